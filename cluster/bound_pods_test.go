@@ -22,7 +22,7 @@ func (d *deliveries) Deliver(set manifest.Set) {
 	*d = append(*d, names)
 }
 
-// boundTo is a source that delivers to d.
+// boundTo returns a source that delivers to d.
 func boundTo(d Deliverer) *boundPods {
 	nothing := func() {}
 	return &boundPods{Adapter: &Adapter{
@@ -31,8 +31,8 @@ func boundTo(d Deliverer) *boundPods {
 	}}
 }
 
-// The set is told whole, never before the API server has told it all, and only
-// when it changes.
+// The whole set is delivered, never before the API server has sent its whole
+// list, and only when it changes.
 func TestBoundPodsAreDelivered(t *testing.T) {
 	var got deliveries
 	b := boundTo(&got)
@@ -69,7 +69,7 @@ func TestBoundPodsAreDelivered(t *testing.T) {
 	step("all go", []string{})
 }
 
-// An empty cluster is a set too: cleanup waits for it.
+// An empty cluster also has a set: garbage collection waits for it.
 func TestNoBoundPods(t *testing.T) {
 	var got deliveries
 	b := boundTo(&got)

@@ -13,7 +13,7 @@ import (
 	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
-// bind puts a pod into the API as a scheduler binds it to the node.
+// bind creates a pod in the API as a scheduler that binds it to the node does.
 func (r *clusterHarness) bind(name string) types.UID {
 	r.t.Helper()
 	_, pod := aBound()
@@ -24,7 +24,7 @@ func (r *clusterHarness) bind(name string) types.UID {
 	return r.inAPI(name).UID
 }
 
-// inAPI is a pod in the API, nil if it is gone.
+// inAPI returns a pod in the API, nil if it does not exist.
 func (r *clusterHarness) inAPI(name string) *v1.Pod {
 	r.t.Helper()
 	pod := &v1.Pod{}
@@ -34,7 +34,7 @@ func (r *clusterHarness) inAPI(name string) *v1.Pod {
 	return pod
 }
 
-// delete asks for the end of a pod, as kubectl does.
+// delete requests the deletion of a pod, as kubectl does.
 func (r *clusterHarness) delete(name string) {
 	r.t.Helper()
 	pod := r.inAPI(name)
@@ -43,8 +43,8 @@ func (r *clusterHarness) delete(name string) {
 	r.put(r.t, pod)
 }
 
-// The life of one of the cluster's pods in the API: what it is here is there
-// within 0.2 s, and it goes when nothing is left of it and its last status was told.
+// Life cycle of an API pod: a local status is in the API within 0.2 s, and the
+// pod is removed when nothing of it is left and its last status was sent.
 func TestLifeOfABoundPod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newClusterHarness(t)
@@ -63,13 +63,13 @@ func TestLifeOfABoundPod(t *testing.T) {
 			t.Errorf("the API has %+v", p.Status)
 		}
 		if asked := r.requests(); len(asked) != 1 {
-			t.Errorf("it took %v", asked)
+			t.Errorf("%v", asked)
 		}
 
 		r.delete("web")
 		pass(time.Minute)
 		if r.inAPI("web") == nil {
-			t.Fatal("it went before it had ended")
+			t.Fatal("it was removed before it had terminated")
 		}
 		r.show(uid, func(st *v1.PodStatus) { st.Phase = v1.PodFailed })
 		r.over(uid)
@@ -89,8 +89,8 @@ func TestLifeOfABoundPod(t *testing.T) {
 	})
 }
 
-// While the API server is away nothing is lost, and it is told the outcome at
-// once when it is back; what happened there meanwhile is heard.
+// While the API server is unreachable nothing is lost. It gets the outcome at
+// once when it is back, and its changes in the meantime are delivered.
 func TestBoundPodsWhileTheAPIServerIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newClusterHarness(t)
@@ -102,7 +102,7 @@ func TestBoundPodsWhileTheAPIServerIsAway(t *testing.T) {
 		r.setAway(true)
 		pass(time.Hour)
 		if len(r.bound) != 2 {
-			t.Fatalf("delivered meanwhile: %v", r.bound)
+			t.Fatalf("delivered in the meantime: %v", r.bound)
 		}
 		r.show(kept, func(st *v1.PodStatus) { st.Phase = v1.PodRunning })
 		r.remove("pods", "default", "gone")
@@ -118,8 +118,8 @@ func TestBoundPodsWhileTheAPIServerIsAway(t *testing.T) {
 	})
 }
 
-// Of two pods of one name the static one runs. The API is told what became of the
-// cluster's, which goes when it is deleted; then the static one gets its mirror.
+// Of two pods with one name the static one runs. The API pod gets a status that
+// states this and goes when it is deleted; then the static pod gets its mirror.
 func TestBoundPodWithAStaticPodsName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newClusterHarness(t)

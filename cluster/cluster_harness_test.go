@@ -19,8 +19,8 @@ import (
 	"github.com/podstead/podstead/manifest"
 )
 
-// clusterHarness is a node with static pods whose adapter runs against a fake API server,
-// in a synctest bubble.
+// clusterHarness is a node with static pods whose adapter runs against a fake
+// API server, in a synctest bubble.
 type clusterHarness struct {
 	*fakeAPI
 	t testing.TB
@@ -28,17 +28,17 @@ type clusterHarness struct {
 
 	mu   sync.Mutex
 	pods map[string]*v1.Pod
-	// bound are the pods of the last set that was delivered, ended those of which
-	// everything has ended.
+	// bound holds the pods of the last set that was delivered, ended those
+	// that have terminated completely.
 	bound  map[types.UID]*v1.Pod
 	ended  map[types.UID]bool
 	events []v1.Event
-	// The wake-ups of statuses and of events.
+	// The notification channels of statuses and of events.
 	changed, happened chan struct{}
 	end               func()
 }
 
-// newRig makes one; start runs it.
+// newClusterHarness returns a harness; start runs it.
 func newClusterHarness(t testing.TB) *clusterHarness {
 	r := &clusterHarness{
 		fakeAPI: newFakeAPI(), t: t, pods: map[string]*v1.Pod{}, bound: map[types.UID]*v1.Pod{}, ended: map[types.UID]bool{},
@@ -57,7 +57,7 @@ func newClusterHarness(t testing.TB) *clusterHarness {
 	return r
 }
 
-// start runs the adapter until the test, or stop, ends it.
+// start runs the adapter until the test ends or stop is called.
 func (r *clusterHarness) start() {
 	ctx, cancel := context.WithCancel(r.t.Context())
 	done := make(chan error)
@@ -71,7 +71,8 @@ func (r *clusterHarness) start() {
 	synctest.Wait()
 }
 
-// pass lets time pass until all that follows from it is done.
+// pass advances the time and waits until everything that follows from it is
+// done.
 func pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -89,7 +90,7 @@ func (r *clusterHarness) list() (pods []*v1.Pod) {
 	return pods
 }
 
-// Deliver accepts the cluster's pods, known ones with their local statuses.
+// Deliver accepts the API pods, with the local statuses of known ones.
 func (r *clusterHarness) Deliver(set manifest.Set) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -112,7 +113,7 @@ func (r *clusterHarness) hasEnded(uid types.UID) bool {
 	return r.ended[uid]
 }
 
-// show gives one of the cluster's pods another status here.
+// show gives an API pod another local status.
 func (r *clusterHarness) show(uid types.UID, change func(*v1.PodStatus)) {
 	r.mu.Lock()
 	p := r.bound[uid].DeepCopy()
@@ -122,7 +123,7 @@ func (r *clusterHarness) show(uid types.UID, change func(*v1.PodStatus)) {
 	notify(r.changed)
 }
 
-// over says that everything of one of the cluster's pods has ended.
+// over marks an API pod as terminated completely.
 func (r *clusterHarness) over(uid types.UID) {
 	r.mu.Lock()
 	r.ended[uid] = true
@@ -130,7 +131,7 @@ func (r *clusterHarness) over(uid types.UID) {
 	notify(r.changed)
 }
 
-// run puts a static pod of that revision, which runs.
+// run sets a static pod of that revision, which runs.
 func (r *clusterHarness) run(name, revision string) {
 	p := aStatic()
 	p.Name, p.UID = name+"-edge", types.UID(revision)
@@ -138,7 +139,7 @@ func (r *clusterHarness) run(name, revision string) {
 	r.set(p)
 }
 
-// drop takes a static pod away.
+// drop removes a static pod.
 func (r *clusterHarness) drop(name string) {
 	r.mu.Lock()
 	delete(r.pods, "default/"+name+"-edge")
@@ -153,7 +154,7 @@ func (r *clusterHarness) set(p *v1.Pod) {
 	notify(r.changed)
 }
 
-// mirror is the mirror of a pod, nil if there is none.
+// mirror returns the mirror of a pod, nil if there is none.
 func (r *clusterHarness) mirror(name string) *v1.Pod {
 	r.t.Helper()
 	m := &v1.Pod{}
@@ -163,7 +164,7 @@ func (r *clusterHarness) mirror(name string) *v1.Pod {
 	return m
 }
 
-// rigEvents are the events of a clusterHarness.
+// harnessEvents is the event store of a clusterHarness.
 type harnessEvents struct{ *clusterHarness }
 
 func (e harnessEvents) List() []v1.Event {
@@ -174,7 +175,7 @@ func (e harnessEvents) List() []v1.Event {
 
 func (e harnessEvents) Subscribe() (<-chan struct{}, func()) { return e.happened, func() {} }
 
-// eventsAtMost is how many are kept.
+// eventsAtMost is the number of events that are kept.
 const eventsAtMost = 100
 
 func (e harnessEvents) Event(pod *v1.Pod, eventType, reason, message string) {

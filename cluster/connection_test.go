@@ -20,7 +20,8 @@ import (
 )
 
 // However long the API server was unreachable, the node is up to date in the
-// cluster soon after it answers again, and has sent few requests meanwhile.
+// cluster soon after it answers again, and has sent few requests in the
+// meantime.
 func TestReturnOfAnAPIServer(t *testing.T) {
 	for _, absence := range []time.Duration{time.Second, 10 * time.Second, time.Minute, 10 * time.Minute, time.Hour} {
 		t.Run(absence.String(), func(t *testing.T) {
@@ -59,7 +60,8 @@ func TestReturnOfAnAPIServer(t *testing.T) {
 	}
 }
 
-// While it is unreachable only probes are sent, however often callers ask.
+// While it is unreachable only probes are sent, however many requests callers
+// make.
 func TestLink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
@@ -116,7 +118,8 @@ func TestLink(t *testing.T) {
 		if returned != 1 {
 			t.Errorf("%d notifications of its return", returned)
 		}
-		// One that comes and goes is not asked as often as one that goes once.
+		// An API server that flaps is not probed as often as one that
+		// goes away once.
 		asked = 0
 		for until := time.Now().Add(time.Minute); time.Now().Before(until); time.Sleep(10 * time.Millisecond) {
 			fault = errors.New("connection refused")
@@ -172,17 +175,18 @@ func TestSilentConnection(t *testing.T) {
 			t.Error(err)
 		}
 		if err := <-slow; !errors.Is(err, context.DeadlineExceeded) || l.retryAfter() > 0 || len(l.conns.open) != 1 {
-			t.Errorf("a slow one ends with %v, closed for %v, %d connections", err, l.retryAfter(), len(l.conns.open))
+			t.Errorf("a slow request ends with %v, closed for %v, %d connections", err, l.retryAfter(), len(l.conns.open))
 		}
 		silent = true
 		pass(time.Second)
 		if err := ask(requestTimeout); !errors.Is(err, context.DeadlineExceeded) || l.retryAfter() == 0 || len(l.conns.open) != 0 {
-			t.Errorf("one without an answer ends with %v, closed for %v, %d connections", err, l.retryAfter(), len(l.conns.open))
+			t.Errorf("a request without an answer ends with %v, closed for %v, %d connections", err, l.retryAfter(), len(l.conns.open))
 		}
 	})
 }
 
-// A server that is no API server is not asked in a loop, and is logged.
+// A server that is not an API server is not asked in a loop, and the error is
+// logged.
 func TestSomethingElseAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder

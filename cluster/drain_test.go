@@ -47,17 +47,18 @@ func TestLeave(t *testing.T) {
 		}
 		r.mu.Unlock()
 
-		// What may not go holds it up, and the node stays. That an eviction has to wait
-		// does not mean that the API server has too much to do.
-		// Not at the moment of a look, which would find the time over.
+		// A pod that may not be evicted blocks the drain, and the node
+		// stays. A delayed eviction does not mean that the API server
+		// is overloaded. The check is not at the exact time of a retry,
+		// which would exceed the deadline.
 		ctx, cancel := context.WithTimeout(t.Context(), 10*drainInterval+drainInterval/2)
 		_, err := r.a.Leave(ctx)
 		cancel()
 		if err == nil || !strings.Contains(err.Error(), "default/app") || strings.Contains(err.Error(), "agent") || !strings.Contains(err.Error(), "disruption budget") {
-			t.Errorf("it leaves: %v", err)
+			t.Errorf("the node left: %v", err)
 		}
 		if r.a.connection.retryAfter() > 0 {
-			t.Error("the API server counts as away")
+			t.Error("the API server counts as unreachable")
 		}
 		pass(time.Second)
 		if n := (&v1.Node{}); !r.get(t, "nodes", "", "edge", n) || !n.Spec.Unschedulable || r.mirror("web") == nil {
@@ -66,32 +67,32 @@ func TestLeave(t *testing.T) {
 		guarded = false
 		remains, err := r.a.Leave(t.Context())
 		if err != nil || !strings.Contains(remains, "kubectl delete node edge") || evicted != 1 {
-			t.Errorf("it left %q, %v, %d evicted", remains, err, evicted)
+			t.Errorf("remaining %q, %v, %d evicted", remains, err, evicted)
 		}
 		pass(time.Second)
 		if r.mirror("web") != nil || r.get(t, "leases", v1.NamespaceNodeLease, "edge", &coordinationv1.Lease{}) {
-			t.Error("mirror or lease is there")
+			t.Error("mirror or lease still exists")
 		}
 		if len(r.bound) != 0 {
-			t.Errorf("%d pods of the cluster run on", len(r.bound))
+			t.Errorf("%d API pods still run", len(r.bound))
 		}
 		if len(r.list()) != 1 {
 			t.Error("the static pod is gone")
 		}
-		// From then on nothing is asked, whatever happens here.
+		// After that no requests are sent, whatever happens locally.
 		r.requests()
 		r.run("web", "two")
 		pass(time.Hour)
 		if asked := r.requests(); len(asked) > 0 {
-			t.Errorf("it asks %v", asked)
+			t.Errorf("it sent %v", asked)
 		}
 		if _, err := r.a.Leave(t.Context()); err == nil {
-			t.Error("it leaves twice")
+			t.Error("the node left twice")
 		}
 	})
 }
 
-// Who leaves just as the daemon ends is not kept waiting.
+// A client that leaves just as the daemon stops does not wait forever.
 func TestLeaveAtTheEndOfTheDaemon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newClusterHarness(t)
@@ -104,7 +105,7 @@ func TestLeaveAtTheEndOfTheDaemon(t *testing.T) {
 			t.Error(err)
 		}
 		if r.get(t, "leases", v1.NamespaceNodeLease, "edge", &coordinationv1.Lease{}) {
-			t.Error("the lease is there")
+			t.Error("the lease still exists")
 		}
 	})
 }

@@ -30,7 +30,7 @@ func TestUnsentEvents(t *testing.T) {
 	must([]string{"b"}, event("a", 1, time.Minute), event("b", 3, 0))
 	must(nil, event("b", 3, 0))
 	if len(sent) != 1 {
-		t.Errorf("what the recorder dropped is remembered: %v", sent)
+		t.Errorf("events that the recorder dropped are still tracked: %v", sent)
 	}
 	must([]string{"a"}, event("a", 1, 0), event("b", 3, 0))
 }

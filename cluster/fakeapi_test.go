@@ -33,12 +33,12 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// fakeAPI is an API server in memory, as a transport: it opens no socket and
-// so works within a synctest bubble. It has get, list with field selectors, watch
-// from a version on, create, update, merge patch (also of status, and
-// there the strategic one) and graceful
-// deletion of pods, all with the versions, preconditions and refusals of a real
-// one. What a real one does beside that is put in by react.
+// fakeAPI is an in-memory API server, implemented as a transport: it opens no
+// socket and so works within a synctest bubble. It supports get, list with
+// field selectors, watch from a version on, create, update, merge patch (also
+// of status, and the strategic one there) and graceful deletion of pods, all
+// with the versions, preconditions and rejections of a real one. Tests add
+// other behaviour of a real server with react.
 type fakeAPI struct {
 	mu      sync.Mutex
 	version int
@@ -48,26 +48,28 @@ type fakeAPI struct {
 	history   []fakeEvent
 	watches   map[*fakeWatch]bool
 	asked     []fakeRequest
-	// away refuses connections; silent accepts requests and never answers them.
+	// away rejects connections; silent accepts requests and never answers
+	// them.
 	away, silent bool
 	// short ends each watch as soon as it begins.
 	short bool
-	// react answers in place of the server, unless it returns nil. An error that is
-	// an APIStatus is an answer, another one breaks the connection.
+	// react answers in place of the server, unless it returns nil. An error
+	// that is an APIStatus is sent as the answer, any other error breaks
+	// the connection.
 	react func(fakeRequest) (runtime.Object, error)
 }
 
-// fakeObject is an object as JSON has it.
+// fakeObject is an object in its JSON form.
 type fakeObject map[string]any
 
-// fakeRequest is what is asked: of pods/status resource is pods and sub is
-// status. Body is the JSON of what was sent.
+// fakeRequest is one request: for pods/status resource is pods and sub is
+// status. Body is the JSON that was sent.
 type fakeRequest struct {
 	at                             time.Time
 	verb                           string
 	resource, sub, namespace, name string
 	body                           []byte
-	// strategic: it is a strategic merge patch.
+	// strategic marks a strategic merge patch.
 	strategic bool
 }
 
@@ -113,12 +115,12 @@ var fakeScheme = func() *runtime.Scheme {
 
 var fakeCodecs = serializer.NewCodecFactory(fakeScheme)
 
-// config leads to it.
+// config returns a client configuration for the server.
 func (f *fakeAPI) config() *rest.Config {
 	return &rest.Config{Host: "http://api.invalid", Transport: f}
 }
 
-// resourceOf is the resource of a kind.
+// resourceOf returns the resource of a kind.
 func resourceOf(kind string) string {
 	if s := strings.ToLower(kind); strings.HasSuffix(s, "s") {
 		return s + "es"
@@ -143,7 +145,7 @@ func (f *fakeAPI) put(t testing.TB, o object) {
 	f.store(resourceOf(kinds[0].Kind), toFake(o))
 }
 
-// remove takes an object away at once.
+// remove deletes an object at once.
 func (f *fakeAPI) remove(resource, namespace, name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -169,7 +171,7 @@ func (f *fakeAPI) get(t testing.TB, resource, namespace, name string, into objec
 	return true
 }
 
-// requests are those that were made since the last call.
+// requests returns the requests since the last call.
 func (f *fakeAPI) requests() []fakeRequest {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -178,7 +180,7 @@ func (f *fakeAPI) requests() []fakeRequest {
 	return r
 }
 
-// setAway ends all connections and refuses new ones, or takes them again.
+// setAway closes all connections and rejects new ones, or accepts them again.
 func (f *fakeAPI) setAway(away bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -188,14 +190,14 @@ func (f *fakeAPI) setAway(away bool) {
 	}
 }
 
-// setSilent leaves connections open and says no word on any, or speaks again.
+// setSilent keeps connections open without sending anything, or answers again.
 func (f *fakeAPI) setSilent(silent bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.silent = silent
 }
 
-// endWatches ends the watches in good order.
+// endWatches closes the watches cleanly.
 func (f *fakeAPI) endWatches() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -210,7 +212,7 @@ func (f *fakeAPI) shortWatches() {
 	f.end(io.EOF)
 }
 
-// wipe loses all data, as an etcd that is recreated.
+// wipe deletes all data, like an etcd that is recreated.
 func (f *fakeAPI) wipe() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -219,7 +221,7 @@ func (f *fakeAPI) wipe() {
 	f.end(io.ErrUnexpectedEOF)
 }
 
-// compact expires all versions before now.
+// compact expires all versions before the current one.
 func (f *fakeAPI) compact() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -234,8 +236,8 @@ func (f *fakeAPI) end(err error) {
 	clear(f.watches)
 }
 
-// store takes an object as it is to be; the lock is held. What does not change
-// gets no new version.
+// store stores an object; the lock is held. An unchanged object gets no new
+// version.
 func (f *fakeAPI) store(resource string, o fakeObject) fakeObject {
 	m := o.meta()
 	at := storeKey(resource, text(m["namespace"]), text(m["name"]))
@@ -466,7 +468,7 @@ func selectorOf(hr *http.Request) fields.Selector {
 	return fields.ParseSelectorOrDie(hr.URL.Query().Get("fieldSelector"))
 }
 
-// kinds of lists that are no resource with an s.
+// listKind handles kinds whose plural is not the kind with an s.
 func listKind(resource string) (apiVersion, kind string) {
 	for gvk := range fakeScheme.AllKnownTypes() {
 		if resourceOf(gvk.Kind) == resource {
@@ -608,8 +610,8 @@ func toJSON(o any) []byte {
 // patch merges.
 var mergeKeys = map[string]string{"conditions": "type", "podIPs": "ip", "hostIPs": "ip"}
 
-// mergeLists puts in place of each list of a strategic merge patch of a status
-// what that makes of the one that is there.
+// mergeLists replaces each list of a strategic merge patch of a status by the
+// result of merging it into the existing list.
 func mergeLists(into, patch fakeObject) {
 	was, _ := into["status"].(map[string]any)
 	status, _ := patch["status"].(map[string]any)
@@ -640,7 +642,7 @@ func mergeLists(into, patch fakeObject) {
 	}
 }
 
-// merge is a JSON merge patch.
+// merge applies a JSON merge patch.
 func merge(into, patch map[string]any) {
 	for name, value := range patch {
 		switch v := value.(type) {
@@ -661,7 +663,7 @@ func merge(into, patch map[string]any) {
 
 func text(v any) string { s, _ := v.(string); return s }
 
-// stream is a body that is written as things happen; who writes never waits.
+// stream is a response body that grows while it is read; writers never block.
 type stream struct {
 	mu     sync.Mutex
 	buf    bytes.Buffer

@@ -14,14 +14,15 @@ import (
 	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
-// Whatever happens to the connection or in the API server, a pod that changes
-// afterwards is shown there as it is.
+// After any fault of the connection or the API server, a pod that changes later
+// is shown there correctly.
 func TestFaultsOfAnAPIServer(t *testing.T) {
 	tests := map[string]struct {
 		fault func(r *clusterHarness)
-		// within is how long it may take to see what happened in the API.
+		// within is the time in which changes in the API must be
+		// noticed.
 		within time.Duration
-		// asks bounds the requests meanwhile.
+		// asks limits the requests in the meantime.
 		asks int
 	}{
 		"the watches end":           {func(r *clusterHarness) { r.endWatches() }, time.Second, 20},
@@ -30,7 +31,7 @@ func TestFaultsOfAnAPIServer(t *testing.T) {
 		"all data is lost":          {func(r *clusterHarness) { r.wipe() }, 2 * time.Second, 25},
 		"another client deletes it": {func(r *clusterHarness) { r.remove("pods", "default", "web-edge") }, time.Second, 10},
 		"the node is deleted":       {func(r *clusterHarness) { r.remove("nodes", "", "edge") }, 2 * time.Second, 20},
-		"the watch says no more": {func(r *clusterHarness) {
+		"the watch stalls": {func(r *clusterHarness) {
 			r.setSilent(true)
 			r.remove("pods", "default", "web-edge")
 			r.setSilent(false)
@@ -78,7 +79,7 @@ func TestFaultsOfAnAPIServer(t *testing.T) {
 	}
 }
 
-// What another client changes is restored, and its own fields stay.
+// Changes by another client are reverted, and its own fields stay.
 func TestOthersWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newClusterHarness(t)
@@ -97,8 +98,9 @@ func TestOthersWrites(t *testing.T) {
 	})
 }
 
-// An API server that has just started may not find a pod that it has: NodeRestriction
-// looks for it in a cache. It is deleted all the same, and asked for rarely.
+// An API server that has just started may not find an existing pod:
+// NodeRestriction looks it up in a cache. It is still deleted, and requests are
+// rare.
 func TestDeletedPodIsNotFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newClusterHarness(t)
@@ -129,8 +131,8 @@ func TestDeletedPodIsNotFound(t *testing.T) {
 	})
 }
 
-// A clock that differs from the cluster's changes nothing about when things are
-// done: later times in the API are overwritten.
+// A clock that differs from the cluster's does not change when things are done:
+// later times in the API are overwritten.
 func TestClockSkew(t *testing.T) {
 	for name, skew := range map[string]time.Duration{"behind": 48 * time.Hour, "ahead": -48 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
@@ -153,16 +155,16 @@ func TestClockSkew(t *testing.T) {
 				pass(time.Minute)
 				lease := &coordinationv1.Lease{}
 				if !r.get(t, "leases", v1.NamespaceNodeLease, "edge", lease) || time.Since(lease.Spec.RenewTime.Time) > defaultLeaseDuration/renewalsPerLease {
-					t.Errorf("the lease was renewed at %v, it is %v", lease.Spec.RenewTime, time.Now())
+					t.Errorf("the lease was renewed at %v, now is %v", lease.Spec.RenewTime, time.Now())
 				}
-				// The report of the start.
+				// The report at the start.
 				got := &v1.Node{}
 				if !r.get(t, "nodes", "", "edge", got) {
 					t.Fatal("no node")
 				}
 				for _, c := range got.Status.Conditions {
 					if c.Type == v1.NodeReady && time.Since(c.LastHeartbeatTime.Time) > 2*time.Minute {
-						t.Errorf("the last heartbeat is of %v, it is %v", c.LastHeartbeatTime, time.Now())
+						t.Errorf("the last heartbeat is of %v, now is %v", c.LastHeartbeatTime, time.Now())
 					}
 				}
 				if m := r.mirror("web"); m == nil || m.Status.Phase != v1.PodRunning {

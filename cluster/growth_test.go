@@ -12,7 +12,7 @@ import (
 	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
-// sizes are those of all that could grow.
+// sizes returns the sizes of everything that could grow.
 func (r *clusterHarness) sizes() map[string]int {
 	w := r.a.writer
 	return map[string]int{
@@ -25,8 +25,8 @@ func (r *clusterHarness) sizes() map[string]int {
 }
 
 // An hour without an API server, in which pods come and go, change their
-// statuses and have events all the time, leaves nothing behind and asks little; a
-// while with one leaves nothing either.
+// statuses and have events all the time, leaves nothing behind and causes few
+// requests; a period with one leaves nothing either.
 func TestNothingGrows(t *testing.T) {
 	const stay = 20
 	for away, lasts := range map[bool]time.Duration{true: time.Hour, false: 10 * time.Minute} {
@@ -53,7 +53,7 @@ func TestNothingGrows(t *testing.T) {
 					pass(5 * time.Second)
 					r.drop(fmt.Sprint("comes", n))
 					if away && n%100 == 99 {
-						// What is at work comes and goes.
+						// Running goroutines come and go.
 						for what, size := range r.sizes() {
 							if size > before[what]+maxConcurrentWrites+stay {
 								t.Fatalf("%s grew from %d to %d", what, before[what], size)
@@ -85,8 +85,8 @@ func TestNothingGrows(t *testing.T) {
 	}
 }
 
-// Many static pods are shown by two requests each: their mirrors are made, and
-// told of as they are.
+// Many static pods cost two requests each: one creates the mirror, one reports
+// its status.
 func TestManyMirrors(t *testing.T) {
 	const many = 500
 	synctest.Test(t, func(t *testing.T) {
@@ -123,7 +123,7 @@ func TestManyMirrors(t *testing.T) {
 		if asked["POST pods"] != many || asked["PATCH pods"] > many || total > 2*many+4 {
 			t.Errorf("%d requests about pods: %v", total, asked)
 		}
-		// Then nothing is asked about them.
+		// After that there are no requests about them.
 		pass(time.Minute)
 		for _, q := range r.requests() {
 			if q.resource == "pods" && q.verb != "LIST" && q.verb != "WATCH" {

@@ -26,7 +26,7 @@ import (
 	"github.com/podstead/podstead/cluster/certificate"
 )
 
-// testCA signs for tests.
+// testCA is a certificate authority for tests.
 type testCA struct {
 	t    *testing.T
 	cert *x509.Certificate
@@ -58,7 +58,7 @@ func (a *testCA) pem() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw})
 }
 
-// sign signs for a user from one time to another, in PEM.
+// sign returns a PEM certificate of a user with the given validity.
 func (a *testCA) sign(public any, user string, from, to time.Time) []byte {
 	a.t.Helper()
 	template := &x509.Certificate{
@@ -72,7 +72,7 @@ func (a *testCA) sign(public any, user string, from, to time.Time) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
-// pair is a certificate and its key in one.
+// pair returns a certificate and its key in one PEM file.
 func (a *testCA) pair(user string, from, to time.Time) []byte {
 	a.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -86,7 +86,7 @@ func (a *testCA) pair(user string, from, to time.Time) []byte {
 	return append(a.sign(key.Public(), user, from, to), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})...)
 }
 
-// files are a folder with files.
+// files returns a directory with the given files.
 func files(t *testing.T, content map[string][]byte) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -102,7 +102,8 @@ func files(t *testing.T, content map[string][]byte) (dir string) {
 	return dir
 }
 
-// aKubeconfig leads to https://api.invalid with that proof.
+// aKubeconfig returns a kubeconfig for https://api.invalid with the given
+// credentials.
 func aKubeconfig(user string) []byte {
 	return []byte(`{apiVersion: v1, kind: Config, current-context: c, clusters: [{name: c, cluster: {server: "https://api.invalid:6443"}}],
   contexts: [{name: c, context: {cluster: c, user: u}}], users: [{name: u, user: ` + user + `}]}`)
@@ -123,7 +124,7 @@ func TestEstablish(t *testing.T) {
 		files map[string][]byte
 		off   bool
 		want  string
-		// store is where the next one goes.
+		// store is the path where the next certificate is stored.
 		store string
 		cert  []byte
 		fault string
@@ -138,7 +139,7 @@ func TestEstablish(t *testing.T) {
 		{name: "that of another node", files: map[string][]byte{"config": inFile, "me.pem": other}, want: leaves},
 		{name: "one that ended", files: map[string][]byte{"boot": token, "config": inFile, "me.pem": ended}, want: asks, store: "pki"},
 		{name: "one that ended, without bootstrap", files: map[string][]byte{"config": inFile, "me.pem": ended}, want: has, store: "pki", cert: ended},
-		{name: "a kubelet's layout", files: map[string][]byte{"config": likeKubeadm, "kubelet/kubelet-client-current.pem": fresh}, want: has, store: "kubelet", cert: fresh},
+		{name: "kubelet layout", files: map[string][]byte{"config": likeKubeadm, "kubelet/kubelet-client-current.pem": fresh}, want: has, store: "kubelet", cert: fresh},
 		{name: "a lost file", files: map[string][]byte{"boot": token, "config": inFile}, want: asks, store: "pki"},
 		{name: "a lost file, without bootstrap", files: map[string][]byte{"config": inFile}, fault: "me.pem: no such file"},
 		{name: "a token", files: map[string][]byte{"config": token}, want: leaves},
@@ -183,7 +184,7 @@ func TestEstablish(t *testing.T) {
 	}
 }
 
-// What is written after a bootstrap is read at the next start.
+// The kubeconfig that is written after a bootstrap is read at the next start.
 func TestBootstrapLeavesAKubeconfig(t *testing.T) {
 	ca := newTestCA(t)
 	stale := ca.pair("system:node:edge", time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
@@ -207,7 +208,7 @@ func TestBootstrapLeavesAKubeconfig(t *testing.T) {
 	if err != nil || fi.Mode().Perm() != 0o600 {
 		t.Errorf("kubeconfig: %v, %v", fi, err)
 	}
-	// A daemon that ended between the two begins again.
+	// A daemon that stopped between the two writes starts again.
 	if _, id, err = readIdentity(config, c, "edge", log); err != nil || id.current != nil || id.kubeconfig != nil {
 		t.Fatalf("%v, %v", id, err)
 	}
@@ -219,8 +220,8 @@ func TestBootstrapLeavesAKubeconfig(t *testing.T) {
 	}
 }
 
-// What is asked after a renewal is asked with the new certificate, also by those
-// who have connections; what is under way goes on.
+// Requests after a renewal use the new certificate, also for clients with open
+// connections; requests in flight continue.
 func TestRequestsTakeTheNewestCertificate(t *testing.T) {
 	ca, now := newTestCA(t), time.Now()
 	began, end := make(chan struct{}), make(chan struct{})

@@ -24,7 +24,7 @@ func aStatic() *v1.Pod {
 	}
 }
 
-// aMirror is as an API server gives it back.
+// aMirror returns the mirror as an API server returns it.
 func aMirror(static *v1.Pod) *v1.Pod {
 	m := mirrorOf(static, aNode())
 	m.UID, m.ResourceVersion, m.Generation = "mirror-1", "5", 1
@@ -53,11 +53,11 @@ func TestMirrorStep(t *testing.T) {
 		"another status":            {func(s, m *v1.Pod, _ *v1.Node) (*v1.Pod, *v1.Pod) { s.Status.PodIP = ""; return s, m }, patch},
 		"ends without mirror":       {func(s, _ *v1.Pod, _ *v1.Node) (*v1.Pod, *v1.Pod) { s.DeletionTimestamp = &metav1.Time{}; return s, nil }, nothing},
 		"the node is deleted":       {func(s, _ *v1.Pod, n *v1.Node) (*v1.Pod, *v1.Pod) { n.DeletionTimestamp = &metav1.Time{}; return s, nil }, nothing},
-		"not looked at yet": {func(s, m *v1.Pod, _ *v1.Node) (*v1.Pod, *v1.Pod) {
+		"not observed yet": {func(s, m *v1.Pod, _ *v1.Node) (*v1.Pod, *v1.Pod) {
 			s.Status = v1.PodStatus{Phase: v1.PodPending}
 			return s, m
 		}, nothing},
-		"ended, not looked at yet": {func(s, m *v1.Pod, _ *v1.Node) (*v1.Pod, *v1.Pod) {
+		"ended, not observed yet": {func(s, m *v1.Pod, _ *v1.Node) (*v1.Pod, *v1.Pod) {
 			s.Status, m.Status.Phase = v1.PodStatus{Phase: v1.PodPending}, v1.PodFailed
 			return s, m
 		}, nothing},
@@ -65,7 +65,7 @@ func TestMirrorStep(t *testing.T) {
 			m.Status.Conditions = append(m.Status.Conditions, v1.PodCondition{Type: "example.com/gate", Status: v1.ConditionTrue})
 			return s, m
 		}, nothing},
-		"an own condition that went": {func(s, m *v1.Pod, _ *v1.Node) (*v1.Pod, *v1.Pod) {
+		"own condition removed": {func(s, m *v1.Pod, _ *v1.Node) (*v1.Pod, *v1.Pod) {
 			m.Status.Conditions = append(m.Status.Conditions, v1.PodCondition{Type: v1.PodResizePending, Status: v1.ConditionTrue})
 			return s, m
 		}, patch},
@@ -85,7 +85,7 @@ func TestMirrorStep(t *testing.T) {
 	}
 }
 
-// What a patch takes away goes, and it names the object that it is for.
+// A patch removes fields that are gone, and names the object that it is for.
 func TestStatusPatch(t *testing.T) {
 	have := v1.PodStatus{Phase: v1.PodRunning, PodIP: "10.0.0.1", Message: "old"}
 	got, err := statusPatch("u1", have, v1.PodStatus{Phase: v1.PodRunning, PodIP: "10.0.0.2"})
@@ -131,7 +131,7 @@ func TestMirrorOf(t *testing.T) {
 		"spec.runtimeClassName", "spec.serviceAccountName", "spec.volumes[conf]", "spec.volumes[mixed]",
 	}
 	if got := strings.Split(m.Annotations[annotationLeftOut], ", "); !slices.Equal(got, want) {
-		t.Errorf("left out: %q", got)
+		t.Errorf("omitted: %q", got)
 	}
 	c := m.Spec.Containers[0]
 	if len(c.Env) != 2 || c.EnvFrom != nil || len(c.VolumeMounts) != 2 || len(m.Spec.Volumes) != 2 || m.Spec.Priority != nil ||
@@ -144,7 +144,7 @@ func TestMirrorOf(t *testing.T) {
 
 	plain := mirrorOf(aStatic(), aNode())
 	if left, ok := plain.Annotations[annotationLeftOut]; ok {
-		t.Errorf("of nothing %q is left out", left)
+		t.Errorf("an empty pod has %q omitted", left)
 	}
 	builtin := aStatic()
 	builtin.Spec.PriorityClassName = "system-node-critical"

@@ -68,23 +68,23 @@ func TestNodeStatusPatch(t *testing.T) {
 		}
 		return got.Status
 	}
-	// A report brings the time of the look and nothing else.
+	// A report contains the heartbeat time and nothing else.
 	st := status(described(), true)
 	if c := st.Conditions; len(c) != 2 || c[0].Type != v1.NodeNetworkUnavailable || !c[0].LastHeartbeatTime.IsZero() ||
 		c[1].LastHeartbeatTime.Unix() != 5000 || c[1].LastTransitionTime.Unix() != 1000 || st.Capacity != nil {
 		t.Errorf("report %+v", st)
 	}
-	// What the runtime has is not taken away by a daemon that has not looked yet,
-	// and is by one that has.
+	// A daemon that has not observed the runtime yet does not remove the
+	// runtime's fields; one that has does.
 	had := registered()
 	had.Status.Images = []v1.ContainerImage{{Names: []string{"a"}, SizeBytes: 1}}
 	if patch, err := nodeStatusPatch(described(), had, false, now); patch != nil || err != nil {
-		t.Errorf("before a look at the runtime: %s, %v", patch, err)
+		t.Errorf("before the runtime was observed: %s, %v", patch, err)
 	}
 	looked := described()
 	looked.Status.Images = []v1.ContainerImage{}
 	if patch, err := nodeStatusPatch(looked, had, false, now); !strings.Contains(string(patch), `"images":null`) || err != nil {
-		t.Errorf("after one: %s, %v", patch, err)
+		t.Errorf("after the runtime was observed: %s, %v", patch, err)
 	}
 	// A change is sent at once, with its time.
 	local := described()

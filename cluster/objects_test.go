@@ -22,7 +22,8 @@ import (
 	"github.com/podstead/podstead/manifest"
 )
 
-// referring are the references of a test's pod: its volumes and runtime class.
+// referring returns the references of a test's pod: its volumes and runtime
+// class.
 func referring(pod *v1.Pod) (refs []manifest.ObjectRef) {
 	for _, v := range pod.Spec.Volumes {
 		if v.ConfigMap != nil {
@@ -52,19 +53,19 @@ func tokenVolume(audience string, seconds int64) v1.Volume {
 	}}}}
 }
 
-// objectsHarness is a clusterHarness whose adapter keeps objects.
+// objectsHarness is a clusterHarness whose adapter tracks objects.
 type objectsHarness struct {
 	*clusterHarness
-	o     *Objects
-	woken <-chan struct{}
+	o        *Objects
+	notified <-chan struct{}
 }
 
-func newObjectsRig(t testing.TB) *objectsHarness {
+func newObjectsHarness(t testing.TB) *objectsHarness {
 	r := newClusterHarness(t)
 	o := NewObjects(referring)
 	r.a.cfg.Objects = o
-	woken, _ := o.Subscribe()
-	return &objectsHarness{r, o, woken}
+	notified, _ := o.Subscribe()
+	return &objectsHarness{r, o, notified}
 }
 
 // pod binds a pod with these volumes to the node, and returns it.
@@ -92,7 +93,7 @@ func (r *objectsHarness) config(name string, data map[string]string, change func
 	synctest.Wait()
 }
 
-// askedFor are the requests about a resource since the last call.
+// askedFor returns the requests for a resource since the last call.
 func (r *objectsHarness) askedFor(resource string) (verbs []string) {
 	for _, request := range r.requests() {
 		if request.resource == resource {
@@ -102,11 +103,11 @@ func (r *objectsHarness) askedFor(resource string) (verbs []string) {
 	return verbs
 }
 
-// wasWoken reports whether there was a notification since the last call.
-func (r *objectsHarness) wasWoken() bool {
+// wasNotified reports whether there was a notification since the last call.
+func (r *objectsHarness) wasNotified() bool {
 	synctest.Wait()
 	select {
-	case <-r.woken:
+	case <-r.notified:
 		return true
 	default:
 		return false
@@ -123,11 +124,11 @@ func (r *objectsHarness) value(name, key string) string {
 // One object has one watch, from the first pod that refers to it to the last.
 func TestObjectsAreWatchedOnceEach(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newObjectsRig(t)
+		r := newObjectsHarness(t)
 		r.config("conf", map[string]string{"a": "1"}, nil)
 		r.start()
 		if got := slices.Concat(r.askedFor("configmaps"), r.askedFor("services")); len(got) != 0 {
-			t.Errorf("asked before there is a pod: %v", got)
+			t.Errorf("requested before there is a pod: %v", got)
 		}
 		one := r.pod("one", configVolume("conf"))
 		r.pod("two", configVolume("conf"), secretVolume("none"))
@@ -150,16 +151,17 @@ func TestObjectsAreWatchedOnceEach(t *testing.T) {
 			t.Errorf("awaited: %v", awaited)
 		}
 		before, _ := r.o.State(one)
-		r.wasWoken()
+		r.wasNotified()
 
-		// Labels change nothing for a pod; data do.
+		// A change of labels does not affect a pod; a change of data
+		// does.
 		r.config("conf", map[string]string{"a": "1"}, func(m *v1.ConfigMap) { m.Labels = map[string]string{"x": "y"} })
-		if now, _ := r.o.State(one); r.wasWoken() || now != before {
-			t.Errorf("a label wakes: %q, was %q", now, before)
+		if now, _ := r.o.State(one); r.wasNotified() || now != before {
+			t.Errorf("a label notifies: %q, was %q", now, before)
 		}
 		r.config("conf", map[string]string{"a": "2"}, nil)
-		if now, _ := r.o.State(one); !r.wasWoken() || now == before || r.value("conf", "a") != "2" {
-			t.Errorf("data do not wake: %q", now)
+		if now, _ := r.o.State(one); !r.wasNotified() || now == before || r.value("conf", "a") != "2" {
+			t.Errorf("data do not notify: %q", now)
 		}
 
 		// The objects stay while the API server is unreachable.
@@ -172,7 +174,7 @@ func TestObjectsAreWatchedOnceEach(t *testing.T) {
 		pass(time.Minute)
 		r.requests()
 
-		// The last pod takes it away.
+		// The last pod removes the object.
 		r.remove("pods", "default", "one")
 		synctest.Wait()
 		r.config("conf", map[string]string{"a": "3"}, nil)
@@ -187,17 +189,17 @@ func TestObjectsAreWatchedOnceEach(t *testing.T) {
 		r.requests()
 		pass(time.Hour)
 		if got := r.askedFor("configmaps"); len(got) != 0 {
-			t.Errorf("asked without a pod: %v", got)
+			t.Errorf("requested without a pod: %v", got)
 		}
 		r.end()
 	})
 }
 
-// What is not there is awaited, and told when it comes. What never changes needs
-// no watch.
+// A missing object is awaited, and a notification is sent when it is created.
+// An immutable object needs no watch.
 func TestObjectsThatComeLaterOrNeverChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newObjectsRig(t)
+		r := newObjectsHarness(t)
 		yes := true
 		r.config("fixed", map[string]string{"a": "1"}, func(m *v1.ConfigMap) { m.Immutable = &yes })
 		r.start()
@@ -209,14 +211,14 @@ func TestObjectsThatComeLaterOrNeverChange(t *testing.T) {
 		if what, remedy := r.o.Missing(ref); what != "does not exist in the cluster" || remedy != "create it in the cluster" {
 			t.Errorf("missing: %q, %q", what, remedy)
 		}
-		r.wasWoken()
+		r.wasNotified()
 		r.requests()
 		pass(2 * time.Minute)
 		if got := r.requests(); slices.ContainsFunc(got, func(q fakeRequest) bool { return q.resource == "configmaps" }) {
-			t.Errorf("asked again: %v", got)
+			t.Errorf("requested again: %v", got)
 		}
 		r.config("late", map[string]string{"a": "came"}, nil)
-		if !r.wasWoken() || r.value("late", "a") != "came" {
+		if !r.wasNotified() || r.value("late", "a") != "came" {
 			t.Error("it was created without a notification")
 		}
 		r.put(t, &v1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "login"}, Data: map[string][]byte{"k": []byte("v")}})
@@ -224,21 +226,21 @@ func TestObjectsThatComeLaterOrNeverChange(t *testing.T) {
 		if s, ok := r.o.Secret("default", "login"); !ok || string(s.Data["k"]) != "v" {
 			t.Errorf("Secret: %v", s)
 		}
-		// It is no longer watched.
+		// The immutable object is no longer watched.
 		r.config("fixed", map[string]string{"a": "2"}, func(m *v1.ConfigMap) { m.Immutable = &yes })
 		pass(time.Hour)
 		if r.value("fixed", "a") != "1" {
-			t.Error("what never changes is watched")
+			t.Error("an immutable object is watched")
 		}
 		r.end()
 	})
 }
 
-// A refusal is told only when it stays, is not asked about in a hot loop, and
-// what was told before it holds.
+// A rejected request is reported only when it persists, is not repeated in a
+// hot loop, and the last known object stays in use.
 func TestObjectsThatAreRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newObjectsRig(t)
+		r := newObjectsHarness(t)
 		r.config("conf", map[string]string{"a": "1"}, nil)
 		refusals := 1
 		var mu sync.Mutex
@@ -279,10 +281,10 @@ func TestObjectsThatAreRefused(t *testing.T) {
 	})
 }
 
-// What a cluster's pod needs to know of services and runtime classes.
+// Services and runtime classes that an API pod needs.
 func TestServicesAndRuntimeClasses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newObjectsRig(t)
+		r := newObjectsHarness(t)
 		r.put(t, &nodev1.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: "fast"}, Handler: "crun"})
 		r.put(t, &v1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "db"}, Spec: v1.ServiceSpec{ClusterIP: "10.0.0.2"}})
 		r.start()
@@ -303,21 +305,22 @@ func TestServicesAndRuntimeClasses(t *testing.T) {
 		if c, ok := r.o.RuntimeClass("fast"); !ok || c.Handler != "crun" {
 			t.Errorf("class: %v", c)
 		}
-		r.wasWoken()
+		r.wasNotified()
 		r.put(t, &v1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}, Spec: v1.ServiceSpec{ClusterIP: "10.0.0.3"}})
 		synctest.Wait()
-		if got := r.o.Services("default"); len(got) != 2 || r.wasWoken() {
+		if got := r.o.Services("default"); len(got) != 2 || r.wasNotified() {
 			t.Errorf("services: %v", got)
 		}
 		r.end()
 	})
 }
 
-// Tokens are bound to their pod, shared by its volumes, renewed after four fifths
-// of their life, kept while they cannot be renewed, and forgotten with the pod.
+// Tokens are bound to their pod, shared by its volumes, renewed after four
+// fifths of their lifetime, kept while they cannot be renewed, and removed with
+// the pod.
 func TestTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newObjectsRig(t)
+		r := newObjectsHarness(t)
 		var given []authenticationv1.TokenRequest
 		var mu sync.Mutex
 		refused := false
@@ -355,7 +358,7 @@ func TestTokens(t *testing.T) {
 		is("token-1")
 		if len(given) != 1 || given[0].Spec.BoundObjectRef.UID != pod.UID || given[0].Spec.BoundObjectRef.Name != "one" ||
 			given[0].Spec.Audiences[0] != "vault" || *given[0].Spec.ExpirationSeconds != 600 {
-			t.Fatalf("asked for %+v", given)
+			t.Fatalf("requested %+v", given)
 		}
 		before, awaited := r.o.State(pod)
 		if len(awaited) != 0 {
@@ -363,13 +366,13 @@ func TestTokens(t *testing.T) {
 		}
 		pass(465 * time.Second)
 		is("token-1")
-		r.wasWoken()
+		r.wasNotified()
 		pass(20 * time.Second)
 		is("token-2")
-		if now, _ := r.o.State(pod); now == before || !r.wasWoken() {
+		if now, _ := r.o.State(pod); now == before || !r.wasNotified() {
 			t.Error("no notification of the new token")
 		}
-		// One that cannot be renewed serves as long as it lives.
+		// A token that cannot be renewed is used until it expires.
 		refuse(true)
 		pass(10*time.Minute - time.Minute)
 		is("token-2")

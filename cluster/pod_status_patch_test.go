@@ -15,7 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 )
 
-// applied is the status that an API server stores after a patch of podStatusPatch.
+// applied returns the status that an API server stores after a patch of
+// podStatusPatch.
 func applied(t *testing.T, have *v1.PodStatus, patch []byte) *v1.PodStatus {
 	t.Helper()
 	original, err := json.Marshal(&v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "p1"}, Status: *have})
@@ -33,15 +34,15 @@ func applied(t *testing.T, have *v1.PodStatus, patch []byte) *v1.PodStatus {
 	return &pod.Status
 }
 
-// sorted is a status with its conditions by type: the order that an API server
-// gives them has no meaning.
+// sorted returns a status with its conditions ordered by type: the order that
+// an API server gives them has no meaning.
 func sorted(st *v1.PodStatus) *v1.PodStatus {
 	st = st.DeepCopy()
 	slices.SortFunc(st.Conditions, func(a, b v1.PodCondition) int { return strings.Compare(string(a.Type), string(b.Type)) })
 	return st
 }
 
-// Whatever the statuses are, the patch turns one into the other, and a second
+// For any two statuses, the patch turns one into the other, and a second
 // comparison finds nothing to change.
 func TestPodStatusPatchApplies(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))

@@ -12,7 +12,7 @@ import (
 	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
-// aBound is one of the cluster's pods as it is here, and in the API.
+// aBound returns an API pod in its local form, and as it is in the API.
 func aBound() (local, api *v1.Pod) {
 	api = &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default", UID: "p1", ResourceVersion: "5", Generation: 2},
@@ -42,7 +42,7 @@ func TestBoundStep(t *testing.T) {
 		ended  bool
 		want   verb
 	}{
-		"they agree but for times":     {func(_, _ *v1.Pod) {}, false, nothing},
+		"equal except for times":       {func(_, _ *v1.Pod) {}, false, nothing},
 		"another address":              {func(l, _ *v1.Pod) { l.Status.PodIP = "10.0.0.2" }, false, patch},
 		"another client sets a gate":   {func(_, a *v1.Pod) { a.Status.Conditions[0].Status = v1.ConditionFalse }, false, nothing},
 		"the scheduler nominates":      {func(_, a *v1.Pod) { a.Status.NominatedNodeName = "edge" }, false, nothing},
@@ -56,7 +56,7 @@ func TestBoundStep(t *testing.T) {
 		"a container ends after the pod": {func(l, a *v1.Pod) {
 			l.Status.Phase, a.Status.Phase, l.Status.ContainerStatuses = v1.PodFailed, v1.PodFailed, terminated
 		}, false, patch},
-		"the API knows more of an old end": {func(l, a *v1.Pod) {
+		"the API has more on an old exit": {func(l, a *v1.Pod) {
 			l.Status.Phase, a.Status.Phase, a.Status.ContainerStatuses = v1.PodFailed, v1.PodFailed, terminated
 			l.Status.PodIP, l.Status.ContainerStatuses = "", nil
 		}, false, nothing},
@@ -74,19 +74,19 @@ func TestBoundStep(t *testing.T) {
 		})
 	}
 	if s, err := boundStep(nil, &v1.Pod{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{}}}, false); err != nil || s.verb != nothing {
-		t.Errorf("one that was not taken up: %v %v", s.verb, err)
+		t.Errorf("a pod that was not accepted: %v %v", s.verb, err)
 	}
 }
 
-// A patch says what changes and nothing else: somebody may be writing a condition
-// of theirs meanwhile. What is to go has to be said.
+// A patch contains only the changes: another client may be writing its own
+// condition at the same time. Removals are explicit.
 func TestPodStatusPatch(t *testing.T) {
 	local, api := aBound()
 	local.Status.PodIPs = []v1.PodIP{{IP: "10.0.0.2"}}
 	local.Status.PodIP = "10.0.0.2"
 	local.Status.ContainerStatuses = nil
 	local.Status.Conditions[1].Status = v1.ConditionFalse
-	local.Status.Conditions[2].Type = v1.PodInitialized // PodScheduled goes
+	local.Status.Conditions[2].Type = v1.PodInitialized // PodScheduled is removed
 	want := shownStatus(local, api)
 	body, err := podStatusPatch(api.UID, &api.Status, want)
 	if err != nil {
@@ -109,6 +109,6 @@ func TestPodStatusPatch(t *testing.T) {
 		t.Errorf("patch %s", body)
 	}
 	if again, err := podStatusPatch(api.UID, want, want); err != nil || again != nil {
-		t.Errorf("once more: %s %v", again, err)
+		t.Errorf("second comparison: %s %v", again, err)
 	}
 }

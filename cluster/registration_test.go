@@ -10,8 +10,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// A node that others register is filled in once it is there; its lease and its
-// reports keep the periods that were asked for, and an idle node sends no more.
+// A node that another component registers is updated once it exists; its lease
+// and its reports keep the configured periods, and an idle node sends no more.
 func TestRegistrationElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newClusterHarness(t)
@@ -22,7 +22,7 @@ func TestRegistrationElsewhere(t *testing.T) {
 		pass(time.Hour)
 		for _, asked := range r.requests() {
 			if !strings.HasSuffix(asked.verb, "LIST") && asked.verb != "WATCH" {
-				t.Errorf("%v of a node that is not there", asked)
+				t.Errorf("%v for a node that does not exist", asked)
 			}
 		}
 		r.put(t, aNode())

@@ -24,7 +24,7 @@ import (
 	"github.com/podstead/podstead/cluster/certificate"
 )
 
-// asked is a request that was made in the API, nil if there is none.
+// asked returns the request in the API, nil if there is none.
 func (r *clusterHarness) asked(name string) *certificatesv1.CertificateSigningRequest {
 	r.t.Helper()
 	csr := &certificatesv1.CertificateSigningRequest{}
@@ -34,7 +34,7 @@ func (r *clusterHarness) asked(name string) *certificatesv1.CertificateSigningRe
 	return csr
 }
 
-// signed runs a signature until the test ends it.
+// signed runs a certificate request until the test ends it.
 type signed struct {
 	cert []byte
 	err  error
@@ -54,7 +54,7 @@ func (r *clusterHarness) sign(ctx context.Context, q certificate.Request) <-chan
 	return done
 }
 
-// aRequest asks for a certificate of a user.
+// aRequest requests a certificate for a user.
 func aRequest(t *testing.T, user string) certificate.Request {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -76,16 +76,17 @@ func TestSigningWaitsForTheSignature(t *testing.T) {
 		done := r.sign(t.Context(), q)
 		pass(time.Hour)
 		if n := len(r.requests()); n > 1000 {
-			t.Errorf("%d requests to an API server that is away", n)
+			t.Errorf("%d requests to an unreachable API server", n)
 		}
 		r.setAway(false)
 		pass(10 * time.Second)
 		csr := r.asked("node-csr-1")
 		if csr == nil || csr.Spec.SignerName != "kubernetes.io/kube-apiserver-client-kubelet" || string(csr.Spec.Request) != string(q.PEM) ||
 			len(csr.Spec.Usages) != 1 || csr.Spec.Usages[0] != "client auth" {
-			t.Fatalf("asked for %v", csr)
+			t.Fatalf("requested %v", csr)
 		}
-		// Nobody signs, and nothing loops. One that is swept away is made again.
+		// No signer answers, and nothing loops. A request that is
+		// garbage-collected is created again.
 		r.requests()
 		pass(time.Hour)
 		if n := len(r.requests()); n < 24 || n > 100 {
@@ -94,7 +95,7 @@ func TestSigningWaitsForTheSignature(t *testing.T) {
 		r.remove("certificatesigningrequests", "", "node-csr-1")
 		pass(time.Second)
 		if csr = r.asked("node-csr-1"); csr == nil {
-			t.Fatalf("not made again: %v", r.requests())
+			t.Fatalf("not created again: %v", r.requests())
 		}
 		csr.Status.Certificate = []byte("certificate")
 		r.put(t, csr)
@@ -105,7 +106,7 @@ func TestSigningWaitsForTheSignature(t *testing.T) {
 				t.Errorf("%s, %v", s.cert, s.err)
 			}
 		default:
-			t.Error("the signature is not seen")
+			t.Error("the signature is not noticed")
 		}
 	})
 }
@@ -122,7 +123,8 @@ func TestSigningTellsWhyItIsRefused(t *testing.T) {
 		if s := <-done; !errors.Is(s.err, certificate.ErrRefused) || !strings.Contains(s.err.Error(), "not you") {
 			t.Errorf("%s, %v", s.cert, s.err)
 		}
-		// Found again after a restart, with another content.
+		// The request is found again after a restart, with other
+		// content.
 		if s := <-r.sign(ctx, aRequest(t, "other")); !errors.Is(s.err, certificate.ErrRefused) {
 			t.Errorf("%s, %v", s.cert, s.err)
 		}
@@ -146,7 +148,7 @@ func TestSigningAsksRarelyWhoForbidsIt(t *testing.T) {
 	})
 }
 
-// A node without a certificate asks for nothing else until it has one.
+// A node without a certificate sends no other requests until it has one.
 func TestNodeWithoutCertificateWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ca, dir := newTestCA(t), t.TempDir()
@@ -163,7 +165,7 @@ func TestNodeWithoutCertificateWaits(t *testing.T) {
 		pass(time.Minute)
 		for _, q := range r.requests() {
 			if q.resource != "certificatesigningrequests" {
-				t.Fatalf("asks for %v", q)
+				t.Fatalf("requested %v", q)
 			}
 		}
 		var list []string
@@ -183,13 +185,13 @@ func TestNodeWithoutCertificateWaits(t *testing.T) {
 			t.Fatal(err)
 		}
 		if text := fmt.Sprint(parsed.Subject.CommonName, parsed.Subject.Organization, csr.Spec.Usages); text != "system:node:edge[system:nodes] [digital signature client auth]" {
-			t.Errorf("asks for %s", text)
+			t.Errorf("requested %s", text)
 		}
 		csr.Status.Certificate = ca.sign(parsed.PublicKey, parsed.Subject.CommonName, time.Now(), time.Now().Add(100*time.Minute))
 		r.put(t, csr)
 		pass(time.Second)
 		if r.mirror("web") == nil || c.client.Certificate() == nil {
-			t.Error("it does not go on")
+			t.Error("it does not continue")
 		}
 		pass(95 * time.Minute)
 		renewed := 0

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// An own write counts until the watch shows it or something newer; an event that
-// comes twice or too late changes nothing.
+// A local write counts until the watch shows it or something newer; a duplicate
+// or late event changes nothing.
 func TestStoreKeepsOwnWrites(t *testing.T) {
 	notified := 0
 	s := newStore[*v1.Pod](func() { notified++ })

@@ -34,10 +34,10 @@ func TestConnectionsAreClosed(t *testing.T) {
 	}
 	c.close()
 	if _, err := there.Read(make([]byte, 1)); err != io.EOF {
-		t.Errorf("the other end reads %v", err)
+		t.Errorf("the peer reads %v", err)
 	}
 	if _, err := two.Write([]byte("x")); err == nil {
-		t.Error("it can be written to")
+		t.Error("the closed connection accepts writes")
 	}
 	three, _ := open()
 	if len(c.open) != 1 {

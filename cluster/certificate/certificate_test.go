@@ -26,8 +26,8 @@ import (
 
 var node = Subject{User: "system:node:edge", Group: "system:nodes"}
 
-// authority signs requests for a life from now on. It refuses while refusal is
-// set, and says nothing while it is silent.
+// authority signs requests for a lifetime from now on. It denies them while
+// refusal is set, and does not answer while it is silent.
 type authority struct {
 	t    *testing.T
 	cert *x509.Certificate
@@ -86,7 +86,7 @@ func (a *authority) Sign(ctx context.Context, r Request) ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), err
 }
 
-// requests are the names of those made since the last call.
+// requests returns the names of the requests since the last call.
 func (a *authority) requests() (names []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -128,7 +128,7 @@ func TestRequestSaysWhatIsWanted(t *testing.T) {
 	if text := fmt.Sprint(got.Subject.CommonName, got.Subject.Organization, got.DNSNames, got.IPAddresses); text != "system:node:edge[system:nodes] [b edge] [10.0.0.1 fd00::1]" {
 		t.Errorf("asks for %s", text)
 	}
-	// The key and the name outlive the daemon.
+	// The key and the request name survive a restart of the daemon.
 	again, err := s.key()
 	if err != nil || !again.Equal(key) {
 		t.Fatalf("another key, %v", err)
@@ -216,7 +216,7 @@ func TestStoreKeepsTheLayoutOfTheKubelet(t *testing.T) {
 	if to, err := os.Readlink(s.Current()); err != nil || to != "kubelet-client-1970-01-01-00-05-00.pem" {
 		t.Errorf("link to %s, %v", to, err)
 	}
-	// What belongs to another key is not taken.
+	// A certificate for another key is not used.
 	key, err := s.key()
 	if err != nil {
 		t.Fatal(err)
@@ -226,12 +226,12 @@ func TestStoreKeepsTheLayoutOfTheKubelet(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := s.save(text[:strings.Index(string(text), "-----BEGIN EC")], key, time.Unix(900, 0)); err == nil {
-		t.Error("a certificate of another key is taken")
+		t.Error("a certificate for another key is used")
 	}
 	names()
 }
 
-// keeper runs a Manager in a bubble.
+// keeper runs a Manager in a synctest bubble.
 type keeper struct {
 	*Manager
 	mu      sync.Mutex
@@ -252,7 +252,7 @@ func keep(t *testing.T, dir string, a *authority, current *tls.Certificate) *kee
 	return k
 }
 
-// run runs it until the function that is returned is called.
+// run runs the Manager until the returned function is called.
 func (k *keeper) run(t *testing.T) (end func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -272,7 +272,7 @@ func TestCertificateIsRenewedInTime(t *testing.T) {
 		}
 		time.Sleep(69 * time.Hour)
 		if names := a.requests(); len(names) != 0 {
-			t.Errorf("asked too early: %v", names)
+			t.Errorf("requested too early: %v", names)
 		}
 		time.Sleep(22 * time.Hour)
 		synctest.Wait()
@@ -280,7 +280,7 @@ func TestCertificateIsRenewedInTime(t *testing.T) {
 			t.Errorf("not renewed: %d", k.renewed)
 		}
 		end()
-		// The next daemon finds it.
+		// The next daemon finds the certificate.
 		found, err := k.cfg.Store.Load()
 		if err != nil || !found.Leaf.Equal(k.Certificate().Leaf) {
 			t.Errorf("%v", err)
@@ -317,7 +317,7 @@ func TestRefusedRequestIsRarelyRepeatedAndWithAnotherKey(t *testing.T) {
 			different[n] = true
 		}
 		if len(names) < 20 || len(names) > 32 || len(different) != len(names) || len(k.refused) != len(names) {
-			t.Errorf("%d requests, %d names, %d told", len(names), len(different), len(k.refused))
+			t.Errorf("%d requests, %d names, %d reported", len(names), len(different), len(k.refused))
 		}
 		a.set(func() { a.refusal = nil })
 		time.Sleep(time.Hour)
@@ -384,7 +384,7 @@ func TestServerIsCertifiedAnewWhenItsAddressesChange(t *testing.T) {
 		}
 		address("10.0.0.1")
 		says("[10.0.0.1]")
-		// One that nobody signs does not keep the next from being asked for.
+		// A request that is never signed does not delay the next one.
 		a.set(func() { a.silent = true })
 		address("10.0.0.2")
 		says("[10.0.0.1]")
@@ -397,7 +397,7 @@ func TestServerIsCertifiedAnewWhenItsAddressesChange(t *testing.T) {
 		k.Check()
 		synctest.Wait()
 		if names := a.requests(); len(names) != 0 {
-			t.Errorf("nothing changed, asked: %v", names)
+			t.Errorf("nothing changed, requested: %v", names)
 		}
 	})
 }

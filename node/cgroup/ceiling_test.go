@@ -12,20 +12,20 @@ import (
 func TestCeiling(t *testing.T) {
 	for name, c := range map[string]struct {
 		v2 bool
-		// limits by path of a cgroup
+		// limits by cgroup path
 		limits map[string]string
 		root   string
 		at     string
 		want   int64
 	}{
 		"none":                         {root: "/podstead"},
-		"v1 without limits":            {limits: map[string]string{"/box": "9223372036854771712"}, root: "/box/podstead"},
-		"v1":                           {limits: map[string]string{"/box": "1073741824"}, root: "/box/podstead", at: "/box", want: 1 << 30},
-		"its own limit is not above":   {limits: map[string]string{"/box/podstead": "5"}, root: "/box/podstead"},
-		"the least counts":             {limits: map[string]string{"/a": "100", "/a/b": "200"}, root: "/a/b/podstead", at: "/a", want: 100},
-		"v2":                           {v2: true, limits: map[string]string{"/box": "4096"}, root: "/box/podstead", at: "/box", want: 4096},
-		"v2 without":                   {v2: true, limits: map[string]string{"/box": "max"}, root: "/box/podstead"},
-		"v2 slice":                     {v2: true, limits: map[string]string{"/box.slice": "4096"}, root: "/box/podstead", at: "/box.slice", want: 4096},
+		"v1 without limits":            {limits: map[string]string{"/machine": "9223372036854771712"}, root: "/machine/podstead"},
+		"v1":                           {limits: map[string]string{"/machine": "1073741824"}, root: "/machine/podstead", at: "/machine", want: 1 << 30},
+		"own limit is no ancestor's":   {limits: map[string]string{"/machine/podstead": "5"}, root: "/machine/podstead"},
+		"the smallest applies":         {limits: map[string]string{"/a": "100", "/a/b": "200"}, root: "/a/b/podstead", at: "/a", want: 100},
+		"v2":                           {v2: true, limits: map[string]string{"/machine": "4096"}, root: "/machine/podstead", at: "/machine", want: 4096},
+		"v2 without":                   {v2: true, limits: map[string]string{"/machine": "max"}, root: "/machine/podstead"},
+		"v2 slice":                     {v2: true, limits: map[string]string{"/machine.slice": "4096"}, root: "/machine/podstead", at: "/machine.slice", want: 4096},
 		"v2 in a namespace of its own": {v2: true, limits: map[string]string{"/": "8192"}, root: "/podstead", at: "/", want: 8192},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// eachVersion runs a test on a machine of each version of cgroups.
+// eachVersion runs a test on a machine of each cgroup version.
 func eachVersion(t *testing.T, test func(t *testing.T, m *machine, v2 bool)) {
 	t.Helper()
 	for name, v2 := range map[string]bool{"v1": false, "v2": true} {
@@ -36,7 +36,7 @@ func TestPodsInTheirTiers(t *testing.T) {
 			{pod("b", [2]string{"500m 256Mi", "2 1Gi"}, [2]string{"250m -", "1 -"}), "/podstead/burstable/podb"},
 			{pod("e", [2]string{"", ""}), "/podstead/besteffort/pode"},
 		} {
-			for range 2 { // the second time nothing is to do
+			for range 2 { // the second call has nothing to do
 				if got, err := c.Ensure(t.Context(), tc.pod, ""); err != nil || got != tc.parent {
 					t.Fatalf("%s: %s, %v, want %s", tc.pod.UID, got, err, tc.parent)
 				}
@@ -74,7 +74,7 @@ func TestPodsInTheirTiers(t *testing.T) {
 		if got := c.Pods(); !slices.Equal(got, []typesUID{"b", "e", "g"}) {
 			t.Errorf("pods with a cgroup: %v", got)
 		}
-		// A resize is brought to the same cgroup.
+		// A resize updates the same cgroup.
 		bigger := pod("b", [2]string{"1 256Mi", "2 1Gi"}, [2]string{"250m -", "1 1Gi"})
 		if _, err := c.Ensure(t.Context(), bigger, "/podstead/burstable/podb"); err != nil {
 			t.Fatal(err)
@@ -94,7 +94,7 @@ func TestPodsInTheirTiers(t *testing.T) {
 				t.Fatal(err)
 			}
 			if left := m.left("pod" + uid); len(left) > 0 {
-				t.Errorf("left of %s: %v", uid, left)
+				t.Errorf("remaining of %s: %v", uid, left)
 			}
 		}
 		if got := m.value("cpu", "/podstead/burstable", map[bool]string{false: "cpu.shares", true: "cpu.weight"}[v2]); got != map[bool]string{false: "2", true: "1"}[v2] {
@@ -103,7 +103,7 @@ func TestPodsInTheirTiers(t *testing.T) {
 	})
 }
 
-// A limit that the machine cannot keep holds its pod back; others go on.
+// A limit that the machine cannot enforce holds its pod; other pods start.
 func TestMissingController(t *testing.T) {
 	eachVersion(t, func(t *testing.T, _ *machine, v2 bool) {
 		m := newMachine(t, v2, controllerCPU, controllerPids)
@@ -123,8 +123,9 @@ func TestMissingController(t *testing.T) {
 	})
 }
 
-// Where nobody may make cgroups, pods are left to the runtime, with one
-// warning; a limit of the pod as a whole holds it back. It may change.
+// Where cgroups cannot be created, they are left to the runtime, with one
+// warning; a pod-level limit holds the pod. The cgroups can become writable
+// later.
 func TestReadOnly(t *testing.T) {
 	m := newMachine(t, false, limitingControllers...)
 	mkdir := m.h.mkdir
@@ -154,7 +155,7 @@ func TestReadOnly(t *testing.T) {
 	}
 }
 
-// What is left in a pod's cgroup is killed until it is gone.
+// Processes that remain in a pod's cgroup are killed until none is left.
 func TestDestroyEndsWhatIsLeft(t *testing.T) {
 	eachVersion(t, func(t *testing.T, m *machine, _ bool) {
 		synctest.Test(t, func(t *testing.T) { destroyEndsWhatIsLeft(t, m) })
@@ -167,7 +168,7 @@ func destroyEndsWhatIsLeft(t *testing.T, m *machine) {
 	c := m.cgroups(func(o *Options) {
 		o.kill = func(pid int) error {
 			killed = append(killed, pid)
-			if len(killed) == 3 { // it takes three to end it
+			if len(killed) == 3 { // the process ends after three signals
 				put(t, dir, map[string]string{"cgroup.procs": ""})
 			}
 			return nil
@@ -180,13 +181,14 @@ func destroyEndsWhatIsLeft(t *testing.T, m *machine) {
 	if err := m.mkdir(dir); err != nil {
 		t.Fatal(err)
 	}
-	// Neither what another namespace hides nor this process is killed.
+	// Neither a process of another PID namespace nor this process is
+	// killed.
 	put(t, dir, map[string]string{"cgroup.procs": "0\n1\n4194300\n"})
 	if err := c.Destroy(t.Context(), "a", ""); err != nil || !slices.Equal(killed, []int{4194300, 4194300, 4194300}) {
 		t.Errorf("killed %v, %v", killed, err)
 	}
 	if left := m.left("poda"); len(left) > 0 {
-		t.Errorf("left: %v", left)
+		t.Errorf("remaining: %v", left)
 	}
 	killed = nil
 	if _, err := c.Ensure(t.Context(), pod("a", [2]string{"", ""}), ""); err != nil {
@@ -196,11 +198,12 @@ func destroyEndsWhatIsLeft(t *testing.T, m *machine) {
 	put(t, dir, map[string]string{"cgroup.procs": "4194300"})
 	c.kill = func(pid int) error { killed = append(killed, pid); return nil }
 	if err := c.Destroy(t.Context(), "a", ""); err == nil || len(killed) != killPasses {
-		t.Errorf("what does not end: killed %d times, %v", len(killed), err)
+		t.Errorf("a process that does not end: killed %d times, %v", len(killed), err)
 	}
 }
 
-// A pod goes on in the cgroup it was made in, whatever root and driver are now.
+// A pod keeps the cgroup that it was created in, whatever root and driver are
+// configured now.
 func TestOtherRoot(t *testing.T) {
 	m := newMachine(t, false, limitingControllers...)
 	p := pod("a-b", [2]string{"1 1Gi", "2 2Gi"})
@@ -218,23 +221,23 @@ func TestOtherRoot(t *testing.T) {
 	}
 	for _, parent := range []string{"/system/x", "/podstead/burstable/podother", "relative/poda-b", "/podstead/../poda-b", "user.slice"} {
 		if _, err := c.Ensure(t.Context(), p, parent); err == nil {
-			t.Errorf("%s is taken for the pod's", parent)
+			t.Errorf("%s is mistaken for the pod's", parent)
 		}
 	}
 	if err := c.Destroy(t.Context(), p.UID, before); err != nil {
 		t.Error(err)
 	}
 	if left := m.left(p.UID); len(left) > 0 {
-		t.Errorf("left: %v", left)
+		t.Errorf("remaining: %v", left)
 	}
 	for _, uid := range []typesUID{"", "../x", "a/b", "."} {
 		if err := c.Destroy(t.Context(), uid, ""); err == nil {
-			t.Errorf("UID %q is taken", uid)
+			t.Errorf("UID %q is accepted", uid)
 		}
 	}
 }
 
-// The runtime is asked until it answers.
+// The runtime is asked for the driver until it answers.
 func TestDriverIsAskedUntilItAnswers(t *testing.T) {
 	m := newMachine(t, true, limitingControllers...)
 	asked := 0

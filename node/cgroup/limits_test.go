@@ -37,17 +37,17 @@ func TestPodLimits(t *testing.T) {
 		shares, quota, memory int64
 		huge                  int64
 	}{
-		"sidecars add up beside the greatest init container": {pod: with(func(p *v1.Pod) {
+		"sidecars add up with the largest init container": {pod: with(func(p *v1.Pod) {
 			p.Spec.InitContainers = []v1.Container{
 				{Name: "side", RestartPolicy: &always, Resources: requirements("100m 1Gi", "100m 1Gi")},
 				{Name: "init", Resources: requirements("2 1Gi", "2 1Gi")},
 			}
 		}, [2]string{"1 1Gi", "1 1Gi"}), shares: 2150, quota: 210000, memory: 2 << 30},
-		"the pod's own stand for the sum": {pod: with(func(p *v1.Pod) {
+		"pod-level values replace the sum": {pod: with(func(p *v1.Pod) {
 			r := requirements("1 1Gi", "2 4Gi")
 			p.Spec.Resources = &r
 		}, [2]string{"500m -", ""}), shares: 1024, quota: 200000, memory: 4 << 30},
-		"overhead raises the limits there are": {pod: with(func(p *v1.Pod) {
+		"overhead raises existing limits": {pod: with(func(p *v1.Pod) {
 			p.Spec.Overhead = v1.ResourceList{v1.ResourceCPU: resource.MustParse("250m"), v1.ResourceMemory: resource.MustParse("1Gi")}
 		}, [2]string{"750m -", "- 1Gi"}), shares: 1024, quota: noLimit, memory: 2 << 30},
 		"hugepages": {pod: with(func(p *v1.Pod) {

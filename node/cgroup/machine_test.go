@@ -15,8 +15,8 @@ import (
 	"github.com/podstead/podstead/internal/cgroupvalues"
 )
 
-// filesV1 are what the kernel puts into a new cgroup, by controller, and filesV2
-// into one of the unified hierarchy.
+// filesV1 holds the files that the kernel creates in a new cgroup, by
+// controller, and filesV2 those of the unified hierarchy.
 var (
 	filesV1 = map[string]map[string]string{
 		controllerCPU:     {"cpu.shares": "1024", "cpu.cfs_period_us": "100000", "cpu.cfs_quota_us": "-1"},
@@ -32,7 +32,7 @@ var (
 	}
 )
 
-// machine is a tree of cgroups in a dir, with what the kernel does to it.
+// machine is a cgroup tree in a directory, with a simulation of the kernel.
 type machine struct {
 	t    *testing.T
 	root string
@@ -48,8 +48,8 @@ func put(t *testing.T, dir string, files map[string]string) {
 	}
 }
 
-// newMachine has the given controllers, in version 2 or each in a hierarchy of
-// version 1, and an empty unified one beside those.
+// newMachine returns a machine with the given controllers, in version 2, or in
+// version 1 with a hierarchy for each and an empty unified one in addition.
 func newMachine(t *testing.T, v2 bool, controllers ...string) *machine {
 	t.Helper()
 	m := &machine{t: t, root: t.TempDir()}
@@ -85,7 +85,8 @@ func (m *machine) mkdir(dir string) error {
 		}
 		return nil
 	}
-	// The kernel reads "+cpu" and shows "cpu"; the tree keeps what was written.
+	// The kernel reads "+cpu" and shows "cpu"; the tree keeps the written
+	// text.
 	through := m.read(filepath.Dir(dir), "cgroup.subtree_control")
 	var has []string
 	for _, c := range limitingControllers {
@@ -98,7 +99,7 @@ func (m *machine) mkdir(dir string) error {
 	return nil
 }
 
-// rmdir removes a cgroup that has no others below it and no processes.
+// rmdir removes a cgroup that has no children and no processes.
 func (m *machine) rmdir(dir string) error {
 	if strings.TrimSpace(m.read(dir, "cgroup.procs")) != "" {
 		return os.ErrPermission
@@ -120,12 +121,13 @@ func (m *machine) read(dir, file string) string {
 	return string(data)
 }
 
-// value is what a file of a cgroup holds; file is CONTROLLER/… in version 1.
+// value returns the content of a cgroup's file; file is CONTROLLER/… in version
+// 1.
 func (m *machine) value(controller, path, file string) string {
 	return m.read(m.h.directory(controller, path), file)
 }
 
-// left are the directories of a pod, wherever they are.
+// left returns the directories of a pod, wherever they are.
 func (m *machine) left(uid types.UID) []string {
 	var found []string
 	_ = filepath.WalkDir(m.root, func(path string, d os.DirEntry, err error) error {
@@ -152,8 +154,8 @@ func (m *machine) cgroups(change ...func(*Options)) *Cgroups {
 	return New(o)
 }
 
-// pod has one container for each pair of request and limit, "cpu memory" with
-// - for none.
+// pod returns a pod with one container for each pair of request and limit, "cpu
+// memory" with - for none.
 func pod(uid types.UID, containers ...[2]string) *v1.Pod {
 	p := &v1.Pod{}
 	p.UID = uid

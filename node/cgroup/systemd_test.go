@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// fakeUnits is systemd: it makes and removes the dir of each slice, and
-// keeps their properties.
+// fakeUnits simulates systemd: it creates and removes the directory of each
+// slice, and keeps the slices' properties.
 type fakeUnits struct {
 	m       *machine
 	units   map[string]map[string]any
@@ -56,8 +56,8 @@ func systemdOn(m *machine) (*Cgroups, *fakeUnits) {
 	}), f
 }
 
-// With systemd each cgroup is a slice that knows the values which the kernel
-// has, and the runtime gets its name.
+// With systemd each cgroup is a slice whose properties match the kernel's
+// values, and the runtime gets the slice's name.
 func TestSlices(t *testing.T) {
 	eachVersion(t, func(t *testing.T, m *machine, v2 bool) {
 		c, systemd := systemdOn(m)
@@ -91,7 +91,7 @@ func TestSlices(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := systemd.units[unit]["CPUQuotaPerSecUSec"]; got != uint64(math.MaxUint64) {
-			t.Errorf("after a limit went CPUQuotaPerSecUSec is %v", got)
+			t.Errorf("after a limit was removed CPUQuotaPerSecUSec is %v", got)
 		}
 		if got := c.Pods(); !slices.Equal(got, []typesUID{"a-b"}) {
 			t.Errorf("pods: %v", got)
@@ -100,13 +100,13 @@ func TestSlices(t *testing.T) {
 			t.Fatal(err)
 		}
 		if systemd.units[unit] != nil || len(m.left("poda-b")) > 0 {
-			t.Errorf("left: %v, %v", systemd.units[unit], m.left("poda-b"))
+			t.Errorf("remaining: %v, %v", systemd.units[unit], m.left("poda-b"))
 		}
 	})
 }
 
-// A pod that was made in a slice by another daemon of this machine has its
-// values brought up, in the slice as well.
+// A pod in a slice that another daemon created has its values updated, in the
+// slice as well.
 func TestSliceThatIsThere(t *testing.T) {
 	m := newMachine(t, false, limitingControllers...)
 	c, systemd := systemdOn(m)
@@ -126,7 +126,8 @@ func TestSliceThatIsThere(t *testing.T) {
 	}
 }
 
-// Without D-Bus pods are left to the runtime; another fault holds them back.
+// Without D-Bus cgroups are left to the runtime; any other error holds the
+// pods.
 func TestSystemdThatDoesNotAnswer(t *testing.T) {
 	m := newMachine(t, false, limitingControllers...)
 	c, systemd := systemdOn(m)
@@ -140,6 +141,6 @@ func TestSystemdThatDoesNotAnswer(t *testing.T) {
 		t.Errorf("without a bus: %q, %v", got, err)
 	}
 	if left, _ := filepath.Glob(filepath.Join(m.root, "*", "podstead*")); len(left) > 0 {
-		t.Errorf("made all the same: %v", left)
+		t.Errorf("created nevertheless: %v", left)
 	}
 }

@@ -15,8 +15,9 @@ import (
 	"github.com/podstead/podstead/internal/usage"
 )
 
-// tree is a machine's cgroups in a dir, found by a mountinfo file: FOLDER
-// of a hierarchy, PATH and FILE to content.
+// tree returns a Reader of a machine's cgroups in a directory, found by a
+// mountinfo file: mounts maps the directory of a hierarchy to its path, files a
+// file to its content.
 func tree(t *testing.T, mounts map[string]string, files map[string]string) *Reader {
 	t.Helper()
 	root := t.TempDir()
@@ -128,7 +129,7 @@ func TestUsage(t *testing.T) {
 				t.Errorf("of a cgroup that is gone: %v", err)
 			}
 			if !r.Exists("/p") || r.Exists("/gone") {
-				t.Error("existence is wrong")
+				t.Error("wrong result for existence")
 			}
 		})
 	}

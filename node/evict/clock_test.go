@@ -15,7 +15,7 @@ func TestDisksAreOfTheirPodWhenTheClockIsSet(t *testing.T) {
 		want    bool
 	}{
 		"started before it was measured": {at.Add(-time.Minute), true},
-		"started since":                  {at.Add(time.Second), false},
+		"started afterwards":             {at.Add(time.Second), false},
 		"started at the same time":       {at, false},
 		"the clock was set back":         {at.AddDate(30, 0, 0), true},
 		"the clock was set forward":      {at.AddDate(-56, 0, 0), true},

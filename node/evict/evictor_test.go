@@ -16,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// evictorHarness is a node with levels that a test sets, and pods that terminate when
-// they are evicted.
+// evictorHarness is a node with levels that a test sets, and pods that
+// terminate when they are evicted.
 type evictorHarness struct {
 	t    *testing.T
 	file string
@@ -29,28 +29,28 @@ type evictorHarness struct {
 	separate     bool
 	pods         []*v1.Pod
 	usage        map[types.UID]Usage
-	dead, unused int // what Reclaim finds
+	dead, unused int // space that Reclaim finds
 	seen
 	wake, alarm chan struct{}
 	armed       map[Signal]int64
 	onEvict     func()
 	measureErr  error
-	// walk is how long a look at what pods have on disk takes.
+	// walk is the duration of a measurement of the pods' disk usage.
 	walk time.Duration
 	// hangs makes the measurement of running pods hang.
 	hangs bool
 }
 
-// seen is what came of it.
+// seen records the results.
 type seen struct {
-	// looks counts looks at memory, diskLooks those at the disks, measured
-	// those at what pods have there.
+	// looks counts the scans of memory, diskLooks those of the disks,
+	// measured those of the pods' disk usage.
 	looks, diskLooks, measured, rechecks int
 	orders                               []Eviction
 	events, reclaimed                    []string
 }
 
-// now is what has come of it once all have done what they can.
+// now returns the results once all goroutines are idle.
 func (b *evictorHarness) now() seen {
 	synctest.Wait()
 	b.mu.Lock()
@@ -116,7 +116,7 @@ func (b *evictorHarness) List() []*v1.Pod {
 	return list
 }
 
-// Evict ends a pod a second later, with what it used.
+// Evict terminates a pod a second later and frees its usage.
 func (b *evictorHarness) Evict(o Eviction) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -187,7 +187,7 @@ func (b *evictorHarness) Images(context.Context) (uint64, error) {
 	return uint64(n), err
 }
 
-// free gives each thing that was found as much room.
+// free frees this much space for each item that was found.
 func (b *evictorHarness) free(what string, left *int) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -275,8 +275,8 @@ func TestLeakCostsTheLeaker(t *testing.T) {
 		if len(b.now().events) != 1 || !strings.HasPrefix(b.now().events[0], "EvictionThresholdMet Attempting to reclaim memory") {
 			t.Errorf("events %q", b.now().events)
 		}
-		// It stays until the pressure has been absent for the transition time, to
-		// the moment, and Recheck tells.
+		// The condition stays until the pressure has been absent for
+		// exactly the transition time, and Recheck notifies.
 		rechecks := b.now().rechecks
 		for time.Since(began) < 5*time.Minute {
 			if now, _ := b.CanRestart(o.Condition, began); now || !b.under(v1.NodeMemoryPressure) {
@@ -299,12 +299,12 @@ func TestLeakCostsTheLeaker(t *testing.T) {
 	})
 }
 
-// Without an alarm memory is looked at the more often the nearer it is to the
-// threshold, and hardly ever when it is far.
+// Without an alarm, memory is scanned more often the nearer it is to the
+// threshold, and rarely when it is far.
 func TestLooksWithoutAnAlarm(t *testing.T) {
 	for name, c := range map[string]struct {
 		left     int64
-		min, max int // looks in a minute
+		min, max int // scans in a minute
 	}{
 		"far":    {8 << 30, 5, 7},
 		"nearer": {1200 << 20, 11, 13}, // 1 GiB of margin lasts 5 s
@@ -318,17 +318,17 @@ func TestLooksWithoutAnAlarm(t *testing.T) {
 				time.Sleep(time.Minute + time.Millisecond)
 				synctest.Wait()
 				if n := b.now().looks - looks; n < c.min || n > c.max {
-					t.Errorf("%d looks in a minute, want %d to %d", n, c.min, c.max)
+					t.Errorf("%d scans in a minute, want %d to %d", n, c.min, c.max)
 				}
 				if b.now().diskLooks > 8 || b.now().measured > 0 {
-					t.Errorf("%d looks at disks, %d measurements of pods", b.now().diskLooks, b.now().measured)
+					t.Errorf("%d disk scans, %d measurements of pods", b.now().diskLooks, b.now().measured)
 				}
 			})
 		})
 	}
 }
 
-// A restart neither forgets the pressure nor takes it as gone.
+// A restart neither forgets the pressure nor takes it as relieved.
 func TestRestartKeepsThePressure(t *testing.T) {
 	bubble(t, func(t *testing.T, b *evictorHarness) {
 		b.pods = []*v1.Pod{pod("leak", 0)}
@@ -364,14 +364,14 @@ func TestRestartKeepsThePressure(t *testing.T) {
 				t.Errorf("after a boot %s is %v", c, got)
 			}
 		}
-		// A damaged file costs nothing more than what it held.
+		// A damaged file loses only its own content.
 		b.stop()
 		if err := os.WriteFile(b.file, []byte("{"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		b.start("memory.available<200Mi", nil)
 		if b.under(v1.NodeDiskPressure) {
-			t.Error("a damaged file says something")
+			t.Error("a damaged file has an effect")
 		}
 	})
 }
@@ -380,11 +380,11 @@ func TestDiskIsReclaimedBeforePodsAreEvicted(t *testing.T) {
 	for name, c := range map[string]struct {
 		dead, unused int
 		separate     bool
-		used         int64 // by the writer
+		used         int64 // used by the writer
 		reclaimed    string
 		evicted      string
 	}{
-		"containers are enough":           {dead: 100, unused: 100, used: 500, reclaimed: "containers"},
+		"containers suffice":              {dead: 100, unused: 100, used: 500, reclaimed: "containers"},
 		"and images":                      {dead: 10, unused: 100, used: 500, reclaimed: "containers images"},
 		"images are on another disk":      {unused: 100, separate: true, used: 500, reclaimed: "containers", evicted: "writer"},
 		"nothing to reclaim":              {used: 500, reclaimed: "containers images", evicted: "writer"},
@@ -407,7 +407,7 @@ func TestDiskIsReclaimedBeforePodsAreEvicted(t *testing.T) {
 	}
 }
 
-// If nothing can be freed, it is retried once a minute and reported once.
+// If nothing can be freed, reclaim is retried once a minute and reported once.
 func TestNothingHelps(t *testing.T) {
 	bubble(t, func(t *testing.T, b *evictorHarness) {
 		b.pods = []*v1.Pod{pod("system", 2_000_000_000)}
@@ -446,7 +446,7 @@ func TestPodOverItsLimitIsEvicted(t *testing.T) {
 		if now, _ := b.CanRestart("", began); !now || b.evicted() != "fat" {
 			t.Errorf("it does not run again; evicted %q", b.evicted())
 		}
-		// What its run before had held counts no more.
+		// Usage of its previous run no longer counts.
 		b.mu.Lock()
 		old := b.usage["fat"]
 		old.Disk.At = time.Now()
@@ -456,7 +456,7 @@ func TestPodOverItsLimitIsEvicted(t *testing.T) {
 		b.wake <- struct{}{}
 		time.Sleep(time.Minute)
 		if b.evicted() != "fat" {
-			t.Errorf("evicted %q for what was there before", b.evicted())
+			t.Errorf("evicted %q for usage of the previous run", b.evicted())
 		}
 		// Without limits nothing is measured.
 		b.mu.Lock()
@@ -472,8 +472,8 @@ func TestPodOverItsLimitIsEvicted(t *testing.T) {
 	})
 }
 
-// Pods with limits may have so many files that it takes long to count them.
-// Nobody waits for that when memory runs out.
+// Pods with limits may have so many files that counting them takes long.
+// Eviction for memory does not wait for that.
 func TestMemoryDoesNotWaitForDisks(t *testing.T) {
 	bubble(t, func(t *testing.T, b *evictorHarness) {
 		b.walk, b.alarm = 15*time.Second, make(chan struct{}, 1)
@@ -486,7 +486,7 @@ func TestMemoryDoesNotWaitForDisks(t *testing.T) {
 		b.alarm <- struct{}{}
 		time.Sleep(time.Second)
 		if b.evicted() != "leak" {
-			t.Errorf("evicted %q a second after memory ran short", b.evicted())
+			t.Errorf("evicted %q a second after memory ran low", b.evicted())
 		}
 		time.Sleep(20 * time.Second)
 		if b.evicted() != "leak fat" {
@@ -495,8 +495,8 @@ func TestMemoryDoesNotWaitForDisks(t *testing.T) {
 	})
 }
 
-// One that comes when nothing could be ended is ended before it has taken what
-// is left.
+// A pod that starts when no victim was available is evicted before it has used
+// up the rest.
 func TestVictimThatComesLater(t *testing.T) {
 	bubble(t, func(t *testing.T, b *evictorHarness) {
 		b.pods, b.alarm = []*v1.Pod{pod("system", 2_000_000_000)}, make(chan struct{}, 1)
@@ -539,7 +539,8 @@ func TestSoftThresholdGivesTime(t *testing.T) {
 	}
 }
 
-// What cannot be measured is no reason to let the kernel choose.
+// A failed measurement does not prevent an eviction, which would leave the
+// choice to the kernel.
 func TestEvictionWithoutMeasurements(t *testing.T) {
 	for _, hangs := range []bool{false, true} {
 		bubble(t, func(t *testing.T, b *evictorHarness) {
@@ -560,7 +561,8 @@ func TestAdmit(t *testing.T) {
 	tolerant, stoic, indifferent := pod("tolerant", 0), pod("stoic", 0), pod("indifferent", 0)
 	tolerant.Spec.Tolerations = []v1.Toleration{{Key: v1.TaintNodeMemoryPressure, Operator: v1.TolerationOpExists, Effect: v1.TaintEffectNoSchedule}}
 	stoic.Spec.Tolerations = []v1.Toleration{{Operator: v1.TolerationOpExists}}
-	// Each of these is for something else; the last is that of every pod of a file.
+	// Each message asks for another action; the last is that of every
+	// static pod.
 	indifferent.Spec.Tolerations = []v1.Toleration{
 		{Key: v1.TaintNodeDiskPressure, Operator: v1.TolerationOpExists},
 		{Key: v1.TaintNodeMemoryPressure, Operator: v1.TolerationOpExists, Effect: v1.TaintEffectNoExecute},

@@ -17,7 +17,7 @@ func write(t *testing.T, dir string, files map[string]string) {
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		// In place: the kernel's files keep their inodes.
+		// Written in place: the kernel's files keep their inodes.
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -37,7 +37,7 @@ func cgroupFiles(v2 bool, limit string, usage, inactive, active int64) map[strin
 	}
 }
 
-// What is left of memory, from the kernel's files of both versions of cgroups.
+// Available memory, from the kernel's files of both cgroup versions.
 func TestHostMemory(t *testing.T) {
 	for name, c := range map[string]struct {
 		v2            bool
@@ -84,14 +84,14 @@ func TestHostMemory(t *testing.T) {
 			if levels[MemoryAvailable] != c.node || levels[AllocatableMemory] != c.alloc {
 				t.Errorf("node %v, pods %v, want %v, %v", levels[MemoryAvailable], levels[AllocatableMemory], c.node, c.alloc)
 			}
-			// Idle means no allocation.
+			// An idle scan makes no allocation.
 			if n := testing.AllocsPerRun(10, func() { h.Memory(&levels) }); n != 0 {
-				t.Errorf("a look makes %v allocations", n)
+				t.Errorf("a scan makes %v allocations", n)
 			}
 			if c.pods == nil {
 				return
 			}
-			// The cgroup of all pods goes and comes.
+			// The cgroup of all pods is removed and created again.
 			if err := os.RemoveAll(filepath.Join(dir, "pods")); err != nil {
 				t.Fatal(err)
 			}
@@ -105,18 +105,18 @@ func TestHostMemory(t *testing.T) {
 	}
 }
 
-// The kernel tells of usage, which does not rise while it takes back pages of
-// files: then memory has to be looked at.
+// The kernel notifies of usage, which does not rise while it reclaims page
+// cache: then memory has to be scanned.
 func TestAlarmThatWouldNotRing(t *testing.T) {
 	for name, c := range map[string]struct {
 		ceiling map[string]string
 		margin  int64
 		rings   bool
 	}{
-		"little of the machine's memory is free": {margin: 200 << 10},
-		"enough is":                              {margin: 80 << 10, rings: true},
-		"the cgroup is full of files":            {ceiling: cgroupFiles(false, "1000000", 900000, 700000, 0), margin: 200000},
-		"it has room":                            {ceiling: cgroupFiles(false, "1000000", 500000, 0, 0), margin: 200000, rings: true},
+		"little memory is free":       {margin: 200 << 10},
+		"enough is":                   {margin: 80 << 10, rings: true},
+		"the cgroup is full of files": {ceiling: cgroupFiles(false, "1000000", 900000, 700000, 0), margin: 200000},
+		"it has room":                 {ceiling: cgroupFiles(false, "1000000", 500000, 0, 0), margin: 200000, rings: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -139,7 +139,7 @@ func TestAlarmThatWouldNotRing(t *testing.T) {
 				asked, err := os.ReadFile(filepath.Join(dir, "cgroup.event_control"))
 				var event, file, at int64
 				if _, scanErr := fmt.Sscan(string(asked), &event, &file, &at); err != nil || scanErr != nil || at <= 0 {
-					t.Errorf("the kernel was asked for %q (%v, %v)", asked, err, scanErr)
+					t.Errorf("the kernel got %q (%v, %v)", asked, err, scanErr)
 				}
 			}
 			h.alarms.Close()
@@ -162,15 +162,15 @@ func TestHostDisk(t *testing.T) {
 	where = dir
 	h.Disk(&levels)
 	if levels[ImageFSAvailable] != levels[NodeFSAvailable] || h.SeparateImageFS() {
-		t.Errorf("one file system is taken for two: %v", levels)
+		t.Errorf("one file system is counted as two: %v", levels)
 	}
 	if n := testing.AllocsPerRun(10, func() { h.Disk(&levels) }); n > 4 {
-		t.Errorf("a look makes %v allocations", n) // a path each for the system calls
+		t.Errorf("a scan makes %v allocations", n) // a path each for the system calls
 	}
 	proc := NewHost(HostConfig{Root: dir, ImageDirectory: func() string { return "/proc" }})
 	proc.Disk(&levels)
 	if !proc.SeparateImageFS() {
-		t.Error("two file systems are taken for one")
+		t.Error("two file systems are counted as one")
 	}
 }
 

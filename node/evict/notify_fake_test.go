@@ -18,8 +18,8 @@ import (
 	"github.com/podstead/podstead/node/cgroup"
 )
 
-// fakeCgroup is a directory with the files of a cgroup of version 1. What the kernel
-// would be asked for is read from it, and the test answers in its place.
+// fakeCgroup is a directory with the files of a version 1 cgroup. The test
+// reads from it what the kernel is asked for, and acts in the kernel's place.
 type fakeCgroup struct {
 	t   *testing.T
 	dir string
@@ -38,7 +38,7 @@ func (c fakeCgroup) uses(bytes int) {
 	}
 }
 
-// asked is what the kernel was asked for last: to write to an eventfd when the
+// asked returns the last request to the kernel: to write to an eventfd when the
 // value of a file crosses a number.
 func (c fakeCgroup) asked() (event int, at int64) {
 	c.t.Helper()
@@ -48,12 +48,12 @@ func (c fakeCgroup) asked() (event int, at int64) {
 	}
 	var watched int
 	if n, err := fmt.Sscanf(string(text), "%d %d %d", &event, &watched, &at); n != 3 || err != nil {
-		c.t.Fatalf("the kernel is asked for %q", text)
+		c.t.Fatalf("the kernel got %q", text)
 	}
 	return event, at
 }
 
-// fireEvents does what the kernel does.
+// fireEvents simulates the kernel.
 func (c fakeCgroup) fireEvents() {
 	c.t.Helper()
 	event, _ := c.asked()
@@ -80,7 +80,8 @@ func TestArmAsksForTheMarginAboveUsage(t *testing.T) {
 		c.fireEvents()
 		awaitAlarm(t, n)
 	}
-	// A little more changes nothing, much more does, and then the new event counts.
+	// A small change has no effect, a large one has, and then the new event
+	// counts.
 	c.uses(101 << 20)
 	arm(64<<20, 164<<20)
 	c.uses(110 << 20)
@@ -93,7 +94,7 @@ func TestArmAsksForTheMarginAboveUsage(t *testing.T) {
 	}
 	select {
 	case <-n.C:
-		t.Error("it notifies without an event")
+		t.Error("notified without an event")
 	default:
 	}
 }
@@ -107,18 +108,18 @@ func TestArmSaysThatItCannotBeTold(t *testing.T) {
 		}
 	}
 	if err := n.Arm(cgroup.MemoryCgroup{Directory: t.TempDir()}, 1); err == nil {
-		t.Error("a cgroup that is gone was armed")
+		t.Error("a removed cgroup was armed")
 	}
 	c := newFakeCgroup(t, 1)
 	if err := os.Mkdir(filepath.Join(c.dir, "cgroup.event_control"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	if err := n.Arm(cgroup.MemoryCgroup{Directory: c.dir}, 1); err == nil || !strings.Contains(err.Error(), "register for memory events") {
-		t.Errorf("a kernel that refuses: %v", err)
+		t.Errorf("the kernel rejects: %v", err)
 	}
 }
 
-// A kernel may refuse windows that are no multiples of two seconds.
+// A kernel may reject windows that are no multiples of two seconds.
 func TestTriggerIsTheShortestThatIsGranted(t *testing.T) {
 	for _, c := range []struct{ refused, want string }{
 		{"nothing", "some 100000 1000000\x00"},
@@ -137,7 +138,7 @@ func TestTriggerIsTheShortestThatIsGranted(t *testing.T) {
 		}
 	}
 	if err := trigger(func([]byte) (int, error) { return 0, unix.EOPNOTSUPP }); !errors.Is(err, unix.EOPNOTSUPP) {
-		t.Errorf("a kernel that grants none: %v", err)
+		t.Errorf("a kernel that accepts none: %v", err)
 	}
 }
 
@@ -169,7 +170,7 @@ func TestListenWakesUntilItsContextEnds(t *testing.T) {
 			t.Fatal(err)
 		}
 		awaitAlarm(t, n)
-		// Read it, or it is reported again and again.
+		// Read the data, or it is reported again and again.
 		if _, _, err := unix.Recvfrom(int(file.Fd()), make([]byte, 1), unix.MSG_OOB); err != nil && !errors.Is(err, unix.EINVAL) {
 			t.Fatal(err)
 		}
@@ -181,7 +182,7 @@ func TestListenWakesUntilItsContextEnds(t *testing.T) {
 			t.Errorf("it ended with %v", err)
 		}
 	case <-time.After(time.Minute):
-		t.Error("it goes on after its context has ended")
+		t.Error("it continues after its context has ended")
 	}
 }
 
@@ -212,7 +213,7 @@ func TestWatchPressureSetsTheTrigger(t *testing.T) {
 	}
 	defer f.Close()
 	if text, err := io.ReadAll(f); err != nil || string(text) != "some 100000 1000000\x00" {
-		t.Errorf("the kernel is asked for %q, %v", text, err)
+		t.Errorf("the kernel got %q, %v", text, err)
 	}
 	if err := NewNotifier().WatchPressure(t.Context(), file+".none"); err == nil || !strings.Contains(err.Error(), "failed to monitor") {
 		t.Errorf("without the file: %v", err)

@@ -14,8 +14,8 @@ import (
 	"github.com/podstead/podstead/node/cgroup"
 )
 
-// makeCgroup is a new cgroup in a hierarchy of this machine's; the test is
-// skipped where there is none, or this process may not make one.
+// makeCgroup returns a new cgroup in a hierarchy of the host; the test is
+// skipped where there is none, or this process may not create one.
 func makeCgroup(t *testing.T, file string, hierarchies ...string) string {
 	t.Helper()
 	for _, at := range hierarchies {
@@ -24,10 +24,10 @@ func makeCgroup(t *testing.T, file string, hierarchies ...string) string {
 			continue
 		}
 		t.Cleanup(func() {
-			// What was killed may not have left yet.
+			// A killed process may not have left the cgroup yet.
 			for end := time.Now().Add(time.Minute); os.Remove(dir) != nil; time.Sleep(10 * time.Millisecond) {
 				if time.Now().After(end) {
-					t.Errorf("%s stays", dir)
+					t.Errorf("%s is not removed", dir)
 					return
 				}
 			}
@@ -36,7 +36,7 @@ func makeCgroup(t *testing.T, file string, hierarchies ...string) string {
 			return dir
 		}
 	}
-	t.Skipf("no cgroup with %s can be made here", file)
+	t.Skipf("no cgroup with %s can be created here", file)
 	return ""
 }
 
@@ -64,7 +64,7 @@ func awaitAlarm(t *testing.T, n *Notifier) {
 	}
 }
 
-// The kernel notifies when a v1 cgroup uses so much more.
+// The kernel notifies when the usage of a v1 cgroup rises by this much.
 func TestKernelTellsOfUsage(t *testing.T) {
 	dir := makeCgroup(t, "cgroup.event_control", "/sys/fs/cgroup/memory")
 	n := NewNotifier()
@@ -74,19 +74,19 @@ func TestKernelTellsOfUsage(t *testing.T) {
 	}
 	select {
 	case <-n.C:
-		t.Error("it notifies without a reason")
+		t.Error("notified without a reason")
 	default:
 	}
 	in(t, "(head -c 20000000 /dev/zero; sleep 60) | exec tail -c 20000000", dir)
 	awaitAlarm(t, n)
 }
 
-// The kernel takes the trigger on pressure, with CAP_SYS_RESOURCE or without, and
-// it ends with the context.
+// The kernel accepts the pressure trigger, with CAP_SYS_RESOURCE or without,
+// and the watch ends with the context.
 func TestKernelTakesTheTrigger(t *testing.T) {
 	const file = "/proc/pressure/memory"
 	if f, err := os.OpenFile(file, os.O_RDWR, 0); err != nil {
-		t.Skipf("no pressure can be listened to here: %v", err)
+		t.Skipf("pressure cannot be monitored here: %v", err)
 	} else if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}

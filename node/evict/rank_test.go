@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// pod is one that runs; the amounts are requests such as "memory=1Mi", and after
-// a dash limits.
+// pod returns a running pod; the amounts are requests such as "memory=1Mi", and
+// after a dash limits.
 func pod(name string, priority int32, amounts ...string) *v1.Pod {
 	p := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID(name)},
@@ -72,17 +72,17 @@ func TestRank(t *testing.T) {
 			signal: MemoryAvailable, pods: []*v1.Pod{pod("large", 0, "memory=900"), pod("leak", 0, "memory=10")},
 			usage: map[string]Usage{"large": {Memory: 1000}, "leak": {Memory: 500}}, want: "leak large",
 		},
-		"the younger of equals": {
+		"the younger of equal pods": {
 			signal: AllocatableMemory, pods: []*v1.Pod{pod("older", 0), younger}, usage: map[string]Usage{"older": {Memory: 5}, "younger": {Memory: 5}}, want: "younger older",
 		},
 		"process IDs": {
 			signal: PIDAvailable, pods: []*v1.Pod{pod("many", 1), pod("few", 0), pod("more", 0)},
 			usage: map[string]Usage{"many": {Processes: 900}, "few": {Processes: 2}, "more": {Processes: 3}}, want: "more few many",
 		},
-		"disk with volumes, logs and what containers wrote": {
+		"disk with volumes, logs and writable layers": {
 			signal: NodeFSAvailable, pods: []*v1.Pod{pod("a", 0, "ephemeral-storage=100"), pod("b", 0)},
 			usage: map[string]Usage{
-				"a": {Disk: Disk{Volumes: space(50, 1), Logs: space(100, 1), Rootfs: space(60, 1)}}, // 110 beyond
+				"a": {Disk: Disk{Volumes: space(50, 1), Logs: space(100, 1), Rootfs: space(60, 1)}}, // 110 over
 				"b": {Disk: Disk{Volumes: space(109, 99)}},
 			}, want: "a b",
 		},
@@ -142,18 +142,19 @@ func TestOverLimit(t *testing.T) {
 	for name, c := range map[string]struct {
 		pod  *v1.Pod
 		disk Disk
-		// limit is that which is exceeded, want what is said; empty: it goes on
+		// limit is the exceeded limit, want a part of the message;
+		// empty: the pod stays
 		limit, want string
 		none        bool // it has no limit
 	}{
 		"none":              {pod: volume(pod("p", 0), "app", ""), disk: Disk{Volumes: space(1<<40, 1)}, none: true},
 		"an emptyDir":       {pod: volume(pod("p", 0), "app", "50Mi"), disk: Disk{Volumes: space(60<<20, 1)}, limit: "emptydirfs.limit", want: `emptyDir volume "app" (60Mi) exceeds its sizeLimit 50Mi`},
-		"as much as it may": {pod: volume(pod("p", 0), "app", "50Mi"), disk: Disk{Volumes: space(50<<20, 1)}},
+		"exactly the limit": {pod: volume(pod("p", 0), "app", "50Mi"), disk: Disk{Volumes: space(50<<20, 1)}},
 		"another volume":    {pod: volume(pod("p", 0), "other", "50Mi"), disk: Disk{Volumes: space(60<<20, 1)}},
 		"in memory":         {pod: memory, disk: Disk{Volumes: space(60<<20, 1)}, none: true},
 		"a container":       {pod: two, disk: Disk{Rootfs: space(60, 1), Logs: space(41, 1)}, limit: "ephemeralcontainerfs.limit", want: `Container "app" uses 101 of ephemeral storage, which exceeds its limit 100`},
 		"the pod":           {pod: two, disk: Disk{Rootfs: space(100, 1), Volumes: map[string]Space{"v": {51, 1}}}, limit: "ephemeralpodfs.limit", want: "The pod uses 151 of ephemeral storage, which exceeds the total limit of its containers 150"},
-		"the pod just not":  {pod: two, disk: Disk{Rootfs: space(100, 1), Volumes: map[string]Space{"v": {50, 1}}}},
+		"the pod, at limit": {pod: two, disk: Disk{Rootfs: space(100, 1), Volumes: map[string]Space{"v": {50, 1}}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			limit, got := OverLimit(c.pod, c.disk)

@@ -21,7 +21,7 @@ func TestSettings(t *testing.T) {
 		"soft": {Settings{Soft: m{"memory.available": "1Gi"}, SoftGrace: m{"memory.available": "1m30s"}}, "memory.available 1Gi true 1m30s 0"},
 		"reclaim": {Settings{Hard: m{"pid.available": "1000"}, MinReclaim: m{"pid.available": "2.5%"}},
 			"pid.available 1000 false 0s 2.5%"},
-		"nothing and everything are no threshold": {Settings{Hard: m{"nodefs.available": "0", "imagefs.available": "0%", "nodefs.inodesFree": "100%"}}, ""},
+		"zero and 100% are no threshold": {Settings{Hard: m{"nodefs.available": "0", "imagefs.available": "0%", "nodefs.inodesFree": "100%"}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			list, err := c.in.Parse(settingNames)
@@ -77,7 +77,7 @@ func TestHardMin(t *testing.T) {
 	}
 }
 
-// at is a time in seconds for tests.
+// at returns a time in seconds for tests.
 func at(seconds float64) time.Time {
 	return time.Unix(1_700_000_000, 0).Add(time.Duration(seconds * float64(time.Second)))
 }

@@ -35,7 +35,7 @@ func TestTrackerOfAHardThreshold(t *testing.T) {
 		// Beyond the threshold is not enough once it was crossed.
 		{at: 2, left: 149, active: true, under: true, margin: 49, marginUnderway: true},
 		{at: 3, left: 150, under: true, next: 299 * time.Second, margin: 50, marginUnderway: true},
-		// It has been relieved: it is the threshold again that counts.
+		// It has been relieved: the threshold applies again.
 		{at: 4, left: 120, under: true, next: 298 * time.Second, margin: 20, marginUnderway: true},
 		{at: 200, left: 99, active: true, under: true},
 		{at: 201, left: 500, under: true, next: 299 * time.Second, margin: 400, marginUnderway: true},
@@ -51,7 +51,7 @@ func TestTrackerOfAHardThreshold(t *testing.T) {
 		}
 	}
 	if tr.Under(v1.NodeDiskPressure) || !tr.Changed(v1.NodeMemoryPressure).Equal(at(500)) || !tr.Changed(v1.NodeDiskPressure).IsZero() {
-		t.Error("conditions are mixed up")
+		t.Error("conditions are confused")
 	}
 }
 
@@ -91,12 +91,12 @@ func TestTrackerOrders(t *testing.T) {
 	}
 	all[MemoryAvailable].Available, all[AllocatableMemory] = 1<<40, Level{}
 	tr.Observe(&all, at(1))
-	// What is no longer known is as it was.
+	// An unknown level leaves the state unchanged.
 	if a := tr.Active(); a == nil || a.Signal != AllocatableMemory {
 		t.Errorf("%v is relieved next", a)
 	}
 	if tr.HasThreshold(PIDAvailable) || !tr.HasThreshold(ImageFSInodes) {
-		t.Error("what is watched is mixed up")
+		t.Error("the monitored signals are confused")
 	}
 }
 
@@ -112,9 +112,10 @@ func TestTrackerBegins(t *testing.T) {
 	}
 }
 
-// Against a plain model over the whole history: a condition is on if a threshold
-// of it was crossed within the transition time, and active is what was crossed
-// without a break for its grace.
+// The tracker agrees with a plain model over the whole history: a condition is
+// true if one of its thresholds was crossed within the transition time, and
+// active holds the thresholds that were crossed without a break for their grace
+// period.
 func TestTrackerAgainstAModel(t *testing.T) {
 	for seed := range uint64(200) {
 		rnd := rand.New(rand.NewPCG(seed, 1))

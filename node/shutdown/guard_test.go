@@ -17,25 +17,26 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// host is a logind and the pods of a host, with a diary of what they were asked
-// and did, by the seconds since the beginning.
+// host simulates logind and the pods of a host, with a journal of the calls and
+// their effects, by the time since the start.
 type host struct {
 	t     *testing.T
 	begun time.Time
 
-	mu    sync.Mutex
-	diary []string
-	// absent: no logind answers; preparing and stopping are what it and systemd
-	// say; late: it gives no lock any more.
+	mu      sync.Mutex
+	journal []string
+	// absent: logind does not answer; preparing and stopping are the states
+	// that it and systemd report; late: it grants no lock any more.
 	absent, preparing, stopping, late bool
-	// max is its InhibitDelayMaxSec, obeys whether it takes up a longer one.
+	// max is its InhibitDelayMaxSec, obeys reports whether it accepts a
+	// longer one.
 	max     time.Duration
 	obeys   bool
 	changes chan bool
 	locks   int
 
-	// takes is how long a pod takes to end, priority its own; those in ended
-	// have.
+	// takes is the time that a pod needs to terminate, priority its
+	// priority; ended holds the terminated pods.
 	takes    map[types.UID]time.Duration
 	priority map[types.UID]int32
 	ended    map[types.UID]chan struct{}
@@ -50,23 +51,23 @@ func newHost(t *testing.T) *host {
 }
 
 func (h *host) note(format string, args ...any) {
-	h.diary = append(h.diary, fmt.Sprintf("%v ", time.Since(h.begun).Round(time.Millisecond))+fmt.Sprintf(format, args...))
+	h.journal = append(h.journal, fmt.Sprintf("%v ", time.Since(h.begun).Round(time.Millisecond))+fmt.Sprintf(format, args...))
 }
 
 func (h *host) pod(name string, priority int32, takes time.Duration) {
 	h.takes[types.UID(name)], h.priority[types.UID(name)] = takes, priority
 }
 
-// says checks the diary, which begins anew.
-func (h *host) says(want ...string) {
+// wantJournal compares the journal with the wanted entries and clears it.
+func (h *host) wantJournal(want ...string) {
 	h.t.Helper()
 	synctest.Wait()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !slices.Equal(h.diary, want) {
-		h.t.Errorf("the diary says\n\t%s\nwant\n\t%s", strings.Join(h.diary, "\n\t"), strings.Join(want, "\n\t"))
+	if !slices.Equal(h.journal, want) {
+		h.t.Errorf("journal\n\t%s\nwant\n\t%s", strings.Join(h.journal, "\n\t"), strings.Join(want, "\n\t"))
 	}
-	h.diary = nil
+	h.journal = nil
 }
 
 func (h *host) Connect(context.Context) (Session, error) {
@@ -184,7 +185,7 @@ func (h *host) WaitAllEnded(ctx context.Context, uids []types.UID) error {
 	return nil
 }
 
-// guarded runs a guard of the host in a bubble.
+// guarded runs a guard of the host in a synctest bubble.
 func guarded(t *testing.T, policy Policy, prepare func(h *host), f func(t *testing.T, h *host, g *Guard)) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t)
@@ -210,8 +211,9 @@ func guarded(t *testing.T, policy Policy, prepare func(h *host), f func(t *testi
 
 var threeGroups = Policy{{0, 20 * time.Second}, {1000, 10 * time.Second}, {CriticalPriority, 5 * time.Second}}
 
-// The least priority ends first; a group that has ended early is not waited for,
-// one without pods takes no time; the lock goes when all have ended.
+// The lowest priority terminates first; a group that has terminated early is
+// not waited for, an empty one takes no time; the lock is released when all
+// have terminated.
 func TestGroupsEndInOrder(t *testing.T) {
 	guarded(t, threeGroups, func(h *host) {
 		h.pod("below", -5, time.Second)
@@ -219,34 +221,33 @@ func TestGroupsEndInOrder(t *testing.T) {
 		h.pod("almost", 999, 2*time.Second)
 		h.pod("critical", CriticalPriority+1000, time.Second)
 	}, func(t *testing.T, h *host, _ *Guard) {
-		h.says("0s lock")
+		h.wantJournal("0s lock")
 		h.changes <- true
 		time.Sleep(time.Minute)
-		h.says("0s begin", "0s end almost within 20s", "0s end below within 20s", "0s end usual within 20s",
+		h.wantJournal("0s begin", "0s end almost within 20s", "0s end below within 20s", "0s end usual within 20s",
 			"3s end critical within 5s", "4s unlock")
 	})
 }
 
-// A group that overruns its period does not hold up the next one, nor the host
-// for longer than it was told.
+// A group that exceeds its period delays neither the next one nor the shutdown
+// beyond the announced time.
 func TestGroupsOverrun(t *testing.T) {
 	guarded(t, threeGroups, func(h *host) {
 		h.pod("slow", 0, time.Hour)
 		h.pod("late", 1000, 12*time.Second)
 		h.pod("critical", CriticalPriority, time.Second)
 	}, func(t *testing.T, h *host, _ *Guard) {
-		h.says("0s lock")
+		h.wantJournal("0s lock")
 		h.changes <- true
 		time.Sleep(time.Minute)
-		h.says("0s begin", "0s end slow within 20s", "20s end late within 10s", "30s end critical within 5s", "36s unlock")
+		h.wantJournal("0s begin", "0s end slow within 20s", "20s end late within 10s", "30s end critical within 5s", "36s unlock")
 		if text := h.log.String(); strings.Count(text, "period of their priority group") != 2 || strings.Count(text, "Pods still running") != 1 {
-			t.Errorf("the log says %s", text)
+			t.Errorf("log: %s", text)
 		}
 	})
 }
 
-// A shutdown that is called off brings everything back, and the next one is
-// waited for.
+// A cancelled shutdown restarts all pods, and the next one is handled again.
 func TestCancelledShutdown(t *testing.T) {
 	guarded(t, threeGroups, func(h *host) {
 		h.pod("a", 0, 10*time.Second)
@@ -255,24 +256,24 @@ func TestCancelledShutdown(t *testing.T) {
 		h.changes <- true
 		time.Sleep(5 * time.Second)
 		h.changes <- false
-		h.says("0s lock", "0s begin", "0s end a within 20s", "5s unlock", "5s return", "5s lock")
+		h.wantJournal("0s lock", "0s begin", "0s end a within 20s", "5s unlock", "5s return", "5s lock")
 		time.Sleep(10 * time.Second)
-		h.says()
+		h.wantJournal()
 		h.mu.Lock()
 		h.ended = map[types.UID]chan struct{}{}
 		h.mu.Unlock()
 		h.changes <- true
 		time.Sleep(time.Minute)
-		h.says("15s begin", "15s end a within 20s", "25s end b within 10s", "26s unlock")
-		// Twice is once.
+		h.wantJournal("15s begin", "15s end a within 20s", "25s end b within 10s", "26s unlock")
+		// A repeated signal has no effect.
 		h.changes <- true
 		time.Sleep(time.Second)
-		h.says()
+		h.wantJournal()
 	})
 }
 
-// A logind that is restarted knows of no shutdown any more, unless systemd is
-// at it.
+// A restarted logind no longer knows of the shutdown, unless systemd is already
+// stopping.
 func TestLogindRestartsMeanwhile(t *testing.T) {
 	for _, goesOn := range []bool{false, true} {
 		guarded(t, threeGroups, func(h *host) { h.pod("a", 0, 10*time.Second) }, func(t *testing.T, h *host, _ *Guard) {
@@ -284,50 +285,50 @@ func TestLogindRestartsMeanwhile(t *testing.T) {
 			close(h.changes)
 			time.Sleep(time.Minute)
 			if goesOn {
-				h.says("0s lock", "0s begin", "0s end a within 20s", "10s unlock")
+				h.wantJournal("0s lock", "0s begin", "0s end a within 20s", "10s unlock")
 			} else {
-				h.says("0s lock", "0s begin", "0s end a within 20s", "1s unlock", "1s return", "1s lock")
+				h.wantJournal("0s lock", "0s begin", "0s end a within 20s", "1s unlock", "1s return", "1s lock")
 			}
 		})
 	}
 }
 
-// After the connection is lost there is a new one and a new lock; the old one
+// After the connection is lost there is a new one with a new lock; the old lock
 // is kept until then.
 func TestReconnects(t *testing.T) {
 	guarded(t, threeGroups, func(h *host) { h.pod("a", 0, time.Second) }, func(t *testing.T, h *host, _ *Guard) {
-		h.says("0s lock")
+		h.wantJournal("0s lock")
 		h.mu.Lock()
 		h.absent = true
 		h.mu.Unlock()
 		close(h.changes)
 		time.Sleep(10 * time.Second)
-		h.says()
+		h.wantJournal()
 		h.mu.Lock()
 		h.absent = false
 		h.mu.Unlock()
 		time.Sleep(time.Minute)
-		h.says("15s lock", "15s unlock")
+		h.wantJournal("15s lock", "15s unlock")
 		h.changes <- true
 		time.Sleep(time.Minute)
-		h.says("1m10s begin", "1m10s end a within 20s", "1m11s unlock")
+		h.wantJournal("1m10s begin", "1m10s end a within 20s", "1m11s unlock")
 	})
 }
 
-// A daemon that starts while the host goes down ends what runs, and takes no
-// lock that nobody waits for.
+// A daemon that starts during a shutdown terminates running pods, and takes no
+// lock, for which logind would not wait.
 func TestStartsDuringShutdown(t *testing.T) {
 	guarded(t, threeGroups, func(h *host) {
 		h.pod("a", 0, time.Second)
 		h.preparing, h.late = true, true
 	}, func(t *testing.T, h *host, _ *Guard) {
 		time.Sleep(time.Minute)
-		h.says("0s begin", "0s end a within 20s")
+		h.wantJournal("0s begin", "0s end a within 20s")
 	})
 }
 
-// Without logind there is one warning, and pods end all the same when systemd
-// stops the daemon because the host goes down.
+// Without logind there is one warning, and pods still terminate when systemd
+// stops the daemon because the host shuts down.
 func TestWithoutLogind(t *testing.T) {
 	guarded(t, threeGroups, func(h *host) {
 		h.absent = true
@@ -336,53 +337,53 @@ func TestWithoutLogind(t *testing.T) {
 	}, func(t *testing.T, h *host, g *Guard) {
 		time.Sleep(10 * time.Minute)
 		g.Finish(t.Context())
-		h.says()
+		h.wantJournal()
 		h.mu.Lock()
 		h.stopping = true
 		h.mu.Unlock()
 		g.Finish(t.Context())
-		h.says("10m0s begin", "10m0s end a within 20s", "10m3s end b within 10s")
+		h.wantJournal("10m0s begin", "10m0s end a within 20s", "10m3s end b within 10s")
 		if text := h.log.String(); strings.Count(text, "level=WARN") != 1 || !strings.Contains(text, "no such file") {
-			t.Errorf("the log says %s", text)
+			t.Errorf("log: %s", text)
 		}
 	})
 }
 
-// A daemon that is asked to end while pods end waits for them; one that ends
-// for another reason leaves them alone.
+// A daemon that is asked to stop while pods terminate waits for them; one that
+// stops for another reason does not touch them.
 func TestFinish(t *testing.T) {
 	guarded(t, threeGroups, func(h *host) { h.pod("a", 0, 5*time.Second) }, func(t *testing.T, h *host, g *Guard) {
 		g.Finish(t.Context())
-		h.says("0s lock")
+		h.wantJournal("0s lock")
 		h.changes <- true
 		time.Sleep(time.Second)
 		g.Finish(t.Context())
 		if took := time.Since(h.begun); took != 5*time.Second {
 			t.Errorf("Finish took until %s, want 5s", took)
 		}
-		h.says("0s begin", "0s end a within 20s", "5s unlock")
+		h.wantJournal("0s begin", "0s end a within 20s", "5s unlock")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		g.Finish(ctx)
 		if ctx.Err() != nil {
-			t.Error("Finish waits for what is done")
+			t.Error("Finish waits for a shutdown that is complete")
 		}
 	})
 }
 
-// logind is told to wait long enough, if it does not; one that does not obey is
-// told of once and gets its lock all the same.
+// InhibitDelayMaxSec is raised if it is too short; a logind that ignores this
+// is reported once and still gives its lock.
 func TestRaisesTheDelay(t *testing.T) {
 	for _, obeys := range []bool{true, false} {
 		guarded(t, threeGroups, func(h *host) { h.max, h.obeys = 5*time.Second, obeys }, func(t *testing.T, h *host, _ *Guard) {
 			time.Sleep(time.Minute)
 			if obeys {
-				h.says("0s raise to 40s", "1s lock")
+				h.wantJournal("0s raise to 40s", "1s lock")
 			} else {
-				h.says("0s raise to 40s", "5s lock")
+				h.wantJournal("0s raise to 40s", "5s lock")
 			}
 			if warned := strings.Contains(h.log.String(), "InhibitDelayMaxSec"); warned == obeys {
-				t.Errorf("the log says %s", h.log.String())
+				t.Errorf("log: %s", h.log.String())
 			}
 		})
 	}
