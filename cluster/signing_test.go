@@ -111,7 +111,7 @@ func TestSigningWaitsForTheSignature(t *testing.T) {
 	})
 }
 
-func TestSigningTellsWhyItIsRefused(t *testing.T) {
+func TestSigningReportsWhyItIsDenied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newClusterHarness(t)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)

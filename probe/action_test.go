@@ -20,7 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// once asks a server of this machine, which stands for a pod, once.
+// once probes a server on this host, which acts as a pod, once.
 func once(t *testing.T, handler v1.ProbeHandler, timeout time.Duration, exec Execer) (probeResult, error) {
 	t.Helper()
 	a := newActions(Config{Exec: exec, UserAgent: "podstead-probe/1"})
@@ -30,17 +30,18 @@ func once(t *testing.T, handler v1.ProbeHandler, timeout time.Duration, exec Exe
 	})
 }
 
-// namedPort stands for the port "web"; nothing listens there.
+// namedPort is the port named "web"; nothing listens there.
 const namedPort = 1
 
 const (
-	// patience is the timeout of a probe that is to be answered, on however busy
-	// a machine; haste that of one that is not.
+	// patience is the timeout of a probe that must be answered, even on a
+	// busy host; haste that of one that must not.
 	patience = 2 * time.Minute
 	haste    = time.Second
 )
 
-// closedPort returns a port that refuses connections and that no one else can get.
+// closedPort returns a port that refuses connections and that no other process
+// can get.
 func closedPort(t *testing.T) int32 {
 	t.Helper()
 	s, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -58,8 +59,8 @@ func closedPort(t *testing.T) int32 {
 	return int32(name.(*unix.SockaddrInet4).Port)
 }
 
-// judge compares an answer with: "ok", "warning", "failed" or "error", each
-// with a part of the text.
+// judge compares a result with the wanted one: "ok", "warning", "failed" or
+// "error", each with a part of the text.
 func judge(t *testing.T, a probeResult, err error, want, text string) {
 	t.Helper()
 	got := "failed"
@@ -91,7 +92,7 @@ func TestExec(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			exec := execFunc(func(_ context.Context, id string, command []string, timeout time.Duration) (ExecResult, error) {
 				if id != "id-1" || fmt.Sprint(command) != "[ready --now]" || timeout != 2*time.Second {
-					t.Errorf("asked for %v in %s within %s", command, id, timeout)
+					t.Errorf("ran %v in %s within %s", command, id, timeout)
 				}
 				return c.result, c.err
 			})
@@ -112,15 +113,15 @@ func TestNoAction(t *testing.T) {
 	judge(t, a, err, "error", "set exec, httpGet")
 }
 
-// server answers as the paths of the tests below say.
+// server answers as the paths in the tests below state.
 func server(t *testing.T) *http.ServeMux {
 	mux := http.NewServeMux()
 	for _, code := range []int{199, 200, 204, 299, 304, 399, 400, 404, 500, 503} {
 		mux.HandleFunc(fmt.Sprint("/", code), func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) })
 	}
-	mux.HandleFunc("/told", func(w http.ResponseWriter, r *http.Request) {
-		// What the test wants to see goes into the status line's neighbour: the
-		// Location of a redirect to elsewhere, which the warning quotes.
+	mux.HandleFunc("/echo", func(w http.ResponseWriter, r *http.Request) {
+		// The request's properties are returned in the Location of a
+		// redirect to another host, which the warning quotes.
 		w.Header().Set("Location", "http://elsewhere.invalid/?"+strings.Join([]string{
 			"ua=" + r.Header.Get("User-Agent"), "accept=" + strings.Join(r.Header["Accept"], "+"), "host=" + r.Host,
 			"x=" + strings.Join(r.Header["X-Probe"], "+"), "q=" + r.URL.RawQuery,
@@ -157,7 +158,7 @@ func server(t *testing.T) *http.ServeMux {
 }
 
 func TestHTTP(t *testing.T) {
-	t.Setenv("HTTP_PROXY", "http://127.0.0.1:1") // it would be refused
+	t.Setenv("HTTP_PROXY", "http://127.0.0.1:1") // a proxy would fail
 	plain, secure := httptest.NewServer(server(t)), httptest.NewTLSServer(server(t))
 	defer plain.Close()
 	defer secure.Close()
@@ -173,7 +174,7 @@ func TestHTTP(t *testing.T) {
 		want, text string
 	}{
 		"200":                        {v1.HTTPGetAction{Path: "/200"}, "ok", ""},
-		"a path without its slash":   {v1.HTTPGetAction{Path: "200"}, "ok", ""},
+		"a path without a slash":     {v1.HTTPGetAction{Path: "200"}, "ok", ""},
 		"204":                        {v1.HTTPGetAction{Path: "/204"}, "ok", ""},
 		"304 is success":             {v1.HTTPGetAction{Path: "/304"}, "warning", "answered with statuscode 304: "},
 		"399 is success":             {v1.HTTPGetAction{Path: "/399"}, "warning", ""},
@@ -182,21 +183,21 @@ func TestHTTP(t *testing.T) {
 		"10 redirects":               {v1.HTTPGetAction{Path: "/hops/9"}, "ok", ""},
 		"too many redirects":         {v1.HTTPGetAction{Path: "/hops/11"}, "failed", "stopped after 10 redirects"},
 		"a redirect to a failure":    {v1.HTTPGetAction{Path: "/moved-to-404"}, "failed", "404"},
-		"a redirect to elsewhere":    {v1.HTTPGetAction{Path: "/elsewhere"}, "warning", "http://elsewhere.invalid/login"},
+		"a redirect to another host": {v1.HTTPGetAction{Path: "/elsewhere"}, "warning", "http://elsewhere.invalid/login"},
 		"a body without end":         {v1.HTTPGetAction{Path: "/endless"}, "ok", ""},
 		"a body that stops":          {v1.HTTPGetAction{Path: "/stuck"}, "failed", "failed to read the response"},
 		"no answer":                  {v1.HTTPGetAction{Path: "/silent"}, "failed", "deadline exceeded"},
-		"what is said by default":    {v1.HTTPGetAction{Path: "/told?a=b"}, "warning", "ua=podstead-probe/1;accept=*/*;host=127.0.0.1:PORT;x=;q=a=b;encoding=;close=true"},
-		"headers":                    {v1.HTTPGetAction{Path: "/told", HTTPHeaders: header("x-probe", "1", "X-Probe", "2", "user-agent", "mine", "Accept", "text/plain")}, "warning", "ua=mine;accept=text/plain;host=127.0.0.1:PORT;x=1+2;"},
-		"headers taken out":          {v1.HTTPGetAction{Path: "/told", HTTPHeaders: header("User-Agent", "", "Accept", "")}, "warning", "ua=;accept=;"},
-		"host header":                {v1.HTTPGetAction{Path: "/told", HTTPHeaders: header("Host", "shop.example")}, "warning", "host=shop.example;"},
-		"host by name":               {v1.HTTPGetAction{Path: "/told", Host: "localhost"}, "warning", "host=localhost:PORT;"},
+		"default headers":            {v1.HTTPGetAction{Path: "/echo?a=b"}, "warning", "ua=podstead-probe/1;accept=*/*;host=127.0.0.1:PORT;x=;q=a=b;encoding=;close=true"},
+		"headers":                    {v1.HTTPGetAction{Path: "/echo", HTTPHeaders: header("x-probe", "1", "X-Probe", "2", "user-agent", "mine", "Accept", "text/plain")}, "warning", "ua=mine;accept=text/plain;host=127.0.0.1:PORT;x=1+2;"},
+		"headers removed":            {v1.HTTPGetAction{Path: "/echo", HTTPHeaders: header("User-Agent", "", "Accept", "")}, "warning", "ua=;accept=;"},
+		"host header":                {v1.HTTPGetAction{Path: "/echo", HTTPHeaders: header("Host", "shop.example")}, "warning", "host=shop.example;"},
+		"host by name":               {v1.HTTPGetAction{Path: "/echo", Host: "localhost"}, "warning", "host=localhost:PORT;"},
 		"TLS is not verified":        {v1.HTTPGetAction{Path: "/200", Scheme: v1.URISchemeHTTPS}, "ok", ""},
 		"plain to a TLS port":        {v1.HTTPGetAction{Path: "/200", Scheme: "tls-port"}, "failed", "400"},
 		"a port by name":             {v1.HTTPGetAction{Path: "/200", Port: intstr.FromString("web")}, "failed", "127.0.0.1:1: connect: connection refused"},
-		"a name that no port has":    {v1.HTTPGetAction{Path: "/200", Port: intstr.FromString("wed")}, "error", `port "wed" is neither a number from 1 to 65535 nor the name of a port of container "c"`},
+		"an unknown port name":       {v1.HTTPGetAction{Path: "/200", Port: intstr.FromString("wed")}, "error", `port "wed" is neither a number from 1 to 65535 nor the name of a port of container "c"`},
 		"a number too large":         {v1.HTTPGetAction{Path: "/200", Port: intstr.FromInt32(65536)}, "error", "65536"},
-		"a host that does not exist": {v1.HTTPGetAction{Path: "/200", Host: "nobody.invalid"}, "failed", "nobody.invalid"},
+		"a host that does not exist": {v1.HTTPGetAction{Path: "/200", Host: "unknown.invalid"}, "failed", "unknown.invalid"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := plain
@@ -211,12 +212,12 @@ func TestHTTP(t *testing.T) {
 				c.get.Port = intstr.FromInt32(int32(port))
 			}
 			timeout := patience
-			if c.get.Path == "/silent" || c.get.Path == "/stuck" || c.get.Host == "nobody.invalid" {
+			if c.get.Path == "/silent" || c.get.Path == "/stuck" || c.get.Host == "unknown.invalid" {
 				timeout = haste
 			}
 			a, err := once(t, v1.ProbeHandler{HTTPGet: &c.get}, timeout, nil)
 			for c.get.Path == "/stuck" && !strings.Contains(a.text, c.text) && timeout < patience {
-				timeout *= 4 // it had not begun
+				timeout *= 4 // the timeout passed before the request
 				a, err = once(t, v1.ProbeHandler{HTTPGet: &c.get}, timeout, nil)
 			}
 			judge(t, a, err, c.want, strings.ReplaceAll(c.text, "PORT", fmt.Sprint(port)))
@@ -279,19 +280,19 @@ func TestGRPC(t *testing.T) {
 		return next(ctx, r)
 	}))
 	without := serve(func(*grpc.Server) {})
-	_, silent := listen() // accepts, and says nothing
+	_, silent := listen() // accepts, and never answers
 	for name, c := range map[string]struct {
 		port       int32
 		service    *string
 		want, text string
 	}{
-		"serving":                {healthy, nil, "ok", ""},
-		"service serving":        {healthy, ptr("shop"), "ok", ""},
-		"service not serving":    {healthy, ptr("sick"), "failed", `responded with "NOT_SERVING"`},
-		"service unknown":        {healthy, ptr("other"), "failed", "unknown service"},
-		"no health service":      {without, nil, "failed", "does not implement the grpc health protocol"},
-		"a server that is stuck": {silent, nil, "failed", "timeout: "},
-		"closed port":            {closedPort(t), nil, "failed", "connection refused"},
+		"serving":             {healthy, nil, "ok", ""},
+		"service serving":     {healthy, ptr("shop"), "ok", ""},
+		"service not serving": {healthy, ptr("sick"), "failed", `responded with "NOT_SERVING"`},
+		"service unknown":     {healthy, ptr("other"), "failed", "unknown service"},
+		"no health service":   {without, nil, "failed", "does not implement the grpc health protocol"},
+		"a server that hangs": {silent, nil, "failed", "timeout: "},
+		"closed port":         {closedPort(t), nil, "failed", "connection refused"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			timeout := patience

@@ -19,13 +19,13 @@ func TestCounts(t *testing.T) {
 		b.after(10 * time.Second) // at 30 s
 		b.does("live", func(context.Context) (ExecResult, error) { return ExecResult{}, errors.New("no exec") })
 		b.after(10 * time.Second) // at 40 s
-		// Another instance of the container goes on counting.
+		// Another instance of the container continues the counts.
 		b.says("live", 0)
 		b.UpdatePod(podOf("u", now("second", nil, every("live", 10, 3))))
 		b.after(time.Second)
 		all := b.Counts()
 		if len(all) != 1 {
-			t.Fatalf("%+v: want one of the container", all)
+			t.Fatalf("%+v: want one entry for the container", all)
 		}
 		c := all[0]
 		if c.UID != "u" || c.Pod != "p" || c.Container != "c" || c.Kind != Liveness || c.Succeeded != 4 || c.Failed != 1 || c.Unknown != 1 {
@@ -37,7 +37,7 @@ func TestCounts(t *testing.T) {
 		}
 		b.RemovePod("u")
 		if all := b.Counts(); len(all) != 0 {
-			t.Errorf("%+v is of a pod that is gone", all)
+			t.Errorf("%+v belongs to a removed pod", all)
 		}
 	})
 }

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// hookOn performs a hook of a container whose pod is this machine.
+// hookOn runs a hook of a container whose pod is this host.
 func hookOn(t *testing.T, exec Execer, handler v1.LifecycleHandler, ports ...v1.ContainerPort) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -56,13 +56,13 @@ func TestHookExec(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			err := hookOn(t, execHook(func(id string, command []string, timeout time.Duration) (ExecResult, error) {
 				if id != "id-1" || !slices.Equal(command, run.Exec.Command) || timeout != 0 {
-					t.Errorf("asked to run %q in %s within %s", command, id, timeout)
+					t.Errorf("ran %q in %s within %s", command, id, timeout)
 				}
 				return c.result, c.err
 			}), run)
 			fails(t, err, c.want)
 			if err != nil && strings.HasSuffix(err.Error(), ": ") {
-				t.Errorf("%q ends in the middle", err)
+				t.Errorf("%q is cut off", err)
 			}
 		})
 	}
@@ -84,7 +84,7 @@ func TestHookHTTP(t *testing.T) {
 	named := v1.ContainerPort{Name: "web", ContainerPort: portOf(t, server)}
 	fails(t, hookOn(t, nil, v1.LifecycleHandler{HTTPGet: get}, named), "")
 	if got == nil || got.URL.String() != "/drain?now=1" || got.Header.Get("X-A") != "b" || got.UserAgent() != "podstead-lifecycle/1" {
-		t.Fatalf("asked %+v", got)
+		t.Fatalf("request %+v", got)
 	}
 	fails(t, hookOn(t, nil, v1.LifecycleHandler{HTTPGet: get}), `port "web"`)
 	server.Close()
@@ -93,7 +93,8 @@ func TestHookHTTP(t *testing.T) {
 	fails(t, err, "no IP address")
 }
 
-// HTTPS that meets plain HTTP is asked again without, and without the password.
+// An HTTPS hook that meets plain HTTP is retried over HTTP, without the
+// password.
 func TestHookHTTPSMeetsHTTP(t *testing.T) {
 	secret := "unasked"
 	handler := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { secret = r.Header.Get("Authorization") })

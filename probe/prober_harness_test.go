@@ -13,15 +13,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// proberHarness is a prober that runs in a bubble over a scripted runtime.
+// proberHarness is a prober over a scripted runtime, in a synctest bubble.
 type proberHarness struct {
 	*Prober
 	t    testing.TB
 	stop func()
 
 	mu sync.Mutex
-	// asked are the times at which each command was run, by its first word,
-	// answer what it says; nothing is success.
+	// asked holds the times at which each command was run, by its first
+	// word, answer the result of each; none means success.
 	asked  map[string][]time.Time
 	answer map[string]func(ctx context.Context) (ExecResult, error)
 	events []string
@@ -83,13 +83,14 @@ func (b *proberHarness) times(command string) int {
 	return len(b.asked[command])
 }
 
-// after lets time pass and everything settle, half a second past the probes.
+// after advances the time and waits until all is idle, half a second past the
+// probes.
 func (b *proberHarness) after(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-// want compares what is known of container c, and forgets the wake-up.
+// want compares the results of container c, and drops a pending notification.
 func (b *proberHarness) want(uid types.UID, id, state string) {
 	b.t.Helper()
 	r := b.Results(uid)
@@ -119,7 +120,7 @@ func (b *proberHarness) notified(uid types.UID) bool {
 	return len(uids) == 1 && uids[0] == uid
 }
 
-// every is a probe that runs a command.
+// every returns a probe that runs a command.
 func every(command string, period, failures int32) *v1.Probe {
 	return &v1.Probe{
 		ProbeHandler:  v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{command}}},
@@ -131,7 +132,7 @@ func podOf(uid types.UID, containers ...Container) Pod {
 	return Pod{Pod: &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: uid}}, Containers: containers}
 }
 
-// now is a container with probes by kind that has just started.
+// now returns a container with probes by kind that has just started.
 func now(id string, probes ...*v1.Probe) Container {
 	probes = append(probes, nil, nil, nil)
 	return Container{ID: id, StartedAt: time.Now(), Spec: &v1.Container{

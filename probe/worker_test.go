@@ -25,7 +25,7 @@ func TestInitialValues(t *testing.T) {
 		b.want("u", "none", "")
 		b.want("other", "none", "")
 		if b.notified("u") {
-			t.Error("initial values are no change")
+			t.Error("initial values are reported as a change")
 		}
 	})
 }
@@ -35,7 +35,7 @@ func TestThresholdsCountResultsInARow(t *testing.T) {
 		probe := every("ready", 1, 3)
 		probe.SuccessThreshold = 2
 		b.UpdatePod(podOf("u", now("c", nil, nil, probe)))
-		b.after(half) // the 1st at once
+		b.after(half) // the first at once
 		b.want("u", "c", "ready=false")
 		b.after(time.Second)
 		b.want("u", "c", "ready=true")
@@ -77,13 +77,13 @@ func TestInitialDelayAndPeriod(t *testing.T) {
 			at = append(at, asked.Sub(began))
 		}
 		if want := []time.Duration{7e9, 17e9, 27e9, 37e9, 47e9, 57e9}; !slices.Equal(at, want) {
-			t.Errorf("asked at %v, want %v", at, want)
+			t.Errorf("probed at %v, want %v", at, want)
 		}
 	})
 }
 
 // A container that was started before the clock was set, back or forward, is
-// asked after its delay at the latest, and goes on being asked.
+// probed after its delay at the latest, and continues to be probed.
 func TestInitialDelayWhenTheClockIsSet(t *testing.T) {
 	for name, c := range map[string]struct {
 		started time.Duration // from now
@@ -99,17 +99,19 @@ func TestInitialDelayWhenTheClockIsSet(t *testing.T) {
 				probe.InitialDelaySeconds = 7
 				began := time.Now()
 				container := now("c", nil, probe)
-				// As the runtime reports it: without a monotonic reading.
+				// As the runtime reports it: without a monotonic
+				// reading.
 				container.StartedAt = began.Add(c.started).Round(0)
 				b.UpdatePod(podOf("u", container))
 				b.after(time.Minute)
 				asked := b.asked["live"]
 				if len(asked) < 5 {
-					t.Fatalf("asked %d times in a minute", len(asked))
+					t.Fatalf("probed %d times in a minute", len(asked))
 				}
-				// What runs before the daemon does is spread over a period.
+				// Probes of containers that ran before the daemon
+				// started are spread over a period.
 				if at := asked[0].Sub(began); at < c.first || at > c.first+10*time.Second || c.started > 0 && at != c.first {
-					t.Errorf("first asked after %s, want %s", at, c.first)
+					t.Errorf("first probed after %s, want %s", at, c.first)
 				}
 			})
 		})
@@ -122,18 +124,18 @@ func TestStartupBlocksOtherProbes(t *testing.T) {
 		b.UpdatePod(podOf("u", now("c", every("start", 1, 100), every("live", 10, 1), every("ready", 10, 1))))
 		b.after(20*time.Second + half)
 		if b.times("live")+b.times("ready") > 0 {
-			t.Error("asked before it has started")
+			t.Error("probed before it has started")
 		}
 		b.says("start", 0)
 		b.after(time.Second)
 		b.want("u", "c", "started=true ready=true")
 		if b.times("live") != 1 {
-			t.Error("liveness is not asked as soon as it has started")
+			t.Error("liveness is not probed as soon as it has started")
 		}
 		n := b.times("start")
 		b.after(time.Hour)
 		if b.times("start") != n {
-			t.Error("asked whether it has started after it had")
+			t.Error("the startup probe ran after the container had started")
 		}
 	})
 }
@@ -163,7 +165,7 @@ func TestLivenessFailureIsFinal(t *testing.T) {
 				b.after(time.Minute)
 				b.want("u", "c", started+"failed="+kind.String())
 				if n := b.times("x"); n != 2 {
-					t.Errorf("asked %d times, 2 decide", n)
+					t.Errorf("probed %d times, 2 decide", n)
 				}
 				b.says("x", 1)
 				b.UpdatePod(podOf("u", now("d", probes...)))
@@ -179,7 +181,7 @@ func TestLivenessFailureIsFinal(t *testing.T) {
 	}
 }
 
-// Containers of one pod that fail alike are distinguished.
+// Events distinguish containers of one pod that fail in the same way.
 func TestEventsNameTheContainerAmongSeveral(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *proberHarness) {
 		first, second := now("1", nil, nil, every("x", 1, 1)), now("2", nil, nil, every("x", 1, 1))
@@ -241,11 +243,12 @@ func TestSlowProbeDelaysNoOthers(t *testing.T) {
 		b.UpdatePod(podOf("u", now("c", nil, every("live", 1, 1), every("slow", 1, 2))))
 		b.after(time.Minute + half)
 		if n := b.times("live"); n != 61 {
-			t.Errorf("asked %d times in 60 s", n)
+			t.Errorf("probed %d times in 60 s", n)
 		}
-		// It is asked again as soon as it has ended, and never twice at a time.
+		// It is probed again as soon as the previous probe has ended,
+		// and never twice at a time.
 		if n := b.times("slow"); n != 101*3 {
-			t.Errorf("the slow ones were asked %d times in 60 s", n)
+			t.Errorf("the slow ones were probed %d times in 60 s", n)
 		}
 	})
 }
@@ -267,7 +270,7 @@ func TestTerminatingPod(t *testing.T) {
 		b.says("ready", 1)
 		b.after(time.Second)
 		if hung != 0 {
-			t.Error("the probe in flight went on")
+			t.Error("the probe in flight continued")
 		}
 		b.want("u", "c", "ready=false")
 		b.want("u", "d", "")
@@ -276,19 +279,19 @@ func TestTerminatingPod(t *testing.T) {
 		b.UpdatePod(podOf("u", now("new", nil, every("live", 1, 1), every("ready", 1, 1))))
 		b.after(time.Minute)
 		if b.times("live")+b.times("start")+b.times("hung") != n {
-			t.Error("what may kill goes on")
+			t.Error("a probe that can kill continues")
 		}
 		b.want("u", "new", "ready=false")
 		if b.times("ready") < 60 {
-			t.Error("readiness does not go on")
+			t.Error("readiness is not probed any more")
 		}
 		b.RemovePod("u")
 		n = b.times("ready")
 		b.after(time.Minute)
 		if b.times("ready") != n || b.queue.Len() > 0 || len(b.pods) > 0 {
-			t.Error("something is left of a pod that is gone")
+			t.Error("state of a removed pod is left")
 		}
-		// A pod of the same UID may run again.
+		// A pod with the same UID may run again.
 		b.says("ready", 0)
 		b.UpdatePod(podOf("u", now("again", nil, nil, every("ready", 1, 1))))
 		b.after(half)
@@ -310,14 +313,14 @@ func TestPreviousState(t *testing.T) {
 		b.says("ready", 1)
 		b.after(25 * time.Second)
 		if n := b.times("live"); n < 5 || n > 50 {
-			t.Errorf("%d of 100 asked in the first quarter of the period", n)
+			t.Errorf("%d of 100 probed in the first quarter of the period", n)
 		}
 		if b.times("start") > 0 {
-			t.Error("asked whether it has started, which is known")
+			t.Error("the startup probe ran although the result is known")
 		}
 		b.after(100 * time.Second)
 		b.want("u", "1", "started=true ready=false")
-		// Known counts once.
+		// The known start counts once.
 		b.UpdatePod(podOf("u", all...))
 		b.want("u", "1", "started=true ready=false")
 
@@ -333,7 +336,7 @@ func TestNothingRunsAfterRun(t *testing.T) {
 		b := newProberHarness(t)
 		b.does("hung", func(ctx context.Context) (ExecResult, error) {
 			<-ctx.Done()
-			time.Sleep(3 * time.Second) // slow to notice
+			time.Sleep(3 * time.Second) // slow to notice the cancellation
 			return ExecResult{ExitCode: 1}, nil
 		})
 		b.UpdatePod(podOf("u", now("c", nil, every("hung", 1, 1), every("ready", 1, 1))))
@@ -343,7 +346,7 @@ func TestNothingRunsAfterRun(t *testing.T) {
 		n := b.times("ready")
 		b.after(time.Minute)
 		if b.times("ready") != n || len(b.events) > 0 {
-			t.Error("probes go on")
+			t.Error("probes continue")
 		}
 		// The bubble fails the test if a goroutine is left.
 	})
@@ -366,7 +369,7 @@ func TestThousandProbesASecond(t *testing.T) {
 			b.TakeChanged()
 			b.after(time.Second)
 			if n := b.times("ready") - before; n != pods {
-				t.Fatalf("%d of %d asked in a second", n, pods)
+				t.Fatalf("%d of %d probed in a second", n, pods)
 			}
 			if n := len(b.TakeChanged()); n != pods {
 				t.Fatalf("%d of %d changes reported", n, pods)
@@ -375,8 +378,8 @@ func TestThousandProbesASecond(t *testing.T) {
 	})
 }
 
-// BenchmarkThousandProbes is one second of 1,000 probes at 1 s: what they cost
-// in addition to what they probe.
+// BenchmarkThousandProbes measures one second of 1,000 probes with a period of
+// 1 s, without the cost of the probed targets.
 func BenchmarkThousandProbes(b *testing.B) {
 	asked := make(chan struct{}, 1000)
 	p := New(Config{Exec: execFunc(func(context.Context, string, []string, time.Duration) (ExecResult, error) {

@@ -11,8 +11,8 @@ import (
 	"github.com/podstead/podstead/supervisor/admit"
 )
 
-// A static pod that the node denies is held and costs next to nothing; a running pod
-// that the node would deny goes on.
+// A static pod that the node denies is held and costs almost nothing; a running
+// pod that the node would deny keeps running.
 func TestDeniedStaticPodIsHeld(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		pod := testPod("p", "u", "1")

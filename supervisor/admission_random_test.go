@@ -16,9 +16,9 @@ import (
 	"github.com/podstead/podstead/supervisor/admit"
 )
 
-// Whatever is added and removed: never more runs than the node has resources for, no
-// pod waits that could run, only critical pods preempt others, and a restart of the
-// daemon changes nothing.
+// For any sequence of additions and removals: the node never runs more than it
+// has resources for, no pod waits that could run, only critical pods preempt
+// others, and a restart of the daemon changes nothing.
 func TestRandomAdmission(t *testing.T) {
 	for seed := range seeds(6) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

@@ -46,9 +46,9 @@ func (b *supervisorHarness) waitsFor(uid types.UID, reason string) {
 	})
 }
 
-// A pod without enough resources waits, costs nothing, and runs at once when another
-// pod has ended. Restarts of the daemon do not touch what runs, even if the node has
-// less than before.
+// A pod without enough resources waits, costs nothing, and runs at once when
+// another pod has terminated. Restarts of the daemon do not affect running
+// pods, even if the node has less than before.
 func TestPodWaitsForResources(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		b.allocatable = cpus("2")
@@ -87,16 +87,16 @@ func TestPodWaitsForResources(t *testing.T) {
 	})
 }
 
-// The order of waiting pods does not depend on which is synced first: the higher
-// priority goes first, then the pod that waited longer, also across restarts of the
-// daemon.
+// The order of waiting pods does not depend on which is synced first: the
+// higher priority comes first, then the pod that waited longer, also across
+// restarts of the daemon.
 func TestOrderOfWaitingPods(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		b.allocatable = cpus("1")
 		holder, old, young, high := requestingPod("holder", "1"), requestingPod("z-old", "1"), requestingPod("a-young", "1"), requestingPod("high", "1")
 		priority := int32(7)
 		high.Spec.Priority = &priority
-		// At a start, with nothing known, by priority and by name.
+		// At a start without earlier state: by priority and by name.
 		d := b.start()
 		d.config.deliver(file, old, holder, high)
 		b.runs(high.UID)
@@ -279,7 +279,8 @@ func TestResizeWaitsForResources(t *testing.T) {
 		if n := b.fake.Calls("UpdateContainerResources"); n != 0 || b.linux().CpuQuota != 100_000 {
 			t.Errorf("%d updates", n)
 		}
-		// What it does not have yet is free for others, but the older request goes first.
+		// Resources that it does not have yet are free for others, but
+		// the older request comes first.
 		late := requestingPod("late", "1")
 		late.Spec.RestartPolicy = v1.RestartPolicyNever
 		d.config.deliver(file, pod("3"), other, late)

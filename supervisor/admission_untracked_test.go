@@ -15,7 +15,7 @@ import (
 
 const url = manifest.SourceHTTP
 
-// slowly makes a pod's container take this long to end.
+// slowly makes a pod's container take this long to terminate.
 func (b *supervisorHarness) slowly(pod *v1.Pod, ends time.Duration) {
 	b.fake.Behave("of-"+pod.Name, critest.Behaviour{StopAfter: ends})
 }
@@ -72,12 +72,12 @@ func TestPodOfUnreadySourceKeepsItsResources(t *testing.T) {
 		b.waitsFor(critical.UID, outOfCPU)
 		b.after(10 * time.Minute)
 		if b.running(theirs.UID) != 1 || b.running(critical.UID) != 0 {
-			t.Errorf("%d of theirs, %d critical", b.running(theirs.UID), b.running(critical.UID))
+			t.Errorf("%d of the untracked pod, %d critical", b.running(theirs.UID), b.running(critical.UID))
 		}
 		d.config.deliver(url, theirs)
 		b.runs(critical.UID)
 		if st := d.status(theirs.UID); st.Reason != admit.ReasonPreempting {
-			t.Errorf("theirs is %s %s: it is wanted and can be preempted", st.Phase, st.Reason)
+			t.Errorf("the other is %s %s: it is wanted and can be preempted", st.Phase, st.Reason)
 		}
 		b.kill()
 		b.fake.EndPod(string(critical.UID))

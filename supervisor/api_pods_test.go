@@ -22,7 +22,7 @@ import (
 	"github.com/podstead/podstead/supervisor/status"
 )
 
-// boundPod is a pod as a cluster binds it to the node.
+// boundPod returns a pod as a cluster binds it to the node.
 func boundPod(name string, uid types.UID) *v1.Pod {
 	pod := testPod(name, uid, "")
 	pod.Annotations = map[string]string{podinfo.AnnotationSource: string(manifest.SourceAPI)}
@@ -32,13 +32,13 @@ func boundPod(name string, uid types.UID) *v1.Pod {
 	return pod
 }
 
-// tell brings one change of a cluster's pod.
-func (c *fakeConfig) tell(op manifest.Op, pod *v1.Pod) {
+// update delivers one change of an API pod.
+func (c *fakeConfig) update(op manifest.Op, pod *v1.Pod) {
 	c.updates <- manifest.PodUpdate{Op: op, Source: manifest.SourceAPI, Pods: []*v1.Pod{pod.DeepCopy()}}
 }
 
-// An API pod that does not pass admission is Failed for good: its controller makes
-// it makes another one.
+// An API pod that does not pass admission is Failed for good: its controller
+// creates another one.
 func TestAPIPodIsRejected(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(b *supervisorHarness, pod *v1.Pod)
@@ -82,7 +82,7 @@ func TestAPIPodIsRejected(t *testing.T) {
 				}
 				b.after(time.Hour)
 				check()
-				// Room that comes is not for it any more.
+				// Room that becomes free later is not for it.
 				b.allocatable, b.node.Labels = nil, map[string]string{"disk": "ssd"}
 				b.kill()
 				d = b.start(manifest.SourceAPI)
@@ -94,8 +94,8 @@ func TestAPIPodIsRejected(t *testing.T) {
 	}
 }
 
-// A pod that needs an unsupported feature is held, and its status shows why: to fail would
-// have the next pod made at once.
+// A pod that needs an unsupported feature is held, and its status shows why: if
+// it failed, its controller would create the next one at once.
 func TestBoundPodThatCannotRun(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		pod, other := boundPod("p", "u1"), boundPod("other", "v")
@@ -114,7 +114,7 @@ func TestBoundPodThatCannotRun(t *testing.T) {
 	})
 }
 
-// Of two pods of one name the manifest's runs, whichever came first.
+// Of two pods with one name the static one runs, whichever came first.
 func TestBoundPodWithAStaticPodsName(t *testing.T) {
 	for name, boundFirst := range map[string]bool{"the cluster's comes first": true, "the manifest's comes first": false} {
 		t.Run(name, func(t *testing.T) {
@@ -143,8 +143,8 @@ func TestBoundPodWithAStaticPodsName(t *testing.T) {
 	}
 }
 
-// A pod that has ended in the API is not run, whatever this box knows of it, and
-// one that ends there ends here.
+// A pod that has terminated in the API is not run, whatever the local state is,
+// and a running pod that terminates there is terminated here.
 func TestBoundPodThatHasEndedInTheAPI(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		job, pod := boundPod("job", "j"), boundPod("p", "u1")
@@ -162,7 +162,7 @@ func TestBoundPodThatHasEndedInTheAPI(t *testing.T) {
 			t.Errorf("status %+v", st)
 		}
 		pod.Status.Phase, pod.Status.Reason = v1.PodFailed, "NodeLost"
-		d.config.tell(manifest.Reconcile, pod)
+		d.config.update(manifest.Reconcile, pod)
 		b.until(time.Minute, "it ends", func() bool { return b.running(pod.UID) == 0 })
 		if st := d.status(pod.UID); st.Phase != v1.PodFailed || st.Reason != "NodeLost" {
 			t.Errorf("status %+v", st)
@@ -170,8 +170,9 @@ func TestBoundPodThatHasEndedInTheAPI(t *testing.T) {
 	})
 }
 
-// A pod that is deleted gets the grace of the deletion and no more, is shown as
-// ended whatever its policy, and is forgotten when its source lets go of it.
+// A deleted pod gets the grace period of the deletion and no more, is reported
+// as terminated whatever its policy, and is forgotten when its source removes
+// it.
 func TestBoundPodIsDeleted(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		b.fake.Behave("app", critest.Behaviour{IgnoreTerm: true})
@@ -182,7 +183,7 @@ func TestBoundPodIsDeleted(t *testing.T) {
 		grace := int64(7)
 		at := time.Now()
 		pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = &metav1.Time{Time: at}, &grace
-		d.config.tell(manifest.Delete, pod)
+		d.config.update(manifest.Delete, pod)
 		b.until(time.Minute, "it has ended", func() bool { return d.Ended(pod.UID) })
 		if st := d.status(pod.UID); !podinfo.IsTerminal(st.Phase) {
 			t.Errorf("status %+v", st)
@@ -195,7 +196,7 @@ func TestBoundPodIsDeleted(t *testing.T) {
 	})
 }
 
-// What others say of a pod in the API counts for its readiness.
+// Conditions that other clients set in the API count for readiness.
 func TestBoundPodsReadinessGates(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		pod := boundPod("p", "u1")
@@ -216,21 +217,22 @@ func TestBoundPodsReadinessGates(t *testing.T) {
 		b.until(time.Second, "it is not ready", is(v1.ConditionFalse))
 		for _, want := range []v1.ConditionStatus{v1.ConditionTrue, v1.ConditionFalse} {
 			pod.Status.Conditions = []v1.PodCondition{{Type: "example.com/gate", Status: want}}
-			d.config.tell(manifest.Reconcile, pod)
+			d.config.update(manifest.Reconcile, pod)
 			b.until(time.Second, "the gate counts", is(want))
 		}
 		ran := d.ran.Load()
-		// Our own word, come back, is no reason to look at the pod.
+		// An echo of the daemon's own status causes no sync.
 		pod.Status.Phase = v1.PodRunning
-		d.config.tell(manifest.Reconcile, pod)
+		d.config.update(manifest.Reconcile, pod)
 		synctest.Wait()
 		if n := d.ran.Load() - ran; n != 0 {
-			t.Errorf("%d scripts ran", n)
+			t.Errorf("%d syncs", n)
 		}
 	})
 }
 
-// The pods of a cluster that is away when the daemon starts are left as they run.
+// API pods keep running when the API server is unreachable at the daemon's
+// start.
 func TestBoundPodsWhileTheClusterIsAway(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		pod := boundPod("p", "u1")
@@ -246,7 +248,7 @@ func TestBoundPodsWhileTheClusterIsAway(t *testing.T) {
 		b.after(time.Hour)
 		for _, call := range b.writes(before) {
 			if !strings.Contains(call, "static") {
-				t.Errorf("the runtime was asked %s", call)
+				t.Errorf("the runtime was called: %s", call)
 			}
 		}
 		d.config.deliver(manifest.SourceAPI, pod)
@@ -259,8 +261,9 @@ func TestBoundPodsWhileTheClusterIsAway(t *testing.T) {
 	})
 }
 
-// Ephemeral containers that are added to a pod that runs are started once each,
-// whenever the daemon is killed in the meantime, and touch nothing else of it.
+// Ephemeral containers that are added to a running pod are started once each,
+// whenever the daemon is killed in the meantime, and affect nothing else in the
+// pod.
 func TestEphemeralContainersAtRandomPoints(t *testing.T) {
 	for seed := range seeds(6) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -281,7 +284,7 @@ func TestEphemeralContainersAtRandomPoints(t *testing.T) {
 						EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: name, Image: "img:1", ImagePullPolicy: v1.PullIfNotPresent}, TargetContainerName: "app",
 					})
 					pod.Generation++
-					b.daemon.config.tell(manifest.Update, pod)
+					b.daemon.config.update(manifest.Update, pod)
 					b.after(time.Duration(rnd.IntN(150)) * time.Millisecond)
 					b.kill()
 					b.start(manifest.SourceAPI).config.deliver(manifest.SourceAPI, pod)
@@ -306,8 +309,8 @@ func TestEphemeralContainersAtRandomPoints(t *testing.T) {
 	}
 }
 
-// An API pod that the node disrupts has ended for good: its controller
-// makes another one.
+// An API pod that the node disrupts has terminated for good: its controller
+// creates another one.
 func TestBoundPodIsEvicted(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		b.returns = map[string]RestartPolicy{"Evicted": func(*v1.Pod, status.Disruption) (bool, time.Duration) { return true, 0 }}

@@ -13,7 +13,7 @@ import (
 	"github.com/podstead/podstead/supervisor/podinputs"
 )
 
-// fakeClasses are classes that a test declares.
+// fakeClasses holds the classes that a test declares.
 type fakeClasses struct {
 	podinputs.NoObjects
 	mu       sync.Mutex
@@ -45,7 +45,8 @@ func runtimeClass(name, handler string) *nodev1.RuntimeClass {
 	return &nodev1.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: "1"}, Handler: handler}
 }
 
-// A pod whose runtime class comes later waits for it, and gets its handler.
+// A pod whose runtime class is created later waits for it, and gets its
+// handler.
 func TestPodWaitsForItsRuntimeClass(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		objects := &fakeClasses{wake: make(chan struct{}, 1)}

@@ -11,13 +11,13 @@ import (
 	"github.com/podstead/podstead/manifest"
 )
 
-// A clock that is set by decades, there and back, while pods run and containers
-// end: nothing that runs is touched, what ends is started again as soon as ever,
-// and probes go on.
+// When the clock is set by decades, back and forth, while pods run and
+// containers exit, running containers are not touched, exited ones restart as
+// usual, and probes continue.
 func TestClockIsSetWhilePodsRun(t *testing.T) {
 	const decades = 30 * 365 * 24 * time.Hour
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
-		// As on a board that boots without knowing the time.
+		// As on a board that boots without a real-time clock.
 		b.fake.SetClock(-decades)
 		pod, loop := testPod("web", "u-web", "1"), testPod("loop", "u-loop", "1")
 		probe := &v1.Probe{
@@ -43,9 +43,10 @@ func TestClockIsSetWhilePodsRun(t *testing.T) {
 			b.after(11 * time.Minute)
 			ready(d, restarts, 0)
 			if n := b.fake.Starts("u-loop", "app") - loops; n < 2 || n > 8 {
-				t.Errorf("%s ahead: a container that keeps ending was started %d times in 11 minutes", ahead, n)
+				t.Errorf("%s ahead: a crash-looping container was started %d times in 11 minutes", ahead, n)
 			}
-			// It ran for more than ten minutes: there is no back-off.
+			// It ran for more than ten minutes: there is no
+			// back-off.
 			b.fake.Exit("web/app", 1)
 			restarts++
 			ready(d, restarts, 10*time.Second)

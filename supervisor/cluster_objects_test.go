@@ -46,7 +46,7 @@ func (o *testBound) await(what ...string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.awaited = what
-	o.tell()
+	o.notify()
 }
 
 func withBound(b *supervisorHarness) (files *testObjects, bound *testBound) {
@@ -55,9 +55,9 @@ func withBound(b *supervisorHarness) (files *testObjects, bound *testBound) {
 	return files, bound
 }
 
-// A cluster's pod sees the cluster's objects and no manifest's, waits without a
-// sandbox until the API server has reported them, which notifies it. A static pod next
-// to it waits for nothing.
+// An API pod sees the cluster's objects and none of a manifest, and waits
+// without a sandbox until the API server has reported them, which notifies it.
+// A static pod next to it waits for nothing.
 func TestBoundPodWaitsForTheAPIServer(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		files, bound := withBound(b)
@@ -72,7 +72,7 @@ func TestBoundPodWaitsForTheAPIServer(t *testing.T) {
 		b.until(10*time.Second, "the pod of a file runs", func() bool { return b.envOf("u1") == "of a file" })
 		b.after(10 * time.Second)
 		if n := instances(b, "u2"); n != 0 {
-			t.Errorf("the cluster's pod has %d containers", n)
+			t.Errorf("the API pod has %d containers", n)
 		}
 		st := d.status("u2")
 		text := st.Message
@@ -82,15 +82,16 @@ func TestBoundPodWaitsForTheAPIServer(t *testing.T) {
 			}
 		}
 		if !strings.Contains(text, "waiting for the API server to report ConfigMap default/cm") {
-			t.Errorf("it does not say what it waits for: %+v", st)
+			t.Errorf("the status does not state what it waits for: %+v", st)
 		}
 		ran := d.ran.Load()
 		b.after(time.Hour)
 		if again := d.ran.Load() - ran; again > 200 {
-			t.Errorf("%d scripts in an hour", again)
+			t.Errorf("%d syncs in an hour", again)
 		}
 
-		// It does not exist: the status says so. It is created: the pod runs at once.
+		// The object does not exist: the status reports it. It is
+		// created: the pod runs at once.
 		bound.await()
 		b.until(10*time.Second, "the missing object is reported", func() bool {
 			for _, c := range d.status("u2").ContainerStatuses {
@@ -101,7 +102,7 @@ func TestBoundPodWaitsForTheAPIServer(t *testing.T) {
 			return false
 		})
 		if fault := b.fault("u2"); fault != "" {
-			t.Errorf("a fault of manifests: %q", fault)
+			t.Errorf("a manifest error: %q", fault)
 		}
 		bound.put("default", "cm", map[string]string{"a": "of the cluster"})
 		b.until(5*time.Second, "it runs", func() bool { return b.envOf("u2") == "of the cluster" })

@@ -35,7 +35,7 @@ func (b *supervisorHarness) failedAt(uid types.UID) time.Duration {
 
 func (b *supervisorHarness) mustBeAt(got, want time.Duration) {
 	b.t.Helper()
-	// until looks each 100 ms.
+	// until checks every 100 ms.
 	if got < want || got > want+150*time.Millisecond {
 		b.t.Errorf("after %s, want %s", got, want)
 	}
@@ -47,7 +47,8 @@ func TestDeadlineIsOnTime(t *testing.T) {
 		b.runs("a")
 		b.mustBeAt(b.failedAt("a"), 90*time.Second)
 		b.until(time.Minute, "nothing runs", func() bool { return b.running("a") == 0 && b.fake.Ready() == 0 })
-		// It has ended for good, also for a daemon that finds nothing of it.
+		// It has failed for good, also for a daemon that finds nothing
+		// of it.
 		b.fake.Reboot()
 		b.restart(deadlinePod("a", "a", 90))
 		b.after(5 * time.Minute)
@@ -58,8 +59,8 @@ func TestDeadlineIsOnTime(t *testing.T) {
 }
 
 // Neither a restart of the daemon, nor a crash-looping container, nor a pull
-// that hangs gives a pod more time.
-func TestDeadlineCountsOn(t *testing.T) {
+// that hangs extends a pod's deadline.
+func TestDeadlineIsNotExtended(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		pods := []*v1.Pod{deadlinePod("a", "a", 100), deadlinePod("loop", "loop", 40), deadlinePod("pull", "pull", 30)}
 		pods[2].Spec.Containers[0].Image = "registry.example/slow:1"
@@ -81,8 +82,8 @@ func TestDeadlineCountsOn(t *testing.T) {
 	})
 }
 
-// A deadline is as long as it is, whatever the clock is set to while the pod
-// runs, also for a daemon that is restarted in between.
+// A deadline does not depend on changes of the clock while the pod runs, also
+// for a daemon that is restarted in between.
 func TestDeadlineWhenTheClockIsSet(t *testing.T) {
 	for name, set := range map[string]time.Duration{"forward by 56 years": -56 * 365 * 24 * time.Hour, "back by 56 years": 56 * 365 * 24 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
@@ -96,7 +97,7 @@ func TestDeadlineWhenTheClockIsSet(t *testing.T) {
 				b.runs("a")
 				b.after(30 * time.Second)
 				b.kill()
-				// What a clock that is set makes of a time that was written down.
+				// The effect of a clock change on a recorded time.
 				records, err := status.OpenRecords(b.path("records"), nil)
 				if err != nil {
 					t.Fatal(err)
@@ -114,7 +115,7 @@ func TestDeadlineWhenTheClockIsSet(t *testing.T) {
 	}
 }
 
-// The time that a pod waits for its predecessor is not its own.
+// The time that a pod waits for its predecessor does not count.
 func TestDeadlineDoesNotCountTheQueue(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		old := testPod("web", "old", "r1")
@@ -134,8 +135,8 @@ func TestDeadlineDoesNotCountTheQueue(t *testing.T) {
 	})
 }
 
-// A daemon that is killed between the decision and the end of the pod does not
-// forget it.
+// A daemon that is killed between the decision and the termination of the pod
+// does not lose the decision.
 func TestDeadlineOutlivesTheDaemon(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		pod := deadlinePod("a", "a", 10)

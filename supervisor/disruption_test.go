@@ -28,8 +28,8 @@ func isTarget(st v1.PodStatus) bool {
 	})
 }
 
-// A disrupted pod is ended and Failed until it may restart. Restarts of the daemon
-// neither lose it nor run it earlier.
+// A disrupted pod is terminated and Failed until it may restart. Restarts of
+// the daemon neither lose it nor run it earlier.
 func TestDisruptedPodRestartsWhenAllowed(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		pod := testPod("p", "u", "1")
@@ -90,7 +90,8 @@ func TestDisruptedPodRestartsWhenAllowed(t *testing.T) {
 		if st := d.status(pod.UID); isTarget(st) || st.Reason != "" || st.ContainerStatuses[0].RestartCount != 1 {
 			t.Errorf("after its restart: %+v", st)
 		}
-		// And a pod that runs again is not ended by a restart of the daemon.
+		// A pod that runs again is not terminated by a restart of the
+		// daemon.
 		d = b.restart(pod)
 		b.after(time.Minute)
 		if st := d.status(pod.UID); b.running(pod.UID) != 1 || st.ContainerStatuses[0].RestartCount != 1 {
@@ -99,8 +100,8 @@ func TestDisruptedPodRestartsWhenAllowed(t *testing.T) {
 	})
 }
 
-// A disrupted pod is removed with its manifest, and its successor is another pod,
-// which nothing holds.
+// A disrupted pod is removed with its manifest, and its successor is another
+// pod, which is not held.
 func TestDisruptedPodIsRemovedAndReplaced(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		pod := testPod("p", "u1", "1")
@@ -152,8 +153,7 @@ func TestLogsOfDisruptedPod(t *testing.T) {
 	})
 }
 
-// A user may restart a disrupted pod before its time, also after a restart of the
-// daemon.
+// A user may restart a disrupted pod early, also after a restart of the daemon.
 func TestRestartOfDisruptedPod(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		pod := testPod("p", "u1", "1")
@@ -176,7 +176,8 @@ func TestRestartOfDisruptedPod(t *testing.T) {
 	})
 }
 
-// A killed daemon leaves a disrupted pod half terminated: the next daemon ends it.
+// A killed daemon leaves a disrupted pod partly terminated: the next daemon
+// terminates it.
 func TestDaemonIsKilledDuringDisruption(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		pod := testPod("p", "u1", "1")

@@ -16,8 +16,8 @@ import (
 	"github.com/podstead/podstead/supervisor/podworkers"
 )
 
-// things counts what there is of a supervisorHarness: containers and sandboxes in the
-// runtime, files in the daemon's directories.
+// things counts the objects of a supervisorHarness: containers and sandboxes in
+// the runtime, files in the daemon's directories.
 func (b *supervisorHarness) things() (containers, sandboxes, files int) {
 	b.t.Helper()
 	err := filepath.WalkDir(b.dir, func(_ string, d fs.DirEntry, err error) error {
@@ -35,9 +35,9 @@ func (b *supervisorHarness) things() (containers, sandboxes, files int) {
 	return len(b.fake.Containers()), len(b.fake.Sandboxes()), files
 }
 
-// A pod that crashes a thousand times, now and then with its sandbox, and is
-// kept by a daemon that is restarted, leaves no more than one that crashed a
-// few times.
+// A pod that crashes a thousand times, sometimes with its sandbox, under a
+// daemon that is restarted, leaves no more behind than one that crashed a few
+// times.
 func TestCrashLoopLeavesNothingBehind(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		b.restartCap = time.Second
@@ -57,19 +57,20 @@ func TestCrashLoopLeavesNothingBehind(t *testing.T) {
 		}
 		var most [3]int
 		for n := 20; n <= wanted; n += 20 {
-			b.until(5*time.Minute, "it crashes on", func() bool { return restarts() >= n })
+			b.until(5*time.Minute, "it keeps crashing", func() bool { return restarts() >= n })
 			switch {
 			case n%200 == 0:
 				b.restart(pod)
 			case n%100 == 0:
 				b.fake.KillSandboxes("web")
 			}
-			// A round comes 2 s after the last at most.
+			// A round ends at most 2 s after the previous one.
 			containers, sandboxes, files := b.things()
 			most = [3]int{max(most[0], containers), max(most[1], sandboxes), max(most[2], files)}
 		}
-		// In 2 s two or three instances come: each has a log, a link and a
-		// termination message. The record and the pod's own files come on top.
+		// Two or three instances start in 2 s: each has a log, a link
+		// and a termination message, in addition to the record and the
+		// pod's own files.
 		if most[0] > 6 || most[1] > 3 || most[2] > 25 {
 			t.Errorf("%d containers, %d sandboxes, %d files at most over %d restarts", most[0], most[1], most[2], wanted)
 		}
@@ -77,8 +78,9 @@ func TestCrashLoopLeavesNothingBehind(t *testing.T) {
 	})
 }
 
-// Dead containers of a source's pods are removed from the first minute, though
-// another source never answers; what might be that one's is left alone.
+// Dead containers of a synced source's pods are removed from the first minute,
+// though another source never delivers; containers that may belong to that
+// source are kept.
 func TestGarbageIsCollectedWhileASourceIsSilent(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		b.restartCap = time.Second
@@ -100,31 +102,31 @@ func TestGarbageIsCollectedWhileASourceIsSilent(t *testing.T) {
 		}
 		left := count("u2")
 		if left == 0 {
-			t.Fatal("nothing is left of db")
+			t.Fatal("db's containers were removed")
 		}
 		d = b.start(manifest.SourceFile, manifest.SourceHTTP)
 		d.config.deliver(file, web)
 		b.after(time.Minute)
-		b.until(time.Minute, "web's dead containers go", func() bool { return count("u1") <= 3 })
+		b.until(time.Minute, "web's dead containers are removed", func() bool { return count("u1") <= 3 })
 		if n := count("u2"); n != left {
-			t.Errorf("%d of %d containers of db are left while its source is silent", n, left)
+			t.Errorf("%d of %d containers of db are left while its source has not delivered", n, left)
 		}
 		entries, err := os.ReadDir(b.path("logs"))
 		if err != nil || len(entries) != 2 {
 			t.Errorf("logs of %d pods are left, want 2: %v", len(entries), err)
 		}
-		// Restored, it is as good as wanted.
+		// A restored pod counts as wanted.
 		d.config.restore(manifest.SourceHTTP, db)
 		b.after(time.Minute)
-		b.until(time.Minute, "db's dead containers go", func() bool { return count("u2") <= 3 })
-		if told := d.logLines("ContainerGCFailed"); len(told) > 0 {
-			t.Error(strings.Join(told, ""))
+		b.until(time.Minute, "db's dead containers are removed", func() bool { return count("u2") <= 3 })
+		if lines := d.logLines("ContainerGCFailed"); len(lines) > 0 {
+			t.Error(strings.Join(lines, ""))
 		}
 	})
 }
 
-// When a disk is full all that is dead of an ended pod goes. How it ended stays
-// to be seen, by the next daemon too, and it does not run again.
+// When a disk is full, everything of a terminated pod is removed. Its final
+// status stays, for the next daemon too, and it does not run again.
 func TestReclaimLeavesTheStatusOfEndedPods(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		b.fake.Behave("app", critest.Behaviour{RunFor: time.Second, ExitCode: 7})
@@ -136,7 +138,7 @@ func TestReclaimLeavesTheStatusOfEndedPods(t *testing.T) {
 		before := d.status("u1")
 		b.after(time.Minute)
 		if n, err := d.ReclaimContainers(t.Context()); err != nil || n != 2 {
-			t.Errorf("%d went, want a container and a sandbox: %v", n, err)
+			t.Errorf("%d removed, want a container and a sandbox: %v", n, err)
 		}
 		b.after(2 * time.Minute)
 		if containers, sandboxes, _ := b.things(); containers+sandboxes != 0 {
@@ -157,7 +159,7 @@ func TestReclaimLeavesTheStatusOfEndedPods(t *testing.T) {
 		b.after(2 * time.Minute)
 		shows(d.status("u1"))
 		if containers, sandboxes, _ := b.things(); containers+sandboxes != 0 {
-			t.Errorf("%d containers, %d sandboxes were made", containers, sandboxes)
+			t.Errorf("%d containers, %d sandboxes were created", containers, sandboxes)
 		}
 	})
 }

@@ -31,7 +31,8 @@ func isReady(st v1.PodStatus) v1.ConditionStatus {
 	return v1.ConditionUnknown
 }
 
-// shutDown ends all pods as a node shutdown does, and waits until they have ended.
+// shutDown terminates all pods as a node shutdown does, and waits until they
+// have terminated.
 func (b *supervisorHarness) shutDown(d *daemon, grace time.Duration) {
 	b.t.Helper()
 	d.BeginShutdown()
@@ -45,9 +46,9 @@ func (b *supervisorHarness) shutDown(d *daemon, grace time.Duration) {
 	synctest.Wait()
 }
 
-// A pod that ends for a shutdown is not ready before any container of it is stopped,
-// gets the shorter of two grace periods, and leaves no sandbox. New pods are held.
-// After the boot it runs again, with one more restart.
+// A pod that terminates for a shutdown is not ready before any container of it
+// is stopped, gets the shorter of two grace periods, and leaves no sandbox. New
+// pods are held. After the boot it runs again, with one more restart.
 func TestShutdownAndBoot(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		d := b.start()
@@ -78,7 +79,7 @@ func TestShutdownAndBoot(t *testing.T) {
 			}
 		}
 		if st := d.status(critical.UID); isReady(st) != v1.ConditionTrue {
-			t.Errorf("a pod whose turn has not come: %+v", st)
+			t.Errorf("a pod that does not terminate yet: %+v", st)
 		}
 		stopping.Release()
 		fresh := testPod("fresh", "u-fresh", "1")
@@ -123,12 +124,14 @@ func TestShutdownAndBoot(t *testing.T) {
 			if st.ContainerStatuses[0].RestartCount != want || isReady(st) != v1.ConditionTrue || st.Reason != "" {
 				t.Errorf("%s after the boot: %+v", pod.Name, st)
 			}
-			// So that its logs can be read.
+			// The previous run must be shown so that its logs can
+			// be read.
 			if before := st.ContainerStatuses[0].LastTerminationState.Terminated; pod != fresh && before == nil {
 				t.Errorf("%s after the boot shows nothing of the previous run", pod.Name)
 			}
 		}
-		// Only the daemon restarts: no pod is ended for the old shutdown.
+		// Only the daemon restarts: no pod is terminated for the old
+		// shutdown.
 		d = b.restart(short, long, critical, fresh)
 		b.after(time.Minute)
 		if n := d.status(long.UID).ContainerStatuses[0].RestartCount; n != 1 || b.fake.Running() != 4 {
@@ -137,8 +140,8 @@ func TestShutdownAndBoot(t *testing.T) {
 	})
 }
 
-// After the boot the pods of the highest priority start first, and one that cannot
-// start does not hold up the others for long.
+// After the boot the pods of the highest priority start first, and one that
+// cannot start does not delay the others for long.
 func TestRestartInOrderOfPriority(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		pods := []*v1.Pod{priorityPod("a", 0), priorityPod("b", 1000), priorityPod("c", 2_000_000_000)}
@@ -162,7 +165,7 @@ func TestRestartInOrderOfPriority(t *testing.T) {
 		if started[1]-started[0] < 2*time.Second || started[2]-started[1] < 2*time.Second || started[2] > 8*time.Second {
 			t.Errorf("started after %v, want one after the other, each taking 2s", started)
 		}
-		// Again, and the first pod hangs.
+		// The same again, with a first pod that hangs.
 		b.shutDown(d, time.Second)
 		b.kill()
 		b.fake.Reboot()
@@ -174,7 +177,7 @@ func TestRestartInOrderOfPriority(t *testing.T) {
 		d.config.deliver(manifest.SourceFile, pods...)
 		b.runs(pods[0].UID)
 		if took := time.Since(begun); took < restartOrderTimeout || took > restartOrderTimeout+2*time.Second {
-			t.Errorf("%s behind a pod that hangs, want %s", took, restartOrderTimeout)
+			t.Errorf("started %s after a pod that hangs, want %s", took, restartOrderTimeout)
 		}
 		b.runs(pods[1].UID)
 		d.config.deliver(manifest.SourceFile)
@@ -182,9 +185,9 @@ func TestRestartInOrderOfPriority(t *testing.T) {
 	})
 }
 
-// Jobs that a shutdown interrupts: a job that may be restarted is, even if it exited
-// with 0 when it was stopped; one that may not is not. A job that had ended before is
-// left alone.
+// Jobs that a shutdown interrupts: a job that may be restarted is, even if it
+// exited with 0 when it was stopped; one that may not is not. A job that had
+// terminated before is not touched.
 func TestShutdownOfJobs(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		retried, never, done := testPod("retried", "u-retried", "1"), testPod("never", "u-never", "1"), testPod("done", "u-done", "1")
@@ -210,7 +213,7 @@ func TestShutdownOfJobs(t *testing.T) {
 				t.Errorf("a finished job: %+v", st)
 			}
 		}
-		// The user may decide otherwise.
+		// The user can restart it.
 		if err := d.Restart(never.UID, "requested", time.Time{}); err != nil {
 			t.Fatal(err)
 		}
@@ -218,9 +221,9 @@ func TestShutdownOfJobs(t *testing.T) {
 	})
 }
 
-// A cancelled shutdown restarts all pods, also those that are still terminating and
-// those that were held. A pod that was terminating anyway has a shorter grace period
-// and does not restart.
+// A cancelled shutdown restarts all pods, also those that are still terminating
+// and those that were held. A pod that was terminating for another reason has a
+// shorter grace period and does not restart.
 func TestCancelledShutdown(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		ended, ending, removed, fresh := priorityPod("ended", 0), priorityPod("ending", 0), priorityPod("removed", 0), testPod("fresh", "u-fresh", "1")

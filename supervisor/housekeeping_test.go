@@ -6,7 +6,7 @@ import (
 	"github.com/podstead/podstead/cri"
 )
 
-// An orphan keeps the grace period that its containers were given.
+// An orphan keeps the grace period that its containers were created with.
 func TestFoundGrace(t *testing.T) {
 	grace := int64(120)
 	if got := foundGrace(&cri.Pod{Containers: []cri.Container{{Name: "db", TerminationGracePeriod: &grace}}}); got != 120 {

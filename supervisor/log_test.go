@@ -16,7 +16,7 @@ import (
 	"github.com/podstead/podstead/supervisor/podworkers"
 )
 
-// told are the lines of the log from Info on that hold a text.
+// logLines returns the lines of the log from Info on that contain a text.
 func (d *daemon) logLines(text string) []string {
 	var lines []string
 	for line := range strings.Lines(d.log.String()) {
@@ -27,7 +27,7 @@ func (d *daemon) logLines(text string) []string {
 	return lines
 }
 
-// tells fails unless exactly one line holds a text.
+// logsOnce fails unless exactly one line contains a text.
 func (d *daemon) logsOnce(t *testing.T, text string) {
 	t.Helper()
 	if lines := d.logLines(text); len(lines) != 1 {
@@ -79,7 +79,7 @@ func TestRestoredPodsAreLogged(t *testing.T) {
 	})
 }
 
-// A cluster's pod has no manifest here whose change could be told.
+// An API pod has no manifest on the node whose change could be logged.
 func TestRemovalFromTheClusterIsLogged(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		d := b.start(manifest.SourceAPI)
@@ -87,11 +87,11 @@ func TestRemovalFromTheClusterIsLogged(t *testing.T) {
 		d.config.deliver(manifest.SourceAPI, one)
 		b.runs("u1")
 		d.config.updates <- manifest.PodUpdate{Op: manifest.Remove, Source: manifest.SourceAPI, Pods: []*v1.Pod{one}, Replaced: map[types.UID]bool{"u1": true}}
-		d.config.tell(manifest.Add, two)
+		d.config.update(manifest.Add, two)
 		b.runs("u2")
 		d.logsOnce(t, `msg="Pod replaced" reason="the cluster has a new pod of this name"`)
 		d.logsOnce(t, "Stopping container app: the cluster has a new pod of this name")
-		d.config.tell(manifest.Remove, two)
+		d.config.update(manifest.Remove, two)
 		b.gone("u2")
 		d.logsOnce(t, `msg="Pod removed" reason="the pod was removed from the cluster"`)
 		d.logsOnce(t, "Stopping container app: the pod was removed from the cluster")
@@ -112,7 +112,8 @@ func TestContainerExitsAreLoggedOnce(t *testing.T) {
 		b.after(5 * time.Minute)
 		d.logsOnce(t, "Container exited")
 		d.logsOnce(t, "container=app exitCode=3 reason=Error ran=5s")
-		// The next daemon finds that end and does not tell it again.
+		// The next daemon finds that termination and does not log it
+		// again.
 		b.kill()
 		d = b.restart(pod)
 		b.after(5 * time.Minute)
@@ -159,8 +160,8 @@ func TestVolumeThatCannotBeSetUpIsShown(t *testing.T) {
 	})
 }
 
-// Another podstead's pod from the same manifest has the same UID: what is left
-// of it holds the names in the runtime even when nothing of it runs.
+// Another podstead's pod from the same manifest has the same UID: its remains
+// hold the names in the runtime even when nothing of it runs.
 func TestSandboxesOfAnotherPodsteadKeepTheName(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		id := b.fake.Put(critest.Pod{UID: "u1", Name: "web", Namespace: "default", Instance: "theirs", Containers: []string{"app"}})

@@ -11,7 +11,7 @@ import (
 	"github.com/podstead/podstead/manifest"
 )
 
-// recordedMetrics are the metrics that a supervisor recorded.
+// recordedMetrics holds the metrics that a supervisor recorded.
 type recordedMetrics struct {
 	mu        sync.Mutex
 	worked    map[string]int
@@ -84,7 +84,7 @@ func TestMetrics(t *testing.T) {
 	})
 }
 
-// A daemon that takes a running pod over has not started it.
+// A daemon that adopts a running pod has not started it.
 func TestAdoptedPodIsNotCountedAsStarted(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		pod := testPod("p", "u", "1")

@@ -17,7 +17,7 @@ import (
 	"github.com/podstead/podstead/supervisor/podinputs"
 )
 
-// fakeHostIPs are addresses that a test sets.
+// fakeHostIPs holds addresses that a test sets.
 type fakeHostIPs struct {
 	mu      sync.Mutex
 	list    []string
@@ -48,8 +48,8 @@ func (d *daemon) eventsOf(pod *v1.Pod, reason string) (messages []string) {
 	return messages
 }
 
-// A pod that asks for the node's address waits for it, others do not, and all
-// statuses follow.
+// A pod that needs the node's address waits for it, others do not, and all
+// statuses follow changes.
 func TestHostIPIsWaitedForAndFollowed(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		ips := &fakeHostIPs{changed: make(chan struct{}, 1)}
@@ -67,9 +67,9 @@ func TestHostIPIsWaitedForAndFollowed(t *testing.T) {
 		}
 		ran := d.ran.Load()
 		b.after(time.Hour)
-		// Each pod is looked at about once a minute, whatever it does.
+		// Each pod is synced about once a minute, whatever its state.
 		if n := d.ran.Load() - ran; n > 2*60 {
-			t.Errorf("%d scripts ran in an hour of waiting", n)
+			t.Errorf("%d syncs in an hour of waiting", n)
 		}
 		ips.set("10.0.0.2", "2001:db8::2")
 		if took := b.runs(asking.UID); took > 10*time.Second {
@@ -119,9 +119,10 @@ func TestHostsFileIsWrittenAtEachStart(t *testing.T) {
 			t.Errorf("mode is %s", info.Mode())
 		}
 		if _, err := os.Stat(filepath.Join(b.dir, "pods", string(own.UID), "etc-hosts")); err == nil {
-			t.Error("a pod with a hosts file of its own has another")
+			t.Error("a pod with its own hosts file has another one")
 		}
-		// A container may write to it; the next one begins with a true one.
+		// A container may write to it; the next one starts with a
+		// correct one.
 		if err := os.WriteFile(file, append(slices.Clone(before), "6.6.6.6 bank\n"...), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -133,13 +134,13 @@ func TestHostsFileIsWrittenAtEachStart(t *testing.T) {
 		}
 		again, _ := os.Stat(file)
 		if !os.SameFile(info, again) {
-			t.Error("the file was replaced under those who have it mounted")
+			t.Error("the file was replaced although it is mounted")
 		}
 	})
 }
 
-// DNS settings that cannot be applied cause one event per sandbox, and a name
-// that cannot be had holds the pod back.
+// DNS settings that cannot be applied cause one event per sandbox, and an
+// invalid hostname holds the pod.
 func TestDNSFaultsCauseEvents(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		b.network.DNS = dns.Settings{ResolvConf: filepath.Join(b.dir, "resolv.conf"), ClusterDomain: "cluster.local"}
@@ -160,7 +161,7 @@ func TestDNSFaultsCauseEvents(t *testing.T) {
 		b.runs(four.UID)
 		b.after(time.Minute)
 		if got := d.eventsOf(fine, "DNSConfigForming"); len(got) > 0 {
-			t.Errorf("events of a pod with nothing special: %q", got)
+			t.Errorf("events of a plain pod: %q", got)
 		}
 		if got := d.eventsOf(four, "DNSConfigForming"); len(got) != 1 || !strings.Contains(got[0], "10.0.0.4 omitted") {
 			t.Errorf("events: %q", got)

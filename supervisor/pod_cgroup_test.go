@@ -21,9 +21,9 @@ type fakeCgroups struct {
 	mu      sync.Mutex
 	root    string
 	pods    map[types.UID]string
-	parents []string // what was asked with
+	parents []string // pods passed to Ensure
 	fault   error
-	stuck   error // of Destroy
+	stuck   error // returned by Destroy
 }
 
 func newFakeCgroups() *fakeCgroups {
@@ -84,7 +84,8 @@ func (b *supervisorHarness) parentOf(uid types.UID) (parent string) {
 	return parent
 }
 
-// A pod's cgroup is there before its sandbox and goes before its name is free.
+// A pod's cgroup exists before its sandbox and is removed before its name is
+// free.
 func TestCgroupOfAPod(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		cgroups := newFakeCgroups()
@@ -97,15 +98,16 @@ func TestCgroupOfAPod(t *testing.T) {
 			return st.Reason == reasonFailedCgroup && strings.Contains(st.Message, "no memory controller")
 		})
 		if n := b.fake.Calls("RunPodSandbox"); n > 0 {
-			t.Errorf("%d sandboxes were made without a cgroup", n)
+			t.Errorf("%d sandboxes were created without a cgroup", n)
 		}
 		cgroups.set(nil, nil)
 		b.runs("u1")
 		if got := b.parentOf("u1"); got != "/root/podu1" {
 			t.Errorf("the sandbox is in %q", got)
 		}
-		// What runs goes on, whatever happens to the cgroup in the meantime, and what
-		// has to be started is started.
+		// Running containers are not affected by what happens to the
+		// cgroup in the meantime, and containers that have to be
+		// started are started.
 		cgroups.set(errors.New("systemd is away"), nil)
 		b.fake.Kill("app")
 		b.runs("u1")
@@ -113,7 +115,7 @@ func TestCgroupOfAPod(t *testing.T) {
 		d.config.deliver(file, testPod("web", "u2", "r2"))
 		b.after(20 * time.Second)
 		if b.running("u1")+b.running("u2") > 0 {
-			t.Error("the successor runs while something of its predecessor is left")
+			t.Error("the successor runs while its predecessor has remains")
 		}
 		cgroups.set(nil, nil)
 		b.runs("u2")
@@ -123,9 +125,9 @@ func TestCgroupOfAPod(t *testing.T) {
 	})
 }
 
-// A pod that was made without a cgroup goes on without, over a restart of one
-// of its containers, until it needs a new sandbox. A later root changes nothing
-// for a pod that runs either.
+// A pod that was created without a cgroup stays without one, over a restart of
+// one of its containers, until it needs a new sandbox. A changed root does not
+// affect a running pod either.
 func TestCgroupOfAnAdoptedPod(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		pod := testPod("web", "u1", "r1")
@@ -151,12 +153,12 @@ func TestCgroupOfAnAdoptedPod(t *testing.T) {
 		b.fake.Kill("app")
 		b.runs("u1")
 		if got := cgroups.parents[len(cgroups.parents)-1]; got != "/root/podu1" || b.parentOf("u1") != got {
-			t.Errorf("it is looked for in %q, and is in %q", got, b.parentOf("u1"))
+			t.Errorf("it is expected in %q, and is in %q", got, b.parentOf("u1"))
 		}
 	})
 }
 
-// Cgroups of pods that are gone from everywhere else are found.
+// Cgroups of pods that exist nowhere else are found.
 func TestOrphanedCgroup(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		cgroups := newFakeCgroups()

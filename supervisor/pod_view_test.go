@@ -7,7 +7,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// A client that waits for a start does not wait forever for a pod that cannot start.
+// A client that waits for a start does not wait forever for a pod that cannot
+// start.
 func TestStartedGivesUpOnWhatIsStuck(t *testing.T) {
 	for _, reason := range []string{"NameTaken", "FailedMount", "CreatePodSandboxError"} {
 		pod := testPod("web", "u1", "r1")
@@ -19,11 +20,12 @@ func TestStartedGivesUpOnWhatIsStuck(t *testing.T) {
 	pod := testPod("web", "u1", "r1")
 	pod.Status = v1.PodStatus{Phase: v1.PodPending, Reason: "WaitingForPredecessor"}
 	if settled, _ := started(pod); settled {
-		t.Error("a pod that waits for its predecessor is given up")
+		t.Error("a pod that waits for its predecessor counts as settled")
 	}
 }
 
-// Who compares what is shown looks into changed pods only.
+// Unchanged pods keep their pointer, so that a client that compares snapshots
+// inspects changed pods only.
 func TestUnchangedPodsAreShownByTheSamePointer(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		d := b.start()
@@ -36,7 +38,7 @@ func TestUnchangedPodsAreShownByTheSamePointer(t *testing.T) {
 		first := d.Pods()
 		b.after(time.Minute)
 		if again := d.Pods(); again[0] != first[0] || again[1] != first[1] {
-			t.Error("pods in which nothing changed are other ones")
+			t.Error("unchanged pods have other pointers")
 		}
 		d.config.deliver(file, other)
 		b.until(time.Minute, "web ends", func() bool { return d.Pods()[1].DeletionTimestamp != nil })

@@ -17,7 +17,7 @@ func execHook(command ...string) *v1.LifecycleHandler {
 	return &v1.LifecycleHandler{Exec: &v1.ExecAction{Command: command}}
 }
 
-// hanging makes the command "hang" last until it is broken off.
+// hanging makes the command "hang" run until it is cancelled.
 func hanging(f *critest.Fake) {
 	f.OnExec(func(ctx context.Context, _ critest.Container, r *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error) {
 		if r.Cmd[0] == "hang" {
@@ -28,8 +28,8 @@ func hanging(f *critest.Fake) {
 	})
 }
 
-// A hook that hangs holds up its own pod alone, shows it as not started, keeps
-// its probes from being asked, and ends with the pod at once.
+// A hook that hangs delays its own pod only, shows it as not started, keeps its
+// probes from running, and ends with the pod at once.
 func TestHookThatHangs(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		hanging(b.fake)
@@ -55,7 +55,8 @@ func TestHookThatHangs(t *testing.T) {
 	})
 }
 
-// A shorter grace breaks off a hook that hangs, and shortens what is left.
+// A shorter grace period cancels a hook that hangs, and shortens the remaining
+// time.
 func TestDeletionShortensAHook(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		hanging(b.fake)
@@ -81,7 +82,7 @@ func TestDeletionShortensAHook(t *testing.T) {
 }
 
 // A container whose hook is known to have returned keeps its readiness over a
-// restart; where nothing is known, what runs is taken as it is.
+// restart; without a record, a running container counts as started.
 func TestHooksOverARestart(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		ran := 0
@@ -108,8 +109,8 @@ func TestHooksOverARestart(t *testing.T) {
 	})
 }
 
-// A hook of a container that has ended is broken off: the container starts
-// again, or the pod ends, without waiting for it.
+// A hook of a container that has exited is cancelled: the container starts
+// again, or the pod terminates, without waiting for it.
 func TestHookOfADeadContainer(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		hanging(b.fake)

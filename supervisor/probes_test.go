@@ -67,17 +67,17 @@ func TestProbeResults(t *testing.T) {
 	})
 }
 
-func TestReadyIsToldOnce(t *testing.T) {
+func TestReadyIsReportedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newSupervisorHarness(t, false)
 		defer b.kill()
 		var mu sync.Mutex
-		told := 0
+		reported := 0
 		b.sources = func(s *Sources) {
 			s.Ready = func(types.UID) {
 				mu.Lock()
 				defer mu.Unlock()
-				told++
+				reported++
 			}
 		}
 		b.start().config.deliver(file, testPod("web", "u1", "r1"))
@@ -85,8 +85,8 @@ func TestReadyIsToldOnce(t *testing.T) {
 		b.after(10 * time.Minute)
 		mu.Lock()
 		defer mu.Unlock()
-		if told != 1 {
-			t.Errorf("told %d times", told)
+		if reported != 1 {
+			t.Errorf("reported %d times", reported)
 		}
 	})
 }

@@ -16,10 +16,10 @@ import (
 	"github.com/podstead/podstead/cri/critest"
 )
 
-// answers is what the commands of exec probes say, by their words.
+// answers scripts the results of exec probes' commands, by their words.
 type answers struct {
 	mu sync.Mutex
-	// failing are those that exit with 1, since when.
+	// failing holds the commands that exit with 1, since when.
 	failing map[string]bool
 	last    map[string]time.Time
 	asked   map[string]int
@@ -73,7 +73,7 @@ func probedPod(name string, uid types.UID) *v1.Pod {
 	return pod
 }
 
-// appStatus is the status of the pod's only container.
+// appStatus returns the status of the pod's only container.
 func (d *daemon) appStatus(uid types.UID) v1.ContainerStatus {
 	if list := d.status(uid).ContainerStatuses; len(list) == 1 {
 		return list[0]
@@ -100,10 +100,10 @@ func TestLivenessFailureRestarts(t *testing.T) {
 		}
 		stops := b.fake.Calls("StopContainer")
 		a.fail("live", true)
-		b.until(10*time.Second, "it is asked to end", func() bool { return b.fake.Calls("StopContainer") > stops })
+		b.until(10*time.Second, "it is stopped", func() bool { return b.fake.Calls("StopContainer") > stops })
 		decided := a.at("live")
 		if late := time.Since(decided); late > 200*time.Millisecond {
-			t.Errorf("asked to end %s after the deciding probe", late)
+			t.Errorf("stopped %s after the deciding probe", late)
 		}
 		a.fail("live", false)
 		b.until(30*time.Second, "started again", func() bool { return b.fake.Starts("u1", "app") == 2 })
@@ -117,7 +117,7 @@ func TestLivenessFailureRestarts(t *testing.T) {
 		events := fmt.Sprint(d.events.List())
 		for _, text := range []string{"Liveness probe failed: app is not well", "Container app failed liveness probe, will be restarted"} {
 			if !strings.Contains(events, text) {
-				t.Errorf("no event says %q", text)
+				t.Errorf("no event contains %q", text)
 			}
 		}
 		b.after(10 * time.Minute)
@@ -127,8 +127,8 @@ func TestLivenessFailureRestarts(t *testing.T) {
 	})
 }
 
-// TestLivenessUnderEachPolicy: what a failed probe has killed is started again
-// although it exits with 0, unless the policy is Never.
+// TestLivenessUnderEachPolicy: a container that a failed probe has killed is
+// started again although it exits with 0, unless the policy is Never.
 func TestLivenessUnderEachPolicy(t *testing.T) {
 	for policy, starts := range map[v1.RestartPolicy]int{v1.RestartPolicyAlways: 2, v1.RestartPolicyOnFailure: 2, v1.RestartPolicyNever: 1} {
 		t.Run(string(policy), func(t *testing.T) {
@@ -162,7 +162,8 @@ func TestReadinessShowsAtOnce(t *testing.T) {
 		a := answering(b.fake)
 		a.fail("ready", true)
 		d := b.start()
-		// A pod that is never ready in between must never be shown as ready.
+		// A pod that is never ready in between must never be shown as
+		// ready.
 		seen, cancel := d.statuses.Subscribe()
 		defer cancel()
 		d.config.deliver(file, probedPod("web", "u1"))
@@ -174,7 +175,7 @@ func TestReadinessShowsAtOnce(t *testing.T) {
 			default:
 			}
 			if d.isReady("u1") {
-				t.Fatal("ready before it said so")
+				t.Fatal("ready before its probe succeeded")
 			}
 		}
 		for _, failing := range []bool{false, true, false} {
@@ -198,14 +199,14 @@ func TestStartupGates(t *testing.T) {
 		d := b.start()
 		pod := probedPod("web", "u1")
 		c := &pod.Spec.Containers[0]
-		// References to the container's own variables are replaced.
+		// References to the container's own variables are expanded.
 		c.Env = []v1.EnvVar{{Name: "WHO", Value: "web"}}
 		c.StartupProbe = execProbe(1, 20, "start", "$(WHO)")
 		d.config.deliver(file, pod)
 		b.runs("u1")
 		b.after(10 * time.Second)
 		if a.times("live")+a.times("ready") > 0 {
-			t.Error("asked before it has started")
+			t.Error("probed before it has started")
 		}
 		if s := d.appStatus("u1"); s.Started == nil || *s.Started || s.Ready {
 			t.Errorf("status %+v", s)
@@ -223,7 +224,7 @@ func TestStartupGates(t *testing.T) {
 		d.config.deliver(file, pod, slow)
 		b.until(30*time.Second, "killed for not starting", func() bool { return b.fake.Starts("u2", "app") == 2 })
 		if events := fmt.Sprint(d.events.List()); !strings.Contains(events, "Container app failed startup probe, will be restarted") {
-			t.Error("no event says so")
+			t.Error("no event reports it")
 		}
 		if n := b.fake.Starts("u1", "app"); n != 1 {
 			t.Errorf("the pod that had started was started %d times", n)
@@ -259,7 +260,7 @@ func TestEndingPodIsProbedForReadinessOnly(t *testing.T) {
 		n = a.times("ready")
 		b.after(time.Minute)
 		if a.times("ready") != n {
-			t.Error("a pod that is gone is probed")
+			t.Error("a removed pod is probed")
 		}
 		if forgotten == 0 {
 			t.Error("its results are never removed")
@@ -267,7 +268,7 @@ func TestEndingPodIsProbedForReadinessOnly(t *testing.T) {
 	})
 }
 
-// forgetting counts the pods of which the results are forgotten.
+// forgetting counts the pods whose results are removed.
 type forgetting struct {
 	Probes
 	count *int
@@ -278,7 +279,7 @@ func (f forgetting) RemovePod(uid types.UID) {
 	f.Probes.RemovePod(uid)
 }
 
-// TestReadinessOverARestartOfTheDaemon: it neither flaps nor is it lost.
+// TestReadinessOverARestartOfTheDaemon: readiness neither flaps nor is lost.
 func TestReadinessOverARestartOfTheDaemon(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		a := answering(b.fake)
@@ -296,14 +297,14 @@ func TestReadinessOverARestartOfTheDaemon(t *testing.T) {
 		for range 2500 {
 			b.after(10 * time.Millisecond)
 			if d.status("u1").Phase != "" && !d.isReady("u1") {
-				t.Fatal("what was ready is not")
+				t.Fatal("the ready pod is not ready")
 			}
 			if d.isReady("u2") {
-				t.Fatal("what was not ready is")
+				t.Fatal("the pod that was not ready is ready")
 			}
 		}
 		if d.status("u1").Phase != v1.PodRunning || a.times("start") != starts {
-			t.Errorf("phase %s, asked %d times whether it has started", d.status("u1").Phase, a.times("start")-starts)
+			t.Errorf("phase %s, %d startup probes", d.status("u1").Phase, a.times("start")-starts)
 		}
 		b.noWrites(len(b.fake.Writes()))
 		a.fail("ready", true)
@@ -311,8 +312,8 @@ func TestReadinessOverARestartOfTheDaemon(t *testing.T) {
 	})
 }
 
-// TestReadinessWhileAnotherImageIsPulled: a pull holds the worker up, but not
-// what its status says of the containers that run.
+// TestReadinessWhileAnotherImageIsPulled: a pull blocks the worker, but not the
+// status of the running containers.
 func TestReadinessWhileAnotherImageIsPulled(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		a := answering(b.fake)
@@ -337,7 +338,7 @@ func TestReadinessWhileAnotherImageIsPulled(t *testing.T) {
 		}
 		b.after(5 * time.Second)
 		if a.times("ready") < 4 {
-			t.Errorf("asked %d times in 5 s of pulling", a.times("ready"))
+			t.Errorf("probed %d times in 5 s of pulling", a.times("ready"))
 		}
 		a.fail("ready", false)
 		b.until(2*time.Second, "container is ready", appReady)
@@ -374,7 +375,7 @@ func TestThousandProbedPods(t *testing.T) {
 			before := a.times("ready")
 			b.after(1100 * time.Millisecond)
 			if n := a.times("ready") - before; n < pods {
-				t.Errorf("%d of %d asked in a second", n, pods)
+				t.Errorf("%d of %d probed in a second", n, pods)
 			}
 			if n := count(); (n == 0) != failing || n != 0 && n != pods {
 				t.Errorf("%d of %d ready, failing %t", n, pods, failing)

@@ -15,7 +15,7 @@ import (
 	"github.com/podstead/podstead/supervisor/podinputs"
 )
 
-// secrets are the objects of a test.
+// secrets holds the objects of a test.
 type secrets struct {
 	podinputs.NoObjects
 	mu      sync.Mutex
@@ -47,8 +47,8 @@ func (n nodeCredentials) Lookup(context.Context, credential.Image) ([]cri.Creden
 	return []cri.Credential{{Origin: "node", Username: "node"}}, n.err
 }
 
-// A missing pull secret causes an event and does not prevent the pull;
-// once it is there the pull is made again at once.
+// A missing pull secret causes an event and does not prevent the pull; once it
+// exists the pull is retried at once.
 func TestPullSecrets(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		objects := &secrets{all: map[string]*v1.Secret{}, changed: make(chan struct{}, 10)}
@@ -83,7 +83,7 @@ func TestPullSecrets(t *testing.T) {
 		b.fake.SetPullable("r.test/web:1")
 		objects.put("login", "2", v1.SecretTypeDockerConfigJson, v1.DockerConfigJsonKey, `{"auths": {"r.test": {"username": "bob", "password": "hunter2"}}}`)
 		if took := b.runs(pod.UID); took > 5*time.Second {
-			t.Errorf("ran %s after the Secret came", took)
+			t.Errorf("ran %s after the Secret was created", took)
 		}
 		if log := d.log.String(); strings.Contains(log, "hunter2") {
 			t.Errorf("a secret is in the log:\n%s", log)
@@ -91,24 +91,25 @@ func TestPullSecrets(t *testing.T) {
 	})
 }
 
-// An image that is loaded ends the back-off of the pods that wait for it.
+// Loading an image ends the back-off of the pods that wait for it.
 func TestImagesThatComeEndTheBackoff(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		b.fake.SetImages()
 		b.fake.SetPullable("other:1")
 		d := b.start()
 		d.config.deliver(manifest.SourceFile, testPod("web", "u1", "1"))
-		// Its next try is minutes away.
+		// Its next attempt is minutes away.
 		b.after(12 * time.Minute)
 		b.fake.SetImages("img:1")
 		d.ImagesAdded()
 		if took := b.runs("u1"); took > 2*time.Second {
-			t.Errorf("ran %s after its image came", took)
+			t.Errorf("ran %s after its image was loaded", took)
 		}
 	})
 }
 
-// Credentials for no pod: a missing secret is reported with a failure, not as an event.
+// Credentials without a pod: a missing secret is reported with a failure, not
+// as an event.
 func TestLoginsForNoPod(t *testing.T) {
 	objects := &secrets{all: map[string]*v1.Secret{}, changed: make(chan struct{}, 10)}
 	objects.put("there", "1", v1.SecretTypeDockerConfigJson, v1.DockerConfigJsonKey, `{"auths": {"r.test": {"username": "bob"}}}`)
@@ -119,7 +120,7 @@ func TestLoginsForNoPod(t *testing.T) {
 	}
 }
 
-// panicEvents wants none.
+// panicEvents expects no events.
 type panicEvents struct{}
 
 func (panicEvents) Event(*v1.Pod, string, string, string) { panic("an event for no pod") }

@@ -5,7 +5,7 @@ package supervisor
 import "runtime"
 
 // underRace makes the random tests smaller, since each step costs ten times as
-// much. What they look for does not depend on the race detector.
+// much. The faults that they detect do not depend on the race detector.
 const underRace = true
 
 // With the race detector, timers of a synctest bubble that run on two threads

@@ -16,8 +16,7 @@ import (
 	"github.com/podstead/podstead/cri/critest"
 )
 
-// performed counts the hooks that came to their end, by container ID and
-// command.
+// performed counts the hooks that completed, by container ID and command.
 type performed struct {
 	mu   sync.Mutex
 	ends map[string]int
@@ -46,8 +45,8 @@ func (p *performed) times(id, command string) int {
 }
 
 // TestHooksAtRandomPoints: whenever the daemon is killed and started again, a
-// hook after the start and one before the end comes to its end at least once,
-// and nothing is started twice for it.
+// postStart and a preStop hook complete at least once, and nothing is started
+// twice because of them.
 func TestHooksAtRandomPoints(t *testing.T) {
 	for seed := range seeds(6) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -57,8 +56,8 @@ func TestHooksAtRandomPoints(t *testing.T) {
 				b.fake.Latency("*", 5*time.Millisecond)
 				b.fake.Behave("app", critest.Behaviour{StopAfter: 30 * time.Millisecond})
 				var wanted []*v1.Pod
-				// ended are the containers that were seen at their end, since
-				// in the end nothing is left of them.
+				// ended holds the containers whose exit was observed,
+				// since in the end nothing is left of them.
 				ended := map[string]bool{}
 				look := func() {
 					for _, c := range b.fake.Containers() {
@@ -93,15 +92,15 @@ func TestHooksAtRandomPoints(t *testing.T) {
 				b.converged(wanted, "")
 				for _, c := range b.fake.Containers() {
 					if n := b.fake.Starts(c.UID, "app"); n != 1 || hooks.times(c.ID, "begin") < 1 {
-						t.Errorf("container of %s was started %d times, its hook came to its end %d times", c.UID, n, hooks.times(c.ID, "begin"))
+						t.Errorf("container of %s was started %d times, its hook completed %d times", c.UID, n, hooks.times(c.ID, "begin"))
 					}
 				}
 				if len(ended) < 5 {
-					t.Errorf("%d containers were seen at their end", len(ended))
+					t.Errorf("the exit of %d containers was observed", len(ended))
 				}
 				for id := range ended {
 					if hooks.times(id, "end") < 1 {
-						t.Errorf("container %s ended without its hook", id)
+						t.Errorf("container %s exited without its hook", id)
 					}
 				}
 			})

@@ -20,7 +20,7 @@ import (
 
 // TestDaemonKilledAtRandomPoints: whenever the daemon is killed and started
 // again, in the middle of a start or a replacement, every container is started
-// once, none twice, none is forgotten.
+// exactly once, and none is lost.
 func TestDaemonKilledAtRandomPoints(t *testing.T) {
 	for seed := range seeds(6) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -30,7 +30,7 @@ func TestDaemonKilledAtRandomPoints(t *testing.T) {
 				b.fake.Behave("app", critest.Behaviour{StopAfter: 30 * time.Millisecond})
 				var wanted []*v1.Pod
 				for round := range 20 {
-					// Each round brings a pod, and replaces one.
+					// Each round adds a pod, and replaces one.
 					wanted = append(wanted, testPod(fmt.Sprint("web", round), types.UID(fmt.Sprint("u", round)), "r1"))
 					if i := rnd.IntN(len(wanted)); i < round {
 						old := wanted[i]
@@ -96,12 +96,12 @@ func (b *supervisorHarness) converged(wanted []*v1.Pod, foreign types.UID) {
 	}
 }
 
-// model is the random test's idea of the world.
+// model is the random test's model of the expected state.
 type model struct {
 	*supervisorHarness
 	rnd *rand.Rand
-	// wanted by name; disturbed are the UIDs whose containers the test itself
-	// ended or whose spec it changed.
+	// wanted by name; disturbed holds the UIDs whose containers the test
+	// itself stopped or whose spec it changed.
 	wanted    map[string]*v1.Pod
 	disturbed map[types.UID]bool
 	serial    int
@@ -111,7 +111,7 @@ type model struct {
 }
 
 // withSidecar is the name of the pod that has a sidecar, an init container and
-// a rule for which all restart.
+// a rule that restarts all containers.
 const withSidecar = "s"
 
 func (m *model) pod(name string, uid types.UID, revision string) *v1.Pod {
@@ -130,10 +130,11 @@ func (m *model) pod(name string, uid types.UID, revision string) *v1.Pod {
 	return full
 }
 
-// TestAnythingInAnyOrder does what people, crashes and runtimes do, in random
-// order, and holds the invariants against it: at most one of everything at any
-// time (1), nothing ended or restarted without a cause (2, 3, 4), nothing of
-// others touched (5), convergence without duplicates after lost answers (9).
+// TestAnythingInAnyOrder performs actions of users, crashes and runtimes in
+// random order, and checks the invariants: at most one of everything at any
+// time (1), nothing terminated or restarted without a cause (2, 3, 4), no
+// foreign object touched (5), convergence without duplicates after lost
+// responses (9).
 func TestAnythingInAnyOrder(t *testing.T) {
 	for seed := range seeds(24) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -223,8 +224,8 @@ func (m *model) step() {
 	case 13, 14, 15:
 		m.inject()
 	case 16:
-		// One lie at a time: a runtime that tells every look the same wrong
-		// thing cannot be seen through.
+		// One wrong answer at a time: a runtime that gives every call
+		// the same wrong answer cannot be detected.
 		m.fake.StaleLists(1)
 	case 17:
 		m.fake.DropEvents(1 + m.rnd.IntN(3))
@@ -232,7 +233,7 @@ func (m *model) step() {
 		m.fake.DoubleEvents(1 + m.rnd.IntN(3))
 	case 19:
 		m.after(time.Duration(m.rnd.IntN(30)) * time.Second)
-	case 20, 21: // a sidecar ends, which no other container may notice
+	case 20, 21: // a sidecar exits, which must not affect other containers
 		m.fake.Exit(withSidecar+"/side", int32(m.rnd.IntN(2)))
 	case 22:
 		m.answers.fail("up", m.rnd.IntN(2) == 0)
@@ -297,7 +298,7 @@ func (m *model) inject() {
 	m.held = append(m.held, m.fake.Inject(methods[m.rnd.IntN(len(methods))], fault))
 }
 
-// settle ends all trouble and looks whether the world is as it should be.
+// settle ends all faults and checks the final state.
 func (m *model) settle() {
 	if m.down {
 		m.fake.Up()

@@ -19,7 +19,7 @@ import (
 	"github.com/podstead/podstead/supervisor/status"
 )
 
-// testObjects are the objects that a test puts.
+// testObjects holds the objects that a test declares.
 type testObjects struct {
 	podinputs.NoObjects
 	wake chan struct{}
@@ -49,8 +49,8 @@ func (o *testObjects) Secret(namespace, name string) (*v1.Secret, bool) {
 
 func (o *testObjects) Subscribe() (<-chan struct{}, func()) { return o.wake, func() {} }
 
-// put puts a ConfigMap, or takes it out if there is no data. Its revision is
-// that of its content.
+// put declares a ConfigMap, or removes it if there is no data. Its revision
+// follows from its content.
 func (o *testObjects) put(namespace, name string, data map[string]string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -59,17 +59,17 @@ func (o *testObjects) put(namespace, name string, data map[string]string) {
 		meta := metav1.ObjectMeta{Namespace: namespace, Name: name, ResourceVersion: "key-" + fmt.Sprint(data)}
 		o.configs[namespace+"/"+name] = &v1.ConfigMap{ObjectMeta: meta, Data: data}
 	}
-	o.tell()
+	o.notify()
 }
 
-func (o *testObjects) tell() {
+func (o *testObjects) notify() {
 	select {
 	case o.wake <- struct{}{}:
 	default:
 	}
 }
 
-// objectPod refers to the ConfigMap cm.
+// objectPod returns a pod that refers to the ConfigMap cm.
 func objectPod(uid types.UID, annotations ...string) *v1.Pod {
 	pod := testPod("web", uid, "r1")
 	for _, annotation := range annotations {
@@ -96,7 +96,7 @@ func (b *supervisorHarness) fault(uid types.UID) string {
 	return ""
 }
 
-// envOf is the variable A of the pod's one running container.
+// envOf returns the variable A of the pod's one running container.
 func (b *supervisorHarness) envOf(uid types.UID) string {
 	for _, c := range b.fake.Containers() {
 		if c.Running() && c.UID == string(uid) {
@@ -114,8 +114,8 @@ func instances(b *supervisorHarness, uid types.UID) int {
 	return len(slices.DeleteFunc(b.fake.Containers(), func(c critest.Container) bool { return c.UID != string(uid) }))
 }
 
-// A pod waits for what is missing, without looking again and again, and starts
-// as soon as that is there.
+// A pod waits for a missing object, without repeated checks, and starts as soon
+// as the object exists.
 func TestPodWaitsForItsObjects(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		objects := withObjects(b)
@@ -135,9 +135,9 @@ func TestPodWaitsForItsObjects(t *testing.T) {
 		b.after(10 * time.Second)
 		n, ran := len(b.fake.Writes()), d.ran.Load()
 		b.after(time.Hour)
-		// Every pod is looked at once a minute or so.
+		// Every pod is synced about once a minute.
 		if again := d.ran.Load() - ran; again > 70 {
-			t.Errorf("%d scripts in an hour", again)
+			t.Errorf("%d syncs in an hour", again)
 		}
 		b.noWrites(n)
 		objects.put("default", "cm", map[string]string{"b": "x"})
@@ -175,7 +175,7 @@ func TestChangedObjectsRestartPodsThatAskForIt(t *testing.T) {
 				t.Fatalf("instances of the patient pod %d, statuses %+v", instances(b, "u2"), b.daemon.status("u1").ContainerStatuses)
 			}
 		}
-		// Each change restarts at once: it is no crash loop.
+		// Each change restarts at once: it is not a crash loop.
 		for i, value := range []string{"2", "3", "4"} {
 			objects.put("default", "cm", map[string]string{"a": value})
 			b.until(35*time.Second, "restart", func() bool { return b.envOf("u1") == value })
@@ -185,7 +185,7 @@ func TestChangedObjectsRestartPodsThatAskForIt(t *testing.T) {
 			t.Errorf("calls %s", calls)
 		}
 		pods := []*v1.Pod{objectPod("u1", podinfo.AnnotationRestartOnChange), patient}
-		// A daemon that comes back repeats nothing,
+		// A restarted daemon repeats nothing,
 		b.restart(pods...)
 		b.after(10 * time.Second)
 		n = len(b.fake.Writes())
@@ -196,8 +196,9 @@ func TestChangedObjectsRestartPodsThatAskForIt(t *testing.T) {
 		objects.put("default", "cm", map[string]string{"a": "5"})
 		b.restart(pods...)
 		wantRestart("5", 4)
-		// An object that goes takes nothing, over a restart too, and neither
-		// does it when it comes back as it was.
+		// The removal of an object restarts nothing, over a restart of
+		// the daemon too, and neither does its return with the same
+		// content.
 		n = len(b.fake.Writes())
 		objects.put("default", "cm", nil)
 		b.until(time.Second, "the fault is shown", func() bool { return b.fault("u1") != "" && b.fault("u2") != "" })
@@ -210,8 +211,9 @@ func TestChangedObjectsRestartPodsThatAskForIt(t *testing.T) {
 	})
 }
 
-// An optional object counts as changed when it comes, not when it goes.
-func TestOptionalObjectThatComes(t *testing.T) {
+// An optional object counts as changed when it is created, not when it is
+// removed.
+func TestOptionalObjectIsCreated(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		objects := withObjects(b)
 		pod, yes := objectPod("u1", podinfo.AnnotationRestartOnChange), true
@@ -231,7 +233,7 @@ func TestOptionalObjectThatComes(t *testing.T) {
 	})
 }
 
-// Pods of an API server see nothing of what this node's manifests declare.
+// API pods do not see the objects of the node's manifests.
 func TestPodsOfAnAPIServerSeeNoLocalObjects(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		objects := withObjects(b)

@@ -9,8 +9,8 @@ import (
 	"github.com/podstead/podstead/cri/critest"
 )
 
-// deferred is a supervisorHarness with three cpus in which u1 has one and is to have three, and
-// another pod one.
+// deferred returns a supervisorHarness with three CPUs in which u1 has one and
+// requests three, and another pod has one.
 func deferred(b *supervisorHarness) (d *daemon, other *v1.Pod) {
 	b.t.Helper()
 	b.allocatable = cpus("3")
@@ -32,8 +32,8 @@ func (b *supervisorHarness) isDeferred() {
 	})
 }
 
-// What starts while a resize waits for room starts with what it had, however it
-// came to an end, and takes no more of the node.
+// A container that starts while a resize waits for room starts with its
+// previous resources, however it ended, and uses no more of the node.
 func TestStartsWhileResizeIsDeferred(t *testing.T) {
 	ends := map[string]func(b *supervisorHarness, other *v1.Pod){
 		"the container crashes": func(b *supervisorHarness, _ *v1.Pod) { b.fake.Exit("app", 1) },
@@ -44,7 +44,7 @@ func TestStartsWhileResizeIsDeferred(t *testing.T) {
 			b.fake.Reboot()
 			b.restart(sized("3", "64Mi"), other)
 		},
-		"it ends between daemons": func(b *supervisorHarness, other *v1.Pod) {
+		"it exits between daemons": func(b *supervisorHarness, other *v1.Pod) {
 			b.kill()
 			b.fake.Exit("app", 1)
 			b.restart(sized("3", "64Mi"), other)
@@ -69,7 +69,7 @@ func TestStartsWhileResizeIsDeferred(t *testing.T) {
 				b.daemon.config.deliver(file, sized("3", "64Mi"), other, late)
 				b.runs(late.UID)
 				if got := b.daemon.status("u1").ContainerStatuses[0].AllocatedResources; got.Cpu().Value() != 1 {
-					t.Errorf("the status says that %v are allocated", got)
+					t.Errorf("the status shows %v as allocated", got)
 				}
 				b.daemon.config.deliver(file, sized("3", "64Mi"))
 				b.until(time.Minute, "it is resized", func() bool { return b.linux().CpuQuota == 300_000 })
@@ -78,7 +78,8 @@ func TestStartsWhileResizeIsDeferred(t *testing.T) {
 	}
 }
 
-// What waits to be restarted when there is room for the resize starts with it.
+// A container that waits to be restarted when there is room for the resize
+// starts with the new resources.
 func TestResizeIsGrantedBetweenStarts(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		d, _ := deferred(b)
@@ -86,12 +87,12 @@ func TestResizeIsGrantedBetweenStarts(t *testing.T) {
 		b.fake.Exit("app", 1)
 		b.after(3 * time.Minute)
 		if got := b.linux().CpuQuota; b.running("u1") != 0 || got != 100_000 {
-			t.Fatalf("%d run, quota %d: the test has not come to a back-off", b.running("u1"), got)
+			t.Fatalf("%d run, quota %d: the test has not reached a back-off", b.running("u1"), got)
 		}
 		d.config.deliver(file, sized("3", "64Mi"))
 		b.until(10*time.Minute, "it is started with its new limit", func() bool { return b.linux().CpuQuota == 300_000 })
 		if c := condition(d.status("u1"), v1.PodResizePending); c != nil {
-			t.Errorf("the status still says %+v", c)
+			t.Errorf("the status is still %+v", c)
 		}
 		if n := b.fake.Calls("UpdateContainerResources"); n != 0 {
 			t.Errorf("%d updates", n)
@@ -99,7 +100,8 @@ func TestResizeIsGrantedBetweenStarts(t *testing.T) {
 	})
 }
 
-// A container that has never run has what its pod was admitted with.
+// A container that has never run has the resources that its pod was admitted
+// with.
 func TestResizeIsDeferredBeforeTheStart(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		b.allocatable = cpus("3")
@@ -128,8 +130,9 @@ func TestResizeIsDeferredBeforeTheStart(t *testing.T) {
 	})
 }
 
-// Who is out of room after a reboot and asks for less starts with that.
-func TestLessIsAskedForAfterReboot(t *testing.T) {
+// A pod that lacks room after a reboot and requests less starts with the lower
+// request.
+func TestLowerRequestAfterReboot(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		deferred(b)
 		b.kill()

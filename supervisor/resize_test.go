@@ -16,7 +16,8 @@ import (
 	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
-// sized is a pod with a limit of cpu and memory; revisions differ in nothing else.
+// sized returns a pod with a limit of CPU and memory; revisions differ in
+// nothing else.
 func sized(cpu, memory string, policies ...v1.ContainerResizePolicy) *v1.Pod {
 	pod := testPod("web", "u1", "template")
 	pod.Annotations[podinfo.AnnotationHash] = cpu + memory
@@ -38,7 +39,7 @@ func condition(st v1.PodStatus, kind v1.PodConditionType) *v1.PodCondition {
 	return nil
 }
 
-// Other resources are given to what runs, once, whatever happens to the daemon.
+// A running container is resized once, even if the daemon restarts.
 func TestResizeInPlace(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		b.cgroups = newFakeCgroups()
@@ -60,9 +61,10 @@ func TestResizeInPlace(t *testing.T) {
 			t.Errorf("%d updates, want one", n)
 		}
 		if st := d.status("u1"); st.ContainerStatuses[0].Resources.Limits.Memory().Value() != 128<<20 {
-			t.Errorf("after a restart the status says %v", st.ContainerStatuses[0].Resources)
+			t.Errorf("after a restart the status shows %v", st.ContainerStatuses[0].Resources)
 		}
-		// Back to what it was made with: only the record knows that this is a change.
+		// Back to the resources of its creation: only the record shows
+		// that this is a change.
 		d = b.restart(sized("1", "64Mi"))
 		b.until(time.Minute, "the limits are those of the creation", func() bool { return b.linux().CpuQuota == 100_000 })
 		if now, _ := b.fake.Newest("app"); now.ID != first.ID {
@@ -71,7 +73,7 @@ func TestResizeInPlace(t *testing.T) {
 	})
 }
 
-// An answer that is lost leaves no doubt: what was asked for is asked for again.
+// A lost response causes no ambiguity: the same resize is requested again.
 func TestResizeWhoseAnswerIsLost(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		d := b.start()
@@ -81,18 +83,19 @@ func TestResizeWhoseAnswerIsLost(t *testing.T) {
 		d.config.deliver(file, sized("2", "64Mi"))
 		b.until(time.Minute, "it was tried", func() bool { return b.fake.Calls("UpdateContainerResources") > 0 })
 		d.config.deliver(file, sized("1", "64Mi"))
-		b.until(5*time.Minute, "the limit is as wanted", func() bool { return b.linux().CpuQuota == 100_000 })
+		b.until(5*time.Minute, "the limit is the wanted one", func() bool { return b.linux().CpuQuota == 100_000 })
 		b.after(10 * time.Minute)
 		if got := b.linux().CpuQuota; got != 100_000 {
 			t.Errorf("quota %d", got)
 		}
 		if c := condition(d.status("u1"), v1.PodResizeInProgress); c != nil {
-			t.Errorf("the status still says %+v", c)
+			t.Errorf("the status is still %+v", c)
 		}
 	})
 }
 
-// A limit below what is in use is refused, shown, and set once it can be.
+// A limit below the current usage is rejected, reported, and set once it is
+// possible.
 func TestResizeBelowUsage(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		d := b.start()
@@ -100,7 +103,7 @@ func TestResizeBelowUsage(t *testing.T) {
 		b.runs("u1")
 		b.fake.SetMemory("app", 50<<20)
 		d.config.deliver(file, sized("1", "32Mi"))
-		b.until(time.Minute, "the status tells why", func() bool {
+		b.until(time.Minute, "the status shows the reason", func() bool {
 			c := condition(d.status("u1"), v1.PodResizeInProgress)
 			return c != nil && c.Reason == v1.PodReasonError && strings.Contains(c.Message, "uses 52428800 bytes")
 		})
@@ -110,14 +113,14 @@ func TestResizeBelowUsage(t *testing.T) {
 		b.after(2 * time.Minute)
 		b.fake.SetMemory("app", 20<<20)
 		b.until(time.Minute, "the limit is the new one", func() bool { return b.linux().MemoryLimitInBytes == 32<<20 })
-		b.until(time.Minute, "the status is quiet", func() bool { return condition(d.status("u1"), v1.PodResizeInProgress) == nil })
+		b.until(time.Minute, "the condition is removed", func() bool { return condition(d.status("u1"), v1.PodResizeInProgress) == nil })
 		if n := strings.Count(d.log.String(), "reason=ResizeError"); n != 1 {
 			t.Errorf("%d events ResizeError, want one", n)
 		}
 	})
 }
 
-// What the node never has changes nothing that runs.
+// A resize that the node can never satisfy does not affect running containers.
 func TestResizeThatCannotBe(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		b.cgroups = newFakeCgroups()
@@ -125,7 +128,7 @@ func TestResizeThatCannotBe(t *testing.T) {
 		d.config.deliver(file, sized("1", "64Mi"))
 		b.runs("u1")
 		d.config.deliver(file, sized("1000", "64Mi"))
-		b.until(time.Minute, "the status tells why", func() bool {
+		b.until(time.Minute, "the status shows the reason", func() bool {
 			c := condition(d.status("u1"), v1.PodResizePending)
 			return c != nil && c.Reason == v1.PodReasonInfeasible
 		})
@@ -134,11 +137,12 @@ func TestResizeThatCannotBe(t *testing.T) {
 			t.Errorf("quota %d", got)
 		}
 		d.config.deliver(file, sized("1", "64Mi"))
-		b.until(time.Minute, "the status is quiet", func() bool { return condition(d.status("u1"), v1.PodResizePending) == nil })
+		b.until(time.Minute, "the condition is removed", func() bool { return condition(d.status("u1"), v1.PodResizePending) == nil })
 	})
 }
 
-// A container whose policy says so restarts for its new resources.
+// A container whose resizePolicy is RestartContainer restarts for its new
+// resources.
 func TestResizeThatRestarts(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		policy := v1.ContainerResizePolicy{ResourceName: v1.ResourceMemory, RestartPolicy: v1.RestartContainer}

@@ -16,8 +16,9 @@ import (
 	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
-// restartAllPod is a sidecarPod that restarts nothing, but all containers when
-// app exits with 42. Its container "other" is there to be ended.
+// restartAllPod returns a sidecarPod that restarts nothing, except for all
+// containers when app exits with 42. Its container "other" is only there to be
+// killed.
 func restartAllPod(uid types.UID) *v1.Pod {
 	pod := sidecarPod(uid, v1.RestartPolicyNever)
 	never := v1.ContainerRestartPolicyNever
@@ -59,12 +60,13 @@ func TestRestartAll(t *testing.T) {
 		d.config.deliver(file, restartAllPod("u1"))
 		b.until(time.Minute, "all run", func() bool { return b.running("u1") == 3 })
 		for round := int32(1); round <= 3; round++ {
-			b.after(11 * time.Minute) // so that nothing waits
+			b.after(11 * time.Minute) // so that there is no back-off
 			begun, sandboxes := len(b.starts()), len(b.fake.Sandboxes())
 			at := time.Now()
 			b.fake.Exit("app", 42)
 			b.until(time.Minute, "all run again", func() bool { return b.running("u1") == 3 && len(b.starts()) == begun+4 })
-			// "other" does not go before it is killed, for which the least grace is 2 s.
+			// "other" does not exit before it is killed, for which
+			// the minimum grace period is 2 s.
 			if took := time.Since(at); took > 4*time.Second {
 				t.Errorf("round %d took %s", round, took)
 			}
@@ -96,15 +98,15 @@ func TestRestartAll(t *testing.T) {
 		if d.status("u1").Phase != v1.PodRunning {
 			t.Errorf("phase %s", d.status("u1").Phase)
 		}
-		// Another code ends the work, and with all of it the pod.
+		// Another exit code terminates the pod.
 		b.fake.Exit("app", 1)
 		b.fake.Exit("other", 0)
 		b.until(time.Minute, "it has failed", func() bool { return d.status("u1").Phase == v1.PodFailed && b.running("u1") == 0 })
 	})
 }
 
-// A container that keeps asking for a restart of all waits as one that keeps
-// crashing; the others keep running.
+// A container that keeps requesting a restart of all containers backs off like
+// one that keeps crashing; the others keep running.
 func TestRestartAllBacksOff(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		b.fake.Behave("init", critest.Behaviour{ExitAtOnce: true})
@@ -128,9 +130,9 @@ func TestRestartAllBacksOff(t *testing.T) {
 	})
 }
 
-// The daemon is killed at any call of a restart of all: the next one goes on
-// with it, and nothing is taken for the end of the pod.
-func TestRestartAllGoesOnUnderTheNextDaemon(t *testing.T) {
+// The daemon is killed at any call of a restart of all containers: the next
+// daemon continues it, and the pod never counts as terminated.
+func TestNextDaemonContinuesRestartAll(t *testing.T) {
 	for _, init := range []int{0, 2} {
 		for calls := range 6 + 4*init {
 			t.Run(fmt.Sprintf("%d init containers, call %d", init, calls), func(t *testing.T) {
@@ -171,7 +173,8 @@ func TestRestartAllGoesOnUnderTheNextDaemon(t *testing.T) {
 	}
 }
 
-// What still is to start again counts, though all that did has ended.
+// A pod whose containers have all exited is not terminated while one of them
+// still has to restart.
 func TestRestartAllWaitsForAnImage(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		d := b.start()

@@ -15,7 +15,7 @@ import (
 	"github.com/podstead/podstead/manifest"
 )
 
-// waitStarted runs WaitStarted to its end and returns a line a pod.
+// waitStarted runs WaitStarted until it returns and gives one line per pod.
 func waitStarted(d *daemon, limit time.Duration) ([]string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
@@ -38,7 +38,7 @@ func TestAwaitSources(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		if err := d.WaitSourcesReady(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("one source is silent: %v", err)
+			t.Errorf("one source has not delivered: %v", err)
 		}
 		go func() {
 			time.Sleep(time.Second)
@@ -68,7 +68,7 @@ func TestWaitStarted(t *testing.T) {
 			t.Errorf("%v\n%s", err, strings.Join(lines, "\n"))
 		}
 		if took := time.Since(at); took < 20*time.Second || took > 25*time.Second {
-			t.Errorf("took %s, the last source spoke after 20s", took)
+			t.Errorf("took %s, the last source delivered after 20s", took)
 		}
 	})
 }
@@ -128,7 +128,7 @@ func TestWaitStartedReportsFailures(t *testing.T) {
 
 func TestWaitStartedGivesUpWithItsContext(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
-		b.fake.SetNetworkReady("no CNI yet") // it may come at any time
+		b.fake.SetNetworkReady("no CNI yet") // cancelled at any time
 		d := b.start()
 		d.config.deliver(file, testPod("web", "u1", "r1"))
 		lines, err := waitStarted(d, 30*time.Second)
@@ -150,11 +150,11 @@ func TestSyncLoopHealthy(t *testing.T) {
 		d.loop.set(true, time.Now())
 		b.after(loopTimeout + time.Second)
 		if d.SyncLoopHealthy() == nil {
-			t.Error("a loop that is busy for minutes counts as healthy")
+			t.Error("a loop that is busy for minutes is reported as healthy")
 		}
 		b.kill()
 		if d.SyncLoopHealthy() == nil {
-			t.Error("a loop that has ended counts as healthy")
+			t.Error("a loop that has ended is reported as healthy")
 		}
 	})
 }

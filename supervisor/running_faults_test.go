@@ -13,8 +13,8 @@ import (
 	"github.com/podstead/podstead/probe"
 )
 
-// A volume that cannot be had any more holds back the container that mounts it,
-// when that is made again, and no other one of a pod that runs.
+// A volume that is no longer available blocks the next start of the container
+// that mounts it, and no other container of a running pod.
 func TestVolumeFaultInARunningPod(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		probes := &fakeProbes{changed: make(chan struct{}, 1)}
@@ -37,15 +37,15 @@ func TestVolumeFaultInARunningPod(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.fake.Kill("app")
-		b.until(time.Minute, "what does not mount it is restarted", func() bool { return b.running("u1") == 2 && b.fake.Starts("u1", "app") == 2 })
+		b.until(time.Minute, "the container without the volume is restarted", func() bool { return b.running("u1") == 2 && b.fake.Starts("u1", "app") == 2 })
 		app, _ := b.fake.Newest("app")
 		probes.set("u1", probe.Results{Failed: map[string]probe.Kind{app.ID: probe.Liveness}})
 		b.until(2*time.Minute, "a failed probe restarts it", func() bool { return b.running("u1") == 2 && b.fake.Starts("u1", "app") == 3 })
 		if n := b.fake.Starts("u1", "reader"); n != 1 {
-			t.Errorf("what runs with it was started %d times", n)
+			t.Errorf("the other container was started %d times", n)
 		}
 		b.fake.Kill("reader")
-		b.until(2*time.Minute, "what mounts it waits", func() bool {
+		b.until(2*time.Minute, "the container with the volume waits", func() bool {
 			for _, c := range d.status("u1").ContainerStatuses {
 				if c.Name == "reader" && c.State.Waiting != nil && strings.Contains(c.State.Waiting.Message, `failed to set up volume "data"`) {
 					return c.State.Waiting.Reason == "CreateContainerConfigError"
@@ -60,8 +60,9 @@ func TestVolumeFaultInARunningPod(t *testing.T) {
 	})
 }
 
-// Nor does a pod that runs go on unwatched when its user IDs cannot be told any
-// more: what fails its probe is ended, and what is to be made again waits.
+// A running pod is still monitored when its user IDs can no longer be
+// determined: a container that fails its probe is killed, and its restart
+// waits.
 func TestUserNamespaceFaultInARunningPod(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		probes := &fakeProbes{changed: make(chan struct{}, 1)}

@@ -13,8 +13,8 @@ import (
 	"github.com/podstead/podstead/cri/critest"
 )
 
-// sidecarPod has the init containers "side", a sidecar, and "init", and the
-// regular container "app".
+// sidecarPod returns a pod with the init containers "side", a sidecar, and
+// "init", and the regular container "app".
 func sidecarPod(uid types.UID, policy v1.RestartPolicy) *v1.Pod {
 	pod := testPod("web", uid, "r1")
 	pod.Spec.RestartPolicy = policy
@@ -26,7 +26,7 @@ func sidecarPod(uid types.UID, policy v1.RestartPolicy) *v1.Pod {
 	return pod
 }
 
-// starts are the containers that were started, in order.
+// starts returns the containers that were started, in order.
 func (b *supervisorHarness) starts() []string {
 	var names []string
 	for _, w := range b.fake.Writes() {
@@ -77,20 +77,21 @@ func TestSidecarHoldsBackUntilItHasStarted(t *testing.T) {
 		b.until(3*time.Second, "not ready", func() bool { return !d.isReady("u1") })
 		a.fail("ready", false)
 		b.until(3*time.Second, "ready", func() bool { return d.isReady("u1") })
-		// A new daemon asks nothing again and starts nothing.
+		// A new daemon does not repeat the startup probe and starts
+		// nothing.
 		asked, writes := a.times("up"), len(b.fake.Writes())
 		d = b.restart(pod)
 		b.until(10*time.Second, "ready under a new daemon", func() bool { return d.isReady("u1") })
-		// Readiness goes on being asked.
+		// Readiness probes continue.
 		b.noWrites(writes, "ExecSync")
 		if n := a.times("up"); n != asked {
-			t.Errorf("asked %d times more whether it has started", n-asked)
+			t.Errorf("%d more startup probes", n-asked)
 		}
 	})
 }
 
 // A sidecar that does not start in time is killed and started again; nothing
-// goes on before it has.
+// else starts before it has.
 func TestSidecarStartupFailure(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		a := answering(b.fake)
@@ -101,7 +102,7 @@ func TestSidecarStartupFailure(t *testing.T) {
 		d.config.deliver(file, pod)
 		b.until(30*time.Second, "started again", func() bool { return b.fake.Starts("u1", "side") == 2 })
 		if events := fmt.Sprint(d.events.List()); !strings.Contains(events, "Container side failed startup probe, will be restarted") {
-			t.Error("no event says so")
+			t.Error("no event reports it")
 		}
 		if n := b.fake.Starts("u1", "init"); n != 0 {
 			t.Errorf("the next was started %d times", n)
@@ -124,7 +125,7 @@ func TestSidecarUnderEachPolicy(t *testing.T) {
 				d.config.deliver(file, pod)
 				b.until(time.Minute, "all run", func() bool { return b.running("u1") == 2 })
 				b.after(2 * time.Second)
-				// It ends by itself, it is killed, its probe fails: it comes back.
+				// It exits, it is killed, its probe fails: it restarts.
 				b.fake.Exit("side", 0)
 				b.until(2*time.Second, "back after its end", func() bool { return b.fake.Starts("u1", "side") == 2 })
 				b.after(11 * time.Minute)
@@ -132,7 +133,7 @@ func TestSidecarUnderEachPolicy(t *testing.T) {
 				b.until(2*time.Second, "back after a kill", func() bool { return b.fake.Starts("u1", "side") == 3 })
 				b.after(11 * time.Minute)
 				a.fail("live", true)
-				b.until(5*time.Second, "ended for its probe", func() bool { return b.fake.Calls("StopContainer") > 0 })
+				b.until(5*time.Second, "killed for its probe", func() bool { return b.fake.Calls("StopContainer") > 0 })
 				a.fail("live", false)
 				b.until(5*time.Second, "back after a failed probe", func() bool { return b.fake.Starts("u1", "side") == 4 })
 				if s := d.initStatus("u1", "side"); s.RestartCount != 3 || s.State.Running == nil || s.LastTerminationState.Terminated.ExitCode != 143 {
@@ -142,7 +143,7 @@ func TestSidecarUnderEachPolicy(t *testing.T) {
 					t.Errorf("the others were started %d times", n)
 				}
 				b.fake.Exit("app", 0)
-				b.until(time.Minute, "the end of the work shows", func() bool {
+				b.until(time.Minute, "the pod has terminated", func() bool {
 					return d.status("u1").Phase == phase && b.running("u1") == map[bool]int{true: 2, false: 0}[phase == v1.PodRunning]
 				})
 				b.after(10 * time.Minute)
@@ -156,7 +157,7 @@ func TestSidecarUnderEachPolicy(t *testing.T) {
 	}
 }
 
-// A crash-looping sidecar is spaced out, and holds no regular container up.
+// A crash-looping sidecar backs off, and delays no regular container.
 func TestSidecarInACrashLoop(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		b.fake.Behave("init", critest.Behaviour{ExitAtOnce: true})
@@ -182,8 +183,9 @@ func TestSidecarInACrashLoop(t *testing.T) {
 	})
 }
 
-// After a reboot all starts over in order, in the next sandbox; what is left of
-// the old one, in particular a container that was only created, has no effect.
+// After a reboot everything starts again in order, in the next sandbox; remains
+// of the old one, in particular a container that was only created, have no
+// effect.
 func TestRebootWithSidecars(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		answering(b.fake)
@@ -191,7 +193,8 @@ func TestRebootWithSidecars(t *testing.T) {
 		b.start()
 		pod := sidecarPod("u1", v1.RestartPolicyAlways)
 		pod.Spec.InitContainers[0].StartupProbe = execProbe(1, 60, "up")
-		// The machine goes down between the creation of app and its start.
+		// The host loses power between the creation of app and its
+		// start.
 		hold := b.fake.Inject("StartContainer", critest.Fault{Container: "app", Hang: true})
 		b.daemon.config.deliver(file, pod)
 		b.until(time.Minute, "app is being started", func() bool { return hold.Hits() > 0 })

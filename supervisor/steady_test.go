@@ -15,8 +15,8 @@ import (
 	"github.com/podstead/podstead/supervisor/podworkers"
 )
 
-// TestIdleMeansNoWork: with nothing to do the loop sleeps, but for the resyncs
-// a minute and more apart, and nothing is written anywhere.
+// TestIdleMeansNoWork: with nothing to do the loop sleeps, except for the
+// resyncs, which are a minute and more apart, and nothing is written anywhere.
 func TestIdleMeansNoWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newSupervisorHarness(t, false)
@@ -39,15 +39,16 @@ func TestIdleMeansNoWork(t *testing.T) {
 			t.Error("a status changed")
 		default:
 		}
-		// 10 minutes at 60 to 90 s are 6 to 10 syncs a pod.
+		// 10 minutes with a resync each 60 to 90 s are 6 to 10 syncs
+		// per pod.
 		if n := d.ran.Load() - syncs; n < 20*6 || n > 20*11 {
 			t.Errorf("%d syncs of 20 pods in 10 idle minutes", n)
 		}
 	})
 }
 
-// BenchmarkSteadySync is one resync of one of a thousand pods at rest, over
-// the real cache and syncer: what each costs every 75 s on average.
+// BenchmarkSteadySync measures one resync of one of a thousand idle pods, over
+// the real cache and syncer: the cost of each pod every 75 s on average.
 func BenchmarkSteadySync(b *testing.B) {
 	tb := newSupervisorHarness(b, true)
 	defer tb.kill()
@@ -79,7 +80,8 @@ func BenchmarkSteadySync(b *testing.B) {
 	}
 }
 
-// BenchmarkHousekeeping is one round over a thousand pods that are all wanted.
+// BenchmarkHousekeeping measures one round over a thousand pods that are all
+// wanted.
 func BenchmarkHousekeeping(b *testing.B) {
 	s := &Supervisor{wanted: newPodSet(), workers: podworkers.New(idleSyncer{})}
 	var wg sync.WaitGroup

@@ -33,29 +33,31 @@ import (
 	"github.com/podstead/podstead/supervisor/status"
 )
 
-// supervisorHarness is a fake runtime, a root directory, and daemons that start and stop: the real
-// packages from the sync loop down to the CRI client.
+// supervisorHarness is a fake runtime, a root directory, and daemons that start
+// and stop: the real packages from the sync loop down to the CRI client.
 type supervisorHarness struct {
 	t       testing.TB
 	fake    *critest.Fake
 	dir     string
 	generic bool
-	// sources changes what the next daemon is made of; may be nil.
+	// sources modifies the Sources of the next daemon; may be nil.
 	sources func(*Sources)
-	// node is what the next daemon admits pods by.
+	// node is the node that the next daemon admits pods with.
 	node admit.Node
 	// restartCap bounds the crash-loop back-off; 0 is the default.
 	restartCap time.Duration
-	// network is what the next daemon's pods learn of the node.
+	// network is the node's network as the next daemon's pods see it.
 	network Network
-	// cgroups are those of the next daemon; nil leaves them to the runtime.
+	// cgroups are those of the next daemon; nil leaves cgroups to the
+	// runtime.
 	cgroups Cgroups
 	// gates and returns are those of the next daemon.
 	gates   []Gate
 	returns map[string]RestartPolicy
-	// allocatable is what the next daemon has for pods; nil has no bounds.
+	// allocatable is what the next daemon can allocate to pods; nil means
+	// no limits.
 	allocatable v1.ResourceList
-	// mark is the next daemon's time since the boot; nil is not known.
+	// mark is the next daemon's time since the boot; nil means unknown.
 	mark func() (wallclock.Mark, bool)
 	// metrics are those of the next daemon; may be nil.
 	metrics Metrics
@@ -64,7 +66,7 @@ type supervisorHarness struct {
 	daemon *daemon
 }
 
-// daemon is one life of the supervisor and what it stands on.
+// daemon is one run of the supervisor with its dependencies.
 type daemon struct {
 	*Supervisor
 	config   *fakeConfig
@@ -87,8 +89,8 @@ func (c countingSyncer) Sync(ctx context.Context, j podworkers.SyncJob, r *runSt
 	return c.syncer.Sync(ctx, j, r)
 }
 
-// inBed runs a test in a bubble, once with the runtime's event stream and once
-// without.
+// withTestbed runs a test in a bubble, once with the runtime's event stream and
+// once without.
 func withTestbed(t *testing.T, f func(t *testing.T, b *supervisorHarness)) {
 	t.Helper()
 	for _, kind := range []string{"evented", "generic"} {
@@ -104,7 +106,7 @@ func withTestbed(t *testing.T, f func(t *testing.T, b *supervisorHarness)) {
 	}
 }
 
-// seeds is how many seeds a random test takes.
+// seeds returns the number of seeds for a random test.
 func seeds(n uint64) uint64 {
 	if underRace {
 		return n / 6
@@ -190,7 +192,7 @@ func (b *supervisorHarness) start(sources ...manifest.Source) *daemon {
 	return d
 }
 
-// fakeExec is what the command wires up between probes and runtime.
+// fakeExec connects probes and runtime as the command does.
 type fakeExec struct{ client *cri.Client }
 
 func (e fakeExec) Exec(ctx context.Context, id string, command []string, timeout time.Duration) (probe.ExecResult, error) {
@@ -198,14 +200,14 @@ func (e fakeExec) Exec(ctx context.Context, id string, command []string, timeout
 	return probe.ExecResult{Output: slices.Concat(r.Stdout, r.Stderr), ExitCode: r.ExitCode, TimedOut: errors.Is(err, cri.ErrTimeout)}, err
 }
 
-// fakeHooks is what the command wires up between the syncer and the actions.
+// fakeHooks connects the syncer and the actions as the command does.
 type fakeHooks struct{ actions *probe.Hooks }
 
 func (h fakeHooks) Run(ctx context.Context, hook cri.Hook) error {
 	return h.actions.Run(ctx, probe.Hook{Handler: hook.Handler, Container: &v1.Container{Name: hook.Name, Ports: hook.Ports}, ID: hook.ContainerID, IP: hook.IP})
 }
 
-// status is the published one, an empty one if there is none.
+// status returns the published status, an empty one if there is none.
 func (d *daemon) status(uid types.UID) v1.PodStatus {
 	st, _ := d.statuses.Get(uid)
 	return st
@@ -213,7 +215,7 @@ func (d *daemon) status(uid types.UID) v1.PodStatus {
 
 func (b *supervisorHarness) path(name string) string { return filepath.Join(b.dir, name) }
 
-// kill ends the daemon wherever it is. Its calls in flight break off.
+// kill stops the daemon at any point. Its calls in flight are cancelled.
 func (b *supervisorHarness) kill() {
 	if b.daemon != nil {
 		b.daemon.stop()
@@ -228,13 +230,13 @@ func (b *supervisorHarness) restart(pods ...*v1.Pod) *daemon {
 	return d
 }
 
-// after lets time pass and everything settle.
+// after advances the time and waits until all is idle.
 func (b *supervisorHarness) after(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-// until lets time pass until cond holds.
+// until advances the time until cond holds.
 func (b *supervisorHarness) until(limit time.Duration, what string, cond func() bool) time.Duration {
 	b.t.Helper()
 	at := time.Now()
@@ -272,7 +274,7 @@ func (b *supervisorHarness) running(uid types.UID) int {
 	return n
 }
 
-// gone waits until nothing at all is left of a pod.
+// gone waits until nothing is left of a pod.
 func (b *supervisorHarness) gone(uid types.UID) {
 	b.t.Helper()
 	b.until(5*time.Minute, fmt.Sprintf("pod %s is gone", uid), func() bool {
@@ -300,7 +302,7 @@ func (b *supervisorHarness) gone(uid types.UID) {
 	}
 }
 
-// writes are the changing calls since the first n.
+// writes returns the modifying calls since the first n.
 func (b *supervisorHarness) writes(n int) []string {
 	var calls []string
 	for _, c := range b.fake.Writes()[n:] {
@@ -309,8 +311,8 @@ func (b *supervisorHarness) writes(n int) []string {
 	return calls
 }
 
-// noWrites fails if anything was asked of the runtime since the first n writes,
-// calls of the methods in but aside.
+// noWrites fails if there was any modifying call since the first n writes,
+// except for calls of the methods in but.
 func (b *supervisorHarness) noWrites(n int, but ...string) {
 	b.t.Helper()
 	calls := slices.DeleteFunc(b.writes(n), func(call string) bool {
@@ -322,7 +324,7 @@ func (b *supervisorHarness) noWrites(n int, but ...string) {
 	}
 }
 
-// fakeConfig is a PodConfig whose sources deliver what a test says.
+// fakeConfig is a PodConfig whose sources deliver what a test sets.
 type fakeConfig struct {
 	sources []manifest.Source
 	updates chan manifest.PodUpdate
@@ -361,7 +363,7 @@ func (c *fakeConfig) fault(uid types.UID, text string) {
 	c.changed <- struct{}{}
 }
 
-// deliver is a full set of a source, restore one from the checkpoint.
+// deliver sends a full set of a source, restore one from the checkpoint.
 func (c *fakeConfig) deliver(source manifest.Source, pods ...*v1.Pod) {
 	c.send(manifest.Add, source, pods)
 }
@@ -369,8 +371,8 @@ func (c *fakeConfig) restore(source manifest.Source, pods ...*v1.Pod) {
 	c.send(manifest.Restore, source, pods)
 }
 
-// sameRevision reports whether a source would deliver the second pod as no change
-// of the first.
+// sameRevision reports whether a source would deliver the second pod as no
+// change of the first.
 func sameRevision(a, b *v1.Pod) bool {
 	if podinfo.IsAPI(b) {
 		return reflect.DeepEqual(&a.Spec, &b.Spec)
@@ -424,9 +426,9 @@ func (w *lockedWriter) Write(p []byte) (int, error) {
 	return w.w.Write(p)
 }
 
-// writtenFirst fails the test when a status says that a pod has ended, or that a
-// container which is probed is ready, before that is in the record: a daemon
-// that is killed in between would take it back.
+// savedFirst fails the test when a status reports a pod as terminated, or a
+// probed container as ready, before that is in the record: a daemon that is
+// killed in between would revert it.
 type savedFirst struct {
 	*status.Store
 	records *status.Records
@@ -437,15 +439,15 @@ type savedFirst struct {
 func (w savedFirst) Set(uid types.UID, st v1.PodStatus) bool {
 	rec := w.records.Load(uid)
 	if podinfo.IsTerminal(st.Phase) && rec.Phase != st.Phase {
-		w.t.Errorf("%s is published as %s, and that is not saved", uid, st.Phase)
+		w.t.Errorf("%s is published as %s, which is not saved", uid, st.Phase)
 	}
 	written := rec.Ready
 	for _, pod := range w.daemon.wanted.list() {
 		for i := range pod.Spec.Containers {
 			c := &pod.Spec.Containers[i]
-			for _, told := range st.ContainerStatuses {
-				if pod.UID == uid && hasProbes(c) && told.Name == c.Name && told.State.Running != nil && told.Ready != written[c.Name].Ready {
-					w.t.Errorf("%s of %s is published as ready: %v, and that is not saved", c.Name, uid, told.Ready)
+			for _, reported := range st.ContainerStatuses {
+				if pod.UID == uid && hasProbes(c) && reported.Name == c.Name && reported.State.Running != nil && reported.Ready != written[c.Name].Ready {
+					w.t.Errorf("%s of %s is published as ready: %v, which is not saved", c.Name, uid, reported.Ready)
 				}
 			}
 		}
@@ -453,7 +455,7 @@ func (w savedFirst) Set(uid types.UID, st v1.PodStatus) bool {
 	return w.Store.Set(uid, st)
 }
 
-// testPod is a pod whose annotations say that revision is its template.
+// testPod returns a pod whose annotations record revision as its template.
 func testPod(name string, uid types.UID, revision string) *v1.Pod {
 	grace := int64(30)
 	return &v1.Pod{

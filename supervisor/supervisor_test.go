@@ -233,7 +233,7 @@ func TestForeignPodOfTheSameName(t *testing.T) {
 			t.Fatalf("pod did not wait: %+v", st)
 		}
 		if !strings.Contains(st.Message, "crictl stopp "+id) {
-			t.Errorf("message %q does not tell how to end it", st.Message)
+			t.Errorf("message %q does not state how to remove it", st.Message)
 		}
 		at := time.Now()
 		b.fake.EndPod("theirs")
@@ -254,20 +254,21 @@ func TestOrphansAreTerminated(t *testing.T) {
 		theirs := b.fake.Put(critest.Pod{UID: "theirs", Name: "x", Namespace: "default", Containers: []string{"x"}})
 		b.kill()
 
-		// No source has said anything: nothing is touched.
+		// No source has delivered: nothing is touched.
 		n := len(b.fake.Writes())
 		d = b.start(manifest.SourceFile, manifest.SourceHTTP)
 		b.after(5 * time.Minute)
 		b.noWrites(n)
 
-		// The file source wants nothing. Its pod ends, the other's goes on.
+		// The file source wants nothing. Its pod is terminated, the
+		// other one keeps running.
 		d.config.deliver(manifest.SourceFile)
 		b.gone("ua")
 		b.after(5 * time.Minute)
 		if b.running("ub") != 1 {
-			t.Error("a pod was ended for a source that has not spoken")
+			t.Error("a pod of a source that has not delivered was terminated")
 		}
-		// A restored set is no delivery.
+		// A restored set is not a delivery.
 		n = len(b.fake.Writes())
 		d.config.restore(manifest.SourceHTTP)
 		b.after(5 * time.Minute)
@@ -287,14 +288,14 @@ func TestPodOfAnUnknownSourceWaitsForAll(t *testing.T) {
 		d.config.deliver(manifest.SourceFile)
 		b.after(time.Minute)
 		if b.running("old") != 1 {
-			t.Error("ended before all sources had delivered")
+			t.Error("terminated before all sources had delivered")
 		}
 		d.config.deliver(manifest.SourceHTTP)
 		b.gone("old")
 	})
 }
 
-// k/k#112814: a manifest that was edited while the daemon was away.
+// k/k#112814: a manifest that was edited while the daemon was not running.
 func TestEditWhileTheDaemonIsAway(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		d := b.start()
@@ -302,8 +303,8 @@ func TestEditWhileTheDaemonIsAway(t *testing.T) {
 		b.runs("u1")
 		b.kill()
 		d = b.start()
-		// From the checkpoint: that may be newer than what runs, but the
-		// source has not said so.
+		// From the checkpoint: it may be newer than the running
+		// revision, but the source has not confirmed it.
 		d.config.restore(file, testPod("web", "u2", "r2"))
 		b.after(time.Minute)
 		if b.running("u1") != 1 || b.running("u2") != 0 {
@@ -328,7 +329,7 @@ func TestOrphanGetsTheGraceOnItsContainers(t *testing.T) {
 		d = b.start()
 		at := time.Now()
 		d.config.deliver(file)
-		if b.until(2*time.Minute, "orphan ended", func() bool { return b.running("u1") == 0 }); time.Since(at) < 90*time.Second {
+		if b.until(2*time.Minute, "orphan terminated", func() bool { return b.running("u1") == 0 }); time.Since(at) < 90*time.Second {
 			t.Errorf("orphan was killed after %s", time.Since(at))
 		}
 		b.gone("u1")
@@ -351,7 +352,7 @@ func TestCrashLoopBackoffOutlivesTheDaemon(t *testing.T) {
 			b.after(time.Second)
 		}
 		if n := b.fake.Starts("u1", "app"); n > starts+1 {
-			t.Errorf("%d more starts within 10 s: the back-off was forgotten", n-starts)
+			t.Errorf("%d more starts within 10 s: the back-off was lost", n-starts)
 		}
 		st := d.status("u1").ContainerStatuses[0]
 		if st.State.Waiting == nil || st.State.Waiting.Reason != "CrashLoopBackOff" || int(st.RestartCount) < starts-1 {
@@ -370,7 +371,7 @@ func TestDeadInstancesAreTrimmed(t *testing.T) {
 			b.after(15 * time.Minute)
 		}
 		if n := len(b.fake.Containers()); n != 2 {
-			t.Errorf("%d instances are kept, want the one that runs and the one before\n%s", n, b.fake.Dump())
+			t.Errorf("%d instances are kept, want the running and the previous one\n%s", n, b.fake.Dump())
 		}
 		logs, err := os.ReadDir(b.path("logs/default_web_u1/app"))
 		if err != nil || len(logs) != 2 || logs[1].Name() != "5.log" {
@@ -397,13 +398,13 @@ func TestRuntimeDownAndUp(t *testing.T) {
 		d.config.deliver(file, testPod("a", "ua", "r1"), testPod("b", "ub", "r1"))
 		b.after(20 * time.Minute)
 		if err := d.SyncLoopHealthy(); err != nil {
-			t.Errorf("a runtime that is down is no hung loop: %v", err)
+			t.Errorf("a runtime that is down counts as a hung loop: %v", err)
 		}
 		if n := strings.Count(d.log.String(), "runtime is not healthy"); n != 1 {
 			t.Errorf("logged %d times that the runtime is down", n)
 		}
 		if len(d.Pods()) != 2 {
-			t.Error("a pod that came meanwhile is not shown")
+			t.Error("a pod that was added in the meantime is not shown")
 		}
 		n := b.fake.Starts("ua", "app")
 		b.fake.Up()
@@ -411,7 +412,7 @@ func TestRuntimeDownAndUp(t *testing.T) {
 			t.Errorf("pod started %s after the runtime was back", took)
 		}
 		if b.fake.Starts("ua", "app") != n {
-			t.Error("a pod that ran was started again")
+			t.Error("a running pod was started again")
 		}
 	})
 }
@@ -509,7 +510,7 @@ func TestRemainsOfADaemonThatWasEnded(t *testing.T) {
 		b.runs("u1")
 		b.kill()
 		b.fake.EndPod("u1")
-		// A kubelet's logs look like ours.
+		// A kubelet's logs are named like ours.
 		for _, dir := range []string{"logs/default_other_u9", "pods/not a uid"} {
 			if err := os.MkdirAll(b.path(dir), 0o755); err != nil {
 				t.Fatal(err)
@@ -524,7 +525,7 @@ func TestRemainsOfADaemonThatWasEnded(t *testing.T) {
 		b.gone("u1")
 		for _, dir := range []string{"logs/default_other_u9", "pods/not a uid"} {
 			if _, err := os.Stat(b.path(dir)); err != nil {
-				t.Errorf("what is not ours was removed: %v", err)
+				t.Errorf("a foreign file was removed: %v", err)
 			}
 		}
 	})
@@ -547,7 +548,7 @@ func TestLostReplies(t *testing.T) {
 					d.config.deliver(file, testPod("web", "u1", "r1"))
 					b.runs("u1")
 					if injected.Hits() != 1 {
-						t.Error("the fault was not met")
+						t.Error("the fault was not triggered")
 					}
 					b.after(5 * time.Minute)
 					ready := 0
@@ -635,7 +636,7 @@ func TestRestartVerb(t *testing.T) {
 		b.until(time.Minute, "ended", func() bool { return b.running("u1") == 0 })
 		b.after(30 * time.Second)
 		if b.running("u1") != 0 {
-			t.Error("ran before its time")
+			t.Error("ran too early")
 		}
 		b.runs("u1")
 		if n := d.status("u1").ContainerStatuses[0].RestartCount; n != 1 {
@@ -647,7 +648,7 @@ func TestRestartVerb(t *testing.T) {
 		d.config.deliver(file, testPod("web", "u1", "r1"), job)
 		b.after(time.Minute)
 		if err := d.Restart("uj", "asked", time.Time{}); err == nil {
-			t.Error("a pod that has succeeded was run again")
+			t.Error("a succeeded pod was run again")
 		}
 		if n := b.fake.Starts("uj", "app"); n != 1 {
 			t.Errorf("job was started %d times", n)
@@ -666,7 +667,8 @@ func TestSlowPullDoesNotDelayOthers(t *testing.T) {
 		if took := b.runs("u1"); took > 2*time.Second {
 			t.Errorf("the other pod took %s", took)
 		}
-		// Removing it ends the pull; it does not have to come to its end.
+		// Removing the pod cancels the pull; the pull need not
+		// complete.
 		d.config.deliver(file, testPod("web", "u1", "r1"))
 		b.gone("us")
 		hold.Release()

@@ -21,8 +21,9 @@ func (b *supervisorHarness) wipe() {
 	}
 }
 
-// That a pod has ended is written down before anything else is done about it:
-// a daemon killed in the middle and a runtime that was wiped run it no more.
+// The terminal phase is recorded before anything else is done about it: a
+// daemon that was killed in between, with a runtime that was wiped, does not
+// run the pod again.
 func TestEndIsSavedFirst(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		pod := testPod("job", "job", "r1")
@@ -42,7 +43,7 @@ func TestEndIsSavedFirst(t *testing.T) {
 	})
 }
 
-// A pod is ended once: its sandbox is stopped one time, however it ends.
+// A pod's sandbox is stopped once, however the pod terminates.
 func TestSandboxIsStoppedOnce(t *testing.T) {
 	for name, end := range map[string]func(b *supervisorHarness){
 		"removed":  func(b *supervisorHarness) { b.daemon.config.deliver(manifest.SourceFile) },

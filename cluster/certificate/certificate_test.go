@@ -359,7 +359,7 @@ func TestShortLifeIsNotRenewedWithoutEnd(t *testing.T) {
 	})
 }
 
-func TestServerIsCertifiedAnewWhenItsAddressesChange(t *testing.T) {
+func TestServerCertificateFollowsItsAddresses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAuthority(t, 100*time.Hour)
 		k := keep(t, t.TempDir(), a, nil)

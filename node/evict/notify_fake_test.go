@@ -99,7 +99,7 @@ func TestArmAsksForTheMarginAboveUsage(t *testing.T) {
 	}
 }
 
-func TestArmSaysThatItCannotBeTold(t *testing.T) {
+func TestArmReportsErrors(t *testing.T) {
 	n := NewNotifier()
 	defer n.Close()
 	for name, c := range map[string]cgroup.MemoryCgroup{"version 2": {Directory: t.TempDir(), V2: true}, "none": {}} {

@@ -65,7 +65,7 @@ func awaitAlarm(t *testing.T, n *Notifier) {
 }
 
 // The kernel notifies when the usage of a v1 cgroup rises by this much.
-func TestKernelTellsOfUsage(t *testing.T) {
+func TestKernelNotifiesOfUsage(t *testing.T) {
 	dir := makeCgroup(t, "cgroup.event_control", "/sys/fs/cgroup/memory")
 	n := NewNotifier()
 	defer n.Close()
@@ -83,7 +83,7 @@ func TestKernelTellsOfUsage(t *testing.T) {
 
 // The kernel accepts the pressure trigger, with CAP_SYS_RESOURCE or without,
 // and the watch ends with the context.
-func TestKernelTakesTheTrigger(t *testing.T) {
+func TestKernelAcceptsTheTrigger(t *testing.T) {
 	const file = "/proc/pressure/memory"
 	if f, err := os.OpenFile(file, os.O_RDWR, 0); err != nil {
 		t.Skipf("pressure cannot be monitored here: %v", err)

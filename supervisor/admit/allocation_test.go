@@ -72,7 +72,7 @@ func TestDecide(t *testing.T) {
 		holders, waiting []*Request
 		request          *Request
 		reason, words    string
-		// unblocked are the waiting pods that may have what they request.
+		// unblocked are the waiting pods that may get their request.
 		unblocked string
 	}{
 		"fits exactly": {[]*Request{cpu(t, "x", "3", "")}, nil, cpu(t, "p", "1", ""), "", "", ""},
@@ -100,14 +100,15 @@ func TestDecide(t *testing.T) {
 		"the older request gets the port": {nil, []*Request{since(cpu(t, "old", "0", port), 1)}, since(cpu(t, "p", "0", port), 2), ReasonPorts, "in use by pod default/old", "old"},
 		"the name breaks a tie":           {nil, []*Request{cpu(t, "o", "4", ""), cpu(t, "q", "4", "")}, cpu(t, "p", "4", ""), "OutOfcpu", "used 4", "o"},
 
-		// It gets its 4 when the job has ended; no other pod may delay that.
+		// It gets its 4 CPUs when the job has terminated; no other pod
+		// may delay that.
 		"a large pod is not overtaken": {[]*Request{cpu(t, "job", "2", never)}, []*Request{since(cpu(t, "large", "4", ""), 1)}, since(cpu(t, "small", "1", never), 2), "OutOfcpu",
 			"requested 1, used 2, capacity 4, of which 4 is reserved for pod default/large", ""},
 		"except by a pod that does not delay it": {[]*Request{cpu(t, "job", "2", never)}, []*Request{since(cpu(t, "large", "3", ""), 1)}, since(cpu(t, "small", "1", ""), 2), "", "", ""},
 		// Only the user can make room for it.
 		"waiting for long-running pods blocks no pod": {[]*Request{cpu(t, "service", "2", "")}, []*Request{since(cpu(t, "large", "4", ""), 1)}, since(cpu(t, "small", "1", ""), 2), "", "", ""},
 		"an unsatisfiable request blocks no pod":      {nil, []*Request{since(cpu(t, "huge", "5", ""), 1)}, since(cpu(t, "small", "4", ""), 2), "", "", ""},
-		"a terminating pod gives back": {[]*Request{ends(cpu(t, "x", "4", ""))}, []*Request{since(cpu(t, "old", "4", ""), 1)},
+		"a terminating pod releases": {[]*Request{ends(cpu(t, "x", "4", ""))}, []*Request{since(cpu(t, "old", "4", ""), 1)},
 			since(cpu(t, "p", "1", ""), 2), "OutOfcpu", "used 4", ""},
 
 		// The next revision of web replaces web, and counts once.
@@ -156,7 +157,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// resizes makes it a resize by 2 CPUs.
+// resizes turns the case into a resize by 2 CPUs.
 func resizes(s *Request) *Request {
 	s.Resources, s.Resize = Resources{v1.ResourceCPU: 2000}, true
 	return s
@@ -173,7 +174,7 @@ func named(s *Request, name string) *Request {
 	return s
 }
 
-// While a pod has not decided yet, a denial may be wrong.
+// While a pod has not been decided yet, a denial may be wrong.
 func TestDecideProvisional(t *testing.T) {
 	has := Resources{v1.ResourceCPU: 4000}
 	undecided := cpu(t, "x", "2", "")
@@ -187,7 +188,7 @@ func TestDecideProvisional(t *testing.T) {
 				got = "denied"
 			}
 			if name == "first" && amount == "3" {
-				want = "" // it goes first
+				want = "" // decided first
 			}
 			if got != want || len(d.Victims) > 0 {
 				t.Errorf("%s, %s: %q, want %q; victims %v", name, amount, got, want, d.Victims)

@@ -13,7 +13,7 @@ import (
 	"github.com/podstead/podstead/cri"
 )
 
-// cpuNode is the allocatable of a node with this much CPU.
+// cpuNode returns the allocatable resources of a node with this much CPU.
 func cpuNode(amount string) v1.ResourceList {
 	return v1.ResourceList{v1.ResourceCPU: resource.MustParse(amount)}
 }
@@ -69,8 +69,8 @@ func TestUntrackedPodHoldsItsResources(t *testing.T) {
 	}
 }
 
-// BenchmarkAdmitAll is the start of a node with a thousand pods, with room for
-// all of them and for half.
+// BenchmarkAdmitAll measures the start of a node with a thousand pods, with
+// room for all of them and for half.
 func BenchmarkAdmitAll(b *testing.B) {
 	b.Run("all", func(b *testing.B) { admitAll(b, "20", 1000) })
 	b.Run("half", func(b *testing.B) { admitAll(b, "5", 500) })
@@ -91,7 +91,8 @@ func admitAll(b *testing.B, capacity string, fit int) {
 		for i := range pods {
 			a.Reserve(pods[len(pods)-1-i], time.Time{})
 		}
-		// Pods that were denied while not all had decided request again.
+		// Pods that were denied while not all had been decided request
+		// again.
 		admitted := 0
 		for _, pod := range pods {
 			if a.Reserve(pod, time.Time{}).Denied == nil {
@@ -104,8 +105,8 @@ func admitAll(b *testing.B, capacity string, fit int) {
 	}
 }
 
-// After a reboot the pod that starts first is not resized with what another pod, which
-// starts a moment later, ran with before.
+// After a reboot the pod that starts first is not resized into the resources
+// that another pod, which starts a moment later, ran with before.
 func TestStartGoesBeforeResize(t *testing.T) {
 	a := NewReservations(cpuNode("3"), nothingRuns, func(types.UID) {})
 	small, large, other := cpu(t, "web", "1", "").Pod, cpu(t, "web", "3", "").Pod, cpu(t, "zz", "1", "").Pod
@@ -117,7 +118,8 @@ func TestStartGoesBeforeResize(t *testing.T) {
 	if d := a.UpdateRunning(small, large, small); d.Denied == nil {
 		t.Error("resized before the other pod has decided")
 	}
-	// The other one is wanted for less time, and the resize waits already.
+	// The other pod has been wanted for less time, and the resize already
+	// waits.
 	if d := a.Reserve(other, time.Time{}); d.Denied != nil {
 		t.Errorf("the start waits for the resize: %+v", d.Denied)
 	}

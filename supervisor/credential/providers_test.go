@@ -38,8 +38,8 @@ func (p plugins) read(config string) *Providers {
 	return all
 }
 
-// answering is a plugin that responds with a user for r.test, and logs its requests
-// to a file.
+// answering installs a plugin that responds with a user for r.test, and logs
+// its requests to a file.
 func (p plugins) answering(name, user, kind, more string) {
 	p.write(name, fmt.Sprintf(`#!/bin/sh
 { cat; echo " $1 $WORD"; } >> %s
@@ -87,7 +87,7 @@ providers:
 		t.Errorf("asked %q, want %q", asked, want)
 	}
 	if got, err := lookup(t, all, "r.other.test/app:1"); got != "" || err != nil || len(p.asked()) != 1 {
-		t.Errorf("asked for an image that is not its own: %s (%v)", got, err)
+		t.Errorf("the plugin ran for an image that it does not match: %s (%v)", got, err)
 	}
 }
 
@@ -113,7 +113,7 @@ func TestAnswersAreKept(t *testing.T) {
 			}
 		}
 		if asked := p.asked(); len(asked) != c.asked {
-			t.Errorf("%+v: asked %d times", c, len(asked))
+			t.Errorf("%+v: the plugin ran %d times", c, len(asked))
 		}
 	}
 }
@@ -134,12 +134,12 @@ func TestOneQuestionForMany(t *testing.T) {
 	}
 	wg.Wait()
 	if asked := p.asked(); len(asked) != 1 {
-		t.Errorf("asked %d times", len(asked))
+		t.Errorf("the plugin ran %d times", len(asked))
 	}
 }
 
-// A plugin that fails does not affect the others; the error says why, without its
-// output.
+// A plugin that fails does not affect the others; the error states why, without
+// the plugin's output.
 func TestProviderFaults(t *testing.T) {
 	p := newPlugins(t)
 	p.answering("good", "bob", cacheByImage, "")
@@ -191,7 +191,8 @@ func TestProvidersConfigFaults(t *testing.T) {
 			t.Errorf("%s\n%v, want %q", c.config, err, c.want)
 		}
 	}
-	// A directory holds several, sorted; files that are no config are ignored.
+	// A directory can hold several configs, read in sorted order; other
+	// files are ignored.
 	dir := p.path("configs")
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)

@@ -39,7 +39,7 @@ func TestHostname(t *testing.T) {
 			t.Errorf("%s: %q (%v), want %q", name, got, err, c.want)
 		}
 		if c.want == "" && !strings.Contains(err.Error(), "shorten") {
-			t.Errorf("%s: %v does not say what to do", name, err)
+			t.Errorf("%s: %v does not state what to do", name, err)
 		}
 	}
 	if got, err := (Settings{}).Hostname(pod(func(s *v1.PodSpec) { s.HostNetwork, s.Hostname = true, "own" })); got != "" || err != nil {

@@ -93,8 +93,8 @@ func TestResolverByPolicy(t *testing.T) {
 	}
 }
 
-// A change of the host's file is seen by the next pod.
-func TestResolverReadsAnew(t *testing.T) {
+// A change of the host's file applies to the next pod.
+func TestResolverRereadsResolvConf(t *testing.T) {
 	host := file(t, "nameserver 10.0.0.1\n")
 	s := Settings{ResolvConf: host}
 	for _, server := range []string{"10.0.0.1", "10.0.0.2"} {
@@ -117,7 +117,7 @@ func TestResolverPassesBehindTheStub(t *testing.T) {
 	}
 	if got, omitted, err := s.Resolver(pod(nil)); err != nil || len(omitted) > 0 ||
 		!cmp.Equal(got, cri.DNS{Servers: []string{"192.168.0.1"}, Searches: []string{"lan"}}) {
-		t.Errorf("%v %q %v, want those behind the stub", got, omitted, err)
+		t.Errorf("%v %q %v, want the stub's upstream servers", got, omitted, err)
 	}
 	onHost := pod(func(s *v1.PodSpec) { s.HostNetwork = true })
 	if got, omitted, err := s.Resolver(onHost); err != nil || len(omitted) > 0 || got.Servers[0] != "127.0.0.53" {
@@ -125,7 +125,7 @@ func TestResolverPassesBehindTheStub(t *testing.T) {
 	}
 	s.Upstream += ".no"
 	if got, omitted, err := s.Resolver(pod(nil)); err != nil || got.Servers[0] != "127.0.0.53" || len(omitted) != 1 || !strings.Contains(omitted[0], "--resolv-conf") {
-		t.Errorf("%v %q %v, want the stub and a word about it", got, omitted, err)
+		t.Errorf("%v %q %v, want the stub and a warning", got, omitted, err)
 	}
 	s.ResolvConf = file(t, "nameserver 127.0.0.53\nnameserver 10.0.0.1\n")
 	if got, omitted, err := s.Resolver(pod(nil)); err != nil || len(omitted) > 0 || len(got.Servers) != 2 {

@@ -8,8 +8,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Events from before the clock was set are not lost when the daemon restarts with
-// the right time, and events of a clock that was ahead are not kept forever.
+// Events from before the clock was set are not lost when the daemon restarts
+// with the correct time, and events of a clock that was ahead are not kept
+// forever.
 func TestRestoredEventsWhenTheClockWasSet(t *testing.T) {
 	now := time.Now()
 	event := func(reason string, at time.Time) v1.Event {

@@ -79,7 +79,7 @@ func TestNamesStayUniqueWhenClockIsSetBack(t *testing.T) {
 		name = r.List()[0].Name
 		stop()
 	})
-	synctest.Test(t, func(t *testing.T) { // the clock of the bubble starts over
+	synctest.Test(t, func(t *testing.T) { // the bubble's clock starts again
 		r, stop := startRecorder(t, file)
 		defer stop()
 		r.Event(pod("u2"), "Normal", "Started", "m")

@@ -12,7 +12,7 @@ import (
 	"github.com/podstead/podstead/cri/critest"
 )
 
-// thousand is a PLEG that knows 1,000 pods, and a full list of them.
+// thousand returns a PLEG that knows 1,000 pods, and a full list of them.
 func thousand(tb testing.TB) (*PLEG, *cri.Observed) {
 	tb.Helper()
 	f := newFake()
@@ -30,7 +30,7 @@ func thousand(tb testing.TB) (*PLEG, *cri.Observed) {
 	return p, o
 }
 
-// settle takes all the inspections that wait.
+// settle performs all pending inspections.
 func settle(tb testing.TB, p *PLEG) {
 	tb.Helper()
 	for {
@@ -66,7 +66,7 @@ func TestIdleComparisonAllocatesNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkCompare1000 is the part of an idle relist that is ours.
+// BenchmarkCompare1000 measures the daemon's part of an idle relist.
 func BenchmarkCompare1000(b *testing.B) {
 	p, o := thousand(b)
 	b.ReportAllocs()
@@ -78,7 +78,8 @@ func BenchmarkCompare1000(b *testing.B) {
 	}
 }
 
-// BenchmarkRelist1000 is an idle relist over gRPC, the server's part included.
+// BenchmarkRelist1000 measures an idle relist over gRPC, the server's part
+// included.
 func BenchmarkRelist1000(b *testing.B) {
 	f := critest.New(b)
 	for i := range 1000 {

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// known gives the PLEG a pod and lets it settle between two lists.
+// known adds a pod to the PLEG and lets it settle between two lists.
 func known(f *fakeRuntime) {
 	f.run("a", "a1")
 	time.Sleep(1500 * time.Millisecond)
@@ -51,7 +51,7 @@ func TestNewerThanEndsWithItsContext(t *testing.T) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if len(p.cache.waiters) != 0 {
-			t.Error("the waiter was left behind")
+			t.Error("the waiter was not removed")
 		}
 	})
 }
@@ -69,12 +69,12 @@ func TestNewerThanTakesAListWithoutDifference(t *testing.T) {
 		inspections := f.inspectionsOf("a")
 		time.Sleep(time.Minute)
 		if n := f.inspectionsOf("a") - inspections; n != 0 {
-			t.Errorf("%d inspections after the list had answered", n)
+			t.Errorf("%d inspections after the list was complete", n)
 		}
 	})
 }
 
-// What a relist showed but no inspection has confirmed is not known.
+// A pod that a relist showed but no inspection has confirmed is not known.
 func TestNewerThanWaitsForInspectionThatRelistRequested(t *testing.T) {
 	bubble(t, true, func(t *testing.T, f *fakeRuntime, p *PLEG) {
 		known(f)

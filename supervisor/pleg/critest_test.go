@@ -35,7 +35,7 @@ func put(f *critest.Fake, uid string) {
 	f.Put(critest.Pod{UID: uid, Name: uid, Namespace: "default", Instance: critest.Instance, Containers: []string{"web"}})
 }
 
-// kinds are the kinds of the events that came for a pod, sorted.
+// kinds returns the kinds of a pod's events, sorted.
 func kinds(p *PLEG, uid types.UID) []string {
 	synctest.Wait()
 	var list []string
@@ -55,7 +55,7 @@ func wantKinds(t *testing.T, p *PLEG, uid types.UID, want ...string) {
 	}
 }
 
-// died waits for the end of a pod's container and says how long it took.
+// died waits for the end of a pod's container and returns how long it took.
 func died(t *testing.T, p *PLEG, uid types.UID) time.Duration {
 	t.Helper()
 	start := time.Now()
@@ -70,7 +70,7 @@ func died(t *testing.T, p *PLEG, uid types.UID) time.Duration {
 			}
 		}
 	}
-	t.Fatalf("the end of %s was never told", uid)
+	t.Fatalf("the exit of %s was never reported", uid)
 	return 0
 }
 
@@ -92,7 +92,7 @@ func TestOverCRI(t *testing.T) {
 				}
 				f.Exit("a/web", 3)
 				if d := died(t, p, "a"); d > limit {
-					t.Errorf("an end was told after %v, want %v at most", d, limit)
+					t.Errorf("an exit was reported after %v, want %v at most", d, limit)
 				}
 				st, ok := p.Status("a")
 				if c := st.Newest("web"); !ok || c == nil || c.State != cri.StateExited || c.ExitCode != 3 {
@@ -133,10 +133,10 @@ func TestFaultsOfAnEventStreamOverCRI(t *testing.T) {
 				c.fault(f)
 				f.Exit("a/web", 1)
 				if d := died(t, p, "a"); d > c.limit {
-					t.Errorf("told after %v, want %v at most", d, c.limit)
+					t.Errorf("reported after %v, want %v at most", d, c.limit)
 				}
 				if n := f.Calls("ContainerStatus") - inspections; n > 3 {
-					t.Errorf("%d inspections for one end", n)
+					t.Errorf("%d inspections for one exit", n)
 				}
 				time.Sleep(3 * time.Minute)
 				wantKinds(t, p, "a")
@@ -162,7 +162,7 @@ func TestRuntimeDownAndUpAgainOverCRI(t *testing.T) {
 				wantKinds(t, p, "a")
 				f.Up()
 				if d := died(t, p, "a"); d > 5*time.Second {
-					t.Errorf("what happened meanwhile was told %v after the runtime came back", d)
+					t.Errorf("missed changes were reported %v after the runtime came back", d)
 				}
 				if err := p.Healthy(); err != nil {
 					t.Error(err)
@@ -176,7 +176,7 @@ func TestRuntimeDownAndUpAgainOverCRI(t *testing.T) {
 	}
 }
 
-// An idle PLEG costs the runtime its lists and nothing else.
+// An idle PLEG causes only list calls.
 func TestIdleCallsOverCRI(t *testing.T) {
 	for events, want := range map[bool]int{false: 60, true: 1} {
 		t.Run(fmt.Sprintf("events=%v", events), func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"github.com/podstead/podstead/cri"
 )
 
-// fakeRuntime is a runtime in memory. Its time is that of the bubble.
+// fakeRuntime is an in-memory runtime. Its time is the bubble's.
 type fakeRuntime struct {
 	mu      sync.Mutex
 	pods    map[types.UID]*cri.PodStatus
@@ -22,17 +22,17 @@ type fakeRuntime struct {
 
 	listTakes time.Duration
 	listErr   error
-	stale     *cri.Observed // shown instead of the truth, with the right time
+	stale     *cri.Observed // shown instead of the actual state, with the current time
 	lists     []time.Time
 
 	inspections  map[types.UID]int
 	lookErr      map[types.UID]error
-	inspectGates map[types.UID]chan struct{} // an inspection waits here after it was taken
+	inspectGates map[types.UID]chan struct{} // an inspection blocks here after it has read the state
 
 	stream  chan cri.Event
 	broken  chan error
 	streams []time.Time
-	noneErr error // Events fails at once
+	noneErr error // Events fails at once if set
 }
 
 func newFake() *fakeRuntime {
@@ -125,7 +125,7 @@ func clone(st *cri.PodStatus) *cri.PodStatus {
 	return &c
 }
 
-// change edits a pod's truth, which it makes if needed.
+// change edits the actual state of a pod, which it creates if needed.
 func (f *fakeRuntime) change(uid types.UID, edit func(*cri.PodStatus)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -178,7 +178,7 @@ func (f *fakeRuntime) listCount() int {
 	return len(f.lists)
 }
 
-// listsWithin counts the full lists of the next d.
+// listsWithin counts the full lists in the next d.
 func (f *fakeRuntime) listsWithin(d time.Duration) int {
 	before := f.listCount()
 	time.Sleep(d)
@@ -186,7 +186,7 @@ func (f *fakeRuntime) listsWithin(d time.Duration) int {
 	return f.listCount() - before
 }
 
-// bubble runs a test with a PLEG over a fake runtime in a bubble of time.
+// bubble runs a test with a PLEG over a fake runtime in a synctest bubble.
 func bubble(t *testing.T, generic bool, test func(t *testing.T, f *fakeRuntime, p *PLEG)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -205,7 +205,7 @@ func bubble(t *testing.T, generic bool, test func(t *testing.T, f *fakeRuntime, 
 	})
 }
 
-// takeAll waits until what is under way is done and takes the events as words.
+// takeAll waits until all is idle and returns the events as strings.
 func takeAll(p *PLEG) []string {
 	time.Sleep(5 * time.Millisecond)
 	synctest.Wait()

@@ -21,10 +21,10 @@ func TestGenericRelistIsDueASecondAfterThePreviousEnded(t *testing.T) {
 		synctest.Wait()
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		// The first list began before listTakes was set or with it.
+		// The first list began before or with the setting of listTakes.
 		for i := 2; i < len(f.lists); i++ {
 			if d := f.lists[i].Sub(f.lists[i-1]); d != 1300*time.Millisecond {
-				t.Errorf("list %d began %v after the one before, want 1.3s", i, d)
+				t.Errorf("list %d began %v after the previous one, want 1.3s", i, d)
 			}
 		}
 		if len(f.lists) < 4 || f.lists[0] != start {
@@ -42,11 +42,11 @@ func TestRunningPodsAreReportedOnce(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		wantEvents(t, p)
 		if n := f.inspectionsOf("a"); n != 1 {
-			t.Errorf("an unchanged pod was looked at %d times, want 1", n)
+			t.Errorf("an unchanged pod was inspected %d times, want 1", n)
 		}
 		select {
 		case <-p.Changed():
-			t.Error("woken though nothing changed")
+			t.Error("notified though nothing changed")
 		default:
 		}
 	})
@@ -253,7 +253,7 @@ func TestForeignPodsAreReported(t *testing.T) {
 		time.Sleep(time.Second)
 		wantEvents(t, p, "x ForeignChanged ")
 		if f.inspectionsOf("x") != 0 {
-			t.Error("looked at a pod that is not ours")
+			t.Error("inspected a foreign pod")
 		}
 	})
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/podstead/podstead/cri"
 )
 
-// A relist that was requested before the last inspection says nothing about that pod.
+// A relist that was requested before the last inspection does not affect that
+// pod.
 func TestStaleListChangesNothing(t *testing.T) {
 	bubble(t, true, func(t *testing.T, f *fakeRuntime, p *PLEG) {
 		f.run("a", "a1")
@@ -30,8 +31,8 @@ func TestStaleListChangesNothing(t *testing.T) {
 	})
 }
 
-// listing waits until a list that takes half a second is under way and has
-// read what is there.
+// listing waits until a list that takes half a second is in flight and has read
+// the state.
 func listing(f *fakeRuntime) {
 	f.set(func() { f.listTakes = 500 * time.Millisecond })
 	time.Sleep(2 * time.Second)
@@ -41,7 +42,8 @@ func listing(f *fakeRuntime) {
 	}
 }
 
-// A relist that was requested before the last inspection causes no other one.
+// A relist that was requested before the last inspection does not cause another
+// one.
 func TestListThatEndsAfterANewerInspectionIsIgnored(t *testing.T) {
 	bubble(t, true, func(t *testing.T, f *fakeRuntime, p *PLEG) {
 		known(f)
@@ -56,7 +58,7 @@ func TestListThatEndsAfterANewerInspectionIsIgnored(t *testing.T) {
 		if n := f.inspectionsOf("a") - inspections; n != 1 {
 			t.Errorf("%d inspections for one change", n)
 		}
-		// Nor does it take back what was known later than it was asked for.
+		// Nor does it revert state that is newer than its request.
 		f.set(func() { f.lookErr["a"] = errors.New("no"); f.listErr = errors.New("no") })
 		if _, err := p.NewerThan(t.Context(), "a", looked.Add(-100*time.Millisecond)); err != nil {
 			t.Error(err)
@@ -79,7 +81,7 @@ func TestListDoesNotTakeBackWhatAnInspectionConfirmed(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		if _, err := p.NewerThan(ctx, "a", since); err != nil || time.Since(again) > 0 {
-			t.Errorf("NewerThan = %v after %v: the older list took back what was known", err, time.Since(again))
+			t.Errorf("NewerThan = %v after %v: the older list reverted newer state", err, time.Since(again))
 		}
 	})
 }
@@ -95,12 +97,12 @@ func TestInspectionInFlightServesAnOlderRelist(t *testing.T) {
 		next := f.lists[len(f.lists)-1].Add(1500 * time.Millisecond)
 		f.mu.Unlock()
 		time.Sleep(time.Until(next) - 10*time.Millisecond)
-		f.exit("a", "a1") // the list will show it
+		f.exit("a", "a1") // shown by the list
 		time.Sleep(100 * time.Millisecond)
 		gate, inspections := make(chan struct{}), f.inspectionsOf("a")
 		f.set(func() { f.inspectGates["a"] = gate })
 		p.Relist("a")
-		time.Sleep(600 * time.Millisecond) // the list ends while the inspection is under way
+		time.Sleep(600 * time.Millisecond) // the list ends while the inspection is in flight
 		close(gate)
 		time.Sleep(100 * time.Millisecond)
 		wantEvents(t, p, "a ContainerDied a1")
@@ -110,7 +112,8 @@ func TestInspectionInFlightServesAnOlderRelist(t *testing.T) {
 	})
 }
 
-// A pod that a relist showed and that is gone at the inspection causes an event.
+// A pod that a relist showed and that is removed before the inspection causes
+// an event.
 func TestPodThatGoesBeforeAnInspectionSucceeded(t *testing.T) {
 	bubble(t, true, func(t *testing.T, f *fakeRuntime, p *PLEG) {
 		f.set(func() { f.lookErr["a"] = errors.New("no") })
@@ -125,8 +128,8 @@ func TestPodThatGoesBeforeAnInspectionSucceeded(t *testing.T) {
 	})
 }
 
-// An inspection that was requested before a relist but answered after it must not hide
-// what the list saw.
+// An inspection that was requested before a relist but answered after it must
+// not hide the list's changes.
 func TestSlowInspectionIsRepeatedIfRelistSawMore(t *testing.T) {
 	bubble(t, true, func(t *testing.T, f *fakeRuntime, p *PLEG) {
 		f.run("a", "a1")
@@ -136,7 +139,7 @@ func TestSlowInspectionIsRepeatedIfRelistSawMore(t *testing.T) {
 		f.set(func() { f.inspectGates["a"] = gate })
 		p.Relist("a")
 		time.Sleep(10 * time.Millisecond)
-		f.exit("a", "a1") // after the inspection read the truth
+		f.exit("a", "a1") // after the inspection has read the state
 		time.Sleep(time.Second)
 		f.set(func() { delete(f.inspectGates, "a") })
 		waiting := make(chan *cri.PodStatus, 1)

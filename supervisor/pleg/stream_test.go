@@ -14,7 +14,7 @@ func evented(t *testing.T, f *fakeRuntime, p *PLEG) {
 	time.Sleep(5 * time.Second)
 	synctest.Wait()
 	if !p.Stats().Evented {
-		t.Fatal("the stream stands but is not trusted")
+		t.Fatal("the stream is open but not trusted")
 	}
 	takeAll(p)
 	select {
@@ -47,7 +47,7 @@ func TestEventCausesOneInspection(t *testing.T) {
 		}
 		time.Sleep(50 * time.Millisecond)
 		wantEvents(t, p, "a ContainerDied a1")
-		// Told again later, it is no news.
+		// A later duplicate is ignored.
 		f.stream <- cri.Event{Kind: cri.EventStopped, UID: "a", ContainerID: "a1"}
 		time.Sleep(10 * time.Second)
 		wantEvents(t, p)
@@ -107,7 +107,7 @@ func TestLostEventIsFoundAndEndsTheTrust(t *testing.T) {
 			t.Errorf("%d full lists in the nine minutes after, want one a second", n)
 		}
 		if p.Stats().Evented {
-			t.Error("said to be evented while the stream is not trusted")
+			t.Error("reported as evented while the stream is not trusted")
 		}
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
@@ -117,7 +117,7 @@ func TestLostEventIsFoundAndEndsTheTrust(t *testing.T) {
 	})
 }
 
-// A list can overtake an event that is on its way. That is no loss.
+// A list can overtake an event in flight. That is not a lost event.
 func TestLateEventKeepsTheTrust(t *testing.T) {
 	bubble(t, false, func(t *testing.T, f *fakeRuntime, p *PLEG) {
 		f.run("a", "a1")
@@ -138,7 +138,8 @@ func TestLateEventKeepsTheTrust(t *testing.T) {
 	})
 }
 
-// What was created and told but not started is no loss when a list shows it.
+// A container that was reported as created but has not started is not a lost
+// event when a list shows it.
 func TestReportedCreationKeepsTheTrust(t *testing.T) {
 	bubble(t, false, func(t *testing.T, f *fakeRuntime, p *PLEG) {
 		f.run("a", "a1")
@@ -215,7 +216,8 @@ func TestBrokenStreamFallsBackToListsUntilItReopens(t *testing.T) {
 	})
 }
 
-// A change while the stream was down is nothing that it should have told.
+// A change while the stream was down is not an event that it should have
+// reported.
 func TestChangeWhileDisconnectedIsNoLoss(t *testing.T) {
 	bubble(t, false, func(t *testing.T, f *fakeRuntime, p *PLEG) {
 		f.run("a", "a1")
@@ -239,7 +241,7 @@ func TestRuntimeWithoutStreamIsListed(t *testing.T) {
 		f.set(func() { f.noneErr = cri.ErrUnimplemented })
 		synctest.Wait()
 		select {
-		case f.broken <- cri.ErrUnimplemented: // the first call came before
+		case f.broken <- cri.ErrUnimplemented: // the first call was earlier
 		default:
 		}
 		if n := f.listsWithin(9 * time.Minute); n < 539 {
@@ -249,9 +251,9 @@ func TestRuntimeWithoutStreamIsListed(t *testing.T) {
 		streams := len(f.streams)
 		f.mu.Unlock()
 		if streams > 2 {
-			t.Errorf("asked for a stream %d times", streams)
+			t.Errorf("a stream was requested %d times", streams)
 		}
-		// The runtime was replaced by one that has a stream.
+		// The runtime was replaced by one that supports the stream.
 		f.set(func() { f.noneErr = nil })
 		time.Sleep(streamRetryNone)
 		synctest.Wait()

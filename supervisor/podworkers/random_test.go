@@ -13,8 +13,8 @@ import (
 	"github.com/podstead/podstead/supervisor/status"
 )
 
-// TestRandomOperations checks that at most one pod of a name is started, whatever the
-// order of operations, and that in the end the pod runs that is wanted.
+// TestRandomOperations checks that at most one pod of a name is started,
+// whatever the order of operations, and that in the end the wanted pod runs.
 func TestRandomOperations(t *testing.T) {
 	for seed := range uint64(60) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -26,7 +26,7 @@ func TestRandomOperations(t *testing.T) {
 					uid := uids[rnd.IntN(len(uids))]
 					switch rnd.IntN(9) {
 					case 0, 1:
-						// As sources do: one pod of a name is wanted.
+						// As for sources: one pod of a name is wanted.
 						for other := range wanted {
 							if other != uid {
 								h.workers.Remove(other)

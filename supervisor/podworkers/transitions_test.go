@@ -80,10 +80,10 @@ func TestTransitionTableMatchesTheCode(t *testing.T) {
 				// The name is free, so that the new run starts at once.
 				want = Syncing
 			case on == onUpdate && from == None:
-				// The name is taken here by u0.
+				// The name is held by u0 here.
 				want = Queued
 			case on == onKill && from == Finished:
-				// Nothing of it is left: it is forgotten right away.
+				// Nothing of it is left: it is forgotten immediately.
 				want = Finished
 			}
 			t.Run(fmt.Sprintf("%s/%s", from, on), func(t *testing.T) {

@@ -7,7 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Directories that a daemon left behind have no name, and are no pod to show.
+// Directories that a previous daemon left have no name, and are not shown as
+// pods.
 func TestDirectoriesAreNotShownAsPods(t *testing.T) {
 	inBubble(t, func(t *testing.T, h *workersHarness) {
 		h.workers.Orphan(&v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "gone"}}, 30)

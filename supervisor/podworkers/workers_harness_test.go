@@ -23,7 +23,8 @@ type workersHarness struct {
 	mu      sync.Mutex
 	running map[types.UID]*heldSync
 	started []SyncJob
-	// podEnded is the answer to whether the restartPolicy has ended the pod.
+	// podEnded is the answer to whether the restartPolicy has ended the
+	// pod.
 	podEnded bool
 }
 
@@ -132,7 +133,7 @@ func (h *workersHarness) end(uid types.UID) {
 	}
 }
 
-// bringTo brings a pod into a state. Until it is to start, pod u0 holds its name.
+// bringTo brings a pod into a state. Until it may start, pod u0 holds its name.
 func (h *workersHarness) bringTo(uid types.UID, want State) {
 	h.t.Helper()
 	h.workers.Update(testPod("web", "u0", "r1"))

@@ -136,7 +136,8 @@ func TestRemovedAndAddedAgainWhileEnding(t *testing.T) {
 				if j := h.inFlight("u1").job; j.Run != 1 {
 					t.Errorf("run %d, want a second one", j.Run)
 				}
-				// Removed for good in between: the restart is cancelled.
+				// Removed permanently in between: the restart is
+				// cancelled.
 				h.workers.Remove("u1")
 				h.workers.Update(testPod("web", "u1", "r1"))
 				h.workers.Remove("u1")
@@ -157,9 +158,9 @@ func TestFixedUIDEdit(t *testing.T) {
 		h.workers.Update(testPod("web", "u1", "r2"))
 		h.want("u1", Terminating)
 		if j := h.inFlight("u1").job; j.Pod != old {
-			t.Error("the old revision is not ended as what it is")
+			t.Error("the old revision is not terminated under its own definition")
 		}
-		// A second edit within the grace: only the newest runs.
+		// A second edit within the grace period: only the newest runs.
 		h.workers.Update(testPod("web", "u1", "r3"))
 		h.finish("u1", SyncResult{})
 		h.finish("u1", SyncResult{})
@@ -185,7 +186,7 @@ func TestInPlaceUpdateCancelsTheSyncInFlight(t *testing.T) {
 		h.workers.Update(image)
 		synctest.Wait()
 		if first.ctx.Err() == nil {
-			t.Error("the sync of the previous revision goes on")
+			t.Error("the sync of the previous revision continues")
 		}
 		if j := h.inFlight("u1").job; j.Pod != image || j.Run != 0 {
 			t.Error("the newest revision is not the one in flight")

@@ -11,7 +11,7 @@ import (
 	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
-// anyPod is a pod with policies and rules at random.
+// anyPod returns a pod with random policies and rules.
 func anyPod(rnd *rand.Rand) *v1.Pod {
 	pick := func(of ...string) string { return of[rnd.IntN(len(of))] }
 	container := func(name string) v1.Container {
@@ -41,9 +41,9 @@ func anyPod(rnd *rand.Rand) *v1.Pod {
 	return p
 }
 
-// anyLook is a look at the remains of a pod, as they may be when the daemon
-// comes to it: of the containers before a random one all that was to be there.
-// Of each container at most two instances are left.
+// anyLook returns the observed status of a pod, as it may be when the daemon
+// first observes it: all the containers before a random one exist. At most two
+// instances of each container are left.
 func anyLook(rnd *rand.Rand, p *v1.Pod) *cri.PodStatus {
 	s := observed()
 	s.Sandboxes[0].Ready = rnd.IntN(3) > 0
@@ -67,7 +67,7 @@ func anyLook(rnd *rand.Rand, p *v1.Pod) *cri.PodStatus {
 		case i > reached:
 		case i == reached || podinfo.IsSidecar(c):
 			add(c, cri.StateExited, cri.StateRunning, cri.StateCreated, cri.StateUnknown)
-		default: // it has succeeded
+		default: // succeeded
 			k := exited(c.Name, 0)
 			k.ID, k.SandboxID = c.Name, "s"
 			s.Containers = append([]cri.Container{k}, s.Containers...)
@@ -83,10 +83,10 @@ func anyLook(rnd *rand.Rand, p *v1.Pod) *cri.PodStatus {
 	return s
 }
 
-// The plan and the phase are two readings of the same rules: a pod whose phase
-// says that it has ended has nothing to start, and one that has nothing to
-// start and of which nothing runs has ended. Otherwise a pod would be ended
-// half way, or hang forever.
+// The plan and the phase apply the same rules: a pod whose phase is terminal
+// has nothing to start, and one that has nothing to start and of which nothing
+// runs has a terminal phase. Otherwise a pod would be terminated too early, or
+// hang forever.
 func TestPlanAndPhaseAgree(t *testing.T) {
 	for seed := range uint64(20_000) {
 		rnd := rand.New(rand.NewPCG(seed, 7))

@@ -73,7 +73,7 @@ func TestContainerStates(t *testing.T) {
 
 		{name: "crash loop", in: Input{Pod: pod(always), Observed: observed(id(exited("web", 1), "w1")), Waiting: crash},
 			state: waitingState("CrashLoopBackOff", "back-off 10s"), last: endState(id(exited("web", 1), "w1"))},
-		{name: "image trouble before the first start",
+		{name: "image error before the first start",
 			in:    Input{Pod: pod(always), Observed: observed(), Waiting: map[string]cri.Waiting{"web": {Reason: "ErrImagePull", Message: "no"}}},
 			state: waitingState("ErrImagePull", "no")},
 		{name: "an old reason does not hide a running container",
@@ -82,25 +82,25 @@ func TestContainerStates(t *testing.T) {
 		{name: "a container that is not restarted does not wait",
 			in:    Input{Pod: pod(never), Observed: observed(id(exited("web", 1), "w1")), Waiting: crash},
 			state: endState(id(exited("web", 1), "w1"))},
-		{name: "an init container that is done does not wait", of: "i",
+		{name: "an init container that succeeded does not wait", of: "i",
 			in: Input{Pod: pod(always, initContainers("i")), Observed: observed(id(exited("i", 0), "i1")),
 				Waiting: map[string]cri.Waiting{"i": {Reason: "X"}}},
 			state: endState(id(exited("i", 0), "i1"))},
 
-		{name: "unknown without a past", in: Input{Pod: pod(always), Observed: observed(inState("web", cri.StateUnknown))},
+		{name: "unknown without a previous status", in: Input{Pod: pod(always), Observed: observed(inState("web", cri.StateUnknown))},
 			state: waitingState("", "")},
 		{name: "unknown that ran",
 			in: Input{Pod: pod(always), Observed: observed(count(id(inState("web", cri.StateUnknown), "w1"), 1)),
 				Previous: was(runningState(), "w1", 1)},
 			state: lostState(locatedAtEnd, "w1"), restarts: 2},
-		{name: "unknown that ran, told before",
+		{name: "unknown that ran, reported before",
 			in: Input{Pod: pod(always), Observed: observed(count(id(inState("web", cri.StateUnknown), "w1"), 1)),
 				Previous: was(lostState(locatedAtEnd, "w1"), "w1", 2)},
 			state: lostState(locatedAtEnd, "w1"), restarts: 2},
 
 		{name: "vanished while running", in: Input{Pod: pod(always), Observed: observed(), Previous: was(runningState(), "w1", 1)},
 			state: waitingState("ContainerCreating", ""), last: lostState(locatedAtDelete, ""), restarts: 2},
-		{name: "vanished, told before",
+		{name: "vanished, reported before",
 			in: Input{Pod: pod(always), Observed: observed(), Previous: &v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{{
 				Name: "web", State: waitingState("ContainerCreating", ""), LastTerminationState: lostState(locatedAtDelete, ""), RestartCount: 2}}}},
 			state: waitingState("ContainerCreating", ""), last: lostState(locatedAtDelete, ""), restarts: 2},
@@ -115,10 +115,10 @@ func TestContainerStates(t *testing.T) {
 		{name: "vanished after it ended",
 			in:    Input{Pod: pod(never), Observed: observed(), Previous: was(endState(id(exited("web", 1), "w1")), "w1", 1)},
 			state: endState(id(exited("web", 1), "w1")), restarts: 1},
-		{name: "a status without a time is no look", in: Input{Pod: pod(never), Observed: &cri.PodStatus{UID: "u1"}, Record: Record{
+		{name: "a status without a time is no observation", in: Input{Pod: pod(never), Observed: &cri.PodStatus{UID: "u1"}, Record: Record{
 			RestartCounts: map[string]int32{"web": 4}, Ready: map[string]ReadyRecord{"web": {ContainerID: "w1"}}}},
 			state: waitingState("ContainerCreating", ""), restarts: 4},
-		{name: "not looked at yet is not vanished", in: Input{Pod: pod(always), Previous: was(runningState(), "w1", 1)},
+		{name: "not observed yet is not vanished", in: Input{Pod: pod(always), Previous: was(runningState(), "w1", 1)},
 			state: waitingState("ContainerCreating", ""), restarts: 1},
 		{name: "vanished init container of a pod that started", of: "i",
 			in: Input{Pod: pod(always, initContainers("i")), Observed: observed(running("web"))},
@@ -128,16 +128,16 @@ func TestContainerStates(t *testing.T) {
 			in:    Input{Pod: pod(always, sidecar("s")), Observed: observed(running("web"))},
 			state: waitingState("PodInitializing", "")},
 
-		{name: "restart counts go on after a wiped runtime",
+		{name: "restart counts continue after a wiped runtime",
 			in:    Input{Pod: pod(always), Observed: observed(running("web")), Record: Record{RestartCounts: map[string]int32{"web": 7}}},
 			state: runningState(), restarts: 7},
 
-		{name: "ended, its own end unseen",
+		{name: "exited, exit not observed",
 			in:    Input{Pod: pod(always), Observed: observed(), Previous: was(runningState(), "w1", 0), Ended: true},
 			state: lostState(locatedAtEnd, ""), last: lostState(locatedAtDelete, ""), restarts: 1},
-		{name: "ended, never started", in: Input{Pod: pod(always), Observed: observed(), Ended: true},
+		{name: "exited, never started", in: Input{Pod: pod(always), Observed: observed(), Ended: true},
 			state: waitingState("ContainerCreating", "")},
-		{name: "succeeded before a restart, remains gone",
+		{name: "succeeded before a restart, containers removed",
 			in:    Input{Pod: pod(never), Observed: &cri.PodStatus{}, Record: Record{Phase: v1.PodSucceeded}},
 			state: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{Reason: "Completed"}}},
 	}
@@ -235,8 +235,8 @@ func TestTerminationMessagesShareTheirBound(t *testing.T) {
 	}
 }
 
-// A sidecar's status: probes, back-off and last end as a regular container's,
-// though it is among the init containers.
+// A sidecar's status has probes, back-off and last state like a regular
+// container's, though it is among the init containers.
 func TestSidecarStatus(t *testing.T) {
 	p := pod("Never", initContainers("i"), sidecar("s"))
 	for _, c := range []struct {

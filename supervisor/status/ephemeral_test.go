@@ -9,7 +9,7 @@ import (
 	"github.com/podstead/podstead/cri"
 )
 
-// Ephemeral containers are shown by themselves, and count for nothing.
+// Ephemeral containers have statuses of their own, and do not affect the pod's.
 func TestEphemeralStatuses(t *testing.T) {
 	pod := pod("Always", containers("a"))
 	pod.Spec.EphemeralContainers = []v1.EphemeralContainer{{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "e", Image: "x"}}}
@@ -40,9 +40,10 @@ func TestEphemeralStatuses(t *testing.T) {
 	if lost := show(&running); of(lost).Terminated == nil || lost.EphemeralContainerStatuses[0].RestartCount != 0 {
 		t.Errorf("it vanished: %+v", lost.EphemeralContainerStatuses)
 	}
-	// Its remains are gone, and the daemon is a new one: the API server knows.
+	// The container is removed, and the daemon is a new one: the API server
+	// has its last state.
 	pod.Status.EphemeralContainerStatuses = failed.EphemeralContainerStatuses
 	if end := of(show(nil)).Terminated; end == nil || end.ExitCode != 3 {
-		t.Error("how it ended is forgotten")
+		t.Error("its last state is lost")
 	}
 }

@@ -14,7 +14,8 @@ var (
 	earlier = now.Add(-time.Hour)
 )
 
-// pod has one regular container "web", or those that edit gives it.
+// pod returns a pod with one regular container "web", or with those that edit
+// adds.
 func pod(policy v1.RestartPolicy, edit ...func(*v1.Pod)) *v1.Pod {
 	p := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "web-node", Namespace: "default", UID: "u1"},
@@ -55,7 +56,7 @@ func sidecar(name string) func(*v1.Pod) {
 
 func hostNetwork(p *v1.Pod) { p.Spec.HostNetwork = true }
 
-// observed is a ready sandbox "s" with these containers, newest first.
+// observed returns a ready sandbox "s" with these containers, newest first.
 func observed(cs ...cri.Container) *cri.PodStatus {
 	for i := range cs {
 		cs[i].SandboxID = "s"

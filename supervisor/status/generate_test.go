@@ -78,7 +78,7 @@ func TestGenerateWritesToNothing(t *testing.T) {
 		Waiting: map[string]cri.Waiting{"web": {Reason: "X"}}, Ended: true})
 	rec.Observe(&st)
 	if !equal(p, podBefore) || !equal(&prev, prevBefore) || rec.RestartCounts["web"] != 3 {
-		t.Error("an input was written to")
+		t.Error("an input was modified")
 	}
 }
 
@@ -124,7 +124,7 @@ func TestQOSClass(t *testing.T) {
 	}
 	for _, c := range cases {
 		if got := Generate(Input{Pod: c.pod, Now: now}).QOSClass; got != c.want {
-			t.Errorf("%s: status says %s, want %s", c.name, got, c.want)
+			t.Errorf("%s: status shows %s, want %s", c.name, got, c.want)
 		}
 	}
 }

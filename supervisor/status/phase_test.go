@@ -93,10 +93,10 @@ func TestPhase(t *testing.T) {
 		{"sidecar outlives the pod", Input{Pod: pod(never, sidecar("s")), Observed: observed(exited("web", 0), running("s"))}, v1.PodRunning},
 		{"sidecar ended too", Input{Pod: pod(never, sidecar("s")), Observed: observed(exited("web", 0), exited("s", 137))}, v1.PodSucceeded},
 
-		// A static pod that is killed gets no terminal phase for it.
+		// Killing a static pod does not make its phase terminal.
 		{"killed, Always", Input{Pod: pod(always), Observed: observed(exited("web", 137)), Ended: true}, v1.PodRunning},
 
-		// What was decided stands above the containers.
+		// A recorded decision takes precedence over the containers.
 		{"sticky", Input{Pod: pod(never), Observed: observed(running("web")), Record: Record{Phase: v1.PodFailed}}, v1.PodFailed},
 		{"sticky without remains", Input{Pod: pod(never), Observed: &cri.PodStatus{}, Record: Record{Phase: v1.PodSucceeded}}, v1.PodSucceeded},
 		{"new run", Input{Pod: pod(never), Observed: observed(running("web")), Record: Record{Phase: v1.PodFailed}.NewRun()}, v1.PodRunning},

@@ -72,7 +72,7 @@ func TestRecordSurvives(t *testing.T) {
 	}
 }
 
-// Flash wears: an equal record is not written, also after a restart.
+// To reduce flash wear, an equal record is not written, also after a restart.
 func TestEqualRecordIsNotWritten(t *testing.T) {
 	dir := t.TempDir()
 	r, _ := openRecords(t, dir)
@@ -152,7 +152,7 @@ func TestRemainsOfACutWriteAreRemoved(t *testing.T) {
 	}
 }
 
-func TestRecordsStayInTheirFolder(t *testing.T) {
+func TestRecordsStayInTheirDirectory(t *testing.T) {
 	dir := t.TempDir()
 	r, _ := openRecords(t, filepath.Join(dir, "pods"))
 	for _, uid := range []string{"", "..", "../x", "a/b", ".hidden", "a\x00b"} {
@@ -168,7 +168,8 @@ func TestRecordsStayInTheirFolder(t *testing.T) {
 	}
 }
 
-// A write that cannot be finished leaves the old record and no remains.
+// A write that cannot be completed keeps the old record and leaves no files
+// behind.
 func TestFailedWriteLeavesTheOldRecord(t *testing.T) {
 	dir := t.TempDir()
 	r, _ := openRecords(t, dir)
@@ -190,12 +191,12 @@ func TestFailedWriteLeavesTheOldRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	if wrote, err := r.Save("u1", changed); !wrote || err != nil {
-		t.Errorf("Save = %v, %v: a failed write must be tried again", wrote, err)
+		t.Errorf("Save = %v, %v: a failed write must be retried", wrote, err)
 	}
 }
 
-// What a daemon publishes goes on after it, or the machine, was restarted.
-func TestStatusGoesOnAfterARestart(t *testing.T) {
+// The published status continues after a restart of the daemon or the host.
+func TestStatusContinuesAfterARestart(t *testing.T) {
 	live := count(id(running("web"), "w4"), 3)
 	cases := []struct {
 		name     string
@@ -223,7 +224,8 @@ func TestStatusGoesOnAfterARestart(t *testing.T) {
 			if after.Phase != c.phase || after.ContainerStatuses[0].RestartCount != c.restarts {
 				t.Errorf("%s with %d restarts, want %s with %d", after.Phase, after.ContainerStatuses[0].RestartCount, c.phase, c.restarts)
 			}
-			// Restarted once more before anything was started: nothing is counted twice.
+			// Restarted again before anything was started: nothing
+			// is counted twice.
 			rec = rec.Observe(&after)
 			again := Generate(Input{Pod: c.pod, Observed: c.after, Record: rec, Now: now})
 			if again.ContainerStatuses[0].RestartCount != c.restarts {
@@ -240,6 +242,6 @@ func TestNewRunKeepsTheCounts(t *testing.T) {
 		t.Errorf("new run: %+v", rec)
 	}
 	if !equal(old, full()) {
-		t.Error("the old record was written to")
+		t.Error("the old record was modified")
 	}
 }

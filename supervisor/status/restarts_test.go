@@ -9,7 +9,7 @@ import (
 	"github.com/podstead/podstead/cri"
 )
 
-// own gives a container a restart policy of its own, and rules.
+// own gives a container its own restart policy and rules.
 func own(name string, policy v1.ContainerRestartPolicy, rules ...v1.ContainerRestartRule) func(*v1.Pod) {
 	return func(p *v1.Pod) {
 		for _, list := range [][]v1.Container{p.Spec.InitContainers, p.Spec.Containers} {
@@ -90,8 +90,9 @@ func TestPhaseByTheContainersOwnPolicies(t *testing.T) {
 	}
 }
 
-// The statuses of a pod of which all containers restart, look by look, with a
-// daemon that remembers and with one that is restarted before each observation.
+// The statuses of a pod whose containers all restart, observation by
+// observation, with a daemon that keeps running and with one that is restarted
+// before each observation.
 func TestAllContainersRestart(t *testing.T) {
 	p := pod("Never", containers("a", "b"), initContainers("i"), own("a", "Never", on(restartAll, 42)))
 	for _, forgetful := range []bool{false, true} {
@@ -124,7 +125,7 @@ func TestAllContainersRestart(t *testing.T) {
 		if want := []string{"i", "a", "b"}; !slices.Equal(rec.PendingRestart, want) {
 			t.Errorf("restarts %q, want %q", rec.PendingRestart, want)
 		}
-		// The trigger is the last to go.
+		// The trigger is removed last.
 		restarting(look(observed(exited("a", 42))), v1.ConditionTrue)
 		st = look(observed())
 		restarting(st, v1.ConditionFalse)

@@ -25,7 +25,7 @@ func TestStoreReturnsChanges(t *testing.T) {
 	s := NewStore()
 	ch, cancel := s.Subscribe()
 	if woken(ch) {
-		t.Error("woken by the subscription")
+		t.Error("notified by the subscription")
 	}
 	s.Set("a", phase("Pending"))
 	s.Set("b", phase("Pending"))
@@ -43,7 +43,7 @@ func TestStoreReturnsChanges(t *testing.T) {
 	s.Delete("b")
 	s.Delete("b")
 	if !woken(ch) {
-		t.Error("not woken")
+		t.Error("not notified")
 	}
 	snap := s.Since(first.Version)
 	if snap.Full || len(snap.Changed) != 1 || snap.Changed["a"].Phase != "Running" || len(snap.Gone) != 1 || snap.Gone[0] != "b" {
@@ -57,7 +57,7 @@ func TestStoreReturnsChanges(t *testing.T) {
 	}
 	s.Set("b", phase("Pending"))
 	if snap = s.Since(first.Version); len(snap.Gone) != 0 || len(snap.Changed) != 2 {
-		t.Errorf("a pod that came back is gone too: %+v", snap)
+		t.Errorf("a pod that was added again is gone too: %+v", snap)
 	}
 	if snap = s.Since(snap.Version); snap.Full || len(snap.Changed)+len(snap.Gone) != 0 {
 		t.Errorf("nothing changed, but %+v", snap)
@@ -66,7 +66,7 @@ func TestStoreReturnsChanges(t *testing.T) {
 	cancel()
 	s.Set("c", phase("Pending"))
 	if woken(ch) {
-		t.Error("woken after the subscription ended")
+		t.Error("notified after the subscription ended")
 	}
 }
 

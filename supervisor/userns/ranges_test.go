@@ -27,11 +27,11 @@ func TestRangesAreKeptAndDiffer(t *testing.T) {
 	dir := t.TempDir()
 	r := New(filepath.Join(dir, "pods"))
 	seen := map[uint32]string{}
-	for i := range 120 { // enough for collisions of hashes among 4095
+	for i := range 120 { // enough for hash collisions among 4095
 		uid := fmt.Sprintf("pod-%d", i)
 		id := take(t, r, uid)
 		if other := seen[id]; other != "" {
-			t.Fatalf("%s and %s have the same", uid, other)
+			t.Fatalf("%s and %s have the same range", uid, other)
 		}
 		seen[id] = uid
 	}
@@ -62,8 +62,8 @@ func TestRangesAtTheSameTime(t *testing.T) {
 	all.Wait()
 }
 
-// A pod whose first range is reserved gets another, and the first one again once that
-// is free.
+// A pod whose first range is reserved gets another, and the first one again
+// once that is free.
 func TestRangeOfAPodThatIsGone(t *testing.T) {
 	r := New(t.TempDir())
 	own := take(t, r, "a")
@@ -71,7 +71,7 @@ func TestRangeOfAPodThatIsGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := take(t, r, "a"); got == own {
-		t.Error("two pods have the same")
+		t.Error("two pods have the same range")
 	}
 	for _, uid := range []string{"a", "b"} {
 		if err := os.RemoveAll(filepath.Join(r.pods, uid)); err != nil {
@@ -83,7 +83,7 @@ func TestRangeOfAPodThatIsGone(t *testing.T) {
 	}
 }
 
-// An unreadable file must not free its range.
+// An unreadable file must not release its range.
 func TestDamagedFile(t *testing.T) {
 	for _, text := range []string{"", "{}", `{"hostID": 70000}`, `{"hostID": 0}`, "x"} {
 		r := New(t.TempDir())

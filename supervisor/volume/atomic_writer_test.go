@@ -54,7 +54,7 @@ func TestWriteFiles(t *testing.T) {
 		t.Errorf("in the volume: %v", got)
 	}
 	if target, _ := os.Readlink(filepath.Join(dir, "a")); target != "..data/a" {
-		t.Errorf("a leads to %q", target)
+		t.Errorf("a points to %q", target)
 	}
 	if content(t, dir+"/a") != "1" || content(t, dir+"/sub/b") != "2" {
 		t.Error("wrong contents")
@@ -68,7 +68,8 @@ func TestWriteFiles(t *testing.T) {
 	if again := write(payload{"a": {data: []byte("1"), mode: 0o640}, "sub/b": {data: []byte("2"), mode: 0o400}, "sub/deep/c": {mode: 0o604}}, false); again != first {
 		t.Errorf("written again: %s, %s", first, again)
 	}
-	// A changed mode is a change; files that were open before stay readable.
+	// A changed mode is a change; files that were opened before stay
+	// readable.
 	old, err := os.Open(filepath.Join(dir, "a"))
 	if err != nil {
 		t.Fatal(err)
@@ -93,8 +94,9 @@ func TestWriteFilesAfterACrash(t *testing.T) {
 	if _, err := writeFiles(dir, files, volumeGroup{}); err != nil {
 		t.Fatal(err)
 	}
-	// A crash may leave an incomplete directory, a link that is not yet replaced, and
-	// links of files that are not yet created or not yet removed.
+	// A crash may leave an incomplete directory, a link that is not yet
+	// replaced, and links of files that are not yet created or not yet
+	// removed.
 	if err := os.MkdirAll(filepath.Join(dir, "..2020_01_01_00_00_00.1/half"), 0o700); err != nil {
 		t.Fatal(err)
 	}

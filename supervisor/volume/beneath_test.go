@@ -54,7 +54,7 @@ func TestOpenBeneath(t *testing.T) {
 	}
 }
 
-func TestOpenBeneathMakesFolders(t *testing.T) {
+func TestOpenBeneathCreatesDirectories(t *testing.T) {
 	before := len(openFiles(t))
 	top := t.TempDir()
 	mode := uint32(0o2775)
@@ -67,7 +67,7 @@ func TestOpenBeneathMakesFolders(t *testing.T) {
 	if err != nil || info.Mode() != os.ModeDir|os.ModeSetgid|0o775 {
 		t.Errorf("%v, %v, want the volume's mode whatever the umask", info.Mode(), err)
 	}
-	// A dangling link leads to the directory to create, but never out.
+	// A dangling link points to the directory to create, but never outside.
 	if err := os.Symlink("../../out", filepath.Join(top, "dangling")); err != nil {
 		t.Fatal(err)
 	}

@@ -45,7 +45,7 @@ func TestClaimOutlivesItsPods(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(claimDir, "file"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// An existing volume outlives the manifest of its claim.
+	// An existing volume survives the removal of its claim's manifest.
 	result, err := v.Setup(t.Context(), &Request{Pod: claimPod("u1", "data"), Objects: fixed{}})
 	if err != nil || result.Volumes["data"].Path != claimDir || len(result.Stale) != 1 || !errors.Is(result.Stale[0], ErrMissing) {
 		t.Error(result, err)
@@ -66,7 +66,7 @@ func TestClaimOutlivesItsPods(t *testing.T) {
 		}
 	}
 	if _, err := os.Stat(filepath.Join(claimDir, "file")); err != nil {
-		t.Fatal("the data went with the pods")
+		t.Fatal("the data was removed with the pods")
 	}
 	if err := v.RemoveClaim("apps", "data"); err != nil {
 		t.Fatal(err)
@@ -97,7 +97,7 @@ func TestClaimForOnePod(t *testing.T) {
 	}
 }
 
-func TestClaimsThatNoFolderCanBe(t *testing.T) {
+func TestClaimsWithoutADirectory(t *testing.T) {
 	dir := t.TempDir()
 	v := &Volumes{Root: filepath.Join(dir, "pods"), Claims: filepath.Join(dir, "volumes")}
 	block := v1.PersistentVolumeBlock
@@ -112,7 +112,7 @@ func TestClaimsThatNoFolderCanBe(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := setUp(t, v, claimPod("u1", "../../etc"), claimOf()); err == nil {
-		t.Error("a claim's name led out")
+		t.Error("a claim's name led outside")
 	}
 	result, err := v.Setup(t.Context(), &Request{Pod: claimPod("u1", "data"), Objects: claimOf(v1.ReadOnlyMany)})
 	if err != nil || !result.Volumes["data"].ReadOnly {

@@ -41,7 +41,7 @@ func TestMountInfo(t *testing.T) {
 	}
 	for path, want := range map[string]string{"/": "/", "/privateer": "/", "/private/x": "/private", "/private/sub/y": "/private/sub"} {
 		if got := mountOf(points, path).Mountpoint; got != want {
-			t.Errorf("%s lies in %s, want %s", path, got, want)
+			t.Errorf("%s is in %s, want %s", path, got, want)
 		}
 	}
 	if points, err := (&Volumes{}).readMounts(); err != nil || len(points) == 0 {

@@ -61,7 +61,7 @@ func TestFSGroup(t *testing.T) {
 	if got, mode := ownedBy(t, outside); got != before || mode != 0o600 {
 		t.Errorf("a link was followed: group %d, mode %v", got, mode)
 	}
-	// With OnRootMismatch a matching root stands for the whole volume.
+	// With OnRootMismatch a matching root counts for the whole volume.
 	if err := os.Chmod(top+"/file", 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func TestFSGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, mode := ownedBy(t, top+"/file"); mode != 0o660 {
-		t.Errorf("a top that differs: file is %v", mode)
+		t.Errorf("a root that differs: file is %v", mode)
 	}
 }
 

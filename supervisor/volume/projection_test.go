@@ -74,7 +74,7 @@ func TestPayloadNamesWhatIsMissing(t *testing.T) {
 		}
 		for _, word := range words {
 			if !strings.Contains(err.Error(), word) {
-				t.Errorf("%s: %v does not tell %s", source, err, word)
+				t.Errorf("%s: %v does not contain %s", source, err, word)
 			}
 		}
 	}
@@ -83,7 +83,7 @@ func TestPayloadNamesWhatIsMissing(t *testing.T) {
 	}
 }
 
-// A token is readable only by the user or group of the containers, if that is known.
+// A token is readable only by the containers' user or group, if that is known.
 func TestTokenIsForWhoReadsIt(t *testing.T) {
 	one, two, group := int64(1000), int64(1001), int64(2000)
 	as := func(user *int64) *v1.SecurityContext { return &v1.SecurityContext{RunAsUser: user} }
@@ -119,6 +119,6 @@ func TestTokenIsForWhoReadsIt(t *testing.T) {
 	}
 	s := &setup{req: &Request{Pod: pod("u1"), Token: func(*v1.ServiceAccountTokenProjection) (string, error) { return "", errors.New("why") }}}
 	if _, err := s.resolvePayload(source); !errors.Is(err, ErrMissing) || !strings.Contains(err.Error(), "why") {
-		t.Errorf("without one: %v", err)
+		t.Errorf("without a token: %v", err)
 	}
 }

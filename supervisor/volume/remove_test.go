@@ -40,15 +40,15 @@ func TestRemoveTree(t *testing.T) {
 		t.Error("removed through a link")
 	}
 	if err := removeTree(tree); err != nil {
-		t.Errorf("what is gone already: %v", err)
+		t.Errorf("a missing file: %v", err)
 	}
 	if err := removeTree(filepath.Join(tree, "below")); err != nil {
-		t.Errorf("below what is gone already: %v", err)
+		t.Errorf("below a missing directory: %v", err)
 	}
 }
 
-// A container can create a tree that is deeper than the limits of a path's length and
-// of open descriptors.
+// A container can create a tree that is deeper than the limits of a path's
+// length and of open descriptors.
 func TestRemoveADeepTree(t *testing.T) {
 	dir := t.TempDir()
 	fd, err := unix.Open(dir, unix.O_DIRECTORY|unix.O_CLOEXEC, 0)

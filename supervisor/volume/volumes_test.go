@@ -195,13 +195,13 @@ func TestHostPath(t *testing.T) {
 		t.Errorf("created directory has mode %o", m)
 	}
 	if m := permissions(t, filepath.Join(dir, "made")); m != 0o644 {
-		t.Errorf("made file has mode %o", m)
+		t.Errorf("created file has mode %o", m)
 	}
 	if err := (&Volumes{Root: t.TempDir()}).Teardown("u1"); err != nil {
 		t.Error(err)
 	}
 	if _, err := os.Stat(missing); err != nil {
-		t.Error("teardown touched what a hostPath names")
+		t.Error("teardown modified the target of a hostPath")
 	}
 }
 
@@ -210,7 +210,8 @@ func TestNothingIsDeletedAcrossAMountPoint(t *testing.T) {
 	if err := os.MkdirAll(root, 0o750); err != nil {
 		t.Fatal(err)
 	}
-	// The root may be a link; the kernel reports paths without links.
+	// The root may be a symbolic link; the kernel reports paths without
+	// links.
 	link := filepath.Join(t.TempDir(), "link")
 	if err := os.Symlink(root, link); err != nil {
 		t.Fatal(err)
