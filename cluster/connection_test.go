@@ -98,7 +98,7 @@ func TestLink(t *testing.T) {
 		fault = errors.New("connection refused")
 		must("it goes", ask(), fault)
 		must("the next one", ask(), errUnreachable)
-		must("it says why", ask(), fault)
+		must("the reason is returned", ask(), fault)
 		asked = 0
 		for range 60 * 100 {
 			time.Sleep(10 * time.Millisecond)
@@ -109,8 +109,8 @@ func TestLink(t *testing.T) {
 		}
 		fault, code = nil, http.StatusServiceUnavailable
 		time.Sleep(maxProbeInterval * 2)
-		must("what stands before it answers", ask(), nil)
-		must("that is none", ask(), errUnreachable)
+		must("the proxy in front of it answers", ask(), nil)
+		must("the next one after a proxy error", ask(), errUnreachable)
 		code, asked = 200, 0
 		time.Sleep(maxProbeInterval * 2)
 		must("it is back", ask(), nil)

@@ -89,10 +89,10 @@ func TestOthersWrites(t *testing.T) {
 		pass(time.Second)
 		m := r.mirror("web")
 		m.Status.Phase = v1.PodPending
-		m.Labels = map[string]string{"theirs": "stays"}
+		m.Labels = map[string]string{"foreign": "stays"}
 		r.put(t, m)
 		pass(time.Second)
-		if m := r.mirror("web"); m.Status.Phase != v1.PodRunning || m.Labels["theirs"] != "stays" {
+		if m := r.mirror("web"); m.Status.Phase != v1.PodRunning || m.Labels["foreign"] != "stays" {
 			t.Errorf("mirror %v", m)
 		}
 	})
@@ -139,15 +139,15 @@ func TestClockSkew(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newClusterHarness(t)
 				r.run("web", "one")
-				theirs := metav1.NewMicroTime(time.Now().Add(skew))
+				foreign := metav1.NewMicroTime(time.Now().Add(skew))
 				holder := "edge"
 				r.put(t, &coordinationv1.Lease{
 					ObjectMeta: metav1.ObjectMeta{Name: "edge", Namespace: v1.NamespaceNodeLease},
-					Spec:       coordinationv1.LeaseSpec{HolderIdentity: &holder, RenewTime: &theirs},
+					Spec:       coordinationv1.LeaseSpec{HolderIdentity: &holder, RenewTime: &foreign},
 				})
 				n := registered()
 				for i := range n.Status.Conditions {
-					n.Status.Conditions[i].LastHeartbeatTime = metav1.NewTime(theirs.Time)
+					n.Status.Conditions[i].LastHeartbeatTime = metav1.NewTime(foreign.Time)
 				}
 				r.put(t, n)
 				r.start()

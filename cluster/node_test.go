@@ -96,7 +96,7 @@ func TestNodeStatusPatch(t *testing.T) {
 
 func TestLabelsPatch(t *testing.T) {
 	n := registered()
-	n.Labels["theirs"] = "stays"
+	n.Labels["foreign"] = "stays"
 	if patch, err := labelsPatch(described(), n); patch != nil || err != nil {
 		t.Errorf("patch %s, %v", patch, err)
 	}

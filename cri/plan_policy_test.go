@@ -43,7 +43,7 @@ func TestOnExit(t *testing.T) {
 		{"NotIn, not listed", never, ownNever, rules(notOn(restart, 42)), 0, RestartContainer},
 		{"all containers", never, ownNever, rules(on(restartAll, 42)), 42, RestartAllContainers},
 		{"the first rule that fits decides", never, ownNever, rules(on(restart, 1), on(restart, 42), on(restartAll, 42)), 42, RestartContainer},
-		{"rules without a policy of its own are not asked", never, none, rules(on(restart, 42)), 42, NoRestart},
+		{"rules without an own policy are ignored", never, none, rules(on(restart, 42)), 42, NoRestart},
 		{"a rule about nothing", never, ownNever, rules(v1.ContainerRestartRule{Action: restart}), 42, NoRestart},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -121,7 +121,7 @@ func TestPlanOwnPolicies(t *testing.T) {
 			observed: (&observedPod{}).sandbox("s", true).in("x", "i", StateExited, exit(3)),
 			want:     Actions{SandboxID: "s", StartInit: []int{0}},
 		}, {
-			name:     "an init container that succeeded is done whatever its rules say",
+			name:     "an init container that succeeded is done, whatever its rules",
 			pod:      restarting(wantedPod(never, one, "i"), "i", ownNever, notOn(restartAll, 3)),
 			observed: (&observedPod{}).sandbox("s", true).in("x", "i", StateExited),
 			want:     Actions{SandboxID: "s", Start: []int{0}},

@@ -63,7 +63,7 @@ func TestPlanRegular(t *testing.T) {
 			changed:  map[string]string{"c": "ConfigMap default/cm"},
 			want:     Actions{SandboxID: "s", Start: []int{0}, Remove: []string{"c"}},
 		}, {
-			name:     "one that runs is created again of what has changed, whatever the policy",
+			name:     "one that runs is created again from changed inputs, whatever the policy",
 			pod:      wantedPod(never, two),
 			observed: (&observedPod{}).sandbox("s", true).in("c", "a", StateRunning).in("d", "b", StateRunning),
 			changed:  map[string]string{"c": "ConfigMap default/cm"},
@@ -83,7 +83,7 @@ func TestPlanRegular(t *testing.T) {
 			observed: (&observedPod{}).sandbox("s", true).in("c", "a", StateCreated).in("d", "a", StateCreated),
 			want:     Actions{SandboxID: "s", Start: []int{0}, Created: map[string]string{"a": "d"}, Remove: []string{"c"}},
 		}, {
-			name:     "a new instance was made: a restart was decided, whatever the policy says of the last end",
+			name:     "a new instance was made: a restart was decided, whatever the policy for the last exit",
 			pod:      wantedPod(never, one),
 			observed: (&observedPod{}).sandbox("s", true).in("c", "a", StateExited).in("d", "a", StateCreated),
 			want:     Actions{SandboxID: "s", Start: []int{0}, Created: map[string]string{"a": "d"}},
@@ -130,7 +130,7 @@ func TestPlanRegular(t *testing.T) {
 			observed: (&observedPod{}).sandbox("s", true).in("c", "a", StateRunning).in("d", "a", StateRunning),
 			want:     Actions{SandboxID: "s", Kill: []Kill{killed("c", "a", KillSurplus)}},
 		}, {
-			name:     "one runs in a dead sandbox next to the one that is wanted",
+			name:     "one runs in a dead sandbox next to the wanted one",
 			pod:      wantedPod(always, one),
 			observed: (&observedPod{}).sandbox("s", false).in("c", "a", StateRunning).sandbox("t", true).in("d", "a", StateRunning),
 			want:     Actions{SandboxID: "t", Attempt: 1, Kill: []Kill{killed("c", "a", KillSurplus)}},

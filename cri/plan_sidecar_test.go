@@ -61,7 +61,7 @@ func TestPlanSidecars(t *testing.T) {
 			observed: (&observedPod{}).sandbox("b", true).in("x", "s", StateRunning).in("y", "t", StateRunning),
 			want:     Actions{SandboxID: "b", Start: []int{0}},
 		}, {
-			name: "it exited before it had started: restarted, whatever the policy and the code",
+			name: "it exited before it had started: restarted, whatever the policy and the exit code",
 			pod:  probed(never), observed: (&observedPod{}).sandbox("b", true).in("x", "s", StateExited),
 			want: Actions{SandboxID: "b", StartInit: []int{0}},
 		}, {

@@ -60,37 +60,37 @@ func TestOrphanKeepsItsResources(t *testing.T) {
 func TestPodOfUnreadySourceKeepsItsResources(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		b.allocatable = cpus("2")
-		theirs, critical := requestingPod("theirs", "1"), requestingPod("critical", "2")
+		silent, critical := requestingPod("silent", "1"), requestingPod("critical", "2")
 		critical.Spec.PriorityClassName = "system-node-critical"
 		d := b.start(file, url)
 		d.config.deliver(file)
-		d.config.deliver(url, theirs)
-		b.runs(theirs.UID)
+		d.config.deliver(url, silent)
+		b.runs(silent.UID)
 		b.kill()
 		d = b.start(file, url)
 		d.config.deliver(file, critical)
 		b.waitsFor(critical.UID, outOfCPU)
 		b.after(10 * time.Minute)
-		if b.running(theirs.UID) != 1 || b.running(critical.UID) != 0 {
-			t.Errorf("%d of the untracked pod, %d critical", b.running(theirs.UID), b.running(critical.UID))
+		if b.running(silent.UID) != 1 || b.running(critical.UID) != 0 {
+			t.Errorf("%d of the untracked pod, %d critical", b.running(silent.UID), b.running(critical.UID))
 		}
-		d.config.deliver(url, theirs)
+		d.config.deliver(url, silent)
 		b.runs(critical.UID)
-		if st := d.status(theirs.UID); st.Reason != admit.ReasonPreempting {
+		if st := d.status(silent.UID); st.Reason != admit.ReasonPreempting {
 			t.Errorf("the other is %s %s: it is wanted and can be preempted", st.Phase, st.Reason)
 		}
 		b.kill()
 		b.fake.EndPod(string(critical.UID))
 
 		d = b.start(file, url)
-		d.config.deliver(url, theirs)
+		d.config.deliver(url, silent)
 		d.config.deliver(file)
-		b.runs(theirs.UID)
+		b.runs(silent.UID)
 		b.kill()
 		d = b.start(file, url)
 		d.config.deliver(file, critical)
 		b.until(time.Minute, "it waits", func() bool { return d.status(critical.UID).Reason == outOfCPU })
-		b.fake.EndPod(string(theirs.UID))
+		b.fake.EndPod(string(silent.UID))
 		if took := b.runs(critical.UID); took > 10*time.Second {
 			t.Errorf("it ran %s after the other had ended", took)
 		}

@@ -164,7 +164,7 @@ func TestVolumeThatCannotBeSetUpIsShown(t *testing.T) {
 // hold the names in the runtime even when nothing of it runs.
 func TestSandboxesOfAnotherPodsteadKeepTheName(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
-		id := b.fake.Put(critest.Pod{UID: "u1", Name: "web", Namespace: "default", Instance: "theirs", Containers: []string{"app"}})
+		id := b.fake.Put(critest.Pod{UID: "u1", Name: "web", Namespace: "default", Instance: "foreign", Containers: []string{"app"}})
 		b.fake.StopPod("u1")
 		d := b.start()
 		d.config.deliver(file, testPod("web", "u1", "r1"))

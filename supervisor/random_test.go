@@ -142,7 +142,7 @@ func TestAnythingInAnyOrder(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newSupervisorHarness(t, seed%2 == 0)
 				defer func() { b.kill() }()
-				b.fake.Put(critest.Pod{UID: "theirs", Name: "other", Namespace: "default", Containers: []string{"app"}})
+				b.fake.Put(critest.Pod{UID: "foreign", Name: "other", Namespace: "default", Containers: []string{"app"}})
 				m := &model{
 					supervisorHarness: b, rnd: rand.New(rand.NewPCG(seed, 99)),
 					wanted: map[string]*v1.Pod{}, disturbed: map[types.UID]bool{},
@@ -310,7 +310,7 @@ func (m *model) settle() {
 	m.answers.fail("live", false)
 	m.fake.FreshLists()
 	m.after(20 * time.Minute)
-	m.converged(m.pods(), "theirs")
+	m.converged(m.pods(), "foreign")
 	for _, pod := range m.pods() {
 		if n := m.fake.Starts(string(pod.UID), "app"); n != 1 && !m.disturbed[pod.UID] {
 			m.t.Errorf("container of %s was started %d times without a cause", pod.UID, n)

@@ -107,7 +107,7 @@ func TestWaitStartedReportsFailures(t *testing.T) {
 		b.fake.SetPullable()
 		b.fake.Behave("crash/app", critest.Behaviour{ExitAtOnce: true, ExitCode: 3})
 		b.fake.Behave("failed/app", critest.Behaviour{ExitAtOnce: true, ExitCode: 4})
-		b.fake.Put(critest.Pod{UID: "theirs", Name: "taken", Namespace: "default", Containers: []string{"x"}})
+		b.fake.Put(critest.Pod{UID: "foreign", Name: "taken", Namespace: "default", Containers: []string{"x"}})
 		d := b.start()
 		failed := testPod("failed", "uf", "r1")
 		failed.Spec.RestartPolicy = v1.RestartPolicyNever

@@ -223,7 +223,7 @@ func TestImageEditUnderAFixedUIDRestartsTheContainer(t *testing.T) {
 
 func TestForeignPodOfTheSameName(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
-		id := b.fake.Put(critest.Pod{UID: "theirs", Name: "etcd", Namespace: "default", Containers: []string{"etcd"}})
+		id := b.fake.Put(critest.Pod{UID: "foreign", Name: "etcd", Namespace: "default", Containers: []string{"etcd"}})
 		d := b.start()
 		d.config.deliver(file, testPod("etcd", "u1", "r1"), testPod("web", "u2", "r1"))
 		b.runs("u2")
@@ -236,7 +236,7 @@ func TestForeignPodOfTheSameName(t *testing.T) {
 			t.Errorf("message %q does not state how to remove it", st.Message)
 		}
 		at := time.Now()
-		b.fake.EndPod("theirs")
+		b.fake.EndPod("foreign")
 		b.until(20*time.Second, "pod runs", func() bool { return b.running("u1") == 1 })
 		if waited := time.Since(at); waited > 2*time.Second && b.generic {
 			t.Errorf("started %s after the other had ended", waited)
@@ -251,7 +251,7 @@ func TestOrphansAreTerminated(t *testing.T) {
 		d.config.deliver(manifest.SourceHTTP, testPod("b", "ub", "r1"))
 		b.runs("ua")
 		b.runs("ub")
-		theirs := b.fake.Put(critest.Pod{UID: "theirs", Name: "x", Namespace: "default", Containers: []string{"x"}})
+		foreign := b.fake.Put(critest.Pod{UID: "foreign", Name: "x", Namespace: "default", Containers: []string{"x"}})
 		b.kill()
 
 		// No source has delivered: nothing is touched.
@@ -275,8 +275,8 @@ func TestOrphansAreTerminated(t *testing.T) {
 		b.noWrites(n)
 		d.config.deliver(manifest.SourceHTTP)
 		b.gone("ub")
-		if b.running("theirs") != 1 {
-			t.Errorf("pod %s of another client was terminated", theirs)
+		if b.running("foreign") != 1 {
+			t.Errorf("pod %s of another client was terminated", foreign)
 		}
 	})
 }

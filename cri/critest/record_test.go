@@ -139,7 +139,7 @@ func TestImages(t *testing.T) {
 		}
 		hold.Release()
 		if err := errors.Join(<-pulled, <-pulled); err != nil || f.Pulling("nginx") != 0 {
-			t.Errorf("pulls: %v, %d under way", err, f.Pulling("nginx"))
+			t.Errorf("pulls: %v, %d in flight", err, f.Pulling("nginx"))
 		}
 		image, err := c.ImageStatus(ctx, "nginx")
 		if err != nil || image == nil {

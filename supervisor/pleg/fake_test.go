@@ -98,7 +98,7 @@ func (f *fakeRuntime) PodStatus(ctx context.Context, uid types.UID) (*cri.PodSta
 	return st, nil
 }
 
-func (f *fakeRuntime) Events(ctx context.Context, tell func(cri.Event)) error {
+func (f *fakeRuntime) Events(ctx context.Context, handle func(cri.Event)) error {
 	f.mu.Lock()
 	f.streams = append(f.streams, time.Now())
 	err := f.noneErr
@@ -113,7 +113,7 @@ func (f *fakeRuntime) Events(ctx context.Context, tell func(cri.Event)) error {
 		case err := <-f.broken:
 			return err
 		case e := <-f.stream:
-			tell(e)
+			handle(e)
 		}
 	}
 }

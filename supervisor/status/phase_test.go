@@ -128,7 +128,7 @@ func TestReasonOfThePhase(t *testing.T) {
 			Terminal: &Terminal{v1.PodFailed, Cause{"DeadlineExceeded", "too long"}},
 		}, "Evicted", "low"},
 		{"waits for another", Input{WaitingFor: &Cause{"NameTaken", "held by x"}}, "NameTaken", "held by x"},
-		{"runs, whatever it waited for", Input{
+		{"runs, whatever the waiting reason", Input{
 			WaitingFor: &Cause{"NameTaken", "held by x"}, Observed: observed(running("web")),
 		}, "", ""},
 		{"ran before a reboot, and waits", Input{
