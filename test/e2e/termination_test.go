@@ -184,11 +184,14 @@ func TestGracePeriod(t *testing.T) {
 // without a manifest, when it is known only from the containers.
 func TestSidecarsTerminateLast(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
+		// The main container ends after what must happen at the start of the termination.
+		// If that did not happen, it would be killed and would not record its end.
+		const awaitOthers = "until [ -e /out/${ME%-main}-first-hook ] && [ -e /out/${ME%-main}-other-term ]; do sleep 0.05; done"
 		manifest := func(name string) string {
-			return n.scriptedPod(name, 10, "",
+			return n.scriptedPod(name, 30, "",
 				scriptedContainer{"first", exitOnTerm, "restartPolicy: Always\nlifecycle: {preStop: {exec: {command: [sh, -c, '. /out/lib; note hook']}}}"},
 				scriptedContainer{"second", "trap 'note term; sleep 0.5; exit 0' TERM; note start; while true; do sleep 0.05; done", "restartPolicy: Always"},
-				scriptedContainer{"main", "trap 'note term; sleep 1; note ended; exit 0' TERM; note start; while true; do sleep 0.05; done", ""},
+				scriptedContainer{"main", "trap 'note term; " + awaitOthers + "; note ended; exit 0' TERM; note start; while true; do sleep 0.05; done", ""},
 				scriptedContainer{"other", exitOnTerm, ""},
 			)
 		}

@@ -191,7 +191,7 @@ func TestPersistentVolumes(t *testing.T) {
 		if _, err := os.Stat(directory); !os.IsNotExist(err) {
 			t.Errorf("%s still exists: %v", directory, err)
 		}
-		if errs, status := rm(); status != 1 || !strings.Contains(errs, "no such persistent volume") {
+		if errs, status := rm(); status != 1 || !strings.Contains(errs, `volume of claim "apps/data" not found`) {
 			t.Errorf("removing it again exited with %d: %s", status, errs)
 		}
 	})
