@@ -138,10 +138,15 @@ type Probes interface {
 
 // Runtime is how the runtime is observed and changed.
 type Runtime struct {
-	Observer Observer
-	Syncer   Syncer
-	Backoff  Backoff
-	Health   RuntimeHealth
+	// Observer is the PLEG with its cache. The supervisor does not run it.
+	Observer *pleg.PLEG
+	// Syncer creates, starts and stops sandboxes and containers.
+	Syncer *cri.Syncer
+	// Backoff is the crash-loop back-off, which outlives the daemon in the record of
+	// each pod.
+	Backoff *cri.Backoff
+	// Health is asked for the runtime's conditions, its name and its version.
+	Health *cri.Client
 	// Classes maps names of runtime classes to the runtime's handlers, for classes
 	// that no manifest declares.
 	Classes map[string]string
@@ -164,48 +169,6 @@ type Cgroups interface {
 	Pods() []types.UID
 }
 
-// Observer is the PLEG with its cache. Implemented by pleg.PLEG. The
-// supervisor does not run it.
-type Observer interface {
-	Changed() <-chan struct{}
-	Take() []pleg.Event
-	// Relist requests an immediate observation of one pod, and does not wait.
-	Relist(uid types.UID)
-	Healthy() error
-	// NewerThan waits for a status that shows all that happened before t.
-	NewerThan(ctx context.Context, uid types.UID, t time.Time) (*cri.PodStatus, error)
-	// Observed returns the last relist. Its time is zero before the first.
-	Observed() *cri.Observed
-}
-
-// Syncer creates, starts and stops sandboxes and containers. Implemented by
-// cri.Syncer.
-type Syncer interface {
-	Sync(ctx context.Context, req cri.SyncRequest) cri.SyncResult
-	Kill(ctx context.Context, req cri.KillRequest) error
-	// CancelEndedHooks takes a newer observation of a pod whose Sync or Kill is in
-	// progress.
-	CancelEndedHooks(status *cri.PodStatus)
-	// Remove removes the given dead containers and sandboxes.
-	Remove(ctx context.Context, pod *cri.Pod) error
-	// Forget drops the state that is kept of a pod.
-	Forget(uid types.UID)
-}
-
-// Backoff is the crash-loop back-off, which outlives the daemon in the record
-// of each pod. Implemented by cri.Backoff.
-type Backoff interface {
-	Steps(uid types.UID) map[string]cri.BackoffStep
-	Restore(uid types.UID, steps map[string]cri.BackoffStep)
-}
-
-// RuntimeHealth asks the runtime for its conditions and its name. Implemented by cri.Client.
-type RuntimeHealth interface {
-	RuntimeStatus(ctx context.Context) (cri.RuntimeStatus, error)
-	// Version returns the runtime's name, the scheme of container IDs in statuses.
-	Version(ctx context.Context) (cri.Version, error)
-}
-
 // Recorder records events. Implemented by event.Recorder.
 type Recorder interface {
 	Event(pod *v1.Pod, eventType, reason, message string)
@@ -214,7 +177,7 @@ type Recorder interface {
 // Store is where statuses are published and records are kept.
 type Store struct {
 	Statuses Statuses
-	Records  Records
+	Records  *status.Records
 }
 
 // Statuses are the published statuses. Implemented by status.Store.
@@ -227,14 +190,6 @@ type Statuses interface {
 	// Touch notifies the subscribers although no status changed.
 	Touch()
 	Subscribe() (<-chan struct{}, func())
-}
-
-// Records are the durable records of pods. Implemented by status.Records.
-type Records interface {
-	Load(uid types.UID) status.Record
-	Save(uid types.UID, rec status.Record) (bool, error)
-	Delete(uid types.UID) error
-	UIDs() ([]types.UID, error)
 }
 
 // Paths are directories on the host. An empty path has its default.

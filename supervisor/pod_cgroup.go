@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/supervisor/pleg"
 )
 
 // reasonFailedCgroup is the kubelet's, of the event for the same.
@@ -16,7 +17,7 @@ const reasonFailedCgroup = "FailedCreatePodContainer"
 // podCgroups creates and removes the cgroups of pods.
 type podCgroups struct {
 	cgroups  Cgroups
-	observer Observer
+	observer *pleg.PLEG
 }
 
 // ensure creates the pod's cgroup, or updates it, and returns it for a new sandbox.

@@ -11,6 +11,7 @@ import (
 	"github.com/podstead/podstead/cri"
 	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/supervisor/admit"
+	"github.com/podstead/podstead/supervisor/pleg"
 	"github.com/podstead/podstead/supervisor/podinputs"
 	"github.com/podstead/podstead/supervisor/podworkers"
 	"github.com/podstead/podstead/supervisor/status"
@@ -172,8 +173,8 @@ func (a *attempt) publishQueued() {
 
 // podRuntime observes pods and acts on them through the runtime.
 type podRuntime struct {
-	observer Observer
-	syncer   Syncer
+	observer *pleg.PLEG
+	syncer   *cri.Syncer
 }
 
 // observe waits for an observation of a pod that is newer than the last act.

@@ -81,8 +81,8 @@ type loggedState struct {
 // runRecords reads and writes the durable records of pods, each with the crash-loop
 // back-off of the pod.
 type runRecords struct {
-	records Records
-	backoff Backoff
+	records *status.Records
+	backoff *cri.Backoff
 	log     *slog.Logger
 }
 

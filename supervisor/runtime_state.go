@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/supervisor/pleg"
 )
 
 // The runtime is asked for its conditions every 5 s, as by the kubelet. While it is
@@ -19,8 +20,8 @@ const (
 
 // runtimeState is the last known state of the runtime.
 type runtimeState struct {
-	health   RuntimeHealth
-	observer Observer
+	health   *cri.Client
+	observer *pleg.PLEG
 	log      *slog.Logger
 	// changed receives after the result of healthy or networkReady changed.
 	changed chan struct{}
@@ -35,7 +36,7 @@ type runtimeState struct {
 
 const notAskedYet = "the runtime has not answered yet"
 
-func newRuntimeState(h RuntimeHealth, o Observer, log *slog.Logger) *runtimeState {
+func newRuntimeState(h *cri.Client, o *pleg.PLEG, log *slog.Logger) *runtimeState {
 	return &runtimeState{health: h, observer: o, log: log, changed: make(chan struct{}, 1), fault: notAskedYet}
 }
 

@@ -12,6 +12,7 @@ import (
 	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/manifest/validation"
 	"github.com/podstead/podstead/supervisor/admit"
+	"github.com/podstead/podstead/supervisor/pleg"
 	"github.com/podstead/podstead/supervisor/podinputs"
 	"github.com/podstead/podstead/supervisor/podworkers"
 	"github.com/podstead/podstead/supervisor/status"
@@ -82,7 +83,7 @@ func rejectedFor(cause *status.Cause) *startBlock {
 
 // startChecker checks whether a sandbox may be created for a pod.
 type startChecker struct {
-	observer Observer
+	observer *pleg.PLEG
 	runtime  *runtimeState
 	node     *admit.Node
 	inputs   *podinputs.Resolver
