@@ -343,6 +343,8 @@ func TestRuntimeStatus(t *testing.T) {
 			"[plugins]": {},
 			`{"sandboxImage":"pause:3.8","cni":{"binDir":"/opt/cni/bin","confDir":"/etc/cni/net.d"}}`: {SandboxImage: "pause:3.8", CNIConfDir: "/etc/cni/net.d", CNIBinDirs: []string{"/opt/cni/bin"}},
 			`{"cni":{"binDir":"/a","binDirs":["/b","/a"],"confDir":"/c"}}`:                            {CNIConfDir: "/c", CNIBinDirs: []string{"/b", "/a"}},
+			// Without the sandbox image, image garbage collection would remove it.
+			`{"cni":{"binDirs":"/b","confDir":"/c"},"sandboxImage":"pause:3.8"}`: {SandboxImage: "pause:3.8", CNIConfDir: "/c"},
 		} {
 			f.SetConfig(config)
 			if got, err := c.RuntimeConfig(t.Context()); err != nil || !reflect.DeepEqual(got, want) {

@@ -6,7 +6,7 @@
 // It owns the rules of those resolutions, the revisions of the objects that a
 // container was created from, and the files in a pod's directory that containers
 // mount: /etc/hosts and the termination messages. It reads the objects of the
-// manifests for pods of files, URLs and archives, and those of the cluster for pods
+// manifests for pods of files and URLs, and those of the cluster for pods
 // that an API server has bound; a pod never sees the objects of the other kind.
 //
 // It never keeps state of a run, never calls the runtime, and never decides
