@@ -15,19 +15,21 @@ import (
 
 // prepareHost takes the locks that keep a second daemon away, settles the node's
 // name, and protects this process from the OOM killer.
-func (d *daemon) prepareHost(context.Context) error {
-	lock, err := preflight.LockRoot(d.opts.Paths.Root)
+func (d *daemon) prepareHost(ctx context.Context) error {
+	lock, err := preflight.LockRoot(ctx, d.opts.Paths.Root)
 	if err != nil {
 		return err
 	}
 	d.closeLater(lock)
-	cgroupLock, err := preflight.LockCgroupRoot(d.opts.Cgroups.Root)
+	cgroupLock, warning, err := preflight.LockCgroupRoot(ctx, d.opts.Cgroups.Root)
 	if err != nil {
 		return err
 	}
+	if warning != "" {
+		d.log.Warn(warning)
+	}
 	d.closeLater(cgroupLock)
 	protectFromOOM(d.log)
-	var warning string
 	d.nodeName, warning, err = manifest.ResolveNodeName(d.opts.Paths.Root, d.opts.Node, os.Hostname)
 	if err != nil {
 		return err

@@ -8,25 +8,6 @@ import (
 	"testing"
 )
 
-func TestLockRootRejectsSecondDaemon(t *testing.T) {
-	root := filepath.Join(t.TempDir(), "a", "b")
-	first, err := LockRoot(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := LockRoot(root); err == nil || !strings.Contains(err.Error(), "another podstead is running with --root-dir "+root) {
-		t.Errorf("second LockRoot: %v", err)
-	}
-	if err := first.Close(); err != nil {
-		t.Fatal(err)
-	}
-	second, err := LockRoot(root)
-	if err != nil {
-		t.Fatalf("after the first lock was released: %v", err)
-	}
-	_ = second.Close()
-}
-
 func TestCheckKubelet(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(dir, "run"), 0o755); err != nil {
