@@ -1,6 +1,7 @@
 package gc
 
 import (
+	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -109,6 +110,28 @@ func (f Files) sweepMessages(uid types.UID, known map[string]bool) {
 			}
 		}
 	}
+}
+
+// RemovePodLogs removes the logs of a pod and the links to them. The logs of pods of
+// other daemons look the same, so that only the directory with this UID is removed.
+func (f Files) RemovePodLogs(uid types.UID) error {
+	entries, err := os.ReadDir(f.Logs)
+	if err != nil && !os.IsNotExist(err) {
+		return fmt.Errorf("failed to list pod logs: %w", err)
+	}
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), "_"+string(uid)) {
+			continue
+		}
+		dir := filepath.Join(f.Logs, e.Name())
+		if err := os.RemoveAll(dir); err != nil {
+			return fmt.Errorf("failed to remove pod logs: %w", err)
+		}
+		f.removeLinks(func(target string) bool {
+			return target == filepath.Clean(target) && strings.HasPrefix(target, dir+"/")
+		})
+	}
+	return nil
 }
 
 // removeLinksTo removes the links to removed logs.

@@ -13,11 +13,11 @@ import (
 	"github.com/podstead/podstead/gc"
 	"github.com/podstead/podstead/internal/wallclock"
 	"github.com/podstead/podstead/manifest"
-	"github.com/podstead/podstead/probe"
 	"github.com/podstead/podstead/supervisor/admit"
 	"github.com/podstead/podstead/supervisor/dns"
 	"github.com/podstead/podstead/supervisor/pleg"
 	"github.com/podstead/podstead/supervisor/podinputs"
+	"github.com/podstead/podstead/supervisor/podprobes"
 	"github.com/podstead/podstead/supervisor/status"
 )
 
@@ -125,15 +125,7 @@ type Probes interface {
 	// Changed receives after a result changed; TakeChanged returns whose, once.
 	Changed() <-chan struct{}
 	TakeChanged() []types.UID
-	// Results returns the results of a pod, by container ID. A container without an
-	// entry has not failed, and is ready and started once it runs.
-	Results(uid types.UID) probe.Results
-	// UpdatePod sets which containers of a pod run.
-	UpdatePod(pod probe.Pod)
-	// StopLivenessAndStartup ends the probes that can kill a container, RemovePod
-	// all probes of a pod.
-	StopLivenessAndStartup(uid types.UID)
-	RemovePod(uid types.UID)
+	podprobes.Prober
 }
 
 // Runtime is how the runtime is observed and changed.

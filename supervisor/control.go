@@ -12,6 +12,7 @@ import (
 	"github.com/podstead/podstead/cri"
 	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/supervisor/podworkers"
+	"github.com/podstead/podstead/supervisor/runtimehealth"
 	"github.com/podstead/podstead/supervisor/status"
 	"github.com/podstead/podstead/supervisor/volume"
 )
@@ -53,6 +54,19 @@ func (s *Supervisor) WaitEnded(ctx context.Context, uid types.UID) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// RuntimeCondition is the last known state of the runtime.
+type RuntimeCondition = runtimehealth.Condition
+
+// Runtime returns the last known state of the runtime. While the host shuts down
+// the node is not ready, whatever the runtime reports.
+func (s *Supervisor) Runtime() RuntimeCondition {
+	c := s.runtime.Condition()
+	if since, begun := s.shutdown.begun(); begun {
+		c.NotReady, c.Since = nodeShutdownMessage, since
+	}
+	return c
 }
 
 // RetryDisrupted asks the restart policies about each disrupted pod.

@@ -141,11 +141,11 @@ func (s *Supervisor) canRestartAfterShutdown(pod *v1.Pod, _ status.Disruption) (
 // higherPriorityStarting reports whether a pod of a higher priority has not started
 // yet, nor failed to.
 func (s *Supervisor) higherPriorityStarting(pod *v1.Pod) bool {
-	if ready, _ := s.wanted.allReady(s.cfg.Sources.Pods.Sources()); !ready {
+	if ready, _ := s.wanted.AllReady(s.cfg.Sources.Pods.Sources()); !ready {
 		return true
 	}
 	own := s.priority(pod)
-	for _, other := range s.wanted.list() {
+	for _, other := range s.wanted.List() {
 		if other.UID == pod.UID || s.priority(other) <= own {
 			continue
 		}

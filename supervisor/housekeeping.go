@@ -56,13 +56,13 @@ func (s *Supervisor) handlePodCleanups() {
 	s.podSyncer.inputs.Retain(func(uid types.UID) bool { return s.workers.State(uid) != podworkers.None })
 	sources := s.cfg.Sources.Pods.Sources()
 	for _, found := range observed.Own {
-		if s.unattended(found) && s.wanted.isReady(manifest.Source(found.Source), sources) {
+		if s.unattended(found) && s.wanted.IsReady(manifest.Source(found.Source), sources) {
 			s.log.Info("Terminating orphaned pod", "pod", found.FullName(), "uid", found.UID, "source", found.Source)
 			s.workers.Orphan(podFrom(found), foundGrace(found))
 		}
 	}
 	// A directory does not show its source.
-	if !s.cleanup.scanned && s.wanted.isReady("", sources) {
+	if !s.cleanup.scanned && s.wanted.IsReady("", sources) {
 		s.cleanup.scanned = true
 		s.scanDirectories(observed)
 	}

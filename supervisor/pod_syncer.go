@@ -9,11 +9,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/gc"
 	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/supervisor/admit"
 	"github.com/podstead/podstead/supervisor/pleg"
 	"github.com/podstead/podstead/supervisor/podinputs"
+	"github.com/podstead/podstead/supervisor/podprobes"
 	"github.com/podstead/podstead/supervisor/podworkers"
+	"github.com/podstead/podstead/supervisor/runtimehealth"
 	"github.com/podstead/podstead/supervisor/status"
 	"github.com/podstead/podstead/supervisor/volume"
 )
@@ -29,7 +32,7 @@ type podSyncer struct {
 	reservations *admit.Reservations
 	records      *runRecords
 	statuses     *statusPublisher
-	probes       *podProbes
+	probes       *podprobes.Pods
 	cgroups      podCgroups
 	resizer      *resizer
 	deadlines    deadlines
@@ -42,7 +45,7 @@ type podSyncer struct {
 
 // init fills in the podSyncer. The workers exist already and call nothing
 // before they are started: they need the podSyncer, and the reservations need them.
-func (s *podSyncer) init(cfg *Config, runtime *runtimeState, reg *registry, workers *podworkers.Workers) {
+func (s *podSyncer) init(cfg *Config, runtime *runtimehealth.Monitor, reg *registry, workers *podworkers.Workers) {
 	volumes := &volume.Volumes{Root: cfg.Paths.pods(), Claims: cfg.Paths.claims()}
 	s.reports = reports{log: cfg.Log, events: cfg.Events, metrics: cfg.Metrics}
 	s.runtime = podRuntime{observer: cfg.Runtime.Observer, syncer: cfg.Runtime.Syncer}
@@ -50,7 +53,7 @@ func (s *podSyncer) init(cfg *Config, runtime *runtimeState, reg *registry, work
 	s.revisions = &syncedRevisions{inputs: s.inputs}
 	s.reservations = admit.NewReservations(cfg.Allocatable, cfg.Runtime.Observer.Observed, workers.Notify)
 	s.records = &runRecords{records: cfg.Store.Records, backoff: cfg.Runtime.Backoff, log: cfg.Log}
-	s.probes = &podProbes{prober: cfg.Sources.Probes, hostIPs: cfg.Network.HostIPs}
+	s.probes = &podprobes.Pods{Prober: cfg.Sources.Probes, Addresses: cfg.Network.HostIPs.Addresses}
 	s.statuses = &statusPublisher{
 		runtime: runtime, hostIPs: cfg.Network.HostIPs, sources: cfg.Sources.Pods, inputs: s.inputs,
 		probes: s.probes, records: s.records, store: cfg.Store.Statuses,
@@ -63,7 +66,10 @@ func (s *podSyncer) init(cfg *Config, runtime *runtimeState, reg *registry, work
 	}
 	s.admission = &admission{reservations: s.reservations, inputs: s.inputs, disrupt: workers.Disrupt, log: cfg.Log}
 	s.disruptions = &disruptions{registry: reg, reports: s.reports}
-	s.files = podFiles{volumes: volumes, paths: cfg.Paths}
+	s.files = podFiles{
+		volumes: volumes,
+		logs:    gc.Files{Logs: cfg.Paths.PodLogs, Links: cfg.Paths.ContainerLogs, Messages: s.inputs.MessagesDir},
+	}
 	s.ready = cfg.Sources.Ready
 }
 
@@ -169,6 +175,12 @@ func (a *attempt) publishQueued() {
 	}
 	a.observed = &cri.PodStatus{UID: a.pod.UID}
 	a.publish(statusOverrides{waitingFor: cause, queued: true})
+}
+
+// podFiles are the files that pods leave on this host.
+type podFiles struct {
+	volumes *volume.Volumes
+	logs    gc.Files
 }
 
 // podRuntime observes pods and acts on them through the runtime.

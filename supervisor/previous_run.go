@@ -52,7 +52,7 @@ func (a *syncAttempt) purgePreviousRun(ctx context.Context) error {
 		dead.Sandboxes = dead.Sandboxes[1:]
 	}
 	if a.run.inherited.clearLogs {
-		if err := a.files.removeLogs(a.observed.UID); err != nil {
+		if err := a.files.logs.RemovePodLogs(a.observed.UID); err != nil {
 			return err
 		}
 	}

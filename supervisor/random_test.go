@@ -16,6 +16,7 @@ import (
 
 	"github.com/podstead/podstead/cri/critest"
 	podinfo "github.com/podstead/podstead/internal/pod"
+	"github.com/podstead/podstead/supervisor/podprobes"
 )
 
 // TestDaemonKilledAtRandomPoints: whenever the daemon is killed and started
@@ -63,7 +64,7 @@ func (b *supervisorHarness) converged(wanted []*v1.Pod, foreign types.UID) {
 	want, containers := map[string]string{}, map[string]int{}
 	for _, pod := range wanted {
 		want[string(pod.UID)] = pod.Annotations[podinfo.AnnotationTemplate]
-		containers[string(pod.UID)] = len(probedContainers(pod))
+		containers[string(pod.UID)] = len(podprobes.Containers(pod))
 	}
 	if foreign != "" {
 		want[string(foreign)], containers[string(foreign)] = "", 1

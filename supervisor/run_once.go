@@ -43,9 +43,9 @@ func (s *Supervisor) WaitStarted(ctx context.Context, report func(pod *v1.Pod, e
 	reported := map[types.UID]bool{}
 	failed := false
 	for {
-		ready, sources := s.wanted.allReady(s.cfg.Sources.Pods.Sources())
+		ready, sources := s.wanted.AllReady(s.cfg.Sources.Pods.Sources())
 		var starting []string
-		for _, pod := range s.wanted.list() {
+		for _, pod := range s.wanted.List() {
 			if reported[pod.UID] {
 				continue
 			}
@@ -83,7 +83,7 @@ func (s *Supervisor) WaitStarted(ctx context.Context, report func(pod *v1.Pod, e
 // error if that ends first.
 func (s *Supervisor) WaitSourcesReady(ctx context.Context) error {
 	for {
-		ready, sources := s.wanted.allReady(s.cfg.Sources.Pods.Sources())
+		ready, sources := s.wanted.AllReady(s.cfg.Sources.Pods.Sources())
 		if ready {
 			return nil
 		}

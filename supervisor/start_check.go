@@ -15,6 +15,7 @@ import (
 	"github.com/podstead/podstead/supervisor/pleg"
 	"github.com/podstead/podstead/supervisor/podinputs"
 	"github.com/podstead/podstead/supervisor/podworkers"
+	"github.com/podstead/podstead/supervisor/runtimehealth"
 	"github.com/podstead/podstead/supervisor/status"
 )
 
@@ -27,7 +28,7 @@ const (
 	reasonPredecessor = "WaitingForPredecessor"
 	// reasonNotBefore: the time of a restart has not come.
 	reasonNotBefore = "WaitingToRunAgain"
-	// reasonNotTold: the API server has not delivered an object that the pod
+	// reasonWaitingForAPI: the API server has not delivered an object that the pod
 	// refers to.
 	reasonWaitingForAPI = "WaitingForAPIServer"
 )
@@ -84,7 +85,7 @@ func rejectedFor(cause *status.Cause) *startBlock {
 // startChecker checks whether a sandbox may be created for a pod.
 type startChecker struct {
 	observer *pleg.PLEG
-	runtime  *runtimeState
+	runtime  *runtimehealth.Monitor
 	node     *admit.Node
 	inputs   *podinputs.Resolver
 	registry *registry
@@ -98,7 +99,7 @@ func (s *startChecker) check(pod *v1.Pod) *startBlock {
 	if all.At.IsZero() {
 		// The first relist is in progress; without it nothing shows whether another
 		// pod of this name runs.
-		return &startBlock{keepsPlace: true, result: podworkers.SyncResult{Held: true, After: runtimeBackoffMin}}
+		return &startBlock{keepsPlace: true, result: podworkers.SyncResult{Held: true, After: runtimehealth.BackoffMin}}
 	}
 	if cause := unsupported(pod); cause != nil {
 		return heldFor(cause)
@@ -116,7 +117,7 @@ func (s *startChecker) check(pod *v1.Pod) *startBlock {
 		}
 		return block
 	}
-	if message, ready := s.runtime.networkReady(); !ready && !pod.Spec.HostNetwork {
+	if message, ready := s.runtime.NetworkReady(); !ready && !pod.Spec.HostNetwork {
 		return &startBlock{
 			cause: &status.Cause{Reason: reasonNetworkNotReady, Message: "network is not ready: " + message}, event: eachTime,
 			result: podworkers.SyncResult{Err: errNetworkNotReady, After: podworkers.Jitter(networkBackoff)},

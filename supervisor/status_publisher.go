@@ -13,16 +13,18 @@ import (
 	"github.com/podstead/podstead/cri"
 	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/supervisor/podinputs"
+	"github.com/podstead/podstead/supervisor/podprobes"
+	"github.com/podstead/podstead/supervisor/runtimehealth"
 	"github.com/podstead/podstead/supervisor/status"
 )
 
 // statusPublisher generates the statuses of pods and puts them into the store.
 type statusPublisher struct {
-	runtime *runtimeState
+	runtime *runtimehealth.Monitor
 	hostIPs HostIPs
 	sources PodConfig
 	inputs  *podinputs.Resolver
-	probes  *podProbes
+	probes  *podprobes.Pods
 	records *runRecords
 	store   Statuses
 
@@ -62,13 +64,13 @@ func (p *statusPublisher) publish(pod *v1.Pod, r *runState, observed *cri.PodSta
 
 // generate returns the pod's status.
 func (p *statusPublisher) generate(pod *v1.Pod, r *runState, observed *cri.PodStatus, overrides statusOverrides) *v1.PodStatus {
-	results := p.probes.results(pod, observed, r.record)
+	results := p.probes.Results(pod, observed, r.record)
 	st := status.Generate(status.Input{
 		Pod:           pod,
 		Observed:      observed,
 		Record:        r.record,
 		Previous:      r.previous,
-		Runtime:       p.runtime.runtimeName(),
+		Runtime:       p.runtime.RuntimeName(),
 		Waiting:       r.waiting,
 		Ready:         results.Ready,
 		Started:       results.Started,
@@ -104,7 +106,7 @@ func (p *statusPublisher) manifestFault(pod *v1.Pod) string {
 func (p *statusPublisher) record(pod *v1.Pod, r *runState, st *v1.PodStatus) {
 	known := r.record
 	r.record = r.record.Observe(st)
-	if r.record.Phase != known.Phase || !maps.Equal(r.record.Ready, known.Ready) && (p.probes.active(pod) || hasPostStart(pod)) {
+	if r.record.Phase != known.Phase || !maps.Equal(r.record.Ready, known.Ready) && (p.probes.Active(pod) || podprobes.HasPostStart(pod)) {
 		p.records.save(pod.UID, r)
 	}
 }
@@ -127,7 +129,7 @@ func (p *statusPublisher) forget(uid types.UID) {
 // minutes, in which readiness changes. a.observed is the newest observation
 // afterwards. The act must not use the attempt.
 func (a *attempt) withStatusRefresh(ctx context.Context, act func()) {
-	if !a.probes.active(a.pod) && !hasHooks(a.pod) || a.job.Notified == nil {
+	if !a.probes.Active(a.pod) && !podprobes.HasHooks(a.pod) || a.job.Notified == nil {
 		act()
 		return
 	}
@@ -148,7 +150,7 @@ func (a *attempt) withStatusRefresh(ctx context.Context, act func()) {
 			return
 		}
 		a.runtime.syncer.CancelEndedHooks(a.observed)
-		a.probes.set(a.pod, a.observed, a.run.record)
+		a.probes.Set(a.pod, a.observed, a.run.record)
 		a.publish(statusOverrides{acting: true})
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/supervisor/podset"
 	"github.com/podstead/podstead/supervisor/podworkers"
 )
 
@@ -83,7 +84,7 @@ func BenchmarkSteadySync(b *testing.B) {
 // BenchmarkHousekeeping measures one round over a thousand pods that are all
 // wanted.
 func BenchmarkHousekeeping(b *testing.B) {
-	s := &Supervisor{wanted: newPodSet(), workers: podworkers.New(idleSyncer{})}
+	s := &Supervisor{wanted: podset.New(), workers: podworkers.New(idleSyncer{})}
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	ctx, cancel := context.WithCancel(b.Context())

@@ -14,7 +14,9 @@ import (
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/supervisor/admit"
 	"github.com/podstead/podstead/supervisor/podinputs"
+	"github.com/podstead/podstead/supervisor/podset"
 	"github.com/podstead/podstead/supervisor/podworkers"
+	"github.com/podstead/podstead/supervisor/runtimehealth"
 	"github.com/podstead/podstead/supervisor/userns"
 	"github.com/podstead/podstead/supervisor/volume"
 )
@@ -23,9 +25,9 @@ import (
 type Supervisor struct {
 	cfg         Config
 	log         *slog.Logger
-	wanted      *podSet
+	wanted      *podset.Set
 	workers     *podworkers.Workers
-	runtime     *runtimeState
+	runtime     *runtimehealth.Monitor
 	podSyncer   *podSyncer
 	garbage     *gc.Containers
 	loop        loopHealth
@@ -76,8 +78,8 @@ func newSupervisor(cfg Config, wrap func(syncer) syncer) (*Supervisor, error) {
 	s := &Supervisor{
 		cfg:     cfg,
 		log:     cfg.Log,
-		wanted:  newPodSet(),
-		runtime: newRuntimeState(cfg.Runtime.Health, cfg.Runtime.Observer, cfg.Log),
+		wanted:  podset.New(),
+		runtime: runtimehealth.New(cfg.Runtime.Health, cfg.Runtime.Observer, cfg.Log),
 	}
 	if cfg.Node.Taints == nil {
 		s.cfg.Node.Taints = s.registry.nodeTaints
@@ -91,7 +93,7 @@ func newSupervisor(cfg Config, wrap func(syncer) syncer) (*Supervisor, error) {
 		Runtime:     garbageRuntime{cfg.Runtime},
 		Collectable: s.workers.Wanted,
 		RunState:    s.runState,
-		Files:       gc.Files{Logs: cfg.Paths.PodLogs, Links: cfg.Paths.ContainerLogs, Messages: s.podSyncer.inputs.MessagesDir},
+		Files:       s.podSyncer.files.logs,
 		Events:      cfg.Events,
 		Log:         cfg.Log,
 	})
@@ -121,7 +123,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	s.workers.Start(ctx, &wg)
-	wg.Go(func() { s.runtime.run(ctx) })
+	wg.Go(func() { s.runtime.Run(ctx) })
 	wg.Go(func() { _ = s.garbage.Run(ctx) }) // it returns only when ctx ends
 	s.syncLoop(ctx)
 	return nil
@@ -130,7 +132,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 // SourceReady reports whether a source has delivered all its pods; for a source that
 // is not configured any more, whether all sources have.
 func (s *Supervisor) SourceReady(source string) bool {
-	return s.wanted.isReady(manifest.Source(source), s.cfg.Sources.Pods.Sources())
+	return s.wanted.IsReady(manifest.Source(source), s.cfg.Sources.Pods.Sources())
 }
 
 // WorkerCounts are the numbers of pod workers by kind; WorkerKind is a kind.

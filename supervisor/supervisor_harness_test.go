@@ -29,6 +29,7 @@ import (
 	"github.com/podstead/podstead/supervisor/admit"
 	"github.com/podstead/podstead/supervisor/event"
 	"github.com/podstead/podstead/supervisor/pleg"
+	"github.com/podstead/podstead/supervisor/podprobes"
 	"github.com/podstead/podstead/supervisor/podworkers"
 	"github.com/podstead/podstead/supervisor/status"
 )
@@ -442,11 +443,11 @@ func (w savedFirst) Set(uid types.UID, st v1.PodStatus) bool {
 		w.t.Errorf("%s is published as %s, which is not saved", uid, st.Phase)
 	}
 	written := rec.Ready
-	for _, pod := range w.daemon.wanted.list() {
+	for _, pod := range w.daemon.wanted.List() {
 		for i := range pod.Spec.Containers {
 			c := &pod.Spec.Containers[i]
 			for _, reported := range st.ContainerStatuses {
-				if pod.UID == uid && hasProbes(c) && reported.Name == c.Name && reported.State.Running != nil && reported.Ready != written[c.Name].Ready {
+				if pod.UID == uid && podprobes.HasProbes(c) && reported.Name == c.Name && reported.State.Running != nil && reported.Ready != written[c.Name].Ready {
 					w.t.Errorf("%s of %s is published as ready: %v, which is not saved", c.Name, uid, reported.Ready)
 				}
 			}

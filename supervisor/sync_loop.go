@@ -72,7 +72,7 @@ func (s *Supervisor) syncLoopIteration(ctx context.Context, due *time.Timer, man
 		// Every status shows them.
 		s.busy()
 		s.workers.NotifyAll()
-	case <-s.runtime.changed:
+	case <-s.runtime.Changed():
 		s.busy()
 		s.handleRuntime()
 	case <-s.workers.Changed():
@@ -123,15 +123,15 @@ func (s *Supervisor) handleUpdate(u manifest.PodUpdate) {
 	for _, pod := range u.Pods {
 		switch {
 		case u.Op == manifest.Reconcile:
-			s.wanted.put(pod)
+			s.wanted.Put(pod)
 			s.workers.Reconcile(pod)
 		case u.Op != manifest.Remove:
 			// The kubelet, too, handles DELETE as an update: the deletion
 			// timestamp in it is what ends the pod.
 			s.logUpdate(u, pod)
-			s.wanted.put(pod)
+			s.wanted.Put(pod)
 			s.workers.Update(pod)
-		case !s.wanted.remove(pod, u.Source):
+		case !s.wanted.Remove(pod, u.Source):
 		case u.Replaced[pod.UID]:
 			s.logUpdate(u, pod)
 			s.workers.Replace(pod.UID)
@@ -143,7 +143,7 @@ func (s *Supervisor) handleUpdate(u manifest.PodUpdate) {
 	if len(u.Pods) > 0 && u.Op != manifest.Reconcile {
 		s.cfg.Store.Statuses.Touch()
 	}
-	if s.wanted.markReady(u) {
+	if s.wanted.MarkReady(u) {
 		s.log.Info("Source synced", "source", u.Source)
 		s.handlePodCleanups()
 		s.cfg.Store.Statuses.Touch()
@@ -192,16 +192,16 @@ func (s *Supervisor) handleObserved(events []pleg.Event) {
 // handleRuntime pauses the workers while the runtime is not healthy. Updates of the
 // sources are still applied, so that users see the wanted pods.
 func (s *Supervisor) handleRuntime() {
-	_, healthy := s.runtime.healthy()
+	_, healthy := s.runtime.Healthy()
 	s.workers.Pause(!healthy)
-	if _, network := s.runtime.networkReady(); healthy && network {
+	if _, network := s.runtime.NetworkReady(); healthy && network {
 		s.workers.RetryFailed()
 	}
 }
 
 // refreshFaults notifies the pods whose status shows another fault of the manifest.
 func (s *Supervisor) refreshFaults() {
-	for _, pod := range s.wanted.list() {
+	for _, pod := range s.wanted.List() {
 		if s.podSyncer.statuses.publishedFault(pod.UID) != s.cfg.Sources.Pods.FaultFor(pod.UID) {
 			s.workers.Notify(pod.UID)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/podstead/podstead/cri"
 	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/supervisor/podinputs"
+	"github.com/podstead/podstead/supervisor/podprobes"
 	"github.com/podstead/podstead/supervisor/podworkers"
 	"github.com/podstead/podstead/supervisor/status"
 )
@@ -76,19 +77,19 @@ func (a *syncAttempt) endPrevious(ctx context.Context) *podworkers.SyncResult {
 		return &podworkers.SyncResult{Replace: order}
 	}
 	if a.run.inherited.noRecord {
-		a.run.record, a.run.inherited.noRecord = assumePostStartDone(a.pod, a.observed, a.run.record), false
+		a.run.record, a.run.inherited.noRecord = podprobes.AssumePostStartDone(a.pod, a.observed, a.run.record), false
 	}
 	return nil
 }
 
 // 3. publishObserved publishes the status, and ends the attempt if the pod has ended.
 func (a *syncAttempt) publishObserved(context.Context) *podworkers.SyncResult {
-	a.probes.set(a.pod, a.observed, a.run.record)
+	a.probes.Set(a.pod, a.observed, a.run.record)
 	st := a.publish(statusOverrides{terminal: a.forcedEnd()})
 	if podinfo.IsTerminal(st.Phase) {
 		return a.ended()
 	}
-	if len(a.run.record.PendingRestart) > 0 || a.pod.Spec.ActiveDeadlineSeconds != nil || hasPostStart(a.pod) {
+	if len(a.run.record.PendingRestart) > 0 || a.pod.Spec.ActiveDeadlineSeconds != nil || podprobes.HasPostStart(a.pod) {
 		// Saved before containers are removed: otherwise the rest could look like a
 		// pod that has ended. And before any is started: from here on a deadline
 		// counts, and a hook that is interrupted is known to be.
@@ -190,12 +191,12 @@ func (a *syncAttempt) syncContainers(ctx context.Context) *podworkers.SyncResult
 	req.MinRestartCounts = minRestartCounts(a.run.record)
 	// The loader has reported a wrong value; here it has no effect.
 	req.MaxRestartPeriod, _ = podinfo.MaxRestartPeriod(pod)
-	req.PostStartDone, req.HostIP = a.run.record.PostStart, a.probes.hostIP()
-	req.FailedProbes, req.Started = a.probes.failed(uid), a.probes.started(uid)
+	req.PostStartDone, req.HostIP = a.run.record.PostStart, a.probes.HostIP()
+	req.FailedProbes, req.Started = a.probes.Failed(uid), a.probes.Started(uid)
 	req.ChangedObjects, req.Held = a.inputs.ChangedContainers(pod, a.observed), unsupportedEphemeral(pod)
 	a.withStatusRefresh(ctx, func() { a.result = a.runtime.syncer.Sync(ctx, *req) })
 	a.run.waiting = a.result.Waiting
-	a.run.record = withPostStart(a.run.record, a.result.PostStartDone)
+	a.run.record = podprobes.WithPostStart(a.run.record, a.result.PostStartDone)
 	a.cgroupFault = errors.Join(a.cgroupFault, a.resizer.end(ctx, a.attempt, req.Resizes, &a.result))
 	return nil
 }

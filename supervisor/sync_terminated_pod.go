@@ -32,7 +32,7 @@ func (a *terminatedAttempt) sync(ctx context.Context) podworkers.SyncResult {
 // the volumes, because a process in it may use one.
 func (a *terminatedAttempt) releaseHost(ctx context.Context) error {
 	uid := a.pod.UID
-	a.probes.remove(uid)
+	a.probes.Remove(uid)
 	if err := a.cgroups.destroy(ctx, uid); err != nil {
 		return err
 	}
@@ -69,7 +69,10 @@ func (a *finishedAttempt) removeAll(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := a.files.remove(uid); err != nil {
+	if err := a.files.volumes.Remove(uid); err != nil {
+		return err
+	}
+	if err := a.files.logs.RemovePodLogs(uid); err != nil {
 		return err
 	}
 	a.runtime.syncer.Forget(uid)

@@ -31,8 +31,8 @@ func (a *terminatingAttempt) sync(ctx context.Context) podworkers.SyncResult {
 // 1. publishTerminating stops the probes that could kill a container, and publishes
 // the status with the phase that a disruption decides.
 func (a *terminatingAttempt) publishTerminating() {
-	a.probes.stop(a.pod.UID)
-	a.probes.set(a.pod, a.observed, a.run.record)
+	a.probes.Stop(a.pod.UID)
+	a.probes.Set(a.pod, a.observed, a.run.record)
 	a.publish(statusOverrides{terminal: a.disruptions.terminal(a.attempt)})
 }
 
@@ -47,7 +47,7 @@ func (a *terminatingAttempt) mustStop() bool {
 // 3. stop stops the containers and sandboxes.
 func (a *terminatingAttempt) stop(ctx context.Context) (err error) {
 	a.logKill(a.attempt)
-	request := cri.KillRequest{Pod: a.job.Pod, Observed: a.observed.Pod(), Grace: a.job.Grace, Reason: a.killText(), HostIP: a.probes.hostIP()}
+	request := cri.KillRequest{Pod: a.job.Pod, Observed: a.observed.Pod(), Grace: a.job.Grace, Reason: a.killText(), HostIP: a.probes.HostIP()}
 	a.withStatusRefresh(ctx, func() { err = a.runtime.syncer.Kill(ctx, request) })
 	a.noteAct()
 	if err != nil {

@@ -1,4 +1,4 @@
-package supervisor
+package podset
 
 import (
 	"slices"
@@ -11,9 +11,9 @@ import (
 	"github.com/podstead/podstead/manifest"
 )
 
-// podSet holds the wanted pods, and which sources are ready. The sync loop writes it,
-// all workers read it.
-type podSet struct {
+// Set holds the wanted pods, and which sources are ready. The sync loop writes it,
+// all workers read it. New makes one.
+type Set struct {
 	mu    sync.RWMutex
 	byUID map[types.UID]*v1.Pod
 	// delivered are the sources that have delivered a set of their own in this run
@@ -23,8 +23,9 @@ type podSet struct {
 	changed chan struct{}
 }
 
-func newPodSet() *podSet {
-	return &podSet{
+// New returns an empty set in which no source is ready.
+func New() *Set {
+	return &Set{
 		byUID:     map[types.UID]*v1.Pod{},
 		delivered: map[manifest.Source]bool{},
 		restored:  map[manifest.Source]bool{},
@@ -32,15 +33,16 @@ func newPodSet() *podSet {
 	}
 }
 
-func (s *podSet) put(pod *v1.Pod) {
+// Put adds a pod, or replaces the one with its UID.
+func (s *Set) Put(pod *v1.Pod) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.byUID[pod.UID] = pod
 }
 
-// remove removes a pod and reports whether it was there. A source cannot remove a pod
+// Remove removes a pod and reports whether it was there. A source cannot remove a pod
 // that another source has delivered since.
-func (s *podSet) remove(pod *v1.Pod, source manifest.Source) bool {
+func (s *Set) Remove(pod *v1.Pod, source manifest.Source) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	held, ok := s.byUID[pod.UID]
@@ -51,7 +53,8 @@ func (s *podSet) remove(pod *v1.Pod, source manifest.Source) bool {
 	return true
 }
 
-func (s *podSet) list() []*v1.Pod {
+// List returns the pods in no order.
+func (s *Set) List() []*v1.Pod {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	pods := make([]*v1.Pod, 0, len(s.byUID))
@@ -61,10 +64,10 @@ func (s *podSet) list() []*v1.Pod {
 	return pods
 }
 
-// markReady records an update of a source and reports whether it makes the source
+// MarkReady records an update of a source and reports whether it makes the source
 // ready. Only an ADD does: the first set of a source ends with one, and a REMOVE
 // before it is only a part of the set.
-func (s *podSet) markReady(u manifest.PodUpdate) bool {
+func (s *Set) MarkReady(u manifest.PodUpdate) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	first := false
@@ -83,9 +86,9 @@ func (s *podSet) markReady(u manifest.PodUpdate) bool {
 	return first && u.Op == manifest.Add
 }
 
-// isReady reports whether a source has delivered its pods; for an unknown source,
+// IsReady reports whether a source has delivered its pods; for an unknown source,
 // whether all of the given have.
-func (s *podSet) isReady(source manifest.Source, all []manifest.Source) bool {
+func (s *Set) IsReady(source manifest.Source, all []manifest.Source) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if slices.Contains(all, source) {
@@ -100,10 +103,10 @@ func (s *podSet) isReady(source manifest.Source, all []manifest.Source) bool {
 	return len(all) > 0
 }
 
-// allReady reports whether each source has delivered or was restored, and returns a
+// AllReady reports whether each source has delivered or was restored, and returns a
 // channel that is closed when that may have changed. A source that may be away
 // forever, such as an API server, is not waited for.
-func (s *podSet) allReady(all []manifest.Source) (bool, <-chan struct{}) {
+func (s *Set) AllReady(all []manifest.Source) (bool, <-chan struct{}) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	for _, source := range all {
