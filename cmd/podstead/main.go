@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/podstead/podstead/cmd/podstead/cli"
+	"github.com/podstead/podstead/internal/kubeversion"
 )
 
 // version is set by the linker (see the Makefile); it may be empty.
@@ -41,15 +42,19 @@ cri-dockerd, and keeps the pods running. It needs no Kubernetes.`,
 	}
 	// Keep the default template: another one would link text/template, which keeps
 	// every method of every type in the binary.
-	root.Version = versionNumber()
+	root.Version = shownVersion()
 	root.AddCommand(runCommand(), checkCommand())
 	// The text is the same as that of --version.
-	root.AddCommand(cli.Commands("podstead version " + versionNumber())...)
+	root.AddCommand(cli.Commands("podstead version " + shownVersion())...)
 	cli.Finish(root)
 	return root
 }
 
-// versionText returns the name and version of this program for the log and the node.
+// shownVersion returns the version for the user, with the Kubernetes release that podstead
+// follows.
+func shownVersion() string { return versionNumber() + " (Kubernetes " + kubeversion.Release + ")" }
+
+// versionText returns the name and version of this program for the log.
 func versionText() string { return "podstead " + versionNumber() }
 
 // versionNumber returns the linked version, else the one that the Go tool recorded.

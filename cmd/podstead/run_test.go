@@ -33,7 +33,7 @@ func TestVersion(t *testing.T) {
 		}
 		texts = append(texts, out.String())
 	}
-	if want := "podstead version " + versionNumber() + "\n"; texts[0] != want || texts[1] != want {
+	if want := "podstead version " + versionNumber() + " (Kubernetes v1.36.6)\n"; texts[0] != want || texts[1] != want {
 		t.Errorf("%q, want %q", texts, want)
 	}
 }

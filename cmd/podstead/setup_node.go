@@ -10,6 +10,7 @@ import (
 
 	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/gc"
+	"github.com/podstead/podstead/internal/kubeversion"
 	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/node/evict"
 	"github.com/podstead/podstead/node/nodestatus"
@@ -103,7 +104,7 @@ func (d *daemon) newDescribe() func() *v1.Node {
 		in := nodestatus.Input{
 			Name: d.nodeName, Since: since, Capacity: nodestatus.APIResources(resources.Capacity()), Allocatable: nodestatus.APIResources(resources.Allocatable()),
 			Labels: d.admitNode.Labels, Addresses: p.addresses.Addresses(), Port: o.Remote.Port(),
-			Version: versionText(), NotReady: rt.NotReady, ReadySince: rt.Since, Host: host,
+			Version: kubeversion.Semantic(versionNumber()), NotReady: rt.NotReady, ReadySince: rt.Since, Host: host,
 			Pressures: d.node.eviction.NodeConditions(since),
 		}
 		if d.node.inventory != nil {

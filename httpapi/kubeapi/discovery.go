@@ -7,6 +7,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/version"
+
+	"github.com/podstead/podstead/internal/kubeversion"
 )
 
 // apiVersions serves /api: the version of the core group.
@@ -67,10 +69,7 @@ func (a *API) apiResources(w http.ResponseWriter, _ *http.Request) {
 // gitVersion.
 func (a *API) versionInfo(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, &version.Info{
-		Major: apiMajor, Minor: apiMinor, GitVersion: "v" + apiMajor + "." + apiMinor + ".0+podstead-" + a.version,
+		Major: kubeversion.Major, Minor: kubeversion.Minor, GitVersion: kubeversion.Semantic(a.version),
 		GoVersion: runtime.Version(), Compiler: runtime.Compiler, Platform: runtime.GOOS + "/" + runtime.GOARCH,
 	})
 }
-
-// apiMajor and apiMinor are the Kubernetes release of k8s.io/api in go.mod.
-const apiMajor, apiMinor = "1", "36"

@@ -12,6 +12,7 @@ import (
 
 	containerimage "github.com/google/go-containerregistry/pkg/v1"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/podstead/podstead/test/testbed"
 )
@@ -169,6 +170,9 @@ func bootstrap(t *testing.T, c *controlPlane) {
 	n := c.awaitNodeReady()
 	if !slices.ContainsFunc(n.Spec.Taints, func(t v1.Taint) bool { return t.Key == "node-role.kubernetes.io/control-plane" }) {
 		t.Errorf("taints: %v", n.Spec.Taints)
+	}
+	if _, err := version.ParseSemantic(n.Status.NodeInfo.KubeletVersion); err != nil {
+		t.Errorf("kubeletVersion: %v", err) // kubeadm would reject upgrades of the cluster
 	}
 	shownEtcd, shownAPI := c.awaitMirror("etcd", etcd, nil), c.awaitMirror("kube-apiserver", api, nil)
 	for _, p := range []*v1.Pod{shownEtcd, shownAPI} {

@@ -18,7 +18,7 @@ import (
 // unhealthyNode is the status of a node with many problems.
 func unhealthyNode() *nodestatus.Status {
 	node := v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "edge-7"}}
-	node.Status.NodeInfo = v1.NodeSystemInfo{ContainerRuntimeVersion: "containerd://2.4.2", KubeletVersion: "podstead 1.2.3", KernelVersion: "6.1.0"}
+	node.Status.NodeInfo = v1.NodeSystemInfo{ContainerRuntimeVersion: "containerd://2.4.2", KubeletVersion: "v1.36.6+podstead-1.2.3", KernelVersion: "6.1.0"}
 	node.Status.Conditions = []v1.NodeCondition{
 		{Type: v1.NodeReady, Status: v1.ConditionTrue, LastTransitionTime: ago(48 * time.Hour)},
 		{Type: v1.NodeMemoryPressure, Status: v1.ConditionFalse},
