@@ -111,7 +111,10 @@ func sendLog(w http.ResponseWriter, r *http.Request, req containerlog.Request) {
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
-	if err := s.Copy(r.Context(), out); err != nil {
+	// The flush sends the log in chunks before the end of the answer, as the kubelet does.
+	// An answer with a Content-Length gives its last bytes and its end in one read, and an
+	// API server that passes a log on over WebSocket drops such bytes.
+	if err := errors.Join(s.Copy(r.Context(), out), out.Flush()); err != nil {
 		panic(http.ErrAbortHandler)
 	}
 }

@@ -459,3 +459,20 @@ func TestHasEnded(t *testing.T) {
 		}
 	}
 }
+
+// The end of a log comes after its last bytes: without Content-Length, which gives both in one
+// read.
+func TestLogIsSentInChunks(t *testing.T) {
+	n := newLogNode(t)
+	srv := serveLogs(t, n, access.Logs)
+	for _, path := range []string{"/containerLogs/default/web-n1/main", "/containerLogs/default/web-n1/main?tailLines=0", "/api/v1/namespaces/default/pods/web-n1/log?container=main"} {
+		answer, err := http.Get(srv.URL + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		if answer.ContentLength != -1 || strings.Join(answer.TransferEncoding, "") != "chunked" {
+			t.Errorf("GET %s: Content-Length %d, Transfer-Encoding %q", path, answer.ContentLength, answer.TransferEncoding)
+		}
+	}
+}

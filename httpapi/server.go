@@ -114,14 +114,15 @@ func (s *Server) Serve(ctx context.Context, l *Listeners) error {
 	g, ctx := errgroup.WithContext(ctx)
 	if l.socket != nil {
 		// The mode of the socket file is the permission.
-		s.serve(ctx, g, l.socket, nil, handler(s.routes, access.All, socketCaller))
+		s.serve(ctx, g, l.socket, nil, sameSite(s.cfg.Remote.Names, handler(s.routes, access.All, socketCaller)))
 	}
 	if l.health != nil {
+		// Load balancers probe with any Host header, and this listener has nothing to hide.
 		s.serve(ctx, g, l.health, nil, handler(s.routes, access.Health, anonymous(access.Health)))
 	}
 	if l.readOnly != nil {
 		readOnly := access.Health | access.Metrics | access.Read
-		s.serve(ctx, g, l.readOnly, nil, handler(s.routes, readOnly, anonymous(readOnly)))
+		s.serve(ctx, g, l.readOnly, nil, sameSite(s.cfg.Remote.Names, handler(s.routes, readOnly, anonymous(readOnly))))
 	}
 	for _, ln := range l.tls {
 		s.remote.listeners <- ln

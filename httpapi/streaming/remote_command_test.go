@@ -166,6 +166,18 @@ func dialWebSocket(t *testing.T, address, protocol string) *websocket.Conn {
 	return c
 }
 
+// The Origin that an API server passes on is that of a dashboard in a browser.
+func TestWebSocketWithOrigin(t *testing.T) {
+	h := serveRemoteCommand(t, RemoteCommand{Client: allStreams, Runtime: allStreams, Open: openAt(fakeRuntime(t, 4, upper))})
+	d := websocket.Dialer{Subprotocols: []string{protocolV5}}
+	c, answer, err := d.Dial("ws"+strings.TrimPrefix(h.url, "http"), http.Header{"Origin": {"https://dashboard.example.com"}})
+	if err != nil {
+		t.Fatalf("%v: %+v", err, answer)
+	}
+	_ = c.Close()
+	<-h.ended
+}
+
 // readAll returns what arrives on each channel until the other side closes.
 func readAll(t *testing.T, c *websocket.Conn) map[byte]string {
 	t.Helper()

@@ -197,6 +197,7 @@ func TestClusterJoin(t *testing.T) {
 		return nil
 	})
 	checkPodAccess(t, n, k)
+	checkDashboard(t, n, a.config)
 	checkDelegatedAuth(t, n, a, "https://"+address+":"+port, c.CA())
 
 	// The next certificate is requested with the node's credentials and used from then on.
