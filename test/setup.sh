@@ -81,16 +81,21 @@ debian_kubectl() {
 
 # previous_podstead builds podstead at PREVIOUS_COMMIT from the git history.
 previous_podstead() {
-	local out=$cache/podstead-$PREVIOUS_COMMIT tmp
+	local commit
+	for commit in ${PREVIOUS_COMMITS//,/ }; do podstead_at "$commit"; done
+}
+
+podstead_at() {
+	local commit=$1 out=$cache/podstead-$1 tmp
 	[ -x "$out" ] && return 0
-	echo "setup: building podstead $PREVIOUS_COMMIT"
-	git -C "$here" cat-file -e "$PREVIOUS_COMMIT^{commit}" 2>/dev/null ||
-		fail "commit $PREVIOUS_COMMIT, which the upgrade tests need, is not in the history of this clone; run git fetch --unshallow"
+	echo "setup: building podstead $commit"
+	git -C "$here" cat-file -e "$commit^{commit}" 2>/dev/null ||
+		fail "commit $commit, which the upgrade tests need, is not in the history of this clone; run git fetch --unshallow"
 	mkdir -p "$cache"
 	tmp=$(mktemp -d "$cache/podstead.XXXXXX")
 	trap 'rm -rf "$tmp"' EXIT
-	git -C "$here/.." archive "$PREVIOUS_COMMIT" | tar -x -C "$tmp"
-	(cd "$tmp" && CGO_ENABLED=0 GOFLAGS=-buildvcs=false go build -tags grpcnotrace -o "$tmp/podstead.out" ./cmd/podstead) || fail "failed to build podstead $PREVIOUS_COMMIT"
+	git -C "$here/.." archive "$commit" | tar -x -C "$tmp"
+	(cd "$tmp" && CGO_ENABLED=0 GOFLAGS=-buildvcs=false go build -tags grpcnotrace -o "$tmp/podstead.out" ./cmd/podstead) || fail "failed to build podstead $commit"
 	mv "$tmp/podstead.out" "$out"
 	rm -rf "$tmp"
 	trap - EXIT

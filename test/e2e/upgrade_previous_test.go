@@ -84,86 +84,92 @@ func withRestartPolicy(manifest string, policy v1.RestartPolicy) string {
 	return strings.Replace(manifest, "spec:\n", fmt.Sprintf("spec:\n  restartPolicy: %s\n", policy), 1)
 }
 
-// An upgrade from the previous version keeps all running pods and all state: containers and
+// An upgrade from a previous version keeps all running pods and all state: containers and
 // their processes, volumes, restart counts, finished pods, and the last good revision of a
 // broken manifest.
 func TestUpgradeFromPreviousVersion(t *testing.T) {
-	if _, err := os.Stat(testbed.Previous()); err != nil {
-		t.Fatalf("the previous version is not built: %v; run make setup", err)
-	}
-	onEachRuntime(t, func(t *testing.T, n *node) {
-		n.Binary = testbed.Previous()
-		broken := sleepPod("broken", "good")
-		edited, removed := sleepPod("edited", "old"), sleepPod("removed", "old")
-		n.writeManifest("full.yaml", strings.ReplaceAll(fullPod, "IMAGE", testbed.BusyboxImage))
-		n.writeManifest("broken.yaml", broken)
-		n.writeManifest("edited.yaml", edited)
-		n.writeManifest("removed.yaml", removed)
-		n.writeManifest("crashing.yaml", scriptPod("crashing", "x", 1, "exit 3"))
-		n.writeManifest("done.yaml", withRestartPolicy(scriptPod("done", "x", 1, "exit 0"), v1.RestartPolicyNever))
-		n.start()
-
-		before := n.awaitReady("full")
-		main, helper := n.awaitContainer("full", "main"), n.awaitContainer("full", "helper")
-		good, old := n.awaitRunning("broken"), n.awaitRunning("edited")
-		n.awaitRunning("removed")
-		n.awaitReady("broken")
-		n.awaitPhase("done", v1.PodSucceeded)
-		crashes := restartCount(n.awaitStatus("crashing", "restarted twice", func(p v1.Pod) error {
-			if restartCount(p) < 2 {
-				return fmt.Errorf("restarted %d times", restartCount(p))
+	for commit, binary := range testbed.PreviousVersions() {
+		t.Run(commit, func(t *testing.T) {
+			if _, err := os.Stat(binary); err != nil {
+				t.Fatalf("podstead %s is not built: %v; run make setup", commit, err)
 			}
-			return nil
-		}))
-		n.writeManifest("broken.yaml", broken+"  bogus: [\n")
-		n.awaitManifestError("broken.yaml")
-		n.exec(main, "sh", "-c", "echo written > /data/file")
-
-		n.Kill()
-		n.writeManifest("edited.yaml", sleepPod("edited", "new"))
-		n.removeManifest("removed.yaml")
-		n.Binary = testbed.Product()
-		n.start()
-
-		after := n.awaitReady("full")
-		n.mustStillRun("full", main)
-		if got := n.awaitContainer("full", "helper"); got != helper {
-			t.Errorf("the sidecar runs as %+v, want the same instance as before, %+v", got, helper)
-		}
-		if before.UID != after.UID || !before.Status.StartTime.Equal(after.Status.StartTime) {
-			t.Errorf("UID and start time went from %s, %v to %s, %v", before.UID, before.Status.StartTime, after.UID, after.Status.StartTime)
-		}
-		for file, want := range map[string]string{
-			"/memory/file": "kept", "/data/file": "written", "/data/init": "ran", "/data/hook": "started", "/password/password": "hunter2",
-		} {
-			if got := n.exec(main, "cat", file); got != want {
-				t.Errorf("%s contains %q, want %q", file, got, want)
-			}
-		}
-		n.awaitManifestError("broken.yaml")
-		n.mustStillRun("broken", good)
-		n.awaitOther("edited", old)
-		n.awaitGone("removed")
-		if p := n.awaitPhase("done", v1.PodSucceeded); restartCount(p) != 0 {
-			t.Errorf("the finished pod was restarted %d times", restartCount(p))
-		}
-		n.awaitStatus("crashing", "restart count kept", func(p v1.Pod) error {
-			if restartCount(p) < crashes {
-				return fmt.Errorf("restarted %d times, %d before the upgrade", restartCount(p), crashes)
-			}
-			return nil
+			onEachRuntime(t, func(t *testing.T, n *node) { upgradeFrom(t, n, binary) })
 		})
+	}
+}
 
-		// Writing the same content again is not a new revision for the new version either, and
-		// a restart of the new version keeps the pod too.
-		n.writeManifest("full.yaml", "# a comment\n"+strings.ReplaceAll(fullPod, "IMAGE", testbed.BusyboxImage))
-		n.writeManifest("broken.yaml", broken)
-		n.restart()
-		n.awaitReady("full")
-		n.mustStillRun("full", main)
-		n.awaitReady("broken")
-		n.mustStillRun("broken", good)
-		n.removeManifest("full.yaml")
-		n.awaitGone("full")
+func upgradeFrom(t *testing.T, n *node, binary string) {
+	n.Binary = binary
+	broken := sleepPod("broken", "good")
+	edited, removed := sleepPod("edited", "old"), sleepPod("removed", "old")
+	n.writeManifest("full.yaml", strings.ReplaceAll(fullPod, "IMAGE", testbed.BusyboxImage))
+	n.writeManifest("broken.yaml", broken)
+	n.writeManifest("edited.yaml", edited)
+	n.writeManifest("removed.yaml", removed)
+	n.writeManifest("crashing.yaml", scriptPod("crashing", "x", 1, "exit 3"))
+	n.writeManifest("done.yaml", withRestartPolicy(scriptPod("done", "x", 1, "exit 0"), v1.RestartPolicyNever))
+	n.start()
+
+	before := n.awaitReady("full")
+	main, helper := n.awaitContainer("full", "main"), n.awaitContainer("full", "helper")
+	good, old := n.awaitRunning("broken"), n.awaitRunning("edited")
+	n.awaitRunning("removed")
+	n.awaitReady("broken")
+	n.awaitPhase("done", v1.PodSucceeded)
+	crashes := restartCount(n.awaitStatus("crashing", "restarted twice", func(p v1.Pod) error {
+		if restartCount(p) < 2 {
+			return fmt.Errorf("restarted %d times", restartCount(p))
+		}
+		return nil
+	}))
+	n.writeManifest("broken.yaml", broken+"  bogus: [\n")
+	n.awaitManifestError("broken.yaml")
+	n.exec(main, "sh", "-c", "echo written > /data/file")
+
+	n.Kill()
+	n.writeManifest("edited.yaml", sleepPod("edited", "new"))
+	n.removeManifest("removed.yaml")
+	n.Binary = testbed.Product()
+	n.start()
+
+	after := n.awaitReady("full")
+	n.mustStillRun("full", main)
+	if got := n.awaitContainer("full", "helper"); got != helper {
+		t.Errorf("the sidecar runs as %+v, want the same instance as before, %+v", got, helper)
+	}
+	if before.UID != after.UID || !before.Status.StartTime.Equal(after.Status.StartTime) {
+		t.Errorf("UID and start time went from %s, %v to %s, %v", before.UID, before.Status.StartTime, after.UID, after.Status.StartTime)
+	}
+	for file, want := range map[string]string{
+		"/memory/file": "kept", "/data/file": "written", "/data/init": "ran", "/data/hook": "started", "/password/password": "hunter2",
+	} {
+		if got := n.exec(main, "cat", file); got != want {
+			t.Errorf("%s contains %q, want %q", file, got, want)
+		}
+	}
+	n.awaitManifestError("broken.yaml")
+	n.mustStillRun("broken", good)
+	n.awaitOther("edited", old)
+	n.awaitGone("removed")
+	if p := n.awaitPhase("done", v1.PodSucceeded); restartCount(p) != 0 {
+		t.Errorf("the finished pod was restarted %d times", restartCount(p))
+	}
+	n.awaitStatus("crashing", "restart count kept", func(p v1.Pod) error {
+		if restartCount(p) < crashes {
+			return fmt.Errorf("restarted %d times, %d before the upgrade", restartCount(p), crashes)
+		}
+		return nil
 	})
+
+	// Writing the same content again is not a new revision for the new version either, and
+	// a restart of the new version keeps the pod too.
+	n.writeManifest("full.yaml", "# a comment\n"+strings.ReplaceAll(fullPod, "IMAGE", testbed.BusyboxImage))
+	n.writeManifest("broken.yaml", broken)
+	n.restart()
+	n.awaitReady("full")
+	n.mustStillRun("full", main)
+	n.awaitReady("broken")
+	n.mustStillRun("broken", good)
+	n.removeManifest("full.yaml")
+	n.awaitGone("full")
 }

@@ -147,6 +147,12 @@ func kubeAPIServer() string {
 	return filepath.Join(Cache(), "kube-apiserver-"+Version("KUBERNETES_VERSION"))
 }
 
-// Previous returns the path of the podstead that test/setup.sh builds from the commit from
-// which upgrades are tested.
-func Previous() string { return filepath.Join(Cache(), "podstead-"+Version("PREVIOUS_COMMIT")) }
+// PreviousVersions returns the paths of the podsteads that test/setup.sh builds from the commits
+// from which upgrades are tested, by the first characters of the commit.
+func PreviousVersions() map[string]string {
+	paths := map[string]string{}
+	for _, commit := range strings.Split(Version("PREVIOUS_COMMITS"), ",") {
+		paths[commit[:7]] = filepath.Join(Cache(), "podstead-"+commit)
+	}
+	return paths
+}
