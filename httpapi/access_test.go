@@ -95,3 +95,21 @@ func TestUnauthenticatedCallerGets401(t *testing.T) {
 		t.Errorf("the Kubernetes API answers %s", body)
 	}
 }
+
+// A request that impersonates a user is not answered with the permissions of its caller.
+func TestImpersonationIsForbidden(t *testing.T) {
+	admin := handler(testRoutes(), access.All, func(*http.Request) (access.Caller, error) {
+		return access.Caller{User: "eve", Classes: access.All}, nil
+	})
+	for _, name := range []string{"Impersonate-User", "impersonate-group", "Impersonate-Uid", "Impersonate-Extra-scopes"} {
+		for path, status := range map[string]bool{"/api/v1/secrets": true, "/pods": false} {
+			r := httptest.NewRequest("GET", path, nil)
+			r.Header.Set(name, "bob")
+			w := httptest.NewRecorder()
+			admin.ServeHTTP(w, r)
+			if w.Code != 403 || !strings.Contains(w.Body.String(), "impersonation is not supported") || strings.Contains(w.Body.String(), `"reason":"Forbidden"`) != status {
+				t.Errorf("GET %s with %s = %d %s", path, name, w.Code, w.Body)
+			}
+		}
+	}
+}

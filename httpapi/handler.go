@@ -40,6 +40,9 @@ func handler(routes []Route, allowed access.Class, authenticate authenticate) ht
 		case err != nil:
 			writeError(w, r, http.StatusUnauthorized, "Unauthorized: "+err.Error())
 			return
+		case impersonates(r.Header):
+			writeError(w, r, http.StatusForbidden, "impersonation is not supported: send the request without --as and the Impersonate headers; create credentials with fewer permissions with podstead kubeconfig --role")
+			return
 		}
 		// The body of a copy is limited: the server inspects the body of its own request
 		// to find out whether the client still waits for "100 Continue".
@@ -47,6 +50,18 @@ func handler(routes []Route, allowed access.Class, authenticate authenticate) ht
 		limitBody(w, r)
 		mux.ServeHTTP(w, r)
 	})
+}
+
+// impersonates reports whether a request asks for the permissions of another user. With the
+// caller's own permissions it must not be answered: a client that impersonates a user to find
+// out what that user may do would take the answer for the user's.
+func impersonates(h http.Header) bool {
+	for name := range h {
+		if strings.HasPrefix(name, "Impersonate-") {
+			return true
+		}
+	}
+	return false
 }
 
 // authorized calls the handler of a route if the caller may use it and the path is

@@ -62,7 +62,9 @@ func (a *Authenticator) byToken(ctx context.Context, token string) (Caller, erro
 	var fileErr error
 	if a.Tokens != nil {
 		caller, err := a.Tokens.Caller(token)
-		if err == nil || !review {
+		// While the file is invalid, any token may be one of its tokens, which are secret to
+		// the cluster.
+		if err == nil || !review || errors.Is(err, errTokenFileInvalid) {
 			return caller, err
 		}
 		fileErr = err

@@ -82,7 +82,14 @@ func (r *Reviews) authenticate(ctx context.Context, token string) (Caller, error
 	case !answer.known:
 		return Caller{}, errors.New("the cluster does not know the token")
 	}
-	return r.caller(answer.user, classesOfGroups(answer.user.Groups, r.cfg.Authorization)), nil
+	return r.caller(answer.user, classesOfGroups(withoutRoles(answer.user.Groups), r.cfg.Authorization)), nil
+}
+
+// withoutRoles returns the groups that grant no role of this node. Roles are granted by
+// certificates and the token file of the node: a user who can choose groups in the
+// cluster must not be able to grant them.
+func withoutRoles(groups []string) []string {
+	return slices.DeleteFunc(slices.Clone(groups), func(g string) bool { return strings.HasPrefix(g, RolePrefix) })
 }
 
 // caller returns a caller that the cluster may authorize.

@@ -335,3 +335,51 @@ func (p *pool) make(c *x509.Certificate) *x509.Certificate {
 func (p *pool) sign(user, group string) *x509.Certificate {
 	return p.make(&x509.Certificate{Subject: pkix.Name{CommonName: user, Organization: []string{group}}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 }
+
+// A group of a user in the cluster grants no role of this node, whatever its name.
+func TestGroupsOfReviewedTokensGrantNoRole(t *testing.T) {
+	c := &fakeCluster{users: map[string]authenticationv1.UserInfo{
+		"attack": {Username: "eve", Groups: []string{"podstead:admin", "podstead:exec", "podstead:read"}},
+		"master": {Username: "api", Groups: []string{"podstead:read", "system:masters"}},
+	}}
+	for _, authorization := range []bool{true, false} {
+		reviews := c.newReviews()
+		reviews.cfg.Authorization = authorization
+		a := &Authenticator{Reviews: reviews}
+		for _, class := range []Class{Read, Exec, Admin} {
+			if got := ask(t, a, "attack", "GET", "/x", class); !strings.HasPrefix(got, "403 ") {
+				t.Errorf("class %s with authorization by the cluster %v: %s", class, authorization, got)
+			}
+		}
+		if got := ask(t, a, "master", "GET", "/x", Admin); !strings.HasPrefix(got, "200 ") {
+			t.Errorf("system:masters: %s", got)
+		}
+	}
+}
+
+// A token of the token file is never sent to the cluster, even while the file is invalid.
+func TestLocalTokensAreNotSentToTheCluster(t *testing.T) {
+	f := newTokenFile(t, readToken+",ann,read\n")
+	c := &fakeCluster{users: map[string]authenticationv1.UserInfo{"cluster-token": {Username: "bob"}}, rights: map[string]bool{"bob get proxy": true}}
+	a := &Authenticator{Tokens: f.file, Reviews: c.newReviews()}
+	get := func(token string) string { t.Helper(); return ask(t, a, token, "GET", "/x", Read) }
+	if got := get(readToken); !strings.HasPrefix(got, "200 ann") {
+		t.Error(got)
+	}
+	f.put(readToken+",ann,read\nshort,eve,admin\n", 0o600)
+	for range 2 {
+		if got := get(readToken); !strings.HasPrefix(got, "401 tokens cannot be verified") {
+			t.Error(got)
+		}
+	}
+	if asked := c.questions(); asked != "" {
+		t.Errorf("the cluster was sent %q", asked)
+	}
+	f.put(readToken+",ann,read\n", 0o600)
+	if got := get("cluster-token"); !strings.HasPrefix(got, "200 bob") {
+		t.Error(got)
+	}
+	if asked := c.questions(); asked != "cluster-token, bob get proxy" {
+		t.Errorf("the cluster was asked %q", asked)
+	}
+}

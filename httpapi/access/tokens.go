@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -67,13 +68,17 @@ func OpenTokenFile(path string, log *slog.Logger) (*TokenFile, error) {
 	return f, nil
 }
 
-// Caller returns the owner of a token.
+// errTokenFileInvalid does not repeat the fault, which is for the owner of the file only.
+var errTokenFileInvalid = errors.New("tokens cannot be verified: the token file is invalid; see the log of podstead")
+
+// Caller returns the owner of a token. The error is errTokenFileInvalid while no token can
+// be verified.
 func (f *TokenFile) Caller(token string) (Caller, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.reload()
 	if f.err != nil {
-		return Caller{}, fmt.Errorf("tokens cannot be verified: the token file is invalid; see the log of podstead")
+		return Caller{}, errTokenFileInvalid
 	}
 	sum := sha256.Sum256([]byte(token))
 	var found *tokenEntry
