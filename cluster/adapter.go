@@ -65,8 +65,8 @@ func (r *Registration) setDefaults() {
 // Pods gives access to the pods of this node.
 type Pods struct {
 	// List returns all pods that have not terminated, with their statuses and
-	// resolved classes. Of two pods with one name the wanted one has no deletion
-	// timestamp.
+	// resolved classes. Of two static pods with one name the wanted one has no
+	// deletion timestamp, and the other has one: it still terminates.
 	List func() []*v1.Pod
 	// Delivered reports whether List has all pods of a source: mirrors of its other
 	// pods are deleted from then on.

@@ -28,6 +28,8 @@ type clusterHarness struct {
 
 	mu   sync.Mutex
 	pods map[string]*v1.Pod
+	// revisions are static pods of one name, in the order in which they are listed.
+	revisions []*v1.Pod
 	// bound holds the pods of the last set that was delivered, ended those
 	// that have terminated completely.
 	bound  map[types.UID]*v1.Pod
@@ -87,7 +89,7 @@ func (r *clusterHarness) list() (pods []*v1.Pod) {
 	for _, p := range r.pods {
 		pods = append(pods, p)
 	}
-	return pods
+	return append(pods, r.revisions...)
 }
 
 // Deliver accepts the API pods, with the local statuses of known ones.
@@ -150,6 +152,15 @@ func (r *clusterHarness) drop(name string) {
 func (r *clusterHarness) set(p *v1.Pod) {
 	r.mu.Lock()
 	r.pods[key(p)] = p
+	r.mu.Unlock()
+	notify(r.changed)
+}
+
+// setAll replaces all static pods with these.
+func (r *clusterHarness) setAll(pods ...*v1.Pod) {
+	r.mu.Lock()
+	clear(r.pods)
+	r.revisions = pods
 	r.mu.Unlock()
 	notify(r.changed)
 }

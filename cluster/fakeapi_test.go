@@ -454,7 +454,8 @@ func (f *fakeAPI) delete(r fakeRequest, known fakeObject, at string, sent fakeOb
 			}
 		}
 	}
-	if r.resource != "pods" || grace == 0 {
+	finalizers, _ := known.meta()["finalizers"].([]any)
+	if len(finalizers) == 0 && (r.resource != "pods" || grace == 0) {
 		f.drop(r.resource, at)
 		return known, nil
 	}

@@ -34,15 +34,17 @@ type step struct {
 
 // mirrorStep compares a static pod with its mirror; either may be nil. node is the
 // registered one. By the kubelet's rules a mirror of another revision, or one that
-// is being deleted, is replaced. In addition a mirror is replaced if its pod runs
-// again after it had terminated, since termination is final in the API, and if it
-// belongs to a previous Node object, since the cluster would collect it.
+// is being deleted, is replaced, once no previous revision of the pod terminates any
+// more. In addition a mirror is replaced if its pod runs again after it had
+// terminated, since termination is final in the API, and if it belongs to a previous
+// Node object, since the cluster would collect it. The object of a deleted mirror that
+// a finalizer holds is waited for.
 func mirrorStep(static, mirror *v1.Pod, node *v1.Node) (step, error) {
 	// A daemon that has just started has not observed the pod yet: the API has the
 	// better status.
 	observed := static != nil && len(static.Status.Conditions) > 0
 	switch {
-	case static == nil && mirror == nil:
+	case static == nil && mirror == nil, mirror != nil && heldByFinalizers(mirror):
 		return step{}, nil
 	case static == nil:
 		return step{verb: remove, uid: mirror.UID}, nil
@@ -50,8 +52,10 @@ func mirrorStep(static, mirror *v1.Pod, node *v1.Node) (step, error) {
 		return step{}, nil
 	case mirror == nil:
 		return step{verb: create, pod: mirrorOf(static, node)}, nil
-	case mirror.DeletionTimestamp != nil,
-		mirror.Annotations[podinfo.AnnotationMirror] != static.Annotations[podinfo.AnnotationHash],
+	case static.DeletionTimestamp != nil && mirror.DeletionTimestamp == nil && !sameRevision(static, mirror):
+		// Remains that a previous daemon left show no revision.
+		return step{}, nil
+	case mirror.DeletionTimestamp != nil, !sameRevision(static, mirror),
 		observed && podinfo.IsTerminal(mirror.Status.Phase) && !podinfo.IsTerminal(static.Status.Phase),
 		!metav1.IsControlledBy(mirror, node):
 		return step{verb: remove, uid: mirror.UID}, nil
@@ -60,6 +64,11 @@ func mirrorStep(static, mirror *v1.Pod, node *v1.Node) (step, error) {
 		return step{}, nil
 	}
 	return patchStep(mirror, mirrorStatus(static, mirror))
+}
+
+// sameRevision reports whether a mirror shows this revision of a static pod.
+func sameRevision(static, mirror *v1.Pod) bool {
+	return mirror.Annotations[podinfo.AnnotationMirror] == static.Annotations[podinfo.AnnotationHash]
 }
 
 // mirrorStatus returns the status of the mirror pod.

@@ -5,9 +5,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	podinfo "github.com/podstead/podstead/internal/pod"
 )
@@ -46,6 +49,10 @@ func TestMirrorStep(t *testing.T) {
 			s.Annotations[podinfo.AnnotationHash] = "def"
 			return s, m
 		}, remove},
+		"a revision that terminates": {func(s, m *v1.Pod, _ *v1.Node) (*v1.Pod, *v1.Pod) {
+			s.Annotations[podinfo.AnnotationHash], s.DeletionTimestamp = "", &metav1.Time{}
+			return s, m
+		}, nothing},
 		"another client deletes it": {func(s, m *v1.Pod, _ *v1.Node) (*v1.Pod, *v1.Pod) { m.DeletionTimestamp = &metav1.Time{}; return s, m }, remove},
 		"another node's":            {func(s, m *v1.Pod, n *v1.Node) (*v1.Pod, *v1.Pod) { n.UID = "node-2"; return s, m }, remove},
 		"runs again":                {func(s, m *v1.Pod, _ *v1.Node) (*v1.Pod, *v1.Pod) { m.Status.Phase = v1.PodFailed; return s, m }, remove},
@@ -164,4 +171,51 @@ func equalJSON(t *testing.T, a, b any) bool {
 		t.Fatal(err)
 	}
 	return string(x) == string(y)
+}
+
+// The mirror of an edited manifest shows the previous revision, with its status, until
+// that has terminated. Only then is it replaced.
+func TestMirrorOfAnEditedManifest(t *testing.T) {
+	for name, wantedFirst := range map[string]bool{"the wanted revision is listed first": true, "the terminating one is": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newClusterHarness(t)
+				r.run("web", "one")
+				r.start()
+				defer r.end()
+				pass(time.Second)
+				before := r.mirror("web")
+				r.requests()
+				revision := func(hash string, terminating bool) *v1.Pod {
+					p := aStatic()
+					p.UID, p.Annotations = types.UID(hash), map[string]string{podinfo.AnnotationHash: hash, podinfo.AnnotationSource: "file"}
+					if terminating {
+						p.DeletionTimestamp = &metav1.Time{Time: time.Now()}
+						p.Status.Message = "ends"
+					} else {
+						p.Status = v1.PodStatus{Phase: v1.PodPending, Conditions: []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionFalse}}}
+					}
+					return p
+				}
+				ends, waits := revision("one", true), revision("two", false)
+				both := []*v1.Pod{ends, waits}
+				if wantedFirst {
+					slices.Reverse(both)
+				}
+				r.setAll(both...)
+				pass(time.Hour)
+				if m := r.mirror("web"); m == nil || m.UID != before.UID || m.Status.Message != "ends" || m.Status.Phase != v1.PodRunning {
+					t.Errorf("while the previous revision ends the mirror is %v", m)
+				}
+				if writes := r.podWrites(); !slices.Equal(writes, []string{"PATCH"}) {
+					t.Errorf("requests %q, want one PATCH", writes)
+				}
+				r.setAll(waits)
+				pass(time.Second)
+				if m := r.mirror("web"); m == nil || m.UID == before.UID || m.Annotations[podinfo.AnnotationMirror] != "two" || m.Status.Phase != v1.PodPending {
+					t.Errorf("after the previous revision has ended the mirror is %v", m)
+				}
+			})
+		})
+	}
 }

@@ -18,7 +18,8 @@ const conditionManifestFault v1.PodConditionType = "podstead.io/ManifestFault"
 // boundStep compares one of the cluster's pods in the API with the local pod, nil
 // if it has not been accepted yet. ended reports that all of it has terminated
 // here. By the kubelet's rules termination is final, and a deleted pod is removed
-// from the API once nothing of it is left and its last status was sent.
+// from the API once nothing of it is left and its last status was sent. While a
+// finalizer holds its object, the pod stays known and its status is still sent.
 func boundStep(local, api *v1.Pod, ended bool) (step, error) {
 	switch {
 	case local == nil:
@@ -33,10 +34,18 @@ func boundStep(local, api *v1.Pod, ended bool) (step, error) {
 			return s, err
 		}
 	}
-	if api.DeletionTimestamp != nil && ended {
+	if api.DeletionTimestamp != nil && ended && !heldByFinalizers(api) {
 		return step{verb: remove, uid: api.UID}, nil
 	}
 	return step{}, nil
+}
+
+// heldByFinalizers reports whether nothing but the finalizers of other clients keeps a
+// deleted pod in the API: the API server removes it with the last of them, and another
+// deletion would change nothing.
+func heldByFinalizers(pod *v1.Pod) bool {
+	return pod.DeletionTimestamp != nil && len(pod.Finalizers) > 0 &&
+		(pod.DeletionGracePeriodSeconds == nil || *pod.DeletionGracePeriodSeconds == 0)
 }
 
 // isFinal reports whether the API has the final status of a pod: it has terminated

@@ -198,7 +198,8 @@ func (w *podWriter) orphans(known map[string]*v1.Pod) map[string]bool {
 }
 
 // localPods has the local pods: those that need a mirror by name, and the
-// cluster's by UID.
+// cluster's by UID. Of two revisions of a static pod the one that still terminates has
+// the mirror; the wanted one gets its own when it may start, as at the kubelet.
 type localPods struct {
 	static map[string]*v1.Pod
 	bound  map[types.UID]*v1.Pod
@@ -210,7 +211,7 @@ func (w *podWriter) localPods() localPods {
 	for _, pod := range w.cfg.Pods.List() {
 		if isBound(pod) {
 			here.bound[pod.UID] = pod
-		} else if other := here.static[key(pod)]; shows && (other == nil || other.DeletionTimestamp != nil) {
+		} else if other := here.static[key(pod)]; shows && (other == nil || other.DeletionTimestamp == nil) {
 			here.static[key(pod)] = pod
 		}
 	}
@@ -254,16 +255,7 @@ func (w *podWriter) execute(ctx context.Context, shown *v1.Pod, s step) result {
 	case create:
 		r.err = pods.Post().Namespace(s.pod.Namespace).Resource("pods").Body(s.pod).Do(ctx).Into(r.pod)
 	case remove:
-		now := int64(0)
-		r.pod = nil
-		r.err = pods.Delete().Namespace(shown.Namespace).Resource("pods").Name(shown.Name).
-			Body(&metav1.DeleteOptions{GracePeriodSeconds: &now, Preconditions: &metav1.Preconditions{UID: &s.uid}}).Do(ctx).Error()
-		// NotFound does not prove that the pod is gone: an API server that has just
-		// started searches a cache that is not filled yet. The watch shows the
-		// deletion.
-		if r.err == nil {
-			w.pods.Removed(s.uid)
-		}
+		r.pod, r.err = w.remove(ctx, shown, s.uid)
 	case patch:
 		r.err = pods.Patch(types.StrategicMergePatchType).Namespace(shown.Namespace).Resource("pods").Name(shown.Name).
 			SubResource("status").Body(s.body).Do(ctx).Into(r.pod)
@@ -273,6 +265,24 @@ func (w *podWriter) execute(ctx context.Context, shown *v1.Pod, s step) result {
 		}
 	}
 	return r
+}
+
+// remove deletes a pod at once. It returns the object if a finalizer keeps it.
+func (w *podWriter) remove(ctx context.Context, shown *v1.Pod, uid types.UID) (*v1.Pod, error) {
+	now := int64(0)
+	answer, err := w.client.core.Delete().Namespace(shown.Namespace).Resource("pods").Name(shown.Name).
+		Body(&metav1.DeleteOptions{GracePeriodSeconds: &now, Preconditions: &metav1.Preconditions{UID: &uid}}).Do(ctx).Get()
+	if err != nil {
+		// NotFound does not prove that the pod is gone: an API server that has just
+		// started searches a cache that is not filled yet. The watch shows the
+		// deletion.
+		return nil, err
+	}
+	if kept, ok := answer.(*v1.Pod); ok && kept.UID == uid && len(kept.Finalizers) > 0 {
+		return kept, nil
+	}
+	w.pods.Removed(uid)
+	return nil, nil
 }
 
 // finished handles the result of a request.

@@ -28,6 +28,7 @@ func Generate(in Input) v1.PodStatus {
 		st.InitContainerStatuses = initStatuses(in)
 		st.ContainerStatuses = regularStatuses(in)
 		st.EphemeralContainerStatuses = ephemeralStatuses(in)
+		endNeverStarted(in, &st)
 	}
 	st.Phase, st.Reason, st.Message = decidePhase(in, &st)
 	setIPs(in, &st)
@@ -48,6 +49,10 @@ func decidePhase(in Input, st *v1.PodStatus) (v1.PodPhase, string, string) {
 		return v1.PodFailed, in.Rejected.Reason, "Pod was rejected: " + in.Rejected.Message
 	}
 	phase := phaseOf(in, st)
+	if finalEnd(in) && !podinfo.IsTerminal(phase) {
+		// The clients that wait for the pod to end must not wait forever.
+		return v1.PodFailed, "", ""
+	}
 	if podinfo.IsTerminal(phase) || phase == v1.PodRunning && anyRunning(st) {
 		return phase, "", ""
 	}
