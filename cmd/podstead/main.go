@@ -23,7 +23,7 @@ func main() {
 	// A second signal ends the program at once: the first one restores the default
 	// handling.
 	context.AfterFunc(ctx, stop)
-	err := command().ExecuteContext(ctx)
+	err := commandAs(os.Args[0], os.Args[1:]).ExecuteContext(ctx)
 	stop()
 	if err != nil && !cli.Silent(err) {
 		fmt.Fprintln(os.Stderr, "podstead: "+err.Error())
