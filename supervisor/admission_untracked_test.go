@@ -110,7 +110,7 @@ func TestPreemptedPodKeepsItsResourcesUntilItHasEnded(t *testing.T) {
 		d.config.deliver(file, victim)
 		b.runs(victim.UID)
 		d.config.deliver(file, victim, critical)
-		b.until(time.Minute, "it is preempted", func() bool { return d.status(victim.UID).Reason == admit.ReasonPreempting })
+		b.until(time.Minute, "it is preempted", func() bool { return condition(d.status(victim.UID), v1.DisruptionTarget) != nil })
 		ended := time.Now()
 		for b.running(victim.UID) > 0 {
 			if b.running(critical.UID) > 0 {
@@ -121,6 +121,7 @@ func TestPreemptedPodKeepsItsResourcesUntilItHasEnded(t *testing.T) {
 		if took := time.Since(ended); took < 15*time.Second {
 			t.Errorf("it ended within %s: the test proves nothing", took)
 		}
+		b.until(time.Second, "it is Failed", func() bool { return d.status(victim.UID).Reason == admit.ReasonPreempting })
 		b.runs(critical.UID)
 		m.mu.Lock()
 		defer m.mu.Unlock()

@@ -19,15 +19,16 @@ func deadlinePod(name string, uid types.UID, seconds int64) *v1.Pod {
 	return pod
 }
 
-// failedAt waits until a pod has failed by its deadline, and returns how long
-// after its start time that was.
+// failedAt waits until the deadline ends a pod, which may still be running, and
+// returns how long after its start time that was.
 func (b *supervisorHarness) failedAt(uid types.UID) time.Duration {
 	b.t.Helper()
 	b.until(5*time.Minute, "the deadline ends pod "+string(uid), func() bool {
-		return b.daemon.status(uid).Phase == v1.PodFailed
+		c := condition(b.daemon.status(uid), v1.ContainersReady)
+		return c != nil && c.Reason == "PodFailed"
 	})
 	st := b.daemon.status(uid)
-	if st.Reason != "DeadlineExceeded" {
+	if st.Phase == v1.PodFailed && st.Reason != "DeadlineExceeded" {
 		b.t.Errorf("reason %q: %s", st.Reason, st.Message)
 	}
 	return time.Since(st.StartTime.Time)

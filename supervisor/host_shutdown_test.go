@@ -74,7 +74,8 @@ func TestShutdownAndBoot(t *testing.T) {
 		<-stopping.Reached()
 		synctest.Wait()
 		for _, pod := range []*v1.Pod{short, long} {
-			if st := d.status(pod.UID); isReady(st) != v1.ConditionFalse || st.Phase != v1.PodFailed || st.Reason != "Terminated" {
+			st := d.status(pod.UID)
+			if c := condition(st, v1.DisruptionTarget); c == nil || isReady(st) != v1.ConditionFalse || st.Phase != v1.PodRunning {
 				t.Errorf("before it is stopped: %+v", st)
 			}
 		}
@@ -97,6 +98,9 @@ func TestShutdownAndBoot(t *testing.T) {
 			}
 			if took := time.Since(begun); took < c.want || took > c.want+time.Second {
 				t.Errorf("%s ended after %s, want %s", c.uid, took, c.want)
+			}
+			if st := d.status(c.uid); st.Phase != v1.PodFailed || st.Reason != "Terminated" {
+				t.Errorf("after it has ended: %+v", st)
 			}
 		}
 		b.fake.Behave("*", critest.Behaviour{})

@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/cri/critest"
+	podinfo "github.com/podstead/podstead/internal/pod"
+	"github.com/podstead/podstead/manifest"
 )
 
 // sidecarPod returns a pod with the init containers "side", a sidecar, and
@@ -214,4 +216,44 @@ func TestRebootWithSidecars(t *testing.T) {
 			t.Errorf("init %+v", s)
 		}
 	})
+}
+
+// A pod whose init container fails is Failed when its sidecar has exited, and not
+// before, also under a daemon that is started meanwhile.
+func TestFailedInitWaitsForTheSidecar(t *testing.T) {
+	for name, source := range map[string]manifest.Source{"static": manifest.SourceFile, "API": manifest.SourceAPI} {
+		t.Run(name, func(t *testing.T) {
+			withTestbed(t, func(t *testing.T, b *supervisorHarness) {
+				b.fake.Behave("init", critest.Behaviour{RunFor: time.Second, ExitCode: 1})
+				b.fake.Behave("side", critest.Behaviour{StopAfter: 20 * time.Second})
+				pod := sidecarPod("u1", v1.RestartPolicyNever)
+				pod.Annotations[podinfo.AnnotationSource] = string(source)
+				grace := int64(30)
+				pod.Spec.TerminationGracePeriodSeconds = &grace
+				d := b.start()
+				d.config.deliver(source, pod)
+				b.until(time.Minute, "the init container has failed", func() bool {
+					end := d.initStatus("u1", "init").State.Terminated
+					return end != nil && end.ExitCode == 1
+				})
+				failed := func() bool { return b.daemon.status("u1").Phase == v1.PodFailed }
+				b.after(5 * time.Second)
+				if b.running("u1") != 1 || failed() {
+					t.Fatalf("%d containers run, phase %s", b.running("u1"), d.status("u1").Phase)
+				}
+				d = b.restart(pod)
+				b.until(time.Second, "the new daemon has a status", func() bool { return len(d.status("u1").Conditions) > 0 })
+				for b.running("u1") > 0 {
+					if failed() {
+						t.Fatal("the pod is Failed while its sidecar runs")
+					}
+					b.after(100 * time.Millisecond)
+				}
+				b.until(time.Minute, "it is Failed", failed)
+				if n := b.fake.Starts("u1", "app"); n != 0 {
+					t.Errorf("the regular container was started %d times", n)
+				}
+			})
+		})
+	}
 }

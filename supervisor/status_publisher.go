@@ -50,22 +50,29 @@ type statusOverrides struct {
 }
 
 // publish generates the pod's status, saves what the record needs of it and stores
-// it. stored is false if the status is one that an act in progress makes unreliable.
+// it, without a terminal phase while a container may run. It returns the status with
+// the phase that was decided. stored is false if the status is one that an act in
+// progress makes unreliable.
 func (p *statusPublisher) publish(pod *v1.Pod, r *runState, observed *cri.PodStatus, overrides statusOverrides) (st *v1.PodStatus, stored bool) {
-	st = p.generate(pod, r, observed, overrides)
-	if overrides.acting && podinfo.IsTerminal(st.Phase) && !r.record.Terminal() {
-		return st, false
+	in := p.input(pod, r, observed, overrides)
+	decided := status.Generate(in)
+	if overrides.queued {
+		decided.StartTime = nil
 	}
-	p.record(pod, r, st)
-	p.store.Set(pod.UID, *st)
-	r.previous = st
-	return st, true
+	if overrides.acting && podinfo.IsTerminal(decided.Phase) && !r.record.Terminal() {
+		return &decided, false
+	}
+	p.record(pod, r, &decided)
+	published := status.WithholdTerminal(in, decided)
+	p.store.Set(pod.UID, published)
+	r.previous = &published
+	return &decided, true
 }
 
-// generate returns the pod's status.
-func (p *statusPublisher) generate(pod *v1.Pod, r *runState, observed *cri.PodStatus, overrides statusOverrides) *v1.PodStatus {
+// input returns everything that the pod's status is generated from.
+func (p *statusPublisher) input(pod *v1.Pod, r *runState, observed *cri.PodStatus, overrides statusOverrides) status.Input {
 	results := p.probes.Results(pod, observed, r.record)
-	st := status.Generate(status.Input{
+	return status.Input{
 		Pod:           pod,
 		Observed:      observed,
 		Record:        r.record,
@@ -82,11 +89,7 @@ func (p *statusPublisher) generate(pod *v1.Pod, r *runState, observed *cri.PodSt
 		Rejected:      overrides.rejected,
 		Ended:         overrides.ended,
 		Now:           time.Now(),
-	})
-	if overrides.queued {
-		st.StartTime = nil
 	}
-	return &st
 }
 
 // manifestFault returns the fault of a newer revision of the pod's manifest, and

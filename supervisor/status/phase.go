@@ -1,6 +1,8 @@
 package status
 
 import (
+	"slices"
+
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstead/podstead/cri"
@@ -43,6 +45,44 @@ func phaseOf(in Input, st *v1.PodStatus) v1.PodPhase {
 		return v1.PodFailed
 	}
 	return v1.PodPending
+}
+
+// WithholdTerminal returns a generated status as it is published: with the phase before
+// the end as long as a container may run, such as a sidecar of a pod whose init
+// container has failed, or any container of an evicted pod. What reads the phase
+// releases what the pod uses, and a Job starts a replacement. (The kubelet withholds the
+// phase from the API server, and not from its own /pods.) A terminal phase that was
+// published stays.
+func WithholdTerminal(in Input, st v1.PodStatus) v1.PodStatus {
+	if !podinfo.IsTerminal(st.Phase) || !mayRun(in.Observed) {
+		return st
+	}
+	last := v1.PodStatus{Phase: v1.PodPending}
+	switch source := podinfo.PolicyOf(in.Pod).StatusFromSource; {
+	case source && podinfo.IsTerminal(in.Pod.Status.Phase):
+		return st
+	case in.Previous != nil:
+		last = *in.Previous
+	case source && in.Pod.Status.Phase != "":
+		last = in.Pod.Status
+	case initialized(in):
+		last.Phase = v1.PodRunning
+	}
+	if podinfo.IsTerminal(last.Phase) {
+		return st
+	}
+	st.Phase, st.Reason, st.Message = last.Phase, last.Reason, last.Message
+	return st
+}
+
+// mayRun reports whether a container may be running: one in unknown state may.
+func mayRun(observed *cri.PodStatus) bool {
+	if observed == nil {
+		return false
+	}
+	return slices.ContainsFunc(observed.Containers, func(c cri.Container) bool {
+		return c.State == cri.StateRunning || c.State == cri.StateUnknown
+	})
 }
 
 // counts sums up containers for the phase.

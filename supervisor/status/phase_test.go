@@ -6,6 +6,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstead/podstead/cri"
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
 func TestPhase(t *testing.T) {
@@ -149,3 +150,56 @@ func TestReasonOfThePhase(t *testing.T) {
 		})
 	}
 }
+
+// A terminal phase is published when no container may run any more, and is then never
+// revoked.
+func TestTerminalPhaseIsWithheld(t *testing.T) {
+	failedInit := observed(exited("i", 1), running("s"))
+	api := func(phase v1.PodPhase) func(*v1.Pod) {
+		return func(p *v1.Pod) {
+			p.Annotations = map[string]string{podinfo.AnnotationSource: string(podinfo.SourceAPI)}
+			p.Status.Phase = phase
+		}
+	}
+	never := func(edit ...func(*v1.Pod)) *v1.Pod {
+		return pod(v1.RestartPolicyNever, append(edit, sidecar("s"), initContainers("i"))...)
+	}
+	evicted := &Terminal{Phase: v1.PodFailed, Cause: Cause{"Evicted", "low"}}
+	cases := []struct {
+		name string
+		in   Input
+		want v1.PodPhase
+	}{
+		{"sidecar runs", Input{Pod: never(), Observed: failedInit}, v1.PodPending},
+		{"sidecar runs, after a restart of the daemon", Input{Pod: never(), Observed: failedInit, Record: Record{Phase: v1.PodFailed}}, v1.PodPending},
+		{"sidecar in unknown state", Input{Pod: never(), Observed: observed(exited("i", 1), inState("s", cri.StateUnknown))}, v1.PodPending},
+		{"all have exited", Input{Pod: never(), Observed: observed(exited("i", 1), exited("s", 143))}, v1.PodFailed},
+		{"nothing observed", Input{Pod: never(), Record: Record{Phase: v1.PodFailed}}, v1.PodFailed},
+		{"evicted", Input{Pod: pod(v1.RestartPolicyAlways), Observed: observed(running("web")), Terminal: evicted}, v1.PodRunning},
+		{"evicted while pending", Input{
+			Pod: pod(v1.RestartPolicyAlways), Observed: observed(running("web")), Terminal: evicted,
+			Previous: &v1.PodStatus{Phase: v1.PodPending},
+		}, v1.PodPending},
+		{"published before", Input{Pod: never(), Observed: failedInit, Previous: &v1.PodStatus{Phase: v1.PodFailed}}, v1.PodFailed},
+		{"the API has it", Input{Pod: never(api(v1.PodFailed)), Observed: failedInit}, v1.PodFailed},
+		{"the API has the phase before", Input{Pod: never(api(v1.PodRunning)), Observed: failedInit}, v1.PodRunning},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			c.in.Now = now
+			decided := Generate(c.in)
+			if decided.Phase != v1.PodFailed {
+				t.Fatalf("the decision is %s", decided.Phase)
+			}
+			got := WithholdTerminal(c.in, decided)
+			if got.Phase != c.want || got.Phase != v1.PodFailed && got.Reason != "" {
+				t.Errorf("phase %s, reason %q, want %s", got.Phase, got.Reason, c.want)
+			}
+			if isTrue(condition(got, v1.PodReady)) {
+				t.Error("the pod is ready")
+			}
+		})
+	}
+}
+
+func isTrue(c *v1.PodCondition) bool { return c != nil && c.Status == v1.ConditionTrue }

@@ -50,9 +50,12 @@ func TestHostShutdown(t *testing.T) {
 			}
 			return fmt.Errorf("%+v", nodes.Items[0].Status.Conditions)
 		})
-		if low := s.podNamed("low"); low.Status.Phase != v1.PodFailed || low.Status.Reason != "Terminated" {
-			t.Errorf("low: %+v", low.Status)
-		}
+		await(t, "a pod of the first group has terminated", func() error {
+			if low := s.podNamed("low"); low.Status.Phase != v1.PodFailed || low.Status.Reason != "Terminated" {
+				return fmt.Errorf("%+v", low.Status)
+			}
+			return nil
+		})
 		s.run("systemctl", "restart", "systemd-logind")
 		s.awaitAll(1, "low", "stubborn")
 		s.awaitAll(0, "fresh")

@@ -328,3 +328,38 @@ func TestCrashLoopCap(t *testing.T) {
 		}
 	})
 }
+
+// A pod whose init container fails is Failed when its sidecar has exited, and not before: who
+// sees the phase takes its resources for free.
+func TestFailedInitWaitsForTheSidecar(t *testing.T) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		d := newEventLog(n)
+		manifest := d.pod("p", "Never", [][3]string{
+			{"side", "trap '" + appendLine("term") + "until [ -e /v/go ]; do sleep 0.05; done; exit 0' TERM; " + appendLine("side") + "while :; do sleep 0.05; done", ", restartPolicy: Always"},
+			{"init", "until [ -e /v/events ]; do sleep 0.05; done; exit 1", ""},
+		}, [][3]string{{"main", "true", ""}})
+		n.writeManifest("p.yaml", strings.Replace(manifest, "terminationGracePeriodSeconds: 10", "terminationGracePeriodSeconds: 300", 1))
+		n.start()
+		d.await("side", "term")
+		side := n.awaitContainer("p", "side")
+		if p, err := n.pod("p"); err != nil || p.Status.Phase != v1.PodPending {
+			t.Errorf("while its sidecar terminates: %s (%v)", p.Status.Phase, err)
+		}
+		// A daemon that is started meanwhile reports the same.
+		n.restart()
+		n.awaitStatus("p", "the new daemon has a status", func(p v1.Pod) error {
+			if p.Status.Phase != v1.PodPending || len(p.Status.InitContainerStatuses) != 2 || p.Status.InitContainerStatuses[1].State.Terminated == nil {
+				return fmt.Errorf("%+v", p.Status)
+			}
+			return nil
+		})
+		if found, err := n.running("p"); err != nil || found["side"].ID != side.ID {
+			t.Errorf("the sidecar has ended: %v (%v)", found, err)
+		}
+		d.touch("go")
+		n.awaitPhase("p", v1.PodFailed)
+		if found, err := n.running("p"); err != nil || len(found) > 0 {
+			t.Errorf("still running: %v (%v)", found, err)
+		}
+	})
+}
