@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"path/filepath"
 	"runtime/debug"
 	"slices"
@@ -22,6 +21,7 @@ import (
 	"github.com/podstead/podstead/cmd/podstead/preflight"
 	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/cri/private"
+	"github.com/podstead/podstead/internal/boundedfile"
 )
 
 func checkCommand() *cobra.Command {
@@ -98,10 +98,13 @@ func daemonProcess(socket string) int {
 	return pid
 }
 
+// maxCommandLine bounds the command line of the process that listens on the socket.
+const maxCommandLine = 64 << 10
+
 // daemonFlags returns the flags that a daemon was started with, nil if they are
 // unknown, for example if another program listens on the socket.
 func daemonFlags(pid int) (*pflag.FlagSet, *options.Options) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	text, err := boundedfile.Head(fmt.Sprintf("/proc/%d/cmdline", pid), maxCommandLine)
 	if err != nil {
 		return nil, nil
 	}

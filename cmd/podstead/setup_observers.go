@@ -37,6 +37,9 @@ func (d *daemon) createObservers(context.Context) error {
 	p.events = event.New(event.Config{Node: d.nodeName, File: filepath.Join(d.opts.Paths.Root, "events", "journal.jsonl"), Log: d.log})
 	// The kubelet's first event. It shows when the daemon was restarted.
 	p.events.Event(nil, v1.EventTypeNormal, "Starting", "Starting podstead.")
+	if conflict := d.runtime.kubelet; conflict != nil {
+		p.events.Event(nil, v1.EventTypeWarning, "KubeletConflict", conflict.Error())
+	}
 	p.statuses = status.NewStore()
 	p.addresses = addresses.New(addresses.Config{Fixed: d.opts.Network.NodeIPs, IPv6First: d.opts.Network.IPv6First, Log: d.log})
 	p.prober = probe.New(probe.Config{Exec: containerExec{client}, Events: p.events, UserAgent: "podstead-probe/" + versionNumber()})

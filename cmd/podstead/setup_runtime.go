@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 
 	"github.com/podstead/podstead/cmd/podstead/options"
 	"github.com/podstead/podstead/cmd/podstead/preflight"
@@ -22,6 +24,8 @@ type openedRuntime struct {
 	private *private.Containerd
 	// instance labels the pods of this daemon.
 	instance string
+	// kubelet is a kubelet that uses the same runtime, nil if there is none.
+	kubelet error
 }
 
 // openRuntime chooses the runtime, connects to it, and starts the private
@@ -71,7 +75,7 @@ func chooseRuntime(ctx context.Context, o *options.Options, dial cri.Options) (*
 		if opened.private, err = startPrivate(ctx, cfg, dial.Log); err != nil {
 			return nil, err
 		}
-	} else if err := preflight.CheckKubelet("/proc", dial.Endpoint); err != nil {
+	} else if opened.kubelet, err = checkKubelet(ctx, client, dial); err != nil {
 		return nil, err
 	}
 	if err := memory.Save(dial.Endpoint); err != nil {
@@ -79,6 +83,26 @@ func chooseRuntime(ctx context.Context, o *options.Options, dial cri.Options) (*
 	}
 	dial.Log.Info("Using container runtime", "endpoint", dial.Endpoint)
 	return opened, nil
+}
+
+// checkKubelet looks for a kubelet that uses the same runtime. Without running pods
+// of this daemon it is an error: the kubelet would kill what podstead starts. With
+// running pods it is a warning: pods without a supervisor are worse.
+func checkKubelet(ctx context.Context, client *cri.Client, dial cri.Options) (conflict, err error) {
+	err = preflight.CheckKubelet("/proc", dial.Endpoint)
+	var kubelet *preflight.KubeletError
+	if !errors.As(err, &kubelet) {
+		if err != nil {
+			dial.Log.Warn("Failed to check whether a kubelet uses the container runtime", "err", err)
+		}
+		return nil, nil
+	}
+	observed, listErr := client.List(ctx)
+	if listErr != nil || !slices.ContainsFunc(observed.Own, (*cri.Pod).Running) {
+		return nil, errors.Join(err, listErr)
+	}
+	dial.Log.Warn("A kubelet uses the same container runtime", "err", err)
+	return err, nil
 }
 
 // checkLeftBehind returns an error if pods of this daemon still run on another

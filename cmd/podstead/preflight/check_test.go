@@ -173,7 +173,15 @@ func TestRun(t *testing.T) {
 			b.settings.Runtime.Private = true
 			b.write("proc/self/status", "CapEff:\t000001fffeffffff\n")
 		}, "", OK, "", ""},
-		"a kubelet": {func(b *testHost) { b.write("proc/77/cmdline", "/usr/bin/kubelet\x00") }, "kubelet", Fail, "pid 77", "systemctl disable --now kubelet"},
+		"a kubelet": {func(b *testHost) {
+			proc := fakeProc{t, filepath.Join(b.host.Root, "proc")}
+			proc.add("77", "/usr/bin/kubelet")
+			for _, kind := range []string{"pid", "mnt"} {
+				target, _ := os.Readlink(filepath.Join(proc.dir, "77/ns", kind))
+				b.write("proc/self/ns/"+kind, "")
+				proc.link("self/ns/"+kind, target)
+			}
+		}, "kubelet", Fail, "pid 77", "systemctl disable --now kubelet"},
 		"no runtime": {func(b *testHost) {
 			b.remove("run/containerd/containerd.sock")
 			b.settings.Runtime.Err = errors.New("x")

@@ -4,15 +4,26 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/podstead/podstead/internal/boundedfile"
 )
 
 // kubeletDefaultEndpoint is the kubelet's runtime endpoint if neither flag nor config file
 // sets one (v1.36).
 const kubeletDefaultEndpoint = "/run/containerd/containerd.sock"
+
+const (
+	// maxCommandLine bounds the command line of a process, which the process itself can
+	// set to any size.
+	maxCommandLine = 64 << 10
+	// maxKubeletConfig bounds the kubelet's config file.
+	maxKubeletConfig = 1 << 20
+)
 
 // KubeletError reports that a kubelet uses the same container runtime.
 type KubeletError struct {
@@ -27,8 +38,9 @@ func (e *KubeletError) Error() string {
 }
 
 // CheckKubelet returns a *KubeletError if a kubelet in the process table under
-// proc uses the runtime at endpoint. Processes that cannot be read or have ended are
-// skipped.
+// proc uses the runtime at endpoint. Only processes of root in the same PID and mount
+// namespaces count: a container's process can take any name and name any file. Processes
+// that cannot be read or have ended are skipped.
 func CheckKubelet(proc, endpoint string) error {
 	entries, err := os.ReadDir(proc)
 	if err != nil {
@@ -40,11 +52,12 @@ func CheckKubelet(proc, endpoint string) error {
 		if err != nil {
 			continue
 		}
-		args := commandLine(filepath.Join(proc, e.Name(), "cmdline"))
-		if len(args) == 0 || filepath.Base(args[0]) != "kubelet" {
+		process := filepath.Join(proc, e.Name())
+		args := commandLine(filepath.Join(process, "cmdline"))
+		if len(args) == 0 || filepath.Base(args[0]) != "kubelet" || !ofRoot(process) || !sameNamespaces(filepath.Join(proc, "self"), process) {
 			continue
 		}
-		used := kubeletEndpoint(args[1:], filepath.Join(proc, e.Name()))
+		used := kubeletEndpoint(args[1:], process)
 		if socketIdentity(used) == want {
 			return &KubeletError{PID: pid, Endpoint: endpoint}
 		}
@@ -53,11 +66,37 @@ func CheckKubelet(proc, endpoint string) error {
 }
 
 func commandLine(path string) []string {
-	data, err := os.ReadFile(path)
-	if err != nil {
+	data, err := boundedfile.Head(path, maxCommandLine)
+	if err != nil || len(data) == 0 {
 		return nil
 	}
 	return strings.Split(strings.TrimRight(string(data), "\x00"), "\x00")
+}
+
+// ofRoot reports whether all user IDs of a process are 0, as this process sees them.
+func ofRoot(process string) bool {
+	data, err := boundedfile.Head(filepath.Join(process, "status"), maxCommandLine)
+	if err != nil {
+		return false
+	}
+	for line := range strings.Lines(string(data)) {
+		if ids, ok := strings.CutPrefix(line, "Uid:"); ok {
+			return slices.Equal(strings.Fields(ids), []string{"0", "0", "0", "0"})
+		}
+	}
+	return false
+}
+
+// sameNamespaces reports whether two processes share the PID and mount namespaces.
+func sameNamespaces(own, other string) bool {
+	for _, kind := range []string{"pid", "mnt"} {
+		here, err := os.Readlink(filepath.Join(own, "ns", kind))
+		there, otherErr := os.Readlink(filepath.Join(other, "ns", kind))
+		if err != nil || otherErr != nil || here != there {
+			return false
+		}
+	}
+	return true
 }
 
 // kubeletEndpoint returns the endpoint in the kubelet's order: flag, config file, default.
@@ -77,7 +116,7 @@ func kubeletEndpoint(args []string, proc string) string {
 }
 
 func configEndpoint(file string) string {
-	data, err := os.ReadFile(file)
+	data, err := boundedfile.Read(file, maxKubeletConfig)
 	if err != nil {
 		return ""
 	}

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestCheckKubelet(t *testing.T) {
@@ -36,16 +38,11 @@ func TestCheckKubelet(t *testing.T) {
 		"a value, not a flag":      {[]string{"kubelet", "container-runtime-endpoint", "/y"}, "unix:///run/containerd/containerd.sock", true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			proc := t.TempDir()
-			for pid, args := range map[string][]string{"1": {"init"}, "42": c.cmdline} {
-				if err := os.Mkdir(filepath.Join(proc, pid), 0o755); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(filepath.Join(proc, pid, "cmdline"), []byte(strings.Join(args, "\x00")+"\x00"), 0o444); err != nil {
-					t.Fatal(err)
-				}
-			}
-			err := CheckKubelet(proc, c.endpoint)
+			proc := fakeProc{t, t.TempDir()}
+			proc.add("self", "podstead")
+			proc.add("1", "init")
+			proc.add("42", c.cmdline...)
+			err := CheckKubelet(proc.dir, c.endpoint)
 			var conflict *KubeletError
 			if got := errors.As(err, &conflict); got != c.conflict {
 				t.Fatalf("CheckKubelet = %v, want a conflict: %v", err, c.conflict)
@@ -54,5 +51,91 @@ func TestCheckKubelet(t *testing.T) {
 				t.Errorf("the error does not name process and runtime: %v", err)
 			}
 		})
+	}
+}
+
+// fakeProc is a process table.
+type fakeProc struct {
+	t   *testing.T
+	dir string
+}
+
+// add adds a process of root in the namespaces of the host.
+func (p fakeProc) add(pid string, cmdline ...string) {
+	p.t.Helper()
+	dir := filepath.Join(p.dir, pid)
+	err := errors.Join(os.MkdirAll(filepath.Join(dir, "ns"), 0o755),
+		os.Symlink("pid:[1]", filepath.Join(dir, "ns/pid")), os.Symlink("mnt:[2]", filepath.Join(dir, "ns/mnt")),
+		os.WriteFile(filepath.Join(dir, "status"), []byte("Name:\tx\nUid:\t0\t0\t0\t0\n"), 0o444),
+		os.WriteFile(filepath.Join(dir, "cmdline"), []byte(strings.Join(cmdline, "\x00")+"\x00"), 0o444))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// write replaces a file of a process.
+func (p fakeProc) write(name, text string) {
+	p.t.Helper()
+	path := filepath.Join(p.dir, name)
+	if err := errors.Join(os.RemoveAll(path), os.WriteFile(path, []byte(text), 0o444)); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// link replaces a file of a process by a symbolic link.
+func (p fakeProc) link(name, target string) {
+	p.t.Helper()
+	path := filepath.Join(p.dir, name)
+	if err := errors.Join(os.RemoveAll(path), os.Symlink(target, path)); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// A process in a container can call itself kubelet and name any file as its config. It must
+// neither stop podstead's start, nor hang it, nor make it read without bound.
+func TestProcessesOfContainersAreNotKubelets(t *testing.T) {
+	const endpoint = "unix:///run/containerd/containerd.sock"
+	for name, disguise := range map[string]func(p fakeProc){
+		"another user":            func(p fakeProc) { p.write("42/status", "Uid:\t65534\t65534\t65534\t65534\n") },
+		"a setuid program":        func(p fakeProc) { p.write("42/status", "Uid:\t1000\t0\t0\t0\n") },
+		"no status":               func(p fakeProc) { p.write("42/status", "") },
+		"another mount namespace": func(p fakeProc) { p.link("42/ns/mnt", "mnt:[3]") },
+		"another PID namespace":   func(p fakeProc) { p.link("42/ns/pid", "pid:[3]") },
+		"an empty command line":   func(p fakeProc) { p.write("42/cmdline", "") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			proc := fakeProc{t, t.TempDir()}
+			proc.add("self", "podstead")
+			proc.add("42", "kubelet")
+			if err := CheckKubelet(proc.dir, endpoint); err == nil {
+				t.Fatal("the kubelet of the host is not found")
+			}
+			disguise(proc)
+			if err := CheckKubelet(proc.dir, endpoint); err != nil {
+				t.Errorf("CheckKubelet = %v, want nil", err)
+			}
+		})
+	}
+}
+
+// A kubelet's config file that cannot be read as a file of a sensible size counts as absent.
+func TestKubeletConfigIsRead(t *testing.T) {
+	dir := t.TempDir()
+	fifo, large := filepath.Join(dir, "fifo"), filepath.Join(dir, "large")
+	text := "containerRuntimeEndpoint: unix:///run/crio/crio.sock\n"
+	err := errors.Join(unix.Mkfifo(fifo, 0o600), os.WriteFile(large, []byte(text), 0o600), os.Truncate(large, 1<<30))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{fifo, large, "/dev/zero", dir} {
+		proc := fakeProc{t, t.TempDir()}
+		proc.add("self", "podstead")
+		proc.add("42", "kubelet", "--config="+file)
+		if err := CheckKubelet(proc.dir, "unix:///run/crio/crio.sock"); err != nil {
+			t.Errorf("--config=%s: %v, want the file ignored", file, err)
+		}
+		if err := CheckKubelet(proc.dir, "unix:///run/containerd/containerd.sock"); err == nil {
+			t.Errorf("--config=%s: the kubelet's default endpoint is not assumed", file)
+		}
 	}
 }
