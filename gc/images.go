@@ -12,6 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/internal/unwritten"
 )
 
 // imagePeriod is the default time between two checks of the image file system,
@@ -54,8 +55,10 @@ type ImagesConfig struct {
 	// is called by rounds outside the period; nil does not wait.
 	WaitForSources func(ctx context.Context)
 	// File records what was pulled and used.
-	File   string
-	Events Recorder
+	File string
+	// Unwritten records whether File could be written, and repeats the write.
+	Unwritten *unwritten.Files
+	Events    Recorder
 	// Removed is called for each removed image with the reason: age, space or
 	// command. It may be nil.
 	Removed func(why string)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/podstead/podstead/httpapi/access"
 	"github.com/podstead/podstead/httpapi/pki"
+	"github.com/podstead/podstead/internal/unwritten"
 )
 
 // Remote configures the listeners for clients that cannot use the socket. All of them
@@ -47,6 +48,8 @@ type Remote struct {
 	Addresses func() []netip.Addr
 	// DisableDebugging disables the endpoints for logs, sessions, profiles and checkpoints.
 	DisableDebugging bool
+	// Unwritten records whether podstead's own certificate could be stored.
+	Unwritten *unwritten.Files
 }
 
 // tlsListener is an open TLS listener. revoked is closed to close it before the server
@@ -146,7 +149,7 @@ func (m *remote) openKeys() (err error) {
 	}
 	serving, err := pki.NewServing(pki.ServingConfig{
 		Dir: m.cfg.Dir, Authority: m.serverCA, Names: m.cfg.Names, Addresses: m.cfg.Addresses,
-		CertFile: m.cfg.CertFile, KeyFile: m.cfg.KeyFile, Signed: m.cfg.Signed,
+		CertFile: m.cfg.CertFile, KeyFile: m.cfg.KeyFile, Signed: m.cfg.Signed, Unwritten: m.cfg.Unwritten,
 	})
 	if err != nil {
 		return err

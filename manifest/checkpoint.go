@@ -11,6 +11,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstead/podstead/internal/unwritten"
 )
 
 const (
@@ -19,7 +21,7 @@ const (
 	readyDelay = 5 * time.Second
 	// saveRetry is the delay before a failed write is retried, unless a change
 	// causes an earlier write.
-	saveRetry = 30 * time.Second
+	saveRetry = 10 * time.Second
 )
 
 // Checkpoint stores across restarts and upgrades what was accepted from each
@@ -29,8 +31,9 @@ const (
 // Sources read their last good revisions from it; only PodConfig replaces them.
 // All methods are safe for concurrent use.
 type Checkpoint struct {
-	path string
-	log  *slog.Logger
+	path  string
+	log   *slog.Logger
+	files *unwritten.Files
 	// saveRequests notifies Run (capacity 1, coalescing).
 	saveRequests chan struct{}
 
@@ -45,12 +48,13 @@ type Checkpoint struct {
 }
 
 // OpenCheckpoint reads the checkpoint file at path and creates its directory
-// (mode 0700) if necessary. A damaged file, or one of a newer version, is moved
-// aside with a warning, and the checkpoint is empty. With an empty path the
-// checkpoint is kept in memory only. The error is for a directory or file that
-// cannot be read.
-func OpenCheckpoint(path string, log *slog.Logger) (*Checkpoint, error) {
-	c := &Checkpoint{path: path, log: log, saveRequests: make(chan struct{}, 1)}
+// (mode 0700) if necessary; if that fails, each write tries again. A damaged
+// file, or one of a newer version, is moved aside with a warning, and the
+// checkpoint is empty. With an empty path the checkpoint is kept in memory only.
+// files records whether the checkpoint could be written. The error is for a file
+// that cannot be read.
+func OpenCheckpoint(path string, log *slog.Logger, files *unwritten.Files) (*Checkpoint, error) {
+	c := &Checkpoint{path: path, log: log, files: files, saveRequests: make(chan struct{}, 1)}
 	c.state = newCheckpointState()
 	if path == "" {
 		return c, nil

@@ -12,13 +12,8 @@ import (
 
 // load reads the file if it exists.
 func (c *Checkpoint) load() error {
-	if err := os.MkdirAll(filepath.Dir(c.path), 0o700); err != nil {
-		return fmt.Errorf("cannot create the checkpoint directory: %w", err)
-	}
-	// The checkpoint contains Secrets, and so do the files that are moved
-	// aside.
-	if err := os.Chmod(filepath.Dir(c.path), 0o700); err != nil {
-		return fmt.Errorf("cannot restrict the checkpoint directory to root: %w", err)
+	if err := c.prepareDirectory(); err != nil {
+		c.log.Warn("Failed to prepare the directory of the manifest checkpoint", "checkpoint", c.path, "err", err)
 	}
 	data, err := os.ReadFile(c.path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -42,6 +37,19 @@ func (c *Checkpoint) load() error {
 		c.state = state
 	}
 	return nil
+}
+
+// prepareDirectory creates the directory, and restricts it to root: the checkpoint
+// contains Secrets, and so do the files that are moved aside.
+func (c *Checkpoint) prepareDirectory() error {
+	dir := filepath.Dir(c.path)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	if info, err := os.Stat(dir); err == nil && info.Mode().Perm() == 0o700 {
+		return nil // a read-only file system does not allow to set it again
+	}
+	return os.Chmod(dir, 0o700)
 }
 
 // moveAside keeps a file that cannot be used, for inspection or for a return to
@@ -131,8 +139,12 @@ func (c *Checkpoint) Save() error {
 	data, err := json.Marshal(&c.state)
 	c.mu.Unlock()
 	if err == nil {
+		err = c.prepareDirectory()
+	}
+	if err == nil {
 		err = replaceFile(c.path, append(data, '\n'))
 	}
+	c.files.Report(c.path, err)
 
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -3,6 +3,7 @@ package manifest
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -95,7 +96,7 @@ func TestCheckpointMovesUnusableFileAside(t *testing.T) {
 				t.Fatal(err)
 			}
 			lines := &logLines{}
-			cp, err := OpenCheckpoint(path, lines.log())
+			cp, err := OpenCheckpoint(path, lines.log(), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -260,11 +261,14 @@ func TestCheckpointNotWritable(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "cp")
 		path := filepath.Join(dir, "checkpoint.json")
 		lines := &logLines{}
-		cp, err := OpenCheckpoint(path, lines.log())
+		cp, err := OpenCheckpoint(path, lines.log(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		os.Remove(dir)
+		// A file is where the directory should be.
+		if err := errors.Join(os.Remove(dir), os.WriteFile(dir, nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
 		config := NewPodConfig(PodConfigOptions{Sources: []Source{SourceFile}, Checkpoint: cp, Log: lines.log()})
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
@@ -279,10 +283,10 @@ func TestCheckpointNotWritable(t *testing.T) {
 		if len(lines.with("Failed to write manifest checkpoint")) != 1 {
 			t.Errorf("logged %q", lines.lines)
 		}
-		if text := Faults(config.Faults()).Error(); !strings.Contains(text, "no such file or directory") || Faults(config.Faults()).Fatal() {
+		if text := Faults(config.Faults()).Error(); !strings.Contains(text, "not a directory") || Faults(config.Faults()).Fatal() {
 			t.Errorf("faults are %s", text)
 		}
-		if err := os.Mkdir(dir, 0o700); err != nil {
+		if err := os.Remove(dir); err != nil {
 			t.Fatal(err)
 		}
 		sleepInBubble(readyDelay + saveRetry)
@@ -327,10 +331,10 @@ func TestCheckpointOpenErrors(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenCheckpoint(filepath.Join(file, "checkpoint.json"), quietLog()); err == nil || !strings.Contains(err.Error(), file) {
+	if _, err := OpenCheckpoint(filepath.Join(file, "checkpoint.json"), quietLog(), nil); err == nil || !strings.Contains(err.Error(), file) {
 		t.Errorf("error is %v", err)
 	}
-	if _, err := OpenCheckpoint(t.TempDir(), quietLog()); err == nil {
+	if _, err := OpenCheckpoint(t.TempDir(), quietLog(), nil); err == nil {
 		t.Error("a directory was read")
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/podstead/podstead/internal/unwritten"
 )
 
 // nodeNameFile is the file that stores the node name, below the root directory.
@@ -21,9 +23,10 @@ const nodeNameFile = "node-name"
 //
 // A hostname that later differs from the stored name changes nothing; the
 // warning reports it, and how to change the name. The error is for a name that
-// is not a DNS-1123 subdomain, and for a file that cannot be read or written: a
-// guess would give every pod another identity.
-func ResolveNodeName(rootDir, flag string, hostname func() (string, error)) (name, warning string, err error) {
+// is not a DNS-1123 subdomain, and for a file that cannot be read: a guess would
+// give every pod another identity. A name that cannot be stored is used all the
+// same; files repeats the write.
+func ResolveNodeName(rootDir, flag string, hostname func() (string, error), files *unwritten.Files) (name, warning string, err error) {
 	path := filepath.Join(rootDir, nodeNameFile)
 	remembered, err := savedNodeName(path)
 	if flag != "" {
@@ -32,7 +35,8 @@ func ResolveNodeName(rootDir, flag string, hostname func() (string, error)) (nam
 		if err := validateNodeName(name); err != nil {
 			return "", "", fmt.Errorf("--hostname-override=%q: %w", flag, err)
 		}
-		return name, "", saveNodeName(path, name, remembered)
+		saveNodeName(path, name, remembered, files)
+		return name, "", nil
 	}
 	if err != nil {
 		return "", "", err
@@ -53,7 +57,8 @@ func ResolveNodeName(rootDir, flag string, hostname func() (string, error)) (nam
 	if err := validateNodeName(host); err != nil {
 		return "", "", fmt.Errorf("cannot use the hostname %q as the node name: %w; set one with --hostname-override=NAME", host, err)
 	}
-	return host, "", saveNodeName(path, host, "")
+	saveNodeName(path, host, "", files)
+	return host, "", nil
 }
 
 func normalizeNodeName(name string) string {
@@ -83,15 +88,14 @@ func savedNodeName(path string) (string, error) {
 	return name, nil
 }
 
-func saveNodeName(path, name, remembered string) error {
+func saveNodeName(path, name, remembered string, files *unwritten.Files) {
 	if name == remembered {
-		return nil
+		return
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return fmt.Errorf("cannot save the node name: %w", err)
-	}
-	if err := replaceFile(path, []byte(name+"\n")); err != nil {
-		return fmt.Errorf("cannot save the node name: %w", err)
-	}
-	return nil
+	_ = files.Write(path, func() error {
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			return err
+		}
+		return replaceFile(path, []byte(name+"\n"))
+	})
 }

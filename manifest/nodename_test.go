@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/podstead/podstead/internal/unwritten"
 )
 
 func TestResolveNodeName(t *testing.T) {
@@ -16,7 +18,7 @@ func TestResolveNodeName(t *testing.T) {
 				return "", errors.New("no hostname")
 			}
 			return host, nil
-		})
+		}, nil)
 	}
 	for _, step := range []struct {
 		about, flag, host    string
@@ -63,7 +65,16 @@ func TestResolveNodeNameNotWritable(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := ResolveNodeName(file, "host", nil); err == nil {
-		t.Error("resolved without saving the name")
+	// With the root directory in a file the stored name cannot even be read.
+	if _, _, err := ResolveNodeName(file, "", nil, nil); err == nil {
+		t.Error("resolved without reading the stored name")
+	}
+	files := unwritten.New()
+	name, _, err := ResolveNodeName(file, "host", nil, files)
+	if name != "host" || err != nil {
+		t.Errorf("resolved %q, %v", name, err)
+	}
+	if list := files.List(); len(list) != 1 || list[0].Path != filepath.Join(file, nodeNameFile) {
+		t.Errorf("the name that is not stored is not recorded: %v", list)
 	}
 }

@@ -303,7 +303,7 @@ func TestSecretsInTheCheckpoint(t *testing.T) {
 		t.Fatal(err)
 	}
 	log := &logLines{}
-	cp, err := OpenCheckpoint(path, log.log())
+	cp, err := OpenCheckpoint(path, log.log(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -87,7 +87,7 @@ func NewPodConfig(opts PodConfigOptions) *PodConfig {
 		subscribers:  map[chan struct{}]struct{}{},
 	}
 	if c.checkpoint == nil {
-		c.checkpoint, _ = OpenCheckpoint("", opts.Log) // reads nothing, cannot fail
+		c.checkpoint, _ = OpenCheckpoint("", opts.Log, nil) // reads nothing, cannot fail
 	}
 	for _, source := range c.sources {
 		c.states[source] = &sourceState{pods: map[types.UID]*v1.Pod{}}

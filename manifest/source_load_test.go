@@ -282,7 +282,7 @@ func runInBackground(t testing.TB, run func(context.Context) error) (stop func()
 
 func openTestCheckpoint(t testing.TB, path string) *Checkpoint {
 	t.Helper()
-	checkpoint, err := OpenCheckpoint(path, quietLog())
+	checkpoint, err := OpenCheckpoint(path, quietLog(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -99,7 +99,7 @@ func TestDeadlineWhenTheClockIsSet(t *testing.T) {
 				b.after(30 * time.Second)
 				b.kill()
 				// The effect of a clock change on a recorded time.
-				records, err := status.OpenRecords(b.path("records"), nil)
+				records, err := status.OpenRecords(b.path("records"), nil, nil)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -134,7 +134,7 @@ func (b *supervisorHarness) start(sources ...manifest.Source) *daemon {
 	}
 	text := &strings.Builder{}
 	log := slog.New(slog.NewTextHandler(&lockedWriter{w: text}, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	records, err := status.OpenRecords(filepath.Join(b.dir, "records"), log)
+	records, err := status.OpenRecords(filepath.Join(b.dir, "records"), log, nil)
 	if err != nil {
 		b.t.Fatal(err)
 	}

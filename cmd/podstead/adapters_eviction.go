@@ -2,14 +2,12 @@ package main
 
 import (
 	"context"
-	"log/slog"
 	"path/filepath"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podstead/podstead/cmd/podstead/options"
 	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/gc"
 	podinfo "github.com/podstead/podstead/internal/pod"
@@ -29,7 +27,8 @@ type eviction struct {
 }
 
 // newEviction creates the evictor, which terminates pods when an eviction threshold is met.
-func newEviction(o *options.Options, client *cri.Client, p *observers, sup *supervisor.Supervisor, images *gc.Images, log *slog.Logger) *eviction {
+func (d *daemon) newEviction() *eviction {
+	o, client, p, sup := d.opts, d.runtime.client, &d.observers, d.sup
 	ceiling, _ := cgroup.Ceiling(o.Cgroups.Root)
 	host := evict.NewHost(evict.HostConfig{
 		Root: o.Paths.Root, ImageDirectory: imageMount(client),
@@ -39,8 +38,8 @@ func newEviction(o *options.Options, client *cri.Client, p *observers, sup *supe
 	return &eviction{host: host, Evictor: evict.New(evict.Config{
 		Thresholds: o.Eviction.Thresholds, Transition: o.Eviction.Transition, MaxPodGrace: int64(o.Eviction.MaxPodGrace),
 		Resources: host, Memory: host, Pods: evictedPods{sup: sup, statuses: p.statuses}, Usage: podMeter{p.stats},
-		Reclaim: reclaimer{sup: sup, images: images}, Events: p.events,
-		File: filepath.Join(o.Paths.Root, "pressure.json"), Boot: nodestatus.ReadHost("/").BootID, Log: log,
+		Reclaim: reclaimer{sup: sup, images: d.node.images}, Events: p.events,
+		File: filepath.Join(o.Paths.Root, "pressure.json"), Boot: nodestatus.ReadHost("/").BootID, Unwritten: d.unwritten, Log: d.log,
 	})}
 }
 

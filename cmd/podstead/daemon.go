@@ -13,6 +13,7 @@ import (
 	"github.com/podstead/podstead/cmd/podstead/options"
 	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/httpapi"
+	"github.com/podstead/podstead/internal/unwritten"
 	"github.com/podstead/podstead/supervisor"
 	"github.com/podstead/podstead/supervisor/admit"
 	"github.com/podstead/podstead/supervisor/credential"
@@ -26,6 +27,7 @@ type daemon struct {
 	log  *slog.Logger
 
 	// prepareHost
+	unwritten   *unwritten.Files
 	nodeName    string
 	admitNode   admit.Node
 	credentials credential.Node

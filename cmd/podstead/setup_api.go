@@ -17,17 +17,14 @@ import (
 // openAPI creates the API server and opens its listeners.
 func (d *daemon) openAPI(ctx context.Context) error {
 	o, p, client := d.opts, &d.observers, d.runtime.client
-	kube, err := d.newKubeAPI()
-	if err != nil {
-		return err
-	}
+	kube := d.newKubeAPI()
 	d.start(kube.Run)
 	usage := statsView{nodeName: d.nodeName, labels: d.admitNode.Labels, collector: p.stats, pods: d.sup, diskAge: o.Stats.DiskAge}
 	manifests := manifestView{config: d.sources.config, pods: d.sup, opts: o.Manifests, server: o.Cluster.Kubeconfig}
 	d.api = httpapi.New(
 		httpapi.Config{
 			Socket: o.API.Socket, HealthAddress: o.API.HealthAddress, ReadOnlyAddress: o.Remote.ReadOnlyAddress,
-			Remote: remoteConfig(o, d.nodeName, p.addresses, d.member), Log: d.log, OnRequest: requestCounter(p.counters),
+			Remote: remoteConfig(o, d.nodeName, p.addresses, d.member, d.unwritten), Log: d.log, OnRequest: requestCounter(p.counters),
 		},
 		httpapi.Sources{
 			Pods: syncedPods{d.sup}, Manifests: manifests, Objects: manifests, Health: d.sup, Restarter: d.sup,
@@ -39,16 +36,14 @@ func (d *daemon) openAPI(ctx context.Context) error {
 			LogDirectory: func(p *v1.Pod) string { return cri.LogDirectory(o.Paths.PodLogs, p.Namespace, p.Name, p.UID) },
 		},
 	)
+	var err error
 	d.listeners, err = d.api.Listen(ctx)
 	return err
 }
 
 // newKubeAPI creates the part of the Kubernetes API that this node answers.
-func (d *daemon) newKubeAPI() (*kubeapi.API, error) {
-	versions, err := kubeapi.OpenVersions(filepath.Join(d.opts.Paths.Root, "resource-version"))
-	if err != nil {
-		return nil, err
-	}
+func (d *daemon) newKubeAPI() *kubeapi.API {
+	versions := kubeapi.OpenVersions(filepath.Join(d.opts.Paths.Root, "resource-version"), d.unwritten)
 	changed, events, objects := d.observers.statuses.Subscribe, d.observers.events, d.sources.config.Objects()
 	return kubeapi.New(kubeapi.Config{
 		Versions: versions, Version: versionNumber(),
@@ -69,7 +64,7 @@ func (d *daemon) newKubeAPI() (*kubeapi.API, error) {
 			{Name: "pods/log", Kind: "Pod", Namespaced: true, Verbs: metav1.Verbs{"get"}},
 			{Name: "pods/portforward", Kind: "PodPortForwardOptions", Namespaced: true, Verbs: metav1.Verbs{"create", "get"}},
 		},
-	}), nil
+	})
 }
 
 // namespaces returns those of all pods and objects, with repetitions.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/podstead/podstead/cmd/podstead/options"
 	"github.com/podstead/podstead/cmd/podstead/preflight"
+	"github.com/podstead/podstead/internal/unwritten"
 	"github.com/podstead/podstead/manifest"
 )
 
@@ -30,7 +31,8 @@ func (d *daemon) prepareHost(ctx context.Context) error {
 	}
 	d.closeLater(cgroupLock)
 	protectFromOOM(d.log)
-	d.nodeName, warning, err = manifest.ResolveNodeName(d.opts.Paths.Root, d.opts.Node, os.Hostname)
+	d.unwritten = unwritten.New()
+	d.nodeName, warning, err = manifest.ResolveNodeName(d.opts.Paths.Root, d.opts.Node, os.Hostname, d.unwritten)
 	if err != nil {
 		return err
 	}

@@ -26,6 +26,7 @@ func (d *daemon) newMetrics() httpapi.Metrics {
 		Probes:     func() []metrics.ProbeCount { return probeCounts(p.prober.Counts()) },
 		Specs:      d.sup.Pods,
 		Stats:      p.stats,
+		Unwritten:  func() int { return len(d.unwritten.List()) },
 	})
 	return httpapi.Metrics{Kubelet: e.Kubelet(), Resource: e.Resource(), Probes: e.Probes(), Cadvisor: e.Cadvisor()}
 }

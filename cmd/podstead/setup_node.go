@@ -42,7 +42,8 @@ func (d *daemon) createNodeServices(context.Context) error {
 	})
 	n.images = d.newImages()
 	d.pulls.OnPulled(n.images.Pulled)
-	n.eviction = newEviction(o, d.runtime.client, p, d.sup, n.images, d.log)
+	n.eviction = d.newEviction()
+	d.sup.OnObserved(d.runtime.remember)
 	d.sup.OnObserved(n.logs.Wake)
 	d.sup.OnObserved(n.images.Wake)
 	d.sup.AddGate(n.eviction.gate)
@@ -91,13 +92,14 @@ func (d *daemon) newImages() *gc.Images {
 			defer cancel()
 			_ = d.sup.WaitSourcesReady(ctx)
 		},
-		File: filepath.Join(o.Paths.Root, "images.json"), Events: p.events, Removed: p.counters.ImageRemoved, Log: d.log,
+		File: filepath.Join(o.Paths.Root, "images.json"), Unwritten: d.unwritten, Events: p.events, Removed: p.counters.ImageRemoved, Log: d.log,
 	})
 }
 
 // newDescribe returns a function that describes this node as it is when called.
 func (d *daemon) newDescribe() func() *v1.Node {
 	o, p := d.opts, &d.observers
+	var storage storageCondition
 	since, host, resources := time.Now(), nodestatus.ReadHost("/"), nodeResources(o)
 	return func() *v1.Node {
 		rt := d.sup.Runtime()
@@ -105,7 +107,7 @@ func (d *daemon) newDescribe() func() *v1.Node {
 			Name: d.nodeName, Since: since, Capacity: nodestatus.APIResources(resources.Capacity()), Allocatable: nodestatus.APIResources(resources.Allocatable()),
 			Labels: d.admitNode.Labels, Addresses: p.addresses.Addresses(), Port: o.Remote.Port(),
 			Version: kubeversion.Semantic(versionNumber()), NotReady: rt.NotReady, ReadySince: rt.Since, Host: host,
-			Pressures: d.node.eviction.NodeConditions(since),
+			Pressures: append(d.node.eviction.NodeConditions(since), storage.condition(d.unwritten.List(), since)),
 		}
 		if d.node.inventory != nil {
 			in.Inventory = d.node.inventory.Current()

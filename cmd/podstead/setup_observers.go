@@ -34,7 +34,7 @@ func newObservers() observers { return observers{counters: metrics.NewCounters()
 func (d *daemon) createObservers(context.Context) error {
 	client, p := d.runtime.client, &d.observers
 	p.pleg = pleg.New(pleg.Config{Runtime: client, Log: d.log, Relisted: p.counters.Relisted})
-	p.events = event.New(event.Config{Node: d.nodeName, File: filepath.Join(d.opts.Paths.Root, "events", "journal.jsonl"), Log: d.log})
+	p.events = event.New(event.Config{Node: d.nodeName, File: filepath.Join(d.opts.Paths.Root, "events", "journal.jsonl"), Unwritten: d.unwritten, Log: d.log})
 	// The kubelet's first event. It shows when the daemon was restarted.
 	p.events.Event(nil, v1.EventTypeNormal, "Starting", "Starting podstead.")
 	if conflict := d.runtime.kubelet; conflict != nil {
@@ -44,6 +44,7 @@ func (d *daemon) createObservers(context.Context) error {
 	p.addresses = addresses.New(addresses.Config{Fixed: d.opts.Network.NodeIPs, IPv6First: d.opts.Network.IPv6First, Log: d.log})
 	p.prober = probe.New(probe.Config{Exec: containerExec{client}, Events: p.events, UserAgent: "podstead-probe/" + versionNumber()})
 	p.stats = newStats(d.opts, client, p.pleg, d.log)
+	d.start(func(ctx context.Context) error { return d.unwritten.Run(ctx, storageReporter(p)) })
 	d.start(p.addresses.Run, p.events.Run, p.pleg.Run, p.prober.Run)
 	return nil
 }

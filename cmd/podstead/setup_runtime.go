@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync"
+	"time"
 
 	"github.com/podstead/podstead/cmd/podstead/options"
 	"github.com/podstead/podstead/cmd/podstead/preflight"
 	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/cri/private"
+	"github.com/podstead/podstead/internal/unwritten"
 )
 
 // cniBinDirs are the directories of CNI plugins: installed by hand, by Debian, by
@@ -26,6 +29,9 @@ type openedRuntime struct {
 	instance string
 	// kubelet is a kubelet that uses the same runtime, nil if there is none.
 	kubelet error
+	// remember records the endpoint. It is called once the runtime has answered, so that a
+	// mistyped endpoint is not the one that a later start waits for.
+	remember func()
 }
 
 // openRuntime chooses the runtime, connects to it, and starts the private
@@ -35,7 +41,7 @@ func (d *daemon) openRuntime(ctx context.Context) error {
 	rt, err := chooseRuntime(ctx, d.opts, cri.Options{
 		Instance: cri.Instance(machineID(d.nodeName, d.log), d.opts.Paths.Root), RequestTimeout: d.opts.Runtime.RequestTimeout,
 		Log: d.log, Observe: d.observers.counters.RuntimeCall,
-	})
+	}, d.unwritten)
 	if err != nil {
 		return err
 	}
@@ -49,13 +55,14 @@ func (d *daemon) openRuntime(ctx context.Context) error {
 
 // chooseRuntime connects to the runtime of the flags, else to the one used before,
 // else to one that answers on its usual socket, else to a private containerd.
-func chooseRuntime(ctx context.Context, o *options.Options, dial cri.Options) (*openedRuntime, error) {
+func chooseRuntime(ctx context.Context, o *options.Options, dial cri.Options, files *unwritten.Files) (*openedRuntime, error) {
 	memory := private.NewEndpointFile(o.Paths.Root)
 	remembered, err := memory.Load()
 	if err != nil {
 		return nil, err
 	}
 	cfg := privateConfig(o)
+	cfg.Unwritten = files
 	own := "unix://" + cfg.Socket()
 	dial.Endpoint = o.Runtime.Endpoint
 	if dial.Endpoint == "" {
@@ -78,8 +85,14 @@ func chooseRuntime(ctx context.Context, o *options.Options, dial cri.Options) (*
 	} else if opened.kubelet, err = checkKubelet(ctx, client, dial); err != nil {
 		return nil, err
 	}
-	if err := memory.Save(dial.Endpoint); err != nil {
-		return nil, err
+	opened.remember = sync.OnceFunc(func() {
+		err := files.Write(memory.Path(), func() error { return memory.Save(dial.Endpoint) })
+		if err != nil {
+			dial.Log.Warn("Failed to record the runtime's endpoint, retrying", "err", err)
+		}
+	})
+	if opened.private != nil || remembered == dial.Endpoint || answers(ctx, client) {
+		opened.remember()
 	}
 	dial.Log.Info("Using container runtime", "endpoint", dial.Endpoint)
 	return opened, nil
@@ -103,6 +116,18 @@ func checkKubelet(ctx context.Context, client *cri.Client, dial cri.Options) (co
 	}
 	dial.Log.Warn("A kubelet uses the same container runtime", "err", err)
 	return err, nil
+}
+
+// firstAnswerTimeout limits how long the start waits for a runtime that it has not used
+// before. One that answers later is recorded when its pods have been listed.
+const firstAnswerTimeout = 3 * time.Second
+
+// answers reports whether a container runtime answers.
+func answers(ctx context.Context, client *cri.Client) bool {
+	ctx, cancel := context.WithTimeout(ctx, firstAnswerTimeout)
+	defer cancel()
+	_, err := client.Version(ctx)
+	return err == nil
 }
 
 // checkLeftBehind returns an error if pods of this daemon still run on another

@@ -17,7 +17,7 @@ type sources struct {
 // options name. The API server's pods are delivered by the cluster adapter.
 func (d *daemon) openSources(context.Context) error {
 	o := &d.opts.Manifests
-	checkpoint, err := manifest.OpenCheckpoint(filepath.Join(d.opts.Paths.Root, "checkpoint", "manifests.json"), d.log)
+	checkpoint, err := manifest.OpenCheckpoint(filepath.Join(d.opts.Paths.Root, "checkpoint", "manifests.json"), d.log, d.unwritten)
 	if err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ import (
 // the cluster adapter register with it in their own phases.
 func (d *daemon) createSupervisor(context.Context) error {
 	o, p, client := d.opts, &d.observers, d.runtime.client
-	records, err := status.OpenRecords(filepath.Join(o.Paths.Root, "records"), d.log)
+	records, err := status.OpenRecords(filepath.Join(o.Paths.Root, "records"), d.log, d.unwritten)
 	if err != nil {
 		return err
 	}

@@ -33,7 +33,8 @@ func missingPlugins(dir string) (names []string) {
 
 // cniConf returns the directory of network configs: the host's if it contains
 // one, else podstead's own, which is written once and kept, so that the addresses
-// of running pods stay valid across a restart.
+// of running pods stay valid across a restart. If the disk takes no file, it is
+// below State.
 func (c Config) cniConf() (string, error) {
 	if has, err := hasNetwork(c.CNIConfDir); err != nil {
 		return "", err
@@ -50,11 +51,22 @@ func (c Config) cniConf() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := os.MkdirAll(own, 0o755); err != nil {
-		return "", fmt.Errorf("failed to create the directory of the pod network: %w", err)
+	text := fmt.Appendf(nil, networkConfig, bridge, subnet)
+	err = writeNetwork(own, text)
+	c.Unwritten.Report(own, err)
+	if err != nil {
+		// The next start finds the bridge, and writes the same network again.
+		own = filepath.Join(c.State, "cni", "net.d")
+		err = writeNetwork(own, text)
 	}
-	text := fmt.Sprintf(networkConfig, bridge, subnet)
-	return own, replaceFile(filepath.Join(own, "10-podstead.conflist"), []byte(text), 0o644)
+	return own, err
+}
+
+func writeNetwork(dir string, text []byte) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("failed to create the directory of the pod network: %w", err)
+	}
+	return replaceFile(filepath.Join(dir, "10-podstead.conflist"), text, 0o644)
 }
 
 // hasNetwork reports whether the directory contains a config that a runtime

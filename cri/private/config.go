@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/podstead/podstead/internal/atomicfile"
+	"github.com/podstead/podstead/internal/unwritten"
 )
 
 // Config locates the private containerd. All paths are absolute.
@@ -26,6 +27,8 @@ type Config struct {
 	CNIBinDirs []string
 	// PauseImage is the sandbox image; empty leaves containerd's default.
 	PauseImage string
+	// Unwritten records the files that could not be written.
+	Unwritten *unwritten.Files
 }
 
 // Socket returns the path of the containerd's socket.
@@ -34,8 +37,17 @@ func (c Config) Socket() string { return filepath.Join(c.State, "containerd.sock
 // LogFile returns the path of the containerd's log.
 func (c Config) LogFile() string { return filepath.Join(c.Root, "containerd.log") }
 
-func (c Config) file() string       { return filepath.Join(c.Root, "config.toml") }
+func (c Config) rootFile() string   { return filepath.Join(c.Root, "config.toml") }
+func (c Config) stateFile() string  { return filepath.Join(c.State, "config.toml") }
 func (c Config) ownCNIConf() string { return filepath.Join(c.Root, "cni", "net.d") }
+
+// file returns the config that writeConfig has written.
+func (c Config) file() string {
+	if _, err := os.Lstat(c.stateFile()); err == nil {
+		return c.stateFile()
+	}
+	return c.rootFile()
+}
 
 // CertsDir returns the directory of the administrator's registry settings
 // (hosts.toml by host).
@@ -85,11 +97,13 @@ func (c Config) prepare() error {
 	// containerd creates its root and state itself, with mode 0711, so that
 	// containers with user namespaces can traverse them; the parent directories
 	// must allow that too.
-	for _, dir := range []string{c.Root, c.State, c.CertsDir()} {
+	for _, dir := range []string{c.Root, c.State} {
 		if err := os.MkdirAll(dir, 0o711); err != nil {
 			return fmt.Errorf("failed to create a directory of the private containerd: %w", err)
 		}
 	}
+	// It is empty unless the administrator puts settings into it.
+	c.Unwritten.Report(c.CertsDir(), os.MkdirAll(c.CertsDir(), 0o711))
 	bin, err := c.cniBin()
 	if err != nil {
 		return err
@@ -101,7 +115,37 @@ func (c Config) prepare() error {
 	if err := c.removeMirror(); err != nil {
 		return err
 	}
-	return replaceFile(c.file(), c.render(bin, conf, !capable(capSysResource)), 0o600)
+	return c.writeConfig(c.render(bin, conf, !capable(capSysResource)))
+}
+
+// writeConfig writes the config below Root, for the administrator to read, or below
+// State if the disk takes no file.
+func (c Config) writeConfig(text []byte) error {
+	// A config of an earlier start below State would be used instead.
+	_ = os.Remove(c.stateFile())
+	err := replaceFile(c.rootFile(), text, 0o600)
+	c.Unwritten.Report(c.rootFile(), err)
+	if err == nil {
+		return nil
+	}
+	return replaceFile(c.stateFile(), text, 0o600)
+}
+
+// checkDisk returns why containerd cannot write below Root, nil if it can.
+func (c Config) checkDisk() (err error) {
+	path := filepath.Join(c.Root, "write-test")
+	defer func() { _ = os.Remove(path) }()
+	return os.WriteFile(path, make([]byte, 4096), 0o600)
+}
+
+// openLog opens the log below Root, or below State if the disk takes no file.
+func (c Config) openLog() (*os.File, error) {
+	const flags = os.O_CREATE | os.O_WRONLY | os.O_APPEND
+	f, err := os.OpenFile(c.LogFile(), flags, 0o600)
+	if err != nil {
+		f, err = os.OpenFile(filepath.Join(c.State, "containerd.log"), flags, 0o600)
+	}
+	return f, err
 }
 
 // capSysResource is CAP_SYS_RESOURCE of linux/capability.h.

@@ -40,11 +40,12 @@ func New(cfg Config, binary string, log *slog.Logger) *Containerd {
 }
 
 // Start returns when the containerd answers. One that runs already, started by an
-// earlier podstead, is adopted as it is.
+// earlier podstead, is adopted as it is. One that cannot start because its disk cannot
+// be written to is no error: Run starts it when the disk has recovered.
 func (c *Containerd) Start(ctx context.Context) error {
 	if Answers(ctx, c.cfg.Socket()) {
 		if err := c.cfg.removeMirror(); err != nil {
-			return err
+			c.log.Warn("Failed to remove the image mirror of the private containerd", "err", err)
 		}
 		c.log.Info("Found running private containerd", "socket", c.cfg.Socket())
 		return nil
@@ -52,7 +53,17 @@ func (c *Containerd) Start(ctx context.Context) error {
 	if err := c.cfg.prepare(); err != nil {
 		return err
 	}
-	return c.launch(ctx)
+	err := c.launch(ctx)
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	fault := c.cfg.checkDisk()
+	if fault == nil {
+		return err
+	}
+	c.cfg.Unwritten.Report(c.cfg.Root, fault)
+	c.log.Error("Failed to start private containerd, retrying; its disk cannot be written to", "err", err, "disk", fault)
+	return nil
 }
 
 // Run watches the containerd that Start started and restarts it whenever it
@@ -104,7 +115,7 @@ func (c *Containerd) starting() bool {
 
 // launch starts the process and waits until it answers.
 func (c *Containerd) launch(ctx context.Context) error {
-	logFile, err := os.OpenFile(c.cfg.LogFile(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	logFile, err := c.cfg.openLog()
 	if err != nil {
 		return fmt.Errorf("failed to open the log of the private containerd: %w", err)
 	}
@@ -136,18 +147,19 @@ func (c *Containerd) launch(ctx context.Context) error {
 	for {
 		select {
 		case <-ended:
-			return fmt.Errorf("the private containerd exited during startup (%v); its log is %s", cmd.ProcessState, c.cfg.LogFile())
+			return fmt.Errorf("the private containerd exited during startup (%v); its log is %s", cmd.ProcessState, logFile.Name())
 		default:
 		}
 		if Answers(limit, c.cfg.Socket()) {
-			c.log.Info("Private containerd started", "socket", c.cfg.Socket(), "pid", cmd.Process.Pid, "log", c.cfg.LogFile(), "took", time.Since(begin).Round(time.Millisecond))
+			c.cfg.Unwritten.Report(c.cfg.Root, nil)
+			c.log.Info("Private containerd started", "socket", c.cfg.Socket(), "pid", cmd.Process.Pid, "log", logFile.Name(), "took", time.Since(begin).Round(time.Millisecond))
 			return nil
 		}
 		if !sleep(limit, startPoll) {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			return fmt.Errorf("the private containerd does not answer on %s after %s; its log is %s", c.cfg.Socket(), startLimit, c.cfg.LogFile())
+			return fmt.Errorf("the private containerd does not answer on %s after %s; its log is %s", c.cfg.Socket(), startLimit, logFile.Name())
 		}
 	}
 }

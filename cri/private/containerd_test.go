@@ -13,6 +13,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/podstead/podstead/internal/unwritten"
 )
 
 // TestMain lets the test binary act as containerd: it listens on the socket in
@@ -292,5 +294,50 @@ func TestSlowContainerdStart(t *testing.T) {
 	})
 	if _, err := os.Stat(marker); err == nil {
 		t.Error("a second containerd was started next to one that is starting")
+	}
+}
+
+// A root directory that takes no file does not keep the containerd from starting, and
+// what could not be written is reported.
+func TestStartWithoutWritableRoot(t *testing.T) {
+	cfg := testbed(t)
+	cfg.Unwritten = unwritten.New()
+	// A directory is where each file would be.
+	for _, dir := range []string{cfg.rootFile(), cfg.LogFile()} {
+		if err := os.MkdirAll(filepath.Join(dir, "x"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cfg.CNIConfDir = t.TempDir()
+	if err := os.WriteFile(filepath.Join(cfg.CNIConfDir, "10-x.conflist"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := New(cfg, exe, quiet()).Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	pid := listenerOf(t, cfg)
+	t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGKILL) })
+	if list := cfg.Unwritten.List(); len(list) != 1 || list[0].Path != cfg.rootFile() {
+		t.Errorf("unwritten files: %v", list)
+	}
+}
+
+// A containerd that exits because its disk is full is started again later; the daemon goes on.
+func TestStartOnFullDisk(t *testing.T) {
+	cfg := testbed(t)
+	cfg.Unwritten = unwritten.New()
+	// The file that the daemon writes to find out cannot be written.
+	if err := os.MkdirAll(filepath.Join(cfg.Root, "write-test", "x"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := New(cfg, "/bin/false", quiet()).Start(t.Context()); err != nil {
+		t.Errorf("Start = %v", err)
+	}
+	if list := cfg.Unwritten.List(); !slices.ContainsFunc(list, func(f unwritten.File) bool { return f.Path == cfg.Root }) {
+		t.Errorf("unwritten files: %v", list)
 	}
 }

@@ -20,6 +20,9 @@ func NewEndpointFile(root string) EndpointFile {
 	return EndpointFile{path: filepath.Join(root, "runtime-endpoint")}
 }
 
+// Path returns the path of the file.
+func (m EndpointFile) Path() string { return m.path }
+
 // Load returns the recorded endpoint, empty before the first choice.
 func (m EndpointFile) Load() (string, error) {
 	data, err := os.ReadFile(m.path)

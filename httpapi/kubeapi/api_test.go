@@ -88,10 +88,7 @@ func newTestAPIAt(t *testing.T, versions string, pods ...*v1.Pod) *kubeAPIHarnes
 	for _, p := range pods {
 		b.pods[p.Name] = p
 	}
-	v, err := OpenVersions(versions)
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := OpenVersions(versions, nil)
 	node := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "edge"}}
 	api := New(Config{
 		Versions: v, Version: "1.2.3",
@@ -396,10 +393,7 @@ func TestVersionsIncreaseOverRestart(t *testing.T) {
 	if is <= was {
 		t.Errorf("version %d after %d", is, was)
 	}
-	v, err := OpenVersions(filepath.Join(t.TempDir(), "lost"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := OpenVersions(filepath.Join(t.TempDir(), "lost"), nil)
 	// Fewer versions were allocated than one second of the clock is worth.
 	if next := v.Next(); next+versionBlock < was {
 		t.Errorf("without the file: %d after %d", next, was)

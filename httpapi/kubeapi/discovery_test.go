@@ -9,10 +9,7 @@ import (
 )
 
 func TestDiscoveryListsOtherGroups(t *testing.T) {
-	v, err := OpenVersions("")
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := OpenVersions("", nil)
 	api := New(Config{Versions: v, Groups: []metav1.APIResourceList{{
 		GroupVersion: "metrics.k8s.io/v1beta1",
 		APIResources: []metav1.APIResource{{Name: "nodes", SingularName: "", Kind: "NodeMetrics", Verbs: metav1.Verbs{"get", "list"}}},

@@ -17,10 +17,7 @@ const hidden = "aHVudGVyMg==" // hunter2
 
 func objectsAPI(t *testing.T) func(may access.Class, path, accept string) (int, string) {
 	t.Helper()
-	versions, err := OpenVersions("")
-	if err != nil {
-		t.Fatal(err)
-	}
+	versions := OpenVersions("", nil)
 	meta := metav1.ObjectMeta{Namespace: "shop", Name: "login", Labels: map[string]string{"app": "web"},
 		Annotations: map[string]string{v1.LastAppliedConfigAnnotation: `{"data":{"password":"` + hidden + `"}}`}}
 	secret := &v1.Secret{ObjectMeta: meta, Type: v1.SecretTypeOpaque, Data: map[string][]byte{"password": []byte("hunter2")}}

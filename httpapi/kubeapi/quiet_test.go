@@ -40,10 +40,7 @@ func TestIdleWatchStaysOpen(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := &fakePods{pods: map[string]*v1.Pod{"web": pod("shop", "web", v1.PodPending)}}
-				versions, err := OpenVersions("")
-				if err != nil {
-					t.Fatal(err)
-				}
+				versions := OpenVersions("", nil)
 				api := New(Config{Versions: versions, Sources: Sources{
 					Pods:       PodSource(b.list, b.subscribe),
 					Nodes:      NodeSource(func() *v1.Node { return &v1.Node{} }, nil),

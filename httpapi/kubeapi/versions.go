@@ -1,9 +1,6 @@
 package kubeapi
 
 import (
-	"errors"
-	"fmt"
-	"io/fs"
 	"os"
 	"strconv"
 	"strings"
@@ -11,6 +8,7 @@ import (
 	"time"
 
 	"github.com/podstead/podstead/internal/atomicfile"
+	"github.com/podstead/podstead/internal/unwritten"
 )
 
 // versionBlock is the number of versions reserved by one write of the file.
@@ -21,7 +19,8 @@ const versionBlock = 1 << 20
 // first version is derived from the time. While the file exists, a clock that is set back
 // has no effect.
 type Versions struct {
-	path string
+	path  string
+	files *unwritten.Files
 
 	mu sync.Mutex
 	// last is the latest allocated version; bound is the first one that must not be
@@ -30,34 +29,50 @@ type Versions struct {
 }
 
 // OpenVersions reads the bound from the file at path and continues after it. An empty path
-// stores nothing.
-func OpenVersions(path string) (*Versions, error) {
-	v := &Versions{path: path}
-	start := uint64(time.Now().Unix()) << 20
+// stores nothing. files records whether the bound could be written.
+func OpenVersions(path string, files *unwritten.Files) *Versions {
+	v := &Versions{path: path, files: files}
+	now := uint64(time.Now().Unix()) << 20
+	start := now
 	if path != "" {
-		text, err := os.ReadFile(path)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("failed to read the last resource version: %w", err)
-		}
-		// A file without a number is treated as lost.
-		if known, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64); err == nil {
-			start = known
+		// A file that cannot be read, or without a number, is treated as lost.
+		if text, err := os.ReadFile(path); err == nil {
+			if known, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64); err == nil {
+				start = known
+			}
 		}
 	}
-	v.last, v.bound = start, start
-	return v, v.reserve()
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.last = start
+	if v.reserve() != nil {
+		// A previous start may have found the same bound and not have stored another one:
+		// the time tells its versions from those of this start.
+		v.last = max(start, now)
+		v.bound = v.last + versionBlock
+	}
+	return v
 }
 
-// reserve increases the bound, on disk first.
+// reserve increases the bound, on disk first. If that fails the bound is increased all the
+// same, and the write is repeated. mu is held.
 func (v *Versions) reserve() error {
-	next := v.last + versionBlock
-	if v.path != "" {
-		if err := atomicfile.Replace(v.path, []byte(strconv.FormatUint(next, 10)+"\n")); err != nil {
-			return fmt.Errorf("failed to store the last resource version: %w", err)
-		}
+	v.bound = v.last + versionBlock
+	err := v.store()
+	v.files.Repeat(v.path, err, func() error {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		return v.store()
+	})
+	return err
+}
+
+// store writes the bound. mu is held.
+func (v *Versions) store() error {
+	if v.path == "" {
+		return nil
 	}
-	v.bound = next
-	return nil
+	return atomicfile.Replace(v.path, []byte(strconv.FormatUint(v.bound, 10)+"\n"))
 }
 
 // Next allocates a version greater than all previous ones. If the next bound cannot be

@@ -25,6 +25,8 @@ type Sources struct {
 	// Specs returns the pods with their statuses.
 	Specs func() []*v1.Pod
 	Stats Stats
+	// Unwritten returns the number of the daemon's files that could not be written.
+	Unwritten func() int
 }
 
 // Stats measures the usage of the node and its pods, at most maxAge ago.

@@ -14,6 +14,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/podstead/podstead/internal/unwritten"
 )
 
 const (
@@ -39,6 +41,8 @@ type ServingConfig struct {
 	// Signed returns a certificate that a cluster has signed, for clients on other hosts,
 	// nil while there is none. The field may be nil.
 	Signed func() *tls.Certificate
+	// Unwritten records whether podstead's own certificate could be stored.
+	Unwritten *unwritten.Files
 }
 
 // Serving returns the certificate for a connection. It renews podstead's own certificate and
@@ -172,9 +176,10 @@ func (s *Serving) create(now time.Time, names []string, addresses []net.IP) (*tl
 	if err != nil {
 		return nil, err
 	}
-	if err := writePair(s.cfg.Dir, "server", certPEM, keyPEM); err != nil {
-		return nil, err
-	}
+	// A certificate that cannot be stored serves until the restart: every connection would
+	// fail otherwise.
+	path := filepath.Join(s.cfg.Dir, "server.crt")
+	_ = s.cfg.Unwritten.Write(path, func() error { return writePair(s.cfg.Dir, "server", certPEM, keyPEM) })
 	pair, err := tls.X509KeyPair(certPEM, keyPEM)
 	return &pair, err
 }

@@ -8,9 +8,12 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstead/podstead/internal/unwritten"
 )
 
-// Config configures an Evictor. All fields but Memory, File and Log are required.
+// Config configures an Evictor. All fields but Memory, File, Unwritten and Log are
+// required.
 type Config struct {
 	Thresholds []Threshold
 	// Transition is how long a threshold must not be met before the node condition
@@ -27,7 +30,9 @@ type Config struct {
 	Events      Recorder
 	// File stores the conditions that are set; Boot is the boot ID.
 	File, Boot string
-	Log        *slog.Logger
+	// Unwritten records whether File could be written, and repeats the write.
+	Unwritten *unwritten.Files
+	Log       *slog.Logger
 }
 
 // Evictor evicts pods of a node under pressure.
@@ -52,10 +57,10 @@ type Evictor struct {
 	// not.
 	lastFutile time.Time
 	// reportedSignal is the threshold that was reported, noCandidates that no pod
-	// can be evicted, persistErr why the file could not be written.
+	// can be evicted.
 	reportedSignal         Signal
 	reported, noCandidates bool
-	persistErr             string
+	saved                  savedState
 }
 
 // New creates an evictor with the conditions that an earlier daemon left. It
@@ -65,6 +70,7 @@ func New(cfg Config) *Evictor {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	e := &Evictor{cfg: cfg, log: cfg.Log, tracker: NewTracker(cfg.Thresholds, cfg.Transition), stale: true}
+	e.saved = savedState{file: cfg.File, boot: cfg.Boot, files: cfg.Unwritten, log: cfg.Log}
 	e.storageScan.done = make(chan map[types.UID]Disk)
 	e.restore()
 	return e
@@ -192,22 +198,11 @@ func (e *Evictor) observe() {
 	if !changed {
 		return
 	}
-	e.persist(on)
+	e.saved.save(on)
 	if !first || len(on) > 0 {
 		e.log.Info("Node pressure conditions changed", "conditions", on)
 	}
 	e.cfg.Pods.Recheck()
-}
-
-func (e *Evictor) persist(on []v1.NodeConditionType) {
-	fault := ""
-	if err := saveState(e.cfg.File, e.cfg.Boot, on); err != nil {
-		fault = err.Error()
-	}
-	if fault != "" && fault != e.persistErr {
-		e.log.Warn("Failed to persist node pressure state", "file", e.cfg.File, "err", fault)
-	}
-	e.persistErr = fault
 }
 
 // next returns when to check again without a notification.

@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
+	"sync"
 
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstead/podstead/internal/atomicfile"
+	"github.com/podstead/podstead/internal/unwritten"
 )
 
 // state is what a daemon leaves to the next one: the conditions that are set. It
@@ -51,6 +54,38 @@ func loadState(file, boot string) ([]v1.NodeConditionType, error) {
 		}
 	}
 	return list, nil
+}
+
+// savedState writes the file, and repeats a write that failed.
+type savedState struct {
+	file, boot string
+	files      *unwritten.Files
+	log        *slog.Logger
+
+	mu sync.Mutex
+	on []v1.NodeConditionType
+	// fault is why the file could not be written, and was logged.
+	fault string
+}
+
+// save writes the conditions. An error is logged once until it changes.
+func (s *savedState) save(on []v1.NodeConditionType) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.on = on
+	err, fault := saveState(s.file, s.boot, s.on), ""
+	if err != nil {
+		fault = err.Error()
+	}
+	if fault != "" && fault != s.fault {
+		s.log.Warn("Failed to persist node pressure state", "file", s.file, "err", fault)
+	}
+	s.fault = fault
+	s.files.Repeat(s.file, err, func() error {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return saveState(s.file, s.boot, s.on)
+	})
 }
 
 // saveState writes the file, or removes it if no condition is set. A full disk may

@@ -21,7 +21,7 @@ const (
 	writeSoon = 200 * time.Millisecond
 	writeGap  = 3 * time.Second
 	// writeRetry is the gap after a write that failed.
-	writeRetry = time.Minute
+	writeRetry = 10 * time.Second
 )
 
 // Run writes the events to Config.File until ctx ends, and then writes what is
@@ -87,6 +87,7 @@ func (r *Recorder) write() bool {
 	} else if err == nil {
 		err = r.rewrite()
 	}
+	r.files.Report(r.journal.path, err)
 	if err != nil {
 		// The next write includes them again.
 		r.journal.rewrite = true

@@ -12,6 +12,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstead/podstead/internal/unwritten"
 )
 
 const (
@@ -45,6 +47,8 @@ type Config struct {
 	// File keeps the events over a restart of the daemon; empty keeps them in
 	// memory only.
 	File string
+	// Unwritten records whether File could be written.
+	Unwritten *unwritten.Files
 	// Log gets the first event of each burst; nil discards them.
 	Log *slog.Logger
 }
@@ -75,6 +79,7 @@ type Recorder struct {
 
 	// journal is nil without a file. Only Run uses it and fault.
 	journal   *journal
+	files     *unwritten.Files
 	fault     string
 	unwritten chan struct{} // capacity 1
 
@@ -103,6 +108,7 @@ func New(cfg Config) *Recorder {
 		limit:       cfg.Limit,
 		maxAge:      cfg.MaxAge,
 		log:         cfg.Log,
+		files:       cfg.Unwritten,
 		unwritten:   make(chan struct{}, 1),
 		entries:     map[key]*list.Element{},
 		order:       list.New(),

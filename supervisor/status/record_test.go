@@ -2,18 +2,22 @@ package status
 
 import (
 	"bytes"
+	"context"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/internal/unwritten"
 )
 
 func equal(a, b any) bool { return cmp.Equal(a, b) }
@@ -34,7 +38,7 @@ func full() Record {
 func openRecords(t *testing.T, dir string) (*Records, *bytes.Buffer) {
 	t.Helper()
 	var log bytes.Buffer
-	r, err := OpenRecords(dir, slog.New(slog.NewTextHandler(&log, nil)))
+	r, err := OpenRecords(dir, slog.New(slog.NewTextHandler(&log, nil)), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +167,7 @@ func TestRecordsStayInTheirDirectory(t *testing.T) {
 			t.Errorf("loaded %q", uid)
 		}
 	}
-	if left, _ := os.ReadDir(dir); len(left) != 1 {
+	if left, _ := os.ReadDir(dir); len(left) != 0 {
 		t.Errorf("written outside: %v", left)
 	}
 }
@@ -244,4 +248,52 @@ func TestNewRunKeepsTheCounts(t *testing.T) {
 	if !equal(old, full()) {
 		t.Error("the old record was modified")
 	}
+}
+
+// A record that the disk did not take is written when the disk has recovered, unless the
+// pod is forgotten by then.
+func TestRecordsAreWrittenLater(t *testing.T) {
+	dir := t.TempDir()
+	blocked := filepath.Join(dir, "records")
+	if err := os.WriteFile(blocked, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		files := unwritten.New()
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go func() { _ = files.Run(ctx, func([]unwritten.File) {}) }()
+		r := &Records{dir: blocked, log: slog.New(slog.DiscardHandler), files: files, written: map[types.UID][]byte{}, pending: map[types.UID][]byte{}}
+		for _, uid := range []types.UID{"a", "b", "c"} {
+			if _, err := r.Save(uid, full()); err == nil {
+				t.Error("saved into a file")
+			}
+		}
+		if len(files.List()) != 3 {
+			t.Errorf("unwritten files: %v", files.List())
+		}
+		newer := full()
+		newer.Message = "newer"
+		_, _ = r.Save("b", newer)
+		if err := os.Remove(blocked); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Delete("c"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if list := files.List(); len(list) != 0 {
+			t.Errorf("unwritten files after the recovery: %v", list)
+		}
+		if got := r.Load("a"); !equal(got, full()) {
+			t.Errorf("loaded %+v", got)
+		}
+		if got := r.Load("b"); got.Message != "newer" {
+			t.Errorf("loaded %+v", got)
+		}
+		if uids, err := r.UIDs(); err != nil || len(uids) != 2 {
+			t.Errorf("UIDs = %v, %v", uids, err)
+		}
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/internal/atomicfile"
+	"github.com/podstead/podstead/internal/unwritten"
 )
 
 // recordVersion is the version of the record file format. A file of another version
@@ -33,21 +35,24 @@ type recordFile struct {
 // and a power loss: a file is either the old or the new one. It is safe for
 // concurrent use if the calls for one UID are in order.
 type Records struct {
-	dir string
-	log *slog.Logger
+	dir   string
+	log   *slog.Logger
+	files *unwritten.Files
+
+	// writing is held, by UID, while the file of a record is written.
+	writing [16]sync.Mutex
 
 	mu      sync.Mutex
 	written map[types.UID][]byte // the known content of the file
+	pending map[types.UID][]byte // what could not be written
 }
 
-// OpenRecords uses the directory dir, which it creates with mode 0700 if needed. It
-// removes the temporary files of interrupted writes.
-func OpenRecords(dir string, log *slog.Logger) (*Records, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("failed to open pod records: %w", err)
-	}
+// OpenRecords uses the directory dir, which the first Save creates with mode 0700 if
+// needed. It removes the temporary files of interrupted writes. files records which
+// records could not be written.
+func OpenRecords(dir string, log *slog.Logger, files *unwritten.Files) (*Records, error) {
 	entries, err := os.ReadDir(dir)
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("failed to open pod records: %w", err)
 	}
 	for _, e := range entries {
@@ -59,7 +64,7 @@ func OpenRecords(dir string, log *slog.Logger) (*Records, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Records{dir: dir, log: log, written: map[types.UID][]byte{}}, nil
+	return &Records{dir: dir, log: log, files: files, written: map[types.UID][]byte{}, pending: map[types.UID][]byte{}}, nil
 }
 
 // Load returns the record of a pod. A missing record is empty; so is a damaged one,
@@ -102,15 +107,53 @@ func (r *Records) Save(uid types.UID, rec Record) (bool, error) {
 	}
 	r.mu.Lock()
 	same := bytes.Equal(r.written[uid], data)
+	if same {
+		delete(r.pending, uid)
+	} else {
+		r.pending[uid] = data
+	}
 	r.mu.Unlock()
 	if same {
+		r.files.Report(path, nil)
 		return false, nil
 	}
-	if err := atomicfile.Replace(path, data); err != nil {
+	if err := r.files.Write(path, func() error { return r.flush(uid, path) }); err != nil {
 		return false, fmt.Errorf("failed to write pod record %s: %w", path, err)
 	}
-	r.remember(uid, data)
 	return true, nil
+}
+
+// flush writes the pending record of a pod, if there still is one.
+func (r *Records) flush(uid types.UID, path string) error {
+	writing := r.lockOf(uid)
+	writing.Lock()
+	defer writing.Unlock()
+	r.mu.Lock()
+	data, ok := r.pending[uid]
+	r.mu.Unlock()
+	if !ok {
+		return nil
+	}
+	err := atomicfile.Replace(path, data)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = os.MkdirAll(r.dir, 0o700); err == nil {
+			err = atomicfile.Replace(path, data)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.written[uid] = data
+	delete(r.pending, uid)
+	return nil
+}
+
+func (r *Records) lockOf(uid types.UID) *sync.Mutex {
+	hash := fnv.New32a()
+	_, _ = hash.Write([]byte(uid))
+	return &r.writing[hash.Sum32()%uint32(len(r.writing))]
 }
 
 // Delete deletes the record of a pod; a missing record is no error.
@@ -119,9 +162,14 @@ func (r *Records) Delete(uid types.UID) error {
 	if err != nil {
 		return err
 	}
+	writing := r.lockOf(uid)
+	writing.Lock()
+	defer writing.Unlock()
 	r.mu.Lock()
 	delete(r.written, uid)
+	delete(r.pending, uid)
 	r.mu.Unlock()
+	r.files.Report(path, nil) // what is not stored is not missed any more
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("failed to remove pod record: %w", err)
 	}
@@ -132,7 +180,7 @@ func (r *Records) Delete(uid types.UID) error {
 // deleted.
 func (r *Records) UIDs() ([]types.UID, error) {
 	entries, err := os.ReadDir(r.dir)
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("failed to list pod records: %w", err)
 	}
 	var uids []types.UID

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -149,5 +150,28 @@ func killProcess(t *testing.T, pid int) {
 			return errors.New("it still runs")
 		}
 		return nil
+	})
+}
+
+// An endpoint is recorded only once a runtime has answered on it.
+func TestMistypedEndpointIsNotRecorded(t *testing.T) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		record, right := filepath.Join(n.Root, "runtime-endpoint"), n.Endpoint
+		n.writeManifest("p.yaml", sleepPod("p", "one"))
+		n.Endpoint = "unix://" + filepath.Join(n.Dir(), "mistyped.sock")
+		n.start()
+		n.awaitStatusLine(1, "not ready")
+		if text, err := os.ReadFile(record); !os.IsNotExist(err) {
+			t.Errorf("recorded %q, %v", text, err)
+		}
+		n.Endpoint = right
+		n.restart()
+		n.awaitReady("p")
+		n.await("the endpoint is recorded", func() error {
+			if text, err := os.ReadFile(record); strings.TrimSpace(string(text)) != right {
+				return fmt.Errorf("recorded %q, %v", text, err)
+			}
+			return nil
+		})
 	})
 }

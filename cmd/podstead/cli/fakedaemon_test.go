@@ -49,10 +49,7 @@ func (d *fakeDaemon) start() *fakeDaemon {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	versions, err := kubeapi.OpenVersions(filepath.Join(filepath.Dir(d.socket), "versions"))
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	versions := kubeapi.OpenVersions(filepath.Join(filepath.Dir(d.socket), "versions"), nil)
 	node := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
 	node.Status.Conditions = []v1.NodeCondition{{Type: v1.NodeReady, Status: v1.ConditionTrue}}
 	api := kubeapi.New(kubeapi.Config{Versions: versions, Version: "1.2.3", Sources: kubeapi.Sources{

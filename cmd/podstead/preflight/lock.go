@@ -46,11 +46,8 @@ func LockRoot(ctx context.Context, root string) (*Lock, error) {
 		return nil, fmt.Errorf("failed to open --root-dir: %w", err)
 	}
 	files := []*os.File{dir}
-	path := filepath.Join(root, "lock")
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW, 0o600)
-	if errors.Is(err, unix.EROFS) {
-		file, err = os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
-	}
+	// Not open for writing, so that the file system can be remounted read-only.
+	file, err := os.OpenFile(filepath.Join(root, "lock"), os.O_CREATE|os.O_RDONLY|unix.O_NOFOLLOW, 0o600)
 	if err == nil {
 		files = append(files, file)
 	}

@@ -63,10 +63,21 @@ func (s *Status) condition(t v1.NodeConditionType) v1.NodeCondition {
 	return v1.NodeCondition{}
 }
 
-// pressure returns the conditions other than Ready that are true.
+// conditionStorage is true while the daemon cannot write to --root-dir.
+const conditionStorage v1.NodeConditionType = "podstead.io/RootDirNotWritable"
+
+// storageFault returns why the daemon cannot store its state, empty if it can.
+func (s *Status) storageFault() string {
+	if c := s.condition(conditionStorage); c.Status == v1.ConditionTrue {
+		return terminal.OneLine(c.Message)
+	}
+	return ""
+}
+
+// pressure returns the pressure conditions that are true.
 func (s *Status) pressure() (names []string) {
 	for _, c := range s.Node.Status.Conditions {
-		if c.Type != v1.NodeReady && c.Status == v1.ConditionTrue {
+		if c.Type != v1.NodeReady && c.Type != conditionStorage && c.Status == v1.ConditionTrue {
 			names = append(names, string(c.Type))
 		}
 	}
@@ -106,9 +117,10 @@ func (s *Status) counts() map[string]int {
 	return counts
 }
 
-// Healthy reports whether the node is ready, no pod is failing and no manifest is invalid.
+// Healthy reports whether the node is ready and can store its state, no pod is failing and
+// no manifest is invalid.
 func (s *Status) Healthy() bool {
-	if s.condition(v1.NodeReady).Status != v1.ConditionTrue || s.counts()["failing"] > 0 {
+	if s.condition(v1.NodeReady).Status != v1.ConditionTrue || s.storageFault() != "" || s.counts()["failing"] > 0 {
 		return false
 	}
 	return !slices.ContainsFunc(s.Sources, func(src objects.ManifestSource) bool {
@@ -150,6 +162,9 @@ func (s *Status) Text(t terminal.Terminal) string {
 			c := s.condition(v1.NodeConditionType(name))
 			line("Pressure:", name+since(c, s.Now)+": "+terminal.OneLine(c.Message), terminal.Red)
 		}
+	}
+	if fault := s.storageFault(); fault != "" {
+		line("Storage:", fault, terminal.Red)
 	}
 	for _, src := range s.Sources {
 		s.source(line, &src)
@@ -292,6 +307,6 @@ func (s *Status) Summary() map[string]any {
 	}
 	return map[string]any{
 		"node": s.Node.Name, "ready": s.condition(v1.NodeReady).Status == v1.ConditionTrue, "healthy": s.Healthy(),
-		"pressure": pressure, "faults": faults, "warnings": warnings, "pods": counts, "unready": unready,
+		"pressure": pressure, "storageFault": s.storageFault(), "faults": faults, "warnings": warnings, "pods": counts, "unready": unready,
 	}
 }
