@@ -47,7 +47,8 @@ func TestAPIPodIsRejected(t *testing.T) {
 		"a taint": {func(b *supervisorHarness, pod *v1.Pod) {
 			b.taints = func() []v1.Taint { return []v1.Taint{{Key: "only", Effect: v1.TaintEffectNoExecute}} }
 		}, admit.ReasonTaint},
-		"no such node": {func(b *supervisorHarness, pod *v1.Pod) { pod.Spec.NodeSelector = map[string]string{"disk": "ssd"} }, admit.ReasonAffinity},
+		"another operating system": {func(_ *supervisorHarness, pod *v1.Pod) { pod.Spec.OS = &v1.PodOS{Name: v1.Windows} }, admit.ReasonOS},
+		"no such node":             {func(b *supervisorHarness, pod *v1.Pod) { pod.Spec.NodeSelector = map[string]string{"disk": "ssd"} }, admit.ReasonAffinity},
 		"no room": {func(b *supervisorHarness, pod *v1.Pod) {
 			b.allocatable = cpus("1")
 			pod.Spec.Containers[0].Resources.Requests = v1.ResourceList{v1.ResourceCPU: resource.MustParse("2")}

@@ -19,6 +19,7 @@ func UnsupportedBound(pod *v1.Pod) field.ErrorList {
 const (
 	schedulerDone ignored     = "for the scheduler, which has placed the pod"
 	apiServerDone ignored     = "for the API server, which has already handled it"
+	otherSystem   ignored     = "for Windows; a node that runs Linux ignores it"
 	noDriver      unsupported = "needs a storage driver, and this node has none; schedule the pod to another node"
 )
 
@@ -30,7 +31,11 @@ var boundVerdicts = podVerdicts.override(structVerdict{
 		"annotations":                boundAnnotations(),
 	}),
 	"spec": specVerdicts.override(structVerdict{
-		"ephemeralContainers":          listVerdict{containerVerdicts.override(structVerdict{"targetContainerName": supported("TestClusterPods")})},
+		"containers":                   listVerdict{boundContainerVerdicts},
+		"initContainers":               listVerdict{boundContainerVerdicts},
+		"ephemeralContainers":          listVerdict{boundContainerVerdicts.override(structVerdict{"targetContainerName": supported("TestClusterPods")})},
+		"securityContext":              podSecurityVerdicts.override(structVerdict{"windowsOptions": otherSystem}),
+		"os":                           structVerdict{"name": supported("TestClusterNode")}, // admission rejects others
 		"automountServiceAccountToken": apiServerDone,
 		"schedulingGates":              schedulerDone,
 		"schedulingGroup":              schedulerDone,
@@ -47,6 +52,10 @@ var boundVerdicts = podVerdicts.override(structVerdict{
 			}),
 		})},
 	}),
+})
+
+var boundContainerVerdicts = containerVerdicts.override(structVerdict{
+	"securityContext": containerSecurityVerdicts.override(structVerdict{"windowsOptions": otherSystem}),
 })
 
 var boundPodAffinity = podAffinityVerdicts.override(structVerdict{"requiredDuringSchedulingIgnoredDuringExecution": schedulerDone})

@@ -244,8 +244,11 @@ spec:
   automountServiceAccountToken: true
   affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: kubernetes.io/hostname}]}}
   topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}]
-  containers: [{name: web, image: x}]
-  ephemeralContainers: [{name: debug, image: x, targetContainerName: web}]
+  os: {name: windows}
+  securityContext: {windowsOptions: {runAsUserName: ContainerUser}}
+  initContainers: [{name: init, image: x, securityContext: {windowsOptions: {gmsaCredentialSpecName: spec}}}]
+  containers: [{name: web, image: x, securityContext: {windowsOptions: {runAsUserName: ContainerUser, hostProcess: false}}}]
+  ephemeralContainers: [{name: debug, image: x, targetContainerName: web, securityContext: {windowsOptions: {runAsUserName: ContainerUser}}}]
   volumes: [{name: token, projected: {sources: [{serviceAccountToken: {path: token}}]}}]
 `)
 	if errs := UnsupportedBound(pod); len(errs) > 0 {

@@ -1,6 +1,8 @@
 package admit
 
 import (
+	"fmt"
+
 	v1 "k8s.io/api/core/v1"
 )
 
@@ -11,10 +13,11 @@ const (
 	ReasonAppArmor = "AppArmor"
 	ReasonPorts    = "NodePorts"
 	ReasonTaint    = "TaintToleration"
+	ReasonOS       = "PodOSNotSupported"
 )
 
 // Reasons lists all of them.
-var Reasons = []string{ReasonSysctl, ReasonAffinity, ReasonAppArmor, ReasonPorts, ReasonTaint}
+var Reasons = []string{ReasonSysctl, ReasonAffinity, ReasonAppArmor, ReasonPorts, ReasonTaint, ReasonOS}
 
 // Node is what pods are checked against.
 type Node struct {
@@ -37,10 +40,19 @@ type Cause struct{ Reason, Message string }
 // Check returns why a pod may not run on the node, nil if it may. It does not look
 // at resources and ports; Reservations do.
 func Check(pod *v1.Pod, n *Node) *Cause {
-	for _, check := range []func(*v1.Pod, *Node) *Cause{checkSysctls, checkSelector, checkTaints, checkAppArmor} {
+	for _, check := range []func(*v1.Pod, *Node) *Cause{checkOS, checkSysctls, checkSelector, checkTaints, checkAppArmor} {
 		if cause := check(pod, n); cause != nil {
 			return cause
 		}
 	}
 	return nil
+}
+
+// checkOS checks the operating system that the pod is for. A manifest for another one
+// is rejected when it is read.
+func checkOS(pod *v1.Pod, _ *Node) *Cause {
+	if pod.Spec.OS == nil || pod.Spec.OS.Name == v1.Linux {
+		return nil
+	}
+	return &Cause{ReasonOS, fmt.Sprintf("spec.os.name: %s is not the operating system of this node, which runs linux; schedule the pod to another node", pod.Spec.OS.Name)}
 }

@@ -1,0 +1,252 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podstead/podstead/test/testbed"
+)
+
+// audit is the audit log of an API server, with the requests of one node.
+type audit struct{ log string }
+
+// auditEvent is the part of an audit event that the tests read.
+type auditEvent struct {
+	Verb      string
+	ObjectRef struct{ Resource, Subresource, Name string }
+	// RequestReceivedTimestamp is when the API server got the request.
+	RequestReceivedTimestamp metav1.MicroTime
+}
+
+func (e *auditEvent) String() string {
+	return strings.Join(slices.DeleteFunc([]string{e.Verb, e.ObjectRef.Resource, e.ObjectRef.Subresource, e.ObjectRef.Name}, func(s string) bool { return s == "" }), " ")
+}
+
+// auditNode makes the API server log each request of a node. It is called before the API
+// server starts.
+func auditNode(n *node, c *testbed.Cluster) *audit {
+	n.t.Helper()
+	dir := n.t.TempDir()
+	policy, a := filepath.Join(dir, "policy.yaml"), &audit{filepath.Join(dir, "audit.log")}
+	if err := os.WriteFile(policy, []byte(`apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules: [{level: Metadata, users: ["system:node:`+n.Name+`"]}]
+`), 0o600); err != nil {
+		n.t.Fatal(err)
+	}
+	c.Flags = append(c.Flags, "--audit-policy-file", policy, "--audit-log-path", a.log)
+	return a
+}
+
+// requests returns the requests so far, except lists and watches.
+func (a *audit) requests() ([]auditEvent, error) {
+	data, err := os.ReadFile(a.log)
+	if err != nil {
+		return nil, err
+	}
+	var all []auditEvent
+	for line := range bytes.Lines(data) {
+		if !bytes.HasSuffix(line, []byte("\n")) {
+			break // it is being written
+		}
+		var e auditEvent
+		if err := json.Unmarshal(line, &e); err != nil {
+			return nil, err
+		}
+		if e.Verb != "list" && e.Verb != "watch" {
+			all = append(all, e)
+		}
+	}
+	return all, nil
+}
+
+// awaitHeartbeatsOnly waits until the node renews its lease several times in a row and
+// requests nothing else but an occasional report of its own status.
+func (a *audit) awaitHeartbeatsOnly(n *node) {
+	n.t.Helper()
+	const renewals = 6
+	n.await("the node sends heartbeats only", func() error {
+		all, err := a.requests()
+		if err != nil {
+			return err
+		}
+		leases, reports := 0, 0
+		for _, e := range slices.Backward(all) {
+			switch e.String() {
+			case "update leases " + n.Name:
+				leases++
+			case "patch nodes status " + n.Name:
+				reports++
+			default:
+				return fmt.Errorf("%d renewals of the lease after %s, in all %d requests", leases, e.String(), len(all))
+			}
+			if leases == renewals {
+				break
+			}
+		}
+		if leases < renewals || reports > 2 {
+			return fmt.Errorf("%d renewals of the lease and %d reports of the node", leases, reports)
+		}
+		return nil
+	})
+}
+
+// A node does in a cluster what a kubelet does: it sends heartbeats only while its pods are
+// ready, it replaces the mirror pod of an edited manifest when the previous revision has
+// terminated, it keeps deleted pods that finalizers hold, and rejects those of another
+// operating system.
+func TestClusterNode(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, sharedRuntime(t, testbed.Containerd24))
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	defer cancel()
+	c, err := testbed.NewCluster(n.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := auditNode(n, c)
+	a, kubeconfig := useCluster(n, c)
+	if err := c.StartAPI(ctx); err != nil {
+		t.Fatal(err)
+	}
+	config := filepath.Join(t.TempDir(), "config.yaml")
+	if err := os.WriteFile(config, []byte("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nnodeLeaseDurationSeconds: 8\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n.Args = append(n.Args, "--kubeconfig", kubeconfig, "--config", config)
+	a.must("create", "serviceaccount", "default")
+	n.writeManifest("static.yaml", mirroredPod("name: static", ""))
+	n.start()
+	a.create(n.boundPod("bound", recordTermination, "initContainers:\n- {name: init, image: '"+testbed.BusyboxImage+"', command: ['true']}\n"))
+	a.awaitMirror(n, "the static pod is ready", "default", "static", podReady)
+	bound := a.awaitMirror(n, "the cluster's pod is ready", "default", "bound", podReady)
+	for _, c := range bound.Status.Conditions {
+		if c.Reason != "" && c.Status == v1.ConditionTrue || c.Message != "" {
+			t.Errorf("condition %+v of a ready pod", c)
+		}
+	}
+	log.awaitHeartbeatsOnly(n)
+
+	checkMirrorOfEditedManifest(n, a, log)
+	checkPodsHeldByFinalizers(n, a)
+	checkPodsOfOperatingSystems(n, a)
+}
+
+// checkMirrorOfEditedManifest checks that the mirror pod of an edited manifest is replaced when the
+// previous revision has terminated, and not before.
+func checkMirrorOfEditedManifest(n *node, a *admin, log *audit) {
+	out := n.outDir()
+	manifest := func(revision string) string {
+		return fmt.Sprintf(`apiVersion: v1
+kind: Pod
+metadata: {name: edited}
+spec:
+  terminationGracePeriodSeconds: 300
+  volumes: [{name: out, hostPath: {path: %s, type: DirectoryOrCreate}}]
+  containers:
+  - name: main
+    image: %s
+    command: [sh, -c, "trap 'touch /out/edited.signalled; until [ -e /out/edited.release ]; do sleep 0.1; done; exit 0' TERM; while :; do sleep 0.1; done"]
+    env: [{name: REV, value: %s}]
+    volumeMounts: [{name: out, mountPath: /out}]
+`, out, testbed.BusyboxImage, revision)
+	}
+	n.writeManifest("edited.yaml", manifest("one"))
+	before := a.awaitMirror(n, "the first revision is ready", "default", "edited", podReady)
+	n.writeManifest("edited.yaml", manifest("two"))
+	n.await("the first revision terminates", func() error {
+		_, err := os.Stat(filepath.Join(out, "edited.signalled"))
+		return err
+	})
+	log.awaitHeartbeatsOnly(n) // the node has done what it does about the edit
+	during := &v1.Pod{}
+	if err := a.get(during, "pod", n.PodName("edited")); err != nil || during.UID != before.UID || during.DeletionTimestamp != nil {
+		n.t.Errorf("while the first revision terminates its mirror pod is %v (%v)", during.ObjectMeta, err)
+	}
+	released := time.Now()
+	if err := os.WriteFile(filepath.Join(out, "edited.release"), nil, 0o600); err != nil {
+		n.t.Fatal(err)
+	}
+	a.awaitMirror(n, "the second revision is ready", "default", "edited", func(p *v1.Pod) error {
+		if p.UID == before.UID || p.Spec.Containers[0].Env[0].Value != "two" {
+			return errors.New("still the first revision")
+		}
+		return podReady(p)
+	})
+	all, err := log.requests()
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	i := slices.IndexFunc(all, func(e auditEvent) bool { return e.String() == "delete pods "+n.PodName("edited") })
+	if i < 0 || all[i].RequestReceivedTimestamp.Time.Before(released) {
+		n.t.Errorf("the mirror pod was not deleted after %v: %v", released, all)
+	}
+}
+
+// checkPodsHeldByFinalizers checks that deleted pods reach a terminal phase, whether or not they
+// started, and stay known while a finalizer holds their objects.
+func checkPodsHeldByFinalizers(n *node, a *admin) {
+	const finalizer = `{"metadata": {"finalizers": ["batch.kubernetes.io/job-tracking"]}}`
+	a.create(n.boundPod("unstarted", recordTermination, "initContainers:\n- {name: init, image: 'none.invalid/none:1', imagePullPolicy: Never}\n"))
+	a.create(n.boundPod("started", recordTermination, ""))
+	a.awaitMirror(n, "it is ready", "default", "started", podReady)
+	a.awaitMirror(n, "its init container waits", "default", "unstarted", func(p *v1.Pod) error {
+		if s := p.Status.InitContainerStatuses; len(s) != 1 || s[0].State.Waiting == nil || s[0].State.Waiting.Reason != "ErrImageNeverPull" {
+			return fmt.Errorf("%+v", s)
+		}
+		return nil
+	})
+	for _, name := range []string{"unstarted", "started"} {
+		a.must("patch", "pod", n.PodName(name), "--type=merge", "-p", finalizer)
+		a.must("delete", "pod", n.PodName(name), "--wait=false")
+	}
+	for name, want := range map[string]v1.PodPhase{"unstarted": v1.PodFailed, "started": v1.PodSucceeded} {
+		held := a.awaitMirror(n, "it has ended, and the node has deleted it", "default", name, func(p *v1.Pod) error {
+			if p.Status.Phase != want || p.DeletionGracePeriodSeconds == nil || *p.DeletionGracePeriodSeconds != 0 {
+				return fmt.Errorf("%s, deletion %v in %v s", p.Status.Phase, p.DeletionTimestamp, p.DeletionGracePeriodSeconds)
+			}
+			return nil
+		})
+		if local, err := n.pod(name); err != nil || local.UID != held.UID || local.Status.Phase != want {
+			n.t.Errorf("the daemon has %s %s, want %s (%v)", local.UID, local.Status.Phase, want, err)
+		}
+		a.must("patch", "pod", n.PodName(name), "--type=merge", "-p", `{"metadata": {"finalizers": null}}`)
+		a.awaitMirrorGone(n, "default", name)
+		n.await("the daemon forgets it", func() error {
+			if p, err := n.pod(name); err == nil {
+				return fmt.Errorf("it is %s", p.Status.Phase)
+			}
+			return nil
+		})
+	}
+}
+
+// checkPodsOfOperatingSystems checks what becomes of pods with fields for another operating system.
+func checkPodsOfOperatingSystems(n *node, a *admin) {
+	a.create(n.boundPod("windows", recordTermination, "os: {name: windows}\n"))
+	a.create(n.boundPod("options", recordTermination, "securityContext: {windowsOptions: {runAsUserName: ContainerUser}}\n"))
+	a.awaitMirror(n, "it is rejected", "default", "windows", func(p *v1.Pod) error {
+		if p.Status.Phase != v1.PodFailed || p.Status.Reason != "PodOSNotSupported" {
+			return fmt.Errorf("%s %s: %s", p.Status.Phase, p.Status.Reason, p.Status.Message)
+		}
+		return nil
+	})
+	a.awaitMirror(n, "options of another operating system are ignored", "default", "options", podReady)
+	// A manifest for another operating system is rejected when it is read.
+	n.writeManifest("windows.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: static-windows}\nspec:\n  os: {name: windows}\n  containers: [{name: main, image: busybox:1.36}]\n")
+	n.awaitManifestError("windows.yaml", "spec.os.name", "must be linux")
+	n.removeManifest("windows.yaml")
+}
