@@ -80,6 +80,12 @@ type Container struct {
 	// StopSignal is the signal that asks the container to stop: its own, the
 	// image's or the runtime's default. Empty if not reported by the runtime.
 	StopSignal v1.Signal
+	// User is the identity of the container's first process, nil if not reported by
+	// the runtime (containerd before 2.0).
+	User *LinuxUser
+	// RecursiveReadOnly are the paths in the container of the mounts that the
+	// runtime has made recursively read-only.
+	RecursiveReadOnly []string
 
 	// The following fields are recovered from annotations that this package
 	// wrote.
@@ -105,6 +111,12 @@ type Container struct {
 	Sidecar int
 	// Objects is the value of Inputs.Objects at creation.
 	Objects string
+}
+
+// LinuxUser is the identity with which a process starts.
+type LinuxUser struct {
+	UID, GID           int64
+	SupplementalGroups []int64
 }
 
 // Pod is what one list of the runtime contains of one pod.

@@ -102,6 +102,14 @@ func (c *Client) inspectContainer(ctx context.Context, k *Container) error {
 	k.Message = status.GetMessage()
 	k.LogPath = status.GetLogPath()
 	k.StopSignal = apiSignal(status.GetStopSignal())
+	if u := status.GetUser().GetLinux(); u != nil {
+		k.User = &LinuxUser{UID: u.Uid, GID: u.Gid, SupplementalGroups: u.SupplementalGroups}
+	}
+	for _, m := range status.GetMounts() {
+		if m.GetRecursiveReadOnly() {
+			k.RecursiveReadOnly = append(k.RecursiveReadOnly, m.ContainerPath)
+		}
+	}
 	if image := status.GetImage().GetImage(); image != "" {
 		k.Image = image
 	}

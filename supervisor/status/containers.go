@@ -112,6 +112,7 @@ func (b *builder) buildOne(c *v1.Container) v1.ContainerStatus {
 	}
 	b.overrideWaiting(c, &s)
 	b.fillTerminated(&s, previous)
+	s.VolumeMounts = volumeMounts(c, newest)
 	if b.ephemeral {
 		return singleRun(s)
 	}
@@ -159,6 +160,9 @@ func (b *builder) observed(c, before *cri.Container, previous *v1.ContainerStatu
 	}
 	if c.StopSignal != "" {
 		s.StopSignal = &c.StopSignal
+	}
+	if c.User != nil {
+		s.User = &v1.ContainerUser{Linux: &v1.LinuxContainerUser{UID: c.User.UID, GID: c.User.GID, SupplementalGroups: c.User.SupplementalGroups}}
 	}
 	if b.in.Runtime != "" {
 		s.ContainerID = b.in.Runtime + "://" + c.ID

@@ -276,3 +276,52 @@ func TestSidecarStatus(t *testing.T) {
 		}
 	}
 }
+
+// A status has the mounts of the spec, with the runtime's decision about those that are
+// recursively read-only if possible, and the user that the runtime reports.
+func TestVolumeMountsAndUser(t *testing.T) {
+	enabled, possible, disabled := v1.RecursiveReadOnlyEnabled, v1.RecursiveReadOnlyIfPossible, v1.RecursiveReadOnlyDisabled
+	p := pod(v1.RestartPolicyNever)
+	p.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{
+		{Name: "v", MountPath: "/rw"},
+		{Name: "v", MountPath: "/ro", ReadOnly: true},
+		{Name: "v", MountPath: "/may", ReadOnly: true, RecursiveReadOnly: &possible},
+		{Name: "v", MountPath: "/must", ReadOnly: true, RecursiveReadOnly: &enabled},
+	}
+	mounts := func(may *v1.RecursiveReadOnlyMode) []v1.VolumeMountStatus {
+		return []v1.VolumeMountStatus{
+			{Name: "v", MountPath: "/rw"},
+			{Name: "v", MountPath: "/ro", ReadOnly: true, RecursiveReadOnly: &disabled},
+			{Name: "v", MountPath: "/may", ReadOnly: true, RecursiveReadOnly: may},
+			{Name: "v", MountPath: "/must", ReadOnly: true, RecursiveReadOnly: &enabled},
+		}
+	}
+	with := func(c cri.Container, paths ...string) cri.Container {
+		c.RecursiveReadOnly = append(paths, "/must")
+		c.User = &cri.LinuxUser{UID: 1000, GID: 2000, SupplementalGroups: []int64{3000}}
+		return c
+	}
+	user := &v1.ContainerUser{Linux: &v1.LinuxContainerUser{UID: 1000, GID: 2000, SupplementalGroups: []int64{3000}}}
+	for name, c := range map[string]struct {
+		in   Input
+		may  *v1.RecursiveReadOnlyMode
+		user *v1.ContainerUser
+	}{
+		"not created":          {Input{Observed: observed()}, nil, nil},
+		"runtime with support": {Input{Observed: observed(with(running("web"), "/may"))}, &enabled, user},
+		"without":              {Input{Observed: observed(with(running("web")))}, &disabled, user},
+		"exited":               {Input{Observed: observed(with(exited("web", 0), "/may"))}, &enabled, user},
+		"no user":              {Input{Observed: observed(cri.Container{Name: "web", State: cri.StateRunning, RecursiveReadOnly: []string{"/must"}})}, &disabled, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.in.Pod, c.in.Now = p, now
+			got := status(Generate(c.in), "web")
+			if diff := cmp.Diff(mounts(c.may), got.VolumeMounts); diff != "" {
+				t.Error(diff)
+			}
+			if diff := cmp.Diff(c.user, got.User); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}

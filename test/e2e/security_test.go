@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -178,6 +179,27 @@ spec:
 		}
 		if got := n.awaitReady("p").Status.InitContainerStatuses[0].State.Terminated.Message; strings.TrimSpace(got) != "1003" {
 			t.Errorf("the init container ran as %q, want 1003", got)
+		}
+		// The status has the users if the runtime reports them.
+		for _, s := range slices.Concat(n.awaitReady("p").Status.ContainerStatuses, n.awaitReady("image").Status.ContainerStatuses) {
+			pod := "p"
+			if slices.Contains([]string{"users", "group", "open"}, s.Name) {
+				pod = "image"
+			}
+			_, proc := status(pod, s.Name)
+			switch {
+			case n.rt.Kind == testbed.Containerd16:
+				if s.User != nil {
+					t.Errorf("user of %s: %+v", s.Name, s.User)
+				}
+			case s.User == nil || s.User.Linux == nil:
+				t.Errorf("%s has no user", s.Name)
+			default:
+				groups := slices.Sorted(slices.Values(s.User.Linux.SupplementalGroups))
+				if u := s.User.Linux; idMap(int(u.UID)) != proc["Uid"] || idMap(int(u.GID)) != proc["Gid"] || strings.Trim(fmt.Sprint(groups), "[]") != strings.TrimSpace(proc["Groups"]) {
+					t.Errorf("user of %s is %+v, the kernel has %s, %s, %s", s.Name, u, proc["Uid"], proc["Gid"], proc["Groups"])
+				}
+			}
 		}
 		plain, _ := status("p", "plain")
 		own, _ := status("p", "own")

@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
+
+	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstead/podstead/test/testbed"
 )
@@ -229,7 +232,8 @@ func TestImageVolume(t *testing.T) {
 	})
 }
 
-// Recursive read-only mounts; on a runtime without support the pod is held.
+// Recursive read-only mounts, which the status reports as the runtime made them; on a runtime
+// without support the pod is held.
 func TestRecursiveReadOnly(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		host := filepath.Join(n.Dir(), "host")
@@ -243,13 +247,21 @@ func TestRecursiveReadOnly(t *testing.T) {
 		n.writeManifest("must.yaml", volumePod("must", volumes, "[{name: host, mountPath: /must, readOnly: true, recursiveReadOnly: Enabled}]", ""))
 		n.start()
 		const try = "touch %[1]s/x 2>/dev/null || echo -n top; touch %[1]s/below/x 2>/dev/null || echo -n below"
-		may := "topbelow"
+		may, mode := "topbelow", v1.RecursiveReadOnlyEnabled
 		if n.rt.Kind == testbed.Containerd16 {
-			may = "top"
+			may, mode = "top", v1.RecursiveReadOnlyDisabled
 			n.awaitWaiting("must", "NotSupportedByRuntime", "spec.containers[0].volumeMounts[0].recursiveReadOnly", "containerd 1.6.20", "containerd 2.0")
 		} else {
 			n.mustContain(n.awaitRunning("must"), map[string]string{fmt.Sprintf(try, "/must"): "topbelow"})
 		}
 		n.mustContain(n.awaitRunning("p"), map[string]string{fmt.Sprintf(try, "/top"): "top", fmt.Sprintf(try, "/may"): may})
+		disabled := v1.RecursiveReadOnlyDisabled
+		want := []v1.VolumeMountStatus{
+			{Name: "host", MountPath: "/top", ReadOnly: true, RecursiveReadOnly: &disabled},
+			{Name: "host", MountPath: "/may", ReadOnly: true, RecursiveReadOnly: &mode},
+		}
+		if p := n.awaitReady("p"); !reflect.DeepEqual(p.Status.ContainerStatuses[0].VolumeMounts, want) {
+			t.Errorf("the status has %+v", p.Status.ContainerStatuses[0].VolumeMounts)
+		}
 	})
 }
