@@ -58,6 +58,18 @@ func write[Q, A any](ctx context.Context, c *Client, op operation, limit time.Du
 	return answer, nil
 }
 
+// writeToEnd is write for a call that creates, starts or removes. Once it is made,
+// the end of ctx does not end it, only its limit or Close does: a runtime that is
+// interrupted between two of its own steps can leave processes, cgroups and
+// addresses that no list shows. The caller looks at ctx afterwards.
+func writeToEnd[Q, A any](ctx context.Context, c *Client, op operation, limit time.Duration, call runtimeCall[Q, A], request Q) (A, error) {
+	if err := ctx.Err(); err != nil {
+		var none A
+		return none, c.wrapError(ctx, op, limit, err)
+	}
+	return write(context.WithoutCancel(ctx), c, op, limit, call, request)
+}
+
 // readImage is read for the image service.
 func readImage[Q, A any](ctx context.Context, c *Client, op operation, call imageCall[Q, A], request Q) (A, error) {
 	ctx2, cancel := context.WithTimeout(ctx, c.timeout)

@@ -68,11 +68,14 @@ func (c *Client) RuntimeStatus(ctx context.Context) (RuntimeStatus, error) {
 	return s, nil
 }
 
+// The calls below that create, start or remove an object end by their own deadline,
+// not with the caller's context.
+
 // RunPodSandbox creates and starts a sandbox and returns its ID. handler is the
 // runtime class handler, empty for the runtime's default.
 func (c *Client) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandboxConfig, handler string) (string, error) {
 	op := operation{"run pod sandbox", config.GetMetadata().GetNamespace() + "/" + config.GetMetadata().GetName()}
-	a, err := write(ctx, c, op, sandboxFactor*c.timeout, runtimeapi.RuntimeServiceClient.RunPodSandbox,
+	a, err := writeToEnd(ctx, c, op, sandboxFactor*c.timeout, runtimeapi.RuntimeServiceClient.RunPodSandbox,
 		&runtimeapi.RunPodSandboxRequest{Config: config, RuntimeHandler: handler})
 	if err != nil {
 		return "", err
@@ -83,7 +86,7 @@ func (c *Client) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandbo
 // StopPodSandbox stops a sandbox and everything that runs in it, without a grace
 // period. A sandbox that is stopped or gone is not an error.
 func (c *Client) StopPodSandbox(ctx context.Context, id string) error {
-	_, err := write(ctx, c, operation{"stop pod sandbox", id}, c.timeout, runtimeapi.RuntimeServiceClient.StopPodSandbox,
+	_, err := writeToEnd(ctx, c, operation{"stop pod sandbox", id}, c.timeout, runtimeapi.RuntimeServiceClient.StopPodSandbox,
 		&runtimeapi.StopPodSandboxRequest{PodSandboxId: id})
 	return ignoreNotFound(err)
 }
@@ -91,7 +94,7 @@ func (c *Client) StopPodSandbox(ctx context.Context, id string) error {
 // RemovePodSandbox removes a sandbox and its containers. A sandbox that is gone
 // is not an error.
 func (c *Client) RemovePodSandbox(ctx context.Context, id string) error {
-	_, err := write(ctx, c, operation{"remove pod sandbox", id}, c.timeout, runtimeapi.RuntimeServiceClient.RemovePodSandbox,
+	_, err := writeToEnd(ctx, c, operation{"remove pod sandbox", id}, c.timeout, runtimeapi.RuntimeServiceClient.RemovePodSandbox,
 		&runtimeapi.RemovePodSandboxRequest{PodSandboxId: id})
 	return ignoreNotFound(err)
 }
@@ -99,7 +102,7 @@ func (c *Client) RemovePodSandbox(ctx context.Context, id string) error {
 // CreateContainer creates a container in a sandbox and returns its ID.
 func (c *Client) CreateContainer(ctx context.Context, sandboxID string, config *runtimeapi.ContainerConfig, sandbox *runtimeapi.PodSandboxConfig) (string, error) {
 	op := operation{"create container", config.GetMetadata().GetName()}
-	a, err := write(ctx, c, op, c.timeout, runtimeapi.RuntimeServiceClient.CreateContainer,
+	a, err := writeToEnd(ctx, c, op, c.timeout, runtimeapi.RuntimeServiceClient.CreateContainer,
 		&runtimeapi.CreateContainerRequest{PodSandboxId: sandboxID, Config: config, SandboxConfig: sandbox})
 	if err != nil {
 		return "", err
@@ -109,7 +112,7 @@ func (c *Client) CreateContainer(ctx context.Context, sandboxID string, config *
 
 // StartContainer starts a created container.
 func (c *Client) StartContainer(ctx context.Context, id string) error {
-	_, err := write(ctx, c, operation{"start container", id}, c.timeout, runtimeapi.RuntimeServiceClient.StartContainer,
+	_, err := writeToEnd(ctx, c, operation{"start container", id}, c.timeout, runtimeapi.RuntimeServiceClient.StartContainer,
 		&runtimeapi.StartContainerRequest{ContainerId: id})
 	return err
 }
@@ -128,7 +131,7 @@ func (c *Client) StopContainer(ctx context.Context, id string, grace time.Durati
 // RemoveContainer removes a container and kills it if it runs. A container that
 // is gone is not an error.
 func (c *Client) RemoveContainer(ctx context.Context, id string) error {
-	_, err := write(ctx, c, operation{"remove container", id}, c.timeout, runtimeapi.RuntimeServiceClient.RemoveContainer,
+	_, err := writeToEnd(ctx, c, operation{"remove container", id}, c.timeout, runtimeapi.RuntimeServiceClient.RemoveContainer,
 		&runtimeapi.RemoveContainerRequest{ContainerId: id})
 	return ignoreNotFound(err)
 }

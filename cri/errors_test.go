@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/cri/critest"
@@ -77,14 +78,51 @@ func TestCallerCancels(t *testing.T) {
 		why := errors.New("the pod is going")
 		ctx, cancelCause := context.WithCancelCause(t.Context())
 		time.AfterFunc(time.Second, func() { cancelCause(why) })
-		if err := c.StartContainer(ctx, "web"); !errors.Is(err, why) {
+		if err := c.StopContainer(ctx, "web", 0); !errors.Is(err, why) {
 			t.Errorf("cancelled with a cause: %v", err)
 		}
 
 		ctx, cancel = context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := c.StartContainer(ctx, "web"); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, cri.ErrTimeout) {
+		if err := c.StopContainer(ctx, "web", 0); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, cri.ErrTimeout) {
 			t.Errorf("the caller's deadline: %v", err)
 		}
 	})
+}
+
+// A runtime that is interrupted amid one of these calls leaves processes and cgroups
+// that no list shows.
+func TestCallsThatCreateOrRemoveOutliveTheirCaller(t *testing.T) {
+	for method, call := range map[string]func(context.Context, *cri.Client) error{
+		"RunPodSandbox": func(ctx context.Context, c *cri.Client) error {
+			_, err := c.RunPodSandbox(ctx, &runtimeapi.PodSandboxConfig{Metadata: &runtimeapi.PodSandboxMetadata{Name: "p", Namespace: "default", Uid: "u"}}, "")
+			return err
+		},
+		"CreateContainer": func(ctx context.Context, c *cri.Client) error {
+			_, err := c.CreateContainer(ctx, "sandbox", &runtimeapi.ContainerConfig{Metadata: &runtimeapi.ContainerMetadata{Name: "web"}}, nil)
+			return err
+		},
+		"StartContainer":   func(ctx context.Context, c *cri.Client) error { return c.StartContainer(ctx, "web") },
+		"StopPodSandbox":   func(ctx context.Context, c *cri.Client) error { return c.StopPodSandbox(ctx, "sandbox") },
+		"RemoveContainer":  func(ctx context.Context, c *cri.Client) error { return c.RemoveContainer(ctx, "web") },
+		"RemovePodSandbox": func(ctx context.Context, c *cri.Client) error { return c.RemovePodSandbox(ctx, "sandbox") },
+	} {
+		t.Run(method, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := critest.New(t)
+				c := f.Client(t)
+				hold := f.Inject(method, critest.Fault{Hang: true, Before: errors.New("the runtime's answer")})
+				ctx, cancel := context.WithCancel(t.Context())
+				time.AfterFunc(time.Second, cancel)
+				time.AfterFunc(5*time.Second, hold.Release)
+				began := time.Now()
+				if err := call(ctx, c); err == nil || errors.Is(err, context.Canceled) || time.Since(began) != 5*time.Second {
+					t.Errorf("after %s: %v, want the runtime's answer after 5s", time.Since(began), err)
+				}
+				if err := call(ctx, c); !errors.Is(err, context.Canceled) || hold.Hits() != 1 {
+					t.Errorf("a call whose caller had given up before: %v, made %d times", err, hold.Hits())
+				}
+			})
+		})
+	}
 }

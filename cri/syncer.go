@@ -199,10 +199,15 @@ type Waiting struct{ Reason, Message string }
 const (
 	reasonCrashLoop       = "CrashLoopBackOff"
 	reasonSandbox         = "CreatePodSandboxError"
+	reasonKillSandbox     = "KillPodSandboxError"
 	reasonContainerConfig = "CreateContainerConfigError"
 	reasonCreate          = "CreateContainerError"
 	reasonRun             = "RunContainerError"
 )
+
+// ReasonFailedKillPod is the kubelet's reason of the event for a pod that could not
+// be stopped.
+const ReasonFailedKillPod = "FailedKillPod"
 
 // waitError says why a container is not started. Without a cause it only waits.
 type waitError struct {

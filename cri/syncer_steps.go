@@ -123,7 +123,13 @@ func (t *transaction) kill(ctx context.Context) error {
 		}
 		if pod.Running() || t.actions.CreateSandbox {
 			t.result.Acted = true
-			return t.Kill(ctx, KillRequest{Pod: t.Pod, Observed: pod, Grace: t.grace(), HostIP: t.HostIP})
+			err := t.Kill(ctx, KillRequest{Pod: t.Pod, Observed: pod, Grace: t.grace(), HostIP: t.HostIP})
+			if err != nil && ctx.Err() == nil && !errors.Is(err, ErrUnavailable) {
+				message := "error killing pod: " + err.Error()
+				t.events.Event(t.Pod, v1.EventTypeWarning, ReasonFailedKillPod, message)
+				t.setWaiting("", &waitError{Waiting: Waiting{reasonKillSandbox, message}})
+			}
+			return err
 		}
 		return nil
 	}

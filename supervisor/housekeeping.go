@@ -29,11 +29,17 @@ type cleanup struct {
 }
 
 func (c *cleanup) request(now time.Time) {
-	if c.due.IsZero() {
-		c.due = now
-		if next := c.last.Add(housekeepingPeriod); next.After(now) {
-			c.due = next
-		}
+	at := now
+	if next := c.last.Add(housekeepingPeriod); next.After(now) {
+		at = next
+	}
+	c.requestAt(at)
+}
+
+// requestAt requests a round at a time, unless an earlier one is due.
+func (c *cleanup) requestAt(at time.Time) {
+	if c.due.IsZero() || at.Before(c.due) {
+		c.due = at
 	}
 }
 
@@ -66,6 +72,44 @@ func (s *Supervisor) handlePodCleanups() {
 		s.cleanup.scanned = true
 		s.scanDirectories(observed)
 	}
+	s.sweepCgroups(observed)
+}
+
+// sweepInterval is the time between two searches for cgroups that the runtime has
+// created again after the end of their pods. There are no searches when no pod has
+// ended for lateCgroups.
+const sweepInterval = time.Minute
+
+// sweepCgroups ends what has created the cgroup of an ended pod again: a call of the
+// runtime that went on after its deadline.
+func (s *Supervisor) sweepCgroups(observed *cri.Observed) {
+	recent := s.podSyncer.cgroups.ended.recent(time.Now())
+	if len(recent) == 0 {
+		return
+	}
+	s.cleanup.requestAt(time.Now().Add(sweepInterval))
+	inRuntime := podUIDs(observed)
+	for _, uid := range s.cfg.Runtime.Cgroups.Pods() {
+		if recent[uid] && !inRuntime[uid] && s.workers.State(uid) == podworkers.None {
+			s.log.Warn("Removing cgroup that was created after the end of its pod", "uid", uid)
+			s.workers.Orphan(podFrom(&cri.Pod{UID: uid}), v1.DefaultTerminationGracePeriodSeconds)
+		}
+	}
+}
+
+// podUIDs returns the UIDs of the pods in the runtime: all of this daemon's, and
+// those of other clients that run.
+func podUIDs(observed *cri.Observed) map[types.UID]bool {
+	uids := map[types.UID]bool{}
+	for _, found := range observed.Own {
+		uids[found.UID] = true
+	}
+	for _, found := range observed.Foreign {
+		if found.Running() {
+			uids[found.UID] = true
+		}
+	}
+	return uids
 }
 
 // garbageRuntime is the runtime for the container garbage collection.
@@ -91,10 +135,7 @@ func (s *Supervisor) unattended(found *cri.Pod) bool {
 // daemon that was killed during cleanup. Once is enough: this daemon cleans up what
 // it ends.
 func (s *Supervisor) scanDirectories(observed *cri.Observed) {
-	inRuntime := map[types.UID]bool{}
-	for _, found := range observed.Own {
-		inRuntime[found.UID] = true
-	}
+	inRuntime := podUIDs(observed)
 	uids, err := s.cfg.Store.Records.UIDs()
 	if err != nil {
 		s.log.Warn("Failed to list pod records", "err", err)

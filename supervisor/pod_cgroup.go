@@ -3,6 +3,8 @@ package supervisor
 import (
 	"context"
 	"fmt"
+	"sync"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -18,6 +20,44 @@ const reasonFailedCgroup = "FailedCreatePodContainer"
 type podCgroups struct {
 	cgroups  Cgroups
 	observer *pleg.PLEG
+	ended    *endedPods
+}
+
+// lateCgroups is how long after a pod's end the runtime may create its cgroup again:
+// a little more than the longest deadline of a call that does so.
+const lateCgroups = 5 * time.Minute
+
+// endedPods are the pods whose cgroups were removed in the last lateCgroups. Only
+// those are looked for while the daemon runs: the cgroup of any other pod without a
+// sandbox may be that of another daemon with the same root, which is about to start
+// it.
+type endedPods struct {
+	mu   sync.Mutex
+	pods map[types.UID]time.Time
+}
+
+func (e *endedPods) note(uid types.UID, now time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.pods == nil {
+		e.pods = map[types.UID]time.Time{}
+	}
+	e.pods[uid] = now
+}
+
+// recent returns the pods that ended in the last lateCgroups, and forgets older ones.
+func (e *endedPods) recent(now time.Time) map[types.UID]bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	recent := map[types.UID]bool{}
+	for uid, at := range e.pods {
+		if now.Sub(at) > lateCgroups {
+			delete(e.pods, uid)
+			continue
+		}
+		recent[uid] = true
+	}
+	return recent
 }
 
 // ensure creates the pod's cgroup, or updates it, and returns it for a new sandbox.

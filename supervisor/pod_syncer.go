@@ -58,7 +58,7 @@ func (s *podSyncer) init(cfg *Config, runtime *runtimehealth.Monitor, reg *regis
 		runtime: runtime, hostIPs: cfg.Network.HostIPs, sources: cfg.Sources.Pods, inputs: s.inputs,
 		probes: s.probes, records: s.records, store: cfg.Store.Statuses,
 	}
-	s.cgroups = podCgroups{cgroups: cfg.Runtime.Cgroups, observer: cfg.Runtime.Observer}
+	s.cgroups = podCgroups{cgroups: cfg.Runtime.Cgroups, observer: cfg.Runtime.Observer, ended: &endedPods{}}
 	s.resizer = &resizer{cgroups: cfg.Runtime.Cgroups, reservations: s.reservations, records: s.records, events: cfg.Events}
 	s.deadlines = deadlines{mark: cfg.mark}
 	s.start = &startChecker{

@@ -122,7 +122,7 @@ func (s *reports) logKill(a *attempt) {
 // something or saw it exit.
 func (s *reports) logEnd(a *attempt) {
 	r := a.run
-	if r.logged.end || !r.killed && r.logged.exits == 0 {
+	if r.logged.end || !r.kill.done && r.logged.exits == 0 {
 		return
 	}
 	r.logged.end = true

@@ -33,10 +33,11 @@ type runState struct {
 	// consecutiveActs counts Syncs in a row that acted.
 	consecutiveActs int
 	// synced: a first sync of this run was made. ready: the last published status
-	// is ready. killed: everything of this run was stopped once.
-	synced, ready, killed bool
+	// is ready.
+	synced, ready bool
 
 	inherited inheritedState
+	kill      killState
 	hold      holdState
 	resize    resizeState
 	logged    loggedState
@@ -58,6 +59,15 @@ type holdState struct {
 	// waitingForAPISince is since when the pod waits for objects that the API
 	// server has not delivered.
 	waitingForAPISince time.Time
+}
+
+// killState is how far the pod was stopped.
+type killState struct {
+	// done: everything of this run was stopped once.
+	done bool
+	// fault is why the last attempt to stop or remove the pod failed; nil if it did
+	// not.
+	fault *status.Cause
 }
 
 // resizeState is the resize that is not complete.

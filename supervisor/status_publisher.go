@@ -84,6 +84,7 @@ func (p *statusPublisher) input(pod *v1.Pod, r *runState, observed *cri.PodStatu
 		HostIPs:       p.hostIPs.Addresses(),
 		ManifestFault: p.manifestFault(pod),
 		WaitingFor:    overrides.waitingFor,
+		KillFault:     r.kill.fault,
 		Terminal:      overrides.terminal,
 		Resize:        r.resize.status,
 		Rejected:      overrides.rejected,

@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"context"
+	"time"
 
 	"github.com/podstead/podstead/supervisor/podworkers"
 )
@@ -11,7 +12,9 @@ import (
 type terminatedAttempt struct{ *attempt }
 
 func (a *terminatedAttempt) sync(ctx context.Context) podworkers.SyncResult {
-	if err := a.releaseHost(ctx); err != nil {
+	err := a.releaseHost(ctx)
+	a.reportKillFault(ctx, err)
+	if err != nil {
 		return podworkers.SyncResult{Err: err}
 	}
 	a.reservations.Release(a.pod.UID, a.job.Restart)
@@ -36,7 +39,11 @@ func (a *terminatedAttempt) releaseHost(ctx context.Context) error {
 	if err := a.cgroups.destroy(ctx, uid); err != nil {
 		return err
 	}
-	return a.files.volumes.Teardown(uid)
+	if err := a.files.volumes.Teardown(uid); err != nil {
+		return err
+	}
+	a.cgroups.ended.note(uid, time.Now())
+	return nil
 }
 
 // finishedAttempt syncs a pod of which nothing runs any more and that does not wait
@@ -46,7 +53,9 @@ type finishedAttempt struct{ *attempt }
 
 func (a *finishedAttempt) sync(ctx context.Context) podworkers.SyncResult {
 	if !a.job.Wanted {
-		return podworkers.SyncResult{Err: a.removeAll(ctx)}
+		err := a.removeAll(ctx)
+		a.reportKillFault(ctx, err)
+		return podworkers.SyncResult{Err: err}
 	}
 	if err := a.publishEnded(ctx); err != nil {
 		return podworkers.SyncResult{Err: err}

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 
+	v1 "k8s.io/api/core/v1"
+
 	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/supervisor/podworkers"
+	"github.com/podstead/podstead/supervisor/status"
 )
 
 // terminatingAttempt is one SyncTerminatingPod: it stops everything of a pod that
@@ -40,7 +43,7 @@ func (a *terminatingAttempt) publishTerminating() {
 // itself may still have an address or host ports that a successor needs: when the
 // pod has to go, it is stopped too.
 func (a *terminatingAttempt) mustStop() bool {
-	deadSandbox := a.job.Kill != nil && !a.run.killed && len(a.observed.Sandboxes) > 0
+	deadSandbox := a.job.Kill != nil && !a.run.kill.done && len(a.observed.Sandboxes) > 0
 	return a.observed.Pod().Running() || deadSandbox
 }
 
@@ -50,10 +53,11 @@ func (a *terminatingAttempt) stop(ctx context.Context) (err error) {
 	request := cri.KillRequest{Pod: a.job.Pod, Observed: a.observed.Pod(), Grace: a.job.Grace, Reason: a.killText(), HostIP: a.probes.HostIP()}
 	a.withStatusRefresh(ctx, func() { err = a.runtime.syncer.Kill(ctx, request) })
 	a.noteAct()
+	a.reportKillFault(ctx, err)
 	if err != nil {
 		return fmt.Errorf("failed to stop pod: %w", err)
 	}
-	a.run.killed = true
+	a.run.kill.done = true
 	return nil
 }
 
@@ -67,6 +71,24 @@ func (a *terminatingAttempt) confirmStopped(ctx context.Context) error {
 	}
 	a.publish(statusOverrides{ended: true})
 	return nil
+}
+
+// reportKillFault shows in an event and in the status why a pod could not be stopped
+// or removed; nil clears it. That the runtime does not answer is reported for the
+// node.
+func (a *attempt) reportKillFault(ctx context.Context, err error) {
+	if ctx.Err() != nil || errors.Is(err, cri.ErrUnavailable) {
+		return
+	}
+	if err == nil {
+		a.run.kill.fault = nil
+		return
+	}
+	a.events.Event(a.pod, v1.EventTypeWarning, cri.ReasonFailedKillPod, "error killing pod: "+err.Error())
+	a.run.kill.fault = &status.Cause{Reason: cri.ReasonFailedKillPod, Message: "error killing pod: " + err.Error()}
+	if a.observed != nil || a.observe(ctx) == nil {
+		a.publish(statusOverrides{acting: true})
+	}
 }
 
 // killText returns why a pod is terminated, for users.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"time"
 
 	sddaemon "github.com/coreos/go-systemd/v22/daemon"
 	"golang.org/x/sync/errgroup"
@@ -68,6 +69,11 @@ func (d *daemon) close() {
 	}
 }
 
+// callsTimeout is how long the daemon's end waits for calls that create or remove
+// something in the runtime: less than TimeoutStopSec of examples/podstead.service. A
+// call that is interrupted can leave processes and cgroups that no list shows.
+const callsTimeout = 15 * time.Second
+
 // serve runs all tasks until requested ends, which is no failure, or until one of
 // them fails. While the host shuts down it first waits for pods to end.
 func (d *daemon) serve(requested context.Context) error {
@@ -101,6 +107,10 @@ func (d *daemon) serve(requested context.Context) error {
 			return runOnce(ctx, d.sup, d.sources.config.Faults)
 		})
 	}
+	stopWaiting := context.AfterFunc(ctx, func() {
+		time.AfterFunc(callsTimeout, func() { _ = d.runtime.client.Close() })
+	})
+	defer stopWaiting()
 	notify(sddaemon.SdNotifyReady, d.log)
 	err := g.Wait()
 	if d.sup.ShuttingDown() {

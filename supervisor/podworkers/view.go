@@ -69,8 +69,9 @@ func (p *Workers) Views() []View {
 		if w.grace != nil {
 			v.Grace = *w.grace
 		}
-		// Of a pod whose directories alone were found there is nothing to show.
-		if v.Wanted || w.holdsName() && v.Pod.Name != "" {
+		// Of a pod whose directories alone were found there is nothing to show. A pod
+		// whose removal fails is shown with the reason.
+		if v.Wanted || (w.holdsName() || w.retrying) && v.Pod.Name != "" {
 			views = append(views, v)
 		}
 	}

@@ -53,7 +53,13 @@ func decidePhase(in Input, st *v1.PodStatus) (v1.PodPhase, string, string) {
 		// The clients that wait for the pod to end must not wait forever.
 		return v1.PodFailed, "", ""
 	}
-	if podinfo.IsTerminal(phase) || phase == v1.PodRunning && anyRunning(st) {
+	if podinfo.IsTerminal(phase) {
+		return phase, "", ""
+	}
+	if in.KillFault != nil {
+		return phase, in.KillFault.Reason, in.KillFault.Message
+	}
+	if phase == v1.PodRunning && anyRunning(st) {
 		return phase, "", ""
 	}
 	// The kubelet reports these by events only. Here the status of a pod that does

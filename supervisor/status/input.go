@@ -72,6 +72,9 @@ type Input struct {
 	// WaitingFor is set while something outside of the pod keeps it from starting,
 	// such as a running pod of the same name that another client manages.
 	WaitingFor *Cause
+	// KillFault is why the pod could not be stopped or removed; nil if that did not
+	// fail.
+	KillFault *Cause
 	// Terminal forces a phase; nil leaves it to the containers.
 	Terminal *Terminal
 	// Ended: the pod has terminated and nothing of it runs. A container whose exit
