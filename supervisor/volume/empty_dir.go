@@ -12,7 +12,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-const emptyDirMode = 0o777
+// Modes of emptyDir volumes. On disk and in memory they are the kubelet's, which leaves
+// a tmpfs the sticky mode that the kernel gives it. Huge pages are writable for every
+// user of the pod, which the kubelet permits only to root and the fsGroup.
+const (
+	emptyDirMode       = 0o777
+	emptyDirMemoryMode = 0o1777
+)
 
 // setupEmptyDir creates an emptyDir. An existing one keeps its content. A sizeLimit
 // on disk is not enforced here but by eviction.
@@ -25,7 +31,7 @@ func (s *setup) setupEmptyDir(path string, src *v1.EmptyDirVolumeSource) error {
 		if limit == nil {
 			limit = &resource.Quantity{}
 		}
-		made, err := mountTmpfs(path, emptyDirMode, memorySize(s.req.Pod, limit, s.req.Memory))
+		made, err := mountTmpfs(path, emptyDirMemoryMode, memorySize(s.req.Pod, limit, s.req.Memory))
 		return s.applyGroup(made, err, path)
 	case medium == v1.StorageMediumHugePages, isHugePages(medium):
 		size, err := pageSize(s.req.Pod, medium)

@@ -3,7 +3,6 @@ package volume
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -49,8 +48,8 @@ func isMountPoint(path string) (bool, error) {
 }
 
 // mountTmpfs mounts a tmpfs that is never swapped out, where the kernel supports that
-// (Linux 6.4). size is in bytes; 0 is the kernel's default, half the memory.
-func mountTmpfs(path string, mode fs.FileMode, size int64) (made bool, err error) {
+// (Linux 6.4). mode is as in chmod(2), size in bytes; 0 is the kernel's default, half the memory.
+func mountTmpfs(path string, mode uint32, size int64) (made bool, err error) {
 	options := []string{fmt.Sprintf("mode=%04o", mode)}
 	if size > 0 {
 		options = append(options, fmt.Sprintf("size=%d", size))

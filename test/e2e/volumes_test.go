@@ -107,7 +107,7 @@ func TestEmptyDirInMemory(t *testing.T) {
 			"grep ' /own ' /proc/mounts | cut -d' ' -f3":                                    "tmpfs",
 			"df -k /own | tail -1 | awk '{print $2}'":                                       "3072",
 			"df -k /all | tail -1 | awk '{print $2}'":                                       "65536",
-			"stat -c %a /own":                                                               "777",
+			"stat -c %a /own /all":                                                          "1777\n1777",
 			"dd if=/dev/zero of=/own/f bs=1M count=4 2>&1 | grep -c 'No space left'":        "1",
 			"grep ' /huge ' /proc/mounts | cut -d' ' -f3":                                   "hugetlbfs",
 			"grep ' /huge ' /proc/mounts | tr ', ' '\\n' | grep pagesize":                   "pagesize=2M",
