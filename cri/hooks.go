@@ -65,7 +65,7 @@ func (t *transaction) postStart(ctx context.Context, c *v1.Container, id string)
 		// The hook did not fail. The next Sync runs it again.
 		return err
 	}
-	message := fmt.Sprintf("postStart hook of container %s failed: %s", c.Name, detail(err))
+	message := fmt.Sprintf("PostStartHook failed: %s (container %s)", detail(err), c.Name)
 	t.events.Event(t.Pod, v1.EventTypeWarning, reasonFailedPostStart, message)
 	t.result.Acted = true
 	grace := t.grace()

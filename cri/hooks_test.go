@@ -117,7 +117,7 @@ func TestPostStartFails(t *testing.T) {
 		if why := r.Waiting["a"]; why.Reason != "PostStartHookError" || !strings.Contains(why.Message, "connection refused") || r.Err == nil {
 			t.Errorf("got %+v", r)
 		}
-		if !b.events.has("FailedPostStartHook: postStart hook of container a failed: connection refused") || !b.events.has("Killing: Stopping container a: postStart hook failed") {
+		if !b.events.has("FailedPostStartHook: PostStartHook failed: connection refused (container a)") || !b.events.has("Killing: Stopping container a: postStart hook failed") {
 			t.Errorf("events %q", b.events.list)
 		}
 		b.hooks.did(t, "a fails", "a sleep")
@@ -177,8 +177,9 @@ func TestPreStopIsWithinTheGrace(t *testing.T) {
 	}{
 		"short":           {nap(3), 10, 3 * time.Second, "[a sleep]", "", false},
 		"time subtracted": {nap(3), 10, 10 * time.Second, "[a sleep]", "", true},
-		"too long":        {nap(30), 10, 12 * time.Second, "[a sleep broken off]", "FailedPreStopHook: preStop hook of container a failed: it did not finish within the grace period, 10s", true},
-		"fails":           {failing(), 10, 0, "[a fails]", "FailedPreStopHook: preStop hook of container a failed: connection refused", false},
+		"too long":        {nap(30), 10, 12 * time.Second, "[a sleep broken off]", "FailedPreStopHook: PreStopHook failed: it did not finish within the grace period, 10s (container a)", true},
+		"grace and more":  {nap(11), 10, 12 * time.Second, "[a sleep]", "", true},
+		"fails":           {failing(), 10, 0, "[a fails]", "FailedPreStopHook: PreStopHook failed: connection refused (container a)", false},
 		"no grace":        {nap(3), 0, 2 * time.Second, "[]", "", true},
 	} {
 		t.Run(name, func(t *testing.T) {

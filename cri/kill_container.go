@@ -60,7 +60,8 @@ func (s *Syncer) killContainers(ctx context.Context, k killContext, kills []Kill
 
 // killContainer terminates one container: its preStop hook, then, for a sidecar,
 // the wait for its turn, both within the grace period, then the stop signal with
-// what is left of it.
+// what is left of it. A hook that outlasts the grace period keeps running while the
+// container has its least time after the signal, as with the kubelet.
 func (s *Syncer) killContainer(ctx context.Context, k *killContext, kill Kill) error {
 	c := k.container(kill.ID)
 	stop, first := s.terminations.begin(k.pod.UID, kill.ID, seconds(max(*kill.Grace, 0)))
@@ -68,7 +69,9 @@ func (s *Syncer) killContainer(ctx context.Context, k *killContext, kill Kill) e
 		s.events.Event(k.pod, v1.EventTypeNormal, "Killing", kill.Message)
 	}
 	if c.PreStop != nil && c.State == StateRunning && *kill.Grace > 0 && !stop.preStopDone {
-		if err := s.preStop(ctx, k, c, stop.deadline); err != nil {
+		hook := s.startPreStop(ctx, k, c)
+		defer hook.end(ctx)
+		if err := hook.wait(ctx, stop.deadline); err != nil {
 			return err
 		}
 		stop.preStopDone = true
@@ -96,27 +99,4 @@ func (s *Syncer) killContainer(ctx context.Context, k *killContext, kill Kill) e
 		stop.remaining = left
 	}
 	return err
-}
-
-// preStop runs a container's hook, until due at most. Only the end of ctx is an
-// error: a hook that fails is recorded as an event, and the container is
-// terminated nevertheless.
-func (s *Syncer) preStop(ctx context.Context, k *killContext, c *Container, due time.Time) error {
-	start := time.Now()
-	hookCtx, cancel := context.WithDeadline(ctx, due)
-	err := s.runHook(hookCtx, Hook{Handler: c.PreStop, ContainerID: c.ID, Name: c.Name, Ports: c.Ports, IP: k.hookIP(c)})
-	over := hookCtx.Err() != nil || errors.Is(err, context.DeadlineExceeded)
-	cancel()
-	switch {
-	case ctx.Err() != nil:
-		return context.Cause(ctx)
-	case err == nil, errors.Is(err, errContainerEnded):
-		return nil
-	}
-	what := detail(err)
-	if over {
-		what = fmt.Sprintf("it did not finish within the grace period, %s", time.Since(start).Round(time.Second))
-	}
-	s.events.Event(k.pod, v1.EventTypeWarning, reasonFailedPreStop, fmt.Sprintf("preStop hook of container %s failed: %s", c.Name, what))
-	return nil
 }

@@ -31,11 +31,11 @@ func TestSyncReportsFailures(t *testing.T) {
 		},
 		"create": {
 			method: "CreateContainer", fault: critest.Fault{Before: errors.New("no space")},
-			key: "a", reason: "CreateContainerError", text: "no space", event: "Failed: Failed to create container a",
+			key: "a", reason: "CreateContainerError", text: "no space", event: "Failed: Error: ",
 		},
 		"start": {
 			setup: func(b *syncerHarness) { b.fake.Behave("a", critest.Behaviour{StartError: "no such command"}) },
-			key:   "a", reason: "RunContainerError", text: "no such command", event: "Failed: Failed to start container a",
+			key:   "a", reason: "RunContainerError", text: "no such command", event: "Failed: Error: ",
 		},
 		"pull": {
 			setup: func(b *syncerHarness) { b.fake.SetImages("registry.example/b:1"); b.fake.SetPullable() },

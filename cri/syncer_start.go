@@ -183,11 +183,11 @@ func (t *transaction) create(ctx context.Context, c *v1.Container, imageRef stri
 		in.Inputs, err = t.ResolveInputs(ctx, c, t.podIPs)
 	}
 	if errors.Is(err, ErrAwaited) && ctx.Err() == nil {
-		t.recordFailure("create", c, err)
+		t.recordFailure(c, err)
 		return "", 0, &waitError{Waiting: Waiting{reasonContainerConfig, err.Error()}}
 	}
 	if err != nil {
-		return "", 0, t.startFailed(ctx, "create", c, reasonContainerConfig, err)
+		return "", 0, t.startFailed(ctx, c, reasonContainerConfig, err)
 	}
 	if err := t.resolveMounts(ctx, in.Mounts); err != nil {
 		in.discard()
@@ -196,7 +196,7 @@ func (t *transaction) create(ctx context.Context, c *v1.Container, imageRef stri
 	if target := targetOf(t.Pod, c.Name); target != "" {
 		if in.target = t.runningID(target); in.target == "" {
 			in.discard()
-			return "", 0, t.startFailed(ctx, "create", c, reasonContainerConfig, fmt.Errorf("container %q, its target for processes, is not running", target))
+			return "", 0, t.startFailed(ctx, c, reasonContainerConfig, fmt.Errorf("container %q, its target for processes, is not running", target))
 		}
 	}
 	config := t.config.container(t.Pod, c, in)
@@ -206,7 +206,7 @@ func (t *transaction) create(ctx context.Context, c *v1.Container, imageRef stri
 		if !uncertain(err) {
 			in.discard()
 		}
-		return "", 0, t.startFailed(ctx, "create", c, reasonCreate, err)
+		return "", 0, t.startFailed(ctx, c, reasonCreate, err)
 	}
 	return id, in.restartCount, nil
 }
@@ -288,7 +288,7 @@ func (t *transaction) startCreatedInstance(ctx context.Context, c *v1.Container,
 	// lost.
 	t.backoff.started(t.Pod, c, newestExited(t.Status, c.Name), t.MaxRestartPeriod)
 	if err := t.runtime.StartContainer(ctx, id); err != nil {
-		return t.startFailed(ctx, "start", c, reasonRun, err)
+		return t.startFailed(ctx, c, reasonRun, err)
 	}
 	t.started(t.kindOf(c), "")
 	t.events.Event(t.Pod, v1.EventTypeNormal, "Started", "Started container "+c.Name)
@@ -300,19 +300,19 @@ func (t *transaction) startCreatedInstance(ctx context.Context, c *v1.Container,
 }
 
 // startFailed records that a container could not be created or started.
-func (t *transaction) startFailed(ctx context.Context, verb string, c *v1.Container, reason string, err error) error {
+func (t *transaction) startFailed(ctx context.Context, c *v1.Container, reason string, err error) error {
 	if ctx.Err() != nil {
 		return err
 	}
 	t.started(t.kindOf(c), reason)
-	t.recordFailure(verb, c, err)
+	t.recordFailure(c, err)
 	why := Waiting{reason, detail(err)}
 	t.startBackoff.failed(t.Pod, c.Name, why)
 	return &waitError{Waiting: why, cause: err}
 }
 
-func (t *transaction) recordFailure(verb string, c *v1.Container, err error) {
-	t.events.Event(t.Pod, v1.EventTypeWarning, "Failed", fmt.Sprintf("Failed to %s container %s: %s", verb, c.Name, detail(err)))
+func (t *transaction) recordFailure(c *v1.Container, err error) {
+	t.events.Event(t.Pod, v1.EventTypeWarning, "Failed", fmt.Sprintf("Error: %s (container %s)", detail(err), c.Name))
 }
 
 // ContainerKind is the kind of a container, in the kubelet's words.

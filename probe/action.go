@@ -66,7 +66,7 @@ func (p *Prober) runProbe(ctx context.Context, q probeRequest) (answered, ok boo
 	case ctx.Err() != nil:
 		return false, false
 	case err != nil:
-		p.event(q, reasonUnhealthy, " probe errored: "+err.Error())
+		p.event(q, reasonUnhealthy, " probe errored and resulted in unknown state: "+err.Error())
 		return false, false
 	case a.warning:
 		p.event(q, reasonWarning, " probe warning: "+a.text)

@@ -176,7 +176,7 @@ func TestHTTP(t *testing.T) {
 		"200":                        {v1.HTTPGetAction{Path: "/200"}, "ok", ""},
 		"a path without a slash":     {v1.HTTPGetAction{Path: "200"}, "ok", ""},
 		"204":                        {v1.HTTPGetAction{Path: "/204"}, "ok", ""},
-		"304 is success":             {v1.HTTPGetAction{Path: "/304"}, "warning", "answered with statuscode 304: "},
+		"304 is success":             {v1.HTTPGetAction{Path: "/304"}, "warning", "Probe terminated redirects, Response body: "},
 		"399 is success":             {v1.HTTPGetAction{Path: "/399"}, "warning", ""},
 		"400":                        {v1.HTTPGetAction{Path: "/400"}, "failed", "HTTP probe failed with statuscode: 400"},
 		"503":                        {v1.HTTPGetAction{Path: "/503"}, "failed", "503"},

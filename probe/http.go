@@ -57,11 +57,11 @@ func (a *actions) probeHTTP(ctx context.Context, q probeRequest) (probeResult, e
 	case code >= http.StatusBadRequest || code < http.StatusOK:
 		return failedResult(fmt.Sprintf("HTTP probe failed with statuscode: %d", code)), nil
 	case code >= http.StatusMultipleChoices:
-		text := fmt.Sprintf("answered with statuscode %d", code)
+		text := "Probe terminated redirects, Response body: " + strings.TrimSpace(string(body))
 		if to := response.Header.Get("Location"); to != "" {
-			text += ", a redirect that is not followed: " + to
+			text += fmt.Sprintf(" (statuscode %d, redirect to %s is not followed)", code, to)
 		}
-		return probeResult{ok: true, warning: true, text: text + ": " + string(body)}, nil
+		return probeResult{ok: true, warning: true, text: text}, nil
 	}
 	return probeResult{ok: true}, nil
 }

@@ -211,7 +211,7 @@ func TestFailedAttemptsAreNotResults(t *testing.T) {
 		if n := b.times("x"); n != 2*11*attempts {
 			t.Errorf("%d attempts in 11 rounds of 2", n)
 		}
-		if want := "Warning Unhealthy Liveness probe errored: no shim"; !slices.Contains(b.events, want) {
+		if want := "Warning Unhealthy Liveness probe errored and resulted in unknown state: no shim"; !slices.Contains(b.events, want) {
 			t.Errorf("events %q, want %q", b.events[:2], want)
 		}
 		tries := 0

@@ -60,7 +60,7 @@ func (s *admission) reserve(pod, requests *v1.Pod, since time.Time) *startBlock 
 func (s *admission) preempt(pod *v1.Pod, v admit.Decision) {
 	for _, victim := range v.Victims {
 		d := status.Disruption{Reason: admit.ReasonPreempting, Signal: admit.MissingResource(v.Denied.Reason), Message: fmt.Sprintf(
-			"preempted by critical pod %s (%s)", podinfo.FullName(pod), v.Denied.Reason)}
+			"Preempted in order to admit critical pod %s (%s)", podinfo.FullName(pod), v.Denied.Reason)}
 		if podinfo.PolicyOf(victim.Pod).Restarts {
 			d.Message += "; this pod is restarted when the node has capacity"
 		}

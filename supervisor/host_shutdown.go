@@ -15,9 +15,11 @@ import (
 
 // Reasons and messages of a node shutdown, as in the kubelet.
 const (
-	reasonTerminated    = "Terminated"
-	terminatedMessage   = "Pod was terminated in response to imminent node shutdown."
-	reasonNodeShutdown  = "NodeShutdown"
+	reasonTerminated   = "Terminated"
+	terminatedMessage  = "Pod was terminated in response to imminent node shutdown."
+	reasonNodeShutdown = "NodeShutdown"
+	// reasonShutdown is that of the node's events.
+	reasonShutdown      = "Shutdown"
 	nodeShutdownMessage = "node is shutting down"
 )
 
@@ -71,7 +73,7 @@ func (h *hostShutdown) gate(*v1.Pod) *status.Cause {
 // BeginShutdown holds every pod that has not started: the host shuts down.
 func (s *Supervisor) BeginShutdown() {
 	s.shutdown.set(time.Now())
-	s.cfg.Events.Event(nil, v1.EventTypeNormal, reasonNodeShutdown, "Node is shutting down, terminating pods in order")
+	s.cfg.Events.Event(nil, v1.EventTypeNormal, reasonShutdown, "Shutdown manager detected shutdown event, terminating pods in order")
 	s.cfg.Store.Statuses.Touch() // the node is no longer ready
 }
 
@@ -79,7 +81,7 @@ func (s *Supervisor) BeginShutdown() {
 // host stays up.
 func (s *Supervisor) CancelShutdown() {
 	s.shutdown.set(time.Time{})
-	s.cfg.Events.Event(nil, v1.EventTypeNormal, reasonNodeShutdown, "Node shutdown was cancelled, restarting pods")
+	s.cfg.Events.Event(nil, v1.EventTypeNormal, reasonShutdown, "Shutdown manager detected shutdown cancellation, restarting pods")
 	s.cfg.Store.Statuses.Touch()
 	s.RetryDisrupted()
 	s.RetryHeld()

@@ -64,7 +64,7 @@ func (e *endedPods) recent(now time.Time) map[types.UID]bool {
 func (s podCgroups) ensure(ctx context.Context, pod *v1.Pod, observed *cri.PodStatus) (parent string, err error) {
 	parent, err = s.cgroups.Ensure(ctx, pod, presentCgroup(observed))
 	if err != nil {
-		return parent, fmt.Errorf("pod cgroup: %w", err)
+		return parent, fmt.Errorf("unable to ensure pod container exists: %w", err)
 	}
 	return parent, nil
 }

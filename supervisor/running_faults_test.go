@@ -47,7 +47,7 @@ func TestVolumeFaultInARunningPod(t *testing.T) {
 		b.fake.Kill("reader")
 		b.until(2*time.Minute, "the container with the volume waits", func() bool {
 			for _, c := range d.status("u1").ContainerStatuses {
-				if c.Name == "reader" && c.State.Waiting != nil && strings.Contains(c.State.Waiting.Message, `failed to set up volume "data"`) {
+				if c.Name == "reader" && c.State.Waiting != nil && strings.Contains(c.State.Waiting.Message, `MountVolume.SetUp failed for volume "data" : `) {
 					return c.State.Waiting.Reason == "CreateContainerConfigError"
 				}
 			}

@@ -37,9 +37,10 @@ func (k Kill) NodeMessage(o *Owner) string {
 		}
 		text = "cgroup " + k.Limit + ", which pods share, is out of memory"
 	}
-	text = fmt.Sprintf("%s; the kernel killed process %s (pid %d)", text, k.Process, k.PID)
+	// The beginning is the kubelet's.
+	text = fmt.Sprintf("System OOM encountered, victim process: %s, pid: %d; %s", k.Process, k.PID, text)
 	if o != nil {
-		text += fmt.Sprintf(" of container %s in pod %s", o.Name, o.Pod)
+		text += fmt.Sprintf("; the process is of container %s in pod %s", o.Name, o.Pod)
 	}
 	return text
 }

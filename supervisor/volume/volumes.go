@@ -112,15 +112,20 @@ func (v *Volumes) Setup(ctx context.Context, req *Request) (Result, error) {
 		before := len(s.stale)
 		m, err := s.setupVolume(ctx, dir, vol)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("failed to set up volume %q: %w", vol.Name, err))
+			errs = append(errs, setUpFailed(vol.Name, err))
 			continue
 		}
 		for _, stale := range s.stale[before:] {
-			result.Stale = append(result.Stale, fmt.Errorf("volume %q keeps its content: %w", vol.Name, stale))
+			result.Stale = append(result.Stale, setUpFailed(vol.Name, fmt.Errorf("the volume keeps its content: %w", stale)))
 		}
 		result.Volumes[vol.Name] = m
 	}
 	return result, joinErrors(errs)
+}
+
+// setUpFailed begins like the kubelet's message, which other tools search for.
+func setUpFailed(volume string, err error) error {
+	return fmt.Errorf("MountVolume.SetUp failed for volume %q : %w", volume, err)
 }
 
 // joinErrors returns one error with all messages in one line.

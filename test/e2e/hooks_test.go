@@ -327,7 +327,7 @@ func TestPreStop(t *testing.T) {
 			t.Errorf("SIGTERM came %.2f s after the removal, want 4 s", at-begun)
 		}
 		n.mustBeInOrder(0, "p-sleep-term", "p-hang-term")
-		n.awaitEvent("p", "FailedPreStopHook", "container hang", "within the grace period")
+		n.awaitEvent("p", "FailedPreStopHook", "PreStopHook failed: ", "within the grace period", "(container hang)")
 		n.awaitGone("h")
 		n.awaitOutput("h-main-requests", "node")
 	})
