@@ -26,7 +26,12 @@ func beginsAsJSON(text []byte) bool {
 func decodeJSON(c chunk) ([]rawDocument, *Fault) {
 	var docs []rawDocument
 	decoder := json.NewDecoder(bytes.NewReader(c.text))
+	line, counted := c.lineOffset, 0
 	for {
+		if len(docs) > maxObjects {
+			// The unit has too many, so that no others matter.
+			return docs, nil
+		}
 		var raw json.RawMessage
 		begin := int(decoder.InputOffset())
 		err := decoder.Decode(&raw)
@@ -36,8 +41,9 @@ func decodeJSON(c chunk) ([]rawDocument, *Fault) {
 		if err != nil {
 			return nil, jsonFault(c, err, begin, len(docs) > 0)
 		}
-		end := int(decoder.InputOffset())
-		before := c.lineOffset + bytes.Count(c.text[:end-len(raw)], []byte("\n"))
+		at := int(decoder.InputOffset()) - len(raw)
+		line, counted = line+bytes.Count(c.text[counted:at], []byte("\n")), at
+		before := line
 		reader := &jsonTree{text: raw, tokens: json.NewDecoder(bytes.NewReader(raw)), line: 1}
 		reader.tokens.UseNumber()
 		tree, err := reader.value(0)

@@ -108,28 +108,69 @@ type duplicateKey struct {
 	first, last int // lines
 }
 
+// maxDuplicatePaths is the maximum length of the paths of all duplicate keys of a
+// document, in bytes. Those beyond it are not reported, and the document has faults
+// enough.
+const maxDuplicatePaths = 1 << 20
+
 // duplicateKeys returns the fields that are set more than once, in the order of
 // the document. A key that is merged in and then set is not a duplicate.
-func duplicateKeys(node *yaml.Node, path string, found []duplicateKey) []duplicateKey {
+func duplicateKeys(tree *yaml.Node) []duplicateKey {
+	var f duplicateFinder
+	f.visit(tree, nil)
+	return f.found
+}
+
+// duplicateFinder collects duplicate keys.
+type duplicateFinder struct {
+	found []duplicateKey
+	// length is that of the paths found.
+	length int
+}
+
+// nodePath is the path of a node. It becomes text only where there is a duplicate:
+// the paths of all nodes of a deep document are much longer than the document.
+type nodePath struct {
+	parent *nodePath
+	// step is a field name, or an index with its brackets.
+	step string
+}
+
+func (p *nodePath) String() string {
+	if p == nil {
+		return ""
+	}
+	return validation.JoinPath(p.parent.String(), p.step)
+}
+
+func (f *duplicateFinder) visit(node *yaml.Node, path *nodePath) {
 	switch node.Kind {
 	case yaml.MappingNode:
 		lines := make(map[string]int, len(node.Content)/2)
 		for i := 0; i+1 < len(node.Content); i += 2 {
 			key := keyText(node.Content[i])
-			at := validation.JoinPath(path, key)
+			at := &nodePath{path, key}
 			if first, twice := lines[key]; twice {
-				found = append(found, duplicateKey{path: at, first: first, last: node.Content[i].Line})
+				f.add(at, first, node.Content[i].Line)
 			} else if !isMergeKey(node.Content[i]) {
 				lines[key] = node.Content[i].Line
 			}
-			found = duplicateKeys(node.Content[i+1], at, found)
+			f.visit(node.Content[i+1], at)
 		}
 	case yaml.SequenceNode:
 		for i, item := range node.Content {
-			found = duplicateKeys(item, fmt.Sprintf("%s[%d]", path, i), found)
+			f.visit(item, &nodePath{path, fmt.Sprintf("[%d]", i)})
 		}
 	}
-	return found
+}
+
+func (f *duplicateFinder) add(at *nodePath, first, last int) {
+	if f.length > maxDuplicatePaths {
+		return
+	}
+	path := at.String()
+	f.length += len(path)
+	f.found = append(f.found, duplicateKey{path: path, first: first, last: last})
 }
 
 // normalizeKeys turns every key of a tree into its string in JSON. It returns a

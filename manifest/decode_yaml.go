@@ -70,7 +70,32 @@ func yamlTree(text []byte) (*yaml.Node, error) {
 	case !errors.Is(err, io.EOF):
 		return nil, err
 	}
-	return document.Content[0], nil
+	tree := document.Content[0]
+	boundLines(tree, lastLine(text))
+	return tree, nil
+}
+
+// boundLines corrects the lines of empty values at the end of a text: the parser
+// reports the line after the last one.
+func boundLines(node *yaml.Node, last int) {
+	node.Line = min(node.Line, last)
+	for _, child := range node.Content {
+		boundLines(child, last)
+	}
+}
+
+// yamlBreaks are the characters that end a line in YAML 1.1.
+const yamlBreaks = "\r\n\u0085\u2028\u2029"
+
+// lastLine returns the last line of a text, from 1, that is not empty. It counts lines
+// as the parser does.
+func lastLine(text []byte) int {
+	text = bytes.TrimRight(text, yamlBreaks)
+	lines := 1 - bytes.Count(text, []byte("\r\n"))
+	for _, r := range yamlBreaks {
+		lines += bytes.Count(text, []byte(string(r)))
+	}
+	return lines
 }
 
 // yamlLine matches the prefix of the parsers' messages.
@@ -148,6 +173,10 @@ const (
 	// maxSearched is the maximum length of the text that failingLine searches,
 	// in bytes.
 	maxSearched = 256 << 10
+	// maxParsed is the maximum length of all texts that failingLine parses, in
+	// bytes; it bounds the time. A search that is cut short costs precision:
+	// the fault names the line where the surrounding block begins.
+	maxParsed = 2 << 20
 	// maxSpan is how many lines of a quoted value or a pair of brackets
 	// failingLine skips.
 	maxSpan = 20
@@ -156,6 +185,14 @@ const (
 // failingLine returns the first line, from 1, at which the text becomes invalid
 // whatever lines follow; 0 if it cannot be determined cheaply.
 func failingLine(text []byte) int {
+	return searchFailingLine(text, func(text []byte) bool {
+		_, err := yamlTree(text)
+		return err == nil
+	})
+}
+
+// searchFailingLine is failingLine with the parser.
+func searchFailingLine(text []byte, valid func([]byte) bool) int {
 	if len(text) > maxSearched {
 		return 0
 	}
@@ -164,9 +201,12 @@ func failingLine(text []byte) int {
 	for _, row := range rows {
 		ends = append(ends, ends[len(ends)-1]+len(row))
 	}
+	budget := maxParsed
 	parses := func(lines int) bool {
-		_, err := yamlTree(text[:ends[lines]])
-		return err == nil
+		if budget -= ends[lines]; budget < 0 {
+			return false
+		}
+		return valid(text[:ends[lines]])
 	}
 	good, bad := 0, len(rows)
 	for {
@@ -182,7 +222,10 @@ func failingLine(text []byte) int {
 		for later < len(rows) && later <= bad+maxSpan && !parses(later) {
 			later++
 		}
-		if later >= len(rows) || later > bad+maxSpan {
+		switch {
+		case budget < 0:
+			return 0
+		case later >= len(rows) || later > bad+maxSpan:
 			return bad
 		}
 		good, bad = later, len(rows)

@@ -83,8 +83,13 @@ func (l *Loader) Load(req LoadRequest) (Content, Faults) {
 	return Content{Documents: u.documents, Objects: u.objects}, faults
 }
 
-// maxFaults bounds how many faults of a unit are reported.
-const maxFaults = 200
+const (
+	// maxFaults bounds how many faults of a unit are reported.
+	maxFaults = 200
+	// maxFatalFaults is how many fatal faults end the check of a unit at the
+	// next object.
+	maxFatalFaults = 1000
+)
 
 // unitLoad is the state of one call of Load.
 type unitLoad struct {
@@ -96,8 +101,9 @@ type unitLoad struct {
 	// names are the lines of the pods so far by namespace/name, and of the
 	// objects by "Kind namespace/name"; uids are those of the pods by UID.
 	names, uids map[string]int
-	// count is the number of documents and list items.
-	count int
+	// count is the number of documents and list items, fatal that of fatal
+	// faults.
+	count, fatal int
 }
 
 func (u *unitLoad) load() {
@@ -108,7 +114,7 @@ func (u *unitLoad) load() {
 	}
 	found := false
 	for _, c := range splitChunks(text) {
-		if u.count > maxObjects {
+		if u.count > maxObjects || u.fatal > maxFatalFaults {
 			break
 		}
 		raws, fault := decodeChunk(c)
@@ -156,8 +162,11 @@ func decodeChunk(c chunk) ([]rawDocument, *Fault) {
 	return []rawDocument{*raw}, nil
 }
 
-// countObject reports whether the unit may contain one more object.
+// countObject reports whether to check one more object of the unit.
 func (u *unitLoad) countObject() bool {
+	if u.fatal > maxFatalFaults {
+		return false
+	}
 	u.count++
 	if u.count == maxObjects+1 {
 		u.fault(Fault{
@@ -170,6 +179,9 @@ func (u *unitLoad) countObject() bool {
 
 func (u *unitLoad) fault(fault Fault) {
 	fault.Unit = u.req.Unit
+	if !fault.Warning {
+		u.fatal++
+	}
 	u.faults = append(u.faults, fault)
 }
 
@@ -182,9 +194,13 @@ func (u *unitLoad) sortedFaults() Faults {
 	faults = slices.Compact(faults)
 	if more := len(faults) - maxFaults; more > 0 {
 		rest := Faults(faults[maxFaults:])
+		problem := fmt.Sprintf("has %d more errors", more)
+		if u.fatal > maxFatalFaults {
+			problem = fmt.Sprintf("has at least %d more errors", more)
+		}
 		faults = append(faults[:maxFaults:maxFaults], Fault{
 			Unit:    u.req.Unit,
-			Problem: fmt.Sprintf("has %d more errors", more),
+			Problem: problem,
 			Warning: !rest.Fatal(),
 		})
 	}

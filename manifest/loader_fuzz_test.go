@@ -95,7 +95,7 @@ func acceptedDocuments(data []byte, faults Faults) []any {
 	for _, c := range splitChunks(text) {
 		raws, _ := decodeChunk(c)
 		for _, raw := range raws {
-			if len(duplicateKeys(raw.tree, "", nil)) == 0 {
+			if len(duplicateKeys(raw.tree)) == 0 {
 				values = append(values, raw.value)
 			}
 		}
@@ -155,6 +155,9 @@ func FuzzLines(f *testing.F) {
 	f.Add("a: &a {b: *a}", "a.b.b.b")
 	f.Add("metadata: {annotations: {example.com/a[0].b: x}}", "metadata.annotations[example.com/a[0].b]")
 	f.Add("{<<: [{a: 1}, {b: 2}]}", "[x].b[")
+	for _, empty := range []string{"---", "---\n", "--- # x", "- a\n-", "a:\n- ", "\r---", "-\r\n-\r\n"} {
+		f.Add(empty, "a[1]")
+	}
 	f.Fuzz(func(t *testing.T, text, path string) {
 		tree, err := yamlTree([]byte(text))
 		if err != nil || tree == nil {

@@ -127,7 +127,7 @@ func kindRemedy(kind string) string {
 func (u *unitLoad) loadList(value map[string]any, at location, kind string) {
 	checker := at.schemaChecker()
 	faults := checker.Check(maps.Clone(value), reflect.TypeFor[listObject]())
-	for _, twice := range duplicateKeys(at.tree, "", nil) {
+	for _, twice := range duplicateKeys(at.tree) {
 		if !strings.HasPrefix(twice.path, "items[") {
 			faults = append(faults, twice.fault(at))
 		}

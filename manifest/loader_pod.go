@@ -16,7 +16,7 @@ import (
 // loadPod loads one pod: the known one, or one that is decoded, defaulted,
 // validated and given its identity.
 func (u *unitLoad) loadPod(value map[string]any, at location) {
-	twice := duplicateKeys(at.tree, "", nil)
+	twice := duplicateKeys(at.tree)
 	digest := documentDigest(value, twice)
 	if u.req.Known != nil {
 		// A known pod may have been made under another node name.

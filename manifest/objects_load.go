@@ -54,7 +54,7 @@ func newObject(kind string) Object {
 // loadObject loads an object other than a pod: it is decoded, defaulted and
 // validated.
 func (u *unitLoad) loadObject(kind string, value map[string]any, at location) {
-	twice := duplicateKeys(at.tree, "", nil)
+	twice := duplicateKeys(at.tree)
 	object := newObject(kind)
 	object.Digest = documentDigest(value, twice)
 	_, meta := object.content()

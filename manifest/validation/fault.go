@@ -43,12 +43,14 @@ func CheckPod(pod *v1.Pod) []FieldFault {
 	for _, err := range unsupported {
 		faults = append(faults, faultOf(err))
 	}
+	outer := newPathSet(unsupported)
 	errs := ValidatePod(pod)
+	limits := limitErrors(errs)
 	for _, err := range errs {
 		if err.Field == "metadata.name" && pod.Name == "" {
 			continue
 		}
-		if !isWithinAny(err.Field, unsupported) && !repeatsLimit(err, errs) {
+		if !outer.contains(err.Field) && !repeatsLimit(err, limits) {
 			faults = append(faults, faultOf(err))
 		}
 	}
@@ -71,17 +73,49 @@ func CheckObject(kind string, object metav1.Object) []FieldFault {
 	return faults
 }
 
-// isWithinAny reports whether a path is at or below a field with an error.
-func isWithinAny(path string, errs field.ErrorList) bool {
-	return slices.ContainsFunc(errs, func(err *field.Error) bool { return isWithin(path, err.Field) })
+// pathSet is a set of field paths. Its lookups take time by the length of a path, not
+// by the number of members, since a manifest may have thousands of faults.
+type pathSet struct {
+	paths   map[string]bool
+	lengths map[int]bool
+}
+
+func newPathSet(errs field.ErrorList) pathSet {
+	s := pathSet{paths: make(map[string]bool, len(errs)), lengths: map[int]bool{}}
+	for _, err := range errs {
+		s.paths[err.Field] = true
+		s.lengths[len(err.Field)] = true
+	}
+	return s
+}
+
+// contains reports whether a path is at or below a member.
+func (s pathSet) contains(path string) bool {
+	for length := range s.lengths {
+		if length <= len(path) && isWithin(path, path[:length]) && s.paths[path[:length]] {
+			return true
+		}
+	}
+	return false
+}
+
+// limitErrors returns the errors of limits by their paths.
+func limitErrors(errs field.ErrorList) map[string]field.ErrorList {
+	limits := map[string]field.ErrorList{}
+	for _, err := range errs {
+		if strings.Contains(err.Field, ".limits[") {
+			limits[err.Field] = append(limits[err.Field], err)
+		}
+	}
+	return limits
 }
 
 // repeatsLimit reports whether the error is about a request that defaulting
 // copied from a limit with the same error.
-func repeatsLimit(err *field.Error, errs field.ErrorList) bool {
+func repeatsLimit(err *field.Error, limits map[string]field.ErrorList) bool {
 	before, key, ok := strings.Cut(err.Field, ".requests[")
-	return ok && slices.ContainsFunc(errs, func(other *field.Error) bool {
-		return other.Field == before+".limits["+key && other.Type == err.Type && other.Detail == err.Detail && other.BadValue == err.BadValue
+	return ok && slices.ContainsFunc(limits[before+".limits["+key], func(other *field.Error) bool {
+		return other.Type == err.Type && other.Detail == err.Detail && other.BadValue == err.BadValue
 	})
 }
 

@@ -157,9 +157,13 @@ type resourceVerdict struct{ structVerdict }
 func (b resourceVerdict) check(path *field.Path, value reflect.Value) field.ErrorList {
 	errs := b.structVerdict.check(path, value)
 	limits, requests := path.Child("limits").String(), path.Child("requests").String()
+	reported := make(map[string]bool, len(errs))
+	for _, err := range errs {
+		reported[err.Field] = true
+	}
 	return slices.DeleteFunc(errs, func(err *field.Error) bool {
 		key, ok := strings.CutPrefix(err.Field, requests)
-		return ok && slices.ContainsFunc(errs, func(other *field.Error) bool { return other.Field == limits+key })
+		return ok && reported[limits+key]
 	})
 }
 

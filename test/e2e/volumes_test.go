@@ -235,7 +235,7 @@ func TestFSGroup(t *testing.T) {
 		n.start()
 		n.mustContain(n.awaitRunning("p"), map[string]string{
 			"stat -c '%g %a' /disk":                             "2345 2777",
-			"stat -c '%g %a' /memory":                           "2345 2777",
+			"stat -c '%g %a' /memory":                           "2345 3777",
 			"stat -c '%g' /host /host/file":                     "0\n0",
 			"stat -L -c '%g %a' /info/name":                     "2345 440",
 			"id -G":                                             "0 2345",
