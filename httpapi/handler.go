@@ -38,6 +38,8 @@ func handler(routes []Route, allowed access.Class, authenticate authenticate) ht
 			writeError(w, r, http.StatusServiceUnavailable, err.Error())
 			return
 		case err != nil:
+			// Clients that are not authenticated may not keep connections.
+			w.Header().Set("Connection", "close")
 			writeError(w, r, http.StatusUnauthorized, "Unauthorized: "+err.Error())
 			return
 		case impersonates(r.Header):

@@ -153,6 +153,8 @@ func (m *remote) openLoopbackAddress(ctx context.Context) (string, error) {
 
 // revokeKubeconfigs invalidates all kubeconfigs that were issued, and closes their port.
 func (m *remote) revokeKubeconfigs() error {
+	// After mu is released: it is needed to check a certificate.
+	defer m.requests.Recheck()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	clients, err := pki.RenewAuthority(m.cfg.Dir, "clients")
@@ -160,9 +162,6 @@ func (m *remote) revokeKubeconfigs() error {
 		return err
 	}
 	m.clientCA = clients
-	for _, cancel := range m.certRequests {
-		cancel()
-	}
 	if m.loopback != nil {
 		close(m.loopback.revoked)
 		m.loopback = nil

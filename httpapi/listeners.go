@@ -7,24 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-
-	"golang.org/x/net/netutil"
-	"golang.org/x/sys/unix"
 )
-
-// maxConnections is the maximum number of open connections of one listener. Further
-// clients wait. A listener uses at most a quarter of the files that the daemon may open,
-// because the daemon needs files for pods too.
-const maxConnections = 4096
-
-func limitConnections(ln net.Listener) net.Listener {
-	limit := uint64(maxConnections)
-	var files unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err == nil {
-		limit = max(16, min(limit, files.Cur/4))
-	}
-	return netutil.LimitListener(ln, int(limit))
-}
 
 // listenTCP listens on host:port. An error names the flag to change.
 func listenTCP(ctx context.Context, address, what, flag string) (net.Listener, error) {

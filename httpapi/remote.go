@@ -80,15 +80,19 @@ type remote struct {
 	// for kubeconfigs; nil while closed.
 	mainAddr *net.TCPAddr
 	loopback *tlsListener
-	// certRequests cancel the requests in progress of clients with certificates.
-	certRequests map[*http.Request]context.CancelFunc
+	// requests are those in progress.
+	requests *openRequests
 }
 
 func newRemote(cfg Remote, log *slog.Logger) *remote {
-	return &remote{
-		cfg: cfg, log: log, stopped: make(chan struct{}), preferredPort: kubeletPort, certRequests: map[*http.Request]context.CancelFunc{},
+	m := &remote{
+		cfg: cfg, log: log, stopped: make(chan struct{}), preferredPort: kubeletPort,
 		listeners: make(chan tlsListener, 3), // two are opened at startup, one at a time later
 	}
+	m.requests = &openRequests{all: map[*openRequest]struct{}{}, recheck: func(r *http.Request, c access.Caller) error {
+		return m.authenticator.Recheck(r, certificatesOf(r), c)
+	}}
+	return m
 }
 
 // listen opens the port of the flags, and the one in kubeconfigs that were issued before
@@ -168,32 +172,38 @@ func (m *remote) clientPool() (*x509.CertPool, error) {
 	return m.clientCA.Pool(), nil
 }
 
-// authenticate returns the caller of a request.
+// authenticate returns the caller of a request. From then on its connection counts as
+// authenticated.
 func (m *remote) authenticate(r *http.Request) (access.Caller, error) {
-	return m.authenticator.Caller(r)
+	caller, err := m.requests.authenticate(r, func(r *http.Request) (access.Caller, error) {
+		return m.authenticator.Caller(r, certificatesOf(r))
+	})
+	if c := connectionFrom(r.Context()); c != nil && err == nil {
+		c.limited.authenticated()
+	}
+	return caller, err
 }
 
-// revocable ends the watches and sessions of clients with certificates when kubeconfigs
-// are revoked. Clients with a certificate of another CA can reconnect.
-func (m *remote) revocable(h http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
-			h.ServeHTTP(w, r)
-			return
+// certificatesOf returns what was verified about the connection of a request.
+func certificatesOf(r *http.Request) *access.Connection {
+	if c := connectionFrom(r.Context()); c != nil {
+		return &c.certificates
+	}
+	return nil
+}
+
+// watchCredentials ends watches and sessions when their credentials are removed from the
+// files, until ctx ends.
+func (m *remote) watchCredentials(ctx context.Context) {
+	var paths []string
+	for _, path := range []string{m.cfg.TokenFile, m.cfg.ClientCAFile} {
+		if path != "" {
+			paths = append(paths, path)
 		}
-		ctx, cancel := context.WithCancel(r.Context())
-		defer cancel()
-		// Registered before the caller is authenticated, so that no revocation is missed.
-		m.mu.Lock()
-		m.certRequests[r] = cancel
-		m.mu.Unlock()
-		defer func() {
-			m.mu.Lock()
-			defer m.mu.Unlock()
-			delete(m.certRequests, r)
-		}()
-		h.ServeHTTP(w, r.WithContext(ctx))
-	})
+	}
+	if paths != nil {
+		access.WatchFiles(ctx, m.log, m.requests.Recheck, paths...)
+	}
 }
 
 // tls returns the configuration of all TLS listeners. Client certificates are verified

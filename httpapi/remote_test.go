@@ -41,6 +41,8 @@ type testServer struct {
 	// readOnly is that of the port without TLS, if it is open.
 	readOnlyAddress string
 	stop            func()
+	// lowered replaces the limits of TLS listeners.
+	lowered *connectionLimits
 }
 
 func newTestServer(t *testing.T) *testServer {
@@ -82,6 +84,9 @@ func (b *testServer) saveLoopback(address string) {
 func (b *testServer) start() *testServer {
 	b.Helper()
 	b.server = New(b.cfg, b.src)
+	if b.lowered != nil {
+		b.server.tlsLimits = *b.lowered
+	}
 	b.server.remote.preferredPort = 0 // other tests on this host may use the default one
 	ctx, cancel := context.WithCancel(context.Background())
 	l, err := b.server.Listen(ctx)
@@ -324,9 +329,9 @@ func TestRevocationEndsWatches(t *testing.T) {
 		t.Errorf("the watch of %q ended too", who)
 	case <-time.After(50 * time.Millisecond):
 	}
-	b.server.remote.mu.Lock()
-	defer b.server.remote.mu.Unlock()
-	if n := len(b.server.remote.certRequests); n > 1 {
+	b.server.remote.requests.mu.Lock()
+	defer b.server.remote.requests.mu.Unlock()
+	if n := len(b.server.remote.requests.all); n > 1 {
 		t.Errorf("%d requests are still known", n)
 	}
 }

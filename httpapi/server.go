@@ -26,6 +26,11 @@ const (
 	idleTimeout       = 90 * time.Second
 	maxHeaderBytes    = 64 << 10
 	closeTimeout      = 5 * time.Second
+	// maxFrameSize is the maximum size in bytes of an HTTP/2 frame: a client that sends a part
+	// of one holds as much memory. maxStreams is the maximum number of concurrent requests of
+	// one HTTP/2 connection.
+	maxFrameSize = 16 << 10
+	maxStreams   = 100
 )
 
 // Config configures the listeners.
@@ -52,13 +57,15 @@ type Server struct {
 	remote *remote
 	// shutdownTimeout is closeTimeout; tests shorten it.
 	shutdownTimeout time.Duration
+	// tlsLimits are the limits of each TLS listener; tests lower them.
+	tlsLimits connectionLimits
 }
 
 // New returns a server. It opens nothing before Listen.
 func New(cfg Config, src Sources) *Server {
 	r := newRemote(cfg.Remote, cfg.Log)
 	src.kubeconfigs = r
-	return &Server{cfg: cfg, routes: observe(Routes(src), cfg.OnRequest), remote: r, shutdownTimeout: closeTimeout}
+	return &Server{cfg: cfg, routes: observe(Routes(src), cfg.OnRequest), remote: r, shutdownTimeout: closeTimeout, tlsLimits: newConnectionLimits(true, true)}
 }
 
 // Listeners are the open listeners that Serve takes over.
@@ -114,15 +121,15 @@ func (s *Server) Serve(ctx context.Context, l *Listeners) error {
 	g, ctx := errgroup.WithContext(ctx)
 	if l.socket != nil {
 		// The mode of the socket file is the permission.
-		s.serve(ctx, g, l.socket, nil, sameSite(s.cfg.Remote.Names, handler(s.routes, access.All, socketCaller)))
+		s.serve(ctx, g, limitConnections(l.socket, newConnectionLimits(false, false)), nil, sameSite(s.cfg.Remote.Names, handler(s.routes, access.All, socketCaller)))
 	}
 	if l.health != nil {
 		// Load balancers probe with any Host header, and this listener has nothing to hide.
-		s.serve(ctx, g, l.health, nil, handler(s.routes, access.Health, anonymous(access.Health)))
+		s.serve(ctx, g, limitConnections(l.health, newConnectionLimits(true, false)), nil, handler(s.routes, access.Health, anonymous(access.Health)))
 	}
 	if l.readOnly != nil {
 		readOnly := access.Health | access.Metrics | access.Read
-		s.serve(ctx, g, l.readOnly, nil, sameSite(s.cfg.Remote.Names, handler(s.routes, readOnly, anonymous(readOnly))))
+		s.serve(ctx, g, limitConnections(l.readOnly, newConnectionLimits(true, false)), nil, sameSite(s.cfg.Remote.Names, handler(s.routes, readOnly, anonymous(readOnly))))
 	}
 	for _, ln := range l.tls {
 		s.remote.listeners <- ln
@@ -142,14 +149,18 @@ func (s *Server) serveRemote(ctx context.Context, g *errgroup.Group) error {
 	if s.cfg.Remote.DisableDebugging {
 		table = withoutDebugging(table)
 	}
-	h := s.remote.revocable(handler(table, access.All, s.remote.authenticate))
+	h := s.remote.requests.track(handler(table, access.All, s.remote.authenticate))
+	g.Go(func() error {
+		s.remote.watchCredentials(ctx)
+		return nil
+	})
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case ln := <-s.remote.listeners:
 			serving, cancel := context.WithCancel(ctx)
-			s.serve(serving, g, ln.Listener, s.remote.tls(), h)
+			s.serve(serving, g, limitConnections(ln.Listener, s.tlsLimits), s.remote.tls(), h)
 			g.Go(func() error {
 				defer cancel()
 				select {
@@ -174,6 +185,8 @@ func (s *Server) serve(ctx context.Context, g *errgroup.Group, ln net.Listener, 
 		// Streams notice the shutdown by this context. Short answers ignore it and are
 		// completed.
 		BaseContext:       func(net.Listener) context.Context { return ctx },
+		ConnContext:       withConnection,
+		HTTP2:             &http.HTTP2Config{MaxReadFrameSize: maxFrameSize, MaxConcurrentStreams: maxStreams},
 		ReadHeaderTimeout: readHeaderTimeout,
 		ReadTimeout:       readTimeout,
 		WriteTimeout:      writeTimeout,
@@ -182,7 +195,6 @@ func (s *Server) serve(ctx context.Context, g *errgroup.Group, ln net.Listener, 
 		ErrorLog:          slog.NewLogLogger(s.cfg.Log.Handler(), slog.LevelDebug),
 		TLSConfig:         tlsConfig,
 	}
-	ln = limitConnections(ln)
 	g.Go(func() error {
 		var err error
 		if tlsConfig == nil {

@@ -15,7 +15,8 @@ import (
 // Authenticator authenticates requests over TLS. It rejects anonymous requests.
 type Authenticator struct {
 	// Authorities are the CAs of client certificates. They are read for each request, so
-	// that removing a CA invalidates its certificates on open connections too.
+	// that removing a CA invalidates its certificates on open connections too. A connection
+	// is verified once by each pool.
 	Authorities []Authority
 	// Tokens is nil if there is no token file.
 	Tokens *TokenFile
@@ -30,11 +31,12 @@ type Authority struct {
 	External bool
 }
 
-// Caller returns the caller of a request. The error says why authentication failed.
-func (a *Authenticator) Caller(r *http.Request) (Caller, error) {
+// Caller returns the caller of a request on a connection; nil if it is unknown. The error
+// says why authentication failed.
+func (a *Authenticator) Caller(r *http.Request, conn *Connection) (Caller, error) {
 	var errs []error
 	if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
-		caller, err := a.byCertificate(r.TLS.PeerCertificates)
+		caller, err := a.byCertificate(r.TLS.PeerCertificates, conn)
 		if err == nil {
 			return caller, nil
 		}
@@ -77,7 +79,10 @@ func (a *Authenticator) byToken(ctx context.Context, token string) (Caller, erro
 }
 
 // byCertificate returns the user of a valid client certificate.
-func (a *Authenticator) byCertificate(chain []*x509.Certificate) (Caller, error) {
+func (a *Authenticator) byCertificate(chain []*x509.Certificate, conn *Connection) (Caller, error) {
+	if err := checkChain(chain); err != nil {
+		return Caller{}, err
+	}
 	now := time.Now()
 	cert := chain[0]
 	// Expiry is reported no matter which CA signed the certificate.
@@ -89,16 +94,40 @@ func (a *Authenticator) byCertificate(chain []*x509.Certificate) (Caller, error)
 		if err != nil {
 			continue // a CA that cannot be read accepts no certificate
 		}
-		if verify(chain, pool, now) != nil {
+		until, err := conn.verify(chain, pool, authority.External, now)
+		if err != nil || now.After(until) {
 			continue
 		}
 		user, groups := cert.Subject.CommonName, cert.Subject.Organization
-		if a.Reviews == nil || !authority.External {
-			return Caller{User: user, Classes: classesOfGroups(groups, false)}, nil
+		caller := Caller{User: user, Classes: classesOfGroups(groups, false)}
+		if a.Reviews != nil && authority.External {
+			caller = a.Reviews.caller(authenticationv1.UserInfo{Username: user, Groups: groups}, classesOfGroups(groups, a.Reviews.cfg.Authorization))
 		}
-		return a.Reviews.caller(authenticationv1.UserInfo{Username: user, Groups: groups}, classesOfGroups(groups, a.Reviews.cfg.Authorization)), nil
+		caller.Expires, caller.source = until, fromCertificate
+		return caller, nil
 	}
 	return Caller{}, errors.New("the client certificate is not signed by an accepted CA, or was revoked; podstead kubeconfig creates a new one")
+}
+
+// Recheck returns an error if the credential with which a caller was authenticated has
+// expired, was removed, or does not grant the same permissions any more. It asks no
+// cluster: what a cluster has allowed to begin may go on.
+func (a *Authenticator) Recheck(r *http.Request, conn *Connection, caller Caller) error {
+	var now Caller
+	var err error
+	switch caller.source {
+	case fromCertificate:
+		now, err = a.byCertificate(r.TLS.PeerCertificates, conn)
+	case fromTokenFile:
+		token, _ := bearerToken(r)
+		now, err = a.Tokens.Caller(token)
+	default:
+		return nil
+	}
+	if err == nil && (now.User != caller.User || !now.Classes.Has(caller.Classes)) {
+		err = fmt.Errorf("the permissions of user %q have changed", caller.User)
+	}
+	return err
 }
 
 // bearerToken returns the bearer token of a request.

@@ -4,8 +4,19 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+)
+
+// source is what authenticated a caller.
+type source uint8
+
+const (
+	// fromElsewhere is a listener that needs no authentication, or a cluster.
+	fromElsewhere source = iota
+	fromCertificate
+	fromTokenFile
 )
 
 // Caller is who sent a request.
@@ -16,7 +27,11 @@ type Caller struct {
 	Classes Class
 	// Local is true for requests over the unix socket.
 	Local bool
+	// Expires is when the credential of the caller expires; zero if it does not, or if a
+	// cluster knows.
+	Expires time.Time
 
+	source source
 	// subject is the user in the cluster, whose reviews may allow more than Classes; nil if
 	// the cluster does not authorize this caller.
 	subject *authenticationv1.UserInfo

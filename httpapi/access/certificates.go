@@ -6,7 +6,6 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"time"
 )
 
 // RolePrefix is the prefix of organizations in client certificates that grant a role, such
@@ -74,17 +73,4 @@ func (f *CAFile) Pool() (*x509.CertPool, error) {
 		f.pool, f.state = pool, now
 	}
 	return f.pool, nil
-}
-
-// verify checks a client certificate, the first of the chain. The rest of the chain are
-// intermediate certificates.
-func verify(chain []*x509.Certificate, pool *x509.CertPool, now time.Time) error {
-	intermediates := x509.NewCertPool()
-	for _, c := range chain[1:] {
-		intermediates.AddCert(c)
-	}
-	_, err := chain[0].Verify(x509.VerifyOptions{
-		Roots: pool, Intermediates: intermediates, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-	})
-	return err
 }

@@ -97,7 +97,7 @@ func ask(t *testing.T, a *Authenticator, token, method, route string, class Clas
 }
 
 func outcome(a *Authenticator, r *http.Request, route string, class Class) string {
-	c, err := a.Caller(r)
+	c, err := a.Caller(r, nil)
 	if err != nil {
 		if errors.Is(err, ErrClusterUnavailable) {
 			return "503 " + err.Error()

@@ -91,7 +91,7 @@ func (f *TokenFile) Caller(token string) (Caller, error) {
 	if found == nil {
 		return Caller{}, fmt.Errorf("the token is unknown")
 	}
-	return Caller{User: found.user, Classes: found.role.Classes()}, nil
+	return Caller{User: found.user, Classes: found.role.Classes(), source: fromTokenFile}, nil
 }
 
 // reload reads the file if it has changed, and logs each error once.

@@ -141,13 +141,13 @@ func TestTokenIsReadOnlyFromTheHeader(t *testing.T) {
 		if header != "" {
 			r.Header.Set("Authorization", header)
 		}
-		if c, err := a.Caller(r); (err == nil) != ok {
+		if c, err := a.Caller(r, nil); (err == nil) != ok {
 			t.Errorf("Authorization %q: %+v, %v", header, c, err)
 		}
 	}
 	r := httptest.NewRequest("GET", "/pods", nil)
 	r.Header.Set("Authorization", "Bearer "+readToken)
-	if _, err := (&Authenticator{}).Caller(r); err == nil || !strings.Contains(err.Error(), "--token-auth-file") {
+	if _, err := (&Authenticator{}).Caller(r, nil); err == nil || !strings.Contains(err.Error(), "--token-auth-file") {
 		t.Errorf("a token without a token file: %v", err)
 	}
 }

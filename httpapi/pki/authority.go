@@ -25,6 +25,7 @@ type Authority struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
 	pem  []byte
+	pool *x509.CertPool
 }
 
 // forever is the end of a certificate that does not expire, by RFC 5280, 4.1.2.5.
@@ -51,6 +52,12 @@ func OpenAuthority(dir, name string) (*Authority, error) {
 // RenewAuthority replaces a CA: all certificates that it signed become invalid.
 func RenewAuthority(dir, name string) (*Authority, error) { return makeAuthority(dir, name) }
 
+func newAuthority(cert *x509.Certificate, key *ecdsa.PrivateKey, certPEM []byte) *Authority {
+	a := &Authority{cert: cert, key: key, pem: certPEM, pool: x509.NewCertPool()}
+	a.pool.AddCert(cert)
+	return a
+}
+
 func parseAuthority(certPEM, keyPEM []byte) (*Authority, error) {
 	block, _ := pem.Decode(certPEM)
 	if block == nil || block.Type != "CERTIFICATE" {
@@ -67,7 +74,7 @@ func parseAuthority(certPEM, keyPEM []byte) (*Authority, error) {
 	if !key.PublicKey.Equal(cert.PublicKey) || !cert.IsCA {
 		return nil, errors.New("the certificate and the key do not match")
 	}
-	return &Authority{cert: cert, key: key, pem: certPEM}, nil
+	return newAuthority(cert, key, certPEM), nil
 }
 
 func parseKey(keyPEM []byte) (*ecdsa.PrivateKey, error) {
@@ -111,7 +118,7 @@ func makeAuthority(dir, name string) (*Authority, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Authority{cert: cert, key: key, pem: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}
+	a := newAuthority(cert, key, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 	if err := writePair(dir, name, a.pem, keyPEM); err != nil {
 		return nil, err
 	}
@@ -121,12 +128,8 @@ func makeAuthority(dir, name string) (*Authority, error) {
 // PEM returns the certificate of the CA.
 func (a *Authority) PEM() []byte { return a.pem }
 
-// Pool returns a pool with only this CA.
-func (a *Authority) Pool() *x509.CertPool {
-	pool := x509.NewCertPool()
-	pool.AddCert(a.cert)
-	return pool
-}
+// Pool returns the pool with only this CA, always the same one.
+func (a *Authority) Pool() *x509.CertPool { return a.pool }
 
 // Client issues a client certificate for a user in some groups.
 func (a *Authority) Client(user string, groups []string, validity time.Duration) (certPEM, keyPEM []byte, end time.Time, err error) {

@@ -82,7 +82,7 @@ var onlyIn = map[string][]string{
 	"github.com/gorilla/websocket":           {"httpapi/streaming"},
 	"k8s.io/streaming":                       {"httpapi", "internal/spdy", "cmd/podstead/cli"},
 	"github.com/prometheus":                  {"httpapi/metrics"},
-	"github.com/fsnotify/fsnotify":           {"manifest", "httpapi/containerlog"},
+	"github.com/fsnotify/fsnotify":           {"manifest", "httpapi/access", "httpapi/containerlog"},
 }
 
 type pkg struct {
