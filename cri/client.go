@@ -8,6 +8,8 @@ import (
 	"net"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"time"
 
 	"google.golang.org/grpc"
@@ -74,6 +76,8 @@ type Client struct {
 	runtime   runtimeapi.RuntimeServiceClient
 	images    runtimeapi.ImageServiceClient
 	inventory *inventory // of the last List
+	// peer is the process that opened the socket.
+	peer *atomic.Int32
 }
 
 // Dial creates a Client. It does not wait for the runtime: the first call reports
@@ -83,13 +87,18 @@ func Dial(o Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	peer := &atomic.Int32{}
 	options := append([]grpc.DialOption{
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		// The socket is dialed by its path, whatever characters it contains; gRPC
 		// would parse it as a URL.
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 			var d net.Dialer
-			return d.DialContext(ctx, "unix", path)
+			conn, err := d.DialContext(ctx, "unix", path)
+			if err == nil {
+				peer.Store(listenerPID(conn))
+			}
+			return conn, err
 		}),
 		grpc.WithAuthority("localhost"),
 		grpc.WithNoProxy(),
@@ -120,6 +129,7 @@ func Dial(o Options) (*Client, error) {
 		runtime:   runtimeapi.NewRuntimeServiceClient(conn),
 		images:    runtimeapi.NewImageServiceClient(conn),
 		inventory: newInventory(o.Instance),
+		peer:      peer,
 	}
 	if c.timeout <= 0 {
 		c.timeout = DefaultRequestTimeout
@@ -135,6 +145,28 @@ func (c *Client) Close() error { return c.conn.Close() }
 
 // Endpoint returns the runtime's address as errors show it: unix:///path.
 func (c *Client) Endpoint() string { return c.endpoint }
+
+// PID returns the process that opened the runtime's socket, 0 before the first connection or
+// if it is not visible in this PID namespace.
+func (c *Client) PID() int { return int(c.peer.Load()) }
+
+// listenerPID returns the process at the other end of a unix socket, 0 if it is unknown.
+func listenerPID(conn net.Conn) (pid int32) {
+	unixConn, ok := conn.(*net.UnixConn)
+	if !ok {
+		return 0
+	}
+	raw, err := unixConn.SyscallConn()
+	if err != nil {
+		return 0
+	}
+	_ = raw.Control(func(fd uintptr) {
+		if peer, err := syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED); err == nil {
+			pid = peer.Pid
+		}
+	})
+	return pid
+}
 
 // Instance returns the value of LabelInstance that marks this client's objects.
 func (c *Client) Instance() string { return c.instance }

@@ -87,11 +87,17 @@ func (c *Client) SandboxStats(ctx context.Context) ([]SandboxStats, error) {
 		if count := linux.GetProcess().GetProcessCount(); count != nil {
 			one.Processes = &count.Value
 		}
+		// containerd lists the default interface among the others too.
 		interfaces := linux.GetNetwork().GetInterfaces()
 		if first := linux.GetNetwork().GetDefaultInterface(); first != nil {
 			interfaces = append([]*runtimeapi.NetworkInterfaceUsage{first}, interfaces...)
 		}
+		seen := map[string]bool{}
 		for _, i := range interfaces {
+			if seen[i.GetName()] {
+				continue
+			}
+			seen[i.GetName()] = true
 			one.Interfaces = append(one.Interfaces, InterfaceStats{
 				i.GetName(), i.GetRxBytes().GetValue(), i.GetRxErrors().GetValue(), i.GetTxBytes().GetValue(), i.GetTxErrors().GetValue(),
 			})

@@ -1,8 +1,12 @@
 package main
 
 import (
+	"context"
+	"sync/atomic"
+
 	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/httpapi/metrics"
+	"github.com/podstead/podstead/node/nodestatus"
 	"github.com/podstead/podstead/probe"
 )
 
@@ -46,4 +50,31 @@ func probeCounts(counts []probe.Count) []metrics.ProbeCount {
 		}
 	}
 	return list
+}
+
+// machine returns facts of this machine.
+func machine() metrics.Machine {
+	host := nodestatus.ReadHost("/")
+	cores, sockets := nodestatus.Topology("/")
+	return metrics.Machine{
+		ID: host.MachineID, SystemUUID: host.SystemUUID, BootID: host.BootID, Kernel: host.Kernel, OS: host.OS,
+		PhysicalCores: cores, Sockets: sockets,
+	}
+}
+
+// sandboxImage returns the runtime's image of sandboxes. It asks the runtime until the first
+// answer.
+func sandboxImage(client *cri.Client) func(context.Context) string {
+	var known atomic.Pointer[string]
+	return func(ctx context.Context) string {
+		if image := known.Load(); image != nil {
+			return *image
+		}
+		image, err := client.SandboxImage(ctx)
+		if err != nil {
+			return ""
+		}
+		known.Store(&image)
+		return image
+	}
 }

@@ -31,8 +31,9 @@ func newStats(o *options.Options, client *cri.Client, observer *pleg.PLEG, log *
 	}
 	return stats.New(stats.Config{
 		Runtime: runtimeStats{client}, Observed: func() []stats.ObservedPod { return observedPods(observer.Observed()) }, Cgroups: reader, CgroupRoot: o.Cgroups.Root,
-		Ceiling: func() (cgroup.MemoryCgroup, int64) { return cgroup.Ceiling(o.Cgroups.Root) },
-		Root:    o.Paths.Root, Log: log,
+		Ceiling:        func() (cgroup.MemoryCgroup, int64) { return cgroup.Ceiling(o.Cgroups.Root) },
+		RuntimeProcess: client.PID,
+		Root:           o.Paths.Root, Log: log,
 		LogDirectory: func(namespace, name string, uid types.UID) string {
 			return cri.LogDirectory(o.Paths.PodLogs, namespace, name, uid)
 		},

@@ -25,8 +25,8 @@ func (d *daemon) newMetrics() httpapi.Metrics {
 		Claims:     func() []metrics.Claim { return claimsOf(d.sup, d.log) },
 		Probes:     func() []metrics.ProbeCount { return probeCounts(p.prober.Counts()) },
 		Specs:      d.sup.Pods,
-		Stats:      p.stats,
-		Unwritten:  func() int { return len(d.unwritten.List()) },
+		Stats:      p.stats, Machine: machine, SandboxImage: sandboxImage(d.runtime.client), Log: d.log,
+		Unwritten: func() int { return len(d.unwritten.List()) },
 	})
 	return httpapi.Metrics{Kubelet: e.Kubelet(), Resource: e.Resource(), Probes: e.Probes(), Cadvisor: e.Cadvisor()}
 }

@@ -110,9 +110,9 @@ func (s *runtimeServer) ListPodSandboxStats(_ context.Context, r *runtimeapi.Lis
 			Process: &runtimeapi.ProcessUsage{Timestamp: now, ProcessCount: value(uint64(len(b.members)) + 1)},
 		}
 		if !b.hostNetwork() {
-			linux.Network = &runtimeapi.NetworkUsage{Timestamp: now, DefaultInterface: &runtimeapi.NetworkInterfaceUsage{
-				Name: "eth0", RxBytes: value(sum.Memory), TxBytes: value(sum.Memory),
-			}}
+			eth0 := &runtimeapi.NetworkInterfaceUsage{Name: "eth0", RxBytes: value(sum.Memory), TxBytes: value(sum.Memory)}
+			// containerd 2 lists the default interface among the others too.
+			linux.Network = &runtimeapi.NetworkUsage{Timestamp: now, DefaultInterface: eth0, Interfaces: []*runtimeapi.NetworkInterfaceUsage{eth0}}
 		}
 		answer.Stats = append(answer.Stats, &runtimeapi.PodSandboxStats{
 			Attributes: &runtimeapi.PodSandboxAttributes{Id: b.id, Metadata: b.config.GetMetadata(), Labels: b.config.GetLabels()}, Linux: linux,

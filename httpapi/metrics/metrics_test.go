@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	v1 "k8s.io/api/core/v1"
@@ -26,19 +28,48 @@ type measured struct {
 	node  *usage.Node
 	pods  *usage.Pods
 	disks *usage.Disks
-	fault error
+	// details are those of cgroups and devices.
+	details   *usage.Details
+	fault     error
+	nodeFault error
+	traffic   []usage.Interface
 }
 
-func (m *measured) Node(context.Context, time.Duration) (*usage.Node, error) { return m.node, m.fault }
+func (m *measured) Node(context.Context, time.Duration) (*usage.Node, error) {
+	if m.nodeFault != nil {
+		return nil, m.nodeFault
+	}
+	return m.node, m.fault
+}
 func (m *measured) Pods(context.Context, time.Duration) (*usage.Pods, error) { return m.pods, m.fault }
 func (m *measured) Disks(context.Context, time.Duration) (*usage.Disks, error) {
 	return m.disks, m.fault
 }
 func (m *measured) Traffic(context.Context, time.Duration) (map[types.UID][]usage.Interface, error) {
-	return map[types.UID][]usage.Interface{"u0": {{Name: "eth0", RxBytes: 11, TxBytes: 12, RxPackets: 1, TxPackets: 2, RxDropped: 3}}}, m.fault
+	all := append([]usage.Interface{{Name: "eth0", RxBytes: 11, TxBytes: 12, RxPackets: 1, TxPackets: 2, RxDropped: 3}}, m.traffic...)
+	return map[types.UID][]usage.Interface{"u0": all}, m.fault
 }
-func (m *measured) IO(context.Context, time.Duration) (map[string][]usage.DeviceIO, error) {
-	return map[string][]usage.DeviceIO{"c0": {{Device: "999:1", ReadBytes: 5, WriteBytes: 6, ReadOps: 7, WriteOps: 8}, {Device: "999:2"}}}, m.fault
+func (m *measured) Details(context.Context, time.Duration) (*usage.Details, error) {
+	return m.details, m.fault
+}
+
+func measuredCgroup(path string) *usage.Cgroup {
+	n, descriptors, sockets, files := uint64(3), uint64(20), uint64(5), int64(-1)
+	return &usage.Cgroup{
+		At: time.Unix(1000, 0), Path: path,
+		IO: []usage.DeviceIO{
+			{Device: "999:1", ReadBytes: 5, WriteBytes: 6, ReadOps: 7, WriteOps: 8, Cost: &usage.IOCost{Usage: time.Second}}, {Device: "999:2"},
+		},
+		Burst: &usage.Burst{Periods: 2, Time: time.Second},
+		Limits: usage.Limits{
+			CPU: &usage.CPULimits{Period: 100_000, Quota: 30_000, Shares: 307}, Memory: &usage.MemoryLimits{Limit: 4096, SwapLimit: 1, Reservation: 2}, Threads: &n,
+		},
+		Memory: usage.MemoryDetails{ActiveFile: &n, InactiveFile: &n, Kernel: &n, LimitHits: &n, OOMKills: &n},
+		Pressure: []usage.Pressure{
+			{Resource: "cpu", Some: 2 * time.Second, Full: time.Second}, {Resource: "memory"}, {Resource: "io"},
+		},
+		Processes: &usage.Processes{Count: 2, FileDescriptors: &descriptors, Sockets: &sockets, MaxOpenFiles: &files},
+	}
 }
 
 func measuredUsage() usage.Usage {
@@ -55,6 +86,10 @@ func measuredUsage() usage.Usage {
 func fixture(t testing.TB, pods int) (*Counters, Sources) {
 	t.Helper()
 	m := &measured{node: &usage.Node{Usage: measuredUsage(), SwapTotal: 100, Interfaces: []usage.Interface{{Name: "eth0"}}}, pods: &usage.Pods{}, disks: &usage.Disks{Pods: map[types.UID]*usage.PodDisk{}}}
+	m.details = &usage.Details{
+		Node: measuredCgroup("/"), Pods: measuredCgroup("/kubepods"), ByID: map[string]*usage.Cgroup{}, Sandboxes: map[string]usage.Usage{},
+		Devices: []usage.Device{{Name: "/dev/sda1", Filesystem: usage.Filesystem{Capacity: 900}, IO: &usage.DiskCounters{Reads: 4, Time: time.Second}}},
+	}
 	var observed []PodState
 	statuses := map[types.UID]*v1.PodStatus{}
 	var specs []*v1.Pod
@@ -65,6 +100,10 @@ func fixture(t testing.TB, pods int) (*Counters, Sources) {
 			UID: uid, Name: name, Namespace: "default", StartedAt: time.Unix(900, 0), SandboxID: fmt.Sprint("s", i), Usage: measuredUsage(),
 			Containers: []usage.Container{{Name: "main", ID: id, CreatedAt: time.Unix(901, 0), Usage: measuredUsage()}},
 		})
+		m.details.ByID[string(uid)] = measuredCgroup("/kubepods/pod" + string(uid))
+		m.details.ByID[id] = measuredCgroup("/kubepods/pod" + string(uid) + "/" + id)
+		m.details.ByID[fmt.Sprint("s", i)] = measuredCgroup("/kubepods/pod" + string(uid) + "/" + fmt.Sprint("s", i))
+		m.details.Sandboxes[fmt.Sprint("s", i)] = measuredUsage()
 		fs := &usage.Filesystem{Used: 70, Capacity: 1000, Inodes: 100, InodesFree: 60}
 		m.disks.Pods[uid] = &usage.PodDisk{Containers: []usage.ContainerDisk{{Name: "main", ID: id, Rootfs: fs, Logs: fs}}}
 		observed = append(observed, PodState{
@@ -101,6 +140,10 @@ func fixture(t testing.TB, pods int) (*Counters, Sources) {
 			return []ProbeCount{{UID: "u0", Namespace: "default", Pod: "pod0", Container: "main", Type: "Liveness", Succeeded: 3, Failed: 1, Took: 2 * time.Second, Buckets: map[float64]uint64{0.25: 0, 0.5: 3, 1: 4}}}
 		},
 		Specs: func() []*v1.Pod { return specs },
+		Machine: func() Machine {
+			return Machine{ID: "m", SystemUUID: "s", BootID: "b", Kernel: "6.1", OS: "Debian", PhysicalCores: 2, Sockets: 1}
+		},
+		SandboxImage: func(context.Context) string { return "pause:3.10" },
 	}
 }
 
@@ -139,7 +182,7 @@ func TestMetrics(t *testing.T) {
 	counters, sources := fixture(t, 2)
 	countAll(counters)
 	e := New(counters, sources)
-	const who = `container="main",id="/podu0/c0",image="busybox",`
+	const who = `container="main",id="/kubepods/podu0/c0",image="busybox",`
 	for _, c := range []struct {
 		name   string
 		handle http.HandlerFunc
@@ -189,16 +232,25 @@ func TestMetrics(t *testing.T) {
 			`container_memory_working_set_bytes{` + who + `name="c0",namespace="default",pod="pod0"} 700 1000000`,
 			`container_memory_rss{` + who + `name="c0",namespace="default",pod="pod0"} 200 1000000`,
 			`container_memory_working_set_bytes{container="",id="/",image="",name="",namespace="",pod=""} 700 1000000`,
-			`container_memory_usage_bytes{container="",id="/podu0",image="",name="",namespace="default",pod="pod0"} 1000 1000000`,
-			`container_network_receive_bytes_total{container="",id="/podu0/s0",image="",name="s0",namespace="default",pod="pod0",interface="eth0"} 11`,
-			`container_network_receive_packets_dropped_total{container="",id="/podu0/s0",image="",name="s0",namespace="default",pod="pod0",interface="eth0"} 3`,
+			`container_memory_usage_bytes{container="",id="/kubepods/podu0",image="",name="",namespace="default",pod="pod0"} 1000 1000000`,
+			`container_network_receive_bytes_total{container="",id="/kubepods/podu0/s0",image="pause:3.10",name="s0",namespace="default",pod="pod0",interface="eth0"} 11`,
+			`container_network_receive_packets_dropped_total{container="",id="/kubepods/podu0/s0",image="pause:3.10",name="s0",namespace="default",pod="pod0",interface="eth0"} 3`,
 			`container_fs_writes_bytes_total{` + who + `name="c0",namespace="default",pod="pod0",device="999:1"} 6`,
 			`container_fs_usage_bytes{` + who + `name="c0",namespace="default",pod="pod0",device=""} 140`,
 			`container_spec_cpu_quota{` + who + `name="c0",namespace="default",pod="pod0"} 30000`,
 			`container_spec_cpu_shares{` + who + `name="c0",namespace="default",pod="pod0"} 307`,
 			`container_spec_memory_limit_bytes{` + who + `name="c0",namespace="default",pod="pod0"} 4096`,
 			`container_last_seen{` + who, `container_start_time_seconds{` + who + `name="c0",namespace="default",pod="pod0"} 901`,
-			`machine_memory_bytes 4096`, `machine_cpu_cores `,
+			`machine_memory_bytes{boot_id="b",machine_id="m",system_uuid="s"} 4096`, `machine_cpu_cores{`,
+			`container_processes{` + who, `container_file_descriptors{` + who + `name="c0",namespace="default",pod="pod0"} 20`,
+			`container_sockets{` + who + `name="c0",namespace="default",pod="pod0"} 5`,
+			`container_ulimits_soft{` + who + `name="c0",namespace="default",pod="pod0",ulimit="max_open_files"} -1`,
+			`container_oom_events_total{` + who + `name="c0",namespace="default",pod="pod0"} 3`,
+			`container_blkio_device_usage_total{` + who + `name="c0",namespace="default",pod="pod0",device="999:1",major="999",minor="1",operation="Write"} 6`,
+			`container_pressure_cpu_waiting_seconds_total{` + who + `name="c0",namespace="default",pod="pod0"} 2 1000000`,
+			`container_fs_io_time_seconds_total{container="",id="/",image="",name="",namespace="",pod="",device="/dev/sda1"} 1`,
+			`container_memory_working_set_bytes{container="",id="/kubepods/podu0/s0",image="pause:3.10",name="s0",namespace="default",pod="pod0"} 700`,
+			`container_scrape_error 0`,
 		}},
 	} {
 		lines := sorted(scrape(t, c.handle))
@@ -236,16 +288,13 @@ func sortLabels(line string) string {
 
 // lintExceptions are names of the kubelet or cAdvisor that the linter objects to;
 // dashboards use them.
-var lintExceptions = []string{"kubelet_evictions", "kubelet_preemptions", "container_fs_inodes_total"}
+var lintExceptions = []string{"kubelet_evictions", "kubelet_preemptions", "container_fs_inodes_total", "container_memory_failcnt", "cadvisor_version_info"}
 
 func TestLint(t *testing.T) {
 	counters, sources := fixture(t, 1)
 	countAll(counters)
 	e := New(counters, sources)
-	cadvisor, err := sources.cadvisor(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	cadvisor := collectorFunc(sources.cadvisor(t.Context()).collect)
 	gather := func(c prometheus.Collector) *prometheus.Registry {
 		r := prometheus.NewPedanticRegistry()
 		r.MustRegister(c)
@@ -289,14 +338,94 @@ func TestScrapeWithFailedMeasurement(t *testing.T) {
 	if text := scrape(t, e.Resource()); !strings.Contains(text, "resource_scrape_error 1") {
 		t.Errorf("no error is reported:\n%s", text)
 	}
-	w := httptest.NewRecorder()
-	e.Cadvisor()(w, httptest.NewRequest("GET", "/", nil))
-	if w.Code != http.StatusInternalServerError {
-		t.Errorf("cadvisor answers %d", w.Code)
+	m.nodeFault = errors.New("no")
+	if text := scrape(t, e.Cadvisor()); !strings.Contains(text, "container_scrape_error 1") || !strings.Contains(text, "machine_cpu_cores") {
+		t.Errorf("cadvisor:\n%s", text)
 	}
+	m.fault = nil
+	if text := scrape(t, e.Cadvisor()); !strings.Contains(text, "container_scrape_error 1") || !strings.Contains(text, `container_memory_rss{container="main"`) {
+		t.Errorf("cadvisor without the node:\n%s", text)
+	}
+	m.nodeFault = nil
 	m.fault, m.pods.Missing = nil, 1
 	if text := scrape(t, e.Resource()); !strings.Contains(text, "resource_scrape_error 1") || !strings.Contains(text, "pod_memory_working_set_bytes") {
 		t.Errorf("with a missing container:\n%s", text)
+	}
+}
+
+// A series that cannot be collected is left out and logged once, and hides nothing else.
+func TestScrapeWithBadSeries(t *testing.T) {
+	counters, sources := fixture(t, 2)
+	var log strings.Builder
+	sources.Log = slog.New(slog.NewTextHandler(&log, nil))
+	sources.Stats.(*measured).traffic = []usage.Interface{{Name: "eth0"}, {Name: "\xff"}, {Name: "eth1", RxBytes: 5}}
+	e := New(counters, sources)
+	for range 2 {
+		text := scrape(t, e.Cadvisor())
+		for _, want := range []string{`interface="eth0"`, `interface="eth1"`, `container_last_seen{container="main",id="/kubepods/podu1/c1"`} {
+			if !strings.Contains(text, want) {
+				t.Errorf("no %s", want)
+			}
+		}
+	}
+	if n := strings.Count(log.String(), "Some metrics are missing"); n != 1 {
+		t.Errorf("%d messages:\n%s", n, log.String())
+	}
+}
+
+// kubeletSeries are the container and machine metrics of the kubelet 1.36 on Linux with
+// cgroup v2 and PSI.
+const kubeletSeries = `
+cadvisor_version_info container_blkio_device_usage_total container_cpu_cfs_burst_periods_total
+container_cpu_cfs_burst_seconds_total container_cpu_cfs_periods_total container_cpu_cfs_throttled_periods_total
+container_cpu_cfs_throttled_seconds_total container_cpu_load_average_10s container_cpu_load_d_average_10s
+container_cpu_system_seconds_total container_cpu_usage_seconds_total container_cpu_user_seconds_total
+container_file_descriptors container_fs_inodes_free container_fs_inodes_total container_fs_io_cost_indebt_seconds_total
+container_fs_io_cost_indelay_seconds_total container_fs_io_cost_usage_seconds_total
+container_fs_io_cost_wait_seconds_total container_fs_io_current container_fs_io_time_seconds_total
+container_fs_io_time_weighted_seconds_total container_fs_limit_bytes container_fs_read_seconds_total
+container_fs_reads_bytes_total container_fs_reads_merged_total container_fs_reads_total
+container_fs_sector_reads_total container_fs_sector_writes_total container_fs_usage_bytes
+container_fs_write_seconds_total container_fs_writes_bytes_total container_fs_writes_merged_total
+container_fs_writes_total container_health_state container_last_seen container_memory_cache container_memory_failcnt
+container_memory_failures_total container_memory_kernel_usage container_memory_mapped_file
+container_memory_max_usage_bytes container_memory_rss container_memory_swap
+container_memory_total_active_file_bytes container_memory_total_inactive_file_bytes container_memory_usage_bytes
+container_memory_working_set_bytes container_network_receive_bytes_total container_network_receive_errors_total
+container_network_receive_packets_dropped_total container_network_receive_packets_total
+container_network_transmit_bytes_total container_network_transmit_errors_total
+container_network_transmit_packets_dropped_total container_network_transmit_packets_total container_oom_events_total
+container_pressure_cpu_stalled_seconds_total container_pressure_cpu_waiting_seconds_total
+container_pressure_io_stalled_seconds_total container_pressure_io_waiting_seconds_total
+container_pressure_memory_stalled_seconds_total container_pressure_memory_waiting_seconds_total container_processes
+container_scrape_error container_sockets container_spec_cpu_period container_spec_cpu_quota container_spec_cpu_shares
+container_spec_memory_limit_bytes container_spec_memory_reservation_limit_bytes
+container_spec_memory_swap_limit_bytes container_start_time_seconds container_tasks_state container_threads
+container_threads_max container_ulimits_soft machine_cpu_books machine_cpu_cores machine_cpu_drawers
+machine_cpu_physical_cores machine_cpu_sockets machine_dimm_capacity_bytes machine_dimm_count machine_memory_bytes
+machine_nvm_avg_power_budget_watts machine_nvm_capacity machine_scrape_error machine_swap_bytes`
+
+// withoutMeaning are those that have the same value on every node of the kubelet, or describe
+// hardware that podstead does not read.
+const withoutMeaning = `
+container_cpu_load_average_10s container_cpu_load_d_average_10s container_health_state container_tasks_state
+machine_cpu_books machine_cpu_drawers machine_dimm_capacity_bytes machine_dimm_count
+machine_nvm_avg_power_budget_watts machine_nvm_capacity`
+
+func TestCadvisorHasTheKubeletsSeries(t *testing.T) {
+	counters, sources := fixture(t, 1)
+	text := scrape(t, New(counters, sources).Cadvisor())
+	var got []string
+	for line := range strings.Lines(text) {
+		if rest, ok := strings.CutPrefix(line, "# TYPE "); ok {
+			name, _, _ := strings.Cut(rest, " ")
+			got = append(got, name)
+		}
+	}
+	left := strings.Fields(withoutMeaning)
+	want := slices.DeleteFunc(strings.Fields(kubeletSeries), func(name string) bool { return slices.Contains(left, name) })
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
 	}
 }
 
@@ -319,7 +448,7 @@ func TestTwoRevisionsAreOneSeries(t *testing.T) {
 	if text := scrape(t, e.Kubelet()); strings.Count(text, "podstead_container_restarts_total{") != 1 {
 		t.Errorf("kubelet:\n%s", text)
 	}
-	if text := scrape(t, e.Cadvisor()); !strings.Contains(text, `id="/podother/c0"`) {
+	if text := scrape(t, e.Cadvisor()); !strings.Contains(text, `id="/podother"`) || strings.Contains(text, `id="/kubepods/podu0"`) {
 		t.Errorf("cadvisor:\n%s", text)
 	}
 }

@@ -20,14 +20,30 @@ func counter(name, help string, labels ...string) series {
 	return series{prometheus.NewDesc(name, help, labels, nil), prometheus.CounterValue}
 }
 
-// put sends a value.
+// put sends a value. Labels that are not UTF-8, such as an interface name that a container
+// chose, make an invalid metric, which the scrape reports and leaves out.
 func (s series) put(to chan<- prometheus.Metric, value float64, labels ...string) {
-	to <- prometheus.MustNewConstMetric(s.desc, s.kind, value, labels...)
+	to <- s.metric(value, labels)
 }
 
 // at sends a value with the time of its measurement.
 func (s series) at(to chan<- prometheus.Metric, at time.Time, value float64, labels ...string) {
-	to <- prometheus.NewMetricWithTimestamp(at, prometheus.MustNewConstMetric(s.desc, s.kind, value, labels...))
+	to <- prometheus.NewMetricWithTimestamp(at, s.metric(value, labels))
+}
+
+// since sends a time in seconds since the Unix epoch, nothing for an unknown time.
+func (s series) since(to chan<- prometheus.Metric, at time.Time, labels ...string) {
+	if !at.IsZero() {
+		s.put(to, unixSeconds(at), labels...)
+	}
+}
+
+func (s series) metric(value float64, labels []string) prometheus.Metric {
+	m, err := prometheus.NewConstMetric(s.desc, s.kind, value, labels...)
+	if err != nil {
+		return prometheus.NewInvalidMetric(s.desc, err)
+	}
+	return m
 }
 
 // collectorFunc is a Collector. It describes nothing in advance, so that

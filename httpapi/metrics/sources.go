@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -27,6 +28,19 @@ type Sources struct {
 	Stats Stats
 	// Unwritten returns the number of the daemon's files that could not be written.
 	Unwritten func() int
+	// Machine returns facts of this machine, SandboxImage the image of sandboxes, empty if
+	// it is unknown. Both may be nil.
+	Machine      func() Machine
+	SandboxImage func(ctx context.Context) string
+	// Log may be nil.
+	Log *slog.Logger
+}
+
+// Machine is this machine. Numbers are 0 if they are unknown.
+type Machine struct {
+	ID, SystemUUID, BootID string
+	Kernel, OS             string
+	PhysicalCores, Sockets int
 }
 
 // Stats measures the usage of the node and its pods, at most maxAge ago.
@@ -36,7 +50,7 @@ type Stats interface {
 	Pods(ctx context.Context, maxAge time.Duration) (*usage.Pods, error)
 	Disks(ctx context.Context, maxAge time.Duration) (*usage.Disks, error)
 	Traffic(ctx context.Context, maxAge time.Duration) (map[types.UID][]usage.Interface, error)
-	IO(ctx context.Context, maxAge time.Duration) (map[string][]usage.DeviceIO, error)
+	Details(ctx context.Context, maxAge time.Duration) (*usage.Details, error)
 }
 
 // PodState is the state of one pod in the runtime.

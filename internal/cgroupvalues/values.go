@@ -51,3 +51,11 @@ func (s Settings) Quota(milli int64) (quota, period int64) {
 func CPUShares(milli int64) int64 {
 	return min(max(milli*sharesPerCPU/milliPerCPU, minShares), maxShares)
 }
+
+// SharesOfWeight converts a cpu.weight of cgroup v2 (1 to 10000) to shares, as cAdvisor
+// does.
+func SharesOfWeight(weight uint64) uint64 {
+	const maxWeight = 10000
+	weight = min(max(weight, 1), maxWeight)
+	return minShares + (weight-1)*(maxShares-minShares)/(maxWeight-1)
+}

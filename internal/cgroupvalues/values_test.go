@@ -27,3 +27,11 @@ func TestCPUShares(t *testing.T) {
 		}
 	}
 }
+
+func TestSharesOfWeight(t *testing.T) {
+	for weight, want := range map[uint64]uint64{0: 2, 1: 2, 4: 80, 39: 998, 100: 2597, 10000: 262144, 20000: 262144} {
+		if got := SharesOfWeight(weight); got != want {
+			t.Errorf("weight %d: %d shares, want %d", weight, got, want)
+		}
+	}
+}

@@ -54,8 +54,9 @@ type Node struct {
 	SwapTotal       uint64
 	// MaxProcesses limits the number of processes and threads.
 	MaxProcesses uint64
-	// Pods is the usage of all pods together, Daemon that of this process.
-	Pods, Daemon Usage
+	// Pods is the usage of all pods together, Daemon that of this process, Runtime that of
+	// the container runtime with its helpers, and Misc that of all other processes.
+	Pods, Daemon, Runtime, Misc Usage
 	// FS is the file system of the root directory, ImageFS that of the images and
 	// ContainerFS that of the containers' writable layers. The latter two are nil
 	// if the runtime does not report them; their Used and InodesUsed are the

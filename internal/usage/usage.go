@@ -81,12 +81,3 @@ type Interface struct {
 	RxBytes, RxPackets, RxErrors, RxDropped uint64
 	TxBytes, TxPackets, TxErrors, TxDropped uint64
 }
-
-// DeviceIO is what a cgroup read from and wrote to one block device since its
-// creation.
-type DeviceIO struct {
-	// Device is MAJOR:MINOR.
-	Device                string
-	ReadBytes, WriteBytes uint64
-	ReadOps, WriteOps     uint64
-}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -222,16 +221,10 @@ func (r *Reader) cpu(path string) (*usage.CPU, error) {
 
 // FirstProcess returns a process of a cgroup, 0 if it has none of its own.
 func (r *Reader) FirstProcess(path string) int {
-	data, err := os.ReadFile(filepath.Join(r.directory(controllerMemory, path), "cgroup.procs"))
-	if err != nil {
-		return 0
+	if pids := r.Processes(path); len(pids) > 0 {
+		return pids[0]
 	}
-	line, _, _ := bytes.Cut(data, []byte("\n"))
-	pid, err := strconv.Atoi(string(line))
-	if err != nil {
-		return 0
-	}
-	return pid
+	return 0
 }
 
 // buffers for the files of cgroups; no file is larger.

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/podstead/podstead/internal/usage"
 )
@@ -58,7 +59,8 @@ func (r *Reader) IO(path string) []usage.DeviceIO {
 	return list
 }
 
-// ioV2 reads lines such as "8:0 rbytes=90112 wbytes=0 rios=3 wios=0".
+// ioV2 reads lines such as "8:0 rbytes=90112 wbytes=0 rios=3 wios=0". A device with a cost
+// model also has cost.usage and others, in microseconds.
 func ioV2(file string) []usage.DeviceIO {
 	data, _ := os.ReadFile(file) // removed, or not counted
 	var list []usage.DeviceIO
@@ -68,6 +70,7 @@ func ioV2(file string) []usage.DeviceIO {
 			continue
 		}
 		i := usage.DeviceIO{Device: f[0]}
+		cost := usage.IOCost{}
 		for _, pair := range f[1:] {
 			key, text, _ := strings.Cut(pair, "=")
 			n, err := strconv.ParseUint(text, 10, 64)
@@ -83,6 +86,14 @@ func ioV2(file string) []usage.DeviceIO {
 				i.ReadOps = n
 			case "wios":
 				i.WriteOps = n
+			case "cost.usage":
+				cost.Usage, i.Cost = time.Duration(n)*time.Microsecond, &cost
+			case "cost.wait":
+				cost.Wait = time.Duration(n) * time.Microsecond
+			case "cost.indebt":
+				cost.Debt = time.Duration(n) * time.Microsecond
+			case "cost.indelay":
+				cost.Delay = time.Duration(n) * time.Microsecond
 			}
 		}
 		list = append(list, i)

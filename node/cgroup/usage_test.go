@@ -150,3 +150,64 @@ func TestDamagedUsageIsAnError(t *testing.T) {
 		t.Errorf("got %+v of a file without a number", u)
 	}
 }
+
+func TestDetails(t *testing.T) {
+	number := func(n uint64) *uint64 { return &n }
+	for _, c := range []struct {
+		name          string
+		mounts, files map[string]string
+		want          usage.Cgroup
+	}{
+		{
+			"version 2", map[string]string{"u": ""},
+			map[string]string{
+				"u/p/cpu.max": "50000 100000\n", "u/p/cpu.weight": "39\n", "u/p/cpu.stat": "usage_usec 1\nnr_bursts 3\nburst_usec 4000\n",
+				"u/p/memory.max": "8192\n", "u/p/memory.swap.max": "max\n", "u/p/memory.min": "100\n",
+				"u/p/memory.stat":   "active_file 7\ninactive_file 8\nkernel 9\n",
+				"u/p/memory.events": "low 0\nhigh 0\nmax 5\noom 2\noom_kill 1\noom_group_kill 0\n",
+				"u/p/pids.max":      "max\n",
+				"u/p/cpu.pressure":  "some avg10=0.00 avg60=0.00 avg300=0.00 total=2000\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=1000\n",
+				"u/p/io.pressure":   "some avg10=0.00 avg60=0.00 avg300=0.00 total=7\n",
+				"u/p/io.stat":       "8:0 rbytes=90 wbytes=80 rios=3 wios=2 dbytes=0 dios=0 cost.usage=10 cost.wait=20 cost.indebt=30 cost.indelay=40\n",
+			},
+			usage.Cgroup{
+				Path: "/p", Burst: &usage.Burst{Periods: 3, Time: 4 * time.Millisecond},
+				Limits: usage.Limits{
+					CPU: &usage.CPULimits{Period: 100_000, Quota: 50_000, Shares: 998}, Memory: &usage.MemoryLimits{Limit: 8192, Reservation: 100}, Threads: number(0),
+				},
+				Memory:   usage.MemoryDetails{ActiveFile: number(7), InactiveFile: number(8), Kernel: number(9), LimitHits: number(5), OOMKills: number(1)},
+				Pressure: []usage.Pressure{{Resource: "cpu", Some: 2 * time.Millisecond, Full: time.Millisecond}, {Resource: "io", Some: 7 * time.Microsecond}},
+				IO: []usage.DeviceIO{{
+					Device: "8:0", ReadBytes: 90, WriteBytes: 80, ReadOps: 3, WriteOps: 2,
+					Cost: &usage.IOCost{Usage: 10 * time.Microsecond, Wait: 20 * time.Microsecond, Debt: 30 * time.Microsecond, Delay: 40 * time.Microsecond},
+				}},
+			},
+		},
+		{
+			"version 1", map[string]string{"cpu": "cpu", "m": "memory", "pids": "pids", "u": ""},
+			map[string]string{
+				"cpu/p/cpu.shares": "512\n", "cpu/p/cpu.cfs_period_us": "100000\n", "cpu/p/cpu.cfs_quota_us": "-1\n", "cpu/p/cpu.stat": "nr_periods 0\n",
+				"m/p/memory.limit_in_bytes": "4096\n", "m/p/memory.memsw.limit_in_bytes": "9223372036854771712\n", "m/p/memory.soft_limit_in_bytes": "9223372036854771712\n",
+				"m/p/memory.stat":        "active_file 1\ntotal_active_file 7\ntotal_inactive_file 8\n",
+				"m/p/memory.failcnt":     "5\n",
+				"m/p/memory.oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n",
+				"pids/p/pids.max":        "100\n",
+			},
+			usage.Cgroup{
+				Path:   "/p",
+				Limits: usage.Limits{CPU: &usage.CPULimits{Period: 100_000, Shares: 512}, Memory: &usage.MemoryLimits{Limit: 4096}, Threads: number(100)},
+				Memory: usage.MemoryDetails{ActiveFile: number(7), InactiveFile: number(8), LimitHits: number(5), OOMKills: number(1)},
+			},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := tree(t, c.mounts, c.files)
+			if d := cmp.Diff(c.want, r.Details("/p")); d != "" {
+				t.Error(d)
+			}
+			if d := cmp.Diff(usage.Cgroup{Path: "/gone"}, r.Details("/gone")); d != "" {
+				t.Errorf("a cgroup that is gone: %s", d)
+			}
+		})
+	}
+}

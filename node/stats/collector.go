@@ -26,6 +26,9 @@ type Config struct {
 	// and the limit in bytes; it is empty if the node is the whole machine. Nil
 	// stands for the whole machine.
 	Ceiling func() (cgroup.MemoryCgroup, int64)
+	// RuntimeProcess returns the process of the container runtime, 0 if it is unknown. Nil
+	// leaves its usage out.
+	RuntimeProcess func() int
 	// Root is the daemon's root directory, with the pods' directories in pods.
 	Root string
 	// LogDirectory returns the directory of a pod's logs.
@@ -48,7 +51,7 @@ type Collector struct {
 	pods    shared[*usage.Pods]
 	disks   shared[*usage.Disks]
 	traffic shared[map[types.UID][]usage.Interface]
-	io      shared[map[string][]usage.DeviceIO]
+	details shared[*usage.Details]
 
 	// The measurements of node and pods, of which one runs at a time, use the
 	// rates.
@@ -72,7 +75,7 @@ func New(cfg Config) *Collector {
 	return &Collector{
 		cfg: cfg, log: cfg.Log, cgroupPaths: cgroupPaths{byID: map[string]string{}},
 		node: newShared[*usage.Node](), pods: newShared[*usage.Pods](), disks: newShared[*usage.Disks](),
-		traffic: newShared[map[types.UID][]usage.Interface](), io: newShared[map[string][]usage.DeviceIO](),
+		traffic: newShared[map[types.UID][]usage.Interface](), details: newShared[*usage.Details](),
 	}
 }
 
@@ -152,12 +155,6 @@ func (c *Collector) Disks(ctx context.Context, maxAge time.Duration) (*usage.Dis
 // namespace.
 func (c *Collector) Traffic(ctx context.Context, maxAge time.Duration) (map[types.UID][]usage.Interface, error) {
 	return c.traffic.get(ctx, maxAge, 0, c.measureTraffic)
-}
-
-// IO returns what containers read from and wrote to block devices, by container
-// ID.
-func (c *Collector) IO(ctx context.Context, maxAge time.Duration) (map[string][]usage.DeviceIO, error) {
-	return c.io.get(ctx, maxAge, 0, c.measureIO)
 }
 
 // reportFault logs an error once, until it changes.

@@ -33,6 +33,10 @@ func (c *Collector) measureNode(ctx context.Context, last *usage.Node) (*usage.N
 		}
 	}
 	n.Daemon = c.daemon(n.At)
+	if c.cfg.RuntimeProcess != nil {
+		n.Runtime = c.runtime(c.cfg.RuntimeProcess())
+	}
+	n.Misc = miscOf(n, last)
 	if fs, _, err := c.cfg.statfs(c.cfg.Root); err == nil {
 		n.FS = &fs
 	}
@@ -41,6 +45,8 @@ func (c *Collector) measureNode(ctx context.Context, last *usage.Node) (*usage.N
 	c.nodeRates.add("node", n.CPU, n.At, time.Time{})
 	c.nodeRates.add("pods", n.Pods.CPU, n.Pods.At, time.Time{})
 	c.nodeRates.add("daemon", n.Daemon.CPU, n.Daemon.At, time.Time{})
+	c.nodeRates.add("runtime", n.Runtime.CPU, n.Runtime.At, time.Time{})
+	c.nodeRates.add("misc", n.Misc.CPU, n.Misc.At, time.Time{})
 	c.nodeRates.end()
 	return n, nil
 }
@@ -155,20 +161,9 @@ func (c *Collector) daemon(at time.Time) usage.Usage {
 		user, system := time.Duration(r.Utime.Nano()), time.Duration(r.Stime.Nano())
 		u.CPU = &usage.CPU{Total: user + system, User: user, System: system}
 	}
-	// 5000 2000 1500 …: pages of address space, resident, shared.
-	data, err := os.ReadFile(filepath.Join(c.cfg.proc, "self/statm"))
-	f := strings.Fields(string(data))
-	if err != nil || len(f) < 3 {
-		return u
-	}
-	resident, err := strconv.ParseUint(f[1], 10, 64)
-	shared, err2 := strconv.ParseUint(f[2], 10, 64)
-	if err == nil && err2 == nil {
-		page := uint64(os.Getpagesize())
-		u.Memory = &usage.Memory{
-			Usage: resident * page, RSS: (resident - min(shared, resident)) * page, MappedFile: shared * page,
-			PageFaults: uint64(r.Minflt + r.Majflt), MajorPageFaults: uint64(r.Majflt),
-		}
+	u.Memory = c.processMemory("self")
+	if u.Memory != nil {
+		u.Memory.PageFaults, u.Memory.MajorPageFaults = uint64(r.Minflt+r.Majflt), uint64(r.Majflt)
 	}
 	return u
 }

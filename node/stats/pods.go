@@ -126,21 +126,3 @@ func (c *Collector) askRuntime(ctx context.Context, result *usage.Pods, incomple
 	}
 	return nil
 }
-
-// measureIO reads what containers read from and wrote to block devices.
-func (c *Collector) measureIO(context.Context, map[string][]usage.DeviceIO) (map[string][]usage.DeviceIO, error) {
-	all := map[string][]usage.DeviceIO{}
-	observed := c.cfg.Observed()
-	for i := range observed {
-		path := podCgroup(&observed[i])
-		for _, container := range observed[i].Containers {
-			if !container.Running {
-				continue
-			}
-			if p := c.cgroupPaths.find(c.cfg.Cgroups, path, container.ID); p != "" {
-				all[container.ID] = c.cfg.Cgroups.IO(p)
-			}
-		}
-	}
-	return all, nil
-}

@@ -50,6 +50,16 @@ func nodeOf(in Input) NodeStats {
 			{Name: "kubelet", StartTime: at(n.BootedAt), CPU: cpuOf(&n.Daemon), Memory: memoryOf(&n.Daemon)},
 		},
 	}
+	for _, system := range []struct {
+		name string
+		*usage.Usage
+	}{{"runtime", &n.Runtime}, {"misc", &n.Misc}} {
+		if system.CPU != nil || system.Memory != nil {
+			node.SystemContainers = append(node.SystemContainers, ContainerStats{
+				Name: system.name, StartTime: at(n.BootedAt), CPU: cpuOf(system.Usage), Memory: memoryOf(system.Usage),
+			})
+		}
+	}
 	if in.Disks == nil {
 		return node
 	}

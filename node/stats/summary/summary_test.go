@@ -29,7 +29,7 @@ func TestSummary(t *testing.T) {
 	pod.Spec.Volumes = []v1.Volume{{Name: "data", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "claim"}}}}
 	in := Input{
 		NodeName: "n1",
-		Node:     &usage.Node{Usage: sample(0.5), Pods: sample(0.2), Daemon: sample(0.1), SwapTotal: 10, MaxProcesses: 99, FS: &fs, ImageFS: &fs, ContainerFS: &fs, Interfaces: []usage.Interface{{Name: "eth0", RxBytes: 1, TxBytes: 2}}, BootedAt: time.Unix(500, 0).UTC()},
+		Node:     &usage.Node{Usage: sample(0.5), Pods: sample(0.2), Daemon: sample(0.1), Runtime: sample(0.05), Misc: sample(0.05), SwapTotal: 10, MaxProcesses: 99, FS: &fs, ImageFS: &fs, ContainerFS: &fs, Interfaces: []usage.Interface{{Name: "eth0", RxBytes: 1, TxBytes: 2}}, BootedAt: time.Unix(500, 0).UTC()},
 		Pods:     &usage.Pods{Pods: []usage.Pod{{UID: "u", Name: "web", Namespace: "default", StartedAt: time.Unix(900, 0).UTC(), Usage: sample(0.25), Containers: []usage.Container{{Name: "a", ID: "1", CreatedAt: time.Unix(901, 0).UTC(), Usage: sample(0.125)}}}}},
 		Disks: &usage.Disks{Pods: map[types.UID]*usage.PodDisk{"u": {
 			Containers: []usage.ContainerDisk{{Name: "a", ID: "0", Logs: &fs}, {Name: "a", ID: "1", Rootfs: &fs}},
@@ -52,6 +52,7 @@ func TestSummary(t *testing.T) {
 		"node.swap.swapAvailableBytes": 10.0, "node.fs.availableBytes": 400.0, "node.runtime.imageFs.usedBytes": 7.0, "node.runtime.containerFs.inodesUsed": 3.0,
 		"node.rlimit.maxpid": 99.0, "node.rlimit.curproc": 3.0, "node.network.name": "eth0", "node.network.interfaces.0.txBytes": 2.0,
 		"node.systemContainers.0.name": "pods", "node.systemContainers.1.name": "kubelet", "node.systemContainers.0.cpu.usageNanoCores": 2e8,
+		"node.systemContainers.2.name": "runtime", "node.systemContainers.3.name": "misc",
 		"pods.0.podRef.name": "web", "pods.0.podRef.namespace": "default", "pods.0.podRef.uid": "u", "pods.0.startTime": "1970-01-01T00:15:00Z",
 		"pods.0.cpu.usageNanoCores": 25e7, "pods.0.process_stats.process_count": 3.0, "pods.0.network.rxBytes": 11.0,
 		"pods.0.containers.0.name": "a", "pods.0.containers.0.cpu.usageNanoCores": 125e6, "pods.0.containers.0.memory.majorPageFaults": 1.0,

@@ -14,8 +14,8 @@ type Summary struct {
 // NodeStats is the usage of the node.
 type NodeStats struct {
 	NodeName string `json:"nodeName"`
-	// SystemContainers are "pods", all pods together, and "kubelet", which is
-	// this daemon.
+	// SystemContainers are "pods", all pods together, "kubelet", which is this daemon,
+	// "runtime", the container runtime, and "misc", all other processes of the node.
 	SystemContainers []ContainerStats `json:"systemContainers,omitempty"`
 	StartTime        metav1.Time      `json:"startTime"`
 	CPU              *CPUStats        `json:"cpu,omitempty"`
