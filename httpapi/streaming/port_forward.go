@@ -25,6 +25,9 @@ const (
 	// maxForwarded is the maximum number of concurrent connections of one session;
 	// each costs a dozen goroutines.
 	maxForwarded = 512
+	// maxForwardStreams is the maximum number of streams of one session: those of the
+	// connections, and of as many that are incomplete or are rejected.
+	maxForwardStreams = 4 * maxForwarded
 )
 
 // PortForward serves one port forwarding session, which carries any number of
@@ -72,14 +75,14 @@ func (f PortForward) Serve(w http.ResponseWriter, r *http.Request) error {
 			return nil
 		}
 		conn := &webSocketConn{Conn: ws}
-		s.conn, err = spdy.NewServer(conn, bufio.NewReaderSize(conn, chunkSize), protocolForward, s.accept)
+		s.conn, err = spdy.NewServer(conn, bufio.NewReaderSize(conn, chunkSize), protocolForward, maxForwardStreams, s.accept)
 	case spdy.IsUpgradeRequest(r):
 		protocol, e := spdy.Negotiate(r, protocolForward)
 		if e != nil {
 			writeStatus(w, newStatus(http.StatusForbidden, metav1.StatusReasonForbidden, "%v", e))
 			return nil
 		}
-		s.conn, err = spdy.Accept(w, protocol, s.accept)
+		s.conn, err = spdy.Accept(w, protocol, maxForwardStreams, s.accept)
 	default:
 		writeStatus(w, newStatus(http.StatusBadRequest, metav1.StatusReasonBadRequest, "upgrade required: send an upgrade request to SPDY/3.1, or to WebSocket with the subprotocol %s", protocolTunnel))
 		return nil

@@ -23,7 +23,7 @@ func forwardingRuntime(t *testing.T) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		arrived := make(chan httpstream.Stream, 8)
-		conn, err := spdy.Accept(w, protocolForward, func(s httpstream.Stream) { arrived <- s })
+		conn, err := spdy.Accept(w, protocolForward, maxForwardStreams, func(s httpstream.Stream) { arrived <- s })
 		if err != nil {
 			t.Error(err)
 			return

@@ -29,7 +29,7 @@ func fakeRuntime(t *testing.T, streams int, command func(map[string]httpstream.S
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		arrived := make(chan httpstream.Stream, 8)
-		conn, err := spdy.Accept(w, protocolV4, func(s httpstream.Stream) { arrived <- s })
+		conn, err := spdy.Accept(w, protocolV4, maxCommandStreams, func(s httpstream.Stream) { arrived <- s })
 		if err != nil {
 			t.Error(err)
 			return
@@ -306,7 +306,7 @@ func TestClientDisconnectEndsSession(t *testing.T) {
 func TestLostRuntimeIsReported(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		arrived := make(chan httpstream.Stream, 8)
-		conn, err := spdy.Accept(w, protocolV4, func(s httpstream.Stream) { arrived <- s })
+		conn, err := spdy.Accept(w, protocolV4, maxCommandStreams, func(s httpstream.Stream) { arrived <- s })
 		if err != nil {
 			t.Error(err)
 			return

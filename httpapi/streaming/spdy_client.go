@@ -2,11 +2,9 @@ package streaming
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -23,6 +21,9 @@ const protocolV4 = "v4.channel.k8s.io"
 // creationTimeout is the kubelet's limit for a client to open its streams.
 const creationTimeout = 30 * time.Second
 
+// maxCommandStreams is the maximum number of streams of a client. The protocol has five.
+const maxCommandStreams = 8
+
 // spdyClient is a client connected over SPDY.
 type spdyClient struct {
 	conn    *spdy.Conn
@@ -33,14 +34,11 @@ type spdyClient struct {
 // acceptSPDY upgrades the request and waits for the client's streams. After an error
 // nothing can be answered any more.
 func acceptSPDY(ctx context.Context, w http.ResponseWriter, o Options) (*spdyClient, error) {
-	opened := make(chan httpstream.Stream, 8)
-	tooMany := make(chan struct{})
-	reject := sync.OnceFunc(func() { close(tooMany) })
-	conn, err := spdy.Accept(w, protocolV4, func(s httpstream.Stream) {
+	opened := make(chan httpstream.Stream, maxCommandStreams)
+	conn, err := spdy.Accept(w, protocolV4, maxCommandStreams, func(s httpstream.Stream) {
 		select {
 		case opened <- s:
-		default:
-			reject()
+		default: // more than the protocol has
 		}
 	})
 	if err != nil {
@@ -64,8 +62,6 @@ func acceptSPDY(ctx context.Context, w http.ResponseWriter, o Options) (*spdyCli
 			continue
 		case <-timeout.C:
 			err = fmt.Errorf("the client did not open its streams within %v", creationTimeout)
-		case <-tooMany:
-			err = errors.New("the client opened too many streams")
 		case <-c.closed:
 			err = errClientGone
 		case <-ctx.Done():

@@ -94,8 +94,9 @@ func upgrade(conn net.Conn, r *http.Request, protocols []string) (*Conn, error) 
 	if err := conn.SetDeadline(time.Time{}); err != nil {
 		return nil, err
 	}
-	raw := &rawConn{Conn: conn, buffered: buffered}
-	c, err := kspdy.NewClientConnection(raw)
+	raw := newRawConn(conn, buffered, false)
+	// A server opens no streams.
+	c, err := newStreams(raw, false, 1, func(httpstream.Stream) {})
 	if err != nil {
 		return nil, err
 	}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"k8s.io/streaming/pkg/httpstream"
-	kspdy "k8s.io/streaming/pkg/httpstream/spdy"
 )
 
 // lingerTimeout limits how long Finish waits for the other side to read what was written
@@ -87,12 +86,26 @@ func (c *Conn) NetConn() net.Conn { return c.raw.Conn }
 type rawConn struct {
 	net.Conn
 	buffered *bufio.Reader
+	frames   *frameReader
 	once     sync.Once
 }
 
+func newRawConn(conn net.Conn, buffered *bufio.Reader, server bool) *rawConn {
+	c := &rawConn{Conn: conn, buffered: buffered}
+	c.frames = newFrameReader(unbuffered{c}, server)
+	return c
+}
+
+// Read returns the frames of the other side, with limited sizes.
+func (c *rawConn) Read(b []byte) (int, error) { return c.frames.Read(b) }
+
+// unbuffered reads a connection.
+type unbuffered struct{ c *rawConn }
+
 // Read bypasses the buffer once it is empty: the buffer may read from the HTTP server's
 // reader, which cancels the request's context when the connection ends.
-func (c *rawConn) Read(b []byte) (int, error) {
+func (u unbuffered) Read(b []byte) (int, error) {
+	c := u.c
 	if n := c.buffered.Buffered(); n > 0 {
 		return c.buffered.Read(b[:min(n, len(b))])
 	}
@@ -112,13 +125,11 @@ func (c *rawConn) Close() error {
 }
 
 // NewServer serves SPDY on a connection whose upgrade was answered. It passes each stream
-// that the client opens to accept, which must not block.
-func NewServer(conn net.Conn, buffered *bufio.Reader, protocol string, accept func(httpstream.Stream)) (*Conn, error) {
-	raw := &rawConn{Conn: conn, buffered: buffered}
-	c, err := kspdy.NewServerConnection(raw, func(s httpstream.Stream, _ <-chan struct{}) error {
-		accept(s)
-		return nil
-	})
+// that the client opens to accept, which must not block. A client with more than maxStreams
+// streams is disconnected.
+func NewServer(conn net.Conn, buffered *bufio.Reader, protocol string, maxStreams int, accept func(httpstream.Stream)) (*Conn, error) {
+	raw := newRawConn(conn, buffered, true)
+	c, err := newStreams(raw, true, maxStreams, accept)
 	if err != nil {
 		_ = conn.Close()
 		return nil, err

@@ -3,7 +3,9 @@
 // then streams with headers.
 //
 // It owns the upgrade on both sides and the closing of a connection, at once or after
-// everything written has arrived. Frames and streams are those of k8s.io/streaming. It
+// everything written has arrived, and the limits of what the other side can make it keep:
+// the bytes of a session, its streams and their headers. Frames and streams are those of
+// spdystream. It
 // reads only the request or connection that it is given. It never dials, and does not
 // know what the streams carry.
 package spdy
