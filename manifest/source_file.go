@@ -55,10 +55,11 @@ type FileSourceOptions struct {
 // A manifest that exists but is invalid or unreadable keeps its last good
 // revision. One that no longer exists is removed when a second scan, one second
 // later, does not find it either. A directory that cannot be read removes
-// nothing: neither one that is absent, nor one that was replaced by a directory
-// without manifests. The latter is what an unmounted file system leaves behind,
-// and cannot be distinguished from the user's wish to stop every pod; that is
-// expressed by an empty PodList, or by removing the files themselves.
+// nothing: neither one that is absent, nor one that was replaced by anything but
+// a directory, nor one that was replaced by a directory without a valid
+// manifest. The latter is what an unmounted file system leaves behind, and cannot
+// be distinguished from the user's wish to stop every pod; that is expressed by an
+// empty PodList, or by removing the files themselves.
 type FileSource struct {
 	opts   FileSourceOptions
 	path   string

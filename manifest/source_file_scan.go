@@ -125,6 +125,11 @@ func (s *FileSource) list() (directoryListing, *Fault) {
 	case err == nil && info.IsDir():
 		s.state.isFile = false
 		return s.listDirectory()
+	case err == nil && s.holdsDirectory():
+		return directoryListing{}, &Fault{
+			Unit: s.path, Problem: "was a directory of manifests and is now " + fileKind(info.Mode()),
+			Remedy: "restore the directory; its pods keep running. To run a single manifest, put it under another path and change --pod-manifest-path",
+		}
 	case err == nil:
 		s.state.isFile = true
 		return s.listFile(true)
@@ -133,6 +138,30 @@ func (s *FileSource) list() (directoryListing, *Fault) {
 		return s.listFile(err == nil) // a link to nowhere is there
 	}
 	return directoryListing{}, s.directoryFault(err)
+}
+
+// holdsDirectory reports whether there are pods or objects of files below the path,
+// which therefore is to be a directory.
+func (s *FileSource) holdsDirectory() bool {
+	for _, unit := range s.units {
+		if filepath.Dir(unit.path) == s.path && !unit.offered.isEmpty() {
+			return true
+		}
+	}
+	return false
+}
+
+// fileKind names what is not a directory.
+func fileKind(mode fs.FileMode) string {
+	switch {
+	case mode.IsRegular():
+		return "a file"
+	case mode&fs.ModeNamedPipe != 0:
+		return "a named pipe"
+	case mode&fs.ModeSocket != 0:
+		return "a socket"
+	}
+	return "a device"
 }
 
 func (s *FileSource) directoryFault(err error) *Fault {
@@ -203,20 +232,40 @@ func (s *FileSource) listFile(there bool) (directoryListing, *Fault) {
 	return listing, nil
 }
 
-// checkDirectory decides whether the listing of the directory can be trusted.
+// checkDirectory decides whether the listing of the directory can be trusted. In the
+// directory that was read before, a file that is gone was removed by the user. Another
+// directory in its place, such as a mount point without its file system, says that only
+// with at least one valid manifest.
 func (s *FileSource) checkDirectory(listing directoryListing) *Fault {
 	holdsAny := slices.ContainsFunc(slices.Collect(maps.Values(s.units)), func(u *fileUnit) bool { return !u.offered.isEmpty() })
-	if len(listing.manifests) == 0 && holdsAny && !s.isSameDirectory(listing.directory) {
-		return &Fault{
+	if holdsAny && !s.isSameDirectory(listing.directory) && !slices.ContainsFunc(listing.manifests, s.isValid) {
+		fault := &Fault{
 			Unit:    s.path,
 			Problem: "was replaced by a directory without manifests (is a file system not mounted?)",
 			Remedy: "restore the manifests; their pods keep running. " +
 				"To stop the pods, add a file with an empty list: {apiVersion: v1, kind: PodList, items: []}",
 		}
+		if len(listing.manifests) > 0 {
+			fault.Problem = "was replaced by a directory without a valid manifest"
+			if len(listing.manifests) == 1 && listing.manifests[0] == s.path {
+				fault.Problem = "was replaced together with its directory, and is not valid"
+			}
+		}
+		return fault
 	}
 	s.state.directory, s.state.restored, s.state.disappeared = listing.directory, false, false
 	s.opts.Checkpoint.setDirectory(SourceFile, listing.directory)
 	return nil
+}
+
+// isValid reports whether the file can be read and has no error.
+func (s *FileSource) isValid(path string) bool {
+	content, err := readManifest(path)
+	if err != nil || content.torn {
+		return false
+	}
+	unit := s.reader.read(path, content.data)
+	return !unit.Faults.Fatal()
 }
 
 func (s *FileSource) isSameDirectory(directory directoryIdentity) bool {

@@ -88,12 +88,8 @@ func checkFileType(path string, info fs.FileInfo) *Fault {
 		return nil
 	case mode.IsDir():
 		fault.Problem = "is a directory, and subdirectories of the manifest directory are not read"
-	case mode&fs.ModeNamedPipe != 0:
-		fault.Problem = "is a named pipe"
-	case mode&fs.ModeSocket != 0:
-		fault.Problem = "is a socket"
 	default:
-		fault.Problem = "is a device"
+		fault.Problem = "is " + fileKind(mode)
 	}
 	return &fault
 }

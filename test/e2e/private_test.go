@@ -54,6 +54,7 @@ func TestPrivateRuntime(t *testing.T) {
 			n.start()
 			n.awaitOtherRuntime(runtime)
 			n.awaitReady("p")
+			n.awaitRunning("p") // the test's own connection recovers later than the daemon's
 			n.mustStillRun("p", p)
 			if err := n.Stop(); err != nil {
 				t.Error(err)

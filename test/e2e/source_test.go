@@ -356,3 +356,38 @@ func writeAll(t *testing.T, dir string, files map[string]string) {
 		}
 	}
 }
+
+// A file system without a valid manifest over the manifest directory, or a file in its place,
+// ends no pod, also over a restart.
+func TestReplacedManifestDirectory(t *testing.T) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		n.writeManifest("p.yaml", sleepPod("p", "one"))
+		n.start()
+		first := n.awaitRunning("p")
+		n.awaitReady("p")
+		if err := unix.Mount("tmpfs", n.Manifests, "tmpfs", 0, "size=1m"); err != nil {
+			t.Fatal(err)
+		}
+		unmount := func() { _ = unix.Unmount(n.Manifests, unix.MNT_DETACH) }
+		t.Cleanup(unmount)
+		n.writeManifest("q.yaml", "nonsense: [")
+		n.awaitManifestError("was replaced by a directory without a valid manifest")
+		n.restart()
+		n.awaitReady("p")
+		n.mustStillRun("p", first)
+		unmount()
+		aside := n.Manifests + "-aside"
+		if err := errors.Join(os.Rename(n.Manifests, aside), os.WriteFile(n.Manifests, nil, 0o644)); err != nil {
+			t.Fatal(err)
+		}
+		n.awaitManifestError("was a directory of manifests and is now a file")
+		n.restart()
+		n.awaitReady("p")
+		n.mustStillRun("p", first)
+		if err := errors.Join(os.Remove(n.Manifests), os.Rename(aside, n.Manifests)); err != nil {
+			t.Fatal(err)
+		}
+		n.removeManifest("p.yaml")
+		n.awaitGone("p")
+	})
+}
