@@ -72,10 +72,10 @@ func Routes(src Sources) []Route {
 	exec, attach, portForward, run := s.limited(s.exec), s.limited(s.attach), s.limited(s.portForward), s.limited(s.run)
 	return expandMethods([]Route{
 		// Health.
-		{"GET", "/healthz", access.Health, healthz(src.Health)},
-		{"GET", "/healthz/ping", access.Health, healthz(nil)},
-		{"GET", "/healthz/log", access.Health, healthz(nil)},
-		{"GET", "/healthz/syncloop", access.Health, healthz(src.Health)},
+		{"GET", "/healthz", access.Health, healthz(src.Health, src.Manifests)},
+		{"GET", "/healthz/ping", access.Health, healthz(nil, nil)},
+		{"GET", "/healthz/log", access.Health, healthz(nil, nil)},
+		{"GET", "/healthz/syncloop", access.Health, healthz(src.Health, nil)},
 
 		// The kubelet's endpoints.
 		{"GET", "/pods", access.Read, pods(src.Pods)},

@@ -8,10 +8,12 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -167,3 +169,21 @@ func TestHealthPortInUseNamesTheFlag(t *testing.T) {
 		t.Errorf("a taken port: %v", err)
 	}
 }
+
+// The verbose answer says how long ago each source was read.
+func TestHealthzShowsLastRead(t *testing.T) {
+	list := manifestList{{Source: "file", Time: time.Now().Add(-90 * time.Second)}, {Source: "http"}, {Source: "api"}}
+	w := httptest.NewRecorder()
+	healthz(alwaysHealthy{}, list)(w, httptest.NewRequest(http.MethodGet, "/healthz?verbose", nil))
+	if got := w.Body.String(); w.Code != http.StatusOK || !strings.Contains(got, "[+]manifests of source file read 1m30s ago\n[+]manifests of source http not read yet\nhealthz check passed\n") {
+		t.Errorf("%d %q", w.Code, got)
+	}
+}
+
+type manifestList []ManifestSource
+
+func (l manifestList) Manifests() []ManifestSource { return l }
+
+type alwaysHealthy struct{}
+
+func (alwaysHealthy) SyncLoopHealthy() error { return nil }

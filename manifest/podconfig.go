@@ -141,6 +141,16 @@ func (c *PodConfig) Sources() []Source { return slices.Clone(c.sources) }
 // before the updates of the same set are passed on.
 func (c *PodConfig) Objects() *Objects { return c.objects }
 
+// MarkRead records that the source was read at that time and had no changes to
+// deliver.
+func (c *PodConfig) MarkRead(source Source, at time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if state := c.states[source]; state != nil && state.reported {
+		state.offer.Time = at
+	}
+}
+
 // Deliver merges the full set of one source. It never waits for the reader of
 // the updates. When it returns, the checkpoint has been written, if possible. A
 // set of an unregistered source is ignored. The set's units and pods must not

@@ -14,7 +14,7 @@ type SourceView struct {
 	// Delivered reports that the source was read completely in this run of the
 	// daemon.
 	Delivered bool `json:"delivered"`
-	// LastRead is when its newest set was created; zero if there is none.
+	// LastRead is when it was last read; zero if it never was.
 	LastRead time.Time `json:"lastRead,omitzero"`
 	// LastGood is when the source last had no rejected unit: now, unless there
 	// is a fault. It is zero if that was never so in this run of the daemon.

@@ -43,6 +43,8 @@ type FileSourceOptions struct {
 	Checkpoint *Checkpoint
 	Deliver    Deliverer
 	Log        *slog.Logger
+	// Scanned is called after each scan of the directory; nil is not called.
+	Scanned func(at time.Time)
 }
 
 // FileSource delivers the manifests of a directory or of a single file.
@@ -68,6 +70,10 @@ type FileSource struct {
 	watch  directoryWatch
 	// readDir is os.ReadDir, except in tests.
 	readDir func(string) ([]fs.DirEntry, error)
+	// inspectFile is inspectFile, except in tests.
+	inspectFile func(path string, read func(fs.FileInfo) bool) inspection
+	// unblocked receives when an access to a file that blocked has ended (capacity 1).
+	unblocked chan struct{}
 
 	units map[string]*fileUnit
 	due   fileSchedule
@@ -84,6 +90,8 @@ type fileState struct {
 	restored  bool
 	// disappeared reports that the directory has been missing since.
 	disappeared bool
+	// candidates are the files of a directory that is not trusted, by path.
+	candidates map[string]*fileUnit
 	// isFile reports that the path is that of a file.
 	isFile bool
 	// deliveredAny reports that a set was delivered in this run of the daemon,
@@ -123,6 +131,9 @@ func NewFileSource(opts FileSourceOptions) *FileSource {
 		watch:   directoryWatch{open: openInotify, log: opts.Log},
 		readDir: os.ReadDir,
 		units:   map[string]*fileUnit{},
+
+		inspectFile: inspectFile,
+		unblocked:   make(chan struct{}, 1),
 	}
 }
 
@@ -143,6 +154,8 @@ func (s *FileSource) Run(ctx context.Context) error {
 			s.handleEvent(event.Name, ok, time.Now())
 		case err, ok := <-errs:
 			s.handleWatchError(err, ok, time.Now())
+		case <-s.unblocked:
+			s.due.settled = time.Now()
 		case <-timer.C:
 			s.scan(time.Now())
 		}
@@ -221,6 +234,9 @@ func (s *FileSource) scan(now time.Time) {
 	}
 	if changed || !s.state.deliveredAny {
 		s.deliver(now)
+	}
+	if s.opts.Scanned != nil {
+		s.opts.Scanned(now)
 	}
 }
 

@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"maps"
@@ -58,6 +59,10 @@ func (s *FileSource) update(now time.Time) bool {
 	changed := !equalFaults(s.state.fault, listing.warning)
 	s.state.fault = listing.warning
 
+	// Files that blocked come last: the others do not wait for them.
+	slices.SortStableFunc(listing.manifests, func(a, b string) int {
+		return cmp.Compare(s.blockedTimes(a), s.blockedTimes(b))
+	})
 	present := make(map[string]bool, len(listing.manifests))
 	for _, path := range listing.manifests {
 		unit := s.units[path]
@@ -77,6 +82,14 @@ func (s *FileSource) update(now time.Time) bool {
 		}
 	}
 	return changed
+}
+
+// blockedTimes returns 1 for a file that blocked when it was last inspected, else 0.
+func (s *FileSource) blockedTimes(path string) int {
+	if unit := s.units[path]; unit != nil && !unit.blockedUntil.IsZero() {
+		return 1
+	}
+	return 0
 }
 
 // markMissing handles a unit that was not found. It reports whether the set
@@ -254,18 +267,27 @@ func (s *FileSource) checkDirectory(listing directoryListing) *Fault {
 		return fault
 	}
 	s.state.directory, s.state.restored, s.state.disappeared = listing.directory, false, false
+	s.state.candidates = nil
 	s.opts.Checkpoint.setDirectory(SourceFile, listing.directory)
 	return nil
 }
 
 // isValid reports whether the file can be read and has no error.
 func (s *FileSource) isValid(path string) bool {
-	content, err := readManifest(path)
-	if err != nil || content.torn {
+	unit := s.state.candidates[path]
+	if unit == nil {
+		unit = &fileUnit{path: path}
+		if s.state.candidates == nil {
+			s.state.candidates = map[string]*fileUnit{}
+		}
+		s.state.candidates[path] = unit
+	}
+	found, ok := s.inspect(unit, time.Now())
+	if !ok || !found.wasRead || found.readErr != nil || found.content.torn {
 		return false
 	}
-	unit := s.reader.read(path, content.data)
-	return !unit.Faults.Fatal()
+	read := s.reader.read(path, found.content.data)
+	return !read.Faults.Fatal()
 }
 
 func (s *FileSource) isSameDirectory(directory directoryIdentity) bool {

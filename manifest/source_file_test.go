@@ -3,6 +3,7 @@ package manifest
 import (
 	"bytes"
 	"context"
+	"errors"
 	"maps"
 	"os"
 	"path/filepath"
@@ -518,5 +519,21 @@ func TestFileSourceRemovedFromIncompleteSet(t *testing.T) {
 			b.write("other.yaml", "counter 2")
 			b.sink.awaitPods("counter=2", "web=1")
 		})
+	}
+}
+
+// A file of the kernel whose read blocks is given up after a while.
+func TestReadManifestThatBlocks(t *testing.T) {
+	t.Parallel()
+	start := time.Now()
+	_, err := readManifest("/proc/kmsg")
+	if errors.Is(err, os.ErrPermission) {
+		return // without CAP_SYSLOG it is a file that cannot be read, which does not block either
+	}
+	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("read /proc/kmsg: %v", err)
+	}
+	if took := time.Since(start); took > 10*readTimeout {
+		t.Errorf("it took %v", took)
 	}
 }

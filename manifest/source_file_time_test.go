@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -376,4 +377,57 @@ func TestFileSourceReplacedDirectoryKeepsRecords(t *testing.T) {
 		b.pass(2 * time.Minute)
 		b.wantLog("RESTORE file a=1")
 	})
+}
+
+// A file that blocks is a fault of its own: the others take effect, its last good revision
+// stays, and it is read as soon as it no longer blocks.
+func TestFileSourceBlockingFile(t *testing.T) {
+	inFileBubble(t, func(t *testing.T, b *fileHarness, _ *fakeWatch) {
+		b.write("a.yaml", "a 1")
+		b.write("b.yaml", "b 1")
+		var blocked atomic.Bool
+		var accesses atomic.Int32
+		release := make(chan struct{})
+		b.source.inspectFile = func(path string, read func(fs.FileInfo) bool) inspection {
+			if path == b.path("a.yaml") && blocked.Load() {
+				accesses.Add(1)
+				<-release
+			}
+			return inspectFile(path, read)
+		}
+		var scanned time.Time
+		b.source.opts.Scanned = func(at time.Time) { scanned = at }
+		b.runInBubble()
+		b.wantRunning("a=1", "b=1")
+
+		blocked.Store(true)
+		b.write("a.yaml", "a 2")
+		b.write("b.yaml", "b 2")
+		b.pass(25 * time.Second)
+		b.wantRunning("a=1", "b=2")
+		if text := Faults(b.sink.config.Faults()).Error(); !strings.Contains(text, "a.yaml: cannot be read: it blocks for more than 2s") || strings.Contains(text, "b.yaml") {
+			t.Errorf("faults are %s", text)
+		}
+		b.pass(10 * time.Minute)
+		if n := accesses.Load(); n != 1 {
+			t.Errorf("%d accesses block at the same time, want 1", n)
+		}
+		if ago := time.Since(scanned); ago > 30*time.Second {
+			t.Errorf("the last scan was %v ago", ago)
+		}
+		blocked.Store(false)
+		close(release)
+		b.pass(time.Second)
+		b.wantRunning("a=2", "b=2")
+		if faults := b.sink.config.Faults(); len(faults) > 0 {
+			t.Errorf("faults are %v", faults)
+		}
+	})
+}
+
+func (b *fileHarness) wantRunning(want ...string) {
+	b.t.Helper()
+	if got := b.sink.model.running(); !slices.Equal(got, want) {
+		b.t.Errorf("running: %q, want %q", got, want)
+	}
 }

@@ -25,6 +25,12 @@ type fileUnit struct {
 	dirty bool
 	// isLink reports that the file is a symbolic link.
 	isLink bool
+	// links is where the target of the link is looked up.
+	links watchPlan
+	// inspecting receives the result of an access to the file that blocks; nil if none
+	// does. Until blockedUntil, a file that blocked is not inspected again.
+	inspecting   chan inspection
+	blockedUntil time.Time
 	// missingSince is when the file was first not found; zero if it exists.
 	missingSince time.Time
 	// seen reports that a scan of this run of the daemon found the file.
@@ -54,27 +60,26 @@ func statOf(info fs.FileInfo) fileStat {
 // file exists and whether the unit changed. A file that has not changed is not
 // read.
 func (s *FileSource) checkFile(unit *fileUnit, now time.Time) (there, changed bool) {
-	link, err := os.Lstat(unit.path)
-	if errors.Is(err, fs.ErrNotExist) {
+	found, ok := s.inspect(unit, now)
+	if !ok {
+		unit.missingSince = time.Time{}
+		return true, s.offerFault(unit, blockedFault(unit.path))
+	}
+	if !found.isLink && errors.Is(found.err, fs.ErrNotExist) {
 		return false, false
 	}
 	unit.missingSince = time.Time{}
-	if err != nil {
-		return true, s.offerFault(unit, unreadableFault(unit.path, err))
+	unit.isLink, unit.links = found.isLink, found.links
+	if found.err != nil {
+		return true, s.offerFault(unit, unreadableFault(unit.path, found.err))
 	}
-	info := link
-	if unit.isLink = link.Mode()&fs.ModeSymlink != 0; unit.isLink {
-		if info, err = os.Stat(unit.path); err != nil {
-			return true, s.offerFault(unit, unreadableFault(unit.path, err))
-		}
-	}
-	if fault := checkFileType(unit.path, info); fault != nil {
+	if fault := checkFileType(unit.path, found.info); fault != nil {
 		return true, s.offerFault(unit, *fault)
 	}
-	if unit.known && !unit.dirty && unit.busySince.IsZero() && unit.stat == statOf(info) {
+	if !found.wasRead {
 		return true, false
 	}
-	return true, s.readUnit(unit, now)
+	return true, s.loadUnit(unit, &found, now)
 }
 
 // checkFileType returns the fault of something that cannot be a manifest, nil
@@ -104,10 +109,9 @@ func unreadableFault(path string, err error) Fault {
 	return fault
 }
 
-// readUnit reads the file and loads its content, unless a process is still
-// writing it.
-func (s *FileSource) readUnit(unit *fileUnit, now time.Time) bool {
-	content, err := readManifest(unit.path)
+// loadUnit loads the content of the file, unless a process is still writing it.
+func (s *FileSource) loadUnit(unit *fileUnit, found *inspection, now time.Time) bool {
+	content, err := found.content, found.readErr
 	var fault Fault
 	switch {
 	case errors.As(err, &fault):
@@ -169,9 +173,9 @@ type fileContent struct {
 	writer, torn bool
 }
 
-// readManifest reads a file. It never blocks: only regular files are read, even
-// if the type of the file has just changed. The error is a Fault or that of the
-// file system.
+// readManifest reads a file. Only regular files are read, even if the type of the
+// file has just changed; those that support deadlines, as some of the kernel's do,
+// get one. The error is a Fault or that of the file system.
 func readManifest(path string) (fileContent, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	if err != nil {
@@ -185,6 +189,7 @@ func readManifest(path string) (fileContent, error) {
 	if fault := checkFileType(path, info); fault != nil {
 		return fileContent{}, *fault
 	}
+	_ = file.SetReadDeadline(time.Now().Add(readTimeout)) // other files have none
 	content := fileContent{stat: statOf(info), writer: hasWriter(file)}
 	content.data, err = io.ReadAll(io.LimitReader(file, MaxUnitSize+1))
 	if err != nil {

@@ -104,12 +104,20 @@ func (s *FileSource) plan() watchPlan {
 	if info, err := os.Lstat(end); err == nil && info.IsDir() {
 		plan.add(end).manifests = true
 	}
-	for path, unit := range s.units {
-		if unit.isLink {
-			plan.follow(path)
-		}
+	for _, unit := range s.units {
+		plan.merge(unit.links)
 	}
 	return plan
+}
+
+// merge adds the directories of another plan.
+func (p watchPlan) merge(other watchPlan) {
+	for directory, watched := range other {
+		if p[directory] == nil {
+			p[directory] = &watchedDirectory{device: watched.device, inode: watched.inode, names: map[string]bool{}}
+		}
+		maps.Copy(p[directory].names, watched.names)
+	}
 }
 
 // watchStream is an open watch on directories.

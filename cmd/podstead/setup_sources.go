@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"path/filepath"
+	"time"
 
 	"github.com/podstead/podstead/manifest"
 )
@@ -29,6 +30,7 @@ func (d *daemon) openSources(context.Context) error {
 		d.start(manifest.NewFileSource(manifest.FileSourceOptions{
 			Path: o.Path, Node: d.nodeName, Rescan: o.FileCheck,
 			Loader: loader, Checkpoint: checkpoint, Deliver: config, Log: d.log,
+			Scanned: func(at time.Time) { config.MarkRead(manifest.SourceFile, at) },
 		}).Run)
 	}
 	if o.URL != "" {

@@ -82,6 +82,8 @@ type Manifests struct {
 	Files, Faults, Warnings int
 	// LastGood is the last time without such faults; zero if there was none.
 	LastGood time.Time
+	// LastRead is when the source was last read in full; zero if it never was.
+	LastRead time.Time
 }
 
 // Claim is a PersistentVolumeClaim in use, with the file system that it is on.
