@@ -43,6 +43,14 @@ const (
 	reasonNotReady = "KubeletNotReady"
 )
 
+// declaredFeatures are, sorted, the features of Kubernetes 1.36 that a cluster uses only on
+// nodes that declare them. A kubelet also declares
+// InPlacePodLevelResourcesVerticalScaling, which needs pod resources in the status that
+// are not reported here: an API server then refuses such a resize.
+var declaredFeatures = []string{
+	"ExtendWebSocketsToKubelet", "InPlacePodVerticalScalingInitContainers", "RestartAllContainersOnContainerExits",
+}
+
 // Describe returns a new Node.
 func Describe(in Input) *v1.Node {
 	n := &v1.Node{
@@ -63,7 +71,8 @@ func Describe(in Input) *v1.Node {
 				ContainerRuntimeVersion: in.Runtime, KubeletVersion: in.Version,
 				OperatingSystem: runtime.GOOS, Architecture: runtime.GOARCH,
 			},
-			Images: in.Inventory.Images, RuntimeHandlers: in.Inventory.Handlers, Features: in.Inventory.Features,
+			DeclaredFeatures: slices.Clone(declaredFeatures),
+			Images:           in.Inventory.Images, RuntimeHandlers: in.Inventory.Handlers, Features: in.Inventory.Features,
 		},
 	}
 	if swap := in.Host.Swap; swap > 0 {

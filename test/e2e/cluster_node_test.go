@@ -143,6 +143,7 @@ func TestClusterNode(t *testing.T) {
 	checkMirrorOfEditedManifest(n, a, log)
 	checkPodsHeldByFinalizers(n, a)
 	checkPodsOfOperatingSystems(n, a)
+	checkDeclaredFeatures(n, a)
 }
 
 // checkMirrorOfEditedManifest checks that the mirror pod of an edited manifest is replaced when the
@@ -249,4 +250,33 @@ func checkPodsOfOperatingSystems(n *node, a *admin) {
 	n.writeManifest("windows.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: static-windows}\nspec:\n  os: {name: windows}\n  containers: [{name: main, image: busybox:1.36}]\n")
 	n.awaitManifestError("windows.yaml", "spec.os.name", "must be linux")
 	n.removeManifest("windows.yaml")
+}
+
+// checkDeclaredFeatures checks that the node declares what it can do, and that the API server
+// allows the resize of an init container because of it.
+func checkDeclaredFeatures(n *node, a *admin) {
+	registered := &v1.Node{}
+	if err := a.get(registered, "node", n.Name); err != nil {
+		n.t.Fatal(err)
+	}
+	want := []string{"ExtendWebSocketsToKubelet", "InPlacePodVerticalScalingInitContainers", "RestartAllContainersOnContainerExits"}
+	if got := registered.Status.DeclaredFeatures; !slices.Equal(got, want) {
+		n.t.Errorf("declared features %q, want %q", got, want)
+	}
+	a.create(n.boundPod("resized", recordTermination, "initContainers:\n- {name: setup, image: '"+testbed.BusyboxImage+"', command: [sleep, '100000'], resources: {limits: {memory: 32Mi, cpu: 100m}}}\n"))
+	setup := n.awaitContainer("resized", "setup")
+	a.must("patch", "pod", n.PodName("resized"), "--subresource", "resize", "-p", `{"spec": {"initContainers": [{"name": "setup", "resources": {"limits": {"memory": "48Mi"}, "requests": {"memory": "48Mi"}}}]}}`)
+	n.await("the kernel has the new limit of the init container", func() error {
+		at, err := cgroupPath(setup.Pid, "memory")
+		if err != nil {
+			return err
+		}
+		if got, err := cgroupValue("memory", at, "memory.limit_in_bytes"); err != nil || got != fmt.Sprint(48<<20) {
+			return fmt.Errorf("%s %v", got, err)
+		}
+		return nil
+	})
+	if again := n.awaitContainer("resized", "setup"); again != setup {
+		n.t.Errorf("the init container is %v, was %v", again, setup)
+	}
 }
