@@ -101,8 +101,10 @@ type Adapter struct {
 	// Each has room for one notification.
 	nodeChanged, leaseChanged, podsChanged, eventsChanged chan struct{}
 
-	// reported is when the node status was last sent. Only the node loop uses it.
+	// reported is when the node status was last sent, keptDiff the difference that the
+	// API server then kept. Only the node loop uses them.
 	reported time.Time
+	keptDiff []byte
 	// lease is the last known lease, nil if it is unknown, and renewed when it was
 	// renewed. Only the lease loop uses them.
 	lease   *coordinationv1.Lease

@@ -1,11 +1,12 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -35,6 +36,7 @@ type clusterHarness struct {
 	bound  map[types.UID]*v1.Pod
 	ended  map[types.UID]bool
 	events []v1.Event
+	logged bytes.Buffer
 	// The notification channels of statuses and of events.
 	changed, happened chan struct{}
 	end               func()
@@ -49,7 +51,7 @@ func newClusterHarness(t testing.TB) *clusterHarness {
 	r.a = newAdapter(Config{
 		Node: described, Pods: Pods{List: r.list, Delivered: func(string) bool { return true }, Ended: r.hasEnded, Bound: r},
 		Subscribe: func() (<-chan struct{}, func()) { return r.changed, func() {} },
-		Log:       slog.New(slog.NewTextHandler(io.Discard, nil)), Events: harnessEvents{r},
+		Log:       slog.New(slog.NewTextHandler(harnessLog{r}, nil)), Events: harnessEvents{r},
 	})
 	c, err := newClient(r.config(), r.a.connection)
 	if err != nil {
@@ -131,6 +133,28 @@ func (r *clusterHarness) over(uid types.UID) {
 	r.ended[uid] = true
 	r.mu.Unlock()
 	notify(r.changed)
+}
+
+// harnessLog collects what the adapter logs.
+type harnessLog struct{ *clusterHarness }
+
+func (l harnessLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.logged.Write(p)
+}
+
+// warnings returns the warnings that were logged since the last call.
+func (r *clusterHarness) warnings() (lines []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for line := range strings.Lines(r.logged.String()) {
+		if strings.Contains(line, "level=WARN") || strings.Contains(line, "level=ERROR") {
+			lines = append(lines, line)
+		}
+	}
+	r.logged.Reset()
+	return lines
 }
 
 // run sets a static pod of that revision, which runs.

@@ -86,7 +86,7 @@ func (a *Adapter) Leave(ctx context.Context) (remains string, err error) {
 	}
 	a.cfg.Log.Info("Leaving the cluster", "node", a.name)
 	if !node.Spec.Unschedulable {
-		if err := a.patchNode(ctx, node, []byte(`{"spec":{"unschedulable":true}}`)); err != nil {
+		if _, err := a.patchNode(ctx, node, []byte(`{"spec":{"unschedulable":true}}`)); err != nil {
 			return "", fmt.Errorf("cannot cordon node: %w", err)
 		}
 	}

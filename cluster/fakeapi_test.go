@@ -51,6 +51,10 @@ type fakeAPI struct {
 	// away rejects connections; silent accepts requests and never answers
 	// them.
 	away, silent bool
+	// unknownStatus is a field of statuses that the server does not know, and drops.
+	unknownStatus string
+	// watchError is sent in each watch of pods as soon as it begins; nil sends none.
+	watchError apierrors.APIStatus
 	// short ends each watch as soon as it begins.
 	short bool
 	// react answers in place of the server, unless it returns nil. An error
@@ -210,6 +214,26 @@ func (f *fakeAPI) shortWatches() {
 	defer f.mu.Unlock()
 	f.short = true
 	f.end(io.EOF)
+}
+
+// failWatches sends an error in each watch of a resource and ends it.
+func (f *fakeAPI) failWatches(resource string, err apierrors.APIStatus) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for w := range f.watches {
+		if w.resource == resource {
+			w.fail(err)
+			delete(f.watches, w)
+		}
+	}
+}
+
+// fail sends an error and ends the watch.
+func (w *fakeWatch) fail(err apierrors.APIStatus) {
+	st := err.Status()
+	st.Kind, st.APIVersion = "Status", "v1"
+	w.event("ERROR", st)
+	w.end(io.EOF)
 }
 
 // wipe deletes all data, like an etcd that is recreated.
@@ -433,6 +457,9 @@ func (f *fakeAPI) change(r fakeRequest, known, sent fakeObject) (any, apierrors.
 	}
 	if r.sub == "status" {
 		status := next["status"]
+		if fields, ok := status.(map[string]any); ok {
+			delete(fields, f.unknownStatus)
+		}
 		next = known.clone()
 		next["status"] = status
 	} else if r.sub == "" {
@@ -500,10 +527,12 @@ func (f *fakeAPI) list(hr *http.Request, r fakeRequest) any {
 func (f *fakeAPI) watch(hr *http.Request, r fakeRequest) *http.Response {
 	w := &fakeWatch{resource: r.resource, selector: selectorOf(hr), stream: newStream()}
 	since, _ := strconv.Atoi(hr.URL.Query().Get("resourceVersion"))
-	if since < f.compacted {
-		w.event("ERROR", apierrors.NewResourceExpired("too old resource version").Status())
-		w.end(io.EOF)
-	} else {
+	switch {
+	case f.watchError != nil && r.resource == "pods":
+		w.fail(f.watchError)
+	case since < f.compacted:
+		w.fail(apierrors.NewResourceExpired("too old resource version"))
+	default:
 		f.watches[w] = true
 	}
 	for _, e := range f.history {

@@ -17,10 +17,11 @@ func (r *clusterHarness) sizes() map[string]int {
 	w := r.a.writer
 	return map[string]int{
 		"busy": len(w.busy), "trouble": len(w.writeErrors), "agreed": len(w.inSync), "results": len(w.results),
-		"sent events": len(r.a.sent),
-		"pods":        len(r.a.pods.objects) + len(r.a.pods.removed),
-		"nodes":       len(r.a.nodes.objects) + len(r.a.nodes.removed),
-		"goroutines":  runtime.NumGoroutine(),
+		"sent patches": len(w.sentPatches),
+		"sent events":  len(r.a.sent),
+		"pods":         len(r.a.pods.objects) + len(r.a.pods.removed),
+		"nodes":        len(r.a.nodes.objects) + len(r.a.nodes.removed),
+		"goroutines":   runtime.NumGoroutine(),
 	}
 }
 

@@ -95,3 +95,49 @@ func TestIdleNodeSendsHeartbeatsOnly(t *testing.T) {
 		}
 	})
 }
+
+// A field of a pod's status that the API server does not know is sent twice at most, and
+// does not keep a deleted pod in the API.
+func TestPodStatusFieldThatTheAPIServerDrops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newClusterHarness(t)
+		r.unknownStatus = "hostIPs"
+		r.start()
+		defer r.end()
+		pass(time.Second)
+		unknown := func(st *v1.PodStatus) {
+			becomeReady(st, true)
+			st.HostIPs = []v1.HostIP{{IP: "192.0.2.1"}}
+		}
+		static := aStatic()
+		static.Annotations[podinfo.AnnotationSource] = "file"
+		unknown(&static.Status)
+		r.set(static)
+		uid := r.bind("bound")
+		r.show(uid, unknown)
+		pass(time.Minute)
+		r.requests()
+		pass(time.Hour)
+		if writes := r.podWrites(); len(writes) > 0 {
+			t.Fatalf("%d writes about pods that did not change", len(writes))
+		}
+		// A change of another client is still corrected.
+		p := r.inAPI("bound")
+		p.Status.Phase = v1.PodPending
+		r.put(t, p)
+		pass(time.Minute)
+		if p := r.inAPI("bound"); p.Status.Phase != v1.PodRunning {
+			t.Errorf("the API has %v", p.Status)
+		}
+		r.delete("bound")
+		r.show(uid, func(st *v1.PodStatus) { st.Phase = v1.PodFailed })
+		r.over(uid)
+		pass(time.Minute)
+		if r.inAPI("bound") != nil {
+			t.Error("the deleted pod is still in the API")
+		}
+		if writes := r.podWrites(); len(writes) > 6 {
+			t.Errorf("requests %q", writes)
+		}
+	})
+}

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"time"
@@ -35,22 +36,36 @@ func (a *Adapter) syncNode(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	if labels != nil {
-		if err := a.patchNode(ctx, registered, labels); err != nil {
+		if registered, err = a.patchNode(ctx, registered, labels); err != nil {
 			return 0, fmt.Errorf("failed to update node labels: %w", err)
 		}
 	}
-	due := now.Sub(a.reported) >= shown.ReportInterval
-	status, err := nodeStatusPatch(local, registered, due, now)
-	if err != nil {
-		return 0, err
-	}
-	if status != nil {
-		if err := a.patchNode(ctx, registered, status, "status"); err != nil {
-			return 0, fmt.Errorf("failed to update node status: %w", err)
-		}
-		a.reported = now
+	if err := a.reportStatus(ctx, local, registered, now); err != nil {
+		return 0, fmt.Errorf("failed to update node status: %w", err)
 	}
 	return shown.StatusInterval, nil
+}
+
+// reportStatus sends the node status if it changed, or if the report is due. A
+// difference that remained after the last report is one that the API server does not
+// keep, such as a field of a later release, and is not sent again before that.
+func (a *Adapter) reportStatus(ctx context.Context, local, registered *v1.Node, now time.Time) error {
+	diff, err := nodeStatusDiff(local, registered)
+	due := now.Sub(a.reported) >= a.cfg.Registration.ReportInterval
+	if err != nil || !due && (diff == nil || bytes.Equal(diff, a.keptDiff)) {
+		return err
+	}
+	report, err := nodeStatusReport(local, registered, now)
+	if err != nil || report == nil {
+		return err
+	}
+	made, err := a.patchNode(ctx, registered, report, "status")
+	if err != nil {
+		return err
+	}
+	a.reported = now
+	a.keptDiff, err = nodeStatusDiff(local, made)
+	return err
 }
 
 // register creates the Node object. The watch shows one that exists.
@@ -71,16 +86,17 @@ func (a *Adapter) register(ctx context.Context, node *v1.Node) error {
 	return nil
 }
 
-func (a *Adapter) patchNode(ctx context.Context, node *v1.Node, body []byte, subresource ...string) error {
+// patchNode patches the Node object and returns the result.
+func (a *Adapter) patchNode(ctx context.Context, node *v1.Node, body []byte, subresource ...string) (*v1.Node, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	made := &v1.Node{}
 	err := a.client.core.Patch(types.MergePatchType).Resource("nodes").Name(node.Name).SubResource(subresource...).Body(body).Do(ctx).Into(made)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	a.nodes.Stored(made)
-	return nil
+	return made, nil
 }
 
 // node returns the registered node, nil if there is none.

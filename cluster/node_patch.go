@@ -33,11 +33,10 @@ func labelsPatch(local, registered *v1.Node) ([]byte, error) {
 	return json.Marshal(map[string]any{"metadata": map[string]any{"labels": wanted, "uid": registered.UID}})
 }
 
-// nodeStatusPatch returns the patch of the status; nil if both agree except for
-// the heartbeat and that is not due.
-func nodeStatusPatch(local, registered *v1.Node, due bool, now time.Time) ([]byte, error) {
-	want := local.Status.DeepCopy()
-	have := &registered.Status
+// wantedNodeStatus returns the status that the API should have, with the heartbeats that
+// it has.
+func wantedNodeStatus(local, registered *v1.Node) *v1.NodeStatus {
+	want, have := local.Status.DeepCopy(), &registered.Status
 	// Fields of other writers stay.
 	want.VolumesAttached, want.Config, want.Phase = have.VolumesAttached, have.Config, have.Phase
 	if want.Images == nil {
@@ -45,14 +44,20 @@ func nodeStatusPatch(local, registered *v1.Node, due bool, now time.Time) ([]byt
 		want.Images, want.RuntimeHandlers, want.Features = have.Images, have.RuntimeHandlers, have.Features
 	}
 	want.Conditions = nodeConditions(want.Conditions, have.Conditions)
-	if !due {
-		patch, err := statusPatch(registered.UID, have, want)
-		if patch == nil || err != nil {
-			return nil, err
-		}
-	}
+	return want
+}
+
+// nodeStatusDiff returns the patch that the status needs apart from its heartbeats; nil
+// if both agree.
+func nodeStatusDiff(local, registered *v1.Node) ([]byte, error) {
+	return statusPatch(registered.UID, &registered.Status, wantedNodeStatus(local, registered))
+}
+
+// nodeStatusReport returns the patch of the status with new heartbeats.
+func nodeStatusReport(local, registered *v1.Node, now time.Time) ([]byte, error) {
+	want := wantedNodeStatus(local, registered)
 	setHeartbeat(want.Conditions, local.Status.Conditions, now)
-	return statusPatch(registered.UID, have, want)
+	return statusPatch(registered.UID, &registered.Status, want)
 }
 
 // nodeConditions returns the own conditions after those of other writers, with the

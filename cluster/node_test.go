@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -47,12 +48,12 @@ func TestNewNode(t *testing.T) {
 }
 
 func TestNodeStatusPatch(t *testing.T) {
-	if patch, err := nodeStatusPatch(described(), registered(), false, now); patch != nil || err != nil {
+	if patch, err := nodeStatusDiff(described(), registered()); patch != nil || err != nil {
 		t.Errorf("nothing changed, patch %s, %v", patch, err)
 	}
-	status := func(local *v1.Node, due bool) v1.NodeStatus {
+	status := func(local *v1.Node) v1.NodeStatus {
 		t.Helper()
-		patch, err := nodeStatusPatch(local, registered(), due, now)
+		patch, err := nodeStatusReport(local, registered(), now)
 		if err != nil || patch == nil {
 			t.Fatalf("patch %s, %v", patch, err)
 		}
@@ -69,7 +70,7 @@ func TestNodeStatusPatch(t *testing.T) {
 		return got.Status
 	}
 	// A report contains the heartbeat time and nothing else.
-	st := status(described(), true)
+	st := status(described())
 	if c := st.Conditions; len(c) != 2 || c[0].Type != v1.NodeNetworkUnavailable || !c[0].LastHeartbeatTime.IsZero() ||
 		c[1].LastHeartbeatTime.Unix() != 5000 || c[1].LastTransitionTime.Unix() != 1000 || st.Capacity != nil {
 		t.Errorf("report %+v", st)
@@ -78,20 +79,57 @@ func TestNodeStatusPatch(t *testing.T) {
 	// runtime's fields; one that has does.
 	had := registered()
 	had.Status.Images = []v1.ContainerImage{{Names: []string{"a"}, SizeBytes: 1}}
-	if patch, err := nodeStatusPatch(described(), had, false, now); patch != nil || err != nil {
+	if patch, err := nodeStatusDiff(described(), had); patch != nil || err != nil {
 		t.Errorf("before the runtime was observed: %s, %v", patch, err)
 	}
 	looked := described()
 	looked.Status.Images = []v1.ContainerImage{}
-	if patch, err := nodeStatusPatch(looked, had, false, now); !strings.Contains(string(patch), `"images":null`) || err != nil {
+	if patch, err := nodeStatusDiff(looked, had); !strings.Contains(string(patch), `"images":null`) || err != nil {
 		t.Errorf("after the runtime was observed: %s, %v", patch, err)
 	}
 	// A change is sent at once, with its time.
 	local := described()
 	local.Status.Conditions[0].Status = v1.ConditionFalse
-	if c := status(local, false).Conditions; c[1].Status != v1.ConditionFalse || c[1].LastTransitionTime.Unix() != 4000 || c[1].LastHeartbeatTime.Unix() != 5000 {
+	if diff, err := nodeStatusDiff(local, registered()); diff == nil || err != nil {
+		t.Errorf("a change: diff %s, %v", diff, err)
+	}
+	if c := status(local).Conditions; c[1].Status != v1.ConditionFalse || c[1].LastTransitionTime.Unix() != 4000 || c[1].LastHeartbeatTime.Unix() != 5000 {
 		t.Errorf("change %+v", c)
 	}
+}
+
+// A field of the status that the API server does not know is sent with the reports only.
+func TestNodeStatusFieldThatTheAPIServerDrops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newClusterHarness(t)
+		r.unknownStatus = "declaredFeatures"
+		r.a.cfg.Node = func() *v1.Node {
+			n := described()
+			n.Status.DeclaredFeatures = []string{"A"}
+			return n
+		}
+		r.start()
+		defer r.end()
+		pass(time.Minute)
+		n := &v1.Node{}
+		if !r.get(t, "nodes", "", "edge", n) {
+			t.Fatal("no node")
+		}
+		n.Status.DeclaredFeatures = nil // the fake server keeps it at the registration
+		r.put(t, n)
+		pass(time.Minute)
+		r.requests()
+		pass(time.Hour)
+		reports := 0
+		for _, q := range r.requests() {
+			if q.verb == "PATCH" && q.resource == "nodes" {
+				reports++
+			}
+		}
+		if want := int(time.Hour / defaultReportInterval); reports < want-1 || reports > want+1 {
+			t.Errorf("%d reports in an hour, want %d", reports, want)
+		}
+	})
 }
 
 func TestLabelsPatch(t *testing.T) {

@@ -34,10 +34,16 @@ func boundStep(local, api *v1.Pod, ended bool) (step, error) {
 			return s, err
 		}
 	}
+	return removeStep(api, ended), nil
+}
+
+// removeStep removes a deleted pod from the API if all of it has terminated here, and its
+// last status was sent.
+func removeStep(api *v1.Pod, ended bool) step {
 	if api.DeletionTimestamp != nil && ended && !heldByFinalizers(api) {
-		return step{verb: remove, uid: api.UID}, nil
+		return step{verb: remove, uid: api.UID}
 	}
-	return step{}, nil
+	return step{}
 }
 
 // heldByFinalizers reports whether nothing but the finalizers of other clients keeps a

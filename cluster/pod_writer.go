@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -41,6 +42,9 @@ type podWriter struct {
 	// inSync has the pods that were last compared and found equal, so that a
 	// comparison is cheap where nothing changed.
 	inSync map[string]syncedVersion
+	// sentPatches are the last patches of the pods, by name, with the version that the API
+	// server answered.
+	sentPatches map[string]sentPatch
 	// nameConflicts are the static pods, by name, that were reported for having no
 	// mirror because the cluster has a pod of that name.
 	nameConflicts map[string]types.UID
@@ -50,6 +54,14 @@ type syncedVersion struct {
 	local, shown types.UID
 	version      string
 	status       *v1.PodStatus
+}
+
+// sentPatch is a patch that was sent. An API server that does not keep a part of it, such
+// as a field of a later release, answers the same patch with the same version, and is not
+// sent it again.
+type sentPatch struct {
+	version string
+	body    []byte
 }
 
 // writeError is a pod in the API that could not be updated.
@@ -64,13 +76,16 @@ type writeError struct {
 type result struct {
 	key        string
 	local, pod *v1.Pod
-	err        error
+	// patch is the body of a patch, nil for other requests.
+	patch []byte
+	err   error
 }
 
 func newPodWriter(a *Adapter) *podWriter {
 	return &podWriter{
 		Adapter: a, results: make(chan result, maxConcurrentWrites),
 		busy: map[string]bool{}, writeErrors: map[string]*writeError{}, inSync: map[string]syncedVersion{}, nameConflicts: map[string]types.UID{},
+		sentPatches: map[string]sentPatch{},
 	}
 }
 
@@ -140,7 +155,7 @@ func (w *podWriter) reconcile(ctx context.Context, wg *sync.WaitGroup) (next tim
 			}
 			continue
 		}
-		s, err := w.nextStep(local, shown, registered)
+		s, err := w.nextStep(name, local, shown, registered)
 		switch {
 		case err != nil:
 			w.scheduleRetry(name, local, err, maxRefusalDelay)
@@ -165,6 +180,7 @@ func (w *podWriter) reconcile(ctx context.Context, wg *sync.WaitGroup) (next tim
 func (w *podWriter) forget(all map[string]bool) {
 	maps.DeleteFunc(w.inSync, func(name string, _ syncedVersion) bool { return !all[name] })
 	maps.DeleteFunc(w.writeErrors, func(name string, _ *writeError) bool { return !all[name] })
+	maps.DeleteFunc(w.sentPatches, func(name string, _ sentPatch) bool { return !all[name] })
 	maps.DeleteFunc(w.nameConflicts, func(name string, _ types.UID) bool { return !all[name] })
 }
 
@@ -181,11 +197,25 @@ func (w *podWriter) reportNameConflict(name string, static *v1.Pod) {
 	}
 }
 
-func (w *podWriter) nextStep(local, shown *v1.Pod, node *v1.Node) (step, error) {
-	if shown != nil && !isMirror(shown) {
-		return boundStep(local, shown, w.cfg.Pods.Ended(shown.UID))
+// nextStep returns the next request about the pod of that name.
+func (w *podWriter) nextStep(name string, local, shown *v1.Pod, node *v1.Node) (step, error) {
+	bound := shown != nil && !isMirror(shown)
+	ended := bound && w.cfg.Pods.Ended(shown.UID)
+	next := func() (step, error) {
+		if bound {
+			return boundStep(local, shown, ended)
+		}
+		return mirrorStep(local, shown, node)
 	}
-	return mirrorStep(local, shown, node)
+	s, err := next()
+	sent := w.sentPatches[name]
+	if err != nil || s.verb != patch || sent.version != shown.ResourceVersion || !bytes.Equal(sent.body, s.body) {
+		return s, err
+	}
+	if bound {
+		return removeStep(shown, ended), nil
+	}
+	return step{}, nil
 }
 
 // orphans returns the mirrors that are deleted if they have no pod here.
@@ -249,7 +279,7 @@ func (w *podWriter) markInSync(name string, local, shown *v1.Pod) {
 func (w *podWriter) execute(ctx context.Context, shown *v1.Pod, s step) result {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	r := result{pod: &v1.Pod{}}
+	r := result{pod: &v1.Pod{}, patch: s.body}
 	pods := w.client.core
 	switch s.verb {
 	case create:
@@ -293,6 +323,9 @@ func (w *podWriter) finished(r result) {
 		delete(w.writeErrors, r.key)
 		if r.pod != nil {
 			w.pods.Stored(r.pod)
+		}
+		if r.pod != nil && r.patch != nil {
+			w.sentPatches[r.key] = sentPatch{r.pod.ResourceVersion, r.patch}
 		}
 	case apierrors.IsAlreadyExists(r.err), apierrors.IsConflict(r.err), apierrors.IsNotFound(r.err) && w.namespaceExists(r):
 		// The watch is late: it will show the present object.

@@ -1,9 +1,11 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -50,9 +52,11 @@ type reflector[T object] struct {
 	onRefusal func(err error, failures int)
 
 	// silence ends the present watch unless an event resets it. watchErr is why
-	// the last watch request failed.
+	// the last watch request failed, eventErr has why the API server ended the last
+	// watch.
 	silence  *time.Timer
 	watchErr error
+	eventErr *watchFailure
 	// listed reports whether no watch has begun since the last list, at listedAt.
 	listed   bool
 	listedAt time.Time
@@ -80,22 +84,25 @@ func (r *reflector[T]) Run(ctx context.Context) {
 	})
 	failures, logged := 0, ""
 	for {
-		listed, began, err := r.listAndWatch(ctx, clientGo)
-		if listed {
-			logged = ""
+		began, err := r.listAndWatch(ctx, clientGo)
+		if !began.IsZero() && time.Since(began) > shortWatch {
+			failures = 0
 		}
 		own := err != nil && r.connection.isOwnError(err)
 		switch {
 		case ctx.Err() != nil:
 			return
-		case err == nil && time.Since(began) > shortWatch:
-			failures = 0
-			continue
-		case err == nil || own:
+		case err == nil:
+			logged = ""
+			if failures == 0 && !began.IsZero() && time.Since(began) > shortWatch {
+				continue
+			}
+			failures++
+		case own:
 			failures++
 		}
 		switch {
-		case !own || apierrors.IsResourceExpired(err):
+		case !own || isExpired(err) || isBroken(err) && failures == 1:
 		case r.onRefusal != nil:
 			r.onRefusal(err, failures)
 		case err.Error() != logged:
@@ -108,19 +115,68 @@ func (r *reflector[T]) Run(ctx context.Context) {
 	}
 }
 
-// listAndWatch lists the objects and watches them once. listed reports whether
-// the list succeeded, at began.
-func (r *reflector[T]) listAndWatch(ctx context.Context, clientGo *cache.Reflector) (listed bool, began time.Time, err error) {
+// isExpired reports whether the API server no longer has the version from which a watch
+// was to go on. That is normal: the list that follows has everything.
+func isExpired(err error) bool { return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) }
+
+// isBroken reports whether a watch ended with an event that could not be decoded. Once
+// that is the end of a connection; if it follows a new list it is not.
+func isBroken(err error) bool { return apierrors.HasStatusCause(err, "ClientWatchDecoding") }
+
+// watchFailure is the error that the API server sent in a watch, if any; client-go only
+// logs it.
+type watchFailure struct{ err atomic.Pointer[error] }
+
+// observe passes the events of a watch on, and keeps an error among them.
+func (f *watchFailure) observe(w apiwatch.Interface) apiwatch.Interface {
+	out := make(chan apiwatch.Event)
+	proxy := apiwatch.NewProxyWatcher(out)
+	go func() {
+		defer close(out)
+		defer w.Stop()
+		for {
+			select {
+			case e, ok := <-w.ResultChan():
+				if !ok {
+					return
+				}
+				if e.Type == apiwatch.Error {
+					err := apierrors.FromObject(e.Object)
+					f.err.Store(&err)
+				}
+				select {
+				case out <- e:
+				case <-proxy.StopChan():
+					return
+				}
+			case <-proxy.StopChan():
+				return
+			}
+		}
+	}()
+	return proxy
+}
+
+func (f *watchFailure) get() error {
+	if f == nil || f.err.Load() == nil {
+		return nil
+	}
+	return *f.err.Load()
+}
+
+// listAndWatch lists the objects and watches them once. It returns when the list
+// succeeded, zero if it did not.
+func (r *reflector[T]) listAndWatch(ctx context.Context, clientGo *cache.Reflector) (began time.Time, err error) {
 	// An API server that does not end the watch is not waited for.
 	ctx, cancel := context.WithTimeout(ctx, maxWatchPeriod+2*listTimeout)
 	defer cancel()
-	r.silence, r.watchErr, r.listed, r.listedAt = time.AfterFunc(watchSilence, cancel), nil, false, time.Time{}
+	r.silence, r.watchErr, r.eventErr, r.listed, r.listedAt = time.AfterFunc(watchSilence, cancel), nil, nil, false, time.Time{}
 	defer r.silence.Stop()
 	err = clientGo.ListAndWatchWithContext(ctx)
 	if errors.Is(err, errWatchEnded) || err == nil {
-		err = r.watchErr
+		err = cmp.Or(r.watchErr, r.eventErr.get())
 	}
-	return !r.listedAt.IsZero(), r.listedAt, err
+	return r.listedAt, err
 }
 
 // listWatch sends the requests of a reflector.
@@ -165,7 +221,8 @@ func (l listWatch[T]) WatchWithContext(ctx context.Context, o metav1.ListOptions
 		}
 		return nil, errWatchEnded
 	}
-	return w, nil
+	l.eventErr = &watchFailure{}
+	return l.eventErr.observe(w), nil
 }
 
 func (r *reflector[T]) request(o metav1.ListOptions) *rest.Request {
