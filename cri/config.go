@@ -57,8 +57,10 @@ func (g config) sandbox(pod *v1.Pod, attempt uint32, in SandboxInputs) *runtimea
 type containerInput struct {
 	Inputs
 	restartCount int
-	imageRef     string
-	user         user
+	// command and args are expanded.
+	command, args []string
+	imageRef      string
+	user          user
 	// users is that of the sandbox.
 	users *UserNamespace
 	// target is the container whose processes it sees; empty for those that the
@@ -71,8 +73,8 @@ func (g config) container(pod *v1.Pod, c *v1.Container, in containerInput) *runt
 	return &runtimeapi.ContainerConfig{
 		Metadata:    &runtimeapi.ContainerMetadata{Name: c.Name, Attempt: uint32(in.restartCount)},
 		Image:       &runtimeapi.ImageSpec{Image: in.imageRef, UserSpecifiedImage: c.Image},
-		Command:     expandAll(c.Command, in.Env),
-		Args:        expandAll(c.Args, in.Env),
+		Command:     in.command,
+		Args:        in.args,
 		WorkingDir:  c.WorkingDir,
 		Envs:        environment(in.Env),
 		Mounts:      idMapped(mounts(c, in.Inputs), in.users),

@@ -104,7 +104,12 @@ func TestContainerConfig(t *testing.T) {
 	c := &pod.Spec.Containers[0]
 	c.Command, c.Args, c.WorkingDir = []string{"/bin/$(NAME)"}, []string{"$(NAME)", "$$(NAME)", "$(NO)"}, "/work"
 	c.Ports = []v1.ContainerPort{{Name: "http", ContainerPort: 80, Protocol: v1.ProtocolTCP}}
+	command, args, err := expandCommand(c, []EnvVar{{"NAME", "x"}, {"B", ""}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	got := testConfig().container(pod, c, containerInput{
+		command: command, args: args,
 		restartCount: 4,
 		imageRef:     "sha256:1",
 		Inputs: Inputs{

@@ -182,11 +182,15 @@ func (t *transaction) create(ctx context.Context, c *v1.Container, imageRef stri
 	if err == nil && t.ResolveInputs != nil {
 		in.Inputs, err = t.ResolveInputs(ctx, c, t.podIPs)
 	}
+	if err == nil {
+		in.command, in.args, err = expandCommand(c, in.Env)
+	}
 	if errors.Is(err, ErrAwaited) && ctx.Err() == nil {
 		t.recordFailure(c, err)
 		return "", 0, &waitError{Waiting: Waiting{reasonContainerConfig, err.Error()}}
 	}
 	if err != nil {
+		in.discard()
 		return "", 0, t.startFailed(ctx, c, reasonContainerConfig, err)
 	}
 	if err := t.resolveMounts(ctx, in.Mounts); err != nil {

@@ -52,9 +52,18 @@ func resolveEnv(c *v1.Container, in envInput) ([]cri.EnvVar, error) {
 		b.addAll(fmt.Sprintf("envFrom[%d]", i), &c.EnvFrom[i])
 	}
 	for i := range c.Env {
+		if b.size > cri.MaxEnvironment {
+			break
+		}
 		variable := &c.Env[i]
 		if variable.ValueFrom == nil || variable.Value != "" {
-			b.set(variable.Name, cri.Expand(variable.Value, b.values))
+			value, err := cri.Expand(variable.Value, b.values)
+			if err != nil {
+				// Those that refer to this one would be too long as well.
+				b.fail("env "+variable.Name, err)
+				break
+			}
+			b.set(variable.Name, value)
 			continue
 		}
 		value, ok, err := b.valueFrom(variable.ValueFrom)
@@ -74,9 +83,15 @@ func resolveEnv(c *v1.Container, in envInput) ([]cri.EnvVar, error) {
 // Only these are expanded in the commands of probes, as in the kubelet.
 func LiteralEnv(c *v1.Container) map[string]string {
 	values := map[string]string{}
+	size := 0
 	for i := range c.Env {
 		if c.Env[i].ValueFrom == nil {
-			values[c.Env[i].Name] = cri.Expand(c.Env[i].Value, values)
+			value, err := cri.Expand(c.Env[i].Value, values)
+			if size += len(value); err != nil || size > cri.MaxEnvironment {
+				// The container does not start with it.
+				break
+			}
+			values[c.Env[i].Name] = value
 		}
 	}
 	return values
@@ -88,8 +103,10 @@ type envBuilder struct {
 	container *v1.Container
 	names     []string
 	values    map[string]string
-	missing   []string
-	errs      []error
+	// size is the length of the names and values set, in bytes.
+	size    int
+	missing []string
+	errs    []error
 }
 
 func (b *envBuilder) list() []cri.EnvVar {
@@ -106,8 +123,21 @@ func (b *envBuilder) set(name, value string) {
 		b.fail("variable "+name, errors.New("contains a NUL byte, which an environment variable cannot hold; mount it as a file of a volume instead"))
 		return
 	}
-	if _, ok := b.values[name]; !ok {
+	if b.size > cri.MaxEnvironment {
+		return
+	}
+	if len(value) > cri.MaxExpanded {
+		b.fail("variable "+name, fmt.Errorf("is %d bytes long; Linux permits at most 128 KiB; mount it as a file of a volume instead", len(value)))
+		return
+	}
+	before, replaces := b.values[name]
+	if !replaces {
 		b.names = append(b.names, name)
+		b.size += len(name)
+	}
+	if b.size += len(value) - len(before); b.size > cri.MaxEnvironment {
+		b.errs = append(b.errs, cri.ErrEnvironment)
+		return
 	}
 	b.values[name] = value
 }

@@ -2,6 +2,7 @@ package podinputs
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -201,6 +202,36 @@ func TestLookupVariable(t *testing.T) {
 		if _, _, err := lookupVariable([]byte(text), "no"); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%q: error is %v, want %s", text, err, want)
 		}
+	}
+}
+
+// Nested references, which double with each variable, are one error and take no memory.
+func TestEnvIsBounded(t *testing.T) {
+	nested := "env: [{name: V0, value: aaaaaaaa}"
+	for i := 1; i <= 40; i++ {
+		nested += fmt.Sprintf(", {name: V%d, value: $(V%d)$(V%d)}", i, i-1, i-1)
+	}
+	many := "env: [{name: V0, value: " + strings.Repeat("a", 1<<16) + "}"
+	for i := 1; i <= 100; i++ {
+		many += fmt.Sprintf(", {name: V%d, value: $(V0)}", i)
+	}
+	for text, want := range map[string]error{nested + "]": cri.ErrExpanded, many + "]": cri.ErrEnvironment} {
+		c, in := envHarness(t, text)
+		if _, err := resolveEnv(c, in); !errors.Is(err, want) || strings.Count(err.Error(), "\n") > 0 {
+			t.Errorf("got %v, want one error, %v", err, want)
+		}
+		size := 0
+		for _, value := range LiteralEnv(c) {
+			size += len(value)
+		}
+		if size > 2*cri.MaxEnvironment {
+			t.Errorf("variables of probes have %d bytes", size)
+		}
+	}
+	c, in := envHarness(t, "env: [{name: A, valueFrom: {configMapKeyRef: {name: huge, key: a}}}]")
+	in.objects.(*testObjects).put("shop", "huge", map[string]string{"a": strings.Repeat("a", cri.MaxExpanded+1)})
+	if _, err := resolveEnv(c, in); err == nil || !strings.HasPrefix(err.Error(), "variable A: is 131073 bytes long") {
+		t.Errorf("a long value: %v", err)
 	}
 }
 

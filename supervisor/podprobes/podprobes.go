@@ -108,12 +108,17 @@ func expandProbes(c *v1.Container) *v1.Container {
 	if !expands(c.StartupProbe) && !expands(c.LivenessProbe) && !expands(c.ReadinessProbe) {
 		return c
 	}
-	values := podinputs.LiteralEnv(c)
+	values, size := podinputs.LiteralEnv(c), 0
 	c = c.DeepCopy()
 	for _, p := range []*v1.Probe{c.StartupProbe, c.LivenessProbe, c.ReadinessProbe} {
 		if expands(p) {
 			for i, arg := range p.Exec.Command {
-				p.Exec.Command[i] = cri.Expand(arg, values)
+				// One that is too long is cut above what the kernel takes, so that
+				// the probe fails with the kernel's error.
+				if size <= cri.MaxEnvironment {
+					p.Exec.Command[i], _ = cri.Expand(arg, values)
+					size += len(p.Exec.Command[i])
+				}
 			}
 		}
 	}
