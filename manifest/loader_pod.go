@@ -21,11 +21,12 @@ func (u *unitLoad) loadPod(value map[string]any, at location) {
 	if u.req.Known != nil {
 		// A known pod may have been made under another node name.
 		if pod, ok := u.req.Known(digest); ok && pod.Spec.NodeName == u.loader.node {
-			u.warn(pod, at)
+			u.warn(pod, requestedNode(value), at)
 			u.acceptPod(Document{Digest: digest, Pod: pod}, at)
 			return
 		}
 	}
+	requested := requestedNode(value)
 	faults := duplicateFaults(twice, at)
 	faults = append(faults, at.schemaChecker().Check(value, reflect.TypeFor[v1.Pod]())...)
 
@@ -41,6 +42,7 @@ func (u *unitLoad) loadPod(value map[string]any, at location) {
 	fatal := u.faultsAt(at, object, faults)
 
 	validation.SetDefaults(pod)
+	validation.TranslateAnnotations(pod)
 	invalid := validation.CheckPod(pod)
 	if !slices.ContainsFunc(invalid, func(f validation.FieldFault) bool { return f.Path == "metadata.name" }) {
 		invalid = append(invalid, u.loader.checkFullName(pod.Name)...)
@@ -51,16 +53,30 @@ func (u *unitLoad) loadPod(value map[string]any, at location) {
 	}
 	u.loader.identify(pod, u.req.Source)
 	if len(fatal)+len(invalid) == 0 {
-		u.warn(pod, at)
+		u.warn(pod, requested, at)
 	}
 	u.acceptPod(Document{Digest: digest, Pod: pod}, at)
 }
 
-// warn reports what cannot work in a pod that is otherwise valid.
-func (u *unitLoad) warn(pod *v1.Pod, at location) {
+// requestedNode returns the spec.nodeName of a document. That of its pod is this node.
+func requestedNode(value map[string]any) string {
+	spec, _ := value["spec"].(map[string]any)
+	name, _ := spec["nodeName"].(string)
+	return name
+}
+
+// warn reports what cannot work in a pod that is otherwise valid. requested is the
+// node that its document names.
+func (u *unitLoad) warn(pod *v1.Pod, requested string, at location) {
 	meta := pod.ObjectMeta
 	meta.Name = BaseName(pod)
-	for _, fault := range validation.Warnings(pod) {
+	warnings := validation.Warnings(pod)
+	if requested != "" && requested != u.loader.node {
+		warnings = append(warnings, validation.FieldFault{Path: "spec.nodeName", Warning: true,
+			Problem: validation.Quote(requested) + " is another node and has no effect: the pod runs on " + u.loader.node,
+			Remedy:  "remove the field; the node that reads a manifest runs it"})
+	}
+	for _, fault := range warnings {
 		u.faultAt(at, objectName(&meta), fault)
 	}
 }

@@ -84,6 +84,9 @@ func (u *unitLoad) loadObject(kind string, value map[string]any, at location) {
 	for _, fault := range validation.WithoutConsequences(validation.CheckObject(kind, meta), fatal) {
 		u.faultAt(at, name, fault)
 	}
+	for _, fault := range validation.ObjectWarnings(meta) {
+		u.faultAt(at, name, fault)
+	}
 	clearObject(&object)
 	u.acceptObject(object, at)
 }

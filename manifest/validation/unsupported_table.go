@@ -56,9 +56,12 @@ var annotationVerdicts = mapVerdict{
 	"*":                                supported("TestContainerSeesItsSpec"),
 	podinfo.AnnotationMaxRestartPeriod: supported("TestCrashLoopCap"),
 	podinfo.AnnotationMirror:           notSupportedYet("mirror pods in manifests are"),
-	annotationSeccomp:                  unsupported("has no effect since Kubernetes 1.27; set spec.securityContext.seccompProfile instead"),
-	annotationSeccompPrefix + "*":      unsupported("has no effect since Kubernetes 1.27; set securityContext.seccompProfile of the container instead"),
-	annotationAppArmorPrefix + "*":     unsupported("is the deprecated form of securityContext.appArmorProfile; set the field of the container instead"),
+	annotationSeccomp:                  supported("TestProfileAnnotations"),
+	annotationSeccompPrefix + "*":      supported("TestProfileAnnotations"),
+	annotationAppArmorPrefix + "*":     supported("TestProfileAnnotations"),
+	annotationCDIPrefix + "*":          ignored("devices are not injected by annotation; a warning says so"),
+	annotationIngressBandwidth:         ignored("it needs the bandwidth plugin in the runtime's CNI configuration; a warning says so"),
+	annotationEgressBandwidth:          ignored("it needs the bandwidth plugin in the runtime's CNI configuration; a warning says so"),
 }
 
 var specVerdicts = structVerdict{

@@ -198,7 +198,7 @@ func TestUnknownCapabilities(t *testing.T) {
 }
 
 func TestUnsupportedAnnotations(t *testing.T) {
-	pod := defaultedPod(t, `metadata: {annotations: {a: b, kubernetes.io/config.mirror: c, container.apparmor.security.beta.kubernetes.io/web: unconfined}}`)
+	pod := defaultedPod(t, `metadata: {annotations: {a: b, kubernetes.io/config.mirror: c, container.apparmor.security.beta.kubernetes.io/web: localhost/}}`)
 	want := []string{
 		"metadata.annotations[container.apparmor.security.beta.kubernetes.io/web]",
 		"metadata.annotations[kubernetes.io/config.mirror]",

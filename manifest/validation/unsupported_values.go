@@ -15,7 +15,8 @@ import (
 // unsupportedValues finds values that are valid in the API but would silently
 // have no effect on a node.
 func unsupportedValues(pod *v1.Pod) field.ErrorList {
-	return append(invalidValues(pod), missingToken(field.NewPath("spec"), &pod.Spec)...)
+	errs := append(invalidValues(pod), untranslatedProfiles(pod)...)
+	return append(errs, missingToken(field.NewPath("spec"), &pod.Spec)...)
 }
 
 // invalidValues finds values that no API server would correct.

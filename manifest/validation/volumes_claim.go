@@ -104,3 +104,32 @@ func (v *validator) dataSource(path *field.Path, source v1.TypedLocalObjectRefer
 		v.invalid(path, source.Kind, "must be PersistentVolumeClaim if it has no apiGroup")
 	}
 }
+
+// ObjectWarnings returns the fields of an object next to the pods that have no effect
+// on this node. They are warnings, so that objects can be taken from a cluster.
+// The access modes need no storage driver, and the size, which every claim has,
+// is documented as not enforced.
+func ObjectWarnings(object metav1.Object) []FieldFault {
+	claim, ok := object.(*v1.PersistentVolumeClaim)
+	if !ok {
+		return nil
+	}
+	spec := &claim.Spec
+	var warnings []FieldFault
+	for _, f := range []struct {
+		set  bool
+		name string
+	}{
+		{spec.StorageClassName != nil && *spec.StorageClassName != "", "storageClassName"},
+		{spec.VolumeName != "", "volumeName"},
+		{spec.Selector != nil, "selector"},
+		{spec.VolumeAttributesClassName != nil && *spec.VolumeAttributesClassName != "", "volumeAttributesClassName"},
+		{len(spec.Resources.Limits) > 0, "resources.limits"},
+	} {
+		if f.set {
+			warnings = append(warnings, FieldFault{Path: "spec." + f.name, Warning: true,
+				Problem: "has no effect: a claim is a directory of this node, without a storage driver", Remedy: "remove the field"})
+		}
+	}
+	return warnings
+}

@@ -16,6 +16,7 @@ import (
 // Kubernetes accepts is accepted here.
 func Warnings(pod *v1.Pod) []FieldFault {
 	d := &warningCollector{spec: &pod.Spec}
+	d.checkAnnotations(pod.Annotations)
 	spec := field.NewPath("spec")
 	for path, c := range containerPaths(spec, d.spec) {
 		d.checkContainer(path, c)

@@ -328,3 +328,30 @@ spec:
 		}
 	})
 }
+
+// Annotations of profiles from before Kubernetes 1.19 and 1.30 have their effect, and a
+// warning.
+func TestProfileAnnotations(t *testing.T) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		n.writeManifest("p.yaml", fmt.Sprintf(`apiVersion: v1
+kind: Pod
+metadata:
+  name: p
+  annotations:
+    seccomp.security.alpha.kubernetes.io/pod: runtime/default
+    container.seccomp.security.alpha.kubernetes.io/open: unconfined
+    container.apparmor.security.beta.kubernetes.io/open: unconfined
+spec:
+  terminationGracePeriodSeconds: 0
+  containers:
+    - {name: plain, image: %[1]s, command: [sleep, "100000"]}
+    - {name: open, image: %[1]s, command: [sleep, "100000"]}
+`, testbed.BusyboxImage))
+		n.start()
+		for container, mode := range map[string]string{"plain": "2", "open": "0"} {
+			if got := procStatus(t, n.awaitContainer("p", container).Pid)["Seccomp"]; got != mode {
+				t.Errorf("%s: Seccomp is %q, want %q", container, got, mode)
+			}
+		}
+	})
+}

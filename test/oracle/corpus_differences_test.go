@@ -2,17 +2,16 @@ package oracle
 
 // Reasons why podstead and an API server disagree about a manifest.
 const (
-	clusterOnly       = "unsupported here: only a cluster provides it, and it would be dropped silently"
-	schedulerOnly     = "unsupported here: it requires a scheduler, which would keep the pod off this node"
-	otherOS           = "unsupported here: it is for Windows, and this node runs Linux"
-	silentlyIgnored   = "rejected here: the runtime would start the pod without it and report nothing"
-	ownSetting        = "rejected here: it is a setting of podstead that Kubernetes does not know"
-	deprecatedSetting = "unsupported here: Kubernetes silently drops or converts a deprecated setting"
-	removedFromAPI    = "unsupported here: Kubernetes has removed it"
-	duplicateName     = "rejected here: kubectl would apply the second as an update, but a directory has no order"
-	keyTwice          = "rejected here: a decoder silently drops the first of two equal keys"
-	emptyItem         = "rejected here: a decoder turns an unfinished item into an empty string"
-	unsafeUID         = "rejected here: an API server assigns its own uid; here directories are named after it"
+	clusterOnly     = "unsupported here: only a cluster provides it, and it would be dropped silently"
+	schedulerOnly   = "unsupported here: it requires a scheduler, which would keep the pod off this node"
+	otherOS         = "unsupported here: it is for Windows, and this node runs Linux"
+	silentlyIgnored = "rejected here: the runtime would start the pod without it and report nothing"
+	ownSetting      = "rejected here: it is a setting of podstead that Kubernetes does not know"
+	removedFromAPI  = "unsupported here: Kubernetes has removed it"
+	duplicateName   = "rejected here: kubectl would apply the second as an update, but a directory has no order"
+	keyTwice        = "rejected here: a decoder silently drops the first of two equal keys"
+	emptyItem       = "rejected here: a decoder turns an unfinished item into an empty string"
+	unsafeUID       = "rejected here: an API server assigns its own uid; here directories are named after it"
 )
 
 // verdictDifferences maps the manifests of the corpus on which the two disagree
@@ -20,7 +19,6 @@ const (
 var verdictDifferences = map[string]string{
 	"app-empty-value.yaml":                emptyItem,
 	"app-key-twice.yaml":                  keyTwice,
-	"app-seccomp-annotation.yaml":         deprecatedSetting,
 	"app-token-volume.yaml":               clusterOnly,
 	"app-windows.yaml":                    otherOS,
 	"bind9-same-name-twice.yaml":          duplicateName,
