@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/podstead/podstead/cmd/podstead/cli"
+	"github.com/podstead/podstead/cmd/podstead/cli/terminal"
 	"github.com/podstead/podstead/internal/kubeversion"
 )
 
@@ -26,7 +27,8 @@ func main() {
 	err := commandAs(os.Args[0], os.Args[1:]).ExecuteContext(ctx)
 	stop()
 	if err != nil && !cli.Silent(err) {
-		fmt.Fprintln(os.Stderr, "podstead: "+err.Error())
+		// Errors quote containers, manifests and the runtime.
+		fmt.Fprintln(os.Stderr, "podstead: "+terminal.Visible(err.Error()))
 	}
 	os.Exit(cli.Code(err))
 }

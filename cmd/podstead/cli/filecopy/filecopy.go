@@ -14,6 +14,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstead/podstead/cmd/podstead/cli/client"
+	"github.com/podstead/podstead/cmd/podstead/cli/terminal"
 )
 
 // Container is the container that files are copied to or from.
@@ -24,12 +25,13 @@ type Container struct {
 	Warn   func(format string, args ...any)
 }
 
-// run runs a command in the container. Its standard error becomes part of the error.
+// run runs a command in the container. Its standard error becomes part of the error, on one
+// line and without control characters: it may say anything.
 func (c *Container) run(ctx context.Context, in io.Reader, out io.Writer, command ...string) error {
 	var errs tail
 	s := client.Session{Stdin: in, Stdout: out, Stderr: &errs}
 	err := c.Client.Stream(ctx, s.ExecPath(c.Pod, c.Name, command), s)
-	if text := strings.TrimSpace(string(errs)); err != nil && text != "" {
+	if text := terminal.Visible(terminal.OneLine(string(errs))); err != nil && text != "" {
 		return fmt.Errorf("%w: %s", err, text)
 	}
 	return err

@@ -77,13 +77,15 @@ func packOne(t *tar.Writer, file, name string) error {
 // unpack reads an archive of one file or directory and creates it under the name to. It
 // never writes outside: everything goes through an os.Root of the parent directory, which
 // follows no symlink out of it.
-func unpack(r io.Reader, to string, warn func(format string, args ...any)) error {
+func unpack(r io.Reader, to string, warn func(format string, args ...any)) (err error) {
 	root, err := os.OpenRoot(filepath.Dir(to))
 	if err != nil {
 		return err
 	}
 	defer root.Close()
 	u := &unpacker{root: root, name: filepath.Base(to), warn: warn}
+	// Whatever the end, no link that leads outside is left behind.
+	defer func() { err = errors.Join(err, u.checkLinks()) }()
 	t := tar.NewReader(r)
 	for {
 		h, err := t.Next()
@@ -112,6 +114,8 @@ type unpacker struct {
 	first string
 	// dirs get their modes at the end, since a mode may forbid writing into them.
 	dirs []tar.Header
+	// links are the names of the created links in inner.
+	links []string
 }
 
 // entry creates the file, directory or link of a header.
@@ -126,7 +130,7 @@ func (u *unpacker) entry(h *tar.Header, content io.Reader) error {
 		below, ok = name, name != "."
 	}
 	if !ok || !filepath.IsLocal(below) || u.inner == nil {
-		u.warn("skipping %s: not below %s", h.Name, u.first)
+		u.warn("skipping %q: not below %q", h.Name, u.first)
 		return nil
 	}
 	return u.make(u.inner, below, h, content)
@@ -153,27 +157,81 @@ func (u *unpacker) make(in *os.Root, name string, h *tar.Header, content io.Read
 		u.dirs = append(u.dirs, tar.Header{Name: name, Mode: h.Mode})
 		return in.MkdirAll(name, 0o755)
 	case tar.TypeReg:
+		if isSparse(h) {
+			break
+		}
 		return writeFile(in, name, mode, content)
 	case tar.TypeSymlink:
 		// A symlink to the outside is skipped: a later write through it would write
 		// elsewhere.
 		if in != u.inner || path.IsAbs(h.Linkname) || !filepath.IsLocal(path.Join(path.Dir(name), h.Linkname)) {
-			u.warn("skipping %s: links to %s, outside the copied directory", h.Name, h.Linkname)
+			u.warn("skipping %q: links to %q, outside the copied directory", h.Name, h.Linkname)
 			return nil
 		}
 		_ = in.Remove(name)
+		u.links = append(u.links, name)
 		return in.Symlink(h.Linkname, name)
 	case tar.TypeLink:
 		target, ok := strings.CutPrefix(path.Clean(h.Linkname), u.first+"/")
 		if !ok || !filepath.IsLocal(target) || in != u.inner {
-			u.warn("skipping %s: links to %s, outside the copied directory", h.Name, h.Linkname)
+			u.warn("skipping %q: links to %q, outside the copied directory", h.Name, h.Linkname)
 			return nil
 		}
 		_ = in.Remove(name)
+		// A hard link of a symlink leads elsewhere than the symlink.
+		u.links = append(u.links, name)
 		return in.Link(target, name)
 	}
-	u.warn("skipping %s: not a file, directory or link", h.Name)
+	u.warn("skipping %q: not a file, directory or link, or a sparse file", h.Name)
 	return nil
+}
+
+// isSparse reports whether the holes of a file are not in the archive, so that a few bytes
+// of it become a file of any size. tar in a container archives holes as zeros.
+func isSparse(h *tar.Header) bool {
+	for name := range h.PAXRecords {
+		if strings.HasPrefix(name, "GNU.sparse.") {
+			return true
+		}
+	}
+	return false
+}
+
+// checkLinks removes the created symlinks that lead out of the copied directory. The targets
+// were checked as texts; but a target that passes through another symlink, or a symlink in
+// a directory that is one, leads elsewhere than its text says.
+func (u *unpacker) checkLinks() error {
+	if u.inner == nil {
+		return nil
+	}
+	defer u.inner.Close()
+	var errs []error
+	for _, name := range u.links {
+		target, err := u.inner.Readlink(name)
+		if err != nil {
+			continue // a hard link of a file, or replaced by a later entry
+		}
+		// A Root resolves links as the kernel does, and fails at the first step outside.
+		if _, err := u.inner.Stat(name); err == nil || errors.Is(err, fs.ErrNotExist) && plainTarget(target) {
+			continue
+		}
+		u.warn("removing %q: links to %q, outside the copied directory or in a loop", name, target)
+		errs = append(errs, u.inner.Remove(name))
+	}
+	return errors.Join(errs...)
+}
+
+// plainTarget reports whether the target of a symlink, which does not exist, leads up only at
+// its beginning. Otherwise it may lead outside as soon as a part of it exists.
+func plainTarget(target string) bool {
+	names := false
+	for part := range strings.SplitSeq(target, "/") {
+		if part == ".." && names {
+			return false
+		}
+		names = names || part != ".." && part != "." && part != ""
+	}
+	return true
 }
 
 // writeFile creates a file after removing an existing one, so that nothing is written
@@ -205,7 +263,6 @@ func (u *unpacker) finish() error {
 	if u.inner == nil {
 		return nil
 	}
-	defer u.inner.Close()
 	for i := len(u.dirs) - 1; i >= 0; i-- {
 		if err := u.inner.Chmod(u.dirs[i].Name, fs.FileMode(u.dirs[i].Mode)&fs.ModePerm); err != nil {
 			return err

@@ -36,3 +36,13 @@ func TestStateColor(t *testing.T) {
 		}
 	}
 }
+
+func TestVisible(t *testing.T) {
+	for text, want := range map[string]string{
+		"plain\ttext\n": "plain\ttext\n", "größe ✓": "größe ✓", "\x1b[31mred\r": "^[[31mred^M", "\u009b2J": "^[2J", "\x9b2J": `\x9b2J`, "a\xff": `a\xff`, "gnp.\u202etxt": `gnp.\u202etxt`,
+	} {
+		if got := Visible(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}

@@ -7,24 +7,40 @@ import (
 	"unicode/utf8"
 )
 
-// Visible returns the text with control characters as ^X: output of a container or a
-// manifest must not control the terminal.
+// Visible returns the text with control characters as ^X, and with the bytes and characters
+// that change how a terminal reads or orders the rest as \x9b or \u202e: output of a
+// container or a manifest must not control the terminal.
 func Visible(text string) string {
-	if strings.IndexFunc(text, isControl) < 0 {
+	if utf8.ValidString(text) && strings.IndexFunc(text, isControl) < 0 {
 		return text
 	}
 	var b strings.Builder
-	for _, r := range text {
-		if isControl(r) {
+	for len(text) > 0 {
+		r, size := utf8.DecodeRuneInString(text)
+		switch {
+		case r == utf8.RuneError && size == 1:
+			// Terminals that do not expect UTF-8 read 0x9b as an escape sequence.
+			fmt.Fprintf(&b, "\\x%02x", text[0])
+		case isDirection(r):
+			fmt.Fprintf(&b, "\\u%04x", r)
+		case isControl(r):
 			b.WriteByte('^')
-			r = (r & 0x1f) + '@'
+			b.WriteRune((r & 0x1f) + '@')
+		default:
+			b.WriteRune(r)
 		}
-		b.WriteRune(r)
+		text = text[size:]
 	}
 	return b.String()
 }
 
-func isControl(r rune) bool { return unicode.IsControl(r) && r != '\t' && r != '\n' }
+func isControl(r rune) bool {
+	return unicode.IsControl(r) && r != '\t' && r != '\n' || isDirection(r)
+}
+
+// isDirection reports whether a character changes the direction of text, so that it reads
+// as another text.
+func isDirection(r rune) bool { return r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 }
 
 // OneLine returns the text on one line, with single spaces.
 func OneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
