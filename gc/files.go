@@ -82,7 +82,7 @@ func (f Files) sweep(pod, gone *cri.Pod) (logs []string) {
 			}
 			for _, name := range files[n] {
 				// What cannot be removed is removed with the pod.
-				_ = os.Remove(filepath.Join(containerDir, name))
+				_ = removeLog(filepath.Join(containerDir, name))
 			}
 			logs = append(logs, filepath.Join(dir, cri.LogPath(container, n)))
 		}

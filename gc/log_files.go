@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -28,8 +27,8 @@ const (
 
 // rotated returns the names of the rotated files of a log, oldest first. A file
 // that is being compressed, or was, is included once.
-func rotated(log string) ([]string, error) {
-	there, err := filesNextTo(log)
+func (d logDir) rotated(log string) ([]string, error) {
+	there, err := d.rotatedFiles(log)
 	if err != nil {
 		return nil, err
 	}
@@ -45,18 +44,16 @@ func rotated(log string) ([]string, error) {
 	return names, nil
 }
 
-// filesNextTo returns the files in a log's directory whose names start with the
-// log's.
-func filesNextTo(log string) (map[string]bool, error) {
-	dir, base := filepath.Split(log)
-	entries, err := os.ReadDir(dir)
+// rotatedFiles returns the files whose names start with the log's and a dot.
+func (d logDir) rotatedFiles(log string) (map[string]bool, error) {
+	names, err := d.names()
 	if err != nil {
 		return nil, err
 	}
 	there := map[string]bool{}
-	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), base+".") && e.Type().IsRegular() {
-			there[e.Name()] = true
+	for _, name := range names {
+		if strings.HasPrefix(name, log+".") {
+			there[name] = true
 		}
 	}
 	return there, nil
@@ -64,14 +61,14 @@ func filesNextTo(log string) (map[string]bool, error) {
 
 // removeUnfinished removes what an interrupted compression left: incomplete
 // files, and originals that have been compressed.
-func removeUnfinished(log string) error {
-	there, err := filesNextTo(log)
+func (d logDir) removeUnfinished(log string) error {
+	there, err := d.rotatedFiles(log)
 	if err != nil {
 		return err
 	}
 	for name := range there {
 		if strings.HasSuffix(name, tmpSuffix) || there[name+gzSuffix] {
-			if err := os.Remove(filepath.Join(filepath.Dir(log), name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			if err := d.remove(name); err != nil {
 				return err
 			}
 		}
@@ -96,27 +93,31 @@ func rotatedName(log string, others []string, now time.Time) string {
 // rotate renames a log, and makes the runtime write to a new one through reopen.
 // Until then the runtime writes to the renamed one, so no line is lost. If reopen
 // fails, the log gets its name back.
-func rotate(log string, maxFiles int, now time.Time, reopen func() error) error {
-	dir := filepath.Dir(log)
-	others, err := rotated(log)
+func rotate(path string, maxFiles int, now time.Time, reopen func() error) error {
+	d, err := openLogDir(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	log := filepath.Base(path)
+	others, err := d.rotated(log)
 	if err != nil {
 		return err
 	}
 	// With this one and the new log the limit is reached.
 	for len(others) > 0 && len(others) > maxFiles-2 {
-		if err := os.Remove(filepath.Join(dir, others[0])); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := d.remove(others[0]); err != nil {
 			return err
 		}
 		others = others[1:]
 	}
-	to := filepath.Join(dir, rotatedName(log, others, now))
-	if err := os.Rename(log, to); err != nil {
+	to := rotatedName(log, others, now)
+	if err := d.renameNew(log, to); err != nil {
 		return err
 	}
 	if err := reopen(); err != nil {
 		// If the runtime did it and only its reply was lost, there is a new log.
-		back := unix.Renameat2(unix.AT_FDCWD, to, unix.AT_FDCWD, log, unix.RENAME_NOREPLACE)
-		if back != nil && !errors.Is(back, unix.EEXIST) {
+		if back := d.renameNew(to, log); !errors.Is(back, unix.EEXIST) {
 			err = errors.Join(err, back)
 		}
 		return err
@@ -126,11 +127,17 @@ func rotate(log string, maxFiles int, now time.Time, reopen func() error) error 
 
 // compress compresses the rotated files of a log except the newest, which readers
 // most likely read. stop is called between files.
-func compress(log string, stop func() bool) error {
-	if err := removeUnfinished(log); err != nil {
+func compress(path string, stop func() bool) error {
+	d, err := openLogDir(filepath.Dir(path))
+	if err != nil {
 		return err
 	}
-	names, err := rotated(log)
+	defer d.Close()
+	log := filepath.Base(path)
+	if err := d.removeUnfinished(log); err != nil {
+		return err
+	}
+	names, err := d.rotated(log)
 	if err != nil {
 		return err
 	}
@@ -141,16 +148,16 @@ func compress(log string, stop func() bool) error {
 		if strings.HasSuffix(name, gzSuffix) {
 			continue
 		}
-		if err := compressFile(filepath.Join(filepath.Dir(log), name)); err != nil {
-			return err
+		if err := d.compressFile(name); err != nil {
+			return fmt.Errorf("failed to compress %s: %w", filepath.Join(d.Name(), name), err)
 		}
 	}
 	return nil
 }
 
 // compressFile replaces a file with a compressed one with its times and mode.
-func compressFile(path string) (err error) {
-	from, err := os.Open(path)
+func (d logDir) compressFile(name string) (err error) {
+	from, err := d.open(name)
 	if err != nil {
 		return err
 	}
@@ -159,42 +166,49 @@ func compressFile(path string) (err error) {
 	if err != nil {
 		return err
 	}
-	tmp := path + gzSuffix + tmpSuffix
-	to, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, info.Mode().Perm())
+	tmp := name + gzSuffix + tmpSuffix
+	to, err := d.create(tmp, info.Mode())
 	if err != nil {
 		return err
 	}
+	defer to.Close()
 	defer func() {
 		if err != nil {
-			_ = os.Remove(tmp)
+			_ = d.remove(tmp)
 		}
 	}()
-	z, err := gzip.NewWriterLevel(to, gzip.BestSpeed)
-	if err != nil {
-		return errors.Join(err, to.Close())
-	}
-	_, err = io.Copy(z, from)
-	err = errors.Join(err, z.Close())
-	if err == nil {
-		// The original is removed next: a power failure must not lose its
-		// content.
-		err = to.Sync()
-	}
-	if err = errors.Join(err, to.Close()); err != nil {
-		return fmt.Errorf("failed to compress %s: %w", path, err)
+	if err := writeCompressed(to, from); err != nil {
+		return err
 	}
 	// Readers use the time of the last line.
-	if err = os.Chtimes(tmp, info.ModTime(), info.ModTime()); err != nil {
+	modified := unix.NsecToTimeval(info.ModTime().UnixNano())
+	if err := unix.Futimes(int(to.Fd()), []unix.Timeval{modified, modified}); err != nil {
+		return d.fault("set times", tmp, err)
+	}
+	if err := errors.Join(d.isFile(tmp, to), d.isFile(name, from)); err != nil {
+		if errors.Is(err, unix.ENOENT) { // a rotation has removed it meanwhile
+			return d.remove(tmp)
+		}
 		return err
 	}
-	if err = os.Rename(tmp, path+gzSuffix); err != nil {
+	if err := d.rename(tmp, name+gzSuffix); err != nil {
 		return err
 	}
-	// A rotation may have removed it meanwhile.
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	return d.remove(name)
+}
+
+// writeCompressed writes the compressed content of a file to another one.
+func writeCompressed(to, from *os.File) error {
+	z, err := gzip.NewWriterLevel(to, gzip.BestSpeed)
+	if err != nil {
 		return err
 	}
-	return nil
+	_, err = io.Copy(z, from)
+	if err := errors.Join(err, z.Close()); err != nil {
+		return err
+	}
+	// The original is removed next: a power failure must not lose its content.
+	return to.Sync()
 }
 
 // podLogs returns the files below a pod's log directory.
@@ -202,15 +216,28 @@ func podLogs(dir string, current map[string]bool) []logFile {
 	var files []logFile
 	for _, container := range subdirectories(dir) {
 		path := filepath.Join(dir, container)
-		entries, _ := os.ReadDir(path)
-		for _, e := range entries {
-			file := filepath.Join(path, e.Name())
-			info, err := e.Info()
-			if err != nil || !info.Mode().IsRegular() {
-				continue
-			}
-			files = append(files, logFile{path: file, size: info.Size(), modified: info.ModTime(), current: current[file]})
+		d, err := openLogDir(path)
+		if err != nil {
+			continue
 		}
+		names, _ := d.names()
+		for _, name := range names {
+			file := filepath.Join(path, name)
+			if st, err := d.stat(name); err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG {
+				files = append(files, logFile{path: file, size: st.Size, modified: time.Unix(st.Mtim.Unix()), current: current[file]})
+			}
+		}
+		d.Close()
 	}
 	return files
+}
+
+// removeLog removes a file of a container's log directory.
+func removeLog(path string) error {
+	d, err := openLogDir(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.remove(filepath.Base(path))
 }

@@ -352,7 +352,7 @@ func (l *Logs) enforcePodLimit(observed *cri.Observed, dir string) {
 		}
 	}
 	for _, path := range filesOverLimit(podLogs(dir, current), l.cfg.Policy.MaxPod) {
-		_ = os.Remove(path) // the next rotation tries again
+		_ = removeLog(path) // the next rotation tries again
 	}
 }
 

@@ -124,7 +124,7 @@ func rotator(t *testing.T, w *writer, p LogPolicy) *Logs {
 // the numbers from some one on, without a gap; it returns the first.
 func (w *writer) numbers(t *testing.T) (first int) {
 	t.Helper()
-	names, err := rotated(w.path)
+	names, err := rotatedNames(w.path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,6 +165,16 @@ func (w *writer) numbers(t *testing.T) (first int) {
 	return first
 }
 
+// rotatedNames returns the names of the rotated files of a log, oldest first.
+func rotatedNames(log string) ([]string, error) {
+	d, err := openLogDir(filepath.Dir(log))
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	return d.rotated(filepath.Base(log))
+}
+
 func TestLogIsRotatedByGrowth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWriter(t)
@@ -179,7 +189,7 @@ func TestLogIsRotatedByGrowth(t *testing.T) {
 		if first := w.numbers(t); first == 0 {
 			t.Error("no file was removed")
 		}
-		names, _ := rotated(w.path)
+		names, _ := rotatedNames(w.path)
 		if len(names) != 3 {
 			t.Errorf("files %s, want 3 rotated ones", w.files(t))
 		}

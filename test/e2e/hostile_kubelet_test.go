@@ -38,8 +38,8 @@ func TestContainerCannotPoseAsKubelet(t *testing.T) {
 		n.restart()
 		n.awaitReady("kubelet")
 		n.mustStillRun("kubelet", first)
-		if log := n.Log(); strings.Contains(log, "A kubelet uses the same container runtime") {
-			t.Error("the container's process counts as a kubelet")
+		if got := n.nodeEvents("KubeletConflict"); len(got) > 0 {
+			t.Errorf("the container's process counts as a kubelet: %q", got)
 		}
 	})
 }
