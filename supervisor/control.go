@@ -64,7 +64,7 @@ type RuntimeCondition = runtimehealth.Condition
 func (s *Supervisor) Runtime() RuntimeCondition {
 	c := s.runtime.Condition()
 	if since, begun := s.shutdown.begun(); begun {
-		c.NotReady, c.Since = nodeShutdownMessage, since
+		c = RuntimeCondition{Version: c.Version, NotReady: nodeShutdownMessage, Since: since}
 	}
 	return c
 }

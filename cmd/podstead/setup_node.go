@@ -15,6 +15,7 @@ import (
 	"github.com/podstead/podstead/node/evict"
 	"github.com/podstead/podstead/node/nodestatus"
 	"github.com/podstead/podstead/node/shutdown"
+	"github.com/podstead/podstead/supervisor"
 	"github.com/podstead/podstead/supervisor/pleg"
 )
 
@@ -28,8 +29,9 @@ type nodeServices struct {
 	guard *shutdown.Guard
 	// inventory lists what the runtime has for the cluster; nil without one.
 	inventory *nodestatus.Inventory
-	// describe returns the node as it is now.
-	describe func() *v1.Node
+	// describe returns the node as it is now, describeForCluster the same without a fault of
+	// the runtime that may pass.
+	describe, describeForCluster func() *v1.Node
 }
 
 // createNodeServices creates them and registers with the supervisor those that
@@ -59,7 +61,9 @@ func (d *daemon) createNodeServices(context.Context) error {
 		n.inventory = nodestatus.NewInventory(runtimeInventory{d.runtime.client}, o.Cluster.Images, d.log)
 		d.start(n.inventory.Run)
 	}
-	n.describe = d.newDescribe()
+	describe := d.newDescribe()
+	n.describe = func() *v1.Node { return describe(d.sup.Runtime()) }
+	n.describeForCluster = func() *v1.Node { return describe(d.sup.Runtime().Tolerant(time.Now())) }
 	return nil
 }
 
@@ -96,13 +100,13 @@ func (d *daemon) newImages() *gc.Images {
 	})
 }
 
-// newDescribe returns a function that describes this node as it is when called.
-func (d *daemon) newDescribe() func() *v1.Node {
+// newDescribe returns a function that describes this node as it is when called, with the
+// given condition of its runtime.
+func (d *daemon) newDescribe() func(supervisor.RuntimeCondition) *v1.Node {
 	o, p := d.opts, &d.observers
 	var storage storageCondition
 	since, host, resources := time.Now(), nodestatus.ReadHost("/"), nodeResources(o)
-	return func() *v1.Node {
-		rt := d.sup.Runtime()
+	return func(rt supervisor.RuntimeCondition) *v1.Node {
 		in := nodestatus.Input{
 			Name: d.nodeName, Since: since, Capacity: nodestatus.APIResources(resources.Capacity()), Allocatable: nodestatus.APIResources(resources.Allocatable()),
 			Labels: d.admitNode.Labels, Addresses: p.addresses.Addresses(), Port: o.Remote.Port(),

@@ -32,6 +32,9 @@ type Monitor struct {
 	version  cri.Version
 	network  bool
 	netFault string
+	// answered is when the runtime answered last, silent that it did not answer since.
+	answered time.Time
+	silent   bool
 }
 
 const notAskedYet = "the runtime has not answered yet"
@@ -110,7 +113,8 @@ func (m *Monitor) note(st cri.RuntimeStatus, err error) bool {
 	if m.since.IsZero() || (was == "") != (fault == "") {
 		m.since = time.Now()
 	}
-	if err == nil {
+	if m.silent = err != nil; !m.silent {
+		m.answered = time.Now()
 		m.network, m.netFault = st.NetworkReady, st.NetworkMessage
 	}
 	switch {
@@ -156,6 +160,28 @@ type Condition struct {
 	// last change.
 	NotReady string
 	Since    time.Time
+	// answered is when a runtime that does not answer now answered last, zero if it
+	// answers or never did; answer is why pods could not run then.
+	answered time.Time
+	answer   string
+}
+
+// silenceTolerated is how long a runtime may not answer before its node is not ready for
+// its cluster, as at the kubelet: a runtime that is restarted or upgraded moves no pods.
+const silenceTolerated = 30 * time.Second
+
+// Tolerant returns the condition for the cluster at that time: of a runtime that does not
+// answer, its last answer counts for 30 s.
+func (c Condition) Tolerant(now time.Time) Condition {
+	if c.answered.IsZero() {
+		return c
+	}
+	if end := c.answered.Add(silenceTolerated); now.Before(end) {
+		c.NotReady = c.answer
+	} else {
+		c.Since = end
+	}
+	return c
 }
 
 // Condition returns the last known state of the runtime.
@@ -163,8 +189,15 @@ func (m *Monitor) Condition() Condition {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	c := Condition{Version: m.version, NotReady: m.fault, Since: m.since}
-	if c.NotReady == "" && !m.network {
-		c.NotReady = "container runtime network is not ready: " + m.netFault
+	network := ""
+	if !m.network {
+		network = "container runtime network is not ready: " + m.netFault
+	}
+	if c.NotReady == "" {
+		c.NotReady = network
+	}
+	if m.silent {
+		c.answered, c.answer = m.answered, network
 	}
 	return c
 }
