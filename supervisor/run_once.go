@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -27,8 +28,12 @@ var failedWaitingReasons = []string{
 	"CreateContainerConfigError", "CreateContainerError", "RunContainerError", "PostStartHookError", "ImageInspectError",
 }
 
+// sandboxPatience is how long a pod may fail to get a sandbox before its start counts as
+// failed: the runtime's errors are often gone with the next attempt.
+const sandboxPatience = 30 * time.Second
+
 // failedPodReasons are the reasons of a pod that mean the same of the whole pod.
-var failedPodReasons = append([]string{podworkers.ReasonNameTaken, podinputs.ReasonFailedMount, reasonFailedCgroup, reasonSandboxError, cri.ReasonUnsupported,
+var failedPodReasons = append([]string{podworkers.ReasonNameTaken, podinputs.ReasonFailedMount, reasonFailedCgroup, cri.ReasonUnsupported,
 	podinputs.ReasonRuntimeClassNotFound, podinputs.ReasonPriorityClassNotFound, podinputs.ReasonClassConflict}, admit.Reasons...)
 
 // WaitStarted waits until each source has delivered, or was restored from the
@@ -41,10 +46,15 @@ func (s *Supervisor) WaitStarted(ctx context.Context, report func(pod *v1.Pod, e
 	changed, cancel := s.cfg.Store.Statuses.Subscribe()
 	defer cancel()
 	reported := map[types.UID]bool{}
+	// sandboxFailed is when a pod first failed to get a sandbox.
+	sandboxFailed := map[types.UID]time.Time{}
+	patience := time.NewTimer(sandboxPatience)
+	defer patience.Stop()
 	failed := false
 	for {
 		ready, sources := s.wanted.AllReady(s.cfg.Sources.Pods.Sources())
 		var starting []string
+		next := sandboxPatience
 		for _, pod := range s.wanted.List() {
 			if reported[pod.UID] {
 				continue
@@ -54,6 +64,17 @@ func (s *Supervisor) WaitStarted(ctx context.Context, report func(pod *v1.Pod, e
 				pod.Status = st
 			}
 			settled, err := started(pod)
+			if pod.Status.Reason == reasonSandboxError {
+				if _, before := sandboxFailed[pod.UID]; !before {
+					sandboxFailed[pod.UID] = time.Now()
+				}
+				left := time.Until(sandboxFailed[pod.UID].Add(sandboxPatience))
+				if settled = left <= 0; settled {
+					err = fmt.Errorf("pod %s cannot start: %s", podinfo.FullName(pod), pod.Status.Message)
+				} else {
+					next = min(next, left)
+				}
+			}
 			if !settled {
 				starting = append(starting, podinfo.FullName(pod))
 				continue
@@ -68,9 +89,11 @@ func (s *Supervisor) WaitStarted(ctx context.Context, report func(pod *v1.Pod, e
 			}
 			return nil
 		}
+		patience.Reset(next)
 		select {
 		case <-changed:
 		case <-sources:
+		case <-patience.C:
 		case <-ctx.Done():
 			slices.Sort(starting)
 			return fmt.Errorf("%w: %w; still starting: %s", ErrNotStarted, ctx.Err(), strings.Join(starting, ", "))

@@ -158,3 +158,26 @@ func TestSyncLoopHealthy(t *testing.T) {
 		}
 	})
 }
+
+// The first errors of the runtime are not the end of a pod that starts with the next attempt.
+func TestWaitStartedAfterSandboxErrors(t *testing.T) {
+	for name, c := range map[string]struct {
+		times int
+		want  string
+	}{
+		"transient": {2, "web ok"},
+		"permanent": {-1, "web pod default/web cannot start: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			withTestbed(t, func(t *testing.T, b *supervisorHarness) {
+				b.fake.Inject("RunPodSandbox", critest.Fault{Before: errors.New("the network is not set up yet"), Times: c.times})
+				d := b.start(manifest.SourceFile)
+				d.config.deliver(manifest.SourceFile, testPod("web", "u1", "r1"))
+				lines, err := waitStarted(d, 5*time.Minute)
+				if len(lines) != 1 || !strings.HasPrefix(lines[0], c.want) || (err == nil) != (c.times > 0) {
+					t.Errorf("%q, %v; want %q", lines, err, c.want)
+				}
+			})
+		})
+	}
+}

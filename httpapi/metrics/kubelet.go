@@ -30,7 +30,8 @@ var (
 	manifestFaults      = gauge("podstead_manifest_faults", "Number of faults that keep manifests of a source from taking effect; the last good revisions keep running.", "source")
 	manifestWarnings    = gauge("podstead_manifest_warnings", "Number of warnings about manifests that are in effect.", "source")
 	manifestFiles       = gauge("podstead_manifest_files", "Number of manifest files of a source; 1 for the body of a URL.", "source")
-	manifestSourceReady = gauge("podstead_manifest_source_ready", "1 if the source was read in full since the start; while it is 0, cleanup of its pods is suspended.", "source")
+	manifestSourceReady = gauge("podstead_manifest_source_ready", "1 if the source was read in full since the start.", "source")
+	manifestIncomplete  = gauge("podstead_manifest_source_incomplete", "Number of invalid manifests without a last good revision because of which cleanup of the source's pods is suspended.", "source")
 	manifestLastRead    = gauge("podstead_manifest_last_read_timestamp_seconds", "Last time at which the source was read, for a directory the end of the last scan, in seconds since the Unix epoch.", "source")
 	manifestLastGood    = gauge("podstead_manifest_last_good_timestamp_seconds", "Last time without a manifest fault of the source, in seconds since the Unix epoch; the current time if there is no fault now. Absent if there was no such time since the start.", "source")
 )
@@ -51,6 +52,7 @@ func (s *Sources) kubelet(to chan<- prometheus.Metric) {
 		manifestWarnings.put(to, float64(m.Warnings), m.Source)
 		manifestFiles.put(to, float64(m.Files), m.Source)
 		manifestSourceReady.put(to, boolValue(m.Ready), m.Source)
+		manifestIncomplete.put(to, float64(m.Incomplete), m.Source)
 		if !m.LastRead.IsZero() {
 			manifestLastRead.put(to, unixSeconds(m.LastRead), m.Source)
 		}

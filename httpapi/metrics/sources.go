@@ -76,7 +76,10 @@ type Worker struct {
 // Manifests is the state of one manifest source.
 type Manifests struct {
 	Source string
-	Ready  bool
+	// Ready reports that the source was read in full. Incomplete is the number of invalid
+	// manifests because of which its pods are not known.
+	Ready      bool
+	Incomplete int
 	// Files is the number of files, or of bodies of a URL; Faults counts the faults that
 	// keep a manifest from taking effect.
 	Files, Faults, Warnings int

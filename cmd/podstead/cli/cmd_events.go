@@ -67,7 +67,7 @@ func runEvents(cmd *cobra.Command, o eventsOptions) error {
 		if !ok {
 			word, name = "pod", o.about
 		}
-		k, err := objects.FindKind(cmd.Context(), client.New(o.socket), word)
+		k, err := objects.FindKind(word)
 		if err != nil {
 			return err
 		}

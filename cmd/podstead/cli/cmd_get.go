@@ -108,7 +108,7 @@ func runGet(cmd *cobra.Command, o getOptions, args []string) error {
 func parseQueries(ctx context.Context, c *client.Client, o getOptions, args []string) ([]objects.Query, error) {
 	var queries []objects.Query
 	add := func(word, name string) error {
-		k, err := objects.FindKind(ctx, c, word)
+		k, err := objects.FindKind(word)
 		if err != nil {
 			return err
 		}

@@ -134,7 +134,7 @@ func waitArgs(ctx context.Context, c *client.Client, args []string) (*objects.Ki
 			names = append(names, arg)
 			continue
 		}
-		of, err := objects.FindKind(ctx, c, word)
+		of, err := objects.FindKind(word)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -30,6 +30,22 @@ func TestUsageErrorsWithoutDaemon(t *testing.T) {
 	}
 }
 
+// An unknown type is reported without the daemon, which may hang.
+func TestUnknownTypeWithoutRequest(t *testing.T) {
+	d := newFakeDaemon(t)
+	asked := false
+	d.routes["GET /api/v1"] = func(http.ResponseWriter, *http.Request) { asked = true }
+	d.start()
+	for _, args := range []string{"get pots", "get pods/x,pots/y", "wait pots/x"} {
+		if _, _, err := execute(t, "", append(strings.Fields(args), "--api-socket", d.socket)...); Code(err) != ExitUsage {
+			t.Errorf("%s: %v (%d)", args, err, Code(err))
+		}
+	}
+	if asked {
+		t.Error("the daemon was asked for its types")
+	}
+}
+
 func TestVolumes(t *testing.T) {
 	d := newFakeDaemon(t)
 	d.routes["GET /podstead/v1/volumes"] = answer(`[{"namespace":"apps","name":"data","path":"/v/apps/data"}]`)

@@ -33,15 +33,15 @@ const capSysResource = 24
 var requiredCapabilities = []struct {
 	bit  uint
 	name string
-	// effect is what does not work without it, fix the remedy. Without a required
-	// capability no pod runs.
+	// effect is what does not work without it, fix the remedy; for CAP_SYS_RESOURCE that
+	// of the runtime. Without a required capability no pod runs.
 	effect, fix string
 	required    bool
 }{
 	{12, "CAP_NET_ADMIN", "pod networks cannot be set up", allCapabilities, true},
 	{21, "CAP_SYS_ADMIN", "volumes cannot be mounted", allCapabilities, true},
 	{capSysResource, "CAP_SYS_RESOURCE", "the runtime cannot set the OOM score of sandboxes and may fail to start pods",
-		"set restrict_oom_score_adj = true in the CRI section of /etc/containerd/config.toml, then systemctl restart containerd", false},
+		"", false},
 	{34, "CAP_SYSLOG", "OOM kills by the kernel are not reported as events", "run podstead with CAP_SYSLOG", false},
 }
 
@@ -53,6 +53,9 @@ func capabilities(h *Host, s *Settings) (list []Finding) {
 			continue
 		}
 		for _, c := range requiredCapabilities {
+			if c.bit == capSysResource {
+				c.fix = oomScoreFix(&s.Runtime)
+			}
 			switch {
 			case has&(1<<c.bit) != 0, c.bit == capSysResource && s.Runtime.Private:
 			case c.required:
@@ -66,6 +69,15 @@ func capabilities(h *Host, s *Settings) (list []Finding) {
 		}
 	}
 	return list
+}
+
+// oomScoreFix returns the remedy for a missing CAP_SYS_RESOURCE. Only containerd has a
+// setting for it.
+func oomScoreFix(r *Runtime) string {
+	if strings.Contains(r.Name, "containerd") || r.Name == "" && strings.Contains(r.Endpoint, "containerd") {
+		return "set restrict_oom_score_adj = true in the CRI section of /etc/containerd/config.toml, then systemctl restart containerd"
+	}
+	return "run podstead and the container runtime with CAP_SYS_RESOURCE"
 }
 
 // kubelets checks that no kubelet uses the same runtime: it would kill every pod that it does

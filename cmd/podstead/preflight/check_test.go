@@ -169,6 +169,10 @@ func TestRun(t *testing.T) {
 		"not root":            {func(b *testHost) { b.host.UID = 1000 }, "user", Fail, "user 1000", "sudo"},
 		"no CAP_SYS_ADMIN":    {func(b *testHost) { b.write("proc/self/status", "CapEff:\t000001ffffdfffff\n") }, "capabilities", Fail, "CAP_SYS_ADMIN", "with all capabilities"},
 		"no CAP_SYS_RESOURCE": {func(b *testHost) { b.write("proc/self/status", "CapEff:\t000001fffeffffff\n") }, "capabilities", Warn, "CAP_SYS_RESOURCE", "set restrict_oom_score_adj"},
+		"no CAP_SYS_RESOURCE, CRI-O": {func(b *testHost) {
+			b.write("proc/self/status", "CapEff:\t000001fffeffffff\n")
+			b.settings.Runtime.Name = "cri-o"
+		}, "capabilities", Warn, "CAP_SYS_RESOURCE", "run podstead and the container runtime with CAP_SYS_RESOURCE"},
 		"healthy, private runtime without CAP_SYS_RESOURCE": {func(b *testHost) {
 			b.settings.Runtime.Private = true
 			b.write("proc/self/status", "CapEff:\t000001fffeffffff\n")

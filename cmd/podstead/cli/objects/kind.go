@@ -1,7 +1,6 @@
 package objects
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -39,8 +38,7 @@ type Kind struct {
 	aliases func(o *Object) []string
 }
 
-// Kinds returns the types that are known here. Other types that the daemon's discovery
-// lists can be used too, with the server's tables.
+// Kinds returns all types.
 func Kinds() []*Kind {
 	return []*Kind{
 		{
@@ -78,35 +76,15 @@ func (k *Kind) Matches(word string) bool {
 	return word == k.Name || word == k.Singular || slices.Contains(k.ShortNames, word)
 }
 
-// FindKind returns the type that a word on the command line means. The daemon is only queried
-// for words that are not known here.
-func FindKind(ctx context.Context, c *client.Client, word string) (*Kind, error) {
+// FindKind returns the type that a word on the command line means. It does not ask the
+// daemon: a typing error is reported also if that hangs.
+func FindKind(word string) (*Kind, error) {
 	known := Kinds()
+	var names, all []string
 	for _, k := range known {
 		if k.Matches(word) {
 			return k, nil
 		}
-	}
-	var served metav1.APIResourceList
-	// A daemon that does not respond cannot know the word either.
-	if err := c.Get(ctx, "/api/v1", &served); err != nil && !client.IsUnreachable(err) {
-		return nil, err
-	}
-	names := []string{}
-	for _, r := range served.APIResources {
-		if strings.Contains(r.Name, "/") || !slices.Contains(r.Verbs, "list") {
-			continue
-		}
-		k := &Kind{Name: r.Name, Singular: cmp.Or(r.SingularName, r.Name), ShortNames: r.ShortNames, Namespaced: r.Namespaced, path: "/api/v1"}
-		if k.Matches(word) {
-			return k, nil
-		}
-		if !slices.ContainsFunc(known, func(other *Kind) bool { return other.Name == k.Name }) {
-			known = append(known, k)
-		}
-	}
-	all := []string{}
-	for _, k := range known {
 		names = append(names, k.Name)
 		all = append(append(all, k.Name, k.Singular), k.ShortNames...)
 	}
