@@ -172,3 +172,6 @@ func onlyTheirs(pod *v1.Pod, err *field.Error, theirs field.ErrorList) bool {
 	}
 	return false
 }
+
+// translateAnnotations does what API servers did outside of defaulting.
+func translateAnnotations(pod *v1.Pod) { validation.TranslateAnnotations(pod) }

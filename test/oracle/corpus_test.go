@@ -22,7 +22,6 @@ import (
 	"k8s.io/kubernetes/pkg/apis/core/validation"
 
 	"github.com/podstead/podstead/manifest"
-	"github.com/podstead/podstead/manifest/validation"
 )
 
 // corpusDir contains typical manifests, which package manifest tests as well.
@@ -108,7 +107,7 @@ func compareLoaded(t *testing.T, loaded, decoded *v1.Pod) {
 	}
 	ours.Spec.NodeName, theirs.Spec.NodeName = "", ""
 	// API servers translate the annotations of profiles outside of defaulting.
-	validation.TranslateAnnotations(theirs)
+	translateAnnotations(theirs)
 	static := v1.Toleration{Operator: v1.TolerationOpExists, Effect: v1.TaintEffectNoExecute}
 	if !slices.Contains(ours.Spec.Tolerations, static) {
 		t.Error("a static pod must tolerate NoExecute")
