@@ -115,21 +115,36 @@ func (w *walk) step(name string) error {
 	return w.follow(target)
 }
 
-// mkdir creates one directory and opens it.
+// mkdir creates one directory and opens it. If another process was faster, what that
+// has created keeps its mode.
 func (w *walk) mkdir(name string) (int, error) {
-	if err := unix.Mkdirat(w.current(), name, *w.mode&0o777); err != nil && !errors.Is(err, unix.EEXIST) {
-		return -1, err
+	mkdirErr := unix.Mkdirat(w.current(), name, *w.mode&0o777)
+	if mkdirErr != nil && !errors.Is(mkdirErr, unix.EEXIST) {
+		return -1, mkdirErr
 	}
 	fd, err := openPath(w.current(), name)
-	if err != nil {
-		return -1, err
+	if err != nil || mkdirErr != nil {
+		return fd, err
 	}
-	// The umask has restricted the mode.
-	if err := chmodFd(fd, *w.mode); err != nil {
+	if err := completeMode(fd, *w.mode); err != nil {
 		_ = unix.Close(fd)
 		return -1, err
 	}
 	return fd, nil
+}
+
+// completeMode gives a directory that was just created the bits of its mode that the
+// umask has removed. What another process has put in its place is not changed.
+func completeMode(fd int, mode uint32) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return err
+	}
+	own := st.Mode&unix.S_IFMT == unix.S_IFDIR && int(st.Uid) == os.Geteuid()
+	if got := st.Mode & 0o7777; !own || got == mode || got&^(mode|unix.S_ISGID) != 0 {
+		return nil
+	}
+	return chmodFd(fd, mode)
 }
 
 // chmodFd sets the mode of the file of an O_PATH descriptor. fchmod(2) does not

@@ -70,16 +70,32 @@ var hostPathTypes = map[v1.HostPathType]struct {
 	v1.HostPathBlockDev:          {fs.ModeDevice, "a block device"},
 }
 
-// makeDir creates the directory and its parents. Its own mode does not depend on the
-// umask.
+// makeDir creates the directory and its parents, whose modes do not depend on the
+// umask. It changes nothing that exists, even if another user may write to a parent
+// and exchanges the directory while it is created: what is missing is created below
+// the descriptor of the nearest parent.
 func makeDir(path string) error {
-	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+	parent, missing := path, ""
+	for {
+		_, err := os.Stat(parent)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		missing = filepath.Join(filepath.Base(parent), missing)
+		parent = filepath.Dir(parent)
+	}
+	if missing == "" {
+		return nil
+	}
+	mode := uint32(hostDirMode)
+	made, err := openBeneath(parent, missing, &mode)
+	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(path, hostDirMode); err != nil {
-		return err
-	}
-	return os.Chmod(path, hostDirMode)
+	return made.Close()
 }
 
 // makeFile creates an empty file in an existing directory.
