@@ -14,6 +14,9 @@ import (
 // gigabytes.
 const pruneTimeout = 30 * time.Minute
 
+// drainTimeout limits how long the rest of an archive is read that cannot be loaded.
+const drainTimeout = time.Minute
+
 // Image is an image in the runtime.
 type Image struct {
 	// Name is one of its references, or its ID if it has none.
@@ -130,7 +133,9 @@ func loadImages(m ImageManager) http.HandlerFunc {
 		body := &readTracker{Reader: r.Body}
 		list, err := m.LoadImages(r.Context(), body, r.URL.Query().Get("name"))
 		if body.read {
-			// Many clients read no answer before they have sent the whole body.
+			// Many clients read no answer before they have sent the whole body. A body
+			// without an end is cut off.
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(drainTimeout))
 			_, _ = io.Copy(io.Discard, body)
 		}
 		if isInvalidImage(err) {

@@ -13,16 +13,28 @@ import (
 	"io"
 	"os"
 	"path"
+	"path/filepath"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 const (
 	// maxEntries limits the files of an archive: an image has at most a few
 	// hundred layers.
 	maxEntries = 100_000
-	// maxDocument limits a JSON document in bytes, containerd's limit for a
-	// manifest.
-	maxDocument = 8 << 20
+	// maxNames limits the total length of the names of these files and of the targets
+	// of links in bytes.
+	maxNames = 16 << 20
+	// maxDocument limits a JSON document in bytes. Decoded, it takes up to 40 times as
+	// much memory. Documents of images have some kilobytes.
+	maxDocument = 2 << 20
+	// reservedShare is the part of the file system that stays free: with less than a
+	// tenth, the node evicts pods by default.
+	reservedShare = 10
+	// spaceInterval is the number of stored bytes after which the free space is checked
+	// again.
+	spaceInterval = 16 << 20
 )
 
 // Archive is an archive that was read. It is for one goroutine; its images' blobs
@@ -41,8 +53,50 @@ type entry struct {
 }
 
 // Read reads an archive to its end, uncompressed or gzipped, and keeps it in a
-// file in dir, which is removed when the archive is closed or the daemon exits.
+// file in dir, which is removed when the archive is closed or the daemon exits. It
+// leaves a tenth of the file system free.
 func Read(ctx context.Context, dir string, r io.Reader) (*Archive, error) {
+	return readWithin(ctx, dir, r, fileSystemSpace)
+}
+
+// space returns the free bytes and the size of the file system of a file.
+type space func(*os.File) (free, size int64, err error)
+
+func fileSystemSpace(f *os.File) (free, size int64, err error) {
+	var st unix.Statfs_t
+	if err := unix.Fstatfs(int(f.Fd()), &st); err != nil {
+		return 0, 0, err
+	}
+	return int64(st.Bavail) * st.Bsize, int64(st.Blocks) * st.Bsize, nil
+}
+
+// boundedFile is a file that fails when it would use the reserved space.
+type boundedFile struct {
+	*os.File
+	space space
+	// unchecked is the number of bytes that may be written before the next check.
+	unchecked int64
+}
+
+func (f *boundedFile) Write(b []byte) (int, error) {
+	if f.unchecked -= int64(len(b)); f.unchecked < 0 {
+		free, size, err := f.space(f.File)
+		if err != nil {
+			return 0, err
+		}
+		if reserved := size / reservedShare; free-spaceInterval < reserved {
+			return 0, fmt.Errorf("%w: the file system of %s has %d MiB free, of which a tenth of its size (%d MiB) stays free, so that no pods are evicted; remove images with podstead images prune, or load fewer images at once",
+				ErrNoSpace, filepath.Dir(f.Name()), free>>20, reserved>>20)
+		}
+		f.unchecked = spaceInterval - int64(len(b))
+	}
+	return f.File.Write(b)
+}
+
+// ErrNoSpace is wrapped by the error for an archive that is too large for the disk.
+var ErrNoSpace = errors.New("not enough free space")
+
+func readWithin(ctx context.Context, dir string, r io.Reader, space space) (*Archive, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("failed to store the archive temporarily: %w", err)
 	}
@@ -55,7 +109,7 @@ func Read(ctx context.Context, dir string, r io.Reader) (*Archive, error) {
 		return nil, errors.Join(err, file.Close())
 	}
 	a := &Archive{file: file, entries: map[string]entry{}}
-	if err := a.read(bufio.NewReaderSize(contextReader{ctx, r}, 1<<20)); err != nil {
+	if err := a.read(ctx, bufio.NewReaderSize(contextReader{ctx, r}, 1<<20), &boundedFile{File: file, space: space}); err != nil {
 		a.Close()
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
@@ -100,7 +154,7 @@ func (k *spool) Write(b []byte) (int, error) {
 // unsupportedMagic has the magic numbers of unsupported compression formats.
 var unsupportedMagic = map[string]string{"\x28\xb5\x2f\xfd": "zstd", "\xfd7zXZ": "xz", "BZh": "bzip2"}
 
-func (a *Archive) read(in *bufio.Reader) error {
+func (a *Archive) read(ctx context.Context, in *bufio.Reader, file io.Writer) error {
 	begin, err := in.Peek(6)
 	if len(begin) == 0 {
 		if err == io.EOF {
@@ -119,9 +173,10 @@ func (a *Archive) read(in *bufio.Reader) error {
 		if err != nil {
 			return readError(err)
 		}
-		from = z
+		// A few bytes that were read long ago can decompress for minutes.
+		from = contextReader{ctx, z}
 	}
-	out := &spool{w: bufio.NewWriterSize(a.file, 1<<20)}
+	out := &spool{w: bufio.NewWriterSize(file, 1<<20)}
 	tee := io.TeeReader(from, out)
 	err = a.index(tar.NewReader(tee), out)
 	if err == nil {
@@ -144,6 +199,7 @@ func (a *Archive) read(in *bufio.Reader) error {
 
 // index records where each file is in the spool.
 func (a *Archive) index(t *tar.Reader, out *spool) error {
+	names := 0
 	for {
 		h, err := t.Next()
 		if err == io.EOF {
@@ -157,6 +213,12 @@ func (a *Archive) index(t *tar.Reader, out *spool) error {
 		}
 		if len(a.entries) == maxEntries {
 			return fmt.Errorf("it contains more than %d files and is no image archive", maxEntries)
+		}
+		if names += len(h.Name) + len(h.Linkname); names > maxNames {
+			return fmt.Errorf("the names of its files have more than %d MiB, and it is no image archive", maxNames>>20)
+		}
+		if isSparse(h) {
+			return fmt.Errorf("%q is a sparse file; create the archive with docker save, podman save, skopeo copy or buildx", h.Name)
 		}
 		name := path.Clean(strings.TrimPrefix(h.Name, "/"))
 		switch h.Typeflag {
@@ -175,6 +237,17 @@ func (a *Archive) index(t *tar.Reader, out *spool) error {
 			a.entries[name] = entry{link: path.Clean(strings.TrimPrefix(h.Linkname, "/"))}
 		}
 	}
+}
+
+// isSparse reports whether the holes of a file are not in the archive, so that a few bytes
+// of it are a file of any size.
+func isSparse(h *tar.Header) bool {
+	for name := range h.PAXRecords {
+		if strings.HasPrefix(name, "GNU.sparse.") {
+			return true
+		}
+	}
+	return h.Typeflag == tar.TypeGNUSparse
 }
 
 // readError explains an error of reading.

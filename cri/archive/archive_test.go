@@ -475,3 +475,166 @@ func TestReadLeavesNoFile(t *testing.T) {
 		t.Errorf("left: %v %v", left, err)
 	}
 }
+
+// bomb returns a gzipped archive whose single file has size bytes of zeros.
+func bomb(t testing.TB, size int64) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	z, err := gzip.NewWriterLevel(&b, gzip.BestSpeed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := tar.NewWriter(z)
+	if err := w.WriteHeader(&tar.Header{Name: "layer.tar", Mode: 0o644, Size: size, Typeflag: tar.TypeReg}); err != nil {
+		t.Fatal(err)
+	}
+	zeros := make([]byte, 1<<20)
+	for left := size; left > 0; left -= int64(len(zeros)) {
+		if _, err := w.Write(zeros[:min(left, int64(len(zeros)))]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(w.Close(), z.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// stored returns the space that a file uses.
+func stored(f *os.File) int64 {
+	info, err := f.Stat()
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}
+
+// A small archive that decompresses to more than the disk has leaves a tenth of it free.
+func TestArchiveLeavesSpaceFree(t *testing.T) {
+	const size = 300 << 20
+	most := int64(0)
+	disk := func(f *os.File) (int64, int64, error) {
+		most = max(most, stored(f))
+		return size - stored(f), size, nil
+	}
+	data := bomb(t, 400<<20)
+	_, err := readWithin(t.Context(), t.TempDir(), bytes.NewReader(data), disk)
+	if !errors.Is(err, ErrNoSpace) || !strings.Contains(err.Error(), "images prune") {
+		t.Errorf("an archive of %d bytes: %v", len(data), err)
+	}
+	if most > size-size/reservedShare {
+		t.Errorf("%d MiB of %d were used", most>>20, size>>20)
+	}
+	a, err := readWithin(t.Context(), t.TempDir(), bytes.NewReader(bomb(t, 200<<20)), disk)
+	if err != nil {
+		t.Fatalf("an archive that fits: %v", err)
+	}
+	a.Close()
+}
+
+// An archive is abandoned when its client leaves, also while bytes are decompressed that
+// have arrived long ago.
+func TestArchiveEndsWithItsClient(t *testing.T) {
+	ctx, leave := context.WithCancelCause(t.Context())
+	gone := errors.New("the client has left")
+	var used int64
+	disk := func(f *os.File) (int64, int64, error) {
+		used = stored(f)
+		leave(gone)
+		return 1 << 40, 1 << 40, nil
+	}
+	data := bomb(t, 200<<20)
+	if len(data) > 1<<20 {
+		t.Fatalf("the archive has %d bytes and is not read at once", len(data))
+	}
+	if _, err := readWithin(ctx, t.TempDir(), bytes.NewReader(data), disk); !errors.Is(err, gone) || used > 50<<20 {
+		t.Errorf("%v after %d bytes", err, used)
+	}
+}
+
+// Files whose holes are not in the archive, and endless names, are rejected.
+func TestHostileArchivesAreRejected(t *testing.T) {
+	var names bytes.Buffer
+	z := gzip.NewWriter(&names)
+	w := tar.NewWriter(z)
+	for i := range 20 {
+		if err := w.WriteHeader(&tar.Header{Name: fmt.Sprint(i, strings.Repeat("/x", 500_000)), Typeflag: tar.TypeReg, Format: tar.FormatPAX}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(w.Close(), z.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		data []byte
+		want string
+	}{
+		"sparse": {sparse(t, 1<<40), "sparse"},
+		"names":  {names.Bytes(), "names of its files"},
+	} {
+		_, err := Read(t.Context(), t.TempDir(), bytes.NewReader(c.data))
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s, %d bytes: %v, want %q", name, len(c.data), err, c.want)
+		}
+	}
+}
+
+// sparse returns an archive with a file of size bytes in GNU's sparse format 0.1, whose only
+// content is one byte at its beginning.
+func sparse(t testing.TB, size int64) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	records := ""
+	for _, record := range [][2]string{{"GNU.sparse.size", fmt.Sprint(size)}, {"GNU.sparse.numblocks", "1"}, {"GNU.sparse.map", "0,1"}} {
+		text := " " + record[0] + "=" + record[1] + "\n"
+		n := len(text) + 2 // of two digits
+		records += fmt.Sprint(n) + text
+	}
+	// The writer of archive/tar does not create the extended header of a sparse file.
+	for _, h := range []tar.Header{{Name: "PaxHeaders/x", Typeflag: tar.TypeReg, Size: int64(len(records))}, {Name: "layer.tar", Typeflag: tar.TypeReg, Size: 1}} {
+		if err := w.WriteHeader(&h); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write([]byte(records)[:h.Size]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	data := b.Bytes()
+	const typeflag, checksum = 156, 148
+	data[typeflag] = tar.TypeXHeader
+	sum := 0
+	for i, c := range data[:512] {
+		if i >= checksum && i < checksum+8 {
+			c = ' '
+		}
+		sum += int(c)
+	}
+	copy(data[checksum:], fmt.Sprintf("%06o\x00 ", sum))
+	return data
+}
+
+// FuzzRead reads arbitrary archives and looks for images in them.
+func FuzzRead(f *testing.F) {
+	image := made(f, "amd64")
+	f.Add(dockerArchive(f, map[string]v1.Image{"example.com/a:1": image}))
+	f.Add(tarOf(f, layoutOf(f, []descriptor{described(f, image, annotationName, "example.com/a:1")}, image)))
+	f.Add(sparse(f, 1<<40))
+	f.Add(bomb(f, 1<<16))
+	f.Add(tarOf(f, map[string][]byte{"index.json": []byte(`{"manifests":[{"digest":"x"}]}`), "manifest.json": []byte(`[{"Config":"../x","Layers":["a"]}]`)}))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		disk := func(f *os.File) (int64, int64, error) { return 64<<20 - stored(f), 64 << 20, nil }
+		a, err := readWithin(t.Context(), t.TempDir(), bytes.NewReader(data), disk)
+		if err != nil {
+			return
+		}
+		defer a.Close()
+		images, err := a.Images(Platform{OS: "linux", Architecture: "amd64"}, "")
+		if err == nil {
+			_ = WriteLayout(io.Discard, images)
+		}
+	})
+}

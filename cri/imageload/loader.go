@@ -69,6 +69,9 @@ func (l *Loader) Load(ctx context.Context, r io.Reader, as string) ([]Image, err
 		return nil, err
 	}
 	a, err := archive.Read(ctx, l.cfg.Dir, r)
+	if errors.Is(err, archive.ErrNoSpace) {
+		return nil, err // it may be loaded when there is more space
+	}
 	if err != nil {
 		return nil, inputError(ctx, err)
 	}
