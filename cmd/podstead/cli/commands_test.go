@@ -36,7 +36,7 @@ func TestUnknownTypeWithoutRequest(t *testing.T) {
 	asked := false
 	d.routes["GET /api/v1"] = func(http.ResponseWriter, *http.Request) { asked = true }
 	d.start()
-	for _, args := range []string{"get pots", "get pods/x,pots/y", "wait pots/x"} {
+	for _, args := range []string{"get pots", "get pods,pots", "wait pots/x"} {
 		if _, _, err := execute(t, "", append(strings.Fields(args), "--api-socket", d.socket)...); Code(err) != ExitUsage {
 			t.Errorf("%s: %v (%d)", args, err, Code(err))
 		}

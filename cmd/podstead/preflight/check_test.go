@@ -171,7 +171,7 @@ func TestRun(t *testing.T) {
 		"no CAP_SYS_RESOURCE": {func(b *testHost) { b.write("proc/self/status", "CapEff:\t000001fffeffffff\n") }, "capabilities", Warn, "CAP_SYS_RESOURCE", "set restrict_oom_score_adj"},
 		"no CAP_SYS_RESOURCE, CRI-O": {func(b *testHost) {
 			b.write("proc/self/status", "CapEff:\t000001fffeffffff\n")
-			b.settings.Runtime.Name = "cri-o"
+			b.settings.Runtime.Name, b.settings.Runtime.Version = "cri-o", "1.30.0"
 		}, "capabilities", Warn, "CAP_SYS_RESOURCE", "run podstead and the container runtime with CAP_SYS_RESOURCE"},
 		"healthy, private runtime without CAP_SYS_RESOURCE": {func(b *testHost) {
 			b.settings.Runtime.Private = true
