@@ -57,6 +57,8 @@ func (g config) sandbox(pod *v1.Pod, attempt uint32, in SandboxInputs) *runtimea
 type containerInput struct {
 	Inputs
 	restartCount int
+	// attempt is the number in the container's name; 0 is restartCount.
+	attempt int
 	// command and args are expanded.
 	command, args []string
 	imageRef      string
@@ -71,7 +73,7 @@ type containerInput struct {
 // container returns the config of one instance of a container.
 func (g config) container(pod *v1.Pod, c *v1.Container, in containerInput) *runtimeapi.ContainerConfig {
 	return &runtimeapi.ContainerConfig{
-		Metadata:    &runtimeapi.ContainerMetadata{Name: c.Name, Attempt: uint32(in.restartCount)},
+		Metadata:    &runtimeapi.ContainerMetadata{Name: c.Name, Attempt: uint32(max(in.attempt, in.restartCount))},
 		Image:       &runtimeapi.ImageSpec{Image: in.imageRef, UserSpecifiedImage: c.Image},
 		Command:     in.command,
 		Args:        in.args,

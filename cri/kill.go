@@ -65,18 +65,23 @@ func (s *Syncer) Kill(ctx context.Context, r KillRequest) error {
 			return errors.Join(errs...)
 		}
 	}
-	errs = append(errs, s.stopSandboxes(ctx, r.Observed.Sandboxes)...)
+	errs = append(errs, s.stopSandboxes(ctx, pod, r.Observed)...)
 	return errors.Join(errs...)
 }
 
 // stopSandboxes stops all sandboxes, also those that are not ready: they may
-// still hold an address and host ports.
-func (s *Syncer) stopSandboxes(ctx context.Context, sandboxes []Sandbox) []error {
-	return inParallel(sandboxes, func(sandbox Sandbox) error {
-		if err := s.runtime.StopPodSandbox(ctx, sandbox.ID); err != nil && !errors.Is(err, ErrNotFound) {
-			return err
+// still hold an address and host ports. A stop of a dead sandbox that keeps failing
+// is not an error, so that it keeps no pod down.
+func (s *Syncer) stopSandboxes(ctx context.Context, pod *v1.Pod, observed *Pod) []error {
+	return inParallel(observed.Sandboxes, func(sandbox Sandbox) error {
+		err := s.runtime.StopPodSandbox(ctx, sandbox.ID)
+		switch {
+		case err == nil, errors.Is(err, ErrNotFound):
+			return nil
+		case ctx.Err() == nil && !errors.Is(err, ErrUnavailable) && s.abandonStop(pod, observed, &sandbox, err):
+			return nil
 		}
-		return nil
+		return err
 	})
 }
 

@@ -50,6 +50,8 @@ func observedContainer(k *runtimeapi.Container, own bool) Container {
 		CreatedAt: nanoTime(k.CreatedAt),
 	}
 	if !own {
+		// The number in its name.
+		seen.RestartCount = int(k.GetMetadata().GetAttempt())
 		return seen
 	}
 	seen.Image = k.GetImage().GetImage()

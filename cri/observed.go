@@ -157,8 +157,8 @@ type Observed struct {
 	// Own are the pods with this daemon's instance label.
 	Own []*Pod
 	// Foreign are pods of other clients (a kubelet, another podstead, a user of
-	// crictl). They are observed and never changed, and hold only IDs, names,
-	// states and times.
+	// crictl). They are observed and never changed, and hold only IDs, names with
+	// their attempts, states and times.
 	Foreign []*Pod
 	// At is the time at which the list was requested.
 	At time.Time

@@ -68,6 +68,8 @@ type Syncer struct {
 	expectations expectations
 	startBackoff startBackoff
 	terminations terminations
+	reserved     reservedNames
+	failedStops  failedStops
 	running      runningHooks
 }
 
@@ -130,6 +132,8 @@ func (s *Syncer) Forget(uid types.UID) {
 	s.expectations.forget(uid)
 	s.startBackoff.forget(uid)
 	s.terminations.forget(uid)
+	s.reserved.forget(uid)
+	s.failedStops.forget(uid)
 }
 
 // SyncRequest is the input of one Sync.

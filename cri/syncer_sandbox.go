@@ -14,6 +14,13 @@ import (
 func (t *transaction) createSandbox(ctx context.Context) error {
 	config := t.config.sandbox(t.Pod, t.actions.Attempt, t.Sandbox)
 	id, err := t.runSandbox(ctx, config)
+	if errors.Is(err, errNameReserved) {
+		var next uint32
+		if next, err = t.freeAttempt(ctx, t.actions.Attempt, err); err == nil {
+			t.actions.Attempt = next
+			id, err = t.runSandbox(ctx, t.config.sandbox(t.Pod, next, t.Sandbox))
+		}
+	}
 	if err != nil {
 		if ctx.Err() == nil {
 			message := fmt.Sprintf("Failed to create pod sandbox: %s", detail(err))
@@ -25,6 +32,7 @@ func (t *transaction) createSandbox(ctx context.Context) error {
 		return fmt.Errorf("failed to create pod sandbox: %w", err)
 	}
 	t.actions.SandboxID = id
+	t.reserved.forget(t.Pod.UID)
 	t.startBackoff.succeeded(t.Pod.UID, "")
 	t.expectations.expect(t.Pod.UID, "", id)
 	if t.Pod.Spec.HostNetwork {
@@ -42,6 +50,10 @@ func (t *transaction) createSandbox(ctx context.Context) error {
 	return nil
 }
 
+// errNameReserved means that the name of a sandbox is reserved for one that is not
+// this daemon's, or that no list shows.
+var errNameReserved = errors.New("the sandbox's name is taken")
+
 // runSandbox creates a sandbox. If its name is taken, an earlier call whose reply
 // was lost created it; then that sandbox is used.
 func (t *transaction) runSandbox(ctx context.Context, config *runtimeapi.PodSandboxConfig) (string, error) {
@@ -57,9 +69,11 @@ func (t *transaction) runSandbox(ctx context.Context, config *runtimeapi.PodSand
 	if lookErr != nil {
 		return "", lookErr
 	}
-	found := ""
+	found, listed := "", false
 	for i := range status.Sandboxes {
-		switch s := &status.Sandboxes[i]; {
+		s := &status.Sandboxes[i]
+		listed = listed || s.Attempt == config.Metadata.Attempt
+		switch {
 		case !s.Ready:
 		case found != "" || s.Attempt != config.Metadata.Attempt:
 			// More than one sandbox, or not the expected one: the next Sync plans
@@ -68,6 +82,9 @@ func (t *transaction) runSandbox(ctx context.Context, config *runtimeapi.PodSand
 		default:
 			found = s.ID
 		}
+	}
+	if !listed && found == "" {
+		return "", fmt.Errorf("%w: %w", errNameReserved, err)
 	}
 	if found == "" || len(status.Containers) > len(t.Status.Containers) {
 		// It is not ready yet, or it has containers that the status did not

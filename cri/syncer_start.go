@@ -203,9 +203,13 @@ func (t *transaction) create(ctx context.Context, c *v1.Container, imageRef stri
 			return "", 0, t.startFailed(ctx, c, reasonContainerConfig, fmt.Errorf("container %q, its target for processes, is not running", target))
 		}
 	}
-	config := t.config.container(t.Pod, c, in)
 	t.result.Acted = true
-	id, err = t.runtime.CreateContainer(ctx, t.actions.SandboxID, config, t.sandboxConfig)
+	id, err = t.runtime.CreateContainer(ctx, t.actions.SandboxID, t.config.container(t.Pod, c, in), t.sandboxConfig)
+	if errors.Is(err, ErrExists) {
+		if in.attempt = t.freeContainerAttempt(ctx, c.Name); in.attempt > in.restartCount {
+			id, err = t.runtime.CreateContainer(ctx, t.actions.SandboxID, t.config.container(t.Pod, c, in), t.sandboxConfig)
+		}
+	}
 	if err != nil {
 		if !uncertain(err) {
 			in.discard()

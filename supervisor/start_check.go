@@ -231,19 +231,10 @@ func nameConflict(pod *v1.Pod, all *cri.Observed) *status.Cause {
 		}
 	}
 	for _, other := range all.Foreign {
-		switch {
-		case other.Name != pod.Name || other.Namespace != pod.Namespace:
-		case other.Running():
+		if other.Name == pod.Name && other.Namespace == pod.Namespace && other.Running() {
 			return &status.Cause{Reason: podworkers.ReasonNameTaken, Message: fmt.Sprintf(
 				"pod %s is already running and does not belong to this podstead (UID %s); stop the program that manages it, then run: %s",
 				other.FullName(), other.UID, stopCommand(other))}
-		case other.UID == pod.UID && len(other.Sandboxes) > 0:
-			// A pod of another podstead, from the same manifest. The runtime keeps
-			// the names of a sandbox and its containers, which contain the UID,
-			// until they are removed.
-			return &status.Cause{Reason: podworkers.ReasonNameTaken, Message: fmt.Sprintf(
-				"pod %s ran under another podstead (UID %s), and its sandboxes still have the name; remove them with: crictl rmp%s",
-				other.FullName(), other.UID, sandboxIDs(other, false))}
 		}
 	}
 	return nil
@@ -251,7 +242,7 @@ func nameConflict(pod *v1.Pod, all *cri.Observed) *status.Cause {
 
 // stopCommand returns the command that stops a pod of another client.
 func stopCommand(pod *cri.Pod) string {
-	if ids := sandboxIDs(pod, true); ids != "" {
+	if ids := readySandboxIDs(pod); ids != "" {
 		return "crictl stopp" + ids
 	}
 	command := "crictl stop"
@@ -263,12 +254,11 @@ func stopCommand(pod *cri.Pod) string {
 	return command
 }
 
-// sandboxIDs returns the IDs of all sandboxes, or of the ready ones only, each
-// after a space.
-func sandboxIDs(pod *cri.Pod, ready bool) string {
+// readySandboxIDs returns the IDs of the ready sandboxes, each after a space.
+func readySandboxIDs(pod *cri.Pod) string {
 	ids := ""
 	for _, sandbox := range pod.Sandboxes {
-		if sandbox.Ready || !ready {
+		if sandbox.Ready {
 			ids += " " + sandbox.ID
 		}
 	}
