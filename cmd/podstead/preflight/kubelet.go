@@ -40,7 +40,8 @@ func (e *KubeletError) Error() string {
 // CheckKubelet returns a *KubeletError if a kubelet in the process table under
 // proc uses the runtime at endpoint. Only processes of root in the same PID and mount
 // namespaces count: a container's process can take any name and name any file. Processes
-// that cannot be read or have ended are skipped.
+// that cannot be read or have ended are skipped, and so are those of podstead, which the locks
+// of its directories keep apart.
 func CheckKubelet(proc, endpoint string) error {
 	entries, err := os.ReadDir(proc)
 	if err != nil {
@@ -54,7 +55,7 @@ func CheckKubelet(proc, endpoint string) error {
 		}
 		process := filepath.Join(proc, e.Name())
 		args := commandLine(filepath.Join(process, "cmdline"))
-		if len(args) == 0 || filepath.Base(args[0]) != "kubelet" || !ofRoot(process) || !sameNamespaces(filepath.Join(proc, "self"), process) {
+		if len(args) == 0 || filepath.Base(args[0]) != "kubelet" || !ofRoot(process) || !sameNamespaces(filepath.Join(proc, "self"), process) || isPodstead(proc, e.Name()) {
 			continue
 		}
 		used := kubeletEndpoint(args[1:], process)
@@ -63,6 +64,19 @@ func CheckKubelet(proc, endpoint string) error {
 		}
 	}
 	return nil
+}
+
+// isPodstead reports whether a process runs podstead, which may be called kubelet: this
+// program, or another version of it that a link of that name points to.
+func isPodstead(proc, pid string) bool {
+	exe := filepath.Join(proc, pid, "exe")
+	own, err := os.Stat(filepath.Join(proc, "self/exe"))
+	if its, itsErr := os.Stat(exe); err == nil && itsErr == nil && os.SameFile(own, its) {
+		return true
+	}
+	// The kernel resolves links, and marks a file that was replaced.
+	path, err := os.Readlink(exe)
+	return err == nil && filepath.Base(strings.TrimSuffix(path, " (deleted)")) == "podstead"
 }
 
 func commandLine(path string) []string {

@@ -10,6 +10,41 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// Podstead that is called kubelet is no kubelet: neither this process nor another version.
+func TestPodsteadCalledKubelet(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, nil, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	self := write("program")
+	for name, c := range map[string]struct {
+		exe      string
+		conflict bool
+	}{
+		"this program under any name": {self, false},
+		"another podstead":            {write("podstead"), false},
+		"a replaced podstead":         {dir + "/old/podstead (deleted)", false},
+		"a kubelet":                   {write("kubelet"), true},
+		"a replaced kubelet":          {dir + "/old/kubelet (deleted)", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			proc := fakeProc{t, t.TempDir()}
+			proc.add("self", "/usr/local/bin/kubelet")
+			proc.link("self/exe", self)
+			proc.add("42", "/usr/local/bin/kubelet")
+			proc.link("42/exe", c.exe)
+			var conflict *KubeletError
+			if err := CheckKubelet(proc.dir, "unix:///run/containerd/containerd.sock"); errors.As(err, &conflict) != c.conflict {
+				t.Errorf("CheckKubelet = %v, want a conflict: %v", err, c.conflict)
+			}
+		})
+	}
+}
+
 func TestCheckKubelet(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(dir, "run"), 0o755); err != nil {
