@@ -56,12 +56,21 @@ kubectl() {
 	(cd "$here/kubectl" && CGO_ENABLED=0 GOFLAGS= go build -ldflags='-s -w' -o "$out" .) || fail "failed to build kubectl $KUBECTL_VERSION"
 }
 
-# api_server builds Kubernetes' API server, for the cluster tests.
-api_server() {
-	local out=$cache/kube-apiserver-$KUBERNETES_VERSION
-	[ -x "$out" ] && return 0
-	echo "setup: building kube-apiserver $KUBERNETES_VERSION"
-	(cd "$here/apiserver" && CGO_ENABLED=0 GOFLAGS= go build -ldflags='-s -w' -o "$out" .) || fail "failed to build kube-apiserver $KUBERNETES_VERSION"
+# kubernetes builds a control plane and kubeadm, for the cluster tests: one program, and a link
+# for each component. Raise the number at the end of the directory's name with a change of
+# test/kubernetes.
+kubernetes() {
+	local dir=$cache/kubernetes-$KUBERNETES_VERSION-1 package=k8s.io/component-base/version name major minor
+	[ -x "$dir/kubernetes" ] && return 0
+	echo "setup: building Kubernetes $KUBERNETES_VERSION"
+	mkdir -p "$dir"
+	for name in etcd kube-apiserver kube-controller-manager kube-scheduler kubeadm; do
+		ln -sf kubernetes "$dir/$name"
+	done
+	IFS=. read -r major minor _ <<<"${KUBERNETES_VERSION#v}"
+	(cd "$here/kubernetes" && CGO_ENABLED=0 GOFLAGS= go build \
+		-ldflags="-s -w -X $package.gitVersion=$KUBERNETES_VERSION -X $package.gitMajor=$major -X $package.gitMinor=$minor" \
+		-o "$dir/kubernetes" .) || fail "failed to build Kubernetes $KUBERNETES_VERSION"
 }
 
 # debian_kubectl unpacks Debian's kubectl, which is years older, without installing it.
@@ -140,7 +149,7 @@ packages gcc libc6-dev libseccomp-dev pkg-config git systemd-container debootstr
 newer_containerd
 kubectl
 debian_kubectl
-api_server
+kubernetes
 newer_runc
 previous_podstead
 systemd_root

@@ -71,20 +71,15 @@ type machine struct {
 	// pid is the host's ID of its process 1, 0 while it is off.
 	pid    int
 	nspawn *exec.Cmd
+	// options are additional options of systemd-nspawn.
+	options []string
 }
 
 // boot boots the root directory of test/setup.sh with the product, the unit and one manifest,
 // and waits until the unit is active. more replaces or adds files.
 func boot(t *testing.T, private bool, more ...map[string]string) *machine {
 	t.Helper()
-	s := &machine{t: t, root: filepath.Join(testbed.Dir(), nodeName()+"-systemd")}
-	if err := os.MkdirAll(s.root, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	tarball := filepath.Join(testbed.Cache(), "systemd-root-1.tar")
-	if out, err := exec.Command("tar", "-C", s.root, "-xf", tarball).CombinedOutput(); err != nil {
-		t.Fatalf("cannot unpack %s (run: make setup): %v\n%s", tarball, err, out)
-	}
+	s := unpackMachine(t)
 	unit, err := os.ReadFile(filepath.Join(testbed.SourceRoot(), "examples", "podstead.service"))
 	if err != nil {
 		t.Fatal(err)
@@ -93,20 +88,10 @@ func boot(t *testing.T, private bool, more ...map[string]string) *machine {
 		"etc/systemd/system/podstead.service": string(unit),
 		// Users have a minute; the test uses less.
 		"etc/systemd/system/podstead.service.d/test.conf": "[Service]\nWatchdogSec=4\n",
-		// nspawn mounts the cgroup controllers read-only, unlike a real machine.
-		"etc/systemd/system/cgroups.service": `[Unit]
-Before=containerd.service podstead.service
-[Service]
-Type=oneshot
-ExecStart=sh -c 'for m in /sys/fs/cgroup $(ls -d /sys/fs/cgroup/*/ 2>/dev/null); do mount -o remount,bind,rw $$m || true; done'
-[Install]
-WantedBy=multi-user.target
-`,
-		"etc/containerd/certs.d/_default/hosts.toml": testbed.HostsTOML(registry.Addr()),
-		"etc/containerd/config.toml":                 testbed.SystemContainerd16,
-		"etc/cni/net.d/10-bed.conflist":              testbed.SystemCNI,
-		"etc/pods/p.yaml":                            strings.Replace(sleepPod("p", "one"), "spec:\n", "spec:\n  hostNetwork: true\n", 1),
-		"etc/hostname":                               "sd\n",
+		"etc/containerd/certs.d/_default/hosts.toml":      testbed.HostsTOML(registry.Addr()),
+		"etc/containerd/config.toml":                      testbed.SystemContainerd16,
+		"etc/cni/net.d/10-bed.conflist":                   testbed.SystemCNI,
+		"etc/pods/p.yaml":                                 strings.Replace(sleepPod("p", "one"), "spec:\n", "spec:\n  hostNetwork: true\n", 1),
 	}
 	for _, m := range more {
 		maps.Copy(files, m)
@@ -116,33 +101,85 @@ WantedBy=multi-user.target
 		delete(files, "etc/containerd/config.toml")
 		delete(files, "etc/cni/net.d/10-bed.conflist")
 	}
-	for name, content := range files {
-		path := filepath.Join(s.root, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(content), 0o644)); err != nil {
-			t.Fatal(err)
-		}
-	}
+	s.writeFiles(files)
 	copyFile(t, testbed.Product(), filepath.Join(s.root, "usr/local/bin/podstead"))
-	enabled := []string{"podstead.service", "cgroups.service"}
-	wants := filepath.Join(s.root, "etc/systemd/system/multi-user.target.wants")
 	if private {
-		if err := os.Remove(filepath.Join(wants, "containerd.service")); err != nil {
+		if err := os.Remove(filepath.Join(s.root, unitWants, "containerd.service")); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, u := range enabled {
-		if err := os.Symlink("/etc/systemd/system/"+u, filepath.Join(wants, u)); err != nil {
-			t.Fatal(err)
-		}
-	}
+	s.enable("podstead.service")
 
 	t.Cleanup(s.cutPower)
 	s.powerOn()
 	return s
 }
 
+// unitWants is the directory of the units that start at boot.
+const unitWants = "etc/systemd/system/multi-user.target.wants"
+
+// unpackMachine returns a machine that is off, with the root directory of test/setup.sh.
+func unpackMachine(t *testing.T) *machine {
+	t.Helper()
+	s := &machine{t: t, root: filepath.Join(testbed.Dir(), nodeName()+"-systemd")}
+	if err := os.MkdirAll(s.root, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	tarball := filepath.Join(testbed.Cache(), "systemd-root-1.tar")
+	if out, err := exec.Command("tar", "-C", s.root, "-xf", tarball).CombinedOutput(); err != nil {
+		t.Fatalf("cannot unpack %s (run: make setup): %v\n%s", tarball, err, out)
+	}
+	s.writeFiles(map[string]string{
+		"etc/hostname": "sd\n",
+		// nspawn mounts the cgroup controllers and /proc/sys read-only, unlike a real machine.
+		"etc/systemd/system/writable.service": `[Unit]
+Before=containerd.service podstead.service
+[Service]
+Type=oneshot
+ExecStart=sh -c 'for m in /proc/sys /sys/fs/cgroup $(ls -d /sys/fs/cgroup/*/ 2>/dev/null); do mount -o remount,bind,rw $$m || true; done'
+[Install]
+WantedBy=multi-user.target
+`,
+	})
+	s.enable("writable.service")
+	return s
+}
+
+// writeFiles writes files into the root directory of a machine that is off.
+func (s *machine) writeFiles(files map[string]string) {
+	s.t.Helper()
+	for name, content := range files {
+		path := filepath.Join(s.root, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(content), 0o644)); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+// enable makes units start at boot.
+func (s *machine) enable(units ...string) {
+	s.t.Helper()
+	for _, u := range units {
+		if err := os.Symlink("/etc/systemd/system/"+u, filepath.Join(s.root, unitWants, u)); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
 // powerOn boots the machine, also after awaitShutdown, and waits until the unit is active.
 func (s *machine) powerOn() {
+	s.t.Helper()
+	s.startInit()
+	await(s.t, "podstead is active", func() error {
+		if state := s.try("systemctl", "is-active", "podstead"); state != "active" {
+			return errors.New(state)
+		}
+		return nil
+	})
+}
+
+// startInit starts process 1 of the machine.
+func (s *machine) startInit() {
 	s.t.Helper()
 	console, err := os.OpenFile(s.root+".console", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -151,6 +188,7 @@ func (s *machine) powerOn() {
 	defer console.Close()
 	s.nspawn = testbed.CgroupCommand("systemd-nspawn", "-D", s.root, "--hostname=sd", "--register=no", "--keep-unit", "--capability=all",
 		"--system-call-filter=@keyring bpf", "-b") // a runtime needs it and nspawn forbids it
+	s.nspawn.Args = append(s.nspawn.Args, s.options...)
 	s.nspawn.Stdout, s.nspawn.Stderr = console, console
 	s.nspawn.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := s.nspawn.Start(); err != nil {
@@ -160,12 +198,6 @@ func (s *machine) powerOn() {
 		var err error
 		s.pid, err = childInit(s.nspawn.Process.Pid)
 		return err
-	})
-	await(s.t, "podstead is active", func() error {
-		if state := s.try("systemctl", "is-active", "podstead"); state != "active" {
-			return errors.New(state)
-		}
-		return nil
 	})
 }
 

@@ -142,11 +142,6 @@ func Kubectl() string { return filepath.Join(Cache(), "kubectl-"+Version("KUBECT
 // years older.
 func DebianKubectl() string { return filepath.Join(Cache(), "kubectl-debian") }
 
-// kubeAPIServer returns the path at which test/setup.sh installs Kubernetes' API server.
-func kubeAPIServer() string {
-	return filepath.Join(Cache(), "kube-apiserver-"+Version("KUBERNETES_VERSION"))
-}
-
 // PreviousVersions returns the paths of the podsteads that test/setup.sh builds from the commits
 // from which upgrades are tested, by the first characters of the commit.
 func PreviousVersions() map[string]string {

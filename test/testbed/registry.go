@@ -70,6 +70,17 @@ func StartRegistry() (*Registry, error) {
 	return r, nil
 }
 
+// ServeOn serves the registry also on an address of this network namespace, for machines in
+// others. It returns host and port.
+func (r *Registry) ServeOn(host string) (string, error) {
+	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+	if err != nil {
+		return "", err
+	}
+	go func() { _ = r.server.Serve(l) }() // until the server is closed
+	return l.Addr().String(), nil
+}
+
 // Addr returns the registry's host and port.
 func (r *Registry) Addr() string { return r.addr }
 

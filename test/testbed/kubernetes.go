@@ -1,0 +1,79 @@
+package testbed
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	containerimage "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/static"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+)
+
+// KubernetesDir returns the directory in which test/setup.sh installs the components of
+// Kubernetes: one program, and a link to it for each component.
+func KubernetesDir() string {
+	return filepath.Join(Cache(), "kubernetes-"+Version("KUBERNETES_VERSION")+"-1")
+}
+
+// kubeAPIServer returns the path of Kubernetes' API server.
+func kubeAPIServer() string { return filepath.Join(KubernetesDir(), "kube-apiserver") }
+
+// PushKubernetesImages pushes the images that kubeadm uses for each of these versions. All run
+// the same program, which reports the version of its image. The images of kube-proxy and
+// CoreDNS can be pulled, but do not run.
+func (r *Registry) PushKubernetesImages(versions ...string) error {
+	layer, err := kubernetesLayer()
+	if err != nil {
+		return err
+	}
+	for _, version := range versions {
+		image, err := imageOf(layer, containerimage.Config{Env: []string{
+			"PATH=/usr/local/bin", "KUBERNETES_VERSION=" + version, // see test/kubernetes
+		}})
+		if err != nil {
+			return err
+		}
+		out, err := exec.Command(filepath.Join(KubernetesDir(), "kubeadm"), "config", "images", "list", "--kubernetes-version", version).Output()
+		if err != nil {
+			return fmt.Errorf("kubeadm config images list: %w", err)
+		}
+		for ref := range strings.FieldsSeq(string(out)) {
+			if strings.Contains(ref, "/pause:") {
+				continue // the registry has it
+			}
+			if err := r.Push(ref, image); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// kubernetesLayer returns a layer with the program and its links. It is not compressed: it is
+// read from a local registry, and compressing a program of this size takes many seconds.
+func kubernetesLayer() (containerimage.Layer, error) {
+	const program = "kubernetes"
+	files, err := os.ReadDir(KubernetesDir())
+	if err != nil {
+		return nil, fmt.Errorf("%w\nrun: make setup", err)
+	}
+	var entries []entry
+	for _, f := range files {
+		e := entry{name: "usr/local/bin/" + f.Name(), link: program}
+		if f.Name() == program {
+			e.link = ""
+			if e.data, err = os.ReadFile(filepath.Join(KubernetesDir(), program)); err != nil {
+				return nil, err
+			}
+		}
+		entries = append(entries, e)
+	}
+	layer, err := archive(entries)
+	if err != nil {
+		return nil, err
+	}
+	return static.NewLayer(layer, types.DockerUncompressedLayer), nil
+}
