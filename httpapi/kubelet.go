@@ -13,7 +13,7 @@ type Kubelet struct {
 	// Running returns the pods in the runtime, with names and containers only.
 	Running func() []v1.Pod
 	// Config returns the settings of the daemon as fields of a KubeletConfiguration.
-	Config func() map[string]any
+	Config func(ctx context.Context) map[string]any
 	// MachineInfo returns the hardware of the host.
 	MachineInfo func() MachineInfo
 	// LogRoot is the directory that /logs/ serves, Checkpoints the directory to which
@@ -37,6 +37,9 @@ type MachineInfo struct {
 	CloudProvider string `json:"cloud_provider"`
 }
 
+// configzTimeout limits the time for asking the runtime for its cgroup driver.
+const configzTimeout = 2 * time.Second
+
 // runningPods answers with the pods in the runtime, independent of the manifests.
 func runningPods(running func() []v1.Pod) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
@@ -46,9 +49,11 @@ func runningPods(running func() []v1.Pod) http.HandlerFunc {
 	}
 }
 
-func configz(config func() map[string]any) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
-		writeJSON(w, map[string]any{"kubeletconfig": config()})
+func configz(config func(context.Context) map[string]any) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), configzTimeout)
+		defer cancel()
+		writeJSON(w, map[string]any{"kubeletconfig": config(ctx)})
 	}
 }
 

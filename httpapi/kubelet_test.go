@@ -296,7 +296,7 @@ func TestKubeletEndpoints(t *testing.T) {
 	pod.Name = "web-n1"
 	src := Sources{Kube: http.NotFoundHandler(), Kubelet: Kubelet{
 		Running:     func() []v1.Pod { return []v1.Pod{pod} },
-		Config:      func() map[string]any { return map[string]any{"port": 10250} },
+		Config:      func(context.Context) map[string]any { return map[string]any{"port": 10250} },
 		MachineInfo: func() MachineInfo { return MachineInfo{Cores: 2, Memory: 1 << 30, MachineID: "abc"} },
 	}}
 	h := serveClasses(Routes(src), access.Read)

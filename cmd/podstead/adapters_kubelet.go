@@ -21,10 +21,16 @@ import (
 const hostLogs = "/var/log"
 
 // kubeletView serves the kubelet's own routes.
-func kubeletView(o *options.Options, client *cri.Client, observer *pleg.PLEG) httpapi.Kubelet {
+func kubeletView(o *options.Options, v2 bool, client *cri.Client, observer *pleg.PLEG) httpapi.Kubelet {
 	return httpapi.Kubelet{
 		Running: func() []v1.Pod { return runningPods(observer.Observed()) },
-		Config:  o.KubeletConfiguration,
+		Config: func(ctx context.Context) map[string]any {
+			driver, err := cgroupDriver(ctx, &o.Cgroups, client, v2)
+			if err != nil {
+				driver = "" // the runtime is down
+			}
+			return o.KubeletConfiguration(options.RuntimeDefaults{CgroupDriver: string(driver), ParallelPulls: cri.DefaultParallelPulls})
+		},
 		MachineInfo: func() httpapi.MachineInfo {
 			host, has := nodestatus.ReadHost("/"), nodeResources(o).Capacity()
 			return httpapi.MachineInfo{

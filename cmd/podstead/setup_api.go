@@ -11,6 +11,7 @@ import (
 	"github.com/podstead/podstead/httpapi"
 	"github.com/podstead/podstead/httpapi/kubeapi"
 	"github.com/podstead/podstead/manifest"
+	"github.com/podstead/podstead/node/cgroup"
 	"github.com/podstead/podstead/supervisor"
 )
 
@@ -31,7 +32,7 @@ func (d *daemon) openAPI(ctx context.Context) error {
 			Events: p.events, Statuses: p.statuses, ManifestName: manifest.BaseName, Kube: kube, Images: newImageView(d.runtime, d.pulls, d.node.images, o.Paths.Root, d.sup),
 			Streams: containerStreams{client: client, observer: p.pleg}, StreamIdle: o.API.StreamIdle,
 			Stats: usage.Summary, Usage: usage, Metrics: d.newMetrics(),
-			Kubelet: kubeletView(o, client, p.pleg), Cluster: clusterMember(d.member),
+			Kubelet: kubeletView(o, cgroup.DetectSettings().V2, client, p.pleg), Cluster: clusterMember(d.member),
 			Volumes:      volumeView{objects: d.sources.config.Objects(), pods: d.sup},
 			LogDirectory: func(p *v1.Pod) string { return cri.LogDirectory(o.Paths.PodLogs, p.Namespace, p.Name, p.UID) },
 		},

@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"sort"
+	"strings"
 	"time"
 
 	"github.com/podstead/podstead/internal/suggest"
@@ -66,6 +68,38 @@ var fixed = map[string]any{
 	"enableServer":          true,
 	// Write access to manifests is root access, so that no pod is denied an image.
 	"imagePullCredentialsVerificationPolicy": "NeverVerify",
+
+	"configMapAndSecretChangeDetectionStrategy": "Watch",
+	"cpuManagerPolicy":                          "none",
+	"memoryManagerPolicy":                       "None",
+	"memoryReservationPolicy":                   "None",
+	"topologyManagerPolicy":                     "none",
+	"topologyManagerScope":                      "container",
+	"enableContentionProfiling":                 false,
+	"enableDebugFlagsHandler":                   false,
+	"enableSystemLogHandler":                    true, // for admins
+	"enableSystemLogQuery":                      false,
+	"kernelMemcgNotification":                   false,
+	"localStorageCapacityIsolation":             true,
+	"oomScoreAdj":                               -999.0,
+	"registryPullQPS":                           0.0, // only the number of pulls at once is limited
+	"syncFrequency":                             "1m0s",
+	"userNamespaces":                            map[string]any{"idsPerPod": 65536.0},
+}
+
+// AddFixed adds the fields of which only one value is supported to a KubeletConfiguration.
+func AddFixed(all map[string]any) {
+	for name, v := range fixed {
+		all[name] = v
+	}
+}
+
+// Masked stands for a secret in the configuration that a daemon reports.
+const Masked = "<masked>"
+
+// IsMasked reports whether a value has masked secrets instead of the real ones.
+func IsMasked(value string) bool {
+	return strings.Contains(value, Masked) || strings.Contains(value, "%3Cmasked%3E")
 }
 
 // field parses one field of the file.
@@ -83,7 +117,7 @@ func (p *parser) field(name string, value any) {
 		p.fail(name, "unknown field%s", suggestion(name))
 		return
 	}
-	if want, ok := fixed[name]; ok && want == value || isDefault(value) {
+	if want, ok := fixed[name]; ok && reflect.DeepEqual(want, value) || isDefault(value) {
 		return
 	}
 	p.cfg.Ignored = append(p.cfg.Ignored, name)

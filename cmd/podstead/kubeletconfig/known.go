@@ -1,5 +1,10 @@
 package kubeletconfig
 
+import "slices"
+
+// Known returns the names of the top-level fields of a KubeletConfiguration, sorted.
+func Known() []string { return slices.Sorted(slices.Values(known)) }
+
 // known are the top-level fields of KubeletConfiguration v1beta1 in Kubernetes 1.36. Any other
 // field is an error, probably a misspelling.
 var known = []string{

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -203,6 +204,9 @@ func (o *Options) Complete(f *pflag.FlagSet) (notices []string, err error) {
 		if err != nil {
 			return nil, err
 		}
+		if err := o.checkMasked(cfg, f); err != nil {
+			return nil, err
+		}
 		o.merge(cfg, f)
 		if len(cfg.Ignored) > 0 {
 			notices = append(notices, fmt.Sprintf("%s sets fields that this version does not support: %s", o.configFile, strings.Join(cfg.Ignored, ", ")))
@@ -227,6 +231,21 @@ func (o *Options) Complete(f *pflag.FlagSet) (notices []string, err error) {
 		notices = append(notices, "without --client-ca-file the API server cannot authenticate to this node: kubectl logs, exec and port-forward through the cluster fail; set it to the CA of the cluster's client certificates")
 	}
 	return notices, o.check()
+}
+
+// checkMasked returns an error for a secret that was masked in /configz, from which the file
+// was made. A flag for the same setting overrides it.
+func (o *Options) checkMasked(c *kubeletconfig.Config, f *pflag.FlagSet) error {
+	const remedy = "is masked, as /configz shows secrets; replace it by the real value"
+	if kubeletconfig.IsMasked(c.StaticPodURL) && !f.Changed("manifest-url") {
+		return fmt.Errorf("%s: staticPodURL: a part %s", o.configFile, remedy)
+	}
+	for name, values := range c.StaticPodURLHeader {
+		if slices.ContainsFunc(values, kubeletconfig.IsMasked) && !f.Changed("manifest-url-header") {
+			return fmt.Errorf("%s: staticPodURLHeader.%s: the value %s", o.configFile, name, remedy)
+		}
+	}
+	return nil
 }
 
 // merge applies the settings of the file that no flag sets.

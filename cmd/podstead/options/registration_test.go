@@ -40,7 +40,7 @@ func TestRegistration(t *testing.T) {
 		r.StatusUpdate != 20*time.Second || r.StatusReport != 20*time.Second || r.Lease != time.Minute || r.Images != 10 {
 		t.Errorf("from the file: %+v, %v, %v", r, notices, err)
 	}
-	reported := o.KubeletConfiguration()
+	reported := o.KubeletConfiguration(RuntimeDefaults{})
 	if reported["nodeLeaseDurationSeconds"] != 60 || reported["registerNode"] != false || reported["nodeStatusReportFrequency"] != "20s" {
 		t.Errorf("reported: %v", reported)
 	}
