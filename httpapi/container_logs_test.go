@@ -142,7 +142,7 @@ func newLogNode(t *testing.T) *logNode {
 func (n *logNode) sources() Sources {
 	return Sources{
 		Kube: http.NotFoundHandler(),
-		Pods: n, Manifests: fakeSources{}, Health: fakeSources{}, Events: n, Statuses: n,
+		Pods: n, Manifests: fakeSources{}, Events: n, Statuses: n,
 		LogDirectory: func(p *v1.Pod) string { return filepath.Join(n.root, string(p.UID)) },
 		ManifestName: func(p *v1.Pod) string { return strings.TrimSuffix(p.Name, "-n1") },
 	}

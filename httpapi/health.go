@@ -2,38 +2,48 @@ package httpapi
 
 import (
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/podstead/podstead/httpapi/access"
 )
 
-// HealthChecker checks the sync loop.
-type HealthChecker interface {
-	// SyncLoopHealthy returns an error if the loop does not make progress. It is healthy
-	// while the runtime is down.
-	SyncLoopHealthy() error
+// HealthCheck is one check of /healthz. Its path is /healthz/NAME.
+type HealthCheck struct {
+	Name string
+	// Check returns why the daemon is not healthy, nil if it is. It does not wait.
+	Check func() error
 }
 
-// healthz answers "ok", or 500 with the error. With a nil checker it only proves that the
-// server answers. With ?verbose it also says how long ago each source of manifests was read,
-// which is never an error: pods do not depend on it.
-func healthz(h HealthChecker, manifests ManifestLister) http.HandlerFunc {
+// ping only proves that the server answers.
+var ping = HealthCheck{"ping", func() error { return nil }}
+
+// healthz answers "ok", or 500 with the errors. With ?verbose it lists the result of each
+// check in the kubelet's format, and how long ago each source of manifests was read, which is
+// never an error: pods do not depend on it. manifests may be nil.
+func healthz(manifests ManifestLister, checks ...HealthCheck) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		w.Header().Set("X-Content-Type-Options", "nosniff")
-		if h != nil {
-			if err := h.SyncLoopHealthy(); err != nil {
-				w.WriteHeader(http.StatusInternalServerError)
-				_, _ = io.WriteString(w, "sync loop: "+err.Error()+"\n")
-				return
+		var list, failed strings.Builder
+		for _, c := range checks {
+			if err := c.Check(); err != nil {
+				fmt.Fprintf(&list, "[-]%s failed: %v\n", c.Name, err)
+				fmt.Fprintf(&failed, "%s: %v\n", c.Name, err)
+			} else {
+				fmt.Fprintf(&list, "[+]%s ok\n", c.Name)
 			}
 		}
-		if h != nil && r.URL.Query().Has("verbose") {
-			_, _ = io.WriteString(w, "[+]ping ok\n[+]log ok\n[+]syncloop ok\n"+lastReads(manifests, time.Now())+"healthz check passed\n")
-			return
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		text, result := "ok", "passed"
+		if failed.Len() > 0 {
+			w.WriteHeader(http.StatusInternalServerError)
+			text, result = failed.String(), "failed"
 		}
-		_, _ = io.WriteString(w, "ok")
+		if r.URL.Query().Has("verbose") {
+			text = list.String() + lastReads(manifests, time.Now()) + "healthz check " + result + "\n"
+		}
+		_, _ = w.Write([]byte(text)) // a client that has disconnected needs no answer
 	}
 }
 
@@ -53,4 +63,14 @@ func lastReads(manifests ManifestLister, now time.Time) string {
 		}
 	}
 	return b.String()
+}
+
+// healthRoutes returns /healthz, which runs all checks, and a path for each of them.
+func healthRoutes(manifests ManifestLister, checks []HealthCheck) []Route {
+	checks = append([]HealthCheck{ping}, checks...)
+	routes := []Route{{"GET", "/healthz", access.Health, healthz(manifests, checks...)}}
+	for _, c := range checks {
+		routes = append(routes, Route{"GET", "/healthz/" + c.Name, access.Health, healthz(nil, c)})
+	}
+	return routes
 }

@@ -27,7 +27,8 @@ type Sources struct {
 	Pods      PodLister
 	Manifests ManifestLister
 	Objects   ObjectLister
-	Health    HealthChecker
+	// Health are the checks of /healthz.
+	Health    []HealthCheck
 	Events    EventLister
 	Statuses  StatusReader
 	Volumes   VolumeManager
@@ -70,13 +71,7 @@ func Routes(src Sources) []Route {
 	logs, kube, k, s := containerLogs(src), src.Kube.ServeHTTP, src.Kubelet, newSessions(src)
 	nodeUsage, podUsage := kubeapi.UsageHandler(src.Usage, "nodes"), kubeapi.UsageHandler(src.Usage, "pods")
 	exec, attach, portForward, run := s.limited(s.exec), s.limited(s.attach), s.limited(s.portForward), s.limited(s.run)
-	return expandMethods([]Route{
-		// Health.
-		{"GET", "/healthz", access.Health, healthz(src.Health, src.Manifests)},
-		{"GET", "/healthz/ping", access.Health, healthz(nil, nil)},
-		{"GET", "/healthz/log", access.Health, healthz(nil, nil)},
-		{"GET", "/healthz/syncloop", access.Health, healthz(src.Health, nil)},
-
+	return expandMethods(append(healthRoutes(src.Manifests, src.Health), []Route{
 		// The kubelet's endpoints.
 		{"GET", "/pods", access.Read, pods(src.Pods)},
 		{"GET", "/runningpods/{$}", access.Read, runningPods(k.Running)},
@@ -134,7 +129,7 @@ func Routes(src Sources) []Route {
 		{"DELETE", api + "/volumes/{namespace}/{name}", access.Admin, removeVolume(src.Volumes)},
 		{"POST", api + "/kubeconfig", access.Admin, kubeconfig(src.kubeconfigs)},
 		{"DELETE", api + "/kubeconfig", access.Admin, revokeKubeconfigs(src.kubeconfigs)},
-	})
+	}...))
 }
 
 // expandMethods returns one row for each method.

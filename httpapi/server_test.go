@@ -19,7 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-type fakeSources struct{ unhealthy error }
+type fakeSources struct{ unhealthy, brokenLog error }
 
 func (f fakeSources) Pods() []*v1.Pod {
 	return []*v1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "web-n1", Namespace: "default"}}}
@@ -33,7 +33,7 @@ func (f fakeSources) Objects() []Object {
 func (f fakeSources) SyncLoopHealthy() error { return f.unhealthy }
 
 func (f fakeSources) sources() Sources {
-	return Sources{Pods: f, Manifests: f, Objects: f, Health: f, Kube: http.NotFoundHandler()}
+	return Sources{Pods: f, Manifests: f, Objects: f, Health: []HealthCheck{{"log", func() error { return f.brokenLog }}, {"syncloop", f.SyncLoopHealthy}}, Kube: http.NotFoundHandler()}
 }
 
 // start serves on a socket and a health port and returns a client for each.
@@ -111,6 +111,20 @@ func TestUnhealthyLoopIs500(t *testing.T) {
 	if code, body := tcp("/healthz"); code != 500 || !strings.Contains(body, "not entered for 10m") {
 		t.Errorf("GET /healthz = %d %q", code, body)
 	}
+	if code, body := get("/healthz/log"); code != 200 || body != "ok" {
+		t.Errorf("GET /healthz/log = %d %q: the log is well", code, body)
+	}
+	if code, body := tcp("/healthz/syncloop?verbose"); code != 500 || body != "[-]syncloop failed: not entered for 10m\nhealthz check failed\n" {
+		t.Errorf("GET /healthz/syncloop?verbose = %d %q", code, body)
+	}
+	_, broken, _ := start(t, fakeSources{brokenLog: errors.New("blocked for 1m")})
+	want := "[+]ping ok\n[-]log failed: blocked for 1m\n[+]syncloop ok\n"
+	if code, body := broken("/healthz?verbose"); code != 500 || !strings.HasPrefix(body, want) || !strings.HasSuffix(body, "healthz check failed\n") {
+		t.Errorf("GET /healthz?verbose = %d %q", code, body)
+	}
+	if code, body := broken("/healthz/log"); code != 500 || body != "log: blocked for 1m\n" {
+		t.Errorf("GET /healthz/log = %d %q", code, body)
+	}
 	if code, _ := get("/healthz/ping"); code != 200 {
 		t.Errorf("GET /healthz/ping = %d, want 200: the server itself is well", code)
 	}
@@ -174,7 +188,7 @@ func TestHealthPortInUseNamesTheFlag(t *testing.T) {
 func TestHealthzShowsLastRead(t *testing.T) {
 	list := manifestList{{Source: "file", Time: time.Now().Add(-90 * time.Second)}, {Source: "http"}, {Source: "api"}}
 	w := httptest.NewRecorder()
-	healthz(alwaysHealthy{}, list)(w, httptest.NewRequest(http.MethodGet, "/healthz?verbose", nil))
+	healthz(list, ping)(w, httptest.NewRequest(http.MethodGet, "/healthz?verbose", nil))
 	if got := w.Body.String(); w.Code != http.StatusOK || !strings.Contains(got, "[+]manifests of source file read 1m30s ago\n[+]manifests of source http not read yet\nhealthz check passed\n") {
 		t.Errorf("%d %q", w.Code, got)
 	}
@@ -183,7 +197,3 @@ func TestHealthzShowsLastRead(t *testing.T) {
 type manifestList []ManifestSource
 
 func (l manifestList) Manifests() []ManifestSource { return l }
-
-type alwaysHealthy struct{}
-
-func (alwaysHealthy) SyncLoopHealthy() error { return nil }

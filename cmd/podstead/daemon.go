@@ -26,6 +26,8 @@ import (
 type daemon struct {
 	opts *options.Options
 	log  *slog.Logger
+	// logOutput is what log writes to.
+	logOutput *logOutput
 
 	// prepareHost
 	unwritten   *unwritten.Files

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 
 	"github.com/spf13/cobra"
 	v1 "k8s.io/api/core/v1"
@@ -32,11 +33,12 @@ a pod, remove its manifest.`,
 			if err != nil {
 				return &cli.ExitError{Code: cli.ExitUsage, Err: err}
 			}
-			log := newLog(o.Log)
+			out := &logOutput{to: os.Stderr}
+			log := newLog(o.Log, out)
 			for _, n := range notices {
 				log.Warn(n)
 			}
-			return run(cmd.Context(), &o, log)
+			return run(cmd.Context(), &o, log, out)
 		},
 	}
 	o.AddFlags(cmd.Flags())
@@ -45,8 +47,8 @@ a pod, remove its manifest.`,
 
 // run assembles the daemon in phases, in the order in which data flows through its
 // packages, and runs it until ctx ends. Pods are left running.
-func run(ctx context.Context, o *options.Options, log *slog.Logger) error {
-	d := &daemon{opts: o, log: log}
+func run(ctx context.Context, o *options.Options, log *slog.Logger, out *logOutput) error {
+	d := &daemon{opts: o, log: log, logOutput: out}
 	defer d.close()
 	for _, phase := range []func(context.Context) error{
 		d.prepareHost,
