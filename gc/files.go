@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/cri"
@@ -24,6 +25,9 @@ const (
 	// orphanedMessageAge is the age at which a termination message of an unknown
 	// container is removed: it is created before its container.
 	orphanedMessageAge = time.Hour
+	// maxMessage is the size in bytes to which a termination message is cut: the
+	// status shows the last 4096 bytes, which are all valid characters if it has more.
+	maxMessage = 8192
 )
 
 // Files are the directories in which containers leave files.
@@ -63,7 +67,7 @@ func (f Files) sweep(pod, gone *cri.Pod) (logs []string) {
 			went[of] = true
 		} else {
 			left[of] = true
-			messages[c.TerminationMessageHost] = true
+			messages[c.TerminationMessageHost] = c.State == cri.StateExited
 		}
 	}
 	dir := cri.LogDirectory(f.Logs, pod.Namespace, pod.Name, pod.UID)
@@ -91,8 +95,10 @@ func (f Files) sweep(pod, gone *cri.Pod) (logs []string) {
 	return logs
 }
 
-// sweepMessages removes termination messages of containers that are gone.
-func (f Files) sweepMessages(uid types.UID, known map[string]bool) {
+// sweepMessages removes termination messages of containers that are gone, and cuts
+// those of containers that have ended to the part that is shown. ended has the files of
+// all known containers, and whether these have ended.
+func (f Files) sweepMessages(uid types.UID, ended map[string]bool) {
 	dir := f.Messages(uid)
 	if dir == "" {
 		return
@@ -102,13 +108,55 @@ func (f Files) sweepMessages(uid types.UID, known map[string]bool) {
 		entries, _ := os.ReadDir(containerDir)
 		for _, e := range entries {
 			path := filepath.Join(containerDir, e.Name())
-			if known[path] || !e.Type().IsRegular() {
+			if !e.Type().IsRegular() {
+				continue
+			}
+			if over, known := ended[path]; known {
+				if over {
+					cutMessage(path)
+				}
 				continue
 			}
 			if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > orphanedMessageAge {
 				_ = os.Remove(path)
 			}
 		}
+	}
+}
+
+// CutMessages cuts the termination messages of a pod of which nothing runs any more to
+// the part that is shown.
+func (f Files) CutMessages(uid types.UID) {
+	dir := f.Messages(uid)
+	if dir == "" {
+		return
+	}
+	for _, container := range subdirectories(dir) {
+		entries, _ := os.ReadDir(filepath.Join(dir, container))
+		for _, e := range entries {
+			cutMessage(filepath.Join(dir, container, e.Name()))
+		}
+	}
+}
+
+// cutMessage cuts a termination message to its last bytes, which are all that is
+// shown. What cannot be cut is removed with the pod.
+func cutMessage(path string) {
+	file, err := os.OpenFile(path, os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil || !info.Mode().IsRegular() || info.Size() <= maxMessage {
+		return
+	}
+	tail := make([]byte, maxMessage)
+	if _, err := file.ReadAt(tail, info.Size()-maxMessage); err != nil {
+		return
+	}
+	if file.Truncate(0) == nil {
+		_, _ = file.WriteAt(tail, 0)
 	}
 }
 

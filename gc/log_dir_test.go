@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // A container with write access to its log directory cannot make rotation write to, read or
@@ -93,5 +94,28 @@ func TestReplacedLogIsNotRemoved(t *testing.T) {
 	touch(t, filepath.Join(dir, "0.log"))
 	if err := d.isFile("0.log", file); err == nil || !strings.Contains(err.Error(), "was replaced") {
 		t.Errorf("isFile = %v for a replaced file", err)
+	}
+}
+
+// The termination message of a container that has ended is cut to what is shown of it.
+func TestMessagesAreCut(t *testing.T) {
+	dir := t.TempDir()
+	large, small, running, link := filepath.Join(dir, "web/large"), filepath.Join(dir, "web/small"), filepath.Join(dir, "web/running"), filepath.Join(dir, "web/link")
+	touch(t, large, small, running)
+	text := strings.Repeat("x", 1<<20) + "the end"
+	if err := errors.Join(os.WriteFile(large, []byte(text), 0o600), os.WriteFile(small, []byte("short"), 0o600),
+		os.WriteFile(running, []byte(text), 0o600), os.Symlink(running, link)); err != nil {
+		t.Fatal(err)
+	}
+	f := Files{Messages: func(types.UID) string { return dir }}
+	f.sweepMessages("p", map[string]bool{large: true, small: true, running: false, link: true})
+	for path, want := range map[string]string{large: text[len(text)-maxMessage:], small: "short", running: text} {
+		if got, err := os.ReadFile(path); string(got) != want || err != nil {
+			t.Errorf("%s has %d bytes, want %d (%v)", filepath.Base(path), len(got), len(want), err)
+		}
+	}
+	f.CutMessages("p")
+	if got, err := os.ReadFile(running); string(got) != text[len(text)-maxMessage:] || err != nil {
+		t.Errorf("the message of the last container has %d bytes (%v)", len(got), err)
 	}
 }

@@ -42,6 +42,8 @@ func (a *terminatedAttempt) releaseHost(ctx context.Context) error {
 	if err := a.files.volumes.Teardown(uid); err != nil {
 		return err
 	}
+	// They stay until the pod runs again, and count for its ephemeral storage.
+	a.files.logs.CutMessages(uid)
 	a.cgroups.ended.note(uid, time.Now())
 	return nil
 }

@@ -152,6 +152,9 @@ func diskOf(pod *usage.PodDisk) evict.Disk {
 			d.Logs[c.Name] = spaceOf(c.Logs)
 		}
 	}
+	if pod.Files != nil {
+		d.Files = spaceOf(pod.Files)
+	}
 	return d
 }
 

@@ -92,18 +92,22 @@ type PodDisk struct {
 	At         time.Time
 	Containers []ContainerDisk
 	Volumes    []Volume
+	// Files are the files of the pod's directory that containers can write to: its
+	// /etc/hosts and the termination messages; nil if it has none.
+	Files *Filesystem
 	// Incomplete reports that some directories were too large to count.
 	Incomplete bool
 }
 
 // Ephemeral returns what the pod uses of the node's ephemeral storage: writable
-// layers, logs, and volumes that are removed with the pod.
+// layers, logs, its files, and volumes that are removed with the pod.
 func (d *PodDisk) Ephemeral() (bytes, inodes uint64) {
 	add := func(f *Filesystem) {
 		if f != nil {
 			bytes, inodes = bytes+f.Used, inodes+f.InodesUsed
 		}
 	}
+	add(d.Files)
 	for i := range d.Containers {
 		add(d.Containers[i].Rootfs)
 		add(d.Containers[i].Logs)

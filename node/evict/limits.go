@@ -55,7 +55,7 @@ func OverLimit(pod *v1.Pod, d Disk) (limit, why string) {
 			return limitContainer, fmt.Sprintf("Container %q uses %s of ephemeral storage, which exceeds its limit %s.", c.Name, formatBytes(used), formatBytes(limit))
 		}
 	}
-	if limit, used := storageLimit(pod), sum(d.Volumes, d.Logs, d.Rootfs).Bytes; limit > 0 && used > limit {
+	if limit, used := storageLimit(pod), d.nodefs().add(sum(d.Rootfs)).Bytes; limit > 0 && used > limit {
 		return limitPod, fmt.Sprintf("The pod uses %s of ephemeral storage, which exceeds the total limit of its containers %s.", formatBytes(used), formatBytes(limit))
 	}
 	return "", ""

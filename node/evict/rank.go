@@ -26,7 +26,12 @@ type Disk struct {
 	Volumes map[string]Space
 	// Rootfs and Logs are by container.
 	Rootfs, Logs map[string]Space
+	// Files are the pod's /etc/hosts and termination messages.
+	Files Space
 }
+
+// nodefs returns what is on the file system of the node, without the writable layers.
+func (d *Disk) nodefs() Space { return sum(d.Volumes, d.Logs).add(d.Files) }
 
 // isCurrent reports whether the present run of the pod was measured, and not an
 // earlier one that was evicted. A start time has whole seconds.
@@ -103,11 +108,11 @@ func usageOf(pod *v1.Pod, u Usage, s Signal, separate bool) (used, requested int
 	var space Space
 	switch {
 	case !separate:
-		space = sum(u.Disk.Volumes, u.Disk.Logs, u.Disk.Rootfs)
+		space = u.Disk.nodefs().add(sum(u.Disk.Rootfs))
 	case s.isImageFS():
 		space = sum(u.Disk.Rootfs)
 	default:
-		space = sum(u.Disk.Volumes, u.Disk.Logs)
+		space = u.Disk.nodefs()
 	}
 	if s.Resource() == v1.ResourceEphemeralStorage {
 		return space.Bytes, storageOf(pod, func(r *v1.ResourceRequirements) v1.ResourceList { return r.Requests })

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/internal/usage"
@@ -94,6 +95,7 @@ func (c *Collector) measureDisk(ctx context.Context, pod *ObservedPod, writable 
 			d.Containers = append(d.Containers, disk)
 		}
 	}
+	d.Files = c.measurePodFiles(ctx, d, filepath.Join(c.cfg.Root, "pods", string(pod.UID)))
 	volumes := filepath.Join(c.cfg.Root, "pods", string(pod.UID), "volumes")
 	plugins, _ := os.ReadDir(volumes)
 	for _, plugin := range plugins {
@@ -106,6 +108,28 @@ func (c *Collector) measureDisk(ctx context.Context, pod *ObservedPod, writable 
 		}
 	}
 	return d
+}
+
+// messagesDirectory is the directory of the termination messages in that of a pod.
+const messagesDirectory = "containers"
+
+// measurePodFiles measures the files of a pod's directory to which containers can
+// write as much as they want: the one that is mounted as /etc/hosts, and the
+// termination messages. It returns nil if there are none.
+func (c *Collector) measurePodFiles(ctx context.Context, d *usage.PodDisk, directory string) *usage.Filesystem {
+	total := c.measureDirectory(ctx, d, filepath.Join(directory, messagesDirectory))
+	entries, _ := os.ReadDir(directory)
+	for _, entry := range entries {
+		var st unix.Stat_t
+		if !entry.Type().IsRegular() || unix.Lstat(filepath.Join(directory, entry.Name()), &st) != nil {
+			continue
+		}
+		if total == nil {
+			total = &usage.Filesystem{At: time.Now()}
+		}
+		total.Used, total.InodesUsed = total.Used+uint64(st.Blocks)*512, total.InodesUsed+1
+	}
+	return total
 }
 
 // measureVolume measures one volume. A volume that is a file system of its own

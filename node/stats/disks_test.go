@@ -17,6 +17,8 @@ func TestDisks(t *testing.T) {
 	m.put("root/pods/a/volumes/kubernetes.io~local-volume/data/file", content)
 	m.put("root/pods/a/volumes/kubernetes.io~nfs/away/file", content)
 	m.put("logs/default_a_a/x/0.log", content)
+	m.put("root/pods/a/etc-hosts", content)
+	m.put("root/pods/a/containers/x/message", content)
 	m.put("layers/x", "")
 	m.rt.containers = []ContainerUsage{{ID: "a-x", Writable: &FilesystemUsage{Mount: m.path("layers"), Used: 5000, Inodes: 5}}}
 	disks, err := m.collector().Disks(t.Context(), 0)
@@ -38,7 +40,10 @@ func TestDisks(t *testing.T) {
 		t.Errorf("containers %+v", a.Containers)
 	}
 	used, inodes := a.Ephemeral()
-	if used != scratch.Used+5000+a.Containers[0].Logs.Used || inodes != 4+5+2 {
+	if a.Files == nil || a.Files.Used < 200_000 || a.Files.Used > 240_000 || a.Files.InodesUsed != 4 {
+		t.Errorf("files %+v", a.Files)
+	}
+	if used != scratch.Used+5000+a.Containers[0].Logs.Used+a.Files.Used || inodes != 4+5+2+4 {
 		t.Errorf("ephemeral storage %d in %d", used, inodes)
 	}
 }

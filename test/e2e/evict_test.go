@@ -186,7 +186,7 @@ func TestEvictionOfAFullDisk(t *testing.T) {
 }
 
 // Pods that exceed their local storage limits are evicted: of an emptyDir, of the writable
-// layer, and of logs. Others are not.
+// layer, of logs, and of the files that podstead mounts into containers. Others are not.
 func TestLocalStorageLimits(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		n.Args = []string{"--eviction-pressure-transition-period", "3s"}
@@ -196,14 +196,18 @@ func TestLocalStorageLimits(t *testing.T) {
 		n.writeManifest("root.yaml", n.oneShotPod("root", fill+"/big")+limit+n.volumeArgs(""))
 		n.writeManifest("log.yaml", n.oneShotPod("log", "head -c 12000000 /dev/zero | tr '\\0' 'x' | fold -w 1000")+limit+n.volumeArgs(""))
 		n.writeManifest("all.yaml", n.oneShotPod("all", fill+"/data/big")+limit+n.volumeArgs(""))
+		n.writeManifest("hosts.yaml", n.oneShotPod("hosts", fill+"/etc/hosts")+limit+n.volumeArgs(""))
+		n.writeManifest("message.yaml", n.oneShotPod("message", fill+"/dev/termination-log")+limit+n.volumeArgs(""))
 		n.writeManifest("fine.yaml", n.oneShotPod("fine", "head -c 4000000 /dev/zero > /data/big")+limit+n.volumeArgs("sizeLimit: 8Mi"))
 		n.start()
 		fine := n.awaitRunning("fine")
 		for name, words := range map[string][]string{
-			"dir":  {`Usage of emptyDir volume "data" (`, "exceeds its sizeLimit 8Mi"},
-			"root": {`Container "main" uses `, "exceeds its limit 8Mi"},
-			"log":  {`Container "main" uses `, "exceeds its limit 8Mi"},
-			"all":  {"The pod uses ", "exceeds the total limit of its containers 8Mi"},
+			"dir":     {`Usage of emptyDir volume "data" (`, "exceeds its sizeLimit 8Mi"},
+			"root":    {`Container "main" uses `, "exceeds its limit 8Mi"},
+			"log":     {`Container "main" uses `, "exceeds its limit 8Mi"},
+			"all":     {"The pod uses ", "exceeds the total limit of its containers 8Mi"},
+			"hosts":   {"The pod uses ", "exceeds the total limit of its containers 8Mi"},
+			"message": {"The pod uses ", "exceeds the total limit of its containers 8Mi"},
 		} {
 			n.awaitEvent(name, "Evicted", words...)
 			n.awaitStatus(name, "runs again", func(p v1.Pod) error {
@@ -216,7 +220,7 @@ func TestLocalStorageLimits(t *testing.T) {
 		// The usage of the previous run was removed and does not count.
 		n.writeManifest("more.yaml", n.oneShotPod("more", fill+"/data/big")+n.volumeArgs("sizeLimit: 8Mi"))
 		n.awaitEvent("more", "Evicted")
-		for _, name := range []string{"dir", "root", "log", "all"} {
+		for _, name := range []string{"dir", "root", "log", "all", "hosts", "message"} {
 			all, err := n.events(name)
 			if e := all["Evicted"]; err != nil || e.Count != 1 {
 				t.Errorf("%s was evicted %d times (%v)", name, e.Count, err)
