@@ -80,7 +80,7 @@ func (c *PodConfig) updateLastGood() {
 			state.lastGood = c.now()
 		}
 		held := func(f Fault) bool { return !f.Warning }
-		state.good = state.delivered && state.offer.Fault == nil && !slices.ContainsFunc(state.units, func(u Unit) bool {
+		state.good = state.delivered && (state.offer.Fault == nil || state.offer.Fault.Warning) && !slices.ContainsFunc(state.units, func(u Unit) bool {
 			return slices.ContainsFunc(u.Faults, held)
 		})
 		if state.good {

@@ -56,9 +56,7 @@ func (s *FileSource) update(now time.Time) bool {
 	if fault != nil {
 		return s.keepUnits(*fault)
 	}
-	changed := !equalFaults(s.state.fault, listing.warning)
-	s.state.fault = listing.warning
-
+	changed := false
 	// Files that blocked come last: the others do not wait for them.
 	slices.SortStableFunc(listing.manifests, func(a, b string) int {
 		return cmp.Compare(s.blockedTimes(a), s.blockedTimes(b))
@@ -81,6 +79,11 @@ func (s *FileSource) update(now time.Time) bool {
 			changed = s.markMissing(unit, now) || changed
 		}
 	}
+	if listing.warning == nil {
+		listing.warning = s.accessWarning()
+	}
+	changed = changed || !equalFaults(s.state.fault, listing.warning)
+	s.state.fault = listing.warning
 	return changed
 }
 

@@ -19,8 +19,11 @@ type fileUnit struct {
 	known   bool
 	// stat and digest are those of the bytes that offered is made from; zero if
 	// it is not made from bytes.
-	stat   fileStat
-	digest string
+	stat fileStat
+	// writers says why users other than root may change the file; empty if they
+	// may not.
+	writers string
+	digest  string
 	// dirty reports that the file may have changed, whatever its times are.
 	dirty bool
 	// isLink reports that the file is a symbolic link.
@@ -70,6 +73,9 @@ func (s *FileSource) checkFile(unit *fileUnit, now time.Time) (there, changed bo
 	}
 	unit.missingSince = time.Time{}
 	unit.isLink, unit.links = found.isLink, found.links
+	if unit.writers = ""; found.err == nil {
+		unit.writers = writersOf(found.info)
+	}
 	if found.err != nil {
 		return true, s.offerFault(unit, unreadableFault(unit.path, found.err))
 	}

@@ -218,6 +218,9 @@ func (s *URLSource) backOff() time.Duration {
 // deliver delivers the current set.
 func (s *URLSource) deliver() {
 	set := Set{Source: SourceHTTP, Fault: s.fault, Time: time.Now()}
+	if set.Fault == nil {
+		set.Fault = clearTextWarning(s.name, s.opts.URL)
+	}
 	if s.answered {
 		set.Units = []Unit{s.unit}
 	}

@@ -40,8 +40,12 @@ func workersOf(sup *supervisor.Supervisor) (list []metrics.Worker) {
 
 func manifestsOf(views []manifest.SourceView) (list []metrics.Manifests) {
 	for _, v := range views {
-		one := metrics.Manifests{Source: string(v.Source), Ready: v.Delivered || v.Fault == nil && len(v.Incomplete) > 0, Incomplete: len(v.Incomplete), Files: len(v.Units), LastGood: v.LastGood, LastRead: v.LastRead}
-		if v.Fault != nil {
+		one := metrics.Manifests{Source: string(v.Source), Ready: v.Delivered || (v.Fault == nil || v.Fault.Warning) && len(v.Incomplete) > 0, Incomplete: len(v.Incomplete), Files: len(v.Units), LastGood: v.LastGood, LastRead: v.LastRead}
+		switch {
+		case v.Fault == nil:
+		case v.Fault.Warning:
+			one.Warnings++
+		default:
 			one.Faults++
 		}
 		for _, u := range v.Units {
