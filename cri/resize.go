@@ -41,27 +41,35 @@ func (r Resources) Equal(o Resources) bool {
 	return maps.Equal(r.Requests, o.Requests) && maps.Equal(r.Limits, o.Limits)
 }
 
-// ApplyTo replaces cpu and memory in requirements with these values. It modifies
-// no shared list.
+// ApplyTo replaces cpu and memory in requirements with these values. A quantity with
+// the same value keeps its form, such as 100M. It modifies no shared list.
 func (r Resources) ApplyTo(q v1.ResourceRequirements) v1.ResourceRequirements {
-	put := func(list v1.ResourceList, values map[v1.ResourceName]int64) v1.ResourceList {
-		list = list.DeepCopy()
-		delete(list, v1.ResourceCPU)
-		delete(list, v1.ResourceMemory)
-		for name, value := range values {
-			if list == nil {
-				list = v1.ResourceList{}
-			}
-			if name == v1.ResourceCPU {
-				list[name] = *resource.NewMilliQuantity(value, resource.DecimalSI)
-			} else {
-				list[name] = *resource.NewQuantity(value, resource.BinarySI)
-			}
-		}
-		return list
-	}
-	q.Requests, q.Limits = put(q.Requests, r.Requests), put(q.Limits, r.Limits)
+	present := ResourcesOf(&q)
+	q.Requests, q.Limits = applyTo(q.Requests, present.Requests, r.Requests), applyTo(q.Limits, present.Limits, r.Limits)
 	return q
+}
+
+func applyTo(list v1.ResourceList, present, values map[v1.ResourceName]int64) v1.ResourceList {
+	list = list.DeepCopy()
+	for name := range present {
+		if _, kept := values[name]; !kept {
+			delete(list, name)
+		}
+	}
+	for name, value := range values {
+		if had, ok := present[name]; ok && had == value {
+			continue
+		}
+		if list == nil {
+			list = v1.ResourceList{}
+		}
+		if name == v1.ResourceCPU {
+			list[name] = *resource.NewMilliQuantity(value, resource.DecimalSI)
+		} else {
+			list[name] = *resource.NewQuantity(value, resource.BinarySI)
+		}
+	}
+	return list
 }
 
 // Max returns the greater of each request and limit; a limit that only one of
@@ -215,7 +223,7 @@ func (t *transaction) resizeOne(ctx context.Context, r Resize) error {
 				return err
 			}
 			if used >= limit {
-				return fmt.Errorf("container %s uses %d bytes of memory, more than its new limit of %d", r.Name, used, limit)
+				return fmt.Errorf("cannot set container %s memory limit (%d) below current usage (%d bytes); the resize is retried", r.Name, limit, used)
 			}
 		}
 	}

@@ -144,7 +144,7 @@ func (t *transaction) kill(ctx context.Context) error {
 			k.Grace = &grace
 		}
 		kills[i] = k
-		if k.Reason == KillChanged {
+		if k.Reason == KillChanged || k.Reason == KillResize {
 			// The container restarts because of its inputs and not because it
 			// crashed.
 			t.backoff.reset(t.Pod.UID, k.Name)

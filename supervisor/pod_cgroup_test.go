@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/cri/critest"
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
 // fakeCgroups has a cgroup for each pod that was ensured and not destroyed.
@@ -22,12 +23,13 @@ type fakeCgroups struct {
 	root    string
 	pods    map[types.UID]string
 	parents []string // pods passed to Ensure
+	applied map[types.UID]podinfo.Amounts
 	fault   error
 	stuck   error // returned by Destroy
 }
 
 func newFakeCgroups() *fakeCgroups {
-	return &fakeCgroups{root: "/root", pods: map[types.UID]string{}}
+	return &fakeCgroups{root: "/root", pods: map[types.UID]string{}, applied: map[types.UID]podinfo.Amounts{}}
 }
 
 func (f *fakeCgroups) Ensure(_ context.Context, pod *v1.Pod, parent string) (string, error) {
@@ -41,6 +43,7 @@ func (f *fakeCgroups) Ensure(_ context.Context, pod *v1.Pod, parent string) (str
 		parent = f.root + "/pod" + string(pod.UID)
 	}
 	f.pods[pod.UID] = parent
+	f.applied[pod.UID] = podinfo.PodAmounts(pod)
 	return parent, nil
 }
 

@@ -39,6 +39,42 @@ type resizer struct {
 // saved before any is made, so that a daemon that is killed halfway leaves the next
 // one in no doubt.
 func (s *resizer) begin(pod *v1.Pod, observed *cri.PodStatus, r *runState) (*v1.Pod, []cri.Resize) {
+	r.findResizes(pod, observed)
+	has := r.allocated(pod, observed)
+	if len(r.resize.pending) == 0 && has == pod {
+		r.resize.denied = nil
+		if sandboxReady(observed) {
+			s.reservations.UpdateRunning(pod, pod, pod)
+		}
+		r.allocate(pod)
+		return pod, nil
+	}
+	if !s.allowed(has, pod, r) {
+		// What an earlier resize has not changed stays as it is.
+		r.resize.pending, r.resize.fault = nil, ""
+		r.allocate(has)
+		if r.record.Resizing != nil && len(r.record.Resizing.Restarting) == 0 {
+			r.record.Resizing = nil
+		}
+		return has, nil
+	}
+	r.resize.denied = nil
+	if changed := r.allocate(pod); changed || r.record.Resizing == nil {
+		s.started(pod, r)
+	}
+	for _, change := range r.resize.pending {
+		if change.Restart {
+			r.noteRestarting(change)
+		} else {
+			r.noteResized(change, change.From, true)
+		}
+	}
+	s.records.save(pod.UID, r)
+	return pod, r.resize.pending
+}
+
+// findResizes finds the changes that are to be made in what runs.
+func (r *runState) findResizes(pod *v1.Pod, observed *cri.PodStatus) {
 	// Entries of instances that are gone are obsolete.
 	r.record.Resized = maps.Clone(r.record.Resized)
 	maps.DeleteFunc(r.record.Resized, func(name string, done status.ResizedRecord) bool {
@@ -50,32 +86,6 @@ func (s *resizer) begin(pod *v1.Pod, observed *cri.PodStatus, r *runState) (*v1.
 		actuated[done.ContainerID] = done.Actuated
 	}
 	r.resize.pending = cri.Resizes(pod, observed, actuated)
-	has := r.allocated(pod, observed)
-	if len(r.resize.pending) == 0 && has == pod {
-		r.resize.status = nil
-		if sandboxReady(observed) {
-			s.reservations.UpdateRunning(pod, pod, pod)
-		}
-		r.allocate(pod)
-		return pod, nil
-	}
-	if !s.allowed(has, pod, r) {
-		r.resize.pending = nil
-		return has, nil
-	}
-	r.allocate(pod)
-	if len(r.resize.pending) == 0 {
-		r.resize.status = nil
-	} else if r.resize.status == nil {
-		s.events.Event(pod, v1.EventTypeNormal, reasonResizeStarted, "Pod resize started: "+resizeText(r.resize.pending))
-	}
-	for _, change := range r.resize.pending {
-		if !change.Restart {
-			r.noteResized(change, change.From, true)
-		}
-	}
-	s.records.save(pod.UID, r)
-	return pod, r.resize.pending
 }
 
 // allowed reports whether the node can give a pod the resources that it wants, and
@@ -84,7 +94,7 @@ func (s *resizer) begin(pod *v1.Pod, observed *cri.PodStatus, r *runState) (*v1.
 func (s *resizer) allowed(has, pod *v1.Pod, r *runState) bool {
 	if err := s.cgroups.Fits(pod); err != nil {
 		s.reservations.UpdateRunning(has, has, has)
-		s.report(pod, r, &status.Resize{Infeasible: true, Message: err.Error()}, reasonResizeInfeasible)
+		s.deny(pod, r, v1.PodReasonInfeasible, err.Error())
 		return false
 	}
 	v := s.reservations.UpdateRunning(has, pod, r.widest(pod))
@@ -92,11 +102,69 @@ func (s *resizer) allowed(has, pod *v1.Pod, r *runState) bool {
 	case v.Denied == nil:
 		return true
 	case v.Unsatisfiable:
-		s.report(pod, r, &status.Resize{Infeasible: true, Message: v.Denied.Message}, reasonResizeInfeasible)
+		s.deny(pod, r, v1.PodReasonInfeasible, v.Denied.Message)
 	case !v.Provisional:
-		s.report(pod, r, &status.Resize{Deferred: true, Message: v.Denied.Message}, reasonResizeDeferred)
+		s.deny(pod, r, v1.PodReasonDeferred, v.Denied.Message)
 	}
 	return false
+}
+
+// deny shows why the wanted resources are not allocated. It sends one event for each
+// revision and reason: the message changes with what other pods use.
+func (s *resizer) deny(pod *v1.Pod, r *runState, reason, message string) {
+	revision := fmt.Sprintf("%d %s", pod.Generation, pod.Annotations[podinfo.AnnotationHash])
+	if r.resize.denied == nil || r.resize.denied.Reason != reason || r.resize.revision != revision {
+		event := reasonResizeDeferred
+		if reason == v1.PodReasonInfeasible {
+			event = reasonResizeInfeasible
+		}
+		s.events.Event(pod, v1.EventTypeWarning, event, message)
+	}
+	r.resize.denied = &status.ResizeStep{Cause: status.Cause{Reason: reason, Message: message}, Generation: pod.Generation}
+	r.resize.revision = revision
+}
+
+// started records that a resize is in progress from now on. Another one that is not
+// complete goes on as part of it.
+func (s *resizer) started(pod *v1.Pod, r *runState) {
+	resizing := status.Resizing{Generation: pod.Generation}
+	if r.record.Resizing != nil {
+		resizing.Restarting = r.record.Resizing.Restarting
+	}
+	r.record.Resizing, r.resize.fault = &resizing, ""
+	s.events.Event(pod, v1.EventTypeNormal, reasonResizeStarted, "Pod resize started: "+resizeText(pod))
+}
+
+// complete records the end of the resize in progress.
+func (s *resizer) complete(pod *v1.Pod, r *runState) {
+	r.record.Resizing, r.resize.fault = nil, ""
+	s.events.Event(pod, v1.EventTypeNormal, reasonResizeCompleted, "Pod resize completed: "+resizeText(pod))
+}
+
+// resizeComplete reports whether a resize is in progress of which nothing is left to
+// do: each container that had to restart for it has a successor that was started.
+func (r *runState) resizeComplete(observed *cri.PodStatus) bool {
+	if r.record.Resizing == nil || len(r.resize.pending) > 0 {
+		return false
+	}
+	for name, id := range r.record.Resizing.Restarting {
+		c := observed.Newest(name)
+		if c == nil || c.ID == id || c.StartedAt.IsZero() {
+			return false
+		}
+	}
+	return true
+}
+
+// noteRestarting records that an instance restarts for a resize.
+func (r *runState) noteRestarting(change cri.Resize) {
+	resizing := *r.record.Resizing
+	resizing.Restarting = maps.Clone(resizing.Restarting)
+	if resizing.Restarting == nil {
+		resizing.Restarting = map[string]string{}
+	}
+	resizing.Restarting[change.Name] = change.ID
+	r.record.Resizing = &resizing
 }
 
 // noteResized records the resources that a container was given, or may have been.
@@ -109,9 +177,9 @@ func (r *runState) noteResized(change cri.Resize, to cri.Resources, uncertain bo
 
 // end records the results of the requested changes, and updates the pod's cgroup to
 // what its containers have now.
-func (s *resizer) end(ctx context.Context, a *attempt, requested []cri.Resize, result *cri.SyncResult) error {
-	r := a.run
-	if len(requested) == 0 {
+func (s *resizer) end(ctx context.Context, a *syncAttempt) error {
+	r, requested, result := a.run, a.request.Resizes, &a.result
+	if r.record.Resizing == nil {
 		return nil
 	}
 	for _, change := range result.Resized {
@@ -128,94 +196,61 @@ func (s *resizer) end(ctx context.Context, a *attempt, requested []cri.Resize, r
 			left = append(left, change)
 		}
 	}
+	r.resize.pending = left
+	err := a.cgroupFault
+	if len(requested) > 0 {
+		_, err = s.cgroups.Ensure(ctx, r.widest(a.pod), presentCgroup(a.observed))
+	}
 	switch {
 	case len(faults) > 0:
-		s.report(a.pod, r, &status.Resize{Message: strings.Join(faults, "; ")}, reasonResizeError)
-	case len(left) == 0 && result.Err == nil:
-		r.resize.status = nil
-		s.events.Event(a.pod, v1.EventTypeNormal, reasonResizeCompleted, "Pod resize completed: "+resizeText(requested))
+		s.fail(a.pod, r, strings.Join(faults, "; "))
+	case ctx.Err() != nil:
+	case err != nil:
+		s.fail(a.pod, r, err.Error())
+	case result.Err == nil && r.resizeComplete(a.observed):
+		s.complete(a.pod, r)
 	}
-	r.resize.pending = left
-	_, err := s.cgroups.Ensure(ctx, r.widest(a.pod), presentCgroup(a.observed))
 	return err
 }
 
-// report shows why a resize is not made, and sends one event.
-func (s *resizer) report(pod *v1.Pod, r *runState, why *status.Resize, reason string) {
-	if r.resize.status == nil || *r.resize.status != *why {
-		s.events.Event(pod, v1.EventTypeWarning, reason, why.Message)
+// fail shows why the resize in progress failed. It sends one event for each kind of
+// failure: the memory in use differs at each attempt.
+func (s *resizer) fail(pod *v1.Pod, r *runState, fault string) {
+	if withoutDigits(r.resize.fault) != withoutDigits(fault) {
+		s.events.Event(pod, v1.EventTypeWarning, reasonResizeError, fault)
 	}
-	r.resize.status = why
+	r.resize.fault = fault
 }
 
-// widest returns the pod with the larger of what its containers have and what they
-// are to have: its cgroup allows both while they change.
-func (r *runState) widest(pod *v1.Pod) *v1.Pod {
-	if len(r.resize.pending) == 0 {
-		return pod
-	}
-	pod = pod.DeepCopy()
-	for c := range podinfo.EachContainer(&pod.Spec, podinfo.AllContainers) {
-		for _, change := range r.resize.pending {
-			if change.Name == c.Name {
-				c.Resources = change.From.Max(change.To).ApplyTo(c.Resources)
-			}
+func withoutDigits(text string) string {
+	return strings.Map(func(c rune) rune {
+		if '0' <= c && c <= '9' {
+			return -1
 		}
-	}
-	return pod
+		return c
+	}, text)
 }
 
-// allocated returns the pod with the resources that its running containers have, and
-// those for which the others were allocated: they start with these. It is the pod
-// itself if they are the wanted ones.
-func (r *runState) allocated(pod *v1.Pod, observed *cri.PodStatus) *v1.Pod {
-	other := map[string]cri.Resources{}
-	for c := range podinfo.EachContainer(&pod.Spec, podinfo.AllContainers) {
-		newest := observed.Newest(c.Name)
-		has, known := r.record.Allocated[c.Name]
-		switch {
-		case newest != nil && newest.State == cri.StateRunning:
-			known = false
-		case !known && newest != nil && newest.Resources != nil && sandboxReady(observed):
-			// It was created by a version that did not record the allocation.
-			has, known = *newest.Resources, true
-		}
-		if known && !has.Equal(cri.ResourcesOf(&c.Resources)) {
-			other[c.Name] = has
+// resizeStatus returns what the status shows of a resize.
+func (r *runState) resizeStatus() status.Resize {
+	shown := status.Resize{Pending: r.resize.denied}
+	if resizing := r.record.Resizing; resizing != nil {
+		shown.InProgress = &status.ResizeStep{Generation: resizing.Generation}
+		if r.resize.fault != "" {
+			shown.InProgress.Cause = status.Cause{Reason: v1.PodReasonError, Message: r.resize.fault}
 		}
 	}
-	for _, change := range r.resize.pending {
-		other[change.Name] = change.From
-	}
-	if len(other) == 0 {
-		return pod
-	}
-	pod = pod.DeepCopy()
-	for c := range podinfo.EachContainer(&pod.Spec, podinfo.AllContainers) {
-		if has, ok := other[c.Name]; ok {
-			c.Resources = has.ApplyTo(c.Resources)
-		}
-	}
-	return pod
+	return shown
 }
 
-// allocate records that the wanted resources are allocated.
-func (r *runState) allocate(pod *v1.Pod) {
-	all := map[string]cri.Resources{}
-	for c := range podinfo.EachContainer(&pod.Spec, podinfo.AllContainers) {
-		all[c.Name] = cri.ResourcesOf(&c.Resources)
+// resizeText lists the resources of a pod and its containers.
+func resizeText(pod *v1.Pod) string {
+	var parts []string
+	if r := pod.Spec.Resources; r != nil {
+		parts = append(parts, fmt.Sprintf("pod requests %s, limits %s", listText(r.Requests), listText(r.Limits)))
 	}
-	if !maps.EqualFunc(all, r.record.Allocated, cri.Resources.Equal) {
-		r.record.Allocated = all
-	}
-}
-
-// resizeText lists the containers with their new resources.
-func resizeText(list []cri.Resize) string {
-	parts := make([]string, 0, len(list))
-	for _, change := range list {
-		to := change.To.ApplyTo(v1.ResourceRequirements{})
-		parts = append(parts, fmt.Sprintf("container %s requests %s, limits %s", change.Name, listText(to.Requests), listText(to.Limits)))
+	for c := range podinfo.EachContainer(&pod.Spec, podinfo.SpecContainers) {
+		parts = append(parts, fmt.Sprintf("container %s requests %s, limits %s", c.Name, listText(c.Resources.Requests), listText(c.Resources.Limits)))
 	}
 	return strings.Join(parts, "; ")
 }

@@ -105,7 +105,7 @@ func TestResizeBelowUsage(t *testing.T) {
 		d.config.deliver(file, sized("1", "32Mi"))
 		b.until(time.Minute, "the status shows the reason", func() bool {
 			c := condition(d.status("u1"), v1.PodResizeInProgress)
-			return c != nil && c.Reason == v1.PodReasonError && strings.Contains(c.Message, "uses 52428800 bytes")
+			return c != nil && c.Reason == v1.PodReasonError && strings.Contains(c.Message, "memory limit (33554432) below current usage (52428800")
 		})
 		if got := b.linux().MemoryLimitInBytes; got != 64<<20 {
 			t.Errorf("limit %d", got)

@@ -72,9 +72,14 @@ type killState struct {
 
 // resizeState is the resize that is not complete.
 type resizeState struct {
-	// pending are the changes of resources that are not made yet, status is why.
+	// pending are the changes of resources of what runs that are not made yet.
 	pending []cri.Resize
-	status  *status.Resize
+	// denied is why the wanted resources are not allocated, nil if they are, and
+	// revision is the revision of the pod that was denied them.
+	denied   *status.ResizeStep
+	revision string
+	// fault is why the last attempt failed, empty if it did not.
+	fault string
 }
 
 // loggedState is what was logged already, so that it is logged once.

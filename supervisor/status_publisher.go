@@ -69,6 +69,11 @@ func (p *statusPublisher) publish(pod *v1.Pod, r *runState, observed *cri.PodSta
 	return &decided, true
 }
 
+// ends reports whether the pod has ended by what is observed of it.
+func (p *statusPublisher) ends(pod *v1.Pod, r *runState, observed *cri.PodStatus) bool {
+	return podinfo.IsTerminal(status.Generate(p.input(pod, r, observed, statusOverrides{})).Phase)
+}
+
 // input returns everything that the pod's status is generated from.
 func (p *statusPublisher) input(pod *v1.Pod, r *runState, observed *cri.PodStatus, overrides statusOverrides) status.Input {
 	results := p.probes.Results(pod, observed, r.record)
@@ -86,7 +91,7 @@ func (p *statusPublisher) input(pod *v1.Pod, r *runState, observed *cri.PodStatu
 		WaitingFor:    overrides.waitingFor,
 		KillFault:     r.kill.fault,
 		Terminal:      overrides.terminal,
-		Resize:        r.resize.status,
+		Resize:        r.resizeStatus(),
 		Rejected:      overrides.rejected,
 		Ended:         overrides.ended,
 		Now:           time.Now(),

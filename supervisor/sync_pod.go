@@ -43,7 +43,7 @@ type syncAttempt struct {
 // sync performs the steps in order. A step that returns a result ends the attempt.
 func (a *syncAttempt) sync(ctx context.Context) podworkers.SyncResult {
 	for _, step := range []func(context.Context) *podworkers.SyncResult{
-		a.resolve, a.endPrevious, a.publishObserved, a.startAllowed, a.allocate, a.prepareVolumes, a.prepareSandbox, a.syncContainers,
+		a.resolve, a.endPrevious, a.planResize, a.publishObserved, a.startAllowed, a.allocate, a.prepareVolumes, a.prepareSandbox, a.syncContainers,
 	} {
 		if result := step(ctx); result != nil {
 			return *result
@@ -82,7 +82,20 @@ func (a *syncAttempt) endPrevious(ctx context.Context) *podworkers.SyncResult {
 	return nil
 }
 
-// 3. publishObserved publishes the status, and ends the attempt if the pod has ended.
+// 3. planResize decides about a resize of what runs. The status that is published next
+// says that this revision was observed, and has to show its resize.
+func (a *syncAttempt) planResize(context.Context) *podworkers.SyncResult {
+	if !sandboxReady(a.observed) || a.run.record.Terminal() || a.forcedEnd() != nil {
+		return nil
+	}
+	if a.run.resizeWanted(a.pod) && a.statuses.ends(a.pod, a.run, a.observed) {
+		return nil
+	}
+	a.allocated, a.request.Resizes = a.resizer.begin(a.pod, a.observed, a.run)
+	return nil
+}
+
+// 4. publishObserved publishes the status, and ends the attempt if the pod has ended.
 func (a *syncAttempt) publishObserved(context.Context) *podworkers.SyncResult {
 	a.probes.Set(a.pod, a.observed, a.run.record)
 	st := a.publish(statusOverrides{terminal: a.forcedEnd()})
@@ -98,7 +111,7 @@ func (a *syncAttempt) publishObserved(context.Context) *podworkers.SyncResult {
 	return nil
 }
 
-// 4. startAllowed checks what a new sandbox needs. A pod that has a sandbox goes on
+// 5. startAllowed checks what a new sandbox needs. A pod that has a sandbox goes on
 // without.
 func (a *syncAttempt) startAllowed(context.Context) *podworkers.SyncResult {
 	if sandboxReady(a.observed) {
@@ -124,10 +137,12 @@ func (a *syncAttempt) startAllowed(context.Context) *podworkers.SyncResult {
 	return nil
 }
 
-// 5. allocate begins a resize of what runs, and updates the pod's cgroup. What runs
-// stays in the cgroup that it has.
+// 6. allocate allocates the resources of a pod that starts, and updates the pod's cgroup.
+// What runs stays in the cgroup that it has.
 func (a *syncAttempt) allocate(ctx context.Context) *podworkers.SyncResult {
-	a.allocated, a.request.Resizes = a.resizer.begin(a.pod, a.observed, a.run)
+	if a.allocated == nil {
+		a.allocated, a.request.Resizes = a.resizer.begin(a.pod, a.observed, a.run)
+	}
 	parent, err := a.cgroups.ensure(ctx, a.run.widest(a.allocated), a.observed)
 	a.request.Sandbox.CgroupParent = parent
 	if err == nil {
@@ -143,7 +158,7 @@ func (a *syncAttempt) allocate(ctx context.Context) *podworkers.SyncResult {
 	return a.failedStart(reasonFailedCgroup, err.Error(), err)
 }
 
-// 6. prepareVolumes creates the directories and volumes. Without a volume the
+// 7. prepareVolumes creates the directories and volumes. Without a volume the
 // kubelet restarts nothing in a running pod, and kills nothing that hangs; here only
 // the containers wait that mount it.
 func (a *syncAttempt) prepareVolumes(ctx context.Context) *podworkers.SyncResult {
@@ -159,7 +174,7 @@ func (a *syncAttempt) prepareVolumes(ctx context.Context) *podworkers.SyncResult
 	return a.failedStart(podinputs.ReasonFailedMount, a.volumeFault.Error(), a.volumeFault)
 }
 
-// 7. prepareSandbox resolves the settings of a new sandbox.
+// 8. prepareSandbox resolves the settings of a new sandbox.
 func (a *syncAttempt) prepareSandbox(context.Context) *podworkers.SyncResult {
 	parent := a.request.Sandbox.CgroupParent
 	a.request.Sandbox, a.sandboxFault = a.inputs.SandboxInputs(a.allocated, sandboxReady(a.observed))
@@ -184,7 +199,7 @@ func (a *syncAttempt) failedStart(reason, message string, err error) *podworkers
 	return &podworkers.SyncResult{Err: err, EventSent: true}
 }
 
-// 8. syncContainers lets the runtime stop, create and start.
+// 9. syncContainers lets the runtime stop, create and start.
 func (a *syncAttempt) syncContainers(ctx context.Context) *podworkers.SyncResult {
 	pod, uid, req := a.allocated, a.pod.UID, &a.request
 	req.Pod, req.Status, req.Credentials = pod, a.observed, a.inputs.PullCredentials(pod)
@@ -197,7 +212,9 @@ func (a *syncAttempt) syncContainers(ctx context.Context) *podworkers.SyncResult
 	a.withStatusRefresh(ctx, func() { a.result = a.runtime.syncer.Sync(ctx, *req) })
 	a.run.waiting = a.result.Waiting
 	a.run.record = podprobes.WithPostStart(a.run.record, a.result.PostStartDone)
-	a.cgroupFault = errors.Join(a.cgroupFault, a.resizer.end(ctx, a.attempt, req.Resizes, &a.result))
+	if err := a.resizer.end(ctx, a); err != nil {
+		a.cgroupFault = err
+	}
 	return nil
 }
 

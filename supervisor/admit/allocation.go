@@ -72,17 +72,23 @@ type Decision struct {
 }
 
 // higherPriority reports whether a goes before b: the pod of the higher priority,
-// then one that is to start before one that runs and is to grow, then the one that is
-// wanted for longer, then by name. After a reboot a resize that was deferred must not
+// then one that is to start before one that runs and is to grow, then of those that are
+// to grow the Guaranteed one, then the one that is wanted for longer, then by name. After a reboot a resize that was deferred must not
 // take what another pod ran with.
 func higherPriority(a, b *Request) bool {
 	return cmp.Or(
 		cmp.Compare(podinfo.Priority(b.Pod), podinfo.Priority(a.Pod)),
 		compareBool(a.Resize, b.Resize),
+		compareBool(!growsGuaranteed(a), !growsGuaranteed(b)),
 		a.Since.Compare(b.Since),
 		strings.Compare(a.Name, b.Name),
 		strings.Compare(string(a.Pod.UID), string(b.Pod.UID)),
 	) < 0
+}
+
+// growsGuaranteed reports whether a Guaranteed pod that runs is to grow.
+func growsGuaranteed(r *Request) bool {
+	return r.Resize && podinfo.QOSClass(r.Pod) == v1.PodQOSGuaranteed
 }
 
 // compareBool orders false before true.

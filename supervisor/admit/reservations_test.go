@@ -127,3 +127,30 @@ func TestStartGoesBeforeResize(t *testing.T) {
 		t.Error("resized with what the other pod has")
 	}
 }
+
+// Of two pods that wait to grow the Guaranteed one goes first, although the other has
+// waited for longer.
+func TestGuaranteedPodGrowsFirst(t *testing.T) {
+	a := NewReservations(cpuNode("4"), nothingRuns, func(types.UID) {})
+	guaranteed := func(amount string) *v1.Pod {
+		return podOf(t, "zz", fmt.Sprintf(`{containers: [{name: a, resources: {requests: {cpu: %[1]q, memory: 1Mi}, limits: {cpu: %[1]q, memory: 1Mi}}}]}`, amount))
+	}
+	other, first, second := cpu(t, "other", "2", "").Pod, cpu(t, "aa", "1", "").Pod, guaranteed("1")
+	for _, pod := range []*v1.Pod{other, first, second} {
+		if d := a.Reserve(pod, time.Time{}); d.Denied != nil {
+			t.Fatalf("denied: %+v", d.Denied)
+		}
+		a.UpdateRunning(pod, pod, pod)
+	}
+	large, largeGuaranteed := cpu(t, "aa", "3", "").Pod, guaranteed("3")
+	if a.UpdateRunning(first, large, first).Denied == nil || a.UpdateRunning(second, largeGuaranteed, second).Denied == nil {
+		t.Fatal("resized without room")
+	}
+	a.Release(other.UID, false)
+	if d := a.UpdateRunning(first, large, first); d.Denied == nil {
+		t.Error("the Burstable pod was resized first")
+	}
+	if d := a.UpdateRunning(second, largeGuaranteed, second); d.Denied != nil {
+		t.Errorf("the Guaranteed pod was denied: %+v", d.Denied)
+	}
+}

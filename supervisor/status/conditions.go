@@ -45,9 +45,7 @@ var generated = map[v1.PodConditionType]bool{
 func conditions(in Input, st *v1.PodStatus) []v1.PodCondition {
 	list := foreignConditions(in)
 	foreign := list
-	if c := resizeCondition(in.Resize); c != nil {
-		list = append(list, *c)
-	}
+	list = append(list, resizeConditions(in, st)...)
 	if c := disruptionCondition(in.Record.Disruption); c != nil {
 		list = append(list, *c)
 	}
@@ -79,7 +77,9 @@ func stamp(in Input, c *v1.PodCondition) {
 	if !isGenerated(c) {
 		return
 	}
-	c.ObservedGeneration = in.Pod.Generation
+	if c.ObservedGeneration == 0 {
+		c.ObservedGeneration = in.Pod.Generation
+	}
 	c.LastTransitionTime = *seconds(in.Now)
 	if in.Previous == nil {
 		return

@@ -27,12 +27,21 @@ type Terminal struct {
 	Cause
 }
 
-// Resize is a resize that could not be made.
+// Resize is what the status shows of a resize. The zero value is none.
 type Resize struct {
-	// Infeasible: the node can never allow it. Deferred: the node lacks capacity
-	// now. Neither: it was tried and failed.
-	Infeasible, Deferred bool
-	Message              string
+	// Pending is why the wanted resources are not allocated, with the reason
+	// Infeasible or Deferred; nil if they are.
+	Pending *ResizeStep
+	// InProgress is set while the allocated resources are not those of what runs,
+	// with the reason Error after a failed attempt; nil otherwise.
+	InProgress *ResizeStep
+}
+
+// ResizeStep is one condition of a resize.
+type ResizeStep struct {
+	Cause
+	// Generation is that of the pod whose resources it is about, 0 if it has none.
+	Generation int64
 }
 
 // Input is everything that Generate reads. It has more than 15 fields because
@@ -65,8 +74,8 @@ type Input struct {
 	// empty if there is none.
 	ManifestFault string
 	// Resize is why the resources of running containers are not the wanted
-	// ones; nil if they are.
-	Resize *Resize
+	// ones, zero if they are.
+	Resize Resize
 	// Rejected is set when the pod was not admitted and never will be.
 	Rejected *Cause
 	// WaitingFor is set while something outside of the pod keeps it from starting,

@@ -46,8 +46,11 @@ type Record struct {
 	// since they were created.
 	Resized map[string]ResizedRecord `json:"resized,omitempty"`
 	// Allocated are the allocated resources by container name, nil before the pod
-	// was admitted. While a resize is deferred, containers start with these.
+	// was admitted. While a resize is deferred, containers start with these. The name
+	// "" is the pod as a whole; records of earlier versions do not have it.
 	Allocated map[string]cri.Resources `json:"allocated,omitempty"`
+	// Resizing is the resize in progress, nil if there is none.
+	Resizing *Resizing `json:"resizing,omitempty"`
 	// Ends are, by container name, the terminations of the containers of a pod with
 	// a terminal phase: the containers are removed when the disk is full.
 	Ends map[string]v1.ContainerStateTerminated `json:"ends,omitempty"`
@@ -145,7 +148,7 @@ func ends(st *v1.PodStatus) map[string]v1.ContainerStateTerminated {
 func (r Record) NewRun() Record {
 	r.Phase, r.Reason, r.Message = "", "", ""
 	r.StartTime, r.Start, r.PendingRestart, r.Ends, r.Disruption, r.Rejected = time.Time{}, nil, nil, nil, nil, false
-	r.Allocated = nil
+	r.Allocated, r.Resizing = nil, nil
 	r.Runs++
 	r.RestartCounts = maps.Clone(r.RestartCounts)
 	return r

@@ -4,37 +4,64 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstead/podstead/cri"
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
-// resizeCondition returns the condition of a resize that is not made, with the
-// kubelet's types and reasons; nil without one.
-func resizeCondition(r *Resize) *v1.PodCondition {
-	switch {
-	case r == nil:
-		return nil
-	case r.Infeasible:
-		return &v1.PodCondition{Type: v1.PodResizePending, Status: v1.ConditionTrue, Reason: v1.PodReasonInfeasible, Message: r.Message}
-	case r.Deferred:
-		return &v1.PodCondition{Type: v1.PodResizePending, Status: v1.ConditionTrue, Reason: v1.PodReasonDeferred, Message: r.Message}
-	}
-	return &v1.PodCondition{Type: v1.PodResizeInProgress, Status: v1.ConditionTrue, Reason: v1.PodReasonError, Message: r.Message}
+// Resizing is the record of a resize that was allocated and is not complete.
+type Resizing struct {
+	// Generation is that of the pod that wants it, 0 if it has none.
+	Generation int64 `json:"generation,omitempty"`
+	// Restarting has, by container name, the instance that ends because its
+	// resizePolicy requires a restart. The resize is not complete before its
+	// successor has started.
+	Restarting map[string]string `json:"restarting,omitempty"`
 }
 
-// setResources sets the resources of a running container. While a resize is pending
-// they differ from the wanted ones.
+// resizeConditions returns the conditions of a resize that is not made, with the
+// kubelet's types, reasons and order. A pod that has ended has none.
+func resizeConditions(in Input, st *v1.PodStatus) (list []v1.PodCondition) {
+	if podinfo.IsTerminal(st.Phase) {
+		return nil
+	}
+	for _, c := range []struct {
+		kind v1.PodConditionType
+		step *ResizeStep
+	}{{v1.PodResizePending, in.Resize.Pending}, {v1.PodResizeInProgress, in.Resize.InProgress}} {
+		if c.step != nil {
+			list = append(list, v1.PodCondition{
+				Type: c.kind, Status: v1.ConditionTrue,
+				Reason: c.step.Reason, Message: c.step.Message, ObservedGeneration: c.step.Generation,
+			})
+		}
+	}
+	return list
+}
+
+// setResources sets the resources of a container that exists or has existed: those that
+// are allocated to it, and those that it has, which differ while a resize is in
+// progress. One that does not run has what it is started with.
 func (b *builder) setResources(spec *v1.Container, c *cri.Container, s *v1.ContainerStatus) {
-	if c == nil || c.State != cri.StateRunning || c.Resources == nil {
+	if c == nil && s.ContainerID == "" {
 		return
 	}
-	has := *c.Resources
-	if r, ok := b.in.Record.Resized[c.Name]; ok && r.ContainerID == c.ID {
-		has = r.Resources
+	runs := c != nil && c.State == cri.StateRunning
+	allocated, known := b.in.Record.Allocated[spec.Name]
+	switch {
+	case known:
+	case runs && c.Resources != nil:
+		allocated = *c.Resources
+	default:
+		allocated = cri.ResourcesOf(&spec.Resources)
 	}
-	if len(has.Requests)+len(has.Limits) == 0 {
-		return
+	has := allocated
+	if runs && c.Resources != nil {
+		has = *c.Resources
+		if r, ok := b.in.Record.Resized[c.Name]; ok && r.ContainerID == c.ID {
+			has = r.Resources
+		}
 	}
 	now := has.ApplyTo(spec.Resources)
 	now.Claims = nil
 	s.Resources = &now
-	s.AllocatedResources = now.Requests.DeepCopy()
+	s.AllocatedResources = allocated.ApplyTo(spec.Resources).Requests
 }
