@@ -13,7 +13,7 @@ UNIT         = $(shell $(GO) list ./... | grep -v -e /test/testbed -e /test/e2e 
 # The end-to-end tests mostly wait, so more of them run in parallel than there are cores.
 E2E_FLAGS   ?= -parallel 6
 
-.PHONY: build setup check unit race oracle e2e test bench demo clean help
+.PHONY: build setup check unit fuzz race oracle e2e test bench demo clean help
 .DEFAULT_GOAL := build
 
 # The tag excludes gRPC's tracing pages, whose templates keep every method of
@@ -33,6 +33,17 @@ check: ## run gofmt, vet, staticcheck and the unit tests: a few minutes, no root
 
 unit: ## run the unit tests, including fuzz seeds and fault injection in the fake runtime
 	$(GO) test -timeout 20m $(UNIT)
+
+# Inputs that fail are written to testdata next to the target, and are then run by make unit.
+FUZZTIME    ?= 30s
+
+fuzz: ## run each fuzz target for FUZZTIME (30s)
+	@set -e; for dir in $$(git ls-files '*_test.go' | xargs grep -l '^func Fuzz' | xargs -n 1 dirname | sort -u); do \
+		for target in $$(grep -ho '^func Fuzz[A-Za-z0-9_]*' $$dir/*_test.go | cut -d ' ' -f 2); do \
+			echo "$$dir $$target"; \
+			$(GO) test ./$$dir -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 100x; \
+		done; \
+	done
 
 # One thread at a time: the race detector of Go 1.26 can crash when the timers of a
 # synctest bubble fire on two threads. It detects races by order, not by threads.
