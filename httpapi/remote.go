@@ -96,20 +96,18 @@ func newRemote(cfg Remote, log *slog.Logger) *remote {
 }
 
 // listen opens the port of the flags, and the one in kubeconfigs that were issued before
-// the last restart.
+// the last restart. With an error for which canRetry is true it returns what was opened.
 func (m *remote) listen(ctx context.Context) (opened []tlsListener, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	var mainErr error
 	if m.cfg.Address != "" {
-		if err := m.openKeys(); err != nil {
-			return nil, err
+		var ln *tlsListener
+		if ln, mainErr = m.listenMain(ctx); mainErr == nil {
+			opened = append(opened, *ln)
+		} else if !canRetry(mainErr) {
+			return nil, mainErr
 		}
-		ln, err := listenTCP(ctx, m.cfg.Address, "port", "--port")
-		if err != nil {
-			return nil, err
-		}
-		m.mainAddr = ln.Addr().(*net.TCPAddr)
-		opened = append(opened, tlsListener{Listener: ln})
 	}
 	if saved := m.savedLoopback(); saved != "" && !m.mainServes(saved) {
 		// A failure is not fatal: pods do not depend on this port, and a user can create a
@@ -124,7 +122,36 @@ func (m *remote) listen(ctx context.Context) (opened []tlsListener, err error) {
 			opened = append(opened, *m.loopback)
 		}
 	}
-	return opened, nil
+	return opened, mainErr
+}
+
+// listenMain opens the port of the flags. The caller holds mu.
+func (m *remote) listenMain(ctx context.Context) (*tlsListener, error) {
+	if err := m.openKeys(); err != nil {
+		return nil, err
+	}
+	ln, err := listenTCP(ctx, m.cfg.Address, "port", "--port")
+	if err != nil {
+		return nil, err
+	}
+	m.mainAddr = ln.Addr().(*net.TCPAddr)
+	return &tlsListener{Listener: ln}, nil
+}
+
+// openMain opens and serves the port of the flags, which was not possible at startup.
+func (m *remote) openMain(ctx context.Context) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	ln, err := m.listenMain(ctx)
+	if err != nil {
+		return err
+	}
+	select {
+	case <-m.stopped:
+		_ = ln.Close()
+	case m.listeners <- *ln:
+	}
+	return nil
 }
 
 // openKeys loads or creates the keys and certificates. The caller holds mu.

@@ -97,8 +97,8 @@ func (b *testServer) start() *testServer {
 	if b.server.remote.mainAddr != nil {
 		b.tlsAddress = b.server.remote.mainAddr.String()
 	}
-	if l.readOnly != nil {
-		b.readOnlyAddress = l.readOnly.Addr().String()
+	if ln := l.plainWith("read-only port"); ln != nil {
+		b.readOnlyAddress = ln.Addr().String()
 	}
 	done := make(chan error, 1)
 	go func() { done <- b.server.Serve(ctx, l) }()

@@ -45,6 +45,9 @@ type Config struct {
 	// OnRequest is called for each request that is authorized. The function that it returns
 	// is called when the request was answered; nil observes nothing.
 	OnRequest func(Request) (done func())
+	// OnListener is called when a listener cannot be opened, and with a nil error when it was
+	// opened later; nil observes nothing.
+	OnListener func(what string, err error)
 	// Remote configures the TLS listeners.
 	Remote Remote
 	Log    *slog.Logger
@@ -68,17 +71,30 @@ func New(cfg Config, src Sources) *Server {
 	return &Server{cfg: cfg, routes: audit(observe(Routes(src), cfg.OnRequest), cfg.Log), remote: r, shutdownTimeout: closeTimeout, tlsLimits: newConnectionLimits(true, true)}
 }
 
-// Listeners are the open listeners that Serve takes over.
+// Listeners are the listeners that Serve takes over.
 type Listeners struct {
-	socket, health, readOnly net.Listener
-	tls                      []tlsListener
+	plain []*plainListener
+	tls   []tlsListener
+	// tlsErr is why the port with TLS is not open yet, nil if it is or is not configured.
+	tlsErr error
+}
+
+// plainListener is a listener without TLS.
+type plainListener struct {
+	what    string
+	open    func(context.Context) (net.Listener, error)
+	limits  connectionLimits
+	handler http.Handler
+	// ln is nil while it cannot be opened, for the reason err.
+	ln  net.Listener
+	err error
 }
 
 // Close closes the listeners, for callers that do not reach Serve.
 func (l *Listeners) Close() {
-	for _, ln := range []net.Listener{l.socket, l.health, l.readOnly} {
-		if ln != nil {
-			_ = ln.Close()
+	for _, p := range l.plain {
+		if p.ln != nil {
+			_ = p.ln.Close()
 		}
 	}
 	for _, ln := range l.tls {
@@ -86,53 +102,89 @@ func (l *Listeners) Close() {
 	}
 }
 
-// Listen opens the configured listeners. A port or socket that is in use is an error at
-// startup, not a line in the log.
+// Listen opens the configured listeners. A wrong setting is an error. A port that is in use,
+// or a disk that takes no socket or key, is not: pods do not depend on listeners, and Serve
+// opens it as soon as that is possible.
 func (s *Server) Listen(ctx context.Context) (*Listeners, error) {
-	l := &Listeners{}
+	l := &Listeners{plain: s.plainListeners()}
+	for _, p := range l.plain {
+		if p.ln, p.err = p.open(ctx); p.err != nil && !canRetry(p.err) {
+			l.Close()
+			return nil, p.err
+		}
+	}
 	var err error
-	if s.cfg.Socket != "" {
-		if l.socket, err = listenUnix(ctx, s.cfg.Socket); err != nil {
-			return nil, err
-		}
-	}
-	if s.cfg.HealthAddress != "" {
-		if l.health, err = listenTCP(ctx, s.cfg.HealthAddress, "health port", "--healthz-port"); err != nil {
-			l.Close()
-			return nil, err
-		}
-	}
-	if s.cfg.ReadOnlyAddress != "" {
-		if l.readOnly, err = listenTCP(ctx, s.cfg.ReadOnlyAddress, "read-only port", "--read-only-port"); err != nil {
-			l.Close()
-			return nil, err
-		}
-	}
-	if l.tls, err = s.remote.listen(ctx); err != nil {
+	l.tls, err = s.remote.listen(ctx)
+	if err != nil && !canRetry(err) {
 		l.Close()
 		return nil, err
 	}
+	l.tlsErr = err
 	return l, nil
+}
+
+// plainListeners returns the configured listeners without TLS, closed.
+func (s *Server) plainListeners() (list []*plainListener) {
+	if path := s.cfg.Socket; path != "" {
+		list = append(list, &plainListener{
+			what:   "--api-socket " + path,
+			open:   func(ctx context.Context) (net.Listener, error) { return listenUnix(ctx, path) },
+			limits: newConnectionLimits(false, false),
+			// The mode of the socket file is the permission.
+			handler: sameSite(s.cfg.Remote.Names, handler(s.routes, access.All, socketCaller)),
+		})
+	}
+	if address := s.cfg.HealthAddress; address != "" {
+		list = append(list, &plainListener{
+			what: "health port " + address,
+			open: func(ctx context.Context) (net.Listener, error) {
+				return listenTCP(ctx, address, "health port", "--healthz-port")
+			},
+			limits: newConnectionLimits(true, false),
+			// Load balancers probe with any Host header, and this listener has nothing to hide.
+			handler: handler(s.routes, access.Health, anonymous(access.Health)),
+		})
+	}
+	if address := s.cfg.ReadOnlyAddress; address != "" {
+		readOnly := access.Health | access.Metrics | access.Read
+		list = append(list, &plainListener{
+			what: "read-only port " + address,
+			open: func(ctx context.Context) (net.Listener, error) {
+				return listenTCP(ctx, address, "read-only port", "--read-only-port")
+			},
+			limits:  newConnectionLimits(true, false),
+			handler: sameSite(s.cfg.Remote.Names, handler(s.routes, readOnly, anonymous(readOnly))),
+		})
+	}
+	return list
 }
 
 // Serve answers on the listeners until ctx ends, then waits a few seconds for requests in
 // progress.
 func (s *Server) Serve(ctx context.Context, l *Listeners) error {
 	g, ctx := errgroup.WithContext(ctx)
-	if l.socket != nil {
-		// The mode of the socket file is the permission.
-		s.serve(ctx, g, limitConnections(l.socket, newConnectionLimits(false, false)), nil, sameSite(s.cfg.Remote.Names, handler(s.routes, access.All, socketCaller)))
-	}
-	if l.health != nil {
-		// Load balancers probe with any Host header, and this listener has nothing to hide.
-		s.serve(ctx, g, limitConnections(l.health, newConnectionLimits(true, false)), nil, handler(s.routes, access.Health, anonymous(access.Health)))
-	}
-	if l.readOnly != nil {
-		readOnly := access.Health | access.Metrics | access.Read
-		s.serve(ctx, g, limitConnections(l.readOnly, newConnectionLimits(true, false)), nil, sameSite(s.cfg.Remote.Names, handler(s.routes, readOnly, anonymous(readOnly))))
+	for _, p := range l.plain {
+		g.Go(func() error {
+			if p.ln == nil {
+				s.retry(ctx, p.what, p.err, func() (err error) {
+					p.ln, err = p.open(ctx)
+					return err
+				})
+			}
+			if p.ln != nil {
+				s.serve(ctx, g, limitConnections(p.ln, p.limits), nil, p.handler)
+			}
+			return nil
+		})
 	}
 	for _, ln := range l.tls {
 		s.remote.listeners <- ln
+	}
+	if l.tlsErr != nil {
+		g.Go(func() error {
+			s.retry(ctx, "port "+s.cfg.Remote.Address, l.tlsErr, func() error { return s.remote.openMain(ctx) })
+			return nil
+		})
 	}
 	g.Go(func() error { return s.serveRemote(ctx, g) })
 	return g.Wait()

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"io"
@@ -74,7 +75,7 @@ func start(t *testing.T, f fakeSources) (socket string, overSocket, overTCP func
 	}
 	tcp := &http.Client{Transport: &http.Transport{}}
 	t.Cleanup(tcp.CloseIdleConnections)
-	return socket, get(unix, "http://podstead"), get(tcp, "http://"+l.health.Addr().String())
+	return socket, get(unix, "http://podstead"), get(tcp, "http://"+l.plainWith("health port").Addr().String())
 }
 
 func TestPodsIsAPodList(t *testing.T) {
@@ -172,15 +173,88 @@ func TestSocketInUseIsAnErrorAndStaleOneIsReplaced(t *testing.T) {
 	}
 }
 
-func TestHealthPortInUseNamesTheFlag(t *testing.T) {
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
+// plainWith returns the open listener whose description begins with a text, nil if there is
+// none.
+func (l *Listeners) plainWith(what string) net.Listener {
+	for _, p := range l.plain {
+		if strings.HasPrefix(p.what, what) {
+			return p.ln
+		}
+	}
+	return nil
+}
+
+// Ports that other programs have do not end the daemon. Each is reported with its flag, and
+// opened when it is free.
+func TestTakenPortsAreOpenedLater(t *testing.T) {
+	taken := map[string]net.Listener{}
+	for _, flag := range []string{"--healthz-port", "--read-only-port", "--port"} {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer ln.Close()
+		taken[flag] = ln
+	}
+	type report struct {
+		what string
+		err  error
+	}
+	reports := make(chan report, 100)
+	s := New(Config{
+		HealthAddress: taken["--healthz-port"].Addr().String(), ReadOnlyAddress: taken["--read-only-port"].Addr().String(),
+		Remote:     Remote{Address: taken["--port"].Addr().String(), Dir: filepath.Join(t.TempDir(), "pki"), Node: "n1"},
+		OnListener: func(what string, err error) { reports <- report{what, err} },
+		Log:        slog.New(slog.DiscardHandler),
+	}, Sources{Kube: http.NotFoundHandler()})
+	l, err := s.Listen(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer taken.Close()
-	s := New(Config{HealthAddress: taken.Addr().String(), Log: slog.New(slog.DiscardHandler)}, Sources{Kube: http.NotFoundHandler()})
-	if _, err := s.Listen(t.Context()); err == nil || !strings.Contains(err.Error(), "--healthz-port") {
-		t.Errorf("a taken port: %v", err)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(ctx, l) }()
+	for range taken {
+		r := <-reports
+		if r.err == nil {
+			t.Fatalf("%s was opened", r.what)
+		}
+		named := false
+		for flag, ln := range taken {
+			if strings.Contains(r.err.Error(), flag+",") && strings.Contains(r.err.Error(), ln.Addr().String()) {
+				named = true
+			}
+		}
+		if !named {
+			t.Errorf("the error does not name the flag and the address: %v", r.err)
+		}
+	}
+	for _, ln := range taken {
+		_ = ln.Close()
+	}
+	for range taken {
+		if r := <-reports; r.err != nil {
+			t.Errorf("%s: %v", r.what, r.err)
+		}
+	}
+	for _, flag := range []string{"--healthz-port", "--read-only-port"} {
+		r, err := http.Get("http://" + taken[flag].Addr().String() + "/healthz")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = r.Body.Close()
+		if r.StatusCode != http.StatusOK {
+			t.Errorf("%s answers %s", flag, r.Status)
+		}
+	}
+	conn, err := tls.Dial("tcp", taken["--port"].Addr().String(), &tls.Config{InsecureSkipVerify: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = conn.Close()
+	cancel()
+	if err := <-ended; err != nil {
+		t.Errorf("Serve returned %v", err)
 	}
 }
 

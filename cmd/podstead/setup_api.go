@@ -25,7 +25,7 @@ func (d *daemon) openAPI(ctx context.Context) error {
 	d.api = httpapi.New(
 		httpapi.Config{
 			Socket: o.API.Socket, HealthAddress: o.API.HealthAddress, ReadOnlyAddress: o.Remote.ReadOnlyAddress,
-			Remote: remoteConfig(o, d.nodeName, p.addresses, d.member, d.unwritten), Log: d.log, OnRequest: requestCounter(p.counters),
+			Remote: remoteConfig(o, d.nodeName, p.addresses, d.member, d.unwritten), Log: d.log, OnRequest: requestCounter(p.counters), OnListener: listenerReporter(p),
 		},
 		httpapi.Sources{
 			Pods: syncedPods{d.sup}, Manifests: manifests, Objects: manifests, Health: []httpapi.HealthCheck{{Name: "log", Check: d.logOutput.check}, {Name: "syncloop", Check: d.sup.SyncLoopHealthy}}, Restarter: d.sup,
@@ -40,6 +40,18 @@ func (d *daemon) openAPI(ctx context.Context) error {
 	var err error
 	d.listeners, err = d.api.Listen(ctx)
 	return err
+}
+
+// listenerReporter returns a function that records an event when a listener cannot be opened,
+// and when it could be.
+func listenerReporter(p *observers) func(string, error) {
+	return func(what string, err error) {
+		if err != nil {
+			p.events.Event(nil, v1.EventTypeWarning, "FailedToListen", err.Error())
+		} else {
+			p.events.Event(nil, v1.EventTypeNormal, "Listening", "Opened "+what)
+		}
+	}
 }
 
 // newKubeAPI creates the part of the Kubernetes API that this node answers.
