@@ -33,6 +33,9 @@ type Config struct {
 	Certificates Certificates
 	// Objects receives what the cluster's pods refer to; nil disables it.
 	Objects *Objects
+	// Requests limits the requests other than heartbeats, EventRequests those that send
+	// events.
+	Requests, EventRequests RateLimit
 }
 
 // Registration configures the Node object.
@@ -42,6 +45,9 @@ type Registration struct {
 	// Taints and ProviderID are set when the node registers.
 	Taints     []v1.Taint
 	ProviderID string
+	// ExternalCloud leaves the addresses of the node, and the end of a taint that it
+	// registers with, to a cloud controller manager.
+	ExternalCloud bool
 	// StatusInterval is the time between two checks of the node, ReportInterval
 	// between two reports while nothing changes; 0 are the kubelet's 10 s and 5
 	// min.

@@ -108,7 +108,7 @@ func (c *certificates) requester() (*client, error) {
 		return nil, err
 	}
 	cfg.UserAgent = c.cfg.UserAgent
-	return newClient(cfg, c.connection)
+	return newClient(cfg, c.connection, RateLimit{}, RateLimit{})
 }
 
 // servingSubject returns the names and addresses for the serving certificate.

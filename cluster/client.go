@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 
@@ -16,15 +17,24 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// The kubelet's limits of requests per second.
+// RateLimit limits requests. The zero value is the kubelet's 50 requests per second, and
+// 100 at once.
+type RateLimit struct{ QPS, Burst int }
+
+// The kubelet's limits.
 const (
 	requestsPerSecond = 50
 	requestsBurst     = 100
 )
 
-// client has one REST client per API group.
+// unlimited is for heartbeats, which must not wait for other requests.
+var unlimited = RateLimit{QPS: -1}
+
+// client has one REST client per API group, each with its own rate limit.
 type client struct {
 	core, coordination, certificates, node rest.Interface
+	// nodeStatus and events are core with limits of their own.
+	nodeStatus, events rest.Interface
 	// authentication and authorization do not use the shared connection: many
 	// clients of this node must not make the API server appear unreachable.
 	authentication, authorization rest.Interface
@@ -46,7 +56,7 @@ func (a *Adapter) connect() error {
 		}
 	}
 	cfg.UserAgent = a.cfg.UserAgent
-	c, err := newClient(cfg, a.connection)
+	c, err := newClient(cfg, a.connection, a.cfg.Requests, a.cfg.EventRequests)
 	if err != nil {
 		return fmt.Errorf("--kubeconfig %s: %w", a.cfg.Kubeconfig, err)
 	}
@@ -55,11 +65,10 @@ func (a *Adapter) connect() error {
 }
 
 // newClient creates the clients of each group on the shared connection.
-func newClient(cfg *rest.Config, link *connection) (*client, error) {
+func newClient(cfg *rest.Config, link *connection, requests, events RateLimit) (*client, error) {
 	cfg.Dial = link.conns.dial
 	aside := rest.CopyConfig(cfg)
 	cfg.Wrap(link.wrap)
-	cfg.QPS, cfg.Burst = requestsPerSecond, requestsBurst
 	cfg.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	cfg.ContentType = runtime.ContentTypeProtobuf
 	scheme := runtime.NewScheme()
@@ -81,8 +90,9 @@ func newClient(cfg *rest.Config, link *connection) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	of := func(transport *http.Client, path string, gv schema.GroupVersion) rest.Interface {
+	of := func(transport *http.Client, path string, gv schema.GroupVersion, limit RateLimit) rest.Interface {
 		group := rest.CopyConfig(cfg)
+		group.QPS, group.Burst = float32(cmp.Or(limit.QPS, requestsPerSecond)), cmp.Or(limit.Burst, requestsBurst)
 		group.APIPath, group.GroupVersion, group.NegotiatedSerializer = path, &gv, codecs
 		c, groupErr := rest.RESTClientForConfigAndClient(group, transport)
 		if groupErr != nil {
@@ -91,12 +101,15 @@ func newClient(cfg *rest.Config, link *connection) (*client, error) {
 		return c
 	}
 	c := &client{
-		server: cfg.Host,
-		core:   of(transport, "/api", v1.SchemeGroupVersion), coordination: of(transport, "/apis", coordinationv1.SchemeGroupVersion),
-		certificates:   of(transport, "/apis", certificatesv1.SchemeGroupVersion),
-		node:           of(transport, "/apis", nodev1.SchemeGroupVersion),
-		authentication: of(apart, "/apis", authenticationv1.SchemeGroupVersion),
-		authorization:  of(apart, "/apis", authorizationv1.SchemeGroupVersion),
+		server:         cfg.Host,
+		core:           of(transport, "/api", v1.SchemeGroupVersion, requests),
+		nodeStatus:     of(transport, "/api", v1.SchemeGroupVersion, unlimited),
+		events:         of(transport, "/api", v1.SchemeGroupVersion, events),
+		coordination:   of(transport, "/apis", coordinationv1.SchemeGroupVersion, unlimited),
+		certificates:   of(transport, "/apis", certificatesv1.SchemeGroupVersion, requests),
+		node:           of(transport, "/apis", nodev1.SchemeGroupVersion, requests),
+		authentication: of(apart, "/apis", authenticationv1.SchemeGroupVersion, requests),
+		authorization:  of(apart, "/apis", authorizationv1.SchemeGroupVersion, requests),
 	}
 	return c, err
 }

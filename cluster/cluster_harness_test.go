@@ -53,7 +53,7 @@ func newClusterHarness(t testing.TB) *clusterHarness {
 		Subscribe: func() (<-chan struct{}, func()) { return r.changed, func() {} },
 		Log:       slog.New(slog.NewTextHandler(harnessLog{r}, nil)), Events: harnessEvents{r},
 	})
-	c, err := newClient(r.config(), r.a.connection)
+	c, err := newClient(r.config(), r.a.connection, RateLimit{}, RateLimit{})
 	if err != nil {
 		t.Fatal(err)
 	}

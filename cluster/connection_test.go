@@ -197,7 +197,7 @@ func TestSomethingElseAnswers(t *testing.T) {
 			r := response(200, io.NopCloser(strings.NewReader("<html>Please log in</html>")))
 			r.Header.Set("Content-Type", "text/html")
 			return r, nil
-		})}, l)
+		})}, l, RateLimit{}, RateLimit{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -97,7 +97,7 @@ func (a *Adapter) sendEvent(ctx context.Context, e *v1.Event, first bool) error 
 	post := func() error {
 		made := e.DeepCopy()
 		made.ObjectMeta = metav1.ObjectMeta{Name: e.Name, Namespace: e.Namespace}
-		return a.client.core.Post().Namespace(e.Namespace).Resource("events").Body(made).Do(ctx).Error()
+		return a.client.events.Post().Namespace(e.Namespace).Resource("events").Body(made).Do(ctx).Error()
 	}
 	if first {
 		// An earlier daemon may have sent it.
@@ -109,7 +109,7 @@ func (a *Adapter) sendEvent(ctx context.Context, e *v1.Event, first bool) error 
 	if err != nil {
 		return err
 	}
-	err = a.client.core.Patch(types.MergePatchType).Namespace(e.Namespace).Resource("events").Name(e.Name).Body(body).Do(ctx).Error()
+	err = a.client.events.Patch(types.MergePatchType).Namespace(e.Namespace).Resource("events").Name(e.Name).Body(body).Do(ctx).Error()
 	if apierrors.IsNotFound(err) {
 		// The API server no longer has it.
 		return post()

@@ -29,7 +29,11 @@ func (a *Adapter) syncNode(ctx context.Context) (time.Duration, error) {
 	case registered == nil && shown.External:
 		return 0, nil // the watch notifies
 	case registered == nil:
-		return shown.StatusInterval, a.register(ctx, newNode(local, shown.Taints, shown.ProviderID, now))
+		node := newNode(local, shown.Taints, shown.ProviderID, now)
+		if shown.ExternalCloud {
+			node = uninitialized(node)
+		}
+		return shown.StatusInterval, a.register(ctx, node)
 	}
 	labels, err := labelsPatch(local, registered)
 	if err != nil {
@@ -50,12 +54,13 @@ func (a *Adapter) syncNode(ctx context.Context) (time.Duration, error) {
 // difference that remained after the last report is one that the API server does not
 // keep, such as a field of a later release, and is not sent again before that.
 func (a *Adapter) reportStatus(ctx context.Context, local, registered *v1.Node, now time.Time) error {
-	diff, err := nodeStatusDiff(local, registered)
+	external := a.cfg.Registration.ExternalCloud
+	diff, err := nodeStatusDiff(local, registered, external)
 	due := now.Sub(a.reported) >= a.cfg.Registration.ReportInterval
 	if err != nil || !due && (diff == nil || bytes.Equal(diff, a.keptDiff)) {
 		return err
 	}
-	report, err := nodeStatusReport(local, registered, now)
+	report, err := nodeStatusReport(local, registered, external, now)
 	if err != nil || report == nil {
 		return err
 	}
@@ -64,7 +69,7 @@ func (a *Adapter) reportStatus(ctx context.Context, local, registered *v1.Node, 
 		return err
 	}
 	a.reported = now
-	a.keptDiff, err = nodeStatusDiff(local, made)
+	a.keptDiff, err = nodeStatusDiff(local, made, external)
 	return err
 }
 
@@ -91,7 +96,7 @@ func (a *Adapter) patchNode(ctx context.Context, node *v1.Node, body []byte, sub
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	made := &v1.Node{}
-	err := a.client.core.Patch(types.MergePatchType).Resource("nodes").Name(node.Name).SubResource(subresource...).Body(body).Do(ctx).Into(made)
+	err := a.client.nodeStatus.Patch(types.MergePatchType).Resource("nodes").Name(node.Name).SubResource(subresource...).Body(body).Do(ctx).Into(made)
 	if err != nil {
 		return nil, err
 	}

@@ -18,24 +18,42 @@ func newNode(local *v1.Node, taints []v1.Taint, providerID string, now time.Time
 	return n
 }
 
-// labelsPatch returns the patch that sets the local labels and leaves others
-// alone; nil if there is nothing to do.
+// labelsPatch returns the patch that sets the local labels and annotations and leaves
+// others alone; nil if there is nothing to do. The addresses of a node that is no longer
+// configured with any are removed.
 func labelsPatch(local, registered *v1.Node) ([]byte, error) {
-	wanted := map[string]string{}
-	for name, value := range local.Labels {
-		if have, ok := registered.Labels[name]; !ok || have != value {
-			wanted[name] = value
-		}
+	metadata := map[string]any{}
+	if labels := changed(local.Labels, registered.Labels); len(labels) > 0 {
+		metadata["labels"] = labels
 	}
-	if len(wanted) == 0 {
+	annotations := changed(local.Annotations, registered.Annotations)
+	if local.Annotations[AnnotationNodeIP] == "" && registered.Annotations[AnnotationNodeIP] != "" {
+		annotations[AnnotationNodeIP] = nil
+	}
+	if len(annotations) > 0 {
+		metadata["annotations"] = annotations
+	}
+	if len(metadata) == 0 {
 		return nil, nil
 	}
-	return json.Marshal(map[string]any{"metadata": map[string]any{"labels": wanted, "uid": registered.UID}})
+	metadata["uid"] = registered.UID
+	return json.Marshal(map[string]any{"metadata": metadata})
+}
+
+// changed returns the wanted values that differ.
+func changed(want, have map[string]string) map[string]any {
+	values := map[string]any{}
+	for name, value := range want {
+		if other, ok := have[name]; !ok || other != value {
+			values[name] = value
+		}
+	}
+	return values
 }
 
 // wantedNodeStatus returns the status that the API should have, with the heartbeats that
-// it has.
-func wantedNodeStatus(local, registered *v1.Node) *v1.NodeStatus {
+// it has. external leaves the addresses to a cloud controller manager.
+func wantedNodeStatus(local, registered *v1.Node, external bool) *v1.NodeStatus {
 	want, have := local.Status.DeepCopy(), &registered.Status
 	// Fields of other writers stay.
 	want.VolumesAttached, want.Config, want.Phase = have.VolumesAttached, have.Config, have.Phase
@@ -44,18 +62,21 @@ func wantedNodeStatus(local, registered *v1.Node) *v1.NodeStatus {
 		want.Images, want.RuntimeHandlers, want.Features = have.Images, have.RuntimeHandlers, have.Features
 	}
 	want.Conditions = nodeConditions(want.Conditions, have.Conditions)
+	if external {
+		want.Addresses = cloudAddresses(local, have.Addresses)
+	}
 	return want
 }
 
 // nodeStatusDiff returns the patch that the status needs apart from its heartbeats; nil
 // if both agree.
-func nodeStatusDiff(local, registered *v1.Node) ([]byte, error) {
-	return statusPatch(registered.UID, &registered.Status, wantedNodeStatus(local, registered))
+func nodeStatusDiff(local, registered *v1.Node, external bool) ([]byte, error) {
+	return statusPatch(registered.UID, &registered.Status, wantedNodeStatus(local, registered, external))
 }
 
 // nodeStatusReport returns the patch of the status with new heartbeats.
-func nodeStatusReport(local, registered *v1.Node, now time.Time) ([]byte, error) {
-	want := wantedNodeStatus(local, registered)
+func nodeStatusReport(local, registered *v1.Node, external bool, now time.Time) ([]byte, error) {
+	want := wantedNodeStatus(local, registered, external)
 	setHeartbeat(want.Conditions, local.Status.Conditions, now)
 	return statusPatch(registered.UID, &registered.Status, want)
 }

@@ -48,12 +48,12 @@ func TestNewNode(t *testing.T) {
 }
 
 func TestNodeStatusPatch(t *testing.T) {
-	if patch, err := nodeStatusDiff(described(), registered()); patch != nil || err != nil {
+	if patch, err := nodeStatusDiff(described(), registered(), false); patch != nil || err != nil {
 		t.Errorf("nothing changed, patch %s, %v", patch, err)
 	}
 	status := func(local *v1.Node) v1.NodeStatus {
 		t.Helper()
-		patch, err := nodeStatusReport(local, registered(), now)
+		patch, err := nodeStatusReport(local, registered(), false, now)
 		if err != nil || patch == nil {
 			t.Fatalf("patch %s, %v", patch, err)
 		}
@@ -79,18 +79,18 @@ func TestNodeStatusPatch(t *testing.T) {
 	// runtime's fields; one that has does.
 	had := registered()
 	had.Status.Images = []v1.ContainerImage{{Names: []string{"a"}, SizeBytes: 1}}
-	if patch, err := nodeStatusDiff(described(), had); patch != nil || err != nil {
+	if patch, err := nodeStatusDiff(described(), had, false); patch != nil || err != nil {
 		t.Errorf("before the runtime was observed: %s, %v", patch, err)
 	}
 	looked := described()
 	looked.Status.Images = []v1.ContainerImage{}
-	if patch, err := nodeStatusDiff(looked, had); !strings.Contains(string(patch), `"images":null`) || err != nil {
+	if patch, err := nodeStatusDiff(looked, had, false); !strings.Contains(string(patch), `"images":null`) || err != nil {
 		t.Errorf("after the runtime was observed: %s, %v", patch, err)
 	}
 	// A change is sent at once, with its time.
 	local := described()
 	local.Status.Conditions[0].Status = v1.ConditionFalse
-	if diff, err := nodeStatusDiff(local, registered()); diff == nil || err != nil {
+	if diff, err := nodeStatusDiff(local, registered(), false); diff == nil || err != nil {
 		t.Errorf("a change: diff %s, %v", diff, err)
 	}
 	if c := status(local).Conditions; c[1].Status != v1.ConditionFalse || c[1].LastTransitionTime.Unix() != 4000 || c[1].LastHeartbeatTime.Unix() != 5000 {

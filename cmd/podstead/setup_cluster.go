@@ -18,9 +18,11 @@ func (d *daemon) joinCluster(context.Context) error {
 		Node: d.node.describeForCluster, Subscribe: d.observers.statuses.Subscribe,
 		Pods: cluster.Pods{List: d.sup.Pods, Delivered: d.sup.SourceReady, Ended: d.sup.Ended, Bound: d.sources.config},
 		Log:  d.log, Events: d.observers.events,
-		Objects: d.bound,
+		Objects:       d.bound,
+		Requests:      cluster.RateLimit{QPS: o.Rates.APIQPS, Burst: o.Rates.APIBurst},
+		EventRequests: cluster.RateLimit{QPS: o.Rates.EventQPS, Burst: o.Rates.EventBurst},
 		Registration: cluster.Registration{
-			External: !o.Register, Taints: o.Taints, ProviderID: o.ProviderID,
+			External: !o.Register, Taints: o.Taints, ProviderID: o.ProviderID, ExternalCloud: o.ExternalCloud,
 			StatusInterval: o.StatusUpdate, ReportInterval: o.StatusReport, LeaseDuration: o.Lease,
 		},
 		Certificates: cluster.Certificates{

@@ -2,12 +2,15 @@ package main
 
 import (
 	"context"
+	"net/netip"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podstead/podstead/cluster"
 	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/gc"
 	"github.com/podstead/podstead/internal/kubeversion"
@@ -63,8 +66,23 @@ func (d *daemon) createNodeServices(context.Context) error {
 	}
 	describe := d.newDescribe()
 	n.describe = func() *v1.Node { return describe(d.sup.Runtime()) }
-	n.describeForCluster = func() *v1.Node { return describe(d.sup.Runtime().Tolerant(time.Now())) }
+	n.describeForCluster = func() *v1.Node {
+		node := describe(d.sup.Runtime().Tolerant(time.Now()))
+		if o.Cluster.ExternalCloud && len(o.Network.NodeIPs) > 0 {
+			node.Annotations = map[string]string{cluster.AnnotationNodeIP: joinIPs(o.Network.NodeIPs)}
+		}
+		return node
+	}
 	return nil
+}
+
+// joinIPs returns addresses separated by commas.
+func joinIPs(ips []netip.Addr) string {
+	var texts []string
+	for _, ip := range ips {
+		texts = append(texts, ip.String())
+	}
+	return strings.Join(texts, ",")
 }
 
 // logRuntime gives log rotation what it needs of the runtime.

@@ -43,6 +43,7 @@ type Config struct {
 
 	Remote Remote
 	Node   Node
+	Rates  Rates
 
 	VolumeStatsAggPeriod *time.Duration
 

@@ -107,7 +107,7 @@ func (p *parser) field(name string, value any) {
 	if value == nil {
 		return // like a field that is not set
 	}
-	for _, group := range []map[string]func(*parser, string, any){fields, cgroupFields, shutdownFields, evictionFields, remoteFields, nodeFields} {
+	for _, group := range []map[string]func(*parser, string, any){fields, cgroupFields, shutdownFields, evictionFields, remoteFields, nodeFields, rateFields} {
 		if apply, ok := group[name]; ok {
 			apply(p, name, value)
 			return

@@ -14,17 +14,20 @@ type Cluster struct {
 	Kubeconfig string
 	Registration
 	Certificates
+	Rates Rates
 }
 
 func (c *Cluster) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&c.Kubeconfig, "kubeconfig", "", "kubeconfig `file` of the cluster to join: the node is registered there, its pods are shown as mirror pods, and pods that the cluster binds to the node run here; empty joins no cluster")
 	c.Certificates.addFlags(f)
 	c.Registration.addFlags(f)
+	c.Rates.addFlags(f)
 }
 
 // merge applies the settings of the file that no flag sets.
 func (c *Cluster) merge(from *kubeletconfig.Config, f *pflag.FlagSet) {
 	c.Registration.merge(&from.Node, f)
+	c.Rates.merge(&from.Rates, f)
 	c.Certificates.merge(&from.Remote, f)
 }
 
@@ -34,5 +37,5 @@ func (c *Cluster) check(labels map[string]string, served *Remote, root string) e
 	if c.Kubeconfig != "" {
 		errs = append(errs, checkLabels(labels))
 	}
-	return errors.Join(append(errs, c.Registration.check())...)
+	return errors.Join(append(errs, c.Registration.check(), c.Rates.check())...)
 }

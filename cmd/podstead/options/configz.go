@@ -167,6 +167,7 @@ func (o *Options) clusterFields() map[string]any {
 		"registerNode": c.Register, "registerWithTaints": c.Taints, "providerID": c.ProviderID,
 		"nodeStatusUpdateFrequency": c.StatusUpdate.String(), "nodeStatusReportFrequency": c.StatusReport.String(),
 		"nodeLeaseDurationSeconds": int(c.Lease / time.Second), "nodeStatusMaxImages": c.Images,
+		"kubeAPIQPS": c.Rates.APIQPS, "kubeAPIBurst": c.Rates.APIBurst, "eventRecordQPS": c.Rates.EventQPS, "eventBurst": c.Rates.EventBurst,
 		"authorization": map[string]any{"mode": reviews.mode, "webhook": map[string]any{
 			"cacheAuthorizedTTL": reviews.AllowedTTL.String(), "cacheUnauthorizedTTL": reviews.DeniedTTL.String(),
 		}},

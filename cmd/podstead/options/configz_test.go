@@ -46,8 +46,8 @@ func restart(t *testing.T, fields map[string]any, flags ...string) (*Options, []
 // podstead, or a cluster decides it.
 var notInForce = strings.Fields(`
 containerLogMaxWorkers containerLogMonitorInterval contentType cpuManagerPolicyOptions cpuManagerReconcilePeriod
-enableControllerAttachDetach eventBurst eventRecordQPS featureGates hairpinMode iptablesDropBit iptablesMasqueradeBit
-kubeAPIBurst kubeAPIQPS kubeReservedCgroup kubeletCgroups logging makeIPTablesUtilChains maxOpenFiles
+enableControllerAttachDetach featureGates hairpinMode iptablesDropBit iptablesMasqueradeBit
+kubeReservedCgroup kubeletCgroups logging makeIPTablesUtilChains maxOpenFiles
 memoryThrottlingFactor podCIDR preloadedImagesVerificationAllowlist qosReserved registryBurst reservedMemory
 reservedSystemCPUs showHiddenMetricsForVersion systemCgroups systemReservedCgroup tlsCurvePreferences
 topologyManagerPolicyOptions tracing volumePluginDir`)
@@ -56,7 +56,7 @@ topologyManagerPolicyOptions tracing volumePluginDir`)
 // those that are in force only in a cluster.
 var (
 	onlyIfSet     = strings.Fields("staticPodURL staticPodURLHeader containerRuntimeEndpoint imageServiceEndpoint tlsCertFile tlsPrivateKeyFile clusterDomain providerID")
-	onlyInCluster = strings.Fields("registerWithTaints nodeStatusUpdateFrequency nodeStatusReportFrequency nodeLeaseDurationSeconds nodeStatusMaxImages authorization")
+	onlyInCluster = strings.Fields("registerWithTaints nodeStatusUpdateFrequency nodeStatusReportFrequency nodeLeaseDurationSeconds nodeStatusMaxImages authorization kubeAPIQPS kubeAPIBurst eventRecordQPS eventBurst")
 )
 
 func TestConfigzHasEachFieldInForce(t *testing.T) {

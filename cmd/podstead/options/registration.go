@@ -22,6 +22,8 @@ type Registration struct {
 	// Taints and ProviderID are set when the node registers.
 	Taints     []v1.Taint
 	ProviderID string
+	// ExternalCloud: a cloud controller manager initializes the node.
+	ExternalCloud bool
 	// StatusUpdate is the interval of computing the node status, StatusReport the
 	// interval of reporting it if it has not changed.
 	StatusUpdate, StatusReport time.Duration
@@ -30,7 +32,8 @@ type Registration struct {
 	// Images is the maximum number of images in the node status; -1 for no limit.
 	Images int
 
-	taints []string
+	taints        []string
+	cloudProvider string
 	// set are the fields that the config file sets.
 	set []string
 }
@@ -47,6 +50,7 @@ func (r *Registration) addFlags(f *pflag.FlagSet) {
 	f.BoolVar(&r.Register, "register-node", true, "register the node with the API server; otherwise the Node object must be created by an administrator")
 	f.StringSliceVar(&r.taints, "register-with-taints", nil, "`taints` of the node when it registers, as key=value:effect")
 	f.StringVar(&r.ProviderID, "provider-id", "", "`ID` of this node at the cloud provider")
+	f.StringVar(&r.cloudProvider, "cloud-provider", "", "`provider` of cloud services: external if a cloud controller manager initializes the node and sets its addresses; empty for none")
 	r.StatusUpdate, r.StatusReport, r.Lease, r.Images = defaultStatusUpdate, defaultStatusReport, defaultLease, defaultImages
 }
 
@@ -84,7 +88,7 @@ func (r *Registration) unused(f *pflag.FlagSet) (names []string) {
 			names = append(names, field)
 		}
 	}
-	for _, flag := range []string{"register-node", "register-with-taints", "provider-id"} {
+	for _, flag := range []string{"register-node", "register-with-taints", "provider-id", "cloud-provider"} {
 		if f.Changed(flag) {
 			names = append(names, "--"+flag)
 		}
@@ -94,6 +98,9 @@ func (r *Registration) unused(f *pflag.FlagSet) (names []string) {
 
 func (r *Registration) check() error {
 	var errs []error
+	if r.ExternalCloud = r.cloudProvider == "external"; !r.ExternalCloud && r.cloudProvider != "" {
+		errs = append(errs, fmt.Errorf("--cloud-provider: %q: must be external, or empty for none; Kubernetes has no other providers any more", r.cloudProvider))
+	}
 	for _, t := range r.Taints {
 		if err := checkTaint(t); err != nil {
 			errs = append(errs, fmt.Errorf("registerWithTaints: %w", err))

@@ -75,3 +75,62 @@ func TestRegistration(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Flags take precedence over the file; 0 is the default.
+func TestRates(t *testing.T) {
+	dir := t.TempDir()
+	file, kubeconfig := filepath.Join(dir, "config.yaml"), filepath.Join(dir, "kubeconfig")
+	for path, text := range map[string]string{kubeconfig: "", file: `apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+kubeAPIQPS: 7
+kubeAPIBurst: 8
+eventRecordQPS: 9
+eventBurst: 0
+`} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, test := range []struct {
+		args []string
+		want [4]int
+	}{
+		{nil, [4]int{50, 100, 50, 100}},
+		{[]string{"--config", file}, [4]int{7, 8, 9, 100}},
+		{[]string{"--config", file, "--kube-api-qps=70", "--kube-api-burst=0", "--event-qps=90", "--event-burst=91"}, [4]int{70, 100, 90, 91}},
+	} {
+		o, notices, err := complete(t, append(test.args, "--kubeconfig", kubeconfig, "--client-ca-file=/ca.crt")...)
+		r := o.Cluster.Rates
+		if got := [4]int{r.APIQPS, r.APIBurst, r.EventQPS, r.EventBurst}; err != nil || len(notices) > 0 || got != test.want {
+			t.Errorf("%v: %v, %v, %v, want %v", test.args, got, notices, err, test.want)
+		}
+		if reported := o.KubeletConfiguration(RuntimeDefaults{}); reported["kubeAPIQPS"] != test.want[0] || reported["eventBurst"] != test.want[3] {
+			t.Errorf("%v: reported %v", test.args, reported)
+		}
+	}
+	_, notices, err := complete(t, "--config", file, "--event-qps=3")
+	if err != nil || len(notices) != 1 || !strings.Contains(notices[0], "kubeAPIQPS, kubeAPIBurst, eventRecordQPS, --event-qps") {
+		t.Errorf("without a cluster: %v, %v", notices, err)
+	}
+	if _, _, err := complete(t, "--kubeconfig", kubeconfig, "--event-burst=-1"); err == nil || !strings.Contains(err.Error(), "--event-burst (eventBurst): -1: must be 0 or more") {
+		t.Errorf("a negative limit: %v", err)
+	}
+}
+
+func TestCloudProvider(t *testing.T) {
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(kubeconfig, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for provider, want := range map[string]bool{"external": true, "": false} {
+		if o, _, err := complete(t, "--kubeconfig", kubeconfig, "--cloud-provider", provider); err != nil || o.Cluster.ExternalCloud != want {
+			t.Errorf("%q: %+v, %v", provider, o.Cluster.Registration, err)
+		}
+	}
+	if _, _, err := complete(t, "--kubeconfig", kubeconfig, "--cloud-provider=aws"); err == nil || !strings.Contains(err.Error(), `--cloud-provider: "aws": must be external`) {
+		t.Errorf("another provider: %v", err)
+	}
+	if _, notices, err := complete(t, "--cloud-provider=external"); err != nil || len(notices) != 1 || !strings.Contains(notices[0], "--cloud-provider") {
+		t.Errorf("without a cluster: %v, %v", notices, err)
+	}
+}
