@@ -113,10 +113,14 @@ func (v *validator) dataSize(size int) {
 }
 
 func (v *validator) secret(secret *v1.Secret) {
-	size := 0
+	size, position := 0, 0
 	data := field.NewPath("data")
 	for key, bytes := range sortedMap(secret.Data) {
-		v.rules(data.Key(key), key, utilvalidation.IsConfigMapKey(key))
+		position++
+		for _, message := range utilvalidation.IsConfigMapKey(key) {
+			// What is no key may be a value in the wrong place, and readers must not see it.
+			v.invalid(data, nil, fmt.Sprintf("key %d of %d, in alphabetical order, is invalid (it is not shown): %s", position, len(secret.Data), message))
+		}
 		size += len(bytes)
 	}
 	v.dataSize(size)

@@ -75,15 +75,16 @@ func newKeyring(logins map[string]login, origin string) (Keyring, error) {
 	// prefix comes first.
 	keys := slices.Sorted(maps.Keys(logins))
 	slices.Reverse(keys)
-	for _, key := range keys {
+	for i, key := range keys {
 		credential, err := logins[key].credential(origin)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: entry %q: %w", origin, key, err))
-			continue
+		var p pattern
+		if err == nil {
+			p, err = parsePattern(key)
 		}
-		p, err := parsePattern(key)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: entry %q: %w", origin, key, err))
+			// The error becomes an event, whose readers must not see the registries of a
+			// Secret.
+			errs = append(errs, fmt.Errorf("%s: entry %d of %d, in the order of the registries' names: %w", origin, len(keys)-i, len(keys), err))
 			continue
 		}
 		// An empty entry is docker's mark for a credential that a helper stores.

@@ -115,9 +115,14 @@ func TestBrokenEntries(t *testing.T) {
 	if err == nil {
 		t.Fatal("no error")
 	}
-	for _, word := range []string{"Secret shop/login", `"a.test"`, `"b.test"`, "USER:PASSWORD", "base64"} {
+	for _, word := range []string{"Secret shop/login", "entry 1 of 4", "entry 2 of 4", "entry 3 of 4", "USER:PASSWORD", "base64"} {
 		if !strings.Contains(err.Error(), word) {
 			t.Errorf("%q is not in %v", word, err)
+		}
+	}
+	for _, registry := range []string{"a.test", "b.test", "fine.test"} {
+		if strings.Contains(err.Error(), registry) {
+			t.Errorf("registry %s of the Secret is in %v", registry, err)
 		}
 	}
 	if _, err2 := ParseDockerConfig([]byte("hunter2"), "x"); err2 == nil || strings.Contains(err2.Error()+err.Error(), "hunter2") || strings.Contains(err.Error(), secret) {

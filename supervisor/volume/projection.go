@@ -120,7 +120,12 @@ func (s *setup) addKeys(files payload, ref manifest.ObjectRef, data map[string][
 			if optional {
 				continue
 			}
-			return s.missing(ref, fmt.Sprintf("key %q of %s (which has %q)", item.Key, ref, slices.Sorted(maps.Keys(data))), true)
+			what := fmt.Sprintf("key %q of %s", item.Key, ref)
+			// Readers of events must not see the keys of a Secret.
+			if ref.Kind != manifest.KindSecret {
+				what += fmt.Sprintf(" (which has %q)", slices.Sorted(maps.Keys(data)))
+			}
+			return s.missing(ref, what, true)
 		}
 		files[item.Path] = file{data: value, mode: itemMode(item.Mode, defaultMode)}
 	}

@@ -78,6 +78,11 @@ func TestPayloadNamesWhatIsMissing(t *testing.T) {
 			}
 		}
 	}
+	// Who may read events must not learn the keys of a Secret from them.
+	if _, err := payloadFrom(t, `secret: {secretName: s, items: [{key: nokey, path: b}]}`); !errors.Is(err, ErrMissing) ||
+		!strings.Contains(err.Error(), `key "nokey" of Secret apps/s not found`) || strings.Contains(err.Error(), `"key"`) {
+		t.Errorf("a missing key of a Secret: %v", err)
+	}
 	if _, err := payloadFrom(t, `projected: {sources: [{serviceAccountToken: {path: t}}]}`); err == nil || errors.Is(err, ErrMissing) {
 		t.Errorf("a token: %v", err)
 	}
