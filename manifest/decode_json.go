@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"math"
+	"strconv"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -54,7 +57,7 @@ func decodeJSON(c chunk) ([]rawDocument, *Fault) {
 		if err != nil {
 			return nil, &Fault{Line: before + 1, Problem: "is not valid JSON: " + err.Error()}
 		}
-		docs = append(docs, rawDocument{value: value, tree: tree, lineOffset: before})
+		docs = append(docs, rawDocument{value: wholeNumbers(value), tree: tree, lineOffset: before})
 	}
 }
 
@@ -81,6 +84,30 @@ func jsonFault(c chunk, err error, begin int, trailing bool) *Fault {
 		fault.Remedy = "remove it, or start another document with {"
 	}
 	return fault
+}
+
+// wholeNumbers replaces numbers such as 30.0 and 3e1 in a decoded value by 30, which is
+// what YAML reads in them.
+func wholeNumbers(value any) any {
+	switch value := value.(type) {
+	case map[string]any:
+		for key, field := range value {
+			value[key] = wholeNumbers(field)
+		}
+	case []any:
+		for i, item := range value {
+			value[i] = wholeNumbers(item)
+		}
+	case json.Number:
+		const exact = 1 << 53 // a float64 has all whole numbers up to this one
+		if !strings.ContainsAny(value.String(), ".eE") {
+			return value
+		}
+		if number, err := value.Float64(); err == nil && number == math.Trunc(number) && math.Abs(number) < exact {
+			return json.Number(strconv.FormatInt(int64(number), 10))
+		}
+	}
+	return value
 }
 
 // jsonValue decodes a JSON text and keeps numbers as they are written.

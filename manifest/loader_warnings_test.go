@@ -47,3 +47,24 @@ func TestFieldsWithoutEffect(t *testing.T) {
 		}
 	}
 }
+
+// A number means the same in JSON and in YAML.
+func TestWholeNumbersInJSON(t *testing.T) {
+	load := func(text string) (Content, Faults) {
+		return NewLoader("Node1", ModeStrict).Load(LoadRequest{Source: SourceFile, Unit: "/x.yaml", Data: []byte(text)})
+	}
+	for number, want := range map[string]int64{"30.0": 30, "3e1": 30, "30.000": 30, "30": 30} {
+		inJSON, faults := load(`{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"terminationGracePeriodSeconds": ` + number + `, "containers": [{"name": "a", "image": "b"}]}}`)
+		inYAML, yamlFaults := load("apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  terminationGracePeriodSeconds: " + number + "\n  containers: [{name: a, image: b}]\n")
+		if len(faults)+len(yamlFaults) > 0 {
+			t.Errorf("%s: %v, %v", number, faults, yamlFaults)
+			continue
+		}
+		if a, b := inJSON.Documents[0].Pod, inYAML.Documents[0].Pod; a.UID != b.UID || *a.Spec.TerminationGracePeriodSeconds != want {
+			t.Errorf("%s: %d seconds and UID %s, in YAML %s", number, *a.Spec.TerminationGracePeriodSeconds, a.UID, b.UID)
+		}
+	}
+	if _, faults := load(`{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"terminationGracePeriodSeconds": 30.5, "containers": [{"name": "a", "image": "b"}]}}`); !faults.Fatal() {
+		t.Error("half a second is accepted")
+	}
+}

@@ -55,7 +55,7 @@ var metadataVerdicts = structVerdict{
 var annotationVerdicts = mapVerdict{
 	"*":                                supported("TestContainerSeesItsSpec"),
 	podinfo.AnnotationMaxRestartPeriod: supported("TestCrashLoopCap"),
-	podinfo.AnnotationMirror:           notSupportedYet("mirror pods in manifests are"),
+	podinfo.AnnotationMirror:           unsupported("marks the mirror pod of another static pod; remove the annotation, or use the manifest that the mirror pod was made from"),
 	annotationSeccomp:                  supported("TestProfileAnnotations"),
 	annotationSeccompPrefix + "*":      supported("TestProfileAnnotations"),
 	annotationAppArmorPrefix + "*":     supported("TestProfileAnnotations"),
