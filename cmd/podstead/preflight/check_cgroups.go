@@ -91,7 +91,11 @@ func controllers(h *Host, _ *Settings) (list []Finding) {
 // cgroup tree undo each other's changes.
 func cgroupDriver(h *Host, s *Settings) []Finding {
 	used := s.Runtime.CgroupDriver
-	const fix = "SystemdCgroup = true in the runc options of /etc/containerd/config.toml, then systemctl restart containerd"
+	fix := "SystemdCgroup = true in the runc options of /etc/containerd/config.toml, then systemctl restart containerd"
+	if s.Runtime.Private {
+		// Its configuration is podstead's, and it always uses cgroupfs.
+		fix = "run a containerd of its own with SystemdCgroup = true in the runc options, and name it with --container-runtime-endpoint"
+	}
 	switch {
 	case used == "":
 		return nil

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// foreignFlags are flags of other programs in the documentation.
+var foreignFlags = []string{"as", "as-group", "kubelet-client-certificate", "kubelet-insecure-tls"}
+
+// docPages returns the pages for users by name.
+func docPages(t *testing.T) map[string]string {
+	t.Helper()
+	files, err := filepath.Glob("../../docs/*.md")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no pages: %v", err)
+	}
+	pages := map[string]string{}
+	for _, file := range append(files, "../../README.md", "../../SECURITY.md") {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages[filepath.Base(file)] = string(data)
+	}
+	return pages
+}
+
+// Each flag that a page names in code exists.
+func TestDocumentedFlagsExist(t *testing.T) {
+	known := map[string]bool{"help": true, "version": true}
+	var collect func(*cobra.Command)
+	collect = func(c *cobra.Command) {
+		for _, set := range []*pflag.FlagSet{c.Flags(), c.PersistentFlags()} {
+			set.VisitAll(func(f *pflag.Flag) { known[f.Name] = true })
+		}
+		for _, sub := range c.Commands() {
+			collect(sub)
+		}
+	}
+	collect(command())
+	named := regexp.MustCompile("`--([a-z][a-z0-9-]*)")
+	found := 0
+	for page, text := range docPages(t) {
+		for _, match := range named.FindAllStringSubmatch(text, -1) {
+			found++
+			if name := strings.TrimSuffix(match[1], "-"); !known[name] && !slices.Contains(foreignFlags, name) {
+				t.Errorf("%s: podstead has no flag --%s", page, name)
+			}
+		}
+	}
+	if found < 100 {
+		t.Errorf("only %d flags found", found)
+	}
+}
+
+// Each metric that metrics.md names is in the code.
+func TestDocumentedMetricsExist(t *testing.T) {
+	var code strings.Builder
+	err := filepath.WalkDir("../../httpapi", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		code.Write(data)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for page, text := range docPages(t) {
+		for _, match := range regexp.MustCompile("`((?:podstead|kubelet)_[a-z0-9_]+[a-z0-9])[`{]").FindAllStringSubmatch(text, -1) {
+			found++
+			name := match[1]
+			for _, suffix := range []string{"_bucket", "_count", "_sum"} {
+				name = strings.TrimSuffix(name, suffix)
+			}
+			if !strings.Contains(code.String(), name) {
+				t.Errorf("%s: there is no metric %s", page, match[1])
+			}
+		}
+	}
+	if found < 20 {
+		t.Errorf("only %d metrics found", found)
+	}
+}
