@@ -2,7 +2,10 @@ package manifest
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Fault is one error or warning about a manifest, in words that its author can
@@ -24,7 +27,8 @@ type Fault struct {
 	Warning bool `json:"warning,omitempty"`
 }
 
-// Error returns the fault on one line: unit:line: path: problem; remedy.
+// Error returns the fault on one line: unit:line: path: problem; remedy. Control
+// characters, which file names and keys may contain, are escaped.
 func (f Fault) Error() string {
 	var b strings.Builder
 	b.WriteString(f.Unit)
@@ -41,6 +45,29 @@ func (f Fault) Error() string {
 	b.WriteString(f.Problem)
 	if f.Remedy != "" {
 		b.WriteString("; " + f.Remedy)
+	}
+	return escapeControl(b.String())
+}
+
+// escapeControl returns a text in which control characters are escaped as in Go.
+func escapeControl(text string) string {
+	isControl := func(r rune) bool {
+		return unicode.Is(unicode.Other, r) || r == '\u2028' || r == '\u2029' || r == utf8.RuneError
+	}
+	if !strings.ContainsFunc(text, isControl) {
+		return text
+	}
+	var b strings.Builder
+	for i, r := range text {
+		size := utf8.RuneLen(r)
+		if r == utf8.RuneError {
+			_, size = utf8.DecodeRuneInString(text[i:])
+		}
+		if part := text[i : i+size]; isControl(r) {
+			b.WriteString(strings.Trim(strconv.QuoteToASCII(part), `"`))
+		} else {
+			b.WriteString(part)
+		}
 	}
 	return b.String()
 }
