@@ -49,6 +49,9 @@ func auditAttributes(r *http.Request, caller access.Caller) []any {
 			}
 		}
 	}
+	if caller.Credential != "" {
+		attributes = append(attributes, "credential", caller.Credential)
+	}
 	attributes = append(attributes, "method", r.Method, "path", r.URL.EscapedPath())
 	if pod := r.PathValue("pod"); pod != "" {
 		attributes = append(attributes, "pod", r.PathValue("namespace")+"/"+pod)

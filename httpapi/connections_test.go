@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -373,5 +374,66 @@ func TestExpiredCertificateEndsWatches(t *testing.T) {
 	b.openWatch(short, b.tlsAddress, "")
 	if who := <-ended; who != "podstead-exec: "+errExpired.Error() {
 		t.Errorf("ended: %s", who)
+	}
+}
+
+// A single kubeconfig can be revoked: its watches end, it stays revoked after a restart,
+// and others remain valid.
+func TestSingleKubeconfigIsRevoked(t *testing.T) {
+	b := newTestServer(t).withTokens()
+	ended := b.watches()
+	b.start()
+	lost, thief := b.kubeconfig(access.RoleExec, time.Hour)
+	_, kept := b.kubeconfig(access.RoleRead, time.Hour)
+	b.openWatch(thief, b.tlsAddress, "")
+	b.openWatch(kept, b.tlsAddress, "")
+	if code, body := b.request(b.socketClient(), "DELETE", "http://podstead/podstead/v1/kubeconfig/"+lost.ID, ""); code != 204 {
+		t.Fatal(code, body)
+	}
+	if who := <-ended; !strings.HasPrefix(who, "podstead-exec: ") {
+		t.Errorf("ended: %s", who)
+	}
+	check := func() {
+		t.Helper()
+		if code, body := b.request(thief, "GET", "https://"+b.tlsAddress+"/pods", ""); code != 401 || !strings.Contains(body, "revoked") {
+			t.Errorf("the revoked one: %d %s", code, body)
+		}
+		if code, body := b.request(kept, "GET", "https://"+b.tlsAddress+"/pods", ""); code != 200 {
+			t.Errorf("another one: %d %s", code, body)
+		}
+	}
+	check()
+	b.stop()
+	b.start()
+	check()
+	if code, _ := b.request(b.socketClient(), "DELETE", "http://podstead/podstead/v1/kubeconfig/..x", ""); code != 404 && code != 400 {
+		t.Errorf("an invalid ID = %d", code)
+	}
+	// While it is not known which ones are revoked, all are.
+	b.stop()
+	if err := os.Remove(b.server.remote.revokedPath()); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(b.server.remote.revokedPath(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	b.start()
+	if code, body := b.request(kept, "GET", "https://"+b.tlsAddress+"/pods", ""); code != 401 {
+		t.Errorf("with an unreadable list: %d %s", code, body)
+	}
+}
+
+// A kubeconfig that can change something is valid for a day, unless more is requested.
+func TestKubeconfigIsShortLivedByDefault(t *testing.T) {
+	b := newTestServer(t).start()
+	for role, want := range map[string]time.Duration{"": 24 * time.Hour, "admin": 24 * time.Hour, "exec": 24 * time.Hour, "read": 30 * 24 * time.Hour} {
+		code, body := b.request(b.socketClient(), "POST", "http://podstead/podstead/v1/kubeconfig?role="+role, "")
+		var k Kubeconfig
+		if err := json.Unmarshal([]byte(body), &k); err != nil || code != 200 {
+			t.Fatal(code, body)
+		}
+		if left := time.Until(k.Expires); left > want || left < want-time.Minute || k.ID == "" {
+			t.Errorf("role %q: valid for %v, ID %q; want %v", role, left, k.ID, want)
+		}
 	}
 }

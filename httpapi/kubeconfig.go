@@ -17,11 +17,17 @@ import (
 	"github.com/podstead/podstead/httpapi/pki"
 )
 
-// The validity of a kubeconfig.
-const (
-	defaultKubeconfigValidity = 30 * 24 * time.Hour
-	maxKubeconfigValidity     = 10 * 365 * 24 * time.Hour
-)
+// maxKubeconfigValidity is the maximum validity of a kubeconfig.
+const maxKubeconfigValidity = 10 * 365 * 24 * time.Hour
+
+// defaultKubeconfigValidity returns the validity of a kubeconfig for a role: a day if it can
+// change something, a month if not.
+func defaultKubeconfigValidity(role access.Role) time.Duration {
+	if role == access.RoleRead {
+		return 30 * 24 * time.Hour
+	}
+	return 24 * time.Hour
+}
 
 // kubeletPort is the kubelet's port. Kubeconfigs use it if it is free.
 const kubeletPort = 10250
@@ -34,6 +40,8 @@ type Kubeconfig struct {
 	Node string      `json:"node"`
 	User string      `json:"user"`
 	Role access.Role `json:"role"`
+	// ID identifies the kubeconfig for its revocation.
+	ID string `json:"id"`
 	// Server is the URL of this node.
 	Server string `json:"server"`
 	// The CA of the server, and the certificate and key of the client, in PEM.
@@ -53,7 +61,7 @@ func kubeconfig(m *remote) http.HandlerFunc {
 			return
 		}
 		q := r.URL.Query()
-		role, validity := access.RoleAdmin, defaultKubeconfigValidity
+		role := access.RoleAdmin
 		var err error
 		if text := q.Get("role"); text != "" {
 			if role, err = access.ParseRole(text); err != nil {
@@ -61,6 +69,7 @@ func kubeconfig(m *remote) http.HandlerFunc {
 				return
 			}
 		}
+		validity := defaultKubeconfigValidity(role)
 		if text := q.Get("duration"); text != "" {
 			if validity, err = time.ParseDuration(text); err != nil || validity < time.Minute || validity > maxKubeconfigValidity {
 				http.Error(w, fmt.Sprintf("duration=%s: must be a duration such as 720h, from 1m to %s", strconv.Quote(text), maxKubeconfigValidity), http.StatusBadRequest)
@@ -103,8 +112,13 @@ func (m *remote) issueKubeconfig(ctx context.Context, role access.Role, validity
 	if err != nil {
 		return nil, err
 	}
+	id, err := idOf(certPEM)
+	if err != nil {
+		return nil, err
+	}
+	m.log.Info("Kubeconfig created", "id", id, "role", string(role), "expires", end.UTC().Format(time.RFC3339))
 	return &Kubeconfig{
-		Node: m.cfg.Node, User: user, Role: role, Server: "https://" + address,
+		Node: m.cfg.Node, User: user, Role: role, ID: id, Server: "https://" + address,
 		CertificateAuthority: string(m.serverCA.PEM()), ClientCertificate: string(certPEM), ClientKey: string(keyPEM), Expires: end.UTC(),
 	}, nil
 }
@@ -161,7 +175,10 @@ func (m *remote) revokeKubeconfigs() error {
 	if err != nil {
 		return err
 	}
-	m.clientCA = clients
+	m.clientCA, m.revoked = clients, map[string]bool{}
+	if err := os.Remove(m.revokedPath()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("failed to remove the list of revoked kubeconfigs: %w", err)
+	}
 	if m.loopback != nil {
 		close(m.loopback.revoked)
 		m.loopback = nil

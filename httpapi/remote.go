@@ -80,6 +80,8 @@ type remote struct {
 	// for kubeconfigs; nil while closed.
 	mainAddr *net.TCPAddr
 	loopback *tlsListener
+	// revoked are the IDs of revoked kubeconfigs; nil while they are unknown.
+	revoked map[string]bool
 	// requests are those in progress.
 	requests *openRequests
 }
@@ -165,7 +167,10 @@ func (m *remote) openKeys() (err error) {
 	if m.clientCA, err = pki.OpenAuthority(m.cfg.Dir, "clients"); err != nil {
 		return err
 	}
-	authenticator := access.Authenticator{Authorities: []access.Authority{{Pool: m.clientPool}}, Reviews: access.NewReviews(m.cfg.Reviews)}
+	if err := m.loadRevoked(); err != nil {
+		m.log.Error("Failed to read the revoked kubeconfigs, rejecting all kubeconfigs; podstead kubeconfig --revoke makes new ones possible", "err", err)
+	}
+	authenticator := access.Authenticator{Authorities: []access.Authority{{Pool: m.clientPool, Revoked: m.isRevoked}}, Reviews: access.NewReviews(m.cfg.Reviews)}
 	if m.cfg.ClientCAFile != "" {
 		file, err := access.OpenCAFile(m.cfg.ClientCAFile)
 		if err != nil {

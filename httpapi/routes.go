@@ -129,6 +129,7 @@ func Routes(src Sources) []Route {
 		{"DELETE", api + "/volumes/{namespace}/{name}", access.Admin, removeVolume(src.Volumes)},
 		{"POST", api + "/kubeconfig", access.Admin, kubeconfig(src.kubeconfigs)},
 		{"DELETE", api + "/kubeconfig", access.Admin, revokeKubeconfigs(src.kubeconfigs)},
+		{"DELETE", api + "/kubeconfig/{id}", access.Admin, revokeKubeconfig(src.kubeconfigs)},
 	}...))
 }
 

@@ -29,6 +29,8 @@ type Authority struct {
 	Pool func() (*x509.CertPool, error)
 	// External is true for a CA other than podstead's own. A cluster may know its users.
 	External bool
+	// Revoked reports whether a certificate of this CA was revoked; nil if none can be.
+	Revoked func(*x509.Certificate) bool
 }
 
 // Caller returns the caller of a request on a connection; nil if it is unknown. The error
@@ -95,7 +97,7 @@ func (a *Authenticator) byCertificate(chain []*x509.Certificate, conn *Connectio
 			continue // a CA that cannot be read accepts no certificate
 		}
 		until, err := conn.verify(chain, pool, authority.External, now)
-		if err != nil || now.After(until) {
+		if err != nil || now.After(until) || authority.Revoked != nil && authority.Revoked(cert) {
 			continue
 		}
 		user, groups := cert.Subject.CommonName, cert.Subject.Organization
@@ -103,7 +105,7 @@ func (a *Authenticator) byCertificate(chain []*x509.Certificate, conn *Connectio
 		if a.Reviews != nil && authority.External {
 			caller = a.Reviews.caller(authenticationv1.UserInfo{Username: user, Groups: groups}, classesOfGroups(groups, a.Reviews.cfg.Authorization))
 		}
-		caller.Expires, caller.source = until, fromCertificate
+		caller.Expires, caller.source, caller.Credential = until, fromCertificate, CredentialID(cert)
 		return caller, nil
 	}
 	return Caller{}, errors.New("the client certificate is not signed by an accepted CA, or was revoked; podstead kubeconfig creates a new one")

@@ -30,6 +30,8 @@ type Caller struct {
 	// Expires is when the credential of the caller expires; zero if it does not, or if a
 	// cluster knows.
 	Expires time.Time
+	// Credential identifies the certificate of the caller; empty for none.
+	Credential string
 
 	source source
 	// subject is the user in the cluster, whose reviews may allow more than Classes; nil if

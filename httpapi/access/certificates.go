@@ -36,6 +36,9 @@ func classesOfGroups(groups []string, authorizedByCluster bool) Class {
 	return may
 }
 
+// CredentialID identifies a certificate of a CA: its serial number in hexadecimal digits.
+func CredentialID(cert *x509.Certificate) string { return cert.SerialNumber.Text(16) }
+
 // CAFile is a file of CAs whose client certificates are accepted. It is reloaded when it has
 // changed. If it cannot be read any more, its certificates are rejected.
 type CAFile struct {

@@ -21,6 +21,8 @@ import (
 type access struct {
 	Node                 string    `json:"node"`
 	User                 string    `json:"user"`
+	Role                 string    `json:"role"`
+	ID                   string    `json:"id"`
 	Server               string    `json:"server"`
 	CertificateAuthority string    `json:"certificateAuthority"`
 	ClientCertificate    string    `json:"clientCertificate"`
@@ -29,7 +31,7 @@ type access struct {
 }
 
 func kubeconfigCommand() *cobra.Command {
-	var socket, role, output string
+	var socket, role, output, revokeID string
 	var duration time.Duration
 	var revoke bool
 	cmd := &cobra.Command{
@@ -51,6 +53,9 @@ containers; admin can do everything that the owner of the socket can do.`,
   # Create a read-only kubeconfig that is valid for a year
   podstead kubeconfig --role read --duration 8760h --output monitoring.kubeconfig
 
+  # Revoke one kubeconfig by its ID
+  podstead kubeconfig --revoke-id 5c1f0d7e63a94b0f9d2e8a7b6c5d4e3f
+
   # Revoke all kubeconfigs
   podstead kubeconfig --revoke`,
 		Args: cobra.NoArgs,
@@ -59,10 +64,13 @@ containers; admin can do everything that the owner of the socket can do.`,
 			if revoke {
 				return client.MessageOnly(c.Delete(cmd.Context(), "/podstead/v1/kubeconfig"))
 			}
+			if revokeID != "" {
+				return client.MessageOnly(c.Delete(cmd.Context(), "/podstead/v1/kubeconfig/"+url.PathEscape(revokeID)))
+			}
 			if !slices.Contains([]string{"read", "exec", "admin"}, role) {
 				return usageError(fmt.Errorf("--role %q: must be read, exec or admin", role))
 			}
-			if duration <= 0 {
+			if duration <= 0 && cmd.Flags().Changed("duration") {
 				return usageError(fmt.Errorf("--duration %s: must be positive", duration))
 			}
 			return createKubeconfig(cmd, c, role, duration, output)
@@ -70,15 +78,19 @@ containers; admin can do everything that the owner of the socket can do.`,
 	}
 	socketFlag(cmd.Flags(), &socket)
 	cmd.Flags().StringVar(&role, "role", "admin", "role of the user: read, exec or admin")
-	cmd.Flags().DurationVar(&duration, "duration", 30*24*time.Hour, "`duration` for which the certificate is valid")
+	cmd.Flags().DurationVar(&duration, "duration", 0, "`duration` for which the certificate is valid (default 24h, for the role read 720h)")
 	cmd.Flags().StringVarP(&output, "output", "o", "", "`file` to merge the context into (default: write to standard output)")
 	cmd.Flags().BoolVar(&revoke, "revoke", false, "revoke every kubeconfig that was created so far, and close the port")
+	cmd.Flags().StringVar(&revokeID, "revoke-id", "", "revoke the kubeconfig with this `ID`, which is printed when it is created and is in the log of the daemon")
 	return cmd
 }
 
 // createKubeconfig requests credentials and writes them to a file or to standard output.
 func createKubeconfig(cmd *cobra.Command, c *client.Client, role string, duration time.Duration, output string) error {
-	q := url.Values{"role": {role}, "duration": {duration.String()}}
+	q := url.Values{"role": {role}}
+	if duration > 0 {
+		q.Set("duration", duration.String())
+	}
 	var a access
 	if err := c.Post(cmd.Context(), "/podstead/v1/kubeconfig?"+q.Encode(), &a); err != nil {
 		return err
@@ -88,20 +100,25 @@ func createKubeconfig(cmd *cobra.Command, c *client.Client, role string, duratio
 		if err == nil {
 			_, err = cmd.OutOrStdout().Write(data)
 		}
+		if err == nil {
+			cmd.PrintErrf("kubeconfig %s is valid until %s\n", a.ID, a.Expires.Local().Format(time.DateTime))
+		}
 		return err
 	}
 	current, err := a.mergeInto(output)
 	if err != nil {
 		return err
 	}
-	cmd.PrintErrf("context %s written to %s, valid until %s\n", a.context(), output, a.Expires.Local().Format(time.DateTime))
+	cmd.PrintErrf("context %s written to %s, valid until %s, ID %s\n", a.context(), output, a.Expires.Local().Format(time.DateTime), a.ID)
 	if current != a.context() {
 		cmd.PrintErrf("the current context is still %s; use kubectl --context %s\n", current, a.context())
 	}
 	return nil
 }
 
-func (a *access) context() string { return "podstead-" + a.Node }
+// context returns the name of the context. Each role has its own, so that a kubeconfig with
+// few permissions does not replace one with more.
+func (a *access) context() string { return "podstead-" + a.Node + "-" + a.Role }
 
 // merge adds a cluster, a user and a context of one name to a kubeconfig and replaces
 // existing entries of that name. Everything else, including the current context, is kept.

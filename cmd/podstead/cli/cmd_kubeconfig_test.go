@@ -10,7 +10,7 @@ import (
 )
 
 func granted(server string) *access {
-	return &access{Node: "edge", User: "podstead-read", Server: server, CertificateAuthority: "ca", ClientCertificate: "cert", ClientKey: "key"}
+	return &access{Node: "edge", User: "podstead-read", Role: "read", Server: server, CertificateAuthority: "ca", ClientCertificate: "cert", ClientKey: "key"}
 }
 
 func TestKubeconfigFormat(t *testing.T) {
@@ -23,17 +23,17 @@ clusters:
 - cluster:
     certificate-authority-data: Y2E=
     server: https://127.0.0.1:10250
-  name: podstead-edge
+  name: podstead-edge-read
 contexts:
 - context:
-    cluster: podstead-edge
-    user: podstead-edge
-  name: podstead-edge
-current-context: podstead-edge
+    cluster: podstead-edge-read
+    user: podstead-edge-read
+  name: podstead-edge-read
+current-context: podstead-edge-read
 kind: Config
 preferences: {}
 users:
-- name: podstead-edge
+- name: podstead-edge-read
   user:
     client-certificate-data: Y2VydA==
     client-key-data: a2V5
@@ -46,13 +46,13 @@ users:
 func TestKubeconfigMergesIntoFile(t *testing.T) {
 	dir := t.TempDir()
 	path, link := filepath.Join(dir, "sub", "config"), filepath.Join(dir, "link")
-	if current, err := granted("https://127.0.0.1:1").mergeInto(path); err != nil || current != "podstead-edge" {
+	if current, err := granted("https://127.0.0.1:1").mergeInto(path); err != nil || current != "podstead-edge-read" {
 		t.Fatalf("into a new file: %q, %v", current, err)
 	}
 	existing := `apiVersion: v1
 kind: Config
 current-context: prod
-clusters: [{name: prod, cluster: {server: "https://prod"}}, {name: podstead-edge, cluster: {server: "https://old"}}]
+clusters: [{name: prod, cluster: {server: "https://prod"}}, {name: podstead-edge-read, cluster: {server: "https://old"}}]
 extensions: [{name: x, extension: {a: 1}}]
 `
 	if err := os.WriteFile(path, []byte(existing), 0o644); err != nil {
