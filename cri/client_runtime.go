@@ -5,6 +5,9 @@ import (
 	"errors"
 	"time"
 
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -146,17 +149,33 @@ type ExecResult struct {
 // timeout, which is rounded up to whole seconds; 0 waits without limit. A command
 // that took longer is ErrTimeout.
 func (c *Client) ExecSync(ctx context.Context, id string, command []string, timeout time.Duration) (ExecResult, error) {
+	return c.ExecBounded(ctx, id, command, timeout, maxMessage)
+}
+
+// ExecBounded is ExecSync with a limit of the output in bytes. What is above the limit
+// is not received: the exit code is unknown then, and the error is ErrOutputTooLarge.
+func (c *Client) ExecBounded(ctx context.Context, id string, command []string, timeout time.Duration, maxOutput int) (ExecResult, error) {
 	limit := noLimit
 	if timeout > 0 {
 		limit = timeout + execSlack
 	}
-	a, err := write(ctx, c, operation{"run a command in container", id}, limit, runtimeapi.RuntimeServiceClient.ExecSync,
+	exec := func(client runtimeapi.RuntimeServiceClient, ctx context.Context, request *runtimeapi.ExecSyncRequest, options ...grpc.CallOption) (*runtimeapi.ExecSyncResponse, error) {
+		answer, err := client.ExecSync(ctx, request, append(options, grpc.MaxCallRecvMsgSize(maxOutput+execOverhead))...)
+		if status.Code(err) == codes.ResourceExhausted {
+			err = ErrOutputTooLarge
+		}
+		return answer, err
+	}
+	a, err := write(ctx, c, operation{"run a command in container", id}, limit, exec,
 		&runtimeapi.ExecSyncRequest{ContainerId: id, Cmd: command, Timeout: wholeSeconds(timeout)})
 	if err != nil {
 		return ExecResult{}, err
 	}
 	return ExecResult{Stdout: a.Stdout, Stderr: a.Stderr, ExitCode: a.ExitCode}, nil
 }
+
+// execOverhead is the space in bytes for what a result has besides the output.
+const execOverhead = 64
 
 // ReopenContainerLog makes the runtime reopen a container's log file after it was
 // renamed. The container must run.

@@ -19,6 +19,9 @@ var (
 	// ErrUnavailable means that nothing answers at the endpoint, or that the
 	// connection broke. A write may have taken effect nevertheless.
 	ErrUnavailable = errors.New("container runtime unavailable")
+	// ErrOutputTooLarge means that a command printed more than is accepted. How it
+	// ended is unknown.
+	ErrOutputTooLarge = errors.New("the command printed more output than is accepted")
 	// ErrTimeout means that the answer did not come in time. A write may have
 	// taken effect nevertheless.
 	ErrTimeout = errors.New("container runtime timed out")

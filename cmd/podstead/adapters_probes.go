@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -17,15 +18,32 @@ import (
 // runtime was hung.)
 const execSlack = 10 * time.Second
 
-// containerExec runs the commands of probes over CRI. The runtime enforces their
-// timeout.
-type containerExec struct{ client *cri.Client }
+// maxProbeOutput is how much the command of a probe may print, in bytes. Much less is
+// shown, but all probes of a node may run at once, and the whole output is in memory.
+const maxProbeOutput = 256 << 10
+
+// containerExec runs the commands of probes and hooks over CRI. The runtime enforces
+// their timeout.
+type containerExec struct {
+	client *cri.Client
+	// maxOutput is how much a command may print, in bytes; 0 is the limit of the
+	// runtime.
+	maxOutput int
+}
 
 // Exec implements probe.Execer.
 func (e containerExec) Exec(ctx context.Context, id string, command []string, timeout time.Duration) (probe.ExecResult, error) {
 	asked := time.Now()
-	r, err := e.client.ExecSync(ctx, id, command, timeout)
+	exec := e.client.ExecSync
+	if e.maxOutput > 0 {
+		exec = func(ctx context.Context, id string, command []string, timeout time.Duration) (cri.ExecResult, error) {
+			return e.client.ExecBounded(ctx, id, command, timeout, e.maxOutput)
+		}
+	}
+	r, err := exec(ctx, id, command, timeout)
 	switch {
+	case errors.Is(err, cri.ErrOutputTooLarge):
+		return probe.ExecResult{}, fmt.Errorf("%w: print less than %d KiB", err, e.maxOutput>>10)
 	case errors.Is(err, cri.ErrTimeout) && ctx.Err() == nil && time.Since(asked) < timeout+execSlack:
 		return probe.ExecResult{TimedOut: true}, nil
 	case err != nil:

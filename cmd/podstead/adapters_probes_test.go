@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -36,33 +38,63 @@ func TestContainerExec(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				fake := critest.New(t)
-				fake.OnExec(c.answer)
-				client, err := cri.Dial(fake.Options())
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer client.Close()
-				pod := &runtimeapi.PodSandboxConfig{Metadata: &runtimeapi.PodSandboxMetadata{Name: "p", Namespace: "n", Uid: "u"}}
-				sandbox, err := client.RunPodSandbox(t.Context(), pod, "")
-				if err != nil {
-					t.Fatal(err)
-				}
-				fake.SetImages("img:1")
-				id, err := client.CreateContainer(t.Context(), sandbox, &runtimeapi.ContainerConfig{
-					Metadata: &runtimeapi.ContainerMetadata{Name: "c"}, Image: &runtimeapi.ImageSpec{Image: "img:1"},
-				}, pod)
-				if err == nil {
-					err = client.StartContainer(t.Context(), id)
-				}
-				if err != nil {
-					t.Fatal(err)
-				}
-				r, err := containerExec{client}.Exec(t.Context(), id, []string{"true"}, 2*time.Second)
+				client, id := execContainer(t, c.answer)
+				r, err := containerExec{client: client}.Exec(t.Context(), id, []string{"true"}, 2*time.Second)
 				if (err == nil) != c.ok || r.TimedOut != c.timedOut || string(r.Output) != c.output {
 					t.Errorf("%+v, %v", r, err)
 				}
 			})
 		})
+	}
+}
+
+// execContainer returns a client of a fake runtime that answers commands, and a running
+// container.
+func execContainer(t *testing.T, answer func(context.Context, critest.Container, *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error)) (*cri.Client, string) {
+	t.Helper()
+	fake := critest.New(t)
+	fake.OnExec(answer)
+	client, err := cri.Dial(fake.Options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	pod := &runtimeapi.PodSandboxConfig{Metadata: &runtimeapi.PodSandboxMetadata{Name: "p", Namespace: "n", Uid: "u"}}
+	sandbox, err := client.RunPodSandbox(t.Context(), pod, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fake.SetImages("img:1")
+	id, err := client.CreateContainer(t.Context(), sandbox, &runtimeapi.ContainerConfig{
+		Metadata: &runtimeapi.ContainerMetadata{Name: "c"}, Image: &runtimeapi.ImageSpec{Image: "img:1"},
+	}, pod)
+	if err == nil {
+		err = client.StartContainer(t.Context(), id)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client, id
+}
+
+// The output of a probe's command is bounded, that of a hook's is not.
+func TestProbeOutputIsBounded(t *testing.T) {
+	client, id := execContainer(t, func(_ context.Context, _ critest.Container, q *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error) {
+		size, err := strconv.Atoi(q.Cmd[0])
+		return &runtimeapi.ExecSyncResponse{Stdout: make([]byte, size/2), Stderr: make([]byte, size-size/2)}, err
+	})
+	for _, c := range []struct {
+		exec containerExec
+		size int
+		want error
+	}{
+		{containerExec{client, maxProbeOutput}, maxProbeOutput, nil},
+		{containerExec{client, maxProbeOutput}, maxProbeOutput + 100, cri.ErrOutputTooLarge},
+		{containerExec{client: client}, 8 << 20, nil},
+	} {
+		r, err := c.exec.Exec(t.Context(), id, []string{strconv.Itoa(c.size)}, time.Second)
+		if !errors.Is(err, c.want) || err == nil && len(r.Output) != c.size {
+			t.Errorf("%d bytes, at most %d: %d bytes, %v, want %v", c.size, c.exec.maxOutput, len(r.Output), err, c.want)
+		}
 	}
 }
