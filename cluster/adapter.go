@@ -33,6 +33,9 @@ type Config struct {
 	Certificates Certificates
 	// Objects receives what the cluster's pods refer to; nil disables it.
 	Objects *Objects
+	// UpdatePodCIDR gives the runtime the address ranges of the node's pods, separated by
+	// commas; nil disables it.
+	UpdatePodCIDR func(ctx context.Context, cidrs string) error
 	// Requests limits the requests other than heartbeats, EventRequests those that send
 	// events.
 	Requests, EventRequests RateLimit
@@ -111,6 +114,7 @@ type Adapter struct {
 	// API server then kept. Only the node loop uses them.
 	reported time.Time
 	keptDiff []byte
+	podCIDR  podCIDR
 	// lease is the last known lease, nil if it is unknown, and renewed when it was
 	// renewed. Only the lease loop uses them.
 	lease   *coordinationv1.Lease

@@ -71,6 +71,14 @@ func (c *Client) RuntimeStatus(ctx context.Context) (RuntimeStatus, error) {
 	return s, nil
 }
 
+// UpdatePodCIDR gives the runtime the address ranges of the node's pods, separated by
+// commas, for the configuration of its network.
+func (c *Client) UpdatePodCIDR(ctx context.Context, cidrs string) error {
+	_, err := write(ctx, c, operation{"set the pod CIDR", cidrs}, c.timeout, runtimeapi.RuntimeServiceClient.UpdateRuntimeConfig,
+		&runtimeapi.UpdateRuntimeConfigRequest{RuntimeConfig: &runtimeapi.RuntimeConfig{NetworkConfig: &runtimeapi.NetworkConfig{PodCidr: cidrs}}})
+	return err
+}
+
 // The calls below that create, start or remove an object end by their own deadline,
 // not with the caller's context.
 
