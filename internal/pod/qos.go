@@ -11,7 +11,8 @@ var qosResources = [...]v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory}
 // QOSClass returns the quality-of-service class of a defaulted pod, by the API's
 // rule: BestEffort if no container requests cpu or memory, Guaranteed if every
 // container has limits for both and requests equal to them, else Burstable. Zero
-// amounts count as absent. Pod-level resources, if set, replace those of containers.
+// amounts count as absent. Pod-level resources, if set, replace those of containers; as
+// in Kubernetes, an empty object is set and makes the pod BestEffort.
 func QOSClass(pod *v1.Pod) v1.PodQOSClass {
 	if r := pod.Spec.Resources; r != nil {
 		return classOf(asks(r), guaranteed(r))

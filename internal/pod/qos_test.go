@@ -40,6 +40,7 @@ func TestQOSClass(t *testing.T) {
 		"a container without memory limit":  {init: full, a: resources(list("1", "1Gi"), list("1", "")), b: full, want: v1.PodQOSBurstable},
 		"one request":                       {b: resources(list("1m", ""), nil), want: v1.PodQOSBurstable},
 		"pod-level resources stand for all": {a: resources(list("1m", ""), nil), pod: &full, want: v1.PodQOSGuaranteed},
+		"empty pod-level resources":         {init: full, a: full, b: full, pod: &v1.ResourceRequirements{}, want: v1.PodQOSBestEffort},
 		"pod-level request":                 {init: full, a: full, b: full, pod: &v1.ResourceRequirements{Requests: list("1", "")}, want: v1.PodQOSBurstable},
 	} {
 		pod := &v1.Pod{Spec: v1.PodSpec{
