@@ -8,6 +8,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
 // minGrace is the least time in seconds between the stop signal and SIGKILL,
@@ -30,6 +32,9 @@ type KillRequest struct {
 	// HostIP is the node's address for hooks of a pod on the host's network;
 	// empty means 127.0.0.1.
 	HostIP string
+	// Queued is called if the stop waits for those of other pods for more than a
+	// second; may be nil.
+	Queued func()
 }
 
 // Kill terminates a pod: all its containers in parallel, each with the grace
@@ -59,7 +64,12 @@ func (s *Syncer) Kill(ctx context.Context, r KillRequest) error {
 		kills = append(kills, Kill{ID: c.ID, Name: c.Name, Message: message, Grace: &r.Grace})
 	}
 	k := killContext{pod: pod, observed: r.Observed, hostIP: r.HostIP, order: newTerminationOrder(r.Observed)}
+	leave, err := s.stops.enter(ctx, podinfo.Priority(pod), stageBegin, signalHold, r.Queued)
+	if err != nil {
+		return err
+	}
 	errs := s.killContainers(ctx, k, kills)
+	leave()
 	for _, err := range errs {
 		if err != nil && (!errors.Is(err, ErrTimeout) || ctx.Err() != nil) {
 			return errors.Join(errs...)
@@ -74,7 +84,12 @@ func (s *Syncer) Kill(ctx context.Context, r KillRequest) error {
 // is not an error, so that it keeps no pod down.
 func (s *Syncer) stopSandboxes(ctx context.Context, pod *v1.Pod, observed *Pod) []error {
 	return inParallel(observed.Sandboxes, func(sandbox Sandbox) error {
-		err := s.runtime.StopPodSandbox(ctx, sandbox.ID)
+		leave, err := s.stops.enter(ctx, podinfo.Priority(pod), stageFinish, gateHold, nil)
+		if err != nil {
+			return err
+		}
+		defer leave()
+		err = s.runtime.StopPodSandbox(ctx, sandbox.ID)
 		switch {
 		case err == nil, errors.Is(err, ErrNotFound):
 			return nil
@@ -88,6 +103,11 @@ func (s *Syncer) stopSandboxes(ctx context.Context, pod *v1.Pod, observed *Pod) 
 // Remove removes dead containers, then sandboxes. One that is gone is not an
 // error. Logs are kept: they are removed with the pod's files.
 func (s *Syncer) Remove(ctx context.Context, pod *Pod) error {
+	leave, err := s.stops.enter(ctx, 0, stageRemove, gateHold, nil)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	var errs []error
 	for i := range pod.Containers {
 		err := s.runtime.RemoveContainer(ctx, pod.Containers[i].ID)

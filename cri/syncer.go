@@ -56,6 +56,8 @@ type SyncerConfig struct {
 // back-offs and the objects that it created last; all other state is read from
 // the runtime.
 type Syncer struct {
+	gates
+	sandboxFaults
 	runtime      *Client
 	images       *imageManager
 	hooks        Hooks
@@ -68,14 +70,21 @@ type Syncer struct {
 	expectations expectations
 	startBackoff startBackoff
 	terminations terminations
-	reserved     reservedNames
-	failedStops  failedStops
 	running      runningHooks
+}
+
+// gates are those of calls that start and of calls that stop or remove.
+type gates struct{ starts, stops *gate }
+
+// sandboxFaults counts what fails with the sandboxes of each pod.
+type sandboxFaults struct {
+	reserved    reservedNames
+	failedStops failedStops
 }
 
 // NewSyncer creates a Syncer.
 func NewSyncer(c SyncerConfig) *Syncer {
-	s := &Syncer{runtime: c.Runtime, hooks: c.Hooks, events: c.Events, log: c.Log, started: c.Started, backoff: c.Backoff, logLinks: c.LogLinks}
+	s := &Syncer{runtime: c.Runtime, hooks: c.Hooks, events: c.Events, log: c.Log, started: c.Started, backoff: c.Backoff, logLinks: c.LogLinks, gates: gates{newGate(), newGate()}}
 	if s.hooks == nil {
 		s.hooks = noHooks{}
 	}
@@ -163,6 +172,9 @@ type SyncRequest struct {
 	// HostIP is the node's address for hooks of a pod on the host's network;
 	// empty means 127.0.0.1.
 	HostIP string
+	// Queued is called if the start waits for those of other pods for more than a
+	// second; may be nil.
+	Queued func(Waiting)
 	// PostStartDone is, by container name, the ID of the instance whose postStart
 	// hook is known to have returned. The hook of any other running instance is
 	// run.
@@ -202,6 +214,7 @@ type Waiting struct{ Reason, Message string }
 // Reasons of failures that are not the image's.
 const (
 	reasonCrashLoop       = "CrashLoopBackOff"
+	reasonQueued          = "ContainerCreating"
 	reasonSandbox         = "CreatePodSandboxError"
 	reasonKillSandbox     = "KillPodSandboxError"
 	reasonContainerConfig = "CreateContainerConfigError"

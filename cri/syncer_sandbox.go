@@ -8,6 +8,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
 // createSandbox creates the pod's sandbox and reads its addresses.
@@ -50,6 +52,15 @@ func (t *transaction) createSandbox(ctx context.Context) error {
 	return nil
 }
 
+// enterStart waits until a call that starts something may be made.
+func (t *transaction) enterStart(ctx context.Context, stage int) (leave func(), err error) {
+	return t.starts.enter(ctx, podinfo.Priority(t.Pod), stage, gateHold, func() {
+		if t.Queued != nil {
+			t.Queued(Waiting{reasonQueued, "waiting for the starts of other pods"})
+		}
+	})
+}
+
 // errNameReserved means that the name of a sandbox is reserved for one that is not
 // this daemon's, or that no list shows.
 var errNameReserved = errors.New("the sandbox's name is taken")
@@ -60,6 +71,11 @@ func (t *transaction) runSandbox(ctx context.Context, config *runtimeapi.PodSand
 	if err := os.MkdirAll(config.LogDirectory, logDirMode); err != nil {
 		return "", fmt.Errorf("failed to create the log directory: %w", err)
 	}
+	leave, err := t.enterStart(ctx, stageBegin)
+	if err != nil {
+		return "", err
+	}
+	defer leave()
 	t.result.Acted = true
 	id, err := t.runtime.RunPodSandbox(ctx, config, t.Sandbox.RuntimeHandler)
 	if !errors.Is(err, ErrExists) {

@@ -203,6 +203,12 @@ func (t *transaction) create(ctx context.Context, c *v1.Container, imageRef stri
 			return "", 0, t.startFailed(ctx, c, reasonContainerConfig, fmt.Errorf("container %q, its target for processes, is not running", target))
 		}
 	}
+	leave, err := t.enterStart(ctx, stageFinish)
+	if err != nil {
+		in.discard()
+		return "", 0, err
+	}
+	defer leave()
 	t.result.Acted = true
 	id, err = t.runtime.CreateContainer(ctx, t.actions.SandboxID, t.config.container(t.Pod, c, in), t.sandboxConfig)
 	if errors.Is(err, ErrExists) {
@@ -295,7 +301,13 @@ func (t *transaction) startCreatedInstance(ctx context.Context, c *v1.Container,
 	// The back-off counts the start before the call, because the reply may be
 	// lost.
 	t.backoff.started(t.Pod, c, newestExited(t.Status, c.Name), t.MaxRestartPeriod)
-	if err := t.runtime.StartContainer(ctx, id); err != nil {
+	leave, err := t.enterStart(ctx, stageFinish)
+	if err != nil {
+		return err
+	}
+	err = t.runtime.StartContainer(ctx, id)
+	leave()
+	if err != nil {
 		return t.startFailed(ctx, c, reasonRun, err)
 	}
 	t.started(t.kindOf(c), "")

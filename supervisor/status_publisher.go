@@ -14,6 +14,7 @@ import (
 	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/supervisor/podinputs"
 	"github.com/podstead/podstead/supervisor/podprobes"
+	"github.com/podstead/podstead/supervisor/podworkers"
 	"github.com/podstead/podstead/supervisor/runtimehealth"
 	"github.com/podstead/podstead/supervisor/status"
 )
@@ -136,21 +137,30 @@ func (p *statusPublisher) forget(uid types.UID) {
 // withStatusRefresh acts, and keeps the probes and the status of a pod with probes
 // or hooks up to date until the act is over: a pull or a grace period may take
 // minutes, in which readiness changes. a.observed is the newest observation
-// afterwards. The act must not use the attempt.
-func (a *attempt) withStatusRefresh(ctx context.Context, act func()) {
+// afterwards. The act must not use the attempt; it calls queued while it waits for
+// those of other pods.
+func (a *attempt) withStatusRefresh(ctx context.Context, act func(queued func(cri.Waiting))) {
 	if !a.probes.Active(a.pod) && !podprobes.HasHooks(a.pod) || a.job.Notified == nil {
-		act()
+		act(a.publishQueuedAct)
 		return
 	}
-	over := make(chan struct{})
+	over, waits := make(chan struct{}), make(chan cri.Waiting, 1)
 	go func() {
 		defer close(over)
-		act()
+		act(func(w cri.Waiting) {
+			select {
+			case waits <- w:
+			default:
+			}
+		})
 	}()
 	for {
 		select {
 		case <-over:
 			return
+		case w := <-waits:
+			a.publishQueuedAct(w)
+			continue
 		case <-a.job.Notified:
 			// The worker is dirty and syncs again, also if this received its notification.
 		}
@@ -162,4 +172,19 @@ func (a *attempt) withStatusRefresh(ctx context.Context, act func()) {
 		a.probes.Set(a.pod, a.observed, a.run.record)
 		a.publish(statusOverrides{acting: true})
 	}
+}
+
+// publishQueuedAct shows that the act on a pod waits for those of other pods.
+func (a *attempt) publishQueuedAct(w cri.Waiting) {
+	if a.job.State == podworkers.Terminating {
+		before := a.run.kill.fault
+		a.run.kill.fault = &status.Cause{Reason: w.Reason, Message: w.Message}
+		a.publish(statusOverrides{acting: true})
+		a.run.kill.fault = before
+		return
+	}
+	before := a.run.waiting
+	a.run.waiting = map[string]cri.Waiting{"": w}
+	a.publish(statusOverrides{acting: true})
+	a.run.waiting = before
 }

@@ -209,7 +209,10 @@ func (a *syncAttempt) syncContainers(ctx context.Context) *podworkers.SyncResult
 	req.PostStartDone, req.HostIP = a.run.record.PostStart, a.probes.HostIP()
 	req.FailedProbes, req.Started = a.probes.Failed(uid), a.probes.Started(uid)
 	req.ChangedObjects, req.Held = a.inputs.ChangedContainers(pod, a.observed), unsupportedEphemeral(pod)
-	a.withStatusRefresh(ctx, func() { a.result = a.runtime.syncer.Sync(ctx, *req) })
+	a.withStatusRefresh(ctx, func(queued func(cri.Waiting)) {
+		req.Queued = queued
+		a.result = a.runtime.syncer.Sync(ctx, *req)
+	})
 	a.run.waiting = a.result.Waiting
 	a.run.record = podprobes.WithPostStart(a.run.record, a.result.PostStartDone)
 	if err := a.resizer.end(ctx, a); err != nil {

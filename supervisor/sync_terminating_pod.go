@@ -54,7 +54,12 @@ func (a *terminatingAttempt) mustStop() bool {
 func (a *terminatingAttempt) stop(ctx context.Context) (err error) {
 	a.logKill(a.attempt)
 	request := cri.KillRequest{Pod: a.job.Pod, Observed: a.observed.Pod(), Grace: a.job.Grace, Reason: a.killText(), HostIP: a.probes.HostIP()}
-	a.withStatusRefresh(ctx, func() { err = a.runtime.syncer.Kill(ctx, request) })
+	a.withStatusRefresh(ctx, func(queued func(cri.Waiting)) {
+		request.Queued = func() {
+			queued(cri.Waiting{Reason: "Terminating", Message: "waiting for the stops of other pods"})
+		}
+		err = a.runtime.syncer.Kill(ctx, request)
+	})
 	a.noteAct()
 	a.reportKillFault(ctx, err)
 	if err != nil {
