@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"runtime/debug"
 
 	"github.com/podstead/podstead/cmd/podstead/options"
 	"github.com/podstead/podstead/cmd/podstead/preflight"
@@ -69,17 +68,6 @@ func machineID(node string, log *slog.Logger) string {
 		return node
 	}
 	return id
-}
-
-// gcPercent is the garbage collector's goal, half of Go's default. The daemon
-// hardly allocates once pods run, so a smaller heap costs nothing.
-const gcPercent = 50
-
-// limitHeap keeps the heap small, unless GOGC is set.
-func limitHeap() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
-	}
 }
 
 // oomScoreAdj is the kubelet's own: the kernel should kill a pod before the
