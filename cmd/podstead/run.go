@@ -90,7 +90,7 @@ func runOnce(ctx context.Context, sup *supervisor.Supervisor, faults func() []ma
 		}
 	}
 	if failed {
-		return &cli.ExitError{Code: 1}
+		return &cli.ExitError{Code: cli.ExitFailed}
 	}
 	return nil
 }
