@@ -1,6 +1,7 @@
 package runtimehealth
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -32,8 +33,10 @@ type Monitor struct {
 	version  cri.Version
 	network  bool
 	netFault string
-	// answered is when the runtime answered last, silent that it did not answer since.
+	// answered is when the runtime answered last, and answer why it was not healthy then.
+	// silent is that it did not answer since.
 	answered time.Time
+	answer   string
 	silent   bool
 }
 
@@ -114,7 +117,7 @@ func (m *Monitor) note(st cri.RuntimeStatus, err error) bool {
 		m.since = time.Now()
 	}
 	if m.silent = err != nil; !m.silent {
-		m.answered = time.Now()
+		m.answered, m.answer = time.Now(), fault
 		m.network, m.netFault = st.NetworkReady, st.NetworkMessage
 	}
 	switch {
@@ -197,7 +200,7 @@ func (m *Monitor) Condition() Condition {
 		c.NotReady = network
 	}
 	if m.silent {
-		c.answered, c.answer = m.answered, network
+		c.answered, c.answer = m.answered, cmp.Or(m.answer, network)
 	}
 	return c
 }
