@@ -12,9 +12,6 @@ import (
 	"github.com/podstead/podstead/supervisor/status"
 )
 
-// reasonFailedKill is the kubelet's reason of an event.
-const reasonFailedKill = "FailedKillPod"
-
 // terminatingAttempt is one SyncTerminatingPod: it stops everything of a pod that
 // runs, and reports the pod as stopped only after an observation newer than the kill.
 type terminatingAttempt struct{ *attempt }
@@ -63,9 +60,6 @@ func (a *terminatingAttempt) stop(ctx context.Context) (err error) {
 	a.noteAct()
 	a.reportKillFault(ctx, err)
 	if err != nil {
-		if ctx.Err() == nil {
-			a.events.Event(a.pod, v1.EventTypeWarning, reasonFailedKill, "error killing pod: "+err.Error())
-		}
 		return fmt.Errorf("failed to stop pod: %w", err)
 	}
 	a.run.kill.done = true
