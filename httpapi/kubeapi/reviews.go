@@ -48,8 +48,11 @@ func (a *API) accessReview(w http.ResponseWriter, r *http.Request) {
 // it knows.
 const protobufPrefix = "k8s\x00"
 
+// maxReview is the maximum size of a review in bytes; one has a few hundred.
+const maxReview = 64 << 10
+
 func readReview(r *http.Request) (*authorizationv1.SelfSubjectAccessReview, error) {
-	body, err := io.ReadAll(r.Body)
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxReview))
 	if err != nil {
 		return nil, err
 	}

@@ -3,14 +3,13 @@ package stats
 import (
 	"bytes"
 	"context"
-	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/podstead/podstead/internal/boundedfile"
 	"github.com/podstead/podstead/internal/usage"
 	"github.com/podstead/podstead/node/cgroup"
 )
@@ -122,7 +121,7 @@ func (c *Collector) countDescriptors(pid int, descriptors, sockets *uint64) bool
 // maxOpenFiles reads a line such as "Max open files  1024  524288  files": the soft limit and
 // the hard one. It returns nil if the process has ended.
 func (c *Collector) maxOpenFiles(pid int) *int64 {
-	data, err := readAtMost(c.process(pid, "limits"), 16<<10)
+	data, err := boundedfile.Head(c.process(pid, "limits"), 16<<10)
 	if err != nil {
 		return nil
 	}
@@ -142,19 +141,4 @@ func (c *Collector) maxOpenFiles(pid int) *int64 {
 		return &n
 	}
 	return nil
-}
-
-// readAtMost reads the beginning of a file.
-func readAtMost(path string, limit int) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data := make([]byte, limit)
-	n, err := io.ReadFull(f, data)
-	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
-		return nil, err
-	}
-	return data[:n], nil
 }

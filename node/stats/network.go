@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podstead/podstead/internal/boundedfile"
 	"github.com/podstead/podstead/internal/usage"
 )
 
@@ -55,10 +56,14 @@ func (c *Collector) measureTraffic(ctx context.Context, _ map[types.UID][]usage.
 	return all, nil
 }
 
+// maxNetDev is how much of a net/dev file is read, in bytes: 5000 interfaces. A container
+// with CAP_NET_ADMIN can create more.
+const maxNetDev = 1 << 20
+
 // readInterfaces reads a net/dev file, without the loopback interface. A missing
 // file has none.
 func readInterfaces(file string) (list []usage.Interface) {
-	data, err := os.ReadFile(file)
+	data, err := boundedfile.Head(file, maxNetDev)
 	if err != nil {
 		return nil
 	}

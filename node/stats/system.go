@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/podstead/podstead/internal/boundedfile"
 	"github.com/podstead/podstead/internal/usage"
 	"github.com/podstead/podstead/node/cgroup"
 )
@@ -43,7 +44,7 @@ func (c *Collector) cgroupOfProcess(pid string) string {
 	if c.cfg.Cgroups == nil {
 		return ""
 	}
-	data, err := readAtMost(filepath.Join(c.cfg.proc, pid, "cgroup"), 16<<10)
+	data, err := boundedfile.Head(filepath.Join(c.cfg.proc, pid, "cgroup"), 16<<10)
 	if err != nil {
 		return ""
 	}
@@ -60,7 +61,7 @@ func (c *Collector) cgroupOfProcess(pid string) string {
 // processUsage returns the usage of one process.
 func (c *Collector) processUsage(pid int) usage.Usage {
 	u := usage.Usage{At: time.Now()}
-	data, err := readAtMost(c.process(pid, "stat"), 4<<10)
+	data, err := boundedfile.Head(c.process(pid, "stat"), 4<<10)
 	if err != nil {
 		return usage.Usage{}
 	}
@@ -86,7 +87,7 @@ func (c *Collector) processUsage(pid int) usage.Usage {
 // processMemory reads statm: 5000 2000 1500 … are the pages of address space, resident,
 // shared. It returns nil if the process has ended.
 func (c *Collector) processMemory(pid string) *usage.Memory {
-	data, err := os.ReadFile(filepath.Join(c.cfg.proc, pid, "statm"))
+	data, err := boundedfile.Head(filepath.Join(c.cfg.proc, pid, "statm"), 4<<10)
 	f := strings.Fields(string(data))
 	if err != nil || len(f) < 3 {
 		return nil

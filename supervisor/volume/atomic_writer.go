@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podstead/podstead/internal/boundedfile"
 )
 
 // Names in a volume of files, known to every program that watches such a volume for
@@ -87,7 +89,7 @@ func (f file) matches(at string, group volumeGroup) bool {
 	if unix.Lstat(at, &st) != nil || int64(st.Uid) != f.ownerID() || st.Mode != unix.S_IFREG|group.fileMode(f.mode) || group.gid != nil && int64(st.Gid) != *group.gid {
 		return false
 	}
-	data, err := os.ReadFile(at)
+	data, err := boundedfile.Read(at, int64(len(f.data)))
 	return err == nil && bytes.Equal(data, f.data)
 }
 

@@ -20,6 +20,9 @@ import (
 	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
+// maxForwardError is the maximum size in bytes of the daemon's error for one connection.
+const maxForwardError = 64 << 10
+
 // forwardOptions are the flags of port-forward.
 type forwardOptions struct {
 	socket    string
@@ -256,7 +259,7 @@ func (f *forwarder) forward(ctx context.Context, local *net.TCPConn, remote uint
 	}
 	text := make(chan []byte, 1)
 	go func() {
-		message, _ := io.ReadAll(errorStream)
+		message, _ := io.ReadAll(io.LimitReader(errorStream, maxForwardError))
 		text <- message
 	}()
 	_ = local.CloseWrite()

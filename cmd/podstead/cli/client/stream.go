@@ -25,6 +25,9 @@ const (
 	// PortForwardProtocol is the protocol of Upgrade for port-forward.
 	PortForwardProtocol = "portforward.k8s.io"
 
+	// maxStatus is the maximum size in bytes of the result of a command.
+	maxStatus = 1 << 20
+
 	// The reason and cause in the Status of a failed command, as in the kubelet.
 	reasonExitCode = "NonZeroExitCode"
 	causeExitCode  = "ExitCode"
@@ -119,7 +122,7 @@ func (c *Client) Stream(ctx context.Context, path string, s Session) error {
 			})
 		}
 	}
-	text, err := io.ReadAll(streams[v1.StreamTypeError])
+	text, err := io.ReadAll(io.LimitReader(streams[v1.StreamTypeError], maxStatus))
 	outputs.Wait()
 	if err := errors.Join(writeErrs[0], writeErrs[1]); err != nil {
 		return err
