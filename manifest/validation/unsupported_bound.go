@@ -55,6 +55,7 @@ var boundVerdicts = podVerdicts.override(structVerdict{
 })
 
 var boundContainerVerdicts = containerVerdicts.override(structVerdict{
+	"readinessProbe":  probeVerdicts.override(structVerdict{"terminationGracePeriodSeconds": apiServerDone}),
 	"securityContext": containerSecurityVerdicts.override(structVerdict{"windowsOptions": otherSystem}),
 })
 

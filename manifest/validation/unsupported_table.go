@@ -167,7 +167,7 @@ var containerVerdicts = structVerdict{
 	"volumeMounts":             listVerdict{mountVerdicts},
 	"volumeDevices":            notSupportedYet("block devices are"),
 	"livenessProbe":            probeVerdicts,
-	"readinessProbe":           probeVerdicts,
+	"readinessProbe":           readinessVerdicts,
 	"startupProbe":             probeVerdicts,
 	"lifecycle":                lifecycleVerdicts,
 	"restartPolicy":            supported("TestContainerRestartPolicies"),
@@ -223,6 +223,11 @@ var probeVerdicts = structVerdict{
 	"failureThreshold":              supported("TestProbeLivenessRestarts"),
 	"terminationGracePeriodSeconds": supported("TestProbeGRPC"),
 }
+
+// readinessVerdicts: the API has the field in every probe and rejects it in this one.
+var readinessVerdicts = probeVerdicts.override(structVerdict{
+	"terminationGracePeriodSeconds": unsupported("has no effect, because a readiness probe never stops a container; remove the field"),
+})
 
 var podSecurityVerdicts = structVerdict{
 	"runAsNonRoot":             supported("TestSecurityContextThatCannotBe"),
