@@ -48,12 +48,30 @@ func hierarchies(h *Host, _ *Settings) []Finding {
 	return fail("cgroups", "mount -t cgroup2 none /sys/fs/cgroup", "no cgroups are mounted: containers cannot be limited or tracked")
 }
 
+// unmounted returns the controllers that have a cgroup v1 hierarchy which is not among the
+// mounted ones. A line of proc/cgroups is "hugetlb 11 1 1": name, hierarchy, number of
+// cgroups, enabled; the hierarchy is 0 in cgroup v2 and for an unused controller.
+func (h *Host) unmounted(mounted []string) (names []string) {
+	for line := range strings.Lines(h.text("proc/cgroups")) {
+		f := strings.Fields(line)
+		if len(f) == 4 && !strings.HasPrefix(f[0], "#") && f[1] != "0" && f[3] == "1" && !slices.Contains(mounted, f[0]) {
+			names = append(names, f[0])
+		}
+	}
+	return names
+}
+
 func controllers(h *Host, _ *Settings) (list []Finding) {
-	v1, v2, _ := h.cgroupMounts()
+	v1, v2, readOnly := h.cgroupMounts()
 	if len(v1) == 0 && v2 == "" {
 		return nil
 	}
-	enabled := v1
+	if names := h.unmounted(v1); len(names) > 0 && !readOnly {
+		at := "/sys/fs/cgroup/" + names[0]
+		list = warn("cgroups", "mkdir -p "+at+" && mount -t cgroup -o "+names[0]+" cgroup "+at,
+			"these cgroup v1 controllers are active but not mounted: %s: the runtime cannot read the metrics of containers, so that containers killed for memory may end without the reason OOMKilled, and resizes may fail", strings.Join(names, ", "))
+	}
+	enabled := slices.Clone(v1)
 	if v2 != "" {
 		enabled = append(enabled, strings.Fields(h.text(filepath.Join(v2, "cgroup.controllers")))...)
 	}

@@ -232,6 +232,11 @@ func TestRun(t *testing.T) {
 			b.write("proc/self/mountinfo", strings.Replace(v1, "rw,memory", "rw,freezer", 1))
 			b.settings.Runtime.CgroupDriver = ""
 		}, "cgroups", Fail, "memory controller is disabled", "cgroup_enable=memory"},
+		"a v1 controller that is not mounted": {func(b *testHost) {
+			b.write("proc/self/mountinfo", v1)
+			b.write("proc/cgroups", "#subsys_name\thierarchy\tnum_cgroups\tenabled\nmemory\t4\t9\t1\nnet_cls\t0\t1\t1\nhugetlb\t11\t1\t1\nrdma\t12\t1\t0\n")
+			b.settings.Runtime.CgroupDriver = ""
+		}, "cgroups", Warn, "active but not mounted: hugetlb:", "mount -t cgroup -o hugetlb cgroup /sys/fs/cgroup/hugetlb"},
 		"no pids controller": {func(b *testHost) { b.write("sys/fs/cgroup/cgroup.controllers", "cpuset cpu io memory hugetlb\n") }, "cgroups", Warn, "pids", "CONFIG_CGROUP_PIDS"},
 		"hugepages alone": {func(b *testHost) {
 			b.write("sys/fs/cgroup/cgroup.controllers", "cpuset cpu io memory pids\n")
