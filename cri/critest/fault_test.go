@@ -97,9 +97,7 @@ func TestFaultBeforeAndAfter(t *testing.T) {
 func TestLate(t *testing.T) {
 	inNode(t, func(t *testing.T, n *node) {
 		i := n.Inject("CreateContainer", critest.Fault{Late: true})
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		if _, err := n.create(ctx, "late", 0); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := n.create(t.Context(), "late", 0); !errors.Is(err, cri.ErrTimeout) {
 			t.Fatal(err)
 		}
 		if _, there := n.Fake.Newest("late"); there {
