@@ -2,6 +2,8 @@ module github.com/podstead/podstead
 
 go 1.26.0
 
+toolchain go1.26.8
+
 require (
 	github.com/coreos/go-systemd/v22 v22.7.0
 	github.com/distribution/reference v0.6.0
