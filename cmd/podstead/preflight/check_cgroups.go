@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -109,7 +110,7 @@ func controllers(h *Host, _ *Settings) (list []Finding) {
 // cgroup tree undo each other's changes.
 func cgroupDriver(h *Host, s *Settings) []Finding {
 	used := s.Runtime.CgroupDriver
-	fix := "SystemdCgroup = true in the runc options of /etc/containerd/config.toml, then systemctl restart containerd"
+	fix := driverFix(&s.Runtime, "systemd")
 	if s.Runtime.Private {
 		// Its configuration is podstead's, and it always uses cgroupfs.
 		fix = "run a containerd of its own with SystemdCgroup = true in the runc options, and name it with --container-runtime-endpoint"
@@ -124,10 +125,25 @@ func cgroupDriver(h *Host, s *Settings) []Finding {
 	systemd := h.exists("run/systemd/system")
 	switch {
 	case used == "systemd" && !systemd:
-		return fail("cgroup-driver", "SystemdCgroup = false in the runc options of /etc/containerd/config.toml, then restart containerd",
+		return fail("cgroup-driver", driverFix(&s.Runtime, "cgroupfs"),
 			"the runtime uses the systemd cgroup driver, but systemd is not running")
 	case used == "cgroupfs" && systemd && v2 != "" && !slices.Contains(v1, "memory"):
 		return warn("cgroup-driver", fix, "the runtime uses cgroupfs although systemd manages the cgroup v2 tree: systemctl daemon-reload may undo limits")
 	}
 	return ok("cgroup-driver", "podstead and the runtime both use %s", used)
+}
+
+// driverFix returns how a runtime is configured to use a cgroup driver.
+func driverFix(r *Runtime, driver string) string {
+	switch service(r.Endpoint) {
+	case "crio":
+		fix := fmt.Sprintf("cgroup_manager = %q in the section crio.runtime of a file in /etc/crio/crio.conf.d", driver)
+		if driver == "cgroupfs" {
+			fix = "cgroup_manager = \"cgroupfs\" and conmon_cgroup = \"pod\" in the section crio.runtime of a file in /etc/crio/crio.conf.d"
+		}
+		return fix + ", then restart crio"
+	case "cri-docker":
+		return fmt.Sprintf("\"exec-opts\": [\"native.cgroupdriver=%s\"] in /etc/docker/daemon.json, then restart docker and cri-docker", driver)
+	}
+	return fmt.Sprintf("SystemdCgroup = %t in the runc options of /etc/containerd/config.toml, then restart containerd", driver == "systemd")
 }

@@ -18,6 +18,9 @@ func runtimeStatus(h *Host, s *Settings) []Finding {
 	case r.Err != nil && !h.exists(path):
 		return fail("runtime", "systemctl enable --now "+service(path), "socket %s does not exist: the runtime is not running, or listens elsewhere (--container-runtime-endpoint)", path)
 	case r.Err != nil && criUnsupported(r.Err):
+		if service(path) != "containerd" {
+			return fail("runtime", "upgrade "+service(path), "the runtime at %s does not support CRI v1: it is too old: %v", path, r.Err)
+		}
 		return fail("runtime", "remove \"cri\" from disabled_plugins in /etc/containerd/config.toml, then systemctl restart containerd",
 			"the runtime at %s does not support CRI v1: its CRI plugin is disabled, or it is too old: %v", path, r.Err)
 	case r.Err != nil:
@@ -56,10 +59,25 @@ func pauseImage(_ *Host, s *Settings) []Finding {
 	case image == "":
 		return nil
 	case s.Runtime.PauseMissing:
-		return warn("pause-image", "ctr -n k8s.io images pull "+image+"  (without a network: ctr -n k8s.io images import pause.tar)",
+		return warn("pause-image", pauseFix(&s.Runtime),
 			"the sandbox image %s is missing: pods wait until it is pulled", image)
 	}
 	return ok("pause-image", "sandbox image %s is present", image)
+}
+
+// pauseFix returns the command that adds the sandbox image to the runtime.
+func pauseFix(r *Runtime) string {
+	switch service(r.Endpoint) {
+	case "crio":
+		return "crictl --runtime-endpoint " + r.Endpoint + " pull " + r.PauseImage + "  (without a network: podman load --input pause.tar)"
+	case "cri-docker":
+		return "docker pull " + r.PauseImage + "  (without a network: docker load --input pause.tar)"
+	}
+	ctr := "ctr"
+	if r.Private {
+		ctr += " --address " + strings.TrimPrefix(r.Endpoint, "unix://")
+	}
+	return ctr + " -n k8s.io images pull " + r.PauseImage + "  (without a network: " + ctr + " -n k8s.io images import pause.tar)"
 }
 
 // binaries checks for the programs that a private containerd requires.

@@ -192,8 +192,28 @@ func TestRun(t *testing.T) {
 		}, "runtime", Fail, "socket /run/containerd/containerd.sock does not exist", "systemctl enable --now containerd"},
 		"an unresponsive runtime": {func(b *testHost) { b.settings.Runtime.Err = errors.New("deadline exceeded") }, "runtime", Fail, "does not respond: deadline", "systemctl restart containerd"},
 		"a runtime without CRI":   {func(b *testHost) { b.settings.Runtime.Err = errors.New("unknown service runtime.v1.RuntimeService") }, "runtime", Fail, "CRI plugin is disabled", "disabled_plugins"},
-		"an old runtime":          {func(b *testHost) { b.settings.Runtime.Version = "1.5.9~ds1" }, "runtime", Fail, "version 1.6.0 or later", "apt-get install"},
-		"a runtime not ready":     {func(b *testHost) { b.settings.Runtime.NotReady = "shim is missing" }, "runtime", Fail, "shim is missing", "journalctl -u containerd"},
+		"a CRI-O without CRI v1": {func(b *testHost) {
+			b.settings.Runtime.Endpoint, b.settings.Runtime.Err = "unix:///run/crio/crio.sock", errors.New("unknown service runtime.v1.RuntimeService")
+			b.write("run/crio/crio.sock", "")
+		}, "runtime", Fail, "too old", "upgrade crio"},
+		"no pause image of CRI-O": {func(b *testHost) {
+			b.settings.Runtime.Endpoint, b.settings.Runtime.PauseImage, b.settings.Runtime.PauseMissing = "unix:///run/crio/crio.sock", "pause:1", true
+		}, "pause-image", Warn, "pause:1 is missing", "crictl --runtime-endpoint unix:///run/crio/crio.sock pull pause:1"},
+		"no pause image of Docker": {func(b *testHost) {
+			b.settings.Runtime.Endpoint, b.settings.Runtime.PauseImage, b.settings.Runtime.PauseMissing = "unix:///run/cri-dockerd.sock", "pause:1", true
+		}, "pause-image", Warn, "pause:1 is missing", "docker pull pause:1"},
+		"no pause image of the private containerd": {func(b *testHost) {
+			b.settings.Runtime.Endpoint, b.settings.Runtime.Private = "unix:///run/podstead/containerd/containerd.sock", true
+			b.settings.Runtime.PauseImage, b.settings.Runtime.PauseMissing = "pause:1", true
+		}, "pause-image", Warn, "pause:1 is missing", "ctr --address /run/podstead/containerd/containerd.sock -n k8s.io images pull pause:1"},
+		"cgroupfs of CRI-O": {func(b *testHost) {
+			b.settings.Runtime.Endpoint, b.settings.Runtime.CgroupDriver = "unix:///run/crio/crio.sock", "cgroupfs"
+		}, "cgroup-driver", Warn, "although systemd manages", "cgroup_manager = \"systemd\""},
+		"cgroupfs of Docker": {func(b *testHost) {
+			b.settings.Runtime.Endpoint, b.settings.Runtime.CgroupDriver = "unix:///run/cri-dockerd.sock", "cgroupfs"
+		}, "cgroup-driver", Warn, "although systemd manages", "native.cgroupdriver=systemd"},
+		"an old runtime":      {func(b *testHost) { b.settings.Runtime.Version = "1.5.9~ds1" }, "runtime", Fail, "version 1.6.0 or later", "apt-get install"},
+		"a runtime not ready": {func(b *testHost) { b.settings.Runtime.NotReady = "shim is missing" }, "runtime", Fail, "shim is missing", "journalctl -u containerd"},
 		"CRI-O not running": {func(b *testHost) {
 			b.settings.Runtime = Runtime{Endpoint: "unix:///run/crio/crio.sock", Err: errors.New("x")}
 		}, "runtime", Fail, "/run/crio/crio.sock", "systemctl enable --now crio"},
