@@ -55,6 +55,9 @@ type URLSourceOptions struct {
 	Loader     UnitLoader
 	Checkpoint *Checkpoint
 	Deliver    Deliverer
+	// Read is called after each answer with a body, or that the body has not
+	// changed; nil is not called.
+	Read func(at time.Time)
 }
 
 // URLSource delivers the manifests behind a URL, which are one unit.
@@ -77,6 +80,8 @@ type URLSource struct {
 	unit     Unit
 	digest   string
 	answered bool
+	// readAt is the time of the last answer, zero before the first.
+	readAt time.Time
 	// fault is the fault of the last request, failures counts the failures
 	// since the last answer.
 	fault    *Fault
@@ -172,7 +177,7 @@ func (s *URLSource) handle(answer urlAnswer) time.Duration {
 		s.fetcher.reloadCA()
 		return s.backOff()
 	}
-	s.failures = 0
+	s.failures, s.readAt = 0, time.Now()
 	unit := s.unit
 	switch {
 	case answer.fault != nil:
@@ -186,6 +191,9 @@ func (s *URLSource) handle(answer urlAnswer) time.Duration {
 	s.answered, s.unit, s.fault = true, unit, nil
 	if changed {
 		s.deliver()
+	}
+	if s.opts.Read != nil {
+		s.opts.Read(s.readAt)
 	}
 	return s.opts.Interval
 }
@@ -217,7 +225,7 @@ func (s *URLSource) backOff() time.Duration {
 
 // deliver delivers the current set.
 func (s *URLSource) deliver() {
-	set := Set{Source: SourceHTTP, Fault: s.fault, Time: time.Now()}
+	set := Set{Source: SourceHTTP, Fault: s.fault, Time: s.readAt}
 	if set.Fault == nil {
 		set.Fault = clearTextWarning(s.name, s.opts.URL)
 	}

@@ -174,3 +174,33 @@ func TestURLSourceRunEnds(t *testing.T) {
 		}
 	})
 }
+
+// The time of the last read is that of the last answer: an unchanged body is read too, and a
+// request without an answer is no read.
+func TestURLSourceTimeOfLastRead(t *testing.T) {
+	inURLBubble(t, openTestCheckpoint(t, t.TempDir()+"/manifests.json"), func(t *testing.T, sink *sinkDeliverer, transport *scriptTransport, source *URLSource) {
+		var read []time.Time
+		source.opts.Read = func(at time.Time) { read = append(read, at) }
+		transport.set(func(*http.Request) (string, error) { return "", errors.New("away") })
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go func() { _ = source.Run(ctx) }()
+		synctest.Wait()
+		if len(read) > 0 || !source.readAt.IsZero() {
+			t.Fatalf("read at %v, %v without an answer", read, source.readAt)
+		}
+		transport.set(func(*http.Request) (string, error) { return "a", nil })
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if len(read) < 3 || time.Since(read[len(read)-1]) > defaultInterval {
+			t.Errorf("read at %v, now it is %v", read, time.Now())
+		}
+		before := source.readAt
+		transport.set(func(*http.Request) (string, error) { return "", errors.New("away") })
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if !source.readAt.Equal(before) && source.readAt.Sub(before) > defaultInterval {
+			t.Errorf("an hour without an answer moved the last read from %v to %v", before, source.readAt)
+		}
+	})
+}

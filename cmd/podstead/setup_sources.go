@@ -37,6 +37,7 @@ func (d *daemon) openSources(context.Context) error {
 		u, err := manifest.NewURLSource(manifest.URLSourceOptions{
 			URL: o.URL, Header: o.Header, CAFile: o.CAFile, Node: d.nodeName, Interval: o.HTTPCheck,
 			Loader: loader, Checkpoint: checkpoint, Deliver: config,
+			Read: func(at time.Time) { config.MarkRead(manifest.SourceHTTP, at) },
 		})
 		if err != nil {
 			return err
