@@ -49,6 +49,9 @@ type PlanInput struct {
 	Started map[string]bool
 	// Resizes are the resizes of running containers to make now.
 	Resizes []Resize
+	// Restarting has, by container name, the ID of the instance that was killed for a
+	// resize. Its successor starts whatever its exit code was.
+	Restarting map[string]string
 }
 
 // Actions is what brings a pod from the observed to the wanted state, in the

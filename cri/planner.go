@@ -89,7 +89,7 @@ func (v *planner) shouldStart(spec *v1.Container) bool {
 	case last == nil, last.State == StateUnknown, v.createdNotStarted(spec.Name):
 		return true
 	}
-	return OnExit(v.Pod, spec, exitCode(last)) != NoRestart
+	return v.Restarting[spec.Name] == last.ID || OnExit(v.Pod, spec, exitCode(last)) != NoRestart
 }
 
 // createdNotStarted reports whether the newest instance of a container was

@@ -145,7 +145,8 @@ func (s *Syncer) Forget(uid types.UID) {
 	s.failedStops.forget(uid)
 }
 
-// SyncRequest is the input of one Sync.
+// SyncRequest is the input of one Sync. It has many fields because Sync needs all that is
+// known of one pod.
 type SyncRequest struct {
 	Pod *v1.Pod
 	// Status was observed after the previous change of this pod was complete.
@@ -158,6 +159,8 @@ type SyncRequest struct {
 	ChangedObjects map[string]string
 	// Resizes are those to make now, out of the result of Resizes.
 	Resizes []Resize
+	// Restarting is that of PlanInput.
+	Restarting map[string]string
 	// Held are containers that must not be started yet, by name, with the reason.
 	Held map[string]Waiting
 	// ResolveInputs resolves what a container needs, just before it is created.

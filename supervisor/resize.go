@@ -86,6 +86,23 @@ func (r *runState) findResizes(pod *v1.Pod, observed *cri.PodStatus) {
 		actuated[done.ContainerID] = done.Actuated
 	}
 	r.resize.pending = cri.Resizes(pod, observed, actuated)
+	r.forgetKept(observed)
+}
+
+// forgetKept forgets that an instance restarts for a resize if it runs and the resize
+// was reverted before it was killed.
+func (r *runState) forgetKept(observed *cri.PodStatus) {
+	if r.record.Resizing == nil {
+		return
+	}
+	resizing := *r.record.Resizing
+	resizing.Restarting = maps.Clone(resizing.Restarting)
+	maps.DeleteFunc(resizing.Restarting, func(name, id string) bool {
+		c := observed.Newest(name)
+		return c != nil && c.ID == id && c.State == cri.StateRunning &&
+			!slices.ContainsFunc(r.resize.pending, func(change cri.Resize) bool { return change.ID == id && change.Restart })
+	})
+	r.record.Resizing = &resizing
 }
 
 // allowed reports whether the node can give a pod the resources that it wants, and

@@ -251,3 +251,43 @@ func TestResizeOfThePodAsAWhole(t *testing.T) {
 		}
 	})
 }
+
+// A container that restarts for a resize starts again whatever its exit code, also if the
+// daemon is killed, or the successor cannot be created, after it has exited.
+func TestRestartForAResizeAfterACleanExit(t *testing.T) {
+	policy := v1.ContainerResizePolicy{ResourceName: v1.ResourceMemory, RestartPolicy: v1.RestartContainer}
+	revision := func(generation int64, memory string) *v1.Pod {
+		pod := boundSized(generation, "1", memory, policy)
+		pod.Spec.RestartPolicy = v1.RestartPolicyOnFailure
+		return pod
+	}
+	for name, disturb := range map[string]func(b *supervisorHarness, second *v1.Pod){
+		"the daemon is killed": func(b *supervisorHarness, second *v1.Pod) {
+			b.kill()
+			b.after(20 * time.Second)
+			b.start(manifest.SourceAPI).config.deliver(manifest.SourceAPI, second)
+		},
+		"the runtime fails to create it": func(b *supervisorHarness, _ *v1.Pod) {
+			b.fake.Inject("CreateContainer", critest.Fault{Before: errors.New("no space left")})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			withTestbed(t, func(t *testing.T, b *supervisorHarness) {
+				b.fake.Behave("app", critest.Behaviour{StopAfter: 10 * time.Second})
+				d := b.startBound(revision(1, "64Mi"))
+				second := revision(2, "128Mi")
+				d.config.update(manifest.Update, second)
+				b.until(time.Second, "it is in progress", func() bool { return condition(d.status("u1"), v1.PodResizeInProgress) != nil })
+				b.after(5 * time.Second)
+				disturb(b, second)
+				b.until(5*time.Minute, "the resize is complete", func() bool {
+					st := b.daemon.status("u1")
+					return b.daemon.isReady("u1") && condition(st, v1.PodResizeInProgress) == nil && st.ContainerStatuses[0].Resources.Limits.Memory().Value() == 128<<20
+				})
+				if n := b.fake.Starts("u1", "app"); n != 2 {
+					t.Errorf("%d starts", n)
+				}
+			})
+		})
+	}
+}

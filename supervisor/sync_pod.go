@@ -209,6 +209,9 @@ func (a *syncAttempt) syncContainers(ctx context.Context) *podworkers.SyncResult
 	req.PostStartDone, req.HostIP = a.run.record.PostStart, a.probes.HostIP()
 	req.FailedProbes, req.Started = a.probes.Failed(uid), a.probes.Started(uid)
 	req.ChangedObjects, req.Held = a.inputs.ChangedContainers(pod, a.observed), unsupportedEphemeral(pod)
+	if resizing := a.run.record.Resizing; resizing != nil {
+		req.Restarting = resizing.Restarting
+	}
 	a.withStatusRefresh(ctx, func(queued func(cri.Waiting)) {
 		req.Queued = queued
 		a.result = a.runtime.syncer.Sync(ctx, *req)
