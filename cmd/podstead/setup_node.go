@@ -53,7 +53,8 @@ func (d *daemon) createNodeServices(context.Context) error {
 	d.sup.OnObserved(n.images.Wake)
 	d.sup.AddGate(n.eviction.gate)
 	d.sup.SetRestartPolicy(evict.ReasonEvicted, n.eviction.canRestart)
-	d.start(n.logs.Run, n.images.Run, n.eviction.Run, n.eviction.host.Run, newOOMWatcher(p, d.sup, d.log).Run)
+	p.oomKills.OnKill(reportOOMKill(p, d.sup))
+	d.start(n.logs.Run, n.images.Run, n.eviction.Run, n.eviction.host.Run, p.oomKills.Run)
 	if len(o.Shutdown.Policy) > 0 && !o.RunOnce {
 		n.guard = shutdown.New(shutdown.Config{
 			Policy: o.Shutdown.Policy, Logind: shutdown.SystemLogind{DropIn: shutdown.DropIn}, Pods: d.sup, Log: d.log,

@@ -8,6 +8,7 @@ import (
 
 	"github.com/podstead/podstead/httpapi/metrics"
 	"github.com/podstead/podstead/node/addresses"
+	"github.com/podstead/podstead/node/oom"
 	"github.com/podstead/podstead/node/stats"
 	"github.com/podstead/podstead/probe"
 	"github.com/podstead/podstead/supervisor/event"
@@ -19,6 +20,7 @@ import (
 // them. They change nothing that runs.
 type observers struct {
 	counters  *metrics.Counters
+	oomKills  *oom.Watcher
 	pleg      *pleg.PLEG
 	prober    *probe.Prober
 	events    *event.Recorder
@@ -33,7 +35,10 @@ func newObservers() observers { return observers{counters: metrics.NewCounters()
 // createObservers creates the rest.
 func (d *daemon) createObservers(context.Context) error {
 	client, p := d.runtime.client, &d.observers
-	p.pleg = pleg.New(pleg.Config{Runtime: client, Log: d.log, Relisted: p.counters.Relisted})
+	p.oomKills = oom.New(oom.Config{Log: d.log})
+	// Before the first observation of containers, whose reasons depend on it.
+	p.oomKills.ReadHistory()
+	p.pleg = pleg.New(pleg.Config{Runtime: client, OOMKills: p.oomKills, Log: d.log, Relisted: p.counters.Relisted})
 	p.events = event.New(event.Config{Node: d.nodeName, File: filepath.Join(d.opts.Paths.Root, "events", "journal.jsonl"), Unwritten: d.unwritten, Log: d.log})
 	// The kubelet's first event. It shows when the daemon was restarted.
 	p.events.Event(nil, v1.EventTypeNormal, "Starting", "Starting podstead.")

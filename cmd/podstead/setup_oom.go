@@ -1,8 +1,6 @@
 package main
 
 import (
-	"log/slog"
-
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -18,9 +16,10 @@ const (
 	reasonOOMKilling = "OOMKilling"
 )
 
-// newOOMWatcher records events for processes that the kernel's OOM killer killed.
-func newOOMWatcher(p *observers, sup *supervisor.Supervisor, log *slog.Logger) *oom.Watcher {
-	return oom.New(oom.Config{Log: log, OnKill: func(k oom.Kill) {
+// reportOOMKill returns a function that records events for a process that the kernel's
+// OOM killer killed.
+func reportOOMKill(p *observers, sup *supervisor.Supervisor) func(oom.Kill) {
+	return func(k oom.Kill) {
 		owner := ownerOf(p, k)
 		if text := k.NodeMessage(owner); text != "" {
 			p.events.Event(nil, v1.EventTypeWarning, reasonSystemOOM, text)
@@ -31,11 +30,12 @@ func newOOMWatcher(p *observers, sup *supervisor.Supervisor, log *slog.Logger) *
 		for _, pod := range sup.Pods() {
 			if pod.UID == types.UID(owner.PodUID) {
 				p.events.Event(pod, v1.EventTypeWarning, reasonOOMKilling, k.PodMessage(owner))
-				// The runtime may report the reason of an exit later than the exit.
+				// The exit may have been seen before this record of it, and the
+				// runtime may report the reason of an exit later than the exit.
 				p.pleg.Relist(pod.UID)
 			}
 		}
-	}})
+	}
 }
 
 // ownerOf returns the container that the killed process ran in, nil for a process

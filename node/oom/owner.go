@@ -25,9 +25,13 @@ func (o *Owner) limits(k Kill) (container, pod bool) {
 
 // NodeMessage returns the message of the node event: the node is out of memory, or
 // its pods have used all that they may. It is empty if a pod exceeded its own
-// limit, or the process is not in a pod's cgroup. The owner may be nil.
+// limit, the limit is unknown, or the process is not in a pod's cgroup. The owner may
+// be nil.
 func (k Kill) NodeMessage(o *Owner) string {
 	text := "the node is out of memory"
+	if k.Limit == "" {
+		return ""
+	}
 	if k.Limit != Machine {
 		if o == nil {
 			return ""
@@ -54,6 +58,8 @@ func (k Kill) PodMessage(o *Owner) string {
 		why = "the container reached its memory limit"
 	case pod:
 		why = "the pod's containers reached its memory limit"
+	case k.Limit == "":
+		why = "a memory limit was reached"
 	}
 	return fmt.Sprintf("the kernel killed process %s of container %s: %s", k.Process, o.Name, why)
 }

@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Kill is a process that the OOM killer killed.
@@ -14,12 +15,16 @@ type Kill struct {
 	// kernel does not report it.
 	Cgroup string
 	// Limit is the cgroup whose limit was exceeded, or Machine if the whole machine
-	// was out of memory.
+	// was out of memory. It is empty if the kernel only reports that a limit was
+	// exceeded, not which: it limits the rate of the lines with cgroups.
 	Limit string
 }
 
 // Machine is the Limit of a kill without a cgroup limit.
 const Machine = "/"
+
+// memcgPrefix begins lines about kills for the limit of a cgroup.
+const memcgPrefix = "Memory cgroup out of memory: "
 
 var (
 	// Linux 5.0 and later. The limit is missing if it is the machine's.
@@ -36,6 +41,12 @@ type Parser struct {
 	cgroup, limit string
 	// reported are the victims of the present kill.
 	reported map[int]bool
+	// group is set if all processes of a cgroup are killed together. Any other kill
+	// has one victim.
+	group bool
+	// limited is set if the announced kill is for a cgroup's limit; kernels before
+	// Linux 5.0 report that in a line of its own.
+	limited bool
 }
 
 // Line parses the next line, without a prefix, and returns the kill that it
@@ -44,6 +55,13 @@ func (p *Parser) Line(line string) (Kill, bool) {
 	switch {
 	case strings.Contains(line, " invoked oom-killer: "):
 		*p = Parser{}
+	case strings.Contains(line, " are going to be killed due to memory.oom.group set"):
+		p.group = true
+	case strings.Contains(line, "ut of memory: Kill process "):
+		if len(p.reported) > 0 {
+			*p = Parser{}
+		}
+		p.limited = strings.Contains(line, memcgPrefix)
 	case strings.Contains(line, "oom-kill:"):
 		if m := oomKillLine.FindStringSubmatch(line); m != nil {
 			*p = Parser{cgroup: m[3], limit: m[2]}
@@ -61,17 +79,36 @@ func (p *Parser) Line(line string) (Kill, bool) {
 		if err != nil || p.reported[pid] {
 			break
 		}
+		if len(p.reported) > 0 && !p.group {
+			// The lines that begin this kill are missing because the kernel limits
+			// their rate. The cgroup of the last victim is not that of this one.
+			*p = Parser{}
+		}
 		if p.reported == nil {
 			p.reported = map[int]bool{}
 		}
 		p.reported[pid] = true
 		k := Kill{Process: m[2], PID: pid, Cgroup: p.cgroup, Limit: p.limit}
-		if k.Limit == "" {
+		if k.Limit == "" && !p.limited && !strings.Contains(line, memcgPrefix) {
 			k.Limit = Machine
 		}
 		return k, true
 	}
 	return Kill{}, false
+}
+
+// sinceBoot returns the time of a record of /dev/kmsg since the boot; 0 if it has none.
+func sinceBoot(record string) time.Duration {
+	header, _, _ := strings.Cut(record, ";")
+	fields := strings.SplitN(header, ",", 4)
+	if len(fields) < 3 {
+		return 0
+	}
+	n, err := strconv.ParseInt(fields[2], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return time.Duration(n) * time.Microsecond
 }
 
 // message returns the text of a record of /dev/kmsg, which begins with numbers up

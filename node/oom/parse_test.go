@@ -57,6 +57,19 @@ Killed process 23422 (mysqld), UID 27, total-vm:2345532kB, anon-rss:1224032kB, f
 		"names with all in them": {`oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0-1,oom_memcg=/a,b,task_memcg=/a,b/c d,task=x) (y,pid=5,uid=0
 Memory cgroup out of memory: Killed process 5 (x) (y) total-vm:25440kB, anon-rss:23296kB, file-rss:1264kB, shmem-rss:0kB, UID:0`,
 			[]Kill{{"x) (y", 5, "/a,b/c d", "/a,b"}}},
+		"lines of the second kill that the kernel did not write": {`oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=a,mems_allowed=0,oom_memcg=/a,task_memcg=/a,task=x,pid=5,uid=0
+Memory cgroup out of memory: Killed process 5 (x) total-vm:1kB, anon-rss:1kB, file-rss:0kB, shmem-rss:0kB, UID:0
+Memory cgroup out of memory: Killed process 6 (y) total-vm:1kB, anon-rss:1kB, file-rss:0kB, shmem-rss:0kB, UID:0
+Out of memory: Killed process 7 (z) total-vm:1kB, anon-rss:1kB, file-rss:0kB, shmem-rss:0kB, UID:0`,
+			[]Kill{{"x", 5, "/a", "/a"}, {"y", 6, "", ""}, {"z", 7, "", Machine}}},
+		"the same of Linux 4.19": {`Task in /a killed as a result of limit of /a
+Memory cgroup out of memory: Kill process 5 (x) score 1979 or sacrifice child
+Killed process 5 (x) total-vm:1kB, anon-rss:1kB, file-rss:0kB
+Memory cgroup out of memory: Kill process 6 (y) score 1979 or sacrifice child
+Killed process 6 (y) total-vm:1kB, anon-rss:1kB, file-rss:0kB
+Out of memory: Kill process 7 (z) score 1979 or sacrifice child
+Killed process 7 (z) total-vm:1kB, anon-rss:1kB, file-rss:0kB`,
+			[]Kill{{"x", 5, "/a", "/a"}, {"y", 6, "", ""}, {"z", 7, "", Machine}}},
 		"other lines": {"eth0: Killed process\nsystemd[1]: a.service: A process of this unit has been killed by the OOM killer.\nTask in a hurry\noom-kill: what\n", nil},
 	} {
 		var p Parser

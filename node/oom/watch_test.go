@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -32,10 +33,10 @@ func (r *reads) Read(p []byte) (int, error) {
 // is not made part of another kill.
 func TestReadGoesOnAfterALoss(t *testing.T) {
 	var got []Kill
-	w := New(Config{OnKill: func(k Kill) { got = append(got, k) }})
+	w := New(Config{})
 	const verdict = "6,1,1,-;oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,oom_memcg=/a,task_memcg=/a/b,task=x,pid=5,uid=0\n"
 	const victim = "3,2,1,-;Killed process 5 (x) total-vm:1kB, anon-rss:1kB\n"
-	err := w.read(&reads{verdict, unix.EINTR, victim, verdict, unix.EPIPE, victim})
+	err := w.read(&reads{verdict, unix.EINTR, victim, verdict, unix.EPIPE, victim}, func(k Kill, _, _ time.Duration) { got = append(got, k) })
 	if !errors.Is(err, io.EOF) {
 		t.Error(err)
 	}
@@ -72,7 +73,7 @@ func TestWatcherWithoutTheLog(t *testing.T) {
 func TestWatcherOnThisHost(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- New(Config{OnKill: func(Kill) {}}).Run(ctx) }()
+	go func() { ended <- New(Config{}).Run(ctx) }()
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Error(err)

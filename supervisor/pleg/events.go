@@ -39,6 +39,8 @@ func (s *eventSet) compare(before, after *cri.PodStatus) {
 		c := &after.Containers[i]
 		old := container(before.Containers, c.ID)
 		if old != nil && old.State == c.State {
+			// The reason of an exit may become known later than the exit.
+			sync = sync || old.Reason != c.Reason
 			continue
 		}
 		switch c.State {

@@ -86,7 +86,7 @@ func (p *PLEG) store(uid types.UID, st *cri.PodStatus) {
 		// The relist showed the pod as existing.
 		p.events.add(Event{UID: uid, Kind: PodSync})
 	}
-	st = keepIPs(e.status, st)
+	st = keepIPs(e.status, p.withOOMKills(e.status, st))
 	p.events.compare(e.status, st)
 	e.status = st
 	if st.At.After(e.seen) {

@@ -57,9 +57,19 @@ type Runtime interface {
 	Events(ctx context.Context, f func(cri.Event)) error
 }
 
+// OOMKills are the kernel's records of OOM kills. Implemented by oom.Watcher.
+type OOMKills interface {
+	// Explains reports whether the kernel killed a process of the container for
+	// memory when the container ended.
+	Explains(containerID string, finished time.Time) bool
+}
+
 // Config configures a PLEG.
 type Config struct {
 	Runtime Runtime
+	// OOMKills are asked about containers that SIGKILL ended without a reason from the
+	// runtime; nil knows none.
+	OOMKills OOMKills
 	// Log may be nil, which discards.
 	Log *slog.Logger
 	// Generic turns the event stream off.
@@ -132,6 +142,7 @@ type Stats struct {
 // PLEG watches the runtime. It is safe for concurrent use.
 type PLEG struct {
 	runtime  Runtime
+	kills    OOMKills
 	log      *slog.Logger
 	generic  bool
 	relisted func(took, since time.Duration)
@@ -160,6 +171,7 @@ func New(cfg Config) *PLEG {
 	return &PLEG{
 		relisted:      cfg.Relisted,
 		runtime:       cfg.Runtime,
+		kills:         cfg.OOMKills,
 		log:           cfg.Log,
 		generic:       cfg.Generic,
 		changed:       make(chan struct{}, 1),
