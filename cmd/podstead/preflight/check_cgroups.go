@@ -70,7 +70,7 @@ func controllers(h *Host, _ *Settings) (list []Finding) {
 	if names := h.unmounted(v1); len(names) > 0 && !readOnly {
 		at := "/sys/fs/cgroup/" + names[0]
 		list = warn("cgroups", "mkdir -p "+at+" && mount -t cgroup -o "+names[0]+" cgroup "+at,
-			"these cgroup v1 controllers are active but not mounted: %s: the runtime cannot read the metrics of containers, so that containers killed for memory may end without the reason OOMKilled, and resizes may fail", strings.Join(names, ", "))
+			"these cgroup v1 controllers are active but not mounted: %s: the runtime cannot read the metrics of containers nor tell which of them were killed for memory, and resizes may fail", strings.Join(names, ", "))
 	}
 	enabled := slices.Clone(v1)
 	if v2 != "" {
