@@ -35,7 +35,11 @@ func cgroupPath(pid int, controller string) (string, error) {
 
 // cgroupValue reads a file of a cgroup.
 func cgroupValue(controller, path, file string) (string, error) {
-	data, err := os.ReadFile(filepath.Join("/sys/fs/cgroup", controller, path, file))
+	dir, err := controllerPath(controller, path)
+	if err != nil {
+		return "", err
+	}
+	data, err := os.ReadFile(filepath.Join(dir, file))
 	return strings.TrimSpace(string(data)), err
 }
 
@@ -276,8 +280,11 @@ func TestLeftoverProcessesAreKilled(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- orphan.Wait() }()
 		t.Cleanup(func() { _ = orphan.Process.Kill() })
-		procs := filepath.Join("/sys/fs/cgroup/pids", filepath.Dir(at), "cgroup.procs")
-		if err := os.WriteFile(procs, []byte(fmt.Sprint(orphan.Process.Pid)), 0); err != nil {
+		dir, err := controllerPath("pids", filepath.Dir(at))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(fmt.Sprint(orphan.Process.Pid)), 0); err != nil {
 			t.Fatal(err)
 		}
 		n.removeManifest("p.yaml")

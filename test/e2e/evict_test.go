@@ -19,7 +19,10 @@ import (
 func (n *node) setMemoryLimit(memory int64) (directory string) {
 	n.t.Helper()
 	at := n.CgroupRoot() + "-memory"
-	directory = filepath.Join("/sys/fs/cgroup/memory", at)
+	directory, err := controllerPath("memory", at)
+	if err != nil {
+		n.t.Fatal(err)
+	}
 	if err := os.MkdirAll(directory, 0o755); err != nil {
 		n.t.Fatal(err)
 	}
