@@ -67,6 +67,6 @@ spec:
 			t.Errorf("pods that reach their own limits must not cause an event of the node: %v, %v", events["SystemOOM"], err)
 		}
 		n.writeManifest("all.yaml", leaks("all", "exec "+leak, "tty: false"))
-		awaitOOMEvent("", "SystemOOM", "killed process tail (pid ", "of container main in pod default/all")
+		awaitOOMEvent("", "SystemOOM", "victim process: tail, pid: ", "of container main in pod default/all")
 	})
 }
