@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,14 +24,15 @@ func TestExternalCloud(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newClusterHarness(t)
-				nodeIP := test.nodeIP
+				var nodeIP atomic.Value
+				nodeIP.Store(test.nodeIP)
 				r.a.cfg.Registration.ExternalCloud = true
 				r.a.cfg.Registration.Taints = []v1.Taint{{Key: "own", Effect: v1.TaintEffectNoSchedule}}
 				r.a.cfg.Node = func() *v1.Node {
 					n := described()
 					n.Status.Addresses = []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: "10.0.0.5"}, {Type: v1.NodeHostName, Address: "edge"}}
-					if nodeIP != "" {
-						n.Annotations = map[string]string{AnnotationNodeIP: nodeIP}
+					if ip := nodeIP.Load().(string); ip != "" {
+						n.Annotations = map[string]string{AnnotationNodeIP: ip}
 					}
 					return n
 				}
@@ -57,7 +59,7 @@ func TestExternalCloud(t *testing.T) {
 					t.Errorf("after the manager: %v %v", n.Spec, n.Status.Addresses)
 				}
 				// The node is no longer configured with an address.
-				nodeIP = ""
+				nodeIP.Store("")
 				if n = get(); n.Annotations[AnnotationNodeIP] != "" || !slices.Equal(n.Status.Addresses, inCloud) {
 					t.Errorf("without --node-ip: %v %v", n.Annotations, n.Status.Addresses)
 				}

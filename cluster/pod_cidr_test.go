@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,16 +17,24 @@ import (
 func TestPodCIDR(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newClusterHarness(t)
+		var mu sync.Mutex
 		var got []string
 		fault := errors.New("no")
 		r.a.cfg.UpdatePodCIDR = func(_ context.Context, cidrs string) error {
+			mu.Lock()
+			defer mu.Unlock()
 			got = append(got, cidrs)
 			return fault
+		}
+		calls := func() []string {
+			mu.Lock()
+			defer mu.Unlock()
+			return slices.Clone(got)
 		}
 		r.start()
 		defer r.end()
 		pass(time.Minute)
-		if len(got) > 0 {
+		if got := calls(); len(got) > 0 {
 			t.Errorf("without ranges the runtime got %q", got)
 		}
 		assign := func(cidrs ...string) {
@@ -39,14 +48,16 @@ func TestPodCIDR(t *testing.T) {
 		r.warnings()
 		assign("10.1.0.0/24", "fd00:1::/64")
 		pass(time.Minute)
-		if n := len(r.warnings()); len(got) < 5 || n != 1 {
-			t.Errorf("%d attempts in a minute, %d warnings", len(got), n)
+		if attempts, n := len(calls()), len(r.warnings()); attempts < 5 || n != 1 {
+			t.Errorf("%d attempts in a minute, %d warnings", attempts, n)
 		}
+		mu.Lock()
 		fault, got = nil, nil
+		mu.Unlock()
 		pass(time.Hour)
 		assign("10.2.0.0/24")
 		pass(time.Hour)
-		if want := []string{"10.1.0.0/24,fd00:1::/64", "10.2.0.0/24"}; !slices.Equal(got, want) {
+		if got, want := calls(), []string{"10.1.0.0/24,fd00:1::/64", "10.2.0.0/24"}; !slices.Equal(got, want) {
 			t.Errorf("the runtime got %q, want %q", got, want)
 		}
 	})

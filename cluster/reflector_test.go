@@ -2,11 +2,14 @@ package cluster
 
 import (
 	"errors"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -31,8 +34,10 @@ func TestErrorInAWatch(t *testing.T) {
 		// logged is the word of the one warning, empty for none.
 		logged string
 	}{
-		"410 Gone, expired":     {apierrors.NewResourceExpired("too old resource version: 5 (9)"), ""},
-		"410 Gone":              {apierrors.NewGone("gone"), ""},
+		"410 Gone, expired": {apierrors.NewResourceExpired("too old resource version: 5 (9)"), ""},
+		"410 Gone": {&apierrors.StatusError{ErrStatus: metav1.Status{
+			Status: metav1.StatusFailure, Code: http.StatusGone, Reason: metav1.StatusReasonGone, Message: "gone",
+		}}, ""},
 		"403 Forbidden":         {apierrors.NewForbidden(v1.Resource("pods"), "", errors.New("no longer")), "no longer"},
 		"500 Internal error":    {apierrors.NewInternalError(errors.New("etcd event received with PrevKv=nil")), "PrevKv=nil"},
 		"504 Gateway timeout":   {apierrors.NewTimeoutError("cannot decode", 0), "cannot decode"},

@@ -33,7 +33,7 @@ var failedWaitingReasons = []string{
 const sandboxPatience = 30 * time.Second
 
 // failedPodReasons are the reasons of a pod that mean the same of the whole pod.
-var failedPodReasons = append([]string{podworkers.ReasonNameTaken, podinputs.ReasonFailedMount, reasonFailedCgroup, cri.ReasonUnsupported,
+var failedPodReasons = append([]string{podworkers.ReasonNameTaken, podinputs.ReasonFailedMount, reasonFailedCgroup, reasonSandboxError, cri.ReasonUnsupported,
 	podinputs.ReasonRuntimeClassNotFound, podinputs.ReasonPriorityClassNotFound, podinputs.ReasonClassConflict}, admit.Reasons...)
 
 // WaitStarted waits until each source has delivered, or was restored from the
