@@ -32,6 +32,9 @@ type SyncerConfig struct {
 	// Started is called after each attempt to create and start a container, with
 	// the reason of its failure, empty if it succeeded. It may be nil.
 	Started func(kind ContainerKind, failed string)
+	// BeforeHostPorts is called before each attempt to create a sandbox with host
+	// ports. It may be nil, and must not block for long.
+	BeforeHostPorts func(ctx context.Context)
 	// Backoff delays restarts; nil creates one with the default limit.
 	Backoff *Backoff
 	// Instance is the value of LabelInstance on created objects. It must be that
@@ -57,7 +60,7 @@ type SyncerConfig struct {
 // the runtime.
 type Syncer struct {
 	gates
-	sandboxFaults
+	sandboxes
 	runtime      *Client
 	images       *imageManager
 	hooks        Hooks
@@ -76,8 +79,11 @@ type Syncer struct {
 // gates are those of calls that start and of calls that stop or remove.
 type gates struct{ starts, stops *gate }
 
-// sandboxFaults counts what fails with the sandboxes of each pod.
-type sandboxFaults struct {
+// sandboxes is the state of creating and stopping sandboxes: what is called before, and what
+// fails with those of each pod.
+type sandboxes struct {
+	beforeHostPorts func(ctx context.Context)
+
 	reserved    reservedNames
 	failedStops failedStops
 }
@@ -90,6 +96,9 @@ func NewSyncer(c SyncerConfig) *Syncer {
 	}
 	if s.events == nil {
 		s.events = noEvents{}
+	}
+	if s.beforeHostPorts = c.BeforeHostPorts; s.beforeHostPorts == nil {
+		s.beforeHostPorts = func(context.Context) {}
 	}
 	if s.started == nil {
 		s.started = func(ContainerKind, string) {}

@@ -30,6 +30,9 @@ type syncerHarness struct {
 	dir    string
 	// handler is the runtime handler of new sandboxes.
 	handler string
+	// hostPortCalls are how many RunPodSandbox calls there were at each call of
+	// BeforeHostPorts.
+	hostPortCalls []int
 	// forgetful restarts the daemon before each sync.
 	forgetful bool
 
@@ -79,6 +82,7 @@ func (b *syncerHarness) restart() {
 	b.syncer = cri.NewSyncer(cri.SyncerConfig{
 		Runtime: b.client, Images: b.client, Events: b.events, Hooks: b.hooks, Instance: critest.Instance,
 		LogRoot: filepath.Join(b.dir, "pods"), LogLinks: filepath.Join(b.dir, "containers"), HostMemory: 1 << 30,
+		BeforeHostPorts: func(context.Context) { b.hostPortCalls = append(b.hostPortCalls, b.fake.Calls("RunPodSandbox")) },
 	})
 }
 

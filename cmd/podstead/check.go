@@ -22,6 +22,7 @@ import (
 	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/cri/private"
 	"github.com/podstead/podstead/internal/boundedfile"
+	"github.com/podstead/podstead/node/firewall"
 )
 
 func checkCommand() *cobra.Command {
@@ -133,6 +134,10 @@ func checkSettings(ctx context.Context, o *options.Options, running int) preflig
 		Running: running, CNIConfDir: o.Runtime.CNIConfDir, CNIBinDirs: cniBinDirs,
 		ResolvConf: o.Network.ResolvConf, NodeIP: len(o.Network.NodeIPs) > 0,
 		CgroupDriver: o.Cgroups.Driver, Built: built(),
+		RouteLocalnet: firewall.Enabled(localnetDir),
+	}
+	if len(s.RouteLocalnet) > 0 {
+		s.LocalnetRule = firewall.NewLocalnet(nil).Installed(ctx)
 	}
 	r := &s.Runtime
 	own := "unix://" + privateConfig(o).Socket()

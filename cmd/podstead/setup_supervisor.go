@@ -15,6 +15,7 @@ import (
 	"github.com/podstead/podstead/internal/cgroupvalues"
 	"github.com/podstead/podstead/internal/wallclock"
 	"github.com/podstead/podstead/node/cgroup"
+	"github.com/podstead/podstead/node/firewall"
 	"github.com/podstead/podstead/node/nodestatus"
 	"github.com/podstead/podstead/probe"
 	"github.com/podstead/podstead/supervisor"
@@ -74,6 +75,8 @@ func (d *daemon) createSupervisor(context.Context) error {
 // newSyncer creates what brings the runtime to the desired state.
 func (d *daemon) newSyncer(backoff *cri.Backoff, settings cgroupvalues.Settings) *cri.Syncer {
 	o, p, client := d.opts, &d.observers, d.runtime.client
+	guard := loopbackGuard{firewall.NewLocalnet(nil), d.log}
+	d.start(guard.run)
 	return cri.NewSyncer(cri.SyncerConfig{
 		Runtime: client, Images: d.pulls, Hooks: lifecycleHooks{probe.NewHooks(probe.Config{
 			Exec: containerExec{client: client}, UserAgent: "podstead-lifecycle/" + versionNumber(),
@@ -82,7 +85,8 @@ func (d *daemon) newSyncer(backoff *cri.Backoff, settings cgroupvalues.Settings)
 		Started:       func(kind cri.ContainerKind, failed string) { p.counters.ContainerStarted(string(kind), failed) },
 		ParallelPulls: o.Runtime.ParallelPulls,
 		LogRoot:       o.Paths.PodLogs, LogLinks: o.Paths.ContainerLogs, Cgroup: settings,
-		Security: cri.Security{SeccompRoot: filepath.Join(o.Paths.Root, "seccomp"), SeccompDefault: o.Policy.SeccompDefault},
+		BeforeHostPorts: guard.ensure,
+		Security:        cri.Security{SeccompRoot: filepath.Join(o.Paths.Root, "seccomp"), SeccompDefault: o.Policy.SeccompDefault},
 	})
 }
 

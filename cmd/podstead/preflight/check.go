@@ -18,6 +18,10 @@ type Settings struct {
 	ResolvConf string
 	// NodeIP reports that the node's address is given by a flag.
 	NodeIP bool
+	// RouteLocalnet are the interfaces with the setting route_localnet. LocalnetRule
+	// reports that podstead's rule keeps packets of others from loopback addresses.
+	RouteLocalnet []string
+	LocalnetRule  bool
 	// CgroupDriver is the configured driver; empty for the runtime's.
 	CgroupDriver string
 	// Built is the build time of this program; zero if unknown.
@@ -54,7 +58,7 @@ func Run(h Host, s Settings) []Finding {
 	for _, check := range []func(*Host, *Settings) []Finding{
 		daemon, user, capabilities, kubelets,
 		runtimeStatus, pauseImage, binaries,
-		network, iptables, forwarding, bridgeFilter, resolver, route,
+		network, iptables, forwarding, bridgeFilter, loopback, resolver, route,
 		hierarchies, controllers, cgroupDriver,
 		overlay, kernelSettings, inotify, swap,
 		ports, directories, disks, clock, machineID,

@@ -158,6 +158,22 @@ func bridgeFilter(h *Host, s *Settings) []Finding {
 	return ok("br-netfilter", "bridged traffic passes iptables")
 }
 
+// loopback checks that services of the host that listen only on loopback addresses cannot be
+// reached from elsewhere. The CNI plugin portmap enables route_localnet for host ports.
+func loopback(_ *Host, s *Settings) []Finding {
+	switch {
+	case len(s.RouteLocalnet) == 0:
+		return nil
+	case s.LocalnetRule:
+		return ok("loopback", "packets from pods and neighbors to loopback addresses are dropped")
+	}
+	fix := "systemctl restart podstead  (it installs the rule when it starts)"
+	if s.Running == 0 {
+		fix = "systemctl start podstead  (it installs the rule when it starts)"
+	}
+	return warn("loopback", fix, "route_localnet is enabled (%s) and podstead's firewall rule is missing: pods and neighbors of this host can reach services that listen only on 127.0.0.1", strings.Join(s.RouteLocalnet, ", "))
+}
+
 // systemdServers is the file with the upstream servers of systemd-resolved.
 const systemdServers = "/run/systemd/resolve/resolv.conf"
 

@@ -236,8 +236,15 @@ func TestRun(t *testing.T) {
 		}, "ip-forward", Fail, "can only reach this host", "net.ipv4.ip_forward=1"},
 		"no br_netfilter":     {func(b *testHost) { b.remove("proc/sys/net/bridge") }, "br-netfilter", Warn, "not loaded", "modprobe br_netfilter"},
 		"br_netfilter is off": {func(b *testHost) { b.write("proc/sys/net/bridge/bridge-nf-call-iptables", "0\n") }, "br-netfilter", Warn, "is 0", "bridge-nf-call-iptables=1"},
-		"no resolv.conf":      {func(b *testHost) { b.remove("etc/resolv.conf") }, "dns", Fail, "/etc/resolv.conf does not exist", "--resolv-conf"},
-		"no name server":      {func(b *testHost) { b.write("etc/resolv.conf", "search x\n") }, "dns", Warn, "contains no name server", "nameserver"},
+		"host ports with the rule": {func(b *testHost) {
+			b.settings.RouteLocalnet, b.settings.LocalnetRule = []string{"cni0"}, true
+		}, "", OK, "", ""},
+		"host ports without the rule": {func(b *testHost) { b.settings.RouteLocalnet = []string{"all", "cni0"} }, "loopback", Warn, "route_localnet is enabled (all, cni0) and podstead's firewall rule is missing", "systemctl start podstead"},
+		"a flushed firewall": {func(b *testHost) {
+			b.settings.RouteLocalnet, b.settings.Running = []string{"cni0"}, 42
+		}, "loopback", Warn, "rule is missing", "systemctl restart podstead"},
+		"no resolv.conf": {func(b *testHost) { b.remove("etc/resolv.conf") }, "dns", Fail, "/etc/resolv.conf does not exist", "--resolv-conf"},
+		"no name server": {func(b *testHost) { b.write("etc/resolv.conf", "search x\n") }, "dns", Warn, "contains no name server", "nameserver"},
 		"a stub resolver": {func(b *testHost) {
 			b.write("etc/resolv.conf", "nameserver 127.0.0.53\n")
 			b.write("run/systemd/resolve/resolv.conf", "nameserver 10.0.0.1\n")

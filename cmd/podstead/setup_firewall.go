@@ -1,0 +1,36 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/podstead/podstead/node/firewall"
+)
+
+// localnetDir contains the setting route_localnet of each interface.
+const localnetDir = "/proc/sys/net/ipv4/conf"
+
+// loopbackGuard keeps pods and neighbors away from services of the host that listen only on
+// loopback addresses. Without the rule pods run all the same: a pod that does not start is
+// worse than a host as it was before.
+type loopbackGuard struct {
+	rule *firewall.Localnet
+	log  *slog.Logger
+}
+
+// ensure installs the rule if it is missing. It is called before each sandbox with host ports
+// is created, because the CNI plugin enables route_localnet meanwhile, and because a reload of
+// the host's firewall may have removed the rule since the last one.
+func (g loopbackGuard) ensure(ctx context.Context) {
+	if err := g.rule.Ensure(ctx); err != nil && ctx.Err() == nil {
+		g.log.Warn("Failed to install the rule that protects loopback addresses; host ports let pods and neighbors of this host reach services that listen only on 127.0.0.1; install iptables with conntrack, or close them in the host's firewall", "err", err)
+	}
+}
+
+// run installs the rule at the start, if an interface has route_localnet already.
+func (g loopbackGuard) run(ctx context.Context) error {
+	if len(firewall.Enabled(localnetDir)) > 0 {
+		g.ensure(ctx)
+	}
+	return nil
+}
