@@ -11,6 +11,7 @@ import (
 
 	"github.com/podstead/podstead/cri"
 	podinfo "github.com/podstead/podstead/internal/pod"
+	"github.com/podstead/podstead/supervisor/podstart"
 	"github.com/podstead/podstead/supervisor/podworkers"
 	"github.com/podstead/podstead/supervisor/runtimehealth"
 	"github.com/podstead/podstead/supervisor/status"
@@ -54,6 +55,39 @@ func (s *Supervisor) WaitEnded(ctx context.Context, uid types.UID) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// Pods returns the wanted pods and those that are still terminating, with their
+// statuses, sorted by namespace and name. A terminating pod has a deletion
+// timestamp if no source wants it. They are shared and must not be written to.
+func (s *Supervisor) Pods() []*v1.Pod {
+	resolve := func(pod *v1.Pod) *v1.Pod { return s.podSyncer.inputs.Resolve(pod).Pod }
+	return s.views.Pods(s.workers.Views(), resolve, s.cfg.Store.Statuses.Current)
+}
+
+// SyncedPods is Pods for clients of the API. The first call after the daemon's
+// start waits until each pod has a status of this daemon, or for 3 seconds: a
+// client that asks right after a restart must not see running pods as Pending.
+func (s *Supervisor) SyncedPods() []*v1.Pod {
+	s.firstStatus.Await(s.Pods, s.cfg.Store.Statuses.Subscribe)
+	return s.Pods()
+}
+
+// ErrNotStarted is in the error of WaitStarted if a pod did not start.
+var ErrNotStarted = podstart.ErrNotStarted
+
+// WaitStarted waits for the starts of all wanted pods, as podstart.Waiter.Started.
+func (s *Supervisor) WaitStarted(ctx context.Context, report func(pod *v1.Pod, err error)) error {
+	return s.starts().Started(ctx, report)
+}
+
+// WaitSourcesReady waits until Pods returns all wanted pods, as
+// podstart.Waiter.SourcesReady.
+func (s *Supervisor) WaitSourcesReady(ctx context.Context) error { return s.starts().SourcesReady(ctx) }
+
+func (s *Supervisor) starts() podstart.Waiter {
+	statuses := s.cfg.Store.Statuses
+	return podstart.Waiter{Wanted: s.wanted, Sources: s.cfg.Sources.Pods.Sources, Status: statuses.Get, Subscribe: statuses.Subscribe}
 }
 
 // RuntimeCondition is the last known state of the runtime.

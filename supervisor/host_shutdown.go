@@ -10,12 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	podinfo "github.com/podstead/podstead/internal/pod"
+	"github.com/podstead/podstead/supervisor/podstart"
 	"github.com/podstead/podstead/supervisor/status"
 )
 
 // Reasons and messages of a node shutdown, as in the kubelet.
 const (
-	reasonTerminated   = "Terminated"
 	terminatedMessage  = "Pod was terminated in response to imminent node shutdown."
 	reasonNodeShutdown = "NodeShutdown"
 	// reasonShutdown is that of the node's events.
@@ -112,7 +112,7 @@ func (s *Supervisor) priority(pod *v1.Pod) int32 {
 // a pod that is ending already. It does not wait.
 func (s *Supervisor) EndForShutdown(uids []types.UID, grace time.Duration) {
 	for _, uid := range uids {
-		s.workers.DisruptWithin(uid, status.Disruption{Reason: reasonTerminated, Message: terminatedMessage}, max(int64(grace/time.Second), 1))
+		s.workers.DisruptWithin(uid, status.Disruption{Reason: podstart.ReasonTerminated, Message: terminatedMessage}, max(int64(grace/time.Second), 1))
 	}
 }
 
@@ -153,7 +153,7 @@ func (s *Supervisor) higherPriorityStarting(pod *v1.Pod) bool {
 		}
 		current := *other
 		current.Status, _ = s.cfg.Store.Statuses.Get(other.UID)
-		if settled, _ := started(&current); !settled || endedBeforeBoot(&current) {
+		if settled, _ := podstart.Settled(&current); !settled || endedBeforeBoot(&current) {
 			return true
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/supervisor/dns"
 	"github.com/podstead/podstead/supervisor/podinputs"
+	"github.com/podstead/podstead/supervisor/podstart"
 )
 
 // fakeHostIPs holds addresses that a test sets.
@@ -166,7 +167,7 @@ func TestDNSFaultsCauseEvents(t *testing.T) {
 		if got := d.eventsOf(four, "DNSConfigForming"); len(got) != 1 || !strings.Contains(got[0], "10.0.0.4 omitted") {
 			t.Errorf("events: %q", got)
 		}
-		if st := d.status(long.UID); st.Reason != reasonSandboxError || !strings.Contains(st.Message, "setHostnameAsFQDN") || b.running(long.UID) > 0 {
+		if st := d.status(long.UID); st.Reason != podstart.ReasonSandboxError || !strings.Contains(st.Message, "setHostnameAsFQDN") || b.running(long.UID) > 0 {
 			t.Errorf("a name that is too long: %s %q %q", st.Phase, st.Reason, st.Message)
 		}
 		for pod, want := range map[*v1.Pod]string{fine: "[10.0.0.1]", four: "[10.0.0.1 10.0.0.2 10.0.0.3]"} {

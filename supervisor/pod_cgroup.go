@@ -13,9 +13,6 @@ import (
 	"github.com/podstead/podstead/supervisor/pleg"
 )
 
-// reasonFailedCgroup is the kubelet's, of the event for the same.
-const reasonFailedCgroup = "FailedCreatePodContainer"
-
 // podCgroups creates and removes the cgroups of pods.
 type podCgroups struct {
 	cgroups  Cgroups

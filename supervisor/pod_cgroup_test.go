@@ -15,6 +15,7 @@ import (
 
 	"github.com/podstead/podstead/cri/critest"
 	podinfo "github.com/podstead/podstead/internal/pod"
+	"github.com/podstead/podstead/supervisor/podstart"
 )
 
 // fakeCgroups has a cgroup for each pod that was ensured and not destroyed.
@@ -98,7 +99,7 @@ func TestCgroupOfAPod(t *testing.T) {
 		d.config.deliver(file, testPod("web", "u1", "r1"))
 		b.until(time.Minute, "the pod waits with the reason", func() bool {
 			st := d.status("u1")
-			return st.Reason == reasonFailedCgroup && strings.Contains(st.Message, "no memory controller")
+			return st.Reason == podstart.ReasonFailedCgroup && strings.Contains(st.Message, "no memory controller")
 		})
 		if n := b.fake.Calls("RunPodSandbox"); n > 0 {
 			t.Errorf("%d sandboxes were created without a cgroup", n)

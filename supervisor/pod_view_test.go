@@ -3,27 +3,10 @@ package supervisor
 import (
 	"testing"
 	"time"
-
-	v1 "k8s.io/api/core/v1"
 )
 
 // A client that waits for a start does not wait forever for a pod that cannot
 // start.
-func TestStartedGivesUpOnWhatIsStuck(t *testing.T) {
-	for _, reason := range []string{"NameTaken", "FailedMount", "CreatePodSandboxError"} {
-		pod := testPod("web", "u1", "r1")
-		pod.Status = v1.PodStatus{Phase: v1.PodPending, Reason: reason, Message: "why"}
-		if settled, err := started(pod); !settled || err == nil {
-			t.Errorf("%s: settled %v, error %v", reason, settled, err)
-		}
-	}
-	pod := testPod("web", "u1", "r1")
-	pod.Status = v1.PodStatus{Phase: v1.PodPending, Reason: "WaitingForPredecessor"}
-	if settled, _ := started(pod); settled {
-		t.Error("a pod that waits for its predecessor counts as settled")
-	}
-}
-
 // Unchanged pods keep their pointer, so that a client that compares snapshots
 // inspects changed pods only.
 func TestUnchangedPodsAreShownByTheSamePointer(t *testing.T) {

@@ -15,6 +15,8 @@ import (
 	"github.com/podstead/podstead/supervisor/admit"
 	"github.com/podstead/podstead/supervisor/podinputs"
 	"github.com/podstead/podstead/supervisor/podset"
+	"github.com/podstead/podstead/supervisor/podstart"
+	"github.com/podstead/podstead/supervisor/podview"
 	"github.com/podstead/podstead/supervisor/podworkers"
 	"github.com/podstead/podstead/supervisor/runtimehealth"
 	"github.com/podstead/podstead/supervisor/userns"
@@ -33,8 +35,8 @@ type Supervisor struct {
 	loop        loopHealth
 	cleanup     cleanup
 	shutdown    hostShutdown
-	views       podViews
-	firstStatus firstStatus
+	views       podview.Cache
+	firstStatus podview.FirstStatus
 	registry    registry
 }
 
@@ -113,7 +115,7 @@ func newResolver(cfg *Config, volumes *volume.Volumes) *podinputs.Resolver {
 func (s *Supervisor) registerOwn() {
 	s.AddGate(s.shutdown.gate)
 	s.SetRestartPolicy(admit.ReasonPreempting, s.podSyncer.admission.canRestartPreempted)
-	s.SetRestartPolicy(reasonTerminated, s.canRestartAfterShutdown)
+	s.SetRestartPolicy(podstart.ReasonTerminated, s.canRestartAfterShutdown)
 }
 
 // Run supervises until the context ends, and returns when all goroutines that it

@@ -11,6 +11,7 @@ import (
 	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/supervisor/podinputs"
 	"github.com/podstead/podstead/supervisor/podprobes"
+	"github.com/podstead/podstead/supervisor/podstart"
 	"github.com/podstead/podstead/supervisor/podworkers"
 	"github.com/podstead/podstead/supervisor/status"
 )
@@ -18,7 +19,6 @@ import (
 // Reasons of a sandbox that cannot be created, the kubelet's.
 const (
 	reasonFailedSandbox = "FailedCreatePodSandBox"
-	reasonSandboxError  = "CreatePodSandboxError"
 )
 
 // maxConsecutiveActs is how many Syncs may act one right after the other. A pod that
@@ -150,12 +150,12 @@ func (a *syncAttempt) allocate(ctx context.Context) *podworkers.SyncResult {
 	}
 	a.cgroupFault = err
 	if ctx.Err() == nil {
-		a.events.Event(a.pod, v1.EventTypeWarning, reasonFailedCgroup, err.Error())
+		a.events.Event(a.pod, v1.EventTypeWarning, podstart.ReasonFailedCgroup, err.Error())
 	}
 	if sandboxReady(a.observed) {
 		return nil
 	}
-	return a.failedStart(reasonFailedCgroup, err.Error(), err)
+	return a.failedStart(podstart.ReasonFailedCgroup, err.Error(), err)
 }
 
 // 7. prepareVolumes creates the directories and volumes. Without a volume the
@@ -186,7 +186,7 @@ func (a *syncAttempt) prepareSandbox(context.Context) *podworkers.SyncResult {
 	message := "Failed to create pod sandbox: " + fault.Error()
 	a.events.Event(a.pod, v1.EventTypeWarning, reasonFailedSandbox, message)
 	if !sandboxReady(a.observed) {
-		return a.failedStart(reasonSandboxError, message, fault)
+		return a.failedStart(podstart.ReasonSandboxError, message, fault)
 	}
 	// Containers that run can still be stopped, but none can be created.
 	a.request.ResolveInputs = func(context.Context, *v1.Container, []string) (cri.Inputs, error) { return cri.Inputs{}, fault }

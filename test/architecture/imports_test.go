@@ -41,6 +41,8 @@ var importRules = []importRule{
 	{"supervisor/podinputs", []string{"internal", "cri", "manifest", "supervisor/credential", "supervisor/dns", "supervisor/status", "supervisor/userns", "supervisor/volume"}},
 	{"supervisor/admit", []string{"internal", "cri"}},
 	{"supervisor/pleg", []string{"internal", "cri"}},
+	{"supervisor/podstart", []string{"internal", "cri", "manifest", "supervisor/admit", "supervisor/podinputs", "supervisor/podset", "supervisor/podworkers"}},
+	{"supervisor/podview", []string{"internal", "supervisor/podworkers"}},
 	{"supervisor/podprobes", []string{"internal", "cri", "probe", "supervisor/podinputs", "supervisor/status"}},
 	{"supervisor/podset", []string{"internal", "manifest"}},
 	{"supervisor/runtimehealth", []string{"cri", "supervisor/pleg"}},

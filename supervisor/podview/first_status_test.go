@@ -1,4 +1,4 @@
-package supervisor
+package podview
 
 import (
 	"sync/atomic"
@@ -16,12 +16,12 @@ func TestFirstStatus(t *testing.T) {
 		changed := make(chan struct{}, 1)
 		list := func() []*v1.Pod { return []*v1.Pod{pod.Load()} }
 		subscribe := func() (<-chan struct{}, func()) { return changed, func() {} }
-		await := func(f *firstStatus) time.Duration {
+		await := func(f *FirstStatus) time.Duration {
 			start := time.Now()
-			f.await(list, subscribe)
+			f.Await(list, subscribe)
 			return time.Since(start)
 		}
-		var never, later firstStatus
+		var never, later FirstStatus
 		if took := await(&never); took != firstStatusTimeout {
 			t.Errorf("waited %s for a pod without a status, want %s", took, firstStatusTimeout)
 		}

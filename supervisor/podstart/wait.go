@@ -1,4 +1,4 @@
-package supervisor
+package podstart
 
 import (
 	"context"
@@ -13,13 +13,36 @@ import (
 
 	"github.com/podstead/podstead/cri"
 	podinfo "github.com/podstead/podstead/internal/pod"
+	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/supervisor/admit"
 	"github.com/podstead/podstead/supervisor/podinputs"
+	"github.com/podstead/podstead/supervisor/podset"
 	"github.com/podstead/podstead/supervisor/podworkers"
 )
 
-// ErrNotStarted is in the error of WaitStarted if a pod did not start.
+// ErrNotStarted is in the error of Started if a pod did not start.
 var ErrNotStarted = errors.New("not every pod started")
+
+// Reasons of pods that a start depends on, the kubelet's where it has them.
+const (
+	// ReasonTerminated: the pod ended for a shutdown of the host.
+	ReasonTerminated = "Terminated"
+	// ReasonFailedCgroup is the kubelet's, of the event for the same.
+	ReasonFailedCgroup = "FailedCreatePodContainer"
+	// ReasonSandboxError: the runtime created no sandbox.
+	ReasonSandboxError = "CreatePodSandboxError"
+)
+
+// Waiter waits for the starts of the wanted pods.
+type Waiter struct {
+	Wanted *podset.Set
+	// Sources returns the sources that are going to deliver.
+	Sources func() []manifest.Source
+	// Status returns a pod's status, and whether it has one. Subscribe returns a
+	// channel that receives after a status changed, until the function is called.
+	Status    func(types.UID) (v1.PodStatus, bool)
+	Subscribe func() (<-chan struct{}, func())
+}
 
 // failedWaitingReasons are the waiting reasons of a container that will not start
 // without a change, or has failed more than once.
@@ -33,17 +56,17 @@ var failedWaitingReasons = []string{
 const sandboxPatience = 30 * time.Second
 
 // failedPodReasons are the reasons of a pod that mean the same of the whole pod.
-var failedPodReasons = append([]string{podworkers.ReasonNameTaken, podinputs.ReasonFailedMount, reasonFailedCgroup, reasonSandboxError, cri.ReasonUnsupported,
+var failedPodReasons = append([]string{podworkers.ReasonNameTaken, podinputs.ReasonFailedMount, ReasonFailedCgroup, ReasonSandboxError, cri.ReasonUnsupported,
 	podinputs.ReasonRuntimeClassNotFound, podinputs.ReasonPriorityClassNotFound, podinputs.ReasonClassConflict}, admit.Reasons...)
 
-// WaitStarted waits until each source has delivered, or was restored from the
+// Started waits until each source has delivered, or was restored from the
 // checkpoint, and each wanted pod runs, has succeeded or has failed. It reports each
 // pod once, in that order of time, with a nil error for a pod that runs or succeeded.
 // It returns nil if all started, an error that wraps ErrNotStarted if not, and one
 // that also wraps the context's error and names the pods that are still starting if
 // the context ends first.
-func (s *Supervisor) WaitStarted(ctx context.Context, report func(pod *v1.Pod, err error)) error {
-	changed, cancel := s.cfg.Store.Statuses.Subscribe()
+func (w Waiter) Started(ctx context.Context, report func(pod *v1.Pod, err error)) error {
+	changed, cancel := w.Subscribe()
 	defer cancel()
 	reported := map[types.UID]bool{}
 	// sandboxFailed is when a pod first failed to get a sandbox.
@@ -52,19 +75,19 @@ func (s *Supervisor) WaitStarted(ctx context.Context, report func(pod *v1.Pod, e
 	defer patience.Stop()
 	failed := false
 	for {
-		ready, sources := s.wanted.AllReady(s.cfg.Sources.Pods.Sources())
+		ready, sources := w.Wanted.AllReady(w.Sources())
 		var starting []string
 		next := sandboxPatience
-		for _, pod := range s.wanted.List() {
+		for _, pod := range w.Wanted.List() {
 			if reported[pod.UID] {
 				continue
 			}
 			pod = pod.DeepCopy()
-			if st, ok := s.cfg.Store.Statuses.Get(pod.UID); ok {
+			if st, ok := w.Status(pod.UID); ok {
 				pod.Status = st
 			}
-			settled, err := started(pod)
-			if pod.Status.Reason == reasonSandboxError {
+			settled, err := Settled(pod)
+			if pod.Status.Reason == ReasonSandboxError {
 				if _, before := sandboxFailed[pod.UID]; !before {
 					sandboxFailed[pod.UID] = time.Now()
 				}
@@ -101,12 +124,12 @@ func (s *Supervisor) WaitStarted(ctx context.Context, report func(pod *v1.Pod, e
 	}
 }
 
-// WaitSourcesReady waits until each source has delivered, or was restored from the
-// checkpoint: Pods returns all wanted pods from then on. It returns the context's
+// SourcesReady waits until each source has delivered, or was restored from the
+// checkpoint: the set has all wanted pods from then on. It returns the context's
 // error if that ends first.
-func (s *Supervisor) WaitSourcesReady(ctx context.Context) error {
+func (w Waiter) SourcesReady(ctx context.Context) error {
 	for {
-		ready, sources := s.wanted.AllReady(s.cfg.Sources.Pods.Sources())
+		ready, sources := w.Wanted.AllReady(w.Sources())
 		if ready {
 			return nil
 		}
@@ -118,10 +141,10 @@ func (s *Supervisor) WaitSourcesReady(ctx context.Context) error {
 	}
 }
 
-// started reports whether a pod's start is settled, and if it failed why.
-func started(pod *v1.Pod) (bool, error) {
+// Settled reports whether a pod's start is settled, and if it failed why.
+func Settled(pod *v1.Pod) (bool, error) {
 	st := &pod.Status
-	if st.Reason == reasonTerminated && pod.Spec.RestartPolicy != v1.RestartPolicyNever {
+	if st.Reason == ReasonTerminated && pod.Spec.RestartPolicy != v1.RestartPolicyNever {
 		return false, nil // it ended for a shutdown, and will be restarted
 	}
 	switch st.Phase {

@@ -1,0 +1,40 @@
+package podview
+
+import (
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// firstStatusTimeout limits how long the first reader of the pods waits.
+const firstStatusTimeout = 3 * time.Second
+
+// FirstStatus makes callers wait once for the first status of all pods.
+type FirstStatus struct{ once sync.Once }
+
+// Await returns when all pods have a status, or after firstStatusTimeout. Later
+// calls return at once. subscribe notifies after a status changed.
+func (f *FirstStatus) Await(pods func() []*v1.Pod, subscribe func() (<-chan struct{}, func())) {
+	f.once.Do(func() {
+		changed, unsubscribe := subscribe()
+		defer unsubscribe()
+		timeout := time.After(firstStatusTimeout)
+		for !allHaveStatus(pods()) {
+			select {
+			case <-changed:
+			case <-timeout:
+				return
+			}
+		}
+	})
+}
+
+func allHaveStatus(pods []*v1.Pod) bool {
+	for _, pod := range pods {
+		if len(pod.Status.Conditions) == 0 {
+			return false
+		}
+	}
+	return true
+}
