@@ -44,7 +44,7 @@ func TestObjectVolumes(t *testing.T) {
   {name: none, mountPath: /none}, {name: mix, mountPath: /mix}, {name: all, mountPath: /frozen, subPath: color}]`, ""))
 		n.writeManifest("key.yaml", volumePod("key", "[{name: v, configMap: {name: settings, items: [{key: shape, path: x}]}}]", "[{name: v, mountPath: /v}]", ""))
 		n.start()
-		n.awaitWaiting("p", "FailedMount", `volume "all": ConfigMap apps/settings`, `volume "secret": Secret apps/login`)
+		n.awaitWaiting("p", "FailedMount", `volume "all" : ConfigMap apps/settings`, `volume "secret" : Secret apps/login`)
 		n.writeManifest("settings.yaml", fmt.Sprintf(settings, "red"))
 		n.awaitWaiting("key", "FailedMount", `key "shape" of ConfigMap apps/settings`, "color")
 		n.writeManifest("login.yaml", fmt.Sprintf(login, "first"))
