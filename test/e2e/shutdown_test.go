@@ -29,6 +29,7 @@ func TestHostShutdown(t *testing.T) {
 		// The cgroups of its shims are units, which podstead has systemd stop.
 		s := boot(t, false, shutdownFiles, map[string]string{"etc/containerd/config.toml": systemdDriver})
 		s.awaitAll(0, "low", "mid", "crit", "stubborn")
+		s.awaitStarts()
 		s.mustHaveRecorded("crit-start", "low-start", "mid-start", "stubborn-start") // sorted
 		if got := s.try("busctl", "get-property", "org.freedesktop.login1", "/org/freedesktop/login1", "org.freedesktop.login1.Manager", "InhibitDelayMaxUSec"); got != "t 29000000" {
 			t.Errorf("InhibitDelayMaxUSec is %q, want 29 s", got)
@@ -78,6 +79,7 @@ func TestHostShutdown(t *testing.T) {
 	t.Run("private runtime", func(t *testing.T) { // not in parallel: they share the ports of the host's network
 		s := boot(t, true, shutdownFiles)
 		s.awaitAll(0, "low", "mid", "crit", "stubborn")
+		s.awaitStarts()
 		// SIGRTMIN+4 makes systemd power off immediately, without logind.
 		s.shutdownAndBoot("sh", "-c", "kill -38 1")
 		s.clearRecords()
@@ -103,6 +105,15 @@ func (s *machine) shutdownAndBoot(ask ...string) {
 	s.powerOn()
 	for name, count := range counts {
 		s.awaitAll(count+1, name)
+	}
+	s.awaitStarts()
+}
+
+// awaitStarts waits until all pods have recorded their start: they run a moment before.
+func (s *machine) awaitStarts() {
+	s.t.Helper()
+	for _, name := range []string{"low", "mid", "crit", "stubborn"} {
+		s.awaitRecord(name + "-start")
 	}
 }
 
