@@ -4,11 +4,10 @@ import (
 	"errors"
 	"io"
 	"io/fs"
-	"os"
 	"strings"
 	"unicode/utf8"
 
-	"golang.org/x/sys/unix"
+	"github.com/podstead/podstead/internal/boundedfile"
 )
 
 // maxTerminationMessage is the kubelet's limit in bytes.
@@ -36,7 +35,7 @@ func terminationMessage(path string) (string, error) {
 // with anything, so that links are not followed, only regular files are read, and
 // opening never blocks.
 func readTail(path string, most int64) (data []byte, cut bool, err error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	f, err := boundedfile.Open(path)
 	if err != nil {
 		return nil, false, err
 	}
@@ -44,9 +43,6 @@ func readTail(path string, most int64) (data []byte, cut bool, err error) {
 	info, err := f.Stat()
 	if err != nil {
 		return nil, false, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, false, errors.New("not a regular file")
 	}
 	from := max(info.Size()-most, 0)
 	data, err = io.ReadAll(io.NewSectionReader(f, from, most))

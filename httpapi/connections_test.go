@@ -14,6 +14,7 @@ import (
 	"net/netip"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -203,7 +204,11 @@ func TestRejectedClientIsDisconnected(t *testing.T) {
 	for _, h2 := range []bool{false, true} {
 		c := b.client()
 		c.Transport.(*http.Transport).ForceAttemptHTTP2 = h2
-		conns := make(chan net.Conn, 2)
+		conns, closed := make(chan net.Conn, 2), make(chan struct{}, 2)
+		c.Transport.(*http.Transport).DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := new(net.Dialer).DialContext(ctx, network, address)
+			return &closeNotifyConn{Conn: conn, closed: closed}, err
+		}
 		ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { conns <- i.Conn }})
 		var used [2]net.Conn
 		for i := range used {
@@ -222,10 +227,10 @@ func TestRejectedClientIsDisconnected(t *testing.T) {
 			}
 			used[i] = <-conns
 			// The client reads the end of the connection some time after the answer.
-			for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-				if _, err := used[i].Write(nil); err != nil {
-					break
-				}
+			select {
+			case <-closed:
+			case <-time.After(time.Minute):
+				t.Fatalf("HTTP/2 %v: the connection is open after a 401", h2)
 			}
 		}
 		if used[0] == used[1] {
@@ -436,4 +441,16 @@ func TestKubeconfigIsShortLivedByDefault(t *testing.T) {
 			t.Errorf("role %q: valid for %v, ID %q; want %v", role, left, k.ID, want)
 		}
 	}
+}
+
+// closeNotifyConn sends once when the client closes it.
+type closeNotifyConn struct {
+	net.Conn
+	once   sync.Once
+	closed chan<- struct{}
+}
+
+func (c *closeNotifyConn) Close() error {
+	c.once.Do(func() { c.closed <- struct{}{} })
+	return c.Conn.Close()
 }

@@ -24,8 +24,8 @@ type logOutput struct {
 	failure atomic.Pointer[error]
 }
 
-// logTimeout is how long a write may take before the log is not healthy: nobody reads the
-// other end of the pipe, and the daemon waits.
+// logTimeout is how long a write may take before the log is not healthy: the other
+// end of the pipe is not read, and the daemon waits.
 const logTimeout = 10 * time.Second
 
 // Write implements io.Writer.

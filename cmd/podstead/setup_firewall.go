@@ -11,7 +11,7 @@ import (
 const localnetDir = "/proc/sys/net/ipv4/conf"
 
 // loopbackGuard keeps pods and neighbors away from services of the host that listen only on
-// loopback addresses. Without the rule pods run all the same: a pod that does not start is
+// loopback addresses. Pods run without the rule too: a pod that does not start is
 // worse than a host as it was before.
 type loopbackGuard struct {
 	rule *firewall.Localnet

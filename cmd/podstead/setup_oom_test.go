@@ -95,7 +95,7 @@ func TestKernelRecordExplainsExits(t *testing.T) {
 	}
 	awaitReasons := func(p *pleg.PLEG, want map[string]string) {
 		t.Helper()
-		for deadline := time.Now().Add(time.Minute); !maps.Equal(reasons(p), want); time.Sleep(10 * time.Millisecond) {
+		for deadline := time.Now().Add(time.Minute); !maps.Equal(reasons(p), want); awaitObservation(t, p) {
 			if time.Now().After(deadline) {
 				t.Fatalf("reasons are %v, want %v", reasons(p), want)
 			}
@@ -104,13 +104,12 @@ func TestKernelRecordExplainsExits(t *testing.T) {
 
 	log := newKernelLog(t)
 	p, reported, stop := log.observe(f)
+	awaitObservation(t, p)
 	awaitReasons(p, map[string]string{})
-	for deadline := time.Now().Add(time.Minute); p.Healthy() != nil || len(ids(p)) != len(names); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("observed are %v", ids(p))
-		}
-	}
 	id := ids(p)
+	if len(id) != len(names) {
+		t.Fatalf("observed are %v", id)
+	}
 	log.kill(id["early"])
 	<-reported
 	f.Kill("a/early")
@@ -137,6 +136,18 @@ func TestKernelRecordExplainsExits(t *testing.T) {
 	stop()
 	if len(reported) > 0 {
 		t.Errorf("kills from before the start are reported: %v", <-reported)
+	}
+}
+
+// awaitObservation waits for an observation that begins now.
+func awaitObservation(t *testing.T, p *pleg.PLEG) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	now := time.Now()
+	p.Relist("a")
+	if _, err := p.NewerThan(ctx, "a", now); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -46,7 +46,7 @@ func Head(path string, limit int64) ([]byte, error) {
 // last element of the path, and does not wait for the writer of a FIFO. The caller
 // bounds what it reads.
 func Open(path string) (*os.File, error) {
-	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	if err != nil {
 		return nil, err
 	}

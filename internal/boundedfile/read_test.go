@@ -32,7 +32,7 @@ func TestRead(t *testing.T) {
 		"at the limit":    {full, "12345", nil},
 		"above the limit": {large, "", ErrTooLarge},
 		"symbolic link":   {link, "", unix.ELOOP},
-		// Without O_NONBLOCK this case would wait for ever.
+		// Without O_NONBLOCK this case would wait forever.
 		"FIFO":      {fifo, "", ErrNotRegular},
 		"directory": {dir, "", ErrNotRegular},
 		"device":    {"/dev/zero", "", ErrNotRegular},

@@ -79,7 +79,7 @@ func TestLockRootAgainstEarlierVersion(t *testing.T) {
 	})
 }
 
-// A root directory in which no file can be created is locked all the same.
+// A root directory in which no file can be created is locked nevertheless.
 func TestLockRootWithoutFile(t *testing.T) {
 	root := t.TempDir()
 	// A link is never followed, so that the file cannot be opened.
