@@ -18,53 +18,43 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-containerregistry/pkg/name"
-	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/empty"
-	"github.com/google/go-containerregistry/pkg/v1/mutate"
-	"github.com/google/go-containerregistry/pkg/v1/random"
-	"github.com/google/go-containerregistry/pkg/v1/remote"
-	"github.com/google/go-containerregistry/pkg/v1/tarball"
-	"github.com/google/go-containerregistry/pkg/v1/types"
+	"github.com/distribution/reference"
+
+	"github.com/podstead/podstead/test/image"
 )
 
 var here = Platform{OS: "linux", Architecture: "amd64"}
 
-// made returns an image with two layers for an architecture.
-func made(t testing.TB, arch string) v1.Image {
+// made returns an image with two layers of random content for an architecture.
+func made(t testing.TB, arch string) image.Image {
 	t.Helper()
-	img, err := random.Image(3000, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	file, err := img.ConfigFile()
-	if err != nil {
-		t.Fatal(err)
-	}
-	file.OS, file.Architecture = "linux", arch
-	if img, err = mutate.ConfigFile(img, file); err != nil {
-		t.Fatal(err)
+	img := image.Image{Architecture: arch}
+	for range 2 {
+		data := make([]byte, 3000)
+		for i := range data {
+			data[i] = byte(rand.Uint32())
+		}
+		archive, err := image.Tar([]image.File{{Name: "random", Data: data}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		layer, err := image.GzipLayer(archive)
+		if err != nil {
+			t.Fatal(err)
+		}
+		img = img.WithLayer(layer)
 	}
 	return img
 }
 
-// dockerArchive returns an archive in the format of docker save; its layers are
-// as tarball writes them.
-func dockerArchive(t testing.TB, images map[string]v1.Image) []byte {
+// dockerArchive returns an archive in the format of docker save, with compressed layers.
+func dockerArchive(t testing.TB, images map[string]image.Image) []byte {
 	t.Helper()
-	tags := map[name.Tag]v1.Image{}
-	for ref, img := range images {
-		tag, err := name.NewTag(ref)
-		if err != nil {
-			t.Fatal(err)
-		}
-		tags[tag] = img
-	}
-	var b bytes.Buffer
-	if err := tarball.MultiWrite(tags, &b); err != nil {
+	data, err := image.DockerArchive(images)
+	if err != nil {
 		t.Fatal(err)
 	}
-	return b.Bytes()
+	return data
 }
 
 // files returns the files of a tar by name.
@@ -121,54 +111,16 @@ func jsonOf(t testing.TB, v any) []byte {
 	return data
 }
 
-// layoutOf returns the files of an OCI layout with the given descriptors and
-// images.
-func layoutOf(t testing.TB, index []descriptor, images ...v1.Image) map[string][]byte {
-	t.Helper()
-	all := map[string][]byte{"oci-layout": []byte(`{"imageLayoutVersion":"1.0.0"}`), "index.json": jsonOf(t, document{SchemaVersion: 2, Manifests: index})}
-	for _, img := range images {
-		manifest, err := img.RawManifest()
-		if err != nil {
-			t.Fatal(err)
-		}
-		config, err := img.RawConfigFile()
-		if err != nil {
-			t.Fatal(err)
-		}
-		digest, _ := img.Digest()
-		id, _ := img.ConfigName()
-		all[blobPath(digest.String())], all[blobPath(id.String())] = manifest, config
-		layers, err := img.Layers()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, l := range layers {
-			r, err := l.Compressed()
-			if err != nil {
-				t.Fatal(err)
-			}
-			data, err := io.ReadAll(r)
-			if err != nil {
-				t.Fatal(err)
-			}
-			digest, _ := l.Digest()
-			all[blobPath(digest.String())] = data
-		}
-	}
-	return all
+// named returns the descriptor of an image with an annotation.
+func named(img image.Image, annotation, name string) image.Descriptor {
+	d := img.Descriptor()
+	d.Annotations = map[string]string{annotation: name}
+	return d
 }
 
-// described returns the descriptor of an image that an annotation names.
-func described(t testing.TB, img v1.Image, annotation, name string) descriptor {
-	t.Helper()
-	d, err := img.Digest()
-	if err != nil {
-		t.Fatal(err)
-	}
-	size, _ := img.Size()
-	config, _ := img.ConfigFile()
-	kind, _ := img.MediaType()
-	return descriptor{MediaType: string(kind), Digest: d.String(), Size: size, Annotations: map[string]string{annotation: name}, Platform: &Platform{OS: config.OS, Architecture: config.Architecture}}
+// layoutOf returns the files of an OCI layout with one entry in its index.
+func layoutOf(entry image.Descriptor, img image.Image) map[string][]byte {
+	return image.Layout([]image.Descriptor{entry}, img)
 }
 
 // read reads an archive and its images.
@@ -184,57 +136,65 @@ func read(t testing.TB, data []byte, as string) ([]*Image, error) {
 
 // pulled pulls an image from the registry that serves the images, and fails the
 // test unless it equals the image that was archived.
-func pulled(t *testing.T, images []*Image, ref string, want v1.Image) {
+func pulled(t *testing.T, images []*Image, ref string, want image.Image) {
 	t.Helper()
 	r := NewRegistry(images)
 	s := httptest.NewServer(r)
 	defer s.Close()
-	named, err := name.ParseReference(ref)
+	name, err := reference.ParseNormalizedNamed(ref)
 	if err != nil {
 		t.Fatal(err)
 	}
-	at, err := name.ParseReference(strings.TrimPrefix(s.URL, "http://")+"/"+named.Context().RepositoryStr()+":"+named.Identifier(), name.Insecure)
-	if err != nil {
-		t.Fatal(err)
-	}
-	img, err := remote.Image(at, remote.WithTransport(shown{r.Token}), remote.WithPlatform(v1.Platform{OS: here.OS, Architecture: here.Architecture}))
-	if err != nil {
-		t.Fatalf("%s: %v", ref, err)
-	}
-	layers, err := img.Layers()
-	if err != nil || len(layers) != 2 {
-		t.Fatalf("%s: %d layers: %v", ref, len(layers), err)
-	}
-	for _, l := range layers {
-		// Read the layer in the form in which it is served, compressed
-		// or not: reading verifies its digest.
-		r, err := l.Compressed()
-		if err == nil {
-			_, err = io.Copy(io.Discard, r)
-		}
+	repository := s.URL + "/v2/" + reference.Path(name)
+	// get reads and verifies a manifest or blob.
+	get := func(path string, d *descriptor) []byte {
+		q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, repository+path, nil)
 		if err != nil {
-			t.Errorf("%s: %v", ref, err)
+			t.Fatal(err)
 		}
+		q.Header.Set(TokenHeader, r.Token)
+		answer, err := http.DefaultClient.Do(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		data, err := io.ReadAll(answer.Body)
+		if err != nil || answer.StatusCode != http.StatusOK {
+			t.Fatalf("%s%s: %s: %v", ref, path, answer.Status, err)
+		}
+		if digest := image.Digest(data); d != nil && digest != d.Digest || answer.Header.Get("Docker-Content-Digest") != digest {
+			t.Errorf("%s%s: the content has the digest %s, the header says %s", ref, path, digest, answer.Header.Get("Docker-Content-Digest"))
+		}
+		return data
 	}
-	got, _ := img.ConfigName()
-	id, _ := want.ConfigName()
-	if got != id {
-		t.Errorf("%s is %s, want %s", ref, got, id)
+	var manifest document
+	if err := json.Unmarshal(get("/manifests/"+name.(reference.Tagged).Tag(), nil), &manifest); err != nil {
+		t.Fatal(err)
 	}
-}
-
-// shown is an authenticator for the token that the registry shows.
-type shown struct{ token string }
-
-func (s shown) RoundTrip(r *http.Request) (*http.Response, error) {
-	r = r.Clone(r.Context())
-	r.Header.Set(TokenHeader, s.token)
-	return http.DefaultTransport.RoundTrip(r)
+	for _, d := range manifest.Manifests { // of an index
+		if *d.Platform != here {
+			continue
+		}
+		manifest = document{}
+		if err := json.Unmarshal(get("/manifests/"+d.Digest, &d), &manifest); err != nil {
+			t.Fatal(err)
+		}
+		break
+	}
+	if len(manifest.Layers) != 2 || manifest.Config == nil {
+		t.Fatalf("%s: %+v", ref, manifest)
+	}
+	for _, d := range append(manifest.Layers, *manifest.Config) {
+		get("/blobs/"+d.Digest, &d)
+	}
+	if manifest.Config.Digest != want.ID() {
+		t.Errorf("%s is %s, want %s", ref, manifest.Config.Digest, want.ID())
+	}
 }
 
 func TestDockerArchive(t *testing.T) {
 	one, two := made(t, "amd64"), made(t, "amd64")
-	data := dockerArchive(t, map[string]v1.Image{"busybox:1": one, "registry.test:5000/a/b:2": two})
+	data := dockerArchive(t, map[string]image.Image{"busybox:1": one, "registry.test:5000/a/b:2": two})
 	var zipped bytes.Buffer
 	z := gzip.NewWriter(&zipped)
 	_, _ = z.Write(data)
@@ -278,34 +238,30 @@ func TestDockerArchive(t *testing.T) {
 
 func TestLayout(t *testing.T) {
 	img, other, second := made(t, "amd64"), made(t, "s390x"), made(t, "amd64")
-	index := mutate.AppendManifests(mutate.IndexMediaType(empty.Index, types.OCIImageIndex),
-		mutate.IndexAddendum{Add: other, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: "s390x"}}},
-		mutate.IndexAddendum{Add: img, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: "amd64"}}},
-		mutate.IndexAddendum{Add: second, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "unknown", Architecture: "unknown"}}})
-	raw, err := index.RawManifest()
-	if err != nil {
-		t.Fatal(err)
-	}
-	digest, _ := index.Digest()
-	many := layoutOf(t, []descriptor{{MediaType: typeIndex, Digest: digest.String(), Size: int64(len(raw)), Annotations: map[string]string{annotationName: "docker.io/library/web:1"}}}, img)
-	many[blobPath(digest.String())] = raw
-	tags := layoutOf(t, []descriptor{described(t, img, annotationRef, "1")}, img)
-	id, _ := img.ConfigName()
-	tags["manifest.json"] = jsonOf(t, []dockerEntry{{Config: blobPath(id.String()), RepoTags: []string{"web:1"}}})
+	variants := image.Index{other.Descriptor(), img.Descriptor(), second.Descriptor()}
+	variants[2].Platform = &image.Platform{OS: "unknown", Architecture: "unknown"}
+	raw := jsonOf(t, variants)
+	root := image.Descriptor{MediaType: typeIndex, Digest: image.Digest(raw), Size: int64(len(raw)), Annotations: map[string]string{annotationName: "docker.io/library/web:1"}}
+	many := layoutOf(root, img)
+	many[blobPath(root.Digest)] = raw
+	unspecified := named(img, annotationName, "web:1")
+	unspecified.MediaType, unspecified.Platform = "", nil
+	tags := layoutOf(named(img, annotationRef, "1"), img)
+	tags["manifest.json"] = jsonOf(t, []dockerEntry{{Config: blobPath(img.ID()), RepoTags: []string{"web:1"}}})
 	for name, c := range map[string]struct {
 		files map[string][]byte
 		as    string
 	}{
-		"named by containerd":      {files: layoutOf(t, []descriptor{described(t, img, annotationName, "docker.io/library/web:1")}, img)},
-		"named in full by the ref": {files: layoutOf(t, []descriptor{described(t, img, annotationRef, "web:1")}, img)},
+		"named by containerd":      {files: layoutOf(named(img, annotationName, "docker.io/library/web:1"), img)},
+		"named in full by the ref": {files: layoutOf(named(img, annotationRef, "web:1"), img)},
 		"named by manifest.json":   {files: tags},
-		"named by the caller":      {files: layoutOf(t, []descriptor{described(t, img, annotationRef, "latest")}, img), as: "web:1"},
+		"named by the caller":      {files: layoutOf(named(img, annotationRef, "latest"), img), as: "web:1"},
 		"one of many platforms":    {files: many},
-		"unspecified platform":     {files: layoutOf(t, []descriptor{{Digest: described(t, img, "", "").Digest, Size: described(t, img, "", "").Size, Annotations: map[string]string{annotationName: "web:1"}}}, img)},
+		"unspecified platform":     {files: layoutOf(unspecified, img)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			images, err := read(t, tarOf(t, c.files), c.as)
-			if err != nil || len(images) != 1 || strings.Join(images[0].Names, " ") != "docker.io/library/web:1" || images[0].ID != id.String() {
+			if err != nil || len(images) != 1 || strings.Join(images[0].Names, " ") != "docker.io/library/web:1" || images[0].ID != img.ID() {
 				t.Fatalf("%+v: %v", images, err)
 			}
 			pulled(t, images, "docker.io/library/web:1", img)
@@ -343,7 +299,7 @@ func TestLayout(t *testing.T) {
 // An error states in one line what is wrong with an archive and what to do.
 func TestBadArchives(t *testing.T) {
 	img, other := made(t, "amd64"), made(t, "arm64")
-	docker := dockerArchive(t, map[string]v1.Image{"web:1": img})
+	docker := dockerArchive(t, map[string]image.Image{"web:1": img})
 	layer := func(all map[string][]byte) string {
 		for name, data := range all {
 			if bytes.HasPrefix(data, []byte("\x1f\x8b")) {
@@ -353,7 +309,7 @@ func TestBadArchives(t *testing.T) {
 		t.Fatal("no layer")
 		return ""
 	}
-	damaged := layoutOf(t, []descriptor{described(t, img, annotationName, "web:1")}, img)
+	damaged := layoutOf(named(img, annotationName, "web:1"), img)
 	name := layer(damaged)
 	damaged[name] = bytes.Clone(damaged[name])
 	damaged[name][20] ^= 1
@@ -363,8 +319,8 @@ func TestBadArchives(t *testing.T) {
 	z := gzip.NewWriter(&zipped)
 	_, _ = z.Write(docker)
 	_ = z.Close()
-	both := dockerArchive(t, map[string]v1.Image{"web:1": img, "db:1": made(t, "amd64")})
-	twoPlatforms := layoutOf(t, []descriptor{described(t, other, annotationName, "web:1")}, other)
+	both := dockerArchive(t, map[string]image.Image{"web:1": img, "db:1": made(t, "amd64")})
+	twoPlatforms := layoutOf(named(other, annotationName, "web:1"), other)
 	for name, c := range map[string]struct {
 		data []byte
 		as   string
@@ -378,11 +334,11 @@ func TestBadArchives(t *testing.T) {
 		"gzip without end":   {data: zipped.Bytes()[:zipped.Len()-3], want: "truncated"},
 		"damaged":            {data: tarOf(t, damaged), want: "is damaged; copy or create the archive again"},
 		"a layer is missing": {data: tarOf(t, without), want: "is missing from the archive"},
-		"other architecture": {data: dockerArchive(t, map[string]v1.Image{"web:1": other}), want: "image web:1 of the archive: it is for linux/arm64, and this machine is linux/amd64: create the archive for that platform"},
+		"other architecture": {data: dockerArchive(t, map[string]image.Image{"web:1": other}), want: "image web:1 of the archive: it is for linux/arm64, and this machine is linux/amd64: create the archive for that platform"},
 		"layout for another": {data: tarOf(t, twoPlatforms), want: "image web:1 of the archive: it is for linux/arm64, and this machine is linux/amd64"},
 		"another tar":        {data: tarOf(t, map[string][]byte{"etc/passwd": []byte("root")}), want: "contains no images"},
 		"zstd":               {data: []byte("\x28\xb5\x2f\xfd12345678"), want: "compressed by zstd: decompress it first"},
-		"no name":            {data: tarOf(t, layoutOf(t, []descriptor{described(t, img, annotationRef, "latest")}, img)), want: "set one with --name"},
+		"no name":            {data: tarOf(t, layoutOf(named(img, annotationRef, "latest"), img)), want: "set one with --name"},
 		"a bad name":         {data: docker, as: "Web", want: "is not a valid reference"},
 		"a digest as name":   {data: docker, as: "web@sha256:" + strings.Repeat("0", 64), want: "has a digest"},
 		"a name for two":     {data: both, as: "web:1", want: "contains 2 images"},
@@ -399,8 +355,7 @@ func TestBadArchives(t *testing.T) {
 // An archive that is cut at any offset yields an error or the whole image.
 func TestTruncatedAnywhere(t *testing.T) {
 	img := made(t, "amd64")
-	id, _ := img.ConfigName()
-	data := dockerArchive(t, map[string]v1.Image{"web:1": img})
+	data := dockerArchive(t, map[string]image.Image{"web:1": img})
 	whole := 0
 	for n := 0; n < len(data); n += 1 + rand.IntN(200) {
 		images, err := read(t, data[:n], "")
@@ -408,7 +363,7 @@ func TestTruncatedAnywhere(t *testing.T) {
 			continue
 		}
 		whole++
-		if len(images) != 1 || images[0].ID != id.String() || len(images[0].blobs) != 4 {
+		if len(images) != 1 || images[0].ID != img.ID() || len(images[0].blobs) != 4 {
 			t.Errorf("cut at %d of %d: %+v", n, len(data), images)
 		}
 	}
@@ -418,7 +373,7 @@ func TestTruncatedAnywhere(t *testing.T) {
 }
 
 func TestRegistryRequiresTheToken(t *testing.T) {
-	images, err := read(t, dockerArchive(t, map[string]v1.Image{"web:1": made(t, "amd64")}), "")
+	images, err := read(t, dockerArchive(t, map[string]image.Image{"web:1": made(t, "amd64")}), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -466,7 +421,7 @@ func TestReadLeavesNoFile(t *testing.T) {
 	if _, err := Read(ctx, dir, r); !errors.Is(err, gone) {
 		t.Errorf("got %v", err)
 	}
-	a, err := Read(t.Context(), dir, bytes.NewReader(dockerArchive(t, map[string]v1.Image{"web:1": made(t, "amd64")})))
+	a, err := Read(t.Context(), dir, bytes.NewReader(dockerArchive(t, map[string]image.Image{"web:1": made(t, "amd64")})))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -619,9 +574,9 @@ func sparse(t testing.TB, size int64) []byte {
 
 // FuzzRead reads arbitrary archives and looks for images in them.
 func FuzzRead(f *testing.F) {
-	image := made(f, "amd64")
-	f.Add(dockerArchive(f, map[string]v1.Image{"example.com/a:1": image}))
-	f.Add(tarOf(f, layoutOf(f, []descriptor{described(f, image, annotationName, "example.com/a:1")}, image)))
+	img := made(f, "amd64")
+	f.Add(dockerArchive(f, map[string]image.Image{"example.com/a:1": img}))
+	f.Add(tarOf(f, layoutOf(named(img, annotationName, "example.com/a:1"), img)))
 	f.Add(sparse(f, 1<<40))
 	f.Add(bomb(f, 1<<16))
 	f.Add(tarOf(f, map[string][]byte{"index.json": []byte(`{"manifests":[{"digest":"x"}]}`), "manifest.json": []byte(`[{"Config":"../x","Layers":["a"]}]`)}))

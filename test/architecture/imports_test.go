@@ -69,22 +69,21 @@ var testOnly = []string{"cri/critest", "test"}
 // onlyIn lists external packages, by prefix, and the only directories that may import them;
 // nil means none.
 var onlyIn = map[string][]string{
-	"k8s.io/client-go/kubernetes":            nil,
-	"k8s.io/client-go/informers":             nil,
-	"k8s.io/client-go":                       {"cluster"},
-	"k8s.io/client-go/util/jsonpath":         {"cmd/podstead/cli"},
-	"k8s.io/kubernetes":                      nil,
-	"k8s.io/component-base":                  nil,
-	"google.golang.org/grpc":                 {"cri", "probe"},
-	"k8s.io/cri-api":                         {"cri"},
-	"github.com/spf13/cobra":                 {"cmd"},
-	"github.com/google/go-containerregistry": {"test"},
-	"github.com/coreos/go-systemd/v22/dbus":  {"node/cgroup"},
-	"github.com/godbus/dbus":                 {"node/cgroup", "node/shutdown"},
-	"github.com/gorilla/websocket":           {"httpapi/streaming"},
-	"k8s.io/streaming":                       {"httpapi", "internal/spdy", "cmd/podstead/cli"},
-	"github.com/prometheus":                  {"httpapi/metrics"},
-	"github.com/fsnotify/fsnotify":           {"manifest", "httpapi/access", "httpapi/containerlog"},
+	"k8s.io/client-go/kubernetes":           nil,
+	"k8s.io/client-go/informers":            nil,
+	"k8s.io/client-go":                      {"cluster"},
+	"k8s.io/client-go/util/jsonpath":        {"cmd/podstead/cli"},
+	"k8s.io/kubernetes":                     nil,
+	"k8s.io/component-base":                 nil,
+	"google.golang.org/grpc":                {"cri", "probe"},
+	"k8s.io/cri-api":                        {"cri"},
+	"github.com/spf13/cobra":                {"cmd"},
+	"github.com/coreos/go-systemd/v22/dbus": {"node/cgroup"},
+	"github.com/godbus/dbus":                {"node/cgroup", "node/shutdown"},
+	"github.com/gorilla/websocket":          {"httpapi/streaming"},
+	"k8s.io/streaming":                      {"httpapi", "internal/spdy", "cmd/podstead/cli"},
+	"github.com/prometheus":                 {"httpapi/metrics"},
+	"github.com/fsnotify/fsnotify":          {"manifest", "httpapi/access", "httpapi/containerlog"},
 }
 
 type pkg struct {

@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	containerimage "github.com/google/go-containerregistry/pkg/v1"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/version"
 
+	"github.com/podstead/podstead/test/image"
 	"github.com/podstead/podstead/test/testbed"
 )
 
@@ -52,13 +52,13 @@ func newControlPlane(t *testing.T, kind testbed.Kind) *controlPlane {
 	n.Args = append(n.Args, "--kubeconfig", m.Kubelet, "--config", filepath.Join(testbed.SourceRoot(), "cmd/podstead/kubeletconfig/testdata/kubeadm.yaml"),
 		"--node-ip", "192.0.2.10", "--register-with-taints", "node-role.kubernetes.io/control-plane:NoSchedule", "--port", fmt.Sprint(hostPort()))
 	c := &controlPlane{node: n, admin: &admin{t, m.Admin}, manifests: map[string]string{}}
-	for name, image := range map[string]func() (containerimage.Image, error){"etcd": testbed.EtcdImage, "kube-apiserver": testbed.KubeAPIServerImage} {
+	for name, newImage := range map[string]func() (image.Image, error){"etcd": testbed.EtcdImage, "kube-apiserver": testbed.KubeAPIServerImage} {
 		data, err := os.ReadFile(filepath.Join(testbed.SourceRoot(), "examples/control-plane", name+".yaml"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		c.manifests[name] = string(data)
-		img, err := image()
+		img, err := newImage()
 		if err != nil {
 			t.Fatal(err)
 		}

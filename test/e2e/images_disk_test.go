@@ -1,10 +1,7 @@
 package e2e
 
 import (
-	"archive/tar"
-	"bytes"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -12,10 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-containerregistry/pkg/v1/mutate"
-	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"golang.org/x/sys/unix"
 
+	"github.com/podstead/podstead/test/image"
 	"github.com/podstead/podstead/test/testbed"
 )
 
@@ -49,28 +45,13 @@ func (n *node) pushLargeImage(name string, size int) string {
 	copy(seed[:], ref)
 	data := make([]byte, size)
 	_, _ = rand.NewChaCha8(seed).Read(data) // never fails
-	var layer bytes.Buffer
-	w := tar.NewWriter(&layer)
-	err := w.WriteHeader(&tar.Header{Name: "big", Mode: 0o644, Size: int64(size), Typeflag: tar.TypeReg})
-	if err == nil {
-		_, err = w.Write(data)
-	}
-	if err == nil {
-		err = w.Close()
-	}
-	if err != nil {
-		n.t.Fatal(err)
-	}
 	img, err := testbed.Busybox()
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	big, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(layer.Bytes())), nil })
+	archive, err := image.Tar([]image.File{{Name: "big", Data: data, Mode: 0o644}})
 	if err == nil {
-		img, err = mutate.AppendLayers(img, big)
-	}
-	if err == nil {
-		err = registry.Push(ref, img)
+		err = registry.Push(ref, img.WithLayer(image.PlainLayer(archive)))
 	}
 	if err != nil {
 		n.t.Fatal(err)

@@ -9,22 +9,16 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-containerregistry/pkg/name"
-	containerimage "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/empty"
-	"github.com/google/go-containerregistry/pkg/v1/layout"
-	"github.com/google/go-containerregistry/pkg/v1/mutate"
-	"github.com/google/go-containerregistry/pkg/v1/tarball"
-
+	"github.com/podstead/podstead/test/image"
 	"github.com/podstead/podstead/test/testbed"
 )
 
 // saveImage writes an image as docker save does.
-func saveImage(t *testing.T, file, ref string, img containerimage.Image) {
+func saveImage(t *testing.T, file, ref string, img image.Image) {
 	t.Helper()
-	tag, err := name.NewTag(ref)
+	data, err := image.DockerArchive(map[string]image.Image{ref: img})
 	if err == nil {
-		err = tarball.WriteToFile(file, tag, img)
+		err = os.WriteFile(file, data, 0o600)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -32,15 +26,13 @@ func saveImage(t *testing.T, file, ref string, img containerimage.Image) {
 }
 
 // saveLayout writes an image as a gzipped tar of an OCI layout in which it has only a tag.
-func saveLayout(t *testing.T, file string, img containerimage.Image) {
+func saveLayout(t *testing.T, file string, img image.Image) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "layout")
-	p, err := layout.Write(dir, empty.Index)
-	if err == nil {
-		err = p.AppendImage(img, layout.WithAnnotations(map[string]string{"org.opencontainers.image.ref.name": "1"}))
-	}
-	if err != nil {
-		t.Fatal(err)
+	tagged := img.Descriptor()
+	tagged.Annotations = map[string]string{"org.opencontainers.image.ref.name": "1"}
+	for name, data := range image.Layout([]image.Descriptor{tagged}, img) {
+		writeAll(t, filepath.Join(dir, filepath.Dir(name)), map[string]string{filepath.Base(name): string(data)})
 	}
 	if out, err := exec.Command("tar", "-C", dir, "-czf", file, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -48,7 +40,7 @@ func saveLayout(t *testing.T, file string, img containerimage.Image) {
 }
 
 // imageWithFile returns busybox with a file that no other image has.
-func imageWithFile(t *testing.T, word string) containerimage.Image {
+func imageWithFile(t *testing.T, word string) image.Image {
 	t.Helper()
 	img, err := testbed.BusyboxWith("etc/word", []byte(word))
 	if err != nil {
@@ -146,14 +138,7 @@ func (n *node) checkInvalidArchives() {
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	config, err := img.ConfigFile()
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	config.Architecture = "s390x"
-	if img, err = mutate.ConfigFile(img, config); err != nil {
-		n.t.Fatal(err)
-	}
+	img.Architecture = "s390x"
 	saveImage(n.t, other, "third:1", img)
 	n.mustFailToLoad(short, "truncated")
 	n.mustFailToLoad(other, "it is for linux/s390x, and this machine is linux/")

@@ -9,7 +9,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podstead/podstead/test/testbed"
@@ -23,15 +22,7 @@ func (n *node) pushUniqueImage(name string) string {
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	config, err := img.ConfigFile()
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	own := config.Config
-	own.Labels = map[string]string{"name": ref}
-	if img, err = mutate.Config(img, own); err != nil {
-		n.t.Fatal(err)
-	}
+	img.Config.Labels = map[string]string{"name": ref}
 	if err := registry.Push(ref, img); err != nil {
 		n.t.Fatal(err)
 	}

@@ -25,15 +25,11 @@ func (n *node) push(repository string) (ref, digest string) {
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	sum, err := img.Digest()
-	if err != nil {
-		n.t.Fatal(err)
-	}
 	ref = "docker.io/" + repository + ":1"
 	if err := registry.Push(ref, img); err != nil {
 		n.t.Fatal(err)
 	}
-	return ref, sum.String()
+	return ref, img.Descriptor().Digest
 }
 
 // imagePod returns the manifest of a pod that runs an image, with additional fields of its

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstead/podstead/test/testbed"
@@ -58,15 +57,7 @@ func userImage(t *testing.T, user string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file, err := img.ConfigFile()
-	if err != nil {
-		t.Fatal(err)
-	}
-	config := file.Config
-	config.User = user
-	if img, err = mutate.Config(img, config); err != nil {
-		t.Fatal(err)
-	}
+	img.Config.User = user
 	ref := "docker.io/library/user-" + strings.NewReplacer(":", "-").Replace(user) + ":1"
 	if err := registry.Push(ref, img); err != nil {
 		t.Fatal(err)

@@ -14,10 +14,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	containerimage "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/static"
-	"github.com/google/go-containerregistry/pkg/v1/types"
 	"golang.org/x/sys/unix"
+
+	"github.com/podstead/podstead/test/image"
 )
 
 // ControlPlane prepares this machine for a control plane: certificates and kubeconfigs are in
@@ -128,11 +127,11 @@ func accountKeys(private, public string) error {
 }
 
 // EtcdImage is an image of Debian's etcd with the libraries that it needs.
-func EtcdImage() (containerimage.Image, error) {
+func EtcdImage() (image.Image, error) {
 	const etcd = "/usr/bin/etcd"
 	out, err := exec.Command("ldd", etcd).CombinedOutput()
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w: %s\nrun: make setup", etcd, err, out)
+		return image.Image{}, fmt.Errorf("%s: %w: %s\nrun: make setup", etcd, err, out)
 	}
 	files := map[string]string{"usr/local/bin/etcd": etcd}
 	for word := range strings.FieldsSeq(string(out)) {
@@ -145,26 +144,26 @@ func EtcdImage() (containerimage.Image, error) {
 
 // KubeAPIServerImage returns an image of Kubernetes' API server. Building it takes some 100
 // MB: build it once and push it under each name that a test needs.
-func KubeAPIServerImage() (containerimage.Image, error) {
+func KubeAPIServerImage() (image.Image, error) {
 	return programImage(map[string]string{"usr/local/bin/kube-apiserver": kubeAPIServer()})
 }
 
 // programImage returns an image with files of the host at the same paths. Its single layer is
 // not compressed: it is read from loopback, and compressing a program of 100 MB takes seconds.
-func programImage(files map[string]string) (containerimage.Image, error) {
-	var entries []entry
+func programImage(files map[string]string) (image.Image, error) {
+	var list []image.File
 	for name, file := range files {
 		data, err := os.ReadFile(file)
 		if err != nil {
-			return nil, fmt.Errorf("%w\nrun: make setup", err)
+			return image.Image{}, fmt.Errorf("%w\nrun: make setup", err)
 		}
-		entries = append(entries, entry{name: name, data: data})
+		list = append(list, image.File{Name: name, Data: data})
 	}
-	layer, err := archive(entries)
+	archive, err := image.Tar(list)
 	if err != nil {
-		return nil, err
+		return image.Image{}, err
 	}
-	return imageOf(static.NewLayer(layer, types.DockerUncompressedLayer), containerimage.Config{
+	return imageOf(image.PlainLayer(archive), image.Config{
 		Env: []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
-	})
+	}), nil
 }

@@ -7,9 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	containerimage "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/static"
-	"github.com/google/go-containerregistry/pkg/v1/types"
+	"github.com/podstead/podstead/test/image"
 )
 
 // KubernetesDir returns the directory in which test/setup.sh installs the components of
@@ -30,12 +28,9 @@ func (r *Registry) PushKubernetesImages(versions ...string) error {
 		return err
 	}
 	for _, version := range versions {
-		image, err := imageOf(layer, containerimage.Config{Env: []string{
+		img := imageOf(layer, image.Config{Env: []string{
 			"PATH=/usr/local/bin", "KUBERNETES_VERSION=" + version, // see test/kubernetes
 		}})
-		if err != nil {
-			return err
-		}
 		out, err := exec.Command(filepath.Join(KubernetesDir(), "kubeadm"), "config", "images", "list", "--kubernetes-version", version).Output()
 		if err != nil {
 			return fmt.Errorf("kubeadm config images list: %w", err)
@@ -44,7 +39,7 @@ func (r *Registry) PushKubernetesImages(versions ...string) error {
 			if strings.Contains(ref, "/pause:") {
 				continue // the registry has it
 			}
-			if err := r.Push(ref, image); err != nil {
+			if err := r.Push(ref, img); err != nil {
 				return err
 			}
 		}
@@ -54,26 +49,26 @@ func (r *Registry) PushKubernetesImages(versions ...string) error {
 
 // kubernetesLayer returns a layer with the program and its links. It is not compressed: it is
 // read from a local registry, and compressing a program of this size takes many seconds.
-func kubernetesLayer() (containerimage.Layer, error) {
+func kubernetesLayer() (image.Layer, error) {
 	const program = "kubernetes"
 	files, err := os.ReadDir(KubernetesDir())
 	if err != nil {
-		return nil, fmt.Errorf("%w\nrun: make setup", err)
+		return image.Layer{}, fmt.Errorf("%w\nrun: make setup", err)
 	}
-	var entries []entry
+	var list []image.File
 	for _, f := range files {
-		e := entry{name: "usr/local/bin/" + f.Name(), link: program}
+		e := image.File{Name: "usr/local/bin/" + f.Name(), Link: program}
 		if f.Name() == program {
-			e.link = ""
-			if e.data, err = os.ReadFile(filepath.Join(KubernetesDir(), program)); err != nil {
-				return nil, err
+			e.Link = ""
+			if e.Data, err = os.ReadFile(filepath.Join(KubernetesDir(), program)); err != nil {
+				return image.Layer{}, err
 			}
 		}
-		entries = append(entries, e)
+		list = append(list, e)
 	}
-	layer, err := archive(entries)
+	archive, err := image.Tar(list)
 	if err != nil {
-		return nil, err
+		return image.Layer{}, err
 	}
-	return static.NewLayer(layer, types.DockerUncompressedLayer), nil
+	return image.PlainLayer(archive), nil
 }

@@ -1,11 +1,8 @@
 package testbed
 
 import (
-	"archive/tar"
-	"bytes"
 	"fmt"
 	"io"
-	"log"
 	"net"
 	"net/http"
 	"os"
@@ -13,13 +10,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/google/go-containerregistry/pkg/name"
-	"github.com/google/go-containerregistry/pkg/registry"
-	containerimage "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/empty"
-	"github.com/google/go-containerregistry/pkg/v1/mutate"
-	"github.com/google/go-containerregistry/pkg/v1/remote"
-	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/podstead/podstead/test/image"
 )
 
 // Image references that the registry serves. They exist on public registries too. The runtimes
@@ -31,6 +22,7 @@ const (
 
 // Registry is an image registry on loopback.
 type Registry struct {
+	image.Registry
 	addr   string
 	server *http.Server
 	served chan struct{}
@@ -49,7 +41,6 @@ func StartRegistry() (*Registry, error) {
 		return nil, err
 	}
 	r := &Registry{addr: l.Addr().String(), served: make(chan struct{}), held: map[string]chan struct{}{}, protected: map[string][2]string{}, truncated: map[string]bool{}, waiting: map[string]int{}}
-	next := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
 	r.server = &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		if !r.waitWhileHeld(q) || !r.authorize(w, q) {
 			return
@@ -57,7 +48,7 @@ func StartRegistry() (*Registry, error) {
 		if r.truncates(q) {
 			w = &truncatingWriter{ResponseWriter: w}
 		}
-		next.ServeHTTP(w, q)
+		r.Registry.ServeHTTP(w, q)
 	})}
 	go func() {
 		defer close(r.served)
@@ -206,21 +197,8 @@ func (r *Registry) Close() error {
 	return err
 }
 
-// Push makes img available under ref, whatever host ref names.
-func (r *Registry) Push(ref string, img containerimage.Image) error {
-	parsed, err := name.ParseReference(ref)
-	if err != nil {
-		return err
-	}
-	local, err := name.ParseReference(r.addr+"/"+parsed.Context().RepositoryStr()+":"+parsed.Identifier(), name.Insecure)
-	if err != nil {
-		return err
-	}
-	return remote.Write(local, img)
-}
-
 func (r *Registry) pushImages() error {
-	pause, err := pauseImage()
+	pause, err := Pause()
 	if err != nil {
 		return err
 	}
@@ -240,40 +218,38 @@ func (r *Registry) pushImages() error {
 	return nil
 }
 
-func pauseImage() (containerimage.Image, error) {
+// Pause returns the image of PauseImage, to be pushed under other names.
+func Pause() (image.Image, error) {
 	bin, err := os.ReadFile(os.Getenv(pauseVar))
 	if err != nil {
-		return nil, err
+		return image.Image{}, err
 	}
-	return image([]entry{{name: "pause", data: bin}}, containerimage.Config{Entrypoint: []string{"/pause"}})
+	return newImage([]image.File{{Name: "pause", Data: bin}}, image.Config{Entrypoint: []string{"/pause"}})
 }
-
-// Pause returns the image of PauseImage, to be pushed under other names.
-func Pause() (containerimage.Image, error) { return pauseImage() }
 
 // Busybox returns the image of BusyboxImage, to be pushed under other names: Debian's static
 // busybox with a link for each applet, as in the public image.
-func Busybox() (containerimage.Image, error) { return BusyboxWith("", nil) }
+func Busybox() (image.Image, error) { return BusyboxWith("", nil) }
 
 // BusyboxWith returns Busybox with an additional file, so that no runtime has its layer yet.
-func BusyboxWith(name string, data []byte) (containerimage.Image, error) {
+func BusyboxWith(name string, data []byte) (image.Image, error) {
 	bin, err := os.ReadFile("/usr/bin/busybox")
 	if err != nil {
-		return nil, err
+		return image.Image{}, err
 	}
-	entries := []entry{
-		{name: "bin/"}, {name: "etc/"}, {name: "tmp/"}, {name: "var/"}, {name: "root/"}, {name: "usr/"}, {name: "usr/sbin/"},
-		{name: "bin/busybox", data: bin},
-		{name: "etc/passwd", data: []byte("root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/home:/bin/false\n")},
-		{name: "etc/group", data: []byte("root:x:0:\nnogroup:x:65534:\n")},
+	files := []image.File{
+		{Name: "bin/"}, {Name: "etc/"}, {Name: "tmp/", Mode: 0o1777}, {Name: "var/"}, {Name: "root/"}, {Name: "usr/"}, {Name: "usr/sbin/"},
+		{Name: "bin/busybox", Data: bin},
+		{Name: "etc/passwd", Data: []byte("root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/home:/bin/false\n")},
+		{Name: "etc/group", Data: []byte("root:x:0:\nnogroup:x:65534:\n")},
 	}
 	for applet := range strings.FieldsSeq(applets) {
-		entries = append(entries, entry{name: "bin/" + applet, link: "/bin/busybox"})
+		files = append(files, image.File{Name: "bin/" + applet, Link: "/bin/busybox"})
 	}
 	if name != "" {
-		entries = append(entries, entry{name: name, data: data})
+		files = append(files, image.File{Name: name, Data: data})
 	}
-	return image(entries, containerimage.Config{
+	return newImage(files, image.Config{
 		Cmd: []string{"sh"},
 		Env: []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
 	})
@@ -283,80 +259,36 @@ const applets = `sh ash cat cp cut date dd df echo env expr false find free grep
 ln ls mkdir mktemp mount mv nc nohup od printf ps pwd rm rmdir sed seq sleep sort stat sync tail tar tee test
 touch tr trap true uname uniq wc wget whoami xargs yes`
 
-// entry is one file of an image layer: a directory if its name ends in a slash, a
-// symbolic link if link is set, else an executable file.
-type entry struct {
-	name, link string
-	data       []byte
-}
-
 // WithFiles returns an image with an additional layer of files, keyed by path.
-func WithFiles(img containerimage.Image, files map[string]string) (containerimage.Image, error) {
-	var entries []entry
+func WithFiles(img image.Image, files map[string]string) (image.Image, error) {
+	var list []image.File
 	for name, text := range files {
-		entries = append(entries, entry{name: name, data: []byte(text)})
+		list = append(list, image.File{Name: name, Data: []byte(text)})
 	}
-	l, err := imageLayer(entries)
+	l, err := gzipLayer(list)
 	if err != nil {
-		return nil, err
+		return image.Image{}, err
 	}
-	return mutate.AppendLayers(img, l)
+	return img.WithLayer(l), nil
 }
 
-func imageLayer(entries []entry) (containerimage.Layer, error) {
-	layer, err := archive(entries)
+func gzipLayer(files []image.File) (image.Layer, error) {
+	archive, err := image.Tar(files)
 	if err != nil {
-		return nil, err
+		return image.Layer{}, err
 	}
-	return tarball.LayerFromOpener(func() (io.ReadCloser, error) {
-		return io.NopCloser(bytes.NewReader(layer)), nil
-	})
+	return image.GzipLayer(archive)
 }
 
-// archive returns a tar archive of the entries.
-func archive(entries []entry) ([]byte, error) {
-	var layer bytes.Buffer
-	w := tar.NewWriter(&layer)
-	for _, e := range entries {
-		h := &tar.Header{Name: e.name, Mode: 0o755, Size: int64(len(e.data)), Typeflag: tar.TypeReg}
-		switch {
-		case e.link != "":
-			h.Typeflag, h.Linkname = tar.TypeSymlink, e.link
-		case strings.HasSuffix(e.name, "/"):
-			h.Typeflag = tar.TypeDir
-			if e.name == "tmp/" {
-				h.Mode = 0o1777
-			}
-		}
-		if err := w.WriteHeader(h); err != nil {
-			return nil, err
-		}
-		if _, err := w.Write(e.data); err != nil {
-			return nil, err
-		}
-	}
-	return layer.Bytes(), w.Close()
-}
-
-func image(entries []entry, config containerimage.Config) (containerimage.Image, error) {
-	l, err := imageLayer(entries)
+func newImage(files []image.File, config image.Config) (image.Image, error) {
+	l, err := gzipLayer(files)
 	if err != nil {
-		return nil, err
+		return image.Image{}, err
 	}
-	return imageOf(l, config)
+	return imageOf(l, config), nil
 }
 
 // imageOf returns an image of one layer for this machine's platform.
-func imageOf(l containerimage.Layer, config containerimage.Config) (containerimage.Image, error) {
-	img, err := mutate.AppendLayers(empty.Image, l)
-	if err != nil {
-		return nil, err
-	}
-	file, err := img.ConfigFile()
-	if err != nil {
-		return nil, err
-	}
-	file = file.DeepCopy()
-	file.OS, file.Architecture, file.Config = "linux", runtime.GOARCH, config
-	return mutate.ConfigFile(img, file)
+func imageOf(l image.Layer, config image.Config) image.Image {
+	return image.Image{Architecture: runtime.GOARCH, Config: config, Layers: []image.Layer{l}}
 }
