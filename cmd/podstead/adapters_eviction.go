@@ -38,7 +38,7 @@ func (d *daemon) newEviction() *eviction {
 	return &eviction{host: host, Evictor: evict.New(evict.Config{
 		Thresholds: o.Eviction.Thresholds, Transition: o.Eviction.Transition, MaxPodGrace: int64(o.Eviction.MaxPodGrace),
 		Resources: host, Memory: host, Pods: evictedPods{sup: sup, statuses: p.statuses}, Usage: podMeter{p.stats},
-		Reclaim: reclaimer{sup: sup, images: d.node.images}, Events: p.events,
+		Reclaim: reclaimer{sup: sup, images: d.node.images}, Events: p.events, HasImages: imagesPresent(client),
 		File: filepath.Join(o.Paths.Root, "pressure.json"), Boot: nodestatus.ReadHost("/").BootID, Unwritten: d.unwritten, Log: d.log,
 	})}
 }
@@ -56,6 +56,21 @@ func imageMount(client *cri.Client) func() string {
 			return "" // the next call asks again
 		}
 		return mount
+	}
+}
+
+// imagesPresent reports whether the runtime has all images of a pod, which then needs no
+// disk space to start.
+func imagesPresent(client *cri.Client) func(*v1.Pod) bool {
+	return func(pod *v1.Pod) bool {
+		ctx, cancel := context.WithTimeout(context.Background(), imageMountTimeout)
+		defer cancel()
+		for name := range podinfo.Images(&pod.Spec) {
+			if image, err := client.ImageStatus(ctx, name); err != nil || image == nil {
+				return false
+			}
+		}
+		return true
 	}
 }
 

@@ -14,21 +14,24 @@ import (
 
 // Admit returns why a pod may not start now, empty if it may. Under memory
 // pressure only BestEffort pods without a toleration are held, since they would be
-// the first to be evicted again; under any other pressure all pods are. Critical
-// pods always start.
+// the first to be evicted again; under disk pressure static pods are whose images
+// would have to be pulled; under any other pressure all pods are. Critical pods always
+// start.
 func (e *Evictor) Admit(pod *v1.Pod) (condition v1.NodeConditionType, message string) {
 	if podinfo.IsCritical(pod) {
 		return "", ""
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
 	var on []string
-	for _, c := range Conditions {
-		if !e.tracker.Under(c) {
-			continue
-		}
-		if c == v1.NodeMemoryPressure && (podinfo.QOSClass(pod) != v1.PodQOSBestEffort || toleratesMemoryPressure(pod)) {
-			continue
+	for _, c := range e.conditions() {
+		switch c {
+		case v1.NodeMemoryPressure:
+			if podinfo.QOSClass(pod) != v1.PodQOSBestEffort || toleratesMemoryPressure(pod) {
+				continue
+			}
+		case v1.NodeDiskPressure:
+			if !podinfo.IsAPI(pod) && e.cfg.HasImages != nil && e.cfg.HasImages(pod) {
+				continue
+			}
 		}
 		if condition == "" {
 			condition = c
@@ -39,6 +42,18 @@ func (e *Evictor) Admit(pod *v1.Pod) (condition v1.NodeConditionType, message st
 		return "", ""
 	}
 	return condition, fmt.Sprintf("The node had condition: [%s].", strings.Join(on, ", "))
+}
+
+// conditions returns those that are set.
+func (e *Evictor) conditions() (list []v1.NodeConditionType) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, c := range Conditions {
+		if e.tracker.Under(c) {
+			list = append(list, c)
+		}
+	}
+	return list
 }
 
 // toleratesMemoryPressure reports whether a pod tolerates the taint of a node

@@ -12,8 +12,8 @@ import (
 	"github.com/podstead/podstead/internal/unwritten"
 )
 
-// Config configures an Evictor. All fields but Memory, File, Unwritten and Log are
-// required.
+// Config configures an Evictor. All fields but HasImages, Memory, File, Unwritten and
+// Log are required.
 type Config struct {
 	Thresholds []Threshold
 	// Transition is how long a threshold must not be met before the node condition
@@ -28,6 +28,8 @@ type Config struct {
 	Usage       UsageReader
 	Reclaim     Reclaimer
 	Events      Recorder
+	// HasImages reports whether all images of a pod are on the node; nil: they may not be.
+	HasImages func(*v1.Pod) bool
 	// File stores the conditions that are set; Boot is the boot ID.
 	File, Boot string
 	// Unwritten records whether File could be written, and repeats the write.
@@ -188,16 +190,11 @@ func (e *Evictor) observe() {
 	changed := e.tracker.Observe(&e.levels, now) || !e.checked
 	first := !e.checked
 	e.checked = true
-	var on []v1.NodeConditionType
-	for _, c := range Conditions {
-		if e.tracker.Under(c) {
-			on = append(on, c)
-		}
-	}
 	e.mu.Unlock()
 	if !changed {
 		return
 	}
+	on := e.conditions()
 	e.saved.save(on)
 	if !first || len(on) > 0 {
 		e.log.Info("Node pressure conditions changed", "conditions", on)

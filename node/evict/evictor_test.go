@@ -14,6 +14,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
 // evictorHarness is a node with levels that a test sets, and pods that
@@ -388,6 +390,7 @@ func TestDiskIsReclaimedBeforePodsAreEvicted(t *testing.T) {
 		"and images":                      {dead: 10, unused: 100, used: 500, reclaimed: "containers images"},
 		"images are on another disk":      {unused: 100, separate: true, used: 500, reclaimed: "containers", evicted: "writer"},
 		"nothing to reclaim":              {used: 500, reclaimed: "containers images", evicted: "writer"},
+		"the least use that matters":      {used: 1, reclaimed: "containers images", evicted: "writer"},
 		"no pod that would free anything": {reclaimed: "containers images"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -415,8 +418,35 @@ func TestNothingHelps(t *testing.T) {
 		b.set(NodeFSAvailable, 50)
 		b.start("nodefs.available<10%", nil)
 		time.Sleep(time.Hour)
-		if b.evicted() != "" || len(b.now().events) != 1 || len(b.now().reclaimed) > 130 || len(b.now().reclaimed) < 100 {
+		if b.evicted() != "" || len(b.now().events) != 2 || len(b.now().reclaimed) > 130 || len(b.now().reclaimed) < 100 {
 			t.Errorf("evicted %q, events %q, %d attempts", b.evicted(), b.now().events, len(b.now().reclaimed))
+		}
+	})
+}
+
+// A disk that others filled costs no pod that uses little of it, and the pod that matters
+// is evicted although others of lower priority use a little.
+func TestDiskFilledByOthers(t *testing.T) {
+	bubble(t, func(t *testing.T, b *evictorHarness) {
+		b.levels[NodeFSAvailable] = Level{Available: 900 << 20, Capacity: 1000 << 20}
+		b.pods = []*v1.Pod{pod("small", -5), pod("writer", 0)}
+		b.usage = map[types.UID]Usage{"small": {Disk: Disk{Logs: space(12<<10, 1)}}, "writer": {Disk: Disk{Logs: space(1<<20-1, 1)}}}
+		b.start("nodefs.available<10%", nil)
+		b.set(NodeFSAvailable, 50<<20)
+		time.Sleep(25 * time.Second)
+		events := b.now().events
+		if b.evicted() != "" || len(events) != 2 || !strings.Contains(events[1], "nodefs.available is 50Mi, below the threshold of 10%, and no pod that may be evicted uses at least 1Mi of it: other files fill the disk") {
+			t.Errorf("evicted %q, events %q", b.evicted(), events)
+		}
+		if !b.under(v1.NodeDiskPressure) {
+			t.Error("the condition is not reported")
+		}
+		b.mu.Lock()
+		b.usage["writer"] = Usage{Disk: Disk{Logs: space(1<<20, 1)}}
+		b.mu.Unlock()
+		time.Sleep(2 * time.Minute)
+		if b.evicted() != "writer" {
+			t.Errorf("evicted %q", b.evicted())
 		}
 	})
 }
@@ -569,20 +599,24 @@ func TestAdmit(t *testing.T) {
 		{Key: v1.TaintNodeMemoryPressure, Value: "high"},
 		{Operator: v1.TolerationOpExists, Effect: v1.TaintEffectNoExecute},
 	}
+	api := pod("api", 0)
+	api.Annotations = map[string]string{podinfo.AnnotationSource: string(podinfo.SourceAPI)}
 	for condition, refused := range map[v1.NodeConditionType]string{
 		"":                    "",
-		v1.NodeMemoryPressure: "besteffort indifferent",
-		v1.NodeDiskPressure:   "besteffort tolerant stoic indifferent burstable",
-		v1.NodePIDPressure:    "besteffort tolerant stoic indifferent burstable",
+		v1.NodeMemoryPressure: "besteffort indifferent api",
+		v1.NodeDiskPressure:   "tolerant stoic indifferent burstable api",
+		v1.NodePIDPressure:    "besteffort tolerant stoic indifferent burstable api",
 	} {
 		bubble(t, func(t *testing.T, b *evictorHarness) {
 			if err := saveState(b.file, "boot 1", []v1.NodeConditionType{condition}); err != nil {
 				t.Fatal(err)
 			}
-			b.start("", nil)
+			b.start("", func(c *Config) {
+				c.HasImages = func(p *v1.Pod) bool { return p.Name == "besteffort" || p.Name == "api" }
+			})
 			var got []string
 			for _, p := range []*v1.Pod{
-				pod("besteffort", 0), tolerant, stoic, indifferent, pod("burstable", 0, "memory=1Mi"), pod("critical", 2_000_000_000),
+				pod("besteffort", 0), tolerant, stoic, indifferent, pod("burstable", 0, "memory=1Mi"), pod("critical", 2_000_000_000), api,
 			} {
 				if c, message := b.Admit(p); c != "" {
 					got = append(got, p.Name)

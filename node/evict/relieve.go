@@ -52,10 +52,7 @@ func (e *Evictor) relieve(ctx context.Context, t Threshold) bool {
 		e.lastFutile = time.Time{}
 		return true
 	}
-	if !e.noCandidates {
-		e.noCandidates = true
-		e.log.Warn("Eviction threshold still met, but no pod can be evicted", "signal", t.Signal)
-	}
+	e.reportFutile(&t)
 	e.lastFutile = time.Now()
 	return false
 }
@@ -104,9 +101,10 @@ func (e *Evictor) evictFor(ctx context.Context, t Threshold) bool {
 		}
 		return u
 	}
+	least := leastUse(&t, e.levels[t.Signal])
 	for _, c := range Rank(running(e.cfg.Pods.List()), of, t.Signal, e.cfg.Resources.SeparateImageFS()) {
-		if t.Signal.isDisk() && c.Used == 0 {
-			continue // its eviction would free nothing
+		if c.Used < least {
+			continue
 		}
 		message := fmt.Sprintf("The node was low on resource: %s. %s. The pod used %s and requests %s. It will restart once %s has been absent for %s.",
 			t.Signal.Resource(), shortText(&t, e.levels[t.Signal]), amountText(t.Signal, c.Used), amountText(t.Signal, c.Requested),
@@ -117,6 +115,35 @@ func (e *Evictor) evictFor(ctx context.Context, t Threshold) bool {
 		}
 	}
 	return false
+}
+
+// relevantPart is the part of what a threshold keeps free of a disk, below which the
+// usage of a pod does not matter.
+const relevantPart = 100
+
+// leastUse returns the least usage of a pod whose eviction can relieve a disk. A disk that
+// others filled would otherwise cost every pod, and stay full. The number of pods is
+// limited, so that many small ones cannot fill it either. It is 0 for other resources,
+// since a pod without usage was not measured.
+func leastUse(t *Threshold, level Level) int64 {
+	if !t.Signal.isDisk() {
+		return 0
+	}
+	return max(t.Min.Of(level.Capacity)/relevantPart, 1)
+}
+
+// reportFutile reports once per threshold that no pod can be evicted.
+func (e *Evictor) reportFutile(t *Threshold) {
+	if e.noCandidates {
+		return
+	}
+	e.noCandidates = true
+	level := e.levels[t.Signal]
+	e.log.Warn("Eviction threshold still met, but no pod can be evicted", "signal", t.Signal, "available", amountText(t.Signal, level.Available), "threshold", t.Min)
+	if least := leastUse(t, level); least > 0 {
+		e.cfg.Events.Event(nil, v1.EventTypeWarning, reasonThresholdMet, fmt.Sprintf("%s, and no pod that may be evicted uses at least %s of it: other files fill the disk. Free space on it; running pods keep running",
+			shortText(t, level), amountText(t.Signal, least)))
+	}
 }
 
 // measure returns what pods use of the short resource. Pods that cannot be

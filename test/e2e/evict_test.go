@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -185,6 +186,44 @@ func TestEvictionOfAFullDisk(t *testing.T) {
 		n.awaitRunning("writer")
 		n.awaitCondition(v1.NodeDiskPressure, v1.ConditionFalse)
 		n.mustStillRun("calm", calm)
+	})
+}
+
+// A disk that another program filled ends no pod. A restart of the daemon, an edited and a new
+// manifest make pods start whose images are on the node.
+func TestDiskFilledByAnotherProgram(t *testing.T) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		mountDisk(t, n.Root, 64<<20)
+		n.Args = []string{"--eviction-hard", "nodefs.available<20%,nodefs.inodesFree<5%"}
+		n.writeManifest("calm.yaml", sleepPod("calm", "one"))
+		n.writeManifest("edited.yaml", sleepPod("edited", "one"))
+		n.start()
+		calm := n.awaitRunning("calm")
+		before := n.awaitRunning("edited")
+		if err := os.WriteFile(filepath.Join(n.Root, "other"), make([]byte, 46<<20), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		n.awaitCondition(v1.NodeDiskPressure, v1.ConditionTrue)
+		n.await("an event says that no pod is to blame", func() error {
+			body, err := n.Get(t.Context(), "/api/v1/events")
+			if err == nil && !strings.Contains(string(body), "other files fill the disk") {
+				err = errors.New("there is none")
+			}
+			return err
+		})
+		n.restart()
+		n.writeManifest("edited.yaml", sleepPod("edited", "two"))
+		n.writeManifest("new.yaml", sleepPod("new", "one"))
+		n.awaitRunning("new")
+		n.await("the edited pod is replaced", func() error {
+			after, err := n.running("edited")
+			if err == nil && (len(after) != 1 || after["main"] == before) {
+				err = fmt.Errorf("%v runs", after)
+			}
+			return err
+		})
+		n.mustStillRun("calm", calm)
+		n.awaitCondition(v1.NodeDiskPressure, v1.ConditionTrue)
 	})
 }
 
