@@ -67,7 +67,7 @@ func fileSystemSpace(f *os.File) (free, size int64, err error) {
 	if err := unix.Fstatfs(int(f.Fd()), &st); err != nil {
 		return 0, 0, err
 	}
-	return int64(st.Bavail) * st.Bsize, int64(st.Blocks) * st.Bsize, nil
+	return int64(st.Bavail) * int64(st.Bsize), int64(st.Blocks) * int64(st.Bsize), nil
 }
 
 // boundedFile is a file that fails when it would use the reserved space.

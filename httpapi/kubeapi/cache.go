@@ -1,6 +1,7 @@
 package kubeapi
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -189,7 +190,7 @@ func (c *cache) record(changes []change) {
 	if len(changes) == 0 {
 		return
 	}
-	slices.SortFunc(changes, func(a, b change) int { return int(int64(a.object.version) - int64(b.object.version)) })
+	slices.SortFunc(changes, func(a, b change) int { return cmp.Compare(a.object.version, b.object.version) })
 	c.version = changes[len(changes)-1].object.version
 	c.changes = append(c.changes, changes...)
 	if extra := len(c.changes) - maxChanges; extra > 0 {
@@ -257,6 +258,6 @@ func (c *cache) changesSince(version uint64) (changes []change, next uint64, cha
 	if version < c.oldest || version > c.versions.Last() {
 		return nil, 0, nil, errTooOld
 	}
-	at, _ := slices.BinarySearchFunc(c.changes, version+1, func(ch change, v uint64) int { return int(int64(ch.object.version) - int64(v)) })
+	at, _ := slices.BinarySearchFunc(c.changes, version+1, func(ch change, v uint64) int { return cmp.Compare(ch.object.version, v) })
 	return slices.Clone(c.changes[at:]), max(version, c.version), c.changed, nil
 }

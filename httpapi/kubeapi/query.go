@@ -75,7 +75,7 @@ func selectionOf(r *http.Request, res *resource) (selection, *metav1.Status) {
 			return c, badRequest("fieldSelector: %q is not a supported field of %s", requirement.Field, res.name)
 		}
 	}
-	if _, err := strconv.Atoi(q.Get("limit")); err != nil && q.Get("limit") != "" {
+	if _, err := strconv.ParseInt(q.Get("limit"), 10, 64); err != nil && q.Get("limit") != "" {
 		return c, badRequest("limit=%q: must be a number", q.Get("limit"))
 	}
 	if q.Get("continue") != "" {

@@ -199,7 +199,7 @@ func statfs(dir string) (bytes, inodes Level) {
 	if err := unix.Statfs(dir, &s); err != nil {
 		return Level{}, Level{}
 	}
-	return Level{Available: int64(s.Bavail) * s.Bsize, Capacity: int64(s.Blocks) * s.Bsize}, Level{Available: int64(s.Ffree), Capacity: int64(s.Files)}
+	return Level{Available: int64(s.Bavail) * int64(s.Bsize), Capacity: int64(s.Blocks) * int64(s.Bsize)}, Level{Available: int64(s.Ffree), Capacity: int64(s.Files)}
 }
 
 func sameFS(a, b string) bool {

@@ -33,7 +33,7 @@ func (r Resources) Capacity() v1.ResourceList {
 	list[v1.ResourcePods] = *resource.NewQuantity(int64(r.MaxPods(int(cpus.Value()))), resource.DecimalSI)
 	var fs unix.Statfs_t
 	if err := unix.Statfs(r.Root, &fs); err == nil {
-		list[v1.ResourceEphemeralStorage] = *resource.NewQuantity(int64(fs.Blocks)*fs.Bsize, resource.BinarySI)
+		list[v1.ResourceEphemeralStorage] = *resource.NewQuantity(int64(fs.Blocks)*int64(fs.Bsize), resource.BinarySI)
 	}
 	return list
 }

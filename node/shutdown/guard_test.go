@@ -401,4 +401,7 @@ func TestPolicy(t *testing.T) {
 	if got := unsorted.Sorted(); got[0].Priority != -2_000_000_000 || got[2].Priority != 2_000_000_000 || unsorted[0].Priority != 5 {
 		t.Errorf("%v", got)
 	}
+	if got := (Policy{{Priority: 2_000_000_000}, {Priority: -2_000_000_000}}).Sorted(); got[0].Priority > 0 {
+		t.Errorf("priorities that differ by more than 32 bits: %v", got)
+	}
 }

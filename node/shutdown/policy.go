@@ -1,6 +1,7 @@
 package shutdown
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -34,7 +35,7 @@ func NewPolicy(total, critical time.Duration) Policy {
 // Sorted returns the policy by ascending priority.
 func (p Policy) Sorted() Policy {
 	p = slices.Clone(p)
-	slices.SortFunc(p, func(a, b Group) int { return int(int64(a.Priority) - int64(b.Priority)) })
+	slices.SortFunc(p, func(a, b Group) int { return cmp.Compare(a.Priority, b.Priority) })
 	return p
 }
 

@@ -207,7 +207,7 @@ func statfs(path string) (f usage.Filesystem, memory bool, err error) {
 	return usage.Filesystem{
 		At: time.Now(), Capacity: s.Blocks * size, Available: s.Bavail * size, Used: (s.Blocks - s.Bfree) * size,
 		Inodes: s.Files, InodesFree: s.Ffree, InodesUsed: s.Files - s.Ffree,
-	}, s.Type == unix.TMPFS_MAGIC || s.Type == unix.HUGETLBFS_MAGIC, nil
+	}, s.Type == unix.TMPFS_MAGIC || uint32(s.Type) == unix.HUGETLBFS_MAGIC, nil
 }
 
 // Statfs returns the usage of the file system that a path is on.

@@ -16,7 +16,7 @@ import (
 
 // mountOnce creates a directory and mounts a file system on it, unless one of that
 // type is mounted there. made reports whether it mounted one.
-func mountOnce(path, fsType string, magic int64, options ...string) (made bool, err error) {
+func mountOnce(path, fsType string, magic uint32, options ...string) (made bool, err error) {
 	if err := os.MkdirAll(path, podMode); err != nil {
 		return false, err
 	}
@@ -24,7 +24,7 @@ func mountOnce(path, fsType string, magic int64, options ...string) (made bool, 
 	if err := unix.Statfs(path, &st); err != nil {
 		return false, &os.PathError{Op: "statfs", Path: path, Err: err}
 	}
-	if int64(st.Type) == magic {
+	if uint32(st.Type) == magic {
 		if top, err := isMountPoint(path); err != nil || top {
 			return false, err
 		}
