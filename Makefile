@@ -8,6 +8,10 @@ GO          ?= go
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@$(STATICCHECK_VERSION)
 # Empty without git; the program then uses what the Go tool recorded.
 VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null)
+COMMIT      ?= $(shell git rev-parse HEAD 2>/dev/null)
+# The date of the commit, in seconds, so that a release can be built again, byte by byte.
+SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null)
+DATE         = $(shell date -u -d @$(SOURCE_DATE_EPOCH) +%Y-%m-%dT%H:%M:%SZ 2>/dev/null)
 # All packages except those that need root and a container runtime.
 UNIT         = $(shell $(GO) list ./... | grep -v -e /test/testbed -e /test/e2e -e /test/bench -e /test/demo)
 # The end-to-end tests mostly wait, so more of them run in parallel than there are cores.
@@ -19,7 +23,7 @@ E2E_FLAGS   ?= -parallel 6
 # The tag excludes gRPC's tracing pages, whose templates keep every method of
 # every type in the binary: 40 MB instead of 46.
 build: ## build bin/podstead
-	$(GO) build -tags grpcnotrace -ldflags "-X main.version=$(VERSION)" -o bin/podstead ./cmd/podstead
+	$(GO) build -tags grpcnotrace -ldflags "-X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.date=$(DATE)" -o bin/podstead ./cmd/podstead
 
 setup: ## install the test dependencies (Debian packages, containerd, a systemd root); needs root
 	test/setup.sh

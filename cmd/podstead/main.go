@@ -6,18 +6,13 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/podstead/podstead/cmd/podstead/cli"
 	"github.com/podstead/podstead/cmd/podstead/cli/terminal"
-	"github.com/podstead/podstead/internal/kubeversion"
 )
-
-// version is set by the linker (see the Makefile); it may be empty.
-var version = ""
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
@@ -44,28 +39,10 @@ cri-dockerd, and keeps the pods running. It needs no Kubernetes.`,
 	}
 	// Keep the default template: another one would link text/template, which keeps
 	// every method of every type in the binary.
-	root.Version = shownVersion()
+	root.Version = programVersion().String()
 	root.AddCommand(runCommand(), checkCommand())
 	// The text is the same as that of --version.
-	root.AddCommand(cli.Commands("podstead version " + shownVersion())...)
+	root.AddCommand(cli.Commands(programVersion())...)
 	cli.Finish(root)
 	return root
-}
-
-// shownVersion returns the version for the user, with the Kubernetes release that podstead
-// follows.
-func shownVersion() string { return versionNumber() + " (Kubernetes " + kubeversion.Release + ")" }
-
-// versionText returns the name and version of this program for the log.
-func versionText() string { return "podstead " + versionNumber() }
-
-// versionNumber returns the linked version, else the one that the Go tool recorded.
-func versionNumber() string {
-	if version != "" {
-		return version
-	}
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
-		return info.Main.Version
-	}
-	return "devel"
 }

@@ -22,7 +22,7 @@ func BenchmarkGetPods(b *testing.B) {
 	b.ResetTimer()
 	for b.Loop() {
 		root := &cobra.Command{Use: "podstead", SilenceErrors: true, SilenceUsage: true}
-		root.AddCommand(Commands("")...)
+		root.AddCommand(Commands(Version{})...)
 		var out bytes.Buffer
 		root.SetOut(&out)
 		root.SetErr(&out)

@@ -124,7 +124,7 @@ func watchLines(t *testing.T, args ...string) *watching {
 	ctx, cancel := context.WithCancel(t.Context())
 	r, w := io.Pipe()
 	root := &cobra.Command{Use: "podstead", SilenceErrors: true, SilenceUsage: true}
-	root.AddCommand(Commands("")...)
+	root.AddCommand(Commands(Version{})...)
 	root.SetOut(w)
 	root.SetErr(w)
 	root.SetArgs(args)

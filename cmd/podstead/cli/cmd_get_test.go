@@ -18,7 +18,7 @@ import (
 func execute(t *testing.T, stdin string, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
 	root := &cobra.Command{Use: "podstead", SilenceErrors: true, SilenceUsage: true}
-	root.AddCommand(Commands("podstead v0")...)
+	root.AddCommand(Commands(Version{Version: "v0", KubernetesVersion: "v1", Platform: "linux/arm"})...)
 	var out, errs bytes.Buffer
 	root.SetOut(&out)
 	root.SetErr(&errs)
@@ -231,7 +231,15 @@ func TestInvalidCommandLines(t *testing.T) {
 }
 
 func TestVersion(t *testing.T) {
-	if out, _, err := execute(t, "", "version"); err != nil || out != "podstead v0\n" {
+	if out, _, err := execute(t, "", "version"); err != nil || out != "podstead version v0 (Kubernetes v1)\n" {
 		t.Errorf("version: %q %v", out, err)
+	}
+	for _, format := range []string{"json", "yaml"} {
+		if out, _, err := execute(t, "", "version", "-o", format); err != nil || !strings.Contains(out, "linux/arm") || strings.Contains(out, "commit") {
+			t.Errorf("version -o %s: %q %v", format, out, err)
+		}
+	}
+	if _, _, err := execute(t, "", "version", "-o", "wide"); Code(err) != ExitUsage {
+		t.Errorf("version -o wide: %v", err)
 	}
 }

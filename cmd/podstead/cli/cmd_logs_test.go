@@ -115,7 +115,7 @@ func TestLogsInterrupted(t *testing.T) {
 			<-r.Context().Done()
 		})
 		root := &cobra.Command{Use: "podstead", SilenceErrors: true, SilenceUsage: true}
-		root.AddCommand(Commands("")...)
+		root.AddCommand(Commands(Version{})...)
 		var out bytes.Buffer
 		root.SetOut(&out)
 		root.SetArgs([]string{"logs", "web", flags, "--api-socket", socket})

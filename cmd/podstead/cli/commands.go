@@ -13,7 +13,7 @@ import (
 const DefaultSocket = "/run/podstead/podstead.sock"
 
 // Commands returns all commands except run and check. Each has the flag --api-socket.
-func Commands(version string) []*cobra.Command {
+func Commands(version Version) []*cobra.Command {
 	return []*cobra.Command{
 		attachCommand(),
 		clusterCommand(),

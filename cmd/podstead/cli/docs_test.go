@@ -21,7 +21,7 @@ func TestReferenceNamesEveryCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := string(data)
-	for _, cmd := range Commands("") {
+	for _, cmd := range Commands(Version{}) {
 		if !strings.Contains(text, "`"+cmd.Name()) {
 			t.Errorf("docs/cli.md does not document podstead %s", cmd.Name())
 		}
@@ -30,7 +30,7 @@ func TestReferenceNamesEveryCommand(t *testing.T) {
 
 // Each command has a help text and the flag --api-socket.
 func TestEveryCommandHasHelp(t *testing.T) {
-	for _, cmd := range Commands("") {
+	for _, cmd := range Commands(Version{}) {
 		out, errs, err := execute(t, "", cmd.Name(), "--help")
 		if err != nil || errs != "" || !strings.Contains(out, "Usage:") || cmd.Short == "" {
 			t.Errorf("podstead %s --help: %v %s\n%s", cmd.Name(), err, errs, out)
