@@ -22,8 +22,16 @@ E2E_FLAGS   ?= -parallel 6
 
 # The tag excludes gRPC's tracing pages, whose templates keep every method of
 # every type in the binary: 40 MB instead of 46.
+GOBUILDFLAGS = -tags grpcnotrace -ldflags "-X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.date=$(DATE)"
+PROGRAM     ?= ./cmd/podstead
+BIN         ?= bin
+
+# Without cgo the program is static, and one binary runs on every Linux, with glibc
+# or musl. It is not position-independent: Go creates a static PIE only with cgo and
+# a C library. A PIE without cgo names glibc's loader as its interpreter, is 3 MB
+# larger, uses 4 MB more memory for its relocations and starts 2 ms later.
 build: ## build bin/podstead
-	$(GO) build -tags grpcnotrace -ldflags "-X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.date=$(DATE)" -o bin/podstead ./cmd/podstead
+	CGO_ENABLED=0 $(GO) build $(GOBUILDFLAGS) -o $(BIN)/podstead $(PROGRAM)
 
 setup: ## install the test dependencies (Debian packages, containerd, a systemd root); needs root
 	test/setup.sh
