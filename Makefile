@@ -6,6 +6,7 @@ include test/testbed/versions.env
 
 GO          ?= go
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@$(STATICCHECK_VERSION)
+GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK_VERSION)
 # Empty without git; the program then uses what the Go tool recorded.
 VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 COMMIT      ?= $(shell git rev-parse HEAD 2>/dev/null)
@@ -17,7 +18,7 @@ UNIT         = $(shell $(GO) list ./... | grep -v -e /test/testbed -e /test/e2e 
 # The end-to-end tests mostly wait, so more of them run in parallel than there are cores.
 E2E_FLAGS   ?= -parallel 6
 
-.PHONY: build setup check unit fuzz race oracle e2e test bench demo clean help
+.PHONY: build setup check unit vulncheck fuzz race oracle e2e test bench demo clean help
 .DEFAULT_GOAL := build
 
 # The tag excludes gRPC's tracing pages, whose templates keep every method of
@@ -37,9 +38,10 @@ setup: ## install the test dependencies (Debian packages, containerd, a systemd 
 	test/setup.sh
 
 # vet for arm compiles everything for a 32-bit machine, whose system calls have other types.
-check: ## run gofmt, vet, staticcheck and the unit tests: a few minutes, no root
+check: ## run gofmt, mod verify, vet, staticcheck and the unit tests: a few minutes, no root
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); \
 		if [ -n "$$unformatted" ]; then echo "not gofmt-ed:" $$unformatted >&2; exit 1; fi
+	$(GO) mod verify
 	$(GO) vet ./...
 	GOARCH=arm $(GO) vet $(UNIT)
 	$(GO) run $(STATICCHECK) ./...
@@ -47,6 +49,12 @@ check: ## run gofmt, vet, staticcheck and the unit tests: a few minutes, no root
 
 unit: ## run the unit tests, including fuzz seeds and fault injection in the fake runtime
 	$(GO) test -timeout 20m $(UNIT)
+
+# Not a part of check: it needs the network, and it can fail without a change of the code.
+VULNCHECK_FLAGS ?=
+
+vulncheck: ## look for known vulnerabilities; VULNCHECK_FLAGS="-db file:///DIR" takes another database
+	$(GO) run $(GOVULNCHECK) -tags grpcnotrace $(VULNCHECK_FLAGS) ./cmd/podstead
 
 # Inputs that fail are written to testdata next to the target, and are then run by make unit.
 FUZZTIME    ?= 30s
@@ -89,4 +97,4 @@ clean: ## remove bin/
 	rm -rf bin
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
