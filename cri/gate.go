@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"context"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 )
@@ -43,6 +44,8 @@ type gate struct {
 	free    int
 	arrived uint64
 	queue   gateQueue
+	// begins: calls of stageBegin enter at once, and are not counted.
+	begins bool
 }
 
 func newGate() *gate { return &gate{free: max(minCalls, callsPerCPU*runtime.GOMAXPROCS(0))} }
@@ -54,6 +57,26 @@ type gateTicket struct {
 	arrived  uint64
 	index    int // in the queue, -1 after it left
 	admitted chan struct{}
+	// uncounted: it occupies nothing after it was admitted.
+	uncounted bool
+}
+
+// admitBegins lets all calls of stageBegin in at once, also those that wait, until it
+// is called with false.
+func (g *gate) admitBegins(on bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.begins = on
+	if !on {
+		return
+	}
+	for _, ticket := range slices.Clone(g.queue) {
+		if ticket.stage == stageBegin {
+			heap.Remove(&g.queue, ticket.index)
+			ticket.uncounted = true
+			close(ticket.admitted)
+		}
+	}
 }
 
 // enter waits until a call may be made. leave, which may be called more than once,
@@ -61,6 +84,10 @@ type gateTicket struct {
 // wait is long; it may be nil. The only error is the end of ctx.
 func (g *gate) enter(ctx context.Context, priority int32, stage int, hold time.Duration, queued func()) (leave func(), err error) {
 	g.mu.Lock()
+	if g.begins && stage == stageBegin {
+		g.mu.Unlock()
+		return func() {}, nil
+	}
 	if g.free > 0 && len(g.queue) == 0 {
 		g.free--
 		g.mu.Unlock()
@@ -75,6 +102,9 @@ func (g *gate) enter(ctx context.Context, priority int32, stage int, hold time.D
 	for {
 		select {
 		case <-ticket.admitted:
+			if ticket.uncounted {
+				return func() {}, nil
+			}
 			return g.occupy(hold), nil
 		case <-notice.C:
 			if queued != nil {
@@ -83,10 +113,11 @@ func (g *gate) enter(ctx context.Context, priority int32, stage int, hold time.D
 		case <-ctx.Done():
 			g.mu.Lock()
 			defer g.mu.Unlock()
-			if ticket.index < 0 {
-				g.release()
-			} else {
+			switch {
+			case ticket.index >= 0:
 				heap.Remove(&g.queue, ticket.index)
+			case !ticket.uncounted:
+				g.release()
 			}
 			return nil, context.Cause(ctx)
 		}

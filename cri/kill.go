@@ -79,6 +79,11 @@ func (s *Syncer) Kill(ctx context.Context, r KillRequest) error {
 	return errors.Join(errs...)
 }
 
+// HostShutdown makes the stops of all pods begin at once while the host shuts down: a
+// pod that waited for the stops of others would lose that time of its grace period,
+// since the host does not wait. Sandboxes are still stopped in turn.
+func (s *Syncer) HostShutdown(begun bool) { s.stops.admitBegins(begun) }
+
 // stopSandboxes stops all sandboxes, also those that are not ready: they may
 // still hold an address and host ports. A stop of a dead sandbox that keeps failing
 // is not an error, so that it keeps no pod down.

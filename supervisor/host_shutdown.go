@@ -70,9 +70,11 @@ func (h *hostShutdown) gate(*v1.Pod) *status.Cause {
 	return nil
 }
 
-// BeginShutdown holds every pod that has not started: the host shuts down.
+// BeginShutdown holds every pod that has not started, and lets stops of pods begin
+// without waiting for each other: the host shuts down.
 func (s *Supervisor) BeginShutdown() {
 	s.shutdown.set(time.Now())
+	s.cfg.Runtime.Syncer.HostShutdown(true)
 	s.cfg.Events.Event(nil, v1.EventTypeNormal, reasonShutdown, "Shutdown manager detected shutdown event, terminating pods in order")
 	s.cfg.Store.Statuses.Touch() // the node is no longer ready
 }
@@ -81,6 +83,7 @@ func (s *Supervisor) BeginShutdown() {
 // host stays up.
 func (s *Supervisor) CancelShutdown() {
 	s.shutdown.set(time.Time{})
+	s.cfg.Runtime.Syncer.HostShutdown(false)
 	s.cfg.Events.Event(nil, v1.EventTypeNormal, reasonShutdown, "Shutdown manager detected shutdown cancellation, restarting pods")
 	s.cfg.Store.Statuses.Touch()
 	s.RetryDisrupted()
