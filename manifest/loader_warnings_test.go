@@ -19,6 +19,10 @@ func TestFieldsWithoutEffect(t *testing.T) {
 		"a plain claim": {"apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: c}\nspec: {accessModes: [ReadWriteOnce], storageClassName: '', resources: {requests: {storage: 1Gi}}}", nil},
 		"a claim of a cluster": {"apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: c}\nspec: {accessModes: [ReadWriteOnce], storageClassName: fast, volumeName: pv1, selector: {matchLabels: {a: b}}, resources: {requests: {storage: 1Gi}, limits: {storage: 2Gi}}, volumeAttributesClassName: gold}",
 			[]string{"spec.resources.limits", "spec.selector", "spec.storageClassName", "spec.volumeAttributesClassName", "spec.volumeName"}},
+		"a claim that needs a storage driver": {"apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: c}\nspec: {accessModes: [ReadWriteOnce], volumeMode: Block, resources: {requests: {storage: 1Gi}}, dataSource: {kind: PersistentVolumeClaim, name: d}}",
+			[]string{"spec.dataSource", "spec.volumeMode"}},
+		"a claim of a copy": {"apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: c}\nspec: {accessModes: [ReadWriteOnce], volumeMode: Filesystem, resources: {requests: {storage: 1Gi}}, dataSourceRef: {kind: PersistentVolumeClaim, name: d}}",
+			[]string{"spec.dataSourceRef"}},
 	} {
 		l := NewLoader("Node1", ModeStrict)
 		request := LoadRequest{Source: SourceFile, Unit: "/x.yaml", Data: []byte(c.text)}

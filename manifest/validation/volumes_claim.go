@@ -106,7 +106,8 @@ func (v *validator) dataSource(path *field.Path, source v1.TypedLocalObjectRefer
 }
 
 // ObjectWarnings returns the fields of an object next to the pods that have no effect
-// on this node. They are warnings, so that objects can be taken from a cluster.
+// on this node, or that keep pods from using it. They are warnings, so that objects can
+// be taken from a cluster; a pod that uses such a claim does not start.
 // The access modes need no storage driver, and the size, which every claim has,
 // is documented as not enforced.
 func ObjectWarnings(object metav1.Object) []FieldFault {
@@ -114,21 +115,29 @@ func ObjectWarnings(object metav1.Object) []FieldFault {
 	if !ok {
 		return nil
 	}
+	const (
+		noEffect = "has no effect: a claim is a directory of this node, without a storage driver"
+		noPod    = "needs a storage driver, and a claim is a directory of this node: pods that use the claim do not start"
+		remove   = "remove the field"
+		fill     = "remove the field and copy the data into the claim's directory"
+	)
 	spec := &claim.Spec
 	var warnings []FieldFault
 	for _, f := range []struct {
-		set  bool
-		name string
+		set                   bool
+		name, problem, remedy string
 	}{
-		{spec.StorageClassName != nil && *spec.StorageClassName != "", "storageClassName"},
-		{spec.VolumeName != "", "volumeName"},
-		{spec.Selector != nil, "selector"},
-		{spec.VolumeAttributesClassName != nil && *spec.VolumeAttributesClassName != "", "volumeAttributesClassName"},
-		{len(spec.Resources.Limits) > 0, "resources.limits"},
+		{spec.StorageClassName != nil && *spec.StorageClassName != "", "storageClassName", noEffect, remove},
+		{spec.VolumeName != "", "volumeName", noEffect, remove},
+		{spec.Selector != nil, "selector", noEffect, remove},
+		{spec.VolumeAttributesClassName != nil && *spec.VolumeAttributesClassName != "", "volumeAttributesClassName", noEffect, remove},
+		{len(spec.Resources.Limits) > 0, "resources.limits", noEffect, remove},
+		{spec.VolumeMode != nil && *spec.VolumeMode == v1.PersistentVolumeBlock, "volumeMode", "Block " + noPod, remove},
+		{spec.DataSource != nil, "dataSource", noPod, fill},
+		{spec.DataSourceRef != nil, "dataSourceRef", noPod, fill},
 	} {
 		if f.set {
-			warnings = append(warnings, FieldFault{Path: "spec." + f.name, Warning: true,
-				Problem: "has no effect: a claim is a directory of this node, without a storage driver", Remedy: "remove the field"})
+			warnings = append(warnings, FieldFault{Path: "spec." + f.name, Warning: true, Problem: f.problem, Remedy: f.remedy})
 		}
 	}
 	return warnings
