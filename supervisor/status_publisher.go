@@ -64,7 +64,7 @@ func (p *statusPublisher) publish(pod *v1.Pod, r *runState, observed *cri.PodSta
 		return &decided, false
 	}
 	p.record(pod, r, &decided)
-	published := status.WithholdTerminal(in, decided)
+	published := status.Published(in, decided)
 	p.store.Set(pod.UID, published)
 	r.previous = &published
 	return &decided, true

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -47,32 +48,45 @@ func phaseOf(in Input, st *v1.PodStatus) v1.PodPhase {
 	return v1.PodPending
 }
 
-// WithholdTerminal returns a generated status as it is published: with the phase before
-// the end as long as a container may run, such as a sidecar of a pod whose init
-// container has failed, or any container of an evicted pod. What reads the phase
-// releases what the pod uses, and a Job starts a replacement. (The kubelet withholds the
-// phase from the API server, and not from its own /pods.) A terminal phase that was
-// published stays.
-func WithholdTerminal(in Input, st v1.PodStatus) v1.PodStatus {
-	if !podinfo.IsTerminal(st.Phase) || !mayRun(in.Observed) {
-		return st
+// Published returns a generated status as it is published: with the phase before the
+// end as long as a container may run, such as a sidecar of a pod whose init container
+// has failed, or any container of an evicted pod. What reads the phase releases what
+// the pod uses, and a Job starts a replacement. (The kubelet withholds the phase from
+// the API server, and not from its own /pods.) A terminal phase that was published
+// stays. Why such a pod could not be stopped is added to the message of its end, and
+// never replaces the reason.
+func Published(in Input, decided v1.PodStatus) v1.PodStatus {
+	if !podinfo.IsTerminal(decided.Phase) {
+		return decided
 	}
-	last := v1.PodStatus{Phase: v1.PodPending}
+	st := decided
+	if mayRun(in.Observed) {
+		if phase := lastPhase(in); !podinfo.IsTerminal(phase) {
+			st.Phase, st.Reason, st.Message = phase, "", ""
+		}
+	}
+	if fault := in.KillFault; fault != nil {
+		st.Reason, st.Message = cmp.Or(decided.Reason, fault.Reason), fault.Message
+		if decided.Message != "" {
+			st.Message = decided.Message + "; " + fault.Message
+		}
+	}
+	return st
+}
+
+// lastPhase returns the phase that was published last.
+func lastPhase(in Input) v1.PodPhase {
 	switch source := podinfo.PolicyOf(in.Pod).StatusFromSource; {
 	case source && podinfo.IsTerminal(in.Pod.Status.Phase):
-		return st
+		return in.Pod.Status.Phase
 	case in.Previous != nil:
-		last = *in.Previous
+		return in.Previous.Phase
 	case source && in.Pod.Status.Phase != "":
-		last = in.Pod.Status
+		return in.Pod.Status.Phase
 	case initialized(in):
-		last.Phase = v1.PodRunning
+		return v1.PodRunning
 	}
-	if podinfo.IsTerminal(last.Phase) {
-		return st
-	}
-	st.Phase, st.Reason, st.Message = last.Phase, last.Reason, last.Message
-	return st
+	return v1.PodPending
 }
 
 // mayRun reports whether a container may be running: one in unknown state may.

@@ -191,7 +191,7 @@ func TestTerminalPhaseIsWithheld(t *testing.T) {
 			if decided.Phase != v1.PodFailed {
 				t.Fatalf("the decision is %s", decided.Phase)
 			}
-			got := WithholdTerminal(c.in, decided)
+			got := Published(c.in, decided)
 			if got.Phase != c.want || got.Phase != v1.PodFailed && got.Reason != "" {
 				t.Errorf("phase %s, reason %q, want %s", got.Phase, got.Reason, c.want)
 			}
