@@ -49,8 +49,8 @@ type PlanInput struct {
 	Started map[string]bool
 	// Resizes are the resizes of running containers to make now.
 	Resizes []Resize
-	// Restarting has, by container name, the ID of the instance that was killed for a
-	// resize. Its successor starts whatever its exit code was.
+	// Restarting has, by container name, the ID of the instance that was killed to be
+	// restarted. Its successor starts whatever its exit code was.
 	Restarting map[string]string
 }
 

@@ -45,7 +45,7 @@ func (t *transaction) run(ctx context.Context) error {
 	if err := t.refreshStatus(ctx); err != nil {
 		return err
 	}
-	t.actions = Plan(PlanInput{Pod: t.Pod, Status: t.Status, FailedProbes: t.FailedProbes, ChangedObjects: t.ChangedObjects, Started: t.Started, Resizes: t.Resizes, Restarting: t.Restarting})
+	t.actions = Plan(t.planInput())
 	t.podIPs = t.Status.IPs
 	if t.actions.RestartAll != nil {
 		return t.restartAll(ctx)

@@ -3,6 +3,7 @@ package supervisor
 import (
 	"context"
 	"errors"
+	"maps"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -209,9 +210,7 @@ func (a *syncAttempt) syncContainers(ctx context.Context) *podworkers.SyncResult
 	req.PostStartDone, req.HostIP = a.run.record.PostStart, a.probes.HostIP()
 	req.FailedProbes, req.Started = a.probes.Failed(uid), a.probes.Started(uid)
 	req.ChangedObjects, req.Held = a.inputs.ChangedContainers(pod, a.observed), unsupportedEphemeral(pod)
-	if resizing := a.run.record.Resizing; resizing != nil {
-		req.Restarting = resizing.Restarting
-	}
+	a.noteKilled(req)
 	a.withStatusRefresh(ctx, func(queued func(cri.Waiting)) {
 		req.Queued = queued
 		a.result = a.runtime.syncer.Sync(ctx, *req)
@@ -222,6 +221,20 @@ func (a *syncAttempt) syncContainers(ctx context.Context) *podworkers.SyncResult
 		a.cgroupFault = err
 	}
 	return nil
+}
+
+// noteKilled records which instances the request kills to restart them, before it does.
+func (a *syncAttempt) noteKilled(req *cri.SyncRequest) {
+	req.Restarting = a.run.record.Restarting()
+	killed := req.KilledToRestart(a.run.record.Killed)
+	if maps.Equal(killed, a.run.record.Killed) {
+		return
+	}
+	a.run.record.Killed = killed
+	if len(killed) > 0 {
+		a.save()
+	}
+	req.Restarting = a.run.record.Restarting()
 }
 
 // complete publishes and saves what came of the attempt. After an act, and after an

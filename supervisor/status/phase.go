@@ -140,7 +140,7 @@ func countRegular(in Input, st *v1.PodStatus) counts {
 			n.running++
 		case end != nil:
 			n.stopped++
-			if restarts(in, c, end.ExitCode) || createdNotStarted(s) || in.restartsForResize(c.Name) {
+			if restarts(in, c, end.ExitCode) || createdNotStarted(s) || in.restartsKilled(c.Name) {
 				n.restartable++
 			}
 			// A container that waits for its restart has not succeeded.

@@ -39,6 +39,9 @@ type Record struct {
 	// because all containers restart, and have no new instance yet. They are started
 	// whatever their policies and earlier exits.
 	PendingRestart []string `json:"again,omitempty"`
+	// Killed has, by container name, the instance that was killed to be restarted and
+	// has no successor yet, if an exit code could keep the container down.
+	Killed map[string]string `json:"killed,omitempty"`
 	// PostStart has, by container name, the instance whose postStart hook has
 	// returned.
 	PostStart map[string]string `json:"postStart,omitempty"`
@@ -148,10 +151,21 @@ func ends(st *v1.PodStatus) map[string]v1.ContainerStateTerminated {
 func (r Record) NewRun() Record {
 	r.Phase, r.Reason, r.Message = "", "", ""
 	r.StartTime, r.Start, r.PendingRestart, r.Ends, r.Disruption, r.Rejected = time.Time{}, nil, nil, nil, nil, false
-	r.Allocated, r.Resizing = nil, nil
+	r.Allocated, r.Resizing, r.Killed = nil, nil, nil
 	r.Runs++
 	r.RestartCounts = maps.Clone(r.RestartCounts)
 	return r
+}
+
+// Restarting returns, by container name, the instances that were killed for a resize or
+// otherwise to be restarted: the successor starts whatever the exit code was.
+func (r Record) Restarting() map[string]string {
+	if r.Resizing == nil || len(r.Resizing.Restarting) == 0 {
+		return r.Killed
+	}
+	all := maps.Clone(r.Resizing.Restarting)
+	maps.Copy(all, r.Killed)
+	return all
 }
 
 // Terminal reports whether the phase of this run is terminal.

@@ -17,14 +17,14 @@ type Resizing struct {
 	Restarting map[string]string `json:"restarting,omitempty"`
 }
 
-// restartsForResize reports whether the newest instance of a container was killed for a
-// resize and has no successor yet: it starts again whatever its exit code was.
-func (in *Input) restartsForResize(name string) bool {
-	if in.Record.Resizing == nil || in.Observed == nil {
+// restartsKilled reports whether the newest instance of a container was killed to be
+// restarted and has no successor yet: it starts again whatever its exit code was.
+func (in *Input) restartsKilled(name string) bool {
+	if in.Observed == nil {
 		return false
 	}
 	newest := in.Observed.Newest(name)
-	return newest != nil && newest.ID == in.Record.Resizing.Restarting[name]
+	return newest != nil && newest.ID == in.Record.Restarting()[name]
 }
 
 // resizeConditions returns the conditions of a resize that is not made, with the
