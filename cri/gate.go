@@ -3,6 +3,7 @@ package cri
 import (
 	"container/heap"
 	"context"
+	"math"
 	"runtime"
 	"slices"
 	"sync"
@@ -48,7 +49,16 @@ type gate struct {
 	begins bool
 }
 
-func newGate() *gate { return &gate{free: max(minCalls, callsPerCPU*runtime.GOMAXPROCS(0))} }
+// ungated removes the limit of gates if it is not empty. Only the linker sets it (-X), for the
+// program that test/bench compares with.
+var ungated string
+
+func newGate() *gate {
+	if ungated != "" {
+		return &gate{free: math.MaxInt}
+	}
+	return &gate{free: max(minCalls, callsPerCPU*runtime.GOMAXPROCS(0))}
+}
 
 // gateTicket is a call that waits.
 type gateTicket struct {

@@ -3,9 +3,10 @@
 //
 //	bench [-json FILE] [-runtime containerd-1.6,containerd-2.4] [-rounds N] [-idle 30s] [-leaks 10] [-strict] [-only REGEXP]
 //
-// The measurements, for -only: starts, restarts, replacements, removals, probes,
-// rotation, crashloop, idle, evictions and cluster on each runtime; fake, fakeprobes, garbage
-// and logs on the fake one; api. -runtime="" skips the real runtimes.
+// The measurements, for -only: starts, restarts, replacements, removals, gates,
+// probes, rotation, crashloop, idle, evictions and cluster on each runtime; fake, fakeprobes,
+// garbage and logs on the fake one; api. -runtime="" skips the real runtimes. The floor of gates
+// is podstead without its limit of concurrent calls, which only the linker can remove.
 //
 // Times start when a manifest is written to the directory or a process is killed, and end at
 // the start time of a container in the runtime: no polling slows either side down.

@@ -28,7 +28,9 @@ type options struct {
 	api, watchers int
 	// restarts is the number of restarts of the crash loop.
 	restarts int
-	only     *regexp.Regexp
+	// atOnce is the number of pods that are started, edited and removed at once.
+	atOnce int
+	only   *regexp.Regexp
 }
 
 // wants reports whether a measurement is selected.
@@ -36,7 +38,14 @@ func (o options) wants(name string) bool { return o.only == nil || o.only.MatchS
 
 func main() {
 	opts := parse()
-	testbed.Isolate(testbed.Build)
+	testbed.Isolate(func() error {
+		if opts.atOnce > 0 && opts.wants("gates") {
+			if err := testbed.BuildUngated(); err != nil {
+				return err
+			}
+		}
+		return testbed.Build()
+	})
 	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	report, err := run(ctx, opts)
 	cancel()
@@ -73,6 +82,7 @@ func parse() options {
 	flag.IntVar(&o.api, "api", 500, "pods of the API measurements; 0 skips them")
 	flag.IntVar(&o.watchers, "watchers", 1000, "number of concurrent watches")
 	flag.IntVar(&o.restarts, "restarts", 1000, "restarts of the crash loop")
+	flag.IntVar(&o.atOnce, "at-once", 40, "pods of one file that are started, edited and removed at once, with and without the gates; 0 skips it")
 	only := flag.String("only", "", "regular expression that selects measurements; see the package comment for their names")
 	flag.BoolVar(&o.strict, "strict", false, "exit with 1 when a target is missed")
 	flag.Parse()

@@ -56,6 +56,7 @@ func measureRuntime(ctx context.Context, r *report, kind testbed.Kind, registry 
 		measure func() error
 	}{
 		{"starts", b.allStarts}, {"restarts", b.restarts}, {"replacements", b.replacements}, {"removals", b.removals},
+		{"gates", b.gates},
 		{"probes", b.probes}, {"rotation", b.rotation}, {"crashloop", b.crashLoop}, {"idle", b.idle}, {"evictions", b.evictions}, {"cluster", b.cluster},
 	} {
 		if !opts.wants(step.name) {

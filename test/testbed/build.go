@@ -35,12 +35,22 @@ func Cache() string {
 // Environment variables that pass the paths of built programs into the namespaces.
 const (
 	productVar    = "PODSTEAD_TESTBED_PRODUCT"
+	ungatedVar    = "PODSTEAD_TESTBED_UNGATED"
 	pauseVar      = "PODSTEAD_TESTBED_PAUSE"
 	portServerVar = "PODSTEAD_TESTBED_PORTSERVER"
 )
 
 // Product returns the path of the daemon's binary, which Build builds.
 func Product() string { return os.Getenv(productVar) }
+
+// UngatedProduct returns the path of the daemon's binary that BuildUngated builds.
+func UngatedProduct() string { return os.Getenv(ungatedVar) }
+
+// BuildUngated builds the product without its limit of concurrent calls to the runtime, which
+// the benchmark compares with.
+func BuildUngated() error {
+	return build(ungatedVar, "podstead-ungated", "./cmd/podstead", "-ldflags=-X github.com/podstead/podstead/cri.ungated=true")
+}
 
 // PortServer returns the path of a static program that serves TCP ports, which Build builds.
 func PortServer() string { return os.Getenv(portServerVar) }
