@@ -34,7 +34,8 @@ type Config struct {
 	// Objects receives what the cluster's pods refer to; nil disables it.
 	Objects *Objects
 	// UpdatePodCIDR gives the runtime the address ranges of the node's pods, separated by
-	// commas; nil disables it.
+	// commas; nil disables it. errors.ErrUnsupported is the error of a runtime that has no
+	// such call.
 	UpdatePodCIDR func(ctx context.Context, cidrs string) error
 	// Requests limits the requests other than heartbeats, EventRequests those that send
 	// events.

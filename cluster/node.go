@@ -47,7 +47,7 @@ func (a *Adapter) syncNode(ctx context.Context) (time.Duration, error) {
 	if err := a.reportStatus(ctx, local, registered, now); err != nil {
 		return 0, fmt.Errorf("failed to update node status: %w", err)
 	}
-	a.updatePodCIDR(ctx, registered)
+	a.updatePodCIDR(ctx, local, registered)
 	return shown.StatusInterval, nil
 }
 

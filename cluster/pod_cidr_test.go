@@ -3,8 +3,11 @@ package cluster
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -60,5 +63,56 @@ func TestPodCIDR(t *testing.T) {
 		if got, want := calls(), []string{"10.1.0.0/24,fd00:1::/64", "10.2.0.0/24"}; !slices.Equal(got, want) {
 			t.Errorf("the runtime got %q, want %q", got, want)
 		}
+	})
+}
+
+// A runtime that has no call for address ranges is asked once, and again after it was replaced
+// by another version; a call that it does not answer is logged.
+func TestPodCIDRFaults(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newClusterHarness(t)
+		var calls atomic.Int32
+		var version atomic.Value
+		version.Store("other://1.0")
+		var answer atomic.Value
+		answer.Store(func(context.Context) error { return fmt.Errorf("%w: rpc error: code = Unimplemented", errors.ErrUnsupported) })
+		r.a.cfg.UpdatePodCIDR = func(ctx context.Context, _ string) error {
+			calls.Add(1)
+			return answer.Load().(func(context.Context) error)(ctx)
+		}
+		r.a.cfg.Node = func() *v1.Node {
+			n := described()
+			n.Status.NodeInfo.ContainerRuntimeVersion = version.Load().(string)
+			return n
+		}
+		r.start()
+		defer r.end()
+		pass(time.Minute)
+		n := &v1.Node{}
+		if !r.get(t, "nodes", "", "edge", n) {
+			t.Fatal("no node")
+		}
+		n.Spec.PodCIDRs = []string{"10.1.0.0/24"}
+		r.warnings()
+		r.put(t, n)
+		check := func(what string, wantCalls func(int32) bool, wantWarning string) {
+			t.Helper()
+			calls.Store(0)
+			pass(time.Hour)
+			warnings := r.warnings()
+			if got := calls.Load(); !wantCalls(got) {
+				t.Errorf("%s: %d calls in an hour", what, got)
+			}
+			if len(warnings) != 1 || !strings.Contains(warnings[0], wantWarning) {
+				t.Errorf("%s: warnings %q", what, warnings)
+			}
+		}
+		one := func(n int32) bool { return n == 1 }
+		check("a runtime without the call", one, "takes no pod CIDR")
+		version.Store("other://1.1")
+		check("another version without it", one, "takes no pod CIDR")
+		answer.Store(func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
+		version.Store("other://1.2")
+		check("a runtime that does not answer", func(n int32) bool { return n > 10 }, "deadline exceeded")
 	})
 }
