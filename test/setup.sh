@@ -73,6 +73,20 @@ kubernetes() {
 		-o "$dir/kubernetes" .) || fail "failed to build Kubernetes $KUBERNETES_VERSION"
 }
 
+# metrics_server builds the metrics server and copies the manifests of its release.
+metrics_server() {
+	local dir=$cache/metrics-server-$METRICS_SERVER_VERSION module=sigs.k8s.io/metrics-server
+	[ -x "$dir/metrics-server" ] && return 0
+	echo "setup: building the metrics server $METRICS_SERVER_VERSION"
+	rm -rf "$dir"
+	mkdir -p "$dir"
+	{
+		GOFLAGS= go mod download "$module@$METRICS_SERVER_VERSION" &&
+			cp -r --no-preserve=mode "$(go env GOMODCACHE)/$module@$METRICS_SERVER_VERSION/manifests/base" "$dir/base" &&
+			GOBIN=$dir CGO_ENABLED=0 GOFLAGS= go install -ldflags='-s -w' "$module/cmd/metrics-server@$METRICS_SERVER_VERSION"
+	} || fail "failed to build the metrics server $METRICS_SERVER_VERSION"
+}
+
 # debian_kubectl unpacks Debian's kubectl, which is years older, without installing it.
 debian_kubectl() {
 	local out=$cache/kubectl-debian tmp
@@ -150,6 +164,7 @@ newer_containerd
 kubectl
 debian_kubectl
 kubernetes
+metrics_server
 newer_runc
 previous_podstead
 systemd_root

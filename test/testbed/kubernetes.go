@@ -47,8 +47,7 @@ func (r *Registry) PushKubernetesImages(versions ...string) error {
 	return nil
 }
 
-// kubernetesLayer returns a layer with the program and its links. It is not compressed: it is
-// read from a local registry, and compressing a program of this size takes many seconds.
+// kubernetesLayer returns a layer with the program and its links.
 func kubernetesLayer() (image.Layer, error) {
 	const program = "kubernetes"
 	files, err := os.ReadDir(KubernetesDir())
@@ -66,6 +65,12 @@ func kubernetesLayer() (image.Layer, error) {
 		}
 		list = append(list, e)
 	}
+	return uncompressedLayer(list)
+}
+
+// uncompressedLayer returns a layer with programs for a local registry: compressing programs of
+// this size takes many seconds.
+func uncompressedLayer(list []image.File) (image.Layer, error) {
 	archive, err := image.Tar(list)
 	if err != nil {
 		return image.Layer{}, err
