@@ -16,17 +16,18 @@ import (
 )
 
 // Cluster is a real etcd and kube-apiserver on loopback, with RBAC, the Node authorizer and
-// NodeRestriction enabled. It has no scheduler and no controllers.
+// NodeRestriction enabled. It has no scheduler, and no controllers but those of StartController.
 type Cluster struct {
 	// Flags are additional flags of the API server, read at each start.
 	Flags []string
 
-	dir        string
-	ca         *authority
-	etcd, api  *process
-	etcdPort   int
-	peerPort   int
-	securePort int
+	dir         string
+	ca          *authority
+	etcd, api   *process
+	controllers []*process
+	etcdPort    int
+	peerPort    int
+	securePort  int
 }
 
 // StartCluster starts a cluster in its own directory and waits until it is ready. The cluster
@@ -122,6 +123,20 @@ func (c *Cluster) StartAPI(ctx context.Context) (err error) {
 	}
 }
 
+// StartController starts one of the controllers of kube-controller-manager.
+func (c *Cluster) StartController(name string, flags ...string) error {
+	config, err := c.Kubeconfig("system:kube-controller-manager", "system:masters")
+	if err != nil {
+		return err
+	}
+	p, err := start(exec.Command(kubeControllerManager(), append([]string{"--kubeconfig", config, "--controllers", name, "--leader-elect=false", "--secure-port", "0"}, flags...)...),
+		filepath.Join(c.dir, name+".log"))
+	if err == nil {
+		c.controllers = append(c.controllers, p)
+	}
+	return err
+}
+
 // KillAPI kills the API server.
 func (c *Cluster) KillAPI() { c.api.Kill() }
 
@@ -135,6 +150,9 @@ func (c *Cluster) ThawAPI() { c.api.Signal(syscall.SIGCONT) }
 
 // Stop kills the API server and etcd and removes their directory.
 func (c *Cluster) Stop() error {
+	for _, p := range c.controllers {
+		p.Kill()
+	}
 	if c.api != nil {
 		c.api.Kill()
 	}
@@ -142,8 +160,14 @@ func (c *Cluster) Stop() error {
 	return os.RemoveAll(c.dir)
 }
 
-// Log returns the end of the API server's log.
-func (c *Cluster) Log() string { return string(tail(filepath.Join(c.dir, "apiserver.log"))) }
+// Log returns the ends of the logs of the API server and the controllers.
+func (c *Cluster) Log() string {
+	log := string(tail(filepath.Join(c.dir, "apiserver.log")))
+	for _, p := range c.controllers {
+		log += "\n" + filepath.Base(p.log) + ":\n" + string(tail(p.log))
+	}
+	return log
+}
 
 // CA returns the path of the CA certificate that signs server and client certificates.
 func (c *Cluster) CA() string { return c.ca.file("ca.crt") }

@@ -7,9 +7,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
 // Kind is a kind of container runtime.
@@ -58,9 +61,11 @@ type Runtime struct {
 	// CRI is a plain client of the runtime, independent of the product's.
 	CRI *CRI
 
-	dir  string
-	mu   sync.Mutex
-	proc *process
+	dir string
+	// awaited are the conditions that are true once it has started.
+	awaited []string
+	mu      sync.Mutex
+	proc    *process
 }
 
 // startTimeout bounds the start of a runtime or a daemon.
@@ -80,7 +85,7 @@ func StartRuntime(ctx context.Context, kind Kind, r *Registry) (*Runtime, error)
 	runtimeNumber.Unlock()
 
 	dir := filepath.Join(Dir(), fmt.Sprintf("%s-%d", kind, n))
-	rt := &Runtime{Kind: kind, dir: dir, Socket: filepath.Join(dir, "containerd.sock")}
+	rt := &Runtime{Kind: kind, dir: dir, Socket: filepath.Join(dir, "containerd.sock"), awaited: []string{runtimeapi.RuntimeReady, runtimeapi.NetworkReady}}
 	if err := rt.configure(n, r.Addr()); err != nil {
 		return nil, err
 	}
@@ -121,7 +126,7 @@ func (r *Runtime) Start(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	for {
-		err := r.CRI.Ready(ctx)
+		err := r.CRI.ready(ctx, r.awaited...)
 		if err == nil {
 			return nil
 		}
@@ -163,6 +168,45 @@ func (r *Runtime) Close(ctx context.Context) error {
 	return errors.Join(err, r.CRI.Close())
 }
 
+// UseNetworkTemplate restarts the runtime without a network. It gets one when it receives the
+// address ranges of its pods: a bridge of that name with addresses of these ranges.
+func (r *Runtime) UseNetworkTemplate(ctx context.Context, bridge string) error {
+	r.Kill()
+	config, template := filepath.Join(r.dir, "config.toml"), filepath.Join(r.dir, "network.template")
+	data, err := os.ReadFile(config)
+	if err != nil {
+		return err
+	}
+	text := strings.Replace(string(data), "conf_dir = ", fmt.Sprintf("conf_template = %q\n  conf_dir = ", template), 1)
+	if err := errors.Join(
+		os.WriteFile(config, []byte(text), 0o644),
+		os.WriteFile(template, fmt.Appendf(nil, cniTemplate, bridge, filepath.Join(r.dir, "ipam")), 0o644),
+		os.Remove(filepath.Join(r.dir, "cni", cniFile)),
+	); err != nil {
+		return err
+	}
+	r.awaited = []string{runtimeapi.RuntimeReady}
+	return r.Start(ctx)
+}
+
+// cniFile is the name of the network's configuration.
+const cniFile = "10-bed.conflist"
+
+// cniTemplate is a network with the address ranges that the runtime receives.
+const cniTemplate = `{
+  "cniVersion": "0.4.0",
+  "name": %[1]q,
+  "plugins": [
+    {
+      "type": "bridge", "bridge": %[1]q, "isGateway": true, "ipMasq": true, "hairpinMode": true,
+      "ipam": {"type": "host-local", "dataDir": %[2]q,
+        "ranges": [{{range $i, $range := .PodCIDRRanges}}{{if $i}}, {{end}}[{"subnet": "{{$range}}"}]{{end}}],
+        "routes": [{"dst": "0.0.0.0/0"}]}
+    }
+  ]
+}
+`
+
 func (r *Runtime) configure(n int, registry string) error {
 	config := config16
 	if r.Kind == Containerd24 {
@@ -172,7 +216,7 @@ func (r *Runtime) configure(n int, registry string) error {
 	network := fmt.Sprintf(cniConf, n, n, n, filepath.Join(r.dir, "ipam"))
 	for path, content := range map[string]string{
 		"config.toml":                 fmt.Sprintf(config, r.dir, PauseImage, OtherHandler, r.Kind.OtherRunc()),
-		"cni/10-bed.conflist":         network,
+		"cni/" + cniFile:              network,
 		"certs.d/_default/hosts.toml": HostsTOML(registry),
 	} {
 		path = filepath.Join(r.dir, path)

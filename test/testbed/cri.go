@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -43,14 +44,18 @@ func (c *CRI) Close() error { return c.conn.Close() }
 
 // Ready returns nil when the runtime and its network are ready.
 func (c *CRI) Ready(ctx context.Context) error {
+	return c.ready(ctx, runtimeapi.RuntimeReady, runtimeapi.NetworkReady)
+}
+
+// ready checks these conditions of the runtime.
+func (c *CRI) ready(ctx context.Context, conditions ...string) error {
 	s, err := c.Runtime.Status(ctx, &runtimeapi.StatusRequest{})
 	if err != nil {
 		return err
 	}
 	for _, cond := range s.GetStatus().GetConditions() {
 		// Other conditions, such as deprecation warnings, do not affect readiness.
-		known := cond.Type == runtimeapi.RuntimeReady || cond.Type == runtimeapi.NetworkReady
-		if known && !cond.Status {
+		if slices.Contains(conditions, cond.Type) && !cond.Status {
 			return fmt.Errorf("%s is false: %s", cond.Type, cond.Message)
 		}
 	}

@@ -16,6 +16,9 @@ func KubernetesDir() string {
 	return filepath.Join(Cache(), "kubernetes-"+Version("KUBERNETES_VERSION")+"-1")
 }
 
+// kubeControllerManager returns the path of Kubernetes' controllers.
+func kubeControllerManager() string { return filepath.Join(KubernetesDir(), "kube-controller-manager") }
+
 // kubeAPIServer returns the path of Kubernetes' API server.
 func kubeAPIServer() string { return filepath.Join(KubernetesDir(), "kube-apiserver") }
 
