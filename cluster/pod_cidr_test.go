@@ -75,7 +75,9 @@ func TestPodCIDRFaults(t *testing.T) {
 		var version atomic.Value
 		version.Store("other://1.0")
 		var answer atomic.Value
-		answer.Store(func(context.Context) error { return fmt.Errorf("%w: rpc error: code = Unimplemented", errors.ErrUnsupported) })
+		answer.Store(func(context.Context) error {
+			return fmt.Errorf("%w: rpc error: code = Unimplemented", errors.ErrUnsupported)
+		})
 		r.a.cfg.UpdatePodCIDR = func(ctx context.Context, _ string) error {
 			calls.Add(1)
 			return answer.Load().(func(context.Context) error)(ctx)
