@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -31,12 +32,14 @@ func checkCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Check this host for what pods need, and print how to fix it",
-		Long: `Check this host for what pods need, and print the commands that fix what is missing.
+		Long: `Check the configuration files and this host for what pods need, and print the commands
+that fix what is missing.
 
 The command accepts the flags of run, and checks the host for a daemon with these
 flags. Without flags it uses those of a running daemon. It changes nothing. The exit
 code is 1 if something prevents pods from running.`,
 		Example: `  podstead check
+  podstead check --config ./config.yaml
   podstead check --container-runtime-endpoint unix:///run/crio/crio.sock -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -51,10 +54,17 @@ code is 1 if something prevents pods from running.`,
 					flags, o = daemonSet, *daemonOptions
 				}
 			}
-			if _, err := o.Complete(flags); err != nil {
+			config, err := checkConfig(&o, flags)
+			if err != nil {
 				return &cli.ExitError{Code: cli.ExitUsage, Err: err}
 			}
-			list := preflight.Run(preflight.ThisHost(), checkSettings(cmd.Context(), &o, running))
+			list := config
+			if preflight.Failed(config) == 0 {
+				if running == 0 {
+					running = daemonProcess(o.API.Socket) // the file may set another socket
+				}
+				list = append(list, preflight.Run(preflight.ThisHost(), checkSettings(cmd.Context(), &o, running))...)
+			}
 			if err := printFindings(cmd.OutOrStdout(), list, output); err != nil {
 				return err
 			}
@@ -67,6 +77,32 @@ code is 1 if something prevents pods from running.`,
 	cmd.Flags().StringVarP(&output, "output", "o", "", "`format`: json, or text without it")
 	o.AddFlags(cmd.Flags())
 	return cmd
+}
+
+// checkConfig completes the options and returns what is to report about the configuration
+// files. Without valid settings nothing else can be checked. The error is for the command
+// line.
+func checkConfig(o *options.Options, flags *pflag.FlagSet) ([]preflight.Finding, error) {
+	const check = "configuration"
+	notices, err := o.Complete(flags)
+	if inFile := (*options.FileError)(nil); errors.As(err, &inFile) {
+		var list []preflight.Finding
+		for line := range strings.SplitSeq(err.Error(), "\n") {
+			list = append(list, preflight.Finding{Check: check, Level: preflight.Fail, Message: line, Fix: "correct the file; docs/configuration.md lists the fields"})
+		}
+		return list, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var list []preflight.Finding
+	for _, notice := range notices {
+		list = append(list, preflight.Finding{Check: check, Level: preflight.Warn, Message: notice})
+	}
+	if files := o.ConfigFiles(); len(list) == 0 && len(files) > 0 {
+		list = append(list, preflight.Finding{Check: check, Level: preflight.OK, Message: strings.Join(files, ", ")})
+	}
+	return list, nil
 }
 
 // flagsOfRun reports whether any flag of run is set.

@@ -35,6 +35,11 @@ a pod, remove its manifest.`,
 			}
 			out := &logOutput{to: os.Stderr}
 			log := newLog(o.Log, out)
+			if files := o.ConfigFiles(); len(files) > 0 {
+				log.Info("Configuration loaded", "files", files)
+			} else {
+				log.Info("No configuration file, using flags and defaults", "file", options.DefaultConfigFile)
+			}
 			for _, n := range notices {
 				log.Warn(n)
 			}

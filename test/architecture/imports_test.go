@@ -57,8 +57,9 @@ var importRules = []importRule{
 	{"httpapi", []string{"internal", "httpapi"}},
 	{"cmd/podstead", []string{"*"}},
 	{"cmd/podstead/cli", []string{"internal", "manifest", "cmd/podstead/cli"}},
-	{"cmd/podstead/kubeletconfig", []string{"internal"}},
-	{"cmd/podstead/options", []string{"internal", "manifest", "node", "cmd/podstead/kubeletconfig"}},
+	{"cmd/podstead/configfile", []string{"internal"}},
+	{"cmd/podstead/kubeletconfig", []string{"internal", "cmd/podstead/configfile"}},
+	{"cmd/podstead/options", []string{"internal", "manifest", "node", "cmd/podstead/configfile", "cmd/podstead/kubeletconfig"}},
 	{"cmd/podstead/preflight", []string{"internal"}},
 	{"test", []string{"*"}},
 }

@@ -26,9 +26,15 @@ func TestSystemd(t *testing.T) {
 			name = "private runtime"
 		}
 		t.Run(name, func(t *testing.T) { // not in parallel: they share the ports of the host's network
-			s := boot(t, private)
+			s := boot(t, private, map[string]string{
+				"etc/podstead/config.yaml":         "apiVersion: podstead.io/v1alpha1\nkind: PodsteadConfiguration\nnodeLabels: {place: file}\n",
+				"etc/podstead/config.d/10-ds.conf": "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nmaxPods: 12\n",
+			})
 			n := s.node()
 			p := n.awaitRunning("p")
+			if out := s.try("podstead", "get", "nodes", "-o", "json"); !strings.Contains(out, `"place": "file"`) || !strings.Contains(out, `"pods": "12"`) {
+				t.Errorf("the files in /etc/podstead have no effect: %s", out)
+			}
 			daemon := s.mainPid()
 			for _, step := range []struct {
 				name string

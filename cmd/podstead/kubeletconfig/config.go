@@ -1,13 +1,9 @@
 package kubeletconfig
 
 import (
-	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
 	"time"
 
-	"sigs.k8s.io/yaml"
+	"github.com/podstead/podstead/cmd/podstead/configfile"
 )
 
 // Config holds the supported fields of a KubeletConfiguration, one field each. A nil pointer, nil map or empty string means that the file
@@ -67,51 +63,17 @@ type Garbage struct {
 	ImageMinimumGCAge, ImageMaximumGCAge                    *time.Duration
 }
 
-// maxFileSize is the maximum size of the file in bytes; a real one has a few kilobytes.
-const maxFileSize = 1 << 20
+// Kind is the kind of the document.
+var Kind = configfile.Kind{APIVersion: "kubelet.config.k8s.io/v1beta1", Kind: "KubeletConfiguration"}
 
-// Read reads the file. Relative paths in it are relative to its directory, as in the kubelet.
-// Unknown and duplicate fields are errors. All errors are returned together.
-func Read(path string) (*Config, error) {
-	fi, err := os.Stat(path)
-	if err != nil {
-		return nil, fmt.Errorf("failed to read --config: %w", err)
-	}
-	if fi.Size() > maxFileSize {
-		return nil, fmt.Errorf("--config %s has %d bytes, more than the maximum of %d", path, fi.Size(), maxFileSize)
-	}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("failed to read --config: %w", err)
-	}
-	abs, err := filepath.Abs(path)
-	if err != nil {
-		return nil, fmt.Errorf("failed to read --config: %w", err)
-	}
-	cfg, errs := parse(data, filepath.Dir(abs))
-	if len(errs) > 0 {
-		for i, e := range errs {
-			errs[i] = fmt.Errorf("%s: %w", path, e)
-		}
-		return nil, errors.Join(errs...)
-	}
-	return cfg, nil
-}
-
-// parse validates every field separately, so that all errors are reported together.
-func parse(data []byte, dir string) (*Config, []error) {
-	var doc map[string]any
-	if err := yaml.UnmarshalStrict(data, &doc); err != nil {
-		return nil, []error{err}
-	}
-	if doc["apiVersion"] != "kubelet.config.k8s.io/v1beta1" || doc["kind"] != "KubeletConfiguration" {
-		return nil, []error{fmt.Errorf("apiVersion %v and kind %v: must be kubelet.config.k8s.io/v1beta1 and KubeletConfiguration", doc["apiVersion"], doc["kind"])}
-	}
-	delete(doc, "apiVersion")
-	delete(doc, "kind")
-	p := parser{cfg: &Config{}, dir: dir}
-	for _, name := range sortedKeys(doc) {
-		p.field(name, doc[name])
+// Parse validates every field of a document separately, so that all errors are reported
+// together; each names the file and line. Relative paths are relative to the file that sets
+// them, as in the kubelet. hint returns what to add to the error about an unknown field; nil
+// for nothing.
+func Parse(doc *configfile.Document, hint func(name string) string) (*Config, []error) {
+	p := parser{cfg: &Config{}, doc: doc, hint: hint}
+	for _, name := range sortedKeys(doc.Fields) {
+		p.field(name, doc.Fields[name])
 	}
 	return p.cfg, p.errs
 }

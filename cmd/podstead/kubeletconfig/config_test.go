@@ -1,6 +1,7 @@
 package kubeletconfig
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -8,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/podstead/podstead/cmd/podstead/configfile"
 )
 
 const head = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
@@ -19,6 +22,16 @@ func write(t *testing.T, body string) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// Read reads a file with one KubeletConfiguration.
+func Read(path string) (*Config, error) {
+	files, err := configfile.Load(path, "", Kind)
+	if err != nil {
+		return nil, err
+	}
+	cfg, errs := Parse(files.Merged(Kind.Kind), nil)
+	return cfg, errors.Join(errs...)
 }
 
 func TestReadSupportsEachField(t *testing.T) {
@@ -150,12 +163,12 @@ func TestReadErrors(t *testing.T) {
 		"taint":           {head + "registerWithTaints: [{key: a, affect: NoSchedule}]\n", "registerWithTaints[0].affect: unknown field"},
 		"lease":           {head + "nodeLeaseDurationSeconds: 1\n", "nodeLeaseDurationSeconds: 1 must be an integer from 4"},
 		"boolean":         {head + "cpuCFSQuota: maybe\n", "maybe is not a boolean"},
-		"yaml":            {"{", "yaml"},
+		"yaml":            {"{", "YAML"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := write(t, c.body)
 			_, err := Read(path)
-			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), path+": ") {
+			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), path+":") {
 				t.Errorf("Read = %v, want %q after the file's path", err, c.want)
 			}
 		})

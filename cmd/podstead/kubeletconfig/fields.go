@@ -2,6 +2,7 @@ package kubeletconfig
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"path/filepath"
 	"reflect"
@@ -10,13 +11,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/podstead/podstead/cmd/podstead/configfile"
 	"github.com/podstead/podstead/internal/suggest"
 )
 
 // parser fills cfg field by field and collects the errors.
 type parser struct {
 	cfg  *Config
-	dir  string
+	doc  *configfile.Document
+	hint func(name string) string
 	errs []error
 }
 
@@ -56,6 +59,9 @@ var fields = map[string]func(*parser, string, any){
 	"authorization":         (*parser).authorization,
 	"volumeStatsAggPeriod":  func(p *parser, n string, v any) { p.duration(n, v, &p.cfg.VolumeStatsAggPeriod) },
 }
+
+// groups are all supported fields.
+var groups = []map[string]func(*parser, string, any){fields, cgroupFields, shutdownFields, evictionFields, remoteFields, nodeFields, rateFields}
 
 // fixed are fields of which only one value is supported: what podstead does anyway. Any other
 // value is ignored.
@@ -107,14 +113,14 @@ func (p *parser) field(name string, value any) {
 	if value == nil {
 		return // like a field that is not set
 	}
-	for _, group := range []map[string]func(*parser, string, any){fields, cgroupFields, shutdownFields, evictionFields, remoteFields, nodeFields, rateFields} {
+	for _, group := range groups {
 		if apply, ok := group[name]; ok {
 			apply(p, name, value)
 			return
 		}
 	}
 	if !slices.Contains(known, name) {
-		p.fail(name, "unknown field%s", suggestion(name))
+		p.fail(name, "unknown field%s", p.suggestion(name))
 		return
 	}
 	if want, ok := fixed[name]; ok && reflect.DeepEqual(want, value) || isDefault(value) {
@@ -146,7 +152,7 @@ func isDefault(value any) bool {
 }
 
 func (p *parser) fail(name, format string, args ...any) {
-	p.errs = append(p.errs, fmt.Errorf("%s: "+format, append([]any{name}, args...)...))
+	p.errs = append(p.errs, fmt.Errorf("%s: %s: "+format, append([]any{p.doc.Position(name), name}, args...)...))
 }
 
 // text parses a string.
@@ -194,7 +200,7 @@ func (p *parser) resolvConf(name string, v any) {
 func (p *parser) path(name string, v any, to *string) {
 	p.text(name, v, to)
 	if *to != "" && !filepath.IsAbs(*to) {
-		*to = filepath.Join(p.dir, *to)
+		*to = filepath.Join(p.doc.Dir(name), *to)
 	}
 }
 
@@ -305,10 +311,25 @@ func sortedKeys(m map[string]any) []string {
 	return keys
 }
 
-// suggestion returns a hint at the known field with the most similar name, if there is one.
-func suggestion(name string) string {
+// suggestion returns a hint at the field that was probably meant.
+func (p *parser) suggestion(name string) string {
+	if p.hint != nil {
+		if hint := p.hint(name); hint != "" {
+			return hint
+		}
+	}
 	if best := suggest.Nearest(name, known); best != "" {
 		return "; did you mean " + best + "?"
 	}
-	return ""
+	return "; see docs/configuration.md for the fields"
+}
+
+// SupportedFields returns the names of the top-level fields that are read, sorted.
+func SupportedFields() []string {
+	var names []string
+	for _, group := range groups {
+		names = slices.AppendSeq(names, maps.Keys(group))
+	}
+	slices.Sort(names)
+	return names
 }

@@ -42,12 +42,14 @@ type Options struct {
 	RunOnce bool
 	Log     Log
 
-	configFile string
-	headers    []string
-	healthPort int
-	healthHost string
-	validation string
-	nodeIP     string
+	configFile  string
+	configDir   string
+	configFiles []string
+	headers     []string
+	healthPort  int
+	healthHost  string
+	validation  string
+	nodeIP      string
 }
 
 // Manifests are the settings of the manifest sources.
@@ -148,7 +150,8 @@ const (
 // AddFlags declares the flags of run. Those that the kubelet has carry its names.
 func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.SortFlags = false
-	f.StringVar(&o.configFile, "config", "", "KubeletConfiguration `file` (v1beta1); flags override it")
+	f.StringVar(&o.configFile, "config", DefaultConfigFile, "configuration `file`: a KubeletConfiguration (v1beta1), a PodsteadConfiguration, or both; flags override it; the default is read if it exists; empty for none")
+	f.StringVar(&o.configDir, "config-dir", DefaultConfigDir, "`directory` of drop-in configuration files (*.conf), which override --config in the order of their names; the default is read if it exists, and only with the default of --config")
 	f.StringVar(&o.Manifests.Path, "pod-manifest-path", DefaultManifestPath, "`directory` or file of pod manifests; empty for none")
 	f.DurationVar(&o.Manifests.FileCheck, "file-check-frequency", defaultCheck, "`interval` of full rescans of --pod-manifest-path; changes are also detected immediately")
 	f.StringVar(&o.Manifests.URL, "manifest-url", "", "`URL` of pod manifests")
@@ -193,25 +196,31 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	})
 }
 
-// Complete reads the config file and validates all settings. The notices are log messages
-// about settings that have no effect.
+// Complete reads the configuration files and validates all settings. The notices are log
+// messages about settings that have no effect. An error in a file is a FileError.
 func (o *Options) Complete(f *pflag.FlagSet) (notices []string, err error) {
 	if o.Manifests.Header, err = parseHeaders(o.headers); err != nil {
 		return nil, err
 	}
-	if o.configFile != "" {
-		cfg, err := kubeletconfig.Read(o.configFile)
-		if err != nil {
-			return nil, err
-		}
-		if err := o.checkMasked(cfg, f); err != nil {
-			return nil, err
-		}
-		o.merge(cfg, f)
-		if len(cfg.Ignored) > 0 {
-			notices = append(notices, fmt.Sprintf("%s sets fields that this version does not support: %s", o.configFile, strings.Join(cfg.Ignored, ", ")))
-		}
+	files, err := o.readConfig(f)
+	if err != nil {
+		return nil, err
 	}
+	if err := checkMasked(files, f); err != nil {
+		return nil, err
+	}
+	o.configFiles = files.files.Files()
+	if err := applyOwn(f, files.own); err != nil {
+		return nil, &FileError{err}
+	}
+	o.Remote.enabled = o.Remote.TokenFile != ""
+	o.merge(files.config, f)
+	notices, err = o.validate(f)
+	return append(files.fileNotices(), notices...), files.locate(f, err)
+}
+
+// validate validates the settings and sets derived values.
+func (o *Options) validate(f *pflag.FlagSet) (notices []string, err error) {
 	if unused := slices.Concat(o.Cluster.Registration.unused(f), o.Cluster.Rates.unused(f), o.Remote.Reviews.set); o.Cluster.Kubeconfig == "" && len(unused) > 0 {
 		notices = append(notices, fmt.Sprintf("these settings have no effect without --kubeconfig: %s", strings.Join(unused, ", ")))
 	}
@@ -235,14 +244,15 @@ func (o *Options) Complete(f *pflag.FlagSet) (notices []string, err error) {
 
 // checkMasked returns an error for a secret that was masked in /configz, from which the file
 // was made. A flag for the same setting overrides it.
-func (o *Options) checkMasked(c *kubeletconfig.Config, f *pflag.FlagSet) error {
+func checkMasked(files *settings, f *pflag.FlagSet) error {
 	const remedy = "is masked, as /configz shows secrets; replace it by the real value"
+	c, at := files.config, files.kubelet.Position
 	if kubeletconfig.IsMasked(c.StaticPodURL) && !f.Changed("manifest-url") {
-		return fmt.Errorf("%s: staticPodURL: a part %s", o.configFile, remedy)
+		return &FileError{fmt.Errorf("%s: staticPodURL: a part %s", at("staticPodURL"), remedy)}
 	}
 	for name, values := range c.StaticPodURLHeader {
 		if slices.ContainsFunc(values, kubeletconfig.IsMasked) && !f.Changed("manifest-url-header") {
-			return fmt.Errorf("%s: staticPodURLHeader.%s: the value %s", o.configFile, name, remedy)
+			return &FileError{fmt.Errorf("%s: staticPodURLHeader.%s: the value %s", at("staticPodURLHeader."+name), name, remedy)}
 		}
 	}
 	return nil

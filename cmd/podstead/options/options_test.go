@@ -147,7 +147,7 @@ func TestInvalidSettings(t *testing.T) {
 		{[]string{"--manifest-validation=lax"}, "--manifest-validation"},
 		{[]string{"--root-dir="}, "--root-dir"},
 		{[]string{"--api-socket=/" + strings.Repeat("x", 120)}, "--api-socket"},
-		{[]string{"--config=/nonexistent.yaml"}, "--config"},
+		{[]string{"--config=/nonexistent.yaml"}, "/nonexistent.yaml"},
 		{[]string{"--image-credential-provider-config=/x"}, "must be set together"},
 		{[]string{"--node-ip=host"}, `--node-ip: "host" is not an IP address`},
 		{[]string{"--node-ip=127.0.0.1"}, "--node-ip: 127.0.0.1 is not"},

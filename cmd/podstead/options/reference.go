@@ -1,0 +1,66 @@
+package options
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/podstead/podstead/cmd/podstead/kubeletconfig"
+)
+
+// Field is a field of the configuration file, for its documentation and its schema.
+type Field struct {
+	// Kind is the kind of the document, and Path the path in it.
+	Kind, Path string
+	// Flag is the flag with the same meaning, and Type the type of its value as pflag names
+	// it; both are empty if there is none.
+	Flag, Type string
+	Usage      string
+}
+
+// flagless are the supported fields of a KubeletConfiguration that have no flag.
+var flagless = map[string]string{
+	"maxParallelImagePulls":        "maximum number of image pulls at once (default 5)",
+	"singleProcessOOMKill":         "kill a single process instead of the whole container on an OOM",
+	"nodeLeaseDurationSeconds":     "duration of the node lease in seconds (default 40)",
+	"nodeStatusMaxImages":          "maximum number of images in the node status; -1 for no limit (default 50)",
+	"nodeStatusReportFrequency":    "interval of reporting a node status that has not changed (default 5m0s)",
+	"nodeStatusUpdateFrequency":    "interval of computing the node status (default 10s)",
+	"serializeImagePulls":          "true pulls one image at a time, as maxParallelImagePulls: 1",
+	"memorySwap":                   "only swapBehavior: NoSwap",
+	"mergeDefaultEvictionSettings": "keep the default thresholds of signals that evictionHard does not set",
+}
+
+// Fields returns the fields of the configuration file, sorted by kind and path.
+func Fields() []Field {
+	f := pflag.NewFlagSet("", pflag.ContinueOnError)
+	(&Options{}).AddFlags(f)
+	var all []Field
+	add := func(kind, path, flag string) {
+		found := f.Lookup(flag)
+		_, usage := pflag.UnquoteUsage(found)
+		if found.DefValue != "" && found.DefValue != "[]" && found.DefValue != "false" && !strings.Contains(usage, "(default") {
+			usage += " (default " + found.DefValue + ")"
+		}
+		all = append(all, Field{Kind: kind, Path: path, Flag: flag, Type: found.Value.Type(), Usage: usage})
+	}
+	for flag, path := range kubeletFields {
+		add(kubeletconfig.Kind.Kind, path, flag)
+	}
+	for _, field := range ownFields {
+		add(podsteadKind, field.name, field.flag)
+	}
+	for path, usage := range flagless {
+		all = append(all, Field{Kind: kubeletconfig.Kind.Kind, Path: path, Usage: usage})
+	}
+	slices.SortFunc(all, func(a, b Field) int {
+		return cmp.Or(strings.Compare(a.Kind, b.Kind), strings.Compare(strings.ToLower(a.Path), strings.ToLower(b.Path)))
+	})
+	return all
+}
+
+// WithoutField returns the flags of run without a field, and why they have none.
+func WithoutField() map[string]string { return maps.Clone(withoutField) }
