@@ -155,11 +155,21 @@ systemd_root() {
 	trap - EXIT
 }
 
+# machine_image builds the disk image of the machine tests, once for each version of its recipe.
+machine_image() {
+	local dir
+	dir=$cache/machine-$(cat "$here/machine/image.sh" "$here/machine/packages" | sha256sum | cut -c 1-16)
+	[ -d "$dir" ] && return 0
+	echo "setup: building the disk image of the machine tests"
+	"$here/machine/image.sh" "$dir" || fail "failed to build the disk image of the machine tests"
+}
+
 packages containerd runc containernetworking-plugins iptables iproute2 util-linux busybox-static ca-certificates curl
 [ "$what" = runtime ] && exit 0
 
 # The race detector and runc need a C compiler.
 packages gcc libc6-dev libseccomp-dev pkg-config git systemd-container debootstrap etcd-server
+packages qemu-system-x86 qemu-utils mmdebstrap
 newer_containerd
 kubectl
 debian_kubectl
@@ -168,3 +178,4 @@ metrics_server
 newer_runc
 previous_podstead
 systemd_root
+machine_image

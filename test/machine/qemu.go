@@ -1,0 +1,171 @@
+package machine
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+// qemu is one run of a machine, from power on to power off.
+type qemu struct {
+	cmd   *exec.Cmd
+	ended chan struct{}
+	// channel is the connection to the agent.
+	channel *channel
+	qmp     net.Conn
+
+	mu     sync.Mutex
+	reason string // of the SHUTDOWN event
+}
+
+// Reasons why a machine is off, as in QEMU's SHUTDOWN event.
+const (
+	guestReset    = "guest-reset"
+	guestShutdown = "guest-shutdown"
+)
+
+// startQEMU powers a machine on. Its files are in dir.
+//
+// The disk is an overlay with cache=writeback: what the machine flushed (fsync, a journal commit)
+// is in the page cache of the host, and survives the end of QEMU. Of what it wrote without a
+// flush, QEMU may have written the data and not yet the overlay's metadata, so that a kill of
+// QEMU loses it, as a power cut empties the write cache of a disk.
+//
+// There is no reboot within a run: a machine that resets is off, and is powered on again with
+// another process, which finds the same disk.
+func startQEMU(dir string, o Options, image Image, disk, initrd string) (*qemu, error) {
+	for _, name := range []string{"agent.sock", "qmp.sock", "console", "journal"} {
+		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return nil, err
+		}
+	}
+	args := []string{
+		"-accel", "tcg,thread=multi,tb-size=512", "-cpu", "max", "-smp", "2", "-m", fmt.Sprint(o.MemoryMiB),
+		"-nodefaults", "-display", "none", "-no-reboot",
+		"-kernel", image.kernel(), "-initrd", initrd,
+		"-append", "console=ttyS0 quiet ro root=/dev/vda panic=-1 systemd.show_status=false " + o.KernelArgs,
+		"-drive", "file=" + disk + ",if=none,id=root,format=qcow2,cache=writeback,discard=unmap", "-device", "virtio-blk-pci,drive=root",
+		"-device", "virtio-rng-pci", "-device", "virtio-serial-pci",
+		"-chardev", "socket,id=agent,path=" + filepath.Join(dir, "agent.sock") + ",server=on,wait=off",
+		"-device", "virtserialport,chardev=agent,name=" + portName,
+		"-chardev", "file,id=journal,path=" + filepath.Join(dir, "journal"), "-device", "virtconsole,chardev=journal",
+		"-serial", "file:" + filepath.Join(dir, "console"),
+		"-qmp", "unix:" + filepath.Join(dir, "qmp.sock") + ",server=on,wait=off",
+		"-netdev", "user,id=net", "-device", "virtio-net-pci,netdev=net,romfile=",
+	}
+	if o.Clock != "" {
+		args = append(args, "-rtc", "base="+o.Clock)
+	}
+	log, err := os.Create(filepath.Join(dir, "qemu.log"))
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	// The process ends with the test bed's namespaces, however the test ends.
+	cmd := exec.Command("qemu-system-x86_64", append(args, o.QEMUArgs...)...)
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	q := &qemu{cmd: cmd, ended: make(chan struct{})}
+	go func() {
+		_ = cmd.Wait() // q.reason says why it ended
+		close(q.ended)
+	}()
+	if err := q.connect(dir); err != nil {
+		q.kill()
+		text, _ := os.ReadFile(log.Name())
+		return nil, fmt.Errorf("%w\n%s", err, text)
+	}
+	return q, nil
+}
+
+// connect connects to QEMU's sockets, which it creates before the machine runs.
+func (q *qemu) connect(dir string) error {
+	agent, err := q.dial(filepath.Join(dir, "agent.sock"))
+	if err != nil {
+		return err
+	}
+	q.channel = newChannel(agent)
+	if q.qmp, err = q.dial(filepath.Join(dir, "qmp.sock")); err != nil {
+		return err
+	}
+	if _, err := q.qmp.Write([]byte(`{"execute":"qmp_capabilities"}` + "\n")); err != nil {
+		return err
+	}
+	go q.readEvents()
+	return nil
+}
+
+func (q *qemu) dial(path string) (net.Conn, error) {
+	for deadline := time.Now().Add(time.Minute); ; {
+		c, err := net.Dial("unix", path)
+		if err == nil {
+			return c, nil
+		}
+		select {
+		case <-q.ended:
+			return nil, errors.New("QEMU has ended")
+		case <-time.After(20 * time.Millisecond):
+		}
+		if time.Now().After(deadline) {
+			return nil, err
+		}
+	}
+}
+
+// readEvents reads QEMU's events until it ends.
+func (q *qemu) readEvents() {
+	lines := bufio.NewScanner(q.qmp)
+	for lines.Scan() {
+		var event struct {
+			Event string
+			Data  struct{ Reason string }
+		}
+		if json.Unmarshal(lines.Bytes(), &event) == nil && event.Event == "SHUTDOWN" {
+			q.mu.Lock()
+			q.reason = event.Data.Reason
+			q.mu.Unlock()
+		}
+	}
+}
+
+// execute sends a command to QEMU.
+func (q *qemu) execute(command string) error {
+	_, err := fmt.Fprintf(q.qmp, "{\"execute\":%q}\n", command)
+	return err
+}
+
+func (q *qemu) kill() {
+	_ = q.cmd.Process.Kill()
+	<-q.ended
+	q.close()
+}
+
+func (q *qemu) close() {
+	if q.channel != nil {
+		q.channel.close()
+	}
+	if q.qmp != nil {
+		_ = q.qmp.Close()
+	}
+}
+
+// off reports whether the machine is off, and why.
+func (q *qemu) off() (string, bool) {
+	select {
+	case <-q.ended:
+	default:
+		return "", false
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.reason, true
+}
