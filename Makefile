@@ -14,11 +14,11 @@ COMMIT      ?= $(shell git rev-parse HEAD 2>/dev/null)
 SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null)
 DATE         = $(shell date -u -d @$(SOURCE_DATE_EPOCH) +%Y-%m-%dT%H:%M:%SZ 2>/dev/null)
 # All packages except those that need root and a container runtime.
-UNIT         = $(shell $(GO) list ./... | grep -v -e /test/testbed -e /test/e2e -e /test/bench -e /test/demo)
+UNIT         = $(shell $(GO) list ./... | grep -v -e /test/testbed -e /test/e2e -e /test/machine -e /test/bench -e /test/demo)
 # The end-to-end tests mostly wait, so more of them run in parallel than there are cores.
 E2E_FLAGS   ?= -parallel 6
 
-.PHONY: build setup check unit vulncheck fuzz race oracle e2e test bench demo clean help
+.PHONY: build setup check unit vulncheck fuzz race oracle e2e machine test bench demo clean help
 .DEFAULT_GOAL := build
 
 # The tag excludes gRPC's tracing pages, whose templates keep every method of
@@ -78,6 +78,10 @@ oracle: ## compare defaulting and validation with Kubernetes' own, in a separate
 e2e: setup ## run the end-to-end tests on real runtimes and a real systemd; E2E_FLAGS="-run TestEviction -v" selects
 	$(GO) test -count=1 -timeout 15m ./test/testbed
 	$(GO) test -count=1 -timeout 40m $(E2E_FLAGS) ./test/e2e
+
+# One machine at a time: it takes two cores.
+machine: setup ## run the tests in a virtual machine; MACHINE_FLAGS="-run TestMachine -v" selects
+	$(GO) test -count=1 -timeout 12h $(MACHINE_FLAGS) ./test/machine
 
 test: setup ## run all tests, cheapest first
 	$(MAKE) check

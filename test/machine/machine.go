@@ -18,9 +18,9 @@ import (
 // Limits for a machine on a host that does other work as well. Tests await events; these only
 // bound a test whose event never comes.
 const (
-	bootTimeout    = 5 * time.Minute
-	offTimeout     = 6 * time.Minute
-	commandTimeout = 5 * time.Minute
+	bootTimeout    = 15 * time.Minute
+	offTimeout     = 15 * time.Minute
+	commandTimeout = 10 * time.Minute
 )
 
 // Options of a machine. The zero value is a plain machine.
@@ -32,6 +32,8 @@ type Options struct {
 	// Clock is the time of the machine's clock at power on, as in QEMU's -rtc base=: "utc" and
 	// "1970-01-01T00:00:00" are valid. If empty, it is the host's.
 	Clock string
+	// NoNetwork leaves out the network interface.
+	NoNetwork bool
 	// QEMUArgs are added to QEMU's command line.
 	QEMUArgs []string
 	// Disk is the overlay to start from, which Machine.Disk returned; empty for the bare image.
@@ -94,8 +96,8 @@ func (m *Machine) initrd() string { return filepath.Join(m.dir, "initrd") }
 // another machine's disk.
 func (m *Machine) Disk() string { return filepath.Join(m.dir, "disk.qcow2") }
 
-// SetClock sets the time of the machine's clock at the next Start, as Options.Clock does.
-func (m *Machine) SetClock(base string) { m.options.Clock = base }
+// Options returns the options, which can be changed for the next Start.
+func (m *Machine) Options() *Options { return &m.options }
 
 // Start powers the machine on and waits until the agent answers, which is before the first
 // service starts.
@@ -211,7 +213,7 @@ func (m *Machine) Await(what string, limit time.Duration, check func() error) {
 		if time.Now().After(deadline) {
 			m.t.Fatalf("not in %v: %s: %v", limit, what, err)
 		}
-		time.Sleep(200 * time.Millisecond)
+		time.Sleep(time.Second)
 	}
 }
 

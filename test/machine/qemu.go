@@ -50,7 +50,7 @@ func startQEMU(dir string, o Options, image Image, disk, initrd string) (*qemu, 
 		"-accel", "tcg,thread=multi,tb-size=512", "-cpu", "max", "-smp", "2", "-m", fmt.Sprint(o.MemoryMiB),
 		"-nodefaults", "-display", "none", "-no-reboot",
 		"-kernel", image.kernel(), "-initrd", initrd,
-		"-append", "console=ttyS0 quiet ro root=/dev/vda panic=-1 systemd.show_status=false " + o.KernelArgs,
+		"-append", "console=ttyS0 quiet ro root=/dev/vda panic=10 systemd.show_status=false " + o.KernelArgs,
 		"-drive", "file=" + disk + ",if=none,id=root,format=qcow2,cache=writeback,discard=unmap", "-device", "virtio-blk-pci,drive=root",
 		"-device", "virtio-rng-pci", "-device", "virtio-serial-pci",
 		"-chardev", "socket,id=agent,path=" + filepath.Join(dir, "agent.sock") + ",server=on,wait=off",
@@ -58,7 +58,9 @@ func startQEMU(dir string, o Options, image Image, disk, initrd string) (*qemu, 
 		"-chardev", "file,id=journal,path=" + filepath.Join(dir, "journal"), "-device", "virtconsole,chardev=journal",
 		"-serial", "file:" + filepath.Join(dir, "console"),
 		"-qmp", "unix:" + filepath.Join(dir, "qmp.sock") + ",server=on,wait=off",
-		"-netdev", "user,id=net", "-device", "virtio-net-pci,netdev=net,romfile=",
+	}
+	if !o.NoNetwork {
+		args = append(args, "-netdev", "user,id=net", "-device", "virtio-net-pci,netdev=net,romfile=")
 	}
 	if o.Clock != "" {
 		args = append(args, "-rtc", "base="+o.Clock)
