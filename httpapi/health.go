@@ -20,8 +20,8 @@ type HealthCheck struct {
 var ping = HealthCheck{"ping", func() error { return nil }}
 
 // healthz answers "ok", or 500 with the errors. With ?verbose it lists the result of each
-// check in the kubelet's format, and how long ago each source of manifests was read, which is
-// never an error: pods do not depend on it. manifests may be nil.
+// check in the kubelet's format, and how long ago each source of manifests was read, and why it
+// cannot be, which is never an error: pods do not depend on it. manifests may be nil.
 func healthz(manifests ManifestLister, checks ...HealthCheck) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var list, failed strings.Builder
@@ -56,11 +56,16 @@ func lastReads(manifests ManifestLister, now time.Time) string {
 	for _, source := range manifests.Manifests() {
 		switch {
 		case source.Source == "api": // it is watched, not read
+			continue
 		case source.Time.IsZero():
-			fmt.Fprintf(&b, "[+]manifests of source %s not read yet\n", source.Source)
+			fmt.Fprintf(&b, "[+]manifests of source %s not read yet", source.Source)
 		default:
-			fmt.Fprintf(&b, "[+]manifests of source %s read %v ago\n", source.Source, now.Sub(source.Time).Truncate(time.Second))
+			fmt.Fprintf(&b, "[+]manifests of source %s read %v ago", source.Source, now.Sub(source.Time).Truncate(time.Second))
 		}
+		if source.Fault != "" {
+			fmt.Fprintf(&b, ": %s", source.Fault)
+		}
+		b.WriteByte('\n')
 	}
 	return b.String()
 }

@@ -258,12 +258,12 @@ func TestTakenPortsAreOpenedLater(t *testing.T) {
 	}
 }
 
-// The verbose answer says how long ago each source was read.
+// The verbose answer says how long ago each source was read, and why it cannot be.
 func TestHealthzShowsLastRead(t *testing.T) {
-	list := manifestList{{Source: "file", Time: time.Now().Add(-90 * time.Second)}, {Source: "http"}, {Source: "api"}}
+	list := manifestList{{Source: "file", Time: time.Now().Add(-90 * time.Second), Fault: "/etc/pods: has not answered"}, {Source: "http"}, {Source: "api"}}
 	w := httptest.NewRecorder()
 	healthz(list, ping)(w, httptest.NewRequest(http.MethodGet, "/healthz?verbose", nil))
-	if got := w.Body.String(); w.Code != http.StatusOK || !strings.Contains(got, "[+]manifests of source file read 1m30s ago\n[+]manifests of source http not read yet\nhealthz check passed\n") {
+	if got := w.Body.String(); w.Code != http.StatusOK || !strings.Contains(got, "[+]manifests of source file read 1m30s ago: /etc/pods: has not answered\n[+]manifests of source http not read yet\nhealthz check passed\n") {
 		t.Errorf("%d %q", w.Code, got)
 	}
 }

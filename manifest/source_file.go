@@ -6,8 +6,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 )
 
@@ -72,12 +70,16 @@ type FileSource struct {
 	readDir func(string) ([]fs.DirEntry, error)
 	// inspectFile is inspectFile, except in tests.
 	inspectFile func(path string, read func(fs.FileInfo) bool) inspection
-	// unblocked receives when an access to a file that blocked has ended (capacity 1).
-	unblocked chan struct{}
+	// unblocked receives when an access to a file that blocked has ended (capacity 1),
+	// progress when a scan goes on.
+	unblocked, progress chan struct{}
 
 	units map[string]*fileUnit
 	due   fileSchedule
 	state fileState
+	// last is the set that was delivered last, before the first one what the
+	// checkpoint has.
+	last Set
 }
 
 // fileState is what the last scan found out about the directory.
@@ -134,14 +136,14 @@ func NewFileSource(opts FileSourceOptions) *FileSource {
 
 		inspectFile: inspectFile,
 		unblocked:   make(chan struct{}, 1),
+		progress:    make(chan struct{}, 1),
 	}
 }
 
 // Run delivers the first set immediately and then one after each change, until
 // ctx ends. It returns no error: any problem is a fault of the set and may be
-// temporary.
+// temporary. A scan that hangs in the kernel is abandoned when ctx ends.
 func (s *FileSource) Run(ctx context.Context) error {
-	defer s.watch.close()
 	s.restore()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -149,6 +151,7 @@ func (s *FileSource) Run(ctx context.Context) error {
 		events, errs := s.watch.channels()
 		select {
 		case <-ctx.Done():
+			s.watch.close()
 			return nil
 		case event, ok := <-events:
 			s.handleEvent(event.Name, ok, time.Now())
@@ -157,7 +160,9 @@ func (s *FileSource) Run(ctx context.Context) error {
 		case <-s.unblocked:
 			s.due.settled = time.Now()
 		case <-timer.C:
-			s.scan(time.Now())
+			if !s.scan(ctx) {
+				return nil
+			}
 		}
 		timer.Reset(time.Until(s.due.next()))
 	}
@@ -170,6 +175,7 @@ func (s *FileSource) restore() {
 		s.units[unit.Name] = &fileUnit{path: unit.Name, offered: s.reader.lastGood(unit.Name, unit.Faults), known: true}
 	}
 	s.state.isFile = IsManifestFile(filepath.Base(s.path)) || s.units[s.path] != nil
+	s.last, _ = s.set(time.Time{})
 }
 
 // handleEvent delays the next scan a little, so that changes made in steps are
@@ -217,63 +223,6 @@ func (s *FileSource) markAllDirty() {
 	for _, unit := range s.units {
 		unit.dirty = true
 	}
-}
-
-// scan reads what changed, and delivers the set if anything did.
-func (s *FileSource) scan(now time.Time) {
-	s.due = fileSchedule{rescan: now.Add(s.opts.Rescan)}
-	changed := false
-	// Watch first, then read, so that changes in between cause an event.
-	// Reading can find more to watch, which is then read once more.
-	for range 3 {
-		s.watch.apply(s.plan())
-		changed = s.update(now) || changed
-		if s.watch.covers(s.plan()) {
-			break
-		}
-	}
-	if changed || !s.state.deliveredAny {
-		s.deliver(now)
-	}
-	if s.opts.Scanned != nil {
-		s.opts.Scanned(now)
-	}
-}
-
-// deliver delivers the current set.
-func (s *FileSource) deliver(now time.Time) {
-	set := Set{Source: SourceFile, Fault: s.state.fault, Time: now}
-	whole := s.state.fault == nil || s.state.fault.Warning
-	for _, unit := range s.units {
-		switch {
-		case !unit.known, unit.offered.Missing && !s.state.delivered && !unit.seen:
-			// The unit is not read yet; or it was removed while the daemon was
-			// down, and a second scan must confirm that. Starting its pods
-			// would be as wrong as stopping them, so that it is left out of a
-			// set that does not count as delivered.
-			whole = false
-			continue
-		case len(unit.offered.Documents) == 0 && unit.offered.Faults.Fatal() && s.opts.Checkpoint.wasLost(SourceFile):
-			// Only the runtime knows what is running from this unit.
-			whole = false
-			set.Incomplete = append(set.Incomplete, unit.path)
-		}
-		set.Units = append(set.Units, unit.offered)
-	}
-	slices.SortFunc(set.Units, func(a, b Unit) int { return strings.Compare(a.Name, b.Name) })
-	// A unit that reappeared during the scan was not removed.
-	set.Removed = slices.DeleteFunc(s.state.removed, func(name string) bool {
-		return slices.ContainsFunc(set.Units, func(u Unit) bool { return u.Name == name })
-	})
-	s.state.removed = nil
-	s.state.deliveredAny = true
-	s.state.delivered = s.state.delivered || whole
-	slices.Sort(set.Incomplete)
-	if s.state.delivered {
-		set.Incomplete = nil
-	}
-	set.Restored = !s.state.delivered
-	s.opts.Deliver.Deliver(set)
 }
 
 // next returns the earliest time at which there is a reason to scan.

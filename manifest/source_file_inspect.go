@@ -15,6 +15,9 @@ const (
 	// blockedSlack is how much longer the scan waits, so that a read with a deadline of
 	// its own is over.
 	blockedSlack = 500 * time.Millisecond
+	// slowAfter is how long the scan waits for a file before it goes on with the next
+	// one, less for each file that it waits for already.
+	slowAfter = 100 * time.Millisecond
 )
 
 // inspection is what is found at the path of a unit. It is made in a goroutine of its
@@ -52,46 +55,96 @@ func inspectFile(path string, read func(fs.FileInfo) bool) (found inspection) {
 	return found
 }
 
-// inspect inspects the file of a unit; false if that blocks. A file that blocks is
-// inspected again when the access has ended, but not more often than the directory is
-// scanned.
-func (s *FileSource) inspect(unit *fileUnit, now time.Time) (inspection, bool) {
+// access is the inspection of a unit's file in progress.
+type access struct {
+	unit  *fileUnit
+	done  chan inspection
+	begun time.Time
+}
+
+// inspectAll inspects the files of units and passes what it finds to use, false for a
+// file that blocks, until use returns false. A file that does not answer at once comes
+// last, so that several that block do so at the same time.
+func (s *FileSource) inspectAll(units []*fileUnit, now time.Time, use func(unit *fileUnit, found inspection, ok bool) bool) {
+	var slow []*access
+	next := func(a *access, wait time.Duration) (goOn, waits bool) {
+		defer s.advance()
+		timer := time.NewTimer(wait)
+		defer timer.Stop()
+		select {
+		case found := <-a.done:
+			s.advance()
+			ok := !errors.Is(found.readErr, os.ErrDeadlineExceeded)
+			if a.unit.blockedUntil = (time.Time{}); !ok {
+				a.unit.blockedUntil = time.Now().Add(s.opts.Rescan)
+			}
+			return use(a.unit, found, ok), false
+		case <-timer.C:
+			return true, true
+		}
+	}
+	defer func() {
+		for _, a := range slow {
+			a.unit.inspecting = a.done
+		}
+	}()
+	for _, unit := range units {
+		a := s.inspect(unit, now)
+		goOn, waits := true, false
+		if a == nil {
+			goOn = use(unit, inspection{}, false)
+		} else {
+			goOn, waits = next(a, slowAfter/time.Duration(1+len(slow)))
+		}
+		if waits {
+			slow = append(slow, a)
+		}
+		if !goOn {
+			return
+		}
+	}
+	for len(slow) > 0 {
+		a := slow[0]
+		goOn, waits := next(a, time.Until(a.begun.Add(readTimeout+blockedSlack)))
+		slow = slow[1:]
+		if waits {
+			a.unit.inspecting, a.unit.blockedUntil = a.done, time.Now().Add(s.opts.Rescan)
+			goOn = use(a.unit, inspection{}, false)
+		}
+		if !goOn {
+			return
+		}
+	}
+}
+
+// inspect begins to inspect the file of a unit; nil if it is known to block. A file that
+// blocks is inspected again when the access has ended, but not more often than the
+// directory is scanned.
+func (s *FileSource) inspect(unit *fileUnit, now time.Time) *access {
 	if unit.inspecting != nil {
 		select {
 		case <-unit.inspecting: // it is too old to be used
 			unit.inspecting = nil
 		default:
-			return inspection{}, false
+			return nil
 		}
 	}
 	if now.Before(unit.blockedUntil) && !unit.dirty {
-		return inspection{}, false
+		return nil
 	}
 	unchanged, mustRead := unit.stat, !unit.known || unit.dirty || !unit.busySince.IsZero()
-	done := make(chan inspection, 1)
-	path, start := unit.path, time.Now()
+	a := &access{unit: unit, done: make(chan inspection, 1), begun: time.Now()}
+	path := unit.path
 	go func() {
-		done <- s.inspectFile(path, func(info fs.FileInfo) bool { return mustRead || unchanged != statOf(info) })
-		if time.Since(start) > readTimeout {
+		a.done <- s.inspectFile(path, func(info fs.FileInfo) bool { return mustRead || unchanged != statOf(info) })
+		if time.Since(a.begun) > readTimeout {
 			select {
 			case s.unblocked <- struct{}{}:
 			default:
 			}
 		}
 	}()
-	timer := time.NewTimer(readTimeout + blockedSlack)
-	defer timer.Stop()
-	select {
-	case found := <-done:
-		if !errors.Is(found.readErr, os.ErrDeadlineExceeded) {
-			unit.blockedUntil = time.Time{}
-			return found, true
-		}
-	case <-timer.C:
-		unit.inspecting = done
-	}
-	unit.blockedUntil = time.Now().Add(s.opts.Rescan)
-	return inspection{}, false
+	return a
 }
 
 func blockedFault(path string) Fault {

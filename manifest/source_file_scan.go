@@ -1,7 +1,6 @@
 package manifest
 
 import (
-	"cmp"
 	"errors"
 	"io/fs"
 	"maps"
@@ -57,23 +56,22 @@ func (s *FileSource) update(now time.Time) bool {
 		return s.keepUnits(*fault)
 	}
 	changed := false
-	// Files that blocked come last: the others do not wait for them.
-	slices.SortStableFunc(listing.manifests, func(a, b string) int {
-		return cmp.Compare(s.blockedTimes(a), s.blockedTimes(b))
-	})
 	present := make(map[string]bool, len(listing.manifests))
-	for _, path := range listing.manifests {
-		unit := s.units[path]
-		if unit == nil {
-			unit = &fileUnit{path: path}
+	units := make([]*fileUnit, len(listing.manifests))
+	for i, path := range listing.manifests {
+		if units[i] = s.units[path]; units[i] == nil {
+			units[i] = &fileUnit{path: path}
 		}
-		there, unitChanged := s.checkFile(unit, now)
+	}
+	s.inspectAll(units, now, func(unit *fileUnit, found inspection, ok bool) bool {
+		there, unitChanged := s.checkFile(unit, found, ok, now)
 		if there {
-			s.units[path] = unit
-			unit.seen, present[path] = true, true
+			s.units[unit.path] = unit
+			unit.seen, present[unit.path] = true, true
 		}
 		changed = changed || unitChanged
-	}
+		return true
+	})
 	for path, unit := range s.units {
 		if !present[path] {
 			changed = s.markMissing(unit, now) || changed
@@ -85,14 +83,6 @@ func (s *FileSource) update(now time.Time) bool {
 	changed = changed || !equalFaults(s.state.fault, listing.warning)
 	s.state.fault = listing.warning
 	return changed
-}
-
-// blockedTimes returns 1 for a file that blocked when it was last inspected, else 0.
-func (s *FileSource) blockedTimes(path string) int {
-	if unit := s.units[path]; unit != nil && !unit.blockedUntil.IsZero() {
-		return 1
-	}
-	return 0
 }
 
 // markMissing handles a unit that was not found. It reports whether the set
@@ -254,7 +244,7 @@ func (s *FileSource) listFile(there bool) (directoryListing, *Fault) {
 // with at least one valid manifest.
 func (s *FileSource) checkDirectory(listing directoryListing) *Fault {
 	holdsAny := slices.ContainsFunc(slices.Collect(maps.Values(s.units)), func(u *fileUnit) bool { return !u.offered.isEmpty() })
-	if holdsAny && !s.isSameDirectory(listing.directory) && !slices.ContainsFunc(listing.manifests, s.isValid) {
+	if holdsAny && !s.isSameDirectory(listing.directory) && !s.anyValid(listing.manifests) {
 		fault := &Fault{
 			Unit:    s.path,
 			Problem: "was replaced by a directory without manifests (is a file system not mounted?)",
@@ -275,22 +265,26 @@ func (s *FileSource) checkDirectory(listing directoryListing) *Fault {
 	return nil
 }
 
-// isValid reports whether the file can be read and has no error.
-func (s *FileSource) isValid(path string) bool {
-	unit := s.state.candidates[path]
-	if unit == nil {
-		unit = &fileUnit{path: path}
+// anyValid reports whether one of the files can be read and has no error.
+func (s *FileSource) anyValid(paths []string) (valid bool) {
+	candidates := make([]*fileUnit, len(paths))
+	for i, path := range paths {
 		if s.state.candidates == nil {
 			s.state.candidates = map[string]*fileUnit{}
 		}
-		s.state.candidates[path] = unit
+		if s.state.candidates[path] == nil {
+			s.state.candidates[path] = &fileUnit{path: path}
+		}
+		candidates[i] = s.state.candidates[path]
 	}
-	found, ok := s.inspect(unit, time.Now())
-	if !ok || !found.wasRead || found.readErr != nil || found.content.torn {
-		return false
-	}
-	read := s.reader.read(path, found.content.data)
-	return !read.Faults.Fatal()
+	s.inspectAll(candidates, time.Now(), func(unit *fileUnit, found inspection, ok bool) bool {
+		if ok && found.wasRead && found.readErr == nil && !found.content.torn {
+			read := s.reader.read(unit.path, found.content.data)
+			valid = !read.Faults.Fatal()
+		}
+		return !valid
+	})
+	return valid
 }
 
 func (s *FileSource) isSameDirectory(directory directoryIdentity) bool {

@@ -437,7 +437,7 @@ func TestFileSourceIdleScan(t *testing.T) {
 	b.make()
 	b.source.restore()
 	defer b.source.watch.close()
-	b.source.scan(time.Now())
+	b.source.scan(t.Context())
 	b.sink.awaitPods("a=1", "b=1", "c=1", "d=1")
 	stat := map[string]string{}
 	for path, unit := range b.source.units {
@@ -445,7 +445,7 @@ func TestFileSourceIdleScan(t *testing.T) {
 		unit.digest = "not read again"
 	}
 	for range 3 {
-		b.source.scan(time.Now())
+		b.source.scan(t.Context())
 	}
 	for path, unit := range b.source.units {
 		if unit.digest != "not read again" || stat[path] == "" {

@@ -59,11 +59,10 @@ func statOf(info fs.FileInfo) fileStat {
 	return stat
 }
 
-// checkFile brings a unit to the content of its file. It reports whether the
-// file exists and whether the unit changed. A file that has not changed is not
-// read.
-func (s *FileSource) checkFile(unit *fileUnit, now time.Time) (there, changed bool) {
-	found, ok := s.inspect(unit, now)
+// checkFile brings a unit to the content of its file, which blocks if ok is false. It
+// reports whether the file exists and whether the unit changed. A file that has not
+// changed was not read.
+func (s *FileSource) checkFile(unit *fileUnit, found inspection, ok bool, now time.Time) (there, changed bool) {
 	if !ok {
 		unit.missingSince = time.Time{}
 		return true, s.offerFault(unit, blockedFault(unit.path))
