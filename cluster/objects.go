@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
@@ -39,6 +40,10 @@ type Objects struct {
 	services    map[string][]*v1.Service
 	tokens      map[tokenKey]*token
 	subscribers map[chan struct{}]struct{}
+	// size is the size of the contents of all entries in bytes, maxSize its limit.
+	size, maxSize int
+	// lists limits how many objects are requested at once.
+	lists chan struct{}
 }
 
 // entry is one object that a pod refers to.
@@ -51,13 +56,17 @@ type entry struct {
 	// err is why the object cannot be read since it was last known.
 	err  error
 	stop context.CancelFunc
+	// size is the size of the content in bytes. tooLarge says that the newest content is not
+	// kept, dropped that the entry is not used any more.
+	size              int
+	tooLarge, dropped bool
 }
 
 // NewObjects returns an empty set; an Adapter fills it. references returns the
 // objects that a pod refers to.
 func NewObjects(references func(*v1.Pod) []manifest.ObjectRef) *Objects {
 	return &Objects{
-		references: references, changed: make(chan struct{}, 1),
+		references: references, changed: make(chan struct{}, 1), maxSize: maxObjects, lists: make(chan struct{}, maxObjectLists),
 		entries: map[manifest.ObjectRef]*entry{}, tokens: map[tokenKey]*token{}, subscribers: map[chan struct{}]struct{}{},
 	}
 }
@@ -95,11 +104,14 @@ func (o *Objects) update(ctx context.Context, wg *sync.WaitGroup, a *Adapter, po
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	before := o.size
 	for ref, e := range o.entries {
 		if !refs[ref] {
-			e.stop()
-			delete(o.entries, ref)
+			o.drop(ref, e)
 		}
+	}
+	if o.size < before {
+		o.retryTooLarge()
 	}
 	for ref := range refs {
 		if o.entries[ref] == nil {
@@ -164,7 +176,13 @@ func (o *Objects) startWatch(ctx context.Context, wg *sync.WaitGroup, a *Adapter
 
 // watchOne lets a reflector of one object update its entry.
 func watchOne[T object](o *Objects, e *entry, w *reflector[T], ref manifest.ObjectRef) func(context.Context) {
-	w.namespace = ref.Namespace
+	w.namespace, w.gate = ref.Namespace, o.lists
+	w.reduce = func(found T) T {
+		if o.fits(e, found) {
+			return found
+		}
+		return withoutData(found)
+	}
 	w.onRefusal = func(err error, failures int) { o.setRefusal(e, err, failures) }
 	w.notify = func() {
 		all, synced := w.Objects()
@@ -185,6 +203,13 @@ func (o *Objects) setObject(e *entry, found object) {
 	kept, revision := content(found)
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if found != nil && e.tooLarge {
+		if !errors.Is(e.err, errObjectsTooLarge) {
+			e.err = errObjectsTooLarge
+			o.notify()
+		}
+		return
+	}
 	if immutable(found) {
 		// An immutable object needs no watch.
 		e.stop()
@@ -318,6 +343,8 @@ func (o *Objects) Missing(ref manifest.ObjectRef) (what, remedy string) {
 	defer o.mu.Unlock()
 	e := o.entries[ref]
 	switch {
+	case e != nil && errors.Is(e.err, errObjectsTooLarge):
+		return "is not kept: " + e.err.Error(), "use smaller ones"
 	case e != nil && e.err != nil:
 		return "cannot be read from the API server: " + e.err.Error(), "the API server refuses it: " + e.err.Error()
 	case e == nil || !e.known:

@@ -281,6 +281,40 @@ func TestObjectsThatAreRefused(t *testing.T) {
 	})
 }
 
+// Objects that are too large together are not kept, but what was known before stays. They are
+// requested again when there is space.
+func TestObjectsThatAreTooLarge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newObjectsHarness(t)
+		r.o.maxSize = 100
+		for _, name := range []string{"first", "second"} {
+			r.config(name, map[string]string{"a": strings.Repeat(name[:1], 60)}, nil)
+		}
+		r.start()
+		r.pod("first", configVolume("first"))
+		second := r.pod("second", configVolume("second"))
+		pass(time.Second)
+		ref := manifest.ObjectRef{Kind: manifest.KindConfigMap, Namespace: "default", Name: "second"}
+		if what, remedy := r.o.Missing(ref); !strings.Contains(what, "larger than") || remedy != "use smaller ones" || r.value("second", "a") != "none" {
+			t.Errorf("missing: %q, %q, %q", what, remedy, r.value("second", "a"))
+		}
+		if _, awaited := r.o.State(second); len(awaited) != 0 {
+			t.Errorf("awaited: %v", awaited)
+		}
+		r.config("first", map[string]string{"a": strings.Repeat("f", 200)}, func(m *v1.ConfigMap) { m.Labels = map[string]string{"x": "y"} })
+		pass(time.Second)
+		if got := r.value("first", "a"); got != strings.Repeat("f", 60) {
+			t.Errorf("after an update that is too large: %q", got)
+		}
+		r.remove("pods", "default", "first")
+		pass(time.Minute)
+		if got := r.value("second", "a"); got != strings.Repeat("s", 60) || r.o.size != 61 {
+			t.Errorf("when there is space: %q, %d bytes", got, r.o.size)
+		}
+		r.end()
+	})
+}
+
 // Services and runtime classes that an API pod needs.
 func TestServicesAndRuntimeClasses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

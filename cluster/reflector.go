@@ -47,6 +47,8 @@ type reflector[T object] struct {
 	// namespace restricts the objects; empty is all namespaces.
 	namespace  string
 	connection *connection
+	// gate limits the lists of several reflectors at once; nil does not.
+	gate chan struct{}
 	// onRefusal receives each refusal of the API server with the number of
 	// refusals in a row; nil logs them.
 	onRefusal func(err error, failures int)
@@ -201,6 +203,14 @@ func (l listWatch[T]) Watch(o metav1.ListOptions) (apiwatch.Interface, error) {
 func (l listWatch[T]) ListWithContext(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
+	if l.gate != nil {
+		select {
+		case l.gate <- struct{}{}:
+			defer func() { <-l.gate }()
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
 	return l.request(metav1.ListOptions{}).Do(ctx).Get()
 }
 

@@ -22,6 +22,8 @@ type object interface {
 type store[T object] struct {
 	// notify is called after each change.
 	notify func()
+	// reduce returns an object as it is kept; nil keeps all of it.
+	reduce func(T) T
 
 	mu     sync.Mutex
 	synced bool
@@ -40,6 +42,11 @@ func newStore[T object](notify func()) store[T] {
 // replace sets the content to a whole list. Own writes before it are in the list,
 // or are gone: an API server that lost its data starts its versions again.
 func (s *store[T]) replace(all []T) {
+	if s.reduce != nil {
+		for i := range all {
+			all[i] = s.reduce(all[i])
+		}
+	}
 	s.mu.Lock()
 	s.synced = true
 	clear(s.objects)
@@ -61,6 +68,9 @@ func older(a, b metav1.Object) bool {
 // Stored takes an object from the watch, or from the answer to an own write.
 // Either may come late, or twice.
 func (s *store[T]) Stored(o T) {
+	if s.reduce != nil {
+		o = s.reduce(o)
+	}
 	s.mu.Lock()
 	known, ok := s.objects[key(o)]
 	if !s.removed[o.GetUID()] && (!ok || !older(o, known)) {
