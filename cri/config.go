@@ -94,10 +94,10 @@ func (g config) container(pod *v1.Pod, c *v1.Container, in containerInput) *runt
 	}
 }
 
-// sandboxAnnotations returns the pod's annotations, and the path of its cgroup if
+// sandboxAnnotations returns the pod's annotations, as far as they are passed on, and the path of its cgroup if
 // it has one.
 func sandboxAnnotations(pod *v1.Pod, in SandboxInputs) map[string]string {
-	annotations := maps.Clone(pod.Annotations)
+	annotations, _ := passed(pod.Annotations)
 	if in.CgroupParent == "" {
 		delete(annotations, AnnotationCgroupParent)
 		return annotations
@@ -110,7 +110,7 @@ func sandboxAnnotations(pod *v1.Pod, in SandboxInputs) map[string]string {
 }
 
 func (g config) sandboxLabels(pod *v1.Pod) map[string]string {
-	labels := maps.Clone(pod.Labels)
+	labels, _ := passed(pod.Labels)
 	if labels == nil {
 		labels = map[string]string{}
 	}
@@ -154,7 +154,7 @@ func containerAnnotations(pod *v1.Pod, c *v1.Container, in containerInput) map[s
 		annotations[AnnotationObjects] = in.Objects
 	}
 	if len(c.Ports) > 0 {
-		if text, err := json.Marshal(c.Ports); err == nil {
+		if text, err := json.Marshal(c.Ports); err == nil && len(text) < maxRecovered {
 			annotations[annotationPorts] = string(text)
 		}
 	}

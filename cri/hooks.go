@@ -141,7 +141,7 @@ func hookIP(hostNetwork bool, podIPs []string, hostIP string) string {
 // terminated correctly even if its manifest is gone.
 func hookAnnotations(annotations map[string]string, pod *v1.Pod, c *v1.Container) {
 	if c.Lifecycle != nil && c.Lifecycle.PreStop != nil {
-		if text, err := json.Marshal(c.Lifecycle.PreStop); err == nil {
+		if text, err := json.Marshal(c.Lifecycle.PreStop); err == nil && len(text) < maxRecovered {
 			annotations[AnnotationPreStop] = string(text)
 		}
 	}
@@ -150,6 +150,23 @@ func hookAnnotations(annotations map[string]string, pod *v1.Pod, c *v1.Container
 			annotations[AnnotationSidecar] = strconv.Itoa(i)
 		}
 	}
+}
+
+// withHook returns a container with its preStop hook. One that was too large to be stored with
+// the container is in the pod's spec, unless the pod runs as another revision.
+func (k *killContext) withHook(c *Container) *Container {
+	spec := podinfo.FindContainer(&k.pod.Spec, c.Name)
+	if c.PreStop != nil || spec == nil || spec.Lifecycle == nil || spec.Lifecycle.PreStop == nil {
+		return c
+	}
+	for _, sandbox := range k.observed.Sandboxes {
+		if sandbox.ID == c.SandboxID && sandbox.Annotations[podinfo.AnnotationTemplate] != k.pod.Annotations[podinfo.AnnotationTemplate] {
+			return c
+		}
+	}
+	with := *c
+	with.PreStop, with.Ports = spec.Lifecycle.PreStop, spec.Ports
+	return &with
 }
 
 // recoverHooks reads what hookAnnotations wrote.

@@ -68,6 +68,7 @@ func (s *Syncer) killContainer(ctx context.Context, k *killContext, kill Kill) e
 	if first {
 		s.events.Event(k.pod, v1.EventTypeNormal, "Killing", kill.Message)
 	}
+	c = k.withHook(c)
 	if c.PreStop != nil && c.State == StateRunning && *kill.Grace > 0 && !stop.preStopDone {
 		hook := s.startPreStop(ctx, k, c)
 		defer hook.end(ctx)

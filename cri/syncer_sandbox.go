@@ -16,6 +16,7 @@ import (
 // createSandbox creates the pod's sandbox and reads its addresses.
 func (t *transaction) createSandbox(ctx context.Context) error {
 	config := t.config.sandbox(t.Pod, t.actions.Attempt, t.Sandbox)
+	t.reportOmitted()
 	id, err := t.runSandbox(ctx, config)
 	if errors.Is(err, errNameReserved) {
 		var next uint32
@@ -51,6 +52,16 @@ func (t *transaction) createSandbox(ctx context.Context) error {
 	}
 	t.podIPs = status.IPs
 	return nil
+}
+
+// reportOmitted warns of labels and annotations that the runtime does not get.
+func (t *transaction) reportOmitted() {
+	_, labels := passed(t.Pod.Labels)
+	_, annotations := passed(t.Pod.Annotations)
+	if labels+annotations > 0 {
+		t.log.Warn("Not passing all labels and annotations of the pod to the runtime, they are larger than 16 KiB",
+			"pod", t.Pod.Namespace+"/"+t.Pod.Name, "labels", labels, "annotations", annotations)
+	}
 }
 
 // enterStart waits until a call that starts something may be made.
