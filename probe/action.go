@@ -15,6 +15,10 @@ const (
 	attempts = 3
 	// maxOutput is how much of a response is read, in bytes (kubelet: 10 KiB).
 	maxOutput = 10 << 10
+	// maxHeaders is how much the headers of a response may have, in bytes, and
+	// maxHealth how much a gRPC response. Go's own limits are megabytes.
+	maxHeaders = 64 << 10
+	maxHealth  = 16 << 10
 
 	// Reasons of events, the kubelet's.
 	reasonUnhealthy = "Unhealthy"

@@ -140,6 +140,7 @@ func server(t *testing.T) *http.ServeMux {
 	mux.HandleFunc("/elsewhere", func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "http://elsewhere.invalid/login", http.StatusFound)
 	})
+	mux.HandleFunc("/headers", func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X-A", strings.Repeat("a", 2*maxHeaders)) })
 	mux.HandleFunc("/endless", func(w http.ResponseWriter, r *http.Request) {
 		for r.Context().Err() == nil {
 			if _, err := w.Write(make([]byte, 4096)); err != nil {
@@ -182,6 +183,7 @@ func TestHTTP(t *testing.T) {
 		"503":                        {v1.HTTPGetAction{Path: "/503"}, "failed", "503"},
 		"10 redirects":               {v1.HTTPGetAction{Path: "/hops/9"}, "ok", ""},
 		"too many redirects":         {v1.HTTPGetAction{Path: "/hops/11"}, "failed", "stopped after 10 redirects"},
+		"large headers":              {v1.HTTPGetAction{Path: "/headers"}, "failed", "headers exceeded"},
 		"a redirect to a failure":    {v1.HTTPGetAction{Path: "/moved-to-404"}, "failed", "404"},
 		"a redirect to another host": {v1.HTTPGetAction{Path: "/elsewhere"}, "warning", "http://elsewhere.invalid/login"},
 		"a body without end":         {v1.HTTPGetAction{Path: "/endless"}, "ok", ""},

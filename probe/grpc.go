@@ -21,7 +21,8 @@ func (a *actions) probeGRPC(ctx context.Context, q probeRequest) (probeResult, e
 	conn, err := grpc.NewClient("passthrough:///"+address,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithUserAgent(a.agent), grpc.WithNoProxy(), grpc.WithDisableServiceConfig(),
-		grpc.WithContextDialer(dialTCP))
+		grpc.WithContextDialer(dialTCP),
+		grpc.WithMaxHeaderListSize(maxHeaders), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxHealth)))
 	if err != nil {
 		return probeResult{}, err
 	}

@@ -25,6 +25,8 @@ func newHTTPClient() *http.Client {
 			TLSClientConfig:    &tls.Config{InsecureSkipVerify: true},
 			DisableKeepAlives:  true,
 			DisableCompression: true,
+			// Each probe keeps the headers in memory, and all of them may run at once.
+			MaxResponseHeaderBytes: maxHeaders,
 		},
 		CheckRedirect: func(next *http.Request, via []*http.Request) error {
 			if next.URL.Hostname() != via[0].URL.Hostname() {

@@ -22,6 +22,10 @@ const execSlack = 10 * time.Second
 // shown, but all probes of a node may run at once, and the whole output is in memory.
 const maxProbeOutput = 256 << 10
 
+// maxHookOutput is how much the command of a hook may print, in bytes. The hooks of many
+// containers run at once too, but more of them print, as installers do.
+const maxHookOutput = 1 << 20
+
 // containerExec runs the commands of probes and hooks over CRI. The runtime enforces
 // their timeout.
 type containerExec struct {

@@ -77,7 +77,7 @@ func execContainer(t *testing.T, answer func(context.Context, critest.Container,
 	return client, id
 }
 
-// The output of a probe's command is bounded, that of a hook's is not.
+// The output of the commands of probes and hooks is bounded.
 func TestProbeOutputIsBounded(t *testing.T) {
 	client, id := execContainer(t, func(_ context.Context, _ critest.Container, q *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error) {
 		size, err := strconv.Atoi(q.Cmd[0])
@@ -90,7 +90,8 @@ func TestProbeOutputIsBounded(t *testing.T) {
 	}{
 		{containerExec{client, maxProbeOutput}, maxProbeOutput, nil},
 		{containerExec{client, maxProbeOutput}, maxProbeOutput + 100, cri.ErrOutputTooLarge},
-		{containerExec{client: client}, 8 << 20, nil},
+		{containerExec{client, maxHookOutput}, maxHookOutput, nil},
+		{containerExec{client, maxHookOutput}, maxHookOutput + 100, cri.ErrOutputTooLarge},
 	} {
 		r, err := c.exec.Exec(t.Context(), id, []string{strconv.Itoa(c.size)}, time.Second)
 		if !errors.Is(err, c.want) || err == nil && len(r.Output) != c.size {

@@ -29,10 +29,17 @@ func (s containerStreams) Attach(ctx context.Context, id string, o streaming.Opt
 	return s.client.Attach(ctx, id, cri.Streams(o))
 }
 
+// maxRunOutput is how much a command of /run may print, in bytes: the output of each request is in
+// memory. A session has no limit.
+const maxRunOutput = 256 << 10
+
 // Run implements httpapi.ContainerStreams. The command may run as long as the client
 // waits.
 func (s containerStreams) Run(ctx context.Context, id string, command []string) ([]byte, error) {
-	r, err := s.client.ExecSync(ctx, id, command, 0)
+	r, err := s.client.ExecBounded(ctx, id, command, 0, maxRunOutput)
+	if errors.Is(err, cri.ErrOutputTooLarge) {
+		err = fmt.Errorf("%w: print less than %d KiB, or use exec", err, maxRunOutput>>10)
+	}
 	out := slices.Concat(r.Stdout, r.Stderr)
 	if err == nil && r.ExitCode != 0 {
 		err = fmt.Errorf("the command ended with exit code %d", r.ExitCode)

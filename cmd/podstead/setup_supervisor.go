@@ -79,7 +79,7 @@ func (d *daemon) newSyncer(backoff *cri.Backoff, settings cgroupvalues.Settings)
 	d.start(guard.run)
 	return cri.NewSyncer(cri.SyncerConfig{
 		Runtime: client, Images: d.pulls, Hooks: lifecycleHooks{probe.NewHooks(probe.Config{
-			Exec: containerExec{client: client}, UserAgent: "podstead-lifecycle/" + versionNumber(),
+			Exec: containerExec{client, maxHookOutput}, UserAgent: "podstead-lifecycle/" + versionNumber(),
 		})},
 		Events: p.events, Log: d.log, Backoff: backoff, Instance: d.runtime.instance,
 		Started:       func(kind cri.ContainerKind, failed string) { p.counters.ContainerStarted(string(kind), failed) },

@@ -7,7 +7,7 @@ import (
 
 // maxBuffered is the maximum size in bytes of a partial line that is buffered until its end.
 // A longer line is printed in parts; only then can lines of the other stream interrupt it.
-const maxBuffered = 256 << 10
+const maxBuffered = 128 << 10
 
 // errLimit ends printing when Options.Limit is reached.
 var errLimit = errors.New("limit reached")

@@ -15,7 +15,7 @@ const (
 	writeBuffer = 64 << 10
 	// maxLine is the maximum size in bytes of a line that is read as a whole. A longer one
 	// (containerd can be configured not to split lines) is processed in parts.
-	maxLine = 1 << 20
+	maxLine = 128 << 10
 )
 
 // Options select what is printed and how.
