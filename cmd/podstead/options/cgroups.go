@@ -59,6 +59,10 @@ func (c *Cgroups) addFlags(f *pflag.FlagSet) {
 	f.DurationVar(&c.QuotaPeriod, "cpu-cfs-quota-period", defaultQuotaPeriod, "CFS quota `period`, 1ms to 1s")
 }
 
+// systemEnforced are the kubelet's levels of enforcement for processes outside of pods, which
+// have no effect here.
+var systemEnforced = []string{"system-reserved", "system-reserved-compressible", "kube-reserved", "kube-reserved-compressible"}
+
 // merge applies the settings of the file that no flag sets.
 func (c *Cgroups) merge(file *kubeletconfig.Cgroups, take func(flag string, set bool, apply func())) {
 	// The kubelet's root is the parent of its kubepods; podstead uses its own cgroup there.
@@ -122,7 +126,7 @@ func (c *Cgroups) checkReserved() error {
 	}
 	c.EnforceAllocatable = slices.Contains(c.enforce, enforcePods)
 	for _, what := range c.enforce {
-		if what != enforcePods && what != enforceNone && what != "" {
+		if what != enforcePods && what != enforceNone && what != "" && !slices.Contains(systemEnforced, what) {
 			return fmt.Errorf("--enforce-node-allocatable: %q is not supported; use pods or none", what)
 		}
 	}

@@ -189,6 +189,7 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.RunOnce, "runonce", false, "start every pod, wait until each is running or has failed, report the result and exit; pods keep running")
 	f.StringVar(&o.Log.Format, "log-format", "auto", "log format: text, json, or auto (text, colored on a terminal)")
 	f.BoolVar(&o.Log.Debug, "debug", false, "enable debug logging")
+	addKubeletFlags(f)
 	f.VisitAll(func(flag *pflag.Flag) {
 		if flag.DefValue == "[]" && flag.Value.Type() == "stringToString" {
 			flag.DefValue = "" // the help shows no empty default, as for other lists
@@ -215,8 +216,12 @@ func (o *Options) Complete(f *pflag.FlagSet) (notices []string, err error) {
 	}
 	o.Remote.enabled = o.Remote.TokenFile != ""
 	o.merge(files.config, f)
+	inert, err := o.applyKubeletFlags(f)
+	if err != nil {
+		return nil, err
+	}
 	notices, err = o.validate(f)
-	return append(files.fileNotices(), notices...), files.locate(f, err)
+	return slices.Concat(files.fileNotices(), inert, notices), files.locate(f, err)
 }
 
 // validate validates the settings and sets derived values.

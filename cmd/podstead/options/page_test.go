@@ -37,7 +37,17 @@ func tables() map[string]string {
 	for _, name := range slices.Sorted(maps.Keys(withoutField)) {
 		fmt.Fprintf(&none, "| `--%s` | %s |\n", name, withoutField[name])
 	}
+	var kubelet strings.Builder
+	kubelet.WriteString("| flag | verdict | |\n|---|---|---|\n")
+	for _, k := range KubeletFlags() {
+		removed := ""
+		if k.Removed {
+			removed = " (an earlier kubelet's)"
+		}
+		fmt.Fprintf(&kubelet, "| `--%s`%s | %s | %s |\n", k.Name, removed, k.Verdict, k.Why)
+	}
 	return map[string]string{
+		"flags of a kubelet":   kubelet.String(),
 		"KubeletConfiguration": byKind[kubeletconfig.Kind.Kind].String(), podsteadKind: byKind[podsteadKind].String(), "flags without a field": none.String(),
 	}
 }

@@ -64,3 +64,43 @@ func Fields() []Field {
 
 // WithoutField returns the flags of run without a field, and why they have none.
 func WithoutField() map[string]string { return maps.Clone(withoutField) }
+
+// Verdicts of a flag of a kubelet.
+const (
+	Honoured = "honoured"
+	NoEffect = "no effect"
+	Refused  = "refused"
+)
+
+// KubeletFlag is a flag of a kubelet that run accepts or refuses in addition to its own.
+type KubeletFlag struct {
+	Name    string
+	Boolean bool
+	// Verdict is Honoured, NoEffect or Refused; if Values is not empty, those are refused only.
+	Verdict string
+	Values  []string
+	Why     string
+	// Removed is set if the kubelet 1.36 does not have it any more.
+	Removed bool
+}
+
+// KubeletFlags returns the flags of a kubelet that are not podstead's own.
+func KubeletFlags() (flags []KubeletFlag) {
+	for i, k := range inertFlags {
+		flag := KubeletFlag{Name: k.name, Boolean: k.boolean, Verdict: NoEffect, Why: k.why, Removed: i >= len(currentFlags)+len(cadvisorFlags)}
+		if k.apply != nil {
+			flag.Verdict = Honoured
+		}
+		for _, value := range slices.Sorted(maps.Keys(k.refused)) {
+			if value == "" {
+				flag.Verdict, flag.Why = Refused, k.refused[value]
+				continue
+			}
+			flag.Values = append(flag.Values, value)
+			flag.Why = strings.TrimPrefix(flag.Why+"; `"+value+"` is refused: "+k.refused[value], "; ")
+		}
+		flags = append(flags, flag)
+	}
+	slices.SortFunc(flags, func(a, b KubeletFlag) int { return strings.Compare(a.Name, b.Name) })
+	return flags
+}
