@@ -1,12 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"os/exec"
 	"path/filepath"
 	"runtime/debug"
 	"slices"
@@ -29,6 +31,7 @@ import (
 func checkCommand() *cobra.Command {
 	var o options.Options
 	var output string
+	var fix bool
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Check this host for what pods need, and print how to fix it",
@@ -36,9 +39,11 @@ func checkCommand() *cobra.Command {
 that fix what is missing.
 
 The command accepts the flags of run, and checks the host for a daemon with these
-flags. Without flags it uses those of a running daemon. It changes nothing. The exit
-code is 1 if something prevents pods from running.`,
+flags. Without flags it uses those of a running daemon. It changes nothing, except with
+--fix, which runs the commands that need no decision and then checks again. The exit code
+is 1 if something prevents pods from running.`,
 		Example: `  podstead check
+  podstead check --fix
   podstead check --config ./config.yaml
   podstead check --container-runtime-endpoint unix:///run/crio/crio.sock -o json`,
 		Args: cobra.NoArgs,
@@ -63,7 +68,11 @@ code is 1 if something prevents pods from running.`,
 				if running == 0 {
 					running = daemonProcess(o.API.Socket) // the file may set another socket
 				}
-				list = append(list, preflight.Run(preflight.ThisHost(), checkSettings(cmd.Context(), &o, running))...)
+				host := preflight.Run(preflight.ThisHost(), checkSettings(cmd.Context(), &o, running))
+				if fix && repair(cmd.Context(), cmd.ErrOrStderr(), host) {
+					host = preflight.Run(preflight.ThisHost(), checkSettings(cmd.Context(), &o, running))
+				}
+				list = append(list, host...)
 			}
 			if err := printFindings(cmd.OutOrStdout(), list, output); err != nil {
 				return err
@@ -75,6 +84,7 @@ code is 1 if something prevents pods from running.`,
 		},
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "", "`format`: json, or text without it")
+	cmd.Flags().BoolVar(&fix, "fix", false, "run the fixes that need no decision, then check again")
 	o.AddFlags(cmd.Flags())
 	return cmd
 }
@@ -105,11 +115,30 @@ func checkConfig(o *options.Options, flags *pflag.FlagSet) ([]preflight.Finding,
 	return list, nil
 }
 
+// repair runs the commands of findings and reports whether there were any. It prints each
+// command and its output. Commands that several findings have run once.
+func repair(ctx context.Context, w io.Writer, list []preflight.Finding) bool {
+	ran := map[string]bool{}
+	for _, f := range list {
+		if f.Repair == "" || ran[f.Repair] {
+			continue
+		}
+		ran[f.Repair] = true
+		fmt.Fprintf(w, "+ %s\n", f.Repair)
+		c := exec.CommandContext(ctx, "sh", "-c", f.Repair)
+		c.Stdout, c.Stderr = w, w
+		if err := c.Run(); err != nil {
+			fmt.Fprintf(w, "%s: the fix failed: %v\n", f.Check, err)
+		}
+	}
+	return len(ran) > 0
+}
+
 // flagsOfRun reports whether any flag of run is set.
 func flagsOfRun(f *pflag.FlagSet) bool {
 	given := false
 	f.Visit(func(flag *pflag.Flag) {
-		given = given || !slices.Contains([]string{"output", "api-socket", "help"}, flag.Name)
+		given = given || !slices.Contains([]string{"output", "fix", "api-socket", "help"}, flag.Name)
 	})
 	return given
 }
@@ -171,6 +200,12 @@ func checkSettings(ctx context.Context, o *options.Options, running int) preflig
 		ResolvConf: o.Network.ResolvConf, NodeIP: len(o.Network.NodeIPs) > 0,
 		CgroupDriver: o.Cgroups.Driver, Built: built(),
 		RouteLocalnet: firewall.Enabled(localnetDir),
+	}
+	if network, err := private.NetworkConfig(); err == nil {
+		var line bytes.Buffer
+		if json.Compact(&line, network) == nil {
+			s.Network = line.String()
+		}
 	}
 	if len(s.RouteLocalnet) > 0 {
 		s.LocalnetRule = firewall.NewLocalnet(nil).Installed(ctx)

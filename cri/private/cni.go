@@ -47,11 +47,10 @@ func (c Config) cniConf() (string, error) {
 	} else if has {
 		return own, nil
 	}
-	subnet, err := chooseSubnet()
+	text, err := NetworkConfig()
 	if err != nil {
 		return "", err
 	}
-	text := fmt.Appendf(nil, networkConfig, bridge, subnet)
 	err = writeNetwork(own, text)
 	c.Unwritten.Report(own, err)
 	if err != nil {
@@ -60,6 +59,16 @@ func (c Config) cniConf() (string, error) {
 		err = writeNetwork(own, text)
 	}
 	return own, err
+}
+
+// NetworkConfig returns a CNI configuration of one bridge, with a subnet that overlaps no
+// address of this host.
+func NetworkConfig() ([]byte, error) {
+	subnet, err := chooseSubnet()
+	if err != nil {
+		return nil, err
+	}
+	return fmt.Appendf(nil, networkConfig, bridge, subnet), nil
 }
 
 func writeNetwork(dir string, text []byte) error {

@@ -15,6 +15,9 @@ type Settings struct {
 	// the first plugin found is used.
 	CNIConfDir string
 	CNIBinDirs []string
+	// Network is a CNI configuration of one bridge that overlaps no network of this host;
+	// empty if there is none.
+	Network    string
 	ResolvConf string
 	// NodeIP reports that the node's address is given by a flag.
 	NodeIP bool

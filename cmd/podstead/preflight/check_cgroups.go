@@ -42,11 +42,11 @@ func hierarchies(h *Host, _ *Settings) []Finding {
 	case v2 != "" && h.text(filepath.Join(v2, "cgroup.controllers")) != "":
 		return ok("cgroups", "cgroup v2 is mounted at %s", v2)
 	case readOnly:
-		return fail("cgroups", "mount -o remount,rw /sys/fs/cgroup", "cgroups are mounted read-only: resource limits of pods cannot be set")
+		return repaired(fail("cgroups", "mount -o remount,rw /sys/fs/cgroup", "cgroups are mounted read-only: resource limits of pods cannot be set"))
 	case len(v1) > 0:
 		return nil // reported by the check of the controllers
 	}
-	return fail("cgroups", "mount -t cgroup2 none /sys/fs/cgroup", "no cgroups are mounted: containers cannot be limited or tracked")
+	return repaired(fail("cgroups", "mount -t cgroup2 none /sys/fs/cgroup", "no cgroups are mounted: containers cannot be limited or tracked"))
 }
 
 // unmounted returns the controllers that have a cgroup v1 hierarchy which is not among the
@@ -110,7 +110,7 @@ func controllers(h *Host, _ *Settings) (list []Finding) {
 // cgroup tree undo each other's changes.
 func cgroupDriver(h *Host, s *Settings) []Finding {
 	used := s.Runtime.CgroupDriver
-	fix := driverFix(&s.Runtime, "systemd")
+	fix := h.driverFix(&s.Runtime, "systemd")
 	if s.Runtime.Private {
 		// Its configuration is podstead's, and it always uses cgroupfs.
 		fix = "run a containerd of its own with SystemdCgroup = true in the runc options, and name it with --container-runtime-endpoint"
@@ -125,7 +125,7 @@ func cgroupDriver(h *Host, s *Settings) []Finding {
 	systemd := h.exists("run/systemd/system")
 	switch {
 	case used == "systemd" && !systemd:
-		return fail("cgroup-driver", driverFix(&s.Runtime, "cgroupfs"),
+		return fail("cgroup-driver", h.driverFix(&s.Runtime, "cgroupfs"),
 			"the runtime uses the systemd cgroup driver, but systemd is not running")
 	case used == "cgroupfs" && systemd && v2 != "" && !slices.Contains(v1, "memory"):
 		return warn("cgroup-driver", fix, "the runtime uses cgroupfs although systemd manages the cgroup v2 tree: systemctl daemon-reload may undo limits")
@@ -134,16 +134,37 @@ func cgroupDriver(h *Host, s *Settings) []Finding {
 }
 
 // driverFix returns how a runtime is configured to use a cgroup driver.
-func driverFix(r *Runtime, driver string) string {
+func (h *Host) driverFix(r *Runtime, driver string) string {
 	switch service(r.Endpoint) {
 	case "crio":
-		fix := fmt.Sprintf("cgroup_manager = %q in the section crio.runtime of a file in /etc/crio/crio.conf.d", driver)
-		if driver == "cgroupfs" {
-			fix = "cgroup_manager = \"cgroupfs\" and conmon_cgroup = \"pod\" in the section crio.runtime of a file in /etc/crio/crio.conf.d"
-		}
-		return fix + ", then restart crio"
+		return fmt.Sprintf("printf '[crio.runtime]\\ncgroup_manager = \"%s\"\\nconmon_cgroup = \"pod\"\\n' >/etc/crio/crio.conf.d/90-cgroup-driver.conf && systemctl restart crio", driver)
 	case "cri-docker":
 		return fmt.Sprintf("\"exec-opts\": [\"native.cgroupdriver=%s\"] in /etc/docker/daemon.json, then restart docker and cri-docker", driver)
 	}
-	return fmt.Sprintf("SystemdCgroup = %t in the runc options of /etc/containerd/config.toml, then restart containerd", driver == "systemd")
+	return h.containerdDriverFix(driver == "systemd")
+}
+
+const containerdConfig = "/etc/containerd/config.toml"
+
+// containerdDriverFix returns the command that sets SystemdCgroup: in the configuration, if
+// it contains the setting, else in an appended table. Version 3 of the configuration has
+// another name of the plugin.
+func (h *Host) containerdDriverFix(systemd bool) string {
+	const restart = " && systemctl restart containerd"
+	config := h.text(containerdConfig)
+	if strings.Contains(config, "SystemdCgroup = ") {
+		return fmt.Sprintf("sed -i 's/SystemdCgroup = .*/SystemdCgroup = %t/' %s", systemd, containerdConfig) + restart
+	}
+	plugin, header := "io.containerd.grpc.v1.cri", ""
+	switch {
+	case strings.Contains(config, "version = 3"):
+		plugin = "io.containerd.cri.v1.runtime"
+	case config == "":
+		header = "version = 2\\n"
+	case !strings.Contains(config, "version = 2") || strings.Contains(config, "containerd.runtimes"):
+		// Appended tables could be duplicates.
+		return fmt.Sprintf("SystemdCgroup = %t in the runc options of %s, then systemctl restart containerd", systemd, containerdConfig)
+	}
+	table := fmt.Sprintf("[plugins.\"%s\".containerd.runtimes.runc", plugin)
+	return fmt.Sprintf("mkdir -p /etc/containerd && printf '%s%s]\\nruntime_type = \"io.containerd.runc.v2\"\\n%s.options]\\nSystemdCgroup = %t\\n' >>%s", header, table, table, systemd, containerdConfig) + restart
 }

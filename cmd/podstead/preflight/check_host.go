@@ -95,7 +95,7 @@ func machineID(h *Host, _ *Settings) []Finding {
 			return ok("machine-id", "the host has a machine ID")
 		}
 	}
-	return warn("machine-id", "systemd-machine-id-setup", "the host has no machine ID: after a change of the hostname podstead would treat its pods as those of another node")
+	return repaired(warn("machine-id", "systemd-machine-id-setup", "the host has no machine ID: after a change of the hostname podstead would treat its pods as those of another node"))
 }
 
 // earliestBuild is a time before any build of this program.
@@ -202,7 +202,7 @@ func (h *Host) directory(name, path string) []Finding {
 		return fail("directories", "mount -o remount,rw "+at, "the %s %s is on a read-only file system", name, path)
 	}
 	if at == path && fi.Mode().Perm()&0o002 != 0 && fi.Mode()&os.ModeSticky == 0 {
-		return fail("directories", "chmod o-w "+path, "the %s %s is world-writable: every user could get root privileges", name, path)
+		return repaired(fail("directories", "chmod o-w "+path, "the %s %s is world-writable: every user could get root privileges", name, path))
 	}
 	return nil
 }
@@ -215,11 +215,11 @@ func (h *Host) manifests(path string) []Finding {
 	fi, err := os.Stat(h.path(path))
 	switch {
 	case os.IsNotExist(err):
-		return warn("manifests", "mkdir -p "+path, "%s does not exist, so there are no pods to run; podstead reads it once it is created", path)
+		return repaired(warn("manifests", "mkdir -p "+path, "%s does not exist, so there are no pods to run; podstead reads it once it is created", path))
 	case err != nil:
 		return fail("manifests", "ls -ld "+path, "failed to read %s: %v", path, err)
 	case fi.Mode().Perm()&0o002 != 0:
-		return fail("manifests", "chmod o-w "+path, "%s is world-writable: every user could run anything as root", path)
+		return repaired(fail("manifests", "chmod o-w "+path, "%s is world-writable: every user could run anything as root", path))
 	}
 	return ok("manifests", "%s exists and is not world-writable", path)
 }

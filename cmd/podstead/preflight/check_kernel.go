@@ -20,8 +20,8 @@ func overlay(h *Host, _ *Settings) []Finding {
 			return ok("overlay", "the kernel supports overlayfs as a module")
 		}
 	}
-	return fail("overlay", "modprobe overlay && echo overlay >/etc/modules-load.d/overlay.conf",
-		"the kernel does not support overlayfs: the file systems of containers cannot be created")
+	return repaired(fail("overlay", "modprobe overlay && echo overlay >/etc/modules-load.d/overlay.conf",
+		"the kernel does not support overlayfs: the file systems of containers cannot be created"))
 }
 
 // kernelDefaults are the kernel parameters that the kubelet sets at its start, or requires
@@ -70,7 +70,7 @@ func setting(name, value string) string {
 func inotify(h *Host, _ *Settings) (list []Finding) {
 	for name, minimum := range map[string]int64{"max_user_instances": 128, "max_user_watches": 8192} {
 		if value, known := h.number("proc/sys/fs/inotify/" + name); known && value < minimum {
-			list = append(list, warn("inotify", setting("fs.inotify."+name, fmt.Sprint(minimum)), "fs.inotify.%s is %d, less than %d: changes of manifests may be detected late", name, value, minimum)...)
+			list = append(list, repaired(warn("inotify", setting("fs.inotify."+name, fmt.Sprint(minimum)), "fs.inotify.%s is %d, less than %d: changes of manifests may be detected late", name, value, minimum))...)
 		}
 	}
 	slices.SortFunc(list, func(a, b Finding) int { return strings.Compare(a.Message, b.Message) })

@@ -2,6 +2,7 @@ package preflight
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -69,14 +70,23 @@ func (h *Host) chain(s *Settings) []cniPlugin {
 
 const installPlugins = "apt-get install containernetworking-plugins  (or unpack the release of containernetworking/plugins into /opt/cni/bin)"
 
+// networkMissing reports a runtime without a pod network. Its fix writes one.
+func (s *Settings) networkMissing() []Finding {
+	const message = "the runtime has no pod network, only pods with hostNetwork can run: %s"
+	if s.Network == "" {
+		return fail("cni", "create a network configuration in "+s.CNIConfDir+", such as 10-pods.conflist with the plugins bridge and portmap", message, s.Runtime.NoNetwork)
+	}
+	file := filepath.Join(s.CNIConfDir, "10-podstead.conflist")
+	return repaired(fail("cni", fmt.Sprintf("mkdir -p %s && echo '%s' >%s", s.CNIConfDir, s.Network, file), message, s.Runtime.NoNetwork))
+}
+
 func network(h *Host, s *Settings) []Finding {
 	file, plugins, err := h.cniConfig(s.CNIConfDir)
 	if err != nil {
 		return fail("cni", "mv "+file+" /root/", "%s is not a valid CNI network configuration: %v", file, err)
 	}
 	if s.Runtime.NoNetwork != "" && file == "" {
-		return fail("cni", "create a network configuration in "+s.CNIConfDir+", such as 10-pods.conflist with the plugins bridge and portmap",
-			"the runtime has no pod network, only pods with hostNetwork can run: %s", s.Runtime.NoNetwork)
+		return s.networkMissing()
 	}
 	if file == "" && !s.Runtime.Private {
 		if s.Runtime.Err != nil {
@@ -98,7 +108,7 @@ func network(h *Host, s *Settings) []Finding {
 	}
 	switch {
 	case len(missing) > 0:
-		return fail("cni", installPlugins, "the pod network requires the CNI plugins %s, which were not found in %s", strings.Join(missing, ", "), strings.Join(s.CNIBinDirs, ", "))
+		return h.installed("containernetworking-plugins", fail("cni", installPlugins, "the pod network requires the CNI plugins %s, which were not found in %s", strings.Join(missing, ", "), strings.Join(s.CNIBinDirs, ", ")))
 	case s.Runtime.NoNetwork != "":
 		return fail("cni", "journalctl -u containerd | grep -i cni", "the runtime has no pod network although %s exists: %s", file, s.Runtime.NoNetwork)
 	case file == "":
@@ -117,7 +127,7 @@ func iptables(h *Host, s *Settings) []Finding {
 	case !uses:
 		return nil
 	case h.command("iptables") == "":
-		return fail("iptables", "apt-get install iptables", "iptables is not installed, but the pod network requires it: pods fail to start")
+		return h.installed("iptables", fail("iptables", "apt-get install iptables", "iptables is not installed, but the pod network requires it: pods fail to start"))
 	}
 	return ok("iptables", "iptables is installed")
 }
@@ -136,7 +146,7 @@ func forwarding(h *Host, s *Settings) []Finding {
 	case slices.ContainsFunc(chain, gateway):
 		return ok("ip-forward", "IP forwarding is disabled and will be enabled with the first pod")
 	}
-	return fail("ip-forward", setting("net.ipv4.ip_forward", "1"), "net.ipv4.ip_forward is %d: pods can only reach this host", has)
+	return repaired(fail("ip-forward", setting("net.ipv4.ip_forward", "1"), "net.ipv4.ip_forward is %d: pods can only reach this host", has))
 }
 
 // bridgeFilter checks br_netfilter, which pods on one bridge with host ports require:
@@ -151,9 +161,9 @@ func bridgeFilter(h *Host, s *Settings) []Finding {
 	const fix = "modprobe br_netfilter && echo br_netfilter >/etc/modules-load.d/br_netfilter.conf && echo net.bridge.bridge-nf-call-iptables=1 >>" + sysctlFile + " && sysctl --system"
 	switch on, known := h.number("proc/sys/net/bridge/bridge-nf-call-iptables"); {
 	case !known:
-		return warn("br-netfilter", fix, "the module br_netfilter is not loaded: pods cannot reach each other's hostPort at the node's address")
+		return repaired(warn("br-netfilter", fix, "the module br_netfilter is not loaded: pods cannot reach each other's hostPort at the node's address"))
 	case on == 0:
-		return warn("br-netfilter", fix, "net.bridge.bridge-nf-call-iptables is 0: pods cannot reach each other's hostPort at the node's address")
+		return repaired(warn("br-netfilter", fix, "net.bridge.bridge-nf-call-iptables is 0: pods cannot reach each other's hostPort at the node's address"))
 	}
 	return ok("br-netfilter", "bridged traffic passes iptables")
 }

@@ -16,13 +16,13 @@ func runtimeStatus(h *Host, s *Settings) []Finding {
 	case r.Private && r.Err != nil:
 		return ok("runtime", "no containerd, CRI-O or cri-dockerd is running; podstead will start a private containerd")
 	case r.Err != nil && !h.exists(path):
-		return fail("runtime", "systemctl enable --now "+service(path), "socket %s does not exist: the runtime is not running, or listens elsewhere (--container-runtime-endpoint)", path)
+		return repaired(fail("runtime", "systemctl enable --now "+service(path), "socket %s does not exist: the runtime is not running, or listens elsewhere (--container-runtime-endpoint)", path))
 	case r.Err != nil && criUnsupported(r.Err):
 		if service(path) != "containerd" {
 			return fail("runtime", "upgrade "+service(path), "the runtime at %s does not support CRI v1: it is too old: %v", path, r.Err)
 		}
-		return fail("runtime", "remove \"cri\" from disabled_plugins in /etc/containerd/config.toml, then systemctl restart containerd",
-			"the runtime at %s does not support CRI v1: its CRI plugin is disabled, or it is too old: %v", path, r.Err)
+		return repaired(fail("runtime", `sed -i '/^disabled_plugins/s/"cri"//' /etc/containerd/config.toml && systemctl restart containerd`,
+			"the runtime at %s does not support CRI v1: its CRI plugin is disabled, or it is too old: %v", path, r.Err))
 	case r.Err != nil:
 		return fail("runtime", "systemctl restart "+service(path)+"; journalctl -u "+service(path), "the runtime at %s does not respond: %v", path, r.Err)
 	case r.NotReady != "":
@@ -59,8 +59,9 @@ func pauseImage(_ *Host, s *Settings) []Finding {
 	case image == "":
 		return nil
 	case s.Runtime.PauseMissing:
-		return warn("pause-image", pauseFix(&s.Runtime),
-			"the sandbox image %s is missing: pods wait until it is pulled", image)
+		fix := pauseFix(&s.Runtime)
+		command, _, _ := strings.Cut(fix, "  (")
+		return repairedBy(command, warn("pause-image", fix, "the sandbox image %s is missing: pods wait until it is pulled", image))
 	}
 	return ok("pause-image", "sandbox image %s is present", image)
 }
@@ -87,7 +88,7 @@ func binaries(h *Host, s *Settings) (list []Finding) {
 	}
 	for _, name := range []string{"containerd", "containerd-shim-runc-v2", "runc"} {
 		if h.command(name) == "" {
-			list = append(list, fail("runtime", "apt-get install containerd runc", "%s is not installed", name)...)
+			list = append(list, h.installed("containerd runc", fail("runtime", "apt-get install containerd runc", "%s is not installed", name))...)
 		}
 	}
 	return list

@@ -3,6 +3,7 @@ package preflight
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -272,6 +273,22 @@ func TestRun(t *testing.T) {
 		"another driver":                     {func(b *testHost) { b.settings.CgroupDriver = "cgroupfs" }, "cgroup-driver", Fail, "configured to use cgroupfs, but the runtime uses systemd", "--cgroup-driver"},
 		"cgroupfs with systemd":              {func(b *testHost) { b.settings.Runtime.CgroupDriver = "cgroupfs" }, "cgroup-driver", Warn, "although systemd manages", "SystemdCgroup = true"},
 		"cgroupfs of the private containerd": {func(b *testHost) { b.settings.Runtime.CgroupDriver, b.settings.Runtime.Private = "cgroupfs", true }, "cgroup-driver", Warn, "although systemd manages", "--container-runtime-endpoint"},
+		"cgroupfs with a setting": {func(b *testHost) {
+			b.write("etc/containerd/config.toml", "version = 2\n    SystemdCgroup = false\n")
+			b.settings.Runtime.CgroupDriver = "cgroupfs"
+		}, "cgroup-driver", Warn, "although systemd manages", "sed -i 's/SystemdCgroup = .*/SystemdCgroup = true/' /etc/containerd/config.toml && systemctl restart containerd"},
+		"cgroupfs with containerd 2": {func(b *testHost) {
+			b.write("etc/containerd/config.toml", "version = 3\n")
+			b.settings.Runtime.CgroupDriver = "cgroupfs"
+		}, "cgroup-driver", Warn, "although systemd manages", `printf '[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]\nruntime_type`},
+		"cgroupfs with other runtimes": {func(b *testHost) {
+			b.write("etc/containerd/config.toml", "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.kata]\n")
+			b.settings.Runtime.CgroupDriver = "cgroupfs"
+		}, "cgroup-driver", Warn, "although systemd manages", "in the runc options of"},
+		"no network config, with a free subnet": {func(b *testHost) {
+			b.remove("etc/cni/net.d")
+			b.settings.Runtime.NoNetwork, b.settings.Network = "cni plugin not initialized", `{"name":"podstead"}`
+		}, "cni", Fail, "cni plugin not initialized", `mkdir -p /etc/cni/net.d && echo '{"name":"podstead"}' >/etc/cni/net.d/10-podstead.conflist`},
 		"systemd driver without systemd":     {func(b *testHost) { b.remove("run/systemd/system") }, "cgroup-driver", Fail, "systemd is not running", "SystemdCgroup = false"},
 		"no overlay":                         {func(b *testHost) { b.write("proc/filesystems", "\text4\n") }, "overlay", Fail, "not support overlayfs", "modprobe overlay"},
 		"overcommit":                         {func(b *testHost) { b.write("proc/sys/vm/overcommit_memory", "2\n") }, "kernel-settings", Warn, "vm.overcommit_memory is 2, not 1", "vm.overcommit_memory=1"},
@@ -326,6 +343,8 @@ func TestRun(t *testing.T) {
 			case tc.check == "":
 			case len(findings) != 1:
 				t.Errorf("%d findings, want one: %+v", len(findings), findings)
+			case findings[0].Repair != "" && exec.Command("sh", "-n", "-c", findings[0].Repair).Run() != nil:
+				t.Errorf("%q is not a shell command", findings[0].Repair)
 			case findings[0].Check != tc.check || findings[0].Level != tc.level || !strings.Contains(findings[0].Message, tc.message) || !strings.Contains(findings[0].Fix, tc.fix) || tc.fix != "" && findings[0].Fix == "":
 				t.Errorf("got %+v\nwant %s %s %q %q", findings[0], tc.check, tc.level, tc.message, tc.fix)
 			}

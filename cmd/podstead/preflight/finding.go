@@ -21,6 +21,27 @@ type Finding struct {
 	// Fix is the command or configuration that fixes it; empty for OK, or if there is
 	// none.
 	Fix string `json:"fix,omitempty"`
+	// Repair is the shell command that podstead check --fix runs; empty if the fix needs
+	// a decision, or could affect more than podstead.
+	Repair string `json:"repair,omitempty"`
+}
+
+// repairedBy sets the command of --fix in findings that have a fix.
+func repairedBy(command string, list []Finding) []Finding {
+	for i := range list {
+		if list[i].Fix != "" {
+			list[i].Repair = command
+		}
+	}
+	return list
+}
+
+// repaired sets the command of --fix to the fix itself.
+func repaired(list []Finding) []Finding {
+	for i := range list {
+		list[i].Repair = list[i].Fix
+	}
+	return list
 }
 
 func ok(check, format string, args ...any) []Finding {

@@ -105,6 +105,15 @@ func (h *Host) command(name string) string {
 	return ""
 }
 
+// installed sets the command that installs Debian packages in findings about missing
+// programs, where apt-get is installed.
+func (h *Host) installed(packages string, list []Finding) []Finding {
+	if h.command("apt-get") == "" {
+		return list
+	}
+	return repairedBy("apt-get install -y "+packages, list)
+}
+
 func (h *Host) executable(p string) bool {
 	fi, err := os.Stat(h.path(p))
 	return err == nil && !fi.IsDir() && fi.Mode()&0o111 != 0

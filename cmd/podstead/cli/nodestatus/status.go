@@ -153,6 +153,9 @@ func (s *Status) Text(t terminal.Terminal) string {
 		word, color = "not ready: "+terminal.OneLine(ready.Message), terminal.Red
 	}
 	line("Node:", s.Node.Name+", "+word+since(ready, s.Now), color)
+	if ready.Status != v1.ConditionTrue {
+		line("", "podstead check examines this host and prints what to do", "")
+	}
 	line("Runtime:", terminal.OrNone(info.ContainerRuntimeVersion), "")
 	line("Version:", strings.TrimSpace(info.KubeletVersion+", kernel "+info.KernelVersion), "")
 	if names := s.pressure(); len(names) == 0 {
