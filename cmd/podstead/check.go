@@ -196,7 +196,7 @@ func checkSettings(ctx context.Context, o *options.Options, running int) preflig
 	s := preflight.Settings{
 		Root: o.Paths.Root, PodLogs: o.Paths.PodLogs, Manifests: o.Manifests.Path, Socket: o.API.Socket,
 		Ports:   map[string]string{"health": o.API.HealthAddress, "clients over TLS": o.Remote.Address, "everybody to see numbers": o.Remote.ReadOnlyAddress},
-		Running: running, CNIConfDir: o.Runtime.CNIConfDir, CNIBinDirs: cniBinDirs,
+		Running: running, CNI: preflight.CNI{ConfDir: o.Runtime.CNIConfDir, BinDirs: cniBinDirs},
 		ResolvConf: o.Network.ResolvConf, NodeIP: len(o.Network.NodeIPs) > 0,
 		CgroupDriver: o.Cgroups.Driver, Built: built(),
 		RouteLocalnet: firewall.Enabled(localnetDir),
@@ -204,7 +204,7 @@ func checkSettings(ctx context.Context, o *options.Options, running int) preflig
 	if network, err := private.NetworkConfig(); err == nil {
 		var line bytes.Buffer
 		if json.Compact(&line, network) == nil {
-			s.Network = line.String()
+			s.CNI.NewConfig = line.String()
 		}
 	}
 	if len(s.RouteLocalnet) > 0 {
@@ -221,10 +221,10 @@ func checkSettings(ctx context.Context, o *options.Options, running int) preflig
 	shown := askRuntime(ctx, r)
 	// A private runtime reports the directories that podstead configured.
 	if shown.CNIConfDir != "" {
-		s.CNIConfDir = shown.CNIConfDir
+		s.CNI.ConfDir = shown.CNIConfDir
 	}
 	if len(shown.CNIBinDirs) > 0 {
-		s.CNIBinDirs = shown.CNIBinDirs
+		s.CNI.BinDirs = shown.CNIBinDirs
 	}
 	return s
 }

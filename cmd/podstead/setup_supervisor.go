@@ -76,7 +76,7 @@ func (d *daemon) createSupervisor(context.Context) error {
 func (d *daemon) newSyncer(backoff *cri.Backoff, settings cgroupvalues.Settings) *cri.Syncer {
 	o, p, client := d.opts, &d.observers, d.runtime.client
 	guard := loopbackGuard{firewall.NewLocalnet(nil), d.log}
-	d.start(guard.run)
+	d.start(guard.run, d.freeLeases)
 	return cri.NewSyncer(cri.SyncerConfig{
 		Runtime: client, Images: d.pulls, Hooks: lifecycleHooks{probe.NewHooks(probe.Config{
 			Exec: containerExec{client, maxHookOutput}, UserAgent: "podstead-lifecycle/" + versionNumber(),

@@ -11,7 +11,7 @@ import (
 func TestCheckFixCreatesThePodNetwork(t *testing.T) {
 	t.Parallel()
 	s := boot(t, false)
-	s.run("sh", "-c", "rm /etc/cni/net.d/*; systemctl restart containerd; echo uninitialized >/etc/machine-id")
+	s.run("sh", "-c", "rm /etc/cni/net.d/*; systemctl restart containerd; chmod o+w /etc/pods")
 	n := s.node()
 	n.await("status names podstead check", func() error {
 		if out := s.try("podstead", "status"); !strings.Contains(out, "podstead check examines this host") {
@@ -34,7 +34,7 @@ func TestCheckFixCreatesThePodNetwork(t *testing.T) {
 		t.Errorf("check wrote %s", out)
 	}
 	out := s.try("podstead", "check", "--fix")
-	for _, want := range []string{"+ mkdir -p /etc/cni/net.d && echo ", "+ systemd-machine-id-setup", "/etc/cni/net.d/10-podstead.conflist and all its plugins are installed", "the host has a machine ID"} {
+	for _, want := range []string{"+ mkdir -p /etc/cni/net.d && echo ", "+ chmod o-w /etc/pods", "/etc/cni/net.d/10-podstead.conflist and all its plugins are installed", "/etc/pods exists and is not world-writable"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("check --fix does not print %q:\n%s", want, out)
 		}

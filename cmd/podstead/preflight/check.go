@@ -10,14 +10,8 @@ type Settings struct {
 	// Ports are the addresses that the daemon opens, by their purpose.
 	Ports map[string]string
 	// Running is the process ID of the daemon, 0 if it is not running.
-	Running int
-	// CNIConfDir and CNIBinDirs are the directories of CNI configurations and plugins;
-	// the first plugin found is used.
-	CNIConfDir string
-	CNIBinDirs []string
-	// Network is a CNI configuration of one bridge that overlaps no network of this host;
-	// empty if there is none.
-	Network    string
+	Running    int
+	CNI        CNI
 	ResolvConf string
 	// NodeIP reports that the node's address is given by a flag.
 	NodeIP bool
@@ -30,6 +24,17 @@ type Settings struct {
 	// Built is the build time of this program; zero if unknown.
 	Built   time.Time
 	Runtime Runtime
+}
+
+// CNI are the settings of the pod network.
+type CNI struct {
+	// ConfDir and BinDirs are the directories of configurations and plugins; the first
+	// plugin found is used.
+	ConfDir string
+	BinDirs []string
+	// NewConfig is a configuration of one bridge that overlaps no network of this host;
+	// empty if there is none.
+	NewConfig string
 }
 
 // Runtime is the result of querying the container runtime.

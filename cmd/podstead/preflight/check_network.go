@@ -58,7 +58,7 @@ func (h *Host) cniConfig(dir string) (file string, plugins []cniPlugin, err erro
 // chain returns the plugins of the pod network: those of the configuration, or podstead's
 // default.
 func (h *Host) chain(s *Settings) []cniPlugin {
-	file, plugins, err := h.cniConfig(s.CNIConfDir)
+	file, plugins, err := h.cniConfig(s.CNI.ConfDir)
 	if err != nil {
 		return nil
 	}
@@ -73,15 +73,15 @@ const installPlugins = "apt-get install containernetworking-plugins  (or unpack 
 // networkMissing reports a runtime without a pod network. Its fix writes one.
 func (s *Settings) networkMissing() []Finding {
 	const message = "the runtime has no pod network, only pods with hostNetwork can run: %s"
-	if s.Network == "" {
-		return fail("cni", "create a network configuration in "+s.CNIConfDir+", such as 10-pods.conflist with the plugins bridge and portmap", message, s.Runtime.NoNetwork)
+	if s.CNI.NewConfig == "" {
+		return fail("cni", "create a network configuration in "+s.CNI.ConfDir+", such as 10-pods.conflist with the plugins bridge and portmap", message, s.Runtime.NoNetwork)
 	}
-	file := filepath.Join(s.CNIConfDir, "10-podstead.conflist")
-	return repaired(fail("cni", fmt.Sprintf("mkdir -p %s && echo '%s' >%s", s.CNIConfDir, s.Network, file), message, s.Runtime.NoNetwork))
+	file := filepath.Join(s.CNI.ConfDir, "10-podstead.conflist")
+	return repaired(fail("cni", fmt.Sprintf("mkdir -p %s && echo '%s' >%s", s.CNI.ConfDir, s.CNI.NewConfig, file), message, s.Runtime.NoNetwork))
 }
 
 func network(h *Host, s *Settings) []Finding {
-	file, plugins, err := h.cniConfig(s.CNIConfDir)
+	file, plugins, err := h.cniConfig(s.CNI.ConfDir)
 	if err != nil {
 		return fail("cni", "mv "+file+" /root/", "%s is not a valid CNI network configuration: %v", file, err)
 	}
@@ -100,7 +100,7 @@ func network(h *Host, s *Settings) []Finding {
 	var missing []string
 	for _, p := range plugins {
 		for _, name := range []string{p.Type, p.IPAM.Type} {
-			found := slices.ContainsFunc(s.CNIBinDirs, func(dir string) bool { return h.executable(filepath.Join(dir, name)) })
+			found := slices.ContainsFunc(s.CNI.BinDirs, func(dir string) bool { return h.executable(filepath.Join(dir, name)) })
 			if name != "" && !found && !slices.Contains(missing, name) {
 				missing = append(missing, name)
 			}
@@ -108,7 +108,7 @@ func network(h *Host, s *Settings) []Finding {
 	}
 	switch {
 	case len(missing) > 0:
-		return h.installed("containernetworking-plugins", fail("cni", installPlugins, "the pod network requires the CNI plugins %s, which were not found in %s", strings.Join(missing, ", "), strings.Join(s.CNIBinDirs, ", ")))
+		return h.installed("containernetworking-plugins", fail("cni", installPlugins, "the pod network requires the CNI plugins %s, which were not found in %s", strings.Join(missing, ", "), strings.Join(s.CNI.BinDirs, ", ")))
 	case s.Runtime.NoNetwork != "":
 		return fail("cni", "journalctl -u containerd | grep -i cni", "the runtime has no pod network although %s exists: %s", file, s.Runtime.NoNetwork)
 	case file == "":

@@ -73,8 +73,8 @@ func newTestHost(t *testing.T) *testHost {
 	}
 	b.settings = Settings{
 		Root: "/var/lib/podstead", PodLogs: "/var/log/pods", Manifests: "/etc/pods", Socket: "/run/podstead/podstead.sock",
-		Ports:      map[string]string{"health": "127.0.0.1:10248", "nothing": ""},
-		CNIConfDir: "/etc/cni/net.d", CNIBinDirs: []string{"/opt/cni/bin", "/usr/lib/cni"}, ResolvConf: "/etc/resolv.conf",
+		Ports: map[string]string{"health": "127.0.0.1:10248", "nothing": ""},
+		CNI:   CNI{ConfDir: "/etc/cni/net.d", BinDirs: []string{"/opt/cni/bin", "/usr/lib/cni"}}, ResolvConf: "/etc/resolv.conf",
 		Built: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC),
 		Runtime: Runtime{Endpoint: "unix:///run/containerd/containerd.sock", Name: "containerd", Version: "v1.7.2", CgroupDriver: "systemd",
 			PauseImage: "pause:3.9"},
@@ -287,19 +287,19 @@ func TestRun(t *testing.T) {
 		}, "cgroup-driver", Warn, "although systemd manages", "in the runc options of"},
 		"no network config, with a free subnet": {func(b *testHost) {
 			b.remove("etc/cni/net.d")
-			b.settings.Runtime.NoNetwork, b.settings.Network = "cni plugin not initialized", `{"name":"podstead"}`
+			b.settings.Runtime.NoNetwork, b.settings.CNI.NewConfig = "cni plugin not initialized", `{"name":"podstead"}`
 		}, "cni", Fail, "cni plugin not initialized", `mkdir -p /etc/cni/net.d && echo '{"name":"podstead"}' >/etc/cni/net.d/10-podstead.conflist`},
-		"systemd driver without systemd":     {func(b *testHost) { b.remove("run/systemd/system") }, "cgroup-driver", Fail, "systemd is not running", "SystemdCgroup = false"},
-		"no overlay":                         {func(b *testHost) { b.write("proc/filesystems", "\text4\n") }, "overlay", Fail, "not support overlayfs", "modprobe overlay"},
-		"overcommit":                         {func(b *testHost) { b.write("proc/sys/vm/overcommit_memory", "2\n") }, "kernel-settings", Warn, "vm.overcommit_memory is 2, not 1", "vm.overcommit_memory=1"},
-		"no restart after panic":             {func(b *testHost) { b.write("proc/sys/kernel/panic", "0\n") }, "kernel-settings", Warn, "kernel.panic is 0", "kernel.panic=10"},
-		"few keys":                           {func(b *testHost) { b.write("proc/sys/kernel/keys/root_maxkeys", "200\n") }, "kernel-settings", Warn, "root_maxkeys is 200", "root_maxkeys=1000000"},
-		"few instances":                      {func(b *testHost) { b.write("proc/sys/fs/inotify/max_user_instances", "10\n") }, "inotify", Warn, "max_user_instances is 10", "fs.inotify.max_user_instances=128"},
-		"swap":                               {func(b *testHost) { b.write("proc/swaps", "Filename\n/dev/sda2 partition 1 0 -2\n") }, "swap", Warn, "cannot keep pods from using it", "swapoff -a"},
-		"a port taken":                       {func(b *testHost) { b.listen("42", healthPort) }, "ports", Fail, "127.0.0.1:10248 is in use by nginx (pid 42), but podstead requires it (health)", "ss -ltnp"},
-		"a port on all addresses":            {func(b *testHost) { b.listen("42", "00000000:2808") }, "ports", Fail, "nginx (pid 42)", "ss -ltnp"},
-		"a port of another process":          {func(b *testHost) { b.listen("42", healthPort); b.settings.Running = 43 }, "ports", Fail, "nginx", "ss"},
-		"a full disk":                        {func(b *testHost) { b.space["var/lib/podstead"] = Space{Bytes: 1000, BytesFree: 99} }, "disk", Fail, "9.9% of the disk of the root directory", "podstead images prune"},
+		"systemd driver without systemd": {func(b *testHost) { b.remove("run/systemd/system") }, "cgroup-driver", Fail, "systemd is not running", "SystemdCgroup = false"},
+		"no overlay":                     {func(b *testHost) { b.write("proc/filesystems", "\text4\n") }, "overlay", Fail, "not support overlayfs", "modprobe overlay"},
+		"overcommit":                     {func(b *testHost) { b.write("proc/sys/vm/overcommit_memory", "2\n") }, "kernel-settings", Warn, "vm.overcommit_memory is 2, not 1", "vm.overcommit_memory=1"},
+		"no restart after panic":         {func(b *testHost) { b.write("proc/sys/kernel/panic", "0\n") }, "kernel-settings", Warn, "kernel.panic is 0", "kernel.panic=10"},
+		"few keys":                       {func(b *testHost) { b.write("proc/sys/kernel/keys/root_maxkeys", "200\n") }, "kernel-settings", Warn, "root_maxkeys is 200", "root_maxkeys=1000000"},
+		"few instances":                  {func(b *testHost) { b.write("proc/sys/fs/inotify/max_user_instances", "10\n") }, "inotify", Warn, "max_user_instances is 10", "fs.inotify.max_user_instances=128"},
+		"swap":                           {func(b *testHost) { b.write("proc/swaps", "Filename\n/dev/sda2 partition 1 0 -2\n") }, "swap", Warn, "cannot keep pods from using it", "swapoff -a"},
+		"a port taken":                   {func(b *testHost) { b.listen("42", healthPort) }, "ports", Fail, "127.0.0.1:10248 is in use by nginx (pid 42), but podstead requires it (health)", "ss -ltnp"},
+		"a port on all addresses":        {func(b *testHost) { b.listen("42", "00000000:2808") }, "ports", Fail, "nginx (pid 42)", "ss -ltnp"},
+		"a port of another process":      {func(b *testHost) { b.listen("42", healthPort); b.settings.Running = 43 }, "ports", Fail, "nginx", "ss"},
+		"a full disk":                    {func(b *testHost) { b.space["var/lib/podstead"] = Space{Bytes: 1000, BytesFree: 99} }, "disk", Fail, "9.9% of the disk of the root directory", "podstead images prune"},
 		"no inodes": {func(b *testHost) {
 			b.space["var/log/pods"] = Space{Bytes: 10, BytesFree: 5, Inodes: 100, InodesFree: 4}
 		}, "disk", Fail, "4% of the inodes", "find /var/log/pods"},
