@@ -216,7 +216,10 @@ func (s *resizer) end(ctx context.Context, a *syncAttempt) error {
 	r.resize.pending = left
 	err := a.cgroupFault
 	if len(requested) > 0 {
-		_, err = s.cgroups.Ensure(ctx, r.widest(a.pod), presentCgroup(a.observed))
+		wanted := r.widest(a.pod)
+		if _, err = s.cgroups.Ensure(ctx, wanted, presentCgroup(a.observed)); err == nil {
+			r.noteCgroup(wanted)
+		}
 	}
 	switch {
 	case len(faults) > 0:
@@ -228,6 +231,12 @@ func (s *resizer) end(ctx context.Context, a *syncAttempt) error {
 		s.complete(a.pod, r)
 	}
 	return err
+}
+
+// noteCgroup records that the pod's cgroup has the resources of this pod.
+func (r *runState) noteCgroup(pod *v1.Pod) {
+	has := podResources(pod)
+	r.resize.podHas = &has
 }
 
 // fail shows why the resize in progress failed. It sends one event for each kind of

@@ -9,13 +9,16 @@ import (
 	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
-// widest returns the pod with the larger of what its containers have and what they
+// widest returns the pod with the larger of what it and its containers have and what they
 // are to have: its cgroup allows both while they change.
 func (r *runState) widest(pod *v1.Pod) *v1.Pod {
 	if len(r.resize.pending) == 0 {
 		return pod
 	}
 	pod = pod.DeepCopy()
+	if has := r.resize.podHas; has != nil && pod.Spec.Resources != nil {
+		setPodResources(pod, has.Max(podResources(pod)))
+	}
 	for c := range podinfo.EachContainer(&pod.Spec, podinfo.AllContainers) {
 		for _, change := range r.resize.pending {
 			if change.Name == c.Name {

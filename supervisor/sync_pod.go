@@ -144,9 +144,11 @@ func (a *syncAttempt) allocate(ctx context.Context) *podworkers.SyncResult {
 	if a.allocated == nil {
 		a.allocated, a.request.Resizes = a.resizer.begin(a.pod, a.observed, a.run)
 	}
-	parent, err := a.cgroups.ensure(ctx, a.run.widest(a.allocated), a.observed)
+	wanted := a.run.widest(a.allocated)
+	parent, err := a.cgroups.ensure(ctx, wanted, a.observed)
 	a.request.Sandbox.CgroupParent = parent
 	if err == nil {
+		a.run.noteCgroup(wanted)
 		return nil
 	}
 	a.cgroupFault = err

@@ -44,11 +44,9 @@ const (
 )
 
 // declaredFeatures are, sorted, the features of Kubernetes 1.36 that a cluster uses only on
-// nodes that declare them. A kubelet also declares
-// InPlacePodLevelResourcesVerticalScaling, which needs pod resources in the status that
-// are not reported here: an API server then refuses such a resize.
+// nodes that declare them.
 var declaredFeatures = []string{
-	"ExtendWebSocketsToKubelet", "InPlacePodVerticalScalingInitContainers", "RestartAllContainersOnContainerExits",
+	"ExtendWebSocketsToKubelet", "InPlacePodLevelResourcesVerticalScaling", "InPlacePodVerticalScalingInitContainers", "RestartAllContainersOnContainerExits",
 }
 
 // Describe returns a new Node.

@@ -31,6 +31,7 @@ func Generate(in Input) v1.PodStatus {
 		endNeverStarted(in, &st)
 	}
 	st.Phase, st.Reason, st.Message = decidePhase(in, &st)
+	setPodResources(in, &st)
 	setIPs(in, &st)
 	st.Conditions = conditions(in, &st)
 	return st

@@ -75,3 +75,39 @@ func (b *builder) setResources(spec *v1.Container, c *cri.Container, s *v1.Conta
 	s.Resources = &now
 	s.AllocatedResources = allocated.ApplyTo(spec.Resources).Requests
 }
+
+// setPodResources sets the resources of a pod as a whole: those that are allocated to it, and
+// those that its cgroup has, which differ while a resize is in progress or failed. A request
+// that only the containers have is their sum. A kubelet sets both also for a pod without
+// spec.resources, from the sums of its containers.
+func setPodResources(in Input, st *v1.PodStatus) {
+	if in.Pod.Spec.Resources == nil || in.Rejected != nil {
+		return
+	}
+	allocated := *in.Pod
+	allocated.Spec = *in.Pod.Spec.DeepCopy()
+	if whole, ok := in.Record.Allocated[""]; ok {
+		*allocated.Spec.Resources = whole.ApplyTo(*allocated.Spec.Resources)
+	}
+	for c := range podinfo.EachContainer(&allocated.Spec, podinfo.SpecContainers) {
+		if own, ok := in.Record.Allocated[c.Name]; ok {
+			c.Resources = own.ApplyTo(c.Resources)
+		}
+	}
+	st.AllocatedResources = podinfo.Requests(&allocated)
+	now := *allocated.Spec.Resources.DeepCopy()
+	if in.PodResources != nil && st.Phase == v1.PodRunning {
+		now = in.PodResources.ApplyTo(now)
+	}
+	now.Claims = nil
+	for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory} {
+		q, sum := st.AllocatedResources[name]
+		if _, ok := now.Requests[name]; sum && !ok {
+			if now.Requests == nil {
+				now.Requests = v1.ResourceList{}
+			}
+			now.Requests[name] = q.DeepCopy()
+		}
+	}
+	st.Resources = &now
+}

@@ -91,3 +91,56 @@ func TestResizeConditions(t *testing.T) {
 		t.Errorf("of an ended pod: %+v", st.Conditions)
 	}
 }
+
+// A pod with resources as a whole has those of its cgroup, and those that are allocated to it.
+func TestResourcesOfPod(t *testing.T) {
+	list := func(cpu int64, memory string) v1.ResourceList {
+		return v1.ResourceList{v1.ResourceCPU: *resource.NewMilliQuantity(cpu, resource.DecimalSI), v1.ResourceMemory: resource.MustParse(memory)}
+	}
+	of := func(cpu, memory int64) cri.Resources {
+		values := map[v1.ResourceName]int64{v1.ResourceCPU: cpu, v1.ResourceMemory: memory << 20}
+		return cri.Resources{Requests: values, Limits: values}
+	}
+	has := of(100, 64)
+	allocated := Record{Allocated: map[string]cri.Resources{"": of(200, 32)}}
+	running := observed(running("web"))
+	for name, c := range map[string]struct {
+		in             Input
+		has, allocated v1.ResourceList
+	}{
+		"settled":                            {Input{Observed: running, Record: Record{Allocated: map[string]cri.Resources{"": of(300, 96)}}}, list(300, "96Mi"), list(300, "96Mi")},
+		"resize in progress":                 {Input{Observed: running, Record: allocated, PodResources: &has}, list(100, "64Mi"), list(200, "32Mi")},
+		"resize deferred":                    {Input{Observed: running, Record: Record{Allocated: map[string]cri.Resources{"": has}}, PodResources: &has}, list(100, "64Mi"), list(100, "64Mi")},
+		"not started":                        {Input{Observed: observed(), Record: allocated}, list(200, "32Mi"), list(200, "32Mi")},
+		"ended":                              {Input{Observed: observed(), Record: Record{Phase: v1.PodSucceeded, Allocated: allocated.Allocated}, PodResources: &has}, list(200, "32Mi"), list(200, "32Mi")},
+		"of a version that recorded nothing": {Input{Observed: running}, list(300, "96Mi"), list(300, "96Mi")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := pod(v1.RestartPolicyNever)
+			p.Spec.Resources = &v1.ResourceRequirements{Requests: list(300, "96Mi"), Limits: list(300, "96Mi")}
+			before := p.DeepCopy()
+			c.in.Pod, c.in.Now = p, now
+			st := Generate(c.in)
+			if diff := cmp.Diff(&v1.ResourceRequirements{Requests: c.has, Limits: c.has}, st.Resources); diff != "" {
+				t.Error(diff)
+			}
+			if diff := cmp.Diff(c.allocated, st.AllocatedResources); diff != "" {
+				t.Error(diff)
+			}
+			if diff := cmp.Diff(before, p); diff != "" {
+				t.Errorf("the pod was changed: %s", diff)
+			}
+		})
+	}
+	// A request that only a container has is in both; without spec.resources there are none.
+	p := pod(v1.RestartPolicyNever)
+	p.Spec.Containers[0].Resources.Requests = list(50, "16Mi")
+	if st := Generate(Input{Pod: p, Observed: running, Now: now}); st.Resources != nil || st.AllocatedResources != nil {
+		t.Errorf("%+v, %v", st.Resources, st.AllocatedResources)
+	}
+	p.Spec.Resources = &v1.ResourceRequirements{Limits: list(100, "64Mi")}
+	st := Generate(Input{Pod: p, Observed: running, Now: now})
+	if diff := cmp.Diff(&v1.ResourceRequirements{Requests: list(50, "16Mi"), Limits: list(100, "64Mi")}, st.Resources); diff != "" {
+		t.Error(diff)
+	}
+}

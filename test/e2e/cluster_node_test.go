@@ -259,7 +259,7 @@ func checkDeclaredFeatures(n *node, a *admin) {
 	if err := a.get(registered, "node", n.Name); err != nil {
 		n.t.Fatal(err)
 	}
-	want := []string{"ExtendWebSocketsToKubelet", "InPlacePodVerticalScalingInitContainers", "RestartAllContainersOnContainerExits"}
+	want := []string{"ExtendWebSocketsToKubelet", "InPlacePodLevelResourcesVerticalScaling", "InPlacePodVerticalScalingInitContainers", "RestartAllContainersOnContainerExits"}
 	if got := registered.Status.DeclaredFeatures; !slices.Equal(got, want) {
 		n.t.Errorf("declared features %q, want %q", got, want)
 	}

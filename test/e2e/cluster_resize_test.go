@@ -274,6 +274,8 @@ func TestClusterResize(t *testing.T) {
 		t.Errorf("events %q", got)
 	}
 
+	checkPodLevelResize(n, a, part(60))
+
 	// The phase of a failed pod is withheld while its sidecar runs.
 	d := newEventLog(n)
 	text := d.pod(n.PodName("failing"), "Never", [][3]string{
