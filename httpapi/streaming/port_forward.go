@@ -58,6 +58,7 @@ type PortConn interface {
 func (f PortForward) Serve(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(errSessionEnded)
+	limits := spdy.Limits{Streams: maxForwardStreams, Budget: unread}
 	s := &forwardSession{
 		ctx: ctx, cancel: cancel, dial: f.Dial, idle: f.Idle, opened: make(chan httpstream.Stream, maxForwarded),
 		incomplete: map[string]*streamPair{}, slots: make(chan struct{}, maxForwarded),
@@ -75,14 +76,14 @@ func (f PortForward) Serve(w http.ResponseWriter, r *http.Request) error {
 			return nil
 		}
 		conn := &webSocketConn{Conn: ws}
-		s.conn, err = spdy.NewServer(conn, bufio.NewReaderSize(conn, chunkSize), protocolForward, maxForwardStreams, s.accept)
+		s.conn = spdy.NewServer(conn, bufio.NewReader(conn), protocolForward, limits, s.accept)
 	case spdy.IsUpgradeRequest(r):
 		protocol, e := spdy.Negotiate(r, protocolForward)
 		if e != nil {
 			writeStatus(w, newStatus(http.StatusForbidden, metav1.StatusReasonForbidden, "%v", e))
 			return nil
 		}
-		s.conn, err = spdy.Accept(w, protocol, maxForwardStreams, s.accept)
+		s.conn, err = spdy.Accept(w, protocol, limits, s.accept)
 	default:
 		writeStatus(w, newStatus(http.StatusBadRequest, metav1.StatusReasonBadRequest, "upgrade required: send an upgrade request to SPDY/3.1, or to WebSocket with the subprotocol %s", protocolTunnel))
 		return nil
@@ -194,13 +195,21 @@ func (s *forwardSession) add(stream httpstream.Stream) {
 	delete(s.incomplete, id)
 	select {
 	case s.slots <- struct{}{}:
-		s.forwards.Go(func() {
-			defer func() { <-s.slots }()
-			s.end(p, s.forward(p))
-		})
 	default:
 		s.end(p, fmt.Errorf("too many connections: %d are already forwarded", maxForwarded))
+		return
 	}
+	select {
+	case forwarded <- struct{}{}:
+	default:
+		<-s.slots
+		s.end(p, fmt.Errorf("too many connections: %d are already forwarded by all sessions", maxForwardedTotal))
+		return
+	}
+	s.forwards.Go(func() {
+		defer func() { <-s.slots; <-forwarded }()
+		s.end(p, s.forward(p))
+	})
 }
 
 // rejectWithoutID drops a stream without a request ID, which clients send since
@@ -255,11 +264,11 @@ func (s *forwardSession) forward(p *streamPair) error {
 
 // copy is io.Copy in chunks, each of which resets the idle timer.
 func (s *forwardSession) copy(to io.Writer, from io.Reader) error {
-	buffer := make([]byte, chunkSize)
+	next := chunks(from, chunkSize)
 	for {
-		n, err := from.Read(buffer)
-		if n > 0 {
-			if _, err := to.Write(buffer[:n]); err != nil {
+		b, err := next()
+		if len(b) > 0 {
+			if _, err := to.Write(b); err != nil {
 				return err
 			}
 			if s.idleTimer != nil {

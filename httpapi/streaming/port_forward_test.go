@@ -23,7 +23,7 @@ func forwardingRuntime(t *testing.T) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		arrived := make(chan httpstream.Stream, 8)
-		conn, err := spdy.Accept(w, protocolForward, maxForwardStreams, func(s httpstream.Stream) { arrived <- s })
+		conn, err := spdy.Accept(w, protocolForward, spdy.Limits{Streams: maxForwardStreams}, func(s httpstream.Stream) { arrived <- s })
 		if err != nil {
 			t.Error(err)
 			return
@@ -75,7 +75,7 @@ func connect(t *testing.T, c *spdy.Conn, port, id int) (data, errs httpstream.St
 	// If the port refuses the connection, the server may reset the data stream before its
 	// acceptance is seen here.
 	data, err = open(v1.StreamTypeData)
-	if err != nil && err.Error() != "Stream reset" {
+	if err != nil && err.Error() != "stream reset" {
 		t.Fatal(err)
 	}
 	return data, errs

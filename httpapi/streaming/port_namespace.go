@@ -28,7 +28,13 @@ func DialPortInNamespace(ctx context.Context, namespace string, port uint16) (Po
 		err  error
 	}
 	dialed := make(chan result, 1)
+	select {
+	case dialing <- struct{}{}:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 	go func() {
+		defer func() { <-dialing }()
 		// The thread stays in the other namespace. It is never unlocked, so that it
 		// ends with this goroutine.
 		runtime.LockOSThread()

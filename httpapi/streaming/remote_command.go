@@ -19,14 +19,16 @@ import (
 
 const (
 	// chunkSize is the size in bytes of one read from a stream.
-	chunkSize = 32 << 10
+	chunkSize = 16 << 10
+	// resizeSize is the size in bytes of one read of the sizes of a terminal.
+	resizeSize = 512
 	// stallCheckInterval is the interval at which a side is checked while a write to
 	// the other one blocks.
 	stallCheckInterval = 5 * time.Second
 	// endTimeout is the limit for a client to read the final status.
 	endTimeout = 10 * time.Second
 	// maxStatus is the maximum size in bytes of a runtime's final status.
-	maxStatus = 1 << 20
+	maxStatus = 64 << 10
 )
 
 // RemoteCommand serves one exec or attach.
@@ -167,9 +169,8 @@ func (s *session) copyStreams(o Options, copying *sync.WaitGroup) (*metav1.Statu
 		}
 		streams[name] = stream
 	}
-	for _, name := range []string{v1.StreamTypeStdin, v1.StreamTypeResize} {
-		s.copyInput(s.client.input(name), streams[name], copying)
-	}
+	s.copyInput(s.client.input(v1.StreamTypeStdin), streams[v1.StreamTypeStdin], chunkSize, copying)
+	s.copyInput(s.client.input(v1.StreamTypeResize), streams[v1.StreamTypeResize], resizeSize, copying)
 	var outputs sync.WaitGroup
 	for _, name := range []string{v1.StreamTypeStdout, v1.StreamTypeStderr} {
 		from, to := streams[name], s.client.output(name)
@@ -180,7 +181,8 @@ func (s *session) copyStreams(o Options, copying *sync.WaitGroup) (*metav1.Statu
 			to = io.Discard
 		}
 		outputs.Go(func() {
-			if s.copy(to, from) != nil {
+			// A runtime that was lost is reported with the status.
+			if _, err := s.copy(to, from, chunkSize); err != nil {
 				s.cancel(errClientGone)
 			}
 		})
@@ -193,13 +195,13 @@ func (s *session) copyStreams(o Options, copying *sync.WaitGroup) (*metav1.Statu
 }
 
 // copyInput copies one stream of the client to the runtime. Either is nil if that side
-// does not have it.
-func (s *session) copyInput(from io.Reader, to httpstream.Stream, copying *sync.WaitGroup) {
+// does not have it. size is the size in bytes of one read.
+func (s *session) copyInput(from io.Reader, to httpstream.Stream, size int, copying *sync.WaitGroup) {
 	switch {
 	case from != nil && to != nil:
 		copying.Go(func() {
 			g := newStallGuard(to, s.client.alive, func() { s.cancel(errClientGone) }, s.stallCheck)
-			if s.copy(g, from) == nil {
+			if readErr, err := s.copy(g, from, size); readErr == nil && err == nil {
 				_ = to.Close() // half-close: the command sees EOF
 				return
 			}
@@ -215,23 +217,23 @@ func (s *session) copyInput(from io.Reader, to httpstream.Stream, copying *sync.
 
 // copy is io.Copy in chunks, each of which resets the idle timer. A failed read is
 // an error, not EOF, so that truncated input is not taken for complete input.
-func (s *session) copy(to io.Writer, from io.Reader) error {
-	buffer := make([]byte, chunkSize)
+func (s *session) copy(to io.Writer, from io.Reader, size int) (readErr, writeErr error) {
+	next := chunks(from, size)
 	for {
-		n, err := from.Read(buffer)
-		if n > 0 {
-			if _, err := to.Write(buffer[:n]); err != nil {
-				return err
+		b, err := next()
+		if len(b) > 0 {
+			if _, err := to.Write(b); err != nil {
+				return nil, err
 			}
 			if s.idleTimer != nil {
 				s.idleTimer.Reset(s.idle)
 			}
 		}
 		if errors.Is(err, io.EOF) {
-			return nil
+			return nil, nil
 		}
 		if err != nil {
-			return fmt.Errorf("failed to read the stream: %w", err)
+			return fmt.Errorf("failed to read the stream: %w", err), nil
 		}
 	}
 }

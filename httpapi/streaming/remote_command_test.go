@@ -29,7 +29,7 @@ func fakeRuntime(t *testing.T, streams int, command func(map[string]httpstream.S
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		arrived := make(chan httpstream.Stream, 8)
-		conn, err := spdy.Accept(w, protocolV4, maxCommandStreams, func(s httpstream.Stream) { arrived <- s })
+		conn, err := spdy.Accept(w, protocolV4, spdy.Limits{Streams: maxCommandStreams}, func(s httpstream.Stream) { arrived <- s })
 		if err != nil {
 			t.Error(err)
 			return
@@ -98,8 +98,7 @@ func serveRemoteCommand(t *testing.T, c RemoteCommand) remoteCommandHarness {
 	return h
 }
 
-// awaitNoGoroutines waits until no goroutine of these packages is left, except for those
-// in which the library waits half a minute for the answer to a stream.
+// awaitNoGoroutines waits until no goroutine of these packages is left.
 func awaitNoGoroutines(t *testing.T) {
 	t.Helper()
 	var left []string
@@ -107,7 +106,7 @@ func awaitNoGoroutines(t *testing.T) {
 		buf := make([]byte, 1<<20)
 		left = nil
 		for _, g := range strings.Split(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
-			if strings.Contains(g, "podstead/httpapi/") && !strings.Contains(g, "testing.tRunner") && !strings.Contains(g, "streaming.fakeRuntime") && !strings.Contains(g, "spdystream.(*Stream).WaitTimeout") {
+			if strings.Contains(g, "podstead/httpapi/") && !strings.Contains(g, "testing.tRunner") && !strings.Contains(g, "streaming.fakeRuntime") {
 				left = append(left, g)
 			}
 		}
@@ -138,7 +137,7 @@ func dialSPDY(t *testing.T, address, protocol string, names ...string) (*spdy.Co
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := spdy.Upgrade(t.Context(), conn, r, protocol)
+	c, err := spdy.Upgrade(t.Context(), conn, r, nil, protocol)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -306,7 +305,7 @@ func TestClientDisconnectEndsSession(t *testing.T) {
 func TestLostRuntimeIsReported(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		arrived := make(chan httpstream.Stream, 8)
-		conn, err := spdy.Accept(w, protocolV4, maxCommandStreams, func(s httpstream.Stream) { arrived <- s })
+		conn, err := spdy.Accept(w, protocolV4, spdy.Limits{Streams: maxCommandStreams}, func(s httpstream.Stream) { arrived <- s })
 		if err != nil {
 			t.Error(err)
 			return
@@ -326,7 +325,7 @@ func TestLostRuntimeIsReported(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := readAll(t, c)
-	if !strings.Contains(got[3], "without a status") {
+	if !strings.Contains(got[3], "lost the connection to the container runtime") {
 		t.Errorf("channels %q", got)
 	}
 }

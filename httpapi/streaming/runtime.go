@@ -33,7 +33,7 @@ func dialRuntime(ctx context.Context, address string, protocols ...string) (*spd
 		_ = conn.Close()
 		return nil, err
 	}
-	return spdy.Upgrade(ctx, conn, r, protocols...)
+	return spdy.Upgrade(ctx, conn, r, unread, protocols...)
 }
 
 func dialURL(ctx context.Context, u *url.URL) (net.Conn, error) {

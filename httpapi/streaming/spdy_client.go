@@ -35,7 +35,7 @@ type spdyClient struct {
 // nothing can be answered any more.
 func acceptSPDY(ctx context.Context, w http.ResponseWriter, o Options) (*spdyClient, error) {
 	opened := make(chan httpstream.Stream, maxCommandStreams)
-	conn, err := spdy.Accept(w, protocolV4, maxCommandStreams, func(s httpstream.Stream) {
+	conn, err := spdy.Accept(w, protocolV4, spdy.Limits{Streams: maxCommandStreams, Budget: unread}, func(s httpstream.Stream) {
 		select {
 		case opened <- s:
 		default: // more than the protocol has

@@ -44,6 +44,9 @@ func checkWebSocketProtocol(r *http.Request, supported []string) error {
 	return fmt.Errorf("unsupported WebSocket subprotocol %q; supported: %s", strings.Join(requested, ", "), strings.Join(supported, ", "))
 }
 
+// writeBuffers are used while a message is written only.
+var writeBuffers sync.Pool
+
 // upgradeWebSocket upgrades a request that passed checkWebSocketProtocol. On failure
 // the request is already answered. The Origin header is not checked here: an API server
 // passes on the one of its client, a dashboard in a browser, and the listeners without
@@ -52,7 +55,7 @@ func upgradeWebSocket(w http.ResponseWriter, r *http.Request, protocols []string
 	u := websocket.Upgrader{
 		Subprotocols: protocols, HandshakeTimeout: creationTimeout,
 		CheckOrigin:    func(*http.Request) bool { return true },
-		ReadBufferSize: chunkSize, WriteBufferSize: chunkSize + 1, Error: func(w http.ResponseWriter, _ *http.Request, code int, reason error) {
+		ReadBufferSize: 4 << 10, WriteBufferSize: chunkSize + 1, WriteBufferPool: &writeBuffers, Error: func(w http.ResponseWriter, _ *http.Request, code int, reason error) {
 			writeStatus(w, newStatus(code, metav1.StatusReasonBadRequest, "failed to upgrade the request to WebSocket: %v", reason))
 		},
 	}
@@ -65,6 +68,7 @@ type webSocketClient struct {
 	// canCloseStreams says that the protocol has closeChannel.
 	canCloseStreams bool
 	write           sync.Mutex
+	buffer          [4 << 10]byte
 	stdin, resize   pipe
 	requested       map[string]bool
 	closed          chan struct{}
@@ -135,7 +139,8 @@ func (c *webSocketClient) handleMessage(channel byte, message io.Reader) error {
 	if to == nil {
 		return nil // no reader
 	}
-	_, err := io.Copy(to, message)
+	// Read in parts of the size of the buffer, which takes no more memory.
+	_, err := io.CopyBuffer(to, message, c.buffer[:])
 	if errors.Is(err, io.ErrClosedPipe) {
 		return nil // the command does not read any more
 	}

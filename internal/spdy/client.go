@@ -49,10 +49,10 @@ func Headers(pairs ...string) http.Header {
 
 // Upgrade sends the request on the connection and upgrades it to SPDY with the first of
 // the protocols that the server supports. It takes over the connection, and closes it on
-// error. Another answer than the upgrade is an *UpgradeError.
-func Upgrade(ctx context.Context, conn net.Conn, r *http.Request, protocols ...string) (*Conn, error) {
+// error. Another answer than the upgrade is an *UpgradeError. The budget may be nil.
+func Upgrade(ctx context.Context, conn net.Conn, r *http.Request, budget *Budget, protocols ...string) (*Conn, error) {
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
-	c, err := upgrade(conn, r, protocols)
+	c, err := upgrade(conn, r, budget, protocols)
 	if !stop() && err == nil {
 		c.Abort()
 	}
@@ -66,7 +66,7 @@ func Upgrade(ctx context.Context, conn net.Conn, r *http.Request, protocols ...s
 	return c, nil
 }
 
-func upgrade(conn net.Conn, r *http.Request, protocols []string) (*Conn, error) {
+func upgrade(conn net.Conn, r *http.Request, budget *Budget, protocols []string) (*Conn, error) {
 	if err := conn.SetDeadline(time.Now().Add(upgradeTimeout)); err != nil {
 		return nil, err
 	}
@@ -94,11 +94,8 @@ func upgrade(conn net.Conn, r *http.Request, protocols []string) (*Conn, error) 
 	if err := conn.SetDeadline(time.Time{}); err != nil {
 		return nil, err
 	}
-	raw := newRawConn(conn, buffered, false)
+	raw := &rawConn{Conn: conn, buffered: buffered}
 	// A server opens no streams.
-	c, err := newStreams(raw, false, 1, func(httpstream.Stream) {})
-	if err != nil {
-		return nil, err
-	}
-	return &Conn{Connection: c, Protocol: protocol, raw: raw}, nil
+	c := newStreams(raw, false, Limits{Budget: budget}, func(httpstream.Stream) {})
+	return &Conn{streams: c, Protocol: protocol, raw: raw}, nil
 }

@@ -14,16 +14,12 @@ import (
 // and to close.
 const lingerTimeout = 10 * time.Second
 
-// drainTimeout limits the handling of the frames that arrived before the connection
-// ended.
-const drainTimeout = time.Second
-
 // errClosed is returned by calls that wait while the connection ends.
 var errClosed = errors.New("connection closed")
 
 // Conn is a SPDY connection. Its owner must call Finish or Abort.
 type Conn struct {
-	httpstream.Connection
+	*streams
 	// Protocol is the negotiated protocol above SPDY.
 	Protocol string
 	raw      *rawConn
@@ -35,7 +31,7 @@ func (c *Conn) Abort() {
 	// The socket is closed first: a blocked write holds the lock that closing the streams
 	// needs.
 	_ = c.raw.Conn.Close()
-	_ = c.Connection.Close()
+	_ = c.streams.Close()
 }
 
 // Finish closes the connection after everything written was sent, and returns when the
@@ -44,37 +40,16 @@ func (c *Conn) Abort() {
 // last bytes sent. Therefore Finish reads until the other side closes.
 func (c *Conn) Finish() {
 	_ = c.raw.SetWriteDeadline(time.Now().Add(lingerTimeout))
-	_ = c.Connection.Close()
+	_ = c.streams.Close()
 	_ = c.raw.Close()
 	<-c.CloseChan()
 	_ = c.raw.Conn.Close()
 }
 
 // Open opens a stream with headers, given as alternating names and values, and waits until
-// the other side has accepted it or the connection has ended. (CreateStream alone goes on
-// waiting for 30 s then.)
+// the other side has accepted it or the connection has ended.
 func (c *Conn) Open(headers ...string) (httpstream.Stream, error) {
-	type result struct {
-		stream httpstream.Stream
-		err    error
-	}
-	opened := make(chan result, 1)
-	go func() {
-		s, err := c.CreateStream(Headers(headers...))
-		opened <- result{s, err}
-	}()
-	select {
-	case r := <-opened:
-		return r.stream, r.err
-	case <-c.CloseChan():
-	}
-	// The frames that arrived before the end are still being handled.
-	select {
-	case r := <-opened:
-		return r.stream, r.err
-	case <-time.After(drainTimeout):
-		return nil, errClosed
-	}
+	return c.CreateStream(Headers(headers...))
 }
 
 // NetConn returns the underlying connection. The caller may inspect it and set deadlines,
@@ -86,26 +61,12 @@ func (c *Conn) NetConn() net.Conn { return c.raw.Conn }
 type rawConn struct {
 	net.Conn
 	buffered *bufio.Reader
-	frames   *frameReader
 	once     sync.Once
 }
 
-func newRawConn(conn net.Conn, buffered *bufio.Reader, server bool) *rawConn {
-	c := &rawConn{Conn: conn, buffered: buffered}
-	c.frames = newFrameReader(unbuffered{c}, server)
-	return c
-}
-
-// Read returns the frames of the other side, with limited sizes.
-func (c *rawConn) Read(b []byte) (int, error) { return c.frames.Read(b) }
-
-// unbuffered reads a connection.
-type unbuffered struct{ c *rawConn }
-
 // Read bypasses the buffer once it is empty: the buffer may read from the HTTP server's
 // reader, which cancels the request's context when the connection ends.
-func (u unbuffered) Read(b []byte) (int, error) {
-	c := u.c
+func (c *rawConn) Read(b []byte) (int, error) {
 	if n := c.buffered.Buffered(); n > 0 {
 		return c.buffered.Read(b[:min(n, len(b))])
 	}
@@ -125,14 +86,8 @@ func (c *rawConn) Close() error {
 }
 
 // NewServer serves SPDY on a connection whose upgrade was answered. It passes each stream
-// that the client opens to accept, which must not block. A client with more than maxStreams
-// streams is disconnected.
-func NewServer(conn net.Conn, buffered *bufio.Reader, protocol string, maxStreams int, accept func(httpstream.Stream)) (*Conn, error) {
-	raw := newRawConn(conn, buffered, true)
-	c, err := newStreams(raw, true, maxStreams, accept)
-	if err != nil {
-		_ = conn.Close()
-		return nil, err
-	}
-	return &Conn{Connection: c, Protocol: protocol, raw: raw}, nil
+// that the client opens to accept, which must not block.
+func NewServer(conn net.Conn, buffered *bufio.Reader, protocol string, limits Limits, accept func(httpstream.Stream)) *Conn {
+	raw := &rawConn{Conn: conn, buffered: buffered}
+	return &Conn{streams: newStreams(raw, true, limits, accept), Protocol: protocol, raw: raw}
 }

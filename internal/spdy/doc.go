@@ -4,8 +4,8 @@
 //
 // It owns the upgrade on both sides and the closing of a connection, at once or after
 // everything written has arrived, and the limits of what the other side can make it keep:
-// the bytes of a session, its streams and their headers. Frames and streams are those of
-// spdystream. It
+// the bytes of a connection, its streams and their headers, and the bytes of all
+// connections with the same Budget. Of spdystream it uses the decoder of headers only. It
 // reads only the request or connection that it is given. It never dials, and does not
 // know what the streams carry.
 package spdy

@@ -5,14 +5,15 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/moby/spdystream/spdy"
 )
 
-// The limits of a frame. The queues of spdystream keep up to maxQueued frames of a
-// connection until their streams are read, so that a session holds at most maxQueued times
-// maxData bytes (1 MiB), however large the frames are that the other side sends.
+// The limits of a frame of the other side.
 const (
-	maxQueued = 256
-	maxData   = 4 << 10
 	// maxControl is the maximum payload of a control frame in bytes. Those of kubectl, the
 	// kubelet and the runtimes have less than 200.
 	maxControl = 4 << 10
@@ -36,112 +37,147 @@ const (
 const (
 	headerSize = 8
 	flagFinish = 1
+	// statusCancel is the reason of a reset.
+	statusCancel = 5
+	// maxID is the largest stream ID.
+	maxID = 1<<31 - 1
 )
 
-// frameReader reads a connection frame by frame. It splits data frames into small ones,
-// drops frames that change nothing, and fails at control frames that the other side does not
-// send, or that have an invalid size: spdystream reads beyond their end.
-type frameReader struct {
-	in *bufio.Reader
-	// server says that the other side is a client, which opens the streams. lastStream is
-	// the ID of the last one.
-	server     bool
-	lastStream uint32
-	// head is the rest of the header of the current frame, whose memory is buffer.
-	head   []byte
-	buffer [headerSize]byte
-	// payload is the number of bytes that follow head in the current frame.
-	payload int
-	// data is the number of bytes of the data frame beyond the current part of it; stream
-	// and flags are its own.
-	data   int
+// frame is the beginning of a frame: the payload follows.
+type frame struct {
+	// kind is the type of a control frame, 0 for data.
+	kind uint32
+	// stream is the stream of a data frame.
 	stream uint32
 	flags  byte
-	err    error
+	// length is the number of bytes of the payload.
+	length int
 }
 
-func newFrameReader(in io.Reader, server bool) *frameReader {
-	return &frameReader{in: bufio.NewReader(in), server: server}
+// frameReader reads the frames of a connection.
+type frameReader struct {
+	in *bufio.Reader
+	// head is the memory of the frame's header.
+	head [headerSize]byte
+	// syn is the payload of a frame that opens a stream, and headers decompresses it.
+	syn     synFrame
+	headers *spdy.Framer
 }
 
-// Read implements io.Reader.
-func (f *frameReader) Read(b []byte) (int, error) {
-	for f.err == nil && len(f.head) == 0 && f.payload == 0 {
-		f.err = f.next()
+// next reads the beginning of a frame. It fails at frames with another size than they have
+// to have.
+func (f *frameReader) next() (frame, error) {
+	if _, err := io.ReadFull(f.in, f.head[:]); err != nil {
+		return frame{}, err
 	}
-	switch {
-	case f.err != nil:
-		return 0, f.err
-	case len(f.head) > 0:
-		n := copy(b, f.head)
-		f.head = f.head[n:]
-		return n, nil
+	first, second := binary.BigEndian.Uint32(f.head[:]), binary.BigEndian.Uint32(f.head[4:])
+	next := frame{stream: first, flags: byte(second >> 24), length: int(second & 0xffffff)}
+	if first>>31 == 0 {
+		return next, nil
 	}
-	n, err := f.in.Read(b[:min(len(b), f.payload)])
-	f.payload -= n
-	f.err = err
-	return n, err
-}
-
-// next begins the next frame, or the next part of a data frame.
-func (f *frameReader) next() error {
-	if f.data > 0 {
-		f.part()
-		return nil
-	}
-	if _, err := io.ReadFull(f.in, f.buffer[:]); err != nil {
-		return err
-	}
-	first, second := binary.BigEndian.Uint32(f.buffer[:]), binary.BigEndian.Uint32(f.buffer[4:])
-	length := int(second & 0xffffff)
-	if control := first>>31 == 1; !control {
-		f.stream, f.flags, f.data = first, byte(second>>24), length
-		f.part()
-		return nil
-	}
-	kind, valid := first&0xffff, false
-	switch kind {
+	next.kind, next.stream = first&0xffff, 0
+	valid := false
+	switch next.kind {
 	case frameSynStream:
-		valid = f.server && length >= 10 && length <= maxControl && f.opensStream()
+		valid = next.length >= 10 && next.length <= maxControl
 	case frameSynReply:
-		valid = !f.server && length >= 4 && length <= maxControl
+		valid = next.length >= 4 && next.length <= maxControl
 	case frameReset, frameGoAway:
-		valid = length == 8
+		valid = next.length == 8
 	case framePing:
-		valid = length == 4
+		valid = next.length == 4
 	case frameSettings, frameWindowUpdate:
-		_, err := f.in.Discard(length)
-		return err
+		valid = true // ignored
 	}
 	if !valid {
-		return fmt.Errorf("unexpected SPDY control frame of type %d with %d bytes", kind, length)
+		return frame{}, fmt.Errorf("unexpected SPDY control frame of type %d with %d bytes", next.kind, next.length)
 	}
-	f.head, f.payload = f.buffer[:], length
-	return nil
+	return next, nil
 }
 
-// opensStream reports whether the frame that follows opens a new stream of a client.
-// spdystream starts a goroutine for each one that does not.
-func (f *frameReader) opensStream() bool {
-	id, err := f.in.Peek(4)
+// number reads a number from a payload.
+func (f *frameReader) number() (uint32, error) {
+	_, err := io.ReadFull(f.in, f.head[:4])
+	return binary.BigEndian.Uint32(f.head[:]), err
+}
+
+// open reads the payload of a frame that opens a stream.
+func (f *frameReader) open(fr frame) (id uint32, headers http.Header, err error) {
+	if f.headers == nil {
+		f.headers, err = spdy.NewFramerWithOptions(io.Discard, &f.syn, spdy.WithMaxHeaderCount(maxHeaders), spdy.WithMaxHeaderFieldSize(maxHeader))
+		if err != nil {
+			return 0, nil, err
+		}
+	}
+	f.syn = append(append(f.syn[:0], f.head[:]...), make([]byte, fr.length)...)
+	if _, err := io.ReadFull(f.in, f.syn[headerSize:]); err != nil {
+		return 0, nil, err
+	}
+	read, err := f.headers.ReadFrame()
 	if err != nil {
-		return false
+		return 0, nil, err
 	}
-	stream := binary.BigEndian.Uint32(id)
-	if stream%2 != 1 || stream <= f.lastStream || stream>>31 == 1 {
-		return false
+	syn, ok := read.(*spdy.SynStreamFrame)
+	if !ok {
+		return 0, nil, fmt.Errorf("unexpected SPDY frame %T", read)
 	}
-	f.lastStream = stream
-	return true
+	return uint32(syn.StreamId), syn.Headers, nil
 }
 
-// part begins the next part of a data frame. The last one has its flags.
-func (f *frameReader) part() {
-	size, flags := min(f.data, maxData), byte(0)
-	if f.data -= size; f.data == 0 {
-		flags = f.flags
+// synFrame is a frame in memory.
+type synFrame []byte
+
+func (s *synFrame) Read(b []byte) (int, error) {
+	if len(*s) == 0 {
+		return 0, io.EOF
 	}
-	binary.BigEndian.PutUint32(f.buffer[:], f.stream)
-	binary.BigEndian.PutUint32(f.buffer[4:], uint32(flags)<<24|uint32(size))
-	f.head, f.payload = f.buffer[:], size
+	n := copy(b, *s)
+	*s = (*s)[n:]
+	return n, nil
+}
+
+// appendData appends the beginning of a data frame.
+func appendData(b []byte, stream uint32, flags byte, length int) []byte {
+	b = binary.BigEndian.AppendUint32(b, stream)
+	return binary.BigEndian.AppendUint32(b, uint32(flags)<<24|uint32(length))
+}
+
+// appendControl appends a control frame.
+func appendControl(b []byte, kind uint16, payload ...byte) []byte {
+	b = binary.BigEndian.AppendUint16(append(b, 0x80, 3), kind)
+	return append(binary.BigEndian.AppendUint32(b, uint32(len(payload))), payload...)
+}
+
+// numbers are the payload of a control frame.
+func numbers(all ...uint32) (payload []byte) {
+	for _, n := range all {
+		payload = binary.BigEndian.AppendUint32(payload, n)
+	}
+	return payload
+}
+
+// appendHeaders appends headers as the next part of the zlib stream of all headers of a
+// connection; first says that this is its begin. They are not compressed, because Go's
+// compressor needs more than half a megabyte.
+func appendHeaders(b []byte, first bool, headers http.Header) []byte {
+	if first {
+		b = append(b, 0x78, 0x01)
+	}
+	text := numbers(uint32(len(headers)))
+	for name, values := range headers {
+		for _, part := range []string{strings.ToLower(name), strings.Join(values, "\x00")} {
+			text = append(binary.BigEndian.AppendUint32(text, uint32(len(part))), part...)
+		}
+	}
+	for part := range slices.Chunk(text, 1<<16-1) {
+		b = appendStored(b, part)
+	}
+	return appendStored(b, nil) // ends what is read at once
+}
+
+// appendStored appends a block of a zlib stream that is not compressed.
+func appendStored(b, text []byte) []byte {
+	size := uint16(len(text))
+	b = binary.LittleEndian.AppendUint16(append(b, 0), size)
+	return append(binary.LittleEndian.AppendUint16(b, ^size), text...)
 }

@@ -5,12 +5,14 @@ import (
 	"bytes"
 	"crypto/rand"
 	"encoding/binary"
+	"errors"
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
-	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -55,15 +57,11 @@ type hostileClient struct {
 	streams chan httpstream.Stream
 }
 
-func newHostileClient(t testing.TB, maxStreams int) *hostileClient {
+func newHostileClient(t testing.TB, limits Limits) *hostileClient {
 	t.Helper()
 	client, conn := net.Pipe()
 	c := &hostileClient{Conn: client, streams: make(chan httpstream.Stream, 64)}
-	var err error
-	c.server, err = NewServer(conn, bufio.NewReader(conn), "test", maxStreams, func(s httpstream.Stream) { c.streams <- s })
-	if err != nil {
-		t.Fatal(err)
-	}
+	c.server = NewServer(conn, bufio.NewReader(conn), "test", limits, func(s httpstream.Stream) { c.streams <- s })
 	go func() { _, _ = io.Copy(io.Discard, client) }() // the server's answers
 	return c
 }
@@ -73,47 +71,133 @@ func (c *hostileClient) end() {
 	_ = c.Close()
 }
 
-// Streams that nothing reads hold a limited number of bytes, however large their frames are.
+// accept writes data frames of 16 KiB until the server reads no more, on each stream in turn, and
+// adds what was accepted. It returns when the connection ends.
+func (c *hostileClient) accept(accepted *atomic.Int64) {
+	for {
+		for id := uint32(1); id < 10; id += 2 {
+			for frame := dataFrame(id, 0, make([]byte, 16<<10)); len(frame) > 0; {
+				n, err := c.Write(frame[:min(512, len(frame))])
+				if accepted.Add(int64(n)); err != nil {
+					return
+				}
+				frame = frame[n:]
+			}
+		}
+	}
+}
+
+// Streams that nothing reads hold a limited number of bytes, of a connection and together. A
+// connection that is read goes on meanwhile, and what was held can be used again.
 func TestUnreadStreamsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newHostileClient(t, 8)
-		defer c.end()
-		if _, err := c.Write(openStreams(t, http.Header{}, 1, 3, 5, 7, 9)); err != nil {
-			t.Fatal(err)
-		}
-		accepted := 0
-		go func() {
-			// Each stream in turn, as much as is accepted.
-			for {
-				for id := uint32(1); id < 10; id += 2 {
-					for frame := dataFrame(id, 0, make([]byte, 1<<20)); len(frame) > 0; {
-						n, err := c.Write(frame[:min(512, len(frame))])
-						if accepted += n; err != nil {
-							return
-						}
-						frame = frame[n:]
-					}
-				}
+		const limit = 3 << 20
+		budget := NewBudget(limit)
+		var clients []*hostileClient
+		var total, first atomic.Int64
+		for range 8 {
+			c := newHostileClient(t, Limits{Streams: 8, Budget: budget})
+			defer c.end()
+			if _, err := c.Write(openStreams(t, http.Header{}, 1, 3, 5, 7, 9)); err != nil {
+				t.Fatal(err)
 			}
+			if clients = append(clients, c); len(clients) == 1 {
+				go c.accept(&first)
+				synctest.Wait() // until the server reads no more
+				if got := first.Load(); got < maxHeld/2 || got > maxHeld+64<<10 {
+					t.Errorf("one connection holds %d bytes", got)
+				}
+				continue
+			}
+			go c.accept(&total)
+		}
+		synctest.Wait()
+		if got := first.Load() + total.Load(); got < limit || got > limit+8*(guaranteed+8<<10) {
+			t.Errorf("the connections hold %d bytes", got)
+		}
+
+		c := newHostileClient(t, Limits{Streams: 8, Budget: budget})
+		defer c.end()
+		go func() {
+			_, _ = c.Write(openStreams(t, http.Header{}, 1))
+			_, _ = c.Write(dataFrame(1, flagFinish, make([]byte, 1<<20)))
 		}()
-		synctest.Wait() // until the server reads no more
-		if accepted < maxData || accepted > 1<<20+64<<10 {
-			t.Errorf("the server holds %d bytes", accepted)
+		if got, err := io.ReadAll(<-c.streams); len(got) != 1<<20 || err != nil {
+			t.Errorf("read %d bytes, %v", len(got), err)
+		}
+
+		before := total.Load()
+		clients[0].end()
+		synctest.Wait()
+		if got := total.Load() - before; got < maxHeld/2 {
+			t.Errorf("after the end of a connection, others hold %d bytes more", got)
+		}
+		for _, c := range clients {
+			c.end()
+		}
+		c.end()
+		synctest.Wait()
+		if budget.left != limit {
+			t.Errorf("%d of %d bytes are left", budget.left, limit)
 		}
 	})
 }
 
-// Split frames arrive complete and in order, and end their stream once.
-func TestSplitFramesArriveComplete(t *testing.T) {
-	for _, size := range []int{0, 1, maxData - 1, maxData, maxData + 1, 3 * maxData, 1<<20 + 7} {
-		c := newHostileClient(t, 8)
+// Small frames and streams without data count too.
+func TestFramesAndStreamsCost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newHostileClient(t, Limits{Streams: 1 << 20})
+		defer c.end()
+		var frames, opened atomic.Int64
+		go func() {
+			_, _ = c.Write(openStreams(t, http.Header{}, 1))
+			for {
+				if _, err := c.Write(dataFrame(1, 0, []byte("x"))); err != nil {
+					return
+				}
+				frames.Add(1)
+			}
+		}()
+		synctest.Wait()
+		if got := frames.Load(); got < 100 || got > maxHeld/chunkCost {
+			t.Errorf("the server holds %d frames", got)
+		}
+		c = newHostileClient(t, Limits{Streams: 1 << 20})
+		defer c.end()
+		go func() {
+			for range c.streams {
+				opened.Add(1)
+			}
+		}()
+		go func() {
+			large := http.Header{"x": {strings.Repeat("a", maxHeader)}}
+			for id := uint32(1); ; id += 2 {
+				payload := append(numbers(id, 0), 0, 0)
+				if _, err := c.Write(control(frameSynStream, appendHeaders(payload, id == 1, large))); err != nil {
+					return
+				}
+			}
+		}()
+		synctest.Wait()
+		if got := opened.Load(); got < 100 || got > maxHeld/maxHeader {
+			t.Errorf("the server has %d streams", got)
+		}
+		close(c.streams)
+	})
+}
+
+// Frames of any size arrive complete and in order, and end their stream once.
+func TestFramesArriveComplete(t *testing.T) {
+	for _, size := range []int{0, 1, maxChunk - 1, maxChunk, maxChunk + 1, 3 * maxChunk, 1<<20 + 7} {
+		c := newHostileClient(t, Limits{Streams: 8})
 		sent := make([]byte, size)
 		_, _ = rand.Read(sent)
 		go func() {
 			_, _ = c.Write(openStreams(t, http.Header{"x-name": {"v"}}, 1))
 			_, _ = c.Write(dataFrame(1, 0, sent))
-			_, _ = c.Write(control(frameSettings, make([]byte, 12))) // dropped
+			_, _ = c.Write(control(frameSettings, make([]byte, 12))) // ignored
 			_, _ = c.Write(dataFrame(1, flagFinish, sent))
+			_, _ = c.Write(dataFrame(1, 0, sent)) // after the end
 		}()
 		stream := <-c.streams
 		got, err := io.ReadAll(stream)
@@ -122,15 +206,103 @@ func TestSplitFramesArriveComplete(t *testing.T) {
 		}
 		c.end()
 	}
-	// In any pieces.
-	frame := dataFrame(1, flagFinish, make([]byte, 2*maxData+1))
-	want, err := io.ReadAll(newFrameReader(bytes.NewReader(frame), true))
-	if err != nil || len(want) != len(frame)+2*headerSize {
-		t.Fatalf("%d bytes, %v", len(want), err)
+}
+
+// A stream whose connection was lost has no orderly end, one that the other side reset has.
+func TestLostStream(t *testing.T) {
+	for name, c := range map[string]struct {
+		last []byte
+		want error
+	}{
+		"lost":   {nil, io.ErrUnexpectedEOF},
+		"reset":  {control(frameReset, []byte{0, 0, 0, 1, 0, 0, 0, 5}), nil},
+		"closed": {dataFrame(1, flagFinish, nil), nil},
+	} {
+		client := newHostileClient(t, Limits{Streams: 8})
+		go func() {
+			_, _ = client.Write(append(append(openStreams(t, http.Header{}, 1), dataFrame(1, 0, []byte("x"))...), c.last...))
+			_ = client.Close()
+		}()
+		if got, err := io.ReadAll(<-client.streams); string(got) != "x" || !errors.Is(err, c.want) {
+			t.Errorf("%s: read %q, %v", name, got, err)
+		}
+		client.end()
 	}
-	got, err := io.ReadAll(iotest.OneByteReader(newFrameReader(iotest.OneByteReader(bytes.NewReader(frame)), true)))
-	if err != nil || !bytes.Equal(got, want) {
-		t.Errorf("%d bytes, %v", len(got), err)
+}
+
+// The frames of this package are understood by other implementations, on both sides.
+func TestOtherImplementations(t *testing.T) {
+	pair := func() (a, b net.Conn) {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		if a, err = net.Dial("tcp", l.Addr().String()); err == nil {
+			b, err = l.Accept()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = a.Close(); _ = b.Close() })
+		return a, b
+	}
+	echo := func(s io.ReadWriteCloser) { _, _ = io.Copy(s, s); _ = s.Close() }
+	check := func(open func(http.Header) (io.ReadWriteCloser, error)) {
+		t.Helper()
+		for _, size := range []int{0, 10, 100_000} {
+			s, err := open(http.Header{"Streamtype": {"data"}, "Port": {strconv.Itoa(size)}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			go func() {
+				_, _ = s.Write(make([]byte, size))
+				_ = s.Close()
+			}()
+			if got, err := io.ReadAll(s); len(got) != size || err != nil {
+				t.Errorf("%d of %d bytes, %v", len(got), size, err)
+			}
+		}
+	}
+	a, b := pair()
+	server := NewServer(b, bufio.NewReader(b), "test", Limits{Streams: 8}, func(s httpstream.Stream) {
+		if s.Headers().Get("Streamtype") == "data" && s.Headers().Get("Port") != "" {
+			go echo(s)
+		}
+	})
+	defer server.Abort()
+	client, err := spdystream.NewConnection(a, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go client.Serve(spdystream.NoOpStreamHandler)
+	check(func(h http.Header) (io.ReadWriteCloser, error) {
+		s, err := client.CreateStream(h, nil, false)
+		if err == nil {
+			err = s.Wait()
+		}
+		return s, err
+	})
+	if _, err := client.Ping(); err != nil {
+		t.Error(err)
+	}
+
+	a, b = pair()
+	other, err := spdystream.NewConnection(b, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go other.Serve(func(s *spdystream.Stream) {
+		if err := s.SendReply(http.Header{"x": {"y"}}, false); err == nil && s.Headers().Get("Streamtype") == "data" {
+			go echo(s)
+		}
+	})
+	raw := &rawConn{Conn: a, buffered: bufio.NewReader(a)}
+	own := &Conn{streams: newStreams(raw, false, Limits{}, func(httpstream.Stream) {}), raw: raw}
+	defer own.Abort()
+	check(func(h http.Header) (io.ReadWriteCloser, error) { return own.CreateStream(h) })
+	if _, err := other.Ping(); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -157,7 +329,7 @@ func TestHostileFramesEndTheConnection(t *testing.T) {
 		"a data frame of stream 0": dataFrame(0, 0, []byte("x")),
 		"another protocol":         []byte("GET / HTTP/1.1\r\n\r\n"),
 	} {
-		c := newHostileClient(t, 3)
+		c := newHostileClient(t, Limits{Streams: 3})
 		go func() { _, _ = c.Write(frames) }()
 		// Another protocol looks like a data frame of a stream that does not exist.
 		if name == "another protocol" {
@@ -184,7 +356,7 @@ func FuzzFrames(f *testing.F) {
 	f.Add(control(frameSettings, make([]byte, 12)))
 	f.Add([]byte("GET / HTTP/1.1\r\n\r\n"))
 	f.Fuzz(func(t *testing.T, frames []byte) {
-		c := newHostileClient(t, 8)
+		c := newHostileClient(t, Limits{Streams: 8})
 		defer c.end()
 		done := make(chan struct{})
 		go func() {
@@ -215,7 +387,7 @@ func BenchmarkUpload(b *testing.B) {
 	go func() {
 		conn, err := listener.Accept()
 		if err == nil {
-			_, _ = NewServer(conn, bufio.NewReader(conn), "test", 8, func(s httpstream.Stream) { streams <- s })
+			NewServer(conn, bufio.NewReader(conn), "test", Limits{Streams: 8}, func(s httpstream.Stream) { streams <- s })
 		}
 	}()
 	conn, err := net.Dial("tcp", listener.Addr().String())

@@ -33,7 +33,7 @@ func Negotiate(r *http.Request, supported ...string) (string, error) {
 
 // Accept answers the request with the upgrade to a protocol that Negotiate returned, and
 // calls NewServer. After an error nothing can be answered any more.
-func Accept(w http.ResponseWriter, protocol string, maxStreams int, accept func(httpstream.Stream)) (*Conn, error) {
+func Accept(w http.ResponseWriter, protocol string, limits Limits, accept func(httpstream.Stream)) (*Conn, error) {
 	w.Header().Set(httpstream.HeaderConnection, httpstream.HeaderUpgrade)
 	w.Header().Set(httpstream.HeaderUpgrade, kspdy.HeaderSpdy31)
 	w.Header().Set(httpstream.HeaderProtocolVersion, protocol)
@@ -47,5 +47,5 @@ func Accept(w http.ResponseWriter, protocol string, maxStreams int, accept func(
 		_ = conn.Close()
 		return nil, err
 	}
-	return NewServer(conn, buffered.Reader, protocol, maxStreams, accept)
+	return NewServer(conn, buffered.Reader, protocol, limits, accept), nil
 }

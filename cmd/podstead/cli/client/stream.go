@@ -81,7 +81,7 @@ func (c *Client) Upgrade(ctx context.Context, path, protocol string) (*spdy.Conn
 		_ = conn.Close()
 		return nil, err
 	}
-	s, err := spdy.Upgrade(ctx, conn, r, protocol)
+	s, err := spdy.Upgrade(ctx, conn, r, nil, protocol)
 	var upgradeErr *spdy.UpgradeError
 	if errors.As(err, &upgradeErr) {
 		var st metav1.Status
