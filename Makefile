@@ -1,6 +1,6 @@
 # podstead: build, check, test, bench, demo. Everything runs from a fresh clone
-# on Debian with Go; `make setup` installs the other dependencies. Only bin/ is
-# written into the tree.
+# on Debian with Go; `make setup` installs the other dependencies. Only bin/ and
+# dist/ are written into the tree.
 
 include test/testbed/versions.env
 
@@ -18,7 +18,7 @@ UNIT         = $(shell $(GO) list ./... | grep -v -e /test/testbed -e /test/e2e 
 # The end-to-end tests mostly wait, so more of them run in parallel than there are cores.
 E2E_FLAGS   ?= -parallel 6
 
-.PHONY: build setup check unit vulncheck fuzz race oracle e2e machine test bench demo clean help
+.PHONY: build release setup check unit vulncheck fuzz race oracle e2e machine test bench demo clean help
 .DEFAULT_GOAL := build
 
 # The tag excludes gRPC's tracing pages, whose templates keep every method of
@@ -33,6 +33,15 @@ BIN         ?= bin
 # larger, uses 4 MB more memory for its relocations and starts 2 ms later.
 build: ## build bin/podstead
 	CGO_ENABLED=0 $(GO) build $(GOBUILDFLAGS) -o $(BIN)/podstead $(PROGRAM)
+
+NFPM        ?= $(GO) run github.com/goreleaser/nfpm/v2/cmd/nfpm@$(NFPM_VERSION)
+# Called with the path of the checksums, such as SIGN_COMMAND="minisign -Sm".
+SIGN_COMMAND ?=
+RELEASE_FLAGS ?=
+
+release: ## build archives, packages, checksums and bills of materials into dist/; RELEASE_FLAGS="-platforms arm64" selects
+	$(GO) run ./build/release -version "$(VERSION)" -commit "$(COMMIT)" -date "$(or $(SOURCE_DATE_EPOCH),0)" \
+		-nfpm "$(NFPM)" -sign "$(SIGN_COMMAND)" -out dist $(RELEASE_FLAGS)
 
 setup: ## install the test dependencies (Debian packages, containerd, a systemd root); needs root
 	test/setup.sh
@@ -97,8 +106,8 @@ demo: ## demonstrate podstead with a private runtime, and clean up; needs root
 	@test/setup.sh runtime
 	@$(GO) run ./test/demo
 
-clean: ## remove bin/
-	rm -rf bin
+clean: ## remove bin/ and dist/
+	rm -rf bin dist
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

@@ -61,6 +61,7 @@ var importRules = []importRule{
 	{"cmd/podstead/kubeletconfig", []string{"internal", "cmd/podstead/configfile"}},
 	{"cmd/podstead/options", []string{"internal", "manifest", "node", "cmd/podstead/configfile", "cmd/podstead/kubeletconfig"}},
 	{"cmd/podstead/preflight", []string{"internal"}},
+	{"build", nil},
 	{"test", []string{"*"}},
 }
 
