@@ -51,6 +51,9 @@ func newCertificates(a *Adapter, id *identity) *certificates {
 	if settings.Serving {
 		store := certificate.Store{Dir: settings.Directory, Name: servingName}
 		current, _ := store.Load() // an unreadable certificate is requested again
+		if id != nil && len(id.earlier) > 0 {
+			current = nil // it is of an earlier cluster
+		}
 		c.serving = certificate.New(certificate.Config{
 			Store: store, Current: current, Log: a.cfg.Log, OnRefused: c.onRefused("serving"), OnRenewed: func() {}, Subject: c.servingSubject,
 			Signer: &certificateRequests{

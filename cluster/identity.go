@@ -57,6 +57,8 @@ type identity struct {
 	// kubeconfig is written once there is a certificate; nil if the present one
 	// refers to it.
 	kubeconfig *clientcmdapi.Config
+	// earlier has the certificates of an earlier cluster, which are removed then.
+	earlier []certificate.Store
 }
 
 // readIdentity reads the credentials. The identity is nil if the kubeconfig is
@@ -141,12 +143,10 @@ func bootstrapIdentity(kubeconfig string, c Certificates, store certificate.Stor
 			return id, nil
 		}
 	}
-	// Certificates of an earlier kubeconfig belong to an earlier cluster.
-	for _, of := range []certificate.Store{store, {Dir: c.Directory, Name: servingName}} {
-		if err := os.Remove(of.Current()); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, err
-		}
-	}
+	// Certificates of an earlier kubeconfig belong to an earlier cluster. They stay until
+	// there is a new one: the kubeconfig may be unreadable only for now, and nothing can be
+	// removed from a read-only file system.
+	id.earlier = []certificate.Store{store, {Dir: c.Directory, Name: servingName}}
 	id.kubeconfig = kubeconfigFor(raw, store.Current())
 	return id, nil
 }
@@ -196,6 +196,12 @@ func (id *identity) writeKubeconfig(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("failed to create the directory of --kubeconfig: %w", err)
 	}
+	for _, store := range id.earlier {
+		if err := os.Remove(store.Current()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("failed to remove the certificate of an earlier cluster: %w", err)
+		}
+	}
+	id.earlier = nil // from now on they are this cluster's
 	if err := certificate.WriteFile(path, text); err != nil {
 		return fmt.Errorf("--kubeconfig: %w", err)
 	}

@@ -196,13 +196,33 @@ func TestBootstrapLeavesAKubeconfig(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"client", "server"} {
-		if _, err := os.Lstat(filepath.Join(dir, "pki/kubelet-"+name+"-current.pem")); !os.IsNotExist(err) {
-			t.Errorf("the %s certificate of an earlier cluster is there: %v", name, err)
+	there := func(want bool) {
+		t.Helper()
+		for _, name := range []string{"client", "server"} {
+			if _, err := os.Lstat(filepath.Join(dir, "pki/kubelet-"+name+"-current.pem")); os.IsNotExist(err) == want {
+				t.Errorf("the %s certificate of an earlier cluster: %v, want it: %v", name, err, want)
+			}
 		}
+	}
+	// They are removed with the first certificate of this cluster, and are not used before.
+	there(true)
+	settings := Certificates{Directory: c.Directory, Serving: true}
+	if serving := newCertificates(&Adapter{cfg: Config{Certificates: settings, Log: log}}, id).serving; serving.Certificate() != nil {
+		t.Error("the serving certificate of an earlier cluster is used")
 	}
 	if err := id.writeKubeconfig(config); err != nil {
 		t.Fatal(err)
+	}
+	there(false)
+	// A renewal removes nothing.
+	if err := certificate.WriteFile(filepath.Join(dir, "pki/kubelet-server-current.pem"), stale); err != nil {
+		t.Fatal(err)
+	}
+	if err := id.writeKubeconfig(config); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Lstat(filepath.Join(dir, "pki/kubelet-server-current.pem")); err != nil {
+		t.Errorf("a renewal: %v", err)
 	}
 	fi, err := os.Stat(config)
 	if err != nil || fi.Mode().Perm() != 0o600 {
@@ -217,6 +237,21 @@ func TestBootstrapLeavesAKubeconfig(t *testing.T) {
 	}
 	if _, id, err = readIdentity(config, c, "edge", log); err != nil || id.current == nil || id.config.Host != "https://api.invalid:6443" {
 		t.Fatalf("%v, %v", id, err)
+	}
+}
+
+// Certificates that cannot be removed, as on a read-only file system, do not keep the daemon from
+// its start, and a kubeconfig that is lost does not cost the certificate.
+func TestBootstrapOnAReadOnlyRoot(t *testing.T) {
+	// Nothing removes a directory with content as a file.
+	dir := files(t, map[string][]byte{"boot": aKubeconfig("{token: abc}"), "pki/kubelet-client-current.pem/file": nil})
+	c := Certificates{Directory: filepath.Join(dir, "pki"), Rotate: true, Bootstrap: filepath.Join(dir, "boot")}
+	_, id, err := readIdentity(filepath.Join(dir, "config"), c, "edge", slog.New(slog.DiscardHandler))
+	if err != nil || id == nil {
+		t.Fatalf("%v, %v", id, err)
+	}
+	if err := id.writeKubeconfig(filepath.Join(dir, "config")); err == nil || !strings.Contains(err.Error(), "certificate of an earlier cluster") {
+		t.Errorf("the new certificate: %v", err)
 	}
 }
 
