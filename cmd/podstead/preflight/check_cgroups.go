@@ -62,15 +62,23 @@ func (h *Host) unmounted(mounted []string) (names []string) {
 	return names
 }
 
+// blindRuntime is what a host with a cgroup v1 controller that is not mounted costs.
+const blindRuntime = "the runtime cannot read the metrics of containers nor tell which of them were killed for memory, and resizes may fail"
+
+// mountController returns the command that mounts a cgroup v1 controller.
+func mountController(name string) string {
+	at := "/sys/fs/cgroup/" + name
+	return "mkdir -p " + at + " && mount -t cgroup -o " + name + " cgroup " + at
+}
+
 func controllers(h *Host, _ *Settings) (list []Finding) {
 	v1, v2, readOnly := h.cgroupMounts()
 	if len(v1) == 0 && v2 == "" {
 		return nil
 	}
-	if names := h.unmounted(v1); len(names) > 0 && !readOnly {
-		at := "/sys/fs/cgroup/" + names[0]
-		list = warn("cgroups", "mkdir -p "+at+" && mount -t cgroup -o "+names[0]+" cgroup "+at,
-			"these cgroup v1 controllers are active but not mounted: %s: the runtime cannot read the metrics of containers nor tell which of them were killed for memory, and resizes may fail", strings.Join(names, ", "))
+	var unmounted []string
+	if !readOnly {
+		unmounted = h.unmounted(v1)
 	}
 	enabled := slices.Clone(v1)
 	if v2 != "" {
@@ -88,13 +96,22 @@ func controllers(h *Host, _ *Settings) (list []Finding) {
 		{"pids", false, "use a kernel with CONFIG_CGROUP_PIDS", "the number of processes of a pod cannot be limited"},
 		{"cpuset", false, "use a kernel with CONFIG_CPUSETS", "pods cannot be bound to CPUs"},
 	} {
+		text := "the kernel's " + c.name + " controller is disabled: " + c.effect
+		if i := slices.Index(unmounted, c.name); i >= 0 {
+			unmounted = slices.Delete(unmounted, i, i+1)
+			text, c.fix = "the cgroup v1 controller "+c.name+" is active but not mounted: "+c.effect+", and "+blindRuntime, mountController(c.name)
+		}
 		switch {
 		case slices.Contains(enabled, c.name):
 		case c.fail:
-			list = append(list, fail("cgroups", c.fix, "the kernel's %s controller is disabled: %s", c.name, c.effect)...)
+			list = append(list, fail("cgroups", c.fix, "%s", text)...)
 		default:
-			list = append(list, warn("cgroups", c.fix, "the kernel's %s controller is disabled: %s", c.name, c.effect)...)
+			list = append(list, warn("cgroups", c.fix, "%s", text)...)
 		}
+	}
+	if len(unmounted) > 0 {
+		list = append(list, warn("cgroups", mountController(unmounted[0]),
+			"these cgroup v1 controllers are active but not mounted: %s: %s", strings.Join(unmounted, ", "), blindRuntime)...)
 	}
 	pages, _ := filepath.Glob(h.path("sys/kernel/mm/hugepages/*/nr_hugepages"))
 	for _, file := range pages {

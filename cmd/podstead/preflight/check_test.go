@@ -260,6 +260,11 @@ func TestRun(t *testing.T) {
 			b.write("proc/self/mountinfo", strings.Replace(v1, "rw,memory", "rw,freezer", 1))
 			b.settings.Runtime.CgroupDriver = ""
 		}, "cgroups", Fail, "memory controller is disabled", "cgroup_enable=memory"},
+		"memory of v1 that is not mounted": {func(b *testHost) {
+			b.write("proc/self/mountinfo", strings.Replace(v1, "rw,memory", "rw,freezer", 1))
+			b.write("proc/cgroups", "#subsys_name\thierarchy\tnum_cgroups\tenabled\nmemory\t4\t9\t1\n")
+			b.settings.Runtime.CgroupDriver = ""
+		}, "cgroups", Fail, "controller memory is active but not mounted: pods with a memory limit fail", "mount -t cgroup -o memory cgroup /sys/fs/cgroup/memory"},
 		"a v1 controller that is not mounted": {func(b *testHost) {
 			b.write("proc/self/mountinfo", v1)
 			b.write("proc/cgroups", "#subsys_name\thierarchy\tnum_cgroups\tenabled\nmemory\t4\t9\t1\nnet_cls\t0\t1\t1\nhugetlb\t11\t1\t1\nrdma\t12\t1\t0\n")
