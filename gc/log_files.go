@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -148,7 +149,7 @@ func compress(path string, stop func() bool) error {
 		if strings.HasSuffix(name, gzSuffix) {
 			continue
 		}
-		if err := d.compressFile(name); err != nil {
+		if err := d.compressFile(name); err != nil && !errors.Is(err, fs.ErrNotExist) { // a rotation may remove it
 			return fmt.Errorf("failed to compress %s: %w", filepath.Join(d.Name(), name), err)
 		}
 	}

@@ -22,9 +22,9 @@ const (
 	maxParallelRotations = 4
 	// rotateRetry is when a failed rotation is retried.
 	rotateRetry = 10 * time.Second
-	// compressAfter is how long after its last rotation the files of a log are
-	// compressed. Files of a container that writes so fast that it rotates sooner
-	// are removed before compression would pay off.
+	// compressAfter is how long after a rotation the files of a log are compressed. If
+	// all of them were replaced meanwhile, they are removed before that would pay off, and
+	// it waits as long again.
 	compressAfter = 10 * time.Second
 	// missingRetry is when the runtime is asked again to reopen a missing log.
 	missingRetry = time.Minute
@@ -66,13 +66,20 @@ type Logs struct {
 	// Only Run uses the following fields.
 
 	logs map[string]*runningLog // by container ID
-	// compressAt is when to compress the files of a log, by its path.
-	compressAt    map[string]time.Time
+	// compressions are those that are due, by the path of the log.
+	compressions  map[string]compression
 	watcher       WriteWatcher
 	rotationSlots chan struct{} // limits parallel rotations
 	compressing   bool
 	results       chan func()
 	all           sync.WaitGroup
+}
+
+// compression is the coming compression of the files of a log.
+type compression struct {
+	at time.Time
+	// rotations counts those since the wait began.
+	rotations int
 }
 
 // runningLog is the log of a running container.
@@ -95,7 +102,7 @@ func NewLogs(cfg LogsConfig) *Logs {
 	}
 	cfg.Policy.MaxFiles = max(cfg.Policy.MaxFiles, 2)
 	return &Logs{
-		cfg: cfg, wake: make(chan struct{}, 1), logs: map[string]*runningLog{}, compressAt: map[string]time.Time{},
+		cfg: cfg, wake: make(chan struct{}, 1), logs: map[string]*runningLog{}, compressions: map[string]compression{},
 		rotationSlots: make(chan struct{}, maxParallelRotations), results: make(chan func()), watcher: cfg.Watcher,
 	}
 }
@@ -175,7 +182,7 @@ func (l *Logs) updateRunning(observed *cri.Observed) {
 			path := filepath.Join(dir, cri.LogPath(c.Name, c.RestartCount))
 			l.logs[c.ID] = &runningLog{id: c.ID, path: path, pod: pod, rate: unknownRate, at: now, next: now}
 			// An earlier daemon may have stopped before it compressed them.
-			l.compressAt[path] = now.Add(compressAfter)
+			l.compressions[path] = compression{at: now.Add(compressAfter)}
 			started[dir] = true
 		}
 	}
@@ -221,12 +228,16 @@ func (l *Logs) runDue(ctx context.Context, now time.Time) (next time.Time) {
 	if l.compressing {
 		return next // its end causes the next call
 	}
-	for path, at := range l.compressAt {
-		if at.After(now) {
-			earliest(at)
+	for path, due := range l.compressions {
+		if !due.at.After(now) && due.rotations >= l.cfg.Policy.MaxFiles-1 {
+			due = compression{at: now.Add(compressAfter)}
+			l.compressions[path] = due
+		}
+		if due.at.After(now) {
+			earliest(due.at)
 			continue
 		}
-		delete(l.compressAt, path)
+		delete(l.compressions, path)
 		l.startCompression(ctx, path)
 		break
 	}
@@ -314,7 +325,12 @@ func (l *Logs) rotationDone(log *runningLog, err error, missing time.Duration) {
 		}
 	default:
 		log.next = now.Add(nextCheck(0, l.cfg.Policy.MaxSize, log.rate))
-		l.compressAt[log.path] = now.Add(compressAfter)
+		due, waits := l.compressions[log.path]
+		if !waits {
+			due.at = now.Add(compressAfter)
+		}
+		due.rotations++
+		l.compressions[log.path] = due
 	}
 	log.failures = 0
 	log.size, log.at = 0, now

@@ -209,6 +209,38 @@ func TestLogIsRotatedByGrowth(t *testing.T) {
 	})
 }
 
+// A log that is rotated all the time is compressed too, unless its files are removed before
+// that pays off.
+func TestCompressionOfALogThatNeverRests(t *testing.T) {
+	for name, c := range map[string]struct {
+		lines, files int // a second; at most
+		compressed   bool
+	}{
+		"a file in 5 s":                {200, 20, true},
+		"a file in 5 s, few files":     {200, 3, false},
+		"a file a second, many files":  {1000, 40, true},
+		"a file a second, five files":  {1000, 5, false},
+		"a file in 9 s, as by default": {111, 5, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWriter(t)
+				rotator(t, w, LogPolicy{MaxSize: 100_000, MaxFiles: c.files})
+				synctest.Wait()
+				for range 90 {
+					w.print(t, c.lines)
+					time.Sleep(time.Second)
+				}
+				synctest.Wait()
+				if got := w.files(t); strings.Contains(got, gzSuffix) != c.compressed {
+					t.Errorf("compressed: %v, want %v: %s", !c.compressed, c.compressed, got)
+				}
+				w.numbers(t)
+			})
+		})
+	}
+}
+
 // A fast writer fills several files a second; none takes another's name, and
 // only what goes by the bound is lost.
 func TestFastWriter(t *testing.T) {
