@@ -217,7 +217,9 @@ func checkSettings(ctx context.Context, o *options.Options, running int) preflig
 		remembered, _ := private.NewEndpointFile(o.Paths.Root).Load()
 		r.Endpoint = private.Choose(ctx, remembered, private.UsualSockets, own)
 	}
-	r.Private = r.Endpoint == own
+	if r.Private = r.Endpoint == own; r.Private {
+		r.Log = privateConfig(o).CurrentLog()
+	}
 	shown := askRuntime(ctx, r)
 	// A private runtime reports the directories that podstead configured.
 	if shown.CNIConfDir != "" {

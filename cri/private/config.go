@@ -37,6 +37,19 @@ func (c Config) Socket() string { return filepath.Join(c.State, "containerd.sock
 // LogFile returns the path of the containerd's log.
 func (c Config) LogFile() string { return filepath.Join(c.Root, "containerd.log") }
 
+// CurrentLog returns the log that the containerd writes: that below State if the disk took no
+// file.
+func (c Config) CurrentLog() string {
+	if _, err := os.Stat(c.LogFile()); err != nil {
+		if _, err := os.Stat(c.stateLog()); err == nil {
+			return c.stateLog()
+		}
+	}
+	return c.LogFile()
+}
+
+func (c Config) stateLog() string { return filepath.Join(c.State, "containerd.log") }
+
 func (c Config) rootFile() string   { return filepath.Join(c.Root, "config.toml") }
 func (c Config) stateFile() string  { return filepath.Join(c.State, "config.toml") }
 func (c Config) ownCNIConf() string { return filepath.Join(c.Root, "cni", "net.d") }
@@ -143,7 +156,7 @@ func (c Config) openLog() (*os.File, error) {
 	const flags = os.O_CREATE | os.O_WRONLY | os.O_APPEND
 	f, err := os.OpenFile(c.LogFile(), flags, 0o600)
 	if err != nil {
-		f, err = os.OpenFile(filepath.Join(c.State, "containerd.log"), flags, 0o600)
+		f, err = os.OpenFile(c.stateLog(), flags, 0o600)
 	}
 	return f, err
 }

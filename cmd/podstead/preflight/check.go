@@ -43,6 +43,9 @@ type Runtime struct {
 	// containerd, which may not be running yet.
 	Endpoint string
 	Private  bool
+	// Log is the log file of the private containerd, empty for another runtime, which
+	// logs to the journal.
+	Log string
 	// Err is why the runtime could not be queried, nil if it could.
 	Err error
 	// Name and Version are for example containerd and 1.6.20.

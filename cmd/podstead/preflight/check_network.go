@@ -110,7 +110,7 @@ func network(h *Host, s *Settings) []Finding {
 	case len(missing) > 0:
 		return h.installed("containernetworking-plugins", fail("cni", installPlugins, "the pod network requires the CNI plugins %s, which were not found in %s", strings.Join(missing, ", "), strings.Join(s.CNI.BinDirs, ", ")))
 	case s.Runtime.NoNetwork != "":
-		return fail("cni", "journalctl -u containerd | grep -i cni", "the runtime has no pod network although %s exists: %s", file, s.Runtime.NoNetwork)
+		return fail("cni", s.Runtime.showLog(500)+" | grep -i cni", "the runtime has no pod network although %s exists: %s", file, s.Runtime.NoNetwork)
 	case file == "":
 		return ok("cni", "podstead will create a pod network; its plugins are installed")
 	}

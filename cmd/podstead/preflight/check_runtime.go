@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"fmt"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/version"
@@ -26,7 +27,7 @@ func runtimeStatus(h *Host, s *Settings) []Finding {
 	case r.Err != nil:
 		return fail("runtime", "systemctl restart "+service(path)+"; journalctl -u "+service(path), "the runtime at %s does not respond: %v", path, r.Err)
 	case r.NotReady != "":
-		return fail("runtime", "journalctl -u "+service(path), "%s %s is not ready: %s", r.Name, r.Version, r.NotReady)
+		return fail("runtime", r.showLog(50), "%s %s is not ready: %s", r.Name, r.Version, r.NotReady)
 	}
 	if minimum, known := minVersions[strings.ToLower(r.Name)]; known {
 		if v, err := version.ParseGeneric(r.Version); err == nil && !v.AtLeast(version.MustParseGeneric(minimum)) {
@@ -34,6 +35,14 @@ func runtimeStatus(h *Host, s *Settings) []Finding {
 		}
 	}
 	return ok("runtime", "%s %s responds on %s", r.Name, r.Version, path)
+}
+
+// showLog returns the command that shows the end of the runtime's log.
+func (r *Runtime) showLog(lines int) string {
+	if r.Private {
+		return fmt.Sprintf("tail -n %d %s", lines, r.Log)
+	}
+	return "journalctl -u " + service(r.Endpoint)
 }
 
 // criUnsupported reports whether an error says that the runtime does not serve CRI v1.

@@ -215,6 +215,17 @@ func TestRun(t *testing.T) {
 		}, "cgroup-driver", Warn, "although systemd manages", "native.cgroupdriver=systemd"},
 		"an old runtime":      {func(b *testHost) { b.settings.Runtime.Version = "1.5.9~ds1" }, "runtime", Fail, "version 1.6.0 or later", "apt-get install"},
 		"a runtime not ready": {func(b *testHost) { b.settings.Runtime.NotReady = "shim is missing" }, "runtime", Fail, "shim is missing", "journalctl -u containerd"},
+		"a private runtime not ready": {func(b *testHost) {
+			b.settings.Runtime = Runtime{Endpoint: "unix:///run/podstead/containerd/containerd.sock", Private: true, Log: "/var/lib/podstead/containerd/containerd.log",
+				Name: "containerd", Version: "v1.7.2", NotReady: "shim is missing"}
+		}, "runtime", Fail, "shim is missing", "tail -n 50 /var/lib/podstead/containerd/containerd.log"},
+		"CRI-O not ready": {func(b *testHost) {
+			b.settings.Runtime = Runtime{Endpoint: "unix:///run/crio/crio.sock", Name: "cri-o", Version: "1.30.0", NoNetwork: "bad subnet"}
+		}, "cni", Fail, "bad subnet", "journalctl -u crio | grep -i cni"},
+		"a private runtime without a network": {func(b *testHost) {
+			b.settings.Runtime = Runtime{Endpoint: "unix:///run/podstead/containerd/containerd.sock", Private: true, Log: "/x/containerd.log",
+				Name: "containerd", Version: "v1.7.2", NoNetwork: "bad subnet"}
+		}, "cni", Fail, "bad subnet", "tail -n 500 /x/containerd.log | grep -i cni"},
 		"CRI-O not running": {func(b *testHost) {
 			b.settings.Runtime = Runtime{Endpoint: "unix:///run/crio/crio.sock", Err: errors.New("x")}
 		}, "runtime", Fail, "/run/crio/crio.sock", "systemctl enable --now crio"},
