@@ -1,6 +1,7 @@
 package cri
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,6 +46,7 @@ type imageManager struct {
 	service ImageRuntime
 	events  Recorder
 	pulls   *puller
+	access  imageAccess
 
 	mu       sync.Mutex
 	failures map[types.UID]map[string]imageFailure // by image
@@ -59,19 +61,28 @@ type imageFailure struct {
 	revision string
 }
 
-func newImageManager(service ImageRuntime, events Recorder, slots int) *imageManager {
-	return &imageManager{service: service, events: events, pulls: newPuller(service, slots), failures: map[types.UID]map[string]imageFailure{}}
+func newImageManager(c ImageConfig, events Recorder) *imageManager {
+	if c.Ensured == nil {
+		c.Ensured = func(EnsuredImage) {}
+	}
+	return &imageManager{
+		service: c.Runtime, events: events, access: imageAccess{c.Policy, c.Records, c.Ensured},
+		pulls:    newPuller(recordedPulls{c.Runtime, c.Records}, cmp.Or(c.ParallelPulls, DefaultParallelPulls)),
+		failures: map[types.UID]map[string]imageFailure{},
+	}
 }
 
 // ensure returns the runtime's reference to a container's image and pulls the
-// image if the pull policy requires it. An error is a *waitError, or the
-// context's.
+// image if the pull policy requires it, or if the pod may not use the image that is
+// present. An error is a *waitError, or the context's.
 func (m *imageManager) ensure(ctx context.Context, pod *v1.Pod, requested string, policy v1.PullPolicy, credentials PullCredentials) (string, error) {
 	image, err := imageName(requested)
 	if err != nil {
 		m.events.Event(pod, v1.EventTypeWarning, "InspectFailed", err.Error())
 		return "", &waitError{Waiting: Waiting{reasonInvalidImageName, err.Error()}, cause: err}
 	}
+	e := EnsuredImage{Policy: policy}
+	defer func() { m.access.ensured(e) }()
 	present, err := m.service.ImageStatus(ctx, image)
 	if err != nil && policy != v1.PullAlways {
 		if ctx.Err() != nil {
@@ -81,21 +92,28 @@ func (m *imageManager) ensure(ctx context.Context, pod *v1.Pod, requested string
 		m.events.Event(pod, v1.EventTypeWarning, "InspectFailed", message)
 		return "", &waitError{Waiting: Waiting{reasonImageInspect, message}, cause: err}
 	}
-	if policy != v1.PullAlways && present != nil {
-		m.forget(pod.UID, image)
-		m.events.Event(pod, v1.EventTypeNormal, "Pulled", fmt.Sprintf("Container image %q already present on machine", requested))
-		return present.Id, nil
+	if policy != v1.PullAlways {
+		e.Present = known(present != nil)
+		if present != nil && m.access.allowed(ctx, pod, requested, present, credentials, &e) {
+			m.forget(pod.UID, image)
+			m.events.Event(pod, v1.EventTypeNormal, "Pulled", fmt.Sprintf("Container image %q already present on machine", requested))
+			return present.Id, nil
+		}
 	}
 	if policy == v1.PullNever {
+		// The same text for an image that the pod may not use, which must not show that
+		// the image is present.
 		message := fmt.Sprintf("Container image %q is not present with pull policy of Never", requested)
 		m.events.Event(pod, v1.EventTypeWarning, reasonErrNeverPull, message)
 		return "", &waitError{Waiting: Waiting{reasonErrNeverPull, message}, cause: errors.New(message)}
 	}
+	e.PullRequired = known(true)
 	return m.pull(ctx, pod, imageRequest{requested, image, present != nil}, credentials)
 }
 
 // imageRequest is an image to pull: the reference as requested and in full. An
-// image that is present (policy Always) is only looked up again and never queues.
+// image that is present (policy Always, or another pod's) is only looked up again and
+// never queues.
 type imageRequest struct {
 	requested, image string
 	present          bool
@@ -113,14 +131,14 @@ func (m *imageManager) pull(ctx context.Context, pod *v1.Pod, need imageRequest,
 	m.events.Event(pod, v1.EventTypeNormal, "Pulling", fmt.Sprintf("Pulling image %q", requested))
 	start := time.Now()
 	list, lookupErr := credentials.lookup(ctx, image)
-	f, err := m.pulls.pull(ctx, pullRequest{image, list, need.present})
+	f, err := m.pulls.request(ctx, pullRequest{image: image, credentials: list, unqueued: need.present, mustRecord: verifies(pod)})
 	switch {
 	case ctx.Err() != nil:
 		// No pod waits for it any more; that is no failure of the image.
 		return "", context.Cause(ctx)
 	case err != nil:
 		if lookupErr != nil {
-			err = &pullError{detail(err) + "; credential lookup failed: " + strings.ReplaceAll(lookupErr.Error(), "\n", "; ")}
+			err = &pullError{text: detail(err) + "; credential lookup failed: " + strings.ReplaceAll(lookupErr.Error(), "\n", "; ")}
 		}
 		delay := m.failed(pod.UID, image, imageFailure{err: err, revision: credentials.Revision})
 		message := fmt.Sprintf("Failed to pull image %q: %s", requested, detail(err))

@@ -27,7 +27,7 @@ func loginsOf(revision string, fault error, users ...string) PullCredentials {
 func TestCredentialsAreTriedInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, events := newRegistry(), &eventLog{}
-		m := newImageManager(r, events, DefaultParallelPulls)
+		m := newImageManager(ImageConfig{Runtime: r}, events)
 		r.answer("web:1 as a", errors.New("401 Unauthorized"))
 		r.answer("web:1 as b", nil)
 		w := m.askWith("u", "web:1", v1.PullIfNotPresent, loginsOf("", nil, "a", "b", "c"))
@@ -45,7 +45,7 @@ func TestCredentialsAreTriedInTurn(t *testing.T) {
 func TestFailedCredentialsAreReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, events := newRegistry(), &eventLog{}
-		m := newImageManager(r, events, DefaultParallelPulls)
+		m := newImageManager(ImageConfig{Runtime: r}, events)
 		r.answer("web:1 as a", errors.New("401 Unauthorized for a:hunter2-a"))
 		r.answer("web:1 as b", errors.New("403 Forbidden"))
 		fault := errors.Join(errors.New("there is no Secret shop/c"), errors.New("cannot read config.json"))
@@ -69,7 +69,7 @@ func TestFailedCredentialsAreReported(t *testing.T) {
 func TestNewCredentialsResetTheBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry()
-		m := newImageManager(r, noEvents{}, DefaultParallelPulls)
+		m := newImageManager(ImageConfig{Runtime: r}, noEvents{})
 		for range 3 {
 			r.answer("web:1", errors.New("401 Unauthorized"))
 			m.askWith("u", "web:1", v1.PullIfNotPresent, loginsOf("1", nil))
@@ -97,7 +97,7 @@ func TestNewCredentialsResetTheBackoff(t *testing.T) {
 func TestPullsAreSharedByCredential(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry()
-		m := newImageManager(r, noEvents{}, DefaultParallelPulls)
+		m := newImageManager(ImageConfig{Runtime: r}, noEvents{})
 		with := m.askWith("1", "web:1", v1.PullIfNotPresent, loginsOf("", nil, "a"))
 		same := m.askWith("2", "web:1", v1.PullIfNotPresent, loginsOf("", nil, "a"))
 		without := m.ask("3", "web:1", v1.PullIfNotPresent)

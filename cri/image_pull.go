@@ -10,7 +10,7 @@ import (
 // pulled waits for that pull. A pull is cancelled when no request waits for it
 // any more.
 type puller struct {
-	service ImageRuntime
+	recordedPulls
 	limiter pullLimiter
 
 	mu       sync.Mutex
@@ -19,7 +19,10 @@ type puller struct {
 
 // pullKey identifies pulls that are shared. A pull with other credentials is
 // separate: a pod without credentials must not profit from one that has them.
-type pullKey struct{ image, credentials string }
+type pullKey struct {
+	image, credentials string
+	mustRecord         bool
+}
 
 // inflightPull is one pull in progress.
 type inflightPull struct {
@@ -31,21 +34,24 @@ type inflightPull struct {
 	err     error
 }
 
-func newPuller(service ImageRuntime, slots int) *puller {
-	return &puller{service: service, limiter: newPullLimiter(slots), inflight: map[pullKey]*inflightPull{}}
+func newPuller(pulls recordedPulls, slots int) *puller {
+	return &puller{recordedPulls: pulls, limiter: newPullLimiter(slots), inflight: map[pullKey]*inflightPull{}}
 }
 
-// pullRequest is a pull to run. An unqueued one takes no slot and waits for none.
+// pullRequest is a pull to run. An unqueued one takes no slot and waits for none;
+// mustRecord is that of recordedPulls.pull.
 type pullRequest struct {
-	image       string
-	credentials []Credential
-	unqueued    bool
+	image                string
+	credentials          []Credential
+	unqueued, mustRecord bool
 }
 
-func (o pullRequest) key() pullKey { return pullKey{o.image, credentialsKey(o.credentials)} }
+func (o pullRequest) key() pullKey {
+	return pullKey{o.image, credentialsKey(o.credentials), o.mustRecord}
+}
 
-// pull pulls an image.
-func (p *puller) pull(ctx context.Context, o pullRequest) (*inflightPull, error) {
+// request pulls an image.
+func (p *puller) request(ctx context.Context, o pullRequest) (*inflightPull, error) {
 	key := o.key()
 	p.mu.Lock()
 	f := p.inflight[key]
@@ -107,6 +113,6 @@ func (p *puller) pullQueued(ctx context.Context, o pullRequest) (ref string, too
 		defer leave()
 	}
 	start := time.Now()
-	ref, err = pullWith(ctx, p.service, o.image, o.credentials)
+	ref, err = p.pull(ctx, o.image, o.credentials, o.mustRecord)
 	return ref, time.Since(start), err
 }

@@ -4,18 +4,20 @@ import (
 	"context"
 	"fmt"
 	"strings"
+
+	"github.com/podstead/podstead/cri/pullrecords"
 )
 
 // PullImage pulls an image for no pod, immediately and without back-off, and
 // returns its full name and the runtime's ID of it. An error contains no secrets
-// of the credentials.
-func PullImage(ctx context.Context, service ImageRuntime, requested string, credentials PullCredentials) (name, id string, err error) {
+// of the credentials. The pull is recorded; records may be nil.
+func PullImage(ctx context.Context, service ImageRuntime, records *pullrecords.Records, requested string, credentials PullCredentials) (name, id string, err error) {
 	name, err = imageName(requested)
 	if err != nil {
 		return "", "", &NameError{err}
 	}
 	list, lookupErr := credentials.lookup(ctx, name)
-	id, err = pullWith(ctx, service, name, list)
+	id, err = recordedPulls{service, records}.pull(ctx, name, list, false)
 	switch {
 	case ctx.Err() != nil:
 		return name, "", context.Cause(ctx)

@@ -175,7 +175,7 @@ func TestImagePolicies(t *testing.T) {
 				if tc.image == "" {
 					tc.image = "web:1"
 				}
-				w := newImageManager(r, events, DefaultParallelPulls).ask("u", tc.image, tc.policy)
+				w := newImageManager(ImageConfig{Runtime: r}, events).ask("u", tc.image, tc.policy)
 				if !w.done || w.ref != tc.ref || w.waiting().Reason != tc.reason {
 					t.Errorf("got %q, %v, want %q and %q", w.ref, w.err, tc.ref, tc.reason)
 				}
@@ -193,7 +193,7 @@ func TestImagePolicies(t *testing.T) {
 func TestImageBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry()
-		m := newImageManager(r, noEvents{}, DefaultParallelPulls)
+		m := newImageManager(ImageConfig{Runtime: r}, noEvents{})
 		for _, seconds := range []int{10, 20, 40, 80, 160, 300, 300} {
 			delay := time.Duration(seconds) * time.Second
 			r.answer("web:1", errors.New("no route"))
@@ -234,7 +234,7 @@ func TestImageBackoff(t *testing.T) {
 func TestImageBackoffResets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry()
-		m := newImageManager(r, noEvents{}, DefaultParallelPulls)
+		m := newImageManager(ImageConfig{Runtime: r}, noEvents{})
 		for range 2 {
 			r.answer("web:1", errors.New("no route"))
 			m.ask("u", "web:1", v1.PullIfNotPresent)
@@ -261,7 +261,7 @@ func TestImageBackoffResets(t *testing.T) {
 func TestEqualPullsAreShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry()
-		m := newImageManager(r, noEvents{}, DefaultParallelPulls)
+		m := newImageManager(ImageConfig{Runtime: r}, noEvents{})
 		first := m.ask("1", "web", v1.PullIfNotPresent)
 		second := m.ask("2", "web:latest", v1.PullIfNotPresent)
 		third := m.ask("3", "web", v1.PullAlways)
@@ -291,7 +291,7 @@ func TestEqualPullsAreShared(t *testing.T) {
 func TestPullIsCancelledWithItsLastWaiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, events := newRegistry(), &eventLog{}
-		m := newImageManager(r, events, DefaultParallelPulls)
+		m := newImageManager(ImageConfig{Runtime: r}, events)
 		first := m.ask("1", "web:1", v1.PullIfNotPresent)
 		second := m.ask("2", "web:1", v1.PullIfNotPresent)
 		first.cancel()
@@ -318,7 +318,7 @@ func TestCancelledPullIsNotShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry()
 		r.slow = time.Minute
-		m := newImageManager(r, noEvents{}, DefaultParallelPulls)
+		m := newImageManager(ImageConfig{Runtime: r}, noEvents{})
 		first := m.ask("1", "web:1", v1.PullIfNotPresent)
 		first.cancel()
 		synctest.Wait() // the cancelled pull takes this long to return
@@ -338,7 +338,7 @@ func TestCancelledPullIsNotShared(t *testing.T) {
 func TestSharedFailureBacksOffEachPod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry()
-		m := newImageManager(r, noEvents{}, DefaultParallelPulls)
+		m := newImageManager(ImageConfig{Runtime: r}, noEvents{})
 		first, second := m.ask("1", "web:1", v1.PullIfNotPresent), m.ask("2", "web:1", v1.PullIfNotPresent)
 		r.answer("web:1", errors.New("no route"))
 		synctest.Wait()
@@ -356,7 +356,7 @@ func TestSharedFailureBacksOffEachPod(t *testing.T) {
 func TestAtMostFivePullsStartAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry("there:1")
-		m := newImageManager(r, noEvents{}, DefaultParallelPulls)
+		m := newImageManager(ImageConfig{Runtime: r}, noEvents{})
 		var all []*waiter
 		for i := range 12 {
 			all = append(all, m.ask("u", fmt.Sprintf("web:%d", i), v1.PullIfNotPresent))

@@ -1,7 +1,6 @@
 package cri
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -22,7 +21,7 @@ type Recorder interface {
 // SyncerConfig configures a Syncer.
 type SyncerConfig struct {
 	Runtime *Client
-	Images  ImageRuntime
+	Images  ImageConfig
 	// Hooks runs lifecycle hooks; nil fails them all.
 	Hooks Hooks
 	// Events may be nil.
@@ -40,9 +39,6 @@ type SyncerConfig struct {
 	// Instance is the value of LabelInstance on created objects. It must be that
 	// of Runtime.
 	Instance string
-	// ParallelPulls is how many image pulls may start at the same time; 0 means
-	// DefaultParallelPulls.
-	ParallelPulls int
 	// LogRoot contains the pods' log directories and LogLinks the links to logs;
 	// empty means DefaultLogRoot and DefaultLogLinks.
 	LogRoot, LogLinks string
@@ -122,7 +118,7 @@ func NewSyncer(c SyncerConfig) *Syncer {
 		instance: c.Instance, logRoot: c.LogRoot, memory: c.HostMemory, masked: hostMaskedPaths("/sys"),
 		security: c.Security, cgroup: c.Cgroup,
 	}
-	s.images = newImageManager(c.Images, s.events, cmp.Or(c.ParallelPulls, DefaultParallelPulls))
+	s.images = newImageManager(c.Images, s.events)
 	return s
 }
 

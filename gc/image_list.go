@@ -5,15 +5,19 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"github.com/podstead/podstead/cri"
 )
 
 // List returns all images of the runtime, by name.
 func (g *Images) List(ctx context.Context) ([]Image, error) {
 	g.recordUse(g.cfg.Observed())
+	mark := g.cfg.Pulls.Mark()
 	stored, err := g.cfg.Store.StoredImages(ctx)
 	if err != nil {
 		return nil, err
 	}
+	g.prunePulls(mark, stored)
 	users, err := g.cfg.Store.ImagesInUse(ctx)
 	if err != nil {
 		return nil, err
@@ -67,4 +71,13 @@ func (g *Images) List(ctx context.Context) ([]Image, error) {
 	}
 	slices.SortFunc(images, func(a, b Image) int { return cmp.Or(cmp.Compare(a.Name(), b.Name()), cmp.Compare(a.ID, b.ID)) })
 	return images, nil
+}
+
+// prunePulls drops the records of the pulls of images that are gone.
+func (g *Images) prunePulls(mark uint64, stored []cri.StoredImage) {
+	ids := make([]string, len(stored))
+	for i := range stored {
+		ids[i] = stored[i].ID
+	}
+	g.cfg.Pulls.Prune(mark, ids)
 }

@@ -166,6 +166,7 @@ func (g *Images) remove(ctx context.Context, i *Image, why string) error {
 	if err := g.cfg.Store.RemoveImage(ctx, i.ID); err != nil {
 		return fmt.Errorf("failed to remove image %s: %w", i.Name(), err)
 	}
+	g.cfg.Pulls.Forget(i.ID)
 	g.cfg.Removed(why)
 	g.cfg.Log.Info("Image removed", "image", i.Name(), "id", i.ID, "bytes", i.Size)
 	g.mu.Lock()

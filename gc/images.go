@@ -12,6 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/cri/pullrecords"
 	"github.com/podstead/podstead/internal/unwritten"
 )
 
@@ -54,6 +55,8 @@ type ImagesConfig struct {
 	// WaitForSources waits until Wanted is complete, or as long as is useful. It
 	// is called by rounds outside the period; nil does not wait.
 	WaitForSources func(ctx context.Context)
+	// Pulls are the records of credentials, which end with their images; may be nil.
+	Pulls *pullrecords.Records
 	// File records what was pulled and used.
 	File string
 	// Unwritten records whether File could be written, and repeats the write.

@@ -13,7 +13,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
 	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/cri/pullrecords"
 )
 
 // store is a runtime's images on a disk of a thousand bytes.
@@ -351,3 +354,48 @@ func TestImageRecordIsRarelyWritten(t *testing.T) {
 		}
 	})
 }
+
+// The records of credentials end with their images, whoever removes them.
+func TestPullRecordsEndWithTheirImages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, dir := &store{}, t.TempDir()
+		g := keeper(t, s, ImagePolicy{High: 85, Low: 60}, filepath.Join(dir, "images.json"))
+		g.cfg.Pulls = pullrecords.Open(pullrecords.Config{Dir: dir, Images: noImages{}})
+		for _, name := range []string{"a", "b", "c"} {
+			pull(g, s, 10, name)
+			p, err := g.cfg.Pulls.Begin(t.Context(), name+":1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			// The records accept only real IDs.
+			s.images[len(s.images)-1].ID = "sha256:" + strings.Repeat(name, 64)
+			p.Succeeded(t.Context(), s.images[len(s.images)-1].ID, pullrecords.Credential{})
+		}
+		stored := func() string {
+			entries, err := os.ReadDir(filepath.Join(dir, "pulled"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var names []string
+			for _, e := range entries {
+				names = append(names, e.Name()[:1])
+			}
+			return strings.Join(names, " ")
+		}
+		if got := stored(); got != "a b c" {
+			t.Fatalf("records %q", got)
+		}
+		s.images = slices.Delete(s.images, 0, 1) // by another client
+		if _, err := g.List(t.Context()); err != nil || stored() != "b c" {
+			t.Errorf("records %q (%v)", stored(), err)
+		}
+		if err := g.remove(t.Context(), &Image{StoredImage: s.images[0]}, removedSpace); err != nil || stored() != "c" {
+			t.Errorf("records %q (%v)", stored(), err)
+		}
+	})
+}
+
+// noImages is a runtime without images.
+type noImages struct{}
+
+func (noImages) ImageStatus(context.Context, string) (*runtimeapi.Image, error) { return nil, nil }

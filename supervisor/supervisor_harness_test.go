@@ -146,7 +146,7 @@ func (b *supervisorHarness) start(sources ...manifest.Source) *daemon {
 		log:      text,
 	}
 	criSyncer := cri.NewSyncer(cri.SyncerConfig{
-		Runtime: client, Images: client, Events: d.events, Log: log, Instance: critest.Instance, Backoff: cri.NewBackoff(b.restartCap),
+		Runtime: client, Images: cri.ImageConfig{Runtime: client}, Events: d.events, Log: log, Instance: critest.Instance, Backoff: cri.NewBackoff(b.restartCap),
 		LogRoot: b.path("logs"), LogLinks: b.path("links"), Hooks: fakeHooks{probe.NewHooks(probe.Config{Exec: fakeExec{client}})},
 	})
 	prober := probe.New(probe.Config{Exec: fakeExec{client}, Events: d.events})

@@ -7,9 +7,9 @@ import (
 
 	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/cri/imageload"
+	"github.com/podstead/podstead/cri/pullrecords"
 	"github.com/podstead/podstead/gc"
 	"github.com/podstead/podstead/httpapi"
-	"github.com/podstead/podstead/supervisor"
 )
 
 // imageView serves the images of the runtime to the API.
@@ -17,16 +17,21 @@ type imageView struct {
 	images *gc.Images
 	// service pulls, and reports each pull to images.
 	service cri.ImageRuntime
+	records *pullrecords.Records
 	logins  func(namespace string, secrets []string) cri.PullCredentials
 	loader  *imageload.Loader
 	// changed is called after images were pulled or loaded.
 	changed func()
 }
 
-func newImageView(rt *openedRuntime, pulls *cri.ObservedPulls, images *gc.Images, root string, sup *supervisor.Supervisor) imageView {
-	return imageView{images: images, service: pulls, logins: sup.PullCredentials, changed: sup.ImagesAdded, loader: imageload.New(imageload.Config{
-		Client: rt.client, Private: rt.private, Images: pulls, Imported: images.Pulled, Dir: imageload.Dir(root),
-	})}
+func (d *daemon) newImageView() imageView {
+	images := d.node.images
+	return imageView{
+		images: images, service: d.pulls, records: d.pullRecords, logins: d.sup.PullCredentials, changed: d.sup.ImagesAdded,
+		loader: imageload.New(imageload.Config{
+			Client: d.runtime.client, Private: d.runtime.private, Images: d.pulls, Imported: images.Pulled, Dir: imageload.Dir(d.opts.Paths.Root),
+		}),
+	}
 }
 
 // Images implements httpapi.ImageKeeper.
@@ -51,7 +56,7 @@ func (v imageView) PruneImages(ctx context.Context, dryRun bool) ([]httpapi.Imag
 
 // PullImage implements httpapi.ImageKeeper.
 func (v imageView) PullImage(ctx context.Context, p httpapi.Pull) (httpapi.Image, error) {
-	name, id, err := cri.PullImage(ctx, v.service, p.Image, v.logins(p.Namespace, p.Secrets))
+	name, id, err := cri.PullImage(ctx, v.service, v.records, p.Image, v.logins(p.Namespace, p.Secrets))
 	var bad *cri.NameError
 	if errors.As(err, &bad) {
 		return httpapi.Image{}, &httpapi.InvalidImageError{Err: err}
@@ -66,6 +71,9 @@ func (v imageView) PullImage(ctx context.Context, p httpapi.Pull) (httpapi.Image
 // LoadImages implements httpapi.ImageKeeper.
 func (v imageView) LoadImages(ctx context.Context, r io.Reader, as string) (shown []httpapi.Image, err error) {
 	loaded, err := v.loader.Load(ctx, r, as)
+	for _, l := range loaded {
+		v.records.Preloaded(l.Name, l.ID)
+	}
 	v.changed()
 	var input *imageload.InputError
 	if errors.As(err, &input) {

@@ -13,6 +13,7 @@ import (
 	"github.com/podstead/podstead/cluster"
 	"github.com/podstead/podstead/cmd/podstead/options"
 	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/cri/pullrecords"
 	"github.com/podstead/podstead/httpapi"
 	"github.com/podstead/podstead/internal/unwritten"
 	"github.com/podstead/podstead/supervisor"
@@ -36,8 +37,9 @@ type daemon struct {
 	credentials credential.Node
 	closers     []io.Closer
 	// openRuntime
-	runtime *openedRuntime
-	pulls   *cri.ObservedPulls
+	runtime     *openedRuntime
+	pulls       *cri.ObservedPulls
+	pullRecords *pullrecords.Records
 	// openSources
 	sources *sources
 	// createObservers

@@ -29,7 +29,7 @@ func (d *daemon) openAPI(ctx context.Context) error {
 		},
 		httpapi.Sources{
 			Pods: syncedPods{d.sup}, Manifests: manifests, Objects: manifests, Health: []httpapi.HealthCheck{{Name: "log", Check: d.logOutput.check}, {Name: "syncloop", Check: d.sup.SyncLoopHealthy}}, Restarter: d.sup,
-			Events: p.events, Statuses: p.statuses, ManifestName: manifest.BaseName, Kube: kube, Images: newImageView(d.runtime, d.pulls, d.node.images, o.Paths.Root, d.sup),
+			Events: p.events, Statuses: p.statuses, ManifestName: manifest.BaseName, Kube: kube, Images: d.newImageView(),
 			Streams: containerStreams{client: client, observer: p.pleg}, StreamIdle: o.API.StreamIdle,
 			Stats: usage.Summary, Usage: usage, Metrics: d.newMetrics(),
 			Kubelet: kubeletView(o, cgroup.DetectSettings().V2, client, p.pleg), Cluster: clusterMember(d.member),

@@ -115,7 +115,8 @@ func (d *daemon) newImages() *gc.Images {
 			defer cancel()
 			_ = d.sup.WaitSourcesReady(ctx)
 		},
-		File: filepath.Join(o.Paths.Root, "images.json"), Unwritten: d.unwritten, Events: p.events, Removed: p.counters.ImageRemoved, Log: d.log,
+		Pulls: d.pullRecords,
+		File:  filepath.Join(o.Paths.Root, "images.json"), Unwritten: d.unwritten, Events: p.events, Removed: p.counters.ImageRemoved, Log: d.log,
 	})
 }
 

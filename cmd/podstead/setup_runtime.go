@@ -13,6 +13,7 @@ import (
 	"github.com/podstead/podstead/cmd/podstead/preflight"
 	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/cri/private"
+	"github.com/podstead/podstead/cri/pullrecords"
 	"github.com/podstead/podstead/internal/unwritten"
 )
 
@@ -46,6 +47,7 @@ func (d *daemon) openRuntime(ctx context.Context) error {
 		return err
 	}
 	d.runtime, d.pulls = rt, cri.NewObservedPulls(rt.client)
+	d.pullRecords = pullrecords.Open(pullrecords.Config{Dir: pullrecords.Dir(d.opts.Paths.Root), Images: rt.client, Unwritten: d.unwritten, Log: d.log})
 	d.closeLater(rt.client)
 	if rt.private != nil {
 		d.start(rt.private.Run)

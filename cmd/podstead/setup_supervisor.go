@@ -78,16 +78,26 @@ func (d *daemon) newSyncer(backoff *cri.Backoff, settings cgroupvalues.Settings)
 	guard := loopbackGuard{firewall.NewLocalnet(nil), d.log}
 	d.start(guard.run, d.freeLeases)
 	return cri.NewSyncer(cri.SyncerConfig{
-		Runtime: client, Images: d.pulls, Hooks: lifecycleHooks{probe.NewHooks(probe.Config{
+		Runtime: client, Images: d.imageConfig(), Hooks: lifecycleHooks{probe.NewHooks(probe.Config{
 			Exec: containerExec{client, maxHookOutput}, UserAgent: "podstead-lifecycle/" + versionNumber(),
 		})},
 		Events: p.events, Log: d.log, Backoff: backoff, Instance: d.runtime.instance,
-		Started:       func(kind cri.ContainerKind, failed string) { p.counters.ContainerStarted(string(kind), failed) },
-		ParallelPulls: o.Runtime.ParallelPulls,
-		LogRoot:       o.Paths.PodLogs, LogLinks: o.Paths.ContainerLogs, Cgroup: settings,
+		Started: func(kind cri.ContainerKind, failed string) { p.counters.ContainerStarted(string(kind), failed) },
+		LogRoot: o.Paths.PodLogs, LogLinks: o.Paths.ContainerLogs, Cgroup: settings,
 		BeforeHostPorts: guard.ensure,
 		Security:        cri.Security{SeccompRoot: filepath.Join(o.Paths.Root, "seccomp"), SeccompDefault: o.Policy.SeccompDefault},
 	})
+}
+
+// imageConfig says how images are pulled and who may use them.
+func (d *daemon) imageConfig() cri.ImageConfig {
+	o, counters := d.opts, d.observers.counters
+	return cri.ImageConfig{
+		Runtime: d.pulls, ParallelPulls: o.Runtime.ParallelPulls, Policy: o.Cluster.Verification, Records: d.pullRecords,
+		Ensured: func(e cri.EnsuredImage) {
+			counters.ImageEnsured(string(e.Policy), e.Present, e.PullRequired, e.Checked)
+		},
+	}
 }
 
 // nodeCredentials returns the node's own credentials for registries.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -30,6 +31,7 @@ type Counters struct {
 	evictions, preemptions *prometheus.CounterVec
 	disrupted              *prometheus.CounterVec
 	images                 *prometheus.CounterVec
+	ensures, pullChecks    *prometheus.CounterVec
 
 	requests *prometheus.CounterVec
 	answers  *prometheus.HistogramVec
@@ -75,6 +77,8 @@ func NewCounters() *Counters {
 		preemptions: newCounterVec("kubelet_preemptions", "Number of preempted pods by the resource that was short.", "preemption_signal"),
 		disrupted:   newCounterVec("podstead_disrupted_pods_total", "Number of pods with the condition DisruptionTarget that this node terminated, by reason.", "reason"),
 		images:      newCounterVec("kubelet_image_garbage_collected_total", "Number of removed images by reason: age, space or command.", "reason"),
+		ensures:     newCounterVec("kubelet_image_manager_ensure_image_requests_total", "Number of requests for the images of containers and volumes.", "pull_policy", "present_locally", "pull_required"),
+		pullChecks:  newCounterVec("kubelet_imagemanager_image_mustpull_checks_total", "Number of checks whether a pod may use an image that is present, by result.", "result"),
 
 		requests: newCounterVec("kubelet_http_requests_total", "Number of HTTP requests.", "method", "path", "server_type", "long_running"),
 		answers:  newHistogramVec("kubelet_http_requests_duration_seconds", "Duration in seconds of HTTP requests.", prometheus.DefBuckets, "method", "path", "server_type", "long_running"),
@@ -87,7 +91,7 @@ func (c *Counters) all() []prometheus.Collector {
 	return []prometheus.Collector{
 		c.calls, c.callErrors, c.callTime, c.relist, c.period,
 		c.podWork, c.podStart, c.sandboxes, c.sandboxTime, c.sandboxFails, c.starts, c.startFails,
-		c.evictions, c.preemptions, c.disrupted, c.images, c.requests, c.answers, c.inflight,
+		c.evictions, c.preemptions, c.disrupted, c.images, c.ensures, c.pullChecks, c.requests, c.answers, c.inflight,
 	}
 }
 
@@ -174,6 +178,21 @@ func (c *Counters) PodDisrupted(reason, signal string) {
 
 // ImageRemoved counts a removed image.
 func (c *Counters) ImageRemoved(why string) { c.images.WithLabelValues(why).Inc() }
+
+// ImageEnsured counts a request for an image. present and pulled are nil if they are not
+// known; checked is the result of the check of credentials, empty if there was none.
+func (c *Counters) ImageEnsured(policy string, present, pulled *bool, checked string) {
+	text := func(b *bool) string {
+		if b == nil {
+			return "unknown"
+		}
+		return strconv.FormatBool(*b)
+	}
+	c.ensures.WithLabelValues(strings.ToLower(policy), text(present), text(pulled)).Inc()
+	if checked != "" {
+		c.pullChecks.WithLabelValues(checked).Inc()
+	}
+}
 
 var methods = []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 

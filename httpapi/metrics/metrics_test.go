@@ -163,6 +163,9 @@ func countAll(c *Counters) {
 	c.PodDisrupted("Preempting", "cpu")
 	c.PodDisrupted("Terminated", "")
 	c.ImageRemoved("space")
+	present, pulled := true, false
+	c.ImageEnsured("IfNotPresent", &present, &pulled, "credentialRecordFound")
+	c.ImageEnsured("Always", nil, &present, "")
 	c.Request("GET", "metrics", false)()
 	c.Request("BREW", "api", true)()
 }
@@ -202,6 +205,9 @@ func TestMetrics(t *testing.T) {
 			`kubelet_pod_worker_duration_seconds_count{operation_type="sync"} 1`, `kubelet_pod_start_duration_seconds_count 1`,
 			`kubelet_evictions{eviction_signal="memory.available"} 1`, `kubelet_preemptions{preemption_signal="cpu"} 1`, `podstead_disrupted_pods_total{reason="Terminated"} 1`,
 			`kubelet_image_garbage_collected_total{reason="space"} 1`,
+			`kubelet_image_manager_ensure_image_requests_total{present_locally="true",pull_policy="ifnotpresent",pull_required="false"} 1`,
+			`kubelet_image_manager_ensure_image_requests_total{present_locally="unknown",pull_policy="always",pull_required="true"} 1`,
+			`kubelet_imagemanager_image_mustpull_checks_total{result="credentialRecordFound"} 1`,
 			`kubelet_http_requests_total{long_running="false",method="GET",path="metrics",server_type="readwrite"} 1`,
 			`kubelet_http_requests_total{long_running="true",method="other",path="api",server_type="readwrite"} 1`,
 			`kubelet_http_inflight_requests{long_running="false",method="GET",path="metrics",server_type="readwrite"} 0`,

@@ -45,6 +45,10 @@ type SourcePolicy struct {
 	// PriorityResolved: spec.priority is set already. Otherwise the priority
 	// classes of the objects decide.
 	PriorityResolved bool
+	// VerifiesImages: the pod's author is not trusted with every image on this node, so
+	// that imagePullCredentialsVerificationPolicy applies. Who writes manifests is, and
+	// a static pod must start with what is on the disk.
+	VerifiesImages bool
 	// MayBeAway: the source may be unreachable without limit. Nothing waits for it.
 	MayBeAway bool
 	// Objects is where the objects are read that the pod refers to.
@@ -60,7 +64,7 @@ var (
 	}
 	apiPolicy = SourcePolicy{
 		Source: SourceAPI, Rejects: true, YieldsName: true, UpdatesInPlace: true, StatusFromSource: true,
-		CheckUnsupported: true, PriorityResolved: true, MayBeAway: true, Objects: ClusterObjects,
+		CheckUnsupported: true, PriorityResolved: true, VerifiesImages: true, MayBeAway: true, Objects: ClusterObjects,
 		RemovedText: "the pod was removed from the cluster", ReplacedText: "the cluster has a new pod of this name",
 	}
 )

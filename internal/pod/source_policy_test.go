@@ -20,6 +20,9 @@ func TestPolicyFor(t *testing.T) {
 		if p.Source != source || p.Static != want.static || p.Rejects != want.rejects || p.Restarts != want.restarts || p.Objects != want.objects {
 			t.Errorf("source %q: %+v", source, p)
 		}
+		if p.VerifiesImages != (source == SourceAPI) {
+			t.Errorf("source %q verifies images: %v", source, p.VerifiesImages)
+		}
 		if p.RemovedText == "" || p.ReplacedText == "" {
 			t.Errorf("source %q has no texts", source)
 		}

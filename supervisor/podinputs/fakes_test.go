@@ -7,6 +7,7 @@ import (
 	nodev1 "k8s.io/api/node/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	podinfo "github.com/podstead/podstead/internal/pod"
 )
@@ -71,7 +72,7 @@ func (o *testObjects) putSecret(namespace, name string, data map[string]string) 
 // putLogin declares a pull secret in the namespace default.
 func (o *testObjects) putLogin(name, revision string, kind v1.SecretType, key, text string) {
 	secret := &v1.Secret{Type: kind, Data: map[string][]byte{key: []byte(text)}}
-	secret.ResourceVersion = revision
+	secret.ResourceVersion, secret.UID = revision, types.UID("uid-"+name)
 	o.secrets["default/"+name] = secret
 }
 

@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/cri/pullrecords"
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/supervisor/credential"
 )
@@ -23,12 +24,24 @@ func (r *Resolver) PullCredentials(pod *v1.Pod) cri.PullCredentials {
 			revision.WriteString(ref.Name + "=" + secret.ResourceVersion + "\n")
 		}
 	}
-	return cri.PullCredentials{Revision: revision.String(), Lookup: func(ctx context.Context, image string) ([]cri.Credential, error) {
+	own := func(image string) []cri.Credential {
+		parsed, err := credential.ParseImage(image)
+		if err != nil {
+			return nil
+		}
+		found, _, _ := r.secretCredentials(pod, parsed) // a pull reports what is wrong
+		return found
+	}
+	return cri.PullCredentials{Revision: revision.String(), Own: own, Lookup: func(ctx context.Context, image string) ([]cri.Credential, error) {
 		parsed, err := credential.ParseImage(image)
 		if err != nil {
 			return nil, err
 		}
-		found, err := r.secretCredentials(pod, parsed)
+		found, missing, err := r.secretCredentials(pod, parsed)
+		if len(missing) > 0 && pod.Name != "" {
+			r.cfg.Events.Event(pod, v1.EventTypeWarning, reasonNoPullSecret,
+				fmt.Sprintf("Unable to retrieve some image pull secrets (%s); attempting to pull the image may not succeed.", strings.Join(missing, ", ")))
+		}
 		if r.cfg.Credentials == nil {
 			return found, err
 		}
@@ -38,12 +51,11 @@ func (r *Resolver) PullCredentials(pod *v1.Pod) cri.PullCredentials {
 }
 
 // secretCredentials returns the credentials for an image in the pod's own pull
-// secrets. As in the kubelet, the pull is attempted even if a Secret is missing;
-// unlike there, the error of a failed pull names the Secret.
-func (r *Resolver) secretCredentials(pod *v1.Pod, image credential.Image) ([]cri.Credential, error) {
+// secrets, and the names of those that do not exist. As in the kubelet, the pull is
+// attempted even if a Secret is missing; unlike there, the error of a failed pull names
+// the Secret.
+func (r *Resolver) secretCredentials(pod *v1.Pod, image credential.Image) (found []cri.Credential, missing []string, err error) {
 	objects := r.objectsOf(pod)
-	var found []cri.Credential
-	var missing []string
 	var errs []error
 	for i, ref := range pod.Spec.ImagePullSecrets {
 		if ref.Name == "" {
@@ -68,11 +80,10 @@ func (r *Resolver) secretCredentials(pod *v1.Pod, image credential.Image) ([]cri
 			err = fmt.Errorf("imagePullSecrets[%d]: %s has type %q; use %s", i, origin, secret.Type, v1.SecretTypeDockerConfigJson)
 		}
 		errs = append(errs, err)
-		found = append(found, keyring.Lookup(image)...)
+		for _, c := range keyring.Lookup(image) {
+			c.Secret = pullrecords.Secret{UID: string(secret.UID), Namespace: pod.Namespace, Name: ref.Name}
+			found = append(found, c)
+		}
 	}
-	if len(missing) > 0 && pod.Name != "" {
-		r.cfg.Events.Event(pod, v1.EventTypeWarning, reasonNoPullSecret,
-			fmt.Sprintf("Unable to retrieve some image pull secrets (%s); attempting to pull the image may not succeed.", strings.Join(missing, ", ")))
-	}
-	return found, errors.Join(errs...)
+	return found, missing, errors.Join(errs...)
 }

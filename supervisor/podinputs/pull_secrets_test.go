@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/cri/pullrecords"
 	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/supervisor/credential"
@@ -34,6 +35,11 @@ func TestPullCredentialsInOrder(t *testing.T) {
 	}
 	if got := strings.Join(users, ", "); got != "old of Secret default/old, new of Secret default/new, node of node" || err == nil || err.Error() != "no plugin" {
 		t.Errorf("%s (%v)", got, err)
+	}
+	// Those of the pod's own Secrets name them; the node's do not.
+	own := r.PullCredentials(pod).Own("r.test/web:1")
+	if len(own) != 2 || own[0].Secret != (pullrecords.Secret{UID: "uid-old", Namespace: "default", Name: "old"}) || own[1].Username != "new" || found[2].Secret != (pullrecords.Secret{}) {
+		t.Errorf("own %+v of %+v", own, found)
 	}
 	before := r.PullCredentials(pod).Revision
 	objects.putLogin("new", "2", v1.SecretTypeDockerConfigJson, v1.DockerConfigJsonKey, `{}`)

@@ -31,12 +31,13 @@ type object = map[string]any
 
 // enums are the values of fields that have only some.
 var enums = map[string][]any{
-	"cgroupDriver":       {"", "cgroupfs", "systemd"},
-	"tlsMinVersion":      {"", "VersionTLS12", "VersionTLS13"},
-	"authorization.mode": {"", "AlwaysAllow", "Webhook"},
-	"manifestValidation": {"strict", "warn", "ignore"},
-	"logFormat":          {"auto", "text", "json"},
-	"cloudProvider":      {"", "external"},
+	"cgroupDriver":                           {"", "cgroupfs", "systemd"},
+	"tlsMinVersion":                          {"", "VersionTLS12", "VersionTLS13"},
+	"authorization.mode":                     {"", "AlwaysAllow", "Webhook"},
+	"manifestValidation":                     {"strict", "warn", "ignore"},
+	"logFormat":                              {"auto", "text", "json"},
+	"cloudProvider":                          {"", "external"},
+	"imagePullCredentialsVerificationPolicy": {"", "NeverVerify", "NeverVerifyPreloadedImages", "NeverVerifyAllowlistedImages", "AlwaysVerify"},
 }
 
 var duration = object{"type": []any{"string", "null"}, "pattern": `^[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)?([0-9.]*(ns|us|µs|ms|s|m|h))*$`}

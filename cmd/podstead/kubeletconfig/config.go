@@ -21,6 +21,10 @@ type Config struct {
 	PodLogsDir               string
 	// MaxParallelImagePulls is 1 if serializeImagePulls is true.
 	MaxParallelImagePulls *int
+	// ImagePullCredentialsVerificationPolicy is empty for the default, and
+	// PreloadedImagesVerificationAllowlist is its list of image names.
+	ImagePullCredentialsVerificationPolicy string
+	PreloadedImagesVerificationAllowlist   []string
 	// MaxContainerRestartPeriod is the maximum crash-loop back-off.
 	MaxContainerRestartPeriod *time.Duration
 
@@ -75,5 +79,6 @@ func Parse(doc *configfile.Document, hint func(name string) string) (*Config, []
 	for _, name := range sortedKeys(doc.Fields) {
 		p.field(name, doc.Fields[name])
 	}
+	p.checkAllowlist()
 	return p.cfg, p.errs
 }

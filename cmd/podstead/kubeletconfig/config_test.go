@@ -45,6 +45,8 @@ containerRuntimeEndpoint: unix:///run/crio/crio.sock
 runtimeRequestTimeout: 90s
 podLogsDir: /data/logs
 serializeImagePulls: true
+imagePullCredentialsVerificationPolicy: NeverVerifyAllowlistedImages
+preloadedImagesVerificationAllowlist: [r.test/app, r.test/team/*]
 crashLoopBackOff: {maxContainerRestartPeriod: 30s}
 healthzBindAddress: 127.0.0.2
 healthzPort: 0
@@ -92,20 +94,22 @@ serverTLSBootstrap: true
 	n := func(n int) *int { return &n }
 	yes := true
 	want := &Config{
-		StaticPodPath:             filepath.Join(filepath.Dir(path), "pods"),
-		StaticPodURL:              "http://127.0.0.1:8080/pods",
-		StaticPodURLHeader:        map[string][]string{"X-Token": {"a", "b"}},
-		FileCheckFrequency:        d(5 * time.Second),
-		HTTPCheckFrequency:        d(7 * time.Second),
-		ContainerRuntimeEndpoint:  "unix:///run/crio/crio.sock",
-		RuntimeRequestTimeout:     d(90 * time.Second),
-		PodLogsDir:                "/data/logs",
-		MaxParallelImagePulls:     n(1),
-		MaxContainerRestartPeriod: d(30 * time.Second),
-		HealthzBindAddress:        "127.0.0.2",
-		HealthzPort:               n(0),
-		SeccompDefault:            &yes,
-		AllowedUnsafeSysctls:      []string{"net.core.*"},
+		StaticPodPath:                          filepath.Join(filepath.Dir(path), "pods"),
+		StaticPodURL:                           "http://127.0.0.1:8080/pods",
+		StaticPodURLHeader:                     map[string][]string{"X-Token": {"a", "b"}},
+		FileCheckFrequency:                     d(5 * time.Second),
+		HTTPCheckFrequency:                     d(7 * time.Second),
+		ContainerRuntimeEndpoint:               "unix:///run/crio/crio.sock",
+		RuntimeRequestTimeout:                  d(90 * time.Second),
+		PodLogsDir:                             "/data/logs",
+		MaxParallelImagePulls:                  n(1),
+		ImagePullCredentialsVerificationPolicy: "NeverVerifyAllowlistedImages",
+		PreloadedImagesVerificationAllowlist:   []string{"r.test/app", "r.test/team/*"},
+		MaxContainerRestartPeriod:              d(30 * time.Second),
+		HealthzBindAddress:                     "127.0.0.2",
+		HealthzPort:                            n(0),
+		SeccompDefault:                         &yes,
+		AllowedUnsafeSysctls:                   []string{"net.core.*"},
 		Cgroups: Cgroups{
 			Root: "/", Driver: "systemd", PodPids: n(100), CPUQuota: new(bool), QuotaPeriod: d(50 * time.Millisecond), Enforce: []string{"none"},
 			SystemReserved: map[string]string{"memory": "1Gi", "pid": "1000"}, KubeReserved: map[string]string{"cpu": "100m"}, SingleProcessOOMKill: &yes,
@@ -139,31 +143,35 @@ func TestReadReportsUnsupportedFields(t *testing.T) {
 
 func TestReadErrors(t *testing.T) {
 	for name, c := range map[string]struct{ body, want string }{
-		"unknown field":   {head + "staticPodPaht: /x\n", "staticPodPaht: unknown field; did you mean staticPodPath?"},
-		"nothing similar": {head + "zzz: 1\n", "zzz: unknown field"},
-		"pods":            {head + "maxPods: -1\n", "maxPods: -1 must be an integer from 0"},
-		"duplicate":       {head + "maxPods: 1\nmaxPods: 2\n", "maxPods"},
-		"kind":            {"apiVersion: v1\nkind: Pod\n", "must be kubelet.config.k8s.io/v1beta1"},
-		"duration":        {head + "fileCheckFrequency: 20\n", "fileCheckFrequency: 20 is not a valid duration"},
-		"negative":        {head + "fileCheckFrequency: -1s\n", `"-1s" is negative`},
-		"port":            {head + "healthzPort: 70000\n", "healthzPort: 70000 must be an integer from 0 to 65535"},
-		"fraction":        {head + "healthzPort: 1.5\n", "1.5 must be an integer"},
-		"header":          {head + "staticPodURLHeader: {A: b}\n", "staticPodURLHeader.A: must be a list"},
-		"header value":    {head + "staticPodURLHeader: {A: [31337]}\n", "staticPodURLHeader.A[0]: must be a string; quote it"},
-		"headers":         {head + "staticPodURLHeader: 31337\n", "staticPodURLHeader: must be a map of header to list of values"},
-		"contradiction":   {head + "maxParallelImagePulls: 3\nserializeImagePulls: true\n", "conflicts with maxParallelImagePulls 3"},
-		"back-off":        {head + "crashLoopBackOff: {maxContainerRestartPeriod: 10m}\n", "10m0s must be from 1s to 5m"},
-		"back-off field":  {head + "crashLoopBackOff: {max: 10m}\n", "crashLoopBackOff.max: unknown field"},
-		"reserved":        {head + "systemReserved: {cpu: [1]}\n", "systemReserved.cpu: [1] is not a valid quantity"},
-		"enforced":        {head + "enforceNodeAllocatable: [all]\n", "enforceNodeAllocatable[0]: all is not supported"},
-		"authorization":   {head + "authorization: {mode: RBAC}\n", `authorization.mode: "RBAC": must be AlwaysAllow or Webhook`},
-		"authentication":  {head + "authentication: {x509: {caFile: /x}}\n", "authentication.x509.caFile: unknown field"},
-		"eviction":        {head + "evictionHard: [memory]\n", "evictionHard: must be a map of signal to amount"},
-		"threshold":       {head + "evictionHard: {memory.available: [1]}\n", "evictionHard.memory.available: [1] is not a string"},
-		"taint":           {head + "registerWithTaints: [{key: a, affect: NoSchedule}]\n", "registerWithTaints[0].affect: unknown field"},
-		"lease":           {head + "nodeLeaseDurationSeconds: 1\n", "nodeLeaseDurationSeconds: 1 must be an integer from 4"},
-		"boolean":         {head + "cpuCFSQuota: maybe\n", "maybe is not a boolean"},
-		"yaml":            {"{", "YAML"},
+		"unknown field":     {head + "staticPodPaht: /x\n", "staticPodPaht: unknown field; did you mean staticPodPath?"},
+		"nothing similar":   {head + "zzz: 1\n", "zzz: unknown field"},
+		"pods":              {head + "maxPods: -1\n", "maxPods: -1 must be an integer from 0"},
+		"duplicate":         {head + "maxPods: 1\nmaxPods: 2\n", "maxPods"},
+		"kind":              {"apiVersion: v1\nkind: Pod\n", "must be kubelet.config.k8s.io/v1beta1"},
+		"duration":          {head + "fileCheckFrequency: 20\n", "fileCheckFrequency: 20 is not a valid duration"},
+		"negative":          {head + "fileCheckFrequency: -1s\n", `"-1s" is negative`},
+		"port":              {head + "healthzPort: 70000\n", "healthzPort: 70000 must be an integer from 0 to 65535"},
+		"fraction":          {head + "healthzPort: 1.5\n", "1.5 must be an integer"},
+		"header":            {head + "staticPodURLHeader: {A: b}\n", "staticPodURLHeader.A: must be a list"},
+		"header value":      {head + "staticPodURLHeader: {A: [31337]}\n", "staticPodURLHeader.A[0]: must be a string; quote it"},
+		"headers":           {head + "staticPodURLHeader: 31337\n", "staticPodURLHeader: must be a map of header to list of values"},
+		"contradiction":     {head + "maxParallelImagePulls: 3\nserializeImagePulls: true\n", "conflicts with maxParallelImagePulls 3"},
+		"verification":      {head + "imagePullCredentialsVerificationPolicy: Sometimes\n", `imagePullCredentialsVerificationPolicy: "Sometimes": must be NeverVerify, NeverVerifyPreloadedImages, NeverVerifyAllowlistedImages or AlwaysVerify`},
+		"verification kind": {head + "imagePullCredentialsVerificationPolicy: 1\n", "imagePullCredentialsVerificationPolicy: 1 is not a string"},
+		"useless list":      {head + "preloadedImagesVerificationAllowlist: [r.test/app]\n", "preloadedImagesVerificationAllowlist: has an effect only with imagePullCredentialsVerificationPolicy: NeverVerifyAllowlistedImages"},
+		"list of tags":      {head + "imagePullCredentialsVerificationPolicy: NeverVerifyAllowlistedImages\npreloadedImagesVerificationAllowlist: [r.test/app, r.test/app:1]\n", `preloadedImagesVerificationAllowlist[1]: "r.test/app:1": must have no tag`},
+		"back-off":          {head + "crashLoopBackOff: {maxContainerRestartPeriod: 10m}\n", "10m0s must be from 1s to 5m"},
+		"back-off field":    {head + "crashLoopBackOff: {max: 10m}\n", "crashLoopBackOff.max: unknown field"},
+		"reserved":          {head + "systemReserved: {cpu: [1]}\n", "systemReserved.cpu: [1] is not a valid quantity"},
+		"enforced":          {head + "enforceNodeAllocatable: [all]\n", "enforceNodeAllocatable[0]: all is not supported"},
+		"authorization":     {head + "authorization: {mode: RBAC}\n", `authorization.mode: "RBAC": must be AlwaysAllow or Webhook`},
+		"authentication":    {head + "authentication: {x509: {caFile: /x}}\n", "authentication.x509.caFile: unknown field"},
+		"eviction":          {head + "evictionHard: [memory]\n", "evictionHard: must be a map of signal to amount"},
+		"threshold":         {head + "evictionHard: {memory.available: [1]}\n", "evictionHard.memory.available: [1] is not a string"},
+		"taint":             {head + "registerWithTaints: [{key: a, affect: NoSchedule}]\n", "registerWithTaints[0].affect: unknown field"},
+		"lease":             {head + "nodeLeaseDurationSeconds: 1\n", "nodeLeaseDurationSeconds: 1 must be an integer from 4"},
+		"boolean":           {head + "cpuCFSQuota: maybe\n", "maybe is not a boolean"},
+		"yaml":              {"{", "YAML"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := write(t, c.body)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/podstead/podstead/cmd/podstead/configfile"
+	"github.com/podstead/podstead/internal/imagepolicy"
 	"github.com/podstead/podstead/internal/suggest"
 )
 
@@ -48,16 +49,19 @@ var fields = map[string]func(*parser, string, any){
 	"imageGCLowThresholdPercent": func(p *parser, n string, v any) {
 		p.number(n, v, 0, 100, &p.cfg.Garbage.ImageGCLowThresholdPercent)
 	},
-	"clusterDNS":            func(p *parser, n string, v any) { p.texts(n, v, &p.cfg.ClusterDNS) },
-	"clusterDomain":         func(p *parser, n string, v any) { p.text(n, v, &p.cfg.ClusterDomain) },
-	"resolvConf":            (*parser).resolvConf,
-	"imageMinimumGCAge":     func(p *parser, n string, v any) { p.duration(n, v, &p.cfg.Garbage.ImageMinimumGCAge) },
-	"imageMaximumGCAge":     func(p *parser, n string, v any) { p.duration(n, v, &p.cfg.Garbage.ImageMaximumGCAge) },
-	"maxParallelImagePulls": (*parser).parallelPulls,
-	"serializeImagePulls":   (*parser).serializePulls,
-	"crashLoopBackOff":      (*parser).crashLoop,
-	"authorization":         (*parser).authorization,
-	"volumeStatsAggPeriod":  func(p *parser, n string, v any) { p.duration(n, v, &p.cfg.VolumeStatsAggPeriod) },
+	"clusterDNS":                             func(p *parser, n string, v any) { p.texts(n, v, &p.cfg.ClusterDNS) },
+	"clusterDomain":                          func(p *parser, n string, v any) { p.text(n, v, &p.cfg.ClusterDomain) },
+	"resolvConf":                             (*parser).resolvConf,
+	"imageMinimumGCAge":                      func(p *parser, n string, v any) { p.duration(n, v, &p.cfg.Garbage.ImageMinimumGCAge) },
+	"imageMaximumGCAge":                      func(p *parser, n string, v any) { p.duration(n, v, &p.cfg.Garbage.ImageMaximumGCAge) },
+	"maxParallelImagePulls":                  (*parser).parallelPulls,
+	"serializeImagePulls":                    (*parser).serializePulls,
+	"imagePullCredentialsVerificationPolicy": (*parser).imageVerification,
+	"preloadedImagesVerificationAllowlist":   (*parser).imageAllowlist,
+
+	"crashLoopBackOff":     (*parser).crashLoop,
+	"authorization":        (*parser).authorization,
+	"volumeStatsAggPeriod": func(p *parser, n string, v any) { p.duration(n, v, &p.cfg.VolumeStatsAggPeriod) },
 }
 
 // groups are all supported fields.
@@ -72,9 +76,6 @@ var fixed = map[string]any{
 	"protectKernelDefaults": true, // podstead changes no sysctl of the host
 	"runOnce":               false,
 	"enableServer":          true,
-	// Write access to manifests is root access, so that no pod is denied an image.
-	"imagePullCredentialsVerificationPolicy": "NeverVerify",
-
 	"configMapAndSecretChangeDetectionStrategy": "Watch",
 	"cpuManagerPolicy":                          "none",
 	"memoryManagerPolicy":                       "None",
@@ -282,6 +283,35 @@ func (p *parser) serializePulls(name string, v any) {
 	}
 	one := 1
 	p.cfg.MaxParallelImagePulls = &one
+}
+
+// imageVerification parses the policy. An empty one is the default, as in the kubelet.
+func (p *parser) imageVerification(name string, v any) {
+	to := &p.cfg.ImagePullCredentialsVerificationPolicy
+	p.text(name, v, to)
+	if *to == "" {
+		return
+	}
+	if err := imagepolicy.CheckMode(*to); err != nil {
+		p.fail(name, "%w", err)
+	}
+}
+
+func (p *parser) imageAllowlist(name string, v any) {
+	list := &p.cfg.PreloadedImagesVerificationAllowlist
+	p.texts(name, v, list)
+	for i, pattern := range *list {
+		if err := imagepolicy.CheckPattern(pattern); err != nil {
+			p.fail(fmt.Sprintf("%s[%d]", name, i), "%w", err)
+		}
+	}
+}
+
+// checkAllowlist rejects an allowlist that would have no effect, as the kubelet does.
+func (p *parser) checkAllowlist() {
+	if mode := p.cfg.ImagePullCredentialsVerificationPolicy; len(p.cfg.PreloadedImagesVerificationAllowlist) > 0 && mode != imagepolicy.NeverVerifyAllowlisted {
+		p.fail("preloadedImagesVerificationAllowlist", "has an effect only with imagePullCredentialsVerificationPolicy: %s; set that too, or remove the list", imagepolicy.NeverVerifyAllowlisted)
+	}
 }
 
 func (p *parser) crashLoop(name string, v any) {

@@ -2,10 +2,12 @@ package options
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/spf13/pflag"
 
 	"github.com/podstead/podstead/cmd/podstead/kubeletconfig"
+	"github.com/podstead/podstead/internal/imagepolicy"
 )
 
 // Cluster is the cluster to join. The zero value joins none.
@@ -15,6 +17,9 @@ type Cluster struct {
 	Registration
 	Certificates
 	Rates Rates
+	// Verification says which images the cluster's pods may use without credentials. The
+	// kubelet has no flag for it.
+	Verification imagepolicy.Policy
 }
 
 func (c *Cluster) addFlags(f *pflag.FlagSet) {
@@ -29,6 +34,17 @@ func (c *Cluster) merge(from *kubeletconfig.Config, f *pflag.FlagSet) {
 	c.Registration.merge(&from.Node, f)
 	c.Rates.merge(&from.Rates, f)
 	c.Certificates.merge(&from.Remote, f)
+	c.Verification = imagepolicy.Policy{Mode: from.ImagePullCredentialsVerificationPolicy, Allowlist: from.PreloadedImagesVerificationAllowlist}
+}
+
+// unused returns the settings that have no effect without a cluster. Every pod may use
+// every image then.
+func (c *Cluster) unused(f *pflag.FlagSet) []string {
+	all := slices.Concat(c.Registration.unused(f), c.Rates.unused(f))
+	if c.Verification.Mode != "" && c.Verification.Mode != imagepolicy.NeverVerify {
+		all = append(all, "imagePullCredentialsVerificationPolicy")
+	}
+	return all
 }
 
 // check validates the settings; labels are the node's labels.

@@ -1,11 +1,14 @@
 package options
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // A node of a cluster opens its port and authenticates clients with the cluster, unless
@@ -70,5 +73,43 @@ serverTLSBootstrap: true
 	}
 	if _, _, err := complete(t, "--kubeconfig", dir+"/none", "--bootstrap-kubeconfig", boot); err != nil {
 		t.Errorf("with a bootstrap: %v", err)
+	}
+}
+
+// The policy of images is one of a cluster: without one it has no effect, which is said.
+func TestImageVerification(t *testing.T) {
+	dir := t.TempDir()
+	kubeconfig, config := filepath.Join(dir, "kubeconfig"), filepath.Join(dir, "config.yaml")
+	if err := os.WriteFile(kubeconfig, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ fields, mode, list, notice string }{
+		{"", "NeverVerifyPreloadedImages", "<nil>", ""},
+		{"imagePullCredentialsVerificationPolicy: \"\"\n", "NeverVerifyPreloadedImages", "<nil>", ""},
+		{"imagePullCredentialsVerificationPolicy: NeverVerify\n", "NeverVerify", "<nil>", ""},
+		{"imagePullCredentialsVerificationPolicy: AlwaysVerify\n", "AlwaysVerify", "<nil>", "imagePullCredentialsVerificationPolicy"},
+		{"imagePullCredentialsVerificationPolicy: NeverVerifyAllowlistedImages\npreloadedImagesVerificationAllowlist: [r.test/*]\n", "NeverVerifyAllowlistedImages", "[r.test/*]", "imagePullCredentialsVerificationPolicy"},
+	} {
+		if err := os.WriteFile(config, []byte("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"+c.fields), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		o, _, err := complete(t, "--kubeconfig", kubeconfig, "--config", config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := reportedBy(t, o)
+		if mode, list := got["imagePullCredentialsVerificationPolicy"], fmt.Sprint(got["preloadedImagesVerificationAllowlist"]); mode != c.mode || list != c.list {
+			t.Errorf("%q: reported %v %s, want %s %s", c.fields, mode, list, c.mode, c.list)
+		}
+		again, notices, err := restart(t, got, "--kubeconfig", kubeconfig)
+		if err != nil || strings.Contains(fmt.Sprint(notices), "erification") {
+			t.Errorf("%q: %v (%v)", c.fields, notices, err)
+		} else if d := cmp.Diff(got, reportedBy(t, again)); d != "" {
+			t.Error(d)
+		}
+		_, notices, err = complete(t, "--config", config)
+		if said := strings.Contains(fmt.Sprint(notices), "no effect without --kubeconfig: imagePullCredentialsVerificationPolicy"); err != nil || said != (c.notice != "") {
+			t.Errorf("%q without a cluster: %v (%v)", c.fields, notices, err)
+		}
 	}
 }

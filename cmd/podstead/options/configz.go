@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/podstead/podstead/cmd/podstead/kubeletconfig"
+	"github.com/podstead/podstead/internal/imagepolicy"
 )
 
 // RuntimeDefaults are the settings in force that the runtime or its client decides.
@@ -163,7 +164,9 @@ func (o *Options) clusterFields() map[string]any {
 	if !o.joins() {
 		return map[string]any{"registerNode": false}
 	}
-	return map[string]any{
+	fields := map[string]any{
+		"imagePullCredentialsVerificationPolicy": cmp.Or(c.Verification.Mode, imagepolicy.NeverVerifyPreloaded),
+
 		"registerNode": c.Register, "registerWithTaints": c.Taints, "providerID": c.ProviderID,
 		"nodeStatusUpdateFrequency": c.StatusUpdate.String(), "nodeStatusReportFrequency": c.StatusReport.String(),
 		"nodeLeaseDurationSeconds": int(c.Lease / time.Second), "nodeStatusMaxImages": c.Images,
@@ -172,4 +175,8 @@ func (o *Options) clusterFields() map[string]any {
 			"cacheAuthorizedTTL": reviews.AllowedTTL.String(), "cacheUnauthorizedTTL": reviews.DeniedTTL.String(),
 		}},
 	}
+	if len(c.Verification.Allowlist) > 0 {
+		fields["preloadedImagesVerificationAllowlist"] = c.Verification.Allowlist
+	}
+	return fields
 }

@@ -226,7 +226,7 @@ func (o *Options) Complete(f *pflag.FlagSet) (notices []string, err error) {
 
 // validate validates the settings and sets derived values.
 func (o *Options) validate(f *pflag.FlagSet) (notices []string, err error) {
-	if unused := slices.Concat(o.Cluster.Registration.unused(f), o.Cluster.Rates.unused(f), o.Remote.Reviews.set); o.Cluster.Kubeconfig == "" && len(unused) > 0 {
+	if unused := slices.Concat(o.Cluster.unused(f), o.Remote.Reviews.set); o.Cluster.Kubeconfig == "" && len(unused) > 0 {
 		notices = append(notices, fmt.Sprintf("these settings have no effect without --kubeconfig: %s", strings.Join(unused, ", ")))
 	}
 	if o.Manifests.Mode, err = manifest.ParseMode(o.validation); err != nil {

@@ -23,15 +23,17 @@ type Field struct {
 
 // flagless are the supported fields of a KubeletConfiguration that have no flag.
 var flagless = map[string]string{
-	"maxParallelImagePulls":        "maximum number of image pulls at once (default 5)",
-	"singleProcessOOMKill":         "kill a single process instead of the whole container on an OOM",
-	"nodeLeaseDurationSeconds":     "duration of the node lease in seconds (default 40)",
-	"nodeStatusMaxImages":          "maximum number of images in the node status; -1 for no limit (default 50)",
-	"nodeStatusReportFrequency":    "interval of reporting a node status that has not changed (default 5m0s)",
-	"nodeStatusUpdateFrequency":    "interval of computing the node status (default 10s)",
-	"serializeImagePulls":          "true pulls one image at a time, as maxParallelImagePulls: 1",
-	"memorySwap":                   "only swapBehavior: NoSwap",
-	"mergeDefaultEvictionSettings": "keep the default thresholds of signals that evictionHard does not set",
+	"maxParallelImagePulls":                  "maximum number of image pulls at once (default 5)",
+	"imagePullCredentialsVerificationPolicy": "with --kubeconfig, images that a pod of the cluster may use only with credentials of its own: NeverVerify, NeverVerifyPreloadedImages, NeverVerifyAllowlistedImages or AlwaysVerify (default NeverVerifyPreloadedImages)",
+	"preloadedImagesVerificationAllowlist":   "images for NeverVerifyAllowlistedImages, such as registry.example.com/team/app or registry.example.com/team/*",
+	"singleProcessOOMKill":                   "kill a single process instead of the whole container on an OOM",
+	"nodeLeaseDurationSeconds":               "duration of the node lease in seconds (default 40)",
+	"nodeStatusMaxImages":                    "maximum number of images in the node status; -1 for no limit (default 50)",
+	"nodeStatusReportFrequency":              "interval of reporting a node status that has not changed (default 5m0s)",
+	"nodeStatusUpdateFrequency":              "interval of computing the node status (default 10s)",
+	"serializeImagePulls":                    "true pulls one image at a time, as maxParallelImagePulls: 1",
+	"memorySwap":                             "only swapBehavior: NoSwap",
+	"mergeDefaultEvictionSettings":           "keep the default thresholds of signals that evictionHard does not set",
 }
 
 // Fields returns the fields of the configuration file, sorted by kind and path.

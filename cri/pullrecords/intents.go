@@ -1,0 +1,234 @@
+package pullrecords
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// intent is the file about a pull that has begun, and the state of the pulls of that
+// name.
+type intent struct {
+	// Image is the name as it is pulled. It is empty for a file that could not be read.
+	Image string `json:"image"`
+	// Before is the ID of the image that had the name, empty if there was none.
+	Before string `json:"before,omitempty"`
+
+	// pulls is how many pulls of the name are in progress.
+	pulls int
+	// doubtful says that the runtime may have pulled without an answer to this daemon,
+	// overdue that such a pull must have ended.
+	doubtful, overdue bool
+}
+
+const (
+	// settleDelay is how long after a pull without an answer the runtime is asked for
+	// its image. The runtime cancels such a pull.
+	settleDelay = time.Minute
+	// maxIntents bounds how many intents of an earlier daemon are read: there are as many
+	// as it had pulls.
+	maxIntents = 1000
+)
+
+// loadIntents reads the intents of an earlier daemon.
+func (r *Records) loadIntents() {
+	r.intents = map[string]*intent{}
+	dir, err := os.Open(filepath.Join(r.dir, "intents"))
+	if err != nil {
+		if !os.IsNotExist(err) {
+			r.log.Warn("Failed to read image pull intents", "err", err)
+		}
+		return
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(maxIntents)
+	if err != nil && len(names) > 0 {
+		r.log.Warn("Failed to read image pull intents", "err", err)
+	}
+	for _, name := range names {
+		if filepath.Ext(name) != suffix {
+			continue
+		}
+		in := &intent{}
+		path := filepath.Join(r.dir, "intents", name)
+		data, err := r.files.read(path)
+		if err == nil {
+			err = json.Unmarshal(data, in)
+		}
+		if err == nil && fileName(canonical(in.Image)) != name {
+			err = fmt.Errorf("it is about image %q", in.Image)
+		}
+		if err != nil {
+			r.log.Warn("Failed to read image pull intent", "file", path, "err", err)
+			in = &intent{}
+		}
+		in.doubtful, in.overdue = true, true
+		r.intents[name], r.unsettled = in, true
+	}
+}
+
+// Pull is a pull in progress. The methods of a nil *Pull do nothing.
+type Pull struct {
+	records *Records
+	key     string
+	in      *intent
+}
+
+// Begin records that an image is going to be pulled. The pull may run in spite of an
+// error, which says that a restart of the daemon would forget it. Exactly one method of
+// the Pull must be called when it ends.
+func (r *Records) Begin(ctx context.Context, image string) (*Pull, error) {
+	if r == nil {
+		return nil, nil
+	}
+	r.settleAll(ctx)
+	before, _ := r.idOf(ctx, image) // without an answer it counts as none, so that the pull counts
+	key := fileName(canonical(image))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	in := r.intents[key]
+	if in == nil || in.Image == "" {
+		in = &intent{Image: image, Before: before, doubtful: in != nil}
+		r.intents[key] = in
+	}
+	in.pulls++
+	p := &Pull{r, key, in}
+	path := r.intentPath(key)
+	if _, pending := r.files.pending[path]; in.pulls > 1 && !pending {
+		return p, nil
+	}
+	if err := r.change(path, encode(in)); err != nil {
+		return p, fmt.Errorf("failed to record image pull intent: %w", err)
+	}
+	return p, nil
+}
+
+// Succeeded records a pull. ref is the runtime's answer, used what it was pulled with.
+func (p *Pull) Succeeded(ctx context.Context, ref string, used Credential) {
+	if p == nil {
+		return
+	}
+	r := p.records
+	id, ok := cutID(ref)
+	if !ok {
+		var err error
+		if id, err = r.idOf(context.WithoutCancel(ctx), p.in.Image); err != nil || id == "" {
+			p.Failed(true)
+			return
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	found, err := r.load(id)
+	if err != nil || found == nil {
+		found = newRecord(id)
+	}
+	if found.grant(repository(p.in.Image), used) && !r.save(found) {
+		p.in.doubtful = true // the intent stays until the record is on the disk
+	}
+	if p.in.pulls--; p.in.pulls > 0 {
+		return
+	}
+	if _, pending := r.files.pending[r.recordPath(id)]; pending {
+		r.settleLater(p.key)
+		return
+	}
+	r.dropIntent(p.key)
+}
+
+// Failed records that a pull has failed. An uncertain one may have succeeded in the
+// runtime.
+func (p *Pull) Failed(uncertain bool) {
+	if p == nil {
+		return
+	}
+	r := p.records
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p.in.doubtful = p.in.doubtful || uncertain
+	if p.in.pulls--; p.in.pulls > 0 {
+		return
+	}
+	if p.in.doubtful {
+		r.settleLater(p.key)
+		return
+	}
+	r.dropIntent(p.key)
+}
+
+// dropIntent removes an intent; the caller holds mu.
+func (r *Records) dropIntent(key string) {
+	delete(r.intents, key)
+	_ = r.change(r.intentPath(key), nil) // logged and repeated
+}
+
+func (r *Records) intentPath(key string) string { return filepath.Join(r.dir, "intents", key) }
+
+// settleLater settles an intent once the runtime must have ended its pull.
+func (r *Records) settleLater(key string) {
+	time.AfterFunc(settleDelay, func() { r.settle(context.Background(), key) })
+}
+
+// settleAll settles the intents of an earlier daemon, and those for which the runtime did
+// not answer.
+func (r *Records) settleAll(ctx context.Context) {
+	r.mu.Lock()
+	var keys []string
+	if r.unsettled {
+		for key, in := range r.intents {
+			if in.overdue {
+				keys = append(keys, key)
+			}
+		}
+	}
+	r.unsettled = false
+	r.mu.Unlock()
+	for _, key := range keys {
+		r.settle(ctx, key)
+	}
+}
+
+// settle ends an intent without a pull in progress: if its image has come, it was pulled
+// with unknown credentials. Without an answer of the runtime the intent stays.
+func (r *Records) settle(ctx context.Context, key string) {
+	r.mu.Lock()
+	in := r.intents[key]
+	idle := in != nil && in.pulls == 0 && in.Image != ""
+	r.mu.Unlock()
+	if !idle {
+		return
+	}
+	id, err := r.idOf(ctx, in.Image)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.intents[key] != in || in.pulls > 0 {
+		return
+	}
+	settled := err == nil
+	if settled && id != "" && id != in.Before {
+		// A record that cannot be read has the same meaning.
+		if found, fault := r.load(id); fault == nil && found == nil {
+			r.save(newRecord(id))
+		}
+		_, pending := r.files.pending[r.recordPath(id)]
+		settled = !pending
+	}
+	if settled {
+		r.dropIntent(key)
+		return
+	}
+	in.overdue, r.unsettled = true, true
+}
+
+// idOf returns the ID of an image without the name of the hash, empty if it is not
+// present.
+func (r *Records) idOf(ctx context.Context, image string) (string, error) {
+	found, err := r.images.ImageStatus(ctx, image)
+	if err != nil || found == nil {
+		return "", err
+	}
+	return bareID(found.GetId()), nil
+}
