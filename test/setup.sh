@@ -102,6 +102,23 @@ debian_kubectl() {
 	trap - EXIT
 }
 
+# prometheus unpacks Debian's Prometheus and promtool, without installing them.
+prometheus() {
+	local dir=$cache/prometheus-debian tmp
+	[ -x "$dir/promtool" ] && return 0
+	echo "setup: unpacking Debian's Prometheus"
+	mkdir -p "$cache"
+	tmp=$(mktemp -d "$cache/prometheus.XXXXXX")
+	trap 'rm -rf "$tmp"' EXIT
+	chmod 755 "$tmp"
+	(cd "$tmp" && { apt-get download prometheus || { apt-get update && apt-get download prometheus; }; } && dpkg-deb -x prometheus_*.deb root) >"$tmp/log" 2>&1 ||
+		{ tail -n 30 "$tmp/log" >&2; fail "failed to download Debian's prometheus"; }
+	mkdir -p "$dir"
+	mv "$tmp/root/usr/bin/prometheus" "$tmp/root/usr/bin/promtool" "$dir/"
+	rm -rf "$tmp"
+	trap - EXIT
+}
+
 # previous_podstead builds podstead at PREVIOUS_COMMIT from the git history.
 previous_podstead() {
 	local commit
@@ -173,6 +190,7 @@ packages qemu-system-x86 qemu-utils mmdebstrap
 newer_containerd
 kubectl
 debian_kubectl
+prometheus
 kubernetes
 metrics_server
 newer_runc
