@@ -96,6 +96,7 @@ test: setup ## run all tests, cheapest first
 	$(MAKE) check
 	$(MAKE) race
 	$(MAKE) oracle
+	$(GO) test -count=1 -timeout 30m -run TestLife ./test/machine
 	$(MAKE) e2e
 
 bench: setup ## compare with bare CRI calls: prints a table, writes bin/bench.json

@@ -1,0 +1,237 @@
+package machine
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/podstead/podstead/test/image"
+	"github.com/podstead/podstead/test/testbed"
+)
+
+// pauseImage is the sandbox image that Debian's containerd requests.
+const pauseImage = "registry.k8s.io/pause:3.6"
+
+// settle bounds what the machine needs for a change, on a host that does other work as well.
+const settle = 10 * time.Minute
+
+// The steps of README on a plain Debian, without a network: check names what is missing and how
+// to fix it, the unit starts, and README's session works. Then the machine reboots. This is what
+// make test runs.
+func TestLife(t *testing.T) {
+	m := New(t)
+	m.Start()
+	install(m)
+	testSession(m)
+	m.Sh("rm /etc/pods/web.yaml")
+	testShutdown(m, true)
+}
+
+// testSession does what the session at the top of README shows.
+func testSession(m *Machine) {
+	t := m.t
+	m.Sh("cd /root/podstead && mkdir -p /etc/pods && cp examples/web.yaml /etc/pods/")
+	page := func(want string) {
+		t.Helper()
+		m.Await("the page is "+want, settle, func() error {
+			if got, err := m.Try("curl -sS -m 10 localhost:8080"); got != want {
+				return fmt.Errorf("%q, %v", got, err)
+			}
+			return nil
+		})
+	}
+	page("Hello from podstead")
+	m.Sh("sed -i 's/Hello/Hi/' /etc/pods/web.yaml")
+	page("Hi from podstead")
+	before := m.Sh("pgrep -f 'http[d] -f -p 80'")
+	m.Sh("echo '  bogus: [' >> /etc/pods/web.yaml")
+	m.Await("get pods shows the fault", settle, func() error {
+		if out, _ := m.Try("podstead get pods"); !regexp.MustCompile(`fault: /etc/pods/web.yaml:\d+: is not valid YAML`).MatchString(out) {
+			return fmt.Errorf("%s", out)
+		}
+		return nil
+	})
+	if after := m.Sh("pgrep -f 'http[d] -f -p 80'"); after != before {
+		t.Errorf("the processes of the page were %s and are %s after a faulty edit", before, after)
+	}
+	// The limit of the manifest, in the kernel, below the slice of systemd.
+	cgroup := m.Sh("cut -d: -f3 /proc/$(pgrep -f 'http[d] -f -p 80' | head -1)/cgroup")
+	if !strings.HasPrefix(cgroup, "/podstead.slice/") {
+		t.Errorf("the container is in the cgroup %s, want one below /podstead.slice", cgroup)
+	}
+	if limit := m.Sh("cat /sys/fs/cgroup" + cgroup + "/memory.max"); limit != "33554432" {
+		t.Errorf("memory.max is %s, want 32 MiB", limit)
+	}
+}
+
+// fixes are what a user does for a finding of `podstead check` whose fix is not a command, or is
+// one that needs a network, by the name of the check.
+var fixes = map[string]string{
+	"pause-image": "ctr -n k8s.io images import /root/pause.tar",
+	"cni": `cat >/etc/cni/net.d/10-pods.conflist <<'END'
+{"cniVersion": "0.4.0", "name": "pods", "plugins": [
+  {"type": "bridge", "bridge": "pods0", "isGateway": true, "ipMasq": true, "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.88.0.0/16"}]], "routes": [{"dst": "0.0.0.0/0"}]}},
+  {"type": "portmap", "capabilities": {"portMappings": true}}]}
+END`,
+	"cgroup-driver": `cat >>/etc/containerd/config.toml <<'END'
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+  runtime_type = "io.containerd.runc.v2"
+  [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
+    SystemdCgroup = true
+END
+systemctl restart containerd`,
+	// The machine has no time servers.
+	"clock": "true",
+}
+
+// finding is one finding of `podstead check -o json`.
+type finding struct{ Check, Level, Message, Fix string }
+
+// check runs `podstead check` and returns its findings that are not ok.
+func check(m *Machine) (bad []finding) {
+	m.t.Helper()
+	out, _ := m.Try("/root/podstead/bin/podstead check -o json; true") // the findings say what fails
+	var all struct{ Findings []finding }
+	if err := json.Unmarshal([]byte(out), &all); err != nil || len(all.Findings) == 0 {
+		m.t.Fatalf("podstead check: %v: %s", err, out)
+	}
+	for _, f := range all.Findings {
+		if f.Level != "ok" {
+			bad = append(bad, f)
+		}
+	}
+	return bad
+}
+
+// install installs podstead on a plain machine as README says.
+func install(m *Machine) {
+	m.t.Helper()
+	for _, p := range readmePackages(m.t) {
+		m.Sh("dpkg -s " + p + " >/dev/null")
+	}
+	m.CopyIn(testbed.Product(), "/root/podstead/bin/podstead", 0o755)
+	examples, err := filepath.Glob(filepath.Join(testbed.SourceRoot(), "examples", "*.*"))
+	if err != nil || len(examples) == 0 {
+		m.t.Fatal("no examples", err)
+	}
+	for _, e := range examples {
+		m.CopyIn(e, "/root/podstead/examples/"+filepath.Base(e), 0o644)
+	}
+	m.CopyIn(archive(m.t, pauseImage, testbed.Pause), "/root/pause.tar", 0o644)
+	m.CopyIn(archive(m.t, testbed.BusyboxImage, testbed.Busybox), "/root/busybox.tar", 0o644)
+	m.Await("containerd is active", settle, func() error { _, err := m.Try("systemctl is-active containerd && ctr version"); return err })
+
+	// A fix can reveal the next finding: a network configuration needs a kernel module.
+	for range 3 {
+		for _, f := range check(m) {
+			m.t.Logf("%s %s: %s\n  fix: %s", f.Level, f.Check, f.Message, f.Fix)
+			command, ok := fixes[f.Check]
+			if !ok {
+				command = f.Fix
+			}
+			m.Sh(command)
+		}
+	}
+	for _, f := range check(m) {
+		if f.Check != "clock" {
+			m.t.Errorf("check still reports %s %s: %s", f.Level, f.Check, f.Message)
+		}
+	}
+	for _, line := range readmeInstall(m.t) {
+		m.Sh("cd /root/podstead && " + line)
+	}
+	m.Sh("podstead images load /root/busybox.tar")
+}
+
+func readme(t testing.TB) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(testbed.SourceRoot(), "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// readmePackages returns the packages that README installs first.
+func readmePackages(t testing.TB) []string {
+	t.Helper()
+	match := regexp.MustCompile(`(?m)^    apt-get install -y (.*)$`).FindStringSubmatch(readme(t))
+	if match == nil {
+		t.Fatal("README has no line with apt-get install -y")
+	}
+	return strings.Fields(match[1])
+}
+
+// readmeInstall returns the commands of README's section Install. What builds the program has
+// been done already.
+func readmeInstall(t testing.TB) (lines []string) {
+	t.Helper()
+	_, section, _ := strings.Cut(readme(t), "\n## Install\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	for line := range strings.Lines(section) {
+		if line, ok := strings.CutPrefix(line, "    "); ok {
+			lines = append(lines, strings.TrimPrefix(strings.TrimSpace(line), "make build && "))
+		}
+	}
+	if len(lines) < 3 {
+		t.Fatalf("README's section Install has the commands %q", lines)
+	}
+	return lines
+}
+
+// archive writes an image to a file, as docker save does.
+func archive(t testing.TB, ref string, create func() (image.Image, error)) string {
+	t.Helper()
+	img, err := create()
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := image.DockerArchive(map[string]image.Image{ref: img})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "image.tar")
+	if err := os.WriteFile(file, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// installed is the disk of a machine with podstead, which is switched off, for the tests that
+// need one.
+var installed struct {
+	sync.Once
+	disk string
+}
+
+// newInstalled returns a machine that is off, with podstead installed and no manifests.
+func newInstalled(t *testing.T, options ...Options) *Machine {
+	t.Helper()
+	installed.Do(func() {
+		m := New(t)
+		m.Start()
+		install(m)
+		m.Poweroff()
+		disk := filepath.Join(testbed.Dir(), "installed.qcow2")
+		if out, err := exec.Command("cp", "--sparse=always", m.Disk(), disk).CombinedOutput(); err != nil {
+			t.Fatalf("cannot copy the disk: %v: %s", err, out)
+		}
+		installed.disk = disk
+	})
+	if installed.disk == "" {
+		t.Fatal("the installation failed in an earlier test")
+	}
+	o := Options{}
+	if len(options) > 0 {
+		o = options[0]
+	}
+	o.Disk = installed.disk
+	return New(t, o)
+}
