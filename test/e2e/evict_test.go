@@ -114,6 +114,9 @@ const memoryLeakScript = "while :; do (head -c 50000000 /dev/zero; sleep 100000)
 // time after the pressure ends all of them run, also across restarts.
 func TestEviction(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
+		if !n.needs("memory") {
+			return
+		}
 		// Long enough for a busy machine to observe the states in between.
 		const transition = 30 * time.Second
 		n.Args = []string{"--eviction-hard", "memory.available<200Mi", "--eviction-pressure-transition-period", transition.String()}

@@ -117,16 +117,16 @@ func TestLoopbackRuleIsInstalledAgain(t *testing.T) {
 			})
 		}
 		mustRun(t, append(inside, "sh", "-c", "echo 1 > /proc/sys/net/ipv4/conf/all/route_localnet")...)
-		if f := n.check(0, n.Flags()[1:]...)["loopback"]; f.Level != "warn" || !strings.Contains(f.Message, "(all)") || !strings.Contains(f.Fix, "start podstead") {
+		if f := n.check(healthyStatus(t), n.Flags()[1:]...)["loopback"]; f.Level != "warn" || !strings.Contains(f.Message, "(all)") || !strings.Contains(f.Fix, "start podstead") {
 			t.Errorf("check without a daemon: %+v", f)
 		}
 		n.start()
 		awaitRule()
-		if f := n.check(0, n.Flags()[1:]...)["loopback"]; f.Level != "ok" {
+		if f := n.check(healthyStatus(t), n.Flags()[1:]...)["loopback"]; f.Level != "ok" {
 			t.Errorf("check with the rule: %+v", f)
 		}
 		mustRun(t, append(inside, "iptables", "-w", "-F")...)
-		if f := n.check(0, "--api-socket", n.Socket())["loopback"]; f.Level != "warn" || !strings.Contains(f.Fix, "restart podstead") {
+		if f := n.check(healthyStatus(t), "--api-socket", n.Socket())["loopback"]; f.Level != "warn" || !strings.Contains(f.Fix, "restart podstead") {
 			t.Errorf("check after a flush: %+v", f)
 		}
 		n.writeManifest("web.yaml", webPod("web", hostPort()))

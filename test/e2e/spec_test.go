@@ -25,6 +25,9 @@ func hostPort() int { return 20000 + int(hostPorts.Add(1)) }
 // The effects of a spec, read from inside the container.
 func TestContainerSeesItsSpec(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
+		if !n.needs("cpu", "memory") {
+			return
+		}
 		host := filepath.Join(n.Dir(), "host")
 		writeAll(t, host, map[string]string{"file": "from the host\n"})
 		n.writeManifest("p.yaml", fmt.Sprintf(`apiVersion: v1

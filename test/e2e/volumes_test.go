@@ -98,6 +98,9 @@ func (n *node) awaitPodDirGone(p v1.Pod) {
 
 func TestEmptyDirInMemory(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
+		if !n.needs("memory") {
+			return
+		}
 		n.writeManifest("p.yaml", volumePod("p",
 			"[{name: own, emptyDir: {medium: Memory, sizeLimit: 3Mi}}, {name: all, emptyDir: {medium: Memory}}, {name: huge, emptyDir: {medium: HugePages-2Mi}}]",
 			"[{name: own, mountPath: /own}, {name: all, mountPath: /all}, {name: huge, mountPath: /huge}]", ""))
