@@ -18,7 +18,7 @@ UNIT         = $(shell $(GO) list ./... | grep -v -e /test/testbed -e /test/e2e 
 # The end-to-end tests mostly wait, so more of them run in parallel than there are cores.
 E2E_FLAGS   ?= -parallel 6
 
-.PHONY: build release setup check unit vulncheck fuzz race oracle e2e machine test bench demo clean help
+.PHONY: build release release-check setup check unit vulncheck fuzz race oracle e2e machine test bench demo clean help
 .DEFAULT_GOAL := build
 
 # The tag excludes gRPC's tracing pages, whose templates keep every method of
@@ -42,6 +42,13 @@ RELEASE_FLAGS ?=
 release: ## build archives, packages, checksums and bills of materials into dist/; RELEASE_FLAGS="-platforms arm64" selects
 	$(GO) run ./build/release -version "$(VERSION)" -commit "$(COMMIT)" -date "$(or $(SOURCE_DATE_EPOCH),0)" \
 		-nfpm "$(NFPM)" -sign "$(SIGN_COMMAND)" -out dist $(RELEASE_FLAGS)
+
+release-check: ## build the release for amd64 twice, in two directories and with an empty cache, and compare the checksums
+	@set -e; tmp=$$(mktemp -d); trap 'rm -rf "$$tmp"' EXIT; mkdir "$$tmp/tree"; git ls-files -z | xargs -0 cp --parents -t "$$tmp/tree"; \
+		$(MAKE) release SIGN_COMMAND= RELEASE_FLAGS="-platforms amd64 -out $$tmp/one"; \
+		GOCACHE="$$tmp/cache" $(MAKE) -C "$$tmp/tree" release SIGN_COMMAND= RELEASE_FLAGS="-platforms amd64 -out $$tmp/two" \
+			VERSION="$(VERSION)" COMMIT="$(COMMIT)" SOURCE_DATE_EPOCH="$(SOURCE_DATE_EPOCH)"; \
+		cmp "$$tmp/one/SHA256SUMS" "$$tmp/two/SHA256SUMS" && cat "$$tmp/one/SHA256SUMS"
 
 setup: ## install the test dependencies (Debian packages, containerd, a systemd root); needs root
 	test/setup.sh
@@ -111,4 +118,4 @@ clean: ## remove bin/ and dist/
 	rm -rf bin dist
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

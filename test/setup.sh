@@ -48,6 +48,16 @@ newer_containerd() {
 	done
 }
 
+# nfpm builds the program that makes packages.
+nfpm() {
+	local dir=$cache/nfpm-$NFPM_VERSION
+	[ -x "$dir/nfpm" ] && return 0
+	echo "setup: building nfpm $NFPM_VERSION"
+	mkdir -p "$dir"
+	GOBIN=$dir CGO_ENABLED=0 GOFLAGS= go install -ldflags='-s -w' "github.com/goreleaser/nfpm/v2/cmd/nfpm@$NFPM_VERSION" ||
+		fail "failed to build nfpm $NFPM_VERSION"
+}
+
 # kubectl builds the current version.
 kubectl() {
 	local out=$cache/kubectl-$KUBECTL_VERSION
@@ -186,8 +196,10 @@ packages containerd runc containernetworking-plugins iptables iproute2 util-linu
 
 # The race detector and runc need a C compiler.
 packages gcc libc6-dev libseccomp-dev pkg-config git systemd-container debootstrap etcd-server
+packages lintian rpm
 packages qemu-system-x86 qemu-utils mmdebstrap
 newer_containerd
+nfpm
 kubectl
 debian_kubectl
 prometheus
