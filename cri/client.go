@@ -16,6 +16,8 @@ import (
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials/insecure"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podstead/podstead/internal/tracing"
 )
 
 const (
@@ -116,6 +118,8 @@ func Dial(o Options) (*Client, error) {
 	if o.Observe != nil {
 		options = append(options, grpc.WithChainUnaryInterceptor(observeCalls(o.Observe)))
 	}
+	// Calls outside of a traced sync, such as lists, have no span.
+	options = append(options, grpc.WithChainUnaryInterceptor(tracing.Interceptor))
 	conn, err := grpc.NewClient("passthrough:///runtime", options...)
 	if err != nil {
 		return nil, fmt.Errorf("failed to use container runtime endpoint %q: %w", o.Endpoint, err)

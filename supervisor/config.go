@@ -31,6 +31,9 @@ type Config struct {
 	Events Recorder
 	// Metrics counts the syncs, starts and disruptions of pods; nil counts nothing.
 	Metrics Metrics
+	// Trace begins the span of a sync, and returns its context and what ends it; nil traces
+	// nothing.
+	Trace func(ctx context.Context, name string, pod *v1.Pod) (context.Context, func(error))
 	// Log takes the log messages; nil discards them.
 	Log *slog.Logger
 	// Garbage bounds the dead containers of pods that keep running.

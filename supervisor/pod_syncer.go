@@ -47,7 +47,7 @@ type podSyncer struct {
 // before they are started: they need the podSyncer, and the reservations need them.
 func (s *podSyncer) init(cfg *Config, runtime *runtimehealth.Monitor, reg *registry, workers *podworkers.Workers) {
 	volumes := &volume.Volumes{Root: cfg.Paths.pods(), Claims: cfg.Paths.claims()}
-	s.reports = reports{log: cfg.Log, events: cfg.Events, metrics: cfg.Metrics}
+	s.reports = reports{log: cfg.Log, events: cfg.Events, metrics: cfg.Metrics, trace: cfg.Trace}
 	s.runtime = podRuntime{observer: cfg.Runtime.Observer, syncer: cfg.Runtime.Syncer}
 	s.inputs = newResolver(cfg, volumes)
 	s.revisions = &syncedRevisions{inputs: s.inputs}
@@ -81,6 +81,10 @@ func (s *podSyncer) Sync(ctx context.Context, job podworkers.SyncJob, run *runSt
 		a.beginRun()
 	}
 	began := time.Now()
+	endSpan := func(error) {}
+	if name := spanOf(job.State); name != "" && s.trace != nil {
+		ctx, endSpan = s.trace(ctx, name, a.pod)
+	}
 	var result podworkers.SyncResult
 	switch job.State {
 	case podworkers.Queued:
@@ -97,8 +101,23 @@ func (s *podSyncer) Sync(ctx context.Context, job podworkers.SyncJob, run *runSt
 	if operation := operationOf(job.State, run); operation != "" {
 		s.metrics.PodSynced(operation, time.Since(began))
 	}
+	endSpan(result.Err)
 	s.logError(ctx, a, result)
 	return result
+}
+
+// spanOf returns the name of the span of a sync; empty for one that calls no other process.
+func spanOf(state podworkers.State) string {
+	switch state {
+	case podworkers.Syncing:
+		return "syncPod"
+	case podworkers.Terminating:
+		return "syncTerminatingPod"
+	case podworkers.Terminated:
+		return "syncTerminatedPod"
+	default:
+		return ""
+	}
 }
 
 // attempt is one sync of one pod: the job, what its worker remembers, and what is

@@ -21,6 +21,8 @@ type reports struct {
 	log     *slog.Logger
 	events  Recorder
 	metrics Metrics
+	// trace is Config.Trace.
+	trace func(ctx context.Context, name string, pod *v1.Pod) (context.Context, func(error))
 	// ready is called with each pod that becomes ready; may be nil.
 	ready func(uid types.UID)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/cri/pullrecords"
 	"github.com/podstead/podstead/httpapi"
+	"github.com/podstead/podstead/internal/tracing"
 	"github.com/podstead/podstead/internal/unwritten"
 	"github.com/podstead/podstead/supervisor"
 	"github.com/podstead/podstead/supervisor/admit"
@@ -36,7 +37,8 @@ type daemon struct {
 	admitNode   admit.Node
 	credentials credential.Node
 	closers     []io.Closer
-	// openRuntime
+	// openRuntime; tracer is nil without tracing
+	tracer      *tracing.Tracer
 	runtime     *openedRuntime
 	pulls       *cri.ObservedPulls
 	pullRecords *pullrecords.Records

@@ -39,6 +39,9 @@ type openedRuntime struct {
 // containerd if that is the one.
 func (d *daemon) openRuntime(ctx context.Context) error {
 	d.observers = newObservers()
+	if err := d.openTracing(); err != nil {
+		return err
+	}
 	rt, err := chooseRuntime(ctx, d.opts, cri.Options{
 		Instance: cri.Instance(machineID(d.nodeName, d.log), d.opts.Paths.Root), RequestTimeout: d.opts.Runtime.RequestTimeout,
 		Log: d.log, Observe: d.observers.counters.RuntimeCall,

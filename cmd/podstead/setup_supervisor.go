@@ -53,6 +53,7 @@ func (d *daemon) createSupervisor(context.Context) error {
 		Garbage:     gc.ContainerPolicy{MinAge: o.Garbage.ContainerMinAge, MaxPerContainer: o.Garbage.MaxPerContainer, MaxTotal: max(o.Garbage.MaxContainers, 0)},
 		Events:      p.events,
 		Metrics:     p.counters,
+		Trace:       d.traceSync(),
 		Log:         d.log,
 		Node:        d.admitNode,
 		Allocatable: nodeResources(o).Allocatable(),

@@ -77,7 +77,7 @@ var onlyIn = map[string][]string{
 	"k8s.io/client-go/util/jsonpath":        {"cmd/podstead/cli"},
 	"k8s.io/kubernetes":                     nil,
 	"k8s.io/component-base":                 nil,
-	"google.golang.org/grpc":                {"cri", "probe"},
+	"google.golang.org/grpc":                {"cri", "probe", "internal/tracing"},
 	"k8s.io/cri-api":                        {"cri"},
 	"github.com/spf13/cobra":                {"cmd"},
 	"github.com/coreos/go-systemd/v22/dbus": {"node/cgroup"},

@@ -45,6 +45,8 @@ type Config struct {
 	Node   Node
 	Rates  Rates
 
+	Tracing Tracing
+
 	VolumeStatsAggPeriod *time.Duration
 
 	StreamingConnectionIdleTimeout *time.Duration

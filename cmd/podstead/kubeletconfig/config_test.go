@@ -170,6 +170,9 @@ func TestReadErrors(t *testing.T) {
 		"threshold":         {head + "evictionHard: {memory.available: [1]}\n", "evictionHard.memory.available: [1] is not a string"},
 		"taint":             {head + "registerWithTaints: [{key: a, affect: NoSchedule}]\n", "registerWithTaints[0].affect: unknown field"},
 		"lease":             {head + "nodeLeaseDurationSeconds: 1\n", "nodeLeaseDurationSeconds: 1 must be an integer from 4"},
+		"tracing":           {head + "tracing: {endpoint: 'http://x/y'}\n", `tracing.endpoint: "http://x/y" must be HOST:PORT`},
+		"sampling":          {head + "tracing: {samplingRatePerMillion: 2000000}\n", "tracing.samplingRatePerMillion: 2e+06 must be an integer from 0 to 1000000"},
+		"traces":            {head + "tracing: {rate: 1}\n", "tracing.rate: unknown field"},
 		"boolean":           {head + "cpuCFSQuota: maybe\n", "maybe is not a boolean"},
 		"yaml":              {"{", "YAML"},
 	} {

@@ -61,6 +61,7 @@ var fields = map[string]func(*parser, string, any){
 
 	"crashLoopBackOff":     (*parser).crashLoop,
 	"authorization":        (*parser).authorization,
+	"tracing":              (*parser).tracing,
 	"volumeStatsAggPeriod": func(p *parser, n string, v any) { p.duration(n, v, &p.cfg.VolumeStatsAggPeriod) },
 }
 

@@ -50,12 +50,12 @@ enableControllerAttachDetach featureGates hairpinMode iptablesDropBit iptablesMa
 kubeReservedCgroup kubeletCgroups logging makeIPTablesUtilChains maxOpenFiles
 memoryThrottlingFactor podCIDR qosReserved registryBurst reservedMemory
 reservedSystemCPUs showHiddenMetricsForVersion systemCgroups systemReservedCgroup tlsCurvePreferences
-topologyManagerPolicyOptions tracing volumePluginDir`)
+topologyManagerPolicyOptions volumePluginDir`)
 
 // onlyIfSet are the fields that are reported only if they have a value, and onlyInCluster
 // those that are in force only in a cluster.
 var (
-	onlyIfSet     = strings.Fields("staticPodURL staticPodURLHeader containerRuntimeEndpoint imageServiceEndpoint tlsCertFile tlsPrivateKeyFile clusterDomain providerID preloadedImagesVerificationAllowlist")
+	onlyIfSet     = strings.Fields("staticPodURL staticPodURLHeader containerRuntimeEndpoint imageServiceEndpoint tlsCertFile tlsPrivateKeyFile clusterDomain providerID preloadedImagesVerificationAllowlist tracing")
 	onlyInCluster = strings.Fields("registerWithTaints nodeStatusUpdateFrequency nodeStatusReportFrequency nodeLeaseDurationSeconds nodeStatusMaxImages authorization kubeAPIQPS kubeAPIBurst eventRecordQPS eventBurst imagePullCredentialsVerificationPolicy")
 )
 
@@ -163,6 +163,7 @@ func TestConfigzEdit(t *testing.T) {
 		"maxPods": 30.0, "podPidsLimit": 100.0, "cgroupRoot": "/system.slice", "evictionHard": map[string]any{"memory.available": "1Gi"},
 		"shutdownGracePeriod": "40s", "resolvConf": "", "cpuCFSQuota": false, "healthzPort": 0.0, "imageGCHighThresholdPercent": 90.0,
 		"systemReserved": map[string]any{"cpu": "100m"}, "evictionPressureTransitionPeriod": "1m0s", "maxParallelImagePulls": 3.0,
+		"tracing":          map[string]any{"endpoint": "collector:4317", "samplingRatePerMillion": 100.0},
 		"crashLoopBackOff": map[string]any{"maxContainerRestartPeriod": "10s"}, "rotateCertificates": false, "clusterDNS": []any{"10.0.0.1"},
 	} {
 		fields := reportedBy(t, first)

@@ -36,6 +36,7 @@ type Options struct {
 	Cluster   Cluster
 	Eviction  Eviction
 	Remote    Remote
+	Tracing   Tracing
 	// Node is the value of --hostname-override; empty if not set.
 	Node string
 	// RunOnce starts every pod, reports the result and exits.
@@ -293,6 +294,7 @@ func (o *Options) merge(c *kubeletconfig.Config, f *pflag.FlagSet) {
 	o.Shutdown.merge(c, f)
 	o.Eviction.merge(&c.Eviction, f)
 	o.Cluster.merge(c, f)
+	o.Tracing.merge(&c.Tracing)
 	if c.MaxParallelImagePulls != nil {
 		o.Runtime.ParallelPulls = *c.MaxParallelImagePulls
 	}

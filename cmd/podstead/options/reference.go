@@ -26,6 +26,8 @@ var flagless = map[string]string{
 	"maxParallelImagePulls":                  "maximum number of image pulls at once (default 5)",
 	"imagePullCredentialsVerificationPolicy": "with --kubeconfig, images that a pod of the cluster may use only with credentials of its own: NeverVerify, NeverVerifyPreloadedImages, NeverVerifyAllowlistedImages or AlwaysVerify (default NeverVerifyPreloadedImages)",
 	"preloadedImagesVerificationAllowlist":   "images for NeverVerifyAllowlistedImages, such as registry.example.com/team/app or registry.example.com/team/*",
+	"tracing.endpoint":                       "HOST:PORT of an OpenTelemetry collector with OTLP over gRPC, without TLS (default localhost:4317)",
+	"tracing.samplingRatePerMillion":         "how many of a million syncs of pods are traced (default 0)",
 	"singleProcessOOMKill":                   "kill a single process instead of the whole container on an OOM",
 	"nodeLeaseDurationSeconds":               "duration of the node lease in seconds (default 40)",
 	"nodeStatusMaxImages":                    "maximum number of images in the node status; -1 for no limit (default 50)",
