@@ -1,23 +1,23 @@
 package main
 
 import (
-	"log/slog"
+	"context"
+	"errors"
+	"fmt"
 	"testing"
-	"testing/synctest"
 
-	"github.com/podstead/podstead/cmd/podstead/options"
+	"github.com/podstead/podstead/cri"
 )
 
-// Without a kubeconfig nothing of a cluster is created: no client, no task, and no
-// goroutine, for whose end the bubble would wait.
-func TestNoClusterWithoutKubeconfig(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := &daemon{opts: &options.Options{}, log: slog.New(slog.DiscardHandler)}
-		if err := d.joinCluster(t.Context()); err != nil {
-			t.Fatal(err)
+// Only a runtime without the call for address ranges is not asked again.
+func TestPodCIDRUpdater(t *testing.T) {
+	for _, test := range []struct {
+		err         error
+		unsupported bool
+	}{{nil, false}, {cri.ErrUnavailable, false}, {fmt.Errorf("set the pod CIDR: %w", cri.ErrUnimplemented), true}} {
+		got := podCIDRUpdater(func(context.Context, string) error { return test.err })(t.Context(), "10.1.0.0/24")
+		if !errors.Is(got, test.err) || errors.Is(got, errors.ErrUnsupported) != test.unsupported {
+			t.Errorf("%v became %v", test.err, got)
 		}
-		if d.member != nil || len(d.tasks) != 0 || clusterMember(d.member) != nil {
-			t.Errorf("created member %v and %d tasks", d.member, len(d.tasks))
-		}
-	})
+	}
 }
