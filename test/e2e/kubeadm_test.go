@@ -23,6 +23,7 @@ const nextVersion = "v1.36.4"
 const kubeadmWrapper = `#!/bin/sh
 case $1 in
 init) set -- "$@" --skip-phases=addon --patches=/root/patches --ignore-preflight-errors=SystemVerification ;;
+join) set -- "$@" --ignore-preflight-errors=SystemVerification ;;
 upgrade)
 	export KUBERNETES_VERSION=` + nextVersion + `
 	set -- "$@" --skip-phases=addon --patches=/root/patches --ignore-preflight-errors=SystemVerification,CoreDNSUnsupportedPlugins,CoreDNSMigration ;;
@@ -34,13 +35,13 @@ exec /opt/kubernetes/kubeadm "$@"
 // address of its service.
 const kubeadmPatch = `[{"op": "add", "path": "/spec/containers/0/command/-", "value": "--enable-aggregator-routing=true"}]`
 
-// The commands of docs/bootstrap.md do what the page says, on a machine with systemd.
+// The commands of docs/bootstrap.md do what the page says, on machines with systemd.
 func TestKubeadm(t *testing.T) {
 	t.Parallel()
 	if err := registry.PushKubernetesImages(testbed.Version("KUBERNETES_VERSION"), nextVersion); err != nil {
 		t.Fatal(err)
 	}
-	m := bootKubeadmMachine(t)
+	m, other := bootKubeadmMachine(t, 0), bootKubeadmMachine(t, 1)
 	sections := pageSections(t, "bootstrap.md")
 	run := func(heading string) string { return m.section(sections[heading]) }
 
@@ -62,8 +63,11 @@ func TestKubeadm(t *testing.T) {
 	}
 	m.checkUsage()
 
+	join := otherMachine{other, m, sections}
+	join.join()
+
 	hello := m.must("kubectl get pod -l app=hello -o jsonpath='{.items[*].status.containerStatuses[*].containerID}'")
-	run("Upgrade")
+	m.section(sections["Upgrade"][:2])
 	if out = m.must("kubectl get --raw /version"); !strings.Contains(out, nextVersion) {
 		t.Errorf("the API server was not upgraded:\n%s", out)
 	}
@@ -83,6 +87,8 @@ func TestKubeadm(t *testing.T) {
 		t.Errorf("the container of the deployment was %q before the upgrade, and is %q", hello, now)
 	}
 
+	join.upgrade()
+	join.leave()
 	run("Remove the cluster")
 	m.mustBeClean()
 	// Nothing of the first cluster is in the way of a second one.
@@ -179,22 +185,23 @@ func pageSections(t *testing.T, page string) map[string][]string {
 	return sections
 }
 
-// bootKubeadmMachine boots a machine with the runtime and the programs that the page expects,
-// in a network of its own, with a route to the registry.
-func bootKubeadmMachine(t *testing.T) *kubeadmMachine {
+// bootKubeadmMachine boots one of two machines with the runtime and the programs that the page
+// expects, in a network of its own, with a route to the registry and to the other machine.
+func bootKubeadmMachine(t *testing.T, number int) *kubeadmMachine {
 	t.Helper()
-	host := connectMachine(t, "kubeadm")
+	hostname := kubeadmHostnames[number]
+	host := connectMachine(t, "kubeadm-"+hostname, number)
 	addr, err := registry.ServeOn(host)
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := unpackMachine(t)
-	m.options = []string{"--network-namespace-path=/run/netns/kubeadm", "--bind-ro=" + testbed.KubernetesDir() + ":/opt/kubernetes", "--bind-ro=" + testbed.Kubectl() + ":/usr/local/bin/kubectl"}
+	m := unpackMachineNamed(t, hostname)
+	m.options = []string{"--network-namespace-path=/run/netns/kubeadm-" + hostname, "--bind-ro=" + testbed.KubernetesDir() + ":/opt/kubernetes", "--bind-ro=" + testbed.Kubectl() + ":/usr/local/bin/kubectl"}
 	unit, err := os.ReadFile(filepath.Join(testbed.SourceRoot(), "examples", "podstead.service"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	metrics, err := registry.PushMetricsServer(map[string]string{"KUBERNETES_SERVICE_HOST": machineAddress, "KUBERNETES_SERVICE_PORT": "6443"})
+	metrics, err := registry.PushMetricsServer(map[string]string{"KUBERNETES_SERVICE_HOST": machineAddress(0), "KUBERNETES_SERVICE_PORT": "6443"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,7 +215,9 @@ func bootKubeadmMachine(t *testing.T) *kubeadmMachine {
 		"usr/local/bin/kubeadm":                      kubeadmWrapper,
 		"root/patches/kube-apiserver+json.json":      kubeadmPatch,
 		// There is no DNS server to ask for it.
-		"etc/hosts": "127.0.0.1 localhost\n" + machineAddress + " sd\n",
+		"etc/hosts": fmt.Sprintf("127.0.0.1 localhost\n%s %s\n%s %s\n", machineAddress(0), kubeadmHostnames[0], machineAddress(1), kubeadmHostnames[1]),
+		// The machines share the cgroup v1 controllers of the host.
+		"etc/default/kubelet": "KUBELET_EXTRA_ARGS=--cgroup-root=/kubeadm" + fmt.Sprint(number) + "\n",
 	})
 	if err := errors.Join(os.Chmod(filepath.Join(m.root, "usr/local/bin/kubeadm"), 0o755), os.Mkdir(filepath.Join(m.root, "root/bin"), 0o755)); err != nil {
 		t.Fatal(err)
@@ -230,21 +239,27 @@ func bootKubeadmMachine(t *testing.T) *kubeadmMachine {
 	return &kubeadmMachine{machine: m}
 }
 
-// machineAddress is the machine's address in its network namespace.
-const machineAddress = "198.51.100.2"
+// kubeadmHostnames are the names of the machines and their nodes.
+var kubeadmHostnames = [2]string{"sd", "sd2"}
+
+// machineAddress returns the address of a machine in its network namespace.
+func machineAddress(number int) string { return fmt.Sprintf("198.51.100.%d", 16*number+2) }
 
 // connectMachine creates a network namespace that is connected to the test's, which is its
 // gateway, and returns the gateway's address.
-func connectMachine(t *testing.T, name string) string {
+func connectMachine(t *testing.T, name string, number int) string {
 	t.Helper()
-	const gateway = "198.51.100.1"
+	gateway, link := fmt.Sprintf("198.51.100.%d", 16*number+1), fmt.Sprintf("kubeadm%d", number)
+	if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	for _, command := range []string{
 		"ip netns add " + name,
-		"ip link add " + name + " type veth peer name eth0 netns " + name,
-		"ip address add " + gateway + "/24 dev " + name,
-		"ip link set " + name + " up",
+		"ip link add " + link + " type veth peer name eth0 netns " + name,
+		"ip address add " + gateway + "/28 dev " + link,
+		"ip link set " + link + " up",
 		"ip -n " + name + " link set lo up",
-		"ip -n " + name + " address add " + machineAddress + "/24 dev eth0",
+		"ip -n " + name + " address add " + machineAddress(number) + "/28 dev eth0",
 		"ip -n " + name + " link set eth0 up",
 		"ip -n " + name + " route add default via " + gateway,
 	} {

@@ -72,8 +72,8 @@ func TestSystemd(t *testing.T) {
 
 // machine is a container with systemd as process 1.
 type machine struct {
-	t    *testing.T
-	root string
+	t              *testing.T
+	hostname, root string
 	// pid is the host's ID of its process 1, 0 while it is off.
 	pid    int
 	nspawn *exec.Cmd
@@ -127,7 +127,12 @@ const unitWants = "etc/systemd/system/multi-user.target.wants"
 // unpackMachine returns a machine that is off, with the root directory of test/setup.sh.
 func unpackMachine(t *testing.T) *machine {
 	t.Helper()
-	s := &machine{t: t, root: filepath.Join(testbed.Dir(), nodeName()+"-systemd")}
+	return unpackMachineNamed(t, "sd")
+}
+
+func unpackMachineNamed(t *testing.T, hostname string) *machine {
+	t.Helper()
+	s := &machine{t: t, hostname: hostname, root: filepath.Join(testbed.Dir(), nodeName()+"-systemd")}
 	if err := os.MkdirAll(s.root, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +141,7 @@ func unpackMachine(t *testing.T) *machine {
 		t.Fatalf("cannot unpack %s (run: make setup): %v\n%s", tarball, err, out)
 	}
 	s.writeFiles(map[string]string{
-		"etc/hostname": "sd\n",
+		"etc/hostname": hostname + "\n",
 		// nspawn mounts the cgroup controllers and /proc/sys read-only, unlike a real machine.
 		"etc/systemd/system/writable.service": `[Unit]
 Before=containerd.service podstead.service
@@ -192,7 +197,7 @@ func (s *machine) startInit() {
 		s.t.Fatal(err)
 	}
 	defer console.Close()
-	s.nspawn = testbed.CgroupCommand("systemd-nspawn", "-D", s.root, "--hostname=sd", "--register=no", "--keep-unit", "--capability=all",
+	s.nspawn = testbed.CgroupCommand("systemd-nspawn", "-D", s.root, "--hostname="+s.hostname, "--register=no", "--keep-unit", "--capability=all",
 		"--system-call-filter=@keyring bpf", "-b") // a runtime needs it and nspawn forbids it
 	s.nspawn.Args = append(s.nspawn.Args, s.options...)
 	s.nspawn.Stdout, s.nspawn.Stderr = console, console
