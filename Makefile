@@ -96,8 +96,10 @@ e2e: setup ## run the end-to-end tests on real runtimes and a real systemd; E2E_
 	$(GO) test -count=1 -timeout 40m $(E2E_FLAGS) ./test/e2e
 
 # One machine at a time: it takes two cores.
-machine: setup ## run the tests in a virtual machine; MACHINE_FLAGS="-run TestMachine -v" selects
-	$(GO) test -count=1 -timeout 12h $(MACHINE_FLAGS) ./test/machine
+ROUNDS      ?= 100
+
+machine: setup ## run the tests in a virtual machine, with ROUNDS (100) power cuts; MACHINE_FLAGS="-run TestShutdown -v" selects
+	$(GO) test -count=1 -timeout 24h $(MACHINE_FLAGS) ./test/machine -rounds $(ROUNDS)
 
 test: setup ## run all tests, cheapest first
 	$(MAKE) check

@@ -23,8 +23,8 @@ const pauseImage = "registry.k8s.io/pause:3.6"
 const settle = 10 * time.Minute
 
 // The steps of README on a plain Debian, without a network: check names what is missing and how
-// to fix it, the unit starts, and README's session works. Then the machine reboots. This is what
-// make test runs.
+// to fix it, the unit starts, and README's session works. Then the machine reboots, and its power
+// is cut. This is what make test runs.
 func TestLife(t *testing.T) {
 	m := New(t)
 	m.Start()
@@ -32,6 +32,8 @@ func TestLife(t *testing.T) {
 	testSession(m)
 	m.Sh("rm /etc/pods/web.yaml")
 	testShutdown(m, true)
+	m.Sh("rm /etc/pods/*")
+	testPowerCuts(m, 3)
 }
 
 // testSession does what the session at the top of README shows.

@@ -1,0 +1,218 @@
+package machine
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+var rounds = flag.Int("rounds", 10, "the number of power cuts of TestPowerCuts")
+
+// churnScript changes manifests, objects, images and containers until the power is cut. $1 is a
+// number that no earlier round had. Its files are written like those of users: most atomically,
+// some in place, so that a cut leaves a part of them.
+const churnScript = `
+put() { sed "s/REVISION/$2/g" "/root/churn/$1" >"/etc/pods/.$1.tmp" && sync "/etc/pods/.$1.tmp" && mv "/etc/pods/.$1.tmp" "/etc/pods/$1"; }
+edit() { for i in $(seq 999); do put edit.yaml "$1$i"; sleep 2; done; }
+in_place() { for i in $(seq 999); do sed "s/REVISION/$1$i/g" /root/churn/inplace.yaml >/etc/pods/inplace.yaml; sleep 3; done; }
+faulty() {
+	for i in $(seq 999); do
+		put faulty.yaml "$1$i"
+		podstead wait faulty --for=revision --timeout 60s && sleep 1 || continue
+		printf '# last good: %s\nspec: [\n' "$1$i" >/etc/pods/faulty.yaml
+		sleep 4
+	done
+}
+come_and_go() { for i in $(seq 999); do put come.yaml "$1$i"; sleep 5; rm /etc/pods/come.yaml; sleep 1; done; }
+killed() { while :; do pkill -9 -f 'mar[k]=killed='; sleep 3; done; }
+objects() { for i in $(seq 999); do put objects.yaml "$1$i"; sleep 1; done; }
+images() { for i in $(seq 999); do podstead images load --name "registry.test/churn:$1$i" /root/busybox.tar && podstead images prune; done; }
+for job in edit in_place faulty come_and_go killed objects images; do "$job" "$1" & done
+wait
+`
+
+// churnPods are the pods that the script changes, and those that it leaves alone.
+func churnPods() []testPod {
+	const r = "REVISION"
+	return []testPod{
+		{name: "stable", revision: "0"},
+		{name: "config", revision: "0", spec: ", volumes: [{name: config, configMap: {name: churn}}]", container: ", volumeMounts: [{name: config, mountPath: /config}]"},
+		{name: "killed", revision: "0"},
+		{name: "crash", revision: "0", script: "exit 1"},
+		{name: "edit", revision: r}, {name: "inplace", revision: r}, {name: "faulty", revision: r}, {name: "come", revision: r},
+	}
+}
+
+// manifestEnd is the last line of each manifest, so that a part of one is recognized.
+const manifestEnd = "# end\n"
+
+const churnObjects = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: churn}\ndata: {value: \"REVISION\"}\n" + manifestEnd
+
+// Power cuts amid changes of everything. After each boot every good manifest runs with the
+// content that is on the disk, a broken one with its last good content, nothing runs twice, and
+// what the node keeps does not grow with the number of cuts.
+func TestPowerCuts(t *testing.T) {
+	m := newInstalled(t)
+	m.Start()
+	testPowerCuts(m, *rounds)
+}
+
+func testPowerCuts(m *Machine, n int) {
+	t := m.t
+	seed := rand.Uint64()
+	random := rand.New(rand.NewPCG(seed, 0))
+	t.Logf("%d rounds with seed %d", n, seed)
+
+	m.Write("/root/churn.sh", churnScript)
+	m.Write("/root/churn/objects.yaml", churnObjects)
+	for _, p := range churnPods() {
+		m.Write("/root/churn/"+p.name+".yaml", p.manifest()+manifestEnd)
+	}
+	m.Sh("for f in /root/churn/*.yaml; do sed s/REVISION/0/g $f >/etc/pods/$(basename $f); done; sync")
+	awaitManifests(m)
+	first := keptByNode(m)
+	t.Logf("before: %v", first)
+	var last map[string]int
+	for round := range n {
+		go func() {
+			// It runs until the power is cut.
+			_, _ = m.Run(context.Background(), "bash", "/root/churn.sh", strconv.Itoa(round+1)+"000")
+		}()
+		churn := 3*time.Second + time.Duration(random.Int64N(int64(30*time.Second)))
+		time.Sleep(churn)
+		m.PowerCut()
+		m.Start()
+		want := awaitManifests(m)
+		last = keptByNode(m)
+		t.Logf("round %d, after %v: runs %v, kept: %v", round+1, churn.Round(time.Second), want, last)
+		if t.Failed() {
+			return
+		}
+	}
+	// Each pod may leave something that the next cleanup removes. Over many rounds, growth in
+	// each would be more.
+	for what, count := range last {
+		if slack := 2 * len(churnPods()) * max(1, perPod[what]); count > first[what]+slack {
+			t.Errorf("%s grew from %d to %d in %d rounds", what, first[what], count, n)
+		}
+	}
+}
+
+// awaitManifests waits until what runs is what the files on the disk say, and returns that.
+func awaitManifests(m *Machine) map[string]string {
+	m.t.Helper()
+	files := map[string]string{}
+	for _, part := range strings.Split(m.Sh(`for f in /etc/pods/*.yaml; do echo "== $(basename $f .yaml)"; cat $f; done`), "== ")[1:] {
+		name, text, _ := strings.Cut(part, "\n")
+		files[name] = strings.TrimRight(text, "\n") + "\n"
+	}
+	want, faulty := map[string]string{}, []string{}
+	for name, text := range files {
+		revision := regexp.MustCompile("mark=" + name + "=([0-9]+)").FindStringSubmatch(text)
+		good := regexp.MustCompile("# last good: ([0-9]+)\n").FindStringSubmatch(text)
+		switch {
+		case name == "objects" || name == "crash":
+		case strings.HasSuffix(text, "\n"+manifestEnd) && revision != nil:
+			want[name] = revision[1]
+		case good != nil:
+			want[name] = good[1]
+			faulty = append(faulty, name)
+		default:
+			want[name] = anyRevision
+			faulty = append(faulty, name)
+		}
+	}
+	m.Await("what the manifests say runs", 2*settle, func() error {
+		got, err := instances(m)
+		if err != nil {
+			return err
+		}
+		delete(got, "crash") // it runs for a moment, again and again
+		for _, name := range slices.Sorted(maps.Keys(want)) {
+			switch runs := got[name]; {
+			case len(runs) != 1 || want[name] != anyRevision && runs[0] != want[name]:
+				return fmt.Errorf("%s runs with the revisions %q, want %q", name, runs, want[name])
+			}
+			delete(got, name)
+		}
+		if len(got) > 0 {
+			return fmt.Errorf("these run without a manifest: %q", got)
+		}
+		return nil
+	})
+	reported := awaitReady(m, settle, slices.Sorted(maps.Keys(want))...)
+	for name, p := range reported {
+		if _, ok := files[name]; !ok {
+			m.Await("a pod without a manifest is gone", settle, func() error {
+				all, err := pods(m)
+				if left, ok := all[name]; err == nil && ok {
+					err = fmt.Errorf("%s: %s %s %s", name, left.Status.Phase, left.Status.Reason, left.Status.Message)
+				}
+				return err
+			})
+		}
+		if p.Labels["revision"] != want[name] && want[name] != "" && want[name] != anyRevision {
+			m.t.Errorf("%s is reported with revision %q, and runs with %q", name, p.Labels["revision"], want[name])
+		}
+	}
+	for _, name := range faulty {
+		if out, _ := m.Try("podstead get pods; true"); !strings.Contains(out, "fault: /etc/pods/"+name+".yaml") {
+			m.t.Errorf("the fault of %s is not shown:\n%s\n%s", name, out, files[name])
+		}
+	}
+	if value := regexp.MustCompile(`value: "([0-9]+)"`).FindStringSubmatch(files["objects"]); value != nil {
+		m.Await("the volume has the ConfigMap's content", settle, func() error {
+			if got, err := m.Try("podstead exec config -- cat /config/value"); err != nil || got != value[1] {
+				return fmt.Errorf("%q, %v, want %s", got, err, value[1])
+			}
+			return nil
+		})
+	}
+	if n := m.Sh("systemctl show -P NRestarts podstead"); n != "0" {
+		m.t.Errorf("the daemon was restarted %s times since the boot", n)
+	}
+	return want
+}
+
+// anyRevision is the revision of a manifest of which a power cut left only a part.
+const anyRevision = "any"
+
+// keptCounts are commands that count what the node keeps.
+var keptCounts = map[string]string{
+	"sandboxes":  `ctr -n k8s.io containers ls -q 'labels."io.cri-containerd.kind"==sandbox'`,
+	"containers": `ctr -n k8s.io containers ls -q 'labels."io.cri-containerd.kind"==container'`,
+	"snapshots":  `ctr -n k8s.io snapshots ls | tail -n +2`,
+	"leases":     `ctr -n k8s.io leases ls -q`,
+	"mounts":     `cat /proc/mounts`,
+	"cgroups":    `find /sys/fs/cgroup/podstead.slice -type d`,
+	"addresses":  `find /var/lib/cni/networks -name '10.*'`,
+	"results":    `find /var/lib/cni/results -type f`,
+	"pod dirs":   `ls /var/lib/podstead/pods`,
+	"records":    `ls /var/lib/podstead/records`,
+	"logs":       `ls /var/log/pods`,
+	"log links":  `ls /var/log/containers`,
+}
+
+// perPod is how many of a kind one pod has, if more than one.
+var perPod = map[string]int{"mounts": 6, "cgroups": 3, "snapshots": 2, "containers": 2}
+
+func keptByNode(m *Machine) map[string]int {
+	m.t.Helper()
+	counts := map[string]int{}
+	for what, command := range keptCounts {
+		n, err := strconv.Atoi(strings.TrimSpace(m.Sh(command + " | wc -l")))
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		counts[what] = n
+	}
+	return counts
+}
