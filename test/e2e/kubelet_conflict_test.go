@@ -13,37 +13,6 @@ import (
 	"github.com/podstead/podstead/test/testbed"
 )
 
-// kubeletPod is a container of an unprivileged user whose process is called kubelet and names
-// the runtime of podstead, and a config file that never ends.
-const kubeletPod = `apiVersion: v1
-kind: Pod
-metadata: {name: kubelet}
-spec:
-  terminationGracePeriodSeconds: 1
-  containers:
-    - name: main
-      image: IMAGE
-      command: [/kubelet, --config=/dev/zero, --container-runtime-endpoint=ENDPOINT]
-      securityContext: {runAsUser: 65534, runAsNonRoot: true, allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}
-      volumeMounts: [{name: program, mountPath: /kubelet}]
-  volumes: [{name: program, hostPath: {path: PROGRAM}}]
-`
-
-// A container cannot keep podstead from starting by calling its process kubelet.
-func TestContainerCannotPoseAsKubelet(t *testing.T) {
-	onEachRuntime(t, func(t *testing.T, n *node) {
-		n.writeManifest("p.yaml", strings.NewReplacer("IMAGE", testbed.BusyboxImage, "ENDPOINT", n.rt.Endpoint(), "PROGRAM", testbed.PortServer()).Replace(kubeletPod))
-		n.start()
-		first := n.awaitRunning("kubelet")
-		n.restart()
-		n.awaitReady("kubelet")
-		n.mustStillRun("kubelet", first)
-		if got := n.nodeEvents("KubeletConflict"); len(got) > 0 {
-			t.Errorf("the container's process counts as a kubelet: %q", got)
-		}
-	})
-}
-
 // A kubelet of the host keeps podstead from starting its first pod, but not from supervising
 // pods that run.
 func TestKubeletOnTheSameRuntime(t *testing.T) {

@@ -1,0 +1,173 @@
+package e2e
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gorilla/websocket"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/internal/spdy"
+)
+
+// tlsConfig trusts the daemon's certificate.
+func (n *hostileNode) tlsConfig() *tls.Config {
+	n.t.Helper()
+	pem, err := os.ReadFile(n.ca)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(pem)
+	return &tls.Config{RootCAs: pool}
+}
+
+// client returns a client of the TLS port that opens a connection for each request.
+func (n *hostileNode) client() *http.Client {
+	return &http.Client{Transport: &http.Transport{TLSClientConfig: n.tlsConfig(), DisableKeepAlives: true, ForceAttemptHTTP2: false}}
+}
+
+// upgrade opens a SPDY connection over TLS with a token.
+func (n *hostileNode) upgrade(path, token, protocol string) (*spdy.Conn, error) {
+	conn, err := tls.Dial("tcp", n.address, n.tlsConfig())
+	if err != nil {
+		return nil, err
+	}
+	r, err := http.NewRequest(http.MethodPost, "https://"+n.address+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Authorization", "Bearer "+token)
+	return spdy.Upgrade(n.t.Context(), conn, r, nil, protocol)
+}
+
+// inParallel runs a function count times, a few at a time.
+func inParallel(count int, do func(i int) error) error {
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	var errs []error
+	next := atomic.Int64{}
+	for range 6 {
+		wg.Go(func() {
+			for i := int(next.Add(1)) - 1; i < count; i = int(next.Add(1)) - 1 {
+				if err := do(i); err != nil {
+					mu.Lock()
+					errs = append(errs, err)
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// flood writes zeros until the other side accepts no more for a while, or the connection ends.
+func flood(to io.Writer, sent *atomic.Int64) {
+	for b := make([]byte, 32<<10); ; {
+		n, err := to.Write(b)
+		if sent.Add(int64(n)); err != nil {
+			return
+		}
+	}
+}
+
+// stalled waits until a counter has not changed for a while: nothing is accepted any more. A
+// runtime may drop some of the input without end, so it waits 20 s at most.
+func stalled(count *atomic.Int64) {
+	last := int64(-1)
+	for range 20 {
+		if last == count.Load() {
+			return
+		}
+		last = count.Load()
+		time.Sleep(time.Second)
+	}
+}
+
+// unreadPod has a container that does not read its input.
+const unreadPod = `apiVersion: v1
+kind: Pod
+metadata: {name: unread}
+spec:
+  terminationGracePeriodSeconds: 0
+  containers:
+    - {name: main, image: IMAGE, stdin: true, command: [sleep, "100000"], SECURITY}
+`
+
+// streamsUnread opens as many sessions as the daemon admits, half of them over WebSocket, whose
+// input the container does not read, and whose output, if there is one, the client does not
+// read.
+func streamsUnread(n *hostileNode) {
+	n.writePod("unread", unreadPod)
+	n.awaitReady("unread")
+	container := n.PodName("unread") + "/main?input=1&output=1&error=1&command=yes"
+	var sent atomic.Int64
+	var mu sync.Mutex
+	var closers []func()
+	defer func() {
+		for _, end := range closers {
+			end()
+		}
+	}()
+	keep := func(end func()) {
+		mu.Lock()
+		defer mu.Unlock()
+		closers = append(closers, end)
+	}
+	ctx, cancel := context.WithTimeout(n.t.Context(), 2*time.Minute)
+	defer cancel()
+	if err := inParallel(250, func(i int) error {
+		if ctx.Err() != nil {
+			return fmt.Errorf("session %d: %w", i, ctx.Err())
+		}
+		path := "/attach/default/" + container
+		if i%10 == 0 {
+			path = "/exec/default/" + container
+		}
+		if i%2 == 0 {
+			d := websocket.Dialer{Subprotocols: []string{"v5.channel.k8s.io"}, TLSClientConfig: n.tlsConfig()}
+			c, _, err := d.Dial("wss://"+n.address+path, http.Header{"Authorization": {"Bearer " + hostileExec}})
+			if err != nil {
+				return err
+			}
+			keep(func() { _ = c.Close() })
+			go func() {
+				for b := make([]byte, 1<<20); c.WriteMessage(websocket.BinaryMessage, b) == nil; sent.Add(1 << 20) {
+				}
+			}()
+			return nil
+		}
+		c, err := n.upgrade(path, hostileExec, "v4.channel.k8s.io")
+		if err != nil {
+			return err
+		}
+		keep(c.Abort)
+		var stdin io.Writer
+		for _, name := range []string{v1.StreamTypeError, v1.StreamTypeStdin, v1.StreamTypeStdout, v1.StreamTypeStderr} {
+			s, err := c.Open(v1.StreamType, name)
+			if err != nil {
+				return err
+			}
+			if name == v1.StreamTypeStdin {
+				stdin = s
+			}
+		}
+		go flood(stdin, &sent)
+		return nil
+	}); err != nil {
+		n.t.Fatal(err)
+	}
+	stalled(&sent)
+	n.t.Logf("the sessions accepted %d MiB", sent.Load()>>20)
+	n.check("sessions that are not read, open")
+}
