@@ -1,0 +1,109 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/test/testbed"
+)
+
+// The attacks of tenants who may create pods, ConfigMaps and Secrets in a cluster that binds
+// their pods to this node.
+func TestHostileTenants(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, sharedRuntime(t, testbed.Containerd24))
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	defer cancel()
+	_, a, kubeconfig := newCluster(ctx, n)
+	n.Args = append(n.Args, "--kubeconfig", kubeconfig)
+	a.create("apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: default}\n---\n" +
+		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: kube-root-ca.crt}\ndata: {ca.crt: the-root}\n")
+	n.writeManifest("bystander.yaml", sleepPod("bystander", "x"))
+	n.start()
+	bystander := n.awaitRunning("bystander")
+	for _, attack := range []struct {
+		name string
+		run  func(n *hostileNode, a *admin)
+	}{
+		{"nested variables", nestedVariables},
+		{"large pods", largePods},
+		{"large objects", largeObjects},
+	} {
+		t.Run(attack.name, func(t *testing.T) {
+			h := &hostileNode{node: &node{Node: n.Node, t: t, rt: n.rt}}
+			h.resetPeak()
+			attack.run(h, &admin{t, a.config})
+			h.check(attack.name)
+		})
+	}
+	if !t.Failed() {
+		n.restart()
+		n.awaitReady("bystander")
+		n.mustStillRun("bystander", bystander)
+		(&hostileNode{node: n}).check("start among the tenants' pods")
+	}
+}
+
+// nestedVariables creates a pod whose variables expand to gigabytes.
+func nestedVariables(n *hostileNode, a *admin) {
+	env := "env:\n- {name: V0, value: aaaaaaaaaaaaaaaa}\n"
+	for i := range 30 {
+		env += fmt.Sprintf("- {name: V%d, value: \"%s\"}\n", i+1, strings.Repeat(fmt.Sprintf("$(V%d)", i), 4))
+	}
+	a.create(n.clusterPod("nested", testbed.BusyboxImage, "hostNetwork: true\n", env))
+	n.awaitStatus("nested", "it is not started", func(p v1.Pod) error {
+		for _, c := range p.Status.ContainerStatuses {
+			if w := c.State.Waiting; w != nil && w.Reason == "CreateContainerConfigError" {
+				return nil
+			}
+		}
+		return fmt.Errorf("%+v", p.Status.ContainerStatuses)
+	})
+}
+
+// largePods creates pods as large as an API server takes, whose spec or annotations are large.
+func largePods(n *hostileNode, a *admin) {
+	const count = 20
+	for i := range count {
+		env := "env:\n"
+		for v := range 10 {
+			env += fmt.Sprintf("- {name: V%d, value: %q}\n", v, strings.Repeat("v", 100_000))
+		}
+		pod := n.clusterPod(fmt.Sprintf("large%d", i), testbed.BusyboxImage, "hostNetwork: true\n", env)
+		a.create(strings.Replace(pod, "metadata: {", fmt.Sprintf("metadata: {annotations: {a: %q}, ", strings.Repeat("a", 200_000)), 1))
+	}
+	for i := range count {
+		n.awaitRunning(fmt.Sprintf("large%d", i))
+	}
+	for i := range count {
+		a.must("delete", "pod", n.PodName(fmt.Sprintf("large%d", i)), "--wait=false")
+	}
+}
+
+// largeObjects creates pods with many ConfigMaps as large as an API server takes.
+func largeObjects(n *hostileNode, a *admin) {
+	const pods, each = 10, 6
+	for i := range pods {
+		volumes, mounts := "hostNetwork: true\nvolumes:\n", "volumeMounts:\n"
+		for v := range each {
+			name := fmt.Sprintf("large-%d-%d", i, v)
+			object, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]string{"name": name}, "data": map[string]string{"x": strings.Repeat("x", 1_000_000)}})
+			if err != nil {
+				n.t.Fatal(err)
+			}
+			a.create(string(object))
+			volumes += fmt.Sprintf("- {name: v%d, configMap: {name: %s}}\n", v, name)
+			mounts += fmt.Sprintf("- {name: v%d, mountPath: /v%d}\n", v, v)
+		}
+		a.create(n.clusterPod(fmt.Sprintf("objects%d", i), testbed.BusyboxImage, volumes, mounts))
+	}
+	for i := range pods {
+		n.awaitRunning(fmt.Sprintf("objects%d", i))
+	}
+}
