@@ -135,3 +135,18 @@ func mainPid(m *Machine, name string) string {
 	out := m.Sh("pgrep -o -f 'mar[k]=" + name + "='")
 	return strings.TrimSpace(out)
 }
+
+// mustHave checks the value of a file.
+func mustHave(m *Machine, file, want string) {
+	m.t.Helper()
+	if got, err := m.Try("cat " + file); err != nil || got != want {
+		m.t.Errorf("%s is %q (%v), want %q", file, got, err, want)
+	}
+}
+
+// serviceWith replaces the daemon's command line.
+func serviceWith(m *Machine, args string) {
+	m.t.Helper()
+	m.Write("/etc/systemd/system/podstead.service.d/test.conf", "[Service]\nExecStart=\nExecStart=/usr/local/bin/podstead run "+args+"\n")
+	m.Sh("systemctl daemon-reload && systemctl restart podstead")
+}
