@@ -120,6 +120,7 @@ func (c *Containerd) launch(ctx context.Context) error {
 		return fmt.Errorf("failed to open the log of the private containerd: %w", err)
 	}
 	defer logFile.Close()
+	c.warnOfRestrictions()
 	begin := time.Now()
 	cmd := exec.Command(c.binary, "--config", c.cfg.file())
 	cmd.Stdout, cmd.Stderr = logFile, logFile

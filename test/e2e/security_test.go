@@ -297,9 +297,15 @@ spec:
 	})
 }
 
-// --seccomp-default applies to containers without a seccomp profile.
+// --seccomp-default applies to containers without a seccomp profile. Setting it, or removing
+// it, leaves running containers as they are.
 func TestSeccompDefault(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
+		n.writeManifest("before.yaml", sleepPod("before", "one"))
+		n.start()
+		before := n.awaitRunning("before")
+		n.awaitReady("before")
+		n.Kill()
 		n.Args = []string{"--seccomp-default"}
 		n.writeManifest("p.yaml", fmt.Sprintf(`apiVersion: v1
 kind: Pod
@@ -317,6 +323,21 @@ spec:
 		if got := procStatus(t, n.awaitContainer("p", "open").Pid)["Seccomp"]; got != "0" {
 			t.Errorf("Seccomp of the unconfined container is %s", got)
 		}
+		n.awaitReady("p")
+		n.awaitReady("before")
+		n.mustStillRun("before", before)
+		if got := procStatus(t, before.Pid)["Seccomp"]; got != "0" {
+			t.Errorf("Seccomp of the container from before is %s", got)
+		}
+		after := n.awaitRunning("p")
+		n.Kill()
+		n.Args = nil
+		n.writeManifest("next.yaml", sleepPod("next", "one"))
+		n.start()
+		n.awaitReady("next")
+		n.awaitReady("p")
+		n.mustStillRun("p", after)
+		n.mustStillRun("before", before)
 	})
 }
 

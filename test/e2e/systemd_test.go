@@ -85,7 +85,14 @@ type machine struct {
 // and waits until the unit is active. more replaces or adds files.
 func boot(t *testing.T, private bool, more ...map[string]string) *machine {
 	t.Helper()
+	return bootWith(t, private, nil, more...)
+}
+
+// bootWith boots it with options of systemd-nspawn.
+func bootWith(t *testing.T, private bool, options []string, more ...map[string]string) *machine {
+	t.Helper()
 	s := unpackMachine(t)
+	s.options = options
 	unit, err := os.ReadFile(filepath.Join(testbed.SourceRoot(), "examples", "podstead.service"))
 	if err != nil {
 		t.Fatal(err)
@@ -99,13 +106,13 @@ func boot(t *testing.T, private bool, more ...map[string]string) *machine {
 		"etc/cni/net.d/10-bed.conflist":                   testbed.SystemCNI,
 		"etc/pods/p.yaml":                                 strings.Replace(sleepPod("p", "one"), "spec:\n", "spec:\n  hostNetwork: true\n", 1),
 	}
-	for _, m := range more {
-		maps.Copy(files, m)
-	}
 	if private {
 		files["var/lib/podstead/containerd/certs.d/_default/hosts.toml"] = testbed.HostsTOML(registry.Addr())
 		delete(files, "etc/containerd/config.toml")
 		delete(files, "etc/cni/net.d/10-bed.conflist")
+	}
+	for _, m := range more {
+		maps.Copy(files, m)
 	}
 	s.writeFiles(files)
 	copyFile(t, testbed.Product(), filepath.Join(s.root, "usr/local/bin/podstead"))

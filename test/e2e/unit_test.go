@@ -1,0 +1,216 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/podstead/podstead/test/image"
+	"github.com/podstead/podstead/test/testbed"
+)
+
+// restrictedPod uses what restrictions of the daemon or of its containerd could break: a setuid
+// program, a host port, a mounted volume, a volume with a group, a privileged container.
+const restrictedPod = `apiVersion: v1
+kind: Pod
+metadata: {name: p}
+spec:
+  terminationGracePeriodSeconds: 0
+  securityContext: {fsGroup: 3000}
+  volumes: [{name: memory, emptyDir: {medium: Memory}}, {name: disk, emptyDir: {}}]
+  containers:
+    - name: main
+      image: IMAGE
+      command: [/bin/portserver]
+      securityContext: {runAsUser: 1000, seccompProfile: {type: Unconfined}}
+      ports: [{containerPort: 7001, hostPort: 7101}]
+      volumeMounts: [{name: memory, mountPath: /memory}, {name: disk, mountPath: /disk}]
+    - {name: default, image: IMAGE, command: [sleep, "100000"]}
+    - {name: privileged, image: IMAGE, command: [sleep, "100000"], securityContext: {privileged: true}}
+`
+
+// pushSetuidImage pushes an image with a setuid program that prints its effective user ID.
+func pushSetuidImage(t *testing.T) (ref string, img image.Image) {
+	t.Helper()
+	program, err := os.ReadFile(testbed.PortServer())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if img, err = testbed.Busybox(); err != nil {
+		t.Fatal(err)
+	}
+	archive, err := image.Tar([]image.File{{Name: "bin/portserver", Data: program}, {Name: "bin/setuid", Data: program, Mode: 0o4755}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ref, img = "docker.io/library/setuid:1", img.WithLayer(image.PlainLayer(archive))
+	if err := registry.Push(ref, img); err != nil {
+		t.Fatal(err)
+	}
+	return ref, img
+}
+
+// bootRestricted boots a machine with restrictedPod in a network of its own, with the number of
+// connectMachine.
+func bootRestricted(t *testing.T, private bool, number int, more map[string]string) *machine {
+	t.Helper()
+	ref, _ := pushSetuidImage(t)
+	name := fmt.Sprint("unit-", number)
+	addr, err := registry.ServeOn(connectMachine(t, name, number))
+	if err != nil {
+		t.Fatal(err)
+	}
+	more["etc/pods/p.yaml"] = strings.ReplaceAll(restrictedPod, "IMAGE", ref)
+	if private {
+		more["var/lib/podstead/containerd/certs.d/_default/hosts.toml"] = testbed.HostsTOML(addr)
+	} else {
+		more["etc/containerd/certs.d/_default/hosts.toml"] = testbed.HostsTOML(addr)
+		more["etc/cni/net.d/10-bed.conflist"] = `{"cniVersion": "0.4.0", "name": "bed", "plugins": [
+			{"type": "bridge", "bridge": "bed0", "isGateway": true, "ipMasq": true, "ipam": {"type": "host-local", "routes": [{"dst": "0.0.0.0/0"}], "ranges": [[{"subnet": "10.210.0.0/24"}]]}},
+			{"type": "portmap", "capabilities": {"portMappings": true}}]}`
+	}
+	return bootWith(t, private, []string{"--network-namespace-path=/run/netns/" + name}, more)
+}
+
+// status returns the lines of /proc/PID/status of a process of the machine, and its namespaces.
+func (s *machine) status(pid string) map[string]string {
+	s.t.Helper()
+	lines := map[string]string{}
+	for line := range strings.Lines(s.try("cat", "/proc/"+pid+"/status")) {
+		key, value, _ := strings.Cut(line, ":")
+		lines[key] = strings.TrimSpace(value)
+	}
+	for _, kind := range []string{"mnt", "uts", "ipc", "net", "pid", "user"} {
+		lines[kind] = s.try("readlink", "/proc/"+pid+"/ns/"+kind)
+	}
+	return lines
+}
+
+// answers fails unless a TCP port of the machine returns what is sent.
+func answers(address string) error {
+	conn, err := net.DialTimeout("tcp", address, 5*time.Second)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, "hello"); err != nil {
+		return err
+	}
+	if err := conn.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
+		return err
+	}
+	got := make([]byte, 5)
+	if _, err := io.ReadFull(conn, got); err != nil || string(got) != "hello" {
+		return fmt.Errorf("it answers %q: %v", got, err)
+	}
+	return nil
+}
+
+// checkRestrictedPod checks from inside the machine's containers that nothing restricts them,
+// and that the daemon can do what the pod needs.
+func (s *machine) checkRestrictedPod(number int) {
+	s.t.Helper()
+	await(s.t, "the pod is ready", func() error {
+		if out := s.try("podstead", "get", "pods"); !strings.Contains(out, "3/3") {
+			return errors.New(out)
+		}
+		return nil
+	})
+	await(s.t, "the host port answers", func() error { return answers(machineAddress(number) + ":7101") })
+	in := func(container string, command ...string) string {
+		return s.try(append([]string{"podstead", "exec", "p", "-c", container, "--"}, command...)...)
+	}
+	// systemd-nspawn installs a filter for the whole machine.
+	var installed int
+	if _, err := fmt.Sscan(s.status("1")["Seccomp_filters"], &installed); err != nil {
+		s.t.Fatal(err)
+	}
+	filters, oneMore := fmt.Sprint("Seccomp_filters:\t", installed), fmt.Sprint("Seccomp_filters:\t", installed+1)
+	for _, c := range []struct{ container, command, want string }{
+		{"main", "id -u", "1000"},
+		{"main", "setuid uid", "0"},
+		{"main", "grep -c ' /memory tmpfs ' /proc/mounts", "1"},
+		{"main", "stat -c %g:%A /disk", "3000:drwxrwsrwx"},
+		{"main", "grep NoNewPrivs /proc/1/status", "NoNewPrivs:\t0"},
+		{"main", "grep Seccomp_filters /proc/1/status", filters},
+		{"default", "grep Seccomp_filters /proc/1/status", oneMore}, // --seccomp-default
+		{"privileged", "grep NoNewPrivs /proc/1/status", "NoNewPrivs:\t0"},
+		{"privileged", "grep Seccomp_filters /proc/1/status", filters},
+		{"privileged", "grep CapBnd /proc/1/status", "CapBnd:\t" + s.status("1")["CapBnd"]},
+	} {
+		if got := in(c.container, "sh", "-c", c.command); got != c.want {
+			s.t.Errorf("%s in %s: %q, want %q", c.command, c.container, got, c.want)
+		}
+	}
+	if out := s.try("iptables", "-S", "PODSTEAD-LOCALNET"); !strings.Contains(out, "-N PODSTEAD-LOCALNET") {
+		s.t.Errorf("the daemon did not install its firewall rule: %s", out)
+	}
+	port := hostPort()
+	forward := exec.Command(testbed.Product(), "port-forward", "--api-socket", fmt.Sprintf("/proc/%d/root/run/podstead/podstead.sock", s.pid), "p", fmt.Sprint(port, ":7001"))
+	if err := forward.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	await(s.t, "the forwarded port answers", func() error { return answers(fmt.Sprint("127.0.0.1:", port)) })
+	_ = forward.Process.Kill()
+	_ = forward.Wait()
+}
+
+// The unit as shipped restricts no container of a private containerd, and has no namespace of
+// its own.
+func TestUnitRestrictsNoContainer(t *testing.T) {
+	t.Parallel()
+	const number = 2 // the machines of kubeadm are 0 and 1
+	s := bootRestricted(t, true, number, map[string]string{})
+	s.checkRestrictedPod(number)
+	daemon, first := s.status(s.mainPid()), s.status("1")
+	for _, key := range []string{"mnt", "uts", "ipc", "net", "pid", "user", "NoNewPrivs", "Seccomp_filters", "CapBnd"} {
+		if daemon[key] == "" || daemon[key] != first[key] {
+			t.Errorf("%s of the daemon is %q, of systemd %q", key, daemon[key], first[key])
+		}
+	}
+	s.run("systemctl", "stop", "podstead")
+}
+
+// With a runtime of its own unit, the daemon does its work with the restrictions of the example,
+// and the containers have none of them.
+func TestHardenedUnit(t *testing.T) {
+	t.Parallel()
+	const number = 3
+	hardening, err := os.ReadFile(filepath.Join(testbed.SourceRoot(), "examples", "podstead-hardening.conf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := bootRestricted(t, false, number, map[string]string{"etc/systemd/system/podstead.service.d/hardening.conf": string(hardening)})
+	s.checkRestrictedPod(number)
+	daemon, first := s.status(s.mainPid()), s.status("1")
+	for _, kind := range []string{"mnt", "uts", "ipc", "net", "pid", "user"} {
+		if daemon[kind] == "" || daemon[kind] != first[kind] {
+			t.Errorf("the daemon has a %s namespace of its own: %q", kind, daemon[kind])
+		}
+	}
+	var bounding uint64
+	if _, err := fmt.Sscanf(daemon["CapBnd"], "%x", &bounding); err != nil {
+		t.Fatal(err)
+	}
+	const sysModule, sysAdmin = 16, 21
+	if daemon["NoNewPrivs"] != "1" || daemon["Seccomp_filters"] == first["Seccomp_filters"] || bounding>>sysModule&1 != 0 || bounding>>sysAdmin&1 != 1 {
+		t.Errorf("the daemon has NoNewPrivs %s, Seccomp_filters %s, CapBnd %s", daemon["NoNewPrivs"], daemon["Seccomp_filters"], daemon["CapBnd"])
+	}
+	if out := s.try("journalctl", "-b", "-o", "cat", "--no-pager", "_PID=1"); strings.Contains(out, "hardening.conf:") {
+		t.Errorf("systemd does not understand the example: %s", out)
+	}
+	// Images are loaded with ctr.
+	_, img := pushSetuidImage(t)
+	saveImage(t, filepath.Join(s.root, "root/image.tar"), "docker.io/library/loaded:1", img)
+	s.run("podstead", "images", "load", "/root/image.tar")
+	s.run("systemctl", "restart", "podstead")
+	s.checkRestrictedPod(number)
+	s.run("systemctl", "stop", "podstead")
+}
