@@ -44,7 +44,8 @@ func (r release) units() error {
 // configFile is the configuration as it is installed.
 func (r release) configFile() string { return filepath.Join(r.stage, "config.yaml") }
 
-// configuration writes the example of a configuration as comments: podstead needs none.
+// configuration writes the example of a configuration as comments, apart from the settings
+// of a new installation.
 func (r release) configuration() error {
 	example, err := os.ReadFile(filepath.Join("examples", "config", "config.yaml"))
 	if err != nil {
@@ -53,13 +54,16 @@ func (r release) configuration() error {
 	return os.WriteFile(r.configFile(), commented(example), 0o644)
 }
 
-// commented returns a YAML file as comments.
+// installedSettings are the lines of the example that a new installation uses.
+var installedSettings = []string{"apiVersion: kubelet.config.k8s.io/v1beta1\n", "kind: KubeletConfiguration\n", "seccompDefault: true\n"}
+
+// commented returns a YAML file as comments, apart from installedSettings.
 func commented(example []byte) []byte {
-	text := "# All of this is a comment. Remove the # of what you need.\n"
+	text := "# Most of this is a comment. Remove the # of what you need.\n"
 	for line := range strings.Lines(string(example)) {
 		switch {
 		case strings.HasPrefix(line, "# yaml-language-server:"):
-		case strings.HasPrefix(line, "#"):
+		case strings.HasPrefix(line, "#"), slices.Contains(installedSettings, line):
 			text += line
 		default:
 			text += "#" + line

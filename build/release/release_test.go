@@ -178,3 +178,21 @@ func TestInstallScript(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// The configuration of a new installation has its settings, and nothing else that has an
+// effect.
+func TestInstalledConfiguration(t *testing.T) {
+	example, err := os.ReadFile(filepath.Join("..", "..", "examples", "config", "config.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var settings []string
+	for line := range strings.Lines(string(commented(example))) {
+		if !strings.HasPrefix(line, "#") {
+			settings = append(settings, line)
+		}
+	}
+	if !slices.Equal(settings, installedSettings) {
+		t.Errorf("the configuration has %q, want %q", settings, installedSettings)
+	}
+}

@@ -67,6 +67,7 @@ func bootRestricted(t *testing.T, private bool, number int, more map[string]stri
 	if err != nil {
 		t.Fatal(err)
 	}
+	more["etc/podstead/config.yaml"] = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nseccompDefault: true\n"
 	more["etc/pods/p.yaml"] = strings.ReplaceAll(restrictedPod, "IMAGE", ref)
 	if private {
 		more["var/lib/podstead/containerd/certs.d/_default/hosts.toml"] = testbed.HostsTOML(addr)
@@ -140,7 +141,7 @@ func (s *machine) checkRestrictedPod(number int) {
 		{"main", "stat -c %g:%A /disk", "3000:drwxrwsrwx"},
 		{"main", "grep NoNewPrivs /proc/1/status", "NoNewPrivs:\t0"},
 		{"main", "grep Seccomp_filters /proc/1/status", filters},
-		{"default", "grep Seccomp_filters /proc/1/status", oneMore}, // --seccomp-default
+		{"default", "grep Seccomp_filters /proc/1/status", oneMore}, // seccompDefault
 		{"privileged", "grep NoNewPrivs /proc/1/status", "NoNewPrivs:\t0"},
 		{"privileged", "grep Seccomp_filters /proc/1/status", filters},
 		{"privileged", "grep CapBnd /proc/1/status", "CapBnd:\t" + s.status("1")["CapBnd"]},

@@ -1,8 +1,7 @@
 // Command portserver serves TCP ports in a container: 7001 echoes its input, 7002 answers with
 // the SHA-256 of its input once that has ended. 7010 to 7012 are hostile HTTP servers: their
 // status line, their headers and their body never end. 7013 accepts no connection, and its
-// queue is full.
-// `portserver uid` prints the effective user ID instead.
+// queue is full. `portserver uid` prints the effective user ID instead.
 package main
 
 import (
