@@ -98,14 +98,14 @@ e2e: setup ## run the end-to-end tests on real runtimes and a real systemd; E2E_
 # One machine at a time: it takes two cores.
 ROUNDS      ?= 100
 
-machine: setup ## run the tests in a virtual machine, with ROUNDS (100) power cuts; MACHINE_FLAGS="-run TestShutdown -v" selects
+machine: ## run the tests in a virtual machine, with ROUNDS (100) power cuts; MACHINE_FLAGS="-run TestShutdown -v" selects
+	test/setup.sh machine
 	$(GO) test -count=1 -timeout 24h $(MACHINE_FLAGS) ./test/machine -rounds $(ROUNDS)
 
 test: setup ## run all tests, cheapest first
 	$(MAKE) check
 	$(MAKE) race
 	$(MAKE) oracle
-	$(GO) test -count=1 -timeout 30m -run TestLife ./test/machine
 	$(MAKE) e2e
 
 bench: setup ## compare with bare CRI calls: prints a table, writes bin/bench.json

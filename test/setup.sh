@@ -5,6 +5,7 @@
 #
 #   test/setup.sh           all dependencies of the tests
 #   test/setup.sh runtime   dependencies of the demo: only packages
+#   test/setup.sh machine   all, and those of the tests in a virtual machine
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -197,7 +198,6 @@ packages containerd runc containernetworking-plugins iptables iproute2 util-linu
 # The race detector and runc need a C compiler.
 packages gcc libc6-dev libseccomp-dev pkg-config git systemd-container debootstrap etcd-server
 packages lintian rpm
-packages qemu-system-x86 qemu-utils mmdebstrap
 newer_containerd
 nfpm
 kubectl
@@ -208,4 +208,6 @@ metrics_server
 newer_runc
 previous_podstead
 systemd_root
+[ "$what" = machine ] || exit 0
+packages qemu-system-x86 qemu-utils mmdebstrap
 machine_image

@@ -73,22 +73,10 @@ func testSession(m *Machine) {
 	}
 }
 
-// fixes are what a user does for a finding of `podstead check` whose fix is not a command, or is
-// one that needs a network, by the name of the check.
+// fixes are what a user does for a finding of `podstead check` whose fix needs a network, by the
+// name of the check.
 var fixes = map[string]string{
 	"pause-image": "ctr -n k8s.io images import /root/pause.tar",
-	"cni": `cat >/etc/cni/net.d/10-pods.conflist <<'END'
-{"cniVersion": "0.4.0", "name": "pods", "plugins": [
-  {"type": "bridge", "bridge": "pods0", "isGateway": true, "ipMasq": true, "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.88.0.0/16"}]], "routes": [{"dst": "0.0.0.0/0"}]}},
-  {"type": "portmap", "capabilities": {"portMappings": true}}]}
-END`,
-	"cgroup-driver": `cat >>/etc/containerd/config.toml <<'END'
-[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
-  runtime_type = "io.containerd.runc.v2"
-  [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
-    SystemdCgroup = true
-END
-systemctl restart containerd`,
 	// The machine has no time servers.
 	"clock": "true",
 }
@@ -112,7 +100,7 @@ func check(m *Machine) (bad []finding) {
 	return bad
 }
 
-// install installs podstead on a plain machine as README says.
+// install installs podstead on a plain machine, from source, as docs/install.md says.
 func install(m *Machine) {
 	m.t.Helper()
 	for _, p := range readmePackages(m.t) {
@@ -146,7 +134,7 @@ func install(m *Machine) {
 			m.t.Errorf("check still reports %s %s: %s", f.Level, f.Check, f.Message)
 		}
 	}
-	for _, line := range readmeInstall(m.t) {
+	for _, line := range sourceInstall(m.t) {
 		m.Sh("cd /root/podstead && " + line)
 	}
 	m.Sh("podstead images load /root/busybox.tar")
@@ -171,11 +159,15 @@ func readmePackages(t testing.TB) []string {
 	return strings.Fields(match[1])
 }
 
-// readmeInstall returns the commands of README's section Install. What builds the program has
-// been done already.
-func readmeInstall(t testing.TB) (lines []string) {
+// sourceInstall returns the commands of the section "From source" of docs/install.md. What builds
+// the program has been done already.
+func sourceInstall(t testing.TB) (lines []string) {
 	t.Helper()
-	_, section, _ := strings.Cut(readme(t), "\n## Install\n")
+	page, err := os.ReadFile(filepath.Join(testbed.SourceRoot(), "docs", "install.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(page), "\n## From source\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	for line := range strings.Lines(section) {
 		if line, ok := strings.CutPrefix(line, "    "); ok {
@@ -183,7 +175,7 @@ func readmeInstall(t testing.TB) (lines []string) {
 		}
 	}
 	if len(lines) < 3 {
-		t.Fatalf("README's section Install has the commands %q", lines)
+		t.Fatalf("the section has the commands %q", lines)
 	}
 	return lines
 }
