@@ -163,10 +163,11 @@ func (g *Images) freeSpace(ctx context.Context, short *shortage, removable []Ima
 
 // remove removes an image and its record.
 func (g *Images) remove(ctx context.Context, i *Image, why string) error {
+	mark := g.cfg.Pulls.Mark() // a pod may pull the image again from now on
 	if err := g.cfg.Store.RemoveImage(ctx, i.ID); err != nil {
 		return fmt.Errorf("failed to remove image %s: %w", i.Name(), err)
 	}
-	g.cfg.Pulls.Forget(i.ID)
+	g.cfg.Pulls.Forget(mark, i.ID)
 	g.cfg.Removed(why)
 	g.cfg.Log.Info("Image removed", "image", i.Name(), "id", i.ID, "bytes", i.Size)
 	g.mu.Lock()

@@ -395,6 +395,40 @@ func TestPullRecordsEndWithTheirImages(t *testing.T) {
 	})
 }
 
+// An image that is pulled again while it is removed keeps its record.
+func TestImagePulledAgainDuringItsRemoval(t *testing.T) {
+	s, dir := &store{}, t.TempDir()
+	g := keeper(t, s, ImagePolicy{High: 85, Low: 60}, filepath.Join(dir, "images.json"))
+	g.cfg.Pulls = pullrecords.Open(pullrecords.Config{Dir: dir, Images: noImages{}})
+	id := "sha256:" + strings.Repeat("a", 64)
+	again := func() {
+		p, err := g.cfg.Pulls.Begin(t.Context(), "a:1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Succeeded(t.Context(), id, pullrecords.Credential{})
+	}
+	again()
+	g.cfg.Store = removedThen{s, again}
+	if err := g.remove(t.Context(), &Image{StoredImage: cri.StoredImage{ID: id}}, removedSpace); err != nil {
+		t.Fatal(err)
+	}
+	if entries, err := os.ReadDir(filepath.Join(dir, "pulled")); err != nil || len(entries) != 1 {
+		t.Errorf("records %v (%v)", entries, err)
+	}
+}
+
+// removedThen calls a function after each removal.
+type removedThen struct {
+	*store
+	then func()
+}
+
+func (r removedThen) RemoveImage(ctx context.Context, id string) error {
+	defer r.then()
+	return r.store.RemoveImage(ctx, id)
+}
+
 // noImages is a runtime without images.
 type noImages struct{}
 

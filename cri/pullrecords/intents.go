@@ -22,6 +22,8 @@ type intent struct {
 	// doubtful says that the runtime may have pulled without an answer to this daemon,
 	// overdue that such a pull must have ended.
 	doubtful, overdue bool
+	// settling runs until the intent is settled.
+	settling *time.Timer
 }
 
 const (
@@ -122,21 +124,18 @@ func (p *Pull) Succeeded(ctx context.Context, ref string, used Credential) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	// Also if it proves nothing new: the image may have been removed and have come back.
+	r.epoch++
 	found, err := r.load(id)
 	if err != nil || found == nil {
 		found = newRecord(id)
 	}
-	if found.grant(repository(p.in.Image), used) && !r.save(found) {
-		p.in.doubtful = true // the intent stays until the record is on the disk
+	if found.grant(repository(p.in.Image), used) {
+		r.save(found)
 	}
-	if p.in.pulls--; p.in.pulls > 0 {
-		return
-	}
-	if _, pending := r.files.pending[r.recordPath(id)]; pending {
-		r.settleLater(p.key)
-		return
-	}
-	r.dropIntent(p.key)
+	// The intent stays until the record is on the disk.
+	_, pending := r.files.pending[r.recordPath(id)]
+	p.end(pending)
 }
 
 // Failed records that a pull has failed. An uncertain one may have succeeded in the
@@ -146,30 +145,51 @@ func (p *Pull) Failed(uncertain bool) {
 		return
 	}
 	r := p.records
+	var id string
+	if !uncertain {
+		// The runtime may have failed after it had created the image.
+		var err error
+		id, err = r.idOf(context.Background(), p.in.Image)
+		uncertain = err != nil
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	p.in.doubtful = p.in.doubtful || uncertain
+	p.end(uncertain || id != "" && id != p.in.Before)
+}
+
+// end ends a pull. A doubtful one, and those at the same time, are settled later. The
+// caller holds mu.
+func (p *Pull) end(doubtful bool) {
+	p.in.doubtful = p.in.doubtful || doubtful
 	if p.in.pulls--; p.in.pulls > 0 {
 		return
 	}
 	if p.in.doubtful {
-		r.settleLater(p.key)
+		p.records.settleLater(p.key, p.in)
 		return
 	}
-	r.dropIntent(p.key)
+	p.records.dropIntent(p.key)
 }
 
 // dropIntent removes an intent; the caller holds mu.
 func (r *Records) dropIntent(key string) {
+	if in := r.intents[key]; in != nil && in.settling != nil {
+		in.settling.Stop()
+	}
 	delete(r.intents, key)
 	_ = r.change(r.intentPath(key), nil) // logged and repeated
 }
 
 func (r *Records) intentPath(key string) string { return filepath.Join(r.dir, "intents", key) }
 
-// settleLater settles an intent once the runtime must have ended its pull.
-func (r *Records) settleLater(key string) {
-	time.AfterFunc(settleDelay, func() { r.settle(context.Background(), key) })
+// settleLater settles an intent once the runtime must have ended its last pull. The caller
+// holds mu.
+func (r *Records) settleLater(key string, in *intent) {
+	if in.settling != nil {
+		in.settling.Reset(settleDelay)
+		return
+	}
+	in.settling = time.AfterFunc(settleDelay, func() { r.settle(context.Background(), key) })
 }
 
 // settleAll settles the intents of an earlier daemon, and those for which the runtime did

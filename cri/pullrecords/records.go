@@ -46,8 +46,8 @@ type Records struct {
 	intents map[string]*intent // by file name
 	// unsettled says that there are intents of pulls whose result is not known.
 	unsettled bool
-	// writes counts the records written.
-	writes uint64
+	// epoch counts the pulls that succeeded and the records written.
+	epoch uint64
 }
 
 // Dir returns the directory of the records below the root directory.
@@ -132,10 +132,10 @@ func (r *Records) load(id string) (*record, error) {
 	return found, err
 }
 
-// save writes a record; the caller holds mu. It reports whether it is on the disk.
-func (r *Records) save(record *record) bool {
-	r.writes++
-	return r.change(r.recordPath(record.Image), encode(record)) == nil
+// save writes a record; the caller holds mu.
+func (r *Records) save(record *record) {
+	r.epoch++
+	_ = r.change(r.recordPath(record.Image), encode(record)) // logged and repeated
 }
 
 func (r *Records) recordPath(id string) string { return filepath.Join(r.dir, "pulled", fileName(id)) }
@@ -163,34 +163,59 @@ func (r *Records) Preloaded(image, id string) {
 	defer r.mu.Unlock()
 	_ = r.change(r.recordPath(id), nil) // logged and repeated
 	key := fileName(canonical(image))
-	if in := r.intents[key]; in != nil && in.pulls == 0 {
+	switch in := r.intents[key]; {
+	case in == nil:
+	case in.pulls == 0:
 		r.dropIntent(key)
+	default: // a pull that fails leaves the owner's image
+		r.setBefore(key, in, bareID(id))
 	}
 }
 
-// Forget drops the record of an image that was removed.
-func (r *Records) Forget(id string) {
+// Forget drops the record of an image that was removed, unless a pull succeeded since the
+// mark, which may have brought the image back. Prune drops what is left.
+func (r *Records) Forget(mark uint64, id string) {
 	if r == nil {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	_ = r.change(r.recordPath(id), nil) // logged and repeated
+	if r.epoch == mark {
+		_ = r.change(r.recordPath(id), nil) // logged and repeated
+	}
+	r.absent(fileName(id))
 }
 
-// Mark returns a mark for Prune, to be taken before the images are listed.
+// absent says that the image of a file was not there: if a pull in progress began with it
+// and brings it back, that counts as pulled. The caller holds mu.
+func (r *Records) absent(file string) {
+	for key, in := range r.intents {
+		if in.Image != "" && in.Before != "" && fileName(in.Before) == file {
+			r.setBefore(key, in, "")
+		}
+	}
+}
+
+// setBefore changes the ID that an intent began with; the caller holds mu.
+func (r *Records) setBefore(key string, in *intent, id string) {
+	in.Before = id
+	_ = r.change(r.intentPath(key), encode(in)) // logged and repeated
+}
+
+// Mark returns a mark for Prune, to be taken before the images are listed, and for Forget,
+// to be taken before the image is removed.
 func (r *Records) Mark() uint64 {
 	if r == nil {
 		return 0
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.writes
+	return r.epoch
 }
 
 // Prune drops the records of images that the runtime no longer has. ids are those of all
-// images. It does nothing if a record was written since the mark: the list may be older
-// than its image.
+// images. It does nothing if a pull succeeded since the mark: the list may be older than its
+// image.
 func (r *Records) Prune(mark uint64, ids []string) {
 	if r == nil || len(ids) == 0 { // a runtime without images most likely has a problem
 		return
@@ -201,7 +226,7 @@ func (r *Records) Prune(mark uint64, ids []string) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.writes != mark {
+	if r.epoch != mark {
 		return
 	}
 	entries, err := os.ReadDir(filepath.Join(r.dir, "pulled"))
@@ -211,11 +236,13 @@ func (r *Records) Prune(mark uint64, ids []string) {
 	for _, e := range entries {
 		if !present[e.Name()] {
 			_ = r.change(filepath.Join(r.dir, "pulled", e.Name()), nil) // logged and repeated
+			r.absent(e.Name())
 		}
 	}
 	for path := range r.files.pending {
 		if dir, name := filepath.Split(path); strings.HasSuffix(dir, "/pulled/") && !present[name] && r.files.pending[path] != nil {
 			_ = r.change(path, nil)
+			r.absent(name)
 		}
 	}
 }

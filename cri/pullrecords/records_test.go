@@ -405,7 +405,7 @@ func testUnwritable(t *testing.T, dir string) {
 func TestRecordsOfRemovedImages(t *testing.T) {
 	h := newRecordsHarness(t)
 	ids := []string{h.pull("x", "r.test/x:1", tenantA), h.pull("y", "r.test/y:1", tenantA), h.pull("z", "r.test/z:1", tenantA)}
-	h.Forget(ids[0])
+	h.Forget(h.Mark(), ids[0])
 	if got := h.stored("pulled"); got != 2 {
 		t.Errorf("%d records after one image was removed", got)
 	}
@@ -422,6 +422,122 @@ func TestRecordsOfRemovedImages(t *testing.T) {
 	}
 	h.mustBe(RecordFound, "r.test/y:1", tenantA)
 	h.mustBe(PolicyAllows, "r.test/z:1")
+}
+
+// The record of an image that is pulled again while it is removed, or while the images are
+// listed, stays, although the pull proves nothing new.
+func TestImageRemovedAndPulledAgain(t *testing.T) {
+	for name, remove := range map[string]func(h *recordsHarness, mark uint64, id string){
+		"removed": func(h *recordsHarness, mark uint64, id string) { h.Forget(mark, id) },
+		"listed":  func(h *recordsHarness, mark uint64, _ string) { h.Prune(mark, []string{strings.Repeat("0", 64)}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newRecordsHarness(t)
+			id := h.pull("x", "r.test/app:1", tenantA)
+			mark := h.Mark()
+			h.pull("x", "r.test/app:1", tenantA)
+			remove(h, mark, id)
+			h.mustBe(MustAuthenticate, "r.test/app:1", tenantB)
+			h.mustBe(RecordFound, "r.test/app:1", tenantA)
+
+			remove(h, h.Mark(), id)
+			if got := h.stored("pulled"); got != 0 {
+				t.Errorf("%d records are left", got)
+			}
+			h.pull("x", "r.test/app:1", tenantA)
+			h.mustBe(MustAuthenticate, "r.test/app:1", tenantB)
+			h.mustBe(RecordFound, "r.test/app:1", tenantA)
+
+			// A pull that began before the removal ends without an answer.
+			if _, err := h.Begin(t.Context(), "r.test/app:1"); err != nil {
+				t.Fatal(err)
+			}
+			remove(h, h.Mark(), id)
+			h.mustBe(MustAuthenticate, "r.test/app:1", tenantB)
+			h.restart()
+			h.mustBe(MustAuthenticate, "r.test/app:1", tenantB)
+		})
+	}
+}
+
+// A pull that fails after its image came, also while another one succeeds, does not leave a
+// preloaded image.
+func TestFailureAfterTheImageCame(t *testing.T) {
+	for name, c := range map[string]struct {
+		end  func(h *recordsHarness, first, second *Pull)
+		want Answer
+	}{
+		"a definite error": {func(h *recordsHarness, first, second *Pull) {
+			second.Failed(false)
+			h.runtime.put("x", "r.test/app:1")
+			first.Failed(false)
+		}, MustAuthenticate},
+		"an earlier definite error": {func(h *recordsHarness, first, second *Pull) {
+			h.runtime.put("x", "r.test/app:1")
+			first.Failed(false)
+			second.Failed(false)
+		}, MustAuthenticate},
+		"no answer, and it came after another": {func(h *recordsHarness, first, second *Pull) {
+			first.Failed(true)
+			second.Succeeded(h.t.Context(), h.runtime.put("y", "r.test/app:1"), tenantB)
+			h.runtime.put("x", "r.test/app:1")
+		}, MustAuthenticate},
+		"the owner loaded it meanwhile": {func(h *recordsHarness, first, second *Pull) {
+			h.Preloaded("r.test/app:1", h.runtime.put("x", "r.test/app:1"))
+			first.Failed(false)
+			second.Failed(false)
+		}, PolicyAllows},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			synctest.Test(t, func(t *testing.T) {
+				h := &recordsHarness{t: t, runtime: &runtime{}, dir: Dir(dir)}
+				h.restart()
+				var pulls []*Pull
+				for range 2 {
+					p, err := h.Begin(t.Context(), "r.test/app:1")
+					if err != nil {
+						t.Fatal(err)
+					}
+					pulls = append(pulls, p)
+				}
+				c.end(h, pulls[0], pulls[1])
+				h.mustBe(c.want, "r.test/app:1", tenantB)
+				time.Sleep(settleDelay + time.Second)
+				synctest.Wait()
+				h.mustBe(c.want, "r.test/app:1", tenantB)
+				if got := h.stored("intents"); got != 0 {
+					t.Errorf("%d intents are left", got)
+				}
+			})
+		})
+	}
+}
+
+// A failure is settled a minute after it, also if an earlier one is due before.
+func TestLaterFailureIsSettledLater(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		h := &recordsHarness{t: t, runtime: &runtime{}, dir: Dir(dir)}
+		h.restart()
+		for range 2 {
+			p, err := h.Begin(t.Context(), "r.test/app:1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.Failed(true)
+			time.Sleep(settleDelay - time.Second)
+			synctest.Wait()
+		}
+		h.runtime.put("x", "r.test/app:1")
+		h.mustBe(MustAuthenticate, "r.test/app:1")
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		h.mustBe(MustAuthenticate, "r.test/app:1")
+		if got := h.stored("intents"); got != 0 {
+			t.Errorf("%d intents are left", got)
+		}
+	})
 }
 
 // A record stays below the size that is read, and forgets the oldest.
@@ -450,7 +566,7 @@ func TestRecordIsBounded(t *testing.T) {
 	h.mustBe(MustAuthenticate, "r.test/app-0:1", credential("", "b/x", "5"))
 	h.mustBe(MustAuthenticate, last, credential("", "b/x", "0"))
 	h.mustBe(RecordFound, last, credential("", "b/x", "1"))
-	if h.writes != 0 {
+	if h.epoch != 0 {
 		t.Error("a full record is written for each match")
 	}
 }
@@ -499,7 +615,7 @@ func TestNoRecords(t *testing.T) {
 	}
 	p.Succeeded(t.Context(), "id", tenantA)
 	p.Failed(true)
-	r.Forget("id")
+	r.Forget(r.Mark(), "id")
 	r.Preloaded("r.test/app:1", "id")
 	r.Prune(r.Mark(), []string{"id"})
 	if got := r.Check(t.Context(), imagepolicy.Policy{Mode: imagepolicy.AlwaysVerify}, "r.test/app:1", &runtimeapi.Image{}, nil); got != PolicyAllows {
