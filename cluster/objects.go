@@ -40,8 +40,10 @@ type Objects struct {
 	services    map[string][]*v1.Service
 	tokens      map[tokenKey]*token
 	subscribers map[chan struct{}]struct{}
-	// size is the size of the contents of all entries in bytes, maxSize its limit.
+	// size is the size of the contents of all entries in bytes, maxSize its limit, and sizes
+	// those of the namespaces.
 	size, maxSize int
+	sizes         map[string]int
 	// lists limits how many objects are requested at once.
 	lists chan struct{}
 }
@@ -56,17 +58,20 @@ type entry struct {
 	// err is why the object cannot be read since it was last known.
 	err  error
 	stop context.CancelFunc
-	// size is the size of the content in bytes. tooLarge says that the newest content is not
-	// kept, dropped that the entry is not used any more.
-	size              int
-	tooLarge, dropped bool
+	// size is the size of the content in bytes, which counts for the namespace. refused is the
+	// size of the newest content if it was too large to be kept. dropped says that the entry is
+	// not used any more.
+	size, refused int
+	namespace     string
+	dropped       bool
 }
 
 // NewObjects returns an empty set; an Adapter fills it. references returns the
 // objects that a pod refers to.
 func NewObjects(references func(*v1.Pod) []manifest.ObjectRef) *Objects {
 	return &Objects{
-		references: references, changed: make(chan struct{}, 1), maxSize: maxObjects, lists: make(chan struct{}, maxObjectLists),
+		references: references, changed: make(chan struct{}, 1), lists: make(chan struct{}, maxObjectLists),
+		maxSize: maxObjects, sizes: map[string]int{},
 		entries: map[manifest.ObjectRef]*entry{}, tokens: map[tokenKey]*token{}, subscribers: map[chan struct{}]struct{}{},
 	}
 }
@@ -104,18 +109,14 @@ func (o *Objects) update(ctx context.Context, wg *sync.WaitGroup, a *Adapter, po
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	before := o.size
 	for ref, e := range o.entries {
 		if !refs[ref] {
 			o.drop(ref, e)
 		}
 	}
-	if o.size < before {
-		o.retryTooLarge()
-	}
 	for ref := range refs {
 		if o.entries[ref] == nil {
-			e := &entry{}
+			e := &entry{namespace: ref.Namespace}
 			o.entries[ref] = e
 			o.startWatch(ctx, wg, a, ref, e)
 		}
@@ -169,6 +170,7 @@ func (o *Objects) startWatch(ctx context.Context, wg *sync.WaitGroup, a *Adapter
 				o.setServices(e, all)
 			}
 		}
+		w.reduce = func(s *v1.Service) *v1.Service { return reduced(s, true) }
 		run = w.Run
 	}
 	wg.Go(func() { run(ctx) })
@@ -177,12 +179,7 @@ func (o *Objects) startWatch(ctx context.Context, wg *sync.WaitGroup, a *Adapter
 // watchOne lets a reflector of one object update its entry.
 func watchOne[T object](o *Objects, e *entry, w *reflector[T], ref manifest.ObjectRef) func(context.Context) {
 	w.namespace, w.gate = ref.Namespace, o.lists
-	w.reduce = func(found T) T {
-		if o.fits(e, found) {
-			return found
-		}
-		return withoutData(found)
-	}
+	w.reduce = func(found T) T { return reduced(found, o.fits(e, found)) }
 	w.onRefusal = func(err error, failures int) { o.setRefusal(e, err, failures) }
 	w.notify = func() {
 		all, synced := w.Objects()
@@ -203,12 +200,16 @@ func (o *Objects) setObject(e *entry, found object) {
 	kept, revision := content(found)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if found != nil && e.tooLarge {
+	if found != nil && e.refused > 0 {
 		if !errors.Is(e.err, errObjectsTooLarge) {
 			e.err = errObjectsTooLarge
 			o.notify()
 		}
 		return
+	}
+	if found == nil {
+		e.refused = 0
+		o.resize(e, 0)
 	}
 	if immutable(found) {
 		// An immutable object needs no watch.

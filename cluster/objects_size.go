@@ -4,52 +4,74 @@ import (
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podstead/podstead/manifest"
 )
 
 const (
-	// maxObjects is the maximum size in bytes of the contents of all ConfigMaps and Secrets
-	// that the pods of this node refer to. Each may have a megabyte, and a pod may refer to
-	// any number of them. Pods that refer to more are held.
+	// maxObjects is the maximum size in bytes of all ConfigMaps and Secrets that the pods
+	// of this node refer to. Each may have a megabyte, and a pod may refer to any number of
+	// them. Pods that refer to more are held.
 	maxObjects = 64 << 20
+	// entrySize is about what a key and its value need in memory apart from their own
+	// bytes: their headers, the share of the map and the rounding of two allocations. A
+	// megabyte of short keys needs ten of memory.
+	entrySize = 100
 	// maxObjectLists is how many of them are requested at once.
 	maxObjectLists = 8
 )
 
-var errObjectsTooLarge = fmt.Errorf("the ConfigMaps and Secrets of the pods on this node are larger than %d MiB together", maxObjects>>20)
+var errObjectsTooLarge = fmt.Errorf("with it, the ConfigMaps and Secrets of the namespace's pods on this node are larger than half of what other namespaces leave of %d MiB", maxObjects>>20)
 
-// dataSize returns the size of an object's content in bytes.
+// dataSize returns about how many bytes of memory an object's content needs.
 func dataSize(found object) (size int) {
 	switch f := found.(type) {
 	case *v1.ConfigMap:
 		for name, value := range f.Data {
-			size += len(name) + len(value)
+			size += entrySize + len(name) + len(value)
 		}
 		for name, value := range f.BinaryData {
-			size += len(name) + len(value)
+			size += entrySize + len(name) + len(value)
 		}
 	case *v1.Secret:
 		for name, value := range f.Data {
-			size += len(name) + len(value)
+			size += entrySize + len(name) + len(value)
 		}
 	}
 	return size
 }
 
-// withoutData returns a copy of an object without its content.
-func withoutData[T object](found T) T {
-	bare, ok := found.DeepCopyObject().(T)
-	if !ok {
-		return found
+// reduced returns an object with only what is read of it, and on request without its
+// content. Labels, annotations and managed fields may be as large as the content.
+func reduced[T object](found T, withContent bool) T {
+	meta := metav1.ObjectMeta{
+		Namespace: found.GetNamespace(), Name: found.GetName(), UID: found.GetUID(), ResourceVersion: found.GetResourceVersion(),
 	}
-	switch f := any(bare).(type) {
+	var kept object
+	switch f := any(found).(type) {
 	case *v1.ConfigMap:
-		f.Data, f.BinaryData = nil, nil
+		c := &v1.ConfigMap{ObjectMeta: meta, Immutable: f.Immutable}
+		if withContent {
+			c.Data, c.BinaryData = f.Data, f.BinaryData
+		}
+		kept = c
 	case *v1.Secret:
-		f.Data = nil
+		c := &v1.Secret{ObjectMeta: meta, Immutable: f.Immutable, Type: f.Type}
+		if withContent {
+			c.Data = f.Data
+		}
+		kept = c
+	case *nodev1.RuntimeClass:
+		kept = &nodev1.RuntimeClass{ObjectMeta: meta, Handler: f.Handler, Overhead: f.Overhead, Scheduling: f.Scheduling}
+	case *v1.Service:
+		kept = &v1.Service{ObjectMeta: meta, Spec: v1.ServiceSpec{ClusterIP: f.Spec.ClusterIP, Ports: f.Spec.Ports}}
 	}
-	return bare
+	if bare, ok := kept.(T); ok {
+		return bare
+	}
+	return found
 }
 
 // fits reports whether the content of an entry's object can be kept, and counts it. If it
@@ -61,28 +83,52 @@ func (o *Objects) fits(e *entry, found object) bool {
 	if e.dropped {
 		return true
 	}
-	if e.tooLarge = o.size-e.size+size > o.maxSize && size > e.size; e.tooLarge {
+	if size > e.size && !o.hasSpace(e, size) {
+		e.refused = size
 		return false
 	}
-	o.size += size - e.size
-	e.size = size
+	e.refused = 0
+	o.resize(e, size)
 	return true
+}
+
+// hasSpace reports whether the content of an entry may have a size. A namespace may have
+// half of what the others leave, so that no namespace can keep the pods of another from
+// starting. The caller holds mu.
+func (o *Objects) hasSpace(e *entry, size int) bool {
+	own := o.sizes[e.namespace]
+	return own-e.size+size <= (o.maxSize-(o.size-own))/2
+}
+
+// resize sets the size of an entry's content. If that makes space, entries that were
+// refused are requested again. The caller holds mu.
+func (o *Objects) resize(e *entry, size int) {
+	grown := size - e.size
+	e.size = size
+	o.size += grown
+	if o.sizes[e.namespace] += grown; o.sizes[e.namespace] == 0 {
+		delete(o.sizes, e.namespace)
+	}
+	if grown < 0 {
+		o.retryRefused()
+	}
 }
 
 // drop ends an entry. The caller holds mu.
 func (o *Objects) drop(ref manifest.ObjectRef, e *entry) {
 	e.stop()
 	e.dropped = true
-	o.size -= e.size
 	delete(o.entries, ref)
+	o.resize(e, 0)
 }
 
-// retryTooLarge drops the entries that were too large, after others have been dropped: they
-// are requested again. The caller holds mu.
-func (o *Objects) retryTooLarge() {
+// retryRefused removes the entries that were too large and now have space; the next update
+// requests them again. The caller holds mu.
+func (o *Objects) retryRefused() {
 	for ref, e := range o.entries {
-		if e.tooLarge && !e.known {
+		if e.refused > 0 && !e.known && o.hasSpace(e, e.refused) {
 			o.drop(ref, e)
+			notify(o.changed)
 		}
 	}
 }

@@ -286,7 +286,8 @@ func TestObjectsThatAreRefused(t *testing.T) {
 func TestObjectsThatAreTooLarge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newObjectsHarness(t)
-		r.o.maxSize = 100
+		// A namespace has half of it.
+		r.o.maxSize = 400
 		for _, name := range []string{"first", "second"} {
 			r.config(name, map[string]string{"a": strings.Repeat(name[:1], 60)}, nil)
 		}
@@ -308,7 +309,7 @@ func TestObjectsThatAreTooLarge(t *testing.T) {
 		}
 		r.remove("pods", "default", "first")
 		pass(time.Minute)
-		if got := r.value("second", "a"); got != strings.Repeat("s", 60) || r.o.size != 61 {
+		if got := r.value("second", "a"); got != strings.Repeat("s", 60) || r.o.size != entrySize+61 {
 			t.Errorf("when there is space: %q, %d bytes", got, r.o.size)
 		}
 		r.end()
