@@ -22,9 +22,9 @@ const pauseImage = "registry.k8s.io/pause:3.6"
 // settle bounds what the machine needs for a change, on a host that does other work as well.
 const settle = 10 * time.Minute
 
-// The steps of README on a plain Debian, without a network: check names what is missing and how
-// to fix it, the unit starts, and README's session works. Then the machine reboots, and its power
-// is cut. This is what make test runs.
+// An installation from source on a plain Debian, without a network: check names what is missing
+// and how to fix it, the unit starts, and README's session works. Then the machine reboots, and
+// its power is cut.
 func TestLife(t *testing.T) {
 	m := New(t)
 	m.Start()
