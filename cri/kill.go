@@ -35,6 +35,8 @@ type KillRequest struct {
 	// Queued is called if the stop waits for those of other pods for more than a
 	// second; may be nil.
 	Queued func()
+	// notKilled is that of killContext.
+	notKilled func(id string)
 }
 
 // Kill terminates a pod: all its containers in parallel, each with the grace
@@ -63,7 +65,7 @@ func (s *Syncer) Kill(ctx context.Context, r KillRequest) error {
 		}
 		kills = append(kills, Kill{ID: c.ID, Name: c.Name, Message: message, Grace: &r.Grace})
 	}
-	k := killContext{pod: pod, observed: r.Observed, hostIP: r.HostIP, order: newTerminationOrder(r.Observed)}
+	k := killContext{pod: pod, observed: r.Observed, hostIP: r.HostIP, order: newTerminationOrder(r.Observed), notKilled: r.notKilled}
 	leave, err := s.stops.enter(ctx, podinfo.Priority(pod), stageBegin, signalHold, r.Queued)
 	if err != nil {
 		return err

@@ -17,6 +17,8 @@ type killContext struct {
 	hostIP   string
 	// order is nil if the pod keeps running: then no container waits for another.
 	order *terminationOrder
+	// notKilled is called for each instance whose kill failed without effect; may be nil.
+	notKilled func(id string)
 }
 
 // container returns the observed container with an ID. One that was not observed
@@ -42,13 +44,13 @@ func (k *killContext) hookIP(c *Container) string {
 
 // killContext is for killing containers of a pod that keeps running.
 func (t *transaction) killContext(observed *Pod) killContext {
-	return killContext{pod: t.Pod, observed: observed, hostIP: t.HostIP}
+	return killContext{pod: t.Pod, observed: observed, hostIP: t.HostIP, notKilled: t.noteNotKilled}
 }
 
 // killContainers terminates containers in parallel. All have their grace period
 // set.
 func (s *Syncer) killContainers(ctx context.Context, k killContext, kills []Kill) []error {
-	return inParallel(kills, func(one Kill) error {
+	errs := inParallel(kills, func(one Kill) error {
 		err := s.killContainer(ctx, &k, one)
 		k.order.finished(one.ID, err)
 		if err != nil {
@@ -56,6 +58,12 @@ func (s *Syncer) killContainers(ctx context.Context, k killContext, kills []Kill
 		}
 		return nil
 	})
+	for i, err := range errs {
+		if err != nil && k.notKilled != nil && ctx.Err() == nil && !uncertain(err) {
+			k.notKilled(kills[i].ID)
+		}
+	}
+	return errs
 }
 
 // killContainer terminates one container: its preStop hook, then, for a sidecar,

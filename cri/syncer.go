@@ -197,6 +197,9 @@ type SyncResult struct {
 	// Acted reports that the runtime was asked to change something, whether or
 	// not that succeeded: the next decision needs a newer status.
 	Acted bool
+	// NotKilled are the IDs of instances that were to be killed and were not: the runtime
+	// said so.
+	NotKilled []string
 	// Waiting says why containers could not be started, by container name; a
 	// sandbox that could not be created is under "".
 	Waiting map[string]Waiting

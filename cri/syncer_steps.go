@@ -123,7 +123,7 @@ func (t *transaction) kill(ctx context.Context) error {
 		}
 		if pod.Running() || t.actions.CreateSandbox {
 			t.result.Acted = true
-			err := t.Kill(ctx, KillRequest{Pod: t.Pod, Observed: pod, Grace: t.grace(), HostIP: t.HostIP})
+			err := t.Kill(ctx, KillRequest{Pod: t.Pod, Observed: pod, Grace: t.grace(), HostIP: t.HostIP, notKilled: t.noteNotKilled})
 			if err != nil && ctx.Err() == nil && !errors.Is(err, ErrUnavailable) {
 				message := "error killing pod: " + err.Error()
 				t.events.Event(t.Pod, v1.EventTypeWarning, ReasonFailedKillPod, message)
@@ -153,13 +153,16 @@ func (t *transaction) kill(ctx context.Context) error {
 	return errors.Join(t.killContainers(ctx, t.killContext(pod), kills)...)
 }
 
+// noteNotKilled notes that a kill has failed without effect.
+func (t *transaction) noteNotKilled(id string) { t.result.NotKilled = append(t.result.NotKilled, id) }
+
 // grace returns the pod's grace period in seconds.
-func (t *transaction) grace() int64 {
+func (r *SyncRequest) grace() int64 {
 	switch {
-	case t.Pod.DeletionGracePeriodSeconds != nil:
-		return *t.Pod.DeletionGracePeriodSeconds
-	case t.Pod.Spec.TerminationGracePeriodSeconds != nil:
-		return *t.Pod.Spec.TerminationGracePeriodSeconds
+	case r.Pod.DeletionGracePeriodSeconds != nil:
+		return *r.Pod.DeletionGracePeriodSeconds
+	case r.Pod.Spec.TerminationGracePeriodSeconds != nil:
+		return *r.Pod.Spec.TerminationGracePeriodSeconds
 	}
 	return minGrace
 }

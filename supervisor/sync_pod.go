@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -212,11 +213,13 @@ func (a *syncAttempt) syncContainers(ctx context.Context) *podworkers.SyncResult
 	req.PostStartDone, req.HostIP = a.run.record.PostStart, a.probes.HostIP()
 	req.FailedProbes, req.Started = a.probes.Failed(uid), a.probes.Started(uid)
 	req.ChangedObjects, req.Held = a.inputs.ChangedContainers(pod, a.observed), unsupportedEphemeral(pod)
+	known := a.run.record.Killed
 	a.noteKilled(req)
 	a.withStatusRefresh(ctx, func(queued func(cri.Waiting)) {
 		req.Queued = queued
 		a.result = a.runtime.syncer.Sync(ctx, *req)
 	})
+	a.takeBackKilled(known)
 	a.run.waiting = a.result.Waiting
 	a.run.record = podprobes.WithPostStart(a.run.record, a.result.PostStartDone)
 	if err := a.resizer.end(ctx, a); err != nil {
@@ -227,7 +230,7 @@ func (a *syncAttempt) syncContainers(ctx context.Context) *podworkers.SyncResult
 
 // noteKilled records which instances the request kills to restart them, before it does.
 func (a *syncAttempt) noteKilled(req *cri.SyncRequest) {
-	req.Restarting = a.run.record.Restarting()
+	req.Restarting = a.run.record.Restarting(a.observed)
 	killed := req.KilledToRestart(a.run.record.Killed)
 	if maps.Equal(killed, a.run.record.Killed) {
 		return
@@ -236,7 +239,29 @@ func (a *syncAttempt) noteKilled(req *cri.SyncRequest) {
 	if len(killed) > 0 {
 		a.save()
 	}
-	req.Restarting = a.run.record.Restarting()
+	req.Restarting = a.run.record.Restarting(a.observed)
+}
+
+// takeBackKilled makes the record what it was for the instances that were not killed after
+// all: they may still end by themselves, and then their exit codes count. known are those
+// of earlier requests, which may still end for those.
+func (a *syncAttempt) takeBackKilled(known map[string]cri.KilledInstance) {
+	if len(a.result.NotKilled) == 0 {
+		return
+	}
+	killed := maps.Clone(a.run.record.Killed)
+	for name, k := range killed {
+		before, ok := known[name]
+		switch {
+		case !slices.Contains(a.result.NotKilled, k.ID):
+		case ok && before.ID == k.ID:
+			killed[name] = before
+		default:
+			delete(killed, name)
+		}
+	}
+	a.run.record.Killed = killed
+	a.save()
 }
 
 // complete publishes and saves what came of the attempt. After an act, and after an

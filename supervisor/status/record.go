@@ -41,7 +41,7 @@ type Record struct {
 	PendingRestart []string `json:"again,omitempty"`
 	// Killed has, by container name, the instance that was killed to be restarted and
 	// has no successor yet, if an exit code could keep the container down.
-	Killed map[string]string `json:"killed,omitempty"`
+	Killed map[string]cri.KilledInstance `json:"killedToRestart,omitempty"`
 	// PostStart has, by container name, the instance whose postStart hook has
 	// returned.
 	PostStart map[string]string `json:"postStart,omitempty"`
@@ -159,12 +159,13 @@ func (r Record) NewRun() Record {
 
 // Restarting returns, by container name, the instances that were killed for a resize or
 // otherwise to be restarted: the successor starts whatever the exit code was.
-func (r Record) Restarting() map[string]string {
+func (r Record) Restarting(observed *cri.PodStatus) map[string]string {
+	killed := cri.Restarting(r.Killed, observed)
 	if r.Resizing == nil || len(r.Resizing.Restarting) == 0 {
-		return r.Killed
+		return killed
 	}
 	all := maps.Clone(r.Resizing.Restarting)
-	maps.Copy(all, r.Killed)
+	maps.Copy(all, killed)
 	return all
 }
 

@@ -24,7 +24,7 @@ func (in *Input) restartsKilled(name string) bool {
 		return false
 	}
 	newest := in.Observed.Newest(name)
-	return newest != nil && newest.ID == in.Record.Restarting()[name]
+	return newest != nil && newest.ID == in.Record.Restarting(in.Observed)[name]
 }
 
 // resizeConditions returns the conditions of a resize that is not made, with the
