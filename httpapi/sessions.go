@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podstead/podstead/httpapi/access"
 	"github.com/podstead/podstead/httpapi/streaming"
 )
 
@@ -142,7 +143,7 @@ func (s *sessions) portForward(w http.ResponseWriter, r *http.Request) {
 		writeStatus(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, "pod %q is not running: its phase is %s", pod.Name, pod.Status.Phase)
 		return
 	}
-	_ = streaming.PortForward{Idle: s.src.StreamIdle, Dial: func(ctx context.Context, port uint16) (streaming.PortConn, error) {
+	_ = streaming.PortForward{Idle: s.src.StreamIdle, Local: access.CallerFrom(r.Context()).Local, Dial: func(ctx context.Context, port uint16) (streaming.PortConn, error) {
 		return s.src.Streams.Dial(ctx, pod.UID, port)
 	}}.Serve(w, r)
 }

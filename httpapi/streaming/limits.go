@@ -1,6 +1,8 @@
 package streaming
 
 import (
+	"context"
+	"fmt"
 	"io"
 
 	"github.com/podstead/podstead/internal/spdy"
@@ -12,12 +14,18 @@ const (
 	// maxUnread is the number of bytes that all sessions may keep because a client, a
 	// container or a runtime does not read them; each connection may keep 32 KiB more.
 	maxUnread = 32 << 20
-	// maxForwardedTotal is the maximum number of forwarded connections. Each costs about
-	// 40 KiB.
+	// maxForwardedTotal is the maximum number of forwarded connections, without those of
+	// local clients and the first ones of each session. Each costs about 40 KiB.
 	maxForwardedTotal = 1024
-	// maxDialing is the maximum number of connections being made to ports of pods. Each
-	// has a thread, and a pod that does not answer keeps it for dialTimeout.
+	// ownForwarded is how many connections a session always has, so that sessions with many
+	// connections do not stop others.
+	ownForwarded = 4
+	// maxDialing is the maximum number of connections being made to ports of pods, without
+	// those of local clients. Each has a thread, and a pod that does not answer keeps it for
+	// dialTimeout.
 	maxDialing = 32
+	// maxSessionDialing is the maximum of one session.
+	maxSessionDialing = 4
 )
 
 var (
@@ -25,6 +33,25 @@ var (
 	forwarded = make(chan struct{}, maxForwardedTotal)
 	dialing   = make(chan struct{}, maxDialing)
 )
+
+// awaitDial waits for one of the slots for connections being made, but not longer than such a
+// connection may take.
+func awaitDial(ctx context.Context, slots chan struct{}) error {
+	waiting, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	select {
+	case slots <- struct{}{}:
+		return nil
+	case <-waiting.Done():
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return fmt.Errorf("too many connections are being made to pods: %d have not ended within %v", cap(slots), dialTimeout)
+}
+
+// localKey marks the context of a session of a local client.
+type localKey struct{}
 
 // chunks returns a function that reads the next bytes of a stream. It uses a buffer only for
 // streams that have none themselves.

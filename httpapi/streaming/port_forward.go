@@ -37,6 +37,9 @@ type PortForward struct {
 	Dial func(ctx context.Context, port uint16) (PortConn, error)
 	// Idle ends a session without traffic after this time; 0 means never.
 	Idle time.Duration
+	// Local says that the client is the owner of the node, whom the limits of all sessions
+	// together do not concern.
+	Local bool
 }
 
 // PortConn is a connection to a port of a pod.
@@ -58,10 +61,16 @@ type PortConn interface {
 func (f PortForward) Serve(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(errSessionEnded)
+	own := ownForwarded
+	if f.Local {
+		own = maxForwarded
+		ctx = context.WithValue(ctx, localKey{}, true)
+	}
 	limits := spdy.Limits{Streams: maxForwardStreams, Budget: unread}
 	s := &forwardSession{
 		ctx: ctx, cancel: cancel, dial: f.Dial, idle: f.Idle, opened: make(chan httpstream.Stream, maxForwarded),
 		incomplete: map[string]*streamPair{}, slots: make(chan struct{}, maxForwarded),
+		own: make(chan struct{}, own), dialing: make(chan struct{}, maxSessionDialing),
 	}
 	var err error
 	switch {
@@ -106,7 +115,9 @@ type forwardSession struct {
 	// incomplete are the connections of which one stream is missing, by request ID.
 	incomplete map[string]*streamPair
 	forwards   sync.WaitGroup
-	slots      chan struct{}
+	// slots are the session's connections, own those outside the total of all sessions, and
+	// dialing those being made.
+	slots, own, dialing chan struct{}
 }
 
 // streamPair is a forwarded connection: a data stream and an error stream with the same
@@ -199,17 +210,31 @@ func (s *forwardSession) add(stream httpstream.Stream) {
 		s.end(p, fmt.Errorf("too many connections: %d are already forwarded", maxForwarded))
 		return
 	}
-	select {
-	case forwarded <- struct{}{}:
-	default:
+	total := s.total()
+	if total == nil {
 		<-s.slots
 		s.end(p, fmt.Errorf("too many connections: %d are already forwarded by all sessions", maxForwardedTotal))
 		return
 	}
 	s.forwards.Go(func() {
-		defer func() { <-s.slots; <-forwarded }()
+		defer func() { <-s.slots; <-total }()
 		s.end(p, s.forward(p))
 	})
+}
+
+// total takes a slot beside that of the session and returns its channel, nil if none is free.
+func (s *forwardSession) total() chan struct{} {
+	select {
+	case s.own <- struct{}{}:
+		return s.own
+	default:
+	}
+	select {
+	case forwarded <- struct{}{}:
+		return forwarded
+	default:
+		return nil
+	}
 }
 
 // rejectWithoutID drops a stream without a request ID, which clients send since
@@ -229,7 +254,12 @@ func (s *forwardSession) forward(p *streamPair) error {
 	if err != nil || port == 0 {
 		return fmt.Errorf("invalid port %q: must be a number from 1 to 65535", text)
 	}
+	// A pod that does not answer does not use up what all sessions have.
+	if err := awaitDial(s.ctx, s.dialing); err != nil {
+		return err
+	}
 	to, err := s.dial(s.ctx, uint16(port))
+	<-s.dialing
 	if err != nil {
 		return err
 	}

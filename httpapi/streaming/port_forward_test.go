@@ -2,6 +2,7 @@ package streaming
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -9,7 +10,10 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
@@ -172,5 +176,120 @@ func TestPortForwardInNamespace(t *testing.T) {
 	_, errs = connect(t, c, closedPort(t), 3)
 	if text, _ := io.ReadAll(errs); !strings.Contains(string(text), "nothing listens on port") {
 		t.Errorf("error stream: %q", text)
+	}
+}
+
+// fill takes all slots that are left until the test ends.
+func fill(t *testing.T, slots chan struct{}) {
+	t.Helper()
+	for range cap(slots) {
+		slots <- struct{}{}
+	}
+	t.Cleanup(func() {
+		for range cap(slots) {
+			<-slots
+		}
+	})
+}
+
+// Sessions have some connections of their own while others have used up the total, and those of
+// local clients are not limited by it.
+func TestForwardedConnectionsBeyondTheTotal(t *testing.T) {
+	fill(t, forwarded)
+	for name, local := range map[string]bool{"remote": false, "local": true} {
+		t.Run(name, func(t *testing.T) {
+			dialed := make(chan struct{})
+			url := serveForward(t, PortForward{Local: local, Dial: func(ctx context.Context, _ uint16) (PortConn, error) {
+				inside, outside := net.Pipe()
+				go func() { _, _ = io.Copy(io.Discard, outside) }()
+				dialed <- struct{}{}
+				return pipePort{inside}, nil
+			}})
+			c, _ := dialSPDY(t, url, protocolForward)
+			for id := range ownForwarded {
+				connect(t, c, 80, id)
+				<-dialed
+			}
+			_, errs := connect(t, c, 80, ownForwarded)
+			if local {
+				<-dialed
+			} else if text, _ := io.ReadAll(errs); !strings.Contains(string(text), "too many connections") {
+				t.Errorf("error stream: %q", text)
+			}
+		})
+	}
+}
+
+// pipePort is a port of a pod that reads everything.
+type pipePort struct{ net.Conn }
+
+func (p pipePort) CloseWrite() error       { return nil }
+func (p pipePort) Abort()                  { _ = p.Close() }
+func (p pipePort) SupportsHalfClose() bool { return true }
+func (p pipePort) Err() error              { return nil }
+
+// A session makes some connections at once, so that a pod that does not answer leaves slots for
+// others.
+func TestDialsOfASession(t *testing.T) {
+	var now, most atomic.Int64
+	started, answer := make(chan struct{}), make(chan struct{})
+	url := serveForward(t, PortForward{Dial: func(ctx context.Context, _ uint16) (PortConn, error) {
+		defer now.Add(-1)
+		if n := now.Add(1); n > most.Load() {
+			most.Store(n)
+		}
+		started <- struct{}{}
+		<-answer
+		return nil, errors.New("no answer")
+	}})
+	c, _ := dialSPDY(t, url, protocolForward)
+	const count = 3 * maxSessionDialing
+	var ends []httpstream.Stream
+	for id := range count {
+		_, errs := connect(t, c, 80, id)
+		ends = append(ends, errs)
+	}
+	for range maxSessionDialing {
+		<-started
+	}
+	for range count - maxSessionDialing {
+		answer <- struct{}{}
+		<-started
+	}
+	close(answer)
+	for _, errs := range ends {
+		if text, _ := io.ReadAll(errs); string(text) != "no answer" {
+			t.Errorf("error stream: %q", text)
+		}
+	}
+	if got := most.Load(); got > maxSessionDialing {
+		t.Errorf("%d connections were made at once", got)
+	}
+}
+
+// The wait for a slot ends.
+func TestWaitForADial(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slots, start := make(chan struct{}, 1), time.Now()
+		if err := awaitDial(t.Context(), slots); err != nil {
+			t.Fatal(err)
+		}
+		if err := awaitDial(t.Context(), slots); err == nil || time.Since(start) != dialTimeout {
+			t.Errorf("%v after %v", err, time.Since(start))
+		}
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(errIdle)
+		if err := awaitDial(ctx, slots); !errors.Is(err, errIdle) {
+			t.Error(err)
+		}
+	})
+}
+
+// Local clients need no slot for a dial.
+func TestLocalDial(t *testing.T) {
+	fill(t, dialing)
+	ctx := context.WithValue(t.Context(), localKey{}, true)
+	if _, err := DialPortInNamespace(ctx, "/does/not/exist", 80); !errors.Is(err, ErrNamespaceUnavailable) {
+		t.Error(err)
 	}
 }

@@ -28,13 +28,15 @@ func DialPortInNamespace(ctx context.Context, namespace string, port uint16) (Po
 		err  error
 	}
 	dialed := make(chan result, 1)
-	select {
-	case dialing <- struct{}{}:
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+	release := func() {}
+	if ctx.Value(localKey{}) == nil {
+		if err := awaitDial(ctx, dialing); err != nil {
+			return nil, err
+		}
+		release = func() { <-dialing }
 	}
 	go func() {
-		defer func() { <-dialing }()
+		defer release()
 		// The thread stays in the other namespace. It is never unlocked, so that it
 		// ends with this goroutine.
 		runtime.LockOSThread()

@@ -6,8 +6,8 @@ import "sync"
 const (
 	// maxHeld is the maximum of a connection.
 	maxHeld = 1 << 20
-	// guaranteed is what a connection may keep even if the budget is used up, so that
-	// connections that are not read never stop others.
+	// guaranteed is how much data a connection may keep even if the budget is used up, so
+	// that connections that are not read never stop others. Streams are not part of it.
 	guaranteed = 32 << 10
 	// maxChunk is the maximum that is read at once.
 	maxChunk = 16 << 10
@@ -17,8 +17,8 @@ const (
 	streamCost = 256
 )
 
-// Budget limits the bytes that several connections keep together. Each of them may keep 32 KiB
-// in addition. A nil Budget has no limit.
+// Budget limits the data that several connections keep together. Each of them may keep 32 KiB
+// in addition, and its streams. A nil Budget has no limit.
 type Budget struct {
 	mu   sync.Mutex
 	left int
@@ -70,34 +70,51 @@ func wake(notify chan<- struct{}) {
 // account is what one connection keeps.
 type account struct {
 	budget *Budget
-	held   int
+	// unread is the cost of data that was not read, streams that of the open streams.
+	unread, streams int
 	// changed is notified when bytes were returned: those of the connection, or of the
 	// budget after it had not enough.
 	changed chan struct{}
 }
 
-// take takes bytes. A connection that keeps nothing always gets up to guaranteed.
+// take takes bytes of data. A connection that keeps no data always gets a chunk, however many
+// streams it has.
 func (a *account) take(n int) bool {
-	if a.held+n > maxHeld || !a.budget.take(shared(a.held+n)-shared(a.held), a.changed) {
+	if a.unread > 0 && a.unread+a.streams+n > maxHeld || !a.budget.take(shared(a.unread+n)-shared(a.unread), a.changed) {
 		return false
 	}
-	a.held += n
+	a.unread += n
 	return true
 }
 
-// put returns bytes.
+// put returns bytes of data.
 func (a *account) put(n int) {
-	a.budget.put(shared(a.held) - shared(a.held-n))
-	a.held -= n
+	a.budget.put(shared(a.unread) - shared(a.unread-n))
+	a.unread -= n
+	wake(a.changed)
+}
+
+// takeStream takes the cost of a stream. Only the connection's own maximum limits it.
+func (a *account) takeStream(n int) bool {
+	if a.unread+a.streams+n > maxHeld {
+		return false
+	}
+	a.streams += n
+	return true
+}
+
+// putStream returns the cost of a stream.
+func (a *account) putStream(n int) {
+	a.streams -= n
 	wake(a.changed)
 }
 
 // close returns everything to the budget. What is taken later does not count.
 func (a *account) close() {
-	a.budget.put(shared(a.held))
+	a.budget.put(shared(a.unread))
 	a.budget = nil
 	wake(a.changed)
 }
 
-// shared returns the part of the bytes of a connection that the budget has to have.
-func shared(held int) int { return max(0, held-guaranteed) }
+// shared returns the part of the data of a connection that the budget has to have.
+func shared(data int) int { return max(0, data-guaranteed) }

@@ -143,6 +143,55 @@ func TestUnreadStreamsAreBounded(t *testing.T) {
 	})
 }
 
+// Many streams do not stop a connection that is read while others have used up the budget.
+func TestManyStreamsWithoutBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newHostileClient(t, Limits{Streams: 2048, Budget: NewBudget(0)})
+		c.streams = make(chan httpstream.Stream, 2048)
+		defer c.end()
+		last := uint32(0)
+		open := func(n int) []byte {
+			var b []byte
+			for range n {
+				id := last*2 + 1
+				last++
+				payload := append(numbers(id, 0), 0, 0)
+				b = append(b, control(frameSynStream, appendHeaders(payload, id == 1, http.Header{"port": {"80"}}))...)
+			}
+			return b
+		}
+		go func() { _, _ = c.Write(open(100)) }()
+		synctest.Wait()
+		first := <-c.streams
+		for range 3 {
+			go func() { _, _ = c.Write(dataFrame(1, 0, make([]byte, maxChunk))) }()
+			synctest.Wait()
+			if got := c.server.streams.unread; got != maxChunk+chunkCost {
+				t.Fatalf("%d bytes were kept of a chunk", got)
+			}
+			if _, err := io.ReadFull(first, make([]byte, maxChunk)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		go func() { _, _ = c.Write(open(1000)) }()
+		synctest.Wait()
+		if got := len(c.streams); got != 1099 {
+			t.Errorf("%d streams were opened", got)
+		}
+	})
+}
+
+// Even at the maximum of a connection, a chunk gets in.
+func TestChunkBesideStreams(t *testing.T) {
+	a := account{budget: NewBudget(0), changed: make(chan struct{}, 1)}
+	if !a.takeStream(maxHeld) || a.takeStream(1) {
+		t.Error("streams are not bounded by the maximum of the connection")
+	}
+	if !a.take(maxChunk+chunkCost) || a.take(1) {
+		t.Error("not exactly one chunk was taken")
+	}
+}
+
 // Small frames and streams without data count too.
 func TestFramesAndStreamsCost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

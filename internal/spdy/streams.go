@@ -192,7 +192,7 @@ func (c *streams) opened(f frame) error {
 			c.mu.Unlock()
 			return errTooMany
 		}
-		if c.take(s.cost) {
+		if c.takeStream(s.cost) {
 			break
 		}
 		c.mu.Unlock()
@@ -277,7 +277,7 @@ func (c *streams) await(s *stream, n int) bool {
 func (c *streams) remove(s *stream) {
 	if c.open[s.id] == s {
 		delete(c.open, s.id)
-		c.put(s.cost)
+		c.putStream(s.cost)
 	}
 }
 
