@@ -26,6 +26,9 @@ const (
 
 	// maxMessage is the kubelet's limit of one gRPC message in bytes.
 	maxMessage = 16 << 20
+	// maxList is the limit of the lists of all sandboxes and containers. A runtime may have a
+	// lower one for what it sends; containerd's is 16 MiB, CRI-O's 80 MiB.
+	maxList = 64 << 20
 	// window lets a list of a thousand pods arrive without waiting for window
 	// updates. A fixed window also turns off the bandwidth probe's pings.
 	window = 4 << 20

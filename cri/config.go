@@ -137,11 +137,14 @@ func (g config) identity(pod *v1.Pod) map[string]string {
 
 func containerAnnotations(pod *v1.Pod, c *v1.Container, in containerInput) map[string]string {
 	annotations := map[string]string{
-		AnnotationContainerHash:          Hash(c),
-		AnnotationResources:              ResourcesOf(&c.Resources).text(),
-		AnnotationRestartCount:           strconv.Itoa(in.restartCount),
-		AnnotationTerminationMessagePath: c.TerminationMessagePath,
-		AnnotationTerminationPolicy:      string(c.TerminationMessagePolicy),
+		AnnotationContainerHash:     Hash(c),
+		AnnotationResources:         ResourcesOf(&c.Resources).text(),
+		AnnotationRestartCount:      strconv.Itoa(in.restartCount),
+		AnnotationTerminationPolicy: string(c.TerminationMessagePolicy),
+	}
+	// A message is read from the file on the host, so that nothing here needs the path.
+	if len(c.TerminationMessagePath) <= maxPathStored {
+		annotations[AnnotationTerminationMessagePath] = c.TerminationMessagePath
 	}
 	if s := pod.Spec.TerminationGracePeriodSeconds; s != nil {
 		annotations[AnnotationTerminationGracePeriod] = strconv.FormatInt(*s, 10)
@@ -149,12 +152,12 @@ func containerAnnotations(pod *v1.Pod, c *v1.Container, in containerInput) map[s
 	if in.TerminationMessageHost != "" {
 		annotations[AnnotationTerminationMessageHost] = in.TerminationMessageHost
 	}
-	hookAnnotations(annotations, pod, c)
+	left := hookAnnotations(annotations, pod, c)
 	if in.Objects != "" {
 		annotations[AnnotationObjects] = in.Objects
 	}
 	if len(c.Ports) > 0 {
-		if text, err := json.Marshal(c.Ports); err == nil && len(text) < maxRecovered {
+		if text, err := json.Marshal(c.Ports); err == nil && len(text) < min(left, maxRecovered) {
 			annotations[annotationPorts] = string(text)
 		}
 	}

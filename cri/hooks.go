@@ -138,11 +138,14 @@ func hookIP(hostNetwork bool, podIPs []string, hostIP string) string {
 }
 
 // hookAnnotations stores what a container's termination needs, so that it is
-// terminated correctly even if its manifest is gone.
-func hookAnnotations(annotations map[string]string, pod *v1.Pod, c *v1.Container) {
+// terminated correctly even if its manifest is gone. It returns what is left of the
+// container's share for its ports.
+func hookAnnotations(annotations map[string]string, pod *v1.Pod, c *v1.Container) (left int) {
+	left = ShareOf(pod, maxPodRecovered)
 	if c.Lifecycle != nil && c.Lifecycle.PreStop != nil {
-		if text, err := json.Marshal(c.Lifecycle.PreStop); err == nil && len(text) < maxRecovered {
+		if text, err := json.Marshal(c.Lifecycle.PreStop); err == nil && len(text) < min(left, maxRecovered) {
 			annotations[AnnotationPreStop] = string(text)
+			left -= len(text)
 		}
 	}
 	for i := range pod.Spec.InitContainers {
@@ -150,6 +153,7 @@ func hookAnnotations(annotations map[string]string, pod *v1.Pod, c *v1.Container
 			annotations[AnnotationSidecar] = strconv.Itoa(i)
 		}
 	}
+	return left
 }
 
 // withHook returns a container with its preStop hook. One that was too large to be stored with
@@ -160,7 +164,9 @@ func (k *killContext) withHook(c *Container) *Container {
 		return c
 	}
 	for _, sandbox := range k.observed.Sandboxes {
-		if sandbox.ID == c.SandboxID && sandbox.Annotations[podinfo.AnnotationTemplate] != k.pod.Annotations[podinfo.AnnotationTemplate] {
+		// The hooks of a pod that is updated in place never change, and its annotation, if it
+		// has one, is its author's.
+		if sandbox.ID == c.SandboxID && !podinfo.PolicyOf(k.pod).UpdatesInPlace && sandbox.Annotations[podinfo.AnnotationTemplate] != k.pod.Annotations[podinfo.AnnotationTemplate] {
 			return c
 		}
 	}

@@ -30,13 +30,13 @@ func (c *Client) List(ctx context.Context) (*Observed, error) {
 
 func (c *Client) containersInto(s *scratch) runtimeCall[*runtimeapi.ListContainersRequest, struct{}] {
 	return func(_ runtimeapi.RuntimeServiceClient, ctx context.Context, r *runtimeapi.ListContainersRequest, _ ...grpc.CallOption) (struct{}, error) {
-		return struct{}{}, c.conn.Invoke(ctx, runtimeapi.RuntimeService_ListContainers_FullMethodName, r, (*containerItems)(s), listCodec)
+		return struct{}{}, c.conn.Invoke(ctx, runtimeapi.RuntimeService_ListContainers_FullMethodName, r, (*containerItems)(s), listCodec, grpc.MaxCallRecvMsgSize(maxList))
 	}
 }
 
 func (c *Client) sandboxesInto(s *scratch) runtimeCall[*runtimeapi.ListPodSandboxRequest, struct{}] {
 	return func(_ runtimeapi.RuntimeServiceClient, ctx context.Context, r *runtimeapi.ListPodSandboxRequest, _ ...grpc.CallOption) (struct{}, error) {
-		return struct{}{}, c.conn.Invoke(ctx, runtimeapi.RuntimeService_ListPodSandbox_FullMethodName, r, (*sandboxItems)(s), listCodec)
+		return struct{}{}, c.conn.Invoke(ctx, runtimeapi.RuntimeService_ListPodSandbox_FullMethodName, r, (*sandboxItems)(s), listCodec, grpc.MaxCallRecvMsgSize(maxList))
 	}
 }
 

@@ -37,7 +37,15 @@ func (r objectRevisions) forContainer(pod *v1.Pod, c *v1.Container) string {
 	for _, ref := range refs {
 		recorded[ref.String()] = r[ref.String()]
 	}
-	text, err := json.Marshal(recorded)
+	text := recorded.text()
+	if len(text) > cri.ShareOf(pod, maxRecorded) {
+		text = recorded.summary().text()
+	}
+	return text
+}
+
+func (r objectRevisions) text() string {
+	text, err := json.Marshal(r)
 	if err != nil {
 		panic("podinputs: failed to marshal strings: " + err.Error())
 	}
@@ -71,6 +79,9 @@ func (r *Resolver) changedSince(pod *v1.Pod, c *cri.Container) string {
 	var recorded objectRevisions
 	if json.Unmarshal([]byte(c.Objects), &recorded) != nil {
 		return ""
+	}
+	if _, ok := recorded[summaryRevisions]; ok {
+		return r.changedSinceSummary(pod, c, recorded)
 	}
 	objects := r.objectsOf(pod)
 	var changed []string
