@@ -86,9 +86,10 @@ func largePods(n *hostileNode, a *admin) {
 	}
 }
 
-// largeObjects creates pods with many ConfigMaps as large as an API server takes.
+// largeObjects creates pods with many ConfigMaps as large as an API server takes. A namespace has
+// space for those of the first pods.
 func largeObjects(n *hostileNode, a *admin) {
-	const pods, each = 10, 6
+	const pods, each, fitting = 10, 6, 5
 	for i := range pods {
 		volumes, mounts := "hostNetwork: true\nvolumes:\n", "volumeMounts:\n"
 		for v := range each {
@@ -103,7 +104,11 @@ func largeObjects(n *hostileNode, a *admin) {
 		}
 		a.create(n.clusterPod(fmt.Sprintf("objects%d", i), testbed.BusyboxImage, volumes, mounts))
 	}
-	for i := range pods {
+	// The pods whose objects have space run; the last one waits.
+	for i := range fitting {
 		n.awaitRunning(fmt.Sprintf("objects%d", i))
+	}
+	if last, err := n.running(fmt.Sprintf("objects%d", pods-1)); err != nil || len(last) > 0 {
+		n.t.Errorf("the last pod runs: %v, %v", last, err)
 	}
 }
