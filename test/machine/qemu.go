@@ -143,12 +143,6 @@ func (q *qemu) readEvents() {
 	}
 }
 
-// execute sends a command to QEMU.
-func (q *qemu) execute(command string) error {
-	_, err := fmt.Fprintf(q.qmp, "{\"execute\":%q}\n", command)
-	return err
-}
-
 func (q *qemu) kill() {
 	_ = q.cmd.Process.Kill()
 	<-q.ended
