@@ -355,7 +355,7 @@ func TestImageRecordIsRarelyWritten(t *testing.T) {
 	})
 }
 
-// The records of credentials end with their images, whoever removes them.
+// The records of credentials end with their images, whatever removes them.
 func TestPullRecordsEndWithTheirImages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, dir := &store{}, t.TempDir()

@@ -222,7 +222,7 @@ func (s *forwardSession) add(stream httpstream.Stream) {
 	})
 }
 
-// total takes a slot beside that of the session and returns its channel, nil if none is free.
+// total takes a slot in addition to that of the session and returns its channel, nil if none is free.
 func (s *forwardSession) total() chan struct{} {
 	select {
 	case s.own <- struct{}{}:

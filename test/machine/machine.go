@@ -261,7 +261,7 @@ func (m *Machine) CopyOut(path string) []byte {
 // Journal returns the journal of the last boot, also of a machine that is off.
 func (m *Machine) Journal() string { return readFile(filepath.Join(m.dir, "journal")) }
 
-// Console returns what the kernel, and whoever writes to /dev/ttyS0, wrote in the last boot.
+// Console returns what the kernel and other writers of /dev/ttyS0 wrote in the last boot.
 func (m *Machine) Console() string { return readFile(filepath.Join(m.dir, "console")) }
 
 func readFile(path string) string {
