@@ -314,7 +314,7 @@ func (b *builder) overrideWaiting(c *v1.Container, s *v1.ContainerStatus) {
 		if completes {
 			code = failureCode(end)
 		}
-		if completes && !initFailed(end) || !restarts(b.in, c, code) {
+		if completes && !initFailed(end) || !restarts(b.in, c, code) && !b.in.restartsKilled(c.Name) {
 			return
 		}
 		s.LastTerminationState = s.State
