@@ -148,7 +148,8 @@ func checkTerminal(n *node, cmd *exec.Cmd) error {
 	if err := step("", "/ # "); err != nil {
 		return err
 	}
-	if err := step("stty size; echo is$((40+2))\n", "40 100\r\nis42"); err != nil {
+	// The runtime sets the size when it gets it, which can be after the start of the shell.
+	if err := step("until stty size | grep '40 100'; do sleep 0.05; done; echo is$((40+2))\n", "40 100\r\nis42"); err != nil {
 		return err
 	}
 	// The terminal is raw: only the container echoes, and Ctrl-C goes there.
