@@ -34,7 +34,7 @@ func newNode(t *testing.T, rt *testbed.Runtime) *node {
 	}
 	n := &node{Node: b, t: t, rt: rt}
 	t.Cleanup(func() {
-		n.Kill()
+		n.End() // Runtimes do not survive every call that is cut off.
 		n.removePods()
 		if t.Failed() {
 			t.Logf("end of the daemon's log:\n%s", lastLines(n.Log(), 40))
@@ -310,21 +310,31 @@ func (n *node) exec(i instance, command ...string) string {
 // was killed.
 func (n *node) removePods() {
 	n.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
-	defer cancel()
+	call := func(f func(ctx context.Context) error) error {
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		return f(ctx)
+	}
 	n.await("all pods of "+n.Name+" are removed", func() error {
-		all, err := n.rt.CRI.Sandboxes(ctx, "", "")
-		if err != nil {
+		var all []*runtimeapi.PodSandbox
+		if err := call(func(ctx context.Context) (err error) {
+			all, err = n.rt.CRI.Sandboxes(ctx, "", "")
+			return err
+		}); err != nil {
 			return err
 		}
 		var errs []error
 		for _, s := range all {
-			if n.owns(s.Metadata.Name) {
-				errs = append(errs, fmt.Errorf("sandbox of %s still exists", s.Metadata.Name), n.rt.CRI.RemovePod(ctx, s.Id))
+			if !n.owns(s.Metadata.Name) {
+				continue
 			}
+			// A call may wait for ever for the end of a process that the runtime has
+			// missed. The next call looks at the process again.
+			err := call(func(ctx context.Context) error { return n.rt.CRI.RemovePod(ctx, s.Id) })
+			errs = append(errs, fmt.Errorf("sandbox %s of %s still exists", s.Id, s.Metadata.Name), err)
 		}
 		return errors.Join(errs...)
-	}, 3*time.Minute)
+	}, 5*time.Minute)
 }
 
 // processExists reports whether a process exists and is not a zombie.

@@ -164,6 +164,22 @@ func (n *Node) Stop() error {
 	}
 }
 
+// End stops the daemon with SIGTERM, so that it finishes its calls to the runtime, and kills
+// it if it still runs 20 seconds later. It does nothing if the daemon does not run.
+func (n *Node) End() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.proc == nil {
+		return
+	}
+	n.proc.Signal(syscall.SIGTERM)
+	select {
+	case <-n.proc.ended:
+	case <-time.After(20 * time.Second):
+		n.proc.Kill()
+	}
+}
+
 // Write writes a manifest atomically.
 func (n *Node) Write(file, content string) error {
 	tmp := filepath.Join(n.Manifests, "."+file+".tmp")
