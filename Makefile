@@ -18,7 +18,7 @@ UNIT         = $(shell $(GO) list ./... | grep -v -e /test/testbed -e /test/e2e 
 # The end-to-end tests mostly wait, so more of them run in parallel than there are cores.
 E2E_FLAGS   ?= -parallel 6
 
-.PHONY: build release release-check setup check unit vulncheck fuzz race oracle e2e machine test bench demo clean help
+.PHONY: build release release-check setup check unit shellcheck vulncheck fuzz race oracle e2e machine test bench demo clean help
 .DEFAULT_GOAL := build
 
 # The tag excludes gRPC's tracing pages, whose templates keep every method of
@@ -66,6 +66,12 @@ check: ## run gofmt, mod verify, vet, staticcheck and the unit tests: a few minu
 unit: ## run the unit tests, including fuzz seeds and fault injection in the fake runtime
 	$(GO) test -timeout 20m $(UNIT)
 
+# Not a part of check, which needs nothing but Go: make setup installs shellcheck. The scripts of the rpm
+# have no interpreter line, since rpm gives them one.
+shellcheck: ## run shellcheck over every shell script
+	shellcheck -x -e SC2016 $$(git grep -lE '^#!/(usr/)?bin/(env )?(ba|da)?sh$$' -- ':!*.go' ':!*.md' ':!*.yaml')
+	shellcheck -s sh build/package/rpm/*
+
 # Not a part of check: it needs the network, and it can fail without a change of the code.
 VULNCHECK_FLAGS ?=
 
@@ -103,6 +109,7 @@ machine: ## run the tests in a virtual machine, with ROUNDS (100) power cuts; MA
 	$(GO) test -count=1 -timeout 24h $(MACHINE_FLAGS) ./test/machine -rounds $(ROUNDS)
 
 test: setup ## run all tests, cheapest first
+	$(MAKE) shellcheck
 	$(MAKE) check
 	$(MAKE) race
 	$(MAKE) oracle

@@ -44,7 +44,7 @@ newer_containerd() {
 		[ -x "$dir/$p" ] && continue
 		echo "setup: building $p $CONTAINERD_VERSION"
 		mkdir -p "$dir"
-		GOBIN=$dir CGO_ENABLED=0 GOFLAGS= go install "github.com/containerd/containerd/v2/cmd/$p@$CONTAINERD_VERSION" ||
+		GOBIN=$dir CGO_ENABLED=0 GOFLAGS='' go install "github.com/containerd/containerd/v2/cmd/$p@$CONTAINERD_VERSION" ||
 			fail "failed to build $p $CONTAINERD_VERSION"
 	done
 }
@@ -55,7 +55,7 @@ nfpm() {
 	[ -x "$dir/nfpm" ] && return 0
 	echo "setup: building nfpm $NFPM_VERSION"
 	mkdir -p "$dir"
-	GOBIN=$dir CGO_ENABLED=0 GOFLAGS= go install -ldflags='-s -w' "github.com/goreleaser/nfpm/v2/cmd/nfpm@$NFPM_VERSION" ||
+	GOBIN=$dir CGO_ENABLED=0 GOFLAGS='' go install -ldflags='-s -w' "github.com/goreleaser/nfpm/v2/cmd/nfpm@$NFPM_VERSION" ||
 		fail "failed to build nfpm $NFPM_VERSION"
 }
 
@@ -64,7 +64,7 @@ kubectl() {
 	local out=$cache/kubectl-$KUBECTL_VERSION
 	[ -x "$out" ] && return 0
 	echo "setup: building kubectl $KUBECTL_VERSION"
-	(cd "$here/kubectl" && CGO_ENABLED=0 GOFLAGS= go build -ldflags='-s -w' -o "$out" .) || fail "failed to build kubectl $KUBECTL_VERSION"
+	(cd "$here/kubectl" && CGO_ENABLED=0 GOFLAGS='' go build -ldflags='-s -w' -o "$out" .) || fail "failed to build kubectl $KUBECTL_VERSION"
 }
 
 # kubernetes builds a control plane and kubeadm, for the cluster tests: one program, and a link
@@ -79,7 +79,7 @@ kubernetes() {
 		ln -sf kubernetes "$dir/$name"
 	done
 	IFS=. read -r major minor _ <<<"${KUBERNETES_VERSION#v}"
-	(cd "$here/kubernetes" && CGO_ENABLED=0 GOFLAGS= go build \
+	(cd "$here/kubernetes" && CGO_ENABLED=0 GOFLAGS='' go build \
 		-ldflags="-s -w -X $package.gitVersion=$KUBERNETES_VERSION -X $package.gitMajor=$major -X $package.gitMinor=$minor" \
 		-o "$dir/kubernetes" .) || fail "failed to build Kubernetes $KUBERNETES_VERSION"
 }
@@ -92,9 +92,9 @@ metrics_server() {
 	rm -rf "$dir"
 	mkdir -p "$dir"
 	{
-		GOFLAGS= go mod download "$module@$METRICS_SERVER_VERSION" &&
+		GOFLAGS='' go mod download "$module@$METRICS_SERVER_VERSION" &&
 			cp -r --no-preserve=mode "$(go env GOMODCACHE)/$module@$METRICS_SERVER_VERSION/manifests/base" "$dir/base" &&
-			GOBIN=$dir CGO_ENABLED=0 GOFLAGS= go install -ldflags='-s -w' "$module/cmd/metrics-server@$METRICS_SERVER_VERSION"
+			GOBIN=$dir CGO_ENABLED=0 GOFLAGS='' go install -ldflags='-s -w' "$module/cmd/metrics-server@$METRICS_SERVER_VERSION"
 	} || fail "failed to build the metrics server $METRICS_SERVER_VERSION"
 }
 
@@ -158,7 +158,7 @@ newer_runc() {
 	[ -x "$dir/runc" ] && return 0
 	echo "setup: building runc $RUNC_VERSION"
 	mkdir -p "$dir"
-	GOBIN=$dir CGO_ENABLED=1 GOFLAGS= go install -tags seccomp "github.com/opencontainers/runc@$RUNC_VERSION" ||
+	GOBIN=$dir CGO_ENABLED=1 GOFLAGS='' go install -tags seccomp "github.com/opencontainers/runc@$RUNC_VERSION" ||
 		fail "failed to build runc $RUNC_VERSION"
 }
 
@@ -197,7 +197,7 @@ packages containerd runc containernetworking-plugins iptables iproute2 util-linu
 
 # The race detector and runc need a C compiler.
 packages gcc libc6-dev libseccomp-dev pkg-config git systemd-container debootstrap etcd-server
-packages lintian rpm
+packages lintian rpm shellcheck qemu-user-static
 newer_containerd
 nfpm
 kubectl

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -163,12 +164,17 @@ var knownLicenses = []struct {
 	{"BSD-2-Clause", false, []string{"redistribution and use in source and binary forms"}},
 }
 
-// licensesOf returns the SPDX identifiers of licence texts.
+// termsFile matches the names of files that a licence must be recognized in; others, such as a NOTICE,
+// need not have one.
+var termsFile = regexp.MustCompile(`(?i)^(licen[cs]e|copying)`)
+
+// licensesOf returns the SPDX identifiers of licence texts. A file with terms of which none is
+// known is an error, even if another file has known ones.
 func licensesOf(files map[string][]byte) ([]string, error) {
 	var ids []string
 	for name, data := range files {
 		text := strings.Join(strings.Fields(strings.ToLower(string(data))), " ")
-		bsd := false
+		bsd, known := false, false
 		for _, l := range knownLicenses {
 			if slices.ContainsFunc(l.phrases, func(p string) bool { return !strings.Contains(text, p) }) || l.id == "BSD-2-Clause" && bsd {
 				continue
@@ -176,12 +182,15 @@ func licensesOf(files map[string][]byte) ([]string, error) {
 			if l.forbidden {
 				return nil, fmt.Errorf("%s is under the %s, which is not a permissive licence; replace the dependency", name, l.id)
 			}
-			bsd = bsd || l.id == "BSD-3-Clause"
+			bsd, known = bsd || l.id == "BSD-3-Clause", true
 			ids = append(ids, l.id)
+		}
+		if !known && termsFile.MatchString(path.Base(name)) {
+			return nil, fmt.Errorf("%s has no known licence; add its text to knownLicenses in build/release/licenses.go, if it is permissive", name)
 		}
 	}
 	if len(ids) == 0 {
-		return nil, errors.New("no known licence found; add its text to knownLicenses in build/release/licenses.go, if it is permissive")
+		return nil, errors.New("there is no licence; replace the dependency")
 	}
 	slices.Sort(ids)
 	return slices.Compact(ids), nil

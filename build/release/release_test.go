@@ -52,10 +52,42 @@ func TestLicenses(t *testing.T) {
 		{"COPYING", "GNU General Public License\nversion 2", nil, "GPL"},
 		{"LICENSE", "Mozilla Public License, version 2.0", nil, "MPL"},
 		{"LICENSE", "do what you want", nil, "no known licence"},
+		{"NOTICE", "made by somebody", nil, "there is no licence"},
 	} {
 		got, err := licensesOf(map[string][]byte{c.name: []byte(c.text)})
 		if !slices.Equal(got, c.want) || (err != nil) != (c.fault != "") || err != nil && !strings.Contains(err.Error(), c.fault) {
 			t.Errorf("%q: %v, %v", c.text, got, err)
+		}
+	}
+}
+
+// A licence that is not known is an error next to one that is.
+func TestLicensesOfEachFile(t *testing.T) {
+	known := []byte("Apache License Version 2.0")
+	if got, err := licensesOf(map[string][]byte{"LICENSE": known, "sub/LICENSE.other": []byte("do what you want")}); err == nil || !strings.Contains(err.Error(), "sub/LICENSE.other") {
+		t.Errorf("an unknown licence: %v, %v", got, err)
+	}
+	if got, err := licensesOf(map[string][]byte{"LICENSE": known, "NOTICE": []byte("made by somebody")}); err != nil {
+		t.Errorf("a notice: %v, %v", got, err)
+	}
+}
+
+// What podstead links on each platform is under permissive licences. A dependency with another
+// licence fails here, long before a release.
+func TestLinkedModulesArePermissive(t *testing.T) {
+	t.Chdir("../..")
+	for _, p := range platforms {
+		modules, err := linkedModules(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(modules) < 10 {
+			t.Fatalf("%s links only %v", p.name, modules)
+		}
+		for _, m := range modules {
+			if _, err := licensesOf(m.files); err != nil {
+				t.Errorf("%s: %s %s: %v", p.name, m.path, m.version, err)
+			}
 		}
 	}
 }
