@@ -162,11 +162,26 @@ func (t *transaction) start(ctx context.Context, c *v1.Container, image *imagePu
 	if err != nil {
 		return err
 	}
-	t.expectations.expect(t.Pod.UID, c.Name, id)
-	// The event names the container in its text; the kubelet's does so in a field
-	// that only the API server's events have.
-	t.events.Event(t.Pod, v1.EventTypeNormal, "Created", "Created container "+c.Name)
-	return t.startCreatedInstance(ctx, c, id, number)
+	t.countStart(c)
+	err = t.startCreatedInstance(ctx, c, id, number)
+	if !isNoSandboxProcess(err) {
+		return err
+	}
+	// Another instance, at once: nothing of the pod is at fault.
+	if id, number, err = t.create(ctx, c, image.ref); err != nil {
+		return err
+	}
+	err = t.startCreatedInstance(ctx, c, id, number)
+	if isNoSandboxProcess(err) {
+		return t.startFailed(ctx, c, reasonRun, err)
+	}
+	return err
+}
+
+// countStart counts a start for the back-off, before the call, because the reply may
+// be lost.
+func (t *transaction) countStart(c *v1.Container) {
+	t.backoff.started(t.Pod, c, newestExited(t.Status, c.Name), t.MaxRestartPeriod)
 }
 
 // create creates a new instance of a container.
@@ -222,6 +237,10 @@ func (t *transaction) create(ctx context.Context, c *v1.Container, imageRef stri
 		}
 		return "", 0, t.startFailed(ctx, c, reasonCreate, err)
 	}
+	t.expectations.expect(t.Pod.UID, c.Name, id)
+	// The event names the container in its text; the kubelet's does so in a field
+	// that only the API server's events have.
+	t.events.Event(t.Pod, v1.EventTypeNormal, "Created", "Created container "+c.Name)
 	return id, in.restartCount, nil
 }
 
@@ -273,7 +292,11 @@ func (t *transaction) startCreated(ctx context.Context, c *v1.Container, id stri
 		number = instance.RestartCount
 	}
 	t.expectations.expect(t.Pod.UID, c.Name, id)
+	t.countStart(c)
 	startErr := t.startCreatedInstance(ctx, c, id, number)
+	if isNoSandboxProcess(startErr) {
+		return t.startFailed(ctx, c, reasonRun, startErr)
+	}
 	if startErr == nil || uncertain(startErr) {
 		return startErr
 	}
@@ -295,18 +318,19 @@ func uncertain(err error) bool {
 }
 
 // startCreatedInstance starts a created container that has the given restart
-// count, links its log and runs its postStart hook.
+// count, links its log and runs its postStart hook. If it returns a
+// noSandboxProcessError, the container has been removed and no failure is recorded.
 func (t *transaction) startCreatedInstance(ctx context.Context, c *v1.Container, id string, number int) error {
 	t.result.Acted = true
-	// The back-off counts the start before the call, because the reply may be
-	// lost.
-	t.backoff.started(t.Pod, c, newestExited(t.Status, c.Name), t.MaxRestartPeriod)
 	leave, err := t.enterStart(ctx, stageFinish)
 	if err != nil {
 		return err
 	}
 	err = t.runtime.StartContainer(ctx, id)
 	leave()
+	if err != nil && t.removeWithoutSandboxProcess(ctx, c, id, number, err) {
+		return noSandboxProcessError{err}
+	}
 	if err != nil {
 		return t.startFailed(ctx, c, reasonRun, err)
 	}

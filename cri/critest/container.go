@@ -73,13 +73,14 @@ func (s *runtimeServer) StartContainer(_ context.Context, r *runtimeapi.StartCon
 	}
 	f.record.touched(c.sandbox, "StartContainer")
 	behaviour := f.script.of(c)
+	if err := f.script.openLog(c); err != nil {
+		return nil, status.Errorf(codes.Unknown, "failed to create container loggers: %v", err)
+	}
 	if behaviour.StartError != "" {
 		// containerd leaves an exited container with this code and reason.
 		f.exit(c, ending{128, "StartError", behaviour.StartError})
+		f.script.startFailed(c)
 		return nil, status.Errorf(codes.Unknown, "failed to start containerd task %q: %s", c.containerName(), behaviour.StartError)
-	}
-	if err := f.script.openLog(c); err != nil {
-		return nil, status.Errorf(codes.Unknown, "failed to create container loggers: %v", err)
 	}
 	c.started = f.now()
 	f.setState(c, runtimeapi.ContainerState_CONTAINER_RUNNING)

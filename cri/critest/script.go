@@ -23,8 +23,10 @@ type Behaviour struct {
 	StopAfter  time.Duration
 	TermCode   int32
 	IgnoreTerm bool
-	// StartError makes StartContainer fail, which leaves an exited container.
-	StartError string
+	// StartError makes StartContainer fail, which leaves an exited container and its
+	// log. FailedStarts is how many starts fail; 0 is all.
+	StartError   string
+	FailedStarts int
 }
 
 // ExecFunc answers an ExecSync.
@@ -66,13 +68,30 @@ func (f *Fake) WriteLogs() {
 
 // of is the behaviour of a container. The fake's lock is held.
 func (s *script) of(c *container) Behaviour {
+	_, b := s.find(c)
+	return b
+}
+
+func (s *script) find(c *container) (string, Behaviour) {
 	pod := c.sandbox.config.GetMetadata().GetName()
 	for _, name := range []string{pod + "/" + c.containerName(), c.containerName(), "*"} {
 		if b, ok := s.behaviours[name]; ok {
-			return b
+			return name, b
 		}
 	}
-	return Behaviour{}
+	return "", Behaviour{}
+}
+
+// startFailed counts a start that failed. The fake's lock is held.
+func (s *script) startFailed(c *container) {
+	name, b := s.find(c)
+	if b.FailedStarts == 0 {
+		return
+	}
+	if b.FailedStarts--; b.FailedStarts == 0 {
+		b.StartError = ""
+	}
+	s.behaviours[name] = b
 }
 
 func (s *script) openLog(c *container) error {
