@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -96,7 +97,7 @@ func (s *Syncer) killContainer(ctx context.Context, k *killContext, kill Kill) e
 		// minGrace counts from the first signal.
 		left = max(left, seconds(minGrace)-time.Since(stop.signaledAt))
 	}
-	err := s.runtime.StopContainer(ctx, kill.ID, left)
+	err := explainSignal(s.runtime.StopContainer(ctx, kill.ID, left))
 	switch {
 	case err == nil, errors.Is(err, ErrNotFound):
 		s.terminations.end(k.pod.UID, kill.ID)
@@ -108,4 +109,14 @@ func (s *Syncer) killContainer(ctx context.Context, k *killContext, kill Kill) e
 		stop.remaining = left
 	}
 	return err
+}
+
+// explainSignal adds the remedy to the error of a stop whose signal was denied: root may
+// signal every process, so it was the AppArmor profile of the container.
+func explainSignal(err error) error {
+	if err == nil || !strings.Contains(err.Error(), "permission denied") || !strings.Contains(err.Error(), "signal") {
+		return err
+	}
+	return fmt.Errorf("%w; if the container has an AppArmor profile of type Localhost, add the rule \"signal (receive) peer=unconfined,\" to it, "+
+		"and load it with apparmor_parser -r: the next attempt then stops the container", err)
 }

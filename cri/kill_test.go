@@ -3,6 +3,7 @@ package cri_test
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -120,6 +121,25 @@ func TestKillOfAHangingStop(t *testing.T) {
 		}
 		if b.fake.Running() != 0 {
 			t.Errorf("it still runs\n%s", b.fake.Dump())
+		}
+	})
+}
+
+// A container whose AppArmor profile receives no signals cannot be stopped: the error says
+// what the profile lacks.
+func TestKillOfAContainerThatReceivesNoSignals(t *testing.T) {
+	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a"}), func(t *testing.T, b *syncerHarness) {
+		b.settle()
+		b.fake.Inject("StopContainer", critest.Fault{Before: errors.New("unknown error after kill: runc did not terminate successfully: exit status 1: unable to signal init: permission denied")})
+		if err := b.kill(10); err == nil || !strings.Contains(err.Error(), "signal (receive)") {
+			t.Errorf("got %v", err)
+		}
+		b.fake.Inject("StopContainer", critest.Fault{Before: errors.New("open /run/x: permission denied")})
+		if err := b.kill(10); err == nil || strings.Contains(err.Error(), "signal (receive)") {
+			t.Errorf("got %v", err)
+		}
+		if err := b.kill(10); err != nil || b.fake.Running() != 0 {
+			t.Errorf("again: %v", err)
 		}
 	})
 }
