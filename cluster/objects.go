@@ -7,14 +7,15 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"maps"
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
-	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/manifest"
 )
 
@@ -44,6 +45,11 @@ type Objects struct {
 	// those of the namespaces.
 	size, maxSize int
 	sizes         map[string]int
+	// maxReferences limits what all pods refer to. admitted has the numbers of references of
+	// the pods whose references are watched, held has why those of others are not.
+	maxReferences int
+	admitted      map[types.UID]int
+	held          map[types.UID]string
 	// lists limits how many objects are requested at once.
 	lists chan struct{}
 }
@@ -71,7 +77,7 @@ type entry struct {
 func NewObjects(references func(*v1.Pod) []manifest.ObjectRef) *Objects {
 	return &Objects{
 		references: references, changed: make(chan struct{}, 1), lists: make(chan struct{}, maxObjectLists),
-		maxSize: maxObjects, sizes: map[string]int{},
+		maxSize: maxObjects, sizes: map[string]int{}, maxReferences: maxReferences,
 		entries: map[manifest.ObjectRef]*entry{}, tokens: map[tokenKey]*token{}, subscribers: map[chan struct{}]struct{}{},
 	}
 }
@@ -95,20 +101,15 @@ func (o *Objects) run(ctx context.Context, a *Adapter) {
 // update starts to watch what the pods refer to now, and stops watches that are no
 // longer needed.
 func (o *Objects) update(ctx context.Context, wg *sync.WaitGroup, a *Adapter, pods map[string]*v1.Pod) {
-	refs, tokens := map[manifest.ObjectRef]bool{}, map[tokenKey]bool{}
-	for _, pod := range pods {
-		if isMirror(pod) || podinfo.IsTerminal(pod.Status.Phase) {
-			continue
-		}
-		for _, ref := range o.watchedBy(pod) {
-			refs[ref] = true
-		}
-		for _, key := range tokensOf(pod) {
-			tokens[key] = true
-		}
-	}
+	// Only this goroutine changes admitted.
+	w := o.selectWatches(pods, o.admitted)
+	refs, tokens := w.refs, w.tokens
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if !maps.Equal(o.held, w.held) {
+		o.notify()
+	}
+	o.admitted, o.held = w.admitted, w.held
 	for ref, e := range o.entries {
 		if !refs[ref] {
 			o.drop(ref, e)
@@ -357,6 +358,10 @@ func (o *Objects) Missing(ref manifest.ObjectRef) (what, remedy string) {
 // State returns a revision of all that a pod refers to: when it changes the pod
 // must be synced. awaited lists what the API server has not answered yet.
 func (o *Objects) State(pod *v1.Pod) (revision string, awaited []string) {
+	if why := o.Held(pod); why != "" {
+		// None of its objects is known, which is not the same as removed.
+		return "held: " + why, []string{"what it refers to"}
+	}
 	refs, tokens := o.watchedBy(pod), tokensOf(pod)
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -16,6 +16,7 @@ import (
 type testBound struct {
 	*testObjects
 	awaited []string
+	held    string
 }
 
 func (o *testBound) Services(string) []*v1.Service { return nil }
@@ -28,13 +29,19 @@ func (o *testBound) State(pod *v1.Pod) (string, []string) {
 	o.mu.Lock()
 	awaited := o.awaited
 	o.mu.Unlock()
-	text := strings.Join(awaited, ",")
+	text := o.held + strings.Join(awaited, ",")
 	for _, ref := range podinputs.References(pod) {
 		if config, ok := o.ConfigMap(ref.Namespace, ref.Name); ok && ref.Kind == manifest.KindConfigMap {
 			text += ref.String() + "=" + config.ResourceVersion + "\n"
 		}
 	}
 	return text, awaited
+}
+
+func (o *testBound) Held(*v1.Pod) string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.held
 }
 
 func (o *testBound) Missing(manifest.ObjectRef) (what, remedy string) {
@@ -110,4 +117,31 @@ func TestBoundPodWaitsForTheAPIServer(t *testing.T) {
 			t.Errorf("the pod of a file has %q", got)
 		}
 	})
+}
+
+// A pod that refers to too many objects waits with the reason, until it does not.
+func TestBoundPodWithTooManyReferences(t *testing.T) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
+		_, bound := withBound(b)
+		bound.put("default", "cm", map[string]string{"a": "of the cluster"})
+		bound.hold("refers to too many")
+		d := b.start(file, manifest.SourceAPI)
+		pod := objectPod("u2")
+		pod.Annotations[podinfo.AnnotationSource] = string(manifest.SourceAPI)
+		d.config.deliver(manifest.SourceAPI, pod)
+		b.after(time.Minute)
+		if events := d.eventsOf(pod, reasonTooManyReferences); len(events) != 1 || !strings.Contains(events[0], "refers to too many") || instances(b, "u2") != 0 {
+			t.Errorf("events %q, %d containers", events, instances(b, "u2"))
+		}
+		bound.hold("")
+		b.until(5*time.Second, "it runs", func() bool { return b.envOf("u2") == "of the cluster" })
+	})
+}
+
+// hold sets why the objects of pods are not requested.
+func (o *testBound) hold(why string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.held = why
+	o.notify()
 }

@@ -31,6 +31,8 @@ const (
 	// reasonWaitingForAPI: the API server has not delivered an object that the pod
 	// refers to.
 	reasonWaitingForAPI = "WaitingForAPIServer"
+	// reasonTooManyReferences: the pod, or all pods, refer to more objects than are watched.
+	reasonTooManyReferences = "TooManyReferences"
 )
 
 const (
@@ -166,6 +168,9 @@ func (a *syncAttempt) reject(cause *status.Cause) *podworkers.SyncResult {
 // awaitObjects holds a pod until the API server has delivered all that the pod
 // refers to, which notifies it; nil if nothing is awaited.
 func (a *syncAttempt) awaitObjects() *startBlock {
+	if why := a.inputs.HeldObjects(a.pod); why != "" {
+		return heldFor(&status.Cause{Reason: reasonTooManyReferences, Message: why})
+	}
 	since := &a.run.hold.waitingForAPISince
 	awaited := a.inputs.AwaitedObjects(a.pod)
 	if len(awaited) == 0 {

@@ -18,6 +18,17 @@ type ClusterObjects interface {
 	// State returns a revision that changes when the pod has to be synced again.
 	// awaited names the objects that the API server has not reported yet.
 	State(pod *v1.Pod) (revision string, awaited []string)
+	// Held returns why the objects of the pod are not requested, empty if they are.
+	Held(pod *v1.Pod) string
+}
+
+// HeldObjects returns why the objects that the pod refers to are not requested, so that it
+// cannot start; empty if they are. It is empty for static pods.
+func (r *Resolver) HeldObjects(pod *v1.Pod) string {
+	if cluster := r.objectsOf(pod).cluster; cluster != nil {
+		return cluster.Held(pod)
+	}
+	return ""
 }
 
 // AwaitedObjects names the objects that the pod refers to and that the API server

@@ -88,6 +88,8 @@ func (o *testClusterObjects) Token(*v1.Pod, *v1.ServiceAccountTokenProjection) (
 	return "token", nil
 }
 
+func (o *testClusterObjects) Held(*v1.Pod) string { return "" }
+
 func (o *testClusterObjects) State(*v1.Pod) (string, []string) { return "", nil }
 
 type noEvents struct{}

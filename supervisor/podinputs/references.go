@@ -61,12 +61,19 @@ type references struct {
 	// required skips optional references.
 	required bool
 	found    []manifest.ObjectRef
+	// seen has what is in found: a pod may refer to thousands of objects.
+	seen map[manifest.ObjectRef]struct{}
 }
 
 func (r *references) addRef(ref manifest.ObjectRef) {
-	if ref.Name != "" && !slices.Contains(r.found, ref) {
-		r.found = append(r.found, ref)
+	if _, known := r.seen[ref]; known || ref.Name == "" {
+		return
 	}
+	if r.seen == nil {
+		r.seen = map[manifest.ObjectRef]struct{}{}
+	}
+	r.seen[ref] = struct{}{}
+	r.found = append(r.found, ref)
 }
 
 func (r *references) addUnlessOptional(optional *bool, kind, name string) {

@@ -33,6 +33,7 @@ func TestHostileTenants(t *testing.T) {
 	}{
 		{"nested variables", nestedVariables},
 		{"large pods", largePods},
+		{"missing objects", missingObjects},
 		{"large objects", largeObjects},
 	} {
 		t.Run(attack.name, func(t *testing.T) {
@@ -84,6 +85,22 @@ func largePods(n *hostileNode, a *admin) {
 	for i := range count {
 		a.must("delete", "pod", n.PodName(fmt.Sprintf("large%d", i)), "--wait=false")
 	}
+}
+
+// missingObjects creates a pod that refers to thousands of ConfigMaps that do not exist, each of
+// which would be watched.
+func missingObjects(n *hostileNode, a *admin) {
+	env := "envFrom:\n"
+	for i := range 4000 {
+		env += fmt.Sprintf("- configMapRef: {name: missing-%d, optional: true}\n", i)
+	}
+	a.create(n.clusterPod("missing", testbed.BusyboxImage, "hostNetwork: true\n", env))
+	n.awaitStatus("missing", "it waits", func(p v1.Pod) error {
+		if p.Status.Reason != "TooManyReferences" {
+			return fmt.Errorf("%s: %s", p.Status.Reason, p.Status.Message)
+		}
+		return nil
+	})
 }
 
 // largeObjects creates pods with many ConfigMaps as large as an API server takes. A namespace has
