@@ -233,10 +233,15 @@ func (s *resizer) end(ctx context.Context, a *syncAttempt) error {
 	return err
 }
 
-// noteCgroup records that the pod's cgroup has the resources of this pod.
-func (r *runState) noteCgroup(pod *v1.Pod) {
-	has := podResources(pod)
-	r.resize.podHas = &has
+// noteCgroup records that the pod's cgroup has the resources of this pod, and reports
+// whether it had others before.
+func (r *runState) noteCgroup(pod *v1.Pod) (changed bool) {
+	has, before := podResources(pod), r.record.CgroupResources
+	if before != nil && before.Equal(has) {
+		return false
+	}
+	r.record.CgroupResources = &has
+	return before != nil
 }
 
 // fail shows why the resize in progress failed. It sends one event for each kind of

@@ -16,7 +16,7 @@ func (r *runState) widest(pod *v1.Pod) *v1.Pod {
 		return pod
 	}
 	pod = pod.DeepCopy()
-	if has := r.resize.podHas; has != nil && pod.Spec.Resources != nil {
+	if has := r.record.CgroupResources; has != nil && pod.Spec.Resources != nil {
 		setPodResources(pod, has.Max(podResources(pod)))
 	}
 	for c := range podinfo.EachContainer(&pod.Spec, podinfo.AllContainers) {

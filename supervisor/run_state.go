@@ -80,9 +80,6 @@ type resizeState struct {
 	revision string
 	// fault is why the last attempt failed, empty if it did not.
 	fault string
-	// podHas are the resources of the pod as a whole that its cgroup was last given,
-	// nil if this daemon has not given it any yet.
-	podHas *cri.Resources
 }
 
 // loggedState is what was logged already, so that it is logged once.

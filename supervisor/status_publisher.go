@@ -93,7 +93,6 @@ func (p *statusPublisher) input(pod *v1.Pod, r *runState, observed *cri.PodStatu
 		KillFault:     r.kill.fault,
 		Terminal:      overrides.terminal,
 		Resize:        r.resizeStatus(),
-		PodResources:  r.resize.podHas,
 		Rejected:      overrides.rejected,
 		Ended:         overrides.ended,
 		Now:           time.Now(),

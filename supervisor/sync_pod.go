@@ -149,7 +149,10 @@ func (a *syncAttempt) allocate(ctx context.Context) *podworkers.SyncResult {
 	parent, err := a.cgroups.ensure(ctx, wanted, a.observed)
 	a.request.Sandbox.CgroupParent = parent
 	if err == nil {
-		a.run.noteCgroup(wanted)
+		if a.run.noteCgroup(wanted) {
+			// The attempt may take minutes, and its end may not come.
+			a.save()
+		}
 		return nil
 	}
 	a.cgroupFault = err

@@ -76,9 +76,6 @@ type Input struct {
 	// Resize is why the resources of running containers are not the wanted
 	// ones, zero if they are.
 	Resize Resize
-	// PodResources are those of the pod as a whole that its cgroup was last given; nil
-	// if this daemon has not given it any yet.
-	PodResources *cri.Resources
 	// Rejected is set when the pod was not admitted and never will be.
 	Rejected *Cause
 	// WaitingFor is set while something outside of the pod keeps it from starting,

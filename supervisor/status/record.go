@@ -54,6 +54,10 @@ type Record struct {
 	Allocated map[string]cri.Resources `json:"allocated,omitempty"`
 	// Resizing is the resize in progress, nil if there is none.
 	Resizing *Resizing `json:"resizing,omitempty"`
+	// CgroupResources are the resources of the pod as a whole that its cgroup was last
+	// given, nil before that. They differ from those that are allocated while a resize is
+	// in progress or fails. Records of earlier versions do not have them.
+	CgroupResources *cri.Resources `json:"cgroupResources,omitempty"`
 	// Ends are, by container name, the terminations of the containers of a pod with
 	// a terminal phase: the containers are removed when the disk is full.
 	Ends map[string]v1.ContainerStateTerminated `json:"ends,omitempty"`
@@ -151,7 +155,7 @@ func ends(st *v1.PodStatus) map[string]v1.ContainerStateTerminated {
 func (r Record) NewRun() Record {
 	r.Phase, r.Reason, r.Message = "", "", ""
 	r.StartTime, r.Start, r.PendingRestart, r.Ends, r.Disruption, r.Rejected = time.Time{}, nil, nil, nil, nil, false
-	r.Allocated, r.Resizing, r.Killed = nil, nil, nil
+	r.Allocated, r.CgroupResources, r.Resizing, r.Killed = nil, nil, nil, nil
 	r.Runs++
 	r.RestartCounts = maps.Clone(r.RestartCounts)
 	return r

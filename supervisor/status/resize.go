@@ -96,8 +96,8 @@ func setPodResources(in Input, st *v1.PodStatus) {
 	}
 	st.AllocatedResources = podinfo.Requests(&allocated)
 	now := *allocated.Spec.Resources.DeepCopy()
-	if in.PodResources != nil && st.Phase == v1.PodRunning {
-		now = in.PodResources.ApplyTo(now)
+	if has := in.Record.CgroupResources; has != nil && st.Phase == v1.PodRunning {
+		now = has.ApplyTo(now)
 	}
 	now.Claims = nil
 	for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory} {
