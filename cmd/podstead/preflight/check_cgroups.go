@@ -49,34 +49,15 @@ func hierarchies(h *Host, _ *Settings) []Finding {
 	return repaired(fail("cgroups", "mount -t cgroup2 none /sys/fs/cgroup", "no cgroups are mounted: containers cannot be limited or tracked"))
 }
 
-// unmounted returns the controllers that have a cgroup v1 hierarchy which is not among the
-// mounted ones. A line of proc/cgroups is "hugetlb 11 1 1": name, hierarchy, number of
-// cgroups, enabled; the hierarchy is 0 in cgroup v2 and for an unused controller.
-func (h *Host) unmounted(mounted []string) (names []string) {
-	for line := range strings.Lines(h.text("proc/cgroups")) {
-		f := strings.Fields(line)
-		if len(f) == 4 && !strings.HasPrefix(f[0], "#") && f[1] != "0" && f[3] == "1" && !slices.Contains(mounted, f[0]) {
-			names = append(names, f[0])
-		}
-	}
-	return names
-}
-
 // blindRuntime is what a host with a cgroup v1 controller that is not mounted costs.
 const blindRuntime = "the runtime cannot read the metrics of containers nor tell which of them were killed for memory, and resizes may fail"
-
-// mountController returns the command that mounts a cgroup v1 controller.
-func mountController(name string) string {
-	at := "/sys/fs/cgroup/" + name
-	return "mkdir -p " + at + " && mount -t cgroup -o " + name + " cgroup " + at
-}
 
 func controllers(h *Host, _ *Settings) (list []Finding) {
 	v1, v2, readOnly := h.cgroupMounts()
 	if len(v1) == 0 && v2 == "" {
 		return nil
 	}
-	var unmounted []string
+	var unmounted []hierarchy
 	if !readOnly {
 		unmounted = h.unmounted(v1)
 	}
@@ -84,6 +65,7 @@ func controllers(h *Host, _ *Settings) (list []Finding) {
 	if v2 != "" {
 		enabled = append(enabled, strings.Fields(h.text(filepath.Join(v2, "cgroup.controllers")))...)
 	}
+	reported := map[string]bool{} // by the number of the hierarchy
 	for _, c := range []struct {
 		name   string
 		fail   bool
@@ -97,9 +79,11 @@ func controllers(h *Host, _ *Settings) (list []Finding) {
 		{"cpuset", false, "use a kernel with CONFIG_CPUSETS", "pods cannot be bound to CPUs"},
 	} {
 		text := "the kernel's " + c.name + " controller is disabled: " + c.effect
-		if i := slices.Index(unmounted, c.name); i >= 0 {
-			unmounted = slices.Delete(unmounted, i, i+1)
-			text, c.fix = "the cgroup v1 controller "+c.name+" is active but not mounted: "+c.effect+", and "+blindRuntime, mountController(c.name)
+		for _, u := range unmounted {
+			if slices.Contains(u.controllers, c.name) {
+				text, c.fix = u.notMounted(c.name)+": "+c.effect+", and "+blindRuntime, u.mount()
+				reported[u.number] = true
+			}
 		}
 		switch {
 		case slices.Contains(enabled, c.name):
@@ -109,9 +93,15 @@ func controllers(h *Host, _ *Settings) (list []Finding) {
 			list = append(list, warn("cgroups", c.fix, "%s", text)...)
 		}
 	}
-	if len(unmounted) > 0 {
-		list = append(list, warn("cgroups", mountController(unmounted[0]),
-			"these cgroup v1 controllers are active but not mounted: %s: %s", strings.Join(unmounted, ", "), blindRuntime)...)
+	var names, commands []string
+	for _, u := range unmounted {
+		if !reported[u.number] {
+			names, commands = append(names, u.controllers...), append(commands, u.mount())
+		}
+	}
+	if len(names) > 0 {
+		list = append(list, warn("cgroups", strings.Join(commands, " && "),
+			"these cgroup v1 controllers are active but not mounted: %s: %s", strings.Join(names, ", "), blindRuntime)...)
 	}
 	pages, _ := filepath.Glob(h.path("sys/kernel/mm/hugepages/*/nr_hugepages"))
 	for _, file := range pages {
