@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 )
@@ -15,13 +16,30 @@ type podCIDR struct {
 	// refusedBy is the version of a runtime that has no such call. It is not asked again;
 	// another version is.
 	refusedBy string
+	// failed are the ranges and the runtime of the last attempts, which failed. The next one
+	// for them is not made before retryAt, and the one after it takes twice as long.
+	failed  string
+	retryAt time.Time
+	wait    time.Duration
 }
 
+// An attempt that failed is repeated after 10 s, and then after twice as long each time, up to
+// 5 minutes: a runtime that has its ranges from elsewhere may refuse them forever.
+const (
+	podCIDRRetry    = 10 * time.Second
+	podCIDRRetryMax = 5 * time.Minute
+)
+
 // updatePodCIDR gives the runtime the address ranges that the cluster assigned to the node,
-// if it has others. A failure is logged once and retried with the next check of the node.
+// if it has others, once the runtime has answered. A failure is logged once and retried with
+// a later check of the node.
 func (a *Adapter) updatePodCIDR(ctx context.Context, local, registered *v1.Node) {
 	ranges, runtime := strings.Join(registered.Spec.PodCIDRs, ","), local.Status.NodeInfo.ContainerRuntimeVersion
-	if a.cfg.UpdatePodCIDR == nil || ranges == "" || ranges == a.podCIDR.set || a.podCIDR.refusedBy != "" && a.podCIDR.refusedBy == runtime {
+	if a.cfg.UpdatePodCIDR == nil || ranges == "" || ranges == a.podCIDR.set || runtime == "" || a.podCIDR.refusedBy == runtime {
+		return
+	}
+	attempt := ranges + " " + runtime
+	if a.podCIDR.failed == attempt && time.Now().Before(a.podCIDR.retryAt) {
 		return
 	}
 	request, cancel := context.WithTimeout(ctx, requestTimeout)
@@ -35,8 +53,19 @@ func (a *Adapter) updatePodCIDR(ctx context.Context, local, registered *v1.Node)
 	case errors.Is(err, errors.ErrUnsupported):
 		a.podCIDR = podCIDR{refusedBy: runtime}
 		a.cfg.Log.Warn("The container runtime takes no pod CIDR; the configuration of its network must have the range", "podCIDR", ranges, "runtime", runtime, "err", err)
-	case err.Error() != a.podCIDR.logged:
-		a.podCIDR.logged = err.Error()
-		a.cfg.Log.Warn("Failed to update pod CIDR of the runtime, retrying", "podCIDR", ranges, "err", err)
+	default:
+		a.podCIDR.postpone(attempt)
+		if err.Error() != a.podCIDR.logged {
+			a.podCIDR.logged = err.Error()
+			a.cfg.Log.Warn("Failed to update pod CIDR of the runtime, retrying", "podCIDR", ranges, "err", err)
+		}
 	}
+}
+
+// postpone sets when an attempt that failed is repeated.
+func (p *podCIDR) postpone(attempt string) {
+	if p.failed != attempt {
+		p.failed, p.wait = attempt, podCIDRRetry
+	}
+	p.retryAt, p.wait = time.Now().Add(p.wait), min(2*p.wait, podCIDRRetryMax)
 }

@@ -20,6 +20,11 @@ import (
 func TestPodCIDR(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newClusterHarness(t)
+		r.a.cfg.Node = func() *v1.Node {
+			n := described()
+			n.Status.NodeInfo.ContainerRuntimeVersion = "containerd://1.7.2"
+			return n
+		}
 		var mu sync.Mutex
 		var got []string
 		fault := errors.New("no")
@@ -51,8 +56,12 @@ func TestPodCIDR(t *testing.T) {
 		r.warnings()
 		assign("10.1.0.0/24", "fd00:1::/64")
 		pass(time.Minute)
-		if attempts, n := len(calls()), len(r.warnings()); attempts < 5 || n != 1 {
+		if attempts, n := len(calls()), len(r.warnings()); attempts < 3 || n != 1 {
 			t.Errorf("%d attempts in a minute, %d warnings", attempts, n)
+		}
+		pass(4 * time.Hour)
+		if attempts := len(calls()); attempts < 40 || attempts > 60 {
+			t.Errorf("%d attempts in four hours", attempts)
 		}
 		mu.Lock()
 		fault, got = nil, nil
@@ -96,6 +105,7 @@ func TestPodCIDRFaults(t *testing.T) {
 		}
 		n.Spec.PodCIDRs = []string{"10.1.0.0/24"}
 		r.warnings()
+		version.Store("")
 		r.put(t, n)
 		check := func(what string, wantCalls func(int32) bool, wantWarning string) {
 			t.Helper()
@@ -110,6 +120,11 @@ func TestPodCIDRFaults(t *testing.T) {
 			}
 		}
 		one := func(n int32) bool { return n == 1 }
+		pass(time.Hour)
+		if got := calls.Load(); got != 0 {
+			t.Errorf("%d calls to a runtime that has not answered yet", got)
+		}
+		version.Store("other://1.0")
 		check("a runtime without the call", one, "takes no pod CIDR")
 		version.Store("other://1.1")
 		check("another version without it", one, "takes no pod CIDR")

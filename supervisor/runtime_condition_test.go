@@ -61,3 +61,27 @@ func TestRuntimeConditionForTheCluster(t *testing.T) {
 		check("all is well", "", "")
 	})
 }
+
+// The version of a runtime that was upgraded under the daemon is the new one, however short the
+// upgrade was.
+func TestRuntimeVersionAfterUpgrade(t *testing.T) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
+		b.fake.SetVersion("critest", "1.0.0", nil)
+		d := b.start()
+		d.config.deliver(file)
+		b.after(time.Hour)
+		if got := d.Runtime().Version.Version; got != "1.0.0" {
+			t.Fatalf("version %q", got)
+		}
+		if n := b.fake.Calls("Version"); n > 70 {
+			t.Errorf("asked for its version %d times in an hour", n)
+		}
+		b.fake.SetVersion("critest", "1.1.0", nil)
+		b.until(2*time.Minute, "the new version is known", func() bool { return d.Runtime().Version.Version == "1.1.0" })
+		b.fake.Down()
+		b.after(10 * time.Second)
+		b.fake.SetVersion("critest", "1.2.0", nil)
+		b.fake.Up()
+		b.until(10*time.Second, "the next version is known", func() bool { return d.Runtime().Version.Version == "1.2.0" })
+	})
+}

@@ -17,6 +17,8 @@ import (
 const (
 	period     = 5 * time.Second
 	BackoffMin = 100 * time.Millisecond
+	// versionPeriod is how long a version is believed. The kubelet asks for it every 10 s.
+	versionPeriod = time.Minute
 )
 
 // Monitor asks the runtime for its conditions and keeps the last answer. New makes
@@ -27,12 +29,14 @@ type Monitor struct {
 	log      *slog.Logger
 	changed  chan struct{}
 
-	mu       sync.Mutex
-	fault    string    // why it is not healthy, empty if it is healthy
-	since    time.Time // of the last change between healthy and not
-	version  cri.Version
-	network  bool
-	netFault string
+	mu      sync.Mutex
+	fault   string    // why it is not healthy, empty if it is healthy
+	since   time.Time // of the last change between healthy and not
+	version cri.Version
+	// versionAt is when the runtime was last asked for its version.
+	versionAt time.Time
+	network   bool
+	netFault  string
 	// answered is when the runtime answered last, and answer why it was not healthy then.
 	// silent is that it did not answer since.
 	answered time.Time
@@ -60,7 +64,7 @@ func (m *Monitor) Run(ctx context.Context) {
 		case <-timer.C:
 		}
 		st, err := m.health.RuntimeStatus(ctx)
-		if err == nil && m.RuntimeName() == "" {
+		if err == nil && m.maybeReplaced() {
 			err = m.fetchVersion(ctx)
 		}
 		if ctx.Err() != nil {
@@ -76,6 +80,15 @@ func (m *Monitor) Run(ctx context.Context) {
 	}
 }
 
+// maybeReplaced reports whether the runtime may be of another version than the known one: it
+// has not answered until now, or was not asked for long. An upgrade may take less time than
+// there is between two questions.
+func (m *Monitor) maybeReplaced() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.silent || time.Since(m.versionAt) >= versionPeriod
+}
+
 // fetchVersion fetches the runtime's name and version.
 func (m *Monitor) fetchVersion(ctx context.Context) error {
 	version, err := m.health.Version(ctx)
@@ -84,7 +97,7 @@ func (m *Monitor) fetchVersion(ctx context.Context) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.version = version
+	m.version, m.versionAt = version, time.Now()
 	return nil
 }
 
