@@ -14,11 +14,11 @@ COMMIT      ?= $(shell git rev-parse HEAD 2>/dev/null)
 SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null)
 DATE         = $(shell date -u -d @$(SOURCE_DATE_EPOCH) +%Y-%m-%dT%H:%M:%SZ 2>/dev/null)
 # All packages except those that need root and a container runtime.
-UNIT         = $(shell $(GO) list ./... | grep -v -e /test/testbed -e /test/e2e -e /test/machine -e /test/bench -e /test/demo)
+UNIT         = $(shell $(GO) list ./... | grep -v -e /test/testbed -e /test/e2e -e /test/machine -e /test/bench -e /test/compare -e /test/demo)
 # The end-to-end tests mostly wait, so more of them run in parallel than there are cores.
 E2E_FLAGS   ?= -parallel 6
 
-.PHONY: build release release-check setup check unit shellcheck vulncheck fuzz race oracle e2e machine test bench demo clean help
+.PHONY: build release release-check setup check unit shellcheck vulncheck fuzz race oracle e2e machine test bench compare demo screenshot clean help
 .DEFAULT_GOAL := build
 
 # The tag excludes gRPC's tracing pages, whose templates keep every method of
@@ -119,9 +119,16 @@ bench: setup ## compare with bare CRI calls: prints a table, writes bin/bench.js
 	@mkdir -p bin
 	$(GO) run ./test/bench -json bin/bench.json $(BENCH_FLAGS)
 
+compare: ## compare with the kubelet and podman kube play: prints the table of README, in about ten minutes
+	test/setup.sh compare
+	$(GO) run ./test/compare $(COMPARE_FLAGS)
+
 demo: ## demonstrate podstead with a private runtime, and clean up; needs root
 	@test/setup.sh runtime
 	@$(GO) run ./test/demo
+
+screenshot: setup ## draw docs/session.svg, the picture of README, from what the commands print
+	$(GO) test -count=1 -timeout 20m ./test/e2e -run 'TestTaskPages$$' -update-screenshot
 
 clean: ## remove bin/ and dist/
 	rm -rf bin dist

@@ -6,6 +6,7 @@
 #   test/setup.sh           all dependencies of the tests
 #   test/setup.sh runtime   dependencies of the demo: only packages
 #   test/setup.sh machine   all, and those of the tests in a virtual machine
+#   test/setup.sh compare   those of the demo, and what podstead is compared with
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -82,6 +83,36 @@ kubernetes() {
 	(cd "$here/kubernetes" && CGO_ENABLED=0 GOFLAGS='' go build \
 		-ldflags="-s -w -X $package.gitVersion=$KUBERNETES_VERSION -X $package.gitMajor=$major -X $package.gitMinor=$minor" \
 		-o "$dir/kubernetes" .) || fail "failed to build Kubernetes $KUBERNETES_VERSION"
+}
+
+# kubelet builds the kubelet, as Kubernetes' releases do apart from cgo.
+kubelet() {
+	local out=$cache/kubelet-$KUBERNETES_VERSION package=k8s.io/component-base/version major minor
+	[ -x "$out" ] && return 0
+	echo "setup: building the kubelet $KUBERNETES_VERSION"
+	IFS=. read -r major minor _ <<<"${KUBERNETES_VERSION#v}"
+	(cd "$here/kubelet" && CGO_ENABLED=0 GOFLAGS='' go build \
+		-ldflags="-s -w -X $package.gitVersion=$KUBERNETES_VERSION -X $package.gitMajor=$major -X $package.gitMinor=$minor" \
+		-o "$out" .) || fail "failed to build the kubelet $KUBERNETES_VERSION"
+}
+
+# podman unpacks Debian's podman and conmon, without installing them: the packages would put a
+# network configuration for every runtime into /etc.
+podman() {
+	local dir=$cache/podman-debian tmp p
+	{ [ -x "$dir/usr/bin/podman" ] || [ -x /usr/bin/podman ]; } && return 0
+	echo "setup: unpacking Debian's podman"
+	mkdir -p "$cache"
+	tmp=$(mktemp -d "$cache/podman.XXXXXX")
+	trap 'rm -rf "$tmp"' EXIT
+	chmod 755 "$tmp"
+	(cd "$tmp" && { apt-get download podman conmon libgpgme11 libsubid4 || { apt-get update && apt-get download podman conmon libgpgme11 libsubid4; }; }) >"$tmp/log" 2>&1 ||
+		{ tail -n 30 "$tmp/log" >&2; fail "failed to download Debian's podman"; }
+	for p in "$tmp"/*.deb; do dpkg-deb -x "$p" "$tmp/root"; done
+	rm -rf "$dir"
+	mv "$tmp/root" "$dir"
+	rm -rf "$tmp"
+	trap - EXIT
 }
 
 # metrics_server builds the metrics server and copies the manifests of its release.
@@ -194,6 +225,14 @@ machine_image() {
 
 packages containerd runc containernetworking-plugins iptables iproute2 util-linux busybox-static ca-certificates curl
 [ "$what" = runtime ] && exit 0
+if [ "$what" = compare ]; then
+	packages gcc libc6-dev libseccomp-dev pkg-config git libdevmapper1.02.1 libglib2.0-0
+	newer_containerd
+	newer_runc
+	kubelet
+	podman
+	exit 0
+fi
 
 # The race detector and runc need a C compiler.
 packages gcc libc6-dev libseccomp-dev pkg-config git systemd-container debootstrap etcd-server

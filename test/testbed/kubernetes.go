@@ -16,6 +16,12 @@ func KubernetesDir() string {
 	return filepath.Join(Cache(), "kubernetes-"+Version("KUBERNETES_VERSION")+"-1")
 }
 
+// Kubelet returns the path at which `test/setup.sh compare` installs the kubelet.
+func Kubelet() string { return filepath.Join(Cache(), "kubelet-"+Version("KUBERNETES_VERSION")) }
+
+// PodmanDir returns the directory into which `test/setup.sh compare` unpacks Debian's podman.
+func PodmanDir() string { return filepath.Join(Cache(), "podman-debian") }
+
 // kubeControllerManager returns the path of Kubernetes' controllers.
 func kubeControllerManager() string { return filepath.Join(KubernetesDir(), "kube-controller-manager") }
 

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/podstead/podstead/test/testbed"
+)
+
+// options holds the command line flags.
+type options struct {
+	pods, rounds int
+	idle         time.Duration
+	runtime      testbed.Kind
+}
+
+func main() {
+	opts := parse()
+	testbed.Isolate(build)
+	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	err := run(ctx, opts)
+	cancel()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "compare:", err)
+		os.Exit(1)
+	}
+}
+
+func parse() options {
+	var o options
+	runtime := flag.String("runtime", string(testbed.Containerd24), "containerd of podstead and the kubelet; the kubelet needs a newer one than Debian's")
+	flag.IntVar(&o.pods, "pods", 50, "number of pods")
+	flag.IntVar(&o.rounds, "rounds", 3, "rounds; the table shows medians")
+	flag.DurationVar(&o.idle, "idle", time.Minute, "how long to measure CPU usage while idle, in the first round")
+	flag.Parse()
+	o.runtime = testbed.Kind(*runtime)
+	return o
+}
+
+func run(ctx context.Context, opts options) error {
+	registry, err := testbed.StartRegistry()
+	if err != nil {
+		return err
+	}
+	defer registry.Close()
+	rt, err := testbed.StartRuntime(ctx, opts.runtime, registry)
+	if err != nil {
+		return err
+	}
+	defer rt.Close(context.WithoutCancel(ctx))
+	if err := rt.CRI.Pull(ctx, testbed.BusyboxImage); err != nil {
+		return err
+	}
+	programs := []program{&podstead{rt: rt}}
+	for _, p := range []program{&kubelet{rt: rt}, &podman{}} {
+		if file := p.binary(); !isFile(file) {
+			progress("SKIPPED %s: %s is missing; run: make compare", p.name(), file)
+			continue
+		}
+		programs = append(programs, p)
+	}
+	r := &report{pods: opts.pods, rounds: opts.rounds, idle: opts.idle}
+	for round := range opts.rounds {
+		for _, p := range programs {
+			progress("round %d of %d: %s", round+1, opts.rounds, p.name())
+			m, err := measure(ctx, p, round, opts)
+			if err != nil {
+				return fmt.Errorf("%s: %w", p.name(), err)
+			}
+			r.add(p.name(), m)
+		}
+	}
+	for _, p := range programs {
+		version, err := p.version(ctx)
+		if err != nil {
+			return fmt.Errorf("%s: %w", p.name(), err)
+		}
+		r.programs = append(r.programs, programInfo{p.name(), version})
+	}
+	r.print(os.Stdout)
+	return nil
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// progress prints the current step to standard error.
+func progress(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, "compare: "+format+"\n", args...)
+}
