@@ -21,9 +21,12 @@ const (
 	// connections do not stop others.
 	ownForwarded = 4
 	// maxDialing is the maximum number of connections being made to ports of pods, without
-	// those of local clients. Each has a thread, and a pod that does not answer keeps it for
-	// dialTimeout.
+	// those of local clients and one of each session. Each has a thread, and a pod that does
+	// not answer keeps it for dialTimeout.
 	maxDialing = 32
+	// ownDialing is how many connections a session can always be making, so that sessions
+	// with pods that do not answer do not stop others.
+	ownDialing = 1
 	// maxSessionDialing is the maximum of one session.
 	maxSessionDialing = 4
 )
@@ -34,21 +37,33 @@ var (
 	dialing   = make(chan struct{}, maxDialing)
 )
 
-// awaitDial waits for one of the slots for connections being made, but not longer than such a
-// connection may take.
-func awaitDial(ctx context.Context, slots chan struct{}) error {
+// awaitDial waits for one of the slots for connections being made, of the session's own or of
+// all sessions, but not longer than such a connection may take. It returns where the slot was
+// taken.
+func awaitDial(ctx context.Context, own, total chan struct{}) (taken chan struct{}, err error) {
 	waiting, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	select {
-	case slots <- struct{}{}:
-		return nil
+	case own <- struct{}{}:
+		return own, nil
+	default:
+	}
+	select {
+	case own <- struct{}{}:
+		return own, nil
+	case total <- struct{}{}:
+		return total, nil
 	case <-waiting.Done():
 	}
 	if ctx.Err() != nil {
-		return context.Cause(ctx)
+		return nil, context.Cause(ctx)
 	}
-	return fmt.Errorf("too many connections are being made to pods: %d have not ended within %v", cap(slots), dialTimeout)
+	return nil, fmt.Errorf("too many connections are being made to pods: %d have not ended within %v", cap(own)+cap(total), dialTimeout)
 }
+
+// ownDialsKey is the key, in the context of a session, of its own slots for connections being
+// made.
+type ownDialsKey struct{}
 
 // localKey marks the context of a session of a local client.
 type localKey struct{}

@@ -61,6 +61,7 @@ type PortConn interface {
 func (f PortForward) Serve(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(errSessionEnded)
+	ctx = context.WithValue(ctx, ownDialsKey{}, make(chan struct{}, ownDialing))
 	own := ownForwarded
 	if f.Local {
 		own = maxForwarded
@@ -255,7 +256,7 @@ func (s *forwardSession) forward(p *streamPair) error {
 		return fmt.Errorf("invalid port %q: must be a number from 1 to 65535", text)
 	}
 	// A pod that does not answer does not use up what all sessions have.
-	if err := awaitDial(s.ctx, s.dialing); err != nil {
+	if _, err := awaitDial(s.ctx, nil, s.dialing); err != nil {
 		return err
 	}
 	to, err := s.dial(s.ctx, uint16(port))

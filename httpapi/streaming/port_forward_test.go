@@ -271,18 +271,33 @@ func TestDialsOfASession(t *testing.T) {
 func TestWaitForADial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slots, start := make(chan struct{}, 1), time.Now()
-		if err := awaitDial(t.Context(), slots); err != nil {
+		if _, err := awaitDial(t.Context(), nil, slots); err != nil {
 			t.Fatal(err)
 		}
-		if err := awaitDial(t.Context(), slots); err == nil || time.Since(start) != dialTimeout {
+		if _, err := awaitDial(t.Context(), nil, slots); err == nil || time.Since(start) != dialTimeout {
 			t.Errorf("%v after %v", err, time.Since(start))
 		}
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(errIdle)
-		if err := awaitDial(ctx, slots); !errors.Is(err, errIdle) {
+		if _, err := awaitDial(ctx, nil, slots); !errors.Is(err, errIdle) {
 			t.Error(err)
 		}
 	})
+}
+
+// Sessions that make all connections that may be made at once do not stop those of another.
+func TestDialsOfOtherSessions(t *testing.T) {
+	fill(t, dialing)
+	url := serveForward(t, PortForward{Dial: func(ctx context.Context, _ uint16) (PortConn, error) {
+		return DialPortInNamespace(ctx, "/does/not/exist", 80)
+	}})
+	c, _ := dialSPDY(t, url, protocolForward)
+	for id := range 2 * maxSessionDialing {
+		_, errs := connect(t, c, 80, id)
+		if text, _ := io.ReadAll(errs); !strings.Contains(string(text), ErrNamespaceUnavailable.Error()) {
+			t.Errorf("connection %d: %q", id, text)
+		}
+	}
 }
 
 // Local clients need no slot for a dial.

@@ -30,10 +30,12 @@ func DialPortInNamespace(ctx context.Context, namespace string, port uint16) (Po
 	dialed := make(chan result, 1)
 	release := func() {}
 	if ctx.Value(localKey{}) == nil {
-		if err := awaitDial(ctx, dialing); err != nil {
+		own, _ := ctx.Value(ownDialsKey{}).(chan struct{})
+		taken, err := awaitDial(ctx, own, dialing)
+		if err != nil {
 			return nil, err
 		}
-		release = func() { <-dialing }
+		release = func() { <-taken }
 	}
 	go func() {
 		defer release()
