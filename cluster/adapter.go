@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
@@ -83,6 +84,9 @@ type Pods struct {
 	Delivered func(source string) bool
 	// Ended reports whether all of a pod has terminated.
 	Ended func(uid types.UID) bool
+	// Started reports whether a pod was started here, also by a previous daemon; nil reports
+	// none.
+	Started func(uid types.UID) bool
 	// Bound receives the pods that the cluster binds to this node.
 	Bound Deliverer
 }
@@ -102,6 +106,7 @@ type Adapter struct {
 	connection   *connection
 	nodes        *reflector[*v1.Node]
 	pods         *reflector[*v1.Pod]
+	budget       *podBudget
 	bound        *boundPods
 	writer       *podWriter
 	certificates *certificates
@@ -158,8 +163,18 @@ func (a *Adapter) setClient(c *client) {
 			notify(a.cfg.Objects.changed)
 		}
 	})
+	a.budget = newPodBudget(a.cfg.Pods.Started)
+	a.pods.reduce, a.pods.decode, a.pods.forget, a.pods.retain = a.budget.reduce, a.budget.decodeList, a.budget.remove, a.budget.retain
 	a.writer = newPodWriter(a)
 	a.bound = &boundPods{Adapter: a, name: c.server, changed: make(chan struct{}, 1)}
+}
+
+// acceptedPods returns the pods of this node in the API without those that have no space in
+// memory, and whether the first list has succeeded.
+func (a *Adapter) acceptedPods() (map[string]*v1.Pod, bool) {
+	known, synced := a.pods.Objects()
+	maps.DeleteFunc(known, func(_ string, pod *v1.Pod) bool { return a.budget.refusal(pod.UID) != "" })
+	return known, synced
 }
 
 func (a *Adapter) wakeAll() {

@@ -54,7 +54,7 @@ func (b *boundPods) run(ctx context.Context) {
 // deliver delivers the pods if they changed. The first time it waits for the Node
 // object, by the kubelet's rule.
 func (b *boundPods) deliver() {
-	known, synced := b.pods.Objects()
+	known, synced := b.acceptedPods()
 	if !synced || b.delivered == nil && b.node() == nil {
 		return
 	}

@@ -26,7 +26,8 @@ func (d *deliveries) Deliver(set manifest.Set) {
 func boundTo(d Deliverer) *boundPods {
 	nothing := func() {}
 	return &boundPods{Adapter: &Adapter{
-		cfg: Config{Pods: Pods{Bound: d}}, name: "edge",
+		budget: newPodBudget(nil),
+		cfg:    Config{Pods: Pods{Bound: d}}, name: "edge",
 		nodes: newReflector[*v1.Node](nil, "nodes", "", nil, nothing), pods: newReflector[*v1.Pod](nil, "pods", "", nil, nothing),
 	}}
 }

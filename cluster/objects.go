@@ -87,7 +87,7 @@ func (o *Objects) run(ctx context.Context, a *Adapter) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	for {
-		if known, synced := a.pods.Objects(); synced {
+		if known, synced := a.acceptedPods(); synced {
 			o.update(ctx, &wg, a, known)
 		}
 		select {

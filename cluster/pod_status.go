@@ -37,6 +37,17 @@ func boundStep(local, api *v1.Pod, ended bool) (step, error) {
 	return removeStep(api, ended), nil
 }
 
+// refusedStep rejects one of the cluster's pods that was never accepted here. A deleted one is
+// removed from the API.
+func refusedStep(api *v1.Pod, why string) (step, error) {
+	if api.DeletionTimestamp != nil || podinfo.IsTerminal(api.Status.Phase) {
+		return removeStep(api, true), nil
+	}
+	st := api.Status.DeepCopy()
+	st.Phase, st.Reason, st.Message = v1.PodFailed, reasonPodsTooLarge, why
+	return patchStep(api, st)
+}
+
 // removeStep removes a deleted pod from the API if all of it has terminated here, and its
 // last status was sent.
 func removeStep(api *v1.Pod, ended bool) step {

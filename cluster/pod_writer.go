@@ -142,11 +142,13 @@ func (w *podWriter) reconcile(ctx context.Context, wg *sync.WaitGroup) (next tim
 		local, shown := here.static[name], known[name]
 		if shown != nil && !isMirror(shown) {
 			w.reportNameConflict(name, local)
-			if local = here.bound[shown.UID]; local == nil {
+			if local = here.bound[shown.UID]; local == nil && w.budget.refusal(shown.UID) == "" {
 				continue
 			}
+		} else if local == nil && !orphans[name] {
+			continue
 		}
-		if w.busy[name] || local == nil && !orphans[name] || w.isInSync(name, local, shown) {
+		if w.busy[name] || w.isInSync(name, local, shown) {
 			continue
 		}
 		if t := w.writeErrors[name]; t != nil && now.Before(t.until) {
@@ -203,6 +205,9 @@ func (w *podWriter) nextStep(name string, local, shown *v1.Pod, node *v1.Node) (
 	ended := bound && w.cfg.Pods.Ended(shown.UID)
 	next := func() (step, error) {
 		if bound {
+			if why := w.budget.refusal(shown.UID); why != "" {
+				return refusedStep(shown, why)
+			}
 			return boundStep(local, shown, ended)
 		}
 		return mirrorStep(local, shown, node)
@@ -325,6 +330,9 @@ func (w *podWriter) finished(r result) {
 			w.pods.Stored(r.pod)
 		}
 		if r.pod != nil && r.patch != nil {
+			w.reportRefusal(r.key, r.pod)
+		}
+		if r.pod != nil && r.patch != nil {
 			w.sentPatches[r.key] = sentPatch{r.pod.ResourceVersion, r.patch}
 		}
 	case apierrors.IsAlreadyExists(r.err), apierrors.IsConflict(r.err), apierrors.IsNotFound(r.err) && w.namespaceExists(r):
@@ -374,6 +382,14 @@ func (w *podWriter) scheduleRetry(name string, local *v1.Pod, err error, limit t
 	}
 	t.reported = err.Error()
 	w.report(name, local, err)
+}
+
+// reportRefusal reports that a pod was rejected, if it was.
+func (w *podWriter) reportRefusal(name string, pod *v1.Pod) {
+	if why := w.budget.refusal(pod.UID); why != "" {
+		w.cfg.Log.Warn("Rejected pod", "pod", name, "reason", reasonPodsTooLarge, "err", why)
+		w.cfg.Events.Event(identityOf(pod), v1.EventTypeWarning, reasonPodsTooLarge, why)
+	}
 }
 
 // report reports why a local pod is not up to date in the cluster.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"sync/atomic"
 	"time"
 
@@ -49,6 +50,8 @@ type reflector[T object] struct {
 	connection *connection
 	// gate limits the lists of several reflectors at once; nil does not.
 	gate chan struct{}
+	// decode reads a list from the answer of the API server; nil reads the answer as a whole.
+	decode func(io.Reader) (runtime.Object, error)
 	// onRefusal receives each refusal of the API server with the number of
 	// refusals in a row; nil logs them.
 	onRefusal func(err error, failures int)
@@ -211,7 +214,15 @@ func (l listWatch[T]) ListWithContext(ctx context.Context, _ metav1.ListOptions)
 			return nil, ctx.Err()
 		}
 	}
-	return l.request(metav1.ListOptions{}).Do(ctx).Get()
+	if l.decode == nil {
+		return l.request(metav1.ListOptions{}).Do(ctx).Get()
+	}
+	body, err := l.request(metav1.ListOptions{}).Stream(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	return l.decode(body)
 }
 
 // WatchWithContext begins a watch, one after each list.

@@ -24,6 +24,10 @@ type store[T object] struct {
 	notify func()
 	// reduce returns an object as it is kept; nil keeps all of it.
 	reduce func(T) T
+	// forget is called for each object that is removed, retain with each list; nil calls
+	// nothing.
+	forget func(types.UID)
+	retain func([]T)
 
 	mu     sync.Mutex
 	synced bool
@@ -46,6 +50,9 @@ func (s *store[T]) replace(all []T) {
 		for i := range all {
 			all[i] = s.reduce(all[i])
 		}
+	}
+	if s.retain != nil {
+		s.retain(all)
 	}
 	s.mu.Lock()
 	s.synced = true
@@ -82,6 +89,9 @@ func (s *store[T]) Stored(o T) {
 
 // Removed takes the removal of an object.
 func (s *store[T]) Removed(uid types.UID) {
+	if s.forget != nil {
+		s.forget(uid)
+	}
 	s.mu.Lock()
 	s.removed[uid] = true
 	for name, o := range s.objects {

@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"context"
+	"os"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -44,6 +45,17 @@ func (s *Supervisor) Disrupt(uid types.UID, d status.Disruption, grace *int64) e
 // volumes are unmounted and its cgroup is removed. It is false for an unknown pod,
 // and for one that waits to run.
 func (s *Supervisor) Ended(uid types.UID) bool { return s.workers.State(uid) == podworkers.Finished }
+
+// Started reports whether a pod was started here, by this daemon or a previous one, and is not
+// forgotten yet: it has a directory.
+func (s *Supervisor) Started(uid types.UID) bool {
+	dir, err := s.podSyncer.files.volumes.PodDir(uid)
+	if err != nil {
+		return false
+	}
+	_, err = os.Lstat(dir)
+	return err == nil
+}
 
 // WaitEnded waits until the present run of a pod has ended: nothing of it runs, its
 // volumes are unmounted and its cgroup is removed. It returns nil at once for a pod

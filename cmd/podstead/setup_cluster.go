@@ -19,7 +19,7 @@ func (d *daemon) joinCluster(context.Context) error {
 	member, err := cluster.New(cluster.Config{
 		Kubeconfig: o.Kubeconfig, UserAgent: "podstead/" + versionNumber(),
 		Node: d.node.describeForCluster, Subscribe: d.observers.statuses.Subscribe,
-		Pods: cluster.Pods{List: d.sup.Pods, Delivered: d.sup.SourceReady, Ended: d.sup.Ended, Bound: d.sources.config},
+		Pods: cluster.Pods{List: d.sup.Pods, Delivered: d.sup.SourceReady, Ended: d.sup.Ended, Started: d.sup.Started, Bound: d.sources.config},
 		Log:  d.log, Events: d.observers.events,
 		Objects:       d.bound,
 		UpdatePodCIDR: podCIDRUpdater(d.runtime.client.UpdatePodCIDR),

@@ -68,10 +68,12 @@ func nestedVariables(n *hostileNode, a *admin) {
 	})
 }
 
-// largePods creates pods as large as an API server takes, whose spec or annotations are large.
+// largePods creates pods as large as an API server takes, whose arguments, environment or
+// annotations are large, also while the daemon does not run. Those that have space run, and the
+// others are rejected.
 func largePods(n *hostileNode, a *admin) {
-	const count = 20
-	for i := range count {
+	const count, running = 20, 3
+	create := func(i int) {
 		env := "env:\n"
 		for v := range 10 {
 			env += fmt.Sprintf("- {name: V%d, value: %q}\n", v, strings.Repeat("v", 100_000))
@@ -79,12 +81,46 @@ func largePods(n *hostileNode, a *admin) {
 		pod := n.clusterPod(fmt.Sprintf("large%d", i), testbed.BusyboxImage, "hostNetwork: true\n", env)
 		a.create(strings.Replace(pod, "metadata: {", fmt.Sprintf("metadata: {annotations: {a: %q}, ", strings.Repeat("a", 200_000)), 1))
 	}
-	for i := range count {
-		n.awaitRunning(fmt.Sprintf("large%d", i))
+	a.create(n.clusterPod("args", testbed.BusyboxImage, "hostNetwork: true\n", "args: ["+strings.Repeat("a,", 300_000)+"a]\n"))
+	n.await("the pod with many arguments is accepted", func() error {
+		_, err := n.pod("args")
+		return err
+	})
+	for i := range count / 2 {
+		create(i)
 	}
+	var before []instance
+	for i := range running {
+		before = append(before, n.awaitRunning(fmt.Sprintf("large%d", i)))
+	}
+	rejected := func(i int) {
+		n.await("a pod without space is rejected", func() error {
+			var pod v1.Pod
+			if err := a.get(&pod, "pod", n.PodName(fmt.Sprintf("large%d", i))); err != nil {
+				return err
+			}
+			if pod.Status.Phase != v1.PodFailed || pod.Status.Reason != "PodsTooLarge" {
+				return fmt.Errorf("%s %s", pod.Status.Phase, pod.Status.Reason)
+			}
+			return nil
+		})
+	}
+	rejected(count/2 - 1)
+	n.check("large pods, running")
+	n.Kill()
+	for i := count / 2; i < count; i++ {
+		create(i)
+	}
+	n.start()
+	for i := range running {
+		n.mustStillRun(fmt.Sprintf("large%d", i), before[i])
+	}
+	rejected(count - 1)
+	n.check("start among large pods")
 	for i := range count {
 		a.must("delete", "pod", n.PodName(fmt.Sprintf("large%d", i)), "--wait=false")
 	}
+	a.must("delete", "pod", n.PodName("args"), "--wait=false")
 }
 
 // missingObjects creates a pod that refers to thousands of ConfigMaps that do not exist, each of

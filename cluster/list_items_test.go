@@ -1,0 +1,85 @@
+package cluster
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer/json"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+)
+
+func encodedLists(t testing.TB, list *v1.PodList) map[string][]byte {
+	t.Helper()
+	encoders := map[string]runtime.Encoder{
+		"protobuf": protobuf.NewSerializer(fakeScheme, fakeScheme),
+		"JSON":     json.NewSerializerWithOptions(json.DefaultMetaFactory, fakeScheme, fakeScheme, json.SerializerOptions{}),
+	}
+	list.SetGroupVersionKind(v1.SchemeGroupVersion.WithKind("PodList"))
+	all := map[string][]byte{}
+	for name, e := range encoders {
+		var b bytes.Buffer
+		if err := e.Encode(list, &b); err != nil {
+			t.Fatal(err)
+		}
+		all[name] = b.Bytes()
+	}
+	return all
+}
+
+// A list is read object by object: each arrives before the rest is read.
+func TestListsAreReadByObject(t *testing.T) {
+	list := &v1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "17"}}
+	for i := range 20 {
+		list.Items = append(list.Items, v1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprint("pod", i), Labels: map[string]string{"a": "b"}},
+			Spec:       v1.PodSpec{Containers: []v1.Container{{Name: "main", Args: []string{strings.Repeat("a", 100_000)}}}},
+			Status:     v1.PodStatus{Phase: v1.PodRunning},
+		})
+	}
+	for name, text := range encodedLists(t, list) {
+		t.Run(name, func(t *testing.T) {
+			from, count := bytes.NewReader(text), 0
+			meta, err := decodeList(from, func() runtime.Object { return &v1.Pod{} }, func(o runtime.Object) {
+				if read := len(text) - from.Len(); read > (count+2)*100_000*2 {
+					t.Errorf("%d of %d bytes are read at object %d", read, len(text), count)
+				}
+				pod := o.(*v1.Pod)
+				pod.TypeMeta = metav1.TypeMeta{}
+				if !equality.Semantic.DeepEqual(pod, &list.Items[count]) {
+					t.Errorf("object %d differs", count)
+				}
+				count++
+			})
+			if err != nil || count != len(list.Items) || meta.ResourceVersion != "17" {
+				t.Errorf("%v, %d objects, version %q", err, count, meta.ResourceVersion)
+			}
+			for _, at := range []int{0, 3, 30, len(text) / 2} {
+				if _, err := decodeList(bytes.NewReader(text[:at]), func() runtime.Object { return &v1.Pod{} }, func(runtime.Object) {}); err == nil {
+					t.Errorf("no error for the first %d bytes", at)
+				}
+			}
+		})
+	}
+}
+
+// Lengths that the answer does not have are errors, without that much memory.
+func TestBrokenLists(t *testing.T) {
+	for name, text := range map[string]string{
+		"larger item":          "k8s\x00\x12\x08\x12\xff\xff\xff\xff\xff\x7f",
+		"larger than the list": "k8s\x00\x12\x03\x12\xff\x01",
+		"another wire type":    "k8s\x00\x08\x01",
+		"another document":     `[1]`,
+		"items":                `{"items":{}}`,
+	} {
+		if _, err := decodeList(io.MultiReader(strings.NewReader(text)), func() runtime.Object { return &v1.Pod{} }, func(runtime.Object) {}); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}

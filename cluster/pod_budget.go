@@ -1,0 +1,288 @@
+package cluster
+
+import (
+	"fmt"
+	"io"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
+)
+
+const (
+	// maxPodMemory is the maximum of the memory in bytes of what the cluster's pods on this
+	// node specify, in all. The daemon needs up to five times as much at its peak, since
+	// each step of a pod's start has it in a form of its own.
+	maxPodMemory = 24 << 20
+	// containerMemory is what each container counts in addition to what it specifies. It
+	// limits how many containers there are, since the runtime lists all of them in one
+	// answer of limited size.
+	containerMemory = 4 << 10
+	// maxKeptAnnotation is the size of those annotations of mirror pods that are kept.
+	maxKeptAnnotation = 256
+)
+
+// reasonPodsTooLarge is the reason of a pod that is rejected for its size.
+const reasonPodsTooLarge = "PodsTooLarge"
+
+// podBudget decides which of the pods that the cluster binds to this node have space in its
+// memory. Of the others only the identity is kept, and they are rejected. A pod that was
+// accepted once is never rejected; if it grows beyond its space, what was added is left out.
+type podBudget struct {
+	max     int
+	started func(types.UID) bool
+
+	mu   sync.Mutex
+	pods map[types.UID]*budgetedPod
+	// sizes are by namespace, total is their sum.
+	sizes map[string]int
+	total int
+}
+
+type budgetedPod struct {
+	namespace string
+	size      int
+	// refused is why the pod has no space, empty if it has.
+	refused string
+	// kept is the pod as it was accepted last.
+	kept *v1.Pod
+	// provisional: a pod of the first list. Pods that run and are listed later take its space.
+	provisional bool
+}
+
+// newPodBudget returns an empty budget. started reports whether a pod was started on this node;
+// nil reports none.
+func newPodBudget(started func(types.UID) bool) *podBudget {
+	return &podBudget{max: maxPodMemory, started: started, pods: map[types.UID]*budgetedPod{}, sizes: map[string]int{}}
+}
+
+// reduce returns a pod as it is kept in memory.
+func (b *podBudget) reduce(pod *v1.Pod) *v1.Pod {
+	pod, p := b.add(pod)
+	if p != nil {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		p.provisional = false
+	}
+	return pod
+}
+
+// add counts a pod and returns it as it is kept.
+func (b *podBudget) add(pod *v1.Pod) (*v1.Pod, *budgetedPod) {
+	if isMirror(pod) {
+		return reducedMirror(pod), nil
+	}
+	pod.ManagedFields = nil
+	size, accepted := podMemory(pod), b.wasAccepted(pod)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	p := b.pods[pod.UID]
+	if p == nil {
+		p = &budgetedPod{namespace: pod.Namespace, provisional: !accepted}
+		b.pods[pod.UID] = p
+	}
+	accepted = accepted || p.kept != nil
+	switch {
+	case p.refused != "":
+		return identityOf(pod), p
+	case size <= p.size || b.fits(p, size, accepted):
+	case accepted:
+		pod = withoutAdditions(pod, p.kept)
+		size = podMemory(pod)
+	default:
+		p.refused = fmt.Sprintf("with it, the specifications of the namespace's pods on this node need more memory than half of what other namespaces leave of %d MiB", b.max>>20)
+		return identityOf(pod), p
+	}
+	b.resize(p, size)
+	p.kept = pod
+	return pod, p
+}
+
+// decodeList reads a list of pods, and keeps of each what has space.
+func (b *podBudget) decodeList(from io.Reader) (runtime.Object, error) {
+	list := &objectList{}
+	var err error
+	list.ListMeta, err = decodeList(from, func() runtime.Object { return &v1.Pod{} }, func(o runtime.Object) {
+		pod, _ := b.add(o.(*v1.Pod))
+		list.Items = append(list.Items, pod)
+		b.makeSpace(list.Items)
+	})
+	return list, err
+}
+
+// wasAccepted reports whether a node has accepted a pod, so that a daemon that starts must
+// not reject it. Only nodes write statuses.
+func (b *podBudget) wasAccepted(pod *v1.Pod) bool {
+	return !podinfo.IsTerminal(pod.Status.Phase) &&
+		(pod.Status.StartTime != nil || pod.Status.Phase == v1.PodRunning || b.started != nil && b.started(pod.UID))
+}
+
+// fits reports whether a pod may have a size. A namespace may have half of what the others
+// leave; accepted pods were admitted when that was more. The caller holds mu.
+func (b *podBudget) fits(p *budgetedPod, size int, accepted bool) bool {
+	if accepted {
+		return b.total-p.size+size <= b.max
+	}
+	own := b.sizes[p.namespace]
+	return own-p.size+size <= (b.max-(b.total-own))/2
+}
+
+// resize sets the size of a pod; the caller holds mu.
+func (b *podBudget) resize(p *budgetedPod, size int) {
+	b.total += size - p.size
+	if b.sizes[p.namespace] += size - p.size; b.sizes[p.namespace] == 0 {
+		delete(b.sizes, p.namespace)
+	}
+	p.size = size
+}
+
+// makeSpace refuses pods of a list that no node has accepted yet, the last first, while all
+// need more than there is: pods that run may be listed after them.
+func (b *podBudget) makeSpace(listed []runtime.Object) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i := len(listed) - 1; i >= 0 && b.total > b.max; i-- {
+		pod := listed[i].(*v1.Pod)
+		p := b.pods[pod.UID]
+		if p == nil || p.kept == nil || !p.provisional {
+			continue
+		}
+		b.resize(p, 0)
+		p.kept, p.refused = nil, fmt.Sprintf("the pods that were started on this node before leave no space for its specification in %d MiB of memory", b.max>>20)
+		listed[i] = identityOf(pod)
+	}
+}
+
+// remove forgets a pod.
+func (b *podBudget) remove(uid types.UID) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if p := b.pods[uid]; p != nil {
+		b.resize(p, 0)
+		delete(b.pods, uid)
+	}
+}
+
+// retain forgets the pods that are not in the list.
+func (b *podBudget) retain(listed []*v1.Pod) {
+	known := map[types.UID]bool{}
+	for _, pod := range listed {
+		known[pod.UID] = true
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for uid, p := range b.pods {
+		if !known[uid] {
+			b.resize(p, 0)
+			delete(b.pods, uid)
+		}
+	}
+}
+
+// refusal returns why a pod is rejected, empty if it is not.
+func (b *podBudget) refusal(uid types.UID) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if p := b.pods[uid]; p != nil {
+		return p.refused
+	}
+	return ""
+}
+
+// identityOf returns what is needed to reject a pod and to remove it.
+func identityOf(pod *v1.Pod) *v1.Pod {
+	meta := metav1.ObjectMeta{
+		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion, Generation: pod.Generation,
+		CreationTimestamp: pod.CreationTimestamp, DeletionTimestamp: pod.DeletionTimestamp, DeletionGracePeriodSeconds: pod.DeletionGracePeriodSeconds,
+	}
+	if len(pod.Finalizers) > 0 {
+		meta.Finalizers = []string{pod.Finalizers[0]}
+	}
+	st := v1.PodStatus{Phase: pod.Status.Phase, Reason: pod.Status.Reason, QOSClass: pod.Status.QOSClass}
+	return &v1.Pod{ObjectMeta: meta, Status: st}
+}
+
+// reducedMirror returns what is compared of a mirror pod, which has no more than its pod here.
+// One that another client created is removed, whatever it has.
+func reducedMirror(pod *v1.Pod) *v1.Pod {
+	kept := identityOf(pod)
+	kept.Status = pod.Status
+	for _, name := range []string{podinfo.AnnotationMirror, podinfo.AnnotationSource, podinfo.AnnotationHash} {
+		if value, ok := pod.Annotations[name]; ok && len(value) <= maxKeptAnnotation {
+			if kept.Annotations == nil {
+				kept.Annotations = map[string]string{}
+			}
+			kept.Annotations[name] = value
+		}
+	}
+	if kept.Annotations[podinfo.AnnotationMirror] == "" {
+		kept.Annotations = map[string]string{podinfo.AnnotationMirror: "too long"}
+	}
+	if owner := metav1.GetControllerOf(pod); owner != nil {
+		kept.OwnerReferences = []metav1.OwnerReference{*owner}
+	}
+	return kept
+}
+
+// withoutAdditions returns a pod with what can be added to a pod that runs as it was before,
+// or without it: labels, annotations and ephemeral containers.
+func withoutAdditions(pod, before *v1.Pod) *v1.Pod {
+	reduced := *pod
+	reduced.Labels, reduced.Annotations, reduced.OwnerReferences, reduced.Spec.EphemeralContainers = nil, nil, nil, nil
+	if before != nil {
+		reduced.Labels, reduced.Annotations = before.Labels, before.Annotations
+		reduced.OwnerReferences, reduced.Spec.EphemeralContainers = before.OwnerReferences, before.Spec.EphemeralContainers
+	}
+	return &reduced
+}
+
+// podMemory returns about how many bytes of memory a pod needs, without its status. A megabyte
+// of short fields needs thirty of memory.
+func podMemory(pod *v1.Pod) int {
+	containers := len(pod.Spec.InitContainers) + len(pod.Spec.Containers) + len(pod.Spec.EphemeralContainers)
+	return containers*containerMemory + memory(reflect.ValueOf(&pod.ObjectMeta)) + memory(reflect.ValueOf(&pod.Spec))
+}
+
+var flatTypes = []reflect.Type{reflect.TypeFor[time.Time](), reflect.TypeFor[resource.Quantity]()}
+
+// memory returns about how many bytes a value refers to.
+func memory(v reflect.Value) (size int) {
+	switch v.Kind() {
+	case reflect.String:
+		return v.Len()
+	case reflect.Pointer:
+		if v.IsNil() {
+			return 0
+		}
+		return int(v.Type().Elem().Size()) + memory(v.Elem())
+	case reflect.Slice:
+		size = v.Cap() * int(v.Type().Elem().Size())
+		if v.Type().Elem().Kind() == reflect.Uint8 {
+			return size
+		}
+		for i := range v.Len() {
+			size += memory(v.Index(i))
+		}
+	case reflect.Map:
+		const entry = 16
+		for it := v.MapRange(); it.Next(); {
+			size += entry + int(v.Type().Key().Size()+v.Type().Elem().Size()) + memory(it.Key()) + memory(it.Value())
+		}
+	case reflect.Struct:
+		if slices.Contains(flatTypes, v.Type()) {
+			return 0
+		}
+		for i := range v.NumField() {
+			size += memory(v.Field(i))
+		}
+	}
+	return size
+}
