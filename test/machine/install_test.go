@@ -27,13 +27,23 @@ const settle = 10 * time.Minute
 // its power is cut.
 func TestLife(t *testing.T) {
 	m := New(t)
+	began := time.Now()
+	step := func(what string) {
+		load, _ := os.ReadFile("/proc/loadavg")
+		t.Logf("%s after %v; the host's load is %s", what, time.Since(began).Round(time.Second), load)
+	}
 	m.Start()
+	step("booted")
 	install(m)
+	step("installed")
 	testSession(m)
+	step("session")
 	m.Sh("rm /etc/pods/web.yaml")
 	testShutdown(m, true)
+	step("rebooted")
 	m.Sh("rm /etc/pods/*")
 	testPowerCuts(m, 3)
+	step("power cuts")
 }
 
 // testSession does what the session at the top of README shows.

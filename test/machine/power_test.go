@@ -190,15 +190,16 @@ var keptCounts = map[string]string{
 	"sandboxes":  `ctr -n k8s.io containers ls -q 'labels."io.cri-containerd.kind"==sandbox'`,
 	"containers": `ctr -n k8s.io containers ls -q 'labels."io.cri-containerd.kind"==container'`,
 	"snapshots":  `ctr -n k8s.io snapshots ls | tail -n +2`,
-	"leases":     `ctr -n k8s.io leases ls -q`,
-	"mounts":     `cat /proc/mounts`,
-	"cgroups":    `find /sys/fs/cgroup/podstead.slice -type d`,
-	"addresses":  `find /var/lib/cni/networks -name '10.*'`,
-	"results":    `find /var/lib/cni/results -type f`,
-	"pod dirs":   `ls /var/lib/podstead/pods`,
-	"records":    `ls /var/lib/podstead/records`,
-	"logs":       `ls /var/log/pods`,
-	"log links":  `ls /var/log/containers`,
+	// Each cut amid a pull leaves one of containerd's, which expires after a day.
+	"leases":    `ctr -n k8s.io leases ls | tail -n +2 | grep -v containerd.io/gc.expire || true`,
+	"mounts":    `cat /proc/mounts`,
+	"cgroups":   `find /sys/fs/cgroup/podstead.slice -type d`,
+	"addresses": `find /var/lib/cni/networks -name '10.*'`,
+	"results":   `find /var/lib/cni/results -type f`,
+	"pod dirs":  `ls /var/lib/podstead/pods`,
+	"records":   `ls /var/lib/podstead/records`,
+	"logs":      `ls /var/log/pods`,
+	"log links": `ls /var/log/containers`,
 }
 
 // perPod is how many of a kind one pod has, if more than one.
@@ -208,7 +209,7 @@ func keptByNode(m *Machine) map[string]int {
 	m.t.Helper()
 	counts := map[string]int{}
 	for what, command := range keptCounts {
-		n, err := strconv.Atoi(strings.TrimSpace(m.Sh(command + " | wc -l")))
+		n, err := strconv.Atoi(strings.TrimSpace(m.Sh("{ " + command + "; } | wc -l")))
 		if err != nil {
 			m.t.Fatal(err)
 		}
