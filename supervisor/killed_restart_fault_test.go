@@ -90,7 +90,7 @@ func TestOutlivedKillRestartsNothing(t *testing.T) {
 				stop := b.fake.Inject("StopContainer", fault)
 				failing.Store(true)
 				b.until(10*time.Second, "its stop fails", func() bool { return stop.Hits() == 1 })
-				b.kill()
+				b.sigkill()
 				stop.Remove()
 				failing.Store(false)
 				b.after(time.Hour)

@@ -20,8 +20,13 @@ import (
 func TestKilledContainerRestartsAfterACleanExit(t *testing.T) {
 	for name, disturb := range map[string]func(b *supervisorHarness, now *v1.Pod){
 		"nothing fails": func(*supervisorHarness, *v1.Pod) {},
-		"the daemon is killed": func(b *supervisorHarness, now *v1.Pod) {
+		"the daemon is stopped": func(b *supervisorHarness, now *v1.Pod) {
 			b.kill()
+			b.after(20 * time.Second)
+			b.start(manifest.SourceAPI).config.deliver(manifest.SourceAPI, now)
+		},
+		"the daemon is killed": func(b *supervisorHarness, now *v1.Pod) {
+			b.sigkill()
 			b.after(20 * time.Second)
 			b.start(manifest.SourceAPI).config.deliver(manifest.SourceAPI, now)
 		},
@@ -78,5 +83,60 @@ func TestKilledContainerRestartsAfterACleanExit(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// A container in unknown state starts again whatever its policy, as long as another one keeps its
+// pod from ending and it is not known how it ended. Its kill says how: with Never it has failed if
+// the daemon or the runtime fails between that and its next start, and no record brings it back.
+func TestUnknownStateWithPolicyNever(t *testing.T) {
+	lost := critest.Fault{After: errors.New("connection lost")}
+	for name, c := range map[string]struct {
+		alone  bool
+		fault  *critest.Fault
+		killed bool
+		starts int
+		phase  v1.PodPhase
+	}{
+		"the pod has no other container": {true, nil, false, 1, v1.PodFailed},
+		"nothing fails":                  {false, nil, false, 2, v1.PodSucceeded},
+		"the reply to its stop is lost":  {false, &lost, false, 1, v1.PodFailed},
+		"the daemon is killed before it": {false, &critest.Fault{Hang: true}, true, 2, v1.PodSucceeded},
+		"the daemon is killed after it":  {false, &critest.Fault{HangAfter: true}, true, 1, v1.PodFailed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			withTestbed(t, func(t *testing.T, b *supervisorHarness) {
+				pod := boundPod("p", "u1")
+				pod.Spec.RestartPolicy = v1.RestartPolicyNever
+				if !c.alone {
+					other := *pod.Spec.Containers[0].DeepCopy()
+					other.Name = "other"
+					pod.Spec.Containers = append(pod.Spec.Containers, other)
+				}
+				b.start(manifest.SourceAPI).config.deliver(manifest.SourceAPI, pod)
+				b.until(time.Minute, "it runs", func() bool { return b.running("u1") == len(pod.Spec.Containers) && b.daemon.isReady("u1") })
+				if c.fault != nil {
+					b.fake.Inject("StopContainer", *c.fault)
+				}
+				b.fake.Lose("app")
+				b.until(time.Minute, "it is stopped", func() bool { return b.fake.Calls("StopContainer") > 0 })
+				if c.killed {
+					b.after(40 * time.Second)
+					b.sigkill()
+					b.start(manifest.SourceAPI).config.deliver(manifest.SourceAPI, pod)
+				}
+				b.after(10 * time.Minute)
+				if n, phase := b.fake.Starts("u1", "app"), b.daemon.status("u1").Phase; n != c.starts || !c.alone && phase != v1.PodRunning {
+					t.Errorf("%d starts, want %d; phase %s", n, c.starts, phase)
+				}
+				b.fake.Exit("app", 0)
+				b.fake.Exit("other", 0)
+				b.until(time.Minute, "the pod has ended", func() bool { return b.daemon.status("u1").Phase == c.phase })
+				b.after(10 * time.Minute)
+				if n := b.fake.Starts("u1", "app"); n != c.starts {
+					t.Errorf("%d starts in the end, want %d", n, c.starts)
+				}
+			})
+		})
 	}
 }

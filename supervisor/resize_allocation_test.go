@@ -93,6 +93,7 @@ func TestPodCgroupAcrossRestart(t *testing.T) {
 					c := condition(b.daemon.status("u1"), v1.PodResizeInProgress)
 					return c != nil && c.Reason == v1.PodReasonError
 				})
+				b.sigkill()
 				b.restart(whole("1"))
 				b.until(time.Second, "the new daemon shows the pod", func() bool { return b.daemon.status("u1").Resources != nil })
 				if !shows(2000, 2, 1)() {

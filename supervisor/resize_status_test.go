@@ -263,7 +263,7 @@ func TestRestartForAResizeAfterACleanExit(t *testing.T) {
 	}
 	for name, disturb := range map[string]func(b *supervisorHarness, second *v1.Pod){
 		"the daemon is killed": func(b *supervisorHarness, second *v1.Pod) {
-			b.kill()
+			b.sigkill()
 			b.after(20 * time.Second)
 			b.start(manifest.SourceAPI).config.deliver(manifest.SourceAPI, second)
 		},

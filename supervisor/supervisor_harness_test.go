@@ -216,11 +216,49 @@ func (d *daemon) status(uid types.UID) v1.PodStatus {
 
 func (b *supervisorHarness) path(name string) string { return filepath.Join(b.dir, name) }
 
-// kill stops the daemon at any point. Its calls in flight are cancelled.
+// kill stops the daemon at any point. Its calls in flight are cancelled, and it does what it
+// does at the end of a sync.
 func (b *supervisorHarness) kill() {
 	if b.daemon != nil {
 		b.daemon.stop()
 	}
+}
+
+// sigkill stops the daemon as SIGKILL does: its calls in flight are cancelled, and the records
+// stay what they are now.
+func (b *supervisorHarness) sigkill() {
+	b.t.Helper()
+	synctest.Wait()
+	records := map[string][]byte{}
+	for _, name := range b.records() {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		records[name] = data
+	}
+	b.kill()
+	for _, name := range b.records() {
+		if _, ok := records[name]; !ok {
+			if err := os.Remove(name); err != nil {
+				b.t.Error(err)
+			}
+		}
+	}
+	for name, data := range records {
+		if err := os.WriteFile(name, data, 0o600); err != nil {
+			b.t.Error(err)
+		}
+	}
+}
+
+// records returns the paths of the records of pods.
+func (b *supervisorHarness) records() []string {
+	names, err := filepath.Glob(b.path("records/*.json"))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return names
 }
 
 // restart kills the daemon and starts another whose file source delivers pods.
