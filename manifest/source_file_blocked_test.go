@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -66,6 +67,38 @@ func TestFileSourceDirectoryThatDoesNotAnswer(t *testing.T) {
 		if list := b.sink.config.Faults(); len(list) > 0 {
 			t.Errorf("faults are %v", list)
 		}
+	})
+}
+
+// A directory that takes longer to answer cannot be told from one that never does: the pods of the
+// checkpoint start, and one whose manifest was removed while the daemon did not run ends as soon as
+// the directory is listed.
+func TestFileSourceSlowDirectoryAfterARemoval(t *testing.T) {
+	inFileBubble(t, func(t *testing.T, b *fileHarness, watch *fakeWatch) {
+		b.write("a.yaml", "a 1")
+		b.write("b.yaml", "b 1")
+		b.runInBubble()
+		b.wantRunning("a=1", "b=1")
+		b.stop()
+		if err := os.Remove(filepath.Join(b.directory, "b.yaml")); err != nil {
+			t.Fatal(err)
+		}
+
+		b.make()
+		release := make(chan struct{})
+		b.source.watch.open = watch.open
+		b.source.readDir = func(path string) ([]fs.DirEntry, error) {
+			<-release
+			return os.ReadDir(path)
+		}
+		b.runInBubble()
+		b.pass(directoryTimeout - time.Second)
+		b.wantRunning()
+		b.pass(time.Second)
+		b.wantRunning("a=1", "b=1")
+		close(release)
+		b.pass(2 * confirmDelay)
+		b.wantRunning("a=1")
 	})
 }
 
