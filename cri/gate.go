@@ -40,6 +40,10 @@ const (
 // gate limits how many costly calls to the runtime are in progress. Calls wait in the
 // order of the pods' priorities, then of their stages, then of their arrival. The
 // deadline of a call and a grace period begin after the wait.
+//
+// The kill of single containers, of a pod that goes on, passes no gate: it is one call that mostly
+// waits for the grace period, which a place at the gate cannot cover, and a container that fails
+// its liveness probe is not to wait for the stops of other pods.
 type gate struct {
 	mu      sync.Mutex
 	free    int

@@ -77,6 +77,9 @@ func (i *Injected) Remove() {
 type faultTable struct {
 	injected []*Injected
 	latency  map[string]time.Duration
+	// work is that of each method, and busyUntil when each processor has done all of it.
+	work      map[string]time.Duration
+	busyUntil [2]time.Time
 }
 
 // Inject makes calls of a method ("StartContainer"; "*" is every method) fail.
@@ -102,6 +105,35 @@ func (f *Fake) Latency(method string, d time.Duration) {
 	f.faults.latency[method] = d
 }
 
+// Work makes each call of a method use one of the runtime's two processors for d, before its
+// effect: the more calls are in progress, the longer each of them takes.
+func (f *Fake) Work(method string, d time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.faults.work == nil {
+		f.faults.work = map[string]time.Duration{}
+	}
+	f.faults.work[method] = d
+}
+
+// worked returns how long a call takes until the runtime has done its work. The fake's lock is
+// held.
+func (t *faultTable) worked(method string, now time.Time) time.Duration {
+	work := t.work[method]
+	if work == 0 {
+		return 0
+	}
+	next := &t.busyUntil[0]
+	if t.busyUntil[1].Before(*next) {
+		next = &t.busyUntil[1]
+	}
+	if next.Before(now) {
+		*next = now
+	}
+	*next = next.Add(work)
+	return next.Sub(now)
+}
+
 // releaseAll releases every held call. The fake's lock is held.
 func (t *faultTable) releaseAll() {
 	for _, i := range t.injected {
@@ -121,6 +153,7 @@ func (f *Fake) hit(method string, request any) (*Injected, time.Duration) {
 	if !ok {
 		latency = f.faults.latency["*"]
 	}
+	latency += f.faults.worked(method, time.Now())
 	for _, i := range f.faults.injected {
 		if i.left == 0 || (i.method != method && i.method != "*") || !about.fits(i.fault) {
 			continue
