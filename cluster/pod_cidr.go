@@ -16,8 +16,9 @@ type podCIDR struct {
 	// refusedBy is the version of a runtime that has no such call. It is not asked again;
 	// another version is.
 	refusedBy string
-	// failed are the ranges and the runtime of the last attempts, which failed. The next one
-	// for them is not made before retryAt, and the one after it takes twice as long.
+	// failed are the ranges and the runtime of the last attempts, which failed, with the
+	// condition of the node. The next one for them is not made before retryAt, and the one
+	// after it takes twice as long.
 	failed  string
 	retryAt time.Time
 	wait    time.Duration
@@ -38,7 +39,7 @@ func (a *Adapter) updatePodCIDR(ctx context.Context, local, registered *v1.Node)
 	if a.cfg.UpdatePodCIDR == nil || ranges == "" || ranges == a.podCIDR.set || runtime == "" || a.podCIDR.refusedBy == runtime {
 		return
 	}
-	attempt := ranges + " " + runtime
+	attempt := strings.Join([]string{ranges, runtime, readyMessage(local)}, " ")
 	if a.podCIDR.failed == attempt && time.Now().Before(a.podCIDR.retryAt) {
 		return
 	}
@@ -60,6 +61,17 @@ func (a *Adapter) updatePodCIDR(ctx context.Context, local, registered *v1.Node)
 			a.cfg.Log.Warn("Failed to update pod CIDR of the runtime, retrying", "podCIDR", ranges, "err", err)
 		}
 	}
+}
+
+// readyMessage returns why a node is ready or not: of a runtime that is asked in vain it changes
+// when that ends.
+func readyMessage(n *v1.Node) string {
+	for i := range n.Status.Conditions {
+		if c := &n.Status.Conditions[i]; c.Type == v1.NodeReady {
+			return c.Message
+		}
+	}
+	return ""
 }
 
 // postpone sets when an attempt that failed is repeated.

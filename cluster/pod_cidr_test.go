@@ -20,9 +20,16 @@ import (
 func TestPodCIDR(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newClusterHarness(t)
+		var ready atomic.Value
+		ready.Store("the runtime does not answer")
 		r.a.cfg.Node = func() *v1.Node {
 			n := described()
 			n.Status.NodeInfo.ContainerRuntimeVersion = "containerd://1.7.2"
+			for i := range n.Status.Conditions {
+				if c := &n.Status.Conditions[i]; c.Type == v1.NodeReady {
+					c.Message = ready.Load().(string)
+				}
+			}
 			return n
 		}
 		var mu sync.Mutex
@@ -66,6 +73,11 @@ func TestPodCIDR(t *testing.T) {
 		mu.Lock()
 		fault, got = nil, nil
 		mu.Unlock()
+		ready.Store("the network is not ready")
+		pass(20 * time.Second)
+		if got := calls(); len(got) != 1 {
+			t.Errorf("after the condition of the node has changed the runtime got %q", got)
+		}
 		pass(time.Hour)
 		assign("10.2.0.0/24")
 		pass(time.Hour)
