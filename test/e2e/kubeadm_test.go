@@ -31,6 +31,19 @@ esac
 exec /opt/kubernetes/kubeadm "$@"
 `
 
+// kubectlWrapper is kubectl on the test's machine, which has no network: it applies the manifests of
+// the metrics server from a directory instead of the address of their release.
+const kubectlWrapper = `#!/bin/sh
+case "$*" in
+"apply -f https://github.com/kubernetes-sigs/metrics-server/releases/download/VERSION/components.yaml")
+	set -- apply -k /root/metrics-server ;;
+*://*)
+	echo "this machine does not have the address of: kubectl $*" >&2
+	exit 1 ;;
+esac
+exec /opt/kubectl "$@"
+`
+
 // kubeadmPatch makes the API server connect to the endpoints of an aggregated API instead of the
 // address of its service.
 const kubeadmPatch = `[{"op": "add", "path": "/spec/containers/0/command/-", "value": "--enable-aggregator-routing=true"}]`
@@ -57,7 +70,6 @@ func TestKubeadm(t *testing.T) {
 		t.Errorf("the log of the deployment is missing:\n%s", out)
 	}
 	m.startBusyPod()
-	m.must("kubectl apply -k /root/metrics-server")
 	if out = run("Show usage"); !strings.Contains(out, "hello-") {
 		t.Errorf("kubectl top does not list the pod of the deployment:\n%s", out)
 	}
@@ -196,7 +208,7 @@ func bootKubeadmMachine(t *testing.T, number int) *kubeadmMachine {
 		t.Fatal(err)
 	}
 	m := unpackMachineNamed(t, hostname)
-	m.options = []string{"--network-namespace-path=/run/netns/kubeadm-" + hostname, "--bind-ro=" + testbed.KubernetesDir() + ":/opt/kubernetes", "--bind-ro=" + testbed.Kubectl() + ":/usr/local/bin/kubectl"}
+	m.options = []string{"--network-namespace-path=/run/netns/kubeadm-" + hostname, "--bind-ro=" + testbed.KubernetesDir() + ":/opt/kubernetes", "--bind-ro=" + testbed.Kubectl() + ":/opt/kubectl"}
 	unit, err := os.ReadFile(filepath.Join(testbed.SourceRoot(), "examples", "podstead.service"))
 	if err != nil {
 		t.Fatal(err)
@@ -213,13 +225,15 @@ func bootKubeadmMachine(t *testing.T, number int) *kubeadmMachine {
 		"etc/containerd/config.toml":                 systemdDriver,
 		"root/examples/podstead.service":             string(unit),
 		"usr/local/bin/kubeadm":                      kubeadmWrapper,
+		"usr/local/bin/kubectl":                      strings.Replace(kubectlWrapper, "VERSION", testbed.Version("METRICS_SERVER_VERSION"), 1),
 		"root/patches/kube-apiserver+json.json":      kubeadmPatch,
 		// There is no DNS server to ask for it.
 		"etc/hosts": fmt.Sprintf("127.0.0.1 localhost\n%s %s\n%s %s\n", machineAddress(0), kubeadmHostnames[0], machineAddress(1), kubeadmHostnames[1]),
 		// The machines share the cgroup v1 controllers of the host.
 		"etc/default/kubelet": "KUBELET_EXTRA_ARGS=--cgroup-root=/kubeadm" + fmt.Sprint(number) + "\n",
 	})
-	if err := errors.Join(os.Chmod(filepath.Join(m.root, "usr/local/bin/kubeadm"), 0o755), os.Mkdir(filepath.Join(m.root, "root/bin"), 0o755)); err != nil {
+	if err := errors.Join(os.Chmod(filepath.Join(m.root, "usr/local/bin/kubeadm"), 0o755), os.Chmod(filepath.Join(m.root, "usr/local/bin/kubectl"), 0o755),
+		os.Mkdir(filepath.Join(m.root, "root/bin"), 0o755)); err != nil {
 		t.Fatal(err)
 	}
 	copyFile(t, testbed.Product(), filepath.Join(m.root, "root/bin/podstead"))
