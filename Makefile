@@ -98,8 +98,8 @@ oracle: ## compare defaulting and validation with Kubernetes' own, in a separate
 	cd test/oracle && $(GO) vet ./... && $(GO) test -count=1 -timeout 20m ./...
 
 e2e: setup ## run the end-to-end tests on real runtimes and a real systemd; E2E_FLAGS="-run TestEviction -v" selects
-	$(GO) test -count=1 -timeout 15m ./test/testbed
-	$(GO) test -count=1 -timeout 40m $(E2E_FLAGS) ./test/e2e
+	$(GO) test -count=1 -timeout 30m ./test/testbed
+	$(GO) test -count=1 -timeout 90m $(E2E_FLAGS) ./test/e2e
 
 # One machine at a time: it takes two cores.
 ROUNDS      ?= 100

@@ -140,6 +140,6 @@ func TestChurnDuringStartsLeavesNothing(t *testing.T) {
 				err = fmt.Errorf("got %+v, want %+v", got, want)
 			}
 			return err
-		}, time.Minute)
+		})
 	})
 }

@@ -127,9 +127,7 @@ spec:
 		if got := procStatus(t, user.Pid)["Uid"]; got != idMap(firstID(a)+1000) {
 			t.Errorf("user 1000 of the pod is %s on the host", got)
 		}
-		if got := n.exec(a, "stat", "-c", "%u", "/data/file"); got != "0" {
-			t.Errorf("inside, the file is of user %s", got)
-		}
+		n.awaitExec(a, "0", "stat", "-c", "%u", "/data/file")
 		if masked := n.exec(a, "sh", "-c", "grep -c ' /proc/sys ' /proc/self/mounts; true"); masked != "1" {
 			t.Errorf("the other container's /proc/sys is mounted %s times", masked)
 		}

@@ -30,7 +30,9 @@ func TestInspectionCommands(t *testing.T) {
 			return nil
 		})
 		web, file := n.PodName("web"), filepath.Join(n.Manifests, "web.yaml")
-		status := n.cli(1, []string{n.Name + ", ready", "Runtime:", "Pressure:", n.Manifests, "1 ready, 1 failing", "CrashLoopBackOff"}, "status")
+		// It may run at the moment.
+		n.awaitStatusLine(1, n.Name+", ready", "Runtime:", "Pressure:", n.Manifests, "1 ready, 1 failing", "CrashLoopBackOff")
+		status, _, _ := n.podstead("status", "--api-socket", n.Socket())
 		if strings.Contains(status, "web  ") {
 			t.Errorf("a ready pod is listed as not ready:\n%s", status)
 		}

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -31,7 +32,13 @@ func TestWaitAndRestart(t *testing.T) {
 		n.cli(0, []string{"pod/" + n.PodName("p") + " is ready"}, "wait", "p", "--timeout=3m")
 		before := n.awaitReady("p")
 		n.writeManifest("p.yaml", strings.Replace(sleepPod("p", "one"), "image: ", "image: docker.io/library/none:1 #", 1))
-		n.cli(124, []string{"none:1"}, "wait", "p", "--for=revision", "--timeout=10s")
+		n.await("the wait ends and names the image", func() error {
+			out, errs, status := n.podstead("wait", "p", "--for=revision", "--timeout=10s", "--api-socket", n.Socket())
+			if status != 124 || !strings.Contains(out+errs, "none:1") {
+				return fmt.Errorf("exit code %d: %s%s", status, out, errs)
+			}
+			return nil
+		})
 		n.writeManifest("p.yaml", strings.Replace(sleepPod("p", "one"), "image:", "imege:", 1))
 		n.cli(1, []string{file + ":9: ", "image"}, "wait", "p", "--for=revision", "--timeout=3m")
 		n.writeManifest("p.yaml", sleepPod("p", "two"))

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/netip"
@@ -27,8 +26,7 @@ func TestCloudNode(t *testing.T) {
 		if err := n.rt.UseNetworkTemplate(t.Context(), fmt.Sprintf("pscloud%d", number)); err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
-		defer cancel()
+		ctx := t.Context()
 		c, err := testbed.NewCluster(n.Name)
 		if err != nil {
 			t.Fatal(err)

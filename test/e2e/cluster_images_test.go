@@ -2,12 +2,13 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
 // tenants is a node that runs the pods of two namespaces of a cluster.
@@ -73,8 +74,7 @@ func (s *tenants) awaitNoImage(name, policy, image string) {
 // policies are as documented.
 func TestImagePullCredentials(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
-		defer cancel()
+		ctx := t.Context()
 		s := newTenants(ctx, n)
 		repository, password := "tenant-"+n.Name+"/app", "pass-word-"+n.Name
 		private, _ := n.push(repository)
@@ -156,11 +156,17 @@ func (n *node) mustNotStore(word string) {
 	n.t.Helper()
 	files := 0
 	err := filepath.WalkDir(filepath.Join(n.Root, "image-pulls"), func(path string, d os.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // the daemon has replaced it meanwhile
+		}
 		if err != nil || d.IsDir() {
 			return err
 		}
-		files++
 		data, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		files++
 		if strings.Contains(string(data), word) {
 			n.t.Errorf("%s contains %q", path, word)
 		}

@@ -111,8 +111,7 @@ func TestClusterJoin(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = exec.Command("ip", "addr", "del", address+"/32", "dev", "lo").Run() })
 	n := newNode(t, sharedRuntime(t, testbed.Containerd24))
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
-	defer cancel()
+	ctx := t.Context()
 	c, err := testbed.NewCluster(n.Name)
 	if err != nil {
 		t.Fatal(err)

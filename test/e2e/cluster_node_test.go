@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -111,8 +110,7 @@ func (a *audit) awaitHeartbeatsOnly(n *node) {
 func TestClusterNode(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, sharedRuntime(t, testbed.Containerd24))
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
-	defer cancel()
+	ctx := t.Context()
 	c, err := testbed.NewCluster(n.Name)
 	if err != nil {
 		t.Fatal(err)

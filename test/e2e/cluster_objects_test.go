@@ -1,14 +1,12 @@
 package e2e
 
 import (
-	"context"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
+	"syscall"
 	"testing"
-	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	v1 "k8s.io/api/core/v1"
@@ -66,8 +64,7 @@ func (a *admin) reviewToken(token string, audiences ...string) (user string, err
 func TestClusterObjects(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, sharedRuntime(t, testbed.Containerd24))
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
-	defer cancel()
+	ctx := t.Context()
 	c, a, kubeconfig := newCluster(ctx, n)
 	n.Args = append(n.Args, "--kubeconfig", kubeconfig, "--cluster-dns", "10.96.0.10", "--cluster-domain", "cluster.local")
 	repository, password := "cluster-"+n.Name+"/app", "pass-word-"+n.Name
@@ -140,12 +137,7 @@ volumeMounts: [{name: conf, mountPath: /conf}, {name: all, mountPath: /all}]
 	// Changes are applied to running pods.
 	a.must("patch", "configmap", "conf", "--type=merge", "-p", `{"data": {"color": "blue"}}`)
 	a.must("patch", "secret", "word", "--type=merge", "-p", `{"stringData": {"word": "psst"}}`)
-	n.await("the container has the new contents", func() error {
-		if out := n.exec(app, "cat", "/conf/color", "/all/word"); out != "bluepsst" {
-			return errors.New(out)
-		}
-		return nil
-	})
+	n.awaitExec(app, "bluepsst", "cat", "/conf/color", "/all/word")
 
 	// Objects that are created later are awaited.
 	a.create(n.clusterPod("late", testbed.BusyboxImage, "volumes: [{name: v, secret: {secretName: later}}]\n", "volumeMounts: [{name: v, mountPath: /v}]\n"))
@@ -170,7 +162,10 @@ volumeMounts: [{name: conf, mountPath: /conf}, {name: all, mountPath: /all}]
 
 	// Without an API server, cached objects stay available.
 	c.KillAPI()
-	n.exec(app, "kill", "1")
+	// Not from inside: the command may end with its container.
+	if err := syscall.Kill(app.Pid, syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
 	again := n.awaitOther("app", app)
 	n.mustContain(again, map[string]string{"echo $COLOR $WORD $KUBERNETES_SERVICE_HOST": "blue psst 10.96.0.1", "cat /all/word": "psst"})
 	n.mustStillRun("static", static)

@@ -1,14 +1,12 @@
 package e2e
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
@@ -204,8 +202,7 @@ func (p *resizablePod) events() (reasons []string) {
 func TestClusterResize(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, sharedRuntime(t, testbed.Containerd24))
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
-	defer cancel()
+	ctx := t.Context()
 	_, a, kubeconfig := newCluster(ctx, n)
 	n.Args = append(n.Args, "--kubeconfig", kubeconfig)
 	a.must("create", "serviceaccount", "default")

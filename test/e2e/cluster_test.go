@@ -129,8 +129,7 @@ func useCluster(n *node, c *testbed.Cluster) (*admin, string) {
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, sharedRuntime(t, testbed.Containerd24))
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
-	defer cancel()
+	ctx := t.Context()
 	c, a, kubeconfig := newCluster(ctx, n)
 	n.Args = append(n.Args, "--kubeconfig", kubeconfig, "--node-labels", "disk=ssd", "--register-with-taints", "only=edge:NoSchedule", "--provider-id", "testbed://1")
 	n.writeManifest("web.yaml", mirroredPod("name: web", "{name: REV, value: one}"))

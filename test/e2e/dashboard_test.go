@@ -46,7 +46,7 @@ func (d *dashboard) open(path string) (*websocket.Conn, error) {
 		}
 		return nil, err
 	}
-	return c, c.SetReadDeadline(time.Now().Add(time.Minute))
+	return c, c.SetReadDeadline(time.Now().Add(5 * time.Minute))
 }
 
 // read returns what arrives at a path, until the other side closes.

@@ -31,19 +31,17 @@ spec:
 		if got := n.exec(n.awaitRunning("p"), "pwd"); got != "/var" {
 			t.Errorf("the working directory is %q, want /var", got)
 		}
-		p := n.awaitStatus("p", "cat without input has exited", func(p v1.Pod) error {
+		n.awaitStatus("p", "only cat without input has exited", func(p v1.Pod) error {
 			for _, c := range p.Status.ContainerStatuses {
-				if c.Name == "none" && c.State.Terminated != nil && c.State.Terminated.ExitCode == 0 {
-					return nil
+				if ended := c.State.Terminated; c.Name == "none" && (ended == nil || ended.ExitCode != 0) || c.Name != "none" && c.State.Running == nil {
+					return fmt.Errorf("%s is %+v", c.Name, c.State)
 				}
 			}
-			return fmt.Errorf("%+v", p.Status.ContainerStatuses)
-		})
-		for _, c := range p.Status.ContainerStatuses {
-			if c.Name != "none" && c.State.Running == nil {
-				t.Errorf("%s has terminated: %+v", c.Name, c.State)
+			if count := len(p.Status.ContainerStatuses); count != 5 {
+				return fmt.Errorf("%d containers", count)
 			}
-		}
+			return nil
+		})
 		// Nothing was written to standard input, and it was not closed.
 		for container, want := range map[string]string{"stdin": "pipe", "once": "pipe", "tty": "/dev/pts/0"} {
 			i := n.awaitContainer("p", container)

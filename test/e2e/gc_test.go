@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"os"
@@ -9,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -107,7 +107,6 @@ func TestDeadContainersAreRemoved(t *testing.T) {
 		if err := n.rt.CRI.Start(t.Context(), theirs); err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = n.rt.CRI.RemovePod(context.Background(), theirs.Sandbox) })
 		if _, err := n.rt.CRI.Runtime.StopContainer(t.Context(), &runtimeapi.StopContainerRequest{ContainerId: first.ID}); err != nil {
 			t.Fatal(err)
 		}
@@ -128,7 +127,7 @@ func TestDeadContainersAreRemoved(t *testing.T) {
 				return fmt.Errorf("instances %v are left, want 100 and the one after it", left)
 			}
 			return nil
-		})
+		}, 20*time.Minute)
 		n.await("their logs are removed", func() error {
 			if got := strings.Join(names(t, filepath.Join(n.logs("p"), "main")), " "); got != "100.log 101.log" {
 				return fmt.Errorf("logs %s are left", got)

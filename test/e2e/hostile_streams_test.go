@@ -124,7 +124,7 @@ func streamsUnread(n *hostileNode) {
 		defer mu.Unlock()
 		closers = append(closers, end)
 	}
-	ctx, cancel := context.WithTimeout(n.t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(n.t.Context(), 15*time.Minute)
 	defer cancel()
 	if err := inParallel(250, func(i int) error {
 		if ctx.Err() != nil {

@@ -1,12 +1,10 @@
 package e2e
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -18,8 +16,7 @@ import (
 func TestHostileTenants(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, sharedRuntime(t, testbed.Containerd24))
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
-	defer cancel()
+	ctx := t.Context()
 	_, a, kubeconfig := newCluster(ctx, n)
 	n.Args = append(n.Args, "--kubeconfig", kubeconfig)
 	a.create("apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: default}\n---\n" +

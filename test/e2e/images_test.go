@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -147,7 +146,6 @@ func TestUnusedImagesAreRemoved(t *testing.T) {
 		if err := n.rt.CRI.Start(t.Context(), bare); err != nil {
 			t.Fatal(err)
 		}
-		defer func() { _ = n.rt.CRI.RemovePod(context.Background(), bare.Sandbox) }()
 		_, err := n.rt.CRI.Runtime.CreateContainer(t.Context(), &runtimeapi.CreateContainerRequest{
 			PodSandboxId: bare.Sandbox,
 			Config: &runtimeapi.ContainerConfig{

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -57,7 +56,7 @@ spec:
   containers:
   - {name: main, image: %s, command: [sh, -c, "echo on $HOSTNAME; exec sleep 100000"]}
 END
-kubectl wait --for=condition=Ready pod/remote --timeout=2m`, o.hostname, testbed.BusyboxImage))
+kubectl wait --for=condition=Ready pod/remote --timeout=10m`, o.hostname, testbed.BusyboxImage))
 	if out := o.controlPlane.must("kubectl logs remote && kubectl exec remote -- ip -o -4 address show dev eth0"); !strings.Contains(out, "on remote") || !strings.Contains(out, "inet 10.244.1.") {
 		o.t.Errorf("log and address of the pod on the other machine:\n%s", out)
 	}
@@ -77,8 +76,8 @@ func (o otherMachine) upgrade() {
 	renewed := "kubectl get lease -n kube-node-lease " + o.hostname + " -o jsonpath='{.spec.renewTime}'"
 	lease := o.controlPlane.must(renewed)
 	await(o.t, "the upgraded machine renews its lease, and its pod is ready", func() error {
-		if now := o.controlPlane.must(renewed); now == lease {
-			return errors.New("still of " + now)
+		if now, err := o.controlPlane.shell(renewed); err != nil || now == lease {
+			return fmt.Errorf("still of %s: %v", now, err)
 		}
 		out, err := o.controlPlane.shell("kubectl wait --for=condition=Ready pod/remote node/" + o.hostname + " --timeout=0")
 		if err != nil {

@@ -36,7 +36,7 @@ spec:
     command: [sh, -c, "dd if=/dev/zero of=/dev/shm/fill bs=1M count=%d; while :; do :; done"]
     resources: {limits: {cpu: %dm}}
 END
-kubectl wait --for=condition=Ready pod/busy --timeout=2m`, testbed.BusyboxImage, busyMemory, busyCPU))
+kubectl wait --for=condition=Ready pod/busy --timeout=10m`, testbed.BusyboxImage, busyMemory, busyCPU))
 }
 
 // kernelUsage is what the kernel counts.

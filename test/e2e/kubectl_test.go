@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -83,7 +84,15 @@ stringData: {password: hunter2}
 		n.awaitReady("web")
 		k := newKubectl(n)
 		web := n.PodName("web")
-		k.must([]string{"condition met"}, "wait", "--for=condition=Ready", "pod/"+web, "--timeout=3m")
+		k.must([]string{"condition met"}, "wait", "--for=condition=Ready", "pod/"+web, "--timeout=5m")
+		n.awaitReady("away")
+		n.await("the container has printed", func() error {
+			out, err := k.run("logs", web)
+			if err == nil && !strings.Contains(out, "hello from web") {
+				err = fmt.Errorf("the log is %q", out)
+			}
+			return err
+		})
 		k.must([]string{"NAMESPACE", "READY", "STATUS", "RESTARTS", "AGE", web, "1/1", "Running", n.PodName("away"), "other"}, "get", "pods", "-A")
 		k.must([]string{"NODE", "NOMINATED NODE", n.Name}, "get", "pods", "-o", "wide")
 		if out := k.must([]string{"pod/" + web}, "get", "pods", "-l", "app=web", "-o", "name"); strings.Contains(out, "away") {

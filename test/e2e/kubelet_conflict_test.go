@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os/exec"
 	"strings"
 	"syscall"
@@ -45,9 +46,12 @@ func TestKubeletOnTheSameRuntime(t *testing.T) {
 	n.start()
 	n.awaitReady("p")
 	n.mustStillRun("p", first)
-	if got := n.nodeEvents("KubeletConflict"); len(got) != 1 || !strings.Contains(got[0], "a kubelet (pid") {
-		t.Errorf("events KubeletConflict: %q, want one that names the kubelet", got)
-	}
+	n.await("an event names the kubelet", func() error {
+		if got := n.nodeEvents("KubeletConflict"); len(got) != 1 || !strings.Contains(got[0], "a kubelet (pid") {
+			return fmt.Errorf("events KubeletConflict: %q", got)
+		}
+		return nil
+	})
 }
 
 // nodeEvents returns the events of the node with a reason.

@@ -50,7 +50,7 @@ func sharedRuntime(t *testing.T, kind testbed.Kind) *testbed.Runtime {
 // startRuntime starts a runtime with the busybox image in it.
 func startRuntime(t *testing.T, kind testbed.Kind) *testbed.Runtime {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	rt, err := testbed.StartRuntime(ctx, kind, registry)
 	if err != nil {

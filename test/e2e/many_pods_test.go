@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 )
@@ -52,7 +53,7 @@ func TestManyPodsAtOnce(t *testing.T) {
 					err = fmt.Errorf("%d sandboxes", len(all))
 				}
 				return err
-			})
+			}, 15*time.Minute)
 		}
 		for _, reason := range []string{"FailedKillPod", "FailedCreatePodSandBox", "Failed", "FailedSync"} {
 			if faults := n.nodeEvents(reason); len(faults) > 0 {
@@ -86,6 +87,6 @@ func (n *node) awaitMany(count int, word string) {
 				return fmt.Errorf("%d run", run)
 			}
 			return nil
-		})
+		}, 15*time.Minute)
 	}
 }

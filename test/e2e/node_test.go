@@ -75,8 +75,8 @@ func (n *node) removeManifest(file string) {
 }
 
 // await polls until check returns nil. It fails the test with the last error after the
-// deadline. The default deadline is three minutes, since a busy machine may be slow and a
-// generous deadline costs nothing when the check succeeds.
+// deadline. The default deadline is five minutes, since on a busy machine each call to a runtime
+// can take a minute, and a generous deadline costs nothing when the check succeeds.
 func (n *node) await(what string, check func() error, deadline ...time.Duration) {
 	n.t.Helper()
 	await(n.t, what, check, deadline...)
@@ -84,7 +84,7 @@ func (n *node) await(what string, check func() error, deadline ...time.Duration)
 
 func await(t *testing.T, what string, check func() error, deadline ...time.Duration) {
 	t.Helper()
-	limit := 3 * time.Minute
+	limit := 5 * time.Minute
 	if len(deadline) > 0 {
 		limit = deadline[0]
 	}
@@ -305,13 +305,25 @@ func (n *node) exec(i instance, command ...string) string {
 	return strings.TrimSpace(out)
 }
 
+// awaitExec waits until a command in an instance succeeds and prints this.
+func (n *node) awaitExec(i instance, want string, command ...string) {
+	n.t.Helper()
+	n.await(fmt.Sprintf("%s prints %q", strings.Join(command, " "), want), func() error {
+		out, err := n.rt.CRI.Exec(n.t.Context(), i.ID, command...)
+		if got := strings.TrimSpace(out); err == nil && got != want {
+			err = fmt.Errorf("it prints %q", got)
+		}
+		return err
+	})
+}
+
 // removePods removes all pods of this node, so that the next test finds an idle runtime. It
 // repeats until none is left, because the runtime may still work on requests of a daemon that
 // was killed.
 func (n *node) removePods() {
 	n.t.Helper()
 	call := func(f func(ctx context.Context) error) error {
-		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		return f(ctx)
 	}
@@ -328,13 +340,13 @@ func (n *node) removePods() {
 			if !n.owns(s.Metadata.Name) {
 				continue
 			}
-			// A call may wait for ever for the end of a process that the runtime has
+			// A call may wait forever for the end of a process that the runtime has
 			// missed. The next call looks at the process again.
 			err := call(func(ctx context.Context) error { return n.rt.CRI.RemovePod(ctx, s.Id) })
 			errs = append(errs, fmt.Errorf("sandbox %s of %s still exists", s.Id, s.Metadata.Name), err)
 		}
 		return errors.Join(errs...)
-	}, 5*time.Minute)
+	}, 10*time.Minute)
 }
 
 // processExists reports whether a process exists and is not a zombie.

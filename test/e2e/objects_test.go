@@ -2,7 +2,9 @@ package e2e
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -172,18 +174,27 @@ func (n *node) mustNotLeak(word string) {
 	// are their directories.
 	found := 0
 	err = filepath.WalkDir(n.Root, func(path string, entry os.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
 		if err != nil || !entry.Type().IsRegular() {
 			return err
 		}
 		text, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // the daemon has replaced it meanwhile
+		}
 		if err != nil || !strings.Contains(string(text), encoded[0]) && !strings.Contains(string(text), encoded[1]) {
 			return err
 		}
-		found++
 		file, err := os.Stat(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
 		if err != nil {
 			return err
 		}
+		found++
 		directory, err := os.Stat(filepath.Dir(path))
 		if err != nil {
 			return err

@@ -84,7 +84,7 @@ func privateNode(t *testing.T, kind testbed.Kind) *node {
 		if t.Failed() {
 			t.Logf("end of the daemon's log:\n%s", lastLines(n.Log(), 40))
 		}
-		n.Kill()
+		n.End()
 		if pid, err := listener(socket); err == nil {
 			n.removePods()
 			killProcess(t, pid)

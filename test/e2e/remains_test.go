@@ -76,10 +76,13 @@ func TestEmptyCNIResultKeepsNoPodDown(t *testing.T) {
 		if stuck == nil {
 			return // this runtime ignores the empty file
 		}
-		events, err := n.events("p")
-		if e := events["FailedKillPod"]; err != nil || e.Type != v1.EventTypeWarning || !strings.Contains(e.Message, "unexpected end of JSON input") {
-			t.Errorf("event %+v, %v", e, err)
-		}
+		n.await("an event says why", func() error {
+			events, err := n.events("p")
+			if e := events["FailedKillPod"]; err != nil || e.Type != v1.EventTypeWarning || !strings.Contains(e.Message, "unexpected end of JSON input") {
+				return fmt.Errorf("event %+v, %v", e, err)
+			}
+			return nil
+		})
 		n.awaitReady("p")
 		n.writeManifest("p.yaml", sleepPod("p", "two"))
 		n.awaitOther("p", second)

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -63,12 +62,7 @@ spec:
 `, testbed.BusyboxImage, host))
 		n.start()
 		main, second := n.awaitRunning("p"), n.awaitContainer("p", "second")
-		n.await("main has written", func() error {
-			if got := n.exec(main, "cat", "/shared/args"); got == "" {
-				return errors.New("nothing yet")
-			}
-			return nil
-		})
+		n.awaitExec(main, "me and $(WHO) $(NOBODY)", "cat", "/shared/args")
 		for _, c := range []struct {
 			in   instance
 			run  string
@@ -263,7 +257,7 @@ func (n *node) awaitPage(port int, want string) {
 
 // fetch gets the page at a port of this host over a new connection.
 func fetch(port int) (string, error) {
-	c := http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	c := http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true}}
 	r, err := c.Get(fmt.Sprintf("http://127.0.0.1:%d/", port))
 	if err != nil {
 		return "", err

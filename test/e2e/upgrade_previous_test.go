@@ -55,6 +55,7 @@ spec:
       readinessProbe:
         exec: {command: [test, -e, /memory/ready]}
         periodSeconds: 1
+        timeoutSeconds: 300
       lifecycle:
         postStart: {exec: {command: [sh, -c, "echo started >> /data/hook"]}}
       volumeMounts:

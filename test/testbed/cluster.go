@@ -90,8 +90,14 @@ func (c *Cluster) WipeEtcd() error {
 	return os.RemoveAll(filepath.Join(c.dir, "etcd"))
 }
 
-// StartAPI starts the API server and waits until it is ready.
+// apiTimeout bounds the start of an API server.
+const apiTimeout = 5 * time.Minute
+
+// StartAPI starts the API server and waits until it is ready and has its namespaces, which it
+// creates after it has become ready.
 func (c *Cluster) StartAPI(ctx context.Context) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
+	defer cancel()
 	key, cert := c.ca.file("accounts.key"), c.ca.file("accounts.crt")
 	c.api, err = start(exec.Command(kubeAPIServer(), append([]string{
 		"--etcd-servers", fmt.Sprintf("http://127.0.0.1:%d", c.etcdPort), "--bind-address", "127.0.0.1", "--advertise-address", "192.0.2.1", "--endpoint-reconciler-type", "none", "--secure-port", strconv.Itoa(c.securePort),
@@ -110,6 +116,9 @@ func (c *Cluster) StartAPI(ctx context.Context) (err error) {
 	}
 	for {
 		out, err := exec.CommandContext(ctx, Kubectl(), "--kubeconfig", config, "get", "--raw", "/readyz").CombinedOutput()
+		if err == nil {
+			out, err = exec.CommandContext(ctx, Kubectl(), "--kubeconfig", config, "get", "namespaces", "default", "kube-system", "kube-node-lease").CombinedOutput()
+		}
 		if err == nil {
 			return nil
 		}

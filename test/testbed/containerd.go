@@ -68,8 +68,11 @@ type Runtime struct {
 	proc    *process
 }
 
-// startTimeout bounds the start of a runtime or a daemon.
-const startTimeout = 3 * time.Minute
+// startTimeout bounds the start of a runtime or a daemon, removeTimeout the removal of all pods.
+const (
+	startTimeout  = 5 * time.Minute
+	removeTimeout = 10 * time.Minute
+)
 
 // runtimeNumber numbers the runtimes, so that their bridges and subnets differ.
 var runtimeNumber struct {
@@ -156,6 +159,8 @@ func (r *Runtime) Kill() {
 
 // Close removes every pod and ends containerd.
 func (r *Runtime) Close(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, removeTimeout)
+	defer cancel()
 	err := r.CRI.RemoveAll(ctx)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -253,11 +258,17 @@ const SystemContainerd16 = `version = 2
 const SystemCNI = `{"cniVersion": "0.4.0", "name": "bed", "plugins": [{"type": "bridge", "bridge": "psbed", "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.210.0.0/24"}]]}}]}`
 
 // restrict_oom_score_adj lets a sandbox start where CAP_SYS_RESOURCE is missing,
-// as in some virtual machines and containers.
+// as in some virtual machines and containers. Without the timeouts, a containerd that starts on a
+// busy machine kills the containers of each shim that does not answer within seconds.
 const config16 = `version = 2
 root = "%[1]s/root"
 state = "%[1]s/state"
 disabled_plugins = ["io.containerd.internal.v1.opt", "io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.zfs", "io.containerd.snapshotter.v1.devmapper", "io.containerd.snapshotter.v1.aufs", "io.containerd.tracing.processor.v1.otlp"]
+[timeouts]
+  "io.containerd.timeout.shim.cleanup" = "2m"
+  "io.containerd.timeout.shim.load" = "2m"
+  "io.containerd.timeout.shim.shutdown" = "2m"
+  "io.containerd.timeout.task.state" = "2m"
 [grpc]
   address = "%[1]s/containerd.sock"
 [plugins."io.containerd.grpc.v1.cri"]
@@ -281,6 +292,11 @@ const config24 = `version = 3
 root = "%[1]s/root"
 state = "%[1]s/state"
 disabled_plugins = ["io.containerd.internal.v1.opt", "io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.zfs", "io.containerd.snapshotter.v1.devmapper", "io.containerd.snapshotter.v1.erofs", "io.containerd.tracing.processor.v1.otlp"]
+[timeouts]
+  "io.containerd.timeout.shim.cleanup" = "2m"
+  "io.containerd.timeout.shim.load" = "2m"
+  "io.containerd.timeout.shim.shutdown" = "2m"
+  "io.containerd.timeout.task.state" = "2m"
 [grpc]
   address = "%[1]s/containerd.sock"
 [plugins."io.containerd.cri.v1.images".pinned_images]

@@ -108,10 +108,13 @@ func (c *CRI) SandboxPid(ctx context.Context, id string) (int, error) {
 	return info.Pid, nil
 }
 
+// execTimeout bounds a command in a container, in seconds. A busy machine takes long to start one.
+const execTimeout = 180
+
 // Exec runs a command in a container and returns its output. An exit code other than 0 is an
 // error.
 func (c *CRI) Exec(ctx context.Context, id string, command ...string) (string, error) {
-	r, err := c.Runtime.ExecSync(ctx, &runtimeapi.ExecSyncRequest{ContainerId: id, Cmd: command, Timeout: 10})
+	r, err := c.Runtime.ExecSync(ctx, &runtimeapi.ExecSyncRequest{ContainerId: id, Cmd: command, Timeout: execTimeout})
 	if err != nil {
 		return "", err
 	}
@@ -121,11 +124,39 @@ func (c *CRI) Exec(ctx context.Context, id string, command ...string) (string, e
 	return string(r.Stdout), nil
 }
 
-// RemoveAll stops and removes every pod in the runtime.
+// RemoveAll stops and removes every pod in the runtime. It repeats calls that fail or that do not
+// return, until the context ends.
 func (c *CRI) RemoveAll(ctx context.Context) error {
-	all, err := c.Sandboxes(ctx, "", "")
-	if err != nil {
+	for {
+		left, err := c.removeOnce(ctx)
+		if left == 0 && err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%d pods are left: %w", left, err)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// callTimeout bounds a call of RemoveAll: it may wait forever for the end of a process that the
+// runtime has missed, while the next call looks at the process again.
+const callTimeout = time.Minute
+
+// removeOnce tries to remove every pod, and returns how many could not be removed.
+func (c *CRI) removeOnce(ctx context.Context) (left int, err error) {
+	call := func(f func(ctx context.Context) error) error {
+		ctx, cancel := context.WithTimeout(ctx, callTimeout)
+		defer cancel()
+		return f(ctx)
+	}
+	var all []*runtimeapi.PodSandbox
+	if err := call(func(ctx context.Context) (err error) {
+		all, err = c.Sandboxes(ctx, "", "")
 		return err
+	}); err != nil {
+		return 0, err
 	}
 	results := make(chan error, len(all))
 	limit := make(chan struct{}, 8)
@@ -133,14 +164,16 @@ func (c *CRI) RemoveAll(ctx context.Context) error {
 		go func() {
 			limit <- struct{}{}
 			defer func() { <-limit }()
-			results <- c.RemovePod(ctx, s.Id)
+			results <- call(func(ctx context.Context) error { return c.RemovePod(ctx, s.Id) })
 		}()
 	}
 	var errs []error
 	for range all {
-		errs = append(errs, <-results)
+		if err := <-results; err != nil {
+			errs = append(errs, err)
+		}
 	}
-	return errors.Join(errs...)
+	return len(errs), errors.Join(errs...)
 }
 
 // RemovePod stops and removes one sandbox with its containers.

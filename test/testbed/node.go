@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -145,8 +144,11 @@ func (n *Node) Kill() {
 	}
 }
 
+// stopTimeout bounds a shutdown of the daemon, which waits for a call to the runtime.
+const stopTimeout = 3 * time.Minute
+
 // Stop stops the daemon with SIGTERM. An exit code other than 0 is an error, and so is a
-// shutdown that takes longer than a minute.
+// shutdown that takes longer than stopTimeout.
 func (n *Node) Stop() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -157,15 +159,15 @@ func (n *Node) Stop() error {
 	select {
 	case <-n.proc.ended:
 		return n.proc.err
-	case <-time.After(time.Minute):
+	case <-time.After(stopTimeout):
 		n.proc.Signal(syscall.SIGQUIT) // its stacks go to the log
 		<-n.proc.ended
-		return errors.New("podstead did not end within a minute of SIGTERM")
+		return fmt.Errorf("podstead did not end within %v of SIGTERM", stopTimeout)
 	}
 }
 
 // End stops the daemon with SIGTERM, so that it finishes its calls to the runtime, and kills
-// it if it still runs 20 seconds later. It does nothing if the daemon does not run.
+// it if it still runs a minute later. It does nothing if the daemon does not run.
 func (n *Node) End() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -175,7 +177,7 @@ func (n *Node) End() {
 	n.proc.Signal(syscall.SIGTERM)
 	select {
 	case <-n.proc.ended:
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		n.proc.Kill()
 	}
 }

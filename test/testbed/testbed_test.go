@@ -25,7 +25,7 @@ func TestBarePod(t *testing.T) {
 	defer r.Close()
 	for _, kind := range Kinds() {
 		t.Run(string(kind), func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 			defer cancel()
 			rt, err := StartRuntime(ctx, kind, r)
 			if err != nil {
@@ -53,6 +53,7 @@ func TestBarePod(t *testing.T) {
 				if err != nil || ctx.Err() != nil {
 					t.Fatalf("pid %d runs %q (%v), want sleep 1000", pid, cmdline, err)
 				}
+				time.Sleep(10 * time.Millisecond)
 			}
 			out, err := rt.CRI.Exec(ctx, p.Container, "ip", "addr", "show", "eth0")
 			if err != nil || !strings.Contains(out, "10.211.") {
