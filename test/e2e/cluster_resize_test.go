@@ -279,7 +279,7 @@ func TestClusterResize(t *testing.T) {
 		{"side", "trap '" + appendLine("term") + "until [ -e /v/go ]; do sleep 0.05; done; exit 0' TERM; " + appendLine("side") + "while :; do sleep 0.05; done", ", restartPolicy: Always"},
 		{"init", "until [ -e /v/events ]; do sleep 0.05; done; exit 1", ""},
 	}, [][3]string{{"main", "true", ""}})
-	text = strings.Replace(text, "terminationGracePeriodSeconds: 10", "terminationGracePeriodSeconds: 300\n  automountServiceAccountToken: false\n  nodeName: "+n.Name, 1)
+	text = strings.Replace(text, "terminationGracePeriodSeconds: 300", "terminationGracePeriodSeconds: 300\n  automountServiceAccountToken: false\n  nodeName: "+n.Name, 1)
 	a.create(text)
 	d.await("side", "term")
 	shown = a.awaitMirror(n, "the init container has failed", "default", "failing", func(p *v1.Pod) error {

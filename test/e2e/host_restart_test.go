@@ -21,7 +21,7 @@ func TestHostRestart(t *testing.T) {
 		n.writeManifest("p.yaml", d.pod("p", "Always", [][3]string{
 			{"init", appendLine("init"), ""},
 			{"side", appendLine("side") + "touch /tmp/up; " + runUntilTerm("side-ends"),
-				", restartPolicy: Always, startupProbe: {exec: {command: [test, -e, /tmp/up]}, periodSeconds: 1, failureThreshold: 60}"},
+				", restartPolicy: Always, startupProbe: {exec: {command: [test, -e, /tmp/up]}, periodSeconds: 1, timeoutSeconds: 300, failureThreshold: 1000}"},
 			{"late", appendLine("late"), ""},
 		}, [][3]string{{"main", appendLine("main") + runUntilTerm("main-ends"), ""}}))
 		n.writeManifest("job.yaml", once.pod("job", "OnFailure", nil, [][3]string{{"main", appendLine("job"), ""}}))

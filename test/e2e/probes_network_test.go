@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -74,26 +73,27 @@ func TestProbesOfOtherHosts(t *testing.T) {
         httpGet: {scheme: HTTPS, host: 127.0.0.1, port: %d, path: "/at?a=b", httpHeaders: [{name: X-Probe, value: mine}, {name: Host, value: there}]}
         initialDelaySeconds: 2
         periodSeconds: 1
+        timeoutSeconds: 300
         successThreshold: 3
         failureThreshold: 1
-      livenessProbe: {tcpSocket: {host: 127.0.0.1, port: %d}, periodSeconds: 1, timeoutSeconds: 30, failureThreshold: 1}
+      livenessProbe: {tcpSocket: {host: 127.0.0.1, port: %d}, periodSeconds: 1, timeoutSeconds: 300, failureThreshold: 1}
 `, portOf(t, server.Listener.Addr()), portOf(t, listener.Addr()))))
 		n.start()
 		first := n.awaitRunning("p")
 		n.await("the probe connects", func() error {
-			if readiness.count() < 2 {
-				return errors.New("not yet")
+			if count := readiness.count(); count < 5 {
+				return fmt.Errorf("%d times", count)
 			}
 			return nil
 		})
 		p := n.awaitUnready("p")
 		readiness.Lock()
 		started := p.Status.ContainerStatuses[0].State.Running.StartedAt.Time
-		if delay := readiness.times[0].Sub(started); delay < 2*time.Second {
-			t.Errorf("first probe %s after the start, want at least 2s", delay)
-		}
-		if gap := readiness.times[1].Sub(readiness.times[0]); gap < 900*time.Millisecond {
-			t.Errorf("next probe after %s, want 1s", gap)
+		// On a busy machine a probe is late, and the next one may be in time.
+		for i, at := range readiness.times {
+			if delay, want := at.Sub(started), time.Duration(2+i)*time.Second; delay < want-100*time.Millisecond {
+				t.Errorf("probe %d came %s after the start, want at least %s", i, delay, want)
+			}
 		}
 		if readiness.path != "/at?a=b" || readiness.headers.Get("X-Probe") != "mine" {
 			t.Errorf("the probe requested %s with %v", readiness.path, readiness.headers)
@@ -138,8 +138,8 @@ spec:
     - name: main
       image: %s
       command: ["sh", "-c", "trap '' TERM; sleep 100000 & wait; sleep 100000"]
-      livenessProbe: {grpc: {port: %d, service: db}, periodSeconds: 1, timeoutSeconds: 30, failureThreshold: 2, terminationGracePeriodSeconds: 1}
-      readinessProbe: {grpc: {port: %[2]d}, periodSeconds: 1, failureThreshold: 1}
+      livenessProbe: {grpc: {port: %d, service: db}, periodSeconds: 1, timeoutSeconds: 300, failureThreshold: 2, terminationGracePeriodSeconds: 1}
+      readinessProbe: {grpc: {port: %[2]d}, periodSeconds: 1, timeoutSeconds: 300, failureThreshold: 1}
 `, testbed.BusyboxImage, portOf(t, listener.Addr())))
 		n.start()
 		first := n.awaitRunning("p")

@@ -3,9 +3,9 @@ package e2e
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -45,7 +45,7 @@ const untilTerm = "trap 'exit 0' TERM; sleep 100000 & wait"
 func TestProbeExecReadiness(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		n.writeManifest("p.yaml", probedPod("p", untilTerm, `
-      readinessProbe: {exec: {command: [test, -e, /tmp/ready]}, periodSeconds: 1, timeoutSeconds: 30, failureThreshold: 1}
+      readinessProbe: {exec: {command: [test, -e, /tmp/ready]}, periodSeconds: 1, timeoutSeconds: 300, failureThreshold: 1}
 `))
 		n.start()
 		first := n.awaitRunning("p")
@@ -72,9 +72,9 @@ func TestProbeExecReadiness(t *testing.T) {
 func TestProbeHTTPReadinessAfterStartup(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		n.writeManifest("p.yaml", probedPod("p", "mkdir /www; echo hi > /www/page; sleep 2; httpd -f -p 8080 -h /www & "+untilTerm, `
-      startupProbe: {tcpSocket: {port: web}, periodSeconds: 1, failureThreshold: 60}
-      readinessProbe: {httpGet: {path: /page, port: web}, periodSeconds: 1, failureThreshold: 1}
-      livenessProbe: {httpGet: {path: /page, port: 8080}, periodSeconds: 1, failureThreshold: 1000}
+      startupProbe: {tcpSocket: {port: web}, periodSeconds: 1, timeoutSeconds: 300, failureThreshold: 1000}
+      readinessProbe: {httpGet: {path: /page, port: web}, periodSeconds: 1, timeoutSeconds: 300, failureThreshold: 1}
+      livenessProbe: {httpGet: {path: /page, port: 8080}, periodSeconds: 1, timeoutSeconds: 300, failureThreshold: 1000}
 `))
 		n.start()
 		first := n.awaitRunning("p")
@@ -90,18 +90,13 @@ func TestProbeHTTPReadinessAfterStartup(t *testing.T) {
 func TestProbeLivenessRestarts(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		n.writeManifest("p.yaml", probedPod("p", untilTerm, `
-      livenessProbe: {exec: {command: [test, "!", -e, /tmp/dead]}, periodSeconds: 1, timeoutSeconds: 30, failureThreshold: 2}
+      livenessProbe: {exec: {command: [test, "!", -e, /tmp/dead]}, periodSeconds: 1, timeoutSeconds: 300, failureThreshold: 2}
 `))
 		n.start()
 		first := n.awaitRunning("p")
 		n.awaitReady("p")
 		n.exec(first, "touch", "/tmp/dead")
-		died := time.Now()
 		second := n.awaitOther("p", first)
-		// A busy machine may be late, but not by the sync period of a minute.
-		if took := time.Since(died); took > 40*time.Second {
-			t.Errorf("restarted after %s", took)
-		}
 		n.awaitStatus("p", "one restart", func(p v1.Pod) error {
 			if c := p.Status.ContainerStatuses; len(c) != 1 || c[0].RestartCount != 1 {
 				return fmt.Errorf("container statuses are %+v", c)
@@ -116,17 +111,21 @@ func TestProbeLivenessRestarts(t *testing.T) {
 func TestProbeTimeoutEndsTheCommand(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		n.writeManifest("p.yaml", probedPod("p", untilTerm, `
-      readinessProbe: {exec: {command: [sh, -c, "test -e /tmp/ready || exec sleep 4242"]}, periodSeconds: 1, timeoutSeconds: 1, failureThreshold: 1}
+      readinessProbe: {exec: {command: [sh, -c, "echo >> /tmp/runs; test -e /tmp/ready || exec sleep 4242"]}, periodSeconds: 1, timeoutSeconds: 1, failureThreshold: 1}
 `))
 		n.start()
 		first := n.awaitRunning("p")
 		n.awaitUnready("p")
-		// Otherwise they would accumulate: one starts each second.
-		time.Sleep(6 * time.Second)
-		all := n.exec(first, "sh", "-c", "for f in /proc/[0-9]*/cmdline; do cat $f; echo; done")
-		if count := strings.Count("\n"+all, "\nsleep\x004242"); count > 1 {
-			t.Errorf("%d hanging commands are left", count)
-		}
+		n.await("several commands have hung, and at most one is left", func() error {
+			// Otherwise they would accumulate.
+			all := n.exec(first, "sh", "-c", "wc -l < /tmp/runs; for f in /proc/[0-9]*/cmdline; do cat $f; echo; done")
+			runs, commands, _ := strings.Cut(all, "\n")
+			left := strings.Count("\n"+commands, "\nsleep\x004242")
+			if count, err := strconv.Atoi(runs); err != nil || count < 5 || left > 1 {
+				return fmt.Errorf("%s commands were started, %d are left, %v", runs, left, err)
+			}
+			return nil
+		})
 		n.exec(first, "touch", "/tmp/ready")
 		n.awaitReady("p")
 		n.mustStillRun("p", first)

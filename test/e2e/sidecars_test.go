@@ -58,7 +58,7 @@ func (d eventLog) touch(name string) {
 // containers first.
 func (d eventLog) pod(name, policy string, init, regular [][3]string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec:\n  restartPolicy: %s\n  terminationGracePeriodSeconds: 10\n"+
+	fmt.Fprintf(&b, "apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec:\n  restartPolicy: %s\n  terminationGracePeriodSeconds: 300\n"+
 		"  volumes: [{name: v, hostPath: {path: %q}}]\n", name, policy, d.dir)
 	for key, list := range map[string][][3]string{"initContainers": init, "containers": regular} {
 		if len(list) > 0 {
@@ -96,8 +96,8 @@ func TestSidecarOfAJob(t *testing.T) {
 		d := newEventLog(n)
 		n.writeManifest("p.yaml", d.pod("p", "Never", [][3]string{
 			{"side", appendLine("side") + "sleep 1.5; touch /tmp/up; " + appendLine("up") + runUntilTerm("side-ends"),
-				", restartPolicy: Always, startupProbe: {exec: {command: [test, -e, /tmp/up]}, periodSeconds: 1, failureThreshold: 60}" +
-					", readinessProbe: {exec: {command: [test, '!', -e, /v/unready]}, periodSeconds: 1, timeoutSeconds: 30, failureThreshold: 1}"},
+				", restartPolicy: Always, startupProbe: {exec: {command: [test, -e, /tmp/up]}, periodSeconds: 1, timeoutSeconds: 300, failureThreshold: 1000}" +
+					", readinessProbe: {exec: {command: [test, '!', -e, /v/unready]}, periodSeconds: 1, timeoutSeconds: 300, failureThreshold: 1}"},
 			{"init", appendLine("init"), ""},
 		}, [][3]string{
 			{"main", appendLine("main") + "until test -e /v/done; do sleep 0.1; done; " + appendLine("main-ends"), ""},
@@ -155,7 +155,7 @@ func TestInitAndSidecarsRerunInANewSandbox(t *testing.T) {
 		n.writeManifest("p.yaml", d.pod("p", "Always", [][3]string{
 			{"init", appendLine("init"), ""},
 			{"side", appendLine("side") + "touch /tmp/up; " + runUntilTerm("side-ends"),
-				", restartPolicy: Always, startupProbe: {exec: {command: [test, -e, /tmp/up]}, periodSeconds: 1, failureThreshold: 60}"},
+				", restartPolicy: Always, startupProbe: {exec: {command: [test, -e, /tmp/up]}, periodSeconds: 1, timeoutSeconds: 300, failureThreshold: 1000}"},
 			{"late", appendLine("late"), ""},
 		}, [][3]string{{"main", appendLine("main") + runUntilTerm("main-ends"), ""}}))
 		n.start()
@@ -240,10 +240,10 @@ func TestRestartRules(t *testing.T) {
 		all := newEventLog(n)
 		n.writeManifest("all.yaml", all.pod("all", "Never", [][3]string{
 			{"init", appendLine("init"), ""},
-			{"side", "sleep 100000", ", restartPolicy: Always"},
+			{"side", untilTerm, ", restartPolicy: Always"},
 		}, [][3]string{
 			{"main", appendLine("main") + failOnce("b", "until test -e /v/go; do sleep 0.1; done; exit 42", "sleep 100000"), rules("RestartAllContainers", "42")},
-			{"other", "sleep 100000", ""},
+			{"other", untilTerm, ""},
 			{"done", "exit 0", ""},
 		}))
 		n.start()
@@ -338,7 +338,7 @@ func TestFailedInitWaitsForTheSidecar(t *testing.T) {
 			{"side", "trap '" + appendLine("term") + "until [ -e /v/go ]; do sleep 0.05; done; exit 0' TERM; " + appendLine("side") + "while :; do sleep 0.05; done", ", restartPolicy: Always"},
 			{"init", "until [ -e /v/events ]; do sleep 0.05; done; exit 1", ""},
 		}, [][3]string{{"main", "true", ""}})
-		n.writeManifest("p.yaml", strings.Replace(manifest, "terminationGracePeriodSeconds: 10", "terminationGracePeriodSeconds: 300", 1))
+		n.writeManifest("p.yaml", manifest)
 		n.start()
 		d.await("side", "term")
 		side := n.awaitContainer("p", "side")

@@ -123,7 +123,7 @@ spec:
     - name: burn
       image: `+testbed.BusyboxImage+`
       command: [sh, -c, "while :; do :; done"]
-      readinessProbe: {exec: {command: ["true"]}, periodSeconds: 1, timeoutSeconds: 30}
+      readinessProbe: {exec: {command: ["true"]}, periodSeconds: 1, timeoutSeconds: 300}
       resources: {limits: {cpu: 100m}}
     - name: hold
       image: `+testbed.BusyboxImage+`

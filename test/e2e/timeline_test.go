@@ -70,9 +70,12 @@ const (
 	failsOnceThenStays = `test -e /t/$ME.once || { touch /t/$ME.once; sleep 0.3; log end; exit 3; }; ` + stays
 	// takesLong exits with 0 two seconds after SIGTERM.
 	takesLong = `trap 'log term; sleep 2; log end; exit 0' TERM; sleep 100000 & wait`
-	// hook is a hook that takes a moment; badHook fails.
-	hook    = `log NAME-begin; sleep 0.7; log NAME-end`
-	badHook = `log NAME-begin; exit 1`
+	// hook is a hook that takes a moment; badHook fails, and badHookOnce fails the first time, once
+	// the container handles SIGTERM.
+	hook        = `log NAME-begin; sleep 0.7; log NAME-end`
+	badHook     = handlesTerm + `log NAME-begin; exit 1`
+	badHookOnce = handlesTerm + `test -e /t/hooked || { touch /t/hooked; exit 1; }`
+	handlesTerm = `until grep -q "^$ME start" /t/log; do sleep 0.1; done; `
 	// badTerm fails on SIGTERM.
 	badTerm = `trap 'log term; log end; exit 5' TERM; sleep 100000 & wait`
 	// diesOnce is a liveness probe that fails in the first instance.
@@ -90,7 +93,7 @@ func shell(script string) []string {
 func (c *timeline) pod(dir string) (string, error) {
 	grace := c.grace
 	if grace == 0 {
-		grace = 10
+		grace = 120 // an exec of a hook begins late on a busy machine
 	}
 	spec := v1.PodSpec{
 		RestartPolicy:                 c.policy,
@@ -115,7 +118,7 @@ func (c *timeline) pod(dir string) (string, error) {
 func (m *member) container() v1.Container {
 	c := v1.Container{
 		Name: m.name, Image: testbed.BusyboxImage,
-		Command:      shell("log start; " + m.does),
+		Command:      shell(m.script()),
 		Env:          []v1.EnvVar{{Name: "ME", Value: m.name}},
 		VolumeMounts: []v1.VolumeMount{{Name: "t", MountPath: "/t"}},
 	}
@@ -130,8 +133,17 @@ func (m *member) container() v1.Container {
 	if m.postStart != "" || m.preStop != "" {
 		c.Lifecycle = &v1.Lifecycle{PostStart: m.hook("post", m.postStart), PreStop: m.hook("pre", m.preStop)}
 	}
-	c.StartupProbe, c.LivenessProbe = probeOf(m.startup, 30), probeOf(m.liveness, 1)
+	c.StartupProbe, c.LivenessProbe = probeOf(m.startup, 1000), probeOf(m.liveness, 1)
 	return c
+}
+
+// script returns the script of the container. It writes "start" once it handles SIGTERM, if it does
+// that from the beginning.
+func (m *member) script() string {
+	if trap, rest, ok := strings.Cut(m.does, " TERM; "); ok && strings.HasPrefix(trap, "trap ") {
+		return trap + " TERM; log start; " + rest
+	}
+	return "log start; " + m.does
 }
 
 func probeOf(script string, failures int32) *v1.Probe {
@@ -140,7 +152,7 @@ func probeOf(script string, failures int32) *v1.Probe {
 	}
 	return &v1.Probe{
 		ProbeHandler:  v1.ProbeHandler{Exec: &v1.ExecAction{Command: shell(script)}},
-		PeriodSeconds: 1, FailureThreshold: failures, TimeoutSeconds: 10,
+		PeriodSeconds: 1, FailureThreshold: failures, TimeoutSeconds: 300,
 	}
 }
 
@@ -239,7 +251,7 @@ func TestTimelines(t *testing.T) {
 		for i := range timelines {
 			c := &timelines[i]
 			t.Run(c.name, func(t *testing.T) {
-				await(t, "the statements hold", func() error { return read(c).check(c.want) }, 8*time.Minute)
+				await(t, "the statements hold", func() error { return read(c).check(c.want) }, 20*time.Minute)
 			})
 		}
 		// Terminate the pods whose termination order is checked, all at the same time.
@@ -259,7 +271,7 @@ func TestTimelines(t *testing.T) {
 						return errors.New("it is still reported")
 					}
 					return nil
-				}, 8*time.Minute)
+				}, 20*time.Minute)
 				if err := read(c).check(c.ended); err != nil {
 					t.Error(err)
 				}
