@@ -106,10 +106,27 @@ func (n *node) volumeArgs(data string) string {
 	return fmt.Sprintf("  volumes: [{name: marks, hostPath: {path: %s}}, {name: data, emptyDir: {%s}}]\n", filepath.Join(n.Dir(), "marks"), data)
 }
 
-// memoryLeakScript allocates 50 MB/s of anonymous memory.
-const memoryLeakScript = "while :; do (head -c 50000000 /dev/zero; sleep 100000) | tail -c 60000000 >/dev/null & sleep 1; done"
+// memoryLeakScript allocates 780 MiB of anonymous memory and then 1 MB/s: between the threshold and
+// the limit there are two minutes, which a busy machine may need. The benchmark leaks 50 MB/s.
+const memoryLeakScript = "for i in 1 2 3 4; do (head -c 205000000 /dev/zero; sleep 100000) | tail -c 206000000 >/dev/null & done; sleep 5; " +
+	"while :; do (head -c 1000000 /dev/zero; sleep 100000) | tail -c 1100000 >/dev/null & sleep 1; done"
 
-// A pod that leaks 50 MB/s is evicted before the kernel's OOM killer acts; pods with low usage
+// mustBeSpared fails the test unless a pod was left alone. On a machine on which the termination of the
+// evicted pod takes longer than the evictor waits, the next pod is evicted.
+func (n *node) mustBeSpared(name string, want instance) {
+	n.t.Helper()
+	log, err := os.ReadFile(n.Log())
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	if strings.Contains(string(log), "Evicted pod is still terminating") {
+		n.t.Logf("this machine took long to terminate the evicted pod: %s may have been next", name)
+		return
+	}
+	n.mustStillRun(name, want)
+}
+
+// A pod that leaks is evicted before the kernel's OOM killer acts; pods with low usage
 // keep running. New pods without a request are held, unless they tolerate the pressure. Some
 // time after the pressure ends all of them run, also across restarts.
 func TestEviction(t *testing.T) {
@@ -117,10 +134,14 @@ func TestEviction(t *testing.T) {
 		if !n.needs("memory") {
 			return
 		}
-		// Long enough for a busy machine to observe the states in between.
-		const transition = 30 * time.Second
-		n.Args = []string{"--eviction-hard", "memory.available<200Mi", "--eviction-pressure-transition-period", transition.String()}
+		// The pressure lasts until the test has seen the states in between.
+		args := func(transition time.Duration) []string {
+			return []string{"--eviction-hard", "memory.available<200Mi", "--eviction-pressure-transition-period", transition.String()}
+		}
+		n.Args = nil
 		memoryCgroup := n.setMemoryLimit(1 << 30)
+		root := n.Args
+		n.Args = append(args(time.Hour), root...)
 		n.writeManifest("calm.yaml", sleepPod("calm", "one"))
 		n.start()
 		calm := n.awaitRunning("calm")
@@ -148,6 +169,9 @@ func TestEviction(t *testing.T) {
 		n.restart()
 		n.awaitStatus("leak", "is still evicted", func(p v1.Pod) error { return evicted(p) })
 		n.awaitCondition(v1.NodeMemoryPressure, v1.ConditionTrue)
+		const transition = 30 * time.Second
+		n.Args = append(args(transition), root...)
+		n.restart()
 		n.awaitRunning("leak")
 		if waited := time.Since(pressure.LastTransitionTime.Time); waited < transition {
 			t.Errorf("it was started again %s after the pressure", waited)
@@ -160,9 +184,9 @@ func TestEviction(t *testing.T) {
 			}
 			return nil
 		})
-		n.mustStillRun("calm", calm)
+		n.mustBeSpared("calm", calm)
 		all, err := n.events("")
-		if e := all["EvictionThresholdMet"]; err != nil || e.Count != 1 || e.InvolvedObject.Kind != "Node" || !strings.Contains(e.Message, "memory") {
+		if e := all["EvictionThresholdMet"]; err != nil || e.Count < 1 || e.InvolvedObject.Kind != "Node" || !strings.Contains(e.Message, "memory") {
 			t.Errorf("the node's event is %+v, %v", e, err)
 		}
 	})
@@ -173,7 +197,8 @@ func TestEviction(t *testing.T) {
 func TestEvictionOfAFullDisk(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		mountDisk(t, n.Root, 64<<20)
-		n.Args = []string{"--eviction-hard", "nodefs.available<20%,nodefs.inodesFree<5%", "--eviction-pressure-transition-period", "15s"}
+		threshold := []string{"--eviction-hard", "nodefs.available<20%,nodefs.inodesFree<5%", "--eviction-pressure-transition-period"}
+		n.Args = append(slices.Clone(threshold), "1h") // until the test has seen the pressure
 		n.writeManifest("calm.yaml", sleepPod("calm", "one"))
 		n.start()
 		calm := n.awaitRunning("calm")
@@ -186,9 +211,11 @@ func TestEvictionOfAFullDisk(t *testing.T) {
 			}
 			return nil
 		})
+		n.Args = append(slices.Clone(threshold), "15s")
+		n.restart()
 		n.awaitRunning("writer")
 		n.awaitCondition(v1.NodeDiskPressure, v1.ConditionFalse)
-		n.mustStillRun("calm", calm)
+		n.mustBeSpared("calm", calm)
 	})
 }
 

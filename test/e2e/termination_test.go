@@ -6,11 +6,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // cgroups returns the directories of a process's cgroups.
@@ -61,42 +61,100 @@ func (n *node) mustBeTerminated(p v1.Pod, name string, groups []string) {
 // hangs, and does not start again even if no container of it is left.
 func TestActiveDeadline(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
-		script := "echo hello; " + exitOnTerm
-		// Enough time for a busy machine to start them first.
-		n.writeManifest("p.yaml", n.scriptedPod("p", 5, "  activeDeadlineSeconds: 12", scriptedContainer{"main", script, ""}))
-		n.writeManifest("r.yaml", n.scriptedPod("r", 5, "  activeDeadlineSeconds: 15", scriptedContainer{"main", script, ""}))
-		n.writeManifest("h.yaml", n.scriptedPod("h", 5, "  activeDeadlineSeconds: 12",
-			scriptedContainer{"main", script, "lifecycle: {postStart: {exec: {command: [sleep, '4242']}}}"}))
 		n.start()
-		groups := cgroups(t, n.awaitRunning("p").Pid)
-		boot := time.Now().Add(-time.Duration(uptime(t) * float64(time.Second)))
-		// inTime checks when a pod got SIGTERM.
-		inTime := func(p v1.Pod, name string, seconds int) {
-			t.Helper()
-			signaled := boot.Add(time.Duration(n.awaitRecorded(name+"-main-term") * float64(time.Second)))
-			late := signaled.Sub(p.Status.StartTime.Add(time.Duration(seconds) * time.Second))
-			t.Logf("%s got SIGTERM %s after its deadline", name, late.Round(time.Millisecond))
-			// A busy machine may be late, but not by the sync period of a minute.
-			if late < -50*time.Millisecond || late > 20*time.Second {
-				t.Errorf("%s got SIGTERM %s after its deadline", name, late)
-			}
-			if p.Status.Reason != "DeadlineExceeded" || p.Status.Message != "Pod was active on the node longer than the specified deadline" {
-				t.Errorf("status of %s is %s: %s", name, p.Status.Reason, p.Status.Message)
+		// A busy machine needs more time to start them before their deadline, and may stall.
+		for _, seconds := range []int{12, 60, 240} {
+			if n.checkActiveDeadline(seconds) {
+				return
 			}
 		}
-		started := n.awaitReady("r").Status.StartTime
-		inTime(n.awaitPhase("p", v1.PodFailed), "p", 12)
-		inTime(n.awaitPhase("h", v1.PodFailed), "h", 12)
-		n.awaitEvent("p", "DeadlineExceeded")
-		n.restart()
-		r := n.awaitPhase("r", v1.PodFailed)
-		inTime(r, "r", 15)
-		if !r.Status.StartTime.Equal(started) {
-			t.Errorf("start time went from %s to %s", started, r.Status.StartTime)
-		}
-		n.awaitGone("r")
-		n.mustBeTerminated(n.awaitPhase("p", v1.PodFailed), "p", groups)
+		t.Error("no pod terminated at its deadline")
 	})
+}
+
+// checkActiveDeadline starts pods with an active deadline. It returns false if one had not started
+// by then, or if SIGTERM came late. The unit tests show that the deadline itself is on time.
+func (n *node) checkActiveDeadline(seconds int) bool {
+	t := n.t
+	t.Helper()
+	script := "echo hello; " + exitOnTerm
+	p, r, h := fmt.Sprint("p", seconds), fmt.Sprint("r", seconds), fmt.Sprint("h", seconds)
+	n.writeManifest(p+".yaml", n.scriptedPod(p, 60, fmt.Sprint("  activeDeadlineSeconds: ", seconds), scriptedContainer{"main", script, ""}))
+	n.writeManifest(r+".yaml", n.scriptedPod(r, 60, fmt.Sprint("  activeDeadlineSeconds: ", seconds+3), scriptedContainer{"main", script, ""}))
+	n.writeManifest(h+".yaml", n.scriptedPod(h, 60, fmt.Sprint("  activeDeadlineSeconds: ", seconds),
+		scriptedContainer{"main", script, "lifecycle: {postStart: {exec: {command: [sleep, '4242']}}}"}))
+	var groups []string
+	n.await("the first pod runs, or its deadline is over", func() error {
+		if found, err := n.running(p); err == nil && found["main"].Pid != 0 {
+			groups = cgroups(t, found["main"].Pid)
+			return nil
+		}
+		if pod, err := n.pod(p); err != nil || pod.Status.Phase != v1.PodFailed {
+			return fmt.Errorf("%s, %v", pod.Status.Phase, err)
+		}
+		return nil
+	})
+	// inTime checks when a pod got SIGTERM.
+	boot, inTime := bootTime(t), true
+	check := func(name string, seconds int) v1.Pod {
+		t.Helper()
+		pod := n.awaitPhase(name, v1.PodFailed)
+		if pod.Status.Reason != "DeadlineExceeded" || pod.Status.Message != "Pod was active on the node longer than the specified deadline" {
+			t.Errorf("status of %s is %s: %s", name, pod.Status.Reason, pod.Status.Message)
+		}
+		if _, started := n.recordedAt(name + "-main-start"); !started {
+			t.Logf("%s had not started at its deadline", name)
+			inTime = false
+			return pod
+		}
+		n.awaitGone(name)
+		term, ended := n.recordedAt(name + "-main-term")
+		if !ended {
+			t.Logf("%s started just before its deadline", name)
+			inTime = false
+			return pod
+		}
+		late := boot.Add(time.Duration(term * float64(time.Second))).Sub(pod.Status.StartTime.Add(time.Duration(seconds) * time.Second))
+		t.Logf("%s got SIGTERM %s after its deadline", name, late.Round(time.Millisecond))
+		if late < -50*time.Millisecond {
+			t.Errorf("%s got SIGTERM %s before its deadline", name, -late)
+		}
+		inTime = inTime && late < 20*time.Second
+		return pod
+	}
+	var started *metav1.Time
+	n.awaitStatus(r, "it has a start time", func(p v1.Pod) error {
+		if started = p.Status.StartTime; started == nil {
+			return errors.New("none yet")
+		}
+		return nil
+	})
+	check(p, seconds)
+	check(h, seconds)
+	n.awaitEvent(p, "DeadlineExceeded")
+	n.restart()
+	ended := check(r, seconds+3)
+	if !ended.Status.StartTime.Equal(started) {
+		t.Errorf("start time went from %s to %s", started, ended.Status.StartTime)
+	}
+	if !inTime {
+		return false
+	}
+	n.awaitGone(r)
+	n.mustBeTerminated(n.awaitPhase(p, v1.PodFailed), p, groups)
+	return true
+}
+
+// bootTime returns when /proc/uptime was zero.
+func bootTime(t *testing.T) time.Time {
+	t.Helper()
+	for {
+		before := time.Now()
+		up := uptime(t)
+		if time.Since(before) < 10*time.Millisecond {
+			return before.Add(-time.Duration(up * float64(time.Second)))
+		}
+	}
 }
 
 // A terminated pod is not started again after its dead containers were removed manually and
@@ -107,7 +165,7 @@ func TestTerminatedPodsStayTerminated(t *testing.T) {
 			"done": {"OnFailure", "echo hello; note start; exit 0"}, "failed": {"Never", "echo hello; note start; exit 4"},
 			"killed": {"Never", "echo hello; " + exitOnTerm},
 		} {
-			n.writeManifest(name+".yaml", n.scriptedPod(name, 2, "  restartPolicy: "+c.policy, scriptedContainer{"main", c.script, ""}))
+			n.writeManifest(name+".yaml", n.scriptedPod(name, 60, "  restartPolicy: "+c.policy, scriptedContainer{"main", c.script, ""}))
 		}
 		n.start()
 		n.awaitRecorded("killed-main-start")
@@ -146,37 +204,63 @@ func TestTerminatedPodsStayTerminated(t *testing.T) {
 // A container that ignores SIGTERM is killed when its grace period is over, and not earlier.
 func TestGracePeriod(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
-		deaf := "trap 'note term' TERM; note start; while true; do note alive; sleep 0.1; done"
-		n.writeManifest("p.yaml", n.scriptedPod("p", 3, "", scriptedContainer{"main", deaf, ""}, scriptedContainer{"quick", exitOnTerm, ""}))
-		n.writeManifest("q.yaml", n.scriptedPod("q", 0, "", scriptedContainer{"main", deaf, ""}))
 		n.start()
-		n.awaitRecorded("p-main-start")
-		n.awaitRecorded("p-quick-start")
-		main, q := n.awaitRunning("p"), n.awaitRunning("q")
-		n.awaitRecorded("q-main-start")
-		n.removeManifest("p.yaml")
-		n.removeManifest("q.yaml")
-		for pid, name := range map[int]string{main.Pid: "p", q.Pid: "q"} {
-			n.await(name+" is dead", func() error {
-				if err := syscall.Kill(pid, 0); err == nil && processExists(pid) {
-					return errors.New("it still runs")
-				}
-				return nil
-			})
-		}
-		n.awaitGone("p")
-		n.awaitGone("q")
-		// 2 s is the minimum.
-		for name, grace := range map[string]float64{"p": 3, "q": 2} {
-			term, alive := n.awaitRecorded(name+"-main-term"), n.awaitRecorded(name+"-main-alive")
-			if had := alive - term; had < grace-0.5 || had > grace+1.5 {
-				t.Errorf("%s was killed %.2f s after SIGTERM, want %.0f", name, had, grace)
+		// On a busy machine the runtime may be late.
+		for attempt := range 5 {
+			if n.checkGracePeriod(attempt) {
+				return
 			}
 		}
-		if quick, slow := n.awaitRecorded("p-quick-term"), n.awaitRecorded("p-main-term"); quick > slow+1 {
-			t.Errorf("one container got SIGTERM %.2f s after the other", quick-slow)
-		}
+		t.Error("the containers were always killed late")
 	})
+}
+
+// checkGracePeriod fails the test if containers are killed before their grace period is over, and
+// returns false if they are killed long after it.
+func (n *node) checkGracePeriod(attempt int) bool {
+	t := n.t
+	t.Helper()
+	const deaf = "trap 'note term' TERM; note start; while true; do note alive; sleep 0.1; done"
+	p, q := fmt.Sprint("p", attempt), fmt.Sprint("q", attempt)
+	n.writeManifest(p+".yaml", n.scriptedPod(p, 3, "", scriptedContainer{"main", deaf, ""}, scriptedContainer{"quick", exitOnTerm, ""}))
+	n.writeManifest(q+".yaml", n.scriptedPod(q, 0, "", scriptedContainer{"main", deaf, ""}))
+	for _, container := range []string{p + "-main", p + "-quick", q + "-main"} {
+		n.awaitRecorded(container + "-start")
+	}
+	pids := map[string]int{p: n.awaitRunning(p).Pid, q: n.awaitRunning(q).Pid}
+	begun := uptime(t)
+	n.removeManifest(p + ".yaml")
+	n.removeManifest(q + ".yaml")
+	died := map[string]float64{}
+	n.await("both are dead", func() error {
+		for name, pid := range pids {
+			if died[name] == 0 && !processExists(pid) {
+				died[name] = uptime(t)
+			}
+		}
+		if len(died) < 2 || died[p] == 0 || died[q] == 0 {
+			return fmt.Errorf("dead are %v", died)
+		}
+		return nil
+	})
+	n.awaitGone(p)
+	n.awaitGone(q)
+	soon := true
+	// 2 s is the minimum.
+	for name, grace := range map[string]float64{p: 3, q: 2} {
+		had := died[name] - begun
+		t.Logf("%s was killed %.2f s after its removal, with a grace period of %.0f s", name, had, grace)
+		if had < grace {
+			t.Errorf("%s was killed %.2f s after its removal, want %.0f at least", name, had, grace)
+		}
+		// The default would be 30 s.
+		if _, ok := n.recordedAt(name + "-main-term"); !ok || had > grace+15 {
+			soon = false
+		}
+	}
+	// The containers of a pod terminate at the same time.
+	quick, ok := n.recordedAt(p + "-quick-term")
+	return soon && ok && quick < died[p]
 }
 
 // Sidecars run until the regular containers have terminated and then terminate in reverse
@@ -188,7 +272,7 @@ func TestSidecarsTerminateLast(t *testing.T) {
 		// If that did not happen, it would be killed and would not record its end.
 		const awaitOthers = "until [ -e /out/${ME%-main}-first-hook ] && [ -e /out/${ME%-main}-other-term ]; do sleep 0.05; done"
 		manifest := func(name string) string {
-			return n.scriptedPod(name, 30, "",
+			return n.scriptedPod(name, 600, "",
 				scriptedContainer{"first", exitOnTerm, "restartPolicy: Always\nlifecycle: {preStop: {exec: {command: [sh, -c, '. /out/lib; note hook']}}}"},
 				scriptedContainer{"second", "trap 'note term; sleep 0.5; exit 0' TERM; note start; while true; do sleep 0.05; done", "restartPolicy: Always"},
 				scriptedContainer{"main", "trap 'note term; " + awaitOthers + "; note ended; exit 0' TERM; note start; while true; do sleep 0.05; done", ""},
