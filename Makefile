@@ -127,8 +127,8 @@ demo: ## demonstrate podstead with a private runtime, and clean up; needs root
 	@test/setup.sh runtime
 	@$(GO) run ./test/demo
 
-screenshot: setup ## draw docs/session.svg, the picture of README, from what the commands print
-	$(GO) test -count=1 -timeout 20m ./test/e2e -run 'TestTaskPages$$' -update-screenshot
+screenshot: setup ## write docs/session.svg and the output in docs/monitor.md from what the commands print
+	$(GO) test -count=1 -timeout 20m ./test/e2e -run '(TestTaskPages|TestMonitoringExamples)$$' -update-screenshot
 
 clean: ## remove bin/ and dist/
 	rm -rf bin dist

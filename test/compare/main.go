@@ -1,11 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"flag"
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -17,6 +20,8 @@ type options struct {
 	pods, rounds int
 	idle         time.Duration
 	runtime      testbed.Kind
+	// readme tells to write the table into README.md.
+	readme bool
 }
 
 func main() {
@@ -37,6 +42,7 @@ func parse() options {
 	flag.IntVar(&o.pods, "pods", 50, "number of pods")
 	flag.IntVar(&o.rounds, "rounds", 3, "rounds; the table shows medians")
 	flag.DurationVar(&o.idle, "idle", time.Minute, "how long to measure CPU usage while idle, in the first round")
+	flag.BoolVar(&o.readme, "readme", false, "write the table into README.md as well")
 	flag.Parse()
 	o.runtime = testbed.Kind(*runtime)
 	return o
@@ -82,8 +88,31 @@ func run(ctx context.Context, opts options) error {
 		}
 		r.programs = append(r.programs, programInfo{p.name(), version})
 	}
-	r.print(os.Stdout)
-	return nil
+	var table bytes.Buffer
+	r.print(&table)
+	if opts.readme {
+		if err := quote(table.Bytes()); err != nil {
+			return err
+		}
+	}
+	_, err = os.Stdout.Write(table.Bytes())
+	return err
+}
+
+// quote replaces the table in README.
+func quote(table []byte) error {
+	const begin, end = "<!-- comparison -->\n", "<!-- end -->"
+	file := filepath.Join(testbed.SourceRoot(), "README.md")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	before, rest, found := strings.Cut(string(text), begin)
+	_, after, complete := strings.Cut(rest, end)
+	if !found || !complete {
+		return fmt.Errorf("%s has no place between %q and %q", file, begin, end)
+	}
+	return os.WriteFile(file, []byte(before+begin+"\n"+string(table)+"\n"+end+after), 0o644)
 }
 
 func isFile(path string) bool {

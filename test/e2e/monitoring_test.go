@@ -253,6 +253,7 @@ func TestMonitoringExamples(t *testing.T) {
 		}
 		return nil
 	})
+	p.checkMonitoringPage(n)
 	// The shares of throttled periods need two scrapes.
 	queries := dashboardQueries(t, filepath.Join(examples, "grafana-dashboard.json"))
 	for _, query := range queries {

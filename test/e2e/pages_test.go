@@ -15,7 +15,7 @@ import (
 	"github.com/podstead/podstead/test/testbed"
 )
 
-var updateScreenshot = flag.Bool("update-screenshot", false, "write docs/session.svg from what the commands print")
+var updateScreenshot = flag.Bool("update-screenshot", false, "write docs/session.svg and the output in docs/monitor.md")
 
 // pagesConfig is the configuration of the packages. The machines share the cgroup v1 controllers
 // of the host.
