@@ -19,13 +19,14 @@ import (
 
 const (
 	// maxPodMemory is the maximum of the memory in bytes of what the cluster's pods on this
-	// node specify, in all. The daemon needs up to five times as much at its peak, since
-	// each step of a pod's start has it in a form of its own.
+	// node specify, in all. The daemon needs six times as much at its peak, since each step
+	// of a pod's start has it in a form of its own.
 	maxPodMemory = 24 << 20
 	// containerMemory is what each container counts in addition to what it specifies. It
 	// limits how many containers there are, since the runtime lists all of them in one
-	// answer of limited size.
-	containerMemory = 4 << 10
+	// answer, of 16 MiB at most with containerd. Each needs 2 KB there, see listedContainer in
+	// package supervisor, twice if one that has ended is kept, and each pod up to 16 KiB.
+	containerMemory = 12 << 10
 	// maxKeptAnnotation is the size of those annotations of mirror pods that are kept.
 	maxKeptAnnotation = 256
 )

@@ -127,3 +127,43 @@ func TestListsOfAFullNodeStaySmall(t *testing.T) {
 		})
 	}
 }
+
+// listedContainer is the most bytes that a container of a pod with many containers may need in
+// the runtime's list, which package cluster relies on: it limits their number.
+const listedContainer = 2000
+
+// A pod with many containers, each of which has as much as is stored with it, has a list of
+// limited size.
+func TestListOfManyContainersStaysSmall(t *testing.T) {
+	const count, large = 64, 100_000
+	synctest.Test(t, func(t *testing.T) {
+		b := newSupervisorHarness(t, false)
+		defer b.kill()
+		withObjects(b)
+		pod := boundPod(strings.Repeat("p", 150), "u1")
+		pod.Namespace = strings.Repeat("n", 63)
+		pod.Annotations[podinfo.AnnotationHash] = strings.Repeat("a", large)
+		first := pod.Spec.Containers[0]
+		pod.Spec.Containers = nil
+		for i := range count {
+			c := *first.DeepCopy()
+			c.Name = fmt.Sprintf("%s%02d", strings.Repeat("c", 61), i)
+			c.Image = "registry.example/" + strings.Repeat("i", 200) + ":" + strings.Repeat("t", 127)
+			c.TerminationMessagePath = "/" + strings.Repeat("a", large)
+			c.Lifecycle = &v1.Lifecycle{PreStop: &v1.LifecycleHandler{Exec: &v1.ExecAction{Command: []string{strings.Repeat("a", 8000)}}}}
+			for j := range 20 {
+				c.Ports = append(c.Ports, v1.ContainerPort{Name: fmt.Sprint("p", j), ContainerPort: int32(100*i + j + 1), Protocol: v1.ProtocolTCP})
+				c.EnvFrom = append(c.EnvFrom, v1.EnvFromSource{ConfigMapRef: &v1.ConfigMapEnvSource{
+					LocalObjectReference: v1.LocalObjectReference{Name: fmt.Sprintf("%s-%d", strings.Repeat("a", 240), j)}, Optional: new(true)}})
+			}
+			pod.Spec.Containers = append(pod.Spec.Containers, c)
+		}
+		b.start(manifest.SourceAPI).config.deliver(manifest.SourceAPI, pod)
+		b.until(5*time.Minute, "all containers are created", func() bool { return len(b.fake.Containers()) == count })
+		if _, size := listSizes(b); size > count*listedContainer {
+			t.Errorf("a container needs %d bytes in the list", size/count)
+		} else {
+			t.Logf("a container needs %d bytes in the list", size/count)
+		}
+	})
+}
