@@ -42,6 +42,14 @@ func TestWaitAndRestart(t *testing.T) {
 		n.writeManifest("p.yaml", strings.Replace(sleepPod("p", "one"), "image:", "imege:", 1))
 		n.cli(1, []string{file + ":9: ", "image"}, "wait", "p", "--for=revision", "--timeout=3m")
 		n.writeManifest("p.yaml", sleepPod("p", "two"))
+		// A daemon that is slow still reports the fault of the previous content.
+		n.await("the daemon has read the manifest", func() error {
+			body, err := n.Get(t.Context(), "/podstead/v1/manifests")
+			if err == nil && strings.Contains(string(body), "imege") {
+				err = fmt.Errorf("%s", body)
+			}
+			return err
+		})
 		n.cli(0, []string{"is running the revision in its manifest"}, "wait", "-f", file, "--for=revision", "--timeout=3m")
 		if now := n.awaitReady("p"); now.UID == before.UID || now.Status.ContainerStatuses[0].State.Running == nil {
 			t.Errorf("after the wait the pod is %s (before: %s): %+v", now.UID, before.UID, now.Status)

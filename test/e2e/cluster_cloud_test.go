@@ -152,15 +152,15 @@ func checkCloudInitialized(n *node, a *admin, log *audit) {
 			}
 			return nil
 		})
-		node := &v1.Node{}
-		if err := a.get(node, "node", n.Name); err != nil {
-			n.t.Fatal(err)
-		}
+		// A runtime that is slow makes it not ready for a while.
+		node := a.awaitNodeStatus(n, when+" it is ready", func(node *v1.Node) error {
+			if !nodeReady(node) {
+				return fmt.Errorf("%v", node.Status.Conditions)
+			}
+			return nil
+		})
 		if !hasTaints(node, ownTaint) || node.Spec.ProviderID != "cloud://zone/n5" || node.Labels["topology.kubernetes.io/zone"] != "zone" || !slices.Equal(node.Status.Addresses, addresses) {
 			n.t.Errorf("%s the node is %v %v %v", when, node.Labels, node.Spec, node.Status.Addresses)
-		}
-		if !nodeReady(node) {
-			n.t.Errorf("%s the node is not ready: %v", when, node.Status.Conditions)
 		}
 	}
 	check("after the cloud controller manager initialized it")

@@ -83,10 +83,14 @@ func (a *audit) awaitHeartbeatsOnly(n *node) {
 			return err
 		}
 		leases, reports := 0, 0
+		var first, last time.Time
 		for _, e := range slices.Backward(all) {
 			switch e.String() {
 			case "update leases " + n.Name:
-				leases++
+				if leases++; leases == 1 {
+					last = e.RequestReceivedTimestamp.Time
+				}
+				first = e.RequestReceivedTimestamp.Time
 			case "patch nodes status " + n.Name:
 				reports++
 			default:
@@ -96,8 +100,9 @@ func (a *audit) awaitHeartbeatsOnly(n *node) {
 				break
 			}
 		}
-		if leases < renewals || reports > 2 {
-			return fmt.Errorf("%d renewals of the lease and %d reports of the node", leases, reports)
+		// There is at most one report in ten seconds; on a busy machine renewals are late.
+		if took := last.Sub(first); leases < renewals || reports > 2+int(took/(10*time.Second)) {
+			return fmt.Errorf("%d renewals of the lease and %d reports of the node in %s", leases, reports, took)
 		}
 		return nil
 	})
@@ -153,7 +158,7 @@ func checkMirrorOfEditedManifest(n *node, a *admin, log *audit) {
 kind: Pod
 metadata: {name: edited}
 spec:
-  terminationGracePeriodSeconds: 300
+  terminationGracePeriodSeconds: 1800
   volumes: [{name: out, hostPath: {path: %s, type: DirectoryOrCreate}}]
   containers:
   - name: main

@@ -148,9 +148,7 @@ func checkPodLevelResize(n *node, a *admin, most string) {
 		p.patch(size)
 		p.mustBe(size)
 	}
-	if got := p.events(); !slices.Equal(got, []string{"ResizeCompleted", "ResizeStarted"}) {
-		n.t.Errorf("events %q", got)
-	}
+	p.awaitEvents("ResizeCompleted", "ResizeStarted")
 
 	// It waits for room.
 	large := wholeSize{amounts{"100m", "200m", most, most}, "200m"}

@@ -197,6 +197,17 @@ func (p *resizablePod) events() (reasons []string) {
 	return reasons
 }
 
+// awaitEvents waits until the events of resizes have exactly these reasons.
+func (p *resizablePod) awaitEvents(reasons ...string) {
+	p.n.t.Helper()
+	p.n.await("the events of "+p.name, func() error {
+		if got := p.events(); !slices.Equal(got, reasons) {
+			return fmt.Errorf("%q, want %q", got, reasons)
+		}
+		return nil
+	})
+}
+
 // Resizes through an API server, as Kubernetes' own tests make them: each is made and made
 // undone, in place or with a restart, and its progress is in the status at every time.
 func TestClusterResize(t *testing.T) {
@@ -220,9 +231,7 @@ func TestClusterResize(t *testing.T) {
 		web.resize(sizes)
 		web.resize(original)
 	}
-	if got := web.events(); !slices.Equal(got, []string{"ResizeCompleted", "ResizeStarted"}) {
-		t.Errorf("events %q", got)
-	}
+	web.awaitEvents("ResizeCompleted", "ResizeStarted")
 
 	again := newResizablePod(n, a, "restarting", restartForMemory, two, original)
 	again.resize(map[string]amounts{"main": guaranteed("25m", "37Mi")})
@@ -246,9 +255,7 @@ func TestClusterResize(t *testing.T) {
 		t.Errorf("resources %+v, allocated %v", s.Resources, s.AllocatedResources)
 	}
 	small.resize(map[string]amounts{"main": {memory: "35Mi", memoryLimit: "35Mi"}})
-	if got := small.events(); !slices.Equal(got, []string{"ResizeCompleted", "ResizeError", "ResizeStarted"}) {
-		t.Errorf("events %q", got)
-	}
+	small.awaitEvents("ResizeCompleted", "ResizeError", "ResizeStarted")
 
 	// A resize waits for room.
 	var registered v1.Node
@@ -267,9 +274,7 @@ func TestClusterResize(t *testing.T) {
 	}
 	large.resize(map[string]amounts{"main": {memory: part(20)}})
 	growing.mustHave(map[string]amounts{"main": {memory: part(50)}})
-	if got := growing.events(); !slices.Equal(got, []string{"ResizeCompleted", "ResizeDeferred", "ResizeStarted"}) {
-		t.Errorf("events %q", got)
-	}
+	growing.awaitEvents("ResizeCompleted", "ResizeDeferred", "ResizeStarted")
 
 	checkPodLevelResize(n, a, part(60))
 

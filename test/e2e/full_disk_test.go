@@ -52,7 +52,7 @@ var unwritableDisks = []unwritableDisk{
 	{
 		name: "full", options: "size=4m", fault: unix.ENOSPC,
 		breakIt: func(n *node) {
-			f, err := os.Create(filepath.Join(n.Root, "ballast"))
+			f, err := os.OpenFile(filepath.Join(n.Root, "ballast"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 			if err != nil {
 				n.t.Fatal(err)
 			}
@@ -152,15 +152,21 @@ func TestUnwritableRootDirectory(t *testing.T) {
 					}
 					return nil
 				})
-				if got := n.series("/metrics").value(t, "podstead_unwritten_files"); got < 1 {
-					t.Errorf("podstead_unwritten_files is %v, want at least 1", got)
-				}
+				n.await("the metric counts the files", func() error {
+					if got := n.series("/metrics").value(t, "podstead_unwritten_files"); got < 1 {
+						return fmt.Errorf("podstead_unwritten_files is %v", got)
+					}
+					return nil
+				})
 
 				// Manifests still take effect, as far as the disk allows.
 				n.writeManifest("late.yaml", sleepPod("late", "one"))
 				n.removeManifest("edited.yaml")
 				n.awaitGone("edited")
 				n.awaitStatus("late", "waits or runs", func(v1.Pod) error { return nil })
+				// The removed pod has left space, with which the files may have been written.
+				disk.breakIt(n)
+				n.writeManifest("late.yaml", sleepPod("late", "two"))
 				n.awaitStatusLine(1, "checkpoint/manifests.json")
 				if err := n.Stop(); err != nil {
 					t.Error(err)

@@ -107,8 +107,8 @@ func withoutCredentials(n *hostileNode) {
 	})
 	c := n.client()
 	n.await("a client with credentials is served", func() error {
-		if code, body := n.request(c, http.MethodGet, "https://"+n.address+"/pods", hostileReader); code != http.StatusOK {
-			return fmt.Errorf("%d %s", code, body)
+		if code, body, err := n.tryRequest(c, http.MethodGet, "https://"+n.address+"/pods", hostileReader); err != nil || code != http.StatusOK {
+			return fmt.Errorf("%d %s, %v", code, body, err)
 		}
 		return nil
 	})

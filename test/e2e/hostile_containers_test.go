@@ -59,7 +59,7 @@ spec:
   containers:
     - name: main
       image: IMAGE
-      command: [sh, -c, "for i in 1 2 3 4; do seq 1 30000; sleep 2; done; sleep 100000"]
+      command: [sh, -c, "for i in $(seq 100); do seq 1 30000; sleep 3; done; sleep 100000"]
       SECURITY
     - name: attacker
       image: IMAGE

@@ -152,11 +152,12 @@ func largeObjects(n *hostileNode, a *admin) {
 			volumes += fmt.Sprintf("- {name: v%d, configMap: {name: %s}}\n", v, name)
 			mounts += fmt.Sprintf("- {name: v%d, mountPath: /v%d}\n", v, v)
 		}
-		a.create(n.clusterPod(fmt.Sprintf("objects%d", i), testbed.BusyboxImage, volumes, mounts))
-	}
-	// The pods whose objects have space run; the last one waits.
-	for i := range fitting {
-		n.awaitRunning(fmt.Sprintf("objects%d", i))
+		name := fmt.Sprintf("objects%d", i)
+		a.create(n.clusterPod(name, testbed.BusyboxImage, volumes, mounts))
+		// The pods whose objects have space run; the last one waits.
+		if i < fitting {
+			n.awaitRunning(name)
+		}
 	}
 	if last, err := n.running(fmt.Sprintf("objects%d", pods-1)); err != nil || len(last) > 0 {
 		n.t.Errorf("the last pod runs: %v, %v", last, err)

@@ -171,6 +171,8 @@ func TestImagesAreLoaded(t *testing.T) {
 // On a machine without a network even the sandbox image is loaded from an archive.
 func TestImagesAreLoadedIntoThePrivateRuntime(t *testing.T) {
 	t.Parallel()
+	privateNetwork.Lock()
+	defer privateNetwork.Unlock()
 	for _, kind := range testbed.Kinds() {
 		t.Run(string(kind), func(t *testing.T) { // not in parallel: the host has only one such network
 			n := privateNode(t, kind)

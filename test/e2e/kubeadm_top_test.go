@@ -46,9 +46,11 @@ type kernelUsage struct {
 	workingSet int64         // in bytes
 }
 
-// cgroupUsage is a script that prints the CPU time in nanoseconds, the memory and the inactive
-// page cache in bytes of the container that runs it.
-const cgroupUsage = `cd /sys/fs/cgroup
+// cgroupUsage is a script that prints the time since boot in seconds, the CPU time in nanoseconds,
+// the memory and the inactive page cache in bytes of the container that runs it.
+const cgroupUsage = `read up rest < /proc/uptime
+echo $up
+cd /sys/fs/cgroup
 if [ -e cgroup.controllers ]; then
 	awk '/^usage_usec/ {print $2 "000"}' cpu.stat
 	cat memory.current
@@ -61,12 +63,15 @@ fi`
 // busyUsage returns the kernel's numbers of the busy pod, seen from inside its container.
 func (m *kubeadmMachine) busyUsage() kernelUsage {
 	m.t.Helper()
-	u := kernelUsage{at: time.Now()}
+	var u kernelUsage
 	out := m.must("kubectl exec busy -- sh -c '" + strings.ReplaceAll(cgroupUsage, "'", `'\''`) + "'")
 	var inactive int64
-	if _, err := fmt.Sscan(out, &u.cpu, &u.workingSet, &inactive); err != nil {
+	var up float64
+	if _, err := fmt.Sscan(out, &up, &u.cpu, &u.workingSet, &inactive); err != nil {
 		m.t.Fatalf("unexpected numbers of a cgroup: %v: %s", err, out)
 	}
+	// An exec takes seconds on a busy machine.
+	u.at = bootTime(m.t).Add(time.Duration(up * float64(time.Second)))
 	u.workingSet -= inactive
 	return u
 }
@@ -115,9 +120,16 @@ type podMetrics struct {
 }
 
 // checkUsage checks that kubectl top prints what the kernel counts: for the busy pod, and for
-// the node.
+// the node. What they use depends on the load of the machine and changes with it, so it compares
+// until they agree.
 func (m *kubeadmMachine) checkUsage() {
 	m.t.Helper()
+	await(m.t, "kubectl top agrees with the kernel", m.compareUsage, 15*time.Minute)
+	m.must("kubectl delete pod busy --now")
+}
+
+// compareUsage returns an error unless kubectl top prints what the kernel counts.
+func (m *kubeadmMachine) compareUsage() error {
 	before, hostBefore := m.busyUsage(), m.hostUsage()
 	var metrics podMetrics
 	await(m.t, "the metrics server measures the busy pod", func() error {
@@ -135,23 +147,24 @@ func (m *kubeadmMachine) checkUsage() {
 		return nil
 	})
 	if c := metrics.Containers; len(c) != 1 || c[0].Name != "main" {
-		m.t.Errorf("the metrics of the busy pod are of containers %+v", c)
+		return fmt.Errorf("the metrics of the busy pod are of containers %+v", c)
 	}
-	pod, node := m.must("kubectl top pod busy --no-headers"), m.must("kubectl top node --no-headers")
+	pod, err := m.shell("kubectl top pod busy --no-headers")
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, pod)
+	}
+	node, err := m.shell("kubectl top node --no-headers")
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, node)
+	}
 	after, hostAfter := m.busyUsage(), m.hostUsage()
 	m.t.Logf("kubectl top pod: %skubectl top node: %sthe kernel: %s, %s", pod, node, usageBetween(before, after), usageBetween(hostBefore, hostAfter))
 	// The columns are name, CPU, memory; those of a node have a percentage after each.
-	if fields := strings.Fields(pod); len(fields) != 3 {
-		m.t.Errorf("unexpected columns of the pod: %s", pod)
-	} else if err := usageAgrees(fields[1], fields[2], before, after); err != nil {
-		m.t.Errorf("kubectl top pod: %v", err)
+	podFields, nodeFields := strings.Fields(pod), strings.Fields(node)
+	if len(podFields) != 3 || len(nodeFields) != 5 {
+		return fmt.Errorf("unexpected columns: %s%s", pod, node)
 	}
-	if fields := strings.Fields(node); len(fields) != 5 {
-		m.t.Errorf("unexpected columns of the node: %s", node)
-	} else if err := usageAgrees(fields[1], fields[3], hostBefore, hostAfter); err != nil {
-		m.t.Errorf("kubectl top node: %v", err)
-	}
-	m.must("kubectl delete pod busy --now")
+	return errors.Join(usageAgrees(podFields[1], podFields[2], before, after), usageAgrees(nodeFields[1], nodeFields[3], hostBefore, hostAfter))
 }
 
 // usageBetween describes what was used in a time.

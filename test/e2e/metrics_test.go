@@ -138,13 +138,22 @@ func (n *node) checkCgroupSeries(pod string) {
 	who := []string{`container="main"`, `pod="` + n.PodName(pod) + `"`}
 	var s series
 	n.await("a socket of the container is counted", func() error {
+		sockets := false
 		s = n.series("/metrics/cadvisor")
 		for key, value := range s {
 			if strings.HasPrefix(key, "container_sockets{") && strings.Contains(key, who[0]) && strings.Contains(key, who[1]) && value >= 1 {
-				return nil
+				sockets = true
 			}
 		}
-		return errors.New("none yet")
+		if !sockets {
+			return errors.New("none yet")
+		}
+		// The shell may not have started both yet. A probe may run.
+		processes, files := s.value(t, "container_processes", who...), s.value(t, "container_file_descriptors", who...)
+		if processes < 2 || files < 4 {
+			return fmt.Errorf("%v processes with %v file descriptors", processes, files)
+		}
+		return nil
 	})
 	for name, want := range map[string]float64{
 		"container_spec_cpu_quota": 20_000, "container_spec_cpu_period": 100_000,
@@ -153,13 +162,6 @@ func (n *node) checkCgroupSeries(pod string) {
 		if got := s.value(t, name, who...); got != want {
 			t.Errorf("%s is %v, want %v", name, got, want)
 		}
-	}
-	// A probe may run.
-	if got := s.value(t, "container_processes", who...); got < 2 {
-		t.Errorf("%v processes", got)
-	}
-	if got := s.value(t, "container_file_descriptors", who...); got < 4 {
-		t.Errorf("%v file descriptors", got)
 	}
 	if got := s.value(t, "container_ulimits_soft", append(who, `ulimit="max_open_files"`)...); got < 1024 {
 		t.Errorf("the soft limit of open files is %v", got)

@@ -73,7 +73,7 @@ func startPrometheus(t *testing.T, examples, target string) *prometheusServer {
 	}
 	text := string(config)
 	for _, change := range [][2]string{
-		{"node-1.example:10250", target}, {"scheme: https", "scheme: http"}, {": 30s", ": 1s"}, {"- podstead.rules.yml", "- " + filepath.Join(examples, "podstead.rules.yml")},
+		{"node-1.example:10250", target}, {"scheme: https", "scheme: http"}, {": 30s", ": 5s"}, {"- podstead.rules.yml", "- " + filepath.Join(examples, "podstead.rules.yml")},
 	} {
 		if !strings.Contains(text, change[0]) {
 			t.Fatalf("prometheus.yml does not contain %q", change[0])
@@ -86,7 +86,7 @@ func startPrometheus(t *testing.T, examples, target string) *prometheusServer {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p := &prometheusServer{t: t, address: freeAddress(t)}
+	p := &prometheusServer{t: t, address: freeAddress()}
 	cmd := exec.Command(monitoringTool("prometheus"), "--config.file="+file, "--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+p.address)
 	var log bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &log, &log
@@ -105,16 +105,8 @@ func startPrometheus(t *testing.T, examples, target string) *prometheusServer {
 	return p
 }
 
-// freeAddress returns an address on which nothing listens.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
+// freeAddress returns an address on which nothing listens, and which the kernel does not assign.
+func freeAddress() string { return fmt.Sprint("127.0.0.1:", hostPort()) }
 
 // ruleState is a rule as Prometheus reports it.
 type ruleState struct {
@@ -217,7 +209,7 @@ func TestMonitoringExamples(t *testing.T) {
 	runMonitoringTool(t, nil, "test", "rules", filepath.Join(examples, "podstead.test.yml"))
 
 	n := newNode(t, sharedRuntime(t, testbed.Containerd24))
-	address := freeAddress(t)
+	address := freeAddress()
 	_, port, _ := net.SplitHostPort(address)
 	n.Args = append(n.Args, "--read-only-port", port, "--address", "127.0.0.1")
 	limits := "      resources: {limits: {memory: 64Mi, cpu: 100m}}\n"
@@ -295,12 +287,15 @@ func TestMonitoringExamples(t *testing.T) {
 	var targets struct {
 		ActiveTargets []struct{ Health, LastError, ScrapeURL string }
 	}
-	if err := p.get("targets", nil, &targets); err != nil || len(targets.ActiveTargets) != 2 {
-		t.Errorf("targets: %+v, %v", targets, err)
-	}
-	for _, target := range targets.ActiveTargets {
-		if target.Health != "up" {
-			t.Errorf("%s is %s: %s", target.ScrapeURL, target.Health, target.LastError)
+	n.await("both targets are up", func() error {
+		if err := p.get("targets", nil, &targets); err != nil || len(targets.ActiveTargets) != 2 {
+			return fmt.Errorf("targets: %+v, %v", targets, err)
 		}
-	}
+		for _, target := range targets.ActiveTargets {
+			if target.Health != "up" {
+				return fmt.Errorf("%s is %s: %s", target.ScrapeURL, target.Health, target.LastError)
+			}
+		}
+		return nil
+	})
 }

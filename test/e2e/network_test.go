@@ -181,7 +181,7 @@ func TestHostPortAddressAndProtocol(t *testing.T) {
 		n.start()
 		main := n.awaitRunning("p")
 		dial := func(address string) error {
-			c, err := net.DialTimeout("tcp", fmt.Sprintf("%s:%d", address, tcp), 10*time.Second)
+			c, err := net.DialTimeout("tcp", fmt.Sprintf("%s:%d", address, tcp), time.Minute)
 			if err == nil {
 				_ = c.Close()
 			}
@@ -204,7 +204,7 @@ func TestHostPortAddressAndProtocol(t *testing.T) {
 				return err
 			}
 			got := make([]byte, 100)
-			_ = inside.SetDeadline(time.Now().Add(time.Second))
+			_ = inside.SetDeadline(time.Now().Add(10 * time.Second))
 			size, from, err := inside.ReadFrom(got)
 			if err != nil {
 				return err
@@ -212,7 +212,7 @@ func TestHostPortAddressAndProtocol(t *testing.T) {
 			if _, err := inside.WriteTo(append([]byte("got "), got[:size]...), from); err != nil {
 				return err
 			}
-			_ = c.SetDeadline(time.Now().Add(time.Second))
+			_ = c.SetDeadline(time.Now().Add(10 * time.Second))
 			if size, err = c.Read(got); err == nil && string(got[:size]) != "got a word" {
 				err = fmt.Errorf("got %q", got[:size])
 			}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -19,11 +20,16 @@ import (
 // daemon's socket.
 const privateSocket = "containerd/containerd.sock"
 
+// privateNetwork is held by a test whose private runtime has the network that the host has only once.
+var privateNetwork sync.Mutex
+
 // On a machine where containerd is installed but no runtime runs, one command is enough. The
 // containerd that podstead starts outlives it, is found again, and is started again when it
 // dies. Containers survive both.
 func TestPrivateRuntime(t *testing.T) {
 	t.Parallel()
+	privateNetwork.Lock()
+	defer privateNetwork.Unlock()
 	for _, kind := range testbed.Kinds() {
 		t.Run(string(kind), func(t *testing.T) { // not in parallel: the host has only one such network
 			n := privateNode(t, kind)

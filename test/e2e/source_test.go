@@ -3,6 +3,7 @@ package e2e
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -268,12 +269,20 @@ type manifestServer struct {
 
 func newManifestServer(t *testing.T, body string) *manifestServer {
 	w := &manifestServer{code: http.StatusOK, body: body}
-	w.Server = httptest.NewServer(http.HandlerFunc(func(r http.ResponseWriter, _ *http.Request) {
+	w.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(r http.ResponseWriter, _ *http.Request) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		r.WriteHeader(w.code)
 		_, _ = r.Write([]byte(w.body))
 	}))
+	// The port stays free when the server is closed, until it is used again.
+	l, err := net.Listen("tcp", freeAddress())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Listener.Close()
+	w.Listener = l
+	w.Start()
 	t.Cleanup(w.Close)
 	return w
 }
@@ -323,7 +332,9 @@ func TestURL(t *testing.T) {
 		n.start()
 		n.awaitReady("p")
 		n.mustStillRun("p", second)
+		n.Kill()
 		n.removePods()
+		n.start()
 		third := n.awaitOther("p", second)
 
 		// An empty list is a valid set without the pod.

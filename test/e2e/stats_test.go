@@ -180,15 +180,20 @@ spec:
 		}
 
 		// The figure is between the kernel's values before and after.
-		time.Sleep(1100 * time.Millisecond) // cached figures must expire first
-		before, _, _ := n.cgroupUsage(burn.Pid)
 		_, working, usage := n.cgroupUsage(hold.Pid)
-		s := n.figures("/stats/summary")
-		after, _, _ := n.cgroupUsage(burn.Pid)
-		pod := s.at("pods", name)
-		if got := pod.at("containers", "burn", "cpu", "usageCoreNanoSeconds").number(); got < before || got > after {
-			t.Errorf("burn used %.0f ns, the kernel had %.0f before and %.0f after", got, before, after)
-		}
+		var s, pod figure
+		n.await("a new measurement", func() error {
+			time.Sleep(1100 * time.Millisecond) // cached figures must expire first
+			before, _, _ := n.cgroupUsage(burn.Pid)
+			_, working, usage = n.cgroupUsage(hold.Pid)
+			s = n.figures("/stats/summary")
+			after, _, _ := n.cgroupUsage(burn.Pid)
+			pod = s.at("pods", name)
+			if got := pod.at("containers", "burn", "cpu", "usageCoreNanoSeconds").number(); got < before || got > after {
+				return fmt.Errorf("burn used %.0f ns, the kernel had %.0f before and %.0f after", got, before, after)
+			}
+			return nil
+		})
 		if whole, part := pod.at("cpu", "usageCoreNanoSeconds").number(), pod.at("containers", "burn", "cpu", "usageCoreNanoSeconds").number(); whole < part {
 			t.Errorf("the pod used %.0f ns, one container of it %.0f", whole, part)
 		}
@@ -286,19 +291,25 @@ spec:
 func (n *node) checkScrapes(name string, burn, hold instance) {
 	t := n.t
 	t.Helper()
-	time.Sleep(1100 * time.Millisecond) // cached figures must expire first
-	before, _, _ := n.cgroupUsage(burn.Pid)
-	_, working, _ := n.cgroupUsage(hold.Pid)
-	resource, cadvisor := n.series("/metrics/resource"), n.series("/metrics/cadvisor")
-	after, _, _ := n.cgroupUsage(burn.Pid)
+	var resource, cadvisor series
 	of := func(container string) []string {
 		return []string{`container="` + container + `"`, `namespace="default"`, `pod="` + name + `"`}
 	}
-	// A scrape may return the measurement of the previous one.
-	for where, s := range map[string]series{"resource": resource, "cadvisor": cadvisor} {
-		if got := s.value(t, "container_cpu_usage_seconds_total", of("burn")...) * 1e9; got < before-1 || got > after+1 {
-			t.Errorf("%s: burn used %.0f ns, the kernel had %.0f before and %.0f after", where, got, before, after)
+	var before, working float64
+	n.await("new measurements", func() error {
+		time.Sleep(1100 * time.Millisecond) // cached figures must expire first
+		before, _, _ = n.cgroupUsage(burn.Pid)
+		_, working, _ = n.cgroupUsage(hold.Pid)
+		resource, cadvisor = n.series("/metrics/resource"), n.series("/metrics/cadvisor")
+		after, _, _ := n.cgroupUsage(burn.Pid)
+		for where, s := range map[string]series{"resource": resource, "cadvisor": cadvisor} {
+			if got := s.value(t, "container_cpu_usage_seconds_total", of("burn")...) * 1e9; got < before-1 || got > after+1 {
+				return fmt.Errorf("%s: burn used %.0f ns, the kernel had %.0f before and %.0f after", where, got, before, after)
+			}
 		}
+		return nil
+	})
+	for where, s := range map[string]series{"resource": resource, "cadvisor": cadvisor} {
 		n.mustBeNear(where+": working set of hold", s.value(t, "container_memory_working_set_bytes", of("hold")...), working, mega)
 	}
 	if pod := resource.value(t, "pod_cpu_usage_seconds_total", `pod="`+name+`"`); pod*1e9 < before {

@@ -19,7 +19,7 @@ import (
 // line.
 func TestTraces(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
-		address := freeAddress(t)
+		address := freeAddress()
 		file := filepath.Join(t.TempDir(), "config.yaml")
 		config := "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ntracing: {endpoint: '" + address + "', samplingRatePerMillion: 1000000}\n"
 		if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
@@ -61,8 +61,13 @@ func TestTraces(t *testing.T) {
 			}
 			return err
 		})
-		if found := failures(); found != 1 {
-			t.Errorf("the log has %d lines about the collector, want 1", found)
+		// An export may be late on a busy machine: another line comes after that of the recovery.
+		log, err := os.ReadFile(n.Log())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found, again := failures(), bytes.Count(log, []byte("Exporting traces again")); found < 1 || found > 1+again {
+			t.Errorf("the log has %d lines about the collector, and %d that it is back", found, again)
 		}
 	})
 }

@@ -96,7 +96,7 @@ func (s *machine) status(pid string) map[string]string {
 
 // answers fails unless a TCP port of the machine returns what is sent.
 func answers(address string) error {
-	conn, err := net.DialTimeout("tcp", address, 5*time.Second)
+	conn, err := net.DialTimeout("tcp", address, time.Minute)
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func answers(address string) error {
 	if _, err := io.WriteString(conn, "hello"); err != nil {
 		return err
 	}
-	if err := conn.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 		return err
 	}
 	got := make([]byte, 5)
