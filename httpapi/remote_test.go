@@ -260,7 +260,7 @@ func TestKubeconfigPortSurvivesRestart(t *testing.T) {
 	b.stop()
 	b.start()
 	// A connection of another test may use the port in the meantime.
-	for begun := time.Now(); b.server.remote.loopback == nil && time.Since(begun) < time.Minute; time.Sleep(100 * time.Millisecond) {
+	for begun := time.Now(); b.server.remote.loopback == nil && time.Since(begun) < 5*time.Minute; time.Sleep(100 * time.Millisecond) {
 		b.stop()
 		b.start()
 	}
@@ -329,10 +329,16 @@ func TestRevocationEndsWatches(t *testing.T) {
 		t.Errorf("the watch of %q ended too", who)
 	case <-time.After(50 * time.Millisecond):
 	}
-	b.server.remote.requests.mu.Lock()
-	defer b.server.remote.requests.mu.Unlock()
-	if n := len(b.server.remote.requests.all); n > 1 {
-		t.Errorf("%d requests are still known", n)
+	known := func() int {
+		b.server.remote.requests.mu.Lock()
+		defer b.server.remote.requests.mu.Unlock()
+		return len(b.server.remote.requests.all)
+	}
+	// A request is forgotten after its handler has returned.
+	for begun := time.Now(); known() > 1; time.Sleep(time.Millisecond) {
+		if time.Since(begun) > 3*time.Minute {
+			t.Fatalf("%d requests are still known", known())
+		}
 	}
 }
 
@@ -570,7 +576,7 @@ func TestSlowAndLargeRequestsAreClosed(t *testing.T) {
 		return !os.IsTimeout(err)
 	}
 	begin, answered := time.Now(), false
-	for !answered && time.Since(begin) < time.Minute {
+	for !answered && time.Since(begin) < 5*time.Minute {
 		openSlow(false)
 		if code, body := b.request(c, "GET", "https://"+b.tlsAddress+"/pods", readerToken); code != 200 {
 			t.Fatalf("next to slow clients: %d %q", code, body)
@@ -583,7 +589,7 @@ func TestSlowAndLargeRequestsAreClosed(t *testing.T) {
 	}
 	begin = time.Now()
 	for i, conn := range slow {
-		if !gone(conn, begin.Add(time.Minute)) {
+		if !gone(conn, begin.Add(5*time.Minute)) {
 			t.Fatalf("connection %d is still open after %v", i, time.Since(begin))
 		}
 	}
@@ -607,7 +613,7 @@ func TestSlowAndLargeRequestsAreClosed(t *testing.T) {
 		code, err := send(size)
 		// The server closes the connection half a second after its answer. If the client
 		// is still sending then, the answer is lost.
-		for begin := time.Now(); errors.Is(err, syscall.ECONNRESET) && time.Since(begin) < time.Minute; {
+		for begin := time.Now(); errors.Is(err, syscall.ECONNRESET) && time.Since(begin) < 5*time.Minute; {
 			code, err = send(size)
 		}
 		if err != nil || code != want {

@@ -17,7 +17,7 @@ func browse(t *testing.T, network, address, method, path, host, origin string) i
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(3 * time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	r, err := http.NewRequestWithContext(t.Context(), method, "http://podstead"+path, nil)

@@ -533,7 +533,7 @@ func TestReadManifestThatBlocks(t *testing.T) {
 	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("read /proc/kmsg: %v", err)
 	}
-	if took := time.Since(start); took > 10*readTimeout {
+	if took := time.Since(start); took > 100*readTimeout {
 		t.Errorf("it took %v", took)
 	}
 }

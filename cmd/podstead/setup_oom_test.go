@@ -142,7 +142,7 @@ func TestKernelRecordExplainsExits(t *testing.T) {
 // awaitObservation waits for an observation that begins now.
 func awaitObservation(t *testing.T, p *pleg.PLEG) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	now := time.Now()
 	p.Relist("a")

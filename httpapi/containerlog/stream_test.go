@@ -17,7 +17,7 @@ import (
 )
 
 // patience is the timeout of tests.
-const patience = 60 * time.Second
+const patience = 3 * time.Minute
 
 // at returns the time of the n-th line.
 func at(n int) string {
