@@ -133,7 +133,7 @@ func (l *Loader) method(ctx context.Context) (func(context.Context, []*archive.I
 // Waits for an imported image to be visible through CRI: containerd notifies its
 // CRI plugin of an import with an event.
 const (
-	visibleTimeout = 30 * time.Second
+	visibleTimeout = 3 * time.Minute
 	visiblePeriod  = 50 * time.Millisecond
 )
 

@@ -68,7 +68,9 @@ func (c Config) CertsDir() string { return filepath.Join(c.Root, "certs.d") }
 
 // configText is a version 2 config, which containerd 1.6, 1.7 and 2.x read.
 // restrict_oom_score_adj lets pods start where the host withholds
-// CAP_SYS_RESOURCE; the opt plugin's default directory is outside Root. It is not
+// CAP_SYS_RESOURCE; the opt plugin's default directory is outside Root. A containerd that
+// starts kills the containers of each shim that does not answer in time, by default 5 s,
+// which is not enough on a busy host. It is not
 // a text/template: importing that alone keeps every method of every type in the
 // binary.
 const configText = `# Written by podstead at each start; changes are lost. Put registry settings into %[9]s.
@@ -78,6 +80,9 @@ state = %[2]q
 
 [grpc]
   address = %[3]q
+
+[timeouts]
+  "io.containerd.timeout.shim.load" = "1m"
 
 [plugins."io.containerd.internal.v1.opt"]
   path = %[4]q

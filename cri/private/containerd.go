@@ -21,7 +21,7 @@ const (
 	// stableAfter is how long it must have run to reset the delay.
 	stableAfter = time.Minute
 	startPoll   = 50 * time.Millisecond
-	startLimit  = 60 * time.Second
+	startLimit  = 3 * time.Minute
 )
 
 // Containerd is the private containerd.

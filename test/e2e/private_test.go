@@ -10,6 +10,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -49,7 +50,19 @@ func TestPrivateRuntime(t *testing.T) {
 				t.Errorf("containerd was process %d and is %d after the daemon was killed", runtime, now)
 			}
 
+			// On a busy machine its shims answer late.
+			shim := parentOf(t, p.Pid)
+			signal := func(s syscall.Signal) {
+				if err := syscall.Kill(shim, s); err != nil {
+					t.Fatal(err)
+				}
+			}
+			signal(syscall.SIGSTOP)
+			t.Cleanup(func() { _ = syscall.Kill(shim, syscall.SIGCONT) })
 			killProcess(t, runtime)
+			n.await("containerd is started again", func() error { return n.privateContainerd(runtime) })
+			time.Sleep(10 * time.Second) // twice as long as containerd waits by default
+			signal(syscall.SIGCONT)
 			runtime = n.awaitOtherRuntime(runtime)
 			n.writeManifest("q.yaml", sleepPod("q", "one"))
 			n.awaitRunning("q")
@@ -98,6 +111,20 @@ func privateNode(t *testing.T, kind testbed.Kind) *node {
 		_ = cri.Close()
 	})
 	return n
+}
+
+// privateContainerd returns nil if a process of the private containerd other than old exists,
+// whether or not it answers.
+func (n *node) privateContainerd(old int) error {
+	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, file := range files {
+		line, _ := os.ReadFile(file) // the process may have ended
+		name, args, _ := strings.Cut(string(line), "\x00")
+		if filepath.Base(name) == "containerd" && strings.Contains(args, filepath.Join(n.Root, "containerd")) && file != fmt.Sprintf("/proc/%d/cmdline", old) {
+			return nil
+		}
+	}
+	return errors.New("no such process")
 }
 
 func (n *node) runtimePid() int {
