@@ -74,10 +74,13 @@ func TestInspectionCommands(t *testing.T) {
 		if err := json.Unmarshal([]byte(n.cli(0, nil, "get", "pods", "-o", "json")), &list); err != nil || len(list.Items) != 2 || list.Items[0].Kind != "Pod" {
 			t.Errorf("get pods -o json: %v, %d pods", err, len(list.Items))
 		}
-		out, _, _ := n.podstead("__complete", "logs", "--api-socket", n.Socket(), "w")
-		if !strings.HasPrefix(out, "web\n") {
-			t.Errorf("completion of logs w: %q", out)
-		}
+		// A completion gives up after a second.
+		n.await("completion of logs w", func() error {
+			if out, _, _ := n.podstead("__complete", "logs", "--api-socket", n.Socket(), "w"); !strings.HasPrefix(out, "web\n") {
+				return fmt.Errorf("it prints %q", out)
+			}
+			return nil
+		})
 	})
 }
 

@@ -301,9 +301,13 @@ func checkDelegatedAuth(t *testing.T, n *node, a *admin, url, ca string) {
 		t.Fatal(err)
 	}
 	token := strings.TrimSpace(out)
-	if code, text := ask("unknown", "/metrics"); code != 401 {
-		t.Errorf("a foreign token: %d %s", code, text)
-	}
+	// The daemon waits for five seconds for an answer of the API server.
+	n.await("the API server's answer to a foreign token", func() error {
+		if code, text := ask("unknown", "/metrics"); code != 401 {
+			return fmt.Errorf("%d %s", code, text)
+		}
+		return nil
+	})
 	n.await("the API server's answer without permissions", func() error {
 		if code, text := ask(token, "/stats/summary"); code != 403 || !strings.Contains(text, "system:serviceaccount:default:scraper") || !strings.Contains(text, "nodes/stats") {
 			return fmt.Errorf("%d %s", code, text)

@@ -2,6 +2,8 @@ package e2e
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -35,8 +37,14 @@ func TestConfigzIsAConfigurationFile(t *testing.T) {
 	n.writeManifest("web.yaml", sleepPod("web", "one"))
 	n.start()
 	web := n.awaitRunning("web")
-	fields := n.configz()
-	if fields["maxPods"] != 110.0 || fields["podPidsLimit"] != -1.0 || fields["cgroupDriver"] == nil {
+	var fields map[string]any
+	n.await("the configuration has the cgroup driver, for which the runtime is asked", func() error {
+		if fields = n.configz(); fields["cgroupDriver"] == nil {
+			return fmt.Errorf("%v", fields)
+		}
+		return nil
+	})
+	if fields["maxPods"] != 110.0 || fields["podPidsLimit"] != -1.0 {
 		t.Errorf("reported: %v", fields)
 	}
 	fields["maxPods"], fields["podPidsLimit"] = 1.0, 123.0
@@ -50,9 +58,12 @@ func TestConfigzIsAConfigurationFile(t *testing.T) {
 	}
 	n.Args = append(n.Args, "--config", file)
 	n.restart()
-	if d := cmp.Diff(fields, n.configz()); d != "" {
-		t.Errorf("after the restart: %s", d)
-	}
+	n.await("the same configuration after the restart", func() error {
+		if d := cmp.Diff(fields, n.configz()); d != "" {
+			return errors.New(d)
+		}
+		return nil
+	})
 	n.writeManifest("other.yaml", sleepPod("other", "two"))
 	n.awaitHeld("other", "OutOfpods")
 	if again := n.awaitRunning("web"); again.ID != web.ID {
