@@ -29,7 +29,7 @@ func TestWaitAndRestart(t *testing.T) {
 		n.start()
 		file := filepath.Join(n.Manifests, "p.yaml")
 		n.writeManifest("p.yaml", sleepPod("p", "one"))
-		n.cli(0, []string{"pod/" + n.PodName("p") + " is ready"}, "wait", "p", "--timeout=3m")
+		n.cli(0, []string{"pod/" + n.PodName("p") + " is ready"}, "wait", "p", "--timeout=10m")
 		before := n.awaitReady("p")
 		n.writeManifest("p.yaml", strings.Replace(sleepPod("p", "one"), "image: ", "image: docker.io/library/none:1 #", 1))
 		n.await("the wait ends and names the image", func() error {
@@ -40,7 +40,7 @@ func TestWaitAndRestart(t *testing.T) {
 			return nil
 		})
 		n.writeManifest("p.yaml", strings.Replace(sleepPod("p", "one"), "image:", "imege:", 1))
-		n.cli(1, []string{file + ":9: ", "image"}, "wait", "p", "--for=revision", "--timeout=3m")
+		n.cli(1, []string{file + ":9: ", "image"}, "wait", "p", "--for=revision", "--timeout=10m")
 		n.writeManifest("p.yaml", sleepPod("p", "two"))
 		// A daemon that is slow still reports the fault of the previous content.
 		n.await("the daemon has read the manifest", func() error {
@@ -50,18 +50,18 @@ func TestWaitAndRestart(t *testing.T) {
 			}
 			return err
 		})
-		n.cli(0, []string{"is running the revision in its manifest"}, "wait", "-f", file, "--for=revision", "--timeout=3m")
+		n.cli(0, []string{"is running the revision in its manifest"}, "wait", "-f", file, "--for=revision", "--timeout=10m")
 		if now := n.awaitReady("p"); now.UID == before.UID || now.Status.ContainerStatuses[0].State.Running == nil {
 			t.Errorf("after the wait the pod is %s (before: %s): %+v", now.UID, before.UID, now.Status)
 		}
 		before = n.awaitReady("p")
-		n.cli(0, []string{"restarting", "restarted"}, "restart", "pod", "p", "--wait", "--timeout=3m")
+		n.cli(0, []string{"restarting", "restarted"}, "restart", "pod", "p", "--wait", "--timeout=10m")
 		now := n.awaitReady("p")
 		if now.UID != before.UID || now.Status.ContainerStatuses[0].ContainerID == before.Status.ContainerStatuses[0].ContainerID {
 			t.Errorf("after the restart the pod is %s %+v, before it was %s %+v", now.UID, now.Status, before.UID, before.Status)
 		}
 		n.cli(0, []string{"restart requested"}, "get", "events", "p")
 		n.removeManifest("p.yaml")
-		n.cli(0, []string{"pod/p"}, "wait", "p", "--for=delete", "--timeout=3m")
+		n.cli(0, []string{"pod/p"}, "wait", "p", "--for=delete", "--timeout=10m")
 	})
 }

@@ -118,7 +118,7 @@ func podOf(name string, count int, fields string) string {
 func loudProbes(n *hostileNode) {
 	const count = 10
 	n.writePod("loud", podOf("loud", count, `command: [sleep, "100000"]
-livenessProbe: {exec: {command: [head, -c, "15000000", /dev/zero]}, periodSeconds: 1, timeoutSeconds: 100, failureThreshold: 1}
+livenessProbe: {exec: {command: [head, -c, "15000000", /dev/zero]}, periodSeconds: 1, timeoutSeconds: 300, failureThreshold: 1}
 `))
 	first := n.awaitContainer("loud", "main")
 	n.awaitEvent("loud", "Unhealthy", "print less than 256 KiB", "(container main)")

@@ -39,8 +39,8 @@ func (k *kubectl) compareVerbs(web string) {
 	k.must([]string{"Started"}, "get", "events", "--field-selector", "reason=Started,involvedObject.name="+web)
 	k.must([]string{web}, "get", "all")
 	k.must([]string{"app=web"}, "get", "pods", "--show-labels")
-	k.must([]string{"condition met"}, "wait", "--for=jsonpath={.status.phase}=Running", "pod/"+web, "--timeout=3m")
-	k.must([]string{"condition met"}, "wait", "--for=condition=Ready", "node/"+n.Name, "--timeout=3m")
+	k.must([]string{"condition met"}, "wait", "--for=jsonpath={.status.phase}=Running", "pod/"+web, "--timeout=10m")
+	k.must([]string{"condition met"}, "wait", "--for=condition=Ready", "node/"+n.Name, "--timeout=10m")
 	k.must([]string{"red"}, "describe", "configmap", "site", "-n", "other")
 	if out, err := k.run("get", "pod", "nosuch"); err == nil || !strings.Contains(out, `pods "nosuch" not found`) {
 		t.Errorf("kubectl get pod nosuch: %v, %s", err, out)

@@ -111,7 +111,7 @@ func TestProbeLivenessRestarts(t *testing.T) {
 func TestProbeTimeoutEndsTheCommand(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		n.writeManifest("p.yaml", probedPod("p", untilTerm, `
-      readinessProbe: {exec: {command: [sh, -c, "echo >> /tmp/runs; test -e /tmp/ready || exec sleep 4242"]}, periodSeconds: 1, timeoutSeconds: 1, failureThreshold: 1}
+      readinessProbe: {exec: {command: [sh, -c, "echo >> /tmp/runs; test -e /tmp/ready || exec sleep 4242"]}, periodSeconds: 1, timeoutSeconds: 5, failureThreshold: 1}
 `))
 		n.start()
 		first := n.awaitRunning("p")
