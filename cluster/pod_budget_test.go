@@ -75,7 +75,7 @@ func TestPodsThatAreTooLargeAreRejected(t *testing.T) {
 		}
 		r.remove("pods", "default", "first")
 		pass(time.Second)
-		if third := r.bindSized("default", "third", testSpace/3, nil); func() bool { pass(time.Second); return r.delivered(third.UID) == nil }() {
+		if third := r.bindSized("default", "third", testSpace/4, nil); func() bool { pass(time.Second); return r.delivered(third.UID) == nil }() {
 			t.Error("a pod is rejected although there is space again")
 		}
 	})
