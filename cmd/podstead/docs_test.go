@@ -93,3 +93,59 @@ func TestDocumentedMetricsExist(t *testing.T) {
 		t.Errorf("only %d metrics found", found)
 	}
 }
+
+// seriesLabels are labels that look like names of metrics.
+var seriesLabels = []string{"container_state", "container_type", "machine_id", "pod_uid"}
+
+// Each metric of the code is in metrics.md. A name that ends with an underscore is the beginning of several.
+func TestMetricsAreDocumented(t *testing.T) {
+	var documented []string
+	for _, match := range regexp.MustCompile("`([a-z0-9_{},]+)`").FindAllStringSubmatch(docPages(t)["metrics.md"], -1) {
+		documented = append(documented, expandBraces(match[1])...)
+	}
+	files, err := filepath.Glob("../../httpapi/metrics/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		code, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, match := range regexp.MustCompile(`"((?:podstead|kubelet|container|machine|node|pod|prober|resource)_[a-z0-9_]+)"`).FindAllStringSubmatch(string(code), -1) {
+			name := match[1]
+			if slices.Contains(seriesLabels, name) {
+				continue
+			}
+			found++
+			if !slices.ContainsFunc(documented, func(d string) bool {
+				return d == name || strings.HasSuffix(name, "_") && strings.HasPrefix(d, name)
+			}) {
+				t.Errorf("metrics.md does not document %s (%s)", name, filepath.Base(file))
+			}
+		}
+	}
+	if found < 80 {
+		t.Errorf("only %d metrics found", found)
+	}
+}
+
+// expandBraces returns a{b,c} as ab and ac.
+func expandBraces(text string) []string {
+	before, rest, ok := strings.Cut(text, "{")
+	if !ok {
+		return []string{text}
+	}
+	inner, after, _ := strings.Cut(rest, "}")
+	var all []string
+	for choice := range strings.SplitSeq(inner, ",") {
+		for _, tail := range expandBraces(after) {
+			all = append(all, before+choice+tail)
+		}
+	}
+	return all
+}
