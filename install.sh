@@ -42,6 +42,15 @@ unit=$root/etc/systemd/system/podstead.service
 [ ! -e "$root/usr/bin/podstead" ] || [ "$prefix" = /usr ] ||
 	fail "podstead is installed as a package (/usr/bin/podstead); upgrade or remove it with apt or dnf"
 
+# needs TOOL... fails if one of the tools is not installed.
+needs() {
+	missing=
+	for tool in "$@"; do
+		command -v "$tool" >/dev/null || missing="$missing $tool"
+	done
+	[ -z "$missing" ] || fail "needs$missing; install it first"
+}
+
 # systemd is true if this system runs it, and is not only a directory.
 systemd() { [ -z "$root" ] && [ -d /run/systemd/system ]; }
 
@@ -69,6 +78,10 @@ riscv64) arch=riscv64 ;;
 esac
 arch=${PODSTEAD_ARCH:-$arch}
 
+needs tar gzip sha256sum
+case "$from" in
+http://* | https://*) command -v curl >/dev/null || command -v wget >/dev/null || fail "needs curl or wget, or --from DIRECTORY; install one first" ;;
+esac
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 trap 'exit 1' HUP INT TERM
@@ -79,10 +92,8 @@ get() {
 	http://* | https://*)
 		if command -v curl >/dev/null; then
 			curl -fsSL --retry 3 -o "$tmp/$1" "$from/$1"
-		elif command -v wget >/dev/null; then
-			wget -q -O "$tmp/$1" "$from/$1"
 		else
-			fail "needs curl or wget"
+			wget -q -O "$tmp/$1" "$from/$1"
 		fi || fail "failed to download $from/$1"
 		;;
 	*) cp "${from#file://}/$1" "$tmp/$1" || fail "failed to read $from/$1" ;;
@@ -137,4 +148,10 @@ if systemd; then
 	fi
 fi
 echo "installed $root$prefix/bin/podstead from $archive"
+if [ -z "$root" ] && ! systemd; then
+	echo "This system does not run systemd. Let its init system run, as root: $prefix/bin/podstead run"
+	if $upgrade; then
+		echo "Restart that now; the containers keep running."
+	fi
+fi
 $upgrade || echo "Put manifests into /etc/pods. podstead check tells what this host lacks."

@@ -211,6 +211,27 @@ func TestInstallScript(t *testing.T) {
 	}
 }
 
+// install.sh names each tool that the system lacks, before it downloads anything.
+func TestInstallScriptNeedsTools(t *testing.T) {
+	for missing, from := range map[string]string{"tar": "/nowhere", "gzip": "/nowhere", "sha256sum": "/nowhere", "curl or wget": "http://127.0.0.1:1"} {
+		path := t.TempDir()
+		for _, tool := range []string{"tar", "gzip", "sha256sum", "curl", "wget", "sh", "sed", "uname", "id", "mktemp", "rm", "cp", "grep"} {
+			file, err := exec.LookPath(tool)
+			if err != nil || strings.Contains(missing, tool) {
+				continue
+			}
+			if err := os.Symlink(file, filepath.Join(path, tool)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		cmd := exec.CommandContext(t.Context(), "sh", "../../install.sh", "--from", from)
+		cmd.Env = []string{"PATH=" + path, "DESTDIR=" + t.TempDir(), "PODSTEAD_ARCH=amd64"}
+		if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "install.sh: needs "+missing) {
+			t.Errorf("without %s: %v\n%s", missing, err, out)
+		}
+	}
+}
+
 // The configuration of a new installation has its settings, and nothing else that has an
 // effect.
 func TestInstalledConfiguration(t *testing.T) {
