@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -245,6 +247,21 @@ func (r release) contents(p platform, format string) ([]content, error) {
 	} else {
 		list = append(list, content{Source: "LICENSE", Target: "/usr/share/licenses/podstead/LICENSE", Info: info(0o644)},
 			content{Source: "CHANGELOG.md", Target: doc + "CHANGELOG.md", Info: info(0o644)})
+		for _, dir := range ownDirs(list) {
+			list = append(list, content{Target: dir, Type: "dir", Info: info(0o755)})
+		}
 	}
 	return list, nil
+}
+
+// ownDirs returns the directories that only this package has files in, sorted. rpm removes a
+// directory only if it is part of the package; dpkg removes each that is empty.
+func ownDirs(list []content) []string {
+	dirs := map[string]bool{}
+	for _, c := range list {
+		for dir := path.Dir(c.Target); strings.Contains(dir, "/podstead"); dir = path.Dir(dir) {
+			dirs[dir] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(dirs))
 }

@@ -2,11 +2,8 @@ package e2e
 
 import (
 	"errors"
-	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -18,29 +15,17 @@ import (
 // without pods leaves nothing but data of volumes.
 func TestDebianPackage(t *testing.T) {
 	t.Parallel()
-	first := buildPackages(t)
+	first, second := hostPlatform(t).debFile(t, releaseDir(t)), hostPlatform(t).debFile(t, nextReleaseDir(t))
 	lintian(t, first)
-	second := raiseVersion(t, first, "9.9.9-1")
-	s := unpackMachine(t)
-	s.writeFiles(map[string]string{
-		"etc/containerd/certs.d/_default/hosts.toml": testbed.HostsTOML(registry.Addr()),
-		"etc/containerd/config.toml":                 testbed.SystemContainerd16,
-		"etc/cni/net.d/10-bed.conflist":              testbed.SystemCNI,
-	})
+	s := packageMachine(t)
 	copyFile(t, first, filepath.Join(s.root, "root/first.deb"))
 	copyFile(t, second, filepath.Join(s.root, "root/second.deb"))
-	t.Cleanup(s.cutPower)
 	s.startInit()
-	await(t, "containerd is active", func() error {
-		if state := s.try("systemctl", "is-active", "containerd"); state != "active" {
-			return errors.New(state)
-		}
-		return nil
-	})
+	s.awaitContainerd()
 
 	s.run("dpkg", "-i", "/root/first.deb")
 	s.mustBe("active", "enabled")
-	s.run("sh", "-c", "cat > /etc/pods/p.yaml <<'E'\n"+strings.Replace(sleepPod("p", "one"), "spec:\n", "spec:\n  hostNetwork: true\n", 1)+"\nE")
+	s.writeHostPod()
 	n := s.node()
 	p := n.awaitRunning("p")
 	for _, path := range []string{"/usr/share/man/man1/podstead-run.1.gz", "/usr/share/bash-completion/completions/podstead", "/etc/podstead/config.yaml"} {
@@ -69,22 +54,12 @@ func TestDebianPackage(t *testing.T) {
 
 	s.run("dpkg", "-i", "/root/second.deb")
 	s.mustBe("active", "enabled")
-	n.await("the daemon reports the pod again", func() error {
-		if out := s.try("podstead", "get", "pods"); !strings.Contains(out, "Running") {
-			return errors.New(out)
-		}
-		return nil
-	})
+	s.awaitPodReported()
 	n.mustStillRun("p", p)
 
 	s.run("sh", "-c", "rm /etc/pods/p.yaml; mkdir -p /var/lib/podstead/volumes/default/data; echo kept > /var/lib/podstead/volumes/default/data/file")
 	n.awaitGone("p")
-	n.await("nothing of the pod is left", func() error {
-		if out := s.try("sh", "-c", "ls -A /var/lib/podstead/pods"); out != "" {
-			return errors.New(out)
-		}
-		return nil
-	})
+	s.awaitNoPods()
 	if out := s.try("dpkg", "-P", "podstead"); !strings.Contains(out, "/var/lib/podstead/volumes has data") {
 		t.Errorf("purge: %s", out)
 	}
@@ -92,6 +67,115 @@ func TestDebianPackage(t *testing.T) {
 	if want := "/var/lib/podstead\n/var/lib/podstead/volumes/default/data/file"; left != want {
 		t.Errorf("the purge left:\n%s\nwant:\n%s", left, want)
 	}
+}
+
+// The Debian package is installed before the runtime is configured, as apt does in one run: the
+// daemon waits for it, and does not choose a private containerd in the meantime. Without any
+// runtime the installation succeeds, the journal says what is missing, and the daemon finds the
+// runtime that is installed later.
+func TestDebianPackageBeforeRuntime(t *testing.T) {
+	t.Parallel()
+	s := packageMachine(t)
+	copyFile(t, hostPlatform(t).debFile(t, releaseDir(t)), filepath.Join(s.root, "root/podstead.deb"))
+	s.startInit()
+	s.awaitContainerd()
+	s.run("systemctl", "stop", "containerd")
+
+	// As dpkg leaves a package that is unpacked and not yet configured.
+	s.run("sed", "-i", `/^Package: containerd$/,/^$/s/^Status: install ok installed$/Status: install ok unpacked/`, "/var/lib/dpkg/status")
+	s.run("dpkg", "-i", "/root/podstead.deb")
+	if state := s.try("systemctl", "is-active", "podstead-first-start"); state != "active" {
+		t.Errorf("what waits for the runtime is %s", state)
+	}
+	if state := s.try("systemctl", "is-active", "podstead"); state != "inactive" {
+		t.Errorf("podstead is %s although the runtime is not configured", state)
+	}
+	s.run("dpkg", "--configure", "containerd")
+	s.mustBe("active", "enabled")
+	await(t, "nothing waits for the runtime any more", func() error {
+		if state := s.try("systemctl", "is-active", "podstead-first-start"); state != "inactive" {
+			return errors.New(state)
+		}
+		return nil
+	})
+	s.writeHostPod()
+	n := s.node()
+	n.awaitRunning("p")
+	if out := s.try("sh", "-c", "ls -d /run/podstead/containerd /var/lib/podstead/containerd 2>/dev/null"); out != "" {
+		t.Errorf("podstead started a private containerd: %s", out)
+	}
+	s.run("rm", "/etc/pods/p.yaml")
+	n.awaitGone("p")
+	s.awaitNoPods()
+
+	s.run("dpkg", "-P", "podstead")
+	s.run("systemctl", "stop", "containerd")
+	s.run("mv", "/usr/bin/containerd", "/root/containerd")
+	if out := s.try("dpkg", "-i", "/root/podstead.deb"); !strings.Contains(out, "the daemon does not run yet; podstead check") || strings.Contains(out, "deb-systemd-invoke") {
+		t.Errorf("installation without a runtime: %s", out)
+	}
+	await(t, "the journal names what is missing", func() error {
+		if log := s.try("journalctl", "-u", "podstead", "-o", "cat", "--no-pager"); !strings.Contains(log, "no containerd is installed") {
+			return errors.New(log)
+		}
+		return nil
+	})
+	s.run("mv", "/root/containerd", "/usr/bin/containerd")
+	s.run("systemctl", "start", "containerd")
+	s.mustBe("active", "enabled")
+	s.writeHostPod()
+	n.awaitRunning("p")
+}
+
+// awaitNoPods waits until the daemon has removed what it stored of its pods.
+func (s *machine) awaitNoPods() {
+	s.t.Helper()
+	await(s.t, "nothing of the pods is left", func() error {
+		if out := s.try("sh", "-c", "ls -A /var/lib/podstead/pods"); out != "" {
+			return errors.New(out)
+		}
+		return nil
+	})
+}
+
+// packageMachine returns a machine that is off, with a runtime that is configured.
+func packageMachine(t *testing.T) *machine {
+	t.Helper()
+	s := unpackMachine(t)
+	s.writeFiles(map[string]string{
+		"etc/containerd/certs.d/_default/hosts.toml": testbed.HostsTOML(registry.Addr()),
+		"etc/containerd/config.toml":                 testbed.SystemContainerd16,
+		"etc/cni/net.d/10-bed.conflist":              testbed.SystemCNI,
+	})
+	t.Cleanup(s.cutPower)
+	return s
+}
+
+func (s *machine) awaitContainerd() {
+	s.t.Helper()
+	await(s.t, "containerd is active", func() error {
+		if state := s.try("systemctl", "is-active", "containerd"); state != "active" {
+			return errors.New(state)
+		}
+		return nil
+	})
+}
+
+// writeHostPod writes the manifest of a pod p in the host's network.
+func (s *machine) writeHostPod() {
+	s.t.Helper()
+	s.run("sh", "-c", "cat > /etc/pods/p.yaml <<'E'\n"+strings.Replace(sleepPod("p", "one"), "spec:\n", "spec:\n  hostNetwork: true\n", 1)+"\nE")
+}
+
+// awaitPodReported waits until the daemon reports its only pod as running.
+func (s *machine) awaitPodReported() {
+	s.t.Helper()
+	await(s.t, "the daemon reports the pod", func() error {
+		if out := s.try("podstead", "get", "pods"); !strings.Contains(out, "Running") {
+			return errors.New(out)
+		}
+		return nil
+	})
 }
 
 // mustBe waits until the unit has both states.
@@ -108,65 +192,10 @@ func (s *machine) mustBe(active, enabled string) {
 	}
 }
 
-// buildPackages builds a release for this machine, checks the paths in the rpm, and returns the deb.
-func buildPackages(t *testing.T) string {
-	t.Helper()
-	out := filepath.Join(t.TempDir(), "dist")
-	nfpm := filepath.Join(testbed.Cache(), "nfpm-"+testbed.Version("NFPM_VERSION"), "nfpm")
-	cmd := exec.CommandContext(t.Context(), "go", "run", "./build/release", "-version", "v0.0.1", "-commit", "0123456789", "-date", "1790000000", "-nfpm", nfpm, "-out", out, "-platforms", runtime.GOARCH)
-	cmd.Dir = testbed.SourceRoot()
-	if text, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, text)
-	}
-	rpms, _ := filepath.Glob(filepath.Join(out, "podstead-0.0.1-1.*.rpm"))
-	debs, _ := filepath.Glob(filepath.Join(out, "podstead_0.0.1-1_*.deb"))
-	if len(rpms) != 1 || len(debs) != 1 {
-		t.Fatalf("packages: %v, %v", rpms, debs)
-	}
-	list, err := exec.CommandContext(t.Context(), "rpm", "-qlp", rpms[0]).CombinedOutput()
-	if err != nil {
-		t.Fatalf("rpm -qlp: %v\n%s", err, list)
-	}
-	for _, path := range []string{"/usr/bin/podstead", "/usr/lib/systemd/system/podstead.service", "/usr/lib/systemd/system-preset/50-podstead.preset", "/etc/pods", "/etc/podstead/config.yaml", "/usr/share/man/man1/podstead.1.gz"} {
-		if !strings.Contains("\n"+string(list), "\n"+path+"\n") {
-			t.Errorf("the rpm has no %s", path)
-		}
-	}
-	return debs[0]
-}
-
 // lintian fails the test for each error that Debian's checker finds in a package.
 func lintian(t *testing.T, deb string) {
 	t.Helper()
 	if out, err := exec.CommandContext(t.Context(), "lintian", "--allow-root", "--fail-on", "error", deb).CombinedOutput(); err != nil {
 		t.Errorf("lintian: %v\n%s", err, out)
 	}
-}
-
-// raiseVersion returns a copy of a deb with another version.
-func raiseVersion(t *testing.T, deb, version string) string {
-	t.Helper()
-	dir := filepath.Join(t.TempDir(), "deb")
-	run := func(args ...string) {
-		t.Helper()
-		if out, err := exec.CommandContext(t.Context(), "dpkg-deb", args...).CombinedOutput(); err != nil {
-			t.Fatalf("dpkg-deb %v: %v\n%s", args, err, out)
-		}
-	}
-	run("-R", deb, dir)
-	control := filepath.Join(dir, "DEBIAN", "control")
-	data, err := os.ReadFile(control)
-	if err != nil {
-		t.Fatal(err)
-	}
-	raised := strings.Replace(string(data), "Version: 0.0.1-1\n", fmt.Sprintf("Version: %s\n", version), 1)
-	if raised == string(data) {
-		t.Fatalf("no version in:\n%s", data)
-	}
-	if err := os.WriteFile(control, []byte(raised), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	raisedDeb := filepath.Join(t.TempDir(), "second.deb")
-	run("-Zgzip", "-z1", "-b", dir, raisedDeb)
-	return raisedDeb
 }
