@@ -26,14 +26,9 @@ type intent struct {
 	settling *time.Timer
 }
 
-const (
-	// settleDelay is how long after a pull without an answer the runtime is asked for
-	// its image. The runtime cancels such a pull.
-	settleDelay = time.Minute
-	// maxIntents bounds how many intents of an earlier daemon are read: there are as many
-	// as it had pulls.
-	maxIntents = 1000
-)
+// settleDelay is how long after a pull without an answer the runtime is asked for its image.
+// The runtime cancels such a pull.
+const settleDelay = time.Minute
 
 // loadIntents reads the intents of an earlier daemon.
 func (r *Records) loadIntents() {
@@ -46,8 +41,10 @@ func (r *Records) loadIntents() {
 		return
 	}
 	defer dir.Close()
-	names, err := dir.Readdirnames(maxIntents)
-	if err != nil && len(names) > 0 {
+	// All of them, however many pulls an earlier daemon did not see the end of: the image of
+	// one that is left out would count as preloaded.
+	names, err := dir.Readdirnames(-1)
+	if err != nil {
 		r.log.Warn("Failed to read image pull intents", "err", err)
 	}
 	for _, name := range names {

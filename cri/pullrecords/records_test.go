@@ -622,3 +622,31 @@ func TestNoRecords(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// However many pulls a daemon did not see the end of, the next one knows all of them.
+func TestManyIntents(t *testing.T) {
+	const count, every = 1100, 20
+	h := newRecordsHarness(t)
+	name := func(i int) string { return fmt.Sprintf("r.test/app-%d:1", i) }
+	if err := os.MkdirAll(filepath.Join(h.dir, "intents"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for i := range count {
+		if err := os.WriteFile(h.intentPath(fileName(canonical(name(i)))), encode(&intent{Image: name(i)}), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if i%every == 0 {
+			h.runtime.put(fmt.Sprint(i), name(i))
+		}
+	}
+	h.restart()
+	allowed := 0
+	for i := 0; i < count; i += every {
+		if h.check("", name(i), tenantA).Allowed() {
+			allowed++
+		}
+	}
+	if left := h.stored("intents"); allowed > 0 || left > 0 {
+		t.Errorf("a pod of any tenant may use %d of %d images, %d intents are left", allowed, count/every, left)
+	}
+}
