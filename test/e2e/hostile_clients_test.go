@@ -15,6 +15,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -64,22 +65,28 @@ func withoutCredentials(n *hostileNode) {
 			_ = c.Close()
 		}
 	}()
-	_ = inParallel(1200, func(i int) error {
+	// connected counts the connections, reached those of each kind, and the last one those with
+	// a long chain, on which the daemon has accepted what was sent.
+	var connected atomic.Int64
+	var reached [5]atomic.Int64
+	const count = 1200
+	_ = inParallel(count, func(i int) error {
 		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1, byte(1+i%12))}, Timeout: time.Minute}
 		raw, err := d.Dial("tcp", n.address)
 		if err != nil {
 			return err
 		}
+		connected.Add(1)
 		mu.Lock()
 		open = append(open, raw)
 		mu.Unlock()
+		kind := i % 4
 		_ = raw.SetDeadline(time.Now().Add(time.Minute))
 		config := n.tlsConfig()
 		config.ServerName = "127.0.0.1"
-		switch i % 4 {
+		switch kind {
 		case 0: // no handshake
 			_, err = raw.Write([]byte{22, 3, 1, 0x40, 0, 1, 0, 0x3f, 0xfc})
-			return err
 		case 1:
 			c := tls.Client(raw, config)
 			_, err = c.Write(append([]byte("GET /pods HTTP/1.1\r\nHost: x\r\nX-A: "), bytes.Repeat([]byte("a"), 60<<10)...))
@@ -95,20 +102,33 @@ func withoutCredentials(n *hostileNode) {
 			_, err = c.Write(b)
 		case 3:
 			if i%32 == 3 { // a handshake with a long chain is slow at this side too
-				config.Certificates = []tls.Certificate{long}
+				config.Certificates, kind = []tls.Certificate{long}, 4
 			}
 			c := tls.Client(raw, config)
 			_, err = c.Write([]byte("GET /pods HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000\r\n\r\n"))
 			if err == nil {
-				_, err = c.Write(make([]byte, 1<<20))
+				_, _ = c.Write(make([]byte, 1<<20)) // not all of it is accepted
 			}
+		}
+		if err == nil {
+			reached[kind].Add(1)
 		}
 		return err // the daemon may close it at any time
 	})
+	if got := connected.Load(); got < count {
+		n.t.Errorf("%d of %d connections were made", got, count)
+	}
+	for kind := range reached {
+		if got := reached[kind].Load(); got < 10 {
+			n.t.Errorf("the daemon accepted what was sent on %d connections of kind %d", got, kind)
+		} else {
+			n.t.Logf("kind %d: accepted on %d connections", kind, got)
+		}
+	}
 	c := n.client()
 	n.await("a client with credentials is served", func() error {
-		if code, body, err := n.tryRequest(c, http.MethodGet, "https://"+n.address+"/pods", hostileReader); err != nil || code != http.StatusOK {
-			return fmt.Errorf("%d %s, %v", code, body, err)
+		if code, body := n.request(c, http.MethodGet, "https://"+n.address+"/pods", hostileReader); code != http.StatusOK {
+			return fmt.Errorf("%d %s", code, body)
 		}
 		return nil
 	})

@@ -2,12 +2,12 @@ package e2e
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
-	"time"
+	"sync"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -59,7 +59,7 @@ spec:
   containers:
     - name: main
       image: IMAGE
-      command: [sh, -c, "for i in $(seq 100); do seq 1 30000; sleep 3; done; sleep 100000"]
+      command: [sh, -c, "for i in 1 2 3 4; do seq 1 30000; sleep 2; done; sleep 100000"]
       SECURITY
     - name: attacker
       image: IMAGE
@@ -118,7 +118,7 @@ func podOf(name string, count int, fields string) string {
 func loudProbes(n *hostileNode) {
 	const count = 10
 	n.writePod("loud", podOf("loud", count, `command: [sleep, "100000"]
-livenessProbe: {exec: {command: [head, -c, "15000000", /dev/zero]}, periodSeconds: 1, timeoutSeconds: 300, failureThreshold: 1}
+livenessProbe: {exec: {command: [head, -c, "15000000", /dev/zero]}, periodSeconds: 1, timeoutSeconds: 100, failureThreshold: 1}
 `))
 	first := n.awaitContainer("loud", "main")
 	n.awaitEvent("loud", "Unhealthy", "print less than 256 KiB", "(container main)")
@@ -254,10 +254,17 @@ func floodLogs(n *hostileNode) {
 		}
 		return err
 	})
-	var count atomic.Int64
+	const followers = 60
 	c := n.client()
 	defer c.CloseIdleConnections()
-	if err := inParallel(60, func(int) error {
+	var bodies []io.Closer
+	defer func() {
+		for _, body := range bodies {
+			_ = body.Close()
+		}
+	}()
+	var mu sync.Mutex
+	if err := inParallel(followers, func(int) error {
 		q, err := http.NewRequestWithContext(n.t.Context(), http.MethodGet, "https://"+n.address+"/containerLogs/default/"+n.PodName("flood")+"/main?follow=true", nil)
 		if err != nil {
 			return err
@@ -267,16 +274,17 @@ func floodLogs(n *hostileNode) {
 		if err != nil {
 			return err
 		}
+		mu.Lock()
+		bodies = append(bodies, r.Body)
+		mu.Unlock()
 		if r.StatusCode != http.StatusOK {
 			return fmt.Errorf("%s", r.Status)
 		}
-		n.t.Cleanup(func() { _ = r.Body.Close() })
-		count.Add(1)
 		return nil
 	}); err != nil {
 		n.t.Fatal(err)
 	}
 	// The daemon reads until the clients' connections are full.
-	time.Sleep(2 * time.Second)
+	n.awaitFull(followers)
 	n.removeManifest("flood.yaml")
 }

@@ -7,8 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -81,17 +84,52 @@ func flood(to io.Writer, sent *atomic.Int64) {
 	}
 }
 
-// stalled waits until a counter has not changed for a while: nothing is accepted any more. A
-// runtime may drop some of the input without end, so it waits 20 s at most.
-func stalled(count *atomic.Int64) {
-	last := int64(-1)
-	for range 20 {
-		if last == count.Load() {
-			return
-		}
-		last = count.Load()
-		time.Sleep(time.Second)
+// awaitFull waits until the daemon has more to send than clients read, on this many connections.
+func (n *hostileNode) awaitFull(count int) {
+	n.t.Helper()
+	_, port, err := net.SplitHostPort(n.address)
+	if err != nil {
+		n.t.Fatal(err)
 	}
+	number, err := strconv.Atoi(port)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	local := fmt.Sprintf("0100007F:%04X", number)
+	n.await("the connections of clients that do not read are full", func() error {
+		text, err := os.ReadFile("/proc/net/tcp")
+		if err != nil {
+			return err
+		}
+		full := 0
+		for line := range strings.Lines(string(text)) {
+			// The fields are sl, local_address, rem_address, st and tx_queue:rx_queue.
+			if f := strings.Fields(line); len(f) > 4 && f[1] == local && f[3] == "01" && !strings.HasPrefix(f[4], "00000000:") {
+				full++
+			}
+		}
+		if full < count {
+			return fmt.Errorf("%d of %d are", full, count)
+		}
+		return nil
+	})
+}
+
+// awaitStablePeak waits until the daemon's peak of memory has not grown for a while.
+func (n *hostileNode) awaitStablePeak() {
+	n.t.Helper()
+	const polls = 100
+	last, same := int64(0), 0
+	n.await("the daemon's peak of memory does not grow", func() error {
+		now := peakMemory(n.t, n.Pid())
+		if same++; now != last {
+			last, same = now, 0
+		}
+		if same < polls {
+			return fmt.Errorf("%d KiB", now>>10)
+		}
+		return nil
+	})
 }
 
 // unreadPod has a container that does not read its input.
@@ -111,7 +149,9 @@ func streamsUnread(n *hostileNode) {
 	n.writePod("unread", unreadPod)
 	n.awaitReady("unread")
 	container := n.PodName("unread") + "/main?input=1&output=1&error=1&command=yes"
-	var sent atomic.Int64
+	const sessions = 250
+	// sent is what each session has accepted.
+	var sent [sessions]atomic.Int64
 	var mu sync.Mutex
 	var closers []func()
 	defer func() {
@@ -126,7 +166,7 @@ func streamsUnread(n *hostileNode) {
 	}
 	ctx, cancel := context.WithTimeout(n.t.Context(), 15*time.Minute)
 	defer cancel()
-	if err := inParallel(250, func(i int) error {
+	if err := inParallel(sessions, func(i int) error {
 		if ctx.Err() != nil {
 			return fmt.Errorf("session %d: %w", i, ctx.Err())
 		}
@@ -142,7 +182,9 @@ func streamsUnread(n *hostileNode) {
 			}
 			keep(func() { _ = c.Close() })
 			go func() {
-				for b := make([]byte, 1<<20); c.WriteMessage(websocket.BinaryMessage, b) == nil; sent.Add(1 << 20) {
+				// A small message first: a large one may never be accepted as a whole.
+				for size := 32 << 10; c.WriteMessage(websocket.BinaryMessage, make([]byte, size)) == nil; size = 1 << 20 {
+					sent[i].Add(int64(size))
 				}
 			}()
 			return nil
@@ -162,12 +204,24 @@ func streamsUnread(n *hostileNode) {
 				stdin = s
 			}
 		}
-		go flood(stdin, &sent)
+		go flood(stdin, &sent[i])
 		return nil
 	}); err != nil {
 		n.t.Fatal(err)
 	}
-	stalled(&sent)
-	n.t.Logf("the sessions accepted %d MiB", sent.Load()>>20)
+	all := int64(0)
+	n.await("each session accepts input", func() error {
+		all = 0
+		for i := range sent {
+			if now := sent[i].Load(); now == 0 {
+				return fmt.Errorf("session %d has accepted none", i)
+			} else {
+				all += now
+			}
+		}
+		return nil
+	})
+	n.awaitStablePeak()
+	n.t.Logf("the sessions accepted %d MiB", all>>20)
 	n.check("sessions that are not read, open")
 }
