@@ -104,7 +104,8 @@ func TestResourcesOfPod(t *testing.T) {
 	has := of(100, 64)
 	allocated := Record{Allocated: map[string]cri.Resources{"": of(200, 32)}}
 	resizing := Record{Allocated: allocated.Allocated, CgroupResources: &has}
-	running := observed(running("web"))
+	running, rebooted := observed(running("web")), observed(exited("web", 255))
+	rebooted.Sandboxes[0].Ready = false
 	for name, c := range map[string]struct {
 		in             Input
 		has, allocated v1.ResourceList
@@ -112,12 +113,13 @@ func TestResourcesOfPod(t *testing.T) {
 		"settled":                            {Input{Observed: running, Record: Record{Allocated: map[string]cri.Resources{"": of(300, 96)}}}, list(300, "96Mi"), list(300, "96Mi")},
 		"resize in progress":                 {Input{Observed: running, Record: resizing}, list(100, "64Mi"), list(200, "32Mi")},
 		"resize deferred":                    {Input{Observed: running, Record: Record{Allocated: map[string]cri.Resources{"": has}, CgroupResources: &has}}, list(100, "64Mi"), list(100, "64Mi")},
+		"the machine was rebooted":           {Input{Observed: rebooted, Record: resizing}, list(200, "32Mi"), list(200, "32Mi")},
 		"not started":                        {Input{Observed: observed(), Record: allocated}, list(200, "32Mi"), list(200, "32Mi")},
 		"ended":                              {Input{Observed: observed(), Record: Record{Phase: v1.PodSucceeded, Allocated: allocated.Allocated, CgroupResources: &has}}, list(200, "32Mi"), list(200, "32Mi")},
 		"of a version that recorded nothing": {Input{Observed: running}, list(300, "96Mi"), list(300, "96Mi")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := pod(v1.RestartPolicyNever)
+			p := pod(v1.RestartPolicyAlways)
 			p.Spec.Resources = &v1.ResourceRequirements{Requests: list(300, "96Mi"), Limits: list(300, "96Mi")}
 			before := p.DeepCopy()
 			c.in.Pod, c.in.Now = p, now
