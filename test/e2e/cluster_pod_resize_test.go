@@ -165,6 +165,18 @@ func checkPodLevelResize(n *node, a *admin, most string) {
 	shown = p.awaitResizeCondition(v1.PodResizeInProgress, v1.PodReasonError, "in use")
 	p.mustShow(shown, original.pod, tiny.pod)
 	p.mustHaveInKernel(original.pod)
+	// A daemon that is started meanwhile shows what the pod has, too.
+	n.restart()
+	now := n.awaitStatus("whole", "its resize fails again", func(now v1.Pod) error {
+		for _, c := range resizeConditions(&now) {
+			if c.Type == v1.PodResizeInProgress && c.Reason == v1.PodReasonError {
+				return nil
+			}
+		}
+		return fmt.Errorf("%+v", now.Status.Conditions)
+	})
+	p.mustShow(&now, original.pod, tiny.pod)
+	p.mustHaveInKernel(original.pod)
 	p.patch(original)
 	p.mustBe(original)
 
