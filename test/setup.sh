@@ -223,6 +223,27 @@ machine_image() {
 	"$here/machine/image.sh" "$dir" || fail "failed to build the disk image of the machine tests"
 }
 
+# apt_repository downloads what podstead's package recommends, and writes the index of an apt
+# repository with it, from which the tests of an installation install.
+apt_repository() {
+	local dir=$cache/apt-repository-1 tmp deb
+	[ -d "$dir" ] && return 0
+	echo "setup: downloading the packages that podstead recommends"
+	tmp=$(mktemp -d "$cache/packages.XXXXXX")
+	trap 'rm -rf "$tmp"' EXIT
+	chmod 755 "$tmp"
+	set -- containerd runc containernetworking-plugins iptables
+	(cd "$tmp" && { apt-get download "$@" || { apt-get update && apt-get download "$@"; }; }) >"$tmp.log" 2>&1 ||
+		{ tail -n 30 "$tmp.log" >&2; fail "failed to download $*"; }
+	rm -f "$tmp.log"
+	for deb in "$tmp"/*.deb; do
+		dpkg-deb -f "$deb"
+		printf 'Filename: ./%s\nSize: %s\nSHA256: %s\n\n' "$(basename "$deb")" "$(stat -c %s "$deb")" "$(sha256sum "$deb" | cut -d ' ' -f 1)"
+	done >"$tmp/Packages"
+	mv "$tmp" "$dir"
+	trap - EXIT
+}
+
 packages containerd runc containernetworking-plugins iptables iproute2 util-linux busybox-static ca-certificates curl
 [ "$what" = runtime ] && exit 0
 if [ "$what" = compare ]; then
@@ -236,7 +257,7 @@ fi
 
 # The race detector and runc need a C compiler.
 packages gcc libc6-dev libseccomp-dev pkg-config git systemd-container debootstrap etcd-server
-packages lintian rpm shellcheck qemu-user-static
+packages lintian man-db rpm shellcheck qemu-user-static
 newer_containerd
 nfpm
 kubectl
@@ -247,6 +268,7 @@ metrics_server
 newer_runc
 previous_podstead
 systemd_root
+apt_repository
 [ "$what" = machine ] || exit 0
 packages qemu-system-x86 qemu-utils mmdebstrap
 machine_image

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -39,13 +38,13 @@ func main() {
 
 func parse() options {
 	var o options
-	kind := flag.String("runtime", string(testbed.Containerd24), "containerd of podstead and the kubelet; the kubelet needs a newer one than Debian's")
+	runtime := flag.String("runtime", string(testbed.Containerd24), "containerd of podstead and the kubelet; the kubelet needs a newer one than Debian's")
 	flag.IntVar(&o.pods, "pods", 50, "number of pods")
 	flag.IntVar(&o.rounds, "rounds", 3, "rounds; the table shows medians")
 	flag.DurationVar(&o.idle, "idle", time.Minute, "how long to measure CPU usage while idle, in the first round")
 	flag.BoolVar(&o.readme, "readme", false, "write the table into README.md as well")
 	flag.Parse()
-	o.runtime = testbed.Kind(*kind)
+	o.runtime = testbed.Kind(*runtime)
 	return o
 }
 
@@ -71,10 +70,7 @@ func run(ctx context.Context, opts options) error {
 		}
 		programs = append(programs, p)
 	}
-	r := &report{pods: opts.pods, rounds: opts.rounds, idle: opts.idle, load: loadAverage()}
-	if r.load > float64(runtime.NumCPU())/2 {
-		progress("the host is busy (load average %.1f): times will be too long; measure on a quiet one", r.load)
-	}
+	r := &report{pods: opts.pods, rounds: opts.rounds, idle: opts.idle}
 	for round := range opts.rounds {
 		for _, p := range programs {
 			progress("round %d of %d: %s", round+1, opts.rounds, p.name())

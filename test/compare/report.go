@@ -18,10 +18,8 @@ type programInfo struct{ name, version string }
 type report struct {
 	pods, rounds int
 	idle         time.Duration
-	// load is the load average before the first round.
-	load     float64
-	programs []programInfo
-	all      map[string][]measurement
+	programs     []programInfo
+	all          map[string][]measurement
 }
 
 func (r *report) add(name string, m measurement) {
@@ -64,8 +62,8 @@ func (r *report) print(out io.Writer) {
 		}
 		fmt.Fprintln(out)
 	}
-	fmt.Fprintf(out, "\nMedians of %d rounds on %s, load average %.1f before; in parentheses the factor to %s. CPU is a share of one core, over %s; memory is proportional (PSS).\n",
-		r.rounds, machine(), r.load, r.programs[0].name, r.idle)
+	fmt.Fprintf(out, "\nMedians of %d rounds on %s; in parentheses the factor to %s. CPU is a share of one core, over %s; memory is proportional (PSS).\n",
+		r.rounds, machine(), r.programs[0].name, r.idle)
 	for _, p := range r.programs {
 		m := r.all[p.name][0]
 		fmt.Fprintf(out, "%s, with %d × %s.\n", p.version, m.monitors, m.monitorName)
@@ -111,15 +109,6 @@ func number(v float64) string {
 func machine() string {
 	kernel, _ := os.ReadFile("/proc/sys/kernel/osrelease")
 	return fmt.Sprintf("%d cores (%s), kernel %s", runtime.NumCPU(), processor(), strings.TrimSpace(string(kernel)))
-}
-
-// loadAverage returns the load average of the last minute, 0 if it is unknown.
-func loadAverage() (load float64) {
-	data, err := os.ReadFile("/proc/loadavg")
-	if err == nil {
-		_, _ = fmt.Sscan(string(data), &load)
-	}
-	return load
 }
 
 // processor returns the name of the first processor.

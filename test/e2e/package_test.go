@@ -10,8 +10,8 @@ import (
 	"github.com/podstead/podstead/test/testbed"
 )
 
-// The Debian package under a real systemd: after its installation a manifest runs; an upgrade, a
-// removal, a purge and another installation leave the containers their processes; a purge
+// The Debian package under a real systemd: apt installs it with the runtime that it recommends, and
+// a manifest runs, on that runtime; an upgrade, a removal, a purge and another installation leave the containers their processes; a purge
 // without pods leaves nothing but data of volumes.
 func TestDebianPackage(t *testing.T) {
 	t.Parallel()
@@ -20,11 +20,28 @@ func TestDebianPackage(t *testing.T) {
 	s := packageMachine(t)
 	copyFile(t, first, filepath.Join(s.root, "root/first.deb"))
 	copyFile(t, second, filepath.Join(s.root, "root/second.deb"))
+	output(t, "", "cp", "-r", testbed.AptRepository(), filepath.Join(s.root, "srv/packages"))
+	s.writeFiles(map[string]string{"etc/apt/sources.list": "deb [trusted=yes] file:/srv/packages ./\n"})
 	s.startInit()
 	s.awaitContainerd()
+	apt := func(args ...string) string {
+		t.Helper()
+		s.run("sh", "-c", "DEBIAN_FRONTEND=noninteractive apt-get -o Dpkg::Options::=--force-confold -y "+strings.Join(args, " ")+" >/root/apt.log 2>&1 || { cat /root/apt.log; exit 1; }")
+		return s.try("cat", "/root/apt.log")
+	}
 
-	s.run("dpkg", "-i", "/root/first.deb")
+	// Their configuration stays, as it is that of the tests.
+	s.run("systemctl", "stop", "containerd")
+	s.run("sh", "-c", "dpkg --remove --force-depends containerd runc containernetworking-plugins iptables")
+	apt("update")
+	t.Logf("apt install:\n%s", apt("install", "/root/first.deb"))
 	s.mustBe("active", "enabled")
+	for _, p := range []string{"containerd", "runc", "containernetworking-plugins", "iptables"} {
+		if out := s.try("dpkg-query", "-W", "-f", "${Status}", p); out != "install ok installed" {
+			t.Errorf("%s is %s", p, out)
+		}
+	}
+	s.mustUseSystemRuntime()
 	s.writeHostPod()
 	n := s.node()
 	p := n.awaitRunning("p")
@@ -33,7 +50,7 @@ func TestDebianPackage(t *testing.T) {
 	}
 
 	daemon := s.mainPid()
-	s.run("dpkg", "-i", "/root/second.deb")
+	apt("install", "/root/second.deb")
 	s.mustBe("active", "enabled")
 	if now := s.mainPid(); now == daemon || now == "0" {
 		t.Errorf("after the upgrade the daemon is %s, before it was %s", now, daemon)
@@ -101,9 +118,7 @@ func TestDebianPackageBeforeRuntime(t *testing.T) {
 	s.writeHostPod()
 	n := s.node()
 	n.awaitRunning("p")
-	if out := s.try("sh", "-c", "ls -d /run/podstead/containerd /var/lib/podstead/containerd 2>/dev/null"); out != "" {
-		t.Errorf("podstead started a private containerd: %s", out)
-	}
+	s.mustUseSystemRuntime()
 	s.run("rm", "/etc/pods/p.yaml")
 	n.awaitGone("p")
 	s.awaitNoPods()
@@ -149,6 +164,14 @@ func packageMachine(t *testing.T) *machine {
 	})
 	t.Cleanup(s.cutPower)
 	return s
+}
+
+// mustUseSystemRuntime fails the test if podstead started a private containerd.
+func (s *machine) mustUseSystemRuntime() {
+	s.t.Helper()
+	if out := s.try("sh", "-c", "ls -d /run/podstead/containerd /var/lib/podstead/containerd 2>/dev/null"); out != "" {
+		s.t.Errorf("podstead started a private containerd: %s", out)
+	}
 }
 
 func (s *machine) awaitContainerd() {

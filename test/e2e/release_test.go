@@ -202,6 +202,7 @@ func TestRelease(t *testing.T) {
 	}
 	output(t, filepath.Join(testbed.SourceRoot(), "test", "oracle"), "go", append([]string{"run", "./sbom"}, boms...)...)
 
+	renderManual(t, archiveFiles(t, filepath.Join(dir, hostPlatform(t).base()+".tar.gz")))
 	for _, p := range platforms {
 		t.Run(p.name, func(t *testing.T) {
 			program, err := elf.Open(p.program(t))
@@ -226,6 +227,36 @@ func TestRelease(t *testing.T) {
 			p.testDeb(t, p.debFile(t, dir))
 			p.testRPM(t, p.rpmFile(t, dir))
 		})
+	}
+}
+
+// renderManual renders each manual page of an archive. man warns of what it cannot render.
+func renderManual(t *testing.T, files map[string]archiveFile) {
+	t.Helper()
+	dir, pages := t.TempDir(), 0
+	for name, f := range files {
+		if path.Base(path.Dir(name)) != "man" {
+			continue
+		}
+		pages++
+		page := filepath.Join(dir, path.Base(name))
+		if err := os.WriteFile(page, f.data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.CommandContext(t.Context(), "man", "--warnings", "-l", page)
+		cmd.Env = append(os.Environ(), "MANWIDTH=80", "LC_ALL=C.UTF-8")
+		var warnings strings.Builder
+		cmd.Stderr = &warnings
+		text, err := cmd.Output()
+		for _, want := range []string{"NAME", "SYNOPSIS", "podstead"} {
+			if err != nil || warnings.Len() > 0 || !strings.Contains(string(text), want) {
+				t.Errorf("man %s: %v %s\n%s", name, err, &warnings, text)
+				break
+			}
+		}
+	}
+	if pages < 30 {
+		t.Errorf("the archive has %d manual pages", pages)
 	}
 }
 

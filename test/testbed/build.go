@@ -148,6 +148,10 @@ func newContainerd(name string) string {
 // Kubectl returns the path at which test/setup.sh installs kubectl.
 func Kubectl() string { return filepath.Join(Cache(), "kubectl-"+Version("KUBECTL_VERSION")) }
 
+// AptRepository returns the directory in which test/setup.sh puts the packages that podstead's
+// package recommends, as an apt repository.
+func AptRepository() string { return filepath.Join(Cache(), "apt-repository-1") }
+
 // DebianKubectl returns the path at which test/setup.sh installs Debian's kubectl, which is
 // years older.
 func DebianKubectl() string { return filepath.Join(Cache(), "kubectl-debian") }
