@@ -83,3 +83,24 @@ func TestBrokenLists(t *testing.T) {
 		}
 	}
 }
+
+// An answer of any content is an error or a list, and needs no more memory than it has bytes.
+func FuzzDecodeList(f *testing.F) {
+	list := &v1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "17"}, Items: []v1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "a"}}}}
+	for _, text := range encodedLists(f, list) {
+		f.Add(text)
+	}
+	f.Add([]byte("k8s\x00\x12\x08\x12\xff\xff\xff\xff\xff\x7f"))
+	f.Add([]byte(`{"items":null}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		count := 0
+		if _, err := decodeList(bytes.NewReader(text), func() runtime.Object { return &v1.Pod{} }, func(o runtime.Object) {
+			if o == nil {
+				t.Error("no object")
+			}
+			count++
+		}); err == nil && count > len(text) {
+			t.Errorf("%d objects of %d bytes", count, len(text))
+		}
+	})
+}
