@@ -141,6 +141,15 @@ func (m *Machine) Poweroff() {
 	m.AwaitOff(guestShutdown)
 }
 
+// off reports whether the machine is off.
+func (m *Machine) off() bool {
+	if m.run == nil {
+		return true
+	}
+	_, off := m.run.off()
+	return off
+}
+
 // AwaitOff waits until the machine has reset ("guest-reset") or switched itself off
 // ("guest-shutdown").
 func (m *Machine) AwaitOff(reason string) {
