@@ -2,7 +2,9 @@ package e2e
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -166,8 +168,26 @@ func checkPodLevelResize(n *node, a *admin, most string) {
 	p.mustShow(shown, original.pod, tiny.pod)
 	p.mustHaveInKernel(original.pod)
 	// A daemon that is started meanwhile shows what the pod has, too.
+	// Until it has tried the resize, it reports the status that the API server has.
+	failures := func() int {
+		log, err := os.ReadFile(n.Log())
+		if err != nil {
+			n.t.Fatal(err)
+		}
+		count := 0
+		for line := range strings.Lines(string(log)) {
+			if strings.Contains(line, "ResizeError") && strings.Contains(line, n.PodName("whole")) {
+				count++
+			}
+		}
+		return count
+	}
+	before := failures()
 	n.restart()
 	now := n.awaitStatus("whole", "its resize fails again", func(now v1.Pod) error {
+		if failures() == before {
+			return errors.New("the new daemon has not tried it")
+		}
 		for _, c := range resizeConditions(&now) {
 			if c.Type == v1.PodResizeInProgress && c.Reason == v1.PodReasonError {
 				return nil
