@@ -14,6 +14,7 @@ var nodeTests = []struct {
 	{"CgroupV2", testCgroupV2},
 	{"ReadOnlyRoot", testReadOnlyRoot},
 	{"MemoryPressure", testMemoryPressure},
+	{"LostRootDirectory", testLostRootDirectory},
 }
 
 // What a node does on a real kernel with a real init, beyond the pods themselves.

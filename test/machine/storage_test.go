@@ -39,3 +39,22 @@ func testReadOnlyRoot(m *Machine) {
 		return nil
 	})
 }
+
+// The root directory is lost while the daemon is down: what runs is adopted, and after a boot
+// everything runs once.
+func testLostRootDirectory(m *Machine) {
+	t := m.t
+	apply(m, testPod{name: "a", revision: "1"}, testPod{name: "b", revision: "1"})
+	awaitReady(m, settle, "a", "b")
+	before := mainPid(m, "a") + " " + mainPid(m, "b")
+	m.Sh("systemctl stop podstead && rm -rf /var/lib/podstead && systemctl start podstead")
+	awaitReady(m, settle, "a", "b")
+	if after := mainPid(m, "a") + " " + mainPid(m, "b"); after != before {
+		t.Errorf("the processes are %s, were %s", after, before)
+	}
+	m.Sh("systemctl stop podstead && rm -rf /var/lib/podstead && sync")
+	m.PowerCut()
+	m.Start()
+	awaitInstances(m, map[string]string{"a": "1", "b": "1"}, settle)
+	awaitReady(m, settle, "a", "b")
+}
