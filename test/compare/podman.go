@@ -148,10 +148,10 @@ func (p *podman) stop(ctx context.Context) error {
 	if _, err := output(p.command(ctx, "pod", "rm", "--all", "--force", "--time", "0")); err != nil {
 		return err
 	}
-	// The parent of the pods' cgroups stays; the kernel removes it only if it is empty.
+	// The parent of the pods' cgroups stays, and conmon's in hierarchies without controllers.
 	cgroups, err := filepath.Glob("/sys/fs/cgroup/*/libpod_parent")
 	for _, c := range append(cgroups, "/sys/fs/cgroup/libpod_parent") {
-		_ = os.Remove(c)
+		testbed.RemoveCgroup(c)
 	}
 	return err
 }

@@ -18,8 +18,8 @@ import (
 var updateScreenshot = flag.Bool("update-screenshot", false, "write docs/session.svg and the output in docs/monitor.md")
 
 // pagesConfig is the configuration of the packages. The machines share the cgroup v1 controllers
-// of the host.
-const pagesConfig = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nseccompDefault: true\ncgroupRoot: /pages\n"
+// of the host, so the pods' cgroup is below that of the test bed, which removes it.
+const pagesConfig = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nseccompDefault: true\ncgroupRoot: /%s/pages\n"
 
 // pagesCurl is curl on the machine, which has none.
 const pagesCurl = "#!/bin/sh\nexec busybox wget -q -O - http://$1\n"
@@ -108,7 +108,7 @@ func bootPagesMachine(t *testing.T) *kubeadmMachine {
 		"etc/cni/net.d/10-pages.conflist": `{"cniVersion": "0.4.0", "name": "pages", "plugins": [
 			{"type": "bridge", "bridge": "pages0", "isGateway": true, "ipMasq": true, "hairpinMode": true, "ipam": {"type": "host-local", "routes": [{"dst": "0.0.0.0/0"}], "ranges": [[{"subnet": "10.210.0.0/24"}]]}},
 			{"type": "portmap", "capabilities": {"portMappings": true}}]}`,
-		"etc/podstead/config.yaml": pagesConfig,
+		"etc/podstead/config.yaml": fmt.Sprintf(pagesConfig, filepath.Base(testbed.Dir())),
 		"root/examples/web.yaml":   string(web),
 		"usr/local/bin/curl":       pagesCurl,
 		"etc/hosts":                "127.0.0.1 localhost edge\n",

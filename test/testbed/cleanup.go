@@ -52,7 +52,7 @@ func removeTestbed(dir string) {
 	ids[filepath.Base(dir)] = true // the cgroup of CgroupCommand
 	_ = filepath.WalkDir("/sys/fs/cgroup", func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.IsDir() && ids[d.Name()] {
-			removeCgroup(path)
+			RemoveCgroup(path)
 			return fs.SkipDir
 		}
 		return nil
@@ -62,13 +62,13 @@ func removeTestbed(dir string) {
 	}
 }
 
-// removeCgroup removes a cgroup and its children. The kernel does not remove a cgroup with
+// RemoveCgroup removes a cgroup and its children. The kernel does not remove a cgroup with
 // processes, so this cannot kill anything.
-func removeCgroup(dir string) {
+func RemoveCgroup(dir string) {
 	below, _ := os.ReadDir(dir)
 	for _, d := range below {
 		if d.IsDir() {
-			removeCgroup(filepath.Join(dir, d.Name()))
+			RemoveCgroup(filepath.Join(dir, d.Name()))
 		}
 	}
 	_ = os.Remove(dir)
