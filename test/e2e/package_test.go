@@ -80,7 +80,7 @@ func TestDebianPackage(t *testing.T) {
 	if out := s.try("dpkg", "-P", "podstead"); !strings.Contains(out, "/var/lib/podstead/volumes has data") {
 		t.Errorf("purge: %s", out)
 	}
-	left := s.try("sh", "-c", "find /etc /usr /var /run -xdev \\( -name '*podstead*' -o -path /etc/pods \\) -not -path '/run/log/*' -not -path '/var/log/*' -not -path '/var/lib/dpkg/*' | sort; find /var/lib/podstead -type f")
+	left := s.try("sh", "-c", "find /etc /usr /var /run -xdev \\( -name '*podstead*' -o -path /etc/pods -o -path '/var/log/pods*' -o -path '/var/log/containers*' \\) -not -path '/var/lib/dpkg/*' | sort; find /var/lib/podstead -type f")
 	if want := "/var/lib/podstead\n/var/lib/podstead/volumes/default/data/file"; left != want {
 		t.Errorf("the purge left:\n%s\nwant:\n%s", left, want)
 	}
