@@ -15,6 +15,7 @@ var nodeTests = []struct {
 	{"ReadOnlyRoot", testReadOnlyRoot},
 	{"MemoryPressure", testMemoryPressure},
 	{"LostRootDirectory", testLostRootDirectory},
+	{"Boot", testBoot},
 }
 
 // What a node does on a real kernel with a real init, beyond the pods themselves.

@@ -1,0 +1,73 @@
+package machine
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Ten pods run again after a boot, those with the highest priority first, also if the URL source
+// does not answer. The test logs how long it takes.
+func testBoot(m *Machine) {
+	t := m.t
+	want, names := map[string]string{}, []string{}
+	var all []testPod
+	for i := range 10 {
+		p := testPod{name: fmt.Sprintf("p%d", i), revision: "1"}
+		if i >= 7 {
+			p.spec = ", priority: 1000"
+		}
+		all = append(all, p)
+		names = append(names, p.name)
+		want[p.name] = "1"
+	}
+	apply(m, all...)
+	awaitInstances(m, want, settle)
+	awaitReady(m, settle, names...)
+
+	boot := func(what string) {
+		t.Helper()
+		m.Start()
+		awaitInstances(m, want, bootTimeout)
+		t.Logf("%s: ten pods run %s s after the kernel started", what, strings.Fields(m.Sh("cat /proc/uptime"))[0])
+		checkPriorityOrder(m)
+		for name, p := range awaitReady(m, settle, names...) {
+			if n := p.Status.ContainerStatuses[0].RestartCount; n == 0 {
+				t.Errorf("%s: %s has the restart count %d after a boot", what, name, n)
+			}
+		}
+	}
+	m.Sh("systemctl reboot")
+	m.AwaitOff(guestReset)
+	boot("reboot")
+	serviceWith(m, "--manifest-url http://192.0.2.1/pods.yaml --http-check-frequency 5s")
+	m.Poweroff()
+	boot("URL down")
+}
+
+// checkPriorityOrder checks by the start times of their processes that each pod with a priority
+// started before each one without, unless it started 20 s after the daemon: the others wait no
+// longer.
+func checkPriorityOrder(m *Machine) {
+	m.t.Helper()
+	start := func(pid string) time.Duration {
+		m.t.Helper()
+		fields := strings.Fields(m.Sh("sed 's/.*) //' /proc/" + pid + "/stat"))
+		ticks, err := strconv.Atoi(fields[19])
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		return time.Duration(ticks) * time.Second / 100
+	}
+	daemon := start(strings.TrimSpace(m.Sh("systemctl show -P MainPID podstead")))
+	var lastHigh time.Duration
+	for i := 7; i < 10; i++ {
+		lastHigh = max(lastHigh, start(mainPid(m, fmt.Sprintf("p%d", i))))
+	}
+	for i := range 7 {
+		if at := start(mainPid(m, fmt.Sprintf("p%d", i))); at < lastHigh && at < daemon+20*time.Second {
+			m.t.Errorf("p%d started %v after the daemon, before the last pod with a higher priority, which started after %v", i, at-daemon, lastHigh-daemon)
+		}
+	}
+}
