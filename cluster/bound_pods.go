@@ -64,6 +64,7 @@ func (b *boundPods) deliver() {
 		if !isMirror(pod) {
 			versions[pod.UID] = pod.ResourceVersion
 			pods = append(pods, pod)
+			b.reportGrowth(pod)
 		}
 	}
 	if b.delivered != nil && sameVersions(b.delivered, versions) {
@@ -76,6 +77,14 @@ func (b *boundPods) deliver() {
 		unit.Documents = append(unit.Documents, manifest.Document{Pod: pod})
 	}
 	b.cfg.Pods.Bound.Deliver(manifest.Set{Source: manifest.SourceAPI, Units: []manifest.Unit{unit}, Time: time.Now()})
+}
+
+// reportGrowth reports that a change of a pod has no effect, if it has none.
+func (b *boundPods) reportGrowth(pod *v1.Pod) {
+	if why := b.budget.takeGrowth(pod.UID); why != "" {
+		b.cfg.Log.Warn("Ignored change of pod", "pod", key(pod), "reason", reasonPodsTooLarge, "err", why)
+		b.cfg.Events.Event(pod, v1.EventTypeWarning, reasonPodsTooLarge, why)
+	}
 }
 
 func sameVersions(a, b map[types.UID]string) bool {

@@ -45,10 +45,10 @@ type Objects struct {
 	// those of the namespaces.
 	size, maxSize int
 	sizes         map[string]int
-	// maxReferences limits what all pods refer to. admitted has the numbers of references of
-	// the pods whose references are watched, held has why those of others are not.
+	// maxReferences limits what all pods refer to. admitted has the references that are
+	// watched, nil before the first list, held has why those of other pods are not.
 	maxReferences int
-	admitted      map[types.UID]int
+	admitted      map[types.UID]*podReferences
 	held          map[types.UID]string
 	// lists limits how many objects are requested at once.
 	lists chan struct{}

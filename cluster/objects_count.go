@@ -18,6 +18,9 @@ const (
 	// if there is no such object.
 	maxPodReferences = 256
 	maxReferences    = 2000
+	// referencesFloor is how many references the pods of a namespace may have whatever others
+	// refer to, so that no other namespace keeps its pods from running.
+	referencesFloor = 64
 )
 
 // podReferences is what a pod refers to and is watched for it. All pods share the watch of
@@ -45,19 +48,19 @@ type watchSet struct {
 	// counts are by namespace, total is their sum.
 	counts map[string]int
 	total  int
-	// admitted has the numbers of references of the pods whose references are watched; held
-	// has why those of others are not.
-	admitted map[types.UID]int
+	// admitted has the references of pods that are watched; held has why those of other pods
+	// are not, or only those that a pod had before it referred to more.
+	admitted map[types.UID]*podReferences
 	held     map[types.UID]string
 }
 
 // selectWatches returns what is to be watched for the pods. Those that were admitted before
-// keep their references whatever others add, then come those that run, which a daemon that
-// starts finds, then the older ones.
-func (o *Objects) selectWatches(pods map[string]*v1.Pod, before map[types.UID]int) *watchSet {
+// keep their references whatever others add. A daemon that starts admits those that run, as
+// they are. The older ones of the others come first.
+func (o *Objects) selectWatches(pods map[string]*v1.Pod, before map[types.UID]*podReferences) *watchSet {
 	w := &watchSet{
 		refs: map[manifest.ObjectRef]bool{}, tokens: map[tokenKey]bool{}, counts: map[string]int{},
-		admitted: map[types.UID]int{}, held: map[types.UID]string{},
+		admitted: map[types.UID]*podReferences{}, held: map[types.UID]string{},
 	}
 	var rest []*podReferences
 	for _, pod := range pods {
@@ -65,19 +68,17 @@ func (o *Objects) selectWatches(pods map[string]*v1.Pod, before map[types.UID]in
 			continue
 		}
 		p := &podReferences{pod: pod, refs: o.watchedBy(pod), tokens: tokensOf(pod)}
-		if known, ok := before[pod.UID]; ok && p.count() <= known {
+		switch known := before[pod.UID]; {
+		case known != nil && p.count() <= known.count(), before == nil && hasRun(pod):
 			w.add(p)
-		} else {
+		case known != nil:
+			w.add(known)
+			rest = append(rest, p)
+		default:
 			rest = append(rest, p)
 		}
 	}
 	slices.SortFunc(rest, func(a, b *podReferences) int {
-		if x, y := runs(a.pod), runs(b.pod); x != y {
-			if x {
-				return -1
-			}
-			return 1
-		}
 		return cmp.Or(a.pod.CreationTimestamp.Compare(b.pod.CreationTimestamp.Time), cmp.Compare(key(a.pod), key(b.pod)))
 	})
 	for _, p := range rest {
@@ -90,23 +91,21 @@ func (o *Objects) selectWatches(pods map[string]*v1.Pod, before map[types.UID]in
 	return w
 }
 
-// runs reports whether the cluster knows that a pod runs.
-func runs(pod *v1.Pod) bool { return pod.Status.Phase == v1.PodRunning }
+// hasRun reports whether the cluster knows that a container of a pod was started.
+func hasRun(pod *v1.Pod) bool {
+	started := func(s v1.ContainerStatus) bool { return s.State.Waiting == nil && s.ContainerID != "" }
+	return pod.Status.Phase == v1.PodRunning ||
+		slices.ContainsFunc(pod.Status.InitContainerStatuses, started) || slices.ContainsFunc(pod.Status.ContainerStatuses, started)
+}
 
 // refusal returns why the references of a pod are too many, empty if they are not. As for
-// the size, a namespace may have half of what others leave. A pod that runs was admitted
-// once, maybe when others left more, or by a version that did not count.
+// the size, a namespace may have half of what others leave, and a few if they leave nothing.
 func (w *watchSet) refusal(p *podReferences, limit int) string {
-	n := p.count()
-	if n > maxPodReferences && !runs(p.pod) {
+	if n := p.count(); n > maxPodReferences {
 		return fmt.Sprintf("the pod refers to %d ConfigMaps, Secrets and tokens; a pod may refer to %d", n, maxPodReferences)
 	}
-	added := w.added(p)
-	if w.total+added > limit {
-		return fmt.Sprintf("with it, the pods on this node refer to more than %d ConfigMaps, Secrets and tokens", limit)
-	}
 	own := w.counts[p.pod.Namespace]
-	if !runs(p.pod) && own+added > (limit-(w.total-own))/2 {
+	if own+w.added(p) > max((limit-(w.total-own))/2, min(referencesFloor, limit/4)) {
 		return fmt.Sprintf("with it, the namespace's pods on this node refer to more ConfigMaps, Secrets and tokens than half of what other namespaces leave of %d", limit)
 	}
 	return ""
@@ -114,7 +113,12 @@ func (w *watchSet) refusal(p *podReferences, limit int) string {
 
 // added returns how many references of a pod are not watched yet.
 func (w *watchSet) added(p *podReferences) int {
-	n := len(p.tokens)
+	n := 0
+	for _, key := range p.tokens {
+		if !w.tokens[key] {
+			n++
+		}
+	}
 	for _, ref := range p.refs {
 		if ref.Kind != kindService && !w.refs[ref] {
 			n++
@@ -133,10 +137,10 @@ func (w *watchSet) add(p *podReferences) {
 	for _, key := range p.tokens {
 		w.tokens[key] = true
 	}
-	w.admitted[p.pod.UID] = p.count()
+	w.admitted[p.pod.UID] = p
 }
 
-// Held returns why the objects of a pod are not watched, empty if they are.
+// Held returns why not all objects of a pod are watched, empty if they are.
 func (o *Objects) Held(pod *v1.Pod) string {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -80,11 +80,50 @@ func TestRunningPodsKeepTheirReferences(t *testing.T) {
 				t.Errorf("%s runs and is held: %s", pod.Name, why)
 			}
 		}
-		if why := r.o.Held(waits); !strings.Contains(why, "refer to more than") {
+		if why := r.o.Held(waits); !strings.Contains(why, "half of what other namespaces leave") {
 			t.Errorf("the waiting pod is held: %q", why)
 		}
 		if _, awaited := r.o.State(waits); len(awaited) == 0 {
 			t.Error("the objects of a pod that is held count as removed")
+		}
+		r.end()
+	})
+}
+
+// A running pod that then refers to more keeps what it had, and its other objects wait.
+func TestGrowingPodKeepsItsReferences(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newObjectsHarness(t)
+		pod := r.pod("grows", volumesOf("a", 8)...)
+		pod.Status.Phase = v1.PodRunning
+		r.put(t, pod)
+		r.start()
+		pass(time.Second)
+		pod.Spec.Volumes = append(pod.Spec.Volumes, volumesOf("more", maxPodReferences)...)
+		r.put(t, pod)
+		pass(time.Second)
+		if why := r.o.Held(pod); !strings.Contains(why, "refers to 264") || len(r.o.entries) != 9 {
+			t.Errorf("held: %q, %d entries", why, len(r.o.entries))
+		}
+		r.end()
+	})
+}
+
+// A namespace may have a few references also where others have more than all.
+func TestEachNamespaceHasSomeReferences(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newObjectsHarness(t)
+		r.o.maxReferences = 20
+		greedy := r.pod("greedy", volumesOf("a", 30)...)
+		greedy.Status.Phase = v1.PodRunning
+		r.put(t, greedy)
+		r.start()
+		other := r.pod("other", volumesOf("b", 5)...)
+		other.Namespace, other.ResourceVersion, other.UID = "kube-system", "", ""
+		r.put(t, other)
+		pass(time.Second)
+		if why := r.o.Held(other); why != "" || r.o.Held(greedy) != "" {
+			t.Errorf("held: %q, %q", why, r.o.Held(greedy))
 		}
 		r.end()
 	})

@@ -27,8 +27,14 @@ const (
 	// answer, of 16 MiB at most with containerd. Each needs 2 KB there, see listedContainer in
 	// package supervisor, twice if one that has ended is kept, and each pod up to 16 KiB.
 	containerMemory = 12 << 10
-	// maxKeptAnnotation is the size of those annotations of mirror pods that are kept.
-	maxKeptAnnotation = 256
+	// podGrowth is how many bytes a pod may grow by after it was accepted, also where its
+	// namespace has no space: 110 pods, the default of maxPods, grow by 7 MiB.
+	podGrowth = 64 << 10
+	// namespaceFloor is the part of the budget that a namespace may have whatever others use,
+	// one in namespaceFloor, so that no other namespace keeps its pods from running.
+	namespaceFloor = 32
+	// maxKept is the size of those annotations and owners of mirror pods that are kept.
+	maxKept = 256
 )
 
 // reasonPodsTooLarge is the reason of a pod that is rejected for its size.
@@ -36,7 +42,8 @@ const reasonPodsTooLarge = "PodsTooLarge"
 
 // podBudget decides which of the pods that the cluster binds to this node have space in its
 // memory. Of the others only the identity is kept, and they are rejected. A pod that was
-// accepted once is never rejected; if it grows beyond its space, what was added is left out.
+// accepted once is never rejected, and a daemon that starts takes it as it is. If it then grows
+// far without space, its last specification stays.
 type podBudget struct {
 	max     int
 	started func(types.UID) bool
@@ -51,10 +58,14 @@ type podBudget struct {
 type budgetedPod struct {
 	namespace string
 	size      int
+	// base is the size with which the pod was accepted.
+	base int
 	// refused is why the pod has no space, empty if it has.
 	refused string
-	// kept is the pod as it was accepted last.
-	kept *v1.Pod
+	// kept is the pod as it was accepted last; grown says that a later version is too large,
+	// and that this is not reported yet.
+	kept  *v1.Pod
+	grown bool
 	// provisional: a pod of the first list. Pods that run and are listed later take its space.
 	provisional bool
 }
@@ -90,20 +101,22 @@ func (b *podBudget) add(pod *v1.Pod) (*v1.Pod, *budgetedPod) {
 		p = &budgetedPod{namespace: pod.Namespace, provisional: !accepted}
 		b.pods[pod.UID] = p
 	}
-	accepted = accepted || p.kept != nil
 	switch {
 	case p.refused != "":
 		return identityOf(pod), p
-	case size <= p.size || b.fits(p, size, accepted):
-	case accepted:
-		pod = withoutAdditions(pod, p.kept)
-		size = podMemory(pod)
+	case p.kept == nil && (accepted || b.fits(p, size)):
+		p.base = size
+	case p.kept != nil && (size <= p.base+podGrowth || b.fits(p, size)):
+	case p.kept != nil:
+		p.grown = true
+		p.kept = grownPod(pod, p.kept)
+		return p.kept, p
 	default:
 		p.refused = fmt.Sprintf("with it, the specifications of the namespace's pods on this node need more memory than half of what other namespaces leave of %d MiB", b.max>>20)
 		return identityOf(pod), p
 	}
 	b.resize(p, size)
-	p.kept = pod
+	p.kept, p.grown = pod, false
 	return pod, p
 }
 
@@ -119,21 +132,18 @@ func (b *podBudget) decodeList(from io.Reader) (runtime.Object, error) {
 	return list, err
 }
 
-// wasAccepted reports whether a node has accepted a pod, so that a daemon that starts must
+// wasAccepted reports whether this node has accepted a pod, so that a daemon that starts must
 // not reject it. Only nodes write statuses.
 func (b *podBudget) wasAccepted(pod *v1.Pod) bool {
-	return !podinfo.IsTerminal(pod.Status.Phase) &&
-		(pod.Status.StartTime != nil || pod.Status.Phase == v1.PodRunning || b.started != nil && b.started(pod.UID))
+	return !podinfo.IsTerminal(pod.Status.Phase) && (pod.Status.StartTime != nil || pod.Status.Phase == v1.PodRunning) ||
+		b.started != nil && b.started(pod.UID)
 }
 
 // fits reports whether a pod may have a size. A namespace may have half of what the others
-// leave; accepted pods were admitted when that was more. The caller holds mu.
-func (b *podBudget) fits(p *budgetedPod, size int, accepted bool) bool {
-	if accepted {
-		return b.total-p.size+size <= b.max
-	}
+// leave, and a small part if they leave nothing. The caller holds mu.
+func (b *podBudget) fits(p *budgetedPod, size int) bool {
 	own := b.sizes[p.namespace]
-	return own-p.size+size <= (b.max-(b.total-own))/2
+	return own-p.size+size <= max((b.max-(b.total-own))/2, b.max/namespaceFloor)
 }
 
 // resize sets the size of a pod; the caller holds mu.
@@ -153,7 +163,7 @@ func (b *podBudget) makeSpace(listed []runtime.Object) {
 	for i := len(listed) - 1; i >= 0 && b.total > b.max; i-- {
 		pod := listed[i].(*v1.Pod)
 		p := b.pods[pod.UID]
-		if p == nil || p.kept == nil || !p.provisional {
+		if p == nil || p.kept == nil || !p.provisional || b.sizes[p.namespace] <= b.max/namespaceFloor {
 			continue
 		}
 		b.resize(p, 0)
@@ -188,6 +198,17 @@ func (b *podBudget) retain(listed []*v1.Pod) {
 	}
 }
 
+// takeGrowth returns once why the last change of a pod has no effect, empty if it has.
+func (b *podBudget) takeGrowth(uid types.UID) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if p := b.pods[uid]; p != nil && p.grown {
+		p.grown = false
+		return fmt.Sprintf("the pod has grown by more than %d KiB since it was accepted, and its namespace has no space for that: the change has no effect here", podGrowth>>10)
+	}
+	return ""
+}
+
 // refusal returns why a pod is rejected, empty if it is not.
 func (b *podBudget) refusal(uid types.UID) string {
 	b.mu.Lock()
@@ -217,7 +238,7 @@ func reducedMirror(pod *v1.Pod) *v1.Pod {
 	kept := identityOf(pod)
 	kept.Status = pod.Status
 	for _, name := range []string{podinfo.AnnotationMirror, podinfo.AnnotationSource, podinfo.AnnotationHash} {
-		if value, ok := pod.Annotations[name]; ok && len(value) <= maxKeptAnnotation {
+		if value, ok := pod.Annotations[name]; ok && len(value) <= maxKept {
 			if kept.Annotations == nil {
 				kept.Annotations = map[string]string{}
 			}
@@ -227,28 +248,30 @@ func reducedMirror(pod *v1.Pod) *v1.Pod {
 	if kept.Annotations[podinfo.AnnotationMirror] == "" {
 		kept.Annotations = map[string]string{podinfo.AnnotationMirror: "too long"}
 	}
-	if owner := metav1.GetControllerOf(pod); owner != nil {
+	if owner := metav1.GetControllerOf(pod); owner != nil && len(owner.APIVersion)+len(owner.Kind)+len(owner.Name)+len(owner.UID) <= 2*maxKept {
 		kept.OwnerReferences = []metav1.OwnerReference{*owner}
 	}
 	return kept
 }
 
-// withoutAdditions returns a pod with what can be added to a pod that runs as it was before,
-// or without it: labels, annotations and ephemeral containers.
-func withoutAdditions(pod, before *v1.Pod) *v1.Pod {
-	reduced := *pod
-	reduced.Labels, reduced.Annotations, reduced.OwnerReferences, reduced.Spec.EphemeralContainers = nil, nil, nil, nil
-	if before != nil {
-		reduced.Labels, reduced.Annotations = before.Labels, before.Annotations
-		reduced.OwnerReferences, reduced.Spec.EphemeralContainers = before.OwnerReferences, before.Spec.EphemeralContainers
-	}
-	return &reduced
+// grownPod returns a pod with the specification that it had before, and with what the
+// cluster says of its end.
+func grownPod(pod, before *v1.Pod) *v1.Pod {
+	kept := *before
+	id := identityOf(pod)
+	kept.ResourceVersion, kept.Finalizers = id.ResourceVersion, id.Finalizers
+	kept.DeletionTimestamp, kept.DeletionGracePeriodSeconds = id.DeletionTimestamp, id.DeletionGracePeriodSeconds
+	kept.Status = pod.Status
+	return &kept
 }
 
 // podMemory returns about how many bytes of memory a pod needs, without its status. A megabyte
-// of short fields needs thirty of memory.
+// of short fields needs thirty of memory. The containers of a pod that has ended are removed.
 func podMemory(pod *v1.Pod) int {
 	containers := len(pod.Spec.InitContainers) + len(pod.Spec.Containers) + len(pod.Spec.EphemeralContainers)
+	if podinfo.IsTerminal(pod.Status.Phase) {
+		containers = 0
+	}
 	return containers*containerMemory + memory(reflect.ValueOf(&pod.ObjectMeta)) + memory(reflect.ValueOf(&pod.Spec))
 }
 

@@ -1,7 +1,9 @@
 package cluster
 
 import (
+	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -133,28 +135,107 @@ func TestAcceptedPodsKeepTheirSpace(t *testing.T) {
 	})
 }
 
-// What is added to a pod that runs is left out if it has no space; the pod runs on.
-func TestAdditionsWithoutSpaceAreLeftOut(t *testing.T) {
+// A daemon that starts takes pods that run as they are, also if they are listed after pods of
+// many namespaces, and a pod of another namespace is still accepted.
+func TestFullNodeTakesPodsThatRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newClusterHarness(t)
 		r.a.budget.max = testSpace
+		for i := range 11 {
+			r.bindSized(fmt.Sprintf("a%d", i), "waits", testSpace/3, nil)
+		}
+		var running []*v1.Pod
+		for i := range 5 {
+			running = append(running, r.bindSized("kube-system", fmt.Sprint("runs", i), testSpace/2, func(pod *v1.Pod) {
+				accepted(pod)
+				pod.Labels = map[string]string{"app": "a"}
+				pod.Spec.EphemeralContainers = []v1.EphemeralContainer{{}}
+			}))
+		}
 		r.start()
 		defer r.end()
-		pod := r.bindSized("default", "grows", testSpace/4, func(pod *v1.Pod) { pod.Labels = map[string]string{"app": "a"} })
 		pass(time.Second)
-		pod.Annotations = map[string]string{"a": strings.Repeat("a", testSpace)}
-		pod.Labels["app"] = "b"
-		r.put(t, pod)
-		pass(time.Second)
-		all, _ := r.a.pods.Objects()
-		kept := all["default/grows"]
-		if kept.Labels["app"] != "a" || len(kept.Annotations) != 0 || len(kept.Spec.Containers) != 1 || r.delivered(pod.UID) == nil {
-			t.Errorf("kept: labels %v, %d annotations, %d containers", kept.Labels, len(kept.Annotations), len(kept.Spec.Containers))
+		for _, pod := range running {
+			if got := r.delivered(pod.UID); got == nil || got.Labels["app"] != "a" || len(got.Spec.EphemeralContainers) != 1 {
+				t.Errorf("%s is delivered as %+v", pod.Name, got)
+			}
 		}
-		if now := r.podInAPI("default", "grows"); kept.ResourceVersion != now.ResourceVersion || now.Status.Phase == v1.PodFailed {
-			t.Errorf("version %s is kept of %s, %s", kept.ResourceVersion, now.ResourceVersion, now.Status.Phase)
+		small := r.bindSized("default", "small", 100, func(pod *v1.Pod) { pod.Spec.Containers[0].Image = "" })
+		r.a.budget.max = namespaceFloor * podMemory(small)
+		pass(time.Second)
+		if r.delivered(small.UID) == nil {
+			t.Errorf("the pod of another namespace is rejected: %+v", r.podInAPI("default", "small").Status)
 		}
 	})
+}
+
+// A pod that was accepted may grow a little without space. If it grows more, by whatever can
+// be changed, it runs on as it was, and its deletion is still known.
+func TestChangesWithoutSpaceHaveNoEffect(t *testing.T) {
+	grow := map[string]func(*v1.Pod){
+		"image":       func(pod *v1.Pod) { pod.Spec.Containers[0].Image = strings.Repeat("i", testSpace) },
+		"annotation":  func(pod *v1.Pod) { pod.Annotations = map[string]string{"a": strings.Repeat("a", testSpace)} },
+		"tolerations": func(pod *v1.Pod) { pod.Spec.Tolerations = make([]v1.Toleration, 10_000) },
+		"finalizers":  func(pod *v1.Pod) { pod.Finalizers = make([]string, 30_000) },
+		"ephemeral containers": func(pod *v1.Pod) {
+			pod.Spec.EphemeralContainers = make([]v1.EphemeralContainer, 100)
+		},
+	}
+	for what, change := range grow {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newClusterHarness(t)
+				r.a.budget.max = testSpace
+				r.start()
+				defer r.end()
+				pod := r.bindSized("default", "grows", testSpace/3, func(pod *v1.Pod) { pod.Labels = map[string]string{"app": "a"} })
+				full := r.bindSized("default", "full", testSpace/20, nil)
+				pass(time.Second)
+				pod.Labels["app"] = "b"
+				r.put(t, pod)
+				pass(time.Second)
+				if got := r.delivered(pod.UID); got == nil || got.Labels["app"] != "b" || r.delivered(full.UID) == nil {
+					t.Fatalf("delivered: %v", got != nil)
+				}
+				pod.Labels["app"] = "c"
+				change(pod)
+				now := metav1.Now()
+				pod.DeletionTimestamp = &now
+				r.put(t, pod)
+				pass(time.Second)
+				all, _ := r.a.pods.Objects()
+				kept := all["default/grows"]
+				if kept == nil || kept.Labels["app"] != "b" || kept.Spec.Containers[0].Image != "i" || kept.DeletionTimestamp == nil {
+					t.Fatalf("kept: %v", kept != nil)
+				}
+				if size := podMemory(kept); size > testSpace/3+podGrowth+containerMemory {
+					t.Errorf("%d bytes are kept", size)
+				}
+				if events := (harnessEvents{r}).List(); !slices.ContainsFunc(events, func(e v1.Event) bool {
+					return e.Reason == reasonPodsTooLarge && strings.Contains(e.Message, "has no effect")
+				}) {
+					t.Errorf("events %v", events)
+				}
+				if st := r.podInAPI("default", "grows").Status; st.Phase == v1.PodFailed {
+					t.Errorf("status %s %s", st.Phase, st.Reason)
+				}
+			})
+		})
+	}
+}
+
+// An answer to an own write that comes after the pod was removed takes no space.
+func TestLateAnswerTakesNoSpace(t *testing.T) {
+	b := newPodBudget(nil)
+	s := newStore[*v1.Pod](func() {})
+	s.reduce, s.forget, s.retain = b.reduce, b.remove, b.retain
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p", UID: "u"}}
+	s.Stored(pod)
+	s.Removed(pod.UID)
+	s.Stored(pod)
+	if b.total != 0 || len(b.pods) != 0 {
+		t.Errorf("%d bytes, %d pods", b.total, len(b.pods))
+	}
 }
 
 // What counts is the memory, not the size of the text: a volume needs thirty times as much.

@@ -80,10 +80,14 @@ func (s *store[T]) Stored(o T) {
 	}
 	s.mu.Lock()
 	known, ok := s.objects[key(o)]
-	if !s.removed[o.GetUID()] && (!ok || !older(o, known)) {
+	removed := s.removed[o.GetUID()]
+	if !removed && (!ok || !older(o, known)) {
 		s.objects[key(o)] = o
 	}
 	s.mu.Unlock()
+	if removed && s.forget != nil {
+		s.forget(o.GetUID())
+	}
 	s.notify()
 }
 
