@@ -22,10 +22,14 @@ var protobufMagic = []byte("k8s\x00")
 
 // The fields of a message, as in generated.proto.
 const (
-	unknownRaw   = 2
-	listMetadata = 1
-	listItems    = 2
+	unknownTypeMeta = 1
+	unknownRaw      = 2
+	listMetadata    = 1
+	listItems       = 2
 )
+
+// kindList is the kind of a list of any kind.
+const kindList = "List"
 
 // objectList is a list whose objects are on the heap one by one, so that the memory of each
 // is released with it.
@@ -44,20 +48,24 @@ func (l *objectList) DeepCopyObject() runtime.Object {
 	return out
 }
 
-// decodeList reads a list object by object, and passes each to add as soon as it is decoded:
-// of a list that is larger than the memory that it may need, only what add keeps is ever
-// in memory. create returns an empty object.
-func decodeList(from io.Reader, create func() runtime.Object, add func(runtime.Object)) (meta metav1.ListMeta, err error) {
-	r := bufio.NewReaderSize(from, 64<<10)
-	magic, err := r.Peek(len(protobufMagic))
+// decodeList reads a list of a kind object by object, and passes each to add as soon as it is
+// decoded: of a list that is larger than the memory that it may need, only what add keeps is
+// ever in memory. create returns an empty object. An answer of another kind is an error, and
+// so is a list without a version: neither says that there are no objects.
+func decodeList(from io.Reader, kind string, create func() runtime.Object, add func(runtime.Object)) (meta metav1.ListMeta, err error) {
+	d := listDecoder{r: bufio.NewReaderSize(from, 64<<10), kind: kind, create: create, add: add, meta: &meta}
+	magic, err := d.r.Peek(len(protobufMagic))
 	if err != nil {
 		return meta, fmt.Errorf("failed to read the list: %w", err)
 	}
 	if bytes.Equal(magic, protobufMagic) {
-		_, _ = r.Discard(len(protobufMagic))
-		err = decodeProtobufList(r, create, add, &meta)
+		_, _ = d.r.Discard(len(protobufMagic))
+		err = d.protobuf()
 	} else {
-		err = decodeJSONList(r, create, add, &meta)
+		err = d.json()
+	}
+	if err == nil && meta.ResourceVersion == "" {
+		err = errors.New("it has no resource version")
 	}
 	if err != nil {
 		return meta, fmt.Errorf("failed to read the list: %w", err)
@@ -65,45 +73,77 @@ func decodeList(from io.Reader, create func() runtime.Object, add func(runtime.O
 	return meta, nil
 }
 
+// listDecoder reads one list.
+type listDecoder struct {
+	r      *bufio.Reader
+	kind   string
+	create func() runtime.Object
+	add    func(runtime.Object)
+	meta   *metav1.ListMeta
+}
+
+// check returns an error if the answer has not the kind of the list.
+func (d *listDecoder) check(kind string) error {
+	if kind != d.kind && kind != kindList {
+		return fmt.Errorf("the API server sent the kind %q instead of %s", kind, d.kind)
+	}
+	return nil
+}
+
 // unmarshaler is what generated types of Kubernetes implement.
 type unmarshaler interface{ Unmarshal([]byte) error }
 
-func decodeProtobufList(r *bufio.Reader, create func() runtime.Object, add func(runtime.Object), meta *metav1.ListMeta) error {
-	return eachField(r, -1, func(field uint64, size int64) error {
-		if field != unknownRaw {
-			return skip(r, size)
+func (d *listDecoder) protobuf() error {
+	kind, complete := runtime.TypeMeta{}, false
+	err := eachField(d.r, -1, func(field uint64, size int64) error {
+		switch field {
+		case unknownTypeMeta:
+			return d.message(size, &kind)
+		case unknownRaw: // after the kind
+			complete = true
+			if err := d.check(kind.Kind); err != nil {
+				return err
+			}
+			return eachField(d.r, size, d.protobufField)
 		}
-		return eachField(r, size, func(field uint64, size int64) error {
-			var into unmarshaler
-			var item runtime.Object
-			switch field {
-			case listMetadata:
-				into = meta
-			case listItems:
-				item = create()
-				var ok bool
-				if into, ok = item.(unmarshaler); !ok {
-					return fmt.Errorf("%T has no protobuf form", item)
-				}
-			default:
-				return skip(r, size)
-			}
-			if size > maxItem {
-				return fmt.Errorf("an object of %d bytes is larger than %d", size, maxItem)
-			}
-			text := make([]byte, size)
-			if _, err := io.ReadFull(r, text); err != nil {
-				return err
-			}
-			if err := into.Unmarshal(text); err != nil {
-				return err
-			}
-			if item != nil {
-				add(item)
-			}
-			return nil
-		})
+		return skip(d.r, size)
 	})
+	if err == nil && !complete {
+		err = io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// protobufField reads a field of the list.
+func (d *listDecoder) protobufField(field uint64, size int64) error {
+	switch field {
+	case listMetadata:
+		return d.message(size, d.meta)
+	case listItems:
+		item := d.create()
+		into, ok := item.(unmarshaler)
+		if !ok {
+			return fmt.Errorf("%T has no protobuf form", item)
+		}
+		if err := d.message(size, into); err != nil {
+			return err
+		}
+		d.add(item)
+		return nil
+	}
+	return skip(d.r, size)
+}
+
+// message reads a message of a size in bytes.
+func (d *listDecoder) message(size int64, into unmarshaler) error {
+	if size > maxItem {
+		return fmt.Errorf("an object of %d bytes is larger than %d", size, maxItem)
+	}
+	text := make([]byte, size)
+	if _, err := io.ReadFull(d.r, text); err != nil {
+		return err
+	}
+	return into.Unmarshal(text)
 }
 
 // eachField calls each for the fields of a message of a size in bytes; -1 is the rest of the
@@ -165,45 +205,50 @@ func skip(r *bufio.Reader, size int64) error {
 	return err
 }
 
-func decodeJSONList(r io.Reader, create func() runtime.Object, add func(runtime.Object), meta *metav1.ListMeta) error {
-	d := json.NewDecoder(r)
-	if err := expect(d, '{'); err != nil {
+func (d *listDecoder) json() error {
+	text, kind := json.NewDecoder(d.r), ""
+	if err := expect(text, '{'); err != nil {
 		return err
 	}
-	for d.More() {
-		name, err := d.Token()
+	for text.More() {
+		name, err := text.Token()
 		if err != nil {
 			return err
 		}
 		switch name {
+		case "kind":
+			err = text.Decode(&kind)
 		case "metadata":
-			err = d.Decode(meta)
+			err = text.Decode(d.meta)
 		case "items":
-			err = decodeJSONItems(d, create, add)
+			err = d.jsonItems(text)
 		default:
 			var ignored json.RawMessage
-			err = d.Decode(&ignored)
+			err = text.Decode(&ignored)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	return expect(d, '}')
+	if err := expect(text, '}'); err != nil {
+		return err
+	}
+	return d.check(kind)
 }
 
-func decodeJSONItems(d *json.Decoder, create func() runtime.Object, add func(runtime.Object)) error {
-	begin, err := d.Token()
+func (d *listDecoder) jsonItems(text *json.Decoder) error {
+	begin, err := text.Token()
 	if begin == nil || err != nil { // null
 		return err
 	}
-	for d.More() {
-		item := create()
-		if err := d.Decode(item); err != nil {
+	for text.More() {
+		item := d.create()
+		if err := text.Decode(item); err != nil {
 			return err
 		}
-		add(item)
+		d.add(item)
 	}
-	return expect(d, ']')
+	return expect(text, ']')
 }
 
 func expect(d *json.Decoder, want json.Delim) error {

@@ -6,6 +6,8 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -46,7 +48,7 @@ func TestListsAreReadByObject(t *testing.T) {
 	for name, text := range encodedLists(t, list) {
 		t.Run(name, func(t *testing.T) {
 			from, count := bytes.NewReader(text), 0
-			meta, err := decodeList(from, func() runtime.Object { return &v1.Pod{} }, func(o runtime.Object) {
+			meta, err := decodeList(from, "PodList", func() runtime.Object { return &v1.Pod{} }, func(o runtime.Object) {
 				if read := len(text) - from.Len(); read > (count+2)*100_000*2 {
 					t.Errorf("%d of %d bytes are read at object %d", read, len(text), count)
 				}
@@ -61,7 +63,7 @@ func TestListsAreReadByObject(t *testing.T) {
 				t.Errorf("%v, %d objects, version %q", err, count, meta.ResourceVersion)
 			}
 			for _, at := range []int{0, 3, 30, len(text) / 2} {
-				if _, err := decodeList(bytes.NewReader(text[:at]), func() runtime.Object { return &v1.Pod{} }, func(runtime.Object) {}); err == nil {
+				if _, err := decodeList(bytes.NewReader(text[:at]), "PodList", func() runtime.Object { return &v1.Pod{} }, func(runtime.Object) {}); err == nil {
 					t.Errorf("no error for the first %d bytes", at)
 				}
 			}
@@ -77,9 +79,53 @@ func TestBrokenLists(t *testing.T) {
 		"another wire type":    "k8s\x00\x08\x01",
 		"another document":     `[1]`,
 		"items":                `{"items":{}}`,
+		"a status":             `{"kind":"Status","apiVersion":"v1","metadata":{"resourceVersion":"1"},"status":"Failure","code":503}`,
+		"no kind":              `{"metadata":{"resourceVersion":"1"},"items":[]}`,
+		"no version":           `{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[]}`,
+		"nothing":              "k8s\x00",
+		"a status in protobuf": "k8s\x00\x0a\x0c\x0a\x02v1\x12\x06Status\x12\x05\x0a\x03\x12\x011",
+		"no kind in protobuf":  "k8s\x00\x12\x05\x0a\x03\x12\x011",
 	} {
-		if _, err := decodeList(io.MultiReader(strings.NewReader(text)), func() runtime.Object { return &v1.Pod{} }, func(runtime.Object) {}); err == nil {
+		if _, err := decodeList(io.MultiReader(strings.NewReader(text)), "PodList", func() runtime.Object { return &v1.Pod{} }, func(runtime.Object) {}); err == nil {
 			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+// An answer that is no list does not count as a list without pods.
+func TestAnswerThatIsNoList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newClusterHarness(t)
+		r.start()
+		defer r.end()
+		pod := r.bindSized("default", "runs", 100, nil)
+		pass(time.Second)
+		r.fakeAPI.mu.Lock()
+		r.react = func(q fakeRequest) (runtime.Object, error) {
+			if q.resource == "pods" && (q.verb == "LIST" || q.verb == "WATCH") {
+				return &metav1.Status{Status: metav1.StatusFailure, Code: 503, Message: "upstream"}, nil
+			}
+			return nil, nil
+		}
+		r.fakeAPI.mu.Unlock()
+		r.endWatches()
+		pass(time.Minute)
+		if r.delivered(pod.UID) == nil {
+			t.Error("the pod is gone")
+		}
+	})
+}
+
+// What is another kind in these tests is a list with the right one.
+func TestListsWithoutObjects(t *testing.T) {
+	for name, text := range map[string]string{
+		"JSON":     `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":null}`,
+		"any kind": `{"items":[],"metadata":{"resourceVersion":"1"},"kind":"List"}`,
+		"protobuf": "k8s\x00\x0a\x0d\x0a\x02v1\x12\x07PodList\x12\x05\x0a\x03\x12\x011",
+	} {
+		meta, err := decodeList(strings.NewReader(text), "PodList", func() runtime.Object { return &v1.Pod{} }, func(runtime.Object) { t.Error("an object") })
+		if err != nil || meta.ResourceVersion != "1" {
+			t.Errorf("%s: %v, version %q", name, err, meta.ResourceVersion)
 		}
 	}
 }
@@ -94,7 +140,7 @@ func FuzzDecodeList(f *testing.F) {
 	f.Add([]byte(`{"items":null}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		count := 0
-		if _, err := decodeList(bytes.NewReader(text), func() runtime.Object { return &v1.Pod{} }, func(o runtime.Object) {
+		if _, err := decodeList(bytes.NewReader(text), "PodList", func() runtime.Object { return &v1.Pod{} }, func(o runtime.Object) {
 			if o == nil {
 				t.Error("no object")
 			}

@@ -124,7 +124,7 @@ func (b *podBudget) add(pod *v1.Pod) (*v1.Pod, *budgetedPod) {
 func (b *podBudget) decodeList(from io.Reader) (runtime.Object, error) {
 	list := &objectList{}
 	var err error
-	list.ListMeta, err = decodeList(from, func() runtime.Object { return &v1.Pod{} }, func(o runtime.Object) {
+	list.ListMeta, err = decodeList(from, "PodList", func() runtime.Object { return &v1.Pod{} }, func(o runtime.Object) {
 		pod, _ := b.add(o.(*v1.Pod))
 		list.Items = append(list.Items, pod)
 		b.makeSpace(list.Items)

@@ -140,13 +140,14 @@ func TestAcceptedPodsKeepTheirSpace(t *testing.T) {
 func TestFullNodeTakesPodsThatRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newClusterHarness(t)
-		r.a.budget.max = testSpace
+		const space = 4 * testSpace
+		r.a.budget.max = space
 		for i := range 11 {
-			r.bindSized(fmt.Sprintf("a%d", i), "waits", testSpace/3, nil)
+			r.bindSized(fmt.Sprintf("a%d", i), "waits", space/3, nil)
 		}
 		var running []*v1.Pod
 		for i := range 5 {
-			running = append(running, r.bindSized("kube-system", fmt.Sprint("runs", i), testSpace/2, func(pod *v1.Pod) {
+			running = append(running, r.bindSized("kube-system", fmt.Sprint("runs", i), space/2, func(pod *v1.Pod) {
 				accepted(pod)
 				pod.Labels = map[string]string{"app": "a"}
 				pod.Spec.EphemeralContainers = []v1.EphemeralContainer{{}}
@@ -160,8 +161,7 @@ func TestFullNodeTakesPodsThatRun(t *testing.T) {
 				t.Errorf("%s is delivered as %+v", pod.Name, got)
 			}
 		}
-		small := r.bindSized("default", "small", 100, func(pod *v1.Pod) { pod.Spec.Containers[0].Image = "" })
-		r.a.budget.max = namespaceFloor * podMemory(small)
+		small := r.bindSized("default", "small", 100, nil)
 		pass(time.Second)
 		if r.delivered(small.UID) == nil {
 			t.Errorf("the pod of another namespace is rejected: %+v", r.podInAPI("default", "small").Status)
