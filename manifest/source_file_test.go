@@ -548,4 +548,7 @@ func TestReadManifestThatBlocks(t *testing.T) {
 	if took := time.Since(start); took > 100*readTimeout {
 		t.Errorf("it took %v", took)
 	}
+	if _, fault := ReadFile("/proc/kmsg"); fault != nil && !strings.Contains(fault.Problem, "it blocks for more than 2s") {
+		t.Errorf("read /proc/kmsg: %v", fault)
+	}
 }

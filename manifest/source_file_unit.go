@@ -106,8 +106,7 @@ func checkFileType(path string, info fs.FileInfo) *Fault {
 
 func unreadableFault(path string, err error) Fault {
 	fault := Fault{Unit: path, Problem: "cannot be read: " + reason(err), Remedy: "make it readable for podstead"}
-	if errors.Is(err, fs.ErrNotExist) {
-		target, _ := os.Readlink(path)
+	if target, noLink := os.Readlink(path); errors.Is(err, fs.ErrNotExist) && noLink == nil {
 		fault.Problem = "is a link to " + target + ", which does not exist"
 		fault.Remedy = "must lead to a file; to stop its pods, remove the link"
 	}
@@ -208,6 +207,39 @@ func readManifest(path string) (fileContent, error) {
 	}
 	content.torn = statOf(info) != content.stat
 	return content, nil
+}
+
+// ReadFile reads a manifest as the daemon does: only a regular file, and not one that
+// blocks. The fault says why there is no content.
+func ReadFile(path string) ([]byte, *Fault) {
+	type result struct {
+		content fileContent
+		err     error
+	}
+	done := make(chan result, 1)
+	go func() { // any access to a file can block forever
+		content, err := readManifest(path)
+		done <- result{content, err}
+	}()
+	timer := time.NewTimer(readTimeout + blockedSlack)
+	defer timer.Stop()
+	r := result{err: os.ErrDeadlineExceeded}
+	select {
+	case r = <-done:
+	case <-timer.C:
+	}
+	var fault Fault
+	switch {
+	case r.err == nil:
+		return r.content.data, nil
+	case errors.As(r.err, &fault):
+	case errors.Is(r.err, os.ErrDeadlineExceeded):
+		fault = blockedFault(path)
+		fault.Remedy = "check the file, and the server if it is on a network file system"
+	default:
+		fault = unreadableFault(path, r.err)
+	}
+	return nil, &fault
 }
 
 // hasWriter reports whether a process has the file open for writing: then the

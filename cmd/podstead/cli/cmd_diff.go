@@ -3,7 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/pmezard/go-difflib/difflib"
@@ -68,7 +67,7 @@ func runDiff(cmd *cobra.Command, c *client.Client, mode manifest.Mode, paths []s
 	}
 	d := differ{cmd: cmd, client: c, loader: manifest.NewLoader(node, mode)}
 	for _, path := range paths {
-		if err := d.path(path); err != nil {
+		if err := manifestfile.Each(cmd.Context(), path, cmd.InOrStdin(), d.unit); err != nil {
 			return err
 		}
 	}
@@ -93,42 +92,12 @@ type differ struct {
 	different bool
 }
 
-func (d *differ) path(path string) error {
-	if path == "-" {
-		data, err := manifestfile.Read(d.cmd.InOrStdin())
-		if err != nil {
-			return fmt.Errorf("failed to read standard input: %w", err)
-		}
-		return d.unit(path, data)
+func (d *differ) unit(name string, data []byte, unreadable *manifest.Fault) error {
+	if unreadable != nil {
+		d.faults = append(d.faults, *unreadable)
+		d.cmd.PrintErrln(unreadable.Error())
+		return nil
 	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return manifestfile.ReadError(path, err)
-	}
-	files := []string{path}
-	if info.IsDir() {
-		if files, err = manifestfile.InDirectory(path); err != nil {
-			return err
-		}
-	}
-	for _, file := range files {
-		f, err := os.Open(file)
-		if err != nil {
-			return err
-		}
-		data, err := manifestfile.Read(f)
-		_ = f.Close() // it was only read
-		if err != nil {
-			return fmt.Errorf("failed to read %s: %w", file, err)
-		}
-		if err := d.unit(file, data); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (d *differ) unit(name string, data []byte) error {
 	load := func(source manifest.Source) (manifest.Content, manifest.Faults) {
 		return d.loader.Load(manifest.LoadRequest{Source: source, Unit: name, Data: data})
 	}

@@ -73,7 +73,7 @@ func runValidate(cmd *cobra.Command, o validateOptions, paths []string) error {
 	}
 	v := validator{loader: manifest.NewLoader(strings.ToLower(o.node), mode), owners: map[string]string{}, objects: map[manifest.ObjectRef]declared{}}
 	for _, p := range paths {
-		if err := v.path(cmd, p); err != nil {
+		if err := manifestfile.Each(cmd.Context(), p, cmd.InOrStdin(), v.unit); err != nil {
 			return err
 		}
 	}
@@ -96,50 +96,12 @@ type validator struct {
 // declared is the first file that declares an object, and the digest of the object.
 type declared struct{ file, digest string }
 
-func (v *validator) path(cmd *cobra.Command, path string) error {
-	if path == "-" {
-		data, err := manifestfile.Read(cmd.InOrStdin())
-		if err != nil {
-			return fmt.Errorf("failed to read standard input: %w", err)
-		}
-		v.unit(path, data)
+func (v *validator) unit(name string, data []byte, fault *manifest.Fault) error {
+	v.files++
+	if fault != nil {
+		v.faults = append(v.faults, *fault)
 		return nil
 	}
-	fi, err := os.Stat(path)
-	if err != nil {
-		return manifestfile.ReadError(path, err)
-	}
-	if !fi.IsDir() {
-		return v.file(path)
-	}
-	files, err := manifestfile.InDirectory(path)
-	if err != nil {
-		return err
-	}
-	for _, file := range files {
-		if err := v.file(file); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (v *validator) file(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	data, err := manifestfile.Read(f)
-	if err != nil {
-		return fmt.Errorf("failed to read %s: %w", path, err)
-	}
-	v.unit(path, data)
-	return nil
-}
-
-func (v *validator) unit(name string, data []byte) {
-	v.files++
 	content, faults := v.loader.Load(manifest.LoadRequest{Source: manifest.SourceFile, Unit: name, Data: data})
 	v.faults = append(v.faults, faults...)
 	for i := range content.Objects {
@@ -157,6 +119,7 @@ func (v *validator) unit(name string, data []byte) {
 		v.owners[full] = name
 		v.pods = append(v.pods, d.Pod)
 	}
+	return nil
 }
 
 // object records an object. A second object of the same name with other contents is an

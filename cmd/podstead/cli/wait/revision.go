@@ -3,7 +3,6 @@ package wait
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -36,7 +35,7 @@ func (w *Waiter) SetRevisions(ctx context.Context, files []string) error {
 		if err != nil {
 			return err
 		}
-		pods, err := revisionsOf(file, node)
+		pods, err := revisionsOf(ctx, file, node)
 		if err != nil {
 			return err
 		}
@@ -51,7 +50,7 @@ func (w *Waiter) SetRevisions(ctx context.Context, files []string) error {
 		files = append(files, file)
 	}
 	for _, file := range given {
-		pods, err := revisionsOf(file, node)
+		pods, err := revisionsOf(ctx, file, node)
 		if err != nil {
 			return err
 		}
@@ -102,15 +101,10 @@ func manifestFile(ctx context.Context, c *client.Client, t *Target) (string, err
 }
 
 // revisionsOf returns the pods of a file as the daemon would create them now.
-func revisionsOf(file, node string) ([]*v1.Pod, error) {
-	f, err := os.Open(file)
+func revisionsOf(ctx context.Context, file, node string) ([]*v1.Pod, error) {
+	data, err := manifestfile.ReadFile(ctx, file)
 	if err != nil {
 		return nil, err
-	}
-	defer f.Close()
-	data, err := manifestfile.Read(f)
-	if err != nil {
-		return nil, fmt.Errorf("failed to read %s: %w", file, err)
 	}
 	load := func(mode manifest.Mode) (manifest.Content, manifest.Faults) {
 		return manifest.NewLoader(node, mode).Load(manifest.LoadRequest{Source: manifest.SourceFile, Unit: file, Data: data})
