@@ -171,7 +171,8 @@ func (o *Objects) startWatch(ctx context.Context, wg *sync.WaitGroup, a *Adapter
 				o.setServices(e, all)
 			}
 		}
-		w.reduce = func(s *v1.Service) *v1.Service { return reduced(s, true) }
+		b := newServiceBudget(a.connection.log)
+		w.reduce, w.decode, w.forget, w.retain = b.reduce, b.decodeList, b.remove, b.retain
 		run = w.Run
 	}
 	wg.Go(func() { run(ctx) })

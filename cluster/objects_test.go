@@ -321,7 +321,7 @@ func TestServicesAndRuntimeClasses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newObjectsHarness(t)
 		r.put(t, &nodev1.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: "fast"}, Handler: "crun"})
-		r.put(t, &v1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "db"}, Spec: v1.ServiceSpec{ClusterIP: "10.0.0.2"}})
+		r.put(t, &v1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "db"}, Spec: v1.ServiceSpec{ClusterIP: "10.0.0.2", Ports: []v1.ServicePort{{Port: 80}}}})
 		r.start()
 		r.setSilent(true)
 		pod := r.pod("one")
@@ -341,7 +341,7 @@ func TestServicesAndRuntimeClasses(t *testing.T) {
 			t.Errorf("class: %v", c)
 		}
 		r.wasNotified()
-		r.put(t, &v1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}, Spec: v1.ServiceSpec{ClusterIP: "10.0.0.3"}})
+		r.put(t, &v1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}, Spec: v1.ServiceSpec{ClusterIP: "10.0.0.3", Ports: []v1.ServicePort{{Port: 80}}}})
 		synctest.Wait()
 		if got := r.o.Services("default"); len(got) != 2 || r.wasNotified() {
 			t.Errorf("services: %v", got)

@@ -30,9 +30,6 @@ const (
 	// podGrowth is how many bytes a pod may grow by after it was accepted, also where its
 	// namespace has no space: 110 pods, the default of maxPods, grow by 7 MiB.
 	podGrowth = 64 << 10
-	// namespaceFloor is the part of the budget that a namespace may have whatever others use,
-	// one in namespaceFloor, so that no other namespace keeps its pods from running.
-	namespaceFloor = 32
 	// maxKept is the size of those annotations and owners of mirror pods that are kept.
 	maxKept = 256
 )
@@ -45,14 +42,11 @@ const reasonPodsTooLarge = "PodsTooLarge"
 // accepted once is never rejected, and a daemon that starts takes it as it is. If it then grows
 // far without space, its last specification stays.
 type podBudget struct {
-	max     int
 	started func(types.UID) bool
 
-	mu   sync.Mutex
+	mu sync.Mutex
+	memoryShares
 	pods map[types.UID]*budgetedPod
-	// sizes are by namespace, total is their sum.
-	sizes map[string]int
-	total int
 }
 
 type budgetedPod struct {
@@ -73,7 +67,9 @@ type budgetedPod struct {
 // newPodBudget returns an empty budget. started reports whether a pod was started on this node;
 // nil reports none.
 func newPodBudget(started func(types.UID) bool) *podBudget {
-	return &podBudget{max: maxPodMemory, started: started, pods: map[types.UID]*budgetedPod{}, sizes: map[string]int{}}
+	return &podBudget{
+		started: started, memoryShares: memoryShares{max: maxPodMemory, sizes: map[string]int{}}, pods: map[types.UID]*budgetedPod{},
+	}
 }
 
 // reduce returns a pod as it is kept in memory.
@@ -104,9 +100,9 @@ func (b *podBudget) add(pod *v1.Pod) (*v1.Pod, *budgetedPod) {
 	switch {
 	case p.refused != "":
 		return identityOf(pod), p
-	case p.kept == nil && (accepted || b.fits(p, size)):
+	case p.kept == nil && (accepted || b.fits(p.namespace, p.size, size)):
 		p.base = size
-	case p.kept != nil && (size <= p.base+podGrowth || b.fits(p, size)):
+	case p.kept != nil && (size <= p.base+podGrowth || b.fits(p.namespace, p.size, size)):
 	case p.kept != nil:
 		p.grown = true
 		p.kept = grownPod(pod, p.kept)
@@ -115,7 +111,7 @@ func (b *podBudget) add(pod *v1.Pod) (*v1.Pod, *budgetedPod) {
 		p.refused = fmt.Sprintf("with it, the specifications of the namespace's pods on this node need more memory than half of what other namespaces leave of %d MiB", b.max>>20)
 		return identityOf(pod), p
 	}
-	b.resize(p, size)
+	b.resizePod(p, size)
 	p.kept, p.grown = pod, false
 	return pod, p
 }
@@ -139,19 +135,9 @@ func (b *podBudget) wasAccepted(pod *v1.Pod) bool {
 		b.started != nil && b.started(pod.UID)
 }
 
-// fits reports whether a pod may have a size. A namespace may have half of what the others
-// leave, and a small part if they leave nothing. The caller holds mu.
-func (b *podBudget) fits(p *budgetedPod, size int) bool {
-	own := b.sizes[p.namespace]
-	return own-p.size+size <= max((b.max-(b.total-own))/2, b.max/namespaceFloor)
-}
-
-// resize sets the size of a pod; the caller holds mu.
-func (b *podBudget) resize(p *budgetedPod, size int) {
-	b.total += size - p.size
-	if b.sizes[p.namespace] += size - p.size; b.sizes[p.namespace] == 0 {
-		delete(b.sizes, p.namespace)
-	}
+// resizePod sets the size of a pod; the caller holds mu.
+func (b *podBudget) resizePod(p *budgetedPod, size int) {
+	b.resize(p.namespace, size-p.size)
 	p.size = size
 }
 
@@ -163,10 +149,10 @@ func (b *podBudget) makeSpace(listed []runtime.Object) {
 	for i := len(listed) - 1; i >= 0 && b.total > b.max; i-- {
 		pod := listed[i].(*v1.Pod)
 		p := b.pods[pod.UID]
-		if p == nil || p.kept == nil || !p.provisional || b.sizes[p.namespace] <= b.max/namespaceFloor {
+		if p == nil || p.kept == nil || !p.provisional || b.sizes[p.namespace] <= b.floor() {
 			continue
 		}
-		b.resize(p, 0)
+		b.resizePod(p, 0)
 		p.kept, p.refused = nil, fmt.Sprintf("the pods that were started on this node before leave no space for its specification in %d MiB of memory", b.max>>20)
 		listed[i] = identityOf(pod)
 	}
@@ -177,22 +163,19 @@ func (b *podBudget) remove(uid types.UID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if p := b.pods[uid]; p != nil {
-		b.resize(p, 0)
+		b.resizePod(p, 0)
 		delete(b.pods, uid)
 	}
 }
 
 // retain forgets the pods that are not in the list.
 func (b *podBudget) retain(listed []*v1.Pod) {
-	known := map[types.UID]bool{}
-	for _, pod := range listed {
-		known[pod.UID] = true
-	}
+	known := uidsOf(listed)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for uid, p := range b.pods {
 		if !known[uid] {
-			b.resize(p, 0)
+			b.resizePod(p, 0)
 			delete(b.pods, uid)
 		}
 	}
