@@ -106,11 +106,11 @@ func (b *Backoff) wait(pod *v1.Pod, c *v1.Container, last *Container, longest ti
 	return max(e.until.Sub(now), 0), delay
 }
 
-// started counts a restart after the given exited instance. A container's first
-// start, with none, does not count.
-func (b *Backoff) started(pod *v1.Pod, c *v1.Container, last *Container, longest time.Duration) {
+// started counts a restart after the given exited instance, and returns what takes that
+// back. A container's first start, with none, does not count.
+func (b *Backoff) started(pod *v1.Pod, c *v1.Container, last *Container, longest time.Duration) (undo func()) {
 	if last == nil {
-		return
+		return func() {}
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -120,12 +120,29 @@ func (b *Backoff) started(pod *v1.Pod, c *v1.Container, last *Container, longest
 		b.pods[pod.UID] = entries
 	}
 	delay, now := backoffInitial, time.Now()
-	if e := entries[c.Name]; e != nil && e.revision == revision(pod, c) && !e.recovered(last, now) {
-		delay = 2 * e.step.Delay
+	before := entries[c.Name]
+	if before != nil && before.revision == revision(pod, c) && !before.recovered(last, now) {
+		delay = 2 * before.step.Delay
 	}
-	entries[c.Name] = &backoffEntry{
+	counted := &backoffEntry{
 		revision: revision(pod, c),
 		step:     BackoffStep{Delay: min(delay, b.longest(longest)), Updated: now},
+	}
+	entries[c.Name] = counted
+	return func() { b.undo(pod.UID, c.Name, counted, before) }
+}
+
+// undo puts back the entry of a container from before it was counted, nil if there was
+// none, unless there has been a change since.
+func (b *Backoff) undo(uid types.UID, name string, counted, before *backoffEntry) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case b.pods[uid][name] != counted:
+	case before == nil:
+		delete(b.pods[uid], name)
+	default:
+		b.pods[uid][name] = before
 	}
 }
 

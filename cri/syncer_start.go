@@ -162,26 +162,29 @@ func (t *transaction) start(ctx context.Context, c *v1.Container, image *imagePu
 	if err != nil {
 		return err
 	}
-	t.countStart(c)
+	undo := t.countStart(c)
 	err = t.startCreatedInstance(ctx, c, id, number)
 	if !isNoSandboxProcess(err) {
 		return err
 	}
+	undo()
 	// Another instance, at once: nothing of the pod is at fault.
 	if id, number, err = t.create(ctx, c, image.ref); err != nil {
 		return err
 	}
+	undo = t.countStart(c)
 	err = t.startCreatedInstance(ctx, c, id, number)
 	if isNoSandboxProcess(err) {
+		undo()
 		return t.startFailed(ctx, c, reasonRun, err)
 	}
 	return err
 }
 
 // countStart counts a start for the back-off, before the call, because the reply may
-// be lost.
-func (t *transaction) countStart(c *v1.Container) {
-	t.backoff.started(t.Pod, c, newestExited(t.Status, c.Name), t.MaxRestartPeriod)
+// be lost. undo is for an instance that counts for nothing.
+func (t *transaction) countStart(c *v1.Container) (undo func()) {
+	return t.backoff.started(t.Pod, c, newestExited(t.Status, c.Name), t.MaxRestartPeriod)
 }
 
 // create creates a new instance of a container.
@@ -292,9 +295,10 @@ func (t *transaction) startCreated(ctx context.Context, c *v1.Container, id stri
 		number = instance.RestartCount
 	}
 	t.expectations.expect(t.Pod.UID, c.Name, id)
-	t.countStart(c)
+	undo := t.countStart(c)
 	startErr := t.startCreatedInstance(ctx, c, id, number)
 	if isNoSandboxProcess(startErr) {
+		undo()
 		return t.startFailed(ctx, c, reasonRun, startErr)
 	}
 	if startErr == nil || uncertain(startErr) {
