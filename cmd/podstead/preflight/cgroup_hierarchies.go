@@ -34,16 +34,28 @@ func (h *Host) unmounted(mounted []string) (list []hierarchy) {
 func (u hierarchy) String() string { return strings.Join(u.controllers, ",") }
 
 // mount returns the command that mounts the hierarchy where systemd would: in a directory named
-// for all of its controllers, with a link for each if there are several.
+// for all of its controllers, with a link for each if there are several. A directory in the place
+// of a link is removed if it is empty, as one for a mount of that controller alone, which fails.
 func (u hierarchy) mount() string {
 	const root = "/sys/fs/cgroup/"
 	command := "mkdir -p " + root + u.String() + " && mount -t cgroup -o " + u.String() + " cgroup " + root + u.String()
-	if len(u.controllers) > 1 {
-		for _, name := range u.controllers {
-			command += " && ln -sfT " + u.String() + " " + root + name
-		}
+	if len(u.controllers) == 1 {
+		return command
 	}
-	return command
+	var links string
+	for _, name := range u.controllers {
+		links += " ln -sfT " + u.String() + " " + root + name + ";"
+	}
+	return command + " && { rmdir " + root + strings.Join(u.controllers, " "+root) + " 2>/dev/null;" + links + " }"
+}
+
+// mountAll returns the command that mounts hierarchies, each of them even if another fails.
+func mountAll(list []hierarchy) string {
+	var commands []string
+	for _, u := range list {
+		commands = append(commands, u.mount())
+	}
+	return strings.Join(commands, "; ")
 }
 
 // notMounted says that a controller of the hierarchy is not mounted.

@@ -65,7 +65,7 @@ func controllers(h *Host, _ *Settings) (list []Finding) {
 	if v2 != "" {
 		enabled = append(enabled, strings.Fields(h.text(filepath.Join(v2, "cgroup.controllers")))...)
 	}
-	reported := map[string]bool{} // by the number of the hierarchy
+	reported := map[string]string{} // the first controller, by the number of the hierarchy
 	for _, c := range []struct {
 		name   string
 		fail   bool
@@ -82,7 +82,11 @@ func controllers(h *Host, _ *Settings) (list []Finding) {
 		for _, u := range unmounted {
 			if slices.Contains(u.controllers, c.name) {
 				text, c.fix = u.notMounted(c.name)+": "+c.effect+", and "+blindRuntime, u.mount()
-				reported[u.number] = true
+				if first := reported[u.number]; first != "" {
+					c.fix = "the command for " + first + " mounts it too"
+				} else {
+					reported[u.number] = c.name
+				}
 			}
 		}
 		switch {
@@ -93,14 +97,15 @@ func controllers(h *Host, _ *Settings) (list []Finding) {
 			list = append(list, warn("cgroups", c.fix, "%s", text)...)
 		}
 	}
-	var names, commands []string
+	var names []string
+	var others []hierarchy
 	for _, u := range unmounted {
-		if !reported[u.number] {
-			names, commands = append(names, u.controllers...), append(commands, u.mount())
+		if reported[u.number] == "" {
+			names, others = append(names, u.controllers...), append(others, u)
 		}
 	}
 	if len(names) > 0 {
-		list = append(list, warn("cgroups", strings.Join(commands, " && "),
+		list = append(list, warn("cgroups", mountAll(others),
 			"these cgroup v1 controllers are active but not mounted: %s: %s", strings.Join(names, ", "), blindRuntime)...)
 	}
 	pages, _ := filepath.Glob(h.path("sys/kernel/mm/hugepages/*/nr_hugepages"))

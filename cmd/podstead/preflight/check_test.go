@@ -286,13 +286,13 @@ func TestRun(t *testing.T) {
 			b.write("proc/cgroups", "#subsys_name\thierarchy\tnum_cgroups\tenabled\ncpu\t4\t9\t1\ncpuacct\t4\t9\t1\nmemory\t5\t9\t1\n")
 			b.settings.Runtime.CgroupDriver = ""
 		}, "cgroups", Fail, "controller cpu (in one hierarchy with cpuacct) is active but not mounted: CPU limits",
-			"mkdir -p /sys/fs/cgroup/cpu,cpuacct && mount -t cgroup -o cpu,cpuacct cgroup /sys/fs/cgroup/cpu,cpuacct && ln -sfT cpu,cpuacct /sys/fs/cgroup/cpu && ln -sfT cpu,cpuacct /sys/fs/cgroup/cpuacct"},
+			"mkdir -p /sys/fs/cgroup/cpu,cpuacct && mount -t cgroup -o cpu,cpuacct cgroup /sys/fs/cgroup/cpu,cpuacct && { rmdir /sys/fs/cgroup/cpu /sys/fs/cgroup/cpuacct 2>/dev/null; ln -sfT cpu,cpuacct /sys/fs/cgroup/cpu; ln -sfT cpu,cpuacct /sys/fs/cgroup/cpuacct; }"},
 		"v1 hierarchies that are not mounted": {func(b *testHost) {
 			b.write("proc/self/mountinfo", v1)
 			b.write("proc/cgroups", "#subsys_name\thierarchy\tnum_cgroups\tenabled\nnet_cls\t9\t1\t1\nperf_event\t7\t1\t1\nnet_prio\t9\t1\t1\n")
 			b.settings.Runtime.CgroupDriver = ""
 		}, "cgroups", Warn, "active but not mounted: net_cls, net_prio, perf_event:",
-			"-o net_cls,net_prio cgroup /sys/fs/cgroup/net_cls,net_prio && ln -sfT net_cls,net_prio /sys/fs/cgroup/net_cls && ln -sfT net_cls,net_prio /sys/fs/cgroup/net_prio && mkdir -p /sys/fs/cgroup/perf_event && mount -t cgroup -o perf_event "},
+			"-o net_cls,net_prio cgroup /sys/fs/cgroup/net_cls,net_prio && { rmdir /sys/fs/cgroup/net_cls /sys/fs/cgroup/net_prio 2>/dev/null; ln -sfT net_cls,net_prio /sys/fs/cgroup/net_cls; ln -sfT net_cls,net_prio /sys/fs/cgroup/net_prio; }; mkdir -p /sys/fs/cgroup/perf_event && mount -t cgroup -o perf_event "},
 		"no pids controller": {func(b *testHost) { b.write("sys/fs/cgroup/cgroup.controllers", "cpuset cpu io memory hugetlb\n") }, "cgroups", Warn, "pids", "CONFIG_CGROUP_PIDS"},
 		"hugepages alone": {func(b *testHost) {
 			b.write("sys/fs/cgroup/cgroup.controllers", "cpuset cpu io memory pids\n")
