@@ -32,6 +32,7 @@ func TestHostileTenants(t *testing.T) {
 		{"large pods", largePods},
 		{"missing objects", missingObjects},
 		{"large objects", largeObjects},
+		{"several namespaces", severalNamespaces},
 	} {
 		t.Run(attack.name, func(t *testing.T) {
 			h := &hostileNode{node: &node{Node: n.Node, t: t, rt: n.rt}}
@@ -141,19 +142,8 @@ func missingObjects(n *hostileNode, a *admin) {
 func largeObjects(n *hostileNode, a *admin) {
 	const pods, each, fitting = 10, 6, 5
 	for i := range pods {
-		volumes, mounts := "hostNetwork: true\nvolumes:\n", "volumeMounts:\n"
-		for v := range each {
-			name := fmt.Sprintf("large-%d-%d", i, v)
-			object, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]string{"name": name}, "data": map[string]string{"x": strings.Repeat("x", 1_000_000)}})
-			if err != nil {
-				n.t.Fatal(err)
-			}
-			a.create(string(object))
-			volumes += fmt.Sprintf("- {name: v%d, configMap: {name: %s}}\n", v, name)
-			mounts += fmt.Sprintf("- {name: v%d, mountPath: /v%d}\n", v, v)
-		}
 		name := fmt.Sprintf("objects%d", i)
-		a.create(n.clusterPod(name, testbed.BusyboxImage, volumes, mounts))
+		createObjectsPod(n, a, "default", name, each)
 		// The pods whose objects have space run; the last one waits.
 		if i < fitting {
 			n.awaitRunning(name)
@@ -161,5 +151,93 @@ func largeObjects(n *hostileNode, a *admin) {
 	}
 	if last, err := n.running(fmt.Sprintf("objects%d", pods-1)); err != nil || len(last) > 0 {
 		n.t.Errorf("the last pod runs: %v, %v", last, err)
+	}
+}
+
+// createObjectsPod creates a pod with as many ConfigMaps of a megabyte.
+func createObjectsPod(n *hostileNode, a *admin, namespace, name string, objects int) {
+	n.t.Helper()
+	volumes, mounts := "hostNetwork: true\nenableServiceLinks: false\nvolumes:\n", "volumeMounts:\n"
+	for v := range objects {
+		object := fmt.Sprintf("large-%s-%d", name, v)
+		text, err := json.Marshal(map[string]any{
+			"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]string{"name": object, "namespace": namespace},
+			"data": map[string]string{"x": strings.Repeat("x", 1_000_000)},
+		})
+		if err != nil {
+			n.t.Fatal(err)
+		}
+		a.create(string(text))
+		volumes += fmt.Sprintf("- {name: v%d, configMap: {name: %s}}\n", v, object)
+		mounts += fmt.Sprintf("- {name: v%d, mountPath: /v%d}\n", v, v)
+	}
+	pod := n.clusterPod(name, testbed.BusyboxImage, volumes, mounts)
+	a.create(strings.Replace(pod, "metadata: {", "metadata: {namespace: "+namespace+", ", 1))
+}
+
+// severalNamespaces uses all that pods, ConfigMaps and services of three namespaces may have,
+// beside what the namespace of the attacks before has, and then makes the pods that run larger.
+func severalNamespaces(n *hostileNode, a *admin) {
+	const namespaces, pods, objectPods, servicesEach = 3, 11, 3, 4
+	var running []string
+	for i := range namespaces {
+		ns := fmt.Sprintf("tenant-%d", i)
+		a.create("apiVersion: v1\nkind: Namespace\nmetadata: {name: " + ns + "}\n---\n" +
+			"apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: default, namespace: " + ns + "}\n---\n" +
+			"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: kube-root-ca.crt, namespace: " + ns + "}\ndata: {ca.crt: the-root}\n")
+		for v := range servicesEach {
+			ports := make([]string, 8000)
+			for p := range ports {
+				ports[p] = fmt.Sprintf("{name: p%d, port: %d}", p, p+1)
+			}
+			a.create(fmt.Sprintf("apiVersion: v1\nkind: Service\nmetadata: {name: s%d, namespace: %s}\nspec: {ports: [%s]}\n", v, ns, strings.Join(ports, ", ")))
+		}
+		env := "env:\n"
+		for v := range 10 {
+			env += fmt.Sprintf("- {name: V%d, value: %q}\n", v, strings.Repeat("v", 100_000))
+		}
+		for v := range pods {
+			pod := n.clusterPod(fmt.Sprintf("%s-large%d", ns, v), testbed.BusyboxImage, "hostNetwork: true\nenableServiceLinks: false\n", env)
+			a.create(strings.Replace(pod, "metadata: {", fmt.Sprintf("metadata: {namespace: %s, annotations: {a: %q}, ", ns, strings.Repeat("a", 200_000)), 1))
+		}
+		for v := range objectPods {
+			createObjectsPod(n, a, ns, fmt.Sprintf("%s-objects%d", ns, v), 6)
+		}
+		running = append(running, ns+"-large0")
+	}
+	for _, name := range running {
+		n.awaitRunning(name)
+	}
+	n.awaitRunning("tenant-0-objects0")
+	for i := range namespaces {
+		ns := fmt.Sprintf("tenant-%d", i)
+		n.await("the last pod of a namespace is rejected", func() error {
+			var pod v1.Pod
+			if err := a.get(&pod, "pod", "-n", ns, n.PodName(fmt.Sprintf("%s-large%d", ns, pods-1))); err != nil {
+				return err
+			}
+			if pod.Status.Reason != "PodsTooLarge" {
+				return fmt.Errorf("%s %s", pod.Status.Phase, pod.Status.Reason)
+			}
+			return nil
+		})
+	}
+	n.check("several namespaces, running")
+	larger := a.file(fmt.Sprintf(`{"metadata": {"annotations": {"a": %q}}, "spec": {"containers": [{"name": "main", "image": %q}]}}`,
+		strings.Repeat("b", 230_000), testbed.BusyboxImage+strings.Repeat("x", 150_000)))
+	var before []instance
+	for i, name := range running[:namespaces-1] { // The last one may have some space left.
+		before = append(before, n.awaitRunning(name))
+		a.must("patch", "pod", "-n", fmt.Sprintf("tenant-%d", i), n.PodName(name), "--patch-file", larger)
+	}
+	for i, name := range running[:namespaces-1] {
+		n.await("a change without space is reported", func() error {
+			events, err := a.kubectl("get", "events", "-n", fmt.Sprintf("tenant-%d", i))
+			if err == nil && !strings.Contains(events, "the change has no effect here") {
+				err = fmt.Errorf("%s", events)
+			}
+			return err
+		})
+		n.mustStillRun(name, before[i])
 	}
 }
