@@ -30,6 +30,9 @@ const (
 	// podGrowth is how many bytes a pod may grow by after it was accepted, also where its
 	// namespace has no space: 110 pods, the default of maxPods, grow by 7 MiB.
 	podGrowth = 64 << 10
+	// maxRefused is how many rejected pods are known: a list has at most as many of them. Each
+	// needs 2 KB. Those beyond are rejected once others are gone.
+	maxRefused = 5000
 	// maxKept is the size of those annotations and owners of mirror pods that are kept.
 	maxKept = 256
 )
@@ -47,6 +50,8 @@ type podBudget struct {
 	mu sync.Mutex
 	memoryShares
 	pods map[types.UID]*budgetedPod
+	// refused is how many of the pods have no space.
+	refused int
 }
 
 type budgetedPod struct {
@@ -108,7 +113,7 @@ func (b *podBudget) add(pod *v1.Pod) (*v1.Pod, *budgetedPod) {
 		p.kept = grownPod(pod, p.kept)
 		return p.kept, p
 	default:
-		p.refused = fmt.Sprintf("with it, the specifications of the namespace's pods on this node need more memory than half of what other namespaces leave of %d MiB", b.max>>20)
+		b.refuse(p, fmt.Sprintf("with it, the specifications of the namespace's pods on this node need more memory than half of what other namespaces leave of %d MiB", b.max>>20))
 		return identityOf(pod), p
 	}
 	b.resizePod(p, size)
@@ -122,10 +127,44 @@ func (b *podBudget) decodeList(from io.Reader) (runtime.Object, error) {
 	var err error
 	list.ListMeta, err = decodeList(from, "PodList", func() runtime.Object { return &v1.Pod{} }, func(o runtime.Object) {
 		pod, _ := b.add(o.(*v1.Pod))
+		if b.leaveOut(pod.UID) {
+			return
+		}
 		list.Items = append(list.Items, pod)
 		b.makeSpace(list.Items)
 	})
 	return list, err
+}
+
+// leaveOut forgets a rejected pod of a list if there are too many, and reports whether it has.
+func (b *podBudget) leaveOut(uid types.UID) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if p := b.pods[uid]; p == nil || p.refused == "" || b.refused <= maxRefused {
+		return false
+	}
+	b.forget(uid)
+	return true
+}
+
+// refuse rejects a pod; the caller holds mu.
+func (b *podBudget) refuse(p *budgetedPod, why string) {
+	b.resizePod(p, 0)
+	p.kept, p.refused = nil, why
+	b.refused++
+}
+
+// forget forgets a pod; the caller holds mu.
+func (b *podBudget) forget(uid types.UID) {
+	p := b.pods[uid]
+	if p == nil {
+		return
+	}
+	b.resizePod(p, 0)
+	if p.refused != "" {
+		b.refused--
+	}
+	delete(b.pods, uid)
 }
 
 // wasAccepted reports whether this node has accepted a pod, so that a daemon that starts must
@@ -152,8 +191,7 @@ func (b *podBudget) makeSpace(listed []runtime.Object) {
 		if p == nil || p.kept == nil || !p.provisional || b.sizes[p.namespace] <= b.floor() {
 			continue
 		}
-		b.resizePod(p, 0)
-		p.kept, p.refused = nil, fmt.Sprintf("the pods that were started on this node before leave no space for its specification in %d MiB of memory", b.max>>20)
+		b.refuse(p, fmt.Sprintf("the pods that were started on this node before leave no space for its specification in %d MiB of memory", b.max>>20))
 		listed[i] = identityOf(pod)
 	}
 }
@@ -162,10 +200,7 @@ func (b *podBudget) makeSpace(listed []runtime.Object) {
 func (b *podBudget) remove(uid types.UID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if p := b.pods[uid]; p != nil {
-		b.resizePod(p, 0)
-		delete(b.pods, uid)
-	}
+	b.forget(uid)
 }
 
 // retain forgets the pods that are not in the list.
@@ -173,10 +208,9 @@ func (b *podBudget) retain(listed []*v1.Pod) {
 	known := uidsOf(listed)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for uid, p := range b.pods {
+	for uid := range b.pods {
 		if !known[uid] {
-			b.resizePod(p, 0)
-			delete(b.pods, uid)
+			b.forget(uid)
 		}
 	}
 }

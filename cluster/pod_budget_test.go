@@ -238,6 +238,30 @@ func TestLateAnswerTakesNoSpace(t *testing.T) {
 	}
 }
 
+// A list with more rejected pods than are known leaves out the others until there are fewer.
+func TestRejectedPodsOfAListAreBounded(t *testing.T) {
+	b := newPodBudget(nil)
+	b.max = 1
+	var text strings.Builder
+	text.WriteString(`{"kind":"PodList","metadata":{"resourceVersion":"1"},"items":[`)
+	for i := range maxRefused + 100 {
+		fmt.Fprintf(&text, `{"metadata":{"namespace":"default","name":"p%d","uid":"u%d"}},`, i, i)
+	}
+	text.WriteString(`{"metadata":{"namespace":"default","name":"runs","uid":"runs"},"status":{"phase":"Running"}}]}`)
+	list, err := b.decodeList(strings.NewReader(text.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	items := list.(*objectList).Items
+	if last := items[len(items)-1].(*v1.Pod); len(items) != maxRefused+1 || last.Name != "runs" || b.refusal(last.UID) != "" || len(b.pods) != len(items) {
+		t.Errorf("%d pods are kept, the last one is %s", len(items), last.Name)
+	}
+	b.retain(nil)
+	if b.refused != 0 || b.total != 0 {
+		t.Errorf("%d are still rejected, %d bytes", b.refused, b.total)
+	}
+}
+
 // What counts is the memory, not the size of the text: a volume needs thirty times as much.
 func TestPodMemory(t *testing.T) {
 	pod := &v1.Pod{}
