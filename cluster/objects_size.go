@@ -14,7 +14,7 @@ const (
 	// maxObjects is the maximum size in bytes of all ConfigMaps and Secrets that the pods
 	// of this node refer to. Each may have a megabyte, and a pod may refer to any number of
 	// them. Pods that refer to more are held.
-	maxObjects = 64 << 20
+	maxObjects = 40 << 20
 	// entrySize is about what a key and its value need in memory apart from their own
 	// bytes: their headers, the share of the map and the rounding of two allocations. A
 	// megabyte of short keys needs ten of memory.

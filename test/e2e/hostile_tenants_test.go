@@ -140,7 +140,7 @@ func missingObjects(n *hostileNode, a *admin) {
 // largeObjects creates pods with many ConfigMaps as large as an API server takes. A namespace has
 // space for those of the first pods.
 func largeObjects(n *hostileNode, a *admin) {
-	const pods, each, fitting = 10, 6, 5
+	const pods, each, fitting = 8, 6, 3
 	for i := range pods {
 		name := fmt.Sprintf("objects%d", i)
 		createObjectsPod(n, a, "default", name, each)
