@@ -21,7 +21,7 @@ const (
 	// maxPodMemory is the maximum of the memory in bytes of what the cluster's pods on this
 	// node specify, in all. The daemon needs six times as much at its peak, since each step
 	// of a pod's start has it in a form of its own.
-	maxPodMemory = 20 << 20
+	maxPodMemory = 16 << 20
 	// containerMemory is what each container counts in addition to what it specifies. It
 	// limits how many containers there are, since the runtime lists all of them in one
 	// answer, of 16 MiB at most with containerd. Each needs 2 KB there, see listedContainer in

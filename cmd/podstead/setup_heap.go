@@ -18,7 +18,7 @@ const gcPercent = 50
 // is mapped, whatever a tenant of a cluster makes it read.
 const (
 	leastMemoryLimit = 128 << 20
-	mostMemoryLimit  = 160 << 20
+	mostMemoryLimit  = 144 << 20
 )
 
 // limitHeap keeps the heap small, unless GOGC is set, and the daemon's memory, unless

@@ -12,9 +12,9 @@ func TestMemoryLimit(t *testing.T) {
 		"unknown machine": {0, 0, 128 * mib},
 		"small machine":   {512 * mib, 0, 128 * mib},
 		"machine":         {1400 * mib, 0, 140 * mib},
-		"large machine":   {64000 * mib, 0, 160 * mib},
+		"large machine":   {64000 * mib, 0, 144 * mib},
 		"low cgroup":      {64000 * mib, 100 * mib, 90 * mib},
-		"high cgroup":     {4000 * mib, 1000 * mib, 160 * mib},
+		"high cgroup":     {4000 * mib, 1000 * mib, 144 * mib},
 	} {
 		if got := memoryLimit(c.machine, c.cgroup); got != c.want {
 			t.Errorf("%s: %d, want %d", name, got, c.want)

@@ -70,7 +70,7 @@ func nestedVariables(n *hostileNode, a *admin) {
 // annotations are large, also while the daemon does not run. Those that have space run, and the
 // others are rejected.
 func largePods(n *hostileNode, a *admin) {
-	const count, running = 20, 3
+	const count, running = 20, 1
 	create := func(i int) {
 		env := "env:\n"
 		for v := range 10 {
