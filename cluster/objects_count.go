@@ -102,11 +102,11 @@ func hasRun(pod *v1.Pod) bool {
 // the size, a namespace may have half of what others leave, and a few if they leave nothing.
 func (w *watchSet) refusal(p *podReferences, limit int) string {
 	if n := p.count(); n > maxPodReferences {
-		return fmt.Sprintf("the pod refers to %d ConfigMaps, Secrets and tokens; a pod may refer to %d", n, maxPodReferences)
+		return fmt.Sprintf("the pod refers to %d ConfigMaps, Secrets and tokens; a pod may refer to %d; put their keys into fewer of them", n, maxPodReferences)
 	}
 	own := w.counts[p.pod.Namespace]
 	if own+w.added(p) > max((limit-(w.total-own))/2, min(referencesFloor, limit/4)) {
-		return fmt.Sprintf("with it, the namespace's pods on this node refer to more ConfigMaps, Secrets and tokens than half of what other namespaces leave of %d", limit)
+		return fmt.Sprintf("with it, the namespace's pods on this node refer to more ConfigMaps, Secrets and tokens than half of what other namespaces leave of %d; it waits until other pods are deleted", limit)
 	}
 	return ""
 }

@@ -113,7 +113,7 @@ func (b *podBudget) add(pod *v1.Pod) (*v1.Pod, *budgetedPod) {
 		p.kept = grownPod(pod, p.kept)
 		return p.kept, p
 	default:
-		b.refuse(p, fmt.Sprintf("with it, the specifications of the namespace's pods on this node need more memory than half of what other namespaces leave of %d MiB", b.max>>20))
+		b.refuse(p, fmt.Sprintf("with it, the specifications of the namespace's pods on this node need more memory than half of what other namespaces leave of %d MiB; make the pod smaller, or delete other pods of the namespace from this node", b.max>>20))
 		return identityOf(pod), p
 	}
 	b.resizePod(p, size)
@@ -191,7 +191,7 @@ func (b *podBudget) makeSpace(listed []runtime.Object) {
 		if p == nil || p.kept == nil || !p.provisional || b.sizes[p.namespace] <= b.floor() {
 			continue
 		}
-		b.refuse(p, fmt.Sprintf("the pods that were started on this node before leave no space for its specification in %d MiB of memory", b.max>>20))
+		b.refuse(p, fmt.Sprintf("the pods that were started on this node before leave no space for its specification in %d MiB of memory; delete some of them, or run it on another node", b.max>>20))
 		listed[i] = identityOf(pod)
 	}
 }
@@ -221,7 +221,7 @@ func (b *podBudget) takeGrowth(uid types.UID) string {
 	defer b.mu.Unlock()
 	if p := b.pods[uid]; p != nil && p.grown {
 		p.grown = false
-		return fmt.Sprintf("the pod has grown by more than %d KiB since it was accepted, and its namespace has no space for that: the change has no effect here", podGrowth>>10)
+		return fmt.Sprintf("the pod has grown by more than %d KiB since it was accepted, and its namespace has no space for that: the change has no effect here; make the change smaller, or delete other pods of the namespace from this node", podGrowth>>10)
 	}
 	return ""
 }

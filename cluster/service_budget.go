@@ -59,7 +59,7 @@ func (b *serviceBudget) reduce(found *v1.Service) *v1.Service {
 		size = 0
 		if !b.reported[s.Namespace] {
 			b.reported[s.Namespace] = true
-			b.log.Warn("Too many services, or too large ones: some have no variables in pods", "namespace", s.Namespace, "service", s.Name)
+			b.log.Warn("Services need too much memory: some have no variables in pods; delete services, or let pods use DNS names", "namespace", s.Namespace, "service", s.Name)
 		}
 	}
 	b.resize(s.Namespace, size-known.size)

@@ -52,7 +52,7 @@ func TestLicenses(t *testing.T) {
 		{"COPYING", "GNU General Public License\nversion 2", nil, "GPL"},
 		{"LICENSE", "Mozilla Public License, version 2.0", nil, "MPL"},
 		{"LICENSE", "do what you want", nil, "no known licence"},
-		{"NOTICE", "made by somebody", nil, "there is no licence"},
+		{"NOTICE", "made by its author", nil, "there is no licence"},
 	} {
 		got, err := licensesOf(map[string][]byte{c.name: []byte(c.text)})
 		if !slices.Equal(got, c.want) || (err != nil) != (c.fault != "") || err != nil && !strings.Contains(err.Error(), c.fault) {
@@ -67,7 +67,7 @@ func TestLicensesOfEachFile(t *testing.T) {
 	if got, err := licensesOf(map[string][]byte{"LICENSE": known, "sub/LICENSE.other": []byte("do what you want")}); err == nil || !strings.Contains(err.Error(), "sub/LICENSE.other") {
 		t.Errorf("an unknown licence: %v, %v", got, err)
 	}
-	if got, err := licensesOf(map[string][]byte{"LICENSE": known, "NOTICE": []byte("made by somebody")}); err != nil {
+	if got, err := licensesOf(map[string][]byte{"LICENSE": known, "NOTICE": []byte("made by its author")}); err != nil {
 		t.Errorf("a notice: %v, %v", got, err)
 	}
 }

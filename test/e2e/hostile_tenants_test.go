@@ -176,7 +176,7 @@ func createObjectsPod(n *hostileNode, a *admin, namespace, name string, objects 
 }
 
 // severalNamespaces uses all that pods, ConfigMaps and services of three namespaces may have,
-// beside what the namespace of the attacks before has, and then makes the pods that run larger.
+// in addition to what the namespace of the previous attacks has, and then makes the pods that run larger.
 func severalNamespaces(n *hostileNode, a *admin) {
 	const namespaces, pods, objectPods, servicesEach = 3, 11, 3, 4
 	var running []string
