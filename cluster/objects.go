@@ -41,10 +41,8 @@ type Objects struct {
 	services    map[string][]*v1.Service
 	tokens      map[tokenKey]*token
 	subscribers map[chan struct{}]struct{}
-	// size is the size of the contents of all entries in bytes, maxSize its limit, and sizes
-	// those of the namespaces.
-	size, maxSize int
-	sizes         map[string]int
+	// space has the sizes of the contents of all entries in bytes.
+	space namespaceShares
 	// maxReferences limits what all pods refer to. admitted has the references that are
 	// watched, nil before the first list, held has why those of other pods are not.
 	maxReferences int
@@ -77,7 +75,7 @@ type entry struct {
 func NewObjects(references func(*v1.Pod) []manifest.ObjectRef) *Objects {
 	return &Objects{
 		references: references, changed: make(chan struct{}, 1), lists: make(chan struct{}, maxObjectLists),
-		maxSize: maxObjects, sizes: map[string]int{}, maxReferences: maxReferences,
+		space: newNamespaceShares(maxObjects), maxReferences: maxReferences,
 		entries: map[manifest.ObjectRef]*entry{}, tokens: map[tokenKey]*token{}, subscribers: map[chan struct{}]struct{}{},
 	}
 }

@@ -17,10 +17,7 @@ const (
 	// may refer to, and all pods. Each is a watch or a timer, which costs about 30 KB, also
 	// if there is no such object.
 	maxPodReferences = 256
-	maxReferences    = 2000
-	// referencesFloor is how many references the pods of a namespace may have whatever others
-	// refer to, so that no other namespace keeps its pods from running.
-	referencesFloor = 64
+	maxReferences    = 2048
 )
 
 // podReferences is what a pod refers to and is watched for it. All pods share the watch of
@@ -45,9 +42,8 @@ func (p *podReferences) count() int {
 type watchSet struct {
 	refs   map[manifest.ObjectRef]bool
 	tokens map[tokenKey]bool
-	// counts are by namespace, total is their sum.
-	counts map[string]int
-	total  int
+	// counts are how many they are.
+	counts namespaceShares
 	// admitted has the references of pods that are watched; held has why those of other pods
 	// are not, or only those that a pod had before it referred to more.
 	admitted map[types.UID]*podReferences
@@ -59,7 +55,7 @@ type watchSet struct {
 // they are. The older ones of the others come first.
 func (o *Objects) selectWatches(pods map[string]*v1.Pod, before map[types.UID]*podReferences) *watchSet {
 	w := &watchSet{
-		refs: map[manifest.ObjectRef]bool{}, tokens: map[tokenKey]bool{}, counts: map[string]int{},
+		refs: map[manifest.ObjectRef]bool{}, tokens: map[tokenKey]bool{}, counts: newNamespaceShares(o.maxReferences),
 		admitted: map[types.UID]*podReferences{}, held: map[types.UID]string{},
 	}
 	var rest []*podReferences
@@ -82,7 +78,7 @@ func (o *Objects) selectWatches(pods map[string]*v1.Pod, before map[types.UID]*p
 		return cmp.Or(a.pod.CreationTimestamp.Compare(b.pod.CreationTimestamp.Time), cmp.Compare(key(a.pod), key(b.pod)))
 	})
 	for _, p := range rest {
-		if why := w.refusal(p, o.maxReferences); why != "" {
+		if why := w.refusal(p); why != "" {
 			w.held[p.pod.UID] = why
 		} else {
 			w.add(p)
@@ -100,13 +96,12 @@ func hasRun(pod *v1.Pod) bool {
 
 // refusal returns why the references of a pod are too many, empty if they are not. As for
 // the size, a namespace may have half of what others leave, and a few if they leave nothing.
-func (w *watchSet) refusal(p *podReferences, limit int) string {
+func (w *watchSet) refusal(p *podReferences) string {
 	if n := p.count(); n > maxPodReferences {
 		return fmt.Sprintf("the pod refers to %d ConfigMaps, Secrets and tokens; a pod may refer to %d; put their keys into fewer of them", n, maxPodReferences)
 	}
-	own := w.counts[p.pod.Namespace]
-	if own+w.added(p) > max((limit-(w.total-own))/2, min(referencesFloor, limit/4)) {
-		return fmt.Sprintf("with it, the namespace's pods on this node refer to more ConfigMaps, Secrets and tokens than half of what other namespaces leave of %d; it waits until other pods are deleted", limit)
+	if !w.counts.fits(p.pod.Namespace, 0, w.added(p)) {
+		return fmt.Sprintf("with it, the namespace's pods on this node refer to more ConfigMaps, Secrets and tokens than half of what other namespaces leave of %d; it waits until other pods are deleted", w.counts.max)
 	}
 	return ""
 }
@@ -128,9 +123,7 @@ func (w *watchSet) added(p *podReferences) int {
 }
 
 func (w *watchSet) add(p *podReferences) {
-	added := w.added(p)
-	w.counts[p.pod.Namespace] += added
-	w.total += added
+	w.counts.resize(p.pod.Namespace, w.added(p))
 	for _, ref := range p.refs {
 		w.refs[ref] = true
 	}

@@ -113,8 +113,8 @@ func TestGrowingPodKeepsItsReferences(t *testing.T) {
 func TestEachNamespaceHasSomeReferences(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newObjectsHarness(t)
-		r.o.maxReferences = 20
-		greedy := r.pod("greedy", volumesOf("a", 30)...)
+		r.o.maxReferences = 200
+		greedy := r.pod("greedy", volumesOf("a", 250)...)
 		greedy.Status.Phase = v1.PodRunning
 		r.put(t, greedy)
 		r.start()

@@ -92,23 +92,15 @@ func (o *Objects) fits(e *entry, found object) bool {
 	return true
 }
 
-// hasSpace reports whether the content of an entry may have a size. A namespace may have
-// half of what the others leave, so that no namespace can keep the pods of another from
-// starting. The caller holds mu.
-func (o *Objects) hasSpace(e *entry, size int) bool {
-	own := o.sizes[e.namespace]
-	return own-e.size+size <= (o.maxSize-(o.size-own))/2
-}
+// hasSpace reports whether the content of an entry may have a size. The caller holds mu.
+func (o *Objects) hasSpace(e *entry, size int) bool { return o.space.fits(e.namespace, e.size, size) }
 
 // resize sets the size of an entry's content. If that makes space, entries that were
 // refused are requested again. The caller holds mu.
 func (o *Objects) resize(e *entry, size int) {
 	grown := size - e.size
 	e.size = size
-	o.size += grown
-	if o.sizes[e.namespace] += grown; o.sizes[e.namespace] == 0 {
-		delete(o.sizes, e.namespace)
-	}
+	o.space.resize(e.namespace, grown)
 	if grown < 0 {
 		o.retryRefused()
 	}

@@ -61,7 +61,7 @@ func TestMetadataOfObjectsIsNotKept(t *testing.T) {
 func TestDeletedObjectMakesSpace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newObjectsHarness(t)
-		r.o.maxSize = 400
+		r.o.space.max = 400
 		r.config("first", map[string]string{"a": strings.Repeat("f", 60)}, nil)
 		r.start()
 		r.pod("first", configVolume("first"))
@@ -73,8 +73,8 @@ func TestDeletedObjectMakesSpace(t *testing.T) {
 		}
 		r.remove("configmaps", "default", "first")
 		pass(time.Minute)
-		if got := r.value("second", "a"); got != strings.Repeat("s", 60) || r.o.size != entrySize+61 {
-			t.Errorf("when there is space: %q, %d bytes", got, r.o.size)
+		if got := r.value("second", "a"); got != strings.Repeat("s", 60) || r.o.space.total != entrySize+61 {
+			t.Errorf("when there is space: %q, %d bytes", got, r.o.space.total)
 		}
 		r.end()
 	})
@@ -84,7 +84,7 @@ func TestDeletedObjectMakesSpace(t *testing.T) {
 func TestNamespacesShareTheSpaceOfObjects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newObjectsHarness(t)
-		r.o.maxSize = 10_000
+		r.o.space.max = 10_000
 		var volumes []v1.Volume
 		for n := range 20 {
 			name := fmt.Sprint("large", n)
@@ -95,8 +95,8 @@ func TestNamespacesShareTheSpaceOfObjects(t *testing.T) {
 		r.start()
 		r.pod("greedy", volumes...)
 		pass(time.Minute)
-		if used := r.o.size; used > r.o.maxSize/2 || used < r.o.maxSize/3 {
-			t.Errorf("one namespace has %d bytes of %d", used, r.o.maxSize)
+		if used := r.o.space.total; used > r.o.space.max/2 || used < r.o.space.max/3 {
+			t.Errorf("one namespace has %d bytes of %d", used, r.o.space.max)
 		}
 		r.put(t, &v1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "proxy"},

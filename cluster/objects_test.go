@@ -287,7 +287,7 @@ func TestObjectsThatAreTooLarge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newObjectsHarness(t)
 		// A namespace has half of it.
-		r.o.maxSize = 400
+		r.o.space.max = 400
 		for _, name := range []string{"first", "second"} {
 			r.config(name, map[string]string{"a": strings.Repeat(name[:1], 60)}, nil)
 		}
@@ -309,8 +309,8 @@ func TestObjectsThatAreTooLarge(t *testing.T) {
 		}
 		r.remove("pods", "default", "first")
 		pass(time.Minute)
-		if got := r.value("second", "a"); got != strings.Repeat("s", 60) || r.o.size != entrySize+61 {
-			t.Errorf("when there is space: %q, %d bytes", got, r.o.size)
+		if got := r.value("second", "a"); got != strings.Repeat("s", 60) || r.o.space.total != entrySize+61 {
+			t.Errorf("when there is space: %q, %d bytes", got, r.o.space.total)
 		}
 		r.end()
 	})

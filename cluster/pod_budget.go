@@ -48,7 +48,7 @@ type podBudget struct {
 	started func(types.UID) bool
 
 	mu sync.Mutex
-	memoryShares
+	namespaceShares
 	pods map[types.UID]*budgetedPod
 	// refused is how many of the pods have no space.
 	refused int
@@ -73,7 +73,7 @@ type budgetedPod struct {
 // nil reports none.
 func newPodBudget(started func(types.UID) bool) *podBudget {
 	return &podBudget{
-		started: started, memoryShares: memoryShares{max: maxPodMemory, sizes: map[string]int{}}, pods: map[types.UID]*budgetedPod{},
+		started: started, namespaceShares: newNamespaceShares(maxPodMemory), pods: map[types.UID]*budgetedPod{},
 	}
 }
 
@@ -188,7 +188,7 @@ func (b *podBudget) makeSpace(listed []runtime.Object) {
 	for i := len(listed) - 1; i >= 0 && b.total > b.max; i-- {
 		pod := listed[i].(*v1.Pod)
 		p := b.pods[pod.UID]
-		if p == nil || p.kept == nil || !p.provisional || b.sizes[p.namespace] <= b.floor() {
+		if p == nil || p.kept == nil || !p.provisional || b.used[p.namespace] <= b.floor() {
 			continue
 		}
 		b.refuse(p, fmt.Sprintf("the pods that were started on this node before leave no space for its specification in %d MiB of memory; delete some of them, or run it on another node", b.max>>20))

@@ -22,7 +22,7 @@ type serviceBudget struct {
 	log *slog.Logger
 
 	mu sync.Mutex
-	memoryShares
+	namespaceShares
 	services map[types.UID]sizedService
 	// reported are the namespaces in the log.
 	reported map[string]bool
@@ -35,7 +35,7 @@ type sizedService struct {
 
 func newServiceBudget(log *slog.Logger) *serviceBudget {
 	return &serviceBudget{
-		log: log, memoryShares: memoryShares{max: maxServiceMemory, sizes: map[string]int{}},
+		log: log, namespaceShares: newNamespaceShares(maxServiceMemory),
 		services: map[types.UID]sizedService{}, reported: map[string]bool{},
 	}
 }

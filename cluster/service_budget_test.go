@@ -54,8 +54,8 @@ func TestServicesAreBounded(t *testing.T) {
 		t.Error("the space of a service that is gone is not free")
 	}
 	b.retain(nil)
-	if b.total != 0 || len(b.sizes) != 0 || len(b.services) != 0 {
-		t.Errorf("%d bytes, %v", b.total, b.sizes)
+	if b.total != 0 || len(b.used) != 0 || len(b.services) != 0 {
+		t.Errorf("%d bytes, %v", b.total, b.used)
 	}
 }
 
