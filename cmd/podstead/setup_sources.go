@@ -6,12 +6,15 @@ import (
 	"time"
 
 	"github.com/podstead/podstead/manifest"
+	"github.com/podstead/podstead/supervisor/rollout"
 )
 
 // sources are where pods and the objects next to them come from.
 type sources struct {
 	config     *manifest.PodConfig
 	checkpoint *manifest.Checkpoint
+	// rollouts decide which revisions of config's pods are in effect.
+	rollouts *rollout.Controller
 }
 
 // openSources opens the checkpoint and creates the file and URL sources that the
@@ -23,8 +26,9 @@ func (d *daemon) openSources(context.Context) error {
 		return err
 	}
 	config := manifest.NewPodConfig(manifest.PodConfigOptions{Sources: d.sourceNames(), Checkpoint: checkpoint, Log: d.log})
-	d.sources = &sources{config: config, checkpoint: checkpoint}
-	d.start(checkpoint.Run, config.Run)
+	rollouts := rollout.New(rollout.Options{Pods: config, Log: d.log})
+	d.sources = &sources{config: config, checkpoint: checkpoint, rollouts: rollouts}
+	d.start(checkpoint.Run, config.Run, rollouts.Run)
 	loader := manifest.NewLoader(d.nodeName, o.Mode)
 	if o.Path != "" {
 		d.start(manifest.NewFileSource(manifest.FileSourceOptions{

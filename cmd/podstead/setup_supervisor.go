@@ -34,7 +34,7 @@ func (d *daemon) createSupervisor(context.Context) error {
 	if err != nil {
 		return err
 	}
-	from := supervisor.Sources{Pods: d.sources.config, Objects: d.sources.config.Objects(), Ready: d.sources.checkpoint.RecordReady, Probes: p.prober}
+	from := supervisor.Sources{Pods: d.sources.rollouts, Objects: d.sources.config.Objects(), Ready: d.sources.checkpoint.RecordReady, Probes: p.prober}
 	if o.Cluster.Kubeconfig != "" {
 		d.bound = cluster.NewObjects(podinputs.References)
 		from.ClusterObjects = d.bound
