@@ -16,6 +16,7 @@ import (
 // have no effect on a node.
 func unsupportedValues(pod *v1.Pod) field.ErrorList {
 	errs := append(invalidValues(pod), untranslatedProfiles(pod)...)
+	errs = append(errs, invalidAutoUpdate(pod)...)
 	return append(errs, missingToken(field.NewPath("spec"), &pod.Spec)...)
 }
 

@@ -17,6 +17,7 @@ import (
 func Warnings(pod *v1.Pod) []FieldFault {
 	d := &warningCollector{spec: &pod.Spec}
 	d.checkAnnotations(pod.Annotations)
+	d.checkAutoUpdate(pod.Annotations[podinfo.AnnotationAutoUpdate])
 	spec := field.NewPath("spec")
 	for path, c := range containerPaths(spec, d.spec) {
 		d.checkContainer(path, c)

@@ -49,6 +49,7 @@ var importRules = []importRule{
 	{"supervisor/runtimehealth", []string{"cri", "supervisor/pleg"}},
 	{"supervisor/status", []string{"internal", "cri", "probe"}},
 	{"supervisor/event", []string{"internal"}},
+	{"supervisor/autoupdate", []string{"internal", "cri"}},
 	{"supervisor/volume", []string{"internal", "manifest"}},
 	{"supervisor/dns", []string{"internal", "cri"}},
 	{"supervisor/userns", []string{"internal"}},

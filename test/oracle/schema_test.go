@@ -115,6 +115,7 @@ func withEnum(path string, value object) object {
 var flagTypes = map[string]object{
 	"string": {"type": []any{"string", "null"}}, "bool": {"type": []any{"boolean", "null"}}, "int": {"type": []any{"integer", "null"}},
 	"duration":       duration,
+	"stringArray":    {"type": []any{"array", "null"}, "items": object{"type": "string"}},
 	"stringToString": {"type": []any{"object", "null"}, "additionalProperties": object{"type": "string"}},
 }
 
@@ -284,7 +285,7 @@ func TestConfigSchema(t *testing.T) {
 	for _, valid := range []string{
 		kubeletHead + "systemReserved: {cpu: 1, memory: 1Gi}\nfileCheckFrequency: 1m30s\nclusterDNS: null\n",
 		kubeletHead + "registerWithTaints: [{key: a, effect: NoSchedule}]\nlogging: {verbosity: 2, format: json}\n",
-		ownHead + "nodeLabels: {a: b}\nimageGCPeriod: 5m\ndebug: true\nmaximumDeadContainers: -1\n",
+		ownHead + "nodeLabels: {a: b}\nimageGCPeriod: 5m\nimageAutoUpdateWindows: ['Sat,Sun 02:00-05:00']\ndebug: true\nmaximumDeadContainers: -1\n",
 	} {
 		if err := check(valid); err != nil {
 			t.Errorf("%q: %v", valid, err)
@@ -293,7 +294,7 @@ func TestConfigSchema(t *testing.T) {
 	for _, invalid := range []string{
 		"kind: KubeletConfiguration\n", kubeletHead + "maxPod: 1\n", kubeletHead + "maxPods: many\n", kubeletHead + "maxPods: 1.5\n", kubeletHead + "cgroupDriver: runc\n",
 		kubeletHead + "fileCheckFrequency: soon\n", kubeletHead + "authentication: {x509: {caFile: /x}}\n", kubeletHead + "rootDir: /x\n",
-		ownHead + "rootdir: /x\n", ownHead + "logFormat: xml\n", ownHead + "nodeLabels: {a: 1}\n", ownHead + "debug: 'on'\n", ownHead + "maxPods: 1\n",
+		ownHead + "rootdir: /x\n", ownHead + "logFormat: xml\n", ownHead + "nodeLabels: {a: 1}\n", ownHead + "debug: 'on'\n", ownHead + "imageAutoUpdateWindows: 02:00-05:00\n", ownHead + "maxPods: 1\n",
 	} {
 		if err := check(invalid); err == nil {
 			t.Errorf("%q is accepted", invalid)

@@ -118,6 +118,12 @@ func applyOwn(f *pflag.FlagSet, doc *configfile.Document) error {
 		if value == nil || flag.Changed {
 			continue // null is like a field that is not set
 		}
+		if list, isList := flag.Value.(pflag.SliceValue); isList && flag.Value.Type() == "stringArray" {
+			if err := setList(list, value); err != nil {
+				errs = append(errs, fmt.Errorf("%s: %s: %w", doc.Position(name), name, err))
+			}
+			continue
+		}
 		text, err := flagText(flag, value)
 		if ownFields[i].path && text != "" && !filepath.IsAbs(text) {
 			text = filepath.Join(doc.Dir(name), text)
@@ -167,6 +173,23 @@ func flagText(flag *pflag.Flag, value any) (string, error) {
 		}
 		return "", fmt.Errorf("%v is not a string; quote it", value)
 	}
+}
+
+// setList sets a flag that can be repeated to the strings of a list.
+func setList(flag pflag.SliceValue, value any) error {
+	items, ok := value.([]any)
+	if !ok {
+		return fmt.Errorf("%v is not a list, such as [a, b]", value)
+	}
+	var texts []string
+	for i, item := range items {
+		s, ok := item.(string)
+		if !ok {
+			return fmt.Errorf("[%d]: %v is not a string; quote it", i, item)
+		}
+		texts = append(texts, s)
+	}
+	return flag.Replace(texts)
 }
 
 // pairs returns a map as the flag takes it.

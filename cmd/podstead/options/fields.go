@@ -34,6 +34,8 @@ var ownFields = []ownField{
 	{name: "maximumDeadContainers", flag: "maximum-dead-containers"},
 	{name: "podLogsMaxSize", flag: "pod-logs-max-size"},
 	{name: "imageGCPeriod", flag: "image-gc-period"},
+	{name: "imageAutoUpdateInterval", flag: "image-auto-update-interval"},
+	{name: "imageAutoUpdateWindows", flag: "image-auto-update-window"},
 	{name: "tokenAuthFile", flag: "token-auth-file", path: true},
 	{name: "kubeconfig", flag: "kubeconfig", path: true},
 	{name: "bootstrapKubeconfig", flag: "bootstrap-kubeconfig", path: true},

@@ -98,6 +98,7 @@ var samples = map[string]struct{ text, yaml string }{
 	"manifest-validation":                   {"warn", ""},
 	"pod-logs-max-size":                     {"10Mi", ""},
 	"image-gc-period":                       {"3m", ""},
+	"image-auto-update-window":              {"Sat,Sun 02:00-05:00", `["Sat,Sun 02:00-05:00"]`},
 	"cloud-provider":                        {"external", ""},
 	"log-format":                            {"json", ""},
 	"minimum-container-ttl-duration":        {"9s", ""},

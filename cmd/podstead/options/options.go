@@ -37,6 +37,8 @@ type Options struct {
 	Eviction  Eviction
 	Remote    Remote
 	Tracing   Tracing
+	// AutoUpdate is about the images of pods that ask for updates.
+	AutoUpdate AutoUpdate
 	// Node is the value of --hostname-override; empty if not set.
 	Node string
 	// RunOnce starts every pod, reports the result and exits.
@@ -183,6 +185,7 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	o.Remote.addFlags(f)
 	o.Policy.addFlags(f)
 	o.Garbage.addFlags(f)
+	o.AutoUpdate.addFlags(f)
 	o.Stats.addFlags(f)
 	o.Shutdown.addFlags(f)
 	o.Cluster.addFlags(f)
@@ -327,6 +330,9 @@ func (o *Options) check() error {
 		return fmt.Errorf("--max-container-restart-period=%s: must be 1s to 5m", d)
 	}
 	if err := o.Stats.check(); err != nil {
+		return err
+	}
+	if err := o.AutoUpdate.check(); err != nil {
 		return err
 	}
 	if err := o.Garbage.check(); err != nil {
