@@ -15,6 +15,7 @@ import (
 	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/cri/pullrecords"
 	"github.com/podstead/podstead/httpapi"
+	"github.com/podstead/podstead/internal/registry"
 	"github.com/podstead/podstead/internal/tracing"
 	"github.com/podstead/podstead/internal/unwritten"
 	"github.com/podstead/podstead/supervisor"
@@ -42,6 +43,8 @@ type daemon struct {
 	runtime     *openedRuntime
 	pulls       *cri.ObservedPulls
 	pullRecords *pullrecords.Records
+	// openRegistries
+	registries *registry.Client
 	// openSources
 	sources *sources
 	// createObservers

@@ -58,6 +58,7 @@ func run(ctx context.Context, o *options.Options, log *slog.Logger, out *logOutp
 	for _, phase := range []func(context.Context) error{
 		d.prepareHost,
 		d.openRuntime,
+		d.openRegistries,
 		d.openSources,
 		d.createObservers,
 		d.createSupervisor,

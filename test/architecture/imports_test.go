@@ -87,6 +87,7 @@ var onlyIn = map[string][]string{
 	"github.com/gorilla/websocket":          {"httpapi/streaming"},
 	"k8s.io/streaming":                      {"httpapi", "internal/spdy", "cmd/podstead/cli"},
 	"github.com/prometheus":                 {"httpapi/metrics"},
+	"oras.land/oras-go":                     {"internal/registry"},
 	"github.com/fsnotify/fsnotify":          {"manifest", "httpapi/access", "httpapi/containerlog"},
 }
 

@@ -15,7 +15,7 @@ var testModules = []string{"github.com/google/go-cmp"}
 // unwantedModules are never required, not even by tests or indirectly: images are made and
 // served by test/image, and logs are written with log/slog.
 var unwantedModules = []string{
-	"github.com/docker", "github.com/google/go-containerregistry", "github.com/opencontainers/image-spec",
+	"github.com/docker", "github.com/google/go-containerregistry",
 	"github.com/sirupsen/logrus", "github.com/stretchr/testify", "gotest.tools",
 }
 

@@ -27,6 +27,7 @@ var unboundedReads = map[string]string{
 	"httpapi/kubeconfig.go":                     "a certificate in the root directory",
 	"httpapi/pki":                               "certificates and keys in the root directory",
 	"httpapi/revocation.go":                     "the list of revoked certificates in the root directory",
+	"internal/registry/client.go":               "the CA file, named by a flag",
 	"internal/wallclock":                        "/proc/sys/kernel/random/boot_id",
 	"manifest/checkpoint_file.go":               "the checkpoint in the root directory",
 	"manifest/nodename.go":                      "the node's name in the root directory",

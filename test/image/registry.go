@@ -13,9 +13,14 @@ import (
 
 // Registry serves images to runtimes, which pull them over HTTP. The zero value is empty.
 type Registry struct {
-	mu    sync.Mutex
-	tags  map[string]string // digest of the manifest by repository:tag
-	blobs map[string]blob   // by digest
+	// AcceptPushes lets clients push over HTTP. Set it before the registry serves.
+	AcceptPushes bool
+
+	mu      sync.Mutex
+	tags    map[string]string // digest of the manifest by repository:tag
+	blobs   map[string]blob   // by digest
+	uploads map[string][]byte // by number
+	begun   int               // uploads
 }
 
 type blob struct {
@@ -25,32 +30,64 @@ type blob struct {
 
 // Push makes an image available under ref, whatever host ref names.
 func (r *Registry) Push(ref string, img Image) error {
+	return r.push(ref, img.Descriptor(), img.Manifest(), img.Blobs())
+}
+
+func (r *Registry) push(ref string, root Descriptor, manifest []byte, blobs map[string][]byte) error {
+	name, err := tagOf(ref)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.makeMaps()
+	for digest, data := range blobs {
+		r.blobs[digest] = blob{mediaType: "application/octet-stream", data: data}
+	}
+	r.blobs[root.Digest] = blob{mediaType: root.MediaType, data: manifest}
+	r.tags[name] = root.Digest
+	return nil
+}
+
+// Untag removes a tag; its blobs stay.
+func (r *Registry) Untag(ref string) error {
+	name, err := tagOf(ref)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.tags, name)
+	return nil
+}
+
+// tagOf returns repository:tag.
+func tagOf(ref string) (string, error) {
 	named, err := reference.ParseNormalizedNamed(ref)
 	if err != nil {
-		return fmt.Errorf("%s: %w", ref, err)
+		return "", fmt.Errorf("%s: %w", ref, err)
 	}
 	tagged, ok := reference.TagNameOnly(named).(reference.Tagged)
 	if !ok {
-		return fmt.Errorf("%s has no tag", ref)
+		return "", fmt.Errorf("%s has no tag", ref)
 	}
-	root := img.Descriptor()
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	return reference.Path(named) + ":" + tagged.Tag(), nil
+}
+
+func (r *Registry) makeMaps() {
 	if r.tags == nil {
 		r.tags, r.blobs = map[string]string{}, map[string]blob{}
 	}
-	for digest, data := range img.Blobs() {
-		r.blobs[digest] = blob{mediaType: "application/octet-stream", data: data}
-	}
-	r.blobs[root.Digest] = blob{mediaType: root.MediaType, data: img.Manifest()}
-	r.tags[reference.Path(named)+":"+tagged.Tag()] = root.Digest
-	return nil
 }
 
 // ServeHTTP implements the part of the distribution API that a pull needs. It ignores ranges,
 // so that an interrupted download begins again.
 func (r *Registry) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	if q.Method != http.MethodGet && q.Method != http.MethodHead {
+		if r.AcceptPushes {
+			r.serveUpload(w, q)
+			return
+		}
 		http.Error(w, "images are pushed without HTTP", http.StatusMethodNotAllowed)
 		return
 	}

@@ -27,6 +27,8 @@ var ownFields = []ownField{
 	{name: "podInfraContainerImage", flag: "pod-infra-container-image"},
 	{name: "imageCredentialProviderConfig", flag: "image-credential-provider-config", path: true},
 	{name: "imageCredentialProviderBinDir", flag: "image-credential-provider-bin-dir", path: true},
+	{name: "registryCAFile", flag: "registry-ca-file", path: true},
+	{name: "plainHTTPRegistries", flag: "plain-http-registry"},
 	{name: "cniConfDir", flag: "cni-conf-dir", path: true},
 	{name: "runtimeClasses", flag: "runtime-classes"},
 	{name: "minimumContainerTTLDuration", flag: "minimum-container-ttl-duration"},

@@ -68,6 +68,7 @@ var samples = map[string]struct{ text, yaml string }{
 	"container-runtime-endpoint":            {"unix:///x.sock", ""},
 	"max-container-restart-period":          {"10s", ""},
 	"cluster-dns":                           {"10.0.0.1,10.0.0.2", "[10.0.0.1, 10.0.0.2]"},
+	"plain-http-registry":                   {"registry.local:5000", "['registry.local:5000']"},
 	"cluster-domain":                        {"cluster.local", ""},
 	"system-reserved":                       {"cpu=1,memory=1Gi", "{cpu: 1, memory: 1Gi}"},
 	"kube-reserved":                         {"memory=1Gi", "{memory: 1Gi}"},

@@ -23,20 +23,21 @@ import (
 // Options are the settings of the daemon, valid after Complete. It has one field per
 // group of flags.
 type Options struct {
-	Manifests Manifests
-	Runtime   Runtime
-	Network   Network
-	Cgroups   Cgroups
-	Paths     Paths
-	API       API
-	Policy    Policy
-	Garbage   Garbage
-	Stats     Stats
-	Shutdown  Shutdown
-	Cluster   Cluster
-	Eviction  Eviction
-	Remote    Remote
-	Tracing   Tracing
+	Manifests  Manifests
+	Runtime    Runtime
+	Registries Registries
+	Network    Network
+	Cgroups    Cgroups
+	Paths      Paths
+	API        API
+	Policy     Policy
+	Garbage    Garbage
+	Stats      Stats
+	Shutdown   Shutdown
+	Cluster    Cluster
+	Eviction   Eviction
+	Remote     Remote
+	Tracing    Tracing
 	// AutoUpdate is about the images of pods that ask for updates.
 	AutoUpdate AutoUpdate
 	// Node is the value of --hostname-override; empty if not set.
@@ -169,6 +170,7 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.Runtime.PauseImage, "pod-infra-container-image", "", "sandbox `image` of a private containerd (default: containerd's own)")
 	f.StringVar(&o.Runtime.Providers, "image-credential-provider-config", "", "CredentialProviderConfig `file`, or a directory of them, of the image credential provider plugins")
 	f.StringVar(&o.Runtime.ProvidersBin, "image-credential-provider-bin-dir", "", "`directory` of the image credential provider plugins")
+	o.Registries.addFlags(f)
 	f.StringVar(&o.Runtime.CNIConfDir, "cni-conf-dir", "/etc/cni/net.d", "`directory` of CNI configurations for a private containerd; if it has none, a network is created")
 	f.StringVar(&o.nodeIP, "node-ip", "", "`address` of the node, or one IPv4 and one IPv6 address separated by a comma, the primary one first; :: prefers IPv6 (default: the address of the default route)")
 	f.StringSliceVar(&o.Network.ClusterDNS, "cluster-dns", nil, "`addresses` of the DNS servers for pods with dnsPolicy ClusterFirst (default: the host's)")
@@ -341,6 +343,9 @@ func (o *Options) check() error {
 	if (o.Runtime.Providers == "") != (o.Runtime.ProvidersBin == "") {
 		return fmt.Errorf("--image-credential-provider-config and --image-credential-provider-bin-dir must be set together")
 	}
+	if err := o.Registries.check(); err != nil {
+		return err
+	}
 	if err := o.checkNetwork(); err != nil {
 		return err
 	}
@@ -371,7 +376,7 @@ func (o *Options) checkHealth() error {
 
 // checkPaths makes paths absolute and validates them.
 func (o *Options) checkPaths() error {
-	for _, p := range []*string{&o.Manifests.Path, &o.Manifests.CAFile, &o.Runtime.Providers, &o.Runtime.ProvidersBin, &o.Network.ResolvConf, &o.Paths.Root, &o.Paths.PodLogs, &o.Paths.ContainerLogs, &o.API.Socket, &o.Runtime.CNIConfDir,
+	for _, p := range []*string{&o.Manifests.Path, &o.Manifests.CAFile, &o.Registries.CAFile, &o.Runtime.Providers, &o.Runtime.ProvidersBin, &o.Network.ResolvConf, &o.Paths.Root, &o.Paths.PodLogs, &o.Paths.ContainerLogs, &o.API.Socket, &o.Runtime.CNIConfDir,
 		&o.Remote.CertFile, &o.Remote.KeyFile, &o.Remote.ClientCAFile, &o.Remote.TokenFile} {
 		if *p == "" {
 			continue

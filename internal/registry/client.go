@@ -1,0 +1,286 @@
+package registry
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/registry"
+	"oras.land/oras-go/v2/registry/remote"
+	"oras.land/oras-go/v2/registry/remote/auth"
+)
+
+const (
+	// defaultTimeout is that of a manifest URL.
+	defaultTimeout = 10 * time.Second
+	// maxSessions limits the credentials whose tokens are kept: plugins return new ones
+	// every few hours.
+	maxSessions = 64
+	maxRedirect = 5
+)
+
+// Credential is one way to log in to a registry; the zero value is none. Printing it
+// shows nothing.
+type Credential struct {
+	Username, Password string
+	// IdentityToken is exchanged for access tokens, RegistryToken is an access token;
+	// either replaces the password.
+	IdentityToken, RegistryToken string
+}
+
+// String hides the credential.
+func (c Credential) String() string { return "[hidden]" }
+
+// GoString hides the credential.
+func (c Credential) GoString() string { return "[hidden]" }
+
+// LogValue hides the credential.
+func (c Credential) LogValue() slog.Value { return slog.StringValue("[hidden]") }
+
+// Options configures a Client.
+type Options struct {
+	// PlainHTTP are the registries, with their ports, that are reached without TLS, in
+	// addition to those on loopback.
+	PlainHTTP []string
+	// CAFile is a PEM file of certificate authorities to trust in addition to the
+	// system's; empty for none.
+	CAFile string
+	// Mirrors are registries that are asked before a registry and without credentials, by
+	// its host. A mirror without TLS is also in PlainHTTP.
+	Mirrors map[string][]string
+	// Timeout applies to one call with the body; zero means 10 seconds.
+	Timeout time.Duration
+	// UserAgent is sent with each request; empty is Go's.
+	UserAgent string
+}
+
+// Client reads from registries. It is safe for concurrent use and keeps access tokens in
+// memory, so that a repeated request is a single one.
+type Client struct {
+	options Options
+	timeout time.Duration
+	http    *http.Client
+
+	mu       sync.Mutex
+	sessions map[session]*auth.Client
+}
+
+// session is a login at a host.
+type session struct {
+	host       string
+	credential Credential
+}
+
+// New creates a Client; it connects to nothing. The error is for a CA file that has no
+// certificates.
+func New(o Options) (*Client, error) {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	if o.CAFile != "" {
+		pool, err := x509.SystemCertPool()
+		if err != nil {
+			pool = x509.NewCertPool()
+		}
+		data, err := os.ReadFile(o.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("cannot read the CA file of registries: %w", err)
+		}
+		if !pool.AppendCertsFromPEM(data) {
+			return nil, fmt.Errorf("the CA file of registries, %s, contains no certificate; must contain PEM certificates", o.CAFile)
+		}
+		transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+	}
+	c := &Client{options: o, timeout: o.Timeout, sessions: map[session]*auth.Client{}}
+	if c.timeout <= 0 {
+		c.timeout = defaultTimeout
+	}
+	c.http = &http.Client{Transport: tlsGuard{transport, c.isPlain}, CheckRedirect: func(_ *http.Request, via []*http.Request) error {
+		if len(via) > maxRedirect {
+			return fmt.Errorf("was redirected more than %d times", maxRedirect)
+		}
+		return nil
+	}}
+	return c, nil
+}
+
+// Close closes idle connections.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// isPlain reports whether a host is reached without TLS.
+func (c *Client) isPlain(host string) bool {
+	return isLoopback(host) || slices.Contains(c.options.PlainHTTP, host)
+}
+
+// tlsGuard refuses requests without TLS to other hosts, to which a redirect or the
+// address of an authorization server may lead.
+type tlsGuard struct {
+	http.RoundTripper
+	isPlain func(host string) bool
+}
+
+// RoundTrip implements http.RoundTripper.
+func (g tlsGuard) RoundTrip(q *http.Request) (*http.Response, error) {
+	if q.URL.Scheme != "https" && !g.isPlain(q.URL.Host) {
+		return nil, errorf(nil, "the registry refers to %s without TLS; add that host to the registries without TLS if you trust the network in between", q.URL.Host)
+	}
+	return g.RoundTripper.RoundTrip(q)
+}
+
+// CloseIdleConnections is found by http.Client.
+func (g tlsGuard) CloseIdleConnections() {
+	if t, ok := g.RoundTripper.(interface{ CloseIdleConnections() }); ok {
+		t.CloseIdleConnections()
+	}
+}
+
+// acceptedTypes are the media types of manifests that are requested.
+var acceptedTypes = []string{TypeManifest, TypeIndex, typeDockerManifest, typeDockerIndex}
+
+// repository returns the repository of a reference at a host.
+func (c *Client) repository(host, path string, credential Credential) *remote.Repository {
+	return &remote.Repository{
+		Client:             c.login(session{host, credential}),
+		Reference:          registry.Reference{Registry: host, Repository: path},
+		PlainHTTP:          c.isPlain(host),
+		ManifestMediaTypes: acceptedTypes,
+	}
+}
+
+// login returns the client of a session.
+func (c *Client) login(s session) *auth.Client {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if client := c.sessions[s]; client != nil {
+		return client
+	}
+	if len(c.sessions) >= maxSessions {
+		clear(c.sessions) // they log in again
+	}
+	client := &auth.Client{
+		Client: c.http, Cache: auth.NewCache(), ClientID: "podstead", Header: http.Header{},
+		Credential: auth.StaticCredential(s.host, auth.Credential{
+			Username: s.credential.Username, Password: s.credential.Password,
+			RefreshToken: s.credential.IdentityToken, AccessToken: s.credential.RegistryToken,
+		}),
+	}
+	if c.options.UserAgent != "" {
+		client.Header.Set("User-Agent", c.options.UserAgent)
+	}
+	if isLoopback(s.host) {
+		client.BlockedRealmPrefixes = []netip.Prefix{} // its authorization server is there as well
+	}
+	c.sessions[s] = client
+	return client
+}
+
+// attempt calls request for each mirror and then with each credential, until one
+// succeeds or a further one cannot help.
+func attempt[T any](ctx context.Context, c *Client, r Reference, credentials []Credential, request func(context.Context, *remote.Repository) (T, error)) (T, error) {
+	once := func(host string, credential Credential) (T, error) {
+		limited, cancel := context.WithTimeout(ctx, c.timeout)
+		defer cancel()
+		result, err := request(limited, c.repository(host, r.Repository, credential))
+		return result, c.classify(ctx, err)
+	}
+	for _, mirror := range c.options.Mirrors[r.Host] {
+		if result, err := once(mirror, Credential{}); err == nil || ctx.Err() != nil {
+			return result, err
+		}
+	}
+	if len(credentials) == 0 {
+		credentials = []Credential{{}}
+	}
+	var result T
+	var err error
+	for _, credential := range credentials {
+		if result, err = once(r.Host, credential); !errors.Is(err, ErrUnauthorized) {
+			break
+		}
+	}
+	return result, err
+}
+
+// Resolve returns the descriptor of the manifest that a reference names now. It is a HEAD
+// request, which registries with a limit of pulls do not count. Credentials are tried in
+// order; none requests without a login.
+func (c *Client) Resolve(ctx context.Context, r Reference, credentials ...Credential) (Descriptor, error) {
+	wanted := r.Tag
+	if r.Digest != "" {
+		wanted = r.Digest
+	}
+	return attempt(ctx, c, r, credentials, func(ctx context.Context, repository *remote.Repository) (Descriptor, error) {
+		found, err := repository.Manifests().Resolve(ctx, wanted)
+		if err != nil {
+			return Descriptor{}, err
+		}
+		return Descriptor{MediaType: found.MediaType, Digest: found.Digest.String(), Size: found.Size}, nil
+	})
+}
+
+// FetchManifest returns the manifest or index with the digest of the reference, which
+// must have one: at most limit bytes, and verified. Credentials are as for Resolve.
+func (c *Client) FetchManifest(ctx context.Context, r Reference, limit int64, credentials ...Credential) (Manifest, error) {
+	want, err := digest.Parse(r.Digest)
+	if err != nil {
+		return Manifest{}, errorf(nil, "%q is not a digest: %v", r.Digest, err)
+	}
+	return attempt(ctx, c, r, credentials, func(ctx context.Context, repository *remote.Repository) (Manifest, error) {
+		repository.MaxMetadataBytes = limit
+		found, body, err := repository.Manifests().FetchReference(ctx, want.String())
+		if err != nil {
+			return Manifest{}, err
+		}
+		data, err := readVerified(body, want, limit)
+		if err != nil {
+			return Manifest{}, err
+		}
+		return parseManifest(found.MediaType, want.String(), data)
+	})
+}
+
+// FetchBlob returns the blob of a descriptor in the repository of the reference: at most
+// limit bytes, and verified. Credentials are as for Resolve.
+func (c *Client) FetchBlob(ctx context.Context, r Reference, blob Descriptor, limit int64, credentials ...Credential) ([]byte, error) {
+	want, err := digest.Parse(blob.Digest)
+	switch {
+	case err != nil:
+		return nil, errorf(nil, "%q is not a digest: %v", blob.Digest, err)
+	case blob.Size > limit:
+		return nil, errorf(ErrTooLarge, "%s has %d bytes, at most %d are read", blob.Digest, blob.Size, limit)
+	}
+	return attempt(ctx, c, r, credentials, func(ctx context.Context, repository *remote.Repository) ([]byte, error) {
+		body, err := repository.Blobs().Fetch(ctx, ocispec.Descriptor{MediaType: blob.MediaType, Digest: want, Size: blob.Size})
+		if err != nil {
+			return nil, err
+		}
+		return readVerified(body, want, limit)
+	})
+}
+
+// readVerified reads and closes a body of at most limit bytes with that digest.
+func readVerified(body io.ReadCloser, want digest.Digest, limit int64) ([]byte, error) {
+	defer body.Close()
+	data, err := io.ReadAll(io.LimitReader(body, limit+1))
+	switch {
+	case err != nil && errors.Is(err, context.DeadlineExceeded):
+		return nil, err
+	case err != nil:
+		return nil, errorf(ErrUnreachable, "the registry's answer ended early: %s", printable(err.Error()))
+	case int64(len(data)) > limit:
+		return nil, errorf(ErrTooLarge, "%s has more than %d bytes", want, limit)
+	case want.Algorithm().FromBytes(data) != want:
+		return nil, errorf(ErrDigestMismatch, "the content of %s has another digest, %s", want, want.Algorithm().FromBytes(data))
+	}
+	return data, nil
+}
