@@ -84,6 +84,9 @@ type Network struct {
 	// HostIPs reports the node's addresses; nil reports none.
 	HostIPs HostIPs
 	DNS     dns.Settings
+	// Uptime returns the time since the boot of the host. Shortly after it, pods wait for
+	// the host's network; if nil, they never do.
+	Uptime func() time.Duration
 }
 
 // HostIPs reports the node's addresses. Implemented by node/addresses, which the

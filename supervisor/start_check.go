@@ -38,6 +38,9 @@ const (
 const (
 	// networkBackoff is the wait for a network that is not ready.
 	networkBackoff = time.Second
+	// bootNetworkPoll is the interval at which the host's network is checked, for the first minutes
+	// after its boot.
+	bootNetworkPoll = time.Second
 	// apiWaitGrace is how long a pod waits for the API server before its status
 	// shows so: mostly the objects come right after the pod.
 	apiWaitGrace = 2 * time.Second
@@ -124,6 +127,9 @@ func (s *startChecker) check(pod *v1.Pod) *startBlock {
 			cause: &status.Cause{Reason: reasonNetworkNotReady, Message: "network is not ready: " + message}, event: eachTime,
 			result: podworkers.SyncResult{Err: errNetworkNotReady, After: podworkers.Jitter(networkBackoff)},
 		}
+	}
+	if cause := s.inputs.AwaitedNetwork(pod); cause != nil {
+		return &startBlock{cause: cause, keepsPlace: true, result: podworkers.SyncResult{Held: true, After: bootNetworkPoll}}
 	}
 	if cause := s.inputs.MissingHostIP(pod); cause != nil {
 		return &startBlock{cause: cause, event: eachTime, result: podworkers.SyncResult{Held: true}}

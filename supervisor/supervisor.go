@@ -106,7 +106,7 @@ func newSupervisor(cfg Config, wrap func(syncer) syncer) (*Supervisor, error) {
 func newResolver(cfg *Config, volumes *volume.Volumes) *podinputs.Resolver {
 	return podinputs.New(podinputs.Config{
 		Objects: cfg.Sources.Objects, ClusterObjects: cfg.Sources.ClusterObjects, RuntimeClasses: cfg.Runtime.Classes,
-		Allocatable: cfg.Allocatable, HostIPs: cfg.Network.HostIPs, DNS: cfg.Network.DNS,
+		Allocatable: cfg.Allocatable, HostIPs: cfg.Network.HostIPs, DNS: cfg.Network.DNS, Uptime: cfg.Network.Uptime,
 		Volumes: volumes, Users: userns.New(cfg.Paths.pods()), Credentials: cfg.Credentials, Events: cfg.Events,
 	})
 }

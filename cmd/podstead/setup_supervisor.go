@@ -60,7 +60,7 @@ func (d *daemon) createSupervisor(context.Context) error {
 		Credentials: d.credentials,
 		Network: supervisor.Network{HostIPs: p.addresses, DNS: dns.Settings{
 			ResolvConf: o.Network.ResolvConf, ClusterDNS: o.Network.ClusterDNS, ClusterDomain: o.Network.ClusterDomain,
-		}},
+		}, Uptime: wallclock.Uptime},
 	})
 	if err != nil {
 		return err

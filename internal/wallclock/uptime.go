@@ -1,6 +1,7 @@
 package wallclock
 
 import (
+	"math"
 	"os"
 	"strings"
 	"time"
@@ -22,11 +23,24 @@ func Now() (m Mark, ok bool) {
 	if err != nil {
 		return Mark{}, false
 	}
+	up, err := uptime()
+	return Mark{Boot: strings.TrimSpace(string(id)), Up: up}, err == nil
+}
+
+func uptime() (time.Duration, error) {
 	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
-		return Mark{}, false
+	err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts)
+	return time.Duration(ts.Nano()), err
+}
+
+// Uptime returns the time since the boot of the host, suspend included; of a host that does not
+// report it, the longest there is.
+func Uptime() time.Duration {
+	up, err := uptime()
+	if err != nil {
+		return math.MaxInt64
 	}
-	return Mark{Boot: strings.TrimSpace(string(id)), Up: time.Duration(ts.Nano())}, true
+	return up
 }
 
 // Passed returns the time since an event that was recorded with a wall-clock time

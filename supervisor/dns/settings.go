@@ -43,10 +43,8 @@ type Settings struct {
 // beyond the limits of the C library are omitted; omitted has one sentence about each.
 // It is an error if a file of the host cannot be read.
 func (s Settings) Resolver(pod *v1.Pod) (resolver cri.DNS, omitted []string, err error) {
-	policy := pod.Spec.DNSPolicy
-	cluster := len(s.ClusterDNS) > 0 &&
-		(policy == v1.DNSClusterFirstWithHostNet || policy == v1.DNSClusterFirst && !pod.Spec.HostNetwork)
-	if policy != v1.DNSNone {
+	cluster := s.usesCluster(pod)
+	if pod.Spec.DNSPolicy != v1.DNSNone {
 		if resolver, err = s.hostResolver(pod.Spec.HostNetwork); err != nil {
 			return cri.DNS{}, nil, err
 		}
@@ -73,6 +71,28 @@ func (s Settings) Resolver(pod *v1.Pod) (resolver cri.DNS, omitted []string, err
 		resolver.Searches = []string{"."}
 	}
 	return resolver, omitted, nil
+}
+
+// Missing reports whether a pod gets its name servers from the host, and the host has none that
+// the pod can reach: it has not been configured yet, or systemd-resolved knows no server.
+func (s Settings) Missing(pod *v1.Pod) bool {
+	if s.ResolvConf == "" || pod.Spec.DNSPolicy == v1.DNSNone || s.usesCluster(pod) {
+		return false
+	}
+	resolver, err := s.hostResolver(pod.Spec.HostNetwork)
+	if err != nil {
+		return false // which the start of the pod reports
+	}
+	if pod.Spec.DNSConfig != nil && len(pod.Spec.DNSConfig.Nameservers) > 0 {
+		return false
+	}
+	return len(resolver.Servers) == 0 || !pod.Spec.HostNetwork && stubOnly(resolver.Servers)
+}
+
+// usesCluster reports whether the name servers of a pod are those of the cluster.
+func (s Settings) usesCluster(pod *v1.Pod) bool {
+	policy := pod.Spec.DNSPolicy
+	return len(s.ClusterDNS) > 0 && (policy == v1.DNSClusterFirstWithHostNet || policy == v1.DNSClusterFirst && !pod.Spec.HostNetwork)
 }
 
 // clusterSearches returns the search domains of the cluster for a pod's short names.

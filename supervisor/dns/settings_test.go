@@ -165,3 +165,36 @@ func TestResolverKeepsTheLimits(t *testing.T) {
 		}
 	}
 }
+
+func TestMissing(t *testing.T) {
+	stub := "nameserver 127.0.0.53\n"
+	for name, c := range map[string]struct {
+		host, upstream string
+		cluster        []string
+		none           bool
+		change         func(*v1.PodSpec)
+		want           bool
+	}{
+		"a server":                          {host: "nameserver 10.0.0.1\n"},
+		"an empty file":                     {host: "# not yet\n", want: true},
+		"the stub without servers":          {host: stub, want: true},
+		"the stub with servers":             {host: stub, upstream: "nameserver 10.0.0.1\n"},
+		"the stub, on the host's network":   {host: stub, change: func(s *v1.PodSpec) { s.HostNetwork = true }},
+		"a server of the host's own":        {host: "nameserver 127.0.0.1\n"},
+		"no file is configured":             {none: true},
+		"the cluster's":                     {cluster: []string{"10.96.0.10"}},
+		"the cluster's, on host's network":  {cluster: []string{"10.96.0.10"}, change: func(s *v1.PodSpec) { s.HostNetwork = true }, want: true},
+		"the cluster's, for a default pod":  {cluster: []string{"10.96.0.10"}, change: func(s *v1.PodSpec) { s.DNSPolicy = v1.DNSDefault }, want: true},
+		"none wanted":                       {change: func(s *v1.PodSpec) { s.DNSPolicy = v1.DNSNone }},
+		"the pod's own":                     {change: func(s *v1.PodSpec) { s.DNSConfig = &v1.PodDNSConfig{Nameservers: []string{"10.0.0.3"}} }},
+		"the pod's options without servers": {change: func(s *v1.PodSpec) { s.DNSConfig = &v1.PodDNSConfig{Searches: []string{"a.test"}} }, want: true},
+	} {
+		s := Settings{ResolvConf: file(t, c.host), Upstream: file(t, c.upstream), ClusterDNS: c.cluster}
+		if c.none {
+			s.ResolvConf = ""
+		}
+		if got := s.Missing(pod(c.change)); got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}

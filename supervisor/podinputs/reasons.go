@@ -10,6 +10,8 @@ const (
 	// ReasonWaitingForHostIP: the pod refers to the node's address, and the node
 	// has none yet.
 	ReasonWaitingForHostIP = "WaitingForHostIP"
+	// ReasonWaitingForNetwork: the host has just booted, and its network is not up yet.
+	ReasonWaitingForNetwork = "WaitingForNetwork"
 
 	reasonDNSConfigForming = "DNSConfigForming"
 	reasonNoPullSecret     = "FailedToRetrieveImagePullSecret"

@@ -3,6 +3,7 @@ package podinputs
 import (
 	"context"
 	"sync"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -28,7 +29,10 @@ type Config struct {
 	Allocatable v1.ResourceList
 	// HostIPs reports the node's addresses; nil reports none.
 	HostIPs HostIPs
-	DNS     dns.Settings
+	// Uptime returns the time since the boot of the host, for AwaitedNetwork; nil waits for no
+	// network.
+	Uptime func() time.Duration
+	DNS    dns.Settings
 	// Volumes and Users make the volumes and reserve the ranges of user IDs.
 	Volumes *volume.Volumes
 	Users   *userns.Ranges
