@@ -139,11 +139,12 @@ func (r references) find(name string) (id string, ok bool) {
 // omit.
 func bareID(id string) string { return strings.TrimPrefix(id, "sha256:") }
 
-// fullName returns a reference with its host and tag, as runtimes have it.
+// fullName returns a reference with its host and tag, as runtimes have it. With a digest it
+// has no tag: the digest decides.
 func fullName(name string) string {
-	named, err := reference.ParseNormalizedNamed(name)
+	named, err := reference.ParseDockerRef(name)
 	if err != nil {
 		return name
 	}
-	return reference.TagNameOnly(named).String()
+	return named.String()
 }

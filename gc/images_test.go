@@ -174,9 +174,10 @@ func TestLateFreedSpaceRemovesNoMore(t *testing.T) {
 func TestKeptImages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &store{other: 890, sandbox: "pause:1", refuses: map[string]bool{"sha256:stuck": true}}
-		g := keeper(t, s, ImagePolicy{High: 85, Low: 10, MinAge: 2 * time.Minute}, filepath.Join(t.TempDir(), "images.json"), "wanted:1", "docker.io/library/bydigest@sha256:"+strings.Repeat("0", 64))
+		g := keeper(t, s, ImagePolicy{High: 85, Low: 10, MinAge: 2 * time.Minute}, filepath.Join(t.TempDir(), "images.json"), "wanted:1",
+			"docker.io/library/bydigest@sha256:"+strings.Repeat("0", 64), "tagdigest:1@sha256:"+strings.Repeat("1", 64))
 		s.add("theirs", 1)
-		pull(g, s, 1, "gone", "wanted", "ownuse", "theiruse", "pause", "pinned", "stuck", "shared", "last", "bydigest")
+		pull(g, s, 1, "gone", "wanted", "ownuse", "theiruse", "pause", "pinned", "stuck", "shared", "last", "bydigest", "tagdigest")
 		// Another client pulled it before we asked for it.
 		s.add("loaded", 1)
 		g.Pulled(t.Context(), "loaded:1", "sha256:loaded")
@@ -189,6 +190,9 @@ func TestKeptImages(t *testing.T) {
 			case "sha256:bydigest":
 				s.images[i].Tags = nil
 				s.images[i].Digests = []string{"docker.io/library/bydigest@sha256:" + strings.Repeat("0", 64)}
+			case "sha256:tagdigest": // the digest decides, and the runtime has no tag
+				s.images[i].Tags = nil
+				s.images[i].Digests = []string{"docker.io/library/tagdigest@sha256:" + strings.Repeat("1", 64)}
 			}
 		}
 		s.users = []string{"", "sha256:ownuse", "docker.io/library/theiruse:1"}
@@ -207,7 +211,7 @@ func TestKeptImages(t *testing.T) {
 			states[strings.TrimPrefix(i.ID, "sha256:")] = i.State
 		}
 		want := map[string]ImageState{
-			"bydigest": ImageWanted, "theirs": ImageForeign, "loaded": ImageForeign, "shared": ImageForeign, "wanted": ImageWanted, "ownuse": ImageInUse,
+			"bydigest": ImageWanted, "tagdigest": ImageWanted, "theirs": ImageForeign, "loaded": ImageForeign, "shared": ImageForeign, "wanted": ImageWanted, "ownuse": ImageInUse,
 			"theiruse": ImageInUse, "pause": ImageSandbox, "pinned": ImagePinned, "stuck": ImageUnused, "young": ImageUnused,
 		}
 		if fmt.Sprint(states) != fmt.Sprint(want) {
