@@ -34,6 +34,8 @@ type Sources struct {
 	Volumes   VolumeManager
 	Images    ImageManager
 	Restarter PodRestarter
+	// AutoUpdates updates the images of pods.
+	AutoUpdates AutoUpdater
 	// Cluster is nil if the node has not joined a cluster.
 	Cluster ClusterMember
 	// LogDirectory returns the directory of a pod's logs.
@@ -124,6 +126,8 @@ func Routes(src Sources) []Route {
 		{"POST", api + "/images/pull", access.Admin, pullImage(src.Images)},
 		{"POST", api + "/images/load", access.Admin, loadImages(src.Images)},
 		{"POST", api + "/namespaces/{namespace}/pods/{pod}/restart", access.Admin, restartPod(src)},
+		{"GET", api + "/auto-update", access.Read, autoUpdates(src.AutoUpdates)},
+		{"POST", api + "/auto-update", access.Admin, checkUpdates(src)},
 		{"POST", api + "/cluster/leave", access.Admin, leaveCluster(src.Cluster)},
 		{"GET", api + "/volumes", access.Read, volumes(src.Volumes)},
 		{"DELETE", api + "/volumes/{namespace}/{name}", access.Admin, removeVolume(src.Volumes)},

@@ -20,14 +20,16 @@ type imageView struct {
 	records *pullrecords.Records
 	logins  func(namespace string, secrets []string) cri.PullCredentials
 	loader  *imageload.Loader
-	// changed is called after images were pulled or loaded.
+	// changed is called after images were pulled or loaded, loaded with the names of those
+	// that were loaded.
 	changed func()
+	loaded  func(names []string)
 }
 
 func (d *daemon) newImageView() imageView {
 	images := d.node.images
 	return imageView{
-		images: images, service: d.pulls, records: d.pullRecords, logins: d.sup.PullCredentials, changed: d.sup.ImagesAdded,
+		images: images, service: d.pulls, records: d.pullRecords, logins: d.sup.PullCredentials, changed: d.sup.ImagesAdded, loaded: d.node.updater.ImagesLoaded,
 		loader: imageload.New(imageload.Config{
 			Client: d.runtime.client, Private: d.runtime.private, Images: d.pulls, Imported: images.Pulled, Dir: imageload.Dir(d.opts.Paths.Root),
 		}),
@@ -71,10 +73,13 @@ func (v imageView) PullImage(ctx context.Context, p httpapi.Pull) (httpapi.Image
 // LoadImages implements httpapi.ImageKeeper.
 func (v imageView) LoadImages(ctx context.Context, r io.Reader, as string) (shown []httpapi.Image, err error) {
 	loaded, err := v.loader.Load(ctx, r, as)
+	var names []string
 	for _, l := range loaded {
 		v.records.Preloaded(l.Name, l.ID)
+		names = append(names, l.Name)
 	}
 	v.changed()
+	v.loaded(names)
 	var input *imageload.InputError
 	if errors.As(err, &input) {
 		err = &httpapi.InvalidImageError{Err: input.Err}

@@ -19,6 +19,7 @@ import (
 	"github.com/podstead/podstead/node/nodestatus"
 	"github.com/podstead/podstead/node/shutdown"
 	"github.com/podstead/podstead/supervisor"
+	"github.com/podstead/podstead/supervisor/autoupdate"
 	"github.com/podstead/podstead/supervisor/pleg"
 )
 
@@ -27,6 +28,7 @@ import (
 type nodeServices struct {
 	logs     *gc.Logs
 	images   *gc.Images
+	updater  *autoupdate.Updater
 	eviction *eviction
 	// guard is nil if pods are not terminated before a shutdown.
 	guard *shutdown.Guard
@@ -47,6 +49,9 @@ func (d *daemon) createNodeServices(context.Context) error {
 	})
 	n.images = d.newImages()
 	d.pulls.OnPulled(n.images.Pulled)
+	if err := d.createAutoUpdate(); err != nil {
+		return err
+	}
 	n.eviction = d.newEviction()
 	d.sup.OnObserved(d.runtime.remember)
 	d.sup.OnObserved(n.logs.Wake)

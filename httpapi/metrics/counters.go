@@ -31,6 +31,7 @@ type Counters struct {
 	evictions, preemptions *prometheus.CounterVec
 	disrupted              *prometheus.CounterVec
 	images                 *prometheus.CounterVec
+	updateChecks, updates  *prometheus.CounterVec
 	ensures, pullChecks    *prometheus.CounterVec
 
 	requests *prometheus.CounterVec
@@ -73,12 +74,14 @@ func NewCounters() *Counters {
 		starts:       newCounterVec("kubelet_started_containers_total", "Number of container starts attempted.", "container_type"),
 		startFails:   newCounterVec("kubelet_started_containers_errors_total", "Number of failed container starts.", "container_type", "code"),
 
-		evictions:   newCounterVec("kubelet_evictions", "Number of evicted pods by eviction signal.", "eviction_signal"),
-		preemptions: newCounterVec("kubelet_preemptions", "Number of preempted pods by the resource that was short.", "preemption_signal"),
-		disrupted:   newCounterVec("podstead_disrupted_pods_total", "Number of pods with the condition DisruptionTarget that this node terminated, by reason.", "reason"),
-		images:      newCounterVec("kubelet_image_garbage_collected_total", "Number of removed images by reason: age, space or command.", "reason"),
-		ensures:     newCounterVec("kubelet_image_manager_ensure_image_requests_total", "Number of requests for the images of containers and volumes.", "pull_policy", "present_locally", "pull_required"),
-		pullChecks:  newCounterVec("kubelet_imagemanager_image_mustpull_checks_total", "Number of checks whether a pod may use an image that is present, by result.", "result"),
+		evictions:    newCounterVec("kubelet_evictions", "Number of evicted pods by eviction signal.", "eviction_signal"),
+		preemptions:  newCounterVec("kubelet_preemptions", "Number of preempted pods by the resource that was short.", "preemption_signal"),
+		disrupted:    newCounterVec("podstead_disrupted_pods_total", "Number of pods with the condition DisruptionTarget that this node terminated, by reason.", "reason"),
+		images:       newCounterVec("kubelet_image_garbage_collected_total", "Number of removed images by reason: age, space or command.", "reason"),
+		updateChecks: newCounterVec("podstead_image_update_checks_total", "Number of checks of a container's image for a newer one, by result: current, available or failed.", "result"),
+		updates:      newCounterVec("podstead_image_updates_total", "Number of image updates of pods that have ended, by result: completed or rolled_back.", "result"),
+		ensures:      newCounterVec("kubelet_image_manager_ensure_image_requests_total", "Number of requests for the images of containers and volumes.", "pull_policy", "present_locally", "pull_required"),
+		pullChecks:   newCounterVec("kubelet_imagemanager_image_mustpull_checks_total", "Number of checks whether a pod may use an image that is present, by result.", "result"),
 
 		requests: newCounterVec("kubelet_http_requests_total", "Number of HTTP requests.", "method", "path", "server_type", "long_running"),
 		answers:  newHistogramVec("kubelet_http_requests_duration_seconds", "Duration in seconds of HTTP requests.", prometheus.DefBuckets, "method", "path", "server_type", "long_running"),
@@ -91,7 +94,7 @@ func (c *Counters) all() []prometheus.Collector {
 	return []prometheus.Collector{
 		c.calls, c.callErrors, c.callTime, c.relist, c.period,
 		c.podWork, c.podStart, c.sandboxes, c.sandboxTime, c.sandboxFails, c.starts, c.startFails,
-		c.evictions, c.preemptions, c.disrupted, c.images, c.ensures, c.pullChecks, c.requests, c.answers, c.inflight,
+		c.evictions, c.preemptions, c.disrupted, c.images, c.updateChecks, c.updates, c.ensures, c.pullChecks, c.requests, c.answers, c.inflight,
 	}
 }
 
@@ -178,6 +181,12 @@ func (c *Counters) PodDisrupted(reason, signal string) {
 
 // ImageRemoved counts a removed image.
 func (c *Counters) ImageRemoved(why string) { c.images.WithLabelValues(why).Inc() }
+
+// ImageChecked implements autoupdate.Metrics.
+func (c *Counters) ImageChecked(result string) { c.updateChecks.WithLabelValues(result).Inc() }
+
+// ImageUpdated implements autoupdate.Metrics.
+func (c *Counters) ImageUpdated(result string) { c.updates.WithLabelValues(result).Inc() }
 
 // ImageEnsured counts a request for an image. present and pulled are nil if they are not
 // known; checked is the result of the check of credentials, empty if there was none.

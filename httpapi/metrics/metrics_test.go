@@ -163,6 +163,8 @@ func countAll(c *Counters) {
 	c.PodDisrupted("Preempting", "cpu")
 	c.PodDisrupted("Terminated", "")
 	c.ImageRemoved("space")
+	c.ImageChecked("available")
+	c.ImageUpdated("rolled_back")
 	present, pulled := true, false
 	c.ImageEnsured("IfNotPresent", &present, &pulled, "credentialRecordFound")
 	c.ImageEnsured("Always", nil, &present, "")
@@ -199,6 +201,7 @@ func TestMetrics(t *testing.T) {
 			`kubelet_runtime_operations_total{operation_type="run_podsandbox"} 2`, `kubelet_runtime_operations_errors_total{operation_type="run_podsandbox"} 1`,
 			`kubelet_runtime_operations_total{operation_type="list_containers"} 1`, `kubelet_runtime_operations_total{operation_type="update_container"} 1`,
 			`kubelet_runtime_operations_duration_seconds_count{operation_type="run_podsandbox"} 2`,
+			`podstead_image_update_checks_total{result="available"} 1`, `podstead_image_updates_total{result="rolled_back"} 1`,
 			`kubelet_started_pods_total 2`, `kubelet_started_pods_errors_total{code="CreatePodSandboxError"} 1`, `kubelet_run_podsandbox_duration_seconds_count 2`,
 			`kubelet_started_containers_total{container_type="init_container"} 1`, `kubelet_started_containers_errors_total{code="RunContainerError",container_type="init_container"} 1`,
 			`kubelet_pleg_relist_duration_seconds_count 2`, `kubelet_pleg_relist_interval_seconds_count 1`,

@@ -16,6 +16,7 @@ const DefaultSocket = "/run/podstead/podstead.sock"
 func Commands(version Version) []*cobra.Command {
 	return []*cobra.Command{
 		attachCommand(),
+		autoUpdateCommand(),
 		clusterCommand(),
 		copyCommand(),
 		describeCommand(),

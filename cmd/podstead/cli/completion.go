@@ -27,7 +27,7 @@ func completeAll(root *cobra.Command) {
 				cmd.ValidArgsFunction = completeObjects
 			case "logs", "exec", "attach", "port-forward":
 				cmd.ValidArgsFunction = completeFirst(completePods)
-			case "restart", "wait":
+			case "restart", "wait", "auto-update":
 				cmd.ValidArgsFunction = completePods
 			case "pods":
 				if cmd.HasParent() && cmd.Parent().Name() == "top" {

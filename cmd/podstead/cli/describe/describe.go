@@ -10,6 +10,7 @@ import (
 	"github.com/podstead/podstead/cmd/podstead/cli/client"
 	"github.com/podstead/podstead/cmd/podstead/cli/objects"
 	"github.com/podstead/podstead/cmd/podstead/cli/terminal"
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
 // Describer writes descriptions, separated by empty lines.
@@ -66,8 +67,10 @@ func (d *Describer) Object(ctx context.Context, k *objects.Kind, o *objects.Obje
 type PodDescription struct {
 	Pod      *v1.Pod
 	Manifest objects.ManifestUnit
-	Events   []v1.Event
-	Now      time.Time
+	// Update is nil for a pod whose images are not updated.
+	Update *objects.AutoUpdate
+	Events []v1.Event
+	Now    time.Time
 }
 
 // Pod describes a pod.
@@ -76,6 +79,11 @@ func (d *Describer) Pod(ctx context.Context, pod *v1.Pod) error {
 	var err error
 	if p.Manifest, err = objects.ManifestOf(ctx, d.client, pod); err != nil {
 		return err
+	}
+	if podinfo.AutoUpdate(pod) != "" {
+		if p.Update, err = autoUpdateOf(ctx, d.client, pod); err != nil {
+			return err
+		}
 	}
 	// Events are selected by name, not by UID: those of an earlier revision say why it
 	// ended.

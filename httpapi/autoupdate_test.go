@@ -1,0 +1,74 @@
+package httpapi
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/httpapi/access"
+)
+
+// fakeUpdater records what is to be checked.
+type fakeUpdater struct{ checked string }
+
+func (u *fakeUpdater) AutoUpdates() []AutoUpdate { return nil }
+
+func (u *fakeUpdater) CheckUpdates(_ context.Context, names []string, dryRun bool) ([]AutoUpdate, error) {
+	u.checked = fmt.Sprint(names, dryRun)
+	return []AutoUpdate{{Name: "web-n1", Containers: []ContainerImageUpdate{}}}, nil
+}
+
+func TestCheckUpdates(t *testing.T) {
+	for _, c := range []struct {
+		method, query, annotation, source string
+		classes                           access.Class
+		status                            int
+		want, checked                     string
+	}{
+		{method: "GET", classes: access.Read, status: 200, want: "[]"},
+		{method: "POST", classes: access.Read, status: 404},
+		{method: "POST", classes: access.Admin, status: 200, want: `[{"namespace":"","name":"web-n1","policy":"","containers":[]}]`, checked: "[] false"},
+		{method: "POST", query: "?pod=default/web&dryRun=true", annotation: "registry", classes: access.Admin, status: 200, want: "web-n1", checked: "[default/web-n1] true"},
+		{method: "POST", query: "?pod=default/web", classes: access.Admin, status: 409, want: "has no annotation podstead.io/auto-update; add it to the manifest"},
+		{method: "POST", query: "?pod=default/web", annotation: "local", source: "api", classes: access.Admin, status: 409, want: "belongs to an API server"},
+		{method: "POST", query: "?pod=default/none", classes: access.Admin, status: 404, want: "not found"},
+		{method: "POST", query: "?pod=web", classes: access.Admin, status: 400, want: "must be NAMESPACE/NAME"},
+		{method: "POST", query: "?dryRun=maybe", classes: access.Admin, status: 400, want: "must be true or false"},
+	} {
+		u := &fakeUpdater{}
+		src := fakeSources{}.sources()
+		pod := src.Pods.Pods()[0].DeepCopy()
+		pod.Annotations = map[string]string{"kubernetes.io/config.source": c.source}
+		if c.annotation != "" {
+			pod.Annotations["podstead.io/auto-update"] = c.annotation
+		}
+		src.AutoUpdates, src.Pods = u, podList{pod}
+		src.ManifestName = func(p *v1.Pod) string { return strings.TrimSuffix(p.Name, "-n1") }
+		s := httptest.NewServer(serveClasses(Routes(src), c.classes))
+		r, err := http.NewRequestWithContext(t.Context(), c.method, s.URL+"/podstead/v1/auto-update"+c.query, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := s.Client().Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		s.Close()
+		if err != nil || resp.StatusCode != c.status || !strings.Contains(string(body), c.want) || u.checked != c.checked {
+			t.Errorf("%s %s: %d %s, checked %q, %v", c.method, c.query, resp.StatusCode, body, u.checked, err)
+		}
+	}
+}
+
+// podList is a PodLister.
+type podList []*v1.Pod
+
+func (l podList) Pods() []*v1.Pod { return l }
