@@ -50,6 +50,11 @@ func (r rolledOutImages) AutoUpdated() (targets []autoupdate.Target) {
 	return targets
 }
 
+// SetImages implements autoupdate.Rollouts.
+func (r rolledOutImages) SetImages(fullName string, images, previous map[string]string) error {
+	return r.UpdateImages(fullName, images, previous)
+}
+
 // updateImages implements autoupdate.Images.
 type updateImages struct {
 	*cri.Client

@@ -141,6 +141,8 @@ func (h *updaterHarness) roll(images map[string]string, id string) {
 }
 
 func (h *updaterHarness) store(id string, digests ...string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	i := cri.StoredImage{ID: id, Digests: digests}
 	h.stored[id] = i
 	for _, d := range digests {
@@ -148,9 +150,22 @@ func (h *updaterHarness) store(id string, digests ...string) {
 	}
 }
 
+// tag gives the image's name to an image without a digest, as an archive is loaded.
+func (h *updaterHarness) tag(id string) {
+	h.store(id)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.stored[image] = h.stored[id]
+}
+
 // day lets a day pass, in which each pod is checked once.
-func (h *updaterHarness) day() {
-	time.Sleep(24 * time.Hour)
+func (h *updaterHarness) day() { h.sleep(24 * time.Hour) }
+
+// sleep lets time pass.
+func (h *updaterHarness) sleep(d time.Duration) {
+	h.mu.Lock() // orders what the test has read before what follows
+	h.mu.Unlock()
+	time.Sleep(d)
 	synctest.Wait()
 }
 
@@ -255,6 +270,13 @@ func (h *updaterHarness) counted(result string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.counts[result]++
+}
+
+// fail makes the registry, or the rollouts, answer with an error; nil ends that.
+func (h *updaterHarness) fail(ofRegistry, ofRollouts error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.err, h.refuses = ofRegistry, ofRollouts
 }
 
 // bubble runs a test in virtual time.
@@ -415,7 +437,7 @@ func TestUnreachableRegistry(t *testing.T) {
 	bubble(t, func(t *testing.T, h *updaterHarness) {
 		h.start()
 		h.add(podinfo.AutoUpdateRegistry, digest("c1"))
-		h.err = fmt.Errorf("no route to host: %w", registry.ErrUnreachable)
+		h.fail(fmt.Errorf("no route to host: %w", registry.ErrUnreachable), nil)
 		for range 4 {
 			h.day()
 		}
@@ -425,12 +447,9 @@ func TestUnreachableRegistry(t *testing.T) {
 		if len(h.events) != 1 || !strings.HasPrefix(h.events[0], "ImageUpdateCheckFailed: failed to check image \"registry.test/team/web:1\": no route to host") {
 			t.Fatalf("events %q", h.events)
 		}
-		h.mu.Lock()
-		h.err = nil
-		h.mu.Unlock()
+		h.fail(nil, nil)
 		h.push(digest("a2"), digest("c2"))
-		time.Sleep(2 * time.Hour)
-		synctest.Wait()
+		h.sleep(2 * time.Hour)
 		if h.took() == "" || h.state() != StateUpdating {
 			t.Fatalf("not updated when the registry returned: %s", h.state())
 		}
@@ -445,7 +464,7 @@ func TestErrorsOfTheRegistryHaveARemedy(t *testing.T) {
 		bubble(t, func(t *testing.T, h *updaterHarness) {
 			h.start()
 			h.add(podinfo.AutoUpdateRegistry, digest("c1"))
-			h.err = err
+			h.fail(err, nil)
 			h.day()
 			if len(h.events) != 1 || !strings.Contains(h.events[0], want) || h.took() != "" {
 				t.Errorf("events %q, want %q", h.events, want)
@@ -487,18 +506,15 @@ func TestTagMovesWhileItIsPrepared(t *testing.T) {
 // An image that was loaded under the name of a pod's image replaces the pod at once.
 func TestLoadedImage(t *testing.T) {
 	bubble(t, func(t *testing.T, h *updaterHarness) {
-		h.start()
 		h.stored[image] = h.stored[digest("c1")]
+		h.start()
 		h.add(podinfo.AutoUpdateLocal, digest("c1"))
 		h.updater.ImagesLoaded([]string{image})
 		synctest.Wait()
 		if got := h.took(); got != "" || h.state() != StateCurrent {
 			t.Fatalf("%s: %s", h.state(), got)
 		}
-		h.mu.Lock()
-		h.store(digest("c2")) // from an archive: the runtime knows no digest of it
-		h.stored[image] = h.stored[digest("c2")]
-		h.mu.Unlock()
+		h.tag(digest("c2"))
 		h.updater.ImagesLoaded([]string{"registry.test/other:1"})
 		synctest.Wait()
 		if got := h.took(); got != "" {
@@ -512,10 +528,7 @@ func TestLoadedImage(t *testing.T) {
 		}
 		h.roll(map[string]string{"web": digest("c2")}, digest("c2"))
 		// Tagged by another client: seen by the schedule.
-		h.mu.Lock()
-		h.store(digest("c3"))
-		h.stored[image] = h.stored[digest("c3")]
-		h.mu.Unlock()
+		h.tag(digest("c3"))
 		h.day()
 		want = fmt.Sprintf("default/web-n1 map[web:%s] before map[web:%s]", digest("c3"), digest("c2"))
 		if got := h.took(); got != want {
@@ -527,31 +540,22 @@ func TestLoadedImage(t *testing.T) {
 // Outside of the maintenance windows nothing is updated, except on request.
 func TestMaintenanceWindow(t *testing.T) {
 	bubble(t, func(t *testing.T, h *updaterHarness) {
-		h.start("Sun 02:00-04:00") // the bubble begins on Saturday, 2000-01-01 00:00 UTC
 		h.stored[image] = h.stored[digest("c1")]
+		h.start("Sun 02:00-04:00") // the bubble begins on Saturday, 2000-01-01 00:00 UTC
 		h.add(podinfo.AutoUpdateLocal, digest("c1"))
-		h.mu.Lock()
-		h.store(digest("c2"))
-		h.stored[image] = h.stored[digest("c2")]
-		h.mu.Unlock()
+		h.tag(digest("c2"))
 		h.updater.ImagesLoaded([]string{image})
-		time.Sleep(26*time.Hour - time.Minute)
-		synctest.Wait()
+		h.sleep(26*time.Hour - time.Minute)
 		if got := h.took(); got != "" {
 			t.Fatalf("at %s: %s", time.Now(), got)
 		}
-		time.Sleep(time.Hour + time.Minute)
-		synctest.Wait()
+		h.sleep(time.Hour + time.Minute)
 		if h.took() == "" {
 			t.Fatal("not updated in the window")
 		}
 		h.roll(map[string]string{"web": digest("c2")}, digest("c2"))
-		h.mu.Lock()
-		h.store(digest("c3"))
-		h.stored[image] = h.stored[digest("c3")]
-		h.mu.Unlock()
-		time.Sleep(12 * time.Hour)
-		synctest.Wait()
+		h.tag(digest("c3"))
+		h.sleep(12 * time.Hour)
 		if got := h.took(); got != "" {
 			t.Fatalf("at %s: %s", time.Now(), got)
 		}
@@ -614,14 +618,12 @@ func TestRequestFails(t *testing.T) {
 		h.start()
 		h.add(podinfo.AutoUpdateRegistry, digest("c1"))
 		h.push(digest("a2"), digest("c2"))
-		h.refuses = errors.New("no manifest declares this pod")
+		h.fail(nil, errors.New("no manifest declares this pod"))
 		h.day()
 		if h.state() != StateFailed || h.took() == "" {
 			t.Fatal(h.state())
 		}
-		h.mu.Lock()
-		h.refuses = nil
-		h.mu.Unlock()
+		h.fail(nil, nil)
 		h.day()
 		if h.state() != StateUpdating {
 			t.Fatal(h.state())
