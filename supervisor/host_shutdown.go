@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	podinfo "github.com/podstead/podstead/internal/pod"
+	"github.com/podstead/podstead/supervisor/podorder"
 	"github.com/podstead/podstead/supervisor/podstart"
 	"github.com/podstead/podstead/supervisor/status"
 )
@@ -38,6 +39,8 @@ type hostShutdown struct {
 	since time.Time
 	// restarting is when the first pod of the last shutdown wanted to restart.
 	restarting time.Time
+	// deadlines are when the periods of the pods are over that end for the shutdown.
+	deadlines map[types.UID]time.Time
 }
 
 func (h *hostShutdown) begun() (since time.Time, begun bool) {
@@ -49,7 +52,26 @@ func (h *hostShutdown) begun() (since time.Time, begun bool) {
 func (h *hostShutdown) set(since time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.since, h.restarting = since, time.Time{}
+	h.since, h.restarting, h.deadlines = since, time.Time{}, nil
+}
+
+func (h *hostShutdown) setDeadline(uids []types.UID, at time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.deadlines == nil {
+		h.deadlines = map[types.UID]time.Time{}
+	}
+	for _, uid := range uids {
+		h.deadlines[uid] = at
+	}
+}
+
+// deadline returns when the period of a pod is over, zero for one that does not end for
+// a shutdown.
+func (h *hostShutdown) deadline(uid types.UID) time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.deadlines[uid]
 }
 
 // ordersRestarts reports whether restarting pods still wait for each other.
@@ -112,11 +134,16 @@ func (s *Supervisor) priority(pod *v1.Pod) int32 {
 
 // EndForShutdown ends pods because the host shuts down, each within its own grace
 // period or the given one if that is shorter. This also shortens the grace period of
-// a pod that is ending already. It does not wait.
+// a pod that is ending already. Of the given pods, those that others depend on are
+// stopped after them, as far as the grace period allows. It does not wait.
 func (s *Supervisor) EndForShutdown(uids []types.UID, grace time.Duration) {
-	for _, uid := range uids {
-		s.workers.DisruptWithin(uid, status.Disruption{Reason: podstart.ReasonTerminated, Message: terminatedMessage}, max(int64(grace/time.Second), 1))
-	}
+	s.shutdown.setDeadline(uids, time.Now().Add(grace))
+	s.order.Together(func() {
+		for _, uid := range uids {
+			s.workers.DisruptWithin(uid, status.Disruption{Reason: podstart.ReasonTerminated, Message: terminatedMessage}, max(int64(grace/time.Second), 1))
+		}
+	})
+	s.order.ShutdownBegun()
 }
 
 // WaitAllEnded waits until the runs of pods have ended, as WaitEnded does.
@@ -156,6 +183,9 @@ func (s *Supervisor) higherPriorityStarting(pod *v1.Pod) bool {
 		}
 		current := *other
 		current.Status, _ = s.cfg.Store.Statuses.Get(other.UID)
+		if podorder.Waits(&current.Status) {
+			continue // perhaps for the pod itself
+		}
 		if settled, _ := podstart.Settled(&current); !settled || endedBeforeBoot(&current) {
 			return true
 		}

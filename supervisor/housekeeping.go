@@ -61,12 +61,14 @@ func (s *Supervisor) handlePodCleanups() {
 	s.garbage.Wake()
 	s.podSyncer.inputs.Retain(func(uid types.UID) bool { return s.workers.State(uid) != podworkers.None })
 	sources := s.cfg.Sources.Pods.Sources()
-	for _, found := range observed.Own {
-		if s.unattended(found) && s.wanted.IsReady(manifest.Source(found.Source), sources) {
-			s.log.Info("Terminating orphaned pod", "pod", found.FullName(), "uid", found.UID, "source", found.Source)
-			s.workers.Orphan(podFrom(found), foundGrace(found))
+	s.order.Together(func() {
+		for _, found := range observed.Own {
+			if s.unattended(found) && s.wanted.IsReady(manifest.Source(found.Source), sources) {
+				s.log.Info("Terminating orphaned pod", "pod", found.FullName(), "uid", found.UID, "source", found.Source)
+				s.workers.Orphan(podFrom(found), foundGrace(found))
+			}
 		}
-	}
+	})
 	// A directory does not show its source.
 	if !s.cleanup.scanned && s.wanted.IsReady("", sources) {
 		s.cleanup.scanned = true
@@ -162,6 +164,11 @@ func podFrom(found *cri.Pod) *v1.Pod {
 		Name: found.Name, Namespace: found.Namespace, UID: found.UID,
 		Annotations: map[string]string{podinfo.AnnotationSource: found.Source},
 	}}
+	if len(found.Sandboxes) > 0 {
+		if names, ok := found.Sandboxes[0].Annotations[podinfo.AnnotationDependsOn]; ok {
+			pod.Annotations[podinfo.AnnotationDependsOn] = names
+		}
+	}
 	pod.Spec.RestartPolicy = v1.RestartPolicyAlways
 	for i := range found.Containers {
 		c := &found.Containers[i]

@@ -24,7 +24,7 @@ import (
 // podSyncer syncs pods for their workers: SyncPod, SyncTerminatingPod and
 // SyncTerminatedPod, each an attempt whose numbered steps are methods. It joins the
 // parts that the steps use, and keeps nothing of a run: that is in the runState of
-// the worker.
+// the worker. Each field is one concern of the steps, so that there are many.
 type podSyncer struct {
 	runtime      podRuntime
 	inputs       *podinputs.Resolver
@@ -38,6 +38,7 @@ type podSyncer struct {
 	deadlines    deadlines
 	start        *startChecker
 	admission    *admission
+	order        startOrder
 	disruptions  *disruptions
 	files        podFiles
 	reports
@@ -56,7 +57,7 @@ func (s *podSyncer) init(cfg *Config, runtime *runtimehealth.Monitor, reg *regis
 	s.probes = &podprobes.Pods{Prober: cfg.Sources.Probes, Addresses: cfg.Network.HostIPs.Addresses}
 	s.statuses = &statusPublisher{
 		runtime: runtime, hostIPs: cfg.Network.HostIPs, sources: cfg.Sources.Pods, inputs: s.inputs,
-		probes: s.probes, records: s.records, store: cfg.Store.Statuses,
+		probes: s.probes, records: s.records, store: cfg.Store.Statuses, changed: s.order.Published,
 	}
 	s.cgroups = podCgroups{cgroups: cfg.Runtime.Cgroups, observer: cfg.Runtime.Observer, ended: &endedPods{}}
 	s.resizer = &resizer{cgroups: cfg.Runtime.Cgroups, reservations: s.reservations, records: s.records, events: cfg.Events}

@@ -56,6 +56,9 @@ type inheritedState struct {
 type holdState struct {
 	// last is the last reason that was reported.
 	last status.Cause
+	// shown is the cause that the status shows, nil if the pod is not held. It is shown
+	// until the pod may start, so that a sync of a pod that is still held changes nothing.
+	shown *status.Cause
 	// waitingForAPISince is since when the pod waits for objects that the API
 	// server has not delivered.
 	waitingForAPISince time.Time

@@ -56,6 +56,9 @@ type startBlock struct {
 	// final: a pod whose policy is to be rejected is rejected. Others are held.
 	final bool
 	event eventRule
+	// notice is the event's message if it is none of a fault; empty is a warning with
+	// the message of the cause.
+	notice string
 	// keepsPlace: the pod keeps its place among those that wait for resources.
 	keepsPlace bool
 	// save: the record is saved, so that the place outlives the daemon.
@@ -149,12 +152,17 @@ func (a *syncAttempt) applyBlock(block *startBlock) *podworkers.SyncResult {
 	if block.final && a.policy.Rejects && !a.reservations.Holds(a.pod.UID) {
 		return a.reject(cause)
 	}
+	a.run.hold.shown = cause
 	a.publish(statusOverrides{waitingFor: cause})
-	if block.event == eachTime || block.event == oncePerCause && a.run.hold.last != *cause {
-		a.events.Event(a.pod, v1.EventTypeWarning, cause.Reason, cause.Message)
+	eventType, reported := v1.EventTypeWarning, *cause
+	if block.notice != "" {
+		eventType, reported.Message = v1.EventTypeNormal, block.notice
+	}
+	if block.event == eachTime || block.event == oncePerCause && a.run.hold.last != reported {
+		a.events.Event(a.pod, eventType, reported.Reason, reported.Message)
 	}
 	if block.event == oncePerCause {
-		a.run.hold.last = *cause
+		a.run.hold.last = reported
 	}
 	if block.save {
 		a.save()

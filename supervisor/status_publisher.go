@@ -28,6 +28,8 @@ type statusPublisher struct {
 	probes  *podprobes.Pods
 	records *runRecords
 	store   Statuses
+	// changed is called after the status of a pod changed, and after the first of a run.
+	changed func(pod *v1.Pod)
 
 	// faults are the faults of manifests that the statuses show, by UID.
 	faults sync.Map
@@ -65,7 +67,9 @@ func (p *statusPublisher) publish(pod *v1.Pod, r *runState, observed *cri.PodSta
 	}
 	p.record(pod, r, &decided)
 	published := status.Published(in, decided)
-	p.store.Set(pod.UID, published)
+	if p.store.Set(pod.UID, published) || r.previous == nil {
+		p.changed(pod)
+	}
 	r.previous = &published
 	return &decided, true
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/supervisor/admit"
 	"github.com/podstead/podstead/supervisor/podinputs"
+	"github.com/podstead/podstead/supervisor/podorder"
 	"github.com/podstead/podstead/supervisor/podset"
 	"github.com/podstead/podstead/supervisor/podstart"
 	"github.com/podstead/podstead/supervisor/podview"
@@ -38,6 +39,7 @@ type Supervisor struct {
 	views       podview.Cache
 	firstStatus podview.FirstStatus
 	registry    registry
+	order       *podorder.Order
 }
 
 // New returns a supervisor. It starts nothing and touches nothing.
@@ -88,6 +90,8 @@ func newSupervisor(cfg Config, wrap func(syncer) syncer) (*Supervisor, error) {
 	}
 	s.podSyncer = &podSyncer{}
 	s.workers = podworkers.New(wrap(s.podSyncer))
+	s.order = s.newOrder()
+	s.podSyncer.order = startOrder{Order: s.order, shutdown: &s.shutdown, events: s.cfg.Events}
 	s.podSyncer.init(&s.cfg, s.runtime, &s.registry, s.workers)
 	s.registerOwn()
 	s.garbage = gc.NewContainers(gc.ContainersConfig{

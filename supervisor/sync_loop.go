@@ -118,8 +118,30 @@ func (s *Supervisor) handleUpdate(u manifest.PodUpdate) {
 		// All of them, before any of them requests resources.
 		for _, pod := range u.Pods {
 			s.podSyncer.reservations.Announce(s.podSyncer.inputs.Resolve(pod).Pod)
+			s.order.Put(pod)
 		}
 	}
+	if u.Op == manifest.Remove {
+		s.order.Together(func() { s.applyUpdate(u) })
+	} else {
+		s.applyUpdate(u)
+	}
+	if len(u.Pods) > 0 && u.Op != manifest.Reconcile {
+		s.cfg.Store.Statuses.Touch()
+	}
+	first := s.wanted.MarkReady(u)
+	if u.Op == manifest.Add || u.Op == manifest.Restore {
+		s.order.Delivered()
+	}
+	if first {
+		s.log.Info("Source synced", "source", u.Source)
+		s.handlePodCleanups()
+		s.cfg.Store.Statuses.Touch()
+	}
+}
+
+// applyUpdate tells the workers what an update changes.
+func (s *Supervisor) applyUpdate(u manifest.PodUpdate) {
 	for _, pod := range u.Pods {
 		switch {
 		case u.Op == manifest.Reconcile:
@@ -134,19 +156,13 @@ func (s *Supervisor) handleUpdate(u manifest.PodUpdate) {
 		case !s.wanted.Remove(pod, u.Source):
 		case u.Replaced[pod.UID]:
 			s.logUpdate(u, pod)
+			s.order.Remove(pod)
 			s.workers.Replace(pod.UID)
 		default:
 			s.logUpdate(u, pod)
+			s.order.Remove(pod)
 			s.workers.Remove(pod.UID)
 		}
-	}
-	if len(u.Pods) > 0 && u.Op != manifest.Reconcile {
-		s.cfg.Store.Statuses.Touch()
-	}
-	if s.wanted.MarkReady(u) {
-		s.log.Info("Source synced", "source", u.Source)
-		s.handlePodCleanups()
-		s.cfg.Store.Statuses.Touch()
 	}
 }
 

@@ -100,7 +100,10 @@ func (a *syncAttempt) planResize(context.Context) *podworkers.SyncResult {
 // 4. publishObserved publishes the status, and ends the attempt if the pod has ended.
 func (a *syncAttempt) publishObserved(context.Context) *podworkers.SyncResult {
 	a.probes.Set(a.pod, a.observed, a.run.record)
-	st := a.publish(statusOverrides{terminal: a.forcedEnd()})
+	if sandboxReady(a.observed) {
+		a.run.hold.shown = nil
+	}
+	st := a.publish(statusOverrides{terminal: a.forcedEnd(), waitingFor: a.run.hold.shown})
 	if podinfo.IsTerminal(st.Phase) {
 		return a.ended()
 	}
@@ -126,6 +129,9 @@ func (a *syncAttempt) startAllowed(context.Context) *podworkers.SyncResult {
 	if block == nil {
 		block = a.start.check(a.pod)
 	}
+	if block == nil {
+		block = a.order.startBlock(a.pod)
+	}
 	if block != nil {
 		if !block.keepsPlace {
 			a.reservations.Withdraw(a.pod.UID)
@@ -136,6 +142,11 @@ func (a *syncAttempt) startAllowed(context.Context) *podworkers.SyncResult {
 		return a.applyBlock(block)
 	}
 	a.run.hold.last = status.Cause{}
+	if a.run.hold.shown != nil {
+		// The start may take minutes, in which the pod is not held any more.
+		a.run.hold.shown = nil
+		a.publish(statusOverrides{})
+	}
 	return nil
 }
 

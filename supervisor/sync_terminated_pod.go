@@ -12,6 +12,7 @@ import (
 type terminatedAttempt struct{ *attempt }
 
 func (a *terminatedAttempt) sync(ctx context.Context) podworkers.SyncResult {
+	a.order.Stopped(a.pod)
 	err := a.releaseHost(ctx)
 	a.reportKillFault(ctx, err)
 	if err != nil {

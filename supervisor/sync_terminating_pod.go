@@ -8,6 +8,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstead/podstead/cri"
+	podinfo "github.com/podstead/podstead/internal/pod"
+	"github.com/podstead/podstead/supervisor/podorder"
 	"github.com/podstead/podstead/supervisor/podworkers"
 	"github.com/podstead/podstead/supervisor/status"
 )
@@ -24,6 +26,9 @@ func (a *terminatingAttempt) sync(ctx context.Context) podworkers.SyncResult {
 	a.publishTerminating()
 	if !a.mustStop() {
 		return podworkers.SyncResult{}
+	}
+	if wait := a.awaitDependents(); wait != nil {
+		return *wait
 	}
 	if err := a.stop(ctx); err != nil {
 		return podworkers.SyncResult{Err: err}
@@ -47,7 +52,27 @@ func (a *terminatingAttempt) mustStop() bool {
 	return a.observed.Pod().Running() || deadSandbox
 }
 
-// 3. stop stops the containers and sandboxes.
+// 3. awaitDependents lets the pods terminate first that depend on this one and
+// terminate too; nil if none is awaited. The status shows what the pod waits for.
+func (a *terminatingAttempt) awaitDependents() *podworkers.SyncResult {
+	names, again := a.order.endBlock(a.attempt)
+	fault := &a.run.kill.fault
+	if len(names) == 0 {
+		if *fault != nil && (*fault).Reason == podorder.ReasonDependents {
+			*fault = nil
+		}
+		return nil
+	}
+	cause := podorder.DependentsCause(names)
+	if *fault == nil || **fault != cause {
+		a.log.Info("Pod terminates after the pods that depend on it", "pod", podinfo.FullName(a.pod), "uid", a.pod.UID, "dependents", names)
+		*fault = &cause
+		a.publish(statusOverrides{acting: true})
+	}
+	return &podworkers.SyncResult{Parked: true, Due: again}
+}
+
+// 4. stop stops the containers and sandboxes.
 func (a *terminatingAttempt) stop(ctx context.Context) (err error) {
 	a.logKill(a.attempt)
 	request := cri.KillRequest{Pod: a.job.Pod, Observed: a.observed.Pod(), Grace: a.job.Grace, Reason: a.killText(), HostIP: a.probes.HostIP()}
@@ -66,7 +91,7 @@ func (a *terminatingAttempt) stop(ctx context.Context) (err error) {
 	return nil
 }
 
-// 4. confirmStopped publishes the end after an observation has shown it.
+// 5. confirmStopped publishes the end after an observation has shown it.
 func (a *terminatingAttempt) confirmStopped(ctx context.Context) error {
 	if err := a.observe(ctx); err != nil {
 		return err

@@ -19,6 +19,11 @@ const (
 	// ConfigMap or Secret changes that their variables or volumes refer to.
 	// Otherwise files are refreshed and variables keep their values.
 	AnnotationRestartOnChange = "podstead.io/restart-on-change"
+
+	// AnnotationDependsOn lists the static pods that must be Ready, or have
+	// Succeeded, before the pod is started, such as "db, other-namespace/cache".
+	// See DependsOn.
+	AnnotationDependsOn = "podstead.io/depends-on"
 )
 
 // The bounds of AnnotationMaxRestartPeriod, which are the kubelet's for the node.

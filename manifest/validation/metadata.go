@@ -3,6 +3,7 @@ package validation
 import (
 	"encoding/json"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -102,9 +103,27 @@ func (v *validator) annotations(path *field.Path) {
 			if _, err := podinfo.MaxRestartPeriod(&v1.Pod{ObjectMeta: *v.meta}); err != nil {
 				v.invalid(at, value, err.Error())
 			}
+		case key == podinfo.AnnotationDependsOn:
+			v.dependsOn(at, value)
 		case strings.HasPrefix(key, annotationAppArmorPrefix):
 			v.annotatedAppArmor(at, strings.TrimPrefix(key, annotationAppArmorPrefix), value)
 		}
+	}
+}
+
+// dependsOn validates the list of the pods that this one depends on.
+func (v *validator) dependsOn(path *field.Path, value string) {
+	names, err := podinfo.DependsOn(&v1.Pod{ObjectMeta: *v.meta})
+	if err != nil {
+		v.invalid(path, value, err.Error())
+		return
+	}
+	own := v.meta.Namespace
+	if own == "" {
+		own = metav1.NamespaceDefault
+	}
+	if slices.Contains(names, own+"/"+v.meta.Name) {
+		v.invalid(path, value, "names the pod itself, which would never start; remove the name")
 	}
 }
 

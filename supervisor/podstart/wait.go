@@ -16,6 +16,7 @@ import (
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/supervisor/admit"
 	"github.com/podstead/podstead/supervisor/podinputs"
+	"github.com/podstead/podstead/supervisor/podorder"
 	"github.com/podstead/podstead/supervisor/podset"
 	"github.com/podstead/podstead/supervisor/podworkers"
 )
@@ -57,7 +58,8 @@ const sandboxPatience = 30 * time.Second
 
 // failedPodReasons are the reasons of a pod that mean the same of the whole pod.
 var failedPodReasons = append([]string{podworkers.ReasonNameTaken, podinputs.ReasonFailedMount, ReasonFailedCgroup, ReasonSandboxError, cri.ReasonUnsupported,
-	podinputs.ReasonRuntimeClassNotFound, podinputs.ReasonPriorityClassNotFound, podinputs.ReasonClassConflict}, admit.Reasons...)
+	podinputs.ReasonRuntimeClassNotFound, podinputs.ReasonPriorityClassNotFound, podinputs.ReasonClassConflict,
+	podorder.ReasonNotFound, podorder.ReasonCycle}, admit.Reasons...)
 
 // Started waits until each source has delivered, or was restored from the
 // checkpoint, and each wanted pod runs, has succeeded or has failed. It reports each
@@ -73,11 +75,12 @@ func (w Waiter) Started(ctx context.Context, report func(pod *v1.Pod, err error)
 	sandboxFailed := map[types.UID]time.Time{}
 	patience := time.NewTimer(sandboxPatience)
 	defer patience.Stop()
-	failed := false
+	// failed are the names of the pods that did not start.
+	failed := map[string]bool{}
 	for {
 		ready, sources := w.Wanted.AllReady(w.Sources())
 		var starting []string
-		next := sandboxPatience
+		next, failures := sandboxPatience, len(failed)
 		for _, pod := range w.Wanted.List() {
 			if reported[pod.UID] {
 				continue
@@ -99,15 +102,23 @@ func (w Waiter) Started(ctx context.Context, report func(pod *v1.Pod, err error)
 				}
 			}
 			if !settled {
+				settled, err = w.dependencyFailed(pod, failed)
+			}
+			if !settled {
 				starting = append(starting, podinfo.FullName(pod))
 				continue
 			}
 			reported[pod.UID] = true
-			failed = failed || err != nil
+			if err != nil {
+				failed[manifestName(pod)] = true
+			}
 			report(pod, err)
 		}
+		if len(failed) > failures {
+			continue // pods that depend on those have failed as well
+		}
 		if ready && len(starting) == 0 {
-			if failed {
+			if len(failed) > 0 {
 				return ErrNotStarted
 			}
 			return nil
@@ -122,6 +133,35 @@ func (w Waiter) Started(ctx context.Context, report func(pod *v1.Pod, err error)
 			return fmt.Errorf("%w: %w; still starting: %s", ErrNotStarted, ctx.Err(), strings.Join(starting, ", "))
 		}
 	}
+}
+
+// manifestName returns the name of a pod in its manifest, as namespace/name.
+func manifestName(pod *v1.Pod) string { return pod.Namespace + "/" + manifest.BaseName(pod) }
+
+// dependencyFailed reports whether a pod waits for one that did not start, or has
+// failed since.
+func (w Waiter) dependencyFailed(pod *v1.Pod, failed map[string]bool) (bool, error) {
+	if pod.Status.Reason != podorder.ReasonNotReady {
+		return false, nil
+	}
+	names, _ := podinfo.DependsOn(pod) // a pod that waits has a valid list
+	for _, name := range names {
+		if failed[name] || w.hasFailed(name) {
+			return true, fmt.Errorf("pod %s cannot start: it depends on pod %s, which did not start or has failed", podinfo.FullName(pod), name)
+		}
+	}
+	return false, nil
+}
+
+// hasFailed reports whether the pod of a name has failed for good.
+func (w Waiter) hasFailed(name string) bool {
+	return slices.ContainsFunc(w.Wanted.List(), func(pod *v1.Pod) bool {
+		if manifestName(pod) != name {
+			return false
+		}
+		st, _ := w.Status(pod.UID)
+		return st.Phase == v1.PodFailed && st.Reason != ReasonTerminated
+	})
 }
 
 // SourcesReady waits until each source has delivered, or was restored from the

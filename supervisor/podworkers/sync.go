@@ -57,7 +57,8 @@ type SyncResult struct {
 	Replace *KillOrder
 	// Held: the pod waits until another client's pod ends or the node accepts it.
 	Held bool
-	// Parked: the pod waits to be notified, and is not synced before.
+	// Parked: the pod waits to be notified, and is not synced before. A terminating pod
+	// that is parked was not stopped.
 	Parked bool
 	// After is the time to the next sync, 0 for the usual one. The next sync happens
 	// at Due at the latest, unless that is zero.

@@ -59,16 +59,7 @@ func (p *Workers) Views() []View {
 	defer p.mu.Unlock()
 	views := make([]View, 0, len(p.byUID))
 	for _, w := range p.byUID {
-		v := View{Pod: w.acting, Wanted: w.wanted, Since: w.endedAt, Grace: w.ownGrace()}
-		if v.Pod == nil || w.wanted {
-			v.Pod = w.pod
-		}
-		if v.Pod == nil {
-			v.Pod = w.found
-		}
-		if w.grace != nil {
-			v.Grace = *w.grace
-		}
+		v := w.view()
 		// Of a pod whose directories alone were found there is nothing to show. A pod
 		// whose removal fails is shown with the reason.
 		if v.Wanted || (w.holdsName() || w.retrying) && v.Pod.Name != "" {
@@ -76,6 +67,35 @@ func (p *Workers) Views() []View {
 		}
 	}
 	return views
+}
+
+// Terminating returns the pods that are terminating and of which something may still
+// run.
+func (p *Workers) Terminating() []View {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var views []View
+	for _, w := range p.byUID {
+		if w.state == Terminating {
+			views = append(views, w.view())
+		}
+	}
+	return views
+}
+
+// view returns the pod of a worker as users see it; of an orphan, what is known of it.
+func (w *worker) view() View {
+	v := View{Pod: w.acting, Wanted: w.wanted, Since: w.endedAt, Grace: w.ownGrace()}
+	if v.Pod == nil || w.wanted {
+		v.Pod = w.pod
+	}
+	if v.Pod == nil {
+		v.Pod = w.found
+	}
+	if w.grace != nil {
+		v.Grace = *w.grace
+	}
+	return v
 }
 
 // Live returns the pods whose runs have started and not ended.

@@ -175,7 +175,7 @@ func (p *Workers) complete(w *worker, j SyncJob, result SyncResult) bool {
 		return false
 	}
 	switch {
-	case result.Err != nil || j.State == Queued:
+	case result.Err != nil || j.State == Queued || j.State == Terminating && result.Parked:
 	case result.Replace != nil:
 		p.end(w, onRestart, *result.Replace)
 		w.restart = &restartRequest{}

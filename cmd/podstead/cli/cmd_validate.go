@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -33,7 +34,10 @@ func validateCommand() *cobra.Command {
 Each error is one line on standard error: file, line, field, problem and remedy. The
 exit code is 1 if there are errors, otherwise 0. A directory is read as the daemon
 reads it: .yaml, .yml and .json files, without hidden and backup files and without
-subdirectories. - reads standard input.`,
+subdirectories. - reads standard input.
+
+Pods that depend on each other in a cycle (annotation podstead.io/depends-on) are an error.
+With a directory, a dependency that is in none of the given files is a warning.`,
 		Example: `  # Validate all manifests of a directory
   podstead validate /etc/pods
 
@@ -77,6 +81,7 @@ func runValidate(cmd *cobra.Command, o validateOptions, paths []string) error {
 			return err
 		}
 	}
+	v.checkDependencies(slices.ContainsFunc(paths, isDirectory))
 	return v.report(cmd, o.output)
 }
 
@@ -85,6 +90,8 @@ type validator struct {
 	loader *manifest.Loader
 	files  int
 	pods   []*v1.Pod
+	// names are those of pods, as namespace/name in the manifests.
+	names  []string
 	faults manifest.Faults
 	// owners is the first file of each namespace/name. The daemon does not accept
 	// two files with one pod name either.
@@ -117,6 +124,7 @@ func (v *validator) unit(name string, data []byte, fault *manifest.Fault) error 
 			continue
 		}
 		v.owners[full] = name
+		v.names = append(v.names, full)
 		v.pods = append(v.pods, d.Pod)
 	}
 	return nil
