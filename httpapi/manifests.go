@@ -7,9 +7,9 @@ import (
 
 // ManifestSource is the state of one source of manifests.
 type ManifestSource struct {
-	// Source is file or http.
+	// Source is file, http, oci or api.
 	Source string `json:"source"`
-	// Location is the directory, file or URL that is read.
+	// Location is the directory, file or URL that is read, or the artifacts.
 	Location string `json:"location"`
 	// Delivered is true after the source was read in full since the daemon started. Until
 	// then cleanup is suspended, and what cannot be read comes from the checkpoint.
@@ -26,12 +26,15 @@ type ManifestSource struct {
 	Units   []ManifestUnit `json:"units"`
 }
 
-// ManifestUnit is one file, or the body of a URL.
+// ManifestUnit is one file, the body of a URL, or an OCI artifact.
 type ManifestUnit struct {
 	Name string `json:"name"`
 	// Digest is the SHA-256 sum of the accepted content, empty if none was accepted or if
 	// it contains a Secret.
 	Digest string `json:"digest,omitempty"`
+	// Revision is the digest of the OCI artifact in effect, empty for other sources and if
+	// Digest is.
+	Revision string `json:"revision,omitempty"`
 	// Pods are the pods of the accepted revision, as namespace/name.
 	Pods []string `json:"pods,omitempty"`
 	// Restored is true if an older revision is in effect, because the newest content has

@@ -48,7 +48,9 @@ type unitRecord struct {
 
 // unitRevision is one accepted content of a unit.
 type unitRevision struct {
-	Digest    string     `json:"digest"`
+	Digest string `json:"digest"`
+	// Revision is the digest of the artifact; empty for other sources.
+	Revision  string     `json:"revision,omitempty"`
 	Documents []Document `json:"documents"`
 	Objects   []Object   `json:"objects,omitempty"`
 	// Warnings are faults that do not reject the unit. They are stored because
@@ -63,7 +65,7 @@ func newCheckpointState() checkpointState {
 }
 
 func (r *unitRevision) unit(name string) Unit {
-	return Unit{Name: name, Digest: r.Digest, Content: Content{Documents: r.Documents, Objects: r.Objects}, Faults: r.Warnings}
+	return Unit{Name: name, Digest: r.Digest, Revision: r.Revision, Content: Content{Documents: r.Documents, Objects: r.Objects}, Faults: r.Warnings}
 }
 
 // wasReady reports whether every pod of the revision was Ready at some time.
@@ -164,14 +166,14 @@ func (s *checkpointState) accept(source Source, units []Unit, whole bool) bool {
 // matches reports whether the unit is the revision in effect. The faults of a
 // rejected unit are not compared, since they belong to another revision.
 func (r *unitRecord) matches(unit *Unit) bool {
-	return r.Digest == unit.Digest && r.sameDocuments(unit.Documents) &&
+	return r.Digest == unit.Digest && r.Revision == unit.Revision && r.sameDocuments(unit.Documents) &&
 		(unit.Faults.Fatal() || slices.Equal(r.Warnings, unit.Faults))
 }
 
 // next returns the record after the unit got a new revision.
 func (r *unitRecord) next(unit *Unit) unitRecord {
 	next := unitRecord{Previous: r.Previous}
-	next.Digest, next.Documents, next.Objects = unit.Digest, unit.Documents, unit.Objects
+	next.Digest, next.Revision, next.Documents, next.Objects = unit.Digest, unit.Revision, unit.Documents, unit.Objects
 	if !unit.Faults.Fatal() {
 		next.Warnings = unit.Faults
 	}

@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// MaxUnitSize is the maximum size of a unit, which is one file or URL body,
-	// in bytes. It is the kubelet's limit for a manifest.
+	// MaxUnitSize is the maximum size of a unit, which is one file or URL body, or all
+	// files of an artifact, in bytes. It is the kubelet's limit for a manifest.
 	MaxUnitSize = 10 << 20
 	// maxValues is the maximum number of values in a unit: reading each takes
 	// some hundred bytes of memory. A pod has about a hundred.

@@ -56,7 +56,7 @@ func (l *Loader) identify(pod *v1.Pod, source Source) {
 
 // tolerateNoExecute keeps taints from evicting a pod from a file, as the
 // kubelet does. Pods from a URL do not get the toleration in the kubelet
-// either.
+// either, and neither do those of an artifact.
 func tolerateNoExecute(spec *v1.PodSpec) {
 	toleration := v1.Toleration{Operator: v1.TolerationOpExists, Effect: v1.TaintEffectNoExecute}
 	for i := range spec.Tolerations {
@@ -103,7 +103,7 @@ func identityHash(form map[string]any) string {
 // unchanged.
 func BaseName(pod *v1.Pod) string {
 	switch Source(pod.Annotations[podinfo.AnnotationSource]) {
-	case SourceFile, SourceHTTP:
+	case SourceFile, SourceHTTP, SourceOCI:
 		return strings.TrimSuffix(pod.Name, nodeSuffix(pod.Spec.NodeName))
 	}
 	return pod.Name

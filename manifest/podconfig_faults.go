@@ -28,13 +28,16 @@ type SourceView struct {
 	Units []UnitView `json:"units,omitempty"`
 }
 
-// UnitView is the current state of one file or URL body.
+// UnitView is the current state of one file, URL body or artifact.
 type UnitView struct {
 	Name string `json:"name"`
 	// Digest is the sha256 of the bytes in effect. It is empty if there never
 	// were any, and if they contain a Secret: a weak Secret could be guessed
 	// from it.
 	Digest string `json:"digest,omitempty"`
+	// Revision is the digest of the artifact in effect, empty if Digest is, and for other
+	// sources.
+	Revision string `json:"revision,omitempty"`
 	// UIDs are the UIDs of the pods in effect.
 	UIDs   []types.UID `json:"uids,omitempty"`
 	Faults Faults      `json:"faults,omitempty"`
@@ -58,9 +61,9 @@ func (c *PodConfig) Snapshot() []SourceView {
 		}
 		for i := range state.units {
 			unit := &state.units[i]
-			shown := UnitView{Name: unit.Name, Digest: unit.Digest, Faults: unit.Faults, Restored: unit.Restored}
+			shown := UnitView{Name: unit.Name, Digest: unit.Digest, Revision: unit.Revision, Faults: unit.Faults, Restored: unit.Restored}
 			if slices.ContainsFunc(unit.Objects, func(o Object) bool { return o.Secret != nil }) {
-				shown.Digest = ""
+				shown.Digest, shown.Revision = "", ""
 			}
 			for _, document := range unit.Documents {
 				shown.UIDs = append(shown.UIDs, document.Pod.UID)

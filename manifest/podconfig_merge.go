@@ -89,7 +89,7 @@ func (c *PodConfig) withoutRemoved(claims map[string]claim) map[string]claim {
 }
 
 // claimOrder returns the sources in the order of precedence if no owner is
-// known: file before http.
+// known: file before http before oci.
 func (c *PodConfig) claimOrder() []Source {
 	sources := slices.Clone(c.sources)
 	slices.SortFunc(sources, func(a, b Source) int { return cmp.Compare(a, b) })
@@ -109,7 +109,7 @@ func (o *unitOffer) forCheckpoint() Unit {
 func (o *unitOffer) inEffect(granted claimGrants) Unit {
 	unit := *o.unit
 	if o.rejections != nil {
-		unit.Digest, unit.Objects = o.accepted.Digest, o.accepted.Objects
+		unit.Digest, unit.Revision, unit.Objects = o.accepted.Digest, o.accepted.Revision, o.accepted.Objects
 		unit.Faults = slices.Concat(unit.Faults, o.rejections)
 	}
 	documents := o.content()

@@ -215,7 +215,11 @@ type sinkDeliverer struct {
 }
 
 func newSink(t testing.TB, checkpoint *Checkpoint, log *slog.Logger) *sinkDeliverer {
-	config := NewPodConfig(PodConfigOptions{Sources: []Source{SourceFile, SourceHTTP}, Checkpoint: checkpoint, Log: log})
+	return newSinkOf(t, checkpoint, log, SourceFile, SourceHTTP)
+}
+
+func newSinkOf(t testing.TB, checkpoint *Checkpoint, log *slog.Logger, sources ...Source) *sinkDeliverer {
+	config := NewPodConfig(PodConfigOptions{Sources: sources, Checkpoint: checkpoint, Log: log})
 	return &sinkDeliverer{config: config, model: newPodModel(t), sets: make(chan Set, 1000)}
 }
 

@@ -175,7 +175,7 @@ func (s *URLSource) handle(answer urlAnswer) time.Duration {
 		s.failures++
 		s.setFault(answer.err.Error())
 		s.fetcher.reloadCA()
-		return s.backOff()
+		return backOff(s.opts.Interval, s.answered, s.failures, s.jitter())
 	}
 	s.failures, s.readAt = 0, time.Now()
 	unit := s.unit
@@ -208,19 +208,20 @@ func (s *URLSource) setFault(problem string) {
 	s.deliver()
 }
 
-// backOff returns the time until the next request after a failure.
-func (s *URLSource) backOff() time.Duration {
-	delay := s.opts.Interval
-	if !s.answered {
+// backOff returns the time until the next request after so many failures. jitter is in
+// [0,1).
+func backOff(interval time.Duration, answered bool, failures int, jitter float64) time.Duration {
+	delay := interval
+	if !answered {
 		delay = min(delay, firstRetry)
 	}
-	for range s.failures - 1 {
+	for range failures - 1 {
 		if delay >= maxRetry {
 			break
 		}
 		delay = min(2*delay, maxRetry)
 	}
-	return delay + time.Duration(retryJitter*s.jitter()*float64(delay))
+	return delay + time.Duration(retryJitter*jitter*float64(delay))
 }
 
 // deliver delivers the current set.

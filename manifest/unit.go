@@ -9,12 +9,16 @@ import (
 	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
-// Unit is one file or one URL body, which is accepted or rejected as a whole.
+// Unit is one file, one URL body or one OCI artifact, which is accepted or rejected as a
+// whole.
 type Unit struct {
-	// Name is the file path or URL.
+	// Name is the file path or URL, or the repository of an artifact.
 	Name string
 	// Digest is the sha256 of the bytes of the accepted revision, in hex.
 	Digest string
+	// Revision is the digest of the artifact of the accepted revision, ALGORITHM:HEX; empty
+	// for other sources.
+	Revision string
 	// Content is the content of the accepted revision; empty if there never was
 	// one.
 	Content
@@ -84,6 +88,7 @@ type Source = podinfo.Source
 const (
 	SourceFile = podinfo.SourceFile
 	SourceHTTP = podinfo.SourceHTTP
+	SourceOCI  = podinfo.SourceOCI
 	SourceAPI  = podinfo.SourceAPI
 )
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -44,6 +45,8 @@ func (v manifestView) Manifests() []httpapi.ManifestSource {
 		switch s.Source {
 		case manifest.SourceHTTP:
 			src.Location = v.opts.RedactedURL()
+		case manifest.SourceOCI:
+			src.Location = strings.Join(v.opts.OCI, ", ")
 		case manifest.SourceAPI:
 			src.Location = v.server
 		}
@@ -55,7 +58,7 @@ func (v manifestView) Manifests() []httpapi.ManifestSource {
 			src.Fault = s.Fault.Error()
 		}
 		for _, u := range s.Units {
-			unit := httpapi.ManifestUnit{Name: u.Name, Digest: u.Digest, Restored: u.Faults.Fatal() && len(u.UIDs) > 0}
+			unit := httpapi.ManifestUnit{Name: u.Name, Digest: u.Digest, Revision: u.Revision, Restored: u.Faults.Fatal() && len(u.UIDs) > 0}
 			for _, uid := range u.UIDs {
 				if n, ok := names[uid]; ok {
 					unit.Pods = append(unit.Pods, n)

@@ -32,7 +32,7 @@ func command() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "podstead",
 		Short: "Run the pods of a directory, without Kubernetes",
-		Long: `podstead runs Pod manifests from a directory or a URL on containerd, CRI-O or
+		Long: `podstead runs Pod manifests from a directory, a URL or a registry on containerd, CRI-O or
 cri-dockerd, and keeps the pods running. It needs no Kubernetes.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"strings"
 
 	"github.com/podstead/podstead/cmd/podstead/options"
 	"github.com/podstead/podstead/cmd/podstead/preflight"
@@ -55,6 +56,9 @@ func sourceAttrs(m options.Manifests) (attrs []any) {
 	}
 	if m.URL != "" {
 		attrs = append(attrs, "url", m.RedactedURL())
+	}
+	if len(m.OCI) > 0 {
+		attrs = append(attrs, "oci", strings.Join(m.OCI, ","))
 	}
 	return attrs
 }

@@ -17,8 +17,8 @@ type sources struct {
 	rollouts *rollout.Controller
 }
 
-// openSources opens the checkpoint and creates the file and URL sources that the
-// options name. The API server's pods are delivered by the cluster adapter.
+// openSources opens the checkpoint and creates the sources of files, URLs and artifacts that
+// the options name. The API server's pods are delivered by the cluster adapter.
 func (d *daemon) openSources(context.Context) error {
 	o := &d.opts.Manifests
 	checkpoint, err := manifest.OpenCheckpoint(filepath.Join(d.opts.Paths.Root, "checkpoint", "manifests.json"), d.log, d.unwritten)
@@ -48,6 +48,17 @@ func (d *daemon) openSources(context.Context) error {
 		}
 		d.start(u.Run)
 	}
+	if len(o.OCI) > 0 {
+		a, err := manifest.NewOCISource(manifest.OCISourceOptions{
+			Artifacts: o.OCI, Registry: d.registries, Credentials: registryLogins{d.credentials}, WithoutTLS: d.registries.IsPlain,
+			Node: d.nodeName, Interval: o.HTTPCheck, Loader: loader, Checkpoint: checkpoint, Deliver: config,
+			Read: func(at time.Time) { config.MarkRead(manifest.SourceOCI, at) },
+		})
+		if err != nil {
+			return err
+		}
+		d.start(a.Run)
+	}
 	return nil
 }
 
@@ -58,6 +69,9 @@ func (d *daemon) sourceNames() (names []manifest.Source) {
 	}
 	if d.opts.Manifests.URL != "" {
 		names = append(names, manifest.SourceHTTP)
+	}
+	if len(d.opts.Manifests.OCI) > 0 {
+		names = append(names, manifest.SourceOCI)
 	}
 	if d.opts.Cluster.Kubeconfig != "" {
 		names = append(names, manifest.SourceAPI)

@@ -5,7 +5,7 @@ import v1 "k8s.io/api/core/v1"
 // Annotations of static and mirror pods. They are the kubelet's, so that tools
 // which know them keep working.
 const (
-	// AnnotationSource holds the Source: file, http or api.
+	// AnnotationSource holds the Source: file, http, oci or api.
 	AnnotationSource = "kubernetes.io/config.source"
 	// AnnotationHash covers the whole object: a changed value is a changed manifest.
 	AnnotationHash = "kubernetes.io/config.hash"
@@ -24,14 +24,16 @@ const (
 const AnnotationTemplate = "podstead.io/template-hash"
 
 // Source names where a pod comes from. Its values are those that the kubelet
-// writes into AnnotationSource.
+// writes into AnnotationSource, and SourceOCI. They are part of the UIDs of pods.
 type Source string
 
 // The sources of pods.
 const (
 	SourceFile Source = "file"
 	SourceHTTP Source = "http"
-	SourceAPI  Source = "api"
+	// SourceOCI is an artifact in a registry. The kubelet has no such source.
+	SourceOCI Source = "oci"
+	SourceAPI Source = "api"
 )
 
 // SourceOf returns the source in the pod's annotation, empty if it has none.

@@ -77,7 +77,7 @@ func PolicyFor(source Source) SourcePolicy {
 	}
 	policy := staticPolicy
 	policy.Source = source
-	if source == SourceFile || source == SourceHTTP {
+	if source == SourceFile || source == SourceHTTP || source == SourceOCI {
 		policy.Objects = ManifestObjects
 	}
 	return policy

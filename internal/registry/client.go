@@ -105,7 +105,7 @@ func New(o Options) (*Client, error) {
 	if c.timeout <= 0 {
 		c.timeout = defaultTimeout
 	}
-	c.http = &http.Client{Transport: tlsGuard{transport, c.isPlain}, CheckRedirect: func(_ *http.Request, via []*http.Request) error {
+	c.http = &http.Client{Transport: tlsGuard{transport, c.IsPlain}, CheckRedirect: func(_ *http.Request, via []*http.Request) error {
 		if len(via) > maxRedirect {
 			return fmt.Errorf("was redirected more than %d times", maxRedirect)
 		}
@@ -117,9 +117,9 @@ func New(o Options) (*Client, error) {
 // Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// isPlain reports whether a host is reached without TLS.
-func (c *Client) isPlain(host string) bool {
-	return isLoopback(host) || slices.Contains(c.options.PlainHTTP, host)
+// IsPlain reports whether a host is reached without TLS.
+func (c *Client) IsPlain(host string) bool {
+	return IsLoopback(host) || slices.Contains(c.options.PlainHTTP, host)
 }
 
 // tlsGuard refuses requests without TLS to other hosts, to which a redirect or the
@@ -152,7 +152,7 @@ func (c *Client) repository(host, path string, credential Credential) *remote.Re
 	return &remote.Repository{
 		Client:             c.login(session{host, credential}),
 		Reference:          registry.Reference{Registry: host, Repository: path},
-		PlainHTTP:          c.isPlain(host),
+		PlainHTTP:          c.IsPlain(host),
 		ManifestMediaTypes: acceptedTypes,
 	}
 }
@@ -177,7 +177,7 @@ func (c *Client) login(s session) *auth.Client {
 	if c.options.UserAgent != "" {
 		client.Header.Set("User-Agent", c.options.UserAgent)
 	}
-	if isLoopback(s.host) {
+	if IsLoopback(s.host) {
 		client.BlockedRealmPrefixes = []netip.Prefix{} // its authorization server is there as well
 	}
 	c.sessions[s] = client

@@ -72,9 +72,9 @@ func (r Reference) WithDigest(digest string) Reference {
 	return r
 }
 
-// isLoopback reports whether a host with or without a port is this machine, which is
+// IsLoopback reports whether a host with or without a port is this machine, which is
 // reached without TLS, as container runtimes do.
-func isLoopback(host string) bool {
+func IsLoopback(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}

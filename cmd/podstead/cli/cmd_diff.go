@@ -117,10 +117,10 @@ func (d *differ) unit(name string, data []byte, unreadable *manifest.Fault) erro
 			return err
 		}
 		wanted := document.Pod
-		if running != nil && running.Annotations[podinfo.AnnotationSource] == string(manifest.SourceHTTP) {
-			// Pods from a URL have different defaults.
-			fromURL, _ := load(manifest.SourceHTTP)
-			wanted = fromURL.Documents[i].Pod
+		if source := sourceOf(running); source == manifest.SourceHTTP || source == manifest.SourceOCI {
+			// Pods from a URL or an artifact have different defaults.
+			same, _ := load(source)
+			wanted = same.Documents[i].Pod
 		}
 		if err := d.pod(name, running, wanted); err != nil {
 			return err
@@ -132,6 +132,14 @@ func (d *differ) unit(name string, data []byte, unreadable *manifest.Fault) erro
 		}
 	}
 	return nil
+}
+
+// sourceOf returns the source of a running pod, empty if there is none.
+func sourceOf(running *objects.Object) manifest.Source {
+	if running == nil {
+		return ""
+	}
+	return manifest.Source(running.Annotations[podinfo.AnnotationSource])
 }
 
 // running returns the object of that name, nil if there is none.

@@ -23,6 +23,7 @@ var ownFields = []ownField{
 	{name: "nodeIP", flag: "node-ip"},
 	{name: "nodeLabels", flag: "node-labels"},
 	{name: "manifestURLCAFile", flag: "manifest-url-ca-file", path: true},
+	{name: "manifestOCI", flag: "manifest-oci"},
 	{name: "manifestValidation", flag: "manifest-validation"},
 	{name: "podInfraContainerImage", flag: "pod-infra-container-image"},
 	{name: "imageCredentialProviderConfig", flag: "image-credential-provider-config", path: true},

@@ -64,6 +64,7 @@ func TestEachFlagHasAField(t *testing.T) {
 // samples are a value of each flag, as text and as YAML if that differs.
 var samples = map[string]struct{ text, yaml string }{
 	"manifest-url":                          {"http://127.0.0.1/pods", ""},
+	"manifest-oci":                          {"registry.local/fleet/web:stable", "[registry.local/fleet/web:stable]"},
 	"manifest-url-header":                   {"A:b", "{A: [b]}"},
 	"container-runtime-endpoint":            {"unix:///x.sock", ""},
 	"max-container-restart-period":          {"10s", ""},

@@ -62,7 +62,9 @@ type Manifests struct {
 	Path      string
 	FileCheck time.Duration
 	// URL is empty for none.
-	URL       string
+	URL string
+	// OCI are references of artifacts.
+	OCI       []string
 	Header    http.Header
 	CAFile    string
 	HTTPCheck time.Duration
@@ -161,7 +163,8 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.Manifests.URL, "manifest-url", "", "`URL` of pod manifests")
 	f.StringArrayVar(&o.headers, "manifest-url-header", nil, "HTTP header of requests to --manifest-url, as `name:value`; can be repeated")
 	f.StringVar(&o.Manifests.CAFile, "manifest-url-ca-file", "", "PEM `file` of certificate authorities for --manifest-url, instead of the system's")
-	f.DurationVar(&o.Manifests.HTTPCheck, "http-check-frequency", defaultCheck, "`interval` of requests to --manifest-url")
+	f.StringArrayVar(&o.Manifests.OCI, "manifest-oci", nil, "OCI artifact of pod manifests, as `registry/repository:tag`; can be repeated")
+	f.DurationVar(&o.Manifests.HTTPCheck, "http-check-frequency", defaultCheck, "`interval` of requests to --manifest-url, and for the digest of each --manifest-oci")
 	f.StringVar(&o.validation, "manifest-validation", string(manifest.ModeStrict), "how to treat unknown and duplicate fields of manifests: strict, warn or ignore")
 	f.StringVar(&o.Runtime.Endpoint, "container-runtime-endpoint", "", "CRI `socket` of the container runtime; if empty, containerd, CRI-O or cri-dockerd is detected, or a private containerd is started")
 	f.DurationVar(&o.Runtime.RequestTimeout, "runtime-request-timeout", defaultRequestTimeout, "`timeout` of requests to the container runtime, except image pulls")
@@ -310,8 +313,11 @@ func (o *Options) check() error {
 	if err := errors.Join(o.Policy.check(), o.Cluster.check(o.Policy.NodeLabels, &o.Remote, o.Paths.Root)); err != nil {
 		return err
 	}
-	if o.Manifests.Path == "" && o.Manifests.URL == "" {
-		return fmt.Errorf("nothing to run: set --pod-manifest-path or --manifest-url")
+	if o.Manifests.Path == "" && o.Manifests.URL == "" && len(o.Manifests.OCI) == 0 {
+		return fmt.Errorf("nothing to run: set --pod-manifest-path, --manifest-url or --manifest-oci")
+	}
+	if _, err := manifest.ParseArtifacts(o.Manifests.OCI); err != nil {
+		return fmt.Errorf("--manifest-oci: %w", err)
 	}
 	if o.Manifests.URL != "" {
 		if u, err := url.Parse(o.Manifests.URL); err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {

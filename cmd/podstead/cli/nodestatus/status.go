@@ -209,7 +209,11 @@ func (s *Status) source(line func(key, value string, color terminal.Color), src 
 	for _, u := range src.Units {
 		files, pods = files+1, pods+len(u.Pods)
 	}
-	text := fmt.Sprintf("%s %s: %s in %s", src.Source, src.Location, terminal.Count(pods, "pod"), terminal.Count(files, "manifest"))
+	unit := "manifest"
+	if src.Source == string(manifest.SourceOCI) {
+		unit = "artifact"
+	}
+	text := fmt.Sprintf("%s %s: %s in %s", src.Source, src.Location, terminal.Count(pods, "pod"), terminal.Count(files, unit))
 	color := terminal.Green
 	cluster := src.Source == string(manifest.SourceAPI)
 	if cluster {
@@ -227,6 +231,11 @@ func (s *Status) source(line func(key, value string, color terminal.Color), src 
 		text += ", read " + duration.HumanDuration(s.Now.Sub(src.Time)) + " ago"
 	}
 	line("Source:", text, color)
+	for _, u := range src.Units {
+		if u.Revision != "" {
+			line("  revision:", u.Name+"@"+u.Revision, "")
+		}
+	}
 	for _, fault := range src.Faults() {
 		line("  fault:", fault, terminal.Red)
 	}

@@ -30,11 +30,13 @@ type ManifestSource struct {
 	Units      []ManifestUnit
 }
 
-// ManifestUnit is the state of one manifest file or URL body.
+// ManifestUnit is the state of one manifest file, URL body or OCI artifact.
 type ManifestUnit struct {
 	Name   string
 	Digest string
-	Pods   []string
+	// Revision is the digest of an OCI artifact.
+	Revision string
+	Pods     []string
 	// Restored reports that the last good revision is used.
 	Restored bool
 	Faults   []string
