@@ -47,6 +47,8 @@ type imageManager struct {
 	events  Recorder
 	pulls   *puller
 	access  imageAccess
+	// archives are looked at before a pull.
+	archives ImageArchives
 
 	mu       sync.Mutex
 	failures map[types.UID]map[string]imageFailure // by image
@@ -65,8 +67,11 @@ func newImageManager(c ImageConfig, events Recorder) *imageManager {
 	if c.Ensured == nil {
 		c.Ensured = func(EnsuredImage) {}
 	}
+	if c.Archives == nil {
+		c.Archives = noArchives{}
+	}
 	return &imageManager{
-		service: c.Runtime, events: events, access: imageAccess{c.Policy, c.Records, c.Ensured},
+		service: c.Runtime, events: events, access: imageAccess{c.Policy, c.Records, c.Ensured}, archives: c.Archives,
 		pulls:    newPuller(recordedPulls{c.Runtime, c.Records}, cmp.Or(c.ParallelPulls, DefaultParallelPulls)),
 		failures: map[types.UID]map[string]imageFailure{},
 	}
@@ -75,7 +80,19 @@ func newImageManager(c ImageConfig, events Recorder) *imageManager {
 // ensure returns the runtime's reference to a container's image and pulls the
 // image if the pull policy requires it, or if the pod may not use the image that is
 // present. An error is a *waitError, or the context's.
+//
+// An image that an archive contains is never pulled while that archive can be loaded: with
+// the policy Always the archive takes the place of the registry.
 func (m *imageManager) ensure(ctx context.Context, pod *v1.Pod, requested string, policy v1.PullPolicy, credentials PullCredentials) (string, error) {
+	for {
+		ref, err := m.ensureOnce(ctx, pod, requested, policy, credentials)
+		if err == nil || !errors.Is(err, errArchived) {
+			return ref, err
+		}
+	}
+}
+
+func (m *imageManager) ensureOnce(ctx context.Context, pod *v1.Pod, requested string, policy v1.PullPolicy, credentials PullCredentials) (string, error) {
 	image, err := imageName(requested)
 	if err != nil {
 		m.events.Event(pod, v1.EventTypeWarning, "InspectFailed", err.Error())
@@ -92,7 +109,12 @@ func (m *imageManager) ensure(ctx context.Context, pod *v1.Pod, requested string
 		m.events.Event(pod, v1.EventTypeWarning, "InspectFailed", message)
 		return "", &waitError{Waiting: Waiting{reasonImageInspect, message}, cause: err}
 	}
-	if policy != v1.PullAlways {
+	archived, ok := m.archives.Find(image, present != nil)
+	ok = ok && archived.Fault == "" && policy != v1.PullNever
+	if ok && archived.Loading && (present == nil || policy == v1.PullAlways) {
+		return "", m.waitForArchive(pod, requested, archived.Archive)
+	}
+	if policy != v1.PullAlways || ok {
 		e.Present = known(present != nil)
 		if present != nil && m.access.allowed(ctx, pod, requested, present, credentials, &e) {
 			m.forget(pod.UID, image)
@@ -108,7 +130,11 @@ func (m *imageManager) ensure(ctx context.Context, pod *v1.Pod, requested string
 		return "", &waitError{Waiting: Waiting{reasonErrNeverPull, message}, cause: errors.New(message)}
 	}
 	e.PullRequired = known(true)
-	return m.pull(ctx, pod, imageRequest{requested, image, present != nil}, credentials)
+	need := imageRequest{requested: requested, image: image, present: present != nil}
+	if archived.Fault != "" {
+		need.note = "; image archive " + archived.Archive + " contains it, but: " + archived.Fault
+	}
+	return m.pull(ctx, pod, need, credentials)
 }
 
 // imageRequest is an image to pull: the reference as requested and in full. An
@@ -117,6 +143,8 @@ func (m *imageManager) ensure(ctx context.Context, pod *v1.Pod, requested string
 type imageRequest struct {
 	requested, image string
 	present          bool
+	// note is added to the error of the pull.
+	note string
 }
 
 // pull pulls an image unless it is in back-off.
@@ -131,12 +159,22 @@ func (m *imageManager) pull(ctx context.Context, pod *v1.Pod, need imageRequest,
 	m.events.Event(pod, v1.EventTypeNormal, "Pulling", fmt.Sprintf("Pulling image %q", requested))
 	start := time.Now()
 	list, lookupErr := credentials.lookup(ctx, image)
-	f, err := m.pulls.request(ctx, pullRequest{image: image, credentials: list, unqueued: need.present, mustRecord: verifies(pod)})
+	pulling, end := ctx, func() {}
+	if !need.present {
+		pulling, end = m.untilArchived(ctx, image)
+	}
+	defer end()
+	f, err := m.pulls.request(pulling, pullRequest{image: image, credentials: list, unqueued: need.present, mustRecord: verifies(pod)})
 	switch {
 	case ctx.Err() != nil:
 		// No pod waits for it any more; that is no failure of the image.
 		return "", context.Cause(ctx)
+	case errors.Is(err, errArchived):
+		return "", err
 	case err != nil:
+		if need.note != "" {
+			err = &pullError{text: detail(err) + need.note}
+		}
 		if lookupErr != nil {
 			err = &pullError{text: detail(err) + "; credential lookup failed: " + strings.ReplaceAll(lookupErr.Error(), "\n", "; ")}
 		}

@@ -47,6 +47,8 @@ type ImageManager interface {
 	// The error is an InvalidImageError if the archive is wrong or the runtime cannot load
 	// archives.
 	LoadImages(ctx context.Context, archive io.Reader, as string) ([]Image, error)
+	// ImageArchives returns the state of the directory of archives.
+	ImageArchives() ImageArchives
 }
 
 // Pull is a request to pull an image.

@@ -174,3 +174,22 @@ func TestImages(t *testing.T) {
 		t.Errorf("prune without a runtime: %d %s", code, body)
 	}
 }
+
+func (k *fakeImages) ImageArchives() ImageArchives {
+	return ImageArchives{Directory: "/archives", Archives: []ImageArchive{{File: "/archives/web.tar", State: "Failed", Message: "it is empty"}}}
+}
+
+func TestImageArchives(t *testing.T) {
+	s := httptest.NewServer(serveClasses(Routes(Sources{Images: &fakeImages{}, Kube: http.NotFoundHandler()}), access.Read))
+	defer s.Close()
+	r, err := s.Client().Get(s.URL + "/podstead/v1/images/archives")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	body, err := io.ReadAll(r.Body)
+	const want = `{"directory":"/archives","archives":[{"file":"/archives/web.tar","state":"Failed","message":"it is empty"}]}`
+	if err != nil || r.StatusCode != 200 || strings.TrimSpace(string(body)) != want {
+		t.Errorf("%d %s %v", r.StatusCode, body, err)
+	}
+}

@@ -122,6 +122,7 @@ func Routes(src Sources) []Route {
 		{"GET", api + "/objects", access.Read, objects(src.Objects)},
 		{"GET", api + "/events", access.Read, events(src.Events)},
 		{"GET", api + "/images", access.Read, images(src.Images)},
+		{"GET", api + "/images/archives", access.Read, imageArchives(src.Images)},
 		{"POST", api + "/images/prune", access.Admin, pruneImages(src.Images)},
 		{"POST", api + "/images/pull", access.Admin, pullImage(src.Images)},
 		{"POST", api + "/images/load", access.Admin, loadImages(src.Images)},

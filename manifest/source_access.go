@@ -2,32 +2,17 @@ package manifest
 
 import (
 	"fmt"
-	"io/fs"
 	"net/netip"
 	"net/url"
 	"os"
 	"slices"
 	"strings"
-	"syscall"
+
+	"github.com/podstead/podstead/internal/fileaccess"
 )
 
 // A manifest can take over the host, so that only root should be able to change one.
 // What others may change is a warning and not an error, since its pods may run already.
-
-// writersOf says why users other than root may change a file or directory; empty if
-// they may not.
-func writersOf(info fs.FileInfo) string {
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	switch mode := info.Mode().Perm(); {
-	case mode&0o002 != 0:
-		return fmt.Sprintf("it has mode %04o", mode)
-	case ok && mode&0o020 != 0 && stat.Gid != 0:
-		return fmt.Sprintf("it has mode %04o and group %d", mode, stat.Gid)
-	case ok && stat.Uid != 0 && int(stat.Uid) != os.Geteuid():
-		return fmt.Sprintf("it belongs to user %d", stat.Uid)
-	}
-	return ""
-}
 
 // accessWarning returns one warning about the directory and the files of the source
 // that users other than root may change; nil if there are none.
@@ -35,7 +20,7 @@ func (s *FileSource) accessWarning() *Fault {
 	found := map[string]string{}
 	if !s.state.isFile {
 		if info, err := os.Stat(s.path); err == nil {
-			found[s.path] = writersOf(info)
+			found[s.path] = fileaccess.Writers(info)
 		}
 	}
 	for path, unit := range s.units {

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podstead/podstead/internal/fileaccess"
 )
 
 // fileUnit is one manifest file.
@@ -73,7 +75,7 @@ func (s *FileSource) checkFile(unit *fileUnit, found inspection, ok bool, now ti
 	unit.missingSince = time.Time{}
 	unit.isLink, unit.links = found.isLink, found.links
 	if unit.writers = ""; found.err == nil {
-		unit.writers = writersOf(found.info)
+		unit.writers = fileaccess.Writers(found.info)
 	}
 	if found.err != nil {
 		return true, s.offerFault(unit, unreadableFault(unit.path, found.err))
@@ -194,7 +196,7 @@ func readManifest(path string) (fileContent, error) {
 		return fileContent{}, *fault
 	}
 	_ = file.SetReadDeadline(time.Now().Add(readTimeout)) // other files have none
-	content := fileContent{stat: statOf(info), writer: hasWriter(file)}
+	content := fileContent{stat: statOf(info), writer: fileaccess.HasWriter(file)}
 	content.data, err = io.ReadAll(io.LimitReader(file, MaxUnitSize+1))
 	if err != nil {
 		return fileContent{}, err
@@ -240,22 +242,4 @@ func ReadFile(path string) ([]byte, *Fault) {
 		fault = unreadableFault(path, r.err)
 	}
 	return nil, &fault
-}
-
-// hasWriter reports whether a process has the file open for writing: then the
-// kernel grants no read lease. The lease is released immediately. Where leases
-// are not available (files of another user, some file systems) it returns
-// false.
-func hasWriter(file *os.File) bool {
-	raw, err := file.SyscallConn()
-	if err != nil {
-		return false
-	}
-	var leaseErr error
-	err = raw.Control(func(fd uintptr) {
-		if _, leaseErr = unix.FcntlInt(fd, unix.F_SETLEASE, unix.F_RDLCK); leaseErr == nil {
-			unix.FcntlInt(fd, unix.F_SETLEASE, unix.F_UNLCK)
-		}
-	})
-	return err == nil && errors.Is(leaseErr, unix.EAGAIN)
 }

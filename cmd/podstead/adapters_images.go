@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/cri/imagearchives"
 	"github.com/podstead/podstead/cri/imageload"
 	"github.com/podstead/podstead/cri/pullrecords"
 	"github.com/podstead/podstead/gc"
@@ -20,6 +21,8 @@ type imageView struct {
 	records *pullrecords.Records
 	logins  func(namespace string, secrets []string) cri.PullCredentials
 	loader  *imageload.Loader
+	// archives are loaded without a command.
+	archives *imagearchives.Directory
 	// changed is called after images were pulled or loaded, loaded with the names of those
 	// that were loaded.
 	changed func()
@@ -27,13 +30,37 @@ type imageView struct {
 }
 
 func (d *daemon) newImageView() imageView {
-	images := d.node.images
 	return imageView{
-		images: images, service: d.pulls, records: d.pullRecords, logins: d.sup.PullCredentials, changed: d.sup.ImagesAdded, loaded: d.node.updater.ImagesLoaded,
-		loader: imageload.New(imageload.Config{
-			Client: d.runtime.client, Private: d.runtime.private, Images: d.pulls, Imported: images.Pulled, Dir: imageload.Dir(d.opts.Paths.Root),
-		}),
+		images: d.node.images, service: d.pulls, records: d.pullRecords, logins: d.sup.PullCredentials, changed: d.sup.ImagesAdded, loaded: d.node.updater.ImagesLoaded,
+		loader: d.node.loader, archives: d.archives,
 	}
+}
+
+// loadArchives keeps the images of the archives in a directory loaded.
+func (d *daemon) loadArchives(ctx context.Context) error {
+	return d.archives.Run(ctx, imagearchives.Runtime{
+		Images: d.runtime.client, Loader: d.node.loader, Changed: d.sup.ImagesAdded,
+		Loaded: func(images []imageload.Image) {
+			var names []string
+			for _, i := range images {
+				d.pullRecords.Preloaded(i.Name, i.ID)
+				names = append(names, i.Name)
+			}
+			d.node.updater.ImagesLoaded(names)
+		},
+	})
+}
+
+// ImageArchives implements httpapi.ImageManager.
+func (v imageView) ImageArchives() httpapi.ImageArchives {
+	status := v.archives.Status()
+	shown := httpapi.ImageArchives{Directory: status.Dir, Fault: status.Fault, Ignored: status.Ignored, Archives: []httpapi.ImageArchive{}}
+	for _, a := range status.Archives {
+		shown.Archives = append(shown.Archives, httpapi.ImageArchive{
+			File: a.File, State: string(a.State), Message: a.Message, Images: a.Images, Superseded: a.Superseded,
+		})
+	}
+	return shown
 }
 
 // Images implements httpapi.ImageKeeper.

@@ -13,6 +13,7 @@ import (
 	"github.com/podstead/podstead/cluster"
 	"github.com/podstead/podstead/cmd/podstead/options"
 	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/cri/imagearchives"
 	"github.com/podstead/podstead/cri/pullrecords"
 	"github.com/podstead/podstead/httpapi"
 	"github.com/podstead/podstead/internal/registry"
@@ -48,6 +49,7 @@ type daemon struct {
 	// openSources
 	sources *sources
 	// createObservers
+	archives  *imagearchives.Directory
 	observers observers
 	// createSupervisor; bound holds the objects of a cluster's pods, nil without one
 	sup   *supervisor.Supervisor

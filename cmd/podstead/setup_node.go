@@ -12,6 +12,7 @@ import (
 
 	"github.com/podstead/podstead/cluster"
 	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/cri/imageload"
 	"github.com/podstead/podstead/gc"
 	"github.com/podstead/podstead/internal/kubeversion"
 	podinfo "github.com/podstead/podstead/internal/pod"
@@ -29,6 +30,7 @@ type nodeServices struct {
 	logs     *gc.Logs
 	images   *gc.Images
 	updater  *autoupdate.Updater
+	loader   *imageload.Loader
 	eviction *eviction
 	// guard is nil if pods are not terminated before a shutdown.
 	guard *shutdown.Guard
@@ -52,6 +54,10 @@ func (d *daemon) createNodeServices(context.Context) error {
 	if err := d.createAutoUpdate(); err != nil {
 		return err
 	}
+	n.loader = imageload.New(imageload.Config{
+		Client: d.runtime.client, Private: d.runtime.private, Images: d.pulls, Imported: n.images.Pulled, Dir: imageload.Dir(o.Paths.Root),
+	})
+	d.start(d.loadArchives)
 	n.eviction = d.newEviction()
 	d.sup.OnObserved(d.runtime.remember)
 	d.sup.OnObserved(n.logs.Wake)
@@ -113,7 +119,7 @@ func (d *daemon) newImages() *gc.Images {
 			for _, pod := range d.sup.Pods() {
 				images = slices.AppendSeq(images, podinfo.Images(&pod.Spec))
 			}
-			return images
+			return append(images, d.archives.Images()...)
 		},
 		WaitForSources: func(ctx context.Context) {
 			ctx, cancel := context.WithDeadline(ctx, deadline)

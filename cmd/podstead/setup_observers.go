@@ -6,6 +6,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podstead/podstead/cri/imagearchives"
 	"github.com/podstead/podstead/httpapi/metrics"
 	"github.com/podstead/podstead/node/addresses"
 	"github.com/podstead/podstead/node/oom"
@@ -45,6 +46,9 @@ func (d *daemon) createObservers(context.Context) error {
 	if conflict := d.runtime.kubelet; conflict != nil {
 		p.events.Event(nil, v1.EventTypeWarning, "KubeletConflict", conflict.Error())
 	}
+	d.archives = imagearchives.New(imagearchives.Config{
+		Dir: d.opts.Runtime.Archives, File: filepath.Join(d.opts.Paths.Root, "image-archives.json"), Unwritten: d.unwritten, Events: p.events, Log: d.log,
+	})
 	p.statuses = status.NewStore()
 	p.addresses = addresses.New(addresses.Config{Fixed: d.opts.Network.NodeIPs, IPv6First: d.opts.Network.IPv6First, Log: d.log})
 	p.prober = probe.New(probe.Config{Exec: containerExec{client, maxProbeOutput}, Events: p.events, UserAgent: "podstead-probe/" + versionNumber()})

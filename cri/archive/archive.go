@@ -42,6 +42,7 @@ const (
 type Archive struct {
 	file    *os.File
 	entries map[string]entry
+	digest  string
 }
 
 // entry is one file of an archive.
@@ -119,6 +120,38 @@ func readWithin(ctx context.Context, dir string, r io.Reader, space space) (*Arc
 	return a, nil
 }
 
+// Open reads an archive in a file to its end. An uncompressed one is used where it is,
+// without a copy; what a compressed one contains is kept in dir, as by Read. The archive
+// owns the file, which is closed with it, or with an error. Nothing may change the file
+// meanwhile: what was read of it is not verified again.
+func Open(ctx context.Context, dir string, file *os.File) (*Archive, error) {
+	return openWithin(ctx, dir, file, fileSystemSpace)
+}
+
+func openWithin(ctx context.Context, dir string, file *os.File, space space) (*Archive, error) {
+	sum := sha256.New()
+	in := bufio.NewReaderSize(io.TeeReader(contextReader{ctx, file}, sum), 1<<20)
+	a := &Archive{file: file, entries: map[string]entry{}}
+	var err error
+	if begin, _ := in.Peek(len(magicGzip)); string(begin) == magicGzip {
+		a, err = readWithin(ctx, dir, in, space)
+		file.Close()
+	} else if err = a.read(ctx, in, io.Discard); err != nil {
+		file.Close()
+	}
+	switch {
+	case ctx.Err() != nil && err != nil:
+		return nil, context.Cause(ctx)
+	case err != nil:
+		return nil, err
+	}
+	a.digest = hex.EncodeToString(sum.Sum(nil))
+	return a, nil
+}
+
+// Digest returns the SHA-256 sum, in hex, of the file that Open read.
+func (a *Archive) Digest() string { return a.digest }
+
 // Close frees the archive's space.
 func (a *Archive) Close() { _ = a.file.Close() }
 
@@ -151,6 +184,8 @@ func (k *spool) Write(b []byte) (int, error) {
 	return n, k.err
 }
 
+const magicGzip = "\x1f\x8b"
+
 // unsupportedMagic has the magic numbers of unsupported compression formats.
 var unsupportedMagic = map[string]string{"\x28\xb5\x2f\xfd": "zstd", "\xfd7zXZ": "xz", "BZh": "bzip2"}
 
@@ -168,7 +203,7 @@ func (a *Archive) read(ctx context.Context, in *bufio.Reader, file io.Writer) er
 		}
 	}
 	var from io.Reader = in
-	if bytes.HasPrefix(begin, []byte("\x1f\x8b")) {
+	if bytes.HasPrefix(begin, []byte(magicGzip)) {
 		z, err := gzip.NewReader(in)
 		if err != nil {
 			return readError(err)

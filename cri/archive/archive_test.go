@@ -5,6 +5,8 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -592,4 +594,71 @@ func FuzzRead(f *testing.F) {
 			_ = WriteLayout(io.Discard, images)
 		}
 	})
+}
+
+// Open uses an uncompressed archive where it is, and knows its names before it has read it.
+func TestOpenAndNames(t *testing.T) {
+	img := made(t, "amd64")
+	docker := dockerArchive(t, map[string]image.Image{"registry.test/web:1": img})
+	tagged := img.Descriptor()
+	tagged.Annotations = map[string]string{annotationName: "registry.test/web:1"}
+	var zipped bytes.Buffer
+	z := gzip.NewWriter(&zipped)
+	if _, err := z.Write(docker); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		data    []byte
+		inPlace bool
+	}{
+		"docker": {docker, true}, "layout": {tarOf(t, image.Layout([]image.Descriptor{tagged}, img)), true}, "compressed": {zipped.Bytes(), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path, dir := t.TempDir()+"/a.tar", t.TempDir()+"/load"
+			if err := os.WriteFile(path, tc.data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			file, err := os.Open(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if names := Names(t.Context(), file); tc.inPlace != slices.Equal(names, []string{"registry.test/web:1"}) {
+				t.Errorf("names: %v", names)
+			}
+			a, err := Open(t.Context(), dir, file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer a.Close()
+			if sum := sha256.Sum256(tc.data); a.Digest() != hex.EncodeToString(sum[:]) {
+				t.Errorf("digest: %s", a.Digest())
+			}
+			images, err := a.Images(here, "")
+			if err != nil || len(images) != 1 || images[0].ID != img.ID() || images[0].Names[0] != "registry.test/web:1" {
+				t.Errorf("images: %+v %v", images, err)
+			}
+			if _, err := os.Stat(dir); tc.inPlace != os.IsNotExist(err) {
+				t.Errorf("the directory for copies: %v", err)
+			}
+		})
+	}
+	broken, err := os.CreateTemp(t.TempDir(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := broken.Write(docker[:len(docker)-4000]); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := broken.Seek(0, io.SeekStart); err != nil {
+		t.Fatal(err)
+	}
+	if names := Names(t.Context(), broken); names != nil {
+		t.Errorf("names of a truncated archive: %v", names)
+	}
+	if _, err := Open(t.Context(), t.TempDir(), broken); err == nil || !strings.Contains(err.Error(), "truncated") {
+		t.Errorf("error: %v", err)
+	}
 }

@@ -150,10 +150,7 @@ func (a *Archive) layoutImages(index entry, docker []dockerEntry, p Platform) ([
 	}
 	var images []*Image
 	for _, d := range doc.Manifests {
-		name := d.Annotations[annotationName]
-		if ref := d.Annotations[annotationRef]; name == "" && strings.ContainsAny(ref, "/:") {
-			name = ref
-		}
+		name := d.name()
 		if k := slices.IndexFunc(images, func(i *Image) bool { return i.root.Digest == d.Digest }); k >= 0 {
 			images[k].addName(name)
 			continue
@@ -177,6 +174,17 @@ func (a *Archive) layoutImages(index entry, docker []dockerEntry, p Platform) ([
 		return nil, errors.New("the archive's index.json names no images")
 	}
 	return images, nil
+}
+
+// name returns the name that an index gives an image, empty if it gives it none.
+func (d *descriptor) name() string {
+	if name := d.Annotations[annotationName]; name != "" {
+		return name
+	}
+	if ref := d.Annotations[annotationRef]; strings.ContainsAny(ref, "/:") {
+		return ref
+	}
+	return ""
 }
 
 func (i *Image) addName(name string) {
@@ -326,6 +334,15 @@ func (a *Archive) decode(e entry, into any) error {
 		return err
 	}
 	return json.Unmarshal(data, into)
+}
+
+// Pinned returns the names of the image with the digest of its manifest in place of the
+// tag, as a manifest of a pod may name it.
+func (i *Image) Pinned() (names []string) {
+	for _, name := range i.Names {
+		names = append(names, withDigest(name, i.root.Digest))
+	}
+	return names
 }
 
 // Size returns the total size of the image's blobs in bytes.

@@ -76,16 +76,37 @@ func (l *Loader) Load(ctx context.Context, r io.Reader, as string) ([]Image, err
 		return nil, inputError(ctx, err)
 	}
 	defer a.Close()
-	images, err := a.Images(archive.Platform{OS: runtime.GOOS, Architecture: runtime.GOARCH}, as)
+	images, err := a.Images(ThisPlatform(), as)
 	if err != nil {
 		return nil, inputError(ctx, err)
 	}
+	return l.load(ctx, load, images)
+}
+
+// ThisPlatform returns the platform of this machine.
+func ThisPlatform() archive.Platform {
+	return archive.Platform{OS: runtime.GOOS, Architecture: runtime.GOARCH}
+}
+
+// LoadImages loads images of an archive that is open until this returns, under their
+// names. An InputError says that this runtime never can.
+func (l *Loader) LoadImages(ctx context.Context, images []*archive.Image) ([]Image, error) {
+	load, err := l.method(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return l.load(ctx, load, images)
+}
+
+// TempDir returns the directory for archives while they are loaded.
+func (l *Loader) TempDir() string { return l.cfg.Dir }
+
+func (l *Loader) load(ctx context.Context, load func(context.Context, []*archive.Image) error, images []*archive.Image) (loaded []Image, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := load(ctx, images); err != nil {
 		return nil, fmt.Errorf("failed to load images: %w", err)
 	}
-	var loaded []Image
 	for _, i := range images {
 		for _, name := range i.Names {
 			loaded = append(loaded, Image{Name: name, ID: i.ID})

@@ -35,6 +35,7 @@ var importRules = []importRule{
 	{"cri/archive", []string{"internal"}},
 	{"cri/private", []string{"internal"}},
 	{"cri/imageload", []string{"internal", "cri"}},
+	{"cri/imagearchives", []string{"internal", "cri"}},
 	{"gc", []string{"internal", "cri"}},
 	{"supervisor", []string{"internal", "cri", "probe", "manifest", "gc", "supervisor"}},
 	{"supervisor/podworkers", []string{"internal", "supervisor/status"}},

@@ -23,7 +23,8 @@ conditions, each source of manifests with its errors, and the reason for each po
 is not ready.
 
 The exit code is 0 if everything is healthy or starting, 1 if the node is not ready, the
-daemon cannot write to its root directory, a manifest is invalid or a pod is failing, 3 if the daemon cannot be reached.`,
+daemon cannot write to its root directory, a manifest or an image archive is invalid or a pod is
+failing, 3 if the daemon cannot be reached.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !slices.Contains([]string{"", "json", "yaml"}, format) {

@@ -30,6 +30,7 @@ var ownFields = []ownField{
 	{name: "imageCredentialProviderBinDir", flag: "image-credential-provider-bin-dir", path: true},
 	{name: "registryCAFile", flag: "registry-ca-file", path: true},
 	{name: "plainHTTPRegistries", flag: "plain-http-registry"},
+	{name: "imageArchivesDir", flag: "image-archives-dir", path: true},
 	{name: "cniConfDir", flag: "cni-conf-dir", path: true},
 	{name: "runtimeClasses", flag: "runtime-classes"},
 	{name: "minimumContainerTTLDuration", flag: "minimum-container-ttl-duration"},

@@ -93,6 +93,8 @@ type Runtime struct {
 	CNIConfDir string
 	// ParallelPulls is the maximum number of parallel image pulls; 0 for the default.
 	ParallelPulls int
+	// Archives is the directory of image archives.
+	Archives string
 	// Providers is the config file or directory of credential provider plugins, empty
 	// for none; ProvidersBin is the directory of the plugins.
 	Providers, ProvidersBin string
@@ -174,6 +176,7 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.Runtime.Providers, "image-credential-provider-config", "", "CredentialProviderConfig `file`, or a directory of them, of the image credential provider plugins")
 	f.StringVar(&o.Runtime.ProvidersBin, "image-credential-provider-bin-dir", "", "`directory` of the image credential provider plugins")
 	o.Registries.addFlags(f)
+	f.StringVar(&o.Runtime.Archives, "image-archives-dir", "", "`directory` of image archives, which are loaded into the runtime and used before a pull (default: image-archives in --root-dir)")
 	f.StringVar(&o.Runtime.CNIConfDir, "cni-conf-dir", "/etc/cni/net.d", "`directory` of CNI configurations for a private containerd; if it has none, a network is created")
 	f.StringVar(&o.nodeIP, "node-ip", "", "`address` of the node, or one IPv4 and one IPv6 address separated by a comma, the primary one first; :: prefers IPv6 (default: the address of the default route)")
 	f.StringSliceVar(&o.Network.ClusterDNS, "cluster-dns", nil, "`addresses` of the DNS servers for pods with dnsPolicy ClusterFirst (default: the host's)")
@@ -382,7 +385,7 @@ func (o *Options) checkHealth() error {
 
 // checkPaths makes paths absolute and validates them.
 func (o *Options) checkPaths() error {
-	for _, p := range []*string{&o.Manifests.Path, &o.Manifests.CAFile, &o.Registries.CAFile, &o.Runtime.Providers, &o.Runtime.ProvidersBin, &o.Network.ResolvConf, &o.Paths.Root, &o.Paths.PodLogs, &o.Paths.ContainerLogs, &o.API.Socket, &o.Runtime.CNIConfDir,
+	for _, p := range []*string{&o.Manifests.Path, &o.Manifests.CAFile, &o.Registries.CAFile, &o.Runtime.Providers, &o.Runtime.ProvidersBin, &o.Network.ResolvConf, &o.Paths.Root, &o.Paths.PodLogs, &o.Paths.ContainerLogs, &o.API.Socket, &o.Runtime.CNIConfDir, &o.Runtime.Archives,
 		&o.Remote.CertFile, &o.Remote.KeyFile, &o.Remote.ClientCAFile, &o.Remote.TokenFile} {
 		if *p == "" {
 			continue
@@ -395,6 +398,9 @@ func (o *Options) checkPaths() error {
 	}
 	if o.Paths.Root == "" || o.Paths.PodLogs == "" || o.Paths.ContainerLogs == "" || o.API.Socket == "" {
 		return fmt.Errorf("--root-dir, --pod-logs-dir, --container-logs-dir and --api-socket must not be empty")
+	}
+	if o.Runtime.Archives == "" {
+		o.Runtime.Archives = filepath.Join(o.Paths.Root, "image-archives")
 	}
 	// sun_path of unix(7) has 108 bytes including the NUL byte; the socket is created
 	// under a slightly longer temporary name.

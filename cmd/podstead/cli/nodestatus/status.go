@@ -23,7 +23,9 @@ type Status struct {
 	Node    v1.Node
 	Pods    []v1.Pod
 	Sources []objects.ManifestSource
-	Now     time.Time
+	// Archives are the image archives on the node.
+	Archives objects.ImageArchives
+	Now      time.Time
 }
 
 // Load requests the status from the daemon.
@@ -49,6 +51,9 @@ func Load(ctx context.Context, c *client.Client) (*Status, error) {
 			return nil, err
 		}
 		s.Pods = append(s.Pods, *p)
+	}
+	if s.Archives, err = objects.LoadImageArchives(ctx, c); err != nil {
+		return nil, err
 	}
 	return s, c.Get(ctx, "/podstead/v1/manifests", &s.Sources)
 }
@@ -118,9 +123,9 @@ func (s *Status) counts() map[string]int {
 }
 
 // Healthy reports whether the node is ready and can store its state, no pod is failing and
-// no manifest is invalid.
+// no manifest or image archive is invalid.
 func (s *Status) Healthy() bool {
-	if s.condition(v1.NodeReady).Status != v1.ConditionTrue || s.storageFault() != "" || s.counts()["failing"] > 0 {
+	if s.condition(v1.NodeReady).Status != v1.ConditionTrue || s.storageFault() != "" || s.counts()["failing"] > 0 || len(s.Archives.Faults()) > 0 {
 		return false
 	}
 	return !slices.ContainsFunc(s.Sources, func(src objects.ManifestSource) bool {
@@ -172,6 +177,7 @@ func (s *Status) Text(t terminal.Terminal) string {
 	for _, src := range s.Sources {
 		s.source(line, &src)
 	}
+	s.archives(line)
 	counts := s.counts()
 	var parts []string
 	for _, state := range podStates {
@@ -244,6 +250,27 @@ func (s *Status) source(line func(key, value string, color terminal.Color), src 
 	}
 }
 
+// archives adds the image archives, if there are any, and their faults.
+func (s *Status) archives(line func(key, value string, color terminal.Color)) {
+	a := &s.Archives
+	faults, warnings := a.Faults(), a.Warnings()
+	text := a.Summary()
+	if text == "" && len(faults)+len(warnings) == 0 {
+		return
+	}
+	color := terminal.Green
+	if len(faults) > 0 {
+		color = terminal.Red
+	}
+	line("Archives:", strings.TrimSuffix(a.Directory+": "+text, ": "), color)
+	for _, fault := range faults {
+		line("  fault:", fault, terminal.Red)
+	}
+	for _, warning := range warnings {
+		line("  warning:", warning, terminal.Yellow)
+	}
+}
+
 // incomplete names the manifests because of which a source is not complete.
 func incomplete(src *objects.ManifestSource) string {
 	names := make([]string, 0, len(src.Incomplete))
@@ -305,6 +332,7 @@ func (s *Status) Summary() map[string]any {
 		faults = append(faults, s.Sources[i].Faults()...)
 		warnings = append(warnings, s.Sources[i].Warnings()...)
 	}
+	faults, warnings = append(faults, s.Archives.Faults()...), append(warnings, s.Archives.Warnings()...)
 	unready := []map[string]string{}
 	for _, row := range s.unready().Rows {
 		unready = append(unready, map[string]string{"namespace": row[0], "name": row[1], "state": row[3], "message": strings.TrimPrefix(row[5], "<none>")})
