@@ -15,6 +15,10 @@ import (
 // conditionManifestFault reports missing or invalid objects that a pod refers to.
 const conditionManifestFault v1.PodConditionType = "podstead.io/ManifestFault"
 
+// conditionRevisionHeld reports that the newest revision of a static pod's manifest is not
+// in effect.
+const conditionRevisionHeld v1.PodConditionType = "podstead.io/RevisionHeld"
+
 // boundStep compares one of the cluster's pods in the API with the local pod, nil
 // if it has not been accepted yet. ended reports that all of it has terminated
 // here. By the kubelet's rules termination is final, and a deleted pod is removed
@@ -104,7 +108,7 @@ func shownStatus(local, shown *v1.Pod) *v1.PodStatus {
 func ownCondition(c *v1.PodCondition) bool {
 	switch c.Type {
 	case v1.PodScheduled, v1.PodReady, v1.ContainersReady, v1.PodInitialized, v1.PodReadyToStartContainers,
-		v1.PodResizePending, v1.PodResizeInProgress, v1.AllContainersRestarting, conditionManifestFault:
+		v1.PodResizePending, v1.PodResizeInProgress, v1.AllContainersRestarting, conditionManifestFault, conditionRevisionHeld:
 		return true
 	case v1.DisruptionTarget:
 		return c.Reason == v1.PodReasonTerminationByKubelet

@@ -52,6 +52,7 @@ type imageManager struct {
 
 	mu       sync.Mutex
 	failures map[types.UID]map[string]imageFailure // by image
+	prepared map[types.UID]map[string]preparedImage
 }
 
 // imageFailure is a failed pull, and the delay before the next one.
@@ -74,6 +75,7 @@ func newImageManager(c ImageConfig, events Recorder) *imageManager {
 		service: c.Runtime, events: events, access: imageAccess{c.Policy, c.Records, c.Ensured}, archives: c.Archives,
 		pulls:    newPuller(recordedPulls{c.Runtime, c.Records}, cmp.Or(c.ParallelPulls, DefaultParallelPulls)),
 		failures: map[types.UID]map[string]imageFailure{},
+		prepared: map[types.UID]map[string]preparedImage{},
 	}
 }
 
@@ -121,6 +123,10 @@ func (m *imageManager) ensureOnce(ctx context.Context, pod *v1.Pod, requested st
 			m.events.Event(pod, v1.EventTypeNormal, "Pulled", fmt.Sprintf("Container image %q already present on machine", requested))
 			return present.Id, nil
 		}
+	}
+	if policy == v1.PullAlways && present != nil && m.takePrepared(pod.UID, image, present.Id) {
+		m.events.Event(pod, v1.EventTypeNormal, "Pulled", fmt.Sprintf("Container image %q was pulled before the pod was replaced", requested))
+		return present.Id, nil
 	}
 	if policy == v1.PullNever {
 		// The same text for an image that the pod may not use, which must not show that
@@ -229,4 +235,5 @@ func (m *imageManager) forgetPod(uid types.UID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.failures, uid)
+	delete(m.prepared, uid)
 }

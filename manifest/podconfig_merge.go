@@ -302,20 +302,27 @@ func (c *PodConfig) enqueueRemove(source Source, pods []*v1.Pod) {
 	if !c.enqueue(Remove, source, pods) {
 		return
 	}
-	names := map[string]bool{}
-	for _, state := range c.states {
+	// static holds, by name, whether the pod that has it is static.
+	static := map[string]bool{}
+	for source, state := range c.states {
 		for _, pod := range state.pods {
-			names[claimName(pod)] = true
+			static[claimName(pod)] = static[claimName(pod)] || isStatic(source)
 		}
 	}
-	replaced := map[types.UID]bool{}
+	replaced, successors := map[types.UID]bool{}, map[types.UID]bool{}
 	for _, pod := range pods {
-		if names[claimName(pod)] {
+		if byStatic, taken := static[claimName(pod)]; taken {
 			replaced[pod.UID] = true
+			if byStatic {
+				successors[pod.UID] = true
+			}
 		}
 	}
 	if len(replaced) > 0 {
 		c.queue[len(c.queue)-1].Replaced = replaced
+	}
+	if len(successors) > 0 {
+		c.queue[len(c.queue)-1].Successors = successors
 	}
 }
 

@@ -145,6 +145,9 @@ type PodUpdate struct {
 	// usually the next revision of an edited manifest. It is used to report why
 	// the pod terminates; nil is none.
 	Replaced map[types.UID]bool
+	// Successors are those of Replaced whose name another static pod has taken: an
+	// update that follows adds it. nil is none.
+	Successors map[types.UID]bool
 	// FromCheckpoint are those pods of a Restore whose manifest this run of the
 	// daemon could not read; nil is none. It is used for the log.
 	FromCheckpoint map[types.UID]bool

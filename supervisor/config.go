@@ -101,6 +101,8 @@ type HostIPs interface {
 // Sources is where the wanted pods come from, and what depends on them.
 type Sources struct {
 	Pods PodConfig
+	// Rollouts decide which revisions Pods delivers; nil delivers each at once.
+	Rollouts Rollouts
 	// Objects are the objects to which static pods refer; nil has none.
 	Objects podinputs.Objects
 	// ClusterObjects are the objects to which API pods refer; nil has none.
@@ -123,6 +125,18 @@ type PodConfig interface {
 	// Subscribe returns a channel that receives after faults changed, until the
 	// function is called.
 	Subscribe() (<-chan struct{}, func())
+}
+
+// Rollouts decides which revision of a pod is in effect. None of its methods waits for
+// anything. Implemented by rollout.Controller.
+type Rollouts interface {
+	// HeldFor returns why the newest revision of the pod's manifest is not in effect, nil
+	// if it is. A subscription of PodConfig reports changes.
+	HeldFor(uid types.UID) *status.Cause
+	// Observe takes a status that was published.
+	Observe(uid types.UID, st *v1.PodStatus)
+	// RetryPreparations tries preparations of revisions again that failed.
+	RetryPreparations()
 }
 
 // Probes probes the containers of pods. None of its methods waits for
@@ -221,6 +235,13 @@ func (p Paths) withDefaults() Paths {
 
 func (p Paths) pods() string   { return filepath.Join(p.Root, "pods") }
 func (p Paths) claims() string { return filepath.Join(p.Root, "volumes") }
+
+// noRollouts holds no revision.
+type noRollouts struct{}
+
+func (noRollouts) HeldFor(types.UID) *status.Cause  { return nil }
+func (noRollouts) Observe(types.UID, *v1.PodStatus) {}
+func (noRollouts) RetryPreparations()               {}
 
 // noHostIPs reports no addresses.
 type noHostIPs struct{}

@@ -119,11 +119,17 @@ func (s *Supervisor) Runtime() RuntimeCondition {
 func (s *Supervisor) RetryDisrupted() { s.workers.RetryDisrupted() }
 
 // RetryHeld asks the gates about each held pod.
-func (s *Supervisor) RetryHeld() { s.workers.RetryHeld() }
+func (s *Supervisor) RetryHeld() {
+	s.workers.RetryHeld()
+	s.cfg.Sources.Rollouts.RetryPreparations()
+}
 
 // ImagesAdded syncs every pod: one may wait for an image that was added to the
 // runtime.
-func (s *Supervisor) ImagesAdded() { s.workers.NotifyAll() }
+func (s *Supervisor) ImagesAdded() {
+	s.workers.NotifyAll()
+	s.cfg.Sources.Rollouts.RetryPreparations()
+}
 
 // ReclaimContainers removes dead containers and sandboxes because a disk is full,
 // all of those of ended pods, and returns how many it removed.

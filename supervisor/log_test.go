@@ -42,7 +42,7 @@ func TestEditIsNotLoggedAsRemoval(t *testing.T) {
 		edited := testPod("web", "u2", "r2")
 		edited.Annotations[podinfo.AnnotationSource] = string(file)
 		d.config.updates <- manifest.PodUpdate{
-			Op: manifest.Remove, Source: file, Pods: []*v1.Pod{testPod("web", "u1", "r1")}, Replaced: map[types.UID]bool{"u1": true},
+			Op: manifest.Remove, Source: file, Pods: []*v1.Pod{testPod("web", "u1", "r1")}, Replaced: map[types.UID]bool{"u1": true}, Successors: map[types.UID]bool{"u1": true},
 		}
 		d.config.updates <- manifest.PodUpdate{Op: manifest.Add, Source: file, Pods: []*v1.Pod{edited}}
 		b.runs("u2")

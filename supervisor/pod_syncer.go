@@ -56,7 +56,7 @@ func (s *podSyncer) init(cfg *Config, runtime *runtimehealth.Monitor, reg *regis
 	s.records = &runRecords{records: cfg.Store.Records, backoff: cfg.Runtime.Backoff, log: cfg.Log}
 	s.probes = &podprobes.Pods{Prober: cfg.Sources.Probes, Addresses: cfg.Network.HostIPs.Addresses}
 	s.statuses = &statusPublisher{
-		runtime: runtime, hostIPs: cfg.Network.HostIPs, sources: cfg.Sources.Pods, inputs: s.inputs,
+		runtime: runtime, hostIPs: cfg.Network.HostIPs, sources: cfg.Sources.Pods, rollouts: cfg.Sources.Rollouts, inputs: s.inputs,
 		probes: s.probes, records: s.records, store: cfg.Store.Statuses, changed: s.order.Published,
 	}
 	s.cgroups = podCgroups{cgroups: cfg.Runtime.Cgroups, observer: cfg.Runtime.Observer, ended: &endedPods{}}

@@ -21,13 +21,14 @@ import (
 
 // statusPublisher generates the statuses of pods and puts them into the store.
 type statusPublisher struct {
-	runtime *runtimehealth.Monitor
-	hostIPs HostIPs
-	sources PodConfig
-	inputs  *podinputs.Resolver
-	probes  *podprobes.Pods
-	records *runRecords
-	store   Statuses
+	runtime  *runtimehealth.Monitor
+	hostIPs  HostIPs
+	sources  PodConfig
+	rollouts Rollouts
+	inputs   *podinputs.Resolver
+	probes   *podprobes.Pods
+	records  *runRecords
+	store    Statuses
 	// changed is called after the status of a pod changed, and after the first of a run.
 	changed func(pod *v1.Pod)
 
@@ -71,6 +72,7 @@ func (p *statusPublisher) publish(pod *v1.Pod, r *runState, observed *cri.PodSta
 		p.changed(pod)
 	}
 	r.previous = &published
+	p.rollouts.Observe(pod.UID, &published)
 	return &decided, true
 }
 
@@ -93,6 +95,7 @@ func (p *statusPublisher) input(pod *v1.Pod, r *runState, observed *cri.PodStatu
 		Started:       results.Started,
 		HostIPs:       p.hostIPs.Addresses(),
 		ManifestFault: p.manifestFault(pod),
+		RevisionHeld:  p.rollouts.HeldFor(pod.UID),
 		WaitingFor:    overrides.waitingFor,
 		KillFault:     r.kill.fault,
 		Terminal:      overrides.terminal,
@@ -107,11 +110,20 @@ func (p *statusPublisher) input(pod *v1.Pod, r *runState, observed *cri.PodStatu
 // the missing objects that the pod refers to.
 func (p *statusPublisher) manifestFault(pod *v1.Pod) string {
 	fault := p.sources.FaultFor(pod.UID)
-	p.faults.Store(pod.UID, fault)
+	p.faults.Store(pod.UID, p.shownFault(pod.UID))
 	if missing := p.inputs.MissingObjects(pod); missing != "" {
 		fault = strings.TrimPrefix(fault+"\n"+missing, "\n")
 	}
 	return fault
+}
+
+// shownFault is what the pod's status shows of its manifest, as one text.
+func (p *statusPublisher) shownFault(uid types.UID) string {
+	text := p.sources.FaultFor(uid)
+	if held := p.rollouts.HeldFor(uid); held != nil {
+		text += "\x00" + held.Reason + "\x00" + held.Message
+	}
+	return text
 }
 
 // record adds the status to the record. The record is saved before the status is
@@ -125,7 +137,7 @@ func (p *statusPublisher) record(pod *v1.Pod, r *runState, st *v1.PodStatus) {
 	}
 }
 
-// publishedFault returns the fault of the manifest that the pod's status shows.
+// publishedFault returns the shownFault of the pod's last status.
 func (p *statusPublisher) publishedFault(uid types.UID) string {
 	fault, _ := p.faults.Load(uid)
 	text, _ := fault.(string)

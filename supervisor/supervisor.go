@@ -69,6 +69,9 @@ func newSupervisor(cfg Config, wrap func(syncer) syncer) (*Supervisor, error) {
 	if cfg.Metrics == nil {
 		cfg.Metrics = noMetrics{}
 	}
+	if cfg.Sources.Rollouts == nil {
+		cfg.Sources.Rollouts = noRollouts{}
+	}
 	if cfg.Sources.Objects == nil {
 		cfg.Sources.Objects = podinputs.NoObjects{}
 	}

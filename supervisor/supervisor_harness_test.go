@@ -31,6 +31,7 @@ import (
 	"github.com/podstead/podstead/supervisor/pleg"
 	"github.com/podstead/podstead/supervisor/podprobes"
 	"github.com/podstead/podstead/supervisor/podworkers"
+	"github.com/podstead/podstead/supervisor/rollout"
 	"github.com/podstead/podstead/supervisor/status"
 )
 
@@ -64,13 +65,19 @@ type supervisorHarness struct {
 	metrics Metrics
 	// taints are registered with the next daemon; may be nil.
 	taints func() []v1.Taint
-	daemon *daemon
+	// noRollouts starts the next daemon without rollouts, so that updates come into effect
+	// at once.
+	noRollouts bool
+	// rollback is the node's default of podstead.io/rollback-after.
+	rollback time.Duration
+	daemon   *daemon
 }
 
 // daemon is one run of the supervisor with its dependencies.
 type daemon struct {
 	*Supervisor
 	config   *fakeConfig
+	rollouts *rollout.Controller
 	statuses *status.Store
 	events   *event.Recorder
 	pleg     *pleg.PLEG
@@ -150,7 +157,17 @@ func (b *supervisorHarness) start(sources ...manifest.Source) *daemon {
 		LogRoot: b.path("logs"), LogLinks: b.path("links"), Hooks: fakeHooks{probe.NewHooks(probe.Config{Exec: fakeExec{client}})},
 	})
 	prober := probe.New(probe.Config{Exec: fakeExec{client}, Events: d.events})
-	src := Sources{Pods: d.config, Probes: prober}
+	d.rollouts = rollout.New(rollout.Options{
+		Pods: d.config, Dir: b.path("rollouts"), RollbackAfter: b.rollback, Events: d.events, Mark: b.mark, Log: log,
+		Started: func(uid types.UID) bool {
+			_, err := os.Lstat(filepath.Join(b.dir, "pods", string(uid)))
+			return err == nil
+		},
+	})
+	src := Sources{Pods: d.rollouts, Rollouts: d.rollouts, Probes: prober}
+	if b.noRollouts {
+		src.Pods, src.Rollouts = d.config, nil
+	}
 	if b.sources != nil {
 		b.sources(&src)
 	}
@@ -184,6 +201,9 @@ func (b *supervisorHarness) start(sources ...manifest.Source) *daemon {
 	wg.Go(func() { _ = d.pleg.Run(ctx) })
 	wg.Go(func() { _ = prober.Run(ctx) })
 	wg.Go(func() { _ = d.Run(ctx) })
+	if !b.noRollouts {
+		wg.Go(func() { _ = d.rollouts.Run(ctx, d.Supervisor) })
+	}
 	d.stop = sync.OnceFunc(func() {
 		cancel()
 		wg.Wait()
@@ -252,11 +272,14 @@ func (b *supervisorHarness) sigkill() {
 	}
 }
 
-// records returns the paths of the records of pods.
-func (b *supervisorHarness) records() []string {
-	names, err := filepath.Glob(b.path("records/*.json"))
-	if err != nil {
-		b.t.Fatal(err)
+// records returns the paths of the records and rollouts of pods.
+func (b *supervisorHarness) records() (names []string) {
+	for _, pattern := range []string{"records/*.json", "rollouts/*/*/*.json"} {
+		found, err := filepath.Glob(b.path(pattern))
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		names = append(names, found...)
 	}
 	return names
 }
@@ -442,8 +465,19 @@ func (c *fakeConfig) send(add manifest.Op, source manifest.Source, pods []*v1.Po
 	}
 	slices.SortFunc(removed, func(a, b *v1.Pod) int { return strings.Compare(string(a.UID), string(b.UID)) })
 	c.pods[source] = next
+	names, replaced := map[string]bool{}, map[types.UID]bool{}
+	for _, pods := range c.pods {
+		for _, pod := range pods {
+			names[podinfo.FullName(pod)] = true
+		}
+	}
+	for _, pod := range removed {
+		if names[podinfo.FullName(pod)] {
+			replaced[pod.UID] = true
+		}
+	}
 	for _, u := range []manifest.PodUpdate{
-		{Op: manifest.Remove, Source: source, Pods: removed},
+		{Op: manifest.Remove, Source: source, Pods: removed, Replaced: replaced, Successors: replaced},
 		{Op: add, Source: source, Pods: added},
 		{Op: manifest.Update, Source: source, Pods: updated},
 	} {

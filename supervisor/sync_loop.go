@@ -211,6 +211,7 @@ func (s *Supervisor) handleRuntime() {
 	_, healthy := s.runtime.Healthy()
 	s.workers.Pause(!healthy)
 	if _, network := s.runtime.NetworkReady(); healthy && network {
+		s.cfg.Sources.Rollouts.RetryPreparations()
 		s.workers.RetryFailed()
 	}
 }
@@ -218,7 +219,7 @@ func (s *Supervisor) handleRuntime() {
 // refreshFaults notifies the pods whose status shows another fault of the manifest.
 func (s *Supervisor) refreshFaults() {
 	for _, pod := range s.wanted.List() {
-		if s.podSyncer.statuses.publishedFault(pod.UID) != s.cfg.Sources.Pods.FaultFor(pod.UID) {
+		if s.podSyncer.statuses.publishedFault(pod.UID) != s.podSyncer.statuses.shownFault(pod.UID) {
 			s.workers.Notify(pod.UID)
 		}
 	}

@@ -10,13 +10,15 @@ import (
 	"github.com/podstead/podstead/httpapi"
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/supervisor"
+	"github.com/podstead/podstead/supervisor/rollout"
 )
 
 // manifestView serves the sources and their manifests to the API.
 type manifestView struct {
-	config *manifest.PodConfig
-	pods   *supervisor.Supervisor
-	opts   options.Manifests
+	config   *manifest.PodConfig
+	pods     *supervisor.Supervisor
+	rollouts *rollout.Controller
+	opts     options.Manifests
 	// server is the API server's kubeconfig, the location of its source.
 	server string
 }
@@ -37,7 +39,7 @@ func (v manifestView) Objects() []httpapi.Object {
 func (v manifestView) Manifests() []httpapi.ManifestSource {
 	names := map[types.UID]string{}
 	for _, p := range v.pods.Pods() {
-		names[p.UID] = p.Namespace + "/" + manifest.BaseName(p)
+		names[v.rollouts.ManifestUID(p.UID)] = p.Namespace + "/" + manifest.BaseName(p)
 	}
 	var out []httpapi.ManifestSource
 	for _, s := range v.config.Snapshot() {
@@ -80,8 +82,9 @@ func (v manifestView) Manifests() []httpapi.ManifestSource {
 
 // manifestFinder finds the manifest that a pod or an object comes from.
 type manifestFinder struct {
-	config *manifest.PodConfig
-	sup    *supervisor.Supervisor
+	config   *manifest.PodConfig
+	rollouts *rollout.Controller
+	sup      *supervisor.Supervisor
 }
 
 // find returns the manifest's name, empty if there is none.
@@ -96,7 +99,7 @@ func (f manifestFinder) find(kind, namespace, name string) string {
 	}
 	for _, pod := range f.sup.Pods() {
 		if pod.Namespace == namespace && pod.Name == name {
-			return f.unitOf(pod.UID)
+			return f.unitOf(f.rollouts.ManifestUID(pod.UID))
 		}
 	}
 	return ""

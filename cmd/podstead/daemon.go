@@ -115,7 +115,7 @@ func (d *daemon) serve(requested context.Context) error {
 	if d.opts.RunOnce {
 		g.Go(func() error {
 			defer end()
-			return runOnce(ctx, d.sup, d.sources.config.Faults)
+			return runOnce(ctx, d.sup, d.sources.rollouts, d.sources.config.Faults)
 		})
 	}
 	stopWaiting := context.AfterFunc(ctx, func() {

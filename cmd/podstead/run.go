@@ -14,6 +14,7 @@ import (
 	"github.com/podstead/podstead/cmd/podstead/options"
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/supervisor"
+	"github.com/podstead/podstead/supervisor/rollout"
 )
 
 func runCommand() *cobra.Command {
@@ -73,10 +74,19 @@ func run(ctx context.Context, o *options.Options, log *slog.Logger, out *logOutp
 	return d.serve(ctx)
 }
 
-// runOnce waits until each pod runs or has failed. It prints a line for each pod
-// and for each fault of a manifest.
-func runOnce(ctx context.Context, sup *supervisor.Supervisor, faults func() []manifest.Fault) error {
+// runOnce waits until each pod runs or has failed, in the newest revision that can be
+// prepared. It prints a line for each pod and for each fault of a manifest.
+func runOnce(ctx context.Context, sup *supervisor.Supervisor, rollouts *rollout.Controller, faults func() []manifest.Fault) error {
 	failed := false
+	if err := sup.WaitSourcesReady(ctx); err != nil {
+		return err
+	}
+	if err := rollouts.WaitPrepared(ctx, func(name, why string) {
+		failed = true
+		fmt.Printf("%s: failed: %s\n", name, why)
+	}); err != nil {
+		return err
+	}
 	err := sup.WaitStarted(ctx, func(pod *v1.Pod, err error) {
 		name := pod.Namespace + "/" + manifest.BaseName(pod)
 		if err != nil {

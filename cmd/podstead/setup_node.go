@@ -119,7 +119,7 @@ func (d *daemon) newImages() *gc.Images {
 			for _, pod := range d.sup.Pods() {
 				images = slices.AppendSeq(images, podinfo.Images(&pod.Spec))
 			}
-			return append(images, d.archives.Images()...)
+			return slices.Concat(images, d.archives.Images(), d.sources.rollouts.Images())
 		},
 		WaitForSources: func(ctx context.Context) {
 			ctx, cancel := context.WithDeadline(ctx, deadline)

@@ -13,7 +13,8 @@ import (
 type sources struct {
 	config     *manifest.PodConfig
 	checkpoint *manifest.Checkpoint
-	// rollouts decide which revisions of config's pods are in effect.
+	// rollouts decide which revisions of config's pods are in effect; createSupervisor
+	// sets it.
 	rollouts *rollout.Controller
 }
 
@@ -26,9 +27,8 @@ func (d *daemon) openSources(context.Context) error {
 		return err
 	}
 	config := manifest.NewPodConfig(manifest.PodConfigOptions{Sources: d.sourceNames(), Checkpoint: checkpoint, Log: d.log})
-	rollouts := rollout.New(rollout.Options{Pods: config, Log: d.log})
-	d.sources = &sources{config: config, checkpoint: checkpoint, rollouts: rollouts}
-	d.start(checkpoint.Run, config.Run, rollouts.Run)
+	d.sources = &sources{config: config, checkpoint: checkpoint}
+	d.start(checkpoint.Run, config.Run)
 	loader := manifest.NewLoader(d.nodeName, o.Mode)
 	if o.Path != "" {
 		d.start(manifest.NewFileSource(manifest.FileSourceOptions{

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/podstead/podstead/cluster"
 	"github.com/podstead/podstead/cmd/podstead/options"
 	"github.com/podstead/podstead/cri"
@@ -23,7 +25,9 @@ import (
 	"github.com/podstead/podstead/supervisor/credential"
 	"github.com/podstead/podstead/supervisor/dns"
 	"github.com/podstead/podstead/supervisor/podinputs"
+	"github.com/podstead/podstead/supervisor/rollout"
 	"github.com/podstead/podstead/supervisor/status"
+	"github.com/podstead/podstead/supervisor/volume"
 )
 
 // createSupervisor creates the supervisor with what it works on. Node services and
@@ -34,7 +38,9 @@ func (d *daemon) createSupervisor(context.Context) error {
 	if err != nil {
 		return err
 	}
-	from := supervisor.Sources{Pods: d.sources.rollouts, Objects: d.sources.config.Objects(), Ready: d.sources.checkpoint.RecordReady, Probes: p.prober}
+	rollouts := d.newRollouts()
+	d.sources.rollouts = rollouts
+	from := supervisor.Sources{Pods: rollouts, Rollouts: rollouts, Objects: d.sources.config.Objects(), Ready: d.recordReady, Probes: p.prober}
 	if o.Cluster.Kubeconfig != "" {
 		d.bound = cluster.NewObjects(podinputs.References)
 		from.ClusterObjects = d.bound
@@ -69,8 +75,29 @@ func (d *daemon) createSupervisor(context.Context) error {
 	if err := d.sup.ShareMounts(); err != nil {
 		d.log.Warn("Mounts of pods do not propagate; pods that use mountPropagation with an emptyDir or a claim do not start", "err", err)
 	}
-	d.start(d.sup.Run)
+	d.start(d.sup.Run, func(ctx context.Context) error { return rollouts.Run(ctx, d.sup) })
 	return nil
+}
+
+// newRollouts creates what decides which revisions of static pods are in effect.
+func (d *daemon) newRollouts() *rollout.Controller {
+	volumes := &volume.Volumes{Root: filepath.Join(d.opts.Paths.Root, "pods")}
+	return rollout.New(rollout.Options{
+		Pods: d.sources.config, Dir: filepath.Join(d.opts.Paths.Root, "rollouts"), Unwritten: d.unwritten,
+		Started: func(uid types.UID) bool {
+			dir, err := volumes.PodDir(uid)
+			if err == nil {
+				_, err = os.Lstat(dir)
+			}
+			return err == nil
+		},
+		Events: d.observers.events, Mark: wallclock.Now, Log: d.log,
+	})
+}
+
+// recordReady records that a pod was Ready with its manifest.
+func (d *daemon) recordReady(uid types.UID) {
+	d.sources.checkpoint.RecordReady(d.sources.rollouts.DeclaredUID(uid))
 }
 
 // newSyncer creates what brings the runtime to the desired state.

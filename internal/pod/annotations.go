@@ -24,13 +24,47 @@ const (
 	// Succeeded, before the pod is started, such as "db, other-namespace/cache".
 	// See DependsOn.
 	AnnotationDependsOn = "podstead.io/depends-on"
+
+	// AnnotationReplace, if ReplaceKubelet, replaces the pod as the kubelet does after
+	// an edit: the old revision ends at once, and only then are the images of the new
+	// one pulled. Otherwise the new revision is prepared first.
+	AnnotationReplace = "podstead.io/replace"
+
+	// AnnotationRollbackAfter is how long a new revision of the pod may take to become
+	// Ready, as a Go duration such as 5m; then the last revision that was Ready
+	// replaces it. 0 disables the node's default.
+	AnnotationRollbackAfter = "podstead.io/rollback-after"
 )
+
+// ReplaceKubelet is the only value of AnnotationReplace.
+const ReplaceKubelet = "kubelet"
 
 // The bounds of AnnotationMaxRestartPeriod, which are the kubelet's for the node.
 const (
 	minRestartPeriod = time.Second
 	maxRestartPeriod = 5 * time.Minute
 )
+
+// The bounds of AnnotationRollbackAfter and of the node's default, apart from 0.
+const (
+	MinRollbackAfter = time.Second
+	MaxRollbackAfter = 24 * time.Hour
+)
+
+// RollbackAfter returns how long a revision of the pod may take to become Ready; 0 is
+// without limit. set is false for a pod that leaves it to the node. A validated pod has
+// no error.
+func RollbackAfter(pod *v1.Pod) (after time.Duration, set bool, err error) {
+	value, ok := pod.Annotations[AnnotationRollbackAfter]
+	if !ok {
+		return 0, false, nil
+	}
+	after, err = time.ParseDuration(value)
+	if err != nil || after != 0 && (after < MinRollbackAfter || after > MaxRollbackAfter) {
+		return 0, false, fmt.Errorf("must be a duration from %s to %s, such as 5m, or 0 for no rollback", MinRollbackAfter, MaxRollbackAfter)
+	}
+	return after, true, nil
+}
 
 // MaxRestartPeriod returns the pod's own limit of the crash-loop back-off, 0 if
 // it has none. A validated pod has no error.

@@ -105,6 +105,10 @@ func (v *validator) annotations(path *field.Path) {
 			}
 		case key == podinfo.AnnotationDependsOn:
 			v.dependsOn(at, value)
+		case key == podinfo.AnnotationRollbackAfter:
+			if _, _, err := podinfo.RollbackAfter(&v1.Pod{ObjectMeta: *v.meta}); err != nil {
+				v.invalid(at, value, err.Error())
+			}
 		case strings.HasPrefix(key, annotationAppArmorPrefix):
 			v.annotatedAppArmor(at, strings.TrimPrefix(key, annotationAppArmorPrefix), value)
 		}

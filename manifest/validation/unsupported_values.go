@@ -26,6 +26,9 @@ func invalidValues(pod *v1.Pod) field.ErrorList {
 	if value, ok := pod.Annotations[podinfo.AnnotationRestartOnChange]; ok && value != "true" && value != "false" {
 		errs = append(errs, field.NotSupported(field.NewPath("metadata", "annotations").Key(podinfo.AnnotationRestartOnChange), value, []string{"true", "false"}))
 	}
+	if value, ok := pod.Annotations[podinfo.AnnotationReplace]; ok && value != podinfo.ReplaceKubelet {
+		errs = append(errs, field.NotSupported(field.NewPath("metadata", "annotations").Key(podinfo.AnnotationReplace), value, []string{podinfo.ReplaceKubelet}))
+	}
 	for path, c := range containerPaths(field.NewPath("spec"), &pod.Spec) {
 		if sc := c.SecurityContext; sc != nil && sc.Capabilities != nil {
 			at := path.Child("securityContext", "capabilities")

@@ -2,6 +2,7 @@ package admit
 
 import (
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -107,6 +108,35 @@ func (a *Reservations) Reserve(pod *v1.Pod, since time.Time) Decision {
 // may have what it needs keeps its turn.
 func (a *Reservations) Fits(pod *v1.Pod) bool {
 	return a.decide(pod, time.Time{}, false).Denied == nil
+}
+
+// Preview answers a request of a pod that is not wanted yet as if the pod that it
+// replaces, by its UID, had ended. It reserves nothing. A pod that could run by
+// preempting others gets no denial.
+func (a *Reservations) Preview(pod *v1.Pod, replaced types.UID) Decision {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	request := NewRequest(pod)
+	request.Since = time.Now()
+	a.reserveRunning()
+	r := a.allocation()
+	others := func(list []*Request) []*Request {
+		return slices.DeleteFunc(list, func(other *Request) bool {
+			if other.Pod.UID != replaced {
+				return false
+			}
+			if !other.Since.IsZero() {
+				request.Since = other.Since
+			}
+			return true
+		})
+	}
+	r.Holders, r.Waiting, r.Total = others(r.Holders), others(r.Waiting), nil
+	d := r.Decide(&request)
+	if len(d.Victims) > 0 {
+		return Decision{}
+	}
+	return d
 }
 
 func (a *Reservations) decide(pod *v1.Pod, since time.Time, reserve bool) Decision {

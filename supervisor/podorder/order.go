@@ -159,6 +159,42 @@ func (o *Order) StartBlock(pod *v1.Pod) *Block {
 	return block
 }
 
+// Preview returns why a pod that is not wanted yet would have to wait if it replaced the
+// pod of its name now, nil if it would not. It is not notified.
+func (o *Order) Preview(pod *v1.Pod) *Block {
+	names := dependsOn(pod)
+	if len(names) == 0 {
+		return nil
+	}
+	o.mu.Lock()
+	self := o.name(pod)
+	way := podinfo.DependencyCycle(self, func(name string) []string {
+		if name == self {
+			return names
+		}
+		return o.pods[name].dependsOn
+	})
+	var dependencies []dependency
+	for _, name := range names {
+		known, ok := o.pods[name]
+		dependencies = append(dependencies, dependency{name: name, known: ok, uid: known.uid})
+	}
+	o.mu.Unlock()
+	if way != nil {
+		return cycleBlock(way)
+	}
+	for i := range dependencies {
+		if d := &dependencies[i]; d.known {
+			d.status, d.runs = o.cfg.Status(d.uid), o.cfg.Runs(d.uid)
+		}
+	}
+	block := startBlock(dependencies, o.cfg.Complete())
+	if block != nil && block.Reason == ReasonNotFound {
+		block.Message += o.suffixHint(names)
+	}
+	return block
+}
+
 // awaitStart makes changes of the dependencies notify the pod, before any of them is
 // looked at, so that none is missed. It returns the dependencies, or the way on which
 // the pod depends on itself.

@@ -3,13 +3,17 @@ package rollout
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
+	"sync"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podstead/podstead/internal/unwritten"
+	"github.com/podstead/podstead/internal/wallclock"
 	"github.com/podstead/podstead/manifest"
+	"github.com/podstead/podstead/supervisor/status"
 )
 
 // PodConfig merges the sources. Implemented by manifest.PodConfig.
@@ -25,88 +29,294 @@ type PodConfig interface {
 	Subscribe() (<-chan struct{}, func())
 }
 
+// Node prepares revisions. Implemented by supervisor.Supervisor.
+type Node interface {
+	// Prepare brings about all that the pod needs to start when the pod that it replaces
+	// has ended: it pulls images, and judges what the pod refers to and its admission. It
+	// returns nil, or why the pod could not start, and when to try again; a cause without
+	// a message passes soon, and is not reported. waiting is called when it has to wait,
+	// with what for.
+	Prepare(ctx context.Context, pod, replaced *v1.Pod, waiting func(status.Cause)) (*status.Cause, time.Duration)
+	// ShuttingDown reports whether the host shuts down; no revision comes into effect
+	// then.
+	ShuttingDown() bool
+}
+
+// Recorder records events. Implemented by event.Recorder.
+type Recorder interface {
+	Event(pod *v1.Pod, eventType, reason, message string)
+}
+
 // Options configures a Controller.
 type Options struct {
 	Pods PodConfig
+	// Dir is where the rollouts are stored; empty stores nothing.
+	Dir string
+	// Unwritten records whether the files could be written; may be nil.
+	Unwritten *unwritten.Files
+	// RollbackAfter is for pods without the annotation; 0 is no rollback.
+	RollbackAfter time.Duration
+	// Started reports whether a pod with this UID was started here and is not forgotten;
+	// nil knows nothing.
+	Started func(types.UID) bool
+	// Events may be nil.
+	Events Recorder
+	// RolledBack is called after each rollback; may be nil.
+	RolledBack func(reason string)
+	// Mark is wallclock.Now; nil knows nothing.
+	Mark func() (wallclock.Mark, bool)
 	Log  *slog.Logger
 }
 
 // Controller decides which revision of each static pod is in effect. It is the
 // PodConfig of the supervisor.
 type Controller struct {
-	pods PodConfig
-	log  *slog.Logger
+	opts  Options
+	pods  PodConfig
+	log   *slog.Logger
+	store *store
+	// updates are what the supervisor reads.
+	updates chan manifest.PodUpdate
+	// results are ended preparations; requests are calls of the loop, whose owners wait.
+	results  chan result
+	requests chan func()
+	// observed, retries and stopped notify: a status matters (capacity 1), preparations
+	// are to be tried again (capacity 1), Run has ended (closed).
+	observed, retries, stopped chan struct{}
+
+	// loop is what Run alone uses.
+	loop loop
+
+	mu sync.Mutex
+	// byName are the rollouts by the full name of the pod, byUID those of the revisions
+	// that the supervisor has.
+	byName      map[string]*podRollout
+	byUID       map[types.UID]*podRollout
+	subscribers map[chan struct{}]struct{}
 }
 
-// ErrUnknownPod is in the error of a request about a pod that no manifest declares.
-var ErrUnknownPod = errors.New("no manifest declares this pod")
+// loop is the state of Run.
+type loop struct {
+	ctx   context.Context
+	node  Node
+	wg    *sync.WaitGroup
+	queue []manifest.PodUpdate
+	// delivered are the sources that have delivered a set of their own.
+	delivered map[manifest.Source]bool
+	// stored are the rollouts of an earlier daemon whose pods are not delivered yet.
+	stored map[string]*storedRollout
+	// unprepared are the rollouts whose preparation starts when the supervisor has taken
+	// the queue: the candidate may need pods that it adds.
+	unprepared []*podRollout
+	// dirty are the names whose files are to be written at flushAt.
+	dirty   map[string]bool
+	flushAt time.Time
+}
+
+// flushDelay collects what is stored about new pods into one round of writes.
+const flushDelay = time.Second
 
 // New returns a Controller. It starts nothing and touches nothing.
 func New(opts Options) *Controller {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Controller{pods: opts.Pods, log: opts.Log}
+	if opts.Events == nil {
+		opts.Events = noEvents{}
+	}
+	if opts.Mark == nil {
+		opts.Mark = func() (wallclock.Mark, bool) { return wallclock.Mark{}, false }
+	}
+	return &Controller{
+		opts: opts, pods: opts.Pods, log: opts.Log,
+		store:   &store{dir: opts.Dir, files: opts.Unwritten, log: opts.Log},
+		updates: make(chan manifest.PodUpdate), results: make(chan result), requests: make(chan func()),
+		observed: make(chan struct{}, 1), retries: make(chan struct{}, 1), stopped: make(chan struct{}),
+		loop:        loop{delivered: map[manifest.Source]bool{}, dirty: map[string]bool{}},
+		byName:      map[string]*podRollout{},
+		byUID:       map[types.UID]*podRollout{},
+		subscribers: map[chan struct{}]struct{}{},
+	}
 }
 
-// Run passes the updates on, in order, until ctx ends.
-func (c *Controller) Run(ctx context.Context) error {
-	<-ctx.Done()
-	return nil
+// noEvents discards events.
+type noEvents struct{}
+
+func (noEvents) Event(*v1.Pod, string, string, string) {}
+
+// Run decides and passes the updates on, in order, until ctx ends. It is called once.
+func (c *Controller) Run(ctx context.Context, node Node) error {
+	defer close(c.stopped)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	c.loop.ctx, c.loop.node, c.loop.wg = ctx, node, &wg
+	c.loop.stored = c.store.load()
+	faults, unsubscribe := c.pods.Subscribe()
+	defer unsubscribe()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		var out chan<- manifest.PodUpdate
+		var head manifest.PodUpdate
+		if len(c.loop.queue) > 0 {
+			out, head = c.updates, c.loop.queue[0]
+		} else {
+			c.loop.queue = nil
+			c.startPreparations()
+		}
+		select {
+		case <-ctx.Done():
+			c.flush()
+			return nil
+		case out <- head:
+			c.loop.queue = c.loop.queue[1:]
+			continue
+		case u := <-c.pods.Updates():
+			c.handleUpdate(u)
+		case <-faults:
+			c.notify()
+		case r := <-c.results:
+			c.handleResult(r)
+		case do := <-c.requests:
+			do()
+		case <-c.observed:
+			c.evaluate()
+		case <-c.retries:
+			c.retryPreparations(time.Time{})
+		case <-timer.C:
+			c.handleDue(time.Now())
+		}
+		c.arm(timer)
+	}
+}
+
+// enqueue queues an update for the supervisor.
+func (c *Controller) enqueue(u manifest.PodUpdate) { c.loop.queue = append(c.loop.queue, u) }
+
+// arm sets the timer for what is due first, or stops it.
+func (c *Controller) arm(timer *time.Timer) {
+	first := c.loop.flushAt
+	for _, r := range c.byName {
+		if at := c.dueAt(r); !at.IsZero() && (first.IsZero() || at.Before(first)) {
+			first = at
+		}
+	}
+	if first.IsZero() {
+		timer.Stop()
+	} else {
+		timer.Reset(max(0, time.Until(first)))
+	}
+}
+
+// handleDue does what is due.
+func (c *Controller) handleDue(now time.Time) {
+	if at := c.loop.flushAt; !at.IsZero() && !at.After(now) {
+		c.flush()
+	}
+	c.retryPreparations(now)
+	c.evaluate()
+}
+
+// errStopped is returned to requests after the end of Run.
+var errStopped = errors.New("the daemon is stopping")
+
+// call runs a function in the loop and returns its error.
+func (c *Controller) call(do func() error) error {
+	done := make(chan error, 1)
+	select {
+	case c.requests <- func() { done <- do() }:
+		return <-done
+	case <-c.stopped:
+		return errStopped
+	}
 }
 
 // Updates returns the changes in the order in which they come into effect. The
 // channel is unbuffered and never closed.
-func (c *Controller) Updates() <-chan manifest.PodUpdate { return c.pods.Updates() }
+func (c *Controller) Updates() <-chan manifest.PodUpdate { return c.updates }
 
 // Sources returns the registered sources.
 func (c *Controller) Sources() []manifest.Source { return c.pods.Sources() }
 
-// FaultFor returns why a running pod may differ from its manifest, empty if it does
-// not.
-func (c *Controller) FaultFor(uid types.UID) string { return c.pods.FaultFor(uid) }
+// FaultFor returns why the pod's manifest may not be in effect as it is in the source,
+// empty if it is. HeldFor has what keeps a valid manifest from coming into effect.
+func (c *Controller) FaultFor(uid types.UID) string { return c.pods.FaultFor(c.ManifestUID(uid)) }
 
 // Subscribe returns a channel that receives (capacity 1, coalescing) after faults or
 // rollouts changed, and a function that ends the subscription.
-func (c *Controller) Subscribe() (<-chan struct{}, func()) { return c.pods.Subscribe() }
-
-// Observe notes the status of a pod that was published. It does not wait for anything.
-func (c *Controller) Observe(types.UID, *v1.PodStatus) {}
-
-// Images returns the images that image garbage collection must keep next to those of
-// the wanted pods: of revisions that are prepared, and that a rollback would start.
-func (c *Controller) Images() []string { return nil }
-
-// ManifestUID returns the UID that the revision in the manifest has of the pod with
-// this UID: another one while an earlier revision is in effect, or one that differs in
-// image digests. It is the UID itself for all other pods.
-func (c *Controller) ManifestUID(uid types.UID) types.UID { return uid }
-
-// Statuses returns the rollouts of all static pods, sorted by pod.
-func (c *Controller) Statuses() []Status { return nil }
-
-// History returns the revisions of a pod that were in effect, the newest first. The
-// name is namespace/name as in the pod, with the node's suffix.
-func (c *Controller) History(fullName string) ([]Revision, error) {
-	return nil, fmt.Errorf("pod %s: %w", fullName, ErrUnknownPod)
+func (c *Controller) Subscribe() (<-chan struct{}, func()) {
+	wake := make(chan struct{}, 1)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.subscribers[wake] = struct{}{}
+	return wake, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.subscribers, wake)
+	}
 }
 
-// Undo puts an earlier revision into effect, by its short hash, or the previous one
-// that was Ready if revision is empty. It stays until the manifest changes or Retry is
-// called. It returns at once; the revision is prepared first, as every other.
-func (c *Controller) Undo(fullName, revision string) error {
-	return fmt.Errorf("pod %s: %w", fullName, ErrUnknownPod)
+// notify notifies the subscribers.
+func (c *Controller) notify() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for wake := range c.subscribers {
+		select {
+		case wake <- struct{}{}:
+		default:
+		}
+	}
 }
 
-// Retry puts the revision of the manifest into effect again, after a rollback or Undo.
-func (c *Controller) Retry(fullName string) error {
-	return fmt.Errorf("pod %s: %w", fullName, ErrUnknownPod)
+// Observe notes the status of a pod that was published, which is not written to
+// afterwards. It does not wait for anything.
+func (c *Controller) Observe(uid types.UID, st *v1.PodStatus) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r := c.byUID[uid]
+	if r == nil {
+		return
+	}
+	r.status = st
+	good := !r.good && wasGood(st)
+	r.sawGood = r.sawGood || good
+	if good || r.state != Stable && r.state != Undone {
+		signal(c.observed)
+	}
 }
 
-// SetImages makes the manifest's revision run with other images: container name to
-// repository:tag@sha256:…. Containers that are not in the map keep the image of the
-// manifest, so that an empty map returns to it. The images hold until the manifest
-// changes.
-func (c *Controller) SetImages(fullName string, images map[string]string) error {
-	return fmt.Errorf("pod %s: %w", fullName, ErrUnknownPod)
+// RetryPreparations tries preparations again that failed: something changed that they may have
+// waited for.
+func (c *Controller) RetryPreparations() { signal(c.retries) }
+
+func signal(wake chan struct{}) {
+	select {
+	case wake <- struct{}{}:
+	default:
+	}
+}
+
+// ManifestUID returns the UID that the newest revision in the manifest has of the pod
+// with this UID: another one while another revision is in effect. It is the UID itself
+// for all other pods.
+func (c *Controller) ManifestUID(uid types.UID) types.UID {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r := c.byUID[uid]; r != nil {
+		return r.manifest.UID
+	}
+	return uid
+}
+
+// DeclaredUID returns the UID in the manifest from which the pod with this UID was
+// made: another one if its images differ from the manifest's.
+func (c *Controller) DeclaredUID(uid types.UID) types.UID {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r := c.byUID[uid]; r != nil {
+		return r.current.manifestUID
+	}
+	return uid
 }

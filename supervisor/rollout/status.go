@@ -1,33 +1,41 @@
 package rollout
 
-import "time"
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
 
-// State is the state of one pod's rollout.
-type State string
+	"k8s.io/apimachinery/pkg/types"
 
-// The states of a rollout.
+	podinfo "github.com/podstead/podstead/internal/pod"
+	"github.com/podstead/podstead/supervisor/status"
+)
+
+// Reasons of rollouts, in statuses, conditions and events.
 const (
-	// Stable: the revision of the manifest is in effect, and was Ready or is not
-	// judged.
-	Stable State = "Stable"
-	// Preparing: the images and objects of another revision are prepared, while the
-	// one in effect runs on.
-	Preparing State = "Preparing"
-	// Progressing: the revision in effect has to become Ready before the deadline.
-	Progressing State = "Progressing"
-	// RollingBack: the last good revision is prepared and started in place of one that
-	// failed.
-	RollingBack State = "RollingBack"
-	// RolledBack: an earlier revision is in effect, since that of the manifest failed.
-	RolledBack State = "RolledBack"
-	// Undone: an earlier revision is in effect on request.
-	Undone State = "Undone"
+	// ReasonPreparing: a revision is prepared, and the running one stays until then.
+	ReasonPreparing = "RolloutPreparing"
+	// ReasonRolledBack: the last good revision is in effect, or is going to be.
+	ReasonRolledBack = "RolledBack"
+	// ReasonUndone: an earlier revision is in effect on request.
+	ReasonUndone = "RolloutUndone"
+	// ReasonProgressing: the revision in effect is not Ready yet.
+	ReasonProgressing = "RolloutProgressing"
+	// ReasonDeadline, ReasonCrashLoop and ReasonFailed are why a revision failed.
+	ReasonDeadline  = "RolloutDeadlineExceeded"
+	ReasonCrashLoop = "RolloutCrashLoop"
+	ReasonFailed    = "RolloutPodFailed"
 )
 
 // Status is the rollout of one pod.
 type Status struct {
-	// Namespace and Name are those of the pod, with the node's suffix.
+	// Namespace and Name are those of the pod, with the node's suffix. UID is that of
+	// the pod in effect.
 	Namespace, Name string
+	UID             types.UID
 	State           State
 	// Revision is the revision in effect, Candidate the one that is prepared or was
 	// rejected, LastGood the last one that was Ready; short hashes, empty for none.
@@ -38,9 +46,9 @@ type Status struct {
 	// Since is when the state began.
 	Since time.Time
 	// Deadline is when the revision in effect is rolled back unless it is Ready; zero
-	// for none.
+	// for none, and while it has not begun to start.
 	Deadline time.Time
-	// Images are those of SetImages that are in effect or are prepared, by container.
+	// Images are those of SetImages, by container; nil for none.
 	Images map[string]string
 }
 
@@ -50,7 +58,7 @@ type Revision struct {
 	Revision string
 	// Time is when it came into effect.
 	Time time.Time
-	// Ready reports that it was Ready, or Succeeded.
+	// Ready reports that it was Ready, or succeeded.
 	Ready bool
 	// InEffect reports that it is the one in effect, InManifest that it is the
 	// manifest's.
@@ -59,4 +67,142 @@ type Revision struct {
 	Rejected string
 	// Images are those of its containers, by name.
 	Images map[string]string
+}
+
+// Statuses returns the rollouts of all static pods, sorted by pod.
+func (c *Controller) Statuses() []Status {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	list := make([]Status, 0, len(c.byName))
+	for _, name := range slices.Sorted(maps.Keys(c.byName)) {
+		list = append(list, c.statusOf(c.byName[name]))
+	}
+	return list
+}
+
+// StatusOf returns the rollout of one pod, by namespace/name with the node's suffix;
+// false for a pod that no manifest declares.
+func (c *Controller) StatusOf(fullName string) (Status, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r := c.byName[fullName]
+	if r == nil {
+		return Status{}, false
+	}
+	return c.statusOf(r), true
+}
+
+// statusOf returns the status of a rollout. mu is held.
+func (c *Controller) statusOf(r *podRollout) Status {
+	s := Status{State: r.state, Revision: r.current.id, UID: r.current.pod.UID, Since: r.since, Images: maps.Clone(r.choice.images), Deadline: c.deadline(r)}
+	s.Namespace, s.Name, _ = strings.Cut(r.name, "/")
+	switch {
+	case r.candidate != nil:
+		s.Candidate = r.candidate.id
+	case r.choice.rejected != nil:
+		s.Candidate = r.choice.rejected.Revision
+	}
+	if r.lastGood != nil {
+		s.LastGood = r.lastGood.id
+	}
+	if cause := r.explain(); cause != nil {
+		s.Reason, s.Message = cause.Reason, cause.Message
+		return s
+	}
+	switch {
+	case r.state == Preparing:
+		s.Reason, s.Message = ReasonPreparing, fmt.Sprintf("revision %s is prepared, the running one stays until then", s.Candidate)
+	case !r.good && r.lastGood == nil && c.rollbackAfter(r) > 0:
+		s.Reason, s.Message = ReasonProgressing, "not Ready yet; no earlier revision was Ready, so that it is not rolled back"
+	case r.state == Progressing:
+		s.Reason, s.Message = ReasonProgressing, fmt.Sprintf("not Ready yet; it is rolled back to revision %s if it is not Ready in time", s.LastGood)
+	}
+	return s
+}
+
+// WaitPrepared waits until each revision that is prepared came into effect, or could not
+// be prepared, and calls held for each of the latter with the pod's namespace/name. It
+// returns the context's error if that ends first.
+func (c *Controller) WaitPrepared(ctx context.Context, held func(fullName, why string)) error {
+	changed, cancel := c.Subscribe()
+	defer cancel()
+	for {
+		waits, failed := false, map[string]string{}
+		c.mu.Lock()
+		for name, r := range c.byName {
+			switch {
+			case r.state != Preparing && r.state != RollingBack:
+			case r.preparation == nil || r.preparation.cause.Reason == "":
+				waits = true
+			default:
+				failed[name] = r.explain().Message
+			}
+		}
+		c.mu.Unlock()
+		if !waits {
+			for _, name := range slices.Sorted(maps.Keys(failed)) {
+				held(name, failed[name])
+			}
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// HeldFor returns why the pod with this UID is not the newest revision of its manifest,
+// nil if it is, or if there is nothing to report yet.
+func (c *Controller) HeldFor(uid types.UID) *status.Cause {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r := c.byUID[uid]; r != nil {
+		return r.explain()
+	}
+	return nil
+}
+
+// explain returns why another revision than the manifest's is in effect; nil if that is
+// not so, or lasts for moments only.
+func (r *podRollout) explain() *status.Cause {
+	rejected := r.choice.rejected
+	switch {
+	case r.state == Preparing && r.preparation != nil && r.preparation.cause.Message != "":
+		cause := r.preparation.cause
+		return &status.Cause{Reason: ReasonPreparing, Message: fmt.Sprintf(
+			"revision %s is not in effect yet, the running one stays until it is prepared: %s", r.candidate.id, joined(cause.Reason, cause.Message))}
+	case r.state == RollingBack && rejected != nil:
+		text := fmt.Sprintf("revision %s failed: %s; the last good revision %s replaces it", rejected.Revision, rejected.Cause.Message, r.lastGood.id)
+		if r.preparation != nil && r.preparation.cause.Message != "" {
+			text += " when it is prepared: " + r.preparation.cause.Message
+		}
+		return &status.Cause{Reason: ReasonRolledBack, Message: text}
+	case r.state == RolledBack && rejected != nil:
+		text := fmt.Sprintf("revision %s failed and was rolled back: %s; it is tried again when the manifest changes, or on request", rejected.Revision, rejected.Cause.Message)
+		if r.stuck != nil {
+			text += fmt.Sprintf("; revision %s is not Ready either: %s", r.current.id, r.stuck.Message)
+		}
+		return &status.Cause{Reason: ReasonRolledBack, Message: text}
+	case r.state == Undone:
+		return &status.Cause{Reason: ReasonUndone, Message: "an earlier revision is in effect on request, until the manifest changes, or it is retried on request"}
+	}
+	return nil
+}
+
+// Images returns the images that image garbage collection must keep next to those of
+// the wanted pods: of revisions that are prepared, and that a rollback would start.
+func (c *Controller) Images() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var images []string
+	for _, r := range c.byName {
+		for _, revision := range []*revision{r.candidate, r.lastGood, r.choice.pinned} {
+			if revision != nil && revision != r.current {
+				images = slices.AppendSeq(images, podinfo.Images(&revision.pod.Spec))
+			}
+		}
+	}
+	return images
 }

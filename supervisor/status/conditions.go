@@ -39,6 +39,7 @@ var generated = map[v1.PodConditionType]bool{
 	v1.PodScheduled:              true,
 	v1.AllContainersRestarting:   true,
 	ManifestFault:                true,
+	RevisionHeld:                 true,
 }
 
 // conditions returns the pod's conditions in the kubelet's order: foreign ones first.
@@ -65,6 +66,9 @@ func conditions(in Input, st *v1.PodStatus) []v1.PodCondition {
 			Type: ManifestFault, Status: v1.ConditionTrue,
 			Reason: reasonManifestFaulty, Message: in.ManifestFault,
 		})
+	}
+	if held := in.RevisionHeld; held != nil {
+		list = append(list, v1.PodCondition{Type: RevisionHeld, Status: v1.ConditionTrue, Reason: held.Reason, Message: held.Message})
 	}
 	for i := range list {
 		stamp(in, &list[i])

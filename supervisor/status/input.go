@@ -13,6 +13,10 @@ import (
 // of the pod's manifest is faulty and therefore not running.
 const ManifestFault v1.PodConditionType = "podstead.io/ManifestFault"
 
+// RevisionHeld is the type of the condition that shows that the newest revision of the
+// pod's manifest is valid and not in effect: it is prepared, or was rolled back.
+const RevisionHeld v1.PodConditionType = "podstead.io/RevisionHeld"
+
 // Cause is a CamelCase reason and a message for users.
 type Cause struct {
 	Reason  string
@@ -73,6 +77,9 @@ type Input struct {
 	// ManifestFault is the fault of a newer revision of the pod's manifest,
 	// empty if there is none.
 	ManifestFault string
+	// RevisionHeld is why the newest revision of the manifest is not in effect; nil if it
+	// is.
+	RevisionHeld *Cause
 	// Resize is why the resources of running containers are not the wanted
 	// ones, zero if they are.
 	Resize Resize

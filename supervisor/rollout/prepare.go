@@ -1,0 +1,130 @@
+package rollout
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
+	"github.com/podstead/podstead/supervisor/status"
+)
+
+// preparation is the preparation of a candidate.
+type preparation struct {
+	cancel context.CancelFunc
+	// queued: the first attempt has not begun.
+	queued bool
+	// running: an attempt is in progress. Otherwise the next one is at retryAt.
+	running bool
+	retryAt time.Time
+	// prepared: the candidate waits only for its source to confirm it.
+	prepared bool
+	// cause is what the candidate waits for; empty if there was nothing to report.
+	cause status.Cause
+	// warned is the message of the last event.
+	warned string
+}
+
+// result is an attempt that has ended.
+type result struct {
+	rollout     *podRollout
+	preparation *preparation
+	// cause is nil if the candidate is prepared.
+	cause *status.Cause
+	after time.Duration
+}
+
+// minRetry is the least time between two attempts.
+const minRetry = time.Second
+
+// reasonBackOff is the reason of an image whose pull is in back-off. It only repeats
+// the error of the last attempt.
+const reasonBackOff = "ImagePullBackOff"
+
+// startPreparations starts those that are queued.
+func (c *Controller) startPreparations() {
+	for _, r := range c.loop.unprepared {
+		if p := r.preparation; p != nil && p.queued {
+			c.prepare(r)
+		}
+	}
+	c.loop.unprepared = nil
+}
+
+// prepare starts an attempt to prepare the candidate.
+func (c *Controller) prepare(r *podRollout) {
+	ctx, cancel := context.WithCancel(c.loop.ctx)
+	p := r.preparation
+	p.queued = false
+	p.cancel, p.running, p.retryAt = cancel, true, time.Time{}
+	pod, replaced, node := r.candidate.pod, r.current.pod, c.loop.node
+	c.loop.wg.Go(func() {
+		defer cancel()
+		cause, after := node.Prepare(ctx, pod, replaced, func(waiting status.Cause) {
+			c.locked(func() { p.cause = waiting })
+			c.notify()
+		})
+		select {
+		case c.results <- result{r, p, cause, after}:
+		case <-c.loop.ctx.Done():
+		}
+	})
+}
+
+// cancelPreparation ends the preparation of the candidate, if there is one.
+func (c *Controller) cancelPreparation(r *podRollout) {
+	if p := r.preparation; p != nil && p.cancel != nil {
+		p.cancel()
+	}
+	c.locked(func() { r.preparation, r.candidate = nil, nil })
+}
+
+// handleResult lets a candidate through that is prepared, or shows what it waits for.
+func (c *Controller) handleResult(res result) {
+	r, p := res.rollout, res.preparation
+	if r.preparation != p {
+		return // it was superseded
+	}
+	p.running = false
+	if res.cause == nil && !c.confirmed(r) {
+		p.prepared = true
+		return
+	}
+	if res.cause == nil && !c.loop.node.ShuttingDown() {
+		c.log.Info("Revision of pod is prepared", "pod", r.name, "uid", r.candidate.pod.UID, "revision", r.candidate.id)
+		c.release(r, r.candidate, nil)
+		return
+	}
+	p.retryAt = time.Now().Add(max(res.after, minRetry))
+	if res.cause == nil || res.cause.Message == "" {
+		return
+	}
+	cause := *res.cause
+	c.locked(func() { p.cause = cause })
+	if cause.Reason != reasonBackOff && cause.Message != p.warned {
+		p.warned = cause.Message
+		c.log.Warn("Failed to prepare revision of pod, the running one stays", "pod", r.name, "revision", r.candidate.id, "reason", cause.Reason, "err", cause.Message)
+		c.opts.Events.Event(r.current.pod, v1.EventTypeWarning, ReasonPreparing, fmt.Sprintf(
+			"Revision %s is not in effect yet: %s", r.candidate.id, cause.Message))
+	}
+	c.notify()
+}
+
+// confirmed reports whether the candidate may end what runs: a revision of the manifest
+// may once its source has delivered. Until then it comes from the checkpoint, and the
+// manifest may have been removed or changed in the meantime.
+func (c *Controller) confirmed(r *podRollout) bool {
+	return r.choice.pinned != nil || r.choice.rejected != nil || c.loop.delivered[podinfo.SourceOf(r.manifest)]
+}
+
+// retryPreparations starts the next attempts that are due; with the zero time, all that
+// are not in progress.
+func (c *Controller) retryPreparations(now time.Time) {
+	for _, r := range c.byName {
+		if p := r.preparation; p != nil && !p.running && !p.queued && !p.prepared && r.candidate != nil && (now.IsZero() || !p.retryAt.After(now)) {
+			c.prepare(r)
+		}
+	}
+}

@@ -1,0 +1,142 @@
+package rollout
+
+import (
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/internal/wallclock"
+	"github.com/podstead/podstead/supervisor/status"
+)
+
+// evaluate decides about all rollouts whose pods have a new status, or whose deadline
+// has passed.
+func (c *Controller) evaluate() {
+	for _, r := range c.byName {
+		c.mu.Lock()
+		st, saw := r.status, r.sawGood
+		r.sawGood = false
+		c.mu.Unlock()
+		if st == nil {
+			continue
+		}
+		if saw && !r.good {
+			c.markGood(r)
+		}
+		switch r.state {
+		case Preparing, RollingBack:
+			if r.candidate != nil && !isWorthKeeping(st, r.good) && !c.loop.node.ShuttingDown() {
+				c.log.Info("Running revision of pod has ended, the next one is not prepared", "pod", r.name, "revision", r.candidate.id)
+				c.release(r, r.candidate, nil)
+			}
+		case Progressing, RolledBack:
+			c.judge(r, st)
+		}
+	}
+}
+
+// markGood notes that the revision in effect was Ready.
+func (c *Controller) markGood(r *podRollout) {
+	c.locked(func() {
+		r.good, r.stuck = true, nil
+		r.lastGood = r.current
+		r.history = r.history.mark(r.current.id, func(e *entry) { e.Ready = true })
+	})
+	c.settle(r)
+	c.save(r, later)
+	c.notify()
+}
+
+// judge fails a revision that does not become Ready.
+func (c *Controller) judge(r *podRollout, st *v1.PodStatus) {
+	after := c.rollbackAfter(r)
+	if r.good || after == 0 || r.stuck != nil || r.state == Progressing && !c.judged(r) {
+		return
+	}
+	if st.StartTime == nil {
+		return // it waits for its predecessor
+	}
+	if r.begun == nil || r.begun.Time.IsZero() {
+		c.noteBegin(r)
+	}
+	cause := failureOf(st, r.begun.Restarts)
+	switch {
+	case cause != nil:
+	case r.begun.Boots >= maxBoots:
+		cause = &status.Cause{Reason: ReasonDeadline, Message: fmt.Sprintf("the host booted %d times before it was Ready%s", r.begun.Boots, explained(st))}
+	case !c.deadline(r).After(time.Now()):
+		cause = &status.Cause{Reason: ReasonDeadline, Message: fmt.Sprintf("it was not Ready within %s%s", after, explained(st))}
+	}
+	if cause != nil && !c.loop.node.ShuttingDown() {
+		c.fail(r, *cause)
+	}
+}
+
+// noteBegin records that the revision in effect begins to start.
+func (c *Controller) noteBegin(r *podRollout) {
+	begun := beginning{Time: time.Now().Round(0)}
+	if r.begun != nil {
+		begun.Restarts = r.begun.Restarts
+	}
+	if mark, ok := c.opts.Mark(); ok {
+		begun.Mark = &mark
+	}
+	c.locked(func() { r.begun = &begun })
+	c.save(r, now)
+}
+
+// fail rejects the revision in effect, and prepares the last good one. A rollback that
+// fails stays.
+func (c *Controller) fail(r *podRollout, cause status.Cause) {
+	if r.state == RolledBack {
+		c.locked(func() { r.stuck = &cause })
+		c.move(r, onFailed)
+		c.log.Error("Pod was rolled back and is not Ready either", "pod", r.name, "revision", r.current.id, "err", cause.Message)
+		c.opts.Events.Event(r.current.pod, v1.EventTypeWarning, cause.Reason, fmt.Sprintf(
+			"Revision %s does not become Ready after the rollback either: %s; it stays", r.current.id, cause.Message))
+		c.save(r, later)
+		c.notify()
+		return
+	}
+	c.locked(func() {
+		r.choice.rejected = &rejection{Revision: r.current.id, Cause: cause, Time: time.Now(), After: c.rollbackAfter(r)}
+		r.choice.pinned = nil
+		r.history = r.history.mark(r.current.id, func(e *entry) { e.Rejected = cause.Message })
+	})
+	c.log.Warn("Revision of pod failed, rolling back", "pod", r.name, "revision", r.current.id, "to", r.lastGood.id, "reason", cause.Reason, "err", cause.Message)
+	c.opts.Events.Event(r.current.pod, v1.EventTypeWarning, cause.Reason, fmt.Sprintf(
+		"Revision %s failed: %s; rolling back to revision %s", r.current.id, cause.Message, r.lastGood.id))
+	// Stored before the act, so that no restart of the daemon tries it again.
+	c.save(r, durably)
+	c.choose(r, nil)
+	c.notify()
+}
+
+// deadline returns when the revision in effect fails unless it is Ready; zero for none.
+func (c *Controller) deadline(r *podRollout) time.Time {
+	after := c.rollbackAfter(r)
+	if r.begun == nil || r.begun.Time.IsZero() || r.good || after == 0 || r.stuck != nil {
+		return time.Time{}
+	}
+	if r.state != RolledBack && (r.state != Progressing || !c.judged(r)) {
+		return time.Time{}
+	}
+	now := time.Now()
+	mark, known := c.opts.Mark()
+	return now.Add(after - wallclock.Passed(r.begun.Time, r.begun.Mark, now, mark, known))
+}
+
+// dueAt returns when the loop has to look at a rollout again; zero for never.
+func (c *Controller) dueAt(r *podRollout) time.Time {
+	if p := r.preparation; p != nil {
+		return p.retryAt
+	}
+	c.mu.Lock()
+	started := r.status != nil && r.status.StartTime != nil
+	c.mu.Unlock()
+	if !started || c.loop.node.ShuttingDown() {
+		return time.Time{} // Observe notifies
+	}
+	return c.deadline(r)
+}

@@ -1,0 +1,309 @@
+package rollout
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstead/podstead/internal/atomicfile"
+	"github.com/podstead/podstead/internal/boundedfile"
+	"github.com/podstead/podstead/internal/unwritten"
+	"github.com/podstead/podstead/manifest"
+)
+
+// storeVersion is the version of the files. A greater one is not read.
+const storeVersion = 1
+
+// stateFile is the name of a rollout's state in its directory. Next to it is a file for
+// each revision of its history.
+const stateFile = "state.json"
+
+// maxFile bounds a file; a manifest has at most as much.
+const maxFile = 16 << 20
+
+// store keeps rollouts in a directory: NAMESPACE/NAME/state.json and
+// NAMESPACE/NAME/REVISION.json. Only Run uses it.
+type store struct {
+	// dir is empty for a store that stores nothing.
+	dir   string
+	files *unwritten.Files
+	log   *slog.Logger
+	// replace writes a file; nil is replaceFile.
+	replace func(path string, data []byte, mode writeMode) error
+	// has are the files of revisions that exist, by path.
+	has map[string]bool
+}
+
+// writeMode is when a write is on the disk.
+type writeMode uint8
+
+const (
+	// later: written with those of other pods, in a moment.
+	later writeMode = iota
+	// now: the daemon's next start sees it, also after it was killed. The kernel writes
+	// it to the disk.
+	now
+	// durably: on the disk, also after a power cut.
+	durably
+)
+
+// storedRollout is the state of a rollout on the disk. Revisions are named by their
+// short hashes.
+type storedRollout struct {
+	Version   int    `json:"version"`
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	// Source is that of the revision in effect.
+	Source manifest.Source `json:"source"`
+	State  State           `json:"state"`
+	Since  time.Time       `json:"since"`
+	// Manifest is the revision of the manifest.
+	Manifest string            `json:"manifest"`
+	Current  string            `json:"current"`
+	Good     bool              `json:"good,omitempty"`
+	LastGood string            `json:"lastGood,omitempty"`
+	Pinned   string            `json:"pinned,omitempty"`
+	Rejected *rejection        `json:"rejected,omitempty"`
+	Images   map[string]string `json:"images,omitempty"`
+	Begun    *beginning        `json:"begun,omitempty"`
+	History  history           `json:"revisions"`
+}
+
+// storedRevision is a revision on the disk.
+type storedRevision struct {
+	Version     int               `json:"version"`
+	ManifestUID types.UID         `json:"manifestUID"`
+	Images      map[string]string `json:"images,omitempty"`
+	Pod         *v1.Pod           `json:"pod"`
+}
+
+// path returns the directory of a pod.
+func (s *store) path(fullName string) string { return filepath.Join(s.dir, fullName) }
+
+// load reads all rollouts. One that is damaged or of a newer version is moved aside with
+// a warning: the newest manifest of its pod comes into effect then.
+func (s *store) load() map[string]*storedRollout {
+	found := map[string]*storedRollout{}
+	s.has = map[string]bool{}
+	if s.dir == "" {
+		return found
+	}
+	paths, err := filepath.Glob(filepath.Join(s.dir, "*", "*", stateFile))
+	if err != nil {
+		s.log.Warn("Failed to list rollouts", "directory", s.dir, "err", err)
+	}
+	for _, path := range paths {
+		state, err := readState(path)
+		if err != nil {
+			s.moveAside(path, err)
+			continue
+		}
+		found[state.Namespace+"/"+state.Name] = state
+	}
+	return found
+}
+
+// readState reads and checks the state of a rollout.
+func readState(path string) (*storedRollout, error) {
+	state := &storedRollout{}
+	if err := readVersioned(path, state, func() int { return state.Version }); err != nil {
+		return nil, err
+	}
+	if want := filepath.Join(state.Namespace, state.Name, stateFile); !strings.HasSuffix(path, string(filepath.Separator)+want) {
+		return nil, fmt.Errorf("it is of pod %s/%s", state.Namespace, state.Name)
+	}
+	if state.Current == "" {
+		return nil, errors.New("it names no revision")
+	}
+	return state, nil
+}
+
+// errNewer is the error of a file of a newer version.
+var errNewer = errors.New("it was written by a newer podstead")
+
+// readVersioned decodes a file whose version, which is known then, is supported.
+func readVersioned(path string, into any, version func() int) error {
+	data, err := boundedfile.Read(path, maxFile)
+	if err != nil {
+		return err
+	}
+	var head struct {
+		Version int `json:"version"`
+	}
+	switch err := json.Unmarshal(data, &head); {
+	case err != nil:
+		return err
+	case head.Version > storeVersion:
+		return fmt.Errorf("%w: its version is %d, the newest supported version is %d", errNewer, head.Version, storeVersion)
+	case head.Version < 1:
+		return fmt.Errorf("its version is %d", head.Version)
+	}
+	if err := json.Unmarshal(data, into); err != nil {
+		return err
+	}
+	if version() < 1 {
+		return errors.New("it has no version")
+	}
+	return nil
+}
+
+// moveAside keeps a file that cannot be used, for inspection or for a return to the newer
+// version.
+func (s *store) moveAside(path string, reason error) {
+	aside := path + ".damaged"
+	if errors.Is(reason, errNewer) {
+		aside = path + ".newer"
+	}
+	if err := os.Rename(path, aside); err != nil {
+		aside = "not moved: " + err.Error()
+	}
+	s.log.Warn("State of a rollout cannot be used, the pod runs the newest revision of its manifest", "file", path, "reason", reason, "movedTo", aside)
+}
+
+// revision reads a revision of a pod.
+func (s *store) revision(fullName string, e entry) (*revision, error) {
+	if s.dir == "" {
+		return nil, fmt.Errorf("revision %s is not stored", e.Revision)
+	}
+	stored := storedRevision{}
+	path := filepath.Join(s.path(fullName), e.Revision+".json")
+	if err := readVersioned(path, &stored, func() int { return stored.Version }); err != nil {
+		return nil, fmt.Errorf("revision %s cannot be read from %s: %w", e.Revision, path, err)
+	}
+	if stored.Pod == nil || stored.Pod.UID == "" || stored.Pod.Namespace+"/"+stored.Pod.Name != fullName || revisionID(stored.Pod) != e.Revision {
+		return nil, fmt.Errorf("revision %s cannot be read from %s: it is another pod", e.Revision, path)
+	}
+	return &revision{id: e.Revision, pod: stored.Pod, manifestUID: stored.ManifestUID, images: stored.Images}, nil
+}
+
+// write writes the state of a rollout and those of its revisions that are not written
+// yet, and removes those that the history no longer has.
+func (s *store) write(fullName string, state *storedRollout, revisions []*revision, mode writeMode) error {
+	if s.dir == "" {
+		return nil
+	}
+	dir := s.path(fullName)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	for _, r := range revisions {
+		path := filepath.Join(dir, r.id+".json")
+		if s.has[path] {
+			continue
+		}
+		data, err := json.Marshal(storedRevision{Version: storeVersion, ManifestUID: r.manifestUID, Images: r.images, Pod: r.pod})
+		if err == nil {
+			err = s.replaceFile(path, data, mode)
+		}
+		if err != nil {
+			return err
+		}
+		s.has[path] = true
+	}
+	data, err := json.Marshal(state)
+	if err != nil {
+		return err
+	}
+	return s.replaceFile(filepath.Join(dir, stateFile), data, mode)
+}
+
+// trim removes the files of revisions that a history no longer has.
+func (s *store) trim(fullName string, h history) {
+	if s.dir == "" {
+		return
+	}
+	entries, err := os.ReadDir(s.path(fullName))
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		id, isRevision := strings.CutSuffix(e.Name(), ".json")
+		if isRevision && e.Name() != stateFile && h.index(id) < 0 {
+			path := filepath.Join(s.path(fullName), e.Name())
+			_ = os.Remove(path) // the next round tries it again
+			delete(s.has, path)
+		}
+	}
+}
+
+// remove removes everything of a pod.
+func (s *store) remove(fullName string) {
+	if s.dir == "" {
+		return
+	}
+	dir := s.path(fullName)
+	for path := range s.has {
+		if strings.HasPrefix(path, dir+string(filepath.Separator)) {
+			delete(s.has, path)
+		}
+	}
+	err := os.RemoveAll(dir)
+	if err == nil {
+		_ = os.Remove(filepath.Dir(dir)) // the namespace's, if it is empty
+		s.files.Report(filepath.Join(dir, stateFile), nil)
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		s.log.Warn("Failed to remove the rollout of a pod", "directory", dir, "err", err)
+	}
+}
+
+func (s *store) replaceFile(path string, data []byte, mode writeMode) error {
+	if s.replace != nil {
+		return s.replace(path, data, mode)
+	}
+	return replaceFile(path, data, mode)
+}
+
+// replaceFile replaces the content of a file. A killed daemon leaves the old or the new
+// content; so does a power cut, if the write is durable.
+func replaceFile(path string, data []byte, mode writeMode) error {
+	if mode == durably {
+		if err := atomicfile.Replace(path, data); err != nil {
+			return err
+		}
+		return syncPath(filepath.Dir(path))
+	}
+	tmp := path + atomicfile.Suffix
+	_ = os.Remove(tmp)
+	if err := os.WriteFile(tmp, data, atomicfile.Mode); err != nil {
+		_ = os.Remove(tmp)
+		return err
+	}
+	return os.Rename(tmp, path)
+}
+
+// syncPath brings a file or a directory to the disk.
+func syncPath(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return f.Sync()
+}
+
+// sync brings what was written of a pod to the disk.
+func (s *store) sync(fullName string) {
+	if s.dir == "" {
+		return
+	}
+	dir := s.path(fullName)
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		err = errors.Join(err, syncPath(filepath.Join(dir, e.Name())))
+	}
+	for _, path := range []string{dir, filepath.Dir(dir), s.dir} {
+		err = errors.Join(err, syncPath(path))
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		s.log.Warn("Failed to sync the rollout of a pod", "directory", dir, "err", err)
+	}
+}
