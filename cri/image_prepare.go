@@ -91,15 +91,13 @@ func (m *imageManager) prepare(ctx context.Context, pod *v1.Pod, key imageKey, s
 	if err != nil {
 		return &waitError{Waiting: Waiting{reasonImageInspect, fmt.Sprintf("Failed to inspect image %q: %s", key.image, detail(err))}, cause: err}
 	}
-	switch {
-	case key.policy != v1.PullAlways && present != nil:
+	if key.policy != v1.PullAlways && present != nil {
 		return nil
-	case key.policy == v1.PullNever:
-		message := fmt.Sprintf("Container image %q is not present with pull policy of Never", key.image)
-		return &waitError{Waiting: Waiting{reasonErrNeverPull, message}}
 	}
-	waiting(Waiting{reasonQueued, fmt.Sprintf("Pulling image %q", key.image)})
-	if _, err = m.pull(ctx, pod, imageRequest{key.image, image, present != nil}, credentials); err != nil || key.policy != v1.PullAlways {
+	if key.policy != v1.PullNever {
+		waiting(Waiting{reasonQueued, fmt.Sprintf("Pulling image %q", key.image)})
+	}
+	if _, err = m.ensure(ctx, pod, key.image, key.policy, credentials); err != nil || key.policy != v1.PullAlways {
 		return err
 	}
 	// Its ID, as the start finds it; a pull may return another reference.
