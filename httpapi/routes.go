@@ -34,6 +34,8 @@ type Sources struct {
 	Volumes   VolumeManager
 	Images    ImageManager
 	Restarter PodRestarter
+	// Rollouts manages the revisions of static pods.
+	Rollouts RolloutManager
 	// AutoUpdates updates the images of pods.
 	AutoUpdates AutoUpdater
 	// Cluster is nil if the node has not joined a cluster.
@@ -127,6 +129,10 @@ func Routes(src Sources) []Route {
 		{"POST", api + "/images/pull", access.Admin, pullImage(src.Images)},
 		{"POST", api + "/images/load", access.Admin, loadImages(src.Images)},
 		{"POST", api + "/namespaces/{namespace}/pods/{pod}/restart", access.Admin, restartPod(src)},
+		{"GET", api + "/rollouts", access.Read, rollouts(src.Rollouts)},
+		{"GET", api + "/namespaces/{namespace}/pods/{pod}/rollout/history", access.Read, rolloutHistory(src)},
+		{"POST", api + "/namespaces/{namespace}/pods/{pod}/rollout/undo", access.Admin, undoRollout(src)},
+		{"POST", api + "/namespaces/{namespace}/pods/{pod}/rollout/retry", access.Admin, retryRollout(src)},
 		{"GET", api + "/auto-update", access.Read, autoUpdates(src.AutoUpdates)},
 		{"POST", api + "/auto-update", access.Admin, checkUpdates(src)},
 		{"POST", api + "/cluster/leave", access.Admin, leaveCluster(src.Cluster)},

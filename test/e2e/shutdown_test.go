@@ -29,9 +29,9 @@ func TestHostShutdown(t *testing.T) {
 		// The cgroups of its shims are units, which podstead has systemd stop.
 		// The first group has minutes, so that the shutdown can be cancelled on a busy machine too.
 		s := boot(t, false, shutdownFiles, shutdownPeriods("300s"), map[string]string{"etc/containerd/config.toml": systemdDriver})
-		s.awaitAll(0, "low", "mid", "crit", "stubborn")
+		s.awaitAll(0, shutdownPods...)
 		s.awaitStarts()
-		s.mustHaveRecorded("crit-start", "low-start", "mid-start", "stubborn-start") // sorted
+		s.mustHaveRecorded("client-start", "crit-start", "low-start", "mid-start", "stubborn-start") // sorted
 		if got := s.try("busctl", "get-property", "org.freedesktop.login1", "/org/freedesktop/login1", "org.freedesktop.login1.Manager", "InhibitDelayMaxUSec"); got != "t 665000000" {
 			t.Errorf("InhibitDelayMaxUSec is %q, want 665 s", got)
 		}
@@ -82,13 +82,16 @@ func TestHostShutdown(t *testing.T) {
 		if low, stubborn := n.started("low", "main"), n.started("stubborn", "main"); !crit.Before(mid) || !mid.Before(low) || !mid.Before(stubborn) {
 			t.Errorf("started were crit at %s, mid at %s, low at %s, stubborn at %s", crit, mid, low, stubborn)
 		}
+		if client := n.started("client", "main"); !mid.Before(client) {
+			t.Errorf("started were mid at %s, client, which depends on it, at %s", mid, client)
+		}
 		if got := s.try("podstead", "logs", "-p", "low"); !strings.Contains(got, "low was here") {
 			t.Errorf("the log before the boot: %s", got)
 		}
 	})
 	t.Run("private runtime", func(t *testing.T) { // not in parallel: they share the ports of the host's network
 		s := boot(t, true, shutdownFiles, shutdownPeriods(shortPeriod))
-		s.awaitAll(0, "low", "mid", "crit", "stubborn")
+		s.awaitAll(0, shutdownPods...)
 		s.awaitStarts()
 		// SIGRTMIN+4 makes systemd power off immediately, without logind.
 		s.shutdownAndBoot("sh", "-c", "kill -38 1")
@@ -105,7 +108,7 @@ func TestHostShutdown(t *testing.T) {
 func (s *machine) shutdownAndBoot(ask ...string) {
 	s.t.Helper()
 	counts := map[string]int32{}
-	for _, name := range []string{"low", "mid", "crit", "stubborn"} {
+	for _, name := range shutdownPods {
 		await(s.t, "the restarts of "+name, func() error {
 			status := s.podNamed(name).Status.ContainerStatuses
 			if len(status) != 1 {
@@ -131,7 +134,7 @@ func (s *machine) shutdownAndBoot(ask ...string) {
 // awaitStarts waits until all pods have recorded their start: they run a moment before.
 func (s *machine) awaitStarts() {
 	s.t.Helper()
-	for _, name := range []string{"low", "mid", "crit", "stubborn"} {
+	for _, name := range shutdownPods {
 		s.awaitRecord(name + "-start")
 	}
 }
@@ -166,10 +169,17 @@ ExecStart=/usr/local/bin/podstead run --shutdown-grace-period-by-pod-priority 0=
 `}
 }
 
+// shutdownPods are the pods of shutdownFiles.
+var shutdownPods = []string{"low", "mid", "client", "crit", "stubborn"}
+
 var shutdownFiles = map[string]string{
 	"etc/pods/low.yaml": shutdownPod("low", "priority: 0", "trap 'note low-term; sleep 1; note low-gone; exit 0' TERM; sleep 100000 & wait", ""),
-	"etc/pods/mid.yaml": shutdownPod("mid", "priority: 1500", "trap 'note mid-term; exit 0' TERM; sleep 100000 & wait",
+	// mid ends after client, which depends on it: its group has time for both.
+	"etc/pods/client.yaml": strings.Replace(shutdownPod("client", "priority: 1500", "trap 'note client-term; sleep 1; note client-gone; exit 0' TERM; sleep 100000 & wait", ""),
+		"{name: client}", "{name: client, annotations: {podstead.io/depends-on: mid}}", 1),
+	"etc/pods/mid.yaml": strings.Replace(shutdownPod("mid", "priority: 1500", "trap 'note mid-term; exit 0' TERM; sleep 100000 & wait",
 		", lifecycle: {preStop: {exec: {command: [sh, -c, \"read up rest < /proc/uptime; echo mid-hook $up >> /v/records; sleep 1\"]}}}"),
+		"terminationGracePeriodSeconds: 900", "terminationGracePeriodSeconds: 60", 1),
 	"etc/pods/crit.yaml":     shutdownPod("crit", "priorityClassName: system-node-critical", "trap 'note crit-term; sleep 1; note crit-gone; exit 0' TERM; sleep 100000 & wait", ""),
 	"etc/pods/stubborn.yaml": shutdownPod("stubborn", "priority: 10", "rm -f /v/release; trap 'note stubborn-term' TERM; until [ -e /v/release ]; do sleep 0.2; done", ""),
 	// A process that does not stop would hold up the shutdown for longer than the test waits.
@@ -202,7 +212,7 @@ func (s *machine) mustShutDownInOrder(how string, asked float64) {
 	}
 	// The first two get SIGTERM at the same time.
 	slices.Sort(order[:min(2, len(order))])
-	want := []string{"low-term", "stubborn-term", "low-gone", "mid-hook", "mid-term", "crit-term", "crit-gone"}
+	want := []string{"low-term", "stubborn-term", "low-gone", "client-term", "client-gone", "mid-hook", "mid-term", "crit-term", "crit-gone"}
 	if !slices.Equal(order, want) {
 		s.t.Errorf("%s: recorded %v, want %v", how, order, want)
 		return
@@ -210,11 +220,11 @@ func (s *machine) mustShutDownInOrder(how string, asked float64) {
 	// The first group had its time, because one container does not exit within its own quarter of
 	// an hour, for which the test would not wait. The second group exited early and did not use
 	// its five minutes.
-	if first := at["mid-hook"] - asked; first < 30 {
+	if first := at["client-term"] - asked; first < 30 {
 		s.t.Errorf("%s: the first group had %.1f s at most, want %s", how, first, shortPeriod)
 	}
-	if second := at["crit-term"] - at["mid-hook"]; second < 1 || second > 250 {
-		s.t.Errorf("%s: the second group took %.1f s, want little more than 1", how, second)
+	if second := at["crit-term"] - at["client-term"]; second < 2 || second > 250 {
+		s.t.Errorf("%s: the second group took %.1f s, want little more than 2", how, second)
 	}
 	left, err := os.ReadFile(filepath.Join(s.root, "records/left"))
 	if err != nil || string(left) != "podstead has ended\n" {

@@ -30,6 +30,7 @@ func Commands(version Version) []*cobra.Command {
 		logsCommand(),
 		portForwardCommand(),
 		restartCommand(),
+		rolloutCommand(),
 		statusCommand(),
 		topCommand(),
 		validateCommand(),

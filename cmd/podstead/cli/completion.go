@@ -33,9 +33,14 @@ func completeAll(root *cobra.Command) {
 				if cmd.HasParent() && cmd.Parent().Name() == "top" {
 					cmd.ValidArgsFunction = completePods
 				}
+			case "status", "history", "undo", "retry":
+				cmd.ValidArgsFunction = cobra.NoFileCompletions
+				if cmd.HasParent() && cmd.Parent().Name() == "rollout" {
+					cmd.ValidArgsFunction = completeFirst(completePods)
+				}
 			case "explain":
 				cmd.ValidArgsFunction = completeFirst(completeFields)
-			case "status", "version", "kubeconfig", "events", "volumes", "ls", "prune":
+			case "version", "kubeconfig", "events", "volumes", "ls", "prune":
 				cmd.ValidArgsFunction = cobra.NoFileCompletions
 			}
 		}

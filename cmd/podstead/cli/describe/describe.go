@@ -2,7 +2,9 @@ package describe
 
 import (
 	"context"
+	"errors"
 	"io"
+	"net/http"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -67,6 +69,8 @@ func (d *Describer) Object(ctx context.Context, k *objects.Kind, o *objects.Obje
 type PodDescription struct {
 	Pod      *v1.Pod
 	Manifest objects.ManifestUnit
+	// Rollout is nil for a pod of an API server.
+	Rollout *objects.Rollout
 	// Update is nil for a pod whose images are not updated.
 	Update *objects.AutoUpdate
 	Events []v1.Event
@@ -79,6 +83,13 @@ func (d *Describer) Pod(ctx context.Context, pod *v1.Pod) error {
 	var err error
 	if p.Manifest, err = objects.ManifestOf(ctx, d.client, pod); err != nil {
 		return err
+	}
+	if podinfo.PolicyOf(pod).Static {
+		p.Rollout, err = objects.FindRollout(ctx, d.client, pod.Namespace, pod.Name)
+		// A daemon that was not restarted since an upgrade has no rollouts.
+		if status := (*client.StatusError)(nil); err != nil && !(errors.As(err, &status) && status.Code == http.StatusNotFound) {
+			return err
+		}
 	}
 	if podinfo.AutoUpdate(pod) != "" {
 		if p.Update, err = autoUpdateOf(ctx, d.client, pod); err != nil {

@@ -28,6 +28,7 @@ func (d PodDescription) Text() string {
 	d.containers(r, "Init Containers", podinfo.InitContainers, d.Pod.Status.InitContainerStatuses)
 	d.containers(r, "Containers", podinfo.RegularContainers, d.Pod.Status.ContainerStatuses)
 	d.containers(r, "Ephemeral Containers", podinfo.EphemeralContainers, d.Pod.Status.EphemeralContainerStatuses)
+	d.rollout(r)
 	d.imageUpdates(r)
 	d.conditions(r)
 	d.volumes(r)

@@ -1,0 +1,159 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podstead/podstead/cmd/podstead/cli/objects"
+)
+
+// rolloutDaemon answers with the states of the rollout of the pod web, one after the other; the
+// last one stays. requests are what it was asked to do.
+func rolloutDaemon(t *testing.T, states ...objects.Rollout) (d *fakeDaemon, requests *[]string) {
+	t.Helper()
+	pod := v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web-n1", Annotations: map[string]string{"kubernetes.io/config.source": "file", "kubernetes.io/config.hash": "old"}}, Spec: v1.PodSpec{NodeName: "n1"}}
+	d, requests = newFakeDaemon(t, pod), new([]string)
+	var asked atomic.Int32
+	d.routes["GET /podstead/v1/rollouts"] = func(w http.ResponseWriter, _ *http.Request) {
+		n := min(int(asked.Add(1)), len(states))
+		list := []objects.Rollout{{Namespace: "other", Name: "web-n1", State: "Preparing"}}
+		if n > 0 {
+			list = append(list, states[n-1])
+		}
+		_ = json.NewEncoder(w).Encode(list)
+	}
+	d.routes["POST /podstead/v1/namespaces/default/pods/web-n1/rollout/{request}"] = func(w http.ResponseWriter, r *http.Request) {
+		*requests = append(*requests, strings.TrimSuffix(r.PathValue("request")+" "+r.URL.Query().Get("revision"), " "))
+		if r.URL.Query().Get("revision") == "none" {
+			http.Error(w, "pod default/web-n1: no such revision", http.StatusNotFound)
+			return
+		}
+		_ = json.NewEncoder(w).Encode(rollout("Preparing"))
+	}
+	d.routes["GET /podstead/v1/namespaces/default/pods/web-n1/rollout/history"] = func(w http.ResponseWriter, _ *http.Request) {
+		_ = json.NewEncoder(w).Encode([]objects.RolloutRevision{
+			{Revision: "2222222222", Time: time.Now().Add(-time.Minute), InManifest: true, Rejected: "RolloutDeadlineExceeded: it was not\nReady within 5m0s", Images: map[string]string{"b": "i:2", "a": "i@sha256:" + strings.Repeat("ab", 32)}},
+			{Revision: "1111111111", Time: time.Now().Add(-time.Hour), InEffect: true, Ready: true, Images: map[string]string{"a": "i:1"}},
+		})
+	}
+	return d.start(), requests
+}
+
+func rollout(state string) objects.Rollout {
+	r := objects.Rollout{Namespace: "default", Name: "web-n1", State: state, Revision: "1111111111"}
+	if state != "Stable" {
+		r.Candidate, r.Message = "2222222222", "why it is "+state
+	}
+	return r
+}
+
+func TestRolloutStatus(t *testing.T) {
+	for _, c := range []struct {
+		states []objects.Rollout
+		args   []string
+		code   int
+		want   string
+	}{
+		{[]objects.Rollout{rollout("Stable")}, nil, 0, "pod/web-n1 successfully rolled out, revision 1111111111\n"},
+		{[]objects.Rollout{rollout("Preparing"), rollout("Progressing"), rollout("Stable")}, nil, 0, "pod/web-n1 successfully rolled out, revision 1111111111\n"},
+		{[]objects.Rollout{rollout("Progressing"), rollout("RollingBack"), rollout("RolledBack")}, nil, ExitFailed, "pod/web-n1 RolledBack: why it is RolledBack\n"},
+		{[]objects.Rollout{rollout("Undone")}, nil, 0, "pod/web-n1 Undone: why it is Undone\n"},
+		{[]objects.Rollout{rollout("Preparing")}, []string{"--timeout=10ms"}, ExitTimeout, "timed out after 10ms: pod/web-n1: Preparing: why it is Preparing"},
+		{[]objects.Rollout{rollout("Preparing")}, []string{"--watch=false"}, 0, "pod/web-n1 Preparing: why it is Preparing\n"},
+		{nil, nil, ExitFailed, "pod web-n1 has no rollout; pods of an API server have none"},
+		{[]objects.Rollout{rollout("Stable")}, []string{"-o", "xml"}, ExitUsage, "must be json or yaml"},
+		{[]objects.Rollout{rollout("RolledBack")}, []string{"-o", "yaml"}, ExitFailed, "\nstate: RolledBack\n"},
+	} {
+		d, _ := rolloutDaemon(t, c.states...)
+		out, errOut, err := execute(t, "", append([]string{"rollout", "status", "web", "--api-socket", d.socket}, c.args...)...)
+		if err != nil && !Silent(err) {
+			errOut += err.Error()
+		}
+		if Code(err) != c.code || !strings.Contains(out+errOut, c.want) {
+			t.Errorf("%v %v: %d\n%s%s\nwant %d\n%s", c.states, c.args, Code(err), out, errOut, c.code, c.want)
+		}
+	}
+	d, _ := rolloutDaemon(t, rollout("Stable"))
+	out, _, err := execute(t, "", "rollout", "status", "--api-socket", d.socket)
+	if err != nil || !strings.Contains(out, "other       web-n1   Preparing") || !strings.Contains(out, "default     web-n1   Stable      1111111111") {
+		t.Errorf("all rollouts: %v\n%s", err, out)
+	}
+	out, _, err = execute(t, "", "rollout", "status", "-n", "default", "-o", "json", "--api-socket", d.socket)
+	var list []objects.Rollout
+	if jsonErr := json.Unmarshal([]byte(out), &list); err != nil || jsonErr != nil || len(list) != 1 || list[0].State != "Stable" {
+		t.Errorf("rollouts of a namespace: %v, %v\n%s", err, jsonErr, out)
+	}
+}
+
+// A file that the daemon has not read yet is not taken for rolled out, and one that is invalid
+// is an error.
+func TestRolloutStatusOfAChangedFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "web.yaml")
+	write := func(text string) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec: {containers: [{name: a, image: i}]}\n")
+	d, _ := rolloutDaemon(t, rollout("Stable"), rollout("Stable"), rollout("Preparing"), rollout("RolledBack"))
+	d.manifests = fmt.Sprintf(`[{"source":"file","units":[{"name":%q,"pods":["default/web"]}]}]`, file)
+	if out, _, err := execute(t, "", "rollout", "status", "web", "--api-socket", d.socket); Code(err) != ExitFailed || !strings.Contains(out, "RolledBack") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	write("apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec: {containers: [{name: a, imge: i}]}\n")
+	if _, _, err := execute(t, "", "rollout", "status", "web", "--api-socket", d.socket); Code(err) != ExitFailed || !strings.Contains(err.Error(), "manifest is invalid, the daemon keeps the last good revision") {
+		t.Errorf("an invalid manifest: %v", err)
+	}
+}
+
+func TestRolloutRequests(t *testing.T) {
+	d, requests := rolloutDaemon(t, rollout("Stable"))
+	for _, args := range [][]string{{"undo", "web"}, {"undo", "pod", "web", "--to-revision=1111111111"}, {"retry", "web"}} {
+		out, _, err := execute(t, "", append([]string{"rollout", "--api-socket", d.socket}, args...)...)
+		if err != nil || out != "pod/web-n1 Preparing: why it is Preparing; podstead rollout status shows the progress\n" {
+			t.Errorf("%v: %v\n%s", args, err, out)
+		}
+	}
+	if _, _, err := execute(t, "", "rollout", "undo", "web", "--to-revision=none", "--api-socket", d.socket); Code(err) != ExitFailed || !strings.Contains(err.Error(), "no such revision") {
+		t.Errorf("an unknown revision: %v", err)
+	}
+	if want := []string{"undo", "undo 1111111111", "retry", "undo none"}; !slices.Equal(*requests, want) {
+		t.Errorf("requests %q, want %q", *requests, want)
+	}
+	for _, args := range [][]string{{"undo"}, {"retry", "a", "b"}, {"history"}, {"status", "a", "b"}} {
+		if _, _, err := execute(t, "", append([]string{"rollout", "--api-socket", d.socket}, args...)...); err == nil || !strings.Contains(err.Error(), "pods given") {
+			t.Errorf("%v: %v", args, err)
+		}
+	}
+}
+
+func TestRolloutHistory(t *testing.T) {
+	d, _ := rolloutDaemon(t, rollout("RolledBack"))
+	out, _, err := execute(t, "", "rollout", "history", "web", "--api-socket", d.socket)
+	want := `REVISION     AGE   STATE              IMAGES                REJECTED
+2222222222   60s   manifest           i@abababababab, i:2   RolloutDeadlineExceeded: it was not Ready within 5m0s
+1111111111   60m   in effect, ready   i:1                   <none>
+`
+	if err != nil || out != want {
+		t.Errorf("%v\n%s\nwant\n%s", err, out, want)
+	}
+}
+
+func TestDescribeRollout(t *testing.T) {
+	d, _ := rolloutDaemon(t, rollout("RolledBack"))
+	out, _, err := execute(t, "", "describe", "pod", "web", "--api-socket", d.socket)
+	if want := "Rollout:          RolledBack: why it is RolledBack, revision 1111111111, candidate 2222222222\n"; err != nil || !strings.Contains(out, want) {
+		t.Errorf("%v, no %q in\n%s", err, want, out)
+	}
+}

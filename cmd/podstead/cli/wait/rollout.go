@@ -1,0 +1,100 @@
+package wait
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/cmd/podstead/cli/client"
+	"github.com/podstead/podstead/cmd/podstead/cli/objects"
+	"github.com/podstead/podstead/cmd/podstead/cli/terminal"
+	podinfo "github.com/podstead/podstead/internal/pod"
+	"github.com/podstead/podstead/manifest"
+)
+
+// Rollout waits for the rollout of a pod.
+type Rollout struct {
+	Client  *client.Client
+	ErrOut  io.Writer
+	Pod     *v1.Pod
+	Timeout time.Duration
+}
+
+// Ended waits until the rollout has ended, and returns it; nil for a pod that has none. It
+// returns a TimeoutError if the timeout expires first. A file that was changed a moment ago
+// is waited for until the daemon has read it.
+func (w *Rollout) Ended(ctx context.Context) (*objects.Rollout, error) {
+	read, err := w.unread(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p := terminal.NewProgress(w.ErrOut)
+	defer p.Clear()
+	limited, cancel := context.WithTimeout(ctx, w.Timeout)
+	defer cancel()
+	tick := time.NewTicker(checkPeriod / 4)
+	defer tick.Stop()
+	began, state := time.Now(), "in progress"
+	for {
+		r, err := objects.FindRollout(limited, w.Client, w.Pod.Namespace, w.Pod.Name)
+		switch {
+		case err != nil && errors.Is(limited.Err(), context.DeadlineExceeded):
+		case err != nil:
+			return nil, err
+		case r == nil:
+			return nil, nil
+		case r.Ended() && (r.State != objects.RolloutStable || read == nil || read(limited) || time.Since(began) > settleTime):
+			return r, nil
+		default:
+			state = r.Summary(time.Now())
+			p.Show("pod/" + w.Pod.Name + ": " + state)
+		}
+		select {
+		case <-tick.C:
+			p.Tick()
+		case <-limited.Done():
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			return nil, &TimeoutError{w.Timeout, p.Last("pod/" + w.Pod.Name + ": " + state)}
+		}
+	}
+}
+
+// unread returns a function that reports whether the pod has the revision in its file, nil
+// if the pod comes from no file, or if the revision is in effect already. A manifest that is
+// invalid is an error.
+func (w *Rollout) unread(ctx context.Context) (func(context.Context) bool, error) {
+	file, err := manifestFile(ctx, w.Client, &Target{Namespace: w.Pod.Namespace, Name: manifest.BaseName(w.Pod)})
+	if err != nil {
+		return nil, nil // it comes from a URL, or was removed: what the daemon says holds
+	}
+	node, err := objects.NodeName(ctx, w.Client)
+	if err != nil {
+		return nil, err
+	}
+	pods, err := revisionsOf(ctx, file, node)
+	if err != nil {
+		return nil, fmt.Errorf("pod %s: %w", w.Pod.Name, err)
+	}
+	for _, p := range pods {
+		if p.Namespace != w.Pod.Namespace || p.Name != w.Pod.Name {
+			continue
+		}
+		hash := p.Annotations[podinfo.AnnotationHash]
+		return func(ctx context.Context) bool {
+			q := objects.Query{Kind: objects.PodKind(), Namespace: w.Pod.Namespace, Names: []string{w.Pod.Name}}
+			l, err := q.List(ctx, w.Client)
+			if err != nil || len(l.Objects) == 0 {
+				return false
+			}
+			running, err := objects.DecodePod(l.Objects[0])
+			return err == nil && running.Annotations[podinfo.AnnotationHash] == hash
+		}, nil
+	}
+	return nil, nil
+}
