@@ -24,12 +24,13 @@ const (
 
 // bench runs the measurements on one runtime with one daemon.
 type bench struct {
-	ctx    context.Context // of the whole run, created by main
-	rt     *testbed.Runtime
-	node   *testbed.Node
-	report *report
-	opts   options
-	serial int // makes the pod names of different rounds unique
+	ctx      context.Context // of the whole run, created by main
+	rt       *testbed.Runtime
+	node     *testbed.Node
+	registry *testbed.Registry
+	report   *report
+	opts     options
+	serial   int // makes the pod names of different rounds unique
 }
 
 // measureRuntime runs every measurement on one kind of runtime.
@@ -50,12 +51,12 @@ func measureRuntime(ctx context.Context, r *report, kind testbed.Kind, registry 
 		return err
 	}
 	defer node.Kill()
-	b := &bench{ctx: ctx, rt: rt, node: node, report: r, opts: opts}
+	b := &bench{ctx: ctx, rt: rt, node: node, registry: registry, report: r, opts: opts}
 	for _, step := range []struct {
 		name    string
 		measure func() error
 	}{
-		{"starts", b.allStarts}, {"restarts", b.restarts}, {"replacements", b.replacements}, {"removals", b.removals},
+		{"starts", b.allStarts}, {"restarts", b.restarts}, {"replacements", b.replacements}, {"rollouts", b.rollouts}, {"removals", b.removals},
 		{"gates", b.gates},
 		{"probes", b.probes}, {"rotation", b.rotation}, {"crashloop", b.crashLoop}, {"idle", b.idle}, {"evictions", b.evictions}, {"cluster", b.cluster},
 	} {
