@@ -60,6 +60,16 @@ nfpm() {
 		fail "failed to build nfpm $NFPM_VERSION"
 }
 
+# oras builds the program that pushes artifacts to registries.
+oras() {
+	local dir=$cache/oras-$ORAS_VERSION
+	[ -x "$dir/oras" ] && return 0
+	echo "setup: building oras $ORAS_VERSION"
+	mkdir -p "$dir"
+	GOBIN=$dir CGO_ENABLED=0 GOFLAGS='' go install -ldflags='-s -w' "oras.land/oras/cmd/oras@$ORAS_VERSION" ||
+		fail "failed to build oras $ORAS_VERSION"
+}
+
 # kubectl builds the current version.
 kubectl() {
 	local out=$cache/kubectl-$KUBECTL_VERSION
@@ -260,6 +270,7 @@ packages gcc libc6-dev libseccomp-dev pkg-config git systemd-container debootstr
 packages lintian man-db rpm shellcheck qemu-user-static
 newer_containerd
 nfpm
+oras
 kubectl
 debian_kubectl
 prometheus
