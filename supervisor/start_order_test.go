@@ -324,23 +324,58 @@ func TestEndOrderOfOrphans(t *testing.T) {
 	})
 }
 
-// Pods that are replaced together end in order as well, and start in order again.
+// Pods that one change edits are replaced one by one, each as soon as its new revision is
+// prepared. The new ones start in order, whichever of the old ones ends first.
 func TestReplacedTogether(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		b.fake.Behave("*", critest.Behaviour{StopAfter: 5 * time.Second})
 		d := b.start()
 		d.config.deliver(file, orderPod("db", ""), orderPod("client", "db"))
 		b.runs("u-client")
-		db, client := orderPod("db", ""), orderPod("client", "db")
+		db, client := readyAfter(orderPod("db", ""), 3), orderPod("client", "db")
 		db.UID, client.UID = "u-db2", "u-client2"
-		edited := time.Now()
 		d.config.deliver(file, db, client)
-		b.until(time.Minute, "client2 runs", func() bool { return b.running("u-client2") == 1 })
-		if started := b.firstStart("db2").Sub(edited).Round(time.Second); started != 10*time.Second {
-			t.Errorf("the new db started %s after the edit", started)
+		b.runs("u-client2")
+		if isReady(d.status("u-db2")) != v1.ConditionTrue || b.firstStart("client2").Before(b.firstStart("db2")) {
+			t.Errorf("the new client started at %s, the new db at %s", b.firstStart("client2"), b.firstStart("db2"))
 		}
-		if b.firstStart("client2").Before(b.firstStart("db2")) {
-			t.Error("the new client started first")
+		if n := b.running("u-db") + b.running("u-client"); n > 0 {
+			t.Errorf("%d containers of the old revisions run", n)
+		}
+		if b.fake.Starts("u-db2", "db") != 1 || b.fake.Starts("u-client2", "client") != 1 {
+			t.Error("a new revision was started twice")
+		}
+	})
+}
+
+// The time that a revision waits for others to start does not count as its own, and does not
+// roll it back.
+func TestRollbackDoesNotCountTheWait(t *testing.T) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
+		revision := func(pod *v1.Pod, id string) *v1.Pod {
+			pod.UID += types.UID(id)
+			pod.Annotations[podinfo.AnnotationHash] += id
+			pod.Annotations[podinfo.AnnotationRollbackAfter] = "1m"
+			pod.Annotations[podinfo.AnnotationReplace] = podinfo.ReplaceKubelet
+			return pod
+		}
+		d := b.start()
+		d.config.deliver(file, orderPod("db", ""), revision(orderPod("client", "db"), "1"))
+		b.runs("u-client1")
+		b.after(time.Minute)
+		db2 := readyAfter(orderPod("db", ""), 600)
+		db2.UID = "u-db2"
+		db2.Annotations[podinfo.AnnotationHash] += "2"
+		db2.Annotations[podinfo.AnnotationReplace] = podinfo.ReplaceKubelet
+		d.config.deliver(file, db2, revision(orderPod("client", "db"), "2"))
+		b.until(15*time.Minute, "a client runs", func() bool { return b.running("u-client1") == 0 && b.running("u-client2") == 1 })
+		if b.fake.Starts("u-client1", "client") != 1 {
+			t.Error("the old client was started again")
+		}
+		for _, e := range d.events.List() {
+			if strings.Contains(e.Message, "rolling back") {
+				t.Errorf("event %s: %s", e.Reason, e.Message)
+			}
 		}
 	})
 }

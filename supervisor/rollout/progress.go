@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstead/podstead/internal/wallclock"
+	"github.com/podstead/podstead/supervisor/podorder"
 	"github.com/podstead/podstead/supervisor/status"
 )
 
@@ -57,6 +58,13 @@ func (c *Controller) judge(r *podRollout, st *v1.PodStatus) {
 	if st.StartTime == nil {
 		return // it waits for its predecessor
 	}
+	if podorder.Waits(st) {
+		// Its time begins, or begins again, when those are Ready that it depends on.
+		if r.begun != nil && !r.begun.Time.IsZero() {
+			c.locked(func() { r.begun = &beginning{Boots: r.begun.Boots, Restarts: r.begun.Restarts} })
+		}
+		return
+	}
 	if r.begun == nil || r.begun.Time.IsZero() {
 		c.noteBegin(r)
 	}
@@ -77,7 +85,7 @@ func (c *Controller) judge(r *podRollout, st *v1.PodStatus) {
 func (c *Controller) noteBegin(r *podRollout) {
 	begun := beginning{Time: time.Now().Round(0)}
 	if r.begun != nil {
-		begun.Restarts = r.begun.Restarts
+		begun.Restarts, begun.Boots = r.begun.Restarts, r.begun.Boots
 	}
 	if mark, ok := c.opts.Mark(); ok {
 		begun.Mark = &mark

@@ -47,7 +47,7 @@ var importRules = []importRule{
 	{"supervisor/podview", []string{"internal", "supervisor/podworkers"}},
 	{"supervisor/podprobes", []string{"internal", "cri", "probe", "supervisor/podinputs", "supervisor/status"}},
 	{"supervisor/podset", []string{"internal", "manifest"}},
-	{"supervisor/rollout", []string{"internal", "manifest", "supervisor/status"}},
+	{"supervisor/rollout", []string{"internal", "manifest", "supervisor/podorder", "supervisor/status"}},
 	{"supervisor/runtimehealth", []string{"cri", "supervisor/pleg"}},
 	{"supervisor/status", []string{"internal", "cri", "probe"}},
 	{"supervisor/event", []string{"internal"}},
