@@ -55,7 +55,7 @@ type RolloutRevision struct {
 }
 
 // ErrNoRevision is in the error of Undo for a revision that the history does not have.
-var ErrNoRevision = errors.New("no such revision")
+var ErrNoRevision = errors.New("podstead rollout history lists the revisions")
 
 // RolloutManager manages the revisions of static pods. Full names are namespace/name with
 // the node's suffix.

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"errors"
+	"fmt"
+
 	"github.com/podstead/podstead/httpapi"
 	"github.com/podstead/podstead/supervisor/rollout"
 )
@@ -14,7 +17,7 @@ func (v rolloutView) Rollouts() []httpapi.Rollout {
 	list := make([]httpapi.Rollout, 0, len(statuses))
 	for _, s := range statuses {
 		list = append(list, httpapi.Rollout{
-			Namespace: s.Namespace, Name: s.Name, State: string(s.State),
+			Namespace: s.Namespace, Name: s.Name, UID: s.UID, State: string(s.State),
 			Revision: s.Revision, Candidate: s.Candidate, LastGood: s.LastGood,
 			Reason: s.Reason, Message: s.Message, Since: s.Since, Deadline: s.Deadline, Images: s.Images,
 		})
@@ -30,4 +33,24 @@ func (v rolloutView) History(fullName string) ([]httpapi.RolloutRevision, error)
 		list = append(list, httpapi.RolloutRevision(r))
 	}
 	return list, err
+}
+
+// Undo implements httpapi.RolloutManager.
+func (v rolloutView) Undo(fullName, revision string) error {
+	err := v.Controller.Undo(fullName, revision)
+	if errors.Is(err, rollout.ErrNoRevision) {
+		return fmt.Errorf("%w; %w", err, httpapi.ErrNoRevision)
+	}
+	return err
+}
+
+// rolledBack counts the pods that run an earlier revision, since that of their manifest
+// failed.
+func (d *daemon) rolledBack() (pods int) {
+	for _, s := range d.sources.rollouts.Statuses() {
+		if s.State == rollout.RolledBack || s.State == rollout.RollingBack {
+			pods++
+		}
+	}
+	return pods
 }

@@ -32,6 +32,7 @@ type Counters struct {
 	disrupted              *prometheus.CounterVec
 	images                 *prometheus.CounterVec
 	updateChecks, updates  *prometheus.CounterVec
+	rollouts               *prometheus.CounterVec
 	ensures, pullChecks    *prometheus.CounterVec
 
 	requests *prometheus.CounterVec
@@ -80,6 +81,7 @@ func NewCounters() *Counters {
 		images:       newCounterVec("kubelet_image_garbage_collected_total", "Number of removed images by reason: age, space or command.", "reason"),
 		updateChecks: newCounterVec("podstead_image_update_checks_total", "Number of checks of a container's image for a newer one, by result: current, available or failed.", "result"),
 		updates:      newCounterVec("podstead_image_updates_total", "Number of image updates of pods that have ended, by result: completed or rolled_back.", "result"),
+		rollouts:     newCounterVec("podstead_rollouts_total", "Number of rollouts of static pods that have ended, by result: completed or rolled_back.", "result"),
 		ensures:      newCounterVec("kubelet_image_manager_ensure_image_requests_total", "Number of requests for the images of containers and volumes.", "pull_policy", "present_locally", "pull_required"),
 		pullChecks:   newCounterVec("kubelet_imagemanager_image_mustpull_checks_total", "Number of checks whether a pod may use an image that is present, by result.", "result"),
 
@@ -94,7 +96,7 @@ func (c *Counters) all() []prometheus.Collector {
 	return []prometheus.Collector{
 		c.calls, c.callErrors, c.callTime, c.relist, c.period,
 		c.podWork, c.podStart, c.sandboxes, c.sandboxTime, c.sandboxFails, c.starts, c.startFails,
-		c.evictions, c.preemptions, c.disrupted, c.images, c.updateChecks, c.updates, c.ensures, c.pullChecks, c.requests, c.answers, c.inflight,
+		c.evictions, c.preemptions, c.disrupted, c.images, c.updateChecks, c.updates, c.rollouts, c.ensures, c.pullChecks, c.requests, c.answers, c.inflight,
 	}
 }
 
@@ -187,6 +189,9 @@ func (c *Counters) ImageChecked(result string) { c.updateChecks.WithLabelValues(
 
 // ImageUpdated implements autoupdate.Metrics.
 func (c *Counters) ImageUpdated(result string) { c.updates.WithLabelValues(result).Inc() }
+
+// RolloutEnded counts a rollout of a pod that has ended.
+func (c *Counters) RolloutEnded(result string) { c.rollouts.WithLabelValues(result).Inc() }
 
 // ImageEnsured counts a request for an image. present and pulled are nil if they are not
 // known; checked is the result of the check of credentials, empty if there was none.

@@ -26,6 +26,7 @@ var (
 	podPhases           = gauge("podstead_pods", "Number of pods by phase.", "phase")
 	podsReady           = gauge("podstead_pods_ready", "Number of pods with the condition Ready.")
 	restarts            = counter("podstead_container_restarts_total", "Number of restarts of a container.", "namespace", "pod", "container")
+	rolledBackPods      = gauge("podstead_rolled_back_pods", "Number of pods that run an earlier revision, because that of their manifest failed.")
 	unwrittenFiles      = gauge("podstead_unwritten_files", "Number of files of the daemon's state that could not be written; they are lost at a restart.")
 	manifestFaults      = gauge("podstead_manifest_faults", "Number of faults that keep manifests of a source from taking effect; the last good revisions keep running.", "source")
 	manifestWarnings    = gauge("podstead_manifest_warnings", "Number of warnings about manifests that are in effect.", "source")
@@ -44,6 +45,9 @@ func (s *Sources) kubelet(to chan<- prometheus.Metric) {
 	s.runtime(to, pods)
 	s.workers(to)
 	s.statuses(to, pods)
+	if s.RolledBack != nil {
+		rolledBackPods.put(to, float64(s.RolledBack()))
+	}
 	if s.Unwritten != nil {
 		unwrittenFiles.put(to, float64(s.Unwritten()))
 	}

@@ -26,6 +26,9 @@ type Sources struct {
 	// Specs returns the pods with their statuses.
 	Specs func() []*v1.Pod
 	Stats Stats
+	// RolledBack returns the number of pods that run an earlier revision, since that of
+	// their manifest failed; may be nil.
+	RolledBack func() int
 	// Unwritten returns the number of the daemon's files that could not be written.
 	Unwritten func() int
 	// Machine returns facts of this machine, SandboxImage the image of sandboxes, empty if

@@ -61,12 +61,19 @@ type Options struct {
 	Started func(types.UID) bool
 	// Events may be nil.
 	Events Recorder
-	// RolledBack is called after each rollback; may be nil.
-	RolledBack func(reason string)
+	// Ended is called when a revision that replaced another one is in effect for good, or
+	// was rolled back, with ResultCompleted or ResultRolledBack; may be nil.
+	Ended func(result string)
 	// Mark is wallclock.Now; nil knows nothing.
 	Mark func() (wallclock.Mark, bool)
 	Log  *slog.Logger
 }
+
+// The results of rollouts.
+const (
+	ResultCompleted  = "completed"
+	ResultRolledBack = "rolled_back"
+)
 
 // Controller decides which revision of each static pod is in effect. It is the
 // PodConfig of the supervisor.

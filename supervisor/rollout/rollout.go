@@ -62,6 +62,8 @@ type progress struct {
 	begun *beginning
 	// lastGood is the last revision that was good, which can be current; nil for none.
 	lastGood *revision
+	// replaced: the revision replaced another one, and its rollout has not ended.
+	replaced bool
 	// stuck is why a rollback did not help.
 	stuck *status.Cause
 }
@@ -207,7 +209,7 @@ func (c *Controller) release(r *podRollout, want *revision, passed *manifest.Pod
 		restarts = restartsOf(r.status)
 	}
 	r.current, r.candidate = want, nil
-	r.progress = progress{lastGood: lastGood}
+	r.progress = progress{lastGood: lastGood, replaced: true}
 	if restarts > 0 {
 		r.begun = &beginning{Restarts: restarts}
 	}
@@ -243,8 +245,13 @@ func (c *Controller) reportRollback(r *podRollout, failed *revision) {
 	c.log.Warn("Pod rolled back", "pod", r.name, "revision", r.current.id, "failed", failed.id, "reason", cause.Reason, "err", cause.Message)
 	c.opts.Events.Event(r.current.pod, v1.EventTypeWarning, ReasonRolledBack, fmt.Sprintf(
 		"Rolled back to revision %s, because revision %s failed: %s", r.current.id, failed.id, cause.Message))
-	if c.opts.RolledBack != nil {
-		c.opts.RolledBack(cause.Reason)
+	c.reportEnd(ResultRolledBack)
+}
+
+// reportEnd counts a rollout that has ended.
+func (c *Controller) reportEnd(result string) {
+	if c.opts.Ended != nil {
+		c.opts.Ended(result)
 	}
 }
 
@@ -260,6 +267,10 @@ func (c *Controller) settle(r *podRollout) {
 		c.move(r, onPinned)
 	} else {
 		c.move(r, onSettled)
+	}
+	if r.replaced {
+		c.locked(func() { r.replaced = false })
+		c.reportEnd(ResultCompleted)
 	}
 }
 

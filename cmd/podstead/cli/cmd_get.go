@@ -185,6 +185,9 @@ func (g *getter) list(ctx context.Context) error {
 		if err := objects.PrintFaults(ctx, g.client, g.cmd.ErrOrStderr()); err != nil {
 			return err
 		}
+		if err := objects.PrintRollouts(ctx, g.client, g.cmd.ErrOrStderr(), time.Now()); err != nil {
+			return err
+		}
 	}
 	if missing > 0 {
 		return &ExitError{Code: ExitFailed}

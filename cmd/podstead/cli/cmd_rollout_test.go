@@ -157,3 +157,18 @@ func TestDescribeRollout(t *testing.T) {
 		t.Errorf("%v, no %q in\n%s", err, want, out)
 	}
 }
+
+// get and status show the rollouts that have not ended as their manifests say.
+func TestRolloutNotices(t *testing.T) {
+	for state, code := range map[string]int{"RolledBack": ExitFailed, "Undone": 0, "Stable": 0} {
+		d, _ := rolloutDaemon(t, rollout(state))
+		_, errOut, err := execute(t, "", "get", "pods", "--api-socket", d.socket)
+		if want := "rollout: default/web-n1 " + state; err != nil || strings.Contains(errOut, want) != (state != "Stable") || !strings.Contains(errOut, "rollout: other/web-n1 Preparing\n") {
+			t.Errorf("%s: %v, want %q\n%s", state, err, want, errOut)
+		}
+		out, _, err := execute(t, "", "status", "--api-socket", d.socket)
+		if want := "Rollout:   default/web-n1 " + state; strings.Contains(out, want) != (state != "Stable") || state == "RolledBack" && Code(err) != code {
+			t.Errorf("%s: %v, want %q\n%s", state, err, want, out)
+		}
+	}
+}

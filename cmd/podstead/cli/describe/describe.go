@@ -2,9 +2,7 @@ package describe
 
 import (
 	"context"
-	"errors"
 	"io"
-	"net/http"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -85,9 +83,7 @@ func (d *Describer) Pod(ctx context.Context, pod *v1.Pod) error {
 		return err
 	}
 	if podinfo.PolicyOf(pod).Static {
-		p.Rollout, err = objects.FindRollout(ctx, d.client, pod.Namespace, pod.Name)
-		// A daemon that was not restarted since an upgrade has no rollouts.
-		if status := (*client.StatusError)(nil); err != nil && !(errors.As(err, &status) && status.Code == http.StatusNotFound) {
+		if p.Rollout, err = objects.FindRollout(ctx, d.client, pod.Namespace, pod.Name); err != nil {
 			return err
 		}
 	}

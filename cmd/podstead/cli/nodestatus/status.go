@@ -25,6 +25,7 @@ type Status struct {
 	Sources []objects.ManifestSource
 	// Archives are the image archives on the node.
 	Archives objects.ImageArchives
+	Rollouts []objects.Rollout
 	Now      time.Time
 }
 
@@ -53,6 +54,9 @@ func Load(ctx context.Context, c *client.Client) (*Status, error) {
 		s.Pods = append(s.Pods, *p)
 	}
 	if s.Archives, err = objects.LoadImageArchives(ctx, c); err != nil {
+		return nil, err
+	}
+	if s.Rollouts, err = objects.ListRollouts(ctx, c); err != nil {
 		return nil, err
 	}
 	return s, c.Get(ctx, "/podstead/v1/manifests", &s.Sources)
@@ -122,10 +126,16 @@ func (s *Status) counts() map[string]int {
 	return counts
 }
 
-// Healthy reports whether the node is ready and can store its state, no pod is failing and
-// no manifest or image archive is invalid.
+// rolledBack reports whether a pod runs an earlier revision, since that of its manifest
+// failed.
+func (s *Status) rolledBack() bool {
+	return slices.ContainsFunc(s.Rollouts, func(r objects.Rollout) bool { return r.State == objects.RolloutRolledBack })
+}
+
+// Healthy reports whether the node is ready and can store its state, no pod is failing or
+// was rolled back, and no manifest or image archive is invalid.
 func (s *Status) Healthy() bool {
-	if s.condition(v1.NodeReady).Status != v1.ConditionTrue || s.storageFault() != "" || s.counts()["failing"] > 0 || len(s.Archives.Faults()) > 0 {
+	if s.condition(v1.NodeReady).Status != v1.ConditionTrue || s.storageFault() != "" || s.counts()["failing"] > 0 || s.rolledBack() || len(s.Archives.Faults()) > 0 {
 		return false
 	}
 	return !slices.ContainsFunc(s.Sources, func(src objects.ManifestSource) bool {
@@ -178,6 +188,15 @@ func (s *Status) Text(t terminal.Terminal) string {
 		s.source(line, &src)
 	}
 	s.archives(line)
+	for i := range s.Rollouts {
+		if notice := s.Rollouts[i].Notice(s.Now); notice != "" {
+			color := terminal.Yellow
+			if s.Rollouts[i].State == objects.RolloutRolledBack {
+				color = terminal.Red
+			}
+			line("Rollout:", notice, color)
+		}
+	}
 	counts := s.counts()
 	var parts []string
 	for _, state := range podStates {
@@ -341,12 +360,18 @@ func (s *Status) Summary() map[string]any {
 	for _, state := range podStates {
 		counts[state] = s.counts()[state]
 	}
+	rollouts := []string{}
+	for i := range s.Rollouts {
+		if notice := s.Rollouts[i].Notice(s.Now); notice != "" {
+			rollouts = append(rollouts, notice)
+		}
+	}
 	pressure := s.pressure()
 	if pressure == nil {
 		pressure = []string{}
 	}
 	return map[string]any{
 		"node": s.Node.Name, "ready": s.condition(v1.NodeReady).Status == v1.ConditionTrue, "healthy": s.Healthy(),
-		"pressure": pressure, "storageFault": s.storageFault(), "faults": faults, "warnings": warnings, "pods": counts, "unready": unready,
+		"pressure": pressure, "storageFault": s.storageFault(), "faults": faults, "warnings": warnings, "pods": counts, "unready": unready, "rollouts": rollouts,
 	}
 }

@@ -3,8 +3,11 @@ package objects
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -67,11 +70,42 @@ func (r *Rollout) Summary(now time.Time) string {
 	return text
 }
 
+// ListRollouts returns the rollouts of all pods; none of a daemon that was not restarted
+// since an upgrade and does not have them yet.
+func ListRollouts(ctx context.Context, c *client.Client) ([]Rollout, error) {
+	var list []Rollout
+	err := c.Get(ctx, "/podstead/v1/rollouts", &list)
+	if status := (*client.StatusError)(nil); errors.As(err, &status) && status.Code == http.StatusNotFound {
+		return nil, nil
+	}
+	return list, err
+}
+
+// Notice returns a line about a rollout that has not ended as its manifest says, empty for
+// others.
+func (r *Rollout) Notice(now time.Time) string {
+	if r.State == RolloutStable || r.State == "Progressing" && r.Deadline.IsZero() {
+		return ""
+	}
+	return r.Namespace + "/" + r.Name + " " + r.Summary(now)
+}
+
+// PrintRollouts prints the rollouts that have not ended as their manifests say.
+func PrintRollouts(ctx context.Context, c *client.Client, out io.Writer, now time.Time) error {
+	list, err := ListRollouts(ctx, c)
+	for i := range list {
+		if notice := list[i].Notice(now); notice != "" {
+			fmt.Fprintf(out, "rollout: %s\n", terminal.Visible(notice))
+		}
+	}
+	return err
+}
+
 // FindRollout returns the rollout of a pod, nil if the daemon has none, as for a pod of an
 // API server.
 func FindRollout(ctx context.Context, c *client.Client, namespace, name string) (*Rollout, error) {
-	var list []Rollout
-	if err := c.Get(ctx, "/podstead/v1/rollouts", &list); err != nil {
+	list, err := ListRollouts(ctx, c)
+	if err != nil {
 		return nil, err
 	}
 	for i := range list {
