@@ -11,7 +11,8 @@ import (
 	"github.com/podstead/podstead/internal/usage"
 )
 
-// Sources are read at each scrape.
+// Sources are read at each scrape. Each field is the source of some of the metrics, so that
+// there are many.
 type Sources struct {
 	NodeName, Version string
 	// Pods returns the pods as last observed in the runtime, LastRelist the time
