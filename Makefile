@@ -18,7 +18,7 @@ UNIT         = $(shell $(GO) list ./... | grep -v -e /test/testbed -e /test/e2e 
 # The end-to-end tests mostly wait, so more of them run in parallel than there are cores.
 E2E_FLAGS   ?= -parallel 6
 
-.PHONY: build release release-check setup check unit shellcheck vulncheck fuzz race oracle e2e machine test bench compare demo screenshot clean help
+.PHONY: build release release-check setup check unit shellcheck vulncheck fuzz race oracle e2e life machine test bench compare demo screenshot clean help
 .DEFAULT_GOAL := build
 
 # The tag excludes gRPC's tracing pages, whose templates keep every method of
@@ -101,6 +101,10 @@ e2e: setup ## run the end-to-end tests on real runtimes and a real systemd; E2E_
 	$(GO) test -count=1 -timeout 30m ./test/testbed
 	$(GO) test -count=1 -timeout 90m $(E2E_FLAGS) ./test/e2e
 
+life: ## run the quick part of the tests in a virtual machine: install, boot, reboot, three power cuts, purge
+	test/setup.sh machine
+	$(GO) test -count=1 -v -timeout 60m ./test/machine -run '^TestLife$$'
+
 # One machine at a time: it takes two cores.
 ROUNDS      ?= 100
 
@@ -114,6 +118,7 @@ test: setup ## run all tests, cheapest first
 	$(MAKE) race
 	$(MAKE) oracle
 	$(MAKE) e2e
+	$(MAKE) life
 
 bench: setup ## compare with bare CRI calls: prints a table, writes bin/bench.json
 	@mkdir -p bin

@@ -71,7 +71,10 @@ printf '[Match]\nName=en* eth*\n[Network]\nDHCP=yes\n' >"$root/etc/systemd/netwo
 chroot "$root" systemctl enable systemd-networkd >>"$tmp/log" 2>&1
 rm -f "$root/etc/resolv.conf" && echo "nameserver 10.0.2.3" >"$root/etc/resolv.conf"
 # Timers would take the processor at times that no test expects.
-chroot "$root" systemctl mask apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer fstrim.timer e2scrub_reap.service >>"$tmp/log" 2>&1
+chroot "$root" systemctl mask apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer fstrim.timer man-db.timer logrotate.timer \
+	systemd-tmpfiles-clean.timer e2scrub_reap.service >>"$tmp/log" 2>&1
+# The index of the manual pages would be built at each installation.
+rm -f "$root/var/lib/man-db/auto-update"
 
 truncate -s "$size" "$tmp/out/root.ext4"
 run mke2fs -q -F -t ext4 -d "$root" "$tmp/out/root.ext4"

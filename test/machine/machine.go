@@ -49,6 +49,8 @@ type Machine struct {
 	image   Image
 	dir     string
 	run     *qemu // nil before the first Start
+	// used is the processor time of all runs before this one.
+	used time.Duration
 }
 
 // Result is how a command ended.
@@ -103,6 +105,7 @@ func (m *Machine) Options() *Options { return &m.options }
 // service starts.
 func (m *Machine) Start() {
 	m.t.Helper()
+	m.used = m.CPUTime()
 	run, err := startQEMU(m.dir, m.options, m.image, m.Disk(), m.initrd())
 	if err != nil {
 		m.t.Fatal(err)
@@ -124,6 +127,14 @@ func (m *Machine) kill() {
 	if m.run != nil {
 		m.run.kill()
 	}
+}
+
+// CPUTime returns the processor time that the machine has used, of all runs together.
+func (m *Machine) CPUTime() time.Duration {
+	if m.run == nil {
+		return 0
+	}
+	return m.used + m.run.cpuTime()
 }
 
 // Reboot shuts the machine down with `systemctl reboot` and powers it on again.
@@ -207,11 +218,13 @@ func (m *Machine) Sh(script string) string {
 	return out
 }
 
-// Await runs a check until it returns nil, for at most limit.
+// Await runs a check until it returns nil, for at most limit. Checks take at most half of the time,
+// since they run on the processors of the machine.
 func (m *Machine) Await(what string, limit time.Duration, check func() error) {
 	m.t.Helper()
 	deadline := time.Now().Add(limit)
 	for {
+		began := time.Now()
 		err := check()
 		if err == nil {
 			return
@@ -222,7 +235,7 @@ func (m *Machine) Await(what string, limit time.Duration, check func() error) {
 		if time.Now().After(deadline) {
 			m.t.Fatalf("not in %v: %s: %v", limit, what, err)
 		}
-		time.Sleep(time.Second)
+		time.Sleep(max(time.Second, time.Since(began)))
 	}
 }
 

@@ -35,20 +35,42 @@ come_and_go() { for i in $(seq 999); do put come.yaml "$1$i"; sleep 5; rm /etc/p
 killed() { while :; do pkill -9 -f 'mar[k]=killed='; sleep 3; done; }
 objects() { for i in $(seq 999); do put objects.yaml "$1$i"; sleep 1; done; }
 images() { for i in $(seq 999); do podstead images load --name "registry.test/churn:$1$i" /root/busybox.tar && podstead images prune; done; }
-for job in edit in_place faulty come_and_go killed objects images; do "$job" "$1" & done
+for job in JOBS; do "$job" "$1" & done
 wait
 `
 
-// churnPods are the pods that the script changes, and those that it leaves alone.
-func churnPods() []testPod {
-	const r = "REVISION"
-	return []testPod{
-		{name: "stable", revision: "0"},
+// churn is what happens until the power is cut.
+type churn struct {
+	// pods are those that the jobs change, and those that they leave alone.
+	pods []testPod
+	// jobs are functions of churnScript.
+	jobs string
+	// longest is the time before a cut at most; it is at least 3 s.
+	longest time.Duration
+}
+
+const churnRevision = "REVISION"
+
+// fullChurn changes everything that a manifest, an object, an image and a container can be.
+var fullChurn = churn{
+	pods: append([]testPod{
 		{name: "config", revision: "0", spec: ", volumes: [{name: config, configMap: {name: churn}}]", container: ", volumeMounts: [{name: config, mountPath: /config}]"},
 		{name: "killed", revision: "0"},
 		{name: "crash", revision: "0", script: "exit 1"},
-		{name: "edit", revision: r}, {name: "inplace", revision: r}, {name: "faulty", revision: r}, {name: "come", revision: r},
-	}
+		{name: "come", revision: churnRevision}, {name: "inplace", revision: churnRevision},
+	}, quickChurn.pods...),
+	jobs:    quickChurn.jobs + " in_place come_and_go killed",
+	longest: 33 * time.Second,
+}
+
+// quickChurn is the part of it for a machine whose pods have to start again within a minute.
+var quickChurn = churn{
+	pods: []testPod{
+		{name: "stable", revision: "0"},
+		{name: "edit", revision: churnRevision}, {name: "faulty", revision: churnRevision},
+	},
+	jobs:    "edit faulty objects images",
+	longest: 15 * time.Second,
 }
 
 // manifestEnd is the last line of each manifest, so that a part of one is recognized.
@@ -62,48 +84,56 @@ const churnObjects = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: churn}\n
 func TestPowerCuts(t *testing.T) {
 	m := newInstalled(t)
 	m.Start()
-	testPowerCuts(m, *rounds)
+	testPowerCuts(m, fullChurn, *rounds, time.Time{})
 }
 
-func testPowerCuts(m *Machine, n int) {
+// testPowerCuts cuts the power n times, or less often if the deadline passes meanwhile. No deadline
+// is zero.
+func testPowerCuts(m *Machine, c churn, n int, deadline time.Time) {
 	t := m.t
 	seed := rand.Uint64()
 	random := rand.New(rand.NewPCG(seed, 0))
 	t.Logf("%d rounds with seed %d", n, seed)
 
-	m.Write("/root/churn.sh", churnScript)
+	m.Write("/root/churn.sh", strings.Replace(churnScript, "JOBS", c.jobs, 1))
 	m.Write("/root/churn/objects.yaml", churnObjects)
-	for _, p := range churnPods() {
+	for _, p := range c.pods {
 		m.Write("/root/churn/"+p.name+".yaml", p.manifest()+manifestEnd)
 	}
 	m.Sh("for f in /root/churn/*.yaml; do sed s/REVISION/0/g $f >/etc/pods/$(basename $f); done; sync")
 	awaitManifests(m)
 	first := keptByNode(m)
 	t.Logf("before: %v", first)
-	var last map[string]int
 	for round := range n {
+		if round > 0 && !deadline.IsZero() && time.Now().After(deadline) {
+			t.Logf("%d of %d rounds: this host is too slow for more", round, n)
+			break
+		}
 		go func() {
 			// It runs until the power is cut.
 			_, _ = m.Run(context.Background(), "bash", "/root/churn.sh", strconv.Itoa(round+1)+"000")
 		}()
-		churn := 3*time.Second + time.Duration(random.Int64N(int64(30*time.Second)))
-		time.Sleep(churn)
+		churned := 3*time.Second + time.Duration(random.Int64N(int64(c.longest-3*time.Second)))
+		time.Sleep(churned)
+		cut := time.Now()
 		m.PowerCut()
 		m.Start()
 		want := awaitManifests(m)
-		last = keptByNode(m)
-		t.Logf("round %d, after %v: runs %v, kept: %v", round+1, churn.Round(time.Second), want, last)
+		t.Logf("round %d, after %v of churn, recovered in %v: runs %v, kept: %v", round+1, churned.Round(time.Second), time.Since(cut).Round(time.Second), want, keptByNode(m))
 		if t.Failed() {
 			return
 		}
 	}
 	// Each pod may leave something that the next cleanup removes. Over many rounds, growth in
 	// each would be more.
-	for what, count := range last {
-		if slack := 2 * len(churnPods()) * max(1, perPod[what]); count > first[what]+slack {
-			t.Errorf("%s grew from %d to %d in %d rounds", what, first[what], count, n)
+	m.Await("the node keeps no more than before", settle, func() error {
+		for what, count := range keptByNode(m) {
+			if slack := 2 * len(c.pods) * max(1, perPod[what]); count > first[what]+slack {
+				return fmt.Errorf("%s grew from %d to %d in %d rounds", what, first[what], count, n)
+			}
 		}
-	}
+		return nil
+	})
 }
 
 // awaitManifests waits until what runs is what the files on the disk say, and returns that.
@@ -164,11 +194,14 @@ func awaitManifests(m *Machine) map[string]string {
 		}
 	}
 	for _, name := range faulty {
-		if out, _ := m.Try("podstead get pods; true"); !strings.Contains(out, "fault: /etc/pods/"+name+".yaml") {
-			m.t.Errorf("the fault of %s is not shown:\n%s\n%s", name, out, files[name])
-		}
+		m.Await("the fault is shown", settle, func() error {
+			if out, _ := m.Try("podstead get pods; true"); !strings.Contains(out, "fault: /etc/pods/"+name+".yaml") {
+				return fmt.Errorf("%s:\n%s\n%s", name, out, files[name])
+			}
+			return nil
+		})
 	}
-	if value := regexp.MustCompile(`value: "([0-9]+)"`).FindStringSubmatch(files["objects"]); value != nil {
+	if value := regexp.MustCompile(`value: "([0-9]+)"`).FindStringSubmatch(files["objects"]); value != nil && want["config"] != "" {
 		m.Await("the volume has the ConfigMap's content", settle, func() error {
 			if got, err := m.Try("podstead exec config -- cat /config/value"); err != nil || got != value[1] {
 				return fmt.Errorf("%q, %v, want %s", got, err, value[1])
@@ -176,7 +209,9 @@ func awaitManifests(m *Machine) map[string]string {
 			return nil
 		})
 	}
-	if n := m.Sh("systemctl show -P NRestarts podstead"); n != "0" {
+	// On a host that does much other work, the daemon or what it waits for can exceed a limit of
+	// systemd.
+	if n := m.Sh("systemctl show -P NRestarts podstead"); n != "0" && !strings.Contains(m.Journal(), "podstead.service: Watchdog timeout") && !strings.Contains(m.Journal(), "podstead.service: start operation timed out") {
 		m.t.Errorf("the daemon was restarted %s times since the boot", n)
 	}
 	return want

@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
@@ -32,8 +34,9 @@ const (
 )
 
 // kernelArgs leave out what only costs time in emulation: mitigations of processor faults, and
-// page tables of five levels.
-const kernelArgs = "console=ttyS0 quiet ro root=/dev/vda panic=10 mitigations=off no5lvl systemd.show_status=false systemd.getty_auto=no"
+// page tables of five levels. On a host that does much other work, services need more than systemd's
+// 90 s to start.
+const kernelArgs = "console=ttyS0 quiet ro root=/dev/vda panic=10 mitigations=off no5lvl systemd.show_status=false systemd.getty_auto=no systemd.default_timeout_start_sec=600"
 
 // startQEMU powers a machine on. Its files are in dir.
 //
@@ -156,6 +159,26 @@ func (q *qemu) close() {
 	if q.qmp != nil {
 		_ = q.qmp.Close()
 	}
+}
+
+// cpuTime returns the processor time that QEMU has used so far.
+func (q *qemu) cpuTime() time.Duration {
+	if _, off := q.off(); off {
+		return q.cmd.ProcessState.UserTime() + q.cmd.ProcessState.SystemTime()
+	}
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", q.cmd.Process.Pid))
+	if err != nil {
+		return 0
+	}
+	// utime and stime are the fields 14 and 15, in hundredths of a second.
+	_, rest, _ := strings.Cut(string(text), ") ")
+	fields := strings.Fields(rest)
+	if len(fields) < 13 {
+		return 0
+	}
+	user, _ := strconv.Atoi(fields[11])
+	system, _ := strconv.Atoi(fields[12])
+	return time.Duration(user+system) * 10 * time.Millisecond
 }
 
 // off reports whether the machine is off, and why.
