@@ -49,6 +49,11 @@ func (s *artifactServer) start() {
 
 func (s *artifactServer) stop() { _ = s.server.Close() }
 
+// orasProgram returns the path of oras.
+func orasProgram() string {
+	return filepath.Join(testbed.Cache(), "oras-"+testbed.Version("ORAS_VERSION"), "oras")
+}
+
 // push pushes files with oras; a name that ends in a slash is a directory.
 func (s *artifactServer) push(ref string, files map[string]string) {
 	s.t.Helper()
@@ -74,7 +79,7 @@ func (s *artifactServer) push(ref string, files map[string]string) {
 	if err := os.WriteFile(login, []byte(s.config), 0o600); err != nil {
 		s.t.Fatal(err)
 	}
-	cmd := exec.CommandContext(s.t.Context(), filepath.Join(testbed.Cache(), "oras-"+testbed.Version("ORAS_VERSION"), "oras"),
+	cmd := exec.CommandContext(s.t.Context(), orasProgram(),
 		append([]string{"push", "--plain-http", "--registry-config", login, ref}, names...)...)
 	cmd.Dir = dir
 	if out, err := cmd.CombinedOutput(); err != nil {

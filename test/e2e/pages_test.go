@@ -4,6 +4,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/podstead/podstead/test/image"
 	"github.com/podstead/podstead/test/screenshot"
 	"github.com/podstead/podstead/test/testbed"
 )
@@ -19,7 +21,15 @@ var updateScreenshot = flag.Bool("update-screenshot", false, "write docs/session
 
 // pagesConfig is the configuration of the packages. The machines share the cgroup v1 controllers
 // of the host, so the pods' cgroup is below that of the test bed, which removes it.
-const pagesConfig = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nseccompDefault: true\ncgroupRoot: /%s/pages\n"
+const pagesConfig = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nseccompDefault: true\ncgroupRoot: /%s/pages\n" +
+	"---\napiVersion: podstead.io/v1alpha1\nkind: PodsteadConfiguration\nplainHTTPRegistries: [" + pagesRegistry + "]\n"
+
+// pagesRegistry is the registry of docs/fleet.md. It has no certificate, as oras and podstead are
+// told.
+const (
+	pagesRegistry = "registry.example.com:5000"
+	pagesOras     = "#!/bin/sh\ncommand=$1\nshift\nexec /usr/local/lib/oras $command --plain-http \"$@\"\n"
+)
 
 // pagesCurl is curl on the machine, which has none.
 const pagesCurl = "#!/bin/sh\nexec busybox wget -q -O - http://$1\n"
@@ -63,11 +73,20 @@ func TestTaskPages(t *testing.T) {
 		{"migrate.md", []string{"From docker-compose", "From a kubelet"}, map[string][]string{
 			"From docker-compose": {"from compose", "rows\n", "info", "default/dbdata"},
 		}},
+		{"fleet.md", []string{"Push", "Follow", "Change", "Go back", "Stop"}, map[string][]string{
+			"Push":    {"Pushed"},
+			"Follow":  {"oci registry.example.com:5000/fleet/edge:stable: 1 pod in 1 artifact", "registry.example.com:5000/fleet/edge@sha256:", "first\n"},
+			"Change":  {"second\n"},
+			"Go back": {"first\n"},
+		}},
 	} {
 		sections := pageSections(t, page.name)
 		for _, heading := range page.sections {
 			if heading == "From a kubelet" {
 				m.must("mkdir -p /etc/kubernetes/manifests && cp hello.yaml /etc/kubernetes/manifests/")
+			}
+			if heading == "Push" {
+				m.exports += "export PASSWORD=change-me\n"
 			}
 			out := m.section(sections[heading])
 			for _, want := range page.want[heading] {
@@ -87,10 +106,15 @@ func TestTaskPages(t *testing.T) {
 func bootPagesMachine(t *testing.T) *kubeadmMachine {
 	t.Helper()
 	const number = 4 // of connectMachine
-	addr, err := registry.ServeOn(connectMachine(t, "pages", number))
+	gateway := connectMachine(t, "pages", number)
+	addr, err := registry.ServeOn(gateway)
 	if err != nil {
 		t.Fatal(err)
 	}
+	artifacts := &artifactServer{t: t, addr: net.JoinHostPort(gateway, "5000"), login: image.Login{User: "fleet", Password: "change-me"}}
+	artifacts.registry.AcceptPushes = true
+	artifacts.start()
+	t.Cleanup(artifacts.stop)
 	m := unpackMachineNamed(t, "edge")
 	m.options = []string{"--network-namespace-path=/run/netns/pages"}
 	unit, err := os.ReadFile(filepath.Join(testbed.SourceRoot(), "examples", "podstead.service"))
@@ -111,12 +135,14 @@ func bootPagesMachine(t *testing.T) *kubeadmMachine {
 		"etc/podstead/config.yaml": fmt.Sprintf(pagesConfig, filepath.Base(testbed.Dir())),
 		"root/examples/web.yaml":   string(web),
 		"usr/local/bin/curl":       pagesCurl,
-		"etc/hosts":                "127.0.0.1 localhost edge\n",
+		"usr/local/bin/oras":       pagesOras,
+		"etc/hosts":                "127.0.0.1 localhost edge\n" + gateway + " registry.example.com\n",
 	})
-	if err := errors.Join(os.Chmod(filepath.Join(m.root, "usr/local/bin/curl"), 0o755), os.Mkdir(filepath.Join(m.root, "etc/pods"), 0o755)); err != nil {
+	if err := errors.Join(os.Chmod(filepath.Join(m.root, "usr/local/bin/curl"), 0o755), os.Chmod(filepath.Join(m.root, "usr/local/bin/oras"), 0o755), os.Mkdir(filepath.Join(m.root, "etc/pods"), 0o755)); err != nil {
 		t.Fatal(err)
 	}
 	copyFile(t, testbed.Product(), filepath.Join(m.root, "usr/local/bin/podstead"))
+	copyFile(t, orasProgram(), filepath.Join(m.root, "usr/local/lib/oras"))
 	copyFile(t, "/usr/bin/busybox", filepath.Join(m.root, "usr/local/bin/busybox"))
 	m.enable("podstead.service")
 	t.Cleanup(m.cutPower)
