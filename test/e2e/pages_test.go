@@ -57,6 +57,12 @@ func TestTaskPages(t *testing.T) {
 			"Restart without a change": {"hello-edge"},
 			"The daemon itself":        {"1/1"},
 		}},
+		{"rollouts.md", []string{"Pull first", "Rollback", "Undo", "Start order"}, map[string][]string{
+			"Pull first":  {"Preparing: ", "revision one", "successfully rolled out"},
+			"Rollback":    {"RolledBack: ", "revision one", "in effect, ready", "it was not Ready within 30s"},
+			"Undo":        {"revision two", "revision one", "Undone: "},
+			"Start order": {"42 rows"},
+		}},
 		{"debug.md", []string{"", "The manifest", "A pod that does not start", "A container that ends", "A container that runs", "The daemon"}, map[string][]string{
 			"":                          {"edge", "containerd"},
 			"The manifest":              {"/etc/pods/typo.yaml:4", "did you mean"},
@@ -121,10 +127,15 @@ func bootPagesMachine(t *testing.T) *kubeadmMachine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	web, err := os.ReadFile(filepath.Join(testbed.SourceRoot(), "examples", "web.yaml"))
-	if err != nil {
-		t.Fatal(err)
+	examples := map[string]string{}
+	for _, name := range []string{"web.yaml", "ordered.yaml", "rollback.yaml"} {
+		text, err := os.ReadFile(filepath.Join(testbed.SourceRoot(), "examples", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		examples["root/examples/"+name] = string(text)
 	}
+	m.writeFiles(examples)
 	m.writeFiles(map[string]string{
 		"etc/systemd/system/podstead.service":        string(unit),
 		"etc/containerd/certs.d/_default/hosts.toml": testbed.HostsTOML(addr),
@@ -133,7 +144,6 @@ func bootPagesMachine(t *testing.T) *kubeadmMachine {
 			{"type": "bridge", "bridge": "pages0", "isGateway": true, "ipMasq": true, "hairpinMode": true, "ipam": {"type": "host-local", "routes": [{"dst": "0.0.0.0/0"}], "ranges": [[{"subnet": "10.210.0.0/24"}]]}},
 			{"type": "portmap", "capabilities": {"portMappings": true}}]}`,
 		"etc/podstead/config.yaml": fmt.Sprintf(pagesConfig, filepath.Base(testbed.Dir())),
-		"root/examples/web.yaml":   string(web),
 		"usr/local/bin/curl":       pagesCurl,
 		"usr/local/bin/oras":       pagesOras,
 		"etc/hosts":                "127.0.0.1 localhost edge\n" + gateway + " registry.example.com\n",

@@ -172,3 +172,16 @@ func TestRolloutNotices(t *testing.T) {
 		}
 	}
 }
+
+// The deadline is shown of a revision that has to become ready, not of the one that a rollback
+// started.
+func TestRolloutDeadline(t *testing.T) {
+	now := time.Now()
+	for state, want := range map[string]string{"Progressing": "Progressing: why it is Progressing (within 90s)", "RolledBack": "RolledBack: why it is RolledBack"} {
+		r := rollout(state)
+		r.Deadline = now.Add(90 * time.Second)
+		if got := r.Summary(now); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}

@@ -46,6 +46,8 @@ type RolloutRevision struct {
 	Images     map[string]string `json:"images,omitempty"`
 }
 
+const rolloutProgressing = "Progressing"
+
 // The states of a rollout. In all others the rollout is in progress.
 const (
 	RolloutStable     = "Stable"
@@ -64,8 +66,8 @@ func (r *Rollout) Summary(now time.Time) string {
 	if r.Message != "" {
 		text += ": " + terminal.OneLine(r.Message)
 	}
-	if left := r.Deadline.Sub(now); !r.Deadline.IsZero() && left > 0 {
-		text += fmt.Sprintf(" (rolled back in %s)", duration.HumanDuration(left))
+	if left := r.Deadline.Sub(now); r.State == rolloutProgressing && !r.Deadline.IsZero() && left > 0 {
+		text += fmt.Sprintf(" (within %s)", duration.HumanDuration(left))
 	}
 	return text
 }
@@ -84,7 +86,7 @@ func ListRollouts(ctx context.Context, c *client.Client) ([]Rollout, error) {
 // Notice returns a line about a rollout that has not ended as its manifest says, empty for
 // others.
 func (r *Rollout) Notice(now time.Time) string {
-	if r.State == RolloutStable || r.State == "Progressing" && r.Deadline.IsZero() {
+	if r.State == RolloutStable || r.State == rolloutProgressing && r.Deadline.IsZero() {
 		return ""
 	}
 	return r.Namespace + "/" + r.Name + " " + r.Summary(now)
