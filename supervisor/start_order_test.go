@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -76,7 +77,8 @@ func TestStartOrder(t *testing.T) {
 		setup.Spec.RestartPolicy = v1.RestartPolicyNever
 		db := readyAfter(orderPod("db", "default/setup"), 20)
 		d.config.deliver(file, orderPod("client", "db, setup"), db, setup)
-		b.until(time.Minute, "setup runs", func() bool { return b.running("u-setup") == 1 })
+		// A sync before the first relist has no reason yet.
+		b.until(time.Minute, "setup runs and db waits", func() bool { return b.running("u-setup") == 1 && d.status("u-db").Reason != "" })
 		st := d.status("u-db")
 		if st.Phase != v1.PodPending || st.Reason != podorder.ReasonNotReady || !strings.HasPrefix(st.Message, "waits for pod default/setup, which is not Ready: ") {
 			t.Errorf("db waits: %+v", st)
@@ -376,6 +378,32 @@ func TestRollbackDoesNotCountTheWait(t *testing.T) {
 			if strings.Contains(e.Message, "rolling back") {
 				t.Errorf("event %s: %s", e.Reason, e.Message)
 			}
+		}
+	})
+}
+
+// While a pod is replaced, those that wait for it do not report that it does not exist.
+func TestEditedDependencyIsKnown(t *testing.T) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
+		b.fake.Behave("*", critest.Behaviour{StopAfter: 5 * time.Second})
+		d := b.start()
+		client := orderPod("client", "db")
+		d.config.deliver(file, client, readyAfter(orderPod("db", ""), 3600))
+		b.until(time.Minute, "db runs", func() bool { return b.running("u-db") == 1 })
+		for i := range 6 {
+			db := readyAfter(orderPod("db", ""), 3600)
+			db.UID = types.UID(fmt.Sprintf("u-db-%d", i))
+			db.Annotations[podinfo.AnnotationHash] = fmt.Sprint("edit ", i)
+			d.config.deliver(file, client, db)
+			b.until(time.Minute, "db is replaced", func() bool { return b.running(db.UID) == 1 })
+		}
+		for _, e := range d.events.List() {
+			if e.Reason == podorder.ReasonNotFound {
+				t.Fatalf("event %s: %s", e.Reason, e.Message)
+			}
+		}
+		if strings.Contains(d.log.String(), podorder.ReasonNotFound) {
+			t.Error("the log says that db does not exist")
 		}
 	})
 }

@@ -156,7 +156,7 @@ func (s *Supervisor) applyUpdate(u manifest.PodUpdate) {
 		case !s.wanted.Remove(pod, u.Source):
 		case u.Replaced[pod.UID]:
 			s.logUpdate(u, pod)
-			s.order.Remove(pod)
+			s.order.Replaced(pod)
 			s.workers.Replace(pod.UID)
 		default:
 			s.logUpdate(u, pod)

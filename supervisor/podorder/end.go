@@ -27,15 +27,13 @@ type endingPod struct {
 	uid       types.UID
 	name      string
 	dependsOn []string
-	// waits: the pod itself waits for pods that depend on it.
-	waits bool
-	// until is when it has ended at the latest; it does not count for one that waits.
+	// until is when it has ended, or if it waits itself has asked again and ended, at the
+	// latest.
 	until time.Time
 }
 
 // endBlock returns the pods, by name, for which one of those that are terminating has
-// to wait, and when it does not wait any longer; the zero time if only a notification
-// ends the wait. It is empty if the pod need not wait.
+// to wait, and when one of them is late. It is empty if the pod need not wait.
 //
 // A pod that depends on itself by way of others does not wait for those.
 func endBlock(pod *endingPod, all []endingPod, now time.Time) (names []string, until time.Time) {
@@ -45,11 +43,10 @@ func endBlock(pod *endingPod, all []endingPod, now time.Time) (names []string, u
 		if other.uid == pod.uid || before[other.name] || !slices.Contains(other.dependsOn, pod.name) {
 			continue
 		}
-		switch {
-		case other.waits:
-		case !now.Before(other.until):
+		if !now.Before(other.until) {
 			continue
-		case until.IsZero() || other.until.Before(until):
+		}
+		if until.IsZero() || other.until.Before(until) {
 			until = other.until
 		}
 		names = append(names, other.name)

@@ -45,8 +45,9 @@ type Order struct {
 	// starting wait for the start of others, ending for their end: the latter by
 	// their own names.
 	starting, ending waits
-	// stopping is since when terminating pods are being stopped.
-	stopping map[types.UID]time.Time
+	// stopping is since when terminating pods are being stopped. asks is when those that
+	// wait ask again: the time of a notification, or the latest one.
+	stopping, asks map[types.UID]time.Time
 }
 
 // orderedPod is a wanted static pod.
@@ -57,7 +58,7 @@ type orderedPod struct {
 
 // New returns an Order without pods.
 func New(cfg Config) *Order {
-	return &Order{cfg: cfg, pods: map[string]orderedPod{}, stopping: map[types.UID]time.Time{}}
+	return &Order{cfg: cfg, pods: map[string]orderedPod{}, stopping: map[types.UID]time.Time{}, asks: map[types.UID]time.Time{}}
 }
 
 // name returns the name of a static pod in its manifest, as namespace/name.
@@ -99,6 +100,14 @@ func (o *Order) Remove(pod *v1.Pod) {
 		delete(o.pods, name)
 		o.notifyStarting()
 	}
+}
+
+// Replaced takes a pod away whose successor, a static pod, is put next. Until then the
+// others know it as a pod that is not Ready, and not as one that no manifest declares.
+func (o *Order) Replaced(pod *v1.Pod) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.starting.set(pod.UID)
 }
 
 // Delivered notifies the pods that wait to start that a source has delivered.
@@ -238,7 +247,7 @@ func (o *Order) ShutdownBegun() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for uid := range o.ending.byUID {
-		o.cfg.Notify(uid)
+		o.notifyEnding(uid)
 	}
 }
 
@@ -270,13 +279,15 @@ func (o *Order) EndBlock(pod *v1.Pod, latest time.Time) (names []string, again t
 	}
 	if len(names) > 0 {
 		slices.Sort(names)
-		if !latest.IsZero() && (again.IsZero() || latest.Before(again)) {
+		if !latest.IsZero() && latest.Before(again) {
 			again = latest
 		}
+		o.asks[pod.UID] = again
 		return names, again
 	}
 	// From now on the end of this pod is bounded by its own grace period.
 	o.stopping[pod.UID] = now
+	delete(o.asks, pod.UID)
 	o.ending.set(pod.UID)
 	o.notifyDependencies(self.dependsOn)
 	return nil, time.Time{}
@@ -288,7 +299,9 @@ func (o *Order) Stopped(pod *v1.Pod) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(o.stopping, pod.UID)
+	delete(o.asks, pod.UID)
 	o.ending.set(pod.UID)
+	o.starting.set(pod.UID) // a sync may have been in flight when the pod was removed
 	o.notifyDependencies(dependsOn(pod))
 }
 
@@ -297,9 +310,17 @@ func (o *Order) Stopped(pod *v1.Pod) {
 func (o *Order) notifyDependencies(names []string) {
 	for _, name := range names {
 		for uid := range o.ending.byName[name] {
-			o.cfg.Notify(uid)
+			o.notifyEnding(uid)
 		}
 	}
+}
+
+// notifyEnding notifies a pod that waits to be stopped. mu is held.
+func (o *Order) notifyEnding(uid types.UID) {
+	if now := time.Now(); now.Before(o.asks[uid]) {
+		o.asks[uid] = now
+	}
+	o.cfg.Notify(uid)
 }
 
 // endingPod returns what is known of a terminating pod. mu is held.
@@ -308,9 +329,11 @@ func (o *Order) endingPod(view podworkers.View) endingPod {
 	since := view.Since
 	if at := o.stopping[uid]; !at.IsZero() {
 		since = at
+	} else if at := o.asks[uid]; !at.IsZero() {
+		since = at
 	}
 	return endingPod{
-		uid: uid, name: o.name(view.Pod), dependsOn: dependsOn(view.Pod), waits: o.ending.has(uid),
+		uid: uid, name: o.name(view.Pod), dependsOn: dependsOn(view.Pod),
 		until: since.Add(time.Duration(view.Grace)*time.Second + stopMargin),
 	}
 }

@@ -35,5 +35,3 @@ func (w *waits) set(uid types.UID, names ...string) {
 		w.byName[name][uid] = true
 	}
 }
-
-func (w *waits) has(uid types.UID) bool { return len(w.byUID[uid]) > 0 }
