@@ -152,6 +152,8 @@ func TestAnythingInAnyOrder(t *testing.T) {
 				b.fake.Behave("other/app", critest.Behaviour{})
 				b.fake.Behave("init", critest.Behaviour{RunFor: 300 * time.Millisecond})
 				m.answers = answering(b.fake)
+				b.fake.SetImages("img:1")
+				m.held = append(m.held, b.fake.Inject("PullImage", critest.Fault{Image: "img:bad", Times: -1, Before: critest.Err(codes.NotFound, "not found")}))
 				b.fake.Latency("*", 2*time.Millisecond)
 				b.start().config.deliver(file)
 				for range 80 {
@@ -178,7 +180,7 @@ func (m *model) step() {
 	names := []string{"a", "b", "c", withSidecar}
 	name := names[m.rnd.IntN(len(names))]
 	pod := m.wanted[name]
-	switch m.rnd.IntN(26) {
+	switch m.rnd.IntN(28) {
 	case 0, 1, 2: // a new pod, or an edit, which is a new UID
 		m.serial++
 		m.wanted[name] = m.pod(name, types.UID(fmt.Sprintf("%s%d", name, m.serial)), "r1")
@@ -247,6 +249,10 @@ func (m *model) step() {
 		}
 	case 25:
 		m.fake.Exit(withSidecar+"/init", 1)
+	case 26, 27: // an edit to an image that cannot be pulled until the end
+		m.serial++
+		m.wanted[name] = withImage(m.pod(name, types.UID(fmt.Sprintf("%s%d", name, m.serial)), "r1"), "img:bad")
+		m.deliver()
 	}
 	m.order()
 	m.after(time.Duration(m.rnd.IntN(1500)) * time.Millisecond)

@@ -49,7 +49,7 @@ func (c *Controller) flush() {
 			continue // stays dirty
 		}
 		delete(c.loop.dirty, name)
-		c.store.trim(name, r.history)
+		c.store.trim(name, r.history, r.keepsRevisions())
 		names = append(names, name)
 	}
 	if len(c.loop.dirty) > 0 {

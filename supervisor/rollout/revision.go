@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -58,6 +59,10 @@ func withImages(pod *v1.Pod, images map[string]string) *revision {
 			used[c.Name] = image
 			texts = append(texts, c.Name, image)
 			c.Image = image
+			if c.ImagePullPolicy == v1.PullAlways && strings.Contains(image, "sha256:") {
+				// A digest names one image forever: a registry that is away changes nothing.
+				c.ImagePullPolicy = v1.PullIfNotPresent
+			}
 		}
 	}
 	if len(used) == 0 {

@@ -279,6 +279,10 @@ func (c *Controller) judged(r *podRollout) bool {
 	return !r.good && r.choice.pinned == nil && c.rollbackAfter(r) > 0 && r.lastGood != nil && r.lastGood.id != r.current.id
 }
 
+// imageRollbackAfter is how long a revision may take that differs from its manifest in
+// images, if neither its annotation nor the node's default says so: no user looks at it.
+const imageRollbackAfter = 5 * time.Minute
+
 // rollbackAfter returns how long the revision in effect may take to become Ready; 0 is
 // without limit.
 func (c *Controller) rollbackAfter(r *podRollout) time.Duration {
@@ -287,6 +291,9 @@ func (c *Controller) rollbackAfter(r *podRollout) time.Duration {
 	}
 	if r.state == RolledBack && r.choice.rejected != nil {
 		return r.choice.rejected.After
+	}
+	if len(r.current.images) > 0 && c.opts.RollbackAfter == 0 {
+		return imageRollbackAfter
 	}
 	return c.opts.RollbackAfter
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -216,8 +217,8 @@ func (s *store) write(fullName string, state *storedRollout, revisions []*revisi
 	return s.replaceFile(filepath.Join(dir, stateFile), data, mode)
 }
 
-// trim removes the files of revisions that a history no longer has.
-func (s *store) trim(fullName string, h history) {
+// trim removes the files of revisions that a history no longer has, except those of keep.
+func (s *store) trim(fullName string, h history, keep []string) {
 	if s.dir == "" {
 		return
 	}
@@ -227,7 +228,7 @@ func (s *store) trim(fullName string, h history) {
 	}
 	for _, e := range entries {
 		id, isRevision := strings.CutSuffix(e.Name(), ".json")
-		if isRevision && e.Name() != stateFile && h.index(id) < 0 {
+		if isRevision && e.Name() != stateFile && h.index(id) < 0 && !slices.Contains(keep, id) {
 			path := filepath.Join(s.path(fullName), e.Name())
 			_ = os.Remove(path) // the next round tries it again
 			delete(s.has, path)
