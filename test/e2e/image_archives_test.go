@@ -62,7 +62,7 @@ func (n *node) checkImageArchives() {
 	n.writeManifest("web.yaml", imagePod("web", web, ""))
 	n.awaitWaiting("web", "ImagePull")
 	path := n.copyArchive(first, "web.tar", func() {
-		n.awaitStatusLine(0, "Archives: "+n.Root+"/image-archives: 1 Incomplete")
+		n.awaitStatusLine(1, "Archives: "+n.Root+"/image-archives: 1 Incomplete")
 		if n.has(web) {
 			n.t.Error("half an archive was loaded")
 		}
