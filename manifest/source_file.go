@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
@@ -41,6 +42,9 @@ type FileSourceOptions struct {
 	Checkpoint *Checkpoint
 	Deliver    Deliverer
 	Log        *slog.Logger
+	// Keys verify the signatures of files, in files next to them; nil accepts unsigned
+	// files.
+	Keys Verifier
 	// Scanned is called after each scan of the directory; nil is not called.
 	Scanned func(at time.Time)
 }
@@ -129,7 +133,7 @@ func NewFileSource(opts FileSourceOptions) *FileSource {
 		opts:    opts,
 		path:    path,
 		log:     opts.Log,
-		reader:  unitReader{source: SourceFile, node: opts.Node, loader: opts.Loader, checkpoint: opts.Checkpoint, hadGood: map[string]bool{}},
+		reader:  unitReader{source: SourceFile, node: opts.Node, loader: opts.Loader, checkpoint: opts.Checkpoint, keys: opts.Keys, hadGood: map[string]bool{}},
 		watch:   directoryWatch{open: openInotify, log: opts.Log},
 		readDir: os.ReadDir,
 		units:   map[string]*fileUnit{},
@@ -189,7 +193,7 @@ func (s *FileSource) handleEvent(path string, ok bool, now time.Time) {
 	case eventIgnored:
 		return
 	case eventManifest:
-		if unit := s.units[filepath.Join(s.path, name)]; unit != nil {
+		if unit := s.units[filepath.Join(s.path, strings.TrimSuffix(name, SignatureSuffix))]; unit != nil {
 			unit.dirty = true
 		}
 	case eventPath:

@@ -33,6 +33,8 @@ type inspection struct {
 	wasRead bool
 	content fileContent
 	readErr error
+	// signature is that of the content, if it must have one.
+	signature detached
 }
 
 // inspectFile inspects a file, and reads it if read says so.
@@ -134,9 +136,13 @@ func (s *FileSource) inspect(unit *fileUnit, now time.Time) *access {
 	}
 	unchanged, mustRead := unit.stat, !unit.known || unit.dirty || !unit.busySince.IsZero()
 	a := &access{unit: unit, done: make(chan inspection, 1), begun: time.Now()}
-	path := unit.path
+	path, signed := unit.path, s.reader.keys != nil
 	go func() {
-		a.done <- s.inspectFile(path, func(info fs.FileInfo) bool { return mustRead || unchanged != statOf(info) })
+		found := s.inspectFile(path, func(info fs.FileInfo) bool { return mustRead || unchanged != statOf(info) })
+		if signed && found.wasRead && found.readErr == nil {
+			found.signature = readSignature(path)
+		}
+		a.done <- found
 		if time.Since(a.begun) > readTimeout {
 			select {
 			case s.unblocked <- struct{}{}:

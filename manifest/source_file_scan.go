@@ -205,7 +205,7 @@ func (s *FileSource) logIgnored(entries []fs.DirEntry) {
 	var mentioned map[string]bool
 	for _, entry := range entries {
 		name := entry.Name()
-		if IsManifestFile(name) || isEditorFile(name) {
+		if IsManifestFile(name) || isEditorFile(name) || isSignatureFile(name) {
 			continue
 		}
 		if mentioned == nil {
@@ -279,7 +279,7 @@ func (s *FileSource) anyValid(paths []string) (valid bool) {
 	}
 	s.inspectAll(candidates, time.Now(), func(unit *fileUnit, found inspection, ok bool) bool {
 		if ok && found.wasRead && found.readErr == nil && !found.content.torn {
-			read := s.reader.read(unit.path, found.content.data)
+			read, _ := s.reader.readSigned(unit.path, found.content.data, found.signature)
 			valid = !read.Faults.Fatal()
 		}
 		return !valid

@@ -26,6 +26,8 @@ type fileHarness struct {
 	lines     *logLines
 	// real replaces the script loader.
 	real UnitLoader
+	// keys verify signatures; nil needs none.
+	keys Verifier
 
 	sink   *sinkDeliverer
 	source *FileSource
@@ -64,7 +66,7 @@ func (b *fileHarness) make() {
 	b.t.Helper()
 	cp := openTestCheckpoint(b.t, b.cp)
 	b.sink = newSink(b.t, cp, b.lines.log())
-	b.source = NewFileSource(FileSourceOptions{Path: b.directory, Node: "node", Rescan: b.rescan, Loader: b.loader, Checkpoint: cp, Deliver: b.sink, Log: b.lines.log()})
+	b.source = NewFileSource(FileSourceOptions{Path: b.directory, Node: "node", Rescan: b.rescan, Loader: b.loader, Checkpoint: cp, Deliver: b.sink, Log: b.lines.log(), Keys: b.keys})
 }
 
 func (b *fileHarness) path(name string) string { return filepath.Join(b.directory, name) }

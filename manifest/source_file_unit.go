@@ -43,6 +43,9 @@ type fileUnit struct {
 	// busySince is when a process was first seen to write busyStat.
 	busySince time.Time
 	busyStat  fileStat
+	// unsignedSince is when the file was first found without a valid signature; zero if it
+	// has one, or needs none.
+	unsignedSince time.Time
 }
 
 // fileStat changes with each change of the content of a file.
@@ -130,11 +133,35 @@ func (s *FileSource) loadUnit(unit *fileUnit, found *inspection, now time.Time) 
 	}
 	unit.dirty, unit.busySince = false, time.Time{}
 	unit.stat = content.stat
-	if digest := Digest(content.data); digest != unit.digest || !unit.known {
-		unit.digest = digest
-		return s.offer(unit, s.reader.read(unit.path, content.data))
+	digest := Digest(content.data)
+	if digest == unit.digest && unit.known && s.reader.keys == nil {
+		return s.markPresent(unit)
 	}
-	return s.markPresent(unit)
+	offered, unsigned := s.reader.readSigned(unit.path, content.data, found.signature)
+	unit.dirty = unsigned
+	switch {
+	case !unsigned:
+		unit.unsignedSince = time.Time{}
+	case s.awaitSignature(unit, now):
+		return s.markPresent(unit)
+	}
+	unit.digest = digest
+	return s.offer(unit, offered)
+}
+
+// awaitSignature reports whether to wait a moment for the signature of a file: it is
+// replaced right before or after the file. A file without a valid signature is read again
+// with each scan.
+func (s *FileSource) awaitSignature(unit *fileUnit, now time.Time) bool {
+	if unit.unsignedSince.IsZero() {
+		unit.unsignedSince = now
+	}
+	wait := unit.unsignedSince.Add(busyTimeout)
+	if !now.Before(wait) {
+		return false
+	}
+	s.due.busy = earlier(s.due.busy, wait)
+	return true
 }
 
 // isBusy reports whether the file should be read later. It does not wait

@@ -103,6 +103,8 @@ func (s *FileSource) plan() watchPlan {
 	}
 	if info, err := os.Lstat(end); err == nil && info.IsDir() {
 		plan.add(end).manifests = true
+	} else if s.reader.keys != nil {
+		plan.add(filepath.Dir(end)).names[filepath.Base(end)+SignatureSuffix] = true
 	}
 	for _, unit := range s.units {
 		plan.merge(unit.links)
@@ -241,7 +243,7 @@ func (w *directoryWatch) classify(path string) eventKind {
 		return eventIgnored
 	case directory.names[name]:
 		return eventPath
-	case directory.manifests && IsManifestFile(name):
+	case directory.manifests && (IsManifestFile(name) || isSignatureFile(name)):
 		return eventManifest
 	}
 	return eventIgnored

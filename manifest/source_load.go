@@ -22,6 +22,8 @@ type unitReader struct {
 	node       string
 	loader     UnitLoader
 	checkpoint *Checkpoint
+	// keys verify the signatures of bytes; nil accepts what is not signed.
+	keys Verifier
 	// hadGood are the units that had a good revision in this run of the daemon.
 	hadGood map[string]bool
 }
@@ -42,6 +44,9 @@ func (r *unitReader) read(name string, data []byte) Unit {
 		Data:   data,
 		Known:  r.checkpoint.known(r.source, r.node),
 	})
+	if fault := checkRevision(name, &accepted.Content, &content); fault != nil {
+		faults = append(faults, *fault)
+	}
 	if faults.Fatal() {
 		return r.lastGood(name, faults)
 	}

@@ -90,7 +90,11 @@ func (f *artifactFetcher) fetchWith(ctx context.Context, logins []registry.Crede
 			if errors.Is(err, registry.ErrUnreachable) {
 				return ociAnswer{err: err}
 			}
-			return ociAnswer{fault: &Fault{Problem: err.Error()}}
+			var fault Fault
+			if !errors.As(err, &fault) {
+				fault = Fault{Problem: err.Error()}
+			}
+			return ociAnswer{fault: &fault}
 		}
 	}
 	files, fault, err := f.read(ctx, at, logins)

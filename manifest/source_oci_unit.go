@@ -35,6 +35,9 @@ func (r *unitReader) readArtifact(name, revision string, files []artifactFile) U
 	if len(unit.Documents)+len(unit.Objects) > maxObjects {
 		unit.Faults = append(unit.Faults, Fault{Unit: name, Problem: fmt.Sprintf("contains more than %d objects", maxObjects), Remedy: "split it into several artifacts"})
 	}
+	if fault := checkRevision(name, &accepted.Content, &unit.Content); fault != nil {
+		unit.Faults = append(unit.Faults, *fault)
+	}
 	unit.Faults = firstFaults(name, unit.Faults)
 	if unit.Faults.Fatal() {
 		return r.lastGood(name, unit.Faults)

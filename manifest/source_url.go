@@ -51,7 +51,10 @@ type URLSourceOptions struct {
 	Interval time.Duration
 	// Timeout applies to one request with its body; zero means 10 seconds, as
 	// in the kubelet.
-	Timeout    time.Duration
+	Timeout time.Duration
+	// Keys verify the signature of the body, which is requested with SignatureSuffix at
+	// the end of the URL's path; nil accepts an unsigned body.
+	Keys       Verifier
 	Loader     UnitLoader
 	Checkpoint *Checkpoint
 	Deliver    Deliverer
@@ -112,8 +115,8 @@ func NewURLSource(opts URLSourceOptions) (*URLSource, error) {
 	s := &URLSource{
 		opts:    opts,
 		name:    name,
-		reader:  unitReader{source: SourceHTTP, node: opts.Node, loader: opts.Loader, checkpoint: opts.Checkpoint, hadGood: map[string]bool{}},
-		fetcher: urlFetcher{url: address, header: canonical(opts.Header), caFile: opts.CAFile, timeout: opts.Timeout},
+		reader:  unitReader{source: SourceHTTP, node: opts.Node, loader: opts.Loader, checkpoint: opts.Checkpoint, keys: opts.Keys, hadGood: map[string]bool{}},
+		fetcher: urlFetcher{url: address, header: canonical(opts.Header), caFile: opts.CAFile, timeout: opts.Timeout, signed: opts.Keys != nil},
 		jitter:  rand.Float64,
 	}
 	return s, s.fetcher.connect()
@@ -184,7 +187,12 @@ func (s *URLSource) handle(answer urlAnswer) time.Duration {
 		unit, s.digest = s.reader.lastGood(s.name, Faults{*answer.fault}), ""
 	case !answer.unchanged:
 		if digest := Digest(answer.body); digest != s.digest {
-			unit, s.digest = s.reader.read(s.name, answer.body), digest
+			var unsigned bool
+			s.digest = digest
+			if unit, unsigned = s.reader.readSigned(s.name, answer.body, answer.signature); unsigned {
+				// Both are requested again: the signature may come a moment later.
+				s.digest, s.fetcher.etag, s.fetcher.modified = "", "", ""
+			}
 		}
 	}
 	changed := !s.answered || s.fault != nil || !sameUnit(s.unit, unit)

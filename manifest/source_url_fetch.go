@@ -7,10 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/url"
 	"os"
 	"time"
+
+	"github.com/podstead/podstead/internal/boundedfile"
+	"github.com/podstead/podstead/internal/signature"
 )
 
 // maxRedirects is the maximum number of redirects of a request.
@@ -22,6 +26,8 @@ type urlFetcher struct {
 	header  http.Header
 	caFile  string
 	timeout time.Duration
+	// signed requests the signature of each body as well.
+	signed bool
 
 	transport http.RoundTripper
 	// ca is the content of the CA file in use.
@@ -33,7 +39,9 @@ type urlFetcher struct {
 // urlAnswer is one of: a body, no change since the last body, a body with a
 // fault, or an error if there is no answer.
 type urlAnswer struct {
-	body      []byte
+	body []byte
+	// signature is that of the body, if it must have one.
+	signature detached
 	unchanged bool
 	fault     *Fault
 	err       error
@@ -104,8 +112,50 @@ func (f *urlFetcher) fetch(ctx context.Context) urlAnswer {
 		fault := tooLargeFault(redactURL(f.url))
 		return urlAnswer{fault: &fault}
 	}
+	answer := urlAnswer{body: body}
+	if f.signed {
+		if answer.signature, err = f.fetchSignature(ctx, &client); err != nil {
+			return urlAnswer{err: err}
+		}
+	}
 	f.etag, f.modified = response.Header.Get("Etag"), response.Header.Get("Last-Modified")
-	return urlAnswer{body: body}
+	return answer
+}
+
+// fetchSignature requests the signature of the body. The error is for one of which it is
+// not known whether it exists.
+func (f *urlFetcher) fetchSignature(ctx context.Context, client *http.Client) (detached, error) {
+	address := *f.url
+	address.Path += SignatureSuffix
+	if address.RawPath != "" {
+		address.RawPath += SignatureSuffix
+	}
+	request := f.request(ctx)
+	request.URL = &address
+	request.Header.Del("If-None-Match")
+	request.Header.Del("If-Modified-Since")
+	sig := detached{name: redactURL(&address)}
+	response, err := client.Do(request)
+	if err != nil {
+		return sig, fmt.Errorf("the signature %w", f.withoutURL(err))
+	}
+	defer response.Body.Close()
+	switch response.StatusCode {
+	case http.StatusOK:
+	case http.StatusNotFound, http.StatusGone:
+		sig.err = fs.ErrNotExist
+		return sig, nil
+	default:
+		return sig, fmt.Errorf("the signature was answered with status %d %s; must be 200", response.StatusCode, http.StatusText(response.StatusCode))
+	}
+	sig.data, err = io.ReadAll(io.LimitReader(response.Body, signature.MaxSize+1))
+	if err != nil {
+		return sig, fmt.Errorf("the signature %w", f.withoutURL(err))
+	}
+	if len(sig.data) > signature.MaxSize {
+		sig.err = boundedfile.ErrTooLarge
+	}
+	return sig, nil
 }
 
 // canonical returns headers with the canonical names of net/http, which

@@ -60,6 +60,16 @@ nfpm() {
 		fail "failed to build nfpm $NFPM_VERSION"
 }
 
+# cosign builds the program that signs manifests. It takes some minutes of two processors.
+cosign() {
+	local dir=$cache/cosign-$COSIGN_VERSION
+	[ -x "$dir/cosign" ] && return 0
+	echo "setup: building cosign $COSIGN_VERSION"
+	mkdir -p "$dir"
+	GOBIN=$dir CGO_ENABLED=0 GOFLAGS='' go install -ldflags='-s -w' "github.com/sigstore/cosign/${COSIGN_VERSION%%.*}/cmd/cosign@$COSIGN_VERSION" ||
+		fail "failed to build cosign $COSIGN_VERSION"
+}
+
 # oras builds the program that pushes artifacts to registries.
 oras() {
 	local dir=$cache/oras-$ORAS_VERSION
@@ -271,6 +281,7 @@ packages lintian man-db rpm shellcheck qemu-user-static
 newer_containerd
 nfpm
 oras
+cosign
 kubectl
 debian_kubectl
 prometheus

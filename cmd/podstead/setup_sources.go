@@ -2,9 +2,12 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
 	"time"
 
+	"github.com/podstead/podstead/cmd/podstead/options"
+	"github.com/podstead/podstead/internal/signature"
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/supervisor/rollout"
 )
@@ -30,17 +33,23 @@ func (d *daemon) openSources(context.Context) error {
 	d.sources = &sources{config: config, checkpoint: checkpoint}
 	d.start(checkpoint.Run, config.Run)
 	loader := manifest.NewLoader(d.nodeName, o.Mode)
+	keys := map[manifest.Source]manifest.Verifier{}
+	for _, source := range d.sourceNames() {
+		if keys[source], err = verifier(o, source); err != nil {
+			return err
+		}
+	}
 	if o.Path != "" {
 		d.start(manifest.NewFileSource(manifest.FileSourceOptions{
 			Path: o.Path, Node: d.nodeName, Rescan: o.FileCheck,
-			Loader: loader, Checkpoint: checkpoint, Deliver: config, Log: d.log,
+			Loader: loader, Checkpoint: checkpoint, Deliver: config, Log: d.log, Keys: keys[manifest.SourceFile],
 			Scanned: func(at time.Time) { config.MarkRead(manifest.SourceFile, at) },
 		}).Run)
 	}
 	if o.URL != "" {
 		u, err := manifest.NewURLSource(manifest.URLSourceOptions{
 			URL: o.URL, Header: o.Header, CAFile: o.CAFile, Node: d.nodeName, Interval: o.HTTPCheck,
-			Loader: loader, Checkpoint: checkpoint, Deliver: config,
+			Loader: loader, Checkpoint: checkpoint, Deliver: config, Keys: keys[manifest.SourceHTTP],
 			Read: func(at time.Time) { config.MarkRead(manifest.SourceHTTP, at) },
 		})
 		if err != nil {
@@ -49,7 +58,12 @@ func (d *daemon) openSources(context.Context) error {
 		d.start(u.Run)
 	}
 	if len(o.OCI) > 0 {
+		var verify func(context.Context, manifest.Artifact) error
+		if keys[manifest.SourceOCI] != nil {
+			verify = manifest.VerifyArtifact(keys[manifest.SourceOCI], d.registries)
+		}
 		a, err := manifest.NewOCISource(manifest.OCISourceOptions{
+			Verify:    verify,
 			Artifacts: o.OCI, Registry: d.registries, Credentials: registryLogins{d.credentials}, WithoutTLS: d.registries.IsPlain,
 			Node: d.nodeName, Interval: o.HTTPCheck, Loader: loader, Checkpoint: checkpoint, Deliver: config,
 			Read: func(at time.Time) { config.MarkRead(manifest.SourceOCI, at) },
@@ -60,6 +74,19 @@ func (d *daemon) openSources(context.Context) error {
 		d.start(a.Run)
 	}
 	return nil
+}
+
+// verifier returns what verifies the manifests of a source, nil if they need no signature.
+func verifier(o *options.Manifests, source manifest.Source) (manifest.Verifier, error) {
+	files := o.Keys.For(source)
+	if len(files) == 0 {
+		return nil, nil
+	}
+	keys, err := signature.ReadKeys(files)
+	if err != nil {
+		return nil, fmt.Errorf("--manifest-verify-key: %w", err)
+	}
+	return keys, nil
 }
 
 // sourceNames returns the sources that are going to deliver.

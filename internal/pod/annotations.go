@@ -20,6 +20,11 @@ const (
 	// Otherwise files are refreshed and variables keep their values.
 	AnnotationRestartOnChange = "podstead.io/restart-on-change"
 
+	// AnnotationManifestRevision is a number, on any pod or object of a manifest, that
+	// must not decrease from one revision of the manifest to the next: an older one,
+	// which was signed as well, is refused.
+	AnnotationManifestRevision = "podstead.io/manifest-revision"
+
 	// AnnotationDependsOn lists the static pods that must be Ready, or have
 	// Succeeded, before the pod is started, such as "db, other-namespace/cache".
 	// See DependsOn.

@@ -284,3 +284,29 @@ func readVerified(body io.ReadCloser, want digest.Digest, limit int64) ([]byte, 
 	}
 	return data, nil
 }
+
+// Referrers returns the manifests whose subject is the one with the digest of the reference,
+// such as its signatures: of a registry without that part of the API those that its fallback
+// tag lists. A page of the list has at most limit bytes. Credentials are as for Resolve.
+func (c *Client) Referrers(ctx context.Context, r Reference, limit int64, credentials ...Credential) ([]Descriptor, error) {
+	subject, err := digest.Parse(r.Digest)
+	if err != nil {
+		return nil, errorf(nil, "%q is not a digest: %v", r.Digest, err)
+	}
+	return attempt(ctx, c, r, credentials, func(ctx context.Context, repository *remote.Repository) (all []Descriptor, err error) {
+		repository.MaxMetadataBytes = limit
+		err = repository.Referrers(ctx, ocispec.Descriptor{MediaType: TypeManifest, Digest: subject}, "", func(page []ocispec.Descriptor) error {
+			for _, d := range page {
+				all = append(all, Descriptor{MediaType: d.MediaType, Digest: d.Digest.String(), Size: d.Size, ArtifactType: d.ArtifactType, Annotations: d.Annotations})
+			}
+			if len(all) > maxReferrers {
+				return errorf(ErrTooLarge, "%s has more than %d referrers", r.Digest, maxReferrers)
+			}
+			return nil
+		})
+		return all, err
+	})
+}
+
+// maxReferrers limits the referrers of a manifest.
+const maxReferrers = 1000

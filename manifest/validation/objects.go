@@ -59,7 +59,7 @@ func validateObject(kind string, object metav1.Object) field.ErrorList {
 	case *nodev1.RuntimeClass:
 		v.runtimeClass(object)
 	}
-	return v.errs
+	return append(v.errs, invalidManifestRevision(object)...)
 }
 
 // isClusterScoped reports whether objects of this type have no namespace.

@@ -17,6 +17,7 @@ import (
 func unsupportedValues(pod *v1.Pod) field.ErrorList {
 	errs := append(invalidValues(pod), untranslatedProfiles(pod)...)
 	errs = append(errs, invalidAutoUpdate(pod)...)
+	errs = append(errs, invalidManifestRevision(pod)...)
 	return append(errs, missingToken(field.NewPath("spec"), &pod.Spec)...)
 }
 

@@ -122,6 +122,13 @@ func applyOwn(f *pflag.FlagSet, doc *configfile.Document) error {
 			if err := setList(list, value); err != nil {
 				errs = append(errs, fmt.Errorf("%s: %s: %w", doc.Position(name), name, err))
 			}
+			if ownFields[i].path {
+				values := list.GetSlice()
+				for k := range values {
+					values[k] = keyIn(doc.Dir(name), values[k])
+				}
+				_ = list.Replace(values) // they were valid before
+			}
 			continue
 		}
 		text, err := flagText(flag, value)

@@ -24,6 +24,7 @@ var ownFields = []ownField{
 	{name: "nodeLabels", flag: "node-labels"},
 	{name: "manifestURLCAFile", flag: "manifest-url-ca-file", path: true},
 	{name: "manifestOCI", flag: "manifest-oci"},
+	{name: "manifestVerifyKeys", flag: "manifest-verify-key", path: true},
 	{name: "manifestValidation", flag: "manifest-validation"},
 	{name: "podInfraContainerImage", flag: "pod-infra-container-image"},
 	{name: "imageCredentialProviderConfig", flag: "image-credential-provider-config", path: true},

@@ -65,6 +65,7 @@ type Manifests struct {
 	URL string
 	// OCI are references of artifacts.
 	OCI       []string
+	Keys      VerifyKeys
 	Header    http.Header
 	CAFile    string
 	HTTPCheck time.Duration
@@ -167,6 +168,7 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.Manifests.CAFile, "manifest-url-ca-file", "", "PEM `file` of certificate authorities for --manifest-url, instead of the system's")
 	f.StringArrayVar(&o.Manifests.OCI, "manifest-oci", nil, "OCI artifact of pod manifests, as `registry/repository:tag`; can be repeated")
 	f.DurationVar(&o.Manifests.HTTPCheck, "http-check-frequency", defaultCheck, "`interval` of requests to --manifest-url, and for the digest of each --manifest-oci")
+	o.Manifests.Keys.addFlags(f)
 	f.StringVar(&o.validation, "manifest-validation", string(manifest.ModeStrict), "how to treat unknown and duplicate fields of manifests: strict, warn or ignore")
 	f.StringVar(&o.Runtime.Endpoint, "container-runtime-endpoint", "", "CRI `socket` of the container runtime; if empty, containerd, CRI-O or cri-dockerd is detected, or a private containerd is started")
 	f.DurationVar(&o.Runtime.RequestTimeout, "runtime-request-timeout", defaultRequestTimeout, "`timeout` of requests to the container runtime, except image pulls")
@@ -244,6 +246,11 @@ func (o *Options) validate(f *pflag.FlagSet) (notices []string, err error) {
 	if o.Manifests.Mode, err = manifest.ParseMode(o.validation); err != nil {
 		return nil, fmt.Errorf("--manifest-validation: %w", err)
 	}
+	unusedKeys, err := o.Manifests.Keys.check(&o.Manifests)
+	if err != nil {
+		return nil, err
+	}
+	notices = append(notices, unusedKeys...)
 	if err := o.Eviction.check(); err != nil {
 		return nil, err
 	}
