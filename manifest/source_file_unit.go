@@ -13,7 +13,7 @@ import (
 	"github.com/podstead/podstead/internal/fileaccess"
 )
 
-// fileUnit is one manifest file.
+// fileUnit is one manifest file. It has one field for each fact that the next scan needs of it.
 type fileUnit struct {
 	path string
 	// offered is the unit as it is in the set; known reports that there is one.
