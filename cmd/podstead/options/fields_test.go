@@ -65,6 +65,7 @@ func TestEachFlagHasAField(t *testing.T) {
 var samples = map[string]struct{ text, yaml string }{
 	"manifest-url":                          {"http://127.0.0.1/pods", ""},
 	"manifest-oci":                          {"registry.local/fleet/web:stable", "[registry.local/fleet/web:stable]"},
+	"manifest-verify-key":                   {"file=/etc/podstead/key.pub", "[file=/etc/podstead/key.pub]"},
 	"manifest-url-header":                   {"A:b", "{A: [b]}"},
 	"container-runtime-endpoint":            {"unix:///x.sock", ""},
 	"max-container-restart-period":          {"10s", ""},

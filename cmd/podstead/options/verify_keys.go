@@ -14,8 +14,8 @@ import (
 type VerifyKeys struct {
 	// files are the values of the flag.
 	files []string
-	// bySource are the absolute paths for each source.
-	bySource map[manifest.Source][]string
+	// BySource are the absolute paths of the files for each source; see For.
+	BySource map[manifest.Source][]string
 }
 
 // keySources are the sources whose manifests can be verified, by their names in the flag.
@@ -26,7 +26,7 @@ func (k *VerifyKeys) addFlags(f *pflag.FlagSet) {
 }
 
 // For returns the files of the keys for a source; none accepts unsigned manifests.
-func (k *VerifyKeys) For(source manifest.Source) []string { return k.bySource[source] }
+func (k *VerifyKeys) For(source manifest.Source) []string { return k.BySource[source] }
 
 // splitKey returns the source that a value names, empty for all, and the path.
 func splitKey(value string) (name, path string) {
@@ -52,7 +52,7 @@ func keyIn(dir, value string) string {
 // check sets the paths. The notices are about keys of sources that are not used.
 func (k *VerifyKeys) check(m *Manifests) (notices []string, err error) {
 	used := map[string]bool{"file": m.Path != "", "url": m.URL != "", "oci": len(m.OCI) > 0}
-	k.bySource = map[manifest.Source][]string{}
+	k.BySource = map[manifest.Source][]string{}
 	for _, value := range k.files {
 		name, path := splitKey(value)
 		if path == "" {
@@ -66,7 +66,7 @@ func (k *VerifyKeys) check(m *Manifests) (notices []string, err error) {
 		}
 		for kind, source := range keySources {
 			if name == "" || name == kind {
-				k.bySource[source] = append(k.bySource[source], path)
+				k.BySource[source] = append(k.BySource[source], path)
 			}
 		}
 	}
