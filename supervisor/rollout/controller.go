@@ -286,10 +286,7 @@ func (c *Controller) Observe(uid types.UID, st *v1.PodStatus) {
 	if r == nil {
 		return
 	}
-	r.status = st
-	good := !r.good && wasGood(st)
-	r.sawGood = r.sawGood || good
-	if good || r.state != Stable && r.state != Undone {
+	if r.observe(st, time.Now()) || r.state != Stable && r.state != Undone {
 		signal(c.observed)
 	}
 }

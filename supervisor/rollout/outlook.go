@@ -61,7 +61,7 @@ func failureOf(st *v1.PodStatus, before int32) *status.Cause {
 	for _, list := range [][]v1.ContainerStatus{st.InitContainerStatuses, st.ContainerStatuses} {
 		for i := range list {
 			c := &list[i]
-			if w := c.State.Waiting; w != nil && w.Reason == "CrashLoopBackOff" && c.RestartCount-before >= crashLoops-1 {
+			if w := c.State.Waiting; w != nil && w.Reason == "CrashLoopBackOff" && c.RestartCount-before >= crashLoops-1 && exitedBadly(&c.LastTerminationState) {
 				return &status.Cause{Reason: ReasonCrashLoop, Message: fmt.Sprintf("container %q ended %d times%s", c.Name, c.RestartCount-before+1, lastExit(c))}
 			}
 		}

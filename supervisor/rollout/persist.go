@@ -129,7 +129,7 @@ func (c *Controller) restore(r *podRollout, s *storedRollout) bool {
 		r.current, r.state, r.since = want, Progressing, time.Now()
 		return true
 	}
-	r.current, r.good, r.begun = current, s.Good, s.Begun
+	r.current, r.good, r.begun, r.returned = current, s.Good, s.Begun, true
 	if r.good {
 		r.lastGood = current
 	}

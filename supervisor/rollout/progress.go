@@ -16,13 +16,12 @@ import (
 func (c *Controller) evaluate() {
 	for _, r := range c.byName {
 		c.mu.Lock()
-		st, saw := r.status, r.sawGood
-		r.sawGood = false
+		st, at := r.status, c.provenAt(r)
 		c.mu.Unlock()
 		if st == nil {
 			continue
 		}
-		if saw && !r.good {
+		if !at.IsZero() && !at.After(time.Now()) {
 			c.markGood(r)
 		}
 		switch r.state {
@@ -39,11 +38,7 @@ func (c *Controller) evaluate() {
 
 // markGood notes that the revision in effect was Ready.
 func (c *Controller) markGood(r *podRollout) {
-	c.locked(func() {
-		r.good, r.stuck = true, nil
-		r.lastGood = r.current
-		r.history = r.history.mark(r.current.id, func(e *entry) { e.Ready = true })
-	})
+	c.locked(func() { r.setGood() })
 	c.settle(r)
 	c.save(r, later)
 	c.notify()
@@ -73,6 +68,7 @@ func (c *Controller) judge(r *podRollout, st *v1.PodStatus) {
 	case cause != nil:
 	case r.begun.Boots >= maxBoots:
 		cause = &status.Cause{Reason: ReasonDeadline, Message: fmt.Sprintf("the host booted %d times before it was Ready%s", r.begun.Boots, explained(st))}
+	case !r.readyAt.IsZero(): // it is about to be proven
 	case !c.deadline(r).After(time.Now()):
 		cause = &status.Cause{Reason: ReasonDeadline, Message: fmt.Sprintf("it was not Ready within %s%s", after, explained(st))}
 	}
@@ -132,18 +128,24 @@ func (c *Controller) deadline(r *podRollout) time.Time {
 	}
 	now := time.Now()
 	mark, known := c.opts.Mark()
-	return now.Add(after - wallclock.Passed(r.begun.Time, r.begun.Mark, now, mark, known))
+	at := now.Add(after - wallclock.Passed(r.begun.Time, r.begun.Mark, now, mark, known))
+	if first := r.seenAt; !first.IsZero() && at.Before(first.Add(probeTime(r.current.pod))) {
+		return first.Add(probeTime(r.current.pod))
+	}
+	return at
 }
 
 // dueAt returns when the loop has to look at a rollout again; zero for never.
 func (c *Controller) dueAt(r *podRollout) time.Time {
-	if p := r.preparation; p != nil {
-		return p.retryAt
-	}
 	c.mu.Lock()
-	started := r.status != nil && r.status.StartTime != nil
+	proven, started := c.provenAt(r), r.status != nil && r.status.StartTime != nil
 	c.mu.Unlock()
-	if !started || c.loop.node.ShuttingDown() {
+	switch p := r.preparation; {
+	case p != nil && (proven.IsZero() || !p.retryAt.IsZero() && p.retryAt.Before(proven)):
+		return p.retryAt
+	case !proven.IsZero():
+		return proven
+	case !started || c.loop.node.ShuttingDown():
 		return time.Time{} // Observe notifies
 	}
 	return c.deadline(r)

@@ -53,9 +53,9 @@ type rejection struct {
 
 // progress is how the revision in effect is judged.
 type progress struct {
-	// good: the revision was Ready, or has succeeded. sawGood: Observe saw that, and the
-	// loop has not.
-	good, sawGood bool
+	// good: the revision was Ready, or has succeeded. What Observe saw of that is in seen.
+	good bool
+	seen
 	// status is the newest one that was published, nil for none yet.
 	status *v1.PodStatus
 	// begun is when the revision began to start; nil before.
@@ -190,7 +190,7 @@ func replacesAtOnce(r *revision) bool {
 // worthKeeping reports whether the pod stays while its replacement is prepared.
 func (c *Controller) worthKeeping(r *podRollout) bool {
 	c.mu.Lock()
-	st, good := r.status, r.good || r.sawGood
+	st, good := r.status, r.good || !r.readyAt.IsZero()
 	c.mu.Unlock()
 	return isWorthKeeping(st, good)
 }
@@ -202,6 +202,10 @@ func (c *Controller) release(r *podRollout, want *revision, passed *manifest.Pod
 	c.dislodge(want.pod.UID, r.name)
 	before := r.current
 	rolledBack := r.state == RollingBack
+	if c.onTrial(r) && !rolledBack && !r.readyAt.IsZero() && r.failures == 0 {
+		// It worked until it was edited.
+		c.locked(func() { r.setGood() })
+	}
 	c.mu.Lock()
 	c.dropUID(r)
 	lastGood, restarts := r.lastGood, int32(0)
