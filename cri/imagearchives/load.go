@@ -30,6 +30,12 @@ func (e *permanentError) Error() string { return e.message }
 // verify forgets the images that the runtime no longer has, so that they are loaded again.
 // If the runtime does not answer, a pod that needs one of them says so.
 func (d *Directory) verify(ctx context.Context, rt Runtime) {
+	d.mu.Lock()
+	known := len(d.files)
+	d.mu.Unlock()
+	if known == 0 {
+		return
+	}
 	stored, err := rt.Images.StoredImages(ctx)
 	if err != nil {
 		return

@@ -300,3 +300,37 @@ func TestSessionsAreBounded(t *testing.T) {
 		t.Errorf("%d sessions", n)
 	}
 }
+
+// Referrers come from the API, or from the fallback tag where a registry has none.
+func TestReferrers(t *testing.T) {
+	const signature = `{"mediaType":"application/vnd.oci.image.manifest.v1+json","digest":"` + someDigest + `","size":7,"artifactType":"test/signature"}`
+	const index = `{"schemaVersion":2,"mediaType":"application/vnd.oci.image.index.v1+json","manifests":[` + signature + `]}`
+	for name, tc := range map[string]struct {
+		path string
+		want int
+	}{"API": {"/v2/fleet/web/referrers/", 1}, "fallback tag": {"/v2/fleet/web/manifests/sha256-", 1}, "none": {"/none", 0}} {
+		t.Run(name, func(t *testing.T) {
+			s := serve(t, func(next http.Handler) http.Handler {
+				return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+					if strings.HasPrefix(q.URL.Path, tc.path) {
+						w.Header().Set("Content-Type", TypeIndex)
+						fmt.Fprint(w, index)
+						return
+					}
+					if strings.Contains(q.URL.Path, "/referrers/") {
+						http.NotFound(w, q)
+						return
+					}
+					next.ServeHTTP(w, q)
+				})
+			})
+			found, err := newClient(t, Options{}).Referrers(t.Context(), s.ref.WithDigest(s.digest), 1<<20)
+			if err != nil || len(found) != tc.want || tc.want > 0 && (found[0].Digest != someDigest || found[0].ArtifactType != "test/signature") {
+				t.Errorf("%+v %v", found, err)
+			}
+		})
+	}
+	if _, err := newClient(t, Options{}).Referrers(t.Context(), Reference{Host: "r.test", Repository: "web", Tag: "v1"}, 1<<20); err == nil {
+		t.Error("a reference without a digest has referrers")
+	}
+}
