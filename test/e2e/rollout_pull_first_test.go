@@ -10,11 +10,11 @@ import (
 	"github.com/podstead/podstead/test/testbed"
 )
 
-// wordPod is sleepPod with another image, and annotations, one a line.
-func wordPod(name, word, image, annotations string) string {
+// wordPod is sleepPod with another image, and an annotation, empty for none.
+func wordPod(name, word, image, annotation string) string {
 	manifest := strings.Replace(sleepPod(name, word), testbed.BusyboxImage, image, 1)
-	if annotations != "" {
-		manifest = strings.Replace(manifest, "spec:\n", "  annotations:\n"+indent(indent(annotations))+"\nspec:\n", 1)
+	if annotation != "" {
+		manifest = strings.Replace(manifest, "spec:\n", "  annotations: {"+annotation+"}\nspec:\n", 1)
 	}
 	return manifest
 }
@@ -131,7 +131,7 @@ func TestPullFirst(t *testing.T) {
 func TestRollbackAfter(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		probed := func(word, after string) string {
-			return wordPod("p", word, testbed.BusyboxImage, "podstead.io/rollback-after: "+after+"\n") +
+			return wordPod("p", word, testbed.BusyboxImage, "podstead.io/rollback-after: "+after) +
 				"      readinessProbe: {exec: {command: [sh, -c, \"test $WORD != bad\"]}, periodSeconds: 1, timeoutSeconds: 60}\n"
 		}
 		n.writeManifest("p.yaml", probed("good", "20m"))

@@ -39,6 +39,7 @@ var ownFields = []ownField{
 	{name: "maximumDeadContainers", flag: "maximum-dead-containers"},
 	{name: "podLogsMaxSize", flag: "pod-logs-max-size"},
 	{name: "imageGCPeriod", flag: "image-gc-period"},
+	{name: "rollbackAfter", flag: "rollback-after"},
 	{name: "imageAutoUpdateInterval", flag: "image-auto-update-interval"},
 	{name: "imageAutoUpdateWindows", flag: "image-auto-update-window"},
 	{name: "tokenAuthFile", flag: "token-auth-file", path: true},

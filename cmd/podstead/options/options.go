@@ -40,6 +40,8 @@ type Options struct {
 	Tracing    Tracing
 	// AutoUpdate is about the images of pods that ask for updates.
 	AutoUpdate AutoUpdate
+	// Rollouts are about how static pods are replaced.
+	Rollouts Rollouts
 	// Node is the value of --hostname-override; empty if not set.
 	Node string
 	// RunOnce starts every pod, reports the result and exits.
@@ -196,6 +198,7 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	o.Policy.addFlags(f)
 	o.Garbage.addFlags(f)
 	o.AutoUpdate.addFlags(f)
+	o.Rollouts.addFlags(f)
 	o.Stats.addFlags(f)
 	o.Shutdown.addFlags(f)
 	o.Cluster.addFlags(f)
@@ -348,6 +351,9 @@ func (o *Options) check() error {
 		return fmt.Errorf("--max-container-restart-period=%s: must be 1s to 5m", d)
 	}
 	if err := o.Stats.check(); err != nil {
+		return err
+	}
+	if err := o.Rollouts.check(); err != nil {
 		return err
 	}
 	if err := o.AutoUpdate.check(); err != nil {
