@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"os"
 	"slices"
 	"sync"
@@ -17,9 +18,11 @@ import (
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/errdef"
 	"oras.land/oras-go/v2/registry"
 	"oras.land/oras-go/v2/registry/remote"
 	"oras.land/oras-go/v2/registry/remote/auth"
+	"oras.land/oras-go/v2/registry/remote/errcode"
 )
 
 const (
@@ -29,6 +32,10 @@ const (
 	// every few hours.
 	maxSessions = 64
 	maxRedirect = 5
+	// minRate is the rate, in bytes per second, at which a blob is expected on a slow line.
+	minRate = 16 << 10
+	// maxResolved limits the manifest of a registry that does not answer with its digest.
+	maxResolved = 4 << 20
 )
 
 // Credential is one way to log in to a registry; the zero value is none. Printing it
@@ -60,7 +67,8 @@ type Options struct {
 	// Mirrors are registries that are asked before a registry and without credentials, by
 	// its host. A mirror without TLS is also in PlainHTTP.
 	Mirrors map[string][]string
-	// Timeout applies to one call with the body; zero means 10 seconds.
+	// Timeout applies to one call with the body; zero means 10 seconds. A blob has one
+	// second more for each 16 KiB.
 	Timeout time.Duration
 	// UserAgent is sent with each request; empty is Go's.
 	UserAgent string
@@ -184,14 +192,20 @@ func (c *Client) login(s session) *auth.Client {
 	return client
 }
 
+// call is a request with its timeout.
+type call struct {
+	*Client
+	timeout time.Duration
+}
+
 // attempt calls request for each mirror and then with each credential, until one
 // succeeds or a further one cannot help.
-func attempt[T any](ctx context.Context, c *Client, r Reference, credentials []Credential, request func(context.Context, *remote.Repository) (T, error)) (T, error) {
+func attempt[T any](ctx context.Context, c call, r Reference, credentials []Credential, request func(context.Context, *remote.Repository) (T, error)) (T, error) {
 	once := func(host string, credential Credential) (T, error) {
 		limited, cancel := context.WithTimeout(ctx, c.timeout)
 		defer cancel()
 		result, err := request(limited, c.repository(host, r.Repository, credential))
-		return result, c.classify(ctx, err)
+		return result, classify(ctx, err, c.timeout)
 	}
 	for _, mirror := range c.options.Mirrors[r.Host] {
 		if result, err := once(mirror, Credential{}); err == nil || ctx.Err() != nil {
@@ -212,20 +226,41 @@ func attempt[T any](ctx context.Context, c *Client, r Reference, credentials []C
 }
 
 // Resolve returns the descriptor of the manifest that a reference names now. It is a HEAD
-// request, which registries with a limit of pulls do not count. Credentials are tried in
-// order; none requests without a login.
+// request, which registries with a limit of pulls do not count; one that does not answer it
+// with a digest gets a GET request. Credentials are tried in order; none requests without a login.
 func (c *Client) Resolve(ctx context.Context, r Reference, credentials ...Credential) (Descriptor, error) {
 	wanted := r.Tag
 	if r.Digest != "" {
 		wanted = r.Digest
 	}
-	return attempt(ctx, c, r, credentials, func(ctx context.Context, repository *remote.Repository) (Descriptor, error) {
+	return attempt(ctx, call{c, c.timeout}, r, credentials, func(ctx context.Context, repository *remote.Repository) (Descriptor, error) {
 		found, err := repository.Manifests().Resolve(ctx, wanted)
+		if answersWithoutDigest(err) {
+			repository.MaxMetadataBytes = maxResolved
+			var body io.ReadCloser
+			if found, body, err = repository.Manifests().FetchReference(ctx, wanted); err == nil {
+				_ = body.Close()
+			}
+		}
 		if err != nil {
 			return Descriptor{}, err
 		}
 		return Descriptor{MediaType: found.MediaType, Digest: found.Digest.String(), Size: found.Size}, nil
 	})
+}
+
+// answersWithoutDigest reports whether a registry answered to a HEAD request, but not
+// with the digest, which is then that of the manifest.
+func answersWithoutDigest(err error) bool {
+	var response *errcode.ErrorResponse
+	var unanswered *url.Error
+	switch {
+	case err == nil, errors.Is(err, errdef.ErrNotFound), errors.Is(err, auth.ErrBasicCredentialNotFound), errors.As(err, &unanswered):
+		return false
+	case errors.As(err, &response):
+		return response.StatusCode == http.StatusMethodNotAllowed
+	}
+	return true
 }
 
 // FetchManifest returns the manifest or index with the digest of the reference, which
@@ -235,7 +270,7 @@ func (c *Client) FetchManifest(ctx context.Context, r Reference, limit int64, cr
 	if err != nil {
 		return Manifest{}, errorf(nil, "%q is not a digest: %v", r.Digest, err)
 	}
-	return attempt(ctx, c, r, credentials, func(ctx context.Context, repository *remote.Repository) (Manifest, error) {
+	return attempt(ctx, call{c, c.timeout}, r, credentials, func(ctx context.Context, repository *remote.Repository) (Manifest, error) {
 		repository.MaxMetadataBytes = limit
 		found, body, err := repository.Manifests().FetchReference(ctx, want.String())
 		if err != nil {
@@ -259,7 +294,8 @@ func (c *Client) FetchBlob(ctx context.Context, r Reference, blob Descriptor, li
 	case blob.Size > limit:
 		return nil, errorf(ErrTooLarge, "%s has %d bytes, at most %d are read", blob.Digest, blob.Size, limit)
 	}
-	return attempt(ctx, c, r, credentials, func(ctx context.Context, repository *remote.Repository) ([]byte, error) {
+	slow := time.Duration(max(blob.Size, 0)/minRate) * time.Second
+	return attempt(ctx, call{c, c.timeout + slow}, r, credentials, func(ctx context.Context, repository *remote.Repository) ([]byte, error) {
 		body, err := repository.Blobs().Fetch(ctx, ocispec.Descriptor{MediaType: blob.MediaType, Digest: want, Size: blob.Size})
 		if err != nil {
 			return nil, err

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 	"unicode"
 
 	"oras.land/oras-go/v2/errdef"
@@ -51,7 +52,7 @@ const maxErrorText = 300
 
 // classify returns the error of a request as an *Error. The caller's own cancellation
 // stays as it is.
-func (c *Client) classify(ctx context.Context, err error) error {
+func classify(ctx context.Context, err error, timeout time.Duration) error {
 	var known *Error
 	var response *errcode.ErrorResponse
 	var request *url.Error
@@ -73,7 +74,7 @@ func (c *Client) classify(ctx context.Context, err error) error {
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return errorf(ErrUnreachable, "the registry's answer ended early")
 	case errors.Is(err, context.DeadlineExceeded):
-		return errorf(ErrUnreachable, "the registry did not answer within %v", c.timeout)
+		return errorf(ErrUnreachable, "the registry did not answer within %v", timeout)
 	case errors.As(err, &request):
 		// Its URL may contain a token: that of a redirect, or of an authorization server.
 		for errors.As(err, &request) {

@@ -213,6 +213,54 @@ func TestClassesOfErrors(t *testing.T) {
 	}
 }
 
+// A registry that answers HEAD requests without a digest, or not at all, is read instead.
+func TestResolveWithoutDigestHeader(t *testing.T) {
+	for name, head := range map[string]func(w http.ResponseWriter){
+		"no digest": func(w http.ResponseWriter) {
+			w.Header().Set("Content-Type", TypeManifest)
+			w.Header().Set("Content-Length", "10")
+		},
+		"not allowed": func(w http.ResponseWriter) { w.WriteHeader(http.StatusMethodNotAllowed) },
+	} {
+		s := serve(t, func(next http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+				if q.Method == http.MethodHead {
+					head(w)
+					return
+				}
+				next.ServeHTTP(w, q)
+			})
+		})
+		if got, err := newClient(t, Options{}).Resolve(t.Context(), s.ref); err != nil || got.Digest != s.digest {
+			t.Errorf("%s: %+v (%v), want %s", name, got, err, s.digest)
+		}
+	}
+}
+
+// A large blob may take longer than a request.
+func TestSlowBlob(t *testing.T) {
+	wait := make(chan struct{})
+	s := serve(t, func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+			if strings.Contains(q.URL.Path, "/blobs/") {
+				<-wait
+			}
+			next.ServeHTTP(w, q)
+		})
+	})
+	data := make([]byte, 300*minRate)
+	layer := image.Blob("application/yaml", "a.yaml", data)
+	if _, err := s.PushArtifact(s.ref.String(), image.Artifact{Layers: []image.Layer{layer}}); err != nil {
+		t.Fatal(err)
+	}
+	client := newClient(t, Options{Timeout: time.Millisecond})
+	time.AfterFunc(50*time.Millisecond, func() { close(wait) })
+	got, err := client.FetchBlob(t.Context(), s.ref, Descriptor{Digest: layer.Digest, Size: layer.Size}, 1<<30)
+	if err != nil || len(got) != len(data) {
+		t.Errorf("%d bytes (%v)", len(got), err)
+	}
+}
+
 // A server that accepts and never answers costs the timeout and no more.
 func TestTimeout(t *testing.T) {
 	release := make(chan struct{})
