@@ -8,7 +8,6 @@ import (
 
 	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/httpapi"
-	"github.com/podstead/podstead/internal/registry"
 	"github.com/podstead/podstead/supervisor/autoupdate"
 	"github.com/podstead/podstead/supervisor/rollout"
 )
@@ -16,13 +15,9 @@ import (
 // createAutoUpdate creates what updates the images of pods that ask for it.
 func (d *daemon) createAutoUpdate() error {
 	o := d.opts
-	client, err := registry.New(registry.Options{UserAgent: "podstead/" + versionNumber()})
-	if err != nil {
-		return err
-	}
 	d.node.updater = autoupdate.New(autoupdate.Config{
 		Schedule: autoupdate.Schedule{Interval: o.AutoUpdate.Interval, Windows: o.AutoUpdate.Windows, Node: d.nodeName},
-		Rollouts: rolledOutImages{d.sources.rollouts}, Registry: client, Images: updateImages{d.runtime.client, d}, Observed: d.observers.pleg.Observed,
+		Rollouts: rolledOutImages{d.sources.rollouts}, Registry: d.registries, Images: updateImages{d.runtime.client, d}, Observed: d.observers.pleg.Observed,
 		Credentials: func(pod *v1.Pod) cri.PullCredentials {
 			var secrets []string
 			for _, s := range pod.Spec.ImagePullSecrets {
