@@ -329,7 +329,7 @@ func (c *Client) Referrers(ctx context.Context, r Reference, limit int64, creden
 	if err != nil {
 		return nil, errorf(nil, "%q is not a digest: %v", r.Digest, err)
 	}
-	return attempt(ctx, c, r, credentials, func(ctx context.Context, repository *remote.Repository) (all []Descriptor, err error) {
+	return attempt(ctx, call{c, c.timeout}, r, credentials, func(ctx context.Context, repository *remote.Repository) (all []Descriptor, err error) {
 		repository.MaxMetadataBytes = limit
 		err = repository.Referrers(ctx, ocispec.Descriptor{MediaType: TypeManifest, Digest: subject}, "", func(page []ocispec.Descriptor) error {
 			for _, d := range page {
