@@ -6,6 +6,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
 // UnsupportedBound is Unsupported for a pod that a cluster has bound to this
@@ -68,6 +70,7 @@ func boundAnnotations() mapVerdict {
 	for _, key := range []string{annotationSeccomp, annotationSeccompPrefix + "*", annotationAppArmorPrefix + "*"} {
 		on[key] = apiServerDone
 	}
+	on[podinfo.AnnotationAutoUpdate] = ignored("the images of a pod of an API server are updated there")
 	return on
 }
 

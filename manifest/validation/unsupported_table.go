@@ -55,6 +55,7 @@ var metadataVerdicts = structVerdict{
 var annotationVerdicts = mapVerdict{
 	"*":                                supported("TestContainerSeesItsSpec"),
 	podinfo.AnnotationMaxRestartPeriod: supported("TestCrashLoopCap"),
+	podinfo.AnnotationAutoUpdate:       supported("TestAutoUpdateFromRegistry"),
 	podinfo.AnnotationMirror:           unsupported("marks the mirror pod of another static pod; remove the annotation, or use the manifest that the mirror pod was made from"),
 	annotationSeccomp:                  supported("TestProfileAnnotations"),
 	annotationSeccompPrefix + "*":      supported("TestProfileAnnotations"),

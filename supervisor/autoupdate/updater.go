@@ -222,9 +222,10 @@ func (u *Updater) count(state string) {
 func (u *Updater) apply(t *Target, images, previous map[string]string, results []Result) (err error) {
 	unchanged := len(previous) == 0
 	switch {
-	case unchanged && t.Candidate == nil:
+	case unchanged && t.Candidate == nil && t.Rejected == nil:
 		return nil
-	case unchanged && !slices.ContainsFunc(results, func(r Result) bool { return r.State == StateFailed }):
+	case unchanged && !slices.ContainsFunc(results, func(r Result) bool { return r.State == StateFailed || r.State == StateRolledBack }):
+		// The tags are back at what runs.
 		return u.cfg.Rollouts.SetImages(t.name(), t.Images, nil)
 	case unchanged:
 		return nil // what is prepared may still be the newest

@@ -1,7 +1,6 @@
 package rollout
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 
@@ -26,60 +25,77 @@ type ImageTarget struct {
 }
 
 // AutoUpdated returns the pods with the annotation podstead.io/auto-update, sorted by full
-// name.
-func (c *Controller) AutoUpdated() []ImageTarget {
+// name. They are shared and must not be written to.
+func (c *Controller) AutoUpdated() (targets []ImageTarget) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var list []ImageTarget
-	for _, name := range slices.Sorted(maps.Keys(c.byName)) {
-		r := c.byName[name]
-		if _, ok := r.manifest.Annotations[podinfo.AnnotationAutoUpdate]; !ok {
-			continue
+	var names []string
+	for name, r := range c.byName {
+		if podinfo.AutoUpdate(r.manifest) != "" {
+			names = append(names, name)
 		}
-		t := ImageTarget{Manifest: r.manifest, UID: r.current.pod.UID, Busy: r.busy(), Images: maps.Clone(r.current.images)}
-		if r.candidate != nil {
-			t.Candidate = maps.Clone(r.candidate.images)
-		}
-		if rejected := r.choice.rejected; rejected != nil && rejected.Revision == withImages(r.manifest, r.choice.images).id {
-			t.Rejected = maps.Clone(r.choice.images)
-		}
-		list = append(list, t)
 	}
-	return list
+	slices.Sort(names)
+	for _, name := range names {
+		targets = append(targets, imageTarget(c.byName[name]))
+	}
+	return targets
 }
 
-// busy says why the images of a pod cannot be changed now; empty if they can. mu is held.
-func (r *podRollout) busy() string {
+// imageTarget describes a rollout to the owner of image updates. mu is held.
+func imageTarget(r *podRollout) ImageTarget {
+	t := ImageTarget{Manifest: r.manifest, UID: r.current.pod.UID}
+	if r.current.manifestUID == r.manifest.UID {
+		t.Images = maps.Clone(r.current.images)
+	}
+	rejected := r.choice.rejected
+	rejectsImages := rejected != nil && len(r.choice.images) > 0 && rejected.Revision == withImages(r.manifest, r.choice.images).id
+	if rejectsImages {
+		t.Rejected = maps.Clone(r.choice.images)
+	}
 	switch {
-	case r.state == Preparing || r.state == RollingBack:
-		return "another revision is prepared"
-	case r.state == Progressing:
-		return "the revision in effect is not Ready yet"
-	case r.choice.pinned != nil:
-		return "an earlier revision is in effect on request"
-	case r.choice.rejected != nil && r.choice.rejected.Revision == revisionID(r.manifest):
-		return "the revision of the manifest was rolled back"
+	case r.awaitsPod:
+		t.Busy = "its manifest changes"
+	case r.state == Stable, r.state == RolledBack && rejectsImages:
+	case r.state == Preparing && r.candidate != nil && isImageUpdate(r):
+		t.Candidate = maps.Clone(r.candidate.images)
+		if t.Candidate == nil {
+			t.Candidate = map[string]string{}
+		}
+	case r.state == Preparing:
+		t.Busy = "another revision of its manifest is prepared"
+	case r.state == Undone:
+		t.Busy = "an earlier revision is in effect on request; podstead rollout retry ends that"
+	case r.state == RolledBack:
+		t.Busy = "its manifest was rolled back; change it, or use podstead rollout retry"
+	default:
+		t.Busy = "a rollout is in progress"
 	}
-	return ""
+	return t
 }
 
-// UpdateImages is SetImages with the exact images that the containers run now, to which a
-// rollback returns: a tag may have moved by then.
+// isImageUpdate reports whether the candidate differs from the revision in effect in images
+// that an update has set, and in nothing else.
+func isImageUpdate(r *podRollout) bool {
+	return r.choice.pinned == nil && r.current.manifestUID == r.manifest.UID && r.candidate.manifestUID == r.manifest.UID &&
+		r.current.pod.Annotations[podinfo.AnnotationHash] == r.manifest.Annotations[podinfo.AnnotationHash]
+}
+
+// UpdateImages is SetImages for an update whose owner knows what the containers run now:
+// previous are their exact images. A rollback returns to those, since the name in the manifest
+// may mean the new image by then.
 func (c *Controller) UpdateImages(fullName string, images, previous map[string]string) error {
 	images, previous = maps.Clone(images), maps.Clone(previous)
-	return c.call(func() error {
-		r := c.byName[fullName]
-		if r == nil {
-			return fmt.Errorf("pod %s: %w", fullName, ErrUnknownPod)
-		}
-		before := r.lastGood
-		if before != nil && before.id == r.current.id && len(before.images) == 0 && len(previous) > 0 && withImages(r.manifest, images).id != r.current.id {
-			c.locked(func() { r.lastGood = withImages(r.manifest, previous) })
-		}
-		err := c.setImages(fullName, images)
-		if err != nil {
-			c.locked(func() { r.lastGood = before })
-		}
-		return err
-	})
+	return c.call(func() error { return c.setImages(fullName, images, previous) })
+}
+
+// exactRevision returns the revision in effect with the exact images that it runs, if another
+// one replaces it that an update has made; else nil.
+func (r *podRollout) exactRevision(next *revision) *revision {
+	if !r.good || len(r.choice.previous) == 0 || len(next.images) == 0 || r.current.manifestUID != r.manifest.UID || next.manifestUID != r.manifest.UID {
+		return nil
+	}
+	images := maps.Clone(r.choice.previous)
+	maps.Copy(images, r.current.images)
+	return withImages(r.manifest, images)
 }

@@ -88,7 +88,7 @@ func (c *Controller) stored(r *podRollout) *storedRollout {
 	s := &storedRollout{
 		Version: storeVersion, Source: r.current.source(), State: r.state, Since: r.since,
 		Manifest: revisionID(r.manifest), Current: r.current.id, Good: r.good, Rejected: r.choice.rejected,
-		Images: r.choice.images, Begun: r.begun, History: r.history,
+		Images: r.choice.images, Previous: r.choice.previous, Begun: r.begun, History: r.history,
 	}
 	s.Namespace, s.Name, _ = strings.Cut(r.name, "/")
 	if r.lastGood != nil {
@@ -107,7 +107,7 @@ func (c *Controller) restore(r *podRollout, s *storedRollout) bool {
 	r.since, r.history = s.Since, s.History
 	declared := newRevision(r.manifest)
 	if s.Manifest == declared.id {
-		r.choice.rejected, r.choice.images = s.Rejected, s.Images
+		r.choice.rejected, r.choice.images, r.choice.previous = s.Rejected, s.Images, s.Previous
 		if s.Pinned != "" {
 			r.choice.pinned = c.restoredRevision(r, s.Pinned)
 		}

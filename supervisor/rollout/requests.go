@@ -145,10 +145,10 @@ func (c *Controller) retry(fullName string) error {
 // rolled back, and ErrUndone if a request has chosen another revision.
 func (c *Controller) SetImages(fullName string, images map[string]string) error {
 	images = maps.Clone(images)
-	return c.call(func() error { return c.setImages(fullName, images) })
+	return c.call(func() error { return c.setImages(fullName, images, nil) })
 }
 
-func (c *Controller) setImages(fullName string, images map[string]string) error {
+func (c *Controller) setImages(fullName string, images, previous map[string]string) error {
 	r := c.byName[fullName]
 	if r == nil {
 		return fmt.Errorf("pod %s: %w", fullName, ErrUnknownPod)
@@ -166,7 +166,7 @@ func (c *Controller) setImages(fullName string, images map[string]string) error 
 		return nil
 	}
 	c.log.Info("Images of pod set", "pod", fullName, "revision", want.id, "images", want.images)
-	c.locked(func() { r.choice = choice{images: want.images} })
+	c.locked(func() { r.choice = choice{images: want.images, previous: previous} })
 	// Stored before the act.
 	c.save(r, durably)
 	c.choose(r, nil)

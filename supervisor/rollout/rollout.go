@@ -38,8 +38,9 @@ type choice struct {
 	pinned *revision
 	// rejected is the revision that failed; nil for none.
 	rejected *rejection
-	// images are those of SetImages, by container.
-	images map[string]string
+	// images are those of SetImages, by container, and previous the exact ones before that,
+	// if they are known.
+	images, previous map[string]string
 }
 
 // rejection is a revision that was rolled back, or is to be.
@@ -209,6 +210,9 @@ func (c *Controller) release(r *podRollout, want *revision, passed *manifest.Pod
 	c.mu.Lock()
 	c.dropUID(r)
 	lastGood, restarts := r.lastGood, int32(0)
+	if exact := r.exactRevision(want); exact != nil {
+		lastGood = exact
+	}
 	if before.pod.UID == want.pod.UID {
 		restarts = restartsOf(r.status)
 	}

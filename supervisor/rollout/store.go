@@ -57,8 +57,8 @@ const (
 	durably
 )
 
-// storedRollout is the state of a rollout on the disk. Revisions are named by their
-// short hashes.
+// storedRollout is the state of a rollout on the disk, one field for each fact that a file of
+// another version may lack. Revisions are named by their short hashes.
 type storedRollout struct {
 	Version   int    `json:"version"`
 	Namespace string `json:"namespace"`
@@ -75,6 +75,7 @@ type storedRollout struct {
 	Pinned   string            `json:"pinned,omitempty"`
 	Rejected *rejection        `json:"rejected,omitempty"`
 	Images   map[string]string `json:"images,omitempty"`
+	Previous map[string]string `json:"previous,omitempty"`
 	Begun    *beginning        `json:"begun,omitempty"`
 	History  history           `json:"revisions"`
 }

@@ -1,0 +1,215 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podstead/podstead/cmd/podstead/cli/objects"
+	"github.com/podstead/podstead/test/image"
+)
+
+// updatedPod is a pod that is updated, and exits at once with an image whose word is bad.
+func updatedPod(mode, ref, environment, spec string) string {
+	return fmt.Sprintf(`apiVersion: v1
+kind: Pod
+metadata:
+  name: app
+  annotations: {podstead.io/auto-update: %s, podstead.io/max-container-restart-period: 1s}
+spec:
+  terminationGracePeriodSeconds: 1
+  %s
+  containers:
+  - name: main
+    image: %s
+    env: [{name: REVISION, value: %q}]
+    command: [sh, -c, "grep -q bad /etc/word && exit 1; trap 'exit 0' TERM; sleep 100000 & wait"]
+`, mode, spec, ref, environment)
+}
+
+// pushWord moves a tag to an index with an image for this machine, whose /etc/word is the word,
+// and one for another platform.
+func pushWord(t *testing.T, ref, word string) (img image.Image, digest string) {
+	t.Helper()
+	img = imageWithFile(t, word)
+	other := img
+	other.Architecture = "s390x"
+	digest, err := registry.PushIndex(ref, other, img)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return img, digest
+}
+
+// autoUpdate runs podstead auto-update and returns the result for the container main.
+func (n *node) autoUpdate(args ...string) objects.ContainerImageUpdate {
+	n.t.Helper()
+	out, errs, status := n.podstead(append([]string{"auto-update", "-o", "json", "--api-socket", n.Socket()}, args...)...)
+	var list []objects.AutoUpdate
+	if err := json.Unmarshal([]byte(out), &list); err != nil || len(list) != 1 || len(list[0].Containers) != 1 {
+		n.t.Fatalf("auto-update %v exited with %d: %v\n%s%s", args, status, err, out, errs)
+	}
+	c := list[0].Containers[0]
+	if want := map[bool]int{true: 1}[c.State == objects.UpdateFailed]; status != want {
+		n.t.Errorf("auto-update %v exited with %d, want %d: %s", args, status, want, out)
+	}
+	return c
+}
+
+// awaitUpdate waits until what is known of the container main has a state.
+func (n *node) awaitUpdate(state string) objects.ContainerImageUpdate {
+	n.t.Helper()
+	var c objects.ContainerImageUpdate
+	n.await("the image update is "+state, func() error {
+		body, err := n.Get(n.t.Context(), "/podstead/v1/auto-update")
+		var list []objects.AutoUpdate
+		if err == nil {
+			err = json.Unmarshal(body, &list)
+		}
+		if err != nil || len(list) != 1 || len(list[0].Containers) != 1 || list[0].Containers[0].State != state {
+			return fmt.Errorf("%s: %v", body, err)
+		}
+		c = list[0].Containers[0]
+		return nil
+	})
+	return c
+}
+
+// awaitWord waits until an instance runs in which a command prints a word, and returns it.
+func (n *node) awaitWord(word, command string) (main instance) {
+	n.t.Helper()
+	n.await("an instance prints "+word, func() error {
+		found, err := n.running("app")
+		if err != nil {
+			return err
+		}
+		if main = found["main"]; main.ID == "" {
+			return fmt.Errorf("running: %v", found)
+		}
+		out, err := n.rt.CRI.Exec(n.t.Context(), main.ID, "sh", "-c", command)
+		if got := strings.TrimSpace(out); err == nil && got != word {
+			err = fmt.Errorf("it prints %q", got)
+		}
+		return err
+	})
+	return main
+}
+
+const catWord = "cat /etc/word"
+
+// awaitUpdated waits until an instance with the word runs and the update has ended.
+func (n *node) awaitUpdated(word string) instance {
+	n.t.Helper()
+	main := n.awaitWord(word, catWord)
+	if got := n.awaitUpdate("Current"); got.Running != got.Latest {
+		n.t.Errorf("%+v", got)
+	}
+	return main
+}
+
+// imageID returns the ID of the image that the runtime has under a name, empty if none.
+func (n *node) imageID(ref string) string {
+	n.t.Helper()
+	answer, err := n.rt.CRI.Images.ImageStatus(n.t.Context(), &runtimeapi.ImageStatusRequest{Image: &runtimeapi.ImageSpec{Image: ref}})
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return answer.GetImage().GetId()
+}
+
+// A tag that moves at its registry, which requires a login, is shown by --dry-run and replaces
+// the pod on request; that holds over a restart of the daemon and an edit of the manifest. An
+// image that does not start is rolled back, and not tried again. A tag that is removed ends
+// nothing.
+func TestAutoUpdateFromRegistry(t *testing.T) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		repository, password := "update-"+n.Name+"/app", "pass-word-"+n.Name
+		ref := registry.Addr() + "/" + repository + ":1"
+		_, first := pushWord(t, ref, "one")
+		registry.Protect(repository, "bob", password)
+		n.writeManifest("login.yaml", pullSecret("login", dockerConfig(registry.Addr(), "bob", password)))
+		n.writeManifest("app.yaml", updatedPod("registry", ref, "1", "imagePullSecrets: [{name: login}]"))
+		n.start()
+		n.awaitReady("app")
+		main := n.awaitRunning("app")
+		if got := n.autoUpdate("app"); got.State != "Current" || got.Running != first || got.Latest != first {
+			t.Fatalf("%+v, want %s", got, first)
+		}
+		second, digest := pushWord(t, ref, "two")
+		if got := n.autoUpdate("--dry-run"); got.State != "Available" || got.Running != first || got.Latest != digest {
+			t.Fatalf("%+v, want %s", got, digest)
+		}
+		n.mustStillRun("app", main)
+		n.autoUpdate()
+		main = n.awaitUpdated("two")
+		list, err := n.rt.CRI.Containers(t.Context(), "io.kubernetes.pod.name", n.PodName("app"))
+		if err != nil || len(list) == 0 || list[0].ImageRef != second.ID() {
+			t.Errorf("the runtime has %v, want image %s (%v)", list, second.ID(), err)
+		}
+		n.await("the tag in the runtime moves", func() error {
+			if id := n.imageID(ref); id != second.ID() {
+				return fmt.Errorf("it is at %s, want %s", id, second.ID())
+			}
+			return nil
+		})
+		n.restart()
+		n.awaitReady("app")
+		n.mustStillRun("app", main)
+		if got := n.autoUpdate(); got.State != "Current" || got.Running != digest {
+			t.Errorf("after a restart of the daemon: %+v", got)
+		}
+
+		_, bad := pushWord(t, ref, "bad")
+		n.autoUpdate()
+		if got := n.awaitUpdate("RolledBack"); got.Latest != bad || got.Message == "" {
+			t.Errorf("%+v", got)
+		}
+		main = n.awaitWord("two", catWord)
+		if got := n.autoUpdate(); got.State != "RolledBack" {
+			t.Errorf("an image that was rolled back is tried again: %+v", got)
+		}
+		n.mustStillRun("app", main)
+
+		n.writeManifest("app.yaml", updatedPod("registry", ref, "2", "imagePullSecrets: [{name: login}]"))
+		main = n.awaitWord("two 2", "echo $(cat /etc/word) $REVISION")
+		if err := registry.Untag(ref); err != nil {
+			t.Fatal(err)
+		}
+		if got := n.autoUpdate(); got.State != "Failed" || !strings.Contains(got.Message, "the running image is kept") {
+			t.Errorf("without the tag: %+v", got)
+		}
+		n.mustStillRun("app", main)
+		n.mustNotLog(password)
+	})
+}
+
+// An image that is loaded under the name of a pod's image replaces the pod at once. One that
+// does not start is rolled back to the image that ran, although its name is the other's now.
+func TestAutoUpdateFromLoadedImages(t *testing.T) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		ref := "registry.nowhere.test/update-" + n.Name + ":1"
+		load := func(word string) {
+			file := filepath.Join(t.TempDir(), "image.tar")
+			saveImage(t, file, ref, imageWithFile(t, word))
+			n.loadImages(file)
+		}
+		n.writeManifest("app.yaml", updatedPod("local", ref, "1", "restartPolicy: Always"))
+		n.start()
+		load("one")
+		n.awaitReady("app")
+		load("two")
+		n.awaitUpdated("two")
+		load("bad")
+		n.awaitUpdate("RolledBack")
+		main := n.awaitWord("two", catWord)
+		n.restart()
+		n.awaitReady("app")
+		n.mustStillRun("app", main)
+		load("three")
+		n.awaitUpdated("three")
+	})
+}
