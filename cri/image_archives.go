@@ -46,8 +46,9 @@ var errArchived = errors.New("an image archive contains the image")
 func (m *imageManager) waitForArchive(pod *v1.Pod, requested, archive string) *waitError {
 	message := fmt.Sprintf("Image %q is being loaded from image archive %s", requested, archive)
 	m.events.Event(pod, v1.EventTypeNormal, reasonArchiveLoading, message)
-	// Every pod is synced when that has ended; the delay only covers a lost notification.
-	return &waitError{Waiting: Waiting{reasonArchiveLoading, message}, retryAfter: imageBackoffMax}
+	// Every pod is synced, and every preparation retried, when that has ended; the delay
+	// covers one that had not recorded yet that it waits.
+	return &waitError{Waiting: Waiting{reasonArchiveLoading, message}, retryAfter: imageBackoffInitial}
 }
 
 // untilArchived returns a context that ends with errArchived when it turns out that an
