@@ -8,7 +8,7 @@ import (
 )
 
 // Ten pods run again after a boot, those with the highest priority first, also if the URL source
-// does not answer. The test logs how long it takes.
+// does not answer and if there is no network. The test logs how long it takes.
 func testBoot(m *Machine) {
 	t := m.t
 	want, names := map[string]string{}, []string{}
@@ -44,6 +44,13 @@ func testBoot(m *Machine) {
 	serviceWith(m, "--manifest-url http://192.0.2.1/pods.yaml --http-check-frequency 5s")
 	m.Poweroff()
 	boot("URL down")
+	m.Poweroff()
+	m.Options().NoNetwork = true
+	boot("no network, URL down")
+	// systemd would wait two minutes for it.
+	if state, _ := m.Try("systemctl is-active network-online.target"); strings.HasPrefix(state, "active") {
+		t.Errorf("the boot waited for network-online.target: %s", state)
+	}
 }
 
 // checkPriorityOrder checks by the start times of their processes that each pod with a priority

@@ -16,6 +16,8 @@ var nodeTests = []struct {
 	{"MemoryPressure", testMemoryPressure},
 	{"LostRootDirectory", testLostRootDirectory},
 	{"Boot", testBoot},
+	{"FullDisk", testFullDisk},
+	{"LateMount", testLateMount},
 }
 
 // What a node does on a real kernel with a real init, beyond the pods themselves.

@@ -2,6 +2,7 @@ package machine
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 )
 
@@ -57,4 +58,67 @@ func testLostRootDirectory(m *Machine) {
 	m.Start()
 	awaitInstances(m, map[string]string{"a": "1", "b": "1"}, settle)
 	awaitReady(m, settle, "a", "b")
+}
+
+// /etc/pods is a file system that is mounted long after the boot: its pods run from the
+// checkpoint before it is there, and go on when it is.
+func testLateMount(m *Machine) {
+	t := m.t
+	m.Sh(`truncate -s 32M /root/pods.img && mke2fs -q -t ext4 /root/pods.img
+echo '/root/pods.img /etc/pods ext4 loop,nofail,noauto 0 0' >>/etc/fstab
+mount /etc/pods`)
+	apply(m, testPod{name: "a", revision: "1"}, testPod{name: "b", revision: "1"})
+	want := map[string]string{"a": "1", "b": "1"}
+	awaitInstances(m, want, settle)
+	awaitReady(m, settle, "a", "b")
+	m.Reboot()
+	// It is not mounted yet.
+	awaitInstances(m, want, settle)
+	awaitReady(m, settle, "a", "b")
+	if out := m.Sh("ls /etc/pods"); out != "" {
+		t.Fatalf("the directory is not empty: %s", out)
+	}
+	before := mainPid(m, "a") + " " + mainPid(m, "b")
+	m.Sh("mount /etc/pods")
+	apply(m, testPod{name: "c", revision: "1"})
+	want["c"] = "1"
+	awaitInstances(m, want, settle)
+	if after := mainPid(m, "a") + " " + mainPid(m, "b"); after != before {
+		t.Errorf("the mount replaced the processes %s by %s", before, after)
+	}
+	// Unmounting ends no pod, so they end before.
+	m.Sh("rm /etc/pods/*.yaml")
+	awaitInstances(m, nil, settle)
+}
+
+// A disk that another program filled: no pod ends, the daemon starts with it at the next boot, and
+// when there is space again, all run and manifests take effect.
+func testFullDisk(m *Machine) {
+	t := m.t
+	apply(m, testPod{name: "a", revision: "1"}, testPod{name: "b", revision: "1"})
+	awaitReady(m, settle, "a", "b")
+	before := mainPid(m, "a") + " " + mainPid(m, "b")
+	// What only root may use is filled with data.
+	m.Sh("fallocate -l $(df --output=avail -B1 / | tail -n 1) /root/ballast; cat /dev/zero >>/root/ballast 2>/dev/null; sync; true")
+	m.Await("the condition is reported", settle, func() error {
+		if out, _ := m.Try("podstead status"); !strings.Contains(out, "DiskPressure") {
+			return errors.New(out)
+		}
+		return nil
+	})
+	if after := mainPid(m, "a") + " " + mainPid(m, "b"); after != before {
+		t.Errorf("the processes are %s, were %s", after, before)
+	}
+	m.Reboot()
+	m.Await("the daemon reports the pods", settle, func() error {
+		all, err := pods(m)
+		if err == nil && len(all) != 2 {
+			err = fmt.Errorf("%d pods", len(all))
+		}
+		return err
+	})
+	t.Logf("with a full disk, after the boot:\n%s", m.Sh("df / | tail -n 1; podstead get pods; true"))
+	m.Sh("rm /root/ballast")
+	apply(m, testPod{name: "b", revision: "2"})
+	awaitInstances(m, map[string]string{"a": "1", "b": "2"}, settle)
 }
