@@ -63,13 +63,24 @@ func hasRevision(hash string) Condition {
 			return false, notFound, err
 		}
 		if p.Annotations[podinfo.AnnotationHash] != hash && string(p.UID) != hash {
-			return false, "running another revision", nil
+			return false, anotherRevision(p), nil
 		}
 		if p.Status.Phase == v1.PodSucceeded {
 			return true, "", nil
 		}
 		return podReady(o)
 	}
+}
+
+// anotherRevision says that a pod runs another revision, and what the newest one waits
+// for if the pod's status has that.
+func anotherRevision(p *v1.Pod) string {
+	for i := range p.Status.Conditions {
+		if c := &p.Status.Conditions[i]; c.Type == "podstead.io/RevisionHeld" && c.Status == v1.ConditionTrue {
+			return "running another revision: " + c.Message
+		}
+	}
+	return "running another revision"
 }
 
 // hasCondition is met when the condition has the status.
