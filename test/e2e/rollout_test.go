@@ -1,0 +1,187 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/podstead/podstead/httpapi"
+	"github.com/podstead/podstead/test/testbed"
+)
+
+// rolloutPod is a revision of the pod p of TestRollback. Its container has the variable WORD.
+type rolloutPod struct {
+	word string
+	// after is podstead.io/rollback-after. A revision that is to become Ready has minutes, since
+	// the machine may be busy.
+	after string
+	// image, script and probe are busybox, a script that runs and no readiness probe if empty.
+	image, script, probe string
+}
+
+func (n *node) writeRevision(r rolloutPod) {
+	n.t.Helper()
+	if r.image == "" {
+		r.image = testbed.BusyboxImage
+	}
+	if r.script == "" {
+		r.script = "trap 'exit 0' TERM; while true; do sleep 0.1; done"
+	}
+	fields := ""
+	if r.probe != "" {
+		fields = fmt.Sprintf(", readinessProbe: {exec: {command: [sh, -c, %q]}, periodSeconds: 1, timeoutSeconds: 300}", r.probe)
+	}
+	n.writeManifest("p.yaml", fmt.Sprintf(`apiVersion: v1
+kind: Pod
+metadata:
+  name: p
+  annotations: {podstead.io/rollback-after: %s, podstead.io/max-container-restart-period: 1s}
+spec:
+  hostNetwork: true
+  terminationGracePeriodSeconds: 300
+  volumes: [{name: out, hostPath: {path: %s, type: DirectoryOrCreate}}]
+  containers:
+  - {name: main, image: %s, command: [sh, -c, %q], env: [{name: WORD, value: %q}], volumeMounts: [{name: out, mountPath: /out}]%s}
+`, r.after, n.outDir(), r.image, r.script, r.word, fields))
+}
+
+// awaitRollout waits until the rollout of the pod p has the state and a message with the words.
+func (n *node) awaitRollout(state string, words ...string) httpapi.Rollout {
+	n.t.Helper()
+	var found httpapi.Rollout
+	n.await("the rollout is "+state, func() error {
+		body, err := n.Get(n.t.Context(), "/podstead/v1/rollouts")
+		if err != nil {
+			return err
+		}
+		var list []httpapi.Rollout
+		if err := json.Unmarshal(body, &list); err != nil {
+			return err
+		}
+		if len(list) != 1 || list[0].State != state {
+			return fmt.Errorf("%s", body)
+		}
+		for _, w := range words {
+			if !strings.Contains(list[0].Message, w) {
+				return fmt.Errorf("no %q in %s", w, body)
+			}
+		}
+		found = list[0]
+		return nil
+	})
+	return found
+}
+
+// A revision whose image does not exist, that is never ready, or that crashes gives way to the
+// last one that was ready, also if the daemon is killed meanwhile. Commands show that, and put
+// any revision into effect. Two revisions never run at once, which n.running checks.
+func TestRollback(t *testing.T) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		good := rolloutPod{word: "one", after: "1h", probe: "true"}
+		n.writeRevision(good)
+		n.start()
+		one := n.awaitRevision("p", "one")
+		n.awaitReady("p")
+		first := n.awaitRollout("Stable").Revision
+
+		// Preparing outlives the daemon, and touches nothing.
+		n.writeRevision(rolloutPod{word: "missing", after: "1h", image: "docker.io/library/missing:1"})
+		n.awaitRollout("Preparing", "ErrImagePull")
+		n.restart()
+		n.awaitRollout("Preparing", "missing:1")
+		n.mustStillRun("p", one)
+		n.cli(124, []string{"Preparing", "missing:1"}, "rollout", "status", "p", "--timeout", "1s")
+
+		// Never ready.
+		n.writeRevision(rolloutPod{word: "unready", after: "5s", probe: "false"})
+		n.awaitRevision("p", "unready")
+		n.awaitRollout("RolledBack", "it was not Ready within 5s")
+		one = n.awaitRevision("p", "one")
+		n.awaitReady("p")
+		n.awaitEvent("p", "RolledBack", "it was not Ready within 5s")
+		n.cli(1, []string{"RolledBack", "not Ready within 5s"}, "rollout", "status", "p")
+		n.cli(0, []string{"rollout: default/" + n.PodName("p") + " RolledBack"}, "get", "pods")
+		n.cli(0, []string{"RolledBack"}, "describe", "pod", "p")
+
+		// A crash loop, with the daemon killed when the revision runs and when it has failed.
+		n.writeRevision(rolloutPod{word: "crash", after: "1h", script: "echo >> /out/crashes; exit 3"})
+		n.await("the revision has started", func() error {
+			if n.lines("crashes") == 0 {
+				return fmt.Errorf("not yet")
+			}
+			return nil
+		})
+		n.restart()
+		n.awaitRollout("RolledBack", `container "main" ended`)
+		n.restart()
+		n.awaitRollout("RolledBack", `container "main" ended`)
+		one = n.awaitRevision("p", "one")
+		n.awaitReady("p")
+		crashes := n.lines("crashes")
+
+		// Tried again on request, and rolled back again.
+		n.cli(0, []string{"rollout status"}, "rollout", "retry", "p")
+		n.await("the revision is tried again", func() error {
+			if n.lines("crashes") == crashes {
+				return fmt.Errorf("not yet")
+			}
+			return nil
+		})
+		n.awaitRollout("RolledBack", `container "main" ended`)
+		n.awaitRevision("p", "one")
+		n.awaitReady("p")
+
+		// A revision that works, and is undone.
+		good.word = "two"
+		n.writeRevision(good)
+		n.awaitRevision("p", "two")
+		n.awaitReady("p")
+		n.awaitRollout("Stable")
+		n.cli(0, []string{"successfully rolled out"}, "rollout", "status", "p")
+		n.cli(0, []string{"in effect, manifest, ready", first, "it was not Ready within 5s"}, "rollout", "history", "p")
+		n.cli(0, nil, "rollout", "undo", "p", "--to-revision", first)
+		n.awaitRevision("p", "one")
+		n.awaitRollout("Undone")
+		n.awaitReady("p")
+		n.restart()
+		n.awaitRollout("Undone")
+		one = n.awaitRevision("p", "one")
+		n.mustStillRun("p", one)
+		n.cli(1, []string{"no such revision", "rollout history"}, "rollout", "undo", "p", "--to-revision", "ffffffffff")
+		n.cli(0, nil, "rollout", "retry", "p")
+		n.awaitRevision("p", "two")
+		n.awaitReady("p")
+		n.awaitRollout("Stable")
+	})
+}
+
+// A last good revision that does not work any more either stays, and is not replaced again.
+func TestRollbackThatIsBroken(t *testing.T) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		ok := filepath.Join(n.outDir(), "ok")
+		writeAll(t, n.outDir(), map[string]string{"ok": ""})
+		// The first revision is never rolled back.
+		n.writeRevision(rolloutPod{word: "one", after: "5s", probe: "test -e /out/ok"})
+		n.start()
+		n.awaitRevision("p", "one")
+		n.awaitReady("p")
+		n.awaitRollout("Stable")
+		if err := os.Remove(ok); err != nil {
+			t.Fatal(err)
+		}
+		n.writeRevision(rolloutPod{word: "two", after: "5s", probe: "false"})
+		n.awaitRevision("p", "two")
+		n.awaitRollout("RolledBack", "was rolled back: it was not Ready within 5s")
+		one := n.awaitRevision("p", "one")
+		n.restart()
+		n.awaitRollout("RolledBack", "was rolled back")
+		n.mustStillRun("p", one)
+		writeAll(t, n.outDir(), map[string]string{"ok": ""})
+		n.awaitReady("p")
+		n.mustStillRun("p", one)
+		n.awaitRollout("RolledBack", "was rolled back")
+	})
+}
