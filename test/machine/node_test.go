@@ -18,6 +18,8 @@ var nodeTests = []struct {
 	{"Boot", testBoot},
 	{"FullDisk", testFullDisk},
 	{"LateMount", testLateMount},
+	{"Clock", testClock},
+	{"CtrlAltDel", testCtrlAltDel},
 }
 
 // What a node does on a real kernel with a real init, beyond the pods themselves.

@@ -91,6 +91,32 @@ mount /etc/pods`)
 	awaitInstances(m, nil, settle)
 }
 
+// A clock that is in 1970 at boot and is set later, forward and back, touches no pod.
+func testClock(m *Machine) {
+	t := m.t
+	probed := ", livenessProbe: {exec: {command: ['true']}, periodSeconds: 2}"
+	apply(m, testPod{name: "a", revision: "1", container: probed}, testPod{name: "b", revision: "1", container: probed})
+	awaitReady(m, settle, "a", "b")
+	m.Poweroff()
+	m.Options().Clock = "1970-01-01T00:00:00"
+	m.Start()
+	want := map[string]string{"a": "1", "b": "1"}
+	awaitInstances(m, want, settle)
+	awaitReady(m, settle, "a", "b")
+	before := mainPid(m, "a") + " " + mainPid(m, "b")
+	for i, date := range []string{"1970-01-02", "2037-01-01", "1999-01-01", "2026-11-22"} {
+		m.Sh("date -s " + date)
+		name := fmt.Sprintf("c%d", i)
+		apply(m, testPod{name: name, revision: "1"})
+		want[name] = "1"
+		awaitInstances(m, want, settle)
+		awaitReady(m, settle, "a", "b", name)
+		if after := mainPid(m, "a") + " " + mainPid(m, "b"); after != before {
+			t.Fatalf("%s: the processes are %s, were %s", date, after, before)
+		}
+	}
+}
+
 // A disk that another program filled: no pod ends, the daemon starts with it at the next boot, and
 // when there is space again, all run and manifests take effect.
 func testFullDisk(m *Machine) {
