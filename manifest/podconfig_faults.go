@@ -119,6 +119,24 @@ func (c *PodConfig) FaultFor(uid types.UID) string {
 	return c.podFaults[uid]
 }
 
+// WasRead reports whether the manifest in effect of a pod was read in this run of the
+// daemon: its source may not be complete, because another unit could not be read.
+func (c *PodConfig) WasRead(uid types.UID) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, state := range c.states {
+		if state.pods[uid] == nil {
+			continue
+		}
+		for i := range state.units {
+			if unit := &state.units[i]; !unit.Restored && slices.ContainsFunc(unit.Documents, func(d Document) bool { return d.Pod.UID == uid }) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // Subscribe returns a channel that is notified (capacity 1, coalescing) after
 // the snapshot changed, including faults, and a function that ends the
 // subscription.

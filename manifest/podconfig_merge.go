@@ -349,6 +349,7 @@ func (c *PodConfig) enqueueRest(source Source, changes podChanges, first bool) {
 	added := c.enqueue(add, source, changes.add)
 	if added && add == Restore {
 		c.queue[len(c.queue)-1].FromCheckpoint = c.states[source].restoredPods()
+		c.queue[len(c.queue)-1].Awaited = c.states[source].offer.Awaited
 	}
 	for _, rest := range []struct {
 		op   Op

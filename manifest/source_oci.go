@@ -277,8 +277,12 @@ func (s *OCISource) readAt() time.Time {
 	return oldest
 }
 
-// deliver delivers the current set. mu is held.
+// deliver delivers the current set. mu is held. Nothing is delivered while all artifacts
+// may still answer at once, so that none seems to be absent.
 func (s *OCISource) deliver() {
+	if !s.restoring && slices.ContainsFunc(s.artifacts, func(a *artifactState) bool { return !a.answered }) {
+		return
+	}
 	set := Set{Source: SourceOCI, Time: s.readAt(), Fault: s.clearTextWarning()}
 	known := map[string]bool{}
 	whole := true
@@ -295,9 +299,12 @@ func (s *OCISource) deliver() {
 			unit.Faults = append(Faults{*a.fault}, unit.Faults...)
 			set.Units = append(set.Units, unit)
 		case a.fault != nil:
-			set.Units = append(set.Units, s.reader.lastGood(a.name, Faults{*a.fault}))
+			unit := s.reader.lastGood(a.name, Faults{*a.fault})
+			set.Units, set.Awaited = append(set.Units, unit), set.Awaited || !unit.Restored
 		case a.answered:
 			set.Units = append(set.Units, a.unit)
+		default:
+			set.Awaited = true // another one has failed, and this one may still answer at once
 		}
 	}
 	s.delivered = s.delivered || whole

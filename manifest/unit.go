@@ -77,6 +77,9 @@ type Set struct {
 	// complete, because they are invalid and have no last good revision: which
 	// pods belong to them is not known.
 	Incomplete []string
+	// Awaited reports that a unit was not read yet and is not in the checkpoint either, so
+	// that nothing is known of its pods.
+	Awaited bool
 	// Time is when the source was read.
 	Time time.Time
 }
@@ -151,4 +154,7 @@ type PodUpdate struct {
 	// FromCheckpoint are those pods of a Restore whose manifest this run of the
 	// daemon could not read; nil is none. It is used for the log.
 	FromCheckpoint map[types.UID]bool
+	// Awaited reports that the pods of a Restore are not all that the source has had; see
+	// Set.
+	Awaited bool
 }

@@ -279,6 +279,26 @@ func TestDaemonKilledDuringPreparation(t *testing.T) {
 	})
 }
 
+// A source that never becomes complete, because one of its artifacts is away, lets those
+// edits come into effect that were read.
+func TestEditInAnIncompleteSource(t *testing.T) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
+		d := b.start()
+		d.config.deliver(file, testPod("web", "u1", "r1"))
+		b.runs("u1")
+		b.after(5 * time.Second)
+		b.kill()
+		d = b.start()
+		d.config.restore(file, testPod("web", "u2", "r2"))
+		b.after(time.Minute)
+		b.only("u1", 1)
+		d.config.setRead("u2")
+		d.config.fault("", "")
+		b.runs("u2")
+		b.only("u2", 1)
+	})
+}
+
 // After a boot the old revision starts again, if the new one was not prepared before.
 func TestRebootDuringPreparation(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {

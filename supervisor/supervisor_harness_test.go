@@ -396,6 +396,7 @@ type fakeConfig struct {
 	pods   map[manifest.Source]map[types.UID]*v1.Pod
 	spoken map[manifest.Source]bool
 	faults map[types.UID]string
+	read   map[types.UID]bool
 }
 
 func newFakeConfig(sources ...manifest.Source) *fakeConfig {
@@ -406,6 +407,7 @@ func newFakeConfig(sources ...manifest.Source) *fakeConfig {
 		pods:    map[manifest.Source]map[types.UID]*v1.Pod{},
 		spoken:  map[manifest.Source]bool{},
 		faults:  map[types.UID]string{},
+		read:    map[types.UID]bool{},
 	}
 }
 
@@ -416,6 +418,20 @@ func (c *fakeConfig) FaultFor(uid types.UID) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.faults[uid]
+}
+
+// WasRead is true after setRead.
+func (c *fakeConfig) WasRead(uid types.UID) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.read[uid]
+}
+
+// setRead makes WasRead true for a pod.
+func (c *fakeConfig) setRead(uid types.UID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.read[uid] = true
 }
 
 func (c *fakeConfig) fault(uid types.UID, text string) {

@@ -17,7 +17,7 @@ type Set struct {
 	mu    sync.RWMutex
 	byUID map[types.UID]*v1.Pod
 	// delivered are the sources that have delivered a set of their own in this run
-	// of the daemon; restored are those with the checkpoint only.
+	// of the daemon; restored are those with the checkpoint only, without a gap.
 	delivered, restored map[manifest.Source]bool
 	// changed is closed and replaced when a source becomes ready.
 	changed chan struct{}
@@ -73,6 +73,9 @@ func (s *Set) MarkReady(u manifest.PodUpdate) bool {
 	first := false
 	switch u.Op {
 	case manifest.Restore:
+		if u.Awaited {
+			break
+		}
 		first = !s.restored[u.Source]
 		s.restored[u.Source] = true
 	case manifest.Add:

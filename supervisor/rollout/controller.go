@@ -24,8 +24,11 @@ type PodConfig interface {
 	Sources() []manifest.Source
 	// FaultFor returns the fault of a newer revision of the pod, empty if none.
 	FaultFor(uid types.UID) string
-	// Subscribe returns a channel that receives after faults changed, until the
-	// function is called.
+	// WasRead reports whether the manifest in effect of the pod was read in this run of
+	// the daemon, and is not that of the checkpoint alone.
+	WasRead(uid types.UID) bool
+	// Subscribe returns a channel that receives after faults changed or a source was
+	// read, until the function is called.
 	Subscribe() (<-chan struct{}, func())
 }
 
@@ -183,6 +186,7 @@ func (c *Controller) Run(ctx context.Context, node Node) error {
 		case u := <-c.pods.Updates():
 			c.handleUpdate(u)
 		case <-faults:
+			c.releaseConfirmed()
 			c.notify()
 		case r := <-c.results:
 			c.handleResult(r)

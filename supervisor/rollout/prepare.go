@@ -113,10 +113,20 @@ func (c *Controller) handleResult(res result) {
 }
 
 // confirmed reports whether the candidate may end what runs: a revision of the manifest
-// may once its source has delivered. Until then it comes from the checkpoint, and the
-// manifest may have been removed or changed in the meantime.
+// may once its source has delivered, or was read as far as this manifest is concerned: a
+// source of several artifacts may never be complete. Until then it comes from the
+// checkpoint, and the manifest may have been removed or changed in the meantime.
 func (c *Controller) confirmed(r *podRollout) bool {
-	return r.choice.pinned != nil || r.choice.rejected != nil || c.loop.delivered[podinfo.SourceOf(r.manifest)]
+	return r.choice.pinned != nil || r.choice.rejected != nil || c.loop.delivered[podinfo.SourceOf(r.manifest)] || c.pods.WasRead(r.manifest.UID)
+}
+
+// releaseConfirmed lets the prepared candidates through that are confirmed now.
+func (c *Controller) releaseConfirmed() {
+	for _, r := range c.byName {
+		if p := r.preparation; p != nil && p.prepared && c.confirmed(r) {
+			c.release(r, r.candidate, nil)
+		}
+	}
 }
 
 // retryPreparations starts the next attempts that are due; with the zero time, all that

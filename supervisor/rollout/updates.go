@@ -141,7 +141,8 @@ func (c *Controller) pass(pod *v1.Pod, passed *manifest.PodUpdate) {
 	if c.loop.delivered[source] {
 		op = manifest.Add
 	}
-	c.enqueue(manifest.PodUpdate{Op: op, Source: source, Pods: []*v1.Pod{pod}})
+	// It says nothing about the rest of the source.
+	c.enqueue(manifest.PodUpdate{Op: op, Source: source, Pods: []*v1.Pod{pod}, Awaited: op == manifest.Restore})
 }
 
 // dislodge lets the replacement of another pod through that still has this UID, which
@@ -195,11 +196,7 @@ func (c *Controller) markDelivered(source manifest.Source) {
 		return
 	}
 	c.loop.delivered[source] = true
-	for _, r := range c.byName {
-		if p := r.preparation; p != nil && p.prepared && c.confirmed(r) {
-			c.release(r, r.candidate, nil)
-		}
-	}
+	c.releaseConfirmed()
 	all, known := true, map[manifest.Source]bool{}
 	for _, s := range c.pods.Sources() {
 		known[s] = true

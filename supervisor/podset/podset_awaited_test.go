@@ -1,0 +1,22 @@
+package podset
+
+import (
+	"testing"
+
+	"github.com/podstead/podstead/manifest"
+)
+
+// A source of which a part was never read is not ready, though what is known of it runs.
+func TestAwaitedSourceIsNotReady(t *testing.T) {
+	s, all := New(), []manifest.Source{manifest.SourceOCI}
+	s.MarkReady(manifest.PodUpdate{Op: manifest.Restore, Source: manifest.SourceOCI, Awaited: true})
+	ready, changed := s.AllReady(all)
+	if ready {
+		t.Error("ready with a part of the source")
+	}
+	s.MarkReady(manifest.PodUpdate{Op: manifest.Restore, Source: manifest.SourceOCI})
+	<-changed
+	if ready, _ := s.AllReady(all); !ready || s.IsReady(manifest.SourceOCI, all) {
+		t.Error("restored, it is not ready to start, or it is to clean up")
+	}
+}
