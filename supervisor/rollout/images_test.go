@@ -36,6 +36,7 @@ type imagesHarness struct {
 func (h *imagesHarness) Updates() <-chan manifest.PodUpdate { return h.updates }
 func (h *imagesHarness) Sources() []manifest.Source         { return []manifest.Source{manifest.SourceFile} }
 func (h *imagesHarness) FaultFor(types.UID) string          { return "" }
+func (h *imagesHarness) WasRead(types.UID) bool             { return false }
 func (h *imagesHarness) Subscribe() (<-chan struct{}, func()) {
 	return make(chan struct{}), func() {}
 }
