@@ -1,6 +1,9 @@
 package registry
 
-import "encoding/json"
+import (
+	"bytes"
+	"encoding/json"
+)
 
 // The media types of manifests.
 const (
@@ -49,7 +52,13 @@ type Manifest struct {
 // IsIndex reports whether it lists other manifests.
 func (m *Manifest) IsIndex() bool { return m.MediaType == TypeIndex || m.MediaType == typeDockerIndex }
 
+// maxValues limits the values in a manifest: a few bytes make a descriptor of 72 bytes.
+const maxValues = 20_000
+
 func parseManifest(mediaType, digest string, data []byte) (Manifest, error) {
+	if bytes.Count(data, []byte{','}) > maxValues {
+		return Manifest{}, errorf(ErrTooLarge, "the manifest %s has more than %d values", digest, maxValues)
+	}
 	m := Manifest{}
 	if err := json.Unmarshal(data, &m); err != nil {
 		return Manifest{}, errorf(nil, "the manifest %s is not JSON: %s", digest, printable(err.Error()))
