@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -27,9 +28,9 @@ func (s *Supervisor) Prepare(ctx context.Context, pod, replaced *v1.Pod, waiting
 	if cause, after := s.checkRevision(pod, replaced); cause != nil {
 		return cause, after
 	}
-	pulled := false
+	var pulled atomic.Bool // several images at the same time
 	why, after := s.cfg.Runtime.Syncer.PrepareImages(ctx, pod, s.podSyncer.inputs.PullCredentials(pod), func(w cri.Waiting) {
-		pulled = true
+		pulled.Store(true)
 		waiting(status.Cause{Message: w.Message})
 	})
 	if ctx.Err() != nil {
@@ -38,7 +39,7 @@ func (s *Supervisor) Prepare(ctx context.Context, pod, replaced *v1.Pod, waiting
 	if why != nil {
 		return &status.Cause{Reason: why.Reason, Message: why.Message}, after
 	}
-	if pulled {
+	if pulled.Load() {
 		return s.checkRevision(pod, replaced)
 	}
 	return nil, 0

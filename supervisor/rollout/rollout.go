@@ -200,8 +200,14 @@ func (c *Controller) worthKeeping(r *podRollout) bool {
 // orders.
 func (c *Controller) release(r *podRollout, want *revision, passed *manifest.PodUpdate) {
 	c.cancelPreparation(r)
-	c.dislodge(want.pod.UID, r.name)
 	before := r.current
+	sameUID := before.pod.UID == want.pod.UID
+	if !sameUID {
+		// First of all: another pod may take this UID.
+		c.enqueue(replacedBy(before.pod))
+		c.locked(func() { c.dropUID(r) })
+	}
+	c.dislodge(want.pod.UID, r.name)
 	rolledBack := r.state == RollingBack
 	if c.onTrial(r) && !rolledBack && !r.readyAt.IsZero() && r.failures == 0 {
 		// It worked until it was edited.
@@ -213,7 +219,7 @@ func (c *Controller) release(r *podRollout, want *revision, passed *manifest.Pod
 	if exact := r.exactRevision(want); exact != nil {
 		lastGood = exact
 	}
-	if before.pod.UID == want.pod.UID {
+	if sameUID {
 		restarts = restartsOf(r.status)
 	}
 	r.current, r.candidate = want, nil
@@ -231,10 +237,9 @@ func (c *Controller) release(r *podRollout, want *revision, passed *manifest.Pod
 	} else {
 		c.save(r, now)
 	}
-	if before.pod.UID == want.pod.UID {
+	if sameUID {
 		c.enqueue(manifest.PodUpdate{Op: manifest.Update, Source: want.source(), Pods: []*v1.Pod{want.pod}})
 	} else {
-		c.enqueue(replacedBy(before.pod))
 		c.pass(want.pod, passed)
 	}
 	if rolledBack {
