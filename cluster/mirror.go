@@ -68,7 +68,8 @@ func mirrorStep(static, mirror *v1.Pod, node *v1.Node) (step, error) {
 
 // sameRevision reports whether a mirror shows this revision of a static pod.
 func sameRevision(static, mirror *v1.Pod) bool {
-	return mirror.Annotations[podinfo.AnnotationMirror] == static.Annotations[podinfo.AnnotationHash]
+	return mirror.Annotations[podinfo.AnnotationMirror] == static.Annotations[podinfo.AnnotationHash] &&
+		mirror.Annotations[podinfo.AnnotationImages] == static.Annotations[podinfo.AnnotationImages]
 }
 
 // mirrorStatus returns the status of the mirror pod.

@@ -49,6 +49,10 @@ func TestMirrorStep(t *testing.T) {
 			s.Annotations[podinfo.AnnotationHash] = "def"
 			return s, m
 		}, remove},
+		"other images of the same manifest": {func(s, m *v1.Pod, _ *v1.Node) (*v1.Pod, *v1.Pod) {
+			s.Annotations[podinfo.AnnotationImages] = "def"
+			return s, m
+		}, remove},
 		"a revision that terminates": {func(s, m *v1.Pod, _ *v1.Node) (*v1.Pod, *v1.Pod) {
 			s.Annotations[podinfo.AnnotationHash], s.DeletionTimestamp = "", &metav1.Time{}
 			return s, m

@@ -254,7 +254,7 @@ func identityOf(pod *v1.Pod) *v1.Pod {
 func reducedMirror(pod *v1.Pod) *v1.Pod {
 	kept := identityOf(pod)
 	kept.Status = pod.Status
-	for _, name := range []string{podinfo.AnnotationMirror, podinfo.AnnotationSource, podinfo.AnnotationHash} {
+	for _, name := range []string{podinfo.AnnotationMirror, podinfo.AnnotationSource, podinfo.AnnotationHash, podinfo.AnnotationImages} {
 		if value, ok := pod.Annotations[name]; ok && len(value) <= maxKept {
 			if kept.Annotations == nil {
 				kept.Annotations = map[string]string{}

@@ -23,6 +23,10 @@ const (
 // sandbox, so that a daemon that was down during the change can compare them.
 const AnnotationTemplate = "podstead.io/template-hash"
 
+// AnnotationImages identifies the images of a pod that runs with other images than its
+// manifest names; other pods do not have it. Their AnnotationHash is the same.
+const AnnotationImages = "podstead.io/images-hash"
+
 // Source names where a pod comes from. Its values are those that the kubelet
 // writes into AnnotationSource, and SourceOCI. They are part of the UIDs of pods.
 type Source string

@@ -74,6 +74,10 @@ func withImages(pod *v1.Pod, images map[string]string) *revision {
 		h.Write([]byte{0})
 	}
 	changed.UID = types.UID(hex.EncodeToString(h.Sum(nil)[:16]))
+	if changed.Annotations == nil {
+		changed.Annotations = map[string]string{}
+	}
+	changed.Annotations[podinfo.AnnotationImages] = string(changed.UID)
 	return &revision{id: revisionID(changed), pod: changed, manifestUID: pod.UID, images: used}
 }
 

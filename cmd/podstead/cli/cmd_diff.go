@@ -175,7 +175,7 @@ func podText(p *v1.Pod) (string, error) {
 	plain.Name, plain.Namespace, plain.Labels = manifest.BaseName(p), p.Namespace, p.Labels
 	for key, value := range p.Annotations {
 		switch key {
-		case podinfo.AnnotationSource, podinfo.AnnotationHash, podinfo.AnnotationSeen, podinfo.AnnotationTemplate:
+		case podinfo.AnnotationSource, podinfo.AnnotationHash, podinfo.AnnotationSeen, podinfo.AnnotationTemplate, podinfo.AnnotationImages:
 			continue
 		}
 		if plain.Annotations == nil {
