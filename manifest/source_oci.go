@@ -92,6 +92,10 @@ func ArtifactName(r registry.Reference) string { return r.Name() }
 func ParseArtifacts(texts []string) ([]registry.Reference, error) {
 	var all []registry.Reference
 	for _, text := range texts {
+		if host, _, _ := strings.Cut(strings.TrimPrefix(text, "oci://"), "/"); strings.Contains(host, "@") {
+			// It is not quoted, since it may contain a password.
+			return nil, errors.New("a reference of an artifact has a user name; write it as REGISTRY/REPOSITORY:TAG, and put the login into the node's credentials for image pulls")
+		}
 		r, err := registry.Parse(strings.TrimPrefix(text, "oci://"))
 		if err != nil {
 			return nil, err

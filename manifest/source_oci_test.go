@@ -681,3 +681,11 @@ func TestOCISourceReadsARegistry(t *testing.T) {
 		t.Errorf("faults are %s", text)
 	}
 }
+
+// A password in a reference does not get into logs.
+func TestParseArtifactsWithLogin(t *testing.T) {
+	_, err := ParseArtifacts([]string{"oci://bob:hunter2@registry.test/fleet/web:v1"})
+	if err == nil || strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), "user name") {
+		t.Errorf("got %v", err)
+	}
+}
