@@ -164,7 +164,13 @@ func TestAutoUpdateFromRegistry(t *testing.T) {
 		}
 
 		_, bad := pushWord(t, ref, "bad")
-		n.autoUpdate()
+		n.await("the update begins", func() error {
+			// The daemon that was killed may not have stored the end of the rollout.
+			if got := n.autoUpdate(); got.State != "Updating" {
+				return fmt.Errorf("%+v", got)
+			}
+			return nil
+		})
 		if got := n.awaitUpdate("RolledBack"); got.Latest != bad || got.Message == "" {
 			t.Errorf("%+v", got)
 		}
