@@ -18,6 +18,7 @@ var nodeTests = []struct {
 	{"Boot", testBoot},
 	{"FullDisk", testFullDisk},
 	{"LateMount", testLateMount},
+	{"EmptyNetworkResults", testEmptyResults},
 	{"Clock", testClock},
 	{"CtrlAltDel", testCtrlAltDel},
 }
