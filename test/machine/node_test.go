@@ -21,6 +21,7 @@ var nodeTests = []struct {
 	{"EmptyNetworkResults", testEmptyResults},
 	{"Clock", testClock},
 	{"CtrlAltDel", testCtrlAltDel},
+	{"UserNamespaces", testUserNamespaces},
 }
 
 // What a node does on a real kernel with a real init, beyond the pods themselves.
