@@ -126,6 +126,24 @@ func testProfiles(m *Machine) {
 	awaitReady(m, settle, "missing")
 	mustHave(m, "/proc/"+mainPid(m, "missing")+"/attr/current", "machine-missing (enforce)")
 
+	// A container whose profile denies signals cannot be stopped: the reason names the rule, and
+	// the next attempt after it was added stops it.
+	mute := strings.NewReplacer("machine-deny", "machine-mute", "  signal,\n", "").Replace(denyProfile)
+	m.Write("/etc/apparmor.d/machine-mute", mute)
+	m.Sh("apparmor_parser -r /etc/apparmor.d/machine-mute")
+	apply(m, testPod{name: "mute", revision: "1", container: profile("appArmorProfile: {type: Localhost, localhostProfile: machine-mute}")})
+	awaitReady(m, settle, "mute")
+	m.Sh("rm /etc/pods/mute.yaml")
+	m.Await("the reason names the rule", settle, func() error {
+		if out, err := m.Try("podstead get events"); err != nil || !strings.Contains(out, "signal (receive) peer=unconfined") {
+			return fmt.Errorf("%s, %v", out, err)
+		}
+		return nil
+	})
+	m.Write("/etc/apparmor.d/machine-mute", strings.Replace(mute, "  unix,\n", "  unix,\n  signal (receive) peer=unconfined,\n", 1))
+	m.Sh("apparmor_parser -r /etc/apparmor.d/machine-mute")
+	awaitInstances(m, map[string]string{"plain": "1", "default": "1", "local": "1", "unconfined": "1", "missing": "1"}, settle)
+
 	serviceWith(m, "--seccomp-default")
 	apply(m, testPod{name: "plain", revision: "2"})
 	awaitInstances(m, map[string]string{"plain": "2", "default": "1", "local": "1", "unconfined": "1", "missing": "1"}, settle)
