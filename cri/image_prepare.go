@@ -28,7 +28,7 @@ type preparedImage struct {
 
 // PrepareImages pulls the images of a pod that does not run yet, as its start would,
 // all at the same time. It returns nil if the start can use all of them without
-// waiting, or why it could not, and when to try again. waiting is called before a pull,
+// waiting, or why it could not, and when to try again: zero if that is not known. waiting is called before a pull,
 // with what the pod waits for.
 func (s *Syncer) PrepareImages(ctx context.Context, pod *v1.Pod, credentials PullCredentials, waiting func(Waiting)) (*Waiting, time.Duration) {
 	starts := map[imageKey]int{}
@@ -59,27 +59,21 @@ func (s *Syncer) PrepareImages(ctx context.Context, pod *v1.Pod, credentials Pul
 			continue
 		}
 		w := Waiting{reasonErrImagePull, err.Error()}
-		delay := podRetry
+		delay := time.Duration(0) // such as one with the policy Never, which no pull can bring
 		var failed *waitError
 		if errors.As(err, &failed) {
 			w = failed.Waiting
-			if failed.retryAfter > 0 {
-				delay = failed.retryAfter
-			}
+			delay = failed.retryAfter
 		}
 		if first == nil {
 			first = &w
 		}
-		if after == 0 || delay < after {
+		if delay > 0 && (after == 0 || delay < after) {
 			after = delay
 		}
 	}
 	return first, after
 }
-
-// podRetry is the wait for an image that no pull can bring, such as one with the policy
-// Never.
-const podRetry = 10 * time.Second
 
 // prepare makes an image present. It reports nothing about one that is.
 func (m *imageManager) prepare(ctx context.Context, pod *v1.Pod, key imageKey, starts int, credentials PullCredentials, waiting func(Waiting)) error {

@@ -10,20 +10,16 @@ import (
 	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/supervisor/admit"
 	"github.com/podstead/podstead/supervisor/podstart"
-	"github.com/podstead/podstead/supervisor/podworkers"
+	"github.com/podstead/podstead/supervisor/rollout"
 	"github.com/podstead/podstead/supervisor/status"
 )
-
-// prepareRetry is the wait before a revision is judged again that is not admitted, or
-// refers to what does not exist: what it waits for also notifies, with exceptions.
-const prepareRetry = 10 * time.Second
 
 // Prepare implements rollout.Node for pods of manifests. Admission is judged before the
 // images are pulled, so that nothing is pulled for a pod that cannot run, and after it,
 // since a pull may take minutes.
 func (s *Supervisor) Prepare(ctx context.Context, pod, replaced *v1.Pod, waiting func(status.Cause)) (*status.Cause, time.Duration) {
 	if _, healthy := s.runtime.Healthy(); !healthy {
-		return &status.Cause{}, prepareRetry // the node reports it, and its return notifies
+		return &status.Cause{}, 0 // the node reports it, and its return notifies
 	}
 	if cause, after := s.checkRevision(pod, replaced); cause != nil {
 		return cause, after
@@ -45,34 +41,35 @@ func (s *Supervisor) Prepare(ctx context.Context, pod, replaced *v1.Pod, waiting
 	return nil, 0
 }
 
-// checkRevision judges a revision as if the pod that it replaces had ended.
+// checkRevision judges a revision as if the pod that it replaces had ended. Most of what
+// it may wait for also notifies.
 func (s *Supervisor) checkRevision(pod, replaced *v1.Pod) (*status.Cause, time.Duration) {
 	inputs := s.podSyncer.inputs
 	if cause := inputs.Check(pod); cause != nil {
-		return cause, prepareRetry
+		return cause, 0
 	}
 	resolved := inputs.Resolve(pod).Pod
 	if refusal := admit.Check(resolved, &s.cfg.Node); refusal != nil {
-		return &status.Cause{Reason: refusal.Reason, Message: refusal.Message}, prepareRetry
+		return &status.Cause{Reason: refusal.Reason, Message: refusal.Message}, 0
 	}
 	if cause := inputs.MissingHostIP(resolved); cause != nil {
-		return cause, prepareRetry
+		return cause, 0
 	}
 	if cause := s.registry.closedGate(resolved); cause != nil {
-		return cause, prepareRetry
+		return cause, 0
 	}
 	if block := s.order.Preview(resolved); block != nil {
-		return &status.Cause{Reason: block.Reason, Message: block.Message}, prepareRetry
+		return &status.Cause{Reason: block.Reason, Message: block.Message}, rollout.Notified
 	}
 	if err := s.cfg.Runtime.Cgroups.Fits(resolved); err != nil {
-		return &status.Cause{Reason: podstart.ReasonFailedCgroup, Message: err.Error()}, prepareRetry
+		return &status.Cause{Reason: podstart.ReasonFailedCgroup, Message: err.Error()}, 0
 	}
 	d := s.podSyncer.reservations.Preview(resolved, replaced.UID)
 	if d.Provisional {
 		return &status.Cause{}, time.Second // not all pods have decided after a start of the daemon
 	}
 	if d.Denied != nil {
-		return &status.Cause{Reason: d.Denied.Reason, Message: d.Denied.Message}, podworkers.Jitter(prepareRetry)
+		return &status.Cause{Reason: d.Denied.Reason, Message: d.Denied.Message}, 0
 	}
 	return nil, 0
 }

@@ -494,6 +494,32 @@ func TestMovesAreNoEdits(t *testing.T) {
 	})
 }
 
+// A revision that depends on a pod that is not Ready comes into effect as soon as it is,
+// although nothing is done for it in the meantime.
+func TestDependencyOfACandidateBecomesReady(t *testing.T) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
+		b.fake.SetImages("img:1")
+		b.node.Name = "n1"
+		answering(b.fake)
+		db := testPod("db-n1", "d1", "r1")
+		readyAfter(db, 3000)
+		d := b.start()
+		d.config.deliver(file, testPod("web-n1", "u1", "r1"), db)
+		b.runs("u1")
+		web := testPod("web-n1", "u2", "r2")
+		web.Annotations[podinfo.AnnotationDependsOn] = "db"
+		d.config.deliver(file, web, db)
+		b.awaitHeld("u1", "db")
+		b.after(40 * time.Minute)
+		if b.running("u1") != 1 {
+			t.Error(b.fake.Dump())
+		}
+		if took := b.until(20*time.Minute, "u2 runs", func() bool { return b.running("u2") == 1 }); took > 10*time.Minute+30*time.Second {
+			t.Errorf("after %s more", took)
+		}
+	})
+}
+
 // A revision that depends on what does not exist ends nothing, and one that depends on a
 // pod of the same change waits for it.
 func TestDependenciesArePrepared(t *testing.T) {

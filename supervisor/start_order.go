@@ -24,6 +24,8 @@ func (s *Supervisor) newOrder() *podorder.Order {
 		},
 		Terminating: s.workers.Terminating,
 		Notify:      s.workers.Notify,
+
+		NotifyPreviews: s.cfg.Sources.Rollouts.RetryPreparations,
 	})
 }
 

@@ -23,6 +23,10 @@ type Reservations struct {
 	observed func() *cri.Observed
 	// notify makes a pod request again.
 	notify func(uid types.UID)
+	// notifyPreviews is called when a preview may be answered otherwise, if previewed: one was
+	// denied since the last call.
+	notifyPreviews func()
+	previewed      bool
 
 	mu    sync.Mutex
 	byUID map[types.UID]*reservation
@@ -136,7 +140,16 @@ func (a *Reservations) Preview(pod *v1.Pod, replaced types.UID) Decision {
 	if len(d.Victims) > 0 {
 		return Decision{}
 	}
+	a.previewed = a.previewed || d.Denied != nil
 	return d
+}
+
+// OnPreview sets what is called, once for the previews that were denied until then, when
+// a pod has decided or has released something; as for notify, with a lock held.
+func (a *Reservations) OnPreview(notify func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.notifyPreviews = notify
 }
 
 func (a *Reservations) decide(pod *v1.Pod, since time.Time, reserve bool) Decision {
@@ -318,6 +331,10 @@ func (a *Reservations) count(s *reservation, sign int64) {
 // are blocked by something else now, except the pod that changed something; and
 // those that were denied while not all pods had decided.
 func (a *Reservations) notifyUnblocked(except types.UID) {
+	if a.previewed && a.notifyPreviews != nil {
+		a.previewed = false
+		a.notifyPreviews()
+	}
 	waiting := false
 	for _, s := range a.byUID {
 		waiting = waiting || s.denied || s.resizeDenied

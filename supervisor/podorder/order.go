@@ -28,6 +28,9 @@ type Config struct {
 	Terminating func() []podworkers.View
 	// Notify makes the worker of a pod sync again.
 	Notify func(types.UID)
+	// NotifyPreviews makes the owner of the revisions that Preview blocked ask again; may
+	// be nil.
+	NotifyPreviews func()
 }
 
 // Order knows the wanted static pods and what they depend on, and who waits for whom.
@@ -45,6 +48,9 @@ type Order struct {
 	// starting wait for the start of others, ending for their end: the latter by
 	// their own names.
 	starting, ending waits
+	// previews are the dependencies of the pods that Preview blocked, by the pods' names,
+	// until their owner is notified.
+	previews map[string][]string
 	// stopping is since when terminating pods are being stopped. asks is when those that
 	// wait ask again: the time of a notification, or the latest one.
 	stopping, asks map[types.UID]time.Time
@@ -58,7 +64,7 @@ type orderedPod struct {
 
 // New returns an Order without pods.
 func New(cfg Config) *Order {
-	return &Order{cfg: cfg, pods: map[string]orderedPod{}, stopping: map[types.UID]time.Time{}, asks: map[types.UID]time.Time{}}
+	return &Order{cfg: cfg, pods: map[string]orderedPod{}, previews: map[string][]string{}, stopping: map[types.UID]time.Time{}, asks: map[types.UID]time.Time{}}
 }
 
 // name returns the name of a static pod in its manifest, as namespace/name.
@@ -97,6 +103,7 @@ func (o *Order) Remove(pod *v1.Pod) {
 	defer o.mu.Unlock()
 	o.starting.set(pod.UID)
 	if name := o.name(pod); o.pods[name].uid == pod.UID {
+		delete(o.previews, name)
 		delete(o.pods, name)
 		o.notifyStarting()
 	}
@@ -122,6 +129,16 @@ func (o *Order) notifyStarting() {
 	for uid := range o.starting.byUID {
 		o.cfg.Notify(uid)
 	}
+	o.notifyPreviews(len(o.previews) > 0)
+}
+
+// notifyPreviews has the blocked revisions previewed again, if something changed for one
+// of them. mu is held.
+func (o *Order) notifyPreviews(changed bool) {
+	if changed && o.cfg.NotifyPreviews != nil {
+		clear(o.previews)
+		o.cfg.NotifyPreviews()
+	}
 }
 
 // Published notifies the pods that wait to start until the given pod is Ready. It comes
@@ -129,12 +146,18 @@ func (o *Order) notifyStarting() {
 func (o *Order) Published(pod *v1.Pod) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if len(o.starting.byUID) == 0 {
+	if len(o.starting.byUID) == 0 && len(o.previews) == 0 {
 		return
 	}
-	for uid := range o.starting.byName[o.name(pod)] {
+	name := o.name(pod)
+	for uid := range o.starting.byName[name] {
 		o.cfg.Notify(uid)
 	}
+	awaited := false
+	for _, names := range o.previews {
+		awaited = awaited || slices.Contains(names, name)
+	}
+	o.notifyPreviews(awaited)
 }
 
 // StartBlock returns why a pod that is about to start has to wait, nil if it may start.
@@ -169,14 +192,19 @@ func (o *Order) StartBlock(pod *v1.Pod) *Block {
 }
 
 // Preview returns why a pod that is not wanted yet would have to wait if it replaced the
-// pod of its name now, nil if it would not. It is not notified.
+// pod of its name now, nil if it would not. Config.NotifyPreviews is called once when that may
+// have changed.
 func (o *Order) Preview(pod *v1.Pod) *Block {
 	names := dependsOn(pod)
+	self := o.name(pod)
 	if len(names) == 0 {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		delete(o.previews, self)
 		return nil
 	}
 	o.mu.Lock()
-	self := o.name(pod)
+	o.previews[self] = names // before any of them is looked at, so that no change is missed
 	way := podinfo.DependencyCycle(self, func(name string) []string {
 		if name == self {
 			return names
@@ -198,7 +226,12 @@ func (o *Order) Preview(pod *v1.Pod) *Block {
 		}
 	}
 	block := startBlock(dependencies, o.cfg.Complete())
-	if block != nil && block.Reason == ReasonNotFound {
+	switch {
+	case block == nil:
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		delete(o.previews, self)
+	case block.Reason == ReasonNotFound:
 		block.Message += o.suffixHint(names)
 	}
 	return block

@@ -36,8 +36,9 @@ type PodConfig interface {
 type Node interface {
 	// Prepare brings about all that the pod needs to start when the pod that it replaces
 	// has ended: it pulls images, and judges what the pod refers to and its admission. It
-	// returns nil, or why the pod could not start, and when to try again; a cause without
-	// a message passes soon, and is not reported. waiting is called when it has to wait,
+	// returns nil, or why the pod could not start, and when to try again: zero is with a
+	// back-off, Notified not before RetryPreparations. A cause without a message passes
+	// soon, and is not reported. waiting is called when it has to wait,
 	// with what for.
 	Prepare(ctx context.Context, pod, replaced *v1.Pod, waiting func(status.Cause)) (*status.Cause, time.Duration)
 	// ShuttingDown reports whether the host shuts down; no revision comes into effect
@@ -195,7 +196,7 @@ func (c *Controller) Run(ctx context.Context, node Node) error {
 		case <-c.observed:
 			c.evaluate()
 		case <-c.retries:
-			c.retryPreparations(time.Time{})
+			c.retryAll()
 		case <-timer.C:
 			c.handleDue(time.Now())
 		}
@@ -226,7 +227,7 @@ func (c *Controller) handleDue(now time.Time) {
 	if at := c.loop.flushAt; !at.IsZero() && !at.After(now) {
 		c.flush()
 	}
-	c.retryPreparations(now)
+	c.retryDue(now)
 	c.evaluate()
 }
 

@@ -31,6 +31,10 @@ type imagesHarness struct {
 	mu      sync.Mutex
 	current *v1.Pod       // the last pod that was added
 	refuses *status.Cause // of preparations
+	// after is the wait of a preparation that is refused, slow how long one takes. prepared
+	// counts them.
+	after, slow time.Duration
+	prepared    int
 }
 
 func (h *imagesHarness) Updates() <-chan manifest.PodUpdate { return h.updates }
@@ -44,7 +48,25 @@ func (h *imagesHarness) ShuttingDown() bool { return false }
 func (h *imagesHarness) Prepare(context.Context, *v1.Pod, *v1.Pod, func(status.Cause)) (*status.Cause, time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.refuses, time.Minute
+	h.prepared++
+	if slow := h.slow; slow > 0 {
+		h.mu.Unlock()
+		time.Sleep(slow)
+		h.mu.Lock()
+	}
+	return h.refuses, h.after
+}
+
+func (h *imagesHarness) setSlow(d time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.slow = d
+}
+
+func (h *imagesHarness) attempts() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.prepared
 }
 
 // refuse makes preparations fail for a cause; nil ends that.
@@ -149,7 +171,7 @@ const (
 func images(t *testing.T, f func(t *testing.T, h *imagesHarness, pod *v1.Pod)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		h := &imagesHarness{t: t, dir: t.TempDir()}
+		h := &imagesHarness{t: t, dir: t.TempDir(), after: time.Minute}
 		pod := manifestPod("u1", tag)
 		h.start(pod)
 		h.observe(true, 0, "")

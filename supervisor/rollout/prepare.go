@@ -19,6 +19,10 @@ type preparation struct {
 	// running: an attempt is in progress. Otherwise the next one is at retryAt.
 	running bool
 	retryAt time.Time
+	// again: something changed during the attempt that the candidate may wait for.
+	again bool
+	// backoff is the wait after the last attempt that had none of its own.
+	backoff time.Duration
 	// prepared: the candidate waits only for its source to confirm it.
 	prepared bool
 	// cause is what the candidate waits for; empty if there was nothing to report.
@@ -36,8 +40,35 @@ type result struct {
 	after time.Duration
 }
 
-// minRetry is the least time between two attempts.
-const minRetry = time.Second
+// Notified is the wait of a candidate that is prepared again only on RetryPreparations.
+const Notified time.Duration = -1
+
+const (
+	// minRetry is the least time between two attempts.
+	minRetry = time.Second
+	// The back-off is that of image pulls.
+	minBackoff = 10 * time.Second
+	maxBackoff = 5 * time.Minute
+)
+
+// schedule sets the time of the next attempt after one that failed. Zero for after is
+// the back-off.
+func (p *preparation) schedule(now time.Time, after time.Duration) {
+	again := p.again
+	p.again = false
+	switch {
+	case again:
+		p.backoff = 0
+		p.retryAt = now.Add(minRetry)
+	case after == Notified:
+		p.retryAt = time.Time{}
+	case after == 0:
+		p.backoff = min(max(2*p.backoff, minBackoff), maxBackoff)
+		p.retryAt = now.Add(p.backoff)
+	default:
+		p.retryAt = now.Add(max(after, minRetry))
+	}
+}
 
 // reasonBackOff is the reason of an image whose pull is in back-off. It only repeats
 // the error of the last attempt.
@@ -97,7 +128,7 @@ func (c *Controller) handleResult(res result) {
 		c.release(r, r.candidate, nil)
 		return
 	}
-	p.retryAt = time.Now().Add(max(res.after, minRetry))
+	p.schedule(time.Now(), res.after)
 	if res.cause == nil || res.cause.Message == "" {
 		return
 	}
@@ -129,12 +160,31 @@ func (c *Controller) releaseConfirmed() {
 	}
 }
 
-// retryPreparations starts the next attempts that are due; with the zero time, all that
-// are not in progress.
-func (c *Controller) retryPreparations(now time.Time) {
+// retryDue starts the attempts that are due.
+func (c *Controller) retryDue(now time.Time) {
 	for _, r := range c.byName {
-		if p := r.preparation; p != nil && !p.running && !p.queued && !p.prepared && r.candidate != nil && (now.IsZero() || !p.retryAt.After(now)) {
+		if p := r.preparation; r.awaitsRetry() && !p.retryAt.IsZero() && !p.retryAt.After(now) {
 			c.prepare(r)
 		}
 	}
+}
+
+// retryAll starts an attempt for each candidate that waits, and another one after those
+// in progress, which may have looked before the change.
+func (c *Controller) retryAll() {
+	for _, r := range c.byName {
+		if p := r.preparation; r.awaitsRetry() {
+			p.backoff = 0
+			c.prepare(r)
+		} else if p != nil {
+			p.again = p.running
+		}
+	}
+}
+
+// awaitsRetry reports whether an attempt to prepare the candidate has failed, and the
+// next one has not begun.
+func (r *podRollout) awaitsRetry() bool {
+	p := r.preparation
+	return p != nil && !p.running && !p.queued && !p.prepared && r.candidate != nil
 }
