@@ -77,9 +77,9 @@ type Options struct {
 // Client reads from registries. It is safe for concurrent use and keeps access tokens in
 // memory, so that a repeated request is a single one.
 type Client struct {
-	options Options
-	timeout time.Duration
-	http    *http.Client
+	options   Options
+	timeout   time.Duration
+	transport *http.Transport
 
 	mu       sync.Mutex
 	sessions map[session]*auth.Client
@@ -95,6 +95,8 @@ type session struct {
 // certificates.
 func New(o Options) (*Client, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
+	// The length of an answer has to be known, which a proxy that compresses takes away.
+	transport.DisableCompression = true
 	if o.CAFile != "" {
 		pool, err := x509.SystemCertPool()
 		if err != nil {
@@ -109,21 +111,28 @@ func New(o Options) (*Client, error) {
 		}
 		transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 	}
-	c := &Client{options: o, timeout: o.Timeout, sessions: map[session]*auth.Client{}}
+	c := &Client{options: o, timeout: o.Timeout, transport: transport, sessions: map[session]*auth.Client{}}
 	if c.timeout <= 0 {
 		c.timeout = defaultTimeout
 	}
-	c.http = &http.Client{Transport: tlsGuard{transport, c.IsPlain}, CheckRedirect: func(_ *http.Request, via []*http.Request) error {
+	return c, nil
+}
+
+// Close closes idle connections.
+func (c *Client) Close() { c.transport.CloseIdleConnections() }
+
+// httpFor returns the HTTP client for a registry, on the connections of all.
+func (c *Client) httpFor(host string) *http.Client {
+	isPlain := func(target string) bool {
+		return slices.Contains(c.options.PlainHTTP, target) || IsLoopback(target) && IsLoopback(host)
+	}
+	return &http.Client{Transport: tlsGuard{c.transport, isPlain}, CheckRedirect: func(_ *http.Request, via []*http.Request) error {
 		if len(via) > maxRedirect {
 			return fmt.Errorf("was redirected more than %d times", maxRedirect)
 		}
 		return nil
 	}}
-	return c, nil
 }
-
-// Close closes idle connections.
-func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 // IsPlain reports whether a host is reached without TLS.
 func (c *Client) IsPlain(host string) bool {
@@ -131,7 +140,8 @@ func (c *Client) IsPlain(host string) bool {
 }
 
 // tlsGuard refuses requests without TLS to other hosts, to which a redirect or the
-// address of an authorization server may lead.
+// address of an authorization server may lead. Services on loopback trust their clients, so
+// that only a registry on loopback may refer to them.
 type tlsGuard struct {
 	http.RoundTripper
 	isPlain func(host string) bool
@@ -143,13 +153,6 @@ func (g tlsGuard) RoundTrip(q *http.Request) (*http.Response, error) {
 		return nil, errorf(nil, "the registry refers to %s without TLS; add that host to the registries without TLS if you trust the network in between", q.URL.Host)
 	}
 	return g.RoundTripper.RoundTrip(q)
-}
-
-// CloseIdleConnections is found by http.Client.
-func (g tlsGuard) CloseIdleConnections() {
-	if t, ok := g.RoundTripper.(interface{ CloseIdleConnections() }); ok {
-		t.CloseIdleConnections()
-	}
 }
 
 // acceptedTypes are the media types of manifests that are requested.
@@ -176,7 +179,7 @@ func (c *Client) login(s session) *auth.Client {
 		clear(c.sessions) // they log in again
 	}
 	client := &auth.Client{
-		Client: c.http, Cache: auth.NewCache(), ClientID: "podstead", Header: http.Header{},
+		Client: c.httpFor(s.host), Cache: auth.NewCache(), ClientID: "podstead", Header: http.Header{},
 		Credential: auth.StaticCredential(s.host, auth.Credential{
 			Username: s.credential.Username, Password: s.credential.Password,
 			RefreshToken: s.credential.IdentityToken, AccessToken: s.credential.RegistryToken,

@@ -291,7 +291,7 @@ func TestTLS(t *testing.T) {
 	}
 	// The certificate of httptest is also for example.com; a loopback host is plain.
 	client := newClient(t, Options{CAFile: file})
-	client.http.Transport.(tlsGuard).RoundTripper.(*http.Transport).DialContext = server.Client().Transport.(*http.Transport).DialContext
+	client.transport.DialContext = server.Client().Transport.(*http.Transport).DialContext
 	ref, _ := Parse("example.com/fleet/web:v1")
 	digest, err := registry.PushArtifact(ref.String(), image.Artifact{})
 	if err != nil {
@@ -301,7 +301,7 @@ func TestTLS(t *testing.T) {
 		t.Errorf("%+v (%v)", got, err)
 	}
 	strict := newClient(t, Options{})
-	strict.http.Transport.(tlsGuard).RoundTripper.(*http.Transport).DialContext = server.Client().Transport.(*http.Transport).DialContext
+	strict.transport.DialContext = server.Client().Transport.(*http.Transport).DialContext
 	if _, err := strict.Resolve(t.Context(), ref); !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), "certificate") {
 		t.Errorf("an unknown authority: %v", err)
 	}
