@@ -26,6 +26,9 @@ type Rollout struct {
 	Revision  string `json:"revision"`
 	Candidate string `json:"candidate,omitempty"`
 	LastGood  string `json:"lastGood,omitempty"`
+	// Manifest is the hash of the newest manifest that was read, as in the annotation
+	// kubernetes.io/config.hash of its pod.
+	Manifest string `json:"manifest,omitempty"`
 	// Reason and Message say what the rollout waits for or why it ended; empty for a
 	// stable one.
 	Reason  string `json:"reason,omitempty"`

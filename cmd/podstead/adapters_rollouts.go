@@ -18,7 +18,7 @@ func (v rolloutView) Rollouts() []httpapi.Rollout {
 	for _, s := range statuses {
 		list = append(list, httpapi.Rollout{
 			Namespace: s.Namespace, Name: s.Name, UID: s.UID, State: string(s.State),
-			Revision: s.Revision, Candidate: s.Candidate, LastGood: s.LastGood,
+			Revision: s.Revision, Candidate: s.Candidate, LastGood: s.LastGood, Manifest: s.Manifest,
 			Reason: s.Reason, Message: s.Message, Since: s.Since, Deadline: s.Deadline, Images: s.Images,
 		})
 	}

@@ -40,6 +40,9 @@ type Status struct {
 	// Revision is the revision in effect, Candidate the one that is prepared or was
 	// rejected, LastGood the last one that was Ready; short hashes, empty for none.
 	Revision, Candidate, LastGood string
+	// Manifest is the hash of the newest manifest, as in its pod's annotation
+	// kubernetes.io/config.hash.
+	Manifest string
 	// Reason and Message say what the rollout waits for or why it ended; empty for a
 	// stable one.
 	Reason, Message string
@@ -95,6 +98,7 @@ func (c *Controller) StatusOf(fullName string) (Status, bool) {
 // statusOf returns the status of a rollout. mu is held.
 func (c *Controller) statusOf(r *podRollout) Status {
 	s := Status{State: r.state, Revision: r.current.id, UID: r.current.pod.UID, Since: r.since, Images: maps.Clone(r.choice.images), Deadline: c.deadline(r)}
+	s.Manifest = r.manifest.Annotations[podinfo.AnnotationHash]
 	s.Namespace, s.Name, _ = strings.Cut(r.name, "/")
 	switch {
 	case r.candidate != nil:

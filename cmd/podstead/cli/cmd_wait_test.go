@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/json"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podstead/podstead/cmd/podstead/cli/objects"
 	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/manifest"
 )
@@ -181,5 +183,45 @@ func TestRestart(t *testing.T) {
 	w.want("pod/web-n1 restarted")
 	if err := w.end(); err != nil {
 		t.Error(err)
+	}
+}
+
+// A wait for a revision that was rolled back, or is not to be on request, fails at once; one
+// for a newer revision goes on.
+func TestWaitForARejectedRevision(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "web.yaml")
+	if err := os.WriteFile(file, []byte(good), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	content, _ := manifest.NewLoader("n1", manifest.ModeStrict).Load(manifest.LoadRequest{Source: manifest.SourceFile, Data: []byte(good)})
+	waited := content.Documents[0].Pod
+	hash := waited.Annotations[podinfo.AnnotationHash]
+	running := ready(*waited.DeepCopy())
+	running.Annotations[podinfo.AnnotationHash] = "last good"
+	for _, c := range []struct {
+		state, manifest string
+		code            int
+		want            string
+	}{
+		{objects.RolloutRolledBack, hash, ExitFailed, "will not run this revision: why it is RolledBack; correct the manifest, or use podstead rollout retry web"},
+		{objects.RolloutUndone, hash, ExitFailed, "why it is Undone"},
+		{"RollingBack", hash, ExitTimeout, "another revision"},
+		{objects.RolloutRolledBack, "an older manifest", ExitTimeout, "another revision"},
+		{objects.RolloutRolledBack, "", ExitTimeout, "another revision"}, // a daemon that was not restarted since an upgrade
+	} {
+		d := newFakeDaemon(t, running)
+		d.manifests = `[{"source":"file","location":"x","units":[{"name":"` + file + `","pods":["default/web"]}]}]`
+		d.routes["GET /podstead/v1/rollouts"] = func(w http.ResponseWriter, _ *http.Request) {
+			r := rollout(c.state)
+			r.Manifest = c.manifest
+			_ = json.NewEncoder(w).Encode([]objects.Rollout{r})
+		}
+		d.start()
+		for _, args := range [][]string{{"web", "--for=revision"}, {"-f", file, "--for=revision"}, {"web", "--for=revision=" + hash}} {
+			out, errs, err := execute(t, "", append([]string{"wait", "--timeout=0", "--api-socket", d.socket}, args...)...)
+			if err == nil || Code(err) != c.code || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s of %q, wait %v: %d %v %s%s", c.state, c.manifest, args, Code(err), err, out, errs)
+			}
+		}
 	}
 }

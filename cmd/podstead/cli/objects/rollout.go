@@ -28,6 +28,7 @@ type Rollout struct {
 	Revision  string            `json:"revision"`
 	Candidate string            `json:"candidate,omitempty"`
 	LastGood  string            `json:"lastGood,omitempty"`
+	Manifest  string            `json:"manifest,omitempty"`
 	Reason    string            `json:"reason,omitempty"`
 	Message   string            `json:"message,omitempty"`
 	Since     time.Time         `json:"since,omitzero"`

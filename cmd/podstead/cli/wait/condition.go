@@ -234,6 +234,12 @@ func (w *Waiter) SetCondition(condition, value string, hasValue bool) error {
 	}
 	for _, t := range w.Targets {
 		t.Condition = c
+		if condition == "revision" {
+			t.revision = value
+		}
+	}
+	if condition == "revision" {
+		w.check = w.checkRejected
 	}
 	return nil
 }

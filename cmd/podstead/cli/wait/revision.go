@@ -41,7 +41,8 @@ func (w *Waiter) SetRevisions(ctx context.Context, files []string) error {
 		}
 		for _, p := range pods {
 			if manifest.BaseName(p) == t.Name || p.Name == t.Name {
-				t.Namespace, t.Condition = p.Namespace, hasRevision(p.Annotations[podinfo.AnnotationHash])
+				t.Namespace, t.revision = p.Namespace, p.Annotations[podinfo.AnnotationHash]
+				t.Condition = hasRevision(t.revision)
 			}
 		}
 		if t.Condition == nil {
@@ -55,13 +56,14 @@ func (w *Waiter) SetRevisions(ctx context.Context, files []string) error {
 			return err
 		}
 		for _, p := range pods {
-			w.Targets = append(w.Targets, &Target{Namespace: p.Namespace, Name: p.Name, Condition: hasRevision(p.Annotations[podinfo.AnnotationHash])})
+			hash := p.Annotations[podinfo.AnnotationHash]
+			w.Targets = append(w.Targets, &Target{Namespace: p.Namespace, Name: p.Name, Condition: hasRevision(hash), revision: hash})
 		}
 	}
 	began := time.Now()
 	w.check = func(ctx context.Context) error {
-		if time.Since(began) < settleTime {
-			return nil
+		if err := w.checkRejected(ctx); err != nil || time.Since(began) < settleTime {
+			return err
 		}
 		return checkFaults(ctx, w.Client, files)
 	}

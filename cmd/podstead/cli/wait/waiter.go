@@ -22,6 +22,8 @@ type Target struct {
 	Existed bool
 	object  *objects.Object
 	done    bool
+	// revision is the hash of the revision that is waited for, empty for none.
+	revision string
 }
 
 // Waiter waits until all targets meet their conditions.
@@ -59,6 +61,9 @@ func (w *Waiter) Run(ctx context.Context) error {
 	p := terminal.NewProgress(w.ErrOut)
 	defer p.Clear()
 	if err := w.evaluate(p); err != nil {
+		return w.result(p, err)
+	}
+	if err := w.checkRejected(ctx); err != nil && !client.IsUnreachable(err) {
 		return w.result(p, err)
 	}
 	limited, cancel := context.WithTimeout(ctx, w.Timeout)
