@@ -14,8 +14,16 @@ import (
 
 // createAutoUpdate creates what updates the images of pods that ask for it.
 func (d *daemon) createAutoUpdate() error {
+	d.node.updater = autoupdate.New(d.autoUpdateConfig())
+	if !d.opts.RunOnce {
+		d.start(d.node.updater.Run)
+	}
+	return nil
+}
+
+func (d *daemon) autoUpdateConfig() autoupdate.Config {
 	o := d.opts
-	d.node.updater = autoupdate.New(autoupdate.Config{
+	return autoupdate.Config{
 		Schedule: autoupdate.Schedule{Interval: o.AutoUpdate.Interval, Windows: o.AutoUpdate.Windows, Node: d.nodeName},
 		Rollouts: rolledOutImages{d.sources.rollouts}, Registry: d.registries, Images: updateImages{d.runtime.client, d}, Observed: d.observers.pleg.Observed,
 		Credentials: func(pod *v1.Pod) cri.PullCredentials {
@@ -27,11 +35,7 @@ func (d *daemon) createAutoUpdate() error {
 		},
 		File: filepath.Join(o.Paths.Root, "autoupdate.json"), Unwritten: d.unwritten,
 		Events: d.observers.events, Metrics: d.observers.counters, Log: d.log,
-	})
-	if !o.RunOnce {
-		d.start(d.node.updater.Run)
 	}
-	return nil
 }
 
 // rolledOutImages implements autoupdate.Rollouts.
