@@ -44,6 +44,9 @@ func main() {
 				return err
 			}
 		}
+		if err := testbed.BuildStripped(); err != nil {
+			return err
+		}
 		return testbed.Build()
 	})
 	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)

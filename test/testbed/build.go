@@ -36,6 +36,7 @@ func Cache() string {
 const (
 	productVar    = "PODSTEAD_TESTBED_PRODUCT"
 	ungatedVar    = "PODSTEAD_TESTBED_UNGATED"
+	strippedVar   = "PODSTEAD_TESTBED_STRIPPED"
 	pauseVar      = "PODSTEAD_TESTBED_PAUSE"
 	portServerVar = "PODSTEAD_TESTBED_PORTSERVER"
 )
@@ -46,17 +47,29 @@ func Product() string { return os.Getenv(productVar) }
 // UngatedProduct returns the path of the daemon's binary that BuildUngated builds.
 func UngatedProduct() string { return os.Getenv(ungatedVar) }
 
+// productTags are those of make build and of releases.
+const productTags = "-tags=grpcnotrace"
+
+// StrippedProgram returns the path of the daemon's binary that BuildStripped builds.
+func StrippedProgram() string { return os.Getenv(strippedVar) }
+
+// BuildStripped builds the product as a release has it, without symbols. The benchmark
+// measures its size.
+func BuildStripped() error {
+	return build(strippedVar, "podstead-release", "./cmd/podstead", productTags, "-trimpath", "-ldflags=-s -w")
+}
+
 // BuildUngated builds the product without its limit of concurrent calls to the runtime, which
 // the benchmark compares with.
 func BuildUngated() error {
-	return build(ungatedVar, "podstead-ungated", "./cmd/podstead", "-ldflags=-X github.com/podstead/podstead/cri.ungated=true")
+	return build(ungatedVar, "podstead-ungated", "./cmd/podstead", productTags, "-ldflags=-X github.com/podstead/podstead/cri.ungated=true")
 }
 
 // PortServer returns the path of a static program that serves TCP ports, which Build builds.
 func PortServer() string { return os.Getenv(portServerVar) }
 
 // Build checks the dependencies and builds the pause program, the port server and the product.
-// It builds the product as plain `go build` does, unless PODSTEAD_TESTBED_PRODUCT names a
+// It builds the product with the tags of `make build`, unless PODSTEAD_TESTBED_PRODUCT names a
 // binary. Pass it to Isolate.
 func Build() error {
 	if err := BuildPause(); err != nil {
@@ -68,7 +81,7 @@ func Build() error {
 	if Product() != "" {
 		return nil
 	}
-	return build(productVar, "podstead", "./cmd/podstead")
+	return build(productVar, "podstead", "./cmd/podstead", productTags)
 }
 
 // BuildPause checks the dependencies and builds only the pause program.
