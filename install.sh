@@ -137,7 +137,9 @@ for page in "$tmp"/unpacked/man/*.1.gz; do
 	put "man/${page##*/}" "$prefix/share/man/man1/${page##*/}" 0644
 done
 mkdir -p "$root$prefix/share/doc/podstead"
-cp -R "$tmp/unpacked/README.md" "$tmp/unpacked/LICENSE" "$tmp/unpacked/CHANGELOG.md" "$tmp/unpacked/docs" "$tmp/unpacked/licenses" "$root$prefix/share/doc/podstead/"
+for part in README.md LICENSE CHANGELOG.md SECURITY.md docs examples licenses; do
+	[ ! -e "$tmp/unpacked/$part" ] || cp -R "$tmp/unpacked/$part" "$root$prefix/share/doc/podstead/"
+done
 
 if systemd; then
 	systemctl daemon-reload

@@ -39,9 +39,10 @@ func (r release) archive(p platform) error {
 		{"podstead.service", filepath.Join("examples", "podstead.service"), 0o644},
 		{"config.yaml", r.configFile(), 0o644},
 		{"README.md", "README.md", 0o644}, {"LICENSE", "LICENSE", 0o644}, {"CHANGELOG.md", "CHANGELOG.md", 0o644},
+		{"SECURITY.md", "SECURITY.md", 0o644},
 	}
 	for to, from := range map[string]string{
-		"docs": "docs", "man": filepath.Join(r.stage, "man"), "completions": filepath.Join(r.stage, "completions"),
+		"docs": "docs", "examples": "examples", "man": filepath.Join(r.stage, "man"), "completions": filepath.Join(r.stage, "completions"),
 		"licenses": filepath.Join(r.stage, p.name, "licenses"),
 	} {
 		files, err := tree(from, to)

@@ -223,6 +223,7 @@ func (r release) contents(p platform, format string) ([]content, error) {
 		{Source: filepath.Join(r.stage, "completions/bash/podstead"), Target: "/usr/share/bash-completion/completions/podstead", Info: info(0o644)},
 		{Source: filepath.Join(r.stage, "completions/fish/podstead.fish"), Target: "/usr/share/fish/vendor_completions.d/podstead.fish", Info: info(0o644)},
 		{Source: "README.md", Target: doc + "README.md", Info: info(0o644)},
+		{Source: "SECURITY.md", Target: doc + "SECURITY.md", Info: info(0o644)},
 	}
 	zsh := "/usr/share/zsh/vendor-completions/_podstead" // where Debian's zsh looks
 	if format == "rpm" {

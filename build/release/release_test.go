@@ -131,7 +131,7 @@ func TestInstallScript(t *testing.T) {
 			t.Fatal(err)
 		}
 		list := []entry{{"podstead", source, 0o755}, {"podstead.service", "../../examples/podstead.service", 0o644}}
-		for _, name := range []string{"config.yaml", "README.md", "LICENSE", "CHANGELOG.md", "docs/a.md", "licenses/a", "man/podstead.1.gz", "completions/bash/podstead", "completions/zsh/_podstead", "completions/fish/podstead.fish"} {
+		for _, name := range []string{"config.yaml", "README.md", "LICENSE", "CHANGELOG.md", "SECURITY.md", "docs/a.md", "examples/a.yaml", "licenses/a", "man/podstead.1.gz", "completions/bash/podstead", "completions/zsh/_podstead", "completions/fish/podstead.fish"} {
 			list = append(list, entry{name, source, 0o644})
 		}
 		data, err := archiveOf(r.base(platform{name: "armv7"}), list, r.date)
@@ -165,6 +165,11 @@ func TestInstallScript(t *testing.T) {
 	}
 	if data, err := os.ReadFile(filepath.Join(root, "etc/systemd/system/podstead.service")); err != nil || !bytes.Contains(data, []byte("/usr/local/bin/podstead run")) {
 		t.Errorf("unit: %v %s", err, data)
+	}
+	for _, name := range []string{"SECURITY.md", "docs/a.md", "examples/a.yaml", "licenses/a"} {
+		if _, err := os.Stat(filepath.Join(root, "usr/local/share/doc/podstead", name)); err != nil {
+			t.Error(err)
+		}
 	}
 	config := filepath.Join(root, "etc/podstead/config.yaml")
 	if err := os.WriteFile(config, []byte("edited"), 0o600); err != nil {
