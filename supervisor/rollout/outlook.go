@@ -61,8 +61,16 @@ func failureOf(st *v1.PodStatus, before int32) *status.Cause {
 	for _, list := range [][]v1.ContainerStatus{st.InitContainerStatuses, st.ContainerStatuses} {
 		for i := range list {
 			c := &list[i]
-			if w := c.State.Waiting; w != nil && w.Reason == "CrashLoopBackOff" && c.RestartCount-before >= crashLoops-1 && exitedBadly(&c.LastTerminationState) {
-				return &status.Cause{Reason: ReasonCrashLoop, Message: fmt.Sprintf("container %q ended %d times%s", c.Name, c.RestartCount-before+1, lastExit(c))}
+			ended := c.RestartCount - before
+			switch w := c.State.Waiting; {
+			case w != nil && w.Reason == "CrashLoopBackOff":
+				ended++
+			case c.State.Running == nil: // it is not known yet whether it is started again
+				continue
+			}
+			// A running one was not seen while it waited, as on a slow machine.
+			if ended >= crashLoops && exitedBadly(&c.LastTerminationState) {
+				return &status.Cause{Reason: ReasonCrashLoop, Message: fmt.Sprintf("container %q ended %d times%s", c.Name, ended, lastExit(c))}
 			}
 		}
 	}
