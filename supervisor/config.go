@@ -137,6 +137,8 @@ type Rollouts interface {
 	Observe(uid types.UID, st *v1.PodStatus)
 	// RetryPreparations tries preparations of revisions again that failed.
 	RetryPreparations()
+	// Reconsider judges the revisions in effect again: the runtime went away or is back.
+	Reconsider()
 }
 
 // Probes probes the containers of pods. None of its methods waits for
@@ -242,6 +244,7 @@ type noRollouts struct{}
 func (noRollouts) HeldFor(types.UID) *status.Cause  { return nil }
 func (noRollouts) Observe(types.UID, *v1.PodStatus) {}
 func (noRollouts) RetryPreparations()               {}
+func (noRollouts) Reconsider()                      {}
 
 // noHostIPs reports no addresses.
 type noHostIPs struct{}

@@ -41,6 +41,9 @@ func (s *Supervisor) Prepare(ctx context.Context, pod, replaced *v1.Pod, waiting
 	return nil, 0
 }
 
+// RuntimeAway implements rollout.Node.
+func (s *Supervisor) RuntimeAway() bool { return s.runtime.Away() }
+
 // checkRevision judges a revision as if the pod that it replaces had ended. Most of what
 // it may wait for also notifies.
 func (s *Supervisor) checkRevision(pod, replaced *v1.Pod) (*status.Cause, time.Duration) {

@@ -210,6 +210,7 @@ func (s *Supervisor) handleObserved(events []pleg.Event) {
 func (s *Supervisor) handleRuntime() {
 	_, healthy := s.runtime.Healthy()
 	s.workers.Pause(!healthy)
+	s.cfg.Sources.Rollouts.Reconsider()
 	if _, network := s.runtime.NetworkReady(); healthy && network {
 		s.cfg.Sources.Rollouts.RetryPreparations()
 		s.workers.RetryFailed()

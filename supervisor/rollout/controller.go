@@ -44,6 +44,9 @@ type Node interface {
 	// ShuttingDown reports whether the host shuts down; no revision comes into effect
 	// then.
 	ShuttingDown() bool
+	// RuntimeAway reports whether the container runtime is not healthy, so that no pod can
+	// become Ready. Reconsider follows each change.
+	RuntimeAway() bool
 }
 
 // Recorder records events. Implemented by event.Recorder.
@@ -295,6 +298,10 @@ func (c *Controller) Observe(uid types.UID, st *v1.PodStatus) {
 		signal(c.observed)
 	}
 }
+
+// Reconsider judges the revisions in effect again: the runtime went away or is back. It does
+// not wait for anything.
+func (c *Controller) Reconsider() { signal(c.observed) }
 
 // RetryPreparations tries preparations again that failed: something changed that they may have
 // waited for.

@@ -45,6 +45,7 @@ func (h *imagesHarness) Subscribe() (<-chan struct{}, func()) {
 	return make(chan struct{}), func() {}
 }
 func (h *imagesHarness) ShuttingDown() bool { return false }
+func (h *imagesHarness) RuntimeAway() bool  { return false }
 func (h *imagesHarness) Prepare(context.Context, *v1.Pod, *v1.Pod, func(status.Cause)) (*status.Cause, time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

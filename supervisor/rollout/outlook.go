@@ -49,13 +49,19 @@ func isWorthKeeping(st *v1.PodStatus, good bool) bool {
 	return false
 }
 
+// isDisrupted reports whether the node ends a pod for its own sake, or has ended it and does
+// not let it run again yet.
+func isDisrupted(st *v1.PodStatus) bool {
+	return st.Phase == v1.PodFailed && st.Reason == reasonTerminated || slices.ContainsFunc(st.Conditions, func(c v1.PodCondition) bool {
+		return c.Type == v1.DisruptionTarget && c.Status == v1.ConditionTrue
+	})
+}
+
 // failureOf returns why a revision that was never Ready is a failure before its
 // deadline; nil if it may still become Ready. before are the restarts of its containers
 // when it came into effect.
 func failureOf(st *v1.PodStatus, before int32) *status.Cause {
-	if st.Phase == v1.PodFailed && !slices.ContainsFunc(st.Conditions, func(c v1.PodCondition) bool {
-		return c.Type == v1.DisruptionTarget && c.Status == v1.ConditionTrue
-	}) && st.Reason != reasonTerminated {
+	if st.Phase == v1.PodFailed {
 		return &status.Cause{Reason: ReasonFailed, Message: "the pod failed" + explained(st)}
 	}
 	for _, list := range [][]v1.ContainerStatus{st.InitContainerStatuses, st.ContainerStatuses} {

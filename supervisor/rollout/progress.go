@@ -53,10 +53,18 @@ func (c *Controller) judge(r *podRollout, st *v1.PodStatus) {
 	if st.StartTime == nil {
 		return // it waits for its predecessor
 	}
-	if podorder.Waits(st) {
-		// Its time begins, or begins again, when those are Ready that it depends on.
+	if c.loop.node.ShuttingDown() {
+		return
+	}
+	if waits := podorder.Waits(st); waits || isDisrupted(st) || c.loop.node.RuntimeAway() {
+		// Its time begins, or begins again, when those are Ready that it depends on, and when
+		// the node lets it run.
 		if r.begun != nil && !r.begun.Time.IsZero() {
-			c.locked(func() { r.begun = &beginning{Boots: r.begun.Boots, Restarts: r.begun.Restarts} })
+			begun := &beginning{Boots: r.begun.Boots, Restarts: r.begun.Restarts}
+			if !waits {
+				begun.Mark = r.begun.Mark // a boot counts
+			}
+			c.locked(func() { r.begun = begun })
 		}
 		return
 	}
@@ -72,7 +80,7 @@ func (c *Controller) judge(r *podRollout, st *v1.PodStatus) {
 	case !c.deadline(r).After(time.Now()):
 		cause = &status.Cause{Reason: ReasonDeadline, Message: fmt.Sprintf("it was not Ready within %s%s", after, explained(st))}
 	}
-	if cause != nil && !c.loop.node.ShuttingDown() {
+	if cause != nil {
 		c.fail(r, *cause)
 	}
 }
@@ -145,7 +153,7 @@ func (c *Controller) dueAt(r *podRollout) time.Time {
 		return p.retryAt
 	case !proven.IsZero():
 		return proven
-	case !started || c.loop.node.ShuttingDown():
+	case !started || c.loop.node.ShuttingDown() || c.loop.node.RuntimeAway():
 		return time.Time{} // Observe notifies
 	}
 	return c.deadline(r)

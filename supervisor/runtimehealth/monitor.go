@@ -158,6 +158,13 @@ func (m *Monitor) Healthy() (string, bool) {
 	return m.fault, m.fault == ""
 }
 
+// Away reports whether the runtime was asked and cannot be used.
+func (m *Monitor) Away() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.fault != "" && m.fault != notAskedYet
+}
+
 // NetworkReady reports whether pods can get a network, and if not why.
 func (m *Monitor) NetworkReady() (string, bool) {
 	m.mu.Lock()
