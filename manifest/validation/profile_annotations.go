@@ -88,6 +88,7 @@ func untranslatedProfiles(pod *v1.Pod) field.ErrorList {
 func (d *warningCollector) checkAnnotations(annotations map[string]string) {
 	for key, value := range sortedMap(annotations) {
 		at := field.NewPath("metadata", "annotations").Key(key)
+		d.checkOwnAnnotation(at, key)
 		switch container, _ := strings.CutPrefix(key, annotationSeccompPrefix); {
 		case key == annotationSeccomp:
 			d.warn(at, "is deprecated; it sets spec.securityContext.seccompProfile", "set the field, and remove the annotation")

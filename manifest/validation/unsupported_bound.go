@@ -70,6 +70,9 @@ func boundAnnotations() mapVerdict {
 	for _, key := range []string{annotationSeccomp, annotationSeccompPrefix + "*", annotationAppArmorPrefix + "*"} {
 		on[key] = apiServerDone
 	}
+	on[podinfo.AnnotationDependsOn] = ignored("the order of start is that of static pods; the event DependencyIgnored says so")
+	on[podinfo.AnnotationReplace] = ignored("a pod of an API server is never edited on the node, but replaced there")
+	on[podinfo.AnnotationRollbackAfter] = ignored("a pod of an API server is rolled back there")
 	on[podinfo.AnnotationAutoUpdate] = ignored("the images of a pod of an API server are updated there")
 	return on
 }

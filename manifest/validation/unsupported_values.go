@@ -17,6 +17,7 @@ import (
 func unsupportedValues(pod *v1.Pod) field.ErrorList {
 	errs := append(invalidValues(pod), untranslatedProfiles(pod)...)
 	errs = append(errs, invalidAutoUpdate(pod)...)
+	errs = append(errs, invalidReplace(pod)...)
 	errs = append(errs, invalidManifestRevision(pod)...)
 	return append(errs, missingToken(field.NewPath("spec"), &pod.Spec)...)
 }
@@ -26,9 +27,6 @@ func invalidValues(pod *v1.Pod) field.ErrorList {
 	var errs field.ErrorList
 	if value, ok := pod.Annotations[podinfo.AnnotationRestartOnChange]; ok && value != "true" && value != "false" {
 		errs = append(errs, field.NotSupported(field.NewPath("metadata", "annotations").Key(podinfo.AnnotationRestartOnChange), value, []string{"true", "false"}))
-	}
-	if value, ok := pod.Annotations[podinfo.AnnotationReplace]; ok && value != podinfo.ReplaceKubelet {
-		errs = append(errs, field.NotSupported(field.NewPath("metadata", "annotations").Key(podinfo.AnnotationReplace), value, []string{podinfo.ReplaceKubelet}))
 	}
 	for path, c := range containerPaths(field.NewPath("spec"), &pod.Spec) {
 		if sc := c.SecurityContext; sc != nil && sc.Capabilities != nil {

@@ -68,6 +68,30 @@ func TestTypoInTheTag(t *testing.T) {
 	})
 }
 
+// With podstead.io/replace: kubelet the running revision ends before the image of the next
+// one is there.
+func TestReplaceAsTheKubelet(t *testing.T) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		n.writeManifest("p.yaml", wordPod("p", "one", testbed.BusyboxImage, ""))
+		n.start()
+		n.awaitRevision("p", "one")
+		n.awaitReady("p")
+		n.writeManifest("p.yaml", wordPod("p", "two", testbed.BusyboxImage+"-typo", "podstead.io/replace: kubelet"))
+		n.await("the first revision ends without the image of the second", func() error {
+			p, err := n.pod("p")
+			if err != nil {
+				return err
+			}
+			for _, c := range p.Status.ContainerStatuses {
+				if w := c.State.Waiting; w != nil && strings.Contains(w.Reason, "ImagePull") && strings.HasSuffix(c.Image, "-typo") {
+					return nil
+				}
+			}
+			return fmt.Errorf("%+v", p.Status.ContainerStatuses)
+		})
+	})
+}
+
 // While an image is pulled, the old revision runs, whatever happens to the daemon; a
 // further edit ends the pull, editing back leaves the container alone, and removing the
 // manifest ends everything.
