@@ -123,7 +123,7 @@ func (c *Controller) retry(fullName string) error {
 	}
 	if r.choice.pinned == nil && r.choice.rejected == nil {
 		if p := r.preparation; p == nil {
-			return fmt.Errorf("cannot retry the rollout of pod %s: its revision: %w", fullName, ErrInEffect)
+			return fmt.Errorf("cannot retry the rollout of pod %s: the revision of its manifest: %w", fullName, ErrInEffect)
 		} else if !p.running && !p.queued && !p.prepared {
 			c.prepare(r)
 		}

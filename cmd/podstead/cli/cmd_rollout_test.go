@@ -175,6 +175,20 @@ func TestRolloutNotices(t *testing.T) {
 
 // The deadline is shown of a revision that has to become ready, not of the one that a rollback
 // started.
+// The time that passes is no line of its own in the output for a file.
+func TestRolloutStatusPrintsChanges(t *testing.T) {
+	states := append(slices.Repeat([]objects.Rollout{rollout("Progressing")}, 6), rollout("Stable"))
+	now := time.Now()
+	for i := range states {
+		states[i].Deadline = now.Add(time.Minute)
+	}
+	d, _ := rolloutDaemon(t, states...)
+	_, errs, err := execute(t, "", "rollout", "status", "web", "--api-socket", d.socket)
+	if n := strings.Count(errs, "pod/web-n1:"); err != nil || n != 1 {
+		t.Errorf("%v, %d lines:\n%s", err, n, errs)
+	}
+}
+
 func TestRolloutDeadline(t *testing.T) {
 	now := time.Now()
 	for state, want := range map[string]string{"Progressing": "Progressing: why it is Progressing (within 90s)", "RolledBack": "RolledBack: why it is RolledBack"} {

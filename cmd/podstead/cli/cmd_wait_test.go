@@ -34,9 +34,11 @@ func pulling() v1.Pod {
 func TestWait(t *testing.T) {
 	done := pod("job", func(p *v1.Pod) { p.Status.Phase = v1.PodSucceeded })
 	failed := pod("lost", func(p *v1.Pod) { p.Status.Phase = v1.PodFailed })
+	held := pulling()
+	held.Name, held.Status.Message = "held-n1", "depends on pod default/db, which no manifest declares"
 	web := ready(samples()[0])
 	web.Name, web.Annotations[podinfo.AnnotationHash] = "up-n1", "abc"
-	d := newFakeDaemon(t, web, pulling(), done, failed).start()
+	d := newFakeDaemon(t, web, pulling(), held, done, failed).start()
 	for _, c := range []struct {
 		args         string
 		code         int
@@ -54,6 +56,7 @@ func TestWait(t *testing.T) {
 		{"up --for=revision=abc", 0, "pod/up-n1 is running this revision\n", ""},
 		{"up --for=revision=abd", 124, "", "running another revision"},
 		{"web", 124, "", "pod/web-n1: ContainerCreating, 1/2 ready, container a (image busybox:9)"},
+		{"held", 124, "", "container a (image busybox:9): depends on pod default/db"},
 		{"web up", 124, "pod/up-n1 is ready\n", "timed out after 0s: pod/web-n1"},
 		{"nosuch", 124, "", "pod/nosuch: not found yet"},
 		{"job", 1, "", "will not become ready"},
@@ -140,6 +143,14 @@ func TestWaitForARevision(t *testing.T) {
 	write(strings.Replace(good, "image", "imge", 1))
 	if out, err := run("web"); Code(err) != ExitFailed || !strings.Contains(err.Error(), "image") || !strings.Contains(err.Error(), file) {
 		t.Errorf("an invalid manifest: %v %s", err, out)
+	}
+	d.manifests = `[{"source":"oci","location":"x","units":[{"name":"registry.test/fleet:1","pods":["default/web"]}]}]`
+	if out, err := run("web"); Code(err) != ExitFailed || !strings.Contains(err.Error(), "registry.test/fleet:1") || !strings.Contains(err.Error(), "podstead rollout status web") {
+		t.Errorf("a pod of an artifact: %v %s", err, out)
+	}
+	d.manifests = `[]`
+	if out, err := run("web"); Code(err) != ExitFailed || !strings.Contains(err.Error(), "--for=ready") {
+		t.Errorf("a pod of no manifest: %v %s", err, out)
 	}
 	if out, err := run("nosuch"); Code(err) != ExitFailed || !strings.Contains(err.Error(), "-f FILE") {
 		t.Errorf("an unknown pod: %v %s", err, out)

@@ -1,6 +1,7 @@
 package wait
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -160,8 +161,8 @@ func podProgress(p *v1.Pod) string {
 				continue
 			}
 			text += fmt.Sprintf(", container %s (image %s)", list[i].Name, images[list[i].Name])
-			if w.Message != "" {
-				text += ": " + terminal.OneLine(w.Message)
+			if m := cmp.Or(w.Message, podtable.Message(p)); m != "" {
+				text += ": " + terminal.OneLine(m)
 			}
 			return text
 		}

@@ -94,12 +94,12 @@ func manifestFile(ctx context.Context, c *client.Client, t *Target) (string, err
 				continue
 			}
 			if s.Source != string(manifest.SourceFile) {
-				return "", fmt.Errorf("pod %q comes from %s, which is not a file; specify the revision with --for=revision=HASH", t.Name, u.Name)
+				return "", fmt.Errorf("pod %q comes from %s, whose current revision only the daemon knows; wait for it with podstead rollout status %s, or for the one with a given annotation kubernetes.io/config.hash with --for=revision=HASH", t.Name, u.Name, t.Name)
 			}
 			return u.Name, nil
 		}
 	}
-	return "", fmt.Errorf("pod %q is not in any manifest", t.Name)
+	return "", fmt.Errorf("pod %q is not in any manifest; wait for it with --for=ready or --for=delete", t.Name)
 }
 
 // revisionsOf returns the pods of a file as the daemon would create them now.

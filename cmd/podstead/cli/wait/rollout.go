@@ -39,6 +39,7 @@ func (w *Rollout) Ended(ctx context.Context) (*objects.Rollout, error) {
 	tick := time.NewTicker(checkPeriod / 4)
 	defer tick.Stop()
 	began, state := time.Now(), "in progress"
+	shown := ""
 	for {
 		r, err := objects.FindRollout(limited, w.Client, w.Pod.Namespace, w.Pod.Name)
 		switch {
@@ -50,8 +51,12 @@ func (w *Rollout) Ended(ctx context.Context) (*objects.Rollout, error) {
 		case r.Ended() && (r.State != objects.RolloutStable || read == nil || read(limited) || time.Since(began) > settleTime):
 			return r, nil
 		default:
+			// The time that is left is no change: it would be a line per second of a log.
 			state = r.Summary(time.Now())
-			p.Show("pod/" + w.Pod.Name + ": " + state)
+			if change := r.State + r.Candidate + r.Message + r.Deadline.String(); change != shown {
+				p.Show("pod/" + w.Pod.Name + ": " + state)
+				shown = change
+			}
 		}
 		select {
 		case <-tick.C:
@@ -60,7 +65,7 @@ func (w *Rollout) Ended(ctx context.Context) (*objects.Rollout, error) {
 			if ctx.Err() != nil {
 				return nil, ctx.Err()
 			}
-			return nil, &TimeoutError{w.Timeout, p.Last("pod/" + w.Pod.Name + ": " + state)}
+			return nil, &TimeoutError{w.Timeout, "pod/" + w.Pod.Name + ": " + state}
 		}
 	}
 }
