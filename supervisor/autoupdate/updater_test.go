@@ -163,7 +163,8 @@ func (h *updaterHarness) day() { h.sleep(24 * time.Hour) }
 
 // sleep lets time pass.
 func (h *updaterHarness) sleep(d time.Duration) {
-	h.mu.Lock() // orders what the test has read before what follows
+	h.mu.Lock()
+	//lint:ignore SA2001 it orders what the test has read before what follows
 	h.mu.Unlock()
 	time.Sleep(d)
 	synctest.Wait()

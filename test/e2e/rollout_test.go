@@ -99,7 +99,7 @@ func TestRollback(t *testing.T) {
 		n.writeRevision(rolloutPod{word: "unready", after: "5s", probe: "false"})
 		n.awaitRevision("p", "unready")
 		n.awaitRollout("RolledBack", "it was not Ready within 5s")
-		one = n.awaitRevision("p", "one")
+		n.awaitRevision("p", "one")
 		n.awaitReady("p")
 		n.awaitEvent("p", "RolledBack", "it was not Ready within 5s")
 		n.cli(1, []string{"RolledBack", "not Ready within 5s"}, "rollout", "status", "p")
@@ -118,7 +118,7 @@ func TestRollback(t *testing.T) {
 		n.awaitRollout("RolledBack", `container "main" ended`)
 		n.restart()
 		n.awaitRollout("RolledBack", `container "main" ended`)
-		one = n.awaitRevision("p", "one")
+		n.awaitRevision("p", "one")
 		n.awaitReady("p")
 		crashes := n.lines("crashes")
 
