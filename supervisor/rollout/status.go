@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	podinfo "github.com/podstead/podstead/internal/pod"
+	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/supervisor/status"
 )
 
@@ -125,21 +126,23 @@ func (c *Controller) statusOf(r *podRollout) Status {
 }
 
 // WaitPrepared waits until each revision that is prepared came into effect, or could not
-// be prepared, and calls held for each of the latter with the pod's namespace/name. It
+// be prepared, and calls held for each of the latter with the
+// namespace and name in the pod's manifest. It
 // returns the context's error if that ends first.
-func (c *Controller) WaitPrepared(ctx context.Context, held func(fullName, why string)) error {
+func (c *Controller) WaitPrepared(ctx context.Context, held func(name, why string)) error {
 	changed, cancel := c.Subscribe()
 	defer cancel()
 	for {
 		waits, failed := false, map[string]string{}
 		c.mu.Lock()
-		for name, r := range c.byName {
+		for _, r := range c.byName {
 			switch {
 			case r.state != Preparing && r.state != RollingBack:
 			case r.preparation == nil || r.preparation.cause.Reason == "":
 				waits = true
 			default:
-				failed[name] = r.explain().Message
+				pod := r.candidate.pod
+				failed[pod.Namespace+"/"+manifest.BaseName(pod)] = r.explain().Message
 			}
 		}
 		c.mu.Unlock()

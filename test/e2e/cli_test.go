@@ -82,7 +82,7 @@ func TestRunOnce(t *testing.T) {
 		n.awaitRunning("b")
 		n.writeManifest("b.yaml", strings.Replace(sleepPod("b", "one"), testbed.BusyboxImage, "docker.io/library/none:1", 1))
 		out, errs, status = n.podstead(n.Flags("--runonce")...)
-		if status != 1 || !strings.Contains(out, "default/b: failed") {
+		if status != 1 || !strings.Contains(out, "default/b: failed: revision") {
 			t.Fatalf("run --runonce with a pod that cannot start exited with %d:\n%s%s", status, out, errs)
 		}
 		n.awaitRunning("a")
@@ -148,8 +148,15 @@ func TestExamples(t *testing.T) {
 				n.writeManifest(filepath.Base(f), string(data))
 			}
 			n.start()
+			pods := map[string][]string{"ordered": {"db", "client"}, "rollback": {"careful"}}
 			for _, f := range files {
-				n.awaitReady(strings.TrimSuffix(filepath.Base(f), ".yaml"))
+				name := strings.TrimSuffix(filepath.Base(f), ".yaml")
+				if pods[name] == nil {
+					pods[name] = []string{name}
+				}
+				for _, pod := range pods[name] {
+					n.awaitReady(pod)
+				}
 			}
 			n.awaitPage(8080, "Hello from podstead")
 			n.await("node-info answers", func() error {
