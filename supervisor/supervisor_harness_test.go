@@ -81,7 +81,7 @@ type daemon struct {
 	statuses *status.Store
 	events   *event.Recorder
 	pleg     *pleg.PLEG
-	log      *strings.Builder
+	log      *logText
 	// ran counts the syncs.
 	ran  atomic.Int64
 	stop func()
@@ -139,8 +139,8 @@ func (b *supervisorHarness) start(sources ...manifest.Source) *daemon {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	text := &strings.Builder{}
-	log := slog.New(slog.NewTextHandler(&lockedWriter{w: text}, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	text := &logText{}
+	log := slog.New(slog.NewTextHandler(text, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	records, err := status.OpenRecords(filepath.Join(b.dir, "records"), log, nil)
 	if err != nil {
 		b.t.Fatal(err)
@@ -504,15 +504,22 @@ func (c *fakeConfig) send(add manifest.Op, source manifest.Source, pods []*v1.Po
 	c.spoken[source] = c.spoken[source] || add == manifest.Add
 }
 
-type lockedWriter struct {
-	mu sync.Mutex
-	w  *strings.Builder
+// logText is the log of a daemon, which tests read while it is written.
+type logText struct {
+	mu   sync.Mutex
+	text strings.Builder
 }
 
-func (w *lockedWriter) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.w.Write(p)
+func (l *logText) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logText) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }
 
 // savedFirst fails the test when a status reports a pod as terminated, or a
