@@ -117,7 +117,7 @@ func (s *store) load() map[string]*storedRollout {
 // readState reads and checks the state of a rollout.
 func readState(path string) (*storedRollout, error) {
 	state := &storedRollout{}
-	if err := readVersioned(path, state, func() int { return state.Version }); err != nil {
+	if err := readVersioned(path, state); err != nil {
 		return nil, err
 	}
 	if want := filepath.Join(state.Namespace, state.Name, stateFile); !strings.HasSuffix(path, string(filepath.Separator)+want) {
@@ -132,8 +132,8 @@ func readState(path string) (*storedRollout, error) {
 // errNewer is the error of a file of a newer version.
 var errNewer = errors.New("it was written by a newer podstead")
 
-// readVersioned decodes a file whose version, which is known then, is supported.
-func readVersioned(path string, into any, version func() int) error {
+// readVersioned decodes a file if its version is supported.
+func readVersioned(path string, into any) error {
 	data, err := boundedfile.Read(path, maxFile)
 	if err != nil {
 		return err
@@ -149,13 +149,7 @@ func readVersioned(path string, into any, version func() int) error {
 	case head.Version < 1:
 		return fmt.Errorf("its version is %d", head.Version)
 	}
-	if err := json.Unmarshal(data, into); err != nil {
-		return err
-	}
-	if version() < 1 {
-		return errors.New("it has no version")
-	}
-	return nil
+	return json.Unmarshal(data, into)
 }
 
 // moveAside keeps a file that cannot be used, for inspection or for a return to the newer
@@ -178,7 +172,7 @@ func (s *store) revision(fullName string, e entry) (*revision, error) {
 	}
 	stored := storedRevision{}
 	path := filepath.Join(s.path(fullName), e.Revision+".json")
-	if err := readVersioned(path, &stored, func() int { return stored.Version }); err != nil {
+	if err := readVersioned(path, &stored); err != nil {
 		return nil, fmt.Errorf("revision %s cannot be read from %s: %w", e.Revision, path, err)
 	}
 	if stored.Pod == nil || stored.Pod.UID == "" || stored.Pod.Namespace+"/"+stored.Pod.Name != fullName || revisionID(stored.Pod) != e.Revision {
