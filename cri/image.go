@@ -47,7 +47,7 @@ type imageManager struct {
 	events  Recorder
 	pulls   *puller
 	access  imageAccess
-	// archives are looked at before a pull.
+	// archives are searched before a pull.
 	archives ImageArchives
 
 	mu       sync.Mutex

@@ -21,7 +21,7 @@ type ImageConfig struct {
 	Policy        imagepolicy.Policy
 	// Records are the records of the pulls; without them every pod may use every image.
 	Records *pullrecords.Records
-	// Archives are looked at before a pull; nil is none.
+	// Archives are searched before a pull; nil is none.
 	Archives ImageArchives
 	// Ensured is called for each request for an image. It may be nil.
 	Ensured func(EnsuredImage)

@@ -12,7 +12,7 @@ import (
 	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
-// Rollout is which revision of a static pod is in effect, and what becomes of the others.
+// Rollout is which revision of a static pod is in effect, and the state of the others.
 type Rollout struct {
 	// Namespace and Name are those of the pod, with the node's suffix. UID is that of the
 	// pod in effect.
@@ -100,8 +100,8 @@ func rolloutHistory(src Sources) http.HandlerFunc {
 	})
 }
 
-// undoRollout and retryRollout answer when the request is recorded. The rollout shows what
-// becomes of it.
+// undoRollout and retryRollout answer when the request is recorded. The rollout shows the
+// result.
 func undoRollout(src Sources) http.HandlerFunc {
 	return onRollout(src, func(w http.ResponseWriter, r *http.Request, pod *v1.Pod) error {
 		if err := src.Rollouts.Undo(podinfo.FullName(pod), r.URL.Query().Get("revision")); err != nil {

@@ -52,7 +52,7 @@ const (
 // formOf returns the form of a layer, and its name if it is a file.
 //
 // The title decides first: oras gives every file the media type of a tar archive, unless
-// it is told another one.
+// another one is set.
 func formOf(layer *registry.Descriptor, index int) (form layerForm, name string) {
 	title := path.Clean(layer.Annotations[annotationTitle])
 	titled := layer.Annotations[annotationTitle] != ""

@@ -608,7 +608,7 @@ func TestParseArtifacts(t *testing.T) {
 	}
 }
 
-// Whoever can change the answers of a registry can change the manifests.
+// An attacker who can change the answers of a registry can change the manifests.
 func TestOCISourceWarnsWithoutTLS(t *testing.T) {
 	inOCIBubble(t, func(b *ociHarness) {
 		b.registry.push(testArtifact, "a.yaml", "a 1")

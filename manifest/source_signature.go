@@ -54,7 +54,7 @@ func readSmallFile(path string) ([]byte, error) {
 }
 
 // readSigned is read for bytes that must be signed if there is a Verifier. It reports whether
-// the signature is at fault: then the last good revision stays in effect.
+// the signature is not valid: then the last good revision stays in effect.
 func (r *unitReader) readSigned(name string, data []byte, sig detached) (unit Unit, unsigned bool) {
 	if fault := r.verify(name, data, sig); fault != nil {
 		return r.lastGood(name, Faults{*fault}), true
@@ -106,8 +106,7 @@ func revisionOf(content *Content) (highest uint64) {
 }
 
 // checkRevision returns a fault if the number of new content is lower than that of the
-// accepted revision, or invalid: then somebody offers an older revision, whose signature is
-// valid as well.
+// accepted revision, or invalid: it is an older revision then, whose signature is valid as well.
 func checkRevision(name string, accepted, content *Content) *Fault {
 	before, now := revisionOf(accepted), revisionOf(content)
 	if now >= before {

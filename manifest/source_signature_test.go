@@ -260,7 +260,7 @@ func TestOCISourceVerifiesSignatures(t *testing.T) {
 	})
 }
 
-// A manifest whose number decreases is refused, whoever signed it.
+// A manifest whose number decreases is rejected, whichever key signed it.
 func TestManifestRevisionMustNotDecrease(t *testing.T) {
 	content := func(revisions ...string) *Content {
 		c := &Content{Documents: []Document{{Pod: &v1.Pod{}}}}

@@ -260,7 +260,7 @@ func TestDamagedStateLoadsNothingAgain(t *testing.T) {
 	}
 }
 
-// A pod that needs an image is told to wait, is notified, and the archive of an image that
+// A pod that needs an image waits, is notified, and the archive of an image that
 // the runtime has lost is loaded again.
 func TestLostImageIsLoadedAgain(t *testing.T) {
 	f := start(t)

@@ -196,7 +196,7 @@ func (d *Directory) open(ctx context.Context, rt Runtime, f *file) (*archive.Arc
 	return nil, nil, err
 }
 
-// isIOError reports whether the disk, and not the archive, is at fault.
+// isIOError reports whether an error comes from the disk and not from the archive.
 func isIOError(err error) bool {
 	var errno syscall.Errno
 	return errors.As(err, &errno)

@@ -12,7 +12,7 @@ const (
 	StateUpdating = "Updating"
 	// StateRolledBack: the newest image was rolled back, and is not tried again.
 	StateRolledBack = "RolledBack"
-	// StateFailed: the newest image could not be found out, or not be rolled out.
+	// StateFailed: the newest image could not be determined, or not be rolled out.
 	StateFailed = "Failed"
 	// StateSkipped: the image of this container is not updated.
 	StateSkipped = "Skipped"

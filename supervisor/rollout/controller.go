@@ -34,12 +34,12 @@ type PodConfig interface {
 
 // Node prepares revisions. Implemented by supervisor.Supervisor.
 type Node interface {
-	// Prepare brings about all that the pod needs to start when the pod that it replaces
+	// Prepare provides what the pod needs to start when the pod that it replaces
 	// has ended: it pulls images, and judges what the pod refers to and its admission. It
 	// returns nil, or why the pod could not start, and when to try again: zero is with a
 	// back-off, Notified not before RetryPreparations. A cause without a message passes
-	// soon, and is not reported. waiting is called when it has to wait,
-	// with what for.
+	// soon, and is not reported. waiting is called with the cause
+	// when it has to wait.
 	Prepare(ctx context.Context, pod, replaced *v1.Pod, waiting func(status.Cause)) (*status.Cause, time.Duration)
 	// ShuttingDown reports whether the host shuts down; no revision comes into effect
 	// then.

@@ -146,7 +146,7 @@ func (c *Controller) restore(r *podRollout, s *storedRollout) bool {
 	return true
 }
 
-// restoreBegin counts the time of a revision anew after a boot of the host, in which it
+// restoreBegin restarts the time of a revision after a boot of the host, since its pod
 // starts again.
 func (c *Controller) restoreBegin(r *podRollout) {
 	mark, known := c.opts.Mark()

@@ -143,7 +143,7 @@ func (c *Controller) deadline(r *podRollout) time.Time {
 	return at
 }
 
-// dueAt returns when the loop has to look at a rollout again; zero for never.
+// dueAt returns when the loop has to evaluate a rollout again; zero for never.
 func (c *Controller) dueAt(r *podRollout) time.Time {
 	c.mu.Lock()
 	proven, started := c.provenAt(r), r.status != nil && r.status.StartTime != nil

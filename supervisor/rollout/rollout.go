@@ -114,8 +114,8 @@ func (c *Controller) wanted(r *podRollout) *revision {
 	return want
 }
 
-// choose brings about that the wanted revision comes into effect: nothing is to do, or
-// it is let through, or it is prepared. What is let through is added to the update,
+// choose makes the wanted revision come into effect: it is in effect already, or it is let
+// through, or it is prepared. What is let through is added to the update,
 // which may be nil.
 func (c *Controller) choose(r *podRollout, passed *manifest.PodUpdate) {
 	want := c.wanted(r)
@@ -293,7 +293,7 @@ func (c *Controller) judged(r *podRollout) bool {
 }
 
 // imageRollbackAfter is how long a revision may take that differs from its manifest in
-// images, if neither its annotation nor the node's default says so: no user looks at it.
+// images, if neither its annotation nor the node's default says so: no user watches it.
 const imageRollbackAfter = 5 * time.Minute
 
 // rollbackAfter returns how long the revision in effect may take to become Ready; 0 is

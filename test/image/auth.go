@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// Login requires a credential for a registry. The zero value lets nobody in.
+// Login requires a credential for a registry. The zero value rejects all requests.
 type Login struct {
 	User, Password string
 	// IdentityToken is also accepted by the authorization server; empty for none.

@@ -36,7 +36,7 @@ become ready with a newer image is rolled back, and that image is not tried agai
   Available    there is a newer image (--dry-run)
   Updating     the pod is being replaced; podstead rollout status shows the progress
   RolledBack   the newest image failed and was rolled back
-  Failed       the newest image could not be found out, or not be rolled out
+  Failed       the newest image could not be determined, or not be rolled out
   Skipped      the image of this container is not updated`,
 		Example: `  # Show which pods have a newer image
   podstead auto-update --dry-run

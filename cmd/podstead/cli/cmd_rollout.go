@@ -184,7 +184,7 @@ func rolloutHistoryCommand() *cobra.Command {
 		Use:   "history [pod] NAME",
 		Short: "View the rollout history",
 		Long: `View the revisions of a pod that were in effect on this node, the newest first. The last
-ten that were ready are kept.`,
+ten are kept.`,
 		Example: `  # Show the revisions of a pod
   podstead rollout history web`,
 		Args: onePod,

@@ -28,7 +28,7 @@ type ContainerImageUpdate struct {
 	Message   string `json:"message,omitempty"`
 }
 
-// UpdateFailed is the State of a container whose newest image could not be found out, or not
+// UpdateFailed is the State of a container whose newest image could not be determined, or not
 // be rolled out.
 const UpdateFailed = "Failed"
 
