@@ -19,6 +19,8 @@ type Cgroups struct {
 	// SystemReserved and KubeReserved are quantities by resource.
 	SystemReserved       map[string]string
 	SingleProcessOOMKill *bool
+	// FailSwapOn rejects a node with swap.
+	FailSwapOn *bool
 }
 
 // cgroupFields are the fields of Cgroups.
@@ -33,6 +35,7 @@ var cgroupFields = map[string]func(*parser, string, any){
 	"systemReserved":         func(p *parser, n string, v any) { p.amounts(n, v, &p.cfg.Cgroups.SystemReserved) },
 	"singleProcessOOMKill":   func(p *parser, n string, v any) { p.boolean(n, v, &p.cfg.Cgroups.SingleProcessOOMKill) },
 	"memorySwap":             (*parser).swap,
+	"failSwapOn":             func(p *parser, n string, v any) { p.boolean(n, v, &p.cfg.Cgroups.FailSwapOn) },
 }
 
 // amounts parses a map of resource to quantity. The caller of this package validates the
@@ -55,7 +58,7 @@ func (p *parser) amounts(name string, v any, to *map[string]string) {
 }
 
 // enforce parses enforceNodeAllocatable, which can be pods or none. The kubelet can also limit
-// the system's cgroups to their reservations, which is left to systemd here.
+// the system's cgroups to their reservations.
 func (p *parser) enforce(name string, v any) {
 	list, ok := v.([]any)
 	if !ok {
@@ -68,7 +71,7 @@ func (p *parser) enforce(name string, v any) {
 		case "pods", "none":
 			p.cfg.Cgroups.Enforce = append(p.cfg.Cgroups.Enforce, e.(string))
 		case "system-reserved", "kube-reserved", "system-reserved-compressible", "kube-reserved-compressible":
-			p.cfg.Ignored = append(p.cfg.Ignored, fmt.Sprintf("%s[%d] %s", name, i, e))
+			p.refuse(fmt.Sprintf("%s[%d]", name, i), valueText(e), unsupported{"podstead limits only pods", "remove it from the list, and limit the slices of the system with systemd (MemoryMax=, CPUWeight=)"})
 		default:
 			p.fail(fmt.Sprintf("%s[%d]", name, i), "%v is not supported; use pods or none", e)
 		}
@@ -86,8 +89,10 @@ func (p *parser) swap(name string, v any) {
 		switch {
 		case key != "swapBehavior":
 			p.fail(name+"."+key, "unknown field; did you mean swapBehavior?")
+		case m[key] == "LimitedSwap":
+			p.refuse(name+"."+key, "LimitedSwap", unsupported{"no container may swap", "set it to NoSwap, or remove the field"})
 		case m[key] != "" && m[key] != "NoSwap":
-			p.cfg.Ignored = append(p.cfg.Ignored, name+"."+key)
+			p.fail(name+"."+key, "%v is not a valid behaviour; use NoSwap", m[key])
 		}
 	}
 }

@@ -57,6 +57,9 @@ type Config struct {
 	// Ignored are the fields that the file sets and podstead does not support, in
 	// alphabetical order.
 	Ignored []string
+	// Unsupported are errors about fields of the node's resources that podstead does not
+	// support. They are none of Parse, because another file may override the field.
+	Unsupported []error
 }
 
 // Garbage are the fields about image and log garbage collection.

@@ -113,6 +113,7 @@ serverTLSBootstrap: true
 		Cgroups: Cgroups{
 			Root: "/", Driver: "systemd", PodPids: n(100), CPUQuota: new(bool), QuotaPeriod: d(50 * time.Millisecond), Enforce: []string{"none"},
 			SystemReserved: map[string]string{"memory": "1Gi", "pid": "1000"}, KubeReserved: map[string]string{"cpu": "100m"}, SingleProcessOOMKill: &yes,
+			FailSwapOn: new(bool),
 		},
 		Eviction: Eviction{
 			Hard: map[string]string{"memory.available": "5%", "pid.available": "1000"}, Soft: map[string]string{"nodefs.available": "10Gi"},
@@ -132,12 +133,61 @@ serverTLSBootstrap: true
 }
 
 func TestReadReportsUnsupportedFields(t *testing.T) {
-	got, err := Read(write(t, head+"topologyManagerScope: pod\nfailSwapOn: true\nauthorization: {mode: Webhook, webhook: {cacheAuthorizedTTL: 1m}}\nevictionHard: null\nevictionSoft: {containerfs.available: 5%}\nenforceNodeAllocatable: [pods, system-reserved]\nmemorySwap: {swapBehavior: LimitedSwap}\nauthentication: {webhook: {enabled: true}, anonymous: {enabled: true}}\n"))
+	got, err := Read(write(t, head+"topologyManagerScope: pod\nauthorization: {mode: Webhook, webhook: {cacheAuthorizedTTL: 1m}}\nevictionHard: null\nevictionSoft: {containerfs.available: 5%}\nauthentication: {webhook: {enabled: true}, anonymous: {enabled: true}}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"authentication.anonymous.enabled", "enforceNodeAllocatable[1] system-reserved", "evictionSoft.containerfs.available", "failSwapOn", "memorySwap.swapBehavior", "topologyManagerScope"}; !slices.Equal(got.Ignored, want) {
+	if want := []string{"authentication.anonymous.enabled", "evictionSoft.containerfs.available", "topologyManagerScope"}; !slices.Equal(got.Ignored, want) {
 		t.Errorf("Ignored = %v, want %v", got.Ignored, want)
+	}
+}
+
+// A field about resources that cannot be honoured is an error with its position and what to do.
+func TestUnsupportedResourceFields(t *testing.T) {
+	path := write(t, head+`cpuManagerPolicy: static
+cpuManagerPolicyOptions: {full-pcpus-only: "true"}
+reservedSystemCPUs: 0-1
+memoryManagerPolicy: Static
+reservedMemory: [{numaNode: 0, limits: {memory: 1Gi}}]
+memoryReservationPolicy: TieredReservation
+memoryThrottlingFactor: 0.5
+topologyManagerPolicy: restricted
+topologyManagerPolicyOptions: {prefer-closest-numa-nodes: "true"}
+systemReservedCgroup: /system.slice
+kubeReservedCgroup: /podstead.slice
+enforceNodeAllocatable: [pods, system-reserved]
+memorySwap: {swapBehavior: LimitedSwap}
+qosReserved: {memory: 50%}
+cgroupsPerQOS: false
+localStorageCapacityIsolation: false
+`)
+	got, err := Read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var texts []string
+	for _, err := range got.Unsupported {
+		texts = append(texts, err.Error())
+	}
+	for _, want := range []string{
+		":3: cpuManagerPolicy: static is not supported: podstead assigns no exclusive CPUs to containers; set it to none, or remove the field",
+		":4: cpuManagerPolicyOptions: is not supported: ", ":5: reservedSystemCPUs: 0-1 is not supported: ", ":6: memoryManagerPolicy: Static ", ":7: reservedMemory: is not",
+		":8: memoryReservationPolicy: Tiered", ":9: memoryThrottlingFactor: 0.5 ", ":10: topologyManagerPolicy: restricted ", ":11: topologyManagerPolicyOptions: ",
+		":12: systemReservedCgroup: /system.slice ", ":13: kubeReservedCgroup: ", ":14: enforceNodeAllocatable[1]: system-reserved ", ":15: memorySwap.swapBehavior: LimitedSwap ",
+		":16: qosReserved: ", ":17: cgroupsPerQOS: false ", ":18: localStorageCapacityIsolation: false ",
+	} {
+		if !slices.ContainsFunc(texts, func(text string) bool {
+			return strings.HasPrefix(text, path+want) && strings.Contains(text, "is not supported: ") && strings.Contains(text, "; ")
+		}) {
+			t.Errorf("no error %q in %q", want, texts)
+		}
+	}
+	if len(texts) != 16 || len(got.Ignored) > 0 {
+		t.Errorf("%d errors, ignored are %v", len(texts), got.Ignored)
+	}
+	// The defaults of a kubelet are none.
+	if got, err = Read(write(t, head+"cpuManagerPolicy: none\ncpuManagerPolicyOptions: {}\nmemoryManagerPolicy: None\nmemoryReservationPolicy: None\nmemoryThrottlingFactor: 0.9\ntopologyManagerPolicy: none\ncgroupsPerQOS: true\nmemorySwap: {}\nsystemReservedCgroup: ''\nreservedMemory: []\n")); err != nil || len(got.Unsupported) > 0 {
+		t.Error(err, got.Unsupported)
 	}
 }
 

@@ -69,10 +69,9 @@ var fields = map[string]func(*parser, string, any){
 var groups = []map[string]func(*parser, string, any){fields, cgroupFields, shutdownFields, evictionFields, remoteFields, nodeFields, rateFields}
 
 // fixed are fields of which only one value is supported: what podstead does anyway. Any other
-// value is ignored.
+// value is an error for those in resourceFields, and ignored for the others.
 var fixed = map[string]any{
 	"cgroupsPerQOS":         true,
-	"failSwapOn":            false,
 	"failCgroupV1":          false,
 	"protectKernelDefaults": true, // podstead changes no sysctl of the host
 	"runOnce":               false,
@@ -81,6 +80,7 @@ var fixed = map[string]any{
 	"cpuManagerPolicy":                          "none",
 	"memoryManagerPolicy":                       "None",
 	"memoryReservationPolicy":                   "None",
+	"memoryThrottlingFactor":                    0.9, // of no effect without memory QoS, as at the kubelet
 	"topologyManagerPolicy":                     "none",
 	"topologyManagerScope":                      "container",
 	"enableContentionProfiling":                 false,
@@ -126,6 +126,10 @@ func (p *parser) field(name string, value any) {
 		return
 	}
 	if want, ok := fixed[name]; ok && reflect.DeepEqual(want, value) || isDefault(value) {
+		return
+	}
+	if u, ok := resourceFields[name]; ok {
+		p.refuse(name, valueText(value), u)
 		return
 	}
 	p.cfg.Ignored = append(p.cfg.Ignored, name)

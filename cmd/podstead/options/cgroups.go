@@ -36,6 +36,11 @@ type Cgroups struct {
 	// OOM.
 	SingleProcessOOMKill bool
 
+	// failSwapOn is the setting, by the name under which it was set, that rejects a node with
+	// swap; empty if none does. wholeOOMKill: the file sets singleProcessOOMKill to false.
+	failSwapOn   string
+	wholeOOMKill bool
+
 	systemReserved, kubeReserved map[string]string
 	enforce                      []string
 	cpuQuota                     bool
@@ -75,6 +80,8 @@ func (c *Cgroups) merge(file *kubeletconfig.Cgroups, take func(flag string, set 
 	take("cpu-cfs-quota", file.CPUQuota != nil, func() { c.cpuQuota = *file.CPUQuota })
 	take("cpu-cfs-quota-period", file.QuotaPeriod != nil, func() { c.QuotaPeriod = *file.QuotaPeriod })
 	c.SingleProcessOOMKill = file.SingleProcessOOMKill != nil && *file.SingleProcessOOMKill
+	c.wholeOOMKill = file.SingleProcessOOMKill != nil && !*file.SingleProcessOOMKill
+	take("fail-swap-on", file.FailSwapOn != nil && *file.FailSwapOn, func() { c.failSwapOn = "failSwapOn" })
 }
 
 // cgroupPart matches one element of the root's path that both drivers can create: systemd

@@ -76,7 +76,8 @@ func (o *Options) readConfig(f *pflag.FlagSet) (*settings, error) {
 		return nil, &FileError{err}
 	}
 	var more []error
-	if s.config, more = kubeletconfig.Parse(s.kubelet, ownHint); len(more) > 0 {
+	s.config, more = kubeletconfig.Parse(s.kubelet, ownHint)
+	if more = append(more, s.config.Unsupported...); len(more) > 0 {
 		return nil, &FileError{errors.Join(more...)}
 	}
 	return s, nil

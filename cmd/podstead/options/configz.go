@@ -114,13 +114,18 @@ func (o *Options) cgroupFields(driver string) map[string]any {
 	if pids == 0 {
 		pids = noPidsLimit
 	}
-	return map[string]any{
+	fields := map[string]any{
 		// The field is the parent of the cgroup of all pods.
 		"cgroupRoot": path.Dir(c.Root), "cgroupDriver": cmp.Or(driver, c.Driver, c.DriverHint), "podPidsLimit": pids,
-		"cpuCFSQuota": !c.NoCPUQuota, "cpuCFSQuotaPeriod": c.QuotaPeriod.String(), "singleProcessOOMKill": c.SingleProcessOOMKill,
+		"cpuCFSQuota": !c.NoCPUQuota, "cpuCFSQuotaPeriod": c.QuotaPeriod.String(),
 		"enforceNodeAllocatable": c.enforce, "systemReserved": notNil(c.systemReserved), "kubeReserved": notNil(c.kubeReserved),
-		"memorySwap": map[string]any{"swapBehavior": "NoSwap"},
+		"memorySwap": map[string]any{"swapBehavior": "NoSwap"}, "failSwapOn": c.failSwapOn != "",
 	}
+	// An explicit false is an error with cgroup v1.
+	if c.SingleProcessOOMKill || c.wholeOOMKill {
+		fields["singleProcessOOMKill"] = c.SingleProcessOOMKill
+	}
+	return fields
 }
 
 func notNil(m map[string]string) map[string]string {

@@ -48,14 +48,14 @@ var notInForce = strings.Fields(`
 containerLogMaxWorkers containerLogMonitorInterval contentType cpuManagerPolicyOptions cpuManagerReconcilePeriod
 enableControllerAttachDetach featureGates hairpinMode iptablesDropBit iptablesMasqueradeBit
 kubeReservedCgroup kubeletCgroups logging makeIPTablesUtilChains maxOpenFiles
-memoryThrottlingFactor podCIDR qosReserved registryBurst reservedMemory
+podCIDR qosReserved registryBurst reservedMemory
 reservedSystemCPUs showHiddenMetricsForVersion systemCgroups systemReservedCgroup tlsCurvePreferences
 topologyManagerPolicyOptions volumePluginDir`)
 
 // onlyIfSet are the fields that are reported only if they have a value, and onlyInCluster
 // those that are in force only in a cluster.
 var (
-	onlyIfSet     = strings.Fields("staticPodURL staticPodURLHeader containerRuntimeEndpoint imageServiceEndpoint tlsCertFile tlsPrivateKeyFile clusterDomain providerID preloadedImagesVerificationAllowlist tracing")
+	onlyIfSet     = strings.Fields("singleProcessOOMKill staticPodURL staticPodURLHeader containerRuntimeEndpoint imageServiceEndpoint tlsCertFile tlsPrivateKeyFile clusterDomain providerID preloadedImagesVerificationAllowlist tracing")
 	onlyInCluster = strings.Fields("registerWithTaints nodeStatusUpdateFrequency nodeStatusReportFrequency nodeLeaseDurationSeconds nodeStatusMaxImages authorization kubeAPIQPS kubeAPIBurst eventRecordQPS eventBurst imagePullCredentialsVerificationPolicy")
 )
 

@@ -19,8 +19,8 @@ type kubeletFlag struct {
 	boolean bool
 	// same are values that describe what podstead does anyway: there is no warning.
 	same []string
-	// refused are values, "" for any, that would be unsafe or surprising to ignore, each with
-	// what to do.
+	// refused are values, "" for any that is not in same, that would be unsafe or surprising
+	// to ignore, each with what to do.
 	refused map[string]string
 	// apply honours the flag; nil if it has no effect.
 	apply func(o *Options, f *pflag.FlagSet, value string) error
@@ -32,7 +32,7 @@ type kubeletFlag struct {
 const (
 	whyCgroups     = "podstead moves no process of the host into another cgroup; configure the service of the process"
 	whyReserved    = "podstead limits only pods; limit the slices of the system with systemd"
-	whyPinning     = "podstead assigns no CPUs or memory of a NUMA node to containers"
+	whyPinning     = "podstead assigns no CPUs or memory of a NUMA node to containers; remove the flag"
 	whyCAdvisor    = "podstead does not contain cAdvisor, and measures on request"
 	whyLog         = "the log goes to standard error, in the format of --log-format"
 	whyRuntime     = "the container runtime configures the pod network"
@@ -40,6 +40,9 @@ const (
 	whyRegistry    = "the number of image pulls at once is limited instead (maxParallelImagePulls)"
 	whyNoInterface = "podstead has no such feature"
 )
+
+// anyOther refuses every value that is not the same as what podstead does.
+func anyOther(remedy string) map[string]string { return map[string]string{"": remedy} }
 
 // inertFlags are accepted.
 var inertFlags = slices.Concat(currentFlags, cadvisorFlags, removedFlags)
@@ -53,18 +56,18 @@ var currentFlags = []kubeletFlag{
 	{name: "logging-format", apply: loggingFormat, why: "is --log-format"},
 
 	{name: "anonymous-auth", boolean: true, same: []string{"false"}, why: "clients without a certificate or token have no access"},
-	{name: "cgroups-per-qos", boolean: true, same: []string{"true"}, why: "each pod has a cgroup in that of its QoS class"},
+	{name: "cgroups-per-qos", boolean: true, same: []string{"true"}, refused: anyOther("each pod has a cgroup in that of its QoS class; remove the flag")},
 	{name: "contention-profiling", boolean: true, same: []string{"false"}, why: whyNoInterface},
-	{name: "cpu-manager-policy", same: []string{"", "none"}, why: whyPinning},
-	{name: "cpu-manager-policy-options", why: whyPinning},
-	{name: "cpu-manager-reconcile-period", why: whyPinning},
+	{name: "cpu-manager-policy", same: []string{"", "none"}, refused: anyOther(whyPinning)},
+	{name: "cpu-manager-policy-options", same: []string{""}, refused: anyOther(whyPinning)},
+	{name: "cpu-manager-reconcile-period", why: "podstead assigns no CPUs to containers"},
 	{name: "enable-controller-attach-detach", boolean: true, why: "podstead attaches no volumes of storage drivers"},
 	{name: "enable-server", boolean: true, same: []string{"true"}, refused: map[string]string{"false": "ports would be open; use --port=0 --read-only-port=0 --healthz-port=0"}},
 	{name: "exit-on-lock-contention", boolean: true, same: []string{"false"}, refused: map[string]string{"true": "podstead would not exit; it locks --root-dir and --cgroup-root itself, so that two daemons never run the same pods; remove the flag"}},
 	{name: "experimental-allocatable-ignore-eviction", boolean: true, same: []string{"false"}, why: "the thresholds of hard eviction are not available to pods"},
 	{name: "experimental-mounter-path", same: []string{""}, why: "podstead mounts volumes itself"},
 	{name: "fail-cgroupv1", boolean: true, same: []string{"false"}, why: "podstead supports cgroup v1"},
-	{name: "fail-swap-on", boolean: true, same: []string{"false"}, why: "podstead starts with swap; pods do not use it"},
+	{name: "fail-swap-on", boolean: true, apply: failSwapOn, why: "is the field failSwapOn"},
 	{name: "feature-gates", same: []string{""}, why: "podstead has no feature gates"},
 	{name: "hairpin-mode", why: whyRuntime},
 	{name: "image-service-endpoint", apply: imageEndpoint, why: "must be the same as --container-runtime-endpoint"},
@@ -72,7 +75,7 @@ var currentFlags = []kubeletFlag{
 	{name: "kube-api-content-type", why: "podstead and the API server agree on one"},
 	{name: "kube-reserved-cgroup", same: []string{""}, why: whyReserved},
 	{name: "kubelet-cgroups", same: []string{""}, why: whyCgroups},
-	{name: "local-storage-capacity-isolation", boolean: true, same: []string{"true"}, why: "limits of ephemeral storage are enforced"},
+	{name: "local-storage-capacity-isolation", boolean: true, same: []string{"true"}, refused: anyOther("limits of ephemeral storage are enforced; remove the flag")},
 	{name: "lock-file", same: []string{""}, why: "podstead locks --root-dir and --cgroup-root itself"},
 	{name: "log-flush-frequency", why: whyLog},
 	{name: "log-json-info-buffer-size", why: whyLog},
@@ -81,22 +84,22 @@ var currentFlags = []kubeletFlag{
 	{name: "log-text-split-stream", boolean: true, same: []string{"false"}, why: whyLog},
 	{name: "make-iptables-util-chains", boolean: true, why: "podstead installs one rule of its own, which protects 127.0.0.1"},
 	{name: "max-open-files", why: "LimitNOFILE= of the unit sets the limit"},
-	{name: "memory-manager-policy", same: []string{"", "None"}, why: whyPinning},
+	{name: "memory-manager-policy", same: []string{"", "None"}, refused: anyOther(whyPinning)},
 	{name: "oom-score-adj", same: []string{"-999"}, why: "podstead always uses -999"},
 	{name: "pod-cidr", same: []string{""}, why: whyRuntime},
 	{name: "protect-kernel-defaults", boolean: true, same: []string{"true"}, why: "podstead changes no kernel parameters; podstead check reports them"},
-	{name: "qos-reserved", why: "memory is not reserved by QoS class"},
+	{name: "qos-reserved", same: []string{""}, refused: anyOther("memory is not reserved by QoS class; remove the flag")},
 	{name: "registry-burst", why: whyRegistry},
 	{name: "registry-qps", same: []string{"0"}, why: whyRegistry},
-	{name: "reserved-cpus", same: []string{""}, why: whyPinning + "; reserve an amount with --system-reserved"},
-	{name: "reserved-memory", same: []string{""}, why: whyPinning},
+	{name: "reserved-cpus", same: []string{""}, refused: anyOther(whyPinning + ", and reserve an amount with --system-reserved")},
+	{name: "reserved-memory", same: []string{""}, refused: anyOther(whyPinning + ", and reserve an amount with --system-reserved")},
 	{name: "runtime-cgroups", same: []string{""}, why: whyCgroups},
 	{name: "sync-frequency", why: "pods are synced when something changes"},
 	{name: "system-cgroups", same: []string{""}, why: whyCgroups},
 	{name: "system-reserved-cgroup", same: []string{""}, why: whyReserved},
-	{name: "topology-manager-policy", same: []string{"", "none"}, why: whyPinning},
-	{name: "topology-manager-policy-options", why: whyPinning},
-	{name: "topology-manager-scope", why: whyPinning},
+	{name: "topology-manager-policy", same: []string{"", "none"}, refused: anyOther(whyPinning)},
+	{name: "topology-manager-policy-options", same: []string{""}, refused: anyOther(whyPinning)},
+	{name: "topology-manager-scope", same: []string{"", "container"}, why: "it has no effect with --topology-manager-policy=none"},
 	{name: "vmodule", same: []string{""}, why: whyLog},
 	{name: "volume-plugin-dir", same: []string{""}, why: "podstead runs no FlexVolume plugins"},
 }
@@ -220,8 +223,8 @@ func (o *Options) applyKubeletFlags(f *pflag.FlagSet) (notices []string, err err
 		}
 		value := flag.Value.String()
 		remedy, refused := k.refused[value]
-		if any := k.refused[""]; any != "" && !refused {
-			remedy, refused = any, true
+		if other := k.refused[""]; other != "" && !refused && !slices.Contains(k.same, value) {
+			remedy, refused = other, true
 		}
 		switch {
 		case refused:
@@ -240,6 +243,14 @@ func (o *Options) applyKubeletFlags(f *pflag.FlagSet) (notices []string, err err
 		}
 	}
 	return notices, errors.Join(errs...)
+}
+
+// failSwapOn honours the flag with the field's meaning. The check is in checkHost.
+func failSwapOn(o *Options, _ *pflag.FlagSet, value string) error {
+	if o.Cgroups.failSwapOn = ""; value == "true" {
+		o.Cgroups.failSwapOn = "--fail-swap-on"
+	}
+	return nil
 }
 
 func serializePulls(o *Options, _ *pflag.FlagSet, value string) error {

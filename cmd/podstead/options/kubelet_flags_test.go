@@ -22,8 +22,8 @@ func TestKubeletCommandLines(t *testing.T) {
 		"cloud": {"--anonymous-auth=false --cgroup-driver=systemd --cloud-provider=external --cluster-dns=10.0.0.10 --eviction-hard=memory.available<5% --feature-gates=A=true,B=false --max-pods=110 --protect-kernel-defaults --register-schedulable=true --volume-plugin-dir=/x --system-reserved-cgroup=/system.slice --enforce-node-allocatable=pods,system-reserved",
 			"feature-gates system-reserved-cgroup volume-plugin-dir enforce-node-allocatable=system-reserved"},
 		"old":         {"--allow-privileged=true --cadvisor-port=0 --fail_swap_on=false --keep-terminated-pod-volumes --alsologtostderr -v 2", "allow-privileged alsologtostderr keep-terminated-pod-volumes"},
-		"exotic":      {"--cpu-manager-policy=static --reserved-cpus=0-1 --topology-manager-policy=best-effort --housekeeping_interval=10s --fail-swap-on", "cpu-manager-policy fail-swap-on reserved-cpus topology-manager-policy housekeeping-interval"},
-		"own choices": {"--cpu-manager-policy=none --enable-server=true --oom-score-adj=-999 --image-service-endpoint=", ""},
+		"exotic":      {"--topology-manager-scope=pod --housekeeping_interval=10s", "topology-manager-scope housekeeping-interval"},
+		"own choices": {"--cpu-manager-policy=none --memory-manager-policy=None --topology-manager-policy=none --cgroups-per-qos --local-storage-capacity-isolation=true --fail-swap-on=false --enable-server=true --oom-score-adj=-999 --image-service-endpoint=", ""},
 	} {
 		_, notices, err := complete(t, strings.Fields(c.args)...)
 		if err != nil {
@@ -55,6 +55,11 @@ func TestRefusedKubeletFlags(t *testing.T) {
 		"--image-service-endpoint=unix:///x": "must be the same as --container-runtime-endpoint",
 		"--serialize-image-pulls=maybe":      "",
 		"--v=much":                           "must be a number",
+		"--cpu-manager-policy=static":        "remove the flag",
+		"--reserved-cpus=0-1":                "--system-reserved",
+		"--memory-manager-policy=Static":     "remove the flag",
+		"--topology-manager-policy=restrict": "remove the flag",
+		"--cgroups-per-qos=false":            "remove the flag",
 		"--logging-format=xml":               "must be text or json",
 	} {
 		var o Options

@@ -56,6 +56,8 @@ type Options struct {
 	healthHost  string
 	validation  string
 	nodeIP      string
+	// host is the directory of the host's /proc; empty for "/".
+	host string
 }
 
 // Manifests are the settings of the manifest sources.
@@ -377,6 +379,9 @@ func (o *Options) check() error {
 		return fmt.Errorf("--log-format=%q: must be auto, text or json", o.Log.Format)
 	}
 	if err := o.Cgroups.check(); err != nil {
+		return err
+	}
+	if err := o.Cgroups.checkHost(o.host); err != nil {
 		return err
 	}
 	return errors.Join(o.checkHealth(), o.checkPaths())

@@ -34,6 +34,7 @@ var flagless = map[string]string{
 	"nodeStatusReportFrequency":              "interval of reporting a node status that has not changed (default 5m0s)",
 	"nodeStatusUpdateFrequency":              "interval of computing the node status (default 10s)",
 	"serializeImagePulls":                    "true pulls one image at a time, as maxParallelImagePulls: 1",
+	"failSwapOn":                             "true rejects a node with swap (default false)",
 	"memorySwap":                             "only swapBehavior: NoSwap",
 	"mergeDefaultEvictionSettings":           "keep the default thresholds of signals that evictionHard does not set",
 }
@@ -98,6 +99,9 @@ func KubeletFlags() (flags []KubeletFlag) {
 		for _, value := range slices.Sorted(maps.Keys(k.refused)) {
 			if value == "" {
 				flag.Verdict, flag.Why = Refused, k.refused[value]
+				if same := slices.DeleteFunc(slices.Clone(k.same), func(value string) bool { return value == "" }); len(same) > 0 {
+					flag.Why = "unless `" + strings.Join(same, "` or `") + "`: " + flag.Why
+				}
 				continue
 			}
 			flag.Values = append(flag.Values, value)

@@ -1,0 +1,52 @@
+package kubeletconfig
+
+import (
+	"fmt"
+	"strings"
+)
+
+// unsupported is a field about the node's resources of which podstead supports only the value
+// in fixed, or none. Such a field is never ignored: pods would run without what the file
+// promises them.
+type unsupported struct {
+	// fault says what podstead does instead, and remedy what to set.
+	fault, remedy string
+}
+
+const removeField = "remove the field"
+
+// resourceFields are the fields about resources that have only one supported value.
+var resourceFields = map[string]unsupported{
+	"cgroupsPerQOS":                 {"each pod has a cgroup in that of its QoS class", "set it to true, or remove the field"},
+	"cpuManagerPolicy":              {"podstead assigns no exclusive CPUs to containers", "set it to none, or remove the field"},
+	"cpuManagerPolicyOptions":       {"podstead assigns no exclusive CPUs to containers", removeField},
+	"kubeReservedCgroup":            {"podstead limits only pods", "remove the field, and limit the services of podstead and the runtime with systemd (MemoryMax=, CPUWeight=)"},
+	"localStorageCapacityIsolation": {"limits of ephemeral storage are enforced", "set it to true, or remove the field"},
+	"memoryManagerPolicy":           {"podstead assigns no memory of NUMA nodes to containers", "set it to None, or remove the field"},
+	"memoryReservationPolicy":       {"podstead protects no memory of containers from reclaim", "set it to None, or remove the field"},
+	"memoryThrottlingFactor":        {"podstead does not throttle containers before their memory limit", removeField},
+	"qosReserved":                   {"memory is not reserved by QoS class", removeField},
+	"reservedMemory":                {"podstead assigns no memory of NUMA nodes to containers", "remove the field, and reserve an amount with systemReserved"},
+	"reservedSystemCPUs":            {"podstead binds no container to CPUs", "remove the field, and reserve an amount with systemReserved"},
+	"systemReservedCgroup":          {"podstead limits only pods", "remove the field, and limit system.slice with systemd (MemoryMax=, CPUWeight=)"},
+	"topologyManagerPolicy":         {"podstead aligns no resources of containers", "set it to none, or remove the field"},
+	"topologyManagerPolicyOptions":  {"podstead aligns no resources of containers", removeField},
+}
+
+// refuse records that a field about resources cannot be honoured. text is the value, empty for
+// one that does not fit in a message.
+func (p *parser) refuse(name, text string, u unsupported) {
+	if text != "" {
+		text += " "
+	}
+	p.cfg.Unsupported = append(p.cfg.Unsupported, fmt.Errorf("%s: %s: %sis not supported: %s; %s", p.doc.Position(name), name, text, u.fault, u.remedy))
+}
+
+// valueText returns a scalar as a message has it, and nothing for a list or map.
+func valueText(v any) string {
+	switch v.(type) {
+	case []any, map[string]any:
+		return ""
+	}
+	return strings.TrimSpace(fmt.Sprint(v))
+}

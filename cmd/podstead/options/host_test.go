@@ -1,0 +1,76 @@
+package options
+
+import (
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+)
+
+// completeOn is complete on a host with these files, with a configuration file of these fields.
+func completeOn(t *testing.T, host, fields string, args ...string) (file string, err error) {
+	t.Helper()
+	file = filepath.Join(files(t, map[string]string{"config.yaml": kubeletHead + fields}), "config.yaml")
+	o := Options{host: host}
+	f := pflag.NewFlagSet("run", pflag.ContinueOnError)
+	o.AddFlags(f)
+	if err := f.Parse(append(args, "--config="+file)); err != nil {
+		t.Fatal(err)
+	}
+	_, err = o.Complete(f)
+	return file, err
+}
+
+// Settings that this host cannot honour are errors, which name the file, the field and what to do.
+func TestSettingsThatTheHostCannotHonour(t *testing.T) {
+	const (
+		noSwap = "Filename\tType\tSize\tUsed\tPriority\n"
+		v1     = "30 20 0:25 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"
+		v2     = "30 20 0:25 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"
+	)
+	old := files(t, map[string]string{"proc/swaps": noSwap + "/dev/vda2 partition 1 0 -2\n", "proc/self/mountinfo": v1})
+	current := files(t, map[string]string{"proc/swaps": noSwap, "proc/self/mountinfo": v2})
+	for name, c := range map[string]struct {
+		host, fields string
+		args         []string
+		want         []string
+	}{
+		"swap":                  {old, "failSwapOn: true\n", nil, []string{":3: failSwapOn: is true, but swap is on (/dev/vda2)", "swapoff -a"}},
+		"swap by flag":          {old, "", []string{"--fail-swap-on"}, []string{"--fail-swap-on: is true, but swap is on (/dev/vda2)"}},
+		"a flag allows it":      {old, "failSwapOn: true\n", []string{"--fail-swap-on=false"}, nil},
+		"swap is allowed":       {old, "failSwapOn: false\n", nil, nil},
+		"no swap":               {current, "failSwapOn: true\nsingleProcessOOMKill: false\n", nil, nil},
+		"whole OOM kills on v1": {old, "singleProcessOOMKill: false\n", nil, []string{":3: singleProcessOOMKill: false is not supported on this node", "cgroup v2"}},
+		"single OOM kills":      {old, "singleProcessOOMKill: true\n", nil, nil},
+	} {
+		file, err := completeOn(t, c.host, c.fields, c.args...)
+		if (err == nil) != (c.want == nil) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+			continue
+		}
+		for _, want := range c.want {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v, want %q", name, err, want)
+			}
+		}
+		inFile := (*FileError)(nil)
+		if err != nil && c.args == nil && (!errors.As(err, &inFile) || !strings.HasPrefix(err.Error(), file)) {
+			t.Errorf("%s: %v does not name %s", name, err, file)
+		}
+	}
+}
+
+// A drop-in file can override a field about resources that is not supported.
+func TestOverriddenResourceField(t *testing.T) {
+	etc := files(t, map[string]string{
+		"config.yaml": kubeletHead + "memoryManagerPolicy: Static\n", "config.d/10.conf": kubeletHead + "memoryManagerPolicy: None\n",
+	})
+	if _, _, err := completeIn(t, etc); err != nil {
+		t.Error(err)
+	}
+	if _, _, err := completeIn(t, files(t, map[string]string{"config.yaml": kubeletHead + "memoryManagerPolicy: Static\n"})); err == nil || !strings.Contains(err.Error(), "config.yaml:3: memoryManagerPolicy: Static is not supported") {
+		t.Error(err)
+	}
+}
