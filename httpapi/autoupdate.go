@@ -11,6 +11,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podstead/podstead/httpapi/apistatus"
 	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
@@ -72,7 +73,7 @@ func checkUpdates(src Sources) http.HandlerFunc {
 		if text := q.Get("dryRun"); text != "" {
 			var err error
 			if dryRun, err = strconv.ParseBool(text); err != nil {
-				http.Error(w, "dryRun="+strconv.Quote(text)+": must be true or false", http.StatusBadRequest)
+				apistatus.Error(w, r, http.StatusBadRequest, "dryRun=%q: must be true or false", text)
 				return
 			}
 		}
@@ -80,28 +81,28 @@ func checkUpdates(src Sources) http.HandlerFunc {
 		for _, text := range q["pod"] {
 			namespace, name, ok := strings.Cut(text, "/")
 			if !ok {
-				http.Error(w, "pod="+strconv.Quote(text)+": must be NAMESPACE/NAME", http.StatusBadRequest)
+				apistatus.Error(w, r, http.StatusBadRequest, "pod=%q: must be NAMESPACE/NAME", text)
 				return
 			}
 			pod, err := findPod(src, namespace, name)
 			if err != nil {
-				http.Error(w, err.Error(), http.StatusNotFound)
+				apistatus.Error(w, r, http.StatusNotFound, "%v", err)
 				return
 			}
 			if err := updatable(pod); err != nil {
-				http.Error(w, err.Error(), http.StatusConflict)
+				apistatus.Error(w, r, http.StatusConflict, "%v", err)
 				return
 			}
 			names = append(names, podinfo.FullName(pod))
 		}
 		if err := clearDeadlines(w); err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
+			apistatus.Error(w, r, http.StatusInternalServerError, "%v", err)
 			return
 		}
 		// The checks end when the client disconnects.
 		list, err := src.AutoUpdates.CheckUpdates(r.Context(), names, dryRun)
 		if err != nil {
-			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			apistatus.Error(w, r, http.StatusServiceUnavailable, "%v", err)
 			return
 		}
 		writeAutoUpdates(w, list)

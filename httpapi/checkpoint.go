@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"github.com/podstead/podstead/httpapi/apistatus"
 )
 
 // ErrCheckpointUnsupported means that the runtime cannot checkpoint containers.
@@ -26,7 +26,7 @@ func checkpoint(s *sessions, k Kubelet) http.HandlerFunc {
 		if text := r.URL.Query().Get("timeout"); text != "" {
 			seconds, err := strconv.ParseUint(text, 10, 16)
 			if err != nil {
-				writeStatus(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, "timeout=%q: must be a number of seconds", text)
+				apistatus.Write(w, r, apistatus.New(http.StatusBadRequest, "timeout=%q: must be a number of seconds", text))
 				return
 			}
 			timeout = time.Duration(seconds) * time.Second
@@ -36,21 +36,21 @@ func checkpoint(s *sessions, k Kubelet) http.HandlerFunc {
 			return
 		}
 		if err := os.MkdirAll(k.Checkpoints, 0o700); err != nil {
-			writeStatus(w, http.StatusInternalServerError, metav1.StatusReasonInternalError, "failed to create the checkpoint directory: %v", err)
+			apistatus.Write(w, r, apistatus.New(http.StatusInternalServerError, "failed to create the checkpoint directory: %v", err))
 			return
 		}
 		// All parts are names of Kubernetes objects, which have no slash.
 		file := filepath.Join(k.Checkpoints, fmt.Sprintf("checkpoint-%s_%s-%s-%s.tar", pod.Name, pod.Namespace, c.name, time.Now().Format(time.RFC3339)))
 		if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(maxCheckpoint)); err != nil {
-			writeStatus(w, http.StatusInternalServerError, metav1.StatusReasonInternalError, "%v", err)
+			apistatus.Write(w, r, apistatus.New(http.StatusInternalServerError, "%v", err))
 			return
 		}
 		switch err := k.Checkpoint(r.Context(), c.id, file, timeout); {
 		case errors.Is(err, ErrCheckpointUnsupported):
-			writeStatus(w, http.StatusNotImplemented, metav1.StatusReasonUnknown, "%v", err)
+			apistatus.Write(w, r, apistatus.New(http.StatusNotImplemented, "%v", err))
 		case err != nil:
 			_ = os.Remove(file) // may be incomplete
-			writeStatus(w, http.StatusInternalServerError, metav1.StatusReasonInternalError, "failed to checkpoint container %q in pod %q: %v", c.name, pod.Name, err)
+			apistatus.Write(w, r, apistatus.New(http.StatusInternalServerError, "failed to checkpoint container %q in pod %q: %v", c.name, pod.Name, err))
 		default:
 			writeJSON(w, map[string][]string{"items": {file}})
 		}

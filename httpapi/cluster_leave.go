@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/http"
 	"time"
+
+	"github.com/podstead/podstead/httpapi/apistatus"
 )
 
 // ClusterMember removes this node from its cluster.
@@ -23,23 +25,23 @@ type LeaveResult struct {
 func leaveCluster(member ClusterMember) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if member == nil {
-			http.Error(w, "this node has not joined a cluster", http.StatusConflict)
+			apistatus.Error(w, r, http.StatusConflict, "this node has not joined a cluster")
 			return
 		}
 		timeout, err := time.ParseDuration(r.URL.Query().Get("timeout"))
 		if err != nil || timeout <= 0 {
-			http.Error(w, "timeout: must be a positive duration such as 5m", http.StatusBadRequest)
+			apistatus.Error(w, r, http.StatusBadRequest, "timeout: must be a positive duration such as 5m")
 			return
 		}
 		if err := clearDeadlines(w); err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
+			apistatus.Error(w, r, http.StatusInternalServerError, "%v", err)
 			return
 		}
 		ctx, cancel := context.WithTimeout(r.Context(), timeout)
 		defer cancel()
 		leftovers, err := member.Leave(ctx)
 		if err != nil {
-			http.Error(w, err.Error(), http.StatusConflict)
+			apistatus.Error(w, r, http.StatusConflict, "%v", err)
 			return
 		}
 		writeJSON(w, LeaveResult{Leftovers: leftovers})

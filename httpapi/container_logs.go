@@ -12,8 +12,10 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podstead/podstead/httpapi/apistatus"
 	"github.com/podstead/podstead/httpapi/containerlog"
 )
 
@@ -51,22 +53,22 @@ func containerLogs(src Sources) http.HandlerFunc {
 		if release := limit.acquire(r); release != nil {
 			defer release()
 		} else {
-			http.Error(w, fmt.Sprintf("too many requests: %d logs are being read; close one of them", maxLogStreams), http.StatusTooManyRequests)
+			apistatus.Error(w, r, http.StatusTooManyRequests, "too many requests: %d logs are being read; close one of them", maxLogStreams)
 			return
 		}
 		req, previous, err := logRequest(r.URL.Query())
 		if err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
+			apistatus.Error(w, r, http.StatusBadRequest, "%v", err)
 			return
 		}
 		pod, err := findPod(src, r.PathValue("namespace"), r.PathValue("pod"))
 		if err != nil {
-			http.Error(w, err.Error(), http.StatusNotFound)
+			apistatus.Error(w, r, http.StatusNotFound, "%v", err)
 			return
 		}
 		c, err := findContainer(pod, r.PathValue("container"))
 		if err != nil {
-			http.Error(w, err.Error(), http.StatusNotFound)
+			writeContainerError(w, r, http.StatusNotFound, metav1.CauseTypeFieldValueNotFound, err)
 			return
 		}
 		// From here on only names of the pod are used: nothing of the request becomes part
@@ -74,7 +76,7 @@ func containerLogs(src Sources) http.HandlerFunc {
 		req.Dir = filepath.Join(src.LogDirectory(pod), c.spec.Name)
 		if req.Instance, err = logInstance(req.Dir, pod, c, previous); err != nil {
 			// The kubelet's code for a container without a log.
-			http.Error(w, err.Error(), http.StatusBadRequest)
+			apistatus.Error(w, r, http.StatusBadRequest, "%v", err)
 			return
 		}
 		if previous {
@@ -98,7 +100,7 @@ func containerLogs(src Sources) http.HandlerFunc {
 func sendLog(w http.ResponseWriter, r *http.Request, req containerlog.Request) {
 	s, err := containerlog.Open(r.Context(), req)
 	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
+		apistatus.Error(w, r, http.StatusInternalServerError, "%v", err)
 		return
 	}
 	defer s.Close()
@@ -106,7 +108,7 @@ func sendLog(w http.ResponseWriter, r *http.Request, req containerlog.Request) {
 	// The server's deadlines are made for short answers. Without a read deadline it still
 	// notices that the client has disconnected.
 	if err := out.c.SetReadDeadline(time.Time{}); err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
+		apistatus.Error(w, r, http.StatusInternalServerError, "%v", err)
 		return
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")

@@ -9,9 +9,8 @@ import (
 	"strings"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/podstead/podstead/httpapi/access"
+	"github.com/podstead/podstead/httpapi/apistatus"
 )
 
 // authenticate returns the caller of a request. Its error is sent to the client.
@@ -35,23 +34,54 @@ func handler(routes []Route, allowed access.Class, authenticate authenticate) ht
 		caller, err := authenticate(r)
 		switch {
 		case errors.Is(err, access.ErrClusterUnavailable):
-			writeError(w, r, http.StatusServiceUnavailable, err.Error())
+			apistatus.Error(w, r, http.StatusServiceUnavailable, "%v", err)
 			return
 		case err != nil:
 			// Clients that are not authenticated may not keep connections.
 			w.Header().Set("Connection", "close")
-			writeError(w, r, http.StatusUnauthorized, "Unauthorized: "+err.Error())
+			apistatus.Error(w, r, http.StatusUnauthorized, "Unauthorized: %v", err)
 			return
 		case impersonates(r.Header):
-			writeError(w, r, http.StatusForbidden, "impersonation is not supported: send the request without --as and the Impersonate headers; create credentials with fewer permissions with podstead kubeconfig --role")
+			apistatus.Error(w, r, http.StatusForbidden, "impersonation is not supported: send the request without --as and the Impersonate headers; create credentials with fewer permissions with podstead kubeconfig --role")
 			return
 		}
 		// The body of a copy is limited: the server inspects the body of its own request
 		// to find out whether the client still waits for "100 Continue".
 		r = r.WithContext(access.WithCaller(r.Context(), caller))
 		limitBody(w, r)
+		if _, pattern := mux.Handler(r); pattern == "" && apistatus.IsAPI(r.URL.Path) {
+			w = &routeErrors{ResponseWriter: w, request: r}
+		}
 		mux.ServeHTTP(w, r)
 	})
+}
+
+// routeErrors is the answer of the mux to a request without a route. It replaces the text of
+// an error with a Status.
+type routeErrors struct {
+	http.ResponseWriter
+	request *http.Request
+	written bool
+}
+
+func (e *routeErrors) WriteHeader(code int) {
+	if code < http.StatusBadRequest {
+		e.ResponseWriter.WriteHeader(code) // a redirect to the canonical path
+		return
+	}
+	e.written = true
+	text := "podstead does not serve " + e.request.URL.Path
+	if code == http.StatusMethodNotAllowed {
+		text = fmt.Sprintf("%s does not support %s; it supports %s", e.request.URL.Path, e.request.Method, e.Header().Get("Allow"))
+	}
+	apistatus.Error(e.ResponseWriter, e.request, code, "%s", text)
+}
+
+func (e *routeErrors) Write(b []byte) (int, error) {
+	if e.written {
+		return len(b), nil
+	}
+	return e.ResponseWriter.Write(b)
 }
 
 // impersonates reports whether a request asks for the permissions of another user. With the
@@ -72,17 +102,17 @@ func authorized(route Route, allowed access.Class) http.HandlerFunc {
 	parameters := parametersOf(route.Path)
 	return func(w http.ResponseWriter, r *http.Request) {
 		if !allowed.Has(route.Access) {
-			http.NotFound(w, r)
+			apistatus.Error(w, r, http.StatusNotFound, "404 page not found")
 			return
 		}
 		caller, reason, err := access.CallerFrom(r.Context()).Authorize(r, route.Access, route.Path)
 		switch {
 		case err != nil:
-			writeError(w, r, http.StatusServiceUnavailable, err.Error())
+			apistatus.Error(w, r, http.StatusServiceUnavailable, "%v", err)
 		case reason != "":
-			writeError(w, r, http.StatusForbidden, reason)
+			apistatus.Error(w, r, http.StatusForbidden, "%s", reason)
 		case !validNames(r, parameters):
-			writeError(w, r, http.StatusNotFound, "the path contains an invalid object name")
+			apistatus.Error(w, r, http.StatusNotFound, "the path contains an invalid object name")
 		default:
 			route.Handle(w, r.WithContext(access.WithCaller(r.Context(), caller)))
 		}
@@ -113,40 +143,6 @@ func validNames(r *http.Request, parameters []string) bool {
 		}
 	}
 	return true
-}
-
-// writeError answers a request with an error: clients of the Kubernetes API get a
-// Status, others text.
-func writeError(w http.ResponseWriter, r *http.Request, code int, message string) {
-	if !strings.HasPrefix(r.URL.Path, "/api") && !strings.HasPrefix(r.URL.Path, "/openapi") && r.URL.Path != "/version" {
-		http.Error(w, message, code)
-		return
-	}
-	reason := metav1.StatusReasonForbidden
-	switch code {
-	case http.StatusUnauthorized:
-		reason = metav1.StatusReasonUnauthorized
-	case http.StatusServiceUnavailable:
-		reason = metav1.StatusReasonServiceUnavailable
-	case http.StatusNotFound:
-		reason = metav1.StatusReasonNotFound
-	}
-	writeStatus(w, code, reason, "%s", message)
-}
-
-// writeStatus answers with a Status of the Kubernetes API, whose message clients show.
-func writeStatus(w http.ResponseWriter, code int, reason metav1.StatusReason, format string, args ...any) {
-	body, err := json.Marshal(&metav1.Status{
-		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
-		Status:   metav1.StatusFailure, Code: int32(code), Reason: reason, Message: fmt.Sprintf(format, args...),
-	})
-	if err != nil {
-		http.Error(w, fmt.Sprintf(format, args...), code)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(code)
-	_, _ = w.Write(body) // a client that has disconnected needs no answer
 }
 
 // writeJSON answers with v. It encodes v before it sends the first byte, so that an

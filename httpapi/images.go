@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/podstead/podstead/httpapi/apistatus"
 )
 
 // pruneTimeout is the time limit for removing images, which takes long for many
@@ -77,7 +79,7 @@ func isInvalidImage(err error) bool {
 func images(m ImageManager) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		list, err := m.Images(r.Context())
-		answerImages(w, list, err)
+		answerImages(w, r, list, err)
 	}
 }
 
@@ -87,16 +89,16 @@ func pruneImages(m ImageManager) http.HandlerFunc {
 		if text := r.URL.Query().Get("dryRun"); text != "" {
 			var err error
 			if dryRun, err = strconv.ParseBool(text); err != nil {
-				http.Error(w, "dryRun="+strconv.Quote(text)+": must be true or false", http.StatusBadRequest)
+				apistatus.Error(w, r, http.StatusBadRequest, "dryRun=%q: must be true or false", text)
 				return
 			}
 		}
 		if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(pruneTimeout)); err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
+			apistatus.Error(w, r, http.StatusInternalServerError, "%v", err)
 			return
 		}
 		list, err := m.PruneImages(r.Context(), dryRun)
-		answerImages(w, list, err)
+		answerImages(w, r, list, err)
 	}
 }
 
@@ -105,20 +107,20 @@ func pullImage(m ImageManager) http.HandlerFunc {
 		q := r.URL.Query()
 		p := Pull{Image: q.Get("image"), Namespace: cmp.Or(q.Get("namespace"), "default"), Secrets: q["secret"]}
 		if p.Image == "" {
-			http.Error(w, "image: must not be empty", http.StatusBadRequest)
+			apistatus.Error(w, r, http.StatusBadRequest, "image: must not be empty")
 			return
 		}
 		if err := clearDeadlines(w); err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
+			apistatus.Error(w, r, http.StatusInternalServerError, "%v", err)
 			return
 		}
 		// The pull ends when the client disconnects.
 		image, err := m.PullImage(r.Context(), p)
 		switch {
 		case isInvalidImage(err):
-			http.Error(w, err.Error(), http.StatusBadRequest)
+			apistatus.Error(w, r, http.StatusBadRequest, "%v", err)
 		case err != nil:
-			http.Error(w, err.Error(), http.StatusBadGateway)
+			apistatus.Error(w, r, http.StatusBadGateway, "%v", err)
 		default:
 			writeJSON(w, image)
 		}
@@ -129,7 +131,7 @@ func loadImages(m ImageManager) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		allowLargeBody(r)
 		if err := clearDeadlines(w); err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
+			apistatus.Error(w, r, http.StatusInternalServerError, "%v", err)
 			return
 		}
 		body := &readTracker{Reader: r.Body}
@@ -141,10 +143,10 @@ func loadImages(m ImageManager) http.HandlerFunc {
 			_, _ = io.Copy(io.Discard, body)
 		}
 		if isInvalidImage(err) {
-			http.Error(w, err.Error(), http.StatusBadRequest)
+			apistatus.Error(w, r, http.StatusBadRequest, "%v", err)
 			return
 		}
-		answerImages(w, list, err)
+		answerImages(w, r, list, err)
 	}
 }
 
@@ -160,10 +162,10 @@ func (b *readTracker) Read(p []byte) (int, error) {
 	return b.Reader.Read(p)
 }
 
-func answerImages(w http.ResponseWriter, list []Image, err error) {
+func answerImages(w http.ResponseWriter, r *http.Request, list []Image, err error) {
 	if err != nil {
 		// The runtime failed, not the daemon.
-		http.Error(w, err.Error(), http.StatusBadGateway)
+		apistatus.Error(w, r, http.StatusBadGateway, "%v", err)
 		return
 	}
 	if list == nil {

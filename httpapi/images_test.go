@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podstead/podstead/httpapi/access"
 )
@@ -81,6 +84,10 @@ func TestLoadImages(t *testing.T) {
 		}
 		text, _ := io.ReadAll(resp.Body)
 		resp.Body.Close()
+		var failure metav1.Status
+		if json.Unmarshal(text, &failure) == nil && failure.Kind == "Status" {
+			text = []byte(failure.Message)
+		}
 		if got := strings.TrimSpace(fmt.Sprint(resp.StatusCode, " ", string(text))); got != want {
 			t.Errorf("%s: got %s, want %s", as, got, want)
 		}

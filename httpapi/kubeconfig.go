@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/podstead/podstead/httpapi/access"
+	"github.com/podstead/podstead/httpapi/apistatus"
 	"github.com/podstead/podstead/httpapi/pki"
 )
 
@@ -57,7 +58,7 @@ type Kubeconfig struct {
 func kubeconfig(m *remote) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if !access.CallerFrom(r.Context()).Local {
-			http.Error(w, "kubeconfigs are issued only over the unix socket of this node", http.StatusForbidden)
+			apistatus.Error(w, r, http.StatusForbidden, "kubeconfigs are issued only over the unix socket of this node")
 			return
 		}
 		q := r.URL.Query()
@@ -65,20 +66,20 @@ func kubeconfig(m *remote) http.HandlerFunc {
 		var err error
 		if text := q.Get("role"); text != "" {
 			if role, err = access.ParseRole(text); err != nil {
-				http.Error(w, "role: "+err.Error(), http.StatusBadRequest)
+				apistatus.Error(w, r, http.StatusBadRequest, "role: %v", err)
 				return
 			}
 		}
 		validity := defaultKubeconfigValidity(role)
 		if text := q.Get("duration"); text != "" {
 			if validity, err = time.ParseDuration(text); err != nil || validity < time.Minute || validity > maxKubeconfigValidity {
-				http.Error(w, fmt.Sprintf("duration=%s: must be a duration such as 720h, from 1m to %s", strconv.Quote(text), maxKubeconfigValidity), http.StatusBadRequest)
+				apistatus.Error(w, r, http.StatusBadRequest, "duration=%q: must be a duration such as 720h, from 1m to %s", text, maxKubeconfigValidity)
 				return
 			}
 		}
 		k, err := m.issueKubeconfig(r.Context(), role, validity)
 		if err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
+			apistatus.Error(w, r, http.StatusInternalServerError, "%v", err)
 			return
 		}
 		w.Header().Set("Cache-Control", "no-store")
@@ -89,7 +90,7 @@ func kubeconfig(m *remote) http.HandlerFunc {
 func revokeKubeconfigs(m *remote) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if err := m.revokeKubeconfigs(); err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
+			apistatus.Error(w, r, http.StatusInternalServerError, "%v", err)
 			return
 		}
 		w.WriteHeader(http.StatusNoContent)

@@ -434,8 +434,8 @@ func TestExpiredAndUnknownCertificatesAreRejected(t *testing.T) {
 		{"of an unknown authority", other, []string{"podstead:admin"}, time.Hour, 401, "not signed by an accepted CA"},
 		{"of --client-ca-file", trusted, []string{"podstead:admin"}, time.Hour, 400, "dryRun"},
 		{"of the API server", trusted, []string{"system:masters"}, time.Hour, 400, "dryRun"},
-		{"with too little", trusted, []string{"podstead:exec"}, time.Hour, 403, `user "x"`},
-		{"with no role", trusted, []string{"admin", "podstead:root", "podstead:"}, time.Hour, 403, `user "x"`},
+		{"with too little", trusted, []string{"podstead:exec"}, time.Hour, 403, `user \"x\"`},
+		{"with no role", trusted, []string{"admin", "podstead:root", "podstead:"}, time.Hour, 403, `user \"x\"`},
 		{"expired, of --client-ca-file", trusted, []string{"podstead:admin"}, -time.Minute, 401, "expired at"},
 	} {
 		certPEM, keyPEM, _, err := c.from.Client("x", c.groups, c.lasts)

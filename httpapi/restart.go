@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstead/podstead/httpapi/apistatus"
 )
 
 // restartReason is the reason for the termination of a pod that a user restarts.
@@ -30,11 +32,11 @@ func restartPod(src Sources) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		pod, err := findPod(src, r.PathValue("namespace"), r.PathValue("pod"))
 		if err != nil {
-			http.Error(w, err.Error(), http.StatusNotFound)
+			apistatus.Error(w, r, http.StatusNotFound, "%v", err)
 			return
 		}
 		if err := src.Restarter.Restart(pod.UID, restartReason, time.Time{}); err != nil {
-			http.Error(w, err.Error(), http.StatusConflict)
+			apistatus.Error(w, r, http.StatusConflict, "%v", err)
 			return
 		}
 		writeJSON(w, RestartedPod{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID})

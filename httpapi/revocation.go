@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/podstead/podstead/httpapi/access"
+	"github.com/podstead/podstead/httpapi/apistatus"
 	"github.com/podstead/podstead/httpapi/pki"
 )
 
@@ -88,11 +89,11 @@ func revokeKubeconfig(m *remote) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		id := r.PathValue("id")
 		if !credentialID.MatchString(id) {
-			http.Error(w, "id: must be the ID of a kubeconfig, which podstead kubeconfig prints and the log has: up to 40 hexadecimal digits", http.StatusBadRequest)
+			apistatus.Error(w, r, http.StatusBadRequest, "id: must be the ID of a kubeconfig, which podstead kubeconfig prints and the log has: up to 40 hexadecimal digits")
 			return
 		}
 		if err := m.revokeKubeconfig(id); err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
+			apistatus.Error(w, r, http.StatusInternalServerError, "%v", err)
 			return
 		}
 		w.WriteHeader(http.StatusNoContent)

@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podstead/podstead/httpapi/apistatus"
 	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
@@ -137,19 +138,19 @@ func onRollout(src Sources, handle func(http.ResponseWriter, *http.Request, *v1.
 	return func(w http.ResponseWriter, r *http.Request) {
 		pod, err := findPod(src, r.PathValue("namespace"), r.PathValue("pod"))
 		if err != nil {
-			http.Error(w, err.Error(), http.StatusNotFound)
+			apistatus.Error(w, r, http.StatusNotFound, "%v", err)
 			return
 		}
 		if podinfo.IsAPI(pod) {
 			err := fmt.Errorf("pod %s belongs to an API server, which has its revisions; use kubectl rollout for its controller", podinfo.FullName(pod))
-			http.Error(w, err.Error(), http.StatusConflict)
+			apistatus.Error(w, r, http.StatusConflict, "%v", err)
 			return
 		}
 		switch err := handle(w, r, pod); {
 		case errors.Is(err, ErrNoRevision):
-			http.Error(w, err.Error(), http.StatusNotFound)
+			apistatus.Error(w, r, http.StatusNotFound, "%v", err)
 		case err != nil:
-			http.Error(w, err.Error(), http.StatusConflict)
+			apistatus.Error(w, r, http.StatusConflict, "%v", err)
 		}
 	}
 }

@@ -1,12 +1,13 @@
 package httpapi
 
 import (
-	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
 	"strings"
+
+	"github.com/podstead/podstead/httpapi/apistatus"
 )
 
 // sameSite protects a listener without authentication from web pages in a browser that can
@@ -19,11 +20,11 @@ import (
 func sameSite(names func() []string, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !knownHost(r.Host, names) {
-			writeError(w, r, http.StatusForbidden, fmt.Sprintf("the Host header %q is not this node; use an IP address, localhost or the name of the node", r.Host))
+			apistatus.Error(w, r, http.StatusForbidden, "the Host header %q is not this node; use an IP address, localhost or the name of the node", r.Host)
 			return
 		}
 		if origin := r.Header.Get("Origin"); origin != "" && !sameOrigin(origin, r.Host) {
-			writeError(w, r, http.StatusForbidden, fmt.Sprintf("the Origin header %q is not %q: pages of other sites are denied access without TLS", origin, r.Host))
+			apistatus.Error(w, r, http.StatusForbidden, "the Origin header %q is not %q: pages of other sites are denied access without TLS", origin, r.Host)
 			return
 		}
 		h.ServeHTTP(w, r)

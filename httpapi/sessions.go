@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/httpapi/access"
+	"github.com/podstead/podstead/httpapi/apistatus"
 	"github.com/podstead/podstead/httpapi/streaming"
 )
 
@@ -56,7 +57,7 @@ func (s *sessions) limited(h http.HandlerFunc) http.HandlerFunc {
 			defer release()
 			h(w, r)
 		} else {
-			writeStatus(w, http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, "too many sessions: %d exec, attach and port forwarding sessions are open; close one of them", maxSessions)
+			apistatus.Write(w, r, apistatus.New(http.StatusTooManyRequests, "too many sessions: %d exec, attach and port forwarding sessions are open; close one of them", maxSessions))
 		}
 	}
 }
@@ -67,9 +68,9 @@ func (s *sessions) exec(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case !ok:
 	case len(command) == 0:
-		writeStatus(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, "command: must not be empty; repeat the parameter for each argument")
+		apistatus.Write(w, r, apistatus.New(http.StatusBadRequest, "command: must not be empty; repeat the parameter for each argument"))
 	case o == streaming.Options{TTY: o.TTY}:
-		writeStatus(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, "request at least one of stdin, stdout and stderr")
+		apistatus.Write(w, r, apistatus.New(http.StatusBadRequest, "request at least one of stdin, stdout and stderr"))
 	default:
 		// If the session ends early, the runtime decides what happens to the command,
 		// as with the kubelet.
@@ -90,9 +91,9 @@ func (s *sessions) attach(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case !ok:
 	case o.Stdin && !c.stdin:
-		writeStatus(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, "container %q has no stdin; set stdin: true in the manifest, or attach without stdin", c.name)
+		apistatus.Write(w, r, apistatus.New(http.StatusBadRequest, "container %q has no stdin; set stdin: true in the manifest, or attach without stdin", c.name))
 	case rt == streaming.Options{TTY: rt.TTY}:
-		writeStatus(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, "request at least one of stdin, stdout and stderr")
+		apistatus.Write(w, r, apistatus.New(http.StatusBadRequest, "request at least one of stdin, stdout and stderr"))
 	default:
 		_ = streaming.RemoteCommand{Client: o, Runtime: rt, Idle: s.src.StreamIdle, Open: func(ctx context.Context) (string, error) {
 			return s.src.Streams.Attach(ctx, c.id, rt)
@@ -109,17 +110,17 @@ func (s *sessions) run(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if len(command) == 0 {
-		writeStatus(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, "cmd: must not be empty")
+		apistatus.Write(w, r, apistatus.New(http.StatusBadRequest, "cmd: must not be empty"))
 		return
 	}
 	// The command may run for any time.
 	if err := http.NewResponseController(w).SetWriteDeadline(time.Time{}); err != nil {
-		writeStatus(w, http.StatusInternalServerError, metav1.StatusReasonInternalError, "%v", err)
+		apistatus.Write(w, r, apistatus.New(http.StatusInternalServerError, "%v", err))
 		return
 	}
 	out, err := s.src.Streams.Run(r.Context(), c.id, command)
 	if err != nil {
-		writeStatus(w, http.StatusInternalServerError, metav1.StatusReasonInternalError, "%v", errors.Join(err, outputError(out)))
+		apistatus.Write(w, r, apistatus.New(http.StatusInternalServerError, "%v", errors.Join(err, outputError(out))))
 		return
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
@@ -140,7 +141,7 @@ func (s *sessions) portForward(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if pod.Status.Phase != v1.PodRunning {
-		writeStatus(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, "pod %q is not running: its phase is %s", pod.Name, pod.Status.Phase)
+		apistatus.Write(w, r, apistatus.New(http.StatusBadRequest, "pod %q is not running: its phase is %s", pod.Name, pod.Status.Phase))
 		return
 	}
 	_ = streaming.PortForward{Idle: s.src.StreamIdle, Local: access.CallerFrom(r.Context()).Local, Dial: func(ctx context.Context, port uint16) (streaming.PortConn, error) {
@@ -156,7 +157,7 @@ func (s *sessions) pod(w http.ResponseWriter, r *http.Request) (*v1.Pod, bool) {
 		err = fmt.Errorf("pod %q has the UID %s, not %s", pod.Name, pod.UID, uid)
 	}
 	if err != nil {
-		writeStatus(w, http.StatusNotFound, metav1.StatusReasonNotFound, "%v", err)
+		apistatus.Write(w, r, apistatus.New(http.StatusNotFound, "%v", err))
 		return nil, false
 	}
 	return pod, true
@@ -182,20 +183,20 @@ func (s *sessions) running(w http.ResponseWriter, r *http.Request) (*v1.Pod, run
 	if name == "" {
 		only, err := onlyContainer(pod)
 		if err != nil {
-			writeStatus(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, "%v", err)
+			apistatus.Write(w, r, apistatus.WithCause(apistatus.New(http.StatusBadRequest, "%v", err), metav1.CauseTypeFieldValueRequired, "container"))
 			return nil, runningContainer{}, false
 		}
 		name = only
 	}
 	c, err := findContainer(pod, name)
 	if err != nil {
-		writeStatus(w, http.StatusNotFound, metav1.StatusReasonNotFound, "%v", err)
+		apistatus.Write(w, r, apistatus.WithCause(apistatus.New(http.StatusNotFound, "%v", err), metav1.CauseTypeFieldValueNotFound, "container"))
 		return nil, runningContainer{}, false
 	}
 	st, _ := c.status(pod.Status)
 	_, id, _ := strings.Cut(st.ContainerID, "://")
 	if st.State.Running == nil || id == "" {
-		writeStatus(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, "container %q in pod %q is not running: %s", name, pod.Name, describeState(st.State))
+		apistatus.Write(w, r, apistatus.New(http.StatusBadRequest, "container %q in pod %q is not running: %s", name, pod.Name, describeState(st.State)))
 		return nil, runningContainer{}, false
 	}
 	return pod, runningContainer{name: name, id: id, stdin: c.spec.Stdin, tty: c.spec.TTY}, true

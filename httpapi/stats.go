@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/http"
 	"strconv"
+
+	"github.com/podstead/podstead/httpapi/apistatus"
 )
 
 // StatsReader returns the resource usage of the node and its pods in the format of the
@@ -21,13 +23,13 @@ func statsSummary(read StatsReader) http.HandlerFunc {
 		if text := r.URL.Query().Get("only_cpu_and_memory"); text != "" {
 			var err error
 			if only, err = strconv.ParseBool(text); err != nil {
-				http.Error(w, "only_cpu_and_memory="+strconv.Quote(text)+": must be true or false", http.StatusBadRequest)
+				apistatus.Error(w, r, http.StatusBadRequest, "only_cpu_and_memory=%q: must be true or false", text)
 				return
 			}
 		}
 		answer, err := read(r.Context(), only)
 		if err != nil {
-			http.Error(w, "failed to read the resource usage: "+err.Error(), http.StatusInternalServerError)
+			apistatus.Error(w, r, http.StatusInternalServerError, "failed to read the resource usage: %v", err)
 			return
 		}
 		writeJSON(w, answer)

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"io/fs"
 	"net/http"
+
+	"github.com/podstead/podstead/httpapi/apistatus"
 )
 
 // PersistentVolume is the directory of a PersistentVolumeClaim.
@@ -29,10 +31,10 @@ type VolumeManager interface {
 }
 
 func volumes(m VolumeManager) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
+	return func(w http.ResponseWriter, r *http.Request) {
 		list, err := m.PersistentVolumes()
 		if err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
+			apistatus.Error(w, r, http.StatusInternalServerError, "%v", err)
 			return
 		}
 		if list == nil {
@@ -49,9 +51,9 @@ func removeVolume(m VolumeManager) http.HandlerFunc {
 		case err == nil:
 			w.WriteHeader(http.StatusNoContent)
 		case errors.Is(err, fs.ErrNotExist):
-			http.Error(w, err.Error(), http.StatusNotFound)
+			apistatus.Error(w, r, http.StatusNotFound, "%v", err)
 		default:
-			http.Error(w, err.Error(), http.StatusConflict)
+			apistatus.Error(w, r, http.StatusConflict, "%v", err)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/podstead/podstead/httpapi/access"
+	"github.com/podstead/podstead/httpapi/apistatus"
 )
 
 // Config configures an API.
@@ -78,9 +79,8 @@ func New(c Config) *API {
 	a.mux.HandleFunc("/api/v1/{resource}/{name}", a.object)
 	a.mux.HandleFunc("/api/v1/namespaces/{namespace}/{resource}", a.collection)
 	a.mux.HandleFunc("/api/v1/namespaces/{namespace}/{resource}/{name}", a.object)
-	a.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		writeStatus(w, newStatus(http.StatusNotFound, metav1.StatusReasonNotFound, "podstead does not serve %s; it serves %s", r.URL.Path, a.names()))
-	})
+	a.mux.HandleFunc("/api/v1/namespaces/{namespace}/pods/{name}/{subresource}", a.podSubresource)
+	a.mux.HandleFunc("/", a.notServed)
 	return a
 }
 
@@ -115,7 +115,7 @@ func (a *API) Run(ctx context.Context) error {
 func (a *API) readOnly(handle http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
-			writeStatus(w, newStatus(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, "this API is read-only"))
+			apistatus.Write(w, r, apistatus.New(http.StatusMethodNotAllowed, "this API is read-only"))
 			return
 		}
 		handle(w, r)
@@ -138,17 +138,63 @@ func (a *API) find(w http.ResponseWriter, r *http.Request) *resource {
 			}
 			return res
 		}
+		object := r.PathValue("name")
+		if object != "" && res.cache.get(namespace, object) == nil {
+			apistatus.Write(w, r, notFound(res, object))
+			return nil
+		}
 		hint := res.writeHint
-		if file := a.manifest(res.kind, namespace, r.PathValue("name")); file != "" {
+		if file := a.manifest(res.kind, namespace, object); file != "" {
 			hint = "edit " + file + " instead"
 		} else if res.name == "pods" {
 			hint += "; add, edit or remove a manifest instead"
 		}
-		writeStatus(w, newStatus(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, "%s are read-only in this API: %s", res.name, hint))
+		apistatus.Write(w, r, apistatus.New(http.StatusMethodNotAllowed, "%s are read-only in this API: %s", res.name, hint))
 		return nil
 	}
-	writeStatus(w, newStatus(http.StatusNotFound, metav1.StatusReasonNotFound, "podstead does not serve %s; it serves %s", r.URL.Path, a.names()))
+	a.notServed(w, r)
 	return nil
+}
+
+// notServed answers a request for a path that podstead does not serve. The details have no
+// name: with one, clients would take the object for missing, not its resource.
+func (a *API) notServed(w http.ResponseWriter, r *http.Request) {
+	s := apistatus.New(http.StatusNotFound, "podstead does not serve %s; it serves %s", r.URL.Path, a.names())
+	s.Details = &metav1.StatusDetails{}
+	s.Details.Group, s.Details.Kind, _ = apistatus.ObjectOf(r.URL.Path)
+	apistatus.Write(w, r, s)
+}
+
+// podSubresources says what to do instead of using a subresource of a pod that podstead does
+// not serve.
+var podSubresources = map[string]string{
+	"ephemeralcontainers": "a debug container cannot be added to a running pod; use kubectl exec, or add a container to the manifest",
+	"eviction":            "remove the manifest of the pod to end it, or restart it with podstead restart",
+	"resize":              "change the resources in the manifest instead",
+	"status":              "podstead writes the status of pods",
+	"binding":             "all pods run on this node",
+	"proxy":               "use kubectl port-forward",
+}
+
+// podSubresource answers a request for a subresource of a pod that has no route of its own.
+func (a *API) podSubresource(w http.ResponseWriter, r *http.Request) {
+	name, subresource := r.PathValue("name"), r.PathValue("subresource")
+	hint, known := podSubresources[subresource]
+	if !known && !slices.ContainsFunc(a.subresources, func(s metav1.APIResource) bool { return s.Name == "pods/"+subresource }) {
+		a.notServed(w, r)
+		return
+	}
+	for _, res := range a.resources {
+		if res.name == "pods" && res.cache.get(r.PathValue("namespace"), name) == nil {
+			apistatus.Write(w, r, notFound(res, name))
+			return
+		}
+	}
+	text := "pods/" + subresource + " does not support " + r.Method
+	if known {
+		text = "podstead does not serve pods/" + subresource + ": " + hint
+	}
+	apistatus.Write(w, r, apistatus.New(http.StatusMethodNotAllowed, "%s", text))
 }
 
 // object serves one object.
@@ -159,13 +205,13 @@ func (a *API) object(w http.ResponseWriter, r *http.Request) {
 	}
 	e := res.cache.get(r.PathValue("namespace"), r.PathValue("name"))
 	if e == nil {
-		writeStatus(w, notFound(res, r.PathValue("name")))
+		apistatus.Write(w, r, notFound(res, r.PathValue("name")))
 		return
 	}
 	form, failure := formOf(r)
 	switch {
 	case failure != nil:
-		writeStatus(w, failure)
+		apistatus.Write(w, r, failure)
 	case form.table:
 		writeJSON(w, http.StatusOK, form.tableOf(res, []*entry{e}, e.object.GetResourceVersion()))
 	default:
@@ -182,16 +228,16 @@ func (a *API) collection(w http.ResponseWriter, r *http.Request) {
 	}
 	form, failure := formOf(r)
 	if failure != nil {
-		writeStatus(w, failure)
+		apistatus.Write(w, r, failure)
 		return
 	}
 	choice, failure := selectionOf(r, res)
 	if failure != nil {
-		writeStatus(w, failure)
+		apistatus.Write(w, r, failure)
 		return
 	}
 	if watches, failure := boolParam(r, "watch"); failure != nil {
-		writeStatus(w, failure)
+		apistatus.Write(w, r, failure)
 	} else if watches {
 		serveWatch(w, r, res, form, choice)
 	} else {

@@ -2,34 +2,25 @@ package kubeapi
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/http"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podstead/podstead/httpapi/apistatus"
 )
 
-// newStatus returns a failure as a Status of the Kubernetes API.
-func newStatus(code int, reason metav1.StatusReason, format string, args ...any) *metav1.Status {
-	return &metav1.Status{
-		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
-		Status:   metav1.StatusFailure, Code: int32(code), Reason: reason, Message: fmt.Sprintf(format, args...),
-	}
-}
-
-func writeStatus(w http.ResponseWriter, s *metav1.Status) { writeJSON(w, int(s.Code), s) }
-
 func badRequest(format string, args ...any) *metav1.Status {
-	return newStatus(http.StatusBadRequest, metav1.StatusReasonBadRequest, format, args...)
+	return apistatus.New(http.StatusBadRequest, format, args...)
 }
 
 func notFound(r *resource, name string) *metav1.Status {
-	s := newStatus(http.StatusNotFound, metav1.StatusReasonNotFound, "%s %q not found", r.name, name)
+	s := apistatus.New(http.StatusNotFound, "%s %q not found", r.name, name)
 	s.Details = &metav1.StatusDetails{Name: name, Kind: r.name}
 	return s
 }
 
 func tooOld() *metav1.Status {
-	return newStatus(http.StatusGone, metav1.StatusReasonExpired, "too old resource version: the changes since then are no longer available; list again")
+	return apistatus.New(http.StatusGone, "too old resource version: the changes since then are no longer available; list again")
 }
 
 // writeJSON answers with v, which is encoded before the first byte is sent.

@@ -6,6 +6,8 @@ import (
 	"strconv"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podstead/podstead/httpapi/apistatus"
 )
 
 // serveList serves all selected objects at once and ignores limit, as the API allows. The
@@ -13,7 +15,7 @@ import (
 func serveList(w http.ResponseWriter, r *http.Request, res *resource, f form, c selection) {
 	all, version := res.cache.list()
 	if failure := checkListVersion(r, version, res.cache.versions.Last()); failure != nil {
-		writeStatus(w, failure)
+		apistatus.Write(w, r, failure)
 		return
 	}
 	selected := c.filter(all)
@@ -43,11 +45,11 @@ func checkListVersion(r *http.Request, newest, last uint64) *metav1.Status {
 	text, match := q.Get("resourceVersion"), metav1.ResourceVersionMatch(q.Get("resourceVersionMatch"))
 	switch {
 	case match != "" && match != metav1.ResourceVersionMatchExact && match != metav1.ResourceVersionMatchNotOlderThan:
-		return invalid("resourceVersionMatch=%q: must be Exact or NotOlderThan", match)
+		return invalidMatch("=%q: must be Exact or NotOlderThan", match)
 	case match != "" && text == "":
-		return invalid("resourceVersionMatch: must not be set without resourceVersion")
+		return invalidMatch(": must not be set without resourceVersion")
 	case match == metav1.ResourceVersionMatchExact && text == "0":
-		return invalid("resourceVersionMatch: must not be Exact with the resourceVersion 0")
+		return invalidMatch(": must not be Exact with the resourceVersion 0")
 	case text == "":
 		return nil
 	}

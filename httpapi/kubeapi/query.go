@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/podstead/podstead/httpapi/apistatus"
 )
 
 // form is the requested form of the answer.
@@ -48,7 +50,7 @@ func formOf(r *http.Request) (form, *metav1.Status) {
 			return f, nil
 		}
 	}
-	return f, newStatus(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable, "Accept: %q is not supported; must include application/json", accept)
+	return f, apistatus.New(http.StatusNotAcceptable, "Accept: %q is not supported; must include application/json", accept)
 }
 
 // selection selects the objects of a resource by namespace, labels and fields.
@@ -80,7 +82,7 @@ func selectionOf(r *http.Request, res *resource) (selection, *metav1.Status) {
 	}
 	if q.Get("continue") != "" {
 		// Lists are never paged, so that this API has issued no token.
-		return c, newStatus(http.StatusGone, metav1.StatusReasonExpired, "continue: unknown token; list again")
+		return c, apistatus.New(http.StatusGone, "continue: unknown token; list again")
 	}
 	return c, nil
 }

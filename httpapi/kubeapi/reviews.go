@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/podstead/podstead/httpapi/access"
+	"github.com/podstead/podstead/httpapi/apistatus"
 )
 
 // reviewGroups are the API groups of reviews about the caller.
@@ -28,7 +29,7 @@ var reviewGroups = []metav1.APIResourceList{
 func (a *API) accessReview(w http.ResponseWriter, r *http.Request) {
 	review, err := readReview(r)
 	if err != nil || review.Spec.ResourceAttributes == nil {
-		writeStatus(w, badRequest("the body must be a SelfSubjectAccessReview with spec.resourceAttributes"))
+		apistatus.Write(w, r, badRequest("the body must be a SelfSubjectAccessReview with spec.resourceAttributes"))
 		return
 	}
 	q := review.Spec.ResourceAttributes
@@ -113,7 +114,7 @@ func whoami(w http.ResponseWriter, r *http.Request) {
 func postOnly(handle http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodPost {
-			writeStatus(w, newStatus(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, "reviews require POST"))
+			apistatus.Write(w, r, apistatus.New(http.StatusMethodNotAllowed, "reviews require POST"))
 			return
 		}
 		handle(w, r)

@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/podstead/podstead/httpapi/apistatus"
 )
 
 // UsageGroup describes the group metrics.k8s.io for discovery.
@@ -94,12 +96,12 @@ func UsageHandler(reader UsageReader, resource string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		selected, failure := usageSelectionOf(r, resource)
 		if failure != nil {
-			writeStatus(w, failure)
+			apistatus.Write(w, r, failure)
 			return
 		}
 		nodes, pods, err := reader.Usage(r.Context())
 		if err != nil {
-			writeStatus(w, newStatus(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "failed to read the resource usage: %v", err))
+			apistatus.Write(w, r, apistatus.New(http.StatusServiceUnavailable, "failed to read the resource usage: %v", err))
 			return
 		}
 		list := metricsList{TypeMeta: usageType("NodeMetricsList"), Items: []any{}}
@@ -123,9 +125,9 @@ func UsageHandler(reader UsageReader, resource string) http.HandlerFunc {
 		case len(list.Items) == 1:
 			writeJSON(w, http.StatusOK, list.Items[0])
 		default:
-			s := newStatus(http.StatusNotFound, metav1.StatusReasonNotFound, "%s %q not found, or not measured yet", resource, name)
+			s := apistatus.New(http.StatusNotFound, "%s %q not found, or not measured yet", resource, name)
 			s.Details = &metav1.StatusDetails{Name: name, Group: "metrics.k8s.io", Kind: resource}
-			writeStatus(w, s)
+			apistatus.Write(w, r, s)
 		}
 	}
 }
@@ -141,7 +143,7 @@ func usageSelectionOf(r *http.Request, resource string) (usageSelection, *metav1
 	q := r.URL.Query()
 	c := usageSelection{namespace: r.PathValue("namespace"), name: r.PathValue("name")}
 	if watches, err := strconv.ParseBool(q.Get("watch")); err == nil && watches {
-		return c, newStatus(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, "%s of metrics.k8s.io do not support watch", resource)
+		return c, apistatus.New(http.StatusMethodNotAllowed, "%s of metrics.k8s.io do not support watch", resource)
 	}
 	var err error
 	if c.labels, err = labels.Parse(q.Get("labelSelector")); err != nil {

@@ -12,6 +12,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/podstead/podstead/httpapi/apistatus"
 )
 
 const (
@@ -48,9 +50,9 @@ func watchRequestOf(r *http.Request) (watchRequest, *metav1.Status) {
 	match := metav1.ResourceVersionMatch(q.Get("resourceVersionMatch"))
 	switch {
 	case q.Has("sendInitialEvents") && match != metav1.ResourceVersionMatchNotOlderThan:
-		return w, invalid("resourceVersionMatch=%q: must be NotOlderThan with sendInitialEvents", match)
+		return w, invalidMatch("=%q: must be NotOlderThan with sendInitialEvents", match)
 	case !q.Has("sendInitialEvents") && match != "":
-		return w, invalid("resourceVersionMatch: must not be set for a watch without sendInitialEvents")
+		return w, invalidMatch(": must not be set for a watch without sendInitialEvents")
 	}
 	switch version := q.Get("resourceVersion"); version {
 	case "", "0":
@@ -77,8 +79,10 @@ func watchRequestOf(r *http.Request) (watchRequest, *metav1.Status) {
 	return w, nil
 }
 
-func invalid(format string, args ...any) *metav1.Status {
-	return newStatus(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, format, args...)
+// invalidMatch is the failure of a request whose resourceVersionMatch is not valid.
+func invalidMatch(format string, args ...any) *metav1.Status {
+	s := apistatus.New(http.StatusUnprocessableEntity, "resourceVersionMatch"+format, args...)
+	return apistatus.WithCause(s, metav1.CauseTypeFieldValueInvalid, "resourceVersionMatch")
 }
 
 // serveWatch sends each change of the selected objects until the client disconnects, the
@@ -87,7 +91,7 @@ func invalid(format string, args ...any) *metav1.Status {
 func serveWatch(w http.ResponseWriter, r *http.Request, res *resource, f form, c selection) {
 	req, failure := watchRequestOf(r)
 	if failure != nil {
-		writeStatus(w, failure)
+		apistatus.Write(w, r, failure)
 		return
 	}
 	remove := res.cache.addWatcher()
@@ -100,7 +104,7 @@ func serveWatch(w http.ResponseWriter, r *http.Request, res *resource, f form, c
 		}
 	}
 	if _, _, _, err := res.cache.changesSince(at); err != nil {
-		writeStatus(w, tooOld())
+		apistatus.Write(w, r, tooOld())
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), req.timeout)

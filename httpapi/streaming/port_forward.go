@@ -12,9 +12,9 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/streaming/pkg/httpstream"
 
+	"github.com/podstead/podstead/httpapi/apistatus"
 	"github.com/podstead/podstead/internal/spdy"
 )
 
@@ -78,7 +78,7 @@ func (f PortForward) Serve(w http.ResponseWriter, r *http.Request) error {
 	case isWebSocketRequest(r):
 		tunnel := []string{protocolTunnel}
 		if err := checkWebSocketProtocol(r, tunnel); err != nil {
-			writeStatus(w, newStatus(http.StatusBadRequest, metav1.StatusReasonBadRequest, "%v", err))
+			apistatus.Write(w, r, apistatus.New(http.StatusBadRequest, "%v", err))
 			return nil
 		}
 		ws, e := upgradeWebSocket(w, r, tunnel)
@@ -90,12 +90,12 @@ func (f PortForward) Serve(w http.ResponseWriter, r *http.Request) error {
 	case spdy.IsUpgradeRequest(r):
 		protocol, e := spdy.Negotiate(r, protocolForward)
 		if e != nil {
-			writeStatus(w, newStatus(http.StatusForbidden, metav1.StatusReasonForbidden, "%v", e))
+			apistatus.Write(w, r, apistatus.New(http.StatusForbidden, "%v", e))
 			return nil
 		}
 		s.conn, err = spdy.Accept(w, protocol, limits, s.accept)
 	default:
-		writeStatus(w, newStatus(http.StatusBadRequest, metav1.StatusReasonBadRequest, "upgrade required: send an upgrade request to SPDY/3.1, or to WebSocket with the subprotocol %s", protocolTunnel))
+		apistatus.Write(w, r, apistatus.New(http.StatusBadRequest, "upgrade required: send an upgrade request to SPDY/3.1, or to WebSocket with the subprotocol %s", protocolTunnel))
 		return nil
 	}
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/streaming/pkg/httpstream"
 
+	"github.com/podstead/podstead/httpapi/apistatus"
 	"github.com/podstead/podstead/internal/spdy"
 )
 
@@ -55,16 +56,16 @@ func (t RemoteCommand) Serve(w http.ResponseWriter, r *http.Request) error {
 	switch {
 	case webSocket:
 		if err := checkWebSocketProtocol(r, webSocketProtocols); err != nil {
-			writeStatus(w, newStatus(http.StatusBadRequest, metav1.StatusReasonBadRequest, "%v", err))
+			apistatus.Write(w, r, apistatus.New(http.StatusBadRequest, "%v", err))
 			return nil
 		}
 	case spdy.IsUpgradeRequest(r):
 		if _, err := spdy.Negotiate(r, protocolV4); err != nil {
-			writeStatus(w, newStatus(http.StatusForbidden, metav1.StatusReasonForbidden, "%v", err))
+			apistatus.Write(w, r, apistatus.New(http.StatusForbidden, "%v", err))
 			return nil
 		}
 	default:
-		writeStatus(w, newStatus(http.StatusBadRequest, metav1.StatusReasonBadRequest, "upgrade required: send an upgrade request to SPDY/3.1 or WebSocket"))
+		apistatus.Write(w, r, apistatus.New(http.StatusBadRequest, "upgrade required: send an upgrade request to SPDY/3.1 or WebSocket"))
 		return nil
 	}
 	ctx, cancel := context.WithCancelCause(r.Context())
@@ -73,12 +74,12 @@ func (t RemoteCommand) Serve(w http.ResponseWriter, r *http.Request) error {
 	// HTTP.
 	url, err := t.Open(ctx)
 	if err != nil {
-		writeStatus(w, internalError("%v", err))
+		apistatus.Write(w, r, internalError("%v", err))
 		return nil
 	}
 	rt, err := dialRuntime(ctx, url, protocolV4)
 	if err != nil {
-		writeStatus(w, internalError("%s", describeRuntimeError(err)))
+		apistatus.Write(w, r, internalError("%s", describeRuntimeError(err)))
 		return nil
 	}
 	defer rt.Abort()
@@ -141,9 +142,9 @@ func (s *session) run(o Options) error {
 		s.client.abort()
 		return cause
 	case errors.Is(cause, context.Canceled):
-		status = newStatus(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "podstead is shutting down")
+		status = apistatus.New(http.StatusServiceUnavailable, "podstead is shutting down")
 	case cause != nil:
-		status = newStatus(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "podstead ended the session: %v", cause)
+		status = apistatus.New(http.StatusServiceUnavailable, "podstead ended the session: %v", cause)
 	case err != nil:
 		status = internalError("failed to start the session with the container runtime: %v", err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podstead/podstead/httpapi/apistatus"
 	"github.com/podstead/podstead/internal/spdy"
 )
 
@@ -21,28 +22,8 @@ var (
 	errSessionEnded = errors.New("session ended")
 )
 
-// newStatus returns a failure as a Status of the Kubernetes API.
-func newStatus(code int, reason metav1.StatusReason, format string, args ...any) *metav1.Status {
-	return &metav1.Status{
-		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
-		Status:   metav1.StatusFailure, Code: int32(code), Reason: reason, Message: fmt.Sprintf(format, args...),
-	}
-}
-
 func internalError(format string, args ...any) *metav1.Status {
-	return newStatus(http.StatusInternalServerError, metav1.StatusReasonInternalError, format, args...)
-}
-
-// writeStatus answers a request with a status.
-func writeStatus(w http.ResponseWriter, st *metav1.Status) {
-	body, err := json.Marshal(st)
-	if err != nil {
-		http.Error(w, st.Message, int(st.Code))
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(int(st.Code))
-	_, _ = w.Write(body) // a client that has disconnected needs no answer
+	return apistatus.New(http.StatusInternalServerError, format, args...)
 }
 
 // runtimeStatus parses the status that a runtime sent at the end of a session. err is

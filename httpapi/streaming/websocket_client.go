@@ -13,6 +13,8 @@ import (
 	"github.com/gorilla/websocket"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podstead/podstead/httpapi/apistatus"
 )
 
 // channels are the streams of a WebSocket by number. Each message begins with the
@@ -56,7 +58,7 @@ func upgradeWebSocket(w http.ResponseWriter, r *http.Request, protocols []string
 		Subprotocols: protocols, HandshakeTimeout: creationTimeout,
 		CheckOrigin:    func(*http.Request) bool { return true },
 		ReadBufferSize: 4 << 10, WriteBufferSize: chunkSize + 1, WriteBufferPool: &writeBuffers, Error: func(w http.ResponseWriter, _ *http.Request, code int, reason error) {
-			writeStatus(w, newStatus(code, metav1.StatusReasonBadRequest, "failed to upgrade the request to WebSocket: %v", reason))
+			apistatus.Write(w, r, apistatus.New(code, "failed to upgrade the request to WebSocket: %v", reason))
 		},
 	}
 	return u.Upgrade(w, r, nil)

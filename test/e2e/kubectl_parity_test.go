@@ -2,6 +2,8 @@ package e2e
 
 import (
 	"strings"
+
+	"github.com/podstead/podstead/test/testbed"
 )
 
 // compareVerbs checks that kubectl and podstead print the same for templates and custom
@@ -47,5 +49,34 @@ func (k *kubectl) compareVerbs(web string) {
 	}
 	if out, err := k.run("get", "pods", "--field-selector", "spec.colour=red"); err == nil || !strings.Contains(out, "spec.colour") {
 		t.Errorf("kubectl with an unknown field: %v, %s", err, out)
+	}
+}
+
+// checkErrors checks what kubectl prints for requests that fail. It reads the details of an
+// error, and crashes on one without.
+func (k *kubectl) checkErrors(web string) {
+	t := k.n.t
+	t.Helper()
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"logs", "nosuch"}, `pods "nosuch" not found`},
+		{[]string{"logs", web, "-c", "nosuch"}, "nosuch"},
+		{[]string{"delete", "pod", "nosuch"}, `nosuch`},
+		{[]string{"exec", "nosuch", "--", "id"}, `pods "nosuch" not found`},
+		{[]string{"debug", web, "--image=" + testbed.BusyboxImage, "--attach=false"}, "debug container cannot be added"},
+		{[]string{"debug", "nosuch", "--image=" + testbed.BusyboxImage, "--attach=false"}, `pods "nosuch" not found`},
+		{[]string{"debug", web, "--image=" + testbed.BusyboxImage, "--copy-to=copy", "--attach=false"}, "read-only"},
+		{[]string{"label", "pod", web, "a=b"}, "web.yaml"},
+		{[]string{"annotate", "pod", "nosuch", "a=b"}, `pods "nosuch" not found`},
+		{[]string{"scale", "deployment", "web", "--replicas=1"}, "deployment"},
+		{[]string{"get", "deployments"}, "deployments"},
+		{[]string{"create", "configmap", "a"}, "read-only"},
+	} {
+		out, err := k.run(c.args...)
+		if err == nil || !strings.Contains(out, c.want) || strings.Contains(out, "panic") || strings.Contains(out, "goroutine") {
+			t.Errorf("kubectl %s: %v\n%s\nwant an error with %q", strings.Join(c.args, " "), err, out, c.want)
+		}
 	}
 }

@@ -109,6 +109,7 @@ stringData: {password: hunter2}
 		k.must([]string{"default", "other", "Active"}, "get", "namespaces")
 		k.must([]string{"pods", "po", "namespaces", "configmaps", "secrets"}, "api-resources")
 		k.compareVerbs(web)
+		k.checkErrors(web)
 		out, err := k.run("delete", "pod", web)
 		if err == nil || !strings.Contains(out, "web.yaml") {
 			t.Errorf("delete: %v, %s; want an error that names the manifest", err, out)
