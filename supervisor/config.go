@@ -139,6 +139,9 @@ type Rollouts interface {
 	RetryPreparations()
 	// Reconsider judges the revisions in effect again: the runtime went away or is back.
 	Reconsider()
+	// KeepsUntil returns until when a pod stays that its source no longer declares; zero if
+	// it does not stay.
+	KeepsUntil(uid types.UID) time.Time
 }
 
 // Probes probes the containers of pods. None of its methods waits for
@@ -245,6 +248,7 @@ func (noRollouts) HeldFor(types.UID) *status.Cause  { return nil }
 func (noRollouts) Observe(types.UID, *v1.PodStatus) {}
 func (noRollouts) RetryPreparations()               {}
 func (noRollouts) Reconsider()                      {}
+func (noRollouts) KeepsUntil(types.UID) time.Time   { return time.Time{} }
 
 // noHostIPs reports no addresses.
 type noHostIPs struct{}

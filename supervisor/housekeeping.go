@@ -50,7 +50,9 @@ func (c *cleanup) isDue(now time.Time) bool { return !c.due.IsZero() && !c.due.A
 // meantime runs after its orphan has ended, never at the same time.
 //
 // Orphans are judged source by source: a pod whose source has not delivered is left
-// alone, whatever the other sources have delivered.
+// alone, whatever the other sources have delivered. One that was declared by a source that
+// no longer has it stays for a moment if another one may declare it, so that a pod that
+// moves is replaced and not ended.
 func (s *Supervisor) handlePodCleanups() {
 	s.cleanup.due, s.cleanup.last = time.Time{}, time.Now()
 	observed := s.cfg.Runtime.Observer.Observed()
@@ -63,7 +65,7 @@ func (s *Supervisor) handlePodCleanups() {
 	sources := s.cfg.Sources.Pods.Sources()
 	s.order.Together(func() {
 		for _, found := range observed.Own {
-			if s.unattended(found) && s.wanted.IsReady(manifest.Source(found.Source), sources) {
+			if s.unattended(found) && s.wanted.IsReady(manifest.Source(found.Source), sources) && !s.mayMove(found.UID) {
 				s.log.Info("Terminating orphaned pod", "pod", found.FullName(), "uid", found.UID, "source", found.Source)
 				s.workers.Orphan(podFrom(found), foundGrace(found))
 			}
@@ -75,6 +77,20 @@ func (s *Supervisor) handlePodCleanups() {
 		s.scanDirectories(observed)
 	}
 	s.sweepCgroups(observed)
+}
+
+// mayMove reports whether an orphan stays for now, because a source that has not delivered
+// may declare its pod. A round of housekeeping follows when that is over.
+func (s *Supervisor) mayMove(uid types.UID) bool {
+	if s.workers.State(uid) != podworkers.None {
+		return false
+	}
+	until := s.cfg.Sources.Rollouts.KeepsUntil(uid)
+	if until.IsZero() {
+		return false
+	}
+	s.cleanup.requestAt(until)
+	return true
 }
 
 // sweepInterval is the time between two searches for cgroups that the runtime has

@@ -86,7 +86,6 @@ const (
 // PodConfig of the supervisor.
 type Controller struct {
 	opts  Options
-	pods  PodConfig
 	log   *slog.Logger
 	store *store
 	// updates are what the supervisor reads.
@@ -104,8 +103,11 @@ type Controller struct {
 	mu sync.Mutex
 	// byName are the rollouts by the full name of the pod, byUID those of the revisions
 	// that the supervisor has.
-	byName      map[string]*podRollout
-	byUID       map[types.UID]*podRollout
+	byName map[string]*podRollout
+	byUID  map[types.UID]*podRollout
+	// moving are pods of an earlier daemon that their sources no longer declare, and until
+	// when another source may declare them.
+	moving      map[types.UID]time.Time
 	subscribers map[chan struct{}]struct{}
 }
 
@@ -142,13 +144,14 @@ func New(opts Options) *Controller {
 		opts.Mark = func() (wallclock.Mark, bool) { return wallclock.Mark{}, false }
 	}
 	return &Controller{
-		opts: opts, pods: opts.Pods, log: opts.Log,
+		opts: opts, log: opts.Log,
 		store:   &store{dir: opts.Dir, files: opts.Unwritten, log: opts.Log},
 		updates: make(chan manifest.PodUpdate), results: make(chan result), requests: make(chan func()),
 		observed: make(chan struct{}, 1), retries: make(chan struct{}, 1), stopped: make(chan struct{}),
 		loop:        loop{delivered: map[manifest.Source]bool{}, dirty: map[string]bool{}},
 		byName:      map[string]*podRollout{},
 		byUID:       map[types.UID]*podRollout{},
+		moving:      map[types.UID]time.Time{},
 		subscribers: map[chan struct{}]struct{}{},
 	}
 }
@@ -167,7 +170,7 @@ func (c *Controller) Run(ctx context.Context, node Node) error {
 	defer cancel()
 	c.loop.ctx, c.loop.node, c.loop.wg = ctx, node, &wg
 	c.loop.stored = c.store.load()
-	faults, unsubscribe := c.pods.Subscribe()
+	faults, unsubscribe := c.opts.Pods.Subscribe()
 	defer unsubscribe()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -187,7 +190,7 @@ func (c *Controller) Run(ctx context.Context, node Node) error {
 		case out <- head:
 			c.loop.queue = c.loop.queue[1:]
 			continue
-		case u := <-c.pods.Updates():
+		case u := <-c.opts.Pods.Updates():
 			c.handleUpdate(u)
 		case <-faults:
 			c.releaseConfirmed()
@@ -213,6 +216,11 @@ func (c *Controller) enqueue(u manifest.PodUpdate) { c.loop.queue = append(c.loo
 // arm sets the timer for what is due first, or stops it.
 func (c *Controller) arm(timer *time.Timer) {
 	first := c.loop.flushAt
+	for _, s := range c.loop.stored {
+		if !s.until.IsZero() && (first.IsZero() || s.until.Before(first)) {
+			first = s.until
+		}
+	}
 	for _, r := range c.byName {
 		if at := c.dueAt(r); !at.IsZero() && (first.IsZero() || at.Before(first)) {
 			first = at
@@ -230,6 +238,7 @@ func (c *Controller) handleDue(now time.Time) {
 	if at := c.loop.flushAt; !at.IsZero() && !at.After(now) {
 		c.flush()
 	}
+	c.expireMoves(now)
 	c.retryDue(now)
 	c.evaluate()
 }
@@ -253,11 +262,11 @@ func (c *Controller) call(do func() error) error {
 func (c *Controller) Updates() <-chan manifest.PodUpdate { return c.updates }
 
 // Sources returns the registered sources.
-func (c *Controller) Sources() []manifest.Source { return c.pods.Sources() }
+func (c *Controller) Sources() []manifest.Source { return c.opts.Pods.Sources() }
 
 // FaultFor returns why the pod's manifest may not be in effect as it is in the source,
 // empty if it is. HeldFor has what keeps a valid manifest from coming into effect.
-func (c *Controller) FaultFor(uid types.UID) string { return c.pods.FaultFor(c.ManifestUID(uid)) }
+func (c *Controller) FaultFor(uid types.UID) string { return c.opts.Pods.FaultFor(c.ManifestUID(uid)) }
 
 // Subscribe returns a channel that receives (capacity 1, coalescing) after faults or
 // rollouts changed, and a function that ends the subscription.

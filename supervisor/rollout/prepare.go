@@ -148,7 +148,7 @@ func (c *Controller) handleResult(res result) {
 // source of several artifacts may never be complete. Until then it comes from the
 // checkpoint, and the manifest may have been removed or changed in the meantime.
 func (c *Controller) confirmed(r *podRollout) bool {
-	return r.choice.pinned != nil || r.choice.rejected != nil || c.loop.delivered[podinfo.SourceOf(r.manifest)] || c.pods.WasRead(r.manifest.UID)
+	return r.choice.pinned != nil || r.choice.rejected != nil || c.loop.delivered[podinfo.SourceOf(r.manifest)] || c.opts.Pods.WasRead(r.manifest.UID)
 }
 
 // releaseConfirmed lets the prepared candidates through that are confirmed now.

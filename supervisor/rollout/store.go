@@ -78,6 +78,10 @@ type storedRollout struct {
 	Previous map[string]string `json:"previous,omitempty"`
 	Begun    *beginning        `json:"begun,omitempty"`
 	History  history           `json:"revisions"`
+
+	// until is when it is forgotten unless a source declares its pod; zero while its source
+	// has not delivered. It is not stored.
+	until time.Time
 }
 
 // storedRevision is a revision on the disk.
@@ -99,20 +103,62 @@ func (s *store) load() map[string]*storedRollout {
 	if s.dir == "" {
 		return found
 	}
-	paths, err := filepath.Glob(filepath.Join(s.dir, "*", "*", stateFile))
+	for _, fullName := range s.names() {
+		path := filepath.Join(s.path(fullName), stateFile)
+		state, err := readState(path)
+		switch {
+		case err == nil:
+			found[fullName] = state
+		case !errors.Is(err, fs.ErrNotExist):
+			s.moveAside(path, err)
+		case !s.hasAside(fullName):
+			s.remove(fullName) // a daemon was killed before it had written, or removed, all of it
+		}
+	}
+	return found
+}
+
+// names returns the pods that have a directory, by full name.
+func (s *store) names() (names []string) {
+	paths, err := filepath.Glob(filepath.Join(s.dir, "*", "*"))
 	if err != nil {
 		s.log.Warn("Failed to list rollouts", "directory", s.dir, "err", err)
 	}
 	for _, path := range paths {
-		state, err := readState(path)
-		if err != nil {
-			s.moveAside(path, err)
-			continue
+		if info, err := os.Lstat(path); err == nil && info.IsDir() {
+			names = append(names, filepath.Base(filepath.Dir(path))+"/"+filepath.Base(path))
 		}
-		found[state.Namespace+"/"+state.Name] = state
 	}
-	return found
+	return names
 }
+
+// hasAside reports whether a state of the pod was moved aside.
+func (s *store) hasAside(fullName string) bool {
+	for _, suffix := range []string{suffixDamaged, suffixNewer} {
+		if _, err := os.Lstat(filepath.Join(s.path(fullName), stateFile+suffix)); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// removeOthers removes everything of the pods that have no rollout.
+func (s *store) removeOthers(has func(fullName string) bool) {
+	if s.dir == "" {
+		return
+	}
+	for _, fullName := range s.names() {
+		if !has(fullName) {
+			s.remove(fullName)
+		}
+	}
+}
+
+// The suffixes of states that were moved aside.
+const (
+	suffixDamaged = ".damaged"
+	suffixNewer   = ".newer"
+)
 
 // readState reads and checks the state of a rollout.
 func readState(path string) (*storedRollout, error) {
@@ -155,9 +201,9 @@ func readVersioned(path string, into any) error {
 // moveAside keeps a file that cannot be used, for inspection or for a return to the newer
 // version.
 func (s *store) moveAside(path string, reason error) {
-	aside := path + ".damaged"
+	aside := path + suffixDamaged
 	if errors.Is(reason, errNewer) {
-		aside = path + ".newer"
+		aside = path + suffixNewer
 	}
 	if err := os.Rename(path, aside); err != nil {
 		aside = "not moved: " + err.Error()

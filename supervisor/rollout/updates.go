@@ -14,6 +14,7 @@ import (
 
 // handleUpdate applies an update of the manifests.
 func (c *Controller) handleUpdate(u manifest.PodUpdate) {
+	c.expireMoves(time.Now())
 	if !podinfo.PolicyFor(u.Source).Static {
 		if u.Op == manifest.Add {
 			c.markDelivered(u.Source)
@@ -186,27 +187,4 @@ func (c *Controller) locked(change func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	change()
-}
-
-// markDelivered notes that a source has delivered all its pods, and removes what is
-// stored of those that it no longer has. What is stored of a source that is not
-// configured any more is removed when all have delivered.
-func (c *Controller) markDelivered(source manifest.Source) {
-	if c.loop.delivered[source] {
-		return
-	}
-	c.loop.delivered[source] = true
-	c.releaseConfirmed()
-	all, known := true, map[manifest.Source]bool{}
-	for _, s := range c.pods.Sources() {
-		known[s] = true
-		all = all && c.loop.delivered[s]
-	}
-	maps.DeleteFunc(c.loop.stored, func(name string, s *storedRollout) bool {
-		gone := s.Source == source || all && !known[s.Source]
-		if gone {
-			c.store.remove(name)
-		}
-		return gone
-	})
 }
