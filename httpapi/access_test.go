@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -13,6 +14,28 @@ import (
 // serveClasses serves the routes as a listener that grants some classes to every caller.
 func serveClasses(routes []Route, allowed access.Class) http.Handler {
 	return handler(routes, allowed, anonymous(allowed))
+}
+
+// call requests a path of podstead's own API as a client of some classes, and returns the
+// status and the body of the answer.
+func call(t *testing.T, src Sources, classes access.Class, method, path string) (status int, body string) {
+	t.Helper()
+	s := httptest.NewServer(serveClasses(Routes(src), classes))
+	defer s.Close()
+	r, err := http.NewRequestWithContext(t.Context(), method, s.URL+"/podstead/v1"+path, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := s.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(data)
 }
 
 // testRoutes returns a route of each class, and one below a wider one of another class.

@@ -3,9 +3,6 @@ package httpapi
 import (
 	"context"
 	"fmt"
-	"io"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -50,20 +47,9 @@ func TestCheckUpdates(t *testing.T) {
 		}
 		src.AutoUpdates, src.Pods = u, podList{pod}
 		src.ManifestName = func(p *v1.Pod) string { return strings.TrimSuffix(p.Name, "-n1") }
-		s := httptest.NewServer(serveClasses(Routes(src), c.classes))
-		r, err := http.NewRequestWithContext(t.Context(), c.method, s.URL+"/podstead/v1/auto-update"+c.query, http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp, err := s.Client().Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		body, err := io.ReadAll(resp.Body)
-		resp.Body.Close()
-		s.Close()
-		if err != nil || resp.StatusCode != c.status || !strings.Contains(string(body), c.want) || u.checked != c.checked {
-			t.Errorf("%s %s: %d %s, checked %q, %v", c.method, c.query, resp.StatusCode, body, u.checked, err)
+		status, body := call(t, src, c.classes, c.method, "/auto-update"+c.query)
+		if status != c.status || !strings.Contains(body, c.want) || u.checked != c.checked {
+			t.Errorf("%s %s: %d %s, checked %q", c.method, c.query, status, body, u.checked)
 		}
 	}
 }

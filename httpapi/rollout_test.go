@@ -3,9 +3,6 @@ package httpapi
 import (
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -62,20 +59,9 @@ func TestRolloutRoutes(t *testing.T) {
 		p.Annotations = map[string]string{"kubernetes.io/config.source": c.source}
 		src.Rollouts, src.Pods = f, podList{p}
 		src.ManifestName = func(p *v1.Pod) string { return strings.TrimSuffix(p.Name, "-n1") }
-		s := httptest.NewServer(serveClasses(Routes(src), c.classes))
-		r, err := http.NewRequestWithContext(t.Context(), c.method, s.URL+"/podstead/v1"+c.path, http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp, err := s.Client().Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		body, err := io.ReadAll(resp.Body)
-		resp.Body.Close()
-		s.Close()
-		if err != nil || resp.StatusCode != c.status || !strings.Contains(string(body), c.want) || f.requested != c.requested {
-			t.Errorf("%s %s: %d %s, requested %q, %v", c.method, c.path, resp.StatusCode, body, f.requested, err)
+		status, body := call(t, src, c.classes, c.method, c.path)
+		if status != c.status || !strings.Contains(body, c.want) || f.requested != c.requested {
+			t.Errorf("%s %s: %d %s, requested %q", c.method, c.path, status, body, f.requested)
 		}
 	}
 }

@@ -35,11 +35,7 @@ func TestNodeDoesNotCauseARollback(t *testing.T) {
 				b.returns = map[string]RestartPolicy{eviction.Reason: func(*v1.Pod, status.Disruption) (bool, time.Duration) { return may.Load(), 0 }}
 				a := answering(b.fake)
 				a.fail("ready-u2", true)
-				d := b.start()
-				d.config.deliver(file, judged("u1"))
-				b.awaitReady("u1")
-				d.config.deliver(file, judged("u2"))
-				b.runs("u2")
+				d := b.replaceReady(judged)
 				b.after(40 * time.Second)
 				outage(b, d, &may)
 				b.after(40 * time.Second)

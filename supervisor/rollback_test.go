@@ -50,17 +50,24 @@ func (b *supervisorHarness) awaitReady(uid types.UID) {
 	b.until(5*time.Minute, fmt.Sprintf("%s is ready", uid), func() bool { return b.isReady(uid) })
 }
 
+// replaceReady starts the daemon and delivers u1; when that is Ready, u2 replaces it.
+func (b *supervisorHarness) replaceReady(revision func(types.UID) *v1.Pod) *daemon {
+	b.t.Helper()
+	d := b.start()
+	d.config.deliver(file, revision("u1"))
+	b.awaitReady("u1")
+	d.config.deliver(file, revision("u2"))
+	b.runs("u2")
+	return d
+}
+
 // A revision that does not become Ready is replaced by the last one that was, and not
 // tried again until its manifest changes or a request comes.
 func TestRollbackAfterTheDeadline(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		a := answering(b.fake)
 		a.fail("ready-u2", true)
-		d := b.start()
-		d.config.deliver(file, judged("u1"))
-		b.awaitReady("u1")
-		d.config.deliver(file, judged("u2"))
-		b.runs("u2")
+		d := b.replaceReady(judged)
 		if st := d.rollout(t, "web"); st.State != rollout.Progressing || st.LastGood == "" {
 			t.Errorf("%+v", st)
 		}
@@ -103,11 +110,7 @@ func TestReadyOnceIsSuccess(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		a := answering(b.fake)
 		a.fail("ready-u2", true)
-		d := b.start()
-		d.config.deliver(file, judged("u1"))
-		b.awaitReady("u1")
-		d.config.deliver(file, judged("u2"))
-		b.runs("u2")
+		d := b.replaceReady(judged)
 		b.after(50 * time.Second)
 		a.fail("ready-u2", false)
 		b.awaitReady("u2")
@@ -364,11 +367,7 @@ func TestRollbackDeadlineOutlivesTheDaemon(t *testing.T) {
 		booted, boot := time.Now(), "one"
 		b.mark = func() (wallclock.Mark, bool) { return wallclock.Mark{Boot: boot, Up: time.Since(booted)}, true }
 		answering(b.fake).fail("ready-u2", true)
-		d := b.start()
-		d.config.deliver(file, judged("u1"))
-		b.awaitReady("u1")
-		d.config.deliver(file, judged("u2"))
-		b.runs("u2")
+		b.replaceReady(judged)
 		b.after(30 * time.Second)
 		b.sigkill()
 		b.after(10 * time.Second)

@@ -20,10 +20,7 @@ const Directory = "/var/lib/cni/networks"
 // A directory that does not exist has none. Errors of single networks are joined, after the
 // others were examined.
 func FreeEmpty(dir string, boot time.Time) (freed []string, err error) {
-	networks, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
+	networks, err := readDir(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -58,21 +55,8 @@ func freeNetwork(dir string, boot time.Time) (freed []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	var errs []error
-	for _, file := range files {
-		if _, err := netip.ParseAddr(file.Name()); err != nil {
-			continue
-		}
-		info, err := file.Info()
-		if err != nil || !info.Mode().IsRegular() || info.Size() > 0 || !info.ModTime().Before(boot) {
-			continue
-		}
-		path := filepath.Join(dir, file.Name())
-		if err := os.Remove(path); err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		freed = append(freed, path)
-	}
-	return freed, errors.Join(errs...)
+	return removeEmpty(dir, files, boot, func(name string) bool {
+		_, err := netip.ParseAddr(name)
+		return err == nil
+	})
 }

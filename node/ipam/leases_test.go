@@ -3,7 +3,6 @@ package ipam
 import (
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 	"time"
 
@@ -16,17 +15,7 @@ func TestFreeEmpty(t *testing.T) {
 	boot := time.Now().Add(-time.Hour)
 	write := func(name, content string, at time.Time) string {
 		t.Helper()
-		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chtimes(path, at, at); err != nil {
-			t.Fatal(err)
-		}
-		return path
+		return writeAt(t, filepath.Join(dir, name), content, at)
 	}
 	before, after := boot.Add(-time.Minute), boot.Add(time.Minute)
 	want := []string{write("pods/10.88.0.2", "", before), write("pods/fd00::2", "", before)}
@@ -50,21 +39,5 @@ func TestFreeEmpty(t *testing.T) {
 	}
 	kept = append(kept, link)
 
-	got, err := FreeEmpty(dir, boot)
-	if err != nil || !slices.Equal(got, want) {
-		t.Errorf("freed %v, %v, want %v", got, err, want)
-	}
-	for _, path := range want {
-		if _, err := os.Lstat(path); !os.IsNotExist(err) {
-			t.Errorf("%s is left: %v", path, err)
-		}
-	}
-	for _, path := range kept {
-		if _, err := os.Lstat(path); err != nil {
-			t.Error(err)
-		}
-	}
-	if got, err := FreeEmpty(filepath.Join(dir, "none"), boot); got != nil || err != nil {
-		t.Errorf("a missing directory: %v, %v", got, err)
-	}
+	expectRemoved(t, FreeEmpty, dir, boot, want, kept)
 }

@@ -3,7 +3,6 @@ package ipam
 import (
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 	"time"
 )
@@ -15,14 +14,7 @@ func TestRemoveEmptyResults(t *testing.T) {
 	before, after := boot.Add(-time.Minute), boot.Add(time.Minute)
 	write := func(name, content string, at time.Time) string {
 		t.Helper()
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chtimes(path, at, at); err != nil {
-			t.Fatal(err)
-		}
-		return path
+		return writeAt(t, filepath.Join(dir, name), content, at)
 	}
 	want := []string{write("podstead-1a-eth0", "", before), write("podstead-1a-lo", "", before)}
 	kept := []string{write("podstead-2b-eth0", `{"kind":"cniCacheV1"}`, before), write("podstead-3c-eth0", "", after)}
@@ -32,21 +24,5 @@ func TestRemoveEmptyResults(t *testing.T) {
 	}
 	kept = append(kept, link)
 
-	got, err := RemoveEmptyResults(dir, boot)
-	if err != nil || !slices.Equal(got, want) {
-		t.Errorf("removed %v, %v, want %v", got, err, want)
-	}
-	for _, path := range want {
-		if _, err := os.Lstat(path); !os.IsNotExist(err) {
-			t.Errorf("%s is left: %v", path, err)
-		}
-	}
-	for _, path := range kept {
-		if _, err := os.Lstat(path); err != nil {
-			t.Error(err)
-		}
-	}
-	if got, err := RemoveEmptyResults(filepath.Join(dir, "none"), boot); err != nil || len(got) > 0 {
-		t.Errorf("a directory that does not exist: %v, %v", got, err)
-	}
+	expectRemoved(t, RemoveEmptyResults, dir, boot, want, kept)
 }
