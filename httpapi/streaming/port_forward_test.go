@@ -8,9 +8,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -126,11 +128,57 @@ func closedPort(t *testing.T) int {
 	return name.(*unix.SockaddrInet4).Port
 }
 
+// runAsRootOfNamespaces runs the test in a process that is root of a user namespace, with a
+// network namespace that it may enter: only root can.
+func runAsRootOfNamespaces(t *testing.T) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := exec.CommandContext(t.Context(), self, "-test.run=^"+t.Name()+"$", "-test.v")
+	c.Env = append(os.Environ(), ownNamespaces+"=1")
+	c.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET,
+		UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
+	}
+	out, err := c.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
+		t.Fatalf("in namespaces of its own: %v; run it as root, or allow user namespaces: sysctl kernel.unprivileged_userns_clone user.max_user_namespaces\n%s", err, out)
+	}
+}
+
+// ownNamespaces is set in the environment of the process of runAsRootOfNamespaces.
+const ownNamespaces = "PODSTEAD_TEST_OWN_NAMESPACES"
+
+// raiseLoopback sets the loopback interface of a new network namespace up.
+func raiseLoopback(t *testing.T) {
+	t.Helper()
+	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(socket)
+	request, err := unix.NewIfreq("lo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.SetUint16(unix.IFF_UP)
+	if err := unix.IoctlIfreq(socket, unix.SIOCSIFFLAGS, request); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Each direction closes on its own, and the client's disconnect ends the connection in
 // the pod.
 func TestPortForwardInNamespace(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("only root can enter a network namespace")
+		runAsRootOfNamespaces(t)
+		return
+	}
+	if os.Getenv(ownNamespaces) != "" {
+		raiseLoopback(t)
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
