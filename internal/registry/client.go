@@ -32,6 +32,8 @@ const (
 	// every few hours.
 	maxSessions = 64
 	maxRedirect = 5
+	// maxHeader limits the headers of an answer in bytes: parts of them are the keys of tokens.
+	maxHeader = 64 << 10
 	// minRate is the rate, in bytes per second, at which a blob is expected on a slow line.
 	minRate = 16 << 10
 	// maxResolved limits the manifest of a registry that does not answer with its digest.
@@ -97,6 +99,7 @@ func New(o Options) (*Client, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	// The length of an answer has to be known, which a proxy that compresses takes away.
 	transport.DisableCompression = true
+	transport.MaxResponseHeaderBytes = maxHeader
 	if o.CAFile != "" {
 		pool, err := x509.SystemCertPool()
 		if err != nil {
@@ -179,7 +182,7 @@ func (c *Client) login(s session) *auth.Client {
 		clear(c.sessions) // they log in again
 	}
 	client := &auth.Client{
-		Client: c.httpFor(s.host), Cache: auth.NewCache(), ClientID: "podstead", Header: http.Header{},
+		Client: c.httpFor(s.host), Cache: &tokenCache{inner: auth.NewCache()}, ClientID: "podstead", Header: http.Header{},
 		Credential: auth.StaticCredential(s.host, auth.Credential{
 			Username: s.credential.Username, Password: s.credential.Password,
 			RefreshToken: s.credential.IdentityToken, AccessToken: s.credential.RegistryToken,
@@ -334,12 +337,13 @@ func (c *Client) Referrers(ctx context.Context, r Reference, limit int64, creden
 	}
 	return attempt(ctx, call{c, c.timeout}, r, credentials, func(ctx context.Context, repository *remote.Repository) (all []Descriptor, err error) {
 		repository.MaxMetadataBytes = limit
+		repository.Client = boundedClient{repository.Client, limit}
 		err = repository.Referrers(ctx, ocispec.Descriptor{MediaType: TypeManifest, Digest: subject}, "", func(page []ocispec.Descriptor) error {
+			if len(all)+len(page) > maxReferrers {
+				return errorf(ErrTooLarge, "%s has more than %d referrers", r.Digest, maxReferrers)
+			}
 			for _, d := range page {
 				all = append(all, Descriptor{MediaType: d.MediaType, Digest: d.Digest.String(), Size: d.Size, ArtifactType: d.ArtifactType, Annotations: d.Annotations})
-			}
-			if len(all) > maxReferrers {
-				return errorf(ErrTooLarge, "%s has more than %d referrers", r.Digest, maxReferrers)
 			}
 			return nil
 		})

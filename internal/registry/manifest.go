@@ -55,8 +55,11 @@ func (m *Manifest) IsIndex() bool { return m.MediaType == TypeIndex || m.MediaTy
 // maxValues limits the values in a manifest: a few bytes make a descriptor of 72 bytes.
 const maxValues = 20_000
 
+// hasManyValues reports whether JSON may have more than maxValues values.
+func hasManyValues(data []byte) bool { return bytes.Count(data, []byte{','}) > maxValues }
+
 func parseManifest(mediaType, digest string, data []byte) (Manifest, error) {
-	if bytes.Count(data, []byte{','}) > maxValues {
+	if hasManyValues(data) {
 		return Manifest{}, errorf(ErrTooLarge, "the manifest %s has more than %d values", digest, maxValues)
 	}
 	m := Manifest{}

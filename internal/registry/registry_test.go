@@ -9,9 +9,12 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
+
+	"oras.land/oras-go/v2/registry/remote/auth"
 
 	"github.com/podstead/podstead/test/image"
 )
@@ -380,5 +383,68 @@ func TestReferrers(t *testing.T) {
 	}
 	if _, err := newClient(t, Options{}).Referrers(t.Context(), Reference{Host: "r.test", Repository: "web", Tag: "v1"}, 1<<20); err == nil {
 		t.Error("a reference without a digest has referrers")
+	}
+}
+
+// A list of referrers of a few MB does not become hundreds of MB in memory.
+func TestListOfManyReferrers(t *testing.T) {
+	s := serve(t, func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+			if strings.Contains(q.URL.Path, "/referrers/") {
+				w.Header().Set("Content-Type", TypeIndex)
+				fmt.Fprint(w, `{"manifests":[`+strings.Repeat("{},", 1<<20)+`{}]}`)
+				return
+			}
+			next.ServeHTTP(w, q)
+		})
+	})
+	c := newClient(t, Options{})
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := c.Referrers(t.Context(), s.ref.WithDigest(s.digest), 4<<20)
+	runtime.ReadMemStats(&after)
+	if !errors.Is(err, ErrTooLarge) {
+		t.Errorf("%v", err)
+	}
+	if took := (after.TotalAlloc - before.TotalAlloc) >> 20; took > 64 {
+		t.Errorf("took %d MiB of memory", took)
+	}
+}
+
+// A registry that asks for a login of another scope with each answer does not fill the
+// memory with tokens.
+func TestTokensAreBounded(t *testing.T) {
+	c := newClient(t, Options{}).login(session{host: "registry.test"})
+	fetched := 0
+	fetch := func(context.Context) (string, error) { fetched++; return "token", nil }
+	for i := range 10 * maxTokens {
+		if _, err := c.Cache.Set(t.Context(), "registry.test", auth.SchemeBearer, fmt.Sprint(i), fetch); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Cache.GetToken(t.Context(), "registry.test", auth.SchemeBearer, fmt.Sprint(i)); err != nil {
+			t.Fatalf("the newest token is not kept: %v", err)
+		}
+	}
+	kept := 0
+	for i := range 10 * maxTokens {
+		if _, err := c.Cache.GetToken(t.Context(), "registry.test", auth.SchemeBearer, fmt.Sprint(i)); err == nil {
+			kept++
+		}
+	}
+	if kept > maxTokens || fetched != 10*maxTokens {
+		t.Errorf("%d tokens are kept, %d were requested", kept, fetched)
+	}
+}
+
+// Headers of megabytes, which challenges and tokens would keep, are not read.
+func TestLargeHeadersAreRefused(t *testing.T) {
+	s := serve(t, func(http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Www-Authenticate", `Bearer realm="http://127.0.0.1/",scope="`+strings.Repeat("a", 1<<20)+`"`)
+			w.WriteHeader(http.StatusUnauthorized)
+		})
+	})
+	if _, err := newClient(t, Options{}).Resolve(t.Context(), s.ref); !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), "headers exceeded") {
+		t.Errorf("%v", err)
 	}
 }

@@ -17,6 +17,10 @@ import (
 // maxManifest bounds a manifest or index in bytes, as registries do.
 const maxManifest = 4 << 20
 
+// maxVariants is how many images for this machine an index may have: one for each variant of
+// the architecture, of which Go knows four for amd64 and for arm.
+const maxVariants = 16
+
 // comparison is the comparison of what one container runs with the newest image.
 type comparison struct {
 	result Result
@@ -182,9 +186,13 @@ func (u *Updater) platformImages(ctx context.Context, ref registry.Reference, cr
 	if !top.IsIndex() {
 		return []string{top.Digest, top.Config.Digest}, nil
 	}
+	variants := 0
 	for _, d := range top.Manifests {
 		if d.Platform == nil || d.Platform.OS != "linux" || d.Platform.Architecture != runtime.GOARCH {
 			continue
+		}
+		if variants++; variants > maxVariants {
+			return nil, fmt.Errorf("the registry has more than %d images for linux/%s under one tag; push fewer", maxVariants, runtime.GOARCH)
 		}
 		ids = append(ids, d.Digest)
 		if hasDigest(running, d.Digest) {

@@ -40,6 +40,7 @@ type updaterHarness struct {
 	targets []Target
 	wake    chan struct{}
 	asked   int
+	fetched int      // manifests
 	calls   []string // of SetImages
 	refuses error
 
@@ -229,6 +230,7 @@ func (h *updaterHarness) Resolve(_ context.Context, r registry.Reference, creden
 func (h *updaterHarness) FetchManifest(_ context.Context, r registry.Reference, _ int64, _ ...registry.Credential) (registry.Manifest, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.fetched++
 	m, ok := h.manifests[r.Digest]
 	if !ok {
 		return registry.Manifest{}, registry.ErrNotFound
@@ -427,6 +429,31 @@ func TestImageOfOtherPlatformsOnly(t *testing.T) {
 		h.mu.Unlock()
 		h.day()
 		if got := h.took(); got != "" || h.state() != StateFailed || !strings.Contains(h.events[0], "other platforms") {
+			t.Errorf("%s %q, events %q", h.state(), got, h.events)
+		}
+	})
+}
+
+// A registry cannot keep the updates of all other pods waiting with an index of thousands of
+// images for this platform.
+func TestIndexOfManyImages(t *testing.T) {
+	bubble(t, func(t *testing.T, h *updaterHarness) {
+		h.start()
+		h.add(podinfo.AutoUpdateRegistry, digest("c1"))
+		index := registry.Manifest{MediaType: registry.TypeIndex}
+		h.mu.Lock()
+		for i := range 1000 {
+			d := digest(fmt.Sprintf("b%04d", i))
+			index.Manifests = append(index.Manifests, registry.Descriptor{Digest: d, Platform: &registry.Platform{OS: "linux", Architecture: runtime.GOARCH}})
+			h.manifests[d] = registry.Manifest{Config: registry.Descriptor{Digest: digest("c2")}}
+		}
+		h.tags[image], h.manifests[digest("a2")] = digest("a2"), index
+		h.mu.Unlock()
+		h.day()
+		if h.fetched > len(h.resolved)*(1+maxVariants) {
+			t.Errorf("%d manifests were read in %d checks", h.fetched, len(h.resolved))
+		}
+		if got := h.took(); got != "" || h.state() != StateFailed || !strings.Contains(h.events[0], "more than") {
 			t.Errorf("%s %q, events %q", h.state(), got, h.events)
 		}
 	})
