@@ -163,7 +163,11 @@ func (m *memoryRegistry) FetchBlob(ctx context.Context, r registry.Reference, bl
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.blobs[blob.Digest], nil
+	data, ok := m.blobs[blob.Digest]
+	if !ok {
+		return nil, registry.ErrNotFound
+	}
+	return data, nil
 }
 
 func (m *memoryRegistry) Credentials(context.Context, registry.Reference) ([]registry.Credential, error) {

@@ -70,6 +70,16 @@ func (v *artifactVerifier) add(err error) {
 	v.lastFault = err
 }
 
+// addUnreadable counts a signature that cannot be read, such as one of which the registry has
+// only a part: another one may be valid. It returns the errors that concern the registry.
+func (v *artifactVerifier) addUnreadable(ctx context.Context, err error) error {
+	if ctx.Err() != nil || errors.Is(err, registry.ErrUnreachable) || errors.Is(err, registry.ErrUnauthorized) {
+		return err
+	}
+	v.add(fmt.Errorf("cannot be read: %w", err))
+	return nil
+}
+
 // simpleSigning tries the layers of the tag that cosign gives to the signatures of a digest.
 func (v *artifactVerifier) simpleSigning(ctx context.Context) error {
 	at := v.artifact.Reference
@@ -81,7 +91,7 @@ func (v *artifactVerifier) simpleSigning(ctx context.Context) error {
 	}
 	manifest, err := v.from.FetchManifest(ctx, at.WithDigest(found.Digest), maxArtifactManifest, v.artifact.Credentials...)
 	if err != nil {
-		return err
+		return v.addUnreadable(ctx, err)
 	}
 	for _, layer := range manifest.Layers {
 		text := layer.Annotations[annotationSignature]
@@ -90,7 +100,10 @@ func (v *artifactVerifier) simpleSigning(ctx context.Context) error {
 		}
 		payload, err := v.from.FetchBlob(ctx, at, layer, signature.MaxSize, v.artifact.Credentials...)
 		if err != nil {
-			return err
+			if err = v.addUnreadable(ctx, err); err != nil {
+				return err
+			}
+			continue
 		}
 		v.add(v.keys.VerifyPayload(at.Digest, payload, text))
 	}
@@ -112,20 +125,37 @@ func (v *artifactVerifier) bundles(ctx context.Context) error {
 		if !strings.HasPrefix(referrer.ArtifactType, typeBundle) {
 			continue
 		}
-		manifest, err := v.from.FetchManifest(ctx, at.WithDigest(referrer.Digest), maxArtifactManifest, v.artifact.Credentials...)
-		if err != nil {
+		if err := v.bundle(ctx, referrer.Digest); err != nil {
 			return err
 		}
-		for _, layer := range manifest.Layers {
-			if !strings.HasPrefix(layer.MediaType, typeBundle) || v.valid || v.tried == maxSignatures {
-				continue
-			}
-			data, err := v.from.FetchBlob(ctx, at, layer, signature.MaxSize, v.artifact.Credentials...)
-			if err != nil {
+	}
+	return nil
+}
+
+// bundle tries the bundles of the manifest with a digest. It counts at least one, so that the
+// requests are limited.
+func (v *artifactVerifier) bundle(ctx context.Context, digest string) error {
+	at := v.artifact.Reference
+	manifest, err := v.from.FetchManifest(ctx, at.WithDigest(digest), maxArtifactManifest, v.artifact.Credentials...)
+	if err != nil {
+		return v.addUnreadable(ctx, err)
+	}
+	before := v.tried
+	for _, layer := range manifest.Layers {
+		if !strings.HasPrefix(layer.MediaType, typeBundle) || v.valid || v.tried == maxSignatures {
+			continue
+		}
+		data, err := v.from.FetchBlob(ctx, at, layer, signature.MaxSize, v.artifact.Credentials...)
+		if err != nil {
+			if err = v.addUnreadable(ctx, err); err != nil {
 				return err
 			}
-			v.add(v.keys.VerifyStatement(at.Digest, data))
+			continue
 		}
+		v.add(v.keys.VerifyStatement(at.Digest, data))
+	}
+	if v.tried == before {
+		v.add(errors.New("contains no Sigstore bundle"))
 	}
 	return nil
 }

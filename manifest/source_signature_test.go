@@ -206,6 +206,14 @@ func (m signedRegistry) simpleSign(key signer, digest, about string) {
 	}, [][]byte{[]byte(payload)})
 }
 
+// removeSignature removes the content of the signature of simpleSign.
+func (m signedRegistry) removeSignature(digest string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	tag := m.tags["registry.test/fleet/web:"+strings.Replace(digest, ":", "-", 1)+".sig"]
+	delete(m.blobs, m.manifests[tag].Layers[0].Digest)
+}
+
 // bundleSign adds a signature as cosign sign does with bundles.
 func (m signedRegistry) bundleSign(key signer, digest string) {
 	payload := `{"_type":"https://in-toto.io/Statement/v1","subject":[{"digest":{"sha256":"` + strings.TrimPrefix(digest, "sha256:") + `"}}],"predicateType":"https://sigstore.dev/cosign/sign/v1"}`
@@ -236,7 +244,7 @@ func TestOCISourceVerifiesSignatures(t *testing.T) {
 		signed.simpleSign(good, second, first) // a signature of another artifact, moved here
 		b.pass(defaultInterval)
 		b.wantPods("a=1")
-		b.wantFault("none of the 1 signatures of registry.test/fleet/web:stable@" + second + " is valid: the last one it is the signature of another artifact")
+		b.wantFault("none of the 1 signatures of registry.test/fleet/web:stable@" + second + " is valid: the last one is that of another artifact")
 		signed.simpleSign(other, second, second)
 		b.pass(defaultInterval)
 		b.wantFault("fits none of the keys")
@@ -246,6 +254,20 @@ func TestOCISourceVerifiesSignatures(t *testing.T) {
 		signed.bundleSign(good, second)
 		b.pass(defaultInterval)
 		b.wantPods("a=2")
+		b.wantFault("")
+		// A signature that cannot be read, such as one that was removed from the registry, keeps no
+		// other one from being found.
+		broken := b.registry.push(testArtifact, "a.yaml", "a broken")
+		signed.simpleSign(good, broken, broken)
+		signed.removeSignature(broken)
+		signed.mu.Lock()
+		signed.referrers[broken] = []registry.Descriptor{{Digest: "sha256:absent", ArtifactType: typeBundle + ".v0.3+json"}}
+		signed.mu.Unlock()
+		b.pass(defaultInterval)
+		b.wantFault("none of the 2 signatures")
+		signed.bundleSign(good, broken)
+		b.pass(defaultInterval)
+		b.wantPods("a=broken")
 		b.wantFault("")
 		// A registry that does not answer is no missing signature.
 		third := b.registry.push(testArtifact, "a.yaml", "a 3")

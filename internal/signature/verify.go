@@ -83,10 +83,10 @@ func (k Keys) VerifyPayload(digest string, payload []byte, signature string) err
 		} `json:"critical"`
 	}
 	if err := json.Unmarshal(payload, &signed); err != nil {
-		return errors.New("its payload is not JSON")
+		return errors.New("has a payload that is not JSON")
 	}
 	if signed.Critical.Type != "cosign container image signature" {
-		return fmt.Errorf("its payload is of the type %q", signed.Critical.Type)
+		return fmt.Errorf("has a payload of the type %q, not that of cosign sign", signed.Critical.Type)
 	}
 	return aboutDigest(digest, signed.Critical.Image.Digest)
 }
@@ -119,11 +119,11 @@ func (k Keys) VerifyStatement(digest string, data []byte) error {
 		PredicateType string `json:"predicateType"`
 	}
 	if err := json.Unmarshal(e.Payload, &statement); err != nil || e.PayloadType != payloadInToto {
-		return errors.New("its payload is no in-toto statement")
+		return errors.New("has a payload that is no in-toto statement")
 	}
 	// A key may sign other statements, such as that the artifact was scanned.
 	if statement.PredicateType != predicateSign {
-		return fmt.Errorf("its statement is of the type %q, not that it was signed", statement.PredicateType)
+		return fmt.Errorf("has a statement of the type %q, not that it was signed", statement.PredicateType)
 	}
 	about := ""
 	for _, s := range statement.Subject {
@@ -136,7 +136,7 @@ func (k Keys) VerifyStatement(digest string, data []byte) error {
 
 func aboutDigest(digest, signed string) error {
 	if raw, err := hex.DecodeString(strings.TrimPrefix(digest, "sha256:")); err != nil || len(raw) != sha256.Size || digest != signed {
-		return fmt.Errorf("it is the signature of another artifact, %s", signed)
+		return fmt.Errorf("is that of another artifact, %s", signed)
 	}
 	return nil
 }
