@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"strings"
 	"sync"
@@ -35,6 +36,10 @@ type imagesHarness struct {
 	// counts them.
 	after, slow time.Duration
 	prepared    int
+	// disk is that of the next daemon; nil is the real one.
+	disk disk
+	// log is that of the next daemon; nil is none.
+	log *slog.Logger
 }
 
 func (h *imagesHarness) Updates() <-chan manifest.PodUpdate { return h.updates }
@@ -80,8 +85,18 @@ func (h *imagesHarness) refuse(cause *status.Cause) {
 // start starts a daemon and delivers the manifest.
 func (h *imagesHarness) start(pod *v1.Pod) {
 	h.t.Helper()
+	h.begin()
+	h.updates <- manifest.PodUpdate{Op: manifest.Add, Source: manifest.SourceFile, Pods: []*v1.Pod{pod}}
+	synctest.Wait()
+}
+
+// begin starts a daemon whose source has not delivered.
+func (h *imagesHarness) begin() {
 	h.updates = make(chan manifest.PodUpdate)
-	h.ctl = New(Options{Pods: h, Dir: h.dir})
+	h.ctl = New(Options{Pods: h, Dir: h.dir, Log: h.log})
+	if h.disk != nil {
+		h.ctl.store.disk = h.disk
+	}
 	ctx, cancel := context.WithCancel(h.t.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = h.ctl.Run(ctx, h) })
@@ -100,8 +115,6 @@ func (h *imagesHarness) start(pod *v1.Pod) {
 		}
 	})
 	h.stop = sync.OnceFunc(func() { cancel(); wg.Wait() })
-	h.updates <- manifest.PodUpdate{Op: manifest.Add, Source: manifest.SourceFile, Pods: []*v1.Pod{pod}}
-	synctest.Wait()
 }
 
 // edit replaces the manifest.

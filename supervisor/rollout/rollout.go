@@ -90,6 +90,7 @@ func (c *Controller) move(r *podRollout, on trigger) bool {
 		c.log.Debug("Ignoring trigger of rollout", "pod", r.name, "state", r.state, "trigger", on)
 		return false
 	}
+	c.log.Debug("Rollout changed", "pod", r.name, "from", r.state, "trigger", on, "to", to)
 	c.locked(func() {
 		if to != r.state {
 			r.since = time.Now()

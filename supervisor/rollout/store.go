@@ -15,7 +15,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podstead/podstead/internal/atomicfile"
 	"github.com/podstead/podstead/internal/boundedfile"
 	"github.com/podstead/podstead/internal/unwritten"
 	"github.com/podstead/podstead/manifest"
@@ -38,8 +37,8 @@ type store struct {
 	dir   string
 	files *unwritten.Files
 	log   *slog.Logger
-	// replace writes a file; nil is replaceFile.
-	replace func(path string, data []byte, mode writeMode) error
+	// disk is how the store changes files.
+	disk disk
 	// has are the files of revisions that exist, by path.
 	has map[string]bool
 }
@@ -50,8 +49,8 @@ type writeMode uint8
 const (
 	// later: written with those of other pods, in a moment.
 	later writeMode = iota
-	// now: the daemon's next start sees it, also after it was killed. The kernel writes
-	// it to the disk.
+	// now: the daemon's next start sees it, also after it was killed. A power cut leaves
+	// the old or the new content.
 	now
 	// durably: on the disk, also after a power cut.
 	durably
@@ -115,7 +114,21 @@ func (s *store) load() map[string]*storedRollout {
 			s.remove(fullName) // a daemon was killed before it had written, or removed, all of it
 		}
 	}
+	s.removeEmpty()
 	return found
+}
+
+// removeEmpty removes the directories of namespaces without a pod.
+func (s *store) removeEmpty() {
+	entries, err := os.ReadDir(s.dir)
+	if err != nil {
+		return // there is no rollout yet, or names has reported it
+	}
+	for _, e := range entries {
+		if e.IsDir() {
+			_ = s.disk.Remove(filepath.Join(s.dir, e.Name())) // those with pods are not empty
+		}
+	}
 }
 
 // names returns the pods that have a directory, by full name.
@@ -205,7 +218,7 @@ func (s *store) moveAside(path string, reason error) {
 	if errors.Is(reason, errNewer) {
 		aside = path + suffixNewer
 	}
-	if err := os.Rename(path, aside); err != nil {
+	if err := s.disk.Rename(path, aside); err != nil {
 		aside = "not moved: " + err.Error()
 	}
 	s.log.Warn("State of a rollout cannot be used, the pod runs the newest revision of its manifest", "file", path, "reason", reason, "movedTo", aside)
@@ -228,15 +241,20 @@ func (s *store) revision(fullName string, e entry) (*revision, error) {
 }
 
 // write writes the state of a rollout and those of its revisions that are not written
-// yet, and removes those that the history no longer has.
+// yet.
 func (s *store) write(fullName string, state *storedRollout, revisions []*revision, mode writeMode) error {
 	if s.dir == "" {
 		return nil
 	}
 	dir := s.path(fullName)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := s.disk.MkdirAll(dir); err != nil {
 		return err
 	}
+	// A state that a power cut damages may be the only one that names the last good
+	// revision. One that is the first of its pod has nothing to lose, so that the start of
+	// many pods does not wait for the disk.
+	_, err := os.Lstat(filepath.Join(dir, stateFile))
+	sync := mode == durably || !errors.Is(err, fs.ErrNotExist)
 	for _, r := range revisions {
 		path := filepath.Join(dir, r.id+".json")
 		if s.has[path] {
@@ -244,7 +262,7 @@ func (s *store) write(fullName string, state *storedRollout, revisions []*revisi
 		}
 		data, err := json.Marshal(storedRevision{Version: storeVersion, ManifestUID: r.manifestUID, Images: r.images, Pod: r.pod})
 		if err == nil {
-			err = s.replaceFile(path, data, mode)
+			err = replaceFile(s.disk, path, data, sync)
 		}
 		if err != nil {
 			return err
@@ -255,7 +273,10 @@ func (s *store) write(fullName string, state *storedRollout, revisions []*revisi
 	if err != nil {
 		return err
 	}
-	return s.replaceFile(filepath.Join(dir, stateFile), data, mode)
+	if err := replaceFile(s.disk, filepath.Join(dir, stateFile), data, sync); err != nil || mode != durably {
+		return err
+	}
+	return s.disk.SyncPath(dir)
 }
 
 // trim removes the files of revisions that a history no longer has, except those of keep.
@@ -271,13 +292,14 @@ func (s *store) trim(fullName string, h history, keep []string) {
 		id, isRevision := strings.CutSuffix(e.Name(), ".json")
 		if isRevision && e.Name() != stateFile && h.index(id) < 0 && !slices.Contains(keep, id) {
 			path := filepath.Join(s.path(fullName), e.Name())
-			_ = os.Remove(path) // the next round tries it again
+			_ = s.disk.Remove(path) // the next round tries it again
 			delete(s.has, path)
 		}
 	}
 }
 
-// remove removes everything of a pod.
+// remove removes everything of a pod, the state first: what a killed daemon leaves of the
+// rest is removed at the next start.
 func (s *store) remove(fullName string) {
 	if s.dir == "" {
 		return
@@ -288,48 +310,17 @@ func (s *store) remove(fullName string) {
 			delete(s.has, path)
 		}
 	}
-	err := os.RemoveAll(dir)
+	err := s.disk.Remove(filepath.Join(dir, stateFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	err = errors.Join(err, s.disk.RemoveAll(dir))
 	if err == nil {
-		_ = os.Remove(filepath.Dir(dir)) // the namespace's, if it is empty
+		_ = s.disk.Remove(filepath.Dir(dir)) // the namespace's, if it is empty
 		s.files.Report(filepath.Join(dir, stateFile), nil)
-	} else if !errors.Is(err, fs.ErrNotExist) {
+	} else {
 		s.log.Warn("Failed to remove the rollout of a pod", "directory", dir, "err", err)
 	}
-}
-
-func (s *store) replaceFile(path string, data []byte, mode writeMode) error {
-	if s.replace != nil {
-		return s.replace(path, data, mode)
-	}
-	return replaceFile(path, data, mode)
-}
-
-// replaceFile replaces the content of a file. A killed daemon leaves the old or the new
-// content; so does a power cut, if the write is durable.
-func replaceFile(path string, data []byte, mode writeMode) error {
-	if mode == durably {
-		if err := atomicfile.Replace(path, data); err != nil {
-			return err
-		}
-		return syncPath(filepath.Dir(path))
-	}
-	tmp := path + atomicfile.Suffix
-	_ = os.Remove(tmp)
-	if err := os.WriteFile(tmp, data, atomicfile.Mode); err != nil {
-		_ = os.Remove(tmp)
-		return err
-	}
-	return os.Rename(tmp, path)
-}
-
-// syncPath brings a file or a directory to the disk.
-func syncPath(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	return f.Sync()
 }
 
 // sync brings what was written of a pod to the disk.
@@ -340,10 +331,10 @@ func (s *store) sync(fullName string) {
 	dir := s.path(fullName)
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
-		err = errors.Join(err, syncPath(filepath.Join(dir, e.Name())))
+		err = errors.Join(err, s.disk.SyncPath(filepath.Join(dir, e.Name())))
 	}
 	for _, path := range []string{dir, filepath.Dir(dir), s.dir} {
-		err = errors.Join(err, syncPath(path))
+		err = errors.Join(err, s.disk.SyncPath(path))
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		s.log.Warn("Failed to sync the rollout of a pod", "directory", dir, "err", err)
