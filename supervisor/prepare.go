@@ -6,6 +6,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/supervisor/admit"
@@ -40,6 +41,9 @@ func (s *Supervisor) Prepare(ctx context.Context, pod, replaced *v1.Pod, waiting
 	}
 	return nil, 0
 }
+
+// ForgetPrepared implements rollout.Node.
+func (s *Supervisor) ForgetPrepared(uid types.UID) { s.cfg.Runtime.Syncer.ForgetPrepared(uid) }
 
 // RuntimeAway implements rollout.Node.
 func (s *Supervisor) RuntimeAway() bool { return s.runtime.Away() }

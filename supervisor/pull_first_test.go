@@ -240,6 +240,35 @@ func TestReplaceAsTheKubelet(t *testing.T) {
 	})
 }
 
+// A request tries a revision at once whose pull is in back-off, and the message of one that
+// cannot be prepared names the annotation that does not wait for it.
+func TestRetryPullsAtOnce(t *testing.T) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
+		b.fake.SetImages("img:1")
+		b.fake.SetPullable("img:1")
+		d := b.start()
+		d.config.deliver(file, testPod("web", "u1", "r1"))
+		b.runs("u1")
+		d.config.deliver(file, withImage(testPod("web", "u2", "r2"), "img:late"))
+		b.awaitHeld("u1", "podstead.io/replace: kubelet")
+		// The back-off is at its limit.
+		b.after(30 * time.Minute)
+		pulls := b.fake.Calls("PullImage")
+		b.until(10*time.Minute, "it is pulled again", func() bool { return b.fake.Calls("PullImage") > pulls })
+		b.after(10 * time.Second)
+		b.fake.SetPullable("img:1", "img:late")
+		if b.after(time.Minute); b.running("u1") != 1 {
+			t.Fatal("the back-off is shorter than a minute")
+		}
+		if err := d.rollouts.Retry("default/web"); err != nil {
+			t.Fatal(err)
+		}
+		if took := b.runs("u2"); took > 5*time.Second {
+			t.Errorf("the image was pulled %s after the request", took)
+		}
+	})
+}
+
 // A daemon that was killed while it prepared a revision adopts the old one and goes on.
 func TestDaemonKilledDuringPreparation(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {

@@ -41,6 +41,9 @@ type Node interface {
 	// soon, and is not reported. waiting is called with the cause
 	// when it has to wait.
 	Prepare(ctx context.Context, pod, replaced *v1.Pod, waiting func(status.Cause)) (*status.Cause, time.Duration)
+	// ForgetPrepared drops what Prepare has noted about the pod, such as the back-offs of
+	// pulls that failed.
+	ForgetPrepared(uid types.UID)
 	// ShuttingDown reports whether the host shuts down; no revision comes into effect
 	// then.
 	ShuttingDown() bool

@@ -49,8 +49,9 @@ func (h *imagesHarness) WasRead(types.UID) bool             { return false }
 func (h *imagesHarness) Subscribe() (<-chan struct{}, func()) {
 	return make(chan struct{}), func() {}
 }
-func (h *imagesHarness) ShuttingDown() bool { return false }
-func (h *imagesHarness) RuntimeAway() bool  { return false }
+func (h *imagesHarness) ForgetPrepared(types.UID) {}
+func (h *imagesHarness) ShuttingDown() bool       { return false }
+func (h *imagesHarness) RuntimeAway() bool        { return false }
 func (h *imagesHarness) Prepare(context.Context, *v1.Pod, *v1.Pod, func(status.Cause)) (*status.Cause, time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -111,7 +111,7 @@ func (r *podRollout) find(id string) (entry, error) {
 }
 
 // Retry puts the revision of the manifest into effect again, after a rollback or Undo,
-// or tries its preparation again at once.
+// or tries its preparation again at once, without the back-offs of pulls that failed.
 func (c *Controller) Retry(fullName string) error {
 	return c.call(func() error { return c.retry(fullName) })
 }
@@ -125,12 +125,17 @@ func (c *Controller) retry(fullName string) error {
 		if p := r.preparation; p == nil {
 			return fmt.Errorf("cannot retry the rollout of pod %s: the revision of its manifest: %w", fullName, ErrInEffect)
 		} else if !p.running && !p.queued && !p.prepared {
+			c.loop.node.ForgetPrepared(r.candidate.pod.UID)
+			p.backoff = 0
 			c.prepare(r)
 		}
 		return nil
 	}
 	c.log.Info("Retrying rollout of pod by request", "pod", fullName, "revision", revisionID(r.manifest))
 	c.locked(func() { r.choice.pinned, r.choice.rejected = nil, nil })
+	if want := c.wanted(r).pod.UID; want != r.current.pod.UID {
+		c.loop.node.ForgetPrepared(want)
+	}
 	// Stored before the act.
 	c.save(r, durably)
 	c.choose(r, nil)

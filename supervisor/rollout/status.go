@@ -178,8 +178,12 @@ func (r *podRollout) explain() *status.Cause {
 	switch {
 	case r.state == Preparing && r.preparation != nil && r.preparation.cause.Message != "":
 		cause := r.preparation.cause
-		return &status.Cause{Reason: ReasonPreparing, Message: fmt.Sprintf(
-			"revision %s is not in effect yet, the running one stays until it is prepared: %s", r.candidate.id, joined(cause.Reason, cause.Message))}
+		text := fmt.Sprintf("revision %s is not in effect yet, the running one stays until it is prepared: %s", r.candidate.id, joined(cause.Reason, cause.Message))
+		if cause.Reason != "" && r.choice.pinned == nil {
+			// It may need what the running one has, such as the space of an image.
+			text += fmt.Sprintf("; the annotation %s: %s in its manifest replaces the running one at once", podinfo.AnnotationReplace, podinfo.ReplaceKubelet)
+		}
+		return &status.Cause{Reason: ReasonPreparing, Message: text}
 	case r.state == RollingBack && rejected != nil:
 		text := fmt.Sprintf("revision %s failed: %s; the last good revision %s replaces it", rejected.Revision, rejected.Cause.Message, r.lastGood.id)
 		if r.preparation != nil && r.preparation.cause.Message != "" {
