@@ -72,12 +72,15 @@ func (c *Controller) judge(r *podRollout, st *v1.PodStatus) {
 		c.noteBegin(r)
 	}
 	cause := failureOf(st, r.begun.Restarts)
+	c.mu.Lock()
+	proving, deadline := !r.readyAt.IsZero(), c.deadline(r)
+	c.mu.Unlock()
 	switch {
 	case cause != nil:
 	case r.begun.Boots >= maxBoots:
 		cause = &status.Cause{Reason: ReasonDeadline, Message: fmt.Sprintf("the host booted %d times before it was Ready%s", r.begun.Boots, explained(st))}
-	case !r.readyAt.IsZero(): // it is about to be proven
-	case !c.deadline(r).After(time.Now()):
+	case proving: // it was Ready, and is on trial
+	case !deadline.After(time.Now()):
 		cause = &status.Cause{Reason: ReasonDeadline, Message: fmt.Sprintf("it was not Ready within %s%s", after, explained(st))}
 	}
 	if cause != nil {
@@ -125,7 +128,8 @@ func (c *Controller) fail(r *podRollout, cause status.Cause) {
 	c.notify()
 }
 
-// deadline returns when the revision in effect fails unless it is Ready; zero for none.
+// deadline returns when the revision in effect fails unless it is Ready; zero for none. mu is
+// held.
 func (c *Controller) deadline(r *podRollout) time.Time {
 	after := c.rollbackAfter(r)
 	if r.begun == nil || r.begun.Time.IsZero() || r.good || after == 0 || r.stuck != nil {
@@ -156,5 +160,7 @@ func (c *Controller) dueAt(r *podRollout) time.Time {
 	case !started || c.loop.node.ShuttingDown() || c.loop.node.RuntimeAway():
 		return time.Time{} // Observe notifies
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	return c.deadline(r)
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/podstead/podstead/supervisor/status"
 )
 
-// podRollout is the rollout of one pod. The loop alone writes it, except what
-// Observe notes; what others read, it writes with the lock.
+// podRollout is the rollout of one pod. The loop alone writes it, and reads it without the
+// lock, except seen and status, which Observe writes; what others read, it writes with the lock.
 type podRollout struct {
 	name string
 	// manifest is the newest revision of the manifest. awaitsPod: the manifests have
@@ -210,11 +210,10 @@ func (c *Controller) release(r *podRollout, want *revision, passed *manifest.Pod
 	}
 	c.dislodge(want.pod.UID, r.name)
 	rolledBack := r.state == RollingBack
-	if c.onTrial(r) && !rolledBack && !r.readyAt.IsZero() && r.failures == 0 {
-		// It worked until it was edited.
-		c.locked(func() { r.setGood() })
-	}
 	c.mu.Lock()
+	if c.onTrial(r) && !rolledBack && !r.readyAt.IsZero() && r.failures == 0 {
+		r.setGood() // it worked until it was edited
+	}
 	c.dropUID(r)
 	lastGood, restarts := r.lastGood, int32(0)
 	if exact := r.exactRevision(want); exact != nil {

@@ -46,7 +46,7 @@ func (p *progress) observe(st *v1.PodStatus, now time.Time) bool {
 }
 
 // onTrial reports whether the revision in effect has to stay without a failure for
-// minReady: if another one would replace it otherwise.
+// minReady: if another one would replace it otherwise. mu is held.
 func (c *Controller) onTrial(r *podRollout) bool {
 	return c.judged(r) && r.state != RolledBack && r.status != nil && r.status.Phase != v1.PodSucceeded
 }
