@@ -51,7 +51,7 @@ func (c *Controller) handleRemove(u manifest.PodUpdate) {
 		case r == nil || r.manifest.UID != pod.UID:
 			bySource[u.Source] = append(bySource[u.Source], pod)
 		case u.Successors[pod.UID]:
-			r.awaitsPod = true
+			c.locked(func() { r.awaitsPod = true })
 		default:
 			source := r.current.source()
 			bySource[source] = append(bySource[source], r.current.pod)
