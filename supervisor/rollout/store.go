@@ -133,13 +133,14 @@ func (s *store) removeEmpty() {
 
 // names returns the pods that have a directory, by full name.
 func (s *store) names() (names []string) {
-	paths, err := filepath.Glob(filepath.Join(s.dir, "*", "*"))
+	// Relative to the directory, whose name may have characters of patterns.
+	found, err := fs.Glob(os.DirFS(s.dir), "*/*")
 	if err != nil {
 		s.log.Warn("Failed to list rollouts", "directory", s.dir, "err", err)
 	}
-	for _, path := range paths {
-		if info, err := os.Lstat(path); err == nil && info.IsDir() {
-			names = append(names, filepath.Base(filepath.Dir(path))+"/"+filepath.Base(path))
+	for _, fullName := range found {
+		if info, err := os.Lstat(s.path(fullName)); err == nil && info.IsDir() {
+			names = append(names, fullName)
 		}
 	}
 	return names
