@@ -54,7 +54,7 @@ func (d *Directory) Run(ctx context.Context, rt Runtime) error {
 			}
 			var err error
 			if w, err = newWatch(d.cfg.Dir); err == nil {
-				go w.read(d.observe)
+				w.start(d.observe)
 				logged = ""
 			} else if logged != err.Error() {
 				logged = err.Error()

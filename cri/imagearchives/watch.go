@@ -19,6 +19,8 @@ type watch struct {
 	device, inode uint64
 	// ended is set when there will be no more events.
 	ended atomic.Bool
+	// done is closed when nothing is reported any more.
+	done chan struct{}
 }
 
 // watchMask are the events after which a file may be complete, may be read, or is gone. A
@@ -42,7 +44,7 @@ func newWatch(path string) (*watch, error) {
 	if _, err := unix.InotifyAddWatch(fd, path, watchMask); err != nil {
 		return nil, errors.Join(fmt.Errorf("inotify_add_watch: %w", err), unix.Close(fd))
 	}
-	return &watch{file: os.NewFile(uintptr(fd), "inotify"), device: stat.Dev, inode: stat.Ino}, nil
+	return &watch{file: os.NewFile(uintptr(fd), "inotify"), device: stat.Dev, inode: stat.Ino, done: make(chan struct{})}, nil
 }
 
 // covers reports whether the directory at path is the one that is watched.
@@ -51,8 +53,15 @@ func (w *watch) covers(path string) bool {
 	return w != nil && !w.ended.Load() && unix.Stat(path, &stat) == nil && stat.Dev == w.device && stat.Ino == w.inode
 }
 
-// read passes each event to report until the watch is closed or fails. The name is empty
-// if events were lost.
+// start passes each event to report until close, or until the watch fails. The name is empty if
+// events were lost.
+func (w *watch) start(report func(name string, changed bool)) {
+	go func() {
+		defer close(w.done)
+		w.read(report)
+	}()
+}
+
 func (w *watch) read(report func(name string, changed bool)) {
 	buffer := make([]byte, 16<<10)
 	for {
@@ -75,4 +84,8 @@ func (w *watch) read(report func(name string, changed bool)) {
 	}
 }
 
-func (w *watch) close() { _ = w.file.Close() }
+// close ends a watch that was started.
+func (w *watch) close() {
+	_ = w.file.Close()
+	<-w.done
+}
