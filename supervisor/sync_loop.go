@@ -72,6 +72,7 @@ func (s *Supervisor) syncLoopIteration(ctx context.Context, due *time.Timer, man
 		// Every status shows them.
 		s.busy()
 		s.workers.NotifyAll()
+		s.cfg.Sources.Rollouts.RetryPreparations()
 	case <-s.runtime.Changed():
 		s.busy()
 		s.handleRuntime()
