@@ -2,7 +2,6 @@ package supervisor
 
 import (
 	"context"
-	"sync/atomic"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -16,8 +15,8 @@ import (
 )
 
 // Prepare implements rollout.Node for pods of manifests. Admission is judged before the
-// images are pulled, so that nothing is pulled for a pod that cannot run, and after it,
-// since a pull may take minutes.
+// images are pulled, so that nothing is pulled for a pod that cannot run; Recheck judges it
+// again at the switch, since a pull may take minutes and reserves nothing.
 func (s *Supervisor) Prepare(ctx context.Context, pod, replaced *v1.Pod, waiting func(status.Cause)) (*status.Cause, time.Duration) {
 	if _, healthy := s.runtime.Healthy(); !healthy {
 		return &status.Cause{}, 0 // the node reports it, and its return notifies
@@ -25,9 +24,7 @@ func (s *Supervisor) Prepare(ctx context.Context, pod, replaced *v1.Pod, waiting
 	if cause, after := s.checkRevision(pod, replaced); cause != nil {
 		return cause, after
 	}
-	var pulled atomic.Bool // several images at the same time
 	why, after := s.cfg.Runtime.Syncer.PrepareImages(ctx, pod, s.podSyncer.inputs.PullCredentials(pod), func(w cri.Waiting) {
-		pulled.Store(true)
 		waiting(status.Cause{Message: w.Message})
 	})
 	if ctx.Err() != nil {
@@ -36,10 +33,12 @@ func (s *Supervisor) Prepare(ctx context.Context, pod, replaced *v1.Pod, waiting
 	if why != nil {
 		return &status.Cause{Reason: why.Reason, Message: why.Message}, after
 	}
-	if pulled.Load() {
-		return s.checkRevision(pod, replaced)
-	}
 	return nil, 0
+}
+
+// Recheck implements rollout.Node.
+func (s *Supervisor) Recheck(pod, replaced *v1.Pod) (*status.Cause, time.Duration) {
+	return s.checkRevision(pod, replaced)
 }
 
 // ForgetPrepared implements rollout.Node.

@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/supervisor/rollout"
 	"github.com/podstead/podstead/supervisor/status"
@@ -121,5 +122,44 @@ func TestAdmissionIsJudgedAgainAfterThePull(t *testing.T) {
 			t.Errorf("it came into effect %s after that", took)
 		}
 		b.gone("u1")
+	})
+}
+
+// Of two revisions that one change edits and that do not fit together one comes into effect;
+// the other one does not end what runs.
+func TestRevisionsThatDoNotFitTogether(t *testing.T) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
+		b.allocatable = cpus("7")
+		sized := func(name, revision, cpu string) *v1.Pod {
+			pod := testPod(name, types.UID(name+revision), revision)
+			pod.Spec.Containers[0].Resources.Requests = v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu)}
+			return pod
+		}
+		all := func(revision, cpu string) (pods []*v1.Pod) {
+			for _, name := range []string{"a", "b", "c", "d", "e"} {
+				pods = append(pods, sized(name, revision, cpu))
+			}
+			return pods
+		}
+		d := b.start()
+		d.config.deliver(file, all("1", "1")...)
+		b.until(time.Minute, "all run", func() bool { return b.fake.Running() == 5 })
+		b.after(time.Minute)
+		before := b.fake.Running()
+		d.config.deliver(file, all("2", "2")...)
+		b.after(10 * time.Minute)
+		changed := 0
+		for _, name := range []string{"a", "b", "c", "d", "e"} {
+			old, edited := b.running(types.UID(name+"1")), b.running(types.UID(name+"2"))
+			if old+edited != 1 {
+				t.Errorf("%s: %d of the old revision run, %d of the new one", name, old, edited)
+			}
+			if changed += edited; old == 1 && !strings.Contains(d.held(types.UID(name+"1")), "not enough cpu") {
+				t.Errorf("%s: %q", name, d.held(types.UID(name+"1")))
+			}
+		}
+		if changed != 2 || b.fake.Running() != before {
+			t.Errorf("%d of the edited revisions run, %d in all\n%s", changed, b.fake.Running(), b.fake.Dump())
+		}
 	})
 }

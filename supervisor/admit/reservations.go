@@ -116,7 +116,8 @@ func (a *Reservations) Fits(pod *v1.Pod) bool {
 
 // Preview answers a request of a pod that is not wanted yet as if the pod that it
 // replaces, by its UID, had ended. It reserves nothing. A pod that could run by
-// preempting others gets no denial.
+// preempting others gets no denial. Other pods that are being replaced have what their new
+// revisions request: they have ended for it, or are about to.
 func (a *Reservations) Preview(pod *v1.Pod, replaced types.UID) Decision {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -136,12 +137,32 @@ func (a *Reservations) Preview(pod *v1.Pod, replaced types.UID) Decision {
 		})
 	}
 	r.Holders, r.Waiting, r.Total = others(r.Holders), others(r.Waiting), nil
+	a.holdReplacements(r)
 	d := r.Decide(&request)
 	if len(d.Victims) > 0 {
 		return Decision{}
 	}
 	a.previewed = a.previewed || d.Denied != nil
 	return d
+}
+
+// holdReplacements makes the pods hold what they request that replace others and have not
+// been denied, in place of those that they replace.
+func (a *Reservations) holdReplacements(r *Allocation) {
+	replacements, names := map[*Request]bool{}, map[string]bool{}
+	for _, s := range a.byUID {
+		// Only one that replaces another has its place in the queue before it has decided.
+		if s.requested && !s.held && !s.denied && (!s.Undecided || !s.Since.IsZero()) {
+			replacements[&s.Request], names[s.Name] = true, true
+		}
+	}
+	r.Holders = slices.DeleteFunc(r.Holders, func(h *Request) bool { return names[h.Name] })
+	r.Waiting = slices.DeleteFunc(r.Waiting, func(w *Request) bool {
+		if replacements[w] {
+			r.Holders = append(r.Holders, w)
+		}
+		return replacements[w]
+	})
 }
 
 // OnPreview sets what is called, once for the previews that were denied until then, when

@@ -41,6 +41,8 @@ type Node interface {
 	// soon, and is not reported. waiting is called with the cause
 	// when it has to wait.
 	Prepare(ctx context.Context, pod, replaced *v1.Pod, waiting func(status.Cause)) (*status.Cause, time.Duration)
+	// Recheck judges again what Prepare has judged but for the images, without waiting.
+	Recheck(pod, replaced *v1.Pod) (*status.Cause, time.Duration)
 	// ForgetPrepared drops what Prepare has noted about the pod, such as the back-offs of
 	// pulls that failed.
 	ForgetPrepared(uid types.UID)
@@ -127,6 +129,9 @@ type loop struct {
 	// unprepared are the rollouts whose preparation starts when the supervisor has taken
 	// the queue: the candidate may need pods that it adds.
 	unprepared []*podRollout
+	// prepared are the rollouts whose candidates come into effect in turn. It may have some
+	// whose candidate was superseded, and some twice.
+	prepared []*podRollout
 	// dirty are the names whose files are to be written at flushAt.
 	dirty   map[string]bool
 	flushAt time.Time
@@ -180,6 +185,9 @@ func (c *Controller) Run(ctx context.Context, node Node) error {
 	for {
 		var out chan<- manifest.PodUpdate
 		var head manifest.PodUpdate
+		if len(c.loop.queue) == 0 {
+			c.switchPrepared()
+		}
 		if len(c.loop.queue) > 0 {
 			out, head = c.updates, c.loop.queue[0]
 		} else {

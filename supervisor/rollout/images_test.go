@@ -49,6 +49,9 @@ func (h *imagesHarness) WasRead(types.UID) bool             { return false }
 func (h *imagesHarness) Subscribe() (<-chan struct{}, func()) {
 	return make(chan struct{}), func() {}
 }
+func (h *imagesHarness) Recheck(*v1.Pod, *v1.Pod) (*status.Cause, time.Duration) {
+	return nil, 0
+}
 func (h *imagesHarness) ForgetPrepared(types.UID) {}
 func (h *imagesHarness) ShuttingDown() bool       { return false }
 func (h *imagesHarness) RuntimeAway() bool        { return false }

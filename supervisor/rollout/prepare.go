@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	podinfo "github.com/podstead/podstead/internal/pod"
+	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/supervisor/status"
 )
 
@@ -23,7 +24,7 @@ type preparation struct {
 	again bool
 	// backoff is the wait after the last attempt that had none of its own.
 	backoff time.Duration
-	// prepared: the candidate waits only for its source to confirm it.
+	// prepared: the candidate waits only for its source to confirm it, and for its turn.
 	prepared bool
 	// cause is what the candidate waits for; empty if there was nothing to report.
 	cause status.Cause
@@ -112,27 +113,54 @@ func (c *Controller) cancelPreparation(r *podRollout) {
 	c.locked(func() { r.preparation, r.candidate = nil, nil })
 }
 
-// handleResult lets a candidate through that is prepared, or shows what it waits for.
+// handleResult notes that a candidate is prepared, or shows what it waits for.
 func (c *Controller) handleResult(res result) {
 	r, p := res.rollout, res.preparation
 	if r.preparation != p {
 		return // it was superseded
 	}
 	p.running = false
-	if res.cause == nil && !c.confirmed(r) {
+	if res.cause == nil {
 		p.prepared = true
+		c.loop.prepared = append(c.loop.prepared, r)
 		return
 	}
-	if res.cause == nil && !c.loop.node.ShuttingDown() {
+	c.hold(r, res.cause, res.after)
+}
+
+// switchPrepared lets the next candidate through that is prepared. The supervisor has taken
+// the queue, so that admission is judged with the candidates before it: those that are
+// prepared reserve nothing.
+func (c *Controller) switchPrepared() {
+	for len(c.loop.prepared) > 0 && len(c.loop.queue) == 0 {
+		r := c.loop.prepared[0]
+		c.loop.prepared = c.loop.prepared[1:]
+		p := r.preparation
+		if p == nil || !p.prepared || !c.confirmed(r) {
+			continue // it was superseded, or releaseConfirmed adds it again
+		}
+		p.prepared = false
+		cause, after := c.loop.node.Recheck(r.candidate.pod, r.current.pod)
+		if cause != nil || c.loop.node.ShuttingDown() {
+			c.hold(r, cause, after)
+			continue
+		}
 		c.log.Info("Revision of pod is prepared", "pod", r.name, "uid", r.candidate.pod.UID, "revision", r.candidate.id)
 		c.release(r, r.candidate, nil)
+		// When the supervisor takes this, it has handled the updates before it.
+		c.enqueue(manifest.PodUpdate{Op: manifest.Update, Source: r.current.source()})
+	}
+}
+
+// hold schedules the next attempt, and shows what the candidate waits for; a nil cause, or
+// one without a message, is not shown.
+func (c *Controller) hold(r *podRollout, why *status.Cause, after time.Duration) {
+	p := r.preparation
+	p.schedule(time.Now(), after)
+	if why == nil || why.Message == "" {
 		return
 	}
-	p.schedule(time.Now(), res.after)
-	if res.cause == nil || res.cause.Message == "" {
-		return
-	}
-	cause := *res.cause
+	cause := *why
 	c.locked(func() { p.cause = cause })
 	if cause.Reason != reasonBackOff && cause.Message != p.warned {
 		p.warned = cause.Message
@@ -151,11 +179,11 @@ func (c *Controller) confirmed(r *podRollout) bool {
 	return r.choice.pinned != nil || r.choice.rejected != nil || c.loop.delivered[podinfo.SourceOf(r.manifest)] || c.opts.Pods.WasRead(r.manifest.UID)
 }
 
-// releaseConfirmed lets the prepared candidates through that are confirmed now.
+// releaseConfirmed lets the prepared candidates through, in turn, that are confirmed now.
 func (c *Controller) releaseConfirmed() {
 	for _, r := range c.byName {
 		if p := r.preparation; p != nil && p.prepared && c.confirmed(r) {
-			c.release(r, r.candidate, nil)
+			c.loop.prepared = append(c.loop.prepared, r)
 		}
 	}
 }
