@@ -194,13 +194,13 @@ func (c *Controller) Run(ctx context.Context, node Node) error {
 			c.loop.queue = nil
 			c.startPreparations()
 		}
+		c.arm(timer)
 		select {
 		case <-ctx.Done():
 			c.flush()
 			return nil
 		case out <- head:
 			c.loop.queue = c.loop.queue[1:]
-			continue
 		case u := <-c.opts.Pods.Updates():
 			c.handleUpdate(u)
 		case <-faults:
@@ -217,7 +217,6 @@ func (c *Controller) Run(ctx context.Context, node Node) error {
 		case <-timer.C:
 			c.handleDue(time.Now())
 		}
-		c.arm(timer)
 	}
 }
 
