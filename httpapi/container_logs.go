@@ -217,17 +217,29 @@ func logInstance(dir string, pod *v1.Pod, c container, previous bool) (int, erro
 	if len(all) > 0 {
 		return all[len(all)-1], nil
 	}
-	if w := st.State.Waiting; w != nil {
-		text := fmt.Sprintf("container %q in pod %q is waiting to start: %s", c.spec.Name, pod.Name, w.Reason)
-		if w.Message != "" {
-			text += ": " + w.Message
-		}
-		return 0, errors.New(text)
-	}
-	if !known {
-		return 0, fmt.Errorf("container %q in pod %q has not started yet", c.spec.Name, pod.Name)
+	if w := st.State.Waiting; w != nil || !known {
+		return 0, fmt.Errorf("container %q in pod %q is waiting to start%s", c.spec.Name, pod.Name, waitsFor(pod, w))
 	}
 	return 0, fmt.Errorf("container %q in pod %q has no log in %s", c.spec.Name, pod.Name, dir)
+}
+
+// waitsFor says after a colon what a container waits for: what its own state says, which may
+// be nil, or else what the pod waits for, such as another pod; empty if neither is known.
+func waitsFor(pod *v1.Pod, w *v1.ContainerStateWaiting) string {
+	reason, message := "", ""
+	if w != nil {
+		reason, message = w.Reason, w.Message
+	}
+	if message == "" && pod.Status.Message != "" {
+		reason, message = pod.Status.Reason, pod.Status.Message
+	}
+	text := ""
+	for _, part := range []string{reason, message} {
+		if part != "" {
+			text += ": " + part
+		}
+	}
+	return text
 }
 
 // previousInstance selects the log of the instance that ended last.

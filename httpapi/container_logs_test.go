@@ -476,3 +476,22 @@ func TestLogIsSentInChunks(t *testing.T) {
 		}
 	}
 }
+
+// A container without a log says what it, or its pod, waits for.
+func TestWaitsFor(t *testing.T) {
+	for want, c := range map[string]struct {
+		pod v1.PodStatus
+		w   *v1.ContainerStateWaiting
+	}{
+		"":                         {},
+		": ContainerCreating":      {w: &v1.ContainerStateWaiting{Reason: "ContainerCreating"}},
+		": ErrImagePull: no route": {w: &v1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "no route"}, pod: v1.PodStatus{Message: "other"}},
+		": DependencyNotReady: waits for pod default/db": {
+			v1.PodStatus{Reason: "DependencyNotReady", Message: "waits for pod default/db"}, &v1.ContainerStateWaiting{Reason: "ContainerCreating"}},
+		": OutOfcpu: no room": {pod: v1.PodStatus{Reason: "OutOfcpu", Message: "no room"}},
+	} {
+		if got := waitsFor(&v1.Pod{Status: c.pod}, c.w); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

@@ -74,14 +74,19 @@ func (s *Supervisor) WaitEnded(ctx context.Context, uid types.UID) error {
 // timestamp if no source wants it. They are shared and must not be written to.
 func (s *Supervisor) Pods() []*v1.Pod {
 	resolve := func(pod *v1.Pod) *v1.Pod { return s.podSyncer.inputs.Resolve(pod).Pod }
-	return s.views.Pods(s.workers.Views(), resolve, s.cfg.Store.Statuses.Current)
+	return s.views.Pods(append(s.workers.Views(), s.keptViews()...), resolve, s.cfg.Store.Statuses.Current)
 }
 
 // SyncedPods is Pods for clients of the API. The first call after the daemon's
-// start waits until each pod has a status of this daemon, or for 3 seconds: a
-// client that asks right after a restart must not see running pods as Pending.
+// start waits until the sources have delivered, the orphans are known and each pod has a
+// status of this daemon, or for 3 seconds: a client that asks right after a restart must
+// neither see running pods as Pending nor miss one that is still to end.
 func (s *Supervisor) SyncedPods() []*v1.Pod {
-	s.firstStatus.Await(s.Pods, s.cfg.Store.Statuses.Subscribe)
+	complete := func() bool {
+		ready, _ := s.wanted.AllReady(s.cfg.Sources.Pods.Sources())
+		return ready && s.kept.Load() != nil
+	}
+	s.firstStatus.Await(complete, s.Pods, s.cfg.Store.Statuses.Subscribe)
 	return s.Pods()
 }
 

@@ -63,14 +63,22 @@ func (s *Supervisor) handlePodCleanups() {
 	s.garbage.Wake()
 	s.podSyncer.inputs.Retain(func(uid types.UID) bool { return s.workers.State(uid) != podworkers.None })
 	sources := s.cfg.Sources.Pods.Sources()
+	var kept []podworkers.View
 	s.order.Together(func() {
 		for _, found := range observed.Own {
-			if s.unattended(found) && s.wanted.IsReady(manifest.Source(found.Source), sources) && !s.mayMove(found.UID) {
+			switch {
+			case !s.unattended(found) || !s.wanted.IsReady(manifest.Source(found.Source), sources):
+			case s.mayMove(found.UID):
+				kept = append(kept, s.keptView(found))
+			default:
 				s.log.Info("Terminating orphaned pod", "pod", found.FullName(), "uid", found.UID, "source", found.Source)
 				s.workers.Orphan(podFrom(found), foundGrace(found))
 			}
 		}
 	})
+	if before := s.kept.Swap(&kept); len(kept) > 0 || before != nil && len(*before) > 0 {
+		s.cfg.Store.Statuses.Touch()
+	}
 	// A directory does not show its source.
 	if !s.cleanup.scanned && s.wanted.IsReady("", sources) {
 		s.cleanup.scanned = true
@@ -91,6 +99,30 @@ func (s *Supervisor) mayMove(uid types.UID) bool {
 	}
 	s.cleanup.requestAt(until)
 	return true
+}
+
+// keptView is an orphan that stays for now as clients see it: terminating.
+func (s *Supervisor) keptView(found *cri.Pod) podworkers.View {
+	if before := s.kept.Load(); before != nil {
+		for _, v := range *before {
+			if v.Pod.UID == found.UID {
+				return v // the same pod is the same pointer
+			}
+		}
+	}
+	return podworkers.View{Pod: podFrom(found), Since: time.Now(), Grace: foundGrace(found)}
+}
+
+// keptViews returns the orphans that stay for now and that no source has declared since.
+func (s *Supervisor) keptViews() (views []podworkers.View) {
+	if kept := s.kept.Load(); kept != nil {
+		for _, v := range *kept {
+			if s.workers.State(v.Pod.UID) == podworkers.None {
+				views = append(views, v)
+			}
+		}
+	}
+	return views
 }
 
 // sweepInterval is the time between two searches for cgroups that the runtime has

@@ -6,6 +6,9 @@ import (
 	"testing"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/cri/critest"
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/supervisor/rollout"
 )
@@ -34,9 +37,15 @@ func TestPodMovesBetweenSourcesWhileTheDaemonIsAway(t *testing.T) {
 		d := movedWhileAway(b)
 		b.after(20 * time.Second)
 		b.only("u1", 1)
+		if pods := d.Pods(); len(pods) != 1 || pods[0].UID != "u1" || pods[0].DeletionTimestamp == nil || d.Pods()[0] != pods[0] {
+			t.Errorf("a client sees %v", pods)
+		}
 		hold := b.fake.HoldPull("img:2")
 		d.config.deliver(manifest.SourceHTTP, withImage(testPod("web", "u2", "r2"), "img:2"))
 		b.awaitHeld("u1", "Pulling")
+		if pods := d.Pods(); len(pods) != 1 || pods[0].UID != "u1" || pods[0].DeletionTimestamp != nil {
+			t.Errorf("a client sees %v", pods)
+		}
 		b.after(5 * time.Minute)
 		b.only("u1", 1)
 		hold.Release()
@@ -138,6 +147,31 @@ func TestLeftoverDirectoriesOfRolloutsAreRemoved(t *testing.T) {
 		left("default/web")
 		if _, err := os.Stat(filepath.Join(b.path("rollouts"), "gone")); !os.IsNotExist(err) {
 			t.Errorf("the directory of a namespace is left: %v", err)
+		}
+	})
+}
+
+// A client that asks right after the start of the daemon is shown a pod that is still to end.
+func TestOrphanIsShownToTheFirstClient(t *testing.T) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
+		b.fake.Behave("app", critest.Behaviour{StopAfter: 10 * time.Second})
+		d := b.start()
+		d.config.deliver(file, testPod("web", "u1", "r1"))
+		b.runs("u1")
+		b.kill()
+		d = b.start()
+		var pods []*v1.Pod
+		asked := make(chan struct{})
+		go func() { pods = d.SyncedPods(); close(asked) }()
+		b.after(100 * time.Millisecond)
+		d.config.deliver(file)
+		<-asked
+		if len(pods) != 1 || pods[0].Name != "web" || pods[0].DeletionTimestamp == nil {
+			t.Errorf("the first client sees %v", pods)
+		}
+		b.gone("u1")
+		if list := d.Pods(); len(list) != 0 {
+			t.Errorf("%v", list)
 		}
 	})
 }

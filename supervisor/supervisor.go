@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -40,6 +41,9 @@ type Supervisor struct {
 	firstStatus podview.FirstStatus
 	registry    registry
 	order       *podorder.Order
+	// kept are the orphans that stay for now, as the last round of housekeeping found them;
+	// nil before the first one.
+	kept atomic.Pointer[[]podworkers.View]
 }
 
 // New returns a supervisor. It starts nothing and touches nothing.

@@ -2,6 +2,7 @@ package podorder
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -54,6 +55,15 @@ type Order struct {
 	// stopping is since when terminating pods are being stopped. asks is when those that
 	// wait ask again: the time of a notification, or the latest one.
 	stopping, asks map[types.UID]time.Time
+	// parsed is what the annotations of the terminating pods say.
+	parsed map[types.UID]parsedPod
+}
+
+// parsedPod is a terminating pod with its name and dependencies.
+type parsedPod struct {
+	pod       *v1.Pod
+	name      string
+	dependsOn []string
 }
 
 // orderedPod is a wanted static pod.
@@ -64,7 +74,7 @@ type orderedPod struct {
 
 // New returns an Order without pods.
 func New(cfg Config) *Order {
-	return &Order{cfg: cfg, pods: map[string]orderedPod{}, previews: map[string][]string{}, stopping: map[types.UID]time.Time{}, asks: map[types.UID]time.Time{}}
+	return &Order{cfg: cfg, pods: map[string]orderedPod{}, previews: map[string][]string{}, stopping: map[types.UID]time.Time{}, asks: map[types.UID]time.Time{}, parsed: map[types.UID]parsedPod{}}
 }
 
 // name returns the name of a static pod in its manifest, as namespace/name.
@@ -303,11 +313,14 @@ func (o *Order) EndBlock(pod *v1.Pod, latest time.Time) (names []string, again t
 	if latest.IsZero() || now.Before(latest) {
 		o.ending.set(pod.UID, self.name)
 		var all []endingPod
+		terminating := map[types.UID]bool{pod.UID: true}
 		for _, view := range o.cfg.Terminating() {
 			if podinfo.PolicyOf(view.Pod).Static {
 				all = append(all, o.endingPod(view))
+				terminating[view.Pod.UID] = true
 			}
 		}
+		maps.DeleteFunc(o.parsed, func(uid types.UID, _ parsedPod) bool { return !terminating[uid] })
 		names, again = endBlock(&self, all, now)
 	}
 	if len(names) > 0 {
@@ -333,6 +346,7 @@ func (o *Order) Stopped(pod *v1.Pod) {
 	defer o.mu.Unlock()
 	delete(o.stopping, pod.UID)
 	delete(o.asks, pod.UID)
+	delete(o.parsed, pod.UID)
 	o.ending.set(pod.UID)
 	o.starting.set(pod.UID) // a sync may have been in flight when the pod was removed
 	o.notifyDependencies(dependsOn(pod))
@@ -365,8 +379,13 @@ func (o *Order) endingPod(view podworkers.View) endingPod {
 	} else if at := o.asks[uid]; !at.IsZero() {
 		since = at
 	}
+	parsed, ok := o.parsed[uid]
+	if !ok || parsed.pod != view.Pod {
+		parsed = parsedPod{pod: view.Pod, name: o.name(view.Pod), dependsOn: dependsOn(view.Pod)}
+		o.parsed[uid] = parsed
+	}
 	return endingPod{
-		uid: uid, name: o.name(view.Pod), dependsOn: dependsOn(view.Pod),
+		uid: uid, name: parsed.name, dependsOn: parsed.dependsOn,
 		until: since.Add(time.Duration(view.Grace)*time.Second + stopMargin),
 	}
 }

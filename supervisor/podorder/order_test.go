@@ -61,3 +61,22 @@ func TestEndBlockOfAPodThatDoesNotReturn(t *testing.T) {
 		t.Errorf("a still waits after %s", time.Since(started))
 	})
 }
+
+// The annotations of terminating pods are parsed once, and forgotten with their pods.
+func TestEndBlockParsesOnce(t *testing.T) {
+	a, b, c := staticPod("a", ""), staticPod("b", "a"), staticPod("c", "x")
+	views := []podworkers.View{{Pod: a, Since: time.Now(), Grace: 30}, {Pod: b, Since: time.Now(), Grace: 30}, {Pod: c, Since: time.Now(), Grace: 30}}
+	o := New(Config{Terminating: func() []podworkers.View { return views }, Notify: func(types.UID) {}})
+	o.EndBlock(a, time.Time{})
+	o.parsed[b.UID] = parsedPod{pod: b, name: "default/b", dependsOn: []string{"default/c"}}
+	if names, _ := o.EndBlock(c, time.Time{}); len(names) != 1 || names[0] != "default/b" {
+		t.Errorf("c waits for %v, what was parsed of b does not count", names)
+	}
+	views = views[:1]
+	if o.EndBlock(a, time.Time{}); len(o.parsed) != 1 {
+		t.Errorf("%d pods are parsed, one is terminating", len(o.parsed))
+	}
+	if o.Stopped(a); len(o.parsed) != 0 {
+		t.Error("a pod that has ended is kept")
+	}
+}

@@ -13,14 +13,15 @@ const firstStatusTimeout = 3 * time.Second
 // FirstStatus makes callers wait once for the first status of all pods.
 type FirstStatus struct{ once sync.Once }
 
-// Await returns when all pods have a status, or after firstStatusTimeout. Later
-// calls return at once. subscribe notifies after a status changed.
-func (f *FirstStatus) Await(pods func() []*v1.Pod, subscribe func() (<-chan struct{}, func())) {
+// Await returns when the pods are complete and all of them have a status, or after
+// firstStatusTimeout. Later calls return at once. subscribe notifies after that may have
+// changed.
+func (f *FirstStatus) Await(complete func() bool, pods func() []*v1.Pod, subscribe func() (<-chan struct{}, func())) {
 	f.once.Do(func() {
 		changed, unsubscribe := subscribe()
 		defer unsubscribe()
 		timeout := time.After(firstStatusTimeout)
-		for !allHaveStatus(pods()) {
+		for !complete() || !allHaveStatus(pods()) {
 			select {
 			case <-changed:
 			case <-timeout:
@@ -32,7 +33,7 @@ func (f *FirstStatus) Await(pods func() []*v1.Pod, subscribe func() (<-chan stru
 
 func allHaveStatus(pods []*v1.Pod) bool {
 	for _, pod := range pods {
-		if len(pod.Status.Conditions) == 0 {
+		if len(pod.Status.Conditions) == 0 && pod.DeletionTimestamp == nil {
 			return false
 		}
 	}

@@ -14,11 +14,12 @@ func TestFirstStatus(t *testing.T) {
 		var pod atomic.Pointer[v1.Pod]
 		pod.Store(&v1.Pod{})
 		changed := make(chan struct{}, 1)
+		var complete atomic.Bool
 		list := func() []*v1.Pod { return []*v1.Pod{pod.Load()} }
 		subscribe := func() (<-chan struct{}, func()) { return changed, func() {} }
 		await := func(f *FirstStatus) time.Duration {
 			start := time.Now()
-			f.Await(list, subscribe)
+			f.Await(complete.Load, list, subscribe)
 			return time.Since(start)
 		}
 		var never, later FirstStatus
@@ -32,8 +33,12 @@ func TestFirstStatus(t *testing.T) {
 			pod.Store(&v1.Pod{Status: v1.PodStatus{Conditions: []v1.PodCondition{{Type: v1.PodReady}}}})
 			changed <- struct{}{}
 		})
-		if took := await(&later); took != time.Second {
-			t.Errorf("waited %s for a status that comes after a second", took)
+		time.AfterFunc(2*time.Second, func() {
+			complete.Store(true)
+			changed <- struct{}{}
+		})
+		if took := await(&later); took != 2*time.Second {
+			t.Errorf("waited %s for a status that comes after a second, and all pods after two", took)
 		}
 	})
 }
