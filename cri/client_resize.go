@@ -15,6 +15,11 @@ func (c *Client) UpdateContainerResources(ctx context.Context, id string, to *ru
 	return err
 }
 
+// SetCPUs sets the CPUs of a running container, as the kernel's list.
+func (c *Client) SetCPUs(ctx context.Context, id, cpus string) error {
+	return c.UpdateContainerResources(ctx, id, &runtimeapi.LinuxContainerResources{CpusetCpus: cpus})
+}
+
 // MemoryUsage returns the working set of a running container in bytes: the memory
 // that the kernel cannot reclaim from it.
 func (c *Client) MemoryUsage(ctx context.Context, id string) (int64, error) {

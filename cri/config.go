@@ -16,7 +16,8 @@ import (
 // annotationPorts is the kubelet's key for a container's ports as JSON.
 const annotationPorts = "io.kubernetes.container.ports"
 
-// config generates the configs of sandboxes and containers. Its methods are pure.
+// config generates the configs of sandboxes and containers. Its methods are pure, apart from
+// the CPUs that are shared when they are called.
 type config struct {
 	instance string
 	logRoot  string
@@ -26,6 +27,8 @@ type config struct {
 	// security is the node's part of security contexts.
 	security Security
 	cgroup   cgroupvalues.Settings
+	// cpus says on which CPUs containers run; nil leaves it to the kernel.
+	cpus CPUs
 }
 
 // sandbox returns the config of a pod's sandbox. The config passed with a

@@ -42,6 +42,12 @@ func (g config) containerResources(pod *v1.Pod, c *v1.Container) *runtimeapi.Lin
 	a := podinfo.AmountsOf(&c.Resources)
 	r := linuxResources(g.cgroup, a)
 	r.OomScoreAdj = oomScoreAdj(pod, c, g.memory)
+	if g.cpus != nil {
+		exclusive := false
+		if r.CpusetCpus, exclusive = g.cpus.CPUs(pod.UID, c.Name); exclusive {
+			r.CpuQuota = 0 // a quota would only throttle a container on its own CPUs
+		}
+	}
 	for _, size := range g.cgroup.PageSizes {
 		// A size that is not requested is 0, not unlimited.
 		r.HugepageLimits = append(r.HugepageLimits, &runtimeapi.HugepageLimit{

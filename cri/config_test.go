@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -245,6 +246,37 @@ func TestContainerResources(t *testing.T) {
 		if got.CpuShares != tc.shares || got.CpuQuota != tc.quota || got.CpuPeriod != 100_000 ||
 			got.MemoryLimitInBytes != tc.memory || got.OomScoreAdj != tc.adj {
 			t.Errorf("requests %q limits %q: got %v, want %+v", tc.request, tc.limit, got, tc)
+		}
+	}
+}
+
+// boundCPUs gives each pod's container own exclusive CPUs, and the others the rest.
+type boundCPUs struct{}
+
+func (boundCPUs) CPUs(uid types.UID, container string) (string, bool) {
+	if container == "own" {
+		return "1-2", true
+	}
+	return "0,3", false
+}
+func (boundCPUs) Created(string, string) {}
+
+// A container with exclusive CPUs has no quota; the others run on the shared ones.
+func TestCPUsOfContainers(t *testing.T) {
+	pod := wantedPod("", []string{"own", "other"})
+	g := testConfig()
+	g.cpus = boundCPUs{}
+	for i, want := range []*runtimeapi.LinuxContainerResources{{CpusetCpus: "1-2", CpuQuota: 0}, {CpusetCpus: "0,3", CpuQuota: 200_000}} {
+		c := &pod.Spec.Containers[i]
+		c.Resources = requirements("2 1Gi", "2 1Gi")
+		if got := g.containerResources(pod, c); got.CpusetCpus != want.CpusetCpus || got.CpuQuota != want.CpuQuota || got.CpuShares != 2048 {
+			t.Errorf("%s: %v, want %v", c.Name, got, want)
+		}
+		if want.CpuQuota == 0 {
+			want.CpuQuota = -1 // 0 would leave it unchanged
+		}
+		if got := g.resizedResources(pod, c, Resize{}); got.CpusetCpus != want.CpusetCpus || got.CpuQuota != want.CpuQuota {
+			t.Errorf("%s after a resize: %v, want %v", c.Name, got, want)
 		}
 	}
 }

@@ -48,7 +48,24 @@ type SyncerConfig struct {
 	HostMemory int64
 	// Cgroup are the node's settings, from which cgroup values are computed.
 	Cgroup cgroupvalues.Settings
+	// CPUs says on which CPUs containers run; nil leaves it to the kernel.
+	CPUs CPUs
 }
+
+// CPUs says on which CPUs containers run. Implemented by cpus.Manager.
+type CPUs interface {
+	// CPUs returns the CPUs of a container as the kernel's list, and whether they are its
+	// own. Such a container has no CPU quota.
+	CPUs(uid types.UID, container string) (cpus string, exclusive bool)
+	// Created is called with the CPUs that a container was created with.
+	Created(id, cpus string)
+}
+
+// anyCPU lets containers run on all CPUs.
+type anyCPU struct{}
+
+func (anyCPU) CPUs(types.UID, string) (string, bool) { return "", false }
+func (anyCPU) Created(string, string)                {}
 
 // Syncer brings the runtime to the wanted state of a pod. Sync runs once at a
 // time for a pod; different pods may be synced concurrently. A Syncer remembers
@@ -114,9 +131,12 @@ func NewSyncer(c SyncerConfig) *Syncer {
 	if c.HostMemory == 0 {
 		c.HostMemory = hostMemory()
 	}
+	if c.CPUs == nil {
+		c.CPUs = anyCPU{}
+	}
 	s.config = config{
 		instance: c.Instance, logRoot: c.LogRoot, memory: c.HostMemory, masked: hostMaskedPaths("/sys"),
-		security: c.Security, cgroup: c.Cgroup,
+		security: c.Security, cgroup: c.Cgroup, cpus: c.CPUs,
 	}
 	s.images = newImageManager(c.Images, s.events)
 	return s

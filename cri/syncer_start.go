@@ -228,10 +228,12 @@ func (t *transaction) create(ctx context.Context, c *v1.Container, imageRef stri
 	}
 	defer leave()
 	t.result.Acted = true
-	id, err = t.runtime.CreateContainer(ctx, t.actions.SandboxID, t.config.container(t.Pod, c, in), t.sandboxConfig)
+	config := t.config.container(t.Pod, c, in)
+	id, err = t.runtime.CreateContainer(ctx, t.actions.SandboxID, config, t.sandboxConfig)
 	if errors.Is(err, ErrExists) {
 		if in.attempt = t.freeContainerAttempt(ctx, c.Name); in.attempt > in.restartCount {
-			id, err = t.runtime.CreateContainer(ctx, t.actions.SandboxID, t.config.container(t.Pod, c, in), t.sandboxConfig)
+			config = t.config.container(t.Pod, c, in)
+			id, err = t.runtime.CreateContainer(ctx, t.actions.SandboxID, config, t.sandboxConfig)
 		}
 	}
 	if err != nil {
@@ -240,6 +242,7 @@ func (t *transaction) create(ctx context.Context, c *v1.Container, imageRef stri
 		}
 		return "", 0, t.startFailed(ctx, c, reasonCreate, err)
 	}
+	t.config.cpus.Created(id, config.Linux.Resources.CpusetCpus)
 	t.expectations.expect(t.Pod.UID, c.Name, id)
 	// The event names the container in its text; the kubelet's does so in a field
 	// that only the API server's events have.

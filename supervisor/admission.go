@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -19,6 +20,7 @@ import (
 // critical ones.
 type admission struct {
 	reservations *admit.Reservations
+	cpus         CPUs
 	inputs       *podinputs.Resolver
 	// disrupt ends a pod for the node's own sake.
 	disrupt func(uid types.UID, d status.Disruption, grace *int64) error
@@ -41,7 +43,7 @@ func (s *admission) reserve(pod, requests *v1.Pod, since time.Time) *startBlock 
 	v := s.reservations.Reserve(requests, since)
 	switch {
 	case v.Denied == nil:
-		return nil
+		return s.assignCPUs(requests)
 	case v.Provisional:
 		return &startBlock{result: podworkers.SyncResult{Parked: true}}
 	}
@@ -54,6 +56,21 @@ func (s *admission) reserve(pod, requests *v1.Pod, since time.Time) *startBlock 
 	block.save = true
 	block.result = podworkers.SyncResult{Parked: true}
 	return block
+}
+
+// assignCPUs assigns exclusive CPUs to a pod that has its resources reserved. A pod that has to
+// wait for them holds nothing meanwhile.
+func (s *admission) assignCPUs(pod *v1.Pod) *startBlock {
+	err := s.cpus.Assign(pod)
+	if err == nil {
+		return nil
+	}
+	s.reservations.Release(pod.UID, false)
+	var shortage Shortage
+	if !errors.As(err, &shortage) {
+		return &startBlock{result: podworkers.SyncResult{Err: err}}
+	}
+	return rejectedFor(&status.Cause{Reason: shortage.Reason(), Message: shortage.Error()})
 }
 
 // preempt ends pods, so that a critical pod can run.

@@ -170,6 +170,8 @@ type Runtime struct {
 	// Cgroups creates and removes the cgroups of pods; nil leaves them to the
 	// runtime.
 	Cgroups Cgroups
+	// CPUs assigns exclusive CPUs; nil assigns none.
+	CPUs CPUs
 }
 
 // Cgroups creates and removes the cgroups of pods. Implemented by cgroup.Cgroups.
@@ -185,6 +187,34 @@ type Cgroups interface {
 	// Pods returns the pods that have a cgroup.
 	Pods() []types.UID
 }
+
+// CPUs assigns exclusive CPUs to containers. Implemented by cpus.Manager.
+type CPUs interface {
+	// Assign assigns them to the containers of a pod that is going to start. An error is a
+	// Shortage if the pod has to wait for other pods; then it has none.
+	Assign(pod *v1.Pod) error
+	// Fixed reports whether the CPU of a pod's containers cannot change while they run.
+	Fixed(pod *v1.Pod) bool
+	// Release releases those of a pod that has ended, and Retain those of all pods for which
+	// keep returns false.
+	Release(uid types.UID)
+	Retain(keep func(uid types.UID) bool)
+}
+
+// Shortage is an error about a resource that the node assigns and has not enough of.
+type Shortage interface {
+	error
+	// Reason is shown in the status.
+	Reason() string
+}
+
+// noCPUs assigns none.
+type noCPUs struct{}
+
+func (noCPUs) Assign(*v1.Pod) error        { return nil }
+func (noCPUs) Fixed(*v1.Pod) bool          { return false }
+func (noCPUs) Release(types.UID)           {}
+func (noCPUs) Retain(func(types.UID) bool) {}
 
 // Recorder records events. Implemented by event.Recorder.
 type Recorder interface {

@@ -61,12 +61,12 @@ func (s *podSyncer) init(cfg *Config, runtime *runtimehealth.Monitor, reg *regis
 		probes: s.probes, records: s.records, store: cfg.Store.Statuses, changed: s.order.Published,
 	}
 	s.cgroups = podCgroups{cgroups: cfg.Runtime.Cgroups, observer: cfg.Runtime.Observer, ended: &endedPods{}}
-	s.resizer = &resizer{cgroups: cfg.Runtime.Cgroups, reservations: s.reservations, records: s.records, events: cfg.Events}
+	s.resizer = &resizer{cgroups: cfg.Runtime.Cgroups, cpus: cfg.Runtime.CPUs, reservations: s.reservations, records: s.records, events: cfg.Events}
 	s.deadlines = deadlines{mark: cfg.mark}
 	s.start = &startChecker{
 		observer: cfg.Runtime.Observer, runtime: runtime, node: &cfg.Node, inputs: s.inputs, registry: reg, events: cfg.Events,
 	}
-	s.admission = &admission{reservations: s.reservations, inputs: s.inputs, disrupt: workers.Disrupt, log: cfg.Log}
+	s.admission = &admission{reservations: s.reservations, cpus: cfg.Runtime.CPUs, inputs: s.inputs, disrupt: workers.Disrupt, log: cfg.Log}
 	s.disruptions = &disruptions{registry: reg, reports: s.reports}
 	s.files = podFiles{
 		volumes: volumes,

@@ -28,6 +28,7 @@ const (
 // capacity.
 type resizer struct {
 	cgroups      Cgroups
+	cpus         CPUs
 	reservations *admit.Reservations
 	records      *runRecords
 	events       Recorder
@@ -114,6 +115,11 @@ func (s *resizer) allowed(has, pod *v1.Pod, r *runState) bool {
 		s.deny(pod, r, v1.PodReasonInfeasible, err.Error())
 		return false
 	}
+	if s.cpus.Fixed(pod) && !sameCPU(has, pod) {
+		s.reservations.UpdateRunning(has, has, has)
+		s.deny(pod, r, v1.PodReasonInfeasible, "the cpu of a Guaranteed pod cannot be resized with cpuManagerPolicy static, because its containers may have exclusive CPUs; replace the pod")
+		return false
+	}
 	v := s.reservations.UpdateRunning(has, pod, r.widest(pod))
 	switch {
 	case v.Denied == nil:
@@ -124,6 +130,17 @@ func (s *resizer) allowed(has, pod *v1.Pod, r *runState) bool {
 		s.deny(pod, r, v1.PodReasonDeferred, v.Denied.Message)
 	}
 	return false
+}
+
+// sameCPU reports whether the containers of two revisions of a pod have the same CPU.
+func sameCPU(a, b *v1.Pod) bool {
+	cpu := func(pod *v1.Pod) (list []int64) {
+		for c := range podinfo.EachContainer(&pod.Spec, podinfo.SpecContainers) {
+			list = append(list, c.Resources.Requests.Cpu().MilliValue(), c.Resources.Limits.Cpu().MilliValue())
+		}
+		return list
+	}
+	return slices.Equal(cpu(a), cpu(b))
 }
 
 // deny shows why the wanted resources are not allocated. It sends one event for each

@@ -85,6 +85,9 @@ func newSupervisor(cfg Config, wrap func(syncer) syncer) (*Supervisor, error) {
 	if cfg.Runtime.Cgroups == nil {
 		cfg.Runtime.Cgroups = noCgroups{}
 	}
+	if cfg.Runtime.CPUs == nil {
+		cfg.Runtime.CPUs = noCPUs{}
+	}
 	cfg.Paths = cfg.Paths.withDefaults()
 	s := &Supervisor{
 		cfg:     cfg,

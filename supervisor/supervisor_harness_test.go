@@ -53,6 +53,8 @@ type supervisorHarness struct {
 	// cgroups are those of the next daemon; nil leaves cgroups to the
 	// runtime.
 	cgroups Cgroups
+	// exclusive assigns exclusive CPUs for the next daemon; nil assigns none.
+	exclusive CPUs
 	// gates and returns are those of the next daemon.
 	gates   []Gate
 	returns map[string]RestartPolicy
@@ -173,7 +175,7 @@ func (b *supervisorHarness) start(sources ...manifest.Source) *daemon {
 	}
 	d.Supervisor, err = newSupervisor(Config{
 		Sources:     src,
-		Runtime:     Runtime{Observer: d.pleg, Syncer: criSyncer, Backoff: criSyncer.Backoff(), Health: client, Cgroups: b.cgroups},
+		Runtime:     Runtime{Observer: d.pleg, Syncer: criSyncer, Backoff: criSyncer.Backoff(), Health: client, Cgroups: b.cgroups, CPUs: b.exclusive},
 		Store:       Store{Statuses: savedFirst{d.statuses, records, b.t, d}, Records: records},
 		Paths:       Paths{Root: b.dir, PodLogs: b.path("logs"), ContainerLogs: b.path("links")},
 		Events:      d.events,

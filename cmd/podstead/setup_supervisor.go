@@ -46,13 +46,22 @@ func (d *daemon) createSupervisor(context.Context) error {
 		from.ClusterObjects = d.bound
 	}
 	cgroups := newCgroups(&o.Cgroups, client, d.log)
+	manager, err := d.openCPUs()
+	if err != nil {
+		return err
+	}
+	var assigned supervisor.CPUs // nil without a manager
+	var bound cri.CPUs
+	if manager != nil {
+		assigned, bound, cgroups.NoQuota = manager, manager, manager.HasExclusive
+	}
 	backoff := cri.NewBackoff(o.Runtime.RestartCap)
 	d.sup, err = supervisor.New(supervisor.Config{
 		Mark:    wallclock.Now,
 		Sources: from,
 		Runtime: supervisor.Runtime{
-			Observer: p.pleg, Syncer: d.newSyncer(backoff, cgroups.Settings), Backoff: backoff, Health: client,
-			Cgroups: cgroups, Classes: o.Policy.RuntimeClasses,
+			Observer: p.pleg, Syncer: d.newSyncer(backoff, cgroups.Settings, bound), Backoff: backoff, Health: client,
+			Cgroups: cgroups, CPUs: assigned, Classes: o.Policy.RuntimeClasses,
 		},
 		Store:       supervisor.Store{Statuses: p.statuses, Records: records},
 		Paths:       supervisor.Paths{Root: o.Paths.Root, PodLogs: o.Paths.PodLogs, ContainerLogs: o.Paths.ContainerLogs},
@@ -70,6 +79,9 @@ func (d *daemon) createSupervisor(context.Context) error {
 	})
 	if err != nil {
 		return err
+	}
+	if manager != nil {
+		d.sup.OnObserved(manager.Wake)
 	}
 	// Before anything is mounted for a pod.
 	if err := d.sup.ShareMounts(); err != nil {
@@ -102,7 +114,7 @@ func (d *daemon) recordReady(uid types.UID) {
 }
 
 // newSyncer creates what brings the runtime to the desired state.
-func (d *daemon) newSyncer(backoff *cri.Backoff, settings cgroupvalues.Settings) *cri.Syncer {
+func (d *daemon) newSyncer(backoff *cri.Backoff, settings cgroupvalues.Settings, cpus cri.CPUs) *cri.Syncer {
 	o, p, client := d.opts, &d.observers, d.runtime.client
 	guard := loopbackGuard{firewall.NewLocalnet(nil), d.log}
 	d.start(guard.run, d.freeLeases)
@@ -112,7 +124,7 @@ func (d *daemon) newSyncer(backoff *cri.Backoff, settings cgroupvalues.Settings)
 		})},
 		Events: p.events, Log: d.log, Backoff: backoff, Instance: d.runtime.instance,
 		Started: func(kind cri.ContainerKind, failed string) { p.counters.ContainerStarted(string(kind), failed) },
-		LogRoot: o.Paths.PodLogs, LogLinks: o.Paths.ContainerLogs, Cgroup: settings,
+		LogRoot: o.Paths.PodLogs, LogLinks: o.Paths.ContainerLogs, Cgroup: settings, CPUs: cpus,
 		BeforeHostPorts: guard.ensure,
 		Security:        cri.Security{SeccompRoot: filepath.Join(o.Paths.Root, "seccomp"), SeccompDefault: o.Policy.SeccompDefault},
 	})

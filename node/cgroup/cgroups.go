@@ -44,6 +44,9 @@ type Options struct {
 	EnforceAllocatable bool
 	// PodPids limits the processes of a pod; 0 is no limit.
 	PodPids int64
+	// NoQuota reports that a pod has no CPU quota, because a container of it has exclusive
+	// CPUs; nil stands for none.
+	NoQuota func(uid types.UID) bool
 	// Log may be nil.
 	Log *slog.Logger
 

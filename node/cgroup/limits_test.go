@@ -59,6 +59,11 @@ func TestPodLimits(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", name, l, tc)
 		}
 	}
+	o.NoQuota = func(uid types.UID) bool { return uid == pod("a").UID }
+	if l := o.podLimits(pod("a", [2]string{"1 -", "1 -"})); l.quota != noLimit || l.shares != 1024 {
+		t.Errorf("with exclusive CPUs: %+v", l)
+	}
+	o.NoQuota = nil
 	o.Settings.NoCPUQuota = true
 	if l := o.podLimits(pod("a", [2]string{"1 -", "1 -"})); l.quota != noLimit {
 		t.Errorf("without quotas: %+v", l)

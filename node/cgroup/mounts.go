@@ -46,6 +46,8 @@ type hierarchies struct {
 	// all are the directories of every hierarchy, each once: a runtime creates
 	// cgroups in all of them.
 	all []string
+	// cpuset: the v1 controller that binds processes to CPUs is mounted.
+	cpuset bool
 	// mkdir and rmdir create and remove one cgroup. The kernel creates and removes
 	// the files in it, which a test must do instead.
 	mkdir func(dir string) error
@@ -93,6 +95,7 @@ func findHierarchies(file string) (*hierarchies, error) {
 			continue
 		}
 		for _, option := range strings.Split(m.VFSOptions, ",") {
+			h.cpuset = h.cpuset || option == "cpuset"
 			if (slices.Contains(limitingControllers, option) || slices.Contains(countingControllers, option)) && h.byController[option] == "" {
 				h.byController[option] = dir
 			}

@@ -44,7 +44,8 @@ func (o *Options) podLimits(pod *v1.Pod) limits {
 		return l
 	}
 	l.shares = cgroupvalues.CPUShares(a.CPURequest)
-	if quota, period := o.Settings.Quota(a.CPULimit); quota > 0 && allLimit(pod, v1.ResourceCPU) {
+	exclusive := o.NoQuota != nil && o.NoQuota(pod.UID)
+	if quota, period := o.Settings.Quota(a.CPULimit); quota > 0 && !exclusive && allLimit(pod, v1.ResourceCPU) {
 		l.quota, l.period = quota, period
 	}
 	if a.MemoryLimit > 0 && allLimit(pod, v1.ResourceMemory) {

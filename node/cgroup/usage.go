@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -36,6 +38,15 @@ func OpenReader(mountinfo string) (*Reader, error) {
 
 // V2 reports whether the controllers are in the unified hierarchy.
 func (r *Reader) V2() bool { return r.h.v2() }
+
+// CPUSet reports whether the kernel can bind containers to CPUs.
+func (r *Reader) CPUSet() bool {
+	if !r.h.v2() {
+		return r.h.cpuset
+	}
+	data, _ := os.ReadFile(filepath.Join(r.h.unified, "cgroup.controllers"))
+	return slices.Contains(strings.Fields(string(data)), "cpuset")
+}
 
 // Path returns the path of a cgroup_parent.
 func Path(parent string) string { return cgroupPath(parent) }

@@ -36,6 +36,7 @@ type Config struct {
 	// ResolvConf is nil if not set, and empty for none.
 	ResolvConf *string
 	Cgroups    Cgroups
+	CPUs       CPUs
 
 	Garbage  Garbage
 	Shutdown Shutdown

@@ -65,6 +65,9 @@ enforceNodeAllocatable: [none]
 systemReserved: {memory: 1Gi, pid: 1000}
 kubeReserved: {cpu: 100m}
 singleProcessOOMKill: true
+cpuManagerPolicy: static
+cpuManagerPolicyOptions: {full-pcpus-only: "true"}
+reservedSystemCPUs: 0-1
 memorySwap: {swapBehavior: NoSwap}
 evictionHard: {memory.available: 5%, pid.available: 1000}
 evictionSoft: {nodefs.available: 10Gi}
@@ -115,6 +118,7 @@ serverTLSBootstrap: true
 			SystemReserved: map[string]string{"memory": "1Gi", "pid": "1000"}, KubeReserved: map[string]string{"cpu": "100m"}, SingleProcessOOMKill: &yes,
 			FailSwapOn: new(bool),
 		},
+		CPUs: CPUs{Policy: "static", Options: map[string]string{"full-pcpus-only": "true"}, Reserved: "0-1"},
 		Eviction: Eviction{
 			Hard: map[string]string{"memory.available": "5%", "pid.available": "1000"}, Soft: map[string]string{"nodefs.available": "10Gi"},
 			SoftGracePeriod: map[string]string{"nodefs.available": "1m"}, MinimumReclaim: map[string]string{"memory.available": "50Mi"},
@@ -144,10 +148,7 @@ func TestReadReportsUnsupportedFields(t *testing.T) {
 
 // A field about resources that cannot be honoured is an error with its position and what to do.
 func TestUnsupportedResourceFields(t *testing.T) {
-	path := write(t, head+`cpuManagerPolicy: static
-cpuManagerPolicyOptions: {full-pcpus-only: "true"}
-reservedSystemCPUs: 0-1
-memoryManagerPolicy: Static
+	path := write(t, head+`memoryManagerPolicy: Static
 reservedMemory: [{numaNode: 0, limits: {memory: 1Gi}}]
 memoryReservationPolicy: TieredReservation
 memoryThrottlingFactor: 0.5
@@ -170,11 +171,10 @@ localStorageCapacityIsolation: false
 		texts = append(texts, err.Error())
 	}
 	for _, want := range []string{
-		":3: cpuManagerPolicy: static is not supported: podstead assigns no exclusive CPUs to containers; set it to none, or remove the field",
-		":4: cpuManagerPolicyOptions: is not supported: ", ":5: reservedSystemCPUs: 0-1 is not supported: ", ":6: memoryManagerPolicy: Static ", ":7: reservedMemory: is not",
-		":8: memoryReservationPolicy: Tiered", ":9: memoryThrottlingFactor: 0.5 ", ":10: topologyManagerPolicy: restricted ", ":11: topologyManagerPolicyOptions: ",
-		":12: systemReservedCgroup: /system.slice ", ":13: kubeReservedCgroup: ", ":14: enforceNodeAllocatable[1]: system-reserved ", ":15: memorySwap.swapBehavior: LimitedSwap ",
-		":16: qosReserved: ", ":17: cgroupsPerQOS: false ", ":18: localStorageCapacityIsolation: false ",
+		":3: memoryManagerPolicy: Static is not supported: podstead assigns no memory of NUMA nodes to containers; set it to None, or remove the field", ":4: reservedMemory: is not",
+		":5: memoryReservationPolicy: Tiered", ":6: memoryThrottlingFactor: 0.5 ", ":7: topologyManagerPolicy: restricted ", ":8: topologyManagerPolicyOptions: ",
+		":9: systemReservedCgroup: /system.slice ", ":10: kubeReservedCgroup: ", ":11: enforceNodeAllocatable[1]: system-reserved ", ":12: memorySwap.swapBehavior: LimitedSwap ",
+		":13: qosReserved: ", ":14: cgroupsPerQOS: false ", ":15: localStorageCapacityIsolation: false ",
 	} {
 		if !slices.ContainsFunc(texts, func(text string) bool {
 			return strings.HasPrefix(text, path+want) && strings.Contains(text, "is not supported: ") && strings.Contains(text, "; ")
@@ -182,7 +182,7 @@ localStorageCapacityIsolation: false
 			t.Errorf("no error %q in %q", want, texts)
 		}
 	}
-	if len(texts) != 16 || len(got.Ignored) > 0 {
+	if len(texts) != 13 || len(got.Ignored) > 0 {
 		t.Errorf("%d errors, ignored are %v", len(texts), got.Ignored)
 	}
 	// The defaults of a kubelet are none.
@@ -193,6 +193,7 @@ localStorageCapacityIsolation: false
 
 func TestReadErrors(t *testing.T) {
 	for name, c := range map[string]struct{ body, want string }{
+		"CPU options":       {head + "cpuManagerPolicyOptions: {full-pcpus-only: true}\n", "cpuManagerPolicyOptions.full-pcpus-only: true is not a string; quote it"},
 		"unknown field":     {head + "staticPodPaht: /x\n", "staticPodPaht: unknown field; did you mean staticPodPath?"},
 		"nothing similar":   {head + "zzz: 1\n", "zzz: unknown field"},
 		"pods":              {head + "maxPods: -1\n", "maxPods: -1 must be an integer from 0"},

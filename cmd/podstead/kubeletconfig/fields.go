@@ -66,7 +66,7 @@ var fields = map[string]func(*parser, string, any){
 }
 
 // groups are all supported fields.
-var groups = []map[string]func(*parser, string, any){fields, cgroupFields, shutdownFields, evictionFields, remoteFields, nodeFields, rateFields}
+var groups = []map[string]func(*parser, string, any){fields, cgroupFields, shutdownFields, evictionFields, remoteFields, nodeFields, rateFields, cpuFields}
 
 // fixed are fields of which only one value is supported: what podstead does anyway. Any other
 // value is an error for those in resourceFields, and ignored for the others.
@@ -77,7 +77,6 @@ var fixed = map[string]any{
 	"runOnce":               false,
 	"enableServer":          true,
 	"configMapAndSecretChangeDetectionStrategy": "Watch",
-	"cpuManagerPolicy":                          "none",
 	"memoryManagerPolicy":                       "None",
 	"memoryReservationPolicy":                   "None",
 	"memoryThrottlingFactor":                    0.9, // of no effect without memory QoS, as at the kubelet

@@ -26,7 +26,7 @@ func (o *Options) KubeletConfiguration(from RuntimeDefaults) map[string]any {
 	all := map[string]any{"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}
 	kubeletconfig.AddFixed(all)
 	for _, group := range []map[string]any{
-		o.sourceFields(), o.serverFields(), o.runtimeFields(from.ParallelPulls), o.cgroupFields(from.CgroupDriver), o.evictionFields(), o.shutdownFields(), o.clusterFields(), o.Tracing.fields(),
+		o.sourceFields(), o.serverFields(), o.runtimeFields(from.ParallelPulls), o.cgroupFields(from.CgroupDriver), o.cpuFields(), o.evictionFields(), o.shutdownFields(), o.clusterFields(), o.Tracing.fields(),
 	} {
 		for name, v := range group {
 			all[name] = v
@@ -124,6 +124,17 @@ func (o *Options) cgroupFields(driver string) map[string]any {
 	// An explicit false is an error with cgroup v1.
 	if c.SingleProcessOOMKill || c.wholeOOMKill {
 		fields["singleProcessOOMKill"] = c.SingleProcessOOMKill
+	}
+	return fields
+}
+
+func (o *Options) cpuFields() map[string]any {
+	fields := map[string]any{"cpuManagerPolicy": o.CPUs.Policy}
+	if len(o.CPUs.options) > 0 {
+		fields["cpuManagerPolicyOptions"] = o.CPUs.options
+	}
+	if o.CPUs.reserved != "" {
+		fields["reservedSystemCPUs"] = o.CPUs.reserved
 	}
 	return fields
 }

@@ -45,17 +45,17 @@ func restart(t *testing.T, fields map[string]any, flags ...string) (*Options, []
 // notInForce are the fields without a counterpart here: nothing of what they set exists in
 // podstead, or a cluster decides it.
 var notInForce = strings.Fields(`
-containerLogMaxWorkers containerLogMonitorInterval contentType cpuManagerPolicyOptions cpuManagerReconcilePeriod
+containerLogMaxWorkers containerLogMonitorInterval contentType cpuManagerReconcilePeriod
 enableControllerAttachDetach featureGates hairpinMode iptablesDropBit iptablesMasqueradeBit
 kubeReservedCgroup kubeletCgroups logging makeIPTablesUtilChains maxOpenFiles
 podCIDR qosReserved registryBurst reservedMemory
-reservedSystemCPUs showHiddenMetricsForVersion systemCgroups systemReservedCgroup tlsCurvePreferences
+showHiddenMetricsForVersion systemCgroups systemReservedCgroup tlsCurvePreferences
 topologyManagerPolicyOptions volumePluginDir`)
 
 // onlyIfSet are the fields that are reported only if they have a value, and onlyInCluster
 // those that are in force only in a cluster.
 var (
-	onlyIfSet     = strings.Fields("singleProcessOOMKill staticPodURL staticPodURLHeader containerRuntimeEndpoint imageServiceEndpoint tlsCertFile tlsPrivateKeyFile clusterDomain providerID preloadedImagesVerificationAllowlist tracing")
+	onlyIfSet     = strings.Fields("singleProcessOOMKill cpuManagerPolicyOptions reservedSystemCPUs staticPodURL staticPodURLHeader containerRuntimeEndpoint imageServiceEndpoint tlsCertFile tlsPrivateKeyFile clusterDomain providerID preloadedImagesVerificationAllowlist tracing")
 	onlyInCluster = strings.Fields("registerWithTaints nodeStatusUpdateFrequency nodeStatusReportFrequency nodeLeaseDurationSeconds nodeStatusMaxImages authorization kubeAPIQPS kubeAPIBurst eventRecordQPS eventBurst imagePullCredentialsVerificationPolicy")
 )
 

@@ -76,6 +76,9 @@ var samples = map[string]struct{ text, yaml string }{
 	"kube-reserved":                         {"memory=1Gi", "{memory: 1Gi}"},
 	"enforce-node-allocatable":              {"none", "[none]"},
 	"cpu-cfs-quota-period":                  {"50ms", ""},
+	"cpu-manager-policy":                    {"static", ""},
+	"cpu-manager-policy-options":            {"full-pcpus-only=true", `{full-pcpus-only: "true"}`},
+	"reserved-cpus":                         {"0-1", ""},
 	"healthz-bind-address":                  {"127.0.0.2", ""},
 	"address":                               {"127.0.0.1", ""},
 	"authorization-mode":                    {"AlwaysAllow", ""},
@@ -110,6 +113,8 @@ var samples = map[string]struct{ text, yaml string }{
 
 // needed are the flags without which another one is invalid.
 var needed = map[string][]string{
+	"cpu-manager-policy":                {"--reserved-cpus=0"},
+	"cpu-manager-policy-options":        {"--cpu-manager-policy=static", "--reserved-cpus=0"},
 	"eviction-soft":                     {"--eviction-soft-grace-period=nodefs.available=2m"},
 	"eviction-soft-grace-period":        {"--eviction-soft=nodefs.available<10Gi"},
 	"tls-cert-file":                     {"--tls-private-key-file=/k"},

@@ -28,6 +28,7 @@ type Options struct {
 	Registries Registries
 	Network    Network
 	Cgroups    Cgroups
+	CPUs       CPUs
 	Paths      Paths
 	API        API
 	Policy     Policy
@@ -56,7 +57,7 @@ type Options struct {
 	healthHost  string
 	validation  string
 	nodeIP      string
-	// host is the directory of the host's /proc; empty for "/".
+	// host is the directory of the host's /proc and /sys; empty for "/".
 	host string
 }
 
@@ -189,6 +190,7 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.Network.ClusterDomain, "cluster-domain", "", "DNS `domain` of services, and of pods with a subdomain")
 	f.StringVar(&o.Network.ResolvConf, "resolv-conf", DefaultResolvConf, "resolver configuration `file` for the DNS of pods; empty for none")
 	o.Cgroups.addFlags(f)
+	o.CPUs.addFlags(f)
 	f.StringVar(&o.Node, "hostname-override", "", "node `name` (default: the hostname at the first start, which is then kept)")
 	f.StringVar(&o.Paths.Root, "root-dir", DefaultRoot, "`directory` of the daemon's persistent state")
 	f.StringVar(&o.Paths.PodLogs, "pod-logs-dir", DefaultPodLogs, "`directory` of container logs")
@@ -312,6 +314,7 @@ func (o *Options) merge(c *kubeletconfig.Config, f *pflag.FlagSet) {
 	o.Remote.merge(&c.Remote, f)
 	o.Policy.merge(c, f)
 	o.Cgroups.merge(&c.Cgroups, take)
+	o.CPUs.merge(&c.CPUs, take)
 	o.Garbage.merge(c, f)
 	o.Stats.merge(c, f)
 	o.Shutdown.merge(c, f)
@@ -381,7 +384,13 @@ func (o *Options) check() error {
 	if err := o.Cgroups.check(); err != nil {
 		return err
 	}
-	if err := o.Cgroups.checkHost(o.host); err != nil {
+	if err := o.CPUs.check(); err != nil {
+		return err
+	}
+	if len(o.CPUs.Reserved) > 0 {
+		o.Cgroups.reserveCPUs(len(o.CPUs.Reserved))
+	}
+	if err := errors.Join(o.Cgroups.checkHost(o.host), o.CPUs.checkHost(o.host, o.Cgroups.ReservedCPU())); err != nil {
 		return err
 	}
 	return errors.Join(o.checkHealth(), o.checkPaths())

@@ -13,7 +13,7 @@ import (
 
 func complete(t *testing.T, args ...string) (*Options, []string, error) {
 	t.Helper()
-	var o Options
+	o := Options{host: testHost(t)}
 	f := pflag.NewFlagSet("run", pflag.ContinueOnError)
 	o.AddFlags(f)
 	if err := f.Parse(args); err != nil {
@@ -21,6 +21,16 @@ func complete(t *testing.T, args ...string) (*Options, []string, error) {
 	}
 	notices, err := o.Complete(f)
 	return &o, notices, err
+}
+
+// testHost returns the directory of a host with four CPUs, cgroup v1 and no swap.
+func testHost(t *testing.T) string {
+	t.Helper()
+	return files(t, map[string]string{
+		"proc/swaps":                    "Filename Type Size Used Priority\n",
+		"proc/self/mountinfo":           "30 20 0:25 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n31 20 0:26 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset\n",
+		"sys/devices/system/cpu/online": "0-3\n",
+	})
 }
 
 func TestDefaults(t *testing.T) {

@@ -1,0 +1,282 @@
+package cpus
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
+)
+
+// The reasons for which a pod gets no exclusive CPUs, the kubelet's where it has one.
+const (
+	ReasonUnavailable  = "ExclusiveCPUsUnavailable"
+	ReasonSMTAlignment = "SMTAlignmentError"
+)
+
+// Reasons lists all of them.
+var Reasons = []string{ReasonUnavailable, ReasonSMTAlignment}
+
+// Container is a running container.
+type Container struct {
+	Pod      types.UID
+	Name, ID string
+}
+
+// Config configures a Manager.
+type Config struct {
+	Topology Topology
+	Options  Options
+	// Reserved are the CPUs that are never assigned; see the function of this name.
+	Reserved Set
+	// File is the path of the state file, and BootID that of the present boot.
+	File, BootID string
+	// Write calls a function that writes the file at a path, and repeats it if it fails.
+	Write func(path string, write func() error) error
+	// Running returns the running containers, and Update sets the CPUs of one of them.
+	Running func() []Container
+	Update  func(ctx context.Context, id, cpus string) error
+	Log     *slog.Logger
+}
+
+// Manager assigns exclusive CPUs to the containers of Guaranteed pods that request whole CPUs,
+// and keeps all other containers on the rest. Its methods may be called concurrently.
+type Manager struct {
+	cfg Config
+	all Set
+	// changed notifies Run (capacity 1, coalescing).
+	changed chan struct{}
+
+	mu    sync.Mutex
+	state *state
+	// applied are the CPUs that containers were given, by ID.
+	applied map[string]appliedSet
+}
+
+// appliedSet are the CPUs that a container was given. until is when it is forgotten although
+// no list has shown it running, zero for one that was in a list.
+type appliedSet struct {
+	cpus  string
+	until time.Time
+}
+
+// Open reads the assignments of the last run. They must fit the present configuration: no CPU
+// that a container has alone can become a reserved one while the pod runs. Assigned CPUs that
+// are not online any more are dropped.
+func Open(cfg Config) (*Manager, error) {
+	s, err := readState(cfg.File, cfg.BootID)
+	if err != nil {
+		return nil, err
+	}
+	m := &Manager{cfg: cfg, all: cfg.Topology.All(), changed: make(chan struct{}, 1), state: s, applied: map[string]appliedSet{}}
+	for uid, pod := range s.Pods {
+		if taken := pod.all().Intersect(cfg.Reserved); len(taken) > 0 {
+			return nil, fmt.Errorf("reservedSystemCPUs: CPU %s is assigned exclusively to pod %s, as %s says; remove the pod first, with the reserved CPUs of before, or reserve other CPUs", taken, pod.Name, cfg.File)
+		}
+		if missing := pod.all().Minus(m.all); len(missing) > 0 {
+			cfg.Log.Warn("Exclusive CPUs are not online any more, the pod shares CPUs until it is replaced", "pod", pod.Name, "cpus", missing.String())
+			delete(s.Pods, uid)
+		}
+	}
+	m.wake()
+	return m, nil
+}
+
+// Shortage is why a pod cannot have the exclusive CPUs that it requests now.
+type Shortage struct{ reason, message string }
+
+// Error is the message for users.
+func (s *Shortage) Error() string { return s.message }
+
+// Reason is the reason in the pod's status.
+func (s *Shortage) Reason() string { return s.reason }
+
+// Exclusive returns how many exclusive CPUs a container of a pod gets: its request, if the pod
+// is Guaranteed and that is a whole number. As at the kubelet a pod with spec.resources gets
+// none.
+func Exclusive(pod *v1.Pod, c *v1.Container) int {
+	if pod.Spec.Resources != nil || podinfo.QOSClass(pod) != v1.PodQOSGuaranteed {
+		return 0
+	}
+	request := c.Resources.Requests[v1.ResourceCPU]
+	if milli := request.MilliValue(); milli%1000 == 0 {
+		return int(milli / 1000)
+	}
+	return 0
+}
+
+// Assign assigns exclusive CPUs to all containers of a pod that is going to start, or returns a
+// *Shortage and assigns none. A pod that has its CPUs keeps them. Like the kubelet it gives the
+// CPUs of an init container to the containers that run after its end; those of a sidecar stay
+// its own.
+func (m *Manager) Assign(pod *v1.Pod) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, ok := m.state.Pods[pod.UID]; ok {
+		return nil
+	}
+	free := m.free()
+	var reusable Set
+	assigned := podState{Name: podinfo.FullName(pod), Containers: map[string]Set{}}
+	for c := range podinfo.EachContainer(&pod.Spec, podinfo.SpecContainers) {
+		n := Exclusive(pod, c)
+		if n == 0 {
+			continue
+		}
+		taken, err := m.take(free.Union(reusable), c.Name, n)
+		if err != nil {
+			return err
+		}
+		assigned.Containers[c.Name] = taken
+		free = free.Minus(taken)
+		if isInit(pod, c) && !podinfo.IsSidecar(c) {
+			reusable = reusable.Union(taken)
+		} else {
+			reusable = reusable.Minus(taken)
+		}
+	}
+	if len(assigned.Containers) == 0 {
+		return nil
+	}
+	m.state.Pods[pod.UID] = assigned
+	m.save()
+	m.cfg.Log.Info("Exclusive CPUs assigned", "pod", assigned.Name, "cpus", assigned.all().String(), "shared", m.shared().String())
+	return nil
+}
+
+// take chooses CPUs for one container.
+func (m *Manager) take(free Set, container string, n int) (Set, error) {
+	if usable := len(m.all.Minus(m.cfg.Reserved)); n > usable {
+		return nil, &Shortage{ReasonUnavailable, fmt.Sprintf("container %s requests %d exclusive CPUs, and this node has %d that are not reserved; request fewer", container, n, usable)}
+	}
+	if threads := m.cfg.Topology.ThreadsPerCore(); m.cfg.Options.FullPhysicalCPUs {
+		if n%threads != 0 {
+			return nil, &Shortage{ReasonSMTAlignment, fmt.Sprintf("container %s requests %d exclusive CPUs, and full-pcpus-only assigns whole cores of %d; request a multiple of %d", container, n, threads, threads)}
+		}
+		free = m.wholeCores(free)
+	}
+	taken := m.cfg.Topology.take(free, n, m.cfg.Options)
+	if taken == nil {
+		return nil, &Shortage{ReasonUnavailable, fmt.Sprintf("container %s requests %d exclusive CPUs, available %d; the pod starts when others have released theirs", container, n, len(free))}
+	}
+	return taken, nil
+}
+
+// wholeCores returns the CPUs of cores of which all CPUs are free.
+func (m *Manager) wholeCores(free Set) (whole Set) {
+	sizes := m.cfg.Topology.sizes(byCore)
+	for name, core := range m.cfg.Topology.groups(free, byCore) {
+		if len(core) == sizes[name] {
+			whole = whole.Union(core)
+		}
+	}
+	return whole
+}
+
+func isInit(pod *v1.Pod, c *v1.Container) bool {
+	for i := range pod.Spec.InitContainers {
+		if &pod.Spec.InitContainers[i] == c {
+			return true
+		}
+	}
+	return false
+}
+
+// assigned returns all CPUs that are exclusive. mu is held, as by the functions below.
+func (m *Manager) assigned() (set Set) {
+	for _, pod := range m.state.Pods {
+		set = set.Union(pod.all())
+	}
+	return set
+}
+
+// free returns the CPUs that can be assigned.
+func (m *Manager) free() Set { return m.all.Minus(m.cfg.Reserved).Minus(m.assigned()) }
+
+// shared returns the pool of all other containers. It is never empty: with strict reservation
+// it falls back to the reserved CPUs once all others are exclusive, because a container needs
+// one.
+func (m *Manager) shared() Set {
+	pool := m.all.Minus(m.assigned())
+	if m.cfg.Options.StrictReservation {
+		if strict := pool.Minus(m.cfg.Reserved); len(strict) > 0 {
+			return strict
+		}
+	}
+	return pool
+}
+
+// save writes the state and notifies Run.
+func (m *Manager) save() {
+	s := *m.state
+	s.Pods = maps.Clone(m.state.Pods)
+	if err := m.cfg.Write(m.cfg.File, func() error { return s.write(m.cfg.File) }); err != nil {
+		m.cfg.Log.Warn("Failed to record exclusive CPUs; a restart of podstead would forget them, retrying", "err", err)
+	}
+	m.wake()
+}
+
+// Release returns the CPUs of a pod of which nothing runs any more to the shared pool.
+func (m *Manager) Release(uid types.UID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, ok := m.state.Pods[uid]; ok {
+		delete(m.state.Pods, uid)
+		m.save()
+	}
+}
+
+// Retain releases the CPUs of pods for which keep returns false: those that ended while no
+// daemon ran.
+func (m *Manager) Retain(keep func(types.UID) bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	before := len(m.state.Pods)
+	maps.DeleteFunc(m.state.Pods, func(uid types.UID, _ podState) bool { return !keep(uid) })
+	if len(m.state.Pods) != before {
+		m.save()
+	}
+}
+
+// CPUs returns the CPUs of a container as the kernel's list, and whether they are its own.
+func (m *Manager) CPUs(uid types.UID, container string) (cpus string, exclusive bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	set, exclusive := m.of(uid, container)
+	return set.String(), exclusive
+}
+
+func (m *Manager) of(uid types.UID, container string) (Set, bool) {
+	if own, ok := m.state.Pods[uid].Containers[container]; ok {
+		return own, true
+	}
+	return m.shared(), false
+}
+
+// Assigned returns the exclusive CPUs of a container, empty if it has none.
+func (m *Manager) Assigned(uid types.UID, container string) Set {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.state.Pods[uid].Containers[container]
+}
+
+// Fixed reports whether the CPU of a pod's containers cannot change while they run: as at the
+// kubelet that of no Guaranteed pod can.
+func (m *Manager) Fixed(pod *v1.Pod) bool { return podinfo.QOSClass(pod) == v1.PodQOSGuaranteed }
+
+// HasExclusive reports whether a container of the pod has exclusive CPUs.
+func (m *Manager) HasExclusive(uid types.UID) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, ok := m.state.Pods[uid]
+	return ok
+}
+
+// Assignable returns the CPUs that can be exclusive on this node.
+func (m *Manager) Assignable() Set { return m.all.Minus(m.cfg.Reserved) }

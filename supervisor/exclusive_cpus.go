@@ -1,0 +1,19 @@
+package supervisor
+
+import (
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/supervisor/podworkers"
+)
+
+// retainCPUs releases the exclusive CPUs of pods that ended while no daemon ran.
+func (s *Supervisor) retainCPUs(observed *cri.Observed) {
+	var inRuntime map[types.UID]bool
+	s.cfg.Runtime.CPUs.Retain(func(uid types.UID) bool {
+		if inRuntime == nil {
+			inRuntime = podUIDs(observed)
+		}
+		return inRuntime[uid] || s.workers.State(uid) != podworkers.None
+	})
+}
