@@ -128,14 +128,22 @@ func (p *statusPublisher) shownFault(uid types.UID) string {
 
 // record adds the status to the record. The record is saved before the status is
 // published: otherwise a daemon that is killed in between would revoke the status
-// when it returns, or run again what has ended.
+// when it returns, or run again what has run or ended.
 func (p *statusPublisher) record(pod *v1.Pod, r *runState, st *v1.PodStatus) {
 	known := r.record
 	r.record = r.record.Observe(st)
-	if r.record.Phase != known.Phase || !maps.Equal(r.record.Ready, known.Ready) && (p.probes.Active(pod) || podprobes.HasPostStart(pod)) {
+	same := sameInstances
+	if p.probes.Active(pod) || podprobes.HasPostStart(pod) {
+		same = func(a, b status.ReadyRecord) bool { return a == b }
+	}
+	if r.record.Phase != known.Phase || !maps.EqualFunc(r.record.Ready, known.Ready, same) {
 		p.records.save(pod.UID, r)
 	}
 }
+
+// sameInstances reports whether two records are of the same instance of a container. What else
+// they say is observed again if nothing probes it.
+func sameInstances(a, b status.ReadyRecord) bool { return a.ContainerID == b.ContainerID }
 
 // publishedFault returns the shownFault of the pod's last status.
 func (p *statusPublisher) publishedFault(uid types.UID) string {

@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -38,6 +39,36 @@ func TestEndIsSavedFirst(t *testing.T) {
 		b.restart(pod)
 		b.after(2 * time.Minute)
 		if st := b.daemon.status("job"); st.Phase != v1.PodSucceeded || b.fake.Starts("job", "app") != 1 || b.running("job") != 0 {
+			t.Errorf("%+v\n%s", st, b.fake.Dump())
+		}
+	})
+}
+
+// stuckCgroups do not update the cgroup of a pod that has one until the sync ends.
+type stuckCgroups struct{ *fakeCgroups }
+
+func (s stuckCgroups) Ensure(ctx context.Context, pod *v1.Pod, parent string) (string, error) {
+	if parent != "" {
+		<-ctx.Done()
+	}
+	return s.fakeCgroups.Ensure(ctx, pod, parent)
+}
+
+// That a container runs is recorded before the status shows it: a daemon that was killed in
+// between, with a runtime that was wiped, does not run a pod again that must run only once.
+func TestRunIsSavedBeforeItIsShown(t *testing.T) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
+		pod := testPod("job", "job", "r1")
+		pod.Spec.RestartPolicy = v1.RestartPolicyNever
+		b.cgroups = stuckCgroups{newFakeCgroups()}
+		b.start().config.deliver(manifest.SourceFile, pod)
+		b.until(time.Minute, "it is shown as running", func() bool { return b.daemon.status("job").Phase == v1.PodRunning })
+		b.sigkill()
+		b.wipe()
+		b.cgroups = newFakeCgroups()
+		b.restart(pod)
+		b.after(2 * time.Minute)
+		if st := b.daemon.status("job"); st.Phase != v1.PodFailed || b.fake.Starts("job", "app") != 1 {
 			t.Errorf("%+v\n%s", st, b.fake.Dump())
 		}
 	})
