@@ -1,7 +1,6 @@
 package rollout
 
 import (
-	"log/slog"
 	"path/filepath"
 	"testing"
 )
@@ -9,13 +8,14 @@ import (
 // The rollouts of a root directory whose name has characters of patterns are found again.
 func TestStoreInDirectoryWithBrackets(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data[1]*")
-	s := &store{dir: dir, log: slog.New(slog.DiscardHandler), has: map[string]bool{}}
+	s := New(Options{Dir: dir}).store
+	s.has = map[string]bool{}
 	r := newRevision(manifestPod("u1", tag))
 	state := &storedRollout{Version: storeVersion, Namespace: "default", Name: "web-n1", Current: r.id}
 	if err := s.write("default/web-n1", state, []*revision{r}, later); err != nil {
 		t.Fatal(err)
 	}
-	if found := (&store{dir: dir, log: s.log}).load(); found["default/web-n1"] == nil {
+	if found := New(Options{Dir: dir}).store.load(); found["default/web-n1"] == nil {
 		t.Errorf("found %v", found)
 	}
 	if _, err := s.revision("default/web-n1", entry{Revision: r.id}); err != nil {
