@@ -36,6 +36,8 @@ type imagesHarness struct {
 	// counts them.
 	after, slow time.Duration
 	prepared    int
+	// forgotten are the arguments of ForgetPrepared.
+	forgotten []types.UID
 	// disk is that of the next daemon; nil is the real one.
 	disk disk
 	// log is that of the next daemon; nil is none.
@@ -52,9 +54,14 @@ func (h *imagesHarness) Subscribe() (<-chan struct{}, func()) {
 func (h *imagesHarness) Recheck(*v1.Pod, *v1.Pod) (*status.Cause, time.Duration) {
 	return nil, 0
 }
-func (h *imagesHarness) ForgetPrepared(types.UID) {}
-func (h *imagesHarness) ShuttingDown() bool       { return false }
-func (h *imagesHarness) RuntimeAway() bool        { return false }
+func (h *imagesHarness) ForgetPrepared(uid types.UID) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.forgotten = append(h.forgotten, uid)
+}
+
+func (h *imagesHarness) ShuttingDown() bool { return false }
+func (h *imagesHarness) RuntimeAway() bool  { return false }
 func (h *imagesHarness) Prepare(context.Context, *v1.Pod, *v1.Pod, func(status.Cause)) (*status.Cause, time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

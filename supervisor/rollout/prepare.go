@@ -105,10 +105,17 @@ func (c *Controller) prepare(r *podRollout) {
 	})
 }
 
-// cancelPreparation ends the preparation of the candidate, if there is one.
-func (c *Controller) cancelPreparation(r *podRollout) {
+// cancelPreparation ends the preparation of the candidate, if there is one. next is the
+// revision that is to be in effect, nil if none is.
+func (c *Controller) cancelPreparation(r *podRollout, next *revision) {
 	if p := r.preparation; p != nil && p.cancel != nil {
 		p.cancel()
+	}
+	if r.candidate != nil {
+		uid := r.candidate.pod.UID
+		if uid != r.current.pod.UID && (next == nil || uid != next.pod.UID) {
+			c.loop.node.ForgetPrepared(uid) // it never starts
+		}
 	}
 	c.locked(func() { r.preparation, r.candidate = nil, nil })
 }

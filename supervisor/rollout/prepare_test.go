@@ -1,11 +1,16 @@
 package rollout
 
 import (
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
 	podinfo "github.com/podstead/podstead/internal/pod"
+	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/supervisor/status"
 )
 
@@ -84,6 +89,31 @@ func TestChangeDuringAPreparation(t *testing.T) {
 		h.ctl.RetryPreparations()
 		if n := h.passes(time.Hour); n != 1 || h.attempts() != 3 {
 			t.Errorf("%d preparations after the one in progress, %d in all", n, h.attempts())
+		}
+	})
+}
+
+// What was noted to prepare a candidate is dropped when another one supersedes it or its
+// manifest is removed, and kept for the start of one that comes into effect.
+func TestSupersededCandidatesAreForgotten(t *testing.T) {
+	waiting(t, time.Minute, func(h *imagesHarness) {
+		second, third, fourth := manifestPod("u2", "r.test/web:2"), manifestPod("u3", "r.test/web:3"), manifestPod("u4", "r.test/web:4")
+		h.edit(second, third)
+		if !slices.Equal(h.forgotten, []types.UID{"u2"}) {
+			t.Errorf("after an edit: %q", h.forgotten)
+		}
+		h.refuse(nil)
+		h.edit(third, fourth)
+		if !slices.Equal(h.forgotten, []types.UID{"u2", "u3"}) || h.pod().UID != "u4" {
+			t.Errorf("after an edit that is prepared: %q, %s is in effect", h.forgotten, h.pod().UID)
+		}
+		h.refuse(&status.Cause{Reason: "Held", Message: "waits"})
+		fifth := manifestPod("u5", "r.test/web:5")
+		h.edit(fourth, fifth)
+		h.updates <- manifest.PodUpdate{Op: manifest.Remove, Source: manifest.SourceFile, Pods: []*v1.Pod{fifth}}
+		synctest.Wait()
+		if !slices.Equal(h.forgotten, []types.UID{"u2", "u3", "u5"}) {
+			t.Errorf("after the manifest was removed: %q", h.forgotten)
 		}
 	})
 }

@@ -107,7 +107,7 @@ func (r *podRollout) find(id string) (entry, error) {
 	case 1:
 		return found[0], nil
 	}
-	return entry{}, fmt.Errorf("%w: %s begins several revisions", ErrNoRevision, id)
+	return entry{}, fmt.Errorf("%w: %s is the beginning of several; give more of its digits", ErrNoRevision, id)
 }
 
 // Retry puts the revision of the manifest into effect again, after a rollback or Undo,

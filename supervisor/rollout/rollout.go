@@ -133,7 +133,7 @@ func (c *Controller) choose(r *podRollout, passed *manifest.PodUpdate) {
 
 // keep leaves the running pod as it is, or updates it in place.
 func (c *Controller) keep(r *podRollout, want *revision, passed *manifest.PodUpdate) {
-	c.cancelPreparation(r)
+	c.cancelPreparation(r, want)
 	before := r.current
 	if before.pod != want.pod {
 		c.mu.Lock()
@@ -164,7 +164,7 @@ func (c *Controller) keep(r *podRollout, want *revision, passed *manifest.PodUpd
 
 // begin prepares a revision, or lets it through if there is nothing to wait for.
 func (c *Controller) begin(r *podRollout, want *revision, passed *manifest.PodUpdate) {
-	c.cancelPreparation(r)
+	c.cancelPreparation(r, want)
 	on := onChoose
 	if r.choice.rejected != nil && r.choice.pinned == nil && want == r.lastGood {
 		on = onFailed
@@ -200,7 +200,7 @@ func (c *Controller) worthKeeping(r *podRollout) bool {
 // release lets a revision come into effect in place of the current one, whose end it
 // orders.
 func (c *Controller) release(r *podRollout, want *revision, passed *manifest.PodUpdate) {
-	c.cancelPreparation(r)
+	c.cancelPreparation(r, want)
 	before := r.current
 	sameUID := before.pod.UID == want.pod.UID
 	if !sameUID {

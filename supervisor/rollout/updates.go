@@ -65,7 +65,7 @@ func (c *Controller) handleRemove(u manifest.PodUpdate) {
 
 // remove forgets the rollout of a pod that ends.
 func (c *Controller) remove(r *podRollout) {
-	c.cancelPreparation(r)
+	c.cancelPreparation(r, nil)
 	c.move(r, onRemove)
 	c.mu.Lock()
 	delete(c.byName, r.name)
