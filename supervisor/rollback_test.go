@@ -198,7 +198,7 @@ func TestNothingToRollBackTo(t *testing.T) {
 		b.awaitHeld("u2", "is not Ready either")
 		b.after(5 * time.Minute)
 		b.only("u2", 2)
-		if list := d.warnings(rollout.ReasonRolledBack); len(list) != 1 {
+		if list := d.warnings(rollout.ReasonRolledBack); len(list) != 2 || !strings.Contains(list[1], "is not Ready either") {
 			t.Errorf("%q", list)
 		}
 		// A correction goes through.
