@@ -34,6 +34,7 @@ require (
 	k8s.io/client-go v0.36.6
 	k8s.io/cri-api v0.36.6
 	k8s.io/klog/v2 v2.140.0
+	k8s.io/kubelet v0.36.6
 	k8s.io/streaming v0.36.6
 	oras.land/oras-go/v2 v2.7.0
 	sigs.k8s.io/yaml v1.6.0

@@ -83,6 +83,8 @@ func (g config) container(pod *v1.Pod, c *v1.Container, in containerInput) *runt
 		WorkingDir:  c.WorkingDir,
 		Envs:        environment(in.Env),
 		Mounts:      idMapped(mounts(c, in.Inputs), in.users),
+		Devices:     deviceNodes(in.Devices),
+		CDIDevices:  cdiDevices(in.CDIDevices),
 		Labels:      g.containerLabels(pod, c),
 		Annotations: containerAnnotations(pod, c, in),
 		LogPath:     LogPath(c.Name, in.restartCount),
@@ -139,12 +141,14 @@ func (g config) identity(pod *v1.Pod) map[string]string {
 }
 
 func containerAnnotations(pod *v1.Pod, c *v1.Container, in containerInput) map[string]string {
-	annotations := map[string]string{
-		AnnotationContainerHash:     Hash(c),
-		AnnotationResources:         ResourcesOf(&c.Resources).text(),
-		AnnotationRestartCount:      strconv.Itoa(in.restartCount),
-		AnnotationTerminationPolicy: string(c.TerminationMessagePolicy),
+	annotations := maps.Clone(in.Annotations)
+	if annotations == nil {
+		annotations = map[string]string{}
 	}
+	annotations[AnnotationContainerHash] = Hash(c)
+	annotations[AnnotationResources] = ResourcesOf(&c.Resources).text()
+	annotations[AnnotationRestartCount] = strconv.Itoa(in.restartCount)
+	annotations[AnnotationTerminationPolicy] = string(c.TerminationMessagePolicy)
 	// A message is read from the file on the host, so that nothing here needs the path.
 	if len(c.TerminationMessagePath) <= maxPathStored {
 		annotations[AnnotationTerminationMessagePath] = c.TerminationMessagePath

@@ -4,6 +4,8 @@ import (
 	"errors"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/internal/device"
 )
 
 // Inputs are the plain values from which the config of one container is
@@ -14,6 +16,12 @@ type Inputs struct {
 	// Mounts are in the order of the container's volumeMounts, then the daemon's
 	// own.
 	Mounts []Mount
+	// Devices are device nodes of the host, CDIDevices the names of devices that the runtime
+	// finds in CDI specifications.
+	Devices    []device.Node
+	CDIDevices []string
+	// Annotations are added to those of the container, of which none is replaced.
+	Annotations map[string]string
 	// TerminationMessageHost is the host file for the termination message.
 	TerminationMessageHost string
 	// Objects is the value of AnnotationObjects; empty omits the annotation.

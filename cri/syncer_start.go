@@ -201,6 +201,9 @@ func (t *transaction) create(ctx context.Context, c *v1.Container, imageRef stri
 		in.Inputs, err = t.ResolveInputs(ctx, c, t.podIPs)
 	}
 	if err == nil {
+		err = t.checkCDI(ctx, in.CDIDevices)
+	}
+	if err == nil {
 		in.command, in.args, err = expandCommand(c, in.Env)
 	}
 	if errors.Is(err, ErrAwaited) && ctx.Err() == nil {

@@ -44,6 +44,8 @@ type Config struct {
 	// Allocatable is what the node has for pods; nil has no bounds, and a resource
 	// that is not in it counts as 0.
 	Allocatable v1.ResourceList
+	// Devices allocates devices to pods; nil starts pods without.
+	Devices Devices
 	// Credentials are the node's credentials for registries; nil has none.
 	Credentials podinputs.Credentials
 	// Mark returns the time since the boot, if that is known, as wallclock.Now

@@ -84,6 +84,8 @@ func (s *Supervisor) handlePodCleanups() {
 	if !s.cleanup.scanned && s.wanted.IsReady("", sources) {
 		s.cleanup.scanned = true
 		s.scanDirectories(observed)
+		// Those of pods that were removed while no daemon ran.
+		s.cfg.Devices.Retain(func(uid types.UID) bool { return s.workers.State(uid) != podworkers.None })
 	}
 	s.sweepCgroups(observed)
 }

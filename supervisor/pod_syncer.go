@@ -38,6 +38,7 @@ type podSyncer struct {
 	deadlines    deadlines
 	start        *startChecker
 	admission    *admission
+	devices      Devices
 	order        startOrder
 	disruptions  *disruptions
 	files        podFiles
@@ -58,7 +59,7 @@ func (s *podSyncer) init(cfg *Config, runtime *runtimehealth.Monitor, reg *regis
 	s.probes = &podprobes.Pods{Prober: cfg.Sources.Probes, Addresses: cfg.Network.HostIPs.Addresses}
 	s.statuses = &statusPublisher{
 		runtime: runtime, hostIPs: cfg.Network.HostIPs, sources: cfg.Sources.Pods, rollouts: cfg.Sources.Rollouts, inputs: s.inputs,
-		probes: s.probes, records: s.records, store: cfg.Store.Statuses, changed: s.order.Published,
+		probes: s.probes, devices: cfg.Devices, records: s.records, store: cfg.Store.Statuses, changed: s.order.Published,
 	}
 	s.cgroups = podCgroups{cgroups: cfg.Runtime.Cgroups, observer: cfg.Runtime.Observer, ended: &endedPods{}}
 	s.resizer = &resizer{cgroups: cfg.Runtime.Cgroups, cpus: cfg.Runtime.CPUs, reservations: s.reservations, records: s.records, events: cfg.Events}
@@ -67,6 +68,7 @@ func (s *podSyncer) init(cfg *Config, runtime *runtimehealth.Monitor, reg *regis
 		observer: cfg.Runtime.Observer, runtime: runtime, node: &cfg.Node, inputs: s.inputs, registry: reg, events: cfg.Events,
 	}
 	s.admission = &admission{reservations: s.reservations, cpus: cfg.Runtime.CPUs, inputs: s.inputs, disrupt: workers.Disrupt, log: cfg.Log}
+	s.devices = cfg.Devices
 	s.disruptions = &disruptions{registry: reg, reports: s.reports}
 	s.files = podFiles{
 		volumes: volumes,

@@ -70,6 +70,9 @@ func (s *Supervisor) checkRevision(pod, replaced *v1.Pod) (*status.Cause, time.D
 	if err := s.cfg.Runtime.Cgroups.Fits(resolved); err != nil {
 		return &status.Cause{Reason: podstart.ReasonFailedCgroup, Message: err.Error()}, 0
 	}
+	if u := s.cfg.Devices.Preview(resolved, replaced.UID); u != nil {
+		return &status.Cause{Reason: reasonOutOf + string(u.Resource), Message: u.Error()}, 0
+	}
 	d := s.podSyncer.reservations.Preview(resolved, replaced.UID)
 	if d.Provisional {
 		return &status.Cause{}, time.Second // not all pods have decided after a start of the daemon

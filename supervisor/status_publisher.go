@@ -27,6 +27,7 @@ type statusPublisher struct {
 	rollouts Rollouts
 	inputs   *podinputs.Resolver
 	probes   *podprobes.Pods
+	devices  Devices
 	records  *runRecords
 	store    Statuses
 	// changed is called after the status of a pod changed, and after the first of a run.
@@ -100,6 +101,7 @@ func (p *statusPublisher) input(pod *v1.Pod, r *runState, observed *cri.PodStatu
 		KillFault:     r.kill.fault,
 		Terminal:      overrides.terminal,
 		Resize:        r.resizeStatus(),
+		Devices:       p.devices.Status(pod.UID),
 		Rejected:      overrides.rejected,
 		Ended:         overrides.ended,
 		Now:           time.Now(),

@@ -55,6 +55,8 @@ type supervisorHarness struct {
 	cgroups Cgroups
 	// exclusive assigns exclusive CPUs for the next daemon; nil assigns none.
 	exclusive CPUs
+	// devices are those of the next daemon; nil has none.
+	devices Devices
 	// gates and returns are those of the next daemon.
 	gates   []Gate
 	returns map[string]RestartPolicy
@@ -185,6 +187,7 @@ func (b *supervisorHarness) start(sources ...manifest.Source) *daemon {
 		Metrics:     b.metrics,
 		Mark:        b.mark,
 		Allocatable: b.allocatable,
+		Devices:     b.devices,
 	}, func(s syncer) syncer { return countingSyncer{s, &d.ran} })
 	if err != nil {
 		b.t.Fatal(err)

@@ -45,7 +45,7 @@ type syncAttempt struct {
 // sync performs the steps in order. A step that returns a result ends the attempt.
 func (a *syncAttempt) sync(ctx context.Context) podworkers.SyncResult {
 	for _, step := range []func(context.Context) *podworkers.SyncResult{
-		a.resolve, a.endPrevious, a.planResize, a.publishObserved, a.startAllowed, a.allocate, a.prepareVolumes, a.prepareSandbox, a.syncContainers,
+		a.resolve, a.endPrevious, a.planResize, a.publishObserved, a.startAllowed, a.allocateDevices, a.allocate, a.prepareVolumes, a.prepareSandbox, a.syncContainers,
 	} {
 		if result := step(ctx); result != nil {
 			return *result
@@ -132,6 +132,12 @@ func (a *syncAttempt) startAllowed(context.Context) *podworkers.SyncResult {
 	if block == nil {
 		block = a.order.startBlock(a.pod)
 	}
+	if block != nil && !block.keepsPlace {
+		a.devices.Withdraw(a.pod.UID)
+	}
+	if block == nil {
+		block = a.devicesBlock()
+	}
 	if block != nil {
 		if !block.keepsPlace {
 			a.reservations.Withdraw(a.pod.UID)
@@ -139,6 +145,7 @@ func (a *syncAttempt) startAllowed(context.Context) *podworkers.SyncResult {
 		return a.applyBlock(block)
 	}
 	if block = a.reserve(); block != nil {
+		a.devices.Withdraw(a.pod.UID)
 		return a.applyBlock(block)
 	}
 	a.run.hold.last = status.Cause{}
@@ -150,7 +157,7 @@ func (a *syncAttempt) startAllowed(context.Context) *podworkers.SyncResult {
 	return nil
 }
 
-// 6. allocate allocates the resources of a pod that starts, and updates the pod's cgroup.
+// 7. allocate allocates the resources of a pod that starts, and updates the pod's cgroup.
 // What runs stays in the cgroup that it has.
 func (a *syncAttempt) allocate(ctx context.Context) *podworkers.SyncResult {
 	if a.allocated == nil {
@@ -176,7 +183,7 @@ func (a *syncAttempt) allocate(ctx context.Context) *podworkers.SyncResult {
 	return a.failedStart(podstart.ReasonFailedCgroup, err.Error(), err)
 }
 
-// 7. prepareVolumes creates the directories and volumes. Without a volume the
+// 8. prepareVolumes creates the directories and volumes. Without a volume the
 // kubelet restarts nothing in a running pod, and kills nothing that hangs; here only
 // the containers wait that mount it.
 func (a *syncAttempt) prepareVolumes(ctx context.Context) *podworkers.SyncResult {
@@ -192,7 +199,7 @@ func (a *syncAttempt) prepareVolumes(ctx context.Context) *podworkers.SyncResult
 	return a.failedStart(podinputs.ReasonFailedMount, a.volumeFault.Error(), a.volumeFault)
 }
 
-// 8. prepareSandbox resolves the settings of a new sandbox.
+// 9. prepareSandbox resolves the settings of a new sandbox.
 func (a *syncAttempt) prepareSandbox(context.Context) *podworkers.SyncResult {
 	parent := a.request.Sandbox.CgroupParent
 	a.request.Sandbox, a.sandboxFault = a.inputs.SandboxInputs(a.allocated, sandboxReady(a.observed))
@@ -217,7 +224,7 @@ func (a *syncAttempt) failedStart(reason, message string, err error) *podworkers
 	return &podworkers.SyncResult{Err: err, EventSent: true}
 }
 
-// 9. syncContainers lets the runtime stop, create and start.
+// 10. syncContainers lets the runtime stop, create and start.
 func (a *syncAttempt) syncContainers(ctx context.Context) *podworkers.SyncResult {
 	pod, uid, req := a.allocated, a.pod.UID, &a.request
 	req.Pod, req.Status, req.Credentials = pod, a.observed, a.inputs.PullCredentials(pod)

@@ -19,6 +19,7 @@ func (a *terminatedAttempt) sync(ctx context.Context) podworkers.SyncResult {
 		return podworkers.SyncResult{Err: err}
 	}
 	a.admission.cpus.Release(a.pod.UID)
+	a.devices.Release(a.pod.UID)
 	a.reservations.Release(a.pod.UID, a.job.Restart)
 	a.logEnd(a.attempt)
 	if !a.job.Wanted {

@@ -20,6 +20,7 @@ type terminatingAttempt struct{ *attempt }
 
 func (a *terminatingAttempt) sync(ctx context.Context) podworkers.SyncResult {
 	a.reservations.Terminating(a.pod.UID)
+	a.devices.Withdraw(a.pod.UID)
 	if err := a.observe(ctx); err != nil {
 		return podworkers.SyncResult{Err: err}
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/podstead/podstead/internal/registry"
 	"github.com/podstead/podstead/internal/tracing"
 	"github.com/podstead/podstead/internal/unwritten"
+	"github.com/podstead/podstead/node/devices"
 	"github.com/podstead/podstead/supervisor"
 	"github.com/podstead/podstead/supervisor/admit"
 	"github.com/podstead/podstead/supervisor/credential"
@@ -51,6 +52,8 @@ type daemon struct {
 	// createObservers
 	archives  *imagearchives.Directory
 	observers observers
+	// createDevices
+	devices *devices.Manager
 	// createSupervisor; bound holds the objects of a cluster's pods, nil without one
 	sup   *supervisor.Supervisor
 	bound *cluster.Objects

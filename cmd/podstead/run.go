@@ -62,6 +62,7 @@ func run(ctx context.Context, o *options.Options, log *slog.Logger, out *logOutp
 		d.openRegistries,
 		d.openSources,
 		d.createObservers,
+		d.createDevices,
 		d.createSupervisor,
 		d.createNodeServices,
 		d.joinCluster,

@@ -138,9 +138,12 @@ func (d *daemon) newDescribe() func(supervisor.RuntimeCondition) *v1.Node {
 	var storage storageCondition
 	since, host, resources := time.Now(), nodestatus.ReadHost("/"), nodeResources(o)
 	return func(rt supervisor.RuntimeCondition) *v1.Node {
+		capacity, allocatable := d.devices.Resources()
 		in := nodestatus.Input{
-			Name: d.nodeName, Since: since, Capacity: nodestatus.APIResources(resources.Capacity()), Allocatable: nodestatus.APIResources(resources.Allocatable()),
-			Labels: d.admitNode.Labels, Addresses: p.addresses.Addresses(), Port: o.Remote.Port(),
+			Name: d.nodeName, Since: since,
+			Capacity:    withDevices(nodestatus.APIResources(resources.Capacity()), capacity),
+			Allocatable: withDevices(nodestatus.APIResources(resources.Allocatable()), allocatable),
+			Labels:      d.admitNode.Labels, Addresses: p.addresses.Addresses(), Port: o.Remote.Port(),
 			Version: kubeversion.Semantic(versionNumber()), NotReady: rt.NotReady, ReadySince: rt.Since, Host: host,
 			Pressures: append(d.node.eviction.NodeConditions(since), storage.condition(d.unwritten.List(), since)),
 		}

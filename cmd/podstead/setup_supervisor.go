@@ -73,6 +73,7 @@ func (d *daemon) createSupervisor(context.Context) error {
 		Node:        d.admitNode,
 		Allocatable: nodeResources(o).Allocatable(),
 		Credentials: d.credentials,
+		Devices:     d.devices,
 		Network: supervisor.Network{HostIPs: p.addresses, DNS: dns.Settings{
 			ResolvConf: o.Network.ResolvConf, ClusterDNS: o.Network.ClusterDNS, ClusterDomain: o.Network.ClusterDomain,
 		}, Uptime: wallclock.Uptime},

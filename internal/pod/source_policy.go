@@ -49,6 +49,9 @@ type SourcePolicy struct {
 	// that imagePullCredentialsVerificationPolicy applies. Who writes manifests is, and
 	// a static pod must start with what is on the disk.
 	VerifiesImages bool
+	// UnknownResourcesAreFree: extended resources that nothing on this node provides are
+	// counted by the scheduler alone, as at the kubelet. Otherwise the pod waits for them.
+	UnknownResourcesAreFree bool
 	// MayBeAway: the source may be unreachable without limit. Nothing waits for it.
 	MayBeAway bool
 	// Objects is where the objects are read that the pod refers to.
@@ -64,7 +67,7 @@ var (
 	}
 	apiPolicy = SourcePolicy{
 		Source: SourceAPI, Rejects: true, YieldsName: true, UpdatesInPlace: true, StatusFromSource: true,
-		CheckUnsupported: true, PriorityResolved: true, VerifiesImages: true, MayBeAway: true, Objects: ClusterObjects,
+		CheckUnsupported: true, PriorityResolved: true, VerifiesImages: true, UnknownResourcesAreFree: true, MayBeAway: true, Objects: ClusterObjects,
 		RemovedText: "the pod was removed from the cluster", ReplacedText: "the cluster has a new pod of this name",
 	}
 )

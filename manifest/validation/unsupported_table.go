@@ -277,15 +277,15 @@ var resourceVerdicts = resourceVerdict{structVerdict{
 	"claims":   clusterDevices,
 }}
 
-// clusterDevices is the error for devices that a scheduler allocates.
-const clusterDevices unsupported = "names a device that only a cluster's scheduler and device drivers allocate; remove it and mount the device with a hostPath"
+// clusterDevices is the error for dynamic resource allocation.
+const clusterDevices unsupported = "requires dynamic resource allocation, which a scheduler and drivers of a cluster do; request the device as a resource in limits, for which a device plugin allocates it (docs/devices.md)"
 
 var quantityVerdicts = mapVerdict{
 	string(v1.ResourceCPU):              supported("TestContainerSeesItsSpec"),
 	string(v1.ResourceMemory):           supported("TestContainerSeesItsSpec"),
 	string(v1.ResourceEphemeralStorage): supported("TestLocalStorageLimits"),
 	v1.ResourceHugePagesPrefix + "*":    supported("TestHugePages"),
-	"*":                                 clusterDevices,
+	"*":                                 supported("TestDevicePlugin"),
 }
 
 // podResourceVerdicts: no other resources are valid for a whole pod.
@@ -299,7 +299,7 @@ var podQuantityVerdicts = mapVerdict{
 	string(v1.ResourceCPU):           supported("TestPodLevelResources"),
 	string(v1.ResourceMemory):        supported("TestPodLevelResources"),
 	v1.ResourceHugePagesPrefix + "*": supported("TestHugePages"),
-	"*":                              clusterDevices,
+	"*":                              unsupported("is not valid for a whole pod; request it in the limits of a container"),
 }
 
 var overheadVerdicts = mapVerdict{

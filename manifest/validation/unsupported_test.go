@@ -155,7 +155,7 @@ func TestUnsupportedFieldIsReportedOnce(t *testing.T) {
 		"second container": {`{containers: [{name: a}, {name: b, volumeDevices: [{name: c, devicePath: /d}]}]}`,
 			[]string{"spec.containers[1].volumeDevices"}},
 		"volume":                {`{volumes: [{name: a, iscsi: {targetPortal: a, iqn: b, lun: 0}}]}`, []string{"spec.volumes[0].iscsi"}},
-		"extended resources":    {`{containers: [{resources: {limits: {example.com/gpu: 1}, requests: {ephemeral-storage: 1Mi, example.com/fpga: 1}}}]}`, []string{"spec.containers[0].resources.limits[example.com/gpu]", "spec.containers[0].resources.requests[example.com/fpga]"}},
+		"resource claims":       {`{resourceClaims: [{name: gpu, resourceClaimName: gpu}]}`, []string{"spec.resourceClaims"}},
 		"service account":       {`{serviceAccountName: a}`, []string{"spec.serviceAccountName"}},
 		"placement":             {`{schedulingGates: [{name: a}], priority: 1}`, []string{"spec.schedulingGates"}},
 		"service account, old":  {`{serviceAccount: a}`, []string{"spec.serviceAccountName"}},

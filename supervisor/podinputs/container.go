@@ -21,7 +21,7 @@ func (r *Resolver) Prepare(ctx context.Context, pod *v1.Pod) (ContainerInputs, e
 	// Looked up first: an object that changes from here on counts as changed.
 	revisions := r.objectRevisions(pod)
 	volumes, fault := r.setupVolumes(ctx, pod)
-	return func(_ context.Context, c *v1.Container, podIPs []string) (cri.Inputs, error) {
+	return func(ctx context.Context, c *v1.Container, podIPs []string) (cri.Inputs, error) {
 		if fault != nil && !hasVolumes(c, volumes) {
 			return cri.Inputs{}, fault
 		}
@@ -36,11 +36,14 @@ func (r *Resolver) Prepare(ctx context.Context, pod *v1.Pod) (ContainerInputs, e
 		if mounts, err = r.withHostsFile(mounts, pod, podIPs); err != nil {
 			return cri.Inputs{}, err
 		}
-		file, err := r.terminationMessageFile(pod, c)
-		if err != nil {
+		in := cri.Inputs{Env: env, Mounts: mounts, Objects: revisions.forContainer(pod, c)}
+		if err := r.addDevices(ctx, pod, c, &in); err != nil {
 			return cri.Inputs{}, err
 		}
-		return cri.Inputs{Env: env, Mounts: mounts, TerminationMessageHost: file, Objects: revisions.forContainer(pod, c)}, nil
+		if in.TerminationMessageHost, err = r.terminationMessageFile(pod, c); err != nil {
+			return cri.Inputs{}, err
+		}
+		return in, nil
 	}, fault
 }
 

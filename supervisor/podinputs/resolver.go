@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/internal/device"
 	"github.com/podstead/podstead/supervisor/credential"
 	"github.com/podstead/podstead/supervisor/dns"
 	"github.com/podstead/podstead/supervisor/status"
@@ -38,6 +39,8 @@ type Config struct {
 	Users   *userns.Ranges
 	// Credentials are the node's for registries; nil has none.
 	Credentials Credentials
+	// Devices are those that the node allocated to containers; nil has none.
+	Devices Devices
 	// Events takes what the user should see of a pod. It must be set.
 	Events Recorder
 }
@@ -47,6 +50,13 @@ type Config struct {
 type Credentials interface {
 	// Lookup may take its time. An error reports what could not be asked.
 	Lookup(ctx context.Context, image credential.Image) ([]cri.Credential, error)
+}
+
+// Devices are those that the node allocated to containers. Implemented by devices.Manager.
+type Devices interface {
+	// Container returns what its devices add to a container that is about to be created. It
+	// may take its time.
+	Container(ctx context.Context, pod *v1.Pod, c *v1.Container) (device.Assignment, error)
 }
 
 // HostIPs reports the node's addresses.

@@ -116,6 +116,7 @@ func (b *builder) buildOne(c *v1.Container) v1.ContainerStatus {
 	if b.ephemeral {
 		return singleRun(s)
 	}
+	s.AllocatedResourcesStatus = b.in.Devices[c.Name]
 	b.setProbeResults(c, newest, &s)
 	b.setResources(c, newest, &s)
 	return s

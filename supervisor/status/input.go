@@ -83,6 +83,8 @@ type Input struct {
 	// Resize is why the resources of running containers are not the wanted
 	// ones, zero if they are.
 	Resize Resize
+	// Devices is the health of the devices of containers, by container name.
+	Devices map[string][]v1.ResourceStatus
 	// Rejected is set when the pod was not admitted and never will be.
 	Rejected *Cause
 	// WaitingFor is set while something outside of the pod keeps it from starting,

@@ -81,8 +81,9 @@ var onlyIn = map[string][]string{
 	"k8s.io/client-go/util/jsonpath":        {"cmd/podstead/cli"},
 	"k8s.io/kubernetes":                     nil,
 	"k8s.io/component-base":                 nil,
-	"google.golang.org/grpc":                {"cri", "probe", "internal/tracing"},
+	"google.golang.org/grpc":                {"cri", "probe", "internal/tracing", "node/devices"},
 	"k8s.io/cri-api":                        {"cri"},
+	"k8s.io/kubelet":                        {"node/devices"},
 	"github.com/spf13/cobra":                {"cmd"},
 	"github.com/coreos/go-systemd/v22/dbus": {"node/cgroup"},
 	"github.com/godbus/dbus":                {"node/cgroup", "node/shutdown"},
@@ -90,7 +91,7 @@ var onlyIn = map[string][]string{
 	"k8s.io/streaming":                      {"httpapi", "internal/spdy", "cmd/podstead/cli"},
 	"github.com/prometheus":                 {"httpapi/metrics"},
 	"oras.land/oras-go":                     {"internal/registry"},
-	"github.com/fsnotify/fsnotify":          {"manifest", "httpapi/access", "httpapi/containerlog"},
+	"github.com/fsnotify/fsnotify":          {"manifest", "httpapi/access", "httpapi/containerlog", "node/devices"},
 }
 
 type pkg struct {

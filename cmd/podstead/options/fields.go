@@ -18,6 +18,7 @@ type ownField struct {
 var ownFields = []ownField{
 	{name: "rootDir", flag: "root-dir", path: true},
 	{name: "containerLogsDir", flag: "container-logs-dir", path: true},
+	{name: "devicePluginDir", flag: "device-plugin-dir", path: true},
 	{name: "apiSocket", flag: "api-socket", path: true},
 	{name: "hostnameOverride", flag: "hostname-override"},
 	{name: "nodeIP", flag: "node-ip"},

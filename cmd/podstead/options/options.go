@@ -18,6 +18,7 @@ import (
 
 	"github.com/podstead/podstead/cmd/podstead/kubeletconfig"
 	"github.com/podstead/podstead/manifest"
+	"github.com/podstead/podstead/node/devices"
 )
 
 // Options are the settings of the daemon, valid after Complete. It has one field per
@@ -124,7 +125,15 @@ type Network struct {
 // Paths are the directories of the daemon, all absolute.
 type Paths struct {
 	Root, PodLogs, ContainerLogs string
+	// DevicePlugins has the registration socket of device plugins.
+	DevicePlugins string
+	// devicePluginsSet: DevicePlugins is no default.
+	devicePluginsSet bool
 }
+
+// RequiresDevicePlugins reports whether the directory of device plugins was set: the daemon does
+// not start without its registration socket.
+func (p Paths) RequiresDevicePlugins() bool { return p.devicePluginsSet }
 
 // API are the settings of the API socket and the health port.
 type API struct {
@@ -195,6 +204,7 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.Paths.Root, "root-dir", DefaultRoot, "`directory` of the daemon's persistent state")
 	f.StringVar(&o.Paths.PodLogs, "pod-logs-dir", DefaultPodLogs, "`directory` of container logs")
 	f.StringVar(&o.Paths.ContainerLogs, "container-logs-dir", DefaultContainerLogs, "`directory` of symlinks to container logs, for log collectors")
+	f.StringVar(&o.Paths.DevicePlugins, "device-plugin-dir", "", "`directory` of the registration socket of device plugins, and of their sockets (default: "+devices.DefaultDir+"; with another --root-dir, device-plugins in it)")
 	f.StringVar(&o.API.Socket, "api-socket", DefaultSocket, "`path` of the unix socket of the API; its owner and group have access")
 	f.StringVar(&o.healthHost, "healthz-bind-address", defaultHealthHost, "`address` of the healthz server")
 	f.IntVar(&o.healthPort, "healthz-port", defaultHealthPort, "`port` of the healthz server; 0 for none")
@@ -412,7 +422,7 @@ func (o *Options) checkHealth() error {
 
 // checkPaths makes paths absolute and validates them.
 func (o *Options) checkPaths() error {
-	for _, p := range []*string{&o.Manifests.Path, &o.Manifests.CAFile, &o.Registries.CAFile, &o.Runtime.Providers, &o.Runtime.ProvidersBin, &o.Network.ResolvConf, &o.Paths.Root, &o.Paths.PodLogs, &o.Paths.ContainerLogs, &o.API.Socket, &o.Runtime.CNIConfDir, &o.Runtime.Archives,
+	for _, p := range []*string{&o.Manifests.Path, &o.Manifests.CAFile, &o.Registries.CAFile, &o.Runtime.Providers, &o.Runtime.ProvidersBin, &o.Network.ResolvConf, &o.Paths.Root, &o.Paths.PodLogs, &o.Paths.ContainerLogs, &o.API.Socket, &o.Paths.DevicePlugins, &o.Runtime.CNIConfDir, &o.Runtime.Archives,
 		&o.Remote.CertFile, &o.Remote.KeyFile, &o.Remote.ClientCAFile, &o.Remote.TokenFile} {
 		if *p == "" {
 			continue
@@ -425,6 +435,12 @@ func (o *Options) checkPaths() error {
 	}
 	if o.Paths.Root == "" || o.Paths.PodLogs == "" || o.Paths.ContainerLogs == "" || o.API.Socket == "" {
 		return fmt.Errorf("--root-dir, --pod-logs-dir, --container-logs-dir and --api-socket must not be empty")
+	}
+	if o.Paths.devicePluginsSet = o.Paths.DevicePlugins != ""; !o.Paths.devicePluginsSet {
+		o.Paths.DevicePlugins = devices.DefaultDir
+		if o.Paths.Root != DefaultRoot {
+			o.Paths.DevicePlugins = filepath.Join(o.Paths.Root, "device-plugins")
+		}
 	}
 	if o.Runtime.Archives == "" {
 		o.Runtime.Archives = filepath.Join(o.Paths.Root, "image-archives")

@@ -1,0 +1,220 @@
+package devices
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	v1 "k8s.io/api/core/v1"
+	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+
+	"github.com/podstead/podstead/internal/device"
+)
+
+// maxAnswer limits the answers of plugins, in bytes.
+const maxAnswer = 16 << 20
+
+// plugin is one connection to a device plugin.
+type plugin struct {
+	resource v1.ResourceName
+	socket   string
+	conn     *grpc.ClientConn
+	client   pluginapi.DevicePluginClient
+	// preStartRequired: PreStartContainer is called before each start of a container. prefers:
+	// the plugin is asked which devices to allocate. Both are set before the plugin is used.
+	preStartRequired, prefers bool
+	// listed: the plugin has listed its devices. Protected by Manager.mu.
+	listed bool
+	// end ends the connection.
+	end context.CancelFunc
+}
+
+func dialPlugin(name v1.ResourceName, socket string) (*plugin, error) {
+	conn, err := grpc.NewClient("passthrough:///plugin",
+		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithAuthority("localhost"), grpc.WithNoProxy(), grpc.WithDisableServiceConfig(),
+		grpc.WithIdleTimeout(0), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswer)),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			var d net.Dialer
+			return d.DialContext(ctx, "unix", socket)
+		}))
+	if err != nil {
+		return nil, err
+	}
+	return &plugin{resource: name, socket: socket, conn: conn, client: pluginapi.NewDevicePluginClient(conn)}, nil
+}
+
+// runPlugin keeps the connection to a plugin that has registered, until the plugin ends it or
+// another one replaces it.
+func (m *Manager) runPlugin(ctx context.Context, p *plugin) {
+	defer p.conn.Close()
+	err := m.watchPlugin(ctx, p)
+	m.mu.Lock()
+	r := m.resources[p.resource]
+	current := r != nil && r.plugin == p
+	if current {
+		r.plugin, r.lostAt = nil, time.Now()
+		m.noteHealth(p.resource)
+	}
+	m.mu.Unlock()
+	if !current || ctx.Err() != nil {
+		return
+	}
+	m.notify()
+	m.log.Warn("Device plugin disconnected; its devices are not allocated until it registers again", "resource", p.resource, "socket", p.socket, "err", plain(err))
+}
+
+// watchPlugin takes the lists of devices.
+func (m *Manager) watchPlugin(ctx context.Context, p *plugin) error {
+	connect, cancel := context.WithTimeout(ctx, m.options.Timeouts.Connect)
+	options, err := p.client.GetDevicePluginOptions(connect, &pluginapi.Empty{}, grpc.WaitForReady(true))
+	cancel()
+	switch {
+	case status.Code(err) == codes.Unimplemented:
+		// Those of the registration hold.
+	case err != nil:
+		return fmt.Errorf("GetDevicePluginOptions: %w", err)
+	default:
+		m.mu.Lock()
+		p.preStartRequired = p.preStartRequired || options.GetPreStartRequired()
+		p.prefers = p.prefers || options.GetGetPreferredAllocationAvailable()
+		m.mu.Unlock()
+	}
+	stream, err := p.client.ListAndWatch(ctx, &pluginapi.Empty{})
+	if err != nil {
+		return fmt.Errorf("ListAndWatch: %w", err)
+	}
+	for {
+		list, err := stream.Recv()
+		if err != nil {
+			return fmt.Errorf("ListAndWatch: %w", err)
+		}
+		m.setDevices(p, list.GetDevices())
+	}
+}
+
+// setDevices takes a list of devices of a plugin.
+func (m *Manager) setDevices(p *plugin, list []*pluginapi.Device) {
+	devices := make(map[string]bool, len(list))
+	for _, d := range list {
+		devices[d.GetID()] = d.GetHealth() == pluginapi.Healthy
+	}
+	m.mu.Lock()
+	r := m.resources[p.resource]
+	if r == nil || r.plugin != p {
+		m.mu.Unlock()
+		return
+	}
+	first := !p.listed
+	p.listed, r.devices = true, devices
+	m.noteHealth(p.resource)
+	healthy := r.healthy()
+	m.mu.Unlock()
+	m.notify()
+	if first {
+		m.log.Info("Device plugin registered", "resource", p.resource, "socket", p.socket, "devices", len(devices), "healthy", healthy)
+		return
+	}
+	m.log.Info("Device plugin reports its devices", "resource", p.resource, "devices", len(devices), "healthy", healthy)
+}
+
+// preferred asks the plugin which of the available devices to allocate.
+func (p *plugin) preferred(ctx context.Context, available, must []string, count int, timeout time.Duration) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	answer, err := p.client.GetPreferredAllocation(ctx, &pluginapi.PreferredAllocationRequest{ContainerRequests: []*pluginapi.ContainerPreferredAllocationRequest{
+		{AvailableDeviceIDs: available, MustIncludeDeviceIDs: must, AllocationSize: int32(count)},
+	}})
+	if err != nil {
+		return nil, p.fault(err, timeout)
+	}
+	if len(answer.GetContainerResponses()) == 0 {
+		return nil, nil
+	}
+	return answer.GetContainerResponses()[0].GetDeviceIDs(), nil
+}
+
+// allocate lets the plugin prepare devices for a container.
+func (p *plugin) allocate(ctx context.Context, ids []string, timeout time.Duration) (device.Assignment, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	answer, err := p.client.Allocate(ctx, &pluginapi.AllocateRequest{ContainerRequests: []*pluginapi.ContainerAllocateRequest{{DevicesIds: ids}}})
+	if err != nil {
+		return device.Assignment{}, p.fault(err, timeout)
+	}
+	if n := len(answer.GetContainerResponses()); n != 1 {
+		return device.Assignment{}, fmt.Errorf("the device plugin at %s answered for %d containers, not for 1", p.socket, n)
+	}
+	return assignment(answer.GetContainerResponses()[0])
+}
+
+// prepare lets the plugin prepare the devices of a container that is about to start.
+func (p *plugin) prepare(ctx context.Context, ids []string, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	if _, err := p.client.PreStartContainer(ctx, &pluginapi.PreStartContainerRequest{DevicesIds: ids}); err != nil {
+		return p.fault(err, timeout)
+	}
+	return nil
+}
+
+// fault names the plugin, and the deadline if that ended the call.
+func (p *plugin) fault(err error, timeout time.Duration) error {
+	if status.Code(err) == codes.DeadlineExceeded {
+		return fmt.Errorf("the device plugin at %s did not answer within %s", p.socket, timeout)
+	}
+	return fmt.Errorf("the device plugin at %s failed: %s", p.socket, plain(err))
+}
+
+// plain returns the message of an error of a call, without the code.
+func plain(err error) string {
+	if err == nil {
+		return ""
+	}
+	if inner := errors.Unwrap(err); inner != nil {
+		if s, ok := status.FromError(inner); ok {
+			return strings.TrimSuffix(err.Error(), inner.Error()) + s.Message()
+		}
+	}
+	return status.Convert(err).Message()
+}
+
+// assignment returns an answer in podstead's form. A relative path, or a device with other
+// permissions than r, w and m, is an error: the runtime would fail with less to say.
+func assignment(r *pluginapi.ContainerAllocateResponse) (device.Assignment, error) {
+	a := device.Assignment{Env: r.GetEnvs(), Annotations: r.GetAnnotations()}
+	for _, m := range r.GetMounts() {
+		if !filepath.IsAbs(m.GetHostPath()) || !filepath.IsAbs(m.GetContainerPath()) {
+			return device.Assignment{}, fmt.Errorf("the device plugin answered with a mount of %q at %q; both must be absolute paths", m.GetHostPath(), m.GetContainerPath())
+		}
+		a.Mounts = append(a.Mounts, device.Mount{HostPath: m.GetHostPath(), ContainerPath: m.GetContainerPath(), ReadOnly: m.GetReadOnly()})
+	}
+	for _, d := range r.GetDevices() {
+		n := device.Node{HostPath: d.GetHostPath(), ContainerPath: d.GetContainerPath(), Permissions: d.GetPermissions()}
+		if n.ContainerPath == "" {
+			n.ContainerPath = n.HostPath
+		}
+		if n.Permissions == "" {
+			n.Permissions = "rwm"
+		}
+		if !filepath.IsAbs(n.HostPath) || !filepath.IsAbs(n.ContainerPath) || strings.Trim(n.Permissions, "rwm") != "" {
+			return device.Assignment{}, fmt.Errorf("the device plugin answered with the device %q at %q with the permissions %q; the paths must be absolute, and the permissions of r, w and m",
+				n.HostPath, n.ContainerPath, n.Permissions)
+		}
+		a.Nodes = append(a.Nodes, n)
+	}
+	for _, d := range r.GetCdiDevices() {
+		if !slices.Contains(a.CDI, d.GetName()) {
+			a.CDI = append(a.CDI, d.GetName())
+		}
+	}
+	return a, nil
+}

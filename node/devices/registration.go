@@ -1,0 +1,90 @@
+package devices
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	v1 "k8s.io/api/core/v1"
+	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+
+	"github.com/podstead/podstead/internal/device"
+)
+
+// registration is the service with which device plugins register.
+type registration struct {
+	pluginapi.UnimplementedRegistrationServer
+	manager *Manager
+	// ctx is the context of Run, which ends the connections to plugins.
+	ctx context.Context
+}
+
+// Register implements the API. It does not wait for the plugin: the node has its devices as soon
+// as the plugin has listed them.
+func (r registration) Register(_ context.Context, req *pluginapi.RegisterRequest) (*pluginapi.Empty, error) {
+	if err := r.manager.register(r.ctx, req); err != nil {
+		r.manager.log.Warn("Registration of a device plugin rejected", "resource", req.GetResourceName(), "endpoint", req.GetEndpoint(), "err", err)
+		return nil, status.Error(codes.InvalidArgument, err.Error())
+	}
+	return &pluginapi.Empty{}, nil
+}
+
+func (m *Manager) register(ctx context.Context, req *pluginapi.RegisterRequest) error {
+	if !slices.Contains(pluginapi.SupportedVersions[:], req.GetVersion()) {
+		return fmt.Errorf("version %q of the device plugin API is not supported; use %s", req.GetVersion(), pluginapi.Version)
+	}
+	name := v1.ResourceName(req.GetResourceName())
+	if !device.IsResource(name) {
+		return fmt.Errorf("resource name %q is not valid; it must be an extended resource such as example.com/gpu, outside of kubernetes.io", name)
+	}
+	endpoint := req.GetEndpoint()
+	if endpoint == "" || endpoint != filepath.Base(endpoint) || endpoint == SocketName {
+		return fmt.Errorf("endpoint %q is not valid; it must be the name of the plugin's socket in %s", endpoint, m.options.Dir)
+	}
+	p, err := dialPlugin(name, filepath.Join(m.options.Dir, endpoint))
+	if err != nil {
+		return err
+	}
+	p.preStartRequired, p.prefers = req.GetOptions().GetPreStartRequired(), req.GetOptions().GetGetPreferredAllocationAvailable()
+	return m.connect(ctx, p)
+}
+
+// connect makes a plugin the one of its resource, in place of an earlier one.
+func (m *Manager) connect(ctx context.Context, p *plugin) error {
+	ctx, p.end = context.WithCancel(ctx)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if ctx.Err() != nil {
+		p.end()
+		_ = p.conn.Close()
+		return errors.New("podstead is stopping")
+	}
+	r := m.resources[p.resource]
+	if r == nil {
+		r = &deviceResource{}
+		m.resources[p.resource] = r
+		m.saveLater()
+	}
+	if before := r.plugin; before != nil {
+		before.end()
+	}
+	r.plugin = p
+	m.noteHealth(p.resource)
+	m.plugins.Go(func() {
+		defer p.end()
+		m.runPlugin(ctx, p)
+	})
+	return nil
+}
+
+// newServer returns the server of the registration socket.
+func (m *Manager) newServer(ctx context.Context) *grpc.Server {
+	server := grpc.NewServer(grpc.MaxRecvMsgSize(1<<20), grpc.MaxConcurrentStreams(16))
+	pluginapi.RegisterRegistrationServer(server, registration{manager: m, ctx: ctx})
+	return server
+}

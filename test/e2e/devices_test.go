@@ -1,0 +1,150 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+
+	"github.com/podstead/podstead/test/testbed"
+	"github.com/podstead/podstead/test/testbed/deviceplugin"
+)
+
+// deviceSource is a device of the host that the runtime does not allow containers by itself.
+const deviceSource = "/dev/loop-control"
+
+// devicePod returns the manifest of a pod whose unprivileged container requests devices, and
+// exits when /out/exit exists.
+func devicePod(name string, count int) string {
+	return fmt.Sprintf(`apiVersion: v1
+kind: Pod
+metadata: {name: %s}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers:
+    - name: main
+      image: %s
+      command: [sh, -c, "while ! [ -e /tmp/exit ]; do sleep 0.1; done"]
+      resources: {limits: {example.com/serial: %d}}
+`, name, testbed.BusyboxImage, count)
+}
+
+// devicePlugin starts a device plugin that registers with the node.
+func (n *node) devicePlugin(devices ...string) *deviceplugin.Plugin {
+	n.t.Helper()
+	p, err := deviceplugin.Start(deviceplugin.Options{
+		Dir: filepath.Join(n.Root, "device-plugins"), Resource: "example.com/serial", Devices: devices,
+		Allocate: func(_ context.Context, ids []string) (*pluginapi.ContainerAllocateResponse, error) {
+			answer := &pluginapi.ContainerAllocateResponse{
+				Envs:   map[string]string{"SERIAL": strings.Join(ids, ",")},
+				Mounts: []*pluginapi.Mount{{HostPath: "/etc/hostname", ContainerPath: "/etc/of-the-host", ReadOnly: true}},
+			}
+			for _, id := range ids {
+				answer.Devices = append(answer.Devices, &pluginapi.DeviceSpec{HostPath: deviceSource, ContainerPath: "/dev/serial-" + id, Permissions: "rw"})
+			}
+			return answer, nil
+		},
+	})
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	n.t.Cleanup(p.Stop)
+	return p
+}
+
+// awaitDeviceHealth waits until the status of the pod shows the health of its device.
+func (n *node) awaitDeviceHealth(name string, want v1.ResourceHealthStatus) {
+	n.t.Helper()
+	n.awaitStatus(name, "its device is "+string(want), func(p v1.Pod) error {
+		for _, c := range p.Status.ContainerStatuses {
+			for _, r := range c.AllocatedResourcesStatus {
+				if r.Name == "example.com/serial" && len(r.Resources) == 1 && r.Resources[0].Health == want {
+					return nil
+				}
+			}
+		}
+		return fmt.Errorf("%+v", p.Status.ContainerStatuses)
+	})
+}
+
+// awaitNodeDevices waits until the node shows this number of allocatable devices.
+func (n *node) awaitNodeDevices(want string) {
+	n.t.Helper()
+	n.await("the node has "+want+" devices", func() error {
+		body, err := n.Get(n.t.Context(), "/api/v1/nodes/"+n.Name)
+		if err != nil {
+			return err
+		}
+		var shown v1.Node
+		if err := json.Unmarshal(body, &shown); err != nil {
+			return err
+		}
+		q := shown.Status.Allocatable["example.com/serial"]
+		if q.String() != want {
+			return fmt.Errorf("allocatable %v", shown.Status.Allocatable)
+		}
+		return nil
+	})
+}
+
+// A device plugin's devices, mounts and variables are in an unprivileged container. A pod waits
+// for devices, with the reason, and starts when there are enough. Containers keep their devices
+// over restarts of podstead, of the plugin, and of themselves.
+func TestDevicePlugin(t *testing.T) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		hostname, err := os.ReadFile("/etc/hostname")
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.writeManifest("one.yaml", devicePod("one", 1))
+		n.start()
+		n.awaitHeld("one", "OutOfexample.com/serial", "no device plugin has registered example.com/serial", "requested 1, available 0", n.Root)
+		plugin := n.devicePlugin("a", "b")
+		one := n.awaitRunning("one")
+		n.awaitDeviceHealth("one", v1.ResourceHealthStatusHealthy)
+		n.awaitNodeDevices("2")
+		// Opening the device needs it in the device cgroup; any other one is not.
+		open := func(i instance) {
+			t.Helper()
+			n.mustPrintIn(i, "opened a", "sh", "-c", "exec 3<>/dev/serial-a && echo opened $SERIAL")
+			n.mustPrintIn(i, strings.TrimSpace(string(hostname)), "cat", "/etc/of-the-host")
+			n.mustPrintIn(i, "denied", "sh", "-c", "mknod /tmp/other c 10 235 && (exec 3</tmp/other) 2>/dev/null || echo denied")
+		}
+		open(one)
+
+		n.writeManifest("two.yaml", devicePod("two", 2))
+		n.awaitHeld("two", "OutOfexample.com/serial", "requested 2, available 1")
+
+		n.restart()
+		n.awaitNodeDevices("2") // the plugin has registered again
+		n.mustStillRun("one", one)
+		n.awaitHeld("two", "OutOfexample.com/serial", "requested 2, available 1")
+		n.exec(one, "touch", "/tmp/exit")
+		again := n.awaitOther("one", one)
+		open(again)
+
+		plugin.SetHealth("a", false)
+		n.awaitDeviceHealth("one", v1.ResourceHealthStatusUnhealthy)
+		n.awaitNodeDevices("1")
+		plugin.Stop()
+		n.awaitDeviceHealth("one", v1.ResourceHealthStatusUnknown)
+		n.awaitNodeDevices("0")
+		n.mustStillRun("one", again)
+		n.awaitHeld("two", "OutOfexample.com/serial", "is not connected")
+		// Its container restarts without the plugin.
+		n.exec(again, "touch", "/tmp/exit")
+		open(n.awaitOther("one", again))
+
+		n.devicePlugin("a", "b")
+		n.awaitDeviceHealth("one", v1.ResourceHealthStatusHealthy)
+		n.removeManifest("one.yaml")
+		two := n.awaitRunning("two")
+		n.mustPrintIn(two, "a,b", "sh", "-c", "echo $SERIAL")
+	})
+}
