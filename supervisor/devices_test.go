@@ -243,7 +243,8 @@ func TestDevicesReachTheRuntime(t *testing.T) {
 		d := b.start()
 		d.config.deliver(manifest.SourceFile, pod)
 		b.runs(pod.UID)
-		config := b.fake.ContainerConfig(string(pod.UID), "app")
+		newest, _ := b.fake.Newest("app")
+		config := newest.Config
 		var env []string
 		for _, e := range config.GetEnvs() {
 			env = append(env, e.GetKey()+"="+string(e.GetValue()))

@@ -17,22 +17,6 @@ type ending struct {
 	message string
 }
 
-// ContainerConfig returns the config of the newest instance of a container, nil if there is none.
-func (f *Fake) ContainerConfig(uid, name string) *runtimeapi.ContainerConfig {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	var newest *container
-	for _, c := range f.containers {
-		if c.sandbox.config.GetMetadata().GetUid() == uid && c.config.GetMetadata().GetName() == name && (newest == nil || newest.created.Before(c.created)) {
-			newest = c
-		}
-	}
-	if newest == nil {
-		return nil
-	}
-	return newest.config
-}
-
 // killed is the exit by SIGKILL.
 var killed = ending{code: 137}
 
