@@ -3,6 +3,7 @@ package devices
 import (
 	"cmp"
 	"log/slog"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -61,6 +62,8 @@ type Manager struct {
 	// changed notifies the consumer (capacity 1, coalescing), saveRequested Run.
 	changed, saveRequested chan struct{}
 	store                  checkpointStore
+	// created is the registration socket; only Open and Run use it.
+	created os.FileInfo
 	// plugins are the goroutines of Run that talk to plugins.
 	plugins sync.WaitGroup
 

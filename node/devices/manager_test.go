@@ -399,6 +399,25 @@ func TestSocketRemoved(t *testing.T) {
 	n.awaitAllocatable(1)
 }
 
+// When podstead ends it removes its socket, and no other.
+func TestSocketAtTheEnd(t *testing.T) {
+	n := newNode(t)
+	path := filepath.Join(n.options.Dir, devices.SocketName)
+	n.stop()
+	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the socket is left: %v", err)
+	}
+	n.start()
+	check(t, os.Remove(path))
+	listener, err := net.Listen("unix", path)
+	check(t, err)
+	defer listener.Close()
+	n.stop()
+	if _, err := os.Lstat(path); err != nil {
+		t.Errorf("the socket of another program is gone: %v", err)
+	}
+}
+
 // The socket of another program is left alone.
 func TestSocketInUse(t *testing.T) {
 	dir := t.TempDir()

@@ -51,15 +51,23 @@ func (m *Manager) Open() (*net.UnixListener, error) {
 	return m.listen()
 }
 
-// listen creates the socket. It is removed by the next daemon, not when this one ends: a plugin
-// that would find none might not wait.
+// listen creates the socket. Closing it does not remove the path, which may be the socket of
+// another program by then; removeSocket does.
 func (m *Manager) listen() (*net.UnixListener, error) {
 	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: m.socket(), Net: "unix"})
 	if err != nil {
 		return nil, fmt.Errorf("failed to create the registration socket of device plugins: %w", err)
 	}
 	listener.SetUnlinkOnClose(false)
+	m.created, _ = os.Lstat(m.socket())
 	return listener, nil
+}
+
+// removeSocket removes the socket, if it is the one that listen has created.
+func (m *Manager) removeSocket() {
+	if info, err := os.Lstat(m.socket()); err == nil && m.created != nil && os.SameFile(info, m.created) {
+		_ = os.Remove(m.socket())
+	}
 }
 
 // ErrInUse is in the error of Open if another program, such as a kubelet, serves the socket.
@@ -119,6 +127,7 @@ func (m *Manager) Run(ctx context.Context, listener *net.UnixListener) error {
 	// In this order: the connections to plugins end with the context.
 	defer m.plugins.Wait()
 	defer cancel()
+	defer m.removeSocket()
 	var events chan fsnotify.Event
 	var faults chan error
 	watcher, err := fsnotify.NewWatcher()
