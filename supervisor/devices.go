@@ -85,16 +85,22 @@ func (a *syncAttempt) allocateDevices(ctx context.Context) *podworkers.SyncResul
 	}
 	var u *device.Unavailable
 	if errors.As(err, &u) {
-		a.reservations.Release(a.pod.UID, false)
+		a.releaseForDevices()
 		return a.applyBlock(a.blockFor(u))
 	}
 	if a.policy.Rejects {
-		a.reservations.Release(a.pod.UID, false)
+		a.releaseForDevices()
 		return a.applyBlock(rejectedFor(&status.Cause{Reason: reasonUnexpectedAdmission, Message: "Allocate failed due to " + err.Error() + ", which is unexpected"}))
 	}
 	cause := status.Cause{Reason: reasonUnexpectedAdmission, Message: err.Error()}
 	a.events.Event(a.pod, v1.EventTypeWarning, cause.Reason, cause.Message)
 	return a.failedStart(cause.Reason, cause.Message, fmt.Errorf("failed to start pod: %w", err))
+}
+
+// releaseForDevices gives back what was reserved for a pod that has to wait for its devices.
+func (a *syncAttempt) releaseForDevices() {
+	a.admission.cpus.Release(a.pod.UID)
+	a.reservations.Release(a.pod.UID, false)
 }
 
 // handleDevices notifies the pods that wait for devices, and those whose devices changed.
