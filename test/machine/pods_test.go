@@ -20,8 +20,11 @@ type testPod struct {
 	script string
 	// grace is the termination grace period in seconds; 10 if zero.
 	grace int
-	// spec and container are more fields, in the flow style of YAML, each with a leading comma.
-	spec, container string
+	// spec, container and annotations are more fields, in the flow style of YAML; those of spec and
+	// container have a leading comma.
+	spec, container, annotations string
+	// image is busybox if empty.
+	image string
 }
 
 const sleepScript = "trap 'exit 0' TERM; while :; do sleep 1000 & wait; done"
@@ -33,12 +36,15 @@ func (p testPod) manifest() string {
 	if p.grace == 0 {
 		p.grace = 10
 	}
+	if p.image == "" {
+		p.image = testbed.BusyboxImage
+	}
 	return fmt.Sprintf(`apiVersion: v1
 kind: Pod
-metadata: {name: %s, labels: {revision: "%s"}}
+metadata: {name: %s, labels: {revision: "%s"}, annotations: {%s}}
 spec: {terminationGracePeriodSeconds: %d, containers: [{name: main, image: %s,
   command: [sh, -c, %q, "mark=%s=%s"]%s}]%s}
-`, p.name, p.revision, p.grace, testbed.BusyboxImage, p.script, p.name, p.revision, p.container, p.spec)
+`, p.name, p.revision, p.annotations, p.grace, p.image, p.script, p.name, p.revision, p.container, p.spec)
 }
 
 // apply writes the manifests of pods.
