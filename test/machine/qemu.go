@@ -34,9 +34,10 @@ const (
 )
 
 // kernelArgs leave out what only costs time in emulation: mitigations of processor faults, and
-// page tables of five levels. On a host that does much other work, services need more than systemd's
-// 90 s to start.
-const kernelArgs = "console=ttyS0 quiet ro root=/dev/vda panic=10 mitigations=off no5lvl systemd.show_status=false systemd.getty_auto=no systemd.default_timeout_start_sec=600"
+// page tables of five levels. Without tsc=reliable the kernel would not trust the counters of two
+// processors, and would read the time from the HPET, which is a device of QEMU. On a host that does
+// much other work, services need more than systemd's 90 s to start.
+const kernelArgs = "console=ttyS0 quiet ro root=/dev/vda panic=10 mitigations=off no5lvl tsc=reliable systemd.show_status=false systemd.getty_auto=no systemd.default_timeout_start_sec=600"
 
 // startQEMU powers a machine on. Its files are in dir.
 //
