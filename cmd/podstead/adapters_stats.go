@@ -57,6 +57,9 @@ func (v statsView) Summary(ctx context.Context, onlyCPUAndMemory bool) (any, err
 		return nil, err
 	}
 	in := summary.Input{NodeName: v.nodeName, Node: node, Pods: pods}
+	if in.Pressure, err = v.collector.Pressure(ctx, usageAge); err != nil {
+		return nil, err
+	}
 	if onlyCPUAndMemory {
 		return summary.Make(in), nil
 	}

@@ -1,6 +1,10 @@
 package usage
 
-import "time"
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
 
 // Cgroup is what the kernel reports of a cgroup in addition to Usage. Values that the
 // kernel does not report are nil.
@@ -61,6 +65,18 @@ type Pressure struct {
 	// Resource is cpu, memory or io.
 	Resource   string
 	Some, Full time.Duration
+	// SomeAverages and FullAverages are the parts of the last 10, 60 and 300 seconds, in
+	// percent.
+	SomeAverages, FullAverages [3]float64
+}
+
+// Pressures are the pressure of the node, of all pods together, and of each pod and container.
+// Each list has an entry per resource; it is empty if the kernel does not report any.
+type Pressures struct {
+	Node, Pods []Pressure
+	ByPod      map[types.UID][]Pressure
+	// ByContainer is by the ID of the container.
+	ByContainer map[string][]Pressure
 }
 
 // Processes are those directly in a cgroup.

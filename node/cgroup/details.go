@@ -19,14 +19,32 @@ func (r *Reader) Details(path string) usage.Cgroup {
 		Path: path, IO: r.IO(path), Burst: r.burst(path), Memory: r.memoryDetails(path),
 		Limits: usage.Limits{CPU: r.cpuLimits(path), Memory: r.memoryLimits(path), Threads: limitOf(r.directory(controllerPids, path), "pids.max")},
 	}
-	if r.h.v2() {
-		for _, resource := range []string{"cpu", "memory", "io"} {
-			if p, ok := pressure(filepath.Join(r.h.unified, path), resource); ok {
-				d.Pressure = append(d.Pressure, p)
-			}
+	d.Pressure = r.Pressure(path)
+	return d
+}
+
+// Pressure reads the pressure of a cgroup, which only cgroup v2 has.
+func (r *Reader) Pressure(path string) []usage.Pressure {
+	if !r.h.v2() {
+		return nil
+	}
+	return pressures(filepath.Join(r.h.unified, path), ".pressure")
+}
+
+// NodePressure reads the pressure of the whole node below the directory of /proc, which the
+// kernel reports with each version of cgroups.
+func NodePressure(proc string) []usage.Pressure {
+	return pressures(filepath.Join(proc, "pressure"), "")
+}
+
+// pressures reads the files of a directory, whose names end in suffix.
+func pressures(dir, suffix string) (list []usage.Pressure) {
+	for _, resource := range []string{"cpu", "memory", "io"} {
+		if p, ok := pressure(dir, resource, suffix); ok {
+			list = append(list, p)
 		}
 	}
-	return d
+	return list
 }
 
 // Processes returns the processes directly in a cgroup.
@@ -172,20 +190,33 @@ func (r *Reader) memoryDetails(path string) (m usage.MemoryDetails) {
 //
 // total is in microseconds. The file cannot be read if the kernel has no PSI, or was booted
 // without it.
-func pressure(dir, resource string) (p usage.Pressure, ok bool) {
-	err := readFile(dir, resource+".pressure", func(data []byte) error {
+func pressure(dir, resource, suffix string) (p usage.Pressure, ok bool) {
+	err := readFile(dir, resource+suffix, func(data []byte) error {
 		for line := range strings.Lines(string(data)) {
 			kind, rest, _ := strings.Cut(line, " ")
-			_, text, _ := strings.Cut(rest, "total=")
-			n, err := strconv.ParseUint(strings.TrimSpace(text), 10, 64)
-			if err != nil {
-				return err
+			var total uint64
+			var averages [3]float64
+			for field := range strings.FieldsSeq(rest) {
+				var err error
+				switch name, text, _ := strings.Cut(field, "="); name {
+				case "avg10":
+					averages[0], err = strconv.ParseFloat(text, 64)
+				case "avg60":
+					averages[1], err = strconv.ParseFloat(text, 64)
+				case "avg300":
+					averages[2], err = strconv.ParseFloat(text, 64)
+				case "total":
+					total, err = strconv.ParseUint(text, 10, 64)
+				}
+				if err != nil {
+					return err
+				}
 			}
-			switch total := time.Duration(n) * time.Microsecond; kind {
+			switch waited := time.Duration(total) * time.Microsecond; kind {
 			case "some":
-				p.Some, ok = total, true
+				p.Some, p.SomeAverages, ok = waited, averages, true
 			case "full":
-				p.Full = total
+				p.Full, p.FullAverages = waited, averages
 			}
 		}
 		return nil

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -167,7 +168,7 @@ func TestDetails(t *testing.T) {
 				"u/p/memory.events": "low 0\nhigh 0\nmax 5\noom 2\noom_kill 1\noom_group_kill 0\n",
 				"u/p/pids.max":      "max\n",
 				"u/p/cpu.pressure":  "some avg10=0.00 avg60=0.00 avg300=0.00 total=2000\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=1000\n",
-				"u/p/io.pressure":   "some avg10=0.00 avg60=0.00 avg300=0.00 total=7\n",
+				"u/p/io.pressure":   "some avg10=1.50 avg60=0.25 avg300=0.10 total=7\n",
 				"u/p/io.stat":       "8:0 rbytes=90 wbytes=80 rios=3 wios=2 dbytes=0 dios=0 cost.usage=10 cost.wait=20 cost.indebt=30 cost.indelay=40\n",
 			},
 			usage.Cgroup{
@@ -176,7 +177,7 @@ func TestDetails(t *testing.T) {
 					CPU: &usage.CPULimits{Period: 100_000, Quota: 50_000, Shares: 998}, Memory: &usage.MemoryLimits{Limit: 8192, Reservation: 100}, Threads: number(0),
 				},
 				Memory:   usage.MemoryDetails{ActiveFile: number(7), InactiveFile: number(8), Kernel: number(9), LimitHits: number(5), OOMKills: number(1)},
-				Pressure: []usage.Pressure{{Resource: "cpu", Some: 2 * time.Millisecond, Full: time.Millisecond}, {Resource: "io", Some: 7 * time.Microsecond}},
+				Pressure: []usage.Pressure{{Resource: "cpu", Some: 2 * time.Millisecond, Full: time.Millisecond}, {Resource: "io", Some: 7 * time.Microsecond, SomeAverages: [3]float64{1.5, 0.25, 0.1}}},
 				IO: []usage.DeviceIO{{
 					Device: "8:0", ReadBytes: 90, WriteBytes: 80, ReadOps: 3, WriteOps: 2,
 					Cost: &usage.IOCost{Usage: 10 * time.Microsecond, Wait: 20 * time.Microsecond, Debt: 30 * time.Microsecond, Delay: 40 * time.Microsecond},
@@ -209,5 +210,33 @@ func TestDetails(t *testing.T) {
 				t.Errorf("a cgroup that is gone: %s", d)
 			}
 		})
+	}
+}
+
+// The kernel reports the pressure of the node with both versions of cgroups; a file that makes
+// no sense is left out.
+func TestNodePressure(t *testing.T) {
+	proc := t.TempDir()
+	if err := os.Mkdir(filepath.Join(proc, "pressure"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"cpu":    "some avg10=2.00 avg60=1.00 avg300=0.50 total=3000\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n",
+		"memory": "some avg10=x avg60=0.00 avg300=0.00 total=1\n",
+		"io":     "some avg10=0.00 avg60=0.00 avg300=0.00 total=5\nfull avg10=0.00 avg60=0.00 avg300=4.00 total=4\n",
+	} {
+		if err := os.WriteFile(filepath.Join(proc, "pressure", name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []usage.Pressure{
+		{Resource: "cpu", Some: 3 * time.Millisecond, SomeAverages: [3]float64{2, 1, 0.5}},
+		{Resource: "io", Some: 5 * time.Microsecond, Full: 4 * time.Microsecond, FullAverages: [3]float64{0, 0, 4}},
+	}
+	if got := NodePressure(proc); !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if got := NodePressure(t.TempDir()); got != nil {
+		t.Errorf("without PSI: %+v", got)
 	}
 }

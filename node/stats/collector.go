@@ -52,6 +52,8 @@ type Collector struct {
 	disks   shared[*usage.Disks]
 	traffic shared[map[types.UID][]usage.Interface]
 	details shared[*usage.Details]
+	// pressure is measured for /stats/summary only.
+	pressure shared[*usage.Pressures]
 
 	// The measurements of node and pods, of which one runs at a time, use the
 	// rates.
@@ -75,7 +77,7 @@ func New(cfg Config) *Collector {
 	return &Collector{
 		cfg: cfg, log: cfg.Log, cgroupPaths: cgroupPaths{byID: map[string]string{}},
 		node: newShared[*usage.Node](), pods: newShared[*usage.Pods](), disks: newShared[*usage.Disks](),
-		traffic: newShared[map[types.UID][]usage.Interface](), details: newShared[*usage.Details](),
+		traffic: newShared[map[types.UID][]usage.Interface](), details: newShared[*usage.Details](), pressure: newShared[*usage.Pressures](),
 	}
 }
 

@@ -20,12 +20,17 @@ type Input struct {
 	Pods     *usage.Pods
 	Disks    *usage.Disks
 	Traffic  map[types.UID][]usage.Interface
+	// Pressure may be nil.
+	Pressure *usage.Pressures
 	// Specs are the pods; they name the claims of volumes.
 	Specs []*v1.Pod
 }
 
 // Make returns a summary, with pods sorted by namespace and name.
 func Make(in Input) *Summary {
+	if in.Pressure == nil {
+		in.Pressure = &usage.Pressures{}
+	}
 	s := &Summary{Node: nodeOf(in), Pods: make([]PodStats, 0, len(in.Pods.Pods))}
 	specs := map[types.UID]*v1.Pod{}
 	for _, pod := range in.Specs {
@@ -60,6 +65,9 @@ func nodeOf(in Input) NodeStats {
 			})
 		}
 	}
+	node.IO = addPressure(in, n.At, in.Pressure.Node, node.CPU, node.Memory)
+	pods := &node.SystemContainers[0]
+	pods.IO = addPressure(in, n.Pods.At, in.Pressure.Pods, pods.CPU, pods.Memory)
 	if in.Disks == nil {
 		return node
 	}
@@ -83,13 +91,16 @@ func podOf(in Input, pod *usage.Pod, specs map[types.UID]*v1.Pod) PodStats {
 	if pod.Processes != nil {
 		p.ProcessStats = &ProcessStats{pod.Processes}
 	}
+	p.IO = addPressure(in, pod.At, in.Pressure.ByPod[pod.UID], p.CPU, p.Memory)
 	var disk *usage.PodDisk
 	if in.Disks != nil {
 		disk = in.Disks.Pods[pod.UID]
 		p.Network = networkOf(pod.At, in.Traffic[pod.UID])
 	}
 	for i := range pod.Containers {
-		p.Containers = append(p.Containers, containerOf(&pod.Containers[i], disk))
+		one := containerOf(&pod.Containers[i], disk)
+		one.IO = addPressure(in, pod.Containers[i].At, in.Pressure.ByContainer[pod.Containers[i].ID], one.CPU, one.Memory)
+		p.Containers = append(p.Containers, one)
 	}
 	if disk == nil {
 		return p
@@ -127,6 +138,28 @@ func containerOf(c *usage.Container, disk *usage.PodDisk) ContainerStats {
 		}
 	}
 	return one
+}
+
+// addPressure adds the pressure on CPU and memory to their usage, which may be nil, and returns
+// that on I/O; nil if it is not known, or if only CPU and memory are wanted.
+func addPressure(in Input, when time.Time, list []usage.Pressure, cpu *CPUStats, memory *MemoryStats) (io *IOStats) {
+	for i := range list {
+		p := &list[i]
+		psi := &PSIStats{Full: psiOf(p.Full, p.FullAverages), Some: psiOf(p.Some, p.SomeAverages)}
+		switch {
+		case p.Resource == "cpu" && cpu != nil:
+			cpu.PSI = psi
+		case p.Resource == "memory" && memory != nil:
+			memory.PSI = psi
+		case p.Resource == "io" && in.Disks != nil:
+			io = &IOStats{Time: at(when), PSI: psi}
+		}
+	}
+	return io
+}
+
+func psiOf(total time.Duration, averages [3]float64) PSIData {
+	return PSIData{Total: uint64(total / time.Microsecond), Avg10: averages[0], Avg60: averages[1], Avg300: averages[2]}
 }
 
 // claimOf returns the claim of a volume, empty if it has none.

@@ -21,6 +21,17 @@ func sample(cores float64) usage.Usage {
 	}
 }
 
+// pressure returns the pressure of all resources; the time is this many milliseconds.
+func pressure(ms time.Duration) (list []usage.Pressure) {
+	for _, resource := range []string{"cpu", "memory", "io"} {
+		list = append(list, usage.Pressure{
+			Resource: resource, Some: ms * time.Millisecond, Full: ms * time.Microsecond,
+			SomeAverages: [3]float64{1, 0.75, 0.5}, FullAverages: [3]float64{2, 3, 4},
+		})
+	}
+	return list
+}
+
 // The JSON is the kubelet's: readers know its names.
 func TestSummary(t *testing.T) {
 	fs := usage.Filesystem{At: time.Unix(1000, 0).UTC(), Capacity: 1000, Available: 400, Inodes: 100, InodesFree: 40, Used: 7, InodesUsed: 3}
@@ -37,6 +48,10 @@ func TestSummary(t *testing.T) {
 		}}},
 		Traffic: map[types.UID][]usage.Interface{"u": {{Name: "eth0", RxBytes: 11, TxBytes: 22}}},
 		Specs:   []*v1.Pod{pod},
+		Pressure: &usage.Pressures{
+			Node: pressure(1), Pods: pressure(2), ByPod: map[types.UID][]usage.Pressure{"u": pressure(3)},
+			ByContainer: map[string][]usage.Pressure{"1": pressure(4)},
+		},
 	}
 	data, err := json.Marshal(Make(in))
 	if err != nil {
@@ -58,6 +73,9 @@ func TestSummary(t *testing.T) {
 		"pods.0.containers.0.name": "a", "pods.0.containers.0.cpu.usageNanoCores": 125e6, "pods.0.containers.0.memory.majorPageFaults": 1.0,
 		"pods.0.containers.0.rootfs.usedBytes": 7.0, "pods.0.containers.0.logs.usedBytes": 7.0,
 		"pods.0.volume.0.name": "data", "pods.0.volume.0.pvcRef.name": "claim", "pods.0.volume.0.capacityBytes": 1000.0,
+		"node.cpu.psi.some.total": 1000.0, "node.memory.psi.full.avg60": 3.0, "node.io.psi.some.avg10": 1.0, "node.io.time": "1970-01-01T00:16:40Z",
+		"node.systemContainers.0.memory.psi.some.total": 2000.0, "node.systemContainers.0.io.psi.full.total": 2.0, "node.systemContainers.1.io": nil,
+		"pods.0.cpu.psi.some.total": 3000.0, "pods.0.io.psi.full.avg300": 4.0, "pods.0.containers.0.memory.psi.some.total": 4000.0, "pods.0.containers.0.io.psi.some.avg300": 0.5,
 		"pods.0.volume.1.name": "scratch", "pods.0.volume.1.pvcRef": nil,
 		"pods.0.ephemeral-storage.usedBytes": 21.0, "pods.0.ephemeral-storage.inodesUsed": 9.0, "pods.0.ephemeral-storage.capacityBytes": 1000.0,
 	} {
@@ -67,6 +85,13 @@ func TestSummary(t *testing.T) {
 	}
 	in.Disks, in.Traffic = nil, nil
 	only := Make(in)
+	if only.Node.CPU.PSI == nil || only.Pods[0].Memory.PSI == nil || only.Node.IO != nil || only.Pods[0].Containers[0].IO != nil {
+		t.Errorf("pressure of processors and memory only: %+v", only)
+	}
+	in.Pressure = nil
+	if without := Make(in); without.Node.CPU.PSI != nil || without.Pods[0].IO != nil {
+		t.Errorf("without PSI: %+v", without)
+	}
 	if only.Node.Fs != nil || only.Node.Network != nil || only.Pods[0].VolumeStats != nil || only.Pods[0].EphemeralStorage != nil || only.Node.CPU == nil || only.Pods[0].Containers[0].Memory == nil {
 		t.Errorf("of processors and memory only: %+v", only)
 	}

@@ -25,6 +25,7 @@ type NodeStats struct {
 	Runtime          *RuntimeStats    `json:"runtime,omitempty"`
 	Rlimit           *RlimitStats     `json:"rlimit,omitempty"`
 	Swap             *SwapStats       `json:"swap,omitempty"`
+	IO               *IOStats         `json:"io,omitempty"`
 }
 
 // RuntimeStats are the file systems of images and of what containers write.
@@ -52,6 +53,7 @@ type PodStats struct {
 	EphemeralStorage *FsStats         `json:"ephemeral-storage,omitempty"`
 	ProcessStats     *ProcessStats    `json:"process_stats,omitempty"`
 	Swap             *SwapStats       `json:"swap,omitempty"`
+	IO               *IOStats         `json:"io,omitempty"`
 }
 
 // PodReference names a pod.
@@ -75,6 +77,29 @@ type ContainerStats struct {
 	Rootfs    *FsStats     `json:"rootfs,omitempty"`
 	Logs      *FsStats     `json:"logs,omitempty"`
 	Swap      *SwapStats   `json:"swap,omitempty"`
+	IO        *IOStats     `json:"io,omitempty"`
+}
+
+// PSIStats is the pressure on a resource: the time in which some processes waited for it, and
+// in which all of them did.
+type PSIStats struct {
+	Full PSIData `json:"full"`
+	Some PSIData `json:"some"`
+}
+
+// PSIData is a total in microseconds, and the parts of the last 10, 60 and 300 seconds in
+// percent.
+type PSIData struct {
+	Total  uint64  `json:"total"`
+	Avg10  float64 `json:"avg10"`
+	Avg60  float64 `json:"avg60"`
+	Avg300 float64 `json:"avg300"`
+}
+
+// IOStats is the pressure on I/O.
+type IOStats struct {
+	Time metav1.Time `json:"time"`
+	PSI  *PSIStats   `json:"psi,omitempty"`
 }
 
 // CPUStats is CPU usage: the current rate in nanocores, and the total in
@@ -83,6 +108,7 @@ type CPUStats struct {
 	Time                 metav1.Time `json:"time"`
 	UsageNanoCores       *uint64     `json:"usageNanoCores,omitempty"`
 	UsageCoreNanoSeconds *uint64     `json:"usageCoreNanoSeconds,omitempty"`
+	PSI                  *PSIStats   `json:"psi,omitempty"`
 }
 
 // MemoryStats is memory usage. AvailableBytes is set if there is a limit.
@@ -94,6 +120,7 @@ type MemoryStats struct {
 	RSSBytes        *uint64     `json:"rssBytes,omitempty"`
 	PageFaults      *uint64     `json:"pageFaults,omitempty"`
 	MajorPageFaults *uint64     `json:"majorPageFaults,omitempty"`
+	PSI             *PSIStats   `json:"psi,omitempty"`
 }
 
 // SwapStats is swap usage.
