@@ -238,6 +238,31 @@ func TestDeadlines(t *testing.T) {
 	}
 }
 
+// The duration and the size of each successful pull are reported.
+func TestPullsAreMeasured(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := critest.New(t)
+		pulls := cri.NewObservedPulls(f.Client(t))
+		var took []time.Duration
+		var sizes []uint64
+		pulls.OnMeasured(func(size uint64, d time.Duration) { sizes, took = append(sizes, size), append(took, d) })
+		hold := f.HoldPull("big")
+		time.AfterFunc(7*time.Second, hold.Release)
+		ref, err := pulls.PullImage(t.Context(), "big", &runtimeapi.AuthConfig{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stored, _, err := pulls.StoredImage(t.Context(), ref)
+		if err != nil || stored.Size == 0 || len(took) != 1 || took[0] != 7*time.Second || sizes[0] != stored.Size {
+			t.Errorf("pulls took %v, sizes %v, want one of 7 s and %d (%v)", took, sizes, stored.Size, err)
+		}
+		f.SetPullable("other")
+		if _, err := pulls.PullImage(t.Context(), "missing", &runtimeapi.AuthConfig{}); err == nil || len(took) != 1 {
+			t.Errorf("a failed pull: %v, %v", err, took)
+		}
+	})
+}
+
 func TestCallsWithoutDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := critest.New(t)

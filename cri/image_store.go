@@ -3,6 +3,7 @@ package cri
 import (
 	"context"
 	"sync"
+	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
@@ -87,8 +88,9 @@ func (c *Client) ImageMount(ctx context.Context) (string, error) {
 // none had.
 type ObservedPulls struct {
 	*Client
-	mu     sync.RWMutex
-	pulled func(ctx context.Context, ref, before string)
+	mu       sync.RWMutex
+	pulled   func(ctx context.Context, ref, before string)
+	measured func(size uint64, took time.Duration)
 }
 
 // NewObservedPulls makes one that reports nothing until OnPulled was called.
@@ -102,18 +104,32 @@ func (p *ObservedPulls) OnPulled(pulled func(ctx context.Context, ref, before st
 	p.pulled = pulled
 }
 
+// OnMeasured sets the function that is called after each successful pull with the size of the
+// image in bytes, 0 if it is not known, and the duration of the pull.
+func (p *ObservedPulls) OnMeasured(measured func(size uint64, took time.Duration)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.measured = measured
+}
+
 // PullImage implements ImageRuntime.
 func (p *ObservedPulls) PullImage(ctx context.Context, image string, auth *runtimeapi.AuthConfig) (string, error) {
 	before, _, err := p.StoredImage(ctx, image)
 	if err != nil {
 		return "", err
 	}
+	start := time.Now()
 	ref, err := p.Client.PullImage(ctx, image, auth)
+	took := time.Since(start)
 	p.mu.RLock()
-	pulled := p.pulled
+	pulled, measured := p.pulled, p.measured
 	p.mu.RUnlock()
 	if err == nil && pulled != nil {
 		pulled(ctx, image, before.ID)
+	}
+	if err == nil && measured != nil {
+		stored, _, _ := p.StoredImage(ctx, ref) // an unknown size is none
+		measured(stored.Size, took)
 	}
 	return ref, err
 }

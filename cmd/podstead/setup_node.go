@@ -51,6 +51,7 @@ func (d *daemon) createNodeServices(context.Context) error {
 	})
 	n.images = d.newImages()
 	d.pulls.OnPulled(n.images.Pulled)
+	d.pulls.OnMeasured(p.counters.ImagePulled)
 	if err := d.createAutoUpdate(); err != nil {
 		return err
 	}

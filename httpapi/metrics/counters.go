@@ -34,6 +34,7 @@ type Counters struct {
 	updateChecks, updates  *prometheus.CounterVec
 	rollouts               *prometheus.CounterVec
 	ensures, pullChecks    *prometheus.CounterVec
+	pullTime               *prometheus.HistogramVec
 
 	requests *prometheus.CounterVec
 	answers  *prometheus.HistogramVec
@@ -43,6 +44,7 @@ type Counters struct {
 // The buckets are the kubelet's.
 var (
 	callBuckets  = prometheus.ExponentialBuckets(.005, 2.5, 14)
+	pullBuckets  = []float64{1, 5, 10, 20, 30, 60, 120, 180, 240, 300, 360, 480, 600, 900, 1200, 1800, 2700, 3600}
 	startBuckets = []float64{0.5, 1, 2, 3, 4, 5, 6, 8, 10, 20, 30, 45, 60, 120, 180, 240, 300, 360, 480, 600, 900, 1200, 1800, 2700, 3600}
 )
 
@@ -84,6 +86,7 @@ func NewCounters() *Counters {
 		rollouts:     newCounterVec("podstead_rollouts_total", "Number of rollouts of static pods that have ended, by result: completed or rolled_back.", "result"),
 		ensures:      newCounterVec("kubelet_image_manager_ensure_image_requests_total", "Number of requests for the images of containers and volumes.", "pull_policy", "present_locally", "pull_required"),
 		pullChecks:   newCounterVec("kubelet_imagemanager_image_mustpull_checks_total", "Number of checks whether a pod may use an image that is present, by result.", "result"),
+		pullTime:     newHistogramVec("kubelet_image_pull_duration_seconds", "Duration in seconds of image pulls by the size of the image.", pullBuckets, "image_size_in_bytes"),
 
 		requests: newCounterVec("kubelet_http_requests_total", "Number of HTTP requests.", "method", "path", "server_type", "long_running"),
 		answers:  newHistogramVec("kubelet_http_requests_duration_seconds", "Duration in seconds of HTTP requests.", prometheus.DefBuckets, "method", "path", "server_type", "long_running"),
@@ -96,7 +99,7 @@ func (c *Counters) all() []prometheus.Collector {
 	return []prometheus.Collector{
 		c.calls, c.callErrors, c.callTime, c.relist, c.period,
 		c.podWork, c.podStart, c.sandboxes, c.sandboxTime, c.sandboxFails, c.starts, c.startFails,
-		c.evictions, c.preemptions, c.disrupted, c.images, c.updateChecks, c.updates, c.rollouts, c.ensures, c.pullChecks, c.requests, c.answers, c.inflight,
+		c.evictions, c.preemptions, c.disrupted, c.images, c.updateChecks, c.updates, c.rollouts, c.ensures, c.pullChecks, c.pullTime, c.requests, c.answers, c.inflight,
 	}
 }
 
@@ -192,6 +195,27 @@ func (c *Counters) ImageUpdated(result string) { c.updates.WithLabelValues(resul
 
 // RolloutEnded counts a rollout of a pod that has ended.
 func (c *Counters) RolloutEnded(result string) { c.rollouts.WithLabelValues(result).Inc() }
+
+// imageSizes are the kubelet's classes of image sizes, by the largest size in MiB.
+var imageSizes = []struct {
+	most  uint64
+	class string
+}{
+	{10, "0-10MB"}, {100, "10MB-100MB"}, {500, "100MB-500MB"}, {1 << 10, "500MB-1GB"}, {5 << 10, "1GB-5GB"}, {10 << 10, "5GB-10GB"},
+	{20 << 10, "10GB-20GB"}, {30 << 10, "20GB-30GB"}, {40 << 10, "30GB-40GB"}, {60 << 10, "40GB-60GB"}, {100 << 10, "60GB-100GB"},
+}
+
+// ImagePulled counts a pull of an image with a size in bytes, 0 if it is not known.
+func (c *Counters) ImagePulled(size uint64, took time.Duration) {
+	class := "GT100GB"
+	for i := len(imageSizes) - 1; i >= 0 && size <= imageSizes[i].most<<20; i-- {
+		class = imageSizes[i].class
+	}
+	if size == 0 {
+		class = "N/A"
+	}
+	c.pullTime.WithLabelValues(class).Observe(took.Seconds())
+}
 
 // ImageEnsured counts a request for an image. present and pulled are nil if they are not
 // known; checked is the result of the check of credentials, empty if there was none.

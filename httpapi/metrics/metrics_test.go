@@ -170,6 +170,11 @@ func countAll(c *Counters) {
 	present, pulled := true, false
 	c.ImageEnsured("IfNotPresent", &present, &pulled, "credentialRecordFound")
 	c.ImageEnsured("Always", nil, &present, "")
+	c.ImagePulled(10<<20, 2*time.Second)
+	c.ImagePulled(10<<20+1, 2*time.Second)
+	c.ImagePulled(2e9, 20*time.Second)
+	c.ImagePulled(200e9, 20*time.Second)
+	c.ImagePulled(0, time.Second)
 	c.Request("GET", "metrics", false)()
 	c.Request("BREW", "api", true)()
 }
@@ -213,6 +218,9 @@ func TestMetrics(t *testing.T) {
 			`kubelet_image_manager_ensure_image_requests_total{present_locally="true",pull_policy="ifnotpresent",pull_required="false"} 1`,
 			`kubelet_image_manager_ensure_image_requests_total{present_locally="unknown",pull_policy="always",pull_required="true"} 1`,
 			`kubelet_imagemanager_image_mustpull_checks_total{result="credentialRecordFound"} 1`,
+			`kubelet_image_pull_duration_seconds_count{image_size_in_bytes="0-10MB"} 1`, `kubelet_image_pull_duration_seconds_bucket{image_size_in_bytes="10MB-100MB",le="5"} 1`,
+			`kubelet_image_pull_duration_seconds_count{image_size_in_bytes="1GB-5GB"} 1`, `kubelet_image_pull_duration_seconds_count{image_size_in_bytes="GT100GB"} 1`,
+			`kubelet_image_pull_duration_seconds_count{image_size_in_bytes="N/A"} 1`,
 			`kubelet_http_requests_total{long_running="false",method="GET",path="metrics",server_type="readwrite"} 1`,
 			`kubelet_http_requests_total{long_running="true",method="other",path="api",server_type="readwrite"} 1`,
 			`kubelet_http_inflight_requests{long_running="false",method="GET",path="metrics",server_type="readwrite"} 0`,
