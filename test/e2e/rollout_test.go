@@ -3,8 +3,6 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -155,33 +153,5 @@ func TestRollback(t *testing.T) {
 		n.awaitRevision("p", "two")
 		n.awaitReady("p")
 		n.awaitRollout("Stable")
-	})
-}
-
-// A last good revision that does not work any more either stays, and is not replaced again.
-func TestRollbackThatIsBroken(t *testing.T) {
-	onEachRuntime(t, func(t *testing.T, n *node) {
-		ok := filepath.Join(n.outDir(), "ok")
-		writeAll(t, n.outDir(), map[string]string{"ok": ""})
-		// The first revision is never rolled back.
-		n.writeRevision(rolloutPod{word: "one", after: "5s", probe: "test -e /out/ok"})
-		n.start()
-		n.awaitRevision("p", "one")
-		n.awaitReady("p")
-		n.awaitRollout("Stable")
-		if err := os.Remove(ok); err != nil {
-			t.Fatal(err)
-		}
-		n.writeRevision(rolloutPod{word: "two", after: "5s", probe: "false"})
-		n.awaitRevision("p", "two")
-		n.awaitRollout("RolledBack", "was rolled back: it was not Ready within 5s")
-		one := n.awaitRevision("p", "one")
-		n.restart()
-		n.awaitRollout("RolledBack", "was rolled back")
-		n.mustStillRun("p", one)
-		writeAll(t, n.outDir(), map[string]string{"ok": ""})
-		n.awaitReady("p")
-		n.mustStillRun("p", one)
-		n.awaitRollout("RolledBack", "was rolled back")
 	})
 }

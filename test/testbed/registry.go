@@ -32,6 +32,8 @@ type Registry struct {
 	protected map[string][2]string     // user and password by repository
 	truncated map[string]bool          // repositories whose layers are cut off
 	waiting   map[string]int           // requests that wait, by repository
+	dying     map[string]bool          // repositories of which the next tag is the last answer
+	dead      map[string]bool          // repositories whose connections are cut
 }
 
 // StartRegistry starts a registry with the pause and busybox images. Close stops it.
@@ -40,11 +42,13 @@ func StartRegistry() (*Registry, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Registry{addr: l.Addr().String(), served: make(chan struct{}), held: map[string]chan struct{}{}, protected: map[string][2]string{}, truncated: map[string]bool{}, waiting: map[string]int{}}
+	r := &Registry{addr: l.Addr().String(), served: make(chan struct{}), held: map[string]chan struct{}{}, protected: map[string][2]string{}, truncated: map[string]bool{}, waiting: map[string]int{}, dying: map[string]bool{}, dead: map[string]bool{}}
 	r.server = &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		r.cutIfDead(q)
 		if !r.waitWhileHeld(q) || !r.authorize(w, q) {
 			return
 		}
+		defer r.die(q)
 		if r.truncates(q) {
 			w = &truncatingWriter{ResponseWriter: w}
 		}
@@ -154,6 +158,40 @@ func (r *Registry) TruncateLayers(repository string) (repair func()) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		delete(r.truncated, repository)
+	}
+}
+
+// DieAfterCheck answers the next request for a tag of a repository, and cuts every connection
+// for the repository afterwards, until revive is called.
+func (r *Registry) DieAfterCheck(repository string) (revive func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.dying[repository] = true
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.dying, repository)
+		delete(r.dead, repository)
+	}
+}
+
+// die makes a repository dead after a request for a tag.
+func (r *Registry) die(q *http.Request) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	name := repositoryOf(q)
+	if _, reference, ok := strings.Cut(q.URL.Path, "/manifests/"); ok && !strings.Contains(reference, ":") && r.dying[name] {
+		r.dead[name] = true
+	}
+}
+
+// cutIfDead cuts the connection of a request for a dead repository.
+func (r *Registry) cutIfDead(q *http.Request) {
+	r.mu.Lock()
+	dead := r.dead[repositoryOf(q)]
+	r.mu.Unlock()
+	if dead {
+		panic(http.ErrAbortHandler)
 	}
 }
 
