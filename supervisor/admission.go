@@ -29,7 +29,7 @@ type admission struct {
 
 // reserve reserves what the pod requests, or returns why it has to wait.
 func (a *syncAttempt) reserve() *startBlock {
-	requests := a.run.allocated(a.pod, a.observed)
+	requests := a.run.resizes().Allocated(a.pod, a.observed)
 	if requests != a.pod && !a.reservations.Holds(a.pod.UID) && !admit.ResourcesOf(requests).Within(admit.ResourcesOf(a.pod)) {
 		// The pod waits, and requests less of a resource than it had.
 		requests, a.run.record.Allocated = a.pod, nil

@@ -73,7 +73,7 @@ func (a *syncAttempt) blockFor(u *device.Unavailable) *startBlock {
 // 6. allocateDevices allocates the devices of a pod that is about to get a sandbox. A plugin that
 // is slow delays this pod only.
 func (a *syncAttempt) allocateDevices(ctx context.Context) *podworkers.SyncResult {
-	if sandboxReady(a.observed) || !device.InUse(a.pod) {
+	if a.observed.HasReadySandbox() || !device.InUse(a.pod) {
 		return nil
 	}
 	err := a.devices.Allocate(ctx, a.pod)

@@ -59,7 +59,7 @@ func (e *endedPods) recent(now time.Time) map[types.UID]bool {
 
 // ensure creates the pod's cgroup, or updates it, and returns it for a new sandbox.
 func (s podCgroups) ensure(ctx context.Context, pod *v1.Pod, observed *cri.PodStatus) (parent string, err error) {
-	parent, err = s.cgroups.Ensure(ctx, pod, presentCgroup(observed))
+	parent, err = s.cgroups.Ensure(ctx, pod, observed.CgroupParent())
 	if err != nil {
 		return parent, fmt.Errorf("unable to ensure pod container exists: %w", err)
 	}
@@ -79,15 +79,4 @@ func (s podCgroups) destroy(ctx context.Context, uid types.UID) error {
 		return fmt.Errorf("pod cgroup: %w", err)
 	}
 	return nil
-}
-
-// presentCgroup returns the cgroup of the newest ready sandbox, empty if there is
-// none or if it was created without.
-func presentCgroup(observed *cri.PodStatus) string {
-	for i := range observed.Sandboxes {
-		if observed.Sandboxes[i].Ready {
-			return observed.Sandboxes[i].CgroupParent()
-		}
-	}
-	return ""
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/podstead/podstead/supervisor/pleg"
 	"github.com/podstead/podstead/supervisor/podinputs"
 	"github.com/podstead/podstead/supervisor/podprobes"
+	"github.com/podstead/podstead/supervisor/podresize"
 	"github.com/podstead/podstead/supervisor/podworkers"
 	"github.com/podstead/podstead/supervisor/runtimehealth"
 	"github.com/podstead/podstead/supervisor/status"
@@ -34,7 +35,7 @@ type podSyncer struct {
 	statuses     *statusPublisher
 	probes       *podprobes.Pods
 	cgroups      podCgroups
-	resizer      *resizer
+	resizer      *podresize.Resizer
 	deadlines    deadlines
 	start        *startChecker
 	admission    *admission
@@ -62,7 +63,7 @@ func (s *podSyncer) init(cfg *Config, runtime *runtimehealth.Monitor, reg *regis
 		probes: s.probes, devices: cfg.Devices, records: s.records, store: cfg.Store.Statuses, changed: s.order.Published,
 	}
 	s.cgroups = podCgroups{cgroups: cfg.Runtime.Cgroups, observer: cfg.Runtime.Observer, ended: &endedPods{}}
-	s.resizer = &resizer{cgroups: cfg.Runtime.Cgroups, cpus: cfg.Runtime.CPUs, reservations: s.reservations, records: s.records, events: cfg.Events}
+	s.resizer = &podresize.Resizer{Cgroups: cfg.Runtime.Cgroups, CPUs: cfg.Runtime.CPUs, Reservations: s.reservations, Events: cfg.Events}
 	s.deadlines = deadlines{mark: cfg.mark}
 	s.start = &startChecker{
 		observer: cfg.Runtime.Observer, runtime: runtime, node: &cfg.Node, inputs: s.inputs, registry: reg, events: cfg.Events,

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/supervisor/podresize"
 	"github.com/podstead/podstead/supervisor/podworkers"
 	"github.com/podstead/podstead/supervisor/status"
 )
@@ -39,9 +40,12 @@ type runState struct {
 	inherited inheritedState
 	kill      killState
 	hold      holdState
-	resize    resizeState
+	resize    podresize.State
 	logged    loggedState
 }
+
+// resizes returns the resize of the run.
+func (r *runState) resizes() podresize.Run { return podresize.Run{Record: &r.record, State: &r.resize} }
 
 // inheritedState is what a run finds of previous ones.
 type inheritedState struct {
@@ -71,18 +75,6 @@ type killState struct {
 	// fault is why the last attempt to stop or remove the pod failed; nil if it did
 	// not.
 	fault *status.Cause
-}
-
-// resizeState is the resize that is not complete.
-type resizeState struct {
-	// pending are the changes of resources of what runs that are not made yet.
-	pending []cri.Resize
-	// denied is why the wanted resources are not allocated, nil if they are, and
-	// revision is the revision of the pod that was denied them.
-	denied   *status.ResizeStep
-	revision string
-	// fault is why the last attempt failed, empty if it did not.
-	fault string
 }
 
 // loggedState is what was logged already, so that it is logged once.

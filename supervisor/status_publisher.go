@@ -100,7 +100,7 @@ func (p *statusPublisher) input(pod *v1.Pod, r *runState, observed *cri.PodStatu
 		WaitingFor:    overrides.waitingFor,
 		KillFault:     r.kill.fault,
 		Terminal:      overrides.terminal,
-		Resize:        r.resizeStatus(),
+		Resize:        r.resizes().Status(),
 		Devices:       p.devices.Status(pod.UID),
 		Rejected:      overrides.rejected,
 		Ended:         overrides.ended,

@@ -13,6 +13,7 @@ import (
 	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/supervisor/podinputs"
 	"github.com/podstead/podstead/supervisor/podprobes"
+	"github.com/podstead/podstead/supervisor/podresize"
 	"github.com/podstead/podstead/supervisor/podstart"
 	"github.com/podstead/podstead/supervisor/podworkers"
 	"github.com/podstead/podstead/supervisor/status"
@@ -87,20 +88,20 @@ func (a *syncAttempt) endPrevious(ctx context.Context) *podworkers.SyncResult {
 // 3. planResize decides about a resize of what runs. The status that is published next
 // says that this revision was observed, and has to show its resize.
 func (a *syncAttempt) planResize(context.Context) *podworkers.SyncResult {
-	if !sandboxReady(a.observed) || a.run.record.Terminal() || a.forcedEnd() != nil {
+	if !a.observed.HasReadySandbox() || a.run.record.Terminal() || a.forcedEnd() != nil {
 		return nil
 	}
-	if a.run.resizeWanted(a.pod) && a.statuses.ends(a.pod, a.run, a.observed) {
+	if a.run.resizes().Wanted(a.pod) && a.statuses.ends(a.pod, a.run, a.observed) {
 		return nil
 	}
-	a.allocated, a.request.Resizes = a.resizer.begin(a.pod, a.observed, a.run)
+	a.allocated, a.request.Resizes = a.resizer.Begin(a.pod, a.observed, a.run.resizes(), a.save)
 	return nil
 }
 
 // 4. publishObserved publishes the status, and ends the attempt if the pod has ended.
 func (a *syncAttempt) publishObserved(context.Context) *podworkers.SyncResult {
 	a.probes.Set(a.pod, a.observed, a.run.record)
-	if sandboxReady(a.observed) {
+	if a.observed.HasReadySandbox() {
 		a.run.hold.shown = nil
 	}
 	st := a.publish(statusOverrides{terminal: a.forcedEnd(), waitingFor: a.run.hold.shown})
@@ -119,7 +120,7 @@ func (a *syncAttempt) publishObserved(context.Context) *podworkers.SyncResult {
 // 5. startAllowed checks what a new sandbox needs. A pod that has a sandbox goes on
 // without.
 func (a *syncAttempt) startAllowed(context.Context) *podworkers.SyncResult {
-	if sandboxReady(a.observed) {
+	if a.observed.HasReadySandbox() {
 		return nil
 	}
 	block := a.awaitObjects()
@@ -161,13 +162,13 @@ func (a *syncAttempt) startAllowed(context.Context) *podworkers.SyncResult {
 // What runs stays in the cgroup that it has.
 func (a *syncAttempt) allocate(ctx context.Context) *podworkers.SyncResult {
 	if a.allocated == nil {
-		a.allocated, a.request.Resizes = a.resizer.begin(a.pod, a.observed, a.run)
+		a.allocated, a.request.Resizes = a.resizer.Begin(a.pod, a.observed, a.run.resizes(), a.save)
 	}
-	wanted := a.run.widest(a.allocated)
+	wanted := a.run.resizes().Widest(a.allocated)
 	parent, err := a.cgroups.ensure(ctx, wanted, a.observed)
 	a.request.Sandbox.CgroupParent = parent
 	if err == nil {
-		if a.run.noteCgroup(wanted) {
+		if a.run.resizes().NoteCgroup(wanted) {
 			// The attempt may take minutes, and its end may not come.
 			a.save()
 		}
@@ -177,7 +178,7 @@ func (a *syncAttempt) allocate(ctx context.Context) *podworkers.SyncResult {
 	if ctx.Err() == nil {
 		a.events.Event(a.pod, v1.EventTypeWarning, podstart.ReasonFailedCgroup, err.Error())
 	}
-	if sandboxReady(a.observed) {
+	if a.observed.HasReadySandbox() {
 		return nil
 	}
 	return a.failedStart(podstart.ReasonFailedCgroup, err.Error(), err)
@@ -192,7 +193,7 @@ func (a *syncAttempt) prepareVolumes(ctx context.Context) *podworkers.SyncResult
 		return nil
 	}
 	a.events.Event(a.pod, v1.EventTypeWarning, podinputs.ReasonFailedMount, a.volumeFault.Error())
-	if sandboxReady(a.observed) {
+	if a.observed.HasReadySandbox() {
 		return nil
 	}
 	// The kubelet leaves it to the event to say what the pod waits for.
@@ -202,7 +203,7 @@ func (a *syncAttempt) prepareVolumes(ctx context.Context) *podworkers.SyncResult
 // 9. prepareSandbox resolves the settings of a new sandbox.
 func (a *syncAttempt) prepareSandbox(context.Context) *podworkers.SyncResult {
 	parent := a.request.Sandbox.CgroupParent
-	a.request.Sandbox, a.sandboxFault = a.inputs.SandboxInputs(a.allocated, sandboxReady(a.observed))
+	a.request.Sandbox, a.sandboxFault = a.inputs.SandboxInputs(a.allocated, a.observed.HasReadySandbox())
 	a.request.Sandbox.CgroupParent, a.request.Sandbox.RuntimeHandler = parent, a.resolved.RuntimeHandler
 	fault := a.sandboxFault
 	if fault == nil {
@@ -210,7 +211,7 @@ func (a *syncAttempt) prepareSandbox(context.Context) *podworkers.SyncResult {
 	}
 	message := "Failed to create pod sandbox: " + fault.Error()
 	a.events.Event(a.pod, v1.EventTypeWarning, reasonFailedSandbox, message)
-	if !sandboxReady(a.observed) {
+	if !a.observed.HasReadySandbox() {
 		return a.failedStart(podstart.ReasonSandboxError, message, fault)
 	}
 	// Containers that run can still be stopped, but none can be created.
@@ -243,7 +244,8 @@ func (a *syncAttempt) syncContainers(ctx context.Context) *podworkers.SyncResult
 	a.takeBackKilled(known)
 	a.run.waiting = a.result.Waiting
 	a.run.record = podprobes.WithPostStart(a.run.record, a.result.PostStartDone)
-	if err := a.resizer.end(ctx, a); err != nil {
+	done := &podresize.Executed{Pod: a.pod, Observed: a.observed, Requested: req.Resizes, Result: &a.result, CgroupFault: a.cgroupFault}
+	if err := a.resizer.End(ctx, a.run.resizes(), done); err != nil {
 		a.cgroupFault = err
 	}
 	return nil
@@ -322,16 +324,6 @@ func (a *syncAttempt) ended() *podworkers.SyncResult {
 		a.events.Event(a.pod, v1.EventTypeNormal, reasonDeadline, deadlineMessage)
 	}
 	return &podworkers.SyncResult{Ended: true, Disrupted: a.run.record.Disruption != nil}
-}
-
-// sandboxReady reports whether the pod has a ready sandbox.
-func sandboxReady(observed *cri.PodStatus) bool {
-	for i := range observed.Sandboxes {
-		if observed.Sandboxes[i].Ready {
-			return true
-		}
-	}
-	return false
 }
 
 // minRestartCounts returns the least restart counts of the containers, by name.

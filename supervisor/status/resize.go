@@ -1,8 +1,6 @@
 package status
 
 import (
-	"slices"
-
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstead/podstead/cri"
@@ -78,11 +76,6 @@ func (b *builder) setResources(spec *v1.Container, c *cri.Container, s *v1.Conta
 	s.AllocatedResources = allocated.ApplyTo(spec.Resources).Requests
 }
 
-// sandboxReady reports whether a pod has a ready sandbox, and so the cgroup that is recorded.
-func sandboxReady(observed *cri.PodStatus) bool {
-	return observed != nil && slices.ContainsFunc(observed.Sandboxes, func(s cri.Sandbox) bool { return s.Ready })
-}
-
 // setPodResources sets the resources of a pod as a whole: those that are allocated to it, and
 // those that its cgroup has, which differ while a resize is in progress or failed. A request
 // that only the containers have is their sum. A kubelet sets both also for a pod without
@@ -103,7 +96,7 @@ func setPodResources(in Input, st *v1.PodStatus) {
 	}
 	st.AllocatedResources = podinfo.Requests(&allocated)
 	now := *allocated.Spec.Resources.DeepCopy()
-	if has := in.Record.CgroupResources; has != nil && st.Phase == v1.PodRunning && sandboxReady(in.Observed) {
+	if has := in.Record.CgroupResources; has != nil && st.Phase == v1.PodRunning && in.Observed.HasReadySandbox() {
 		now = has.ApplyTo(now)
 	}
 	now.Claims = nil

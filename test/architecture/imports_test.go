@@ -46,6 +46,7 @@ var importRules = []importRule{
 	{"supervisor/podstart", []string{"internal", "cri", "manifest", "supervisor/admit", "supervisor/podinputs", "supervisor/podorder", "supervisor/podset", "supervisor/podworkers"}},
 	{"supervisor/podview", []string{"internal", "supervisor/podworkers"}},
 	{"supervisor/podprobes", []string{"internal", "cri", "probe", "supervisor/podinputs", "supervisor/status"}},
+	{"supervisor/podresize", []string{"internal", "cri", "supervisor/admit", "supervisor/status"}},
 	{"supervisor/podset", []string{"internal", "manifest"}},
 	{"supervisor/rollout", []string{"internal", "manifest", "supervisor/podorder", "supervisor/status"}},
 	{"supervisor/runtimehealth", []string{"cri", "supervisor/pleg"}},

@@ -1,4 +1,4 @@
-package supervisor
+package podresize
 
 import (
 	"maps"
@@ -9,18 +9,18 @@ import (
 	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
-// widest returns the pod with the larger of what it and its containers have and what they
+// Widest returns the pod with the larger of what it and its containers have and what they
 // are to have: its cgroup allows both while they change.
-func (r *runState) widest(pod *v1.Pod) *v1.Pod {
-	if len(r.resize.pending) == 0 {
+func (r Run) Widest(pod *v1.Pod) *v1.Pod {
+	if len(r.pending) == 0 {
 		return pod
 	}
 	pod = pod.DeepCopy()
-	if has := r.record.CgroupResources; has != nil && pod.Spec.Resources != nil {
+	if has := r.Record.CgroupResources; has != nil && pod.Spec.Resources != nil {
 		setPodResources(pod, has.Max(podResources(pod)))
 	}
 	for c := range podinfo.EachContainer(&pod.Spec, podinfo.AllContainers) {
-		for _, change := range r.resize.pending {
+		for _, change := range r.pending {
 			if change.Name == c.Name {
 				c.Resources = change.From.Max(change.To).ApplyTo(c.Resources)
 			}
@@ -29,18 +29,18 @@ func (r *runState) widest(pod *v1.Pod) *v1.Pod {
 	return pod
 }
 
-// allocated returns the pod with the resources that its running containers have, and
+// Allocated returns the pod with the resources that its running containers have, and
 // those for which the others were allocated: they start with these. It is the pod
 // itself if they are the wanted ones.
-func (r *runState) allocated(pod *v1.Pod, observed *cri.PodStatus) *v1.Pod {
+func (r Run) Allocated(pod *v1.Pod, observed *cri.PodStatus) *v1.Pod {
 	other := map[string]cri.Resources{}
 	for c := range podinfo.EachContainer(&pod.Spec, podinfo.AllContainers) {
 		newest := observed.Newest(c.Name)
-		has, known := r.record.Allocated[c.Name]
+		has, known := r.Record.Allocated[c.Name]
 		switch {
 		case newest != nil && newest.State == cri.StateRunning:
 			known = false
-		case !known && newest != nil && newest.Resources != nil && sandboxReady(observed):
+		case !known && newest != nil && newest.Resources != nil && observed.HasReadySandbox():
 			// It was created by a version that did not record the allocation.
 			has, known = *newest.Resources, true
 		}
@@ -48,10 +48,10 @@ func (r *runState) allocated(pod *v1.Pod, observed *cri.PodStatus) *v1.Pod {
 			other[c.Name] = has
 		}
 	}
-	for _, change := range r.resize.pending {
+	for _, change := range r.pending {
 		other[change.Name] = change.From
 	}
-	whole, known := r.record.Allocated[""]
+	whole, known := r.Record.Allocated[""]
 	podDiffers := known && !whole.Equal(podResources(pod))
 	if len(other) == 0 && !podDiffers {
 		return pod
@@ -70,24 +70,24 @@ func (r *runState) allocated(pod *v1.Pod, observed *cri.PodStatus) *v1.Pod {
 
 // allocate records that the wanted resources are allocated, and reports whether others
 // were before.
-func (r *runState) allocate(pod *v1.Pod) (changed bool) {
+func (r Run) allocate(pod *v1.Pod) (changed bool) {
 	all := wantedResources(pod)
-	if maps.EqualFunc(all, r.record.Allocated, cri.Resources.Equal) {
+	if maps.EqualFunc(all, r.Record.Allocated, cri.Resources.Equal) {
 		return false
 	}
 	for name, resources := range all {
-		before, known := r.record.Allocated[name]
+		before, known := r.Record.Allocated[name]
 		changed = changed || known && !before.Equal(resources)
 	}
-	r.record.Allocated = all
+	r.Record.Allocated = all
 	return changed
 }
 
-// resizeWanted reports whether a pod wants other resources than those that are
+// Wanted reports whether a pod wants other resources than those that are
 // allocated.
-func (r *runState) resizeWanted(pod *v1.Pod) bool {
+func (r Run) Wanted(pod *v1.Pod) bool {
 	for name, resources := range wantedResources(pod) {
-		if before, known := r.record.Allocated[name]; known && !before.Equal(resources) {
+		if before, known := r.Record.Allocated[name]; known && !before.Equal(resources) {
 			return true
 		}
 	}
