@@ -93,6 +93,8 @@ type chunk struct {
 	text []byte
 	// lineOffset is the number of lines of the unit before the text.
 	lineOffset int
+	// offset is the number of bytes of the unit before the text.
+	offset int
 }
 
 // splitChunks splits a YAML stream at its document markers, which stay in
@@ -105,7 +107,7 @@ func splitChunks(text []byte) []chunk {
 	content, marked := false, false
 	cut := func(end int) {
 		if content {
-			chunks = append(chunks, chunk{text: text[start:end], lineOffset: startLine})
+			chunks = append(chunks, chunk{text: text[start:end], lineOffset: startLine, offset: start})
 		}
 		content, marked = false, false
 	}

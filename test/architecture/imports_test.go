@@ -29,6 +29,7 @@ var importRules = []importRule{
 	{"internal/podtable", []string{"internal/pod"}},
 	{"manifest", []string{"internal", "manifest"}},
 	{"manifest/validation", []string{"internal"}},
+	{"manifest/edit", []string{"internal", "manifest"}},
 	{"probe", []string{"internal"}},
 	{"cri", []string{"internal"}},
 	{"cri/critest", []string{"internal", "cri"}},

@@ -14,7 +14,6 @@ import (
 	"github.com/podstead/podstead/cmd/podstead/cli/client"
 	"github.com/podstead/podstead/cmd/podstead/cli/manifestfile"
 	"github.com/podstead/podstead/cmd/podstead/cli/objects"
-	"github.com/podstead/podstead/cmd/podstead/cli/terminal"
 	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/manifest"
 )
@@ -302,19 +301,5 @@ func (d *differ) show(from, to, name, file string) error {
 		return err
 	}
 	d.different = true
-	out := d.cmd.OutOrStdout()
-	s := terminal.Detect(out)
-	for _, line := range terminal.Lines(text) {
-		h := terminal.Color("")
-		switch line[0] {
-		case '+':
-			h = terminal.Green
-		case '-':
-			h = terminal.Red
-		}
-		if _, err := fmt.Fprintln(out, s.Paint(terminal.Visible(line), h)); err != nil {
-			return err
-		}
-	}
-	return nil
+	return printDiff(d.cmd.OutOrStdout(), text)
 }

@@ -15,10 +15,12 @@ const DefaultSocket = "/run/podstead/podstead.sock"
 // Commands returns all commands except run and check. Each has the flag --api-socket.
 func Commands(version Version) []*cobra.Command {
 	return []*cobra.Command{
+		applyCommand(),
 		attachCommand(),
 		autoUpdateCommand(),
 		clusterCommand(),
 		copyCommand(),
+		deleteCommand(),
 		describeCommand(),
 		diffCommand(),
 		eventsCommand(),

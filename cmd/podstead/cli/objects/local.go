@@ -84,7 +84,8 @@ type ManifestObject struct {
 	raw json.RawMessage
 }
 
-// ManifestObjects lists the objects of a kind with podstead's own API.
+// ManifestObjects lists the objects of a kind with podstead's own API; all of them if kindName
+// is empty.
 func ManifestObjects(ctx context.Context, c *client.Client, kindName string) (list []ManifestObject, err error) {
 	all, err := listRaw(ctx, c, "/podstead/v1/objects")
 	if err != nil {
@@ -95,7 +96,7 @@ func ManifestObjects(ctx context.Context, c *client.Client, kindName string) (li
 		if err := json.Unmarshal(raw, &l); err != nil {
 			return nil, fmt.Errorf("failed to decode object from the daemon: %w", err)
 		}
-		if l.Kind == kindName {
+		if kindName == "" || l.Kind == kindName {
 			list = append(list, l)
 		}
 	}
