@@ -179,17 +179,43 @@ func (d *Directory) Put(doc Document, name string) (Change, error) {
 		return Change{}, err
 	}
 	change := Change{Ref: doc.Ref, File: found.File, Before: found.Text, After: found.Text}
-	if found.part.List {
+	switch {
+	case found.part.List:
 		return change, listError(doc.Ref, found.File)
-	}
-	if sameValue(found.Value, doc.Value) {
+	case sameValue(found.Value, doc.Value):
 		return change, nil
 	}
-	f := d.files[found.File]
-	if err := checkWritable(f.path); err != nil {
+	text, err := replacement(found, doc)
+	if err != nil {
 		return change, err
 	}
-	if change.After, err = replacement(found, doc); err != nil {
+	return d.replace(found, doc, text)
+}
+
+// Replace is like Put for an object that a manifest declares, but writes the text of the document
+// as it is, also if only its form or its comments change. In a JSON file it is written as JSON.
+func (d *Directory) Replace(doc Document) (Change, error) {
+	found, err := d.Find(doc.Ref)
+	switch {
+	case err != nil:
+		return Change{}, err
+	case found.part.List:
+		return Change{}, listError(doc.Ref, found.File)
+	}
+	text := doc.Text
+	if found.part.JSON {
+		if text, err = doc.json(); err != nil {
+			return Change{}, err
+		}
+	}
+	return d.replace(found, doc, text)
+}
+
+// replace writes a text over that of a document.
+func (d *Directory) replace(found Found, doc Document, after []byte) (Change, error) {
+	change := Change{Ref: doc.Ref, File: found.File, Before: found.Text, After: after}
+	f := d.files[found.File]
+	if err := checkWritable(f.path); err != nil {
 		return change, err
 	}
 	start, end := found.part.Start, found.part.End

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -35,16 +36,10 @@ server, items of a List, and files that are signed, symbolic links or hard links
 
   # Apply generated manifests
   helm template x | podstead apply -f -`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return errors.New("unexpected argument " + args[0] + "; name files with -f")
-			}
-			if len(files) == 0 {
-				return errors.New("no manifests given; name files or directories with -f, or -f - for standard input")
-			}
-			return nil
+		Args: fileArgs(&files),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return runApply(cmd, o, files, applyMode{diff: showDiff})
 		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return runApply(cmd, o, files, showDiff) },
 	}
 	o.addFlags(cmd, "wait until the pods run the applied manifests and are ready")
 	cmd.Flags().StringSliceVarP(&files, "filename", "f", nil, "`file` or directory of manifests, or - for standard input")
@@ -52,7 +47,46 @@ server, items of a List, and files that are signed, symbolic links or hard links
 	return cmd
 }
 
-func runApply(cmd *cobra.Command, o editOptions, files []string, showDiff bool) error {
+func createCommand() *cobra.Command {
+	var o editOptions
+	var files []string
+	cmd := &cobra.Command{
+		Use:   "create -f FILE|DIR|-",
+		Short: "Create resources from a file or stdin",
+		Long: `Write new pods and other objects into the manifest directory, as apply does. If a
+manifest declares one of them already, nothing is written.`,
+		Example: `  # Run a pod that does not exist yet
+  podstead create -f web.yaml --wait`,
+		Args: fileArgs(&files),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return runApply(cmd, o, files, applyMode{create: true, diff: o.dryRun == "client"})
+		},
+	}
+	o.addFlags(cmd, "wait until the pods are ready")
+	cmd.Flags().StringSliceVarP(&files, "filename", "f", nil, "`file` or directory of manifests, or - for standard input")
+	return cmd
+}
+
+// fileArgs checks that files and nothing else are given.
+func fileArgs(files *[]string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return fmt.Errorf("unexpected argument %q; name files with -f", args[0])
+		}
+		if len(*files) == 0 {
+			return errors.New("no manifests given; name files or directories with -f, or -f - for standard input")
+		}
+		return nil
+	}
+}
+
+// applyMode is how objects are applied.
+type applyMode struct {
+	// create refuses objects that exist; diff shows the differences.
+	create, diff bool
+}
+
+func runApply(cmd *cobra.Command, o editOptions, files []string, mode applyMode) error {
 	e, err := openManifests(cmd, o)
 	if err != nil {
 		return err
@@ -65,6 +99,9 @@ func runApply(cmd *cobra.Command, o editOptions, files []string, showDiff bool) 
 			if err := e.checkSource(doc.Ref); err != nil {
 				return err
 			}
+			if found, err := e.dir.Find(doc.Ref); err == nil && mode.create {
+				return fmt.Errorf("%s exists in %s; change it with podstead apply", doc.Ref, found.File)
+			}
 		}
 		changes, err := e.dir.Apply(file, data, docs)
 		e.changes = append(e.changes, changes...)
@@ -73,7 +110,7 @@ func runApply(cmd *cobra.Command, o editOptions, files []string, showDiff bool) 
 	if err != nil {
 		return err
 	}
-	if err := e.finish(showDiff); err != nil {
+	if err := e.finish(mode.diff); err != nil {
 		return err
 	}
 	return e.await()

@@ -27,7 +27,7 @@ func completeAll(root *cobra.Command) {
 				cmd.ValidArgsFunction = completeObjects
 			case "logs", "exec", "attach", "port-forward":
 				cmd.ValidArgsFunction = completeFirst(completePods)
-			case "restart", "wait", "auto-update":
+			case "restart", "wait", "auto-update", "delete", "edit":
 				cmd.ValidArgsFunction = completePods
 			case "pods":
 				if cmd.HasParent() && cmd.Parent().Name() == "top" {
@@ -49,6 +49,7 @@ func completeAll(root *cobra.Command) {
 			"container":           completeContainers,
 			"output":              fixed("wide", "json", "yaml", "name", "jsonpath=", "custom-columns="),
 			"manifest-validation": fixed("strict", "warn", "ignore"),
+			"dry-run":             fixed("none", "client"),
 			"for":                 fixed("ready", "condition=", "jsonpath=", "delete", "revision"),
 			"types":               fixed("Normal", "Warning"),
 		} {
