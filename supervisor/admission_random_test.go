@@ -13,6 +13,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/supervisor/admit"
 )
 
@@ -111,7 +112,7 @@ func (r *randomPods) wrong() string {
 		switch state {
 		case "Running":
 			free -= admit.ResourcesOf(pod)[v1.ResourceCPU]
-			ports += len(admit.HostPorts(pod))
+			ports += len(podinfo.HostPorts(pod))
 		case "Pending " + outOfCPU, "Pending OutOfpods", "Pending " + admit.ReasonPorts, "Failed " + admit.ReasonPreempting:
 			waiting = append(waiting, pod)
 		default:
@@ -125,7 +126,7 @@ func (r *randomPods) wrong() string {
 		return fmt.Sprintf("%dm are free, %d have the port", free, ports)
 	}
 	for _, pod := range waiting {
-		if admit.ResourcesOf(pod)[v1.ResourceCPU] <= free && len(r.pods)-len(waiting) < 10 && (len(admit.HostPorts(pod)) == 0 || ports == 0) {
+		if admit.ResourcesOf(pod)[v1.ResourceCPU] <= free && len(r.pods)-len(waiting) < 10 && (len(podinfo.HostPorts(pod)) == 0 || ports == 0) {
 			return fmt.Sprintf("%s waits, and %dm are free", pod.UID, free)
 		}
 	}

@@ -9,7 +9,6 @@ import (
 
 	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/manifest"
-	"github.com/podstead/podstead/supervisor/podinputs"
 )
 
 // testBound holds the objects that an API server has reported.
@@ -30,7 +29,7 @@ func (o *testBound) State(pod *v1.Pod) (string, []string) {
 	awaited := o.awaited
 	o.mu.Unlock()
 	text := o.held + strings.Join(awaited, ",")
-	for _, ref := range podinputs.References(pod) {
+	for _, ref := range manifest.References(pod) {
 		if config, ok := o.ConfigMap(ref.Namespace, ref.Name); ok && ref.Kind == manifest.KindConfigMap {
 			text += ref.String() + "=" + config.ResourceVersion + "\n"
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/podstead/podstead/gc"
 	"github.com/podstead/podstead/internal/cgroupvalues"
 	"github.com/podstead/podstead/internal/wallclock"
+	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/node/cgroup"
 	"github.com/podstead/podstead/node/firewall"
 	"github.com/podstead/podstead/node/nodestatus"
@@ -24,7 +25,6 @@ import (
 	"github.com/podstead/podstead/supervisor/admit"
 	"github.com/podstead/podstead/supervisor/credential"
 	"github.com/podstead/podstead/supervisor/dns"
-	"github.com/podstead/podstead/supervisor/podinputs"
 	"github.com/podstead/podstead/supervisor/rollout"
 	"github.com/podstead/podstead/supervisor/status"
 	"github.com/podstead/podstead/supervisor/volume"
@@ -42,7 +42,7 @@ func (d *daemon) createSupervisor(context.Context) error {
 	d.sources.rollouts = rollouts
 	from := supervisor.Sources{Pods: rollouts, Rollouts: rollouts, Objects: d.sources.config.Objects(), Ready: d.recordReady, Probes: p.prober}
 	if o.Cluster.Kubeconfig != "" {
-		d.bound = cluster.NewObjects(podinputs.References)
+		d.bound = cluster.NewObjects(manifest.References)
 		from.ClusterObjects = d.bound
 	}
 	cgroups := newCgroups(&o.Cgroups, client, d.log)

@@ -29,7 +29,7 @@ type Request struct {
 	Resources Resources
 	// Name is the pod's full name. Ports are the host ports that it requests.
 	Name  string
-	Ports []Port
+	Ports []podinfo.HostPort
 	// Since is when the pod's name was first wanted.
 	Since time.Time
 	// Terminating: the pod is being ended and gives back what it holds.
@@ -42,7 +42,7 @@ type Request struct {
 
 // NewRequest returns the request of a pod with its classes resolved.
 func NewRequest(pod *v1.Pod) Request {
-	return Request{Pod: pod, Resources: ResourcesOf(pod), Name: podinfo.FullName(pod), Ports: HostPorts(pod)}
+	return Request{Pod: pod, Resources: ResourcesOf(pod), Name: podinfo.FullName(pod), Ports: podinfo.HostPorts(pod)}
 }
 
 // Allocation is what a node has for pods, which pods hold it, and which wait.
@@ -155,7 +155,7 @@ func (r *Allocation) hasHeadroom(request *Request) bool {
 func (s *Request) conflicts(o *Request) bool {
 	for _, a := range s.Ports {
 		for _, b := range o.Ports {
-			if a.conflicts(b) {
+			if a.Conflicts(b) {
 				return true
 			}
 		}

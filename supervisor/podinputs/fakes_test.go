@@ -106,11 +106,3 @@ func testPod(name string) *v1.Pod {
 		Spec: v1.PodSpec{Containers: []v1.Container{{Name: "app", Image: "img:1"}}},
 	}
 }
-
-// objectPod returns a pod that refers to the ConfigMap cm.
-func objectPod() *v1.Pod {
-	pod := testPod("web")
-	pod.Spec.Containers[0].Env = []v1.EnvVar{{Name: "A", ValueFrom: &v1.EnvVarSource{
-		ConfigMapKeyRef: &v1.ConfigMapKeySelector{LocalObjectReference: v1.LocalObjectReference{Name: "cm"}, Key: "a"}}}}
-	return pod
-}

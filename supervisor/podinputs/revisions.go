@@ -20,7 +20,7 @@ type objectRevisions map[string]string
 func (r *Resolver) objectRevisions(pod *v1.Pod) objectRevisions {
 	objects := r.objectsOf(pod)
 	revisions := objectRevisions{}
-	for _, ref := range References(pod) {
+	for _, ref := range manifest.References(pod) {
 		revisions[ref.String()] = objectRevision(objects, ref)
 	}
 	return revisions
@@ -29,7 +29,7 @@ func (r *Resolver) objectRevisions(pod *v1.Pod) objectRevisions {
 // forContainer returns the record of the objects from which a container
 // is created, empty if it refers to none.
 func (r objectRevisions) forContainer(pod *v1.Pod, c *v1.Container) string {
-	refs := containerReferences(pod, c)
+	refs := manifest.ContainerReferences(pod, c)
 	if len(refs) == 0 {
 		return ""
 	}
@@ -85,7 +85,7 @@ func (r *Resolver) changedSince(pod *v1.Pod, c *cri.Container) string {
 	}
 	objects := r.objectsOf(pod)
 	var changed []string
-	for _, ref := range References(pod) {
+	for _, ref := range manifest.References(pod) {
 		before, ok := recorded[ref.String()]
 		now := objectRevision(objects, ref)
 		if ok && now != "" && manifest.RevisionChanged(before, now) {
@@ -104,7 +104,7 @@ func (r *Resolver) MissingObjects(pod *v1.Pod) string {
 		return ""
 	}
 	var missing []string
-	for _, ref := range requiredReferences(pod) {
+	for _, ref := range manifest.RequiredReferences(pod) {
 		if objectRevision(objects, ref) == "" {
 			missing = append(missing, ref.String()+" is referenced by the pod but is in no manifest")
 		}
@@ -120,7 +120,7 @@ func (r *Resolver) ObjectsRevision(pod *v1.Pod) string {
 		state, _ := objects.cluster.State(pod)
 		return state
 	}
-	refs := References(pod)
+	refs := manifest.References(pod)
 	if len(refs) == 0 {
 		return ""
 	}

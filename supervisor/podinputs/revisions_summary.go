@@ -12,6 +12,7 @@ import (
 
 	"github.com/podstead/podstead/cri"
 	podinfo "github.com/podstead/podstead/internal/pod"
+	"github.com/podstead/podstead/manifest"
 )
 
 // maxRecorded is the limit in bytes of the records of all containers of a pod. They are in
@@ -69,7 +70,7 @@ func (r *Resolver) changedSinceSummary(pod *v1.Pod, c *cri.Container, before obj
 	objects := r.objectsOf(pod)
 	revisions := objectRevisions{}
 	missing := false
-	for _, ref := range containerReferences(pod, spec) {
+	for _, ref := range manifest.ContainerReferences(pod, spec) {
 		revision := objectRevision(objects, ref)
 		revisions[ref.String()] = revision
 		missing = missing || revision == ""

@@ -37,7 +37,9 @@ reads it: .yaml, .yml and .json files, without hidden and backup files and witho
 subdirectories. - reads standard input.
 
 Pods that depend on each other in a cycle (annotation podstead.io/depends-on) are an error.
-With a directory, a dependency that is in none of the given files is a warning.`,
+With a directory, a dependency that is in none of the given files is a warning, and so is a
+ConfigMap, a Secret or a PersistentVolumeClaim that a pod requires. Two pods that need
+the same port of the host are a warning.`,
 		Example: `  # Validate all manifests of a directory
   podstead validate /etc/pods
 
@@ -81,7 +83,12 @@ func runValidate(cmd *cobra.Command, o validateOptions, paths []string) error {
 			return err
 		}
 	}
-	v.checkDependencies(slices.ContainsFunc(paths, isDirectory))
+	complete := slices.ContainsFunc(paths, isDirectory)
+	v.checkDependencies(complete)
+	v.checkHostPorts()
+	if complete {
+		v.checkReferences()
+	}
 	return v.report(cmd, o.output)
 }
 

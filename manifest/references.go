@@ -1,4 +1,4 @@
-package podinputs
+package manifest
 
 import (
 	"slices"
@@ -6,11 +6,10 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	podinfo "github.com/podstead/podstead/internal/pod"
-	"github.com/podstead/podstead/manifest"
 )
 
 // References returns the objects that a pod refers to, each once.
-func References(pod *v1.Pod) []manifest.ObjectRef {
+func References(pod *v1.Pod) []ObjectRef {
 	refs := references{namespace: pod.Namespace}
 	for c := range podinfo.EachContainer(&pod.Spec, podinfo.AllContainers) {
 		refs.addContainer(c)
@@ -19,18 +18,18 @@ func References(pod *v1.Pod) []manifest.ObjectRef {
 		refs.addVolume(&pod.Spec.Volumes[i])
 	}
 	for _, secret := range pod.Spec.ImagePullSecrets {
-		refs.add(manifest.KindSecret, secret.Name)
+		refs.add(KindSecret, secret.Name)
 	}
-	refs.addClass(manifest.KindPriorityClass, pod.Spec.PriorityClassName)
+	refs.addClass(KindPriorityClass, pod.Spec.PriorityClassName)
 	if class := pod.Spec.RuntimeClassName; class != nil {
-		refs.addClass(manifest.KindRuntimeClass, *class)
+		refs.addClass(KindRuntimeClass, *class)
 	}
 	return refs.found
 }
 
-// requiredReferences returns the references that are not optional, without pull
+// RequiredReferences returns the references that are not optional, without pull
 // secrets and classes: a missing one of these is reported elsewhere.
-func requiredReferences(pod *v1.Pod) []manifest.ObjectRef {
+func RequiredReferences(pod *v1.Pod) []ObjectRef {
 	refs := references{namespace: pod.Namespace, required: true}
 	for c := range podinfo.EachContainer(&pod.Spec, podinfo.AllContainers) {
 		refs.addContainer(c)
@@ -41,9 +40,9 @@ func requiredReferences(pod *v1.Pod) []manifest.ObjectRef {
 	return refs.found
 }
 
-// containerReferences returns the ConfigMaps and Secrets from which the environment
+// ContainerReferences returns the ConfigMaps and Secrets from which the environment
 // variables of a container and the volumes that it mounts are made.
-func containerReferences(pod *v1.Pod, c *v1.Container) []manifest.ObjectRef {
+func ContainerReferences(pod *v1.Pod, c *v1.Container) []ObjectRef {
 	refs := references{namespace: pod.Namespace}
 	refs.addContainer(c)
 	for i := range pod.Spec.Volumes {
@@ -60,44 +59,44 @@ type references struct {
 	namespace string
 	// required skips optional references.
 	required bool
-	found    []manifest.ObjectRef
+	found    []ObjectRef
 	// seen has what is in found: a pod may refer to thousands of objects.
-	seen map[manifest.ObjectRef]struct{}
+	seen map[ObjectRef]struct{}
 }
 
-func (r *references) addRef(ref manifest.ObjectRef) {
+func (r *references) addRef(ref ObjectRef) {
 	if _, known := r.seen[ref]; known || ref.Name == "" {
 		return
 	}
 	if r.seen == nil {
-		r.seen = map[manifest.ObjectRef]struct{}{}
+		r.seen = map[ObjectRef]struct{}{}
 	}
 	r.seen[ref] = struct{}{}
 	r.found = append(r.found, ref)
 }
 
 func (r *references) addUnlessOptional(optional *bool, kind, name string) {
-	if !r.required || !isTrue(optional) {
+	if !r.required || optional == nil || !*optional {
 		r.add(kind, name)
 	}
 }
 
 func (r *references) add(kind, name string) {
-	r.addRef(manifest.ObjectRef{Kind: kind, Namespace: r.namespace, Name: name})
+	r.addRef(ObjectRef{Kind: kind, Namespace: r.namespace, Name: name})
 }
 
 func (r *references) addClass(kind, name string) {
-	r.addRef(manifest.ObjectRef{Kind: kind, Name: name})
+	r.addRef(ObjectRef{Kind: kind, Name: name})
 }
 
 // addContainer adds the references in a container's environment variables.
 func (r *references) addContainer(c *v1.Container) {
 	for i := range c.EnvFrom {
 		if ref := c.EnvFrom[i].ConfigMapRef; ref != nil {
-			r.addUnlessOptional(ref.Optional, manifest.KindConfigMap, ref.Name)
+			r.addUnlessOptional(ref.Optional, KindConfigMap, ref.Name)
 		}
 		if ref := c.EnvFrom[i].SecretRef; ref != nil {
-			r.addUnlessOptional(ref.Optional, manifest.KindSecret, ref.Name)
+			r.addUnlessOptional(ref.Optional, KindSecret, ref.Name)
 		}
 	}
 	for i := range c.Env {
@@ -106,10 +105,10 @@ func (r *references) addContainer(c *v1.Container) {
 			continue
 		}
 		if ref := from.ConfigMapKeyRef; ref != nil {
-			r.addUnlessOptional(ref.Optional, manifest.KindConfigMap, ref.Name)
+			r.addUnlessOptional(ref.Optional, KindConfigMap, ref.Name)
 		}
 		if ref := from.SecretKeyRef; ref != nil {
-			r.addUnlessOptional(ref.Optional, manifest.KindSecret, ref.Name)
+			r.addUnlessOptional(ref.Optional, KindSecret, ref.Name)
 		}
 	}
 }
@@ -118,18 +117,18 @@ func (r *references) addContainer(c *v1.Container) {
 func (r *references) addVolume(volume *v1.Volume) {
 	switch {
 	case volume.ConfigMap != nil:
-		r.addUnlessOptional(volume.ConfigMap.Optional, manifest.KindConfigMap, volume.ConfigMap.Name)
+		r.addUnlessOptional(volume.ConfigMap.Optional, KindConfigMap, volume.ConfigMap.Name)
 	case volume.Secret != nil:
-		r.addUnlessOptional(volume.Secret.Optional, manifest.KindSecret, volume.Secret.SecretName)
+		r.addUnlessOptional(volume.Secret.Optional, KindSecret, volume.Secret.SecretName)
 	case volume.PersistentVolumeClaim != nil:
-		r.add(manifest.KindClaim, volume.PersistentVolumeClaim.ClaimName)
+		r.add(KindClaim, volume.PersistentVolumeClaim.ClaimName)
 	case volume.Projected != nil:
 		for i := range volume.Projected.Sources {
 			if source := volume.Projected.Sources[i].ConfigMap; source != nil {
-				r.addUnlessOptional(source.Optional, manifest.KindConfigMap, source.Name)
+				r.addUnlessOptional(source.Optional, KindConfigMap, source.Name)
 			}
 			if source := volume.Projected.Sources[i].Secret; source != nil {
-				r.addUnlessOptional(source.Optional, manifest.KindSecret, source.Name)
+				r.addUnlessOptional(source.Optional, KindSecret, source.Name)
 			}
 		}
 	}

@@ -1,4 +1,4 @@
-package podinputs
+package manifest
 
 import (
 	"fmt"
@@ -6,13 +6,11 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
-
-	"github.com/podstead/podstead/manifest"
 )
 
 func TestReferences(t *testing.T) {
 	yes := true
-	pod := objectPod()
+	pod := referencingPod()
 	name := func(name string) v1.LocalObjectReference { return v1.LocalObjectReference{Name: name} }
 	kata := "kata"
 	pod.Spec.RuntimeClassName, pod.Spec.PriorityClassName, pod.Spec.ImagePullSecrets = &kata, "high", []v1.LocalObjectReference{name("pull")}
@@ -31,14 +29,14 @@ func TestReferences(t *testing.T) {
 	}
 	pod.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "p"}, {Name: "d"}}
 	for what, c := range map[string]struct {
-		got  []manifest.ObjectRef
+		got  []ObjectRef
 		want string
 	}{
 		"all": {References(pod), "Secret default/from, Secret default/key, ConfigMap default/cm, ConfigMap default/files, Secret default/certs, " +
 			"PersistentVolumeClaim default/data, Secret default/projected, Secret default/pull, PriorityClass high, RuntimeClass kata"},
-		"required": {requiredReferences(pod), "Secret default/key, ConfigMap default/cm, Secret default/certs, PersistentVolumeClaim default/data, Secret default/projected"},
-		"app":      {containerReferences(pod, &pod.Spec.Containers[0]), "ConfigMap default/cm, Secret default/projected"},
-		"init":     {containerReferences(pod, &pod.Spec.InitContainers[0]), "Secret default/from, Secret default/key"},
+		"required": {RequiredReferences(pod), "Secret default/key, ConfigMap default/cm, Secret default/certs, PersistentVolumeClaim default/data, Secret default/projected"},
+		"app":      {ContainerReferences(pod, &pod.Spec.Containers[0]), "ConfigMap default/cm, Secret default/projected"},
+		"init":     {ContainerReferences(pod, &pod.Spec.InitContainers[0]), "Secret default/from, Secret default/key"},
 	} {
 		var names []string
 		for _, ref := range c.got {
@@ -53,7 +51,7 @@ func TestReferences(t *testing.T) {
 // A pod of a few hundred kilobytes may have 20,000 references: time that grew with their
 // square would be a second, for each call.
 func BenchmarkReferences(b *testing.B) {
-	pod, yes := objectPod(), true
+	pod, yes := referencingPod(), true
 	for n := range 20_000 {
 		pod.Spec.Containers[0].EnvFrom = append(pod.Spec.Containers[0].EnvFrom, v1.EnvFromSource{
 			ConfigMapRef: &v1.ConfigMapEnvSource{LocalObjectReference: v1.LocalObjectReference{Name: fmt.Sprint(n)}, Optional: &yes}})
@@ -61,4 +59,12 @@ func BenchmarkReferences(b *testing.B) {
 	for b.Loop() {
 		References(pod)
 	}
+}
+
+func referencingPod() *v1.Pod {
+	pod := &v1.Pod{}
+	pod.Name, pod.Namespace = "web", "default"
+	pod.Spec.Containers = []v1.Container{{Name: "main", Env: []v1.EnvVar{{Name: "A", ValueFrom: &v1.EnvVarSource{
+		ConfigMapKeyRef: &v1.ConfigMapKeySelector{LocalObjectReference: v1.LocalObjectReference{Name: "cm"}, Key: "a"}}}}}}
+	return pod
 }

@@ -1,0 +1,55 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
+	"github.com/podstead/podstead/manifest"
+)
+
+// checkReferences finds objects that pods require and that none of the given files declares:
+// the pods would wait for them. Another source of the daemon, such as a URL, may declare them.
+func (v *validator) checkReferences() {
+	for i, pod := range v.pods {
+		for _, ref := range manifest.RequiredReferences(pod) {
+			if _, declared := v.objects[ref]; declared {
+				continue
+			}
+			v.faults = append(v.faults, manifest.Fault{
+				Unit: v.owners[v.names[i]], Object: "Pod " + v.names[i], Warning: true,
+				Problem: fmt.Sprintf("requires %s, which no given manifest declares", ref),
+				Remedy:  "correct the name, add the object, or mark the reference as optional; the pod waits for it",
+			})
+		}
+	}
+}
+
+// checkHostPorts finds pods that cannot run at the same time, since both need one port of the
+// host: the later one would wait. Those of one file may be meant to follow each other, too, so
+// that this is a warning.
+func (v *validator) checkHostPorts() {
+	type holder struct {
+		port podinfo.HostPort
+		pod  int
+	}
+	held := map[int32][]holder{}
+	for i, pod := range v.pods {
+		ports := podinfo.HostPorts(pod)
+		for _, port := range ports {
+			at := slices.IndexFunc(held[port.Number], func(h holder) bool { return h.pod != i && port.Conflicts(h.port) })
+			if at < 0 {
+				continue
+			}
+			other := v.names[held[port.Number][at].pod]
+			v.faults = append(v.faults, manifest.Fault{
+				Unit: v.owners[v.names[i]], Object: "Pod " + v.names[i], Warning: true,
+				Problem: fmt.Sprintf("needs port %d of the host (%s on %s), which pod %s in %s needs too", port.Number, port.Protocol, port.IP, other, v.owners[other]),
+				Remedy:  "use another hostPort or hostIP; only one of the two pods runs at a time",
+			})
+		}
+		for _, port := range ports {
+			held[port.Number] = append(held[port.Number], holder{port, i})
+		}
+	}
+}
