@@ -169,7 +169,7 @@ func Message(p *v1.Pod) string {
 	for _, list := range [][]v1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
 		for i := range list {
 			if m := containerMessage(&list[i]); m != "" {
-				return m
+				return m + endsByItself(p, &list[i])
 			}
 		}
 	}
@@ -190,6 +190,26 @@ func containerMessage(c *v1.ContainerStatus) string {
 		message += "; " + c.Name + " " + termination(t)
 	}
 	return message
+}
+
+// endsByItself says what to do about a container that is restarted although it has completed:
+// with the default restartPolicy it is taken for a server.
+func endsByItself(p *v1.Pod, c *v1.ContainerStatus) string {
+	t := c.LastTerminationState.Terminated
+	if c.State.Waiting == nil || t == nil || t.ExitCode != 0 || p.Spec.RestartPolicy != v1.RestartPolicyAlways || sidecars(p)[c.Name] || hasOwnPolicy(p, c.Name) {
+		return ""
+	}
+	return "; if it is to end by itself, use restartPolicy OnFailure or Never"
+}
+
+// hasOwnPolicy reports whether the container has a restartPolicy of its own.
+func hasOwnPolicy(p *v1.Pod, name string) bool {
+	for c := range podinfo.EachContainer(&p.Spec, podinfo.SpecContainers) {
+		if c.Name == name {
+			return c.RestartPolicy != nil
+		}
+	}
+	return false
 }
 
 // termination describes how a container ended, with its termination message if any.

@@ -1,6 +1,7 @@
 package podtable
 
 import (
+	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -62,6 +63,30 @@ func TestStateOfFailedPod(t *testing.T) {
 		p := &v1.Pod{Status: v1.PodStatus{Phase: c.phase, ContainerStatuses: c.codes}}
 		if got := State(p); got != c.want {
 			t.Errorf("%s: %s, want %s", c.phase, got, c.want)
+		}
+	}
+}
+
+func TestMessageOfAProgramThatEndsByItself(t *testing.T) {
+	never := v1.ContainerRestartPolicyNever
+	for name, c := range map[string]struct {
+		policy v1.RestartPolicy
+		own    *v1.ContainerRestartPolicy
+		code   int32
+		want   bool
+	}{
+		"a server by default":       {v1.RestartPolicyAlways, nil, 0, true},
+		"a failure":                 {v1.RestartPolicyAlways, nil, 1, false},
+		"a policy of the pod":       {v1.RestartPolicyOnFailure, nil, 0, false},
+		"a policy of the container": {v1.RestartPolicyAlways, &never, 0, false},
+	} {
+		p := v1.Pod{Spec: v1.PodSpec{RestartPolicy: c.policy, Containers: []v1.Container{{Name: "main", RestartPolicy: c.own}}}}
+		p.Status.ContainerStatuses = []v1.ContainerStatus{{
+			Name: "main", State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off"}},
+			LastTerminationState: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: c.code}},
+		}}
+		if got := Message(&p); strings.HasSuffix(got, "use restartPolicy OnFailure or Never") != c.want {
+			t.Errorf("%s: %s", name, got)
 		}
 	}
 }

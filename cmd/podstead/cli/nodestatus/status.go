@@ -53,6 +53,7 @@ func Load(ctx context.Context, c *client.Client) (*Status, error) {
 		}
 		s.Pods = append(s.Pods, *p)
 	}
+	objects.AddLastLines(ctx, c, s.Pods)
 	if s.Archives, err = objects.LoadImageArchives(ctx, c); err != nil {
 		return nil, err
 	}
