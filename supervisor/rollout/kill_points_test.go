@@ -341,3 +341,19 @@ func TestKillPointsOfTransitions(t *testing.T) {
 		})
 	}
 }
+
+// A pod that is edited in the second of its start stays, although the daemon is killed in that
+// second too.
+func TestEditRightAfterTheStartSurvivesAKill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &course{imagesHarness: &imagesHarness{t: t, dir: t.TempDir(), after: time.Minute}}
+		into[Preparing](c)
+		disk := newFaultyDisk(c.dir, killed, 1)
+		c.request(func(string) error { return c.ctl.call(func() error { c.ctl.store.disk = disk; return nil }) })
+		c.stop()
+		if got, want := c.restored(), "Preparing, uid-a runs"; !strings.HasPrefix(got, want) {
+			t.Errorf("after the kill: %s; want: %s", got, want)
+		}
+		c.stop()
+	})
+}

@@ -178,7 +178,8 @@ func (c *Controller) begin(r *podRollout, want *revision, passed *manifest.PodUp
 		return
 	}
 	c.log.Info("Preparing revision of pod, the running one stays until then", "pod", r.name, "uid", want.pod.UID, "revision", want.id)
-	c.save(r, later)
+	// A daemon that does not find what runs would let the wanted revision through.
+	c.save(r, now)
 	p := &preparation{queued: true}
 	c.locked(func() { r.preparation = p })
 	c.loop.unprepared = append(c.loop.unprepared, r)
