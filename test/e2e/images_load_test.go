@@ -39,10 +39,14 @@ func saveLayout(t *testing.T, file string, img image.Image) {
 	}
 }
 
-// imageWithFile returns busybox with a file that no other image has.
+// imageWithFile returns busybox with the file /etc/word. It is an image of this test alone: tests
+// at the same runtime would use each other's images if these were equal.
 func imageWithFile(t *testing.T, word string) image.Image {
 	t.Helper()
-	img, err := testbed.BusyboxWith("etc/word", []byte(word))
+	img, err := testbed.Busybox()
+	if err == nil {
+		img, err = testbed.WithFiles(img, map[string]string{"etc/word": word, "etc/test": t.Name()})
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
