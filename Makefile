@@ -6,6 +6,7 @@ include test/testbed/versions.env
 
 GO          ?= go
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@$(STATICCHECK_VERSION)
+GOTESTSUM   := gotest.tools/gotestsum@$(GOTESTSUM_VERSION)
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK_VERSION)
 # Empty without git; the program then uses what the Go tool recorded.
 VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null)
@@ -20,6 +21,9 @@ E2E_FLAGS   ?= -parallel 6
 
 .PHONY: build release release-check setup check unit shellcheck vulncheck fuzz race oracle e2e life machine test bench compare demo screenshot clean help
 .DEFAULT_GOAL := build
+
+# SECONDS, which make test prints, is of bash.
+SHELL := /bin/bash
 
 # The tag excludes gRPC's tracing pages, whose templates keep every method of
 # every type in the binary: 40 MB instead of 46.
@@ -99,7 +103,7 @@ oracle: ## compare defaulting and validation with Kubernetes' own, in a separate
 
 e2e: setup ## run the end-to-end tests on real runtimes and a real systemd; E2E_FLAGS="-run TestEviction -v" selects
 	$(GO) test -count=1 -timeout 30m ./test/testbed
-	$(GO) test -count=1 -timeout 90m $(E2E_FLAGS) ./test/e2e
+	$(GO) run $(GOTESTSUM) --format testname --hide-summary skipped -- -count=1 -timeout 45m $(E2E_FLAGS) ./test/e2e
 
 life: ## run the quick part of the tests in a virtual machine: install, boot, reboot, three power cuts, purge
 	test/setup.sh machine
@@ -112,13 +116,11 @@ machine: ## run the tests in a virtual machine, with ROUNDS (100) power cuts; MA
 	test/setup.sh machine
 	$(GO) test -count=1 -timeout 24h $(MACHINE_FLAGS) ./test/machine -rounds $(ROUNDS)
 
-test: setup ## run all tests, cheapest first
-	$(MAKE) shellcheck
-	$(MAKE) check
-	$(MAKE) race
-	$(MAKE) oracle
-	$(MAKE) e2e
-	$(MAKE) life
+# Each step says when it starts: continuous integration ends what takes too long.
+test: ## run all tests, cheapest first
+	@set -e; for step in setup shellcheck check race oracle e2e life; do \
+		echo "make test: $$step starts after $$(($$SECONDS / 60)) minutes"; $(MAKE) $$step; \
+	done; echo "make test: ends after $$(($$SECONDS / 60)) minutes"
 
 bench: setup ## compare with bare CRI calls: prints a table, writes bin/bench.json
 	@mkdir -p bin

@@ -60,16 +60,6 @@ nfpm() {
 		fail "failed to build nfpm $NFPM_VERSION"
 }
 
-# cosign builds the program that signs manifests. It takes some minutes of two processors.
-cosign() {
-	local dir=$cache/cosign-$COSIGN_VERSION
-	[ -x "$dir/cosign" ] && return 0
-	echo "setup: building cosign $COSIGN_VERSION"
-	mkdir -p "$dir"
-	GOBIN=$dir CGO_ENABLED=0 GOFLAGS='' go install -ldflags='-s -w' "github.com/sigstore/cosign/${COSIGN_VERSION%%.*}/cmd/cosign@$COSIGN_VERSION" ||
-		fail "failed to build cosign $COSIGN_VERSION"
-}
-
 # oras builds the program that pushes artifacts to registries.
 oras() {
 	local dir=$cache/oras-$ORAS_VERSION
@@ -80,30 +70,31 @@ oras() {
 		fail "failed to build oras $ORAS_VERSION"
 }
 
-# kubectl builds the current version.
-kubectl() {
-	local out=$cache/kubectl-$KUBECTL_VERSION
-	[ -x "$out" ] && return 0
-	echo "setup: building kubectl $KUBECTL_VERSION"
-	(cd "$here/kubectl" && CGO_ENABLED=0 GOFLAGS='' go build -ldflags='-s -w' -o "$out" .) || fail "failed to build kubectl $KUBECTL_VERSION"
+# tools builds the programs of test/tools with one command, so that what they share is compiled
+# once: kubectl, cosign, the metrics server, and a control plane with kubeadm as one program with a
+# link for each component.
+tools() {
+	local dir package=k8s.io/component-base/version name major minor
+	dir=$cache/tools-$(tools_version)
+	[ -e "$dir/kubernetes" ] && return 0
+	echo "setup: building Kubernetes $KUBERNETES_VERSION, kubectl, the metrics server and cosign"
+	rm -rf "$dir"
+	mkdir -p "$dir/bin" "$dir/kubernetes.new"
+	IFS=. read -r major minor _ <<<"${KUBERNETES_VERSION#v}"
+	(cd "$here/tools" && CGO_ENABLED=0 GOFLAGS='' go build \
+		-ldflags="-s -w -X $package.gitVersion=$KUBERNETES_VERSION -X $package.gitMajor=$major -X $package.gitMinor=$minor" \
+		-o "$dir/bin/" ./kubernetes ./kubectl ./metrics-server ./cosign &&
+		cp -r --no-preserve=mode "$(go list -m -f '{{.Dir}}' sigs.k8s.io/metrics-server)/manifests/base" "$dir/metrics-server") ||
+		fail "failed to build the programs of test/tools"
+	for name in etcd kube-apiserver kube-controller-manager kube-scheduler kubeadm; do
+		ln -s kubernetes "$dir/kubernetes.new/$name"
+	done
+	mv "$dir/bin/kubernetes" "$dir/kubernetes.new/"
+	mv "$dir/kubernetes.new" "$dir/kubernetes"
 }
 
-# kubernetes builds a control plane and kubeadm, for the cluster tests: one program, and a link
-# for each component. Raise the number at the end of the directory's name with a change of
-# test/kubernetes.
-kubernetes() {
-	local dir=$cache/kubernetes-$KUBERNETES_VERSION-1 package=k8s.io/component-base/version name major minor
-	[ -x "$dir/kubernetes" ] && return 0
-	echo "setup: building Kubernetes $KUBERNETES_VERSION"
-	mkdir -p "$dir"
-	for name in etcd kube-apiserver kube-controller-manager kube-scheduler kubeadm; do
-		ln -sf kubernetes "$dir/$name"
-	done
-	IFS=. read -r major minor _ <<<"${KUBERNETES_VERSION#v}"
-	(cd "$here/kubernetes" && CGO_ENABLED=0 GOFLAGS='' go build \
-		-ldflags="-s -w -X $package.gitVersion=$KUBERNETES_VERSION -X $package.gitMajor=$major -X $package.gitMinor=$minor" \
-		-o "$dir/kubernetes" .) || fail "failed to build Kubernetes $KUBERNETES_VERSION"
-}
+# tools_version prints what differs between two versions of test/tools; the package testbed has the same.
+tools_version() { (cd "$here/tools" && cat go.mod ./*/main.go | sha256sum | cut -c 1-16); }
 
 # kubelet builds the kubelet, as Kubernetes' releases do apart from cgo.
 kubelet() {
@@ -111,9 +102,9 @@ kubelet() {
 	[ -x "$out" ] && return 0
 	echo "setup: building the kubelet $KUBERNETES_VERSION"
 	IFS=. read -r major minor _ <<<"${KUBERNETES_VERSION#v}"
-	(cd "$here/kubelet" && CGO_ENABLED=0 GOFLAGS='' go build \
+	(cd "$here/tools" && CGO_ENABLED=0 GOFLAGS='' go build \
 		-ldflags="-s -w -X $package.gitVersion=$KUBERNETES_VERSION -X $package.gitMajor=$major -X $package.gitMinor=$minor" \
-		-o "$out" .) || fail "failed to build the kubelet $KUBERNETES_VERSION"
+		-o "$out" ./kubelet) || fail "failed to build the kubelet $KUBERNETES_VERSION"
 }
 
 # podman unpacks Debian's podman and conmon, without installing them: the packages would put a
@@ -133,20 +124,6 @@ podman() {
 	mv "$tmp/root" "$dir"
 	rm -rf "$tmp"
 	trap - EXIT
-}
-
-# metrics_server builds the metrics server and copies the manifests of its release.
-metrics_server() {
-	local dir=$cache/metrics-server-$METRICS_SERVER_VERSION module=sigs.k8s.io/metrics-server
-	[ -x "$dir/metrics-server" ] && return 0
-	echo "setup: building the metrics server $METRICS_SERVER_VERSION"
-	rm -rf "$dir"
-	mkdir -p "$dir"
-	{
-		GOFLAGS='' go mod download "$module@$METRICS_SERVER_VERSION" &&
-			cp -r --no-preserve=mode "$(go env GOMODCACHE)/$module@$METRICS_SERVER_VERSION/manifests/base" "$dir/base" &&
-			GOBIN=$dir CGO_ENABLED=0 GOFLAGS='' go install -ldflags='-s -w' "$module/cmd/metrics-server@$METRICS_SERVER_VERSION"
-	} || fail "failed to build the metrics server $METRICS_SERVER_VERSION"
 }
 
 # debian_kubectl unpacks Debian's kubectl, which is years older, without installing it.
@@ -281,12 +258,9 @@ packages lintian man-db rpm shellcheck qemu-user-static
 newer_containerd
 nfpm
 oras
-cosign
-kubectl
+tools
 debian_kubectl
 prometheus
-kubernetes
-metrics_server
 newer_runc
 previous_podstead
 systemd_root

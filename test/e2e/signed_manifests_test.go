@@ -32,7 +32,7 @@ func (c *cosigner) public() string { return filepath.Join(c.dir, "cosign.pub") }
 
 func (c *cosigner) run(env []string, args ...string) {
 	c.t.Helper()
-	cmd := exec.CommandContext(c.t.Context(), filepath.Join(testbed.Cache(), "cosign-"+testbed.Version("COSIGN_VERSION"), "cosign"), args...)
+	cmd := exec.CommandContext(c.t.Context(), testbed.Cosign(), args...)
 	cmd.Dir = c.dir
 	cmd.Env = append(append(os.Environ(), "COSIGN_PASSWORD=secret", "HOME="+c.dir), env...)
 	if out, err := cmd.CombinedOutput(); err != nil {

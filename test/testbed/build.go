@@ -159,7 +159,10 @@ func newContainerd(name string) string {
 }
 
 // Kubectl returns the path at which test/setup.sh installs kubectl.
-func Kubectl() string { return filepath.Join(Cache(), "kubectl-"+Version("KUBECTL_VERSION")) }
+func Kubectl() string { return filepath.Join(toolsDir(), "bin/kubectl") }
+
+// Cosign returns the path at which test/setup.sh installs cosign.
+func Cosign() string { return filepath.Join(toolsDir(), "bin/cosign") }
 
 // AptRepository returns the directory in which test/setup.sh puts the packages that podstead's
 // package recommends, as an apt repository.

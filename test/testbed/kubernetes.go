@@ -13,7 +13,7 @@ import (
 // KubernetesDir returns the directory in which test/setup.sh installs the components of
 // Kubernetes: one program, and a link to it for each component.
 func KubernetesDir() string {
-	return filepath.Join(Cache(), "kubernetes-"+Version("KUBERNETES_VERSION")+"-1")
+	return filepath.Join(toolsDir(), "kubernetes")
 }
 
 // Kubelet returns the path at which `test/setup.sh compare` installs the kubelet.
@@ -38,7 +38,7 @@ func (r *Registry) PushKubernetesImages(versions ...string) error {
 	}
 	for _, version := range versions {
 		img := imageOf(layer, image.Config{Env: []string{
-			"PATH=/usr/local/bin", "KUBERNETES_VERSION=" + version, // see test/kubernetes
+			"PATH=/usr/local/bin", "KUBERNETES_VERSION=" + version, // see test/tools/kubernetes
 		}})
 		out, err := exec.Command(filepath.Join(KubernetesDir(), "kubeadm"), "config", "images", "list", "--kubernetes-version", version).Output()
 		if err != nil {

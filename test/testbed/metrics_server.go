@@ -17,8 +17,8 @@ const metricsServerImage = "registry.k8s.io/metrics-server/metrics-server"
 // the variables of its container.
 func (r *Registry) PushMetricsServer(variables map[string]string) (manifests map[string]string, err error) {
 	version := Version("METRICS_SERVER_VERSION")
-	dir := filepath.Join(Cache(), "metrics-server-"+version)
-	program, err := os.ReadFile(filepath.Join(dir, "metrics-server"))
+	base := filepath.Join(toolsDir(), "metrics-server")
+	program, err := os.ReadFile(filepath.Join(toolsDir(), "bin/metrics-server"))
 	if err != nil {
 		return nil, fmt.Errorf("%w\nrun: make setup", err)
 	}
@@ -44,12 +44,12 @@ patches:
     metadata: {name: metrics-server, namespace: kube-system}
     spec: {template: {spec: {containers: [{name: metrics-server, env: [%s]}]}}}
 `, metricsServerImage, version, env.String())}
-	files, err := os.ReadDir(filepath.Join(dir, "base"))
+	files, err := os.ReadDir(base)
 	if err != nil {
 		return nil, err
 	}
 	for _, f := range files {
-		data, err := os.ReadFile(filepath.Join(dir, "base", f.Name()))
+		data, err := os.ReadFile(filepath.Join(base, f.Name()))
 		if err != nil {
 			return nil, err
 		}
