@@ -72,7 +72,7 @@ func TestApplyAndDelete(t *testing.T) {
 		if all, err := os.ReadDir(n.Manifests); err != nil || len(all) != 0 {
 			t.Errorf("left: %v, %v", all, err)
 		}
-		if faults, _, _ := n.podstead("status", "--api-socket", n.Socket()); strings.Contains(faults, "fault") {
+		if faults, _, _ := n.podstead("status", "--api-socket", n.Socket()); strings.Contains(faults, "fault:") {
 			t.Errorf("status:\n%s", faults)
 		}
 	})

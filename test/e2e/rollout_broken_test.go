@@ -175,7 +175,7 @@ func TestRegistryDiesBetweenCheckAndPull(t *testing.T) {
 		n.awaitReady("app")
 		main := n.awaitRunning("app")
 		second := push("two")
-		revive := registry.DieAfterCheck(repository)
+		revive := registry.DieAtPull(repository)
 		defer revive()
 		if got := n.autoUpdate("app"); got.State != "Updating" || got.Running != first || got.Latest != second {
 			t.Fatalf("%+v, want %s to %s", got, first, second)
@@ -192,6 +192,9 @@ func TestRegistryDiesBetweenCheckAndPull(t *testing.T) {
 		n.mustStillRun("app", main)
 		revive()
 		n.cli(0, nil, "rollout", "retry", "app")
-		n.awaitUpdated("two")
+		n.awaitWord("two", catWord)
+		if got := n.autoUpdate("app"); got.State != "Current" || got.Running != second {
+			t.Errorf("after the update: %+v", got)
+		}
 	})
 }

@@ -32,7 +32,7 @@ type Registry struct {
 	protected map[string][2]string     // user and password by repository
 	truncated map[string]bool          // repositories whose layers are cut off
 	waiting   map[string]int           // requests that wait, by repository
-	dying     map[string]bool          // repositories of which the next tag is the last answer
+	dying     map[string]bool          // repositories that die with the runtime's next request
 	dead      map[string]bool          // repositories whose connections are cut
 }
 
@@ -48,7 +48,6 @@ func StartRegistry() (*Registry, error) {
 		if !r.waitWhileHeld(q) || !r.authorize(w, q) {
 			return
 		}
-		defer r.die(q)
 		if r.truncates(q) {
 			w = &truncatingWriter{ResponseWriter: w}
 		}
@@ -161,9 +160,9 @@ func (r *Registry) TruncateLayers(repository string) (repair func()) {
 	}
 }
 
-// DieAfterCheck answers the next request for a tag of a repository, and cuts every connection
-// for the repository afterwards, until revive is called.
-func (r *Registry) DieAfterCheck(repository string) (revive func()) {
+// DieAtPull answers podstead's own requests for a repository until the runtime pulls from it, and
+// cuts every connection for the repository from then on, until revive is called.
+func (r *Registry) DieAtPull(repository string) (revive func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.dying[repository] = true
@@ -175,20 +174,14 @@ func (r *Registry) DieAfterCheck(repository string) (revive func()) {
 	}
 }
 
-// die makes a repository dead after a request for a tag.
-func (r *Registry) die(q *http.Request) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	name := repositoryOf(q)
-	if _, reference, ok := strings.Cut(q.URL.Path, "/manifests/"); ok && !strings.Contains(reference, ":") && r.dying[name] {
-		r.dead[name] = true
-	}
-}
-
 // cutIfDead cuts the connection of a request for a dead repository.
 func (r *Registry) cutIfDead(q *http.Request) {
+	name := repositoryOf(q)
 	r.mu.Lock()
-	dead := r.dead[repositoryOf(q)]
+	if r.dying[name] && strings.HasPrefix(q.UserAgent(), "containerd/") {
+		r.dead[name] = true
+	}
+	dead := r.dead[name]
 	r.mu.Unlock()
 	if dead {
 		panic(http.ErrAbortHandler)
