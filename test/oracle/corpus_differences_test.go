@@ -29,7 +29,6 @@ var verdictDifferences = map[string]string{
 	"envoy-restart-annotation-typo.yaml":  ownSetting,
 	"git-repo-volume.yaml":                removedFromAPI,
 	"keepalived-misspelt-capability.yaml": silentlyIgnored,
-	"nvidia-gpu.yaml":                     clusterOnly,
 	"pod-uid-path.yaml":                   unsafeUID,
 	"resource-claim.yaml":                 clusterOnly,
 	"traefik-service-account.yaml":        clusterOnly,

@@ -13,7 +13,7 @@ require (
 	k8s.io/api v0.36.6
 	k8s.io/apimachinery v0.36.6
 	k8s.io/component-base v0.36.3
-	k8s.io/kubelet v0.0.0
+	k8s.io/kubelet v0.36.6
 	k8s.io/kubernetes v1.36.3
 	sigs.k8s.io/yaml v1.6.0
 )
