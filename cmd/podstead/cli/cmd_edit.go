@@ -49,14 +49,7 @@ func runEdit(cmd *cobra.Command, o editOptions, namespace string, args []string)
 	if err != nil {
 		return err
 	}
-	ref, err := e.find(names[0], namespace)
-	if err != nil {
-		return err
-	}
-	if err := e.checkSource(ref); err != nil {
-		return err
-	}
-	found, err := e.dir.Find(ref)
+	_, found, err := e.declaration(names[0], namespace)
 	if err != nil {
 		return err
 	}
@@ -73,6 +66,19 @@ func runEdit(cmd *cobra.Command, o editOptions, namespace string, args []string)
 		return err
 	}
 	return e.await()
+}
+
+// declaration returns the document of the manifest directory that declares an object, or why it
+// cannot be changed there.
+func (e *manifestEditor) declaration(n objectName, namespace string) (ref manifest.ObjectRef, found edit.Found, err error) {
+	if ref, err = e.find(n, namespace); err != nil {
+		return ref, found, err
+	}
+	if err = e.checkSource(ref); err != nil {
+		return ref, found, err
+	}
+	found, err = e.dir.Find(ref)
+	return ref, found, err
 }
 
 // faultPrefix begins the lines that tell the user what is wrong with the text in the editor.

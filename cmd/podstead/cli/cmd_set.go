@@ -65,14 +65,7 @@ func runSetImage(cmd *cobra.Command, o editOptions, namespace string, args []str
 	if err != nil {
 		return err
 	}
-	ref, err := e.find(objectName{kind: objects.PodKind(), name: objects.TrimPodPrefix(args[0])}, namespace)
-	if err != nil {
-		return err
-	}
-	if err := e.checkSource(ref); err != nil {
-		return err
-	}
-	found, err := e.dir.Find(ref)
+	ref, found, err := e.declaration(objectName{kind: objects.PodKind(), name: objects.TrimPodPrefix(args[0])}, namespace)
 	if err != nil {
 		return err
 	}
