@@ -31,8 +31,8 @@ func cdiDevices(names []string) []*runtimeapi.CDIDevice {
 // Kubernetes 1.27. An earlier one starts the container without the devices.
 var cdiSince = map[string]string{containerd: "1.7", crio: "1.28"}
 
-// checkCDI returns an error for CDI devices that the runtime is not known to support. Only the
-// answer of a device plugin names them, so that they are not in fieldSupports.
+// checkCDI returns an error for CDI devices that the runtime is not known to support. The node's
+// devices name them, not the manifest, so that they are not in fieldSupports.
 func (t *transaction) checkCDI(ctx context.Context, names []string) error {
 	if len(names) == 0 {
 		return nil
@@ -43,7 +43,7 @@ func (t *transaction) checkCDI(ctx context.Context, names []string) error {
 	}
 	if !atLeast(k.Version.Version, cdiSince[k.Name]) {
 		f := fieldSupport{since: cdiSince}
-		return fmt.Errorf("the device plugin names CDI devices (%s), which are not supported by this runtime, %s %s; they require %s",
+		return fmt.Errorf("the devices of the container are CDI devices (%s), which are not supported by this runtime, %s %s; they require %s",
 			strings.Join(names, ", "), k.Name, k.Version.Version, f.wanted())
 	}
 	return nil

@@ -14,7 +14,7 @@ import (
 func (d *daemon) createDevices(context.Context) error {
 	o := d.opts
 	d.devices = devices.New(devices.Options{
-		Dir: o.Paths.DevicePlugins, Checkpoint: filepath.Join(o.Paths.Root, "devices.json"), Unwritten: d.unwritten, Log: d.log,
+		Dir: o.Paths.DevicePlugins, Checkpoint: filepath.Join(o.Paths.Root, "devices.json"), Local: o.LocalDevices, Unwritten: d.unwritten, Log: d.log,
 	})
 	listener, err := d.devices.Open()
 	if err != nil && o.Paths.RequiresDevicePlugins() {

@@ -95,23 +95,16 @@ func (m *Manager) reserve(pod *v1.Pod, list []step) (*podDevices, map[v1.Resourc
 
 // had returns the devices of a resource that a pod has. mu is held.
 func (m *Manager) had(uid types.UID, name v1.ResourceName) idSet {
-	ids := idSet{}
 	if p := m.pods[uid]; p != nil {
-		for _, resources := range p.containers {
-			if a := resources[name]; a != nil {
-				for _, id := range a.ids {
-					ids[id] = true
-				}
-			}
-		}
+		return p.ids(name)
 	}
-	return ids
+	return idSet{}
 }
 
 // askPlugins lets the plugins choose the devices, if they want to, and prepare them.
 func (m *Manager) askPlugins(ctx context.Context, pod *v1.Pod, p *podDevices, list []step, plugins map[v1.ResourceName]*plugin) error {
 	for _, name := range slices.Sorted(maps.Keys(plugins)) {
-		if !plugins[name].prefers {
+		if plugins[name] == nil || !plugins[name].prefers {
 			continue
 		}
 		if err := m.applyPreferences(ctx, pod, p, name, list, plugins[name]); err != nil {
@@ -119,20 +112,27 @@ func (m *Manager) askPlugins(ctx context.Context, pod *v1.Pod, p *podDevices, li
 		}
 	}
 	for _, s := range list {
-		plug := plugins[s.resource]
-		if plug == nil {
+		plug, requested := plugins[s.resource]
+		if !requested {
 			continue
 		}
 		m.mu.Lock()
 		ids := slices.Clone(p.containers[s.container][s.resource].ids)
+		r := m.resources[s.resource]
 		m.mu.Unlock()
-		assigned, err := plug.allocate(ctx, ids, m.options.Timeouts.Allocate)
+		var assigned device.Assignment
+		var err error
+		if plug == nil {
+			assigned, err = m.assignLocal(r, s.resource, ids)
+		} else {
+			assigned, err = plug.allocate(ctx, ids, m.options.Timeouts.Allocate)
+		}
 		if err != nil {
 			return fmt.Errorf("failed to allocate devices of %s for container %q: %w", s.resource, s.container, err)
 		}
 		m.mu.Lock()
 		a := p.containers[s.container][s.resource]
-		a.assigned, a.preStart = assigned, plug.preStartRequired
+		a.assigned, a.preStart = assigned, plug != nil && plug.preStartRequired
 		m.mu.Unlock()
 	}
 	return nil
@@ -211,6 +211,7 @@ func (m *Manager) Container(ctx context.Context, pod *v1.Pod, c *v1.Container) (
 		if r != nil {
 			plug = r.plugin
 		}
+		local := a != nil && r.isLocal(a)
 		m.mu.Unlock()
 		switch {
 		case a == nil && free && r == nil:
@@ -218,6 +219,14 @@ func (m *Manager) Container(ctx context.Context, pod *v1.Pod, c *v1.Container) (
 		case a == nil:
 			return device.Assignment{}, fmt.Errorf("container %q requests %s, and it is not known which devices it has; restart the pod: podstead restart %s -n %s",
 				c.Name, name, pod.Name, pod.Namespace)
+		}
+		if local {
+			assigned, err := m.assignLocal(r, name, a.ids)
+			if err != nil {
+				return device.Assignment{}, fmt.Errorf("container %q: %s: %w", c.Name, name, err)
+			}
+			all.Add(assigned)
+			continue
 		}
 		if a.preStart {
 			if plug == nil {

@@ -148,7 +148,12 @@ func (m *Manager) saveRepeatedly() {
 func (m *Manager) snapshot() checkpoint {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	c := checkpoint{Resources: slices.Sorted(maps.Keys(m.resources))}
+	c := checkpoint{}
+	for _, name := range slices.Sorted(maps.Keys(m.resources)) {
+		if m.resources[name].local == nil {
+			c.Resources = append(c.Resources, name)
+		}
+	}
 	for uid, p := range m.pods {
 		if p.tentative && !p.answered {
 			continue

@@ -2,7 +2,8 @@
 //
 // It owns the registration socket of device plugins (API v1beta1) and its directory, the
 // connections to the plugins, and the checkpoint of which container has which devices. It reads
-// what plugins report of their devices, and the resources of pods. It never decides when a pod
+// what plugins report of their devices, the device nodes of the host that the configuration names,
+// and the resources of pods. It never decides when a pod
 // starts and never ends one: it answers whether a pod can have its devices, and notifies when
 // the answer may have changed.
 //

@@ -32,6 +32,8 @@ type Options struct {
 	Dir string
 	// Checkpoint is the file of the allocations.
 	Checkpoint string
+	// Local are the devices of the node that need no plugin, by resource.
+	Local map[v1.ResourceName]Local
 	// Unwritten takes a checkpoint that could not be written; nil for nothing.
 	Unwritten *unwritten.Files
 	// Log takes the log messages; nil discards them.
@@ -77,8 +79,11 @@ type Manager struct {
 	healthChanged map[types.UID]bool
 }
 
-// deviceResource is a resource that a plugin has registered, now or before.
+// deviceResource is a resource that a plugin has registered, now or before, or one of local devices.
 type deviceResource struct {
+	// local is nil for a resource of plugins. slots are the IDs of its devices, by ID the device.
+	local *Local
+	slots map[string]string
 	// plugin is nil while none is connected.
 	plugin *plugin
 	// devices are those of the last list by ID; true is healthy.
@@ -133,6 +138,10 @@ func New(o Options) *Manager {
 			"file", o.Checkpoint, "err", err)
 	}
 	m.restore(saved)
+	for name, local := range o.Local {
+		m.resources[name] = &deviceResource{local: &local}
+	}
+	m.updateLocal()
 	return m
 }
 
@@ -170,7 +179,7 @@ func (m *Manager) notify() {
 }
 
 // Resources returns how many devices the node has and how many of them are healthy, of each
-// resource that was ever registered here.
+// resource that was ever registered here or is configured.
 func (m *Manager) Resources() (capacity, allocatable v1.ResourceList) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -180,7 +189,7 @@ func (m *Manager) Resources() (capacity, allocatable v1.ResourceList) {
 	capacity, allocatable = v1.ResourceList{}, v1.ResourceList{}
 	for name, r := range m.resources {
 		all, healthy := len(r.devices), r.healthy()
-		if r.plugin == nil && time.Since(r.lostAt) > lostPeriod {
+		if r.local == nil && r.plugin == nil && time.Since(r.lostAt) > lostPeriod {
 			all = 0
 		}
 		capacity[name] = *resource.NewQuantity(int64(all), resource.DecimalSI)
@@ -202,8 +211,11 @@ func (r *deviceResource) healthy() (n int) {
 	return n
 }
 
-// isListed reports whether a plugin is connected that has listed its devices.
-func (r *deviceResource) isListed() bool { return r != nil && r.plugin != nil && r.plugin.listed }
+// isListed reports whether the devices are known: they are local ones, or a plugin is connected that
+// has listed them.
+func (r *deviceResource) isListed() bool {
+	return r != nil && (r.local != nil || r.plugin != nil && r.plugin.listed)
+}
 
 // Status returns, by container, the health of the devices that a pod has, for its status.
 func (m *Manager) Status(uid types.UID) map[string][]v1.ResourceStatus {

@@ -42,6 +42,9 @@ func (m *Manager) register(ctx context.Context, req *pluginapi.RegisterRequest) 
 	if !device.IsResource(name) {
 		return fmt.Errorf("resource name %q is not valid; it must be an extended resource such as example.com/gpu, outside of kubernetes.io", name)
 	}
+	if _, ok := m.options.Local[name]; ok {
+		return fmt.Errorf("%s is a resource of local devices; remove it from localDevices in podstead's configuration, or give the plugin another resource name", name)
+	}
 	endpoint := req.GetEndpoint()
 	if endpoint == "" || endpoint != filepath.Base(endpoint) || endpoint == SocketName {
 		return fmt.Errorf("endpoint %q is not valid; it must be the name of the plugin's socket in %s", endpoint, m.options.Dir)

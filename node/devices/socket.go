@@ -116,17 +116,19 @@ func (m *Manager) saveOnly(ctx context.Context) error {
 }
 
 // Run serves the registration socket that Open returned, which it closes; nil serves none. It
-// writes the checkpoint of what changed. It returns when the context ends and all that it started has
+// watches for local devices that appear and disappear, if there are any in the configuration, and writes the checkpoint of what changed. It returns when the context ends and all that it started has
 // ended. If the socket is removed it is created again, unless another program has taken it.
 func (m *Manager) Run(ctx context.Context, listener *net.UnixListener) error {
 	ctx, cancel := context.WithCancel(ctx)
-	if listener == nil {
-		defer cancel()
-		return m.saveOnly(ctx)
-	}
 	// In this order: the connections to plugins end with the context.
 	defer m.plugins.Wait()
 	defer cancel()
+	if len(m.options.Local) > 0 {
+		m.plugins.Go(func() { m.watchLocal(ctx) })
+	}
+	if listener == nil {
+		return m.saveOnly(ctx)
+	}
 	defer m.removeSocket()
 	var events chan fsnotify.Event
 	var faults chan error

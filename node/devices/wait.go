@@ -111,11 +111,12 @@ func (m *Manager) unavailable(w *waiter, replaced types.UID) *device.Unavailable
 		switch {
 		case r == nil:
 			u.Cause = fmt.Sprintf("no device plugin has registered %s", name)
-			u.Remedy = fmt.Sprintf("the pod starts when one does, at %s", m.socket())
+			u.Remedy = fmt.Sprintf("the pod starts when one does, at %s; devices that need no plugin are configured in localDevices", m.socket())
 			if m.disabled != nil {
 				u.Remedy = "none can: " + m.disabled.Error()
 			}
 			return u
+		case r.local != nil:
 		case r.plugin == nil:
 			u.Cause = fmt.Sprintf("the device plugin of %s is not connected", name)
 			u.Remedy = fmt.Sprintf("the pod starts when it registers again, at %s", m.socket())
@@ -132,9 +133,14 @@ func (m *Manager) unavailable(w *waiter, replaced types.UID) *device.Unavailable
 			continue
 		}
 		healthy := int64(r.healthy())
-		u.Cause = fmt.Sprintf("not enough %s (%d healthy, %d unhealthy, %d of the healthy in use)", name, healthy, int64(len(r.devices))-healthy, healthy-free)
+		u.Cause = fmt.Sprintf("not enough %s (%d healthy, %d unhealthy, %d of the healthy in use)", name, healthy, int64(len(r.devices))-healthy, healthy-int64(len(m.freeIDs(name, w.uid, replaced))))
 		u.Remedy = "the pod starts when devices are free"
 		switch {
+		case u.Requested > r.most() && r.local != nil:
+			u.Remedy = "the pod starts when there are more devices at " + strings.Join(r.local.Paths, ", ")
+			if len(r.local.CDI) > 0 {
+				u.Remedy = "localDevices has no more; request less"
+			}
 		case u.Requested > healthy:
 			u.Remedy = "the pod starts when the plugin reports more healthy devices"
 		case free >= u.Requested:
@@ -164,15 +170,56 @@ func (m *Manager) ahead(w *waiter, name v1.ResourceName, replaced types.UID) (co
 // feasible reports whether a pod could have its devices if no other pod had any.
 func (m *Manager) feasible(w *waiter) bool {
 	for name, n := range w.wants {
-		if int64(m.resources[name].healthy()) < n {
+		if m.resources[name].most() < n {
 			return false
 		}
 	}
 	return true
 }
 
-// free returns the healthy devices of a resource that no pod has but the given ones.
+// most returns how many devices a single pod can have at most.
+func (r *deviceResource) most() int64 {
+	if r == nil || r.local == nil {
+		return int64(r.healthy())
+	}
+	return int64(r.healthy() / r.local.PodsPerDevice)
+}
+
+// free returns the devices of a resource that a pod can have: the healthy ones that no pod has but
+// the given ones, of a device that several pods can have one ID.
 func (m *Manager) free(name v1.ResourceName, except ...types.UID) idSet {
+	r, free := m.resources[name], m.freeIDs(name, except...)
+	if r == nil || r.local == nil {
+		return free
+	}
+	had, inUse := idSet{}, map[string]int{}
+	for uid, p := range m.pods {
+		for id := range p.ids(name) {
+			if slices.Contains(except, uid) {
+				had[id] = true
+			} else {
+				inUse[r.deviceOf(id)]++
+			}
+		}
+	}
+	return r.distinct(free, had, inUse)
+}
+
+// ids returns the devices of a resource that a pod has.
+func (p *podDevices) ids(name v1.ResourceName) idSet {
+	ids := idSet{}
+	for _, resources := range p.containers {
+		if a := resources[name]; a != nil {
+			for _, id := range a.ids {
+				ids[id] = true
+			}
+		}
+	}
+	return ids
+}
+
+// freeIDs returns the healthy devices of a resource that no pod has but the given ones.
+func (m *Manager) freeIDs(name v1.ResourceName, except ...types.UID) idSet {
 	r, free := m.resources[name], idSet{}
 	if !r.isListed() {
 		return free
@@ -186,12 +233,8 @@ func (m *Manager) free(name v1.ResourceName, except ...types.UID) idSet {
 		if slices.Contains(except, uid) {
 			continue
 		}
-		for _, resources := range p.containers {
-			if a := resources[name]; a != nil {
-				for _, id := range a.ids {
-					delete(free, id)
-				}
-			}
+		for id := range p.ids(name) {
+			delete(free, id)
 		}
 	}
 	return free

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
@@ -146,5 +147,62 @@ func TestDevicePlugin(t *testing.T) {
 		n.removeManifest("one.yaml")
 		two := n.awaitRunning("two")
 		n.mustPrintIn(two, "a,b", "sh", "-c", "echo $SERIAL")
+	})
+}
+
+// makeDevice creates a character device, which stands for one that is plugged in.
+func makeDevice(t *testing.T, path string, minor uint32) {
+	t.Helper()
+	if err := unix.Mknod(path, unix.S_IFCHR|0o666, int(unix.Mkdev(10, minor))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// loopControl is the minor number of /dev/loop-control (major 10), which the runtime does not
+// allow containers by itself, and which every test host can open.
+const loopControl = 237
+
+// Devices of the configuration need no plugin: an unprivileged container opens the one that it
+// requests, and another container does not. A pod waits for a device that is plugged in later, and
+// for one that another pod has; a device that is removed is unhealthy.
+func TestLocalDevices(t *testing.T) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		dir := t.TempDir()
+		file := filepath.Join(dir, "config.yaml")
+		config := fmt.Sprintf("apiVersion: podstead.io/v1alpha1\nkind: PodsteadConfiguration\nlocalDevices:\n  example.com/serial: {paths: ['%s/tty*']}\n", dir)
+		if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		n.Args = append(n.Args, "--config", file)
+		n.writeManifest("one.yaml", devicePod("one", 1))
+		n.start()
+		n.awaitHeld("one", "OutOfexample.com/serial", "requested 1, available 0", "more devices at "+dir)
+		device := filepath.Join(dir, "tty0")
+		makeDevice(t, device, loopControl)
+		one := n.awaitRunning("one")
+		n.awaitDeviceHealth("one", v1.ResourceHealthStatusHealthy)
+		n.awaitNodeDevices("1")
+		// Opening the device needs it in the device cgroup; any other one is not.
+		n.mustPrintIn(one, "opened "+device, "sh", "-c", "exec 3<>"+device+" && echo opened $EXAMPLE_COM_SERIAL")
+		n.mustPrintIn(one, "denied", "sh", "-c", "mknod /tmp/other c 10 235 && (exec 3</tmp/other) 2>/dev/null || echo denied")
+
+		n.writeManifest("two.yaml", devicePod("two", 1))
+		n.awaitHeld("two", "OutOfexample.com/serial", "requested 1, available 0", "1 of the healthy in use")
+		n.writeManifest("none.yaml", devicePod("none", 0))
+		none := n.awaitRunning("none")
+		n.mustPrintIn(none, "denied", "sh", "-c", fmt.Sprintf("mknod /tmp/other c 10 %d && (exec 3</tmp/other) 2>/dev/null || echo denied", loopControl))
+
+		n.restart()
+		n.awaitNodeDevices("1")
+		n.mustStillRun("one", one)
+		if err := os.Remove(device); err != nil {
+			t.Fatal(err)
+		}
+		n.awaitDeviceHealth("one", v1.ResourceHealthStatusUnhealthy)
+		n.awaitNodeDevices("0")
+		makeDevice(t, device, loopControl)
+		n.awaitDeviceHealth("one", v1.ResourceHealthStatusHealthy)
+		n.removeManifest("one.yaml")
+		n.mustPrintIn(n.awaitRunning("two"), device, "sh", "-c", "echo $EXAMPLE_COM_SERIAL")
 	})
 }

@@ -119,6 +119,18 @@ var flagTypes = map[string]object{
 	"stringToString": {"type": []any{"object", "null"}, "additionalProperties": object{"type": "string"}},
 }
 
+// ownTypes are the types of the fields of a PodsteadConfiguration that have no flag.
+var ownTypes = map[string]object{
+	"localDevices": {"type": []any{"object", "null"}, "additionalProperties": object{
+		"type": []any{"object", "null"}, "additionalProperties": false, "properties": object{
+			"paths":         object{"type": []any{"array", "null"}, "items": object{"type": "string"}, "description": "absolute paths of device nodes, or patterns of them, such as /dev/ttyUSB*"},
+			"cdiDevices":    object{"type": []any{"array", "null"}, "items": object{"type": "string"}, "description": "names of CDI devices, such as vendor.example/camera=front, instead of paths"},
+			"permissions":   object{"type": []any{"string", "null"}, "pattern": "^[rwm]+$", "description": "permissions of containers: one or more of r, w and m (mknod) (default rw)"},
+			"podsPerDevice": object{"type": []any{"integer", "null"}, "minimum": 1, "description": "how many pods can have one device at the same time (default 1)"},
+		},
+	}},
+}
+
 // configSchema returns the JSON schema of a document of the configuration file.
 func configSchema(t *testing.T) object {
 	t.Helper()
@@ -133,6 +145,9 @@ func configSchema(t *testing.T) object {
 			continue
 		}
 		value := maps.Clone(flagTypes[field.Type])
+		if field.Flag == "" {
+			value = maps.Clone(ownTypes[field.Path])
+		}
 		if value == nil {
 			t.Fatalf("%s: no schema of a flag of type %s", field.Path, field.Type)
 		}
@@ -286,6 +301,7 @@ func TestConfigSchema(t *testing.T) {
 		kubeletHead + "systemReserved: {cpu: 1, memory: 1Gi}\nfileCheckFrequency: 1m30s\nclusterDNS: null\n",
 		kubeletHead + "registerWithTaints: [{key: a, effect: NoSchedule}]\nlogging: {verbosity: 2, format: json}\n",
 		ownHead + "nodeLabels: {a: b}\nimageGCPeriod: 5m\nimageAutoUpdateWindows: ['Sat,Sun 02:00-05:00']\ndebug: true\nmaximumDeadContainers: -1\n",
+		ownHead + "localDevices: {edge.example/serial: {paths: [/dev/ttyUSB*], permissions: rw, podsPerDevice: 2}, edge.example/camera: {cdiDevices: [vendor.example/camera=front]}}\n",
 	} {
 		if err := check(valid); err != nil {
 			t.Errorf("%q: %v", valid, err)
@@ -295,6 +311,7 @@ func TestConfigSchema(t *testing.T) {
 		"kind: KubeletConfiguration\n", kubeletHead + "maxPod: 1\n", kubeletHead + "maxPods: many\n", kubeletHead + "maxPods: 1.5\n", kubeletHead + "cgroupDriver: runc\n",
 		kubeletHead + "fileCheckFrequency: soon\n", kubeletHead + "authentication: {x509: {caFile: /x}}\n", kubeletHead + "rootDir: /x\n",
 		ownHead + "rootdir: /x\n", ownHead + "logFormat: xml\n", ownHead + "nodeLabels: {a: 1}\n", ownHead + "debug: 'on'\n", ownHead + "imageAutoUpdateWindows: 02:00-05:00\n", ownHead + "maxPods: 1\n",
+		ownHead + "localDevices: [/dev/ttyUSB0]\n", ownHead + "localDevices: {edge.example/serial: {path: /dev/ttyUSB0}}\n", ownHead + "localDevices: {edge.example/serial: {paths: [/dev/ttyUSB0], permissions: rwx}}\n",
 	} {
 		if err := check(invalid); err == nil {
 			t.Errorf("%q is accepted", invalid)

@@ -69,7 +69,8 @@ func (o *Options) readConfig(f *pflag.FlagSet) (*settings, error) {
 		if doc := layer.Documents[podsteadKind]; doc != nil {
 			scratch := pflag.NewFlagSet("", pflag.ContinueOnError)
 			(&Options{}).AddFlags(scratch)
-			errs = append(errs, applyOwn(scratch, doc))
+			_, err := parseLocalDevices(doc, false)
+			errs = append(errs, applyOwn(scratch, doc), err)
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -113,6 +114,9 @@ func applyOwn(f *pflag.FlagSet, doc *configfile.Document) error {
 		i := slices.IndexFunc(ownFields, func(field ownField) bool { return field.name == name })
 		if i < 0 {
 			errs = append(errs, fmt.Errorf("%s: %s: unknown field%s", doc.Position(name), name, ownSuggestion(name)))
+			continue
+		}
+		if ownFields[i].flag == "" {
 			continue
 		}
 		flag := f.Lookup(ownFields[i].flag)

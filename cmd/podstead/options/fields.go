@@ -7,9 +7,11 @@ const (
 	podsteadKind    = "PodsteadConfiguration"
 )
 
-// ownField is a field of a PodsteadConfiguration. Its type is that of the flag.
+// ownField is a field of a PodsteadConfiguration. Its type is that of the flag; one without a flag
+// has a usage, and is parsed by ownWithoutFlag.
 type ownField struct {
 	name, flag string
+	usage      string
 	// path is set if the value is a path: a relative one is relative to the file.
 	path bool
 }
@@ -19,6 +21,7 @@ var ownFields = []ownField{
 	{name: "rootDir", flag: "root-dir", path: true},
 	{name: "containerLogsDir", flag: "container-logs-dir", path: true},
 	{name: "devicePluginDir", flag: "device-plugin-dir", path: true},
+	{name: localDevicesField, usage: "devices that containers get without a device plugin, by resource name: paths and permissions, or cdiDevices, and podsPerDevice (docs/devices.md)"},
 	{name: "apiSocket", flag: "api-socket", path: true},
 	{name: "hostnameOverride", flag: "hostname-override"},
 	{name: "nodeIP", flag: "node-ip"},

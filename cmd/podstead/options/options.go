@@ -39,7 +39,9 @@ type Options struct {
 	Cluster    Cluster
 	Eviction   Eviction
 	Remote     Remote
-	Tracing    Tracing
+	// LocalDevices are those of the configuration that need no device plugin.
+	LocalDevices LocalDevices
+	Tracing      Tracing
 	// AutoUpdate is about the images of pods that ask for updates.
 	AutoUpdate AutoUpdate
 	// Rollouts are about how static pods are replaced.
@@ -243,6 +245,9 @@ func (o *Options) Complete(f *pflag.FlagSet) (notices []string, err error) {
 	}
 	o.configFiles = files.files.Files()
 	if err := applyOwn(f, files.own); err != nil {
+		return nil, &FileError{err}
+	}
+	if o.LocalDevices, err = parseLocalDevices(files.own, true); err != nil {
 		return nil, &FileError{err}
 	}
 	o.Remote.enabled = o.Remote.TokenFile != ""

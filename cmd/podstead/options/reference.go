@@ -56,6 +56,10 @@ func Fields() []Field {
 		add(kubeletconfig.Kind.Kind, path, flag)
 	}
 	for _, field := range ownFields {
+		if field.flag == "" {
+			all = append(all, Field{Kind: podsteadKind, Path: field.name, Usage: field.usage})
+			continue
+		}
 		add(podsteadKind, field.name, field.flag)
 	}
 	for path, usage := range flagless {
