@@ -31,6 +31,8 @@ type rawDocument struct {
 	tree *yaml.Node
 	// lineOffset is to be added to the lines of the tree.
 	lineOffset int
+	// warnings are about the text; their lines are those of the tree.
+	warnings []Fault
 }
 
 // checkTreeSize rejects a document that is nested too deeply, or that its

@@ -31,6 +31,7 @@ func decodeYAML(c chunk) (*rawDocument, *Fault) {
 		fault.Line += c.lineOffset
 		return nil, fault
 	}
+	warnings := booleanKeys(tree, nil)
 	if key := normalizeKeys(tree); key != nil {
 		return nil, &Fault{
 			Line:    c.lineOffset + key.Line,
@@ -49,7 +50,7 @@ func decodeYAML(c chunk) (*rawDocument, *Fault) {
 	if value == nil {
 		return nil, nil
 	}
-	return &rawDocument{value: value, tree: tree, lineOffset: c.lineOffset}, nil
+	return &rawDocument{value: value, tree: tree, lineOffset: c.lineOffset, warnings: warnings}, nil
 }
 
 var errMoreDocuments = errors.New("a second document begins without --- at the start of a line")

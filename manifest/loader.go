@@ -129,6 +129,10 @@ func (u *unitLoad) load() {
 		}
 		for _, raw := range raws {
 			found = true
+			for _, warning := range raw.warnings {
+				warning.Line += raw.lineOffset
+				u.fault(warning)
+			}
 			u.loadDocument(raw)
 		}
 	}
@@ -153,6 +157,11 @@ func decodeChunk(c chunk) ([]rawDocument, *Fault) {
 		}
 	}
 	raw, fault := decodeYAML(c)
+	if fault != nil {
+		if foreign := foreignFault(c); foreign != nil {
+			return nil, foreign
+		}
+	}
 	switch {
 	case fault != nil && jsonFault != nil && beginsAsJSON(bare.text):
 		return nil, jsonFault

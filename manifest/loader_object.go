@@ -49,6 +49,10 @@ func (u *unitLoad) loadDocument(raw rawDocument) {
 		})
 		return
 	}
+	if fault := composeFault(value, at); fault != nil {
+		u.faultAt(at, "", *fault)
+		return
+	}
 	u.loadItem(value, at, "")
 }
 
@@ -100,7 +104,7 @@ func (u *unitLoad) kind(value map[string]any, at location, implied string) (stri
 		return "", false
 	}
 	if !knownKind(kind) {
-		u.faultAt(at, "", validation.FieldFault{Path: "kind", Problem: validation.Quote(kind) + " is not supported", Remedy: kindRemedy(kind)})
+		u.faultAt(at, "", validation.FieldFault{Path: "kind", Problem: validation.Quote(kind) + " is not supported", Remedy: kindRemedy(kind, version)})
 		return kind, false
 	}
 	if implied == kindPod && kind != kindPod {
@@ -113,7 +117,13 @@ func (u *unitLoad) kind(value map[string]any, at location, implied string) (stri
 	return kind, true
 }
 
-func kindRemedy(kind string) string {
+func kindRemedy(kind, version string) string {
+	if remedy := kindRemedies[kind]; remedy != "" {
+		return remedy
+	}
+	if isCustomResource(version) {
+		return "it is a custom resource, for which a cluster with its controller is needed; remove the document"
+	}
 	if slices.Contains(templateKinds, kind) {
 		return "copy its pod template into a Pod. Supported kinds: " + supportedKinds
 	}

@@ -75,8 +75,8 @@ func (o *Object) Ref() ObjectRef {
 	return ObjectRef{Kind: kind, Namespace: meta.GetNamespace(), Name: meta.GetName()}
 }
 
-// keys returns the sorted keys in the data of a ConfigMap or Secret.
-func (o *Object) keys() []string {
+// Keys returns the sorted keys in the data of a ConfigMap or Secret.
+func (o *Object) Keys() []string {
 	var keys []string
 	switch {
 	case o.ConfigMap != nil:
@@ -219,7 +219,7 @@ func (o *Objects) List() []ObjectView {
 	entries := o.sorted()
 	views := make([]ObjectView, 0, len(entries))
 	for _, entry := range entries {
-		view := ObjectView{ObjectRef: entry.object.Ref(), Source: entry.source, Unit: entry.unit, Revision: entry.revision, Keys: entry.object.keys()}
+		view := ObjectView{ObjectRef: entry.object.Ref(), Source: entry.source, Unit: entry.unit, Revision: entry.revision, Keys: entry.object.Keys()}
 		if entry.object.Secret != nil {
 			view.Type = string(entry.object.Secret.Type)
 		}

@@ -133,3 +133,51 @@ func (r *references) addVolume(volume *v1.Volume) {
 		}
 	}
 }
+
+// KeyRef is a key of a ConfigMap or Secret.
+type KeyRef struct {
+	ObjectRef
+	Key string
+}
+
+// RequiredKeys returns the keys that a pod requires of ConfigMaps and Secrets: those of
+// environment variables and of volumes with items, without optional ones.
+func RequiredKeys(pod *v1.Pod) []KeyRef {
+	var keys []KeyRef
+	seen := map[KeyRef]bool{}
+	add := func(optional *bool, kind, name, key string) {
+		ref := KeyRef{ObjectRef{Kind: kind, Namespace: pod.Namespace, Name: name}, key}
+		if (optional == nil || !*optional) && !seen[ref] {
+			seen[ref] = true
+			keys = append(keys, ref)
+		}
+	}
+	items := func(optional *bool, kind, name string, list []v1.KeyToPath) {
+		for i := range list {
+			add(optional, kind, name, list[i].Key)
+		}
+	}
+	for c := range podinfo.EachContainer(&pod.Spec, podinfo.AllContainers) {
+		for i := range c.Env {
+			from := c.Env[i].ValueFrom
+			if from == nil {
+				continue
+			}
+			if ref := from.ConfigMapKeyRef; ref != nil {
+				add(ref.Optional, KindConfigMap, ref.Name, ref.Key)
+			}
+			if ref := from.SecretKeyRef; ref != nil {
+				add(ref.Optional, KindSecret, ref.Name, ref.Key)
+			}
+		}
+	}
+	for i := range pod.Spec.Volumes {
+		if source := pod.Spec.Volumes[i].ConfigMap; source != nil {
+			items(source.Optional, KindConfigMap, source.Name, source.Items)
+		}
+		if source := pod.Spec.Volumes[i].Secret; source != nil {
+			items(source.Optional, KindSecret, source.SecretName, source.Items)
+		}
+	}
+	return keys
+}

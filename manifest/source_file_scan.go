@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -33,6 +34,28 @@ func IsManifestFile(name string) bool {
 func isEditorFile(name string) bool {
 	return strings.HasPrefix(name, ".") || strings.HasSuffix(name, "~") || strings.HasSuffix(name, ".bak") ||
 		strings.HasSuffix(name, ".swp") || strings.HasPrefix(name, "#") && strings.HasSuffix(name, "#")
+}
+
+// IsIgnored reports whether an entry of a manifest directory is not read, and may have been
+// meant to be: hidden files, signatures and the backups that editors make by themselves are not.
+func IsIgnored(entry fs.DirEntry) bool {
+	name := entry.Name()
+	return (!isEditorFile(name) || strings.HasSuffix(name, ".bak") && name[0] != '.') && !isSignatureFile(name) && (entry.IsDir() || !IsManifestFile(name))
+}
+
+// maxIgnored is how many entries that are not read a message names.
+const maxIgnored = 5
+
+// DescribeIgnored names entries of a directory that are not read.
+func DescribeIgnored(names []string) string {
+	list := strings.Join(names[:min(len(names), maxIgnored)], ", ")
+	if more := len(names) - maxIgnored; more > 0 {
+		list += fmt.Sprintf(" and %d more", more)
+	}
+	if len(names) == 1 {
+		return "1 entry is not read: " + list
+	}
+	return fmt.Sprintf("%d entries are not read: %s", len(names), list)
 }
 
 // directoryListing lists what is to be read.

@@ -3,7 +3,9 @@ package validation
 import (
 	"fmt"
 	"slices"
+	"strings"
 
+	"github.com/distribution/reference"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -40,6 +42,7 @@ func (d *warningCollector) warn(path *field.Path, problem, remedy string) {
 
 func (d *warningCollector) checkContainer(path *field.Path, c *v1.Container) {
 	d.checkRootUser(path, c)
+	d.checkImage(path.Child("image"), c.Image)
 	names := map[string]bool{}
 	for i, variable := range c.Env {
 		at := path.Child("env").Index(i)
@@ -108,7 +111,33 @@ func (d *warningCollector) checkPort(path *field.Path, c *v1.Container, port int
 	}
 }
 
+// checkImage finds a name that no registry can have: the pod would wait with
+// InvalidImageName.
+func (d *warningCollector) checkImage(path *field.Path, image string) {
+	if image == "" {
+		return
+	}
+	_, err := reference.ParseNormalizedNamed(image)
+	if err == nil {
+		return
+	}
+	_, rest, scheme := strings.Cut(image, "://")
+	switch {
+	case strings.Contains(image, "${") || strings.Contains(image, "$(") || strings.Contains(image, "{{"):
+		d.warn(path, Quote(image)+" has a placeholder that nothing replaces", "write the image's name, or render the template (for example with envsubst)")
+	case scheme:
+		d.warn(path, Quote(image)+" is a URL", "write the image without the scheme: "+rest)
+	case strings.ContainsAny(image, " \t"):
+		d.warn(path, Quote(image)+" contains a space", "remove it: an image is HOST/REPOSITORY:TAG")
+	default:
+		d.warn(path, Quote(image)+" is not a valid image: "+err.Error(), "write it as HOST/REPOSITORY:TAG, in lower case except for the tag")
+	}
+}
+
 func (d *warningCollector) checkVolume(path *field.Path, volume *v1.Volume) {
+	if host := volume.HostPath; host != nil && host.Path != "" && !strings.HasPrefix(host.Path, "/") {
+		d.warn(path.Child("hostPath", "path"), Quote(host.Path)+" is a relative path", "must be an absolute path of the host, such as /srv/data")
+	}
 	items := func(path *field.Path, items []v1.DownwardAPIVolumeFile) {
 		for i := range items {
 			d.checkResourceRef(path.Index(i).Child("resourceFieldRef"), items[i].ResourceFieldRef)

@@ -38,9 +38,12 @@ images or volumes.
 
 Without --namespace, resources in all namespaces are listed. The NAME of a pod is
 the name in its manifest, or that name with the suffix -NODE. The NAME of an event
-may be the name of its pod, which may no longer exist. After a table of pods, errors
-in manifests are printed to standard error: a pod whose manifest is invalid keeps
-running with its last good revision.
+may be the name of its pod, which may no longer exist.
+
+After a table of pods, standard error says why pods do not run or are not ready, with
+the last line of the log of a crashed container or the last failure of a probe, and
+shows errors in manifests: a pod whose manifest is invalid keeps running with its last
+good revision.
 
 -o json and -o yaml print the objects of the daemon's Kubernetes API: a single
 object if one NAME is given, otherwise a List. The fields are those of the API and
@@ -164,7 +167,7 @@ type getter struct {
 func (g *getter) list(ctx context.Context) error {
 	missing, pods := 0, false
 	var lists []*objects.List
-	for _, q := range g.queries {
+	for i, q := range g.queries {
 		// The server's table of pods has the same columns as the local one, except those
 		// of -o wide.
 		q.MetadataOnly = q.Kind.Name == "pods" && g.form.Name == "" && g.form.SortBy == nil && len(q.Names) == 0
@@ -172,13 +175,19 @@ func (g *getter) list(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		lists = append(lists, l)
+		if q.Kind.Name == "pods" && g.form.Name == "wide" {
+			g.addCauses(ctx, l)
+		}
+		lists, g.queries[i] = append(lists, l), q
 	}
 	if err := g.print(lists); err != nil {
 		return err
 	}
 	for i, q := range g.queries {
 		pods = pods || q.Kind.Name == "pods"
+		if q.Kind.Name == "pods" && g.form.Name == "" {
+			g.printCauses(ctx, q, lists[i])
+		}
 		missing += g.printMissing(ctx, q, lists[i])
 	}
 	if pods && g.form.IsTable() {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -60,6 +61,7 @@ func samples() []v1.Pod {
 			w := waiting("b", "CrashLoopBackOff", "back-off 10s restarting failed container=b")
 			w.RestartCount = 4
 			w.LastTerminationState.Terminated = &v1.ContainerStateTerminated{ExitCode: 137, Reason: "OOMKilled", FinishedAt: metav1.NewTime(time.Now().Add(-15*time.Minute - 30*time.Second))}
+			p.Spec.Containers[1].Resources.Limits = v1.ResourceList{v1.ResourceMemory: resource.MustParse("64Mi")}
 			p.Status.ContainerStatuses = []v1.ContainerStatus{running("a"), w}
 		}),
 		pod("init", func(p *v1.Pod) {
@@ -94,7 +96,7 @@ func TestGetPodsTable(t *testing.T) {
 		t.Fatalf("%v %s", err, errs)
 	}
 	want := `NAMESPACE   NAME          READY   STATUS             RESTARTS      AGE      IP         NODE   SOURCE   MESSAGE
-default     crash-n1      1/2     CrashLoopBackOff   4 (15m ago)   3h       10.0.0.7   n1     file     back-off 10s restarting failed container=b; b ended with code 137 (OOMKilled)
+default     crash-n1      1/2     CrashLoopBackOff   4 (15m ago)   3h       10.0.0.7   n1     file     b ended with code 137 (OOMKilled): it exceeded its memory limit of 64Mi; raise resources.limits.memory, or let the program use less; back-off 10s
 default     ending-n1     0/2     Terminating        0             3h       10.0.0.7   n1     file     <none>
 default     held-n1       0/2     NameInUse          0             3h       10.0.0.7   n1     file     a pod of another client
 default     init-n1       0/2     Init:1/2           0             3h       10.0.0.7   n1     file     <none>
@@ -176,8 +178,11 @@ func TestValidate(t *testing.T) {
 	write("web.yaml~", "junk: [")
 	write("notes.txt", "junk")
 	out, errs, err := execute(t, "", "validate", dir)
-	if err != nil || errs != "" || out != "1 pod in 1 file: valid\n" {
+	if err != nil || !strings.Contains(errs, ": 1 entry is not read: notes.txt;") || out != "1 pod in 1 file: valid\n" {
 		t.Fatalf("a valid directory: %q %q %v", out, errs, err)
+	}
+	if err := os.Remove(filepath.Join(dir, "notes.txt")); err != nil {
+		t.Fatal(err)
 	}
 
 	write("twin.yaml", good)

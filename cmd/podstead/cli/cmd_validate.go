@@ -38,8 +38,9 @@ subdirectories. - reads standard input.
 
 Pods that depend on each other in a cycle (annotation podstead.io/depends-on) are an error.
 With a directory, a dependency that is in none of the given files is a warning, and so is a
-ConfigMap, a Secret or a PersistentVolumeClaim that a pod requires. Two pods that need
-the same port of the host are a warning.`,
+ConfigMap, a Secret or a PersistentVolumeClaim that a pod requires. Further warnings are
+keys that a ConfigMap or Secret does not have, two pods that need the same port of the
+host, and the entries of a directory that are not read.`,
 		Example: `  # Validate all manifests of a directory
   podstead validate /etc/pods
 
@@ -79,6 +80,7 @@ func runValidate(cmd *cobra.Command, o validateOptions, paths []string) error {
 	}
 	v := validator{loader: manifest.NewLoader(strings.ToLower(o.node), mode), owners: map[string]string{}, objects: map[manifest.ObjectRef]declared{}}
 	for _, p := range paths {
+		v.checkIgnored(p)
 		if err := manifestfile.Each(cmd.Context(), p, cmd.InOrStdin(), v.unit); err != nil {
 			return err
 		}
@@ -86,6 +88,7 @@ func runValidate(cmd *cobra.Command, o validateOptions, paths []string) error {
 	complete := slices.ContainsFunc(paths, isDirectory)
 	v.checkDependencies(complete)
 	v.checkHostPorts()
+	v.checkKeys()
 	if complete {
 		v.checkReferences()
 	}
@@ -107,8 +110,11 @@ type validator struct {
 	objects map[manifest.ObjectRef]declared
 }
 
-// declared is the first file that declares an object, and the digest of the object.
-type declared struct{ file, digest string }
+// declared is an object and the first file that declares it.
+type declared struct {
+	file   string
+	object *manifest.Object
+}
 
 func (v *validator) unit(name string, data []byte, fault *manifest.Fault) error {
 	v.files++
@@ -143,10 +149,10 @@ func (v *validator) object(file string, object *manifest.Object) {
 	ref := object.Ref()
 	first, twice := v.objects[ref]
 	if !twice {
-		v.objects[ref] = declared{file: file, digest: object.Digest}
+		v.objects[ref] = declared{file: file, object: object}
 		return
 	}
-	if first.digest != object.Digest {
+	if first.object.Digest != object.Digest {
 		v.faults = append(v.faults, manifest.Fault{
 			Unit: file, Object: ref.String(), Path: "metadata.name",
 			Problem: "already declared with different contents in " + first.file, Remedy: "change the name or namespace, or remove one of the two",

@@ -2,7 +2,9 @@ package cli
 
 import (
 	"fmt"
+	"os"
 	"slices"
+	"strings"
 
 	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/manifest"
@@ -51,5 +53,54 @@ func (v *validator) checkHostPorts() {
 		for _, port := range ports {
 			held[port.Number] = append(held[port.Number], holder{port, i})
 		}
+	}
+}
+
+// checkKeys finds keys that pods require of declared ConfigMaps and Secrets which do not have
+// them: the pods would wait.
+func (v *validator) checkKeys() {
+	for i, pod := range v.pods {
+		for _, ref := range manifest.RequiredKeys(pod) {
+			object, ok := v.objects[ref.ObjectRef]
+			if !ok {
+				continue
+			}
+			keys := object.object.Keys()
+			if slices.Contains(keys, ref.Key) {
+				continue
+			}
+			has := "it has none"
+			if len(keys) > 0 {
+				has = "it has " + strings.Join(keys[:min(len(keys), 10)], ", ")
+			}
+			if object.object.Secret != nil {
+				has = "correct the key"
+			}
+			v.faults = append(v.faults, manifest.Fault{
+				Unit: v.owners[v.names[i]], Object: "Pod " + v.names[i], Warning: true,
+				Problem: fmt.Sprintf("requires the key %s of %s, which does not have it", ref.Key, ref.ObjectRef),
+				Remedy:  has + "; or mark the reference as optional; the pod waits for it",
+			})
+		}
+	}
+}
+
+// checkIgnored finds what a directory contains and the daemon does not read.
+func (v *validator) checkIgnored(path string) {
+	if !isDirectory(path) {
+		return
+	}
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return // reported when it is read
+	}
+	var names []string
+	for _, e := range entries {
+		if manifest.IsIgnored(e) {
+			names = append(names, e.Name())
+		}
+	}
+	if len(names) > 0 {
+		v.faults = append(v.faults, manifest.Fault{Unit: path, Warning: true, Problem: manifest.DescribeIgnored(names), Remedy: "manifests end in .yaml, .yml or .json, and are not in subdirectories"})
 	}
 }

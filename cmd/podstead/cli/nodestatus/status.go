@@ -1,6 +1,7 @@
 package nodestatus
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,8 +21,10 @@ import (
 
 // Status is the status of the node.
 type Status struct {
-	Node    v1.Node
-	Pods    []v1.Pod
+	Node v1.Node
+	Pods []v1.Pod
+	// Causes say why pods are not ready.
+	Causes  objects.Causes
 	Sources []objects.ManifestSource
 	// Archives are the image archives on the node.
 	Archives objects.ImageArchives
@@ -53,7 +56,7 @@ func Load(ctx context.Context, c *client.Client) (*Status, error) {
 		}
 		s.Pods = append(s.Pods, *p)
 	}
-	objects.AddLastLines(ctx, c, s.Pods)
+	s.Causes = objects.FindCauses(ctx, c, s.Pods)
 	if s.Archives, err = objects.LoadImageArchives(ctx, c); err != nil {
 		return nil, err
 	}
@@ -316,7 +319,7 @@ func (s *Status) unready() terminal.Table {
 			continue
 		}
 		ready, _, _ := podtable.Tally(p)
-		message := podtable.Message(p)
+		message := cmp.Or(s.Causes.Of(p), podtable.Message(p))
 		if message == "" {
 			message = unreadyMessage(p)
 		}

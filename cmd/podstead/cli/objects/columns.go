@@ -1,6 +1,7 @@
 package objects
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -36,7 +37,7 @@ func podCells(o *Object, now time.Time) ([]string, error) {
 	return []string{
 		p.Namespace, p.Name, fmt.Sprintf("%d/%d", ready, podtable.Containers(&p)),
 		podtable.State(&p), podtable.Restarts(restarts, last, now), podtable.Age(&p, now),
-		terminal.OrNone(p.Status.PodIP), terminal.OrNone(p.Spec.NodeName), terminal.OrNone(p.Annotations[podinfo.AnnotationSource]), terminal.OrNone(terminal.OneLine(podtable.Message(&p))),
+		terminal.OrNone(p.Status.PodIP), terminal.OrNone(p.Spec.NodeName), terminal.OrNone(p.Annotations[podinfo.AnnotationSource]), terminal.OrNone(terminal.OneLine(cmp.Or(o.Cause, podtable.Message(&p)))),
 	}, nil
 }
 

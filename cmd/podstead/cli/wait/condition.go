@@ -161,7 +161,7 @@ func podProgress(p *v1.Pod) string {
 				continue
 			}
 			text += fmt.Sprintf(", container %s (image %s)", list[i].Name, images[list[i].Name])
-			if m := cmp.Or(w.Message, podtable.Message(p)); m != "" {
+			if m := cmp.Or(podtable.Cause(w.Message), podtable.Message(p)); m != "" {
 				text += ": " + terminal.OneLine(m)
 			}
 			return text

@@ -1,0 +1,91 @@
+package podtable
+
+import (
+	"regexp"
+	"strings"
+)
+
+// layers match what a runtime, a registry client or this daemon puts in front of an error: the
+// steps that led to it. They are removed from the front, again and again.
+var layers = []*regexp.Regexp{
+	regexp.MustCompile(`^(?:Back-off pulling image "[^"]*": )?ErrImagePull: `),
+	regexp.MustCompile(`^Failed to pull image "[^"]*": `),
+	regexp.MustCompile(`^Failed to create pod sandbox: `),
+	regexp.MustCompile(`^Error: `),
+	regexp.MustCompile(`^rpc error: code = \w+ desc = `),
+	regexp.MustCompile(`^failed to (?:pull and unpack image|resolve reference|resolve image|copy|prepare extraction snapshot|start container|create container|setup network for sandbox|create sandbox|start sandbox) "[^"]*": `),
+	regexp.MustCompile(`^(?:failed to )?(?:create containerd (?:task|container)|create shim task|create shim|create containerd task|start sandbox container task|generate spec|apply OCI options|do request|authorize|fetch (?:oauth|anonymous) token|pull|unpack|copy|fetch manifest|extract layer \S+|start shim)(?: "[^"]*")?: `),
+	regexp.MustCompile(`^failed to generate container "[^"]*" spec: `),
+	regexp.MustCompile(`^failed to mount \S+ on \S+: `),
+	regexp.MustCompile(`^(?:Head|Get|Post) "[^"]*": `),
+	regexp.MustCompile(`^OCI runtime (?:create|start) failed: `),
+	regexp.MustCompile(`^(?:runc|crun|youki)(?: create| start)? failed: `),
+	regexp.MustCompile(`^(?:crun|runc|youki): `),
+	regexp.MustCompile(`^unable to start container process: `),
+	regexp.MustCompile(`^error during container init: `),
+	regexp.MustCompile(`^(?:container_linux|process_linux|rootfs_linux|standard_init_linux|setns_init_linux)\.go:\d+: `),
+	regexp.MustCompile(`^(?:starting container process|container init|exec user process|rootfs_linux\.go:\d+|mounting \S+) caused:? `),
+	regexp.MustCompile(`^plugin type="[^"]*"(?: name="[^"]*")? failed \(add\): `),
+}
+
+// noise matches what says nothing to a reader, anywhere in an error.
+var noise = regexp.MustCompile(`(?:: unknown)+$| \(via /proc/self/fd/\d+\)|, flags: 0x[0-9a-f]+(?:, data: \S+)?`)
+
+// known maps errors to a text that says what is wrong and what to do. Its text may refer to
+// the groups of the pattern.
+var known = []struct {
+	pattern *regexp.Regexp
+	text    string
+}{
+	{regexp.MustCompile(`(?:^|\s)(\S+): no match for platform in manifest`), `image $1 does not exist for the architecture of this node; use another tag or image`},
+	{regexp.MustCompile(`no match for platform in manifest`), `the image does not exist for the architecture of this node; use another tag or image`},
+	{regexp.MustCompile(`^(\S+[:@]\S+): not found$`), `image $1 not found in its registry; correct the name or the tag`},
+	{regexp.MustCompile(`pull access denied, repository does not exist or may require authorization`), `pull access denied: the repository does not exist or is private; correct the image's name, or add imagePullSecrets`},
+	{regexp.MustCompile(`toomanyrequests|429 Too Many Requests`), `the registry limits the rate of pulls (429); wait, log in with imagePullSecrets, or use a mirror`},
+	{regexp.MustCompile(`401 Unauthorized`), `the registry denies access (401 Unauthorized); add or correct imagePullSecrets`},
+	{regexp.MustCompile(`403 Forbidden`), `the registry denies access (403 Forbidden); check the image's name and imagePullSecrets`},
+	{regexp.MustCompile(`lookup (\S+?)(?: on \S+)?: (no such host|server misbehaving|i/o timeout|Temporary failure in name resolution)`), `cannot resolve the registry's name $1: $2; correct the image's name, or check DNS on the node`},
+	{regexp.MustCompile(`dial tcp (\S+?)(?:->\S+)?: (?:connect: )?(connection refused|i/o timeout|no route to host|network is unreachable|connection timed out)`), `cannot connect to the registry at $1: $2; check the registry and the node's network`},
+	{regexp.MustCompile(`server gave HTTP response to HTTPS client`), `the registry does not use TLS; configure it as an HTTP registry at the container runtime`},
+	{regexp.MustCompile(`certificate signed by unknown authority`), `the registry's certificate is not trusted; add its CA to the container runtime's configuration`},
+	{regexp.MustCompile(`certificate has expired or is not yet valid`), `the registry's certificate has expired or is not yet valid; renew it, or correct the node's clock`},
+	{regexp.MustCompile(`no space left on device`), `no space left on device; free disk space on the node`},
+	{regexp.MustCompile(`exec(?:utable file)?:? ["` + "`" + `]([^"` + "`" + `]+)["` + "`" + `]:? (?:executable file )?not found in \$PATH(?:: No such file or directory)?`), `command "$1" not found in the image; correct command, or install the program in the image`},
+	{regexp.MustCompile(`exec:? "?([^"\s:]+)"?: (?:stat \S+: )?no such file or directory`), `command "$1" not found in the image, or its interpreter is missing; correct command`},
+	{regexp.MustCompile(`exec:? "?([^"\s:]+)"?: permission denied`), `command "$1" is not executable in the image (permission denied); chmod +x it in the image, or start it with its interpreter`},
+	{regexp.MustCompile(`exec:? "?([^"\s:]+)"?: is a directory`), `command "$1" is a directory; correct command`},
+	{regexp.MustCompile(`exec format error`), `the program is built for another architecture, or is a script without #! line (exec format error); use an image for this node's architecture`},
+	{regexp.MustCompile(`no command specified`), `the image has no command; set command`},
+	{regexp.MustCompile(`(?:chdir to cwd|mkdir) \(?"?([^")\s]+)"?\)? set in config\.json failed: (.*)`), `cannot use working directory $1: $2; correct workingDir`},
+	{regexp.MustCompile(`error mounting "([^"]*)" to rootfs at "([^"]*)".*not a directory.*`), `cannot mount $1 at $2: one is a file and the other a directory; correct mountPath, subPath or the type of the hostPath`},
+	{regexp.MustCompile(`no IP addresses available in range set`), `no pod address is free: the network's address range is used up; delete pods or use a larger range`},
+	{regexp.MustCompile(`cni plugin not initialized|cni config uninitialized`), `the node has no pod network (CNI configuration missing); podstead check prints what to do`},
+	{regexp.MustCompile(`failed to find plugin "([^"]*)" in path \[?([^\]]*)\]?`), `network plugin $1 is not in $2; install it, podstead check prints what to do`},
+	{regexp.MustCompile(`no runtime for "([^"]*)" is configured`), `runtime handler $1 is not configured at the container runtime; correct runtimeClassName or the RuntimeClass`},
+	{regexp.MustCompile(`^Container image "([^"]*)" is not present with pull policy of Never$`), `image $1 is not on the node, and imagePullPolicy is Never; load it with podstead images load, or use IfNotPresent`},
+	{regexp.MustCompile(`^(.*hostPath \S+ does not exist, but its type is (Directory|File))$`), `$1; create it on the host, or use type ${2}OrCreate`},
+	{regexp.MustCompile(`unable to find user ([^:\s]+): no matching entries in passwd file`), `user $1 does not exist in the image; use a number in runAsUser, or another image`},
+}
+
+// Cause shortens an error of a container runtime or of a registry to what is wrong, with the
+// remedy where the error is known. Other texts are returned as they are.
+func Cause(message string) string {
+	text := strings.TrimSpace(message)
+	for stripped := true; stripped; {
+		stripped = false
+		for _, layer := range layers {
+			if rest := text[len(layer.FindString(text)):]; len(rest) < len(text) && rest != "" {
+				text, stripped = rest, true
+			}
+		}
+	}
+	if short := noise.ReplaceAllString(text, ""); short != "" {
+		text = short
+	}
+	for i := range known {
+		if at := known[i].pattern.FindStringSubmatchIndex(text); at != nil {
+			return string(known[i].pattern.ExpandString(nil, known[i].text, text, at))
+		}
+	}
+	return text
+}
