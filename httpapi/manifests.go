@@ -17,6 +17,9 @@ type ManifestSource struct {
 	// Incomplete are the manifests because of which it was not read in full: they are
 	// invalid and have no last good revision.
 	Incomplete []string `json:"incomplete,omitempty"`
+	// Ignored are the names in the directory that are not read: subdirectories and files
+	// that do not end in .yaml, .yml or .json, without hidden files.
+	Ignored []string `json:"ignored,omitempty"`
 	// Time is the time of the last full read; zero before the first one.
 	Time time.Time `json:"time,omitzero"`
 	// Fault is set while the source as a whole cannot be read. A Warning does not keep

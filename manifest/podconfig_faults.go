@@ -23,6 +23,8 @@ type SourceView struct {
 	Restored bool `json:"restored,omitempty"`
 	// Incomplete are the units because of which it was not; see Set.
 	Incomplete []string `json:"incomplete,omitempty"`
+	// Ignored are the names in its directory that are not read; see Set.
+	Ignored []string `json:"ignored,omitempty"`
 	// Fault is why the source as a whole cannot be read.
 	Fault *Fault     `json:"fault,omitempty"`
 	Units []UnitView `json:"units,omitempty"`
@@ -54,7 +56,7 @@ func (c *PodConfig) Snapshot() []SourceView {
 	views := make([]SourceView, 0, len(c.sources))
 	for _, source := range c.sources {
 		state := c.states[source]
-		view := SourceView{Source: source, Delivered: state.delivered, LastRead: state.offer.Time, Restored: state.offer.Restored, Incomplete: slices.Clone(state.offer.Incomplete), Fault: state.offer.Fault}
+		view := SourceView{Source: source, Delivered: state.delivered, LastRead: state.offer.Time, Restored: state.offer.Restored, Incomplete: slices.Clone(state.offer.Incomplete), Ignored: slices.Clone(state.offer.Ignored), Fault: state.offer.Fault}
 		view.LastGood = state.lastGood
 		if state.good {
 			view.LastGood = c.now()

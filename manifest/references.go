@@ -54,6 +54,22 @@ func ContainerReferences(pod *v1.Pod, c *v1.Container) []ObjectRef {
 	return refs.found
 }
 
+// FixedReferences returns the ConfigMaps and Secrets whose content a container gets once, when
+// it is created: in environment variables, and in files that are mounted by a subPath.
+func FixedReferences(pod *v1.Pod, c *v1.Container) []ObjectRef {
+	refs := references{namespace: pod.Namespace}
+	refs.addContainer(c)
+	for i := range pod.Spec.Volumes {
+		volume := &pod.Spec.Volumes[i]
+		if volume.PersistentVolumeClaim == nil && slices.ContainsFunc(c.VolumeMounts, func(m v1.VolumeMount) bool {
+			return m.Name == volume.Name && (m.SubPath != "" || m.SubPathExpr != "")
+		}) {
+			refs.addVolume(volume)
+		}
+	}
+	return refs.found
+}
+
 // references collects the objects to which a pod of a namespace refers.
 type references struct {
 	namespace string
@@ -139,6 +155,9 @@ type KeyRef struct {
 	ObjectRef
 	Key string
 }
+
+// String names the key and its object.
+func (k KeyRef) String() string { return "key " + k.Key + " of " + k.ObjectRef.String() }
 
 // RequiredKeys returns the keys that a pod requires of ConfigMaps and Secrets: those of
 // environment variables and of volumes with items, without optional ones.

@@ -107,6 +107,8 @@ type fileState struct {
 	removed []string
 	// loggedIgnored are the ignored names that were logged.
 	loggedIgnored map[string]bool
+	// ignored are the names in the directory that are not read, see IsIgnored.
+	ignored []string
 }
 
 // fileSchedule holds the time of the next scan for each reason; a zero time is

@@ -106,7 +106,7 @@ func (s *FileSource) deliver(now time.Time) {
 
 // set returns the units in effect, and whether they are all there is to read.
 func (s *FileSource) set(now time.Time) (set Set, whole bool) {
-	set = Set{Source: SourceFile, Fault: s.state.fault, Time: now, Restored: true}
+	set = Set{Source: SourceFile, Fault: s.state.fault, Ignored: s.state.ignored, Time: now, Restored: true}
 	whole = s.state.fault == nil || s.state.fault.Warning
 	for _, unit := range s.units {
 		switch {

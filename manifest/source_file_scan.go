@@ -64,6 +64,8 @@ type directoryListing struct {
 	manifests []string
 	// directory is where they are: for a single file, its parent directory.
 	directory directoryIdentity
+	// ignored are the names of other entries, see IsIgnored.
+	ignored []string
 	// warning is a problem that does not prevent reading.
 	warning *Fault
 }
@@ -78,7 +80,8 @@ func (s *FileSource) update(now time.Time) bool {
 	if fault != nil {
 		return s.keepUnits(*fault)
 	}
-	changed := false
+	changed := !slices.Equal(s.state.ignored, listing.ignored)
+	s.state.ignored = listing.ignored
 	present := make(map[string]bool, len(listing.manifests))
 	units := make([]*fileUnit, len(listing.manifests))
 	for i, path := range listing.manifests {
@@ -217,6 +220,9 @@ func (s *FileSource) listDirectory() (directoryListing, *Fault) {
 	for _, entry := range entries {
 		if IsManifestFile(entry.Name()) {
 			listing.manifests = append(listing.manifests, filepath.Join(s.path, entry.Name()))
+		}
+		if IsIgnored(entry) {
+			listing.ignored = append(listing.ignored, entry.Name())
 		}
 	}
 	s.logIgnored(entries)

@@ -77,6 +77,8 @@ type Set struct {
 	// complete, because they are invalid and have no last good revision: which
 	// pods belong to them is not known.
 	Incomplete []string
+	// Ignored are the names in the source's directory that are not read, see IsIgnored.
+	Ignored []string
 	// Awaited reports that a unit was not read yet and is not in the checkpoint either, so
 	// that nothing is known of its pods.
 	Awaited bool

@@ -175,11 +175,25 @@ func TestChangedObjectsRestartPodsThatAskForIt(t *testing.T) {
 				t.Fatalf("instances of the patient pod %d, statuses %+v", instances(b, "u2"), b.daemon.status("u1").ContainerStatuses)
 			}
 		}
+		outdated := func(uid types.UID) string {
+			for _, c := range b.daemon.status(uid).Conditions {
+				if c.Type == status.EnvironmentOutdated {
+					return c.Message
+				}
+			}
+			return ""
+		}
+		if text := outdated("u2"); text != "" {
+			t.Errorf("an unchanged pod is outdated: %s", text)
+		}
 		// Each change restarts at once: it is not a crash loop.
 		for i, value := range []string{"2", "3", "4"} {
 			objects.put("default", "cm", map[string]string{"a": value})
 			b.until(35*time.Second, "restart", func() bool { return b.envOf("u1") == value })
 			wantRestart(value, i+1)
+		}
+		if text := outdated("u2"); text != "container app runs with a previous ConfigMap default/cm; to use the present one: podstead restart patient" || outdated("u1") != "" {
+			t.Errorf("after the changes: %q, %q", text, outdated("u1"))
 		}
 		if calls := strings.Join(b.writes(n), " "); strings.Count(calls, "StopContainer default/web") > 3 {
 			t.Errorf("calls %s", calls)

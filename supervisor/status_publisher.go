@@ -97,6 +97,7 @@ func (p *statusPublisher) input(pod *v1.Pod, r *runState, observed *cri.PodStatu
 		HostIPs:       p.hostIPs.Addresses(),
 		ManifestFault: p.manifestFault(pod),
 		RevisionHeld:  p.rollouts.HeldFor(pod.UID),
+		Outdated:      p.inputs.Outdated(pod, observed),
 		WaitingFor:    overrides.waitingFor,
 		KillFault:     r.kill.fault,
 		Terminal:      overrides.terminal,

@@ -43,7 +43,7 @@ func (v manifestView) Manifests() []httpapi.ManifestSource {
 	}
 	var out []httpapi.ManifestSource
 	for _, s := range v.config.Snapshot() {
-		src := httpapi.ManifestSource{Source: string(s.Source), Location: v.opts.Path, Delivered: s.Delivered, Incomplete: s.Incomplete, Time: s.LastRead, Units: []httpapi.ManifestUnit{}}
+		src := httpapi.ManifestSource{Source: string(s.Source), Location: v.opts.Path, Delivered: s.Delivered, Incomplete: s.Incomplete, Ignored: s.Ignored, Time: s.LastRead, Units: []httpapi.ManifestUnit{}}
 		switch s.Source {
 		case manifest.SourceHTTP:
 			src.Location = v.opts.RedactedURL()

@@ -42,6 +42,9 @@ func containerMessage(p *v1.Pod, c *v1.ContainerStatus) string {
 		// Why it crashed is more than that it is restarted, which its state says.
 		return termination(p, c, t) + endsByItself(p, c) + "; back-off " + wait
 	}
+	if failedStart(t) {
+		return Cause(message)
+	}
 	return Cause(message) + "; " + termination(p, c, t) + endsByItself(p, c)
 }
 
@@ -72,12 +75,17 @@ func termination(p *v1.Pod, c *v1.ContainerStatus, t *v1.ContainerStateTerminate
 	switch {
 	case t.Reason == "OOMKilled":
 		text += ": " + outOfMemory(p, spec)
-	case t.Reason == "StartError" || t.Reason == "ContainerCannotRun":
+	case failedStart(t):
 		text += ": " + Cause(t.Message)
 	case t.Message != "":
 		text += ": " + t.Message + advice(p, spec, t)
 	}
 	return text
+}
+
+// failedStart reports whether the runtime could not start the program.
+func failedStart(t *v1.ContainerStateTerminated) bool {
+	return t.Reason == "StartError" || t.Reason == "ContainerCannotRun"
 }
 
 // outOfMemory says which limit a container exceeded.
@@ -123,3 +131,18 @@ func runsAsOther(p *v1.Pod, spec *v1.Container) bool {
 }
 
 func isSet(b *bool) bool { return b != nil && *b }
+
+// conditionOutdated is true while containers run with the environment of a previous ConfigMap
+// or Secret.
+const conditionOutdated v1.PodConditionType = "podstead.io/EnvironmentOutdated"
+
+// Outdated says which containers run with the environment of a previous ConfigMap or Secret,
+// and what to do; empty if none does.
+func Outdated(p *v1.Pod) string {
+	for i := range p.Status.Conditions {
+		if c := &p.Status.Conditions[i]; c.Type == conditionOutdated && c.Status == v1.ConditionTrue {
+			return c.Message
+		}
+	}
+	return ""
+}

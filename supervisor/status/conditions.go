@@ -25,6 +25,8 @@ const (
 	reasonContainerExited = "ContainerExited"
 	// reasonManifestFaulty is the reason of ManifestFault.
 	reasonManifestFaulty = "ManifestFaulty"
+	// reasonObjectsChanged is the reason of EnvironmentOutdated.
+	reasonObjectsChanged = "ObjectsChanged"
 )
 
 // generated are the types of the conditions that Generate generates. All others
@@ -40,6 +42,7 @@ var generated = map[v1.PodConditionType]bool{
 	v1.AllContainersRestarting:   true,
 	ManifestFault:                true,
 	RevisionHeld:                 true,
+	EnvironmentOutdated:          true,
 }
 
 // conditions returns the pod's conditions in the kubelet's order: foreign ones first.
@@ -69,6 +72,9 @@ func conditions(in Input, st *v1.PodStatus) []v1.PodCondition {
 	}
 	if held := in.RevisionHeld; held != nil {
 		list = append(list, v1.PodCondition{Type: RevisionHeld, Status: v1.ConditionTrue, Reason: held.Reason, Message: held.Message})
+	}
+	if in.Outdated != "" {
+		list = append(list, v1.PodCondition{Type: EnvironmentOutdated, Status: v1.ConditionTrue, Reason: reasonObjectsChanged, Message: in.Outdated})
 	}
 	for i := range list {
 		stamp(in, &list[i])

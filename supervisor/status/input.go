@@ -17,6 +17,10 @@ const ManifestFault v1.PodConditionType = "podstead.io/ManifestFault"
 // pod's manifest is valid and not in effect: it is prepared, or was rolled back.
 const RevisionHeld v1.PodConditionType = "podstead.io/RevisionHeld"
 
+// EnvironmentOutdated is the type of the condition that shows that containers run with the
+// environment of a previous version of a ConfigMap or Secret.
+const EnvironmentOutdated v1.PodConditionType = "podstead.io/EnvironmentOutdated"
+
 // Cause is a CamelCase reason and a message for users.
 type Cause struct {
 	Reason  string
@@ -80,6 +84,8 @@ type Input struct {
 	// RevisionHeld is why the newest revision of the manifest is not in effect; nil if it
 	// is.
 	RevisionHeld *Cause
+	// Outdated says which containers run with a previous ConfigMap or Secret, empty for none.
+	Outdated string
 	// Resize is why the resources of running containers are not the wanted
 	// ones, zero if they are.
 	Resize Resize

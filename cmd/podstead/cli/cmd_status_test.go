@@ -170,3 +170,27 @@ func TestCompletion(t *testing.T) {
 		t.Errorf("no shell: %v, %q", err, out)
 	}
 }
+
+// Files that are not read, and containers with a previous environment, are no failure but shown.
+func TestStatusOfIgnoredAndOutdated(t *testing.T) {
+	p := ready(samples()[0])
+	p.Status.Conditions = append(p.Status.Conditions, v1.PodCondition{Type: "podstead.io/EnvironmentOutdated", Status: v1.ConditionTrue, Message: "container a runs with a previous ConfigMap default/c; to use the present one: podstead restart web"})
+	s := unhealthyNode()
+	s.Pods, s.Sources = []v1.Pod{p}, []objects.ManifestSource{{Source: "file", Location: "/etc/pods", Delivered: true, Time: noon, Ignored: []string{"old", "web.yaml.bak"}}}
+	text := s.Text(terminal.Terminal{})
+	for _, want := range []string{
+		"  ignored: 2 entries are not read: old, web.yaml.bak\n",
+		"Outdated:  default/web: container a runs with a previous ConfigMap default/c; to use the present one: podstead restart web\n",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	if summary := string(indented(t, s.Summary())); !s.Healthy() || !strings.Contains(summary, `"/etc/pods/web.yaml.bak"`) || !strings.Contains(summary, "podstead restart web") {
+		t.Errorf("healthy: %v\n%s", s.Healthy(), summary)
+	}
+	d := newFakeDaemon(t, p).start()
+	if _, errs, err := execute(t, "", "get", "pods", "--api-socket", d.socket); err != nil || errs != "pod: default/web: container a runs with a previous ConfigMap default/c; to use the present one: podstead restart web\n" {
+		t.Errorf("get pods: %q %v", errs, err)
+	}
+}

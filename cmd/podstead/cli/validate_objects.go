@@ -78,7 +78,7 @@ func (v *validator) checkKeys() {
 			}
 			v.faults = append(v.faults, manifest.Fault{
 				Unit: v.owners[v.names[i]], Object: "Pod " + v.names[i], Warning: true,
-				Problem: fmt.Sprintf("requires the key %s of %s, which does not have it", ref.Key, ref.ObjectRef),
+				Problem: fmt.Sprintf("requires the %s, which does not have it", ref),
 				Remedy:  has + "; or mark the reference as optional; the pod waits for it",
 			})
 		}

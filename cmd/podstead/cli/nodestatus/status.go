@@ -201,6 +201,9 @@ func (s *Status) Text(t terminal.Terminal) string {
 			line("Rollout:", notice, color)
 		}
 	}
+	for _, text := range s.outdated() {
+		line("Outdated:", text, terminal.Yellow)
+	}
 	counts := s.counts()
 	var parts []string
 	for _, state := range podStates {
@@ -223,6 +226,28 @@ func (s *Status) Text(t terminal.Terminal) string {
 		b.WriteString("\n" + pods.Text(t))
 	}
 	return b.String()
+}
+
+// outdated returns, by pod, which containers run with a previous ConfigMap or Secret.
+func (s *Status) outdated() []string {
+	all := []string{}
+	for i := range s.Pods {
+		if text := podtable.Outdated(&s.Pods[i]); text != "" {
+			all = append(all, s.Pods[i].Namespace+"/"+manifest.BaseName(&s.Pods[i])+": "+terminal.OneLine(text))
+		}
+	}
+	return all
+}
+
+// ignored returns the paths that are not read.
+func (s *Status) ignored() []string {
+	all := []string{}
+	for i := range s.Sources {
+		for _, name := range s.Sources[i].Ignored {
+			all = append(all, strings.TrimSuffix(s.Sources[i].Location, "/")+"/"+name)
+		}
+	}
+	return all
 }
 
 func since(c v1.NodeCondition, now time.Time) string {
@@ -264,6 +289,9 @@ func (s *Status) source(line func(key, value string, color terminal.Color), src 
 		if u.Revision != "" {
 			line("  revision:", u.Name+"@"+u.Revision, "")
 		}
+	}
+	if len(src.Ignored) > 0 {
+		line("  ignored:", manifest.DescribeIgnored(src.Ignored), terminal.Yellow)
 	}
 	for _, fault := range src.Faults() {
 		line("  fault:", fault, terminal.Red)
@@ -376,6 +404,6 @@ func (s *Status) Summary() map[string]any {
 	}
 	return map[string]any{
 		"node": s.Node.Name, "ready": s.condition(v1.NodeReady).Status == v1.ConditionTrue, "healthy": s.Healthy(),
-		"pressure": pressure, "storageFault": s.storageFault(), "faults": faults, "warnings": warnings, "pods": counts, "unready": unready, "rollouts": rollouts,
+		"pressure": pressure, "storageFault": s.storageFault(), "faults": faults, "warnings": warnings, "pods": counts, "unready": unready, "rollouts": rollouts, "outdated": s.outdated(), "ignored": s.ignored(),
 	}
 }

@@ -50,7 +50,7 @@ func FindCauses(ctx context.Context, c *client.Client, pods []v1.Pod) Causes {
 				text = failure
 			}
 		}
-		if text = terminal.OneLine(text); text != "" {
+		if text = terminal.OneLine(cmp.Or(text, podtable.Outdated(p))); text != "" {
 			causes[podKey(p)] = text
 		}
 	}

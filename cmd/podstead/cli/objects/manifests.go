@@ -25,9 +25,11 @@ type ManifestSource struct {
 	Time      time.Time
 	// Incomplete are the invalid manifests because of which it was not delivered.
 	Incomplete []string
-	Fault      string
-	Warning    string
-	Units      []ManifestUnit
+	// Ignored are the names in its directory that are not read.
+	Ignored []string
+	Fault   string
+	Warning string
+	Units   []ManifestUnit
 }
 
 // ManifestUnit is the state of one manifest file, URL body or OCI artifact.
