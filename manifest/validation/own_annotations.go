@@ -16,6 +16,7 @@ const ownAnnotationPrefix = "podstead.io/"
 
 // ownAnnotations are the annotations of podstead that the author of a pod can set.
 var ownAnnotations = []string{
+	podinfo.AnnotationAllowDevices,
 	podinfo.AnnotationAutoUpdate,
 	podinfo.AnnotationDependsOn,
 	podinfo.AnnotationManifestRevision,

@@ -61,7 +61,7 @@ func TestUnknownOwnAnnotation(t *testing.T) {
 	for name, remedy := range map[string]string{
 		"podstead.io/rollback_after":  `did you mean "podstead.io/rollback-after"?`,
 		"podstead.io/dependson":       `did you mean "podstead.io/depends-on"?`,
-		"podstead.io/x":               "remove it, or use one of podstead.io/auto-update, ",
+		"podstead.io/x":               "remove it, or use one of podstead.io/allow-devices, podstead.io/auto-update, ",
 		"podstead.io/template-hash":   "",
 		"example.com/rollback_after":  "",
 		"podstead.iox/rollback-after": "",

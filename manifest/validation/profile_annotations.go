@@ -101,7 +101,7 @@ func (d *warningCollector) checkAnnotations(annotations map[string]string) {
 		case strings.HasPrefix(key, annotationAppArmorPrefix):
 			d.warn(at, "is deprecated; it sets securityContext.appArmorProfile of the container", "set the field, and remove the annotation")
 		case strings.HasPrefix(key, annotationCDIPrefix):
-			d.warn(at, "has no effect: devices are not injected by annotation", "mount the device with a hostPath, or remove the annotation")
+			d.warn(at, "has no effect: devices are not injected by annotation", "name the device in localDevices and request it as a resource (docs/devices.md), or remove the annotation")
 		case key == annotationIngressBandwidth, key == annotationEgressBandwidth:
 			d.warn(at, "has an effect only if the runtime's CNI configuration has the bandwidth plugin; that of the private containerd has not", "add the plugin, or remove the annotation")
 		}

@@ -71,6 +71,7 @@ func boundAnnotations() mapVerdict {
 		on[key] = apiServerDone
 	}
 	on[podinfo.AnnotationDependsOn] = ignored("the order of start is that of static pods; the event DependencyIgnored says so")
+	on[podinfo.AnnotationAllowDevices] = ignored("what the cluster permits to its pods does not include it; use a device plugin or localDevices")
 	on[podinfo.AnnotationReplace] = ignored("a pod of an API server is never edited on the node, but replaced there")
 	on[podinfo.AnnotationRollbackAfter] = ignored("a pod of an API server is rolled back there")
 	on[podinfo.AnnotationAutoUpdate] = ignored("the images of a pod of an API server are updated there")

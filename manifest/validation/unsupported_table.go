@@ -55,6 +55,7 @@ var metadataVerdicts = structVerdict{
 var annotationVerdicts = mapVerdict{
 	"*":                                supported("TestContainerSeesItsSpec"),
 	podinfo.AnnotationMaxRestartPeriod: supported("TestCrashLoopCap"),
+	podinfo.AnnotationAllowDevices:     supported("TestAllowDevices"),
 	podinfo.AnnotationAutoUpdate:       supported("TestAutoUpdateFromRegistry"),
 	podinfo.AnnotationDependsOn:        supported("TestStartOrder"),
 	podinfo.AnnotationReplace:          supported("TestReplaceAsTheKubelet"),

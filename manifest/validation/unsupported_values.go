@@ -18,6 +18,7 @@ func unsupportedValues(pod *v1.Pod) field.ErrorList {
 	errs := append(invalidValues(pod), untranslatedProfiles(pod)...)
 	errs = append(errs, invalidAutoUpdate(pod)...)
 	errs = append(errs, invalidReplace(pod)...)
+	errs = append(errs, invalidAllowDevices(pod)...)
 	errs = append(errs, invalidManifestRevision(pod)...)
 	return append(errs, missingToken(field.NewPath("spec"), &pod.Spec)...)
 }

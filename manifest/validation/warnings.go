@@ -23,6 +23,7 @@ func Warnings(pod *v1.Pod) []FieldFault {
 	spec := field.NewPath("spec")
 	for path, c := range containerPaths(spec, d.spec) {
 		d.checkContainer(path, c)
+		d.checkDeviceVolumes(pod, path, c)
 	}
 	for i := range d.spec.Volumes {
 		d.checkVolume(spec.Child("volumes").Index(i), &d.spec.Volumes[i])

@@ -33,10 +33,11 @@ func (r *Resolver) Prepare(ctx context.Context, pod *v1.Pod) (ContainerInputs, e
 		if err != nil {
 			return cri.Inputs{}, err
 		}
+		mounts, nodes := openedDevices(pod, c, mounts)
 		if mounts, err = r.withHostsFile(mounts, pod, podIPs); err != nil {
 			return cri.Inputs{}, err
 		}
-		in := cri.Inputs{Env: env, Mounts: mounts, Objects: revisions.forContainer(pod, c)}
+		in := cri.Inputs{Env: env, Mounts: mounts, Devices: nodes, Objects: revisions.forContainer(pod, c)}
 		if err := r.addDevices(ctx, pod, c, &in); err != nil {
 			return cri.Inputs{}, err
 		}

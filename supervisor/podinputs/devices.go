@@ -8,7 +8,28 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/internal/device"
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
+
+// openedDevices returns, in place of the mounts of devices that the pod opens to its containers, the
+// device nodes: CRI allows a device in the device cgroup only together with its node. mounts are
+// those of c.VolumeMounts.
+func openedDevices(pod *v1.Pod, c *v1.Container, mounts []cri.Mount) (others []cri.Mount, nodes []device.Node) {
+	for i, mount := range mounts {
+		m := &c.VolumeMounts[i]
+		if m.SubPath+m.SubPathExpr != "" || !podinfo.OpensDevice(pod, c, m.Name) {
+			others = append(others, mount)
+			continue
+		}
+		node := device.Node{HostPath: mount.HostPath, ContainerPath: mount.ContainerPath, Permissions: "rw"}
+		if mount.ReadOnly {
+			node.Permissions = "r"
+		}
+		nodes = append(nodes, node)
+	}
+	return others, nodes
+}
 
 // addDevices adds what the devices of a container need. As at the kubelet the container's own
 // variables take precedence over those of devices.
@@ -36,6 +57,6 @@ func (r *Resolver) addDevices(ctx context.Context, pod *v1.Pod, c *v1.Container,
 		mounts = append(mounts, cri.Mount{HostPath: m.HostPath, ContainerPath: m.ContainerPath, ReadOnly: m.ReadOnly})
 	}
 	in.Mounts = append(mounts, in.Mounts...)
-	in.Devices, in.CDIDevices, in.Annotations = assigned.Nodes, assigned.CDI, assigned.Annotations
+	in.Devices, in.CDIDevices, in.Annotations = append(in.Devices, assigned.Nodes...), assigned.CDI, assigned.Annotations
 	return nil
 }

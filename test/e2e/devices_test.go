@@ -206,3 +206,44 @@ func TestLocalDevices(t *testing.T) {
 		n.mustPrintIn(n.awaitRunning("two"), device, "sh", "-c", "echo $EXAMPLE_COM_SERIAL")
 	})
 }
+
+// A container opens a device that it mounts if the pod allows that, only for reading if the mount is
+// read-only, and no other one.
+func TestAllowDevices(t *testing.T) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		dir := t.TempDir()
+		makeDevice(t, filepath.Join(dir, "port"), loopControl)
+		makeDevice(t, filepath.Join(dir, "other"), 235)
+		n.writeManifest("meter.yaml", fmt.Sprintf(`apiVersion: v1
+kind: Pod
+metadata:
+  name: meter
+  annotations: {podstead.io/allow-devices: port}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers:
+    - name: main
+      image: %[1]s
+      command: [sleep, "1000"]
+      volumeMounts: [{name: port, mountPath: /dev/meter}, {name: other, mountPath: /dev/other}]
+    - name: reader
+      image: %[1]s
+      command: [sleep, "1000"]
+      volumeMounts: [{name: port, mountPath: /dev/meter, readOnly: true}]
+  volumes:
+    - {name: port, hostPath: {path: %[2]s/port, type: CharDevice}}
+    - {name: other, hostPath: {path: %[2]s/other, type: CharDevice}}
+`, testbed.BusyboxImage, dir))
+		n.start()
+		open := func(i instance, how, path, want string) {
+			t.Helper()
+			n.mustPrintIn(i, want, "sh", "-c", fmt.Sprintf("(exec 3%s%s) 2>/dev/null && echo opened || echo denied", how, path))
+		}
+		main := n.awaitRunning("meter")
+		open(main, "<>", "/dev/meter", "opened")
+		open(main, "<", "/dev/other", "denied")
+		reader := n.awaitContainer("meter", "reader")
+		open(reader, "<", "/dev/meter", "opened")
+		open(reader, "<>", "/dev/meter", "denied")
+	})
+}
