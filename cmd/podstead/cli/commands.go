@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -11,6 +13,9 @@ import (
 
 // DefaultSocket is the path of the daemon's API socket.
 const DefaultSocket = "/run/podstead/podstead.sock"
+
+// socketVariable is the environment variable with the default of --api-socket.
+const socketVariable = "PODSTEAD_API_SOCKET"
 
 // Commands returns all commands except run and check. Each has the flag --api-socket.
 func Commands(version Version) []*cobra.Command {
@@ -124,8 +129,28 @@ func eachCommand(cmd *cobra.Command, do func(*cobra.Command)) {
 // own default.
 const suggestionDistance = 2
 
+// otherCommands says what does the work of commands that other tools have.
+var otherCommands = map[string]string{
+	"stop":    "to stop a pod, podstead delete POD; to start its containers again, podstead restart POD",
+	"start":   "to start a pod, podstead apply -f FILE",
+	"kill":    "to stop a pod, podstead delete POD",
+	"rm":      "to stop and remove a pod, podstead delete POD",
+	"remove":  "to stop and remove a pod, podstead delete POD",
+	"down":    "to stop and remove pods, podstead delete -f FILE",
+	"up":      "to start pods, podstead apply -f FILE",
+	"ps":      "to list pods, podstead get pods",
+	"ls":      "to list pods, podstead get pods",
+	"list":    "to list pods, podstead get pods",
+	"inspect": "to see a pod, podstead describe pod POD",
+	"pull":    "to pull an image, podstead images pull IMAGE",
+	"load":    "to load images of an archive, podstead images load FILE",
+}
+
 func unknownCommand(cmd *cobra.Command, name string) error {
 	hint := fmt.Sprintf("; see %s --help", cmd.CommandPath())
+	if other := otherCommands[name]; other != "" && !cmd.HasParent() {
+		return usageError(fmt.Errorf("unknown command %q for %q; %s", name, cmd.CommandPath(), other))
+	}
 	cmd.SuggestionsMinimumDistance = suggestionDistance
 	if near := cmd.SuggestionsFor(name); len(near) > 0 {
 		hint = fmt.Sprintf("; did you mean %s %s?", cmd.CommandPath(), near[0])
@@ -135,5 +160,5 @@ func unknownCommand(cmd *cobra.Command, name string) error {
 
 // socketFlag adds the flag --api-socket.
 func socketFlag(f *pflag.FlagSet, socket *string) {
-	f.StringVar(socket, "api-socket", DefaultSocket, "`path` of the daemon's API socket")
+	f.StringVar(socket, "api-socket", cmp.Or(os.Getenv(socketVariable), DefaultSocket), "`path` of the daemon's API socket; the environment variable "+socketVariable+" changes the default")
 }

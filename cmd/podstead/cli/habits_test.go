@@ -1,0 +1,82 @@
+package cli
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestDurationsWithDays(t *testing.T) {
+	t.Parallel()
+	const day = 24 * time.Hour
+	for text, want := range map[string]time.Duration{"7d": 7 * day, "1d12h": 36 * time.Hour, "90s": 90 * time.Second, "0": 0} {
+		if got, err := parseDuration(text); err != nil || got != want {
+			t.Errorf("%s: %s %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "d", "-1d", "1d-2h", "1dx", "99999999999d", "soon"} {
+		if got, err := parseDuration(text); err == nil {
+			t.Errorf("%q is %s", text, got)
+		}
+	}
+	if _, _, err := execute(t, "", "logs", "web", "--since", "soon"); Code(err) != ExitUsage || strings.Contains(err.Error(), "time:") {
+		t.Errorf("a wrong duration: %v", err)
+	}
+}
+
+func TestLogsOfSeveral(t *testing.T) {
+	d := newFakeDaemon(t, labelled()...)
+	d.routes["GET /containerLogs/{namespace}/{pod}/{container}"] = func(w http.ResponseWriter, r *http.Request) {
+		if r.PathValue("container") == "i" {
+			http.Error(w, "it has not started", http.StatusBadRequest)
+			return
+		}
+		_, _ = fmt.Fprintf(w, "%s %s\nend", r.PathValue("container"), r.URL.Query().Get("sinceTime"))
+	}
+	d.start()
+	logs := func(args ...string) (string, string, error) {
+		return execute(t, "", append([]string{"logs", "--api-socket", d.socket}, args...)...)
+	}
+	if out, errs, err := logs("web", "--all-containers"); err != nil || errs != "" || out != "a \nend\nb \nend\n" {
+		t.Errorf("all containers: %q %q %v", out, errs, err)
+	}
+	if out, _, err := logs("web", "-c", "b", "--prefix", "--since-time=2026-01-31T12:00:00Z"); err != nil || out != "[pod/web-n1/b] b 2026-01-31T12:00:00Z\n[pod/web-n1/b] end\n" {
+		t.Errorf("a prefix: %q %v", out, err)
+	}
+	out, _, err := logs("-f", "-l", "tier=front", "--all-containers", "--prefix")
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	slices.Sort(lines)
+	if err != nil || len(lines) < 4 || lines[0] != "[pod/web-n1/a] a " || !slices.Contains(lines, "[pod/web-n1/b] end") {
+		t.Errorf("a selector: %q %v", lines, err)
+	}
+	for _, args := range [][]string{
+		{"web", "-l", "tier=front"}, {}, {"web", "--since=1h", "--since-time=2026-01-31T12:00:00Z"}, {"web", "--since-time=today"}, {"web", "-c", "a", "--all-containers"},
+	} {
+		if _, _, err := logs(args...); Code(err) != ExitUsage {
+			t.Errorf("%v: %v", args, err)
+		}
+	}
+	if _, _, err := logs("-l", "app=none"); Code(err) != ExitFailed || !strings.Contains(err.Error(), "--show-labels") {
+		t.Errorf("no pods: %v", err)
+	}
+}
+
+func TestSocketOfTheEnvironment(t *testing.T) {
+	d := newFakeDaemon(t, labelled()...).start()
+	t.Setenv(socketVariable, d.socket)
+	if out, _, err := execute(t, "", "get", "pods", "web", "-o", "name"); err != nil || out != "pod/web-n1\n" {
+		t.Errorf("%q %v", out, err)
+	}
+}
+
+func TestCommandsOfOtherTools(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{"stop": "to stop a pod, podstead delete POD", "ps": "podstead get pods", "gett": "did you mean podstead get?"} {
+		if _, _, err := execute(t, "", name); Code(err) != ExitUsage || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
