@@ -110,9 +110,6 @@ func (c *Controller) fail(r *podRollout, cause status.Cause) {
 		c.opts.Events.Event(r.current.pod, v1.EventTypeWarning, ReasonRolledBack, fmt.Sprintf(
 			"Revision %s, to which the pod was rolled back, is not Ready either: %s; it stays until the manifest changes", r.current.id, cause.Message))
 		c.move(r, onFailed)
-		c.log.Error("Pod was rolled back and is not Ready either", "pod", r.name, "revision", r.current.id, "err", cause.Message)
-		c.opts.Events.Event(r.current.pod, v1.EventTypeWarning, cause.Reason, fmt.Sprintf(
-			"Revision %s does not become Ready after the rollback either: %s; it stays", r.current.id, cause.Message))
 		c.save(r, later)
 		c.notify()
 		return
