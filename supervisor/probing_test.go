@@ -349,7 +349,10 @@ func TestReadinessWhileAnotherImageIsPulled(t *testing.T) {
 
 func TestThousandProbedPods(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const pods = 1000
+		pods := 1000
+		if underRace {
+			pods = 100
+		}
 		b := newSupervisorHarness(t, false)
 		defer b.kill()
 		a := answering(b.fake)
