@@ -112,8 +112,8 @@ life: ## run the quick part of the tests in a virtual machine: install, boot, re
 # One machine at a time: it takes two cores.
 ROUNDS      ?= 100
 
-machine: ## run the tests in a virtual machine, with ROUNDS (100) power cuts; MACHINE_FLAGS="-run TestShutdown -v" selects
-	test/setup.sh machine
+machine: ## run the tests in virtual machines, with ROUNDS (100) power cuts; MACHINE_FLAGS="-run TestShutdown -v" selects
+	test/setup.sh machines
 	$(GO) test -count=1 -timeout 24h $(MACHINE_FLAGS) ./test/machine -rounds $(ROUNDS)
 
 # Each step says when it starts: continuous integration ends what takes too long.

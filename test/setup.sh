@@ -5,7 +5,8 @@
 #
 #   test/setup.sh           all dependencies of the tests
 #   test/setup.sh runtime   dependencies of the demo: only packages
-#   test/setup.sh machine   all, and those of the tests in a virtual machine
+#   test/setup.sh machine   all, and those of the quick tests in a virtual machine
+#   test/setup.sh machines  all, and those of all tests in virtual machines
 #   test/setup.sh compare   those of the demo, and what podstead is compared with
 set -euo pipefail
 
@@ -211,13 +212,14 @@ systemd_root() {
 	trap - EXIT
 }
 
-# machine_image builds the disk image of the machine tests, once for each version of its recipe.
+# machine_image ARCHITECTURE builds the disk image of the machine tests, once for each version of its
+# recipe.
 machine_image() {
 	local dir
-	dir=$cache/machine-$(cat "$here/machine/image.sh" "$here/machine/packages" | sha256sum | cut -c 1-16)
+	dir=$cache/machine-$1-$(cat "$here/machine/image.sh" "$here/machine/packages" | sha256sum | cut -c 1-16)
 	[ -d "$dir" ] && return 0
-	echo "setup: building the disk image of the machine tests"
-	"$here/machine/image.sh" "$dir" || fail "failed to build the disk image of the machine tests"
+	echo "setup: building the $1 disk image of the machine tests"
+	"$here/machine/image.sh" "$dir" "$1" || fail "failed to build the $1 disk image of the machine tests"
 }
 
 # apt_repository downloads what podstead's package recommends, and writes the index of an apt
@@ -265,6 +267,9 @@ newer_runc
 previous_podstead
 systemd_root
 apt_repository
-[ "$what" = machine ] || exit 0
+[ "$what" = machine ] || [ "$what" = machines ] || exit 0
 packages qemu-system-x86 qemu-utils mmdebstrap
-machine_image
+machine_image amd64
+[ "$what" = machines ] || exit 0
+packages qemu-system-arm arch-test
+machine_image arm64

@@ -69,7 +69,8 @@ is 1 if something prevents pods from running.`,
 					running = daemonProcess(o.API.Socket) // the file may set another socket
 				}
 				host := preflight.Run(preflight.ThisHost(), checkSettings(cmd.Context(), &o, running))
-				if fix && repair(cmd.Context(), cmd.ErrOrStderr(), host) {
+				// A fix can reveal the next finding: a new network needs a kernel module.
+				for ran := map[string]bool{}; fix && repair(cmd.Context(), cmd.ErrOrStderr(), host, ran); {
 					host = preflight.Run(preflight.ThisHost(), checkSettings(cmd.Context(), &o, running))
 				}
 				list = append(list, host...)
@@ -116,9 +117,9 @@ func checkConfig(o *options.Options, flags *pflag.FlagSet) ([]preflight.Finding,
 }
 
 // repair runs the commands of findings and reports whether there were any. It prints each
-// command and its output. Commands that several findings have run once.
-func repair(ctx context.Context, w io.Writer, list []preflight.Finding) bool {
-	ran := map[string]bool{}
+// command and its output. Those in ran are not run again, and the others are added to it.
+func repair(ctx context.Context, w io.Writer, list []preflight.Finding, ran map[string]bool) bool {
+	before := len(ran)
 	for _, f := range list {
 		if f.Repair == "" || ran[f.Repair] {
 			continue
@@ -131,7 +132,7 @@ func repair(ctx context.Context, w io.Writer, list []preflight.Finding) bool {
 			fmt.Fprintf(w, "%s: the fix failed: %v\n", f.Check, err)
 		}
 	}
-	return len(ran) > 0
+	return len(ran) > before
 }
 
 // flagsOfRun reports whether any flag of run is set.

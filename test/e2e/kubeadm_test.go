@@ -172,29 +172,12 @@ func (m *kubeadmMachine) shell(script string) (string, error) {
 	return string(out), err
 }
 
-// pageSections returns the shell commands of a page of docs: the blocks of each section, by its
-// heading.
+// pageSections returns the shell commands of a page of docs, by the heading of their section.
 func pageSections(t *testing.T, page string) map[string][]string {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(testbed.SourceRoot(), "docs", page))
+	sections, err := testbed.PageSections(page)
 	if err != nil {
 		t.Fatal(err)
-	}
-	sections := map[string][]string{}
-	var heading, block string
-	inside := false
-	for line := range strings.Lines(string(data)) {
-		switch {
-		case inside && strings.HasPrefix(line, "```"):
-			sections[heading] = append(sections[heading], block)
-			inside = false
-		case inside:
-			block += line
-		case line == "```sh\n":
-			inside, block = true, ""
-		case strings.HasPrefix(line, "## "):
-			heading = strings.TrimSpace(line[3:])
-		}
 	}
 	return sections
 }

@@ -6,8 +6,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	v1 "k8s.io/api/core/v1"
 )
 
 // cgroup returns the directory of the container's cgroup; its parent is that of the pod.
@@ -253,38 +251,4 @@ func checkPressure(m *Machine) {
 			return nil
 		})
 	}
-}
-
-// Real pressure: a pod that fills the memory is evicted before the kernel kills something, others
-// stay, and it runs again later. The kernel's pressure stall information exists and is used.
-func testMemoryPressure(m *Machine) {
-	t := m.t
-	m.Sh("test -e /proc/pressure/memory && dmesg --clear")
-	serviceWith(m, "--eviction-hard memory.available<700Mi --eviction-pressure-transition-period 10s")
-	apply(m, testPod{name: "modest", revision: "1", container: limits("requests: {memory: 32Mi}")})
-	awaitReady(m, settle, "modest")
-	before := mainPid(m, "modest")
-	apply(m, testPod{name: "hog", revision: "1", grace: 1, script: "dd if=/dev/zero of=/cache/x bs=1M count=1400; sleep 100000",
-		spec: ", volumes: [{name: cache, emptyDir: {medium: Memory}}]", container: ", volumeMounts: [{name: cache, mountPath: /cache}]"})
-	m.Await("the pod is evicted", settle, func() error {
-		all, err := pods(m)
-		if err != nil {
-			return err
-		}
-		if p := all["hog"]; p.Status.Phase != v1.PodFailed || p.Status.Reason != "Evicted" {
-			return fmt.Errorf("%s %s", p.Status.Phase, p.Status.Reason)
-		}
-		return nil
-	})
-	if after := mainPid(m, "modest"); after != before {
-		t.Errorf("the other pod was replaced: process %s, was %s", after, before)
-	}
-	if out := m.Sh("dmesg | grep -i 'out of memory\\|oom-kill' || true"); out != "" {
-		t.Errorf("the kernel killed something: %s", out)
-	}
-	m.Await("the memory is free", settle, func() error {
-		_, err := m.Try("test $(awk '/MemAvailable/ { print $2 }' /proc/meminfo) -gt 1000000")
-		return err
-	})
-	m.Sh("rm /etc/pods/hog.yaml")
 }

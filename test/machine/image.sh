@@ -1,11 +1,15 @@
 #!/usr/bin/env bash
 # Builds the disk image and the kernel of the machine tests in a directory:
 #
-#   test/machine/image.sh DIRECTORY
+#   test/machine/image.sh DIRECTORY ARCHITECTURE
+#
+# ARCHITECTURE is one of Debian's: amd64 or arm64. The programs of one that is not the host's run under
+# QEMU's user emulation while the root is built.
 #
 # root.ext4  Debian's minimal base and the packages of `packages`, as a raw, sparse image. It
 #            contains no test code; the tests add that in the initial ramdisk
 # vmlinuz    Debian's kernel for virtual machines
+# busybox    a static busybox for the initial ramdisk
 # modules/   the kernel modules that the initial ramdisk needs to mount the root, numbered in
 #            the order in which they are loaded
 # versions   the version of each package
@@ -15,6 +19,7 @@ set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 out=$1
+arch=$2
 suite=bookworm
 size=6G # apparent; about 600 MB are used
 
@@ -23,7 +28,12 @@ run() { "$@" >>"$tmp/log" 2>&1 || { tail -n 30 "$tmp/log" >&2; fail "failed: $*"
 
 mkdir -p "$(dirname "$out")"
 tmp=$(mktemp -d "$(dirname "$out")/machine.XXXXXX")
-trap 'rm -rf "$tmp"' EXIT
+emulation=
+cleanup() {
+	[ -z "$emulation" ] || echo -1 >"/proc/sys/fs/binfmt_misc/$emulation"
+	rm -rf "$tmp"
+}
+trap cleanup EXIT
 chmod 755 "$tmp"
 mkdir "$tmp/out" "$tmp/out/modules" "$tmp/kernel"
 
@@ -35,14 +45,30 @@ sources() {
 [ -n "$(sources)" ] || fail "no mirror of Debian $suite found in the apt sources"
 sources >"$tmp/sources"
 
-run mmdebstrap --mode=root --variant=minbase --format=directory \
+# The kernel starts programs of another architecture with QEMU, unless that is set up already.
+emulate() {
+	local name=qemu-$1
+	[ -e /proc/sys/fs/binfmt_misc/register ] || mount -t binfmt_misc binfmt_misc /proc/sys/fs/binfmt_misc
+	[ ! -e "/proc/sys/fs/binfmt_misc/$name" ] || return 0
+	cat "/usr/lib/binfmt.d/$name.conf" >/proc/sys/fs/binfmt_misc/register
+	emulation=$name
+}
+if [ "$arch" != "$(dpkg --print-architecture)" ]; then
+	[ "$arch" = arm64 ] || fail "architecture $arch is not supported; use amd64 or arm64"
+	emulate aarch64
+fi
+
+run mmdebstrap --mode=root --variant=minbase --format=directory --architectures="$arch" --skip=cleanup/apt/lists \
 	--include="$(grep -v '^#' "$here/packages" | paste -sd,)" "$suite" "$tmp/root" "$tmp/sources"
 
-(cd "$tmp/kernel" && kernel=$(apt-cache depends --important linux-image-cloud-amd64 | awk '$1 == "Depends:" { print $2; exit }') &&
-	{ apt-get download "$kernel" || { apt-get update && apt-get download "$kernel"; }; } && dpkg-deb -x "$kernel"_*.deb .) >>"$tmp/log" 2>&1 ||
+# The root's own apt knows the packages of its architecture.
+(cd "$tmp/root/tmp" && kernel=$(chroot "$tmp/root" apt-cache depends --important "linux-image-cloud-$arch" | awk '$1 == "Depends:" { print $2; exit }') &&
+	chroot "$tmp/root" sh -c "cd /tmp && apt-get -o APT::Sandbox::User=root download '$kernel' busybox-static" && for deb in ./*.deb; do dpkg-deb -x "$deb" "$tmp/kernel"; done && rm -- *.deb) >>"$tmp/log" 2>&1 ||
 	{ tail -n 30 "$tmp/log" >&2; fail "failed to download Debian's kernel"; }
+mv "$(find "$tmp/kernel" -type f -name busybox -perm -100)" "$tmp/out/busybox"
 release=$(basename "$tmp"/kernel/lib/modules/*)
 mv "$tmp/kernel/boot/vmlinuz-$release" "$tmp/out/vmlinuz"
+mv "$tmp/kernel/boot/config-$release" "$tmp/root/boot/"
 mkdir -p "$tmp/root/usr/lib/modules"
 mv "$tmp/kernel/lib/modules/$release" "$tmp/root/usr/lib/modules/"
 run chroot "$tmp/root" depmod "$release"

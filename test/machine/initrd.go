@@ -65,7 +65,7 @@ func writeInitrd(path, agent string, image Image) error {
 		"overlay/systemd/system/sysinit.target.wants", "overlay/systemd/journald.conf.d"} {
 		a.add(dir, modeDirectory|0o755, nil)
 	}
-	files := map[string]string{"bin/busybox": "/usr/bin/busybox", "overlay/machine/agent": agent}
+	files := map[string]string{"bin/busybox": image.busybox(), "overlay/machine/agent": agent}
 	modules, err := filepath.Glob(filepath.Join(image.Dir, "modules", "*.ko"))
 	if err != nil || len(modules) == 0 {
 		return fmt.Errorf("no kernel modules in %s: %v", image.Dir, err)

@@ -31,7 +31,7 @@ var fixes = map[string]string{
 }
 
 // finding is one finding of `podstead check -o json`.
-type finding struct{ Check, Level, Message, Fix string }
+type finding struct{ Check, Level, Message, Fix, Repair string }
 
 // check runs `podstead check` and returns its findings that are not ok.
 func check(m *Machine, program string) (bad []finding) {
@@ -77,8 +77,16 @@ func install(m *Machine) {
 // copyImages copies the images of the tests, which no registry has.
 func copyImages(m *Machine) {
 	m.t.Helper()
-	m.CopyIn(archive(m.t, pauseImage, testbed.Pause), "/root/pause.tar", 0o644)
-	m.CopyIn(archive(m.t, testbed.BusyboxImage, testbed.Busybox), "/root/busybox.tar", 0o644)
+	pause := func() (image.Image, error) {
+		program, err := buildFor(m.image.Arch, "./test/testbed/pause")
+		if err != nil {
+			return image.Image{}, err
+		}
+		return testbed.PauseOf(m.image.Arch, program)
+	}
+	busybox := func() (image.Image, error) { return testbed.BusyboxOf(m.image.Arch, m.image.busybox()) }
+	m.CopyIn(archive(m.t, pauseImage, pause), "/root/pause.tar", 0o644)
+	m.CopyIn(archive(m.t, testbed.BusyboxImage, busybox), "/root/busybox.tar", 0o644)
 }
 
 // fixFindings does what `podstead check` says, until it finds nothing more.

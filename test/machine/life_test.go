@@ -22,7 +22,7 @@ const lifeBudget = 15 * time.Minute
 // process. The machine reboots, which ends the pods in order, its power is cut, and a purge leaves
 // nothing but what it says. The part of these tests that `make test` runs.
 func TestLife(t *testing.T) {
-	first, second := debOf(t, "v0.0.1"), debOf(t, "v0.0.2")
+	first, second := debOf(t, "v0.0.1", AMD64), debOf(t, "v0.0.2", AMD64)
 	m := New(t, Options{QEMUArgs: repositoryDisk(t)})
 	began, last, used := time.Now(), time.Now(), time.Duration(0)
 	step := func(what string) {

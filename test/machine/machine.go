@@ -25,6 +25,8 @@ const (
 
 // Options of a machine. The zero value is a plain machine.
 type Options struct {
+	// Arch is the architecture, AMD64 if empty. One without hardware support is as fast as another.
+	Arch string
 	// MemoryMiB is the memory, 2048 if zero.
 	MemoryMiB int
 	// KernelArgs are added to the kernel's command line.
@@ -69,11 +71,18 @@ func New(t testing.TB, options ...Options) *Machine {
 	if m.options.MemoryMiB == 0 {
 		m.options.MemoryMiB = 2048
 	}
+	if m.options.Arch == "" {
+		m.options.Arch = AMD64
+	}
 	var err error
-	if m.image, err = BaseImage(); err != nil {
+	if m.image, err = BaseImage(m.options.Arch); err != nil {
 		t.Fatal(err)
 	}
-	if err := writeInitrd(m.initrd(), os.Getenv(agentVar), m.image); err != nil {
+	agent, err := buildFor(m.image.Arch, "./test/machine/agent")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := writeInitrd(m.initrd(), agent, m.image); err != nil {
 		t.Fatal(err)
 	}
 	base, format := m.options.Disk, "qcow2"

@@ -14,6 +14,8 @@ var nodeTests = []struct {
 	{"CgroupV2", testCgroupV2},
 	{"ReadOnlyRoot", testReadOnlyRoot},
 	{"MemoryPressure", testMemoryPressure},
+	{"DiskPressure", testDiskPressure},
+	{"PIDPressure", testPIDPressure},
 	{"LostRootDirectory", testLostRootDirectory},
 	{"Boot", testBoot},
 	{"FullDisk", testFullDisk},
@@ -61,7 +63,7 @@ func clearNode(m *Machine) {
 	if m.off() {
 		m.Start()
 	}
-	m.Sh(`mount -o remount,rw / && rm -rf /etc/systemd/system/podstead.service.d && rm -f /root/log/* /root/ballast
+	m.Sh(`mount -o remount,rw / && rm -rf /etc/systemd/system/podstead.service.d && rm -f /root/log/* /root/ballast /etc/systemd/system/slow-disk.service
 umount /etc/pods 2>/dev/null; sed -i '\|/etc/pods|d' /etc/fstab; rm -f /etc/pods/*
 systemctl daemon-reload && systemctl reset-failed && systemctl restart podstead`)
 	awaitInstances(m, nil, settle)

@@ -40,6 +40,14 @@ func installPackage(m *Machine) {
 	if out, _ := m.Try("ls -d /var/lib/podstead/containerd /run/podstead/containerd 2>/dev/null; true"); out != "" {
 		m.t.Errorf("podstead started a private containerd: %s", out)
 	}
+	out, _ := m.Try("podstead check --fix") // it fails for what only a person can decide or provide
+	t := m.t
+	t.Logf("podstead check --fix:\n%s", out)
+	for _, f := range check(m, "podstead") {
+		if f.Repair != "" {
+			t.Errorf("podstead check --fix left %s: %s", f.Check, f.Message)
+		}
+	}
 	fixFindings(m, "podstead")
 	m.Sh("podstead images load /root/busybox.tar")
 }
@@ -121,9 +129,9 @@ var expectedAfterPurge = regexp.MustCompile(`^(/etc/(sysctl|modules-load|cni/net
 	`/sys/fs/cgroup/podstead\.slice|/run/systemd/transient/podstead.*|/run/udev/links/.*podstead\.machine)$`)
 
 // debOf returns the package of a release of that version.
-func debOf(t *testing.T, version string) string {
+func debOf(t *testing.T, version, arch string) string {
 	t.Helper()
-	dir, err := testbed.BuildRelease(version, "amd64")
+	dir, err := testbed.BuildRelease(version, arch)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -121,16 +121,17 @@ func awaitReady(m *Machine, limit time.Duration, names ...string) (all map[strin
 			return err
 		}
 		for _, name := range names {
-			ready := slices.ContainsFunc(all[name].Status.Conditions, func(c v1.PodCondition) bool {
-				return c.Type == v1.PodReady && c.Status == v1.ConditionTrue
-			})
-			if !ready {
+			if !isReady(all[name]) {
 				return fmt.Errorf("%s is not ready: %s %s %s", name, all[name].Status.Phase, all[name].Status.Reason, all[name].Status.Message)
 			}
 		}
 		return nil
 	})
 	return all
+}
+
+func isReady(p v1.Pod) bool {
+	return slices.ContainsFunc(p.Status.Conditions, func(c v1.PodCondition) bool { return c.Type == v1.PodReady && c.Status == v1.ConditionTrue })
 }
 
 // mainPid returns the host's process ID of the main process of a test pod.

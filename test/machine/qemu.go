@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -33,11 +34,24 @@ const (
 	guestShutdown = "guest-shutdown"
 )
 
-// kernelArgs leave out what only costs time in emulation: mitigations of processor faults, and
-// page tables of five levels. Without tsc=reliable the kernel would not trust the counters of two
-// processors, and would read the time from the HPET, which is a device of QEMU. On a host that does
-// much other work, services need more than systemd's 90 s to start.
-const kernelArgs = "console=ttyS0 quiet ro root=/dev/vda panic=10 mitigations=off no5lvl tsc=reliable systemd.show_status=false systemd.getty_auto=no systemd.default_timeout_start_sec=600"
+// kernelArgs leave out what only costs time in emulation, such as mitigations of processor faults. On
+// a host that does much other work, services need more than systemd's 90 s to start.
+const kernelArgs = "quiet ro root=/dev/vda panic=10 mitigations=off systemd.show_status=false systemd.getty_auto=no systemd.default_timeout_start_sec=600"
+
+// emulator is the QEMU of an architecture.
+type emulator struct {
+	program    string
+	args       []string
+	kernelArgs string
+}
+
+var emulators = map[string]emulator{
+	// Page tables of five levels only cost time. Without tsc=reliable the kernel would not trust the
+	// counters of two processors, and would read the time from the HPET, which is a device of QEMU.
+	AMD64: {"qemu-system-x86_64", []string{"-cpu", "max"}, "console=ttyS0 no5lvl tsc=reliable"},
+	// The real algorithm of pointer authentication takes most of the time of what is emulated.
+	ARM64: {"qemu-system-aarch64", []string{"-machine", "virt", "-cpu", "max,pauth-impdef=on"}, "console=ttyAMA0"},
+}
 
 // startQEMU powers a machine on. Its files are in dir.
 //
@@ -54,19 +68,20 @@ func startQEMU(dir string, o Options, image Image, disk, initrd string) (*qemu, 
 			return nil, err
 		}
 	}
-	args := []string{
-		"-accel", "tcg,thread=multi,tb-size=512", "-cpu", "max", "-smp", "2", "-m", fmt.Sprint(o.MemoryMiB),
+	emulator := emulators[image.Arch]
+	args := append(slices.Clone(emulator.args),
+		"-accel", "tcg,thread=multi,tb-size=512", "-smp", "2", "-m", fmt.Sprint(o.MemoryMiB),
 		"-nodefaults", "-display", "none", "-no-reboot",
 		"-kernel", image.kernel(), "-initrd", initrd,
-		"-append", kernelArgs + " " + o.KernelArgs,
-		"-drive", "file=" + disk + ",if=none,id=root,format=qcow2,cache=writeback,discard=unmap", "-object", "iothread,id=disk", "-device", "virtio-blk-pci,drive=root,iothread=disk,num-queues=1",
+		"-append", emulator.kernelArgs+" "+kernelArgs+" "+o.KernelArgs,
+		"-drive", "file="+disk+",if=none,id=root,format=qcow2,cache=writeback,discard=unmap", "-object", "iothread,id=disk", "-device", "virtio-blk-pci,drive=root,iothread=disk,num-queues=1",
 		"-device", "virtio-rng-pci", "-device", "virtio-serial-pci,max_ports=3",
-		"-chardev", "socket,id=agent,path=" + filepath.Join(dir, "agent.sock") + ",server=on,wait=off",
-		"-device", "virtserialport,chardev=agent,name=" + portName,
-		"-chardev", "file,id=journal,path=" + filepath.Join(dir, "journal"), "-device", "virtconsole,chardev=journal",
-		"-serial", "file:" + filepath.Join(dir, "console"),
-		"-qmp", "unix:" + filepath.Join(dir, "qmp.sock") + ",server=on,wait=off",
-	}
+		"-chardev", "socket,id=agent,path="+filepath.Join(dir, "agent.sock")+",server=on,wait=off",
+		"-device", "virtserialport,chardev=agent,name="+portName,
+		"-chardev", "file,id=journal,path="+filepath.Join(dir, "journal"), "-device", "virtconsole,chardev=journal",
+		"-serial", "file:"+filepath.Join(dir, "console"),
+		"-qmp", "unix:"+filepath.Join(dir, "qmp.sock")+",server=on,wait=off",
+	)
 	if !o.NoNetwork {
 		args = append(args, "-netdev", "user,id=net", "-device", "virtio-net-pci,netdev=net,romfile=")
 	}
@@ -79,7 +94,7 @@ func startQEMU(dir string, o Options, image Image, disk, initrd string) (*qemu, 
 	}
 	defer log.Close()
 	// The process ends with the test bed's namespaces, however the test ends.
-	cmd := exec.Command("qemu-system-x86_64", append(args, o.QEMUArgs...)...)
+	cmd := exec.Command(emulator.program, append(args, o.QEMUArgs...)...)
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
 		return nil, err

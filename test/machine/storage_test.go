@@ -60,13 +60,22 @@ func testLostRootDirectory(m *Machine) {
 	awaitReady(m, settle, "a", "b")
 }
 
-// /etc/pods is a file system that is mounted long after the boot: its pods run from the
+// /etc/pods is a file system whose disk appears long after the boot: its pods run from the
 // checkpoint before it is there, and go on when it is.
 func testLateMount(m *Machine) {
 	t := m.t
-	m.Sh(`truncate -s 32M /root/pods.img && mke2fs -q -t ext4 /root/pods.img
-echo '/root/pods.img /etc/pods ext4 loop,nofail,noauto 0 0' >>/etc/fstab
-mount /etc/pods`)
+	m.Write("/etc/systemd/system/slow-disk.service", `[Unit]
+DefaultDependencies=no
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+TimeoutStartSec=infinity
+ExecStart=sh -c 'until [ -e /run/disk-is-there ]; do sleep 1; done'
+`)
+	m.Sh(`touch /run/disk-is-there
+truncate -s 32M /root/pods.img && mke2fs -q -t ext4 /root/pods.img
+echo '/root/pods.img /etc/pods ext4 loop,nofail,x-systemd.requires=slow-disk.service 0 0' >>/etc/fstab
+systemctl daemon-reload && mount /etc/pods`)
 	apply(m, testPod{name: "a", revision: "1"}, testPod{name: "b", revision: "1"})
 	want := map[string]string{"a": "1", "b": "1"}
 	awaitInstances(m, want, settle)
@@ -79,7 +88,8 @@ mount /etc/pods`)
 		t.Fatalf("the directory is not empty: %s", out)
 	}
 	before := mainPid(m, "a") + " " + mainPid(m, "b")
-	m.Sh("mount /etc/pods")
+	m.Sh("touch /run/disk-is-there")
+	m.Await("the disk is mounted", settle, func() error { _, err := m.Try("mountpoint -q /etc/pods && ls /etc/pods/a.yaml"); return err })
 	apply(m, testPod{name: "c", revision: "1"})
 	want["c"] = "1"
 	awaitInstances(m, want, settle)

@@ -250,12 +250,15 @@ func (r *Registry) pushImages() error {
 }
 
 // Pause returns the image of PauseImage, to be pushed under other names.
-func Pause() (image.Image, error) {
-	bin, err := os.ReadFile(os.Getenv(pauseVar))
+func Pause() (image.Image, error) { return PauseOf(runtime.GOARCH, os.Getenv(pauseVar)) }
+
+// PauseOf returns Pause with a program for another architecture, in Go's words.
+func PauseOf(arch, program string) (image.Image, error) {
+	bin, err := os.ReadFile(program)
 	if err != nil {
 		return image.Image{}, err
 	}
-	return newImage([]image.File{{Name: "pause", Data: bin}}, image.Config{Entrypoint: []string{"/pause"}})
+	return newImage(arch, []image.File{{Name: "pause", Data: bin}}, image.Config{Entrypoint: []string{"/pause"}})
 }
 
 // Busybox returns the image of BusyboxImage, to be pushed under other names: Debian's static
@@ -264,7 +267,16 @@ func Busybox() (image.Image, error) { return BusyboxWith("", nil) }
 
 // BusyboxWith returns Busybox with an additional file, so that no runtime has its layer yet.
 func BusyboxWith(name string, data []byte) (image.Image, error) {
-	bin, err := os.ReadFile("/usr/bin/busybox")
+	var more []image.File
+	if name != "" {
+		more = append(more, image.File{Name: name, Data: data})
+	}
+	return BusyboxOf(runtime.GOARCH, "/usr/bin/busybox", more...)
+}
+
+// BusyboxOf returns Busybox with a program for another architecture, in Go's words.
+func BusyboxOf(arch, program string, more ...image.File) (image.Image, error) {
+	bin, err := os.ReadFile(program)
 	if err != nil {
 		return image.Image{}, err
 	}
@@ -277,10 +289,7 @@ func BusyboxWith(name string, data []byte) (image.Image, error) {
 	for applet := range strings.FieldsSeq(applets) {
 		files = append(files, image.File{Name: "bin/" + applet, Link: "/bin/busybox"})
 	}
-	if name != "" {
-		files = append(files, image.File{Name: name, Data: data})
-	}
-	return newImage(files, image.Config{
+	return newImage(arch, append(files, more...), image.Config{
 		Cmd: []string{"sh"},
 		Env: []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
 	})
@@ -311,12 +320,14 @@ func gzipLayer(files []image.File) (image.Layer, error) {
 	return image.GzipLayer(archive)
 }
 
-func newImage(files []image.File, config image.Config) (image.Image, error) {
+func newImage(arch string, files []image.File, config image.Config) (image.Image, error) {
 	l, err := gzipLayer(files)
 	if err != nil {
 		return image.Image{}, err
 	}
-	return imageOf(l, config), nil
+	img := imageOf(l, config)
+	img.Architecture = arch
+	return img, nil
 }
 
 // imageOf returns an image of one layer for this machine's platform.
