@@ -98,33 +98,67 @@ func newRemote(cfg Remote, log *slog.Logger) *remote {
 }
 
 // listen opens the port of the flags, and the one in kubeconfigs that were issued before
-// the last restart. With an error for which canRetry is true it returns what was opened.
-func (m *remote) listen(ctx context.Context) (opened []tlsListener, err error) {
+// the last restart. With an error for which canRetry is true it returns what was opened, and the
+// error of each of the two.
+func (m *remote) listen(ctx context.Context) (opened []tlsListener, mainErr, savedErr error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var mainErr error
 	if m.cfg.Address != "" {
 		var ln *tlsListener
 		if ln, mainErr = m.listenMain(ctx); mainErr == nil {
 			opened = append(opened, *ln)
 		} else if !canRetry(mainErr) {
-			return nil, mainErr
+			return nil, mainErr, nil
 		}
 	}
-	if saved := m.savedLoopback(); saved != "" && !m.mainServes(saved) {
-		// A failure is not fatal: pods do not depend on this port, and a user can create a
-		// new kubeconfig.
-		err := m.openKeys()
-		if err == nil {
-			err = m.openLoopback(ctx, saved)
-		}
-		if err != nil {
-			m.log.Warn("Failed to open the port of existing kubeconfigs; create new ones with podstead kubeconfig", "address", saved, "err", err)
-		} else {
-			opened = append(opened, *m.loopback)
-		}
+	ln, err := m.listenSaved(ctx)
+	switch {
+	case ln != nil:
+		opened = append(opened, *ln)
+	case err != nil && !canRetry(err):
+		// Not fatal: pods do not depend on this port.
+		m.log.Warn("Failed to open the port of existing kubeconfigs; create new ones with podstead kubeconfig", "address", m.savedLoopback(), "err", err)
+	case err != nil:
+		savedErr = err
 	}
-	return opened, mainErr
+	return opened, mainErr, savedErr
+}
+
+// listenSaved opens the port of existing kubeconfigs. It returns nil if there are none, or if it is
+// open. The caller holds mu.
+func (m *remote) listenSaved(ctx context.Context) (*tlsListener, error) {
+	saved := m.savedLoopback()
+	if saved == "" || m.loopback != nil || m.mainServes(saved) {
+		return nil, nil
+	}
+	if err := m.openKeys(); err != nil {
+		return nil, err
+	}
+	if err := m.openLoopback(ctx, saved); err != nil {
+		return nil, err
+	}
+	return m.loopback, nil
+}
+
+// openSaved opens and serves the port of existing kubeconfigs, which was not possible at startup.
+func (m *remote) openSaved(ctx context.Context) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	ln, err := m.listenSaved(ctx)
+	if ln == nil {
+		return err
+	}
+	m.serveLater(ln)
+	return nil
+}
+
+// serveLater has a listener served, unless none is served any more. The caller holds mu.
+func (m *remote) serveLater(ln *tlsListener) {
+	select {
+	case <-m.stopped:
+		_ = ln.Close()
+	case m.listeners <- *ln:
+	}
 }
 
 // listenMain opens the port of the flags. The caller holds mu.
@@ -148,11 +182,7 @@ func (m *remote) openMain(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	select {
-	case <-m.stopped:
-		_ = ln.Close()
-	case m.listeners <- *ln:
-	}
+	m.serveLater(ln)
 	return nil
 }
 

@@ -360,6 +360,32 @@ func TestKubeconfigUsesAnotherPortIfSavedOneIsInUse(t *testing.T) {
 	}
 }
 
+// Another program may have the port of kubeconfigs while the daemon restarts: they work again when it
+// is free.
+func TestKubeconfigPortThatIsInUseOpensLater(t *testing.T) {
+	b := newTestServer(t)
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	address := taken.Addr().String()
+	b.saveLoopback(address)
+	reported := make(chan error, 10)
+	b.cfg.OnListener = func(_ string, err error) { reported <- err }
+	b.start()
+	if err := <-reported; !errors.Is(err, syscall.EADDRINUSE) {
+		t.Fatalf("reported %v", err)
+	}
+	taken.Close()
+	if err := <-reported; err != nil {
+		t.Fatalf("reported %v", err)
+	}
+	if code, body := b.request(b.client(), "GET", "https://"+address+"/pods", ""); code != 401 {
+		t.Errorf("GET /pods = %d %q", code, body)
+	}
+}
+
 // TestNoPortOutlivesTheServer stops the server right after ports were opened, before it serves them. The
 // order is random, so the test repeats this.
 func TestNoListenerOutlivesServer(t *testing.T) {

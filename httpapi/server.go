@@ -77,6 +77,8 @@ type Listeners struct {
 	tls   []tlsListener
 	// tlsErr is why the port with TLS is not open yet, nil if it is or is not configured.
 	tlsErr error
+	// savedErr is why the port of existing kubeconfigs is not open yet, nil if it is or there are none.
+	savedErr error
 }
 
 // plainListener is a listener without TLS.
@@ -113,13 +115,11 @@ func (s *Server) Listen(ctx context.Context) (*Listeners, error) {
 			return nil, p.err
 		}
 	}
-	var err error
-	l.tls, err = s.remote.listen(ctx)
-	if err != nil && !canRetry(err) {
+	l.tls, l.tlsErr, l.savedErr = s.remote.listen(ctx)
+	if l.tlsErr != nil && !canRetry(l.tlsErr) {
 		l.Close()
-		return nil, err
+		return nil, l.tlsErr
 	}
-	l.tlsErr = err
 	return l, nil
 }
 
@@ -183,6 +183,12 @@ func (s *Server) Serve(ctx context.Context, l *Listeners) error {
 	if l.tlsErr != nil {
 		g.Go(func() error {
 			s.retry(ctx, "port "+s.cfg.Remote.Address, l.tlsErr, func() error { return s.remote.openMain(ctx) })
+			return nil
+		})
+	}
+	if l.savedErr != nil {
+		g.Go(func() error {
+			s.retry(ctx, "port of existing kubeconfigs", l.savedErr, func() error { return s.remote.openSaved(ctx) })
 			return nil
 		})
 	}
