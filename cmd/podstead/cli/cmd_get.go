@@ -79,6 +79,7 @@ are stable.`,
 	f.StringVarP(&o.Output, "output", "o", "", "output format: wide, json, yaml, name, jsonpath=TEMPLATE or custom-columns=HEADER:PATH,...")
 	f.StringVar(&o.SortBy, "sort-by", "", "sort by the field at this JSONPath `expression`, such as .status.startTime")
 	f.BoolVar(&o.ShowLabels, "show-labels", false, "show labels as the last column")
+	f.StringSliceVarP(&o.LabelColumns, "label-columns", "L", nil, "show these `labels` as columns, such as app,tier")
 	f.BoolVar(&o.NoHeaders, "no-headers", false, "do not print headers")
 	f.BoolVarP(&o.watch, "watch", "w", false, "after listing, watch for changes")
 	f.BoolVar(&o.watchOnly, "watch-only", false, "watch for changes without listing first")

@@ -80,3 +80,12 @@ func TestCommandsOfOtherTools(t *testing.T) {
 		}
 	}
 }
+
+func TestLabelColumns(t *testing.T) {
+	d := newFakeDaemon(t, labelled()...).start()
+	out, _, err := execute(t, "", "get", "pods", "-L", "tier,example.com/none", "--api-socket", d.socket, "web")
+	lines := strings.Split(out, "\n")
+	if err != nil || !strings.HasSuffix(lines[0], "TIER    NONE") || !strings.HasSuffix(lines[1], "front   <none>") {
+		t.Errorf("%q %v", out, err)
+	}
+}

@@ -28,6 +28,8 @@ type Format struct {
 	SortBy     *jsonpath.Template
 	showLabels bool
 	noHeaders  bool
+	// labelColumns are labels with a column of their own.
+	labelColumns []string
 }
 
 // customColumn is a column of -o custom-columns.
@@ -40,12 +42,14 @@ type customColumn struct {
 type Options struct {
 	Output, SortBy        string
 	ShowLabels, NoHeaders bool
+	// LabelColumns are labels with a column of their own.
+	LabelColumns []string
 }
 
 // Parse parses --output and the flags that belong to it. Its errors are errors of the
 // command line.
 func Parse(o Options) (Format, error) {
-	f := Format{showLabels: o.ShowLabels, noHeaders: o.NoHeaders}
+	f := Format{showLabels: o.ShowLabels, noHeaders: o.NoHeaders, labelColumns: o.LabelColumns}
 	name, argument, given := strings.Cut(o.Output, "=")
 	var err error
 	switch name {
@@ -203,6 +207,9 @@ func (f Format) header(k *objects.Kind, l *objects.List) []string {
 			}
 		}
 	}
+	for _, label := range f.labelColumns {
+		head = append(head, strings.ToUpper(label[strings.LastIndex(label, "/")+1:]))
+	}
 	if f.showLabels {
 		head = append(head, "LABELS")
 	}
@@ -229,6 +236,9 @@ func (f Format) row(k *objects.Kind, l *objects.List, o *objects.Object, now tim
 				row = append(row, terminal.OneLine(fmt.Sprint(cell)))
 			}
 		}
+	}
+	for _, label := range f.labelColumns {
+		row = append(row, terminal.OrNone(o.Labels[label]))
 	}
 	if f.showLabels {
 		row = append(row, terminal.OrNone(labels.FormatLabels(o.Labels)))

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"time"
 )
@@ -18,6 +19,8 @@ type Progress struct {
 	mu    sync.Mutex
 	text  string
 	shown bool
+	// detail is what followed the last colon-separated state that was printed as a line.
+	detail string
 }
 
 // NewProgress returns a Progress that starts now.
@@ -35,6 +38,12 @@ func (p *Progress) Show(text string) {
 	}
 	p.text = text
 	if p.terminal.Width == 0 {
+		// A long error of a registry comes with each state of its pull: once is enough.
+		head, detail, _ := strings.Cut(text, "): ")
+		if detail != "" && detail == p.detail {
+			text = head + ")"
+		}
+		p.detail = detail
 		fmt.Fprintf(p.out, "%s (%s)\n", text, p.elapsed())
 		return
 	}
