@@ -48,6 +48,7 @@ a pod, remove its manifest.`,
 		},
 	}
 	o.AddFlags(cmd.Flags())
+	cmd.SetUsageFunc(groupedUsage)
 	return cmd
 }
 
