@@ -19,6 +19,7 @@ import (
 	"github.com/podstead/podstead/internal/registry"
 	"github.com/podstead/podstead/internal/tracing"
 	"github.com/podstead/podstead/internal/unwritten"
+	"github.com/podstead/podstead/node/cpus"
 	"github.com/podstead/podstead/node/devices"
 	"github.com/podstead/podstead/supervisor"
 	"github.com/podstead/podstead/supervisor/admit"
@@ -54,9 +55,11 @@ type daemon struct {
 	observers observers
 	// createDevices
 	devices *devices.Manager
-	// createSupervisor; bound holds the objects of a cluster's pods, nil without one
+	// createSupervisor; bound holds the objects of a cluster's pods, nil without one; cpus is nil with
+	// the CPU manager policy none
 	sup   *supervisor.Supervisor
 	bound *cluster.Objects
+	cpus  *cpus.Manager
 	// createNodeServices
 	node nodeServices
 	// joinCluster; nil without a kubeconfig

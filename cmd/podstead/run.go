@@ -65,6 +65,7 @@ func run(ctx context.Context, o *options.Options, log *slog.Logger, out *logOutp
 		d.createObservers,
 		d.createDevices,
 		d.createSupervisor,
+		d.servePodResources,
 		d.createNodeServices,
 		d.joinCluster,
 		d.openAPI,

@@ -52,6 +52,7 @@ func (d *daemon) createSupervisor(context.Context) error {
 	}
 	var assigned supervisor.CPUs // nil without a manager
 	var bound cri.CPUs
+	d.cpus = manager
 	if manager != nil {
 		assigned, bound, cgroups.NoQuota = manager, manager, manager.HasExclusive
 	}

@@ -10,8 +10,11 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 	v1 "k8s.io/api/core/v1"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 
 	"github.com/podstead/podstead/test/testbed"
 	"github.com/podstead/podstead/test/testbed/deviceplugin"
@@ -150,6 +153,25 @@ func TestDevicePlugin(t *testing.T) {
 	})
 }
 
+// podResources returns the devices of the pod's only container from the PodResources API.
+func (n *node) podResources(name string) []*podresources.ContainerDevices {
+	n.t.Helper()
+	conn, err := grpc.NewClient("unix://"+filepath.Join(n.Root, "pod-resources", "kubelet.sock"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	defer conn.Close()
+	got, err := podresources.NewPodResourcesListerClient(conn).Get(n.t.Context(), &podresources.GetPodResourcesRequest{PodName: n.PodName(name), PodNamespace: "default"})
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	var devices []*podresources.ContainerDevices
+	for _, c := range got.PodResources.Containers {
+		devices = append(devices, c.Devices...)
+	}
+	return devices
+}
+
 // makeDevice creates a character device, which stands for one that is plugged in.
 func makeDevice(t *testing.T, path string, minor uint32) {
 	t.Helper()
@@ -185,6 +207,10 @@ func TestLocalDevices(t *testing.T) {
 		// Opening the device needs it in the device cgroup; any other one is not.
 		n.mustPrintIn(one, "opened "+device, "sh", "-c", "exec 3<>"+device+" && echo opened $EXAMPLE_COM_SERIAL")
 		n.mustPrintIn(one, "denied", "sh", "-c", "mknod /tmp/other c 10 235 && (exec 3</tmp/other) 2>/dev/null || echo denied")
+
+		if got := n.podResources("one"); len(got) != 1 || got[0].ResourceName != "example.com/serial" || got[0].DeviceIds[0] != device {
+			t.Errorf("PodResources API: %v", got)
+		}
 
 		n.writeManifest("two.yaml", devicePod("two", 1))
 		n.awaitHeld("two", "OutOfexample.com/serial", "requested 1, available 0", "1 of the healthy in use")

@@ -1,0 +1,100 @@
+package podresources
+
+import (
+	"context"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	api "k8s.io/kubelet/pkg/apis/podresources/v1"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
+)
+
+// Devices are the allocations of devices. Implemented by devices.Manager.
+type Devices interface {
+	// Allocated returns the IDs of the devices of a pod, by container and resource.
+	Allocated(uid types.UID) map[string]map[v1.ResourceName][]string
+	// Allocatable returns the IDs of all healthy devices, by resource.
+	Allocatable() map[v1.ResourceName][]string
+}
+
+// CPUs are the allocations of exclusive CPUs.
+type CPUs interface {
+	// Exclusive returns the exclusive CPUs of a container, Allocatable those that can be exclusive.
+	Exclusive(uid types.UID, container string) []int64
+	Allocatable() []int64
+}
+
+// Config are the sources of a Server.
+type Config struct {
+	// Pods returns the pods of the node.
+	Pods    func() []*v1.Pod
+	Devices Devices
+	// CPUs is nil without a CPU manager.
+	CPUs CPUs
+}
+
+// server implements the API.
+type server struct {
+	api.UnimplementedPodResourcesListerServer
+	cfg Config
+}
+
+// List returns the resources of all pods that have not ended.
+func (s server) List(context.Context, *api.ListPodResourcesRequest) (*api.ListPodResourcesResponse, error) {
+	answer := &api.ListPodResourcesResponse{}
+	for _, pod := range s.cfg.Pods() {
+		if isActive(pod) {
+			answer.PodResources = append(answer.PodResources, s.resources(pod))
+		}
+	}
+	return answer, nil
+}
+
+// Get returns the resources of one pod.
+func (s server) Get(_ context.Context, req *api.GetPodResourcesRequest) (*api.GetPodResourcesResponse, error) {
+	for _, pod := range s.cfg.Pods() {
+		if pod.Name == req.GetPodName() && pod.Namespace == req.GetPodNamespace() && isActive(pod) {
+			return &api.GetPodResourcesResponse{PodResources: s.resources(pod)}, nil
+		}
+	}
+	return nil, status.Errorf(codes.NotFound, "pod %s in namespace %s not found", req.GetPodName(), req.GetPodNamespace())
+}
+
+// GetAllocatableResources returns what the node has for containers.
+func (s server) GetAllocatableResources(context.Context, *api.AllocatableResourcesRequest) (*api.AllocatableResourcesResponse, error) {
+	answer := &api.AllocatableResourcesResponse{Devices: containerDevices(s.cfg.Devices.Allocatable())}
+	if s.cfg.CPUs != nil {
+		answer.CpuIds = s.cfg.CPUs.Allocatable()
+	}
+	return answer, nil
+}
+
+func isActive(pod *v1.Pod) bool {
+	return pod.Status.Phase != v1.PodSucceeded && pod.Status.Phase != v1.PodFailed
+}
+
+// resources returns those of the containers that run as long as the pod: sidecars and containers,
+// as at the kubelet.
+func (s server) resources(pod *v1.Pod) *api.PodResources {
+	answer := &api.PodResources{Name: pod.Name, Namespace: pod.Namespace}
+	devices := s.cfg.Devices.Allocated(pod.UID)
+	add := func(c *v1.Container) {
+		container := &api.ContainerResources{Name: c.Name, Devices: containerDevices(devices[c.Name])}
+		if s.cfg.CPUs != nil {
+			container.CpuIds = s.cfg.CPUs.Exclusive(pod.UID, c.Name)
+		}
+		answer.Containers = append(answer.Containers, container)
+	}
+	for i := range pod.Spec.InitContainers {
+		if c := &pod.Spec.InitContainers[i]; podinfo.IsSidecar(c) {
+			add(c)
+		}
+	}
+	for i := range pod.Spec.Containers {
+		add(&pod.Spec.Containers[i])
+	}
+	return answer
+}

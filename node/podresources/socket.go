@@ -1,0 +1,73 @@
+package podresources
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"google.golang.org/grpc"
+	v1 "k8s.io/api/core/v1"
+	api "k8s.io/kubelet/pkg/apis/podresources/v1"
+)
+
+// SocketName is the name of the socket in its directory.
+const SocketName = "kubelet.sock"
+
+// Listen creates the socket in a directory, which it creates too. What a daemon that was killed left
+// is replaced; the error says so if another program serves the socket.
+func Listen(dir string) (*net.UnixListener, error) {
+	path := filepath.Join(dir, SocketName)
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return nil, fmt.Errorf("failed to create the directory of the PodResources API: %w", err)
+	}
+	if conn, err := net.DialTimeout("unix", path, time.Second); err == nil {
+		_ = conn.Close()
+		return nil, fmt.Errorf("another program serves the PodResources API at %s", path)
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("failed to remove the previous socket of the PodResources API: %w", err)
+	}
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		return nil, fmt.Errorf("failed to create the socket of the PodResources API: %w", err)
+	}
+	listener.SetUnlinkOnClose(false)
+	return listener, nil
+}
+
+// Serve serves the API on a listener, which it closes, until ctx ends. It then removes the socket,
+// unless another program, such as a kubelet, has taken its path.
+func Serve(ctx context.Context, listener *net.UnixListener, cfg Config) error {
+	path := listener.Addr().String()
+	if created, err := os.Lstat(path); err == nil {
+		defer func() {
+			if now, err := os.Lstat(path); err == nil && os.SameFile(now, created) {
+				_ = os.Remove(path)
+			}
+		}()
+	}
+	s := grpc.NewServer(grpc.MaxRecvMsgSize(1<<20), grpc.MaxConcurrentStreams(16))
+	api.RegisterPodResourcesListerServer(s, server{cfg: cfg})
+	defer context.AfterFunc(ctx, s.Stop)()
+	if err := s.Serve(listener); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("failed to serve the PodResources API: %w", err)
+	}
+	return ctx.Err()
+}
+
+// containerDevices returns devices in the form of the API, one entry for each as at the kubelet.
+func containerDevices(all map[v1.ResourceName][]string) (list []*api.ContainerDevices) {
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		for _, id := range slices.Sorted(slices.Values(all[name])) {
+			list = append(list, &api.ContainerDevices{ResourceName: string(name), DeviceIds: []string{id}})
+		}
+	}
+	return list
+}
