@@ -44,25 +44,26 @@ func TestErrorsOfTheAPIAreStatusesWithDetails(t *testing.T) {
 		{"GET", web + "/log?container=none", access.Logs, 404, metav1.StatusReasonNotFound, "pods", "web-n1", "container"},
 		{"GET", web + "/log?container=main&tailLines=x", access.Logs, 400, metav1.StatusReasonBadRequest, "pods", "web-n1", ""},
 		{"GET", web + "/log?container=side", access.Logs, 400, metav1.StatusReasonBadRequest, "pods", "web-n1", ""},
-		{"POST", web + "/log", access.Read, 405, metav1.StatusReasonMethodNotAllowed, "pods", "web-n1", ""},
+		{"POST", web + "/log", access.Write, 405, metav1.StatusReasonMethodNotAllowed, "pods", "web-n1", ""},
 		{"GET", web + "/log", access.Read, 403, metav1.StatusReasonForbidden, "pods", "web-n1", ""},
 		{"POST", web + "/exec?container=none", access.Exec, 404, metav1.StatusReasonNotFound, "pods", "web-n1", "container"},
 		{"GET", "/api/v1/namespaces/default/pods/none", access.Read, 404, metav1.StatusReasonNotFound, "pods", "none", ""},
-		{"DELETE", web, access.Read, 405, metav1.StatusReasonMethodNotAllowed, "pods", "web-n1", ""},
-		{"DELETE", "/api/v1/namespaces/default/pods/none", access.Read, 404, metav1.StatusReasonNotFound, "pods", "none", ""},
-		{"POST", "/api/v1/namespaces/default/pods", access.Read, 405, metav1.StatusReasonMethodNotAllowed, "pods", "", ""},
-		{"PATCH", web + "/ephemeralcontainers", access.Read, 405, metav1.StatusReasonMethodNotAllowed, "pods", "web-n1", ""},
-		{"PATCH", "/api/v1/namespaces/default/pods/none/ephemeralcontainers", access.Read, 404, metav1.StatusReasonNotFound, "pods", "none", ""},
-		{"PATCH", web + "/nosuch", access.Read, 404, metav1.StatusReasonNotFound, "pods", "", ""},
+		{"DELETE", web, access.Write, 405, metav1.StatusReasonMethodNotAllowed, "pods", "web-n1", ""},
+		{"DELETE", "/api/v1/namespaces/default/pods/none", access.Write, 404, metav1.StatusReasonNotFound, "pods", "none", ""},
+		{"DELETE", web, access.Exec, 403, metav1.StatusReasonForbidden, "pods", "web-n1", ""},
+		{"POST", "/api/v1/namespaces/default/pods", access.Write, 405, metav1.StatusReasonMethodNotAllowed, "pods", "", ""},
+		{"PATCH", web + "/ephemeralcontainers", access.Write, 405, metav1.StatusReasonMethodNotAllowed, "pods", "web-n1", ""},
+		{"PATCH", "/api/v1/namespaces/default/pods/none/ephemeralcontainers", access.Write, 404, metav1.StatusReasonNotFound, "pods", "none", ""},
+		{"PATCH", web + "/nosuch", access.Write, 404, metav1.StatusReasonNotFound, "pods", "", ""},
 		{"GET", "/apis/apps/v1/namespaces/default/deployments/web", access.Read, 404, metav1.StatusReasonNotFound, "deployments", "", ""},
 		{"GET", "/api/v1/pods?limit=x", access.Read, 400, metav1.StatusReasonBadRequest, "pods", "", ""},
 		{"GET", "/api/v1/pods?resourceVersionMatch=x", access.Read, 422, metav1.StatusReasonInvalid, "pods", "", "resourceVersionMatch"},
 		{"GET", "/podstead/v1/nosuch", access.Read, 404, metav1.StatusReasonNotFound, "nosuch", "", ""},
 		{"DELETE", "/podstead/v1/manifests", access.Read, 405, metav1.StatusReasonMethodNotAllowed, "manifests", "", ""},
-		{"POST", "/podstead/v1/namespaces/default/pods/none/restart", access.Admin, 404, metav1.StatusReasonNotFound, "pods", "none", ""},
+		{"POST", "/podstead/v1/namespaces/default/pods/none/restart", access.Write, 404, metav1.StatusReasonNotFound, "pods", "none", ""},
 		{"GET", "/api/v1/namespaces/default/pods/a%2Fb/log", access.Logs, 404, metav1.StatusReasonNotFound, "pods", "", ""},
 	} {
-		callers := access.Read | access.Logs | access.Exec | access.Admin
+		callers := access.Read | access.Logs | access.Exec | access.Write | access.Admin
 		grant := func(*http.Request) (access.Caller, error) {
 			return access.Caller{Classes: c.allowed | access.Read}, nil
 		}

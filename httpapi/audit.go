@@ -19,15 +19,15 @@ var secretPath = regexp.MustCompile(`^/api/v1/(namespaces/[^/]+/)?secrets(/|$)`)
 
 // audit returns the table with a log message before each request that acts on the node or
 // shows what only admins may see: sessions with containers (exec, attach, run, port-forward,
-// and cp, which is an exec), everything of the class Admin, and the data of Secrets.
+// and cp, which is an exec), everything of the classes Write and Admin, and the data of Secrets.
 func audit(table []Route, log *slog.Logger) []Route {
 	rows := make([]Route, 0, len(table))
 	for _, route := range table {
-		handle, always := route.Handle, route.Access&(access.Exec|access.Admin) != 0
+		handle, always := route.Handle, route.Access&(access.Exec|access.Write|access.Admin) != 0
 		route.Handle = func(w http.ResponseWriter, r *http.Request) {
 			caller := access.CallerFrom(r.Context())
-			// Without the class Admin a client sees no data of Secrets.
-			if always || caller.Classes.Has(access.Admin) && secretPath.MatchString(r.URL.Path) {
+			// Without the class Write a client sees no data of Secrets.
+			if always || caller.Classes.Has(access.Write) && secretPath.MatchString(r.URL.Path) {
 				log.Info("Audit", auditAttributes(r, caller)...)
 			}
 			handle(w, r)

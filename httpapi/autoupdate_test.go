@@ -30,13 +30,13 @@ func TestCheckUpdates(t *testing.T) {
 	}{
 		{method: "GET", classes: access.Read, status: 200, want: "[]"},
 		{method: "POST", classes: access.Read, status: 404},
-		{method: "POST", classes: access.Admin, status: 200, want: `[{"namespace":"","name":"web-n1","policy":"","containers":[]}]`, checked: "[] false"},
-		{method: "POST", query: "?pod=default/web&dryRun=true", annotation: "registry", classes: access.Admin, status: 200, want: "web-n1", checked: "[default/web-n1] true"},
-		{method: "POST", query: "?pod=default/web", classes: access.Admin, status: 409, want: "has no annotation podstead.io/auto-update; add it to the manifest"},
-		{method: "POST", query: "?pod=default/web", annotation: "local", source: "api", classes: access.Admin, status: 409, want: "belongs to an API server"},
-		{method: "POST", query: "?pod=default/none", classes: access.Admin, status: 404, want: "not found"},
-		{method: "POST", query: "?pod=web", classes: access.Admin, status: 400, want: "must be NAMESPACE/NAME"},
-		{method: "POST", query: "?dryRun=maybe", classes: access.Admin, status: 400, want: "must be true or false"},
+		{method: "POST", classes: access.Write, status: 200, want: `[{"namespace":"","name":"web-n1","policy":"","containers":[]}]`, checked: "[] false"},
+		{method: "POST", query: "?pod=default/web&dryRun=true", annotation: "registry", classes: access.Write, status: 200, want: "web-n1", checked: "[default/web-n1] true"},
+		{method: "POST", query: "?pod=default/web", classes: access.Write, status: 409, want: "has no annotation podstead.io/auto-update; add it to the manifest"},
+		{method: "POST", query: "?pod=default/web", annotation: "local", source: "api", classes: access.Write, status: 409, want: "belongs to an API server"},
+		{method: "POST", query: "?pod=default/none", classes: access.Write, status: 404, want: "not found"},
+		{method: "POST", query: "?pod=web", classes: access.Write, status: 400, want: "must be NAMESPACE/NAME"},
+		{method: "POST", query: "?dryRun=maybe", classes: access.Write, status: 400, want: "must be true or false"},
 	} {
 		u := &fakeUpdater{}
 		src := fakeSources{}.sources()

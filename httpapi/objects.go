@@ -18,7 +18,7 @@ type Object struct {
 	Manifest string `json:"manifest"`
 	// Revision changes with the content, and does not reveal it.
 	Revision string `json:"revision"`
-	// Keys are the keys in the data of a ConfigMap or Secret. Only admins see those of a
+	// Keys are the keys in the data of a ConfigMap or Secret. Only callers of the class Write see those of a
 	// Secret.
 	Keys []string `json:"keys,omitempty"`
 	// Type is the type of a Secret.
@@ -32,7 +32,7 @@ type ObjectLister interface {
 
 func objects(l ObjectLister) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		admin := access.CallerFrom(r.Context()).Classes.Has(access.Admin)
+		admin := access.CallerFrom(r.Context()).Classes.Has(access.Write)
 		list := []Object{}
 		for _, o := range l.Objects() {
 			if o.Kind == "Secret" && !admin {

@@ -37,11 +37,11 @@ func TestRestartPod(t *testing.T) {
 		status  int
 		word    string
 	}{
-		{path: "default/pods/web-n1", classes: access.Admin, status: 200, word: `"name":"web-n1"`},
-		{path: "default/pods/web", classes: access.Admin, status: 200, word: `"name":"web-n1"`},
-		{path: "default/pods/none", classes: access.Admin, status: 404, word: "pods: web"},
-		{path: "other/pods/web", classes: access.Admin, status: 404, word: "not found"},
-		{path: "default/pods/web", classes: access.Admin, err: errors.New("the pod has ended"), status: 409, word: "the pod has ended"},
+		{path: "default/pods/web-n1", classes: access.Write, status: 200, word: `"name":"web-n1"`},
+		{path: "default/pods/web", classes: access.Write, status: 200, word: `"name":"web-n1"`},
+		{path: "default/pods/none", classes: access.Write, status: 404, word: "pods: web"},
+		{path: "other/pods/web", classes: access.Write, status: 404, word: "not found"},
+		{path: "default/pods/web", classes: access.Write, err: errors.New("the pod has ended"), status: 409, word: "the pod has ended"},
 		{path: "default/pods/web", classes: access.Read | access.Exec, status: 404},
 	} {
 		r := &fakeRestarter{err: c.err}

@@ -65,6 +65,9 @@ type Sources struct {
 // WebSocket with GET.
 const getOrPost = "GET|POST"
 
+// writeMethods are the methods that change an object of the Kubernetes API.
+const writeMethods = "POST|PUT|PATCH|DELETE"
+
 // Routes returns the table of all routes.
 func Routes(src Sources) []Route {
 	const (
@@ -111,10 +114,15 @@ func Routes(src Sources) []Route {
 		{getOrPost, kubePod + "/exec", access.Exec, exec},
 		{getOrPost, kubePod + "/attach", access.Exec, attach},
 		{getOrPost, kubePod + "/portforward", access.Exec, portForward},
+		{writeMethods, "/api/v1/", access.Write, kube},
+		{writeMethods, "/apis/", access.Write, kube},
+		{"POST", "/apis/authentication.k8s.io/", access.Read, kube},
+		{"POST", "/apis/authorization.k8s.io/", access.Read, kube},
 		{"", "/api", access.Read, kube},
 		{"", "/api/", access.Read, kube},
 		{"", "/apis", access.Read, kube},
 		{"", "/apis/", access.Read, kube},
+		{"", "/openapi/v2", access.Read, kube},
 		{"", "/openapi/v3", access.Read, kube},
 		{"", "/openapi/v3/", access.Read, kube},
 		{"", "/version", access.Read, kube},
@@ -128,13 +136,13 @@ func Routes(src Sources) []Route {
 		{"POST", api + "/images/prune", access.Admin, pruneImages(src.Images)},
 		{"POST", api + "/images/pull", access.Admin, pullImage(src.Images)},
 		{"POST", api + "/images/load", access.Admin, loadImages(src.Images)},
-		{"POST", api + "/namespaces/{namespace}/pods/{pod}/restart", access.Admin, restartPod(src)},
+		{"POST", api + "/namespaces/{namespace}/pods/{pod}/restart", access.Write, restartPod(src)},
 		{"GET", api + "/rollouts", access.Read, rollouts(src.Rollouts)},
 		{"GET", api + "/namespaces/{namespace}/pods/{pod}/rollout/history", access.Read, rolloutHistory(src)},
-		{"POST", api + "/namespaces/{namespace}/pods/{pod}/rollout/undo", access.Admin, undoRollout(src)},
-		{"POST", api + "/namespaces/{namespace}/pods/{pod}/rollout/retry", access.Admin, retryRollout(src)},
+		{"POST", api + "/namespaces/{namespace}/pods/{pod}/rollout/undo", access.Write, undoRollout(src)},
+		{"POST", api + "/namespaces/{namespace}/pods/{pod}/rollout/retry", access.Write, retryRollout(src)},
 		{"GET", api + "/auto-update", access.Read, autoUpdates(src.AutoUpdates)},
-		{"POST", api + "/auto-update", access.Admin, checkUpdates(src)},
+		{"POST", api + "/auto-update", access.Write, checkUpdates(src)},
 		{"POST", api + "/cluster/leave", access.Admin, leaveCluster(src.Cluster)},
 		{"GET", api + "/volumes", access.Read, volumes(src.Volumes)},
 		{"DELETE", api + "/volumes/{namespace}/{name}", access.Admin, removeVolume(src.Volumes)},

@@ -66,6 +66,12 @@ func (o *Object) content() (string, metav1.Object) {
 	return "", nil
 }
 
+// Value returns the object itself; nil for the zero Object.
+func (o *Object) Value() metav1.Object {
+	_, value := o.content()
+	return value
+}
+
 // Ref returns the reference to the object.
 func (o *Object) Ref() ObjectRef {
 	kind, meta := o.content()

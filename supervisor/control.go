@@ -31,6 +31,12 @@ func (s *Supervisor) Restart(uid types.UID, reason string, notBefore time.Time) 
 	})
 }
 
+// SetRemovalGrace sets the grace period, in seconds, of a pod whose manifest is going to be
+// removed; nil is the pod's own. It ends nothing itself.
+func (s *Supervisor) SetRemovalGrace(uid types.UID, grace *int64) {
+	s.workers.SetRemovalGrace(uid, grace)
+}
+
 // Disrupt ends the run of a pod for the node's own sake, within grace seconds, or
 // the pod's own grace period if that is nil. The pod is Failed from now on with the
 // reason and the message, and has the condition DisruptionTarget, until the

@@ -58,11 +58,14 @@ func listenerReporter(p *observers) func(string, error) {
 func (d *daemon) newKubeAPI() *kubeapi.API {
 	versions := kubeapi.OpenVersions(filepath.Join(d.opts.Paths.Root, "resource-version"), d.unwritten)
 	changed, events, objects := d.observers.statuses.Subscribe, d.observers.events, d.sources.config.Objects()
+	pods := kubeapi.PodSource(d.sup.SyncedPods, changed)
+	pods.Revisions = d.sources.config.PodDigests
 	return kubeapi.New(kubeapi.Config{
 		Versions: versions, Version: versionNumber(),
+		Writer: d.newManifestWriter(), Node: d.nodeName, ManifestName: manifest.BaseName,
 		Manifest: manifestFinder{config: d.sources.config, rollouts: d.sources.rollouts, sup: d.sup}.find,
 		Sources: kubeapi.Sources{
-			Pods:       kubeapi.PodSource(d.sup.SyncedPods, changed),
+			Pods:       pods,
 			Events:     kubeapi.EventSource(events.List, events.Subscribe),
 			Nodes:      kubeapi.NodeSource(d.node.describe, changed),
 			Namespaces: kubeapi.NamespaceSource(d.namespaces, metav1.Now(), changed),

@@ -24,13 +24,16 @@ const (
 	Logs
 	// Exec routes give access to a container: exec, attach, run and port forwarding.
 	Exec
-	// Admin routes change the node, or show what only its owner may see: the data of
-	// Secrets, the host's logs, memory.
+	// Write routes change the manifests, and show the data of Secrets, which every pod that a
+	// caller of this class writes may mount.
+	Write
+	// Admin routes change the node otherwise, or show what only its owner may see: the host's
+	// logs, memory.
 	Admin
 )
 
 // All is every class.
-const All = Health | Metrics | Read | Logs | Exec | Admin
+const All = Health | Metrics | Read | Logs | Exec | Write | Admin
 
 // Has reports whether the set contains all classes of c.
 func (set Class) Has(c Class) bool { return set&c == c }
@@ -42,16 +45,17 @@ type Role string
 const (
 	RoleRead  Role = "read"
 	RoleExec  Role = "exec"
+	RoleEdit  Role = "edit"
 	RoleAdmin Role = "admin"
 )
 
 // ParseRole parses the name of a role.
 func ParseRole(text string) (Role, error) {
 	switch r := Role(text); r {
-	case RoleRead, RoleExec, RoleAdmin:
+	case RoleRead, RoleExec, RoleEdit, RoleAdmin:
 		return r, nil
 	}
-	return "", fmt.Errorf("unknown role %q; must be read, exec or admin", text)
+	return "", fmt.Errorf("unknown role %q; must be read, exec, edit or admin", text)
 }
 
 // Classes returns the classes of the role, none for an unknown role.
@@ -62,6 +66,8 @@ func (r Role) Classes() Class {
 		return read
 	case RoleExec:
 		return read | Exec
+	case RoleEdit:
+		return read | Exec | Write
 	case RoleAdmin:
 		return All
 	}
@@ -71,7 +77,7 @@ func (r Role) Classes() Class {
 // String returns the names of the classes in the set, separated by |.
 func (set Class) String() string {
 	var names []string
-	for i, name := range []string{"health", "metrics", "read", "logs", "exec", "admin"} {
+	for i, name := range []string{"health", "metrics", "read", "logs", "exec", "write", "admin"} {
 		if set.Has(1 << i) {
 			names = append(names, name)
 		}

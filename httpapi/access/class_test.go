@@ -6,21 +6,21 @@ import (
 )
 
 func TestRolesIncludePreviousRoles(t *testing.T) {
-	read, exec, admin := RoleRead.Classes(), RoleExec.Classes(), RoleAdmin.Classes()
-	if !exec.Has(read) || !admin.Has(exec) || exec == read || admin == exec {
-		t.Errorf("read %v, exec %v, admin %v", read, exec, admin)
+	read, exec, edit, admin := RoleRead.Classes(), RoleExec.Classes(), RoleEdit.Classes(), RoleAdmin.Classes()
+	if !exec.Has(read) || !edit.Has(exec) || !admin.Has(edit) || exec == read || edit == exec || admin == edit {
+		t.Errorf("read %v, exec %v, edit %v, admin %v", read, exec, edit, admin)
 	}
-	if read.Has(Exec) || exec.Has(Admin) || Role("root").Classes() != 0 {
+	if read.Has(Exec) || exec.Has(Write) || edit.Has(Admin) || Role("root").Classes() != 0 {
 		t.Errorf("read %v, exec %v, root %v: too much", read, exec, Role("root").Classes())
 	}
-	if All.String() != "health|metrics|read|logs|exec|admin" || Class(0).String() != "none" {
+	if All.String() != "health|metrics|read|logs|exec|write|admin" || Class(0).String() != "none" {
 		t.Errorf("All is %v", All)
 	}
 }
 
 func TestParseRoleErrorListsRoles(t *testing.T) {
 	for _, text := range []string{"", "root", "Admin", "admin "} {
-		if _, err := ParseRole(text); err == nil || !strings.Contains(err.Error(), "must be read, exec or admin") {
+		if _, err := ParseRole(text); err == nil || !strings.Contains(err.Error(), "must be read, exec, edit or admin") {
 			t.Errorf("ParseRole(%q) = %v", text, err)
 		}
 	}

@@ -27,7 +27,7 @@ const (
 //
 //	TOKEN,USER,ROLE
 //
-// ROLE is read, exec or admin. The token may be replaced by its SHA-256 sum, as sha256:HEX.
+// ROLE is read, exec, edit or admin. The token may be replaced by its SHA-256 sum, as sha256:HEX.
 // Empty lines and lines that begin with # are ignored. Only the owner of the file may have
 // permissions on it.
 //

@@ -107,7 +107,7 @@ func TestTokenFileErrorsDoNotContainSecrets(t *testing.T) {
 	for text, want := range map[string]string{
 		"secretsecretsecret,ann\n":      ":1: has 2 fields; must be TOKEN,USER,ROLE",
 		"\nsecretsecretsecret,,read\n":  ":2: the user is empty",
-		"secretsecretsecret,ann,root\n": `unknown role "root"; must be read, exec or admin`,
+		"secretsecretsecret,ann,root\n": `unknown role "root"; must be read, exec, edit or admin`,
 		"secret,ann,read\n":             "must have at least 16 characters",
 		"sha256:secret,ann,read\n":      "64 hexadecimal digits",
 		"secretsecretsecret,ann,read\n" + sumOf("secretsecretsecret") + ",b,read": `:2: duplicate token; it already belongs to "ann"`,

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -23,6 +24,12 @@ type Config struct {
 	// Manifest returns the file or URL that declares an object, for the error of a write;
 	// empty if it is not known. It may be nil.
 	Manifest func(kind, namespace, name string) string
+	// Writer changes manifests; nil makes the API read-only.
+	Writer Writer
+	// Node is the name of the node, and ManifestName returns the name of a pod in its manifest.
+	// Without them a pod has only its full name.
+	Node         string
+	ManifestName func(*v1.Pod) string
 	// Subresources are listed in discovery, and served by other handlers.
 	Subresources []metav1.APIResource
 	// Groups are the API groups in addition to the core group, each with its version and
@@ -38,6 +45,11 @@ type API struct {
 	groups       []metav1.APIResourceList
 	manifest     func(kind, namespace, name string) string
 	version      string
+	writer       Writer
+	node         string
+	manifestName func(*v1.Pod) string
+	// writes and localWrites are the slots of writes.
+	writes, localWrites chan struct{}
 }
 
 // New returns an API. Without Run its watches get changes only when another request refreshes
@@ -46,12 +58,22 @@ func New(c Config) *API {
 	a := &API{
 		mux: http.NewServeMux(), resources: resources(c.Sources, c.Versions),
 		subresources: c.Subresources, groups: slices.Clone(c.Groups), manifest: c.Manifest, version: cmp.Or(c.Version, "unknown"),
+		writer: c.Writer, manifestName: c.ManifestName, writes: make(chan struct{}, maxWrites), localWrites: make(chan struct{}, localWrites),
+	}
+	if c.ManifestName != nil {
+		a.node = c.Node
 	}
 	if a.manifest == nil {
 		a.manifest = func(string, string, string) string { return "" }
 	}
 	for _, r := range a.resources {
-		r.cache.kind = schema.GroupVersionKind{Version: "v1", Kind: r.kind}
+		r.cache.kind = schema.FromAPIVersionAndKind(r.apiVersion(), r.kind)
+		switch r.kind {
+		case "Pod":
+			r.fullNames = a.podNames
+		case "Event":
+			r.fullNames = a.involvedNames
+		}
 		if r.adminView != nil {
 			r.adminView.cache.kind = r.cache.kind
 		}
@@ -63,6 +85,7 @@ func New(c Config) *API {
 		"/version":    a.versionInfo,
 		"/openapi/v3": a.openAPIIndex,
 		openAPIPath:   a.openAPI,
+		"/openapi/v2": a.openAPIv2,
 	} {
 		a.mux.HandleFunc(path, a.readOnly(handle))
 		if path != "/version" {
@@ -74,6 +97,7 @@ func New(c Config) *API {
 		a.serveGroup(g)
 	}
 	a.mux.HandleFunc("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", postOnly(a.accessReview))
+	a.mux.HandleFunc("/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", postOnly(a.rulesReview))
 	a.mux.HandleFunc("/apis/authentication.k8s.io/v1/selfsubjectreviews", postOnly(whoami))
 	a.mux.HandleFunc("/api/v1/{resource}", a.collection)
 	a.mux.HandleFunc("/api/v1/{resource}/{name}", a.object)
@@ -122,8 +146,8 @@ func (a *API) readOnly(handle http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// find returns the resource of a path. It answers the request and returns nil if there is
-// none, or if the request is a write.
+// find returns the resource of a path for a request that reads it. It answers other requests,
+// and those for a resource that does not exist, and returns nil.
 func (a *API) find(w http.ResponseWriter, r *http.Request) *resource {
 	name, namespace := r.PathValue("resource"), r.PathValue("namespace")
 	for _, res := range a.resources {
@@ -133,14 +157,18 @@ func (a *API) find(w http.ResponseWriter, r *http.Request) *resource {
 			continue
 		}
 		if r.Method == http.MethodGet || r.Method == http.MethodHead {
-			if res.adminView != nil && access.CallerFrom(r.Context()).Classes.Has(access.Admin) {
+			if res.adminView != nil && access.CallerFrom(r.Context()).Classes.Has(access.Write) {
 				return res.adminView
 			}
 			return res
 		}
+		if res.declared && a.writer != nil {
+			a.write(w, r, res)
+			return nil
+		}
 		object := r.PathValue("name")
-		if object != "" && res.cache.get(namespace, object) == nil {
-			apistatus.Write(w, r, notFound(res, object))
+		if e, _ := a.lookup(res, namespace, object); object != "" && e == nil {
+			apistatus.Write(w, r, a.notFound(res, namespace, object))
 			return nil
 		}
 		hint := res.writeHint
@@ -185,8 +213,11 @@ func (a *API) podSubresource(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	for _, res := range a.resources {
-		if res.name == "pods" && res.cache.get(r.PathValue("namespace"), name) == nil {
-			apistatus.Write(w, r, notFound(res, name))
+		if res.name != "pods" {
+			continue
+		}
+		if e, _ := a.lookup(res, r.PathValue("namespace"), name); e == nil {
+			apistatus.Write(w, r, a.notFound(res, r.PathValue("namespace"), name))
 			return
 		}
 	}
@@ -203,9 +234,10 @@ func (a *API) object(w http.ResponseWriter, r *http.Request) {
 	if res == nil {
 		return
 	}
-	e := res.cache.get(r.PathValue("namespace"), r.PathValue("name"))
+	namespace, name := r.PathValue("namespace"), r.PathValue("name")
+	e, declared := a.lookup(res, namespace, name)
 	if e == nil {
-		apistatus.Write(w, r, notFound(res, r.PathValue("name")))
+		apistatus.Write(w, r, a.notFound(res, namespace, name))
 		return
 	}
 	form, failure := formOf(r)
@@ -216,8 +248,35 @@ func (a *API) object(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, http.StatusOK, form.tableOf(res, []*entry{e}, e.object.GetResourceVersion()))
 	default:
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write(e.bytes())
+		_, _ = w.Write(a.single(r, res, e, declared))
 	}
+}
+
+// single returns one object as JSON, under the name of the request. Callers that may write it see
+// what its manifest declares, also if that is not in effect, with the status of what runs: what
+// kubectl edit, set image and apply send is the difference to what they were shown.
+func (a *API) single(r *http.Request, res *resource, e *entry, declared string) []byte {
+	name, namespace := r.PathValue("name"), r.PathValue("namespace")
+	if a.writer != nil && res.declared && access.CallerFrom(r.Context()).Classes.Has(access.Write) {
+		if d, err := a.writer.Find(ObjectName{Kind: res.kind, Namespace: namespace, Name: declared}); err == nil {
+			shown := shownObject(d.Object, e, name)
+			delete(shown, "stringData")
+			for key, value := range e.object.GetAnnotations() {
+				if slices.Contains(identityAnnotations, key) {
+					setAnnotation(shown, key, value)
+				}
+			}
+			setAnnotation(shown, v1.LastAppliedConfigAnnotation, lastApplied(d.Document, name, res, namespace))
+			shown["kind"], shown["apiVersion"] = res.kind, res.apiVersion()
+			return mustJSON(shown)
+		}
+	}
+	if name == e.object.GetName() {
+		return e.bytes()
+	}
+	own := e.object.DeepCopyObject().(Object)
+	own.SetName(name)
+	return mustJSON(own)
 }
 
 // collection serves a list or a watch.

@@ -35,6 +35,10 @@ type Source struct {
 	// Subscribe returns a channel that is notified after a change, and a function that ends
 	// the subscription. It is nil for objects that change only when they are read.
 	Subscribe func() (<-chan struct{}, func())
+	// Revisions returns the revisions of the manifests of objects, by namespace/name. An object
+	// gets another resource version with another revision, even if it does not show the change
+	// yet: a client that has seen the previous one must not overwrite the change. It may be nil.
+	Revisions func() map[string]string
 }
 
 // entry is one version of an object. It is immutable.
@@ -42,6 +46,8 @@ type entry struct {
 	key     string // namespace/name
 	object  Object
 	version uint64
+	// revision is that of its manifest, empty if that is not known.
+	revision string
 
 	encode sync.Once
 	json   []byte
@@ -138,6 +144,10 @@ func (c *cache) refresh() {
 		c.oldest = c.version
 	}
 	seen := map[string]bool{}
+	var revisions map[string]string
+	if c.source.Revisions != nil {
+		revisions = c.source.Revisions()
+	}
 	var changes []change
 	for _, o := range c.source.List() {
 		key := o.GetNamespace() + "/" + o.GetName()
@@ -146,8 +156,14 @@ func (c *cache) refresh() {
 		}
 		seen[key] = true
 		previous := c.entries[key]
+		revision := revisions[key]
+		declares := previous != nil && previous.revision != revision
 		if previous != nil && previous.object == o {
-			continue // clients read it: it must not be modified
+			// Clients read it: it must not be modified.
+			if !declares {
+				continue
+			}
+			o = o.DeepCopyObject().(Object)
 		}
 		o.GetObjectKind().SetGroupVersionKind(c.kind)
 		if previous != nil && previous.object.GetUID() != o.GetUID() {
@@ -156,11 +172,11 @@ func (c *cache) refresh() {
 		}
 		if previous != nil {
 			o.SetResourceVersion(previous.object.GetResourceVersion())
-			if equality.Semantic.DeepEqual(previous.object, o) {
+			if !declares && equality.Semantic.DeepEqual(previous.object, o) {
 				continue
 			}
 		}
-		e := &entry{key: key, object: o, version: c.versions.Next()}
+		e := &entry{key: key, object: o, version: c.versions.Next(), revision: revision}
 		o.SetResourceVersion(strconv.FormatUint(e.version, 10))
 		c.entries[key] = e
 		kind := watch.Modified

@@ -58,11 +58,19 @@ func (a *API) apiResources(w http.ResponseWriter, _ *http.Request) {
 	for _, r := range a.resources {
 		list.APIResources = append(list.APIResources, metav1.APIResource{
 			Name: r.name, SingularName: r.singular, Kind: r.kind, Namespaced: r.namespaced,
-			ShortNames: r.short, Categories: r.categories, Verbs: metav1.Verbs{"get", "list", "watch"},
+			ShortNames: r.short, Categories: r.categories, Verbs: a.verbs(r),
 		})
 	}
 	list.APIResources = append(list.APIResources, a.subresources...)
 	writeJSON(w, http.StatusOK, list)
+}
+
+// verbs returns what clients can do with a resource.
+func (a *API) verbs(r *resource) metav1.Verbs {
+	if r.declared && a.writer != nil {
+		return metav1.Verbs{"create", "delete", "get", "list", "patch", "update", "watch"}
+	}
+	return metav1.Verbs{"get", "list", "watch"}
 }
 
 // versionInfo serves /version: the Kubernetes release of the API, and podstead's version in

@@ -13,9 +13,10 @@ func badRequest(format string, args ...any) *metav1.Status {
 	return apistatus.New(http.StatusBadRequest, format, args...)
 }
 
-func notFound(r *resource, name string) *metav1.Status {
-	s := apistatus.New(http.StatusNotFound, "%s %q not found", r.name, name)
-	s.Details = &metav1.StatusDetails{Name: name, Kind: r.name}
+// notFound returns the error of an object that does not exist.
+func (a *API) notFound(r *resource, namespace, name string) *metav1.Status {
+	s := apistatus.New(http.StatusNotFound, "%s %q not found%s", r.name, name, a.similar(r, namespace, name))
+	s.Details = &metav1.StatusDetails{Name: name, Kind: r.name, Group: r.group}
 	return s
 }
 

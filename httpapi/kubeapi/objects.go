@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// declared is the writeHint of objects that manifests declare.
-const declared = "they are declared in manifests; edit these instead"
+// declaredHint is the writeHint of objects that manifests declare.
+const declaredHint = "they are declared in manifests; edit these instead"
 
 // objectResources returns the rows of the objects that manifests declare in addition to
 // pods.
@@ -18,7 +18,7 @@ func objectResources(src Sources, versions *Versions) (rows []*resource) {
 	if src.ConfigMaps.List != nil {
 		rows = append(rows, &resource{
 			name: "configmaps", singular: "configmap", kind: "ConfigMap", empty: &v1.ConfigMap{}, short: []string{"cm"}, namespaced: true,
-			columns: configMapColumns, row: configMapRow, fields: nameFields, writeHint: declared,
+			columns: configMapColumns, row: configMapRow, fields: nameFields, declared: true, writeHint: declaredHint,
 			cache: newCache(src.ConfigMaps, versions),
 		})
 	}
@@ -26,14 +26,14 @@ func objectResources(src Sources, versions *Versions) (rows []*resource) {
 		rows = append(rows, &resource{
 			name: "persistentvolumeclaims", singular: "persistentvolumeclaim", kind: "PersistentVolumeClaim", empty: &v1.PersistentVolumeClaim{},
 			short: []string{"pvc"}, namespaced: true,
-			columns: claimColumns, row: claimRow, fields: nameFields, writeHint: declared,
+			columns: claimColumns, row: claimRow, fields: nameFields, declared: true, writeHint: declaredHint,
 			cache: newCache(src.Claims, versions),
 		})
 	}
 	if src.Secrets.List != nil {
 		row := resource{
 			name: "secrets", singular: "secret", kind: "Secret", empty: &v1.Secret{}, namespaced: true,
-			columns: secretColumns, row: secretRow, fields: secretFields, writeHint: declared,
+			columns: secretColumns, row: secretRow, fields: secretFields, declared: true, writeHint: declaredHint,
 		}
 		namesOnly, full := row, row
 		namesOnly.cache, full.cache = newCache(withoutSecretData(src.Secrets), versions), newCache(src.Secrets, versions)

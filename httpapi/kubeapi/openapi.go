@@ -45,8 +45,11 @@ func (a *API) openAPI(w http.ResponseWriter, _ *http.Request) {
 			}
 		}
 		validation := map[string]any{"name": "fieldValidation", "in": "query", "schema": map[string]string{"type": "string"}}
-		paths[collection] = map[string]any{"get": operation("list"), "post": operation("post", validation)}
-		paths[collection+"/{name}"] = map[string]any{"get": operation("get"), "patch": operation("patch", validation)}
+		dryRun := map[string]any{"name": "dryRun", "in": "query", "schema": map[string]string{"type": "string"}}
+		paths[collection] = map[string]any{"get": operation("list"), "post": operation("post", dryRun, validation)}
+		paths[collection+"/{name}"] = map[string]any{
+			"get": operation("get"), "put": operation("put", dryRun, validation), "patch": operation("patch", dryRun, validation), "delete": operation("delete", dryRun),
+		}
 	}
 	writeJSON(w, http.StatusOK, map[string]any{
 		"openapi": "3.0.0", "info": map[string]string{"title": "podstead", "version": a.version},

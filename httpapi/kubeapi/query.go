@@ -71,6 +71,9 @@ func selectionOf(r *http.Request, res *resource) (selection, *metav1.Status) {
 	if c.fields, err = fields.ParseSelector(q.Get("fieldSelector")); err != nil {
 		return c, badRequest("fieldSelector: %v", err)
 	}
+	if res.fullNames != nil {
+		c.fields = res.fullNames(c.fields, c.namespace)
+	}
 	known := res.fields(res.empty)
 	for _, requirement := range c.fields.Requirements() {
 		if _, ok := known[requirement.Field]; !ok {

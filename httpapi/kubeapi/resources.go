@@ -17,9 +17,11 @@ type Sources struct {
 	ConfigMaps, Secrets, Claims     Source
 }
 
-// resource is one row of the table of served resources, all in the core group, version
-// v1.
+// resource is one row of the table of served resources. Its fields are what discovery, tables,
+// selectors, reads and writes of one resource need; each row sets most of them as constants.
 type resource struct {
+	// group and version are the API group and its version, "" and v1 if both are empty.
+	group, version       string
 	name, singular, kind string
 	short                []string
 	namespaced           bool
@@ -30,6 +32,10 @@ type resource struct {
 	empty Object
 	// fields returns the fields that a field selector may use.
 	fields func(Object) fields.Set
+	// fullNames replaces names of manifests in a field selector; nil if there are none.
+	fullNames func(selector fields.Selector, namespace string) fields.Selector
+	// declared says that manifests declare the objects, so that clients can write them.
+	declared bool
 	// writeHint says what to do instead of writing.
 	writeHint string
 	cache     *cache
@@ -37,6 +43,14 @@ type resource struct {
 	adminView *resource
 	// writeTimeout replaces the constant writeTimeout in tests; 0 is the constant.
 	writeTimeout time.Duration
+}
+
+// apiVersion returns the group and the version, as objects name them.
+func (r *resource) apiVersion() string {
+	if r.group == "" {
+		return "v1"
+	}
+	return r.group + "/" + r.version
 }
 
 // resources returns the table in the order of discovery.
@@ -63,8 +77,8 @@ func resources(src Sources, versions *Versions) []*resource {
 		{
 			name: "pods", singular: "pod", kind: "Pod", empty: &v1.Pod{}, short: []string{"po"}, namespaced: true, categories: []string{"all"},
 			columns: podColumns, row: podRow, fields: podFields,
-			writeHint: "pods are declared in manifests",
-			cache:     newCache(src.Pods, versions),
+			declared: true, writeHint: "pods are declared in manifests",
+			cache: newCache(src.Pods, versions),
 		},
 	}...)
 	slices.SortFunc(served, func(a, b *resource) int { return strings.Compare(a.name, b.name) })

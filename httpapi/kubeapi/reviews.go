@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -22,18 +23,26 @@ var reviewGroups = []metav1.APIResourceList{
 	}},
 	{GroupVersion: "authorization.k8s.io/v1", APIResources: []metav1.APIResource{
 		{Name: "selfsubjectaccessreviews", SingularName: "selfsubjectaccessreview", Kind: "SelfSubjectAccessReview", Verbs: metav1.Verbs{"create"}},
+		{Name: "selfsubjectrulesreviews", SingularName: "selfsubjectrulesreview", Kind: "SelfSubjectRulesReview", Verbs: metav1.Verbs{"create"}},
 	}},
 }
 
 // accessReview serves kubectl auth can-i.
 func (a *API) accessReview(w http.ResponseWriter, r *http.Request) {
-	review, err := readReview(r)
-	if err != nil || review.Spec.ResourceAttributes == nil {
-		apistatus.Write(w, r, badRequest("the body must be a SelfSubjectAccessReview with spec.resourceAttributes"))
+	var review authorizationv1.SelfSubjectAccessReview
+	err := readReview(r, &review)
+	q, path := review.Spec.ResourceAttributes, review.Spec.NonResourceAttributes
+	if err != nil || (q == nil) == (path == nil) {
+		apistatus.Write(w, r, badRequest("the body must be a SelfSubjectAccessReview with spec.resourceAttributes or spec.nonResourceAttributes"))
 		return
 	}
-	q := review.Spec.ResourceAttributes
-	required, reason := a.requiredClass(q.Verb, q.Group, q.Resource, q.Subresource)
+	var required access.Class
+	var reason string
+	if q != nil {
+		required, reason = a.requiredClass(q.Verb, q.Group, q.Resource, q.Subresource)
+	} else {
+		required, reason = pathClass(path.Verb, path.Path)
+	}
 	review.Status = authorizationv1.SubjectAccessReviewStatus{Reason: reason}
 	if required != 0 {
 		review.Status.Allowed = access.CallerFrom(r.Context()).Classes.Has(required)
@@ -42,7 +51,67 @@ func (a *API) accessReview(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	review.TypeMeta = metav1.TypeMeta{Kind: "SelfSubjectAccessReview", APIVersion: "authorization.k8s.io/v1"}
-	writeJSON(w, http.StatusCreated, review)
+	writeJSON(w, http.StatusCreated, &review)
+}
+
+// rulesReview serves kubectl auth can-i --list.
+func (a *API) rulesReview(w http.ResponseWriter, r *http.Request) {
+	var review authorizationv1.SelfSubjectRulesReview
+	if err := readReview(r, &review); err != nil {
+		apistatus.Write(w, r, badRequest("the body must be a SelfSubjectRulesReview: %v", err))
+		return
+	}
+	may := access.CallerFrom(r.Context()).Classes
+	status := &review.Status
+	status.ResourceRules, status.NonResourceRules = []authorizationv1.ResourceRule{}, []authorizationv1.NonResourceRule{}
+	add := func(group, resource string, verbs []string) {
+		resource, subresource, _ := strings.Cut(resource, "/")
+		allowed := slices.DeleteFunc(slices.Clone(verbs), func(verb string) bool {
+			class, _ := a.requiredClass(verb, group, resource, subresource)
+			return class == 0 || !may.Has(class)
+		})
+		if subresource != "" {
+			resource += "/" + subresource
+		}
+		if len(allowed) > 0 {
+			status.ResourceRules = append(status.ResourceRules, authorizationv1.ResourceRule{Verbs: allowed, APIGroups: []string{group}, Resources: []string{resource}})
+		}
+	}
+	for _, res := range a.resources {
+		add(res.group, res.name, a.verbs(res))
+	}
+	for _, s := range a.subresources {
+		add("", s.Name, s.Verbs)
+	}
+	for _, g := range a.groups {
+		for _, res := range g.APIResources {
+			add(groupOf(g).Name, res.Name, res.Verbs)
+		}
+	}
+	for _, path := range []string{"/healthz", "/livez", "/readyz", "/metrics", "/version", "/api", "/api/*", "/apis", "/apis/*", "/openapi/*"} {
+		if class, _ := pathClass("get", strings.TrimSuffix(path, "*")); class != 0 && may.Has(class) {
+			status.NonResourceRules = append(status.NonResourceRules, authorizationv1.NonResourceRule{Verbs: []string{"get"}, NonResourceURLs: []string{path}})
+		}
+	}
+	review.TypeMeta = metav1.TypeMeta{Kind: "SelfSubjectRulesReview", APIVersion: "authorization.k8s.io/v1"}
+	writeJSON(w, http.StatusCreated, &review)
+}
+
+// pathClass returns the access class for a path that is no resource, or 0 and the reason if no
+// caller may use it.
+func pathClass(verb, path string) (access.Class, string) {
+	if verb != "get" && verb != "head" {
+		return 0, "not served by podstead"
+	}
+	switch first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/"); first {
+	case "healthz", "livez", "readyz":
+		return access.Health, ""
+	case "metrics":
+		return access.Metrics, ""
+	case "version", "api", "apis", "openapi":
+		return access.Read, ""
+	}
+	return 0, "not served by podstead"
 }
 
 // protobufPrefix is the prefix of a body in protobuf, which kubectl prefers for types that
@@ -52,46 +121,53 @@ const protobufPrefix = "k8s\x00"
 // maxReview is the maximum size of a review in bytes; one has a few hundred.
 const maxReview = 64 << 10
 
-func readReview(r *http.Request) (*authorizationv1.SelfSubjectAccessReview, error) {
+func readReview(r *http.Request, review interface{ Unmarshal([]byte) error }) error {
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxReview))
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var review authorizationv1.SelfSubjectAccessReview
 	encoded, ok := bytes.CutPrefix(body, []byte(protobufPrefix))
 	if !ok {
-		return &review, json.Unmarshal(body, &review)
+		return json.Unmarshal(body, review)
 	}
 	var wrapped runtime.Unknown
 	if err := wrapped.Unmarshal(encoded); err != nil {
-		return nil, err
+		return err
 	}
-	return &review, review.Unmarshal(wrapped.Raw)
+	return review.Unmarshal(wrapped.Raw)
 }
 
 // requiredClass returns the access class for an action on a resource, or 0 and the reason
 // if no caller may perform it.
 func (a *API) requiredClass(verb, group, resource, subresource string) (access.Class, string) {
 	reads := verb == "get" || verb == "list" || verb == "watch"
+	writes := verb == "create" || verb == "update" || verb == "patch" || verb == "delete"
 	switch {
 	case group == "metrics.k8s.io" && reads:
 		return access.Metrics, ""
-	case group != "":
+	case group == "authorization.k8s.io" || group == "authentication.k8s.io":
+		if verb == "create" && strings.HasPrefix(resource, "selfsubject") {
+			return access.Read, ""
+		}
 		return 0, "not served by podstead"
-	case resource == "pods" && subresource == "log" && verb == "get":
+	case group == "" && resource == "pods" && subresource == "log" && verb == "get":
 		return access.Logs, ""
-	case resource == "pods" && (subresource == "exec" || subresource == "attach" || subresource == "portforward") && (verb == "create" || verb == "get"):
+	case group == "" && resource == "pods" && (subresource == "exec" || subresource == "attach" || subresource == "portforward") && (verb == "create" || verb == "get"):
 		return access.Exec, ""
 	case subresource != "":
 		return 0, "not served by podstead"
 	}
 	for _, res := range a.resources {
 		switch {
-		case res.name != resource:
+		case res.name != resource || res.group != group:
+		case writes && res.declared && a.writer != nil:
+			return access.Write, ""
+		case !reads && res.declared && a.writer != nil:
+			return 0, "podstead does not support the verb " + verb
 		case !reads:
 			return 0, "this API is read-only: " + res.writeHint
 		case res.adminView != nil:
-			return access.Admin, "" // other callers see only names
+			return access.Write, "" // other callers see only names
 		default:
 			return access.Read, ""
 		}

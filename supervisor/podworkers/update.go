@@ -83,7 +83,23 @@ func (p *Workers) removeFor(uid types.UID, reason func(podinfo.SourcePolicy) str
 		return
 	}
 	w.wanted, w.restart = false, nil
-	p.end(w, onKill, KillOrder{Reason: KillRemoved, Message: reason(podinfo.PolicyOf(w.pod))})
+	p.end(w, onKill, KillOrder{Reason: KillRemoved, Message: reason(podinfo.PolicyOf(w.pod)), Grace: w.removalGrace})
+}
+
+// SetRemovalGrace sets the grace period, in seconds, of a pod that its source is going to remove;
+// nil is the pod's own. It shortens that of one which ends because it was removed. It ends
+// nothing itself: a pod that its source keeps goes on.
+func (p *Workers) SetRemovalGrace(uid types.UID, grace *int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	w, ok := p.byUID[uid]
+	if !ok {
+		return
+	}
+	w.removalGrace = grace
+	if grace != nil && w.state == Terminating && !w.wanted {
+		p.end(w, onKill, KillOrder{Grace: grace})
+	}
 }
 
 // Orphan ends what was found of a pod that no source wants, or of one that has

@@ -52,6 +52,8 @@ type run struct {
 	kill    *KillOrder
 	grace   *int64
 	endedAt time.Time
+	// removalGrace replaces the grace period of the pod, in seconds, when its source removes it.
+	removalGrace *int64
 	// restart is set while a run that ends is to be followed by another.
 	restart *restartRequest
 	// held: the run waits for something outside of this daemon. retrying: its last

@@ -347,3 +347,27 @@ func TestResyncsFollowTheMonotonicClock(t *testing.T) {
 		t.Errorf("the next sync is due at %s, which setting the clock would move", at)
 	}
 }
+
+// A client that deletes a pod may choose its grace period: before its source removes the pod, and
+// a shorter one while it ends. A pod that stays is not affected.
+func TestRemovalGrace(t *testing.T) {
+	inBubble(t, func(t *testing.T, h *workersHarness) {
+		h.bringTo("u1", Syncing)
+		seconds := int64(5)
+		h.workers.SetRemovalGrace("u1", &seconds)
+		h.want("u1", Syncing)
+		h.workers.Remove("u1")
+		synctest.Wait()
+		h.want("u1", Terminating)
+		if grace := h.inFlight("u1").job.Grace; grace != 5 {
+			t.Errorf("grace %d, want 5", grace)
+		}
+		shorter := int64(0)
+		h.workers.SetRemovalGrace("u1", &shorter)
+		synctest.Wait()
+		if grace := h.inFlight("u1").job.Grace; grace != 1 {
+			t.Errorf("grace %d, want 1", grace)
+		}
+		h.workers.SetRemovalGrace("unknown", &shorter)
+	})
+}

@@ -30,6 +30,7 @@ var importRules = []importRule{
 	{"manifest", []string{"internal", "manifest"}},
 	{"manifest/validation", []string{"internal"}},
 	{"manifest/edit", []string{"internal", "manifest"}},
+	{"manifest/change", []string{"internal", "manifest", "manifest/edit"}},
 	{"probe", []string{"internal"}},
 	{"cri", []string{"internal"}},
 	{"cri/critest", []string{"internal", "cri"}},

@@ -67,8 +67,8 @@ containers; admin can do everything that the owner of the socket can do.`,
 			if revokeID != "" {
 				return client.MessageOnly(c.Delete(cmd.Context(), "/podstead/v1/kubeconfig/"+url.PathEscape(revokeID)))
 			}
-			if !slices.Contains([]string{"read", "exec", "admin"}, role) {
-				return usageError(fmt.Errorf("--role %q: must be read, exec or admin", role))
+			if !slices.Contains([]string{"read", "exec", "edit", "admin"}, role) {
+				return usageError(fmt.Errorf("--role %q: must be read, exec, edit or admin", role))
 			}
 			if duration <= 0 && cmd.Flags().Changed("duration") {
 				return usageError(fmt.Errorf("--duration %s: must be positive", duration))
@@ -77,7 +77,7 @@ containers; admin can do everything that the owner of the socket can do.`,
 		},
 	}
 	socketFlag(cmd.Flags(), &socket)
-	cmd.Flags().StringVar(&role, "role", "admin", "role of the user: read, exec or admin")
+	cmd.Flags().StringVar(&role, "role", "admin", "role of the user: read, exec, edit or admin")
 	cmd.Flags().DurationVar(&duration, "duration", 0, "`duration` for which the certificate is valid (default 24h, for the role read 720h)")
 	cmd.Flags().StringVarP(&output, "output", "o", "", "`file` to merge the context into (default: write to standard output)")
 	cmd.Flags().BoolVar(&revoke, "revoke", false, "revoke every kubeconfig that was created so far, and close the port")

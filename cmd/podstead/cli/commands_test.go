@@ -13,7 +13,7 @@ func TestUsageErrorsWithoutDaemon(t *testing.T) {
 	for args, want := range map[string]string{
 		"get pots":             `unknown resource type "pots"; did you mean pods?`,
 		"status -o wide":       `--output "wide": must be json or yaml`,
-		"kubeconfig --role x":  `--role "x": must be read, exec or admin`,
+		"kubeconfig --role x":  `--role "x": must be read, exec, edit or admin`,
 		"logs":                 "POD is missing; usage: podstead logs POD",
 		"logs a b":             "unexpected number of arguments (2)",
 		"logs a --tail x":      `--tail "x": must be an integer; see podstead logs --help`,

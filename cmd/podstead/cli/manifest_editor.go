@@ -16,6 +16,7 @@ import (
 	"github.com/podstead/podstead/cmd/podstead/cli/objects"
 	"github.com/podstead/podstead/cmd/podstead/cli/wait"
 	"github.com/podstead/podstead/manifest"
+	"github.com/podstead/podstead/manifest/change"
 	"github.com/podstead/podstead/manifest/edit"
 )
 
@@ -167,34 +168,14 @@ func (e *manifestEditor) checkSource(ref manifest.ObjectRef) error {
 			if ref.Kind != "Pod" || !slices.Contains(u.Pods, ref.Namespace+"/"+ref.Name) {
 				continue
 			}
-			if err := e.sourceError(ref, manifest.Source(s.Source), u.Name, declared); err != nil {
+			if err := change.SourceError(ref, manifest.Source(s.Source), u.Name, declared, e.dir.Faults()); err != nil {
 				return err
 			}
 		}
 	}
 	for _, o := range e.others {
 		if o.Kind == ref.Kind && o.Namespace == ref.Namespace && o.Name == ref.Name {
-			return e.sourceError(ref, manifest.Source(o.Source), o.Manifest, declared)
-		}
-	}
-	return nil
-}
-
-// sourceError returns why an object of a source cannot be changed in the manifest directory.
-func (e *manifestEditor) sourceError(ref manifest.ObjectRef, source manifest.Source, unit string, declared bool) error {
-	switch {
-	case source == manifest.SourceHTTP:
-		return fmt.Errorf("%s comes from %s; change it there, the daemon reads it again", ref, unit)
-	case source == manifest.SourceOCI:
-		return fmt.Errorf("%s comes from the OCI artifact %s; push a changed artifact", ref, unit)
-	case source != manifest.SourceFile:
-		return fmt.Errorf("%s comes from an API server (%s); change it there with kubectl", ref, unit)
-	case declared:
-		return nil
-	}
-	for _, f := range e.dir.Faults() {
-		if f.Unit == unit {
-			return fmt.Errorf("the last good revision of %s declares %s, and the file cannot be read now: %w; correct the file first", unit, ref, f)
+			return change.SourceError(ref, manifest.Source(o.Source), o.Manifest, declared, e.dir.Faults())
 		}
 	}
 	return nil

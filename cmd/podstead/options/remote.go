@@ -55,7 +55,7 @@ func (r *Remote) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&r.CertFile, "tls-cert-file", "", "PEM `file` of the serving certificate with its chain (default: a self-signed certificate that is renewed)")
 	f.StringVar(&r.KeyFile, "tls-private-key-file", "", "PEM `file` of the key of --tls-cert-file")
 	f.StringVar(&r.ClientCAFile, "client-ca-file", "", "PEM `file` of the certificate authorities of client certificates; the organization podstead:ROLE sets the role")
-	f.StringVar(&r.TokenFile, "token-auth-file", "", "`file` of bearer tokens with one line TOKEN,USER,ROLE each; ROLE is read, exec or admin")
+	f.StringVar(&r.TokenFile, "token-auth-file", "", "`file` of bearer tokens with one line TOKEN,USER,ROLE each; ROLE is read, exec, edit or admin")
 	r.Reviews.addFlags(f)
 	f.StringVar(&r.minVersion, "tls-min-version", "VersionTLS12", "minimum TLS `version`: VersionTLS12 or VersionTLS13")
 	f.StringSliceVar(&r.ciphers, "tls-cipher-suites", nil, "`names` of cipher suites for TLS 1.2 (default: those of Go)")

@@ -1,0 +1,344 @@
+package change
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"strings"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/internal/objectpatch"
+	"github.com/podstead/podstead/manifest"
+	"github.com/podstead/podstead/manifest/edit"
+)
+
+const (
+	// maxAttempts is how often a change is tried that another writer overtakes.
+	maxAttempts = 50
+	// effectTimeout limits the wait for the daemon to read what was written.
+	effectTimeout = 5 * time.Second
+)
+
+// Config configures a Writer.
+type Config struct {
+	// Path is the manifest directory or file, empty if the daemon reads none.
+	Path string
+	Node string
+	Mode manifest.Mode
+	// Signed says that the daemon reads only signed manifests.
+	Signed bool
+	// Config is what the daemon has read; nil in tests.
+	Config *manifest.PodConfig
+}
+
+// Writer changes objects in the manifest directory. It is safe for concurrent use.
+type Writer struct {
+	cfg    Config
+	loader *manifest.Loader
+	// mu orders the changes of this daemon; other writers are found out by manifest/edit.
+	mu sync.Mutex
+}
+
+// NewWriter returns a Writer.
+func NewWriter(c Config) *Writer {
+	return &Writer{cfg: c, loader: manifest.NewLoader(c.Node, c.Mode)}
+}
+
+// Declared is an object that the directory declares.
+type Declared struct {
+	File string
+	// Object is the object as the daemon reads it, with defaults; that of a Secret has the
+	// stringData of its document too. Document is what the document says.
+	Object, Document map[string]any
+	// Pending says that the daemon has not read the document yet.
+	Pending bool
+}
+
+// Result is a change of an object.
+type Result struct {
+	edit.Change
+	// Object is the object as the daemon reads it; the one before a deletion. Pod is it, if it
+	// is a pod.
+	Object map[string]any
+	Pod    *v1.Pod
+	// Warnings are about the file.
+	Warnings []string
+	digest   string
+}
+
+// Find returns the object that a document of the directory declares. The error is
+// edit.ErrNotFound if there is none.
+func (w *Writer) Find(ref manifest.ObjectRef) (Declared, error) {
+	dir, err := w.read()
+	if err != nil {
+		return Declared{}, err
+	}
+	d, _, err := w.find(dir, ref)
+	return d, err
+}
+
+func (w *Writer) find(dir *edit.Directory, ref manifest.ObjectRef) (Declared, loaded, error) {
+	found, err := dir.Find(ref)
+	if err := w.checkSource(dir, ref, err == nil); err != nil {
+		return Declared{}, loaded{}, err
+	}
+	if err != nil {
+		return Declared{}, loaded{}, err
+	}
+	now, faults := w.load(found.File, found.Text)
+	if faults.Fatal() {
+		return Declared{}, loaded{}, fmt.Errorf("the manifest of %s is invalid, so that it must be corrected first: %w", ref, faults)
+	}
+	d := Declared{File: found.File, Object: now.object, Document: found.Value}
+	if ref.Kind == manifest.KindSecret {
+		d.Object = withStringData(d.Object, d.Document)
+	}
+	if w.cfg.Config != nil {
+		known, _ := w.cfg.Config.Declaration(ref)
+		d.Pending = known.Digest != now.digest
+	}
+	return d, now, nil
+}
+
+func (w *Writer) read() (*edit.Directory, error) {
+	if w.cfg.Path == "" {
+		return nil, refusedError{errors.New("the daemon reads no manifest directory, so that there is nowhere to write; set --pod-manifest-path of podstead run")}
+	}
+	return edit.Read(w.cfg.Path)
+}
+
+// checkSource returns why an object cannot be changed in the directory.
+func (w *Writer) checkSource(dir *edit.Directory, ref manifest.ObjectRef, declared bool) error {
+	if w.cfg.Config == nil {
+		return nil
+	}
+	known, ok := w.cfg.Config.Declaration(ref)
+	if !ok {
+		return nil
+	}
+	if err := SourceError(ref, known.Source, known.Unit, declared, dir.Faults()); err != nil {
+		return refusedError{err}
+	}
+	return nil
+}
+
+// Create adds an object to the directory, in a file of its own. With dryRun nothing is written.
+func (w *Writer) Create(ctx context.Context, object map[string]any, dryRun bool) (Result, error) {
+	return w.change(ctx, dryRun, func(dir *edit.Directory) (Result, error) {
+		document := documentOf(object)
+		doc, err := edit.New(document)
+		if err != nil {
+			return Result{}, err
+		}
+		if found, err := dir.Find(doc.Ref); err == nil {
+			return Result{}, fmt.Errorf("%s %w in %s", doc.Ref, ErrExists, found.File)
+		}
+		if w.cfg.Config != nil {
+			if known, ok := w.cfg.Config.Declaration(doc.Ref); ok && known.Source != manifest.SourceFile {
+				return Result{}, fmt.Errorf("%s %w: it comes from %s", doc.Ref, ErrExists, known.Unit)
+			}
+		}
+		if err := w.checkSource(dir, doc.Ref, false); err != nil {
+			return Result{}, err
+		}
+		if w.cfg.Signed {
+			return Result{}, refusedError{errors.New("this node reads only signed manifests; sign the manifest and copy it with its signature into " + w.cfg.Path)}
+		}
+		now, faults := w.load(doc.Ref.String(), doc.Text)
+		if faults.Fatal() {
+			return Result{}, faults
+		}
+		changes, err := dir.Apply("-", doc.Text, []edit.Document{doc})
+		if err != nil {
+			return Result{}, refusedError{err}
+		}
+		return Result{Change: changes[0], Object: now.object, Pod: now.pod, digest: now.digest}, nil
+	})
+}
+
+// documentOf returns the document of an object that a client sends.
+func documentOf(object map[string]any) map[string]any {
+	document := declarable(object)
+	metadata, _ := document["metadata"].(map[string]any)
+	given, _ := object["metadata"].(map[string]any)
+	for _, key := range []string{"name", "namespace"} {
+		if given[key] != nil {
+			metadata[key] = given[key]
+		}
+	}
+	document["apiVersion"], document["kind"], document["metadata"] = object["apiVersion"], object["kind"], metadata
+	return document
+}
+
+// Modify is a change of an object. It is called again if another writer is faster.
+type Modify struct {
+	// Wanted returns what the object is to be.
+	Wanted func(Declared) (map[string]any, error)
+	// Whole says that what it returns does not come from Declared.Object, but is a whole object
+	// of the client.
+	Whole bool
+}
+
+// Update changes an object that the directory declares. With dryRun nothing is written.
+func (w *Writer) Update(ctx context.Context, ref manifest.ObjectRef, dryRun bool, modify Modify) (Result, error) {
+	return w.change(ctx, dryRun, func(dir *edit.Directory) (Result, error) {
+		d, _, err := w.find(dir, ref)
+		if err != nil {
+			return Result{}, err
+		}
+		wanted, err := modify.Wanted(d)
+		if err != nil {
+			return Result{}, err
+		}
+		document, err := transfer(ref, d, wanted, modify.Whole)
+		if err != nil {
+			return Result{}, err
+		}
+		doc, err := edit.New(document)
+		if err != nil {
+			return Result{}, err
+		}
+		if doc.Ref != ref {
+			return Result{}, fmt.Errorf("%s would become %s: %w", ref, doc.Ref, ErrRefused)
+		}
+		change, err := dir.Merge(doc)
+		if err != nil {
+			return Result{}, refusedError{err}
+		}
+		now, faults := w.load(change.File, change.After)
+		if faults.Fatal() {
+			return Result{}, faults
+		}
+		return Result{Change: change, Object: now.object, Pod: now.pod, digest: now.digest}, nil
+	})
+}
+
+// transfer returns the document that declares the wanted object.
+func transfer(ref manifest.ObjectRef, d Declared, wanted map[string]any, whole bool) (map[string]any, error) {
+	before := d.Object
+	if ref.Kind == manifest.KindSecret {
+		var shown map[string]any
+		if !whole {
+			shown, _ = d.Document["stringData"].(map[string]any)
+		}
+		wanted = foldStringData(wanted, before, shown)
+		before = maps.Clone(before)
+		delete(before, "stringData")
+	}
+	if before["immutable"] == true {
+		for _, key := range []string{"data", "binaryData", "immutable"} {
+			if !reflect.DeepEqual(before[key], wanted[key]) {
+				return nil, manifest.Faults{{Unit: d.File, Object: ref.String(), Path: key, Problem: "must not change, since the object is immutable", Remedy: "delete the object and create it again"}}
+			}
+		}
+	}
+	result := objectpatch.Transfer(d.Document, declarable(before), declarable(wanted), types[ref.Kind])
+	if ref.Kind == manifest.KindSecret {
+		result = placeValues(d.Document, result, wanted)
+	}
+	return result, nil
+}
+
+// Delete removes the document of an object. With dryRun nothing is written. check may refuse it.
+func (w *Writer) Delete(ctx context.Context, ref manifest.ObjectRef, dryRun bool, check func(Declared) error) (Result, error) {
+	return w.change(ctx, dryRun, func(dir *edit.Directory) (Result, error) {
+		d, now, err := w.find(dir, ref)
+		// An invalid document can be removed.
+		var faults manifest.Faults
+		if err != nil && !errors.As(err, &faults) {
+			return Result{}, err
+		}
+		if err := check(d); err != nil {
+			return Result{}, err
+		}
+		change, err := dir.Remove(ref)
+		if err != nil {
+			if !errors.Is(err, edit.ErrNotFound) {
+				err = refusedError{err}
+			}
+			return Result{}, err
+		}
+		return Result{Change: change, Object: now.object, Pod: now.pod}, nil
+	})
+}
+
+// change makes one change, again if another writer is faster.
+func (w *Writer) change(ctx context.Context, dryRun bool, make func(*edit.Directory) (Result, error)) (Result, error) {
+	w.mu.Lock()
+	result, err := w.attempts(ctx, dryRun, make)
+	w.mu.Unlock()
+	if err == nil && !dryRun && result.After != nil && result.Verb() != "unchanged" {
+		w.awaitEffect(ctx, &result)
+	}
+	return result, err
+}
+
+func (w *Writer) attempts(ctx context.Context, dryRun bool, make func(*edit.Directory) (Result, error)) (result Result, err error) {
+	for range maxAttempts {
+		var dir *edit.Directory
+		if dir, err = w.read(); err != nil {
+			return Result{}, err
+		}
+		if result, err = make(dir); err != nil {
+			return Result{}, err
+		}
+		if result.Warnings, err = w.validate(dir); err != nil {
+			return Result{}, err
+		}
+		if dryRun {
+			return result, nil
+		}
+		if err = dir.Commit(ctx); !errors.Is(err, edit.ErrChanged) {
+			return result, err
+		}
+		if strings.Contains(err.Error(), "saved in") {
+			return Result{}, err // it needs the attention of the user
+		}
+	}
+	return Result{}, err
+}
+
+// validate checks the files that are to be written: other documents of a file may have faults,
+// and keep all of it from taking effect.
+func (w *Writer) validate(dir *edit.Directory) (warnings []string, err error) {
+	for _, c := range dir.Changes() {
+		if c.After == nil {
+			continue
+		}
+		_, faults := w.loader.Load(manifest.LoadRequest{Source: manifest.SourceFile, Unit: c.Path, Data: c.After})
+		if faults.Fatal() {
+			return nil, faults
+		}
+		for _, f := range faults {
+			warnings = append(warnings, f.Error())
+		}
+	}
+	return warnings, nil
+}
+
+// awaitEffect waits until the daemon has read a change, so that a client that lists the objects
+// next finds it. After a timeout the change is read later.
+func (w *Writer) awaitEffect(ctx context.Context, result *Result) {
+	if w.cfg.Config == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, effectTimeout)
+	defer cancel()
+	changed, unsubscribe := w.cfg.Config.Subscribe()
+	defer unsubscribe()
+	for {
+		if known, ok := w.cfg.Config.Declaration(result.Ref); ok && known.Digest == result.digest {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+		}
+	}
+}

@@ -1,0 +1,273 @@
+package change
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/podstead/podstead/internal/objectpatch"
+	"github.com/podstead/podstead/manifest"
+	"github.com/podstead/podstead/manifest/edit"
+)
+
+const webPod = `# the site
+apiVersion: v1
+kind: Pod
+metadata:
+  name: web # short
+spec:
+  containers:
+  - name: main
+    image: a:1 # pinned
+`
+
+var web = manifest.ObjectRef{Kind: "Pod", Namespace: "default", Name: "web"}
+
+func newWriter(t *testing.T, files map[string]string) (*Writer, string) {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return NewWriter(Config{Path: dir, Node: "n1", Mode: manifest.ModeStrict}), dir
+}
+
+func read(t *testing.T, dir, name string) string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// merge returns a Modify with a merge patch.
+func merge(t *testing.T, patch string) Modify {
+	t.Helper()
+	p, err := objectpatch.Decode([]byte(patch))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Modify{Wanted: func(d Declared) (map[string]any, error) { return objectpatch.Merge(d.Object, p), nil }}
+}
+
+func whole(t *testing.T, object string) Modify {
+	t.Helper()
+	o, err := objectpatch.Decode([]byte(object))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Modify{Whole: true, Wanted: func(Declared) (map[string]any, error) { return o, nil }}
+}
+
+func TestUpdateKeepsTheDocument(t *testing.T) {
+	const db = "---\n# the database\nkind: ConfigMap\napiVersion: v1\nmetadata: {name: db}\n"
+	w, dir := newWriter(t, map[string]string{"site.yaml": webPod + db})
+	result, err := w.Update(t.Context(), web, false, merge(t, `{"metadata":{"labels":{"app":"web"},"annotations":{"kubernetes.io/config.seen":"x","kubectl.kubernetes.io/last-applied-configuration":"{}"}}}`))
+	if err != nil || result.Verb() != "configured" {
+		t.Fatalf("%v, %+v", err, result)
+	}
+	want := strings.Replace(webPod, "  name: web # short\n", "  name: web # short\n  labels:\n    app: web\n", 1) + db
+	if got := read(t, dir, "site.yaml"); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if name := result.Object["metadata"].(map[string]any)["name"]; name != "web-n1" {
+		t.Errorf("the object is named %v", name)
+	}
+	// A whole object with the defaults that the client was shown.
+	d, err := w.Find(web)
+	if err != nil {
+		t.Fatal(err)
+	}
+	exported := objectpatch.Merge(d.Object, map[string]any{"status": map[string]any{"phase": "Running"}})
+	spec := exported["spec"].(map[string]any)
+	spec["containers"].([]any)[0].(map[string]any)["image"] = "a:2"
+	if _, err := w.Update(t.Context(), web, false, Modify{Whole: true, Wanted: func(Declared) (map[string]any, error) { return exported, nil }}); err != nil {
+		t.Fatal(err)
+	}
+	if got := read(t, dir, "site.yaml"); got != strings.Replace(want, "a:1", "a:2", 1) {
+		t.Errorf("got\n%s", got)
+	}
+	// Nothing changes: nothing is written.
+	result, err = w.Update(t.Context(), web, false, merge(t, `{"metadata":{"labels":{"app":"web"}}}`))
+	if err != nil || result.Verb() != "unchanged" {
+		t.Errorf("%v, %s", err, result.Verb())
+	}
+	if _, err := w.Delete(t.Context(), web, false, func(Declared) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if got := read(t, dir, "site.yaml"); strings.Contains(got, "kind: Pod") || !strings.Contains(got, "# the database") {
+		t.Errorf("after the deletion:\n%s", got)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	w, dir := newWriter(t, map[string]string{"web.yaml": webPod, "bad.yaml": "kind: Pod\napiVersion: v1\nmetadata: {name: bad}\nspec: {containers: [{name: main}]}\n"})
+	bad := manifest.ObjectRef{Kind: "Pod", Namespace: "default", Name: "bad"}
+	var faults manifest.Faults
+	_, err := w.Update(t.Context(), web, false, merge(t, `{"spec":{"restartPolicy":"Sometimes"}}`))
+	if !errors.As(err, &faults) || !strings.Contains(err.Error(), "web.yaml") || !strings.Contains(err.Error(), "spec.restartPolicy") {
+		t.Errorf("an invalid change: %v", err)
+	}
+	if _, err := w.Update(t.Context(), web, false, merge(t, `{"spec":{"restartPolicies":"Always"}}`)); !errors.As(err, &faults) {
+		t.Errorf("an unknown field: %v", err)
+	}
+	if _, err := w.Update(t.Context(), bad, false, merge(t, `{}`)); !errors.As(err, &faults) || !strings.Contains(err.Error(), "must be corrected first") {
+		t.Errorf("an invalid manifest: %v", err)
+	}
+	if _, err := w.Update(t.Context(), manifest.ObjectRef{Kind: "Pod", Namespace: "default", Name: "none"}, false, merge(t, `{}`)); !errors.Is(err, edit.ErrNotFound) {
+		t.Errorf("a missing pod: %v", err)
+	}
+	create := func(text string) error {
+		object, err := objectpatch.Decode([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = w.Create(t.Context(), object, false)
+		return err
+	}
+	if err := create(`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web"},"spec":{"containers":[{"name":"a","image":"b"}]}}`); !errors.Is(err, ErrExists) {
+		t.Errorf("an object that exists: %v", err)
+	}
+	if err := create(`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"new"},"spec":{"containers":[{"name":"a"}]}}`); !errors.As(err, &faults) {
+		t.Errorf("an invalid object: %v", err)
+	}
+	if _, err := w.Delete(t.Context(), bad, false, func(Declared) error { return nil }); err != nil {
+		t.Errorf("the deletion of an invalid manifest: %v", err)
+	}
+	// A dry run writes nothing.
+	if _, err := w.Update(t.Context(), web, true, merge(t, `{"metadata":{"labels":{"a":"b"}}}`)); err != nil {
+		t.Error(err)
+	}
+	if _, err := w.Delete(t.Context(), web, true, func(Declared) error { return nil }); err != nil {
+		t.Error(err)
+	}
+	if got := read(t, dir, "web.yaml"); got != webPod {
+		t.Errorf("got\n%s", got)
+	}
+	for name, c := range map[string]Config{"no directory": {Node: "n1"}, "signed": {Path: dir, Node: "n1", Signed: true}} {
+		if _, err := NewWriter(c).Create(t.Context(), map[string]any{"kind": "ConfigMap", "apiVersion": "v1", "metadata": map[string]any{"name": "c"}}, false); !errors.Is(err, ErrRefused) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestSecretsKeepTheirText(t *testing.T) {
+	login := manifest.ObjectRef{Kind: manifest.KindSecret, Namespace: "default", Name: "login"}
+	const before = "apiVersion: v1\nkind: Secret\nmetadata: {name: login}\nstringData:\n  a: one # first\n  b: two\ndata:\n  c: dGhyZWU=\n"
+	for name, c := range map[string]struct {
+		modify     Modify
+		want, lost []string
+	}{
+		"encoded data": {merge(t, `{"data":{"a":"bmV3","c":"ZHJlaQ=="}}`), []string{"a: new # first", "b: two", "c: ZHJlaQ=="}, nil},
+		"text":         {merge(t, `{"stringData":{"a":"new","d":"four"}}`), []string{"a: new # first", "b: two", "d: Zm91cg=="}, nil},
+		"removed text": {merge(t, `{"stringData":{"a":null}}`), []string{"b: two", "c: dGhyZWU="}, []string{"one"}},
+		"removed data": {merge(t, `{"data":{"b":null}}`), []string{"a: one # first", "c: dGhyZWU="}, []string{"two"}},
+		"whole, data":  {whole(t, `{"kind":"Secret","metadata":{"name":"login"},"type":"Opaque","data":{"a":"b25l","b":"dHdv","c":"dGhyZWU="}}`), []string{"a: one # first", "b: two", "c: dGhyZWU="}, nil},
+		"whole, text":  {whole(t, `{"kind":"Secret","metadata":{"name":"login"},"stringData":{"a":"new"}}`), []string{"a: new"}, []string{"two", "c:"}},
+		"not a text":   {merge(t, `{"data":{"a":"/w=="}}`), []string{"a: /w==", "b: two"}, []string{"one"}},
+		"a label":      {merge(t, `{"metadata":{"labels":{"x":"y"}}}`), []string{"a: one # first", "b: two", "c: dGhyZWU="}, nil},
+	} {
+		w, dir := newWriter(t, map[string]string{"login.yaml": before})
+		if _, err := w.Update(t.Context(), login, false, c.modify); err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		got := read(t, dir, "login.yaml")
+		for _, s := range c.want {
+			if !strings.Contains(got, s) {
+				t.Errorf("%s: no %q in\n%s", name, s, got)
+			}
+		}
+		for _, s := range c.lost {
+			if strings.Contains(got, s) {
+				t.Errorf("%s: %q in\n%s", name, s, got)
+			}
+		}
+	}
+	w, _ := newWriter(t, map[string]string{"login.yaml": before + "immutable: true\n"})
+	if _, err := w.Update(t.Context(), login, false, merge(t, `{"data":{"a":"bmV3"}}`)); err == nil || !strings.Contains(err.Error(), "immutable") {
+		t.Errorf("an immutable Secret: %v", err)
+	}
+	if _, err := w.Update(t.Context(), login, false, merge(t, `{"metadata":{"labels":{"x":"y"}}}`)); err != nil {
+		t.Errorf("a label of an immutable Secret: %v", err)
+	}
+}
+
+// One writer goes through the API, the other one is podstead apply: after 1,000 rounds no change
+// of either is lost.
+func TestTwoWriters(t *testing.T) {
+	const rounds = 500
+	w, dir := newWriter(t, map[string]string{"web.yaml": webPod})
+	count := func(object map[string]any, key string) int {
+		metadata, _ := object["metadata"].(map[string]any)
+		labels, _ := metadata["labels"].(map[string]any)
+		text, _ := labels[key].(string)
+		n, _ := strconv.Atoi(text)
+		return n
+	}
+	next := func(object map[string]any, key string) map[string]any {
+		return objectpatch.Merge(object, map[string]any{"metadata": map[string]any{"labels": map[string]any{key: strconv.Itoa(count(object, key) + 1)}}})
+	}
+	byHand := func(ctx context.Context) error {
+		d, err := edit.Read(dir)
+		if err != nil {
+			return err
+		}
+		found, err := d.Find(web)
+		if err != nil {
+			return err
+		}
+		doc, err := edit.New(next(found.Value, "hand"))
+		if err != nil {
+			return err
+		}
+		if _, err := d.Merge(doc); err != nil {
+			return err
+		}
+		return d.Commit(ctx)
+	}
+	var both sync.WaitGroup
+	both.Go(func() {
+		for range rounds {
+			if _, err := w.Update(t.Context(), web, false, Modify{Wanted: func(d Declared) (map[string]any, error) { return next(d.Object, "api"), nil }}); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	both.Go(func() {
+		for done := 0; done < rounds; {
+			switch err := byHand(t.Context()); {
+			case err == nil:
+				done++
+			case !errors.Is(err, edit.ErrChanged):
+				t.Error(err)
+				return
+			}
+		}
+	})
+	both.Wait()
+	d, err := w.Find(web)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if api, hand := count(d.Document, "api"), count(d.Document, "hand"); api != rounds || hand != rounds {
+		t.Errorf("%d changes of the API and %d by hand; want %d of each", api, hand, rounds)
+	}
+	if got := read(t, dir, "web.yaml"); !strings.Contains(got, "# pinned") || !strings.Contains(got, fmt.Sprintf("%q", strconv.Itoa(rounds))) {
+		t.Errorf("got\n%s", got)
+	}
+	left, err := os.ReadDir(dir)
+	if err != nil || len(left) != 1 {
+		t.Errorf("files: %v, %v", left, err)
+	}
+}
