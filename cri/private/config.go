@@ -68,7 +68,9 @@ func (c Config) CertsDir() string { return filepath.Join(c.Root, "certs.d") }
 
 // configText is a version 2 config, which containerd 1.6, 1.7 and 2.x read.
 // restrict_oom_score_adj lets pods start where the host withholds
-// CAP_SYS_RESOURCE; the opt plugin's default directory is outside Root. A containerd that
+// CAP_SYS_RESOURCE; the opt plugin's default directory is outside Root. CDI is disabled by
+// default up to containerd 1.7, and 1.6 ignores the setting; the specifications are in /etc/cdi and
+// /var/run/cdi. A containerd that
 // starts kills the containers of each shim that does not answer in time, by default 5 s,
 // which is not enough on a busy host. It is not
 // a text/template: importing that alone keeps every method of every type in the
@@ -91,6 +93,7 @@ state = %[2]q
   stream_server_address = "127.0.0.1"
   stream_server_port = "0"
   restrict_oom_score_adj = %[5]t
+  enable_cdi = true
 %[6]s
   [plugins."io.containerd.grpc.v1.cri".cni]
     bin_dir = %[7]q
