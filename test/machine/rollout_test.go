@@ -140,6 +140,7 @@ func mustBeRolledBack(m *Machine, first string) {
 // loadAs loads busybox under another name.
 func loadAs(m *Machine, name string) {
 	m.t.Helper()
+	awaitActive(m)
 	m.Sh("podstead images load --name " + name + " /root/busybox.tar")
 }
 
