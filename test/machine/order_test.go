@@ -177,7 +177,8 @@ func checkStartOrder(m *Machine, log map[string]map[string][]float64, cut map[st
 		name := fmt.Sprintf("o%d", i)
 		starts := log["start"][name]
 		if len(starts) != 1 && !(cut[name] && len(starts) == 2) {
-			m.t.Errorf("%s started %d times in this boot, at %v s", name, len(starts), starts)
+			m.t.Errorf("%s started %d times in this boot, at %v s:\n%s", name, len(starts), starts,
+				m.Sh("journalctl -b --no-pager -o short-monotonic | grep -e "+name+"-machine -e podstead.service: || true"))
 			continue
 		}
 		for _, d := range dependencies(i) {
