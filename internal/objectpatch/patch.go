@@ -41,7 +41,14 @@ func Decode(data []byte) (map[string]any, error) {
 }
 
 // JSON applies a JSON patch (RFC 6902).
-func JSON(object map[string]any, patch []byte) (map[string]any, error) {
+func JSON(object map[string]any, patch []byte) (patched map[string]any, err error) {
+	// The library dereferences nil for some operations, such as a test of the whole object
+	// without a value.
+	defer func() {
+		if r := recover(); r != nil {
+			patched, err = nil, fmt.Errorf("an operation is invalid: %v", r)
+		}
+	}()
 	operations, err := jsonpatch.DecodePatch(patch)
 	if err != nil {
 		return nil, fmt.Errorf("must be a list of operations: %w", err)

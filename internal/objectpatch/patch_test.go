@@ -66,6 +66,10 @@ func TestStrategic(t *testing.T) {
 
 func TestMergeAndJSON(t *testing.T) {
 	before := object(t, `{"a":{"b":1,"c":2},"d":[1]}`)
+	withNull := object(t, `{"n":[null]}`)
+	if _, err := JSON(withNull, []byte(`[{"op":"test","path":"/n","value":[null]}]`)); err == nil {
+		t.Error("a test of null in a list, which the library cannot compare, succeeded")
+	}
 	if got := text(t, Merge(before, object(t, `{"a":{"b":null,"e":{"f":null,"g":3}},"d":[2]}`))); got != `{"a":{"c":2,"e":{"g":3}},"d":[2]}` {
 		t.Error(got)
 	}
@@ -74,7 +78,7 @@ func TestMergeAndJSON(t *testing.T) {
 		t.Error(err, text(t, got))
 	}
 	copies := `[{"op":"add","path":"/x","value":"` + strings.Repeat("x", 1000) + `"}` + strings.Repeat(`,{"op":"copy","from":"","path":"/y"}`, 40) + `]`
-	for _, bad := range []string{`{}`, `[{"op":"test","path":"/a/b","value":2}]`, `[{"op":"remove","path":"/none"}]`, copies, "[" + strings.Repeat(`{"op":"add","path":"/x","value":1},`, maxOperations) + `{"op":"add","path":"/x","value":1}]`} {
+	for _, bad := range []string{`{}`, `[{"op":"test","path":"/a/b","value":2}]`, `[{"op":"remove","path":"/none"}]`, `[{"op":"test","path":""}]`, `[{"op":"replace","path":""}]`, copies, "[" + strings.Repeat(`{"op":"add","path":"/x","value":1},`, maxOperations) + `{"op":"add","path":"/x","value":1}]`} {
 		if _, err := JSON(before, []byte(bad)); err == nil {
 			t.Errorf("%.60s was applied", bad)
 		}

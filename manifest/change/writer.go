@@ -269,13 +269,19 @@ func (w *Writer) Delete(ctx context.Context, ref manifest.ObjectRef, dryRun bool
 
 // change makes one change, again if another writer is faster.
 func (w *Writer) change(ctx context.Context, dryRun bool, make func(*edit.Directory) (Result, error)) (Result, error) {
-	w.mu.Lock()
-	result, err := w.attempts(ctx, dryRun, make)
-	w.mu.Unlock()
+	result, err := w.locked(ctx, dryRun, make)
 	if err == nil && !dryRun && result.After != nil && result.Verb() != "unchanged" {
 		w.awaitEffect(ctx, &result)
 	}
 	return result, err
+}
+
+// locked makes one change while no other one is made. It unlocks after a panic too, from which the
+// HTTP server recovers.
+func (w *Writer) locked(ctx context.Context, dryRun bool, make func(*edit.Directory) (Result, error)) (Result, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.attempts(ctx, dryRun, make)
 }
 
 func (w *Writer) attempts(ctx context.Context, dryRun bool, make func(*edit.Directory) (Result, error)) (result Result, err error) {

@@ -271,3 +271,16 @@ func TestTwoWriters(t *testing.T) {
 		t.Errorf("files: %v, %v", left, err)
 	}
 }
+
+// The HTTP server recovers from a panic of a handler: later writes must not wait for this one.
+func TestPanicDoesNotBlockLaterWrites(t *testing.T) {
+	w, _ := newWriter(t, map[string]string{"web.yaml": webPod})
+	func() {
+		defer func() { _ = recover() }()
+		_, _ = w.Update(t.Context(), web, false, Modify{Wanted: func(Declared) (map[string]any, error) { panic("odd input") }})
+	}()
+	if !w.mu.TryLock() {
+		t.Fatal("the writer is still locked")
+	}
+	w.mu.Unlock()
+}
