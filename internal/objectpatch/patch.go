@@ -17,6 +17,9 @@ import (
 const (
 	// maxOperations is the maximum number of operations of a JSON patch, as of an API server.
 	maxOperations = 10000
+	// maxDepth is the maximum number of levels of a decoded object. A manifest has at most 100;
+	// YAML indents each, so that the text of a deep object is larger by its square.
+	maxDepth = 128
 	// maxCopied is the maximum size in bytes of what the copy operations of JSON patches add.
 	maxCopied = 3 << 20
 )
@@ -37,7 +40,28 @@ func Decode(data []byte) (map[string]any, error) {
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
 		return nil, errors.New("has something after the object")
 	}
+	if isDeeper(value, maxDepth) {
+		return nil, fmt.Errorf("is nested too deeply; must have at most %d levels", maxDepth)
+	}
 	return value, nil
+}
+
+// isDeeper reports whether a decoded value has more levels of objects and lists.
+func isDeeper(value any, levels int) bool {
+	switch value := value.(type) {
+	case map[string]any:
+		if levels == 0 {
+			return true
+		}
+		for _, v := range value {
+			if isDeeper(v, levels-1) {
+				return true
+			}
+		}
+	case []any:
+		return levels == 0 || slices.ContainsFunc(value, func(v any) bool { return isDeeper(v, levels-1) })
+	}
+	return false
 }
 
 // JSON applies a JSON patch (RFC 6902).
@@ -112,7 +136,8 @@ func Strategic(object, patch map[string]any, t reflect.Type) (map[string]any, er
 		merged = map[string]any{}
 	}
 	if keys, ok := patch[retainKeys].([]any); ok {
-		maps.DeleteFunc(merged, func(key string, _ any) bool { return !slices.Contains(keys, any(key)) })
+		kept := setOf(keys)
+		maps.DeleteFunc(merged, func(key string, _ any) bool { return !kept[key] })
 	}
 	for key, value := range patch {
 		if strings.HasPrefix(key, "$") {
@@ -141,7 +166,8 @@ func orderLists(merged, patch map[string]any, t reflect.Type) error {
 			}
 			list, _ := merged[name].([]any)
 			if list != nil {
-				merged[name] = slices.DeleteFunc(slices.Clone(list), func(v any) bool { return contains(deleted, v) })
+				gone := setOf(deleted)
+				merged[name] = slices.DeleteFunc(slices.Clone(list), func(v any) bool { return gone[identity(v)] })
 			}
 		}
 	}
@@ -170,10 +196,10 @@ func strategicValue(old, value any, f field) (any, error) {
 		case f.merges && f.mergeKey != "":
 			return strategicList(before, value, f)
 		case f.merges:
-			merged := slices.Clone(before)
+			merged, present := slices.Clone(before), setOf(before)
 			for _, v := range value {
-				if !contains(merged, v) {
-					merged = append(merged, v)
+				if id := identity(v); !present[id] {
+					merged, present[id] = append(merged, v), true
 				}
 			}
 			return merged, nil
@@ -185,6 +211,14 @@ func strategicValue(old, value any, f field) (any, error) {
 // strategicList merges lists of objects by their merge key.
 func strategicList(old, patch []any, f field) (any, error) {
 	merged := slices.Clone(old)
+	// places are where the items of each key are; deleted ones are removed at the end.
+	places := map[any][]int{}
+	for i, v := range merged {
+		if id := identity(keyOf(v, f.mergeKey)); id != nil {
+			places[id] = append(places[id], i)
+		}
+	}
+	deleted := map[int]bool{}
 	var replaced []any
 	replaces := false
 	for i, v := range patch {
@@ -201,57 +235,72 @@ func strategicList(old, patch []any, f field) (any, error) {
 			return nil, fmt.Errorf("[%d]: must have %s", i, f.mergeKey)
 		}
 		replaced = append(replaced, v)
-		at := slices.IndexFunc(merged, func(v any) bool { return same(keyOf(v, f.mergeKey), key) })
+		id := identity(key)
+		at := places[id]
 		if change[directive] == "delete" {
-			if at >= 0 {
-				merged = slices.Delete(merged, at, at+1)
+			if len(at) > 0 {
+				deleted[at[0]], places[id] = true, at[1:]
 			}
 			continue
 		}
 		var before map[string]any
-		if at >= 0 {
-			before, _ = merged[at].(map[string]any)
+		if len(at) > 0 {
+			before, _ = merged[at[0]].(map[string]any)
 		}
 		result, err := Strategic(before, change, item(f.of))
 		if err != nil {
 			return nil, fmt.Errorf("[%d]: %w", i, err)
 		}
-		if at >= 0 {
-			merged[at] = result
-		} else {
-			merged = append(merged, result)
+		if len(at) > 0 {
+			merged[at[0]] = result
+			continue
 		}
+		if id != nil {
+			places[id] = append(places[id], len(merged))
+		}
+		merged = append(merged, result)
 	}
 	if replaces {
 		return replaced, nil
 	}
-	return merged, nil
+	if len(deleted) == 0 {
+		return merged, nil
+	}
+	kept := []any{}
+	for i, v := range merged {
+		if !deleted[i] {
+			kept = append(kept, v)
+		}
+	}
+	return kept, nil
 }
 
 // ordered puts the items that an order lists into this order; the other ones stay where they are.
 func ordered(list, order []any, mergeKey string) []any {
-	place := func(v any) int {
-		return slices.IndexFunc(order, func(o any) bool {
-			if mergeKey == "" {
-				return same(o, v)
-			}
-			return same(keyOf(o, mergeKey), keyOf(v, mergeKey))
-		})
+	of := func(v any) any {
+		if mergeKey != "" {
+			v = keyOf(v, mergeKey)
+		}
+		return identity(v)
+	}
+	places := map[any]int{}
+	for i, o := range order {
+		id := of(o)
+		if _, known := places[id]; !known && id != nil {
+			places[id] = i
+		}
 	}
 	var listed []any
-	for _, v := range list {
-		if place(v) >= 0 {
-			listed = append(listed, v)
+	var at []int // where the listed items are
+	for i, v := range list {
+		if _, ok := places[of(v)]; ok {
+			listed, at = append(listed, v), append(at, i)
 		}
 	}
-	slices.SortStableFunc(listed, func(a, b any) int { return place(a) - place(b) })
+	slices.SortStableFunc(listed, func(a, b any) int { return places[of(a)] - places[of(b)] })
 	sorted := slices.Clone(list)
-	next := 0
-	for i, v := range sorted {
-		if place(v) >= 0 {
-			sorted[i] = listed[next]
-			next++
-		}
+	for i, v := range listed {
+		sorted[at[i]] = v
 	}
 	return sorted
 }
@@ -262,8 +311,27 @@ func keyOf(v any, mergeKey string) any {
 	return object[mergeKey]
 }
 
-func same(a, b any) bool { return a != nil && reflect.DeepEqual(a, b) }
+// encoded is the identity of a value that cannot be the key of a map.
+type encoded string
 
-func contains(list []any, v any) bool {
-	return slices.ContainsFunc(list, func(other any) bool { return reflect.DeepEqual(other, v) })
+// identity returns what is equal for equal values, as the key of a map: lists in a request can
+// have so many items that each cannot be compared with each. It is nil for nil.
+func identity(v any) any {
+	switch v.(type) {
+	case map[string]any, []any:
+		text, err := json.Marshal(v)
+		if err != nil {
+			return nil
+		}
+		return encoded(text)
+	}
+	return v
+}
+
+func setOf(values []any) map[any]bool {
+	set := map[any]bool{}
+	for _, v := range values {
+		set[identity(v)] = true
+	}
+	return set
 }

@@ -2,9 +2,11 @@ package objectpatch
 
 import (
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 )
@@ -121,4 +123,61 @@ func FuzzStrategic(f *testing.F) {
 			Transfer(o, o, after, reflect.TypeFor[v1.Pod]())
 		}
 	})
+}
+
+// A request has at most 1 MiB: the time to apply it must not grow with its square.
+func TestStrategicIsLinear(t *testing.T) {
+	const items = 50000
+	list := func(format string) string {
+		var b strings.Builder
+		for i := range items {
+			fmt.Fprintf(&b, format, i)
+		}
+		return strings.TrimSuffix(b.String(), ",")
+	}
+	for name, patch := range map[string]string{
+		"values": `{"metadata":{"finalizers":[` + list(`"%d",`) + `],"$deleteFromPrimitiveList/finalizers":[` + list(`"%d",`) + `]}}`,
+		"items":  `{"spec":{"containers":[` + list(`{"name":"%d"},`) + `]}}`,
+		"order":  `{"spec":{"containers":[` + list(`{"name":"%d"},`) + `],"$setElementOrder/containers":[` + list(`{"name":"x%d"},`) + `]}}`,
+	} {
+		start := time.Now()
+		if _, err := Strategic(object(t, `{"spec":{}}`), object(t, patch), reflect.TypeFor[v1.Pod]()); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		// It takes less than a second; comparing each with each, minutes.
+		if d := time.Since(start); d > 20*time.Second {
+			t.Errorf("%s: %d items took %s", name, items, d)
+		}
+	}
+}
+
+// Items with the same merge key, such as a port of TCP and UDP, are changed one after the other.
+func TestItemsWithTheSameKey(t *testing.T) {
+	before := object(t, `{"spec":{"containers":[{"name":"a","ports":[{"containerPort":53,"protocol":"TCP"},{"containerPort":53,"protocol":"UDP"},{"containerPort":1}]}]}}`)
+	for patch, want := range map[string]string{
+		`{"containerPort":53,"$patch":"delete"}`:                                        `[{"containerPort":53,"protocol":"UDP"},{"containerPort":1}]`,
+		`{"containerPort":53,"$patch":"delete"},{"containerPort":53,"$patch":"delete"}`: `[{"containerPort":1}]`,
+		`{"containerPort":53,"$patch":"delete"},{"containerPort":53,"name":"x"}`:        `[{"containerPort":53,"name":"x","protocol":"UDP"},{"containerPort":1}]`,
+		`{"containerPort":53,"name":"x"}`:                                               `[{"containerPort":53,"name":"x","protocol":"TCP"},{"containerPort":53,"protocol":"UDP"},{"containerPort":1}]`,
+		`{"containerPort":[53],"name":"x"}`:                                             `[{"containerPort":53,"protocol":"TCP"},{"containerPort":53,"protocol":"UDP"},{"containerPort":1},{"containerPort":[53],"name":"x"}]`,
+	} {
+		got, err := Strategic(before, object(t, `{"spec":{"containers":[{"name":"a","ports":[`+patch+`]}]}}`), reflect.TypeFor[v1.Pod]())
+		if err != nil || text(t, got) != `{"spec":{"containers":[{"name":"a","ports":`+want+`}]}}` {
+			t.Errorf("%s: %v %s", patch, err, text(t, got))
+		}
+	}
+}
+
+func TestDecodeLimitsTheDepth(t *testing.T) {
+	deep := func(levels int) string {
+		return strings.Repeat(`{"a":`, levels) + "1" + strings.Repeat("}", levels)
+	}
+	if _, err := Decode([]byte(deep(maxDepth))); err != nil {
+		t.Error(err)
+	}
+	for _, text := range []string{deep(maxDepth + 1), deep(9000), `{"a":` + strings.Repeat("[", 9000) + strings.Repeat("]", 9000) + "}"} {
+		if _, err := Decode([]byte(text)); err == nil || !strings.Contains(err.Error(), "nested too deeply") {
+			t.Errorf("%d bytes: %v", len(text), err)
+		}
+	}
 }
