@@ -271,6 +271,8 @@ func TestWritesOfTheAPI(t *testing.T) {
 	h.must(200, `"x":"y"`, "PATCH", podPath+"/web?dryRun=All", mergePatch, `{"metadata":{"labels":{"x":"y"}}}`)
 	h.must(200, "deletionTimestamp", "DELETE", podPath+"/web", "application/json", `{"dryRun":["All"]}`)
 	h.must(201, `"name":"new-n1"`, "POST", podPath+"?dryRun=All", "application/json", `{"metadata":{"name":"new"},"spec":{"containers":[{"name":"a","image":"b"}]}}`)
+	h.must(200, "deletionTimestamp", "DELETE", podPath+"/web?dryRun=All", "application/json", `{"dryRun":[""]}`)
+	h.must(201, `"name":"new-n1"`, "POST", podPath+"?dryRun=&dryRun=All", "application/json", `{"metadata":{"name":"new"},"spec":{"containers":[{"name":"a","image":"b"}]}}`)
 	h.must(422, "must be All", "POST", podPath+"?dryRun=some", "application/json", `{"metadata":{"name":"new"}}`)
 	if got := h.read("site.yaml"); got != before {
 		t.Errorf("after dry runs:\n%s", got)

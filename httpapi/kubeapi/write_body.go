@@ -8,6 +8,7 @@ import (
 	"mime"
 	"net/http"
 	"reflect"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -151,12 +152,12 @@ func deleteOptions(r *http.Request) (*metav1.DeleteOptions, error) {
 	return o, nil
 }
 
-// isDryRun parses the values of dryRun.
+// isDryRun parses the values of dryRun, of which one is sufficient.
 func isDryRun(values []string) (bool, error) {
 	for _, v := range values {
 		if v != metav1.DryRunAll && v != "" {
 			return false, fail(http.StatusUnprocessableEntity, "dryRun: is %q, must be All", v)
 		}
 	}
-	return len(values) > 0 && values[0] != "", nil
+	return slices.Contains(values, metav1.DryRunAll), nil
 }
