@@ -68,13 +68,27 @@ func (m manifestWriter) Update(ctx context.Context, name kubeapi.ObjectName, u k
 
 // Delete implements kubeapi.Writer.
 func (m manifestWriter) Delete(ctx context.Context, name kubeapi.ObjectName, r kubeapi.Removal, o kubeapi.WriteOptions) (kubeapi.Written, error) {
-	// Before the removal, since the pod may end at once.
-	set := r.UID != "" && r.Grace != nil && !o.DryRun
-	if set {
-		m.setGrace(r.UID, r.Grace)
+	set := false
+	check := func(d change.Declared) error {
+		if err := r.Check(declared(d)); err != nil {
+			return err
+		}
+		// Before the removal, since the pod may end at once. A refused deletion must not shorten
+		// the grace period of a pod that is ending.
+		if r.UID != "" && r.Grace != nil && !o.DryRun {
+			set = true
+			m.setGrace(r.UID, r.Grace)
+		}
+		return nil
 	}
-	result, err := m.writer.Delete(ctx, refOf(name), o.DryRun, func(d change.Declared) error { return r.Check(declared(d)) })
-	if set && err != nil {
+	result, err := m.writer.Delete(ctx, refOf(name), o.DryRun, check)
+	switch {
+	case errors.Is(err, edit.ErrNotFound):
+		// The pod is ending, or going to: its grace period changes.
+		if refused := check(change.Declared{}); refused != nil {
+			err = refused
+		}
+	case set && err != nil:
 		m.setGrace(r.UID, nil)
 	}
 	return m.written(&result, err, o)

@@ -266,6 +266,13 @@ func TestWritesOfTheAPI(t *testing.T) {
 	h.must(409, "has changed since resourceVersion 1", "PATCH", podPath+"/web", mergePatch, `{"metadata":{"resourceVersion":"1","labels":{"x":"y"}}}`)
 	h.must(409, "not other as required", "DELETE", podPath+"/web", "application/json", `{"preconditions":{"uid":"other"}}`)
 
+	h.must(409, "has changed since resourceVersion 1", "DELETE", podPath+"/web", "application/json", `{"gracePeriodSeconds":0,"preconditions":{"resourceVersion":"1"}}`)
+	h.mu.Lock()
+	if events := strings.Join(h.events, "\n"); strings.Contains(events, "grace ") {
+		t.Errorf("a refused deletion set the grace period:\n%s", events)
+	}
+	h.mu.Unlock()
+
 	// A dry run changes nothing, and shows no difference but that of the client.
 	before := h.read("site.yaml")
 	h.must(200, `"x":"y"`, "PATCH", podPath+"/web?dryRun=All", mergePatch, `{"metadata":{"labels":{"x":"y"}}}`)
