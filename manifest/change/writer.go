@@ -90,6 +90,9 @@ func (w *Writer) find(dir *edit.Directory, ref manifest.ObjectRef) (Declared, lo
 	if err != nil {
 		return Declared{}, loaded{}, err
 	}
+	if err := found.ItemError(ref); err != nil {
+		return Declared{}, loaded{}, refusedError{err} // its text declares other objects too
+	}
 	now, faults := w.load(found.File, found.Text)
 	if faults.Fatal() {
 		return Declared{}, loaded{}, fmt.Errorf("the manifest of %s is invalid, so that it must be corrected first: %w", ref, faults)

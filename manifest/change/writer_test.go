@@ -284,3 +284,23 @@ func TestPanicDoesNotBlockLaterWrites(t *testing.T) {
 	}
 	w.mu.Unlock()
 }
+
+// The document of an item is the List, which declares other objects: it must not be shown as one.
+func TestItemsOfAListAreRefused(t *testing.T) {
+	const list = "apiVersion: v1\nkind: List\nitems:\n" +
+		"- {apiVersion: v1, kind: Pod, metadata: {name: other}, spec: {containers: [{name: main, image: b}]}}\n" +
+		"- {apiVersion: v1, kind: Pod, metadata: {name: web}, spec: {containers: [{name: main, image: a}]}}\n"
+	w, dir := newWriter(t, map[string]string{"list.yaml": list})
+	if d, err := w.Find(web); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "is an item of a list in") {
+		t.Errorf("%v, %v", err, d.Object)
+	}
+	if _, err := w.Update(t.Context(), web, false, merge(t, `{"metadata":{"labels":{"a":"b"}}}`)); !errors.Is(err, ErrRefused) {
+		t.Errorf("an update: %v", err)
+	}
+	if _, err := w.Delete(t.Context(), web, false, func(Declared) error { return nil }); !errors.Is(err, ErrRefused) {
+		t.Errorf("a deletion: %v", err)
+	}
+	if got := read(t, dir, "list.yaml"); got != list {
+		t.Errorf("got\n%s", got)
+	}
+}

@@ -256,6 +256,15 @@ func (d *Directory) Merge(doc Document) (Change, error) {
 	return d.Put(doc, "")
 }
 
+// ItemError returns why a document cannot be changed or shown as that of one object: the object is
+// an item of a List. It is nil otherwise.
+func (f Found) ItemError(ref manifest.ObjectRef) error {
+	if f.part.List {
+		return listError(ref, f.File)
+	}
+	return nil
+}
+
 func listError(ref manifest.ObjectRef, path string) error {
 	return fmt.Errorf("%s is an item of a list in %s; edit the file, or make it a document of its own", ref, path)
 }
