@@ -76,6 +76,10 @@ func isCopied(name string, data []byte) bool {
 	return len(faults) == 0
 }
 
+// maxNewName is the maximum length of the name of a new file without its ending: a temporary name
+// and a number must fit in the 255 bytes of a file system.
+const maxNewName = 200
+
 // nameOf returns the name of a new file: that of the manifest, or one made of its first object.
 func nameOf(unit string, first *Document) string {
 	if base := filepath.Base(unit); manifest.IsManifestFile(base) {
@@ -87,6 +91,9 @@ func nameOf(unit string, first *Document) string {
 	}
 	if ns := first.Ref.Namespace; ns != "" && ns != "default" {
 		name = ns + "-" + name
+	}
+	if len(name) > maxNewName {
+		name = strings.TrimRight(name[:maxNewName], "-.")
 	}
 	// The name of an object of an invalid manifest may be anything.
 	return strings.TrimLeft(strings.ReplaceAll(name, string(filepath.Separator), "-"), ".") + ".yaml"

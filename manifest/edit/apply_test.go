@@ -3,6 +3,7 @@ package edit
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -45,5 +46,25 @@ func TestApplyChoosesTheFile(t *testing.T) {
 		if changes, err := again.Apply(c.unit, []byte(c.text), documents(t, c.text)); err != nil || len(again.Changes()) > 0 || changes[0].Verb() != "unchanged" {
 			t.Errorf("%s: a second time: %v, %v", name, err, changes)
 		}
+	}
+}
+
+// The name of a file has at most 255 bytes, that of an object 253.
+func TestLongNames(t *testing.T) {
+	dir := t.TempDir()
+	for _, last := range []string{"a", "b"} {
+		name := strings.Repeat("x", 252) + last
+		d, err := Read(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		docs, _ := Documents("-", []byte(counter(name, 1)))
+		if _, err := d.Apply("-", docs[0].Text, docs); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Commit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		increment(t, dir, name)
 	}
 }
