@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
-	"strings"
 	"sync"
 	"time"
 
@@ -305,7 +304,7 @@ func (w *Writer) attempts(ctx context.Context, dryRun bool, make func(*edit.Dire
 		if err = dir.Commit(ctx); !errors.Is(err, edit.ErrChanged) {
 			return result, err
 		}
-		if strings.Contains(err.Error(), "saved in") {
+		if errors.Is(err, edit.ErrKept) {
 			return Result{}, err // it needs the attention of the user
 		}
 	}

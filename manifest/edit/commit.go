@@ -21,6 +21,27 @@ import (
 // nothing was written over it.
 var ErrChanged = errors.New("has changed since it was read")
 
+// ErrKept is wrapped, next to ErrChanged, by errors after which a content that another writer
+// wrote is in a hidden file next to the manifest, as the error says. The user must look at it: the
+// change must not be tried again by a program.
+var ErrKept = errors.New("another writer's content was kept")
+
+// keptError is an error of the class ErrKept with its own text.
+type keptError struct{ error }
+
+func (e keptError) Is(target error) bool { return target == ErrKept }
+
+func (e keptError) Unwrap() error { return e.error }
+
+// keep renames a temporary file, which the next change would remove, and returns its path.
+func keep(tmp string) string {
+	saved := tmp + ".saved"
+	if err := os.Rename(tmp, saved); err != nil {
+		return tmp
+	}
+	return saved
+}
+
 const (
 	// modeNew is the mode of a new manifest, modeSecret of one with a Secret. The umask
 	// restricts them.
@@ -262,19 +283,15 @@ func exchange(c FileChange, tmp string) error {
 // is written meanwhile is newer and stays; then the content of the editor is left in tmp.
 func swapBack(c FileChange, tmp string, swap func() error) error {
 	if err := swap(); err != nil {
-		return fmt.Errorf("%s %w, and its content is now in %s: %w", c.Path, ErrChanged, tmp, err)
+		return keptError{fmt.Errorf("%s %w, and its content is now in %s: %w", c.Path, ErrChanged, keep(tmp), err)}
 	}
 	if ours, err := readIfThere(tmp); err == nil && bytes.Equal(ours, c.After) {
 		return errors.Join(fmt.Errorf("%s %w; nothing was written, try again", c.Path, ErrChanged), os.Remove(tmp))
 	}
 	if err := swap(); err != nil {
-		return fmt.Errorf("%s %w twice, and its newest content is now in %s: %w", c.Path, ErrChanged, tmp, err)
+		return keptError{fmt.Errorf("%s %w twice, and its newest content is now in %s: %w", c.Path, ErrChanged, keep(tmp), err)}
 	}
-	saved := tmp + ".saved"
-	if err := os.Rename(tmp, saved); err != nil {
-		saved = tmp
-	}
-	return fmt.Errorf("%s %w twice; the first change is saved in %s", c.Path, ErrChanged, saved)
+	return keptError{fmt.Errorf("%s %w twice; the first change is saved in %s", c.Path, ErrChanged, keep(tmp))}
 }
 
 // remove removes a file if its content is what was read.
@@ -293,7 +310,7 @@ func remove(c FileChange, tmp string) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("%s %w, and its content is now in %s: %w", c.Path, ErrChanged, tmp, err)
+		return keptError{fmt.Errorf("%s %w, and its content is now in %s: %w", c.Path, ErrChanged, keep(tmp), err)}
 	}
 	return fmt.Errorf("%s %w; it was not removed, try again", c.Path, ErrChanged)
 }

@@ -196,3 +196,24 @@ func TestSwapIsUndoneForALateChange(t *testing.T) {
 		t.Errorf("while a program has the file open: %v, %q", err, content(t, path))
 	}
 }
+
+// The content of another writer that cannot be put back stays in a file that no later change
+// removes, and the error says so.
+func TestKeptContent(t *testing.T) {
+	dir := t.TempDir()
+	c := FileChange{Path: filepath.Join(dir, "a.yaml"), Before: []byte(counter("a", 1)), After: []byte(counter("a", 2))}
+	tmp := filepath.Join(dir, ".a.yaml.podstead.tmp")
+	for name, content := range map[string]string{c.Path: counter("a", 2), tmp: counter("theirs", 7)} {
+		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := swapBack(c, tmp, func() error { return errors.New("the disk fails") })
+	if !errors.Is(err, ErrKept) || !errors.Is(err, ErrChanged) || !strings.Contains(err.Error(), tmp+".saved") {
+		t.Errorf("%v", err)
+	}
+	increment(t, dir, "a")
+	if data, err := os.ReadFile(tmp + ".saved"); err != nil || string(data) != counter("theirs", 7) {
+		t.Errorf("%s, %v", data, err)
+	}
+}
