@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"regexp"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -133,8 +134,25 @@ func contentEnd(text []byte, start int) int {
 		}
 		end = row
 	}
+	if keepsLines.Match(text[start:end]) {
+		// The blank lines after a block scalar belong to it, also at the end.
+		for end < len(text) {
+			next := len(text)
+			if i := bytes.IndexByte(text[end:], '\n'); i >= 0 {
+				next = end + i + 1
+			}
+			if len(bytes.TrimSpace(text[end:next])) > 0 {
+				break
+			}
+			end = next
+		}
+	}
 	return end
 }
+
+// keepsLines matches the header of a block scalar that keeps the line breaks at its end. It may
+// match a text, after which blank lines are then content without a meaning.
+var keepsLines = regexp.MustCompile(`(?m)[|>][1-9]?\+[1-9]?[ \t]*(#.*)?$`)
 
 // refsOf returns the objects that a document declares, and whether it is a list of them.
 func refsOf(value any) (list bool, refs []ObjectRef) {

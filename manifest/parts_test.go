@@ -16,6 +16,7 @@ func TestPartsCoverTheContentOfEachDocument(t *testing.T) {
 		"on the marker":  {"--- {kind: Pod, metadata: {name: a}}\n", []string{"Pod default/a: {kind: Pod, metadata: {name: a}}\n"}},
 		"directive":      {"%YAML 1.1\n---\nkind: Pod\nmetadata: {name: a}\n", []string{"Pod default/a: kind: Pod\nmetadata: {name: a}\n"}},
 		"block scalar":   {"kind: ConfigMap\nmetadata: {name: a}\ndata:\n  run: |\n    echo\n    # last\n\n# foot\n", []string{"ConfigMap default/a: kind: ConfigMap\nmetadata: {name: a}\ndata:\n  run: |\n    echo\n    # last\n"}},
+		"kept lines":     {"kind: ConfigMap\nmetadata: {name: a}\ndata:\n  run: |+ # all\n    echo\n\n\n# foot\n\n", []string{"ConfigMap default/a: kind: ConfigMap\nmetadata: {name: a}\ndata:\n  run: |+ # all\n    echo\n\n\n"}},
 		"no line break":  {"kind: Pod\nmetadata: {name: a}", []string{"Pod default/a: kind: Pod\nmetadata: {name: a}"}},
 		"JSON":           {`{"kind": "Pod", "metadata": {"name": "a"}} {"kind": "Pod", "metadata": {"name": "b"}}` + "\n", []string{`Pod default/a: {"kind": "Pod", "metadata": {"name": "a"}}`, `Pod default/b: {"kind": "Pod", "metadata": {"name": "b"}}`}},
 		"list":           {"kind: List\nitems:\n- {kind: Pod, metadata: {name: a}}\n- {kind: PriorityClass, metadata: {name: b}}\n", []string{"Pod default/a+PriorityClass b: kind: List\nitems:\n- {kind: Pod, metadata: {name: a}}\n- {kind: PriorityClass, metadata: {name: b}}\n"}},

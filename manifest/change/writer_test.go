@@ -304,3 +304,22 @@ func TestItemsOfAListAreRefused(t *testing.T) {
 		t.Errorf("got\n%s", got)
 	}
 }
+
+// A block scalar keeps the blank lines at the end of its document, and the change its comments.
+func TestKeptLinesAtTheEnd(t *testing.T) {
+	const before = "kind: ConfigMap\napiVersion: v1\nmetadata: {name: c} # site\ndata:\n  k: old\n  l: |+\n    text\n\n\n"
+	c := manifest.ObjectRef{Kind: manifest.KindConfigMap, Namespace: "default", Name: "c"}
+	for _, after := range []string{"", "---\nkind: ConfigMap\napiVersion: v1\nmetadata: {name: d}\n", "# foot\n"} {
+		w, dir := newWriter(t, map[string]string{"c.yaml": before + after})
+		d, err := w.Find(c)
+		if data, _ := d.Object["data"].(map[string]any); err != nil || data["l"] != "text\n\n\n" {
+			t.Errorf("%q: %v, %q", after, err, data)
+		}
+		if _, err := w.Update(t.Context(), c, false, merge(t, `{"data":{"k":"new"}}`)); err != nil {
+			t.Errorf("%q: %v", after, err)
+		}
+		if got := read(t, dir, "c.yaml"); got != strings.Replace(before, "old", "new", 1)+after {
+			t.Errorf("%q:\n%q", after, got)
+		}
+	}
+}
