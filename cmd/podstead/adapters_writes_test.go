@@ -338,6 +338,9 @@ func TestRefusedWritesOfTheAPI(t *testing.T) {
 		{400, "as JSON", "POST", podPath, "application/json", `null`},
 		{400, "cannot be decoded", "POST", podPath, "application/vnd.kubernetes.protobuf", "k8s\x00garbage"},
 		{415, "application/json", "POST", podPath, "application/yaml", "metadata: {name: x}"},
+		// What a page of another site can send without asking first.
+		{415, "application/json", "POST", podPath, "", `{"metadata":{"name":"x"},` + pod},
+		{415, "application/json", "POST", podPath, "text/plain", "k8s\x00garbage"},
 		{413, "larger than", "POST", podPath, "application/json", `{"metadata":{"name":"` + strings.Repeat("x", 1<<20) + `"}}`},
 		{415, "server-side apply is not supported", "PATCH", podPath + "/web", "application/apply-patch+yaml", "{}"},
 		{415, "must be", "PATCH", podPath + "/web", "application/json", "{}"},

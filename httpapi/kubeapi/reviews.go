@@ -118,6 +118,9 @@ func pathClass(verb, path string) (access.Class, string) {
 // it knows.
 const protobufPrefix = "k8s\x00"
 
+// protobufType is the Content-Type of such a body.
+const protobufType = "application/vnd.kubernetes.protobuf"
+
 // maxReview is the maximum size of a review in bytes; one has a few hundred.
 const maxReview = 64 << 10
 

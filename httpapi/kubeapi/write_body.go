@@ -34,18 +34,21 @@ func readBody(r *http.Request) ([]byte, error) {
 	return body, nil
 }
 
-// readObject decodes the object in the body of a write, which is JSON or protobuf.
+// readObject decodes the object in the body of a write, which is JSON or protobuf. Its type has to be
+// given: pages of other sites can send a browser's credentials along with a body without one.
 func readObject(r *http.Request, res *resource) (map[string]any, error) {
 	body, err := readBody(r)
 	if err != nil {
 		return nil, err
 	}
-	if encoded, ok := bytes.CutPrefix(body, []byte(protobufPrefix)); ok {
+	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if kind != "application/json" && kind != protobufType {
+		return nil, fail(http.StatusUnsupportedMediaType, "Content-Type: %q is not supported; must be application/json", kind)
+	}
+	if encoded, ok := bytes.CutPrefix(body, []byte(protobufPrefix)); ok && kind == protobufType {
 		if body, err = fromProtobuf(encoded, reflect.New(reflect.TypeOf(res.empty).Elem()).Interface()); err != nil {
 			return nil, fail(http.StatusBadRequest, "the body cannot be decoded: %v", err)
 		}
-	} else if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != "" && kind != "application/json" {
-		return nil, fail(http.StatusUnsupportedMediaType, "Content-Type: %q is not supported; must be application/json", kind)
 	}
 	object, err := objectpatch.Decode(body)
 	if err != nil {
