@@ -260,6 +260,8 @@ func TestPostStartFails(t *testing.T) {
 			}
 			return nil
 		})
+		// A container whose start is ended with its caller would not hold up the next one.
+		n.awaitRecorded("hangs-main-hook")
 		n.Kill()
 		n.allowExit("go")
 		n.start()
