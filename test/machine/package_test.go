@@ -44,7 +44,7 @@ func installPackage(m *Machine) {
 	t := m.t
 	t.Logf("podstead check --fix:\n%s", out)
 	for _, f := range check(m, "podstead") {
-		if f.Repair != "" {
+		if _, needsNetwork := fixes[f.Check]; f.Repair != "" && !needsNetwork {
 			t.Errorf("podstead check --fix left %s: %s", f.Check, f.Message)
 		}
 	}
