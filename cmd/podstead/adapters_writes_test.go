@@ -339,7 +339,6 @@ func TestRefusedWritesOfTheAPI(t *testing.T) {
 		{400, "cannot be decoded", "POST", podPath, "application/vnd.kubernetes.protobuf", "k8s\x00garbage"},
 		{415, "application/json", "POST", podPath, "application/yaml", "metadata: {name: x}"},
 		// What a page of another site can send without asking first.
-		{415, "application/json", "POST", podPath, "", `{"metadata":{"name":"x"},` + pod},
 		{415, "application/json", "POST", podPath, "text/plain", "k8s\x00garbage"},
 		{413, "larger than", "POST", podPath, "application/json", `{"metadata":{"name":"` + strings.Repeat("x", 1<<20) + `"}}`},
 		{415, "server-side apply is not supported", "PATCH", podPath + "/web", "application/apply-patch+yaml", "{}"},
@@ -365,6 +364,26 @@ func TestRefusedWritesOfTheAPI(t *testing.T) {
 	entries, err := os.ReadDir(h.dir)
 	if err != nil || len(entries) != 1 {
 		t.Errorf("%v, %v", entries, err)
+	}
+}
+
+// A body without a type is that of an old kubectl, or of a page of another site, which a browser names.
+func TestWriteWithoutContentType(t *testing.T) {
+	h := newWriteHarness(t, nil)
+	send := func(origin string) int {
+		r := httptest.NewRequest("POST", podPath, strings.NewReader(`{"metadata":{"name":"untyped"},"spec":{"containers":[{"name":"a","image":"b"}]}}`))
+		if origin != "" {
+			r.Header.Set("Origin", origin)
+		}
+		w := httptest.NewRecorder()
+		h.api.ServeHTTP(w, r.WithContext(access.WithCaller(r.Context(), access.Caller{User: "ann", Classes: access.RoleEdit.Classes()})))
+		return w.Code
+	}
+	if code := send("https://other.example"); code != 415 {
+		t.Errorf("from a page: %d, want 415", code)
+	}
+	if code := send(""); code != 201 {
+		t.Errorf("from kubectl: %d, want 201", code)
 	}
 }
 

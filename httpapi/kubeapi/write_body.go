@@ -34,18 +34,20 @@ func readBody(r *http.Request) ([]byte, error) {
 	return body, nil
 }
 
-// readObject decodes the object in the body of a write, which is JSON or protobuf. Its type has to be
-// given: pages of other sites can send a browser's credentials along with a body without one.
+// readObject decodes the object in the body of a write, which is JSON or protobuf. kubectl 1.20 does not
+// give the type. A page has to: it can send a browser's credentials to other sites along with a body
+// without one. Browsers name the page in Origin.
 func readObject(r *http.Request, res *resource) (map[string]any, error) {
 	body, err := readBody(r)
 	if err != nil {
 		return nil, err
 	}
 	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if kind != "application/json" && kind != protobufType {
+	untyped := kind == "" && r.Header.Get("Origin") == ""
+	if kind != "application/json" && kind != protobufType && !untyped {
 		return nil, fail(http.StatusUnsupportedMediaType, "Content-Type: %q is not supported; must be application/json", kind)
 	}
-	if encoded, ok := bytes.CutPrefix(body, []byte(protobufPrefix)); ok && kind == protobufType {
+	if encoded, ok := bytes.CutPrefix(body, []byte(protobufPrefix)); ok && kind != "application/json" {
 		if body, err = fromProtobuf(encoded, reflect.New(reflect.TypeOf(res.empty).Elem()).Interface()); err != nil {
 			return nil, fail(http.StatusBadRequest, "the body cannot be decoded: %v", err)
 		}
