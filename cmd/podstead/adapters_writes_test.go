@@ -36,10 +36,12 @@ type writeHarness struct {
 	api    *kubeapi.API
 	config *manifest.PodConfig
 
-	mu     sync.Mutex
-	pods   map[types.UID]*v1.Pod
-	subs   map[chan struct{}]struct{}
-	events []string
+	mu sync.Mutex
+	// keepsRemoved shows pods whose manifest was removed, as if they did not end.
+	keepsRemoved bool
+	pods         map[types.UID]*v1.Pod
+	subs         map[chan struct{}]struct{}
+	events       []string
 }
 
 func newWriteHarness(t *testing.T, files map[string]string) *writeHarness {
@@ -111,9 +113,14 @@ func (h *writeHarness) take(ctx context.Context) error {
 		case u := <-h.config.Updates():
 			h.mu.Lock()
 			for _, pod := range u.Pods {
-				if u.Op == manifest.Remove {
+				switch {
+				case u.Op == manifest.Remove && h.keepsRemoved:
+					pod = pod.DeepCopy()
+					pod.DeletionTimestamp = &metav1.Time{Time: time.Now()}
+					h.pods[pod.UID] = pod
+				case u.Op == manifest.Remove:
 					delete(h.pods, pod.UID)
-				} else {
+				default:
 					h.pods[pod.UID] = pod
 				}
 			}
@@ -312,6 +319,21 @@ func TestWritesOfTheAPI(t *testing.T) {
 			t.Errorf("no event %q in\n%s", e, events)
 		}
 	}
+}
+
+// A pod whose manifest was removed ends for a while. kubectl apply of a file asks for the pod under the
+// name in the manifest, and creates it again if there is none.
+func TestApplyAfterDelete(t *testing.T) {
+	h := newWriteHarness(t, map[string]string{"site.yaml": sitePod})
+	h.await("the pod is shown", func() bool { return h.request("GET", podPath+"/web-n1", "", "").Code == 200 })
+	h.mu.Lock()
+	h.keepsRemoved = true
+	h.mu.Unlock()
+	h.must(200, "", "DELETE", podPath+"/web", "", "")
+	h.must(404, "did you mean web-n1?", "GET", podPath+"/web", "", "")
+	h.must(200, `"name":"web-n1"`, "GET", podPath+"/web-n1", "", "")
+	h.must(201, `"name":"web-n1"`, "POST", podPath, "application/json", `{"metadata":{"name":"web"},"spec":{"containers":[{"name":"main","image":"b"}]}}`)
+	h.must(200, `"image":"b"`, "GET", podPath+"/web", "", "")
 }
 
 func TestRefusedWritesOfTheAPI(t *testing.T) {

@@ -236,7 +236,7 @@ func (a *API) object(w http.ResponseWriter, r *http.Request) {
 	}
 	namespace, name := r.PathValue("namespace"), r.PathValue("name")
 	e, declared := a.lookup(res, namespace, name)
-	if e == nil {
+	if e == nil || name != e.object.GetName() && a.isUndeclared(r, res, namespace, declared) {
 		apistatus.Write(w, r, a.notFound(res, namespace, name))
 		return
 	}

@@ -117,7 +117,7 @@ func (a *API) create(w http.ResponseWriter, r *http.Request, res *resource) erro
 		return err
 	}
 	object["metadata"] = metadata
-	if e != nil && e.object.GetDeletionTimestamp() == nil {
+	if e != nil && e.object.GetDeletionTimestamp() == nil && !a.isUndeclared(r, res, e.object.GetNamespace(), declared) {
 		where := a.manifest(res.kind, e.object.GetNamespace(), e.object.GetName())
 		if where != "" {
 			where = " in " + where
@@ -256,6 +256,18 @@ func (a *API) update(w http.ResponseWriter, r *http.Request, res *resource, m mo
 // identityAnnotations are the annotations that identify a revision of a pod. A dry run does not
 // change them, as it does not change the UID.
 var identityAnnotations = []string{podinfo.AnnotationHash, podinfo.AnnotationSeen, podinfo.AnnotationTemplate, podinfo.AnnotationImages}
+
+// isUndeclared reports whether no manifest declares an object any more, although it is still shown.
+// Only a caller who may write gets true: under the name of its manifest such a pod does not exist,
+// so that kubectl apply creates it again and does not change a pod that is being deleted.
+func (a *API) isUndeclared(r *http.Request, res *resource, namespace, declared string) bool {
+	if a.writer == nil || !res.declared || !access.CallerFrom(r.Context()).Classes.Has(access.Write) {
+		return false
+	}
+	_, err := a.writer.Find(ObjectName{Kind: res.kind, Namespace: namespace, Name: declared})
+	var failure *Failure
+	return errors.As(err, &failure) && failure.Status.Code == http.StatusNotFound
+}
 
 // setAnnotation sets an annotation of an object whose metadata is its own.
 func setAnnotation(object map[string]any, key, value string) {
