@@ -164,17 +164,18 @@ func latest(times map[string][]float64) (last float64) {
 }
 
 // checkStartOrder checks that each pod has started once, and not before the pods that it depends on
-// were up. One whose start the runtime ended, as it reports, has started twice.
+// were up. One whose start the runtime ended, as it reports, may have started twice: whether its
+// script had begun is chance.
 func checkStartOrder(m *Machine, log map[string]map[string][]float64, reported map[string]v1.Pod) {
 	m.t.Helper()
 	for i := range orderedPods {
 		name := fmt.Sprintf("o%d", i)
 		starts := log["start"][name]
-		want := 1
+		most := 1
 		if last := reported[name].Status.ContainerStatuses[0].LastTerminationState.Terminated; last != nil && last.Reason == "StartError" {
-			want = 2
+			most = 2
 		}
-		if len(starts) != want {
+		if len(starts) == 0 || len(starts) > most {
 			m.t.Errorf("%s started %d times in this boot, at %v s:\n%s", name, len(starts), starts,
 				m.Sh("journalctl -b --no-pager -o short-monotonic | grep -e "+name+"-machine -e podstead.service: || true"))
 			continue
