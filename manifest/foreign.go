@@ -14,7 +14,6 @@ import (
 var kindRemedies = map[string]string{
 	"Job":                            "copy its pod template into a Pod, with restartPolicy: OnFailure",
 	"CronJob":                        "copy its pod template into a Pod with restartPolicy: OnFailure, and let a systemd timer apply it",
-	"Service":                        "a pod is reached at the host by hostPort or hostNetwork; remove the document",
 	"Ingress":                        "run a reverse proxy as a Pod with hostPort; remove the document",
 	"Gateway":                        "run a reverse proxy as a Pod with hostPort; remove the document",
 	"HTTPRoute":                      "run a reverse proxy as a Pod with hostPort; remove the document",

@@ -16,6 +16,7 @@ const (
 	KindConfigMap     = "ConfigMap"
 	KindSecret        = "Secret"
 	KindClaim         = "PersistentVolumeClaim"
+	KindService       = "Service"
 	KindPriorityClass = "PriorityClass"
 	KindRuntimeClass  = "RuntimeClass"
 )
@@ -44,6 +45,7 @@ type Object struct {
 	ConfigMap     *v1.ConfigMap               `json:"configMap,omitempty"`
 	Secret        *v1.Secret                  `json:"secret,omitempty"`
 	Claim         *v1.PersistentVolumeClaim   `json:"claim,omitempty"`
+	Service       *v1.Service                 `json:"service,omitempty"`
 	PriorityClass *schedulingv1.PriorityClass `json:"priorityClass,omitempty"`
 	RuntimeClass  *nodev1.RuntimeClass        `json:"runtimeClass,omitempty"`
 }
@@ -58,6 +60,8 @@ func (o *Object) content() (string, metav1.Object) {
 		return KindSecret, o.Secret
 	case o.Claim != nil:
 		return KindClaim, o.Claim
+	case o.Service != nil:
+		return KindService, o.Service
 	case o.PriorityClass != nil:
 		return KindPriorityClass, o.PriorityClass
 	case o.RuntimeClass != nil:
@@ -154,6 +158,11 @@ func (o *Objects) Secrets() []*v1.Secret {
 // Claims returns all PersistentVolumeClaims in effect, like ConfigMaps.
 func (o *Objects) Claims() []*v1.PersistentVolumeClaim {
 	return objectsOf(o, func(e *Object) *v1.PersistentVolumeClaim { return e.Claim })
+}
+
+// Services returns all Services in effect, like ConfigMaps.
+func (o *Objects) Services() []*v1.Service {
+	return objectsOf(o, func(e *Object) *v1.Service { return e.Service })
 }
 
 // objectsOf returns the objects of one kind; pick returns nil for every other
