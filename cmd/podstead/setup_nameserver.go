@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"path/filepath"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"github.com/podstead/podstead/cri/private"
 	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/manifest"
+	"github.com/podstead/podstead/node/firewall"
 	"github.com/podstead/podstead/node/nameserver"
 	"github.com/podstead/podstead/node/nameserver/keeper"
 	"github.com/podstead/podstead/node/nameserver/zone"
@@ -35,6 +37,7 @@ type podDNS struct {
 	gateways []netip.Addr
 	loopback netip.Addr
 	domain   string
+	firewall *firewall.PodDNS
 }
 
 // nameserverDir returns the directory of the name server, on the tmpfs of the API socket.
@@ -58,7 +61,7 @@ func (d *daemon) openNameserver(ctx context.Context) error {
 		}
 		return nil
 	}
-	p := &podDNS{given: given, domain: d.opts.Network.ClusterDomain}
+	p := &podDNS{given: given, domain: d.opts.Network.ClusterDomain, firewall: firewall.NewPodDNS(addresses, dnsPort, nil, nil)}
 	if p.domain == "" {
 		p.domain = podDNSDomain
 	}
@@ -78,6 +81,7 @@ func (d *daemon) openNameserver(ctx context.Context) error {
 	d.podDNS = p
 	// Before the first pod, whose resolv.conf depends on it. Changed has reported an error.
 	_ = p.keeper.Start(ctx)
+	p.ensureFirewall(ctx, d.log)
 	d.start(p.keeper.Run)
 	return nil
 }
@@ -165,6 +169,14 @@ func (p *podDNS) Addresses(hostNetwork bool) ([]string, error) {
 		}
 	}
 	return nil, errors.New("it does not run")
+}
+
+// ensureFirewall installs the rules that let pods reach the name server. Pods start without them
+// too.
+func (p *podDNS) ensureFirewall(ctx context.Context, log *slog.Logger) {
+	if err := p.firewall.Ensure(ctx); err != nil && ctx.Err() == nil {
+		log.Warn("Failed to install the rules that let pods reach their name server; if the firewall of this host closes port 53, open it for the network of pods, or set --pod-dns=never (podDNS)", "err", err)
+	}
 }
 
 // Domain implements dns.Nameserver.

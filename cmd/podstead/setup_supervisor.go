@@ -138,7 +138,7 @@ func (d *daemon) newSyncer(backoff *cri.Backoff, settings cgroupvalues.Settings,
 		Events: p.events, Log: d.log, Backoff: backoff, Instance: d.runtime.instance,
 		Started: func(kind cri.ContainerKind, failed string) { p.counters.ContainerStarted(string(kind), failed) },
 		LogRoot: o.Paths.PodLogs, LogLinks: o.Paths.ContainerLogs, Cgroup: settings, CPUs: cpus,
-		BeforeHostPorts: guard.ensure,
+		BeforeHostPorts: func(ctx context.Context) { guard.ensureAll(ctx, d.podDNS) },
 		Security:        cri.Security{SeccompRoot: filepath.Join(o.Paths.Root, "seccomp"), SeccompDefault: o.Policy.SeccompDefault},
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -17,6 +18,7 @@ import (
 	"github.com/miekg/dns"
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podstead/podstead/node/firewall"
 	"github.com/podstead/podstead/node/nameserver"
 	"github.com/podstead/podstead/test/testbed"
 )
@@ -173,6 +175,27 @@ func TestPodNames(t *testing.T) {
 		n.exec(unready, "touch", "/ready")
 		n.awaitLookup(web, "unready.default.svc.cluster.local.", n.awaitReady("unready").Status.PodIP)
 
+		// Services, as headless ones of Kubernetes.
+		n.writeManifest("service.yaml", `apiVersion: v1
+kind: Service
+metadata: {name: backend}
+spec:
+  selector: {app: db}
+  ports: [{name: sql, port: 5432}]
+---
+apiVersion: v1
+kind: Service
+metadata: {name: elsewhere}
+spec: {type: ExternalName, externalName: far.example}
+`)
+		n.awaitLookup(web, "backend.default.svc.cluster.local.", db)
+		n.awaitLookup(web, "elsewhere.default.svc.cluster.local.", "192.0.2.1")
+		n.awaitExec(web, "I am db", "wget", "-q", "-O", "-", "http://backend:5432/")
+		dashed := strings.ReplaceAll(db, ".", "-") + ".backend.default.svc.cluster.local"
+		n.awaitLookup(web, dashed+".", db)
+		n.awaitExec(web, "5432 "+dashed, "sh", "-c", "nslookup -type=srv _sql._tcp.backend.default.svc.cluster.local. | sed -n 's/.*service = [0-9]* [0-9]* //p'")
+		n.awaitExec(web, dashed, "sh", "-c", "nslookup "+db+" | sed -n 's/.*name = //p'")
+
 		// The second server of the node takes the place of one that does not answer.
 		first.stop()
 		n.awaitLookup(web, "far.example.", "192.0.2.2")
@@ -186,6 +209,9 @@ func (n *node) nameserverOutlivesTheDaemon(web instance, db string) {
 	t := n.t
 	t.Helper()
 	pid := n.nameserverPid()
+	if rules, err := exec.Command("iptables", "-w", "-S").CombinedOutput(); err != nil || !strings.Contains(string(rules), "-A INPUT -j "+firewall.DNSChain+"\n") {
+		t.Errorf("the rules for the name server (%v):\n%s", err, rules)
+	}
 	mustAnswer := func(what string) {
 		t.Helper()
 		if got := n.lookup(web, "db"); !slices.Equal(got, []string{db}) {
