@@ -125,7 +125,7 @@ func kindRemedy(kind, version string) string {
 		return "it is a custom resource, for which a cluster with its controller is needed; remove the document"
 	}
 	if slices.Contains(templateKinds, kind) {
-		return "copy its pod template into a Pod. Supported kinds: " + supportedKinds
+		return "convert it with podstead convert, or copy its pod template into a Pod. Supported kinds: " + supportedKinds
 	}
 	if meant := suggest.Nearest(kind, append([]string{kindPod, kindPodList, kindList}, objectKinds...)); meant != "" {
 		return fmt.Sprintf("did you mean %q?", meant)
