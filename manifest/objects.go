@@ -200,6 +200,11 @@ func (o *Objects) RuntimeClass(name string) (*nodev1.RuntimeClass, bool) {
 	return found, found != nil
 }
 
+// RuntimeClasses returns all classes that manifests declare, like PriorityClasses.
+func (o *Objects) RuntimeClasses() []*nodev1.RuntimeClass {
+	return objectsOf(o, func(e *Object) *nodev1.RuntimeClass { return e.RuntimeClass })
+}
+
 // Missing returns why an object does not exist, as a phrase that follows its
 // name, and what to do.
 func (o *Objects) Missing(ObjectRef) (what, remedy string) {

@@ -237,7 +237,7 @@ func TestWritesOfTheAPI(t *testing.T) {
 	// Either name finds the pod, and a writer sees what kubectl apply needs.
 	h.must(200, `"name":"web"`, "GET", podPath+"/web", "", "")
 	h.must(200, `"kubectl.kubernetes.io/last-applied-configuration":"{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"annotations\":{},\"name\":\"web\",\"namespace\":\"default\"},\"spec\":{\"containers\":[{\"image\":\"a:1\",\"name\":\"main\"}]}}\n"`, "GET", podPath+"/web", "", "")
-	h.must(200, `"name":"web-n1"`, "GET", podPath+"?fieldSelector=metadata.name%3Dweb", "", "")
+	h.must(200, `"name":"web"`, "GET", podPath+"?fieldSelector=metadata.name%3Dweb", "", "")
 	h.must(404, "did you mean web-n1?", "GET", podPath+"/wbe-n1", "", "")
 	h.must(404, "web-n1 is in namespace default", "GET", "/api/v1/namespaces/other/pods/web", "", "")
 
