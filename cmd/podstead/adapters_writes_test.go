@@ -86,7 +86,10 @@ func newWriteHarness(t *testing.T, files map[string]string) *writeHarness {
 			Events:     kubeapi.EventSource(func() []v1.Event { return nil }, nil),
 			ConfigMaps: kubeapi.ObjectSource(h.config.Objects().ConfigMaps, h.config.Objects().Subscribe),
 			Secrets:    kubeapi.ObjectSource(h.config.Objects().Secrets, h.config.Objects().Subscribe),
-			Claims:     kubeapi.ObjectSource(h.config.Objects().Claims, h.config.Objects().Subscribe),
+			Claims: kubeapi.ClaimSource(h.config.Objects().Claims, func() []kubeapi.ClaimDirectory {
+				return []kubeapi.ClaimDirectory{{Namespace: "default", Name: "data", Path: "/v"}}
+			}, h.config.Objects().Subscribe),
+			PriorityClasses: kubeapi.ObjectSource(h.config.Objects().PriorityClasses, h.config.Objects().Subscribe),
 		},
 	})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -295,6 +298,27 @@ func TestWritesOfTheAPI(t *testing.T) {
 	h.must(201, `"uid":"configmap-default-site"`, "POST", cmPath, "application/json", `{"metadata":{"name":"site"},"data":{"color":"red"}}`)
 	h.must(200, `"color":"blue"`, "PATCH", cmPath+"/site", mergePatch, `{"data":{"color":"blue"}}`)
 	h.must(200, `"color":"blue"`, "GET", cmPath+"/site", "", "")
+	// Characters that a YAML text must not have as they are.
+	h.must(200, "", "PATCH", cmPath+"/site", mergePatch, `{"data":{"color":"a\u007fb\u0085c\u0001"}}`)
+	if data := h.must(200, "", "GET", cmPath+"/site", "", "")["data"].(map[string]any); data["color"] != "a\u007fb\u0085c\u0001" {
+		t.Errorf("the value is %q", data["color"])
+	}
+	// What only the API shows of a claim does not get into its manifest.
+	claims := "/api/v1/namespaces/default/persistentvolumeclaims"
+	h.must(201, `"name":"data"`, "POST", claims, "application/json", `{"metadata":{"name":"data"},"spec":{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1Gi"}}}}`)
+	claim := h.must(200, `"volumeName":"default.data"`, "GET", claims+"/data", "", "")
+	claim["metadata"].(map[string]any)["labels"] = map[string]any{"a": "b"}
+	if text, err = json.Marshal(claim); err != nil {
+		t.Fatal(err)
+	}
+	h.must(200, `"a":"b"`, "PUT", claims+"/data", "application/json", string(text))
+	h.must(200, `"a":"c"`, "PATCH", claims+"/data", mergePatch, `{"metadata":{"labels":{"a":"c"}}}`)
+	if got := h.read("data-persistentvolumeclaim.yaml"); strings.Contains(got, "volumeName") || !strings.Contains(got, "a: c") {
+		t.Errorf("the manifest of the claim:\n%s", got)
+	}
+	h.must(201, `"value":1000`, "POST", "/apis/scheduling.k8s.io/v1/priorityclasses", "application/json", `{"metadata":{"name":"high"},"value":1000}`)
+	h.must(200, `"description":"x"`, "PATCH", "/apis/scheduling.k8s.io/v1/priorityclasses/high", mergePatch, `{"description":"x"}`)
+	h.must(200, `"Success"`, "DELETE", "/apis/scheduling.k8s.io/v1/priorityclasses/high", "", "")
 	h.must(201, `"a":"b25l"`, "POST", "/api/v1/namespaces/default/secrets", "application/json", `{"metadata":{"name":"login"},"stringData":{"a":"one"}}`)
 
 	// Deletion.

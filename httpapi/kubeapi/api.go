@@ -54,6 +54,8 @@ type API struct {
 	manifestName func(*v1.Pod) string
 	// writes and localWrites are the slots of writes.
 	writes, localWrites chan struct{}
+	// receives and localReceives are the slots of requests whose bodies are being received.
+	receives, localReceives chan struct{}
 }
 
 // New returns an API. Without Run its watches get changes only when another request refreshes
@@ -63,6 +65,7 @@ func New(c Config) *API {
 		mux: http.NewServeMux(), resources: resources(c.Sources, c.Versions),
 		subresources: c.Subresources, groups: slices.Clone(c.Groups), manifest: c.Manifest, version: cmp.Or(c.Version, "unknown"),
 		writer: c.Writer, manifestName: c.ManifestName, writes: make(chan struct{}, maxWrites), localWrites: make(chan struct{}, localWrites),
+		receives: make(chan struct{}, maxReceives), localReceives: make(chan struct{}, localReceives),
 	}
 	if c.ManifestName != nil {
 		a.node = c.Node

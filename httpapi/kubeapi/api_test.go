@@ -282,7 +282,7 @@ func TestRequestErrors(t *testing.T) {
 		{"GET", "/apis/apps/v1/controllerrevisions", "", 404, "does not serve"},
 		{"GET", "/apis/apps/v1beta1/deployments", "", 404, "does not serve"},
 		{"GET", "/apis/batch/v1/deployments", "", 404, "does not serve"},
-		{"GET", "/apis/apps/v1/namespaces/shop/deployments/web", "", 404, `deployments \"web\" not found`},
+		{"GET", "/apis/apps/v1/namespaces/shop/deployments/web", "", 404, `deployments \"web\" not found; pod web is in a manifest: use podstead rollout and podstead restart with web`},
 		{"GET", "/openapi/v3/apis/none/v1", "", 404, "does not serve"},
 		{"POST", "/apis/apps/v1/namespaces/shop/deployments", "", 405, "podstead does not support deployments: declare pods in manifests instead"},
 		{"DELETE", "/api/v1/namespaces/shop/services/web", "", 405, "podstead does not support services"},

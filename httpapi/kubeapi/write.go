@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -25,6 +27,10 @@ const (
 	// maxWrites is the maximum number of writes at once, of which they are made one after the
 	// other. localWrites are in addition, for callers on the socket.
 	maxWrites, localWrites = 8, 2
+	// maxReceives is the maximum number of writes whose bodies are being received at once, each for at
+	// most receiveTimeout. They take no slot of a write yet, so that slow clients block no others.
+	maxReceives, localReceives = 64, 8
+	receiveTimeout             = 10 * time.Second
 	// shownTimeout limits the wait for a new pod to appear in the API.
 	shownTimeout = 3 * time.Second
 	// maxWarnings and maxWarning are the maximum number and length of the warnings of an answer.
@@ -33,10 +39,12 @@ const (
 
 // write answers a request that changes an object.
 func (a *API) write(w http.ResponseWriter, r *http.Request, res *resource) {
-	release := a.acquire(r)
+	if !a.receive(w, r) {
+		return
+	}
+	release := acquire(r, a.writes, a.localWrites)
 	if release == nil {
-		w.Header().Set("Retry-After", "1")
-		apistatus.Write(w, r, apistatus.New(http.StatusTooManyRequests, "%d writes are in progress; try again", maxWrites))
+		tooMany(w, r, "%d writes are in progress; try again", maxWrites)
 		return
 	}
 	defer release()
@@ -58,9 +66,13 @@ func (a *API) write(w http.ResponseWriter, r *http.Request, res *resource) {
 	default:
 		err = fail(http.StatusMethodNotAllowed, "%s does not support %s", r.URL.Path, r.Method)
 	}
-	if err == nil {
-		return
+	if err != nil {
+		writeFailure(w, r, err)
 	}
+}
+
+// writeFailure answers a write with its error.
+func writeFailure(w http.ResponseWriter, r *http.Request, err error) {
 	var failure *Failure
 	if !errors.As(err, &failure) {
 		failure = &Failure{apistatus.New(http.StatusInternalServerError, "%v", err)}
@@ -68,17 +80,49 @@ func (a *API) write(w http.ResponseWriter, r *http.Request, res *resource) {
 	apistatus.Write(w, r, failure.Status)
 }
 
-// acquire takes a slot for a write, nil if none is free.
-func (a *API) acquire(r *http.Request) (release func()) {
+func tooMany(w http.ResponseWriter, r *http.Request, format string, args ...any) {
+	w.Header().Set("Retry-After", "1")
+	apistatus.Write(w, r, apistatus.New(http.StatusTooManyRequests, format, args...))
+}
+
+// receive replaces the body of a request with its content. It answers a request whose body does
+// not arrive, and returns false.
+func (a *API) receive(w http.ResponseWriter, r *http.Request) bool {
+	release := acquire(r, a.receives, a.localReceives)
+	if release == nil {
+		tooMany(w, r, "the bodies of %d writes are being received; try again", maxReceives)
+		return false
+	}
+	defer release()
+	control := http.NewResponseController(w)
+	// A writer without deadlines is one of a test.
+	_ = control.SetReadDeadline(time.Now().Add(receiveTimeout))
+	body, err := readBody(r)
+	if err != nil { // the deadline stays: the server reads the rest of the body before it answers
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			err = fail(http.StatusRequestTimeout, "the body did not arrive within %v", receiveTimeout)
+		}
+		writeFailure(w, r, err)
+		return false
+	}
+	// Without a deadline the server still notices that the client has disconnected.
+	_ = control.SetReadDeadline(time.Time{})
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return true
+}
+
+// acquire takes one of the slots, of which callers on the socket have some of their own; nil if none
+// is free.
+func acquire(r *http.Request, slots, local chan struct{}) (release func()) {
 	select {
-	case a.writes <- struct{}{}:
-		return func() { <-a.writes }
+	case slots <- struct{}{}:
+		return func() { <-slots }
 	default:
 	}
 	if access.CallerFrom(r.Context()).Local {
 		select {
-		case a.localWrites <- struct{}{}:
-			return func() { <-a.localWrites }
+		case local <- struct{}{}:
+			return func() { <-local }
 		default:
 		}
 	}
