@@ -38,6 +38,9 @@ type podDNS struct {
 	loopback netip.Addr
 	domain   string
 	firewall *firewall.PodDNS
+	// networks are those of the pods.
+	networks []netip.Prefix
+	reach    reachability
 }
 
 // nameserverDir returns the directory of the name server, on the tmpfs of the API socket.
@@ -77,6 +80,7 @@ func (d *daemon) openNameserver(ctx context.Context) error {
 	if p.loopback.IsValid() {
 		settings.Listen = append(settings.Listen, p.loopback)
 	}
+	p.networks = settings.Clients
 	p.keeper = keeper.New(keeper.Config{Dir: dir, Settings: settings, Command: nameserverArgs(dir), Changed: d.reportNameserver, Log: d.log})
 	d.podDNS = p
 	// Before the first pod, whose resolv.conf depends on it. Changed has reported an error.
@@ -150,6 +154,9 @@ func wrapListener(what string, err error) error {
 // Addresses implements dns.Nameserver.
 func (p *podDNS) Addresses(hostNetwork bool) ([]string, error) {
 	addresses := p.gateways
+	if err := p.reach.result(); err != nil && !hostNetwork {
+		return nil, err
+	}
 	if hostNetwork && p.loopback.IsValid() {
 		addresses = []netip.Addr{p.loopback}
 	}
@@ -202,6 +209,7 @@ func (d *daemon) publishNames(ctx context.Context) error {
 			}
 			failed = err.Error()
 		}
+		d.checkReachable(ctx)
 		select {
 		case <-statuses:
 		case <-objects:
