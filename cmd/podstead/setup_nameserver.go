@@ -93,13 +93,13 @@ func (d *daemon) openNameserver(ctx context.Context) error {
 // givesNameserver reports whether new pods get the name server.
 func (d *daemon) givesNameserver() bool {
 	o := d.opts
-	switch o.PodDNS.Mode {
-	case options.PodDNSAlways:
-		return true
-	case options.PodDNSNever:
+	switch {
+	case o.PodDNS.Mode == options.PodDNSNever, len(o.Network.ClusterDNS) > 0:
 		return false
+	case o.PodDNS.Mode == options.PodDNSAlways:
+		return true
 	}
-	if d.runtime.private == nil || len(o.Network.ClusterDNS) > 0 {
+	if d.runtime.private == nil {
 		return false
 	}
 	_, own, err := d.runtime.private.Network()
@@ -217,6 +217,25 @@ func (d *daemon) publishNames(ctx context.Context) error {
 			return nil
 		}
 	}
+}
+
+// warnOfServices reports once that Services have no effect, on a node whose pods have no name
+// server for them.
+func (d *daemon) warnOfServices(ctx context.Context) error {
+	objects := d.sources.config.Objects()
+	changed, unsubscribe := objects.Subscribe()
+	defer unsubscribe()
+	for len(objects.Services()) == 0 {
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+	const message = "The Services among the manifests have no effect, because the pods of this node have no name server for them; set --pod-dns=always (podDNS)"
+	d.log.Warn(message)
+	d.observers.events.Event(nil, v1.EventTypeWarning, "ServiceWithoutNameserver", message)
+	return nil
 }
 
 // namedPods returns the pods that have names. A pod whose status is not known yet, since the

@@ -211,6 +211,7 @@ spec: {type: ExternalName, externalName: far.example}
 		n.awaitLookup(web, "far.example.", "192.0.2.2")
 
 		n.nameserverOutlivesTheDaemon(web, db)
+		n.attackNameserver(web, db)
 	})
 }
 
