@@ -186,6 +186,18 @@ func (p *podDNS) ensureFirewall(ctx context.Context, log *slog.Logger) {
 	}
 }
 
+// podDNSReady returns what reports whether pods that start now get the name server; nil without
+// one.
+func (d *daemon) podDNSReady() func() bool {
+	if d.podDNS == nil || !d.podDNS.given {
+		return nil
+	}
+	return func() bool {
+		_, err := d.podDNS.Addresses(false)
+		return err == nil
+	}
+}
+
 // Domain implements dns.Nameserver.
 func (p *podDNS) Domain() string { return p.domain }
 
