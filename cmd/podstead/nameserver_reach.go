@@ -11,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	podinfo "github.com/podstead/podstead/internal/pod"
+	"github.com/podstead/podstead/node/firewall"
 	"github.com/podstead/podstead/node/nameserver"
 )
 
@@ -70,7 +71,7 @@ func (d *daemon) checkReachable(ctx context.Context) {
 		}
 		namespace, err := d.networkNamespace(ctx, pod)
 		if err == nil {
-			err = nameserver.Reach(ctx, namespace, netip.AddrPortFrom(p.gateways[0], dnsPort), p.domain)
+			err = nameserver.Reach(ctx, namespace, netip.AddrPortFrom(p.gateways[0], firewall.DNSPort), p.domain)
 		}
 		if errors.Is(err, nameserver.ErrNamespace) || ctx.Err() != nil {
 			return // the runtime is in other namespaces, or the pod has just ended
@@ -88,7 +89,7 @@ func (d *daemon) reportReachable(err error) {
 		d.observers.events.Event(nil, v1.EventTypeNormal, "NameserverReachable", "Pods reach their name server")
 		return
 	}
-	const message = "Pods do not reach their name server: open port 53 for the network of pods in the firewall of this host, or set --pod-dns=never (podDNS); pods that start now get the node's name servers, and those that run have to be restarted"
+	const message = "Pods do not reach their name server: open port 10053 for the network of pods in the firewall of this host, or set --pod-dns=never (podDNS); pods that start now get the node's name servers, and those that run have to be restarted"
 	d.log.Warn(message, "err", err)
 	d.observers.events.Event(nil, v1.EventTypeWarning, "NameserverUnreachable", message+": "+err.Error())
 }

@@ -60,8 +60,9 @@ func (n *node) attackNameserver(web instance, db string) {
 
 	// Connections of one client, the host itself here, are closed beyond its share.
 	open := 0
+	direct := &net.UDPAddr{IP: server.IP, Port: 10053}
 	for range 200 {
-		conn, err := net.DialTimeout("tcp", server.String(), time.Minute)
+		conn, err := net.DialTimeout("tcp", direct.String(), time.Minute)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -76,7 +77,7 @@ func (n *node) attackNameserver(web instance, db string) {
 	}
 
 	// An address outside the pod network gets no answer.
-	outsider, err := net.DialUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)}, server)
+	outsider, err := net.DialUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)}, direct)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -227,7 +227,7 @@ func (n *node) podsStartWithoutNameserver(upstream string) {
 	freebind := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) (err error) {
 		return errors.Join(raw.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.IPPROTO_IP, unix.IP_FREEBIND, 1) }), err)
 	}}
-	other, err := freebind.ListenPacket(t.Context(), "udp", gateways[0].Addr().String()+":53")
+	other, err := freebind.ListenPacket(t.Context(), "udp", gateways[0].Addr().String()+":10053")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,7 @@ func podDNS(_ *Host, s *Settings) []Finding {
 		for _, address := range slices.Sorted(maps.Keys(d.Failed)) {
 			why = append(why, d.Failed[address])
 		}
-		return warn("pod-dns", "ss -lunp 'sport = :53'  (stop the program that listens on all addresses, or let it listen on its own; or set podDNS: never)",
+		return warn("pod-dns", "ss -lunp 'sport = :10053'  (stop the program that listens there, or set podDNS: never)",
 			"the name server of pods cannot listen, so that pods which start now do not resolve the names of others: %s", strings.Join(why, "; "))
 	}
 	return ok("pod-dns", "the name server of pods listens on %s", strings.Join(d.Listening, ", "))
