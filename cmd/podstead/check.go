@@ -26,6 +26,7 @@ import (
 	"github.com/podstead/podstead/cri/private"
 	"github.com/podstead/podstead/internal/boundedfile"
 	"github.com/podstead/podstead/node/firewall"
+	"github.com/podstead/podstead/node/nameserver/keeper"
 )
 
 func checkCommand() *cobra.Command {
@@ -211,6 +212,7 @@ func checkSettings(ctx context.Context, o *options.Options, running int) preflig
 	if len(s.RouteLocalnet) > 0 {
 		s.LocalnetRule = firewall.NewLocalnet(nil).Installed(ctx)
 	}
+	s.PodDNS = podDNSState(o)
 	r := &s.Runtime
 	own := "unix://" + privateConfig(o).Socket()
 	r.Endpoint = o.Runtime.Endpoint
@@ -230,6 +232,19 @@ func checkSettings(ctx context.Context, o *options.Options, running int) preflig
 		s.CNI.BinDirs = shown.CNIBinDirs
 	}
 	return s
+}
+
+// podDNSState asks the name server of pods for its state.
+func podDNSState(o *options.Options) (state preflight.PodDNS) {
+	status, err := keeper.Ask(nameserverDir(o))
+	if err != nil {
+		return state // it does not run
+	}
+	state.Running, state.Failed = true, status.Failed
+	for _, a := range status.Listening {
+		state.Listening = append(state.Listening, a.String())
+	}
+	return state
 }
 
 // askRuntime fills in what the runtime reports of itself.

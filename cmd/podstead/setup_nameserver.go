@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -24,7 +25,9 @@ import (
 const (
 	// podDNSDomain is the domain of the names if no cluster domain is set.
 	podDNSDomain = "cluster.local"
-	dnsPort      = 53
+	// nameserverPort is the one on which the name server listens. Pods ask at port 53, which rules
+	// of the firewall redirect: other name servers of the host may listen there on all addresses.
+	nameserverPort = 10053
 )
 
 // podDNS is the name server for pods. It implements dns.Nameserver.
@@ -38,6 +41,11 @@ type podDNS struct {
 	loopback netip.Addr
 	domain   string
 	firewall *firewall.PodDNS
+	// networks are those of the pods.
+	networks []netip.Prefix
+	reach    reachability
+	// noRules is why the rules of the firewall are not there.
+	noRules atomic.Pointer[error]
 }
 
 // nameserverDir returns the directory of the name server, on the tmpfs of the API socket.
@@ -61,11 +69,11 @@ func (d *daemon) openNameserver(ctx context.Context) error {
 		}
 		return nil
 	}
-	p := &podDNS{given: given, domain: d.opts.Network.ClusterDomain, firewall: firewall.NewPodDNS(addresses, dnsPort, nil, nil)}
+	p := &podDNS{given: given, domain: d.opts.Network.ClusterDomain}
 	if p.domain == "" {
 		p.domain = podDNSDomain
 	}
-	settings := nameserver.Snapshot{Domain: p.domain, Port: dnsPort, ResolvConf: d.opts.Network.ResolvConf}
+	settings := nameserver.Snapshot{Domain: p.domain, Port: nameserverPort, ResolvConf: d.opts.Network.ResolvConf}
 	for _, a := range addresses {
 		p.gateways = append(p.gateways, a.Addr())
 		settings.Clients = append(settings.Clients, a.Masked())
@@ -77,6 +85,8 @@ func (d *daemon) openNameserver(ctx context.Context) error {
 	if p.loopback.IsValid() {
 		settings.Listen = append(settings.Listen, p.loopback)
 	}
+	p.networks = settings.Clients
+	p.firewall = firewall.NewPodDNS(firewall.PodDNSConfig{Addresses: addresses, Loopback: p.loopback, Port: nameserverPort})
 	p.keeper = keeper.New(keeper.Config{Dir: dir, Settings: settings, Command: nameserverArgs(dir), Changed: d.reportNameserver, Log: d.log})
 	d.podDNS = p
 	// Before the first pod, whose resolv.conf depends on it. Changed has reported an error.
@@ -89,13 +99,13 @@ func (d *daemon) openNameserver(ctx context.Context) error {
 // givesNameserver reports whether new pods get the name server.
 func (d *daemon) givesNameserver() bool {
 	o := d.opts
-	switch o.PodDNS.Mode {
-	case options.PodDNSAlways:
-		return true
-	case options.PodDNSNever:
+	switch {
+	case o.PodDNS.Mode == options.PodDNSNever, len(o.Network.ClusterDNS) > 0:
 		return false
+	case o.PodDNS.Mode == options.PodDNSAlways:
+		return true
 	}
-	if d.runtime.private == nil || len(o.Network.ClusterDNS) > 0 {
+	if d.runtime.private == nil {
 		return false
 	}
 	_, own, err := d.runtime.private.Network()
@@ -150,6 +160,12 @@ func wrapListener(what string, err error) error {
 // Addresses implements dns.Nameserver.
 func (p *podDNS) Addresses(hostNetwork bool) ([]string, error) {
 	addresses := p.gateways
+	if err := p.noRules.Load(); err != nil && *err != nil {
+		return nil, *err
+	}
+	if err := p.reach.result(); err != nil && !hostNetwork {
+		return nil, err
+	}
 	if hostNetwork && p.loopback.IsValid() {
 		addresses = []netip.Addr{p.loopback}
 	}
@@ -171,11 +187,29 @@ func (p *podDNS) Addresses(hostNetwork bool) ([]string, error) {
 	return nil, errors.New("it does not run")
 }
 
-// ensureFirewall installs the rules that let pods reach the name server. Pods start without them
-// too.
+// ensureFirewall installs the rules that lead the queries of pods to the name server. Pods that
+// start without them get the node's name servers.
 func (p *podDNS) ensureFirewall(ctx context.Context, log *slog.Logger) {
-	if err := p.firewall.Ensure(ctx); err != nil && ctx.Err() == nil {
-		log.Warn("Failed to install the rules that let pods reach their name server; if the firewall of this host closes port 53, open it for the network of pods, or set --pod-dns=never (podDNS)", "err", err)
+	err := p.firewall.Ensure(ctx)
+	if ctx.Err() != nil {
+		return
+	}
+	if err != nil {
+		err = fmt.Errorf("the rules that lead the queries of pods to it cannot be installed: %w", err)
+		log.Warn("Name server of pods is not available, pods that start now get the node's name servers; install iptables, or set --pod-dns=never (podDNS)", "err", err)
+	}
+	p.noRules.Store(&err)
+}
+
+// podDNSReady returns what reports whether pods that start now get the name server; nil without
+// one.
+func (d *daemon) podDNSReady() func() bool {
+	if d.podDNS == nil || !d.podDNS.given {
+		return nil
+	}
+	return func() bool {
+		_, err := d.podDNS.Addresses(false)
+		return err == nil
 	}
 }
 
@@ -202,6 +236,7 @@ func (d *daemon) publishNames(ctx context.Context) error {
 			}
 			failed = err.Error()
 		}
+		d.checkReachable(ctx)
 		select {
 		case <-statuses:
 		case <-objects:
@@ -209,6 +244,25 @@ func (d *daemon) publishNames(ctx context.Context) error {
 			return nil
 		}
 	}
+}
+
+// warnOfServices reports once that Services have no effect, on a node whose pods have no name
+// server for them.
+func (d *daemon) warnOfServices(ctx context.Context) error {
+	objects := d.sources.config.Objects()
+	changed, unsubscribe := objects.Subscribe()
+	defer unsubscribe()
+	for len(objects.Services()) == 0 {
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+	const message = "The Services among the manifests have no effect, because the pods of this node have no name server for them; set --pod-dns=always (podDNS)"
+	d.log.Warn(message)
+	d.observers.events.Event(nil, v1.EventTypeWarning, "ServiceWithoutNameserver", message)
+	return nil
 }
 
 // namedPods returns the pods that have names. A pod whose status is not known yet, since the

@@ -91,6 +91,9 @@ func (d *daemon) createSupervisor(context.Context) error {
 	if d.podDNS != nil {
 		d.start(d.publishNames)
 	}
+	if d.podDNS == nil || !d.podDNS.given {
+		d.start(d.warnOfServices)
+	}
 	return nil
 }
 

@@ -28,6 +28,7 @@ var (
 	restarts            = counter("podstead_container_restarts_total", "Number of restarts of a container.", "namespace", "pod", "container")
 	rolledBackPods      = gauge("podstead_rolled_back_pods", "Number of pods that run an earlier revision, because that of their manifest failed.")
 	unwrittenFiles      = gauge("podstead_unwritten_files", "Number of files of the daemon's state that could not be written; they are lost at a restart.")
+	podDNSReady         = gauge("podstead_pod_dns_ready", "1 if pods that start now get the name server of this node; absent if the node is configured without one.")
 	manifestFaults      = gauge("podstead_manifest_faults", "Number of faults that keep manifests of a source from taking effect; the last good revisions keep running.", "source")
 	manifestWarnings    = gauge("podstead_manifest_warnings", "Number of warnings about manifests that are in effect.", "source")
 	manifestFiles       = gauge("podstead_manifest_files", "Number of manifest files of a source; 1 for the body of a URL.", "source")
@@ -50,6 +51,9 @@ func (s *Sources) kubelet(to chan<- prometheus.Metric) {
 	}
 	if s.Unwritten != nil {
 		unwrittenFiles.put(to, float64(s.Unwritten()))
+	}
+	if s.PodDNSReady != nil {
+		podDNSReady.put(to, boolValue(s.PodDNSReady()))
 	}
 	for _, m := range s.Manifests() {
 		manifestFaults.put(to, float64(m.Faults), m.Source)

@@ -133,7 +133,7 @@ func fixture(t testing.TB, pods int) (*Counters, Sources) {
 		Manifests: func() []Manifests {
 			return []Manifests{{Source: "file", Ready: true, Files: 5, Faults: 2, Warnings: 1, LastGood: time.Unix(900, 0)}, {Source: "http"}}
 		},
-		RolledBack: func() int { return 2 },
+		RolledBack: func() int { return 2 }, PodDNSReady: func() bool { return true },
 		Claims: func() []Claim {
 			return []Claim{{Namespace: "default", Name: "data", FS: usage.Filesystem{Capacity: 1000}}}
 		},

@@ -32,6 +32,8 @@ type Sources struct {
 	RolledBack func() int
 	// Unwritten returns the number of the daemon's files that could not be written.
 	Unwritten func() int
+	// PodDNSReady reports whether pods can reach the node's name server; nil without one.
+	PodDNSReady func() bool
 	// Machine returns facts of this machine, SandboxImage the image of sandboxes, empty if
 	// it is unknown. Both may be nil.
 	Machine      func() Machine

@@ -69,9 +69,7 @@ func (v *validator) serviceAddresses(path *field.Path, spec *v1.ServiceSpec) {
 		set  bool
 		name string
 	}{
-		//lint:ignore SA1019 manifests may still have it
 		{len(spec.ExternalIPs) > 0, "externalIPs"},
-		//lint:ignore SA1019 manifests may still have it
 		{spec.LoadBalancerIP != "", "loadBalancerIP"},
 		{len(spec.LoadBalancerSourceRanges) > 0, "loadBalancerSourceRanges"},
 		{spec.LoadBalancerClass != nil, "loadBalancerClass"},

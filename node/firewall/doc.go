@@ -6,10 +6,10 @@
 // pods and from neighbors on the link (CVE-2020-8558). A rule in a chain of podstead's own drops
 // them. IPv6 needs no such rule: the kernel never delivers packets to ::1 from a link.
 //
-// A host that closes its ports to all but a few would also close that of the name server, which
-// pods are given as their only one; and a pod with the host port 53 would get the queries of all
-// other pods, because its host port is open at every address of the host. Rules in further chains
-// of podstead's own prevent both.
+// Pods have the name server of the node as their only one. It does not listen on port 53, where other
+// name servers of the host may listen on all addresses. Rules in further chains of podstead's own
+// lead the queries of pods to its port, open that where the host closes all but a few, and come
+// before the host ports of pods, of which 53 may be one.
 //
 // It owns these chains. It reads the state of the kernel each time and keeps none. It never changes
 // a rule but its own.

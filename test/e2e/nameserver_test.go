@@ -10,14 +10,19 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/miekg/dns"
+	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podstead/podstead/cri/private"
 	"github.com/podstead/podstead/node/firewall"
 	"github.com/podstead/podstead/node/nameserver"
 	"github.com/podstead/podstead/test/testbed"
@@ -134,12 +139,15 @@ func (n *node) nameserverPid() int {
 // usePodDNS lets the node have a name server for its pods, and ends that with the test.
 func (n *node) usePodDNS(conf string) {
 	n.Args = append(n.Args, "--pod-dns", "always", "--cni-conf-dir", filepath.Join(n.rt.Dir(), "cni"), "--resolv-conf", conf)
-	n.t.Cleanup(func() {
-		n.End()
-		if status, err := n.nameserverStatus(); err == nil {
-			killProcess(n.t, status.Pid)
-		}
-	})
+	n.t.Cleanup(n.endNameserver)
+}
+
+// endNameserver ends the daemon, and the name server that outlives it.
+func (n *node) endNameserver() {
+	n.End()
+	if status, err := n.nameserverStatus(); err == nil {
+		killProcess(n.t, status.Pid)
+	}
 }
 
 // Pods find each other by name, and the name server answers whatever happens to the daemon.
@@ -149,12 +157,13 @@ func TestPodNames(t *testing.T) {
 		conf := filepath.Join(n.Dir(), "resolv.conf")
 		writeAll(t, n.Dir(), map[string]string{"resolv.conf": "nameserver " + first.address + "\nnameserver " + second.address + "\nsearch lan.test\n"})
 		n.usePodDNS(conf)
+		n.podsStartWithoutNameserver(first.address)
 		n.writeManifest("web.yaml", dnsClient("web", ""))
+		n.writeManifest("host.yaml", idlePod("host", "hostNetwork: true\ndnsPolicy: ClusterFirstWithHostNet"))
 		n.writeManifest("db.yaml", dnsClient("db", ""))
 		n.writeManifest("other.yaml", strings.Replace(dnsClient("queue", ""), "{name: queue,", "{name: queue, namespace: other,", 1))
 		n.writeManifest("unready.yaml", strings.Replace(dnsClient("unready", ""), "      ports:",
 			"      readinessProbe: {exec: {command: [test, -e, /ready]}, periodSeconds: 1, timeoutSeconds: 300}\n      ports:", 1))
-		n.start()
 		web, db := n.awaitRunning("web"), n.awaitReady("db").Status.PodIP
 		if text := n.exec(web, "cat", "/etc/resolv.conf"); !strings.Contains(text, "search default.svc.cluster.local svc.cluster.local cluster.local lan.test") || !strings.Contains(text, "ndots:5") || strings.Contains(text, first.address) {
 			t.Fatalf("/etc/resolv.conf of web is\n%s", text)
@@ -166,6 +175,7 @@ func TestPodNames(t *testing.T) {
 		} {
 			n.awaitLookup(web, name, want)
 		}
+		n.awaitLookup(n.awaitRunning("host"), "db.default.svc.cluster.local.", db)
 		n.awaitLookup(web, "queue.default.svc.cluster.local.")
 		n.awaitExec(web, "db.default.svc.cluster.local", "sh", "-c", "nslookup "+db+" | sed -n 's/.*name = //p'")
 
@@ -201,7 +211,93 @@ spec: {type: ExternalName, externalName: far.example}
 		n.awaitLookup(web, "far.example.", "192.0.2.2")
 
 		n.nameserverOutlivesTheDaemon(web, db)
+		n.attackNameserver(web, db)
 	})
+}
+
+// podsStartWithoutNameserver starts the daemon while another program has the name server's port.
+// Pods start with the node's name servers; those that start once the port is free get the other.
+func (n *node) podsStartWithoutNameserver(upstream string) {
+	t := n.t
+	t.Helper()
+	gateways, err := private.Gateways(filepath.Join(n.rt.Dir(), "cni"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	freebind := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) (err error) {
+		return errors.Join(raw.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.IPPROTO_IP, unix.IP_FREEBIND, 1) }), err)
+	}}
+	other, err := freebind.ListenPacket(t.Context(), "udp", gateways[0].Addr().String()+":10053")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.writeManifest("early.yaml", idlePod("early", ""))
+	n.start()
+	early := n.awaitRunning("early")
+	if text := n.exec(early, "cat", "/etc/resolv.conf"); !strings.Contains(text, "nameserver "+upstream) || strings.Contains(text, "svc") {
+		t.Errorf("/etc/resolv.conf without a name server is\n%s", text)
+	}
+	if found, err := n.events("early"); err != nil || !strings.Contains(found["DNSConfigForming"].Message, "address already in use") {
+		t.Errorf("event of the pod: %q (%v)", found["DNSConfigForming"].Message, err)
+	}
+	_ = other.Close()
+	n.await("the name server listens", func() error {
+		if status, err := n.nameserverStatus(); err != nil || len(status.Failed) > 0 {
+			return errors.Join(err, fmt.Errorf("it is %+v", status))
+		}
+		return nil
+	})
+	n.mustStillRun("early", early)
+
+	// The table raw comes before the rules with which podstead opens the port.
+	drop := []string{"PREROUTING", "-s", gateways[0].Masked().String(), "-p", "udp", "--dport", "53", "-j", "DROP"}
+	mustRun(t, append([]string{"iptables", "-w", "-t", "raw", "-I"}, drop...)...)
+	open := sync.OnceFunc(func() { mustRun(t, append([]string{"iptables", "-w", "-t", "raw", "-D"}, drop...)...) })
+	t.Cleanup(open)
+	n.writeManifest("blocked.yaml", idlePod("blocked", ""))
+	n.await("the log says that pods do not reach the name server", func() error {
+		text, err := os.ReadFile(n.Log())
+		if err == nil && !strings.Contains(string(text), "Pods do not reach their name server") {
+			err = errors.New("it does not")
+		}
+		return err
+	})
+	n.writeManifest("later.yaml", idlePod("later", ""))
+	if text := n.exec(n.awaitRunning("later"), "cat", "/etc/resolv.conf"); !strings.Contains(text, "nameserver "+upstream) {
+		t.Errorf("/etc/resolv.conf while the firewall is closed is\n%s", text)
+	}
+	open()
+	n.restart()
+}
+
+// nameservers returns the processes of the node's name server.
+func (n *node) nameservers() (pids []string) {
+	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, file := range files {
+		line, _ := os.ReadFile(file) // the process may have ended
+		if strings.Contains(string(line), "nameserver\x00--directory\x00"+string(n.nameserverDir())) {
+			pids = append(pids, filepath.Base(filepath.Dir(file)))
+		}
+	}
+	return pids
+}
+
+// processorTime returns the processor time of a process in ticks of the clock, 100 a second.
+func processorTime(t *testing.T, pid int) (ticks int) {
+	t.Helper()
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(data), ") ")
+	for _, field := range strings.Fields(rest)[11:13] {
+		n, err := strconv.Atoi(field)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ticks += n
+	}
+	return ticks
 }
 
 // nameserverOutlivesTheDaemon stops, kills and upgrades the daemon, and kills the name server.
@@ -247,6 +343,16 @@ func (n *node) nameserverOutlivesTheDaemon(web instance, db string) {
 		return nil
 	})
 	mustAnswer("the name server is started again")
+	if all := n.nameservers(); len(all) != 1 {
+		t.Errorf("the processes of the name server are %v, want one", all)
+	}
+	// Without queries it does nothing: 2 ticks are 1 % of a processor.
+	pid = n.nameserverPid()
+	before := processorTime(t, pid)
+	time.Sleep(2 * time.Second)
+	if used := processorTime(t, pid) - before; used > 2 {
+		t.Errorf("the idle name server used %d ticks of processor time in 2 s", used)
+	}
 	n.mustStillRun("web", web)
 	if p, err := n.pod("web"); err != nil || p.Status.Phase != v1.PodRunning {
 		t.Errorf("web is %s (%v)", p.Status.Phase, err)

@@ -66,6 +66,8 @@ func TestPrivateRuntime(t *testing.T) {
 			runtime = n.awaitOtherRuntime(runtime)
 			n.writeManifest("q.yaml", sleepPod("q", "one"))
 			n.awaitRunning("q")
+			// Pods find each other in the network that podstead has created.
+			n.awaitLookup(p, "q.default.svc.cluster.local.", n.awaitReady("q").Status.PodIP)
 			n.mustStillRun("p", p)
 
 			n.Kill()
@@ -103,7 +105,7 @@ func privateNode(t *testing.T, kind testbed.Kind) *node {
 		if t.Failed() {
 			t.Logf("end of the daemon's log:\n%s", lastLines(n.Log(), 40))
 		}
-		n.End()
+		n.endNameserver()
 		if pid, err := listener(socket); err == nil {
 			n.removePods()
 			killProcess(t, pid)

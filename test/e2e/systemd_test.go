@@ -36,6 +36,11 @@ func TestSystemd(t *testing.T) {
 				t.Errorf("the files in /etc/podstead have no effect: %s", out)
 			}
 			daemon := s.mainPid()
+			// With the private runtime there is a name server, which outlives the service too.
+			nameservers := s.nameservers()
+			if count := len(strings.Fields(nameservers)); private && count != 1 || !private && count != 0 {
+				t.Errorf("processes of the name server: %q", nameservers)
+			}
 			for _, step := range []struct {
 				name string
 				do   func()
@@ -66,6 +71,9 @@ func TestSystemd(t *testing.T) {
 			s.run("sh", "-c", "rm /etc/pods/p.yaml")
 			n.awaitGone("p")
 			s.run("systemctl", "stop", "podstead")
+			if now := s.nameservers(); now != nameservers {
+				t.Errorf("the name server is process %q after the service was stopped, was %q", now, nameservers)
+			}
 		})
 	}
 }
@@ -79,6 +87,11 @@ type machine struct {
 	nspawn *exec.Cmd
 	// options are additional options of systemd-nspawn.
 	options []string
+}
+
+// nameservers returns the processes of the name server of pods.
+func (s *machine) nameservers() string {
+	return s.try("sh", "-c", `for f in /proc/[0-9]*/cmdline; do tr '\000' ' ' <$f 2>/dev/null | grep -q '^podstead nameserver --directory' && echo $f; done`)
 }
 
 // boot boots the root directory of test/setup.sh with the product, the unit and one manifest,

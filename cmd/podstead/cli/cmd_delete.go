@@ -116,7 +116,7 @@ type objectName struct {
 // manifestKinds are the kinds of the types that manifests declare.
 var manifestKinds = map[string]string{
 	"pod": "Pod", "configmap": manifest.KindConfigMap, "secret": manifest.KindSecret, "persistentvolumeclaim": manifest.KindClaim,
-	"priorityclass": manifest.KindPriorityClass, "runtimeclass": manifest.KindRuntimeClass,
+	"service": manifest.KindService, "priorityclass": manifest.KindPriorityClass, "runtimeclass": manifest.KindRuntimeClass,
 }
 
 // parseNames parses [TYPE] NAME... and TYPE/NAME...; the type defaults to pods.

@@ -76,7 +76,7 @@ func TestGetErrors(t *testing.T) {
 		code       int
 	}{
 		{"pots", "did you mean pods?", 2},
-		{"services", "pods, events, nodes", 2},
+		{"ingresses", "pods, events, nodes", 2},
 		{"pods -l a;b", "labelSelector", 2},
 		{"pods --field-selector spec.color=x", "spec.color", 2},
 		{"pods -o go-template=x", "jsonpath", 2},

@@ -267,6 +267,9 @@ func (o *Options) validate(f *pflag.FlagSet) (notices []string, err error) {
 	if unused := slices.Concat(o.Cluster.unused(f), o.Remote.Reviews.set); o.Cluster.Kubeconfig == "" && len(unused) > 0 {
 		notices = append(notices, fmt.Sprintf("these settings have no effect without --kubeconfig: %s", strings.Join(unused, ", ")))
 	}
+	if o.PodDNS.mode == string(PodDNSAlways) && len(o.Network.ClusterDNS) > 0 {
+		notices = append(notices, "--pod-dns=always (podDNS) has no effect with --cluster-dns (clusterDNS), which pods get instead")
+	}
 	if o.Manifests.Mode, err = manifest.ParseMode(o.validation); err != nil {
 		return nil, fmt.Errorf("--manifest-validation: %w", err)
 	}

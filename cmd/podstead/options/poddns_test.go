@@ -14,6 +14,10 @@ func TestPodDNS(t *testing.T) {
 	if err != nil || o.PodDNS.Mode != PodDNSAlways || len(o.PodDNS.Addresses) != 2 || o.PodDNS.Addresses[0].String() != "10.88.0.1/16" {
 		t.Errorf("%+v (%v)", o.PodDNS, err)
 	}
+	_, notices, err := complete(t, "--config=", "--pod-dns=always", "--cluster-dns=10.96.0.10")
+	if err != nil || !strings.Contains(strings.Join(notices, "\n"), "no effect with --cluster-dns") {
+		t.Errorf("with a cluster's DNS: %q (%v)", notices, err)
+	}
 	for arg, want := range map[string]string{
 		"--pod-dns=on":                         "auto, always or never",
 		"--pod-dns-address=10.88.0.1":          "prefix length",

@@ -19,6 +19,8 @@ type Settings struct {
 	// reports that podstead's rule keeps packets of others from loopback addresses.
 	RouteLocalnet []string
 	LocalnetRule  bool
+	// PodDNS is the state of the name server of pods.
+	PodDNS PodDNS
 	// CgroupDriver is the configured driver; empty for the runtime's.
 	CgroupDriver string
 	// Built is the build time of this program; zero if unknown.
@@ -69,7 +71,7 @@ func Run(h Host, s Settings) []Finding {
 	for _, check := range []func(*Host, *Settings) []Finding{
 		daemon, user, capabilities, kubelets,
 		runtimeStatus, pauseImage, binaries,
-		network, iptables, forwarding, bridgeFilter, loopback, resolver, route,
+		network, iptables, forwarding, bridgeFilter, loopback, resolver, podDNS, route,
 		hierarchies, controllers, cgroupDriver,
 		overlay, kernelSettings, inotify, swap,
 		ports, directories, disks, clock, machineID,

@@ -251,6 +251,9 @@ func TestRun(t *testing.T) {
 		"host ports with the rule": {func(b *testHost) {
 			b.settings.RouteLocalnet, b.settings.LocalnetRule = []string{"cni0"}, true
 		}, "", OK, "", ""},
+		"the name server of pods": {func(b *testHost) {
+			b.settings.PodDNS = PodDNS{Running: true, Failed: map[string]string{"10.88.0.1": "listen udp 10.88.0.1:53: bind: address already in use"}}
+		}, "pod-dns", Warn, "10.88.0.1:53: bind: address already in use", "ss -lunp"},
 		"host ports without the rule": {func(b *testHost) { b.settings.RouteLocalnet = []string{"all", "cni0"} }, "loopback", Warn, "route_localnet is enabled (all, cni0) and podstead's firewall rule is missing", "systemctl start podstead"},
 		"a flushed firewall": {func(b *testHost) {
 			b.settings.RouteLocalnet, b.settings.Running = []string{"cni0"}, 42

@@ -82,6 +82,18 @@ func Runs(dir nameserver.Directory) bool {
 	return err == nil
 }
 
+// Ask returns what the name server of a directory reports; an error if none runs.
+func Ask(dir nameserver.Directory) (status nameserver.Status, err error) {
+	conn, err := net.DialTimeout("unix", dir.Socket(), dialTimeout)
+	if err != nil {
+		return status, err
+	}
+	defer conn.Close()
+	_ = conn.SetReadDeadline(time.Now().Add(dialTimeout))
+	err = json.NewDecoder(io.LimitReader(conn, maxStatus)).Decode(&status)
+	return status, err
+}
+
 // Listening reports whether the name server answers at an address.
 func (k *Keeper) Listening(address netip.Addr) bool {
 	k.mu.Lock()

@@ -54,6 +54,7 @@ func Kinds() []*Kind {
 		objectKind("configmaps", "configmap", manifest.KindConfigMap, "cm"),
 		objectKind("secrets", "secret", manifest.KindSecret),
 		objectKind("persistentvolumeclaims", "persistentvolumeclaim", manifest.KindClaim, "pvc"),
+		serviceKind(),
 		classKind("priorityclasses", "priorityclass", manifest.KindPriorityClass, "pc"),
 		classKind("runtimeclasses", "runtimeclass", manifest.KindRuntimeClass),
 		{
@@ -138,7 +139,7 @@ func eventNames(o *Object) []string {
 
 // KindName returns the value of an object's field kind, such as Pod or ConfigMap.
 func KindName(k *Kind) string {
-	for _, name := range []string{"Pod", "Node", "Namespace", "Event", "ConfigMap", "Secret", "PersistentVolumeClaim", "PriorityClass", "RuntimeClass"} {
+	for _, name := range []string{"Pod", "Node", "Namespace", "Event", "ConfigMap", "Secret", "PersistentVolumeClaim", "Service", "PriorityClass", "RuntimeClass"} {
 		if strings.EqualFold(name, k.Singular) {
 			return name
 		}

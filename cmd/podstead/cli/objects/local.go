@@ -54,6 +54,20 @@ func objectKind(name, singular, kindName string, short ...string) *Kind {
 	return k
 }
 
+// serviceKind returns the type of Services that manifests declare.
+func serviceKind() *Kind {
+	k := classKind("services", "service", manifest.KindService, "svc")
+	k.Namespaced, k.Header = true, []string{"NAMESPACE", "NAME", "MANIFEST"}
+	k.Row = func(o *Object, _ time.Time) ([]string, error) {
+		var l ManifestObject
+		if err := o.Decode(&l); err != nil {
+			return nil, err
+		}
+		return []string{l.Namespace, l.Name, l.Manifest}, nil
+	}
+	return k
+}
+
 // classKind returns the type of classes that manifests declare.
 func classKind(name, singular, kindName string, short ...string) *Kind {
 	return &Kind{

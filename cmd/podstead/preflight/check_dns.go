@@ -1,0 +1,33 @@
+package preflight
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// PodDNS is the state of the name server that resolves the names of pods.
+type PodDNS struct {
+	// Running: its process answers. Listening are the addresses that are open; Failed says why
+	// others are not.
+	Running   bool
+	Listening []string
+	Failed    map[string]string
+}
+
+// podDNS checks the name server of pods, if it runs: the daemon starts it.
+func podDNS(_ *Host, s *Settings) []Finding {
+	d := &s.PodDNS
+	switch {
+	case !d.Running:
+		return nil
+	case len(d.Failed) > 0:
+		var why []string
+		for _, address := range slices.Sorted(maps.Keys(d.Failed)) {
+			why = append(why, d.Failed[address])
+		}
+		return warn("pod-dns", "ss -lunp 'sport = :10053'  (stop the program that listens there, or set podDNS: never)",
+			"the name server of pods cannot listen, so that pods which start now do not resolve the names of others: %s", strings.Join(why, "; "))
+	}
+	return ok("pod-dns", "the name server of pods listens on %s", strings.Join(d.Listening, ", "))
+}
