@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/podstead/podstead/cmd/podstead/cli/convert/podbuild"
@@ -109,9 +110,9 @@ func TestHostileInputs(t *testing.T) {
 	for range 5000 {
 		deep = append(deep, "[["...)
 	}
-	wide := []byte("services:\n")
+	wide := []byte("services: {web: {image: x}}\nx-list:\n")
 	for range 300_000 {
-		wide = append(wide, " a: 1\n"...)
+		wide = append(wide, "- 1\n"...)
 	}
 	for name, in := range map[string]Input{
 		"aliases":       {Name: "compose.yaml", Data: []byte(bomb + "services: {web: {image: x, command: *x8}}\n")},
@@ -124,7 +125,10 @@ func TestHostileInputs(t *testing.T) {
 		"self extends":  {Name: "compose.yaml", Data: []byte("services: {a: {extends: b}, b: {extends: a}}\n")},
 		"ports":         {Name: "compose.yaml", Data: []byte("services: {web: {image: x, ports: [\"1-60000:1-60000\"]}}\n")},
 	} {
-		if result := Convert([]Input{in}, Options{Host: testHost(t.TempDir())}); result.Report.Count(report.Error) == 0 || len(result.Units) > 0 {
+		begin := time.Now()
+		result := Convert([]Input{in}, Options{Host: testHost(t.TempDir())})
+		t.Logf("%s: %v", name, time.Since(begin))
+		if result.Report.Count(report.Error) == 0 || len(result.Units) > 0 {
 			t.Errorf("%s: no error, but %v", name, result.Report.Entries())
 		} else if len(result.Report.Entries()) > 10 {
 			t.Errorf("%s: %d entries", name, len(result.Report.Entries()))

@@ -133,8 +133,8 @@ func (s *service) image(n *tree.Node, f report.Field) {
 	image := n.String()
 	if name, err := reference.ParseNormalizedNamed(image); err == nil {
 		image = name.String()
-		digested, isDigest := name.(reference.Digested)
-		if tagged, isTagged := name.(reference.Tagged); !isDigest && (!isTagged || tagged.Tag() == "latest") || isDigest && digested == nil {
+		_, isDigest := name.(reference.Digested)
+		if tagged, isTagged := name.(reference.Tagged); !isDigest && (!isTagged || tagged.Tag() == "latest") {
 			// As docker compose, which pulls what is missing. The default of Kubernetes for
 			// the tag latest is Always.
 			s.c.ImagePullPolicy = v1.PullIfNotPresent

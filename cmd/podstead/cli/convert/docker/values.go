@@ -117,8 +117,3 @@ func ParseID(text string) (*int64, error) {
 	}
 	return &id, nil
 }
-
-// ParseEnv parses NAME=VALUE. Without an equals sign, set is false.
-func ParseEnv(text string) (name, value string, set bool) {
-	return strings.Cut(text, "=")
-}

@@ -3,9 +3,7 @@ package quadlet
 import (
 	"encoding/json"
 	"fmt"
-	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -47,18 +45,18 @@ func init() {
 
 // keys are all keys of [Container]; a text says what is lost.
 var keys = map[string]string{
-	"ContainerName": "", "Pod": "", "ServiceName": "", "StartWithPod": "", "Notify": "", "HealthCmd": "", "HealthInterval": "", "HealthTimeout": "", "HealthRetries": "",
+	"ContainerName": "", "Pod": "", "ServiceName": "", "StartWithPod": "", "Notify": "the pod is ready when its container runs, without a message of the program; write HealthCmd", "HealthCmd": "", "HealthInterval": "", "HealthTimeout": "", "HealthRetries": "",
 	"HealthStartPeriod": "", "HealthOnFailure": "", "HealthStartupCmd": "", "HealthStartupInterval": "", "HealthStartupRetries": "", "HealthStartupSuccess": "", "HealthStartupTimeout": "",
-	"EnvironmentFile": "", "ReadOnlyTmpfs": "", "VolatileTmp": "", "ContainersConfModule": "the settings of containers.conf do not hold here", "CgroupsMode": "",
-	"EnvironmentHost": "variables of the host are not passed on", "GlobalArgs": "options of podman do not hold here", "HttpProxy": "",
-	"HealthLogDestination": "", "HealthMaxLogCount": "", "HealthMaxLogSize": "",
-	"IP": "the address of a pod is chosen by the network of the runtime; use its name", "IP6": "the address of a pod is chosen by the network of the runtime; use its name",
+	"EnvironmentFile": "", "ReadOnlyTmpfs": "", "VolatileTmp": "write Tmpfs=/tmp", "ContainersConfModule": "the settings of containers.conf do not hold here", "CgroupsMode": "",
+	"EnvironmentHost": "variables of the host are not passed on", "GlobalArgs": "options of podman do not hold here", "HttpProxy": "the proxy of the host is not passed on; write it as Environment",
+	"HealthLogDestination": healthLog, "HealthMaxLogCount": healthLog, "HealthMaxLogSize": healthLog,
+	"IP": podbuild.RemedyIP, "IP6": podbuild.RemedyIP,
 	"NetworkAlias": "the pod has one name: that of its unit, or ContainerName", "LogDriver": "the daemon writes and rotates the log; read it with podstead logs", "LogOpt": "the daemon writes and rotates the log; see --container-log-max-size",
 	"Mask": "a pod masks the paths of the runtime", "Unmask": "a pod masks the paths of the runtime; see securityContext.procMount", "PidsLimit": "a container has no limit of processes of its own; set podPidsLimit of the daemon",
 	"Rootfs": "a container needs an image", "ReloadCmd": "a pod is not reloaded; run the command with podstead exec", "ReloadSignal": "a pod is not reloaded; send the signal with podstead exec",
 	"Retry": "", "RetryDelay": "", "SecurityLabelFileType": "the SELinux type of files is not changed", "SecurityLabelNested": "has no counterpart in a pod",
-	"GIDMap": "user IDs are not mapped; see hostUsers: false", "UIDMap": "user IDs are not mapped; see hostUsers: false", "SubGIDMap": "user IDs are not mapped; see hostUsers: false", "SubUIDMap": "user IDs are not mapped; see hostUsers: false",
-	"RemapUsers": "user IDs are not mapped; see hostUsers: false", "RemapUid": "user IDs are not mapped; see hostUsers: false", "RemapGid": "user IDs are not mapped; see hostUsers: false", "RemapUidSize": "user IDs are not mapped; see hostUsers: false",
+	"GIDMap": noMapping, "UIDMap": noMapping, "SubGIDMap": noMapping, "SubUIDMap": noMapping,
+	"RemapUsers": noMapping, "RemapUid": noMapping, "RemapGid": noMapping, "RemapUidSize": noMapping,
 	"Ulimit": "a pod has no ulimits; set LimitNOFILE= and the like in the unit of the runtime, or call ulimit in the command",
 }
 
@@ -436,55 +434,4 @@ func setDNS(c *converter, u *unitFile, section string, b *podbuild.Builder, f re
 		return all
 	}
 	b.SetDNS(f, podbuild.DNS{Servers: texts("DNS"), Search: texts("DNSSearch"), Options: texts("DNSOption")})
-}
-
-// health sets the probes.
-func (k *container) health() {
-	duration := func(key string, otherwise time.Duration) time.Duration {
-		e, ok := k.u.last("Container", key)
-		if !ok {
-			return otherwise
-		}
-		d, err := docker.ParseDuration(e.value, time.Second)
-		if err != nil {
-			k.report.Error(k.u.field(e), fmt.Sprintf("is %q", e.value), err.Error())
-		}
-		return d
-	}
-	count := func(key string, otherwise int32) int32 {
-		e, ok := k.u.last("Container", key)
-		if !ok {
-			return otherwise
-		}
-		n, err := strconv.ParseInt(e.value, 10, 32)
-		if err != nil || n < 0 || n > math.MaxInt32 {
-			k.report.Error(k.u.field(e), fmt.Sprintf("is %q", e.value), "must be a number")
-		}
-		return int32(n)
-	}
-	if e, ok := k.u.last("Container", "HealthCmd"); ok && e.value != "none" {
-		f := k.u.field(e)
-		probe := k.b.Probe(f, podbuild.Health{Command: k.healthCommand(e), Interval: duration("HealthInterval", 30*time.Second), Timeout: duration("HealthTimeout", 30*time.Second), Retries: count("HealthRetries", 3)})
-		k.c.ReadinessProbe = probe
-		if action := k.u.value("Container", "HealthOnFailure"); action == "kill" || action == "restart" || action == "stop" {
-			liveness := probe.DeepCopy()
-			seconds, _ := docker.Seconds(duration("HealthStartPeriod", 0))
-			liveness.InitialDelaySeconds = int32(min(seconds, math.MaxInt32))
-			k.c.LivenessProbe = liveness
-		}
-	}
-	if e, ok := k.u.last("Container", "HealthStartupCmd"); ok {
-		probe := k.b.Probe(k.u.field(e), podbuild.Health{Command: k.healthCommand(e), Interval: duration("HealthStartupInterval", 30*time.Second), Timeout: duration("HealthStartupTimeout", 30*time.Second), Retries: count("HealthStartupRetries", 3)})
-		k.c.StartupProbe = probe
-	}
-}
-
-// healthCommand returns the command of a health check, which is a list in JSON or a line for the shell.
-func (k *container) healthCommand(e entry) []string {
-	text := k.u.expand(e, k.report)
-	var list []string
-	if json.Unmarshal([]byte(text), &list) == nil && len(list) > 0 {
-		return list
-	}
-	return []string{"/bin/sh", "-c", strings.ReplaceAll(text, "$$", "$")}
 }

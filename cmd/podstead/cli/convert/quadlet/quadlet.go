@@ -241,7 +241,7 @@ func (c *converter) checkKeys(u *unitFile, section string, known map[string]stri
 		case e.section != section || e.value == "":
 		case !ok:
 			c.unknown(u, e, known)
-		case problem != "" && e.value != "false" && e.value != "no":
+		case problem != "" && e.value != "false" && e.value != "no" && e.value != "healthy":
 			c.report.Lost(u.field(e), problem, "")
 		}
 	}

@@ -25,8 +25,8 @@ var (
 		"Label": "", "NetworkDeleteOnStop": "", "NetworkName": "", "Options": runtimeNetwork, "PodmanArgs": "options of podman do not hold here", "ServiceName": "", "Subnet": runtimeNetwork,
 	}
 	kubeKeys = map[string]string{
-		"AutoUpdate": "set the annotation podstead.io/auto-update in the manifest", "ConfigMap": "", "ContainersConfModule": "the settings of containers.conf do not hold here", "ExitCodePropagation": "", "GlobalArgs": "options of podman do not hold here",
-		"KubeDownForce": "", "LogDriver": "the daemon writes and rotates the log; read it with podstead logs", "LogOpt": "the daemon writes and rotates the log", "Network": "", "PodmanArgs": "options of podman do not hold here", "PublishPort": "",
+		"AutoUpdate": "set the annotation podstead.io/auto-update in the manifest", "ConfigMap": "", "ContainersConfModule": "the settings of containers.conf do not hold here", "ExitCodePropagation": "systemd does not see the pod end", "GlobalArgs": "options of podman do not hold here",
+		"KubeDownForce": "", "LogDriver": "the daemon writes and rotates the log; read it with podstead logs", "LogOpt": "the daemon writes and rotates the log", "Network": "pods are on the network of the runtime; for that of the host set hostNetwork: true in the manifest", "PodmanArgs": "options of podman do not hold here", "PublishPort": "",
 		"RemapGid": noMapping, "RemapUid": noMapping, "RemapUidSize": noMapping, "RemapUsers": noMapping, "ServiceName": "", "SetWorkingDirectory": "", "UserNS": noMapping, "Yaml": "",
 	}
 	podKeys = map[string]string{
@@ -38,6 +38,7 @@ var (
 
 const (
 	runtimeNetwork = "pods are on the network of the runtime; configure it in /etc/cni/net.d"
+	healthLog      = "failures of a health check are events of the pod"
 	noMapping      = "user IDs are not mapped; see hostUsers: false"
 )
 
@@ -145,12 +146,14 @@ func (k *container) restart(policy v1.RestartPolicy) {
 func (c *converter) serviceKey(u *unitFile, k *container, e entry) {
 	f := u.field(e)
 	switch e.key {
-	case "Restart", "Type", "RemainAfterExit", "TimeoutStartSec", "Delegate", "KillMode", "NotifyAccess", "SyslogIdentifier", "SuccessExitStatus":
+	case "Restart", "Type", "RemainAfterExit", "TimeoutStartSec", "Delegate", "KillMode", "NotifyAccess", "SyslogIdentifier":
 	case "RestartSec", "RestartSteps", "RestartMaxDelaySec":
 		c.report.Note(f, "the back-off is that of Kubernetes: 10 s, doubling up to 5 minutes", "set the annotation podstead.io/max-container-restart-period")
 	case "TimeoutStopSec", "TimeoutSec":
-		d, err := docker.ParseDuration(strings.TrimSuffix(e.value, "ec"), time.Second)
-		if err == nil && k != nil && k.b.Pod.Spec.TerminationGracePeriodSeconds == nil {
+		d, err := docker.ParseDuration(strings.NewReplacer(" ", "", "min", "m", "sec", "s").Replace(e.value), time.Second)
+		if err != nil {
+			c.report.Lost(f, fmt.Sprintf("%q is not a grace period", e.value), "write StopTimeout= in [Container]")
+		} else if k != nil && k.b.Pod.Spec.TerminationGracePeriodSeconds == nil {
 			k.b.SetGracePeriod(f, d)
 		}
 	case "MemoryMax":

@@ -193,6 +193,7 @@ func (b *builder) node(y *yaml.Node, path string) (*Node, error) {
 // fields adds the fields of a mapping: its own, and the merged ones that it does not set.
 func (b *builder) fields(n *Node, y *yaml.Node, path string) error {
 	var merged []*yaml.Node
+	set := make(map[string]bool, len(y.Content)/2)
 	for i := 0; i+1 < len(y.Content); i += 2 {
 		key, value := y.Content[i], y.Content[i+1]
 		if key.Kind == yaml.AliasNode {
@@ -207,9 +208,10 @@ func (b *builder) fields(n *Node, y *yaml.Node, path string) error {
 			continue
 		}
 		inner := join(path, key.Value)
-		if n.Get(key.Value) != nil {
+		if set[key.Value] {
 			return &Error{Position: at, Path: inner, Problem: "is set twice", Remedy: "remove one of them"}
 		}
+		set[key.Value] = true
 		child, err := b.node(value, inner)
 		if err != nil {
 			return err
@@ -217,20 +219,21 @@ func (b *builder) fields(n *Node, y *yaml.Node, path string) error {
 		n.Fields = append(n.Fields, Field{Position: at, Key: key.Value, Value: child})
 	}
 	for _, source := range merged {
-		if err := b.merge(n, source, path); err != nil {
+		if err := b.merge(n, set, source, path); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (b *builder) merge(n *Node, source *yaml.Node, path string) error {
+// merge adds the fields of a merged mapping that are not set.
+func (b *builder) merge(n *Node, set map[string]bool, source *yaml.Node, path string) error {
 	if source.Kind == yaml.AliasNode {
 		source = source.Alias
 	}
 	if source.Kind == yaml.SequenceNode {
 		for _, item := range source.Content {
-			if err := b.merge(n, item, path); err != nil {
+			if err := b.merge(n, set, item, path); err != nil {
 				return err
 			}
 		}
@@ -244,7 +247,8 @@ func (b *builder) merge(n *Node, source *yaml.Node, path string) error {
 		return &Error{Position: from.Position, Path: path, Problem: "<< merges " + from.Describe(), Remedy: "must be an alias of a mapping"}
 	}
 	for _, f := range from.Fields {
-		if n.Get(f.Key) == nil {
+		if !set[f.Key] {
+			set[f.Key] = true
 			n.Fields = append(n.Fields, f)
 		}
 	}

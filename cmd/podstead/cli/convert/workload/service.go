@@ -27,6 +27,12 @@ func (c *Converter) service(o *object) {
 	if ip, _ := spec["clusterIP"].(string); ip != "None" {
 		delete(spec, "clusterIP")
 	}
+	for _, key := range []string{"externalIPs", "sessionAffinity", "sessionAffinityConfig"} {
+		if value := spec[key]; value != nil && value != "None" {
+			c.Report.Lost(o.field("spec."+key), "a Service is a name here: clients get the addresses of its pods", "")
+		}
+		delete(spec, key)
+	}
 	for i, item := range ports {
 		port, _ := item.(map[string]any)
 		name, named := port["targetPort"].(string)
@@ -39,7 +45,25 @@ func (c *Converter) service(o *object) {
 			c.Report.Note(o.field(fmt.Sprintf("spec.ports[%d].targetPort", i)), fmt.Sprintf("no pod that the Service selects has a port %q", name), "")
 		}
 	}
+	c.otherPorts(o, spec, ports)
 	c.units = append(c.units, podbuild.Unit{Name: "service-" + o.name(), Objects: []podbuild.Object{o.result(o.value, "")}})
+}
+
+// otherPorts makes a Service headless whose port is not that of the pods: its name leads to them,
+// and clients have to use their port.
+func (c *Converter) otherPorts(o *object, spec map[string]any, ports []any) {
+	if spec["clusterIP"] == "None" {
+		return
+	}
+	for i, item := range ports {
+		port, _ := item.(map[string]any)
+		target, isNumber := port["targetPort"].(json.Number)
+		if number, ok := port["port"].(json.Number); !ok || !isNumber || number == target {
+			continue
+		}
+		c.Report.Lost(o.field(fmt.Sprintf("spec.ports[%d].port", i)), fmt.Sprintf("the name leads to the pods, which listen on %v and not on %v", target, port["port"]), fmt.Sprintf("let clients use port %v", target))
+		spec["clusterIP"] = "None"
+	}
 }
 
 // namedPort returns the number of a port of the pods that a Service selects, if it is the same
