@@ -37,7 +37,7 @@ var kindRemedies = map[string]string{
 	"MutatingWebhookConfiguration":   noAccessControl,
 }
 
-const noAccessControl = "it controls access to an API server, which there is none; remove the document"
+const noAccessControl = "it controls access to the API server of a cluster; remove the document"
 
 // isCustomResource reports whether the API group of a version is neither Kubernetes' own nor
 // empty.
