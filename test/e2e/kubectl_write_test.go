@@ -97,14 +97,14 @@ func (k *kubectl) writePods(name string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k.must([]string{"annotated"}, "annotate", "pod", full, "note=y", "--overwrite")
+	k.must([]string{"annotated"}, "annotate", "pod", full, "note=later", "--overwrite")
 	if err := os.WriteFile(file, []byte(strings.Replace(stale, "value: five", "value: stale", 1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if out, err := k.run("replace", "-f", file); err == nil || !strings.Contains(out, "Conflict") || !strings.Contains(out, "get") {
 		t.Errorf("replace with what was read before: %v, %s", err, out)
 	}
-	manifest("value: five", "note: y")
+	manifest("five", "note: later")
 	write("six")
 	k.must([]string{"replaced"}, "replace", "-f", file)
 	n.awaitRevision(name, "six")
