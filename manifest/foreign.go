@@ -52,7 +52,7 @@ func ForeignKindRemedy(kind, version string) string {
 	return ""
 }
 
-const noAccessControl = "it controls access to an API server, which there is none; remove the document"
+const noAccessControl = "it controls access to the API server of a cluster; remove the document"
 
 // isCustomResource reports whether the API group of a version is neither Kubernetes' own nor
 // empty.

@@ -11,6 +11,7 @@ import (
 	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/httpapi/kubeapi"
 	"github.com/podstead/podstead/internal/usage"
+	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/node/cgroup"
 	"github.com/podstead/podstead/node/stats"
 	"github.com/podstead/podstead/node/stats/summary"
@@ -83,14 +84,14 @@ func (v statsView) Usage(ctx context.Context) ([]kubeapi.NodeUsage, []kubeapi.Po
 	if u, window, ok := usedOf(&node.Usage); ok {
 		nodes = append(nodes, kubeapi.NodeUsage{Name: v.nodeName, Labels: v.labels, At: node.At, Window: window, ResourceUsage: u})
 	}
-	labels := map[types.UID]map[string]string{}
+	labels, names := map[types.UID]map[string]string{}, map[types.UID]string{}
 	for _, pod := range v.pods.Pods() {
-		labels[pod.UID] = pod.Labels
+		labels[pod.UID], names[pod.UID] = pod.Labels, manifest.BaseName(pod)
 	}
 	var list []kubeapi.PodUsage
 	for i := range pods.Pods {
 		pod := &pods.Pods[i]
-		one := kubeapi.PodUsage{Name: pod.Name, Namespace: pod.Namespace, Labels: labels[pod.UID], At: pod.At}
+		one := kubeapi.PodUsage{Name: pod.Name, Namespace: pod.Namespace, ManifestName: names[pod.UID], Labels: labels[pod.UID], At: pod.At}
 		for j := range pod.Containers {
 			u, window, ok := usedOf(&pod.Containers[j].Usage)
 			if !ok {

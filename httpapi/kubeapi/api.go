@@ -70,8 +70,13 @@ func New(c Config) *API {
 	if c.ManifestName != nil {
 		a.node = c.Node
 	}
-	if a.remedy = c.Remedy; a.remedy == nil {
-		a.remedy = func(string, string) string { return "declare pods in manifests instead" }
+	a.remedy = func(kind, apiVersion string) string {
+		if c.Remedy == nil {
+			return "declare pods in manifests instead"
+		}
+		// The client has no document to remove.
+		text := strings.TrimSuffix(c.Remedy(kind, apiVersion), "remove the document")
+		return strings.TrimRight(strings.TrimSuffix(text, ", and "), "; ")
 	}
 	if a.manifest == nil {
 		a.manifest = func(string, string, string) string { return "" }

@@ -43,7 +43,12 @@ func (a *API) openAPI(w http.ResponseWriter, request *http.Request) {
 		}
 		gvk := map[string]string{"group": r.group, "version": r.cache.kind.Version, "kind": r.kind}
 		of := reflect.TypeOf(r.empty).Elem()
-		if !r.unsupported {
+		if r.unsupported { // kubectl explain says what to do instead
+			s[r.kind] = map[string]any{
+				"type": "object", "description": "podstead does not support " + r.name + ": " + a.remedy(r.kind, r.apiVersion()) + ".",
+				"x-kubernetes-group-version-kind": []any{gvk}, "x-kubernetes-preserve-unknown-fields": true,
+			}
+		} else {
 			s.define(of)["x-kubernetes-group-version-kind"] = []any{gvk}
 		}
 		collection := "/" + r.path() + "/" + r.name

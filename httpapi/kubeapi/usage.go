@@ -45,10 +45,12 @@ type NodeUsage struct {
 // PodUsage is the resource usage of the containers of a pod.
 type PodUsage struct {
 	Name, Namespace string
-	Labels          map[string]string
-	At              time.Time
-	Window          time.Duration
-	Containers      []ContainerUsage
+	// ManifestName is the name in the manifest, by which a request for one pod finds it too.
+	ManifestName string
+	Labels       map[string]string
+	At           time.Time
+	Window       time.Duration
+	Containers   []ContainerUsage
 }
 
 // ContainerUsage is the resource usage of a container.
@@ -108,7 +110,11 @@ func UsageHandler(reader UsageReader, resource string) http.HandlerFunc {
 		if resource == "pods" {
 			list.TypeMeta = usageType("PodMetricsList")
 			for i := range pods {
-				if p := &pods[i]; selected.matches(p.Namespace, p.Name, p.Labels) {
+				p := &pods[i]
+				if selected.name == p.ManifestName && selected.name != "" {
+					p.Name = p.ManifestName // the client looks for the name that it has asked for
+				}
+				if selected.matches(p.Namespace, p.Name, p.Labels) {
 					list.Items = append(list.Items, podMetricsOf(p))
 				}
 			}

@@ -70,7 +70,7 @@ func (k *kubectl) checkErrors(web string) {
 		{[]string{"debug", "nosuch", "--image=" + testbed.BusyboxImage, "--attach=false"}, `pods "nosuch" not found`},
 		{[]string{"annotate", "pod", "nosuch", "a=b"}, `pods "nosuch" not found`},
 		{[]string{"scale", "deployment", "web", "--replicas=1"}, "deployment"},
-		{[]string{"get", "deployments"}, "deployments"},
+		{[]string{"get", "componentstatuses"}, "componentstatuses"},
 		{[]string{"create", "namespace", "a"}, "a namespace exists while a manifest uses it"},
 		{[]string{"apply", "--server-side", "-f", filepath.Join(n.Manifests, "web.yaml")}, "server-side apply is not supported"},
 	} {

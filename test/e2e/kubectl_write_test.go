@@ -92,6 +92,19 @@ func (k *kubectl) writePods(name string) {
 	if out, err := k.run("patch", "pod", full, "--type=merge", "-p", `{"spec":{"restartPolicy":"Sometimes"}}`); err == nil || !strings.Contains(out, "spec.restartPolicy") {
 		t.Errorf("an invalid patch: %v, %s", err, out)
 	}
+	// What was read before another change is not written over it.
+	stale, err := k.run("get", "pod", full, "-o", "yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.must([]string{"annotated"}, "annotate", "pod", full, "note=later", "--overwrite")
+	if err := os.WriteFile(file, []byte(strings.Replace(stale, "value: five", "value: stale", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := k.run("replace", "-f", file); err == nil || !strings.Contains(out, "Conflict") || !strings.Contains(out, "get") {
+		t.Errorf("replace with what was read before: %v, %s", err, out)
+	}
+	manifest("five", "note: later")
 	write("six")
 	k.must([]string{"replaced"}, "replace", "-f", file)
 	n.awaitRevision(name, "six")
@@ -117,7 +130,7 @@ func (k *kubectl) writePods(name string) {
 	k.must([]string{"deleted"}, "delete", "pod", "run-"+name, "--force", "--grace-period=0")
 }
 
-// writeObjects changes a ConfigMap and a Secret of this name.
+// writeObjects changes a ConfigMap, a Secret, a claim and a class of this name.
 func (k *kubectl) writeObjects(name string) {
 	t := k.n.t
 	t.Helper()
@@ -130,6 +143,25 @@ func (k *kubectl) writeObjects(name string) {
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the file of the Secret: %v, %v", info, err)
 	}
+	file := filepath.Join(t.TempDir(), "objects.yaml")
+	write := func(size, value string) {
+		if err := os.WriteFile(file, []byte("apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: "+name+"}\nspec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: "+size+"}}}\n---\n"+
+			"apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: "+name+"}\nvalue: 1000\ndescription: "+value+"\n---\n"+
+			"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: "+name+"}\ndata: {color: \""+value+"\"}\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("1Gi", "one")
+	k.must([]string{"persistentvolumeclaim/" + name + " created", "priorityclass.scheduling.k8s.io/" + name + " created", "configmap/" + name + " configured"}, "apply", "-f", file)
+	write("2Gi", "two")
+	k.must([]string{"persistentvolumeclaim/" + name + " configured", "priorityclass.scheduling.k8s.io/" + name + " configured"}, "apply", "-f", file)
+	k.must([]string{"Pending", "2Gi"}, "get", "pvc", name)
+	k.must([]string{"two"}, "get", "priorityclass", name, "-o", "jsonpath={.description}")
+	k.must([]string{"labeled"}, "label", "pvc", name, "a=b")
+	k.must([]string{"deleted"}, "delete", "pvc/"+name, "priorityclass/"+name)
+	// A character that a YAML text must not have as it is.
+	k.must([]string{"patched"}, "patch", "configmap", name, "--type=merge", "-p", `{"data":{"color":"a\u007fb"}}`)
+	k.must([]string{"a\u007fb"}, "get", "configmap", name, "-o", "jsonpath={.data.color}")
 	k.must([]string{"deleted"}, "delete", "configmap/"+name, "secret/"+name)
 	if out, err := k.run("get", "configmap", name); err == nil || !strings.Contains(out, "not found") {
 		t.Errorf("a deleted ConfigMap: %v, %s", err, out)
