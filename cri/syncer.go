@@ -184,8 +184,9 @@ type SyncRequest struct {
 	ChangedObjects map[string]string
 	// Resizes are those to make now, out of the result of Resizes.
 	Resizes []Resize
-	// Restarting is that of PlanInput.
+	// Restarting and Ran are those of PlanInput.
 	Restarting map[string]string
+	Ran        map[string]bool
 	// Held are containers that must not be started yet, by name, with the reason.
 	Held map[string]Waiting
 	// ResolveInputs resolves what a container needs, just before it is created.
