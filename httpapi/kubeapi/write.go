@@ -35,8 +35,7 @@ const (
 func (a *API) write(w http.ResponseWriter, r *http.Request, res *resource) {
 	release := a.acquire(r)
 	if release == nil {
-		w.Header().Set("Retry-After", "1")
-		apistatus.Write(w, r, apistatus.New(http.StatusTooManyRequests, "%d writes are in progress; try again", maxWrites))
+		sendTooManyWrites(w, r)
 		return
 	}
 	defer release()
@@ -58,14 +57,9 @@ func (a *API) write(w http.ResponseWriter, r *http.Request, res *resource) {
 	default:
 		err = fail(http.StatusMethodNotAllowed, "%s does not support %s", r.URL.Path, r.Method)
 	}
-	if err == nil {
-		return
+	if err != nil {
+		sendFailure(w, r, err)
 	}
-	var failure *Failure
-	if !errors.As(err, &failure) {
-		failure = &Failure{apistatus.New(http.StatusInternalServerError, "%v", err)}
-	}
-	apistatus.Write(w, r, failure.Status)
 }
 
 // acquire takes a slot for a write, nil if none is free.
@@ -216,7 +210,10 @@ func (a *API) update(w http.ResponseWriter, r *http.Request, res *resource, m mo
 		if err := checkMetadata(object, shown, e, declared, d.Pending, m.versioned); err != nil {
 			return nil, err
 		}
-		return object, nil
+		if res.kind != "Pod" {
+			return object, nil
+		}
+		return withoutEphemeral(object, shown)
 	}}, o)
 	if err != nil {
 		return a.missing(err, res, namespace, name, e)
@@ -305,6 +302,7 @@ func shownObject(object map[string]any, e *entry, name string) map[string]any {
 			if live["status"] != nil {
 				shown["status"] = live["status"]
 			}
+			withEphemeral(shown, live)
 			if created := live["metadata"].(map[string]any)["creationTimestamp"]; created != nil {
 				metadata["creationTimestamp"] = created
 			}

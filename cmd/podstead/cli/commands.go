@@ -26,6 +26,7 @@ func Commands(version Version) []*cobra.Command {
 		clusterCommand(),
 		copyCommand(),
 		createCommand(),
+		debugCommand(),
 		deleteCommand(),
 		describeCommand(),
 		diffCommand(),
