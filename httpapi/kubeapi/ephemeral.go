@@ -3,7 +3,6 @@ package kubeapi
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"io"
 	"maps"
 	"net/http"
@@ -38,15 +37,18 @@ func (a *API) ephemeralContainers(w http.ResponseWriter, r *http.Request, res *r
 	switch r.Method {
 	case http.MethodGet, http.MethodHead:
 	case http.MethodPut, http.MethodPatch:
-		release := a.acquire(r)
+		if !a.receive(w, r) {
+			return
+		}
+		release := acquire(r, a.writes, a.localWrites)
 		if release == nil {
-			sendTooManyWrites(w, r)
+			tooMany(w, r, "%d writes are in progress; try again", maxWrites)
 			return
 		}
 		defer release()
 		var err error
 		if legacy, err = a.writeEphemeral(r, res, e); err != nil {
-			sendFailure(w, r, err)
+			writeFailure(w, r, err)
 			return
 		}
 		if now, _ := a.lookup(res, r.PathValue("namespace"), r.PathValue("name")); now != nil {
@@ -204,18 +206,4 @@ func withoutEphemeral(object, shown map[string]any) (map[string]any, error) {
 	delete(spec, "ephemeralContainers")
 	object["spec"] = spec
 	return object, nil
-}
-
-func sendTooManyWrites(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Retry-After", "1")
-	apistatus.Write(w, r, apistatus.New(http.StatusTooManyRequests, "%d writes are in progress; try again", maxWrites))
-}
-
-// sendFailure answers with the error of a write.
-func sendFailure(w http.ResponseWriter, r *http.Request, err error) {
-	var failure *Failure
-	if !errors.As(err, &failure) {
-		failure = &Failure{apistatus.New(http.StatusInternalServerError, "%v", err)}
-	}
-	apistatus.Write(w, r, failure.Status)
 }
