@@ -71,8 +71,13 @@ func (a *syncAttempt) endPrevious(ctx context.Context) *podworkers.SyncResult {
 		return &podworkers.SyncResult{Err: err}
 	}
 	if a.run.inherited.purge {
-		if err := a.purgePreviousRun(ctx); err != nil {
-			return &podworkers.SyncResult{Err: err}
+		err := a.purgePreviousRun(ctx)
+		a.reportKillFault(ctx, err)
+		if err != nil {
+			// What is left of the previous run says nothing about this one.
+			a.observed = &cri.PodStatus{UID: a.pod.UID}
+			a.publish(statusOverrides{acting: true})
+			return &podworkers.SyncResult{Err: err, EventSent: true}
 		}
 	}
 	a.run.inherited.purge = false
