@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/cluster"
@@ -143,8 +144,11 @@ func (d *daemon) newSyncer(backoff *cri.Backoff, settings cgroupvalues.Settings,
 		Events: p.events, Log: d.log, Backoff: backoff, Instance: d.runtime.instance,
 		Started: func(kind cri.ContainerKind, failed string) { p.counters.ContainerStarted(string(kind), failed) },
 		LogRoot: o.Paths.PodLogs, LogLinks: o.Paths.ContainerLogs, Cgroup: settings, CPUs: cpus,
-		BeforeHostPorts: func(ctx context.Context) { guard.ensureAll(ctx, d.podDNS) },
-		Security:        cri.Security{SeccompRoot: filepath.Join(o.Paths.Root, "seccomp"), SeccompDefault: o.Policy.SeccompDefault},
+		BeforeHostPorts: func(ctx context.Context, pod *v1.Pod) {
+			guard.ensureAll(ctx, d.podDNS)
+			warnOfListeners(p.events, pod)
+		},
+		Security: cri.Security{SeccompRoot: filepath.Join(o.Paths.Root, "seccomp"), SeccompDefault: o.Policy.SeccompDefault},
 	})
 }
 
