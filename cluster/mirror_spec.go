@@ -87,6 +87,8 @@ func leaveOut(spec *v1.PodSpec) []string {
 	}
 	each("initContainers", spec.InitContainers)
 	each("containers", spec.Containers)
+	// They belong to a run of the pod. A cluster takes none in a new pod, and never in a mirror pod.
+	spec.EphemeralContainers = nil
 	return slices.Sorted(maps.Keys(left))
 }
 

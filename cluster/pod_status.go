@@ -85,6 +85,9 @@ func isFinal(local, api *v1.PodStatus) bool {
 // writers, and the transition times of what has not changed.
 func shownStatus(local, shown *v1.Pod) *v1.PodStatus {
 	st, have := local.Status.DeepCopy(), &shown.Status
+	if len(shown.Spec.EphemeralContainers) == 0 {
+		st.EphemeralContainerStatuses = nil // a mirror pod has none in its spec
+	}
 	// The API server's own fields, which cannot change, and those of the scheduler
 	// and controllers.
 	st.QOSClass, st.NominatedNodeName = have.QOSClass, have.NominatedNodeName

@@ -39,7 +39,7 @@ func (v *planner) planEphemeral(a *Actions) {
 	}
 	for i := range v.Pod.Spec.EphemeralContainers {
 		name := v.Pod.Spec.EphemeralContainers[i].Name
-		if v.last[name] == nil && !ranBefore(v.Pod, name) {
+		if v.last[name] == nil && !v.Ran[name] && !ranBefore(v.Pod, name) {
 			a.StartEphemeral = append(a.StartEphemeral, i)
 		}
 	}

@@ -52,6 +52,9 @@ type PlanInput struct {
 	// Restarting has, by container name, the ID of the instance that was killed to be
 	// restarted. Its successor starts whatever its exit code was.
 	Restarting map[string]string
+	// Ran has the ephemeral containers by name that are known to have run, although the
+	// runtime may not have them any more.
+	Ran map[string]bool
 }
 
 // Actions is what brings a pod from the observed to the wanted state, in the

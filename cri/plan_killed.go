@@ -112,6 +112,6 @@ func (a *Actions) graceOf(id string, ofPod int64) int64 {
 func (r *SyncRequest) planInput() PlanInput {
 	return PlanInput{
 		Pod: r.Pod, Status: r.Status, FailedProbes: r.FailedProbes, ChangedObjects: r.ChangedObjects,
-		Started: r.Started, Resizes: r.Resizes, Restarting: r.Restarting,
+		Started: r.Started, Resizes: r.Resizes, Restarting: r.Restarting, Ran: r.Ran,
 	}
 }

@@ -33,7 +33,7 @@ type SyncerConfig struct {
 	Started func(kind ContainerKind, failed string)
 	// BeforeHostPorts is called before each attempt to create a sandbox with host
 	// ports. It may be nil, and must not block for long.
-	BeforeHostPorts func(ctx context.Context)
+	BeforeHostPorts func(ctx context.Context, pod *v1.Pod)
 	// Backoff delays restarts; nil creates one with the default limit.
 	Backoff *Backoff
 	// Instance is the value of LabelInstance on created objects. It must be that
@@ -95,7 +95,7 @@ type gates struct{ starts, stops *gate }
 // sandboxes is the state of creating and stopping sandboxes: what is called before, and what
 // fails with those of each pod.
 type sandboxes struct {
-	beforeHostPorts func(ctx context.Context)
+	beforeHostPorts func(ctx context.Context, pod *v1.Pod)
 
 	reserved    reservedNames
 	failedStops failedStops
@@ -111,7 +111,7 @@ func NewSyncer(c SyncerConfig) *Syncer {
 		s.events = noEvents{}
 	}
 	if s.beforeHostPorts = c.BeforeHostPorts; s.beforeHostPorts == nil {
-		s.beforeHostPorts = func(context.Context) {}
+		s.beforeHostPorts = func(context.Context, *v1.Pod) {}
 	}
 	if s.started == nil {
 		s.started = func(ContainerKind, string) {}
@@ -184,8 +184,9 @@ type SyncRequest struct {
 	ChangedObjects map[string]string
 	// Resizes are those to make now, out of the result of Resizes.
 	Resizes []Resize
-	// Restarting is that of PlanInput.
+	// Restarting and Ran are those of PlanInput.
 	Restarting map[string]string
+	Ran        map[string]bool
 	// Held are containers that must not be started yet, by name, with the reason.
 	Held map[string]Waiting
 	// ResolveInputs resolves what a container needs, just before it is created.

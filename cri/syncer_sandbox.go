@@ -89,7 +89,7 @@ func (t *transaction) runSandbox(ctx context.Context, config *runtimeapi.PodSand
 		return "", fmt.Errorf("failed to create the log directory: %w", err)
 	}
 	if hasHostPorts(t.Pod, config) {
-		t.beforeHostPorts(ctx)
+		t.beforeHostPorts(ctx, t.Pod)
 	}
 	leave, err := t.enterStart(ctx, stageBegin)
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/podstead/podstead/supervisor/admit"
 	"github.com/podstead/podstead/supervisor/dns"
 	"github.com/podstead/podstead/supervisor/pleg"
+	"github.com/podstead/podstead/supervisor/podephemeral"
 	"github.com/podstead/podstead/supervisor/podinputs"
 	"github.com/podstead/podstead/supervisor/podprobes"
 	"github.com/podstead/podstead/supervisor/status"
@@ -227,6 +228,8 @@ type Recorder interface {
 type Store struct {
 	Statuses Statuses
 	Records  *status.Records
+	// Ephemeral has the ephemeral containers of static pods; nil has none.
+	Ephemeral *podephemeral.Store
 }
 
 // Statuses are the published statuses. Implemented by status.Store.

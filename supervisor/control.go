@@ -79,7 +79,7 @@ func (s *Supervisor) WaitEnded(ctx context.Context, uid types.UID) error {
 // statuses, sorted by namespace and name. A terminating pod has a deletion
 // timestamp if no source wants it. They are shared and must not be written to.
 func (s *Supervisor) Pods() []*v1.Pod {
-	resolve := func(pod *v1.Pod) *v1.Pod { return s.podSyncer.inputs.Resolve(pod).Pod }
+	resolve := func(pod *v1.Pod) *v1.Pod { return s.podSyncer.inputs.Resolve(s.podSyncer.ephemeral.With(pod)).Pod }
 	return s.views.Pods(append(s.workers.Views(), s.keptViews()...), resolve, s.cfg.Store.Statuses.Current)
 }
 

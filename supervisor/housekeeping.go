@@ -200,7 +200,7 @@ func (s *Supervisor) scanDirectories(observed *cri.Observed) {
 	if len(unknown) > 0 {
 		s.log.Warn("Ignoring unknown entries in pods directory", "directory", s.cfg.Paths.pods(), "names", unknown)
 	}
-	uids = slices.Concat(uids, directories, s.cfg.Runtime.Cgroups.Pods())
+	uids = slices.Concat(uids, directories, s.cfg.Runtime.Cgroups.Pods(), s.cfg.Store.Ephemeral.UIDs())
 	for _, uid := range uids {
 		if !inRuntime[uid] && s.workers.State(uid) == podworkers.None {
 			s.workers.Orphan(podFrom(&cri.Pod{UID: uid}), v1.DefaultTerminationGracePeriodSeconds)

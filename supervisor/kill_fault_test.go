@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/cri"
@@ -79,5 +80,34 @@ func TestCgroupCreatedAfterTheEndOfItsPod(t *testing.T) {
 		if !cgroups.has("u2") || !cgroups.has("u9") {
 			t.Errorf("cgroups left: %v, want those of u2 and u9", cgroups.Pods())
 		}
+	})
+}
+
+// A pod that is restarted and whose previous containers cannot be removed shows that, and starts
+// when they could be.
+func TestFailedRemovalOfThePreviousRunIsShown(t *testing.T) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
+		pod := testPod("web", "u1", "r1")
+		pod.Spec.RestartPolicy = v1.RestartPolicyOnFailure // the containers of the previous run are removed
+		d := b.start()
+		d.config.deliver(file, pod)
+		b.runs("u1")
+		fault := critest.Fault{Times: -1, Before: errors.New("device or resource busy")}
+		injected := b.fake.Inject("RemoveContainer", fault)
+		if err := d.Restart("u1", "asked", time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+		b.until(time.Minute, "the status shows the failure", func() bool { return d.showsKillFault("u1", fault.Before.Error()) })
+		found := false
+		for _, e := range d.events.List() {
+			found = found || e.Reason == cri.ReasonFailedKillPod && strings.Contains(e.Message, fault.Before.Error())
+		}
+		if !found {
+			t.Errorf("no event: %+v", d.events.List())
+		}
+		injected.Remove()
+		b.until(5*time.Minute, "it runs and shows no failure", func() bool {
+			return b.running("u1") == 1 && d.status("u1").Phase == v1.PodRunning && !d.showsKillFault("u1", "")
+		})
 	})
 }

@@ -13,6 +13,7 @@ import (
 	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/supervisor/admit"
 	"github.com/podstead/podstead/supervisor/pleg"
+	"github.com/podstead/podstead/supervisor/podephemeral"
 	"github.com/podstead/podstead/supervisor/podinputs"
 	"github.com/podstead/podstead/supervisor/podprobes"
 	"github.com/podstead/podstead/supervisor/podresize"
@@ -32,6 +33,7 @@ type podSyncer struct {
 	revisions    *syncedRevisions
 	reservations *admit.Reservations
 	records      *runRecords
+	ephemeral    *podephemeral.Store
 	statuses     *statusPublisher
 	probes       *podprobes.Pods
 	cgroups      podCgroups
@@ -57,6 +59,7 @@ func (s *podSyncer) init(cfg *Config, runtime *runtimehealth.Monitor, reg *regis
 	s.reservations = admit.NewReservations(cfg.Allocatable, cfg.Node.Labels, cfg.Runtime.Observer.Observed, workers.Notify)
 	s.reservations.OnPreview(cfg.Sources.Rollouts.RetryPreparations)
 	s.records = &runRecords{records: cfg.Store.Records, backoff: cfg.Runtime.Backoff, log: cfg.Log}
+	s.ephemeral = cfg.Store.Ephemeral
 	s.probes = &podprobes.Pods{Prober: cfg.Sources.Probes, Addresses: cfg.Network.HostIPs.Addresses}
 	s.statuses = &statusPublisher{
 		runtime: runtime, hostIPs: cfg.Network.HostIPs, sources: cfg.Sources.Pods, rollouts: cfg.Sources.Rollouts, inputs: s.inputs,
@@ -144,6 +147,7 @@ func (s *podSyncer) newAttempt(job podworkers.SyncJob, run *runState) *attempt {
 	if pod == nil {
 		pod = job.Found
 	}
+	pod = s.ephemeral.With(pod)
 	return &attempt{podSyncer: s, job: job, run: run, pod: pod, policy: podinfo.PolicyOf(pod)}
 }
 

@@ -3,6 +3,7 @@ package supervisor
 import (
 	"context"
 	"errors"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -45,9 +46,23 @@ func keepsHistory(pod *v1.Pod, policy podinfo.SourcePolicy, observed *cri.PodSta
 
 // purgePreviousRun removes the containers of the previous run, so that neither their
 // exit codes nor their back-off count for this one. The newest sandbox stays, so
-// that the next attempt has the next number.
+// that the next attempt has the next number. If the history is kept, only the ephemeral
+// containers are removed: another of the same name would count as one that has run.
 func (a *syncAttempt) purgePreviousRun(ctx context.Context) error {
 	dead := a.observed.Pod()
+	if !a.run.inherited.clearLogs && keepsHistory(a.pod, a.policy, a.observed) {
+		dead.Sandboxes = nil
+		dead.Containers = slices.DeleteFunc(slices.Clone(dead.Containers), func(c cri.Container) bool {
+			return podinfo.FindContainer(&a.pod.Spec, c.Name) != nil
+		})
+		if len(dead.Containers) == 0 {
+			return nil
+		}
+		if err := a.remove(ctx, dead); err != nil {
+			return err
+		}
+		return a.observe(ctx)
+	}
 	if len(dead.Sandboxes) > 0 {
 		dead.Sandboxes = dead.Sandboxes[1:]
 	}

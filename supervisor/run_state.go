@@ -124,6 +124,7 @@ func (a *attempt) beginRun() {
 		a.save()
 	}
 	if restarted {
+		a.dropEphemeral()
 		r.inherited.purge = true
 		r.inherited.clearLogs = r.record.Disruption != nil && r.record.Disruption.ClearLogs
 		r.record = nextRun(r.record, previous)

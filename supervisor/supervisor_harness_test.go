@@ -29,6 +29,7 @@ import (
 	"github.com/podstead/podstead/supervisor/admit"
 	"github.com/podstead/podstead/supervisor/event"
 	"github.com/podstead/podstead/supervisor/pleg"
+	"github.com/podstead/podstead/supervisor/podephemeral"
 	"github.com/podstead/podstead/supervisor/podprobes"
 	"github.com/podstead/podstead/supervisor/podworkers"
 	"github.com/podstead/podstead/supervisor/rollout"
@@ -149,6 +150,10 @@ func (b *supervisorHarness) start(sources ...manifest.Source) *daemon {
 	if err != nil {
 		b.t.Fatal(err)
 	}
+	ephemeral, err := podephemeral.Open(b.path("ephemeral-containers"), log)
+	if err != nil {
+		b.t.Fatal(err)
+	}
 	d := &daemon{
 		config:   newFakeConfig(sources...),
 		statuses: status.NewStore(),
@@ -178,7 +183,7 @@ func (b *supervisorHarness) start(sources ...manifest.Source) *daemon {
 	d.Supervisor, err = newSupervisor(Config{
 		Sources:     src,
 		Runtime:     Runtime{Observer: d.pleg, Syncer: criSyncer, Backoff: criSyncer.Backoff(), Health: client, Cgroups: b.cgroups, CPUs: b.exclusive},
-		Store:       Store{Statuses: savedFirst{d.statuses, records, b.t, d}, Records: records},
+		Store:       Store{Statuses: savedFirst{d.statuses, records, b.t, d}, Records: records, Ephemeral: ephemeral},
 		Paths:       Paths{Root: b.dir, PodLogs: b.path("logs"), ContainerLogs: b.path("links")},
 		Events:      d.events,
 		Log:         log,
@@ -279,7 +284,7 @@ func (b *supervisorHarness) sigkill() {
 
 // records returns the paths of the records and rollouts of pods.
 func (b *supervisorHarness) records() (names []string) {
-	for _, pattern := range []string{"records/*.json", "rollouts/*/*/*.json"} {
+	for _, pattern := range []string{"records/*.json", "ephemeral-containers/*.json", "rollouts/*/*/*.json"} {
 		found, err := filepath.Glob(b.path(pattern))
 		if err != nil {
 			b.t.Fatal(err)

@@ -70,9 +70,14 @@ func (a *syncAttempt) endPrevious(ctx context.Context) *podworkers.SyncResult {
 	if err := a.observe(ctx); err != nil {
 		return &podworkers.SyncResult{Err: err}
 	}
-	if a.run.inherited.purge && (a.run.inherited.clearLogs || !keepsHistory(a.pod, a.policy, a.observed)) {
-		if err := a.purgePreviousRun(ctx); err != nil {
-			return &podworkers.SyncResult{Err: err}
+	if a.run.inherited.purge {
+		err := a.purgePreviousRun(ctx)
+		a.reportKillFault(ctx, err)
+		if err != nil {
+			// What is left of the previous run says nothing about this one.
+			a.observed = &cri.PodStatus{UID: a.pod.UID}
+			a.publish(statusOverrides{acting: true})
+			return &podworkers.SyncResult{Err: err, EventSent: true}
 		}
 	}
 	a.run.inherited.purge = false
@@ -234,6 +239,7 @@ func (a *syncAttempt) syncContainers(ctx context.Context) *podworkers.SyncResult
 	req.MaxRestartPeriod, _ = podinfo.MaxRestartPeriod(pod)
 	req.PostStartDone, req.HostIP = a.run.record.PostStart, a.probes.HostIP()
 	req.FailedProbes, req.Started = a.probes.Failed(uid), a.probes.Started(uid)
+	req.Ran = a.run.record.Ran(pod)
 	req.ChangedObjects, req.Held = a.inputs.ChangedContainers(pod, a.observed), unsupportedEphemeral(pod)
 	known := a.run.record.Killed
 	a.noteKilled(req)

@@ -93,6 +93,9 @@ func (a *finishedAttempt) removeAll(ctx context.Context) error {
 	a.reservations.Forget(uid)
 	a.statuses.forget(uid)
 	a.revisions.forget(uid)
+	if err := a.ephemeral.Remove(uid); err != nil {
+		return err
+	}
 	return a.records.records.Delete(uid)
 }
 

@@ -26,6 +26,7 @@ import (
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/manifest/change"
 	"github.com/podstead/podstead/manifest/edit"
+	"github.com/podstead/podstead/supervisor/podephemeral"
 )
 
 // writeHarness is the Kubernetes API over a real manifest directory, without a runtime: every pod
@@ -42,6 +43,9 @@ type writeHarness struct {
 	pods         map[types.UID]*v1.Pod
 	subs         map[chan struct{}]struct{}
 	events       []string
+	// ephemeral are the ephemeral containers that were added; verified refuses them.
+	ephemeral *podephemeral.Store
+	verified  bool
 }
 
 func newWriteHarness(t *testing.T, files map[string]string) *writeHarness {
@@ -51,6 +55,10 @@ func newWriteHarness(t *testing.T, files map[string]string) *writeHarness {
 		h.write(name, text)
 	}
 	log := slog.New(slog.DiscardHandler)
+	var err error
+	if h.ephemeral, err = podephemeral.Open(filepath.Join(t.TempDir(), "ephemeral"), log); err != nil {
+		t.Fatal(err)
+	}
 	checkpoint, err := manifest.OpenCheckpoint("", log, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -81,6 +89,7 @@ func newWriteHarness(t *testing.T, files map[string]string) *writeHarness {
 			},
 			events: h,
 		},
+		Ephemeral: ephemeralUpdater{update: h.updateEphemeral, verified: func(manifest.Source) bool { return h.verified }, events: h},
 		Sources: kubeapi.Sources{
 			Pods:       pods,
 			Nodes:      kubeapi.NodeSource(func() *v1.Node { return &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}} }, nil),
@@ -142,7 +151,7 @@ func (h *writeHarness) list() (all []*v1.Pod) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, pod := range h.pods {
-		all = append(all, pod)
+		all = append(all, h.ephemeral.With(pod))
 	}
 	return all
 }

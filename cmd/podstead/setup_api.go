@@ -65,7 +65,7 @@ func (d *daemon) newKubeAPI() *kubeapi.API {
 	pods.Revisions = d.sources.config.PodDigests
 	return kubeapi.New(kubeapi.Config{
 		Versions: versions, Version: versionNumber(),
-		Writer: d.newManifestWriter(), Node: d.nodeName, ManifestName: manifest.BaseName,
+		Writer: d.newManifestWriter(), Ephemeral: d.newEphemeralUpdater(), Node: d.nodeName, ManifestName: manifest.BaseName,
 		Manifest: manifestFinder{config: d.sources.config, rollouts: d.sources.rollouts, sup: d.sup}.find,
 		Remedy:   manifest.KindRemedy,
 		Sources: kubeapi.Sources{
@@ -85,6 +85,7 @@ func (d *daemon) newKubeAPI() *kubeapi.API {
 		Subresources: []metav1.APIResource{
 			{Name: "nodes/proxy", Kind: "NodeProxyOptions", Verbs: metav1.Verbs{"create", "get"}},
 			{Name: "pods/attach", Kind: "PodAttachOptions", Namespaced: true, Verbs: metav1.Verbs{"create", "get"}},
+			{Name: "pods/ephemeralcontainers", Kind: "Pod", Namespaced: true, Verbs: metav1.Verbs{"get", "patch", "update"}},
 			{Name: "pods/exec", Kind: "PodExecOptions", Namespaced: true, Verbs: metav1.Verbs{"create", "get"}},
 			{Name: "pods/log", Kind: "Pod", Namespaced: true, Verbs: metav1.Verbs{"get"}},
 			{Name: "pods/portforward", Kind: "PodPortForwardOptions", Namespaced: true, Verbs: metav1.Verbs{"create", "get"}},

@@ -4,6 +4,10 @@ import (
 	"context"
 	"log/slog"
 
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/internal/hostsockets"
+	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/node/firewall"
 )
 
@@ -42,4 +46,17 @@ func (g loopbackGuard) run(ctx context.Context) error {
 		g.ensure(ctx)
 	}
 	return nil
+}
+
+// warnOfListeners records an event for each host port of a pod on which a process of the host
+// listens. The pod starts all the same, as at the kubelet: after a boot the process may be one that
+// is about to end, and a pod that does not start is worse.
+func warnOfListeners(events eventRecorder, pod *v1.Pod) {
+	var ports []hostsockets.Port
+	for _, p := range podinfo.HostPorts(pod) {
+		ports = append(ports, hostsockets.Port{IP: p.IP, Protocol: string(p.Protocol), Number: p.Number})
+	}
+	for _, l := range hostsockets.Find("/proc", ports) {
+		events.Event(pod, v1.EventTypeWarning, "HostPortConflict", l.String())
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/cluster"
@@ -25,6 +26,7 @@ import (
 	"github.com/podstead/podstead/supervisor/admit"
 	"github.com/podstead/podstead/supervisor/credential"
 	"github.com/podstead/podstead/supervisor/dns"
+	"github.com/podstead/podstead/supervisor/podephemeral"
 	"github.com/podstead/podstead/supervisor/rollout"
 	"github.com/podstead/podstead/supervisor/status"
 	"github.com/podstead/podstead/supervisor/volume"
@@ -35,6 +37,10 @@ import (
 func (d *daemon) createSupervisor(context.Context) error {
 	o, p, client := d.opts, &d.observers, d.runtime.client
 	records, err := status.OpenRecords(filepath.Join(o.Paths.Root, "records"), d.log, d.unwritten)
+	if err != nil {
+		return err
+	}
+	ephemeral, err := podephemeral.Open(filepath.Join(o.Paths.Root, "ephemeral-containers"), d.log)
 	if err != nil {
 		return err
 	}
@@ -64,7 +70,7 @@ func (d *daemon) createSupervisor(context.Context) error {
 			Observer: p.pleg, Syncer: d.newSyncer(backoff, cgroups.Settings, bound), Backoff: backoff, Health: client,
 			Cgroups: cgroups, CPUs: assigned, Classes: o.Policy.RuntimeClasses,
 		},
-		Store:       supervisor.Store{Statuses: p.statuses, Records: records},
+		Store:       supervisor.Store{Statuses: p.statuses, Records: records, Ephemeral: ephemeral},
 		Paths:       supervisor.Paths{Root: o.Paths.Root, PodLogs: o.Paths.PodLogs, ContainerLogs: o.Paths.ContainerLogs},
 		Garbage:     gc.ContainerPolicy{MinAge: o.Garbage.ContainerMinAge, MaxPerContainer: o.Garbage.MaxPerContainer, MaxTotal: max(o.Garbage.MaxContainers, 0)},
 		Events:      p.events,
@@ -141,8 +147,11 @@ func (d *daemon) newSyncer(backoff *cri.Backoff, settings cgroupvalues.Settings,
 		Events: p.events, Log: d.log, Backoff: backoff, Instance: d.runtime.instance,
 		Started: func(kind cri.ContainerKind, failed string) { p.counters.ContainerStarted(string(kind), failed) },
 		LogRoot: o.Paths.PodLogs, LogLinks: o.Paths.ContainerLogs, Cgroup: settings, CPUs: cpus,
-		BeforeHostPorts: func(ctx context.Context) { guard.ensureAll(ctx, d.podDNS) },
-		Security:        cri.Security{SeccompRoot: filepath.Join(o.Paths.Root, "seccomp"), SeccompDefault: o.Policy.SeccompDefault},
+		BeforeHostPorts: func(ctx context.Context, pod *v1.Pod) {
+			guard.ensureAll(ctx, d.podDNS)
+			warnOfListeners(p.events, pod)
+		},
+		Security: cri.Security{SeccompRoot: filepath.Join(o.Paths.Root, "seccomp"), SeccompDefault: o.Policy.SeccompDefault},
 	})
 }
 

@@ -59,8 +59,12 @@ func Write(w http.ResponseWriter, r *http.Request, s *metav1.Status) {
 	if s.Details == nil {
 		s.Details = &metav1.StatusDetails{}
 	}
-	if d := s.Details; d.Kind == "" && d.Group == "" && d.Name == "" {
+	if d := s.Details; d.Kind == "" && d.Group == "" {
+		name := d.Name
 		d.Group, d.Kind, d.Name = ObjectOf(r.URL.Path)
+		if name != "" {
+			d.Name = name
+		}
 	}
 	body, err := json.Marshal(s)
 	if err != nil { // strings and numbers only

@@ -27,6 +27,8 @@ type Config struct {
 	Manifest func(kind, namespace, name string) string
 	// Writer changes manifests; nil makes the API read-only.
 	Writer Writer
+	// Ephemeral changes the ephemeral containers of pods; nil serves none.
+	Ephemeral EphemeralUpdater
 	// Node is the name of the node, and ManifestName returns the name of a pod in its manifest.
 	// Without them a pod has only its full name.
 	Node         string
@@ -50,6 +52,7 @@ type API struct {
 	remedy       func(kind, apiVersion string) string
 	version      string
 	writer       Writer
+	ephemeral    EphemeralUpdater
 	node         string
 	manifestName func(*v1.Pod) string
 	// writes and localWrites are the slots of writes.
@@ -64,7 +67,7 @@ func New(c Config) *API {
 	a := &API{
 		mux: http.NewServeMux(), resources: resources(c.Sources, c.Versions),
 		subresources: c.Subresources, groups: slices.Clone(c.Groups), manifest: c.Manifest, version: cmp.Or(c.Version, "unknown"),
-		writer: c.Writer, manifestName: c.ManifestName, writes: make(chan struct{}, maxWrites), localWrites: make(chan struct{}, localWrites),
+		writer: c.Writer, ephemeral: c.Ephemeral, manifestName: c.ManifestName, writes: make(chan struct{}, maxWrites), localWrites: make(chan struct{}, localWrites),
 		receives: make(chan struct{}, maxReceives), localReceives: make(chan struct{}, localReceives),
 	}
 	if c.ManifestName != nil {
@@ -224,7 +227,7 @@ func (a *API) notServed(w http.ResponseWriter, r *http.Request) {
 // podSubresources says what to do instead of using a subresource of a pod that podstead does
 // not serve.
 var podSubresources = map[string]string{
-	"ephemeralcontainers": "a debug container cannot be added to a running pod; use kubectl exec, or add a container to the manifest",
+	"ephemeralcontainers": "the API is read-only",
 	"eviction":            "remove the manifest of the pod to end it, or restart it with podstead restart",
 	"resize":              "change the resources in the manifest instead",
 	"status":              "podstead writes the status of pods",
@@ -244,8 +247,13 @@ func (a *API) podSubresource(w http.ResponseWriter, r *http.Request) {
 		if res.name != "pods" {
 			continue
 		}
-		if e, _ := a.lookup(res, r.PathValue("namespace"), name); e == nil {
+		e, _ := a.lookup(res, r.PathValue("namespace"), name)
+		if e == nil {
 			apistatus.Write(w, r, a.notFound(res, r.PathValue("namespace"), name))
+			return
+		}
+		if subresource == "ephemeralcontainers" && a.ephemeral != nil {
+			a.ephemeralContainers(w, r, res, e)
 			return
 		}
 	}

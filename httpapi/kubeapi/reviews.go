@@ -203,6 +203,11 @@ func (a *API) requiredClass(verb, group, resource, subresource string) (access.C
 		return access.Logs, ""
 	case group == "" && resource == "pods" && (subresource == "exec" || subresource == "attach" || subresource == "portforward") && (verb == "create" || verb == "get"):
 		return access.Exec, ""
+	case group == "" && resource == "pods" && subresource == "ephemeralcontainers" && a.ephemeral != nil && (verb == "get" || verb == "update" || verb == "patch"):
+		if verb == "get" {
+			return access.Read, ""
+		}
+		return access.Write, ""
 	case subresource != "":
 		return 0, "not served by podstead"
 	}

@@ -262,7 +262,10 @@ func (a *API) update(w http.ResponseWriter, r *http.Request, res *resource, m mo
 		if err := checkMetadata(object, shown, e, declared, d.Pending, m.versioned); err != nil {
 			return nil, err
 		}
-		return object, nil
+		if res.kind != "Pod" {
+			return object, nil
+		}
+		return withoutEphemeral(object, shown)
 	}}, o)
 	if err != nil {
 		return a.missing(err, res, namespace, name, e)
@@ -363,6 +366,7 @@ func shownObject(object map[string]any, e *entry, name string) map[string]any {
 			if live["status"] != nil {
 				shown["status"] = live["status"]
 			}
+			withEphemeral(shown, live)
 			if created := live["metadata"].(map[string]any)["creationTimestamp"]; created != nil {
 				metadata["creationTimestamp"] = created
 			}

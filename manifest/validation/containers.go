@@ -57,7 +57,7 @@ func (v *validator) containers(spec *field.Path) {
 		v.hostPorts(path.Child("ports"), c.Ports, map[string]bool{})
 	}
 	if len(v.spec.EphemeralContainers) > 0 {
-		v.forbidden(spec.Child("ephemeralContainers"), "ephemeral containers can only be added to a running pod; remove the field")
+		v.forbidden(spec.Child("ephemeralContainers"), "ephemeral containers can only be added to a running pod; remove the field, and use podstead debug")
 	}
 }
 

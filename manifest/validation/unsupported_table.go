@@ -73,7 +73,7 @@ var annotationVerdicts = mapVerdict{
 var specVerdicts = structVerdict{
 	"containers":                    listVerdict{containerVerdicts},
 	"initContainers":                listVerdict{containerVerdicts},
-	"ephemeralContainers":           unsupported("can only be added to a running pod; remove the field, and debug the pod with another container"),
+	"ephemeralContainers":           unsupported("can only be added to a running pod; remove the field, and use podstead debug"),
 	"volumes":                       listVerdict{volumeVerdicts},
 	"restartPolicy":                 supported("TestRestartPolicies"),
 	"terminationGracePeriodSeconds": supported("TestTwoEditsWithinGrace"),

@@ -31,12 +31,19 @@ func invalidValues(pod *v1.Pod) field.ErrorList {
 	if value, ok := pod.Annotations[podinfo.AnnotationRestartOnChange]; ok && value != "true" && value != "false" {
 		errs = append(errs, field.NotSupported(field.NewPath("metadata", "annotations").Key(podinfo.AnnotationRestartOnChange), value, []string{"true", "false"}))
 	}
-	for path, c := range containerPaths(field.NewPath("spec"), &pod.Spec) {
+	check := func(path *field.Path, c *v1.Container) {
 		if sc := c.SecurityContext; sc != nil && sc.Capabilities != nil {
 			at := path.Child("securityContext", "capabilities")
 			errs = append(errs, unknownCapabilities(at.Child("add"), sc.Capabilities.Add)...)
 			errs = append(errs, unknownCapabilities(at.Child("drop"), sc.Capabilities.Drop)...)
 		}
+	}
+	spec := field.NewPath("spec")
+	for path, c := range containerPaths(spec, &pod.Spec) {
+		check(path, c)
+	}
+	for i := range pod.Spec.EphemeralContainers {
+		check(spec.Child("ephemeralContainers").Index(i), (*v1.Container)(&pod.Spec.EphemeralContainers[i].EphemeralContainerCommon))
 	}
 	return errs
 }

@@ -71,7 +71,20 @@ func ephemeralStatuses(in Input) []v1.ContainerStatus {
 	if in.Previous != nil {
 		b.previous = in.Previous.EphemeralContainerStatuses
 	}
+	b.previous = withEnds(b.previous, in.Record.EphemeralEnds)
 	return b.build(cri.Ephemeral(in.Pod))
+}
+
+// withEnds returns the statuses with those of containers of which only the record knows the end.
+func withEnds(previous []v1.ContainerStatus, ends map[string]v1.ContainerStateTerminated) []v1.ContainerStatus {
+	for name, end := range ends {
+		if find(previous, name) == nil {
+			previous = append(previous[:len(previous):len(previous)], v1.ContainerStatus{
+				Name: name, ContainerID: end.ContainerID, State: v1.ContainerState{Terminated: &end},
+			})
+		}
+	}
+	return previous
 }
 
 func newBuilder(in Input, init bool) builder {

@@ -61,6 +61,9 @@ type Record struct {
 	// Ends are, by container name, the terminations of the containers of a pod with
 	// a terminal phase: the containers are removed when the disk is full.
 	Ends map[string]v1.ContainerStateTerminated `json:"ends,omitempty"`
+	// EphemeralEnds are, by name, the terminations of the ephemeral containers of this run.
+	// They are never started again, also after they were removed from the runtime.
+	EphemeralEnds map[string]v1.ContainerStateTerminated `json:"ephemeralEnds,omitempty"`
 	// Runs counts how often the pod was restarted under its UID.
 	Runs int `json:"runs,omitempty"`
 	// Disruption is why the node ended the pod, nil if it did not. A static pod runs
@@ -110,7 +113,44 @@ func (r Record) Observe(st *v1.PodStatus) Record {
 		}
 	}
 	r.RestartCounts, r.Ready = orNil(counts), orNil(ready)
+	r.EphemeralEnds = r.ephemeralEnds(st)
 	return r
+}
+
+// ephemeralEnds returns EphemeralEnds after a status.
+func (r Record) ephemeralEnds(st *v1.PodStatus) map[string]v1.ContainerStateTerminated {
+	known := r.EphemeralEnds
+	for i := range st.EphemeralContainerStatuses {
+		c := &st.EphemeralContainerStatuses[i]
+		end := c.State.Terminated
+		if before, ok := known[c.Name]; end == nil || ok && before == *end {
+			continue
+		}
+		ends := maps.Clone(known)
+		if ends == nil {
+			ends = map[string]v1.ContainerStateTerminated{}
+		}
+		ends[c.Name] = *end
+		known = ends
+	}
+	return known
+}
+
+// Ran returns the ephemeral containers that have run, by name.
+func (r Record) Ran(pod *v1.Pod) map[string]bool {
+	var ran map[string]bool
+	for i := range pod.Spec.EphemeralContainers {
+		name := pod.Spec.EphemeralContainers[i].Name
+		_, runs := r.Ready[name]
+		if _, ended := r.EphemeralEnds[name]; !ended && !runs {
+			continue
+		}
+		if ran == nil {
+			ran = map[string]bool{}
+		}
+		ran[name] = true
+	}
+	return ran
 }
 
 // pendingRestart returns PendingRestart after a status.
@@ -155,7 +195,7 @@ func ends(st *v1.PodStatus) map[string]v1.ContainerStateTerminated {
 func (r Record) NewRun() Record {
 	r.Phase, r.Reason, r.Message = "", "", ""
 	r.StartTime, r.Start, r.PendingRestart, r.Ends, r.Disruption, r.Rejected = time.Time{}, nil, nil, nil, nil, false
-	r.Allocated, r.CgroupResources, r.Resizing, r.Killed = nil, nil, nil, nil
+	r.Allocated, r.CgroupResources, r.Resizing, r.Killed, r.EphemeralEnds = nil, nil, nil, nil, nil
 	r.Runs++
 	r.RestartCounts = maps.Clone(r.RestartCounts)
 	return r

@@ -2,6 +2,10 @@ package e2e
 
 import (
 	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
 	"strings"
 	"testing"
 )
@@ -37,6 +41,36 @@ func TestCausesAtFirstSight(t *testing.T) {
 		}
 		causes("pod: default/fails: ", "ended with code 3: cannot open the database", "pod: default/probed: Readiness probe failed: dial tcp ", "nothing listens there",
 			"pod: default/absent: ", `command "nosuchprogram" not found in the image; `)
+		// A process of the host has the port of a pod, which gets its connections.
+		listener, err := net.Listen("tcp4", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer listener.Close()
+		port := fmt.Sprint(listener.Addr().(*net.TCPAddr).Port)
+		taken := fmt.Sprintf("hostPort %s (TCP on 0.0.0.0) is taken from process e2e.test (PID %d) of the host", port, os.Getpid())
+		n.writeManifest("ported.yaml", strings.Replace(scriptPod("ported", "one", 1, "mkdir /www; echo pod > /www/index.html; exec httpd -f -p 80 -h /www"), image, "      ports: [{containerPort: 80, hostPort: "+port+"}]\n"+image, 1))
+		n.awaitReady("ported")
+		causes("pod: default/ported: " + taken)
+		n.cli(1, []string{"Host port:", "default/ported: " + taken}, "status")
+		n.cli(0, []string{"HostPortConflict", taken}, "events", "--for", "pod/ported")
+		n.await("the pod gets the connections", func() error {
+			answer, err := http.Get("http://127.0.0.1:" + port + "/")
+			if err != nil {
+				return err
+			}
+			defer answer.Body.Close()
+			if body, err := io.ReadAll(io.LimitReader(answer.Body, 100)); string(body) != "pod\n" {
+				return fmt.Errorf("%q, %w", body, err)
+			}
+			return nil
+		})
+		if err := listener.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if _, errs, _ := n.podstead("get", "pods", "--api-socket", n.Socket()); strings.Contains(errs, "is taken from") {
+			t.Errorf("the process has closed the port:\n%s", errs)
+		}
 		n.writeManifest("settings.yaml", settings("blue"))
 		causes("pod: default/painted: container", "runs with a previous ConfigMap default/settings; to use the present one: podstead restart painted")
 		n.cli(1, []string{"1 entry is not read: painted.yaml.bak", "Outdated:"}, "status")

@@ -27,6 +27,7 @@ func Commands(version Version) []*cobra.Command {
 		convertCommand(),
 		copyCommand(),
 		createCommand(),
+		debugCommand(),
 		deleteCommand(),
 		describeCommand(),
 		diffCommand(),

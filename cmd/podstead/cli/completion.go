@@ -26,7 +26,7 @@ func completeAll(root *cobra.Command) {
 			switch cmd.Name() {
 			case "get", "describe":
 				cmd.ValidArgsFunction = completeObjects
-			case "logs", "exec", "attach", "port-forward":
+			case "logs", "exec", "attach", "debug", "port-forward":
 				cmd.ValidArgsFunction = completeFirst(completePods)
 			case "restart", "wait", "auto-update", "delete", "edit":
 				cmd.ValidArgsFunction = completePods

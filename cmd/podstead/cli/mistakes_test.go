@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -173,6 +175,13 @@ func mistakes() []mistake {
 			"settings.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata: {color: red}\n"}, grade: 3,
 			want: "warning: web.yaml: Pod default/web: requires the key colour of ConfigMap default/settings, which does not have it; it has color; or mark the reference as optional; the pod waits for it"},
 
+		{name: "container for debugging in a manifest", files: webPod("  ephemeralContainers: [{name: debug, image: busybox}]\n"), grade: 3,
+			want: "web.yaml:8: Pod default/web: spec.ephemeralContainers: can only be added to a running pod; remove the field, and use podstead debug"},
+		{name: "pods that wait for each other", files: map[string]string{
+			"":        strings.Replace(webPod("")[""], "{name: web}", "{name: web, annotations: {podstead.io/depends-on: db}}", 1),
+			"db.yaml": strings.NewReplacer("{name: web}", "{name: db, annotations: {podstead.io/depends-on: web}}").Replace(webPod("")[""])}, grade: 3,
+			want: `db.yaml: Pod default/db: metadata.annotations[podstead.io/depends-on]: "web" makes the pod depend on itself through default/db ▸ default/web ▸ default/db; remove one of these dependencies`},
+
 		// Images.
 		{name: "tag that does not exist", pod: webWaiting("ErrImagePull", pullPrefix+"docker.io/library/nginx:1.72: not found"), grade: 3,
 			want: "image docker.io/library/nginx:1.72 not found in its registry; correct the name or the tag"},
@@ -234,10 +243,35 @@ func mistakes() []mistake {
 	}
 }
 
+// hostPortTaken is a pod that runs, with a host port on which this process listens, and what is shown.
+func hostPortTaken(t *testing.T) mistake {
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	port := l.Addr().(*net.TCPAddr).Port
+	name, err := os.ReadFile("/proc/self/comm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	state := running("web")
+	return mistake{
+		name: "hostPort of a process of the host", grade: 3,
+		pod: webState(state, func(p *v1.Pod, c *v1.Container) {
+			p.Status.Phase = v1.PodRunning
+			p.Status.Conditions = []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionTrue}}
+			c.Ports = []v1.ContainerPort{{ContainerPort: 80, HostPort: int32(port)}}
+		}),
+		want: fmt.Sprintf("hostPort %d (TCP on 0.0.0.0) is taken from process %s (PID %d) of the host, which listens on it and gets no new connections while the pod runs; use another hostPort, or stop the process",
+			port, strings.TrimSpace(string(name)), os.Getpid()),
+	}
+}
+
 // The mistakes that people make show their cause and its remedy where one looks first.
 func TestMistakes(t *testing.T) {
 	t.Parallel()
-	all, sum := mistakes(), 0
+	all, sum := append(mistakes(), hostPortTaken(t)), 0
 	for _, m := range all {
 		sum += m.grade
 		t.Run(m.name, func(t *testing.T) {
@@ -299,7 +333,9 @@ func (m mistake) testPods(t *testing.T) {
 		t.Errorf("get pods printed %v\n%swant\n%s", err, errs, want)
 	}
 	for _, args := range [][]string{{"get", "pods", "-o", "wide"}, {"status"}} {
-		if out, _, _ := execute(t, "", append(args, "--api-socket", d.socket)...); !strings.Contains(out, "   "+m.want+"\n") {
+		// status has the causes of pods that run in lines of their own.
+		out, _, _ := execute(t, "", append(args, "--api-socket", d.socket)...)
+		if !strings.Contains(out, "   "+m.want+"\n") && !strings.Contains(out, "default/web: "+m.want+"\n") {
 			t.Errorf("%s does not print %s:\n%s", strings.Join(args, " "), m.want, out)
 		}
 	}

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -63,6 +64,26 @@ func (c *Client) PostBody(ctx context.Context, path string, body io.Reader, into
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
+		return newStatusError(resp, path)
+	}
+	return decode(path, resp.Body, nil, into)
+}
+
+// Patch sends a PATCH request with a body and decodes the daemon's JSON response.
+func (c *Client) Patch(ctx context.Context, path, contentType string, body []byte, into any) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPatch, "http://podstead"+path, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", contentType)
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return c.requestError(err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		defer resp.Body.Close()
 		return newStatusError(resp, path)
 	}
 	return decode(path, resp.Body, nil, into)

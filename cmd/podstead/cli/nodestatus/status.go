@@ -204,6 +204,12 @@ func (s *Status) Text(t terminal.Terminal) string {
 	for _, text := range s.outdated() {
 		line("Outdated:", text, terminal.Yellow)
 	}
+	listeners := objects.HostListeners(s.Pods)
+	for i := range s.Pods {
+		if text := listeners.Of(&s.Pods[i]); text != "" {
+			line("Host port:", s.Pods[i].Namespace+"/"+manifest.BaseName(&s.Pods[i])+": "+text, terminal.Yellow)
+		}
+	}
 	counts := s.counts()
 	var parts []string
 	for _, state := range podStates {

@@ -41,6 +41,7 @@ func (c Causes) Of(p *v1.Pod) string { return c[podKey(p)] }
 func FindCauses(ctx context.Context, c *client.Client, pods []v1.Pod) Causes {
 	AddLastLines(ctx, c, pods)
 	causes, left := Causes{}, maxCauses
+	listeners := HostListeners(pods)
 	for i := range pods {
 		p := &pods[i]
 		text := podtable.Message(p)
@@ -50,7 +51,7 @@ func FindCauses(ctx context.Context, c *client.Client, pods []v1.Pod) Causes {
 				text = failure
 			}
 		}
-		if text = terminal.OneLine(cmp.Or(text, podtable.Outdated(p))); text != "" {
+		if text = terminal.OneLine(cmp.Or(text, podtable.Outdated(p), listeners.Of(p))); text != "" {
 			causes[podKey(p)] = text
 		}
 	}
