@@ -402,6 +402,32 @@ func TestRollbackDeadlineOutlivesTheDaemon(t *testing.T) {
 	})
 }
 
+// A revision that makes the host boot as soon as it runs is rolled back as well.
+func TestRevisionThatBootsTheHost(t *testing.T) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
+		booted, boot := time.Now(), "one"
+		b.mark = func() (wallclock.Mark, bool) { return wallclock.Mark{Boot: boot, Up: time.Since(booted)}, true }
+		answering(b.fake).fail("ready-u2", true)
+		b.replaceReady(judged)
+		b.after(time.Second)
+		for i := range 6 {
+			b.sigkill()
+			b.fake.Reboot()
+			booted, boot = time.Now(), fmt.Sprint("boot", i)
+			b.start().config.deliver(file, judged("u2"))
+			b.until(time.Minute, "a pod runs", func() bool { return b.fake.Running() == 1 })
+			if b.running("u1") == 1 {
+				break
+			}
+		}
+		b.awaitState(rollout.RolledBack, "u1")
+		b.awaitReady("u1")
+		if n := b.fake.Starts("u2", "app"); n > 4 {
+			t.Errorf("it was started %d times", n)
+		}
+	})
+}
+
 // After a boot nothing runs, so that the revision that failed is not started again while the
 // last good one waits for its image: it may be what made the host boot.
 func TestBootDuringARollback(t *testing.T) {

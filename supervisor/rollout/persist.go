@@ -167,15 +167,15 @@ func (c *Controller) bootedSince(begun *beginning) bool {
 	return begun != nil && begun.Mark != nil && known && begun.Mark.Boot != mark.Boot
 }
 
-// restoreBegin restarts the time of a revision after a boot of the host, since its pod
-// starts again.
+// restoreBegin restarts the time of a revision that was not Ready after a boot of the host, since
+// its pod starts again. It counts the boot on the disk: the revision may be the cause.
 func (c *Controller) restoreBegin(r *podRollout) {
-	if !c.bootedSince(r.begun) {
+	if r.good || !c.bootedSince(r.begun) {
 		return
 	}
 	mark, _ := c.opts.Mark()
 	r.begun = &beginning{Time: time.Now().Round(0), Mark: &mark, Boots: r.begun.Boots + 1, Restarts: r.begun.Restarts}
-	c.save(r, later)
+	c.save(r, durably)
 }
 
 // stays reports whether the revision that was in effect is to be adopted while the
