@@ -36,7 +36,7 @@ func observedSandbox(s *runtimeapi.PodSandbox, own bool) Sandbox {
 		CreatedAt: nanoTime(s.CreatedAt),
 	}
 	if own {
-		seen.Annotations, seen.RuntimeHandler = s.Annotations, s.RuntimeHandler
+		seen.Annotations, seen.Labels, seen.RuntimeHandler = s.Annotations, s.Labels, s.RuntimeHandler
 	}
 	return seen
 }

@@ -45,8 +45,9 @@ type Sandbox struct {
 	// RuntimeHandler is the handler that it runs under, empty for the runtime's
 	// default.
 	RuntimeHandler string
-	// Annotations are the pod's when the sandbox was created.
-	Annotations map[string]string
+	// Annotations and Labels are the pod's when the sandbox was created, and those of this
+	// package; nil for a sandbox of another client.
+	Annotations, Labels map[string]string
 }
 
 // CgroupParent returns the pod cgroup in which the sandbox was created, empty if

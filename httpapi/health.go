@@ -9,7 +9,7 @@ import (
 	"github.com/podstead/podstead/httpapi/access"
 )
 
-// HealthCheck is one check of /healthz. Its path is /healthz/NAME.
+// HealthCheck is one check of /healthz, /livez and /readyz. Its path is /healthz/NAME.
 type HealthCheck struct {
 	Name string
 	// Check returns why the daemon is not healthy, nil if it is. It does not wait.
@@ -19,10 +19,10 @@ type HealthCheck struct {
 // ping only proves that the server answers.
 var ping = HealthCheck{"ping", func() error { return nil }}
 
-// healthz answers "ok", or 500 with the errors. With ?verbose it lists the result of each
+// healthz answers a path such as /healthz with "ok", or 500 with the errors. With ?verbose it lists the result of each
 // check in the kubelet's format, and how long ago each source of manifests was read, and why it
 // cannot be, which is never an error: pods do not depend on it. manifests may be nil.
-func healthz(manifests ManifestLister, checks ...HealthCheck) http.HandlerFunc {
+func healthz(name string, manifests ManifestLister, checks ...HealthCheck) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var list, failed strings.Builder
 		for _, c := range checks {
@@ -41,7 +41,7 @@ func healthz(manifests ManifestLister, checks ...HealthCheck) http.HandlerFunc {
 			text, result = failed.String(), "failed"
 		}
 		if r.URL.Query().Has("verbose") {
-			text = list.String() + lastReads(manifests, time.Now()) + "healthz check " + result + "\n"
+			text = list.String() + lastReads(manifests, time.Now()) + name + " check " + result + "\n"
 		}
 		_, _ = w.Write([]byte(text)) // a client that has disconnected needs no answer
 	}
@@ -70,12 +70,17 @@ func lastReads(manifests ManifestLister, now time.Time) string {
 	return b.String()
 }
 
-// healthRoutes returns /healthz, which runs all checks, and a path for each of them.
+// healthRoutes returns /healthz, which runs all checks, and a path for each of them; and the same
+// below /livez and /readyz, which are what clients of an API server ask. There is no state in
+// which the daemon is alive and does not serve its API.
 func healthRoutes(manifests ManifestLister, checks []HealthCheck) []Route {
 	checks = append([]HealthCheck{ping}, checks...)
-	routes := []Route{{"GET", "/healthz", access.Health, healthz(manifests, checks...)}}
-	for _, c := range checks {
-		routes = append(routes, Route{"GET", "/healthz/" + c.Name, access.Health, healthz(nil, c)})
+	var routes []Route
+	for _, name := range []string{"healthz", "livez", "readyz"} {
+		routes = append(routes, Route{"GET", "/" + name, access.Health, healthz(name, manifests, checks...)})
+		for _, c := range checks {
+			routes = append(routes, Route{"GET", "/" + name + "/" + c.Name, access.Health, healthz(name, nil, c)})
+		}
 	}
 	return routes
 }

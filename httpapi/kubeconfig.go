@@ -45,6 +45,10 @@ type Kubeconfig struct {
 	ID string `json:"id"`
 	// Server is the URL of this node.
 	Server string `json:"server"`
+	// ServerName is the name in the serving certificate that clients of another URL verify.
+	ServerName string `json:"serverName"`
+	// RemoteAddress is the address of the port for other hosts, empty if there is none.
+	RemoteAddress string `json:"remoteAddress,omitempty"`
 	// The CA of the server, and the certificate and key of the client, in PEM.
 	CertificateAuthority string `json:"certificateAuthority"`
 	ClientCertificate    string `json:"clientCertificate"`
@@ -117,9 +121,13 @@ func (m *remote) issueKubeconfig(ctx context.Context, role access.Role, validity
 	if err != nil {
 		return nil, err
 	}
+	remote := ""
+	if m.mainAddr != nil && !m.mainAddr.IP.IsLoopback() {
+		remote = m.mainAddr.String()
+	}
 	m.log.Info("Kubeconfig created", "id", id, "role", string(role), "expires", end.UTC().Format(time.RFC3339))
 	return &Kubeconfig{
-		Node: m.cfg.Node, User: user, Role: role, ID: id, Server: "https://" + address,
+		Node: m.cfg.Node, User: user, Role: role, ID: id, Server: "https://" + address, ServerName: pki.ServerName, RemoteAddress: remote,
 		CertificateAuthority: string(m.serverCA.PEM()), ClientCertificate: string(certPEM), ClientKey: string(keyPEM), Expires: end.UTC(),
 	}, nil
 }

@@ -131,7 +131,7 @@ func (s *Server) plainListeners() (list []*plainListener) {
 			open:   func(ctx context.Context) (net.Listener, error) { return listenUnix(ctx, path) },
 			limits: newConnectionLimits(false, false),
 			// The mode of the socket file is the permission.
-			handler: sameSite(s.cfg.Remote.Names, handler(s.routes, access.All, socketCaller)),
+			handler: sameSite(s.cfg.Remote.Names, s.withNodeProxy(handler(s.routes, access.All, socketCaller))),
 		})
 	}
 	if address := s.cfg.HealthAddress; address != "" {
@@ -153,11 +153,13 @@ func (s *Server) plainListeners() (list []*plainListener) {
 				return listenTCP(ctx, address, "read-only port", "--read-only-port")
 			},
 			limits:  newConnectionLimits(true, false),
-			handler: sameSite(s.cfg.Remote.Names, handler(s.routes, readOnly, anonymous(readOnly))),
+			handler: sameSite(s.cfg.Remote.Names, s.withNodeProxy(handler(s.routes, readOnly, anonymous(readOnly)))),
 		})
 	}
 	return list
 }
+
+func (s *Server) withNodeProxy(h http.Handler) http.Handler { return nodeProxy(s.cfg.Remote.Node, h) }
 
 // Serve answers on the listeners until ctx ends, then waits a few seconds for requests in
 // progress.
@@ -207,7 +209,7 @@ func (s *Server) serveRemote(ctx context.Context, g *errgroup.Group) error {
 	if s.cfg.Remote.DisableDebugging {
 		table = withoutDebugging(table)
 	}
-	h := s.remote.requests.track(handler(table, access.All, s.remote.authenticate))
+	h := s.remote.requests.track(s.withNodeProxy(handler(table, access.All, s.remote.authenticate)))
 	g.Go(func() error {
 		s.remote.watchCredentials(ctx)
 		return nil

@@ -92,13 +92,16 @@ func TestPodsIsAPodList(t *testing.T) {
 
 func TestHealthPortServesHealthOnly(t *testing.T) {
 	_, _, tcp := start(t, fakeSources{})
-	for _, path := range []string{"/healthz", "/healthz/ping", "/healthz/log", "/healthz/syncloop"} {
+	for _, path := range []string{"/healthz", "/healthz/ping", "/healthz/log", "/healthz/syncloop", "/livez", "/livez/ping", "/readyz", "/readyz/syncloop"} {
 		if code, body := tcp(path); code != 200 || body != "ok" {
 			t.Errorf("GET %s = %d %q, want 200 ok", path, code, body)
 		}
 	}
 	if code, body := tcp("/healthz?verbose"); code != 200 || !strings.Contains(body, "[+]syncloop ok") {
 		t.Errorf("GET /healthz?verbose = %d %q", code, body)
+	}
+	if code, body := tcp("/readyz?verbose"); code != 200 || !strings.HasSuffix(body, "\nreadyz check passed\n") {
+		t.Errorf("GET /readyz?verbose = %d %q", code, body)
 	}
 	for _, path := range []string{"/pods", "/podstead/v1/manifests", "/podstead/v1/objects", "/healthz/../pods"} {
 		if code, body := tcp(path); code != http.StatusNotFound {
@@ -262,7 +265,7 @@ func TestTakenPortsAreOpenedLater(t *testing.T) {
 func TestHealthzShowsLastRead(t *testing.T) {
 	list := manifestList{{Source: "file", Time: time.Now().Add(-90 * time.Second), Fault: "/etc/pods: has not answered"}, {Source: "http"}, {Source: "api"}}
 	w := httptest.NewRecorder()
-	healthz(list, ping)(w, httptest.NewRequest(http.MethodGet, "/healthz?verbose", nil))
+	healthz("healthz", list, ping)(w, httptest.NewRequest(http.MethodGet, "/healthz?verbose", nil))
 	if got := w.Body.String(); w.Code != http.StatusOK || !strings.Contains(got, "[+]manifests of source file read 1m30s ago: /etc/pods: has not answered\n[+]manifests of source http not read yet\nhealthz check passed\n") {
 		t.Errorf("%d %q", w.Code, got)
 	}

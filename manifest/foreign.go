@@ -12,9 +12,8 @@ import (
 
 // kindRemedies says what to do about kinds of a cluster that this daemon does not read.
 var kindRemedies = map[string]string{
-	"Job":                            "copy its pod template into a Pod, with restartPolicy: OnFailure",
+	"Job":                            "convert it with podstead convert, or copy its pod template into a Pod, with restartPolicy: OnFailure",
 	"CronJob":                        "copy its pod template into a Pod with restartPolicy: OnFailure, and let a systemd timer apply it",
-	"Service":                        "a pod is reached at the host by hostPort or hostNetwork; remove the document",
 	"Ingress":                        "run a reverse proxy as a Pod with hostPort; remove the document",
 	"Gateway":                        "run a reverse proxy as a Pod with hostPort; remove the document",
 	"HTTPRoute":                      "run a reverse proxy as a Pod with hostPort; remove the document",
@@ -35,6 +34,22 @@ var kindRemedies = map[string]string{
 	"KubeletConfiguration":           "pass it with --config, and keep it outside the manifest directory",
 	"ValidatingWebhookConfiguration": noAccessControl,
 	"MutatingWebhookConfiguration":   noAccessControl,
+}
+
+// ForeignKindRemedy says what to do instead about an object of a kind that this daemon does not
+// read, such as an Ingress, for programs that leave it out; empty for a kind that it reads, and
+// for one that neither Kubernetes nor a custom resource has.
+func ForeignKindRemedy(kind, version string) string {
+	if remedy := kindRemedies[kind]; remedy != "" {
+		for _, end := range []string{"; remove the document", ", and remove the document"} {
+			remedy = strings.TrimSuffix(remedy, end)
+		}
+		return remedy
+	}
+	if isCustomResource(version) {
+		return "it is a custom resource, for which a cluster with its controller is needed"
+	}
+	return ""
 }
 
 const noAccessControl = "it controls access to an API server, which there is none; remove the document"
@@ -58,7 +73,7 @@ func composeFault(value map[string]any, at location) *validation.FieldFault {
 		}
 	}
 	return &validation.FieldFault{Problem: "is a Compose file and not a manifest", Line: at.line("services"),
-		Remedy: "write each service as a Pod, or several as the containers of one Pod"}
+		Remedy: "convert it with podstead convert, or write each service as a Pod"}
 }
 
 // unitSection matches the first line of a systemd unit.
@@ -73,7 +88,7 @@ func foreignFault(c chunk) *Fault {
 		if text := bytes.TrimSpace(row); len(text) > 0 && text[0] != '#' && text[0] != ';' {
 			if unitSection.Match(text) {
 				return &Fault{Line: line, Problem: "is a systemd or Quadlet unit and not a manifest",
-					Remedy: "write it as a Pod, or move it to /etc/containers/systemd and run it with Podman"}
+					Remedy: "convert it with podstead convert, or move it to /etc/containers/systemd and run it with Podman"}
 			}
 			break
 		}

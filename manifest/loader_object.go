@@ -104,7 +104,7 @@ func (u *unitLoad) kind(value map[string]any, at location, implied string) (stri
 		return "", false
 	}
 	if !knownKind(kind) {
-		u.faultAt(at, "", validation.FieldFault{Path: "kind", Problem: validation.Quote(kind) + " is not supported", Remedy: kindRemedy(kind, version)})
+		u.faultAt(at, "", validation.FieldFault{Path: "kind", Problem: validation.Quote(kind) + " is not supported", Remedy: KindRemedy(kind, version)})
 		return kind, false
 	}
 	if implied == kindPod && kind != kindPod {
@@ -117,7 +117,8 @@ func (u *unitLoad) kind(value map[string]any, at location, implied string) (stri
 	return kind, true
 }
 
-func kindRemedy(kind, version string) string {
+// KindRemedy returns what to do about a kind that is not supported.
+func KindRemedy(kind, version string) string {
 	if remedy := kindRemedies[kind]; remedy != "" {
 		return remedy
 	}
@@ -125,7 +126,7 @@ func kindRemedy(kind, version string) string {
 		return "it is a custom resource, for which a cluster with its controller is needed; remove the document"
 	}
 	if slices.Contains(templateKinds, kind) {
-		return "copy its pod template into a Pod. Supported kinds: " + supportedKinds
+		return "convert it with podstead convert, or copy its pod template into a Pod. Supported kinds: " + supportedKinds
 	}
 	if meant := suggest.Nearest(kind, append([]string{kindPod, kindPodList, kindList}, objectKinds...)); meant != "" {
 		return fmt.Sprintf("did you mean %q?", meant)

@@ -16,6 +16,7 @@ const (
 	KindConfigMap     = "ConfigMap"
 	KindSecret        = "Secret"
 	KindClaim         = "PersistentVolumeClaim"
+	KindService       = "Service"
 	KindPriorityClass = "PriorityClass"
 	KindRuntimeClass  = "RuntimeClass"
 )
@@ -44,6 +45,7 @@ type Object struct {
 	ConfigMap     *v1.ConfigMap               `json:"configMap,omitempty"`
 	Secret        *v1.Secret                  `json:"secret,omitempty"`
 	Claim         *v1.PersistentVolumeClaim   `json:"claim,omitempty"`
+	Service       *v1.Service                 `json:"service,omitempty"`
 	PriorityClass *schedulingv1.PriorityClass `json:"priorityClass,omitempty"`
 	RuntimeClass  *nodev1.RuntimeClass        `json:"runtimeClass,omitempty"`
 }
@@ -58,6 +60,8 @@ func (o *Object) content() (string, metav1.Object) {
 		return KindSecret, o.Secret
 	case o.Claim != nil:
 		return KindClaim, o.Claim
+	case o.Service != nil:
+		return KindService, o.Service
 	case o.PriorityClass != nil:
 		return KindPriorityClass, o.PriorityClass
 	case o.RuntimeClass != nil:
@@ -156,6 +160,11 @@ func (o *Objects) Claims() []*v1.PersistentVolumeClaim {
 	return objectsOf(o, func(e *Object) *v1.PersistentVolumeClaim { return e.Claim })
 }
 
+// Services returns all Services in effect, like ConfigMaps.
+func (o *Objects) Services() []*v1.Service {
+	return objectsOf(o, func(e *Object) *v1.Service { return e.Service })
+}
+
 // objectsOf returns the objects of one kind; pick returns nil for every other
 // kind.
 func objectsOf[T any](o *Objects, pick func(*Object) *T) []*T {
@@ -198,6 +207,11 @@ func (o *Objects) PriorityClasses() []*schedulingv1.PriorityClass {
 func (o *Objects) RuntimeClass(name string) (*nodev1.RuntimeClass, bool) {
 	found := o.get(KindRuntimeClass, "", name).RuntimeClass
 	return found, found != nil
+}
+
+// RuntimeClasses returns all classes that manifests declare, like PriorityClasses.
+func (o *Objects) RuntimeClasses() []*nodev1.RuntimeClass {
+	return objectsOf(o, func(e *Object) *nodev1.RuntimeClass { return e.RuntimeClass })
 }
 
 // Missing returns why an object does not exist, as a phrase that follows its

@@ -18,7 +18,7 @@ import (
 
 // objectKinds are the kinds of objects other than pods, in the order in which
 // messages list them.
-var objectKinds = []string{KindConfigMap, KindSecret, KindClaim, KindPriorityClass, KindRuntimeClass}
+var objectKinds = []string{KindConfigMap, KindSecret, KindClaim, KindService, KindPriorityClass, KindRuntimeClass}
 
 // kindVersions are the supported API versions of each kind.
 var kindVersions = map[string]string{
@@ -28,6 +28,7 @@ var kindVersions = map[string]string{
 	KindConfigMap:     "v1",
 	KindSecret:        "v1",
 	KindClaim:         "v1",
+	KindService:       "v1",
 	KindPriorityClass: "scheduling.k8s.io/v1",
 	KindRuntimeClass:  "node.k8s.io/v1",
 }
@@ -44,6 +45,8 @@ func newObject(kind string) Object {
 		return Object{Secret: &v1.Secret{}}
 	case KindClaim:
 		return Object{Claim: &v1.PersistentVolumeClaim{}}
+	case KindService:
+		return Object{Service: &v1.Service{}}
 	case KindPriorityClass:
 		return Object{PriorityClass: &schedulingv1.PriorityClass{}}
 	default:
@@ -124,6 +127,9 @@ func clearObject(object *Object) {
 	case object.Claim != nil:
 		object.Claim.ObjectMeta, object.Claim.TypeMeta = kept, types
 		object.Claim.Status = v1.PersistentVolumeClaimStatus{}
+	case object.Service != nil:
+		object.Service.ObjectMeta, object.Service.TypeMeta = kept, types
+		object.Service.Status = v1.ServiceStatus{}
 	case object.PriorityClass != nil:
 		object.PriorityClass.ObjectMeta, object.PriorityClass.TypeMeta = kept, types
 	case object.RuntimeClass != nil:

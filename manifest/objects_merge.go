@@ -183,6 +183,9 @@ func (o Object) stamped(revision string) Object {
 	case o.Claim != nil:
 		copied := *o.Claim
 		o.Claim, meta = &copied, &copied.ObjectMeta
+	case o.Service != nil:
+		copied := *o.Service
+		o.Service, meta = &copied, &copied.ObjectMeta
 	case o.PriorityClass != nil:
 		copied := *o.PriorityClass
 		o.PriorityClass, meta = &copied, &copied.ObjectMeta

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 
+	"go.yaml.in/yaml/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -27,6 +28,22 @@ type Part struct {
 	Refs []ObjectRef
 	// Value is the document as decoded, with json.Number for numbers.
 	Value any
+	at    location
+	chunk chunk
+}
+
+// Line returns the line in the unit, from 1, of the field at a path such as
+// spec.containers[0].image, or of its nearest ancestor that exists.
+func (p *Part) Line(path string) int { return p.at.line(path) }
+
+// Tree returns the document as YAML nodes with its keys as they are written, and what is to be
+// added to their lines. It is not nested too deeply, and its aliases do not expand to more than
+// MaxUnitSize.
+func (p *Part) Tree() (tree *yaml.Node, lineOffset int) {
+	if tree, err := yamlTree(p.chunk.text); err == nil && tree != nil && !p.JSON {
+		return tree, p.chunk.lineOffset
+	}
+	return p.at.tree, p.at.lineOffset
 }
 
 // Parts returns the documents in the text of a unit, and the faults of those that cannot be
@@ -55,6 +72,7 @@ func Parts(unit string, data []byte) ([]Part, Faults) {
 			part := spans[i]
 			part.Begin, part.Start, part.End = part.Begin+before, part.Start+before, part.End+before
 			part.Value = raws[i].value
+			part.at, part.chunk = newLocation(raws[i].tree, raws[i].lineOffset), c
 			part.List, part.Refs = refsOf(raws[i].value)
 			parts = append(parts, part)
 		}

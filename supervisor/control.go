@@ -156,6 +156,11 @@ func (s *Supervisor) ShareMounts() error { return s.podSyncer.files.volumes.Shar
 // still declares them.
 func (s *Supervisor) Claims() ([]volume.Claim, error) { return s.podSyncer.files.volumes.ListClaims() }
 
+// ClaimDirectories lists the directories of all claims, without the pods that use them.
+func (s *Supervisor) ClaimDirectories() ([]volume.ClaimDirectory, error) {
+	return s.podSyncer.files.volumes.ClaimDirectories()
+}
+
 // RemoveClaim deletes the directory of a claim with its contents. For a claim that a
 // pod uses it returns volume.ErrClaimInUse.
 func (s *Supervisor) RemoveClaim(namespace, name string) error {

@@ -54,7 +54,7 @@ func (s *podSyncer) init(cfg *Config, runtime *runtimehealth.Monitor, reg *regis
 	s.runtime = podRuntime{observer: cfg.Runtime.Observer, syncer: cfg.Runtime.Syncer}
 	s.inputs = newResolver(cfg, volumes)
 	s.revisions = &syncedRevisions{inputs: s.inputs}
-	s.reservations = admit.NewReservations(cfg.Allocatable, cfg.Runtime.Observer.Observed, workers.Notify)
+	s.reservations = admit.NewReservations(cfg.Allocatable, cfg.Node.Labels, cfg.Runtime.Observer.Observed, workers.Notify)
 	s.reservations.OnPreview(cfg.Sources.Rollouts.RetryPreparations)
 	s.records = &runRecords{records: cfg.Store.Records, backoff: cfg.Runtime.Backoff, log: cfg.Log}
 	s.probes = &podprobes.Pods{Prober: cfg.Sources.Probes, Addresses: cfg.Network.HostIPs.Addresses}

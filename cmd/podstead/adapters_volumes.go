@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/httpapi"
+	"github.com/podstead/podstead/httpapi/kubeapi"
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/supervisor"
 	"github.com/podstead/podstead/supervisor/volume"
@@ -46,6 +47,22 @@ func (v volumeView) PersistentVolumes() ([]httpapi.PersistentVolume, error) {
 		list = append(list, one)
 	}
 	return list, nil
+}
+
+// claimDirectories returns the directories of claims for the Kubernetes API, none if they cannot
+// be read: podstead volumes says why.
+func claimDirectories(pods *supervisor.Supervisor) func() []kubeapi.ClaimDirectory {
+	return func() []kubeapi.ClaimDirectory {
+		directories, err := pods.ClaimDirectories()
+		if err != nil {
+			return nil
+		}
+		list := make([]kubeapi.ClaimDirectory, 0, len(directories))
+		for _, d := range directories {
+			list = append(list, kubeapi.ClaimDirectory{Namespace: d.Namespace, Name: d.Name, Path: d.Path, Created: d.Created})
+		}
+		return list
+	}
 }
 
 // RemovePersistentVolume implements httpapi.VolumeKeeper.

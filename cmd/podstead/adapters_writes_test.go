@@ -36,10 +36,12 @@ type writeHarness struct {
 	api    *kubeapi.API
 	config *manifest.PodConfig
 
-	mu     sync.Mutex
-	pods   map[types.UID]*v1.Pod
-	subs   map[chan struct{}]struct{}
-	events []string
+	mu sync.Mutex
+	// keepsRemoved shows pods whose manifest was removed, as if they did not end.
+	keepsRemoved bool
+	pods         map[types.UID]*v1.Pod
+	subs         map[chan struct{}]struct{}
+	events       []string
 }
 
 func newWriteHarness(t *testing.T, files map[string]string) *writeHarness {
@@ -86,7 +88,10 @@ func newWriteHarness(t *testing.T, files map[string]string) *writeHarness {
 			Events:     kubeapi.EventSource(func() []v1.Event { return nil }, nil),
 			ConfigMaps: kubeapi.ObjectSource(h.config.Objects().ConfigMaps, h.config.Objects().Subscribe),
 			Secrets:    kubeapi.ObjectSource(h.config.Objects().Secrets, h.config.Objects().Subscribe),
-			Claims:     kubeapi.ObjectSource(h.config.Objects().Claims, h.config.Objects().Subscribe),
+			Claims: kubeapi.ClaimSource(h.config.Objects().Claims, func() []kubeapi.ClaimDirectory {
+				return []kubeapi.ClaimDirectory{{Namespace: "default", Name: "data", Path: "/v"}}
+			}, h.config.Objects().Subscribe),
+			PriorityClasses: kubeapi.ObjectSource(h.config.Objects().PriorityClasses, h.config.Objects().Subscribe),
 		},
 	})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -111,9 +116,14 @@ func (h *writeHarness) take(ctx context.Context) error {
 		case u := <-h.config.Updates():
 			h.mu.Lock()
 			for _, pod := range u.Pods {
-				if u.Op == manifest.Remove {
+				switch {
+				case u.Op == manifest.Remove && h.keepsRemoved:
+					pod = pod.DeepCopy()
+					pod.DeletionTimestamp = &metav1.Time{Time: time.Now()}
+					h.pods[pod.UID] = pod
+				case u.Op == manifest.Remove:
 					delete(h.pods, pod.UID)
-				} else {
+				default:
 					h.pods[pod.UID] = pod
 				}
 			}
@@ -237,7 +247,7 @@ func TestWritesOfTheAPI(t *testing.T) {
 	// Either name finds the pod, and a writer sees what kubectl apply needs.
 	h.must(200, `"name":"web"`, "GET", podPath+"/web", "", "")
 	h.must(200, `"kubectl.kubernetes.io/last-applied-configuration":"{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"annotations\":{},\"name\":\"web\",\"namespace\":\"default\"},\"spec\":{\"containers\":[{\"image\":\"a:1\",\"name\":\"main\"}]}}\n"`, "GET", podPath+"/web", "", "")
-	h.must(200, `"name":"web-n1"`, "GET", podPath+"?fieldSelector=metadata.name%3Dweb", "", "")
+	h.must(200, `"name":"web"`, "GET", podPath+"?fieldSelector=metadata.name%3Dweb", "", "")
 	h.must(404, "did you mean web-n1?", "GET", podPath+"/wbe-n1", "", "")
 	h.must(404, "web-n1 is in namespace default", "GET", "/api/v1/namespaces/other/pods/web", "", "")
 
@@ -295,6 +305,27 @@ func TestWritesOfTheAPI(t *testing.T) {
 	h.must(201, `"uid":"configmap-default-site"`, "POST", cmPath, "application/json", `{"metadata":{"name":"site"},"data":{"color":"red"}}`)
 	h.must(200, `"color":"blue"`, "PATCH", cmPath+"/site", mergePatch, `{"data":{"color":"blue"}}`)
 	h.must(200, `"color":"blue"`, "GET", cmPath+"/site", "", "")
+	// Characters that a YAML text must not have as they are.
+	h.must(200, "", "PATCH", cmPath+"/site", mergePatch, `{"data":{"color":"a\u007fb\u0085c\u0001"}}`)
+	if data := h.must(200, "", "GET", cmPath+"/site", "", "")["data"].(map[string]any); data["color"] != "a\u007fb\u0085c\u0001" {
+		t.Errorf("the value is %q", data["color"])
+	}
+	// What only the API shows of a claim does not get into its manifest.
+	claims := "/api/v1/namespaces/default/persistentvolumeclaims"
+	h.must(201, `"name":"data"`, "POST", claims, "application/json", `{"metadata":{"name":"data"},"spec":{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1Gi"}}}}`)
+	claim := h.must(200, `"volumeName":"default.data"`, "GET", claims+"/data", "", "")
+	claim["metadata"].(map[string]any)["labels"] = map[string]any{"a": "b"}
+	if text, err = json.Marshal(claim); err != nil {
+		t.Fatal(err)
+	}
+	h.must(200, `"a":"b"`, "PUT", claims+"/data", "application/json", string(text))
+	h.must(200, `"a":"c"`, "PATCH", claims+"/data", mergePatch, `{"metadata":{"labels":{"a":"c"}}}`)
+	if got := h.read("data-persistentvolumeclaim.yaml"); strings.Contains(got, "volumeName") || !strings.Contains(got, "a: c") {
+		t.Errorf("the manifest of the claim:\n%s", got)
+	}
+	h.must(201, `"value":1000`, "POST", "/apis/scheduling.k8s.io/v1/priorityclasses", "application/json", `{"metadata":{"name":"high"},"value":1000}`)
+	h.must(200, `"description":"x"`, "PATCH", "/apis/scheduling.k8s.io/v1/priorityclasses/high", mergePatch, `{"description":"x"}`)
+	h.must(200, `"Success"`, "DELETE", "/apis/scheduling.k8s.io/v1/priorityclasses/high", "", "")
 	h.must(201, `"a":"b25l"`, "POST", "/api/v1/namespaces/default/secrets", "application/json", `{"metadata":{"name":"login"},"stringData":{"a":"one"}}`)
 
 	// Deletion.
@@ -312,6 +343,21 @@ func TestWritesOfTheAPI(t *testing.T) {
 			t.Errorf("no event %q in\n%s", e, events)
 		}
 	}
+}
+
+// A pod whose manifest was removed ends for a while. kubectl apply of a file asks for the pod under the
+// name in the manifest, and creates it again if there is none.
+func TestApplyAfterDelete(t *testing.T) {
+	h := newWriteHarness(t, map[string]string{"site.yaml": sitePod})
+	h.await("the pod is shown", func() bool { return h.request("GET", podPath+"/web-n1", "", "").Code == 200 })
+	h.mu.Lock()
+	h.keepsRemoved = true
+	h.mu.Unlock()
+	h.must(200, "", "DELETE", podPath+"/web", "", "")
+	h.must(404, "did you mean web-n1?", "GET", podPath+"/web", "", "")
+	h.must(200, `"name":"web-n1"`, "GET", podPath+"/web-n1", "", "")
+	h.must(201, `"name":"web-n1"`, "POST", podPath, "application/json", `{"metadata":{"name":"web"},"spec":{"containers":[{"name":"main","image":"b"}]}}`)
+	h.must(200, `"image":"b"`, "GET", podPath+"/web", "", "")
 }
 
 func TestRefusedWritesOfTheAPI(t *testing.T) {

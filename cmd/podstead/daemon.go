@@ -55,6 +55,8 @@ type daemon struct {
 	observers observers
 	// createDevices
 	devices *devices.Manager
+	// openNameserver; nil without a name server for pods
+	podDNS *podDNS
 	// createSupervisor; bound holds the objects of a cluster's pods, nil without one; cpus is nil with
 	// the CPU manager policy none
 	sup   *supervisor.Supervisor

@@ -40,7 +40,7 @@ cri-dockerd, and keeps the pods running. It needs no Kubernetes.`,
 	// Keep the default template: another one would link text/template, which keeps
 	// every method of every type in the binary.
 	root.Version = programVersion().String()
-	root.AddCommand(runCommand(), checkCommand())
+	root.AddCommand(runCommand(), checkCommand(), nameserverCommand())
 	// The text is the same as that of --version.
 	root.AddCommand(cli.Commands(programVersion())...)
 	cli.Finish(root)

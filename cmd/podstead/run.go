@@ -64,6 +64,7 @@ func run(ctx context.Context, o *options.Options, log *slog.Logger, out *logOutp
 		d.openSources,
 		d.createObservers,
 		d.createDevices,
+		d.openNameserver,
 		d.createSupervisor,
 		d.servePodResources,
 		d.createNodeServices,

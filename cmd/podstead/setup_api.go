@@ -59,11 +59,15 @@ func (d *daemon) newKubeAPI() *kubeapi.API {
 	versions := kubeapi.OpenVersions(filepath.Join(d.opts.Paths.Root, "resource-version"), d.unwritten)
 	changed, events, objects := d.observers.statuses.Subscribe, d.observers.events, d.sources.config.Objects()
 	pods := kubeapi.PodSource(d.sup.SyncedPods, changed)
+	// A claim gets its directory when a pod is started that uses it.
+	either := kubeapi.SubscribeToBoth(objects.Subscribe, changed)
+	claimDirectories := claimDirectories(d.sup)
 	pods.Revisions = d.sources.config.PodDigests
 	return kubeapi.New(kubeapi.Config{
 		Versions: versions, Version: versionNumber(),
 		Writer: d.newManifestWriter(), Node: d.nodeName, ManifestName: manifest.BaseName,
 		Manifest: manifestFinder{config: d.sources.config, rollouts: d.sources.rollouts, sup: d.sup}.find,
+		Remedy:   manifest.KindRemedy,
 		Sources: kubeapi.Sources{
 			Pods:       pods,
 			Events:     kubeapi.EventSource(events.List, events.Subscribe),
@@ -71,10 +75,15 @@ func (d *daemon) newKubeAPI() *kubeapi.API {
 			Namespaces: kubeapi.NamespaceSource(d.namespaces, metav1.Now(), changed),
 			ConfigMaps: kubeapi.ObjectSource(objects.ConfigMaps, objects.Subscribe),
 			Secrets:    kubeapi.ObjectSource(objects.Secrets, objects.Subscribe),
-			Claims:     kubeapi.ObjectSource(objects.Claims, objects.Subscribe),
+			Claims:     kubeapi.ClaimSource(objects.Claims, claimDirectories, either),
+			Volumes:    kubeapi.VolumeSource(objects.Claims, claimDirectories, either),
+
+			PriorityClasses: kubeapi.ObjectSource(objects.PriorityClasses, objects.Subscribe),
+			RuntimeClasses:  kubeapi.ObjectSource(objects.RuntimeClasses, objects.Subscribe),
 		},
 		Groups: []metav1.APIResourceList{kubeapi.UsageGroup},
 		Subresources: []metav1.APIResource{
+			{Name: "nodes/proxy", Kind: "NodeProxyOptions", Verbs: metav1.Verbs{"create", "get"}},
 			{Name: "pods/attach", Kind: "PodAttachOptions", Namespaced: true, Verbs: metav1.Verbs{"create", "get"}},
 			{Name: "pods/exec", Kind: "PodExecOptions", Namespaced: true, Verbs: metav1.Verbs{"create", "get"}},
 			{Name: "pods/log", Kind: "Pod", Namespaced: true, Verbs: metav1.Verbs{"get"}},

@@ -27,6 +27,15 @@ func (g loopbackGuard) ensure(ctx context.Context) {
 	}
 }
 
+// ensureAll also installs the rules for the name server of pods, if there is one: before a pod
+// with the host port 53 would take its queries.
+func (g loopbackGuard) ensureAll(ctx context.Context, dns *podDNS) {
+	g.ensure(ctx)
+	if dns != nil {
+		dns.ensureFirewall(ctx, g.log)
+	}
+}
+
 // run installs the rule at the start, if an interface has route_localnet already.
 func (g loopbackGuard) run(ctx context.Context) error {
 	if len(firewall.Enabled(localnetDir)) > 0 {

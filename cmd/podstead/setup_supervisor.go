@@ -75,9 +75,7 @@ func (d *daemon) createSupervisor(context.Context) error {
 		Allocatable: nodeResources(o).Allocatable(),
 		Credentials: d.credentials,
 		Devices:     d.devices,
-		Network: supervisor.Network{HostIPs: p.addresses, DNS: dns.Settings{
-			ResolvConf: o.Network.ResolvConf, ClusterDNS: o.Network.ClusterDNS, ClusterDomain: o.Network.ClusterDomain,
-		}, Uptime: wallclock.Uptime},
+		Network:     supervisor.Network{HostIPs: p.addresses, DNS: d.dnsSettings(), Uptime: wallclock.Uptime},
 	})
 	if err != nil {
 		return err
@@ -90,7 +88,20 @@ func (d *daemon) createSupervisor(context.Context) error {
 		d.log.Warn("Mounts of pods do not propagate; pods that use mountPropagation with an emptyDir or a claim do not start", "err", err)
 	}
 	d.start(d.sup.Run, func(ctx context.Context) error { return rollouts.Run(ctx, d.sup) })
+	if d.podDNS != nil {
+		d.start(d.publishNames)
+	}
 	return nil
+}
+
+// dnsSettings returns the settings of DNS in pods.
+func (d *daemon) dnsSettings() dns.Settings {
+	n := &d.opts.Network
+	settings := dns.Settings{ResolvConf: n.ResolvConf, ClusterDNS: n.ClusterDNS, ClusterDomain: n.ClusterDomain}
+	if d.podDNS != nil && d.podDNS.given {
+		settings.Nameserver = d.podDNS
+	}
+	return settings
 }
 
 // newRollouts creates what decides which revisions of static pods are in effect.
@@ -127,7 +138,7 @@ func (d *daemon) newSyncer(backoff *cri.Backoff, settings cgroupvalues.Settings,
 		Events: p.events, Log: d.log, Backoff: backoff, Instance: d.runtime.instance,
 		Started: func(kind cri.ContainerKind, failed string) { p.counters.ContainerStarted(string(kind), failed) },
 		LogRoot: o.Paths.PodLogs, LogLinks: o.Paths.ContainerLogs, Cgroup: settings, CPUs: cpus,
-		BeforeHostPorts: guard.ensure,
+		BeforeHostPorts: func(ctx context.Context) { guard.ensureAll(ctx, d.podDNS) },
 		Security:        cri.Security{SeccompRoot: filepath.Join(o.Paths.Root, "seccomp"), SeccompDefault: o.Policy.SeccompDefault},
 	})
 }

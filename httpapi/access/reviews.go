@@ -170,7 +170,7 @@ func subresources(path string) []string {
 		return []string{"checkpoint"}
 	case "pods", "runningpods":
 		return []string{"pods", "proxy"}
-	case "healthz":
+	case "healthz", "livez", "readyz":
 		return []string{"healthz", "proxy"}
 	case "configz":
 		return []string{"configz", "proxy"}

@@ -18,6 +18,7 @@ var reasons = map[int]metav1.StatusReason{
 	http.StatusNotFound:              metav1.StatusReasonNotFound,
 	http.StatusMethodNotAllowed:      metav1.StatusReasonMethodNotAllowed,
 	http.StatusNotAcceptable:         metav1.StatusReasonNotAcceptable,
+	http.StatusRequestTimeout:        metav1.StatusReasonTimeout,
 	http.StatusConflict:              metav1.StatusReasonConflict,
 	http.StatusGone:                  metav1.StatusReasonExpired,
 	http.StatusRequestEntityTooLarge: metav1.StatusReasonRequestEntityTooLarge,

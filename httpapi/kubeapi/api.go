@@ -5,6 +5,7 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
@@ -30,6 +31,8 @@ type Config struct {
 	// Without them a pod has only its full name.
 	Node         string
 	ManifestName func(*v1.Pod) string
+	// Remedy returns what to do about a kind that is not supported.
+	Remedy func(kind, apiVersion string) string
 	// Subresources are listed in discovery, and served by other handlers.
 	Subresources []metav1.APIResource
 	// Groups are the API groups in addition to the core group, each with its version and
@@ -44,12 +47,15 @@ type API struct {
 	subresources []metav1.APIResource
 	groups       []metav1.APIResourceList
 	manifest     func(kind, namespace, name string) string
+	remedy       func(kind, apiVersion string) string
 	version      string
 	writer       Writer
 	node         string
 	manifestName func(*v1.Pod) string
 	// writes and localWrites are the slots of writes.
 	writes, localWrites chan struct{}
+	// receives and localReceives are the slots of requests whose bodies are being received.
+	receives, localReceives chan struct{}
 }
 
 // New returns an API. Without Run its watches get changes only when another request refreshes
@@ -59,9 +65,13 @@ func New(c Config) *API {
 		mux: http.NewServeMux(), resources: resources(c.Sources, c.Versions),
 		subresources: c.Subresources, groups: slices.Clone(c.Groups), manifest: c.Manifest, version: cmp.Or(c.Version, "unknown"),
 		writer: c.Writer, manifestName: c.ManifestName, writes: make(chan struct{}, maxWrites), localWrites: make(chan struct{}, localWrites),
+		receives: make(chan struct{}, maxReceives), localReceives: make(chan struct{}, localReceives),
 	}
 	if c.ManifestName != nil {
 		a.node = c.Node
+	}
+	if a.remedy = c.Remedy; a.remedy == nil {
+		a.remedy = func(string, string) string { return "declare pods in manifests instead" }
 	}
 	if a.manifest == nil {
 		a.manifest = func(string, string, string) string { return "" }
@@ -72,6 +82,9 @@ func New(c Config) *API {
 		case "Pod":
 			r.fullNames = a.podNames
 		case "Event":
+			if r.group != "" {
+				break
+			}
 			r.fullNames = a.involvedNames
 		}
 		if r.adminView != nil {
@@ -79,44 +92,49 @@ func New(c Config) *API {
 		}
 	}
 	for path, handle := range map[string]http.HandlerFunc{
-		"/api":        apiVersions,
-		"/apis":       a.apiGroups,
-		"/api/v1":     a.apiResources,
-		"/version":    a.versionInfo,
-		"/openapi/v3": a.openAPIIndex,
-		openAPIPath:   a.openAPI,
-		"/openapi/v2": a.openAPIv2,
+		"/api":                                  apiVersions,
+		"/apis":                                 a.apiGroups,
+		"/api/v1":                               a.apiResources,
+		"/version":                              a.versionInfo,
+		openAPIPath:                             a.openAPIIndex,
+		"/openapi/v2":                           a.openAPIv2,
+		openAPIPath + "/api/v1":                 a.openAPI,
+		openAPIPath + "/apis/{group}/{version}": a.openAPI,
 	} {
 		a.mux.HandleFunc(path, a.readOnly(handle))
 		if path != "/version" {
 			a.mux.HandleFunc(path+"/{$}", a.readOnly(handle))
 		}
 	}
-	a.groups = append(a.groups, reviewGroups...)
+	a.groups = append(append(a.groups, a.resourceGroups()...), reviewGroups...)
 	for _, g := range a.groups {
 		a.serveGroup(g)
 	}
 	a.mux.HandleFunc("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", postOnly(a.accessReview))
 	a.mux.HandleFunc("/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", postOnly(a.rulesReview))
 	a.mux.HandleFunc("/apis/authentication.k8s.io/v1/selfsubjectreviews", postOnly(whoami))
-	a.mux.HandleFunc("/api/v1/{resource}", a.collection)
-	a.mux.HandleFunc("/api/v1/{resource}/{name}", a.object)
-	a.mux.HandleFunc("/api/v1/namespaces/{namespace}/{resource}", a.collection)
-	a.mux.HandleFunc("/api/v1/namespaces/{namespace}/{resource}/{name}", a.object)
+	for _, prefix := range []string{"/api/v1", "/apis/{group}/{version}"} {
+		a.mux.HandleFunc(prefix+"/{resource}", a.collection)
+		a.mux.HandleFunc(prefix+"/{resource}/{name}", a.object)
+		a.mux.HandleFunc(prefix+"/namespaces/{namespace}/{resource}", a.collection)
+		a.mux.HandleFunc(prefix+"/namespaces/{namespace}/{resource}/{name}", a.object)
+	}
 	a.mux.HandleFunc("/api/v1/namespaces/{namespace}/pods/{name}/{subresource}", a.podSubresource)
+	a.mux.HandleFunc("/api/v1/nodes/{name}/proxy", a.nodeProxy)
+	a.mux.HandleFunc("/api/v1/nodes/{name}/proxy/", a.nodeProxy)
 	a.mux.HandleFunc("/", a.notServed)
 	return a
 }
 
+// names lists the resources of which there can be objects.
 func (a *API) names() string {
-	text := ""
-	for i, r := range a.resources {
-		if i > 0 {
-			text += ", "
+	var names []string
+	for _, r := range a.resources {
+		if !r.unsupported {
+			names = append(names, r.name)
 		}
-		text += r.name
 	}
-	return text
+	return strings.Join(names, ", ")
 }
 
 // ServeHTTP implements http.Handler.
@@ -153,7 +171,8 @@ func (a *API) find(w http.ResponseWriter, r *http.Request) *resource {
 	for _, res := range a.resources {
 		// A cluster-scoped resource has no namespace. A namespaced one is listed without a
 		// namespace for all of them.
-		if res.name != name || namespace != "" && !res.namespaced || namespace == "" && res.namespaced && r.PathValue("name") != "" {
+		if res.name != name || res.group != r.PathValue("group") || res.group != "" && res.version != r.PathValue("version") ||
+			namespace != "" && !res.namespaced || namespace == "" && res.namespaced && r.PathValue("name") != "" {
 			continue
 		}
 		if r.Method == http.MethodGet || r.Method == http.MethodHead {
@@ -164,6 +183,10 @@ func (a *API) find(w http.ResponseWriter, r *http.Request) *resource {
 		}
 		if res.declared && a.writer != nil {
 			a.write(w, r, res)
+			return nil
+		}
+		if res.unsupported {
+			apistatus.Write(w, r, apistatus.New(http.StatusMethodNotAllowed, "podstead does not support %s: %s", res.name, a.remedy(res.kind, res.apiVersion())))
 			return nil
 		}
 		object := r.PathValue("name")
@@ -228,6 +251,19 @@ func (a *API) podSubresource(w http.ResponseWriter, r *http.Request) {
 	apistatus.Write(w, r, apistatus.New(http.StatusMethodNotAllowed, "%s", text))
 }
 
+// nodeProxy answers what the server has not passed on to an endpoint of this node.
+func (a *API) nodeProxy(w http.ResponseWriter, r *http.Request) {
+	for _, res := range a.resources {
+		if res.kind == "Node" && res.cache.get("", r.PathValue("name")) == nil {
+			apistatus.Write(w, r, a.notFound(res, "", r.PathValue("name")))
+			return
+		}
+	}
+	s := apistatus.New(http.StatusNotFound, "nodes/proxy serves the kubelet's endpoints of this node, such as /healthz, /metrics and /stats/summary")
+	s.Details = &metav1.StatusDetails{Kind: "nodes"}
+	apistatus.Write(w, r, s)
+}
+
 // object serves one object.
 func (a *API) object(w http.ResponseWriter, r *http.Request) {
 	res := a.find(w, r)
@@ -236,7 +272,7 @@ func (a *API) object(w http.ResponseWriter, r *http.Request) {
 	}
 	namespace, name := r.PathValue("namespace"), r.PathValue("name")
 	e, declared := a.lookup(res, namespace, name)
-	if e == nil {
+	if e == nil || name != e.object.GetName() && a.isUndeclared(r, res, namespace, declared) {
 		apistatus.Write(w, r, a.notFound(res, namespace, name))
 		return
 	}
@@ -261,6 +297,7 @@ func (a *API) single(r *http.Request, res *resource, e *entry, declared string) 
 		if d, err := a.writer.Find(ObjectName{Kind: res.kind, Namespace: namespace, Name: declared}); err == nil {
 			shown := shownObject(d.Object, e, name)
 			delete(shown, "stringData")
+			setVolumeName(shown, e.object)
 			for key, value := range e.object.GetAnnotations() {
 				if slices.Contains(identityAnnotations, key) {
 					setAnnotation(shown, key, value)

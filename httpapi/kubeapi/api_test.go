@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -277,8 +278,14 @@ func TestRequestErrors(t *testing.T) {
 	}{
 		{"GET", "/api/v1/namespaces/shop/pods/none", "", 404, `pods \"none\" not found`},
 		{"GET", "/api/v1/pods/web", "", 404, "does not serve"},
-		{"GET", "/api/v1/services", "", 404, "does not serve /api/v1/services"},
-		{"GET", "/apis/apps/v1/deployments", "", 404, "does not serve"},
+		{"GET", "/api/v1/podtemplates", "", 404, "does not serve /api/v1/podtemplates; it serves events, namespaces, nodes"},
+		{"GET", "/apis/apps/v1/controllerrevisions", "", 404, "does not serve"},
+		{"GET", "/apis/apps/v1beta1/deployments", "", 404, "does not serve"},
+		{"GET", "/apis/batch/v1/deployments", "", 404, "does not serve"},
+		{"GET", "/apis/apps/v1/namespaces/shop/deployments/web", "", 404, `deployments \"web\" not found; pod web is in a manifest: use podstead rollout and podstead restart with web`},
+		{"GET", "/openapi/v3/apis/none/v1", "", 404, "does not serve"},
+		{"POST", "/apis/apps/v1/namespaces/shop/deployments", "", 405, "podstead does not support deployments: declare pods in manifests instead"},
+		{"DELETE", "/api/v1/namespaces/shop/services/web", "", 405, "podstead does not support services"},
 		{"GET", "/api/v1/namespaces/shop/nodes", "", 404, "does not serve"},
 		{"DELETE", "/api/v1/namespaces/shop/pods/web", "", 405, "edit /etc/pods/web.yaml instead"},
 		{"POST", "/api/v1/namespaces/shop/pods", "", 405, "add, edit or remove"},
@@ -461,8 +468,10 @@ func TestDiscovery(t *testing.T) {
 	for _, r := range list.APIResources {
 		names = append(names, r.Name)
 	}
-	if got := strings.Join(names, " "); got != "events namespaces nodes pods" {
-		t.Errorf("resources: %s", got)
+	for _, name := range []string{"events", "namespaces", "nodes", "pods", "services", "persistentvolumes", "serviceaccounts"} {
+		if !slices.Contains(names, name) {
+			t.Errorf("%s is not in %s", name, names)
+		}
 	}
 	var versions metav1.APIVersions
 	b.get("/api", &versions)

@@ -28,7 +28,7 @@ type Object interface {
 
 // Source is the source of the objects of one resource.
 type Source struct {
-	// List returns a snapshot. The cache keeps the objects and sets their resource
+	// List returns a snapshot; nil if there never are any objects. The cache keeps the objects and sets their resource
 	// versions. So each call returns objects that are not used elsewhere; it may return the
 	// same pointer again for an object that is known to be unchanged.
 	List func() []Object
@@ -149,7 +149,11 @@ func (c *cache) refresh() {
 		revisions = c.source.Revisions()
 	}
 	var changes []change
-	for _, o := range c.source.List() {
+	var objects []Object
+	if c.source.List != nil {
+		objects = c.source.List()
+	}
+	for _, o := range objects {
 		key := o.GetNamespace() + "/" + o.GetName()
 		if seen[key] {
 			continue // an older revision of the same name, which is terminating

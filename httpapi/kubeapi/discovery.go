@@ -56,13 +56,35 @@ func (a *API) apiResources(w http.ResponseWriter, _ *http.Request) {
 		GroupVersion: "v1",
 	}
 	for _, r := range a.resources {
-		list.APIResources = append(list.APIResources, metav1.APIResource{
-			Name: r.name, SingularName: r.singular, Kind: r.kind, Namespaced: r.namespaced,
-			ShortNames: r.short, Categories: r.categories, Verbs: a.verbs(r),
-		})
+		if r.group == "" {
+			list.APIResources = append(list.APIResources, a.describe(r))
+		}
 	}
 	list.APIResources = append(list.APIResources, a.subresources...)
 	writeJSON(w, http.StatusOK, list)
+}
+
+// describe returns a resource for discovery.
+func (a *API) describe(r *resource) metav1.APIResource {
+	return metav1.APIResource{
+		Name: r.name, SingularName: r.singular, Kind: r.kind, Namespaced: r.namespaced,
+		ShortNames: r.short, Categories: r.categories, Verbs: a.verbs(r),
+	}
+}
+
+// resourceGroups returns the groups of the served resources.
+func (a *API) resourceGroups() (groups []metav1.APIResourceList) {
+	for _, r := range a.resources {
+		if r.group == "" {
+			continue
+		}
+		if last := len(groups) - 1; last < 0 || groups[last].GroupVersion != r.apiVersion() {
+			groups = append(groups, metav1.APIResourceList{GroupVersion: r.apiVersion()})
+		}
+		last := &groups[len(groups)-1]
+		last.APIResources = append(last.APIResources, a.describe(r))
+	}
+	return groups
 }
 
 // verbs returns what clients can do with a resource.

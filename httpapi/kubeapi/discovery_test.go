@@ -15,7 +15,7 @@ func TestDiscoveryListsOtherGroups(t *testing.T) {
 		APIResources: []metav1.APIResource{{Name: "nodes", SingularName: "", Kind: "NodeMetrics", Verbs: metav1.Verbs{"get", "list"}}},
 	}}})
 	for path, want := range map[string]string{
-		"/apis":                         `"groups":[{"name":"metrics.k8s.io","versions":[{"groupVersion":"metrics.k8s.io/v1beta1","version":"v1beta1"}],"preferredVersion":{"groupVersion":"metrics.k8s.io/v1beta1","version":"v1beta1"}},{"name":"authentication.k8s.io"`,
+		"/apis":                         `"groups":[{"name":"metrics.k8s.io","versions":[{"groupVersion":"metrics.k8s.io/v1beta1","version":"v1beta1"}],"preferredVersion":{"groupVersion":"metrics.k8s.io/v1beta1","version":"v1beta1"}},{"name":"apiextensions.k8s.io"`,
 		"/apis/metrics.k8s.io":          `"kind":"APIGroup","apiVersion":"v1","name":"metrics.k8s.io"`,
 		"/apis/metrics.k8s.io/v1beta1":  `"kind":"APIResourceList","apiVersion":"v1","groupVersion":"metrics.k8s.io/v1beta1","resources":[{"name":"nodes"`,
 		"/apis/metrics.k8s.io/v1beta1/": `"NodeMetrics"`,

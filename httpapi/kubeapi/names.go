@@ -89,8 +89,28 @@ func (a *API) withFullName(selector fields.Selector, namespace, field string) fi
 	return changed
 }
 
+// podInstead returns, as the end of a sentence, the pod that a client probably means that asks for
+// a workload of a cluster, as kubectl rollout does.
+func (a *API) podInstead(res *resource, namespace, name string) string {
+	if res.group != "apps" && res.group != "batch" {
+		return ""
+	}
+	for _, pods := range a.resources {
+		if pods.kind != "Pod" {
+			continue
+		}
+		if e, short := a.lookup(pods, namespace, name); e != nil {
+			return "; pod " + e.object.GetName() + " is in a manifest: use podstead rollout and podstead restart with " + short
+		}
+	}
+	return ""
+}
+
 // similar returns what a missing object is probably called, as the end of a sentence.
 func (a *API) similar(res *resource, namespace, name string) string {
+	if res.unsupported {
+		return a.podInstead(res, namespace, name)
+	}
 	all, _ := res.cache.list()
 	var names []string
 	for _, e := range all {

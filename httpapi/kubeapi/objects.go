@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
@@ -13,35 +15,65 @@ import (
 const declaredHint = "they are declared in manifests; edit these instead"
 
 // objectResources returns the rows of the objects that manifests declare in addition to
-// pods.
-func objectResources(src Sources, versions *Versions) (rows []*resource) {
-	if src.ConfigMaps.List != nil {
-		rows = append(rows, &resource{
+// pods, and of their volumes.
+func objectResources(src Sources, versions *Versions) []*resource {
+	rows := []*resource{
+		{
 			name: "configmaps", singular: "configmap", kind: "ConfigMap", empty: &v1.ConfigMap{}, short: []string{"cm"}, namespaced: true,
-			columns: configMapColumns, row: configMapRow, fields: nameFields, declared: true, writeHint: declaredHint,
+			columns: configMapColumns, row: configMapRow, fields: nameFields, writeHint: declaredHint,
 			cache: newCache(src.ConfigMaps, versions),
-		})
-	}
-	if src.Claims.List != nil {
-		rows = append(rows, &resource{
+		},
+		{
 			name: "persistentvolumeclaims", singular: "persistentvolumeclaim", kind: "PersistentVolumeClaim", empty: &v1.PersistentVolumeClaim{},
 			short: []string{"pvc"}, namespaced: true,
-			columns: claimColumns, row: claimRow, fields: nameFields, declared: true, writeHint: declaredHint,
+			columns: claimColumns, row: claimRow, fields: nameFields, writeHint: declaredHint,
 			cache: newCache(src.Claims, versions),
-		})
+		},
+		{
+			name: "services", singular: "service", kind: "Service", empty: &v1.Service{}, short: []string{"svc"}, namespaced: true, categories: []string{"all"},
+			columns: serviceColumns, row: serviceRow, fields: serviceFields, writeHint: declaredHint,
+			cache: newCache(src.Services, versions),
+		},
+		{
+			group: "scheduling.k8s.io", version: "v1",
+			name: "priorityclasses", singular: "priorityclass", kind: "PriorityClass", empty: &schedulingv1.PriorityClass{}, short: []string{"pc"},
+			columns: priorityClassColumns, row: priorityClassRow, fields: nameFields, writeHint: declaredHint,
+			cache: newCache(src.PriorityClasses, versions),
+		},
+		{
+			group: "node.k8s.io", version: "v1",
+			name: "runtimeclasses", singular: "runtimeclass", kind: "RuntimeClass", empty: &nodev1.RuntimeClass{},
+			columns: runtimeClassColumns, row: runtimeClassRow, fields: nameFields, writeHint: declaredHint,
+			cache: newCache(src.RuntimeClasses, versions),
+		},
+		secretResource(src.Secrets, versions),
 	}
-	if src.Secrets.List != nil {
-		row := resource{
-			name: "secrets", singular: "secret", kind: "Secret", empty: &v1.Secret{}, namespaced: true,
-			columns: secretColumns, row: secretRow, fields: secretFields, declared: true, writeHint: declaredHint,
-		}
-		namesOnly, full := row, row
-		namesOnly.cache, full.cache = newCache(withoutSecretData(src.Secrets), versions), newCache(src.Secrets, versions)
-		namesOnly.row = hiddenSecretRow
-		namesOnly.adminView = &full
-		rows = append(rows, &namesOnly)
+	for _, r := range rows {
+		r.declared = r.cache.source.List != nil
+		r.unsupported = !r.declared
 	}
-	return rows
+	return append(rows, &resource{
+		name: "persistentvolumes", singular: "persistentvolume", kind: "PersistentVolume", empty: &v1.PersistentVolume{}, short: []string{"pv"},
+		columns: volumeColumns, row: volumeRow, fields: nameFields,
+		writeHint: "a volume is the directory of a PersistentVolumeClaim; podstead volumes lists and removes them",
+		cache:     newCache(src.Volumes, versions),
+	})
+}
+
+// secretResource returns the row of Secrets, whose data only callers see who may write them.
+func secretResource(src Source, versions *Versions) *resource {
+	row := resource{
+		name: "secrets", singular: "secret", kind: "Secret", empty: &v1.Secret{}, namespaced: true,
+		columns: secretColumns, row: secretRow, fields: secretFields, declared: src.List != nil, writeHint: declaredHint,
+	}
+	namesOnly, full := row, row
+	namesOnly.cache, full.cache = newCache(src, versions), newCache(src, versions)
+	if src.List != nil {
+		namesOnly.cache = newCache(withoutSecretData(src), versions)
+	}
+	namesOnly.row = hiddenSecretRow
+	namesOnly.adminView = &full
+	return &namesOnly
 }
 
 // withoutSecretData serves only the metadata and type of Secrets. It drops annotations
@@ -90,6 +122,12 @@ func kindOf(o Object) string {
 		return "Secret"
 	case *v1.PersistentVolumeClaim:
 		return "PersistentVolumeClaim"
+	case *v1.Service:
+		return "Service"
+	case *schedulingv1.PriorityClass:
+		return "PriorityClass"
+	case *nodev1.RuntimeClass:
+		return "RuntimeClass"
 	}
 	return "Object"
 }
@@ -104,15 +142,6 @@ var (
 		nameColumn(),
 		column("Type", "Type of the Secret."),
 		column("Data", "Number of keys."),
-		column("Age", "Always unknown: a manifest has no creation time."),
-	}
-	claimColumns = []metav1.TableColumnDefinition{
-		nameColumn(),
-		column("Status", "Status in the manifest, if any."),
-		column("Volume", "Always none: the volume is a directory of this host."),
-		column("Capacity", "Requested capacity."),
-		column("Access Modes", "Access modes of the claim."),
-		column("StorageClass", "Storage class of the claim."),
 		column("Age", "Always unknown: a manifest has no creation time."),
 	}
 )
@@ -137,26 +166,4 @@ func secretFields(o Object) fields.Set {
 	set := nameFields(o)
 	set["type"] = string(o.(*v1.Secret).Type)
 	return set
-}
-
-func claimRow(o Object) []any {
-	c := o.(*v1.PersistentVolumeClaim)
-	var modes []string
-	for _, m := range c.Spec.AccessModes {
-		switch m {
-		case v1.ReadWriteOnce:
-			modes = append(modes, "RWO")
-		case v1.ReadOnlyMany:
-			modes = append(modes, "ROX")
-		case v1.ReadWriteMany:
-			modes = append(modes, "RWX")
-		case v1.ReadWriteOncePod:
-			modes = append(modes, "RWOP")
-		}
-	}
-	requested, class := c.Spec.Resources.Requests[v1.ResourceStorage], ""
-	if c.Spec.StorageClassName != nil {
-		class = *c.Spec.StorageClassName
-	}
-	return []any{c.Name, orNone(string(c.Status.Phase)), none, requested.String(), strings.Join(modes, ","), orNone(class), since(c.CreationTimestamp)}
 }

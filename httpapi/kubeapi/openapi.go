@@ -11,37 +11,53 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// openAPIPath is the path of the OpenAPI document of /api/v1.
-const openAPIPath = "/openapi/v3/api/v1"
+// openAPIPath is the path of the OpenAPI documents.
+const openAPIPath = "/openapi/v3"
+
+// path returns the path of the group and the version of a resource, without a slash at its start.
+func (r *resource) path() string {
+	if r.group == "" {
+		return "api/v1"
+	}
+	return "apis/" + r.apiVersion()
+}
 
 // openAPIIndex serves /openapi/v3.
 func (a *API) openAPIIndex(w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, http.StatusOK, map[string]any{"paths": map[string]any{
-		"api/v1": map[string]string{"serverRelativeURL": openAPIPath + "?hash=" + a.version},
-	}})
+	paths := map[string]any{}
+	for _, r := range a.resources {
+		paths[r.path()] = map[string]string{"serverRelativeURL": openAPIPath + "/" + r.path() + "?hash=" + a.version}
+	}
+	writeJSON(w, http.StatusOK, map[string]any{"paths": paths})
 }
 
-// openAPI describes /api/v1: enough for kubectl to explain fields, and to leave validation
+// openAPI describes a group: enough for kubectl to explain fields, and to leave validation
 // to the server, whose error says what to edit instead. It is generated from the types for
 // each request, as requests are rare.
-func (a *API) openAPI(w http.ResponseWriter, _ *http.Request) {
+func (a *API) openAPI(w http.ResponseWriter, request *http.Request) {
 	s := schemas{}
 	paths := map[string]any{}
 	for _, r := range a.resources {
-		gvk := map[string]string{"group": "", "version": "v1", "kind": r.kind}
+		if r.path() != strings.Trim(strings.TrimPrefix(request.URL.Path, openAPIPath), "/") {
+			continue
+		}
+		gvk := map[string]string{"group": r.group, "version": r.cache.kind.Version, "kind": r.kind}
 		of := reflect.TypeOf(r.empty).Elem()
-		schema := s.define(of)
-		schema["x-kubernetes-group-version-kind"] = []any{gvk}
-		collection := "/api/v1/" + r.name
+		if !r.unsupported {
+			s.define(of)["x-kubernetes-group-version-kind"] = []any{gvk}
+		}
+		collection := "/" + r.path() + "/" + r.name
 		if r.namespaced {
-			collection = "/api/v1/namespaces/{namespace}/" + r.name
+			collection = "/" + r.path() + "/namespaces/{namespace}/" + r.name
 		}
 		operation := func(action string, parameters ...any) map[string]any {
+			schema := map[string]string{"$ref": reference(of)}
+			if r.unsupported {
+				schema = map[string]string{"type": "object"}
+			}
 			return map[string]any{
 				"x-kubernetes-action": action, "x-kubernetes-group-version-kind": gvk, "parameters": parameters,
-				"responses": map[string]any{"200": map[string]any{
-					"description": "OK", "content": map[string]any{"application/json": map[string]any{"schema": map[string]string{"$ref": reference(of)}}},
-				}},
+				"responses": map[string]any{"200": map[string]any{"description": "OK", "content": map[string]any{"application/json": map[string]any{"schema": schema}}}},
 			}
 		}
 		validation := map[string]any{"name": "fieldValidation", "in": "query", "schema": map[string]string{"type": "string"}}
@@ -50,6 +66,10 @@ func (a *API) openAPI(w http.ResponseWriter, _ *http.Request) {
 		paths[collection+"/{name}"] = map[string]any{
 			"get": operation("get"), "put": operation("put", dryRun, validation), "patch": operation("patch", dryRun, validation), "delete": operation("delete", dryRun),
 		}
+	}
+	if len(paths) == 0 {
+		a.notServed(w, request)
+		return
 	}
 	writeJSON(w, http.StatusOK, map[string]any{
 		"openapi": "3.0.0", "info": map[string]string{"title": "podstead", "version": a.version},

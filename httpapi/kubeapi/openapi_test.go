@@ -86,7 +86,10 @@ func TestAccessReviews(t *testing.T) {
 		{access.RoleRead.Classes(), `"create"`, `"pods","subresource":"exec"`, false},
 		{access.RoleExec.Classes(), `"create"`, `"pods","subresource":"exec"`, true},
 		{access.All, `"delete"`, `"pods"`, false},
-		{access.All, `"get"`, `"services"`, false},
+		{access.All, `"get"`, `"services"`, true},
+		{access.All, `"create"`, `"services"`, false},
+		{access.RoleRead.Classes(), `"list"`, `"deployments","group":"apps"`, true},
+		{access.All, `"list"`, `"podtemplates"`, false},
 		{access.All, `"get"`, `"pods","group":"apps"`, false},
 	} {
 		code, body := ask(c.may, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", `{"spec":{"resourceAttributes":{"verb":`+c.verb+`,"resource":`+c.resource+`}}}`)

@@ -59,6 +59,9 @@ type selection struct {
 	labels    labels.Selector
 	fields    fields.Selector
 	fieldsOf  func(Object) fields.Set
+	// alias is the name in a manifest by which the client selects one pod. It then sees the pod by
+	// this name, except in a table: kubectl wait looks for the name that it has asked for.
+	alias string
 }
 
 func selectionOf(r *http.Request, res *resource) (selection, *metav1.Status) {
@@ -72,7 +75,11 @@ func selectionOf(r *http.Request, res *resource) (selection, *metav1.Status) {
 		return c, badRequest("fieldSelector: %v", err)
 	}
 	if res.fullNames != nil {
+		asked, _ := c.fields.RequiresExactMatch("metadata.name")
 		c.fields = res.fullNames(c.fields, c.namespace)
+		if full, _ := c.fields.RequiresExactMatch("metadata.name"); full != asked {
+			c.alias = asked
+		}
 	}
 	known := res.fields(res.empty)
 	for _, requirement := range c.fields.Requirements() {
@@ -96,6 +103,16 @@ func (c selection) matches(e *entry) bool {
 		return false
 	}
 	return c.labels.Matches(labels.Set(e.object.GetLabels())) && (c.fields.Empty() || c.fields.Matches(c.fieldsOf(e.object)))
+}
+
+// bytes returns a selected object as JSON.
+func (c selection) bytes(e *entry) []byte {
+	if c.alias == "" {
+		return e.bytes()
+	}
+	own := e.object.DeepCopyObject().(Object)
+	own.SetName(c.alias)
+	return mustJSON(own)
 }
 
 func (c selection) filter(all []*entry) []*entry {

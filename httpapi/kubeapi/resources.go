@@ -1,20 +1,24 @@
 package kubeapi
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 )
 
 // Sources are the sources of the resources. Pods, Nodes, Namespaces and Events are required;
-// another resource is not served if its source has no List.
+// another resource has no objects, and cannot be written, if its source has no List.
 type Sources struct {
 	Pods, Nodes, Namespaces, Events Source
 	ConfigMaps, Secrets, Claims     Source
+	Volumes, Services               Source
+	PriorityClasses, RuntimeClasses Source
 }
 
 // resource is one row of the table of served resources. Its fields are what discovery, tables,
@@ -36,6 +40,8 @@ type resource struct {
 	fullNames func(selector fields.Selector, namespace string) fields.Selector
 	// declared says that manifests declare the objects, so that clients can write them.
 	declared bool
+	// unsupported says that there never are any objects: clients list them nevertheless.
+	unsupported bool
 	// writeHint says what to do instead of writing.
 	writeHint string
 	cache     *cache
@@ -55,12 +61,19 @@ func (r *resource) apiVersion() string {
 
 // resources returns the table in the order of discovery.
 func resources(src Sources, versions *Versions) []*resource {
-	served := append(objectResources(src, versions), []*resource{
+	served := append(append(objectResources(src, versions), emptyResources(versions)...), []*resource{
 		{
 			name: "events", singular: "event", kind: "Event", empty: &v1.Event{}, short: []string{"ev"}, namespaced: true,
 			columns: eventColumns, row: eventRow, fields: eventFields,
 			writeHint: "events are created only by podstead",
 			cache:     newCache(src.Events, versions),
+		},
+		{
+			group: "events.k8s.io", version: "v1",
+			name: "events", singular: "event", kind: "Event", empty: &eventsv1.Event{}, short: []string{"ev"}, namespaced: true,
+			columns: eventColumns, row: newEventRow, fields: newEventFields,
+			writeHint: "events are created only by podstead",
+			cache:     newCache(newEventSource(src.Events), versions),
 		},
 		{
 			name: "namespaces", singular: "namespace", kind: "Namespace", empty: &v1.Namespace{}, short: []string{"ns"},
@@ -81,7 +94,9 @@ func resources(src Sources, versions *Versions) []*resource {
 			cache: newCache(src.Pods, versions),
 		},
 	}...)
-	slices.SortFunc(served, func(a, b *resource) int { return strings.Compare(a.name, b.name) })
+	slices.SortFunc(served, func(a, b *resource) int {
+		return cmp.Or(strings.Compare(a.group, b.group), strings.Compare(a.name, b.name))
+	})
 	return served
 }
 

@@ -78,7 +78,9 @@ func (a *API) rulesReview(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	for _, res := range a.resources {
-		add(res.group, res.name, a.verbs(res))
+		if res.group == "" {
+			add("", res.name, a.verbs(res))
+		}
 	}
 	for _, s := range a.subresources {
 		add("", s.Name, s.Verbs)
@@ -98,20 +100,52 @@ func (a *API) rulesReview(w http.ResponseWriter, r *http.Request) {
 }
 
 // pathClass returns the access class for a path that is no resource, or 0 and the reason if no
-// caller may use it.
+// caller may use it. The classes are those of the table of routes, which a test compares.
 func pathClass(verb, path string) (access.Class, string) {
-	if verb != "get" && verb != "head" {
-		return 0, "not served by podstead"
-	}
-	switch first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/"); first {
+	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	reads := verb == "get" || verb == "head"
+	switch first {
+	case "exec", "attach", "portForward":
+		if verb == "get" || verb == "post" {
+			return access.Exec, ""
+		}
+	case "run":
+		if verb == "post" {
+			return access.Exec, ""
+		}
+	case "checkpoint":
+		if verb == "post" {
+			return access.Admin, ""
+		}
 	case "healthz", "livez", "readyz":
-		return access.Health, ""
-	case "metrics":
-		return access.Metrics, ""
-	case "version", "api", "apis", "openapi":
-		return access.Read, ""
+		if reads {
+			return access.Health, ""
+		}
+	case "metrics", "stats":
+		if reads {
+			return access.Metrics, ""
+		}
+	case "containerLogs":
+		if reads {
+			return access.Logs, ""
+		}
+	case "logs", "debug":
+		if reads {
+			return access.Admin, ""
+		}
+	case "version", "api", "apis", "openapi", "pods", "runningpods", "spec", "configz":
+		if reads {
+			return access.Read, ""
+		}
 	}
 	return 0, "not served by podstead"
+}
+
+// PathClass returns the access class that reviews report for a verb on a path that is no resource;
+// 0 for one that is not served.
+func PathClass(verb, path string) access.Class {
+	class, _ := pathClass(verb, path)
+	return class
 }
 
 // protobufPrefix is the prefix of a body in protobuf, which kubectl prefers for types that
@@ -143,6 +177,9 @@ func readReview(r *http.Request, review interface{ Unmarshal([]byte) error }) er
 // requiredClass returns the access class for an action on a resource, or 0 and the reason
 // if no caller may perform it.
 func (a *API) requiredClass(verb, group, resource, subresource string) (access.Class, string) {
+	if verb == "*" || resource == "*" {
+		return a.requiredForAll(verb, group, resource, subresource)
+	}
 	reads := verb == "get" || verb == "list" || verb == "watch"
 	writes := verb == "create" || verb == "update" || verb == "patch" || verb == "delete"
 	switch {
@@ -153,6 +190,15 @@ func (a *API) requiredClass(verb, group, resource, subresource string) (access.C
 			return access.Read, ""
 		}
 		return 0, "not served by podstead"
+	case group == "" && resource == "nodes" && subresource == "proxy":
+		// The least that any endpoint requires: each has a class of its own.
+		switch verb {
+		case "get":
+			return access.Health, "each endpoint requires an access class of its own"
+		case "create":
+			return access.Exec, "each endpoint requires an access class of its own"
+		}
+		return 0, "podstead does not support the verb " + verb
 	case group == "" && resource == "pods" && subresource == "log" && verb == "get":
 		return access.Logs, ""
 	case group == "" && resource == "pods" && (subresource == "exec" || subresource == "attach" || subresource == "portforward") && (verb == "create" || verb == "get"):
@@ -176,6 +222,33 @@ func (a *API) requiredClass(verb, group, resource, subresource string) (access.C
 		}
 	}
 	return 0, "not served by podstead"
+}
+
+// requiredForAll returns the access classes for a verb, a resource or both of which one is "*". They
+// are those of all that podstead serves: what no caller can do is not asked for.
+func (a *API) requiredForAll(verb, group, resource, subresource string) (all access.Class, reason string) {
+	ask := func(resourceGroup, name string, verbs []string) {
+		own, sub, _ := strings.Cut(name, "/")
+		if resource != "*" && resource != own || group != "*" && group != resourceGroup || subresource != "*" && sub != subresource {
+			return
+		}
+		for _, v := range verbs {
+			if verb == "*" || verb == v {
+				class, _ := a.requiredClass(v, resourceGroup, own, sub)
+				all |= class
+			}
+		}
+	}
+	for _, res := range a.resources {
+		ask(res.group, res.name, a.verbs(res))
+	}
+	for _, s := range a.subresources {
+		ask("", s.Name, s.Verbs)
+	}
+	if all == 0 {
+		return 0, "not served by podstead"
+	}
+	return all, ""
 }
 
 // whoami serves kubectl auth whoami.

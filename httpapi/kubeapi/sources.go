@@ -76,6 +76,13 @@ func NodeSource(node func() *v1.Node, subscribe Subscribe) Source {
 	return Source{
 		List: func() []Object {
 			own := *node()
+			// Without an API server there are no heartbeats, and kubectl describe shows the year 1.
+			own.Status.Conditions = slices.Clone(own.Status.Conditions)
+			for i := range own.Status.Conditions {
+				if c := &own.Status.Conditions[i]; c.LastHeartbeatTime.IsZero() {
+					c.LastHeartbeatTime = c.LastTransitionTime
+				}
+			}
 			return []Object{&own}
 		},
 		Subscribe: subscribe,
@@ -102,5 +109,33 @@ func NamespaceSource(names func() []string, since metav1.Time, subscribe Subscri
 			return out
 		},
 		Subscribe: subscribe,
+	}
+}
+
+// SubscribeToBoth returns a subscription to the changes of two sources.
+func SubscribeToBoth(first, second Subscribe) Subscribe {
+	return func() (<-chan struct{}, func()) {
+		one, endOne := first()
+		two, endTwo := second()
+		wake, done := make(chan struct{}, 1), make(chan struct{})
+		go func() {
+			for {
+				select {
+				case <-done:
+					return
+				case <-one:
+				case <-two:
+				}
+				select {
+				case wake <- struct{}{}:
+				default:
+				}
+			}
+		}()
+		return wake, func() {
+			close(done)
+			endOne()
+			endTwo()
+		}
 	}
 }

@@ -110,6 +110,7 @@ func serveWatch(w http.ResponseWriter, r *http.Request, res *resource, f form, c
 	ctx, cancel := context.WithTimeout(r.Context(), req.timeout)
 	defer cancel()
 	s := newStream(w, res, f)
+	s.selected = c
 	for _, e := range c.filter(all) {
 		s.send(watch.Added, e)
 	}
@@ -123,9 +124,11 @@ func serveWatch(w http.ResponseWriter, r *http.Request, res *resource, f form, c
 type stream struct {
 	res  *resource
 	form form
-	out  *bufio.Writer
-	http *http.ResponseController
-	err  error
+	// selected is what the client selects.
+	selected selection
+	out      *bufio.Writer
+	http     *http.ResponseController
+	err      error
 }
 
 func newStream(w http.ResponseWriter, res *resource, f form) *stream {
@@ -189,7 +192,7 @@ func (s *stream) send(kind watch.EventType, e *entry) {
 		s.write(kind, mustJSON(s.form.tableOf(s.res, []*entry{e}, e.object.GetResourceVersion())))
 		return
 	}
-	s.write(kind, e.bytes())
+	s.write(kind, s.selected.bytes(e))
 }
 
 // bookmark sends the version up to which all changes were sent; initial marks the end of
@@ -210,7 +213,7 @@ func (s *stream) bookmark(version uint64, initial bool) {
 		s.write(watch.Bookmark, mustJSON(t))
 		return
 	}
-	s.write(watch.Bookmark, mustJSON(&metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{Kind: s.res.kind, APIVersion: "v1"}, ObjectMeta: meta}))
+	s.write(watch.Bookmark, mustJSON(&metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{Kind: s.res.kind, APIVersion: s.res.apiVersion()}, ObjectMeta: meta}))
 }
 
 func (s *stream) write(kind watch.EventType, object []byte) {

@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -25,6 +27,10 @@ const (
 	// maxWrites is the maximum number of writes at once, of which they are made one after the
 	// other. localWrites are in addition, for callers on the socket.
 	maxWrites, localWrites = 8, 2
+	// maxReceives is the maximum number of writes whose bodies are being received at once, each for at
+	// most receiveTimeout. They take no slot of a write yet, so that slow clients block no others.
+	maxReceives, localReceives = 64, 8
+	receiveTimeout             = 10 * time.Second
 	// shownTimeout limits the wait for a new pod to appear in the API.
 	shownTimeout = 3 * time.Second
 	// maxWarnings and maxWarning are the maximum number and length of the warnings of an answer.
@@ -33,10 +39,12 @@ const (
 
 // write answers a request that changes an object.
 func (a *API) write(w http.ResponseWriter, r *http.Request, res *resource) {
-	release := a.acquire(r)
+	if !a.receive(w, r) {
+		return
+	}
+	release := acquire(r, a.writes, a.localWrites)
 	if release == nil {
-		w.Header().Set("Retry-After", "1")
-		apistatus.Write(w, r, apistatus.New(http.StatusTooManyRequests, "%d writes are in progress; try again", maxWrites))
+		tooMany(w, r, "%d writes are in progress; try again", maxWrites)
 		return
 	}
 	defer release()
@@ -58,9 +66,13 @@ func (a *API) write(w http.ResponseWriter, r *http.Request, res *resource) {
 	default:
 		err = fail(http.StatusMethodNotAllowed, "%s does not support %s", r.URL.Path, r.Method)
 	}
-	if err == nil {
-		return
+	if err != nil {
+		writeFailure(w, r, err)
 	}
+}
+
+// writeFailure answers a write with its error.
+func writeFailure(w http.ResponseWriter, r *http.Request, err error) {
 	var failure *Failure
 	if !errors.As(err, &failure) {
 		failure = &Failure{apistatus.New(http.StatusInternalServerError, "%v", err)}
@@ -68,17 +80,49 @@ func (a *API) write(w http.ResponseWriter, r *http.Request, res *resource) {
 	apistatus.Write(w, r, failure.Status)
 }
 
-// acquire takes a slot for a write, nil if none is free.
-func (a *API) acquire(r *http.Request) (release func()) {
+func tooMany(w http.ResponseWriter, r *http.Request, format string, args ...any) {
+	w.Header().Set("Retry-After", "1")
+	apistatus.Write(w, r, apistatus.New(http.StatusTooManyRequests, format, args...))
+}
+
+// receive replaces the body of a request with its content. It answers a request whose body does
+// not arrive, and returns false.
+func (a *API) receive(w http.ResponseWriter, r *http.Request) bool {
+	release := acquire(r, a.receives, a.localReceives)
+	if release == nil {
+		tooMany(w, r, "the bodies of %d writes are being received; try again", maxReceives)
+		return false
+	}
+	defer release()
+	control := http.NewResponseController(w)
+	// A writer without deadlines is one of a test.
+	_ = control.SetReadDeadline(time.Now().Add(receiveTimeout))
+	body, err := readBody(r)
+	if err != nil { // the deadline stays: the server reads the rest of the body before it answers
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			err = fail(http.StatusRequestTimeout, "the body did not arrive within %v", receiveTimeout)
+		}
+		writeFailure(w, r, err)
+		return false
+	}
+	// Without a deadline the server still notices that the client has disconnected.
+	_ = control.SetReadDeadline(time.Time{})
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return true
+}
+
+// acquire takes one of the slots, of which callers on the socket have some of their own; nil if none
+// is free.
+func acquire(r *http.Request, slots, local chan struct{}) (release func()) {
 	select {
-	case a.writes <- struct{}{}:
-		return func() { <-a.writes }
+	case slots <- struct{}{}:
+		return func() { <-slots }
 	default:
 	}
 	if access.CallerFrom(r.Context()).Local {
 		select {
-		case a.localWrites <- struct{}{}:
-			return func() { <-a.localWrites }
+		case local <- struct{}{}:
+			return func() { <-local }
 		default:
 		}
 	}
@@ -117,7 +161,7 @@ func (a *API) create(w http.ResponseWriter, r *http.Request, res *resource) erro
 		return err
 	}
 	object["metadata"] = metadata
-	if e != nil && e.object.GetDeletionTimestamp() == nil {
+	if e != nil && e.object.GetDeletionTimestamp() == nil && !a.isUndeclared(r, res, e.object.GetNamespace(), declared) {
 		where := a.manifest(res.kind, e.object.GetNamespace(), e.object.GetName())
 		if where != "" {
 			where = " in " + where
@@ -207,11 +251,13 @@ func (a *API) update(w http.ResponseWriter, r *http.Request, res *resource, m mo
 	written, err := a.writer.Update(r.Context(), target, Update{Whole: m.whole, Wanted: func(d Declared) (map[string]any, error) {
 		e, _ = a.lookup(res, namespace, name)
 		shown := shownObject(d.Object, e, name)
+		setVolumeName(shown, objectOf(e))
 		setAnnotation(shown, v1.LastAppliedConfigAnnotation, lastApplied(d.Document, name, res, namespace))
 		object, err := m.wanted(shown)
 		if err != nil {
 			return nil, err
 		}
+		dropVolumeName(object, d.Object, objectOf(e))
 		applied = annotationOf(object, v1.LastAppliedConfigAnnotation)
 		if err := checkMetadata(object, shown, e, declared, d.Pending, m.versioned); err != nil {
 			return nil, err
@@ -256,6 +302,18 @@ func (a *API) update(w http.ResponseWriter, r *http.Request, res *resource, m mo
 // identityAnnotations are the annotations that identify a revision of a pod. A dry run does not
 // change them, as it does not change the UID.
 var identityAnnotations = []string{podinfo.AnnotationHash, podinfo.AnnotationSeen, podinfo.AnnotationTemplate, podinfo.AnnotationImages}
+
+// isUndeclared reports whether no manifest declares an object any more, although it is still shown.
+// Only a caller who may write gets true: under the name of its manifest such a pod does not exist,
+// so that kubectl apply creates it again and does not change a pod that is being deleted.
+func (a *API) isUndeclared(r *http.Request, res *resource, namespace, declared string) bool {
+	if a.writer == nil || !res.declared || !access.CallerFrom(r.Context()).Classes.Has(access.Write) {
+		return false
+	}
+	_, err := a.writer.Find(ObjectName{Kind: res.kind, Namespace: namespace, Name: declared})
+	var failure *Failure
+	return errors.As(err, &failure) && failure.Status.Code == http.StatusNotFound
+}
 
 // setAnnotation sets an annotation of an object whose metadata is its own.
 func setAnnotation(object map[string]any, key, value string) {

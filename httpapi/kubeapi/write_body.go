@@ -7,6 +7,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"os"
 	"reflect"
 	"slices"
 
@@ -28,6 +29,8 @@ func readBody(r *http.Request) ([]byte, error) {
 	switch {
 	case errors.As(err, &tooLarge), err == nil && len(body) > maxObject:
 		return nil, fail(http.StatusRequestEntityTooLarge, "the body is larger than %d bytes", maxObject)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, err
 	case err != nil:
 		return nil, fail(http.StatusBadRequest, "failed to read the body: %v", err)
 	}

@@ -185,6 +185,11 @@ func TestCertificateFilesAreForOtherHostsAndReloaded(t *testing.T) {
 	if err := get("127.0.0.1:10250").CheckSignatureFrom(a.cert); err != nil {
 		t.Errorf("over loopback it is not podstead's own: %v", err)
 	}
+	// A kubeconfig for another host trusts podstead's own certificate, which has its server name.
+	named, err := s.Certificate(&tls.ClientHelloInfo{Conn: conn{local: "192.0.2.7:10250"}, ServerName: ServerName})
+	if err != nil || named.Leaf.CheckSignatureFrom(a.cert) != nil || named.Leaf.VerifyHostname(ServerName) != nil {
+		t.Errorf("by the name of kubeconfigs it is not podstead's own: %v", err)
+	}
 	first := get("192.0.2.7:10250")
 	if err := first.CheckSignatureFrom(otherCA.cert); err != nil {
 		t.Errorf("from another host it is not that of the files: %v", err)

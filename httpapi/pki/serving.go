@@ -25,6 +25,11 @@ const (
 	renewBefore     = servingValidity / 3
 )
 
+// ServerName is the name in kubeconfigs for other hosts, by which their clients check the certificate
+// whatever the address in the URL is: a DNS name, an address behind NAT, or a forwarded port.
+// Connections to it get podstead's own certificate, as those over loopback.
+const ServerName = "node.podstead.internal"
+
 // ServingConfig configures the serving certificate.
 type ServingConfig struct {
 	// Dir is the directory of podstead's own certificates.
@@ -76,14 +81,15 @@ func NewServing(cfg ServingConfig) (*Serving, error) {
 
 // Certificate implements tls.Config.GetCertificate. Connections over loopback get
 // podstead's own certificate: kubeconfigs use loopback and trust podstead's CA, and other
-// certificates usually do not include 127.0.0.1.
+// certificates usually do not include 127.0.0.1. Those for other hosts ask for ServerName.
 func (s *Serving) Certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.cfg.CertFile != "" && !loopback(hello) {
+	own := loopback(hello) || hello != nil && hello.ServerName == ServerName
+	if s.cfg.CertFile != "" && !own {
 		return s.fromFiles()
 	}
-	if s.cfg.Signed != nil && !loopback(hello) {
+	if s.cfg.Signed != nil && !own {
 		if signed := s.cfg.Signed(); signed != nil && time.Now().Before(signed.Leaf.NotAfter) {
 			return signed, nil
 		}
@@ -194,7 +200,7 @@ func (s *Serving) names() (names []string, addresses []net.IP) {
 	for _, a := range slices.Compact(all) {
 		addresses = append(addresses, a.AsSlice())
 	}
-	names = []string{"localhost"}
+	names = []string{"localhost", ServerName}
 	if s.cfg.Names != nil {
 		names = append(names, s.cfg.Names()...)
 	}

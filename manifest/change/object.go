@@ -20,6 +20,7 @@ var types = map[string]reflect.Type{
 	manifest.KindConfigMap:     reflect.TypeFor[v1.ConfigMap](),
 	manifest.KindSecret:        reflect.TypeFor[v1.Secret](),
 	manifest.KindClaim:         reflect.TypeFor[v1.PersistentVolumeClaim](),
+	manifest.KindService:       reflect.TypeFor[v1.Service](),
 	manifest.KindPriorityClass: reflect.TypeFor[schedulingv1.PriorityClass](),
 	manifest.KindRuntimeClass:  reflect.TypeFor[nodev1.RuntimeClass](),
 }

@@ -40,7 +40,8 @@ type Writer struct {
 	cfg    Config
 	loader *manifest.Loader
 	// mu orders the changes of this daemon; other writers are found out by manifest/edit.
-	mu sync.Mutex
+	mu    sync.Mutex
+	found readCache
 }
 
 // NewWriter returns a Writer.
@@ -73,12 +74,10 @@ type Result struct {
 // Find returns the object that a document of the directory declares. The error is
 // edit.ErrNotFound if there is none.
 func (w *Writer) Find(ref manifest.ObjectRef) (Declared, error) {
-	dir, err := w.read()
-	if err != nil {
-		return Declared{}, err
-	}
-	d, _, err := w.find(dir, ref)
-	return d, err
+	var d Declared
+	var findErr error
+	err := w.found.find(w.cfg.Path, w.read, func(dir *edit.Directory) { d, _, findErr = w.find(dir, ref) })
+	return d, errors.Join(err, findErr)
 }
 
 func (w *Writer) find(dir *edit.Directory, ref manifest.ObjectRef) (Declared, loaded, error) {

@@ -237,8 +237,12 @@ func TestTwoWriters(t *testing.T) {
 	}
 	var both sync.WaitGroup
 	both.Go(func() {
-		for range rounds {
-			if _, err := w.Update(t.Context(), web, false, Modify{Wanted: func(d Declared) (map[string]any, error) { return next(d.Object, "api"), nil }}); err != nil {
+		for done := 0; done < rounds; {
+			_, err := w.Update(t.Context(), web, false, Modify{Wanted: func(d Declared) (map[string]any, error) { return next(d.Object, "api"), nil }})
+			switch {
+			case err == nil:
+				done++
+			case !errors.Is(err, edit.ErrChanged): // the client is told of it, and tries again
 				t.Error(err)
 				return
 			}

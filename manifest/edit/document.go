@@ -7,8 +7,6 @@ import (
 	"reflect"
 	"strings"
 
-	"sigs.k8s.io/yaml"
-
 	"github.com/podstead/podstead/manifest"
 )
 
@@ -31,7 +29,7 @@ func New(value map[string]any) (Document, error) {
 	if !ok {
 		return Document{}, fmt.Errorf("an object must have a kind and metadata.name")
 	}
-	text, err := yaml.Marshal(value)
+	text, err := toYAML(value)
 	if err != nil {
 		return Document{}, fmt.Errorf("failed to print %s: %w", ref, err)
 	}

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
-	sigsyaml "sigs.k8s.io/yaml"
 
 	"github.com/podstead/podstead/manifest"
 )
@@ -176,7 +175,7 @@ func (m *merger) scalar(node *yaml.Node, want any, last int) bool {
 	if node.Kind != yaml.ScalarNode || node.Style&block != 0 || node.Anchor != "" || node.Line != last {
 		return false
 	}
-	text, err := sigsyaml.Marshal(want)
+	text, err := toYAML(want)
 	rendered := strings.TrimSuffix(string(text), "\n")
 	if err != nil || strings.Contains(rendered, "\n") {
 		return false
@@ -225,7 +224,7 @@ func isBlock(node *yaml.Node, kind yaml.Kind) bool {
 
 // render returns a key with its value as indented lines.
 func render(key string, value any, indent int) string {
-	text, err := sigsyaml.Marshal(map[string]any{key: value})
+	text, err := toYAML(map[string]any{key: value})
 	if err != nil {
 		return "" // the comparison of the result fails
 	}

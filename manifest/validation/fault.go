@@ -62,7 +62,7 @@ func CheckPod(pod *v1.Pod) []FieldFault {
 }
 
 // CheckObject returns everything that is wrong with a defaulted ConfigMap,
-// Secret, PersistentVolumeClaim, PriorityClass or RuntimeClass. No fault quotes
+// Secret, PersistentVolumeClaim, Service, PriorityClass or RuntimeClass. No fault quotes
 // the data of a Secret.
 func CheckObject(kind string, object metav1.Object) []FieldFault {
 	errs := validateObject(kind, object)

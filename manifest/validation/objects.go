@@ -38,6 +38,8 @@ func SetObjectDefaults(object metav1.Object) {
 		object.StringData = nil
 	case *v1.PersistentVolumeClaim:
 		setDefaultPtr(&object.Spec.VolumeMode, v1.PersistentVolumeFilesystem)
+	case *v1.Service:
+		setServiceDefaults(&object.Spec)
 	case *schedulingv1.PriorityClass:
 		setDefaultPtr(&object.PreemptionPolicy, v1.PreemptLowerPriority)
 	}
@@ -54,6 +56,8 @@ func validateObject(kind string, object metav1.Object) field.ErrorList {
 		v.secret(object)
 	case *v1.PersistentVolumeClaim:
 		v.claimSpec(field.NewPath("spec"), &object.Spec)
+	case *v1.Service:
+		v.service(object)
 	case *schedulingv1.PriorityClass:
 		v.priorityClass(object)
 	case *nodev1.RuntimeClass:

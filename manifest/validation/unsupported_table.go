@@ -129,8 +129,8 @@ var tolerationVerdicts = structVerdict{
 	"tolerationSeconds": placement,
 }
 
-// affinityVerdicts: with one node there is nothing to prefer. Which other pods
-// must or must not run next to the pod is up to the author of the manifests.
+// affinityVerdicts: with one node there is nothing to prefer. What is required is judged
+// against the labels of this node and the pods that run on it.
 var affinityVerdicts = structVerdict{
 	"nodeAffinity": structVerdict{
 		"requiredDuringSchedulingIgnoredDuringExecution":  supported("TestNodeSelector"),
@@ -141,21 +141,20 @@ var affinityVerdicts = structVerdict{
 }
 
 var podAffinityVerdicts = structVerdict{
-	"requiredDuringSchedulingIgnoredDuringExecution":  unsupported("requires a scheduler; this node has none; remove the term, and put the manifests of pods that must not run together on different nodes"),
+	"requiredDuringSchedulingIgnoredDuringExecution":  supported("TestPodAffinity"),
 	"preferredDuringSchedulingIgnoredDuringExecution": nodePreference,
 }
 
-// spreadVerdicts: with one node every spread is even. No single node knows
-// whether a zone has too many pods.
+// spreadVerdicts: with one node every spread is even, unless minDomains requires more nodes.
 var spreadVerdicts = structVerdict{
-	"maxSkew":            nodePreference,
-	"topologyKey":        nodePreference,
-	"whenUnsatisfiable":  unless(unsupported("requires a scheduler; this node has none; set it to ScheduleAnyway or remove the constraint"), v1.ScheduleAnyway),
-	"labelSelector":      nodePreference,
-	"minDomains":         nodePreference,
+	"maxSkew":            supported("TestTopologySpread"),
+	"topologyKey":        supported("TestTopologySpread"),
+	"whenUnsatisfiable":  supported("TestTopologySpread"),
+	"labelSelector":      supported("TestTopologySpread"),
+	"minDomains":         supported("TestTopologySpread"),
 	"nodeAffinityPolicy": nodePreference,
 	"nodeTaintsPolicy":   nodePreference,
-	"matchLabelKeys":     nodePreference,
+	"matchLabelKeys":     supported("TestTopologySpread"),
 }
 
 var containerVerdicts = structVerdict{

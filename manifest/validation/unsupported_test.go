@@ -149,9 +149,9 @@ func TestUnsupportedFieldIsReportedOnce(t *testing.T) {
 		want []string
 	}{
 		"spread over zones": {`{topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}, {maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}]}`,
-			[]string{"spec.topologySpreadConstraints[1].whenUnsatisfiable"}},
-		"company": {`{affinity: {podAntiAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, podAffinityTerm: {topologyKey: a}}], requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: a}]}}}`,
-			[]string{"spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution"}},
+			nil},
+		"labels of namespaces": {`{affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: a, namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: x}}}, {topologyKey: a, namespaceSelector: {matchExpressions: [{key: team, operator: Exists}]}}]}}}`,
+			[]string{"spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[1].namespaceSelector"}},
 		"second container": {`{containers: [{name: a}, {name: b, volumeDevices: [{name: c, devicePath: /d}]}]}`,
 			[]string{"spec.containers[1].volumeDevices"}},
 		"volume":                {`{volumes: [{name: a, iscsi: {targetPortal: a, iqn: b, lun: 0}}]}`, []string{"spec.volumes[0].iscsi"}},

@@ -2,6 +2,7 @@ package validation
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -20,6 +21,7 @@ func unsupportedValues(pod *v1.Pod) field.ErrorList {
 	errs = append(errs, invalidReplace(pod)...)
 	errs = append(errs, invalidAllowDevices(pod)...)
 	errs = append(errs, invalidManifestRevision(pod)...)
+	errs = append(errs, unknownNamespaceLabels(pod)...)
 	return append(errs, missingToken(field.NewPath("spec"), &pod.Spec)...)
 }
 
@@ -35,6 +37,44 @@ func invalidValues(pod *v1.Pod) field.ErrorList {
 			errs = append(errs, unknownCapabilities(at.Child("add"), sc.Capabilities.Add)...)
 			errs = append(errs, unknownCapabilities(at.Child("drop"), sc.Capabilities.Drop)...)
 		}
+	}
+	return errs
+}
+
+// unknownNamespaceLabels finds required pod affinities that select namespaces by labels which
+// nothing on a node defines.
+func unknownNamespaceLabels(pod *v1.Pod) field.ErrorList {
+	affinity := pod.Spec.Affinity
+	if affinity == nil {
+		return nil
+	}
+	var errs field.ErrorList
+	check := func(path *field.Path, terms []v1.PodAffinityTerm) {
+		for i := range terms {
+			selector := terms[i].NamespaceSelector
+			if selector == nil {
+				continue
+			}
+			keys := slices.Collect(maps.Keys(selector.MatchLabels))
+			for _, expression := range selector.MatchExpressions {
+				keys = append(keys, expression.Key)
+			}
+			slices.Sort(keys)
+			for _, key := range slices.Compact(keys) {
+				if key != v1.LabelMetadataName {
+					errs = append(errs, field.Forbidden(path.Index(i).Child("namespaceSelector"),
+						fmt.Sprintf("selects by the label %s, and on a node namespaces have only the label %s; use that, or list them in namespaces", key, v1.LabelMetadataName)))
+				}
+			}
+		}
+	}
+	const required = "requiredDuringSchedulingIgnoredDuringExecution"
+	path := field.NewPath("spec", "affinity")
+	if a := affinity.PodAffinity; a != nil {
+		check(path.Child("podAffinity", required), a.RequiredDuringSchedulingIgnoredDuringExecution)
+	}
+	if a := affinity.PodAntiAffinity; a != nil {
+		check(path.Child("podAntiAffinity", required), a.RequiredDuringSchedulingIgnoredDuringExecution)
 	}
 	return errs
 }

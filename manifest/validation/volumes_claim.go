@@ -111,6 +111,9 @@ func (v *validator) dataSource(path *field.Path, source v1.TypedLocalObjectRefer
 // The access modes need no storage driver, and the size, which every claim has,
 // is documented as not enforced.
 func ObjectWarnings(object metav1.Object) []FieldFault {
+	if service, ok := object.(*v1.Service); ok {
+		return serviceWarnings(&service.Spec)
+	}
 	claim, ok := object.(*v1.PersistentVolumeClaim)
 	if !ok {
 		return nil

@@ -43,7 +43,7 @@ type Localnet struct {
 // too: with the same backend (nf_tables or legacy) the rules are in one place.
 func NewLocalnet(iptables Iptables) *Localnet {
 	if iptables == nil {
-		iptables = run
+		iptables = program("iptables")
 	}
 	return &Localnet{iptables: iptables}
 }
@@ -52,17 +52,25 @@ func NewLocalnet(iptables Iptables) *Localnet {
 func (l *Localnet) Ensure(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var created error
-	if l.call(ctx, "-C", drop...) != nil {
+	return ensureChain(ctx, l.call, Chain, [][]string{drop}, jump)
+}
+
+// ensureChain creates what is missing of a chain, its rules, and the jump to it, which comes
+// first in its chain. call runs iptables with a command and a rule.
+func ensureChain(ctx context.Context, call func(ctx context.Context, command string, rule ...string) error, chain string, rules [][]string, jump []string) error {
+	for _, rule := range rules {
+		if call(ctx, "-C", rule...) == nil {
+			continue
+		}
 		// The chain may exist without the rule. Then this error does not matter, and
 		// otherwise the next call fails as well.
-		created = l.call(ctx, "-N", Chain)
-		if err := l.call(ctx, "-A", drop...); err != nil {
+		created := call(ctx, "-N", chain)
+		if err := call(ctx, "-A", rule...); err != nil {
 			return errors.Join(err, created)
 		}
 	}
-	if l.call(ctx, "-C", jump...) != nil {
-		return l.call(ctx, "-I", jump...)
+	if call(ctx, "-C", jump...) != nil {
+		return call(ctx, "-I", jump...)
 	}
 	return nil
 }
@@ -96,27 +104,30 @@ func Enabled(dir string) (interfaces []string) {
 // runTimeout limits one run of iptables.
 const runTimeout = 10 * time.Second
 
-func run(ctx context.Context, args ...string) error {
-	program, err := find()
-	if err != nil {
-		return err
+// program returns what runs iptables or ip6tables.
+func program(name string) Iptables {
+	return func(ctx context.Context, args ...string) error {
+		program, err := find(name)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(ctx, runTimeout)
+		defer cancel()
+		out, err := exec.CommandContext(ctx, program, args...).CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("%s %s: %w: %s", program, strings.Join(args, " "), err, bytes.TrimSpace(out))
+		}
+		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, runTimeout)
-	defer cancel()
-	out, err := exec.CommandContext(ctx, program, args...).CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("%s %s: %w: %s", program, strings.Join(args, " "), err, bytes.TrimSpace(out))
-	}
-	return nil
 }
 
-// find returns the path of iptables. The PATH of a service may lack the directories of
+// find returns the path of a program. The PATH of a service may lack the directories of
 // administrators.
-func find() (string, error) {
-	for _, name := range []string{"iptables", "/usr/sbin/iptables", "/sbin/iptables"} {
+func find(program string) (string, error) {
+	for _, name := range []string{program, "/usr/sbin/" + program, "/sbin/" + program} {
 		if path, err := exec.LookPath(name); err == nil {
 			return path, nil
 		}
 	}
-	return "", errors.New("iptables is not installed")
+	return "", fmt.Errorf("%s is not installed", program)
 }

@@ -16,7 +16,19 @@ const (
 	ReasonOS       = "PodOSNotSupported"
 )
 
-// Reasons lists all of them.
+// Reasons of a pod that may not run next to those that run, or not without others: the names of
+// the scheduler's plugins. The kubelet has none.
+const (
+	ReasonPodAffinity    = "InterPodAffinity"
+	ReasonTopologySpread = "PodTopologySpread"
+)
+
+// IsPlacement reports whether a reason is about the pods that run on the same node.
+func IsPlacement(reason string) bool {
+	return reason == ReasonPodAffinity || reason == ReasonTopologySpread
+}
+
+// Reasons lists those of a pod that does not start unless something is changed.
 var Reasons = []string{ReasonSysctl, ReasonAffinity, ReasonAppArmor, ReasonPorts, ReasonTaint, ReasonOS}
 
 // Node is what pods are checked against.
@@ -38,9 +50,9 @@ type Node struct {
 type Cause struct{ Reason, Message string }
 
 // Check returns why a pod may not run on the node, nil if it may. It does not look
-// at resources and ports; Reservations do.
+// at resources, ports and other pods; Reservations do.
 func Check(pod *v1.Pod, n *Node) *Cause {
-	for _, check := range []func(*v1.Pod, *Node) *Cause{checkOS, checkSysctls, checkSelector, checkTaints, checkAppArmor} {
+	for _, check := range []func(*v1.Pod, *Node) *Cause{checkOS, checkSysctls, checkSelector, checkTopology, checkTaints, checkAppArmor} {
 		if cause := check(pod, n); cause != nil {
 			return cause
 		}

@@ -38,11 +38,13 @@ type Request struct {
 	Resize bool
 	// Undecided: the pod has not decided yet whether it runs, or what it requests.
 	Undecided bool
+	// placement is what the pod requires of other pods, nil for nothing.
+	placement *placement
 }
 
 // NewRequest returns the request of a pod with its classes resolved.
 func NewRequest(pod *v1.Pod) Request {
-	return Request{Pod: pod, Resources: ResourcesOf(pod), Name: podinfo.FullName(pod), Ports: podinfo.HostPorts(pod)}
+	return Request{Pod: pod, Resources: ResourcesOf(pod), Name: podinfo.FullName(pod), Ports: podinfo.HostPorts(pod), placement: placementOf(pod)}
 }
 
 // Allocation is what a node has for pods, which pods hold it, and which wait.
@@ -50,7 +52,9 @@ type Allocation struct {
 	// Capacity is nil for a node without limits. Otherwise hugepages that are not
 	// in it are not available; other resources that are not in it are unlimited.
 	Capacity Resources
-	Holders  []*Request
+	// Labels are those of the node, which name its domains.
+	Labels  map[string]string
+	Holders []*Request
 	// Waiting are in any order.
 	Waiting []*Request
 	// Total is what all these hold or request together; nil if it is not known.
@@ -124,6 +128,10 @@ func (r *Allocation) Decide(request *Request) Decision {
 		f.takeTurn(w)
 	}
 	denied, unsatisfiable := f.deny(request)
+	if denied != nil && IsPlacement(denied.Reason) {
+		// Any pod may be the one that it has to run next to.
+		undecided = undecided || slices.ContainsFunc(r.Waiting, func(w *Request) bool { return w.Undecided && w.Pod.UID != request.Pod.UID })
+	}
 	d := Decision{Denied: denied, BlockedBy: f.blockedBy(request), Unsatisfiable: unsatisfiable, Provisional: denied != nil && undecided && !unsatisfiable}
 	if denied != nil && !d.Provisional && !unsatisfiable && IsShortage(denied.Reason) && preempts(request) {
 		d.Victims = f.victims(request)
@@ -131,8 +139,8 @@ func (r *Allocation) Decide(request *Request) Decision {
 	return d
 }
 
-// hasHeadroom reports whether there is enough for all pods, and no port that two
-// request.
+// hasHeadroom reports whether there is enough for all pods, no port that two
+// request, and no rule about which pods run together.
 func (r *Allocation) hasHeadroom(request *Request) bool {
 	if r.Total == nil {
 		return false
@@ -142,7 +150,14 @@ func (r *Allocation) hasHeadroom(request *Request) bool {
 			return false
 		}
 	}
-	if request.Resize || len(request.Ports) == 0 {
+	if request.Resize {
+		return true
+	}
+	ruled := func(s *Request) bool { return s.placement != nil }
+	if ruled(request) || slices.ContainsFunc(r.Holders, ruled) || slices.ContainsFunc(r.Waiting, ruled) {
+		return false
+	}
+	if len(request.Ports) == 0 {
 		return true
 	}
 	taken := func(s *Request) bool {
@@ -204,8 +219,11 @@ func capacityOf(node Resources, name v1.ResourceName) (int64, bool) {
 // deny returns why a pod cannot have what it requests, nil if it can; unsatisfiable
 // means that it is more than the node has.
 func (f *forecast) deny(s *Request) (denied *Cause, unsatisfiable bool) {
-	if h := f.portHolder(s, func(*Request) bool { return true }); h != nil {
+	if h := f.portHolder(s, anyHolder); h != nil {
 		return PortTaken(s.Pod, h.Pod), false
+	}
+	if cause := f.misplaced(s, anyHolder); cause != nil {
+		return cause, false
 	}
 	var texts []string
 	reason, allocated := "", f.allocated(s)

@@ -10,7 +10,12 @@ import (
 // turn.
 type forecast struct {
 	capacity Resources
+	labels   map[string]string
 	holders  []*Request
+	// running are the holders without the pods that take a turn in the forecast.
+	running []*Request
+	// antiAffinity are those that require others not to run next to them.
+	antiAffinity []*Request
 	// byName has the indices of holders.
 	byName map[string]int
 	// byPort has the holders by the numbers of their ports.
@@ -24,7 +29,7 @@ type forecast struct {
 
 func (r *Allocation) forecast() *forecast {
 	f := &forecast{
-		capacity: r.Capacity, byName: map[string]int{}, byPort: map[int32][]*Request{},
+		capacity: r.Capacity, labels: r.Labels, running: r.Holders, byName: map[string]int{}, byPort: map[int32][]*Request{},
 		used: Resources{}, longRunning: Resources{}, reserved: Resources{}, reservedFor: map[v1.ResourceName]*v1.Pod{},
 	}
 	for _, h := range r.Holders {
@@ -42,6 +47,9 @@ func (f *forecast) add(s *Request) {
 func (f *forecast) count(s *Request) {
 	for _, p := range s.Ports {
 		f.byPort[p.Number] = append(f.byPort[p.Number], s)
+	}
+	if s.placement != nil && len(s.placement.antiAffinity) > 0 {
+		f.antiAffinity = append(f.antiAffinity, s)
 	}
 	f.used.add(s.Resources)
 	if longRunning(s) {
@@ -92,11 +100,18 @@ func (f *forecast) predecessor(w *Request) *Request {
 	return nil
 }
 
-// blockedBy returns the UID of a pod that has a port that a pod requests, or the
-// name of a resource that is short; empty if the pod can have what it requests.
+// anyHolder counts all holders.
+func anyHolder(*Request) bool { return true }
+
+// blockedBy returns the UID of a pod that has a port that a pod requests, the message about
+// the pods that it may not run with, or the name of a resource that is short; empty if the pod
+// can have what it requests.
 func (f *forecast) blockedBy(w *Request) string {
-	if h := f.portHolder(w, func(*Request) bool { return true }); h != nil {
+	if h := f.portHolder(w, anyHolder); h != nil {
 		return string(h.Pod.UID)
+	}
+	if cause := f.misplaced(w, anyHolder); cause != nil {
+		return cause.Message
 	}
 	least := v1.ResourceName("")
 	for name, amount := range w.Resources {
@@ -141,7 +156,7 @@ func (f *forecast) fitsEventually(w *Request) bool {
 			return false
 		}
 	}
-	return f.portHolder(w, longRunning) == nil
+	return f.portHolder(w, longRunning) == nil && f.misplaced(w, longRunning) == nil
 }
 
 // allocated returns what a pod that is resized has already.

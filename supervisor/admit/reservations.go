@@ -17,8 +17,9 @@ import (
 // everything of it has ended. A pod that was denied is notified when it may have
 // what it requested, and not before.
 type Reservations struct {
-	// capacity is nil for a node without limits.
+	// capacity is nil for a node without limits. labels are those of the node.
 	capacity Resources
+	labels   map[string]string
 	// observed returns the last list of the runtime.
 	observed func() *cri.Observed
 	// notify makes a pod request again.
@@ -56,10 +57,10 @@ type reservation struct {
 }
 
 // NewReservations returns the reservations of a node on which pods may use
-// allocatable; nil is a node without limits. notify is called with a lock held and
+// allocatable; nil is a node without limits. labels are the node's. notify is called with a lock held and
 // must not call back.
-func NewReservations(allocatable v1.ResourceList, observed func() *cri.Observed, notify func(types.UID)) *Reservations {
-	a := &Reservations{observed: observed, notify: notify, byUID: map[types.UID]*reservation{}, untracked: map[types.UID]bool{}, total: Resources{}}
+func NewReservations(allocatable v1.ResourceList, labels map[string]string, observed func() *cri.Observed, notify func(types.UID)) *Reservations {
+	a := &Reservations{labels: labels, observed: observed, notify: notify, byUID: map[types.UID]*reservation{}, untracked: map[types.UID]bool{}, total: Resources{}}
 	if allocatable != nil {
 		a.capacity = ResourcesIn(allocatable)
 	}
@@ -379,7 +380,7 @@ func (a *Reservations) notifyUnblocked(except types.UID) {
 }
 
 func (a *Reservations) allocation() *Allocation {
-	r := &Allocation{Capacity: a.capacity, Total: a.total}
+	r := &Allocation{Capacity: a.capacity, Labels: a.labels, Total: a.total}
 	for _, s := range a.byUID {
 		switch {
 		case s.held:
@@ -409,5 +410,5 @@ func (s *reservation) decided(since time.Time) {
 // setPod takes a pod's newest revision.
 func (s *reservation) setPod(pod *v1.Pod) {
 	now := NewRequest(pod)
-	s.Pod, s.Resources, s.Name, s.Ports = pod, now.Resources, now.Name, now.Ports
+	s.Pod, s.Resources, s.Name, s.Ports, s.placement = pod, now.Resources, now.Name, now.Ports, now.placement
 }

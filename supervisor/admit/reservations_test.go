@@ -24,7 +24,7 @@ func nothingRuns() *cri.Observed { return &cri.Observed{} }
 // begins to end.
 func TestDeniedPodIsNotifiedWhenThereIsRoom(t *testing.T) {
 	var notified []types.UID
-	a := NewReservations(cpuNode("1"), nothingRuns, func(uid types.UID) { notified = append(notified, uid) })
+	a := NewReservations(cpuNode("1"), nil, nothingRuns, func(uid types.UID) { notified = append(notified, uid) })
 	first, second := cpu(t, "first", "1", "").Pod, cpu(t, "second", "1", "").Pod
 	if d := a.Reserve(first, time.Time{}); d.Denied != nil {
 		t.Fatalf("denied: %+v", d.Denied)
@@ -53,7 +53,7 @@ func TestUntrackedPodHoldsItsResources(t *testing.T) {
 	}
 	own := []*cri.Pod{running}
 	notified := 0
-	a := NewReservations(cpuNode("1"), func() *cri.Observed { return &cri.Observed{Own: own} }, func(types.UID) { notified++ })
+	a := NewReservations(cpuNode("1"), nil, func() *cri.Observed { return &cri.Observed{Own: own} }, func(types.UID) { notified++ })
 	pod := cpu(t, "new", "1", "").Pod
 	if d := a.Reserve(pod, time.Time{}); d.Denied == nil {
 		t.Fatal("admitted next to an untracked pod that uses all there is")
@@ -84,7 +84,7 @@ func admitAll(b *testing.B, capacity string, fit int) {
 		pods = append(pods, pod)
 	}
 	for b.Loop() {
-		a := NewReservations(cpuNode(capacity), nothingRuns, func(types.UID) {})
+		a := NewReservations(cpuNode(capacity), nil, nothingRuns, func(types.UID) {})
 		for _, pod := range pods {
 			a.Announce(pod)
 		}
@@ -108,7 +108,7 @@ func admitAll(b *testing.B, capacity string, fit int) {
 // After a reboot the pod that starts first is not resized into the resources
 // that another pod, which starts a moment later, ran with before.
 func TestStartGoesBeforeResize(t *testing.T) {
-	a := NewReservations(cpuNode("3"), nothingRuns, func(types.UID) {})
+	a := NewReservations(cpuNode("3"), nil, nothingRuns, func(types.UID) {})
 	small, large, other := cpu(t, "web", "1", "").Pod, cpu(t, "web", "3", "").Pod, cpu(t, "zz", "1", "").Pod
 	a.Announce(small)
 	a.Announce(other)
@@ -131,7 +131,7 @@ func TestStartGoesBeforeResize(t *testing.T) {
 // Of two pods that wait to grow the Guaranteed one goes first, although the other has
 // waited for longer.
 func TestGuaranteedPodGrowsFirst(t *testing.T) {
-	a := NewReservations(cpuNode("4"), nothingRuns, func(types.UID) {})
+	a := NewReservations(cpuNode("4"), nil, nothingRuns, func(types.UID) {})
 	guaranteed := func(amount string) *v1.Pod {
 		return podOf(t, "zz", fmt.Sprintf(`{containers: [{name: a, resources: {requests: {cpu: %[1]q, memory: 1Mi}, limits: {cpu: %[1]q, memory: 1Mi}}}]}`, amount))
 	}

@@ -68,8 +68,12 @@ func (a *Reservations) adopt(s *reservation, pod *v1.Pod) {
 func untrackedRequest(found *cri.Pod) Request {
 	// The pod may be critical, so nothing preempts it.
 	priority := int32(math.MaxInt32)
+	var labels map[string]string
+	if len(found.Sandboxes) > 0 {
+		labels = found.Sandboxes[0].Labels
+	}
 	request := NewRequest(&v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: found.Name, Namespace: found.Namespace, UID: found.UID},
+		ObjectMeta: metav1.ObjectMeta{Name: found.Name, Namespace: found.Namespace, UID: found.UID, Labels: labels},
 		Spec:       v1.PodSpec{RestartPolicy: v1.RestartPolicyAlways, Priority: &priority},
 	})
 	for i := range found.Containers {

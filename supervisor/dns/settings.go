@@ -12,6 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstead/podstead/cri"
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
 // Files of a host.
@@ -32,6 +33,9 @@ type Settings struct {
 	// ClusterDomain is the suffix of the names of services and of pods with a
 	// subdomain; may be empty.
 	ClusterDomain string
+	// Nameserver answers for the names of this node's pods; nil if there is none. Static
+	// pods with policy ClusterFirst get it, unless ClusterDNS is set.
+	Nameserver Nameserver
 	// Hosts is the path of the host's hosts file; empty is /etc/hosts.
 	Hosts string
 	// Upstream replaces ResolvConf if that names only systemd-resolved's stub; empty
@@ -39,11 +43,26 @@ type Settings struct {
 	Upstream string
 }
 
+// Nameserver is the name server of this node for its pods.
+type Nameserver interface {
+	// Addresses returns where pods reach it, those on the host's network or the others. An
+	// error says why it cannot be reached at present.
+	Addresses(hostNetwork bool) ([]string, error)
+	// Domain returns the cluster domain of its names.
+	Domain() string
+}
+
 // Resolver returns the resolv.conf of a pod, by its dnsPolicy and dnsConfig. Entries
 // beyond the limits of the C library are omitted; omitted has one sentence about each.
 // It is an error if a file of the host cannot be read.
 func (s Settings) Resolver(pod *v1.Pod) (resolver cri.DNS, omitted []string, err error) {
 	cluster := s.usesCluster(pod)
+	servers, domain := s.ClusterDNS, s.ClusterDomain
+	var unreachable error
+	if s.usesNameserver(pod) {
+		servers, unreachable = s.Nameserver.Addresses(pod.Spec.HostNetwork)
+		domain, cluster = s.Nameserver.Domain(), unreachable == nil
+	}
 	if pod.Spec.DNSPolicy != v1.DNSNone {
 		if resolver, err = s.hostResolver(pod.Spec.HostNetwork); err != nil {
 			return cri.DNS{}, nil, err
@@ -51,8 +70,8 @@ func (s Settings) Resolver(pod *v1.Pod) (resolver cri.DNS, omitted []string, err
 	}
 	if cluster {
 		resolver = cri.DNS{
-			Servers:  slices.Clone(s.ClusterDNS),
-			Searches: union(s.clusterSearches(pod.Namespace), resolver.Searches),
+			Servers:  slices.Clone(servers),
+			Searches: union(clusterSearches(pod.Namespace, domain), resolver.Searches),
 			Options:  []string{"ndots:5"},
 		}
 	}
@@ -65,6 +84,9 @@ func (s Settings) Resolver(pod *v1.Pod) (resolver cri.DNS, omitted []string, err
 	if !cluster && !pod.Spec.HostNetwork && len(resolver.Servers) > 0 && !slices.ContainsFunc(resolver.Servers, func(ip string) bool { return !isLoopback(ip) }) {
 		omitted = append(omitted, fmt.Sprintf("every nameserver (%s) is a loopback address, which in the pod's network is the pod itself; set --resolv-conf, --cluster-dns or the pod's dnsConfig",
 			strings.Join(resolver.Servers, " ")))
+	}
+	if unreachable != nil {
+		omitted = append(omitted, fmt.Sprintf("the pod has the node's name servers and does not resolve the names of other pods, because the name server of this node is not available: %v; restart the pod once it is", unreachable))
 	}
 	if len(resolver.Servers)+len(resolver.Searches)+len(resolver.Options) == 0 {
 		// Without any settings, runtimes copy the host's file, or fail if there is none.
@@ -79,6 +101,11 @@ func (s Settings) Missing(pod *v1.Pod) bool {
 	if s.ResolvConf == "" || pod.Spec.DNSPolicy == v1.DNSNone || s.usesCluster(pod) {
 		return false
 	}
+	if s.usesNameserver(pod) {
+		if _, err := s.Nameserver.Addresses(pod.Spec.HostNetwork); err == nil {
+			return false // it finds the host's when they are there
+		}
+	}
 	resolver, err := s.hostResolver(pod.Spec.HostNetwork)
 	if err != nil {
 		return false // which the start of the pod reports
@@ -91,16 +118,25 @@ func (s Settings) Missing(pod *v1.Pod) bool {
 
 // usesCluster reports whether the name servers of a pod are those of the cluster.
 func (s Settings) usesCluster(pod *v1.Pod) bool {
-	policy := pod.Spec.DNSPolicy
-	return len(s.ClusterDNS) > 0 && (policy == v1.DNSClusterFirstWithHostNet || policy == v1.DNSClusterFirst && !pod.Spec.HostNetwork)
+	return len(s.ClusterDNS) > 0 && isClusterFirst(pod)
 }
 
-// clusterSearches returns the search domains of the cluster for a pod's short names.
-func (s Settings) clusterSearches(namespace string) []string {
-	if s.ClusterDomain == "" {
+// usesNameserver reports whether a pod is to get the name server of this node.
+func (s Settings) usesNameserver(pod *v1.Pod) bool {
+	return s.Nameserver != nil && len(s.ClusterDNS) == 0 && isClusterFirst(pod) && podinfo.PolicyOf(pod).Static
+}
+
+func isClusterFirst(pod *v1.Pod) bool {
+	policy := pod.Spec.DNSPolicy
+	return policy == v1.DNSClusterFirstWithHostNet || policy == v1.DNSClusterFirst && !pod.Spec.HostNetwork
+}
+
+// clusterSearches returns the search domains of a cluster domain for a pod's short names.
+func clusterSearches(namespace, domain string) []string {
+	if domain == "" {
 		return nil
 	}
-	return []string{namespace + ".svc." + s.ClusterDomain, "svc." + s.ClusterDomain, s.ClusterDomain}
+	return []string{namespace + ".svc." + domain, "svc." + domain, domain}
 }
 
 // hostResolver returns the host's own settings. systemd-resolved's stub answers only on

@@ -80,6 +80,8 @@ func (w Waiter) Started(ctx context.Context, report func(pod *v1.Pod, err error)
 	for {
 		ready, sources := w.Wanted.AllReady(w.Sources())
 		var starting []string
+		// misplaced wait for others to run or to end.
+		misplaced := map[*v1.Pod]error{}
 		next, failures := sandboxPatience, len(failed)
 		for _, pod := range w.Wanted.List() {
 			if reported[pod.UID] {
@@ -104,6 +106,9 @@ func (w Waiter) Started(ctx context.Context, report func(pod *v1.Pod, err error)
 			if !settled {
 				settled, err = w.dependencyFailed(pod, failed)
 			}
+			if !settled && admit.IsPlacement(pod.Status.Reason) {
+				misplaced[pod] = fmt.Errorf("pod %s cannot start: %s", podinfo.FullName(pod), pod.Status.Message)
+			}
 			if !settled {
 				starting = append(starting, podinfo.FullName(pod))
 				continue
@@ -113,6 +118,14 @@ func (w Waiter) Started(ctx context.Context, report func(pod *v1.Pod, err error)
 				failed[manifestName(pod)] = true
 			}
 			report(pod, err)
+		}
+		if ready && len(misplaced) == len(starting) {
+			// Nothing is left that could let them start.
+			for pod, err := range misplaced {
+				reported[pod.UID], failed[manifestName(pod)] = true, true
+				report(pod, err)
+			}
+			starting = nil
 		}
 		if len(failed) > failures {
 			continue // pods that depend on those have failed as well

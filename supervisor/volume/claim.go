@@ -8,7 +8,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
+	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -191,11 +193,35 @@ type Claim struct {
 // ListClaims lists the directories of all claims by namespace and name, including
 // those that no manifest declares any more.
 func (v *Volumes) ListClaims() ([]Claim, error) {
+	directories, err := v.ClaimDirectories()
+	if err != nil {
+		return nil, err
+	}
+	var claims []Claim
+	for _, d := range directories {
+		users, err := v.claimUsers(d.Path)
+		if err != nil {
+			return nil, err
+		}
+		claims = append(claims, Claim{Namespace: d.Namespace, Name: d.Name, Path: d.Path, Users: users})
+	}
+	return claims, nil
+}
+
+// ClaimDirectory is the directory of a claim on the host.
+type ClaimDirectory struct {
+	Namespace, Name, Path string
+	// Created is its creation time; zero if the filesystem does not record it.
+	Created time.Time
+}
+
+// ClaimDirectories lists the directories of all claims as ListClaims does.
+func (v *Volumes) ClaimDirectories() ([]ClaimDirectory, error) {
 	namespaces, err := os.ReadDir(v.Claims)
 	if err != nil {
 		return nil, ignoreNotExist(err)
 	}
-	var claims []Claim
+	var list []ClaimDirectory
 	for _, namespace := range namespaces {
 		entries, err := os.ReadDir(filepath.Join(v.Claims, namespace.Name()))
 		if err != nil {
@@ -206,14 +232,19 @@ func (v *Volumes) ListClaims() ([]Claim, error) {
 			if err != nil || !dir.IsDir() {
 				continue
 			}
-			users, err := v.claimUsers(path)
-			if err != nil {
-				return nil, err
-			}
-			claims = append(claims, Claim{Namespace: namespace.Name(), Name: dir.Name(), Path: path, Users: users})
+			list = append(list, ClaimDirectory{Namespace: namespace.Name(), Name: dir.Name(), Path: path, Created: creationTime(path)})
 		}
 	}
-	return claims, nil
+	return list, nil
+}
+
+// creationTime returns when a file was created; zero if the filesystem does not record it.
+func creationTime(path string) time.Time {
+	var st unix.Statx_t
+	if err := unix.Statx(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_BTIME, &st); err != nil || st.Mask&unix.STATX_BTIME == 0 {
+		return time.Time{}
+	}
+	return time.Unix(st.Btime.Sec, int64(st.Btime.Nsec))
 }
 
 // Errors of RemoveClaim.

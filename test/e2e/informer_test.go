@@ -3,7 +3,6 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -71,8 +70,7 @@ func TestInformer(t *testing.T) {
 		for _, name := range []string{"a", "b"} {
 			n.writeManifest(name+".yaml", sleepPod(name, "x"))
 		}
-		// A port that no other node takes while the daemon is down.
-		n.Args = append(n.Args, "--address", "127.0.0.1", "--port", strconv.Itoa(hostPort()))
+		n.ownPort()
 		n.start()
 		n.awaitReady("a")
 		n.awaitReady("b")

@@ -33,6 +33,7 @@ func newKubectl(n *node, more ...string) *kubectl {
 	if out, err := n.Command(args...).CombinedOutput(); err != nil {
 		n.t.Fatalf("podstead %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
+	n.hasKubeconfig = true
 	return k
 }
 
@@ -85,6 +86,7 @@ metadata: {name: login}
 stringData: {password: hunter2}
 `)
 		n.writeManifest("away.yaml", strings.Replace(sleepPod("away", "x"), "name: away\n", "name: away\n  namespace: other\n", 1))
+		n.ownPort()
 		n.start()
 		n.awaitReady("web")
 		k := newKubectl(n)

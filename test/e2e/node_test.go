@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -23,6 +24,8 @@ type node struct {
 	*testbed.Node
 	t  *testing.T
 	rt *testbed.Runtime
+	// hasKubeconfig is true after a kubeconfig was issued, which names the daemon's port.
+	hasKubeconfig bool
 }
 
 // newNode creates a node whose daemon and pods are removed at the end of the test.
@@ -43,9 +46,18 @@ func newNode(t *testing.T, rt *testbed.Runtime) *node {
 	return n
 }
 
+// ownPort gives the daemon a port for the Kubernetes API that no other node takes while it is down. By
+// default the daemons of all tests choose from the same ports when a kubeconfig is issued.
+func (n *node) ownPort() {
+	n.Args = append(n.Args, "--address", "127.0.0.1", "--port", strconv.Itoa(hostPort()))
+}
+
 // start starts the daemon and waits until it answers.
 func (n *node) start() {
 	n.t.Helper()
+	if n.hasKubeconfig && !slices.Contains(n.Args, "--port") {
+		n.t.Fatal("a daemon with a kubeconfig starts again: call ownPort before its first start")
+	}
 	if err := n.Start(n.t.Context()); err != nil {
 		n.t.Fatal(err)
 	}

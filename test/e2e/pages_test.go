@@ -79,6 +79,15 @@ func TestTaskPages(t *testing.T) {
 		{"migrate.md", []string{"From docker-compose", "From a kubelet"}, map[string][]string{
 			"From docker-compose": {"from compose", "rows\n", "info", "default/dbdata"},
 		}},
+		{"compose.md", []string{"Convert"}, map[string][]string{
+			"Convert": {"services.web.ulimits: lost: ", "2 pods and 2 other objects in 1 file: valid", "from compose\n", "db:5432 info\n", "old rows\n"},
+		}},
+		{"quadlet.md", []string{"Convert"}, map[string][]string{
+			"Convert": {"units/files.container:12: Container.LogDriver: lost: ", "from info\n"},
+		}},
+		{"workloads.md", []string{"Convert"}, map[string][]string{
+			"Convert": {"-:14: Deployment my-release: spec.replicas: lost: ", "from a chart"},
+		}},
 		{"fleet.md", []string{"Push", "Follow", "Change", "Go back", "Stop"}, map[string][]string{
 			"Push":    {"Pushed"},
 			"Follow":  {"oci registry.example.com:5000/fleet/edge:stable: 1 pod in 1 artifact", "registry.example.com:5000/fleet/edge@sha256:", "first\n"},

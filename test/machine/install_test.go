@@ -1,7 +1,10 @@
 package machine
 
 import (
+	"crypto/sha256"
 	"encoding/json"
+	"flag"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -169,6 +172,10 @@ func archive(t testing.TB, ref string, create func() (image.Image, error)) strin
 	return file
 }
 
+// keepDir keeps the disk of the installation for the next run, which otherwise takes minutes to
+// install the same again.
+var keepDir = flag.String("keep", "", "a directory that keeps the disk of a machine with podstead for the next run with the same program and image")
+
 // installed is the disk of a machine with podstead, which is switched off, for the tests that
 // need one.
 var installed struct {
@@ -176,17 +183,37 @@ var installed struct {
 	disk string
 }
 
+// installedDisk returns where the disk of the installation is, which depends on what is installed
+// if it is kept.
+func installedDisk(t *testing.T) string {
+	t.Helper()
+	if *keepDir == "" {
+		return filepath.Join(testbed.Dir(), "installed.qcow2")
+	}
+	program, err := os.ReadFile(testbed.Product())
+	if err != nil {
+		t.Fatal(err)
+	}
+	image, err := BaseImage(AMD64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(*keepDir, fmt.Sprintf("installed-%x.qcow2", sha256.Sum256(append(program, image.Dir...))))
+}
+
 // newInstalled returns a machine that is off, with podstead installed and no manifests.
 func newInstalled(t *testing.T, options ...Options) *Machine {
 	t.Helper()
 	installed.Do(func() {
-		m := New(t)
-		m.Start()
-		install(m)
-		m.Poweroff()
-		disk := filepath.Join(testbed.Dir(), "installed.qcow2")
-		if out, err := exec.Command("cp", "--sparse=always", m.Disk(), disk).CombinedOutput(); err != nil {
-			t.Fatalf("cannot copy the disk: %v: %s", err, out)
+		disk := installedDisk(t)
+		if _, err := os.Stat(disk); err != nil {
+			m := New(t)
+			m.Start()
+			install(m)
+			m.Poweroff()
+			if out, err := exec.Command("sh", "-c", `cp --sparse=always "$1" "$2.new" && mv "$2.new" "$2"`, "sh", m.Disk(), disk).CombinedOutput(); err != nil {
+				t.Fatalf("cannot copy the disk: %v: %s", err, out)
+			}
 		}
 		installed.disk = disk
 	})

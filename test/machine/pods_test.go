@@ -98,7 +98,7 @@ func awaitInstances(m *Machine, want map[string]string, limit time.Duration) {
 
 // pods returns the pods that podstead reports, by the name in the manifest.
 func pods(m *Machine) (map[string]v1.Pod, error) {
-	out, err := m.Try("curl -sS -m 30 --unix-socket /run/podstead/podstead.sock http://podstead/pods")
+	out, err := m.Try("/run/machine/agent get /run/podstead/podstead.sock /pods")
 	if err != nil {
 		return nil, err
 	}

@@ -60,7 +60,7 @@ var fullChurn = churn{
 		{name: "come", revision: churnRevision}, {name: "inplace", revision: churnRevision},
 	}, quickChurn.pods...),
 	jobs:    quickChurn.jobs + " in_place come_and_go killed",
-	longest: 33 * time.Second,
+	longest: 20 * time.Second,
 }
 
 // quickChurn is the part of it for a machine whose pods have to start again within a minute.
@@ -115,13 +115,17 @@ func testPowerCuts(m *Machine, c churn, n int, deadline time.Time) {
 		}()
 		churned := 3*time.Second + time.Duration(random.Int64N(int64(c.longest-3*time.Second)))
 		time.Sleep(churned)
-		cut := time.Now()
+		cut, used := time.Now(), m.CPUTime()
 		m.PowerCut()
 		m.Start()
 		want := awaitManifests(m)
-		t.Logf("round %d, after %v of churn, recovered in %v: runs %v, kept: %v", round+1, churned.Round(time.Second), time.Since(cut).Round(time.Second), want, keptByNode(m))
+		t.Logf("round %d, after %v of churn, recovered in %v (%v of CPU): runs %v", round+1,
+			churned.Round(time.Second), time.Since(cut).Round(time.Second), (m.CPUTime() - used).Round(time.Second), want)
 		if t.Failed() {
 			return
+		}
+		if (round+1)%10 == 0 {
+			t.Logf("kept after %d rounds: %v", round+1, keptByNode(m))
 		}
 	}
 	// Each pod may leave something that the next cleanup removes. Over many rounds, growth in
@@ -242,13 +246,21 @@ var perPod = map[string]int{"mounts": 6, "cgroups": 3, "snapshots": 2, "containe
 
 func keptByNode(m *Machine) map[string]int {
 	m.t.Helper()
-	counts := map[string]int{}
+	script := ""
 	for what, command := range keptCounts {
-		n, err := strconv.Atoi(strings.TrimSpace(m.Sh("{ " + command + "; } | wc -l")))
+		script += "echo \"" + what + ":$({ " + command + "; } | wc -l)\"\n"
+	}
+	counts := map[string]int{}
+	for line := range strings.Lines(m.Sh(script)) {
+		what, count, _ := strings.Cut(strings.TrimSpace(line), ":")
+		n, err := strconv.Atoi(count)
 		if err != nil {
 			m.t.Fatal(err)
 		}
 		counts[what] = n
+	}
+	if len(counts) != len(keptCounts) || counts["sandboxes"] == 0 {
+		m.t.Fatalf("counted %v: a command failed", counts)
 	}
 	return counts
 }

@@ -6,16 +6,19 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/test/testbed"
 )
 
 // Real pressure: a pod that fills the memory is evicted before the kernel kills something, others
-// stay, and it runs again later. The kernel's pressure stall information exists and is used.
+// stay, and it runs again later. The kernel notifies the daemon through its pressure stall information.
 func testMemoryPressure(m *Machine) {
 	t := m.t
-	m.Sh("test -e /proc/pressure/memory && dmesg --clear")
+	m.Sh("dmesg --clear")
 	serviceWith(m, "--eviction-hard memory.available<700Mi --eviction-pressure-transition-period 10s")
 	apply(m, testPod{name: "modest", revision: "1", container: limits("requests: {memory: 32Mi}")})
 	awaitReady(m, settle, "modest")
+	m.Sh("ls -l /proc/$(systemctl show -P MainPID podstead)/fd | grep -q '[m]emory.pressure\\|pressure/memory'")
 	before := mainPid(m, "modest")
 	apply(m, testPod{name: "hog", revision: "1", grace: 1, script: "dd if=/dev/zero of=/cache/x bs=1M count=1400; sleep 100000",
 		spec: ", volumes: [{name: cache, emptyDir: {medium: Memory}}]", container: ", volumeMounts: [{name: cache, mountPath: /cache}]"})
@@ -70,7 +73,8 @@ func testDiskPressure(m *Machine) {
 }
 
 // Real pressure on the process IDs: a pod that forks without end is evicted before the kernel has
-// none left, and others stay.
+// none left, and others stay. It has five containers, because systemd limits each scope to 15 % of the
+// process IDs (DefaultTasksMax).
 func testPIDPressure(m *Machine) {
 	t := m.t
 	m.Sh("sysctl -w kernel.pid_max=3000")
@@ -79,7 +83,12 @@ func testPIDPressure(m *Machine) {
 	apply(m, testPod{name: "modest", revision: "1"})
 	awaitReady(m, settle, "modest")
 	before := mainPid(m, "modest")
-	apply(m, testPod{name: "hog", revision: "1", grace: 1, script: "for i in $(seq 1700); do sleep 100000 & done; wait"})
+	const fork = "for i in $(seq 400); do sleep 100000 & done; wait"
+	var more []string
+	for i := range 4 {
+		more = append(more, fmt.Sprintf("{name: more%d, restartPolicy: Always, image: %s, command: [sh, -c, %q]}", i, testbed.BusyboxImage, fork))
+	}
+	apply(m, testPod{name: "hog", revision: "1", grace: 1, script: fork, spec: ", initContainers: [" + strings.Join(more, ", ") + "]"})
 	awaitEvicted(m, "hog", "pids")
 	if after := mainPid(m, "modest"); after != before {
 		t.Errorf("the other pod was replaced: process %s, was %s", after, before)

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	v1 "k8s.io/api/core/v1"
 )
 
 // logTo is a volume of the node that keeps what a container writes when it ends.
@@ -31,14 +33,18 @@ func TestShutdown(t *testing.T) {
 	m := newInstalled(t)
 	m.Start()
 	testShutdown(m, true)
+	m.Sh("rm /etc/pods/*.yaml")
+	awaitInstances(m, nil, settle)
+	// With logind the order holds with either cgroup driver.
+	m.Sh("sed -i 's/SystemdCgroup = true/SystemdCgroup = false/' /etc/containerd/config.toml && systemctl restart containerd podstead")
 	testShutdown(m, false)
 }
 
 // testShutdown reboots the machine, or switches it off and on.
 func testShutdown(m *Machine, reboot bool) {
 	t := m.t
-	apply(m, slowPod("normal", ""), slowPod("critical", criticalSpec), testPod{name: "job", revision: "1", spec: ", restartPolicy: OnFailure"})
-	awaitReady(m, settle, "normal", "critical", "job")
+	apply(m, slowPod("normal", ""), slowPod("critical", criticalSpec), testPod{name: "job", revision: "1", spec: ", restartPolicy: OnFailure"}, testPod{name: "once", revision: "1", spec: ", restartPolicy: Never"})
+	awaitReady(m, settle, "normal", "critical", "job", "once")
 	if out := m.Sh("systemd-inhibit --list"); !strings.Contains(out, "podstead") {
 		t.Errorf("podstead holds no inhibitor lock:\n%s", out)
 	}
@@ -55,9 +61,14 @@ func testShutdown(m *Machine, reboot bool) {
 		t.Errorf("the pods ended with\n%s\nwant\n%s", got, order)
 	}
 	awaitInstances(m, want, settle)
-	for name, p := range awaitReady(m, settle, "normal", "critical", "job") {
-		if n := p.Status.ContainerStatuses[0].RestartCount; n == 0 {
+	all := awaitReady(m, settle, "normal", "critical", "job")
+	for name := range want {
+		if n := all[name].Status.ContainerStatuses[0].RestartCount; n == 0 {
 			t.Errorf("%s has the restart count %d after the boot", name, n)
 		}
+	}
+	// It may not run twice.
+	if s := all["once"].Status; s.Phase != v1.PodFailed || s.Reason != "Terminated" {
+		t.Errorf("once is %s %s, want Failed Terminated", s.Phase, s.Reason)
 	}
 }

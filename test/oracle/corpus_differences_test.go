@@ -3,7 +3,6 @@ package oracle
 // Reasons why podstead and an API server disagree about a manifest.
 const (
 	clusterOnly     = "unsupported here: only a cluster provides it, and it would be dropped silently"
-	schedulerOnly   = "unsupported here: it requires a scheduler, which would keep the pod off this node"
 	otherOS         = "unsupported here: it is for Windows, and this node runs Linux"
 	silentlyIgnored = "rejected here: the runtime would start the pod without it and report nothing"
 	ownSetting      = "rejected here: it is a setting of podstead that Kubernetes does not know"
@@ -25,7 +24,6 @@ var verdictDifferences = map[string]string{
 	"cassandra-ephemeral-volume.yaml":     clusterOnly,
 	"ceph-rbd-volume.yaml":                clusterOnly,
 	"csi-secrets-store.yaml":              clusterOnly,
-	"edge-agent-must-spread.yaml":         schedulerOnly,
 	"envoy-restart-annotation-typo.yaml":  ownSetting,
 	"git-repo-volume.yaml":                removedFromAPI,
 	"keepalived-misspelt-capability.yaml": silentlyIgnored,

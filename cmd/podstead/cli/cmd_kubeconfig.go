@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -24,14 +27,19 @@ type access struct {
 	Role                 string    `json:"role"`
 	ID                   string    `json:"id"`
 	Server               string    `json:"server"`
+	ServerName           string    `json:"serverName"`
+	RemoteAddress        string    `json:"remoteAddress"`
 	CertificateAuthority string    `json:"certificateAuthority"`
 	ClientCertificate    string    `json:"clientCertificate"`
 	ClientKey            string    `json:"clientKey"`
 	Expires              time.Time `json:"expires"`
+	// verifyName is the name in the certificate of the daemon that clients verify; empty for that
+	// of the URL.
+	verifyName string
 }
 
 func kubeconfigCommand() *cobra.Command {
-	var socket, role, output, revokeID string
+	var socket, role, output, revokeID, server string
 	var duration time.Duration
 	var revoke bool
 	cmd := &cobra.Command{
@@ -43,12 +51,21 @@ From then on the daemon serves its API over TLS on 127.0.0.1, also after a resta
 The kubeconfig authenticates its user with a client certificate: keep it secret.
 
 Roles: read can view pods, events, logs and metrics; exec can also run commands in
-containers; admin can do everything that the owner of the socket can do.`,
+containers; edit can also change pods and other objects; admin can do everything that the
+owner of the socket can do. Each role has a context of its own, podstead-NODE-ROLE, so that
+one file can have several roles and nodes.
+
+With --server the kubeconfig is for another machine, and connects to this URL. The name in
+the URL need not be in the certificate of the daemon: clients verify another one, that is
+the same for every address. Start the daemon with --address and --port for it.`,
 		Example: `  # Write a kubeconfig to a new file and use it
   podstead kubeconfig > ~/.kube/podstead && kubectl --kubeconfig ~/.kube/podstead get pods -A
 
   # Merge a context into the default kubeconfig
   podstead kubeconfig --output ~/.kube/config
+
+  # Create a kubeconfig for another machine
+  podstead kubeconfig --server https://edge.example.com:10250 --role read > edge.kubeconfig
 
   # Create a read-only kubeconfig that is valid for a year
   podstead kubeconfig --role read --duration 8760h --output monitoring.kubeconfig
@@ -73,27 +90,76 @@ containers; admin can do everything that the owner of the socket can do.`,
 			if duration <= 0 && cmd.Flags().Changed("duration") {
 				return usageError(fmt.Errorf("--duration %s: must be positive", duration))
 			}
-			return createKubeconfig(cmd, c, role, duration, output)
+			if cmd.Flags().Changed("server") {
+				if err := checkServer(server); err != nil {
+					return usageError(err)
+				}
+			}
+			return createKubeconfig(cmd, c, kubeconfigRequest{role: role, duration: duration, output: output, server: server})
 		},
 	}
 	socketFlag(cmd.Flags(), &socket)
 	cmd.Flags().StringVar(&role, "role", "admin", "role of the user: read, exec, edit or admin")
 	cmd.Flags().DurationVar(&duration, "duration", 0, "`duration` for which the certificate is valid (default 24h, for the role read 720h)")
+	cmd.Flags().StringVar(&server, "server", "", "`URL` of this node for clients on other machines, such as https://edge.example.com:10250 (default: the port on 127.0.0.1)")
 	cmd.Flags().StringVarP(&output, "output", "o", "", "`file` to merge the context into (default: write to standard output)")
 	cmd.Flags().BoolVar(&revoke, "revoke", false, "revoke every kubeconfig that was created so far, and close the port")
 	cmd.Flags().StringVar(&revokeID, "revoke-id", "", "revoke the kubeconfig with this `ID`, which is printed when it is created and is in the log of the daemon")
 	return cmd
 }
 
+// kubeconfigRequest are the flags of a kubeconfig.
+type kubeconfigRequest struct {
+	role, output, server string
+	duration             time.Duration
+}
+
+// checkServer checks the URL of --server.
+func checkServer(text string) error {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || strings.Trim(u.Path, "/") != "" {
+		return fmt.Errorf("--server %q: must be a URL with a host and nothing else, such as https://edge.example.com:10250", text)
+	}
+	return nil
+}
+
+// useServer makes the credentials those of a client that connects to a URL from another machine.
+func (a *access) useServer(cmd *cobra.Command, server string) error {
+	if a.ServerName == "" {
+		return errors.New("--server needs a daemon of the version of this command; restart the daemon")
+	}
+	u, err := url.Parse(server)
+	if err != nil {
+		return err
+	}
+	if u.Port() == "" {
+		port := "10250"
+		if _, own, err := net.SplitHostPort(a.RemoteAddress); err == nil {
+			port = own
+		}
+		u.Host = net.JoinHostPort(u.Hostname(), port)
+	}
+	if a.RemoteAddress == "" {
+		cmd.PrintErrf("the daemon serves no other machines yet, only %s: start it with --address and --port, or forward a port to it\n", a.Server)
+	}
+	a.Server, a.verifyName = "https://"+u.Host, a.ServerName
+	return nil
+}
+
 // createKubeconfig requests credentials and writes them to a file or to standard output.
-func createKubeconfig(cmd *cobra.Command, c *client.Client, role string, duration time.Duration, output string) error {
-	q := url.Values{"role": {role}}
-	if duration > 0 {
-		q.Set("duration", duration.String())
+func createKubeconfig(cmd *cobra.Command, c *client.Client, r kubeconfigRequest) error {
+	q, output := url.Values{"role": {r.role}}, r.output
+	if r.duration > 0 {
+		q.Set("duration", r.duration.String())
 	}
 	var a access
 	if err := c.Post(cmd.Context(), "/podstead/v1/kubeconfig?"+q.Encode(), &a); err != nil {
 		return err
+	}
+	if r.server != "" {
+		if err := a.useServer(cmd, r.server); err != nil {
+			return err
+		}
 	}
 	if output == "" || output == "-" {
 		data, err := yaml.Marshal(a.merge(nil))
@@ -127,8 +193,12 @@ func (a *access) merge(into map[string]any) map[string]any {
 		into = map[string]any{"apiVersion": "v1", "kind": "Config", "preferences": map[string]any{}}
 	}
 	name, encode := a.context(), func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
+	cluster := map[string]any{"server": a.Server, "certificate-authority-data": encode(a.CertificateAuthority)}
+	if a.verifyName != "" {
+		cluster["tls-server-name"] = a.verifyName
+	}
 	for list, entry := range map[string]map[string]any{
-		"clusters": {"cluster": map[string]any{"server": a.Server, "certificate-authority-data": encode(a.CertificateAuthority)}},
+		"clusters": {"cluster": cluster},
 		"users":    {"user": map[string]any{"client-certificate-data": encode(a.ClientCertificate), "client-key-data": encode(a.ClientKey)}},
 		"contexts": {"context": map[string]any{"cluster": name, "user": name}},
 	} {
@@ -174,7 +244,8 @@ func (a *access) mergeInto(path string) (current string, err error) {
 	return current, writePrivate(path, data)
 }
 
-// writePrivate replaces a file atomically; only its owner can read it.
+// writePrivate replaces a file atomically; only its owner can read it, who stays the owner of a
+// file that exists.
 func writePrivate(path string, data []byte) error {
 	// A symlink is kept: its target is replaced.
 	if real, err := filepath.EvalSymlinks(path); err == nil {
@@ -189,6 +260,11 @@ func writePrivate(path string, data []byte) error {
 	}
 	defer os.Remove(f.Name())
 	_, err = f.Write(data)
+	if fi, e := os.Stat(path); e == nil {
+		if st, ok := fi.Sys().(*syscall.Stat_t); ok && os.Geteuid() == 0 {
+			err = errors.Join(err, f.Chown(int(st.Uid), int(st.Gid)))
+		}
+	}
 	if err = errors.Join(err, f.Close()); err == nil {
 		err = os.Rename(f.Name(), path)
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -96,5 +97,47 @@ func TestKubeconfigRejectsOtherFiles(t *testing.T) {
 		if data, _ := os.ReadFile(path); string(data) != text {
 			t.Errorf("%s was overwritten: %s", name, data)
 		}
+	}
+}
+
+func TestKubeconfigForAnotherMachine(t *testing.T) {
+	for url, want := range map[string]string{
+		"https://edge.example.com:443":   "https://edge.example.com:443",
+		"https://edge.example.com/":      "https://edge.example.com:8443",
+		"https://[2001:db8::1]":          "https://[2001:db8::1]:8443",
+		"http://edge.example.com":        "",
+		"edge.example.com:10250":         "",
+		"https://edge.example.com/x":     "",
+		"https://a:b@edge.example.com":   "",
+		"https://edge.example.com?x=y":   "",
+		"https://":                       "",
+		"https://edge example.com:10250": "",
+	} {
+		err := checkServer(url)
+		if want == "" {
+			if err == nil || !strings.Contains(err.Error(), "must be a URL with a host") {
+				t.Errorf("%s: %v", url, err)
+			}
+			continue
+		}
+		a := granted("https://127.0.0.1:10250")
+		a.ServerName, a.RemoteAddress = "node.podstead.internal", "0.0.0.0:8443"
+		if err := errors.Join(err, a.useServer(kubeconfigCommand(), url)); err != nil {
+			t.Errorf("%s: %v", url, err)
+		}
+		data, err := yaml.Marshal(a.merge(nil))
+		if err != nil || !strings.Contains(string(data), "    server: "+want+"\n    tls-server-name: node.podstead.internal\n") {
+			t.Errorf("%s: %v\n%s", url, err, data)
+		}
+	}
+	// A daemon without another port is no error: the port may be forwarded.
+	a, cmd, stderr := granted("https://127.0.0.1:10250"), kubeconfigCommand(), &strings.Builder{}
+	a.ServerName = "node.podstead.internal"
+	cmd.SetErr(stderr)
+	if err := a.useServer(cmd, "https://edge"); err != nil || a.Server != "https://edge:10250" || !strings.Contains(stderr.String(), "start it with --address and --port") {
+		t.Errorf("%s, %v, %s", a.Server, err, stderr)
+	}
+	if err := granted("x").useServer(cmd, "https://edge"); err == nil || !strings.Contains(err.Error(), "restart the daemon") {
+		t.Errorf("an earlier daemon: %v", err)
 	}
 }

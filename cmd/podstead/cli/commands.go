@@ -24,6 +24,7 @@ func Commands(version Version) []*cobra.Command {
 		attachCommand(),
 		autoUpdateCommand(),
 		clusterCommand(),
+		convertCommand(),
 		copyCommand(),
 		createCommand(),
 		deleteCommand(),

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/podstead/podstead/cmd/podstead/cli/client"
+	"github.com/podstead/podstead/cmd/podstead/cli/convert"
 	"github.com/podstead/podstead/cmd/podstead/cli/explain"
 	"github.com/podstead/podstead/cmd/podstead/cli/objects"
 	podinfo "github.com/podstead/podstead/internal/pod"
@@ -50,6 +51,7 @@ func completeAll(root *cobra.Command) {
 			"output":              fixed("wide", "json", "yaml", "name", "jsonpath=", "custom-columns="),
 			"manifest-validation": fixed("strict", "warn", "ignore"),
 			"dry-run":             fixed("none", "client"),
+			"from":                fixed(convert.Kinds...),
 			"for":                 fixed("ready", "condition=", "jsonpath=", "delete", "revision"),
 			"types":               fixed("Normal", "Warning"),
 		} {

@@ -37,6 +37,8 @@ var ownFields = []ownField{
 	{name: "plainHTTPRegistries", flag: "plain-http-registry"},
 	{name: "imageArchivesDir", flag: "image-archives-dir", path: true},
 	{name: "cniConfDir", flag: "cni-conf-dir", path: true},
+	{name: "podDNS", flag: "pod-dns"},
+	{name: "podDNSAddresses", flag: "pod-dns-address"},
 	{name: "runtimeClasses", flag: "runtime-classes"},
 	{name: "minimumContainerTTLDuration", flag: "minimum-container-ttl-duration"},
 	{name: "maximumDeadContainersPerContainer", flag: "maximum-dead-containers-per-container"},

@@ -75,6 +75,8 @@ var samples = map[string]struct{ text, yaml string }{
 	"cluster-dns":                           {"10.0.0.1,10.0.0.2", "[10.0.0.1, 10.0.0.2]"},
 	"plain-http-registry":                   {"registry.local:5000", "['registry.local:5000']"},
 	"cluster-domain":                        {"cluster.local", ""},
+	"pod-dns":                               {"always", ""},
+	"pod-dns-address":                       {"10.88.0.1/16", "[10.88.0.1/16]"},
 	"system-reserved":                       {"cpu=1,memory=1Gi", "{cpu: 1, memory: 1Gi}"},
 	"kube-reserved":                         {"memory=1Gi", "{memory: 1Gi}"},
 	"enforce-node-allocatable":              {"none", "[none]"},

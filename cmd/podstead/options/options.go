@@ -28,6 +28,7 @@ type Options struct {
 	Runtime    Runtime
 	Registries Registries
 	Network    Network
+	PodDNS     PodDNS
 	Cgroups    Cgroups
 	CPUs       CPUs
 	Paths      Paths
@@ -200,6 +201,7 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.StringSliceVar(&o.Network.ClusterDNS, "cluster-dns", nil, "`addresses` of the DNS servers for pods with dnsPolicy ClusterFirst (default: the host's)")
 	f.StringVar(&o.Network.ClusterDomain, "cluster-domain", "", "DNS `domain` of services, and of pods with a subdomain")
 	f.StringVar(&o.Network.ResolvConf, "resolv-conf", DefaultResolvConf, "resolver configuration `file` for the DNS of pods; empty for none")
+	o.PodDNS.addFlags(f)
 	o.Cgroups.addFlags(f)
 	o.CPUs.addFlags(f)
 	f.StringVar(&o.Node, "hostname-override", "", "node `name` (default: the hostname at the first start, which is then kept)")
@@ -371,6 +373,9 @@ func (o *Options) check() error {
 		return fmt.Errorf("--max-container-restart-period=%s: must be 1s to 5m", d)
 	}
 	if err := o.Stats.check(); err != nil {
+		return err
+	}
+	if err := o.PodDNS.check(); err != nil {
 		return err
 	}
 	if err := o.Rollouts.check(); err != nil {

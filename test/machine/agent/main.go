@@ -1,6 +1,6 @@
 // Command agent runs in the machine of the machine tests. It reads commands from a virtio port
 // and runs them. The tests put it into the initial ramdisk, so that the root is a plain Debian.
-// "agent marks" prints which test pods run.
+// "agent marks" prints which test pods run, "agent get SOCKET PATH" what an HTTP server answers.
 package main
 
 import (
@@ -20,17 +20,28 @@ import (
 )
 
 func main() {
-	if len(os.Args) > 1 && os.Args[1] == "marks" {
-		if err := printMarks(os.Stdout, "/proc"); err != nil {
-			fmt.Fprintln(os.Stderr, "agent:", err)
-			os.Exit(1)
-		}
-		return
+	var err error
+	switch args := os.Args[1:]; {
+	case len(args) == 0:
+		err = serve()
+	case args[0] == "marks":
+		err = printMarks(os.Stdout, "/proc")
+	case args[0] == "get" && len(args) == 3:
+		err = get(os.Stdout, args[1], args[2])
+	default:
+		err = fmt.Errorf("unknown command %q", args)
 	}
-	port, err := openPort()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "agent:", err)
 		os.Exit(1)
+	}
+}
+
+// serve runs the commands that the virtio port delivers.
+func serve() error {
+	port, err := openPort()
+	if err != nil {
+		return err
 	}
 	a := &agent{port: port, commands: map[uint32]*command{}}
 	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
@@ -38,8 +49,7 @@ func main() {
 	for {
 		f, err := wire.Read(port)
 		if err != nil {
-			fmt.Fprintln(os.Stderr, "agent:", err)
-			os.Exit(1)
+			return err
 		}
 		a.handle(f)
 	}

@@ -1,0 +1,143 @@
+package nameserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/miekg/dns"
+	"golang.org/x/sync/singleflight"
+)
+
+// Timeouts of a query to the name servers of the node: of one attempt, and of all of them, which
+// is less than the 5 s after which resolvers ask again.
+const (
+	attemptTimeout = 1500 * time.Millisecond
+	forwardTimeout = 4500 * time.Millisecond
+	// packetSize is the largest UDP packet in bytes, which no network fragments (DNS flag day 2020).
+	packetSize = 1232
+	// maxLargeAnswers limits how many answers of up to 64 KiB, which come over TCP, are read at once.
+	maxLargeAnswers = 8
+)
+
+var errNoUpstream = errors.New("the node has no name server")
+
+// exchange sends a query to a name server over a network, udp or tcp.
+type exchange func(ctx context.Context, network, server string, query *dns.Msg) (*dns.Msg, error)
+
+// forwarder asks the name servers of the node.
+type forwarder struct {
+	cache     *cache
+	upstreams upstreams
+	flights   singleflight.Group
+	exchange  exchange
+	large     chan struct{}
+}
+
+func newForwarder() *forwarder {
+	return &forwarder{cache: newCache(), exchange: exchangeOnce, large: make(chan struct{}, maxLargeAnswers)}
+}
+
+func exchangeOnce(ctx context.Context, network, server string, query *dns.Msg) (*dns.Msg, error) {
+	client := &dns.Client{Net: network, Timeout: attemptTimeout, UDPSize: packetSize}
+	answer, _, err := client.ExchangeContext(ctx, query, server)
+	return answer, err
+}
+
+// cached returns the answer to a query if it is known, nil if not.
+func (f *forwarder) cached(query *dns.Msg) *dns.Msg { return f.cache.get(keyOf(query)) }
+
+// ask returns the answer of the node's name servers. Equal queries at the same time are sent once.
+// The caller must not write to the answer.
+func (f *forwarder) ask(ctx context.Context, query *dns.Msg, resolvConf string, own []netip.Addr) (*dns.Msg, error) {
+	key := keyOf(query)
+	answer, err, _ := f.flights.Do(fmt.Sprint(key), func() (any, error) {
+		servers, err := f.upstreams.list(resolvConf, own)
+		if err != nil {
+			return nil, err
+		}
+		answer, err := f.askEach(ctx, servers, upstreamQuery(query))
+		if err == nil {
+			f.cache.put(key, answer)
+		}
+		return answer, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return answer.(*dns.Msg), nil
+}
+
+// askEach asks one server after another until one answers.
+func (f *forwarder) askEach(ctx context.Context, servers []string, query *dns.Msg) (*dns.Msg, error) {
+	ctx, cancel := context.WithTimeout(ctx, forwardTimeout)
+	defer cancel()
+	var failed *dns.Msg
+	err := errNoUpstream
+	for _, server := range servers {
+		answer, askErr := f.askOne(ctx, server, query)
+		f.upstreams.report(server, askErr == nil)
+		switch {
+		case askErr != nil:
+			err = fmt.Errorf("%s: %w", server, askErr)
+		case answer.Rcode == dns.RcodeServerFailure || answer.Rcode == dns.RcodeRefused || answer.Rcode == dns.RcodeNotImplemented:
+			failed = answer // another server may know more
+		default:
+			return answer, nil
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	if failed != nil {
+		return failed, nil
+	}
+	return nil, err
+}
+
+func (f *forwarder) askOne(ctx context.Context, server string, query *dns.Msg) (*dns.Msg, error) {
+	query = query.Copy()
+	query.Id = dns.Id() // each packet has an ID and a port that an attacker has to guess
+	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
+	defer cancel()
+	answer, err := f.exchange(ctx, "udp", server, query)
+	if err != nil {
+		return nil, err
+	}
+	if answer.Truncated {
+		select {
+		case f.large <- struct{}{}:
+			defer func() { <-f.large }()
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		if answer, err = f.exchange(ctx, "tcp", server, query); err != nil {
+			return nil, err
+		}
+	}
+	if !isAnswerTo(answer, query) {
+		return nil, errors.New("the answer is to another question")
+	}
+	return answer, nil
+}
+
+func isAnswerTo(answer, query *dns.Msg) bool {
+	if !answer.Response || len(answer.Question) != 1 {
+		return false
+	}
+	a, q := answer.Question[0], query.Question[0]
+	return a.Qtype == q.Qtype && a.Qclass == q.Qclass && strings.EqualFold(a.Name, q.Name)
+}
+
+// upstreamQuery returns the query that is sent for that of a client: what the client adds to its
+// question goes no further.
+func upstreamQuery(query *dns.Msg) *dns.Msg {
+	out := new(dns.Msg)
+	out.RecursionDesired, out.CheckingDisabled = true, query.CheckingDisabled
+	out.Question = []dns.Question{query.Question[0]}
+	out.SetEdns0(packetSize, keyOf(query).dnssec)
+	return out
+}

@@ -1,0 +1,125 @@
+package nameserver
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+
+	"github.com/miekg/dns"
+)
+
+// Server answers the queries of pods. Run owns its goroutines.
+type Server struct {
+	dir Directory
+	log *slog.Logger
+	// names is replaced as a whole; nil until the first snapshot was read.
+	names    atomic.Pointer[names]
+	forward  *forwarder
+	stats    stats
+	forwards *limiter
+	conns    *limiter
+
+	listeners listeners
+	control   control
+}
+
+// New creates a server for a directory, in which the daemon writes the snapshot.
+func New(dir Directory, log *slog.Logger) *Server {
+	s := &Server{dir: dir, log: log, forward: newForwarder()}
+	s.forwards = newLimiter(maxForwards, maxForwardsPerClient, &s.stats.rejected)
+	s.conns = newLimiter(maxConns, maxConnsPerClient, &s.stats.rejected)
+	s.listeners = listeners{open: map[netip.Addr]*listener{}, failed: map[netip.Addr]string{}}
+	s.control.changed = make(chan struct{})
+	return s
+}
+
+// serveUDP answers the packets of a socket until it is closed. What needs no other server is
+// answered here, so that a flood of queries costs one goroutine.
+func (s *Server) serveUDP(ctx context.Context, conn *net.UDPConn, own netip.Addr) {
+	buffer := make([]byte, maxQuery+1)
+	for {
+		size, from, err := conn.ReadFromUDPAddrPort(buffer)
+		if err != nil {
+			if isClosed(ctx, err) {
+				return
+			}
+			pause(ctx) // an error that does not pass must not keep a processor busy
+			continue
+		}
+		s.answerUDP(ctx, conn, buffer[:size], from, own)
+	}
+}
+
+func (s *Server) answerUDP(ctx context.Context, conn *net.UDPConn, packet []byte, from netip.AddrPort, own netip.Addr) {
+	client := from.Addr().Unmap()
+	n := s.names.Load()
+	if n == nil || !n.allows(client, own) {
+		s.stats.foreign.Add(1)
+		return
+	}
+	send := func(r *request, reply *dns.Msg) {
+		if packet, err := pack(r, reply); err == nil {
+			_, _ = conn.WriteToUDPAddrPort(packet, from) // the client asks again
+		}
+	}
+	r, reply := parse(packet, client, false)
+	switch {
+	case r == nil && reply == nil:
+		return
+	case r == nil:
+		send(nil, reply)
+		return
+	}
+	s.stats.queries.Add(1)
+	if reply := s.local(r, n); reply != nil {
+		send(r, reply)
+		return
+	}
+	if !s.forwards.acquire(client) {
+		send(r, new(dns.Msg).SetRcode(r.query, dns.RcodeServerFailure))
+		return
+	}
+	s.stats.forwarded.Add(1)
+	go func() {
+		defer s.forwards.release(client)
+		send(r, s.remote(ctx, r, n))
+	}()
+}
+
+// pack returns the packet of a reply; r is nil for a reply to what is no valid query.
+func pack(r *request, reply *dns.Msg) ([]byte, error) {
+	if r == nil {
+		return reply.Pack()
+	}
+	return r.pack(reply)
+}
+
+// Run serves until ctx ends. It reads the snapshot first, and again whenever it was replaced.
+func (s *Server) Run(ctx context.Context) error {
+	if err := s.dir.Create(); err != nil {
+		return err
+	}
+	inherited, err := inheritSockets()
+	if err != nil {
+		s.log.Warn("Failed to take over sockets of the previous program", "err", err)
+	}
+	s.listeners.inherited = inherited
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var tasks sync.WaitGroup
+	defer tasks.Wait()
+	fail := make(chan error, 2)
+	for _, task := range []func(context.Context) error{s.watchSnapshot, s.serveControl} {
+		tasks.Go(func() { fail <- task(ctx) })
+	}
+	select {
+	case err = <-fail:
+	case <-ctx.Done():
+	}
+	cancel()
+	s.listeners.closeAll()
+	return err
+}

@@ -1,0 +1,254 @@
+package e2e
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/node/firewall"
+	"github.com/podstead/podstead/node/nameserver"
+	"github.com/podstead/podstead/test/testbed"
+)
+
+// upstreamServer is a name server of the node that knows one record.
+type upstreamServer struct {
+	address string
+	queries atomic.Int64
+	server  *dns.Server
+}
+
+// loopbackNets numbers the loopback addresses of name servers.
+var loopbackNets atomic.Int64
+
+// startUpstream starts a name server at port 53 of a loopback address.
+func startUpstream(t *testing.T, text string) *upstreamServer {
+	t.Helper()
+	u := &upstreamServer{address: fmt.Sprintf("127.53.%d.1", loopbackNets.Add(1))}
+	conn, err := net.ListenPacket("udp", u.address+":53")
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.server = &dns.Server{PacketConn: conn, Handler: dns.HandlerFunc(func(w dns.ResponseWriter, query *dns.Msg) {
+		u.queries.Add(1)
+		reply := new(dns.Msg).SetReply(query)
+		q := query.Question[0]
+		switch {
+		case q.Name != "far.example.":
+			reply.Rcode = dns.RcodeNameError
+		case q.Qtype == dns.TypeA:
+			reply.Answer = append(reply.Answer, &dns.A{Hdr: dns.RR_Header{Name: q.Name, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: 1}, A: net.ParseIP(text)})
+		}
+		_ = w.WriteMsg(reply)
+	})}
+	go func() { _ = u.server.ActivateAndServe() }()
+	t.Cleanup(u.stop)
+	return u
+}
+
+// stop ends the name server: its port answers with an ICMP error.
+func (u *upstreamServer) stop() { _ = u.server.Shutdown() }
+
+// dnsClient returns the manifest of a pod that answers with its name at port 5432, and has the
+// tools of a client.
+func dnsClient(name, spec string) string {
+	return fmt.Sprintf(`apiVersion: v1
+kind: Pod
+metadata: {name: %[1]s, labels: {app: %[1]s}}
+spec:
+  terminationGracePeriodSeconds: 0
+%[2]s
+  containers:
+    - name: main
+      image: %[3]s
+      command: [sh, -c, "mkdir -p /www; echo I am %[1]s > /www/index.html; exec httpd -f -p 5432 -h /www"]
+      ports: [{name: http, containerPort: 5432}]
+`, name, indent(spec), testbed.BusyboxImage)
+}
+
+var answered = regexp.MustCompile(`(?m)^Address(?: \d+)?: ([0-9a-f.:]+)$`)
+
+// lookup returns the addresses that nslookup prints in a container, without those of the server.
+func (n *node) lookup(i instance, name string) []string {
+	n.t.Helper()
+	// A search domain without the name is an error too.
+	out := n.exec(i, "sh", "-c", "nslookup -type=a "+name+" 2>&1 || true")
+	var found []string
+	for _, m := range answered.FindAllStringSubmatch(out, -1) {
+		if !strings.HasSuffix(m[1], ":53") {
+			found = append(found, m[1])
+		}
+	}
+	slices.Sort(found)
+	return found
+}
+
+// awaitLookup waits until a name has these addresses.
+func (n *node) awaitLookup(i instance, name string, want ...string) {
+	n.t.Helper()
+	slices.Sort(want)
+	n.await(fmt.Sprintf("%s is %v", name, want), func() error {
+		if got := n.lookup(i, name); !slices.Equal(got, want) {
+			return fmt.Errorf("it is %v", got)
+		}
+		return nil
+	}, time.Minute)
+}
+
+// nameserverStatus returns what the name server of the node's pods reports.
+func (n *node) nameserverStatus() (nameserver.Status, error) {
+	var status nameserver.Status
+	conn, err := net.Dial("unix", n.nameserverDir().Socket())
+	if err != nil {
+		return status, err
+	}
+	defer conn.Close()
+	return status, json.NewDecoder(conn).Decode(&status)
+}
+
+func (n *node) nameserverDir() nameserver.Directory {
+	return nameserver.Directory(filepath.Join(filepath.Dir(n.Socket()), "nameserver"))
+}
+
+func (n *node) nameserverPid() int {
+	n.t.Helper()
+	status, err := n.nameserverStatus()
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return status.Pid
+}
+
+// usePodDNS lets the node have a name server for its pods, and ends that with the test.
+func (n *node) usePodDNS(conf string) {
+	n.Args = append(n.Args, "--pod-dns", "always", "--cni-conf-dir", filepath.Join(n.rt.Dir(), "cni"), "--resolv-conf", conf)
+	n.t.Cleanup(func() {
+		n.End()
+		if status, err := n.nameserverStatus(); err == nil {
+			killProcess(n.t, status.Pid)
+		}
+	})
+}
+
+// Pods find each other by name, and the name server answers whatever happens to the daemon.
+func TestPodNames(t *testing.T) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		first, second := startUpstream(t, "192.0.2.1"), startUpstream(t, "192.0.2.2")
+		conf := filepath.Join(n.Dir(), "resolv.conf")
+		writeAll(t, n.Dir(), map[string]string{"resolv.conf": "nameserver " + first.address + "\nnameserver " + second.address + "\nsearch lan.test\n"})
+		n.usePodDNS(conf)
+		n.writeManifest("web.yaml", dnsClient("web", ""))
+		n.writeManifest("db.yaml", dnsClient("db", ""))
+		n.writeManifest("other.yaml", strings.Replace(dnsClient("queue", ""), "{name: queue,", "{name: queue, namespace: other,", 1))
+		n.writeManifest("unready.yaml", strings.Replace(dnsClient("unready", ""), "      ports:",
+			"      readinessProbe: {exec: {command: [test, -e, /ready]}, periodSeconds: 1, timeoutSeconds: 300}\n      ports:", 1))
+		n.start()
+		web, db := n.awaitRunning("web"), n.awaitReady("db").Status.PodIP
+		if text := n.exec(web, "cat", "/etc/resolv.conf"); !strings.Contains(text, "search default.svc.cluster.local svc.cluster.local cluster.local lan.test") || !strings.Contains(text, "ndots:5") || strings.Contains(text, first.address) {
+			t.Fatalf("/etc/resolv.conf of web is\n%s", text)
+		}
+		n.awaitExec(web, "I am db", "wget", "-q", "-O", "-", "http://db:5432/")
+		queue := n.awaitReady("queue").Status.PodIP
+		for name, want := range map[string]string{
+			"db.default": db, "db.default.svc.cluster.local.": db, "queue.other": queue, "queue.other.svc.cluster.local.": queue, "far.example.": "192.0.2.1",
+		} {
+			n.awaitLookup(web, name, want)
+		}
+		n.awaitLookup(web, "queue.default.svc.cluster.local.")
+		n.awaitExec(web, "db.default.svc.cluster.local", "sh", "-c", "nslookup "+db+" | sed -n 's/.*name = //p'")
+
+		// A pod that is not Ready has a name without an address.
+		unready := n.awaitRunning("unready")
+		n.awaitLookup(web, "unready.default.svc.cluster.local.")
+		n.exec(unready, "touch", "/ready")
+		n.awaitLookup(web, "unready.default.svc.cluster.local.", n.awaitReady("unready").Status.PodIP)
+
+		// Services, as headless ones of Kubernetes.
+		n.writeManifest("service.yaml", `apiVersion: v1
+kind: Service
+metadata: {name: backend}
+spec:
+  selector: {app: db}
+  ports: [{name: sql, port: 5432}]
+---
+apiVersion: v1
+kind: Service
+metadata: {name: elsewhere}
+spec: {type: ExternalName, externalName: far.example}
+`)
+		n.awaitLookup(web, "backend.default.svc.cluster.local.", db)
+		n.awaitLookup(web, "elsewhere.default.svc.cluster.local.", "192.0.2.1")
+		n.awaitExec(web, "I am db", "wget", "-q", "-O", "-", "http://backend:5432/")
+		dashed := strings.ReplaceAll(db, ".", "-") + ".backend.default.svc.cluster.local"
+		n.awaitLookup(web, dashed+".", db)
+		n.awaitExec(web, "5432 "+dashed, "sh", "-c", "nslookup -type=srv _sql._tcp.backend.default.svc.cluster.local. | sed -n 's/.*service = [0-9]* [0-9]* //p'")
+		n.awaitExec(web, dashed, "sh", "-c", "nslookup "+db+" | sed -n 's/.*name = //p'")
+
+		// The second server of the node takes the place of one that does not answer.
+		first.stop()
+		n.awaitLookup(web, "far.example.", "192.0.2.2")
+
+		n.nameserverOutlivesTheDaemon(web, db)
+	})
+}
+
+// nameserverOutlivesTheDaemon stops, kills and upgrades the daemon, and kills the name server.
+func (n *node) nameserverOutlivesTheDaemon(web instance, db string) {
+	t := n.t
+	t.Helper()
+	pid := n.nameserverPid()
+	if rules, err := exec.Command("iptables", "-w", "-S").CombinedOutput(); err != nil || !strings.Contains(string(rules), "-A INPUT -j "+firewall.DNSChain+"\n") {
+		t.Errorf("the rules for the name server (%v):\n%s", err, rules)
+	}
+	mustAnswer := func(what string) {
+		t.Helper()
+		if got := n.lookup(web, "db"); !slices.Equal(got, []string{db}) {
+			t.Errorf("%s: db is %v, want %s", what, got, db)
+		}
+	}
+	if err := n.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	mustAnswer("the daemon is stopped")
+	n.start()
+	mustAnswer("the daemon is started again")
+	n.Kill()
+	mustAnswer("the daemon is killed")
+	n.start()
+	if now := n.nameserverPid(); now != pid {
+		t.Errorf("the name server was process %d and is %d after the daemon was killed", pid, now)
+	}
+	n.Kill()
+	copyOf := filepath.Join(n.Dir(), "podstead-copy")
+	copyFile(t, n.Binary, copyOf)
+	n.Binary = copyOf
+	n.start()
+	mustAnswer("the daemon is upgraded")
+	if program, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid)); err != nil || program != copyOf {
+		t.Errorf("the name server runs %s (%v) after the upgrade, want %s in the same process", program, err, copyOf)
+	}
+	killProcess(t, pid)
+	n.await("the name server is started again", func() error {
+		if status, err := n.nameserverStatus(); err != nil || len(status.Listening) == 0 {
+			return errors.Join(err, fmt.Errorf("it is %+v", status))
+		}
+		return nil
+	})
+	mustAnswer("the name server is started again")
+	n.mustStillRun("web", web)
+	if p, err := n.pod("web"); err != nil || p.Status.Phase != v1.PodRunning {
+		t.Errorf("web is %s (%v)", p.Status.Phase, err)
+	}
+}
