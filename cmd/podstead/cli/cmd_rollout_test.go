@@ -69,7 +69,7 @@ func TestRolloutStatus(t *testing.T) {
 		{[]objects.Rollout{rollout("Preparing"), rollout("Progressing"), rollout("Stable")}, nil, 0, "pod/web-n1 successfully rolled out, revision 1111111111\n"},
 		{[]objects.Rollout{rollout("Progressing"), rollout("RollingBack"), rollout("RolledBack")}, nil, ExitFailed, "pod/web-n1 RolledBack: why it is RolledBack\n"},
 		{[]objects.Rollout{rollout("Undone")}, nil, 0, "pod/web-n1 Undone: why it is Undone\n"},
-		{[]objects.Rollout{rollout("Preparing")}, []string{"--timeout=10ms"}, ExitTimeout, "timed out after 10ms: pod/web-n1: Preparing: why it is Preparing"},
+		{[]objects.Rollout{rollout("Preparing")}, []string{"--timeout=1s"}, ExitTimeout, "timed out after 1s: pod/web-n1: Preparing: why it is Preparing"},
 		{[]objects.Rollout{rollout("Preparing")}, []string{"--watch=false"}, 0, "pod/web-n1 Preparing: why it is Preparing\n"},
 		{nil, nil, ExitFailed, "pod web-n1 has no rollout; pods of an API server have none"},
 		{[]objects.Rollout{rollout("Stable")}, []string{"-o", "xml"}, ExitUsage, "must be json or yaml"},
@@ -109,8 +109,8 @@ func TestRolloutStatusOfAPodThatIsNotReady(t *testing.T) {
 		code     int
 		want     string
 	}{
-		{"Stable", []v1.PodStatus{waiting}, []string{"--timeout=10ms"}, ExitTimeout, "ImagePullBackOff"},
-		{"Undone", []v1.PodStatus{waiting}, []string{"--timeout=10ms"}, ExitTimeout, "revision 1111111111 is in effect: "},
+		{"Stable", []v1.PodStatus{waiting}, []string{"--timeout=1s"}, ExitTimeout, "ImagePullBackOff"},
+		{"Undone", []v1.PodStatus{waiting}, []string{"--timeout=1s"}, ExitTimeout, "revision 1111111111 is in effect: "},
 		{"Stable", []v1.PodStatus{waiting}, []string{"--watch=false"}, 0, "pod/web-n1 Stable: revision 1111111111 is in effect, but not ready: ImagePullBackOff"},
 		{"Stable", []v1.PodStatus{{Phase: v1.PodFailed}}, nil, ExitFailed, "has failed"},
 		{"Stable", []v1.PodStatus{waiting, ready}, nil, 0, "successfully rolled out"},
