@@ -402,6 +402,81 @@ func TestRollbackDeadlineOutlivesTheDaemon(t *testing.T) {
 	})
 }
 
+// A revision that makes the host boot as soon as it runs is rolled back as well.
+func TestRevisionThatBootsTheHost(t *testing.T) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
+		booted, boot := time.Now(), "one"
+		b.mark = func() (wallclock.Mark, bool) { return wallclock.Mark{Boot: boot, Up: time.Since(booted)}, true }
+		answering(b.fake).fail("ready-u2", true)
+		b.replaceReady(judged)
+		b.after(time.Second)
+		for i := range 6 {
+			b.sigkill()
+			b.fake.Reboot()
+			booted, boot = time.Now(), fmt.Sprint("boot", i)
+			b.start().config.deliver(file, judged("u2"))
+			b.until(time.Minute, "a pod runs", func() bool { return b.fake.Running() == 1 })
+			if b.running("u1") == 1 {
+				break
+			}
+		}
+		b.awaitState(rollout.RolledBack, "u1")
+		b.awaitReady("u1")
+		if n := b.fake.Starts("u2", "app"); n > 4 {
+			t.Errorf("it was started %d times", n)
+		}
+	})
+}
+
+// After a boot nothing runs, so that the revision that failed is not started again while the
+// last good one waits for its image: it may be what made the host boot.
+func TestBootDuringARollback(t *testing.T) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
+		booted, boot := time.Now(), "one"
+		b.mark = func() (wallclock.Mark, bool) { return wallclock.Mark{Boot: boot, Up: time.Since(booted)}, true }
+		b.fake.SetImages("img:1", "img:2")
+		b.fake.SetPullable()
+		answering(b.fake).fail("ready-u2", true)
+		revision := func(uid types.UID) *v1.Pod {
+			return withImage(judged(uid), map[types.UID]string{"u1": "img:1", "u2": "img:2"}[uid])
+		}
+		d := b.replaceReady(revision)
+		b.fake.SetImages("img:2")
+		b.awaitState(rollout.RollingBack, "u2")
+		b.awaitHeld("u2", "img:1")
+		// Nothing but a boot gives the revision up.
+		b.sigkill()
+		b.start().config.deliver(file, revision("u2"))
+		b.awaitState(rollout.RollingBack, "u2")
+		b.after(time.Minute)
+		b.only("u2", 1)
+
+		b.sigkill()
+		b.fake.Reboot()
+		booted, boot = time.Now(), "two"
+		d = b.start()
+		d.config.deliver(file, revision("u2"))
+		b.awaitState(rollout.RolledBack, "u1")
+		b.after(30 * time.Second)
+		if n := b.fake.Starts("u2", "app"); n != 1 {
+			t.Errorf("the revision that failed was started %d times\n%s", n, d.log)
+		}
+		if list := d.warnings(rollout.ReasonRolledBack); len(list) != 1 || !strings.Contains(list[0], "was not Ready within 1m0s") {
+			t.Errorf("events: %q", list)
+		}
+		b.fake.SetPullable("img:1")
+		b.awaitReady("u1")
+		b.awaitHeld("u1", "was rolled back: it was not Ready within 1m0s")
+		b.only("u1", 2)
+		// Nor does another start try it.
+		b.sigkill()
+		b.start().config.deliver(file, revision("u2"))
+		b.awaitState(rollout.RolledBack, "u1")
+		b.after(time.Minute)
+		b.only("u1", 2)
+	})
+}
+
 // Whenever the daemon is killed in the course of a rollback, and whichever writes fail,
 // the last good revision runs in the end, once, and two revisions never run at once.
 func TestRollbackSurvivesKills(t *testing.T) {

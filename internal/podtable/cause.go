@@ -31,24 +31,19 @@ var layers = []*regexp.Regexp{
 // noise matches what says nothing to a reader, anywhere in an error.
 var noise = regexp.MustCompile(`(?:: unknown)+$| \(via /proc/self/fd/\d+\)|, flags: 0x[0-9a-f]+(?:, data: \S+)?`)
 
-// known maps errors to a text that says what is wrong and what to do. Its text may refer to
-// the groups of the pattern.
-var known = []struct {
+// knownError is an error with a text that says what is wrong and what to do. The text may refer
+// to the groups of the pattern.
+type knownError struct {
 	pattern *regexp.Regexp
 	text    string
-}{
+}
+
+// known are errors of all kinds.
+var known = []knownError{
 	{regexp.MustCompile(`(?:^|\s)(\S+): no match for platform in manifest`), `image $1 does not exist for the architecture of this node; use another tag or image`},
 	{regexp.MustCompile(`no match for platform in manifest`), `the image does not exist for the architecture of this node; use another tag or image`},
 	{regexp.MustCompile(`^(\S+[:@]\S+): not found$`), `image $1 not found in its registry; correct the name or the tag`},
 	{regexp.MustCompile(`pull access denied, repository does not exist or may require authorization`), `pull access denied: the repository does not exist or is private; correct the image's name, or add imagePullSecrets`},
-	{regexp.MustCompile(`toomanyrequests|429 Too Many Requests`), `the registry limits the rate of pulls (429); wait, log in with imagePullSecrets, or use a mirror`},
-	{regexp.MustCompile(`401 Unauthorized`), `the registry denies access (401 Unauthorized); add or correct imagePullSecrets`},
-	{regexp.MustCompile(`403 Forbidden`), `the registry denies access (403 Forbidden); check the image's name and imagePullSecrets`},
-	{regexp.MustCompile(`lookup (\S+?)(?: on \S+)?: (no such host|server misbehaving|i/o timeout|Temporary failure in name resolution)`), `cannot resolve the registry's name $1: $2; correct the image's name, or check DNS on the node`},
-	{regexp.MustCompile(`dial tcp (\S+?)(?:->\S+)?: (?:connect: )?(connection refused|i/o timeout|no route to host|network is unreachable|connection timed out)`), `cannot connect to the registry at $1: $2; check the registry and the node's network`},
-	{regexp.MustCompile(`server gave HTTP response to HTTPS client`), `the registry does not use TLS; configure it as an HTTP registry at the container runtime`},
-	{regexp.MustCompile(`certificate signed by unknown authority`), `the registry's certificate is not trusted; add its CA to the container runtime's configuration`},
-	{regexp.MustCompile(`certificate has expired or is not yet valid`), `the registry's certificate has expired or is not yet valid; renew it, or correct the node's clock`},
 	{regexp.MustCompile(`no space left on device`), `no space left on device; free disk space on the node`},
 	{regexp.MustCompile(`exec(?:utable file)?:? ["` + "`" + `]([^"` + "`" + `]+)["` + "`" + `]:? (?:executable file )?not found in \$PATH(?:: No such file or directory)?`), `command "$1" not found in the image; correct command, or install the program in the image`},
 	{regexp.MustCompile(`exec:? "?([^"\s:]+)"?: (?:stat \S+: )?no such file or directory`), `command "$1" not found in the image, or its interpreter is missing; correct command`},
@@ -67,6 +62,22 @@ var known = []struct {
 	{regexp.MustCompile(`unable to find user ([^:\s]+): no matching entries in passwd file`), `user $1 does not exist in the image; use a number in runAsUser, or another image`},
 }
 
+// ofPull matches errors of a pull of an image. Network plugins, hooks and others have errors of
+// connections as well, about other servers than a registry.
+var ofPull = regexp.MustCompile(`(?i)\b(?:pull|pulling|image|registry|manifests?)\b|ErrImagePull|failed to resolve reference|httpReadSeeker`)
+
+// knownOfPulls is known for errors of pulls alone.
+var knownOfPulls = []knownError{
+	{regexp.MustCompile(`toomanyrequests|429 Too Many Requests`), `the registry limits the rate of pulls (429); wait, log in with imagePullSecrets, or use a mirror`},
+	{regexp.MustCompile(`401 Unauthorized`), `the registry denies access (401 Unauthorized); add or correct imagePullSecrets`},
+	{regexp.MustCompile(`403 Forbidden`), `the registry denies access (403 Forbidden); check the image's name and imagePullSecrets`},
+	{regexp.MustCompile(`lookup (\S+?)(?: on \S+)?: (no such host|server misbehaving|i/o timeout|Temporary failure in name resolution)`), `cannot resolve the registry's name $1: $2; correct the image's name, or check DNS on the node`},
+	{regexp.MustCompile(`dial tcp (\S+?)(?:->\S+)?: (?:connect: )?(connection refused|i/o timeout|no route to host|network is unreachable|connection timed out)`), `cannot connect to the registry at $1: $2; check the registry and the node's network`},
+	{regexp.MustCompile(`server gave HTTP response to HTTPS client`), `the registry does not use TLS; configure it as an HTTP registry at the container runtime`},
+	{regexp.MustCompile(`certificate signed by unknown authority`), `the registry's certificate is not trusted; add its CA to the container runtime's configuration`},
+	{regexp.MustCompile(`certificate has expired or is not yet valid`), `the registry's certificate has expired or is not yet valid; renew it, or correct the node's clock`},
+}
+
 // Cause shortens an error of a container runtime or of a registry to what is wrong, with the
 // remedy where the error is known. Other texts are returned as they are.
 func Cause(message string) string {
@@ -82,10 +93,21 @@ func Cause(message string) string {
 	if short := noise.ReplaceAllString(text, ""); short != "" {
 		text = short
 	}
-	for i := range known {
-		if at := known[i].pattern.FindStringSubmatchIndex(text); at != nil {
-			return string(known[i].pattern.ExpandString(nil, known[i].text, text, at))
-		}
+	if explained, ok := explain(known, text); ok {
+		return explained
+	}
+	if ofPull.MatchString(message) {
+		text, _ = explain(knownOfPulls, text)
 	}
 	return text
+}
+
+// explain returns the text of the first of the errors that matches, or else the text itself.
+func explain(errors []knownError, text string) (explained string, ok bool) {
+	for _, e := range errors {
+		if at := e.pattern.FindStringSubmatchIndex(text); at != nil {
+			return string(e.pattern.ExpandString(nil, e.text, text, at)), true
+		}
+	}
+	return text, false
 }

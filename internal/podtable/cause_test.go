@@ -64,6 +64,15 @@ func TestCause(t *testing.T) {
 		{`failed to get sandbox runtime: no runtime for "kata" is configured`,
 			"runtime handler kata is not configured at the container runtime; correct runtimeClassName or the RuntimeClass"},
 		{create2 + `setrlimits: operation not permitted: unknown`, "setrlimits: operation not permitted"},
+		// Other programs than those that pull images have such errors too.
+		{`Failed to create pod sandbox: failed to setup network for sandbox "12ab": plugin type="calico" failed (add): error getting ClusterInformation: Get "https://10.96.0.1:443/apis/crd.projectcalico.org/v1": dial tcp 10.96.0.1:443: connect: connection refused`,
+			`error getting ClusterInformation: Get "https://10.96.0.1:443/apis/crd.projectcalico.org/v1": dial tcp 10.96.0.1:443: connect: connection refused`},
+		{`Failed to create pod sandbox: failed to setup network for sandbox "12ab": plugin type="calico" failed (add): error getting ClusterInformation: tls: failed to verify certificate: x509: certificate signed by unknown authority`,
+			`error getting ClusterInformation: tls: failed to verify certificate: x509: certificate signed by unknown authority`},
+		{`failed to create containerd task: failed to create shim task: OCI runtime create failed: hook 0: dial tcp: lookup db.example.com on 10.0.0.1:53: no such host`,
+			`hook 0: dial tcp: lookup db.example.com on 10.0.0.1:53: no such host`},
+		{`Back-off pulling image "a:1": ErrImagePull: initializing source docker://10.9.8.7:5000/a:1: pinging container registry 10.9.8.7:5000: Get "https://10.9.8.7:5000/v2/": dial tcp 10.9.8.7:5000: connect: connection refused`,
+			"cannot connect to the registry at 10.9.8.7:5000: connection refused; check the registry and the node's network"},
 		// What is not such an error stays as it is.
 		{"", ""},
 		{"waiting for pod db to be ready", "waiting for pod db to be ready"},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"time"
 
 	"github.com/podstead/podstead/internal/atomicfile"
@@ -57,6 +58,9 @@ func (p *podRecord) last() time.Time {
 
 func newRecord() record { return record{Version: recordVersion, Pods: map[string]*podRecord{}} }
 
+// errNewer is the error of a record of a newer version.
+var errNewer = errors.New("it was written by a newer podstead")
+
 // loadRecord reads the file. Without one, or with an error, the record is empty.
 func loadRecord(path string) (record, error) {
 	data, err := boundedfile.Read(path, maxRecord)
@@ -67,7 +71,10 @@ func loadRecord(path string) (record, error) {
 	if err == nil {
 		err = json.Unmarshal(data, &r)
 	}
-	if err == nil && r.Version != recordVersion {
+	switch {
+	case r.Version > recordVersion:
+		err = fmt.Errorf("%w: its version is %d, the newest supported version is %d", errNewer, r.Version, recordVersion)
+	case err == nil && r.Version != recordVersion:
 		err = fmt.Errorf("version %d, this daemon knows version %d", r.Version, recordVersion)
 	}
 	if err != nil || r.Pods == nil {
@@ -79,6 +86,19 @@ func loadRecord(path string) (record, error) {
 		}
 	}
 	return r, nil
+}
+
+// moveAside keeps a record that cannot be used, for inspection or for a return to the newer
+// version. It returns where it is, and is empty for one that cannot be read or moved.
+func moveAside(path string, reason error) (aside string) {
+	aside = path + ".damaged"
+	if errors.Is(reason, errNewer) {
+		aside = path + ".newer"
+	}
+	if err := os.Rename(path, aside); err != nil {
+		return ""
+	}
+	return aside
 }
 
 func (r *record) save(path string) error {

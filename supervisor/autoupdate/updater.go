@@ -45,13 +45,13 @@ type Updater struct {
 	saveError string
 }
 
-// New returns an Updater with the contents of its file. It starts nothing. A damaged file is
-// logged and replaced.
+// New returns an Updater with the contents of its file. It starts nothing. A damaged file,
+// or one of a newer version, is logged and moved aside.
 func New(cfg Config) *Updater {
 	cfg = cfg.withDefaults()
 	r, err := loadRecord(cfg.File)
 	if err != nil {
-		cfg.Log.Warn("Failed to load the record of image updates, checking all pods again", "file", cfg.File, "err", err)
+		cfg.Log.Warn("Failed to load the record of image updates, checking all pods again", "file", cfg.File, "err", err, "movedTo", moveAside(cfg.File, err))
 	}
 	return &Updater{cfg: cfg, started: time.Now(), wake: make(chan struct{}, 1), record: r, forced: map[string]bool{}}
 }

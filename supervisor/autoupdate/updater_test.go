@@ -672,9 +672,12 @@ func TestIdleWithoutPods(t *testing.T) {
 	})
 }
 
-// A damaged record does not prevent updates.
+// A damaged record does not prevent updates. It is moved aside, as is one of a newer version.
 func TestDamagedRecord(t *testing.T) {
-	for _, text := range []string{"", "{", `{"version": 2}`, `{"version": 1, "pods": {"default/web-n1": null}}`} {
+	for text, suffix := range map[string]string{
+		"": ".damaged", "{": ".damaged", `{"version": 0}`: ".damaged", `{"version": 2}`: ".newer", `{"version": 2, "pods": []}`: ".newer",
+		`{"version": 1, "pods": {"default/web-n1": null}}`: "",
+	} {
 		bubble(t, func(t *testing.T, h *updaterHarness) {
 			writeFile(t, h.file, text)
 			h.start()
@@ -683,6 +686,11 @@ func TestDamagedRecord(t *testing.T) {
 			h.day()
 			if h.took() == "" {
 				t.Errorf("%q: not updated", text)
+			}
+			for _, other := range []string{".damaged", ".newer"} {
+				if data, err := os.ReadFile(h.file + other); (err == nil) != (other == suffix) || err == nil && string(data) != text {
+					t.Errorf("%q: in %s is %q, %v", text, other, data, err)
+				}
 			}
 		})
 	}

@@ -153,7 +153,7 @@ func New(opts Options) *Controller {
 	}
 	return &Controller{
 		opts: opts, log: opts.Log,
-		store:   &store{dir: opts.Dir, files: opts.Unwritten, log: opts.Log, disk: osDisk{}},
+		store:   &store{dir: opts.Dir, files: opts.Unwritten, log: opts.Log, disk: osDisk{}, patience: maxPatience},
 		updates: make(chan manifest.PodUpdate), results: make(chan result), requests: make(chan func()),
 		observed: make(chan struct{}, 1), retries: make(chan struct{}, 1), stopped: make(chan struct{}),
 		loop:        loop{delivered: map[manifest.Source]bool{}, dirty: map[string]bool{}},

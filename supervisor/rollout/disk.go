@@ -5,11 +5,14 @@ import (
 	"os"
 
 	"github.com/podstead/podstead/internal/atomicfile"
+	"github.com/podstead/podstead/internal/boundedfile"
 )
 
-// disk are the operations with which a store changes files and directories, one method
+// disk are the operations with which a store reads and changes files and directories, one method
 // for each of the file system, so that a test can fail, or end the daemon, at each.
 type disk interface {
+	// Read reads a file of at most maxFile bytes.
+	Read(path string) ([]byte, error)
 	MkdirAll(path string) error
 	// Create creates a file that does not exist, for its owner alone.
 	Create(path string) (diskFile, error)
@@ -30,10 +33,11 @@ type diskFile interface {
 // osDisk is the disk of the operating system.
 type osDisk struct{}
 
-func (osDisk) MkdirAll(path string) error   { return os.MkdirAll(path, 0o700) }
-func (osDisk) Rename(from, to string) error { return os.Rename(from, to) }
-func (osDisk) Remove(path string) error     { return os.Remove(path) }
-func (osDisk) RemoveAll(path string) error  { return os.RemoveAll(path) }
+func (osDisk) Read(path string) ([]byte, error) { return boundedfile.Read(path, maxFile) }
+func (osDisk) MkdirAll(path string) error       { return os.MkdirAll(path, 0o700) }
+func (osDisk) Rename(from, to string) error     { return os.Rename(from, to) }
+func (osDisk) Remove(path string) error         { return os.Remove(path) }
+func (osDisk) RemoveAll(path string) error      { return os.RemoveAll(path) }
 func (osDisk) Create(path string) (diskFile, error) {
 	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, atomicfile.Mode)
 }

@@ -129,6 +129,10 @@ func (c *Controller) restore(r *podRollout, s *storedRollout) bool {
 		r.current, r.state, r.since = want, Progressing, time.Now()
 		return true
 	}
+	if r.choice.rejected != nil && want == r.lastGood && current != want && c.bootedSince(s.Begun) {
+		c.restoreRollback(r, current)
+		return true
+	}
 	r.current, r.good, r.begun, r.returned = current, s.Good, s.Begun, true
 	if r.good {
 		r.lastGood = current
@@ -146,15 +150,32 @@ func (c *Controller) restore(r *podRollout, s *storedRollout) bool {
 	return true
 }
 
-// restoreBegin restarts the time of a revision after a boot of the host, since its pod
-// starts again.
-func (c *Controller) restoreBegin(r *podRollout) {
+// restoreRollback ends a rollback that a boot of the host has interrupted. Nothing of the failed
+// revision runs that would be worth keeping until the last good one is prepared, and to start it
+// once more may make the host boot again.
+func (c *Controller) restoreRollback(r *podRollout, failed *revision) {
+	r.current, r.state, r.since = r.lastGood, RolledBack, time.Now()
+	r.history = r.history.with(r.current, r.since, r.keepsRevisions()...)
+	// Stored before the act.
+	c.save(r, durably)
+	c.reportRollback(r, failed)
+}
+
+// bootedSince reports whether the host has booted since a revision began to start.
+func (c *Controller) bootedSince(begun *beginning) bool {
 	mark, known := c.opts.Mark()
-	if r.begun == nil || r.begun.Mark == nil || !known || r.begun.Mark.Boot == mark.Boot {
+	return begun != nil && begun.Mark != nil && known && begun.Mark.Boot != mark.Boot
+}
+
+// restoreBegin restarts the time of a revision that was not Ready after a boot of the host, since
+// its pod starts again. It counts the boot on the disk: the revision may be the cause.
+func (c *Controller) restoreBegin(r *podRollout) {
+	if r.good || !c.bootedSince(r.begun) {
 		return
 	}
+	mark, _ := c.opts.Mark()
 	r.begun = &beginning{Time: time.Now().Round(0), Mark: &mark, Boots: r.begun.Boots + 1, Restarts: r.begun.Restarts}
-	c.save(r, later)
+	c.save(r, durably)
 }
 
 // stays reports whether the revision that was in effect is to be adopted while the

@@ -10,12 +10,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podstead/podstead/internal/boundedfile"
 	"github.com/podstead/podstead/internal/unwritten"
 	"github.com/podstead/podstead/manifest"
 )
@@ -39,6 +39,8 @@ type store struct {
 	log   *slog.Logger
 	// disk is how the store changes files.
 	disk disk
+	// patience is how long it still waits for files that cannot be read at the moment.
+	patience time.Duration
 	// has are the files of revisions that exist, by path.
 	has map[string]bool
 }
@@ -95,7 +97,8 @@ type storedRevision struct {
 func (s *store) path(fullName string) string { return filepath.Join(s.dir, fullName) }
 
 // load reads all rollouts. One that is damaged or of a newer version is moved aside with
-// a warning: the newest manifest of its pod comes into effect then.
+// a warning, one that the disk does not give stays until it is replaced: the newest manifest of
+// its pod comes into effect then.
 func (s *store) load() map[string]*storedRollout {
 	found := map[string]*storedRollout{}
 	s.has = map[string]bool{}
@@ -104,10 +107,12 @@ func (s *store) load() map[string]*storedRollout {
 	}
 	for _, fullName := range s.names() {
 		path := filepath.Join(s.path(fullName), stateFile)
-		state, err := readState(path)
+		state, err := s.readState(path)
 		switch {
 		case err == nil:
 			found[fullName] = state
+		case isTemporary(err):
+			s.log.Warn("State of a rollout cannot be read, the pod runs the newest revision of its manifest", "file", path, "err", err)
 		case !errors.Is(err, fs.ErrNotExist):
 			s.moveAside(path, err)
 		case !s.hasAside(fullName):
@@ -175,9 +180,9 @@ const (
 )
 
 // readState reads and checks the state of a rollout.
-func readState(path string) (*storedRollout, error) {
+func (s *store) readState(path string) (*storedRollout, error) {
 	state := &storedRollout{}
-	if err := readVersioned(path, state); err != nil {
+	if err := s.readVersioned(path, state); err != nil {
 		return nil, err
 	}
 	if want := filepath.Join(state.Namespace, state.Name, stateFile); !strings.HasSuffix(path, string(filepath.Separator)+want) {
@@ -192,9 +197,39 @@ func readState(path string) (*storedRollout, error) {
 // errNewer is the error of a file of a newer version.
 var errNewer = errors.New("it was written by a newer podstead")
 
+const (
+	// maxPatience is how long a start waits at most, in all, for files that cannot be read at the
+	// moment. To forget a rollout starts a revision that failed.
+	maxPatience = 2 * time.Second
+	// readRetry is the time between two attempts to read a file.
+	readRetry = 100 * time.Millisecond
+)
+
+// isTemporary reports whether the error of a read says nothing about the content of the file.
+func isTemporary(err error) bool {
+	for _, e := range []error{syscall.EIO, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOBUFS, syscall.EINTR, syscall.EAGAIN, syscall.ETIMEDOUT, syscall.ESTALE} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// read reads a file, several times if need be.
+func (s *store) read(path string) ([]byte, error) {
+	for {
+		data, err := s.disk.Read(path)
+		if err == nil || !isTemporary(err) || s.patience <= 0 {
+			return data, err
+		}
+		s.patience -= readRetry
+		time.Sleep(readRetry)
+	}
+}
+
 // readVersioned decodes a file if its version is supported.
-func readVersioned(path string, into any) error {
-	data, err := boundedfile.Read(path, maxFile)
+func (s *store) readVersioned(path string, into any) error {
+	data, err := s.read(path)
 	if err != nil {
 		return err
 	}
@@ -232,7 +267,7 @@ func (s *store) revision(fullName string, e entry) (*revision, error) {
 	}
 	stored := storedRevision{}
 	path := filepath.Join(s.path(fullName), e.Revision+".json")
-	if err := readVersioned(path, &stored); err != nil {
+	if err := s.readVersioned(path, &stored); err != nil {
 		return nil, fmt.Errorf("revision %s cannot be read from %s: %w", e.Revision, path, err)
 	}
 	if stored.Pod == nil || stored.Pod.UID == "" || stored.Pod.Namespace+"/"+stored.Pod.Name != fullName || revisionID(stored.Pod) != e.Revision {

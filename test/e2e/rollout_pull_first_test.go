@@ -89,6 +89,9 @@ func TestReplaceAsTheKubelet(t *testing.T) {
 			}
 			return fmt.Errorf("%+v", p.Status.ContainerStatuses)
 		})
+		// It is in effect, and no rollout that has succeeded.
+		n.cli(124, []string{"is in effect: ", "ImagePull"}, "rollout", "status", "p", "--timeout", "1s")
+		n.cli(0, []string{"is in effect, but not ready: ", "ImagePull"}, "rollout", "status", "p", "--watch=false")
 	})
 }
 

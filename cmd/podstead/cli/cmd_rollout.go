@@ -83,9 +83,9 @@ func rolloutStatusCommand() *cobra.Command {
 		Long: `Show the status of a pod's rollout, and wait until it has ended, or list the rollouts of
 all pods.
 
-The exit code is 0 if the revision of the manifest is in effect, or another one on
-request, 1 if it was rolled back or its manifest is invalid, and 124 if the rollout is
-still in progress after --timeout.
+The exit code is 0 if the revision of the manifest, or another one on request, is in effect
+and ready or has succeeded, 1 if it was rolled back or has failed, or if its manifest is
+invalid, and 124 if the rollout is still in progress, or the pod not ready, after --timeout.
 
   Stable        the revision of the manifest is in effect
   Preparing     its images and objects are prepared, the previous one runs on
@@ -148,11 +148,18 @@ func runRolloutStatus(cmd *cobra.Command, o rolloutOptions, args []string) error
 	if err != nil {
 		return client.MessageOnly(err)
 	}
-	return reportRollout(cmd, o, pod, last)
+	notReady := ""
+	if !o.watch && o.format == "" && last != nil && last.Ended() {
+		if notReady, err = wait.NotReady(cmd.Context(), c, last); err != nil {
+			return client.MessageOnly(err)
+		}
+	}
+	return reportRollout(cmd, o, pod, last, notReady)
 }
 
-// reportRollout prints the status of a rollout. That of a pod that was rolled back is an error.
-func reportRollout(cmd *cobra.Command, o rolloutOptions, pod *v1.Pod, r *objects.Rollout) error {
+// reportRollout prints the status of a rollout, with why the pod is not ready. That of a pod that
+// was rolled back is an error.
+func reportRollout(cmd *cobra.Command, o rolloutOptions, pod *v1.Pod, r *objects.Rollout, notReady string) error {
 	if r == nil {
 		return fmt.Errorf("pod %s has no rollout; pods of an API server have none", pod.Name)
 	}
@@ -162,7 +169,10 @@ func reportRollout(cmd *cobra.Command, o rolloutOptions, pod *v1.Pod, r *objects
 		}
 	} else {
 		text := r.Summary(time.Now())
-		if r.State == objects.RolloutStable {
+		switch {
+		case notReady != "":
+			text = r.State + ": revision " + r.Revision + " is in effect, but not ready: " + terminal.OneLine(notReady)
+		case r.State == objects.RolloutStable:
 			text = "successfully rolled out, revision " + r.Revision
 			if r.Message != "" {
 				text += ": " + terminal.OneLine(r.Message)

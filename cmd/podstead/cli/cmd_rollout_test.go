@@ -69,7 +69,7 @@ func TestRolloutStatus(t *testing.T) {
 		{[]objects.Rollout{rollout("Preparing"), rollout("Progressing"), rollout("Stable")}, nil, 0, "pod/web-n1 successfully rolled out, revision 1111111111\n"},
 		{[]objects.Rollout{rollout("Progressing"), rollout("RollingBack"), rollout("RolledBack")}, nil, ExitFailed, "pod/web-n1 RolledBack: why it is RolledBack\n"},
 		{[]objects.Rollout{rollout("Undone")}, nil, 0, "pod/web-n1 Undone: why it is Undone\n"},
-		{[]objects.Rollout{rollout("Preparing")}, []string{"--timeout=10ms"}, ExitTimeout, "timed out after 10ms: pod/web-n1: Preparing: why it is Preparing"},
+		{[]objects.Rollout{rollout("Preparing")}, []string{"--timeout=1s"}, ExitTimeout, "timed out after 1s: pod/web-n1: Preparing: why it is Preparing"},
 		{[]objects.Rollout{rollout("Preparing")}, []string{"--watch=false"}, 0, "pod/web-n1 Preparing: why it is Preparing\n"},
 		{nil, nil, ExitFailed, "pod web-n1 has no rollout; pods of an API server have none"},
 		{[]objects.Rollout{rollout("Stable")}, []string{"-o", "xml"}, ExitUsage, "must be json or yaml"},
@@ -93,6 +93,61 @@ func TestRolloutStatus(t *testing.T) {
 	var list []objects.Rollout
 	if jsonErr := json.Unmarshal([]byte(out), &list); err != nil || jsonErr != nil || len(list) != 1 || list[0].State != "Stable" {
 		t.Errorf("rollouts of a namespace: %v, %v\n%s", err, jsonErr, out)
+	}
+}
+
+// A revision that is in effect has rolled out when it is ready: neither one that cannot start nor one
+// that has failed is reported as a success.
+func TestRolloutStatusOfAPodThatIsNotReady(t *testing.T) {
+	waiting := v1.PodStatus{Phase: v1.PodPending, ContainerStatuses: []v1.ContainerStatus{{Name: "a", Image: "i:1", State: v1.ContainerState{
+		Waiting: &v1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "i:1 not found"}}}}}
+	ready := v1.PodStatus{Phase: v1.PodRunning, Conditions: []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionTrue}}}
+	for _, c := range []struct {
+		state    string
+		statuses []v1.PodStatus
+		args     []string
+		code     int
+		want     string
+	}{
+		{"Stable", []v1.PodStatus{waiting}, []string{"--timeout=1s"}, ExitTimeout, "ImagePullBackOff"},
+		{"Undone", []v1.PodStatus{waiting}, []string{"--timeout=1s"}, ExitTimeout, "revision 1111111111 is in effect: "},
+		{"Stable", []v1.PodStatus{waiting}, []string{"--watch=false"}, 0, "pod/web-n1 Stable: revision 1111111111 is in effect, but not ready: ImagePullBackOff"},
+		{"Stable", []v1.PodStatus{{Phase: v1.PodFailed}}, nil, ExitFailed, "has failed"},
+		{"Stable", []v1.PodStatus{waiting, ready}, nil, 0, "successfully rolled out"},
+		{"Stable", []v1.PodStatus{{Phase: v1.PodSucceeded}}, nil, 0, "successfully rolled out"},
+		{"RolledBack", []v1.PodStatus{waiting}, nil, ExitFailed, "pod/web-n1 RolledBack"},
+	} {
+		r := rollout(c.state)
+		r.UID = "u1"
+		d, _ := rolloutDaemon(t, r)
+		setStatus := func(st v1.PodStatus) {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			pod := d.pods[0]
+			pod.UID, pod.Status = "u1", st
+			pod.Spec.Containers = []v1.Container{{Name: "a", Image: "i:1"}}
+			d.pods = []v1.Pod{pod}
+		}
+		setStatus(c.statuses[0])
+		if len(c.statuses) > 1 {
+			answer := d.routes["GET /podstead/v1/rollouts"]
+			var asked atomic.Int32
+			d.stop()
+			d.routes["GET /podstead/v1/rollouts"] = func(w http.ResponseWriter, q *http.Request) {
+				if asked.Add(1) == 2 {
+					setStatus(c.statuses[1])
+				}
+				answer(w, q)
+			}
+			d.start()
+		}
+		out, errOut, err := execute(t, "", append([]string{"rollout", "status", "web", "--api-socket", d.socket}, c.args...)...)
+		if err != nil && !Silent(err) {
+			errOut += err.Error()
+		}
+		if Code(err) != c.code || !strings.Contains(out+errOut, c.want) {
+			t.Errorf("%s %v: %d\n%s%s\nwant %d\n%s", c.state, c.args, Code(err), out, errOut, c.code, c.want)
+		}
 	}
 }
 

@@ -24,9 +24,10 @@ type Rollout struct {
 	Timeout time.Duration
 }
 
-// Ended waits until the rollout has ended, and returns it; nil for a pod that has none. It
-// returns a TimeoutError if the timeout expires first. A file that was changed a moment ago
-// is waited for until the daemon has read it.
+// Ended waits until the rollout has ended and the pod is ready or has succeeded, unless it was
+// rolled back, and returns the rollout; nil for a pod that has none. It returns a TimeoutError if
+// the timeout expires first, and another error if the pod has failed and is not restarted. A file
+// that was changed a moment ago is waited for until the daemon has read it.
 func (w *Rollout) Ended(ctx context.Context) (*objects.Rollout, error) {
 	read, err := w.unread(ctx)
 	if err != nil {
@@ -42,18 +43,24 @@ func (w *Rollout) Ended(ctx context.Context) (*objects.Rollout, error) {
 	shown := ""
 	for {
 		r, err := objects.FindRollout(limited, w.Client, w.Pod.Namespace, w.Pod.Name)
+		notReady := ""
+		if err == nil && r != nil && r.Ended() {
+			notReady, err = NotReady(limited, w.Client, r)
+		}
 		switch {
 		case err != nil && errors.Is(limited.Err(), context.DeadlineExceeded):
 		case err != nil:
 			return nil, err
 		case r == nil:
 			return nil, nil
-		case r.Ended() && (r.State != objects.RolloutStable || read == nil || read(limited) || time.Since(began) > settleTime):
+		case r.Ended() && notReady == "" && (r.State != objects.RolloutStable || read == nil || read(limited) || time.Since(began) > settleTime):
 			return r, nil
 		default:
 			// The time that is left is no change: it would be a line per second of a log.
-			state = r.Summary(time.Now())
-			if change := r.State + r.Candidate + r.Message + r.Deadline.String(); change != shown {
+			if state = r.Summary(time.Now()); notReady != "" {
+				state = "revision " + r.Revision + " is in effect: " + notReady
+			}
+			if change := r.State + r.Candidate + r.Message + r.Deadline.String() + notReady; change != shown {
 				p.Show("pod/" + w.Pod.Name + ": " + state)
 				shown = change
 			}
@@ -102,4 +109,27 @@ func (w *Rollout) unread(ctx context.Context) (func(context.Context) bool, error
 		}, nil
 	}
 	return nil, nil
+}
+
+// NotReady returns why the pod of a rollout that has ended is neither ready nor has succeeded,
+// empty if it is, if it was rolled back, or if the daemon is too old to say which pod it is. The
+// error is for a pod that has failed and is not restarted.
+func NotReady(ctx context.Context, c *client.Client, r *objects.Rollout) (string, error) {
+	if r.State == objects.RolloutRolledBack || r.UID == "" {
+		return "", nil
+	}
+	q := objects.Query{Kind: objects.PodKind(), Namespace: r.Namespace, Names: []string{r.Name}}
+	list, err := q.List(ctx, c)
+	if err != nil {
+		return "", err
+	}
+	var pod *objects.Object
+	if len(list.Objects) > 0 {
+		pod = list.Objects[0]
+	}
+	ready, state, err := hasRevision(string(r.UID))(pod)
+	if ready || err != nil {
+		return "", err
+	}
+	return state, nil
 }
