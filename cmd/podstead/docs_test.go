@@ -14,7 +14,8 @@ import (
 )
 
 // foreignFlags are flags of other programs in the documentation.
-var foreignFlags = []string{"enable-aggregator-routing", "as", "as-group", "kubelet-client-certificate", "kubelet-insecure-tls", "use-signing-config", "output-signature"}
+var foreignFlags = []string{"enable-aggregator-routing", "as", "as-group", "kubelet-client-certificate", "kubelet-insecure-tls", "use-signing-config", "output-signature",
+	"privileged", "memory", "cpus", "pid", "ipc"} // the last five are PodmanArgs of Quadlet units
 
 // docPages returns the pages for users by name.
 func docPages(t *testing.T) map[string]string {

@@ -76,6 +76,7 @@ func (d *daemon) newKubeAPI() *kubeapi.API {
 			ConfigMaps: kubeapi.ObjectSource(objects.ConfigMaps, objects.Subscribe),
 			Secrets:    kubeapi.ObjectSource(objects.Secrets, objects.Subscribe),
 			Claims:     kubeapi.ClaimSource(objects.Claims, claimDirectories, either),
+			Services:   kubeapi.ObjectSource(objects.Services, objects.Subscribe),
 			Volumes:    kubeapi.VolumeSource(objects.Claims, claimDirectories, either),
 
 			PriorityClasses: kubeapi.ObjectSource(objects.PriorityClasses, objects.Subscribe),

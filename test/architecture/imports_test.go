@@ -94,7 +94,7 @@ var onlyIn = map[string][]string{
 	"github.com/gorilla/websocket":          {"httpapi/streaming"},
 	"k8s.io/streaming":                      {"httpapi", "internal/spdy", "cmd/podstead/cli"},
 	"github.com/prometheus":                 {"httpapi/metrics"},
-	"github.com/miekg/dns":                 {"node/nameserver"},
+	"github.com/miekg/dns":                  {"node/nameserver"},
 	"oras.land/oras-go":                     {"internal/registry"},
 	"github.com/fsnotify/fsnotify":          {"manifest", "httpapi/access", "httpapi/containerlog", "node/devices", "node/nameserver"},
 }
