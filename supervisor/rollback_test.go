@@ -440,7 +440,7 @@ func TestBootDuringARollback(t *testing.T) {
 		revision := func(uid types.UID) *v1.Pod {
 			return withImage(judged(uid), map[types.UID]string{"u1": "img:1", "u2": "img:2"}[uid])
 		}
-		d := b.replaceReady(revision)
+		b.replaceReady(revision)
 		b.fake.SetImages("img:2")
 		b.awaitState(rollout.RollingBack, "u2")
 		b.awaitHeld("u2", "img:1")
@@ -454,7 +454,7 @@ func TestBootDuringARollback(t *testing.T) {
 		b.sigkill()
 		b.fake.Reboot()
 		booted, boot = time.Now(), "two"
-		d = b.start()
+		d := b.start()
 		d.config.deliver(file, revision("u2"))
 		b.awaitState(rollout.RolledBack, "u1")
 		b.after(30 * time.Second)

@@ -55,7 +55,7 @@ func addFile(b *strings.Builder, path string, certain time.Time) bool {
 		if !ok {
 			return false
 		}
-		changed := time.Unix(st.Ctim.Sec, st.Ctim.Nsec)
+		changed := time.Unix(st.Ctim.Unix())
 		if !changed.Before(certain) {
 			return false
 		}
