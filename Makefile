@@ -118,7 +118,7 @@ machine: ## run the tests in virtual machines, with ROUNDS (100) power cuts; MAC
 
 # Each step says when it starts: continuous integration ends what takes too long.
 test: ## run all tests, cheapest first
-	@set -e; for step in setup shellcheck check race oracle e2e life; do \
+	@set -e; for step in setup shellcheck check race oracle demo e2e life; do \
 		echo "make test: $$step starts after $$(($$SECONDS / 60)) minutes"; $(MAKE) $$step; \
 	done; echo "make test: ends after $$(($$SECONDS / 60)) minutes"
 

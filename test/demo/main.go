@@ -16,6 +16,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -92,6 +93,9 @@ func show(ctx context.Context) error {
 	return nil
 }
 
+// podDocument matches once in each Pod of a manifest; other objects are not counted.
+var podDocument = regexp.MustCompile(`(?m)^kind: Pod$`)
+
 // start copies the examples into the directory and waits until they are ready.
 func (d *demo) start() error {
 	heading("copy manifests into the directory: the pods start")
@@ -101,12 +105,13 @@ func (d *demo) start() error {
 	if err != nil || len(files) == 0 {
 		return fmt.Errorf("no examples found: %w", err)
 	}
-	d.pods = len(files)
+	d.pods = 0
 	for _, f := range files {
 		content, err := os.ReadFile(f)
 		if err != nil {
 			return err
 		}
+		d.pods += len(podDocument.FindAll(content, -1))
 		if err := d.node.Write(filepath.Base(f), string(content)); err != nil {
 			return err
 		}
@@ -114,7 +119,7 @@ func (d *demo) start() error {
 	if err := d.awaitReady(); err != nil {
 		return err
 	}
-	elapsed(begin, fmt.Sprintf("all %d pods are ready, including the image pull", len(files)))
+	elapsed(begin, fmt.Sprintf("all %d pods are ready, including the image pull", d.pods))
 	if err := d.podstead("get", "pods"); err != nil {
 		return err
 	}

@@ -148,7 +148,7 @@ func TestExamples(t *testing.T) {
 				n.writeManifest(filepath.Base(f), string(data))
 			}
 			n.start()
-			pods := map[string][]string{"ordered": {"db", "client"}, "rollback": {"careful"}}
+			pods := map[string][]string{"names": {"stock", "shop"}, "ordered": {"db", "client"}, "rollback": {"careful"}}
 			for _, f := range files {
 				name := strings.TrimSuffix(filepath.Base(f), ".yaml")
 				if pods[name] == nil {
