@@ -84,8 +84,8 @@ func TestNewcomersKubectl(t *testing.T) {
 		for _, call := range []struct{ words, args string }{
 			{meant, "get pod wbe"}, {meant, "describe pod wbe"}, {meant, "logs wbe"}, {meant, "exec wbe -- id"}, {meant, "delete pod wbe"},
 			{meant, "wait --for=condition=Ready pod/wbe --timeout=1m"}, {meant, "label pod wbe a=b"},
-			{"copy its pod template into a Pod", "create deployment web --image=busybox"},
-			{"podstead does not support jobs: copy its pod template into a Pod", "create job web --image=busybox"},
+			{"convert it with podstead convert", "create deployment web --image=busybox"},
+			{"podstead does not support jobs: convert it with podstead convert", "create job web --image=busybox"},
 			{instead, "rollout restart deployment/web"}, {instead, "rollout status deployment/web"}, {instead, "rollout undo deployment/web"},
 			{"server-side apply is not supported, because a manifest does not record which client set a field; use kubectl apply without --server-side", "apply --server-side -f " + filepath.Join(n.Manifests, "web.yaml")},
 			{`nodes "other" not found`, "get --raw /api/v1/nodes/other/proxy/healthz"},
@@ -96,7 +96,7 @@ func TestNewcomersKubectl(t *testing.T) {
 			}
 		}
 	}
-	current.must([]string{"podstead does not support deployments: copy its pod template into a Pod"}, "explain", "deployment")
+	current.must([]string{"podstead does not support deployments: convert it with podstead convert"}, "explain", "deployment")
 	current.must([]string{"globalDefault"}, "explain", "priorityclass")
 	current.checkRights()
 	checkKubeconfigs(n, port)

@@ -59,7 +59,7 @@ manifest declares one of them already, nothing is written.`,
   podstead create -f web.yaml --wait`,
 		Args: fileArgs(&files),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return runApply(cmd, o, files, applyMode{create: true, diff: o.dryRun == "client"})
+			return runApply(cmd, o, files, applyMode{create: true, diff: o.isDryRun()})
 		},
 	}
 	o.addFlags(cmd, "wait until the pods are ready")

@@ -48,6 +48,9 @@ func TestApply(t *testing.T) {
 	}
 	file := filepath.Join(dir, "web.yaml")
 	write(t, input, "# The server\n"+appliedPod)
+	if client, server := apply("--dry-run=client"), apply("--dry-run=server"); client != server {
+		t.Errorf("dry run of the client: %s\nof the server: %s", client, server)
+	}
 	if out := apply("--dry-run=client"); out != "--- Pod default/web in "+file+" (now)\n+++ Pod default/web in "+file+" (new)\n@@ -0,0 +1,7 @@\n"+
 		"+"+strings.ReplaceAll(strings.TrimSuffix(appliedPod, "\n"), "\n", "\n+")+"\npod/web created (dry run) in "+file+"\n" {
 		t.Errorf("dry run: %s", out)
@@ -101,7 +104,7 @@ func TestApplyAndDeleteRefuse(t *testing.T) {
 		"a file with other faults":   {strings.Replace(pod("mixed"), "web:1", "web:2", 1), []string{"apply", "-f", "-"}, []string{mixed + ":", "bad"}},
 		"a missing pod":              {"", []string{"delete", "nosuch"}, []string{"Pod default/nosuch is in no manifest"}},
 		"a node":                     {"", []string{"delete", "node/n1"}, []string{"nodes are not declared in manifests"}},
-		"a server-side dry run":      {pod("x"), []string{"apply", "-f", "-", "--dry-run=server"}, []string{"--dry-run=client"}},
+		"an unknown dry run":         {pod("x"), []string{"apply", "-f", "-", "--dry-run=both"}, []string{"must be client, server or none"}},
 	} {
 		before := entries(t, dir)
 		_, errs, err := execute(t, c.stdin, append(c.args, "--api-socket", d.socket)...)
@@ -168,6 +171,9 @@ func TestApplyWithoutDaemon(t *testing.T) {
 	out, errs, err := execute(t, appliedPod, "apply", "-f", "-", "--api-socket", socket, "--pod-manifest-path", dir, "--hostname-override", "n1")
 	if err != nil || out != "pod/web created in "+filepath.Join(dir, "web.yaml")+"\n" {
 		t.Errorf("%v, %s, %s", err, out, errs)
+	}
+	if _, _, err := execute(t, appliedPod, "apply", "-f", "-", "--api-socket", socket, "--pod-manifest-path", dir, "--dry-run=server"); Code(err) != ExitNoDaemon {
+		t.Errorf("a dry run of the server: %v", err)
 	}
 	if _, _, err := execute(t, appliedPod, "apply", "-f", "-", "--api-socket", socket); Code(err) != ExitNoDaemon {
 		t.Errorf("without a directory: %v", err)

@@ -78,7 +78,7 @@ restricted takes away what can be.`,
 	f.StringVar(&o.profile, "profile", profileNames[0], "what the new container may do: `profile` general, baseline, restricted, netadmin or sysadmin")
 	f.StringArrayVar(&o.env, "env", nil, "environment variable `NAME=VALUE` of the new container; may be repeated")
 	f.BoolVar(&o.attach, "attach", false, "print the output of the new container until it ends; implied by --stdin")
-	f.DurationVar(&o.timeout, "timeout", defaultTimeout, "how long to wait for the start of the new container")
+	durationVar(f, &o.timeout, "timeout", defaultTimeout, "how long to wait for the start of the new container")
 	_ = cmd.RegisterFlagCompletionFunc("target", completeContainers) // the flag exists
 	_ = cmd.RegisterFlagCompletionFunc("container", cobra.NoFileCompletions)
 	_ = cmd.RegisterFlagCompletionFunc("profile", fixed(profileNames...))

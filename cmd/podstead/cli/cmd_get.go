@@ -23,12 +23,14 @@ type getOptions struct {
 	output.Options
 	watch, watchOnly bool
 	watchEvents      bool
+	// files are those that declare the objects to be shown.
+	files []string
 }
 
 func getCommand() *cobra.Command {
 	var o getOptions
 	cmd := &cobra.Command{
-		Use:   "get TYPE[,TYPE...] [NAME...] | TYPE/NAME...",
+		Use:   "get TYPE[,TYPE...] [NAME...] | TYPE/NAME... | -f FILE",
 		Short: "Display one or many resources",
 		Long: `Display one or many resources.
 
@@ -60,20 +62,19 @@ are stable.`,
   # Print the names of all pods
   podstead get pods -o jsonpath='{range .items[*]}{.metadata.name}{"\n"}{end}'
 
+  # List what a file declares
+  podstead get -f web.yaml
+
   # List warnings
   podstead get events --field-selector type=Warning`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return errors.New("no resource type given; use for example: podstead get pods")
-			}
-			return nil
-		},
+		Args: func(_ *cobra.Command, args []string) error { return checkGetArgs(args, o) },
 		RunE: func(cmd *cobra.Command, args []string) error { return runGet(cmd, o, args) },
 	}
 	f := cmd.Flags()
 	socketFlag(f, &o.socket)
 	f.StringVarP(&o.namespace, "namespace", "n", "", "only resources in this `namespace`")
 	f.BoolP("all-namespaces", "A", true, "all namespaces; this is the default")
+	f.StringSliceVarP(&o.files, "filename", "f", nil, "list what this `file` or directory declares, or - for standard input")
 	f.StringVarP(&o.labels, "selector", "l", "", "label `selector`, such as app=web,tier!=test")
 	f.StringVar(&o.fields, "field-selector", "", "field `selector`, such as status.phase!=Running")
 	f.StringVarP(&o.Output, "output", "o", "", "output format: wide, json, yaml, name, jsonpath=TEMPLATE or custom-columns=HEADER:PATH,...")
@@ -93,7 +94,12 @@ func runGet(cmd *cobra.Command, o getOptions, args []string) error {
 		return usageError(err)
 	}
 	ctx, c := cmd.Context(), client.New(o.socket)
-	queries, err := parseQueries(ctx, c, o, args)
+	var queries []objects.Query
+	if len(o.files) > 0 {
+		queries, err = fileQueries(cmd, o)
+	} else {
+		queries, err = parseQueries(ctx, c, o, args)
+	}
 	if err != nil {
 		return err
 	}
@@ -236,7 +242,9 @@ func (g *getter) print(lists []*objects.List) error {
 			return err
 		}
 		if i > 0 && found > len(l.Objects) {
-			g.cmd.Println()
+			if _, err := fmt.Fprintln(out); err != nil {
+				return err
+			}
 		}
 		if len(lists) > 1 {
 			prefixNames(&t, g.queries[i].Kind.Singular)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -66,6 +67,37 @@ func TestGetForms(t *testing.T) {
 	out, _, err := execute(t, "", "get", "nodes", "--api-socket", d.socket)
 	if err != nil || !strings.HasPrefix(out, "NAME   STATUS   ROLES    AGE") || !strings.Contains(out, "n1     Ready    <none>") {
 		t.Errorf("get nodes: %v\n%s", err, out)
+	}
+}
+
+// What a file declares is listed by kind and name. Tables of several kinds have an empty line between
+// them, on standard output with them.
+func TestGetFiles(t *testing.T) {
+	d := newFakeDaemon(t, labelled()...)
+	d.start()
+	file := write(t, filepath.Join(t.TempDir(), "two.yaml"), strings.ReplaceAll(appliedPod, "name: web", "name: crash")+"---\n"+appliedPod)
+	get := func(args ...string) (string, string, error) {
+		t.Helper()
+		return execute(t, "", append([]string{"get", "--api-socket", d.socket}, args...)...)
+	}
+	if out, errs, err := get("-f", file, "-o", "name"); err != nil || out != "pod/crash-n1\npod/web-n1\n" {
+		t.Errorf("%q, %q, %v", out, errs, err)
+	}
+	other := write(t, filepath.Join(t.TempDir(), "other.yaml"), strings.ReplaceAll(appliedPod, "name: web", "name: nosuch"))
+	if out, errs, err := get("-f", other); Code(err) != ExitFailed || !strings.Contains(errs, `pod "nosuch" not found in namespace default`) {
+		t.Errorf("a missing pod: %q, %q, %v", out, errs, err)
+	}
+	for want, args := range map[string][]string{
+		"--filename names the objects; remove the types":     {"pods", "-f", file},
+		"--filename names the objects; remove the selectors": {"-l", "a=b", "-f", file},
+		"no such file or directory":                          {"-f", file + "x"},
+	} {
+		if _, _, err := get(args...); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("get %q: %v, want %q", args, err, want)
+		}
+	}
+	if out, _, err := get("pods,nodes"); err != nil || !strings.Contains(out, "\n\nNAME ") {
+		t.Errorf("no empty line between the tables on standard output: %v\n%s", err, out)
 	}
 }
 

@@ -100,7 +100,7 @@ the same for every address. Start the daemon with --address and --port for it.`,
 	}
 	socketFlag(cmd.Flags(), &socket)
 	cmd.Flags().StringVar(&role, "role", "admin", "role of the user: read, exec, edit or admin")
-	cmd.Flags().DurationVar(&duration, "duration", 0, "`duration` for which the certificate is valid (default 24h, for the role read 720h)")
+	durationVar(cmd.Flags(), &duration, "duration", 0, "`duration` for which the certificate is valid (default 24h, for the role read 720h)")
 	cmd.Flags().StringVar(&server, "server", "", "`URL` of this node for clients on other machines, such as https://edge.example.com:10250 (default: the port on 127.0.0.1)")
 	cmd.Flags().StringVarP(&output, "output", "o", "", "`file` to merge the context into (default: write to standard output)")
 	cmd.Flags().BoolVar(&revoke, "revoke", false, "revoke every kubeconfig that was created so far, and close the port")

@@ -46,7 +46,7 @@ by its restartPolicy is not restarted; remove its manifest and add it again inst
 	socketFlag(f, &o.socket)
 	f.StringVarP(&o.namespace, "namespace", "n", "", "`namespace` of the pod; required if pods in several namespaces have this name")
 	f.BoolVar(&o.wait, "wait", false, "wait until the pod has restarted and is ready")
-	f.DurationVar(&o.timeout, "timeout", defaultTimeout, "how long to wait")
+	durationVar(f, &o.timeout, "timeout", defaultTimeout, "how long to wait")
 	return cmd
 }
 

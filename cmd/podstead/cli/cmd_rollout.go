@@ -54,7 +54,7 @@ func (o *rolloutOptions) outputFlag(cmd *cobra.Command) {
 }
 
 func (o *rolloutOptions) waitFlags(cmd *cobra.Command) {
-	cmd.Flags().DurationVar(&o.timeout, "timeout", defaultTimeout, "how long to wait")
+	durationVar(cmd.Flags(), &o.timeout, "timeout", defaultTimeout, "how long to wait")
 }
 
 // onePod checks that the arguments name one pod.

@@ -65,7 +65,7 @@ reason, image and elapsed time. The exit code is 124 after a timeout.`,
 	f.StringVarP(&o.labels, "selector", "l", "", "wait for existing resources that match this label `selector`")
 	f.BoolVar(&o.all, "all", false, "wait for all existing resources of the type")
 	f.StringSliceVarP(&o.files, "filename", "f", nil, "with --for=revision, wait for the pods of this `file`")
-	f.DurationVar(&o.timeout, "timeout", defaultTimeout, "how long to wait; 0 checks once")
+	durationVar(f, &o.timeout, "timeout", defaultTimeout, "how long to wait; 0 checks once")
 	return cmd
 }
 

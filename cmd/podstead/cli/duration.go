@@ -5,10 +5,18 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/spf13/pflag"
 )
 
 // durationValue is a flag with a duration, in Go's format or with days: 90s, 1h30m, 7d, 1d12h.
 type durationValue time.Duration
+
+// durationVar defines a flag with a duration that may have days.
+func durationVar(f *pflag.FlagSet, p *time.Duration, name string, value time.Duration, usage string) {
+	*p = value
+	f.Var((*durationValue)(p), name, usage)
+}
 
 // String returns the duration.
 func (d *durationValue) String() string { return time.Duration(*d).String() }

@@ -34,10 +34,15 @@ func (o *editOptions) addFlags(cmd *cobra.Command, waitHelp string) {
 	f.StringVar(&o.directory, "pod-manifest-path", "", "manifest `directory` or file (default: the one that the daemon reads); with it no daemon is needed")
 	f.StringVar(&o.node, "hostname-override", "", "node `name` if there is no daemon (default: the hostname)")
 	f.StringVar(&o.mode, "manifest-validation", string(manifest.ModeStrict), "how to treat unknown and duplicate fields: strict, warn or ignore")
-	f.StringVar(&o.dryRun, "dry-run", "none", "client shows what would change, without changing it; none changes it")
+	f.StringVar(&o.dryRun, "dry-run", "none", "client or server shows what would change, without changing it, server only with a daemon; none changes it")
 	f.BoolVar(&o.wait, "wait", false, waitHelp)
-	f.DurationVar(&o.timeout, "timeout", defaultTimeout, "how long to wait")
+	durationVar(f, &o.timeout, "timeout", defaultTimeout, "how long to wait")
 }
+
+// isDryRun reports whether nothing is written. A dry run of the server is one of the client that
+// needs a daemon: what it checks, the daemon checks with the same code, and only the daemon knows
+// the objects of other sources.
+func (o *editOptions) isDryRun() bool { return o.dryRun != "none" }
 
 // manifestEditor is one invocation of a command that changes manifests.
 type manifestEditor struct {
@@ -61,11 +66,9 @@ func openManifests(cmd *cobra.Command, o editOptions) (*manifestEditor, error) {
 		return nil, usageError(fmt.Errorf("--manifest-validation: %w", err))
 	}
 	switch o.dryRun {
-	case "none", "client":
-	case "server":
-		return nil, usageError(errors.New("--dry-run=server is not supported: the daemon validates as the client does; use --dry-run=client"))
+	case "none", "client", "server":
 	default:
-		return nil, usageError(fmt.Errorf("--dry-run %q: must be client or none", o.dryRun))
+		return nil, usageError(fmt.Errorf("--dry-run %q: must be client, server or none", o.dryRun))
 	}
 	e := &manifestEditor{cmd: cmd, opts: o, client: client.New(o.socket)}
 	if err := e.findDirectory(cmd.Context()); err != nil {
@@ -86,7 +89,7 @@ func (e *manifestEditor) findDirectory(ctx context.Context) error {
 		e.node, err = objects.NodeName(ctx, e.client)
 	}
 	if err != nil {
-		if e.opts.directory == "" || !client.IsUnreachable(err) || e.opts.wait {
+		if e.opts.directory == "" || !client.IsUnreachable(err) || e.opts.wait || e.opts.dryRun == "server" {
 			return err
 		}
 		if e.node = strings.ToLower(e.opts.node); e.node == "" {
@@ -192,7 +195,7 @@ func (e *manifestEditor) finish(showDiff bool) error {
 			return err
 		}
 	}
-	dry := e.opts.dryRun == "client"
+	dry := e.opts.isDryRun()
 	if showDiff {
 		for i := range e.changes {
 			if err := printChange(e.cmd.OutOrStdout(), &e.changes[i], dry); err != nil {
@@ -221,7 +224,7 @@ func (e *manifestEditor) finish(showDiff bool) error {
 // await waits until the pods that were applied run their manifests, or until those that were
 // deleted are gone.
 func (e *manifestEditor) await() error {
-	if !e.opts.wait || e.opts.dryRun == "client" {
+	if !e.opts.wait || e.opts.isDryRun() {
 		return nil
 	}
 	w := wait.Waiter{Client: e.client, Out: e.cmd.OutOrStdout(), ErrOut: e.cmd.ErrOrStderr(), Timeout: e.opts.timeout, Kind: objects.PodKind()}
