@@ -45,6 +45,7 @@ func ephemeralNames(object map[string]any) string {
 func TestEphemeralContainersOfTheAPI(t *testing.T) {
 	h := newWriteHarness(t, map[string]string{"site.yaml": sitePod, "ended.yaml": strings.Replace(sitePod, "web #", "ended #", 1)})
 	const web = podPath + "/web"
+	h.await("the pod is shown", func() bool { return h.request("GET", web, "", "").Code == 200 })
 	is := func(object map[string]any, want string) {
 		t.Helper()
 		if got := ephemeralNames(object); got != want {

@@ -17,6 +17,7 @@ const (
 // to the reason. What podstead does not support yet is not listed.
 var verdictDifferences = map[string]string{
 	"app-empty-value.yaml":                emptyItem,
+	"nginx-service-beside.yaml":           clusterOnly,
 	"app-key-twice.yaml":                  keyTwice,
 	"app-token-volume.yaml":               clusterOnly,
 	"app-windows.yaml":                    otherOS,
