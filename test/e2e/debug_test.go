@@ -23,6 +23,7 @@ func TestDebug(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		n.ownPort()
 		n.start()
 		main := n.awaitRunning("web")
 		uid := n.awaitReady("web").UID
