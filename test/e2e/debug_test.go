@@ -59,21 +59,29 @@ func TestDebug(t *testing.T) {
 			} else {
 				args = append(args, "--container", name)
 			}
-			cmd := k.command(t.Context(), append(args, "--", "sh")...)
-			// The input stays open: the runtime detaches a client whose input has ended.
-			input, end, err := os.Pipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := end.WriteString("cat /proc/1/cmdline; echo; exit\n"); err != nil {
-				t.Fatal(err)
-			}
-			cmd.Stdin = input
-			out, err := cmd.CombinedOutput()
-			_, _ = end.Close(), input.Close() // kubectl has ended
-			if text := string(bytes.ReplaceAll(out, []byte{0}, []byte{' '})); err != nil || !strings.Contains(text, "sleep 54321") {
-				t.Errorf("kubectl debug (%s): %v\n%s", name, err, text)
-			}
+			// The old kubectl sends the version that it has read, and does not try again if the status
+			// of the pod has changed meanwhile.
+			n.await("kubectl debug ("+name+") adds its container", func() error {
+				cmd := k.command(t.Context(), append(args, "--", "sh")...)
+				// The input stays open: the runtime detaches a client whose input has ended.
+				input, end, err := os.Pipe()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := end.WriteString("cat /proc/1/cmdline; echo; exit\n"); err != nil {
+					t.Fatal(err)
+				}
+				cmd.Stdin = input
+				out, err := cmd.CombinedOutput()
+				_, _ = end.Close(), input.Close() // kubectl has ended
+				if err != nil && strings.Contains(string(out), "has changed since resourceVersion") {
+					return fmt.Errorf("%w: %s", err, out)
+				}
+				if text := string(bytes.ReplaceAll(out, []byte{0}, []byte{' '})); err != nil || !strings.Contains(text, "sleep 54321") {
+					t.Errorf("kubectl debug (%s): %v\n%s", name, err, text)
+				}
+				return nil
+			})
 		}
 		admin.must([]string{"sleep 54321"}, "logs", n.PodName("web"), "-c", "list")
 		admin.must([]string{"Ephemeral Containers:", "watch:", "EphemeralContainerAdded", "by podstead-edit"}, "describe", "pod", n.PodName("web"))

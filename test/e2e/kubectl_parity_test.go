@@ -66,7 +66,6 @@ func (k *kubectl) checkErrors(web string) {
 		{[]string{"logs", web, "-c", "nosuch"}, "nosuch"},
 		{[]string{"delete", "pod", "nosuch"}, `nosuch`},
 		{[]string{"exec", "nosuch", "--", "id"}, `pods "nosuch" not found`},
-		{[]string{"debug", web, "--image=" + testbed.BusyboxImage, "--attach=false"}, "debug container cannot be added"},
 		{[]string{"debug", "nosuch", "--image=" + testbed.BusyboxImage, "--attach=false"}, `pods "nosuch" not found`},
 		{[]string{"annotate", "pod", "nosuch", "a=b"}, `pods "nosuch" not found`},
 		{[]string{"scale", "deployment", "web", "--replicas=1"}, "deployment"},
