@@ -40,14 +40,20 @@ var kindRemedies = map[string]string{
 // read, such as an Ingress, for programs that leave it out; empty for a kind that it reads, and
 // for one that neither Kubernetes nor a custom resource has.
 func ForeignKindRemedy(kind, version string) string {
+	remedy := foreignRemedy(kind, version)
+	for _, end := range []string{"; remove the document", ", and remove the document"} {
+		remedy = strings.TrimSuffix(remedy, end)
+	}
+	return remedy
+}
+
+// foreignRemedy is ForeignKindRemedy for a document among the manifests.
+func foreignRemedy(kind, version string) string {
 	if remedy := kindRemedies[kind]; remedy != "" {
-		for _, end := range []string{"; remove the document", ", and remove the document"} {
-			remedy = strings.TrimSuffix(remedy, end)
-		}
 		return remedy
 	}
 	if isCustomResource(version) {
-		return "it is a custom resource, for which a cluster with its controller is needed"
+		return "it is a custom resource, for which a cluster with its controller is needed; remove the document"
 	}
 	return ""
 }

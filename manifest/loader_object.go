@@ -119,11 +119,8 @@ func (u *unitLoad) kind(value map[string]any, at location, implied string) (stri
 
 // KindRemedy returns what to do about a kind that is not supported.
 func KindRemedy(kind, version string) string {
-	if remedy := kindRemedies[kind]; remedy != "" {
+	if remedy := foreignRemedy(kind, version); remedy != "" {
 		return remedy
-	}
-	if isCustomResource(version) {
-		return "it is a custom resource, for which a cluster with its controller is needed; remove the document"
 	}
 	if slices.Contains(templateKinds, kind) {
 		return "convert it with podstead convert, or copy its pod template into a Pod. Supported kinds: " + supportedKinds

@@ -49,7 +49,7 @@ func (g loopbackGuard) run(ctx context.Context) error {
 }
 
 // warnOfListeners records an event for each host port of a pod on which a process of the host
-// listens. The pod starts all the same, as at the kubelet: after a boot the process may be one that
+// listens. The pod still starts, as with the kubelet: after a boot the process may be one that
 // is about to end, and a pod that does not start is worse.
 func warnOfListeners(events eventRecorder, pod *v1.Pod) {
 	var ports []hostsockets.Port

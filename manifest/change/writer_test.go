@@ -242,7 +242,7 @@ func TestTwoWriters(t *testing.T) {
 			switch {
 			case err == nil:
 				done++
-			case !errors.Is(err, edit.ErrChanged): // the client is told of it, and tries again
+			case !errors.Is(err, edit.ErrChanged): // is reported to the client, which tries again
 				t.Error(err)
 				return
 			}

@@ -152,7 +152,7 @@ func runDebug(cmd *cobra.Command, o debugOptions, name string, command []string)
 }
 
 // cannotStart are the reasons for which a container does not start without a change. podstead
-// tries again all the same.
+// still tries again.
 var cannotStart = map[string]bool{
 	"ErrImagePull": true, "ImagePullBackOff": true, "InvalidImageName": true, "ErrImageNeverPull": true,
 	"CreateContainerConfigError": true, "CreateContainerError": true, "PodFeatureUnsupported": true,
