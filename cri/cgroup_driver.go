@@ -34,7 +34,7 @@ func (c *Client) CgroupDriver(ctx context.Context) (string, error) {
 // cgroupDriverFromConfig reads the driver from containerd's configuration. The
 // default runtime handler's counts.
 func (c *Client) cgroupDriverFromConfig(ctx context.Context) (string, error) {
-	text, err := c.verboseConfig(ctx)
+	info, err := c.verboseInfo(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -47,7 +47,7 @@ func (c *Client) cgroupDriverFromConfig(ctx context.Context) (string, error) {
 			} `json:"runtimes"`
 		} `json:"containerd"`
 	}
-	if err := json.Unmarshal([]byte(text), &config); err != nil {
+	if err := json.Unmarshal([]byte(info["config"]), &config); err != nil {
 		return "", nil // another runtime's, or none
 	}
 	chosen, ok := config.Containerd.Runtimes[config.Containerd.DefaultRuntimeName]

@@ -46,5 +46,20 @@ func (t *transaction) checkCDI(ctx context.Context, names []string) error {
 		return fmt.Errorf("the devices of the container are CDI devices (%s), which are not supported by this runtime, %s %s; they require %s",
 			strings.Join(names, ", "), k.Name, k.Version.Version, f.wanted())
 	}
+	if k.Name != containerd || atLeast(k.Version.Version, cdiAlwaysEnabled) {
+		return nil
+	}
+	config, err := t.runtime.RuntimeConfig(ctx)
+	if err != nil {
+		return fmt.Errorf("failed to determine whether the runtime injects CDI devices: %w", err)
+	}
+	if config.EnableCDI != nil && !*config.EnableCDI {
+		return fmt.Errorf(`the devices of the container are CDI devices (%s), and this runtime, %s %s, does not inject them; set enable_cdi = true in [plugins."io.containerd.grpc.v1.cri"] of its configuration, and restart it`,
+			strings.Join(names, ", "), k.Name, k.Version.Version)
+	}
 	return nil
 }
+
+// cdiAlwaysEnabled is the first containerd that injects CDI devices unless it is configured not
+// to. An earlier one has enable_cdi = false by default.
+const cdiAlwaysEnabled = "2.0"

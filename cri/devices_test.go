@@ -31,7 +31,13 @@ func TestCDIDevicesNeedTheRuntime(t *testing.T) {
 			t.Errorf("got %+v", r)
 		}
 		b.fake.SetVersion("containerd", "1.7.0", nil)
+		b.fake.SetConfig(`{"enableCDI": false}`)
 		b.restart() // without the back-off of the failed start
+		if why := sync().Waiting["a"]; why.Reason != "CreateContainerConfigError" || !strings.Contains(why.Message, "enable_cdi = true") {
+			t.Errorf("got %+v without enable_cdi", why)
+		}
+		b.fake.SetConfig(`{"enableCDI": true}`)
+		b.restart()
 		sync()
 		sync()
 		b.runs("a")

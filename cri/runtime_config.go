@@ -16,16 +16,19 @@ type RuntimeConfig struct {
 	// CNIConfDir and CNIBinDirs are where it searches for networks and plugins.
 	CNIConfDir string
 	CNIBinDirs []string
+	// EnableCDI is false if the runtime does not inject CDI devices; nil if it does not say.
+	EnableCDI *bool
 }
 
 // RuntimeConfig returns the runtime's configuration. CRI does not define it:
 // containerd and CRI-O put it into their verbose status.
 func (c *Client) RuntimeConfig(ctx context.Context) (RuntimeConfig, error) {
-	text, err := c.verboseConfig(ctx)
+	info, err := c.verboseInfo(ctx)
 	if err != nil {
 		return RuntimeConfig{}, err
 	}
 	var config struct {
+		EnableCDI    *bool  `json:"enableCDI"`
 		SandboxImage string `json:"sandboxImage"`
 		CNI          struct {
 			ConfDir string   `json:"confDir"`
@@ -34,20 +37,19 @@ func (c *Client) RuntimeConfig(ctx context.Context) (RuntimeConfig, error) {
 		} `json:"cni"`
 	}
 	// A field of another type than expected is left out; the others are decoded.
-	_ = json.Unmarshal([]byte(text), &config)
-	s := RuntimeConfig{SandboxImage: config.SandboxImage, CNIConfDir: config.CNI.ConfDir, CNIBinDirs: config.CNI.BinDirs}
+	_ = json.Unmarshal([]byte(info["config"]), &config)
+	s := RuntimeConfig{SandboxImage: config.SandboxImage, EnableCDI: config.EnableCDI, CNIConfDir: config.CNI.ConfDir, CNIBinDirs: config.CNI.BinDirs}
 	if dir := config.CNI.BinDir; dir != "" && !slices.Contains(s.CNIBinDirs, dir) {
 		s.CNIBinDirs = append(s.CNIBinDirs, dir)
 	}
 	return s, nil
 }
 
-// verboseConfig returns the configuration as the runtime encodes it, empty if it
-// reports none.
-func (c *Client) verboseConfig(ctx context.Context) (string, error) {
+// verboseInfo returns the runtime's verbose status, nil if it reports none.
+func (c *Client) verboseInfo(ctx context.Context) (map[string]string, error) {
 	a, err := read(ctx, c, operation{verb: "get the runtime's configuration"}, runtimeapi.RuntimeServiceClient.Status, &runtimeapi.StatusRequest{Verbose: true})
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	return a.GetInfo()["config"], nil
+	return a.GetInfo(), nil
 }

@@ -77,6 +77,7 @@ func (t *transaction) run(ctx context.Context) error {
 		}
 	}
 	if t.actions.CreateSandbox {
+		t.warnBandwidth(ctx)
 		if err := t.createSandbox(ctx); err != nil {
 			return err
 		}

@@ -203,7 +203,7 @@ func checkSettings(ctx context.Context, o *options.Options, running int) preflig
 		CgroupDriver: o.Cgroups.Driver, Built: built(),
 		RouteLocalnet: firewall.Enabled(localnetDir),
 	}
-	if network, err := private.NetworkConfig(); err == nil {
+	if network, err := private.NetworkConfig(cniBinDirs...); err == nil {
 		var line bytes.Buffer
 		if json.Compact(&line, network) == nil {
 			s.CNI.NewConfig = line.String()

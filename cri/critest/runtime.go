@@ -13,7 +13,7 @@ type conditions struct {
 	runtime, network string
 	driver           runtimeapi.CgroupDriver
 	hasDriver        bool
-	config           string
+	config, cni      string
 	name, version    string
 	features         *runtimeapi.RuntimeFeatures
 	handlers         []*runtimeapi.RuntimeHandler
@@ -64,6 +64,13 @@ func (f *Fake) SetConfig(text string) {
 	f.runtime.config = text
 }
 
+// SetNetwork is the CNI network that a verbose Status shows, as containerd's JSON.
+func (f *Fake) SetNetwork(text string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.runtime.cni = text
+}
+
 // SetCgroupDriver is what RuntimeConfig says: "systemd", "cgroupfs", or empty
 // for a runtime too old to have the call.
 func (f *Fake) SetCgroupDriver(driver string) {
@@ -96,6 +103,9 @@ func (s *runtimeServer) Status(_ context.Context, r *runtimeapi.StatusRequest) (
 	var info map[string]string
 	if r.Verbose && f.runtime.config != "" {
 		info = map[string]string{"config": f.runtime.config}
+	}
+	if r.Verbose && f.runtime.cni != "" {
+		info = map[string]string{"config": f.runtime.config, "cniconfig": f.runtime.cni}
 	}
 	return &runtimeapi.StatusResponse{Info: info, Features: f.runtime.features, RuntimeHandlers: f.runtime.handlers, Status: &runtimeapi.RuntimeStatus{Conditions: []*runtimeapi.RuntimeCondition{
 		condition(runtimeapi.RuntimeReady, "ContainerdNotReady", f.runtime.runtime),

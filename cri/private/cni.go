@@ -1,6 +1,7 @@
 package private
 
 import (
+	"bytes"
 	"fmt"
 	"net"
 	"os"
@@ -24,18 +25,23 @@ func (c Config) cniBin() (string, error) {
 
 func missingPlugins(dir string) (names []string) {
 	for _, p := range neededPlugins {
-		if fi, err := os.Stat(filepath.Join(dir, p)); err != nil || fi.IsDir() || fi.Mode()&0o111 == 0 {
+		if !executable(filepath.Join(dir, p)) {
 			names = append(names, p)
 		}
 	}
 	return names
 }
 
+func executable(file string) bool {
+	fi, err := os.Stat(file)
+	return err == nil && !fi.IsDir() && fi.Mode()&0o111 != 0
+}
+
 // cniConf returns the directory of network configs: the host's if it contains
 // one, else podstead's own, which is written once and kept, so that the addresses
 // of running pods stay valid across a restart. If the disk takes no file, it is
 // below State.
-func (c Config) cniConf() (string, error) {
+func (c Config) cniConf(bin string) (string, error) {
 	if has, err := hasNetwork(c.CNIConfDir); err != nil {
 		return "", err
 	} else if has {
@@ -45,9 +51,10 @@ func (c Config) cniConf() (string, error) {
 	if has, err := hasNetwork(own); err != nil {
 		return "", err
 	} else if has {
+		c.updateNetwork(own, bin)
 		return own, nil
 	}
-	text, err := NetworkConfig()
+	text, err := NetworkConfig(bin)
 	if err != nil {
 		return "", err
 	}
@@ -62,20 +69,62 @@ func (c Config) cniConf() (string, error) {
 }
 
 // NetworkConfig returns a CNI configuration of one bridge, with a subnet that overlaps no
-// address of this host.
-func NetworkConfig() ([]byte, error) {
+// address of this host. It limits the bandwidth of pods if one of the directories has the plugin.
+func NetworkConfig(binDirs ...string) ([]byte, error) {
 	subnet, err := chooseSubnet()
 	if err != nil {
 		return nil, err
 	}
-	return fmt.Appendf(nil, networkConfig, bridge, subnet), nil
+	text := fmt.Appendf(nil, networkConfig, bridge, subnet)
+	for _, dir := range binDirs {
+		if executable(filepath.Join(dir, "bandwidth")) {
+			return withBandwidth(text, true), nil
+		}
+	}
+	return text, nil
+}
+
+// networkFile is the name of podstead's own network config.
+const networkFile = "10-podstead.conflist"
+
+// lastPlugin ends the plugins of a network that podstead has written, bandwidthPlugin is the one
+// that follows it if it is installed.
+const (
+	lastPlugin      = `{"type": "portmap", "capabilities": {"portMappings": true}}`
+	bandwidthPlugin = `,
+    {"type": "bandwidth", "capabilities": {"bandwidth": true}}`
+)
+
+// withBandwidth returns podstead's network with or without the plugin bandwidth. A text that
+// was changed otherwise is returned as it is.
+func withBandwidth(text []byte, with bool) []byte {
+	const end = "\n  ]"
+	before, after := lastPlugin+end, lastPlugin+bandwidthPlugin+end
+	if !with {
+		before, after = after, before
+	}
+	return bytes.Replace(text, []byte(before), []byte(after), 1)
+}
+
+// updateNetwork adds the plugin bandwidth to podstead's network if it has been installed since
+// that was written, and removes it if it has gone: with a missing plugin no pod could start or
+// end. The addresses of pods do not depend on it. A containerd that runs reads the file again.
+func (c Config) updateNetwork(dir, bin string) {
+	file := filepath.Join(dir, networkFile)
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return // it is another network, of the administrator
+	}
+	if now := withBandwidth(text, executable(filepath.Join(bin, "bandwidth"))); !bytes.Equal(now, text) {
+		c.Unwritten.Report(file, replaceFile(file, now, 0o644))
+	}
 }
 
 func writeNetwork(dir string, text []byte) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("failed to create the directory of the pod network: %w", err)
 	}
-	return replaceFile(filepath.Join(dir, "10-podstead.conflist"), text, 0o644)
+	return replaceFile(filepath.Join(dir, networkFile), text, 0o644)
 }
 
 // hasNetwork reports whether the directory contains a config that a runtime
@@ -147,7 +196,7 @@ const networkConfig = `{
         "routes": [{"dst": "0.0.0.0/0"}]
       }
     },
-    {"type": "portmap", "capabilities": {"portMappings": true}}
+    ` + lastPlugin + `
   ]
 }
 `

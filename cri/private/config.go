@@ -129,7 +129,7 @@ func (c Config) prepare() error {
 	if err != nil {
 		return err
 	}
-	conf, err := c.cniConf()
+	conf, err := c.cniConf(bin)
 	if err != nil {
 		return err
 	}

@@ -47,6 +47,9 @@ func (c *Containerd) Start(ctx context.Context) error {
 		if err := c.cfg.removeMirror(); err != nil {
 			c.log.Warn("Failed to remove the image mirror of the private containerd", "err", err)
 		}
+		if bin, err := c.cfg.cniBin(); err == nil {
+			c.cfg.updateNetwork(c.cfg.ownCNIConf(), bin)
+		}
 		c.log.Info("Found running private containerd", "socket", c.cfg.Socket())
 		return nil
 	}

@@ -1,7 +1,10 @@
 package private
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
 	"log/slog"
 	"net"
 	"os"
@@ -168,7 +171,7 @@ func TestMissingPluginsAreNamedWithTheRemedy(t *testing.T) {
 
 func TestHostNetworkConfigIsPreferred(t *testing.T) {
 	cfg := testbed(t)
-	own, err := cfg.cniConf()
+	own, err := cfg.cniConf("")
 	if err != nil || own != cfg.ownCNIConf() {
 		t.Fatalf("cniConf = %q, %v; want podstead's own", own, err)
 	}
@@ -176,7 +179,7 @@ func TestHostNetworkConfigIsPreferred(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := cfg.cniConf(); err != nil {
+	if _, err := cfg.cniConf(""); err != nil {
 		t.Fatal(err)
 	}
 	if after, _ := os.ReadFile(filepath.Join(own, "10-podstead.conflist")); string(after) != string(before) {
@@ -188,14 +191,62 @@ func TestHostNetworkConfigIsPreferred(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(cfg.CNIConfDir, "README"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if dir, _ := cfg.cniConf(); dir != own {
+	if dir, _ := cfg.cniConf(""); dir != own {
 		t.Errorf("a directory without a network is used: %q", dir)
 	}
 	if err := os.WriteFile(filepath.Join(cfg.CNIConfDir, "10-x.conflist"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if dir, _ := cfg.cniConf(); dir != cfg.CNIConfDir {
+	if dir, _ := cfg.cniConf(""); dir != cfg.CNIConfDir {
 		t.Errorf("cniConf = %q, want the host's %q", dir, cfg.CNIConfDir)
+	}
+}
+
+// A network of an earlier version gets the plugin bandwidth when it is installed, keeps all else,
+// and loses the plugin when that has gone, so that pods still start. Another text is left alone.
+func TestNetworkFollowsTheBandwidthPlugin(t *testing.T) {
+	cfg, bin := testbed(t), t.TempDir()
+	own, err := cfg.cniConf(bin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, plugin := filepath.Join(own, networkFile), filepath.Join(bin, "bandwidth")
+	read := func() string {
+		t.Helper()
+		if _, err := cfg.cniConf(bin); err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(file)
+		if err != nil || !json.Valid(text) {
+			t.Fatalf("%v: %s", err, text)
+		}
+		return string(text)
+	}
+	without := read()
+	if strings.Contains(without, "bandwidth") {
+		t.Fatalf("a plugin that is not installed: %s", without)
+	}
+	if err := os.WriteFile(plugin, nil, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	with := read()
+	if want := `"capabilities": {"bandwidth": true}`; !strings.Contains(with, want) || strings.Replace(with, bandwidthPlugin, "", 1) != without {
+		t.Errorf("%q is not all that was added: %s", want, with)
+	}
+	if text, err := NetworkConfig("/nonexistent", bin); err != nil || !bytes.Contains(text, []byte("bandwidth")) {
+		t.Errorf("a new network: %s (%v)", text, err)
+	}
+	if err := os.Remove(plugin); err != nil {
+		t.Fatal(err)
+	}
+	if again := read(); again != without {
+		t.Errorf("without the plugin: %s", again)
+	}
+	if err := errors.Join(os.WriteFile(file, []byte("{}"), 0o644), os.WriteFile(plugin, nil, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	if text := read(); text != "{}" {
+		t.Errorf("an edited network became %s", text)
 	}
 }
 

@@ -24,17 +24,15 @@ const (
 	annotationSeccomp       = "seccomp.security.alpha.kubernetes.io/pod"
 	annotationSeccompPrefix = "container.seccomp.security.alpha.kubernetes.io/"
 	// Annotations for the runtime and its CNI plugins.
-	annotationCDIPrefix        = "cdi.k8s.io/"
-	annotationIngressBandwidth = "kubernetes.io/ingress-bandwidth"
-	annotationEgressBandwidth  = "kubernetes.io/egress-bandwidth"
-	annotationAppArmorPrefix   = v1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix
-	seccompDockerDefault       = "docker/default"
-	seccompRuntimeDefault      = "runtime/default"
-	seccompUnconfined          = "unconfined"
-	localhostProfilePrefix     = "localhost/"
-	appArmorRuntimeDefault     = v1.DeprecatedAppArmorBetaProfileRuntimeDefault
-	appArmorUnconfined         = v1.DeprecatedAppArmorBetaProfileNameUnconfined
-	finalizerNames             = "must be a qualified name with a domain, such as example.com/name, or one of kubernetes, orphan, foregroundDeletion"
+	annotationCDIPrefix      = "cdi.k8s.io/"
+	annotationAppArmorPrefix = v1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix
+	seccompDockerDefault     = "docker/default"
+	seccompRuntimeDefault    = "runtime/default"
+	seccompUnconfined        = "unconfined"
+	localhostProfilePrefix   = "localhost/"
+	appArmorRuntimeDefault   = v1.DeprecatedAppArmorBetaProfileRuntimeDefault
+	appArmorUnconfined       = v1.DeprecatedAppArmorBetaProfileNameUnconfined
+	finalizerNames           = "must be a qualified name with a domain, such as example.com/name, or one of kubernetes, orphan, foregroundDeletion"
 )
 
 // safeUID is stricter than the API, which does not validate a UID: here

@@ -77,8 +77,9 @@ func profileText(kind string, file *string) string {
 }
 
 func TestAnnotationsWithoutEffect(t *testing.T) {
-	pod := defaultedPod(t, `metadata: {annotations: {cdi.k8s.io/gpu: vendor.com/gpu=0, kubernetes.io/ingress-bandwidth: 1M, kubernetes.io/egress-bandwidth: 1M,
-  container.seccomp.security.alpha.kubernetes.io/gone: unconfined, example.com/own: x}}`)
+	pod := defaultedPod(t, `metadata: {annotations: {cdi.k8s.io/gpu: vendor.com/gpu=0, kubernetes.io/ingress-bandwidth: 1M, kubernetes.io/egress-bandwidth: fast,
+  container.seccomp.security.alpha.kubernetes.io/gone: unconfined, example.com/own: x}}
+spec: {hostNetwork: true}`)
 	var got []string
 	for _, w := range Warnings(pod) {
 		if !w.Warning {
@@ -93,5 +94,9 @@ func TestAnnotationsWithoutEffect(t *testing.T) {
 	}
 	if faults := CheckPod(pod); len(faults) > 0 {
 		t.Errorf("rejected: %v", faults)
+	}
+	pod.Spec.HostNetwork = false
+	if faults := CheckPod(pod); len(faults) != 1 || faults[0].Path != "metadata.annotations[kubernetes.io/egress-bandwidth]" || !strings.Contains(faults[0].Remedy, "from 1k to 1P") {
+		t.Errorf("faults %v", faults)
 	}
 }

@@ -66,8 +66,8 @@ var annotationVerdicts = mapVerdict{
 	annotationSeccompPrefix + "*":      supported("TestProfileAnnotations"),
 	annotationAppArmorPrefix + "*":     supported("TestProfileAnnotations"),
 	annotationCDIPrefix + "*":          ignored("devices are not injected by annotation; a warning says so"),
-	annotationIngressBandwidth:         ignored("it needs the bandwidth plugin in the runtime's CNI configuration; a warning says so"),
-	annotationEgressBandwidth:          ignored("it needs the bandwidth plugin in the runtime's CNI configuration; a warning says so"),
+	podinfo.AnnotationIngressBandwidth: supported("TestBandwidth"),
+	podinfo.AnnotationEgressBandwidth:  supported("TestBandwidth"),
 }
 
 var specVerdicts = structVerdict{

@@ -22,6 +22,7 @@ func unsupportedValues(pod *v1.Pod) field.ErrorList {
 	errs = append(errs, invalidAllowDevices(pod)...)
 	errs = append(errs, invalidManifestRevision(pod)...)
 	errs = append(errs, unknownNamespaceLabels(pod)...)
+	errs = append(errs, invalidBandwidth(pod)...)
 	return append(errs, missingToken(field.NewPath("spec"), &pod.Spec)...)
 }
 
@@ -44,6 +45,17 @@ func invalidValues(pod *v1.Pod) field.ErrorList {
 	}
 	for i := range pod.Spec.EphemeralContainers {
 		check(spec.Child("ephemeralContainers").Index(i), (*v1.Container)(&pod.Spec.EphemeralContainers[i].EphemeralContainerCommon))
+	}
+	return errs
+}
+
+// invalidBandwidth finds limits of bandwidth for which the runtime would create no sandbox.
+func invalidBandwidth(pod *v1.Pod) field.ErrorList {
+	var errs field.ErrorList
+	for _, name := range podinfo.BandwidthAnnotations(pod) {
+		if err := podinfo.CheckBandwidth(pod.Annotations[name]); err != nil {
+			errs = append(errs, field.Invalid(field.NewPath("metadata", "annotations").Key(name), pod.Annotations[name], err.Error()))
+		}
 	}
 	return errs
 }
