@@ -223,7 +223,8 @@ func hostileImage(n *hostileNode) {
 	n.removeManifest("image.yaml")
 }
 
-// floodPod prints a line that does not end, as fast as it can.
+// floodPod prints a line that does not end, as fast as it can. The forged file is written again after
+// each rotation, so that clients that come late have as much to read.
 const floodPod = `apiVersion: v1
 kind: Pod
 metadata: {name: flood}
@@ -233,7 +234,7 @@ spec:
     - {name: main, image: IMAGE, command: [sh, -c, "yes aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa | head -c 50000000 | tr -d '\\n'; sleep 100000"], SECURITY}
     - name: forger
       image: IMAGE
-      command: [sh, -c, "cd /logs/*_flood*/main && { printf '2026-01-01T00:00:00.000000000Z stdout P '; head -c 20000000 /dev/zero | tr '\\0' a; } > 0.log.forged && mv 0.log.forged 0.log; sleep 100000"]
+      command: [sh, -c, "cd /logs/*_flood*/main && while :; do [ $(wc -c < 0.log) -eq 20000040 ] || { printf '2026-01-01T00:00:00.000000000Z stdout P '; head -c 20000000 /dev/zero | tr '\\0' a; } > 0.log.forged && mv 0.log.forged 0.log; sleep 1; done"]
       volumeMounts: [{name: logs, mountPath: /logs}]
   volumes: [{name: logs, hostPath: {path: LOGS}}]
 `

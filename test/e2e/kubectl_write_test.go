@@ -106,7 +106,15 @@ func (k *kubectl) writePods(name string) {
 	}
 	manifest("five", "note: later")
 	write("six")
-	k.must([]string{"replaced"}, "replace", "-f", file)
+	// kubectl replace sends the version that it has just read, and the status of the pod may change
+	// after that.
+	n.await("the pod is replaced", func() error {
+		out, err := k.run("replace", "-f", file)
+		if err != nil && !strings.Contains(out, "Conflict") {
+			t.Fatalf("kubectl replace: %v, %s", err, out)
+		}
+		return err
+	})
 	n.awaitRevision(name, "six")
 	n.awaitReady(name)
 	k.must([]string{"condition met"}, "wait", "--for=condition=Ready", "pod/"+full, "--timeout=5m")
