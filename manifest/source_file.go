@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/fsnotify/fsnotify"
 )
 
 const (
@@ -16,6 +18,9 @@ const (
 	// settleQuiet is how long a directory must be quiet before it is scanned,
 	// so that a file that is written in steps is read once and complete.
 	settleQuiet = 50 * time.Millisecond
+	// settleComplete replaces settleQuiet after the event of a file that appears complete, because
+	// it was renamed into place. One that is created and then written has further events.
+	settleComplete = 5 * time.Millisecond
 	// settleBound is how long a burst of changes can delay the scan.
 	settleBound = 150 * time.Millisecond
 	// confirmDelay is the time between the scan that misses a file and the scan
@@ -160,7 +165,7 @@ func (s *FileSource) Run(ctx context.Context) error {
 			s.watch.close()
 			return nil
 		case event, ok := <-events:
-			s.handleEvent(event.Name, ok, time.Now())
+			s.handleEvent(event, ok, time.Now())
 		case err, ok := <-errs:
 			s.handleWatchError(err, ok, time.Now())
 		case <-s.unblocked:
@@ -186,15 +191,19 @@ func (s *FileSource) restore() {
 
 // handleEvent delays the next scan a little, so that changes made in steps are
 // seen together.
-func (s *FileSource) handleEvent(path string, ok bool, now time.Time) {
+func (s *FileSource) handleEvent(event fsnotify.Event, ok bool, now time.Time) {
 	if !ok {
 		s.handleWatchError(nil, false, now)
 		return
 	}
+	path, quiet := event.Name, settleQuiet
 	switch name := filepath.Base(path); s.watch.classify(path) {
 	case eventIgnored:
 		return
 	case eventManifest:
+		if event.Has(fsnotify.Create) {
+			quiet = settleComplete
+		}
 		if unit := s.units[filepath.Join(s.path, strings.TrimSuffix(name, SignatureSuffix))]; unit != nil {
 			unit.dirty = true
 		}
@@ -204,7 +213,9 @@ func (s *FileSource) handleEvent(path string, ok bool, now time.Time) {
 	if s.due.settledBy.IsZero() {
 		s.due.settledBy = now.Add(settleBound)
 	}
-	s.due.settled = now.Add(settleQuiet)
+	if at := now.Add(quiet); at.After(s.due.settled) {
+		s.due.settled = at
+	}
 	if s.due.settledBy.Before(s.due.settled) {
 		s.due.settled = s.due.settledBy
 	}

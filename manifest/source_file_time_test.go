@@ -59,8 +59,10 @@ func (b *fileHarness) pass(d time.Duration) {
 	b.sink.model.drain(b.sink.config)
 }
 
-func (w *fakeWatch) tell(path string) {
-	w.events <- fsnotify.Event{Name: path, Op: fsnotify.Write}
+func (w *fakeWatch) tell(path string) { w.report(path, fsnotify.Write) }
+
+func (w *fakeWatch) report(path string, op fsnotify.Op) {
+	w.events <- fsnotify.Event{Name: path, Op: op}
 	synctest.Wait()
 }
 
@@ -102,6 +104,29 @@ func TestFileSourceSettles(t *testing.T) {
 		if took := time.Since(began); took > settleBound+settleQuiet {
 			t.Errorf("it took %v", took)
 		}
+	})
+}
+
+// A file that is renamed into place is read at once; one that is created and then written, or that
+// comes while another one is written, is not.
+func TestFileSourceSettlesSoonerAfterARename(t *testing.T) {
+	inFileBubble(t, func(t *testing.T, b *fileHarness, watch *fakeWatch) {
+		b.runInBubble()
+		b.write("a.yaml", "a 1")
+		watch.report(b.path("a.yaml"), fsnotify.Create)
+		b.pass(settleComplete - time.Nanosecond)
+		b.wantLog("ADD file")
+		b.pass(time.Nanosecond)
+		b.wantLog("ADD file", "ADD file a=1")
+
+		b.write("b.yaml", "b 1")
+		watch.report(b.path("b.yaml"), fsnotify.Create)
+		watch.tell(b.path("b.yaml"))
+		watch.report(b.path("c.yaml"), fsnotify.Create)
+		b.pass(settleQuiet - time.Nanosecond)
+		b.wantLog("ADD file", "ADD file a=1")
+		b.pass(time.Nanosecond)
+		b.wantLog("ADD file", "ADD file a=1", "ADD file b=1")
 	})
 }
 
