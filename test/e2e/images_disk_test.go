@@ -107,7 +107,7 @@ func TestImageGCOnAFullDisk(t *testing.T) {
 	writeAll(t, filepath.Join(disk, "certs.d/_default"), map[string]string{"hosts.toml": testbed.HostsTOML(registry.Addr())})
 	// Eviction would remove all unused images.
 	// The address of the name server belongs to the test that holds privateNetwork.
-	n.Args = []string{"--minimum-image-ttl-duration", "0s", "--image-gc-period", "1s", "--eviction-hard", "", "--pod-dns", "never"}
+	n.Args = []string{"--minimum-image-ttl-duration", "0s", "--image-gc-period", "1s", "--image-gc-high-threshold", "85", "--eviction-hard", "", "--pod-dns", "never"}
 	n.start()
 	// It is pulled before all others, and its pod does not start because an object is missing.
 	wanted := n.pushLargeImage("wanted", 1<<20)

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -81,7 +82,19 @@ func (n *Node) Flags(more ...string) []string {
 	if n.Endpoint != "" {
 		args = append(args, "--container-runtime-endpoint", n.Endpoint)
 	}
+	for _, quiet := range hostDisk {
+		if !slices.Contains(n.Args, quiet[0]) {
+			args = append(args, quiet[:]...)
+		}
+	}
 	return append(append(args, n.Args...), more...)
+}
+
+// hostDisk are flags with which a daemon neither evicts pods nor removes images because the disk of
+// the host is nearly full, unless the node has them in its Args.
+var hostDisk = [][2]string{
+	{"--eviction-hard", "memory.available<100Mi,nodefs.available<1%,imagefs.available<1%,nodefs.inodesFree<1%,imagefs.inodesFree<1%"},
+	{"--image-gc-high-threshold", "100"},
 }
 
 // Command returns a command that runs the daemon's program with these arguments.
