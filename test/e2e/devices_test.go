@@ -25,7 +25,10 @@ const deviceSource = "/dev/loop-control"
 
 // devicePod returns the manifest of a pod whose unprivileged container requests devices, and
 // exits when /out/exit exists.
-func devicePod(name string, count int) string {
+func devicePod(name string, count int) string { return resourcePod(name, "example.com/serial", count) }
+
+// resourcePod is devicePod for another resource.
+func resourcePod(name, resource string, count int) string {
 	return fmt.Sprintf(`apiVersion: v1
 kind: Pod
 metadata: {name: %s}
@@ -35,15 +38,26 @@ spec:
     - name: main
       image: %s
       command: [sh, -c, "while ! [ -e /tmp/exit ]; do sleep 0.1; done"]
-      resources: {limits: {example.com/serial: %d}}
-`, name, testbed.BusyboxImage, count)
+      resources: {limits: {%s: %d}}
+`, name, testbed.BusyboxImage, resource, count)
 }
 
 // devicePlugin starts a device plugin that registers with the node.
 func (n *node) devicePlugin(devices ...string) *deviceplugin.Plugin {
 	n.t.Helper()
+	return n.startDevicePlugin(deviceplugin.Options{Devices: devices})
+}
+
+// watchedDevicePlugin starts a device plugin that the plugin watcher of the node finds.
+func (n *node) watchedDevicePlugin(devices ...string) *deviceplugin.Plugin {
+	n.t.Helper()
+	return n.startDevicePlugin(deviceplugin.Options{Registry: filepath.Join(n.Root, "plugins_registry"), Devices: devices})
+}
+
+func (n *node) startDevicePlugin(o deviceplugin.Options) *deviceplugin.Plugin {
+	n.t.Helper()
 	p, err := deviceplugin.Start(deviceplugin.Options{
-		Dir: filepath.Join(n.Root, "device-plugins"), Resource: "example.com/serial", Devices: devices,
+		Registry: o.Registry, Dir: filepath.Join(n.Root, "device-plugins"), Resource: "example.com/serial", Devices: o.Devices,
 		Allocate: func(_ context.Context, ids []string) (*pluginapi.ContainerAllocateResponse, error) {
 			answer := &pluginapi.ContainerAllocateResponse{
 				Envs:   map[string]string{"SERIAL": strings.Join(ids, ",")},
@@ -65,10 +79,16 @@ func (n *node) devicePlugin(devices ...string) *deviceplugin.Plugin {
 // awaitDeviceHealth waits until the status of the pod shows the health of its device.
 func (n *node) awaitDeviceHealth(name string, want v1.ResourceHealthStatus) {
 	n.t.Helper()
+	n.awaitHealthOf(name, "example.com/serial", want)
+}
+
+// awaitHealthOf is awaitDeviceHealth for another resource.
+func (n *node) awaitHealthOf(name string, resource v1.ResourceName, want v1.ResourceHealthStatus) {
+	n.t.Helper()
 	n.awaitStatus(name, "its device is "+string(want), func(p v1.Pod) error {
 		for _, c := range p.Status.ContainerStatuses {
 			for _, r := range c.AllocatedResourcesStatus {
-				if r.Name == "example.com/serial" && len(r.Resources) == 1 && r.Resources[0].Health == want {
+				if r.Name == resource && len(r.Resources) == 1 && r.Resources[0].Health == want {
 					return nil
 				}
 			}
@@ -80,6 +100,12 @@ func (n *node) awaitDeviceHealth(name string, want v1.ResourceHealthStatus) {
 // awaitNodeDevices waits until the node shows this number of allocatable devices.
 func (n *node) awaitNodeDevices(want string) {
 	n.t.Helper()
+	n.awaitNodeResource("example.com/serial", want)
+}
+
+// awaitNodeResource is awaitNodeDevices for another resource.
+func (n *node) awaitNodeResource(resource v1.ResourceName, want string) {
+	n.t.Helper()
 	n.await("the node has "+want+" devices", func() error {
 		body, err := n.Get(n.t.Context(), "/api/v1/nodes/"+n.Name)
 		if err != nil {
@@ -89,7 +115,7 @@ func (n *node) awaitNodeDevices(want string) {
 		if err := json.Unmarshal(body, &shown); err != nil {
 			return err
 		}
-		q := shown.Status.Allocatable["example.com/serial"]
+		q := shown.Status.Allocatable[resource]
 		if q.String() != want {
 			return fmt.Errorf("allocatable %v", shown.Status.Allocatable)
 		}
@@ -145,7 +171,8 @@ func TestDevicePlugin(t *testing.T) {
 		n.exec(again, "touch", "/tmp/exit")
 		open(n.awaitOther("one", again))
 
-		n.devicePlugin("a", "b")
+		// The next one waits to be asked for its registration.
+		n.watchedDevicePlugin("a", "b")
 		n.awaitDeviceHealth("one", v1.ResourceHealthStatusHealthy)
 		n.removeManifest("one.yaml")
 		two := n.awaitRunning("two")
