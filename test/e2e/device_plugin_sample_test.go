@@ -1,7 +1,9 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"testing"
 
@@ -42,10 +44,7 @@ spec:
 // the runtime; the resource can be allocated again after each of them.
 func TestSampleDevicePlugin(t *testing.T) {
 	onEachPrivateRuntime(t, func(t *testing.T, n *node) {
-		t.Cleanup(func() {
-			_ = os.Remove("/tmp/Dev-1")
-			_ = os.Remove("/tmp/Dev-2")
-		})
+		t.Cleanup(func() { removeSampleDevices(t) })
 		n.writeManifest("plugin.yaml", n.samplePluginPod())
 		n.writeManifest("one.yaml", resourcePod("one", samplePlugin, 1))
 		n.start()
@@ -91,4 +90,14 @@ func TestSampleDevicePlugin(t *testing.T) {
 		n.mustStillRun("one", one)
 		awaitHealth(v1.ResourceHealthStatusHealthy)
 	})
+}
+
+// removeSampleDevices removes the files that the sample device plugin creates.
+func removeSampleDevices(t *testing.T) {
+	t.Helper()
+	for _, path := range []string{"/tmp/Dev-1", "/tmp/Dev-2"} {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Error(err)
+		}
+	}
 }

@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -58,7 +59,12 @@ func (n *node) startDevicePlugin(o deviceplugin.Options) *deviceplugin.Plugin {
 	n.t.Helper()
 	p, err := deviceplugin.Start(deviceplugin.Options{
 		Registry: o.Registry, Dir: filepath.Join(n.Root, "device-plugins"), Resource: "example.com/serial", Devices: o.Devices,
-		Allocate: func(_ context.Context, ids []string) (*pluginapi.ContainerAllocateResponse, error) {
+		Allocate: func(ctx context.Context, ids []string) (*pluginapi.ContainerAllocateResponse, error) {
+			if o.Allocate != nil {
+				if answer, err := o.Allocate(ctx, ids); err != nil {
+					return answer, err
+				}
+			}
 			answer := &pluginapi.ContainerAllocateResponse{
 				Envs:   map[string]string{"SERIAL": strings.Join(ids, ",")},
 				Mounts: []*pluginapi.Mount{{HostPath: "/etc/hostname", ContainerPath: "/etc/of-the-host", ReadOnly: true}},
@@ -177,6 +183,67 @@ func TestDevicePlugin(t *testing.T) {
 		n.removeManifest("one.yaml")
 		two := n.awaitRunning("two")
 		n.mustPrintIn(two, "a,b", "sh", "-c", "echo $SERIAL")
+	})
+}
+
+// A plugin that does not answer keeps only the pods from starting that request its devices. Its devices
+// are registered again when the socket was removed, and allocations survive a kill of podstead and a
+// truncated checkpoint.
+func TestDevicePluginFaults(t *testing.T) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		n.start()
+		answer := make(chan struct{})
+		plugin := n.startDevicePlugin(deviceplugin.Options{Devices: []string{"a", "b"}, Allocate: func(ctx context.Context, _ []string) (*pluginapi.ContainerAllocateResponse, error) {
+			select {
+			case <-answer:
+				return nil, nil
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		}})
+		n.awaitNodeDevices("2")
+		n.writeManifest("slow.yaml", devicePod("slow", 1))
+		n.await("the plugin is asked", func() error {
+			if len(plugin.Allocated()) == 0 {
+				return errors.New("Allocate was not called")
+			}
+			return nil
+		})
+		n.writeManifest("other.yaml", devicePod("other", 0))
+		n.awaitRunning("other")
+		if all, err := n.running("slow"); err != nil || len(all) != 0 {
+			t.Errorf("the pod runs without its device: %v, %v", all, err)
+		}
+		close(answer)
+		slow := n.awaitRunning("slow")
+		device := n.exec(slow, "sh", "-c", "echo $SERIAL")
+
+		registered := plugin.Registered()
+		if err := os.Remove(filepath.Join(n.Root, "device-plugins", "kubelet.sock")); err != nil {
+			t.Fatal(err)
+		}
+		n.await("the plugin registers again", func() error {
+			if plugin.Registered() == registered {
+				return errors.New("it has not")
+			}
+			return nil
+		})
+		n.awaitNodeDevices("2")
+
+		n.Kill()
+		if err := os.Truncate(filepath.Join(n.Root, "devices.json"), 10); err != nil {
+			t.Fatal(err)
+		}
+		n.start()
+		n.awaitDeviceHealth("slow", v1.ResourceHealthStatusHealthy)
+		n.mustStillRun("slow", slow)
+		n.exec(slow, "touch", "/tmp/exit")
+		slow = n.awaitOther("slow", slow)
+		n.mustPrintIn(slow, strings.TrimSpace(device), "sh", "-c", "echo $SERIAL")
+		n.writeManifest("next.yaml", devicePod("next", 1))
+		if got := strings.TrimSpace(n.exec(n.awaitRunning("next"), "sh", "-c", "echo $SERIAL")); got == strings.TrimSpace(device) {
+			t.Errorf("two pods have the device %s", got)
+		}
 	})
 }
 
