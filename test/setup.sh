@@ -97,6 +97,16 @@ tools() {
 # tools_version prints what differs between two versions of test/tools; the package testbed has the same.
 tools_version() { (cd "$here/tools" && cat go.mod ./*/main.go | sha256sum | cut -c 1-16); }
 
+# sample_device_plugin builds Kubernetes' device plugin for tests.
+sample_device_plugin() {
+	local out=$cache/sample-device-plugin-$KUBERNETES_VERSION
+	[ -x "$out" ] && return 0
+	echo "setup: building the sample device plugin $KUBERNETES_VERSION"
+	mkdir -p "$cache"
+	(cd "$here/tools" && CGO_ENABLED=0 GOFLAGS='' go build -ldflags='-s -w' -o "$out" k8s.io/kubernetes/test/images/sample-device-plugin) ||
+		fail "failed to build the sample device plugin $KUBERNETES_VERSION"
+}
+
 # kubelet builds the kubelet, as Kubernetes' releases do apart from cgo.
 kubelet() {
 	local out=$cache/kubelet-$KUBERNETES_VERSION package=k8s.io/component-base/version major minor
@@ -261,6 +271,7 @@ newer_containerd
 nfpm
 oras
 tools
+sample_device_plugin
 debian_kubectl
 prometheus
 newer_runc

@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstead/podstead/node/devices"
+	"github.com/podstead/podstead/node/plugins"
 )
 
 // createDevices opens the registration socket of device plugins. Next to a kubelet, which owns
@@ -25,6 +26,26 @@ func (d *daemon) createDevices(context.Context) error {
 		d.devices.Disable(err)
 	}
 	d.start(func(ctx context.Context) error { return d.devices.Run(ctx, listener) })
+	if err != nil && !o.Paths.RequiresPluginRegistry() {
+		return nil // the plugins are the kubelet's
+	}
+	return d.watchPlugins()
+}
+
+// watchPlugins registers the plugins that create a socket to be asked. A directory that was set is
+// required.
+func (d *daemon) watchPlugins() error {
+	watcher := plugins.New(plugins.Options{
+		Dir: d.opts.Paths.PluginRegistry, Handlers: map[string]plugins.Handler{plugins.DevicePlugin: d.devices}, Log: d.log,
+	})
+	if err := watcher.Open(); err != nil {
+		if d.opts.Paths.RequiresPluginRegistry() {
+			return err
+		}
+		d.log.Warn("Plugins cannot register through the plugin watcher", "err", err)
+		return nil
+	}
+	d.start(watcher.Run)
 	return nil
 }
 

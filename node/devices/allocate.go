@@ -74,6 +74,7 @@ func (m *Manager) reserve(pod *v1.Pod, list []step) (*podDevices, map[v1.Resourc
 	if len(known) == 0 {
 		return nil, nil, nil
 	}
+	w := m.newWaiter(pod, known, pod.UID)
 	p := &podDevices{name: podinfo.FullName(pod), tentative: true, containers: map[string]map[v1.ResourceName]*allocation{}}
 	plugins, pools := map[v1.ResourceName]*plugin{}, map[v1.ResourceName]*pool{}
 	for _, s := range list {
@@ -81,7 +82,11 @@ func (m *Manager) reserve(pod *v1.Pod, list []step) (*podDevices, map[v1.Resourc
 			continue
 		}
 		if pools[s.resource] == nil {
-			pools[s.resource] = &pool{free: m.free(s.resource, pod.UID), reusable: idSet{}, before: m.had(pod.UID, s.resource)}
+			free := m.free(s.resource, pod.UID)
+			ahead, _, _ := m.ahead(w, s.resource, "")
+			pools[s.resource] = &pool{
+				free: free, reusable: idSet{}, before: m.had(pod.UID, s.resource), unreserved: m.unreserved(s.resource, free, ahead, pod.UID),
+			}
 			plugins[s.resource] = m.resources[s.resource].plugin
 		}
 		ids := slices.Clone(pools[s.resource].choose(s.count))

@@ -81,18 +81,11 @@ func (s *checkpointStore) load() (newest checkpoint, err error) {
 }
 
 func readCheckpoint(file string) (c checkpoint, err error) {
-	data, err := boundedfile.Read(file, maxCheckpoint)
-	if errors.Is(err, fs.ErrNotExist) {
+	switch err = boundedfile.ReadJSON(file, maxCheckpoint, checkpointVersion, &c); {
+	case errors.Is(err, fs.ErrNotExist):
 		return checkpoint{}, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(data, &c)
-	}
-	if err == nil && c.Version != checkpointVersion {
-		err = fmt.Errorf("version %d is not known", c.Version)
-	}
-	if err != nil {
-		return checkpoint{}, fmt.Errorf("%s: %w", file, err)
+	case err != nil:
+		return checkpoint{}, err
 	}
 	return c, nil
 }

@@ -1,6 +1,7 @@
 package devices
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -73,22 +74,27 @@ type pool struct {
 	// free are healthy devices that nothing has. reusable are those of init containers that
 	// have ended when the next container starts.
 	free, reusable idSet
-	// before are those that the pod had; it gets them again if they are free.
-	before idSet
+	// before are those that the pod had; it gets them again if they are free. unreserved are those for
+	// which no pod waits that goes first.
+	before, unreserved idSet
 }
 
-// choose returns count devices, first reusable ones, then those that the pod had, then by ID;
-// nil if there are not enough.
+// choose returns count devices, first reusable ones, then those for which no other pod waits, of each
+// those that the pod had, then by ID; nil if there are not enough.
 func (p *pool) choose(count int) []string {
 	ids := slices.Sorted(maps.Keys(p.free))
 	ordered := slices.Sorted(maps.Keys(p.reusable))
-	for _, had := range []bool{true, false} {
-		for _, id := range ids {
-			if p.before[id] == had {
-				ordered = append(ordered, id)
-			}
+	rank := func(id string) (n int) {
+		if !p.unreserved[id] {
+			n = 2
 		}
+		if !p.before[id] {
+			n++
+		}
+		return n
 	}
+	slices.SortStableFunc(ids, func(a, b string) int { return cmp.Compare(rank(a), rank(b)) })
+	ordered = append(ordered, ids...)
 	if len(ordered) < count {
 		return nil
 	}

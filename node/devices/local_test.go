@@ -210,3 +210,30 @@ func TestLocalInsteadOfPlugin(t *testing.T) {
 		t.Errorf("after the pod was restarted: %+v, %v", got, err)
 	}
 }
+
+// A pod that waits for a shared device keeps others only from the places that it needs.
+func TestWaitingForASharedDevice(t *testing.T) {
+	n, dir := newLocalNode(t, "video*", 2, "video0")
+	first, second, both := pod("first", 1), pod("second", 1), pod("both", 2)
+	n.allocate(first)
+	n.allocate(second)
+	plugIn(t, dir, "video1", "/dev/zero")
+	n.awaitAllocatable(4)
+	wantUnavailable(t, n.Check(both), 2, 1)
+
+	// video1 has two places, of which the waiting pod needs one.
+	small := pod("small", 1)
+	if u := n.Check(small); u != nil {
+		t.Fatalf("a pod that takes nothing from the one that waits: %v", u)
+	}
+	n.allocate(small)
+	if got := n.ids(small, "main"); len(got) != 1 || !strings.HasPrefix(got[0], filepath.Join(dir, "video1")) {
+		t.Errorf("it has %v", got)
+	}
+	wantUnavailable(t, n.Check(pod("next", 1)), 1, 0, "the pod default/both waits for them and goes first")
+	n.Release(first.UID)
+	if u := n.Check(both); u != nil {
+		t.Errorf("the pod that waits: %v", u)
+	}
+	n.allocate(both)
+}

@@ -63,7 +63,9 @@ type Manager struct {
 	log     *slog.Logger
 	// changed notifies the consumer (capacity 1, coalescing), saveRequested Run.
 	changed, saveRequested chan struct{}
-	store                  checkpointStore
+	// watched has the plugins of the plugin watcher, for Run (no capacity).
+	watched chan watched
+	store   checkpointStore
 	// created is the registration socket; only Open and Run use it.
 	created os.FileInfo
 	// plugins are the goroutines of Run that talk to plugins.
@@ -128,7 +130,7 @@ func New(o Options) *Manager {
 	}
 	o.Timeouts = o.Timeouts.withDefaults()
 	m := &Manager{
-		options: o, log: o.Log, changed: make(chan struct{}, 1), saveRequested: make(chan struct{}, 1), store: checkpointStore{file: o.Checkpoint},
+		options: o, log: o.Log, changed: make(chan struct{}, 1), saveRequested: make(chan struct{}, 1), watched: make(chan watched), store: checkpointStore{file: o.Checkpoint},
 		resources: map[v1.ResourceName]*deviceResource{}, pods: map[types.UID]*podDevices{}, waiting: map[types.UID]*waiter{},
 		healthChanged: map[types.UID]bool{},
 	}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,10 +17,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+	registerapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
 	"github.com/podstead/podstead/internal/device"
 	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/node/devices"
+	"github.com/podstead/podstead/node/plugins"
 	"github.com/podstead/podstead/test/testbed/deviceplugin"
 )
 
@@ -570,5 +573,69 @@ func check(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A plugin that the plugin watcher finds provides its devices until its socket is removed, keeps
+// its allocations over restarts, and is told why it cannot be used.
+func TestPluginWatcher(t *testing.T) {
+	n := newNode(t)
+	registry := filepath.Join(filepath.Dir(n.options.Dir), "registry")
+	stop := func() {}
+	watch := func() {
+		w := plugins.New(plugins.Options{Dir: registry, Handlers: map[string]plugins.Handler{registerapi.DevicePlugin: n.Manager}})
+		check(t, w.Open())
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan struct{})
+		go func() { defer close(done); _ = w.Run(ctx) }()
+		stop = sync.OnceFunc(func() { cancel(); <-done })
+	}
+	watch()
+	t.Cleanup(func() { stop() })
+	plugin := n.plugin(deviceplugin.Options{Registry: registry, Devices: []string{"a", "b"}})
+	n.awaitAllocatable(2)
+	web := pod("web", 1)
+	n.allocate(web)
+	had := n.ids(web, "main")
+
+	stop()
+	n.restart()
+	watch()
+	n.awaitAllocatable(2)
+	n.await("a second registration", func() bool { return plugin.Registered() == 2 })
+	if got := n.ids(web, "main"); !slices.Equal(got, had) {
+		t.Errorf("after a restart the container has %v, before %v", got, had)
+	}
+
+	// A new version of the plugin registers before the socket of the old one is removed.
+	n.plugin(deviceplugin.Options{Registry: registry, Devices: []string{"a", "b", "c"}})
+	n.awaitAllocatable(3)
+	plugin.Stop()
+	other := n.plugin(deviceplugin.Options{Registry: registry, Resource: "kubernetes.io/no"})
+	n.await("the rejection", func() bool { return strings.Contains(other.Rejected(), "is not valid") })
+	n.awaitAllocatable(3)
+}
+
+// The devices of a plugin of the plugin watcher are lost with its socket.
+func TestPluginWatcherSocketRemoved(t *testing.T) {
+	n := newNode(t)
+	plugin := n.plugin(deviceplugin.Options{Registry: t.TempDir(), Devices: []string{"a"}})
+	endpoint, err := plugin.GetInfo(t.Context(), nil)
+	check(t, err)
+	deregister, err := n.Register(t.Context(), plugins.Plugin{Name: dongle, Endpoint: endpoint.GetEndpoint(), Versions: []string{"v1", "v1beta1"}})
+	check(t, err)
+	n.awaitAllocatable(1)
+	web := pod("web", 1)
+	n.allocate(web)
+	deregister()
+	n.awaitAllocatable(0)
+	if got := n.Status(web.UID)["main"][0].Resources[0].Health; got != v1.ResourceHealthStatusUnknown {
+		t.Errorf("the device is %s", got)
+	}
+	if u := n.Check(pod("next", 1)); u == nil || !strings.Contains(u.Error(), "is not connected") {
+		t.Errorf("Check returned %v", u)
+	}
+	if _, err := n.Register(t.Context(), plugins.Plugin{Name: dongle, Endpoint: endpoint.GetEndpoint(), Versions: []string{"v9"}}); err == nil || !strings.Contains(err.Error(), `version "v9"`) {
+		t.Errorf("Register of another version returned %v", err)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,12 +11,12 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"github.com/podstead/podstead/internal/device"
+	"github.com/podstead/podstead/node/plugins"
 )
 
 // maxAnswer limits the answers of plugins, in bytes.
@@ -39,13 +38,7 @@ type plugin struct {
 }
 
 func dialPlugin(name v1.ResourceName, socket string) (*plugin, error) {
-	conn, err := grpc.NewClient("passthrough:///plugin",
-		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithAuthority("localhost"), grpc.WithNoProxy(), grpc.WithDisableServiceConfig(),
-		grpc.WithIdleTimeout(0), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswer)),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
-			var d net.Dialer
-			return d.DialContext(ctx, "unix", socket)
-		}))
+	conn, err := plugins.Dial(socket, maxAnswer)
 	if err != nil {
 		return nil, err
 	}

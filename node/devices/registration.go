@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -14,6 +16,7 @@ import (
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"github.com/podstead/podstead/internal/device"
+	"github.com/podstead/podstead/node/plugins"
 )
 
 // registration is the service with which device plugins register.
@@ -34,27 +37,82 @@ func (r registration) Register(_ context.Context, req *pluginapi.RegisterRequest
 	return &pluginapi.Empty{}, nil
 }
 
+// register takes a plugin that has registered at the socket of the manager.
 func (m *Manager) register(ctx context.Context, req *pluginapi.RegisterRequest) error {
-	if !slices.Contains(pluginapi.SupportedVersions[:], req.GetVersion()) {
-		return fmt.Errorf("version %q of the device plugin API is not supported; use %s", req.GetVersion(), pluginapi.Version)
+	if err := m.checkPlugin(req.GetResourceName(), req.GetVersion()); err != nil {
+		return err
 	}
-	name := v1.ResourceName(req.GetResourceName())
+	endpoint := req.GetEndpoint()
+	if endpoint == "" || endpoint != filepath.Base(endpoint) || endpoint == SocketName {
+		return fmt.Errorf("endpoint %q is not valid; it must be the name of the plugin's socket in %s", endpoint, m.options.Dir)
+	}
+	p, err := dialPlugin(v1.ResourceName(req.GetResourceName()), filepath.Join(m.options.Dir, endpoint))
+	if err != nil {
+		return err
+	}
+	p.preStartRequired, p.prefers = req.GetOptions().GetPreStartRequired(), req.GetOptions().GetGetPreferredAllocationAvailable()
+	return m.connect(ctx, p)
+}
+
+// checkPlugin checks the resource of a plugin and the versions of the API that it supports.
+func (m *Manager) checkPlugin(resource string, versions ...string) error {
+	if !slices.ContainsFunc(versions, func(v string) bool { return slices.Contains(pluginapi.SupportedVersions[:], v) }) {
+		return fmt.Errorf("version %q of the device plugin API is not supported; use %s", strings.Join(versions, ", "), pluginapi.Version)
+	}
+	name := v1.ResourceName(resource)
 	if !device.IsResource(name) {
 		return fmt.Errorf("resource name %q is not valid; it must be an extended resource such as example.com/gpu, outside of kubernetes.io", name)
 	}
 	if _, ok := m.options.Local[name]; ok {
 		return fmt.Errorf("%s is a resource of local devices; remove it from localDevices in podstead's configuration, or give the plugin another resource name", name)
 	}
-	endpoint := req.GetEndpoint()
-	if endpoint == "" || endpoint != filepath.Base(endpoint) || endpoint == SocketName {
-		return fmt.Errorf("endpoint %q is not valid; it must be the name of the plugin's socket in %s", endpoint, m.options.Dir)
+	return nil
+}
+
+// watched is a plugin that the plugin watcher has found, for Run, which connects to it.
+type watched struct {
+	plugin *plugin
+	result chan error // capacity 1
+}
+
+// Register implements plugins.Handler: it takes a device plugin that the plugin watcher has found.
+// The deregistration disconnects it, unless another one has taken its place.
+func (m *Manager) Register(ctx context.Context, found plugins.Plugin) (deregister func(), err error) {
+	if err := m.checkPlugin(found.Name, found.Versions...); err != nil {
+		return nil, err
 	}
-	p, err := dialPlugin(name, filepath.Join(m.options.Dir, endpoint))
+	p, err := dialPlugin(v1.ResourceName(found.Name), found.Endpoint)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	p.preStartRequired, p.prefers = req.GetOptions().GetPreStartRequired(), req.GetOptions().GetGetPreferredAllocationAvailable()
-	return m.connect(ctx, p)
+	w := watched{plugin: p, result: make(chan error, 1)}
+	select {
+	case m.watched <- w:
+	case <-ctx.Done():
+		_ = p.conn.Close()
+		return nil, ctx.Err()
+	}
+	if err := <-w.result; err != nil {
+		return nil, err
+	}
+	return func() { m.disconnect(p) }, nil
+}
+
+// disconnect ends the connection to a plugin whose registration socket was removed.
+func (m *Manager) disconnect(p *plugin) {
+	m.mu.Lock()
+	r := m.resources[p.resource]
+	current := r != nil && r.plugin == p
+	if current {
+		r.plugin, r.lostAt = nil, time.Now()
+		m.noteHealth(p.resource)
+	}
+	m.mu.Unlock()
+	p.end()
+	if current {
+		m.notify()
+		m.log.Warn("Device plugin deregistered; its devices are not allocated until it registers again", "resource", p.resource, "socket", p.socket)
+	}
 }
 
 // connect makes a plugin the one of its resource, in place of an earlier one.

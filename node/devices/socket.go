@@ -103,14 +103,16 @@ func owner(conn net.Conn) string {
 	return text
 }
 
-// saveOnly writes the checkpoint of what changed.
-func (m *Manager) saveOnly(ctx context.Context) error {
+// runWithoutSocket is Run without a registration socket.
+func (m *Manager) runWithoutSocket(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-m.saveRequested:
 			m.saveRepeatedly()
+		case w := <-m.watched:
+			w.result <- m.connect(ctx, w.plugin)
 		}
 	}
 }
@@ -127,7 +129,7 @@ func (m *Manager) Run(ctx context.Context, listener *net.UnixListener) error {
 		m.plugins.Go(func() { m.watchLocal(ctx) })
 	}
 	if listener == nil {
-		return m.saveOnly(ctx)
+		return m.runWithoutSocket(ctx)
 	}
 	defer m.removeSocket()
 	var events chan fsnotify.Event
@@ -154,6 +156,8 @@ func (m *Manager) Run(ctx context.Context, listener *net.UnixListener) error {
 			return ctx.Err()
 		case <-m.saveRequested:
 			m.saveRepeatedly()
+		case w := <-m.watched:
+			w.result <- m.connect(ctx, w.plugin)
 		case e := <-events:
 			if e.Name == m.socket() && e.Has(fsnotify.Remove|fsnotify.Rename) || e.Name == m.options.Dir && e.Has(fsnotify.Remove|fsnotify.Rename) {
 				relisten = time.After(relistenDelay)

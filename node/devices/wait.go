@@ -47,18 +47,19 @@ func (m *Manager) Preview(pod *v1.Pod, replaced types.UID) *device.Unavailable {
 	if len(wants) == 0 {
 		return nil
 	}
-	w := newWaiter(pod, wants)
-	w.since = time.Now()
-	for _, uid := range []types.UID{replaced, pod.UID} {
-		if other := m.waiting[uid]; other != nil {
-			w.since = other.since
-		}
-	}
-	return m.unavailable(w, replaced)
+	return m.unavailable(m.newWaiter(pod, wants, replaced, pod.UID), replaced)
 }
 
-func newWaiter(pod *v1.Pod, wants map[v1.ResourceName]int64) *waiter {
-	return &waiter{uid: pod.UID, name: podinfo.FullName(pod), wants: wants, priority: podinfo.Priority(pod)}
+// newWaiter returns a pod as one that waits, since the last one of these pods that waits, or else
+// since now. mu is held.
+func (m *Manager) newWaiter(pod *v1.Pod, wants map[v1.ResourceName]int64, since ...types.UID) *waiter {
+	w := &waiter{uid: pod.UID, name: podinfo.FullName(pod), wants: wants, priority: podinfo.Priority(pod), since: time.Now()}
+	for _, uid := range since {
+		if before := m.waiting[uid]; before != nil {
+			w.since = before.since
+		}
+	}
+	return w
 }
 
 // known returns what a pod needs of the resources that count for it. For a pod of an API server
@@ -77,12 +78,7 @@ func (m *Manager) check(pod *v1.Pod) *device.Unavailable {
 	if len(wants) == 0 {
 		return nil
 	}
-	w := newWaiter(pod, wants)
-	if before := m.waiting[pod.UID]; before != nil {
-		w.since = before.since
-	} else {
-		w.since = time.Now()
-	}
+	w := m.newWaiter(pod, wants, pod.UID)
 	u := m.unavailable(w, "")
 	if u != nil {
 		m.waiting[pod.UID] = w
@@ -126,9 +122,10 @@ func (m *Manager) unavailable(w *waiter, replaced types.UID) *device.Unavailable
 			u.Remedy = "the pod starts when it has"
 			return u
 		}
-		free := int64(len(m.free(name, w.uid, replaced)))
-		ahead, first := m.ahead(w, name, replaced)
-		u.Available = max(free-ahead, 0)
+		all := m.free(name, w.uid, replaced)
+		free := int64(len(all))
+		ahead, count, first := m.ahead(w, name, replaced)
+		u.Available = max(free-count, int64(len(m.unreserved(name, all, ahead, w.uid, replaced))))
 		if u.Available >= u.Requested {
 			continue
 		}
@@ -151,20 +148,41 @@ func (m *Manager) unavailable(w *waiter, replaced types.UID) *device.Unavailable
 	return nil
 }
 
-// ahead returns how many devices go to pods that are before w, and the first of them. One that
-// waits for more than there is blocks no other pod.
-func (m *Manager) ahead(w *waiter, name v1.ResourceName, replaced types.UID) (count int64, first string) {
+// ahead returns how many pods are before w, how many devices go to them, and the first of them. One
+// that waits for more than there is blocks no other pod.
+func (m *Manager) ahead(w *waiter, name v1.ResourceName, replaced types.UID) (pods int, count int64, first string) {
 	var firstWaiter *waiter
 	for uid, other := range m.waiting {
 		if uid == w.uid || uid == replaced || other.wants[name] == 0 || !other.before(w) || !m.feasible(other) {
 			continue
 		}
+		pods++
 		count += other.wants[name]
 		if firstWaiter == nil || other.before(firstWaiter) {
 			firstWaiter, first = other, other.name
 		}
 	}
-	return count, first
+	return pods, count, first
+}
+
+// unreserved returns, of the free devices of a resource, those that a pod can have although others are
+// ahead of it. A pod takes different devices, so that a device with a free place for each of them and
+// one more is not missed by any.
+func (m *Manager) unreserved(name v1.ResourceName, free idSet, ahead int, except ...types.UID) idSet {
+	if ahead == 0 {
+		return free
+	}
+	r := m.resources[name]
+	if r == nil || r.local == nil {
+		return idSet{}
+	}
+	spare, inUse := idSet{}, m.localUse(name, except...)
+	for id := range free {
+		if r.local.PodsPerDevice-inUse[r.deviceOf(id)] > ahead {
+			spare[id] = true
+		}
+	}
+	return spare
 }
 
 // feasible reports whether a pod could have its devices if no other pod had any.
@@ -192,17 +210,25 @@ func (m *Manager) free(name v1.ResourceName, except ...types.UID) idSet {
 	if r == nil || r.local == nil {
 		return free
 	}
-	had, inUse := idSet{}, map[string]int{}
+	had := idSet{}
+	for _, uid := range except {
+		maps.Copy(had, m.had(uid, name))
+	}
+	return r.distinct(free, had, m.localUse(name, except...))
+}
+
+// localUse returns how many pods, apart from the given ones, have each device of a local resource.
+func (m *Manager) localUse(name v1.ResourceName, except ...types.UID) map[string]int {
+	inUse := map[string]int{}
 	for uid, p := range m.pods {
+		if slices.Contains(except, uid) {
+			continue
+		}
 		for id := range p.ids(name) {
-			if slices.Contains(except, uid) {
-				had[id] = true
-			} else {
-				inUse[r.deviceOf(id)]++
-			}
+			inUse[m.resources[name].deviceOf(id)]++
 		}
 	}
-	return r.distinct(free, had, inUse)
+	return inUse
 }
 
 // ids returns the devices of a resource that a pod has.

@@ -53,16 +53,9 @@ func (d Directory) Create() error { return os.MkdirAll(string(d), 0o700) }
 
 // Load reads the snapshot. A missing one is an error.
 func (d Directory) Load() (*Snapshot, error) {
-	data, err := boundedfile.Read(d.Snapshot(), maxSnapshot)
-	if err != nil {
-		return nil, err
-	}
 	var s Snapshot
-	if err := json.Unmarshal(data, &s); err != nil {
-		return nil, fmt.Errorf("%s cannot be decoded: %w", d.Snapshot(), err)
-	}
-	if s.Version != SnapshotVersion {
-		return nil, fmt.Errorf("%s has version %d, and this program reads version %d", d.Snapshot(), s.Version, SnapshotVersion)
+	if err := boundedfile.ReadJSON(d.Snapshot(), maxSnapshot, SnapshotVersion, &s); err != nil {
+		return nil, err
 	}
 	return &s, nil
 }

@@ -85,9 +85,9 @@ var onlyIn = map[string][]string{
 	"k8s.io/client-go/util/jsonpath":        {"cmd/podstead/cli"},
 	"k8s.io/kubernetes":                     nil,
 	"k8s.io/component-base":                 nil,
-	"google.golang.org/grpc":                {"cri", "probe", "internal/tracing", "node/devices", "node/podresources"},
+	"google.golang.org/grpc":                {"cri", "probe", "internal/tracing", "node/devices", "node/plugins", "node/podresources"},
 	"k8s.io/cri-api":                        {"cri"},
-	"k8s.io/kubelet":                        {"node/devices", "node/podresources"},
+	"k8s.io/kubelet":                        {"node/devices", "node/plugins", "node/podresources"},
 	"github.com/spf13/cobra":                {"cmd"},
 	"github.com/coreos/go-systemd/v22/dbus": {"node/cgroup"},
 	"github.com/godbus/dbus":                {"node/cgroup", "node/shutdown"},
@@ -96,7 +96,7 @@ var onlyIn = map[string][]string{
 	"github.com/prometheus":                 {"httpapi/metrics"},
 	"github.com/miekg/dns":                  {"node/nameserver"},
 	"oras.land/oras-go":                     {"internal/registry"},
-	"github.com/fsnotify/fsnotify":          {"manifest", "httpapi/access", "httpapi/containerlog", "node/devices", "node/nameserver"},
+	"github.com/fsnotify/fsnotify":          {"manifest", "httpapi/access", "httpapi/containerlog", "node/devices", "node/nameserver", "node/plugins"},
 }
 
 type pkg struct {

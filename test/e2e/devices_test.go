@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -25,7 +26,10 @@ const deviceSource = "/dev/loop-control"
 
 // devicePod returns the manifest of a pod whose unprivileged container requests devices, and
 // exits when /out/exit exists.
-func devicePod(name string, count int) string {
+func devicePod(name string, count int) string { return resourcePod(name, "example.com/serial", count) }
+
+// resourcePod is devicePod for another resource.
+func resourcePod(name, resource string, count int) string {
 	return fmt.Sprintf(`apiVersion: v1
 kind: Pod
 metadata: {name: %s}
@@ -35,16 +39,32 @@ spec:
     - name: main
       image: %s
       command: [sh, -c, "while ! [ -e /tmp/exit ]; do sleep 0.1; done"]
-      resources: {limits: {example.com/serial: %d}}
-`, name, testbed.BusyboxImage, count)
+      resources: {limits: {%s: %d}}
+`, name, testbed.BusyboxImage, resource, count)
 }
 
 // devicePlugin starts a device plugin that registers with the node.
 func (n *node) devicePlugin(devices ...string) *deviceplugin.Plugin {
 	n.t.Helper()
+	return n.startDevicePlugin(deviceplugin.Options{Devices: devices})
+}
+
+// watchedDevicePlugin starts a device plugin that the plugin watcher of the node finds.
+func (n *node) watchedDevicePlugin(devices ...string) *deviceplugin.Plugin {
+	n.t.Helper()
+	return n.startDevicePlugin(deviceplugin.Options{Registry: filepath.Join(n.Root, "plugins_registry"), Devices: devices})
+}
+
+func (n *node) startDevicePlugin(o deviceplugin.Options) *deviceplugin.Plugin {
+	n.t.Helper()
 	p, err := deviceplugin.Start(deviceplugin.Options{
-		Dir: filepath.Join(n.Root, "device-plugins"), Resource: "example.com/serial", Devices: devices,
-		Allocate: func(_ context.Context, ids []string) (*pluginapi.ContainerAllocateResponse, error) {
+		Registry: o.Registry, Dir: filepath.Join(n.Root, "device-plugins"), Resource: "example.com/serial", Devices: o.Devices,
+		Allocate: func(ctx context.Context, ids []string) (*pluginapi.ContainerAllocateResponse, error) {
+			if o.Allocate != nil {
+				if answer, err := o.Allocate(ctx, ids); err != nil {
+					return answer, err
+				}
+			}
 			answer := &pluginapi.ContainerAllocateResponse{
 				Envs:   map[string]string{"SERIAL": strings.Join(ids, ",")},
 				Mounts: []*pluginapi.Mount{{HostPath: "/etc/hostname", ContainerPath: "/etc/of-the-host", ReadOnly: true}},
@@ -65,10 +85,16 @@ func (n *node) devicePlugin(devices ...string) *deviceplugin.Plugin {
 // awaitDeviceHealth waits until the status of the pod shows the health of its device.
 func (n *node) awaitDeviceHealth(name string, want v1.ResourceHealthStatus) {
 	n.t.Helper()
+	n.awaitHealthOf(name, "example.com/serial", want)
+}
+
+// awaitHealthOf is awaitDeviceHealth for another resource.
+func (n *node) awaitHealthOf(name string, resource v1.ResourceName, want v1.ResourceHealthStatus) {
+	n.t.Helper()
 	n.awaitStatus(name, "its device is "+string(want), func(p v1.Pod) error {
 		for _, c := range p.Status.ContainerStatuses {
 			for _, r := range c.AllocatedResourcesStatus {
-				if r.Name == "example.com/serial" && len(r.Resources) == 1 && r.Resources[0].Health == want {
+				if r.Name == resource && len(r.Resources) == 1 && r.Resources[0].Health == want {
 					return nil
 				}
 			}
@@ -80,6 +106,12 @@ func (n *node) awaitDeviceHealth(name string, want v1.ResourceHealthStatus) {
 // awaitNodeDevices waits until the node shows this number of allocatable devices.
 func (n *node) awaitNodeDevices(want string) {
 	n.t.Helper()
+	n.awaitNodeResource("example.com/serial", want)
+}
+
+// awaitNodeResource is awaitNodeDevices for another resource.
+func (n *node) awaitNodeResource(resource v1.ResourceName, want string) {
+	n.t.Helper()
 	n.await("the node has "+want+" devices", func() error {
 		body, err := n.Get(n.t.Context(), "/api/v1/nodes/"+n.Name)
 		if err != nil {
@@ -89,7 +121,7 @@ func (n *node) awaitNodeDevices(want string) {
 		if err := json.Unmarshal(body, &shown); err != nil {
 			return err
 		}
-		q := shown.Status.Allocatable["example.com/serial"]
+		q := shown.Status.Allocatable[resource]
 		if q.String() != want {
 			return fmt.Errorf("allocatable %v", shown.Status.Allocatable)
 		}
@@ -145,11 +177,73 @@ func TestDevicePlugin(t *testing.T) {
 		n.exec(again, "touch", "/tmp/exit")
 		open(n.awaitOther("one", again))
 
-		n.devicePlugin("a", "b")
+		// The next one waits to be asked for its registration.
+		n.watchedDevicePlugin("a", "b")
 		n.awaitDeviceHealth("one", v1.ResourceHealthStatusHealthy)
 		n.removeManifest("one.yaml")
 		two := n.awaitRunning("two")
 		n.mustPrintIn(two, "a,b", "sh", "-c", "echo $SERIAL")
+	})
+}
+
+// A plugin that does not answer keeps only the pods from starting that request its devices. Its devices
+// are registered again when the socket was removed, and allocations survive a kill of podstead and a
+// truncated checkpoint.
+func TestDevicePluginFaults(t *testing.T) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		n.start()
+		answer := make(chan struct{})
+		plugin := n.startDevicePlugin(deviceplugin.Options{Devices: []string{"a", "b"}, Allocate: func(ctx context.Context, _ []string) (*pluginapi.ContainerAllocateResponse, error) {
+			select {
+			case <-answer:
+				return nil, nil
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		}})
+		n.awaitNodeDevices("2")
+		n.writeManifest("slow.yaml", devicePod("slow", 1))
+		n.await("the plugin is asked", func() error {
+			if len(plugin.Allocated()) == 0 {
+				return errors.New("Allocate was not called")
+			}
+			return nil
+		})
+		n.writeManifest("other.yaml", devicePod("other", 0))
+		n.awaitRunning("other")
+		if all, err := n.running("slow"); err != nil || len(all) != 0 {
+			t.Errorf("the pod runs without its device: %v, %v", all, err)
+		}
+		close(answer)
+		slow := n.awaitRunning("slow")
+		device := n.exec(slow, "sh", "-c", "echo $SERIAL")
+
+		registered := plugin.Registered()
+		if err := os.Remove(filepath.Join(n.Root, "device-plugins", "kubelet.sock")); err != nil {
+			t.Fatal(err)
+		}
+		n.await("the plugin registers again", func() error {
+			if plugin.Registered() == registered {
+				return errors.New("it has not")
+			}
+			return nil
+		})
+		n.awaitNodeDevices("2")
+
+		n.Kill()
+		if err := os.Truncate(filepath.Join(n.Root, "devices.json"), 10); err != nil {
+			t.Fatal(err)
+		}
+		n.start()
+		n.awaitDeviceHealth("slow", v1.ResourceHealthStatusHealthy)
+		n.mustStillRun("slow", slow)
+		n.exec(slow, "touch", "/tmp/exit")
+		slow = n.awaitOther("slow", slow)
+		n.mustPrintIn(slow, strings.TrimSpace(device), "sh", "-c", "echo $SERIAL")
+		n.writeManifest("next.yaml", devicePod("next", 1))
+		if got := strings.TrimSpace(n.exec(n.awaitRunning("next"), "sh", "-c", "echo $SERIAL")); got == strings.TrimSpace(device) {
+			t.Errorf("two pods have the device %s", got)
+		}
 	})
 }
 

@@ -164,6 +164,12 @@ func Kubectl() string { return filepath.Join(toolsDir(), "bin/kubectl") }
 // Cosign returns the path at which test/setup.sh installs cosign.
 func Cosign() string { return filepath.Join(toolsDir(), "bin/cosign") }
 
+// SampleDevicePlugin returns the path at which test/setup.sh installs Kubernetes' device plugin for
+// tests. It provides two devices of example.com/resource, which are files in /tmp.
+func SampleDevicePlugin() string {
+	return filepath.Join(Cache(), "sample-device-plugin-"+Version("KUBERNETES_VERSION"))
+}
+
 // AptRepository returns the directory in which test/setup.sh puts the packages that podstead's
 // package recommends, as an apt repository.
 func AptRepository() string { return filepath.Join(Cache(), "apt-repository-1") }

@@ -17,12 +17,18 @@ func TestDescribeNode(t *testing.T) {
 	n.CreationTimestamp = ago(72 * time.Hour)
 	n.Labels = map[string]string{"kubernetes.io/arch": "amd64", "tier": "edge"}
 	n.Status.Addresses = []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: "192.0.2.7"}, {Type: v1.NodeHostName, Address: "edge-7"}}
-	n.Status.Capacity = v1.ResourceList{"cpu": resource.MustParse("4"), "memory": resource.MustParse("8Gi"), "pods": resource.MustParse("110")}
-	n.Status.Allocatable = v1.ResourceList{"cpu": resource.MustParse("3500m"), "memory": resource.MustParse("7Gi"), "pods": resource.MustParse("110")}
+	n.Status.Capacity = v1.ResourceList{"cpu": resource.MustParse("4"), "memory": resource.MustParse("8Gi"), "pods": resource.MustParse("110"), "example.com/serial": resource.MustParse("3")}
+	n.Status.Allocatable = v1.ResourceList{"cpu": resource.MustParse("3500m"), "memory": resource.MustParse("7Gi"), "pods": resource.MustParse("110"), "example.com/serial": resource.MustParse("2")}
 	always := v1.ContainerRestartPolicyAlways
 	web := fullPod()
 	web.Spec.InitContainers[len(web.Spec.InitContainers)-1].RestartPolicy = &always
 	web.Spec.InitContainers[len(web.Spec.InitContainers)-1].Resources.Requests = v1.ResourceList{"cpu": resource.MustParse("50m")}
+	serial := v1.ResourceList{"example.com/serial": resource.MustParse("1")}
+	web.Spec.Containers[0].Resources.Requests["example.com/serial"] = serial["example.com/serial"]
+	web.Spec.Containers[0].Resources.Limits["example.com/serial"] = serial["example.com/serial"]
+	web.Status.ContainerStatuses[0].AllocatedResourcesStatus = []v1.ResourceStatus{
+		{Name: "example.com/serial", Resources: []v1.ResourceHealth{{ResourceID: "/dev/ttyUSB0", Health: v1.ResourceHealthStatusHealthy}}},
+	}
 	golden(t, "describe-node.txt", describe.NodeText(&n, []*v1.Pod{web}, sampleEvents(), noon))
 }
 

@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	v1 "k8s.io/api/core/v1"
@@ -15,6 +17,7 @@ import (
 	"github.com/podstead/podstead/cmd/podstead/cli/client"
 	"github.com/podstead/podstead/cmd/podstead/cli/objects"
 	"github.com/podstead/podstead/cmd/podstead/cli/terminal"
+	"github.com/podstead/podstead/internal/device"
 )
 
 // usagePath is the path of the resource metrics API.
@@ -31,7 +34,8 @@ func topCommand() *cobra.Command {
 		Use:   "top",
 		Short: "Display resource (CPU/memory) usage",
 		Long: `Display the current CPU usage, in millicores, and memory usage (the working set) of
-pods or of the node. The first request after some time takes a second, since usage is
+pods or of the node. The node also has the devices that containers have, of those that can be
+allocated. The first request after some time takes a second, since usage is
 only measured on request.`,
 		Example: `  # Show the usage of all pods
   podstead top pods
@@ -248,20 +252,56 @@ func runTopNodes(cmd *cobra.Command, o topOptions) error {
 		return err
 	}
 	allocatable := map[string]v1.ResourceList{}
+	head, devices := []string{"NAME", "CPU(cores)", "CPU(%)", "MEMORY(bytes)", "MEMORY(%)"}, false
 	for i := range nodes.Items {
-		allocatable[nodes.Items[i].Name] = nodes.Items[i].Status.Allocatable
+		list := nodes.Items[i].Status.Allocatable
+		allocatable[nodes.Items[i].Name] = list
+		devices = devices || slices.ContainsFunc(slices.Collect(maps.Keys(list)), device.IsResource)
+	}
+	var allocated map[v1.ResourceName]int64
+	if devices { // a column that kubectl does not have
+		head = append(head, "DEVICES")
+		var err error
+		if allocated, err = allocatedDevices(cmd.Context(), c); err != nil {
+			return err
+		}
 	}
 	var rows []topRow
 	for i := range list.Items {
 		n := &list.Items[i]
 		total := allocatable[n.Name]
 		cells := n.Usage.cells()
-		rows = append(rows, topRow{
-			[]string{n.Name, cells[0], share(n.Usage.milli(), total.Cpu().MilliValue()), cells[1], share(n.Usage.bytes(), total.Memory().Value())},
-			n.Usage.milli(), n.Usage.bytes(),
-		})
+		cells = []string{n.Name, cells[0], share(n.Usage.milli(), total.Cpu().MilliValue()), cells[1], share(n.Usage.bytes(), total.Memory().Value())}
+		if devices {
+			cells = append(cells, devicesInUse(allocated, total))
+		}
+		rows = append(rows, topRow{cells, n.Usage.milli(), n.Usage.bytes()})
 	}
-	return printTop(cmd, o, []string{"NAME", "CPU(cores)", "CPU(%)", "MEMORY(bytes)", "MEMORY(%)"}, rows)
+	return printTop(cmd, o, head, rows)
+}
+
+// allocatedDevices returns how many devices the pods of the node have, by resource.
+func allocatedDevices(ctx context.Context, c *client.Client) (map[v1.ResourceName]int64, error) {
+	var list v1.PodList
+	if err := c.Get(ctx, "/api/v1/pods", &list); err != nil {
+		return nil, err
+	}
+	var pods []*v1.Pod
+	for i := range list.Items {
+		pods = append(pods, &list.Items[i])
+	}
+	return device.Count(pods), nil
+}
+
+// devicesInUse returns how many devices are allocated and how many can be, of each resource.
+func devicesInUse(allocated map[v1.ResourceName]int64, allocatable v1.ResourceList) string {
+	var cells []string
+	for _, name := range slices.Sorted(maps.Keys(allocatable)) {
+		if q := allocatable[name]; device.IsResource(name) {
+			cells = append(cells, fmt.Sprintf("%s=%d/%d", name, allocated[name], q.Value()))
+		}
+	}
+	return strings.Join(cells, ",")
 }
 
 // share returns the usage as a percentage of the allocatable amount.

@@ -34,3 +34,19 @@ func TestTop(t *testing.T) {
 		}
 	}
 }
+
+// The node shows the devices that containers have, once each, of those that can be allocated.
+func TestTopDevices(t *testing.T) {
+	d := newFakeDaemon(t)
+	const health = `"allocatedResourcesStatus":[{"name":"example.com/gpu","resources":[{"resourceID":"0","health":"Healthy"}]}]`
+	d.routes["GET /apis/metrics.k8s.io/v1beta1/nodes"] = answer(`{"items":[{"metadata":{"name":"n1"},"usage":{"cpu":"500m","memory":"1Gi"}}]}`)
+	d.routes["GET /api/v1/nodes"] = answer(`{"items":[{"metadata":{"name":"n1"},"status":{"allocatable":{"cpu":"2","memory":"2Gi","hugepages-2Mi":"0","example.com/serial":"3","example.com/gpu":"2"}}}]}`)
+	d.routes["GET /api/v1/pods"] = answer(`{"items":[{"metadata":{"name":"web-n1"},"status":{"initContainerStatuses":[{"name":"init",` + health + `}],"containerStatuses":[{"name":"main",` + health + `}]}}]}`)
+	d.start()
+	out, errs, err := execute(t, "", "top", "nodes", "--api-socket", d.socket)
+	const want = "NAME   CPU(cores)   CPU(%)   MEMORY(bytes)   MEMORY(%)   DEVICES\n" +
+		"n1     500m         25%      1024Mi          50%         example.com/gpu=1/2,example.com/serial=0/3\n"
+	if err != nil || out != want || errs != "" {
+		t.Errorf("top nodes: %v\n%s%s\nwant\n%s", err, out, errs, want)
+	}
+}

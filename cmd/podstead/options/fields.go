@@ -21,6 +21,7 @@ var ownFields = []ownField{
 	{name: "rootDir", flag: "root-dir", path: true},
 	{name: "containerLogsDir", flag: "container-logs-dir", path: true},
 	{name: "devicePluginDir", flag: "device-plugin-dir", path: true},
+	{name: "pluginRegistrationDir", flag: "plugin-registration-dir", path: true},
 	{name: localDevicesField, usage: "devices that containers get without a device plugin, by resource name: paths and permissions, or cdiDevices, and podsPerDevice (docs/devices.md)"},
 	{name: "apiSocket", flag: "api-socket", path: true},
 	{name: "hostnameOverride", flag: "hostname-override"},

@@ -19,6 +19,7 @@ import (
 	"github.com/podstead/podstead/cmd/podstead/kubeletconfig"
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/node/devices"
+	"github.com/podstead/podstead/node/plugins"
 )
 
 // Options are the settings of the daemon, valid after Complete. It has one field per
@@ -130,13 +131,18 @@ type Paths struct {
 	Root, PodLogs, ContainerLogs string
 	// DevicePlugins has the registration socket of device plugins.
 	DevicePlugins string
-	// devicePluginsSet: DevicePlugins is no default.
-	devicePluginsSet bool
+	// PluginRegistry has the sockets of plugins that wait to be asked for their registration.
+	PluginRegistry string
+	// devicePluginsSet, pluginRegistrySet: the directory is no default.
+	devicePluginsSet, pluginRegistrySet bool
 }
 
 // RequiresDevicePlugins reports whether the directory of device plugins was set: the daemon does
 // not start without its registration socket.
 func (p Paths) RequiresDevicePlugins() bool { return p.devicePluginsSet }
+
+// RequiresPluginRegistry reports whether the directory of plugins that register was set.
+func (p Paths) RequiresPluginRegistry() bool { return p.pluginRegistrySet }
 
 // API are the settings of the API socket and the health port.
 type API struct {
@@ -209,6 +215,7 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.Paths.PodLogs, "pod-logs-dir", DefaultPodLogs, "`directory` of container logs")
 	f.StringVar(&o.Paths.ContainerLogs, "container-logs-dir", DefaultContainerLogs, "`directory` of symlinks to container logs, for log collectors")
 	f.StringVar(&o.Paths.DevicePlugins, "device-plugin-dir", "", "`directory` of the registration socket of device plugins, and of their sockets (default: "+devices.DefaultDir+"; with another --root-dir, device-plugins in it)")
+	f.StringVar(&o.Paths.PluginRegistry, "plugin-registration-dir", "", "`directory` of the sockets with which plugins register (default: "+plugins.DefaultDir+"; with another --root-dir, plugins_registry in it)")
 	f.StringVar(&o.API.Socket, "api-socket", DefaultSocket, "`path` of the unix socket of the API; its owner and group have access")
 	f.StringVar(&o.healthHost, "healthz-bind-address", defaultHealthHost, "`address` of the healthz server")
 	f.IntVar(&o.healthPort, "healthz-port", defaultHealthPort, "`port` of the healthz server; 0 for none")
@@ -435,7 +442,7 @@ func (o *Options) checkHealth() error {
 
 // checkPaths makes paths absolute and validates them.
 func (o *Options) checkPaths() error {
-	for _, p := range []*string{&o.Manifests.Path, &o.Manifests.CAFile, &o.Registries.CAFile, &o.Runtime.Providers, &o.Runtime.ProvidersBin, &o.Network.ResolvConf, &o.Paths.Root, &o.Paths.PodLogs, &o.Paths.ContainerLogs, &o.API.Socket, &o.Paths.DevicePlugins, &o.Runtime.CNIConfDir, &o.Runtime.Archives,
+	for _, p := range []*string{&o.Manifests.Path, &o.Manifests.CAFile, &o.Registries.CAFile, &o.Runtime.Providers, &o.Runtime.ProvidersBin, &o.Network.ResolvConf, &o.Paths.Root, &o.Paths.PodLogs, &o.Paths.ContainerLogs, &o.API.Socket, &o.Paths.DevicePlugins, &o.Paths.PluginRegistry, &o.Runtime.CNIConfDir, &o.Runtime.Archives,
 		&o.Remote.CertFile, &o.Remote.KeyFile, &o.Remote.ClientCAFile, &o.Remote.TokenFile} {
 		if *p == "" {
 			continue
@@ -453,6 +460,12 @@ func (o *Options) checkPaths() error {
 		o.Paths.DevicePlugins = devices.DefaultDir
 		if o.Paths.Root != DefaultRoot {
 			o.Paths.DevicePlugins = filepath.Join(o.Paths.Root, "device-plugins")
+		}
+	}
+	if o.Paths.pluginRegistrySet = o.Paths.PluginRegistry != ""; !o.Paths.pluginRegistrySet {
+		o.Paths.PluginRegistry = plugins.DefaultDir
+		if o.Paths.Root != DefaultRoot {
+			o.Paths.PluginRegistry = filepath.Join(o.Paths.Root, "plugins_registry")
 		}
 	}
 	if o.Runtime.Archives == "" {

@@ -3,6 +3,7 @@
 package deviceplugin
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -15,12 +16,16 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+	registerapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 )
 
 // Options configure a Plugin.
 type Options struct {
 	// Dir has the registration socket kubelet.sock.
 	Dir, Resource string
+	// Registry is the directory of the plugin watcher, in which the plugin waits to be asked, instead
+	// of registering at the socket in Dir.
+	Registry string
 	// Devices are the IDs of the devices, all healthy at first.
 	Devices []string
 	// Allocate answers for one container; nil answers with nothing.
@@ -34,6 +39,7 @@ type Options struct {
 // Plugin is a running plugin.
 type Plugin struct {
 	pluginapi.UnimplementedDevicePluginServer
+	registerapi.UnimplementedRegistrationServer
 	options Options
 	socket  string
 	server  *grpc.Server
@@ -45,6 +51,8 @@ type Plugin struct {
 	// allocated are the devices of each call of Allocate, in order.
 	allocated  [][]string
 	registered int
+	// rejected is the last error that the plugin watcher reported.
+	rejected string
 }
 
 // Start starts a plugin and registers it. It registers again when the registration socket is
@@ -53,6 +61,9 @@ func Start(o Options) (*Plugin, error) {
 	p := &Plugin{options: o, health: map[string]bool{}, changed: make(chan struct{})}
 	for _, id := range o.Devices {
 		p.health[id] = true
+	}
+	if o.Registry != "" {
+		return p, p.serve()
 	}
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -76,13 +87,16 @@ func Start(o Options) (*Plugin, error) {
 func (p *Plugin) serve() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.socket = filepath.Join(p.options.Dir, fmt.Sprintf("plugin-%d.sock", time.Now().UnixNano()))
+	p.socket = filepath.Join(cmp.Or(p.options.Registry, p.options.Dir), fmt.Sprintf("plugin-%d.sock", time.Now().UnixNano()))
 	listener, err := net.Listen("unix", p.socket)
 	if err != nil {
 		return err
 	}
 	p.server = grpc.NewServer()
 	pluginapi.RegisterDevicePluginServer(p.server, p)
+	if p.options.Registry != "" {
+		registerapi.RegisterRegistrationServer(p.server, p)
+	}
 	go func(server *grpc.Server) { _ = server.Serve(listener) }(p.server)
 	return nil
 }
@@ -126,6 +140,28 @@ func (p *Plugin) Register() error {
 	return err
 }
 
+// GetInfo implements the API of the plugin watcher.
+func (p *Plugin) GetInfo(context.Context, *registerapi.InfoRequest) (*registerapi.PluginInfo, error) {
+	return &registerapi.PluginInfo{Type: registerapi.DevicePlugin, Name: p.options.Resource, Endpoint: p.socket, SupportedVersions: []string{pluginapi.Version}}, nil
+}
+
+// NotifyRegistrationStatus implements the API of the plugin watcher.
+func (p *Plugin) NotifyRegistrationStatus(_ context.Context, s *registerapi.RegistrationStatus) (*registerapi.RegistrationStatusResponse, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.rejected = s.GetError(); s.GetPluginRegistered() {
+		p.registered++
+	}
+	return &registerapi.RegistrationStatusResponse{}, nil
+}
+
+// Rejected returns the error that the plugin watcher reported last; empty for none.
+func (p *Plugin) Rejected() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.rejected
+}
+
 // Registered returns how often the plugin has registered.
 func (p *Plugin) Registered() int {
 	p.mu.Lock()
@@ -135,7 +171,9 @@ func (p *Plugin) Registered() int {
 
 // Stop ends the plugin as a signal would: its connections break and its socket stays.
 func (p *Plugin) Stop() {
-	_ = p.watcher.Close()
+	if p.watcher != nil {
+		_ = p.watcher.Close()
+	}
 	p.mu.Lock()
 	server, socket := p.server, p.socket
 	p.mu.Unlock()

@@ -1,6 +1,7 @@
 package describe
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/podstead/podstead/cmd/podstead/cli/objects"
 	"github.com/podstead/podstead/cmd/podstead/cli/terminal"
+	"github.com/podstead/podstead/internal/device"
 	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/manifest"
 )
@@ -67,6 +69,9 @@ func NodeText(n *v1.Node, pods []*v1.Pod, events []v1.Event, now time.Time) stri
 	}
 	r.Table("Conditions", t)
 	r.Table("Resources", resourceTable(n, pods))
+	if t := deviceTable(pods); len(t.Rows) > 0 {
+		r.Table("Devices", t)
+	}
 	t = terminal.Table{Header: []string{"Namespace", "Name", "CPU Requests", "CPU Limits", "Memory Requests", "Memory Limits", "Age"}}
 	for _, p := range pods {
 		requests, limits := podResources(p)
@@ -99,6 +104,18 @@ func resourceTable(n *v1.Node, pods []*v1.Pod) terminal.Table {
 		}
 		t.Rows = append(t.Rows, []string{string(name), quantityOf(n.Status.Capacity, name), quantityOf(n.Status.Allocatable, name), text, quantityOf(limited, name)})
 	}
+	return t
+}
+
+// deviceTable returns the devices that the containers of pods have.
+func deviceTable(pods []*v1.Pod) terminal.Table {
+	t := terminal.Table{Header: []string{"Resource", "Device", "Health", "Namespace", "Pod", "Container"}}
+	for _, p := range pods {
+		for _, d := range device.InStatus(p) {
+			t.Rows = append(t.Rows, []string{string(d.Resource), string(d.ID), string(d.Health), p.Namespace, manifest.BaseName(p), d.Container})
+		}
+	}
+	slices.SortStableFunc(t.Rows, func(a, b []string) int { return cmp.Or(cmp.Compare(a[0], b[0]), cmp.Compare(a[1], b[1])) })
 	return t
 }
 

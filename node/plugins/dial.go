@@ -1,0 +1,26 @@
+package plugins
+
+import (
+	"context"
+	"net"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials/insecure"
+)
+
+// Dial returns a connection to the socket of a plugin, which is made at the first call. Answers of
+// more than maxAnswer bytes are errors.
+func Dial(socket string, maxAnswer int) (*grpc.ClientConn, error) {
+	retry := backoff.DefaultConfig
+	retry.BaseDelay, retry.MaxDelay = 50*time.Millisecond, time.Second
+	return grpc.NewClient("passthrough:///plugin",
+		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithAuthority("localhost"), grpc.WithNoProxy(), grpc.WithDisableServiceConfig(),
+		grpc.WithIdleTimeout(0), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswer)),
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: retry, MinConnectTimeout: time.Second}),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			var d net.Dialer
+			return d.DialContext(ctx, "unix", socket)
+		}))
+}
