@@ -41,16 +41,7 @@ func (a *API) openAPI(w http.ResponseWriter, request *http.Request) {
 		if r.path() != strings.Trim(strings.TrimPrefix(request.URL.Path, openAPIPath), "/") {
 			continue
 		}
-		gvk := map[string]string{"group": r.group, "version": r.cache.kind.Version, "kind": r.kind}
-		of := reflect.TypeOf(r.empty).Elem()
-		if r.unsupported { // kubectl explain says what to do instead
-			s[r.kind] = map[string]any{
-				"type": "object", "description": "podstead does not support " + r.name + ": " + a.remedy(r.kind, r.apiVersion()) + ".",
-				"x-kubernetes-group-version-kind": []any{gvk}, "x-kubernetes-preserve-unknown-fields": true,
-			}
-		} else {
-			s.define(of)["x-kubernetes-group-version-kind"] = []any{gvk}
-		}
+		gvk, of := a.define(s, r), reflect.TypeOf(r.empty).Elem()
 		collection := "/" + r.path() + "/" + r.name
 		if r.namespaced {
 			collection = "/" + r.path() + "/namespaces/{namespace}/" + r.name
@@ -61,7 +52,7 @@ func (a *API) openAPI(w http.ResponseWriter, request *http.Request) {
 				schema = map[string]string{"type": "object"}
 			}
 			return map[string]any{
-				"x-kubernetes-action": action, "x-kubernetes-group-version-kind": gvk, "parameters": parameters,
+				"x-kubernetes-action": action, extensionKind: gvk, "parameters": parameters,
 				"responses": map[string]any{"200": map[string]any{"description": "OK", "content": map[string]any{"application/json": map[string]any{"schema": schema}}}},
 			}
 		}
@@ -82,6 +73,20 @@ func (a *API) openAPI(w http.ResponseWriter, request *http.Request) {
 	})
 }
 
+// define adds the schema of a resource, and returns its kind.
+func (a *API) define(s schemas, r *resource) (gvk map[string]string) {
+	gvk = map[string]string{"group": r.group, "version": r.cache.kind.Version, "kind": r.kind}
+	if r.unsupported { // kubectl explain says what to do instead
+		s[r.kind] = map[string]any{
+			"type": "object", "description": "podstead does not support " + r.name + ": " + a.remedy(r.kind, r.apiVersion()) + ".",
+			extensionKind: []any{gvk}, "x-kubernetes-preserve-unknown-fields": true,
+		}
+		return gvk
+	}
+	s.define(reflect.TypeOf(r.empty).Elem())[extensionKind] = []any{gvk}
+	return gvk
+}
+
 // schemas are the schemas of types by name.
 type schemas map[string]map[string]any
 
@@ -90,7 +95,17 @@ func typeName(t reflect.Type) string {
 	return strings.ReplaceAll(strings.Replace(t.PkgPath(), "k8s.io", "io.k8s", 1), "/", ".") + "." + t.Name()
 }
 
-func reference(t reflect.Type) string { return "#/components/schemas/" + typeName(t) }
+// referencePrefix is the path of the schemas in a document of version 3.
+const referencePrefix = "#/components/schemas/"
+
+func reference(t reflect.Type) string { return referencePrefix + typeName(t) }
+
+// The extensions of Kubernetes: the kind of a schema, and how kubectl merges a list.
+const (
+	extensionKind          = "x-kubernetes-group-version-kind"
+	extensionPatchKey      = "x-kubernetes-patch-merge-key"
+	extensionPatchStrategy = "x-kubernetes-patch-strategy"
+)
 
 // scalars are the types that are encoded as one value.
 var scalars = map[reflect.Type]map[string]any{
@@ -138,6 +153,11 @@ func (s schemas) fields(t reflect.Type, properties map[string]any, required *[]s
 			of := s.schemaOf(f.Type)
 			if doc := docs[name]; doc != "" {
 				of["description"] = doc
+			}
+			for tag, extension := range map[string]string{"patchMergeKey": extensionPatchKey, "patchStrategy": extensionPatchStrategy} {
+				if value := f.Tag.Get(tag); value != "" {
+					of[extension] = value
+				}
 			}
 			properties[name] = of
 			if !strings.Contains(options, "omit") {

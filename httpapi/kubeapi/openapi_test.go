@@ -5,6 +5,13 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podstead/podstead/httpapi/access"
 )
@@ -64,6 +71,102 @@ func TestOpenAPIReferences(t *testing.T) {
 	if spec["required"] == nil || !strings.Contains(string(data), "Entrypoint array") {
 		t.Errorf("Container: %v", spec["required"])
 	}
+}
+
+// fieldsOf returns the fields with a number of a message in protobuf.
+func fieldsOf(t *testing.T, data []byte, number protowire.Number) (found [][]byte) {
+	t.Helper()
+	for len(data) > 0 {
+		n, kind, length := protowire.ConsumeTag(data)
+		if length < 0 || kind != protowire.BytesType {
+			t.Fatalf("invalid protobuf: %d, %d", length, kind)
+		}
+		value, size := protowire.ConsumeBytes(data[length:])
+		if size < 0 {
+			t.Fatal("invalid protobuf")
+		}
+		if n == number {
+			found = append(found, value)
+		}
+		data = data[length+size:]
+	}
+	return found
+}
+
+// The document of version 2 defines each resource, refers only to what it defines, and says how
+// kubectl apply merges the lists of a pod.
+func TestOpenAPIv2(t *testing.T) {
+	b := newTestAPI(t)
+	code, body := b.request("GET", "/openapi/v2", "")
+	if code != 200 {
+		t.Fatalf("%d %s", code, body)
+	}
+	definitions := map[string][]byte{}
+	for _, d := range fieldsOf(t, fieldsOf(t, []byte(body), 9)[0], 1) {
+		definitions[string(fieldsOf(t, d, 1)[0])] = fieldsOf(t, d, 2)[0]
+	}
+	references := 0
+	var follow func(schema []byte)
+	follow = func(schema []byte) {
+		for _, ref := range fieldsOf(t, schema, 1) {
+			references++
+			if name, ok := strings.CutPrefix(string(ref), "#/definitions/"); !ok || definitions[name] == nil {
+				t.Errorf("%s leads nowhere", ref)
+			}
+		}
+		for _, part := range append(fieldsOf(t, schema, 21), fieldsOf(t, schema, 23)...) {
+			follow(fieldsOf(t, part, 1)[0])
+		}
+		for _, properties := range fieldsOf(t, schema, 25) {
+			for _, p := range fieldsOf(t, properties, 1) {
+				follow(fieldsOf(t, p, 2)[0])
+			}
+		}
+	}
+	for _, schema := range definitions {
+		follow(schema)
+	}
+	if references < 100 {
+		t.Errorf("only %d references", references)
+	}
+	for name, words := range map[string][]string{
+		"io.k8s.api.core.v1.Pod":           {`[{"group":"","kind":"Pod","version":"v1"}]`},
+		"io.k8s.api.core.v1.PodSpec":       {extensionPatchKey, `"merge,retainKeys"`, `"ip"`},
+		"io.k8s.api.core.v1.Container":     {"Entrypoint array", `"mountPath"`},
+		"Deployment":                       {"podstead does not support deployments", `"group":"apps"`},
+		"io.k8s.api.coordination.v1.Lease": {`"group":"coordination.k8s.io"`},
+	} {
+		for _, word := range words {
+			if !strings.Contains(string(definitions[name]), word) {
+				t.Errorf("no %s in the definition of %s", word, name)
+			}
+		}
+	}
+}
+
+// The lease of the node is renewed by reads, but not by each of them: they would be events of
+// watches.
+func TestNodeLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nodes := NodeSource(func() *v1.Node { return &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "n1"}} }, nil)
+		if uid := nodes.List()[0].GetUID(); uid == "" || uid == "n1" {
+			t.Errorf("the UID of the node is %q, as in its events", uid)
+		}
+		leases := leaseSource(nodes)
+		lease := func() *coordinationv1.Lease { return leases.List()[0].(*coordinationv1.Lease) }
+		first := lease()
+		if first.Namespace != "kube-node-lease" || first.Name != "n1" || *first.Spec.HolderIdentity != "n1" || !first.Spec.RenewTime.Time.Equal(time.Now()) {
+			t.Errorf("%+v", first)
+		}
+		time.Sleep(leasePeriod - 1)
+		if lease() != first {
+			t.Error("renewed before its time")
+		}
+		time.Sleep(time.Hour)
+		if next := lease(); !next.Spec.RenewTime.Time.Equal(time.Now()) {
+			t.Errorf("renewed at %v", next.Spec.RenewTime)
+		}
+	})
 }
 
 func TestAccessReviews(t *testing.T) {

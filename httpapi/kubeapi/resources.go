@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	v1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -74,6 +75,13 @@ func resources(src Sources, versions *Versions) []*resource {
 			columns: eventColumns, row: newEventRow, fields: newEventFields,
 			writeHint: "events are created only by podstead",
 			cache:     newCache(newEventSource(src.Events), versions),
+		},
+		{
+			group: "coordination.k8s.io", version: "v1",
+			name: "leases", singular: "lease", kind: "Lease", empty: &coordinationv1.Lease{}, namespaced: true,
+			columns: leaseColumns, row: leaseRow, fields: nameFields,
+			writeHint: "podstead renews the lease of the node",
+			cache:     newCache(leaseSource(src.Nodes), versions),
 		},
 		{
 			name: "namespaces", singular: "namespace", kind: "Namespace", empty: &v1.Namespace{}, short: []string{"ns"},

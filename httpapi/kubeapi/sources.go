@@ -76,8 +76,13 @@ func NodeSource(node func() *v1.Node, subscribe Subscribe) Source {
 	return Source{
 		List: func() []Object {
 			own := *node()
-			// Without an API server there are no heartbeats, and kubectl describe shows the year 1.
+			if own.UID == "" || string(own.UID) == own.Name {
+				// Events have the name as the UID. kubectl describe asks for both, and would show
+				// events twice.
+				own.UID = types.UID("node-" + own.Name)
+			}
 			own.Status.Conditions = slices.Clone(own.Status.Conditions)
+			// Without an API server there are no heartbeats, and kubectl describe shows the year 1.
 			for i := range own.Status.Conditions {
 				if c := &own.Status.Conditions[i]; c.LastHeartbeatTime.IsZero() {
 					c.LastHeartbeatTime = c.LastTransitionTime

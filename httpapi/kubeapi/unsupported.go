@@ -29,7 +29,6 @@ var unsupportedResources = []emptyResource{
 	{"autoscaling", "v2", "horizontalpodautoscalers", "horizontalpodautoscaler", "HorizontalPodAutoscaler", []string{"hpa"}, false, true},
 	{"batch", "v1", "cronjobs", "cronjob", "CronJob", []string{"cj"}, false, true},
 	{"batch", "v1", "jobs", "job", "Job", nil, false, true},
-	{"coordination.k8s.io", "v1", "leases", "lease", "Lease", nil, false, false},
 	{"discovery.k8s.io", "v1", "endpointslices", "endpointslice", "EndpointSlice", nil, false, false},
 	{"networking.k8s.io", "v1", "ingressclasses", "ingressclass", "IngressClass", nil, true, false},
 	{"networking.k8s.io", "v1", "ingresses", "ingress", "Ingress", []string{"ing"}, false, false},

@@ -102,6 +102,30 @@ func Cause(message string) string {
 	return text
 }
 
+// inside matches where an error of a runtime or a registry begins in a longer text.
+var inside = regexp.MustCompile(`(?:Back-off pulling image "|ErrImagePull: |Failed to pull image "|Failed to create pod sandbox: |rpc error: code = |failed to (?:pull and unpack image|resolve reference|create containerd task|create shim task|generate container|setup network for sandbox) ?|OCI runtime (?:create|start) failed: )`)
+
+// after matches what a message about a rollout has after such an error.
+var after = regexp.MustCompile(`; it is tried again when |; the last good revision |; revision \S+ is not Ready | when it is prepared: `)
+
+// Shorten shortens the errors of a container runtime or of a registry in a message about a rollout
+// to their causes, as Cause does for an error alone.
+func Shorten(message string) string {
+	var b strings.Builder
+	for rest := message; ; {
+		at := inside.FindStringIndex(rest)
+		if at == nil {
+			return b.String() + rest
+		}
+		end := len(rest)
+		if next := after.FindStringIndex(rest[at[0]:]); next != nil {
+			end = at[0] + next[0]
+		}
+		b.WriteString(rest[:at[0]] + Cause(rest[at[0]:end]))
+		rest = rest[end:]
+	}
+}
+
 // explain returns the text of the first of the errors that matches, or else the text itself.
 func explain(errors []knownError, text string) (explained string, ok bool) {
 	for _, e := range errors {

@@ -84,6 +84,23 @@ func TestCause(t *testing.T) {
 	}
 }
 
+// Messages about rollouts have errors in the middle.
+func TestShorten(t *testing.T) {
+	const notFound = `Back-off pulling image "reg.test/a:9": ErrImagePull: rpc error: code = NotFound desc = failed to pull and unpack image "reg.test/a:9": failed to resolve reference "reg.test/a:9": reg.test/a:9: not found`
+	const short = "image reg.test/a:9 not found in its registry; correct the name or the tag"
+	for message, want := range map[string]string{
+		"": "",
+		"not Ready yet; it is rolled back to revision 1a if it is not Ready in time":                                                                                                                                                      "not Ready yet; it is rolled back to revision 1a if it is not Ready in time",
+		"revision 2b is not in effect yet, the running one stays until it is prepared: ImagePullBackOff: " + notFound:                                                                                                                     "revision 2b is not in effect yet, the running one stays until it is prepared: ImagePullBackOff: " + short,
+		`revision 2b failed and was rolled back: it was not Ready within 5s: container "a": ImagePullBackOff: ` + notFound + "; it is tried again when the manifest changes, or on request; revision 1a is not Ready either: " + notFound: `revision 2b failed and was rolled back: it was not Ready within 5s: container "a": ImagePullBackOff: ` + short + "; it is tried again when the manifest changes, or on request; revision 1a is not Ready either: " + short,
+		"revision 2b failed: " + notFound + "; the last good revision 1a replaces it when it is prepared: " + notFound:                                                                                                                    "revision 2b failed: " + short + "; the last good revision 1a replaces it when it is prepared: " + short,
+	} {
+		if got := Shorten(message); got != want {
+			t.Errorf("%s\n got %s\nwant %s", message, got, want)
+		}
+	}
+}
+
 // Texts of any form are neither lost nor make it fail.
 func FuzzCause(f *testing.F) {
 	f.Add("Error: ")
@@ -91,6 +108,9 @@ func FuzzCause(f *testing.F) {
 	f.Fuzz(func(t *testing.T, message string) {
 		if strings.TrimSpace(message) != "" && Cause(message) == "" {
 			t.Errorf("%q is lost", message)
+		}
+		if strings.TrimSpace(message) != "" && Shorten(message) == "" {
+			t.Errorf("%q is lost in a longer text", message)
 		}
 	})
 }

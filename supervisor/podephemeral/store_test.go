@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -136,4 +137,33 @@ func TestStoreIgnoresDamagedFiles(t *testing.T) {
 	if text := log.String(); strings.Count(text, "is damaged") != 2 || !strings.Contains(text, "torn.json") || !strings.Contains(text, "version is 2") {
 		t.Errorf("log:\n%s", text)
 	}
+}
+
+// A record that an earlier version wrote gives the same containers: they outlive an upgrade of the
+// daemon. The file is not changed: a new form needs another version, which the daemon reads too.
+func TestStoreReadsEarlierRecords(t *testing.T) {
+	s := open(t, filepath.Join("testdata", "version1"), slog.New(slog.NewTextHandler(failingWriter{t}, nil)))
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "2f1c0a3e5b7d4f60a1b2c3d4e5f60718"}}
+	got := s.With(pod).Spec.EphemeralContainers
+	stdin := v1.EphemeralContainer{TargetContainerName: "main", EphemeralContainerCommon: v1.EphemeralContainerCommon{
+		Name: "debugger-x7k2p", Image: "docker.io/library/busybox:1.36", Stdin: true, TTY: true,
+		ImagePullPolicy: v1.PullIfNotPresent, TerminationMessagePath: "/dev/termination-log", TerminationMessagePolicy: v1.TerminationMessageReadFile,
+	}}
+	adding := v1.EphemeralContainer{EphemeralContainerCommon: v1.EphemeralContainerCommon{
+		Name: "tools", Image: "docker.io/library/busybox:1.36", Command: []string{"sh", "-c", "sleep 1000"},
+		Env:             []v1.EnvVar{{Name: "WORD", Value: "one"}},
+		SecurityContext: &v1.SecurityContext{Capabilities: &v1.Capabilities{Add: []v1.Capability{"SYS_PTRACE"}}},
+		ImagePullPolicy: v1.PullIfNotPresent, TerminationMessagePath: "/dev/termination-log", TerminationMessagePolicy: v1.TerminationMessageReadFile,
+	}}
+	if want := []v1.EphemeralContainer{stdin, adding}; !equality.Semantic.DeepEqual(got, want) {
+		t.Errorf("read\n%+v\nwant\n%+v", got, want)
+	}
+}
+
+// failingWriter fails the test with what is written: a record that cannot be read is in the log only.
+type failingWriter struct{ t *testing.T }
+
+func (w failingWriter) Write(p []byte) (int, error) {
+	w.t.Errorf("log: %s", p)
+	return len(p), nil
 }

@@ -70,7 +70,7 @@ func TestNewcomersKubectl(t *testing.T) {
 			}
 			return err
 		})
-		k.must([]string{"No resources found"}, "get", "services,serviceaccounts,leases,runtimeclasses,deployments,jobs,ingresses,storageclasses,roles", "-A")
+		k.must([]string{"No resources found"}, "get", "services,serviceaccounts,runtimeclasses,deployments,jobs,ingresses,storageclasses,roles", "-A")
 		k.must([]string{"[+]ping ok", "[+]syncloop ok", "readyz check passed"}, "get", "--raw", "/readyz?verbose")
 		k.must([]string{"ok"}, "get", "--raw", "/livez")
 		k.must([]string{"ok"}, "get", "--raw", proxy+"/healthz")

@@ -112,7 +112,16 @@ stringData: {password: hunter2}
 		k.must([]string{"Started", "pod/" + web}, "get", "events")
 		k.must([]string{"Started", "Pod/" + web}, "events")
 		k.must([]string{n.Name, "Ready"}, "get", "nodes")
-		k.must([]string{"Kernel Version", "Capacity"}, "describe", "node", n.Name)
+		for _, binary := range []string{testbed.Kubectl(), testbed.DebianKubectl()} {
+			of := *k
+			of.binary = binary
+			out := of.must([]string{"Kernel Version", "Capacity", "HolderIdentity:  " + n.Name}, "describe", "node", n.Name)
+			if strings.Contains(out, "Failed") || strings.Count(out, "Starting podstead") != 1 {
+				t.Errorf("describe node:\n%s", out)
+			}
+			of.must([]string{"Pod", "FIELDS:", "timeoutSeconds", "<integer>"}, "explain", "pod.spec.containers.livenessProbe")
+			of.must([]string{"podstead does not support deployments: convert it with podstead convert"}, "explain", "deployments")
+		}
 		k.must([]string{"default", "other", "Active"}, "get", "namespaces")
 		k.must([]string{"pods", "po", "namespaces", "configmaps", "secrets"}, "api-resources")
 		k.compareVerbs(web)

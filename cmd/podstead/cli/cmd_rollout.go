@@ -175,7 +175,7 @@ func reportRollout(cmd *cobra.Command, o rolloutOptions, pod *v1.Pod, r *objects
 		case r.State == objects.RolloutStable:
 			text = "successfully rolled out, revision " + r.Revision
 			if r.Message != "" {
-				text += ": " + terminal.OneLine(r.Message)
+				text += ": " + r.Cause()
 			}
 		}
 		if _, err := fmt.Fprintf(cmd.OutOrStdout(), "pod/%s %s\n", r.Name, text); err != nil {

@@ -47,6 +47,7 @@ func rolloutDaemon(t *testing.T, states ...objects.Rollout) (d *fakeDaemon, requ
 			{Revision: "1111111111", Time: time.Now().Add(-time.Hour), InEffect: true, Ready: true, Images: map[string]string{"a": "i:1"}},
 		})
 	}
+	d.routes["GET /containerLogs/{namespace}/{pod}/{container}"] = func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("no such database\n")) }
 	return d.start(), requests
 }
 
@@ -101,6 +102,8 @@ func TestRolloutStatus(t *testing.T) {
 func TestRolloutStatusOfAPodThatIsNotReady(t *testing.T) {
 	waiting := v1.PodStatus{Phase: v1.PodPending, ContainerStatuses: []v1.ContainerStatus{{Name: "a", Image: "i:1", State: v1.ContainerState{
 		Waiting: &v1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "i:1 not found"}}}}}
+	crashed := v1.PodStatus{Phase: v1.PodRunning, ContainerStatuses: []v1.ContainerStatus{{Name: "a", Image: "i:1", State: v1.ContainerState{
+		Waiting: &v1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off 10s restarting failed container=a pod=web"}}, LastTerminationState: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: 3, Reason: "Error"}}}}}
 	ready := v1.PodStatus{Phase: v1.PodRunning, Conditions: []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionTrue}}}
 	for _, c := range []struct {
 		state    string
@@ -112,6 +115,9 @@ func TestRolloutStatusOfAPodThatIsNotReady(t *testing.T) {
 		{"Stable", []v1.PodStatus{waiting}, []string{"--timeout=1s"}, ExitTimeout, "ImagePullBackOff"},
 		{"Undone", []v1.PodStatus{waiting}, []string{"--timeout=1s"}, ExitTimeout, "revision 1111111111 is in effect: "},
 		{"Stable", []v1.PodStatus{waiting}, []string{"--watch=false"}, 0, "pod/web-n1 Stable: revision 1111111111 is in effect, but not ready: ImagePullBackOff"},
+		{"Stable", []v1.PodStatus{crashed}, []string{"--timeout=1s"}, ExitTimeout, "a ended with code 3: no such database; back-off 10s"},
+		{"Stable", []v1.PodStatus{crashed}, []string{"--watch=false"}, 0, "a ended with code 3: no such database; back-off 10s"},
+		{"Progressing", []v1.PodStatus{crashed}, []string{"--timeout=1s"}, ExitTimeout, "Progressing: why it is Progressing: a ended with code 3: no such database"},
 		{"Stable", []v1.PodStatus{{Phase: v1.PodFailed}}, nil, ExitFailed, "has failed"},
 		{"Stable", []v1.PodStatus{waiting, ready}, nil, 0, "successfully rolled out"},
 		{"Stable", []v1.PodStatus{{Phase: v1.PodSucceeded}}, nil, 0, "successfully rolled out"},
@@ -210,6 +216,21 @@ func TestDescribeRollout(t *testing.T) {
 	out, _, err := execute(t, "", "describe", "pod", "web", "--api-socket", d.socket)
 	if want := "Rollout:          RolledBack: why it is RolledBack, revision 1111111111, candidate 2222222222\n"; err != nil || !strings.Contains(out, want) {
 		t.Errorf("%v, no %q in\n%s", err, want, out)
+	}
+}
+
+// An error of the runtime is shortened to its cause everywhere but in describe.
+func TestRolloutShortensErrors(t *testing.T) {
+	const whole = `Back-off pulling image "i:9": ErrImagePull: rpc error: code = NotFound desc = failed to pull and unpack image "i:9": i:9: not found`
+	r := rollout("Preparing")
+	r.Message = "revision 2 is not in effect yet: " + whole
+	d, _ := rolloutDaemon(t, r)
+	for _, args := range [][]string{{"get", "pods"}, {"status"}, {"rollout", "status"}, {"rollout", "status", "web", "--watch=false"}, {"describe", "pod", "web"}} {
+		out, errs, err := execute(t, "", append(args, "--api-socket", d.socket)...)
+		full := args[0] == "describe"
+		if text := strings.Join(strings.Fields(out+errs), " "); strings.Contains(text, whole) != full || strings.Contains(text, "not in effect yet: image i:9 not found in its registry; correct") == full {
+			t.Errorf("%v: %v\n%s%s", args, err, out, errs)
+		}
 	}
 }
 

@@ -80,6 +80,40 @@ func TestWait(t *testing.T) {
 	}
 }
 
+// A wait that ends early names the cause of each pod, with what only its log or its events say.
+func TestWaitTimeoutNamesCauses(t *testing.T) {
+	crashed := pod("crashed", func(p *v1.Pod) {
+		p.Status.ContainerStatuses = []v1.ContainerStatus{waiting("a", "CrashLoopBackOff", "back-off 10s")}
+		p.Status.ContainerStatuses[0].LastTerminationState.Terminated = &v1.ContainerStateTerminated{ExitCode: 3, Reason: "Error"}
+	})
+	probed := pod("probed", func(p *v1.Pod) {
+		p.UID = "u2"
+		p.Spec.Containers = []v1.Container{{Name: "b", ReadinessProbe: &v1.Probe{}}}
+		p.Status.ContainerStatuses = []v1.ContainerStatus{running("b")}
+		p.Status.ContainerStatuses[0].Ready = false
+		p.Status.Conditions = []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionFalse, Message: "containers with unready status: [b]"}}
+	})
+	d := newFakeDaemon(t, crashed, probed)
+	d.routes["GET /containerLogs/{namespace}/{pod}/{container}"] = func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("no such database\n")) }
+	d.start()
+	timedOut := func(want string, args ...string) {
+		t.Helper()
+		_, errs, err := execute(t, "", append([]string{"wait", "--timeout=0", "--api-socket", d.socket}, args...)...)
+		if Code(err) != ExitTimeout || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v\n%s\nwant %s", args, err, errs, want)
+		}
+	}
+	timedOut("container a (image ", "crashed")
+	timedOut("a ended with code 3: no such database", "crashed")
+	timedOut("condition Ready=", "crashed", "probed", "--for=condition=Ready")
+	timedOut("timed out after 0s: pod/crashed-n1: CrashLoopBackOff", "crashed", "probed")
+	timedOut("\npod/probed-n1: Running, 0/1 ready: containers with unready status: [b]", "crashed", "probed")
+	d.events = []v1.Event{{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "e"}, Reason: "Unhealthy", Message: "Readiness probe failed: not yet",
+		InvolvedObject: v1.ObjectReference{Kind: "Pod", Namespace: "default", Name: "probed-n1", UID: "u2"}, LastTimestamp: metav1.Now()}}
+	timedOut("pod/probed-n1: Running, 0/1 ready: Readiness probe failed: not yet", "probed")
+	timedOut("condition Ready=False: containers with unready status: [b]: Readiness probe failed: not yet", "probed", "--for=condition=Ready")
+}
+
 func TestWaitPrintsProgress(t *testing.T) {
 	d := newFakeDaemon(t).start()
 	w := watchLines(t, "wait", "web", "--for=ready", "--api-socket", d.socket)

@@ -13,6 +13,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podstead/podstead/internal/podtable"
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
@@ -338,5 +340,11 @@ func (m mistake) testPods(t *testing.T) {
 		if !strings.Contains(out, "   "+m.want+"\n") && !strings.Contains(out, "default/web: "+m.want+"\n") {
 			t.Errorf("%s does not print %s:\n%s", strings.Join(args, " "), m.want, out)
 		}
+	}
+	if podtable.State(m.pod) == "Completed" || m.pod.Status.Phase == v1.PodFailed || len(m.pod.Status.Conditions) > 0 {
+		return // it is ready, or a wait ends at once
+	}
+	if _, errs, err := execute(t, "", "wait", "web", "--timeout=0", "--api-socket", d.socket); Code(err) != ExitTimeout || !strings.Contains(err.Error(), m.want) {
+		t.Errorf("wait ended with %v\n%swant %s", err, errs, m.want)
 	}
 }

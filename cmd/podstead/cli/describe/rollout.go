@@ -14,7 +14,7 @@ func (d PodDescription) rollout(r *terminal.Report) {
 	}
 	text := d.Rollout.State + ", revision " + d.Rollout.Revision
 	if d.Rollout.State != objects.RolloutStable || d.Rollout.Message != "" {
-		text = d.Rollout.Summary(d.Now) + ", revision " + d.Rollout.Revision
+		text = d.Rollout.Full(d.Now) + ", revision " + d.Rollout.Revision
 		if d.Rollout.Candidate != "" {
 			text += ", candidate " + d.Rollout.Candidate
 		}

@@ -372,14 +372,7 @@ func unreadyMessage(p *v1.Pod) string {
 			return fmt.Sprintf("creating container %s from image %s", s.Name, s.Image)
 		}
 	}
-	for _, t := range []v1.PodConditionType{v1.PodInitialized, v1.PodReadyToStartContainers, v1.ContainersReady, v1.PodReady} {
-		for _, c := range p.Status.Conditions {
-			if c.Type == t && c.Status != v1.ConditionTrue && c.Message != "" {
-				return c.Message
-			}
-		}
-	}
-	return ""
+	return objects.Unready(p)
 }
 
 // Summary returns the status for scripts. Its fields are stable.

@@ -58,6 +58,32 @@ func FindCauses(ctx context.Context, c *client.Client, pods []v1.Pod) Causes {
 	return causes
 }
 
+// Explain returns the cause of one pod that does not run or is not ready. If there is none, and
+// all containers run, it returns what the pod's conditions say, empty for a pod that is well.
+func Explain(ctx context.Context, c *client.Client, p *v1.Pod) string {
+	pods := []v1.Pod{*p.DeepCopy()}
+	if cause := FindCauses(ctx, c, pods).Of(&pods[0]); cause != "" {
+		return cause
+	}
+	if slices.ContainsFunc(p.Status.ContainerStatuses, func(s v1.ContainerStatus) bool { return s.State.Running == nil }) {
+		return ""
+	}
+	return terminal.OneLine(Unready(p))
+}
+
+// Unready returns what the conditions of a pod without a message say about why it is not ready,
+// empty if they say nothing.
+func Unready(p *v1.Pod) string {
+	for _, t := range []v1.PodConditionType{v1.PodInitialized, v1.PodReadyToStartContainers, v1.ContainersReady, v1.PodReady} {
+		for _, c := range p.Status.Conditions {
+			if c.Type == t && c.Status != v1.ConditionTrue && c.Message != "" {
+				return c.Message
+			}
+		}
+	}
+	return ""
+}
+
 // mayHaveFailedProbe reports whether a container with a probe is not ready, or was killed.
 func mayHaveFailedProbe(p *v1.Pod) bool {
 	if p.DeletionTimestamp != nil || p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/podstead/podstead/cmd/podstead/cli/client"
 	"github.com/podstead/podstead/cmd/podstead/cli/terminal"
+	"github.com/podstead/podstead/internal/podtable"
 )
 
 // Rollout is which revision of a static pod is in effect, in podstead's own API.
@@ -61,11 +62,19 @@ func (r *Rollout) Ended() bool {
 	return r.State == RolloutStable || r.State == RolloutRolledBack || r.State == RolloutUndone
 }
 
+// Cause is the message on one line, with runtime errors shortened to their causes.
+func (r *Rollout) Cause() string { return terminal.OneLine(podtable.Shorten(r.Message)) }
+
 // Summary says what the rollout does, on one line.
-func (r *Rollout) Summary(now time.Time) string {
+func (r *Rollout) Summary(now time.Time) string { return r.describe(r.Cause(), now) }
+
+// Full is Summary with runtime errors in full.
+func (r *Rollout) Full(now time.Time) string { return r.describe(terminal.OneLine(r.Message), now) }
+
+func (r *Rollout) describe(message string, now time.Time) string {
 	text := r.State
-	if r.Message != "" {
-		text += ": " + terminal.OneLine(r.Message)
+	if message != "" {
+		text += ": " + message
 	}
 	if left := r.Deadline.Sub(now); r.State == rolloutProgressing && !r.Deadline.IsZero() && left > 0 {
 		text += fmt.Sprintf(" (within %s)", duration.HumanDuration(left))
@@ -124,7 +133,7 @@ func RolloutTable(list []Rollout, now time.Time) terminal.Table {
 	t := terminal.Table{Header: []string{"NAMESPACE", "POD", "STATE", "REVISION", "CANDIDATE", "LAST GOOD", "SINCE", "MESSAGE"}}
 	for i := range list {
 		r := &list[i]
-		t.Rows = append(t.Rows, []string{r.Namespace, r.Name, r.State, terminal.OrNone(r.Revision), terminal.OrNone(r.Candidate), terminal.OrNone(r.LastGood), ageOf(r.Since, now), terminal.OneLine(r.Message)})
+		t.Rows = append(t.Rows, []string{r.Namespace, r.Name, r.State, terminal.OrNone(r.Revision), terminal.OrNone(r.Candidate), terminal.OrNone(r.LastGood), ageOf(r.Since, now), r.Cause()})
 	}
 	return t
 }
@@ -145,7 +154,7 @@ func HistoryTable(list []RolloutRevision, now time.Time) terminal.Table {
 		for _, name := range slices.Sorted(maps.Keys(r.Images)) {
 			images = append(images, shortImage(r.Images[name]))
 		}
-		t.Rows = append(t.Rows, []string{r.Revision, ageOf(r.Time, now), terminal.OrNone(strings.Join(states, ", ")), terminal.OrNone(strings.Join(images, ", ")), cmp.Or(terminal.OneLine(r.Rejected), "<none>")})
+		t.Rows = append(t.Rows, []string{r.Revision, ageOf(r.Time, now), terminal.OrNone(strings.Join(states, ", ")), terminal.OrNone(strings.Join(images, ", ")), cmp.Or(terminal.OneLine(podtable.Shorten(r.Rejected)), "<none>")})
 	}
 	return t
 }

@@ -1,7 +1,6 @@
 package terminal
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -80,13 +79,6 @@ func (p *Progress) Clear() {
 		fmt.Fprint(p.out, "\r\x1b[K")
 		p.shown = false
 	}
-}
-
-// Last returns the last text, or the fallback if there is none.
-func (p *Progress) Last(fallback string) string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return cmp.Or(p.text, fallback)
 }
 
 func (p *Progress) elapsed() time.Duration { return time.Since(p.started).Truncate(time.Second) }

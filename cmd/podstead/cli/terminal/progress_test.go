@@ -19,7 +19,7 @@ func TestProgressPrintsAnErrorOnce(t *testing.T) {
 			t.Errorf("line %d, want %s:\n%s", i, want, out.String())
 		}
 	}
-	if p.Last("") != "web: Running" {
-		t.Errorf("last %s", p.Last(""))
+	if p.text != "web: Running" {
+		t.Errorf("last %s", p.text)
 	}
 }

@@ -32,7 +32,7 @@ func deleted(o *objects.Object) (bool, string, error) {
 	if err != nil || p == nil {
 		return err == nil, "", err
 	}
-	return false, podProgress(p), nil
+	return false, podProgress(p, o.Cause), nil
 }
 
 // podReady is met when the pod is ready. It fails for a pod that has completed or failed and
@@ -53,7 +53,7 @@ func podReady(o *objects.Object) (bool, string, error) {
 	case p.Status.Phase == v1.PodFailed && (p.Status.Reason == "" || p.Status.Reason == "DeadlineExceeded"):
 		return false, "", fmt.Errorf("pod %s has failed (%s) and will not become ready; see podstead describe pod %s", p.Name, podtable.State(p), manifest.BaseName(p))
 	}
-	return false, podProgress(p), nil
+	return false, podProgress(p, o.Cause), nil
 }
 
 // hasRevision is met when the pod runs the revision and is ready or has succeeded.
@@ -78,7 +78,7 @@ func hasRevision(hash string) Condition {
 func anotherRevision(p *v1.Pod) string {
 	for i := range p.Status.Conditions {
 		if c := &p.Status.Conditions[i]; c.Type == "podstead.io/RevisionHeld" && c.Status == v1.ConditionTrue {
-			return "running another revision: " + c.Message
+			return "running another revision: " + podtable.Shorten(c.Message)
 		}
 	}
 	return "running another revision"
@@ -142,9 +142,10 @@ func hasField(text string) (Condition, error) {
 	}, nil
 }
 
-// podProgress returns the state of a pod, how many of its containers are ready, and the first
-// waiting container with its image.
-func podProgress(p *v1.Pod) string {
+// podProgress returns the state of a pod, how many of its containers are ready, the first
+// waiting container with its image, and the cause: the given one if it was looked for, otherwise
+// what the pod's status says.
+func podProgress(p *v1.Pod, cause string) string {
 	ready, _, _ := podtable.Tally(p)
 	text := fmt.Sprintf("%s, %d/%d ready", podtable.State(p), ready, podtable.Containers(p))
 	if p.DeletionTimestamp != nil {
@@ -161,13 +162,13 @@ func podProgress(p *v1.Pod) string {
 				continue
 			}
 			text += fmt.Sprintf(", container %s (image %s)", list[i].Name, images[list[i].Name])
-			if m := cmp.Or(podtable.Cause(w.Message), podtable.Message(p)); m != "" {
+			if m := cmp.Or(cause, podtable.Cause(w.Message), podtable.Message(p)); m != "" {
 				text += ": " + terminal.OneLine(m)
 			}
 			return text
 		}
 	}
-	if m := podtable.Message(p); m != "" {
+	if m := cmp.Or(cause, podtable.Message(p)); m != "" {
 		text += ": " + terminal.OneLine(m)
 	}
 	return text
@@ -187,7 +188,7 @@ func Restarted(before *v1.Pod) Condition {
 			}
 		}
 		if slices.ContainsFunc(p.Status.ContainerStatuses, func(s v1.ContainerStatus) bool { return s.ContainerID == "" }) {
-			return false, podProgress(p), nil
+			return false, podProgress(p, o.Cause), nil
 		}
 		return podReady(o)
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/podstead/podstead/cmd/podstead/cli/objects"
-	"github.com/podstead/podstead/cmd/podstead/cli/terminal"
 	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/manifest"
 )
@@ -57,5 +56,5 @@ func (w *Waiter) rejected(ctx context.Context, t *Target, r *objects.Rollout) er
 	if !w.Kind.MatchesName(l.Objects[0], t.Name) || p.Annotations[podinfo.AnnotationHash] == t.revision {
 		return nil
 	}
-	return fmt.Errorf("pod %s will not run this revision: %s; correct the manifest, or use podstead rollout retry %s", r.Name, terminal.OneLine(r.Message), manifest.BaseName(p))
+	return fmt.Errorf("pod %s will not run this revision: %s; correct the manifest, or use podstead rollout retry %s", r.Name, r.Cause(), manifest.BaseName(p))
 }

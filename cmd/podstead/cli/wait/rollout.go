@@ -43,9 +43,9 @@ func (w *Rollout) Ended(ctx context.Context) (*objects.Rollout, error) {
 	shown := ""
 	for {
 		r, err := objects.FindRollout(limited, w.Client, w.Pod.Namespace, w.Pod.Name)
-		notReady := ""
+		reason := ""
 		if err == nil && r != nil && r.Ended() {
-			notReady, err = NotReady(limited, w.Client, r)
+			_, reason, err = notReady(limited, w.Client, r)
 		}
 		switch {
 		case err != nil && errors.Is(limited.Err(), context.DeadlineExceeded):
@@ -53,14 +53,15 @@ func (w *Rollout) Ended(ctx context.Context) (*objects.Rollout, error) {
 			return nil, err
 		case r == nil:
 			return nil, nil
-		case r.Ended() && notReady == "" && (r.State != objects.RolloutStable || read == nil || read(limited) || time.Since(began) > settleTime):
+		case r.Ended() && reason == "" && (r.State != objects.RolloutStable || read == nil || read(limited) || time.Since(began) > settleTime):
 			return r, nil
 		default:
 			// The time that is left is no change: it would be a line per second of a log.
-			if state = r.Summary(time.Now()); notReady != "" {
-				state = "revision " + r.Revision + " is in effect: " + notReady
+			if state = r.Summary(time.Now()); reason != "" {
+				state = "revision " + r.Revision + " is in effect: " + reason
 			}
-			if change := r.State + r.Candidate + r.Message + r.Deadline.String() + notReady; change != shown {
+			if change := r.State + r.Candidate + r.Message + r.Deadline.String() + reason; change != shown {
+				state = withCause(state, w.cause(limited))
 				p.Show("pod/" + w.Pod.Name + ": " + state)
 				shown = change
 			}
@@ -72,9 +73,18 @@ func (w *Rollout) Ended(ctx context.Context) (*objects.Rollout, error) {
 			if ctx.Err() != nil {
 				return nil, ctx.Err()
 			}
-			return nil, &TimeoutError{w.Timeout, "pod/" + w.Pod.Name + ": " + state}
+			return nil, &TimeoutError{w.Timeout, "pod/" + w.Pod.Name + ": " + withCause(state, w.cause(ctx))}
 		}
 	}
+}
+
+// cause returns why the pod that runs is not ready, empty if it is, or is not known.
+func (w *Rollout) cause(ctx context.Context) string {
+	o, err := podOf(ctx, w.Client, w.Pod.Namespace, w.Pod.Name)
+	if err != nil || o == nil {
+		return ""
+	}
+	return findCause(ctx, w.Client, o)
 }
 
 // unread returns a function that reports whether the pod has the revision in its file, nil
@@ -99,12 +109,11 @@ func (w *Rollout) unread(ctx context.Context) (func(context.Context) bool, error
 		}
 		hash := p.Annotations[podinfo.AnnotationHash]
 		return func(ctx context.Context) bool {
-			q := objects.Query{Kind: objects.PodKind(), Namespace: w.Pod.Namespace, Names: []string{w.Pod.Name}}
-			l, err := q.List(ctx, w.Client)
-			if err != nil || len(l.Objects) == 0 {
+			o, err := podOf(ctx, w.Client, w.Pod.Namespace, w.Pod.Name)
+			if err != nil || o == nil {
 				return false
 			}
-			running, err := objects.DecodePod(l.Objects[0])
+			running, err := objects.DecodePod(o)
 			return err == nil && running.Annotations[podinfo.AnnotationHash] == hash
 		}, nil
 	}
@@ -112,24 +121,31 @@ func (w *Rollout) unread(ctx context.Context) (func(context.Context) bool, error
 }
 
 // NotReady returns why the pod of a rollout that has ended is neither ready nor has succeeded,
-// empty if it is, if it was rolled back, or if the daemon is too old to say which pod it is. The
-// error is for a pod that has failed and is not restarted.
+// with the cause, empty if it is, if it was rolled back, or if the daemon is too old to say which
+// pod it is. The error is for a pod that has failed and is not restarted.
 func NotReady(ctx context.Context, c *client.Client, r *objects.Rollout) (string, error) {
+	pod, state, err := notReady(ctx, c, r)
+	if err != nil || pod == nil || state == "" {
+		return state, err
+	}
+	pod.Cause = findCause(ctx, c, pod)
+	_, state, err = hasRevision(string(r.UID))(pod)
+	return state, err
+}
+
+// notReady is NotReady without the cause, for which logs and events are read. It returns the pod
+// as well, nil if there is none.
+func notReady(ctx context.Context, c *client.Client, r *objects.Rollout) (*objects.Object, string, error) {
 	if r.State == objects.RolloutRolledBack || r.UID == "" {
-		return "", nil
+		return nil, "", nil
 	}
-	q := objects.Query{Kind: objects.PodKind(), Namespace: r.Namespace, Names: []string{r.Name}}
-	list, err := q.List(ctx, c)
+	pod, err := podOf(ctx, c, r.Namespace, r.Name)
 	if err != nil {
-		return "", err
-	}
-	var pod *objects.Object
-	if len(list.Objects) > 0 {
-		pod = list.Objects[0]
+		return nil, "", err
 	}
 	ready, state, err := hasRevision(string(r.UID))(pod)
 	if ready || err != nil {
-		return "", err
+		return pod, "", err
 	}
-	return state, nil
+	return pod, state, nil
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	"github.com/podstead/podstead/cmd/podstead/cli/client"
@@ -24,6 +23,8 @@ type Target struct {
 	done    bool
 	// revision is the hash of the revision that is waited for, empty for none.
 	revision string
+	// explained is the object whose cause was looked for, nil for none.
+	explained *objects.Object
 }
 
 // Waiter waits until all targets meet their conditions.
@@ -60,11 +61,11 @@ func (w *Waiter) Run(ctx context.Context) error {
 	}
 	p := terminal.NewProgress(w.ErrOut)
 	defer p.Clear()
-	if err := w.evaluate(p); err != nil {
-		return w.result(p, err)
+	if err := w.evaluate(ctx, p); err != nil {
+		return w.result(ctx, p, err)
 	}
 	if err := w.checkRejected(ctx); err != nil && !client.IsUnreachable(err) {
-		return w.result(p, err)
+		return w.result(ctx, p, err)
 	}
 	limited, cancel := context.WithTimeout(ctx, w.Timeout)
 	defer cancel()
@@ -75,12 +76,12 @@ func (w *Waiter) Run(ctx context.Context) error {
 		if err := w.observe(ch); err != nil {
 			return err
 		}
-		return w.evaluate(p)
+		return w.evaluate(limited, p)
 	}, p.Println)
 	if cause := context.Cause(watched); cause != nil && !errors.Is(err, errAllMet) {
 		err = cause
 	}
-	return w.result(p, err)
+	return w.result(ctx, p, err)
 }
 
 // runChecks calls check until the context ends, and updates the elapsed time.
@@ -123,7 +124,7 @@ func (w *Waiter) observe(ch objects.Change) error {
 
 // evaluate returns errAllMet when all conditions are met. A condition that was met once
 // counts, even if it is not met any more.
-func (w *Waiter) evaluate(p *terminal.Progress) error {
+func (w *Waiter) evaluate(ctx context.Context, p *terminal.Progress) error {
 	left := 0
 	first := ""
 	for _, t := range w.Targets {
@@ -147,6 +148,9 @@ func (w *Waiter) evaluate(p *terminal.Progress) error {
 			continue
 		}
 		if left++; left == 1 {
+			if t.object != t.explained && w.explain(ctx, t) != "" {
+				state = w.state(t)
+			}
 			first = w.nameOf(t) + ": " + state
 		}
 	}
@@ -181,14 +185,13 @@ func (e *TimeoutError) Error() string {
 }
 
 // result converts the error that ended the watch.
-func (w *Waiter) result(p *terminal.Progress, err error) error {
+func (w *Waiter) result(ctx context.Context, p *terminal.Progress, err error) error {
 	p.Clear()
 	switch {
 	case errors.Is(err, errAllMet):
 		return nil
 	case errors.Is(err, context.DeadlineExceeded):
-		i := slices.IndexFunc(w.Targets, func(t *Target) bool { return !t.done })
-		return &TimeoutError{w.Timeout, p.Last(w.nameOf(w.Targets[max(i, 0)]))}
+		return &TimeoutError{w.Timeout, w.states(ctx)}
 	}
 	return err
 }
