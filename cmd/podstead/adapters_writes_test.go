@@ -97,8 +97,8 @@ func newWriteHarness(t *testing.T, files map[string]string) *writeHarness {
 			Events:     kubeapi.EventSource(func() []v1.Event { return nil }, nil),
 			ConfigMaps: kubeapi.ObjectSource(h.config.Objects().ConfigMaps, h.config.Objects().Subscribe),
 			Secrets:    kubeapi.ObjectSource(h.config.Objects().Secrets, h.config.Objects().Subscribe),
-			Claims: kubeapi.ClaimSource(h.config.Objects().Claims, func() []kubeapi.ClaimDirectory {
-				return []kubeapi.ClaimDirectory{{Namespace: "default", Name: "data", Path: "/v"}}
+			Claims: kubeapi.ClaimSource(h.config.Objects().Claims, func() []kubeapi.ClaimVolume {
+				return []kubeapi.ClaimVolume{{Namespace: "default", Name: "data", Path: "/v"}}
 			}, h.config.Objects().Subscribe),
 			PriorityClasses: kubeapi.ObjectSource(h.config.Objects().PriorityClasses, h.config.Objects().Subscribe),
 		},
