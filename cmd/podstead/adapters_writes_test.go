@@ -107,7 +107,7 @@ func newWriteHarness(t *testing.T, files map[string]string) *writeHarness {
 				made.Name = "default.made"
 				return []kubeapi.ClaimVolume{{Namespace: "default", Name: "photos", Volume: bound}, {Namespace: "default", Name: "made", Volume: made}}
 			}, h.config.Objects().Subscribe),
-			StorageClasses: kubeapi.ObjectSource(h.config.Objects().StorageClasses, h.config.Objects().Subscribe),
+			StorageClasses:  kubeapi.ObjectSource(h.config.Objects().StorageClasses, h.config.Objects().Subscribe),
 			PriorityClasses: kubeapi.ObjectSource(h.config.Objects().PriorityClasses, h.config.Objects().Subscribe),
 		},
 	})

@@ -82,7 +82,9 @@ func removeVolume(cmd *cobra.Command, c *client.Client, name string) error {
 	if err := c.Get(cmd.Context(), "/podstead/v1/volumes", &list); err != nil {
 		return err
 	}
-	declared := slices.ContainsFunc(list, func(v objects.PersistentVolume) bool { return v.Namespace == namespace && v.Name == claim && v.Declared })
+	declared := slices.ContainsFunc(list, func(v objects.PersistentVolume) bool {
+		return v.Namespace == namespace && v.Name == claim && v.Declared
+	})
 	if err := c.Delete(cmd.Context(), "/podstead/v1/volumes/"+url.PathEscape(namespace)+"/"+url.PathEscape(claim)); err != nil {
 		var status *client.StatusError
 		if errors.As(err, &status) && status.Code == http.StatusNotFound {
