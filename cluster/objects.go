@@ -13,6 +13,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -331,6 +332,12 @@ func (o *Objects) RuntimeClass(name string) (*nodev1.RuntimeClass, bool) {
 
 // Claim returns none: claims of a cluster are not supported.
 func (o *Objects) Claim(string, string) (*v1.PersistentVolumeClaim, bool) { return nil, false }
+
+// Volumes returns none: claims of a cluster are not supported.
+func (o *Objects) Volumes() []*v1.PersistentVolume { return nil }
+
+// StorageClasses returns none.
+func (o *Objects) StorageClasses() []*storagev1.StorageClass { return nil }
 
 // PriorityClass returns none: the API server has resolved it.
 func (o *Objects) PriorityClass(string) (*schedulingv1.PriorityClass, bool) { return nil, false }

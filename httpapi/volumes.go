@@ -8,12 +8,20 @@ import (
 	"github.com/podstead/podstead/httpapi/apistatus"
 )
 
-// PersistentVolume is the directory of a PersistentVolumeClaim.
+// PersistentVolume is the volume of a PersistentVolumeClaim.
 type PersistentVolume struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Path is the directory on the host.
+	// Path is the directory on the host, or SERVER:PATH of a network file system.
 	Path string `json:"path"`
+	// Volume is the PersistentVolume to which the claim is bound, empty for a directory of
+	// its own.
+	Volume string `json:"volume,omitempty"`
+	// StorageClass and ReclaimPolicy are those of the PersistentVolume.
+	StorageClass  string `json:"storageClass,omitempty"`
+	ReclaimPolicy string `json:"reclaimPolicy,omitempty"`
+	// Declared: a manifest declares the PersistentVolume; its content is never deleted.
+	Declared bool `json:"declared,omitempty"`
 	// Requested is the size that the claim requests, empty if no manifest declares the
 	// claim any more.
 	Requested string `json:"requested,omitempty"`

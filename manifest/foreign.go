@@ -18,8 +18,6 @@ var kindRemedies = map[string]string{
 	"Gateway":                        "run a reverse proxy as a Pod with hostPort; remove the document",
 	"HTTPRoute":                      "run a reverse proxy as a Pod with hostPort; remove the document",
 	"Namespace":                      "a namespace exists as soon as a manifest names it; remove the document",
-	"PersistentVolume":               "a PersistentVolumeClaim is a directory of this node and needs no volume; remove the document",
-	"StorageClass":                   "a PersistentVolumeClaim is a directory of this node and needs no class; remove the document",
 	"NetworkPolicy":                  "there is no network policy without a cluster; use the firewall of the host, and remove the document",
 	"HorizontalPodAutoscaler":        "one pod runs for each manifest; remove the document",
 	"PodDisruptionBudget":            "one pod runs for each manifest; remove the document",

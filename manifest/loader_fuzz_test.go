@@ -70,7 +70,7 @@ func checkFaults(t *testing.T, mode Mode, content Content, faults Faults) {
 	refs := map[ObjectRef]bool{}
 	for i := range content.Objects {
 		ref := content.Objects[i].Ref()
-		if ref.Name == "" || refs[ref] || len(content.Objects[i].Digest) != 64 || (ref.Namespace == "") != isClass(ref.Kind) {
+		if ref.Name == "" || refs[ref] || len(content.Objects[i].Digest) != 64 || (ref.Namespace == "") != isClusterScoped(ref.Kind) {
 			t.Fatalf("%s: poor object %v", mode, content.Objects[i])
 		}
 		refs[ref] = true

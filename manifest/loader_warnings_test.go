@@ -18,11 +18,16 @@ func TestFieldsWithoutEffect(t *testing.T) {
 		"this node":     {"apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {nodeName: Node1, containers: [{name: a, image: b}]}", nil},
 		"a plain claim": {"apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: c}\nspec: {accessModes: [ReadWriteOnce], storageClassName: '', resources: {requests: {storage: 1Gi}}}", nil},
 		"a claim of a cluster": {"apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: c}\nspec: {accessModes: [ReadWriteOnce], storageClassName: fast, volumeName: pv1, selector: {matchLabels: {a: b}}, resources: {requests: {storage: 1Gi}, limits: {storage: 2Gi}}, volumeAttributesClassName: gold}",
-			[]string{"spec.resources.limits", "spec.selector", "spec.storageClassName", "spec.volumeAttributesClassName", "spec.volumeName"}},
+			[]string{"spec.resources.limits", "spec.volumeAttributesClassName"}},
 		"a claim that needs a storage driver": {"apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: c}\nspec: {accessModes: [ReadWriteOnce], volumeMode: Block, resources: {requests: {storage: 1Gi}}, dataSource: {kind: PersistentVolumeClaim, name: d}}",
 			[]string{"spec.dataSource", "spec.volumeMode"}},
 		"a claim of a copy": {"apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: c}\nspec: {accessModes: [ReadWriteOnce], volumeMode: Filesystem, resources: {requests: {storage: 1Gi}}, dataSourceRef: {kind: PersistentVolumeClaim, name: d}}",
 			[]string{"spec.dataSourceRef"}},
+		"a volume of a cluster": {"apiVersion: v1\nkind: PersistentVolume\nmetadata: {name: v}\nspec: {accessModes: [ReadWriteOnce], capacity: {storage: 1Gi}, hostPath: {path: /v}, mountOptions: [ro], persistentVolumeReclaimPolicy: Delete, volumeAttributesClassName: gold}",
+			[]string{"spec.mountOptions", "spec.persistentVolumeReclaimPolicy", "spec.volumeAttributesClassName"}},
+		"a plain volume": {"apiVersion: v1\nkind: PersistentVolume\nmetadata: {name: v}\nspec: {accessModes: [ReadWriteOnce], capacity: {storage: 1Gi}, nfs: {server: nas, path: /v}, mountOptions: [ro], claimRef: {namespace: a, name: b}}", nil},
+		"a class of a cluster": {"apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: {name: c}\nprovisioner: kubernetes.io/no-provisioner\nvolumeBindingMode: Immediate\nallowVolumeExpansion: true\nmountOptions: [ro]\nallowedTopologies: [{matchLabelExpressions: [{key: a, values: [b]}]}]",
+			[]string{"allowVolumeExpansion", "allowedTopologies", "mountOptions", "volumeBindingMode"}},
 	} {
 		l := NewLoader("Node1", ModeStrict)
 		request := LoadRequest{Source: SourceFile, Unit: "/x.yaml", Data: []byte(c.text)}

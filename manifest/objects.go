@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -19,12 +20,14 @@ const (
 	KindService       = "Service"
 	KindPriorityClass = "PriorityClass"
 	KindRuntimeClass  = "RuntimeClass"
+	KindVolume        = "PersistentVolume"
+	KindStorageClass  = "StorageClass"
 )
 
-// ObjectRef names an object. Namespace is empty for a class.
+// ObjectRef names an object. Namespace is empty for a class and a PersistentVolume.
 type ObjectRef struct{ Kind, Namespace, Name string }
 
-// String returns "Kind namespace/name", or "Kind name" for a class.
+// String returns "Kind namespace/name", or "Kind name" without a namespace.
 func (r ObjectRef) String() string {
 	if r.Namespace == "" {
 		return r.Kind + " " + r.Name
@@ -48,6 +51,8 @@ type Object struct {
 	Service       *v1.Service                 `json:"service,omitempty"`
 	PriorityClass *schedulingv1.PriorityClass `json:"priorityClass,omitempty"`
 	RuntimeClass  *nodev1.RuntimeClass        `json:"runtimeClass,omitempty"`
+	Volume        *v1.PersistentVolume        `json:"volume,omitempty"`
+	StorageClass  *storagev1.StorageClass     `json:"storageClass,omitempty"`
 }
 
 // content returns the kind of the object and the object itself; nil for the
@@ -66,6 +71,10 @@ func (o *Object) content() (string, metav1.Object) {
 		return KindPriorityClass, o.PriorityClass
 	case o.RuntimeClass != nil:
 		return KindRuntimeClass, o.RuntimeClass
+	case o.Volume != nil:
+		return KindVolume, o.Volume
+	case o.StorageClass != nil:
+		return KindStorageClass, o.StorageClass
 	}
 	return "", nil
 }
@@ -212,6 +221,16 @@ func (o *Objects) RuntimeClass(name string) (*nodev1.RuntimeClass, bool) {
 // RuntimeClasses returns all classes that manifests declare, like PriorityClasses.
 func (o *Objects) RuntimeClasses() []*nodev1.RuntimeClass {
 	return objectsOf(o, func(e *Object) *nodev1.RuntimeClass { return e.RuntimeClass })
+}
+
+// Volumes returns all PersistentVolumes that manifests declare, like PriorityClasses.
+func (o *Objects) Volumes() []*v1.PersistentVolume {
+	return objectsOf(o, func(e *Object) *v1.PersistentVolume { return e.Volume })
+}
+
+// StorageClasses returns all classes that manifests declare, like PriorityClasses.
+func (o *Objects) StorageClasses() []*storagev1.StorageClass {
+	return objectsOf(o, func(e *Object) *storagev1.StorageClass { return e.StorageClass })
 }
 
 // Missing returns why an object does not exist, as a phrase that follows its

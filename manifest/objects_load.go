@@ -11,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podstead/podstead/manifest/validation"
@@ -18,7 +19,7 @@ import (
 
 // objectKinds are the kinds of objects other than pods, in the order in which
 // messages list them.
-var objectKinds = []string{KindConfigMap, KindSecret, KindClaim, KindService, KindPriorityClass, KindRuntimeClass}
+var objectKinds = []string{KindConfigMap, KindSecret, KindClaim, KindService, KindPriorityClass, KindRuntimeClass, KindVolume, KindStorageClass}
 
 // kindVersions are the supported API versions of each kind.
 var kindVersions = map[string]string{
@@ -31,10 +32,14 @@ var kindVersions = map[string]string{
 	KindService:       "v1",
 	KindPriorityClass: "scheduling.k8s.io/v1",
 	KindRuntimeClass:  "node.k8s.io/v1",
+	KindVolume:        "v1",
+	KindStorageClass:  "storage.k8s.io/v1",
 }
 
-// isClass reports whether a kind is cluster-scoped.
-func isClass(kind string) bool { return kind == KindPriorityClass || kind == KindRuntimeClass }
+// isClusterScoped reports whether objects of a kind have no namespace.
+func isClusterScoped(kind string) bool {
+	return kind == KindPriorityClass || kind == KindRuntimeClass || kind == KindVolume || kind == KindStorageClass
+}
 
 // newObject returns an empty object of a kind.
 func newObject(kind string) Object {
@@ -49,6 +54,10 @@ func newObject(kind string) Object {
 		return Object{Service: &v1.Service{}}
 	case KindPriorityClass:
 		return Object{PriorityClass: &schedulingv1.PriorityClass{}}
+	case KindVolume:
+		return Object{Volume: &v1.PersistentVolume{}}
+	case KindStorageClass:
+		return Object{StorageClass: &storagev1.StorageClass{}}
 	default:
 		return Object{RuntimeClass: &nodev1.RuntimeClass{}}
 	}
@@ -77,7 +86,7 @@ func (u *unitLoad) loadObject(kind string, value map[string]any, at location) {
 	name := ""
 	if meta.GetName() != "" {
 		ref := object.Ref()
-		if !isClass(kind) && ref.Namespace == "" {
+		if !isClusterScoped(kind) && ref.Namespace == "" {
 			ref.Namespace = metav1.NamespaceDefault
 		}
 		name = ref.String()
@@ -115,7 +124,7 @@ func clearObject(object *Object) {
 	kind, meta := object.content()
 	kept := metav1.ObjectMeta{Name: meta.GetName(), Namespace: meta.GetNamespace(), Labels: meta.GetLabels(), Annotations: meta.GetAnnotations()}
 	delete(kept.Annotations, v1.LastAppliedConfigAnnotation)
-	if kept.Namespace == "" && !isClass(kind) {
+	if kept.Namespace == "" && !isClusterScoped(kind) {
 		kept.Namespace = metav1.NamespaceDefault
 	}
 	types := metav1.TypeMeta{APIVersion: kindVersions[kind], Kind: kind}
@@ -134,6 +143,11 @@ func clearObject(object *Object) {
 		object.PriorityClass.ObjectMeta, object.PriorityClass.TypeMeta = kept, types
 	case object.RuntimeClass != nil:
 		object.RuntimeClass.ObjectMeta, object.RuntimeClass.TypeMeta = kept, types
+	case object.Volume != nil:
+		object.Volume.ObjectMeta, object.Volume.TypeMeta = kept, types
+		object.Volume.Status = v1.PersistentVolumeStatus{}
+	case object.StorageClass != nil:
+		object.StorageClass.ObjectMeta, object.StorageClass.TypeMeta = kept, types
 	}
 }
 

@@ -192,6 +192,12 @@ func (o Object) stamped(revision string) Object {
 	case o.RuntimeClass != nil:
 		copied := *o.RuntimeClass
 		o.RuntimeClass, meta = &copied, &copied.ObjectMeta
+	case o.Volume != nil:
+		copied := *o.Volume
+		o.Volume, meta = &copied, &copied.ObjectMeta
+	case o.StorageClass != nil:
+		copied := *o.StorageClass
+		o.StorageClass, meta = &copied, &copied.ObjectMeta
 	}
 	meta.ResourceVersion = revision
 	return o

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"regexp"
-	"strings"
 
 	"go.yaml.in/yaml/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -209,7 +208,7 @@ func refWithKind(object map[string]any, kind string) (ObjectRef, bool) {
 	metadata, _ := object["metadata"].(map[string]any)
 	name, _ := metadata["name"].(string)
 	ref := ObjectRef{Kind: kind, Name: name}
-	if !strings.HasSuffix(kind, "Class") {
+	if !isClusterScoped(kind) {
 		if ref.Namespace, _ = metadata["namespace"].(string); ref.Namespace == "" {
 			ref.Namespace = metav1.NamespaceDefault
 		}

@@ -276,6 +276,9 @@ func (p Paths) withDefaults() Paths {
 func (p Paths) pods() string   { return filepath.Join(p.Root, "pods") }
 func (p Paths) claims() string { return filepath.Join(p.Root, "volumes") }
 
+// bindings is the file that records which claims are bound to PersistentVolumes.
+func (p Paths) bindings() string { return filepath.Join(p.Root, "volume-bindings.json") }
+
 // noRollouts holds no revision.
 type noRollouts struct{}
 

@@ -17,6 +17,7 @@ import (
 	"github.com/podstead/podstead/supervisor/runtimehealth"
 	"github.com/podstead/podstead/supervisor/status"
 	"github.com/podstead/podstead/supervisor/volume"
+	"github.com/podstead/podstead/supervisor/volume/binding"
 )
 
 // Restart ends the run of a pod, if it has not ended yet, and starts the pod again
@@ -156,13 +157,19 @@ func (s *Supervisor) ShareMounts() error { return s.podSyncer.files.volumes.Shar
 // still declares them.
 func (s *Supervisor) Claims() ([]volume.Claim, error) { return s.podSyncer.files.volumes.ListClaims() }
 
-// ClaimDirectories lists the directories of all claims, without the pods that use them.
+// ClaimDirectories lists the claims that are directories of their own, without the pods that
+// use them.
 func (s *Supervisor) ClaimDirectories() ([]volume.ClaimDirectory, error) {
 	return s.podSyncer.files.volumes.ClaimDirectories()
 }
 
-// RemoveClaim deletes the directory of a claim with its contents. For a claim that a
-// pod uses it returns volume.ErrClaimInUse.
+// ClaimBindings returns the claims that are bound to a PersistentVolume.
+func (s *Supervisor) ClaimBindings() ([]binding.Binding, error) {
+	return s.podSyncer.files.volumes.ListBindings()
+}
+
+// RemoveClaim deletes the volume of a claim with its contents; those of a volume that a
+// manifest declares stay. For a claim that a pod uses it returns volume.ErrClaimInUse.
 func (s *Supervisor) RemoveClaim(namespace, name string) error {
 	if err := s.podSyncer.files.volumes.RemoveClaim(namespace, name); err != nil {
 		return err

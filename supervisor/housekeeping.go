@@ -61,6 +61,7 @@ func (s *Supervisor) handlePodCleanups() {
 		return
 	}
 	s.garbage.Wake()
+	s.podSyncer.files.reclaimer.Wake()
 	s.podSyncer.inputs.Retain(func(uid types.UID) bool { return s.workers.State(uid) != podworkers.None })
 	s.retainCPUs(observed)
 	sources := s.cfg.Sources.Pods.Sources()

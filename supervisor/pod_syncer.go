@@ -51,7 +51,7 @@ type podSyncer struct {
 // init fills in the podSyncer. The workers exist already and call nothing
 // before they are started: they need the podSyncer, and the reservations need them.
 func (s *podSyncer) init(cfg *Config, runtime *runtimehealth.Monitor, reg *registry, workers *podworkers.Workers) {
-	volumes := &volume.Volumes{Root: cfg.Paths.pods(), Claims: cfg.Paths.claims()}
+	volumes := &volume.Volumes{Root: cfg.Paths.pods(), Claims: cfg.Paths.claims(), Bindings: cfg.Paths.bindings(), OnNode: cfg.Node.Matches}
 	s.reports = reports{log: cfg.Log, events: cfg.Events, metrics: cfg.Metrics, trace: cfg.Trace}
 	s.runtime = podRuntime{observer: cfg.Runtime.Observer, syncer: cfg.Runtime.Syncer}
 	s.inputs = newResolver(cfg, volumes)
@@ -207,8 +207,9 @@ func (a *attempt) publishQueued() {
 
 // podFiles are the files that pods leave on this host.
 type podFiles struct {
-	volumes *volume.Volumes
-	logs    gc.Files
+	volumes   *volume.Volumes
+	reclaimer *volumeReclaimer
+	logs      gc.Files
 }
 
 // podRuntime observes pods and acts on them through the runtime.

@@ -31,6 +31,7 @@ func (s *syncedRevisions) forget(uid types.UID) { s.byUID.Delete(uid) }
 // notifyChangedObjects notifies the pods that were last synced with other objects.
 func (s *Supervisor) notifyChangedObjects() {
 	s.cfg.Sources.Rollouts.RetryPreparations()
+	s.podSyncer.files.reclaimer.Wake()
 	for _, pod := range s.wanted.List() {
 		if s.podSyncer.revisions.changed(pod) {
 			s.workers.Notify(pod.UID)

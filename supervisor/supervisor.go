@@ -107,6 +107,7 @@ func newSupervisor(cfg Config, wrap func(syncer) syncer) (*Supervisor, error) {
 	s.podSyncer.order = startOrder{Order: s.order, shutdown: &s.shutdown, events: s.cfg.Events}
 	s.podSyncer.init(&s.cfg, s.runtime, &s.registry, s.workers)
 	s.registerOwn()
+	s.podSyncer.files.reclaimer = newVolumeReclaimer(&s.cfg, s.podSyncer.files.volumes, func() bool { return s.SourceReady("") })
 	s.garbage = gc.NewContainers(gc.ContainersConfig{
 		Policy:      cfg.Garbage,
 		Runtime:     garbageRuntime{cfg.Runtime},
@@ -144,6 +145,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	s.workers.Start(ctx, &wg)
 	wg.Go(func() { s.runtime.Run(ctx) })
 	wg.Go(func() { _ = s.garbage.Run(ctx) }) // it returns only when ctx ends
+	wg.Go(func() { s.podSyncer.files.reclaimer.run(ctx) })
 	s.syncLoop(ctx)
 	return nil
 }

@@ -33,6 +33,13 @@ func (v volumeView) PersistentVolumes() ([]httpapi.PersistentVolume, error) {
 	list := make([]httpapi.PersistentVolume, 0, len(claims))
 	for _, c := range claims {
 		one := httpapi.PersistentVolume{Namespace: c.Namespace, Name: c.Name, Path: c.Path}
+		if c.Volume != nil {
+			one.Volume, one.StorageClass, one.Declared = c.Volume.Name, c.Volume.Spec.StorageClassName, !c.Provisioned
+			one.ReclaimPolicy = string(c.Volume.Spec.PersistentVolumeReclaimPolicy)
+			if nfs := c.Volume.Spec.NFS; nfs != nil {
+				one.Path = nfs.Server + ":" + nfs.Path
+			}
+		}
 		if claim, ok := v.objects.Claim(c.Namespace, c.Name); ok {
 			size := claim.Spec.Resources.Requests[v1.ResourceStorage]
 			one.Requested = size.String()
@@ -49,17 +56,24 @@ func (v volumeView) PersistentVolumes() ([]httpapi.PersistentVolume, error) {
 	return list, nil
 }
 
-// claimDirectories returns the directories of claims for the Kubernetes API, none if they cannot
-// be read: podstead volumes says why.
-func claimDirectories(pods *supervisor.Supervisor) func() []kubeapi.ClaimDirectory {
-	return func() []kubeapi.ClaimDirectory {
+// claimVolumes returns the volumes of claims for the Kubernetes API, none if they cannot be read:
+// podstead volumes says why.
+func claimVolumes(pods *supervisor.Supervisor) func() []kubeapi.ClaimVolume {
+	return func() []kubeapi.ClaimVolume {
 		directories, err := pods.ClaimDirectories()
 		if err != nil {
 			return nil
 		}
-		list := make([]kubeapi.ClaimDirectory, 0, len(directories))
+		list := make([]kubeapi.ClaimVolume, 0, len(directories))
 		for _, d := range directories {
-			list = append(list, kubeapi.ClaimDirectory{Namespace: d.Namespace, Name: d.Name, Path: d.Path, Created: d.Created})
+			list = append(list, kubeapi.ClaimVolume{Namespace: d.Namespace, Name: d.Name, Path: d.Path, Created: d.Created})
+		}
+		bound, err := pods.ClaimBindings()
+		if err != nil {
+			return list
+		}
+		for i := range bound {
+			list = append(list, kubeapi.ClaimVolume{Namespace: bound[i].Namespace, Name: bound[i].Claim, Volume: bound[i].Volume})
 		}
 		return list
 	}

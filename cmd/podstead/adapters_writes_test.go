@@ -97,9 +97,17 @@ func newWriteHarness(t *testing.T, files map[string]string) *writeHarness {
 			Events:     kubeapi.EventSource(func() []v1.Event { return nil }, nil),
 			ConfigMaps: kubeapi.ObjectSource(h.config.Objects().ConfigMaps, h.config.Objects().Subscribe),
 			Secrets:    kubeapi.ObjectSource(h.config.Objects().Secrets, h.config.Objects().Subscribe),
-			Claims: kubeapi.ClaimSource(h.config.Objects().Claims, func() []kubeapi.ClaimDirectory {
-				return []kubeapi.ClaimDirectory{{Namespace: "default", Name: "data", Path: "/v"}}
+			Claims: kubeapi.ClaimSource(h.config.Objects().Claims, func() []kubeapi.ClaimVolume {
+				return []kubeapi.ClaimVolume{{Namespace: "default", Name: "data", Path: "/v"}}
 			}, h.config.Objects().Subscribe),
+			Volumes: kubeapi.VolumeSource(h.config.Objects().Volumes, h.config.Objects().Claims, func() []kubeapi.ClaimVolume {
+				bound := &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "usb"}}
+				bound.Spec.ClaimRef = &v1.ObjectReference{Kind: "PersistentVolumeClaim", APIVersion: "v1", Namespace: "default", Name: "photos"}
+				made := bound.DeepCopy()
+				made.Name = "default.made"
+				return []kubeapi.ClaimVolume{{Namespace: "default", Name: "photos", Volume: bound}, {Namespace: "default", Name: "made", Volume: made}}
+			}, h.config.Objects().Subscribe),
+			StorageClasses:  kubeapi.ObjectSource(h.config.Objects().StorageClasses, h.config.Objects().Subscribe),
 			PriorityClasses: kubeapi.ObjectSource(h.config.Objects().PriorityClasses, h.config.Objects().Subscribe),
 		},
 	})
@@ -332,6 +340,27 @@ func TestWritesOfTheAPI(t *testing.T) {
 	if got := h.read("data-persistentvolumeclaim.yaml"); strings.Contains(got, "volumeName") || !strings.Contains(got, "a: c") {
 		t.Errorf("the manifest of the claim:\n%s", got)
 	}
+	// The same of a volume.
+	volumes := "/api/v1/persistentvolumes"
+	h.must(201, `"name":"usb"`, "POST", volumes, "application/json", `{"metadata":{"name":"usb"},"spec":{"accessModes":["ReadWriteOnce"],"capacity":{"storage":"1Gi"},"hostPath":{"path":"/usb"}}}`)
+	volume := h.must(200, `"name":"photos"`, "GET", volumes+"/usb", "", "")
+	volume["metadata"].(map[string]any)["labels"] = map[string]any{"a": "b"}
+	if text, err = json.Marshal(volume); err != nil {
+		t.Fatal(err)
+	}
+	h.must(200, `"phase":"Released"`, "PUT", volumes+"/usb", "application/json", string(text))
+	if got := h.read("usb-persistentvolume.yaml"); strings.Contains(got, "claimRef") || strings.Contains(got, "status") || !strings.Contains(got, "a: b") {
+		t.Errorf("the manifest of the volume:\n%s", got)
+	}
+	h.must(422, "CSI drivers are not supported yet", "POST", volumes, "application/json", `{"metadata":{"name":"x"},"spec":{"accessModes":["ReadWriteOnce"],"capacity":{"storage":"1Gi"},"csi":{"driver":"a","volumeHandle":"b"}}}`)
+	h.must(200, `"Success"`, "DELETE", volumes+"/usb", "", "")
+	if got := h.request("DELETE", volumes+"/default.made", "", ""); got.Code < 400 || !strings.Contains(got.Body.String(), "default.made") {
+		t.Errorf("deleting a volume that no manifest declares: %d %s", got.Code, got.Body)
+	}
+	classes := "/apis/storage.k8s.io/v1/storageclasses"
+	h.must(201, `"provisioner":"podstead.io/directory"`, "POST", classes, "application/json", `{"metadata":{"name":"ssd"},"provisioner":"podstead.io/directory","parameters":{"path":"/mnt/ssd"}}`)
+	h.must(200, `"path":"/mnt/nvme"`, "PATCH", classes+"/ssd", mergePatch, `{"parameters":{"path":"/mnt/nvme"}}`)
+	h.must(200, `"Success"`, "DELETE", classes+"/ssd", "", "")
 	h.must(201, `"value":1000`, "POST", "/apis/scheduling.k8s.io/v1/priorityclasses", "application/json", `{"metadata":{"name":"high"},"value":1000}`)
 	h.must(200, `"description":"x"`, "PATCH", "/apis/scheduling.k8s.io/v1/priorityclasses/high", mergePatch, `{"description":"x"}`)
 	h.must(200, `"Success"`, "DELETE", "/apis/scheduling.k8s.io/v1/priorityclasses/high", "", "")

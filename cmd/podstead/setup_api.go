@@ -61,7 +61,7 @@ func (d *daemon) newKubeAPI() *kubeapi.API {
 	pods := kubeapi.PodSource(d.sup.SyncedPods, changed)
 	// A claim gets its directory when a pod is started that uses it.
 	either := kubeapi.SubscribeToBoth(objects.Subscribe, changed)
-	claimDirectories := claimDirectories(d.sup)
+	volumes := claimVolumes(d.sup)
 	pods.Revisions = d.sources.config.PodDigests
 	return kubeapi.New(kubeapi.Config{
 		Versions: versions, Version: versionNumber(),
@@ -75,12 +75,13 @@ func (d *daemon) newKubeAPI() *kubeapi.API {
 			Namespaces: kubeapi.NamespaceSource(d.namespaces, metav1.Now(), changed),
 			ConfigMaps: kubeapi.ObjectSource(objects.ConfigMaps, objects.Subscribe),
 			Secrets:    kubeapi.ObjectSource(objects.Secrets, objects.Subscribe),
-			Claims:     kubeapi.ClaimSource(objects.Claims, claimDirectories, either),
+			Claims:     kubeapi.ClaimSource(objects.Claims, volumes, either),
 			Services:   kubeapi.ObjectSource(objects.Services, objects.Subscribe),
-			Volumes:    kubeapi.VolumeSource(objects.Claims, claimDirectories, either),
+			Volumes:    kubeapi.VolumeSource(objects.Volumes, objects.Claims, volumes, either),
 
 			PriorityClasses: kubeapi.ObjectSource(objects.PriorityClasses, objects.Subscribe),
 			RuntimeClasses:  kubeapi.ObjectSource(objects.RuntimeClasses, objects.Subscribe),
+			StorageClasses:  kubeapi.ObjectSource(objects.StorageClasses, objects.Subscribe),
 		},
 		Groups: []metav1.APIResourceList{kubeapi.UsageGroup},
 		Subresources: []metav1.APIResource{

@@ -310,7 +310,7 @@ func (a *API) single(r *http.Request, res *resource, e *entry, declared string) 
 		if d, err := a.writer.Find(ObjectName{Kind: res.kind, Namespace: namespace, Name: declared}); err == nil {
 			shown := shownObject(d.Object, e, name)
 			delete(shown, "stringData")
-			setVolumeName(shown, e.object)
+			setBound(shown, e.object)
 			for key, value := range e.object.GetAnnotations() {
 				if slices.Contains(identityAnnotations, key) {
 					setAnnotation(shown, key, value)

@@ -6,6 +6,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
@@ -46,18 +47,25 @@ func objectResources(src Sources, versions *Versions) []*resource {
 			columns: runtimeClassColumns, row: runtimeClassRow, fields: nameFields, writeHint: declaredHint,
 			cache: newCache(src.RuntimeClasses, versions),
 		},
+		{
+			group: "storage.k8s.io", version: "v1",
+			name: "storageclasses", singular: "storageclass", kind: "StorageClass", empty: &storagev1.StorageClass{}, short: []string{"sc"},
+			columns: storageClassColumns, row: storageClassRow, fields: nameFields, writeHint: declaredHint,
+			cache: newCache(src.StorageClasses, versions),
+		},
+		{
+			name: "persistentvolumes", singular: "persistentvolume", kind: "PersistentVolume", empty: &v1.PersistentVolume{}, short: []string{"pv"},
+			columns: volumeColumns, row: volumeRow, fields: nameFields,
+			writeHint: "those of manifests are written there; podstead volumes lists and removes those of claims",
+			cache:     newCache(src.Volumes, versions),
+		},
 		secretResource(src.Secrets, versions),
 	}
 	for _, r := range rows {
 		r.declared = r.cache.source.List != nil
 		r.unsupported = !r.declared
 	}
-	return append(rows, &resource{
-		name: "persistentvolumes", singular: "persistentvolume", kind: "PersistentVolume", empty: &v1.PersistentVolume{}, short: []string{"pv"},
-		columns: volumeColumns, row: volumeRow, fields: nameFields,
-		writeHint: "a volume is the directory of a PersistentVolumeClaim; podstead volumes lists and removes them",
-		cache:     newCache(src.Volumes, versions),
-	})
+	return rows
 }
 
 // secretResource returns the row of Secrets, whose data only callers see who may write them.
@@ -126,6 +134,10 @@ func kindOf(o Object) string {
 		return "Service"
 	case *schedulingv1.PriorityClass:
 		return "PriorityClass"
+	case *v1.PersistentVolume:
+		return "PersistentVolume"
+	case *storagev1.StorageClass:
+		return "StorageClass"
 	case *nodev1.RuntimeClass:
 		return "RuntimeClass"
 	}

@@ -20,6 +20,7 @@ type Sources struct {
 	ConfigMaps, Secrets, Claims     Source
 	Volumes, Services               Source
 	PriorityClasses, RuntimeClasses Source
+	StorageClasses                  Source
 }
 
 // resource is one row of the table of served resources. Its fields are what discovery, tables,

@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	quantity "k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -99,19 +100,32 @@ func TestClaimsAndClassesAsTables(t *testing.T) {
 	claims := func() []*v1.PersistentVolumeClaim {
 		return []*v1.PersistentVolumeClaim{
 			{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "data"}, Spec: v1.PersistentVolumeClaimSpec{Resources: gigabyte, AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOncePod}}},
+			{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "bound"}, Spec: v1.PersistentVolumeClaimSpec{Resources: gigabyte}},
 			{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "unused"}, Spec: v1.PersistentVolumeClaimSpec{Resources: gigabyte}},
 		}
 	}
-	directories := func() []ClaimDirectory {
-		return []ClaimDirectory{
+	declared := func() []*v1.PersistentVolume {
+		volume := func(name string) *v1.PersistentVolume {
+			return &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1.PersistentVolumeSpec{
+				Capacity: gigabyte.Requests, AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce}, PersistentVolumeReclaimPolicy: v1.PersistentVolumeReclaimRetain,
+				StorageClassName: "ssd", PersistentVolumeSource: v1.PersistentVolumeSource{NFS: &v1.NFSVolumeSource{Server: "nas", Path: "/" + name}},
+			}}
+		}
+		return []*v1.PersistentVolume{volume("free"), volume("taken")}
+	}
+	taken := declared()[1]
+	taken.Spec.ClaimRef = &v1.ObjectReference{Namespace: "shop", Name: "bound"}
+	volumes := func() []ClaimVolume {
+		return []ClaimVolume{
+			{Namespace: "shop", Name: "bound", Volume: taken},
 			{Namespace: "shop", Name: "data", Path: "/v/shop/data", Created: time.Now().Add(-time.Hour)},
 			{Namespace: "shop", Name: "old", Path: "/v/shop/old"},
 		}
 	}
 	b := newTestAPI(t)
 	b.api = New(Config{Versions: OpenVersions("", nil), Sources: Sources{
-		Claims:  ClaimSource(claims, directories, nil),
-		Volumes: VolumeSource(claims, directories, nil),
+		Claims:  ClaimSource(claims, volumes, nil),
+		Volumes: VolumeSource(declared, claims, volumes, nil),
 		Services: ObjectSource(func() []*v1.Service {
 			return []*v1.Service{{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db"}, Spec: v1.ServiceSpec{
 				ClusterIP: v1.ClusterIPNone, Ports: []v1.ServicePort{{Port: 5432}}, Selector: map[string]string{"app": "db"}}}}
@@ -119,15 +133,19 @@ func TestClaimsAndClassesAsTables(t *testing.T) {
 		PriorityClasses: ObjectSource(func() []*schedulingv1.PriorityClass {
 			return []*schedulingv1.PriorityClass{{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 1000}}
 		}, nil),
+		StorageClasses: ObjectSource(func() []*storagev1.StorageClass {
+			return []*storagev1.StorageClass{{ObjectMeta: metav1.ObjectMeta{Name: "ssd", Annotations: map[string]string{"storageclass.kubernetes.io/is-default-class": "true"}}, Provisioner: "podstead.io/directory"}}
+		}, nil),
 		RuntimeClasses: ObjectSource(func() []*nodev1.RuntimeClass {
 			return []*nodev1.RuntimeClass{{ObjectMeta: metav1.ObjectMeta{Name: "gvisor"}, Handler: "runsc"}}
 		}, nil),
 	}})
 	for path, want := range map[string]string{
-		"/api/v1/persistentvolumeclaims":             `["data","Bound","shop.data","1Gi","RWOP","\u003cnone\u003e","60m"] ["unused","Pending","\u003cnone\u003e","1Gi","","\u003cnone\u003e","\u003cunknown\u003e"]`,
-		"/api/v1/persistentvolumes":                  `["shop.data","1Gi","RWOP","Retain","Bound","shop/data","\u003cnone\u003e","60m","/v/shop/data"] ["shop.old","0","","Retain","Released","shop/old","\u003cnone\u003e","\u003cunknown\u003e","/v/shop/old"]`,
+		"/api/v1/persistentvolumeclaims":             `["bound","Bound","taken","1Gi","","ssd","\u003cunknown\u003e"] ["data","Bound","shop.data","1Gi","RWOP","\u003cnone\u003e","60m"] ["unused","Pending","\u003cnone\u003e","1Gi","","\u003cnone\u003e","\u003cunknown\u003e"]`,
+		"/api/v1/persistentvolumes":                  `["free","1Gi","RWO","Retain","Available","","ssd","\u003cunknown\u003e","nas:/free"] ["shop.data","1Gi","RWOP","Retain","Bound","shop/data","\u003cnone\u003e","60m","/v/shop/data"] ["shop.old","0","","Retain","Released","shop/old","\u003cnone\u003e","\u003cunknown\u003e","/v/shop/old"] ["taken","1Gi","RWO","Retain","Bound","shop/bound","ssd","\u003cunknown\u003e","nas:/taken"]`,
 		"/api/v1/services":                           `["db","ClusterIP","None","\u003cnone\u003e","5432/TCP","\u003cunknown\u003e","app=db"]`,
 		"/apis/scheduling.k8s.io/v1/priorityclasses": `["high",1000,false,"\u003cunknown\u003e","PreemptLowerPriority"]`,
+		"/apis/storage.k8s.io/v1/storageclasses":     `["ssd (default)","podstead.io/directory","Retain","WaitForFirstConsumer",false,"\u003cunknown\u003e"]`,
 		"/apis/node.k8s.io/v1/runtimeclasses":        `["gvisor","runsc","\u003cunknown\u003e"]`,
 	} {
 		code, body := b.direct("GET", path, asTable)

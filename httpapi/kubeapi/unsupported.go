@@ -40,7 +40,6 @@ var unsupportedResources = []emptyResource{
 	{"rbac.authorization.k8s.io", "v1", "roles", "role", "Role", nil, false, false},
 	{"storage.k8s.io", "v1", "csidrivers", "csidriver", "CSIDriver", nil, true, false},
 	{"storage.k8s.io", "v1", "csinodes", "csinode", "CSINode", nil, true, false},
-	{"storage.k8s.io", "v1", "storageclasses", "storageclass", "StorageClass", []string{"sc"}, true, false},
 }
 
 // emptyResources returns the rows of unsupportedResources.

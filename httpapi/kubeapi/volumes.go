@@ -2,107 +2,158 @@ package kubeapi
 
 import (
 	"maps"
+	"reflect"
 	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	quantity "k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// ClaimDirectory is the directory of a PersistentVolumeClaim. It is created when the first pod
-// uses the claim, and outlives the claim.
-type ClaimDirectory struct {
+// ClaimVolume is the volume of a PersistentVolumeClaim: a PersistentVolume, or a directory of its
+// own. A claim gets it when the first pod uses the claim; it outlives the claim.
+type ClaimVolume struct {
 	Namespace, Name string
-	// Path is the directory on the host.
+	// Path is the directory on the host; empty for a volume of a server.
 	Path string
-	// Created is its creation time; zero if the filesystem does not record it.
+	// Created is the creation time of a directory; zero if it is not known.
 	Created time.Time
+	// Volume is the PersistentVolume as it was when it was bound; nil for a directory of its own.
+	Volume *v1.PersistentVolume
 }
 
-// volumeName returns the name of the PersistentVolume of a claim. A namespace has no dot, so that
-// no other claim has the same.
+// volumeName returns the name of the PersistentVolume that is shown for a claim that is a directory
+// of its own. A namespace has no dot, so that no other claim has the same.
 func volumeName(namespace, name string) string { return namespace + "." + name }
 
-// ClaimSource serves the claims that manifests declare with what is known of their directories.
-func ClaimSource(list func() []*v1.PersistentVolumeClaim, directories func() []ClaimDirectory, subscribe Subscribe) Source {
+// volume returns the PersistentVolume of a claim.
+func (c *ClaimVolume) volume() *v1.PersistentVolume {
+	if c.Volume != nil {
+		shown := *c.Volume
+		return &shown
+	}
+	return &v1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: volumeName(c.Namespace, c.Name), CreationTimestamp: timeOf(c.Created)},
+		Spec: v1.PersistentVolumeSpec{
+			PersistentVolumeSource:        v1.PersistentVolumeSource{HostPath: &v1.HostPathVolumeSource{Path: c.Path}},
+			ClaimRef:                      &v1.ObjectReference{Kind: "PersistentVolumeClaim", APIVersion: "v1", Namespace: c.Namespace, Name: c.Name},
+			PersistentVolumeReclaimPolicy: v1.PersistentVolumeReclaimRetain,
+		},
+	}
+}
+
+// ClaimSource serves the claims that manifests declare with what is known of their volumes.
+func ClaimSource(list func() []*v1.PersistentVolumeClaim, volumes func() []ClaimVolume, subscribe Subscribe) Source {
 	declared := ObjectSource(list, subscribe)
 	return Source{Subscribe: subscribe, List: func() []Object {
-		created := map[string]ClaimDirectory{}
-		for _, d := range directories() {
-			created[volumeName(d.Namespace, d.Name)] = d
+		bound := map[types.NamespacedName]*ClaimVolume{}
+		for _, v := range volumes() {
+			bound[types.NamespacedName{Namespace: v.Namespace, Name: v.Name}] = &v
 		}
 		claims := declared.List()
 		for _, o := range claims {
 			c := o.(*v1.PersistentVolumeClaim) // a copy, whose status is not shared
 			c.Status = v1.PersistentVolumeClaimStatus{Phase: v1.ClaimPending}
-			d, ok := created[volumeName(c.Namespace, c.Name)]
-			if !ok {
+			v := bound[types.NamespacedName{Namespace: c.Namespace, Name: c.Name}]
+			if v == nil {
 				continue
 			}
-			c.Spec.VolumeName = volumeName(c.Namespace, c.Name)
+			volume := v.volume()
+			c.Spec.VolumeName = volume.Name
 			if c.CreationTimestamp.IsZero() {
-				c.CreationTimestamp = timeOf(d.Created)
+				c.CreationTimestamp = timeOf(v.Created)
 			}
 			c.Status = v1.PersistentVolumeClaimStatus{Phase: v1.ClaimBound, AccessModes: accessModes(c), Capacity: capacityOf(c)}
+			if v.Volume != nil {
+				c.Status.AccessModes, c.Status.Capacity = volume.Spec.AccessModes, volume.Spec.Capacity
+				c.Spec.StorageClassName = &volume.Spec.StorageClassName
+			}
 		}
 		return claims
 	}}
 }
 
-// setVolumeName adds the name of its volume to a claim that its manifest declares.
-func setVolumeName(shown map[string]any, object Object) {
-	c, ok := object.(*v1.PersistentVolumeClaim)
+// setBound adds what binding has added to a claim or a volume that its manifest declares: the name
+// of the volume, or the claim.
+func setBound(shown map[string]any, object Object) {
+	field, value := boundField(object)
 	spec, _ := shown["spec"].(map[string]any)
-	if !ok || spec == nil || spec["volumeName"] != nil || c.Spec.VolumeName == "" {
+	if value == nil || spec == nil || spec[field] != nil {
 		return
 	}
 	spec = maps.Clone(spec)
-	spec["volumeName"] = c.Spec.VolumeName
+	spec[field] = value
 	shown["spec"] = spec
 }
 
-// dropVolumeName removes what setVolumeName has added from a claim that a client sends, so that it
-// does not get into the manifest.
-func dropVolumeName(object, declared map[string]any, shown Object) {
-	c, ok := shown.(*v1.PersistentVolumeClaim)
+// dropBound removes what setBound has added from an object that a client sends, so that it does not
+// get into the manifest.
+func dropBound(object, declared map[string]any, shown Object) {
+	field, value := boundField(shown)
 	spec, _ := object["spec"].(map[string]any)
 	known, _ := declared["spec"].(map[string]any)
-	if !ok || spec == nil || spec["volumeName"] != c.Spec.VolumeName || known["volumeName"] != nil {
+	if value == nil || spec == nil || known[field] != nil || !reflect.DeepEqual(spec[field], value) {
 		return
 	}
 	spec = maps.Clone(spec)
-	delete(spec, "volumeName")
+	delete(spec, field)
 	object["spec"] = spec
 }
 
-// VolumeSource serves the directories of claims as PersistentVolumes.
-func VolumeSource(list func() []*v1.PersistentVolumeClaim, directories func() []ClaimDirectory, subscribe Subscribe) Source {
+// boundField returns the field of the spec that binding sets, and its value as decoded JSON; nil
+// if the object is not bound.
+func boundField(object Object) (field string, value any) {
+	switch o := object.(type) {
+	case *v1.PersistentVolumeClaim:
+		if o.Spec.VolumeName != "" {
+			return "volumeName", o.Spec.VolumeName
+		}
+	case *v1.PersistentVolume:
+		if ref := o.Spec.ClaimRef; ref != nil {
+			return "claimRef", map[string]any{"kind": ref.Kind, "apiVersion": ref.APIVersion, "namespace": ref.Namespace, "name": ref.Name}
+		}
+	}
+	return "", nil
+}
+
+// VolumeSource serves the PersistentVolumes that manifests declare, and those of claims.
+func VolumeSource(declared func() []*v1.PersistentVolume, list func() []*v1.PersistentVolumeClaim, volumes func() []ClaimVolume, subscribe Subscribe) Source {
+	documents := ObjectSource(declared, subscribe)
 	return Source{Subscribe: subscribe, List: func() []Object {
-		claims := map[string]*v1.PersistentVolumeClaim{}
+		claims := map[types.NamespacedName]*v1.PersistentVolumeClaim{}
 		for _, c := range list() {
-			claims[volumeName(c.Namespace, c.Name)] = c
+			claims[types.NamespacedName{Namespace: c.Namespace, Name: c.Name}] = c
 		}
-		var volumes []Object
-		for _, d := range directories() {
-			name := volumeName(d.Namespace, d.Name)
-			v := &v1.PersistentVolume{
-				ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("persistentvolume-" + name), CreationTimestamp: timeOf(d.Created)},
-				Spec: v1.PersistentVolumeSpec{
-					PersistentVolumeSource:        v1.PersistentVolumeSource{HostPath: &v1.HostPathVolumeSource{Path: d.Path}},
-					ClaimRef:                      &v1.ObjectReference{Kind: "PersistentVolumeClaim", APIVersion: "v1", Namespace: d.Namespace, Name: d.Name},
-					PersistentVolumeReclaimPolicy: v1.PersistentVolumeReclaimRetain,
-				},
-				Status: v1.PersistentVolumeStatus{Phase: v1.VolumeReleased},
-			}
-			if c := claims[name]; c != nil {
-				v.Status.Phase, v.Spec.AccessModes, v.Spec.Capacity = v1.VolumeBound, accessModes(c), capacityOf(c)
-				v.Spec.StorageClassName = className(c.Spec.StorageClassName)
-			}
-			volumes = append(volumes, v)
+		all := documents.List()
+		byName := map[string]*v1.PersistentVolume{}
+		for _, o := range all {
+			v := o.(*v1.PersistentVolume) // a copy, whose status is not shared
+			v.Status.Phase = v1.VolumeAvailable
+			byName[v.Name] = v
 		}
-		return volumes
+		for _, bound := range volumes() {
+			v := bound.volume()
+			if known := byName[v.Name]; known == nil {
+				v.UID = types.UID("persistentvolume-" + v.Name)
+				byName[v.Name], all = v, append(all, v)
+			} else if bound.Volume == nil {
+				continue // a directory of its own, whose name is that of a declared volume
+			} else {
+				known.Spec.ClaimRef = v.Spec.ClaimRef
+				v = known
+			}
+			v.Status.Phase = v1.VolumeReleased
+			if c := claims[types.NamespacedName{Namespace: bound.Namespace, Name: bound.Name}]; c != nil {
+				v.Status.Phase = v1.VolumeBound
+				if bound.Volume == nil {
+					v.Spec.AccessModes, v.Spec.Capacity, v.Spec.StorageClassName = accessModes(c), capacityOf(c), className(c.Spec.StorageClassName)
+				}
+			}
+		}
+		return all
 	}}
 }
 
@@ -140,7 +191,7 @@ func className(name *string) string {
 var (
 	claimColumns = []metav1.TableColumnDefinition{
 		nameColumn(),
-		column("Status", "Bound to a directory of this host, or Pending until the first pod uses the claim."),
+		column("Status", "Bound to a volume, or Pending until the first pod uses the claim."),
 		column("Volume", "Name of the PersistentVolume."),
 		column("Capacity", "Requested capacity, which is not enforced."),
 		column("Access Modes", "Access modes of the claim."),
@@ -149,14 +200,14 @@ var (
 	}
 	volumeColumns = []metav1.TableColumnDefinition{
 		nameColumn(),
-		column("Capacity", "Requested capacity, which is not enforced."),
-		column("Access Modes", "Access modes of the claim."),
-		column("Reclaim Policy", "Always Retain: the data stays when the claim is deleted."),
-		column("Status", "Bound, or Released if no manifest declares the claim any more."),
+		column("Capacity", "Capacity, which is not enforced."),
+		column("Access Modes", "Access modes of the volume."),
+		column("Reclaim Policy", "Retain: the data stays when the claim is removed; Delete: it is deleted."),
+		column("Status", "Available, Bound, or Released if no manifest declares the claim any more."),
 		column("Claim", "Claim of the volume."),
-		column("StorageClass", "Storage class of the claim."),
+		column("StorageClass", "Storage class of the volume."),
 		column("Age", "Time since the directory was created."),
-		wide("Path", "Directory on the host."),
+		wide("Path", "Directory on the host, or on the server."),
 	}
 )
 
@@ -185,16 +236,61 @@ func storage(list v1.ResourceList) string {
 
 func claimRow(o Object) []any {
 	c := o.(*v1.PersistentVolumeClaim)
+	capacity := c.Status.Capacity
+	if capacity == nil {
+		capacity = c.Spec.Resources.Requests
+	}
 	return []any{
-		c.Name, orNone(string(c.Status.Phase)), orNone(c.Spec.VolumeName), storage(c.Spec.Resources.Requests), modesText(c.Spec.AccessModes),
+		c.Name, orNone(string(c.Status.Phase)), orNone(c.Spec.VolumeName), storage(capacity), modesText(c.Spec.AccessModes),
 		orNone(className(c.Spec.StorageClassName)), since(c.CreationTimestamp),
 	}
 }
 
 func volumeRow(o Object) []any {
 	v := o.(*v1.PersistentVolume)
+	claim := ""
+	if ref := v.Spec.ClaimRef; ref != nil {
+		claim = ref.Namespace + "/" + ref.Name
+	}
 	return []any{
 		v.Name, storage(v.Spec.Capacity), modesText(v.Spec.AccessModes), string(v.Spec.PersistentVolumeReclaimPolicy), string(v.Status.Phase),
-		v.Spec.ClaimRef.Namespace + "/" + v.Spec.ClaimRef.Name, orNone(v.Spec.StorageClassName), since(v.CreationTimestamp), v.Spec.HostPath.Path,
+		claim, orNone(v.Spec.StorageClassName), since(v.CreationTimestamp), sourcePath(&v.Spec.PersistentVolumeSource),
 	}
+}
+
+// sourcePath returns where the content of a volume is.
+func sourcePath(s *v1.PersistentVolumeSource) string {
+	switch {
+	case s.HostPath != nil:
+		return s.HostPath.Path
+	case s.Local != nil:
+		return s.Local.Path
+	case s.NFS != nil:
+		return s.NFS.Server + ":" + s.NFS.Path
+	}
+	return none
+}
+
+var storageClassColumns = []metav1.TableColumnDefinition{
+	nameColumn(),
+	column("Provisioner", "What makes the volumes of the class."),
+	column("ReclaimPolicy", "Retain: the data stays when the claim is removed; Delete: it is deleted."),
+	column("VolumeBindingMode", "When claims are bound: always when a pod first uses one."),
+	{Name: "AllowVolumeExpansion", Type: "boolean", Description: "Whether a claim can become larger; the size is not enforced."},
+	column("Age", "Always unknown: a manifest has no creation time."),
+}
+
+func storageClassRow(o Object) []any {
+	c := o.(*storagev1.StorageClass)
+	name, policy, mode := c.Name, v1.PersistentVolumeReclaimRetain, storagev1.VolumeBindingWaitForFirstConsumer
+	if c.Annotations["storageclass.kubernetes.io/is-default-class"] == "true" {
+		name += " (default)"
+	}
+	if c.ReclaimPolicy != nil {
+		policy = *c.ReclaimPolicy
+	}
+	if c.VolumeBindingMode != nil {
+		mode = *c.VolumeBindingMode
+	}
+	return []any{name, c.Provisioner, string(policy), string(mode), c.AllowVolumeExpansion != nil && *c.AllowVolumeExpansion, since(c.CreationTimestamp)}
 }

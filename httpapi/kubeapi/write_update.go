@@ -62,13 +62,13 @@ func (a *API) update(w http.ResponseWriter, r *http.Request, res *resource, m mo
 	written, err := a.writer.Update(r.Context(), target, Update{Whole: m.whole, Wanted: func(d Declared) (map[string]any, error) {
 		e, _ = a.lookup(res, namespace, name)
 		shown := shownObject(d.Object, e, name)
-		setVolumeName(shown, objectOf(e))
+		setBound(shown, objectOf(e))
 		setAnnotation(shown, v1.LastAppliedConfigAnnotation, lastApplied(d.Document, name, res, namespace))
 		object, err := m.wanted(shown)
 		if err != nil {
 			return nil, err
 		}
-		dropVolumeName(object, d.Object, objectOf(e))
+		dropBound(object, d.Object, objectOf(e))
 		applied = annotationOf(object, v1.LastAppliedConfigAnnotation)
 		if err := checkMetadata(object, shown, e, declared, d.Pending, m.versioned); err != nil {
 			return nil, err

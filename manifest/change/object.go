@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/podstead/podstead/internal/objectpatch"
 	podinfo "github.com/podstead/podstead/internal/pod"
@@ -23,6 +24,8 @@ var types = map[string]reflect.Type{
 	manifest.KindService:       reflect.TypeFor[v1.Service](),
 	manifest.KindPriorityClass: reflect.TypeFor[schedulingv1.PriorityClass](),
 	manifest.KindRuntimeClass:  reflect.TypeFor[nodev1.RuntimeClass](),
+	manifest.KindVolume:        reflect.TypeFor[v1.PersistentVolume](),
+	manifest.KindStorageClass:  reflect.TypeFor[storagev1.StorageClass](),
 }
 
 // generated are the annotations that an object in the API has and its document does not need:

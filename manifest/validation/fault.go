@@ -62,8 +62,8 @@ func CheckPod(pod *v1.Pod) []FieldFault {
 }
 
 // CheckObject returns everything that is wrong with a defaulted ConfigMap,
-// Secret, PersistentVolumeClaim, Service, PriorityClass or RuntimeClass. No fault quotes
-// the data of a Secret.
+// Secret, PersistentVolumeClaim, Service, PriorityClass, RuntimeClass, PersistentVolume or
+// StorageClass. No fault quotes the data of a Secret.
 func CheckObject(kind string, object metav1.Object) []FieldFault {
 	errs := validateObject(kind, object)
 	faults := make([]FieldFault, 0, len(errs))

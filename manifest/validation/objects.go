@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
@@ -40,6 +41,10 @@ func SetObjectDefaults(object metav1.Object) {
 		setDefaultPtr(&object.Spec.VolumeMode, v1.PersistentVolumeFilesystem)
 	case *v1.Service:
 		setServiceDefaults(&object.Spec)
+	case *v1.PersistentVolume:
+		setVolumeDefaults(object)
+	case *storagev1.StorageClass:
+		setDefaultPtr(&object.ReclaimPolicy, v1.PersistentVolumeReclaimRetain)
 	case *schedulingv1.PriorityClass:
 		setDefaultPtr(&object.PreemptionPolicy, v1.PreemptLowerPriority)
 	}
@@ -62,6 +67,10 @@ func validateObject(kind string, object metav1.Object) field.ErrorList {
 		v.priorityClass(object)
 	case *nodev1.RuntimeClass:
 		v.runtimeClass(object)
+	case *v1.PersistentVolume:
+		v.persistentVolume(object)
+	case *storagev1.StorageClass:
+		v.storageClass(object)
 	}
 	return append(v.errs, invalidManifestRevision(object)...)
 }
@@ -69,7 +78,7 @@ func validateObject(kind string, object metav1.Object) field.ErrorList {
 // isClusterScoped reports whether objects of this type have no namespace.
 func isClusterScoped(object metav1.Object) bool {
 	switch object.(type) {
-	case *schedulingv1.PriorityClass, *nodev1.RuntimeClass:
+	case *schedulingv1.PriorityClass, *nodev1.RuntimeClass, *v1.PersistentVolume, *storagev1.StorageClass:
 		return true
 	}
 	return false

@@ -2,9 +2,9 @@ package validation
 
 import (
 	"reflect"
-	"slices"
 
 	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
@@ -37,22 +37,9 @@ func setFields(meta metav1.ObjectMeta) map[string]bool {
 }
 
 func (v *validator) claimSpec(path *field.Path, claim *v1.PersistentVolumeClaimSpec) {
-	modes := []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce, v1.ReadOnlyMany, v1.ReadWriteMany, v1.ReadWriteOncePod}
-	at := path.Child("accessModes")
-	if len(claim.AccessModes) == 0 {
-		v.required(at, "must have at least one of "+quotedList(modes))
-	}
-	alone, others := false, false
-	for _, mode := range claim.AccessModes {
-		oneOf(v, at, mode, modes...)
-		alone = alone || mode == v1.ReadWriteOncePod
-		others = others || mode != v1.ReadWriteOncePod && slices.Contains(modes, mode)
-	}
-	if alone && others {
-		v.forbidden(at, "ReadWriteOncePod cannot be combined with other modes")
-	}
+	v.accessModes(path.Child("accessModes"), claim.AccessModes)
 	v.labelSelector(path.Child("selector"), claim.Selector)
-	at = path.Child("resources", "requests").Key(string(v1.ResourceStorage))
+	at := path.Child("resources", "requests").Key(string(v1.ResourceStorage))
 	if size, ok := claim.Resources.Requests[v1.ResourceStorage]; !ok {
 		v.required(at, "must be the size of the volume, such as 1Gi")
 	} else if size.Sign() <= 0 {
@@ -108,40 +95,33 @@ func (v *validator) dataSource(path *field.Path, source v1.TypedLocalObjectRefer
 // ObjectWarnings returns the fields of an object next to the pods that have no effect
 // on this node, or that keep pods from using it. They are warnings, so that objects can
 // be taken from a cluster; a pod that uses such a claim does not start.
-// The access modes need no storage driver, and the size, which every claim has,
-// is documented as not enforced.
+// The size, which every claim has, is documented as not enforced.
 func ObjectWarnings(object metav1.Object) []FieldFault {
-	if service, ok := object.(*v1.Service); ok {
-		return serviceWarnings(&service.Spec)
+	switch object := object.(type) {
+	case *v1.Service:
+		return serviceWarnings(&object.Spec)
+	case *v1.PersistentVolume:
+		return volumeWarnings(&object.Spec)
+	case *storagev1.StorageClass:
+		return classWarnings(object)
+	case *v1.PersistentVolumeClaim:
+		return claimWarnings(&object.Spec)
 	}
-	claim, ok := object.(*v1.PersistentVolumeClaim)
-	if !ok {
-		return nil
-	}
+	return nil
+}
+
+func claimWarnings(spec *v1.PersistentVolumeClaimSpec) []FieldFault {
 	const (
-		noEffect = "has no effect: a claim is a directory of this node, without a storage driver"
-		noPod    = "needs a storage driver, and a claim is a directory of this node: pods that use the claim do not start"
+		noEffect = "has no effect: the size of a directory is not enforced"
+		noPod    = "needs a storage driver: pods that use the claim do not start"
 		remove   = "remove the field"
 		fill     = "remove the field and copy the data into the claim's directory"
 	)
-	spec := &claim.Spec
-	var warnings []FieldFault
-	for _, f := range []struct {
-		set                   bool
-		name, problem, remedy string
-	}{
-		{spec.StorageClassName != nil && *spec.StorageClassName != "", "storageClassName", noEffect, remove},
-		{spec.VolumeName != "", "volumeName", noEffect, remove},
-		{spec.Selector != nil, "selector", noEffect, remove},
-		{spec.VolumeAttributesClassName != nil && *spec.VolumeAttributesClassName != "", "volumeAttributesClassName", noEffect, remove},
+	return fieldsWithoutEffect("spec.", []setField{
+		{spec.VolumeAttributesClassName != nil && *spec.VolumeAttributesClassName != "", "volumeAttributesClassName", "has no effect", remove},
 		{len(spec.Resources.Limits) > 0, "resources.limits", noEffect, remove},
 		{spec.VolumeMode != nil && *spec.VolumeMode == v1.PersistentVolumeBlock, "volumeMode", "Block " + noPod, remove},
 		{spec.DataSource != nil, "dataSource", noPod, fill},
 		{spec.DataSourceRef != nil, "dataSourceRef", noPod, fill},
-	} {
-		if f.set {
-			warnings = append(warnings, FieldFault{Path: "spec." + f.name, Warning: true, Problem: f.problem, Remedy: f.remedy})
-		}
-	}
-	return warnings
+	})
 }

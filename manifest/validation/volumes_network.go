@@ -31,12 +31,7 @@ const (
 func (v *validator) networkVolumes(volume *v1.Volume) []volumeType {
 	s := &volume.VolumeSource
 	return []volumeType{
-		{"nfs", s.NFS != nil, func(at *field.Path) {
-			v.requireSet(at.Child("server"), s.NFS.Server, "must be the name or address of the server")
-			if v.requireSet(at.Child("path"), s.NFS.Path, "must be the directory that the server exports") && !path.IsAbs(s.NFS.Path) {
-				v.invalid(at.Child("path"), s.NFS.Path, "must be an absolute path")
-			}
-		}},
+		{"nfs", s.NFS != nil, func(at *field.Path) { v.nfs(at, s.NFS) }},
 		{"iscsi", s.ISCSI != nil, func(at *field.Path) { v.iscsi(at, volume.Name, s.ISCSI) }},
 		{"fc", s.FC != nil, func(at *field.Path) { v.fibreChannel(at, s.FC) }},
 		{"glusterfs", s.Glusterfs != nil, func(at *field.Path) {
@@ -58,6 +53,13 @@ func (v *validator) networkVolumes(volume *v1.Volume) []volumeType {
 		{"flocker", s.Flocker != nil, func(at *field.Path) { v.flocker(at, s.Flocker) }},
 		{"flexVolume", s.FlexVolume != nil, func(at *field.Path) { v.flexVolume(at, s.FlexVolume) }},
 		{"csi", s.CSI != nil, func(at *field.Path) { v.csi(at, s.CSI) }},
+	}
+}
+
+func (v *validator) nfs(at *field.Path, s *v1.NFSVolumeSource) {
+	v.requireSet(at.Child("server"), s.Server, "must be the name or address of the server")
+	if v.requireSet(at.Child("path"), s.Path, "must be the directory that the server exports") && !path.IsAbs(s.Path) {
+		v.invalid(at.Child("path"), s.Path, "must be an absolute path")
 	}
 }
 

@@ -28,16 +28,31 @@ func checkSelector(pod *v1.Pod, n *Node) *Cause {
 	if terms == nil {
 		return nil
 	}
-	faults := make([]string, 0, len(terms.NodeSelectorTerms))
-	for i := range terms.NodeSelectorTerms {
-		fault := n.unmatchedRequirement(&terms.NodeSelectorTerms[i])
-		if fault == "" {
-			return nil
-		}
-		faults = append(faults, fault)
+	faults, matched := n.unmatchedTerms(terms)
+	if matched {
+		return nil
 	}
 	return &Cause{ReasonAffinity, fmt.Sprintf("spec.affinity.nodeAffinity: no term matches this node (%s); label it with --node-labels, or remove the affinity",
 		strings.Join(faults, "; "))}
+}
+
+// unmatchedTerms returns the first requirement of each term that the node does not meet;
+// matched says that it meets one of the terms.
+func (n *Node) unmatchedTerms(terms *v1.NodeSelector) (faults []string, matched bool) {
+	for i := range terms.NodeSelectorTerms {
+		fault := n.unmatchedRequirement(&terms.NodeSelectorTerms[i])
+		if fault == "" {
+			return nil, true
+		}
+		faults = append(faults, fault)
+	}
+	return faults, false
+}
+
+// Matches reports whether the node matches a selector, as that of a PersistentVolume.
+func (n *Node) Matches(selector *v1.NodeSelector) bool {
+	_, matched := n.unmatchedTerms(selector)
+	return matched
 }
 
 func requiredTerms(pod *v1.Pod) *v1.NodeSelector {

@@ -4,9 +4,11 @@ import (
 	v1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	storagev1 "k8s.io/api/storage/v1"
 
 	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/manifest"
+	"github.com/podstead/podstead/supervisor/volume"
 )
 
 // Objects holds the objects that pods refer to: those of a pod's namespace and the
@@ -21,6 +23,7 @@ type Objects interface {
 	// PriorityClasses returns all of them, sorted by name.
 	PriorityClasses() []*schedulingv1.PriorityClass
 	RuntimeClass(name string) (*nodev1.RuntimeClass, bool)
+	volume.StorageObjects
 	// Missing explains why an object was not found: what continues a sentence
 	// that begins with the object's name, remedy says what to do.
 	Missing(ref manifest.ObjectRef) (what, remedy string)
@@ -39,6 +42,8 @@ func (NoObjects) Claim(string, string) (*v1.PersistentVolumeClaim, bool)   { ret
 func (NoObjects) PriorityClass(string) (*schedulingv1.PriorityClass, bool) { return nil, false }
 func (NoObjects) PriorityClasses() []*schedulingv1.PriorityClass           { return nil }
 func (NoObjects) RuntimeClass(string) (*nodev1.RuntimeClass, bool)         { return nil, false }
+func (NoObjects) Volumes() []*v1.PersistentVolume                          { return nil }
+func (NoObjects) StorageClasses() []*storagev1.StorageClass                { return nil }
 func (NoObjects) Missing(manifest.ObjectRef) (what, remedy string) {
 	return "is in no manifest", "add it to the manifests"
 }

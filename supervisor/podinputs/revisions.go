@@ -5,10 +5,12 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/podstead/podstead/cri"
 	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/manifest"
+	"github.com/podstead/podstead/manifest/validation"
 )
 
 // objectRevisions maps references of a pod to the revisions of the objects, empty
@@ -125,8 +127,19 @@ func (r *Resolver) ObjectsRevision(pod *v1.Pod) string {
 		return ""
 	}
 	var text strings.Builder
+	claims := false
 	for _, ref := range refs {
 		text.WriteString(ref.String() + "=" + objectRevision(objects, ref) + "\n")
+		claims = claims || ref.Kind == manifest.KindClaim
+	}
+	if claims {
+		// A claim that waits may be bound to any of them.
+		for _, volume := range objects.Volumes() {
+			text.WriteString(volume.Name + "=" + volume.ResourceVersion + " " + labels.FormatLabels(volume.Labels) + "\n")
+		}
+		for _, class := range objects.StorageClasses() {
+			text.WriteString(class.Name + "=" + class.ResourceVersion + class.Annotations[validation.AnnotationDefaultClass] + "\n")
+		}
 	}
 	return text.String()
 }

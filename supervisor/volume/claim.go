@@ -1,6 +1,8 @@
 package volume
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -25,41 +27,109 @@ const (
 	claimAboveMode = 0o750
 )
 
-// setupClaim gives a pod the directory of a claim, which is created at first use and
-// outlives every pod. A link in the pod's directory records that the pod uses it.
-func (s *setup) setupClaim(link string, src *v1.PersistentVolumeClaimVolumeSource) (Mounted, error) {
-	namespace := s.req.Pod.Namespace
+// setupClaim gives a pod the volume of a claim, which outlives every pod: the
+// PersistentVolume to which it is bound, or else a directory that is created at first
+// use. A link in the pod's directory records that the pod uses the claim.
+func (s *setup) setupClaim(ctx context.Context, podDir string, vol *v1.Volume) (Mounted, error) {
+	namespace, src := s.req.Pod.Namespace, vol.PersistentVolumeClaim
 	dir, err := s.claimDir(namespace, src.ClaimName)
 	if err != nil {
 		return Mounted{}, err
 	}
-	mounted := Mounted{Path: dir, ReadOnly: src.ReadOnly, Relabel: true}
+	c := &claimVolume{podDir: podDir, name: vol.Name, src: src, dir: dir}
 	claim, known := s.req.Objects.Claim(namespace, src.ClaimName)
-	target, err := os.Readlink(link)
-	held := err == nil && target == dir
 	if !known {
-		ref := manifest.ObjectRef{Kind: manifest.KindClaim, Namespace: namespace, Name: src.ClaimName}
-		err := s.missing(ref, ref.String(), false)
-		if !held {
-			return Mounted{}, err
-		}
-		s.addStale(err)
-		return mounted, nil
+		return s.setupUndeclared(ctx, c)
 	}
-	if err := checkClaim(claim); err != nil {
+	mounted, err := s.setupDeclared(ctx, c, claim)
+	if err != nil {
 		return Mounted{}, fmt.Errorf("PersistentVolumeClaim %s/%s: %w", namespace, src.ClaimName, err)
 	}
-	mounted.ReadOnly = mounted.ReadOnly || !writable(claim)
-	if held {
-		return mounted, nil
+	return mounted, nil
+}
+
+// setupUndeclared lets a pod keep the volume of a claim that no manifest declares any
+// more.
+func (s *setup) setupUndeclared(ctx context.Context, c *claimVolume) (Mounted, error) {
+	namespace, name := s.req.Pod.Namespace, c.src.ClaimName
+	ref := manifest.ObjectRef{Kind: manifest.KindClaim, Namespace: namespace, Name: name}
+	missing := s.missing(ref, ref.String(), false)
+	if linksTo(c.path(pluginClaim), c.dir) {
+		s.addStale(missing)
+		return Mounted{Path: c.dir, ReadOnly: c.src.ReadOnly, Relabel: true}, nil
 	}
-	if err := s.createClaim(dir, claim); err != nil {
-		return Mounted{}, fmt.Errorf("PersistentVolumeClaim %s/%s: %w", namespace, src.ClaimName, err)
+	if !linksTo(c.usersLink(), c.dir) {
+		return Mounted{}, missing
 	}
-	if err := s.group.apply(dir, groupReadWrite); err != nil {
+	s.claims.Lock()
+	bound, err := s.bindingOf(namespace, name)
+	s.claims.Unlock()
+	if err != nil {
 		return Mounted{}, err
 	}
-	return mounted, s.linkClaim(link, dir, claim)
+	if bound == nil {
+		return Mounted{}, missing
+	}
+	s.addStale(missing)
+	return s.setupBound(ctx, c, bound, nil, true)
+}
+
+// setupDeclared gives a pod the volume of a claim that a manifest declares.
+func (s *setup) setupDeclared(ctx context.Context, c *claimVolume, claim *v1.PersistentVolumeClaim) (Mounted, error) {
+	if err := checkClaim(claim); err != nil {
+		return Mounted{}, err
+	}
+	_, err := os.Lstat(c.dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return Mounted{}, err
+	}
+	bound, failure := s.bind(claim, err == nil)
+	if failure != nil {
+		return Mounted{}, failure
+	}
+	if bound != nil {
+		return s.setupBound(ctx, c, bound, claim, linksTo(c.usersLink(), c.dir))
+	}
+	mounted := Mounted{Path: c.dir, ReadOnly: c.src.ReadOnly || !writable(claim), Relabel: true}
+	link := c.path(pluginClaim)
+	if linksTo(link, c.dir) {
+		return mounted, nil
+	}
+	if err == nil {
+		s.reportOwnDirectory(c.dir, claim)
+	}
+	if err := s.createClaim(c.dir, claim); err != nil {
+		return Mounted{}, err
+	}
+	if err := s.group.apply(c.dir, groupReadWrite); err != nil {
+		return Mounted{}, err
+	}
+	return mounted, s.linkClaim(link, c.dir, claim)
+}
+
+// linksTo reports whether a link has this target.
+func linksTo(link, target string) bool {
+	to, err := os.Readlink(link)
+	return err == nil && to == target
+}
+
+// reportOwnDirectory reports what a claim requests in vain because it is already bound
+// to a directory of its own, for example since a version that knew no classes.
+func (s *setup) reportOwnDirectory(dir string, claim *v1.PersistentVolumeClaim) {
+	spec := &claim.Spec
+	for _, f := range []struct {
+		set  bool
+		name string
+	}{
+		{spec.StorageClassName != nil && *spec.StorageClassName != "", "storageClassName"},
+		{spec.VolumeName != "", "volumeName"},
+		{spec.Selector != nil, "selector"},
+	} {
+		if f.set {
+			s.addStale(fmt.Errorf("PersistentVolumeClaim %s/%s: spec.%s has no effect, since the claim is bound to its directory %s already; "+
+				"to bind it again, remove its pods, copy the data, and run: podstead volumes rm %[1]s/%[2]s", claim.Namespace, claim.Name, f.name, dir))
+		}
+	}
 }
 
 // claimDir returns the directory of a claim.
@@ -105,16 +175,7 @@ func (s *setup) createClaim(dir string, claim *v1.PersistentVolumeClaim) error {
 	if err := os.MkdirAll(filepath.Dir(dir), claimAboveMode); err != nil {
 		return err
 	}
-	// The name of a claim never begins with a dot.
-	temporary := filepath.Join(filepath.Dir(dir), "."+filepath.Base(dir)+".new")
-	if err := os.Mkdir(temporary, claimMode); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	// The umask has restricted the mode.
-	if err := os.Chmod(temporary, claimMode); err != nil {
-		return err
-	}
-	return os.Rename(temporary, dir)
+	return makeClaimDir(dir)
 }
 
 // linkClaim records that the pod uses the claim.
@@ -128,10 +189,7 @@ func (s *setup) linkClaim(link, dir string, claim *v1.PersistentVolumeClaim) err
 	if _, err := os.Stat(dir); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(link), podMode); err != nil {
-		return err
-	}
-	return replaceLink(filepath.Dir(link), filepath.Base(link), filepath.Base(link)+".new", dir)
+	return linkTo(link, dir)
 }
 
 // checkExclusive returns an error if another pod uses a claim that is for one pod
@@ -154,9 +212,13 @@ func (s *setup) checkExclusive(dir string, claim *v1.PersistentVolumeClaim) erro
 
 // claimUsers returns the pods that use the directory of a claim.
 func (v *Volumes) claimUsers(dir string) ([]types.UID, error) {
-	links, err := filepath.Glob(filepath.Join(escapeGlob(v.Root), "*", volumesDir, pluginClaim, "*"))
-	if err != nil {
-		return nil, err
+	var links []string
+	for _, plugin := range []string{pluginClaim, pluginBound} {
+		found, err := filepath.Glob(filepath.Join(escapeGlob(v.Root), "*", volumesDir, plugin, "*"))
+		if err != nil {
+			return nil, err
+		}
+		links = append(links, found...)
 	}
 	var users []types.UID
 	for _, link := range links {
@@ -180,18 +242,22 @@ func escapeGlob(path string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
 
-// Claim is the directory of a claim as users see it.
+// Claim is the volume of a claim as users see it.
 type Claim struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Path is the directory on the host.
+	// Path is the directory on the host; empty for a volume of a server.
 	Path string `json:"path"`
+	// Volume is the PersistentVolume to which it is bound; nil for a directory of its own.
+	Volume *v1.PersistentVolume `json:"volume,omitempty"`
+	// Provisioned: the volume was made for the claim.
+	Provisioned bool `json:"provisioned,omitempty"`
 	// Users are the UIDs of the pods that use it.
 	Users []types.UID `json:"users,omitempty"`
 }
 
-// ListClaims lists the directories of all claims by namespace and name, including
-// those that no manifest declares any more.
+// ListClaims lists the volumes of all claims by namespace and name, including those of
+// claims that no manifest declares any more.
 func (v *Volumes) ListClaims() ([]Claim, error) {
 	directories, err := v.ClaimDirectories()
 	if err != nil {
@@ -199,13 +265,41 @@ func (v *Volumes) ListClaims() ([]Claim, error) {
 	}
 	var claims []Claim
 	for _, d := range directories {
-		users, err := v.claimUsers(d.Path)
+		claims = append(claims, Claim{Namespace: d.Namespace, Name: d.Name, Path: d.Path})
+	}
+	bound, err := v.ListBindings()
+	if err != nil {
+		return nil, err
+	}
+	for i := range bound {
+		b := &bound[i]
+		c := Claim{Namespace: b.Namespace, Name: b.Claim, Path: hostPathOf(b.Volume), Volume: b.Volume, Provisioned: b.Provisioned}
+		claims = append(claims, c)
+	}
+	for i := range claims {
+		dir, err := v.claimDir(claims[i].Namespace, claims[i].Name)
 		if err != nil {
 			return nil, err
 		}
-		claims = append(claims, Claim{Namespace: d.Namespace, Name: d.Name, Path: d.Path, Users: users})
+		if claims[i].Users, err = v.claimUsers(dir); err != nil {
+			return nil, err
+		}
 	}
+	slices.SortFunc(claims, func(a, b Claim) int {
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+	})
 	return claims, nil
+}
+
+// hostPathOf returns the path of a volume on the host; empty if it has none.
+func hostPathOf(volume *v1.PersistentVolume) string {
+	switch {
+	case volume.Spec.Local != nil:
+		return volume.Spec.Local.Path
+	case volume.Spec.HostPath != nil:
+		return volume.Spec.HostPath.Path
+	}
+	return ""
 }
 
 // ClaimDirectory is the directory of a claim on the host.
@@ -215,7 +309,8 @@ type ClaimDirectory struct {
 	Created time.Time
 }
 
-// ClaimDirectories lists the directories of all claims as ListClaims does.
+// ClaimDirectories lists the claims that are directories of their own, as ListClaims
+// does.
 func (v *Volumes) ClaimDirectories() ([]ClaimDirectory, error) {
 	namespaces, err := os.ReadDir(v.Claims)
 	if err != nil {
@@ -253,27 +348,45 @@ var (
 	ErrClaimInUse = errors.New("the persistent volume is in use")
 )
 
-// RemoveClaim deletes the directory of a claim with its content. It is an error if a
-// pod uses it, or if something is mounted in it.
+// RemoveClaim deletes the volume of a claim with its content. Of a volume that a manifest
+// declares the content stays, and only the binding is removed. It is an error if a pod
+// uses the claim, or if something is mounted in the directory.
 func (v *Volumes) RemoveClaim(namespace, name string) error {
 	dir, err := v.claimDir(namespace, name)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrNoClaim, err)
 	}
 	v.claims.Lock()
+	bound, err := v.bindingOf(namespace, name)
+	v.claims.Unlock()
+	if err != nil {
+		return err
+	}
+	if bound != nil {
+		return v.removeBinding(namespace, name)
+	}
+	v.claims.Lock()
 	defer v.claims.Unlock()
 	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w: %s/%s", ErrNoClaim, namespace, name)
 	}
+	if err := v.checkUnused(dir, namespace, name); err != nil {
+		return err
+	}
+	if err := removeTree(dir); err != nil {
+		return fmt.Errorf("failed to remove persistent volume %s/%s: %w", namespace, name, err)
+	}
+	return nil
+}
+
+// checkUnused returns an error if a pod uses a claim.
+func (v *Volumes) checkUnused(dir, namespace, name string) error {
 	users, err := v.claimUsers(dir)
 	if err != nil {
 		return err
 	}
 	if len(users) > 0 {
 		return fmt.Errorf("%w: %s/%s is used by the pods with UID %v; remove these pods first", ErrClaimInUse, namespace, name, users)
-	}
-	if err := removeTree(dir); err != nil {
-		return fmt.Errorf("failed to remove persistent volume %s/%s: %w", namespace, name, err)
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -19,7 +20,7 @@ func claimPod(uid types.UID, name string) *v1.Pod {
 }
 
 func claimOf(modes ...v1.PersistentVolumeAccessMode) fixed {
-	claim := &v1.PersistentVolumeClaim{Spec: v1.PersistentVolumeClaimSpec{AccessModes: modes}}
+	claim := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "apps", Name: "data"}, Spec: v1.PersistentVolumeClaimSpec{AccessModes: modes}}
 	return fixed{claims: map[string]*v1.PersistentVolumeClaim{"data": claim}}
 }
 

@@ -25,6 +25,10 @@ const (
 	pluginNFS       = "kubernetes.io~nfs"
 	pluginClaim     = "kubernetes.io~local-volume"
 
+	// pluginBound has links that record which pod uses a claim that is bound to a
+	// PersistentVolume.
+	pluginBound = "podstead.io~claim"
+
 	podMode = 0o750
 )
 

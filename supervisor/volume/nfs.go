@@ -22,8 +22,8 @@ const nfsLimit = 2 * time.Minute
 var nfsHelpers = []string{"mount.nfs", "/usr/sbin/mount.nfs", "/sbin/mount.nfs"}
 
 // setupNFS mounts an NFS export with the host's mount.nfs, which negotiates with the
-// server before the kernel does.
-func (v *Volumes) setupNFS(ctx context.Context, path string, src *v1.NFSVolumeSource) error {
+// server before the kernel does. options are further mount options.
+func (v *Volumes) setupNFS(ctx context.Context, path string, src *v1.NFSVolumeSource, options []string) error {
 	// Do not stat the directory: that hangs while the server is unreachable.
 	if there, err := v.isMounted(path); err != nil || there {
 		return err
@@ -41,7 +41,10 @@ func (v *Volumes) setupNFS(ctx context.Context, path string, src *v1.NFSVolumeSo
 	}
 	args := []string{server + ":" + src.Path, path}
 	if src.ReadOnly {
-		args = append(args, "-o", "ro")
+		options = append(slices.Clone(options), "ro")
+	}
+	if len(options) > 0 {
+		args = append(args, "-o", strings.Join(options, ","))
 	}
 	ctx, cancel := context.WithTimeout(ctx, nfsLimit)
 	defer cancel()

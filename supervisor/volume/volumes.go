@@ -25,10 +25,18 @@ type Volumes struct {
 	// Claims holds the directories of PersistentVolumeClaims by namespace and name.
 	Claims string
 
+	// Bindings is the file that records which claims are bound to PersistentVolumes.
+	Bindings string
+	// OnNode reports whether this node matches the affinity of a PersistentVolume; nil
+	// matches all.
+	OnNode func(*v1.NodeSelector) bool
+
 	// mounts replaces /proc/self/mountinfo in tests.
 	mounts func() ([]*mountinfo.Info, error)
-	// claims guards which pod uses which claim.
-	claims sync.Mutex
+	// claims guards which pod uses which claim, and the bindings. It is not held while
+	// a disk is used that may hang.
+	claims   sync.Mutex
+	bindings bindings
 }
 
 // Objects holds the objects that volumes refer to, by namespace and name.
@@ -36,6 +44,7 @@ type Objects interface {
 	ConfigMap(namespace, name string) (*v1.ConfigMap, bool)
 	Secret(namespace, name string) (*v1.Secret, bool)
 	Claim(namespace, name string) (*v1.PersistentVolumeClaim, bool)
+	StorageObjects
 	// Missing explains why an object was not found, and says what to do.
 	Missing(ref manifest.ObjectRef) (what, remedy string)
 }
@@ -155,9 +164,9 @@ func (s *setup) setupVolume(ctx context.Context, dir string, vol *v1.Volume) (Mo
 	case src.ConfigMap != nil, src.Secret != nil, src.DownwardAPI != nil, src.Projected != nil:
 		return Mounted{Path: path, ReadOnly: true, Complete: !allowsMissing(src), Relabel: true}, s.setupFiles(path, src)
 	case src.PersistentVolumeClaim != nil:
-		return s.setupClaim(path, src.PersistentVolumeClaim)
+		return s.setupClaim(ctx, dir, vol)
 	case src.NFS != nil:
-		return Mounted{Path: path, ReadOnly: src.NFS.ReadOnly}, s.setupNFS(ctx, path, src.NFS)
+		return Mounted{Path: path, ReadOnly: src.NFS.ReadOnly}, s.setupNFS(ctx, path, src.NFS, nil)
 	case src.Image != nil:
 		return Mounted{Image: src.Image, ReadOnly: true}, nil
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/moby/sys/mountinfo"
 	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -40,6 +41,8 @@ type fixed struct {
 	configMaps map[string]*v1.ConfigMap
 	secrets    map[string]*v1.Secret
 	claims     map[string]*v1.PersistentVolumeClaim
+	volumes    []*v1.PersistentVolume
+	classes    []*storagev1.StorageClass
 }
 
 func (f fixed) ConfigMap(_, name string) (*v1.ConfigMap, bool) {
@@ -56,6 +59,9 @@ func (f fixed) Claim(_, name string) (*v1.PersistentVolumeClaim, bool) {
 	found := f.claims[name]
 	return found, found != nil
 }
+
+func (f fixed) Volumes() []*v1.PersistentVolume           { return f.volumes }
+func (f fixed) StorageClasses() []*storagev1.StorageClass { return f.classes }
 
 func (f fixed) Missing(manifest.ObjectRef) (what, remedy string) {
 	return "is in no manifest", "add it to the manifests"

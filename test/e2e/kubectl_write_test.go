@@ -155,18 +155,22 @@ func (k *kubectl) writeObjects(name string) {
 	write := func(size, value string) {
 		if err := os.WriteFile(file, []byte("apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: "+name+"}\nspec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: "+size+"}}}\n---\n"+
 			"apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: "+name+"}\nvalue: 1000\ndescription: "+value+"\n---\n"+
+			"apiVersion: v1\nkind: PersistentVolume\nmetadata: {name: "+name+", labels: {value: "+value+"}}\nspec: {accessModes: [ReadWriteOnce], capacity: {storage: "+size+"}, storageClassName: "+name+", hostPath: {path: /nowhere}}\n---\n"+
+			"apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: {name: "+name+", labels: {value: "+value+"}}\nprovisioner: kubernetes.io/no-provisioner\n---\n"+
 			"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: "+name+"}\ndata: {color: \""+value+"\"}\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	write("1Gi", "one")
-	k.must([]string{"persistentvolumeclaim/" + name + " created", "priorityclass.scheduling.k8s.io/" + name + " created", "configmap/" + name + " configured"}, "apply", "-f", file)
+	k.must([]string{"persistentvolumeclaim/" + name + " created", "priorityclass.scheduling.k8s.io/" + name + " created", "persistentvolume/" + name + " created", "storageclass.storage.k8s.io/" + name + " created", "configmap/" + name + " configured"}, "apply", "-f", file)
 	write("2Gi", "two")
-	k.must([]string{"persistentvolumeclaim/" + name + " configured", "priorityclass.scheduling.k8s.io/" + name + " configured"}, "apply", "-f", file)
+	k.must([]string{"persistentvolumeclaim/" + name + " configured", "priorityclass.scheduling.k8s.io/" + name + " configured", "persistentvolume/" + name + " configured", "storageclass.storage.k8s.io/" + name + " configured"}, "apply", "-f", file)
 	k.must([]string{"Pending", "2Gi"}, "get", "pvc", name)
+	k.must([]string{"Available", "2Gi", "RWO", "Retain"}, "get", "pv", name)
+	k.must([]string{"kubernetes.io/no-provisioner", "WaitForFirstConsumer"}, "get", "sc", name)
 	k.must([]string{"two"}, "get", "priorityclass", name, "-o", "jsonpath={.description}")
 	k.must([]string{"labeled"}, "label", "pvc", name, "a=b")
-	k.must([]string{"deleted"}, "delete", "pvc/"+name, "priorityclass/"+name)
+	k.must([]string{"deleted"}, "delete", "pvc/"+name, "priorityclass/"+name, "pv/"+name, "sc/"+name)
 	// A character that a YAML text must not have as it is.
 	k.must([]string{"patched"}, "patch", "configmap", name, "--type=merge", "-p", `{"data":{"color":"a\u007fb"}}`)
 	k.must([]string{"a\u007fb"}, "get", "configmap", name, "-o", "jsonpath={.data.color}")

@@ -101,6 +101,8 @@ func TestUpgradeFromPreviousVersion(t *testing.T) {
 
 func upgradeFrom(t *testing.T, n *node, binary string) {
 	n.Binary = binary
+	// Classes had no effect when the pod got its volume.
+	fullPod := strings.Replace(fullPod, "accessModes: [ReadWriteOnce]", "accessModes: [ReadWriteOnce]\n  storageClassName: standard", 1)
 	broken := sleepPod("broken", "good")
 	edited, removed := sleepPod("edited", "old"), sleepPod("removed", "old")
 	n.writeManifest("full.yaml", strings.ReplaceAll(fullPod, "IMAGE", testbed.BusyboxImage))
@@ -173,4 +175,17 @@ func upgradeFrom(t *testing.T, n *node, binary string) {
 	n.mustStillRun("broken", good)
 	n.removeManifest("full.yaml")
 	n.awaitGone("full")
+
+	// The claim has its directory for good, also when there is a class of that name.
+	n.writeManifest("class.yaml", fmt.Sprintf(`apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: standard}
+provisioner: podstead.io/directory
+parameters: {path: %s, mountPoint: /}
+`, n.Dir()))
+	n.writeManifest("full.yaml", strings.ReplaceAll(fullPod, "IMAGE", testbed.BusyboxImage))
+	n.awaitReady("full")
+	if got := n.exec(n.awaitContainer("full", "main"), "cat", "/data/file"); got != "written" {
+		t.Errorf("/data/file contains %q in a new pod, want that of the previous version", got)
+	}
 }

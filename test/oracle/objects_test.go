@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -20,6 +21,9 @@ import (
 	"k8s.io/kubernetes/pkg/apis/scheduling"
 	_ "k8s.io/kubernetes/pkg/apis/scheduling/install"
 	schedulingvalidation "k8s.io/kubernetes/pkg/apis/scheduling/validation"
+	"k8s.io/kubernetes/pkg/apis/storage"
+	_ "k8s.io/kubernetes/pkg/apis/storage/install"
+	storagevalidation "k8s.io/kubernetes/pkg/apis/storage/validation"
 	"sigs.k8s.io/yaml"
 
 	"github.com/podstead/podstead/manifest"
@@ -71,6 +75,19 @@ var objectCases = []string{
 	`{apiVersion: node.k8s.io/v1, kind: RuntimeClass, metadata: {name: a}, handler: a, overhead: {podFixed: {cpu: -10m}}}`,
 	`{apiVersion: node.k8s.io/v1, kind: RuntimeClass, metadata: {name: a}, handler: a, scheduling: {nodeSelector: {a: b}, tolerations: [{operator: Exists}]}}`,
 	`{apiVersion: node.k8s.io/v1, kind: RuntimeClass, metadata: {name: a}, handler: a, scheduling: {nodeSelector: {"a b": c}}}`,
+	`{apiVersion: v1, kind: PersistentVolume, metadata: {name: a}, spec: {accessModes: [ReadWriteOnce, ReadOnlyMany], capacity: {storage: 1Gi}, hostPath: {path: /a}}}`,
+	`{apiVersion: v1, kind: PersistentVolume, metadata: {name: a}, spec: {accessModes: [ReadWriteOncePod], capacity: {storage: 1Gi}, nfs: {server: a, path: /a}, mountOptions: [ro], claimRef: {namespace: a, name: b}}}`,
+	`{apiVersion: v1, kind: PersistentVolume, metadata: {name: a}, spec: {accessModes: [ReadWriteOnce, ReadWriteOncePod], capacity: {storage: 1Gi}, hostPath: {path: /a}}}`,
+	`{apiVersion: v1, kind: PersistentVolume, metadata: {name: a}, spec: {accessModes: [Any], capacity: {storage: 0}, hostPath: {path: /a}}}`,
+	`{apiVersion: v1, kind: PersistentVolume, metadata: {name: a}, spec: {accessModes: [ReadWriteOnce], capacity: {storage: 1Gi}, local: {path: /a}}}`,
+	`{apiVersion: v1, kind: PersistentVolume, metadata: {name: a}, spec: {accessModes: [ReadWriteOnce], capacity: {storage: 1Gi}, local: {path: /a/..}, nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: a, operator: In}]}]}}}}`,
+	`{apiVersion: v1, kind: PersistentVolume, metadata: {name: a}, spec: {accessModes: [ReadWriteOnce], capacity: {storage: 1Gi}, hostPath: {path: /a}, nodeAffinity: {}}}`,
+	`{apiVersion: v1, kind: PersistentVolume, metadata: {name: a}, spec: {accessModes: [ReadWriteOnce], capacity: {storage: 1Gi}, hostPath: {path: /a}, persistentVolumeReclaimPolicy: Burn, volumeMode: Tape, storageClassName: A b}}`,
+	`{apiVersion: v1, kind: PersistentVolume, metadata: {name: a}, spec: {accessModes: [ReadWriteOnce], capacity: {storage: 1Gi}}}`,
+	`{apiVersion: storage.k8s.io/v1, kind: StorageClass, metadata: {name: a}, provisioner: kubernetes.io/no-provisioner}`,
+	`{apiVersion: storage.k8s.io/v1, kind: StorageClass, metadata: {name: a}, provisioner: podstead.io/directory, parameters: {path: /a}, reclaimPolicy: Delete, volumeBindingMode: WaitForFirstConsumer}`,
+	`{apiVersion: storage.k8s.io/v1, kind: StorageClass, metadata: {name: A b}}`,
+	`{apiVersion: storage.k8s.io/v1, kind: StorageClass, metadata: {name: a}, provisioner: kubernetes.io/no-provisioner, reclaimPolicy: Recycle, volumeBindingMode: Late}`,
 }
 
 // upstreamObjectFaults validates a document as the API server does.
@@ -102,6 +119,16 @@ func upstreamObjectFaults(t *testing.T, text string) field.ErrorList {
 		to := &core.PersistentVolumeClaim{}
 		convert(&v1.PersistentVolumeClaim{}, to)
 		return validation.ValidatePersistentVolumeClaim(to, validation.ValidationOptionsForPersistentVolumeClaim(to, nil))
+	case strings.Contains(text, "kind: PersistentVolume,"):
+		to := &core.PersistentVolume{}
+		convert(&v1.PersistentVolume{}, to)
+		to.Namespace = ""
+		return validation.ValidatePersistentVolume(to, validation.ValidationOptionsForPersistentVolume(to, nil))
+	case strings.Contains(text, "kind: StorageClass"):
+		to := &storage.StorageClass{}
+		convert(&storagev1.StorageClass{}, to)
+		to.Namespace = ""
+		return storagevalidation.ValidateStorageClass(to)
 	case strings.Contains(text, "kind: PriorityClass"):
 		to, namespaced := &scheduling.PriorityClass{}, strings.Contains(text, "namespace:")
 		convert(&schedulingv1.PriorityClass{}, to)

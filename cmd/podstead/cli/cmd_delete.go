@@ -117,6 +117,7 @@ type objectName struct {
 var manifestKinds = map[string]string{
 	"pod": "Pod", "configmap": manifest.KindConfigMap, "secret": manifest.KindSecret, "persistentvolumeclaim": manifest.KindClaim,
 	"service": manifest.KindService, "priorityclass": manifest.KindPriorityClass, "runtimeclass": manifest.KindRuntimeClass,
+	"persistentvolume": manifest.KindVolume, "storageclass": manifest.KindStorageClass,
 }
 
 // parseNames parses [TYPE] NAME... and TYPE/NAME...; the type defaults to pods.

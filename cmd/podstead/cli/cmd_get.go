@@ -35,8 +35,8 @@ func getCommand() *cobra.Command {
 		Long: `Display one or many resources.
 
 TYPE is pods (po), nodes (no), namespaces (ns), events (ev), configmaps (cm),
-secrets, persistentvolumeclaims (pvc), priorityclasses (pc), runtimeclasses,
-images or volumes.
+secrets, persistentvolumeclaims (pvc), persistentvolumes (pv), storageclasses (sc),
+priorityclasses (pc), runtimeclasses, images or volumes.
 
 Without --namespace, resources in all namespaces are listed. The NAME of a pod is
 the name in its manifest, or that name with the suffix -NODE. The NAME of an event

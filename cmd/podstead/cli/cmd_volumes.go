@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -21,9 +22,9 @@ func volumesCommand() *cobra.Command {
 		Short: "List or delete the volumes of PersistentVolumeClaims",
 		Long: `List the volumes of PersistentVolumeClaims.
 
-A volume is a directory on this node. It is created when a pod first uses the claim and
-outlives the pod and the manifest that declares the claim. Only "podstead volumes rm"
-deletes it.`,
+A claim gets its volume when a pod first uses it: a PersistentVolume, a directory of its
+storage class, or a directory of its own below the root directory. The volume outlives the
+pod, and the manifest that declares the claim unless its reclaim policy is Delete.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return listVolumes(cmd, client.New(socket)) },
 	}
@@ -39,7 +40,9 @@ deletes it.`,
 		Short: "Delete the volume of a claim with all its data",
 		Long: `Delete the volume of a claim with all its data.
 
-A volume that is used by a pod is not deleted. The namespace defaults to "default".`,
+A volume that is used by a pod is not deleted. Of a PersistentVolume that a manifest
+declares the data stays: it becomes available to other claims. The namespace defaults to
+"default".`,
 		Example: "  # Delete the volume of claim data in namespace apps\n  podstead volumes rm apps/data",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -63,9 +66,9 @@ func listVolumes(cmd *cobra.Command, c *client.Client) error {
 		cmd.PrintErrln("no volumes found")
 		return nil
 	}
-	t := terminal.Table{Header: []string{"NAMESPACE", "CLAIM", "REQUESTED", "USED BY", "PATH"}}
+	t := terminal.Table{Header: []string{"NAMESPACE", "CLAIM", "REQUESTED", "VOLUME", "CLASS", "USED BY", "PATH"}}
 	for _, v := range list {
-		t.Rows = append(t.Rows, []string{v.Namespace, v.Name, terminal.OrNone(v.Requested), terminal.OrNone(strings.Join(v.Pods, ",")), v.Path})
+		t.Rows = append(t.Rows, []string{v.Namespace, v.Name, terminal.OrNone(v.Requested), terminal.OrNone(v.Volume), terminal.OrNone(v.StorageClass), terminal.OrNone(strings.Join(v.Pods, ",")), v.Path})
 	}
 	return t.Print(cmd.OutOrStdout())
 }
@@ -75,6 +78,13 @@ func removeVolume(cmd *cobra.Command, c *client.Client, name string) error {
 	if !ok {
 		namespace, claim = "default", name
 	}
+	var list []objects.PersistentVolume
+	if err := c.Get(cmd.Context(), "/podstead/v1/volumes", &list); err != nil {
+		return err
+	}
+	declared := slices.ContainsFunc(list, func(v objects.PersistentVolume) bool {
+		return v.Namespace == namespace && v.Name == claim && v.Declared
+	})
 	if err := c.Delete(cmd.Context(), "/podstead/v1/volumes/"+url.PathEscape(namespace)+"/"+url.PathEscape(claim)); err != nil {
 		var status *client.StatusError
 		if errors.As(err, &status) && status.Code == http.StatusNotFound {
@@ -82,6 +92,10 @@ func removeVolume(cmd *cobra.Command, c *client.Client, name string) error {
 		}
 		return client.MessageOnly(err)
 	}
-	_, err := fmt.Fprintf(cmd.OutOrStdout(), "volume %s/%s deleted\n", namespace, claim)
+	done := "deleted"
+	if declared {
+		done = "unbound; its data stays"
+	}
+	_, err := fmt.Fprintf(cmd.OutOrStdout(), "volume %s/%s %s\n", namespace, claim, done)
 	return err
 }

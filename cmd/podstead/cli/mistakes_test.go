@@ -153,7 +153,7 @@ func mistakes() []mistake {
 
 		// Other files in the directory.
 		{name: "Deployment", files: webDocument("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec: {}\n"), grade: 3,
-			want: `web.yaml:2: kind: "Deployment" is not supported; convert it with podstead convert, or copy its pod template into a Pod. Supported kinds: Pod, ConfigMap, Secret, PersistentVolumeClaim, Service, PriorityClass, RuntimeClass, PodList or List`},
+			want: `web.yaml:2: kind: "Deployment" is not supported; convert it with podstead convert, or copy its pod template into a Pod. Supported kinds: Pod, ConfigMap, Secret, PersistentVolumeClaim, Service, PriorityClass, RuntimeClass, PersistentVolume, StorageClass, PodList or List`},
 		{name: "Job", files: webDocument("apiVersion: batch/v1\nkind: Job\nmetadata: {name: web}\nspec: {}\n"), grade: 3,
 			want: `web.yaml:2: kind: "Job" is not supported; convert it with podstead convert, or copy its pod template into a Pod, with restartPolicy: OnFailure`},
 		{name: "Ingress", files: webDocument("apiVersion: networking.k8s.io/v1\nkind: Ingress\nmetadata: {name: web}\nspec: {}\n"), grade: 3,

@@ -53,7 +53,9 @@ func Kinds() []*Kind {
 		{Name: "namespaces", Singular: "namespace", ShortNames: []string{"ns"}, path: "/api/v1"},
 		objectKind("configmaps", "configmap", manifest.KindConfigMap, "cm"),
 		objectKind("secrets", "secret", manifest.KindSecret),
-		objectKind("persistentvolumeclaims", "persistentvolumeclaim", manifest.KindClaim, "pvc"),
+		{Name: "persistentvolumeclaims", Singular: "persistentvolumeclaim", ShortNames: []string{"pvc"}, Namespaced: true, path: "/api/v1"},
+		{Name: "persistentvolumes", Singular: "persistentvolume", ShortNames: []string{"pv"}, path: "/api/v1"},
+		{Name: "storageclasses", Singular: "storageclass", ShortNames: []string{"sc"}, path: "/apis/storage.k8s.io/v1"},
 		serviceKind(),
 		classKind("priorityclasses", "priorityclass", manifest.KindPriorityClass, "pc"),
 		classKind("runtimeclasses", "runtimeclass", manifest.KindRuntimeClass),
@@ -62,7 +64,7 @@ func Kinds() []*Kind {
 			Header: imageHeader, Row: imageCells,
 		},
 		{
-			Name: "volumes", Singular: "volume", ShortNames: []string{"vol", "pv"}, Namespaced: true, Local: localVolumes,
+			Name: "volumes", Singular: "volume", ShortNames: []string{"vol"}, Namespaced: true, Local: localVolumes,
 			Header: volumeHeader, Row: volumeCells,
 		},
 	}
@@ -139,7 +141,7 @@ func eventNames(o *Object) []string {
 
 // KindName returns the value of an object's field kind, such as Pod or ConfigMap.
 func KindName(k *Kind) string {
-	for _, name := range []string{"Pod", "Node", "Namespace", "Event", "ConfigMap", "Secret", "PersistentVolumeClaim", "Service", "PriorityClass", "RuntimeClass"} {
+	for _, name := range []string{"Pod", "Node", "Namespace", "Event", "ConfigMap", "Secret", "PersistentVolumeClaim", "Service", "PriorityClass", "RuntimeClass", "PersistentVolume", "StorageClass"} {
 		if strings.EqualFold(name, k.Singular) {
 			return name
 		}

@@ -29,8 +29,6 @@ func objectKind(name, singular, kindName string, short ...string) *Kind {
 	switch kindName {
 	case manifest.KindSecret:
 		k.Header = []string{"NAMESPACE", "NAME", "TYPE", "KEYS", "MANIFEST"}
-	case manifest.KindClaim:
-		k.Header = []string{"NAMESPACE", "NAME", "MANIFEST"}
 	}
 	known := map[string]ManifestObject{}
 	k.Prepare = func(ctx context.Context, c *client.Client) error {
@@ -119,6 +117,9 @@ func ManifestObjects(ctx context.Context, c *client.Client, kindName string) (li
 
 // PersistentVolume is the volume of a claim in podstead's own API.
 type PersistentVolume struct {
-	Namespace, Name, Path, Requested string
-	Pods                             []string
+	Namespace, Name, Path, Requested    string
+	Volume, StorageClass, ReclaimPolicy string
+	// Declared: a manifest declares the volume, whose content is never deleted.
+	Declared bool
+	Pods     []string
 }

@@ -128,6 +128,8 @@ func (c *Converter) stateful(o *object, spec, pod, metadata map[string]any) []po
 			return volume["name"] == name
 		})
 		volumes = append(volumes, map[string]any{"name": name, "persistentVolumeClaim": map[string]any{"claimName": meta["name"]}})
+		claim, _ := template["spec"].(map[string]any)
+		c.unbind(o, path+".spec", claim)
 		claims = append(claims, o.result(map[string]any{"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": template["spec"]}, path+"."))
 	}
 	if len(volumes) > 0 {

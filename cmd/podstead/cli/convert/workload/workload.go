@@ -151,7 +151,11 @@ func (c *Converter) isHook(o *object) bool {
 
 // leaveOut reports an object that has no counterpart.
 func (c *Converter) leaveOut(o *object, version string) {
-	if remedy := manifest.ForeignKindRemedy(o.kind, version); remedy != "" {
+	remedy := manifest.ForeignKindRemedy(o.kind, version)
+	if o.kind == manifest.KindVolume || o.kind == manifest.KindStorageClass {
+		remedy = "a claim is a directory of this node without it; to choose a disk, write a StorageClass with provisioner podstead.io/directory, or a PersistentVolume of type hostPath, local or nfs"
+	}
+	if remedy != "" {
 		c.Report.Lost(o.field("kind"), "the "+o.kind+" is left out", remedy)
 		return
 	}
@@ -161,7 +165,23 @@ func (c *Converter) leaveOut(o *object, version string) {
 // keep adds an object as it is.
 func (c *Converter) keep(o *object) {
 	delete(o.value, "status")
+	if o.kind == manifest.KindClaim {
+		spec, _ := o.value["spec"].(map[string]any)
+		c.unbind(o, "spec", spec)
+	}
 	c.units = append(c.units, podbuild.Unit{Name: strings.ToLower(o.kind) + "-" + o.name(), Objects: []podbuild.Object{o.result(o.value, "")}})
+}
+
+// unbind removes from a claim what refers to the volumes and classes of its cluster, which are left
+// out: a pod would wait for them.
+func (c *Converter) unbind(o *object, path string, spec map[string]any) {
+	for _, name := range []string{"storageClassName", "volumeName", "selector"} {
+		if value, set := spec[name]; set && value != "" {
+			delete(spec, name)
+			c.Report.Note(o.field(path+"."+name), "is left out: the claim becomes a directory of this node",
+				"to choose a disk, write a StorageClass with provisioner podstead.io/directory or a PersistentVolume, and set the field again")
+		}
+	}
 }
 
 // result returns an object of the result whose fields come from those of o below a prefix.

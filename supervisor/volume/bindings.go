@@ -1,0 +1,161 @@
+package volume
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/podstead/podstead/internal/atomicfile"
+	"github.com/podstead/podstead/internal/boundedfile"
+	"github.com/podstead/podstead/supervisor/volume/binding"
+)
+
+const (
+	bindingsVersion = 1
+	// maxBindingsFile is the largest file of bindings that is read, in bytes.
+	maxBindingsFile = 64 << 20
+)
+
+// bindingsFile is the content of the file of bindings.
+type bindingsFile struct {
+	Version  int               `json:"version"`
+	Bindings []binding.Binding `json:"bindings"`
+}
+
+// bindings are the claims with a PersistentVolume, as they are on disk. The mutex of
+// Volumes guards them. A claim that is a directory of its own has none.
+type bindings struct {
+	loaded bool
+	list   []binding.Binding
+}
+
+// load reads the file once. A damaged file is an error until it is repaired or removed:
+// without it a claim could be bound to the volume of another one.
+func (v *Volumes) load() error {
+	if v.bindings.loaded || v.Bindings == "" {
+		return nil
+	}
+	data, err := boundedfile.Read(v.Bindings, maxBindingsFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		v.bindings.loaded = true
+		return nil
+	}
+	var f bindingsFile
+	if err == nil {
+		err = json.Unmarshal(data, &f)
+	}
+	if err == nil && f.Version != bindingsVersion {
+		err = fmt.Errorf("version is %d, this daemon supports version %d", f.Version, bindingsVersion)
+	}
+	if err == nil && slices.ContainsFunc(f.Bindings, func(b binding.Binding) bool { return b.Volume == nil || b.Provisioned && b.Volume.Spec.HostPath == nil }) {
+		err = errors.New("a binding has no volume")
+	}
+	if err != nil {
+		return fmt.Errorf("failed to read the bindings of claims: %w; restore %s, or remove it to bind all claims again", err, v.Bindings)
+	}
+	v.bindings = bindings{loaded: true, list: f.Bindings}
+	return nil
+}
+
+// save writes the bindings, and puts them into effect if they are on disk.
+func (v *Volumes) save(list []binding.Binding) error {
+	if v.Bindings == "" {
+		return errors.New("no file for the bindings of claims is configured")
+	}
+	data, err := json.MarshalIndent(bindingsFile{Version: bindingsVersion, Bindings: list}, "", "\t")
+	if err == nil {
+		err = atomicfile.Replace(v.Bindings, data)
+	}
+	if err != nil {
+		return fmt.Errorf("failed to write the bindings of claims: %w", err)
+	}
+	v.bindings.list = list
+	return nil
+}
+
+// bindingOf returns a copy of the binding of a claim; nil if it has none.
+func (v *Volumes) bindingOf(namespace, claim string) (*binding.Binding, error) {
+	if err := v.load(); err != nil {
+		return nil, err
+	}
+	for i := range v.bindings.list {
+		if v.bindings.list[i].IsOf(namespace, claim) {
+			found := v.bindings.list[i]
+			return &found, nil
+		}
+	}
+	return nil, nil
+}
+
+// put adds or replaces a binding.
+func (v *Volumes) put(b *binding.Binding) error {
+	list := slices.Clone(v.bindings.list)
+	i := slices.IndexFunc(list, func(o binding.Binding) bool { return o.IsOf(b.Namespace, b.Claim) })
+	if i < 0 {
+		return v.save(append(list, *b))
+	}
+	list[i] = *b
+	return v.save(list)
+}
+
+// drop removes a binding.
+func (v *Volumes) drop(b *binding.Binding) error {
+	return v.save(v.without(b.Namespace, b.Claim))
+}
+
+// without returns the bindings of all other claims.
+func (v *Volumes) without(namespace, claim string) []binding.Binding {
+	return slices.DeleteFunc(slices.Clone(v.bindings.list), func(o binding.Binding) bool { return o.IsOf(namespace, claim) })
+}
+
+// ListBindings returns the claims that are bound to a PersistentVolume, sorted as they
+// were bound. The volumes are shared and must not be written to.
+func (v *Volumes) ListBindings() ([]binding.Binding, error) {
+	v.claims.Lock()
+	defer v.claims.Unlock()
+	if err := v.load(); err != nil {
+		return nil, err
+	}
+	return slices.Clone(v.bindings.list), nil
+}
+
+// bind returns the binding of a claim that has no directory of its own, and binds it
+// first if necessary; nil if it is a directory of its own.
+func (s *setup) bind(claim *v1.PersistentVolumeClaim, ownDirectory bool) (*binding.Binding, error) {
+	s.claims.Lock()
+	defer s.claims.Unlock()
+	bound, err := s.bindingOf(claim.Namespace, claim.Name)
+	switch {
+	case ownDirectory && (err != nil || bound == nil):
+		return nil, nil
+	case err != nil || bound != nil && (bound.Used || bound.Deleting):
+		return bound, err
+	}
+	others := s.without(claim.Namespace, claim.Name)
+	chosen, failure := binding.Choose(&binding.Request{
+		Claim: claim, Volumes: s.req.Objects.Volumes(), Classes: s.req.Objects.StorageClasses(), Bound: others,
+		OnNode: func(selector *v1.NodeSelector) bool { return s.OnNode == nil || s.OnNode(selector) },
+	})
+	switch {
+	case chosen == nil && bound != nil:
+		err = s.save(others)
+	case chosen != nil && (bound == nil || !equality.Semantic.DeepEqual(*chosen, *bound)):
+		err = s.put(chosen)
+	}
+	if failure != nil {
+		return nil, fmt.Errorf("is not bound: %w", failure)
+	}
+	return chosen, err
+}
+
+// StorageObjects are the volumes and classes that manifests declare.
+type StorageObjects interface {
+	Volumes() []*v1.PersistentVolume
+	StorageClasses() []*storagev1.StorageClass
+}

@@ -1,0 +1,247 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/podstead/podstead/supervisor/volume/binding"
+)
+
+// claimVolume is the volume of a pod that uses a claim.
+type claimVolume struct {
+	podDir, name string
+	src          *v1.PersistentVolumeClaimVolumeSource
+	// dir is the directory that the claim has if it is not bound to a PersistentVolume.
+	// Links to it record which pods use the claim, also if it does not exist.
+	dir string
+}
+
+var errVolumeDeleted = errors.New("the volume is being deleted; the claim is bound again after that")
+
+// usersLink records that the pod uses a claim that is bound to a PersistentVolume.
+func (c *claimVolume) usersLink() string {
+	return filepath.Join(c.podDir, volumesDir, pluginBound, c.name)
+}
+
+// path returns the path of the volume in the pod's directory for a plugin.
+func (c *claimVolume) path(plugin string) string {
+	return filepath.Join(c.podDir, volumesDir, plugin, c.name)
+}
+
+// setupBound gives a pod the volume to which its claim is bound. held says that the pod
+// uses it already: then only a network file system is mounted again.
+func (s *setup) setupBound(ctx context.Context, c *claimVolume, bound *binding.Binding, claim *v1.PersistentVolumeClaim, held bool) (Mounted, error) {
+	mounted := Mounted{ReadOnly: c.src.ReadOnly || claim != nil && !writable(claim)}
+	spec := &bound.Volume.Spec
+	switch {
+	case spec.NFS != nil:
+		mounted.Path, mounted.ReadOnly = c.path(pluginNFS), mounted.ReadOnly || spec.NFS.ReadOnly
+	case spec.Local != nil:
+		mounted.Path, mounted.Relabel = spec.Local.Path, true
+	case spec.HostPath != nil:
+		mounted.Path, mounted.Relabel = spec.HostPath.Path, bound.Provisioned
+	default:
+		return Mounted{}, fmt.Errorf("PersistentVolume %s is of a type that this version of podstead does not support", bound.Volume.Name)
+	}
+	if !held {
+		if err := s.prepareBound(c, bound, claim); err != nil {
+			return Mounted{}, err
+		}
+	}
+	if spec.NFS != nil {
+		if err := s.setupNFS(ctx, mounted.Path, spec.NFS, spec.MountOptions); err != nil {
+			return Mounted{}, err
+		}
+	}
+	if held {
+		return mounted, nil
+	}
+	if mounted.Relabel {
+		if err := s.group.apply(mounted.Path, groupReadWrite); err != nil {
+			return Mounted{}, err
+		}
+	}
+	if err := s.recordUse(c, claim); err != nil {
+		return Mounted{}, err
+	}
+	s.reportChange(bound, claim)
+	if spec.NFS != nil {
+		return mounted, nil // statistics of a server that does not answer would hang
+	}
+	return mounted, linkTo(c.path(pluginClaim), mounted.Path)
+}
+
+// prepareBound checks whether the pod may use the volume and what is on the host, and
+// creates the directory of a provisioned volume at its first use.
+func (s *setup) prepareBound(c *claimVolume, bound *binding.Binding, claim *v1.PersistentVolumeClaim) error {
+	if bound.Deleting {
+		return errVolumeDeleted
+	}
+	s.claims.Lock()
+	err := s.checkExclusive(c.dir, claim)
+	s.claims.Unlock()
+	if err != nil {
+		return err
+	}
+	spec := &bound.Volume.Spec
+	switch {
+	case bound.Provisioned:
+		return s.prepareProvisioned(bound)
+	case spec.HostPath != nil:
+		_, err := setupHostPath(spec.HostPath)
+		return err
+	case spec.Local != nil:
+		info, err := os.Stat(spec.Local.Path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("PersistentVolume %s: local path %s does not exist; mount or create it", bound.Volume.Name, spec.Local.Path)
+		}
+		if err == nil && !info.IsDir() {
+			err = fmt.Errorf("PersistentVolume %s: local path %s is not a directory; mount the device, and name the directory", bound.Volume.Name, spec.Local.Path)
+		}
+		return err
+	}
+	return nil
+}
+
+// prepareProvisioned creates the directory of a provisioned volume once. A directory that
+// is missing later is not created again: its disk is then not mounted, or is another one.
+func (s *setup) prepareProvisioned(bound *binding.Binding) error {
+	dir := bound.Volume.Spec.HostPath.Path
+	if err := s.checkMounted(bound); err != nil {
+		return err
+	}
+	_, err := os.Stat(dir)
+	switch {
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	case bound.Used:
+		return fmt.Errorf("directory %s of the volume does not exist any more; mount the disk that has it, or delete the volume with: podstead volumes rm %s/%s",
+			dir, bound.Namespace, bound.Claim)
+	}
+	return makeClaimDir(dir)
+}
+
+// checkMounted returns an error if the disk of a provisioned volume is not mounted, so
+// that nothing is written to the directory below its mount point.
+func (v *Volumes) checkMounted(bound *binding.Binding) error {
+	// The class's path: it is two levels above the directory of the claim.
+	root := filepath.Dir(filepath.Dir(bound.Volume.Spec.HostPath.Path))
+	real, err := filepath.EvalSymlinks(root)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("StorageClass %s: path %s does not exist; mount its disk, or create it", bound.Volume.Spec.StorageClassName, root)
+	}
+	if err != nil {
+		return err
+	}
+	if bound.MountPoint == "/" {
+		return nil
+	}
+	points, err := v.readMounts()
+	if err != nil {
+		return fmt.Errorf("failed to read mounts: %w", err)
+	}
+	at := mountOf(points, real).Mountpoint
+	if bound.MountPoint == "" {
+		if at == "/" {
+			return fmt.Errorf("StorageClass %s: path %s is on the root file system; mount its disk, or set the parameter mountPoint: / if it belongs there",
+				bound.Volume.Spec.StorageClassName, root)
+		}
+		return nil
+	}
+	want, err := filepath.EvalSymlinks(bound.MountPoint)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, m := range points {
+		if err == nil && m.Mountpoint == want && (at == want || strings.HasPrefix(at, want+"/")) {
+			return nil
+		}
+	}
+	return fmt.Errorf("StorageClass %s: nothing is mounted on %s; mount its disk", bound.Volume.Spec.StorageClassName, bound.MountPoint)
+}
+
+// reportChange reports what has changed in the claim or in a declared volume since they
+// were bound, and is not in effect.
+func (s *setup) reportChange(bound *binding.Binding, claim *v1.PersistentVolumeClaim) {
+	volume, spec := bound.Volume, &claim.Spec
+	for _, f := range []struct {
+		changed bool
+		name    string
+	}{
+		{spec.VolumeName != "" && spec.VolumeName != volume.Name, "volumeName"},
+		{spec.StorageClassName != nil && *spec.StorageClassName != volume.Spec.StorageClassName && spec.VolumeName == "", "storageClassName"},
+	} {
+		if f.changed {
+			s.addStale(fmt.Errorf("spec.%s of PersistentVolumeClaim %s/%s has changed since it was bound to PersistentVolume %s; to bind it again, remove its pods and run: podstead volumes rm %[2]s/%[3]s",
+				f.name, bound.Namespace, bound.Claim, volume.Name))
+		}
+	}
+	if bound.Provisioned {
+		return
+	}
+	for _, declared := range s.req.Objects.Volumes() {
+		if declared.Name == bound.Volume.Name && !equality.Semantic.DeepEqual(declared.Spec.PersistentVolumeSource, bound.Volume.Spec.PersistentVolumeSource) {
+			s.addStale(fmt.Errorf("PersistentVolume %s has another source since it was bound; to use it, remove the pods and run: podstead volumes rm %s/%s",
+				declared.Name, bound.Namespace, bound.Claim))
+		}
+	}
+}
+
+// recordUse records that the pod uses the claim, unless another pod uses one that is for
+// one pod only.
+func (s *setup) recordUse(c *claimVolume, claim *v1.PersistentVolumeClaim) error {
+	s.claims.Lock()
+	defer s.claims.Unlock()
+	if err := s.checkExclusive(c.dir, claim); err != nil {
+		return err
+	}
+	// The user may have removed the volume, or it is being deleted.
+	bound, err := s.bindingOf(claim.Namespace, claim.Name)
+	if err != nil {
+		return err
+	}
+	if bound == nil || bound.Deleting {
+		return errVolumeDeleted
+	}
+	if !bound.Used {
+		bound.Used = true
+		if err := s.put(bound); err != nil {
+			return err
+		}
+	}
+	return linkTo(c.usersLink(), c.dir)
+}
+
+// linkTo makes a link in a pod's directory.
+func linkTo(link, target string) error {
+	if err := os.MkdirAll(filepath.Dir(link), podMode); err != nil {
+		return err
+	}
+	return replaceLink(filepath.Dir(link), filepath.Base(link), filepath.Base(link)+".new", target)
+}
+
+// makeClaimDir creates the directory of a claim and the one of its namespace. The one
+// above that exists.
+func makeClaimDir(dir string) error {
+	if err := os.Mkdir(filepath.Dir(dir), claimAboveMode); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	// The name of a claim never begins with a dot.
+	temporary := filepath.Join(filepath.Dir(dir), "."+filepath.Base(dir)+".new")
+	if err := os.Mkdir(temporary, claimMode); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	// The umask has restricted the mode.
+	if err := os.Chmod(temporary, claimMode); err != nil {
+		return err
+	}
+	return os.Rename(temporary, dir)
+}

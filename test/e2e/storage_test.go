@@ -1,0 +1,192 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/test/testbed"
+)
+
+// storageClaim is a claim; more are further fields of its spec.
+func storageClaim(name, size, more string) string {
+	return fmt.Sprintf("---\napiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: %s, namespace: apps}\nspec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: %s}}, %s}\n", name, size, more)
+}
+
+// claimPod is a pod that mounts claims, by their names, each at /NAME.
+func claimPod(name string, claims ...string) string {
+	var volumes, mounts []string
+	for _, claim := range claims {
+		volumes = append(volumes, fmt.Sprintf("{name: %[1]s, persistentVolumeClaim: {claimName: %[1]s}}", claim))
+		mounts = append(mounts, fmt.Sprintf("{name: %[1]s, mountPath: /%[1]s}", claim))
+	}
+	return volumePod(name, "["+strings.Join(volumes, ", ")+"]", "["+strings.Join(mounts, ", ")+"]", "")
+}
+
+// awaitVolumes waits until the PersistentVolumes have these phases and claims.
+func (n *node) awaitVolumes(want map[string]string) {
+	n.t.Helper()
+	n.await(fmt.Sprintf("the PersistentVolumes are %v", want), func() error {
+		body, err := n.Get(n.t.Context(), "/api/v1/persistentvolumes")
+		var list v1.PersistentVolumeList
+		if err == nil {
+			err = json.Unmarshal(body, &list)
+		}
+		got := map[string]string{}
+		for i := range list.Items {
+			v := &list.Items[i]
+			got[v.Name] = string(v.Status.Phase)
+			if v.Spec.ClaimRef != nil {
+				got[v.Name] += " " + v.Spec.ClaimRef.Name
+			}
+		}
+		if err == nil && fmt.Sprint(got) != fmt.Sprint(want) {
+			err = fmt.Errorf("they are %v", got)
+		}
+		return err
+	})
+}
+
+const storageDocuments = `apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: ssd}
+provisioner: podstead.io/directory
+parameters: {path: %[1]s/ssd, mountPoint: %[1]s/ssd}
+reclaimPolicy: Delete
+---
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: large, labels: {disk: usb}}
+spec:
+  accessModes: [ReadWriteOnce]
+  capacity: {storage: 8Gi}
+  storageClassName: usb
+  local: {path: %[1]s/usb}
+  nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/hostname, operator: Exists}]}]}}
+---
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: small}
+spec: {accessModes: [ReadWriteOnce], capacity: {storage: 2Gi}, storageClassName: usb, hostPath: {path: %[1]s/small, type: DirectoryOrCreate}}
+---
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: share}
+spec: {accessModes: [ReadWriteMany, ReadWriteOnce], capacity: {storage: 1Ti}, nfs: {server: files.example.com, path: /export}, mountOptions: [nfsvers=4.2]}
+`
+
+// Claims are bound to declared volumes and to directories on the disk of their class, which must be
+// mounted. The bindings survive the daemon, and only Delete deletes.
+func TestStorageClasses(t *testing.T) {
+	example, err := os.ReadFile(filepath.Join(testbed.SourceRoot(), "examples", "storage", "ssd.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		ssd, usb, small, journals := filepath.Join(n.Dir(), "ssd"), filepath.Join(n.Dir(), "usb"), filepath.Join(n.Dir(), "small"), filepath.Join(n.Dir(), "journals")
+		for _, dir := range []string{ssd, usb, journals} {
+			if err := os.MkdirAll(dir, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		bin := filepath.Join(n.Dir(), "bin")
+		n.Env = append(n.Env, "PATH="+bin+":"+os.Getenv("PATH"))
+		writeAll(t, bin, map[string]string{"mount.nfs": "#!/bin/sh\nmount -t tmpfs none \"$2\" && echo \"$1 $3 $4\" > \"$2/arguments\"\n"})
+		if err := os.Chmod(filepath.Join(bin, "mount.nfs"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		n.writeManifest("example.yaml", strings.ReplaceAll(strings.ReplaceAll(string(example), "/mnt/ssd", filepath.Join(n.Dir(), "journals")), "ssd", "journals"))
+		n.writeManifest("storage.yaml", fmt.Sprintf(storageDocuments, n.Dir()))
+		claims := map[string]string{
+			"db":     storageClaim("db", "1Gi", "storageClassName: ssd"),
+			"photos": storageClaim("photos", "1Gi", "storageClassName: usb"),
+			"films":  storageClaim("films", "1Gi", "storageClassName: usb, selector: {matchLabels: {disk: usb}}"),
+			"shared": storageClaim("shared", "1Gi", "volumeName: share, storageClassName: ''"),
+		}
+		for name, text := range claims {
+			n.writeManifest("claim-"+name+".yaml", text)
+		}
+		n.writeManifest("fast.yaml", claimPod("fast", "db"))
+		n.writeManifest("rest.yaml", claimPod("rest", "photos", "films", "shared"))
+		n.writeManifest("waits.yaml", claimPod("waits", "much")+storageClaim("much", "9Gi", "storageClassName: usb"))
+		n.start()
+		rest := n.awaitRunning("rest")
+		n.mustContain(rest, map[string]string{
+			"echo kept > /photos/file; echo kept > /films/file; cat /shared/arguments": "files.example.com:/export -o nfsvers=4.2",
+		})
+		n.mustHaveFile(filepath.Join(small, "file"), "kept\n")
+		n.mustHaveFile(filepath.Join(usb, "file"), "kept\n")
+		n.awaitWaiting("waits", "FailedMount", "PersistentVolumeClaim apps/much: is not bound", `StorageClass "usb" is in no manifest`, "small", "add a PersistentVolume of class \"usb\" with at least 9Gi")
+		n.awaitWaiting("fast", "FailedMount", "nothing is mounted on "+ssd)
+		if entries, err := os.ReadDir(ssd); err != nil || len(entries) != 0 {
+			t.Errorf("something was written below the mount point: %v %v", entries, err)
+		}
+		mount(t, "tmpfs", ssd)
+		mount(t, "tmpfs", journals)
+		fast := n.awaitRunning("fast")
+		n.mustContain(fast, map[string]string{
+			"echo kept > /db/file; grep ' /db ' /proc/mounts | cut -d' ' -f3": "tmpfs",
+		})
+		n.mustHaveFile(filepath.Join(ssd, "apps/db/file"), "kept\n")
+		n.awaitReady("journal")
+		n.await("the pod of the example writes to its disk", func() error {
+			_, err := os.Stat(filepath.Join(journals, "default/journal/journal"))
+			return err
+		})
+		n.removeManifest("example.yaml")
+		bound := map[string]string{"large": "Bound films", "small": "Bound photos", "share": "Bound shared", "apps.db": "Bound db", "default.journal": "Released journal"}
+		n.awaitVolumes(bound)
+
+		// The binding is on disk. A daemon that was killed and returns without the documents keeps it.
+		n.Kill()
+		n.removeManifest("storage.yaml")
+		n.start()
+		n.mustStillRun("rest", rest)
+		n.mustStillRun("fast", fast)
+		n.writeManifest("storage.yaml", fmt.Sprintf(storageDocuments, n.Dir()))
+		n.awaitVolumes(bound)
+		out := n.cli(0, []string{"apps.db", "ssd", filepath.Join(ssd, "apps/db"), "files.example.com:/export", "apps/rest"}, "volumes")
+		if strings.Count(out, "\n") != 6 {
+			t.Errorf("podstead volumes printed\n%s", out)
+		}
+		n.cli(0, []string{"ssd", "podstead.io/directory", "Delete"}, "get", "sc")
+		n.cli(0, []string{"db", "Bound", "apps.db", "much", "Pending"}, "get", "pvc", "-A")
+
+		// What would bind the waiting claim does.
+		n.writeManifest("huge.yaml", fmt.Sprintf("apiVersion: v1\nkind: PersistentVolume\nmetadata: {name: huge}\n"+
+			"spec: {accessModes: [ReadWriteOnce], capacity: {storage: 9Gi}, storageClassName: usb, hostPath: {path: %s/huge, type: DirectoryOrCreate}}\n", n.Dir()))
+		n.awaitRunning("waits")
+
+		// The claims are removed: Delete deletes, Retain keeps and reserves.
+		p, q := n.awaitReady("fast"), n.awaitReady("rest")
+		n.removeManifest("fast.yaml")
+		n.removeManifest("rest.yaml")
+		for name := range claims {
+			n.removeManifest("claim-" + name + ".yaml")
+		}
+		n.awaitPodDirGone(p)
+		n.awaitPodDirGone(q)
+		n.awaitVolumes(map[string]string{"large": "Released films", "small": "Released photos", "share": "Released shared", "huge": "Bound much", "default.journal": "Released journal"})
+		if _, err := os.Stat(filepath.Join(ssd, "apps/db")); !os.IsNotExist(err) {
+			t.Errorf("the volume of the class with Delete still exists: %v", err)
+		}
+		n.mustHaveFile(filepath.Join(usb, "file"), "kept\n")
+		n.mustHaveFile(filepath.Join(small, "file"), "kept\n")
+		n.cli(0, []string{"volume apps/photos unbound; its data stays"}, "volumes", "rm", "apps/photos")
+		n.awaitVolumes(map[string]string{"large": "Released films", "small": "Available", "share": "Released shared", "huge": "Bound much", "default.journal": "Released journal"})
+		n.mustHaveFile(filepath.Join(small, "file"), "kept\n")
+	})
+}
+
+// mustHaveFile fails the test unless a file of the host has this content.
+func (n *node) mustHaveFile(path, want string) {
+	n.t.Helper()
+	if got, err := os.ReadFile(path); err != nil || string(got) != want {
+		n.t.Errorf("%s has %q, %v; want %q", path, got, err, want)
+	}
+}
