@@ -50,15 +50,7 @@ func dialPlugin(name v1.ResourceName, socket string) (*plugin, error) {
 func (m *Manager) runPlugin(ctx context.Context, p *plugin) {
 	defer p.conn.Close()
 	err := m.watchPlugin(ctx, p)
-	m.mu.Lock()
-	r := m.resources[p.resource]
-	current := r != nil && r.plugin == p
-	if current {
-		r.plugin, r.lostAt = nil, time.Now()
-		m.noteHealth(p.resource)
-	}
-	m.mu.Unlock()
-	if !current || ctx.Err() != nil {
+	if current := m.lose(p); !current || ctx.Err() != nil {
 		return
 	}
 	m.notify()

@@ -100,19 +100,25 @@ func (m *Manager) Register(ctx context.Context, found plugins.Plugin) (deregiste
 
 // disconnect ends the connection to a plugin whose registration socket was removed.
 func (m *Manager) disconnect(p *plugin) {
-	m.mu.Lock()
-	r := m.resources[p.resource]
-	current := r != nil && r.plugin == p
-	if current {
-		r.plugin, r.lostAt = nil, time.Now()
-		m.noteHealth(p.resource)
-	}
-	m.mu.Unlock()
+	current := m.lose(p)
 	p.end()
 	if current {
 		m.notify()
 		m.log.Warn("Device plugin deregistered; its devices are not allocated until it registers again", "resource", p.resource, "socket", p.socket)
 	}
+}
+
+// lose records that a plugin is gone, and reports whether it was the one of its resource.
+func (m *Manager) lose(p *plugin) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.resources[p.resource]
+	if r == nil || r.plugin != p {
+		return false
+	}
+	r.plugin, r.lostAt = nil, time.Now()
+	m.noteHealth(p.resource)
+	return true
 }
 
 // connect makes a plugin the one of its resource, in place of an earlier one.

@@ -65,6 +65,7 @@ func TestDevicesPage(t *testing.T) {
 		n.Args = append(n.Args, "--config", file)
 		busybox := regexp.MustCompile("image: .*")
 		n.writeManifest("serial.yaml", busybox.ReplaceAllString(serial[1], "image: "+testbed.BusyboxImage))
+		n.ownPort()
 		n.start()
 		meter := n.awaitRunning("meter")
 		n.awaitExec(meter, "cat", "cat", "/proc/1/comm") // after stty
@@ -89,6 +90,17 @@ func TestDevicesPage(t *testing.T) {
 		if !regexp.MustCompile(`(?m)^  example.com/resource +Dev-[12] +Healthy +default +inference +main$`).MatchString(out) {
 			t.Errorf("describe node:\n%s", out)
 		}
+		k := newKubectl(n)
+		out = k.must([]string{"inference", "meter"}, "describe", "node", n.Name)
+		for _, want := range []string{
+			`(?s)Capacity:.*\s+` + samplePlugin + `: +2\n.*Allocatable:.*\s+` + samplePlugin + `: +2\n`, // capacity and allocatable
+			`(?s)Allocated resources:.*\n +` + samplePlugin + ` +1 +1\n`,                                // requests and limits
+		} {
+			if !regexp.MustCompile(want).MatchString(out) {
+				t.Errorf("kubectl describe node: no %s in:\n%s", want, out)
+			}
+		}
+		k.must([]string{"CPU", "MEMORY", n.Name}, "top", "node")
 		n.cli(0, []string{"DEVICES", samplePlugin + "=1/2", "edge.example/serial=1/1"}, "top", "nodes")
 	})
 }
