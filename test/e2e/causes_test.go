@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -41,6 +42,15 @@ func TestCausesAtFirstSight(t *testing.T) {
 		}
 		causes("pod: default/fails: ", "ended with code 3: cannot open the database", "pod: default/probed: Readiness probe failed: dial tcp ", "nothing listens there",
 			"pod: default/absent: ", `command "nosuchprogram" not found in the image; `)
+		// A wait that ends too early has the same causes.
+		for name, cause := range map[string]string{"fails": "ended with code 3: cannot open the database", "probed": "Readiness probe failed: dial tcp "} {
+			if _, errs, code := n.podstead("wait", name, "--timeout=0", "--api-socket", n.Socket()); code != 124 || !strings.Contains(errs, cause) {
+				t.Errorf("wait %s: %d, no %q in\n%s", name, code, cause, errs)
+			}
+			if _, errs, code := n.podstead("apply", "-f", filepath.Join(n.Manifests, name+".yaml"), "--wait", "--timeout=2s", "--api-socket", n.Socket()); code != 124 || !strings.Contains(errs, cause) {
+				t.Errorf("apply %s: %d, no %q in\n%s", name, code, cause, errs)
+			}
+		}
 		// A process of the host has the port of a pod, which gets its connections.
 		listener, err := net.Listen("tcp4", "127.0.0.1:0")
 		if err != nil {
