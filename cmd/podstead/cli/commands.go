@@ -66,6 +66,7 @@ func Finish(root *cobra.Command) {
 		return unknownCommand(cmd, args[0])
 	}
 	completeAll(root)
+	groupCommands(root)
 	// Created here because cobra, which would create it on execution, makes it print
 	// its help and succeed for a shell that does not exist.
 	root.InitDefaultCompletionCmd()

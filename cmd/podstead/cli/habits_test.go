@@ -111,3 +111,17 @@ func TestMessages(t *testing.T) {
 		t.Errorf("status with an argument: %v", err)
 	}
 }
+
+// The help lists each command in one group.
+func TestCommandsAreInGroups(t *testing.T) {
+	t.Parallel()
+	out, _, err := execute(t, "", "--help")
+	for _, g := range commandGroups {
+		if !strings.Contains(out, "\n"+g.title+":\n") {
+			t.Errorf("no group %q: %v\n%s", g.title, err, out)
+		}
+	}
+	if strings.Contains(out, "Additional Commands") {
+		t.Errorf("commands are in no group:\n%s", out)
+	}
+}
