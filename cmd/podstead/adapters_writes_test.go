@@ -284,6 +284,19 @@ func TestWritesOfTheAPI(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// A status that has changed since is no conflict: clients write none.
+	h.mu.Lock()
+	for uid, pod := range h.pods {
+		if pod.Name == "web-n1" {
+			ready := pod.DeepCopy()
+			ready.Status.Phase = v1.PodRunning
+			h.pods[uid] = ready
+		}
+	}
+	h.mu.Unlock()
+	if now := h.request("GET", podPath+"/web-n1", "", "").Body.String(); !strings.Contains(now, `"phase":"Running"`) || strings.Contains(now, fmt.Sprintf(`"resourceVersion":%q`, exported["metadata"].(map[string]any)["resourceVersion"])) {
+		t.Errorf("the status has not changed: %s", now)
+	}
 	h.must(200, `"image":"a:4"`, "PUT", podPath+"/web-n1", "application/json", strings.ReplaceAll(string(text), `"image":"a:3"`, `"image":"a:4"`))
 	if got := h.read("site.yaml"); got != strings.Replace(want, "a:3", "a:4", 1) {
 		t.Errorf("after PUT:\n%s", got)

@@ -23,7 +23,7 @@ func main() {
 	stop()
 	if err != nil && !cli.Silent(err) {
 		// Errors quote containers, manifests and the runtime.
-		fmt.Fprintln(os.Stderr, "podstead: "+terminal.Visible(err.Error()))
+		fmt.Fprintln(os.Stderr, "podstead: "+terminal.Visible(cli.Message(err)))
 	}
 	os.Exit(cli.Code(err))
 }

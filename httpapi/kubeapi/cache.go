@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -48,6 +49,9 @@ type entry struct {
 	version uint64
 	// revision is that of its manifest, empty if that is not known.
 	revision string
+	// declared is the version since which nothing but the status has changed. A client that has
+	// seen it, or a later one, knows all that it can write.
+	declared uint64
 
 	encode sync.Once
 	json   []byte
@@ -181,6 +185,9 @@ func (c *cache) refresh() {
 			}
 		}
 		e := &entry{key: key, object: o, version: c.versions.Next(), revision: revision}
+		if e.declared = e.version; previous != nil && !declares && equalButStatus(previous.object, o) {
+			e.declared = previous.declared
+		}
 		o.SetResourceVersion(strconv.FormatUint(e.version, 10))
 		c.entries[key] = e
 		kind := watch.Modified
@@ -196,6 +203,26 @@ func (c *cache) refresh() {
 		}
 	}
 	c.record(changes)
+}
+
+// equalButStatus reports whether two versions of a pod differ at most in their status. Clients write
+// no status, and other objects have none that changes.
+func equalButStatus(previous, o Object) bool {
+	before, ok := previous.(*v1.Pod)
+	after, same := o.(*v1.Pod)
+	if !ok || !same {
+		return false
+	}
+	one, two := v1.Pod{ObjectMeta: before.ObjectMeta, Spec: before.Spec}, v1.Pod{ObjectMeta: after.ObjectMeta, Spec: after.Spec}
+	one.ResourceVersion = two.ResourceVersion
+	return equality.Semantic.DeepEqual(&one, &two)
+}
+
+// hasSeen reports whether a client that has seen a resource version has seen all of the object that
+// it can write.
+func (e *entry) hasSeen(version string) bool {
+	n, err := strconv.ParseUint(version, 10, 64)
+	return err == nil && e.declared <= n && n <= e.version
 }
 
 // deletion returns the change that deletes an object, with a version of its own.

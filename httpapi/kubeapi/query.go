@@ -69,7 +69,7 @@ func selectionOf(r *http.Request, res *resource) (selection, *metav1.Status) {
 	c := selection{namespace: r.PathValue("namespace"), fieldsOf: res.fields}
 	var err error
 	if c.labels, err = labels.Parse(q.Get("labelSelector")); err != nil {
-		return c, badRequest("labelSelector: %v", err)
+		return c, badRequest("labelSelector %q: %v; use for example app=web,tier!=test", q.Get("labelSelector"), err)
 	}
 	if c.fields, err = fields.ParseSelector(q.Get("fieldSelector")); err != nil {
 		return c, badRequest("fieldSelector: %v", err)

@@ -187,7 +187,7 @@ func checkMetadata(object, shown map[string]any, e *entry, declared string, pend
 	version := metadata["resourceVersion"]
 	switch {
 	case !versioned || version == nil || version == "":
-	case version != known["resourceVersion"]:
+	case version != known["resourceVersion"] && (e == nil || !e.hasSeen(fmt.Sprint(version))):
 		return fail(http.StatusConflict, "the object has changed since resourceVersion %v; get it again and repeat the change", version)
 	case pending:
 		return fail(http.StatusConflict, "the manifest has changed on the disk since resourceVersion %v, and the daemon has not read it yet; get the object again and repeat the change", version)

@@ -13,8 +13,9 @@ var layers = []*regexp.Regexp{
 	regexp.MustCompile(`^Failed to create pod sandbox: `),
 	regexp.MustCompile(`^Error: `),
 	regexp.MustCompile(`^rpc error: code = \w+ desc = `),
-	regexp.MustCompile(`^failed to (?:pull and unpack image|resolve reference|resolve image|copy|prepare extraction snapshot|start container|create container|setup network for sandbox|create sandbox|start sandbox) "[^"]*": `),
+	regexp.MustCompile(`^failed to (?:pull and unpack image|resolve reference|resolve image:|resolve image|copy|prepare extraction snapshot|start container|create container|setup network for sandbox|create sandbox|start sandbox) "[^"]*": `),
 	regexp.MustCompile(`^(?:failed to )?(?:create containerd (?:task|container)|create shim task|create shim|create containerd task|start sandbox container task|generate spec|apply OCI options|do request|authorize|fetch (?:oauth|anonymous) token|pull|unpack|copy|fetch manifest|extract layer \S+|start shim)(?: "[^"]*")?: `),
+	regexp.MustCompile(`^failed to resolve image: `),
 	regexp.MustCompile(`^failed to generate container "[^"]*" spec: `),
 	regexp.MustCompile(`^failed to mount \S+ on \S+: `),
 	regexp.MustCompile(`^(?:Head|Get|Post) "[^"]*": `),
@@ -103,10 +104,10 @@ func Cause(message string) string {
 }
 
 // inside matches where an error of a runtime or a registry begins in a longer text.
-var inside = regexp.MustCompile(`(?:Back-off pulling image "|ErrImagePull: |Failed to pull image "|Failed to create pod sandbox: |rpc error: code = |failed to (?:pull and unpack image|resolve reference|create containerd task|create shim task|generate container|setup network for sandbox) ?|OCI runtime (?:create|start) failed: )`)
+var inside = regexp.MustCompile(`(?:Back-off pulling image "|ErrImagePull: |Failed to pull image "|Failed to create pod sandbox: |rpc error: code = |failed to (?:pull and unpack image|resolve reference|resolve image:|create containerd task|create shim task|generate container|setup network for sandbox) ?|OCI runtime (?:create|start) failed: )`)
 
 // after matches what a message about a rollout has after such an error.
-var after = regexp.MustCompile(`; it is tried again when |; the last good revision |; revision \S+ is not Ready | when it is prepared: `)
+var after = regexp.MustCompile(`; it is tried again when |; the last good revision |; revision \S+ is not Ready |; the annotation | when it is prepared: `)
 
 // Shorten shortens the errors of a container runtime or of a registry in a message about a rollout
 // to their causes, as Cause does for an error alone.

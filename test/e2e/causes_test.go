@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -41,6 +42,18 @@ func TestCausesAtFirstSight(t *testing.T) {
 		}
 		causes("pod: default/fails: ", "ended with code 3: cannot open the database", "pod: default/probed: Readiness probe failed: dial tcp ", "nothing listens there",
 			"pod: default/absent: ", `command "nosuchprogram" not found in the image; `)
+		// A wait that times out has the same causes. The pod that crashes is ready for a moment at each
+		// start of its container, and then such a wait succeeds.
+		for name, cause := range map[string]string{"fails": "ended with code 3: cannot open the database", "probed": "Readiness probe failed: dial tcp "} {
+			for _, args := range [][]string{{"wait", name, "--timeout=0"}, {"apply", "-f", filepath.Join(n.Manifests, name+".yaml"), "--wait", "--timeout=1s"}} {
+				n.await(args[0]+" names the cause of "+name, func() error {
+					if _, errs, code := n.podstead(append(args, "--api-socket", n.Socket())...); code != 124 || !strings.Contains(errs, cause) {
+						return fmt.Errorf("%d, no %q in\n%s", code, cause, errs)
+					}
+					return nil
+				})
+			}
+		}
 		// A process of the host has the port of a pod, which gets its connections.
 		listener, err := net.Listen("tcp4", "127.0.0.1:0")
 		if err != nil {

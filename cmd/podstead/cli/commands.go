@@ -66,6 +66,7 @@ func Finish(root *cobra.Command) {
 		return unknownCommand(cmd, args[0])
 	}
 	completeAll(root)
+	groupCommands(root)
 	// Created here because cobra, which would create it on execution, makes it print
 	// its help and succeed for a shell that does not exist.
 	root.InitDefaultCompletionCmd()
@@ -84,11 +85,23 @@ func Finish(root *cobra.Command) {
 				if text := err.Error(); strings.HasPrefix(text, "accepts ") || strings.HasPrefix(text, "requires ") {
 					err = argumentError(cmd, args)
 				}
+				if strings.HasPrefix(err.Error(), "unknown command ") && !cmd.HasSubCommands() {
+					err = unexpectedArgument(cmd, args[0])
+				}
 				return usageError(fmt.Errorf("%w; see %s --help", err, cmd.CommandPath()))
 			}
 			return nil
 		}
 	})
+}
+
+// unexpectedArgument describes an argument of a command that takes none, for which cobra says that
+// it is an unknown command.
+func unexpectedArgument(cmd *cobra.Command, arg string) error {
+	if cmd.Name() == "run" {
+		return fmt.Errorf("unexpected argument %q: podstead run starts the daemon; to start a pod, podstead apply -f FILE", arg)
+	}
+	return fmt.Errorf("unexpected argument %q: %s takes none", arg, cmd.CommandPath())
 }
 
 // argumentError describes a wrong number of arguments.
@@ -131,6 +144,10 @@ func eachCommand(cmd *cobra.Command, do func(*cobra.Command)) {
 // own default.
 const suggestionDistance = 2
 
+// shortName is the length up to which a name may differ in one letter only: with two of three, it
+// is another word.
+const shortName = 3
+
 // otherCommands says what does the work of commands that other tools have.
 var otherCommands = map[string]string{
 	"stop":    "to stop a pod, podstead delete POD; to start its containers again, podstead restart POD",
@@ -154,6 +171,9 @@ func unknownCommand(cmd *cobra.Command, name string) error {
 		return usageError(fmt.Errorf("unknown command %q for %q; %s", name, cmd.CommandPath(), other))
 	}
 	cmd.SuggestionsMinimumDistance = suggestionDistance
+	if len(name) <= shortName {
+		cmd.SuggestionsMinimumDistance = 1
+	}
 	if near := cmd.SuggestionsFor(name); len(near) > 0 {
 		hint = fmt.Sprintf("; did you mean %s %s?", cmd.CommandPath(), near[0])
 	}

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"strings"
 
 	"github.com/podstead/podstead/cmd/podstead/cli/client"
 	"github.com/podstead/podstead/cmd/podstead/cli/objects"
 	"github.com/podstead/podstead/cmd/podstead/cli/wait"
+	"github.com/podstead/podstead/manifest/edit"
 )
 
 // Exit codes of every command, documented in docs/cli.md.
@@ -51,6 +54,20 @@ func usageError(err error) error { return &ExitError{Code: ExitUsage, Err: err} 
 func Silent(err error) bool {
 	var exit *ExitError
 	return errors.As(err, &exit) && exit.Err == nil || errors.Is(err, context.Canceled)
+}
+
+// Message returns the text of an error as it is printed: errors of files without the name of the
+// call that failed, and with the command that helps where there is one.
+func Message(err error) string {
+	text := err.Error()
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		text = strings.Replace(text, path.Error(), path.Path+": "+path.Err.Error(), 1)
+	}
+	if errors.Is(err, edit.ErrNotFound) {
+		text += "; podstead get lists pods and other objects by type, such as podstead get pods"
+	}
+	return text
 }
 
 // Code returns the exit code for an error: 0 for nil, the code of an ExitError or of a

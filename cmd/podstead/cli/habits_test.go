@@ -1,12 +1,16 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/podstead/podstead/manifest/edit"
 )
 
 func TestDurationsWithDays(t *testing.T) {
@@ -74,7 +78,7 @@ func TestSocketOfTheEnvironment(t *testing.T) {
 
 func TestCommandsOfOtherTools(t *testing.T) {
 	t.Parallel()
-	for name, want := range map[string]string{"stop": "to stop a pod, podstead delete POD", "ps": "podstead get pods", "gett": "did you mean podstead get?"} {
+	for name, want := range map[string]string{"stop": "to stop a pod, podstead delete POD", "ps": "podstead get pods", "gett": "did you mean podstead get?", "foo": `unknown command "foo" for "podstead"; see podstead --help`} {
 		if _, _, err := execute(t, "", name); Code(err) != ExitUsage || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -87,5 +91,37 @@ func TestLabelColumns(t *testing.T) {
 	lines := strings.Split(out, "\n")
 	if err != nil || !strings.HasSuffix(lines[0], "TIER    NONE") || !strings.HasSuffix(lines[1], "front   <none>") {
 		t.Errorf("%q %v", out, err)
+	}
+}
+
+// Errors name the file and the reason, not the call that failed, and a command that helps.
+func TestMessages(t *testing.T) {
+	t.Parallel()
+	_, open := os.Open("/nosuch/file")
+	for want, err := range map[string]error{
+		"failed to read archive: /nosuch/file: no such file or directory":                                               fmt.Errorf("failed to read archive: %w", open),
+		"Pod default/x is in no manifest; podstead get lists pods and other objects by type, such as podstead get pods": fmt.Errorf("Pod default/x %w", edit.ErrNotFound),
+		"plain": errors.New("plain"),
+	} {
+		if got := Message(err); got != want {
+			t.Errorf("%s\nwant %s", got, want)
+		}
+	}
+	if _, _, err := execute(t, "", "status", "foo"); Code(err) != ExitUsage || err.Error() != `unexpected argument "foo": podstead status takes none; see podstead status --help` {
+		t.Errorf("status with an argument: %v", err)
+	}
+}
+
+// The help lists each command in one group.
+func TestCommandsAreInGroups(t *testing.T) {
+	t.Parallel()
+	out, _, err := execute(t, "", "--help")
+	for _, g := range commandGroups {
+		if !strings.Contains(out, "\n"+g.title+":\n") {
+			t.Errorf("no group %q: %v\n%s", g.title, err, out)
+		}
+	}
+	if strings.Contains(out, "Additional Commands") {
+		t.Errorf("commands are in no group:\n%s", out)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/streaming/pkg/httpstream"
 
 	"github.com/podstead/podstead/cmd/podstead/cli/terminal"
+	"github.com/podstead/podstead/internal/podtable"
 	"github.com/podstead/podstead/internal/spdy"
 )
 
@@ -199,5 +201,5 @@ func commandResult(text []byte) error {
 			}
 		}
 	}
-	return errors.New(st.Message)
+	return errors.New(podtable.Cause(strings.TrimPrefix(st.Message, "Internal error occurred: error executing command in container: ")))
 }
