@@ -51,7 +51,7 @@ func (d *daemon) createSupervisor(context.Context) error {
 		d.bound = cluster.NewObjects(manifest.References)
 		from.ClusterObjects = d.bound
 	}
-	cgroups := newCgroups(&o.Cgroups, client, d.log)
+	cgroups := newCgroups(o, client, d.log)
 	manager, err := d.openCPUs()
 	if err != nil {
 		return err
@@ -186,16 +186,25 @@ func admitNode(o *options.Options, name string) admit.Node {
 
 // newCgroups creates the manager of the pods' cgroups, for the cgroup driver that
 // the runtime uses.
-func newCgroups(o *options.Cgroups, client *cri.Client, log *slog.Logger) *cgroup.Cgroups {
+func newCgroups(opts *options.Options, client *cri.Client, log *slog.Logger) *cgroup.Cgroups {
+	o, memory := &opts.Cgroups, &opts.Memory
 	settings := cgroup.DetectSettings()
 	settings.NoCPUQuota = o.NoCPUQuota
 	settings.QuotaPeriod = int64(o.QuotaPeriod / time.Microsecond)
 	settings.SingleProcessOOMKill = o.SingleProcessOOMKill
+	allocatable := cgroup.Allocatable(cgroup.NodeCapacity(o.Root), o.Reserved...)
+	if memory.LimitedSwap {
+		settings.Swap = nodestatus.ReadHost("/").Swap
+	}
+	if memory.QoS {
+		bytes := allocatable[v1.ResourceMemory]
+		settings.MemoryQoS = &cgroupvalues.MemoryQoS{ThrottlingFactor: memory.Throttling, Reserve: memory.Reserve, Allocatable: bytes.Value()}
+	}
 	return cgroup.New(cgroup.Options{
 		Root:               o.Root,
 		Driver:             func(ctx context.Context) (cgroup.Driver, error) { return cgroupDriver(ctx, o, client, settings.V2) },
 		Settings:           settings,
-		Allocatable:        cgroup.Allocatable(cgroup.NodeCapacity(o.Root), o.Reserved...),
+		Allocatable:        allocatable,
 		EnforceAllocatable: o.EnforceAllocatable,
 		PodPids:            o.PodPids,
 		Log:                log,

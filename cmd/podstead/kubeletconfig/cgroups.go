@@ -34,7 +34,6 @@ var cgroupFields = map[string]func(*parser, string, any){
 	"kubeReserved":           func(p *parser, n string, v any) { p.amounts(n, v, &p.cfg.Cgroups.KubeReserved) },
 	"systemReserved":         func(p *parser, n string, v any) { p.amounts(n, v, &p.cfg.Cgroups.SystemReserved) },
 	"singleProcessOOMKill":   func(p *parser, n string, v any) { p.boolean(n, v, &p.cfg.Cgroups.SingleProcessOOMKill) },
-	"memorySwap":             (*parser).swap,
 	"failSwapOn":             func(p *parser, n string, v any) { p.boolean(n, v, &p.cfg.Cgroups.FailSwapOn) },
 }
 
@@ -74,25 +73,6 @@ func (p *parser) enforce(name string, v any) {
 			p.refuse(fmt.Sprintf("%s[%d]", name, i), valueText(e), unsupported{"podstead limits only pods", "remove it from the list, and limit the slices of the system with systemd (MemoryMax=, CPUWeight=)"})
 		default:
 			p.fail(fmt.Sprintf("%s[%d]", name, i), "%v is not supported; use pods or none", e)
-		}
-	}
-}
-
-// swap parses memorySwap. Only NoSwap is supported.
-func (p *parser) swap(name string, v any) {
-	m, ok := v.(map[string]any)
-	if !ok {
-		p.fail(name, "%v is not a map", v)
-		return
-	}
-	for _, key := range sortedKeys(m) {
-		switch {
-		case key != "swapBehavior":
-			p.fail(name+"."+key, "unknown field; did you mean swapBehavior?")
-		case m[key] == "LimitedSwap":
-			p.refuse(name+"."+key, "LimitedSwap", unsupported{"no container may swap", "set it to NoSwap, or remove the field"})
-		case m[key] != "" && m[key] != "NoSwap":
-			p.fail(name+"."+key, "%v is not a valid behaviour; use NoSwap", m[key])
 		}
 	}
 }

@@ -37,6 +37,7 @@ type Config struct {
 	ResolvConf *string
 	Cgroups    Cgroups
 	CPUs       CPUs
+	Memory     Memory
 
 	Garbage  Garbage
 	Shutdown Shutdown
@@ -86,5 +87,6 @@ func Parse(doc *configfile.Document, hint func(name string) string) (*Config, []
 		p.field(name, doc.Fields[name])
 	}
 	p.checkAllowlist()
+	p.checkMemory()
 	return p.cfg, p.errs
 }

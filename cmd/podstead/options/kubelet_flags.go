@@ -22,6 +22,8 @@ type kubeletFlag struct {
 	// refused are values, "" for any that is not in same, that would be unsafe or surprising
 	// to ignore, each with what to do.
 	refused map[string]string
+	// check rejects values that must not be ignored; nil for none.
+	check func(value string) error
 	// apply honours the flag; nil if it has no effect.
 	apply func(o *Options, f *pflag.FlagSet, value string) error
 	// why says why it has no effect or, if it is honoured, what it means.
@@ -66,7 +68,7 @@ var currentFlags = []kubeletFlag{
 	{name: "experimental-mounter-path", same: []string{""}, why: "podstead mounts volumes itself"},
 	{name: "fail-cgroupv1", boolean: true, same: []string{"false"}, why: "podstead supports cgroup v1"},
 	{name: "fail-swap-on", boolean: true, apply: failSwapOn, why: "is the field failSwapOn"},
-	{name: "feature-gates", same: []string{""}, why: "podstead has no feature gates"},
+	{name: "feature-gates", same: []string{""}, check: featureGates, why: "podstead has no such feature gates"},
 	{name: "hairpin-mode", why: whyRuntime},
 	{name: "image-service-endpoint", apply: imageEndpoint, why: "must be the same as --container-runtime-endpoint"},
 	{name: "kernel-memcg-notification", boolean: true, same: []string{"false"}, why: "memory is measured as often as its trend requires"},
@@ -223,6 +225,12 @@ func (o *Options) applyKubeletFlags(f *pflag.FlagSet) (notices []string, err err
 		if other := k.refused[""]; other != "" && !refused && !slices.Contains(k.same, value) {
 			remedy, refused = other, true
 		}
+		if k.check != nil {
+			if err := k.check(value); err != nil {
+				errs = append(errs, fmt.Errorf("--%s=%s: %w", k.name, value, err))
+				continue
+			}
+		}
 		switch {
 		case refused:
 			errs = append(errs, fmt.Errorf("--%s=%s: is not supported: %s", k.name, value, remedy))
@@ -240,6 +248,14 @@ func (o *Options) applyKubeletFlags(f *pflag.FlagSet) (notices []string, err err
 		}
 	}
 	return notices, errors.Join(errs...)
+}
+
+// featureGates rejects the gate that has an effect, which only the configuration file sets.
+func featureGates(value string) error {
+	if strings.Contains(value, "MemoryQoS=true") {
+		return errors.New("MemoryQoS is not supported as a flag; set featureGates: {MemoryQoS: true} in the configuration file")
+	}
+	return nil
 }
 
 // failSwapOn honours the flag with the field's meaning. The check is in checkHost.

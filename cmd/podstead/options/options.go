@@ -31,6 +31,7 @@ type Options struct {
 	PodDNS     PodDNS
 	Cgroups    Cgroups
 	CPUs       CPUs
+	Memory     Memory
 	Paths      Paths
 	API        API
 	Policy     Policy
@@ -335,6 +336,7 @@ func (o *Options) merge(c *kubeletconfig.Config, f *pflag.FlagSet) {
 	o.Policy.merge(c, f)
 	o.Cgroups.merge(&c.Cgroups, take)
 	o.CPUs.merge(&c.CPUs, take)
+	o.Memory.merge(&c.Memory)
 	o.Garbage.merge(c, f)
 	o.Stats.merge(c, f)
 	o.Shutdown.merge(c, f)
@@ -413,7 +415,7 @@ func (o *Options) check() error {
 	if len(o.CPUs.Reserved) > 0 {
 		o.Cgroups.reserveCPUs(len(o.CPUs.Reserved))
 	}
-	if err := errors.Join(o.Cgroups.checkHost(o.host), o.CPUs.checkHost(o.host, o.Cgroups.ReservedCPU())); err != nil {
+	if err := errors.Join(o.Cgroups.checkHost(o.host), o.Memory.checkHost(o.host), o.CPUs.checkHost(o.host, o.Cgroups.ReservedCPU())); err != nil {
 		return err
 	}
 	return errors.Join(o.checkHealth(), o.checkPaths())
