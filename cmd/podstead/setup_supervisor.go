@@ -93,6 +93,9 @@ func (d *daemon) createSupervisor(context.Context) error {
 	if err := d.sup.ShareMounts(); err != nil {
 		d.log.Warn("Mounts of pods do not propagate; pods that use mountPropagation with an emptyDir or a claim do not start", "err", err)
 	}
+	if reserved := o.Cgroups.ReservedCgroups; len(reserved) > 0 {
+		d.start(func(ctx context.Context) error { return cgroups.EnforceReserved(ctx, reserved) })
+	}
 	d.start(d.sup.Run, func(ctx context.Context) error { return rollouts.Run(ctx, d.sup) })
 	if d.podDNS != nil {
 		d.start(d.publishNames)

@@ -62,6 +62,8 @@ podPidsLimit: 100
 cpuCFSQuota: false
 cpuCFSQuotaPeriod: 50ms
 enforceNodeAllocatable: [none]
+systemReservedCgroup: /system.slice
+kubeReservedCgroup: /kube.slice
 systemReserved: {memory: 1Gi, pid: 1000}
 kubeReserved: {cpu: 100m}
 singleProcessOOMKill: true
@@ -117,7 +119,7 @@ serverTLSBootstrap: true
 		SeccompDefault:                         &yes,
 		AllowedUnsafeSysctls:                   []string{"net.core.*"},
 		Cgroups: Cgroups{
-			Root: "/", Driver: "systemd", PodPids: n(100), CPUQuota: new(bool), QuotaPeriod: d(50 * time.Millisecond), Enforce: []string{"none"},
+			Root: "/", Driver: "systemd", PodPids: n(100), CPUQuota: new(bool), QuotaPeriod: d(50 * time.Millisecond), Enforce: []string{"none"}, SystemCgroup: "/system.slice", KubeCgroup: "/kube.slice",
 			SystemReserved: map[string]string{"memory": "1Gi", "pid": "1000"}, KubeReserved: map[string]string{"cpu": "100m"}, SingleProcessOOMKill: &yes,
 			FailSwapOn: new(bool),
 		},
@@ -156,9 +158,6 @@ func TestUnsupportedResourceFields(t *testing.T) {
 reservedMemory: [{numaNode: 0, limits: {memory: 1Gi}}]
 topologyManagerPolicy: restricted
 topologyManagerPolicyOptions: {prefer-closest-numa-nodes: "true"}
-systemReservedCgroup: /system.slice
-kubeReservedCgroup: /podstead.slice
-enforceNodeAllocatable: [pods, system-reserved]
 qosReserved: {memory: 50%}
 cgroupsPerQOS: false
 localStorageCapacityIsolation: false
@@ -174,8 +173,7 @@ localStorageCapacityIsolation: false
 	for _, want := range []string{
 		":3: memoryManagerPolicy: Static is not supported: podstead assigns no memory of NUMA nodes to containers; set it to None, or remove the field", ":4: reservedMemory: is not",
 		":5: topologyManagerPolicy: restricted ", ":6: topologyManagerPolicyOptions: ",
-		":7: systemReservedCgroup: /system.slice ", ":8: kubeReservedCgroup: ", ":9: enforceNodeAllocatable[1]: system-reserved ",
-		":10: qosReserved: ", ":11: cgroupsPerQOS: false ", ":12: localStorageCapacityIsolation: false ",
+		":7: qosReserved: ", ":8: cgroupsPerQOS: false ", ":9: localStorageCapacityIsolation: false ",
 	} {
 		if !slices.ContainsFunc(texts, func(text string) bool {
 			return strings.HasPrefix(text, path+want) && strings.Contains(text, "is not supported: ") && strings.Contains(text, "; ")
@@ -183,7 +181,7 @@ localStorageCapacityIsolation: false
 			t.Errorf("no error %q in %q", want, texts)
 		}
 	}
-	if len(texts) != 10 || len(got.Ignored) > 0 {
+	if len(texts) != 7 || len(got.Ignored) > 0 {
 		t.Errorf("%d errors, ignored are %v", len(texts), got.Ignored)
 	}
 	// The defaults of a kubelet are none.
@@ -221,7 +219,6 @@ func TestReadErrors(t *testing.T) {
 		"back-off":                {head + "crashLoopBackOff: {maxContainerRestartPeriod: 10m}\n", "10m0s must be from 1s to 5m"},
 		"back-off field":          {head + "crashLoopBackOff: {max: 10m}\n", "crashLoopBackOff.max: unknown field"},
 		"reserved":                {head + "systemReserved: {cpu: [1]}\n", "systemReserved.cpu: [1] is not a valid quantity"},
-		"enforced":                {head + "enforceNodeAllocatable: [all]\n", "enforceNodeAllocatable[0]: all is not supported"},
 		"authorization":           {head + "authorization: {mode: RBAC}\n", `authorization.mode: "RBAC": must be AlwaysAllow or Webhook`},
 		"authentication":          {head + "authentication: {x509: {caFile: /x}}\n", "authentication.x509.caFile: unknown field"},
 		"eviction":                {head + "evictionHard: [memory]\n", "evictionHard: must be a map of signal to amount"},

@@ -121,6 +121,11 @@ func (o *Options) cgroupFields(driver string) map[string]any {
 		"enforceNodeAllocatable": c.enforce, "systemReserved": notNil(c.systemReserved), "kubeReserved": notNil(c.kubeReserved),
 		"failSwapOn": c.failSwapOn != "",
 	}
+	for name, at := range map[string]string{"systemReservedCgroup": c.SystemCgroup, "kubeReservedCgroup": c.KubeCgroup} {
+		if at != "" {
+			fields[name] = at
+		}
+	}
 	// An explicit false is an error with cgroup v1.
 	if c.SingleProcessOOMKill || c.wholeOOMKill {
 		fields["singleProcessOOMKill"] = c.SingleProcessOOMKill

@@ -47,15 +47,15 @@ func restart(t *testing.T, fields map[string]any, flags ...string) (*Options, []
 var notInForce = strings.Fields(`
 containerLogMaxWorkers containerLogMonitorInterval contentType cpuManagerReconcilePeriod
 enableControllerAttachDetach hairpinMode iptablesDropBit iptablesMasqueradeBit
-kubeReservedCgroup kubeletCgroups logging makeIPTablesUtilChains maxOpenFiles
+kubeletCgroups logging makeIPTablesUtilChains maxOpenFiles
 podCIDR qosReserved registryBurst reservedMemory
-showHiddenMetricsForVersion systemCgroups systemReservedCgroup tlsCurvePreferences
+showHiddenMetricsForVersion systemCgroups tlsCurvePreferences
 topologyManagerPolicyOptions volumePluginDir`)
 
 // onlyIfSet are the fields that are reported only if they have a value, and onlyInCluster
 // those that are in force only in a cluster.
 var (
-	onlyIfSet     = strings.Fields("featureGates singleProcessOOMKill cpuManagerPolicyOptions reservedSystemCPUs staticPodURL staticPodURLHeader containerRuntimeEndpoint imageServiceEndpoint tlsCertFile tlsPrivateKeyFile clusterDomain providerID preloadedImagesVerificationAllowlist tracing")
+	onlyIfSet     = strings.Fields("featureGates kubeReservedCgroup systemReservedCgroup singleProcessOOMKill cpuManagerPolicyOptions reservedSystemCPUs staticPodURL staticPodURLHeader containerRuntimeEndpoint imageServiceEndpoint tlsCertFile tlsPrivateKeyFile clusterDomain providerID preloadedImagesVerificationAllowlist tracing")
 	onlyInCluster = strings.Fields("registerWithTaints nodeStatusUpdateFrequency nodeStatusReportFrequency nodeLeaseDurationSeconds nodeStatusMaxImages authorization kubeAPIQPS kubeAPIBurst eventRecordQPS eventBurst imagePullCredentialsVerificationPolicy")
 )
 

@@ -93,7 +93,10 @@ func (c *Cgroups) reserveCPUs(n int) {
 	for i := range c.Reserved {
 		delete(c.Reserved[i], v1.ResourceCPU)
 	}
-	c.Reserved = append(c.Reserved, v1.ResourceList{v1.ResourceCPU: *resource.NewQuantity(int64(n), resource.DecimalSI)})
+	if c.Reserved[0] == nil {
+		c.Reserved[0] = v1.ResourceList{}
+	}
+	c.Reserved[0][v1.ResourceCPU] = *resource.NewQuantity(int64(n), resource.DecimalSI)
 }
 
 // ReservedCPU returns the amount of cpu that is reserved, in millicores.

@@ -76,6 +76,8 @@ var kubeletFields = map[string]string{
 	"system-reserved":                              "systemReserved",
 	"kube-reserved":                                "kubeReserved",
 	"enforce-node-allocatable":                     "enforceNodeAllocatable",
+	"system-reserved-cgroup":                       "systemReservedCgroup",
+	"kube-reserved-cgroup":                         "kubeReservedCgroup",
 	"pod-max-pids":                                 "podPidsLimit",
 	"cpu-cfs-quota":                                "cpuCFSQuota",
 	"cpu-manager-policy":                           "cpuManagerPolicy",

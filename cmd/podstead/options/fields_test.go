@@ -80,6 +80,8 @@ var samples = map[string]struct{ text, yaml string }{
 	"system-reserved":                       {"cpu=1,memory=1Gi", "{cpu: 1, memory: 1Gi}"},
 	"kube-reserved":                         {"memory=1Gi", "{memory: 1Gi}"},
 	"enforce-node-allocatable":              {"none", "[none]"},
+	"system-reserved-cgroup":                {"/system.slice", ""},
+	"kube-reserved-cgroup":                  {"/kube.slice", ""},
 	"cpu-cfs-quota-period":                  {"50ms", ""},
 	"cpu-manager-policy":                    {"static", ""},
 	"cpu-manager-policy-options":            {"full-pcpus-only=true", `{full-pcpus-only: "true"}`},

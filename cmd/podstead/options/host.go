@@ -35,6 +35,7 @@ func (c *Cgroups) checkHost(root string) error {
 			errs = append(errs, errors.New("singleProcessOOMKill: false is not supported on this node: the kernel kills a whole container only with cgroup v2; remove the field, or boot with systemd.unified_cgroup_hierarchy=1"))
 		}
 	}
+	errs = append(errs, c.checkReservedCgroups(root))
 	return errors.Join(errs...)
 }
 

@@ -33,7 +33,6 @@ type kubeletFlag struct {
 // The reasons that several flags share.
 const (
 	whyCgroups     = "podstead moves no process of the host into another cgroup; configure the service of the process"
-	whyReserved    = "podstead limits only pods; limit the slices of the system with systemd"
 	whyPinning     = "podstead assigns no CPUs or memory of a NUMA node to containers; remove the flag"
 	whyCAdvisor    = "podstead does not contain cAdvisor, and measures on request"
 	whyLog         = "the log goes to standard error, in the format of --log-format"
@@ -73,7 +72,6 @@ var currentFlags = []kubeletFlag{
 	{name: "image-service-endpoint", apply: imageEndpoint, why: "must be the same as --container-runtime-endpoint"},
 	{name: "kernel-memcg-notification", boolean: true, same: []string{"false"}, why: "memory is measured as often as its trend requires"},
 	{name: "kube-api-content-type", why: "podstead and the API server agree on one"},
-	{name: "kube-reserved-cgroup", same: []string{""}, why: whyReserved},
 	{name: "kubelet-cgroups", same: []string{""}, why: whyCgroups},
 	{name: "local-storage-capacity-isolation", boolean: true, same: []string{"true"}, refused: anyOther("limits of ephemeral storage are enforced; remove the flag")},
 	{name: "lock-file", same: []string{""}, why: "podstead locks --root-dir and --cgroup-root itself"},
@@ -95,7 +93,6 @@ var currentFlags = []kubeletFlag{
 	{name: "runtime-cgroups", same: []string{""}, why: whyCgroups},
 	{name: "sync-frequency", why: "pods are synced when something changes"},
 	{name: "system-cgroups", same: []string{""}, why: whyCgroups},
-	{name: "system-reserved-cgroup", same: []string{""}, why: whyReserved},
 	{name: "topology-manager-policy", same: []string{"", "none"}, refused: anyOther(whyPinning)},
 	{name: "topology-manager-policy-options", same: []string{""}, refused: anyOther(whyPinning)},
 	{name: "topology-manager-scope", same: []string{"", "container"}, why: "it has no effect with --topology-manager-policy=none"},
@@ -240,11 +237,6 @@ func (o *Options) applyKubeletFlags(f *pflag.FlagSet) (notices []string, err err
 			}
 		case !slices.Contains(k.same, value):
 			notices = append(notices, fmt.Sprintf("--%s has no effect: %s", k.name, k.why))
-		}
-	}
-	for _, what := range o.Cgroups.enforce {
-		if slices.Contains(systemEnforced, what) && f.Changed("enforce-node-allocatable") {
-			notices = append(notices, fmt.Sprintf("--enforce-node-allocatable=%s has no effect: %s", what, whyReserved))
 		}
 	}
 	return notices, errors.Join(errs...)

@@ -271,6 +271,7 @@ func (o *Options) validate(f *pflag.FlagSet) (notices []string, err error) {
 	if o.PodDNS.mode == string(PodDNSAlways) && len(o.Network.ClusterDNS) > 0 {
 		notices = append(notices, "--pod-dns=always (podDNS) has no effect with --cluster-dns (clusterDNS), which pods get instead")
 	}
+	notices = append(notices, o.Cgroups.unused()...)
 	if o.Manifests.Mode, err = manifest.ParseMode(o.validation); err != nil {
 		return nil, fmt.Errorf("--manifest-validation: %w", err)
 	}
@@ -414,6 +415,9 @@ func (o *Options) check() error {
 	}
 	if len(o.CPUs.Reserved) > 0 {
 		o.Cgroups.reserveCPUs(len(o.CPUs.Reserved))
+	}
+	if err := o.Cgroups.checkEnforced(); err != nil {
+		return err
 	}
 	if err := errors.Join(o.Cgroups.checkHost(o.host), o.Memory.checkHost(o.host), o.CPUs.checkHost(o.host, o.Cgroups.ReservedCPU())); err != nil {
 		return err
