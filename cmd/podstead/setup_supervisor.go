@@ -52,15 +52,14 @@ func (d *daemon) createSupervisor(context.Context) error {
 		from.ClusterObjects = d.bound
 	}
 	cgroups := newCgroups(o, client, d.log)
-	manager, err := d.openCPUs()
+	assigned, err := d.openManagers()
 	if err != nil {
 		return err
 	}
-	var assigned supervisor.CPUs // nil without a manager
-	var bound cri.CPUs
-	d.cpus = manager
+	manager := d.cpus
+	var bound cri.CPUs // nil without a manager
 	if manager != nil {
-		assigned, bound, cgroups.NoQuota = manager, manager, manager.HasExclusive
+		bound, cgroups.NoQuota = manager, manager.HasExclusive
 	}
 	backoff := cri.NewBackoff(o.Runtime.RestartCap)
 	d.sup, err = supervisor.New(supervisor.Config{

@@ -75,6 +75,8 @@ type pool struct {
 	free, reusable idSet
 	// before are those that the pod had; it gets them again if they are free.
 	before idSet
+	// order moves the devices that are preferred to the front; nil for none.
+	order func(ids []string) []string
 }
 
 // choose returns count devices, first reusable ones, then those that the pod had, then by ID;
@@ -91,6 +93,10 @@ func (p *pool) choose(count int) []string {
 	}
 	if len(ordered) < count {
 		return nil
+	}
+	if p.order != nil {
+		kept := min(len(p.reusable), count)
+		ordered = append(ordered[:kept:kept], p.order(ordered[kept:])...)
 	}
 	return ordered[:count]
 }

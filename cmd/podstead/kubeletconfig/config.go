@@ -38,6 +38,7 @@ type Config struct {
 	Cgroups    Cgroups
 	CPUs       CPUs
 	Memory     Memory
+	Topology   Topology
 
 	Garbage  Garbage
 	Shutdown Shutdown

@@ -70,6 +70,9 @@ singleProcessOOMKill: true
 cpuManagerPolicy: static
 cpuManagerPolicyOptions: {full-pcpus-only: "true"}
 reservedSystemCPUs: 0-1
+topologyManagerPolicy: restricted
+topologyManagerScope: pod
+topologyManagerPolicyOptions: {prefer-closest-numa-nodes: "true"}
 memorySwap: {swapBehavior: LimitedSwap}
 featureGates: {MemoryQoS: true}
 memoryThrottlingFactor: 0.5
@@ -123,8 +126,9 @@ serverTLSBootstrap: true
 			SystemReserved: map[string]string{"memory": "1Gi", "pid": "1000"}, KubeReserved: map[string]string{"cpu": "100m"}, SingleProcessOOMKill: &yes,
 			FailSwapOn: new(bool),
 		},
-		CPUs:   CPUs{Policy: "static", Options: map[string]string{"full-pcpus-only": "true"}, Reserved: "0-1"},
-		Memory: Memory{Swap: "LimitedSwap", QoS: true, Throttling: &half, Reservation: "TieredReservation"},
+		CPUs:     CPUs{Policy: "static", Options: map[string]string{"full-pcpus-only": "true"}, Reserved: "0-1"},
+		Topology: Topology{Policy: "restricted", Scope: "pod", Options: map[string]string{"prefer-closest-numa-nodes": "true"}},
+		Memory:   Memory{Swap: "LimitedSwap", QoS: true, Throttling: &half, Reservation: "TieredReservation"},
 		Eviction: Eviction{
 			Hard: map[string]string{"memory.available": "5%", "pid.available": "1000"}, Soft: map[string]string{"nodefs.available": "10Gi"},
 			SoftGracePeriod: map[string]string{"nodefs.available": "1m"}, MinimumReclaim: map[string]string{"memory.available": "50Mi"},
@@ -143,11 +147,11 @@ serverTLSBootstrap: true
 }
 
 func TestReadReportsUnsupportedFields(t *testing.T) {
-	got, err := Read(write(t, head+"topologyManagerScope: pod\nauthorization: {mode: Webhook, webhook: {cacheAuthorizedTTL: 1m}}\nevictionHard: null\nevictionSoft: {containerfs.available: 5%}\nauthentication: {webhook: {enabled: true}, anonymous: {enabled: true}}\n"))
+	got, err := Read(write(t, head+"maxOpenFiles: 5\nauthorization: {mode: Webhook, webhook: {cacheAuthorizedTTL: 1m}}\nevictionHard: null\nevictionSoft: {containerfs.available: 5%}\nauthentication: {webhook: {enabled: true}, anonymous: {enabled: true}}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"authentication.anonymous.enabled", "evictionSoft.containerfs.available", "topologyManagerScope"}; !slices.Equal(got.Ignored, want) {
+	if want := []string{"authentication.anonymous.enabled", "evictionSoft.containerfs.available", "maxOpenFiles"}; !slices.Equal(got.Ignored, want) {
 		t.Errorf("Ignored = %v, want %v", got.Ignored, want)
 	}
 }
@@ -156,8 +160,6 @@ func TestReadReportsUnsupportedFields(t *testing.T) {
 func TestUnsupportedResourceFields(t *testing.T) {
 	path := write(t, head+`memoryManagerPolicy: Static
 reservedMemory: [{numaNode: 0, limits: {memory: 1Gi}}]
-topologyManagerPolicy: restricted
-topologyManagerPolicyOptions: {prefer-closest-numa-nodes: "true"}
 qosReserved: {memory: 50%}
 cgroupsPerQOS: false
 localStorageCapacityIsolation: false
@@ -172,8 +174,7 @@ localStorageCapacityIsolation: false
 	}
 	for _, want := range []string{
 		":3: memoryManagerPolicy: Static is not supported: podstead assigns no memory of NUMA nodes to containers; set it to None, or remove the field", ":4: reservedMemory: is not",
-		":5: topologyManagerPolicy: restricted ", ":6: topologyManagerPolicyOptions: ",
-		":7: qosReserved: ", ":8: cgroupsPerQOS: false ", ":9: localStorageCapacityIsolation: false ",
+		":5: qosReserved: ", ":6: cgroupsPerQOS: false ", ":7: localStorageCapacityIsolation: false ",
 	} {
 		if !slices.ContainsFunc(texts, func(text string) bool {
 			return strings.HasPrefix(text, path+want) && strings.Contains(text, "is not supported: ") && strings.Contains(text, "; ")
@@ -181,7 +182,7 @@ localStorageCapacityIsolation: false
 			t.Errorf("no error %q in %q", want, texts)
 		}
 	}
-	if len(texts) != 7 || len(got.Ignored) > 0 {
+	if len(texts) != 5 || len(got.Ignored) > 0 {
 		t.Errorf("%d errors, ignored are %v", len(texts), got.Ignored)
 	}
 	// The defaults of a kubelet are none.

@@ -20,10 +20,8 @@ var resourceFields = map[string]unsupported{
 	"cgroupsPerQOS":                 {"each pod has a cgroup in that of its QoS class", "set it to true, or remove the field"},
 	"localStorageCapacityIsolation": {"limits of ephemeral storage are enforced", "set it to true, or remove the field"},
 	"memoryManagerPolicy":           {"podstead assigns no memory of NUMA nodes to containers", "set it to None, or remove the field"},
-	"qosReserved":                   {"memory is not reserved by QoS class", removeField},
 	"reservedMemory":                {"podstead assigns no memory of NUMA nodes to containers", "remove the field, and reserve an amount with systemReserved"},
-	"topologyManagerPolicy":         {"podstead aligns no resources of containers", "set it to none, or remove the field"},
-	"topologyManagerPolicyOptions":  {"podstead aligns no resources of containers", removeField},
+	"qosReserved":                   {"memory is not reserved by QoS class", removeField},
 }
 
 // refuse records that a field about resources cannot be honoured. text is the value, empty for

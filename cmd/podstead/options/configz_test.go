@@ -50,12 +50,12 @@ enableControllerAttachDetach hairpinMode iptablesDropBit iptablesMasqueradeBit
 kubeletCgroups logging makeIPTablesUtilChains maxOpenFiles
 podCIDR qosReserved registryBurst reservedMemory
 showHiddenMetricsForVersion systemCgroups tlsCurvePreferences
-topologyManagerPolicyOptions volumePluginDir`)
+volumePluginDir`)
 
 // onlyIfSet are the fields that are reported only if they have a value, and onlyInCluster
 // those that are in force only in a cluster.
 var (
-	onlyIfSet     = strings.Fields("featureGates kubeReservedCgroup systemReservedCgroup singleProcessOOMKill cpuManagerPolicyOptions reservedSystemCPUs staticPodURL staticPodURLHeader containerRuntimeEndpoint imageServiceEndpoint tlsCertFile tlsPrivateKeyFile clusterDomain providerID preloadedImagesVerificationAllowlist tracing")
+	onlyIfSet     = strings.Fields("topologyManagerPolicyOptions featureGates kubeReservedCgroup systemReservedCgroup singleProcessOOMKill cpuManagerPolicyOptions reservedSystemCPUs staticPodURL staticPodURLHeader containerRuntimeEndpoint imageServiceEndpoint tlsCertFile tlsPrivateKeyFile clusterDomain providerID preloadedImagesVerificationAllowlist tracing")
 	onlyInCluster = strings.Fields("registerWithTaints nodeStatusUpdateFrequency nodeStatusReportFrequency nodeLeaseDurationSeconds nodeStatusMaxImages authorization kubeAPIQPS kubeAPIBurst eventRecordQPS eventBurst imagePullCredentialsVerificationPolicy")
 )
 

@@ -27,7 +27,7 @@ type CPUs struct {
 
 func (c *CPUs) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&c.Policy, "cpu-manager-policy", cpus.PolicyNone, "none, or static: assign exclusive CPUs to containers of Guaranteed pods that request whole CPUs")
-	f.StringToStringVar(&c.options, "cpu-manager-policy-options", nil, "`options` of the policy static, such as full-pcpus-only=true: full-pcpus-only, distribute-cpus-across-numa, strict-cpu-reservation, prefer-align-cpus-by-uncorecache")
+	f.StringToStringVar(&c.options, "cpu-manager-policy-options", nil, "`options` of the policy static, such as full-pcpus-only=true: full-pcpus-only, distribute-cpus-across-numa, strict-cpu-reservation, align-by-socket, prefer-align-cpus-by-uncorecache")
 	f.StringVar(&c.reserved, "reserved-cpus", "", "`list` of CPUs that are reserved for the system, such as 0-1; it replaces cpu in --system-reserved and --kube-reserved")
 }
 

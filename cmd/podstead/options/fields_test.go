@@ -80,6 +80,9 @@ var samples = map[string]struct{ text, yaml string }{
 	"system-reserved":                       {"cpu=1,memory=1Gi", "{cpu: 1, memory: 1Gi}"},
 	"kube-reserved":                         {"memory=1Gi", "{memory: 1Gi}"},
 	"enforce-node-allocatable":              {"none", "[none]"},
+	"topology-manager-policy":               {"restricted", ""},
+	"topology-manager-scope":                {"pod", ""},
+	"topology-manager-policy-options":       {"max-allowable-numa-nodes=9", `{max-allowable-numa-nodes: "9"}`},
 	"system-reserved-cgroup":                {"/system.slice", ""},
 	"kube-reserved-cgroup":                  {"/kube.slice", ""},
 	"cpu-cfs-quota-period":                  {"50ms", ""},
@@ -122,6 +125,7 @@ var samples = map[string]struct{ text, yaml string }{
 var needed = map[string][]string{
 	"cpu-manager-policy":                {"--reserved-cpus=0"},
 	"cpu-manager-policy-options":        {"--cpu-manager-policy=static", "--reserved-cpus=0"},
+	"topology-manager-policy-options":   {"--topology-manager-policy=restricted"},
 	"eviction-soft":                     {"--eviction-soft-grace-period=nodefs.available=2m"},
 	"eviction-soft-grace-period":        {"--eviction-soft=nodefs.available<10Gi"},
 	"tls-cert-file":                     {"--tls-private-key-file=/k"},

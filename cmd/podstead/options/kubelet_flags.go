@@ -59,7 +59,7 @@ var currentFlags = []kubeletFlag{
 	{name: "anonymous-auth", boolean: true, same: []string{"false"}, why: "clients without a certificate or token have no access"},
 	{name: "cgroups-per-qos", boolean: true, same: []string{"true"}, refused: anyOther("each pod has a cgroup in that of its QoS class; remove the flag")},
 	{name: "contention-profiling", boolean: true, same: []string{"false"}, why: whyNoInterface},
-	{name: "cpu-manager-reconcile-period", why: "podstead assigns no CPUs to containers"},
+	{name: "cpu-manager-reconcile-period", why: "the CPUs of containers are set when something changes"},
 	{name: "enable-controller-attach-detach", boolean: true, why: "podstead attaches no volumes of storage drivers"},
 	{name: "enable-server", boolean: true, same: []string{"true"}, refused: map[string]string{"false": "ports would be open; use --port=0 --read-only-port=0 --healthz-port=0"}},
 	{name: "exit-on-lock-contention", boolean: true, same: []string{"false"}, refused: map[string]string{"true": "podstead would not exit; it locks --root-dir and --cgroup-root itself, so that two daemons never run the same pods; remove the flag"}},
@@ -93,9 +93,6 @@ var currentFlags = []kubeletFlag{
 	{name: "runtime-cgroups", same: []string{""}, why: whyCgroups},
 	{name: "sync-frequency", why: "pods are synced when something changes"},
 	{name: "system-cgroups", same: []string{""}, why: whyCgroups},
-	{name: "topology-manager-policy", same: []string{"", "none"}, refused: anyOther(whyPinning)},
-	{name: "topology-manager-policy-options", same: []string{""}, refused: anyOther(whyPinning)},
-	{name: "topology-manager-scope", same: []string{"", "container"}, why: "it has no effect with --topology-manager-policy=none"},
 	{name: "vmodule", same: []string{""}, why: whyLog},
 	{name: "volume-plugin-dir", same: []string{""}, why: "podstead runs no FlexVolume plugins"},
 }
