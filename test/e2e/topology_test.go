@@ -32,7 +32,7 @@ func TestTopologyManager(t *testing.T) {
 	}
 	far := plugin(62) // no machine has it
 	n.writeManifest("own.yaml", sleepPod("own", "one")+resources("limits: {cpu: 1, memory: 40Mi, example.com/near: 1}"))
-	n.writeManifest("free.yaml", sleepPod("free", "one")+resources("limits: {cpu: 100m, memory: 40Mi}"))
+	n.writeManifest("free.yaml", sleepPod("free", "one"))
 	n.awaitRunning("free")
 	n.awaitStatus("own", "waits for its topology", func(p v1.Pod) error {
 		if p.Status.Phase == v1.PodPending && p.Status.Reason == "TopologyAffinityError" && strings.Contains(p.Status.Message, "cpu, example.com/near of the pod together, as topologyManagerPolicy single-numa-node requires") {
