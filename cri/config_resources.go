@@ -1,7 +1,9 @@
 package cri
 
 import (
+	"maps"
 	"math"
+	"strconv"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -37,7 +39,7 @@ func linuxResources(s cgroupvalues.Settings, a podinfo.Amounts) *runtimeapi.Linu
 }
 
 // containerResources returns those of one container. A container that runs out of
-// memory is killed as a whole, and none may swap, both as with the kubelet.
+// memory is killed as a whole, as with the kubelet.
 func (g config) containerResources(pod *v1.Pod, c *v1.Container) *runtimeapi.LinuxContainerResources {
 	a := podinfo.AmountsOf(&c.Resources)
 	r := linuxResources(g.cgroup, a)
@@ -62,15 +64,46 @@ func (g config) containerResources(pod *v1.Pod, c *v1.Container) *runtimeapi.Lin
 		unified["memory.oom.group"] = "1"
 	}
 	if g.cgroup.SwapLimit {
+		swap := g.swapLimit(pod, a)
 		// The limit counts memory and swap together.
-		if r.MemorySwapLimitInBytes = a.MemoryLimit; a.MemoryLimit == 0 {
-			unified["memory.swap.max"] = "0"
+		if r.MemorySwapLimitInBytes = a.MemoryLimit + swap; a.MemoryLimit == 0 {
+			r.MemorySwapLimitInBytes, unified["memory.swap.max"] = 0, strconv.FormatInt(swap, 10)
 		}
+	}
+	if q := g.cgroup.MemoryQoS; q != nil {
+		maps.Copy(unified, memoryQoS(q, pod, a))
 	}
 	if len(unified) > 0 {
 		r.Unified = unified
 	}
 	return r
+}
+
+// swapLimit returns how much a container may swap, in bytes. As at the kubelet those of Guaranteed,
+// BestEffort and critical pods do not, nor does one whose request is its limit. The kubelet counts
+// every static pod as critical; here the priority decides.
+func (g config) swapLimit(pod *v1.Pod, a podinfo.Amounts) int64 {
+	if podinfo.QOSClass(pod) != v1.PodQOSBurstable || podinfo.IsCritical(pod) || a.MemoryRequest == a.MemoryLimit {
+		return 0
+	}
+	return g.cgroup.SwapOf(a.MemoryRequest, g.memory)
+}
+
+// memoryQoS returns the files of memory QoS. All of them are set, because a resize may have to
+// undo an earlier value.
+func memoryQoS(q *cgroupvalues.MemoryQoS, pod *v1.Pod, a podinfo.Amounts) map[string]string {
+	files := map[string]string{"memory.min": "0", "memory.low": "0", "memory.high": "max"}
+	if q.Reserve {
+		file := "memory.low"
+		if podinfo.QOSClass(pod) == v1.PodQOSGuaranteed {
+			file = "memory.min"
+		}
+		files[file] = strconv.FormatInt(a.MemoryRequest, 10)
+	}
+	if high := q.High(a.MemoryRequest, a.MemoryLimit); high > 0 {
+		files["memory.high"] = strconv.FormatInt(high, 10)
+	}
+	return files
 }
 
 // kernelPageSize returns a page size as in the kernel's file names: 2MB for 2Mi.

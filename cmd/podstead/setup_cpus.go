@@ -3,8 +3,13 @@ package main
 import (
 	"fmt"
 
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/node/cpus"
+	"github.com/podstead/podstead/node/topology"
+	"github.com/podstead/podstead/supervisor"
 	"github.com/podstead/podstead/supervisor/pleg"
 )
 
@@ -33,6 +38,44 @@ func (d *daemon) openCPUs() (*cpus.Manager, error) {
 	d.start(m.Run)
 	d.log.Info("CPU manager started", "policy", o.CPUs.Policy, "reserved", reserved.String(), "assignable", m.Assignable().String())
 	return m, nil
+}
+
+// resourceManagers are the managers that assign the node's resources to containers. It implements
+// supervisor.CPUs.
+type resourceManagers struct {
+	*topology.Manager
+	cpus *cpus.Manager
+}
+
+// Fixed reports whether the CPU of a pod's containers cannot change while they run.
+func (r resourceManagers) Fixed(pod *v1.Pod) bool { return r.cpus != nil && r.cpus.Fixed(pod) }
+
+// openManagers opens the managers that are configured; the result is nil if there are none.
+func (d *daemon) openManagers() (supervisor.CPUs, error) {
+	o := &d.opts.Topology
+	manager, err := d.openCPUs()
+	if err != nil {
+		return nil, err
+	}
+	d.cpus = manager
+	if manager == nil && o.Policy == topology.PolicyNone {
+		return nil, nil
+	}
+	nodes, err := topology.ReadNodes("/sys")
+	if err != nil {
+		return nil, err
+	}
+	cfg := topology.Config{Policy: o.Policy, Scope: o.Scope, Options: o.Options, Nodes: nodes, Devices: d.devices, Log: d.log}
+	if manager != nil {
+		cfg.Providers = append(cfg.Providers, manager)
+	}
+	m := topology.New(cfg)
+	if o.Policy != topology.PolicyNone {
+		d.devices.SetAffinity(func(uid types.UID, container string, nodes []int) bool {
+			return topology.NewMask(nodes...)&m.Affinity(uid, container) != 0
+		})
+	}
+	return resourceManagers{m, manager}, nil
 }
 
 // runningContainers lists the running containers of this daemon's pods.

@@ -51,16 +51,15 @@ func (d *daemon) createSupervisor(context.Context) error {
 		d.bound = cluster.NewObjects(manifest.References)
 		from.ClusterObjects = d.bound
 	}
-	cgroups := newCgroups(&o.Cgroups, client, d.log)
-	manager, err := d.openCPUs()
+	cgroups := newCgroups(o, client, d.log)
+	assigned, err := d.openManagers()
 	if err != nil {
 		return err
 	}
-	var assigned supervisor.CPUs // nil without a manager
-	var bound cri.CPUs
-	d.cpus = manager
+	manager := d.cpus
+	var bound cri.CPUs // nil without a manager
 	if manager != nil {
-		assigned, bound, cgroups.NoQuota = manager, manager, manager.HasExclusive
+		bound, cgroups.NoQuota = manager, manager.HasExclusive
 	}
 	backoff := cri.NewBackoff(o.Runtime.RestartCap)
 	d.sup, err = supervisor.New(supervisor.Config{
@@ -92,6 +91,9 @@ func (d *daemon) createSupervisor(context.Context) error {
 	// Before anything is mounted for a pod.
 	if err := d.sup.ShareMounts(); err != nil {
 		d.log.Warn("Mounts of pods do not propagate; pods that use mountPropagation with an emptyDir or a claim do not start", "err", err)
+	}
+	if reserved := o.Cgroups.ReservedCgroups; len(reserved) > 0 {
+		d.start(func(ctx context.Context) error { return cgroups.EnforceReserved(ctx, reserved) })
 	}
 	d.start(d.sup.Run, func(ctx context.Context) error { return rollouts.Run(ctx, d.sup) })
 	if d.podDNS != nil {
@@ -186,16 +188,25 @@ func admitNode(o *options.Options, name string) admit.Node {
 
 // newCgroups creates the manager of the pods' cgroups, for the cgroup driver that
 // the runtime uses.
-func newCgroups(o *options.Cgroups, client *cri.Client, log *slog.Logger) *cgroup.Cgroups {
+func newCgroups(opts *options.Options, client *cri.Client, log *slog.Logger) *cgroup.Cgroups {
+	o, memory := &opts.Cgroups, &opts.Memory
 	settings := cgroup.DetectSettings()
 	settings.NoCPUQuota = o.NoCPUQuota
 	settings.QuotaPeriod = int64(o.QuotaPeriod / time.Microsecond)
 	settings.SingleProcessOOMKill = o.SingleProcessOOMKill
+	allocatable := cgroup.Allocatable(cgroup.NodeCapacity(o.Root), o.Reserved...)
+	if memory.LimitedSwap {
+		settings.Swap = nodestatus.ReadHost("/").Swap
+	}
+	if memory.QoS {
+		bytes := allocatable[v1.ResourceMemory]
+		settings.MemoryQoS = &cgroupvalues.MemoryQoS{ThrottlingFactor: memory.Throttling, Reserve: memory.Reserve, Allocatable: bytes.Value()}
+	}
 	return cgroup.New(cgroup.Options{
 		Root:               o.Root,
 		Driver:             func(ctx context.Context) (cgroup.Driver, error) { return cgroupDriver(ctx, o, client, settings.V2) },
 		Settings:           settings,
-		Allocatable:        cgroup.Allocatable(cgroup.NodeCapacity(o.Root), o.Reserved...),
+		Allocatable:        allocatable,
 		EnforceAllocatable: o.EnforceAllocatable,
 		PodPids:            o.PodPids,
 		Log:                log,

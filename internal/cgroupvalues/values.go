@@ -1,5 +1,7 @@
 package cgroupvalues
 
+import "os"
+
 // Limits of the kernel's CPU controller, as the kubelet uses them.
 const (
 	sharesPerCPU = 1024
@@ -19,6 +21,11 @@ type Settings struct {
 	V2 bool
 	// SwapLimit reports whether the kernel can limit swap.
 	SwapLimit bool
+	// Swap is what the containers of Burstable pods may swap together, in bytes: the node's swap
+	// with LimitedSwap, 0 with NoSwap.
+	Swap int64
+	// MemoryQoS are the settings of memory QoS, nil without it.
+	MemoryQoS *MemoryQoS
 	// PageSizes are the hugepage sizes that the kernel supports, such as 2Mi.
 	PageSizes []string
 	// NoCPUQuota leaves CPU limits unenforced (cpuCFSQuota: false).
@@ -28,6 +35,43 @@ type Settings struct {
 	// SingleProcessOOMKill lets the kernel kill a single process of a container
 	// that is out of memory; otherwise it kills all of them (v2 only).
 	SingleProcessOOMKill bool
+}
+
+// MemoryQoS are the settings of memory QoS (v2 only).
+type MemoryQoS struct {
+	// ThrottlingFactor is where between its request and its limit a container is throttled, from
+	// above 0 to 1.
+	ThrottlingFactor float64
+	// Reserve protects the requested memory from reclaim (TieredReservation).
+	Reserve bool
+	// Allocatable stands for the limit of a container that has none, in bytes.
+	Allocatable int64
+}
+
+// High returns memory.high of a container with a memory request and limit in bytes, a limit of
+// 0 standing for none: the kubelet's formula, rounded down to pages. It is 0 for none.
+func (m *MemoryQoS) High(request, limit int64) int64 {
+	if request == limit {
+		return 0
+	}
+	if limit == 0 {
+		limit = m.Allocatable
+	}
+	page := int64(os.Getpagesize())
+	high := int64(float64(request)+float64(limit-request)*m.ThrottlingFactor) / page * page
+	if high <= request {
+		return 0
+	}
+	return high
+}
+
+// SwapOf returns how much a container may swap that requests memory, in bytes: the share of the
+// swap that its request is of the host's memory, as at the kubelet.
+func (s Settings) SwapOf(request, hostMemory int64) int64 {
+	if s.Swap <= 0 || hostMemory <= 0 || request <= 0 || request > hostMemory {
+		return 0
+	}
+	return int64(float64(request) / float64(hostMemory) * float64(s.Swap))
 }
 
 func (s Settings) period() int64 {

@@ -77,6 +77,7 @@ type Cgroups struct {
 	// whose sum gives burstableShares, the shares of their tier.
 	burstableRequests map[types.UID]int64
 	burstableShares   int64
+	reserved          reservedMemory
 }
 
 // New creates a Cgroups. It touches nothing yet.
@@ -140,7 +141,7 @@ func (c *Cgroups) Ensure(ctx context.Context, pod *v1.Pod, parent string) (strin
 	} else {
 		delete(c.burstableRequests, pod.UID)
 	}
-	return wanted, c.setBurstableShares(ctx)
+	return wanted, errors.Join(c.setBurstableShares(ctx), c.reserveMemory(ctx, pod))
 }
 
 // Fits returns an error for a pod that requests more than all pods may use.
@@ -186,11 +187,12 @@ func (c *Cgroups) Destroy(ctx context.Context, uid types.UID, parent string) err
 			return err
 		}
 	}
+	unreserved := c.unreserveMemory(ctx, uid)
 	if _, ok := c.burstableRequests[uid]; !ok {
-		return nil
+		return unreserved
 	}
 	delete(c.burstableRequests, uid)
-	return c.setBurstableShares(ctx)
+	return errors.Join(c.setBurstableShares(ctx), unreserved)
 }
 
 // Pods returns the pods that have a cgroup below the root.

@@ -14,6 +14,12 @@ import (
 // noLimit is the value of a removed limit. A limit of 0 is left unchanged.
 const noLimit = -1
 
+// The files of memory limits.
+const (
+	memoryMax   = "memory.max"
+	memoryMaxV1 = "memory.limit_in_bytes"
+)
+
 // limits are the values of one cgroup.
 type limits struct {
 	// shares is cpu.shares.
@@ -23,6 +29,9 @@ type limits struct {
 	// memory is in bytes.
 	memory int64
 	pids   int64
+	// memoryMin and memoryLow protect memory from reclaim, in bytes (v2 only); noLimit removes
+	// the protection.
+	memoryMin, memoryLow int64
 	// hugePages are in bytes, by page size as in the kernel's file names; here 0 is
 	// a limit.
 	hugePages map[string]int64
@@ -50,7 +59,7 @@ func (l limits) settings(v2 bool) []setting {
 		add(controllerCPU, "cpu.cfs_quota_us", l.quota)
 	}
 	if l.memory != 0 {
-		add(controllerMemory, "memory.limit_in_bytes", l.memory)
+		add(controllerMemory, memoryMaxV1, l.memory)
 	}
 	if l.pids != 0 {
 		list = append(list, setting{controllerPids, "pids.max", orMax(l.pids)})
@@ -70,7 +79,15 @@ func (l limits) settingsV2() []setting {
 		list = append(list, setting{controllerCPU, "cpu.max", orMax(l.quota) + " " + strconv.FormatInt(l.period, 10)})
 	}
 	if l.memory != 0 {
-		list = append(list, setting{controllerMemory, "memory.max", orMax(l.memory)})
+		list = append(list, setting{controllerMemory, memoryMax, orMax(l.memory)})
+	}
+	for _, p := range []struct {
+		file  string
+		bytes int64
+	}{{"memory.min", l.memoryMin}, {"memory.low", l.memoryLow}} {
+		if p.bytes != 0 {
+			list = append(list, setting{controllerMemory, p.file, strconv.FormatInt(max(p.bytes, 0), 10)})
+		}
 	}
 	if l.pids != 0 {
 		list = append(list, setting{controllerPids, "pids.max", orMax(l.pids)})
@@ -112,7 +129,7 @@ func (h *hierarchies) write(path string, l limits) error {
 			continue
 		}
 		file := filepath.Join(dir, s.file)
-		if s.controller == controllerMemory {
+		if s.file == memoryMax || s.file == memoryMaxV1 {
 			if err := h.checkInUse(dir, file, l.memory); err != nil {
 				errs = append(errs, err)
 				continue

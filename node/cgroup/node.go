@@ -99,14 +99,20 @@ func (o *Options) nodeLimits() limits {
 func DetectSettings() cgroupvalues.Settings {
 	var s cgroupvalues.Settings
 	if h, err := findHierarchies(mountinfoFile); err == nil && h.v2() {
-		s.V2 = true
-		// The root cgroup has no such file; its children show whether the kernel
-		// has swap accounting.
-		matches, _ := filepath.Glob(filepath.Join(h.unified, "*", "memory.swap.max"))
-		s.SwapLimit = len(matches) > 0
+		s.V2, s.SwapLimit = true, h.swapLimit()
 	}
 	s.PageSizes = pageSizes(hugePagesDirectory)
 	return s
+}
+
+// swapLimit reports whether the kernel has swap accounting: the root cgroup has no such file, but
+// its children have.
+func (h *hierarchies) swapLimit() bool {
+	if !h.v2() {
+		return false
+	}
+	matches, _ := filepath.Glob(filepath.Join(h.unified, "*", "memory.swap.max"))
+	return len(matches) > 0
 }
 
 // hugePagesDirectory has a subdirectory for each hugepage size.

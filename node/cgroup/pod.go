@@ -1,6 +1,7 @@
 package cgroup
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -42,6 +43,11 @@ func (o *Options) podLimits(pod *v1.Pod) limits {
 	}
 	if podinfo.QOSClass(pod) == v1.PodQOSBestEffort {
 		return l
+	}
+	if o.reservesMemory() && podinfo.QOSClass(pod) == v1.PodQOSGuaranteed {
+		l.memoryMin = cmp.Or(a.MemoryRequest, noLimit)
+	} else if o.reservesMemory() {
+		l.memoryLow = cmp.Or(a.MemoryRequest, noLimit)
 	}
 	l.shares = cgroupvalues.CPUShares(a.CPURequest)
 	exclusive := o.NoQuota != nil && o.NoQuota(pod.UID)

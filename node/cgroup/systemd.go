@@ -106,6 +106,12 @@ func (l limits) properties(v2 bool) []property {
 	if l.memory != 0 {
 		add(memory, l.memory)
 	}
+	if l.memoryMin != 0 && v2 {
+		add("MemoryMin", max(l.memoryMin, 0))
+	}
+	if l.memoryLow != 0 && v2 {
+		add("MemoryLow", max(l.memoryLow, 0))
+	}
 	if l.pids != 0 {
 		add("TasksMax", l.pids)
 	}

@@ -39,6 +39,9 @@ func OpenReader(mountinfo string) (*Reader, error) {
 // V2 reports whether the controllers are in the unified hierarchy.
 func (r *Reader) V2() bool { return r.h.v2() }
 
+// SwapLimit reports whether the kernel can limit the swap of a cgroup (v2 only).
+func (r *Reader) SwapLimit() bool { return r.h.swapLimit() }
+
 // CPUSet reports whether the kernel can bind containers to CPUs.
 func (r *Reader) CPUSet() bool {
 	if !r.h.v2() {

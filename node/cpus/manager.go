@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	podinfo "github.com/podstead/podstead/internal/pod"
+	"github.com/podstead/podstead/node/topology"
 )
 
 // The reasons for which a pod gets no exclusive CPUs, the kubelet's where it has one.
@@ -55,6 +56,8 @@ type Manager struct {
 
 	mu    sync.Mutex
 	state *state
+	// uncommitted is the pod to which CPUs are being assigned, one at a time; empty for none.
+	uncommitted types.UID
 	// applied are the CPUs that containers were given, by ID.
 	applied map[string]appliedSet
 }
@@ -111,47 +114,62 @@ func Exclusive(pod *v1.Pod, c *v1.Container) int {
 	return 0
 }
 
-// Assign assigns exclusive CPUs to all containers of a pod that is going to start, or returns a
-// *Shortage and assigns none. A pod that has its CPUs keeps them. Like the kubelet it gives the
-// CPUs of an init container to the containers that run after its end; those of a sidecar stay
-// its own.
-func (m *Manager) Assign(pod *v1.Pod) error {
+// Assign assigns exclusive CPUs to a container of a pod that is going to start, if it gets any, or
+// returns a *Shortage. A container that has its CPUs keeps them. CPUs of the NUMA nodes in
+// affinity are taken first. The containers of a pod are assigned in their order: like the kubelet
+// it gives the CPUs of an init container to the containers that run after its end; those of a
+// sidecar stay its own. What was assigned is saved by Commit.
+func (m *Manager) Assign(pod *v1.Pod, c *v1.Container, affinity topology.Mask) error {
+	n := Exclusive(pod, c)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if _, ok := m.state.Pods[pod.UID]; ok {
+	had := m.state.Pods[pod.UID].Containers
+	if _, ok := had[c.Name]; ok || n == 0 {
 		return nil
 	}
-	free := m.free()
-	var reusable Set
-	assigned := podState{Name: podinfo.FullName(pod), Containers: map[string]Set{}}
-	for c := range podinfo.EachContainer(&pod.Spec, podinfo.SpecContainers) {
-		n := Exclusive(pod, c)
-		if n == 0 {
-			continue
-		}
-		taken, err := m.take(free.Union(reusable), c.Name, n)
-		if err != nil {
-			return err
-		}
-		assigned.Containers[c.Name] = taken
-		free = free.Minus(taken)
-		if isInit(pod, c) && !podinfo.IsSidecar(c) {
-			reusable = reusable.Union(taken)
-		} else {
-			reusable = reusable.Minus(taken)
-		}
+	taken, err := m.take(m.free().Union(m.reusable(pod, c)), c.Name, n, affinity)
+	if err != nil {
+		return err
 	}
-	if len(assigned.Containers) == 0 {
-		return nil
-	}
+	assigned := podState{Name: podinfo.FullName(pod), Containers: map[string]Set{c.Name: taken}}
+	maps.Copy(assigned.Containers, had)
 	m.state.Pods[pod.UID] = assigned
-	m.save()
-	m.cfg.Log.Info("Exclusive CPUs assigned", "pod", assigned.Name, "cpus", assigned.all().String(), "shared", m.shared().String())
+	m.uncommitted = pod.UID
 	return nil
 }
 
+// reusable returns the CPUs of the pod that a container can have because those that have them end
+// before it starts. mu is held.
+func (m *Manager) reusable(pod *v1.Pod, before *v1.Container) (set Set) {
+	had := m.state.Pods[pod.UID].Containers
+	for c := range podinfo.EachContainer(&pod.Spec, podinfo.SpecContainers) {
+		switch {
+		case c.Name == before.Name:
+			return set
+		case isInit(pod, c) && !podinfo.IsSidecar(c):
+			set = set.Union(had[c.Name])
+		default:
+			set = set.Minus(had[c.Name])
+		}
+	}
+	return set
+}
+
+// Commit saves what was assigned to a pod.
+func (m *Manager) Commit(pod *v1.Pod) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.uncommitted != pod.UID {
+		return
+	}
+	m.uncommitted = ""
+	m.save()
+	assigned := m.state.Pods[pod.UID]
+	m.cfg.Log.Info("Exclusive CPUs assigned", "pod", assigned.Name, "cpus", assigned.all().String(), "shared", m.shared().String())
+}
+
 // take chooses CPUs for one container.
-func (m *Manager) take(free Set, container string, n int) (Set, error) {
+func (m *Manager) take(free Set, container string, n int, affinity topology.Mask) (Set, error) {
 	if usable := len(m.all.Minus(m.cfg.Reserved)); n > usable {
 		return nil, &Shortage{ReasonUnavailable, fmt.Sprintf("container %s requests %d exclusive CPUs, and this node has %d that are not reserved; request fewer", container, n, usable)}
 	}
@@ -161,11 +179,12 @@ func (m *Manager) take(free Set, container string, n int) (Set, error) {
 		}
 		free = m.wholeCores(free)
 	}
-	taken := m.cfg.Topology.take(free, n, m.cfg.Options)
-	if taken == nil {
-		return nil, &Shortage{ReasonUnavailable, fmt.Sprintf("container %s requests %d exclusive CPUs, available %d; the pod starts when others have released theirs", container, n, len(free))}
+	if n <= len(free) {
+		near := m.near(free, affinity)
+		taken := m.cfg.Topology.take(near, min(n, len(near)), m.cfg.Options)
+		return taken.Union(m.cfg.Topology.take(free.Minus(taken), n-len(taken), m.cfg.Options)), nil
 	}
-	return taken, nil
+	return nil, &Shortage{ReasonUnavailable, fmt.Sprintf("container %s requests %d exclusive CPUs, available %d; the pod starts when others have released theirs", container, n, len(free))}
 }
 
 // wholeCores returns the CPUs of cores of which all CPUs are free.
@@ -228,6 +247,7 @@ func (m *Manager) Release(uid types.UID) {
 	defer m.mu.Unlock()
 	if _, ok := m.state.Pods[uid]; ok {
 		delete(m.state.Pods, uid)
+		m.uncommitted = ""
 		m.save()
 	}
 }

@@ -18,6 +18,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
 // container returns a container with limits of cpu and memory, which are its requests too.
@@ -134,7 +136,7 @@ func TestAssign(t *testing.T) {
 	first, second := testPod("first", container("a", "2"), container("b", "500m")), testPod("second", container("a", "5"))
 	third, fourth := testPod("third", container("a", "1")), testPod("fourth", container("a", "1"))
 	for _, pod := range []*v1.Pod{first, second} {
-		if err := m.Assign(pod); err != nil {
+		if err := assign(m, pod); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -145,20 +147,20 @@ func TestAssign(t *testing.T) {
 		t.Error(got)
 	}
 	var shortage *Shortage
-	if err := m.Assign(third); !errors.As(err, &shortage) || shortage.Reason() != ReasonUnavailable || !strings.Contains(err.Error(), "container a requests 1 exclusive CPUs, available 0") {
+	if err := assign(m, third); !errors.As(err, &shortage) || shortage.Reason() != ReasonUnavailable || !strings.Contains(err.Error(), "container a requests 1 exclusive CPUs, available 0") {
 		t.Error(err)
 	}
 	if m.HasExclusive(third.UID) || !m.HasExclusive(first.UID) {
 		t.Error("a pod that waits has CPUs")
 	}
 	m.Release(first.UID)
-	if err := errors.Join(m.Assign(third), m.Assign(fourth), m.Assign(second)); err != nil {
+	if err := errors.Join(assign(m, third), assign(m, fourth), assign(m, second)); err != nil {
 		t.Error(err)
 	}
 	if got := assigned(m, third) + "; " + assigned(m, fourth) + "; " + assigned(m, second); got != "a 1; a 2; a 3-7" {
 		t.Error(got)
 	}
-	if err := m.Assign(testPod("huge", container("a", "8"))); err == nil || !strings.Contains(err.Error(), "this node has 7 that are not reserved") {
+	if err := assign(m, testPod("huge", container("a", "8"))); err == nil || !strings.Contains(err.Error(), "this node has 7 that are not reserved") {
 		t.Error(err)
 	}
 	m.Retain(func(uid types.UID) bool { return uid == second.UID })
@@ -175,7 +177,7 @@ func TestInitContainers(t *testing.T) {
 	sidecar.RestartPolicy = &always
 	pod := testPod("p", container("app", "2"), container("other", "1"))
 	pod.Spec.InitContainers = []v1.Container{container("first", "2"), sidecar, container("second", "3")}
-	if err := m.Assign(pod); err != nil {
+	if err := assign(m, pod); err != nil {
 		t.Fatal(err)
 	}
 	if got := assigned(m, pod); got != "first 1-2; sidecar 1; second 2-4; app 2-3; other 4" {
@@ -189,15 +191,15 @@ func TestInitContainers(t *testing.T) {
 func TestFullPhysicalCPUs(t *testing.T) {
 	m := newNode(t).open(t, shape{1, 1, 1, 4, 2}, Options{FullPhysicalCPUs: true}, "0") // core 0 is 0,4
 	var shortage *Shortage
-	if err := m.Assign(testPod("odd", container("a", "1"))); !errors.As(err, &shortage) || shortage.Reason() != ReasonSMTAlignment || !strings.Contains(err.Error(), "request a multiple of 2") {
+	if err := assign(m, testPod("odd", container("a", "1"))); !errors.As(err, &shortage) || shortage.Reason() != ReasonSMTAlignment || !strings.Contains(err.Error(), "request a multiple of 2") {
 		t.Error(err)
 	}
 	pod := testPod("p", container("a", "6"))
-	if err := m.Assign(pod); err != nil || assigned(m, pod) != "a 1-3,5-7" {
+	if err := assign(m, pod); err != nil || assigned(m, pod) != "a 1-3,5-7" {
 		t.Error(err, assigned(m, pod))
 	}
 	// CPU 4 is free, but its core is not.
-	if err := m.Assign(testPod("late", container("a", "2"))); err == nil || !strings.Contains(err.Error(), "available 0") {
+	if err := assign(m, testPod("late", container("a", "2"))); err == nil || !strings.Contains(err.Error(), "available 0") {
 		t.Error(err)
 	}
 }
@@ -207,7 +209,7 @@ func TestStrictReservation(t *testing.T) {
 	if cpus, _ := m.CPUs("x", "c"); cpus != "2-7" {
 		t.Error(cpus)
 	}
-	if err := m.Assign(testPod("p", container("a", "6"))); err != nil {
+	if err := assign(m, testPod("p", container("a", "6"))); err != nil {
 		t.Fatal(err)
 	}
 	if cpus, _ := m.CPUs("x", "c"); cpus != "0-1" {
@@ -220,7 +222,7 @@ func TestStrictReservation(t *testing.T) {
 func TestState(t *testing.T) {
 	n := newNode(t)
 	pod := testPod("p", container("a", "2"))
-	if err := n.open(t, eight, Options{}, "0").Assign(pod); err != nil {
+	if err := assign(n.open(t, eight, Options{}, "0"), pod); err != nil {
 		t.Fatal(err)
 	}
 	m := n.open(t, eight, Options{}, "0")
@@ -279,7 +281,7 @@ func TestFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	pod := testPod("p", container("a", "1"))
-	if err := m.Assign(pod); err != nil || assigned(m, pod) != "a 1" {
+	if err := assign(m, pod); err != nil || assigned(m, pod) != "a 1" {
 		t.Error(err, assigned(m, pod))
 	}
 }
@@ -307,7 +309,7 @@ func TestSharedPool(t *testing.T) {
 		expect("the start", map[string]string{"old-a": "0-7"})
 		shared, own := testPod("shared", container("b", "100m")), testPod("own", container("c", "3"))
 		n.run(m, shared, "b")
-		if err := m.Assign(own); err != nil {
+		if err := assign(m, own); err != nil {
 			t.Fatal(err)
 		}
 		n.run(m, own, "c")
@@ -357,4 +359,16 @@ func TestEndedContainersAreForgotten(t *testing.T) {
 			t.Errorf("%d containers are known after their end", len(m.applied))
 		}
 	})
+}
+
+// assign assigns CPUs to all containers of a pod, near no NUMA node in particular.
+func assign(m *Manager, pod *v1.Pod) error {
+	for c := range podinfo.EachContainer(&pod.Spec, podinfo.SpecContainers) {
+		if err := m.Assign(pod, c, 0); err != nil {
+			m.Release(pod.UID)
+			return err
+		}
+	}
+	m.Commit(pod)
+	return nil
 }

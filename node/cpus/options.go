@@ -27,6 +27,9 @@ type Options struct {
 	// AlignByUncoreCache takes CPUs of as few uncore caches as possible
 	// (prefer-align-cpus-by-uncorecache).
 	AlignByUncoreCache bool
+	// AlignBySocket aligns CPUs to sockets instead of NUMA nodes, with a topology manager policy
+	// (align-by-socket).
+	AlignBySocket bool
 }
 
 // ParseOptions parses cpuManagerPolicyOptions. Each value is "true" or "false".
@@ -34,15 +37,11 @@ func ParseOptions(values map[string]string) (o Options, err error) {
 	fields := map[string]*bool{
 		"full-pcpus-only": &o.FullPhysicalCPUs, "distribute-cpus-across-numa": &o.DistributeAcrossNUMA,
 		"strict-cpu-reservation": &o.StrictReservation, "prefer-align-cpus-by-uncorecache": &o.AlignByUncoreCache,
+		"align-by-socket": &o.AlignBySocket,
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		to, ok := fields[name]
-		switch {
-		case name == "align-by-socket" && values[name] != "false":
-			return Options{}, fmt.Errorf("%s has an effect only with a topology manager policy, which is not supported; remove it", name)
-		case name == "align-by-socket":
-			continue
-		case !ok:
+		if !ok {
 			return Options{}, fmt.Errorf("%q is not a supported option; use %s", name, strings.Join(slices.Sorted(maps.Keys(fields)), ", "))
 		}
 		if *to, err = strconv.ParseBool(values[name]); err != nil {

@@ -11,10 +11,9 @@ func TestParseOptions(t *testing.T) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for want, values := range map[string]map[string]string{
-		"not a supported option; use distribute": {"full-cpus": "true"},
-		"must be \"true\" or \"false\"":          {"full-pcpus-only": "1x"},
-		"only with a topology manager policy":    {"align-by-socket": "true"},
-		"exclude each other":                     {"prefer-align-cpus-by-uncorecache": "true", "distribute-cpus-across-numa": "true"},
+		"not a supported option; use align-by": {"full-cpus": "true"},
+		"must be \"true\" or \"false\"":        {"full-pcpus-only": "1x"},
+		"exclude each other":                   {"prefer-align-cpus-by-uncorecache": "true", "distribute-cpus-across-numa": "true"},
 	} {
 		if _, err := ParseOptions(values); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v, want %q", values, err, want)

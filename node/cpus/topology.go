@@ -115,6 +115,10 @@ func (t Topology) ThreadsPerCore() int {
 	return most
 }
 
+// SocketsSplitNodes reports whether a NUMA node has CPUs of several sockets: align-by-socket has no
+// meaning then.
+func (t Topology) SocketsSplitNodes() bool { return len(t.sizes(bySocket)) > len(t.sizes(byNode)) }
+
 // key returns what a CPU shares with others.
 type key func(CPU) int
 

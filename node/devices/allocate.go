@@ -89,6 +89,7 @@ func (m *Manager) reserve(pod *v1.Pod, list []step) (*podDevices, map[v1.Resourc
 			}
 			plugins[s.resource] = m.resources[s.resource].plugin
 		}
+		pools[s.resource].order = func(ids []string) []string { ids, _ = m.nearest(pod.UID, s, ids); return ids }
 		ids := slices.Clone(pools[s.resource].choose(s.count))
 		pools[s.resource].take(ids, endsEarly(pod, s.container))
 		p.set(s.container, s.resource, &allocation{ids: ids})
@@ -157,6 +158,13 @@ func (m *Manager) applyPreferences(ctx context.Context, pod *v1.Pod, p *podDevic
 		available := slices.Sorted(maps.Keys(union(shared.free, shared.reusable)))
 		must := slices.Sorted(maps.Keys(shared.reusable))
 		must = must[:min(len(must), s.count)]
+		m.mu.Lock()
+		shared.order = func(ids []string) []string { ids, _ = m.nearest(pod.UID, s, ids); return ids }
+		if ordered, near := m.nearest(pod.UID, s, available); near >= s.count && len(must) == 0 {
+			// The plugin chooses among those that are near the container.
+			available = slices.Sorted(slices.Values(ordered[:near]))
+		}
+		m.mu.Unlock()
 		ids, err := plug.preferred(ctx, available, must, s.count, m.options.Timeouts.Preferred)
 		if err != nil {
 			m.log.Warn("Device plugin failed to choose devices, choosing any", "resource", name, "pod", podinfo.FullName(pod), "err", err)

@@ -77,6 +77,8 @@ type pool struct {
 	// before are those that the pod had; it gets them again if they are free. unreserved are those for
 	// which no pod waits that goes first.
 	before, unreserved idSet
+	// order moves the devices that are preferred to the front; nil for none.
+	order func(ids []string) []string
 }
 
 // choose returns count devices, first reusable ones, then those for which no other pod waits, of each
@@ -97,6 +99,10 @@ func (p *pool) choose(count int) []string {
 	ordered = append(ordered, ids...)
 	if len(ordered) < count {
 		return nil
+	}
+	if p.order != nil {
+		kept := min(len(p.reusable), count)
+		ordered = append(ordered[:kept:kept], p.order(ordered[kept:])...)
 	}
 	return ordered[:count]
 }

@@ -79,6 +79,8 @@ type Manager struct {
 	waiting   map[types.UID]*waiter
 	// healthChanged are the pods whose devices changed their health since TakeChanged.
 	healthChanged map[types.UID]bool
+	// near is set by SetAffinity; may be nil.
+	near func(uid types.UID, container string, nodes []int) bool
 }
 
 // deviceResource is a resource that a plugin has registered, now or before, or one of local devices.
@@ -90,6 +92,8 @@ type deviceResource struct {
 	plugin *plugin
 	// devices are those of the last list by ID; true is healthy.
 	devices map[string]bool
+	// nodes are the NUMA nodes of the devices whose plugin reports them.
+	nodes map[string][]int
 	// lostAt is when the plugin went away.
 	lostAt time.Time
 }

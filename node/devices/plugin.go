@@ -88,9 +88,12 @@ func (m *Manager) watchPlugin(ctx context.Context, p *plugin) error {
 
 // setDevices takes a list of devices of a plugin.
 func (m *Manager) setDevices(p *plugin, list []*pluginapi.Device) {
-	devices := make(map[string]bool, len(list))
+	devices, nodes := make(map[string]bool, len(list)), map[string][]int{}
 	for _, d := range list {
 		devices[d.GetID()] = d.GetHealth() == pluginapi.Healthy
+		if on := nodesOf(d); on != nil {
+			nodes[d.GetID()] = on
+		}
 	}
 	m.mu.Lock()
 	r := m.resources[p.resource]
@@ -99,7 +102,7 @@ func (m *Manager) setDevices(p *plugin, list []*pluginapi.Device) {
 		return
 	}
 	first := !p.listed
-	p.listed, r.devices = true, devices
+	p.listed, r.devices, r.nodes = true, devices, nodes
 	m.noteHealth(p.resource)
 	healthy := r.healthy()
 	m.mu.Unlock()

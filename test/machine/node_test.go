@@ -12,6 +12,7 @@ var nodeTests = []struct {
 	test func(m *Machine)
 }{
 	{"CgroupV2", testCgroupV2},
+	{"SwapAndMemoryQoS", testSwapAndMemoryQoS},
 	{"ReadOnlyRoot", testReadOnlyRoot},
 	{"MemoryPressure", testMemoryPressure},
 	{"DiskPressure", testDiskPressure},

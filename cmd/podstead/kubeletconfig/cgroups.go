@@ -9,13 +9,16 @@ import (
 // Cgroups are the fields about cgroups and allocatable resources.
 type Cgroups struct {
 	// Root is cgroupRoot, the parent of the kubelet's kubepods.
-	Root         string
-	Driver       string
-	PodPids      *int
-	CPUQuota     *bool
-	QuotaPeriod  *time.Duration
-	Enforce      []string
-	KubeReserved map[string]string
+	Root        string
+	Driver      string
+	PodPids     *int
+	CPUQuota    *bool
+	QuotaPeriod *time.Duration
+	Enforce     []string
+	// SystemCgroup and KubeCgroup are systemReservedCgroup and kubeReservedCgroup, empty if not
+	// set.
+	SystemCgroup, KubeCgroup string
+	KubeReserved             map[string]string
 	// SystemReserved and KubeReserved are quantities by resource.
 	SystemReserved       map[string]string
 	SingleProcessOOMKill *bool
@@ -33,8 +36,9 @@ var cgroupFields = map[string]func(*parser, string, any){
 	"enforceNodeAllocatable": (*parser).enforce,
 	"kubeReserved":           func(p *parser, n string, v any) { p.amounts(n, v, &p.cfg.Cgroups.KubeReserved) },
 	"systemReserved":         func(p *parser, n string, v any) { p.amounts(n, v, &p.cfg.Cgroups.SystemReserved) },
+	"systemReservedCgroup":   func(p *parser, n string, v any) { p.text(n, v, &p.cfg.Cgroups.SystemCgroup) },
+	"kubeReservedCgroup":     func(p *parser, n string, v any) { p.text(n, v, &p.cfg.Cgroups.KubeCgroup) },
 	"singleProcessOOMKill":   func(p *parser, n string, v any) { p.boolean(n, v, &p.cfg.Cgroups.SingleProcessOOMKill) },
-	"memorySwap":             (*parser).swap,
 	"failSwapOn":             func(p *parser, n string, v any) { p.boolean(n, v, &p.cfg.Cgroups.FailSwapOn) },
 }
 
@@ -57,8 +61,7 @@ func (p *parser) amounts(name string, v any, to *map[string]string) {
 	}
 }
 
-// enforce parses enforceNodeAllocatable, which can be pods or none. The kubelet can also limit
-// the system's cgroups to their reservations.
+// enforce parses enforceNodeAllocatable. The caller of this package validates its values.
 func (p *parser) enforce(name string, v any) {
 	list, ok := v.([]any)
 	if !ok {
@@ -67,32 +70,8 @@ func (p *parser) enforce(name string, v any) {
 	}
 	p.cfg.Cgroups.Enforce = []string{}
 	for i, e := range list {
-		switch e {
-		case "pods", "none":
-			p.cfg.Cgroups.Enforce = append(p.cfg.Cgroups.Enforce, e.(string))
-		case "system-reserved", "kube-reserved", "system-reserved-compressible", "kube-reserved-compressible":
-			p.refuse(fmt.Sprintf("%s[%d]", name, i), valueText(e), unsupported{"podstead limits only pods", "remove it from the list, and limit the slices of the system with systemd (MemoryMax=, CPUWeight=)"})
-		default:
-			p.fail(fmt.Sprintf("%s[%d]", name, i), "%v is not supported; use pods or none", e)
-		}
-	}
-}
-
-// swap parses memorySwap. Only NoSwap is supported.
-func (p *parser) swap(name string, v any) {
-	m, ok := v.(map[string]any)
-	if !ok {
-		p.fail(name, "%v is not a map", v)
-		return
-	}
-	for _, key := range sortedKeys(m) {
-		switch {
-		case key != "swapBehavior":
-			p.fail(name+"."+key, "unknown field; did you mean swapBehavior?")
-		case m[key] == "LimitedSwap":
-			p.refuse(name+"."+key, "LimitedSwap", unsupported{"no container may swap", "set it to NoSwap, or remove the field"})
-		case m[key] != "" && m[key] != "NoSwap":
-			p.fail(name+"."+key, "%v is not a valid behaviour; use NoSwap", m[key])
-		}
+		var level string
+		p.text(fmt.Sprintf("%s[%d]", name, i), e, &level)
+		p.cfg.Cgroups.Enforce = append(p.cfg.Cgroups.Enforce, level)
 	}
 }

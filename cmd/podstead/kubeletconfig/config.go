@@ -37,6 +37,8 @@ type Config struct {
 	ResolvConf *string
 	Cgroups    Cgroups
 	CPUs       CPUs
+	Memory     Memory
+	Topology   Topology
 
 	Garbage  Garbage
 	Shutdown Shutdown
@@ -86,5 +88,6 @@ func Parse(doc *configfile.Document, hint func(name string) string) (*Config, []
 		p.field(name, doc.Fields[name])
 	}
 	p.checkAllowlist()
+	p.checkMemory()
 	return p.cfg, p.errs
 }

@@ -62,13 +62,21 @@ podPidsLimit: 100
 cpuCFSQuota: false
 cpuCFSQuotaPeriod: 50ms
 enforceNodeAllocatable: [none]
+systemReservedCgroup: /system.slice
+kubeReservedCgroup: /kube.slice
 systemReserved: {memory: 1Gi, pid: 1000}
 kubeReserved: {cpu: 100m}
 singleProcessOOMKill: true
 cpuManagerPolicy: static
 cpuManagerPolicyOptions: {full-pcpus-only: "true"}
 reservedSystemCPUs: 0-1
-memorySwap: {swapBehavior: NoSwap}
+topologyManagerPolicy: restricted
+topologyManagerScope: pod
+topologyManagerPolicyOptions: {prefer-closest-numa-nodes: "true"}
+memorySwap: {swapBehavior: LimitedSwap}
+featureGates: {MemoryQoS: true}
+memoryThrottlingFactor: 0.5
+memoryReservationPolicy: TieredReservation
 evictionHard: {memory.available: 5%, pid.available: 1000}
 evictionSoft: {nodefs.available: 10Gi}
 evictionSoftGracePeriod: {nodefs.available: 1m}
@@ -95,7 +103,7 @@ serverTLSBootstrap: true
 	}
 	d := func(d time.Duration) *time.Duration { return &d }
 	n := func(n int) *int { return &n }
-	yes := true
+	yes, half := true, 0.5
 	want := &Config{
 		StaticPodPath:                          filepath.Join(filepath.Dir(path), "pods"),
 		StaticPodURL:                           "http://127.0.0.1:8080/pods",
@@ -114,11 +122,13 @@ serverTLSBootstrap: true
 		SeccompDefault:                         &yes,
 		AllowedUnsafeSysctls:                   []string{"net.core.*"},
 		Cgroups: Cgroups{
-			Root: "/", Driver: "systemd", PodPids: n(100), CPUQuota: new(bool), QuotaPeriod: d(50 * time.Millisecond), Enforce: []string{"none"},
+			Root: "/", Driver: "systemd", PodPids: n(100), CPUQuota: new(bool), QuotaPeriod: d(50 * time.Millisecond), Enforce: []string{"none"}, SystemCgroup: "/system.slice", KubeCgroup: "/kube.slice",
 			SystemReserved: map[string]string{"memory": "1Gi", "pid": "1000"}, KubeReserved: map[string]string{"cpu": "100m"}, SingleProcessOOMKill: &yes,
 			FailSwapOn: new(bool),
 		},
-		CPUs: CPUs{Policy: "static", Options: map[string]string{"full-pcpus-only": "true"}, Reserved: "0-1"},
+		CPUs:     CPUs{Policy: "static", Options: map[string]string{"full-pcpus-only": "true"}, Reserved: "0-1"},
+		Topology: Topology{Policy: "restricted", Scope: "pod", Options: map[string]string{"prefer-closest-numa-nodes": "true"}},
+		Memory:   Memory{Swap: "LimitedSwap", QoS: true, Throttling: &half, Reservation: "TieredReservation"},
 		Eviction: Eviction{
 			Hard: map[string]string{"memory.available": "5%", "pid.available": "1000"}, Soft: map[string]string{"nodefs.available": "10Gi"},
 			SoftGracePeriod: map[string]string{"nodefs.available": "1m"}, MinimumReclaim: map[string]string{"memory.available": "50Mi"},
@@ -137,11 +147,11 @@ serverTLSBootstrap: true
 }
 
 func TestReadReportsUnsupportedFields(t *testing.T) {
-	got, err := Read(write(t, head+"topologyManagerScope: pod\nauthorization: {mode: Webhook, webhook: {cacheAuthorizedTTL: 1m}}\nevictionHard: null\nevictionSoft: {containerfs.available: 5%}\nauthentication: {webhook: {enabled: true}, anonymous: {enabled: true}}\n"))
+	got, err := Read(write(t, head+"maxOpenFiles: 5\nauthorization: {mode: Webhook, webhook: {cacheAuthorizedTTL: 1m}}\nevictionHard: null\nevictionSoft: {containerfs.available: 5%}\nauthentication: {webhook: {enabled: true}, anonymous: {enabled: true}}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"authentication.anonymous.enabled", "evictionSoft.containerfs.available", "topologyManagerScope"}; !slices.Equal(got.Ignored, want) {
+	if want := []string{"authentication.anonymous.enabled", "evictionSoft.containerfs.available", "maxOpenFiles"}; !slices.Equal(got.Ignored, want) {
 		t.Errorf("Ignored = %v, want %v", got.Ignored, want)
 	}
 }
@@ -150,14 +160,6 @@ func TestReadReportsUnsupportedFields(t *testing.T) {
 func TestUnsupportedResourceFields(t *testing.T) {
 	path := write(t, head+`memoryManagerPolicy: Static
 reservedMemory: [{numaNode: 0, limits: {memory: 1Gi}}]
-memoryReservationPolicy: TieredReservation
-memoryThrottlingFactor: 0.5
-topologyManagerPolicy: restricted
-topologyManagerPolicyOptions: {prefer-closest-numa-nodes: "true"}
-systemReservedCgroup: /system.slice
-kubeReservedCgroup: /podstead.slice
-enforceNodeAllocatable: [pods, system-reserved]
-memorySwap: {swapBehavior: LimitedSwap}
 qosReserved: {memory: 50%}
 cgroupsPerQOS: false
 localStorageCapacityIsolation: false
@@ -172,9 +174,7 @@ localStorageCapacityIsolation: false
 	}
 	for _, want := range []string{
 		":3: memoryManagerPolicy: Static is not supported: podstead assigns no memory of NUMA nodes to containers; set it to None, or remove the field", ":4: reservedMemory: is not",
-		":5: memoryReservationPolicy: Tiered", ":6: memoryThrottlingFactor: 0.5 ", ":7: topologyManagerPolicy: restricted ", ":8: topologyManagerPolicyOptions: ",
-		":9: systemReservedCgroup: /system.slice ", ":10: kubeReservedCgroup: ", ":11: enforceNodeAllocatable[1]: system-reserved ", ":12: memorySwap.swapBehavior: LimitedSwap ",
-		":13: qosReserved: ", ":14: cgroupsPerQOS: false ", ":15: localStorageCapacityIsolation: false ",
+		":5: qosReserved: ", ":6: cgroupsPerQOS: false ", ":7: localStorageCapacityIsolation: false ",
 	} {
 		if !slices.ContainsFunc(texts, func(text string) bool {
 			return strings.HasPrefix(text, path+want) && strings.Contains(text, "is not supported: ") && strings.Contains(text, "; ")
@@ -182,7 +182,7 @@ localStorageCapacityIsolation: false
 			t.Errorf("no error %q in %q", want, texts)
 		}
 	}
-	if len(texts) != 13 || len(got.Ignored) > 0 {
+	if len(texts) != 5 || len(got.Ignored) > 0 {
 		t.Errorf("%d errors, ignored are %v", len(texts), got.Ignored)
 	}
 	// The defaults of a kubelet are none.
@@ -193,39 +193,44 @@ localStorageCapacityIsolation: false
 
 func TestReadErrors(t *testing.T) {
 	for name, c := range map[string]struct{ body, want string }{
-		"CPU options":       {head + "cpuManagerPolicyOptions: {full-pcpus-only: true}\n", "cpuManagerPolicyOptions.full-pcpus-only: true is not a string; quote it"},
-		"unknown field":     {head + "staticPodPaht: /x\n", "staticPodPaht: unknown field; did you mean staticPodPath?"},
-		"nothing similar":   {head + "zzz: 1\n", "zzz: unknown field"},
-		"pods":              {head + "maxPods: -1\n", "maxPods: -1 must be an integer from 0"},
-		"duplicate":         {head + "maxPods: 1\nmaxPods: 2\n", "maxPods"},
-		"kind":              {"apiVersion: v1\nkind: Pod\n", "must be kubelet.config.k8s.io/v1beta1"},
-		"duration":          {head + "fileCheckFrequency: 20\n", "fileCheckFrequency: 20 is not a valid duration"},
-		"negative":          {head + "fileCheckFrequency: -1s\n", `"-1s" is negative`},
-		"port":              {head + "healthzPort: 70000\n", "healthzPort: 70000 must be an integer from 0 to 65535"},
-		"fraction":          {head + "healthzPort: 1.5\n", "1.5 must be an integer"},
-		"header":            {head + "staticPodURLHeader: {A: b}\n", "staticPodURLHeader.A: must be a list"},
-		"header value":      {head + "staticPodURLHeader: {A: [31337]}\n", "staticPodURLHeader.A[0]: must be a string; quote it"},
-		"headers":           {head + "staticPodURLHeader: 31337\n", "staticPodURLHeader: must be a map of header to list of values"},
-		"contradiction":     {head + "maxParallelImagePulls: 3\nserializeImagePulls: true\n", "conflicts with maxParallelImagePulls 3"},
-		"verification":      {head + "imagePullCredentialsVerificationPolicy: Sometimes\n", `imagePullCredentialsVerificationPolicy: "Sometimes": must be NeverVerify, NeverVerifyPreloadedImages, NeverVerifyAllowlistedImages or AlwaysVerify`},
-		"verification kind": {head + "imagePullCredentialsVerificationPolicy: 1\n", "imagePullCredentialsVerificationPolicy: 1 is not a string"},
-		"useless list":      {head + "preloadedImagesVerificationAllowlist: [r.test/app]\n", "preloadedImagesVerificationAllowlist: has an effect only with imagePullCredentialsVerificationPolicy: NeverVerifyAllowlistedImages"},
-		"list of tags":      {head + "imagePullCredentialsVerificationPolicy: NeverVerifyAllowlistedImages\npreloadedImagesVerificationAllowlist: [r.test/app, r.test/app:1]\n", `preloadedImagesVerificationAllowlist[1]: "r.test/app:1": must have no tag`},
-		"back-off":          {head + "crashLoopBackOff: {maxContainerRestartPeriod: 10m}\n", "10m0s must be from 1s to 5m"},
-		"back-off field":    {head + "crashLoopBackOff: {max: 10m}\n", "crashLoopBackOff.max: unknown field"},
-		"reserved":          {head + "systemReserved: {cpu: [1]}\n", "systemReserved.cpu: [1] is not a valid quantity"},
-		"enforced":          {head + "enforceNodeAllocatable: [all]\n", "enforceNodeAllocatable[0]: all is not supported"},
-		"authorization":     {head + "authorization: {mode: RBAC}\n", `authorization.mode: "RBAC": must be AlwaysAllow or Webhook`},
-		"authentication":    {head + "authentication: {x509: {caFile: /x}}\n", "authentication.x509.caFile: unknown field"},
-		"eviction":          {head + "evictionHard: [memory]\n", "evictionHard: must be a map of signal to amount"},
-		"threshold":         {head + "evictionHard: {memory.available: [1]}\n", "evictionHard.memory.available: [1] is not a string"},
-		"taint":             {head + "registerWithTaints: [{key: a, affect: NoSchedule}]\n", "registerWithTaints[0].affect: unknown field"},
-		"lease":             {head + "nodeLeaseDurationSeconds: 1\n", "nodeLeaseDurationSeconds: 1 must be an integer from 4"},
-		"tracing":           {head + "tracing: {endpoint: 'http://x/y'}\n", `tracing.endpoint: "http://x/y" must be HOST:PORT`},
-		"sampling":          {head + "tracing: {samplingRatePerMillion: 2000000}\n", "tracing.samplingRatePerMillion: 2e+06 must be an integer from 0 to 1000000"},
-		"traces":            {head + "tracing: {rate: 1}\n", "tracing.rate: unknown field"},
-		"boolean":           {head + "cpuCFSQuota: maybe\n", "maybe is not a boolean"},
-		"yaml":              {"{", "YAML"},
+		"swap behaviour":          {head + "memorySwap: {swapBehavior: UnlimitedSwap}\n", "memorySwap.swapBehavior: UnlimitedSwap is not a valid behaviour; use NoSwap or LimitedSwap"},
+		"feature gate":            {head + "featureGates: {MemoryQoS: 1}\n", "featureGates.MemoryQoS: 1 is not a boolean"},
+		"throttling":              {head + "memoryThrottlingFactor: 1.5\n", "memoryThrottlingFactor: 1.5 must be a number above 0, and at most 1"},
+		"throttling without QoS":  {head + "memoryThrottlingFactor: 0.5\n", ":3: memoryThrottlingFactor: 0.5 has an effect only with memory QoS; set featureGates: {MemoryQoS: true}"},
+		"reservation":             {head + "memoryReservationPolicy: All\n", "memoryReservationPolicy: All is not a policy"},
+		"reservation without QoS": {head + "memoryReservationPolicy: TieredReservation\n", "TieredReservation has an effect only with memory QoS"},
+		"CPU options":             {head + "cpuManagerPolicyOptions: {full-pcpus-only: true}\n", "cpuManagerPolicyOptions.full-pcpus-only: true is not a string; quote it"},
+		"unknown field":           {head + "staticPodPaht: /x\n", "staticPodPaht: unknown field; did you mean staticPodPath?"},
+		"nothing similar":         {head + "zzz: 1\n", "zzz: unknown field"},
+		"pods":                    {head + "maxPods: -1\n", "maxPods: -1 must be an integer from 0"},
+		"duplicate":               {head + "maxPods: 1\nmaxPods: 2\n", "maxPods"},
+		"kind":                    {"apiVersion: v1\nkind: Pod\n", "must be kubelet.config.k8s.io/v1beta1"},
+		"duration":                {head + "fileCheckFrequency: 20\n", "fileCheckFrequency: 20 is not a valid duration"},
+		"negative":                {head + "fileCheckFrequency: -1s\n", `"-1s" is negative`},
+		"port":                    {head + "healthzPort: 70000\n", "healthzPort: 70000 must be an integer from 0 to 65535"},
+		"fraction":                {head + "healthzPort: 1.5\n", "1.5 must be an integer"},
+		"header":                  {head + "staticPodURLHeader: {A: b}\n", "staticPodURLHeader.A: must be a list"},
+		"header value":            {head + "staticPodURLHeader: {A: [31337]}\n", "staticPodURLHeader.A[0]: must be a string; quote it"},
+		"headers":                 {head + "staticPodURLHeader: 31337\n", "staticPodURLHeader: must be a map of header to list of values"},
+		"contradiction":           {head + "maxParallelImagePulls: 3\nserializeImagePulls: true\n", "conflicts with maxParallelImagePulls 3"},
+		"verification":            {head + "imagePullCredentialsVerificationPolicy: Sometimes\n", `imagePullCredentialsVerificationPolicy: "Sometimes": must be NeverVerify, NeverVerifyPreloadedImages, NeverVerifyAllowlistedImages or AlwaysVerify`},
+		"verification kind":       {head + "imagePullCredentialsVerificationPolicy: 1\n", "imagePullCredentialsVerificationPolicy: 1 is not a string"},
+		"useless list":            {head + "preloadedImagesVerificationAllowlist: [r.test/app]\n", "preloadedImagesVerificationAllowlist: has an effect only with imagePullCredentialsVerificationPolicy: NeverVerifyAllowlistedImages"},
+		"list of tags":            {head + "imagePullCredentialsVerificationPolicy: NeverVerifyAllowlistedImages\npreloadedImagesVerificationAllowlist: [r.test/app, r.test/app:1]\n", `preloadedImagesVerificationAllowlist[1]: "r.test/app:1": must have no tag`},
+		"back-off":                {head + "crashLoopBackOff: {maxContainerRestartPeriod: 10m}\n", "10m0s must be from 1s to 5m"},
+		"back-off field":          {head + "crashLoopBackOff: {max: 10m}\n", "crashLoopBackOff.max: unknown field"},
+		"reserved":                {head + "systemReserved: {cpu: [1]}\n", "systemReserved.cpu: [1] is not a valid quantity"},
+		"authorization":           {head + "authorization: {mode: RBAC}\n", `authorization.mode: "RBAC": must be AlwaysAllow or Webhook`},
+		"authentication":          {head + "authentication: {x509: {caFile: /x}}\n", "authentication.x509.caFile: unknown field"},
+		"eviction":                {head + "evictionHard: [memory]\n", "evictionHard: must be a map of signal to amount"},
+		"threshold":               {head + "evictionHard: {memory.available: [1]}\n", "evictionHard.memory.available: [1] is not a string"},
+		"taint":                   {head + "registerWithTaints: [{key: a, affect: NoSchedule}]\n", "registerWithTaints[0].affect: unknown field"},
+		"lease":                   {head + "nodeLeaseDurationSeconds: 1\n", "nodeLeaseDurationSeconds: 1 must be an integer from 4"},
+		"tracing":                 {head + "tracing: {endpoint: 'http://x/y'}\n", `tracing.endpoint: "http://x/y" must be HOST:PORT`},
+		"sampling":                {head + "tracing: {samplingRatePerMillion: 2000000}\n", "tracing.samplingRatePerMillion: 2e+06 must be an integer from 0 to 1000000"},
+		"traces":                  {head + "tracing: {rate: 1}\n", "tracing.rate: unknown field"},
+		"boolean":                 {head + "cpuCFSQuota: maybe\n", "maybe is not a boolean"},
+		"yaml":                    {"{", "YAML"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := write(t, c.body)

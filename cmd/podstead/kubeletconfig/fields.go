@@ -66,7 +66,7 @@ var fields = map[string]func(*parser, string, any){
 }
 
 // groups are all supported fields.
-var groups = []map[string]func(*parser, string, any){fields, cgroupFields, shutdownFields, evictionFields, remoteFields, nodeFields, rateFields, cpuFields}
+var groups = []map[string]func(*parser, string, any){fields, cgroupFields, shutdownFields, evictionFields, remoteFields, nodeFields, rateFields, cpuFields, memoryFields, topologyFields}
 
 // fixed are fields of which only one value is supported: what podstead does anyway. Any other
 // value is an error for those in resourceFields, and ignored for the others.
@@ -78,10 +78,6 @@ var fixed = map[string]any{
 	"enableServer":          true,
 	"configMapAndSecretChangeDetectionStrategy": "Watch",
 	"memoryManagerPolicy":                       "None",
-	"memoryReservationPolicy":                   "None",
-	"memoryThrottlingFactor":                    0.9, // of no effect without memory QoS, as at the kubelet
-	"topologyManagerPolicy":                     "none",
-	"topologyManagerScope":                      "container",
 	"enableContentionProfiling":                 false,
 	"enableDebugFlagsHandler":                   false,
 	"enableSystemLogHandler":                    true, // for admins

@@ -18,16 +18,10 @@ const removeField = "remove the field"
 // resourceFields are the fields about resources that have only one supported value.
 var resourceFields = map[string]unsupported{
 	"cgroupsPerQOS":                 {"each pod has a cgroup in that of its QoS class", "set it to true, or remove the field"},
-	"kubeReservedCgroup":            {"podstead limits only pods", "remove the field, and limit the services of podstead and the runtime with systemd (MemoryMax=, CPUWeight=)"},
 	"localStorageCapacityIsolation": {"limits of ephemeral storage are enforced", "set it to true, or remove the field"},
 	"memoryManagerPolicy":           {"podstead assigns no memory of NUMA nodes to containers", "set it to None, or remove the field"},
-	"memoryReservationPolicy":       {"podstead protects no memory of containers from reclaim", "set it to None, or remove the field"},
-	"memoryThrottlingFactor":        {"podstead does not throttle containers before their memory limit", removeField},
-	"qosReserved":                   {"memory is not reserved by QoS class", removeField},
 	"reservedMemory":                {"podstead assigns no memory of NUMA nodes to containers", "remove the field, and reserve an amount with systemReserved"},
-	"systemReservedCgroup":          {"podstead limits only pods", "remove the field, and limit system.slice with systemd (MemoryMax=, CPUWeight=)"},
-	"topologyManagerPolicy":         {"podstead aligns no resources of containers", "set it to none, or remove the field"},
-	"topologyManagerPolicyOptions":  {"podstead aligns no resources of containers", removeField},
+	"qosReserved":                   {"memory is not reserved by QoS class", removeField},
 }
 
 // refuse records that a field about resources cannot be honoured. text is the value, empty for

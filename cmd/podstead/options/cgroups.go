@@ -41,8 +41,9 @@ type Cgroups struct {
 	failSwapOn   string
 	wholeOOMKill bool
 
+	SystemCgroups
+
 	systemReserved, kubeReserved map[string]string
-	enforce                      []string
 	cpuQuota                     bool
 }
 
@@ -58,15 +59,13 @@ func (c *Cgroups) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&c.Driver, "cgroup-driver", "", "cgroup driver: cgroupfs or systemd (default: the runtime's)")
 	f.StringToStringVar(&c.systemReserved, "system-reserved", nil, "`resources` reserved for the system, such as cpu=500m,memory=1Gi,pid=1000")
 	f.StringToStringVar(&c.kubeReserved, "kube-reserved", nil, "`resources` reserved for podstead and the runtime, such as cpu=100m,memory=200Mi")
-	f.StringSliceVar(&c.enforce, "enforce-node-allocatable", []string{enforcePods}, "pods: limit all pods together to the allocatable resources; none: only use them for admission")
+	f.StringSliceVar(&c.enforce, "enforce-node-allocatable", []string{enforcePods}, "pods: limit all pods together to the allocatable resources; system-reserved and kube-reserved: limit the cgroups of --system-reserved-cgroup and --kube-reserved-cgroup to what is reserved for them (with -compressible: only their CPU shares); none: only use them for admission")
+	f.StringVar(&c.SystemCgroup, "system-reserved-cgroup", "", "`path` of the cgroup of system services, such as /system.slice, for --enforce-node-allocatable=system-reserved")
+	f.StringVar(&c.KubeCgroup, "kube-reserved-cgroup", "", "`path` of the cgroup of podstead and the runtime, for --enforce-node-allocatable=kube-reserved")
 	f.Int64Var(&c.PodPids, "pod-max-pids", noPidsLimit, "maximum `number` of processes per pod; -1 for no limit")
 	f.BoolVar(&c.cpuQuota, "cpu-cfs-quota", true, "enforce the CPU limits of containers with CFS quota")
 	f.DurationVar(&c.QuotaPeriod, "cpu-cfs-quota-period", defaultQuotaPeriod, "CFS quota `period`, 1ms to 1s")
 }
-
-// systemEnforced are the kubelet's levels of enforcement for processes outside of pods, which
-// have no effect here.
-var systemEnforced = []string{"system-reserved", "system-reserved-compressible", "kube-reserved", "kube-reserved-compressible"}
 
 // merge applies the settings of the file that no flag sets.
 func (c *Cgroups) merge(file *kubeletconfig.Cgroups, take func(flag string, set bool, apply func())) {
@@ -76,6 +75,8 @@ func (c *Cgroups) merge(file *kubeletconfig.Cgroups, take func(flag string, set 
 	take("system-reserved", file.SystemReserved != nil, func() { c.systemReserved = file.SystemReserved })
 	take("kube-reserved", file.KubeReserved != nil, func() { c.kubeReserved = file.KubeReserved })
 	take("enforce-node-allocatable", file.Enforce != nil, func() { c.enforce = file.Enforce })
+	take("system-reserved-cgroup", file.SystemCgroup != "", func() { c.SystemCgroup = file.SystemCgroup })
+	take("kube-reserved-cgroup", file.KubeCgroup != "", func() { c.KubeCgroup = file.KubeCgroup })
 	take("pod-max-pids", file.PodPids != nil, func() { c.PodPids = int64(*file.PodPids) })
 	take("cpu-cfs-quota", file.CPUQuota != nil, func() { c.cpuQuota = *file.CPUQuota })
 	take("cpu-cfs-quota-period", file.QuotaPeriod != nil, func() { c.QuotaPeriod = *file.QuotaPeriod })
@@ -132,10 +133,5 @@ func (c *Cgroups) checkReserved() error {
 		c.Reserved = append(c.Reserved, reserved)
 	}
 	c.EnforceAllocatable = slices.Contains(c.enforce, enforcePods)
-	for _, what := range c.enforce {
-		if what != enforcePods && what != enforceNone && what != "" && !slices.Contains(systemEnforced, what) {
-			return fmt.Errorf("--enforce-node-allocatable: %q is not supported; use pods or none", what)
-		}
-	}
 	return nil
 }

@@ -65,10 +65,58 @@ func TestInvalidCgroupSettings(t *testing.T) {
 		{"--cpu-cfs-quota-period=2s", "--cpu-cfs-quota-period=2s"},
 		{"--system-reserved=gpu=1", `--system-reserved: "gpu" cannot be reserved`},
 		{"--kube-reserved=cpu=-1", `--kube-reserved: cpu="-1" is not a quantity`},
-		{"--enforce-node-allocatable=all", `"all" is not supported`},
+		{"--enforce-node-allocatable=all", `"all" is not supported; use pods, system-reserved, kube-reserved`},
+		{"--enforce-node-allocatable=none,pods", "none excludes all others"},
+		{"--enforce-node-allocatable=system-reserved --system-reserved=cpu=1", "system-reserved needs the cgroup to limit; set --system-reserved-cgroup"},
+		{"--enforce-node-allocatable=kube-reserved-compressible --kube-reserved-cgroup=/x", "limits the cgroup to --kube-reserved, which is empty"},
+		{"--enforce-node-allocatable=kube-reserved,kube-reserved-compressible --kube-reserved-cgroup=/x --kube-reserved=cpu=1", "kube-reserved is in the list twice"},
+		{"--enforce-node-allocatable=kube-reserved --kube-reserved-cgroup=x --kube-reserved=cpu=1", "must be an absolute path"},
 	} {
-		if _, _, err := complete(t, c.arg); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, _, err := complete(t, split(c.arg)...); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.arg, err, c.want)
 		}
+	}
+}
+
+// split returns the flags of a line; a path may contain blanks.
+func split(line string) []string {
+	parts := strings.Split(line, " --")
+	for i := range parts[1:] {
+		parts[i+1] = "--" + parts[i+1]
+	}
+	return parts
+}
+
+// The cgroups of the system are limited to what is reserved for them if they exist.
+func TestReservedCgroups(t *testing.T) {
+	dir := t.TempDir()
+	host := files(t, map[string]string{
+		"proc/self/mountinfo": "30 20 0:25 / " + dir + " rw - cgroup2 cgroup2 rw\n", "sys/devices/system/cpu/online": "0-3\n",
+	})
+	for _, name := range []string{"cpu.weight", "memory.max"} {
+		if err := os.MkdirAll(filepath.Join(dir, "system.slice"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "system.slice", name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, c := range map[string]struct{ fields, want string }{
+		"exists":     {"systemReservedCgroup: /system.slice\nsystemReserved: {cpu: 1, memory: 1Gi}\nenforceNodeAllocatable: [pods, system-reserved]\n", ""},
+		"by CPUs":    {"systemReservedCgroup: /system.slice\nreservedSystemCPUs: '0'\nenforceNodeAllocatable: [system-reserved]\n", ""},
+		"missing":    {"systemReservedCgroup: /x.slice\nsystemReserved: {cpu: 1}\nenforceNodeAllocatable: [system-reserved]\n", ":3: systemReservedCgroup: /x.slice cannot be limited on this node: there is no " + dir + "/x.slice/cpu.weight; create"},
+		"controller": {"kubeReservedCgroup: /system.slice\nkubeReserved: {pid: 10}\nenforceNodeAllocatable: [kube-reserved]\n", ":3: kubeReservedCgroup: /system.slice cannot be limited on this node: there is no " + dir + "/system.slice/pids.max"},
+		"the pods":   {"kubeReservedCgroup: /podstead\nkubeReserved: {pid: 10}\nenforceNodeAllocatable: [kube-reserved]\n", ":3: kubeReservedCgroup: /podstead contains the pods"},
+		"the root":   {"kubeReservedCgroup: /\nkubeReserved: {pid: 10}\nenforceNodeAllocatable: [kube-reserved]\n", ":3: kubeReservedCgroup: / contains the pods"},
+		"no cgroup":  {"kubeReserved: {pid: 10}\nenforceNodeAllocatable: [kube-reserved]\n", ":4: enforceNodeAllocatable: kube-reserved needs the cgroup to limit; set --kube-reserved-cgroup"},
+	} {
+		file, err := completeOn(t, host, c.fields)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.HasPrefix(err.Error(), file+c.want)) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+	_, notices, err := complete(t, "--system-reserved-cgroup=/system.slice")
+	if err != nil || len(notices) != 1 || !strings.Contains(notices[0], "--system-reserved-cgroup has no effect without system-reserved in --enforce-node-allocatable") {
+		t.Errorf("a cgroup that nothing limits: %v, %v", notices, err)
 	}
 }

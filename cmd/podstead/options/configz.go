@@ -26,7 +26,7 @@ func (o *Options) KubeletConfiguration(from RuntimeDefaults) map[string]any {
 	all := map[string]any{"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}
 	kubeletconfig.AddFixed(all)
 	for _, group := range []map[string]any{
-		o.sourceFields(), o.serverFields(), o.runtimeFields(from.ParallelPulls), o.cgroupFields(from.CgroupDriver), o.cpuFields(), o.evictionFields(), o.shutdownFields(), o.clusterFields(), o.Tracing.fields(),
+		o.sourceFields(), o.serverFields(), o.runtimeFields(from.ParallelPulls), o.cgroupFields(from.CgroupDriver), o.cpuFields(), o.Memory.fields(), o.Topology.fields(), o.evictionFields(), o.shutdownFields(), o.clusterFields(), o.Tracing.fields(),
 	} {
 		for name, v := range group {
 			all[name] = v
@@ -119,7 +119,12 @@ func (o *Options) cgroupFields(driver string) map[string]any {
 		"cgroupRoot": path.Dir(c.Root), "cgroupDriver": cmp.Or(driver, c.Driver, c.DriverHint), "podPidsLimit": pids,
 		"cpuCFSQuota": !c.NoCPUQuota, "cpuCFSQuotaPeriod": c.QuotaPeriod.String(),
 		"enforceNodeAllocatable": c.enforce, "systemReserved": notNil(c.systemReserved), "kubeReserved": notNil(c.kubeReserved),
-		"memorySwap": map[string]any{"swapBehavior": "NoSwap"}, "failSwapOn": c.failSwapOn != "",
+		"failSwapOn": c.failSwapOn != "",
+	}
+	for name, at := range map[string]string{"systemReservedCgroup": c.SystemCgroup, "kubeReservedCgroup": c.KubeCgroup} {
+		if at != "" {
+			fields[name] = at
+		}
 	}
 	// An explicit false is an error with cgroup v1.
 	if c.SingleProcessOOMKill || c.wholeOOMKill {

@@ -46,16 +46,16 @@ func restart(t *testing.T, fields map[string]any, flags ...string) (*Options, []
 // podstead, or a cluster decides it.
 var notInForce = strings.Fields(`
 containerLogMaxWorkers containerLogMonitorInterval contentType cpuManagerReconcilePeriod
-enableControllerAttachDetach featureGates hairpinMode iptablesDropBit iptablesMasqueradeBit
-kubeReservedCgroup kubeletCgroups logging makeIPTablesUtilChains maxOpenFiles
+enableControllerAttachDetach hairpinMode iptablesDropBit iptablesMasqueradeBit
+kubeletCgroups logging makeIPTablesUtilChains maxOpenFiles
 podCIDR qosReserved registryBurst reservedMemory
-showHiddenMetricsForVersion systemCgroups systemReservedCgroup tlsCurvePreferences
-topologyManagerPolicyOptions volumePluginDir`)
+showHiddenMetricsForVersion systemCgroups tlsCurvePreferences
+volumePluginDir`)
 
 // onlyIfSet are the fields that are reported only if they have a value, and onlyInCluster
 // those that are in force only in a cluster.
 var (
-	onlyIfSet     = strings.Fields("singleProcessOOMKill cpuManagerPolicyOptions reservedSystemCPUs staticPodURL staticPodURLHeader containerRuntimeEndpoint imageServiceEndpoint tlsCertFile tlsPrivateKeyFile clusterDomain providerID preloadedImagesVerificationAllowlist tracing")
+	onlyIfSet     = strings.Fields("topologyManagerPolicyOptions featureGates kubeReservedCgroup systemReservedCgroup singleProcessOOMKill cpuManagerPolicyOptions reservedSystemCPUs staticPodURL staticPodURLHeader containerRuntimeEndpoint imageServiceEndpoint tlsCertFile tlsPrivateKeyFile clusterDomain providerID preloadedImagesVerificationAllowlist tracing")
 	onlyInCluster = strings.Fields("registerWithTaints nodeStatusUpdateFrequency nodeStatusReportFrequency nodeLeaseDurationSeconds nodeStatusMaxImages authorization kubeAPIQPS kubeAPIBurst eventRecordQPS eventBurst imagePullCredentialsVerificationPolicy")
 )
 

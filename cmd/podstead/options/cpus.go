@@ -27,7 +27,7 @@ type CPUs struct {
 
 func (c *CPUs) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&c.Policy, "cpu-manager-policy", cpus.PolicyNone, "none, or static: assign exclusive CPUs to containers of Guaranteed pods that request whole CPUs")
-	f.StringToStringVar(&c.options, "cpu-manager-policy-options", nil, "`options` of the policy static, such as full-pcpus-only=true: full-pcpus-only, distribute-cpus-across-numa, strict-cpu-reservation, prefer-align-cpus-by-uncorecache")
+	f.StringToStringVar(&c.options, "cpu-manager-policy-options", nil, "`options` of the policy static, such as full-pcpus-only=true: full-pcpus-only, distribute-cpus-across-numa, strict-cpu-reservation, align-by-socket, prefer-align-cpus-by-uncorecache")
 	f.StringVar(&c.reserved, "reserved-cpus", "", "`list` of CPUs that are reserved for the system, such as 0-1; it replaces cpu in --system-reserved and --kube-reserved")
 }
 
@@ -93,7 +93,10 @@ func (c *Cgroups) reserveCPUs(n int) {
 	for i := range c.Reserved {
 		delete(c.Reserved[i], v1.ResourceCPU)
 	}
-	c.Reserved = append(c.Reserved, v1.ResourceList{v1.ResourceCPU: *resource.NewQuantity(int64(n), resource.DecimalSI)})
+	if c.Reserved[0] == nil {
+		c.Reserved[0] = v1.ResourceList{}
+	}
+	c.Reserved[0][v1.ResourceCPU] = *resource.NewQuantity(int64(n), resource.DecimalSI)
 }
 
 // ReservedCPU returns the amount of cpu that is reserved, in millicores.

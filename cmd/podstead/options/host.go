@@ -27,7 +27,7 @@ func (c *Cgroups) checkHost(root string) error {
 		case err != nil:
 			errs = append(errs, fmt.Errorf("%s: failed to read whether swap is on: %w", c.failSwapOn, err))
 		case len(used) > 0:
-			errs = append(errs, fmt.Errorf("%s: is true, but swap is on (%s); turn it off (swapoff -a, and remove it from /etc/fstab), or set %s to false: no container swaps then either", c.failSwapOn, strings.Join(used, ", "), c.failSwapOn))
+			errs = append(errs, fmt.Errorf("%s: is true, but swap is on (%s); turn it off (swapoff -a, and remove it from /etc/fstab), or set %s to false: only memorySwap lets containers swap then", c.failSwapOn, strings.Join(used, ", "), c.failSwapOn))
 		}
 	}
 	if c.wholeOOMKill {
@@ -35,6 +35,7 @@ func (c *Cgroups) checkHost(root string) error {
 			errs = append(errs, errors.New("singleProcessOOMKill: false is not supported on this node: the kernel kills a whole container only with cgroup v2; remove the field, or boot with systemd.unified_cgroup_hierarchy=1"))
 		}
 	}
+	errs = append(errs, c.checkReservedCgroups(root))
 	return errors.Join(errs...)
 }
 

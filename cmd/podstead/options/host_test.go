@@ -32,6 +32,9 @@ func TestSettingsThatTheHostCannotHonour(t *testing.T) {
 	)
 	old := files(t, map[string]string{"proc/swaps": noSwap + "/dev/vda2 partition 1 0 -2\n", "proc/self/mountinfo": v1})
 	current := files(t, map[string]string{"proc/swaps": noSwap, "proc/self/mountinfo": v2})
+	counting := files(t, map[string]string{"a/memory.swap.max": "max\n"})
+	swapping := files(t, map[string]string{"proc/swaps": noSwap, "proc/self/mountinfo": strings.Replace(v2, "/sys/fs/cgroup", counting, 1)})
+	const limited = "memorySwap: {swapBehavior: LimitedSwap}\n"
 	for name, c := range map[string]struct {
 		host, fields string
 		args         []string
@@ -43,6 +46,12 @@ func TestSettingsThatTheHostCannotHonour(t *testing.T) {
 		"swap is allowed":       {old, "failSwapOn: false\n", nil, nil},
 		"no swap":               {current, "failSwapOn: true\nsingleProcessOOMKill: false\n", nil, nil},
 		"whole OOM kills on v1": {old, "singleProcessOOMKill: false\n", nil, []string{":3: singleProcessOOMKill: false is not supported on this node", "cgroup v2"}},
+		"limited swap on v1":    {old, limited, nil, []string{":3: memorySwap: LimitedSwap is not supported on this node: it needs cgroup v2", "NoSwap"}},
+		"limited swap, no file": {files(t, map[string]string{"proc/self/mountinfo": strings.Replace(v2, "/sys/fs/cgroup", t.TempDir(), 1)}), limited, nil, []string{":3: memorySwap: LimitedSwap ", "swapaccount=1"}},
+		"limited swap":          {swapping, limited, nil, nil},
+		"memory QoS on v1":      {old, "featureGates: {MemoryQoS: true}\n", nil, []string{":3: featureGates: MemoryQoS is not supported on this node: it needs cgroup v2"}},
+		"memory QoS":            {current, "featureGates: {MemoryQoS: true}\n", nil, nil},
+		"memory QoS by flag":    {current, "", []string{"--feature-gates=MemoryQoS=true"}, []string{"set featureGates: {MemoryQoS: true} in the configuration file"}},
 		"single OOM kills":      {old, "singleProcessOOMKill: true\n", nil, nil},
 	} {
 		file, err := completeOn(t, c.host, c.fields, c.args...)

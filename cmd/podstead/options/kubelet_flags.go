@@ -22,6 +22,8 @@ type kubeletFlag struct {
 	// refused are values, "" for any that is not in same, that would be unsafe or surprising
 	// to ignore, each with what to do.
 	refused map[string]string
+	// check rejects values that must not be ignored; nil for none.
+	check func(value string) error
 	// apply honours the flag; nil if it has no effect.
 	apply func(o *Options, f *pflag.FlagSet, value string) error
 	// why says why it has no effect or, if it is honoured, what it means.
@@ -31,7 +33,6 @@ type kubeletFlag struct {
 // The reasons that several flags share.
 const (
 	whyCgroups     = "podstead moves no process of the host into another cgroup; configure the service of the process"
-	whyReserved    = "podstead limits only pods; limit the slices of the system with systemd"
 	whyPinning     = "podstead assigns no CPUs or memory of a NUMA node to containers; remove the flag"
 	whyCAdvisor    = "podstead does not contain cAdvisor, and measures on request"
 	whyLog         = "the log goes to standard error, in the format of --log-format"
@@ -58,7 +59,7 @@ var currentFlags = []kubeletFlag{
 	{name: "anonymous-auth", boolean: true, same: []string{"false"}, why: "clients without a certificate or token have no access"},
 	{name: "cgroups-per-qos", boolean: true, same: []string{"true"}, refused: anyOther("each pod has a cgroup in that of its QoS class; remove the flag")},
 	{name: "contention-profiling", boolean: true, same: []string{"false"}, why: whyNoInterface},
-	{name: "cpu-manager-reconcile-period", why: "podstead assigns no CPUs to containers"},
+	{name: "cpu-manager-reconcile-period", why: "the CPUs of containers are set when something changes"},
 	{name: "enable-controller-attach-detach", boolean: true, why: "podstead attaches no volumes of storage drivers"},
 	{name: "enable-server", boolean: true, same: []string{"true"}, refused: map[string]string{"false": "ports would be open; use --port=0 --read-only-port=0 --healthz-port=0"}},
 	{name: "exit-on-lock-contention", boolean: true, same: []string{"false"}, refused: map[string]string{"true": "podstead would not exit; it locks --root-dir and --cgroup-root itself, so that two daemons never run the same pods; remove the flag"}},
@@ -66,12 +67,11 @@ var currentFlags = []kubeletFlag{
 	{name: "experimental-mounter-path", same: []string{""}, why: "podstead mounts volumes itself"},
 	{name: "fail-cgroupv1", boolean: true, same: []string{"false"}, why: "podstead supports cgroup v1"},
 	{name: "fail-swap-on", boolean: true, apply: failSwapOn, why: "is the field failSwapOn"},
-	{name: "feature-gates", same: []string{""}, why: "podstead has no feature gates"},
+	{name: "feature-gates", same: []string{""}, check: featureGates, why: "podstead has no such feature gates"},
 	{name: "hairpin-mode", why: whyRuntime},
 	{name: "image-service-endpoint", apply: imageEndpoint, why: "must be the same as --container-runtime-endpoint"},
 	{name: "kernel-memcg-notification", boolean: true, same: []string{"false"}, why: "memory is measured as often as its trend requires"},
 	{name: "kube-api-content-type", why: "podstead and the API server agree on one"},
-	{name: "kube-reserved-cgroup", same: []string{""}, why: whyReserved},
 	{name: "kubelet-cgroups", same: []string{""}, why: whyCgroups},
 	{name: "local-storage-capacity-isolation", boolean: true, same: []string{"true"}, refused: anyOther("limits of ephemeral storage are enforced; remove the flag")},
 	{name: "lock-file", same: []string{""}, why: "podstead locks --root-dir and --cgroup-root itself"},
@@ -93,10 +93,6 @@ var currentFlags = []kubeletFlag{
 	{name: "runtime-cgroups", same: []string{""}, why: whyCgroups},
 	{name: "sync-frequency", why: "pods are synced when something changes"},
 	{name: "system-cgroups", same: []string{""}, why: whyCgroups},
-	{name: "system-reserved-cgroup", same: []string{""}, why: whyReserved},
-	{name: "topology-manager-policy", same: []string{"", "none"}, refused: anyOther(whyPinning)},
-	{name: "topology-manager-policy-options", same: []string{""}, refused: anyOther(whyPinning)},
-	{name: "topology-manager-scope", same: []string{"", "container"}, why: "it has no effect with --topology-manager-policy=none"},
 	{name: "vmodule", same: []string{""}, why: whyLog},
 	{name: "volume-plugin-dir", same: []string{""}, why: "podstead runs no FlexVolume plugins"},
 }
@@ -223,6 +219,12 @@ func (o *Options) applyKubeletFlags(f *pflag.FlagSet) (notices []string, err err
 		if other := k.refused[""]; other != "" && !refused && !slices.Contains(k.same, value) {
 			remedy, refused = other, true
 		}
+		if k.check != nil {
+			if err := k.check(value); err != nil {
+				errs = append(errs, fmt.Errorf("--%s=%s: %w", k.name, value, err))
+				continue
+			}
+		}
 		switch {
 		case refused:
 			errs = append(errs, fmt.Errorf("--%s=%s: is not supported: %s", k.name, value, remedy))
@@ -234,12 +236,15 @@ func (o *Options) applyKubeletFlags(f *pflag.FlagSet) (notices []string, err err
 			notices = append(notices, fmt.Sprintf("--%s has no effect: %s", k.name, k.why))
 		}
 	}
-	for _, what := range o.Cgroups.enforce {
-		if slices.Contains(systemEnforced, what) && f.Changed("enforce-node-allocatable") {
-			notices = append(notices, fmt.Sprintf("--enforce-node-allocatable=%s has no effect: %s", what, whyReserved))
-		}
-	}
 	return notices, errors.Join(errs...)
+}
+
+// featureGates rejects the gate that has an effect, which only the configuration file sets.
+func featureGates(value string) error {
+	if strings.Contains(value, "MemoryQoS=true") {
+		return errors.New("MemoryQoS is not supported as a flag; set featureGates: {MemoryQoS: true} in the configuration file")
+	}
+	return nil
 }
 
 // failSwapOn honours the flag with the field's meaning. The check is in checkHost.

@@ -19,10 +19,10 @@ func TestKubeletCommandLines(t *testing.T) {
 		"kubeadm": {"--container-runtime-endpoint=unix:///run/containerd/containerd.sock --pod-infra-container-image=registry.k8s.io/pause:3.10 --cgroup-driver=systemd --v=2", ""},
 		"kubespray": {"--logtostderr=true --v=2 --node-ip=10.0.0.1 --hostname-override=n --container-runtime=remote --container-runtime-endpoint=unix:///run/crio.sock --runtime-cgroups=/systemd/system.slice --network-plugin=cni --cni-conf-dir=/etc/cni/net.d --cni-bin-dir=/opt/cni/bin",
 			"runtime-cgroups cni-bin-dir"},
-		"cloud": {"--anonymous-auth=false --cgroup-driver=systemd --cloud-provider=external --cluster-dns=10.0.0.10 --eviction-hard=memory.available<5% --feature-gates=A=true,B=false --max-pods=110 --protect-kernel-defaults --register-schedulable=true --volume-plugin-dir=/x --system-reserved-cgroup=/system.slice --enforce-node-allocatable=pods,system-reserved",
-			"feature-gates system-reserved-cgroup volume-plugin-dir enforce-node-allocatable=system-reserved"},
+		"cloud": {"--anonymous-auth=false --cgroup-driver=systemd --cloud-provider=external --cluster-dns=10.0.0.10 --eviction-hard=memory.available<5% --feature-gates=A=true,B=false --max-pods=110 --protect-kernel-defaults --register-schedulable=true --volume-plugin-dir=/x",
+			"feature-gates volume-plugin-dir"},
 		"old":         {"--allow-privileged=true --cadvisor-port=0 --fail_swap_on=false --keep-terminated-pod-volumes --alsologtostderr -v 2", "allow-privileged alsologtostderr keep-terminated-pod-volumes"},
-		"exotic":      {"--topology-manager-scope=pod --housekeeping_interval=10s", "topology-manager-scope housekeeping-interval"},
+		"exotic":      {"--topology-manager-scope=pod --housekeeping_interval=10s", "housekeeping-interval"},
 		"own choices": {"--cpu-manager-policy=none --memory-manager-policy=None --topology-manager-policy=none --cgroups-per-qos --local-storage-capacity-isolation=true --fail-swap-on=false --enable-server=true --oom-score-adj=-999 --image-service-endpoint=", ""},
 	} {
 		_, notices, err := complete(t, strings.Fields(c.args)...)
@@ -58,7 +58,7 @@ func TestRefusedKubeletFlags(t *testing.T) {
 		"--cpu-manager-policy=static":        "set reservedSystemCPUs",
 		"--reserved-cpus=9999":               "this node has no CPU 9999",
 		"--memory-manager-policy=Static":     "remove the flag",
-		"--topology-manager-policy=restrict": "remove the flag",
+		"--topology-manager-policy=restrict": "is not a policy; use none, best-effort, restricted, single-numa-node",
 		"--cgroups-per-qos=false":            "remove the flag",
 		"--logging-format=xml":               "must be text or json",
 	} {

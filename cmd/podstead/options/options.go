@@ -32,6 +32,8 @@ type Options struct {
 	PodDNS     PodDNS
 	Cgroups    Cgroups
 	CPUs       CPUs
+	Memory     Memory
+	Topology   Topology
 	Paths      Paths
 	API        API
 	Policy     Policy
@@ -210,6 +212,7 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	o.PodDNS.addFlags(f)
 	o.Cgroups.addFlags(f)
 	o.CPUs.addFlags(f)
+	o.Topology.addFlags(f)
 	f.StringVar(&o.Node, "hostname-override", "", "node `name` (default: the hostname at the first start, which is then kept)")
 	f.StringVar(&o.Paths.Root, "root-dir", DefaultRoot, "`directory` of the daemon's persistent state")
 	f.StringVar(&o.Paths.PodLogs, "pod-logs-dir", DefaultPodLogs, "`directory` of container logs")
@@ -277,6 +280,7 @@ func (o *Options) validate(f *pflag.FlagSet) (notices []string, err error) {
 	if o.PodDNS.mode == string(PodDNSAlways) && len(o.Network.ClusterDNS) > 0 {
 		notices = append(notices, "--pod-dns=always (podDNS) has no effect with --cluster-dns (clusterDNS), which pods get instead")
 	}
+	notices = slices.Concat(notices, o.Cgroups.unused(), o.Topology.unused())
 	if o.Manifests.Mode, err = manifest.ParseMode(o.validation); err != nil {
 		return nil, fmt.Errorf("--manifest-validation: %w", err)
 	}
@@ -342,6 +346,8 @@ func (o *Options) merge(c *kubeletconfig.Config, f *pflag.FlagSet) {
 	o.Policy.merge(c, f)
 	o.Cgroups.merge(&c.Cgroups, take)
 	o.CPUs.merge(&c.CPUs, take)
+	o.Memory.merge(&c.Memory)
+	o.Topology.merge(&c.Topology, take)
 	o.Garbage.merge(c, f)
 	o.Stats.merge(c, f)
 	o.Shutdown.merge(c, f)
@@ -420,7 +426,10 @@ func (o *Options) check() error {
 	if len(o.CPUs.Reserved) > 0 {
 		o.Cgroups.reserveCPUs(len(o.CPUs.Reserved))
 	}
-	if err := errors.Join(o.Cgroups.checkHost(o.host), o.CPUs.checkHost(o.host, o.Cgroups.ReservedCPU())); err != nil {
+	if err := o.Cgroups.checkEnforced(); err != nil {
+		return err
+	}
+	if err := errors.Join(o.Cgroups.checkHost(o.host), o.Memory.checkHost(o.host), o.CPUs.checkHost(o.host, o.Cgroups.ReservedCPU()), o.Topology.check(&o.CPUs, o.host)); err != nil {
 		return err
 	}
 	return errors.Join(o.checkHealth(), o.checkPaths())

@@ -35,7 +35,10 @@ var flagless = map[string]string{
 	"nodeStatusUpdateFrequency":              "interval of computing the node status (default 10s)",
 	"serializeImagePulls":                    "true pulls one image at a time, as maxParallelImagePulls: 1",
 	"failSwapOn":                             "true rejects a node with swap (default false)",
-	"memorySwap":                             "only swapBehavior: NoSwap",
+	"memorySwap":                             "swapBehavior: NoSwap, or LimitedSwap, which lets containers of Burstable pods swap (cgroup v2; default NoSwap)",
+	"featureGates":                           "only MemoryQoS: true throttles containers before their memory limit (cgroup v2)",
+	"memoryThrottlingFactor":                 "with MemoryQoS, where between its memory request and limit a container is throttled (default 0.9)",
+	"memoryReservationPolicy":                "with MemoryQoS, TieredReservation protects the memory that containers request from reclaim (default None)",
 	"mergeDefaultEvictionSettings":           "keep the default thresholds of signals that evictionHard does not set",
 }
 

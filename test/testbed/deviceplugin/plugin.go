@@ -28,6 +28,8 @@ type Options struct {
 	Registry string
 	// Devices are the IDs of the devices, all healthy at first.
 	Devices []string
+	// Nodes are the NUMA nodes of devices, by ID; without one the plugin reports none.
+	Nodes map[string]int64
 	// Allocate answers for one container; nil answers with nothing.
 	Allocate func(ctx context.Context, ids []string) (*pluginapi.ContainerAllocateResponse, error)
 	// Preferred chooses devices; nil leaves the choice to the node.
@@ -212,7 +214,7 @@ func (p *Plugin) ListAndWatch(_ *pluginapi.Empty, stream grpc.ServerStreamingSer
 		p.mu.Lock()
 		list, changed := &pluginapi.ListAndWatchResponse{}, p.changed
 		for id, healthy := range p.health {
-			d := &pluginapi.Device{ID: id, Health: pluginapi.Unhealthy}
+			d := &pluginapi.Device{ID: id, Health: pluginapi.Unhealthy, Topology: p.topology(id)}
 			if healthy {
 				d.Health = pluginapi.Healthy
 			}
@@ -265,4 +267,13 @@ func (p *Plugin) PreStartContainer(_ context.Context, r *pluginapi.PreStartConta
 		return nil, err
 	}
 	return &pluginapi.PreStartContainerResponse{}, nil
+}
+
+// topology is what the plugin reports of a device, nil for nothing.
+func (p *Plugin) topology(id string) *pluginapi.TopologyInfo {
+	node, ok := p.options.Nodes[id]
+	if !ok {
+		return nil
+	}
+	return &pluginapi.TopologyInfo{Nodes: []*pluginapi.NUMANode{{ID: node}}}
 }

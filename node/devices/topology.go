@@ -1,0 +1,89 @@
+package devices
+
+import (
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+)
+
+// SetAffinity sets the function that reports whether a device on some NUMA nodes is near a container;
+// it is called with no nodes too. Without it no device is preferred.
+func (m *Manager) SetAffinity(near func(uid types.UID, container string, nodes []int) bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.near = near
+}
+
+// nodesOf returns the NUMA nodes of a device that its plugin reports.
+func nodesOf(d *pluginapi.Device) (nodes []int) {
+	for _, node := range d.GetTopology().GetNodes() {
+		nodes = append(nodes, int(node.GetID()))
+	}
+	return nodes
+}
+
+// Nodes returns the NUMA nodes of each healthy device of a resource, and of each one that is free
+// for a pod, which keeps its own; nothing for one whose plugin does not say.
+func (m *Manager) Nodes(name v1.ResourceName, uid types.UID) (all, free [][]int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.resources[name]
+	if !r.isListed() {
+		return nil, nil
+	}
+	for id, healthy := range r.devices {
+		if healthy {
+			all = append(all, r.nodes[id])
+		}
+	}
+	for id := range m.free(name, uid) {
+		free = append(free, r.nodes[id])
+	}
+	return all, free
+}
+
+// Requests returns how many devices a pod needs at the same time, by resource.
+func (m *Manager) Requests(pod *v1.Pod) map[v1.ResourceName]int64 { return wanted(pod) }
+
+// Holds reports whether a pod has devices.
+func (m *Manager) Holds(uid types.UID) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.pods[uid] != nil
+}
+
+// Await makes TakeChanged return a pod after the next change: it waits for devices on other NUMA
+// nodes than those that are free.
+func (m *Manager) Await(uid types.UID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.healthChanged[uid] = true
+}
+
+// nearest moves the devices near a container to the front, without another change of the order. mu
+// is held.
+func (m *Manager) nearest(uid types.UID, s step, ids []string) (ordered []string, near int) {
+	if m.near == nil {
+		return ids, 0
+	}
+	r := m.resources[s.resource]
+	isNear := func(id string) bool { return m.near(uid, s.container, r.nodes[id]) }
+	ordered = slices.Clone(ids)
+	slices.SortStableFunc(ordered, func(a, b string) int {
+		switch x, y := isNear(a), isNear(b); {
+		case x == y:
+			return 0
+		case x:
+			return -1
+		}
+		return 1
+	})
+	for _, id := range ordered {
+		if isNear(id) {
+			near++
+		}
+	}
+	return ordered, near
+}
