@@ -55,14 +55,31 @@ var maskedUnits = []string{
 	"apparmor.service",
 	"dev-hugepages.mount", "dev-mqueue.mount", "sys-fs-fuse-connections.mount", "sys-kernel-config.mount", "sys-kernel-debug.mount", "sys-kernel-tracing.mount",
 	"modprobe@configfs.service", "modprobe@dm_mod.service", "modprobe@drm.service", "modprobe@efi_pstore.service", "modprobe@fuse.service", "modprobe@loop.service",
+	"getty.target", "kmod-static-nodes.service", "systemd-ask-password-console.path", "systemd-ask-password-wall.path", "systemd-fsckd.socket", "systemd-initctl.socket",
+	"systemd-sysusers.service", "systemd-update-done.service", "systemd-journal-catalog-update.service", "proc-sys-fs-binfmt_misc.automount",
 	"systemd-network-generator.service", "systemd-pstore.service", "systemd-random-seed.service", "systemd-update-utmp.service", "systemd-update-utmp-runlevel.service",
 }
+
+// maskedGenerators are generators of units that no machine of the tests has. Each of them would be
+// started at each boot and at each reload of systemd.
+var maskedGenerators = []string{
+	"systemd-cryptsetup-generator", "systemd-debug-generator", "systemd-getty-generator", "systemd-gpt-auto-generator", "systemd-hibernate-resume-generator",
+	"systemd-integritysetup-generator", "systemd-rc-local-generator", "systemd-run-generator", "systemd-system-update-generator", "systemd-sysv-generator",
+	"systemd-veritysetup-generator",
+}
+
+// udevTrigger limits the devices for which udev runs its rules at a boot to those of virtio: the
+// disks and the network. The others are ports, consoles and processors, by the hundred.
+const udevTrigger = `[Service]
+ExecStart=
+ExecStart=udevadm trigger --action=add --subsystem-match=virtio --subsystem-match=block --subsystem-match=net
+`
 
 // writeInitrd writes an initial ramdisk with the agent and the image's modules.
 func writeInitrd(path, agent string, image Image) error {
 	a := &cpio{}
 	for _, dir := range []string{"bin", "dev", "proc", "sys", "run", "root", "modules", "overlay", "overlay/machine", "overlay/systemd", "overlay/systemd/system",
-		"overlay/systemd/system/sysinit.target.wants", "overlay/systemd/journald.conf.d"} {
+		"overlay/systemd/system/sysinit.target.wants", "overlay/systemd/system-generators", "overlay/systemd/journald.conf.d"} {
 		a.add(dir, modeDirectory|0o755, nil)
 	}
 	files := map[string]string{"bin/busybox": image.busybox(), "overlay/machine/agent": agent}
@@ -84,6 +101,11 @@ func writeInitrd(path, agent string, image Image) error {
 	a.add("init", modeFile|0o755, []byte(initScript))
 	a.add(units+"machine-agent.service", modeFile|0o644, []byte(agentUnit))
 	a.add(units+"sysinit.target.wants/machine-agent.service", modeLink|0o777, []byte("../machine-agent.service"))
+	for _, generator := range maskedGenerators {
+		a.add("overlay/systemd/system-generators/"+generator, modeLink|0o777, []byte("/dev/null"))
+	}
+	a.add(units+"systemd-udev-trigger.service.d", modeDirectory|0o755, nil)
+	a.add(units+"systemd-udev-trigger.service.d/machine.conf", modeFile|0o644, []byte(udevTrigger))
 	for _, unit := range maskedUnits {
 		a.add(units+unit, modeLink|0o777, []byte("/dev/null"))
 	}

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/podstead/podstead/test/machine/wire"
 )
 
 // Limits for a machine on a host that does other work as well. Tests await events; these only
@@ -206,13 +208,25 @@ func (m *Machine) RunInput(ctx context.Context, stdin io.Reader, args ...string)
 func (m *Machine) Try(script string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), commandTimeout)
 	defer cancel()
-	r, err := m.Run(ctx, "sh", "-c", script)
+	return m.output(ctx, script, "sh", "-c", script)
+}
+
+// agent returns the output of a command of the agent itself: wire.Builtin says which ones there are.
+func (m *Machine) agent(args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), commandTimeout)
+	defer cancel()
+	return m.output(ctx, strings.Join(args, " "), append([]string{wire.Builtin}, args...)...)
+}
+
+// output runs a command, whose name is for the error.
+func (m *Machine) output(ctx context.Context, name string, args ...string) (string, error) {
+	r, err := m.Run(ctx, args...)
 	out := strings.TrimSuffix(r.Stdout+r.Stderr, "\n")
 	if err == nil && r.Code != 0 {
 		err = fmt.Errorf("exit code %d", r.Code)
 	}
 	if err != nil {
-		return out, fmt.Errorf("%s: %w: %s", script, err, out)
+		return out, fmt.Errorf("%s: %w: %s", name, err, out)
 	}
 	return out, nil
 }

@@ -59,7 +59,7 @@ func apply(m *Machine, pods ...testPod) {
 // each container that has a process of the pod.
 func instances(m *Machine) (map[string][]string, error) {
 	// A shell that has forked shows its arguments twice, in one PID namespace.
-	out, err := m.Try("/run/machine/agent marks")
+	out, err := m.agent("marks")
 	if err != nil {
 		return nil, err
 	}
@@ -96,9 +96,12 @@ func awaitInstances(m *Machine, want map[string]string, limit time.Duration) {
 	})
 }
 
+// daemonSocket is the socket of the daemon's API.
+const daemonSocket = "/run/podstead/podstead.sock"
+
 // pods returns the pods that podstead reports, by the name in the manifest.
 func pods(m *Machine) (map[string]v1.Pod, error) {
-	out, err := m.Try("/run/machine/agent get /run/podstead/podstead.sock /pods")
+	out, err := m.agent("get", daemonSocket, "/pods")
 	if err != nil {
 		return nil, err
 	}

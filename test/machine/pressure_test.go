@@ -34,6 +34,18 @@ func testMemoryPressure(m *Machine) {
 		return err
 	})
 	m.Sh("rm /etc/pods/hog.yaml")
+	awaitNoCondition(m, "MemoryPressure")
+}
+
+// awaitNoCondition waits until the node has a condition no more.
+func awaitNoCondition(m *Machine, condition string) {
+	m.t.Helper()
+	m.Await("the condition is gone", settle, func() error {
+		if out, err := m.Try("podstead status"); err != nil || strings.Contains(out, condition) {
+			return errors.Join(errors.New(out), err)
+		}
+		return nil
+	})
 }
 
 // Real pressure on the disk: a pod that fills it is evicted, with its files, and its condition goes
@@ -61,15 +73,13 @@ func testDiskPressure(m *Machine) {
 		t.Errorf("the other pod was replaced: process %s, was %s", after, before)
 	}
 	m.Sh("rm /etc/pods/hog.yaml")
-	m.Await("the space is free, and the condition is gone", settle, func() error {
+	m.Await("the space is free", settle, func() error {
 		if now := space(); now < free-300 {
 			return fmt.Errorf("%d MiB are free, %d MiB before", now, free)
 		}
-		if out, err := m.Try("podstead status"); err != nil || strings.Contains(out, "DiskPressure") {
-			return errors.Join(errors.New(out), err)
-		}
 		return nil
 	})
+	awaitNoCondition(m, "DiskPressure")
 }
 
 // Real pressure on the process IDs: a pod that forks without end is evicted before the kernel has
@@ -94,12 +104,7 @@ func testPIDPressure(m *Machine) {
 		t.Errorf("the other pod was replaced: process %s, was %s", after, before)
 	}
 	m.Sh("rm /etc/pods/hog.yaml")
-	m.Await("the condition is gone", settle, func() error {
-		if out, err := m.Try("podstead status"); err != nil || strings.Contains(out, "PIDPressure") {
-			return errors.Join(errors.New(out), err)
-		}
-		return nil
-	})
+	awaitNoCondition(m, "PIDPressure")
 }
 
 // awaitEvicted waits until a pod is evicted, for a resource that its message names.

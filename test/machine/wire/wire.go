@@ -11,6 +11,13 @@ import (
 // PortName is the name of the virtio port.
 const PortName = "podstead.machine"
 
+// Builtin is the name of the commands that the agent runs itself:
+//
+//	agent marks              which test pods run
+//	agent read POD PATH      a file as a process of a test pod sees it
+//	agent get SOCKET PATH    what an HTTP server on a unix socket answers
+const Builtin = "agent"
+
 // Kind says what a frame carries.
 type Kind uint8
 
