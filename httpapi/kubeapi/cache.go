@@ -128,16 +128,17 @@ func (c *cache) run(ctx context.Context) {
 	notified, unsubscribe := c.source.Subscribe()
 	defer unsubscribe()
 	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-notified:
-		}
+		// Also at once: a change before the subscription notifies nobody.
 		c.mu.Lock()
 		if c.watchers > 0 {
 			c.refresh()
 		}
 		c.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return
+		case <-notified:
+		}
 	}
 }
 

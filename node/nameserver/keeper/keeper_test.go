@@ -205,6 +205,11 @@ func TestProgramIsReplaced(t *testing.T) {
 	if h.lookup() != "10.0.0.2" {
 		t.Error("it does not answer after its replacement")
 	}
+	h.await("the copy answers the keeper", func() bool {
+		asker := New(h.cfg)
+		defer asker.disconnect()
+		return asker.connect(t.Context()) == nil
+	})
 	// The keeper's own program is another one than the copy.
 	k, stop = h.start()
 	defer stop()
