@@ -37,7 +37,8 @@ func (c *claimVolume) path(plugin string) string {
 }
 
 // setupBound gives a pod the volume to which its claim is bound. held says that the pod
-// uses it already: then only a network file system is mounted again.
+// uses it already: then it is only checked whether its disk is still there, since the runtime
+// creates a directory that is missing, and a network file system is mounted again.
 func (s *setup) setupBound(ctx context.Context, c *claimVolume, bound *binding.Binding, claim *v1.PersistentVolumeClaim, held bool) (Mounted, error) {
 	mounted := Mounted{ReadOnly: c.src.ReadOnly || claim != nil && !writable(claim)}
 	spec := &bound.Volume.Spec
@@ -51,10 +52,12 @@ func (s *setup) setupBound(ctx context.Context, c *claimVolume, bound *binding.B
 	default:
 		return Mounted{}, fmt.Errorf("PersistentVolume %s is of a type that this version of podstead does not support", bound.Volume.Name)
 	}
-	if !held {
-		if err := s.prepareBound(c, bound, claim); err != nil {
+	if held {
+		if err := s.checkDisk(bound); err != nil {
 			return Mounted{}, err
 		}
+	} else if err := s.prepareBound(c, bound, claim); err != nil {
+		return Mounted{}, err
 	}
 	if spec.NFS != nil {
 		if err := s.setupNFS(ctx, mounted.Path, spec.NFS, spec.MountOptions); err != nil {
@@ -91,24 +94,30 @@ func (s *setup) prepareBound(c *claimVolume, bound *binding.Binding, claim *v1.P
 	if err != nil {
 		return err
 	}
-	spec := &bound.Volume.Spec
-	switch {
-	case bound.Provisioned:
-		return s.prepareProvisioned(bound)
-	case spec.HostPath != nil:
-		_, err := setupHostPath(spec.HostPath)
-		return err
-	case spec.Local != nil:
-		info, err := os.Stat(spec.Local.Path)
-		if errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("PersistentVolume %s: local path %s does not exist; mount or create it", bound.Volume.Name, spec.Local.Path)
-		}
-		if err == nil && !info.IsDir() {
-			err = fmt.Errorf("PersistentVolume %s: local path %s is not a directory; mount the device, and name the directory", bound.Volume.Name, spec.Local.Path)
-		}
+	if source := bound.Volume.Spec.HostPath; source != nil && !bound.Provisioned {
+		_, err := setupHostPath(source)
 		return err
 	}
-	return nil
+	return s.checkDisk(bound)
+}
+
+// checkDisk checks whether the directory of a provisioned or local volume is there, and its disk.
+func (s *setup) checkDisk(bound *binding.Binding) error {
+	if bound.Provisioned {
+		return s.prepareProvisioned(bound)
+	}
+	local := bound.Volume.Spec.Local
+	if local == nil {
+		return nil
+	}
+	info, err := os.Stat(local.Path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("PersistentVolume %s: local path %s does not exist; mount or create it", bound.Volume.Name, local.Path)
+	}
+	if err == nil && !info.IsDir() {
+		err = fmt.Errorf("PersistentVolume %s: local path %s is not a directory; mount the device, and name the directory", bound.Volume.Name, local.Path)
+	}
+	return err
 }
 
 // prepareProvisioned creates the directory of a provisioned volume once. A directory that

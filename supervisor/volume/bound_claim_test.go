@@ -135,11 +135,13 @@ func TestProvisionedClaim(t *testing.T) {
 	// The collector of statistics follows the link.
 	n.mustHave(filepath.Join(n.Root, "u1/volumes/kubernetes.io~local-volume/data/file"))
 	n.restart()
-	// The binding stays when the class is gone, and the pod that has it goes on without the disk.
+	// The binding stays when the class is gone. Without the disk no container starts, also not one of
+	// the pod that has it: the runtime would create the directory below the mount point.
 	n.objects.classes, n.mounted = nil, false
-	n.mustUse("u1", dir)
+	n.mustFail("u1", "is on the root file system")
 	n.mustFail("u2", "is on the root file system")
 	n.mounted = true
+	n.mustUse("u1", dir)
 	n.mustUse("u2", dir)
 	list, err := n.ListClaims()
 	if err != nil || len(list) != 1 || list[0].Path != dir || list[0].Volume.Name != "apps.data" || !slices.Equal(list[0].Users, []types.UID{"u1", "u2"}) {
@@ -243,6 +245,15 @@ func TestDeclaredVolume(t *testing.T) {
 	n.mustUse("u1", n.disk+"/usb")
 	n.write(n.disk + "/usb/file")
 	n.mustFail("u2", "ReadWriteOncePod", "UID u1 uses it")
+	// Without its disk no container of the pod starts again.
+	if err := os.Rename(n.disk+"/usb", n.disk+"/away"); err != nil {
+		t.Fatal(err)
+	}
+	n.mustFail("u1", "local path "+n.disk+"/usb does not exist")
+	if err := os.Rename(n.disk+"/away", n.disk+"/usb"); err != nil {
+		t.Fatal(err)
+	}
+	n.mustUse("u1", n.disk+"/usb")
 	// Another claim does not get it, also after a restart.
 	n.restart()
 	other := n.claim().DeepCopy()

@@ -28,8 +28,9 @@ func deleteCommand() *cobra.Command {
 		Short: "Delete resources by name, file name or stdin",
 		Long: `Remove the documents of pods or other objects from the manifest directory. The daemon
 then ends the pods, with their grace periods and preStop hooks. Other documents of a
-file stay; a file without documents is removed. The data of claims is kept:
-podstead volumes remove deletes it.
+file stay; a file without documents is removed. The data of a claim is kept, and
+podstead volumes remove deletes it, unless the reclaim policy of its class is Delete:
+then it is deleted 10 seconds after the claim was removed and its last pod has ended.
 
 If one of the objects cannot be removed, none is. To run a pod again, apply its
 manifest; to restart it, use podstead restart.`,

@@ -42,7 +42,7 @@ func (w *Waiter) SetRevisions(ctx context.Context, files []string) error {
 		for _, p := range pods {
 			if manifest.BaseName(p) == t.Name || p.Name == t.Name {
 				t.Namespace, t.revision = p.Namespace, p.Annotations[podinfo.AnnotationHash]
-				t.Condition = hasRevision(t.revision)
+				t.Condition = hasStableRevision(t.revision)
 			}
 		}
 		if t.Condition == nil {
@@ -57,7 +57,7 @@ func (w *Waiter) SetRevisions(ctx context.Context, files []string) error {
 		}
 		for _, p := range pods {
 			hash := p.Annotations[podinfo.AnnotationHash]
-			w.Targets = append(w.Targets, &Target{Namespace: p.Namespace, Name: p.Name, Condition: hasRevision(hash), revision: hash})
+			w.Targets = append(w.Targets, &Target{Namespace: p.Namespace, Name: p.Name, Condition: hasStableRevision(hash), revision: hash})
 		}
 	}
 	began := time.Now()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"time"
 
 	"github.com/podstead/podstead/cmd/podstead/cli/client"
@@ -39,6 +40,8 @@ type Waiter struct {
 	Verb string
 	// check is called periodically and ends the wait with its error; nil for none.
 	check func(context.Context) error
+	// mu protects the targets while the watch runs.
+	mu sync.Mutex
 }
 
 // checkPeriod is the period of check, which covers state that cannot be watched.
@@ -73,6 +76,8 @@ func (w *Waiter) Run(ctx context.Context) error {
 	defer stop(nil)
 	go w.runChecks(watched, stop, p)
 	err = q.Watch(watched, w.Client, l, func(ch objects.Change) error {
+		w.mu.Lock()
+		defer w.mu.Unlock()
 		if err := w.observe(ch); err != nil {
 			return err
 		}
@@ -81,10 +86,14 @@ func (w *Waiter) Run(ctx context.Context) error {
 	if cause := context.Cause(watched); cause != nil && !errors.Is(err, errAllMet) {
 		err = cause
 	}
+	stop(nil)
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	return w.result(ctx, p, err)
 }
 
-// runChecks calls check until the context ends, and updates the elapsed time.
+// runChecks calls check until the context ends, updates the elapsed time, and evaluates the conditions
+// again, which depend on the time.
 func (w *Waiter) runChecks(ctx context.Context, stop context.CancelCauseFunc, p *terminal.Progress) {
 	tick := time.NewTicker(checkPeriod)
 	defer tick.Stop()
@@ -95,14 +104,30 @@ func (w *Waiter) runChecks(ctx context.Context, stop context.CancelCauseFunc, p 
 		case <-tick.C:
 		}
 		p.Tick()
-		if w.check == nil {
-			continue
-		}
-		if err := w.check(ctx); err != nil && !client.IsUnreachable(err) {
+		if err := w.recheck(ctx, p); err != nil {
 			stop(err)
 			return
 		}
 	}
+}
+
+// recheck evaluates the conditions and calls check.
+func (w *Waiter) recheck(ctx context.Context, p *terminal.Progress) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err := w.evaluate(ctx, p); err != nil {
+		return err
+	}
+	if w.check == nil {
+		return nil
+	}
+	if err := w.check(ctx); !client.IsUnreachable(err) {
+		return err
+	}
+	return nil
 }
 
 // observe records a change of a target.
