@@ -72,7 +72,7 @@ func (r *volumeReclaimer) round(now time.Time) (next time.Duration) {
 	if !r.ready() {
 		return 0
 	}
-	found, err := r.volumes.Unclaimed(r.isClaimed, r.isDeclared)
+	found, err := r.volumes.Unclaimed(r.isClaimed)
 	if err != nil {
 		r.log.Warn("Failed to list the volumes of removed claims", "err", err)
 		return reclaimRetry
@@ -95,11 +95,12 @@ func (r *volumeReclaimer) round(now time.Time) (next time.Duration) {
 			wait(due)
 			continue
 		}
+		if !b.Deleting && r.isClaimed(b.Namespace, b.Claim) {
+			continue // it came back while another volume was deleted
+		}
 		switch err := r.volumes.Reclaim(b); {
-		case err == nil && b.Provisioned:
-			r.log.Info("Persistent volume deleted, since its claim was removed", "claim", key, "volume", b.Volume.Name)
 		case err == nil:
-			r.log.Info("Persistent volume unbound, since it and its claim were removed", "claim", key, "volume", b.Volume.Name)
+			r.log.Info("Persistent volume deleted, since its claim was removed", "claim", key, "volume", b.Volume.Name)
 		case errors.Is(err, volume.ErrClaimInUse):
 			gone[key] = since // the end of the pod starts the next round
 		default:
@@ -115,13 +116,4 @@ func (r *volumeReclaimer) round(now time.Time) (next time.Duration) {
 func (r *volumeReclaimer) isClaimed(namespace, name string) bool {
 	_, known := r.objects.Claim(namespace, name)
 	return known
-}
-
-func (r *volumeReclaimer) isDeclared(name string) bool {
-	for _, v := range r.objects.Volumes() {
-		if v.Name == name {
-			return true
-		}
-	}
-	return false
 }

@@ -8,6 +8,9 @@ import (
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 )
 
+// maxNode is the largest number of a NUMA node.
+const maxNode = 63
+
 // SetAffinity sets the function that reports whether a device on some NUMA nodes is near a container;
 // it is called with no nodes too. Without it no device is preferred.
 func (m *Manager) SetAffinity(near func(uid types.UID, container string, nodes []int) bool) {
@@ -16,10 +19,13 @@ func (m *Manager) SetAffinity(near func(uid types.UID, container string, nodes [
 	m.near = near
 }
 
-// nodesOf returns the NUMA nodes of a device that its plugin reports.
+// nodesOf returns the NUMA nodes of a device that its plugin reports. Numbers that no node has, such
+// as the -1 with which the kernel says that there is none, are left out.
 func nodesOf(d *pluginapi.Device) (nodes []int) {
 	for _, node := range d.GetTopology().GetNodes() {
-		nodes = append(nodes, int(node.GetID()))
+		if id := node.GetID(); id >= 0 && id <= maxNode {
+			nodes = append(nodes, int(id))
+		}
 	}
 	return nodes
 }

@@ -17,7 +17,7 @@ func TestDevicesNearContainers(t *testing.T) {
 		"the plugin chooses": func(available, _ []string, count int) []string { return available[:count] },
 	} {
 		n := newNode(t)
-		n.plugin(deviceplugin.Options{Devices: []string{"a", "b", "c", "d"}, Nodes: map[string]int64{"a": 0, "b": 1, "c": 1}, Preferred: preferred})
+		n.plugin(deviceplugin.Options{Devices: []string{"a", "b", "c", "d"}, Nodes: map[string]int64{"a": 0, "b": 1, "c": 1, "d": -1}, Preferred: preferred})
 		n.awaitAllocatable(4)
 		n.SetAffinity(func(_ types.UID, container string, nodes []int) bool { return slices.Contains(nodes, 1) })
 		all, free := n.Nodes(dongle, "")

@@ -171,6 +171,8 @@ func (m *Manager) align(pod *v1.Pod, c *v1.Container) (Mask, error) {
 		add(p.Hints(pod, c))
 	}
 	if m.cfg.Devices != nil {
+		// Before the hints, so that no change of devices is missed.
+		m.cfg.Devices.Await(pod.UID)
 		add(m.deviceHints(pod, c))
 	}
 	if len(lists) == 0 {
@@ -180,9 +182,6 @@ func (m *Manager) align(pod *v1.Pod, c *v1.Container) (Mask, error) {
 	if admitted {
 		m.cfg.Log.Debug("Topology affinity", "pod", podinfo.FullName(pod), "nodes", mask.String())
 		return mask, nil
-	}
-	if m.cfg.Devices != nil {
-		m.cfg.Devices.Await(pod.UID)
 	}
 	subject := "the pod"
 	if c != nil {

@@ -10,10 +10,11 @@ import (
 	"github.com/podstead/podstead/supervisor/volume/binding"
 )
 
-// Unclaimed returns the bindings whose claim is gone and on which Reclaim acts: those of
-// volumes that are to be deleted, and those of volumes that no manifest declares either.
-// claim and volume report whether a manifest declares one.
-func (v *Volumes) Unclaimed(claim func(namespace, name string) bool, volume func(name string) bool) ([]binding.Binding, error) {
+// Unclaimed returns the bindings on which Reclaim acts: those of volumes that are to be deleted,
+// since their claim is gone or their deletion has begun. claim reports whether a manifest declares
+// a claim. The binding of a declared volume stays until the user removes it: with another one,
+// the claim could get the data of another claim.
+func (v *Volumes) Unclaimed(claim func(namespace, name string) bool) ([]binding.Binding, error) {
 	list, err := v.ListBindings()
 	if err != nil {
 		return nil, err
@@ -21,26 +22,25 @@ func (v *Volumes) Unclaimed(claim func(namespace, name string) bool, volume func
 	var found []binding.Binding
 	for i := range list {
 		b := &list[i]
-		gone := !claim(b.Namespace, b.Claim)
-		switch {
-		case b.Deleting, gone && b.Provisioned && b.Volume.Spec.PersistentVolumeReclaimPolicy == v1.PersistentVolumeReclaimDelete,
-			gone && !b.Provisioned && !volume(b.Volume.Name):
+		if b.Deleting || b.Provisioned && b.Volume.Spec.PersistentVolumeReclaimPolicy == v1.PersistentVolumeReclaimDelete && !claim(b.Namespace, b.Claim) {
 			found = append(found, *b)
 		}
 	}
 	return found, nil
 }
 
-// Reclaim removes a binding that Unclaimed has returned. The directory of a provisioned
-// volume is deleted with its content, never across a mount point; the content of other
-// volumes stays. It is ErrClaimInUse while a pod uses the claim.
+// Reclaim removes a binding that Unclaimed has returned, and deletes the directory of its volume
+// with the content, never across a mount point. It is ErrClaimInUse while a pod uses the claim.
 func (v *Volumes) Reclaim(b *binding.Binding) error {
 	return v.removeBinding(b.Namespace, b.Claim)
 }
 
 // removeBinding removes the binding of a claim, and the directory of a provisioned
-// volume. Without a binding it does nothing.
+// volume. Without a binding it does nothing. One removal runs at a time: a second one of the
+// same claim could delete what a pod has written after the first.
 func (v *Volumes) removeBinding(namespace, name string) error {
+	v.removals.Lock()
+	defer v.removals.Unlock()
 	bound, err := v.startRemoval(namespace, name)
 	if err != nil || bound == nil {
 		return err
@@ -56,7 +56,8 @@ func (v *Volumes) removeBinding(namespace, name string) error {
 }
 
 // startRemoval marks a binding, so that no pod uses the volume while it is deleted, also
-// if the daemon ends in between.
+// if the daemon ends in between. While the disk of a provisioned volume is not mounted that is an
+// error: the data would come back with the disk.
 func (v *Volumes) startRemoval(namespace, name string) (*binding.Binding, error) {
 	dir, err := v.claimDir(namespace, name)
 	if err != nil {
@@ -71,22 +72,26 @@ func (v *Volumes) startRemoval(namespace, name string) (*binding.Binding, error)
 	if err := v.checkUnused(dir, namespace, name); err != nil {
 		return nil, err
 	}
-	if bound.Deleting || !bound.Provisioned {
+	if !bound.Provisioned {
+		return bound, nil
+	}
+	// Before the mark: what cannot be deleted now must not be deleted later, when the claim may be
+	// in use again.
+	if bound.Used {
+		if err := v.checkMounted(bound); err != nil {
+			return nil, err
+		}
+	}
+	if bound.Deleting {
 		return bound, nil
 	}
 	bound.Deleting = true
 	return bound, v.put(bound)
 }
 
-// removeProvisioned deletes the directory of a provisioned volume. While its disk is not
-// mounted that is an error: the data would come back with the disk.
+// removeProvisioned deletes the directory of a provisioned volume.
 func (v *Volumes) removeProvisioned(bound *binding.Binding) error {
 	dir := bound.Volume.Spec.HostPath.Path
-	if bound.Used {
-		if err := v.checkMounted(bound); err != nil {
-			return err
-		}
-	}
 	if err := removeTree(dir); err != nil {
 		return fmt.Errorf("failed to delete volume %s: %w", bound.Volume.Name, err)
 	}

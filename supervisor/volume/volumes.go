@@ -37,6 +37,8 @@ type Volumes struct {
 	// a disk is used that may hang.
 	claims   sync.Mutex
 	bindings bindings
+	// removals is held while a volume is deleted. It is locked before claims.
+	removals sync.Mutex
 }
 
 // Objects holds the objects that volumes refer to, by namespace and name.

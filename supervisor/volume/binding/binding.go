@@ -76,7 +76,11 @@ func Choose(r *Request) (*Binding, error) {
 	case spec.Selector == nil && class == "":
 		return nil, nil
 	case spec.Selector == nil && i >= 0 && r.Classes[i].Provisioner == validation.ProvisionerDirectory:
-		return provision(r.Claim, r.Classes[i]), nil
+		made := provision(r.Claim, r.Classes[i])
+		if err := c.overlap(made); err != nil {
+			return nil, err
+		}
+		return made, nil
 	}
 	return nil, c.unbound(selector, i)
 }

@@ -137,3 +137,20 @@ func TestChoose(t *testing.T) {
 		t.Errorf("the provisioned volume: %+v, %v", got, err)
 	}
 }
+
+// The directory of a claim is never inside that of another claim, which may be deleted.
+func TestOverlappingClasses(t *testing.T) {
+	outer, ssd := directoryClass("outer"), directoryClass("ssd")
+	outer.Parameters[validation.ParameterPath] = "/mnt"
+	other := claim(func(spec *v1.PersistentVolumeClaimSpec) { spec.StorageClassName = &outer.Name })
+	other.Namespace, other.Name = "ssd", "apps"
+	classes := []*storagev1.StorageClass{outer, ssd}
+	first, err := Choose(&Request{Claim: other, Classes: classes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := Choose(&Request{Claim: claim(nil), Classes: classes, Bound: []Binding{*first}})
+	if second != nil || err == nil || !strings.Contains(err.Error(), "/mnt/ssd/apps/data") || !strings.Contains(err.Error(), "claim ssd/apps") {
+		t.Errorf("%+v %v", second, err)
+	}
+}

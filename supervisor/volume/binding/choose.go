@@ -150,6 +150,24 @@ func (c *chooser) unbound(selector labels.Selector, class int) error {
 	return errors.New(why + "; " + remedy)
 }
 
+// overlap returns an error if the directory of a provisioned volume is inside or above that of
+// another one: to delete one of them would delete the other one.
+func (c *chooser) overlap(made *Binding) error {
+	path := made.Volume.Spec.HostPath.Path
+	for i := range c.Bound {
+		b := &c.Bound[i]
+		if !b.Provisioned {
+			continue
+		}
+		other := b.Volume.Spec.HostPath.Path
+		if path == other || strings.HasPrefix(path, other+"/") || strings.HasPrefix(other, path+"/") {
+			return fmt.Errorf("the directory %s of StorageClass %s and %s of claim %s/%s contain each other; give the class a path outside of those of other classes",
+				path, c.class, other, b.Namespace, b.Claim)
+		}
+	}
+	return nil
+}
+
 // sizeOf returns the storage of a list; it is 0 if the list has none.
 func sizeOf(list v1.ResourceList) resource.Quantity {
 	return list[v1.ResourceStorage]
