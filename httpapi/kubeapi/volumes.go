@@ -64,7 +64,8 @@ func ClaimSource(list func() []*v1.PersistentVolumeClaim, volumes func() []Claim
 			volume := v.volume()
 			c.Spec.VolumeName = volume.Name
 			if c.CreationTimestamp.IsZero() {
-				c.CreationTimestamp = timeOf(v.Created)
+				// A claim without a directory of its own has the time of its binding.
+				c.CreationTimestamp = volume.CreationTimestamp
 			}
 			c.Status = v1.PersistentVolumeClaimStatus{Phase: v1.ClaimBound, AccessModes: accessModes(c), Capacity: capacityOf(c)}
 			if v.Volume != nil {

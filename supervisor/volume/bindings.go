@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podstead/podstead/internal/atomicfile"
 	"github.com/podstead/podstead/internal/boundedfile"
@@ -142,10 +143,14 @@ func (s *setup) bind(claim *v1.PersistentVolumeClaim, ownDirectory bool) (*bindi
 		Claim: claim, Volumes: s.req.Objects.Volumes(), Classes: s.req.Objects.StorageClasses(), Bound: others,
 		OnNode: func(selector *v1.NodeSelector) bool { return s.OnNode == nil || s.OnNode(selector) },
 	})
+	if chosen != nil && bound != nil {
+		chosen.Volume.CreationTimestamp = bound.Volume.CreationTimestamp
+	}
 	switch {
 	case chosen == nil && bound != nil:
 		err = s.save(others)
 	case chosen != nil && (bound == nil || !equality.Semantic.DeepEqual(*chosen, *bound)):
+		chosen.Volume.CreationTimestamp = metav1.Now().Rfc3339Copy()
 		err = s.put(chosen)
 	}
 	if failure != nil {
