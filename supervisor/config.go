@@ -108,6 +108,9 @@ type Sources struct {
 	Rollouts Rollouts
 	// Objects are the objects to which static pods refer; nil has none.
 	Objects podinputs.Objects
+	// Faulty reports whether a manifest has a fault now: a claim that is missing may be in it. nil
+	// is never.
+	Faulty func() bool
 	// ClusterObjects are the objects to which API pods refer; nil has none.
 	ClusterObjects podinputs.ClusterObjects
 	// Ready is called each time a pod becomes ready, and once for a pod that

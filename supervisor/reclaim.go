@@ -26,7 +26,9 @@ type volumeReclaimer struct {
 	// ready reports whether all sources have delivered: before, a claim may be missing
 	// only because its file was not read yet.
 	ready func() bool
-	log   *slog.Logger
+	// faulty reports whether a manifest has a fault; nil is never.
+	faulty func() bool
+	log    *slog.Logger
 	// wake notifies Run (capacity 1, coalescing).
 	wake chan struct{}
 	// gone is since when claims are in no manifest. Only Run uses it.
@@ -35,7 +37,7 @@ type volumeReclaimer struct {
 
 func newVolumeReclaimer(cfg *Config, volumes *volume.Volumes, ready func() bool) *volumeReclaimer {
 	return &volumeReclaimer{
-		volumes: volumes, objects: cfg.Sources.Objects, ready: ready, log: cfg.Log,
+		volumes: volumes, objects: cfg.Sources.Objects, ready: ready, faulty: cfg.Sources.Faulty, log: cfg.Log,
 		wake: make(chan struct{}, 1), gone: map[string]time.Time{},
 	}
 }
@@ -75,6 +77,10 @@ func (r *volumeReclaimer) round(now time.Time) (next time.Duration) {
 	found, err := r.volumes.Unclaimed(r.isClaimed)
 	if err != nil {
 		r.log.Warn("Failed to list the volumes of removed claims", "err", err)
+		return reclaimRetry
+	}
+	if len(found) > 0 && r.faulty != nil && r.faulty() {
+		clear(r.gone)
 		return reclaimRetry
 	}
 	gone := map[string]time.Time{}

@@ -52,9 +52,9 @@ func TestVolumeReclaim(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	path, now, ready := result.Volumes["v"].Path, time.Now(), false
+	path, now, ready, faulty := result.Volumes["v"].Path, time.Now(), false, false
 	cfg := &Config{Log: slog.New(slog.DiscardHandler)}
-	cfg.Sources.Objects = objects
+	cfg.Sources.Objects, cfg.Sources.Faulty = objects, func() bool { return faulty }
 	r := newVolumeReclaimer(cfg, volumes, func() bool { return ready })
 	check := func(what string, want time.Duration, kept bool) {
 		t.Helper()
@@ -73,7 +73,9 @@ func TestVolumeReclaim(t *testing.T) {
 	check("shortly before the deletion", time.Second, true)
 	objects.removed = false
 	check("the claim has moved", 0, true)
-	objects.removed = true
+	objects.removed, faulty = true, true
+	check("a manifest has a fault", reclaimRetry, true)
+	faulty = false
 	check("the claim was removed again", reclaimDelay, true)
 	now = now.Add(reclaimDelay)
 	check("a pod uses it", 0, true)

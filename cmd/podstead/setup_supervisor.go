@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -47,6 +48,9 @@ func (d *daemon) createSupervisor(context.Context) error {
 	rollouts := d.newRollouts()
 	d.sources.rollouts = rollouts
 	from := supervisor.Sources{Pods: rollouts, Rollouts: rollouts, Objects: d.sources.config.Objects(), Ready: d.recordReady, Probes: p.prober}
+	from.Faulty = func() bool {
+		return slices.ContainsFunc(d.sources.config.Faults(), func(f manifest.Fault) bool { return !f.Warning })
+	}
 	if o.Cluster.Kubeconfig != "" {
 		d.bound = cluster.NewObjects(manifest.References)
 		from.ClusterObjects = d.bound
