@@ -21,10 +21,8 @@ import (
 )
 
 func main() {
-	if err := serve(); err != nil {
-		fmt.Fprintln(os.Stderr, "agent:", err)
-		os.Exit(1)
-	}
+	fmt.Fprintln(os.Stderr, "agent:", serve())
+	os.Exit(1)
 }
 
 // runBuiltin runs a command of the agent.
@@ -40,7 +38,7 @@ func runBuiltin(out io.Writer, args []string) error {
 	return fmt.Errorf("unknown command %q", args)
 }
 
-// serve runs the commands that the virtio port delivers.
+// serve runs the commands that the virtio port delivers, until that fails.
 func serve() error {
 	port, err := openPort()
 	if err != nil {
