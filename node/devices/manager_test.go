@@ -577,7 +577,7 @@ func check(t *testing.T, err error) {
 }
 
 // A plugin that the plugin watcher finds provides its devices until its socket is removed, keeps
-// its allocations over restarts, and is told why it cannot be used.
+// its allocations over restarts, and gets the reason why it cannot be used.
 func TestPluginWatcher(t *testing.T) {
 	n := newNode(t)
 	registry := filepath.Join(filepath.Dir(n.options.Dir), "registry")

@@ -135,7 +135,7 @@ func (h *harness) plugin(path string, info *api.PluginInfo) *fakePlugin {
 	return p
 }
 
-// result returns the result that the plugin is told next.
+// result returns the result that the plugin gets next.
 func (h *harness) result(p *fakePlugin) *api.RegistrationStatus {
 	h.t.Helper()
 	select {
@@ -193,7 +193,7 @@ func TestReplacedSocket(t *testing.T) {
 	h.await("new")
 }
 
-// A plugin that cannot be used is told why, once, and does not keep others from registering.
+// A plugin that cannot be used gets the reason once and does not keep others from registering.
 func TestRejected(t *testing.T) {
 	h := newHarness(t)
 	h.start()
