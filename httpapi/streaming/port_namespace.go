@@ -6,13 +6,11 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
-	"runtime"
 	"strconv"
 	"sync/atomic"
 	"syscall"
 
-	"golang.org/x/sys/unix"
+	"github.com/podstead/podstead/internal/netns"
 )
 
 // ErrNamespaceUnavailable means that this process cannot enter the pod's network
@@ -23,44 +21,26 @@ var ErrNamespaceUnavailable = errors.New("cannot enter the pod's network namespa
 // namespace at the given path, such as /proc/PID/ns/net. Each direction closes on its
 // own, whereas a runtime closes the second direction one second after the first.
 func DialPortInNamespace(ctx context.Context, namespace string, port uint16) (PortConn, error) {
-	type result struct {
-		conn net.Conn
-		err  error
-	}
-	dialed := make(chan result, 1)
-	release := func() {}
 	if ctx.Value(localKey{}) == nil {
 		own, _ := ctx.Value(ownDialsKey{}).(chan struct{})
 		taken, err := awaitDial(ctx, own, dialing)
 		if err != nil {
 			return nil, err
 		}
-		release = func() { <-taken }
+		defer func() { <-taken }()
 	}
-	go func() {
-		defer release()
-		// The thread stays in the other namespace. It is never unlocked, so that it
-		// ends with this goroutine.
-		runtime.LockOSThread()
-		conn, err := dialInNamespace(ctx, namespace, port)
-		dialed <- result{conn, err}
-	}()
-	r := <-dialed
-	if r.err != nil {
-		return nil, r.err
+	var conn net.Conn
+	var err error
+	if entering := netns.Do(namespace, func() { conn, err = dialLoopback(ctx, port) }); entering != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNamespaceUnavailable, entering)
 	}
-	return &namespacePort{TCPConn: r.conn.(*net.TCPConn)}, nil
+	if err != nil {
+		return nil, err
+	}
+	return &namespacePort{TCPConn: conn.(*net.TCPConn)}, nil
 }
 
-func dialInNamespace(ctx context.Context, namespace string, port uint16) (net.Conn, error) {
-	file, err := os.Open(namespace)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrNamespaceUnavailable, err)
-	}
-	defer file.Close()
-	if err := unix.Setns(int(file.Fd()), unix.CLONE_NEWNET); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrNamespaceUnavailable, os.NewSyscallError("setns", err))
-	}
+func dialLoopback(ctx context.Context, port uint16) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	// One address after the other and by number: a name, or both at once, would be dialed

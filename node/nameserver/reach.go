@@ -6,12 +6,11 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"os"
-	"runtime"
 	"time"
 
 	"github.com/miekg/dns"
-	"golang.org/x/sys/unix"
+
+	"github.com/podstead/podstead/internal/netns"
 )
 
 const (
@@ -26,44 +25,25 @@ var ErrNamespace = errors.New("cannot enter the pod's network namespace")
 // Reach sends a query from a network namespace, such as /proc/PID/ns/net, and returns nil if it is
 // answered. An error that is not ErrNamespace means that packets of pods do not arrive.
 func Reach(ctx context.Context, namespace string, server netip.AddrPort, domain string) error {
-	type dialed struct {
-		conn *net.UDPConn
-		err  error
-	}
-	result := make(chan dialed, 1)
-	go func() {
-		// The thread stays in the other namespace. It is never unlocked, so that it ends with this
-		// goroutine.
-		runtime.LockOSThread()
-		conn, err := dialIn(namespace, server)
-		result <- dialed{conn, err}
-	}()
-	d := <-result
-	if d.err != nil {
-		return d.err
-	}
-	defer d.conn.Close()
-	stop := context.AfterFunc(ctx, func() { _ = d.conn.SetDeadline(time.Unix(1, 0)) })
-	defer stop()
+	var conn *net.UDPConn
 	var err error
+	if entering := netns.Do(namespace, func() {
+		conn, err = net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(server))
+	}); entering != nil {
+		return fmt.Errorf("%w: %w", ErrNamespace, entering)
+	}
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
 	for range reachAttempts {
-		if err = askVersion(d.conn, domain); err == nil || ctx.Err() != nil {
+		if err = askVersion(conn, domain); err == nil || ctx.Err() != nil {
 			break
 		}
 	}
 	return errors.Join(err, ctx.Err())
-}
-
-func dialIn(namespace string, server netip.AddrPort) (*net.UDPConn, error) {
-	file, err := os.Open(namespace)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrNamespace, err)
-	}
-	defer file.Close()
-	if err := unix.Setns(int(file.Fd()), unix.CLONE_NEWNET); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrNamespace, err)
-	}
-	return net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(server))
 }
 
 func askVersion(conn *net.UDPConn, domain string) error {
