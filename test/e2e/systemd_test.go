@@ -215,8 +215,11 @@ func (s *machine) startInit() {
 		s.t.Fatal(err)
 	}
 	defer console.Close()
-	s.nspawn = testbed.CgroupCommand("systemd-nspawn", "-D", s.root, "--hostname="+s.hostname, "--register=no", "--keep-unit", "--capability=all",
+	s.nspawn, err = testbed.CgroupCommand(filepath.Base(s.root), "systemd-nspawn", "-D", s.root, "--hostname="+s.hostname, "--register=no", "--keep-unit", "--capability=all",
 		"--system-call-filter=@keyring bpf", "-b") // a runtime needs it and nspawn forbids it
+	if err != nil {
+		s.t.Fatal(err)
+	}
 	s.nspawn.Args = append(s.nspawn.Args, s.options...)
 	s.nspawn.Stdout, s.nspawn.Stderr = console, console
 	s.nspawn.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -72,16 +71,4 @@ func RemoveCgroup(dir string) {
 		}
 	}
 	_ = os.Remove(dir)
-}
-
-// CgroupCommand returns a command that first moves itself into the test bed's own cgroup in
-// every hierarchy without controllers. It is for a program that creates cgroups next to its
-// own.
-func CgroupCommand(name string, args ...string) *exec.Cmd {
-	script := `for root in /sys/fs/cgroup /sys/fs/cgroup/unified /sys/fs/cgroup/systemd; do
-	[ -e "$root/cgroup.procs" ] || continue
-	mkdir -p "$root/$0" && echo $$ > "$root/$0/cgroup.procs" || exit
-done
-exec "$@"`
-	return exec.Command("sh", append([]string{"-c", script, filepath.Base(Dir()), name}, args...)...)
 }
