@@ -227,7 +227,7 @@ func TestInvalidCommandLines(t *testing.T) {
 		"unexpected argument \"x\"": {"version", "x"},
 		"mean podstead get?":        {"gett"},
 		"see podstead --help":       {"frobnicate"},
-		"images ls, pull, load":     {"images", "lss"},
+		"did you mean podstead images ls?":     {"images", "lss"},
 	} {
 		if _, _, err := execute(t, "", args...); Code(err) != ExitUsage || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v, %d; want %q in it, and %d", args, err, Code(err), want, ExitUsage)

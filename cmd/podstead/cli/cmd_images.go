@@ -17,12 +17,8 @@ func imagesCommand() *cobra.Command {
 		Use:     "images",
 		Aliases: []string{"image"},
 		Short:   "List, pull, load and prune images",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usageError(fmt.Errorf("unknown command %q; use podstead images ls, pull, load or prune", args[0]))
-			}
-			return cmd.Help()
-		},
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(imagesListCommand(), imagesLoadCommand(), imagesPullCommand(), imagesPruneCommand())
 	return cmd

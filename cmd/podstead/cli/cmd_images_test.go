@@ -94,9 +94,6 @@ func TestImagesPrune(t *testing.T) {
 	if Code(err) != 1 || !Silent(err) || out != "removed a:1 (5.0 MiB)\n" || !strings.Contains(errs, "it is stuck") {
 		t.Errorf("prune: %v %q %q", err, out, errs)
 	}
-	if _, _, err := execute(t, "", "images", "remove"); err == nil || !strings.Contains(err.Error(), "podstead images ls") {
-		t.Errorf("unknown command: %v", err)
-	}
 }
 
 // withoutDuration replaces the duration at the end of each line.

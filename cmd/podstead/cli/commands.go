@@ -85,7 +85,10 @@ func Finish(root *cobra.Command) {
 				if text := err.Error(); strings.HasPrefix(text, "accepts ") || strings.HasPrefix(text, "requires ") {
 					err = argumentError(cmd, args)
 				}
-				if strings.HasPrefix(err.Error(), "unknown command ") && !cmd.HasSubCommands() {
+				if strings.HasPrefix(err.Error(), "unknown command ") {
+					if cmd.HasSubCommands() {
+						return unknownCommand(cmd, args[0])
+					}
 					err = unexpectedArgument(cmd, args[0])
 				}
 				return usageError(fmt.Errorf("%w; see %s --help", err, cmd.CommandPath()))
@@ -167,6 +170,9 @@ var otherCommands = map[string]string{
 
 func unknownCommand(cmd *cobra.Command, name string) error {
 	hint := fmt.Sprintf("; see %s --help", cmd.CommandPath())
+	if cmd.HasParent() {
+		hint = "; its commands are " + strings.Join(availableCommands(cmd), ", ")
+	}
 	if other := otherCommands[name]; other != "" && !cmd.HasParent() {
 		return usageError(fmt.Errorf("unknown command %q for %q; %s", name, cmd.CommandPath(), other))
 	}
@@ -178,6 +184,16 @@ func unknownCommand(cmd *cobra.Command, name string) error {
 		hint = fmt.Sprintf("; did you mean %s %s?", cmd.CommandPath(), near[0])
 	}
 	return usageError(fmt.Errorf("unknown command %q for %q%s", name, cmd.CommandPath(), hint))
+}
+
+func availableCommands(cmd *cobra.Command) []string {
+	var names []string
+	for _, sub := range cmd.Commands() {
+		if sub.IsAvailableCommand() {
+			names = append(names, sub.Name())
+		}
+	}
+	return names
 }
 
 // socketFlag adds the flag --api-socket.

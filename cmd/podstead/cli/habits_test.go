@@ -85,6 +85,19 @@ func TestCommandsOfOtherTools(t *testing.T) {
 	}
 }
 
+func TestMisspelledSubcommands(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ command, name, want string }{
+		{"rollout", "undoo", `unknown command "undoo" for "podstead rollout"; did you mean podstead rollout undo?`},
+		{"images", "pul", `unknown command "pul" for "podstead images"; did you mean podstead images pull?`},
+		{"images", "remove", `unknown command "remove" for "podstead images"; its commands are load, ls, prune, pull`},
+	} {
+		if _, _, err := execute(t, "", c.command, c.name); Code(err) != ExitUsage || err.Error() != c.want {
+			t.Errorf("%s %s: %v, want %s", c.command, c.name, err, c.want)
+		}
+	}
+}
+
 func TestLabelColumns(t *testing.T) {
 	d := newFakeDaemon(t, labelled()...).start()
 	out, _, err := execute(t, "", "get", "pods", "-L", "tier,example.com/none", "--api-socket", d.socket, "web")

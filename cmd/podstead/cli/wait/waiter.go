@@ -156,7 +156,7 @@ func (w *Waiter) evaluate(ctx context.Context, p *terminal.Progress) error {
 		if t.done {
 			continue
 		}
-		met, state, err := t.Condition(t.object)
+		met, _, err := t.Condition(t.object)
 		if err != nil {
 			return err
 		}
@@ -173,10 +173,10 @@ func (w *Waiter) evaluate(ctx context.Context, p *terminal.Progress) error {
 			continue
 		}
 		if left++; left == 1 {
-			if t.object != t.explained && w.explain(ctx, t) != "" {
-				state = w.state(t)
+			if t.object != t.explained {
+				w.explain(ctx, t)
 			}
-			first = w.nameOf(t) + ": " + state
+			first = w.nameOf(t) + ": " + w.state(t)
 		}
 	}
 	if left == 0 {
