@@ -60,7 +60,10 @@ func TestSpansReachACollector(t *testing.T) {
 	if log := stop(); log != "" {
 		t.Errorf("log: %s", log)
 	}
-	spans := collector.Spans()
+	spans, err := collector.Spans()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if len(spans) != 2 {
 		t.Fatalf("%d spans: %v", len(spans), spans)
 	}

@@ -31,6 +31,8 @@ type options struct {
 	// atOnce is the number of pods that are started, edited and removed at once.
 	atOnce int
 	only   *regexp.Regexp
+	// trace adds the time lines of starts.
+	trace bool
 }
 
 // wants reports whether a measurement is selected.
@@ -87,6 +89,7 @@ func parse() options {
 	flag.IntVar(&o.restarts, "restarts", 1000, "restarts of the crash loop")
 	flag.IntVar(&o.atOnce, "at-once", 40, "pods of one file that are started, edited and removed at once, with and without the gates; 0 skips it")
 	only := flag.String("only", "", "regular expression that selects measurements; see the package comment for their names")
+	flag.BoolVar(&o.trace, "trace", false, "print where the time of starts goes, step by step")
 	flag.BoolVar(&o.strict, "strict", false, "exit with 1 when a target is missed")
 	flag.Parse()
 	if *only != "" {

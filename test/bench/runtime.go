@@ -52,6 +52,11 @@ func measureRuntime(ctx context.Context, r *report, kind testbed.Kind, registry 
 	}
 	defer node.Kill()
 	b := &bench{ctx: ctx, rt: rt, node: node, registry: registry, report: r, opts: opts}
+	if opts.trace {
+		if err := b.traceStarts(); err != nil {
+			return fmt.Errorf("trace: %w", err)
+		}
+	}
 	for _, step := range []struct {
 		name    string
 		measure func() error

@@ -76,7 +76,10 @@ func TestTraces(t *testing.T) {
 // above them. The error is for spans that do not fit together.
 func callsByParent(collector *tracingtest.Collector, pod string) (map[string]string, error) {
 	byID := map[string]tracingtest.Span{}
-	spans := collector.Spans()
+	spans, err := collector.Spans()
+	if err != nil {
+		return nil, err
+	}
 	for _, s := range spans {
 		byID[s.ID] = s
 	}

@@ -2,6 +2,7 @@ package tracingtest
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"sync"
 	"testing"
@@ -12,9 +13,20 @@ import (
 
 // Collector keeps what it receives.
 type Collector struct {
-	t        *testing.T
 	mu       sync.Mutex
 	requests [][]byte
+}
+
+// Serve serves a Collector on a listener until stop is called.
+func Serve(l net.Listener) (c *Collector, stop func()) {
+	c = &Collector{}
+	server := grpc.NewServer()
+	server.RegisterService(&grpc.ServiceDesc{
+		ServiceName: "opentelemetry.proto.collector.trace.v1.TraceService", HandlerType: (*any)(nil),
+		Methods: []grpc.MethodDesc{{MethodName: "Export", Handler: c.export}},
+	}, nil)
+	go func() { _ = server.Serve(l) }()
+	return c, server.Stop
 }
 
 // Listen serves a Collector on an address, such as 127.0.0.1:0, until the test ends, and
@@ -25,14 +37,8 @@ func Listen(t *testing.T, address string) (*Collector, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &Collector{t: t}
-	server := grpc.NewServer()
-	server.RegisterService(&grpc.ServiceDesc{
-		ServiceName: "opentelemetry.proto.collector.trace.v1.TraceService", HandlerType: (*any)(nil),
-		Methods: []grpc.MethodDesc{{MethodName: "Export", Handler: c.export}},
-	}, nil)
-	go func() { _ = server.Serve(l) }()
-	t.Cleanup(server.Stop)
+	c, stop := Serve(l)
+	t.Cleanup(stop)
 	return c, l.Addr().String()
 }
 
@@ -56,14 +62,13 @@ func (c *Collector) Requests() [][]byte {
 }
 
 // Spans returns all spans.
-func (c *Collector) Spans() (spans []Span) {
-	c.t.Helper()
+func (c *Collector) Spans() (spans []Span, err error) {
 	for _, request := range c.Requests() {
 		more, err := decode(request)
 		if err != nil {
-			c.t.Fatalf("a request is malformed: %v", err)
+			return nil, fmt.Errorf("a request is malformed: %w", err)
 		}
 		spans = append(spans, more...)
 	}
-	return spans
+	return spans, nil
 }
