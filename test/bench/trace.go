@@ -50,8 +50,16 @@ func (b *bench) traceStarts() error {
 func (b *bench) traceStart(collector *tracingtest.Collector, count int) error {
 	progress("%s trace of %d starts", b.rt.Kind, count)
 	names := b.names(count)
+	before, err := testbed.CPU(b.node.Pid())
+	if err != nil {
+		return err
+	}
 	begin := time.Now()
 	took, err := b.podsteadStart(names)
+	if err != nil {
+		return err
+	}
+	used, err := testbed.CPU(b.node.Pid())
 	if err != nil {
 		return err
 	}
@@ -73,7 +81,7 @@ func (b *bench) traceStart(collector *tracingtest.Collector, count int) error {
 	}); err != nil {
 		return err
 	}
-	fmt.Printf("\n%s: %d pods run %.3f s after their manifests were written; medians of the pods\n", b.rt.Kind, count, took.Seconds())
+	fmt.Printf("\n%s: %d pods run %.3f s after their manifests were written; podstead used %.3f s of CPU\n", b.rt.Kind, count, took.Seconds(), (used - before).Seconds())
 	printTimelines(lines)
 	return b.podsteadRemove(names)
 }
