@@ -26,16 +26,21 @@ type BackoffStep struct {
 	Delay time.Duration
 	// Updated is the time of the last start.
 	Updated time.Time
+	// Boot is the boot of the host in which it was counted; empty if it is not known, as in
+	// records of earlier versions.
+	Boot string `json:",omitempty"`
 }
 
 // Backoff delays the restarts of containers that keep exiting: the first restart
 // is immediate, the next comes 10 s after the end of the last instance, and each
 // later one after twice the time, up to a limit. A container that ran for ten
-// minutes, or whose manifest changed, starts over.
+// minutes, or whose manifest changed, starts over, and so do all after a boot of the
+// host: what ended with the host has not failed.
 //
 // All methods may be called concurrently.
 type Backoff struct {
 	limit time.Duration
+	boot  string
 
 	mu   sync.Mutex
 	pods map[types.UID]map[string]*backoffEntry // by container name
@@ -53,12 +58,13 @@ type backoffEntry struct {
 }
 
 // NewBackoff creates a Backoff with the longest delay of pods that have no limit
-// of their own; 0 means DefaultBackoffMax.
-func NewBackoff(limit time.Duration) *Backoff {
+// of their own; 0 means DefaultBackoffMax. boot is the ID of the boot of the host, empty if it
+// is not known.
+func NewBackoff(limit time.Duration, boot string) *Backoff {
 	if limit <= 0 {
 		limit = DefaultBackoffMax
 	}
-	return &Backoff{limit: limit, pods: map[types.UID]map[string]*backoffEntry{}}
+	return &Backoff{limit: limit, boot: boot, pods: map[types.UID]map[string]*backoffEntry{}}
 }
 
 // longest returns the limit of a pod, given its own, which may be 0.
@@ -126,7 +132,7 @@ func (b *Backoff) started(pod *v1.Pod, c *v1.Container, last *Container, longest
 	}
 	counted := &backoffEntry{
 		revision: revision(pod, c),
-		step:     BackoffStep{Delay: min(delay, b.longest(longest)), Updated: now},
+		step:     BackoffStep{Delay: min(delay, b.longest(longest)), Updated: now, Boot: b.boot},
 	}
 	entries[c.Name] = counted
 	return func() { b.undo(pod.UID, c.Name, counted, before) }
@@ -176,12 +182,12 @@ func (b *Backoff) Steps(uid types.UID) map[string]BackoffStep {
 	return steps
 }
 
-// Restore replaces the steps of a pod. Invalid ones are ignored.
+// Restore replaces the steps of a pod. Invalid ones and those of an earlier boot are ignored.
 func (b *Backoff) Restore(uid types.UID, steps map[string]BackoffStep) {
 	entries := make(map[string]*backoffEntry, len(steps))
 	for key, step := range steps {
 		name, revision, ok := strings.Cut(key, "/")
-		if !ok || step.Delay <= 0 {
+		if !ok || step.Delay <= 0 || b.boot != "" && step.Boot != "" && step.Boot != b.boot {
 			continue
 		}
 		// A pod's own limit may be above the node's; no limit is above this.

@@ -59,7 +59,7 @@ func (c *crash) restart(want, runs time.Duration) {
 
 func TestBackoffDoubles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCrash(t, NewBackoff(0))
+		c := newCrash(t, NewBackoff(0, ""))
 		c.start(time.Second)
 		for _, seconds := range []int{0, 10, 20, 40, 80, 160, 300, 300} {
 			c.restart(time.Duration(seconds)*time.Second, time.Second)
@@ -72,14 +72,14 @@ func TestBackoffDoubles(t *testing.T) {
 
 func TestBackoffLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCrash(t, NewBackoff(15*time.Second))
+		c := newCrash(t, NewBackoff(15*time.Second, ""))
 		c.start(0)
 		c.restart(0, 0)
 		c.restart(10*time.Second, 0)
 		c.restart(15*time.Second, 0)
 		c.restart(15*time.Second, 0)
 
-		c = newCrash(t, NewBackoff(time.Second))
+		c = newCrash(t, NewBackoff(time.Second, ""))
 		c.start(0)
 		c.restart(0, 0)
 		c.restart(time.Second, 0)
@@ -89,7 +89,7 @@ func TestBackoffLimit(t *testing.T) {
 
 func TestBackoffResets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCrash(t, NewBackoff(0))
+		c := newCrash(t, NewBackoff(0, ""))
 		c.start(0)
 		c.restart(0, 0)
 		c.restart(10*time.Second, 10*time.Minute) // at most ten minutes
@@ -113,7 +113,7 @@ func TestBackoffResets(t *testing.T) {
 }
 
 func TestBackoffFirstStartDoesNotCount(t *testing.T) {
-	b := NewBackoff(0)
+	b := NewBackoff(0, "")
 	pod := wantedPod(v1.RestartPolicyAlways, []string{"a"})
 	for range 3 {
 		b.started(pod, &pod.Spec.Containers[0], nil, 0)
@@ -127,7 +127,7 @@ func TestBackoffWallClockJumps(t *testing.T) {
 	for name, shift := range map[string]time.Duration{"finished in the future": 24 * time.Hour, "finished now": 0} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c := newCrash(t, NewBackoff(0))
+				c := newCrash(t, NewBackoff(0, ""))
 				c.start(0)
 				c.restart(0, 0)
 				c.last.StartedAt = c.last.StartedAt.Add(shift)
@@ -150,7 +150,7 @@ func TestBackoffWallClockJumps(t *testing.T) {
 		})
 	}
 	synctest.Test(t, func(t *testing.T) {
-		c := newCrash(t, NewBackoff(0))
+		c := newCrash(t, NewBackoff(0, ""))
 		c.start(0)
 		c.restart(0, 0)
 		c.last.StartedAt, c.last.FinishedAt = time.Time{}, time.Time{}
@@ -164,7 +164,7 @@ func TestBackoffWallClockJumps(t *testing.T) {
 // back-off that was recorded under another limit.
 func TestBackoffLimitOfThePod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := NewBackoff(20 * time.Second)
+		b := NewBackoff(20*time.Second, "")
 		pod := wantedPod(v1.RestartPolicyAlways, []string{"a"})
 		c := &pod.Spec.Containers[0]
 		ends := func(id string) *Container {
@@ -177,7 +177,7 @@ func TestBackoffLimitOfThePod(t *testing.T) {
 			}
 			b.started(pod, c, last, time.Minute)
 		}
-		again := NewBackoff(20 * time.Second)
+		again := NewBackoff(20*time.Second, "")
 		again.Restore(pod.UID, b.Steps(pod.UID))
 		for limit, want := range map[time.Duration]time.Duration{time.Minute: time.Minute, time.Second: time.Second, 0: 20 * time.Second} {
 			if got, delay := again.wait(pod, c, ends(limit.String()), limit); got != want || delay != want {
@@ -189,7 +189,7 @@ func TestBackoffLimitOfThePod(t *testing.T) {
 
 func TestBackoffSurvivesARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCrash(t, NewBackoff(0))
+		c := newCrash(t, NewBackoff(0, ""))
 		c.start(0)
 		c.restart(0, 0)
 		c.restart(10*time.Second, 0)
@@ -197,7 +197,7 @@ func TestBackoffSurvivesARestart(t *testing.T) {
 		if len(steps) != 1 {
 			t.Fatalf("got %v, want one step", steps)
 		}
-		c.b = NewBackoff(0)
+		c.b = NewBackoff(0, "")
 		c.b.Restore(c.pod.UID, steps)
 		time.Sleep(5 * time.Second)
 		c.restart(15*time.Second, 0)
@@ -208,7 +208,7 @@ func TestBackoffSurvivesARestart(t *testing.T) {
 		steps = c.b.Steps(c.pod.UID)
 		steps["a"] = BackoffStep{Delay: time.Hour}
 		steps["b/x"] = BackoffStep{Delay: -1}
-		c.b = NewBackoff(30 * time.Second)
+		c.b = NewBackoff(30*time.Second, "")
 		c.b.Restore(c.pod.UID, steps)
 		if got := c.b.Steps(c.pod.UID); len(got) != 1 {
 			t.Errorf("restored %v, want one step", got)
@@ -222,9 +222,26 @@ func TestBackoffSurvivesARestart(t *testing.T) {
 	})
 }
 
+// A step of an earlier boot is dropped, one without a boot is of an earlier version of podstead.
+func TestBackoffStartsOverAfterABoot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for recorded, want := range map[string]time.Duration{"one": 10 * time.Second, "two": 0, "": 10 * time.Second} {
+			c := newCrash(t, NewBackoff(0, recorded))
+			c.start(0)
+			c.restart(0, 0)
+			steps := c.b.Steps(c.pod.UID)
+			c.b = NewBackoff(0, "one")
+			c.b.Restore(c.pod.UID, steps)
+			if got := c.left(); got != want {
+				t.Errorf("after a boot %q it waits %s, want %s", recorded, got, want)
+			}
+		}
+	})
+}
+
 func TestBackoffKeepsPodsApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := NewBackoff(0)
+		b := NewBackoff(0, "")
 		one, other := newCrash(t, b), newCrash(t, b)
 		other.pod.UID = "uid-2"
 		one.start(0)

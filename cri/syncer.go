@@ -120,7 +120,7 @@ func NewSyncer(c SyncerConfig) *Syncer {
 		s.log = slog.New(slog.DiscardHandler)
 	}
 	if s.backoff == nil {
-		s.backoff = NewBackoff(0)
+		s.backoff = NewBackoff(0, "")
 	}
 	if s.logLinks == "" {
 		s.logLinks = DefaultLogLinks

@@ -162,7 +162,7 @@ func (b *supervisorHarness) start(sources ...manifest.Source) *daemon {
 		log:      text,
 	}
 	criSyncer := cri.NewSyncer(cri.SyncerConfig{
-		Runtime: client, Images: cri.ImageConfig{Runtime: client}, Events: d.events, Log: log, Instance: critest.Instance, Backoff: cri.NewBackoff(b.restartCap),
+		Runtime: client, Images: cri.ImageConfig{Runtime: client}, Events: d.events, Log: log, Instance: critest.Instance, Backoff: cri.NewBackoff(b.restartCap, b.boot()),
 		LogRoot: b.path("logs"), LogLinks: b.path("links"), Hooks: fakeHooks{probe.NewHooks(probe.Config{Exec: fakeExec{client}})},
 	})
 	prober := probe.New(probe.Config{Exec: fakeExec{client}, Events: d.events})
@@ -292,6 +292,15 @@ func (b *supervisorHarness) records() (names []string) {
 		names = append(names, found...)
 	}
 	return names
+}
+
+// boot returns the ID of the boot that the next daemon sees, empty if it is unknown.
+func (b *supervisorHarness) boot() string {
+	if b.mark == nil {
+		return ""
+	}
+	mark, _ := b.mark()
+	return mark.Boot
 }
 
 // restart kills the daemon and starts another whose file source delivers pods.

@@ -65,7 +65,8 @@ func (d *daemon) createSupervisor(context.Context) error {
 	if manager != nil {
 		bound, cgroups.NoQuota = manager, manager.HasExclusive
 	}
-	backoff := cri.NewBackoff(o.Runtime.RestartCap)
+	mark, _ := wallclock.Now() // without the ID of the boot if it is not known
+	backoff := cri.NewBackoff(o.Runtime.RestartCap, mark.Boot)
 	d.sup, err = supervisor.New(supervisor.Config{
 		Mark:    wallclock.Now,
 		Sources: from,

@@ -222,12 +222,12 @@ func TestValidate(t *testing.T) {
 
 func TestInvalidCommandLines(t *testing.T) {
 	for want, args := range map[string][]string{
-		"podstead get pods":         {"get"},
-		"or - for standard":         {"validate"},
-		"unexpected argument \"x\"": {"version", "x"},
-		"mean podstead get?":        {"gett"},
-		"see podstead --help":       {"frobnicate"},
-		"did you mean podstead images ls?":     {"images", "lss"},
+		"podstead get pods":                {"get"},
+		"or - for standard":                {"validate"},
+		"unexpected argument \"x\"":        {"version", "x"},
+		"mean podstead get?":               {"gett"},
+		"see podstead --help":              {"frobnicate"},
+		"did you mean podstead images ls?": {"images", "lss"},
 	} {
 		if _, _, err := execute(t, "", args...); Code(err) != ExitUsage || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v, %d; want %q in it, and %d", args, err, Code(err), want, ExitUsage)
