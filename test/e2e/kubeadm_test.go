@@ -242,13 +242,13 @@ func bootKubeadmMachine(t *testing.T, number int) *kubeadmMachine {
 var kubeadmHostnames = [2]string{"sd", "sd2"}
 
 // machineAddress returns the address of a machine in its network namespace.
-func machineAddress(number int) string { return fmt.Sprintf("198.51.100.%d", 16*number+2) }
+func machineAddress(number int) string { return fmt.Sprintf("198.18.%d.2", number) }
 
 // connectMachine creates a network namespace that is connected to the test's, which is its
 // gateway, and returns the gateway's address.
 func connectMachine(t *testing.T, name string, number int) string {
 	t.Helper()
-	gateway, link := fmt.Sprintf("198.51.100.%d", 16*number+1), fmt.Sprintf("kubeadm%d", number)
+	gateway, link := fmt.Sprintf("198.18.%d.1", number), fmt.Sprintf("machine%d", number)
 	if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -160,7 +160,7 @@ func packageMachine(t *testing.T) *machine {
 	t.Helper()
 	s := unpackMachine(t)
 	s.writeFiles(map[string]string{
-		"etc/containerd/certs.d/_default/hosts.toml": testbed.HostsTOML(registry.Addr()),
+		"etc/containerd/certs.d/_default/hosts.toml": testbed.HostsTOML(s.registry),
 		"etc/containerd/config.toml":                 testbed.SystemContainerd16,
 		"etc/cni/net.d/10-bed.conflist":              testbed.SystemCNI,
 	})

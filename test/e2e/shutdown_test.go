@@ -89,7 +89,7 @@ func TestHostShutdown(t *testing.T) {
 			t.Errorf("the log before the boot: %s", got)
 		}
 	})
-	t.Run("private runtime", func(t *testing.T) { // not in parallel: they share the ports of the host's network
+	t.Run("private runtime", func(t *testing.T) {
 		s := boot(t, true, shutdownFiles, shutdownPeriods(shortPeriod))
 		s.awaitAll(0, shutdownPods...)
 		s.awaitStarts()

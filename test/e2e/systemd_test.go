@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -25,7 +26,7 @@ func TestSystemd(t *testing.T) {
 		if private {
 			name = "private runtime"
 		}
-		t.Run(name, func(t *testing.T) { // not in parallel: they share the ports of the host's network
+		t.Run(name, func(t *testing.T) {
 			s := boot(t, private, map[string]string{
 				"etc/podstead/config.yaml":         "apiVersion: podstead.io/v1alpha1\nkind: PodsteadConfiguration\nnodeLabels: {place: file}\n",
 				"etc/podstead/config.d/10-ds.conf": "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nmaxPods: 12\n",
@@ -87,6 +88,10 @@ type machine struct {
 	nspawn *exec.Cmd
 	// options are additional options of systemd-nspawn.
 	options []string
+	// number is that of its network, and registry the address of the tests' registry there.
+	// Those with a network from the test itself have none.
+	number   int
+	registry string
 }
 
 // nameservers returns the processes of the name server of pods.
@@ -98,27 +103,20 @@ func (s *machine) nameservers() string {
 // and waits until the unit is active. more replaces or adds files.
 func boot(t *testing.T, private bool, more ...map[string]string) *machine {
 	t.Helper()
-	return bootWith(t, private, nil, more...)
-}
-
-// bootWith boots it with options of systemd-nspawn.
-func bootWith(t *testing.T, private bool, options []string, more ...map[string]string) *machine {
-	t.Helper()
 	s := unpackMachine(t)
-	s.options = options
 	unit, err := os.ReadFile(filepath.Join(testbed.SourceRoot(), "examples", "podstead.service"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	files := map[string]string{
 		"etc/systemd/system/podstead.service":        string(unit),
-		"etc/containerd/certs.d/_default/hosts.toml": testbed.HostsTOML(registry.Addr()),
+		"etc/containerd/certs.d/_default/hosts.toml": testbed.HostsTOML(s.registry),
 		"etc/containerd/config.toml":                 testbed.SystemContainerd16,
 		"etc/cni/net.d/10-bed.conflist":              testbed.SystemCNI,
 		"etc/pods/p.yaml":                            strings.Replace(sleepPod("p", "one"), "spec:\n", "spec:\n  hostNetwork: true\n", 1),
 	}
 	if private {
-		files["var/lib/podstead/containerd/certs.d/_default/hosts.toml"] = testbed.HostsTOML(registry.Addr())
+		files["var/lib/podstead/containerd/certs.d/_default/hosts.toml"] = testbed.HostsTOML(s.registry)
 		delete(files, "etc/containerd/config.toml")
 		delete(files, "etc/cni/net.d/10-bed.conflist")
 	}
@@ -142,11 +140,26 @@ func bootWith(t *testing.T, private bool, options []string, more ...map[string]s
 // unitWants is the directory of the units that start at boot.
 const unitWants = "etc/systemd/system/multi-user.target.wants"
 
-// unpackMachine returns a machine that is off, with the root directory of test/setup.sh.
+// unpackMachine returns a machine that is off, with the root directory of test/setup.sh. It has a
+// network of its own: firewall rules, bridges and ports of podstead exist once in a network.
 func unpackMachine(t *testing.T) *machine {
 	t.Helper()
-	return unpackMachineNamed(t, "sd")
+	s := unpackMachineNamed(t, "sd")
+	s.number = firstMachine + int(lastMachine.Add(1))
+	network := fmt.Sprint("machine-", s.number)
+	var err error
+	if s.registry, err = registry.ServeOn(connectMachine(t, network, s.number)); err != nil {
+		t.Fatal(err)
+	}
+	s.options = []string{"--network-namespace-path=/run/netns/" + network}
+	return s
 }
+
+// firstMachine is greater than the numbers of tests that connect their machines themselves.
+const firstMachine = 10
+
+// lastMachine counts the machines of unpackMachine.
+var lastMachine atomic.Int32
 
 func unpackMachineNamed(t *testing.T, hostname string) *machine {
 	t.Helper()

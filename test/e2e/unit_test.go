@@ -57,27 +57,18 @@ func pushSetuidImage(t *testing.T) (ref string, img image.Image) {
 	return ref, img
 }
 
-// bootRestricted boots a machine with restrictedPod in a network of its own, with the number of
-// connectMachine.
-func bootRestricted(t *testing.T, private bool, number int, more map[string]string) *machine {
+// bootRestricted boots a machine with restrictedPod.
+func bootRestricted(t *testing.T, private bool, more map[string]string) *machine {
 	t.Helper()
 	ref, _ := pushSetuidImage(t)
-	name := fmt.Sprint("unit-", number)
-	addr, err := registry.ServeOn(connectMachine(t, name, number))
-	if err != nil {
-		t.Fatal(err)
-	}
 	more["etc/podstead/config.yaml"] = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nseccompDefault: true\n"
 	more["etc/pods/p.yaml"] = strings.ReplaceAll(restrictedPod, "IMAGE", ref)
-	if private {
-		more["var/lib/podstead/containerd/certs.d/_default/hosts.toml"] = testbed.HostsTOML(addr)
-	} else {
-		more["etc/containerd/certs.d/_default/hosts.toml"] = testbed.HostsTOML(addr)
+	if !private {
 		more["etc/cni/net.d/10-bed.conflist"] = `{"cniVersion": "0.4.0", "name": "bed", "plugins": [
 			{"type": "bridge", "bridge": "bed0", "isGateway": true, "ipMasq": true, "ipam": {"type": "host-local", "routes": [{"dst": "0.0.0.0/0"}], "ranges": [[{"subnet": "10.210.0.0/24"}]]}},
 			{"type": "portmap", "capabilities": {"portMappings": true}}]}`
 	}
-	return bootWith(t, private, []string{"--network-namespace-path=/run/netns/" + name}, more)
+	return boot(t, private, more)
 }
 
 // status returns the lines of /proc/PID/status of a process of the machine, and its namespaces.
@@ -116,7 +107,7 @@ func answers(address string) error {
 
 // checkRestrictedPod checks from inside the machine's containers that nothing restricts them,
 // and that the daemon can do what the pod needs.
-func (s *machine) checkRestrictedPod(number int) {
+func (s *machine) checkRestrictedPod() {
 	s.t.Helper()
 	await(s.t, "the pod is ready", func() error {
 		if out := s.try("podstead", "get", "pods"); !strings.Contains(out, "3/3") {
@@ -124,7 +115,7 @@ func (s *machine) checkRestrictedPod(number int) {
 		}
 		return nil
 	})
-	await(s.t, "the host port answers", func() error { return answers(machineAddress(number) + ":7101") })
+	await(s.t, "the host port answers", func() error { return answers(machineAddress(s.number) + ":7101") })
 	in := func(container string, command ...string) string {
 		return s.try(append([]string{"podstead", "exec", "p", "-c", container, "--"}, command...)...)
 	}
@@ -167,9 +158,8 @@ func (s *machine) checkRestrictedPod(number int) {
 // its own.
 func TestUnitRestrictsNoContainer(t *testing.T) {
 	t.Parallel()
-	const number = 2 // the machines of kubeadm are 0 and 1
-	s := bootRestricted(t, true, number, map[string]string{})
-	s.checkRestrictedPod(number)
+	s := bootRestricted(t, true, map[string]string{})
+	s.checkRestrictedPod()
 	daemon, first := s.status(s.mainPid()), s.status("1")
 	for _, key := range []string{"mnt", "uts", "ipc", "net", "pid", "user", "NoNewPrivs", "Seccomp_filters", "CapBnd"} {
 		if daemon[key] == "" || daemon[key] != first[key] {
@@ -183,13 +173,12 @@ func TestUnitRestrictsNoContainer(t *testing.T) {
 // and the containers have none of them.
 func TestHardenedUnit(t *testing.T) {
 	t.Parallel()
-	const number = 3
 	hardening, err := os.ReadFile(filepath.Join(testbed.SourceRoot(), "examples", "podstead-hardening.conf"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := bootRestricted(t, false, number, map[string]string{"etc/systemd/system/podstead.service.d/hardening.conf": string(hardening)})
-	s.checkRestrictedPod(number)
+	s := bootRestricted(t, false, map[string]string{"etc/systemd/system/podstead.service.d/hardening.conf": string(hardening)})
+	s.checkRestrictedPod()
 	daemon, first := s.status(s.mainPid()), s.status("1")
 	for _, kind := range []string{"mnt", "uts", "ipc", "net", "pid", "user"} {
 		if daemon[kind] == "" || daemon[kind] != first[kind] {
@@ -212,6 +201,6 @@ func TestHardenedUnit(t *testing.T) {
 	saveImage(t, filepath.Join(s.root, "root/image.tar"), "docker.io/library/loaded:1", img)
 	s.run("podstead", "images", "load", "/root/image.tar")
 	s.run("systemctl", "restart", "podstead")
-	s.checkRestrictedPod(number)
+	s.checkRestrictedPod()
 	s.run("systemctl", "stop", "podstead")
 }
