@@ -61,9 +61,12 @@ func (d *daemon) createSupervisor(context.Context) error {
 		return err
 	}
 	manager := d.cpus
-	var bound cri.CPUs // nil without a manager
+	var bound cri.Assigned // without a manager it has none
 	if manager != nil {
-		bound, cgroups.NoQuota = manager, manager.HasExclusive
+		bound.CPUs, cgroups.NoQuota = manager, manager.HasExclusive
+	}
+	if d.memory != nil {
+		bound.NUMANodes = d.memory.NUMANodes
 	}
 	backoff := cri.NewBackoff(o.Runtime.RestartCap)
 	d.sup, err = supervisor.New(supervisor.Config{
@@ -71,7 +74,7 @@ func (d *daemon) createSupervisor(context.Context) error {
 		Sources: from,
 		Runtime: supervisor.Runtime{
 			Observer: p.pleg, Syncer: d.newSyncer(backoff, cgroups.Settings, bound), Backoff: backoff, Health: client,
-			Cgroups: cgroups, CPUs: assigned, Classes: o.Policy.RuntimeClasses,
+			Cgroups: cgroups, Assigned: assigned, Classes: o.Policy.RuntimeClasses,
 		},
 		Store:       supervisor.Store{Statuses: p.statuses, Records: records, Ephemeral: ephemeral},
 		Paths:       supervisor.Paths{Root: o.Paths.Root, PodLogs: o.Paths.PodLogs, ContainerLogs: o.Paths.ContainerLogs},
@@ -142,7 +145,7 @@ func (d *daemon) recordReady(uid types.UID) {
 }
 
 // newSyncer creates what brings the runtime to the desired state.
-func (d *daemon) newSyncer(backoff *cri.Backoff, settings cgroupvalues.Settings, cpus cri.CPUs) *cri.Syncer {
+func (d *daemon) newSyncer(backoff *cri.Backoff, settings cgroupvalues.Settings, assigned cri.Assigned) *cri.Syncer {
 	o, p, client := d.opts, &d.observers, d.runtime.client
 	guard := loopbackGuard{firewall.NewLocalnet(nil), d.log}
 	d.start(guard.run, d.freeLeases)
@@ -152,7 +155,7 @@ func (d *daemon) newSyncer(backoff *cri.Backoff, settings cgroupvalues.Settings,
 		})},
 		Events: p.events, Log: d.log, Backoff: backoff, Instance: d.runtime.instance,
 		Started: func(kind cri.ContainerKind, failed string) { p.counters.ContainerStarted(string(kind), failed) },
-		LogRoot: o.Paths.PodLogs, LogLinks: o.Paths.ContainerLogs, Cgroup: settings, CPUs: cpus,
+		LogRoot: o.Paths.PodLogs, LogLinks: o.Paths.ContainerLogs, Cgroup: settings, Assigned: assigned,
 		BeforeHostPorts: func(ctx context.Context, pod *v1.Pod) {
 			guard.ensureAll(ctx, d.podDNS)
 			warnOfListeners(p.events, pod)
