@@ -438,7 +438,7 @@ func (o *Options) check() error {
 	if err := errors.Join(o.Cgroups.checkHost(o.host), o.Memory.checkHost(o.host), o.CPUs.checkHost(o.host, o.Cgroups.ReservedCPU()), o.checkMemoryManager(), o.Topology.check(&o.CPUs, o.host)); err != nil {
 		return err
 	}
-	return errors.Join(o.checkHealth(), o.checkPaths())
+	return errors.Join(o.checkHealth(), o.checkPaths(), o.checkReservations())
 }
 
 // checkHealth validates the healthz server and sets its address.
