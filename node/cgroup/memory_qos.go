@@ -3,6 +3,9 @@ package cgroup
 import (
 	"cmp"
 	"context"
+	"os"
+	"path/filepath"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -17,6 +20,8 @@ type reservedMemory struct {
 	// min and low are the values of the root and of the Burstable tier, noLimit for none; 0
 	// before they were set.
 	min, low int64
+	// ended: the protection that an earlier run has left was removed.
+	ended bool
 }
 
 // reservesMemory reports whether the kernel protects the memory that pods request.
@@ -29,7 +34,7 @@ func (o *Options) reservesMemory() bool {
 // pods what these do.
 func (c *Cgroups) reserveMemory(ctx context.Context, pod *v1.Pod) error {
 	if !c.reservesMemory() {
-		return nil
+		return c.endReservation(ctx)
 	}
 	r := &c.reserved
 	if r.guaranteed == nil {
@@ -54,6 +59,39 @@ func (c *Cgroups) unreserveMemory(ctx context.Context, uid types.UID) error {
 	delete(c.reserved.guaranteed, uid)
 	delete(c.reserved.burstable, uid)
 	return c.setReservedMemory(ctx)
+}
+
+// endReservation removes the protection that the root and the tier of the Burstable pods have from
+// a run with another setting: it would last until the next boot.
+func (c *Cgroups) endReservation(ctx context.Context) error {
+	if c.reserved.ended || c.controllers == nil {
+		return nil
+	}
+	for _, place := range []cgroupName{c.root, c.root.child(tierBurstable)} {
+		if l := c.unprotected(place, limits{}); l.memoryMin != 0 {
+			if err := c.create(ctx, place, l); err != nil {
+				return err
+			}
+		}
+	}
+	c.reserved.ended = true
+	return nil
+}
+
+// unprotected adds to the values of a cgroup that it has no protection, if it has one that no setting
+// wants any more.
+func (c *Cgroups) unprotected(place cgroupName, l limits) limits {
+	dir := c.hierarchies.directory(controllerMemory, c.driver.path(place))
+	if c.reservesMemory() || !c.hierarchies.v2() || dir == "" {
+		return l
+	}
+	for _, file := range []string{"memory.min", "memory.low"} {
+		text, err := os.ReadFile(filepath.Join(dir, file))
+		if value := strings.TrimSpace(string(text)); err == nil && value != "" && value != "0" {
+			l.memoryMin, l.memoryLow = noLimit, noLimit
+		}
+	}
+	return l
 }
 
 func (c *Cgroups) setReservedMemory(ctx context.Context) error {

@@ -48,3 +48,29 @@ func TestReservedMemory(t *testing.T) {
 	must("/podstead", "memory.min", "0")
 	must("/podstead/burstable", "memory.low", "0")
 }
+
+// Without the setting a daemon removes the protection that an earlier one has left: of the root, of
+// the tier, and of the pods that run.
+func TestReservationEnds(t *testing.T) {
+	files := filesV2[controllerMemory]
+	files["memory.min"], files["memory.low"] = "0", "0"
+	t.Cleanup(func() { delete(files, "memory.min"); delete(files, "memory.low") })
+	m := newMachine(t, true, limitingControllers...)
+	pods := []*v1.Pod{pod("g", [2]string{"1 1Mi", "1 1Mi"}), pod("b", [2]string{"- 2Mi", ""})}
+	places := map[string]string{"/podstead": "memory.min", "/podstead/podg": "memory.min", "/podstead/burstable": "memory.low", "/podstead/burstable/podb": "memory.low"}
+	for _, reserve := range []bool{true, false} {
+		c := m.cgroups(func(o *Options) {
+			o.Settings.MemoryQoS = &cgroupvalues.MemoryQoS{ThrottlingFactor: 0.9, Reserve: reserve}
+		})
+		for _, p := range pods {
+			if _, err := c.Ensure(t.Context(), p, ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for path, file := range places {
+			if got := m.value(controllerMemory, path, file); (got == "0") == reserve {
+				t.Errorf("reserved %v: %s of %s is %q", reserve, file, path, got)
+			}
+		}
+	}
+}
