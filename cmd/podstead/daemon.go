@@ -64,6 +64,8 @@ type daemon struct {
 	bound  *cluster.Objects
 	cpus   *cpus.Manager
 	memory *memory.Manager
+	// protectedMemory is that of memory QoS; nil without.
+	protectedMemory func() (guaranteed, burstable int64)
 	// createNodeServices
 	node nodeServices
 	// joinCluster; nil without a kubeconfig

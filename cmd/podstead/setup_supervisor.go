@@ -56,6 +56,9 @@ func (d *daemon) createSupervisor(context.Context) error {
 		from.ClusterObjects = d.bound
 	}
 	cgroups := newCgroups(o, client, d.log)
+	if cgroups.Settings.MemoryQoS != nil {
+		d.protectedMemory = cgroups.Protected
+	}
 	assigned, err := d.openManagers()
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -22,6 +23,14 @@ type reservedMemory struct {
 	min, low int64
 	// ended: the protection that an earlier run has left was removed.
 	ended bool
+	// minTotal and lowTotal are what Protected returns: it does not wait for a change of cgroups.
+	minTotal, lowTotal atomic.Int64
+}
+
+// Protected returns how much memory of Guaranteed and of Burstable pods is protected from reclaim, in
+// bytes. It never waits.
+func (c *Cgroups) Protected() (guaranteed, burstable int64) {
+	return c.reserved.minTotal.Load(), c.reserved.lowTotal.Load()
 }
 
 // reservesMemory reports whether the kernel protects the memory that pods request.
@@ -105,8 +114,10 @@ func (c *Cgroups) setReservedMemory(ctx context.Context) error {
 		return bytes
 	}
 	r := &c.reserved
-	burstable := sum(r.burstable)
-	low, all := cmp.Or(burstable, noLimit), cmp.Or(burstable+sum(r.guaranteed), noLimit)
+	burstable, guaranteed := sum(r.burstable), sum(r.guaranteed)
+	r.minTotal.Store(guaranteed)
+	r.lowTotal.Store(burstable)
+	low, all := cmp.Or(burstable, noLimit), cmp.Or(burstable+guaranteed, noLimit)
 	if all != r.min {
 		if err := c.create(ctx, c.root, limits{memoryMin: all}); err != nil {
 			return err

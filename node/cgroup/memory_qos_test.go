@@ -36,6 +36,9 @@ func TestReservedMemory(t *testing.T) {
 		must("/podstead/burstable/podb", "memory.low", "2097152")
 		must("/podstead/burstable/podb", "memory.min", "0")
 		must("/podstead/besteffort/pode", "memory.low", "0")
+		if guaranteed, burstable := c.Protected(); guaranteed != 1<<20 || burstable != 2<<20 {
+			t.Errorf("protected are %d and %d", guaranteed, burstable)
+		}
 	}
 	for uid, min := range map[typesUID]string{"b": "1048576", "g": "2097152"} {
 		if err := c.Destroy(t.Context(), uid, ""); err != nil {
@@ -47,6 +50,9 @@ func TestReservedMemory(t *testing.T) {
 	}
 	must("/podstead", "memory.min", "0")
 	must("/podstead/burstable", "memory.low", "0")
+	if guaranteed, burstable := c.Protected(); guaranteed != 0 || burstable != 0 {
+		t.Errorf("without pods protected are %d and %d", guaranteed, burstable)
+	}
 }
 
 // Without the setting a daemon removes the protection that an earlier one has left: of the root, of
