@@ -36,6 +36,9 @@ type Options struct {
 	Local map[v1.ResourceName]Local
 	// Sys is the directory of sysfs, with the NUMA nodes of local devices; empty for /sys.
 	Sys string
+	// SocketCheck is how often the registration socket is looked for, in case its removal was not
+	// observed: 0 is once a minute.
+	SocketCheck time.Duration
 	// Unwritten takes a checkpoint that could not be written; nil for nothing.
 	Unwritten *unwritten.Files
 	// Log takes the log messages; nil discards them.
