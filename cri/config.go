@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podstead/podstead/internal/cgroupvalues"
@@ -29,6 +30,8 @@ type config struct {
 	cgroup   cgroupvalues.Settings
 	// cpus says on which CPUs containers run; nil leaves it to the kernel.
 	cpus CPUs
+	// numaNodes says from which NUMA nodes containers have their memory; nil leaves it to the kernel.
+	numaNodes func(uid types.UID, container string) string
 }
 
 // sandbox returns the config of a pod's sandbox. The config passed with a

@@ -50,6 +50,9 @@ func (g config) containerResources(pod *v1.Pod, c *v1.Container) *runtimeapi.Lin
 			r.CpuQuota = 0 // a quota would only throttle a container on its own CPUs
 		}
 	}
+	if g.numaNodes != nil {
+		r.CpusetMems = g.numaNodes(pod.UID, c.Name)
+	}
 	for _, size := range g.cgroup.PageSizes {
 		// A size that is not requested is 0, not unlimited.
 		r.HugepageLimits = append(r.HugepageLimits, &runtimeapi.HugepageLimit{

@@ -281,6 +281,28 @@ func TestCPUsOfContainers(t *testing.T) {
 	}
 }
 
+// A container with memory of NUMA nodes is created with them, and keeps them in a resize; the others
+// have all.
+func TestNUMANodesOfContainers(t *testing.T) {
+	pod := wantedPod("", []string{"own", "other"})
+	g := testConfig()
+	g.numaNodes = func(uid types.UID, container string) string {
+		if uid == pod.UID && container == "own" {
+			return "0,2"
+		}
+		return ""
+	}
+	for i, want := range []string{"0,2", ""} {
+		c := &pod.Spec.Containers[i]
+		if got := g.containerResources(pod, c).CpusetMems; got != want {
+			t.Errorf("%s: %q, want %q", c.Name, got, want)
+		}
+		if got := g.resizedResources(pod, c, Resize{}).CpusetMems; got != want {
+			t.Errorf("%s after a resize: %q, want %q", c.Name, got, want)
+		}
+	}
+}
+
 func TestOOMScoreAdj(t *testing.T) {
 	pod := wantedPod("", []string{"a"})
 	if got := oomScoreAdj(pod, &pod.Spec.Containers[0], 0); got != 1000 {

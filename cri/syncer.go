@@ -48,8 +48,17 @@ type SyncerConfig struct {
 	HostMemory int64
 	// Cgroup are the node's settings, from which cgroup values are computed.
 	Cgroup cgroupvalues.Settings
+	// Assigned are the resources of the node that containers use; the zero value leaves them to the kernel.
+	Assigned Assigned
+}
+
+// Assigned says which resources of the node containers use.
+type Assigned struct {
 	// CPUs says on which CPUs containers run; nil leaves it to the kernel.
 	CPUs CPUs
+	// NUMANodes returns the NUMA nodes from which a container has its memory, as the kernel's
+	// list, empty for all; nil leaves it to the kernel.
+	NUMANodes func(uid types.UID, container string) string
 }
 
 // CPUs says on which CPUs containers run. Implemented by cpus.Manager.
@@ -131,12 +140,12 @@ func NewSyncer(c SyncerConfig) *Syncer {
 	if c.HostMemory == 0 {
 		c.HostMemory = hostMemory()
 	}
-	if c.CPUs == nil {
-		c.CPUs = anyCPU{}
+	if c.Assigned.CPUs == nil {
+		c.Assigned.CPUs = anyCPU{}
 	}
 	s.config = config{
 		instance: c.Instance, logRoot: c.LogRoot, memory: c.HostMemory, masked: hostMaskedPaths("/sys"),
-		security: c.Security, cgroup: c.Cgroup, cpus: c.CPUs,
+		security: c.Security, cgroup: c.Cgroup, cpus: c.Assigned.CPUs, numaNodes: c.Assigned.NUMANodes,
 	}
 	s.images = newImageManager(c.Images, s.events)
 	return s

@@ -20,7 +20,7 @@ import (
 // critical ones.
 type admission struct {
 	reservations *admit.Reservations
-	cpus         CPUs
+	assigned     NodeResources
 	inputs       *podinputs.Resolver
 	// disrupt ends a pod for the node's own sake.
 	disrupt func(uid types.UID, d status.Disruption, grace *int64) error
@@ -43,7 +43,7 @@ func (s *admission) reserve(pod, requests *v1.Pod, since time.Time) *startBlock 
 	v := s.reservations.Reserve(requests, since)
 	switch {
 	case v.Denied == nil:
-		return s.assignCPUs(requests)
+		return s.assign(requests)
 	case v.Provisional:
 		return &startBlock{result: podworkers.SyncResult{Parked: true}}
 	}
@@ -58,10 +58,10 @@ func (s *admission) reserve(pod, requests *v1.Pod, since time.Time) *startBlock 
 	return block
 }
 
-// assignCPUs assigns exclusive CPUs to a pod that has its resources reserved. A pod that has to
+// assign assigns CPUs and memory to a pod that has its resources reserved. A pod that has to
 // wait for them holds nothing meanwhile.
-func (s *admission) assignCPUs(pod *v1.Pod) *startBlock {
-	err := s.cpus.Assign(pod)
+func (s *admission) assign(pod *v1.Pod) *startBlock {
+	err := s.assigned.Assign(pod)
 	if err == nil {
 		return nil
 	}

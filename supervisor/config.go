@@ -176,8 +176,8 @@ type Runtime struct {
 	// Cgroups creates and removes the cgroups of pods; nil leaves them to the
 	// runtime.
 	Cgroups Cgroups
-	// CPUs assigns exclusive CPUs; nil assigns none.
-	CPUs CPUs
+	// Assigned assigns CPUs and memory of the node; nil assigns none.
+	Assigned NodeResources
 }
 
 // Cgroups creates and removes the cgroups of pods. Implemented by cgroup.Cgroups.
@@ -194,13 +194,13 @@ type Cgroups interface {
 	Pods() []types.UID
 }
 
-// CPUs assigns exclusive CPUs to containers. Implemented by cpus.Manager.
-type CPUs interface {
+// NodeResources assigns CPUs and memory of the node to containers.
+type NodeResources interface {
 	// Assign assigns them to the containers of a pod that is going to start. An error is a
 	// Shortage if the pod has to wait for other pods; then it has none.
 	Assign(pod *v1.Pod) error
-	// Fixed reports whether the CPU of a pod's containers cannot change while they run.
-	Fixed(pod *v1.Pod) bool
+	// Fixed reports whether the cpu or the memory of a pod's containers cannot change while they run.
+	Fixed(pod *v1.Pod, resource v1.ResourceName) bool
 	// Release releases those of a pod that has ended, and Retain those of all pods for which
 	// keep returns false.
 	Release(uid types.UID)
@@ -214,13 +214,13 @@ type Shortage interface {
 	Reason() string
 }
 
-// noCPUs assigns none.
-type noCPUs struct{}
+// nothingAssigned assigns none.
+type nothingAssigned struct{}
 
-func (noCPUs) Assign(*v1.Pod) error        { return nil }
-func (noCPUs) Fixed(*v1.Pod) bool          { return false }
-func (noCPUs) Release(types.UID)           {}
-func (noCPUs) Retain(func(types.UID) bool) {}
+func (nothingAssigned) Assign(*v1.Pod) error                { return nil }
+func (nothingAssigned) Fixed(*v1.Pod, v1.ResourceName) bool { return false }
+func (nothingAssigned) Release(types.UID)                   {}
+func (nothingAssigned) Retain(func(types.UID) bool)         {}
 
 // Recorder records events. Implemented by event.Recorder.
 type Recorder interface {

@@ -99,7 +99,7 @@ func (a *syncAttempt) allocateDevices(ctx context.Context) *podworkers.SyncResul
 
 // releaseForDevices gives back what was reserved for a pod that has to wait for its devices.
 func (a *syncAttempt) releaseForDevices() {
-	a.admission.cpus.Release(a.pod.UID)
+	a.admission.assigned.Release(a.pod.UID)
 	a.reservations.Release(a.pod.UID, false)
 }
 

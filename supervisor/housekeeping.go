@@ -63,7 +63,7 @@ func (s *Supervisor) handlePodCleanups() {
 	s.garbage.Wake()
 	s.podSyncer.files.reclaimer.Wake()
 	s.podSyncer.inputs.Retain(func(uid types.UID) bool { return s.workers.State(uid) != podworkers.None })
-	s.retainCPUs(observed)
+	s.retainAssigned(observed)
 	sources := s.cfg.Sources.Pods.Sources()
 	var kept []podworkers.View
 	s.order.Together(func() {

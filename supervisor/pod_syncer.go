@@ -66,12 +66,12 @@ func (s *podSyncer) init(cfg *Config, runtime *runtimehealth.Monitor, reg *regis
 		probes: s.probes, devices: cfg.Devices, records: s.records, store: cfg.Store.Statuses, changed: s.order.Published,
 	}
 	s.cgroups = podCgroups{cgroups: cfg.Runtime.Cgroups, observer: cfg.Runtime.Observer, ended: &endedPods{}}
-	s.resizer = &podresize.Resizer{Cgroups: cfg.Runtime.Cgroups, CPUs: cfg.Runtime.CPUs, Reservations: s.reservations, Events: cfg.Events}
+	s.resizer = &podresize.Resizer{Cgroups: cfg.Runtime.Cgroups, Assigned: cfg.Runtime.Assigned, Reservations: s.reservations, Events: cfg.Events}
 	s.deadlines = deadlines{mark: cfg.mark}
 	s.start = &startChecker{
 		observer: cfg.Runtime.Observer, runtime: runtime, node: &cfg.Node, inputs: s.inputs, registry: reg, events: cfg.Events,
 	}
-	s.admission = &admission{reservations: s.reservations, cpus: cfg.Runtime.CPUs, inputs: s.inputs, disrupt: workers.Disrupt, log: cfg.Log}
+	s.admission = &admission{reservations: s.reservations, assigned: cfg.Runtime.Assigned, inputs: s.inputs, disrupt: workers.Disrupt, log: cfg.Log}
 	s.devices = cfg.Devices
 	s.disruptions = &disruptions{registry: reg, reports: s.reports}
 	s.files = podFiles{

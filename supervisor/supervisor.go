@@ -85,8 +85,8 @@ func newSupervisor(cfg Config, wrap func(syncer) syncer) (*Supervisor, error) {
 	if cfg.Runtime.Cgroups == nil {
 		cfg.Runtime.Cgroups = noCgroups{}
 	}
-	if cfg.Runtime.CPUs == nil {
-		cfg.Runtime.CPUs = noCPUs{}
+	if cfg.Runtime.Assigned == nil {
+		cfg.Runtime.Assigned = nothingAssigned{}
 	}
 	if cfg.Devices == nil {
 		cfg.Devices = noDevices{}

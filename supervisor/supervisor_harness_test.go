@@ -55,7 +55,7 @@ type supervisorHarness struct {
 	// runtime.
 	cgroups Cgroups
 	// exclusive assigns exclusive CPUs for the next daemon; nil assigns none.
-	exclusive CPUs
+	exclusive NodeResources
 	// devices are those of the next daemon; nil has none.
 	devices Devices
 	// gates and returns are those of the next daemon.
@@ -182,7 +182,7 @@ func (b *supervisorHarness) start(sources ...manifest.Source) *daemon {
 	}
 	d.Supervisor, err = newSupervisor(Config{
 		Sources:     src,
-		Runtime:     Runtime{Observer: d.pleg, Syncer: criSyncer, Backoff: criSyncer.Backoff(), Health: client, Cgroups: b.cgroups, CPUs: b.exclusive},
+		Runtime:     Runtime{Observer: d.pleg, Syncer: criSyncer, Backoff: criSyncer.Backoff(), Health: client, Cgroups: b.cgroups, Assigned: b.exclusive},
 		Store:       Store{Statuses: savedFirst{d.statuses, records, b.t, d}, Records: records, Ephemeral: ephemeral},
 		Paths:       Paths{Root: b.dir, PodLogs: b.path("logs"), ContainerLogs: b.path("links")},
 		Events:      d.events,

@@ -18,7 +18,7 @@ func (a *terminatedAttempt) sync(ctx context.Context) podworkers.SyncResult {
 	if err != nil {
 		return podworkers.SyncResult{Err: err}
 	}
-	a.admission.cpus.Release(a.pod.UID)
+	a.admission.assigned.Release(a.pod.UID)
 	a.devices.Release(a.pod.UID)
 	a.reservations.Release(a.pod.UID, a.job.Restart)
 	a.logEnd(a.attempt)

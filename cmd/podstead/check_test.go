@@ -133,8 +133,8 @@ func TestCheckConfigFile(t *testing.T) {
 	if _, err := execute("podstead", "check", "--config", file, "--image-gc-period=1ms"); err == nil {
 		t.Error("an invalid file and an invalid flag are accepted")
 	}
-	write("---\napiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nmemoryManagerPolicy: Static\n")
-	if out, err := execute("podstead", "check", "--config", file); cli.Code(err) != cli.ExitFailed || !strings.Contains(out, "fail  configuration  "+file+":6: memoryManagerPolicy: Static is not supported: ") {
+	write("---\napiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncgroupsPerQOS: false\n")
+	if out, err := execute("podstead", "check", "--config", file); cli.Code(err) != cli.ExitFailed || !strings.Contains(out, "fail  configuration  "+file+":6: cgroupsPerQOS: false is not supported: ") {
 		t.Errorf("a field about resources: %v\n%s", err, out)
 	}
 	write("debug: true\n")

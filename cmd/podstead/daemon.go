@@ -21,6 +21,7 @@ import (
 	"github.com/podstead/podstead/internal/unwritten"
 	"github.com/podstead/podstead/node/cpus"
 	"github.com/podstead/podstead/node/devices"
+	"github.com/podstead/podstead/node/memory"
 	"github.com/podstead/podstead/supervisor"
 	"github.com/podstead/podstead/supervisor/admit"
 	"github.com/podstead/podstead/supervisor/credential"
@@ -57,11 +58,14 @@ type daemon struct {
 	devices *devices.Manager
 	// openNameserver; nil without a name server for pods
 	podDNS *podDNS
-	// createSupervisor; bound holds the objects of a cluster's pods, nil without one; cpus is nil with
-	// the CPU manager policy none
-	sup   *supervisor.Supervisor
-	bound *cluster.Objects
-	cpus  *cpus.Manager
+	// createSupervisor; bound holds the objects of a cluster's pods, nil without one; cpus and memory are nil
+	// with the policies none
+	sup    *supervisor.Supervisor
+	bound  *cluster.Objects
+	cpus   *cpus.Manager
+	memory *memory.Manager
+	// protectedMemory is that of memory QoS; nil without.
+	protectedMemory func() (guaranteed, burstable int64)
 	// createNodeServices
 	node nodeServices
 	// joinCluster; nil without a kubeconfig

@@ -8,6 +8,7 @@ import (
 
 	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/node/cpus"
+	"github.com/podstead/podstead/node/memory"
 	"github.com/podstead/podstead/node/topology"
 	"github.com/podstead/podstead/supervisor"
 	"github.com/podstead/podstead/supervisor/pleg"
@@ -40,25 +41,60 @@ func (d *daemon) openCPUs() (*cpus.Manager, error) {
 	return m, nil
 }
 
-// resourceManagers are the managers that assign the node's resources to containers. It implements
-// supervisor.CPUs.
-type resourceManagers struct {
-	*topology.Manager
-	cpus *cpus.Manager
+// openMemory opens the memory manager of the policy Static; it returns nil with the policy None.
+func (d *daemon) openMemory() (*memory.Manager, error) {
+	o := d.opts
+	file, boot := memory.File(o.Paths.Root), cpus.BootID("/proc")
+	if o.MemoryManager.Policy == memory.PolicyNone {
+		return nil, memory.CheckNone(file, boot)
+	}
+	machine, err := memory.ReadNodes("/")
+	if err != nil {
+		return nil, err
+	}
+	m, err := memory.Open(memory.Config{
+		Machine: machine, Reserved: o.MemoryManager.Reserved, File: file, BootID: boot, Write: d.unwritten.Write,
+		Requested: d.observers.counters.MemoryRequested, Log: d.log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	d.log.Info("Memory manager started", "policy", o.MemoryManager.Policy, "assignable", m.Assignable().String())
+	return m, nil
 }
 
-// Fixed reports whether the CPU of a pod's containers cannot change while they run.
-func (r resourceManagers) Fixed(pod *v1.Pod) bool { return r.cpus != nil && r.cpus.Fixed(pod) }
+// resourceManagers are the managers that assign the node's resources to containers. It implements
+// supervisor.NodeResources.
+type resourceManagers struct {
+	*topology.Manager
+	cpus   *cpus.Manager
+	memory *memory.Manager
+}
+
+// Fixed reports whether the cpu or the memory of a pod's containers cannot change while they run.
+func (r resourceManagers) Fixed(pod *v1.Pod, name v1.ResourceName) bool {
+	switch name {
+	case v1.ResourceCPU:
+		return r.cpus != nil && r.cpus.Fixed(pod)
+	case v1.ResourceMemory:
+		return r.memory != nil && r.memory.Fixed(pod)
+	}
+	return false
+}
 
 // openManagers opens the managers that are configured; the result is nil if there are none.
-func (d *daemon) openManagers() (supervisor.CPUs, error) {
+func (d *daemon) openManagers() (supervisor.NodeResources, error) {
 	o := &d.opts.Topology
 	manager, err := d.openCPUs()
 	if err != nil {
 		return nil, err
 	}
-	d.cpus = manager
-	if manager == nil && o.Policy == topology.PolicyNone {
+	memory, err := d.openMemory()
+	if err != nil {
+		return nil, err
+	}
+	d.cpus, d.memory = manager, memory
+	if manager == nil && memory == nil && o.Policy == topology.PolicyNone {
 		return nil, nil
 	}
 	nodes, err := topology.ReadNodes("/sys")
@@ -69,13 +105,16 @@ func (d *daemon) openManagers() (supervisor.CPUs, error) {
 	if manager != nil {
 		cfg.Providers = append(cfg.Providers, manager)
 	}
+	if memory != nil {
+		cfg.Providers = append(cfg.Providers, memory)
+	}
 	m := topology.New(cfg)
 	if o.Policy != topology.PolicyNone {
 		d.devices.SetAffinity(func(uid types.UID, container string, nodes []int) bool {
 			return topology.NewMask(nodes...)&m.Affinity(uid, container) != 0
 		})
 	}
-	return resourceManagers{m, manager}, nil
+	return resourceManagers{m, manager, memory}, nil
 }
 
 // runningContainers lists the running containers of this daemon's pods.

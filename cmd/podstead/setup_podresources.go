@@ -4,9 +4,11 @@ import (
 	"context"
 	"path/filepath"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/node/cpus"
+	"github.com/podstead/podstead/node/memory"
 	"github.com/podstead/podstead/node/podresources"
 )
 
@@ -21,6 +23,9 @@ func (d *daemon) servePodResources(context.Context) error {
 	cfg := podresources.Config{Pods: d.sup.SyncedPods, Devices: d.devices}
 	if d.cpus != nil {
 		cfg.CPUs = exclusiveCPUs{d.cpus}
+	}
+	if d.memory != nil {
+		cfg.Memory = assignedMemory{d.memory}
 	}
 	d.start(func(ctx context.Context) error { return podresources.Serve(ctx, listener, cfg) })
 	return nil
@@ -40,4 +45,19 @@ func cpuIDs(set cpus.Set) (ids []int64) {
 		ids = append(ids, int64(cpu))
 	}
 	return ids
+}
+
+// assignedMemory implements podresources.Memory.
+type assignedMemory struct{ manager *memory.Manager }
+
+func (m assignedMemory) Assigned(uid types.UID, container string) ([]int, map[v1.ResourceName]int64) {
+	return m.manager.Assigned(uid, container)
+}
+
+func (m assignedMemory) Allocatable() map[int]map[v1.ResourceName]int64 {
+	all := map[int]map[v1.ResourceName]int64{}
+	for id, amounts := range m.manager.Assignable() {
+		all[id] = amounts
+	}
+	return all
 }

@@ -56,14 +56,20 @@ func (d *daemon) createSupervisor(context.Context) error {
 		from.ClusterObjects = d.bound
 	}
 	cgroups := newCgroups(o, client, d.log)
+	if cgroups.Settings.MemoryQoS != nil {
+		d.protectedMemory = cgroups.Protected
+	}
 	assigned, err := d.openManagers()
 	if err != nil {
 		return err
 	}
 	manager := d.cpus
-	var bound cri.CPUs // nil without a manager
+	var bound cri.Assigned // without a manager it has none
 	if manager != nil {
-		bound, cgroups.NoQuota = manager, manager.HasExclusive
+		bound.CPUs, cgroups.NoQuota = manager, manager.HasExclusive
+	}
+	if d.memory != nil {
+		bound.NUMANodes = d.memory.NUMANodes
 	}
 	mark, _ := wallclock.Now() // without the ID of the boot if it is not known
 	backoff := cri.NewBackoff(o.Runtime.RestartCap, mark.Boot)
@@ -72,7 +78,7 @@ func (d *daemon) createSupervisor(context.Context) error {
 		Sources: from,
 		Runtime: supervisor.Runtime{
 			Observer: p.pleg, Syncer: d.newSyncer(backoff, cgroups.Settings, bound), Backoff: backoff, Health: client,
-			Cgroups: cgroups, CPUs: assigned, Classes: o.Policy.RuntimeClasses,
+			Cgroups: cgroups, Assigned: assigned, Classes: o.Policy.RuntimeClasses,
 		},
 		Store:       supervisor.Store{Statuses: p.statuses, Records: records, Ephemeral: ephemeral},
 		Paths:       supervisor.Paths{Root: o.Paths.Root, PodLogs: o.Paths.PodLogs, ContainerLogs: o.Paths.ContainerLogs},
@@ -143,7 +149,7 @@ func (d *daemon) recordReady(uid types.UID) {
 }
 
 // newSyncer creates what brings the runtime to the desired state.
-func (d *daemon) newSyncer(backoff *cri.Backoff, settings cgroupvalues.Settings, cpus cri.CPUs) *cri.Syncer {
+func (d *daemon) newSyncer(backoff *cri.Backoff, settings cgroupvalues.Settings, assigned cri.Assigned) *cri.Syncer {
 	o, p, client := d.opts, &d.observers, d.runtime.client
 	guard := loopbackGuard{firewall.NewLocalnet(nil), d.log}
 	d.start(guard.run, d.freeLeases)
@@ -153,7 +159,7 @@ func (d *daemon) newSyncer(backoff *cri.Backoff, settings cgroupvalues.Settings,
 		})},
 		Events: p.events, Log: d.log, Backoff: backoff, Instance: d.runtime.instance,
 		Started: func(kind cri.ContainerKind, failed string) { p.counters.ContainerStarted(string(kind), failed) },
-		LogRoot: o.Paths.PodLogs, LogLinks: o.Paths.ContainerLogs, Cgroup: settings, CPUs: cpus,
+		LogRoot: o.Paths.PodLogs, LogLinks: o.Paths.ContainerLogs, Cgroup: settings, Assigned: assigned,
 		BeforeHostPorts: func(ctx context.Context, pod *v1.Pod) {
 			guard.ensureAll(ctx, d.podDNS)
 			warnOfListeners(p.events, pod)

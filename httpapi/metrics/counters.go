@@ -33,6 +33,7 @@ type Counters struct {
 	images                 *prometheus.CounterVec
 	updateChecks, updates  *prometheus.CounterVec
 	rollouts               *prometheus.CounterVec
+	pinned, pinErrors      prometheus.Counter
 	ensures, pullChecks    *prometheus.CounterVec
 	pullTime               *prometheus.HistogramVec
 
@@ -84,6 +85,8 @@ func NewCounters() *Counters {
 		updateChecks: newCounterVec("podstead_image_update_checks_total", "Number of checks of a container's image for a newer one, by result: current, available or failed.", "result"),
 		updates:      newCounterVec("podstead_image_updates_total", "Number of image updates of pods that have ended, by result: completed or rolled_back.", "result"),
 		rollouts:     newCounterVec("podstead_rollouts_total", "Number of rollouts of static pods that have ended, by result: completed or rolled_back.", "result"),
+		pinned:       prometheus.NewCounter(prometheus.CounterOpts{Name: "kubelet_memory_manager_pinning_requests_total", Help: "Number of requests of containers for memory of NUMA nodes."}),
+		pinErrors:    prometheus.NewCounter(prometheus.CounterOpts{Name: "kubelet_memory_manager_pinning_errors_total", Help: "Number of requests of containers for memory of NUMA nodes that could not be assigned."}),
 		ensures:      newCounterVec("kubelet_image_manager_ensure_image_requests_total", "Number of requests for the images of containers and volumes.", "pull_policy", "present_locally", "pull_required"),
 		pullChecks:   newCounterVec("kubelet_imagemanager_image_mustpull_checks_total", "Number of checks whether a pod may use an image that is present, by result.", "result"),
 		pullTime:     newHistogramVec("kubelet_image_pull_duration_seconds", "Duration in seconds of image pulls by the size of the image.", pullBuckets, "image_size_in_bytes"),
@@ -99,7 +102,7 @@ func (c *Counters) all() []prometheus.Collector {
 	return []prometheus.Collector{
 		c.calls, c.callErrors, c.callTime, c.relist, c.period,
 		c.podWork, c.podStart, c.sandboxes, c.sandboxTime, c.sandboxFails, c.starts, c.startFails,
-		c.evictions, c.preemptions, c.disrupted, c.images, c.updateChecks, c.updates, c.rollouts, c.ensures, c.pullChecks, c.pullTime, c.requests, c.answers, c.inflight,
+		c.evictions, c.preemptions, c.disrupted, c.images, c.updateChecks, c.updates, c.rollouts, c.pinned, c.pinErrors, c.ensures, c.pullChecks, c.pullTime, c.requests, c.answers, c.inflight,
 	}
 }
 
@@ -181,6 +184,15 @@ func (c *Counters) PodDisrupted(reason, signal string) {
 		c.evictions.WithLabelValues(signal).Inc()
 	case reasonPreempting:
 		c.preemptions.WithLabelValues(signal).Inc()
+	}
+}
+
+// MemoryRequested counts a request of a container for memory of NUMA nodes. err is nil if it was
+// assigned.
+func (c *Counters) MemoryRequested(err error) {
+	c.pinned.Inc()
+	if err != nil {
+		c.pinErrors.Inc()
 	}
 }
 

@@ -28,6 +28,8 @@ var (
 	restarts            = counter("podstead_container_restarts_total", "Number of restarts of a container.", "namespace", "pod", "container")
 	rolledBackPods      = gauge("podstead_rolled_back_pods", "Number of pods that run an earlier revision, because that of their manifest failed.")
 	unwrittenFiles      = gauge("podstead_unwritten_files", "Number of files of the daemon's state that could not be written; they are lost at a restart.")
+	memoryQoSMin        = gauge("kubelet_memory_qos_node_memory_min_bytes", "Memory in bytes of Guaranteed pods that is protected from reclaim (memory.min).")
+	memoryQoSLow        = gauge("kubelet_memory_qos_node_memory_low_bytes", "Memory in bytes of Burstable pods that is protected from reclaim as long as possible (memory.low).")
 	podDNSReady         = gauge("podstead_pod_dns_ready", "1 if pods that start now get the name server of this node; absent if the node is configured without one.")
 	manifestFaults      = gauge("podstead_manifest_faults", "Number of faults that keep manifests of a source from taking effect; the last good revisions keep running.", "source")
 	manifestWarnings    = gauge("podstead_manifest_warnings", "Number of warnings about manifests that are in effect.", "source")
@@ -51,6 +53,11 @@ func (s *Sources) kubelet(to chan<- prometheus.Metric) {
 	}
 	if s.Unwritten != nil {
 		unwrittenFiles.put(to, float64(s.Unwritten()))
+	}
+	if s.MemoryQoS != nil {
+		guaranteed, burstable := s.MemoryQoS()
+		memoryQoSMin.put(to, float64(guaranteed))
+		memoryQoSLow.put(to, float64(burstable))
 	}
 	if s.PodDNSReady != nil {
 		podDNSReady.put(to, boolValue(s.PodDNSReady()))

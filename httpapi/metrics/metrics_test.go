@@ -133,7 +133,7 @@ func fixture(t testing.TB, pods int) (*Counters, Sources) {
 		Manifests: func() []Manifests {
 			return []Manifests{{Source: "file", Ready: true, Files: 5, Faults: 2, Warnings: 1, LastGood: time.Unix(900, 0)}, {Source: "http"}}
 		},
-		RolledBack: func() int { return 2 }, PodDNSReady: func() bool { return true },
+		RolledBack: func() int { return 2 }, MemoryQoS: func() (int64, int64) { return 3 << 20, 2 << 20 }, PodDNSReady: func() bool { return true },
 		Claims: func() []Claim {
 			return []Claim{{Namespace: "default", Name: "data", FS: usage.Filesystem{Capacity: 1000}}}
 		},
@@ -167,6 +167,8 @@ func countAll(c *Counters) {
 	c.ImageChecked("available")
 	c.ImageUpdated("rolled_back")
 	c.RolloutEnded("completed")
+	c.MemoryRequested(nil)
+	c.MemoryRequested(errors.New("not enough"))
 	present, pulled := true, false
 	c.ImageEnsured("IfNotPresent", &present, &pulled, "credentialRecordFound")
 	c.ImageEnsured("Always", nil, &present, "")
@@ -209,6 +211,8 @@ func TestMetrics(t *testing.T) {
 			`kubelet_runtime_operations_total{operation_type="list_containers"} 1`, `kubelet_runtime_operations_total{operation_type="update_container"} 1`,
 			`kubelet_runtime_operations_duration_seconds_count{operation_type="run_podsandbox"} 2`,
 			`podstead_image_update_checks_total{result="available"} 1`, `podstead_image_updates_total{result="rolled_back"} 1`, `podstead_rollouts_total{result="completed"} 1`, `podstead_rolled_back_pods 2`,
+			`kubelet_memory_qos_node_memory_min_bytes 3.145728e+06`, `kubelet_memory_qos_node_memory_low_bytes 2.097152e+06`,
+			`kubelet_memory_manager_pinning_requests_total 2`, `kubelet_memory_manager_pinning_errors_total 1`,
 			`kubelet_started_pods_total 2`, `kubelet_started_pods_errors_total{code="CreatePodSandboxError"} 1`, `kubelet_run_podsandbox_duration_seconds_count 2`,
 			`kubelet_started_containers_total{container_type="init_container"} 1`, `kubelet_started_containers_errors_total{code="RunContainerError",container_type="init_container"} 1`,
 			`kubelet_pleg_relist_duration_seconds_count 2`, `kubelet_pleg_relist_interval_seconds_count 1`,

@@ -32,6 +32,9 @@ type Sources struct {
 	RolledBack func() int
 	// Unwritten returns the number of the daemon's files that could not be written.
 	Unwritten func() int
+	// MemoryQoS returns how much memory of Guaranteed and of Burstable pods is protected from
+	// reclaim, in bytes; nil without memory QoS.
+	MemoryQoS func() (guaranteed, burstable int64)
 	// PodDNSReady reports whether pods can reach the node's name server; nil without one.
 	PodDNSReady func() bool
 	// Machine returns facts of this machine, SandboxImage the image of sandboxes, empty if

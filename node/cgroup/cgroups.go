@@ -132,7 +132,7 @@ func (c *Cgroups) Ensure(ctx context.Context, pod *v1.Pod, parent string) (strin
 		return wanted, nil
 	}
 	delete(c.applied, pod.UID)
-	if err := c.create(ctx, place, l); err != nil {
+	if err := c.create(ctx, place, c.unprotected(place, l)); err != nil {
 		return "", err
 	}
 	c.applied[pod.UID] = values

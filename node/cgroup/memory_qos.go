@@ -3,6 +3,10 @@ package cgroup
 import (
 	"cmp"
 	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -17,6 +21,16 @@ type reservedMemory struct {
 	// min and low are the values of the root and of the Burstable tier, noLimit for none; 0
 	// before they were set.
 	min, low int64
+	// ended: the protection that an earlier run has left was removed.
+	ended bool
+	// minTotal and lowTotal are what Protected returns: it does not wait for a change of cgroups.
+	minTotal, lowTotal atomic.Int64
+}
+
+// Protected returns how much memory of Guaranteed and of Burstable pods is protected from reclaim, in
+// bytes. It never waits.
+func (c *Cgroups) Protected() (guaranteed, burstable int64) {
+	return c.reserved.minTotal.Load(), c.reserved.lowTotal.Load()
 }
 
 // reservesMemory reports whether the kernel protects the memory that pods request.
@@ -29,7 +43,7 @@ func (o *Options) reservesMemory() bool {
 // pods what these do.
 func (c *Cgroups) reserveMemory(ctx context.Context, pod *v1.Pod) error {
 	if !c.reservesMemory() {
-		return nil
+		return c.endReservation(ctx)
 	}
 	r := &c.reserved
 	if r.guaranteed == nil {
@@ -56,6 +70,39 @@ func (c *Cgroups) unreserveMemory(ctx context.Context, uid types.UID) error {
 	return c.setReservedMemory(ctx)
 }
 
+// endReservation removes the protection that the root and the tier of the Burstable pods have from
+// a run with another setting: it would last until the next boot.
+func (c *Cgroups) endReservation(ctx context.Context) error {
+	if c.reserved.ended || c.controllers == nil {
+		return nil
+	}
+	for _, place := range []cgroupName{c.root, c.root.child(tierBurstable)} {
+		if l := c.unprotected(place, limits{}); l.memoryMin != 0 {
+			if err := c.create(ctx, place, l); err != nil {
+				return err
+			}
+		}
+	}
+	c.reserved.ended = true
+	return nil
+}
+
+// unprotected adds to the values of a cgroup that it has no protection, if it has one that no setting
+// wants any more.
+func (c *Cgroups) unprotected(place cgroupName, l limits) limits {
+	dir := c.hierarchies.directory(controllerMemory, c.driver.path(place))
+	if c.reservesMemory() || !c.hierarchies.v2() || dir == "" {
+		return l
+	}
+	for _, file := range []string{"memory.min", "memory.low"} {
+		text, err := os.ReadFile(filepath.Join(dir, file))
+		if value := strings.TrimSpace(string(text)); err == nil && value != "" && value != "0" {
+			l.memoryMin, l.memoryLow = noLimit, noLimit
+		}
+	}
+	return l
+}
+
 func (c *Cgroups) setReservedMemory(ctx context.Context) error {
 	if c.controllers == nil {
 		return nil
@@ -67,8 +114,10 @@ func (c *Cgroups) setReservedMemory(ctx context.Context) error {
 		return bytes
 	}
 	r := &c.reserved
-	burstable := sum(r.burstable)
-	low, all := cmp.Or(burstable, noLimit), cmp.Or(burstable+sum(r.guaranteed), noLimit)
+	burstable, guaranteed := sum(r.burstable), sum(r.guaranteed)
+	r.minTotal.Store(guaranteed)
+	r.lowTotal.Store(burstable)
+	low, all := cmp.Or(burstable, noLimit), cmp.Or(burstable+guaranteed, noLimit)
 	if all != r.min {
 		if err := c.create(ctx, c.root, limits{memoryMin: all}); err != nil {
 			return err

@@ -36,6 +36,9 @@ func TestReservedMemory(t *testing.T) {
 		must("/podstead/burstable/podb", "memory.low", "2097152")
 		must("/podstead/burstable/podb", "memory.min", "0")
 		must("/podstead/besteffort/pode", "memory.low", "0")
+		if guaranteed, burstable := c.Protected(); guaranteed != 1<<20 || burstable != 2<<20 {
+			t.Errorf("protected are %d and %d", guaranteed, burstable)
+		}
 	}
 	for uid, min := range map[typesUID]string{"b": "1048576", "g": "2097152"} {
 		if err := c.Destroy(t.Context(), uid, ""); err != nil {
@@ -47,4 +50,33 @@ func TestReservedMemory(t *testing.T) {
 	}
 	must("/podstead", "memory.min", "0")
 	must("/podstead/burstable", "memory.low", "0")
+	if guaranteed, burstable := c.Protected(); guaranteed != 0 || burstable != 0 {
+		t.Errorf("without pods protected are %d and %d", guaranteed, burstable)
+	}
+}
+
+// Without the setting a daemon removes the protection that an earlier one has left: of the root, of
+// the tier, and of the pods that run.
+func TestReservationEnds(t *testing.T) {
+	files := filesV2[controllerMemory]
+	files["memory.min"], files["memory.low"] = "0", "0"
+	t.Cleanup(func() { delete(files, "memory.min"); delete(files, "memory.low") })
+	m := newMachine(t, true, limitingControllers...)
+	pods := []*v1.Pod{pod("g", [2]string{"1 1Mi", "1 1Mi"}), pod("b", [2]string{"- 2Mi", ""})}
+	places := map[string]string{"/podstead": "memory.min", "/podstead/podg": "memory.min", "/podstead/burstable": "memory.low", "/podstead/burstable/podb": "memory.low"}
+	for _, reserve := range []bool{true, false} {
+		c := m.cgroups(func(o *Options) {
+			o.Settings.MemoryQoS = &cgroupvalues.MemoryQoS{ThrottlingFactor: 0.9, Reserve: reserve}
+		})
+		for _, p := range pods {
+			if _, err := c.Ensure(t.Context(), p, ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for path, file := range places {
+			if got := m.value(controllerMemory, path, file); (got == "0") == reserve {
+				t.Errorf("reserved %v: %s of %s is %q", reserve, file, path, got)
+			}
+		}
+	}
 }

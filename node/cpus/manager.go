@@ -241,15 +241,18 @@ func (m *Manager) save() {
 	m.wake()
 }
 
-// Release returns the CPUs of a pod of which nothing runs any more to the shared pool.
-func (m *Manager) Release(uid types.UID) {
+// Release returns the CPUs of a pod of which nothing runs any more to the shared pool, and reports
+// whether it had any.
+func (m *Manager) Release(uid types.UID) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if _, ok := m.state.Pods[uid]; ok {
+	_, had := m.state.Pods[uid]
+	if had {
 		delete(m.state.Pods, uid)
 		m.uncommitted = ""
 		m.save()
 	}
+	return had
 }
 
 // Retain releases the CPUs of pods for which keep returns false: those that ended while no

@@ -1,6 +1,7 @@
 package devices
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -198,9 +199,13 @@ func (m *Manager) updateLocal() {
 		}
 		m.mu.Unlock()
 		slots := r.local.slots(r.local.find(func(path string) bool { return had[path] }))
+		nodes := map[string][]int{}
+		for id, dev := range slots {
+			nodes[id] = numaNodes(cmp.Or(m.options.Sys, "/sys"), dev)
+		}
 		m.mu.Lock()
 		before := r.slots
-		r.slots, r.devices = slots, map[string]bool{}
+		r.slots, r.devices, r.nodes = slots, map[string]bool{}, nodes
 		for id := range slots {
 			r.devices[id] = true
 		}

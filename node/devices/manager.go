@@ -34,6 +34,11 @@ type Options struct {
 	Checkpoint string
 	// Local are the devices of the node that need no plugin, by resource.
 	Local map[v1.ResourceName]Local
+	// Sys is the directory of sysfs, with the NUMA nodes of local devices; empty for /sys.
+	Sys string
+	// SocketCheck is how often the registration socket is looked for, in case its removal was not
+	// observed: 0 is once a minute.
+	SocketCheck time.Duration
 	// Unwritten takes a checkpoint that could not be written; nil for nothing.
 	Unwritten *unwritten.Files
 	// Log takes the log messages; nil discards them.
@@ -92,7 +97,7 @@ type deviceResource struct {
 	plugin *plugin
 	// devices are those of the last list by ID; true is healthy.
 	devices map[string]bool
-	// nodes are the NUMA nodes of the devices whose plugin reports them.
+	// nodes are the NUMA nodes of the devices whose plugin or, for local devices, driver reports them.
 	nodes map[string][]int
 	// lostAt is when the plugin went away.
 	lostAt time.Time

@@ -402,6 +402,23 @@ func TestSocketRemoved(t *testing.T) {
 	n.awaitAllocatable(1)
 }
 
+// The socket is created again too if a directory above it was moved away, of which the kernel reports
+// nothing.
+func TestDirectoryAboveSocketRemoved(t *testing.T) {
+	n := newNode(t)
+	n.stop()
+	above := filepath.Join(filepath.Dir(n.options.Dir), "kubelet")
+	n.options.Dir, n.options.SocketCheck = filepath.Join(above, "device-plugins"), 20*time.Millisecond
+	n.start()
+	check(t, os.Rename(above, above+"-before"))
+	n.await("the socket", func() bool {
+		_, err := os.Lstat(filepath.Join(n.options.Dir, devices.SocketName))
+		return err == nil
+	})
+	n.plugin(deviceplugin.Options{Devices: []string{"a"}})
+	n.awaitAllocatable(1)
+}
+
 // When podstead ends it removes its socket, and no other.
 func TestSocketAtTheEnd(t *testing.T) {
 	n := newNode(t)

@@ -1,6 +1,7 @@
 package devices
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -119,7 +120,8 @@ func (m *Manager) runWithoutSocket(ctx context.Context) error {
 
 // Run serves the registration socket that Open returned, which it closes; nil serves none. It
 // watches for local devices that appear and disappear, if there are any in the configuration, and writes the checkpoint of what changed. It returns when the context ends and all that it started has
-// ended. If the socket is removed it is created again, unless another program has taken it.
+// ended. If the socket is removed it is created again, unless another program has taken it; the kernel
+// reports no removal of a directory above it, which is found once a minute.
 func (m *Manager) Run(ctx context.Context, listener *net.UnixListener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	// In this order: the connections to plugins end with the context.
@@ -141,7 +143,7 @@ func (m *Manager) Run(ctx context.Context, listener *net.UnixListener) error {
 		err = watcher.Add(m.options.Dir)
 	}
 	if err != nil {
-		m.log.Warn("Failed to watch the directory of device plugins; if the registration socket is removed, podstead must be restarted", "directory", m.options.Dir, "err", err)
+		m.log.Warn("Failed to watch the directory of device plugins; if the registration socket is removed, that is found a minute later", "directory", m.options.Dir, "err", err)
 	}
 	server := m.serve(ctx, listener)
 	defer func() {
@@ -149,6 +151,8 @@ func (m *Manager) Run(ctx context.Context, listener *net.UnixListener) error {
 			server.Stop()
 		}
 	}()
+	check := time.NewTicker(cmp.Or(m.options.SocketCheck, time.Minute))
+	defer check.Stop()
 	var relisten <-chan time.Time
 	for {
 		select {
@@ -164,6 +168,10 @@ func (m *Manager) Run(ctx context.Context, listener *net.UnixListener) error {
 			}
 		case err := <-faults:
 			m.log.Warn("Failed to watch the directory of device plugins", "directory", m.options.Dir, "err", err)
+		case <-check.C:
+			if _, err := os.Lstat(m.socket()); errors.Is(err, fs.ErrNotExist) && relisten == nil {
+				relisten = time.After(0)
+			}
 		case <-relisten:
 			relisten = nil
 			if server != nil {
@@ -181,7 +189,9 @@ func (m *Manager) reopen(ctx context.Context, watcher *fsnotify.Watcher) *grpc.S
 		err = m.socketInUse()
 	}
 	if err == nil {
-		_ = watcher.Add(m.options.Dir) // it may be a new directory
+		if watcher != nil {
+			_ = watcher.Add(m.options.Dir) // it may be a new directory
+		}
 		if err = os.Remove(m.socket()); errors.Is(err, fs.ErrNotExist) {
 			err = nil
 		}
@@ -191,7 +201,7 @@ func (m *Manager) reopen(ctx context.Context, watcher *fsnotify.Watcher) *grpc.S
 		listener, err = m.listen()
 	}
 	if err != nil {
-		m.log.Error("Registration socket of device plugins was removed and cannot be created again; plugins cannot register before podstead is restarted", "err", err)
+		m.log.Error("Registration socket of device plugins was removed and cannot be created again, retrying; plugins cannot register", "err", err)
 		return nil
 	}
 	m.log.Warn("Registration socket of device plugins was removed, created again", "socket", m.socket())

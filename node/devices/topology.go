@@ -1,15 +1,20 @@
 package devices
 
 import (
+	"fmt"
+	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 
+	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
-)
 
-// maxNode is the largest number of a NUMA node.
-const maxNode = 63
+	"github.com/podstead/podstead/internal/boundedfile"
+	"github.com/podstead/podstead/node/topology"
+)
 
 // SetAffinity sets the function that reports whether a device on some NUMA nodes is near a container;
 // it is called with no nodes too. Without it no device is preferred.
@@ -23,15 +28,40 @@ func (m *Manager) SetAffinity(near func(uid types.UID, container string, nodes [
 // as the -1 with which the kernel says that there is none, are left out.
 func nodesOf(d *pluginapi.Device) (nodes []int) {
 	for _, node := range d.GetTopology().GetNodes() {
-		if id := node.GetID(); id >= 0 && id <= maxNode {
+		if id := node.GetID(); id >= 0 && id <= topology.MaxNode {
 			nodes = append(nodes, int(id))
 		}
 	}
 	return nodes
 }
 
+// numaNodes returns the NUMA node of the device node at a path, from the nearest device in sysfs that
+// has one: that of a serial port on USB is its controller's. It is nil if the kernel knows none.
+func numaNodes(sys, path string) []int {
+	var st unix.Stat_t
+	if err := unix.Stat(path, &st); err != nil {
+		return nil
+	}
+	class := "char"
+	if st.Mode&unix.S_IFMT == unix.S_IFBLK {
+		class = "block"
+	}
+	dir, err := filepath.EvalSymlinks(filepath.Join(sys, "dev", class, fmt.Sprintf("%d:%d", unix.Major(st.Rdev), unix.Minor(st.Rdev))))
+	for ; err == nil && len(dir) > len(sys); dir = filepath.Dir(dir) {
+		text, err := boundedfile.Read(filepath.Join(dir, "numa_node"), 64)
+		if err != nil {
+			continue
+		}
+		if node, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil && node >= 0 && node <= topology.MaxNode {
+			return []int{node}
+		}
+		return nil
+	}
+	return nil
+}
+
 // Nodes returns the NUMA nodes of each healthy device of a resource, and of each one that is free
-// for a pod, which keeps its own; nothing for one whose plugin does not say.
+// for a pod, which keeps its own; nothing for one whose plugin, or whose driver, does not say.
 func (m *Manager) Nodes(name v1.ResourceName, uid types.UID) (all, free [][]int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -1,6 +1,8 @@
 package devices_test
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -47,5 +49,32 @@ func TestDevicesNearContainers(t *testing.T) {
 		if got := n.Requests(first)[dongle]; got != 2 {
 			t.Errorf("%s: the first pod requests %d", name, got)
 		}
+	}
+}
+
+// The NUMA node of a local device is that of the nearest device in sysfs which has one. Of a device
+// that the kernel has on no node nothing is reported.
+func TestNUMANodesOfLocalDevices(t *testing.T) {
+	n, _ := newLocalNode(t, "serial[0-9]", 2, "serial0", "serial1", "serial2")
+	n.stop()
+	sys := t.TempDir()
+	for file, text := range map[string]string{
+		"devices/pci0/numa_node":         "1\n",
+		"devices/pci0/usb1/tty/null/dev": "1:3\n",
+		"devices/pci1/numa_node":         "-1\n",
+		"devices/pci1/zero/dev":          "1:5\n",
+	} {
+		check(t, os.MkdirAll(filepath.Dir(filepath.Join(sys, file)), 0o700))
+		check(t, os.WriteFile(filepath.Join(sys, file), []byte(text), 0o600))
+	}
+	check(t, os.MkdirAll(filepath.Join(sys, "dev/char"), 0o700))
+	check(t, os.Symlink("../../devices/pci0/usb1/tty/null", filepath.Join(sys, "dev/char/1:3")))
+	check(t, os.Symlink("../../devices/pci1/zero", filepath.Join(sys, "dev/char/1:5")))
+	n.options.Sys = sys
+	n.start()
+	all, free := n.Nodes(dongle, "")
+	slices.SortFunc(all, slices.Compare)
+	if want := [][]int{nil, nil, nil, nil, {1}, {1}}; !slices.EqualFunc(all, want, slices.Equal) || len(free) == 0 {
+		t.Errorf("the devices are on %v, free ones on %v, want %v: /dev/null is on node 1", all, free, want)
 	}
 }

@@ -1,6 +1,6 @@
 // Package podresources serves the PodResources API v1 of the kubelet, from which exporters of
-// devices and of CPUs read which container has which.
+// devices, CPUs and memory read which container has which.
 //
-// It owns the socket. It reads the pods, and the allocations of devices and CPUs, through small
+// It owns the socket. It reads the pods, and the allocations of devices, CPUs and memory, through small
 // interfaces. It never changes an allocation.
 package podresources

@@ -2,6 +2,8 @@ package podresources
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -27,6 +29,15 @@ type CPUs interface {
 	Allocatable() []int64
 }
 
+// Memory are the allocations of memory of NUMA nodes.
+type Memory interface {
+	// Assigned returns the NUMA nodes of a container and what it has of them together, in bytes by
+	// type; nothing for a container without memory of its own.
+	Assigned(uid types.UID, container string) (nodes []int, has map[v1.ResourceName]int64)
+	// Allocatable returns what containers can have of each NUMA node.
+	Allocatable() map[int]map[v1.ResourceName]int64
+}
+
 // Config are the sources of a Server.
 type Config struct {
 	// Pods returns the pods of the node.
@@ -34,6 +45,8 @@ type Config struct {
 	Devices Devices
 	// CPUs is nil without a CPU manager.
 	CPUs CPUs
+	// Memory is nil without a memory manager.
+	Memory Memory
 }
 
 // server implements the API.
@@ -69,6 +82,12 @@ func (s server) GetAllocatableResources(context.Context, *api.AllocatableResourc
 	if s.cfg.CPUs != nil {
 		answer.CpuIds = s.cfg.CPUs.Allocatable()
 	}
+	if s.cfg.Memory != nil {
+		all := s.cfg.Memory.Allocatable()
+		for _, id := range slices.Sorted(maps.Keys(all)) {
+			answer.Memory = append(answer.Memory, containerMemory([]int{id}, all[id])...)
+		}
+	}
 	return answer, nil
 }
 
@@ -86,6 +105,9 @@ func (s server) resources(pod *v1.Pod) *api.PodResources {
 		if s.cfg.CPUs != nil {
 			container.CpuIds = s.cfg.CPUs.Exclusive(pod.UID, c.Name)
 		}
+		if s.cfg.Memory != nil {
+			container.Memory = containerMemory(s.cfg.Memory.Assigned(pod.UID, c.Name))
+		}
 		answer.Containers = append(answer.Containers, container)
 	}
 	for i := range pod.Spec.InitContainers {
@@ -97,4 +119,18 @@ func (s server) resources(pod *v1.Pod) *api.PodResources {
 		add(&pod.Spec.Containers[i])
 	}
 	return answer
+}
+
+// containerMemory returns memory in the form of the API, one entry for each type that is not 0.
+func containerMemory(nodes []int, has map[v1.ResourceName]int64) (list []*api.ContainerMemory) {
+	topology := &api.TopologyInfo{}
+	for _, id := range nodes {
+		topology.Nodes = append(topology.Nodes, &api.NUMANode{ID: int64(id)})
+	}
+	for _, name := range slices.Sorted(maps.Keys(has)) {
+		if has[name] > 0 {
+			list = append(list, &api.ContainerMemory{MemoryType: string(name), Size: uint64(has[name]), Topology: topology})
+		}
+	}
+	return list
 }

@@ -42,6 +42,19 @@ func (fakeCPUs) Exclusive(uid types.UID, container string) []int64 {
 
 func (fakeCPUs) Allocatable() []int64 { return []int64{1, 2, 3} }
 
+type fakeMemory struct{}
+
+func (fakeMemory) Assigned(uid types.UID, container string) ([]int, map[v1.ResourceName]int64) {
+	if uid == "u-web" && container == "main" {
+		return []int{0, 1}, map[v1.ResourceName]int64{"memory": 64, "hugepages-2Mi": 2 << 20}
+	}
+	return nil, nil
+}
+
+func (fakeMemory) Allocatable() map[int]map[v1.ResourceName]int64 {
+	return map[int]map[v1.ResourceName]int64{1: {"memory": 100}, 0: {"memory": 200, "hugepages-2Mi": 0}}
+}
+
 // serve serves the API for three pods, one of which has ended.
 func serve(t *testing.T) api.PodResourcesListerClient {
 	t.Helper()
@@ -77,7 +90,7 @@ func serve(t *testing.T) api.PodResourcesListerClient {
 			Pods: func() []*v1.Pod {
 				return []*v1.Pod{pod("web", v1.PodRunning), pod("idle", ""), pod("done", v1.PodFailed)}
 			},
-			Devices: fakeDevices{}, CPUs: fakeCPUs{},
+			Devices: fakeDevices{}, CPUs: fakeCPUs{}, Memory: fakeMemory{},
 		})
 	}()
 	t.Cleanup(func() {
@@ -116,6 +129,9 @@ func TestPodResources(t *testing.T) {
 	if d := containers[1].Devices; len(d) != 2 || d[0].ResourceName != "example.com/serial" || d[0].DeviceIds[0] != "a" || d[1].DeviceIds[0] != "b" {
 		t.Errorf("devices: %v", d)
 	}
+	if m := containers[1].Memory; len(m) != 2 || m[0].MemoryType != "hugepages-2Mi" || m[1].MemoryType != "memory" || m[1].Size != 64 || len(m[1].Topology.Nodes) != 2 || m[1].Topology.Nodes[1].ID != 1 || len(containers[0].Memory) != 0 {
+		t.Errorf("memory: %v and %v", m, containers[0].Memory)
+	}
 	for _, name := range []string{"done", "gone"} {
 		if _, err := client.Get(t.Context(), &api.GetPodResourcesRequest{PodName: name, PodNamespace: "shop"}); status.Code(err) != codes.NotFound || !strings.Contains(err.Error(), name) {
 			t.Errorf("Get %s: %v", name, err)
@@ -124,5 +140,8 @@ func TestPodResources(t *testing.T) {
 	all, err := client.GetAllocatableResources(t.Context(), &api.AllocatableResourcesRequest{})
 	if err != nil || len(all.Devices) != 3 || len(all.CpuIds) != 3 {
 		t.Errorf("GetAllocatableResources: %v, %v", all, err)
+	}
+	if m := all.GetMemory(); len(m) != 2 || m[0].Size != 200 || m[0].Topology.Nodes[0].ID != 0 || m[1].Size != 100 || m[1].Topology.Nodes[0].ID != 1 {
+		t.Errorf("allocatable memory: %v", m)
 	}
 }

@@ -28,8 +28,9 @@ type Provider interface {
 	// the container has. Commit saves what was assigned to a pod.
 	Assign(pod *v1.Pod, c *v1.Container, affinity Mask) error
 	Commit(pod *v1.Pod)
-	// Release releases what a pod has, Retain what all pods have for which keep returns false.
-	Release(uid types.UID)
+	// Release releases what a pod has and reports whether that was anything, Retain what all pods
+	// have for which keep returns false.
+	Release(uid types.UID) bool
 	Retain(keep func(types.UID) bool)
 }
 
@@ -112,8 +113,13 @@ func (m *Manager) Assign(pod *v1.Pod) error {
 	defer m.mu.Unlock()
 	m.forget(pod.UID)
 	err := m.assign(pod)
+	if err != nil && m.release(pod.UID) {
+		// What it had may be what cannot be aligned, such as under another policy.
+		if err = m.assign(pod); err != nil {
+			m.release(pod.UID)
+		}
+	}
 	if err != nil {
-		m.release(pod.UID)
 		return err
 	}
 	for _, p := range m.cfg.Providers {
@@ -268,11 +274,12 @@ func (m *Manager) Release(uid types.UID) {
 	m.release(uid)
 }
 
-func (m *Manager) release(uid types.UID) {
+func (m *Manager) release(uid types.UID) (had bool) {
 	m.forget(uid)
 	for _, p := range m.cfg.Providers {
-		p.Release(uid)
+		had = p.Release(uid) || had
 	}
+	return had
 }
 
 func (m *Manager) forget(uid types.UID) {

@@ -49,12 +49,14 @@ func (s *slots) Assign(pod *v1.Pod, c *v1.Container, affinity Mask) error {
 	return errors.New("no slot")
 }
 func (s *slots) Commit(pod *v1.Pod) { s.commits = append(s.commits, pod.UID) }
-func (s *slots) Release(uid types.UID) {
+func (s *slots) Release(uid types.UID) bool {
+	had := len(s.has[uid]) > 0
 	for _, node := range s.has[uid] {
 		s.free[node]++
 	}
 	delete(s.has, uid)
 	s.released = append(s.released, uid)
+	return had
 }
 func (s *slots) Retain(keep func(types.UID) bool) {
 	for uid := range s.has {
@@ -136,5 +138,22 @@ func TestScopePod(t *testing.T) {
 	m, s := open(PolicySingleNUMANode, ScopePod, map[int]int{0: 1, 1: 2}, [][]int{{0}, {1}})
 	if err := m.Assign(testPod("p", 0, 1)); err != nil || s.has["p"]["a"] != 1 || s.has["p"]["b"] != 1 {
 		t.Errorf("%v, slots %v", err, s.has)
+	}
+}
+
+// What a pod has from an earlier run may be what cannot be aligned under another policy: it gets other
+// resources at once.
+func TestAlignedAfterAnotherPolicy(t *testing.T) {
+	m, s := open(PolicySingleNUMANode, ScopePod, map[int]int{0: 1, 1: 2}, nil)
+	s.has["p"] = map[string]int{"a": 0, "b": 1} // the slots of both are not free
+	s.free = map[int]int{0: 0, 1: 1}
+	if err := m.Assign(testPod("p", 0, 0)); err != nil {
+		t.Fatal(err)
+	}
+	if has := s.has["p"]; has["a"] != 1 || has["b"] != 1 || len(s.commits) != 1 {
+		t.Errorf("slots %v, commits %v", has, s.commits)
+	}
+	if err := m.Assign(testPod("late", 0, 0)); err == nil || len(s.has["late"]) > 0 || s.free[0] != 1 || s.free[1] != 0 {
+		t.Errorf("no node has two slots: %v, slots %v, free %v", err, s.has["late"], s.free)
 	}
 }

@@ -44,8 +44,8 @@ func (m Mask) String() string {
 	return strings.Join(parts, ",")
 }
 
-// narrower reports whether m has fewer nodes than o, or as many with lower numbers.
-func (m Mask) narrower(o Mask) bool {
+// Narrower reports whether m has fewer nodes than o, or as many with lower numbers.
+func (m Mask) Narrower(o Mask) bool {
 	if m.Count() != o.Count() {
 		return m.Count() < o.Count()
 	}

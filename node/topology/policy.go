@@ -177,5 +177,5 @@ func (g *merger) fitter(a, b Mask) bool {
 			return x < y
 		}
 	}
-	return a.narrower(b)
+	return a.Narrower(b)
 }

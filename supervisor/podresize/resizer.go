@@ -31,10 +31,10 @@ type Cgroups interface {
 	Fits(pod *v1.Pod) error
 }
 
-// CPUs are the exclusive CPUs of containers.
-type CPUs interface {
-	// Fixed reports whether the CPU of a pod's containers cannot change while they run.
-	Fixed(pod *v1.Pod) bool
+// NodeResources are CPUs and memory that the node assigns to containers.
+type NodeResources interface {
+	// Fixed reports whether the cpu or the memory of a pod's containers cannot change while they run.
+	Fixed(pod *v1.Pod, resource v1.ResourceName) bool
 }
 
 // Recorder records events.
@@ -46,7 +46,7 @@ type Recorder interface {
 // capacity. All fields are required. It is safe for concurrent use.
 type Resizer struct {
 	Cgroups      Cgroups
-	CPUs         CPUs
+	Assigned     NodeResources
 	Reservations *admit.Reservations
 	Events       Recorder
 }
@@ -100,10 +100,12 @@ func (s *Resizer) allowed(has, pod *v1.Pod, r Run) bool {
 		s.deny(pod, r, v1.PodReasonInfeasible, err.Error())
 		return false
 	}
-	if s.CPUs.Fixed(pod) && !sameCPU(has, pod) {
-		s.Reservations.UpdateRunning(has, has, has)
-		s.deny(pod, r, v1.PodReasonInfeasible, "the cpu of a Guaranteed pod cannot be resized with cpuManagerPolicy static, because its containers may have exclusive CPUs; replace the pod")
-		return false
+	for name, why := range fixedResources {
+		if s.Assigned.Fixed(pod, name) && !sameResource(has, pod, name) {
+			s.Reservations.UpdateRunning(has, has, has)
+			s.deny(pod, r, v1.PodReasonInfeasible, why)
+			return false
+		}
 	}
 	v := s.Reservations.UpdateRunning(has, pod, r.Widest(pod))
 	switch {
@@ -117,15 +119,23 @@ func (s *Resizer) allowed(has, pod *v1.Pod, r Run) bool {
 	return false
 }
 
-// sameCPU reports whether the containers of two revisions of a pod have the same CPU.
-func sameCPU(a, b *v1.Pod) bool {
-	cpu := func(pod *v1.Pod) (list []int64) {
+// fixedResources say why a resource that the node assigns cannot be resized.
+var fixedResources = map[v1.ResourceName]string{
+	v1.ResourceCPU:    "the cpu of a Guaranteed pod cannot be resized with cpuManagerPolicy static, because its containers may have exclusive CPUs; replace the pod",
+	v1.ResourceMemory: "the memory of a Guaranteed pod cannot be resized with memoryManagerPolicy Static, because its containers have memory of certain NUMA nodes; replace the pod",
+}
+
+// sameResource reports whether the containers of two revisions of a pod have the same amounts of a
+// resource.
+func sameResource(a, b *v1.Pod, name v1.ResourceName) bool {
+	amounts := func(pod *v1.Pod) (list []int64) {
 		for c := range podinfo.EachContainer(&pod.Spec, podinfo.SpecContainers) {
-			list = append(list, c.Resources.Requests.Cpu().MilliValue(), c.Resources.Limits.Cpu().MilliValue())
+			request, limit := c.Resources.Requests[name], c.Resources.Limits[name]
+			list = append(list, request.MilliValue(), limit.MilliValue())
 		}
 		return list
 	}
-	return slices.Equal(cpu(a), cpu(b))
+	return slices.Equal(amounts(a), amounts(b))
 }
 
 // deny shows why the wanted resources are not allocated. It sends one event for each

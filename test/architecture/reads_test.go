@@ -34,6 +34,7 @@ var unboundedReads = map[string]string{
 	"manifest/source_url_fetch.go":              "the CA file, named by a flag",
 	"node/cgroup":                               "files of cgroups, which the kernel writes, and /proc/sys",
 	"node/topology":                             "the NUMA nodes and their distances in /sys",
+	"node/memory":                               "the memory of NUMA nodes in /sys and /proc, and the state file in the root directory",
 	"node/cpus":                                 "the topology of the CPUs in /sys, and the state file in the root directory",
 	"node/evict/host.go":                        "/proc/loadavg",
 	"node/evict/state.go":                       "the node conditions in the root directory",

@@ -29,7 +29,10 @@ func TestDescribeNode(t *testing.T) {
 	web.Status.ContainerStatuses[0].AllocatedResourcesStatus = []v1.ResourceStatus{
 		{Name: "example.com/serial", Resources: []v1.ResourceHealth{{ResourceID: "/dev/ttyUSB0", Health: v1.ResourceHealthStatusHealthy}}},
 	}
-	golden(t, "describe-node.txt", describe.NodeText(&n, []*v1.Pod{web}, sampleEvents(), noon))
+	done, failed := fullPod(), fullPod() // have terminated, and request nothing any more
+	done.Name, done.Status.Phase = "done", v1.PodSucceeded
+	failed.Name, failed.Status.Phase = "failed", v1.PodFailed
+	golden(t, "describe-node.txt", describe.NodeText(&n, []*v1.Pod{done, web, failed}, sampleEvents(), noon))
 }
 
 func TestDescribeObjects(t *testing.T) {

@@ -34,11 +34,12 @@ type Config struct {
 	ClusterDNS           []string
 	ClusterDomain        string
 	// ResolvConf is nil if not set, and empty for none.
-	ResolvConf *string
-	Cgroups    Cgroups
-	CPUs       CPUs
-	Memory     Memory
-	Topology   Topology
+	ResolvConf    *string
+	Cgroups       Cgroups
+	CPUs          CPUs
+	MemoryManager MemoryManager
+	Memory        Memory
+	Topology      Topology
 
 	Garbage  Garbage
 	Shutdown Shutdown

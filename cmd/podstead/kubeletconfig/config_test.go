@@ -70,6 +70,8 @@ singleProcessOOMKill: true
 cpuManagerPolicy: static
 cpuManagerPolicyOptions: {full-pcpus-only: "true"}
 reservedSystemCPUs: 0-1
+memoryManagerPolicy: Static
+reservedMemory: [{numaNode: 0, limits: {memory: 1Gi}}, {numaNode: 1, limits: {memory: 512Mi}}]
 topologyManagerPolicy: restricted
 topologyManagerScope: pod
 topologyManagerPolicyOptions: {prefer-closest-numa-nodes: "true"}
@@ -126,9 +128,10 @@ serverTLSBootstrap: true
 			SystemReserved: map[string]string{"memory": "1Gi", "pid": "1000"}, KubeReserved: map[string]string{"cpu": "100m"}, SingleProcessOOMKill: &yes,
 			FailSwapOn: new(bool),
 		},
-		CPUs:     CPUs{Policy: "static", Options: map[string]string{"full-pcpus-only": "true"}, Reserved: "0-1"},
-		Topology: Topology{Policy: "restricted", Scope: "pod", Options: map[string]string{"prefer-closest-numa-nodes": "true"}},
-		Memory:   Memory{Swap: "LimitedSwap", QoS: true, Throttling: &half, Reservation: "TieredReservation"},
+		CPUs:          CPUs{Policy: "static", Options: map[string]string{"full-pcpus-only": "true"}, Reserved: "0-1"},
+		MemoryManager: MemoryManager{Policy: "Static", Reserved: []MemoryReservation{{0, map[string]string{"memory": "1Gi"}}, {1, map[string]string{"memory": "512Mi"}}}},
+		Topology:      Topology{Policy: "restricted", Scope: "pod", Options: map[string]string{"prefer-closest-numa-nodes": "true"}},
+		Memory:        Memory{Swap: "LimitedSwap", QoS: true, Throttling: &half, Reservation: "TieredReservation"},
 		Eviction: Eviction{
 			Hard: map[string]string{"memory.available": "5%", "pid.available": "1000"}, Soft: map[string]string{"nodefs.available": "10Gi"},
 			SoftGracePeriod: map[string]string{"nodefs.available": "1m"}, MinimumReclaim: map[string]string{"memory.available": "50Mi"},
@@ -158,9 +161,7 @@ func TestReadReportsUnsupportedFields(t *testing.T) {
 
 // A field about resources that cannot be honoured is an error with its position and what to do.
 func TestUnsupportedResourceFields(t *testing.T) {
-	path := write(t, head+`memoryManagerPolicy: Static
-reservedMemory: [{numaNode: 0, limits: {memory: 1Gi}}]
-qosReserved: {memory: 50%}
+	path := write(t, head+`qosReserved: {memory: 50%}
 cgroupsPerQOS: false
 localStorageCapacityIsolation: false
 `)
@@ -173,8 +174,7 @@ localStorageCapacityIsolation: false
 		texts = append(texts, err.Error())
 	}
 	for _, want := range []string{
-		":3: memoryManagerPolicy: Static is not supported: podstead assigns no memory of NUMA nodes to containers; set it to None, or remove the field", ":4: reservedMemory: is not",
-		":5: qosReserved: ", ":6: cgroupsPerQOS: false ", ":7: localStorageCapacityIsolation: false ",
+		":3: qosReserved: is not supported: memory is not reserved by QoS class; remove the field", ":4: cgroupsPerQOS: false ", ":5: localStorageCapacityIsolation: false ",
 	} {
 		if !slices.ContainsFunc(texts, func(text string) bool {
 			return strings.HasPrefix(text, path+want) && strings.Contains(text, "is not supported: ") && strings.Contains(text, "; ")
@@ -182,7 +182,7 @@ localStorageCapacityIsolation: false
 			t.Errorf("no error %q in %q", want, texts)
 		}
 	}
-	if len(texts) != 5 || len(got.Ignored) > 0 {
+	if len(texts) != 3 || len(got.Ignored) > 0 {
 		t.Errorf("%d errors, ignored are %v", len(texts), got.Ignored)
 	}
 	// The defaults of a kubelet are none.
@@ -194,6 +194,10 @@ localStorageCapacityIsolation: false
 func TestReadErrors(t *testing.T) {
 	for name, c := range map[string]struct{ body, want string }{
 		"swap behaviour":          {head + "memorySwap: {swapBehavior: UnlimitedSwap}\n", "memorySwap.swapBehavior: UnlimitedSwap is not a valid behaviour; use NoSwap or LimitedSwap"},
+		"reserved memory":         {head + "reservedMemory: {memory: 1Gi}\n", ":3: reservedMemory: must be a list, such as [{numaNode: 0, limits: {memory: 1Gi}}]"},
+		"reserved memory of none": {head + "reservedMemory: [{}]\n", "reservedMemory[0]: must have numaNode and limits"},
+		"reserved memory field":   {head + "reservedMemory: [{node: 0, limits: {memory: 1Gi}}]\n", "reservedMemory[0].node: unknown field; did you mean numaNode or limits?"},
+		"reserved memory limits":  {head + "reservedMemory: [{numaNode: 0}]\n", "reservedMemory[0].limits: must have an amount"},
 		"feature gate":            {head + "featureGates: {MemoryQoS: 1}\n", "featureGates.MemoryQoS: 1 is not a boolean"},
 		"throttling":              {head + "memoryThrottlingFactor: 1.5\n", "memoryThrottlingFactor: 1.5 must be a number above 0, and at most 1"},
 		"throttling without QoS":  {head + "memoryThrottlingFactor: 0.5\n", ":3: memoryThrottlingFactor: 0.5 has an effect only with memory QoS; set featureGates: {MemoryQoS: true}"},

@@ -66,7 +66,7 @@ var fields = map[string]func(*parser, string, any){
 }
 
 // groups are all supported fields.
-var groups = []map[string]func(*parser, string, any){fields, cgroupFields, shutdownFields, evictionFields, remoteFields, nodeFields, rateFields, cpuFields, memoryFields, topologyFields}
+var groups = []map[string]func(*parser, string, any){fields, cgroupFields, shutdownFields, evictionFields, remoteFields, nodeFields, rateFields, cpuFields, memoryFields, memoryManagerFields, topologyFields}
 
 // fixed are fields of which only one value is supported: what podstead does anyway. Any other
 // value is an error for those in resourceFields, and ignored for the others.
@@ -77,7 +77,6 @@ var fixed = map[string]any{
 	"runOnce":               false,
 	"enableServer":          true,
 	"configMapAndSecretChangeDetectionStrategy": "Watch",
-	"memoryManagerPolicy":                       "None",
 	"enableContentionProfiling":                 false,
 	"enableDebugFlagsHandler":                   false,
 	"enableSystemLogHandler":                    true, // for admins

@@ -19,8 +19,6 @@ const removeField = "remove the field"
 var resourceFields = map[string]unsupported{
 	"cgroupsPerQOS":                 {"each pod has a cgroup in that of its QoS class", "set it to true, or remove the field"},
 	"localStorageCapacityIsolation": {"limits of ephemeral storage are enforced", "set it to true, or remove the field"},
-	"memoryManagerPolicy":           {"podstead assigns no memory of NUMA nodes to containers", "set it to None, or remove the field"},
-	"reservedMemory":                {"podstead assigns no memory of NUMA nodes to containers", "remove the field, and reserve an amount with systemReserved"},
 	"qosReserved":                   {"memory is not reserved by QoS class", removeField},
 }
 

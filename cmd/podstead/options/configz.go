@@ -26,7 +26,7 @@ func (o *Options) KubeletConfiguration(from RuntimeDefaults) map[string]any {
 	all := map[string]any{"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}
 	kubeletconfig.AddFixed(all)
 	for _, group := range []map[string]any{
-		o.sourceFields(), o.serverFields(), o.runtimeFields(from.ParallelPulls), o.cgroupFields(from.CgroupDriver), o.cpuFields(), o.Memory.fields(), o.Topology.fields(), o.evictionFields(), o.shutdownFields(), o.clusterFields(), o.Tracing.fields(),
+		o.sourceFields(), o.serverFields(), o.runtimeFields(from.ParallelPulls), o.cgroupFields(from.CgroupDriver), o.cpuFields(), o.Memory.fields(), o.MemoryManager.fields(), o.Topology.fields(), o.evictionFields(), o.shutdownFields(), o.clusterFields(), o.Tracing.fields(),
 	} {
 		for name, v := range group {
 			all[name] = v

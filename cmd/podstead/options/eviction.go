@@ -87,6 +87,11 @@ func (e *Eviction) HardReserved(capacity v1.ResourceList) v1.ResourceList {
 	return reserved
 }
 
+// memoryList is a capacity that has only memory.
+func memoryList(bytes int64) v1.ResourceList {
+	return v1.ResourceList{v1.ResourceMemory: *resource.NewQuantity(bytes, resource.BinarySI)}
+}
+
 // signalMap is a flag value of signals with a value each, in the kubelet's format.
 type signalMap struct {
 	to        *map[string]string

@@ -84,6 +84,8 @@ var kubeletFields = map[string]string{
 	"cpu-manager-policy":                           "cpuManagerPolicy",
 	"cpu-manager-policy-options":                   "cpuManagerPolicyOptions",
 	"reserved-cpus":                                "reservedSystemCPUs",
+	"memory-manager-policy":                        "memoryManagerPolicy",
+	"reserved-memory":                              "reservedMemory",
 	"topology-manager-policy":                      "topologyManagerPolicy",
 	"topology-manager-scope":                       "topologyManagerScope",
 	"topology-manager-policy-options":              "topologyManagerPolicyOptions",

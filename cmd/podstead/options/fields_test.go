@@ -89,6 +89,8 @@ var samples = map[string]struct{ text, yaml string }{
 	"cpu-manager-policy":                    {"static", ""},
 	"cpu-manager-policy-options":            {"full-pcpus-only=true", `{full-pcpus-only: "true"}`},
 	"reserved-cpus":                         {"0-1", ""},
+	"memory-manager-policy":                 {"Static", ""},
+	"reserved-memory":                       {"0:memory=100Mi", "[{numaNode: 0, limits: {memory: 100Mi}}]"},
 	"healthz-bind-address":                  {"127.0.0.2", ""},
 	"address":                               {"127.0.0.1", ""},
 	"authorization-mode":                    {"AlwaysAllow", ""},
@@ -125,6 +127,7 @@ var samples = map[string]struct{ text, yaml string }{
 var needed = map[string][]string{
 	"cpu-manager-policy":                {"--reserved-cpus=0"},
 	"cpu-manager-policy-options":        {"--cpu-manager-policy=static", "--reserved-cpus=0"},
+	"memory-manager-policy":             {"--reserved-memory=0:memory=100Mi"},
 	"topology-manager-policy-options":   {"--topology-manager-policy=restricted"},
 	"eviction-soft":                     {"--eviction-soft-grace-period=nodefs.available=2m"},
 	"eviction-soft-grace-period":        {"--eviction-soft=nodefs.available<10Gi"},

@@ -74,12 +74,12 @@ func TestSettingsThatTheHostCannotHonour(t *testing.T) {
 // A drop-in file can override a field about resources that is not supported.
 func TestOverriddenResourceField(t *testing.T) {
 	etc := files(t, map[string]string{
-		"config.yaml": kubeletHead + "memoryManagerPolicy: Static\n", "config.d/10.conf": kubeletHead + "memoryManagerPolicy: None\n",
+		"config.yaml": kubeletHead + "cgroupsPerQOS: false\n", "config.d/10.conf": kubeletHead + "cgroupsPerQOS: true\n",
 	})
 	if _, _, err := completeIn(t, etc); err != nil {
 		t.Error(err)
 	}
-	if _, _, err := completeIn(t, files(t, map[string]string{"config.yaml": kubeletHead + "memoryManagerPolicy: Static\n"})); err == nil || !strings.Contains(err.Error(), "config.yaml:3: memoryManagerPolicy: Static is not supported") {
+	if _, _, err := completeIn(t, files(t, map[string]string{"config.yaml": kubeletHead + "cgroupsPerQOS: false\n"})); err == nil || !strings.Contains(err.Error(), "config.yaml:3: cgroupsPerQOS: false is not supported") {
 		t.Error(err)
 	}
 }

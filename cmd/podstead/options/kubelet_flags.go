@@ -33,7 +33,6 @@ type kubeletFlag struct {
 // The reasons that several flags share.
 const (
 	whyCgroups     = "podstead moves no process of the host into another cgroup; configure the service of the process"
-	whyPinning     = "podstead assigns no CPUs or memory of a NUMA node to containers; remove the flag"
 	whyCAdvisor    = "podstead does not contain cAdvisor, and measures on request"
 	whyLog         = "the log goes to standard error, in the format of --log-format"
 	whyRuntime     = "the container runtime configures the pod network"
@@ -82,14 +81,12 @@ var currentFlags = []kubeletFlag{
 	{name: "log-text-split-stream", boolean: true, same: []string{"false"}, why: whyLog},
 	{name: "make-iptables-util-chains", boolean: true, why: "podstead installs one rule of its own, which protects 127.0.0.1"},
 	{name: "max-open-files", why: "LimitNOFILE= of the unit sets the limit"},
-	{name: "memory-manager-policy", same: []string{"", "None"}, refused: anyOther(whyPinning)},
 	{name: "oom-score-adj", same: []string{"-999"}, why: "podstead always uses -999"},
 	{name: "pod-cidr", same: []string{""}, why: whyRuntime},
 	{name: "protect-kernel-defaults", boolean: true, same: []string{"true"}, why: "podstead changes no kernel parameters; podstead check reports them"},
 	{name: "qos-reserved", same: []string{""}, refused: anyOther("memory is not reserved by QoS class; remove the flag")},
 	{name: "registry-burst", why: whyRegistry},
 	{name: "registry-qps", same: []string{"0"}, why: whyRegistry},
-	{name: "reserved-memory", same: []string{""}, refused: anyOther(whyPinning + ", and reserve an amount with --system-reserved")},
 	{name: "runtime-cgroups", same: []string{""}, why: whyCgroups},
 	{name: "sync-frequency", why: "pods are synced when something changes"},
 	{name: "system-cgroups", same: []string{""}, why: whyCgroups},

@@ -57,7 +57,7 @@ func TestRefusedKubeletFlags(t *testing.T) {
 		"--v=much":                           "must be a number",
 		"--cpu-manager-policy=static":        "set reservedSystemCPUs",
 		"--reserved-cpus=9999":               "this node has no CPU 9999",
-		"--memory-manager-policy=Static":     "remove the flag",
+		"--memory-manager-policy=Static":     "determined by Node Allocatable feature",
 		"--topology-manager-policy=restrict": "is not a policy; use none, best-effort, restricted, single-numa-node",
 		"--cgroups-per-qos=false":            "remove the flag",
 		"--logging-format=xml":               "must be text or json",

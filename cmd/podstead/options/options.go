@@ -25,24 +25,25 @@ import (
 // Options are the settings of the daemon, valid after Complete. It has one field per
 // group of flags.
 type Options struct {
-	Manifests  Manifests
-	Runtime    Runtime
-	Registries Registries
-	Network    Network
-	PodDNS     PodDNS
-	Cgroups    Cgroups
-	CPUs       CPUs
-	Memory     Memory
-	Topology   Topology
-	Paths      Paths
-	API        API
-	Policy     Policy
-	Garbage    Garbage
-	Stats      Stats
-	Shutdown   Shutdown
-	Cluster    Cluster
-	Eviction   Eviction
-	Remote     Remote
+	Manifests     Manifests
+	Runtime       Runtime
+	Registries    Registries
+	Network       Network
+	PodDNS        PodDNS
+	Cgroups       Cgroups
+	CPUs          CPUs
+	MemoryManager MemoryManager
+	Memory        Memory
+	Topology      Topology
+	Paths         Paths
+	API           API
+	Policy        Policy
+	Garbage       Garbage
+	Stats         Stats
+	Shutdown      Shutdown
+	Cluster       Cluster
+	Eviction      Eviction
+	Remote        Remote
 	// LocalDevices are those of the configuration that need no device plugin.
 	LocalDevices LocalDevices
 	Tracing      Tracing
@@ -212,6 +213,7 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	o.PodDNS.addFlags(f)
 	o.Cgroups.addFlags(f)
 	o.CPUs.addFlags(f)
+	o.MemoryManager.addFlags(f)
 	o.Topology.addFlags(f)
 	f.StringVar(&o.Node, "hostname-override", "", "node `name` (default: the hostname at the first start, which is then kept)")
 	f.StringVar(&o.Paths.Root, "root-dir", DefaultRoot, "`directory` of the daemon's persistent state")
@@ -280,7 +282,7 @@ func (o *Options) validate(f *pflag.FlagSet) (notices []string, err error) {
 	if o.PodDNS.mode == string(PodDNSAlways) && len(o.Network.ClusterDNS) > 0 {
 		notices = append(notices, "--pod-dns=always (podDNS) has no effect with --cluster-dns (clusterDNS), which pods get instead")
 	}
-	notices = slices.Concat(notices, o.Cgroups.unused(), o.Topology.unused())
+	notices = slices.Concat(notices, o.Cgroups.unused(), o.MemoryManager.unused(), o.Topology.unused())
 	if o.Manifests.Mode, err = manifest.ParseMode(o.validation); err != nil {
 		return nil, fmt.Errorf("--manifest-validation: %w", err)
 	}
@@ -346,6 +348,7 @@ func (o *Options) merge(c *kubeletconfig.Config, f *pflag.FlagSet) {
 	o.Policy.merge(c, f)
 	o.Cgroups.merge(&c.Cgroups, take)
 	o.CPUs.merge(&c.CPUs, take)
+	o.MemoryManager.merge(&c.MemoryManager, take)
 	o.Memory.merge(&c.Memory)
 	o.Topology.merge(&c.Topology, take)
 	o.Garbage.merge(c, f)
@@ -423,16 +426,19 @@ func (o *Options) check() error {
 	if err := o.CPUs.check(); err != nil {
 		return err
 	}
+	if err := o.MemoryManager.check(); err != nil {
+		return err
+	}
 	if len(o.CPUs.Reserved) > 0 {
 		o.Cgroups.reserveCPUs(len(o.CPUs.Reserved))
 	}
 	if err := o.Cgroups.checkEnforced(); err != nil {
 		return err
 	}
-	if err := errors.Join(o.Cgroups.checkHost(o.host), o.Memory.checkHost(o.host), o.CPUs.checkHost(o.host, o.Cgroups.ReservedCPU()), o.Topology.check(&o.CPUs, o.host)); err != nil {
+	if err := errors.Join(o.Cgroups.checkHost(o.host), o.Memory.checkHost(o.host), o.CPUs.checkHost(o.host, o.Cgroups.ReservedCPU()), o.checkMemoryManager(), o.Topology.check(&o.CPUs, o.host)); err != nil {
 		return err
 	}
-	return errors.Join(o.checkHealth(), o.checkPaths())
+	return errors.Join(o.checkHealth(), o.checkPaths(), o.checkReservations())
 }
 
 // checkHealth validates the healthz server and sets its address.

@@ -30,6 +30,7 @@ func testHost(t *testing.T) string {
 		"proc/swaps":                    "Filename Type Size Used Priority\n",
 		"proc/self/mountinfo":           "30 20 0:25 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n31 20 0:26 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset\n",
 		"sys/devices/system/cpu/online": "0-3\n",
+		"proc/meminfo":                  "MemTotal: 4194304 kB\n",
 	})
 }
 

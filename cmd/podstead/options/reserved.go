@@ -3,10 +3,15 @@ package options
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"golang.org/x/sys/unix"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/podstead/podstead/node/cgroup"
 )
@@ -103,4 +108,53 @@ func (c *Cgroups) checkReservedCgroups(root string) error {
 		errs = append(errs, c.ReservedCgroups[i].Check(reader, c.Root))
 	}
 	return errors.Join(errs...)
+}
+
+// checkReservations returns an error if more of a resource is reserved than the node has, as the
+// kubelet does: no pod could start.
+func (o *Options) checkReservations() error {
+	capacity := cgroup.NodeCapacity(o.Cgroups.Root)
+	if storage, ok := storageOf(o.Paths.Root); ok {
+		capacity[v1.ResourceEphemeralStorage] = storage
+	}
+	parts := []struct {
+		flag string
+		list v1.ResourceList
+	}{{"system-reserved", o.Cgroups.Reserved[0]}, {"kube-reserved", o.Cgroups.Reserved[1]}, {"eviction-hard", o.Eviction.HardReserved(capacity)}}
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(capacity)) {
+		has, sum, largest := capacity[name], resource.Quantity{}, 0
+		var texts []string
+		for i, part := range parts {
+			amount, ok := part.list[name]
+			if !ok || amount.IsZero() {
+				continue
+			}
+			sum.Add(amount)
+			texts = append(texts, fmt.Sprintf("%s of --%s", amount.String(), part.flag))
+			if most := parts[largest].list[name]; amount.Cmp(most) > 0 {
+				largest = i
+			}
+		}
+		if sum.Cmp(has) > 0 {
+			errs = append(errs, fmt.Errorf("--%s: resource %q has a reservation of %s but capacity of %s, expected capacity >= reservation: the sum is %s; reserve less",
+				parts[largest].flag, name, sum.String(), has.String(), strings.Join(texts, ", ")))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// storageOf returns the size of the file system of a directory, which may be created later.
+func storageOf(dir string) (resource.Quantity, bool) {
+	var fs unix.Statfs_t
+	for {
+		err := unix.Statfs(dir, &fs)
+		if err == nil {
+			return *resource.NewQuantity(int64(fs.Blocks)*int64(fs.Bsize), resource.BinarySI), true
+		}
+		if !errors.Is(err, unix.ENOENT) || dir == filepath.Dir(dir) {
+			return resource.Quantity{}, false
+		}
+		dir = filepath.Dir(dir)
+	}
 }

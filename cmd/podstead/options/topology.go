@@ -24,7 +24,7 @@ type Topology struct {
 }
 
 func (t *Topology) addFlags(f *pflag.FlagSet) {
-	f.StringVar(&t.Policy, "topology-manager-policy", topology.PolicyNone, "align the exclusive CPUs and devices of containers to NUMA nodes: "+strings.Join(topology.Policies, ", "))
+	f.StringVar(&t.Policy, "topology-manager-policy", topology.PolicyNone, "align the exclusive CPUs, memory and devices of containers to NUMA nodes: "+strings.Join(topology.Policies, ", "))
 	f.StringVar(&t.Scope, "topology-manager-scope", topology.ScopeContainer, "container, or pod: align all containers of a pod to the same NUMA nodes")
 	f.StringToStringVar(&t.options, "topology-manager-policy-options", nil, "`options` of the topology manager policy: prefer-closest-numa-nodes=true, max-allowable-numa-nodes=8")
 }

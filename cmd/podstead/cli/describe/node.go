@@ -44,8 +44,9 @@ func (d *Describer) node(ctx context.Context, o *objects.Object, events []v1.Eve
 }
 
 // NodeText returns the description of the node: its properties, conditions and resources,
-// and the requests of its pods.
+// and the requests of its pods. As with kubectl pods that have terminated are not among them.
 func NodeText(n *v1.Node, pods []*v1.Pod, events []v1.Event, now time.Time) string {
+	pods = slices.DeleteFunc(slices.Clone(pods), func(p *v1.Pod) bool { return podinfo.IsTerminal(p.Status.Phase) })
 	r := &terminal.Report{}
 	field := func(key, value string) { r.Field(0, valueColumn, key, value) }
 	field("Name", n.Name)

@@ -7,10 +7,10 @@ import (
 	"github.com/podstead/podstead/supervisor/podworkers"
 )
 
-// retainCPUs releases the exclusive CPUs of pods that ended while no daemon ran.
-func (s *Supervisor) retainCPUs(observed *cri.Observed) {
+// retainAssigned releases the CPUs and the memory of pods that ended while no daemon ran.
+func (s *Supervisor) retainAssigned(observed *cri.Observed) {
 	var inRuntime map[types.UID]bool
-	s.cfg.Runtime.CPUs.Retain(func(uid types.UID) bool {
+	s.cfg.Runtime.Assigned.Retain(func(uid types.UID) bool {
 		if inRuntime == nil {
 			inRuntime = podUIDs(observed)
 		}

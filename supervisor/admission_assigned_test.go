@@ -21,6 +21,8 @@ type oneCPU struct {
 	owner types.UID
 	// err is returned instead of a shortage; may be nil.
 	err error
+	// fixed is the resource that a pod with the name web cannot change.
+	fixed v1.ResourceName
 }
 
 type cpuShortage struct{ error }
@@ -44,7 +46,9 @@ func (o *oneCPU) Assign(pod *v1.Pod) error {
 	return nil
 }
 
-func (o *oneCPU) Fixed(pod *v1.Pod) bool { return pod.Name == "web" }
+func (o *oneCPU) Fixed(pod *v1.Pod, name v1.ResourceName) bool {
+	return pod.Name == "web" && name == o.fixed
+}
 
 func (o *oneCPU) Release(uid types.UID) {
 	o.mu.Lock()
@@ -152,7 +156,7 @@ func TestBoundPodWithoutExclusiveCPU(t *testing.T) {
 // The CPU of a pod whose containers may have exclusive CPUs is not resized; its memory is.
 func TestResizeWithExclusiveCPUs(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
-		b.allocatable, b.exclusive = cpus("4"), &oneCPU{}
+		b.allocatable, b.exclusive = cpus("4"), &oneCPU{fixed: v1.ResourceCPU}
 		d := b.start()
 		d.config.deliver(file, sized("1", "64Mi"))
 		b.runs("u1")
@@ -166,6 +170,28 @@ func TestResizeWithExclusiveCPUs(t *testing.T) {
 		}
 		d.config.deliver(file, sized("1", "96Mi"))
 		b.until(time.Minute, "memory is resized", func() bool {
+			return condition(d.status("u1"), v1.PodResizePending) == nil && b.fake.Calls("UpdateContainerResources") == 1
+		})
+	})
+}
+
+// The memory of a pod whose containers have memory of NUMA nodes is not resized; its CPU is.
+func TestResizeWithAssignedMemory(t *testing.T) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
+		b.allocatable, b.exclusive = cpus("4"), &oneCPU{fixed: v1.ResourceMemory}
+		d := b.start()
+		d.config.deliver(file, sized("1", "64Mi"))
+		b.runs("u1")
+		d.config.deliver(file, sized("1", "96Mi"))
+		b.until(time.Minute, "the resize is infeasible", func() bool {
+			c := condition(d.status("u1"), v1.PodResizePending)
+			return c != nil && c.Reason == v1.PodReasonInfeasible && strings.Contains(c.Message, "memoryManagerPolicy Static")
+		})
+		if b.fake.Calls("UpdateContainerResources") != 0 {
+			t.Error("the container was changed")
+		}
+		d.config.deliver(file, sized("2", "64Mi"))
+		b.until(time.Minute, "the CPU is resized", func() bool {
 			return condition(d.status("u1"), v1.PodResizePending) == nil && b.fake.Calls("UpdateContainerResources") == 1
 		})
 	})
