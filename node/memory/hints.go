@@ -51,7 +51,7 @@ func (m *Manager) present(pod *v1.Pod, c *v1.Container) []topology.Hint {
 // serves a container alone serves none together with other nodes, and one that is in a group
 // serves only that group.
 func (m *Manager) hints(pod *v1.Pod, c *v1.Container, requests Amounts) []topology.Hint {
-	taken, groups := m.state.taken(), m.groups()
+	taken, groups := takenBy(m.state), m.groups()
 	canEver := func(mask topology.Mask) bool {
 		for name, amount := range requests {
 			if m.allocatable.in(mask, name) < amount {
