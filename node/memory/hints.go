@@ -10,11 +10,9 @@ import (
 // Hints returns which NUMA nodes have enough memory for a container, or for all containers of the
 // pod if c is nil; nil if they get none of their own. The hints of all types are the same.
 func (m *Manager) Hints(pod *v1.Pod, c *v1.Container) map[v1.ResourceName][]topology.Hint {
-	requests := Amounts{}
+	requests := requestsOfPod(pod)
 	if c != nil {
 		requests = Requests(pod, c)
-	} else {
-		requests = requestsOfPod(pod)
 	}
 	if len(requests) == 0 {
 		return nil
