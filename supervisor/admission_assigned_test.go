@@ -153,46 +153,34 @@ func TestBoundPodWithoutExclusiveCPU(t *testing.T) {
 	})
 }
 
-// The CPU of a pod whose containers may have exclusive CPUs is not resized; its memory is.
-func TestResizeWithExclusiveCPUs(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
-		b.allocatable, b.exclusive = cpus("4"), &oneCPU{fixed: v1.ResourceCPU}
-		d := b.start()
-		d.config.deliver(file, sized("1", "64Mi"))
-		b.runs("u1")
-		d.config.deliver(file, sized("2", "64Mi"))
-		b.until(time.Minute, "the resize is infeasible", func() bool {
-			c := condition(d.status("u1"), v1.PodResizePending)
-			return c != nil && c.Reason == v1.PodReasonInfeasible && strings.Contains(c.Message, "cpuManagerPolicy static")
+// What the node assigns to a Guaranteed pod is not resized: its CPU, because containers may have
+// exclusive ones, or its memory, because it is of certain NUMA nodes. The other one is.
+func TestResizeOfAssignedResources(t *testing.T) {
+	for _, c := range []struct {
+		fixed           v1.ResourceName
+		denied, allowed *v1.Pod
+		message         string
+	}{
+		{v1.ResourceCPU, sized("2", "64Mi"), sized("1", "96Mi"), "cpuManagerPolicy static"},
+		{v1.ResourceMemory, sized("1", "96Mi"), sized("2", "64Mi"), "memoryManagerPolicy Static"},
+	} {
+		withTestbed(t, func(t *testing.T, b *supervisorHarness) {
+			b.allocatable, b.exclusive = cpus("4"), &oneCPU{fixed: c.fixed}
+			d := b.start()
+			d.config.deliver(file, sized("1", "64Mi"))
+			b.runs("u1")
+			d.config.deliver(file, c.denied)
+			b.until(time.Minute, "the resize is infeasible", func() bool {
+				pending := condition(d.status("u1"), v1.PodResizePending)
+				return pending != nil && pending.Reason == v1.PodReasonInfeasible && strings.Contains(pending.Message, c.message)
+			})
+			if b.fake.Calls("UpdateContainerResources") != 0 {
+				t.Errorf("%s: the container was changed", c.fixed)
+			}
+			d.config.deliver(file, c.allowed)
+			b.until(time.Minute, "the other resource is resized", func() bool {
+				return condition(d.status("u1"), v1.PodResizePending) == nil && b.fake.Calls("UpdateContainerResources") == 1
+			})
 		})
-		if b.fake.Calls("UpdateContainerResources") != 0 {
-			t.Error("the container was changed")
-		}
-		d.config.deliver(file, sized("1", "96Mi"))
-		b.until(time.Minute, "memory is resized", func() bool {
-			return condition(d.status("u1"), v1.PodResizePending) == nil && b.fake.Calls("UpdateContainerResources") == 1
-		})
-	})
-}
-
-// The memory of a pod whose containers have memory of NUMA nodes is not resized; its CPU is.
-func TestResizeWithAssignedMemory(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
-		b.allocatable, b.exclusive = cpus("4"), &oneCPU{fixed: v1.ResourceMemory}
-		d := b.start()
-		d.config.deliver(file, sized("1", "64Mi"))
-		b.runs("u1")
-		d.config.deliver(file, sized("1", "96Mi"))
-		b.until(time.Minute, "the resize is infeasible", func() bool {
-			c := condition(d.status("u1"), v1.PodResizePending)
-			return c != nil && c.Reason == v1.PodReasonInfeasible && strings.Contains(c.Message, "memoryManagerPolicy Static")
-		})
-		if b.fake.Calls("UpdateContainerResources") != 0 {
-			t.Error("the container was changed")
-		}
-		d.config.deliver(file, sized("2", "64Mi"))
-		b.until(time.Minute, "the CPU is resized", func() bool {
-			return condition(d.status("u1"), v1.PodResizePending) == nil && b.fake.Calls("UpdateContainerResources") == 1
-		})
-	})
+	}
 }

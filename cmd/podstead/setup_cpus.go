@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/node/assignments"
 	"github.com/podstead/podstead/node/cpus"
 	"github.com/podstead/podstead/node/memory"
 	"github.com/podstead/podstead/node/topology"
@@ -17,7 +18,7 @@ import (
 // openCPUs opens the CPU manager of the policy static; it returns nil with the policy none.
 func (d *daemon) openCPUs() (*cpus.Manager, error) {
 	o := d.opts
-	file, boot := cpus.File(o.Paths.Root), cpus.BootID("/proc")
+	file, boot := cpus.File(o.Paths.Root), assignments.BootID("/proc")
 	if o.CPUs.Policy == cpus.PolicyNone {
 		return nil, cpus.CheckNone(file, boot)
 	}
@@ -44,7 +45,7 @@ func (d *daemon) openCPUs() (*cpus.Manager, error) {
 // openMemory opens the memory manager of the policy Static; it returns nil with the policy None.
 func (d *daemon) openMemory() (*memory.Manager, error) {
 	o := d.opts
-	file, boot := memory.File(o.Paths.Root), cpus.BootID("/proc")
+	file, boot := memory.File(o.Paths.Root), assignments.BootID("/proc")
 	if o.MemoryManager.Policy == memory.PolicyNone {
 		return nil, memory.CheckNone(file, boot)
 	}

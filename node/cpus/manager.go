@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	podinfo "github.com/podstead/podstead/internal/pod"
+	"github.com/podstead/podstead/node/assignments"
 	"github.com/podstead/podstead/node/topology"
 )
 
@@ -73,7 +74,7 @@ type appliedSet struct {
 // that a container has alone can become a reserved one while the pod runs. Assigned CPUs that
 // are not online any more are dropped.
 func Open(cfg Config) (*Manager, error) {
-	s, err := readState(cfg.File, cfg.BootID)
+	s, err := assignments.Read[podState](stateFile(cfg.File, cfg.BootID))
 	if err != nil {
 		return nil, err
 	}
@@ -235,7 +236,7 @@ func (m *Manager) shared() Set {
 func (m *Manager) save() {
 	s := *m.state
 	s.Pods = maps.Clone(m.state.Pods)
-	if err := m.cfg.Write(m.cfg.File, func() error { return s.write(m.cfg.File) }); err != nil {
+	if err := m.cfg.Write(m.cfg.File, func() error { return s.Write(m.cfg.File) }); err != nil {
 		m.cfg.Log.Warn("Failed to record exclusive CPUs; a restart of podstead would forget them, retrying", "err", err)
 	}
 	m.wake()

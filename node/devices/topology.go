@@ -80,6 +80,16 @@ func (m *Manager) Nodes(name v1.ResourceName, uid types.UID) (all, free [][]int)
 	return all, free
 }
 
+// NUMANodes returns those of a device, nil if they are not known.
+func (m *Manager) NUMANodes(name v1.ResourceName, id string) []int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r := m.resources[name]; r != nil {
+		return r.nodes[id]
+	}
+	return nil
+}
+
 // Requests returns how many devices a pod needs at the same time, by resource.
 func (m *Manager) Requests(pod *v1.Pod) map[v1.ResourceName]int64 { return wanted(pod) }
 

@@ -55,7 +55,7 @@ func TestDevicesNearContainers(t *testing.T) {
 // The NUMA node of a local device is that of the nearest device in sysfs which has one. Of a device
 // that the kernel has on no node nothing is reported.
 func TestNUMANodesOfLocalDevices(t *testing.T) {
-	n, _ := newLocalNode(t, "serial[0-9]", 2, "serial0", "serial1", "serial2")
+	n, dir := newLocalNode(t, "serial[0-9]", 2, "serial0", "serial1", "serial2")
 	n.stop()
 	sys := t.TempDir()
 	for file, text := range map[string]string{
@@ -76,5 +76,9 @@ func TestNUMANodesOfLocalDevices(t *testing.T) {
 	slices.SortFunc(all, slices.Compare)
 	if want := [][]int{nil, nil, nil, nil, {1}, {1}}; !slices.EqualFunc(all, want, slices.Equal) || len(free) == 0 {
 		t.Errorf("the devices are on %v, free ones on %v, want %v: /dev/null is on node 1", all, free, want)
+	}
+	null := filepath.Join(dir, "serial0")
+	if got := n.NUMANodes(dongle, null+"#2"); !slices.Equal(got, []int{1}) || n.NUMANodes(dongle, "other") != nil || n.NUMANodes("none", null) != nil {
+		t.Errorf("the second slot of /dev/null is on %v", got)
 	}
 }

@@ -10,11 +10,9 @@ import (
 // Hints returns which NUMA nodes have enough memory for a container, or for all containers of the
 // pod if c is nil; nil if they get none of their own. The hints of all types are the same.
 func (m *Manager) Hints(pod *v1.Pod, c *v1.Container) map[v1.ResourceName][]topology.Hint {
-	requests := Amounts{}
+	requests := requestsOfPod(pod)
 	if c != nil {
 		requests = Requests(pod, c)
-	} else {
-		requests = requestsOfPod(pod)
 	}
 	if len(requests) == 0 {
 		return nil
@@ -51,7 +49,7 @@ func (m *Manager) present(pod *v1.Pod, c *v1.Container) []topology.Hint {
 // serves a container alone serves none together with other nodes, and one that is in a group
 // serves only that group.
 func (m *Manager) hints(pod *v1.Pod, c *v1.Container, requests Amounts) []topology.Hint {
-	taken, groups := m.state.taken(), m.groups()
+	taken, groups := takenBy(m.state), m.groups()
 	canEver := func(mask topology.Mask) bool {
 		for name, amount := range requests {
 			if m.allocatable.in(mask, name) < amount {

@@ -59,7 +59,7 @@ func Open(cfg Config) (*Manager, error) {
 		m.saved[uid] = true
 	}
 	machine := cfg.Machine.without(nil)
-	taken := s.taken()
+	taken := takenBy(s)
 	for _, id := range slices.Sorted(maps.Keys(taken)) {
 		for _, name := range slices.Sorted(maps.Keys(taken[id])) {
 			has, usable, all := taken[id][name], m.allocatable[id][name], machine[id][name]
@@ -67,7 +67,7 @@ func Open(cfg Config) (*Manager, error) {
 			case has <= usable:
 			case has <= all:
 				return nil, fmt.Errorf("reservedMemory: NUMA node %d has %s of %s for pods, and %s are assigned to the pods %s, as %s says; remove pods first, with the reserved memory of before, or reserve less",
-					id, bytesText(usable), name, bytesText(has), s.text(), cfg.File)
+					id, bytesText(usable), name, bytesText(has), podNames(s), cfg.File)
 			default:
 				cfg.Log.Warn("A NUMA node has less memory than is assigned to running pods; no other pod gets memory of it", "node", id, "type", string(name), "has", bytesText(all), "assigned", bytesText(has))
 			}
@@ -217,7 +217,7 @@ func (n Nodes) clone() Nodes {
 
 // free returns what is free of one type on a node.
 func (m *Manager) free(id int, name v1.ResourceName) int64 {
-	return max(m.allocatable[id][name]-m.state.taken()[id][name], 0)
+	return max(m.allocatable[id][name]-takenBy(m.state)[id][name], 0)
 }
 
 // Commit saves what was assigned to a pod.
@@ -244,7 +244,7 @@ func (m *Manager) save() {
 	for uid := range s.Pods {
 		m.saved[uid] = true
 	}
-	if err := m.cfg.Write(m.cfg.File, func() error { return s.write(m.cfg.File) }); err != nil {
+	if err := m.cfg.Write(m.cfg.File, func() error { return s.Write(m.cfg.File) }); err != nil {
 		m.cfg.Log.Warn("Failed to record assigned memory; a restart of podstead would forget it, retrying", "err", err)
 	}
 }

@@ -20,6 +20,8 @@ type Devices interface {
 	Allocated(uid types.UID) map[string]map[v1.ResourceName][]string
 	// Allocatable returns the IDs of all healthy devices, by resource.
 	Allocatable() map[v1.ResourceName][]string
+	// NUMANodes returns those of a device, nil if they are not known.
+	NUMANodes(name v1.ResourceName, id string) []int
 }
 
 // CPUs are the allocations of exclusive CPUs.
@@ -78,7 +80,7 @@ func (s server) Get(_ context.Context, req *api.GetPodResourcesRequest) (*api.Ge
 
 // GetAllocatableResources returns what the node has for containers.
 func (s server) GetAllocatableResources(context.Context, *api.AllocatableResourcesRequest) (*api.AllocatableResourcesResponse, error) {
-	answer := &api.AllocatableResourcesResponse{Devices: containerDevices(s.cfg.Devices.Allocatable())}
+	answer := &api.AllocatableResourcesResponse{Devices: s.devices(s.cfg.Devices.Allocatable())}
 	if s.cfg.CPUs != nil {
 		answer.CpuIds = s.cfg.CPUs.Allocatable()
 	}
@@ -101,7 +103,7 @@ func (s server) resources(pod *v1.Pod) *api.PodResources {
 	answer := &api.PodResources{Name: pod.Name, Namespace: pod.Namespace}
 	devices := s.cfg.Devices.Allocated(pod.UID)
 	add := func(c *v1.Container) {
-		container := &api.ContainerResources{Name: c.Name, Devices: containerDevices(devices[c.Name])}
+		container := &api.ContainerResources{Name: c.Name, Devices: s.devices(devices[c.Name])}
 		if s.cfg.CPUs != nil {
 			container.CpuIds = s.cfg.CPUs.Exclusive(pod.UID, c.Name)
 		}
@@ -123,14 +125,22 @@ func (s server) resources(pod *v1.Pod) *api.PodResources {
 
 // containerMemory returns memory in the form of the API, one entry for each type that is not 0.
 func containerMemory(nodes []int, has map[v1.ResourceName]int64) (list []*api.ContainerMemory) {
-	topology := &api.TopologyInfo{}
-	for _, id := range nodes {
-		topology.Nodes = append(topology.Nodes, &api.NUMANode{ID: int64(id)})
-	}
 	for _, name := range slices.Sorted(maps.Keys(has)) {
 		if has[name] > 0 {
-			list = append(list, &api.ContainerMemory{MemoryType: string(name), Size: uint64(has[name]), Topology: topology})
+			list = append(list, &api.ContainerMemory{MemoryType: string(name), Size: uint64(has[name]), Topology: topologyOf(nodes)})
 		}
 	}
 	return list
+}
+
+// topologyOf returns NUMA nodes in the form of the API, nil for none.
+func topologyOf(nodes []int) *api.TopologyInfo {
+	if len(nodes) == 0 {
+		return nil
+	}
+	info := &api.TopologyInfo{}
+	for _, id := range nodes {
+		info.Nodes = append(info.Nodes, &api.NUMANode{ID: int64(id)})
+	}
+	return info
 }

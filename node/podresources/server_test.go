@@ -31,6 +31,13 @@ func (fakeDevices) Allocatable() map[v1.ResourceName][]string {
 	return map[v1.ResourceName][]string{"example.com/serial": {"a", "b", "c"}}
 }
 
+func (fakeDevices) NUMANodes(name v1.ResourceName, id string) []int {
+	if name == "example.com/serial" && id == "b" {
+		return []int{0, 1}
+	}
+	return nil
+}
+
 type fakeCPUs struct{}
 
 func (fakeCPUs) Exclusive(uid types.UID, container string) []int64 {
@@ -126,7 +133,7 @@ func TestPodResources(t *testing.T) {
 	if len(containers) != 2 || containers[0].Name != "sidecar" || len(containers[0].CpuIds) != 2 || containers[0].CpuIds[1] != 3 || containers[1].Name != "main" {
 		t.Fatalf("Get: %v", got)
 	}
-	if d := containers[1].Devices; len(d) != 2 || d[0].ResourceName != "example.com/serial" || d[0].DeviceIds[0] != "a" || d[1].DeviceIds[0] != "b" {
+	if d := containers[1].Devices; len(d) != 2 || d[0].ResourceName != "example.com/serial" || d[0].DeviceIds[0] != "a" || d[1].DeviceIds[0] != "b" || d[0].Topology != nil || len(d[1].GetTopology().GetNodes()) != 2 || d[1].Topology.Nodes[1].ID != 1 {
 		t.Errorf("devices: %v", d)
 	}
 	if m := containers[1].Memory; len(m) != 2 || m[0].MemoryType != "hugepages-2Mi" || m[1].MemoryType != "memory" || m[1].Size != 64 || len(m[1].Topology.Nodes) != 2 || m[1].Topology.Nodes[1].ID != 1 || len(containers[0].Memory) != 0 {

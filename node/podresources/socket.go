@@ -62,11 +62,11 @@ func Serve(ctx context.Context, listener *net.UnixListener, cfg Config) error {
 	return ctx.Err()
 }
 
-// containerDevices returns devices in the form of the API, one entry for each as at the kubelet.
-func containerDevices(all map[v1.ResourceName][]string) (list []*api.ContainerDevices) {
+// devices returns devices in the form of the API, one entry for each as at the kubelet.
+func (s server) devices(all map[v1.ResourceName][]string) (list []*api.ContainerDevices) {
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		for _, id := range slices.Sorted(slices.Values(all[name])) {
-			list = append(list, &api.ContainerDevices{ResourceName: string(name), DeviceIds: []string{id}})
+			list = append(list, &api.ContainerDevices{ResourceName: string(name), DeviceIds: []string{id}, Topology: topologyOf(s.cfg.Devices.NUMANodes(name, id))})
 		}
 	}
 	return list
