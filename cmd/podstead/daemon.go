@@ -21,6 +21,7 @@ import (
 	"github.com/podstead/podstead/internal/unwritten"
 	"github.com/podstead/podstead/node/cpus"
 	"github.com/podstead/podstead/node/devices"
+	"github.com/podstead/podstead/node/dra"
 	"github.com/podstead/podstead/supervisor"
 	"github.com/podstead/podstead/supervisor/admit"
 	"github.com/podstead/podstead/supervisor/credential"
@@ -53,15 +54,16 @@ type daemon struct {
 	// createObservers
 	archives  *imagearchives.Directory
 	observers observers
-	// createDevices
+	// createDevices; bound holds the objects of a cluster's pods, nil without one; claims is nil without
+	// a cluster, unless the node has claims of one that it has left
 	devices *devices.Manager
+	bound   *cluster.Objects
+	claims  *dra.Manager
 	// openNameserver; nil without a name server for pods
 	podDNS *podDNS
-	// createSupervisor; bound holds the objects of a cluster's pods, nil without one; cpus is nil with
-	// the CPU manager policy none
-	sup   *supervisor.Supervisor
-	bound *cluster.Objects
-	cpus  *cpus.Manager
+	// createSupervisor; cpus is nil with the CPU manager policy none
+	sup  *supervisor.Supervisor
+	cpus *cpus.Manager
 	// createNodeServices
 	node nodeServices
 	// joinCluster; nil without a kubeconfig

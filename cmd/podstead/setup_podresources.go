@@ -22,6 +22,9 @@ func (d *daemon) servePodResources(context.Context) error {
 	if d.cpus != nil {
 		cfg.CPUs = exclusiveCPUs{d.cpus}
 	}
+	if d.claims != nil {
+		cfg.Claims = d.claims
+	}
 	d.start(func(ctx context.Context) error { return podresources.Serve(ctx, listener, cfg) })
 	return nil
 }
