@@ -140,7 +140,7 @@ func TestResourceClaims(t *testing.T) {
 	// A claim that pods share is unprepared after the last of them.
 	for _, name := range []string{"one", "two"} {
 		a.create(n.claimPod(name, "resourceClaimName: shared", ""))
-		n.mustPrintIn(n.awaitRunning(name), "blue", "printenv", "user_color")
+		n.mustPrintIn(n.awaitRunning(name), "blue", "sh", "-c", "echo $user_color")
 	}
 	n.awaitPrepared(driver, 3)
 	a.must("delete", "pod", n.PodName("one"))
@@ -161,8 +161,8 @@ func TestResourceClaims(t *testing.T) {
 		if again.ID == two.ID {
 			return errors.New("it has not restarted")
 		}
-		out, err := n.rt.CRI.Exec(t.Context(), again.ID, "printenv", "user_color")
-		if err == nil && out != "blue" {
+		out, err := n.rt.CRI.Exec(t.Context(), again.ID, "sh", "-c", "echo $user_color")
+		if err == nil && strings.TrimSpace(out) != "blue" {
 			err = fmt.Errorf("printed %q", out)
 		}
 		return err
@@ -177,7 +177,7 @@ func TestResourceClaims(t *testing.T) {
 	a.create(n.clusterPod("plain", testbed.BusyboxImage, "", ""))
 	n.awaitRunning("plain")
 	driver.Continue()
-	n.mustPrintIn(n.awaitRunning("late"), "blue", "printenv", "user_color")
+	n.mustPrintIn(n.awaitRunning("late"), "blue", "sh", "-c", "echo $user_color")
 	a.must("delete", "pod", n.PodName("late"))
 	n.awaitGone("late")
 	n.awaitPrepared(driver, 0)
@@ -200,7 +200,7 @@ func TestResourceClaims(t *testing.T) {
 		return nil
 	})
 	start()
-	n.mustPrintIn(n.awaitRunning("waits"), "blue", "printenv", "user_color")
+	n.mustPrintIn(n.awaitRunning("waits"), "blue", "sh", "-c", "echo $user_color")
 	a.must("delete", "pod", n.PodName("waits"))
 	n.awaitGone("waits")
 	n.awaitPrepared(driver, 0)
