@@ -24,6 +24,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -108,7 +109,7 @@ var fakeScheme = func() *runtime.Scheme {
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		v1.AddToScheme, coordinationv1.AddToScheme, certificatesv1.AddToScheme, nodev1.AddToScheme, policyv1.AddToScheme,
-		authenticationv1.AddToScheme, authorizationv1.AddToScheme,
+		authenticationv1.AddToScheme, authorizationv1.AddToScheme, resourcev1.AddToScheme,
 	} {
 		if err := add(s); err != nil {
 			panic(err)

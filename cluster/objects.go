@@ -37,7 +37,9 @@ type Objects struct {
 	// changed notifies about changes of the pods.
 	changed chan struct{}
 
-	mu          sync.Mutex
+	mu sync.Mutex
+	// adapter is nil before run.
+	adapter     *Adapter
 	entries     map[manifest.ObjectRef]*entry
 	services    map[string][]*v1.Service
 	tokens      map[tokenKey]*token
@@ -83,6 +85,9 @@ func NewObjects(references func(*v1.Pod) []manifest.ObjectRef) *Objects {
 
 // run watches what the pods refer to until the context ends.
 func (o *Objects) run(ctx context.Context, a *Adapter) {
+	o.mu.Lock()
+	o.adapter = a
+	o.mu.Unlock()
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	for {

@@ -113,6 +113,8 @@ type Sources struct {
 	Faulty func() bool
 	// ClusterObjects are the objects to which API pods refer; nil has none.
 	ClusterObjects podinputs.ClusterObjects
+	// Claims prepares the resource claims of API pods; nil prepares none.
+	Claims ResourceClaims
 	// Ready is called each time a pod becomes ready, and once for a pod that
 	// is ready when the daemon starts; may be nil. It must not call back.
 	Ready func(uid types.UID)

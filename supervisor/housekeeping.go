@@ -87,6 +87,7 @@ func (s *Supervisor) handlePodCleanups() {
 		s.scanDirectories(observed)
 		// Those of pods that were removed while no daemon ran.
 		s.cfg.Devices.Retain(func(uid types.UID) bool { return s.workers.State(uid) != podworkers.None })
+		s.cfg.Sources.Claims.Retain(func(uid types.UID) bool { return s.workers.State(uid) != podworkers.None })
 	}
 	s.sweepCgroups(observed)
 }

@@ -42,6 +42,7 @@ type podSyncer struct {
 	start        *startChecker
 	admission    *admission
 	devices      Devices
+	claims       ResourceClaims
 	order        startOrder
 	disruptions  *disruptions
 	files        podFiles
@@ -72,7 +73,7 @@ func (s *podSyncer) init(cfg *Config, runtime *runtimehealth.Monitor, reg *regis
 		observer: cfg.Runtime.Observer, runtime: runtime, node: &cfg.Node, inputs: s.inputs, registry: reg, events: cfg.Events,
 	}
 	s.admission = &admission{reservations: s.reservations, assigned: cfg.Runtime.Assigned, inputs: s.inputs, disrupt: workers.Disrupt, log: cfg.Log}
-	s.devices = cfg.Devices
+	s.devices, s.claims = cfg.Devices, cfg.Sources.Claims
 	s.disruptions = &disruptions{registry: reg, reports: s.reports}
 	s.files = podFiles{
 		volumes: volumes,

@@ -91,6 +91,9 @@ func newSupervisor(cfg Config, wrap func(syncer) syncer) (*Supervisor, error) {
 	if cfg.Devices == nil {
 		cfg.Devices = noDevices{}
 	}
+	if cfg.Sources.Claims == nil {
+		cfg.Sources.Claims = noClaims{}
+	}
 	cfg.Paths = cfg.Paths.withDefaults()
 	s := &Supervisor{
 		cfg:     cfg,
@@ -125,7 +128,7 @@ func newResolver(cfg *Config, volumes *volume.Volumes) *podinputs.Resolver {
 	return podinputs.New(podinputs.Config{
 		Objects: cfg.Sources.Objects, ClusterObjects: cfg.Sources.ClusterObjects, RuntimeClasses: cfg.Runtime.Classes,
 		Allocatable: cfg.Allocatable, HostIPs: cfg.Network.HostIPs, DNS: cfg.Network.DNS, Uptime: cfg.Network.Uptime,
-		Volumes: volumes, Users: userns.New(cfg.Paths.pods()), Credentials: cfg.Credentials, Devices: cfg.Devices, Events: cfg.Events,
+		Volumes: volumes, Users: userns.New(cfg.Paths.pods()), Credentials: cfg.Credentials, Devices: cfg.Devices, Claims: cfg.Sources.Claims, Events: cfg.Events,
 	})
 }
 

@@ -76,6 +76,9 @@ func (s *Supervisor) syncLoopIteration(ctx context.Context, due *time.Timer, man
 	case <-s.cfg.Devices.Changed():
 		s.busy()
 		s.handleDevices()
+	case <-s.cfg.Sources.Claims.Changed():
+		s.busy()
+		s.handleClaims()
 	case <-s.runtime.Changed():
 		s.busy()
 		s.handleRuntime()

@@ -46,7 +46,7 @@ type syncAttempt struct {
 // sync performs the steps in order. A step that returns a result ends the attempt.
 func (a *syncAttempt) sync(ctx context.Context) podworkers.SyncResult {
 	for _, step := range []func(context.Context) *podworkers.SyncResult{
-		a.resolve, a.endPrevious, a.planResize, a.publishObserved, a.startAllowed, a.allocateDevices, a.allocate, a.prepareVolumes, a.prepareSandbox, a.syncContainers,
+		a.resolve, a.endPrevious, a.planResize, a.publishObserved, a.startAllowed, a.allocateDevices, a.allocate, a.prepareVolumes, a.prepareClaims, a.prepareSandbox, a.syncContainers,
 	} {
 		if result := step(ctx); result != nil {
 			return *result
@@ -205,7 +205,7 @@ func (a *syncAttempt) prepareVolumes(ctx context.Context) *podworkers.SyncResult
 	return a.failedStart(podinputs.ReasonFailedMount, a.volumeFault.Error(), a.volumeFault)
 }
 
-// 9. prepareSandbox resolves the settings of a new sandbox.
+// 10. prepareSandbox resolves the settings of a new sandbox.
 func (a *syncAttempt) prepareSandbox(context.Context) *podworkers.SyncResult {
 	parent := a.request.Sandbox.CgroupParent
 	a.request.Sandbox, a.sandboxFault = a.inputs.SandboxInputs(a.allocated, a.observed.HasReadySandbox())
@@ -230,7 +230,7 @@ func (a *syncAttempt) failedStart(reason, message string, err error) *podworkers
 	return &podworkers.SyncResult{Err: err, EventSent: true}
 }
 
-// 10. syncContainers lets the runtime stop, create and start.
+// 11. syncContainers lets the runtime stop, create and start.
 func (a *syncAttempt) syncContainers(ctx context.Context) *podworkers.SyncResult {
 	pod, uid, req := a.allocated, a.pod.UID, &a.request
 	req.Pod, req.Status, req.Credentials = pod, a.observed, a.inputs.PullCredentials(pod)

@@ -26,7 +26,7 @@ func (a *terminatingAttempt) sync(ctx context.Context) podworkers.SyncResult {
 	}
 	a.publishTerminating()
 	if !a.mustStop() {
-		return podworkers.SyncResult{}
+		return podworkers.SyncResult{Err: a.unprepareClaims(ctx)}
 	}
 	if wait := a.awaitDependents(); wait != nil {
 		return *wait
@@ -92,13 +92,17 @@ func (a *terminatingAttempt) stop(ctx context.Context) (err error) {
 	return nil
 }
 
-// 5. confirmStopped publishes the end after an observation has shown it.
+// 5. confirmStopped gives back the resource claims and publishes the end, after an observation has
+// shown it.
 func (a *terminatingAttempt) confirmStopped(ctx context.Context) error {
 	if err := a.observe(ctx); err != nil {
 		return err
 	}
 	if a.observed.Pod().Running() {
 		return errors.New("failed to stop pod: a container or sandbox is still running after it was stopped")
+	}
+	if err := a.unprepareClaims(ctx); err != nil {
+		return err
 	}
 	a.publish(statusOverrides{ended: true})
 	return nil

@@ -107,6 +107,16 @@ sample_device_plugin() {
 		fail "failed to build the sample device plugin $KUBERNETES_VERSION"
 }
 
+# dra_test_driver builds Kubernetes' driver of dynamic resource allocation for tests.
+dra_test_driver() {
+	local out=$cache/dra-test-driver-$KUBERNETES_VERSION
+	[ -x "$out" ] && return 0
+	echo "setup: building the DRA test driver $KUBERNETES_VERSION"
+	mkdir -p "$cache"
+	(cd "$here/tools" && CGO_ENABLED=0 GOFLAGS='' go build -ldflags='-s -w' -o "$out" k8s.io/kubernetes/test/e2e/dra/test-driver) ||
+		fail "failed to build the DRA test driver $KUBERNETES_VERSION"
+}
+
 # kubelet builds the kubelet, as Kubernetes' releases do apart from cgo.
 kubelet() {
 	local out=$cache/kubelet-$KUBERNETES_VERSION package=k8s.io/component-base/version major minor
@@ -272,6 +282,7 @@ nfpm
 oras
 tools
 sample_device_plugin
+dra_test_driver
 debian_kubectl
 prometheus
 newer_runc

@@ -21,6 +21,7 @@ import (
 	"github.com/podstead/podstead/internal/unwritten"
 	"github.com/podstead/podstead/node/cpus"
 	"github.com/podstead/podstead/node/devices"
+	"github.com/podstead/podstead/node/dra"
 	"github.com/podstead/podstead/node/memory"
 	"github.com/podstead/podstead/supervisor"
 	"github.com/podstead/podstead/supervisor/admit"
@@ -54,14 +55,15 @@ type daemon struct {
 	// createObservers
 	archives  *imagearchives.Directory
 	observers observers
-	// createDevices
+	// createDevices; bound holds the objects of a cluster's pods, nil without one; claims is nil without
+	// a cluster, unless the node has claims of one that it has left
 	devices *devices.Manager
+	bound   *cluster.Objects
+	claims  *dra.Manager
 	// openNameserver; nil without a name server for pods
 	podDNS *podDNS
-	// createSupervisor; bound holds the objects of a cluster's pods, nil without one; cpus and memory are nil
-	// with the policies none
+	// createSupervisor; cpus and memory are nil with the policies none
 	sup    *supervisor.Supervisor
-	bound  *cluster.Objects
 	cpus   *cpus.Manager
 	memory *memory.Manager
 	// protectedMemory is that of memory QoS; nil without.

@@ -2,11 +2,15 @@ package main
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podstead/podstead/cluster"
+	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/node/devices"
+	"github.com/podstead/podstead/node/dra"
 	"github.com/podstead/podstead/node/plugins"
 )
 
@@ -14,6 +18,7 @@ import (
 // the default directory, podstead runs without; a directory that was set is required.
 func (d *daemon) createDevices(context.Context) error {
 	o := d.opts
+	d.createClaims()
 	d.devices = devices.New(devices.Options{
 		Dir: o.Paths.DevicePlugins, Checkpoint: filepath.Join(o.Paths.Root, "devices.json"), Local: o.LocalDevices, Unwritten: d.unwritten, Log: d.log,
 	})
@@ -32,12 +37,29 @@ func (d *daemon) createDevices(context.Context) error {
 	return d.watchPlugins()
 }
 
+// createClaims creates what prepares the resource claims of a cluster's pods. Without a kubeconfig it
+// only gives back the claims of a cluster that the node has left, if there are any.
+func (d *daemon) createClaims() {
+	checkpoint := filepath.Join(d.opts.Paths.Root, "resource-claims.json")
+	o := dra.Options{Checkpoint: checkpoint, Unwritten: d.unwritten, Log: d.log}
+	if d.opts.Cluster.Kubeconfig != "" {
+		d.bound = cluster.NewObjects(manifest.References)
+		o.Claims = d.bound
+	} else if _, err := os.Stat(checkpoint); err != nil {
+		return
+	}
+	d.claims = dra.New(o)
+	d.start(d.claims.Run)
+}
+
 // watchPlugins registers the plugins that create a socket to be asked. A directory that was set is
 // required.
 func (d *daemon) watchPlugins() error {
-	watcher := plugins.New(plugins.Options{
-		Dir: d.opts.Paths.PluginRegistry, Handlers: map[string]plugins.Handler{plugins.DevicePlugin: d.devices}, Log: d.log,
-	})
+	handlers := map[string]plugins.Handler{plugins.DevicePlugin: d.devices}
+	if d.claims != nil {
+		handlers[plugins.DRAPlugin] = d.claims
+	}
+	watcher := plugins.New(plugins.Options{Dir: d.opts.Paths.PluginRegistry, Handlers: handlers, Log: d.log})
 	if err := watcher.Open(); err != nil {
 		if d.opts.Paths.RequiresPluginRegistry() {
 			return err

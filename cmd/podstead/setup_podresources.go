@@ -27,6 +27,9 @@ func (d *daemon) servePodResources(context.Context) error {
 	if d.memory != nil {
 		cfg.Memory = assignedMemory{d.memory}
 	}
+	if d.claims != nil {
+		cfg.Claims = d.claims
+	}
 	d.start(func(ctx context.Context) error { return podresources.Serve(ctx, listener, cfg) })
 	return nil
 }

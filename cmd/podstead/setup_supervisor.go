@@ -12,7 +12,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podstead/podstead/cluster"
 	"github.com/podstead/podstead/cmd/podstead/options"
 	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/gc"
@@ -51,9 +50,11 @@ func (d *daemon) createSupervisor(context.Context) error {
 	from.Faulty = func() bool {
 		return slices.ContainsFunc(d.sources.config.Faults(), func(f manifest.Fault) bool { return !f.Warning })
 	}
-	if o.Cluster.Kubeconfig != "" {
-		d.bound = cluster.NewObjects(manifest.References)
+	if d.bound != nil {
 		from.ClusterObjects = d.bound
+	}
+	if d.claims != nil {
+		from.Claims = d.claims
 	}
 	cgroups := newCgroups(o, client, d.log)
 	if cgroups.Settings.MemoryQoS != nil {

@@ -39,6 +39,7 @@ var boundVerdicts = podVerdicts.override(structVerdict{
 		"securityContext":              podSecurityVerdicts.override(structVerdict{"windowsOptions": otherSystem}),
 		"os":                           structVerdict{"name": supported("TestClusterNode")}, // admission rejects others
 		"automountServiceAccountToken": apiServerDone,
+		"resourceClaims":               supported("TestResourceClaims"),
 		"schedulingGates":              schedulerDone,
 		"schedulingGroup":              schedulerDone,
 		"affinity": affinityVerdicts.override(structVerdict{
@@ -57,9 +58,12 @@ var boundVerdicts = podVerdicts.override(structVerdict{
 })
 
 var boundContainerVerdicts = containerVerdicts.override(structVerdict{
+	"resources":       boundResourceVerdicts,
 	"readinessProbe":  probeVerdicts.override(structVerdict{"terminationGracePeriodSeconds": apiServerDone}),
 	"securityContext": containerSecurityVerdicts.override(structVerdict{"windowsOptions": otherSystem}),
 })
+
+var boundResourceVerdicts = resourceVerdict{resourceVerdicts.structVerdict.override(structVerdict{"claims": supported("TestResourceClaims")})}
 
 var boundPodAffinity = podAffinityVerdicts.override(structVerdict{"requiredDuringSchedulingIgnoredDuringExecution": schedulerDone})
 

@@ -278,7 +278,7 @@ var resourceVerdicts = resourceVerdict{structVerdict{
 }}
 
 // clusterDevices is the error for dynamic resource allocation.
-const clusterDevices unsupported = "requires dynamic resource allocation, which a scheduler and drivers of a cluster do; request the device as a resource in limits, for which a device plugin allocates it (docs/devices.md)"
+const clusterDevices unsupported = "needs a scheduler to allocate it, and a static pod has none; request the device as a resource in limits, which a device plugin or localDevices provides (docs/devices.md), or create the pod in a cluster"
 
 var quantityVerdicts = mapVerdict{
 	string(v1.ResourceCPU):              supported("TestContainerSeesItsSpec"),

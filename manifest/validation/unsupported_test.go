@@ -263,7 +263,7 @@ spec:
   - {name: csi, csi: {driver: example.com}}
 `)
 	want := []string{
-		"spec.containers[0].securityContext.capabilities.add[0]", "spec.containers[0].volumeDevices", "spec.resourceClaims",
+		"spec.containers[0].securityContext.capabilities.add[0]", "spec.containers[0].volumeDevices",
 		"spec.volumes[0].persistentVolumeClaim", "spec.volumes[1].csi",
 	}
 	if got := errorPaths(UnsupportedBound(pod)); !slices.Equal(got, want) {

@@ -20,8 +20,11 @@ import (
 // DefaultDir is the directory in which plugins for a kubelet create their registration sockets.
 const DefaultDir = "/var/lib/kubelet/plugins_registry"
 
-// DevicePlugin is the type of device plugins.
-const DevicePlugin = api.DevicePlugin
+// DevicePlugin is the type of device plugins, DRAPlugin that of the drivers of dynamic resource allocation.
+const (
+	DevicePlugin = api.DevicePlugin
+	DRAPlugin    = api.DRAPlugin
+)
 
 // reopenDelay is how long Run waits after a removal before it creates the directory, if it was removed.
 const reopenDelay = time.Second

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	api "k8s.io/kubelet/pkg/apis/podresources/v1"
 
+	"github.com/podstead/podstead/internal/device"
 	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
@@ -40,6 +41,12 @@ type Memory interface {
 	Allocatable() map[int]map[v1.ResourceName]int64
 }
 
+// Claims are the devices of resource claims. Implemented by dra.Manager.
+type Claims interface {
+	// Devices returns those that a container has from claims; an error says that they are not prepared.
+	Devices(pod *v1.Pod, c *v1.Container) ([]device.Prepared, error)
+}
+
 // Config are the sources of a Server.
 type Config struct {
 	// Pods returns the pods of the node.
@@ -49,6 +56,8 @@ type Config struct {
 	CPUs CPUs
 	// Memory is nil without a memory manager.
 	Memory Memory
+	// Claims is nil on a node that is not in a cluster.
+	Claims Claims
 }
 
 // server implements the API.
@@ -110,6 +119,10 @@ func (s server) resources(pod *v1.Pod) *api.PodResources {
 		if s.cfg.Memory != nil {
 			container.Memory = containerMemory(s.cfg.Memory.Assigned(pod.UID, c.Name))
 		}
+		if s.cfg.Claims != nil {
+			prepared, _ := s.cfg.Claims.Devices(pod, c) // what is not prepared is not in use
+			container.DynamicResources = dynamicResources(prepared)
+		}
 		answer.Containers = append(answer.Containers, container)
 	}
 	for i := range pod.Spec.InitContainers {
@@ -143,4 +156,24 @@ func topologyOf(nodes []int) *api.TopologyInfo {
 		info.Nodes = append(info.Nodes, &api.NUMANode{ID: int64(id)})
 	}
 	return info
+}
+
+// dynamicResources returns the devices of claims in the form of the API: one entry for each claim.
+func dynamicResources(prepared []device.Prepared) (list []*api.DynamicResource) {
+	for _, d := range prepared {
+		i := slices.IndexFunc(list, func(r *api.DynamicResource) bool { return r.ClaimNamespace == d.Namespace && r.ClaimName == d.Claim })
+		if i < 0 {
+			i = len(list)
+			list = append(list, &api.DynamicResource{ClaimNamespace: d.Namespace, ClaimName: d.Claim})
+		}
+		resource := &api.ClaimResource{DriverName: d.Driver, PoolName: d.Pool, DeviceName: d.Device}
+		if d.Share != "" {
+			resource.ShareId = &d.Share
+		}
+		for _, name := range d.CDI {
+			resource.CdiDevices = append(resource.CdiDevices, &api.CDIDevice{Name: name})
+		}
+		list[i].ClaimResources = append(list[i].ClaimResources, resource)
+	}
+	return list
 }

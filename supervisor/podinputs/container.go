@@ -41,6 +41,9 @@ func (r *Resolver) Prepare(ctx context.Context, pod *v1.Pod) (ContainerInputs, e
 		if err := r.addDevices(ctx, pod, c, &in); err != nil {
 			return cri.Inputs{}, err
 		}
+		if err := r.addClaims(pod, c, &in); err != nil {
+			return cri.Inputs{}, err
+		}
 		if in.TerminationMessageHost, err = r.terminationMessageFile(pod, c); err != nil {
 			return cri.Inputs{}, err
 		}

@@ -60,3 +60,20 @@ func (r *Resolver) addDevices(ctx context.Context, pod *v1.Pod, c *v1.Container,
 	in.Devices, in.CDIDevices, in.Annotations = append(in.Devices, assigned.Nodes...), assigned.CDI, assigned.Annotations
 	return nil
 }
+
+// addClaims adds the devices of a container's resource claims.
+func (r *Resolver) addClaims(pod *v1.Pod, c *v1.Container, in *cri.Inputs) error {
+	if r.cfg.Claims == nil {
+		return nil
+	}
+	names, err := r.cfg.Claims.CDIDevices(pod, c)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if !slices.Contains(in.CDIDevices, name) {
+			in.CDIDevices = append(slices.Clip(in.CDIDevices), name)
+		}
+	}
+	return nil
+}

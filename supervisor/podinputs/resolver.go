@@ -41,6 +41,8 @@ type Config struct {
 	Credentials Credentials
 	// Devices are those that the node allocated to containers; nil has none.
 	Devices Devices
+	// Claims are the resource claims that are prepared for pods; nil has none.
+	Claims ResourceClaims
 	// Events takes what the user should see of a pod. It must be set.
 	Events Recorder
 }
@@ -57,6 +59,13 @@ type Devices interface {
 	// Container returns what its devices add to a container that is about to be created. It
 	// may take its time.
 	Container(ctx context.Context, pod *v1.Pod, c *v1.Container) (device.Assignment, error)
+}
+
+// ResourceClaims are those that drivers have prepared for pods. Implemented by dra.Manager.
+type ResourceClaims interface {
+	// CDIDevices returns the names of the CDI devices that a container has from claims. The error
+	// says that a claim is not prepared.
+	CDIDevices(pod *v1.Pod, c *v1.Container) ([]string, error)
 }
 
 // HostIPs reports the node's addresses.

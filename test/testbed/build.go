@@ -170,6 +170,12 @@ func SampleDevicePlugin() string {
 	return filepath.Join(Cache(), "sample-device-plugin-"+Version("KUBERNETES_VERSION"))
 }
 
+// draTestDriver returns the path at which test/setup.sh installs Kubernetes' driver of dynamic resource
+// allocation for tests.
+func draTestDriver() string {
+	return filepath.Join(Cache(), "dra-test-driver-"+Version("KUBERNETES_VERSION"))
+}
+
 // AptRepository returns the directory in which test/setup.sh puts the packages that podstead's
 // package recommends, as an apt repository.
 func AptRepository() string { return filepath.Join(Cache(), "apt-repository-1") }

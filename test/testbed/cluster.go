@@ -146,6 +146,19 @@ func (c *Cluster) StartController(name string, flags ...string) error {
 	return err
 }
 
+// StartScheduler starts the scheduler.
+func (c *Cluster) StartScheduler() error {
+	config, err := c.Kubeconfig("system:kube-scheduler", "system:masters")
+	if err != nil {
+		return err
+	}
+	p, err := start(exec.Command(kubeScheduler(), "--kubeconfig", config, "--leader-elect=false", "--secure-port", "0"), filepath.Join(c.dir, "kube-scheduler.log"))
+	if err == nil {
+		c.controllers = append(c.controllers, p)
+	}
+	return err
+}
+
 // KillAPI kills the API server.
 func (c *Cluster) KillAPI() { c.api.Kill() }
 

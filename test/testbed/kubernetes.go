@@ -25,6 +25,9 @@ func PodmanDir() string { return filepath.Join(Cache(), "podman-debian") }
 // kubeControllerManager returns the path of Kubernetes' controllers.
 func kubeControllerManager() string { return filepath.Join(KubernetesDir(), "kube-controller-manager") }
 
+// kubeScheduler returns the path of Kubernetes' scheduler.
+func kubeScheduler() string { return filepath.Join(KubernetesDir(), "kube-scheduler") }
+
 // kubeAPIServer returns the path of Kubernetes' API server.
 func kubeAPIServer() string { return filepath.Join(KubernetesDir(), "kube-apiserver") }
 

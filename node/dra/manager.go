@@ -1,0 +1,217 @@
+package dra
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	drapb "k8s.io/kubelet/pkg/apis/dra/v1"
+
+	internaldevice "github.com/podstead/podstead/internal/device"
+	"github.com/podstead/podstead/internal/unwritten"
+	"github.com/podstead/podstead/node/plugins"
+)
+
+// Options configure a Manager.
+type Options struct {
+	// Checkpoint is the file of the prepared claims.
+	Checkpoint string
+	// Claims reads ResourceClaims.
+	Claims internaldevice.ResourceClaims
+	// Unwritten takes a checkpoint that could not be written; nil for nothing.
+	Unwritten *unwritten.Files
+	// Log takes the log messages; nil discards them.
+	Log *slog.Logger
+	// Timeout is for each call to a driver, by default the kubelet's 45 s. RetryDelay is between two
+	// attempts to unprepare the claims of pods that are gone, by default the kubelet's minute.
+	Timeout, RetryDelay time.Duration
+}
+
+// Manager prepares ResourceClaims. It is safe for concurrent use.
+type Manager struct {
+	options Options
+	log     *slog.Logger
+	// changed notifies the consumer, due Run (capacity 1, coalescing).
+	changed, due chan struct{}
+
+	// saving serializes the writes of the checkpoint, and protects sequence.
+	saving   sync.Mutex
+	sequence uint64
+
+	mu sync.Mutex
+	// drivers are the registrations of each driver, the newest one last.
+	drivers map[string][]*driver
+	claims  map[types.NamespacedName]*claim
+	// waiting are the pods whose claims could not be prepared.
+	waiting map[types.UID]bool
+	// gone are pods that ended while no daemon ran, and that have claims.
+	gone map[types.UID]bool
+}
+
+// claim is a claim that drivers have prepared or that they were asked to prepare.
+type claim struct {
+	key     types.NamespacedName
+	uid     types.UID
+	drivers []string
+	// busy has a token while nothing talks to a driver about the claim (capacity 1).
+	busy chan struct{}
+
+	// Protected by Manager.mu. prepared: the drivers have prepared it since this daemon started.
+	pods     map[types.UID]bool
+	devices  []device
+	prepared bool
+	// removed: the drivers have unprepared it; the claim is not in the state any more.
+	removed bool
+}
+
+func newClaim(key types.NamespacedName, uid types.UID, drivers []string) *claim {
+	c := &claim{key: key, uid: uid, drivers: drivers, busy: make(chan struct{}, 1), pods: map[types.UID]bool{}}
+	c.busy <- struct{}{}
+	return c
+}
+
+func (c *claim) lock(ctx context.Context) error {
+	select {
+	case <-c.busy:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (c *claim) unlock() { c.busy <- struct{}{} }
+
+// message is the claim as drivers receive it.
+func (c *claim) message() *drapb.Claim {
+	return &drapb.Claim{Namespace: c.key.Namespace, Name: c.key.Name, Uid: string(c.uid)}
+}
+
+// New returns a manager with the claims of the checkpoint. It starts nothing.
+func New(o Options) *Manager {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	o.Timeout, o.RetryDelay = cmp.Or(o.Timeout, 45*time.Second), cmp.Or(o.RetryDelay, time.Minute)
+	m := &Manager{
+		options: o, log: o.Log, changed: make(chan struct{}, 1), due: make(chan struct{}, 1),
+		drivers: map[string][]*driver{}, claims: map[types.NamespacedName]*claim{}, waiting: map[types.UID]bool{}, gone: map[types.UID]bool{},
+	}
+	if o.Checkpoint != "" {
+		saved, err := m.load()
+		if err != nil {
+			m.log.Error("Failed to read the checkpoint of prepared resource claims; claims of pods that have ended meanwhile stay prepared, and a container that has claims does not restart before its pod is deleted",
+				"file", o.Checkpoint, "err", err)
+		}
+		m.restore(saved)
+	}
+	return m
+}
+
+// Register implements plugins.Handler: it takes a DRA driver. While a driver is updated, two of a name
+// are registered, and the newer one is called.
+func (m *Manager) Register(_ context.Context, p plugins.Plugin) (deregister func(), err error) {
+	d, err := newDriver(p)
+	if err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	m.drivers[d.name] = append(m.drivers[d.name], d)
+	m.mu.Unlock()
+	notify(m.changed)
+	notify(m.due)
+	return func() {
+		m.mu.Lock()
+		m.drivers[d.name] = slices.DeleteFunc(m.drivers[d.name], func(o *driver) bool { return o == d })
+		last := len(m.drivers[d.name]) == 0
+		if last {
+			delete(m.drivers, d.name)
+		}
+		m.mu.Unlock()
+		_ = d.conn.Close()
+		if last {
+			m.log.Warn("DRA driver deregistered; its resource claims are not prepared until it registers again", "driver", d.name, "socket", d.socket)
+		}
+	}, nil
+}
+
+// driver returns the newest registration of a driver, nil if there is none.
+func (m *Manager) driver(name string) *driver {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if all := m.drivers[name]; len(all) > 0 {
+		return all[len(all)-1]
+	}
+	return nil
+}
+
+// Changed receives after a driver has registered.
+func (m *Manager) Changed() <-chan struct{} { return m.changed }
+
+// TakeChanged returns the pods whose claims could not be prepared.
+func (m *Manager) TakeChanged() []types.UID {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Collect(maps.Keys(m.waiting))
+}
+
+func notify(ch chan struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default:
+	}
+}
+
+// setWaiting records whether a pod waits for its claims.
+func (m *Manager) setWaiting(uid types.UID, waits bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if waits {
+		m.waiting[uid] = true
+	} else {
+		delete(m.waiting, uid)
+	}
+}
+
+// Devices returns the devices that a container has from claims. The error says that one of them is
+// not prepared.
+func (m *Manager) Devices(pod *v1.Pod, c *v1.Container) (list []internaldevice.Prepared, err error) {
+	wanted, err := internaldevice.ContainerClaims(pod, c)
+	if err != nil || len(wanted) == 0 {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, w := range wanted {
+		known := m.claims[types.NamespacedName{Namespace: pod.Namespace, Name: w.Name}]
+		if known == nil || !known.pods[pod.UID] {
+			return nil, notPrepared(pod.Namespace, w.Name)
+		}
+		for _, d := range known.devices {
+			if w.Request == "" || len(d.Requests) == 0 || slices.Contains(d.Requests, w.Request) {
+				list = append(list, internaldevice.Prepared{
+					Namespace: pod.Namespace, Claim: w.Name, Driver: d.Driver, Pool: d.Pool, Device: d.Device, Share: d.Share, CDI: d.CDI,
+				})
+			}
+		}
+	}
+	return list, nil
+}
+
+// CDIDevices returns the names of the CDI devices that a container has from claims, each once.
+func (m *Manager) CDIDevices(pod *v1.Pod, c *v1.Container) (names []string, err error) {
+	devices, err := m.Devices(pod, c)
+	for _, d := range devices {
+		for _, name := range d.CDI {
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names, err
+}

@@ -1,0 +1,207 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	v1 "k8s.io/api/core/v1"
+	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
+
+	"github.com/podstead/podstead/test/testbed"
+)
+
+// claimObjects are the class of a driver's devices, a template of claims and a claim that pods share.
+const claimObjects = `apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata: {name: edge}
+spec:
+  selectors: [{cel: {expression: 'device.driver == "DRIVER"'}}]
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata: {name: own}
+spec:
+  spec:
+    devices:
+      requests:
+      - {name: first, exactly: {deviceClassName: edge}}
+      - {name: second, exactly: {deviceClassName: edge}}
+      config: [{requests: [first], opaque: {driver: DRIVER, parameters: {color: red}}}]
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: shared}
+spec:
+  devices:
+    requests: [{name: one, exactly: {deviceClassName: edge}}]
+    config: [{opaque: {driver: DRIVER, parameters: {color: blue}}}]
+`
+
+// claimPod returns a pod for the scheduler. Its container main has a request of the claim, and other has
+// no claim.
+func (n *node) claimPod(name, claim, request string) string {
+	const script = `command: [sh, -c, "trap exit TERM; while :; do sleep 0.2; done"]`
+	return fmt.Sprintf(`apiVersion: v1
+kind: Pod
+metadata: {name: %s}
+spec:
+  terminationGracePeriodSeconds: 1
+  tolerations: [{operator: Exists}] # no controller removes the taint of a node that is not ready yet
+  resourceClaims: [{name: device, %s}]
+  containers:
+  - {name: main, image: %s, %s, resources: {claims: [{name: device%s}]}}
+  - {name: other, image: %s, %s}
+`, n.PodName(name), claim, testbed.BusyboxImage, script, request, testbed.BusyboxImage, script)
+}
+
+// dynamicResources returns what the PodResources API shows of the claims of a pod's container main.
+func (n *node) dynamicResources(name string) []*podresources.DynamicResource {
+	n.t.Helper()
+	conn, err := grpc.NewClient("unix://"+filepath.Join(n.Root, "pod-resources", "kubelet.sock"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	defer conn.Close()
+	got, err := podresources.NewPodResourcesListerClient(conn).Get(n.t.Context(), &podresources.GetPodResourcesRequest{PodName: n.PodName(name), PodNamespace: "default"})
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return got.GetPodResources().GetContainers()[0].GetDynamicResources()
+}
+
+// awaitPrepared waits until a number of devices of the driver are prepared.
+func (n *node) awaitPrepared(d *testbed.DRADriver, want int) {
+	n.t.Helper()
+	n.await(fmt.Sprintf("%d devices are prepared", want), func() error {
+		files, err := d.Prepared()
+		if err == nil && len(files) != want {
+			err = fmt.Errorf("prepared: %q", files)
+		}
+		return err
+	})
+}
+
+// The devices that the cluster's scheduler has allocated to a pod are in the containers that name its
+// claim, as the driver of dynamic resource allocation prepared them. The driver unprepares them when the
+// last pod of the claim has ended: also if podstead was killed, and the pod was deleted meanwhile. A
+// driver that does not run or hangs delays only its own pods.
+func TestResourceClaims(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, sharedRuntime(t, testbed.Containerd24))
+	n.ownPort()
+	c, a, kubeconfig := newCluster(t.Context(), n)
+	n.Args = append(n.Args, "--kubeconfig", kubeconfig)
+	driver, err := c.NewDRADriver(n.Node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := func() {
+		t.Helper()
+		if err := driver.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(driver.Stop)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("end of the driver's log:\n%s", driver.Log())
+		}
+	})
+	if err := c.StartController("resourceclaim-controller"); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.StartScheduler(); err != nil {
+		t.Fatal(err)
+	}
+	a.create("apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: default}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: kube-root-ca.crt}\ndata: {ca.crt: the-root}\n---\n" +
+		strings.ReplaceAll(claimObjects, "DRIVER", driver.Name))
+	n.start()
+	a.awaitNodeStatus(n, "it is registered", func(*v1.Node) error { return nil })
+	start()
+
+	// A claim from a template: the container has the device of its request, and no other one.
+	a.create(n.claimPod("own", "resourceClaimTemplateName: own", ", request: first"))
+	own := n.awaitRunning("own")
+	const shown = "env | grep -cE '^(user_color=red|claim_.*_first=true)$'; env | grep -c '_second=true'; true"
+	n.mustPrintIn(own, "2\n0", "sh", "-c", shown)
+	n.mustPrintIn(n.awaitContainer("own", "other"), "0\n0", "sh", "-c", shown)
+	got := n.dynamicResources("own")
+	if len(got) != 1 || len(got[0].ClaimResources) != 1 || got[0].ClaimResources[0].DriverName != driver.Name || len(got[0].ClaimResources[0].CdiDevices) != 1 {
+		t.Errorf("PodResources: %v", got)
+	}
+	n.awaitPrepared(driver, 2)
+
+	// A claim that pods share is unprepared after the last of them.
+	for _, name := range []string{"one", "two"} {
+		a.create(n.claimPod(name, "resourceClaimName: shared", ""))
+		n.mustPrintIn(n.awaitRunning(name), "blue", "sh", "-c", "echo $user_color")
+	}
+	n.awaitPrepared(driver, 3)
+	a.must("delete", "pod", n.PodName("one"))
+	n.awaitGone("one")
+	n.awaitPrepared(driver, 3)
+
+	// What runs keeps its devices over a restart of podstead, also if its container restarts.
+	two := n.awaitRunning("two")
+	n.Kill()
+	a.must("delete", "pod", n.PodName("own"), "--force", "--grace-period=0")
+	n.start()
+	n.awaitGone("own")
+	n.awaitPrepared(driver, 1)
+	n.mustStillRun("two", two)
+	n.exec(two, "kill", "1")
+	n.await("the container has restarted with its device", func() error {
+		again := n.awaitRunning("two")
+		if again.ID == two.ID {
+			return errors.New("it has not restarted")
+		}
+		out, err := n.rt.CRI.Exec(t.Context(), again.ID, "sh", "-c", "echo $user_color")
+		if err == nil && strings.TrimSpace(out) != "blue" {
+			err = fmt.Errorf("printed %q", out)
+		}
+		return err
+	})
+	a.must("delete", "pod", n.PodName("two"))
+	n.awaitGone("two")
+	n.awaitPrepared(driver, 0)
+
+	// A driver that hangs delays its own pods only, and answers later.
+	driver.Pause()
+	a.create(n.claimPod("late", "resourceClaimName: shared", ""))
+	a.create(n.clusterPod("plain", testbed.BusyboxImage, "", ""))
+	n.awaitRunning("plain")
+	driver.Continue()
+	n.mustPrintIn(n.awaitRunning("late"), "blue", "sh", "-c", "echo $user_color")
+	a.must("delete", "pod", n.PodName("late"))
+	n.awaitGone("late")
+	n.awaitPrepared(driver, 0)
+
+	// Without the driver the pod waits, and it starts when the driver registers.
+	driver.Stop()
+	n.await("the driver is deregistered", func() error {
+		log, err := os.ReadFile(n.Log())
+		if err == nil && !strings.Contains(string(log), "DRA driver deregistered") {
+			err = errors.New("not in the log")
+		}
+		return err
+	})
+	a.create(n.claimPod("waits", "resourceClaimName: shared", ""))
+	n.awaitEvent("waits", "FailedPrepareDynamicResources", driver.Name, "is not registered")
+	n.awaitStatus("waits", "it waits for its claim", func(p v1.Pod) error {
+		if p.Status.Phase != v1.PodPending || p.Status.Reason != "FailedPrepareDynamicResources" {
+			return fmt.Errorf("%s, %s: %s", p.Status.Phase, p.Status.Reason, p.Status.Message)
+		}
+		return nil
+	})
+	start()
+	n.mustPrintIn(n.awaitRunning("waits"), "blue", "sh", "-c", "echo $user_color")
+	a.must("delete", "pod", n.PodName("waits"))
+	n.awaitGone("waits")
+	n.awaitPrepared(driver, 0)
+}
