@@ -46,8 +46,8 @@ func TestEditIsNotLoggedAsRemoval(t *testing.T) {
 		}
 		d.config.updates <- manifest.PodUpdate{Op: manifest.Add, Source: file, Pods: []*v1.Pod{edited}}
 		b.runs("u2")
-		d.logsOnce(t, `msg="Pod replaced" reason="its manifest changed"`)
-		d.logsOnce(t, "Stopping container app: its manifest changed")
+		d.logsOnce(t, `msg="Pod replaced" reason="another revision is in effect"`)
+		d.logsOnce(t, "Stopping container app: another revision is in effect")
 		d.logsOnce(t, "Pod terminated")
 		if lines := d.logLines("its manifest was removed"); len(lines) > 0 {
 			t.Error(lines)

@@ -129,6 +129,9 @@ func (d *daemon) serve(requested context.Context) error {
 	if d.opts.RunOnce {
 		g.Go(func() error {
 			defer end()
+			if err := checkManifestPath(d.opts.Manifests.Path); err != nil {
+				return err
+			}
 			return runOnce(ctx, d.sup, d.sources.rollouts, d.sources.config.Faults)
 		})
 	}

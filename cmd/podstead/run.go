@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 
@@ -76,6 +77,18 @@ func run(ctx context.Context, o *options.Options, log *slog.Logger, out *logOutp
 		}
 	}
 	return d.serve(ctx)
+}
+
+// checkManifestPath returns an error if the manifest directory does not exist: without --runonce the daemon waits
+// for it, which may be on a disk that is mounted late.
+func checkManifestPath(path string) error {
+	if path == "" {
+		return nil
+	}
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("--runonce: %s does not exist; create it, or name another directory with --pod-manifest-path", path)
+	}
+	return nil
 }
 
 // runOnce waits until each pod runs or has failed, in the newest revision that can be

@@ -63,7 +63,7 @@ type SourcePolicy struct {
 var (
 	staticPolicy = SourcePolicy{
 		Static: true, Restarts: true,
-		RemovedText: "its manifest was removed", ReplacedText: "its manifest changed",
+		RemovedText: "its manifest was removed", ReplacedText: "another revision is in effect",
 	}
 	apiPolicy = SourcePolicy{
 		Source: SourceAPI, Rejects: true, YieldsName: true, UpdatesInPlace: true, StatusFromSource: true,

@@ -7,6 +7,7 @@ import (
 
 	"github.com/distribution/reference"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -44,6 +45,7 @@ func (d *warningCollector) warn(path *field.Path, problem, remedy string) {
 func (d *warningCollector) checkContainer(path *field.Path, c *v1.Container) {
 	d.checkRootUser(path, c)
 	d.checkImage(path.Child("image"), c.Image)
+	d.checkMemory(path.Child("resources", "limits").Key("memory"), c.Resources.Limits)
 	names := map[string]bool{}
 	for i, variable := range c.Env {
 		at := path.Child("env").Index(i)
@@ -70,6 +72,19 @@ func (d *warningCollector) checkContainer(path *field.Path, c *v1.Container) {
 			d.checkPorts(path.Child("lifecycle", name), c, hook.HTTPGet, hook.TCPSocket)
 		}
 	}
+}
+
+// smallestMemory is less than any container needs to start, in bytes.
+const smallestMemory = 1 << 20
+
+// checkMemory finds a limit without a unit: no container starts with so little memory, and the runtime's
+// error does not name the limit.
+func (d *warningCollector) checkMemory(path *field.Path, limits v1.ResourceList) {
+	limit, ok := limits[v1.ResourceMemory]
+	if !ok || limit.IsZero() || limit.Cmp(*resource.NewQuantity(smallestMemory, resource.BinarySI)) >= 0 {
+		return
+	}
+	d.warn(path, fmt.Sprintf("%s is %d bytes, and no container starts with less than 1Mi", limit.String(), limit.Value()), "add the unit, such as 64Mi")
 }
 
 // checkRootUser finds a container that has to run as root but may not. Like

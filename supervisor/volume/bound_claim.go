@@ -144,13 +144,17 @@ func (v *Volumes) checkMounted(bound *binding.Binding) error {
 	// The class's path: it is two levels above the directory of the claim.
 	root := filepath.Dir(filepath.Dir(bound.Volume.Spec.HostPath.Path))
 	real, err := filepath.EvalSymlinks(root)
-	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("StorageClass %s: path %s does not exist; mount its disk, or create it", bound.Volume.Spec.StorageClassName, root)
-	}
-	if err != nil {
+	missing := errors.Is(err, fs.ErrNotExist)
+	if err != nil && !missing {
 		return err
 	}
-	if bound.MountPoint == "/" {
+	class := bound.Volume.Spec.StorageClassName
+	switch {
+	case missing && bound.MountPoint == "/":
+		return fmt.Errorf("StorageClass %s: path %s does not exist; create it", class, root)
+	case missing && bound.MountPoint == "":
+		return fmt.Errorf("StorageClass %s: path %s does not exist; mount its disk, or create it there", class, root)
+	case bound.MountPoint == "/":
 		return nil
 	}
 	points, err := v.readMounts()
@@ -161,7 +165,7 @@ func (v *Volumes) checkMounted(bound *binding.Binding) error {
 	if bound.MountPoint == "" {
 		if at == "/" {
 			return fmt.Errorf("StorageClass %s: path %s is on the root file system; mount its disk, or set the parameter mountPoint: / if it belongs there",
-				bound.Volume.Spec.StorageClassName, root)
+				class, root)
 		}
 		return nil
 	}
@@ -170,11 +174,17 @@ func (v *Volumes) checkMounted(bound *binding.Binding) error {
 		return err
 	}
 	for _, m := range points {
-		if err == nil && m.Mountpoint == want && (at == want || strings.HasPrefix(at, want+"/")) {
+		if err != nil || m.Mountpoint != want {
+			continue
+		}
+		if missing {
+			return fmt.Errorf("StorageClass %s: path %s does not exist on the disk that is mounted on %s; create it", class, root, bound.MountPoint)
+		}
+		if at == want || strings.HasPrefix(at, want+"/") {
 			return nil
 		}
 	}
-	return fmt.Errorf("StorageClass %s: nothing is mounted on %s; mount its disk", bound.Volume.Spec.StorageClassName, bound.MountPoint)
+	return fmt.Errorf("StorageClass %s: nothing is mounted on %s; mount its disk", class, bound.MountPoint)
 }
 
 // reportChange reports what has changed in the claim or in a declared volume since they

@@ -193,8 +193,12 @@ func TestMountPointOfClass(t *testing.T) {
 	if entries, err := os.ReadDir(n.disk + "/claims"); err != nil || len(entries) != 0 {
 		t.Errorf("%v %v", entries, err)
 	}
-	parameters[validation.ParameterPath] = n.disk
+	// A path that is missing is not to be created below a mount point without its disk.
+	parameters[validation.ParameterPath] = n.disk + "/claims/new"
+	n.mustFail("u1", "nothing is mounted on "+n.disk+"/claims; mount its disk")
 	parameters[validation.ParameterMountPoint] = "/"
+	n.mustFail("u1", "path "+n.disk+"/claims/new does not exist; create it")
+	parameters[validation.ParameterPath] = n.disk
 	n.mounted = false
 	n.mustUse("u1", n.disk+"/apps/data")
 }

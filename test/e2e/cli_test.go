@@ -92,6 +92,10 @@ func TestRunOnce(t *testing.T) {
 			t.Fatalf("run --runonce with a broken manifest exited with %d:\n%s%s", status, out, errs)
 		}
 		n.awaitRunning("a")
+		out, errs, status = n.podstead(n.Flags("--runonce", "--pod-manifest-path", n.Manifests+"/none")...)
+		if status == 0 || !strings.Contains(errs, "--runonce: "+n.Manifests+"/none does not exist") {
+			t.Fatalf("run --runonce without a manifest directory exited with %d:\n%s%s", status, out, errs)
+		}
 	})
 }
 

@@ -85,19 +85,26 @@ func (e *manifestEditor) declaration(n objectName, namespace string) (ref manife
 const faultPrefix = "# podstead: "
 
 // editText lets the user edit a document until it is valid. It returns nil if the user has
-// cancelled: the text is saved as it was shown.
+// cancelled: the text is saved as it was shown. If that text is faulty, it stays in its file, and
+// the error names both.
 func (e *manifestEditor) editText(found edit.Found) (*edit.Document, error) {
 	f, err := os.CreateTemp("", "podstead-edit-*.yaml")
 	if err != nil {
 		return nil, err
 	}
-	defer os.Remove(f.Name())
+	keep := false
+	defer func() {
+		if !keep {
+			_ = os.Remove(f.Name())
+		}
+	}()
 	if err := f.Close(); err != nil {
 		return nil, err
 	}
 	ref, _ := manifest.RefOf(found.Value)
 	text := found.Text
 	var faults []byte
+	var problem error
 	for {
 		if err := os.WriteFile(f.Name(), slices.Concat(faults, text), 0o600); err != nil {
 			return nil, err
@@ -110,12 +117,16 @@ func (e *manifestEditor) editText(found edit.Found) (*edit.Document, error) {
 			return nil, *fault
 		}
 		edited := withoutLines(saved, faults)
+		if problem != nil && bytes.Equal(edited, text) {
+			keep = true
+			return nil, fmt.Errorf("edit cancelled, no valid changes were saved: %w; the edited text is kept in %s", problem, f.Name())
+		}
 		if bytes.Equal(edited, text) || len(bytes.TrimSpace(edited)) == 0 {
 			_, err := fmt.Fprintln(e.cmd.OutOrStdout(), "Edit cancelled, no changes made.")
 			return nil, err
 		}
-		doc, problem := e.parseEdited(ref, edited)
-		if problem == nil {
+		var doc *edit.Document
+		if doc, problem = e.parseEdited(ref, edited); problem == nil {
 			return doc, nil
 		}
 		text, faults = edited, faultLines(problem)

@@ -48,11 +48,17 @@ func TestEdit(t *testing.T) {
 	if got, _ := os.ReadFile(file); string(got) != want {
 		t.Errorf("the file is\n%s\nwant\n%s", got, want)
 	}
-	// Invalid and saved without another change: cancelled.
+	// Invalid and saved without another change: an error, and the text is kept.
 	before = entries(t, dir)
+	t.Setenv("TMPDIR", t.TempDir())
 	editor(t, `sed -i 's/name: site/name: other/' "$1"`)
-	if out, err := run("cm/site"); err != nil || out != "Edit cancelled, no changes made.\n" || entries(t, dir) != before {
-		t.Errorf("another name: %v, %s", err, out)
+	out, err = run("cm/site")
+	if Code(err) != ExitFailed || !strings.Contains(err.Error(), "the object is now ConfigMap") || entries(t, dir) != before {
+		t.Fatalf("another name: %v, %s", err, out)
+	}
+	_, kept, _ := strings.Cut(err.Error(), "the edited text is kept in ")
+	if text, err := os.ReadFile(kept); err != nil || !strings.Contains(string(text), "name: other") {
+		t.Errorf("the text is not kept: %v, %s", err, text)
 	}
 }
 

@@ -56,6 +56,10 @@ func Commands(version Version) []*cobra.Command {
 // exits with ExitUsage and refers to the help.
 func Finish(root *cobra.Command) {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		// Flags of a command that does not exist are unknown too.
+		if names := cmd.Flags().Args(); cmd == root && len(names) > 0 {
+			return unknownCommand(cmd, names[0])
+		}
 		return usageError(fmt.Errorf("%w; see %s --help", flagError(err), cmd.CommandPath()))
 	})
 	root.Args = cobra.ArbitraryArgs

@@ -85,6 +85,16 @@ func TestCommandsOfOtherTools(t *testing.T) {
 	}
 }
 
+func TestMisspelledCommandWithFlags(t *testing.T) {
+	t.Parallel()
+	if _, _, err := execute(t, "", "aply", "-f", "x.yaml"); Code(err) != ExitUsage || err.Error() != `unknown command "aply" for "podstead"; did you mean podstead apply?` {
+		t.Error(err)
+	}
+	if _, _, err := execute(t, "", "--nosuch"); Code(err) != ExitUsage || !strings.Contains(err.Error(), "unknown flag: --nosuch") {
+		t.Error(err)
+	}
+}
+
 func TestMisspelledSubcommands(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ command, name, want string }{

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"sort"
+	"strconv"
 	"strings"
 	"time"
 
@@ -222,9 +223,18 @@ func (p *parser) duration(name string, v any, to **time.Duration) {
 	}
 }
 
+func isInteger(text string) bool {
+	_, err := strconv.Atoi(text)
+	return err == nil
+}
+
 // number parses an integer in a range.
 func (p *parser) number(name string, v any, low, high int, to **int) {
 	f, ok := v.(float64)
+	if text, quoted := v.(string); quoted && isInteger(text) {
+		p.fail(name, "is the string %q; must be an integer from %d to %d, without quotes", text, low, high)
+		return
+	}
 	if !ok || f != math.Trunc(f) || f < float64(low) || f > float64(high) {
 		p.fail(name, "%v must be an integer from %d to %d", v, low, high)
 		return

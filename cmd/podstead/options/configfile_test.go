@@ -143,6 +143,7 @@ func TestErrorsInConfigFiles(t *testing.T) {
 		"value":                   {main: ownHead + "manifestValidation: lenient\n", want: "config.yaml:3: manifestValidation: "},
 		"label":                   {main: ownHead + "nodeLabels: {'a b': c}\n", want: "config.yaml:3: nodeLabels"},
 		"kubelet's range":         {main: kubeletHead + "clusterDNS: [x]\n", want: `config.yaml:3: clusterDNS: "x" is not an IP address`},
+		"quoted":                  {main: kubeletHead + "maxPods: \"5\"\n", want: "config.yaml:3: maxPods: is the string \"5\"; must be an integer from 0 to 2147483647, without quotes"},
 		"kubelet's type":          {main: kubeletHead + "maxPods: many\n", want: "config.yaml:3: maxPods: many must be an integer"},
 		"nested":                  {main: kubeletHead + "authentication:\n  webhook:\n    enabled: maybe\n", want: "config.yaml:5: authentication.webhook.enabled: maybe is not a boolean"},
 		"two fields":              {main: kubeletHead + "nodeStatusUpdateFrequency: 9m\nnodeStatusReportFrequency: 1m\n", want: "config.yaml:4: nodeStatusReportFrequency 1m0s must not be less"},

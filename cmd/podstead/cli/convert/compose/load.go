@@ -74,7 +74,7 @@ func (l *loader) readEnv(files []string) {
 		f := report.Field{At: tree.Position{File: path}}
 		data, err := l.host.ReadFile(path)
 		if err != nil {
-			l.report.Error(f, "cannot be read: "+err.Error(), "")
+			l.report.Error(f, err.Error(), "")
 			continue
 		}
 		lines, err := docker.ParseEnvFile(string(data), func(text string) (string, error) {
@@ -201,7 +201,7 @@ func (l *loader) file(name *tree.Node, f report.Field) *tree.Node {
 	defer func() { l.pending = l.pending[:len(l.pending)-1] }()
 	data, err := l.host.ReadFile(path)
 	if err != nil {
-		l.report.Error(f, fmt.Sprintf("%s cannot be read: %v", name.String(), err), "")
+		l.report.Error(f, fmt.Sprintf("%s %v", name.String(), err), "")
 		return nil
 	}
 	parts, faults := manifest.Parts(path, data)

@@ -107,7 +107,7 @@ func (p *project) content(declared *tree.Node, f report.Field) ([]byte, bool) {
 		at := f.Child("file", file.Position)
 		data, err := p.host.ReadFile(p.host.Path(p.baseDir(file.File), file.String()))
 		if err != nil {
-			p.report.Error(at, "cannot be read: "+err.Error(), "convert on the machine that has the file")
+			p.report.Error(at, file.String()+" "+err.Error(), "convert on the machine that has the file")
 			return nil, false
 		}
 		return data, true
@@ -163,7 +163,7 @@ func (s *service) envFile(n *tree.Node, f report.Field) {
 			if item.Get("required").String() == "false" {
 				s.p.report.Note(at, "does not exist and is not required", "")
 			} else {
-				s.p.report.Error(at, "cannot be read: "+err.Error(), "convert on the machine that has the file")
+				s.p.report.Error(at, file.String()+" "+err.Error(), "convert on the machine that has the file")
 			}
 			continue
 		}

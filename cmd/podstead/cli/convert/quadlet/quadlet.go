@@ -271,7 +271,7 @@ func (c *converter) kube(u *unitFile) []podbuild.Unit {
 		path := c.options.Host.Path(c.options.Host.BaseDir(u.path), u.expand(e, c.report))
 		data, err := c.options.Host.ReadFile(path)
 		if err != nil {
-			c.report.Error(u.field(e), fmt.Sprintf("%s cannot be read: %v", e.value, err), "convert on the machine that has the file")
+			c.report.Error(u.field(e), fmt.Sprintf("%s %v", e.value, err), "convert on the machine that has the file")
 			continue
 		}
 		parts, faults := manifest.Parts(path, data)
