@@ -81,6 +81,25 @@ func TestApply(t *testing.T) {
 	}
 }
 
+func TestApplyPrintsEachWarningOnce(t *testing.T) {
+	dir := t.TempDir()
+	d := manifestDaemon(t, dir, "")
+	input := write(t, filepath.Join(t.TempDir(), "web.yaml"), appliedPod+"    resources: {limits: {memory: 64}}\n")
+	if _, errs, err := execute(t, "", "apply", "--api-socket", d.socket, "-f", input); err != nil || strings.Count(errs, "64 is 64 bytes") != 1 {
+		t.Errorf("%v: %s", err, errs)
+	}
+}
+
+func TestApplyOfAComposeFile(t *testing.T) {
+	dir := t.TempDir()
+	d := manifestDaemon(t, dir, "")
+	input := write(t, filepath.Join(t.TempDir(), "compose.yaml"), "services:\n  db:\n    image: postgres:16\n")
+	_, errs, err := execute(t, "", "apply", "--api-socket", d.socket, "-f", input)
+	if Code(err) != ExitFailed || !strings.Contains(errs, input+":1: is a Compose file and not a manifest; convert it with podstead convert") {
+		t.Errorf("%v: %s", err, errs)
+	}
+}
+
 func TestApplyAndDeleteRefuse(t *testing.T) {
 	dir := t.TempDir()
 	broken := write(t, filepath.Join(dir, "broken.yaml"), "kind: [\n")

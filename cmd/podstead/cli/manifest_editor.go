@@ -57,6 +57,9 @@ type manifestEditor struct {
 	sources []objects.ManifestSource
 	others  []objects.ManifestObject
 	changes []edit.Change
+	// warned are the warnings that were printed, without their places: the file that is written has
+	// those of the file that is read.
+	warned map[manifest.Fault]bool
 }
 
 // openManifests reads the manifests that the daemon reads.
@@ -124,6 +127,10 @@ func (e *manifestEditor) read(paths []string, use func(file string, data []byte,
 			found = true
 			docs, faults := edit.Documents(file, data)
 			if faults.Fatal() {
+				// It knows what the file is instead, such as a Compose file.
+				if err := e.validate(file, data); err != nil {
+					return err
+				}
 				return faults
 			}
 			for _, doc := range docs {
@@ -148,11 +155,19 @@ func (e *manifestEditor) read(paths []string, use func(file string, data []byte,
 func (e *manifestEditor) validate(file string, data []byte) error {
 	_, faults := e.loader.Load(manifest.LoadRequest{Source: manifest.SourceFile, Unit: file, Data: data})
 	for _, f := range faults {
-		if f.Warning {
-			e.cmd.PrintErrln("warning: " + f.Error())
-		} else {
+		if !f.Warning {
 			e.cmd.PrintErrln(f.Error())
+			continue
 		}
+		known := f
+		known.Unit, known.Line = "", 0
+		if !e.warned[known] {
+			e.cmd.PrintErrln("warning: " + f.Error())
+		}
+		if e.warned == nil {
+			e.warned = map[manifest.Fault]bool{}
+		}
+		e.warned[known] = true
 	}
 	if faults.Fatal() {
 		return &ExitError{Code: ExitFailed}
