@@ -201,6 +201,7 @@ func checkSettings(ctx context.Context, o *options.Options, running int) preflig
 		Running: running, CNI: preflight.CNI{ConfDir: o.Runtime.CNIConfDir, BinDirs: cniBinDirs},
 		ResolvConf: o.Network.ResolvConf, NodeIP: len(o.Network.NodeIPs) > 0,
 		CgroupDriver: o.Cgroups.Driver, Built: built(),
+		MinFree:       o.Eviction.MinFree,
 		RouteLocalnet: firewall.Enabled(localnetDir),
 	}
 	if network, err := private.NetworkConfig(cniBinDirs...); err == nil {

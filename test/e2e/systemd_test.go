@@ -161,12 +161,12 @@ const firstMachine = 10
 // lastMachine counts the machines of unpackMachine.
 var lastMachine atomic.Int32
 
+// unpackMachineNamed returns it without a network. Its disk is its own, since that of the host may be
+// too full for pods.
 func unpackMachineNamed(t *testing.T, hostname string) *machine {
 	t.Helper()
 	s := &machine{t: t, hostname: hostname, root: filepath.Join(testbed.Dir(), nodeName()+"-systemd")}
-	if err := os.MkdirAll(s.root, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	mountDisk(t, s.root, 20<<30)
 	tarball := filepath.Join(testbed.Cache(), "systemd-root-1.tar")
 	if out, err := exec.Command("tar", "-C", s.root, "-xf", tarball).CombinedOutput(); err != nil {
 		t.Fatalf("cannot unpack %s (run: make setup): %v\n%s", tarball, err, out)

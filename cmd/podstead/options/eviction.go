@@ -32,6 +32,17 @@ const defaultTransition = 5 * time.Minute
 // evictionFlags are the flags of the settings, in the order in which they are parsed.
 var evictionFlags = [4]string{"--eviction-hard", "--eviction-soft", "--eviction-soft-grace-period", "--eviction-minimum-reclaim"}
 
+// MinFree returns what must be free for a signal, such as nodefs.available, of a capacity; 0
+// without a hard threshold.
+func (e *Eviction) MinFree(signal string, capacity int64) int64 {
+	for _, t := range e.Thresholds {
+		if !t.Soft && string(t.Signal) == signal {
+			return t.Min.Of(capacity)
+		}
+	}
+	return 0
+}
+
 func (e *Eviction) addFlags(f *pflag.FlagSet) {
 	// The kubelet has no hard thresholds without --config.
 	e.hard = maps.Clone(evict.DefaultHard)

@@ -21,6 +21,9 @@ type Settings struct {
 	LocalnetRule  bool
 	// PodDNS is the state of the name server of pods.
 	PodDNS PodDNS
+	// MinFree returns what must be free for a signal of eviction, such as nodefs.available, on a
+	// file system with a capacity; 0 without a hard threshold.
+	MinFree func(signal string, capacity int64) int64
 	// CgroupDriver is the configured driver; empty for the runtime's.
 	CgroupDriver string
 	// Built is the build time of this program; zero if unknown.

@@ -121,20 +121,22 @@ func clock(h *Host, s *Settings) []Finding {
 	return ok("clock", "the clock is synchronized")
 }
 
-// Available space and inodes in percent below which pods are evicted, the kubelet's
-// defaults. Images have their own threshold, which applies to everything on their disk.
-const (
-	minFreeSpace, minFreeImages, minFreeInodes = 10, 15, 5
-	// warnMargin is the margin above the threshold that is a warning.
-	warnMargin = 5
-)
+// warnMargin is the margin above a threshold of eviction that is a warning, in percent.
+const warnMargin = 5
+
+// minFree returns the threshold of a signal in percent of a capacity, 0 without one.
+func (s *Settings) minFree(signal string, capacity uint64) float64 {
+	if capacity == 0 {
+		return 0
+	}
+	return 100 * float64(s.MinFree(signal, int64(capacity))) / float64(capacity)
+}
 
 func disks(h *Host, s *Settings) (list []Finding) {
 	seen := map[Space]bool{}
 	for _, d := range []struct {
-		name, path string
-		minFree    float64
-	}{{"images", s.Runtime.Images, minFreeImages}, {"root directory", s.Root, minFreeSpace}, {"pod logs", s.PodLogs, minFreeSpace}} {
+		name, path, disk string
+	}{{"images", s.Runtime.Images, "imagefs"}, {"root directory", s.Root, "nodefs"}, {"pod logs", s.PodLogs, "nodefs"}} {
 		if d.path == "" {
 			continue
 		}
@@ -149,15 +151,17 @@ func disks(h *Host, s *Settings) (list []Finding) {
 		}
 		seen[space] = true
 		free := 100 * float64(space.BytesFree) / float64(space.Bytes)
+		// Images have their own thresholds, which apply to everything on their disk.
+		minFree, minInodes := s.minFree(d.disk+".available", space.Bytes), s.minFree(d.disk+".inodesFree", space.Inodes)
 		const remedy = "podstead images prune; journalctl --vacuum-size=100M; du -xhd2 / | sort -h | tail"
 		switch {
-		case free < d.minFree:
-			list = append(list, fail("disk", remedy, "only %.1f%% of the disk of the %s (%s) is free: pods are evicted below %.0f%%", free, d.name, at, d.minFree)...)
-		case space.Inodes > 0 && 100*space.InodesFree/space.Inodes < minFreeInodes:
+		case free < minFree:
+			list = append(list, fail("disk", remedy, "only %.1f%% of the disk of the %s (%s) is free: pods are evicted below %.3g%%", free, d.name, at, minFree)...)
+		case space.Inodes > 0 && 100*float64(space.InodesFree)/float64(space.Inodes) < minInodes:
 			list = append(list, fail("disk", "find "+at+" -xdev -printf '%h\\n' | sort | uniq -c | sort -n | tail",
-				"only %d%% of the inodes of the disk of the %s (%s) are free: pods are evicted below %d%%", 100*space.InodesFree/space.Inodes, d.name, at, minFreeInodes)...)
-		case free < d.minFree+warnMargin:
-			list = append(list, warn("disk", remedy, "only %.1f%% of the disk of the %s (%s) is free: pods are evicted below %.0f%%", free, d.name, at, d.minFree)...)
+				"only %d%% of the inodes of the disk of the %s (%s) are free: pods are evicted below %.3g%%", 100*space.InodesFree/space.Inodes, d.name, at, minInodes)...)
+		case minFree > 0 && free < minFree+warnMargin:
+			list = append(list, warn("disk", remedy, "only %.1f%% of the disk of the %s (%s) is free: pods are evicted below %.3g%%", free, d.name, at, minFree)...)
 		default:
 			list = append(list, ok("disk", "%.0f%% of the disk of the %s is free", free, d.name)...)
 		}

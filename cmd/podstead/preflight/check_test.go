@@ -75,7 +75,7 @@ func newTestHost(t *testing.T) *testHost {
 		Root: "/var/lib/podstead", PodLogs: "/var/log/pods", Manifests: "/etc/pods", Socket: "/run/podstead/podstead.sock",
 		Ports: map[string]string{"health": "127.0.0.1:10248", "nothing": ""},
 		CNI:   CNI{ConfDir: "/etc/cni/net.d", BinDirs: []string{"/opt/cni/bin", "/usr/lib/cni"}}, ResolvConf: "/etc/resolv.conf",
-		Built: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC),
+		Built: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC), MinFree: percent(map[string]int64{"nodefs.available": 10, "imagefs.available": 15, "nodefs.inodesFree": 5, "imagefs.inodesFree": 5}),
 		Runtime: Runtime{Endpoint: "unix:///run/containerd/containerd.sock", Name: "containerd", Version: "v1.7.2", CgroupDriver: "systemd",
 			PauseImage: "pause:3.9"},
 	}
@@ -331,6 +331,10 @@ func TestRun(t *testing.T) {
 		"a port on all addresses":        {func(b *testHost) { b.listen("42", "00000000:2808") }, "ports", Fail, "nginx (pid 42)", "ss -ltnp"},
 		"a port of another process":      {func(b *testHost) { b.listen("42", healthPort); b.settings.Running = 43 }, "ports", Fail, "nginx", "ss"},
 		"a full disk":                    {func(b *testHost) { b.space["var/lib/podstead"] = Space{Bytes: 1000, BytesFree: 99} }, "disk", Fail, "9.9% of the disk of the root directory", "podstead images prune"},
+		"another threshold": {func(b *testHost) {
+			b.space["var/lib/podstead"] = Space{Bytes: 1000, BytesFree: 399}
+			b.settings.MinFree = percent(map[string]int64{"nodefs.available": 40})
+		}, "disk", Fail, "39.9% of the disk of the root directory (/var/lib/podstead) is free: pods are evicted below 40%", "podstead images prune"},
 		"no inodes": {func(b *testHost) {
 			b.space["var/log/pods"] = Space{Bytes: 10, BytesFree: 5, Inodes: 100, InodesFree: 4}
 		}, "disk", Fail, "4% of the inodes", "find /var/log/pods"},
@@ -397,5 +401,22 @@ func TestThisHost(t *testing.T) {
 	}
 	if h.command("sh") == "" {
 		t.Error("no shell")
+	}
+}
+
+// percent returns thresholds in percent by signal, for Settings.MinFree.
+func percent(thresholds map[string]int64) func(string, int64) int64 {
+	return func(signal string, capacity int64) int64 { return thresholds[signal] * capacity / 100 }
+}
+
+// Thresholds of the configuration replace the defaults, and none is no finding.
+func TestLowEvictionThreshold(t *testing.T) {
+	b := newTestHost(t)
+	b.settings.MinFree = percent(nil)
+	b.space["var/lib/podstead"] = Space{Bytes: 1000, BytesFree: 10}
+	for _, f := range Run(b.host, b.settings) {
+		if f.Check == "disk" && f.Level != OK {
+			t.Errorf("%+v", f)
+		}
 	}
 }
