@@ -121,6 +121,9 @@ func (m *Manager) snapshot() (c checkpoint) {
 func (m *Manager) restore(c checkpoint) {
 	m.sequence = c.Sequence
 	for _, saved := range c.Claims {
+		if len(saved.Pods) == 0 {
+			continue
+		}
 		known := newClaim(types.NamespacedName{Namespace: saved.Namespace, Name: saved.Name}, saved.UID, saved.Drivers)
 		known.devices = saved.Devices
 		for _, uid := range saved.Pods {

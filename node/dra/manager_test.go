@@ -360,6 +360,47 @@ func TestDriverHangs(t *testing.T) {
 	mustPrepare(t, m, podWith("p", "x"))
 }
 
+// A pod that is deleted before its claim is its own leaves no claim without a pod.
+func TestPrepareCancelled(t *testing.T) {
+	f := startDriver(t)
+	m := newManager(t, t.TempDir(), fakeClaims{"shop/x": allocated("x", "p")}, f)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 100 { // the lock of the claim is free: either may win
+		err := m.Prepare(ctx, podWith("p", "x"))
+		if err := m.Unprepare(t.Context(), "p"); err != nil {
+			t.Fatal(err)
+		}
+		m.mu.Lock()
+		left := len(m.claims)
+		m.mu.Unlock()
+		if left > 0 || err == nil {
+			t.Fatalf("%d claims are left: %v", left, err)
+		}
+	}
+}
+
+// A pod of a cluster that the node has left ends without the driver, which may never come back, and
+// the claim is unprepared if it does.
+func TestLeftCluster(t *testing.T) {
+	dir, f := t.TempDir(), startDriver(t)
+	mustPrepare(t, newManager(t, dir, fakeClaims{"shop/x": allocated("x", "p")}, f), podWith("p", "x"))
+	m := newManager(t, dir, nil, nil)
+	m.options.Claims = nil
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- m.Run(ctx) }()
+	if err := m.Unprepare(t.Context(), "p"); err != nil {
+		t.Error(err)
+	}
+	register(t, m, f)
+	for f.has("uid-x") {
+		time.Sleep(time.Millisecond)
+	}
+	cancel()
+	<-ended
+}
+
 // A daemon that is killed after the driver was called, or before it, unprepares the claims of pods that
 // are gone.
 func TestKilledDaemon(t *testing.T) {

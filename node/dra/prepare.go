@@ -100,6 +100,7 @@ func (m *Manager) reference(ctx context.Context, uid types.UID, wanted *claim) (
 			return nil, fmt.Errorf("another ResourceClaim %s with the UID %s is still prepared, for a pod that has not ended; the pod waits for its end", known.key.Name, known.uid)
 		}
 		if err := known.lock(ctx); err != nil {
+			m.dropUnused(known)
 			return nil, err
 		}
 		m.mu.Lock()
@@ -112,6 +113,16 @@ func (m *Manager) reference(ctx context.Context, uid types.UID, wanted *claim) (
 			return known, nil
 		}
 		known.unlock()
+	}
+}
+
+// dropUnused removes a claim that no pod uses yet: whoever still waits for it finds it removed.
+func (m *Manager) dropUnused(c *claim) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(c.pods) == 0 && m.claims[c.key] == c {
+		delete(m.claims, c.key)
+		c.removed = true
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -11,9 +12,22 @@ import (
 
 // Unprepare gives back the claims of a pod of which nothing runs any more: drivers unprepare those that
 // no other pod uses. Until it returns nil the pod has not ended, as at the kubelet. To repeat it is
-// harmless, and without claims it does nothing.
+// harmless, and without claims it does nothing. On a node that has left its cluster, no scheduler gives
+// the devices to another pod, and a driver may never come back: what fails is then left to Run.
 func (m *Manager) Unprepare(ctx context.Context, uid types.UID) error {
 	m.setWaiting(uid, false)
+	err := m.unprepare(ctx, uid)
+	if err == nil || ctx.Err() != nil || m.options.Claims != nil {
+		return err
+	}
+	m.mu.Lock()
+	m.gone[uid] = true
+	m.mu.Unlock()
+	notify(m.due)
+	return nil
+}
+
+func (m *Manager) unprepare(ctx context.Context, uid types.UID) error {
 	var faults []error
 	for _, c := range m.claimsOf(uid) {
 		if err := m.unprepareClaim(ctx, uid, c); err != nil {
@@ -122,7 +136,8 @@ func (m *Manager) Run(ctx context.Context) error {
 	}
 }
 
-// unprepareGone reports whether a pod is left. It logs each error once.
+// unprepareGone reports whether a pod is left. It logs each error once. The pods are unprepared at the
+// same time, so that a driver that hangs delays only its own.
 func (m *Manager) unprepareGone(ctx context.Context, logged map[types.UID]string) (left bool) {
 	m.mu.Lock()
 	var uids []types.UID
@@ -130,12 +145,20 @@ func (m *Manager) unprepareGone(ctx context.Context, logged map[types.UID]string
 		uids = append(uids, uid)
 	}
 	m.mu.Unlock()
-	for _, uid := range uids {
-		err := m.Unprepare(ctx, uid)
-		if ctx.Err() != nil {
-			return true
-		}
-		if err != nil {
+	faults := make([]error, len(uids))
+	var calls sync.WaitGroup
+	for i, uid := range uids {
+		calls.Go(func() {
+			m.setWaiting(uid, false)
+			faults[i] = m.unprepare(ctx, uid)
+		})
+	}
+	calls.Wait()
+	if ctx.Err() != nil {
+		return len(uids) > 0
+	}
+	for i, uid := range uids {
+		if err := faults[i]; err != nil {
 			left = true
 			if logged[uid] != err.Error() {
 				logged[uid] = err.Error()

@@ -47,8 +47,8 @@ type Manager struct {
 	saved map[types.UID]bool
 }
 
-// Open reads the assignments of the last run. They must fit the present configuration: memory that
-// a container has cannot be reserved while the pod runs.
+// Open reads the assignments of the last run. If they do not fit the present configuration or
+// machine any more, pods that run keep them: without a daemon they would be worse off.
 func Open(cfg Config) (*Manager, error) {
 	s, err := readState(cfg.File, cfg.BootID)
 	if err != nil {
@@ -63,13 +63,9 @@ func Open(cfg Config) (*Manager, error) {
 	for _, id := range slices.Sorted(maps.Keys(taken)) {
 		for _, name := range slices.Sorted(maps.Keys(taken[id])) {
 			has, usable, all := taken[id][name], m.allocatable[id][name], machine[id][name]
-			switch {
-			case has <= usable:
-			case has <= all:
-				return nil, fmt.Errorf("reservedMemory: NUMA node %d has %s of %s for pods, and %s are assigned to the pods %s, as %s says; remove pods first, with the reserved memory of before, or reserve less",
-					id, bytesText(usable), name, bytesText(has), podNames(s), cfg.File)
-			default:
-				cfg.Log.Warn("A NUMA node has less memory than is assigned to running pods; no other pod gets memory of it", "node", id, "type", string(name), "has", bytesText(all), "assigned", bytesText(has))
+			if has > usable {
+				cfg.Log.Warn("A NUMA node has less memory for pods than is assigned to running ones, because it has less or more of it is reserved; no other pod gets memory of it, and they keep theirs until they are replaced",
+					"node", id, "type", string(name), "has", bytesText(all), "for pods", bytesText(usable), "assigned", bytesText(has), "pods", podNames(s))
 			}
 		}
 	}

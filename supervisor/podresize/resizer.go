@@ -100,10 +100,10 @@ func (s *Resizer) allowed(has, pod *v1.Pod, r Run) bool {
 		s.deny(pod, r, v1.PodReasonInfeasible, err.Error())
 		return false
 	}
-	for name, why := range fixedResources {
-		if s.Assigned.Fixed(pod, name) && !sameResource(has, pod, name) {
+	for _, fixed := range fixedResources {
+		if s.Assigned.Fixed(pod, fixed.name) && !sameResource(has, pod, fixed.name) {
 			s.Reservations.UpdateRunning(has, has, has)
-			s.deny(pod, r, v1.PodReasonInfeasible, why)
+			s.deny(pod, r, v1.PodReasonInfeasible, fixed.why)
 			return false
 		}
 	}
@@ -120,9 +120,12 @@ func (s *Resizer) allowed(has, pod *v1.Pod, r Run) bool {
 }
 
 // fixedResources say why a resource that the node assigns cannot be resized.
-var fixedResources = map[v1.ResourceName]string{
-	v1.ResourceCPU:    "the cpu of a Guaranteed pod cannot be resized with cpuManagerPolicy static, because its containers may have exclusive CPUs; replace the pod",
-	v1.ResourceMemory: "the memory of a Guaranteed pod cannot be resized with memoryManagerPolicy Static, because its containers have memory of certain NUMA nodes; replace the pod",
+var fixedResources = []struct {
+	name v1.ResourceName
+	why  string
+}{
+	{v1.ResourceCPU, "the cpu of a Guaranteed pod cannot be resized with cpuManagerPolicy static, because its containers may have exclusive CPUs; replace the pod"},
+	{v1.ResourceMemory, "the memory of a Guaranteed pod cannot be resized with memoryManagerPolicy Static, because its containers have memory of certain NUMA nodes; replace the pod"},
 }
 
 // sameResource reports whether the containers of two revisions of a pod have the same amounts of a
