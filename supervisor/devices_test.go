@@ -128,7 +128,7 @@ func (f *fakeDevices) TakeChanged() (uids []types.UID) {
 func (f *fakeDevices) Container(_ context.Context, pod *v1.Pod, c *v1.Container) (device.Assignment, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if len(device.Requests(c)) == 0 {
+	if len(device.Requests(pod, c)) == 0 {
 		return device.Assignment{}, nil
 	}
 	if !f.held[pod.UID] {

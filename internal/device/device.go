@@ -2,6 +2,7 @@ package device
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -75,13 +76,14 @@ func IsResource(name v1.ResourceName) bool {
 		!strings.HasPrefix(domain, v1.DefaultResourceRequestsPrefix) && len(utilvalidation.IsQualifiedName(string(name))) == 0
 }
 
-// Requests returns the number of devices that a container requests, by resource; nil for none.
+// Requests returns the number of devices that a container of a pod requests, by resource; nil for none.
 // Devices cannot be overcommitted: the limit is the request. Names that are no valid extended
-// resources are included; no plugin can register them.
-func Requests(c *v1.Container) map[v1.ResourceName]int64 {
+// resources are included; no plugin can register them. Those that the scheduler has taken from a resource
+// claim are not: its driver has them.
+func Requests(pod *v1.Pod, c *v1.Container) map[v1.ResourceName]int64 {
 	var requests map[v1.ResourceName]int64
 	for name, quantity := range c.Resources.Limits {
-		if n := quantity.Value(); n > 0 && strings.Contains(string(name), "/") {
+		if n := quantity.Value(); n > 0 && strings.Contains(string(name), "/") && !fromClaim(pod, c, name) {
 			if requests == nil {
 				requests = map[v1.ResourceName]int64{}
 			}
@@ -91,11 +93,19 @@ func Requests(c *v1.Container) map[v1.ResourceName]int64 {
 	return requests
 }
 
+// fromClaim reports whether the devices of a resource come from a resource claim.
+func fromClaim(pod *v1.Pod, c *v1.Container, name v1.ResourceName) bool {
+	extended := pod.Status.ExtendedResourceClaimStatus
+	return extended != nil && slices.ContainsFunc(extended.RequestMappings, func(m v1.ContainerExtendedResourceRequest) bool {
+		return m.ContainerName == c.Name && m.ResourceName == string(name)
+	})
+}
+
 // InUse reports whether a pod requests devices.
 func InUse(pod *v1.Pod) bool {
 	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range list {
-			if len(Requests(&list[i])) > 0 {
+			if len(Requests(pod, &list[i])) > 0 {
 				return true
 			}
 		}

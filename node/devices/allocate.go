@@ -207,7 +207,7 @@ func union(a, b idSet) idSet {
 // created, after the plugin has prepared them if it wants to. The zero value is returned for a
 // container that requests none.
 func (m *Manager) Container(ctx context.Context, pod *v1.Pod, c *v1.Container) (device.Assignment, error) {
-	requests := device.Requests(c)
+	requests := device.Requests(pod, c)
 	if len(requests) == 0 {
 		return device.Assignment{}, nil
 	}

@@ -27,7 +27,7 @@ func wanted(pod *v1.Pod) map[v1.ResourceName]int64 {
 	for i := range pod.Spec.InitContainers {
 		c := &pod.Spec.InitContainers[i]
 		step := maps.Clone(running)
-		for name, n := range device.Requests(c) {
+		for name, n := range device.Requests(pod, c) {
 			step[name] += n
 		}
 		raise(step)
@@ -36,7 +36,7 @@ func wanted(pod *v1.Pod) map[v1.ResourceName]int64 {
 		}
 	}
 	for i := range pod.Spec.Containers {
-		for name, n := range device.Requests(&pod.Spec.Containers[i]) {
+		for name, n := range device.Requests(pod, &pod.Spec.Containers[i]) {
 			running[name] += n
 		}
 	}
@@ -55,7 +55,7 @@ type step struct {
 // steps returns the allocations that a pod needs, in a fixed order: init containers first.
 func steps(pod *v1.Pod) (list []step) {
 	add := func(c *v1.Container) {
-		requests := device.Requests(c)
+		requests := device.Requests(pod, c)
 		for _, name := range slices.Sorted(maps.Keys(requests)) {
 			list = append(list, step{c.Name, name, int(requests[name])})
 		}

@@ -203,7 +203,7 @@ func (m *Manager) claim(pod *v1.Pod, c *v1.Container, mask Mask) {
 	if isInit(pod, c) && !podinfo.IsSidecar(c) {
 		return
 	}
-	for name, n := range device.Requests(c) {
+	for name, n := range device.Requests(pod, c) {
 		m.claims = append(m.claims, claim{pod.UID, name, mask, int(n)})
 	}
 }
@@ -216,7 +216,7 @@ func isInit(pod *v1.Pod, c *v1.Container) bool {
 func (m *Manager) deviceHints(pod *v1.Pod, c *v1.Container) map[v1.ResourceName][]Hint {
 	var requests map[v1.ResourceName]int64
 	if c != nil {
-		requests = device.Requests(c)
+		requests = device.Requests(pod, c)
 	} else {
 		requests = m.cfg.Devices.Requests(pod)
 	}
