@@ -2,7 +2,8 @@ package preflight
 
 import "time"
 
-// Settings are the settings of the daemon that the host must meet.
+// Settings are the settings of the daemon that the host must meet. It has a field for each group of
+// checks.
 type Settings struct {
 	// Root, PodLogs and Manifests are directories; Manifests can also be a file, and
 	// is empty if there is none. Socket is the path of the daemon's API socket.
