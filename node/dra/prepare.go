@@ -116,7 +116,7 @@ func (m *Manager) reference(ctx context.Context, uid types.UID, wanted *claim) (
 	}
 }
 
-// dropUnused removes a claim that no pod uses yet: whoever still waits for it finds it removed.
+// dropUnused removes a claim that no pod uses yet. A pod that still waits for it finds it removed.
 func (m *Manager) dropUnused(c *claim) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
