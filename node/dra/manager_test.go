@@ -388,10 +388,11 @@ func TestLeftCluster(t *testing.T) {
 	m := newManager(t, dir, nil, nil)
 	m.options.Claims = nil
 	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
 	ended := make(chan error, 1)
 	go func() { ended <- m.Run(ctx) }()
 	if err := m.Unprepare(t.Context(), "p"); err != nil {
-		t.Error(err)
+		t.Fatal(err)
 	}
 	register(t, m, f)
 	for f.has("uid-x") {

@@ -64,8 +64,8 @@ func Open(cfg Config) (*Manager, error) {
 		for _, name := range slices.Sorted(maps.Keys(taken[id])) {
 			has, usable, all := taken[id][name], m.allocatable[id][name], machine[id][name]
 			if has > usable {
-				cfg.Log.Warn("A NUMA node has less memory for pods than is assigned to running ones, because it has less or more of it is reserved; no other pod gets memory of it, and they keep theirs until they are replaced",
-					"node", id, "type", string(name), "has", bytesText(all), "for pods", bytesText(usable), "assigned", bytesText(has), "pods", podNames(s))
+				cfg.Log.Warn("A NUMA node has less memory for pods than is assigned to running ones, because it has less or more of it is reserved; no other pod gets memory of it, and they keep theirs until they are replaced; replace them, or reserve less",
+					"node", id, "type", string(name), "capacity", bytesText(all), "assignable", bytesText(usable), "assigned", bytesText(has), "pods", podNames(s))
 			}
 		}
 	}
