@@ -79,6 +79,8 @@ func (d *fakeDaemon) start() *fakeDaemon {
 	go func() { _ = srv.Serve(ln) }()
 	d.stop = sync.OnceFunc(func() {
 		_ = srv.Close()
+		// Close does not know a listener that Serve has not received yet: the socket would remain.
+		_ = ln.Close()
 		cancel()
 		<-done
 	})
