@@ -86,6 +86,9 @@ func TestEphemeralContainersOfTheAPI(t *testing.T) {
 
 func TestRefusedEphemeralContainers(t *testing.T) {
 	h := newWriteHarness(t, map[string]string{"site.yaml": sitePod, "ended.yaml": strings.Replace(sitePod, "web #", "ended #", 1)})
+	h.await("the pods are shown", func() bool {
+		return h.request("GET", podPath+"/web", "", "").Code == 200 && h.request("GET", podPath+"/ended", "", "").Code == 200
+	})
 	patch := func(code int, words, name, container string) {
 		t.Helper()
 		h.must(code, words, "PATCH", podPath+"/"+name+"/ephemeralcontainers", strategicPatch, `{"spec":{"ephemeralContainers":[`+container+`]}}`)
