@@ -210,7 +210,7 @@ func TestPostStart(t *testing.T) {
 		port, requests := n.hookServer()
 		web := "WEB=8080 TCP=9090; " + webScript
 		n.writeManifest("p.yaml", n.scriptedPod("p", 2, "",
-			scriptedContainer{"web", web + exitOnTerm, "lifecycle: {postStart: {exec: {command: [sh, -c, '. /out/lib; note hook; sleep 0.5; until [ -e /out/p-web-start ]; do sleep 0.1; done; note hooked']}}}"},
+			scriptedContainer{"web", web + exitOnTerm, "lifecycle: {postStart: {exec: {command: [sh, -c, '. /out/lib; note hook; sleep 0.5; until [ -s /out/p-web-start ]; do sleep 0.1; done; note hooked']}}}"},
 			scriptedContainer{"b", exitOnTerm, "ports: [{name: web, containerPort: 8080}]\nlifecycle: {postStart: {httpGet: {port: web, path: '/cgi-bin/hook?from=b', scheme: HTTPS}}}"},
 			scriptedContainer{"c", exitOnTerm, fmt.Sprintf("lifecycle: {postStart: {httpGet: {host: 127.0.0.1, port: %d, path: /c, httpHeaders: [{name: X-Who, value: me}]}}}", port)},
 			scriptedContainer{"d", exitOnTerm, "lifecycle: {postStart: {tcpSocket: {port: 9090}}}"},
@@ -240,7 +240,7 @@ func TestPostStart(t *testing.T) {
 func TestPostStartFails(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		n.writeManifest("fails.yaml", n.scriptedPod("fails", 60, "  restartPolicy: Never",
-			scriptedContainer{"main", strings.Replace(exitOnTerm, "exit 0", "exit 1", 1), "lifecycle: {postStart: {exec: {command: [sh, -c, 'until [ -e /out/fails-main-start ]; do sleep 0.1; done; echo no database; exit 3']}}}"}))
+			scriptedContainer{"main", strings.Replace(exitOnTerm, "exit 0", "exit 1", 1), "lifecycle: {postStart: {exec: {command: [sh, -c, 'until [ -s /out/fails-main-start ]; do sleep 0.1; done; echo no database; exit 3']}}}"}))
 		// A termination that waits for the hook, or for the grace period first, takes longer than
 		// the test waits.
 		n.writeManifest("hangs.yaml", n.scriptedPod("hangs", 3600, "",
@@ -298,8 +298,8 @@ func TestPostStartFails(t *testing.T) {
 func TestPreStop(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		port, requests := n.hookServer()
-		// It serves until the other container's hook has connected.
-		web := "WEB=8080 TCP=9090; " + webScript + strings.Replace(exitOnTerm, "trap '", "trap 'until [ -e /out/p-web-visited ]; do sleep 0.1; done; ", 1)
+		// It serves until the other container's hook has connected and its record has content.
+		web := "WEB=8080 TCP=9090; " + webScript + strings.Replace(exitOnTerm, "trap '", "trap 'until [ -s /out/p-web-visited ]; do sleep 0.1; done; ", 1)
 		onHost := hostPort()
 		n.writeManifest("p.yaml", n.scriptedPod("p", 240, "",
 			scriptedContainer{"exec", exitOnTerm, "lifecycle: {preStop: {exec: {command: [sh, -c, '. /out/lib; note hook; sleep 1; note hooked']}}}"},

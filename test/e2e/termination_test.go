@@ -270,7 +270,7 @@ func TestSidecarsTerminateLast(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		// The main container ends after what must happen at the start of the termination.
 		// If that did not happen, it would be killed and would not record its end.
-		const awaitOthers = "until [ -e /out/${ME%-main}-first-hook ] && [ -e /out/${ME%-main}-other-term ]; do sleep 0.05; done"
+		const awaitOthers = "until [ -s /out/${ME%-main}-first-hook ] && [ -s /out/${ME%-main}-other-term ]; do sleep 0.05; done"
 		manifest := func(name string) string {
 			return n.scriptedPod(name, 600, "",
 				scriptedContainer{"first", exitOnTerm, "restartPolicy: Always\nlifecycle: {preStop: {exec: {command: [sh, -c, '. /out/lib; note hook']}}}"},
