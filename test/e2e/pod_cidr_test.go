@@ -3,17 +3,20 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/podstead/podstead/test/testbed"
 )
 
 // A private network of IPv4, with a pod in it, gets an IPv6 range: the next pod has an address of
-// each, on its interface as in its status, and reaches the host and the other pods through both. The
+// each, on its interface as in its status, and the other pods and the host reach it through both. The
 // earlier pod keeps running with its address.
 func TestPodCIDR(t *testing.T) {
 	t.Parallel()
@@ -38,16 +41,18 @@ func TestPodCIDR(t *testing.T) {
 	}
 	first, second := n.awaitDualStack("p", ipv4, netip.MustParsePrefix(ipv6)), n.awaitDualStack("q", ipv4, netip.MustParsePrefix(ipv6))
 	p := n.awaitRunning("p")
+	n.exec(n.awaitRunning("q"), "httpd", "-p", "8080", "-h", "/etc")
 	for _, address := range second {
-		n.awaitReachable(p, address.String())
+		url := "http://" + netip.AddrPortFrom(address, 8080).String() + "/hostname"
+		n.awaitExec(p, n.PodName("q"), "wget", "-q", "-O", "-", url)
+		n.awaitPageOf(url, n.PodName("q"))
 	}
 	for i, address := range first {
 		// The host has the first address of each range, and the pod a route through it.
 		gateway := []netip.Prefix{ipv4, netip.MustParsePrefix(ipv6)}[i].Masked().Addr().Next()
-		n.awaitReachable(p, gateway.String())
-		routes := n.exec(p, "ip", map[bool]string{true: "-4", false: "-6"}[address.Is4()], "route", "show", "default")
-		if !strings.Contains(routes, "via "+gateway.String()) {
-			t.Errorf("the default route is %q, want one through %s", routes, gateway)
+		routes := n.exec(p, "ip", map[bool]string{true: "-4", false: "-6"}[address.Is4()], "route")
+		if !strings.Contains(routes, "default via "+gateway.String()+" ") {
+			t.Errorf("the routes are %q, want a default one through %s", routes, gateway)
 		}
 	}
 	n.mustStillRun("before", before)
@@ -100,13 +105,19 @@ func (n *node) awaitDualStack(name string, ranges ...netip.Prefix) (addresses []
 	return addresses
 }
 
-// awaitReachable waits until a container reaches an address.
-func (n *node) awaitReachable(i instance, address string) {
+// awaitPageOf waits until the host gets a page of a pod.
+func (n *node) awaitPageOf(url, want string) {
 	n.t.Helper()
-	n.await("the container reaches "+address, func() error {
-		out, err := n.rt.CRI.Exec(n.t.Context(), i.ID, "ping", "-c", "1", "-W", "2", address)
+	n.await("the host gets "+url, func() error {
+		client := http.Client{Timeout: 10 * time.Second}
+		answer, err := client.Get(url)
 		if err != nil {
-			err = fmt.Errorf("%w: %s", err, out)
+			return err
+		}
+		defer answer.Body.Close()
+		page, err := io.ReadAll(answer.Body)
+		if err == nil && strings.TrimSpace(string(page)) != want {
+			err = fmt.Errorf("got %q", page)
 		}
 		return err
 	})
