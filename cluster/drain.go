@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podstead/podstead/internal/device"
 	"github.com/podstead/podstead/manifest"
 )
 
@@ -107,11 +108,20 @@ func (a *Adapter) Leave(ctx context.Context) (remains string, err error) {
 }
 
 // evictAll evicts the cluster's pods until none is left except those of daemon
-// sets, which would return.
+// sets, which would return. Pods with resource claims are the first: a driver, which unprepares the
+// claims, may be a pod as well.
 func (a *Adapter) evictAll(ctx context.Context) error {
+	if err := a.evict(ctx, device.HasClaims); err != nil {
+		return err
+	}
+	return a.evict(ctx, func(*v1.Pod) bool { return true })
+}
+
+// evict evicts the pods of evictAll of one kind until none is left.
+func (a *Adapter) evict(ctx context.Context, kind func(*v1.Pod) bool) error {
 	return a.awaitPods(ctx, "pods", func(pod *v1.Pod) bool {
 		owner := metav1.GetControllerOf(pod)
-		return !isMirror(pod) && (owner == nil || owner.Kind != "DaemonSet")
+		return kind(pod) && !isMirror(pod) && (owner == nil || owner.Kind != "DaemonSet")
 	}, func(pod *v1.Pod) error {
 		if pod.DeletionTimestamp != nil {
 			return nil

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -30,14 +31,14 @@ func TestLeave(t *testing.T) {
 			})
 		}
 		pass(time.Second)
-		evicted, guarded := 0, true
+		evicted, guarded := []string(nil), true
 		r.mu.Lock()
 		r.react = func(q fakeRequest) (runtime.Object, error) {
 			switch {
 			case q.sub == "eviction" && guarded:
 				return nil, apierrors.NewTooManyRequests("it would violate the pod's disruption budget", 0)
 			case q.sub == "eviction":
-				evicted++
+				evicted = append(evicted, q.name)
 				r.remove("pods", q.namespace, q.name)
 				return &metav1.Status{Status: metav1.StatusSuccess}, nil
 			case q.verb == "DELETE" && q.resource == "nodes":
@@ -64,10 +65,19 @@ func TestLeave(t *testing.T) {
 		if n := (&v1.Node{}); !r.get(t, "nodes", "", "edge", n) || !n.Spec.Unschedulable || r.mirror("web") == nil {
 			t.Errorf("node %+v, mirror %v", n.Spec, r.mirror("web"))
 		}
+		// A pod with claims goes first: the driver that unprepares them may be a pod as well.
+		controller, claim := true, "gpu"
+		r.put(t, &v1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "claims", OwnerReferences: []metav1.OwnerReference{{Kind: "ReplicaSet", Controller: &controller}}},
+			Spec:       v1.PodSpec{NodeName: "edge", ResourceClaims: []v1.PodResourceClaim{{Name: "gpu", ResourceClaimName: &claim}}},
+		})
+		pass(time.Second)
+		r.mu.Lock()
 		guarded = false
+		r.mu.Unlock()
 		remains, err := r.a.Leave(t.Context())
-		if err != nil || !strings.Contains(remains, "kubectl delete node edge") || evicted != 1 {
-			t.Errorf("remaining %q, %v, %d evicted", remains, err, evicted)
+		if err != nil || !strings.Contains(remains, "kubectl delete node edge") || !slices.Equal(evicted, []string{"claims", "app"}) {
+			t.Errorf("remaining %q, %v, %q evicted", remains, err, evicted)
 		}
 		pass(time.Second)
 		if r.mirror("web") != nil || r.get(t, "leases", v1.NamespaceNodeLease, "edge", &coordinationv1.Lease{}) {

@@ -76,6 +76,8 @@ type fakeRequest struct {
 	body                           []byte
 	// strategic marks a strategic merge patch.
 	strategic bool
+	// selector is the field selector of the query.
+	selector string
 }
 
 func (r fakeRequest) String() string {
@@ -370,7 +372,7 @@ func (f *fakeAPI) RoundTrip(hr *http.Request) (*http.Response, error) {
 }
 
 func readRequest(hr *http.Request) (fakeRequest, error) {
-	r := fakeRequest{at: time.Now(), verb: hr.Method, strategic: hr.Header.Get("Content-Type") == string(types.StrategicMergePatchType)}
+	r := fakeRequest{at: time.Now(), verb: hr.Method, selector: hr.URL.Query().Get("fieldSelector"), strategic: hr.Header.Get("Content-Type") == string(types.StrategicMergePatchType)}
 	parts := strings.Split(strings.Trim(hr.URL.Path, "/"), "/")
 	if parts[0] == "api" {
 		parts = parts[2:]

@@ -8,7 +8,9 @@ import (
 	"slices"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/internal/device"
@@ -58,6 +60,34 @@ func (o *Objects) ResourceClaim(ctx context.Context, namespace, name string) (*d
 		return nil, fmt.Errorf("the API server sent something else than a ResourceClaim: %w", err)
 	}
 	return found.plain(), nil
+}
+
+// DeleteResourceSlices deletes the ResourceSlices of this node, except those of some drivers.
+func (o *Objects) DeleteResourceSlices(ctx context.Context, except []string) error {
+	o.mu.Lock()
+	a := o.adapter
+	o.mu.Unlock()
+	if a == nil {
+		return errors.New("the node has not connected to the API server yet")
+	}
+	select {
+	case <-a.drain.done:
+		return nil // the node has left the cluster
+	default:
+	}
+	// The Node authorizer grants it for spec.nodeName only.
+	selected := []fields.Selector{fields.OneTermEqualSelector("spec.nodeName", a.name)}
+	for _, driver := range except {
+		selected = append(selected, fields.OneTermNotEqualSelector("spec.driver", driver))
+	}
+	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
+	defer cancel()
+	err := a.client.core.Delete().AbsPath("/apis/resource.k8s.io/v1/resourceslices").
+		Param("fieldSelector", fields.AndSelectors(selected...).String()).SetHeader("Accept", "application/json").Do(ctx).Error()
+	if apierrors.IsNotFound(err) {
+		return nil // the cluster serves no such API
+	}
+	return err
 }
 
 func (c *resourceClaim) plain() *device.ResourceClaim {

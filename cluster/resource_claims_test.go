@@ -9,6 +9,8 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/internal/device"
@@ -56,6 +58,52 @@ func TestResourceClaim(t *testing.T) {
 		r.put(t, claim)
 		if got, err = r.o.ResourceClaim(t.Context(), "default", "pending"); err != nil || got.Allocated || len(got.Pods) > 0 {
 			t.Errorf("got %+v, %v", got, err)
+		}
+	})
+}
+
+// What is deleted are the ResourceSlices of this node, except those of some drivers. A cluster without the
+// API has none.
+func TestDeleteResourceSlices(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newObjectsHarness(t)
+		if err := r.o.DeleteResourceSlices(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "not connected") {
+			t.Errorf("before the connection: %v", err)
+		}
+		r.start()
+		defer r.end()
+		synctest.Wait()
+		var selectors []string
+		var answer error
+		r.mu.Lock()
+		r.react = func(q fakeRequest) (runtime.Object, error) {
+			if q.verb != "DELETE" || q.resource != "resourceslices" || q.name != "" {
+				return nil, nil
+			}
+			selectors = append(selectors, q.selector)
+			return &metav1.Status{Status: metav1.StatusSuccess}, answer
+		}
+		r.mu.Unlock()
+		for _, except := range [][]string{nil, {"a.example.com", "b.example.com"}} {
+			if err := r.o.DeleteResourceSlices(t.Context(), except); err != nil {
+				t.Error(err)
+			}
+		}
+		want := []string{"spec.nodeName=edge", "spec.nodeName=edge,spec.driver!=a.example.com,spec.driver!=b.example.com"}
+		r.mu.Lock()
+		if !reflect.DeepEqual(selectors, want) {
+			t.Errorf("selected %q, want %q", selectors, want)
+		}
+		answer = apierrors.NewNotFound(schema.GroupResource{Resource: "resourceslices"}, "")
+		r.mu.Unlock()
+		if err := r.o.DeleteResourceSlices(t.Context(), nil); err != nil {
+			t.Errorf("without the API: %v", err)
+		}
+		r.mu.Lock()
+		answer = apierrors.NewForbidden(schema.GroupResource{Resource: "resourceslices"}, "", nil)
+		r.mu.Unlock()
+		if err := r.o.DeleteResourceSlices(t.Context(), nil); !apierrors.IsForbidden(err) {
+			t.Errorf("without permission: %v", err)
 		}
 	})
 }

@@ -2,12 +2,14 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime/debug"
@@ -25,6 +27,7 @@ import (
 	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/cri/private"
 	"github.com/podstead/podstead/internal/boundedfile"
+	"github.com/podstead/podstead/node/cgroup"
 	"github.com/podstead/podstead/node/firewall"
 	"github.com/podstead/podstead/node/nameserver/keeper"
 )
@@ -340,5 +343,18 @@ func privateConfig(o *options.Options) private.Config {
 		CNIConfDir: o.Runtime.CNIConfDir,
 		CNIBinDirs: cniBinDirs,
 		PauseImage: o.Runtime.PauseImage,
+		PodCIDRs:   o.Network.PodCIDRs,
+
+		SystemdCgroup: usesSystemd(&o.Cgroups, "/run/systemd/system"),
 	}
+}
+
+// usesSystemd reports whether systemd creates the cgroups of a private containerd: if the settings
+// say so, else if it runs as the init process, of which booted is the sign (sd_booted).
+func usesSystemd(c *options.Cgroups, booted string) bool {
+	if driver := cmp.Or(c.Driver, c.DriverHint); driver != "" {
+		return driver == string(cgroup.Systemd)
+	}
+	fi, err := os.Lstat(booted)
+	return err == nil && fi.IsDir()
 }

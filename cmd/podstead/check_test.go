@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/podstead/podstead/cmd/podstead/cli"
+	"github.com/podstead/podstead/cmd/podstead/options"
 	"github.com/podstead/podstead/cmd/podstead/preflight"
 )
 
@@ -144,5 +145,26 @@ func TestCheckConfigFile(t *testing.T) {
 	out, _ = execute("podstead", "check", "--config", file, "--root-dir", t.TempDir())
 	if !strings.Contains(out, "ok    configuration ") || !strings.Contains(out, file+"\n") {
 		t.Errorf("a valid file:\n%s", out)
+	}
+}
+
+// systemd is the cgroup driver of a private containerd where it is the init process, unless the settings
+// say otherwise.
+func TestUsesSystemd(t *testing.T) {
+	booted := t.TempDir()
+	for _, c := range []struct {
+		cgroups options.Cgroups
+		booted  string
+		want    bool
+	}{
+		{options.Cgroups{}, booted, true},
+		{options.Cgroups{}, filepath.Join(booted, "none"), false},
+		{options.Cgroups{Driver: "cgroupfs"}, booted, false},
+		{options.Cgroups{DriverHint: "cgroupfs"}, booted, false},
+		{options.Cgroups{Driver: "systemd", DriverHint: "cgroupfs"}, filepath.Join(booted, "none"), true},
+	} {
+		if got := usesSystemd(&c.cgroups, c.booted); got != c.want {
+			t.Errorf("%+v: %t", c, got)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 
@@ -31,8 +32,12 @@ func (d *daemon) createDevices(context.Context) error {
 		d.devices.Disable(err)
 	}
 	d.start(func(ctx context.Context) error { return d.devices.Run(ctx, listener) })
-	if err != nil && !o.Paths.RequiresPluginRegistry() {
-		return nil // the plugins are the kubelet's
+	if errors.Is(err, devices.ErrInUse) && !o.Paths.RequiresPluginRegistry() {
+		// The plugins are the kubelet's. A pod with claims waits, and says so.
+		if d.claims != nil {
+			d.claims.Disable(err)
+		}
+		return nil
 	}
 	return d.watchPlugins()
 }
@@ -44,12 +49,15 @@ func (d *daemon) createClaims() {
 	o := dra.Options{Checkpoint: checkpoint, Unwritten: d.unwritten, Log: d.log}
 	if d.opts.Cluster.Kubeconfig != "" {
 		d.bound = cluster.NewObjects(manifest.References)
-		o.Claims = d.bound
+		o.Claims, o.Slices = d.bound, d.bound
 	} else if _, err := os.Stat(checkpoint); err != nil {
 		return
 	}
 	d.claims = dra.New(o)
 	d.start(d.claims.Run)
+	if o.Slices != nil {
+		d.start(d.claims.DeleteSlices)
+	}
 }
 
 // watchPlugins registers the plugins that create a socket to be asked. A directory that was set is
@@ -65,6 +73,9 @@ func (d *daemon) watchPlugins() error {
 			return err
 		}
 		d.log.Warn("Plugins cannot register through the plugin watcher", "err", err)
+		if d.claims != nil {
+			d.claims.Disable(err)
+		}
 		return nil
 	}
 	d.start(watcher.Run)

@@ -87,8 +87,13 @@ func chooseRuntime(ctx context.Context, o *options.Options, dial cri.Options, fi
 		if opened.private, err = startPrivate(ctx, cfg, dial.Log); err != nil {
 			return nil, err
 		}
-	} else if opened.kubelet, err = checkKubelet(ctx, client, dial); err != nil {
-		return nil, err
+	} else {
+		if len(o.Network.PodCIDRs) > 0 {
+			dial.Log.Warn("--pod-cidr (podCIDR) has no effect: this container runtime configures the network of its pods", "endpoint", dial.Endpoint)
+		}
+		if opened.kubelet, err = checkKubelet(ctx, client, dial); err != nil {
+			return nil, err
+		}
 	}
 	opened.remember = sync.OnceFunc(func() {
 		err := files.Write(memory.Path(), func() error { return memory.Save(dial.Endpoint) })

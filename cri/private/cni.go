@@ -39,7 +39,7 @@ func executable(file string) bool {
 
 // cniConf returns the directory of network configs: the host's if it contains
 // one, else podstead's own, which is written once and kept, so that the addresses
-// of running pods stay valid across a restart. If the disk takes no file, it is
+// of running pods stay valid across a restart; see updateRanges for an exception. If the disk takes no file, it is
 // below State.
 func (c Config) cniConf(bin string) (string, error) {
 	if has, err := hasNetwork(c.CNIConfDir); err != nil {
@@ -54,7 +54,7 @@ func (c Config) cniConf(bin string) (string, error) {
 		c.updateNetwork(own, bin)
 		return own, nil
 	}
-	text, err := NetworkConfig(bin)
+	text, err := c.newNetwork(bin)
 	if err != nil {
 		return "", err
 	}
@@ -70,12 +70,15 @@ func (c Config) cniConf(bin string) (string, error) {
 
 // NetworkConfig returns a CNI configuration of one bridge, with a subnet that overlaps no
 // address of this host. It limits the bandwidth of pods if one of the directories has the plugin.
-func NetworkConfig(binDirs ...string) ([]byte, error) {
-	subnet, err := chooseSubnet()
+func NetworkConfig(binDirs ...string) ([]byte, error) { return Config{}.newNetwork(binDirs...) }
+
+// newNetwork returns a network of PodCIDRs, or of a subnet that overlaps no address of this host.
+func (c Config) newNetwork(binDirs ...string) ([]byte, error) {
+	ranges, err := c.newRanges()
 	if err != nil {
 		return nil, err
 	}
-	text := fmt.Appendf(nil, networkConfig, bridge, subnet)
+	text := networkText(ranges)
 	for _, dir := range binDirs {
 		if executable(filepath.Join(dir, "bandwidth")) {
 			return withBandwidth(text, true), nil
@@ -192,8 +195,8 @@ const networkConfig = `{
       "hairpinMode": true,
       "ipam": {
         "type": "host-local",
-        "ranges": [[{"subnet": %q}]],
-        "routes": [{"dst": "0.0.0.0/0"}]
+        "ranges": [%s],
+        "routes": [%s]
       }
     },
     ` + lastPlugin + `

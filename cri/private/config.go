@@ -3,6 +3,7 @@ package private
 import (
 	"bytes"
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -27,6 +28,12 @@ type Config struct {
 	CNIBinDirs []string
 	// PauseImage is the sandbox image; empty leaves containerd's default.
 	PauseImage string
+	// PodCIDRs are the ranges of the pods' addresses in podstead's own network: at most one of
+	// each family. Without any, podstead chooses an IPv4 range.
+	PodCIDRs []netip.Prefix
+	// SystemdCgroup lets systemd create the cgroups of containers. While containers of another
+	// start run, the driver stays the one that they were created with.
+	SystemdCgroup bool
 	// Unwritten records the files that could not be written.
 	Unwritten *unwritten.Files
 }
@@ -103,14 +110,40 @@ state = %[2]q
     config_path = %[10]q
 `
 
+// systemdText makes systemd the cgroup driver.
+const systemdText = `
+  [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+    runtime_type = "io.containerd.runc.v2"
+    [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
+      ` + systemdOption + `
+`
+
+const systemdOption = "SystemdCgroup = true"
+
 // render returns the text of the config file.
-func (c Config) render(binDir, confDir string, restrictOOM bool) []byte {
+func (c Config) render(binDir, confDir string, restrictOOM, systemd bool) []byte {
 	pause := ""
 	if c.PauseImage != "" {
 		pause = fmt.Sprintf("  sandbox_image = %q\n", c.PauseImage)
 	}
-	return fmt.Appendf(nil, configText, filepath.Join(c.Root, "root"), filepath.Join(c.State, "state"), c.Socket(),
+	text := fmt.Appendf(nil, configText, filepath.Join(c.Root, "root"), filepath.Join(c.State, "state"), c.Socket(),
 		filepath.Join(c.Root, "opt"), restrictOOM, pause, binDir, confDir, c.CertsDir(), c.registryLink())
+	if systemd {
+		text = append(text, systemdText...)
+	}
+	return text
+}
+
+// systemd reports whether systemd is the cgroup driver. Containers that run keep their cgroups, so
+// that the driver changes only when none does: a pod's new containers are in the cgroup of its
+// others. That is the case after a reboot.
+func (c Config) systemd() bool {
+	tasks, err := filepath.Glob(filepath.Join(c.State, "state", "io.containerd.runtime.v2.task", "*", "*"))
+	if err != nil || len(tasks) == 0 {
+		return c.SystemdCgroup
+	}
+	text, err := os.ReadFile(c.file())
+	return err == nil && bytes.Contains(text, []byte(systemdOption))
 }
 
 // prepare creates the directories, chooses the network and writes the config.
@@ -136,7 +169,7 @@ func (c Config) prepare() error {
 	if err := c.removeMirror(); err != nil {
 		return err
 	}
-	return c.writeConfig(c.render(bin, conf, !capable(capSysResource)))
+	return c.writeConfig(c.render(bin, conf, !capable(capSysResource), c.systemd()))
 }
 
 // writeConfig writes the config below Root, for the administrator to read, or below

@@ -50,12 +50,14 @@ func (c *Containerd) Start(ctx context.Context) error {
 		if bin, err := c.cfg.cniBin(); err == nil {
 			c.cfg.updateNetwork(c.cfg.ownCNIConf(), bin)
 		}
+		c.updateRanges()
 		c.log.Info("Found running private containerd", "socket", c.cfg.Socket())
 		return nil
 	}
 	if err := c.cfg.prepare(); err != nil {
 		return err
 	}
+	c.updateRanges()
 	err := c.launch(ctx)
 	if err == nil || ctx.Err() != nil {
 		return err
@@ -67,6 +69,18 @@ func (c *Containerd) Start(ctx context.Context) error {
 	c.cfg.Unwritten.Report(c.cfg.Root, fault)
 	c.log.Error("Failed to start private containerd, retrying; its disk cannot be written to", "err", err, "disk", fault)
 	return nil
+}
+
+// updateRanges applies PodCIDRs to the network in use. Pods keep running in the network as it is if
+// that cannot be.
+func (c *Containerd) updateRanges() {
+	dir, _, err := c.Network()
+	if err == nil {
+		err = c.cfg.updateRanges(dir)
+	}
+	if err != nil {
+		c.log.Warn("Failed to set the pod CIDR, the network of pods stays as it is", "podCIDR", fmt.Sprint(c.cfg.PodCIDRs), "err", err)
+	}
 }
 
 // Run watches the containerd that Start started and restarts it whenever it

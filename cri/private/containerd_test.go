@@ -284,7 +284,7 @@ func TestFreeSubnetAvoidsHostNetworks(t *testing.T) {
 func TestRender(t *testing.T) {
 	cfg := Config{Root: "/r", State: "/s", PauseImage: "img:1"}
 	for _, restrict := range []bool{true, false} {
-		text := cfg.render("/bin", "/conf", restrict)
+		text := cfg.render("/bin", "/conf", restrict, false)
 		for _, want := range []string{`address = "/s/containerd.sock"`, `sandbox_image = "img:1"`, `conf_dir = "/conf"`, `root = "/r/root"`, `"io.containerd.timeout.shim.load" = "1m"`} {
 			if !strings.Contains(string(text), want) {
 				t.Errorf("config lacks %s:\n%s", want, text)

@@ -1,7 +1,6 @@
 package private
 
 import (
-	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -17,7 +16,7 @@ func TestGateways(t *testing.T) {
 	for name, c := range map[string]struct {
 		text, want, err string
 	}{
-		"podstead's own":      {text: fmt.Sprintf(networkConfig, "podstead0", "10.88.0.0/16"), want: "10.88.0.1/16"},
+		"podstead's own":      {text: string(networkText(prefixes(t, "10.88.0.0/16"))), want: "10.88.0.1/16"},
 		"two families":        {text: bridge(`"ipam": {"type": "host-local", "ranges": [[{"subnet": "10.1.0.0/24"}], [{"subnet": "fd42::/64", "gateway": "fd42::9"}]]}`), want: "10.1.0.1/24 fd42::9/64"},
 		"the old form":        {text: `{"name": "n", "type": "bridge", "isDefaultGateway": true, "ipam": {"type": "host-local", "subnet": "10.1.0.0/24"}}`, want: "10.1.0.1/24"},
 		"not a gateway":       {text: `{"plugins": [{"type": "bridge", "ipam": {"type": "host-local", "subnet": "10.1.0.0/24"}}]}`, err: "isGateway"},
@@ -27,7 +26,7 @@ func TestGateways(t *testing.T) {
 		"no network":          {text: bridge(`"ipam": {"type": "host-local", "subnet": "10.1.0.300/24"}`), err: "10.1.0.300/24"},
 	} {
 		dir := t.TempDir()
-		for file, text := range map[string]string{"10-a.conflist": c.text, "20-b.conflist": fmt.Sprintf(networkConfig, "other", "10.99.0.0/16"), "00-readme.txt": "no config"} {
+		for file, text := range map[string]string{"10-a.conflist": c.text, "20-b.conflist": string(networkText(prefixes(t, "10.99.0.0/16"))), "00-readme.txt": "no config"} {
 			if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -52,7 +51,7 @@ func TestNetworkOfThePrivateContainerd(t *testing.T) {
 		dir string
 		own bool
 	}{{"/etc/cni/net.d", false}, {cfg.ownCNIConf(), true}} {
-		if err := cfg.writeConfig(cfg.render("/bin", c.dir, false)); err != nil {
+		if err := cfg.writeConfig(cfg.render("/bin", c.dir, false, false)); err != nil {
 			t.Fatal(err)
 		}
 		dir, own, err := New(cfg, "containerd", nil).Network()

@@ -100,8 +100,6 @@ func (d *warningCollector) checkAnnotations(annotations map[string]string) {
 			d.warn(at, "is empty and has no effect", "set securityContext.appArmorProfile of the container, or remove the annotation")
 		case strings.HasPrefix(key, annotationAppArmorPrefix):
 			d.warn(at, "is deprecated; it sets securityContext.appArmorProfile of the container", "set the field, and remove the annotation")
-		case strings.HasPrefix(key, annotationCDIPrefix):
-			d.warn(at, "has no effect: devices are not injected by annotation", "name the device in localDevices and request it as a resource (docs/devices.md), or remove the annotation")
 		case (key == podinfo.AnnotationIngressBandwidth || key == podinfo.AnnotationEgressBandwidth) && d.spec.HostNetwork:
 			d.warn(at, "has no effect on a pod on the host's network", "remove the annotation")
 		}

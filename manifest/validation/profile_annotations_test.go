@@ -77,7 +77,7 @@ func profileText(kind string, file *string) string {
 }
 
 func TestAnnotationsWithoutEffect(t *testing.T) {
-	pod := defaultedPod(t, `metadata: {annotations: {cdi.k8s.io/gpu: vendor.com/gpu=0, kubernetes.io/ingress-bandwidth: 1M, kubernetes.io/egress-bandwidth: fast,
+	pod := defaultedPod(t, `metadata: {annotations: {kubernetes.io/ingress-bandwidth: 1M, kubernetes.io/egress-bandwidth: fast,
   container.seccomp.security.alpha.kubernetes.io/gone: unconfined, example.com/own: x}}
 spec: {hostNetwork: true}`)
 	var got []string
@@ -87,7 +87,7 @@ spec: {hostNetwork: true}`)
 		}
 		got = append(got, w.Path)
 	}
-	want := []string{"metadata.annotations[cdi.k8s.io/gpu]", "metadata.annotations[container.seccomp.security.alpha.kubernetes.io/gone]",
+	want := []string{"metadata.annotations[container.seccomp.security.alpha.kubernetes.io/gone]",
 		"metadata.annotations[kubernetes.io/egress-bandwidth]", "metadata.annotations[kubernetes.io/ingress-bandwidth]"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)

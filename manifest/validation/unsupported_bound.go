@@ -74,6 +74,7 @@ func boundAnnotations() mapVerdict {
 	for _, key := range []string{annotationSeccomp, annotationSeccompPrefix + "*", annotationAppArmorPrefix + "*"} {
 		on[key] = apiServerDone
 	}
+	on[annotationCDIPrefix+"*"] = ignored("a kubelet does not give the annotations of a pod to its containers either")
 	on[podinfo.AnnotationDependsOn] = ignored("the order of start is that of static pods; the event DependencyIgnored says so")
 	on[podinfo.AnnotationAllowDevices] = ignored("what the cluster permits to its pods does not include it; use a device plugin or localDevices")
 	on[podinfo.AnnotationReplace] = ignored("a pod of an API server is never edited on the node, but replaced there")

@@ -65,7 +65,7 @@ var annotationVerdicts = mapVerdict{
 	annotationSeccomp:                  supported("TestProfileAnnotations"),
 	annotationSeccompPrefix + "*":      supported("TestProfileAnnotations"),
 	annotationAppArmorPrefix + "*":     supported("TestProfileAnnotations"),
-	annotationCDIPrefix + "*":          ignored("devices are not injected by annotation; a warning says so"),
+	annotationCDIPrefix + "*":          unsupported("requests CDI devices, which runtimes read from the annotations of a container and not of a pod: the pod would run without them; name the device in localDevices and request it as a resource (docs/devices.md), or remove the annotation"),
 	podinfo.AnnotationIngressBandwidth: supported("TestBandwidth"),
 	podinfo.AnnotationEgressBandwidth:  supported("TestBandwidth"),
 }

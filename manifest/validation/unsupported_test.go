@@ -198,8 +198,9 @@ func TestUnknownCapabilities(t *testing.T) {
 }
 
 func TestUnsupportedAnnotations(t *testing.T) {
-	pod := defaultedPod(t, `metadata: {annotations: {a: b, kubernetes.io/config.mirror: c, container.apparmor.security.beta.kubernetes.io/web: localhost/}}`)
+	pod := defaultedPod(t, `metadata: {annotations: {a: b, cdi.k8s.io/gpu: vendor.com/gpu=0, kubernetes.io/config.mirror: c, container.apparmor.security.beta.kubernetes.io/web: localhost/}}`)
 	want := []string{
+		"metadata.annotations[cdi.k8s.io/gpu]",
 		"metadata.annotations[container.apparmor.security.beta.kubernetes.io/web]",
 		"metadata.annotations[kubernetes.io/config.mirror]",
 	}
@@ -238,7 +239,7 @@ func TestExplicitZeroIsChecked(t *testing.T) {
 // and cannot is rejected.
 func TestUnsupportedBound(t *testing.T) {
 	pod := defaultedPod(t, `
-metadata: {name: web, deletionTimestamp: "2026-01-01T00:00:00Z", deletionGracePeriodSeconds: 5, annotations: {container.apparmor.security.beta.kubernetes.io/web: unconfined}}
+metadata: {name: web, deletionTimestamp: "2026-01-01T00:00:00Z", deletionGracePeriodSeconds: 5, annotations: {container.apparmor.security.beta.kubernetes.io/web: unconfined, cdi.k8s.io/gpu: vendor.com/gpu=0}}
 spec:
   serviceAccountName: robot
   automountServiceAccountToken: true

@@ -31,14 +31,18 @@ type Options struct {
 	// Timeout is for each call to a driver, by default the kubelet's 45 s. RetryDelay is between two
 	// attempts to unprepare the claims of pods that are gone, by default the kubelet's minute.
 	Timeout, RetryDelay time.Duration
+	// Slices deletes the ResourceSlices of drivers that have left; nil without a cluster. SliceDelay is
+	// how long such a driver may take to register again, by default the kubelet's 30 s.
+	Slices     ResourceSlices
+	SliceDelay time.Duration
 }
 
 // Manager prepares ResourceClaims. It is safe for concurrent use.
 type Manager struct {
 	options Options
 	log     *slog.Logger
-	// changed notifies the consumer, due Run (capacity 1, coalescing).
-	changed, due chan struct{}
+	// changed notifies the consumer, due Run, left DeleteSlices (capacity 1, coalescing).
+	changed, due, left chan struct{}
 
 	// saving serializes the writes of the checkpoint, and protects sequence.
 	saving   sync.Mutex
@@ -52,6 +56,10 @@ type Manager struct {
 	waiting map[types.UID]bool
 	// gone are pods that ended while no daemon ran, and that have claims.
 	gone map[types.UID]bool
+	// deregistered has when drivers have left whose slices are not deleted yet; empty without a cluster.
+	deregistered map[string]time.Time
+	// disabled is why no driver can register; nil if drivers can.
+	disabled error
 }
 
 // claim is a claim that drivers have prepared or that they were asked to prepare.
@@ -98,9 +106,11 @@ func New(o Options) *Manager {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	o.Timeout, o.RetryDelay = cmp.Or(o.Timeout, 45*time.Second), cmp.Or(o.RetryDelay, time.Minute)
+	o.SliceDelay = cmp.Or(o.SliceDelay, 30*time.Second)
 	m := &Manager{
-		options: o, log: o.Log, changed: make(chan struct{}, 1), due: make(chan struct{}, 1),
-		drivers: map[string][]*driver{}, claims: map[types.NamespacedName]*claim{}, waiting: map[types.UID]bool{}, gone: map[types.UID]bool{},
+		options: o, log: o.Log, changed: make(chan struct{}, 1), due: make(chan struct{}, 1), left: make(chan struct{}, 1),
+		deregistered: map[string]time.Time{},
+		drivers:      map[string][]*driver{}, claims: map[types.NamespacedName]*claim{}, waiting: map[types.UID]bool{}, gone: map[types.UID]bool{},
 	}
 	if o.Checkpoint != "" {
 		saved, err := m.load()
@@ -122,6 +132,7 @@ func (m *Manager) Register(_ context.Context, p plugins.Plugin) (deregister func
 	}
 	m.mu.Lock()
 	m.drivers[d.name] = append(m.drivers[d.name], d)
+	delete(m.deregistered, d.name)
 	m.mu.Unlock()
 	notify(m.changed)
 	notify(m.due)
@@ -131,6 +142,10 @@ func (m *Manager) Register(_ context.Context, p plugins.Plugin) (deregister func
 		last := len(m.drivers[d.name]) == 0
 		if last {
 			delete(m.drivers, d.name)
+			if m.options.Slices != nil {
+				m.deregistered[d.name] = time.Now()
+				notify(m.left)
+			}
 		}
 		m.mu.Unlock()
 		_ = d.conn.Close()
@@ -138,6 +153,23 @@ func (m *Manager) Register(_ context.Context, p plugins.Plugin) (deregister func
 			m.log.Warn("DRA driver deregistered; its resource claims are not prepared until it registers again", "driver", d.name, "socket", d.socket)
 		}
 	}, nil
+}
+
+// Disable records why no driver can register on this node.
+func (m *Manager) Disable(err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.disabled = err
+}
+
+// remedy is what lets a driver register that is not registered.
+func (m *Manager) remedy() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.disabled != nil {
+		return "drivers cannot register: " + m.disabled.Error()
+	}
+	return "install it, or wait until it has started"
 }
 
 // driver returns the newest registration of a driver, nil if there is none.

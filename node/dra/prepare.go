@@ -39,7 +39,7 @@ func (m *Manager) prepare(ctx context.Context, pod *v1.Pod) error {
 		}
 		for _, name := range known.drivers {
 			if m.driver(name) == nil {
-				return fmt.Errorf("the DRA driver %s of ResourceClaim %s is not registered on this node; install it, or wait until it has started", name, c.Name)
+				return fmt.Errorf("the DRA driver %s of ResourceClaim %s is not registered on this node; %s", name, c.Name, m.remedy())
 			}
 		}
 		found = append(found, known)

@@ -68,9 +68,13 @@ func (n Nodes) String() string {
 	return strings.Join(entries, ";")
 }
 
-// CheckReserved validates the reserved memory of a machine by the kubelet's rules. reservation is
-// what is not available to pods in total: what is reserved, and the hard eviction threshold.
-func CheckReserved(machine, reserved Nodes, reservation int64) error {
+// CheckReserved validates the reserved memory of a machine by the kubelet's rules. fixed and
+// relative are what is not available to pods in total: what is reserved, and the hard eviction
+// threshold; relative is a threshold in percent of the capacity. Unlike at the kubelet, half of
+// relative to twice as much is valid: the capacity changes by a little with the kernel, and the node must
+// start after an update.
+func CheckReserved(machine, reserved Nodes, fixed, relative int64) error {
+	reservation := fixed + relative
 	for _, id := range slices.Sorted(maps.Keys(reserved)) {
 		if _, ok := machine[id]; !ok {
 			return fmt.Errorf("the reserved memory configuration references a NUMA node %d that does not exist on this machine; it has the NUMA nodes %s", id, machine.mask())
@@ -84,7 +88,8 @@ func CheckReserved(machine, reserved Nodes, reservation int64) error {
 			}
 		}
 	}
-	if sum := reserved.Total(v1.ResourceMemory); sum != reservation {
+	sum := reserved.Total(v1.ResourceMemory)
+	if sum != reservation && (sum < fixed+relative/2 || sum > fixed+2*relative) {
 		return fmt.Errorf("the total amount %q of type %q is not equal to the value %q determined by Node Allocatable feature, which is systemReserved, kubeReserved and the threshold memory.available of evictionHard together; reserve that much on the NUMA nodes together, such as %s",
 			bytesText(sum), v1.ResourceMemory, bytesText(reservation), machine.example(reservation))
 	}

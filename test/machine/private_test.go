@@ -26,6 +26,10 @@ func TestPrivateContainerd(t *testing.T) {
 	running := func() string {
 		return strings.Join([]string{mainPid(m, "a"), mainPid(m, "b"), m.Sh("pgrep -f '/containerd[ ].*/podstead/containerd/config.toml'")}, " ")
 	}
+	// systemd is the init process, and so the cgroup driver.
+	if cgroup := m.Sh("cut -d: -f3 /proc/" + mainPid(m, "a") + "/cgroup"); !strings.HasPrefix(cgroup, "/podstead.slice/") {
+		t.Errorf("the container is in the cgroup %s, want one below /podstead.slice", cgroup)
+	}
 	before := running()
 	m.Sh("systemctl restart podstead")
 	awaitReady(m, settle, "a", "b")

@@ -33,6 +33,8 @@ type Config struct {
 	MaxPods, PodsPerCore *int
 	ClusterDNS           []string
 	ClusterDomain        string
+	// PodCIDR is one range, or one of each family separated by a comma; empty if not set.
+	PodCIDR string
 	// ResolvConf is nil if not set, and empty for none.
 	ResolvConf    *string
 	Cgroups       Cgroups

@@ -51,6 +51,7 @@ var fields = map[string]func(*parser, string, any){
 		p.number(n, v, 0, 100, &p.cfg.Garbage.ImageGCLowThresholdPercent)
 	},
 	"clusterDNS":                             func(p *parser, n string, v any) { p.texts(n, v, &p.cfg.ClusterDNS) },
+	"podCIDR":                                func(p *parser, n string, v any) { p.text(n, v, &p.cfg.PodCIDR) },
 	"clusterDomain":                          func(p *parser, n string, v any) { p.text(n, v, &p.cfg.ClusterDomain) },
 	"resolvConf":                             (*parser).resolvConf,
 	"imageMinimumGCAge":                      func(p *parser, n string, v any) { p.duration(n, v, &p.cfg.Garbage.ImageMinimumGCAge) },

@@ -102,7 +102,7 @@ func (o *Options) runtimeFields(defaultPulls int) map[string]any {
 		"containerLogMaxSize": g.logMaxSize, "containerLogMaxFiles": g.LogMaxFiles,
 		"imageGCHighThresholdPercent": g.ImageHigh, "imageGCLowThresholdPercent": g.ImageLow,
 		"imageMinimumGCAge": g.ImageMinAge.String(), "imageMaximumGCAge": g.ImageMaxAge.String(),
-		"clusterDNS": o.Network.ClusterDNS, "clusterDomain": o.Network.ClusterDomain, "resolvConf": o.Network.ResolvConf,
+		"podCIDR": o.podCIDR, "clusterDNS": o.Network.ClusterDNS, "clusterDomain": o.Network.ClusterDomain, "resolvConf": o.Network.ResolvConf,
 		"seccompDefault": o.Policy.SeccompDefault, "allowedUnsafeSysctls": o.Policy.UnsafeSysctls,
 		"maxPods": o.Policy.MaxPods, "podsPerCore": o.Policy.PodsPerCore,
 	}

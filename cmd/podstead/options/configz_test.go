@@ -48,14 +48,14 @@ var notInForce = strings.Fields(`
 containerLogMaxWorkers containerLogMonitorInterval contentType cpuManagerReconcilePeriod
 enableControllerAttachDetach hairpinMode iptablesDropBit iptablesMasqueradeBit
 kubeletCgroups logging makeIPTablesUtilChains maxOpenFiles
-podCIDR qosReserved registryBurst
+qosReserved registryBurst
 showHiddenMetricsForVersion systemCgroups tlsCurvePreferences
 volumePluginDir`)
 
 // onlyIfSet are the fields that are reported only if they have a value, and onlyInCluster
 // those that are in force only in a cluster.
 var (
-	onlyIfSet     = strings.Fields("reservedMemory topologyManagerPolicyOptions featureGates kubeReservedCgroup systemReservedCgroup singleProcessOOMKill cpuManagerPolicyOptions reservedSystemCPUs staticPodURL staticPodURLHeader containerRuntimeEndpoint imageServiceEndpoint tlsCertFile tlsPrivateKeyFile clusterDomain providerID preloadedImagesVerificationAllowlist tracing")
+	onlyIfSet     = strings.Fields("podCIDR reservedMemory topologyManagerPolicyOptions featureGates kubeReservedCgroup systemReservedCgroup singleProcessOOMKill cpuManagerPolicyOptions reservedSystemCPUs staticPodURL staticPodURLHeader containerRuntimeEndpoint imageServiceEndpoint tlsCertFile tlsPrivateKeyFile clusterDomain providerID preloadedImagesVerificationAllowlist tracing")
 	onlyInCluster = strings.Fields("registerWithTaints nodeStatusUpdateFrequency nodeStatusReportFrequency nodeLeaseDurationSeconds nodeStatusMaxImages authorization kubeAPIQPS kubeAPIBurst eventRecordQPS eventBurst imagePullCredentialsVerificationPolicy")
 )
 

@@ -71,6 +71,7 @@ var kubeletFields = map[string]string{
 	"max-container-restart-period":                 "crashLoopBackOff.maxContainerRestartPeriod",
 	"cluster-dns":                                  "clusterDNS",
 	"cluster-domain":                               "clusterDomain",
+	"pod-cidr":                                     "podCIDR",
 	"resolv-conf":                                  "resolvConf",
 	"cgroup-root":                                  "cgroupRoot",
 	"cgroup-driver":                                "cgroupDriver",

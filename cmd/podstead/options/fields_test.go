@@ -193,6 +193,8 @@ func TestFieldsMeanTheSameAsFlags(t *testing.T) {
 			sample.text = kubeconfig
 		case "bootstrap-kubeconfig":
 			sample.text = kubeconfig
+		case "pod-cidr":
+			sample.text = "10.100.0.0/16"
 		case "hostname-override":
 			sample.text = "other"
 		case "cgroup-root", "cgroup-driver":

@@ -12,6 +12,13 @@ import (
 // completeOn is complete on a host with these files, with a configuration file of these fields.
 func completeOn(t *testing.T, host, fields string, args ...string) (file string, err error) {
 	t.Helper()
+	file, _, err = noticesOn(t, host, fields, args...)
+	return file, err
+}
+
+// noticesOn is completeOn with the notices.
+func noticesOn(t *testing.T, host, fields string, args ...string) (file string, notices []string, err error) {
+	t.Helper()
 	file = filepath.Join(files(t, map[string]string{"config.yaml": kubeletHead + fields}), "config.yaml")
 	o := Options{host: host}
 	f := pflag.NewFlagSet("run", pflag.ContinueOnError)
@@ -19,8 +26,8 @@ func completeOn(t *testing.T, host, fields string, args ...string) (file string,
 	if err := f.Parse(append(args, "--config="+file)); err != nil {
 		t.Fatal(err)
 	}
-	_, err = o.Complete(f)
-	return file, err
+	notices, err = o.Complete(f)
+	return file, notices, err
 }
 
 // Settings that this host cannot honour are errors, which name the file, the field and what to do.

@@ -82,7 +82,6 @@ var currentFlags = []kubeletFlag{
 	{name: "make-iptables-util-chains", boolean: true, why: "podstead installs one rule of its own, which protects 127.0.0.1"},
 	{name: "max-open-files", why: "LimitNOFILE= of the unit sets the limit"},
 	{name: "oom-score-adj", same: []string{"-999"}, why: "podstead always uses -999"},
-	{name: "pod-cidr", same: []string{""}, why: whyRuntime},
 	{name: "protect-kernel-defaults", boolean: true, same: []string{"true"}, why: "podstead changes no kernel parameters; podstead check reports them"},
 	{name: "qos-reserved", same: []string{""}, refused: anyOther("memory is not reserved by QoS class; remove the flag")},
 	{name: "registry-burst", why: whyRegistry},

@@ -25,6 +25,8 @@ type MemoryManager struct {
 	Reserved memory.Nodes
 
 	reserved []string
+	// notice is about an amount in percent of a capacity that was another one.
+	notice string
 }
 
 func (m *MemoryManager) addFlags(f *pflag.FlagSet) {
@@ -77,7 +79,8 @@ func (o *Options) checkMemoryManager() error {
 	if err != nil {
 		return fmt.Errorf("--memory-manager-policy: %s is not supported on this node: %w; set it to %s", m.Policy, err, memory.PolicyNone)
 	}
-	if err := memory.CheckReserved(machine, m.Reserved, o.reservedMemory(machine.Total(v1.ResourceMemory))); err != nil {
+	fixed, now := o.reservedMemory(0), o.reservedMemory(machine.Total(v1.ResourceMemory))
+	if err := memory.CheckReserved(machine, m.Reserved, fixed, now-fixed); err != nil {
 		if len(m.Reserved) == 0 {
 			return fmt.Errorf("--memory-manager-policy: %s requires --reserved-memory (reservedMemory): %w", m.Policy, err)
 		}
@@ -85,6 +88,9 @@ func (o *Options) checkMemoryManager() error {
 	}
 	if r, err := cgroup.OpenReader(filepath.Join(root, "proc/self/mountinfo")); err == nil && !r.CPUSet() {
 		return fmt.Errorf("--memory-manager-policy: %s is not supported on this node: the kernel's cpuset controller is disabled or not mounted; podstead check says how to mount it", m.Policy)
+	}
+	if sum := m.Reserved.Total(v1.ResourceMemory); sum != now {
+		m.notice = fmt.Sprintf("--reserved-memory (reservedMemory) is %d bytes, and systemReserved, kubeReserved and memory.available in percent of the present capacity are %d; reservedMemory applies to NUMA nodes; set memory.available to an amount for one that does not change", sum, now)
 	}
 	return nil
 }

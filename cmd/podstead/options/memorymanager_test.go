@@ -1,6 +1,8 @@
 package options
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -38,6 +40,18 @@ func TestMemoryManagerSettings(t *testing.T) {
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.HasPrefix(err.Error(), file+c.want)) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
+	}
+	// A kernel that leaves less memory does not prevent the start.
+	other := testHost(t)
+	if err := os.WriteFile(filepath.Join(other, "proc/meminfo"), []byte("MemTotal: 4190208 kB\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	percent := static + "reservedMemory: [{numaNode: 0, limits: {memory: 1Gi}}]\nevictionHard: {memory.available: 25%}\n"
+	if _, notices, err := noticesOn(t, other, percent); err != nil || len(notices) != 1 || !strings.Contains(notices[0], "is 1073741824 bytes") || !strings.Contains(notices[0], "are 1072693248") {
+		t.Errorf("percent of another capacity: %q (%v)", notices, err)
+	}
+	if _, notices, err := noticesOn(t, testHost(t), percent); err != nil || len(notices) > 0 {
+		t.Errorf("percent of this capacity: %q (%v)", notices, err)
 	}
 	if _, notices, err := complete(t, "--reserved-memory=0:memory=1Gi"); err != nil || len(notices) != 1 || !strings.Contains(notices[0], "no effect without --memory-manager-policy=Static") {
 		t.Errorf("reserved memory without the policy: %v, %v", notices, err)

@@ -9,7 +9,7 @@ import (
 )
 
 // checkNetwork validates addresses and the domain, and sets the node's addresses.
-func (o *Options) checkNetwork() error {
+func (o *Options) checkNetwork() (err error) {
 	n := &o.Network
 	for _, server := range n.ClusterDNS {
 		if _, err := netip.ParseAddr(server); err != nil {
@@ -20,6 +20,9 @@ func (o *Options) checkNetwork() error {
 		if msgs := validation.IsDNS1123Subdomain(n.ClusterDomain); len(msgs) > 0 {
 			return fmt.Errorf("--cluster-domain (clusterDomain): %q is not a valid domain, such as cluster.local", n.ClusterDomain)
 		}
+	}
+	if n.PodCIDRs, err = parsePodCIDRs(o.podCIDR); err != nil {
+		return fmt.Errorf("--pod-cidr (podCIDR): %w", err)
 	}
 	if o.nodeIP == "" {
 		return nil
@@ -45,4 +48,36 @@ func (o *Options) checkNetwork() error {
 		return fmt.Errorf("--node-ip=%s: must be one address, or one IPv4 and one IPv6 address", o.nodeIP)
 	}
 	return nil
+}
+
+// maxPodCIDRBits are the prefix lengths of the smallest ranges that the CNI plugin host-local takes.
+const (
+	maxPodCIDRBits4 = 30
+	maxPodCIDRBits6 = 126
+)
+
+// parsePodCIDRs returns the ranges of a text such as 10.100.0.0/16,fd00:100::/64.
+func parsePodCIDRs(text string) (ranges []netip.Prefix, err error) {
+	if text == "" {
+		return nil, nil
+	}
+	for part := range strings.SplitSeq(text, ",") {
+		part = strings.TrimSpace(part)
+		r, err := netip.ParsePrefix(part)
+		switch {
+		case err != nil || r.Addr().Is4In6():
+			return nil, fmt.Errorf("%q is not an address range, such as 10.100.0.0/16 or fd00:100::/64", part)
+		case r != r.Masked():
+			return nil, fmt.Errorf("%s is an address and not a range; use %s", r, r.Masked())
+		case r.Addr().Is4() && r.Bits() > maxPodCIDRBits4 || r.Addr().Is6() && r.Bits() > maxPodCIDRBits6:
+			return nil, fmt.Errorf("%s is too small; use a prefix length of at most %d for IPv4 and %d for IPv6", r, maxPodCIDRBits4, maxPodCIDRBits6)
+		case r.Bits() == 0 || !r.Addr().IsGlobalUnicast():
+			return nil, fmt.Errorf("%s has no addresses for pods; use a private range, such as 10.100.0.0/16 or fd00:100::/64", r)
+		}
+		ranges = append(ranges, r)
+	}
+	if len(ranges) > 2 || len(ranges) == 2 && ranges[0].Addr().Is6() == ranges[1].Addr().Is6() {
+		return nil, fmt.Errorf("%s: must be one range, or one of IPv4 and one of IPv6", text)
+	}
+	return ranges, nil
 }

@@ -65,6 +65,7 @@ type Options struct {
 	healthHost  string
 	validation  string
 	nodeIP      string
+	podCIDR     string
 	// host is the directory of the host's /proc and /sys; empty for "/".
 	host string
 }
@@ -127,6 +128,9 @@ type Network struct {
 	ClusterDomain string
 	// ResolvConf is empty for none.
 	ResolvConf string
+	// PodCIDRs are the ranges of pods in the network of a private containerd, at most one of each
+	// family; empty for podstead's choice.
+	PodCIDRs []netip.Prefix
 }
 
 // Paths are the directories of the daemon, all absolute.
@@ -206,6 +210,7 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	o.Registries.addFlags(f)
 	f.StringVar(&o.Runtime.Archives, "image-archives-dir", "", "`directory` of image archives, which are loaded into the runtime and used before a pull (default: image-archives in --root-dir)")
 	f.StringVar(&o.Runtime.CNIConfDir, "cni-conf-dir", "/etc/cni/net.d", "`directory` of CNI configurations for a private containerd; if it has none, a network is created")
+	f.StringVar(&o.podCIDR, "pod-cidr", "", "address `range` of pods in the network that is created for a private containerd, or one of IPv4 and one of IPv6 separated by a comma (default: a free one from 10.88.0.0/16 to 10.119.0.0/16)")
 	f.StringVar(&o.nodeIP, "node-ip", "", "`address` of the node, or one IPv4 and one IPv6 address separated by a comma, the primary one first; :: prefers IPv6 (default: the address of the default route)")
 	f.StringSliceVar(&o.Network.ClusterDNS, "cluster-dns", nil, "`addresses` of the DNS servers for pods with dnsPolicy ClusterFirst (default: the host's)")
 	f.StringVar(&o.Network.ClusterDomain, "cluster-domain", "", "DNS `domain` of services, and of pods with a subdomain")
@@ -303,7 +308,11 @@ func (o *Options) validate(f *pflag.FlagSet) (notices []string, err error) {
 	if o.Cluster.Kubeconfig != "" && o.Remote.Address != "" && o.Remote.ClientCAFile == "" {
 		notices = append(notices, "without --client-ca-file the API server cannot authenticate to this node: kubectl logs, exec and port-forward through the cluster fail; set it to the CA of the cluster's client certificates")
 	}
-	return notices, o.check()
+	err = o.check()
+	if o.MemoryManager.notice != "" {
+		notices = append(notices, o.MemoryManager.notice)
+	}
+	return notices, err
 }
 
 // checkMasked returns an error for a secret that was masked in /configz, from which the file
@@ -340,6 +349,7 @@ func (o *Options) merge(c *kubeletconfig.Config, f *pflag.FlagSet) {
 	take("max-container-restart-period", c.MaxContainerRestartPeriod != nil, func() { o.Runtime.RestartCap = *c.MaxContainerRestartPeriod })
 	take("cluster-dns", c.ClusterDNS != nil, func() { o.Network.ClusterDNS = c.ClusterDNS })
 	take("cluster-domain", c.ClusterDomain != "", func() { o.Network.ClusterDomain = c.ClusterDomain })
+	take("pod-cidr", c.PodCIDR != "", func() { o.podCIDR = c.PodCIDR })
 	take("resolv-conf", c.ResolvConf != nil, func() { o.Network.ResolvConf = *c.ResolvConf })
 	take("pod-logs-dir", c.PodLogsDir != "", func() { o.Paths.PodLogs = c.PodLogsDir })
 	take("healthz-bind-address", c.HealthzBindAddress != "", func() { o.healthHost = c.HealthzBindAddress })

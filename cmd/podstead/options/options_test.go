@@ -119,6 +119,37 @@ resolvConf: ""
 	}
 }
 
+// The ranges of pods come from the kubelet's flag and field; a fault names what would be right.
+func TestPodCIDR(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "config.yaml")
+	for field, want := range map[string]string{
+		"10.100.0.0/16":                         "[10.100.0.0/16]",
+		"fd00:100::/64, 10.100.0.0/16":          "[fd00:100::/64 10.100.0.0/16]",
+		"10.100.0.0":                            `"10.100.0.0" is not an address range, such as 10.100.0.0/16 or fd00:100::/64`,
+		"10.100.0.1/16":                         "10.100.0.1/16 is an address and not a range; use 10.100.0.0/16",
+		"10.100.0.0/31":                         "10.100.0.0/31 is too small; use a prefix length of at most 30 for IPv4",
+		"fe80::/64":                             "fe80::/64 has no addresses for pods; use a private range",
+		"10.100.0.0/16,10.101.0.0/16":           "must be one range, or one of IPv4 and one of IPv6",
+		"10.1.0.0/16,fd00::/64,fd00:0:0:1::/64": "must be one range, or one of IPv4 and one of IPv6",
+	} {
+		if err := os.WriteFile(file, []byte(kubeletHead+"podCIDR: \""+field+"\"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		o, _, err := complete(t, "--config", file)
+		if err != nil {
+			if !strings.HasPrefix(err.Error(), file+":3: podCIDR: ") || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v, want %s", field, err, want)
+			}
+		} else if got := fmt.Sprint(o.Network.PodCIDRs); got != want {
+			t.Errorf("%s: %s, want %s", field, got, want)
+		}
+		o, _, err = complete(t, "--config", file, "--pod-cidr", "10.102.0.0/16")
+		if err != nil || fmt.Sprint(o.Network.PodCIDRs) != "[10.102.0.0/16]" {
+			t.Errorf("the flag: %v (%v)", o, err)
+		}
+	}
+}
+
 func TestHeadersCanBeRepeated(t *testing.T) {
 	o, _, err := complete(t, "--manifest-url-header", "X-A: 1", "--manifest-url-header", "X-A:2:3")
 	if err != nil {

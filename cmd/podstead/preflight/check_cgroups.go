@@ -124,8 +124,8 @@ func cgroupDriver(h *Host, s *Settings) []Finding {
 	used := s.Runtime.CgroupDriver
 	fix := h.driverFix(&s.Runtime, "systemd")
 	if s.Runtime.Private {
-		// Its configuration is podstead's, and it always uses cgroupfs.
-		fix = "run a containerd of its own with SystemdCgroup = true in the runc options, and name it with --container-runtime-endpoint"
+		// podstead configures it while none of its containers runs.
+		fix = "reboot: the private containerd uses systemd then, unless --cgroup-driver (cgroupDriver) is cgroupfs"
 	}
 	switch {
 	case used == "":

@@ -303,7 +303,7 @@ func TestRun(t *testing.T) {
 		}, "cgroups", Warn, "hugetlb", "HUGETLB"},
 		"another driver":                     {func(b *testHost) { b.settings.CgroupDriver = "cgroupfs" }, "cgroup-driver", Fail, "configured to use cgroupfs, but the runtime uses systemd", "--cgroup-driver"},
 		"cgroupfs with systemd":              {func(b *testHost) { b.settings.Runtime.CgroupDriver = "cgroupfs" }, "cgroup-driver", Warn, "although systemd manages", "SystemdCgroup = true"},
-		"cgroupfs of the private containerd": {func(b *testHost) { b.settings.Runtime.CgroupDriver, b.settings.Runtime.Private = "cgroupfs", true }, "cgroup-driver", Warn, "although systemd manages", "--container-runtime-endpoint"},
+		"cgroupfs of the private containerd": {func(b *testHost) { b.settings.Runtime.CgroupDriver, b.settings.Runtime.Private = "cgroupfs", true }, "cgroup-driver", Warn, "although systemd manages", "reboot: the private containerd uses systemd then"},
 		"cgroupfs with a setting": {func(b *testHost) {
 			b.write("etc/containerd/config.toml", "version = 2\n    SystemdCgroup = false\n")
 			b.settings.Runtime.CgroupDriver = "cgroupfs"
