@@ -28,12 +28,14 @@ func testBoot(m *Machine) {
 
 	boot := func(what string) {
 		t.Helper()
+		used := m.CPUTime()
 		m.Start()
 		awaitInstances(m, want, bootTimeout)
 		reported := awaitReady(m, settle, names...)
 		ready := strings.Fields(m.Sh("cat /proc/uptime"))[0]
 		daemon, last := checkPriorityOrder(m)
-		t.Logf("%s: from the kernel's start: the daemon %.1f s, the last of ten pods runs %.1f s, all are Ready within %s s", what, daemon.Seconds(), last.Seconds(), ready)
+		t.Logf("%s: from the kernel's start: the daemon %.1f s, the last of ten pods runs %.1f s, all are Ready within %s s, after %.0f s of QEMU's processor time",
+			what, daemon.Seconds(), last.Seconds(), ready, (m.CPUTime() - used).Seconds())
 		for name, p := range reported {
 			if n := p.Status.ContainerStatuses[0].RestartCount; n == 0 {
 				t.Errorf("%s: %s has the restart count %d after a boot", what, name, n)
