@@ -62,7 +62,7 @@ func testExamples(m *Machine) {
 	work := func() map[string]v1.Pod {
 		t.Helper()
 		var all map[string]v1.Pod
-		m.Await("the examples run", settle, func() (err error) {
+		m.Await("the examples run", 2*settle, func() (err error) {
 			if all, err = pods(m); err != nil {
 				return err
 			}

@@ -28,11 +28,15 @@ func testBoot(m *Machine) {
 
 	boot := func(what string) {
 		t.Helper()
+		used := m.CPUTime()
 		m.Start()
 		awaitInstances(m, want, bootTimeout)
-		t.Logf("%s: ten pods run %s s after the kernel started", what, strings.Fields(m.Sh("cat /proc/uptime"))[0])
-		checkPriorityOrder(m)
-		for name, p := range awaitReady(m, settle, names...) {
+		reported := awaitReady(m, settle, names...)
+		ready := strings.Fields(m.Sh("cat /proc/uptime"))[0]
+		daemon, last := checkPriorityOrder(m)
+		t.Logf("%s: from the kernel's start: the daemon %.1f s, the last of ten pods runs %.1f s, all are Ready within %s s, after %.0f s of QEMU's processor time",
+			what, daemon.Seconds(), last.Seconds(), ready, (m.CPUTime() - used).Seconds())
+		for name, p := range reported {
 			if n := p.Status.ContainerStatuses[0].RestartCount; n == 0 {
 				t.Errorf("%s: %s has the restart count %d after a boot", what, name, n)
 			}
@@ -55,8 +59,8 @@ func testBoot(m *Machine) {
 
 // checkPriorityOrder checks by the start times of their processes that each pod with a priority
 // started before each one without, unless it started 20 s after the daemon: the others wait no
-// longer.
-func checkPriorityOrder(m *Machine) {
+// longer. It returns when the daemon and the last pod started, since the boot.
+func checkPriorityOrder(m *Machine) (daemon, last time.Duration) {
 	m.t.Helper()
 	start := func(pid string) time.Duration {
 		m.t.Helper()
@@ -67,14 +71,17 @@ func checkPriorityOrder(m *Machine) {
 		}
 		return time.Duration(ticks) * time.Second / 100
 	}
-	daemon := start(strings.TrimSpace(m.Sh("systemctl show -P MainPID podstead")))
+	daemon = start(strings.TrimSpace(m.Sh("systemctl show -P MainPID podstead")))
 	var lastHigh time.Duration
 	for i := 7; i < 10; i++ {
 		lastHigh = max(lastHigh, start(mainPid(m, fmt.Sprintf("p%d", i))))
 	}
 	for i := range 7 {
-		if at := start(mainPid(m, fmt.Sprintf("p%d", i))); at < lastHigh && at < daemon+20*time.Second {
+		at := start(mainPid(m, fmt.Sprintf("p%d", i)))
+		if at < lastHigh && at < daemon+20*time.Second {
 			m.t.Errorf("p%d started %v after the daemon, before the last pod with a higher priority, which started after %v", i, at-daemon, lastHigh-daemon)
 		}
+		last = max(last, at)
 	}
+	return daemon, max(last, lastHigh)
 }
