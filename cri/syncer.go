@@ -240,6 +240,8 @@ type SyncResult struct {
 	// failed, by container name.
 	Resized      []Resize
 	ResizeErrors map[string]string
+	// Steps are the steps of starts that were taken, including those that failed.
+	Steps []Step
 	// RetryAfter is when the first back-off ends, 0 if there is none. It may be
 	// set together with Err.
 	RetryAfter time.Duration

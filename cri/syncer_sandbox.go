@@ -15,6 +15,7 @@ import (
 
 // createSandbox creates the pod's sandbox and reads its addresses.
 func (t *transaction) createSandbox(ctx context.Context) error {
+	defer t.measure(StepSandbox)()
 	config := t.config.sandbox(t.Pod, t.actions.Attempt, t.Sandbox)
 	t.reportOmitted()
 	id, err := t.runSandbox(ctx, config)

@@ -154,7 +154,9 @@ func (t *transaction) start(ctx context.Context, c *v1.Container, image *imagePu
 	if id := t.actions.Created[c.Name]; id != "" {
 		return t.startCreated(ctx, c, id)
 	}
+	imageReady := t.measure(StepImage)
 	<-image.done
+	imageReady()
 	if image.err != nil {
 		return image.err
 	}
@@ -189,6 +191,7 @@ func (t *transaction) countStart(c *v1.Container) (undo func()) {
 
 // create creates a new instance of a container.
 func (t *transaction) create(ctx context.Context, c *v1.Container, imageRef string) (id string, number int, err error) {
+	defer t.measure(StepCreate)()
 	in := containerInput{imageRef: imageRef, users: t.Sandbox.Users}
 	logDir := filepath.Join(t.sandboxConfig.LogDirectory, c.Name)
 	if in.restartCount, err = t.restartCount(c.Name, logDir); err == nil {
@@ -332,12 +335,14 @@ func uncertain(err error) bool {
 // noSandboxProcessError, the container has been removed and no failure is recorded.
 func (t *transaction) startCreatedInstance(ctx context.Context, c *v1.Container, id string, number int) error {
 	t.result.Acted = true
+	started := t.measure(StepStart)
 	leave, err := t.enterStart(ctx, stageFinish)
 	if err != nil {
 		return err
 	}
 	err = t.runtime.StartContainer(ctx, id)
 	leave()
+	started()
 	if err != nil && t.removeWithoutSandboxProcess(ctx, c, id, number, err) {
 		return noSandboxProcessError{err}
 	}

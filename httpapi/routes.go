@@ -34,6 +34,8 @@ type Sources struct {
 	Volumes   VolumeManager
 	Images    ImageManager
 	Restarter PodRestarter
+	// Starts are how long pods took to start.
+	Starts StartReader
 	// Rollouts manages the revisions of static pods.
 	Rollouts RolloutManager
 	// AutoUpdates updates the images of pods.
@@ -137,6 +139,7 @@ func Routes(src Sources) []Route {
 		{"POST", api + "/images/pull", access.Admin, pullImage(src.Images)},
 		{"POST", api + "/images/load", access.Admin, loadImages(src.Images)},
 		{"POST", api + "/namespaces/{namespace}/pods/{pod}/restart", access.Write, restartPod(src)},
+		{"GET", api + "/starts", access.Read, podStarts(src.Pods, src.Starts)},
 		{"GET", api + "/rollouts", access.Read, rollouts(src.Rollouts)},
 		{"GET", api + "/namespaces/{namespace}/pods/{pod}/rollout/history", access.Read, rolloutHistory(src)},
 		{"POST", api + "/namespaces/{namespace}/pods/{pod}/rollout/undo", access.Write, undoRollout(src)},

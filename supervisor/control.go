@@ -64,6 +64,12 @@ func (s *Supervisor) Started(uid types.UID) bool {
 	return err == nil
 }
 
+// StartDuration returns how long a pod took to start. ok is false while it starts, and for a
+// pod that an earlier daemon started.
+func (s *Supervisor) StartDuration(uid types.UID) (took podstart.Duration, ok bool) {
+	return s.podSyncer.durations.Of(uid)
+}
+
 // WaitEnded waits until the present run of a pod has ended: nothing of it runs, its
 // volumes are unmounted and its cgroup is removed. It returns nil at once for a pod
 // that does not run, and the context's error if that ends first.

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/manifest"
 )
 
@@ -37,6 +38,14 @@ func (m *recordedMetrics) PodDisrupted(reason, signal string) {
 	m.displaced = append(m.displaced, reason+" "+signal)
 }
 
+func stepNames(steps []cri.Step) []string {
+	var names []string
+	for _, s := range steps {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
 func TestMetrics(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		m := &recordedMetrics{worked: map[string]int{}}
@@ -64,6 +73,9 @@ func TestMetrics(t *testing.T) {
 		}
 		if m.worked["create"] != 1 || m.worked["sync"] < 1 || m.worked["kill"] != 0 {
 			t.Errorf("worked %v", m.worked)
+		}
+		if got, ok := d.StartDuration(pod.UID); !ok || got.Took != m.started[0] || !slices.Equal(stepNames(got.Steps), []string{cri.StepSandbox, cri.StepImage, cri.StepCreate, cri.StepStart}) {
+			t.Errorf("the start of the pod: %+v, %v; it took %v", got, ok, m.started)
 		}
 		m.mu.Unlock()
 		if got := d.Workers(); got[WorkerKind{Config: "desired", Lifecycle: "sync", Static: "true"}] != 1 || len(got) != 1 {
@@ -102,6 +114,9 @@ func TestAdoptedPodIsNotCountedAsStarted(t *testing.T) {
 		defer m.mu.Unlock()
 		if len(m.started) != 0 || m.worked["create"] != 1 {
 			t.Errorf("started %v, worked %v", m.started, m.worked)
+		}
+		if took, ok := d.StartDuration(pod.UID); ok {
+			t.Errorf("the adopted pod took %v to start", took)
 		}
 	})
 }

@@ -12,6 +12,7 @@ import (
 
 	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/supervisor/event"
+	"github.com/podstead/podstead/supervisor/podstart"
 	"github.com/podstead/podstead/supervisor/podworkers"
 )
 
@@ -23,6 +24,8 @@ type reports struct {
 	metrics Metrics
 	// trace is Config.Trace.
 	trace func(ctx context.Context, name string, pod *v1.Pod) (context.Context, func(error))
+	// durations are how long pods took to start.
+	durations *podstart.Durations
 	// ready is called with each pod that becomes ready; may be nil.
 	ready func(uid types.UID)
 }
@@ -57,7 +60,9 @@ func (s *reports) reportStatus(a *attempt, before, now *v1.PodStatus) {
 		s.logExits(a, before.EphemeralContainerStatuses, now.EphemeralContainerStatuses)
 	}
 	if before != nil && before.Phase == v1.PodPending && now.Phase == v1.PodRunning && now.StartTime != nil {
-		s.metrics.PodStarted(time.Since(now.StartTime.Time))
+		took := time.Since(now.StartTime.Time)
+		s.metrics.PodStarted(took)
+		s.durations.End(a.pod.UID, took)
 	}
 	was := a.run.ready
 	a.run.ready = slices.ContainsFunc(now.Conditions, func(c v1.PodCondition) bool {

@@ -131,6 +131,10 @@ func (a *attempt) beginRun() {
 		a.runtime.syncer.Forget(uid)
 	}
 	a.records.backoff.Restore(uid, r.record.Backoff)
+	if r.inherited.noRecord || restarted {
+		// Otherwise an earlier daemon began the start, and this one sees only a part of it.
+		a.durations.Begin(uid)
+	}
 }
 
 // nextRun returns the record with which a pod is restarted: its containers count

@@ -24,6 +24,9 @@ const (
 	reasonFailedSandbox = "FailedCreatePodSandBox"
 )
 
+// stepVolumes is the step of a start that prepares the volumes; the others are those of cri.
+const stepVolumes = "volumes"
+
 // maxConsecutiveActs is how many Syncs may act one right after the other. A pod that
 // needs more does not settle, and is synced once a second only.
 const maxConsecutiveActs = 10
@@ -193,7 +196,11 @@ func (a *syncAttempt) allocate(ctx context.Context) *podworkers.SyncResult {
 // kubelet restarts nothing in a running pod, and kills nothing that hangs; here only
 // the containers wait that mount it.
 func (a *syncAttempt) prepareVolumes(ctx context.Context) *podworkers.SyncResult {
+	began := time.Now()
 	a.request.ResolveInputs, a.volumeFault = a.inputs.Prepare(ctx, a.allocated)
+	if len(a.allocated.Spec.Volumes) > 0 {
+		a.durations.Add(a.pod.UID, stepVolumes, time.Since(began))
+	}
 	if a.volumeFault == nil {
 		return nil
 	}
@@ -248,6 +255,9 @@ func (a *syncAttempt) syncContainers(ctx context.Context) *podworkers.SyncResult
 		a.result = a.runtime.syncer.Sync(ctx, *req)
 	})
 	a.takeBackKilled(known)
+	for _, step := range a.result.Steps {
+		a.durations.Add(uid, step.Name, step.Took)
+	}
 	a.run.waiting = a.result.Waiting
 	a.run.record = podprobes.WithPostStart(a.run.record, a.result.PostStartDone)
 	done := &podresize.Executed{Pod: a.pod, Observed: a.observed, Requested: req.Resizes, Result: &a.result, CgroupFault: a.cgroupFault}

@@ -91,6 +91,7 @@ func (a *finishedAttempt) removeAll(ctx context.Context) error {
 	}
 	a.runtime.syncer.Forget(uid)
 	a.reservations.Forget(uid)
+	a.durations.Forget(uid)
 	a.statuses.forget(uid)
 	a.revisions.forget(uid)
 	if err := a.ephemeral.Remove(uid); err != nil {

@@ -131,11 +131,19 @@ func (r release) program(p platform) string { return filepath.Join(r.stage, p.na
 func (r release) compile(p platform) error {
 	flags := fmt.Sprintf("-s -w -X main.version=%s -X main.commit=%s -X main.date=%s", r.version, r.commit, r.date.Format(time.RFC3339))
 	return command(append([]string{"CGO_ENABLED=0", "GOOS=linux", "GOFLAGS="}, p.env...),
-		"go", "build", "-trimpath", "-buildvcs=false", "-tags", buildTags, "-ldflags", flags, "-o", r.program(p), "./cmd/podstead")
+		"go", "build", "-trimpath", "-buildvcs=false", "-tags", buildTags, inlineNone, inlineStd, "-ldflags", flags, "-o", r.program(p), "./cmd/podstead")
 }
 
 // buildTags are those of make build: the program without gRPC's tracing pages.
 const buildTags = "grpcnotrace"
+
+// inlineNone and inlineStd let the compiler inline functions in the standard library only: on amd64 the
+// program has 32.6 MB instead of 35.4, and reading 300 manifests takes 1 to 4 % more CPU time. Without
+// inlining in the standard library it would take 60 % more. The order counts: the last match applies.
+const (
+	inlineNone = "-gcflags=all=-l"
+	inlineStd  = "-gcflags=std="
+)
 
 // manual writes the manual pages of all commands.
 func (r release) manual() error {
@@ -163,7 +171,7 @@ func (r release) manual() error {
 // completions writes the completion scripts, with a program for this machine.
 func (r release) completions() error {
 	program := filepath.Join(r.stage, "podstead-"+runtime.GOARCH)
-	if err := command([]string{"CGO_ENABLED=0"}, "go", "build", "-trimpath", "-buildvcs=false", "-tags", buildTags, "-ldflags", "-s -w", "-o", program, "./cmd/podstead"); err != nil {
+	if err := command([]string{"CGO_ENABLED=0"}, "go", "build", "-trimpath", "-buildvcs=false", "-tags", buildTags, inlineNone, inlineStd, "-ldflags", "-s -w", "-o", program, "./cmd/podstead"); err != nil {
 		return err
 	}
 	for shell, file := range map[string]string{"bash": "podstead", "zsh": "_podstead", "fish": "podstead.fish"} {

@@ -29,11 +29,11 @@ func ProbeFailure(text string) string {
 	if ok {
 		kind = strings.TrimSuffix(kind, " and resulted in unknown state")
 		for _, layer := range layers {
-			if short := rest[len(layer.FindString(rest)):]; short != "" {
+			if short := rest[len(layer().FindString(rest)):]; short != "" {
 				rest = short
 			}
 		}
-		text = kind + ": " + noise.ReplaceAllString(rest, "")
+		text = kind + ": " + noise().ReplaceAllString(rest, "")
 	}
 	for _, known := range probeAdvice {
 		if strings.Contains(text, known.part) {

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -52,11 +53,16 @@ func TestTypoInTheTag(t *testing.T) {
 		n.awaitRevisionHeld("p", "RolloutPreparing", image+"-typo", "not found")
 		n.awaitEvent("p", "RolloutPreparing", image+"-typo")
 		n.mustStillRun("p", first)
+		if out := n.cli(0, nil, "describe", "pod", "p"); !regexp.MustCompile(`(?m)^Started In: +\d+\.\d\d s: sandbox \d+\.\d\d, .*start \d+\.\d\d$`).MatchString(out) {
+			t.Errorf("describe does not say how long the pod took to start:\n%s", out)
+		}
 		n.Kill()
 		n.start()
 		n.awaitRevisionHeld("p", "RolloutPreparing", image+"-typo")
 		n.mustStillRun("p", first)
-		n.cli(0, []string{"RevisionHeld", image + "-typo"}, "describe", "pod", "p")
+		if out := n.cli(0, []string{"RevisionHeld", image + "-typo"}, "describe", "pod", "p"); strings.Contains(out, "Started In:") {
+			t.Errorf("describe says how long a pod took to start that an earlier daemon started:\n%s", out)
+		}
 		n.writeManifest("p.yaml", wordPod("p", "three", image, ""))
 		n.awaitRevision("p", "three")
 		n.awaitExactly(1)

@@ -53,10 +53,11 @@ const productTags = "-tags=grpcnotrace"
 // StrippedProgram returns the path of the daemon's binary that BuildStripped builds.
 func StrippedProgram() string { return os.Getenv(strippedVar) }
 
-// BuildStripped builds the product as a release has it, without symbols. The benchmark
+// BuildStripped builds the product as a release has it, without symbols and with inlining only in
+// the standard library. The benchmark
 // measures its size.
 func BuildStripped() error {
-	return build(strippedVar, "podstead-release", "./cmd/podstead", productTags, "-trimpath", "-ldflags=-s -w")
+	return build(strippedVar, "podstead-release", "./cmd/podstead", productTags, "-trimpath", "-gcflags=all=-l", "-gcflags=std=", "-ldflags=-s -w")
 }
 
 // BuildUngated builds the product without its limit of concurrent calls to the runtime, which

@@ -69,6 +69,8 @@ type PodDescription struct {
 	Manifest objects.ManifestUnit
 	// Rollout is nil for a pod of an API server.
 	Rollout *objects.Rollout
+	// Start is nil for a pod that the daemon has not started.
+	Start *objects.PodStart
 	// Update is nil for a pod whose images are not updated.
 	Update *objects.AutoUpdate
 	Events []v1.Event
@@ -86,6 +88,9 @@ func (d *Describer) Pod(ctx context.Context, pod *v1.Pod) error {
 		if p.Rollout, err = objects.FindRollout(ctx, d.client, pod.Namespace, pod.Name); err != nil {
 			return err
 		}
+	}
+	if p.Start, err = objects.FindStart(ctx, d.client, pod); err != nil {
+		return err
 	}
 	if podinfo.AutoUpdate(pod) != "" {
 		if p.Update, err = autoUpdateOf(ctx, d.client, pod); err != nil {

@@ -55,6 +55,9 @@ func (d PodDescription) summary(r *terminal.Report) {
 	optional("Priority Class", p.Spec.PriorityClassName)
 	field("Node", terminal.OrNone(p.Spec.NodeName))
 	field("Start Time", d.time(p.Status.StartTime))
+	if d.Start != nil {
+		field("Started In", d.Start.String())
+	}
 	d.list(r, "Labels", pairs(p.Labels, "="))
 	d.list(r, "Annotations", pairs(p.Annotations, ": "))
 	optional("Manifest", d.Manifest.Name)
