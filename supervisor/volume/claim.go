@@ -137,7 +137,7 @@ func (v *Volumes) claimDir(namespace, name string) (string, error) {
 	if v.Claims == "" {
 		return "", errors.New("no directory for persistent volumes is configured")
 	}
-	if !validName.MatchString(namespace) || !validClaim.MatchString(name) {
+	if !validName.MatchString(namespace) || !validClaim().MatchString(name) {
 		return "", fmt.Errorf("invalid name of a claim: %s/%s", namespace, name)
 	}
 	return filepath.Join(v.Claims, namespace, name), nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"regexp"
+	"sync"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -37,8 +38,9 @@ const (
 var (
 	validUID  = regexp.MustCompile(`^[A-Za-z0-9-]{1,63}$`)
 	validName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
-	// validClaim matches DNS subdomains, which names of claims are.
-	validClaim = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
+	// validClaim matches DNS subdomains, which names of claims are. It is large, and many nodes
+	// have no claims, so that its first use compiles it.
+	validClaim = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`) })
 )
 
 // PodDir returns the directory of a pod. An invalid UID is an error.
