@@ -345,16 +345,22 @@ func privateConfig(o *options.Options) private.Config {
 		PauseImage: o.Runtime.PauseImage,
 		PodCIDRs:   o.Network.PodCIDRs,
 
-		SystemdCgroup: usesSystemd(&o.Cgroups, "/run/systemd/system"),
+		SystemdCgroup: usesSystemd(&o.Cgroups, "/run/systemd/system", "/proc/self/mountinfo"),
 	}
 }
 
 // usesSystemd reports whether systemd creates the cgroups of a private containerd: if the settings
-// say so, else if it runs as the init process, of which booted is the sign (sd_booted).
-func usesSystemd(c *options.Cgroups, booted string) bool {
+// say so, else if it is the init process, of which booted is the sign (sd_booted), and manages the
+// controllers, as it does on cgroup v2. There it may undo limits that it does not know; on v1 it
+// leaves the cgroups of others alone, and with cgroupfs no shutdown signals all containers at once.
+func usesSystemd(c *options.Cgroups, booted, mountinfo string) bool {
 	if driver := cmp.Or(c.Driver, c.DriverHint); driver != "" {
 		return driver == string(cgroup.Systemd)
 	}
 	fi, err := os.Lstat(booted)
-	return err == nil && fi.IsDir()
+	if err != nil || !fi.IsDir() {
+		return false
+	}
+	r, err := cgroup.OpenReader(mountinfo)
+	return err == nil && r.V2()
 }

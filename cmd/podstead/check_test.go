@@ -148,23 +148,34 @@ func TestCheckConfigFile(t *testing.T) {
 	}
 }
 
-// systemd is the cgroup driver of a private containerd where it is the init process, unless the settings
-// say otherwise.
+// systemd is the cgroup driver of a private containerd where it is the init process and cgroup v2 is in
+// use, unless the settings say otherwise.
 func TestUsesSystemd(t *testing.T) {
 	booted := t.TempDir()
+	mountinfo := func(line string) string {
+		file := filepath.Join(t.TempDir(), "mountinfo")
+		if err := os.WriteFile(file, []byte(line+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	v2 := mountinfo("30 24 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate")
+	v1 := mountinfo("31 24 0:27 / /sys/fs/cgroup/memory rw,nosuid shared:5 - cgroup cgroup rw,memory")
 	for _, c := range []struct {
-		cgroups options.Cgroups
-		booted  string
-		want    bool
+		cgroups           options.Cgroups
+		booted, mountinfo string
+		want              bool
 	}{
-		{options.Cgroups{}, booted, true},
-		{options.Cgroups{}, filepath.Join(booted, "none"), false},
-		{options.Cgroups{Driver: "cgroupfs"}, booted, false},
-		{options.Cgroups{DriverHint: "cgroupfs"}, booted, false},
-		{options.Cgroups{Driver: "systemd", DriverHint: "cgroupfs"}, filepath.Join(booted, "none"), true},
+		{options.Cgroups{}, booted, v2, true},
+		{options.Cgroups{}, booted, v1, false},
+		{options.Cgroups{}, filepath.Join(booted, "none"), v2, false},
+		{options.Cgroups{Driver: "cgroupfs"}, booted, v2, false},
+		{options.Cgroups{DriverHint: "cgroupfs"}, booted, v2, false},
+		{options.Cgroups{DriverHint: "systemd"}, booted, v1, true},
+		{options.Cgroups{Driver: "systemd", DriverHint: "cgroupfs"}, filepath.Join(booted, "none"), v1, true},
 	} {
-		if got := usesSystemd(&c.cgroups, c.booted); got != c.want {
-			t.Errorf("%+v: %t", c, got)
+		if got := usesSystemd(&c.cgroups, c.booted, c.mountinfo); got != c.want {
+			t.Errorf("%+v, %s: %t", c, c.mountinfo, got)
 		}
 	}
 }
