@@ -1,38 +1,85 @@
 package containerlog
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"syscall"
+	"time"
 
 	"github.com/fsnotify/fsnotify"
 )
 
+// pollInterval is how often a log is read if inotify cannot report its changes.
+const pollInterval = time.Second
+
+// newWatcher is replaced by a test that has no inotify.
+var newWatcher = fsnotify.NewWatcher
+
 // watch notifies a stream of changes in the directory.
 type watch struct {
-	dir     string
+	dir string
+	// watcher is nil if the kernel has no inotify instance or watch left: the log is polled.
+	// Each user has 128 instances by default, which all programs of root share.
 	watcher *fsnotify.Watcher
 	// notify has capacity for one notification; further ones coalesce.
 	notify chan struct{}
 	// names is set when a file was created, removed or renamed. It is initially set.
 	names atomic.Bool
-	done  sync.WaitGroup
+	// closed ends polling.
+	closed chan struct{}
+	done   sync.WaitGroup
 }
 
+// openWatch watches a directory. The error is that of a directory that cannot be read.
 func openWatch(dir string) (*watch, error) {
-	watcher, err := fsnotify.NewWatcher()
-	if err != nil {
-		return nil, fmt.Errorf("failed to follow the log: %w; for many followed logs, increase fs.inotify.max_user_instances", err)
+	w := &watch{dir: dir, notify: make(chan struct{}, 1), closed: make(chan struct{})}
+	w.names.Store(true)
+	var err error
+	if w.watcher, err = newWatcher(); err == nil {
+		if err = w.watcher.Add(dir); err != nil {
+			_ = w.watcher.Close()
+			w.watcher = nil
+		}
 	}
-	if err := watcher.Add(dir); err != nil {
-		_ = watcher.Close()
+	switch {
+	case err == nil:
+		w.done.Go(w.run)
+	case exhausted(err):
+		w.done.Go(w.poll)
+	default:
 		return nil, fmt.Errorf("failed to follow the log: %w", err)
 	}
-	w := &watch{dir: dir, watcher: watcher, notify: make(chan struct{}, 1)}
-	w.names.Store(true)
-	w.done.Go(w.run)
 	return w, nil
+}
+
+// exhausted reports whether inotify fails because of a limit on its instances or watches.
+func exhausted(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOSPC)
+}
+
+// poll counts each interval as a change of all names.
+func (w *watch) poll() {
+	tick := time.NewTicker(pollInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-w.closed:
+			return
+		case <-tick.C:
+			w.names.Store(true)
+			w.wake()
+		}
+	}
+}
+
+func (w *watch) wake() {
+	select {
+	case w.notify <- struct{}{}:
+	default:
+	}
 }
 
 // run reads events without delay, so that the kernel's queue does not overflow while a slow
@@ -55,10 +102,7 @@ func (w *watch) run() {
 			}
 			w.names.Store(true)
 		}
-		select {
-		case w.notify <- struct{}{}:
-		default:
-		}
+		w.wake()
 	}
 }
 
@@ -66,6 +110,9 @@ func (w *watch) run() {
 // logs of cri-dockerd are links to Docker's directory. If this fails, the log is still read
 // whenever the state of its container changes.
 func (w *watch) link(path string) {
+	if w.watcher == nil {
+		return
+	}
 	target, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return
@@ -77,6 +124,9 @@ func (w *watch) link(path string) {
 }
 
 func (w *watch) close() {
-	_ = w.watcher.Close()
+	close(w.closed)
+	if w.watcher != nil {
+		_ = w.watcher.Close()
+	}
 	w.done.Wait()
 }
