@@ -102,7 +102,11 @@ func identityHash(form map[string]any) string {
 // without the suffix "-<node>". The name of any other pod is returned
 // unchanged.
 func BaseName(pod *v1.Pod) string {
-	switch Source(pod.Annotations[podinfo.AnnotationSource]) {
+	return baseName(pod, Source(pod.Annotations[podinfo.AnnotationSource]))
+}
+
+func baseName(pod *v1.Pod, source Source) string {
+	switch source {
 	case SourceFile, SourceHTTP, SourceOCI:
 		return strings.TrimSuffix(pod.Name, nodeSuffix(pod.Spec.NodeName))
 	}

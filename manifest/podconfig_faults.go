@@ -40,12 +40,21 @@ type UnitView struct {
 	// Revision is the digest of the artifact in effect, empty if Digest is, and for other
 	// sources.
 	Revision string `json:"revision,omitempty"`
-	// UIDs are the UIDs of the pods in effect.
-	UIDs   []types.UID `json:"uids,omitempty"`
-	Faults Faults      `json:"faults,omitempty"`
+	// Pods are the pods in effect, in the order of the documents.
+	Pods   []UnitPod `json:"pods,omitempty"`
+	Faults Faults    `json:"faults,omitempty"`
 	// Restored reports that what is in effect was accepted by an earlier run of
 	// the daemon, and that this run cannot read the unit.
 	Restored bool `json:"restored,omitempty"`
+}
+
+// UnitPod is a pod in effect.
+type UnitPod struct {
+	UID       types.UID `json:"uid"`
+	Namespace string    `json:"namespace"`
+	// Name is the name of the pod, BaseName the one in its manifest, without the node's name.
+	Name     string `json:"name"`
+	BaseName string `json:"baseName"`
 }
 
 // Snapshot returns the state of every registered source, in the order of
@@ -68,7 +77,8 @@ func (c *PodConfig) Snapshot() []SourceView {
 				shown.Digest, shown.Revision = "", ""
 			}
 			for _, document := range unit.Documents {
-				shown.UIDs = append(shown.UIDs, document.Pod.UID)
+				pod := document.Pod
+				shown.Pods = append(shown.Pods, UnitPod{UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name, BaseName: baseName(pod, source)})
 			}
 			view.Units = append(view.Units, shown)
 		}

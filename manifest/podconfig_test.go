@@ -14,7 +14,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	podinfo "github.com/podstead/podstead/internal/pod"
 )
@@ -310,7 +309,7 @@ func TestPodConfigSnapshot(t *testing.T) {
 	if len(views) != 2 || views[0].Source != SourceFile || !views[0].Delivered || views[1].Delivered {
 		t.Fatalf("views are %+v", views)
 	}
-	if units := views[0].Units; units[0].Digest != Digest([]byte("a 1")) || !slices.Equal(units[0].UIDs, []types.UID{"file-a-1"}) ||
+	if units := views[0].Units; units[0].Digest != Digest([]byte("a 1")) || len(units[0].Pods) != 1 || units[0].Pods[0].UID != "file-a-1" ||
 		units[1].Digest != "" || !units[1].Faults.Fatal() {
 		t.Fatalf("units are %+v", views[0].Units)
 	}
@@ -397,7 +396,8 @@ func checkModel(t *testing.T, b *configHarness, last Set) {
 	inEffect := 0
 	for _, view := range b.config.Snapshot() {
 		for _, unit := range view.Units {
-			for _, uid := range unit.UIDs {
+			for _, pod := range unit.Pods {
+				uid := pod.UID
 				inEffect++
 				if b.model.pods[uid] == nil {
 					t.Errorf("%s of %s is in effect, but the updates do not have it: %q", uid, unit.Name, b.model.log)
@@ -416,8 +416,8 @@ func checkModel(t *testing.T, b *configHarness, last Set) {
 			continue
 		}
 		for i, unit := range view.Units {
-			if !unit.Faults.Fatal() && !last.Units[i].Missing && len(unit.UIDs) != len(last.Units[i].Documents) {
-				t.Errorf("%s lacks pods without a fault: has %v of %v", unit.Name, unit.UIDs, last.Units[i].Documents[0].Pod.UID)
+			if !unit.Faults.Fatal() && !last.Units[i].Missing && len(unit.Pods) != len(last.Units[i].Documents) {
+				t.Errorf("%s lacks pods without a fault: has %v of %v", unit.Name, unit.Pods, last.Units[i].Documents[0].Pod.UID)
 			}
 		}
 	}

@@ -332,7 +332,7 @@ func TestOCISourceKeepsLastGood(t *testing.T) {
 				b.pass(defaultInterval)
 				b.wantPods("a=1", "b=1")
 				b.wantFault(c.fault)
-				uid := b.sink.config.Snapshot()[0].Units[0].UIDs[0]
+				uid := b.sink.config.Snapshot()[0].Units[0].Pods[0].UID
 				if b.sink.config.FaultFor(uid) == "" {
 					t.Error("the pods show no fault")
 				}
@@ -455,7 +455,7 @@ func TestOCISourceSeveralArtifacts(t *testing.T) {
 		b.wantPods("a=2")
 		b.wantFault("other.test/db: cannot read other.test/db:v1: unreachable")
 		view := b.sink.config.Snapshot()[0]
-		if view.Delivered || !view.LastRead.IsZero() || strings.Contains(b.sink.config.FaultFor(view.Units[1].UIDs[0]), "other") {
+		if view.Delivered || !view.LastRead.IsZero() || strings.Contains(b.sink.config.FaultFor(view.Units[1].Pods[0].UID), "other") {
 			t.Errorf("source is %+v", view)
 		}
 		b.registry.push("other.test/db:v1", "db.yaml", "db 1")

@@ -4,21 +4,15 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/podstead/podstead/cmd/podstead/options"
 	"github.com/podstead/podstead/httpapi"
 	"github.com/podstead/podstead/manifest"
-	"github.com/podstead/podstead/supervisor"
-	"github.com/podstead/podstead/supervisor/rollout"
 )
 
 // manifestView serves the sources and their manifests to the API.
 type manifestView struct {
-	config   *manifest.PodConfig
-	pods     *supervisor.Supervisor
-	rollouts *rollout.Controller
-	opts     options.Manifests
+	config *manifest.PodConfig
+	opts   options.Manifests
 	// server is the API server's kubeconfig, the location of its source.
 	server string
 }
@@ -37,10 +31,6 @@ func (v manifestView) Objects() []httpapi.Object {
 
 // Manifests implements httpapi.ManifestLister.
 func (v manifestView) Manifests() []httpapi.ManifestSource {
-	names := map[types.UID]string{}
-	for _, p := range v.pods.Pods() {
-		names[v.rollouts.ManifestUID(p.UID)] = p.Namespace + "/" + manifest.BaseName(p)
-	}
 	var out []httpapi.ManifestSource
 	for _, s := range v.config.Snapshot() {
 		src := httpapi.ManifestSource{Source: string(s.Source), Location: v.opts.Path, Delivered: s.Delivered, Incomplete: s.Incomplete, Ignored: s.Ignored, Time: s.LastRead, Units: []httpapi.ManifestUnit{}}
@@ -60,11 +50,9 @@ func (v manifestView) Manifests() []httpapi.ManifestSource {
 			src.Fault = s.Fault.Error()
 		}
 		for _, u := range s.Units {
-			unit := httpapi.ManifestUnit{Name: u.Name, Digest: u.Digest, Revision: u.Revision, Restored: u.Faults.Fatal() && len(u.UIDs) > 0}
-			for _, uid := range u.UIDs {
-				if n, ok := names[uid]; ok {
-					unit.Pods = append(unit.Pods, n)
-				}
+			unit := httpapi.ManifestUnit{Name: u.Name, Digest: u.Digest, Revision: u.Revision, Restored: u.Faults.Fatal() && len(u.Pods) > 0}
+			for _, p := range u.Pods {
+				unit.Pods = append(unit.Pods, p.Namespace+"/"+p.BaseName)
 			}
 			for _, f := range u.Faults {
 				if f.Warning {
@@ -82,9 +70,7 @@ func (v manifestView) Manifests() []httpapi.ManifestSource {
 
 // manifestFinder finds the manifest that a pod or an object comes from.
 type manifestFinder struct {
-	config   *manifest.PodConfig
-	rollouts *rollout.Controller
-	sup      *supervisor.Supervisor
+	config *manifest.PodConfig
 }
 
 // find returns the manifest's name, empty if there is none.
@@ -97,18 +83,9 @@ func (f manifestFinder) find(kind, namespace, name string) string {
 	if kind != "Pod" {
 		return ""
 	}
-	for _, pod := range f.sup.Pods() {
-		if pod.Namespace == namespace && pod.Name == name {
-			return f.unitOf(f.rollouts.ManifestUID(pod.UID))
-		}
-	}
-	return ""
-}
-
-func (f manifestFinder) unitOf(uid types.UID) string {
 	for _, source := range f.config.Snapshot() {
 		for _, unit := range source.Units {
-			if slices.Contains(unit.UIDs, uid) {
+			if slices.ContainsFunc(unit.Pods, func(p manifest.UnitPod) bool { return p.Namespace == namespace && p.Name == name }) {
 				return unit.Name
 			}
 		}

@@ -21,7 +21,7 @@ func (d *daemon) openAPI(ctx context.Context) error {
 	kube := d.newKubeAPI()
 	d.start(kube.Run)
 	usage := statsView{nodeName: d.nodeName, labels: d.admitNode.Labels, collector: p.stats, pods: d.sup, diskAge: o.Stats.DiskAge}
-	manifests := manifestView{config: d.sources.config, rollouts: d.sources.rollouts, pods: d.sup, opts: o.Manifests, server: o.Cluster.Kubeconfig}
+	manifests := manifestView{config: d.sources.config, opts: o.Manifests, server: o.Cluster.Kubeconfig}
 	d.api = httpapi.New(
 		httpapi.Config{
 			Socket: o.API.Socket, HealthAddress: o.API.HealthAddress, ReadOnlyAddress: o.Remote.ReadOnlyAddress,
@@ -66,7 +66,7 @@ func (d *daemon) newKubeAPI() *kubeapi.API {
 	return kubeapi.New(kubeapi.Config{
 		Versions: versions, Version: versionNumber(),
 		Writer: d.newManifestWriter(), Ephemeral: d.newEphemeralUpdater(), Node: d.nodeName, ManifestName: manifest.BaseName,
-		Manifest: manifestFinder{config: d.sources.config, rollouts: d.sources.rollouts, sup: d.sup}.find,
+		Manifest: manifestFinder{config: d.sources.config}.find,
 		Remedy:   manifest.KindRemedy,
 		Sources: kubeapi.Sources{
 			Pods:       pods,
