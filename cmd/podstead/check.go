@@ -349,11 +349,13 @@ func privateConfig(o *options.Options) private.Config {
 	}
 }
 
-// usesSystemd reports whether systemd creates the cgroups of a private containerd: if the settings
-// say so, else if it runs as the init process, of which booted is the sign (sd_booted).
+// usesSystemd reports whether systemd creates the cgroups of a private containerd: if it runs as the
+// init process, of which booted is the sign (sd_booted), unless the settings say cgroupfs. Without
+// systemd the driver could start no container, so that no setting chooses it then: the configuration
+// of a kubelet often has it, and was only a hint.
 func usesSystemd(c *options.Cgroups, booted string) bool {
-	if driver := cmp.Or(c.Driver, c.DriverHint); driver != "" {
-		return driver == string(cgroup.Systemd)
+	if cmp.Or(c.Driver, c.DriverHint) == string(cgroup.Cgroupfs) {
+		return false
 	}
 	fi, err := os.Lstat(booted)
 	return err == nil && fi.IsDir()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -13,6 +14,7 @@ import (
 	"github.com/podstead/podstead/cmd/podstead/cli"
 	"github.com/podstead/podstead/cmd/podstead/options"
 	"github.com/podstead/podstead/cmd/podstead/preflight"
+	"github.com/podstead/podstead/cri/critest"
 )
 
 func TestPrintFindings(t *testing.T) {
@@ -149,7 +151,7 @@ func TestCheckConfigFile(t *testing.T) {
 }
 
 // systemd is the cgroup driver of a private containerd where it is the init process, unless the settings
-// say otherwise.
+// say cgroupfs. Nothing else lets it start containers on a host without systemd.
 func TestUsesSystemd(t *testing.T) {
 	booted := t.TempDir()
 	for _, c := range []struct {
@@ -161,10 +163,36 @@ func TestUsesSystemd(t *testing.T) {
 		{options.Cgroups{}, filepath.Join(booted, "none"), false},
 		{options.Cgroups{Driver: "cgroupfs"}, booted, false},
 		{options.Cgroups{DriverHint: "cgroupfs"}, booted, false},
-		{options.Cgroups{Driver: "systemd", DriverHint: "cgroupfs"}, filepath.Join(booted, "none"), true},
+		{options.Cgroups{Driver: "systemd", DriverHint: "cgroupfs"}, booted, true},
+		{options.Cgroups{DriverHint: "systemd"}, filepath.Join(booted, "none"), false},
+		{options.Cgroups{Driver: "systemd"}, filepath.Join(booted, "none"), false},
 	} {
 		if got := usesSystemd(&c.cgroups, c.booted); got != c.want {
 			t.Errorf("%+v: %t", c, got)
+		}
+	}
+}
+
+// Pods of a private containerd use its cgroup driver, also if --cgroup-driver has been changed since
+// its containers were created. For another runtime the flag applies.
+func TestDriverOfThePrivateContainerd(t *testing.T) {
+	f := critest.New(t)
+	for _, used := range []string{"cgroupfs", "systemd"} {
+		f.SetCgroupDriver(used)
+		for _, flag := range []string{"", "cgroupfs", "systemd"} {
+			c := options.Cgroups{Driver: flag, DriverHint: "cgroupfs"}
+			got, err := cgroupDriver(t.Context(), &c, f.Client(t), true)
+			if want := cmp.Or(flag, used); err != nil || string(got) != want {
+				t.Errorf("--cgroup-driver=%s of a runtime that uses %s: %s (%v)", flag, used, got, err)
+			}
+			before := usesSystemd(&c, t.TempDir())
+			followPrivate(&c)
+			if got, err = cgroupDriver(t.Context(), &c, f.Client(t), true); err != nil || string(got) != used {
+				t.Errorf("--cgroup-driver=%s of a private containerd that uses %s: %s (%v)", flag, used, got, err)
+			}
+			if usesSystemd(&c, t.TempDir()) != before {
+				t.Errorf("--cgroup-driver=%s: the driver of the next boot is another one", flag)
+			}
 		}
 	}
 }
