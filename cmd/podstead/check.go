@@ -349,17 +349,23 @@ func privateConfig(o *options.Options) private.Config {
 	}
 }
 
-// usesSystemd reports whether systemd creates the cgroups of a private containerd: if the settings
-// say so, else if it is the init process, of which booted is the sign (sd_booted), and manages the
-// controllers, as it does on cgroup v2. There it may undo limits that it does not know; on v1 it
-// leaves the cgroups of others alone, and with cgroupfs no shutdown signals all containers at once.
+// usesSystemd reports whether systemd creates the cgroups of a private containerd. It must be the
+// init process, of which booted is the sign (sd_booted): without it the driver could start no container,
+// so that no setting chooses it then; the configuration of a kubelet often has it, and was only a
+// hint. Without a setting it must also manage the controllers, as it does on cgroup v2. There it may
+// undo limits that it does not know; on v1 it leaves the cgroups of others alone, and with cgroupfs no
+// shutdown signals all containers at once.
 func usesSystemd(c *options.Cgroups, booted, mountinfo string) bool {
-	if driver := cmp.Or(c.Driver, c.DriverHint); driver != "" {
-		return driver == string(cgroup.Systemd)
+	driver := cmp.Or(c.Driver, c.DriverHint)
+	if driver == string(cgroup.Cgroupfs) {
+		return false
 	}
 	fi, err := os.Lstat(booted)
 	if err != nil || !fi.IsDir() {
 		return false
+	}
+	if driver == string(cgroup.Systemd) {
+		return true
 	}
 	r, err := cgroup.OpenReader(mountinfo)
 	return err == nil && r.V2()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -13,6 +14,7 @@ import (
 	"github.com/podstead/podstead/cmd/podstead/cli"
 	"github.com/podstead/podstead/cmd/podstead/options"
 	"github.com/podstead/podstead/cmd/podstead/preflight"
+	"github.com/podstead/podstead/cri/critest"
 )
 
 func TestPrintFindings(t *testing.T) {
@@ -148,8 +150,8 @@ func TestCheckConfigFile(t *testing.T) {
 	}
 }
 
-// systemd is the cgroup driver of a private containerd where it is the init process and cgroup v2 is in
-// use, unless the settings say otherwise.
+// systemd is the cgroup driver of a private containerd where it is the init process, and cgroup v2 is in
+// use or the settings say systemd. Nothing lets it use the driver on a host without systemd.
 func TestUsesSystemd(t *testing.T) {
 	booted := t.TempDir()
 	mountinfo := func(line string) string {
@@ -172,10 +174,36 @@ func TestUsesSystemd(t *testing.T) {
 		{options.Cgroups{Driver: "cgroupfs"}, booted, v2, false},
 		{options.Cgroups{DriverHint: "cgroupfs"}, booted, v2, false},
 		{options.Cgroups{DriverHint: "systemd"}, booted, v1, true},
-		{options.Cgroups{Driver: "systemd", DriverHint: "cgroupfs"}, filepath.Join(booted, "none"), v1, true},
+		{options.Cgroups{Driver: "systemd", DriverHint: "cgroupfs"}, booted, v1, true},
+		{options.Cgroups{DriverHint: "systemd"}, filepath.Join(booted, "none"), v2, false},
+		{options.Cgroups{Driver: "systemd"}, filepath.Join(booted, "none"), v2, false},
 	} {
 		if got := usesSystemd(&c.cgroups, c.booted, c.mountinfo); got != c.want {
 			t.Errorf("%+v, %s: %t", c, c.mountinfo, got)
+		}
+	}
+}
+
+// Pods of a private containerd use its cgroup driver, also if --cgroup-driver has been changed since
+// its containers were created. For another runtime the flag applies.
+func TestDriverOfThePrivateContainerd(t *testing.T) {
+	f := critest.New(t)
+	for _, used := range []string{"cgroupfs", "systemd"} {
+		f.SetCgroupDriver(used)
+		for _, flag := range []string{"", "cgroupfs", "systemd"} {
+			c := options.Cgroups{Driver: flag, DriverHint: "cgroupfs"}
+			got, err := cgroupDriver(t.Context(), &c, f.Client(t), true)
+			if want := cmp.Or(flag, used); err != nil || string(got) != want {
+				t.Errorf("--cgroup-driver=%s of a runtime that uses %s: %s (%v)", flag, used, got, err)
+			}
+			before := usesSystemd(&c, t.TempDir(), "/proc/self/mountinfo")
+			followPrivate(&c)
+			if got, err = cgroupDriver(t.Context(), &c, f.Client(t), true); err != nil || string(got) != used {
+				t.Errorf("--cgroup-driver=%s of a private containerd that uses %s: %s (%v)", flag, used, got, err)
+			}
+			if usesSystemd(&c, t.TempDir(), "/proc/self/mountinfo") != before {
+				t.Errorf("--cgroup-driver=%s: the driver of the next boot is another one", flag)
+			}
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,9 +54,17 @@ func (d *daemon) openRuntime(ctx context.Context) error {
 	d.pullRecords = pullrecords.Open(pullrecords.Config{Dir: pullrecords.Dir(d.opts.Paths.Root), Images: rt.client, Unwritten: d.unwritten, Log: d.log})
 	d.closeLater(rt.client)
 	if rt.private != nil {
+		followPrivate(&d.opts.Cgroups)
 		d.start(rt.private.Run)
 	}
 	return nil
+}
+
+// followPrivate lets pods use the cgroup driver that the private containerd reports. While containers
+// run it keeps the one that they were created with, whatever --cgroup-driver says since: with
+// systemd it starts no container in a cgroup that is no slice.
+func followPrivate(c *options.Cgroups) {
+	c.DriverHint, c.Driver = cmp.Or(c.Driver, c.DriverHint), ""
 }
 
 // chooseRuntime connects to the runtime of the flags, else to the one used before,

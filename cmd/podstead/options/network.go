@@ -56,6 +56,17 @@ const (
 	maxPodCIDRBits6 = 126
 )
 
+// maskedPodCIDRs says which ranges are used for those with bits after the prefix. Such a value may have
+// been set for years, while it had no effect: the daemon starts with it.
+func (o *Options) maskedPodCIDRs() (notices []string) {
+	for part := range strings.SplitSeq(o.podCIDR, ",") {
+		if r, err := netip.ParsePrefix(strings.TrimSpace(part)); err == nil && r != r.Masked() {
+			notices = append(notices, fmt.Sprintf("--pod-cidr (podCIDR): %s is an address in the range %s, which is used", r, r.Masked()))
+		}
+	}
+	return notices
+}
+
 // parsePodCIDRs returns the ranges of a text such as 10.100.0.0/16,fd00:100::/64.
 func parsePodCIDRs(text string) (ranges []netip.Prefix, err error) {
 	if text == "" {
@@ -67,14 +78,12 @@ func parsePodCIDRs(text string) (ranges []netip.Prefix, err error) {
 		switch {
 		case err != nil || r.Addr().Is4In6():
 			return nil, fmt.Errorf("%q is not an address range, such as 10.100.0.0/16 or fd00:100::/64", part)
-		case r != r.Masked():
-			return nil, fmt.Errorf("%s is an address and not a range; use %s", r, r.Masked())
 		case r.Addr().Is4() && r.Bits() > maxPodCIDRBits4 || r.Addr().Is6() && r.Bits() > maxPodCIDRBits6:
 			return nil, fmt.Errorf("%s is too small; use a prefix length of at most %d for IPv4 and %d for IPv6", r, maxPodCIDRBits4, maxPodCIDRBits6)
 		case r.Bits() == 0 || !r.Addr().IsGlobalUnicast():
 			return nil, fmt.Errorf("%s has no addresses for pods; use a private range, such as 10.100.0.0/16 or fd00:100::/64", r)
 		}
-		ranges = append(ranges, r)
+		ranges = append(ranges, r.Masked())
 	}
 	if len(ranges) > 2 || len(ranges) == 2 && ranges[0].Addr().Is6() == ranges[1].Addr().Is6() {
 		return nil, fmt.Errorf("%s: must be one range, or one of IPv4 and one of IPv6", text)

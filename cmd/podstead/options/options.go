@@ -287,7 +287,7 @@ func (o *Options) validate(f *pflag.FlagSet) (notices []string, err error) {
 	if o.PodDNS.mode == string(PodDNSAlways) && len(o.Network.ClusterDNS) > 0 {
 		notices = append(notices, "--pod-dns=always (podDNS) has no effect with --cluster-dns (clusterDNS), which pods get instead")
 	}
-	notices = slices.Concat(notices, o.Cgroups.unused(), o.MemoryManager.unused(), o.Topology.unused())
+	notices = slices.Concat(notices, o.Cgroups.unused(), o.MemoryManager.unused(), o.Topology.unused(), o.maskedPodCIDRs())
 	if o.Manifests.Mode, err = manifest.ParseMode(o.validation); err != nil {
 		return nil, fmt.Errorf("--manifest-validation: %w", err)
 	}

@@ -126,7 +126,7 @@ func TestPodCIDR(t *testing.T) {
 		"10.100.0.0/16":                         "[10.100.0.0/16]",
 		"fd00:100::/64, 10.100.0.0/16":          "[fd00:100::/64 10.100.0.0/16]",
 		"10.100.0.0":                            `"10.100.0.0" is not an address range, such as 10.100.0.0/16 or fd00:100::/64`,
-		"10.100.0.1/16":                         "10.100.0.1/16 is an address and not a range; use 10.100.0.0/16",
+		"10.100.0.1/16":                         "[10.100.0.0/16]",
 		"10.100.0.0/31":                         "10.100.0.0/31 is too small; use a prefix length of at most 30 for IPv4",
 		"fe80::/64":                             "fe80::/64 has no addresses for pods; use a private range",
 		"10.100.0.0/16,10.101.0.0/16":           "must be one range, or one of IPv4 and one of IPv6",
@@ -135,7 +135,10 @@ func TestPodCIDR(t *testing.T) {
 		if err := os.WriteFile(file, []byte(kubeletHead+"podCIDR: \""+field+"\"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		o, _, err := complete(t, "--config", file)
+		o, notices, err := complete(t, "--config", file)
+		if masked := strings.Contains(field, "0.1/"); masked != (len(notices) > 0) || masked && !strings.Contains(notices[0], "10.100.0.1/16 is an address in the range 10.100.0.0/16") {
+			t.Errorf("%s: notices %q", field, notices)
+		}
 		if err != nil {
 			if !strings.HasPrefix(err.Error(), file+":3: podCIDR: ") || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: %v, want %s", field, err, want)

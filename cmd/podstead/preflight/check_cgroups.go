@@ -130,6 +130,8 @@ func cgroupDriver(h *Host, s *Settings) []Finding {
 	switch {
 	case used == "":
 		return nil
+	case s.CgroupDriver != "" && s.CgroupDriver != used && s.Runtime.Private && (s.CgroupDriver == "cgroupfs" || h.exists("run/systemd/system")):
+		return warn("cgroup-driver", "reboot", "podstead is configured to use %s, but the private containerd still uses %s, as do the containers that run: the driver changes when none runs", s.CgroupDriver, used)
 	case s.CgroupDriver != "" && s.CgroupDriver != used:
 		return fail("cgroup-driver", "podstead run without --cgroup-driver", "podstead is configured to use %s, but the runtime uses %s: containers would not be placed in the cgroups of their pods", s.CgroupDriver, used)
 	}

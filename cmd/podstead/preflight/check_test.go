@@ -302,6 +302,7 @@ func TestRun(t *testing.T) {
 			b.write("sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", "8\n")
 		}, "cgroups", Warn, "hugetlb", "HUGETLB"},
 		"another driver":                     {func(b *testHost) { b.settings.CgroupDriver = "cgroupfs" }, "cgroup-driver", Fail, "configured to use cgroupfs, but the runtime uses systemd", "--cgroup-driver"},
+		"a driver for the next boot":         {func(b *testHost) { b.settings.CgroupDriver, b.settings.Runtime.Private = "cgroupfs", true }, "cgroup-driver", Warn, "the private containerd still uses systemd", "reboot"},
 		"cgroupfs with systemd":              {func(b *testHost) { b.settings.Runtime.CgroupDriver = "cgroupfs" }, "cgroup-driver", Warn, "although systemd manages", "SystemdCgroup = true"},
 		"cgroupfs of the private containerd": {func(b *testHost) { b.settings.Runtime.CgroupDriver, b.settings.Runtime.Private = "cgroupfs", true }, "cgroup-driver", Warn, "although systemd manages", "reboot: the private containerd uses systemd then"},
 		"cgroupfs with a setting": {func(b *testHost) {
