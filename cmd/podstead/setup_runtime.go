@@ -81,6 +81,11 @@ func chooseRuntime(ctx context.Context, o *options.Options, dial cri.Options, fi
 	dial.Endpoint = o.Runtime.Endpoint
 	if dial.Endpoint == "" {
 		dial.Endpoint = private.Choose(ctx, remembered, private.UsualSockets, own)
+		if remembered == "" && dial.Endpoint == own && !private.Answers(ctx, own) {
+			if installed, found := private.SystemdInstallation.Await(ctx, dial.Log); found {
+				dial.Endpoint = installed
+			}
+		}
 	}
 	if remembered != "" && remembered != dial.Endpoint {
 		if err := checkLeftBehind(ctx, remembered, dial.Instance, dial.Log); err != nil {

@@ -127,7 +127,7 @@ func TestDebianPackageBeforeRuntime(t *testing.T) {
 
 	s.run("dpkg", "-P", "podstead")
 	s.run("systemctl", "stop", "containerd")
-	s.run("mv", "/usr/bin/containerd", "/root/containerd")
+	s.run("mv", "/usr/bin/containerd", "/lib/systemd/system/containerd.service", "/root/")
 	if out := s.try("dpkg", "-i", "/root/podstead.deb"); !strings.Contains(out, "the daemon does not run yet; podstead check") || strings.Contains(out, "deb-systemd-invoke") {
 		t.Errorf("installation without a runtime: %s", out)
 	}
@@ -137,11 +137,21 @@ func TestDebianPackageBeforeRuntime(t *testing.T) {
 		}
 		return nil
 	})
-	s.run("mv", "/root/containerd", "/usr/bin/containerd")
+	// systemd starts podstead every second. It waits for a runtime whose service is there.
+	s.run("mv", "/root/containerd.service", "/lib/systemd/system/")
+	s.run("mv", "/root/containerd", "/usr/bin/")
+	await(t, "podstead waits for the runtime that is being installed", func() error {
+		if log := s.try("journalctl", "-u", "podstead", "-o", "cat", "--no-pager"); !strings.Contains(log, "Waiting for a container runtime that was installed a moment ago") {
+			return errors.New(log)
+		}
+		return nil
+	})
+	s.run("systemctl", "daemon-reload")
 	s.run("systemctl", "start", "containerd")
 	s.mustBe("active", "enabled")
 	s.writeHostPod()
 	n.awaitRunning("p")
+	s.mustUseSystemRuntime()
 }
 
 // awaitNoPods waits until the daemon has removed what it stored of its pods.
