@@ -157,6 +157,15 @@ func (r *Runtime) Kill() {
 	r.proc.Kill()
 }
 
+// RemoveTask kills the process of a container and removes the task, of which the CRI plugin does not know.
+func (r *Runtime) RemoveTask(ctx context.Context, container string) error {
+	out, err := exec.CommandContext(ctx, "ctr", "--address", r.Socket, "--namespace", "k8s.io", "tasks", "delete", "--force", container).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("failed to remove the task of %s: %w: %s", container, err, out)
+	}
+	return nil
+}
+
 // Close removes every pod and ends containerd.
 func (r *Runtime) Close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, removeTimeout)
