@@ -77,7 +77,7 @@ func TestRollbackAfterTheDeadline(t *testing.T) {
 		}
 		b.awaitReady("u1")
 		b.gone("u2")
-		b.awaitHeld("u1", "was rolled back: it was not Ready within 1m0s")
+		b.awaitHeld("u1", "was rolled back: it was not Ready within 1m0s: Readiness probe failed: ")
 		b.after(10 * time.Minute)
 		b.only("u1", 2)
 		for reason, n := range map[string]int{rollout.ReasonDeadline: 1, rollout.ReasonRolledBack: 1} {
@@ -161,12 +161,36 @@ func TestRollbackOfFailures(t *testing.T) {
 					t.Errorf("rolled back after %s", took)
 				}
 				b.awaitReady("u1")
-				if list := d.warnings(reason); len(list) != 1 {
+				if list := d.warnings(reason); len(list) != 1 || strings.Contains(list[0], "probe") {
 					t.Errorf("%q", list)
 				}
 			})
 		})
 	}
+}
+
+// A revision that its startup probe ends again and again fails with the failure of the probe.
+func TestRollbackNamesTheStartupProbe(t *testing.T) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
+		a := answering(b.fake)
+		a.fail("ready-u2", true)
+		b.fake.Behave("web/app", critest.Behaviour{TermCode: 143})
+		long := func(uid types.UID) *v1.Pod {
+			pod := judged(uid)
+			pod.Annotations[podinfo.AnnotationRollbackAfter] = "1h"
+			c := &pod.Spec.Containers[0]
+			c.StartupProbe, c.ReadinessProbe = c.ReadinessProbe, nil
+			return pod
+		}
+		d := b.start()
+		d.config.deliver(file, long("u1"))
+		b.awaitReady("u1")
+		d.config.deliver(file, long("u2"))
+		b.awaitState(rollout.RolledBack, "u1")
+		if list := d.warnings(rollout.ReasonCrashLoop); len(list) != 1 || !strings.Contains(list[0], "exit code 143; Startup probe failed: ") {
+			t.Errorf("%q", list)
+		}
+	})
 }
 
 // A first revision has nothing to go back to, and a rollback is not rolled back.
@@ -466,7 +490,7 @@ func TestBootDuringARollback(t *testing.T) {
 		}
 		b.fake.SetPullable("img:1")
 		b.awaitReady("u1")
-		b.awaitHeld("u1", "was rolled back: it was not Ready within 1m0s")
+		b.awaitHeld("u1", "was rolled back: it was not Ready within 1m0s: Readiness probe failed: ")
 		b.only("u1", 2)
 		// Nor does another start try it.
 		b.sigkill()

@@ -167,7 +167,7 @@ func (b *supervisorHarness) start(sources ...manifest.Source) *daemon {
 	})
 	prober := probe.New(probe.Config{Exec: fakeExec{client}, Events: d.events})
 	d.rollouts = rollout.New(rollout.Options{
-		Pods: d.config, Dir: b.path("rollouts"), RollbackAfter: b.rollback, Events: d.events, Mark: b.mark, Log: log,
+		Pods: d.config, Dir: b.path("rollouts"), RollbackAfter: b.rollback, Events: d.events, LastEvent: d.events.Last, Mark: b.mark, Log: log,
 		Started: func(uid types.UID) bool {
 			_, err := os.Lstat(filepath.Join(b.dir, "pods", string(uid)))
 			return err == nil

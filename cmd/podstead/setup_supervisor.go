@@ -140,7 +140,7 @@ func (d *daemon) newRollouts() *rollout.Controller {
 			}
 			return err == nil
 		},
-		Events: d.observers.events, Ended: d.observers.counters.RolloutEnded, Mark: wallclock.Now, Log: d.log,
+		Events: d.observers.events, LastEvent: d.observers.events.Last, Ended: d.observers.counters.RolloutEnded, Mark: wallclock.Now, Log: d.log,
 	})
 }
 

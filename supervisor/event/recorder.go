@@ -236,6 +236,19 @@ func (r *Recorder) List() []v1.Event {
 	return events
 }
 
+// Last returns the message of the newest event of a pod with the reason, empty if there is none.
+func (r *Recorder) Last(uid types.UID, reason string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.expire(time.Now())
+	for el := r.order.Front(); el != nil; el = el.Next() {
+		if e := el.Value.(*entry); e.key.uid == uid && e.key.reason == reason {
+			return e.event.Message
+		}
+	}
+	return ""
+}
+
 // Subscribe returns a channel that receives after an event was recorded;
 // notifications coalesce. The returned function ends the subscription.
 func (r *Recorder) Subscribe() (<-chan struct{}, func()) {

@@ -73,6 +73,9 @@ type Options struct {
 	Started func(types.UID) bool
 	// Events may be nil.
 	Events Recorder
+	// LastEvent returns the message of the newest event of a pod with the reason, empty if there
+	// is none; may be nil.
+	LastEvent func(uid types.UID, reason string) string
 	// Ended is called when a revision that replaced another one is in effect for good, or
 	// was rolled back, with ResultCompleted or ResultRolledBack; may be nil.
 	Ended func(result string)

@@ -3,6 +3,7 @@ package rollout
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -62,7 +63,7 @@ func isDisrupted(st *v1.PodStatus) bool {
 // when it came into effect.
 func failureOf(st *v1.PodStatus, before int32) *status.Cause {
 	if st.Phase == v1.PodFailed {
-		return &status.Cause{Reason: ReasonFailed, Message: "the pod failed" + explained(st)}
+		return &status.Cause{Reason: ReasonFailed, Message: "the pod failed" + explained(st, "")}
 	}
 	for _, list := range [][]v1.ContainerStatus{st.InitContainerStatuses, st.ContainerStatuses} {
 		for i := range list {
@@ -109,8 +110,20 @@ func lastExit(c *v1.ContainerStatus) string {
 	return text
 }
 
-// explained says why a pod is not Ready, after a colon; empty if its status does not.
-func explained(st *v1.PodStatus) string {
+// reasonUnhealthy is the reason of the events of failed probes.
+const reasonUnhealthy = "Unhealthy"
+
+// lastProbeFailure returns how a probe of the revision in effect failed the last time, empty if none did.
+func (c *Controller) lastProbeFailure(r *podRollout) string {
+	if c.opts.LastEvent == nil {
+		return ""
+	}
+	return strings.TrimSpace(c.opts.LastEvent(r.current.pod.UID, reasonUnhealthy))
+}
+
+// explained says why a pod is not Ready, after a colon; empty if neither its status nor the failure
+// of a probe does.
+func explained(st *v1.PodStatus, probe string) string {
 	if st == nil {
 		return ""
 	}
@@ -127,6 +140,9 @@ func explained(st *v1.PodStatus) string {
 				return fmt.Sprintf(": container %q exited with code %d", c.Name, c.State.Terminated.ExitCode)
 			}
 		}
+	}
+	if probe != "" {
+		return ": " + probe
 	}
 	for i := range st.Conditions {
 		if c := &st.Conditions[i]; c.Type == v1.PodReady && c.Status != v1.ConditionTrue && c.Message != "" {

@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -76,12 +77,17 @@ func (c *Controller) judge(r *podRollout, st *v1.PodStatus) {
 	proving, deadline := !r.readyAt.IsZero(), c.deadline(r)
 	c.mu.Unlock()
 	switch {
+	case cause != nil && cause.Reason == ReasonCrashLoop:
+		// Its liveness or startup probe may be what ended it.
+		if probe := c.lastProbeFailure(r); probe != "" && !strings.HasPrefix(probe, "Readiness") {
+			cause.Message += "; " + probe
+		}
 	case cause != nil:
 	case r.begun.Boots >= maxBoots:
-		cause = &status.Cause{Reason: ReasonDeadline, Message: fmt.Sprintf("the host booted %d times before it was Ready%s", r.begun.Boots, explained(st))}
+		cause = &status.Cause{Reason: ReasonDeadline, Message: fmt.Sprintf("the host booted %d times before it was Ready%s", r.begun.Boots, explained(st, c.lastProbeFailure(r)))}
 	case proving: // it was Ready, and is on trial
 	case !deadline.After(time.Now()):
-		cause = &status.Cause{Reason: ReasonDeadline, Message: fmt.Sprintf("it was not Ready within %s%s", after, explained(st))}
+		cause = &status.Cause{Reason: ReasonDeadline, Message: fmt.Sprintf("it was not Ready within %s%s", after, explained(st, c.lastProbeFailure(r)))}
 	}
 	if cause != nil {
 		c.fail(r, *cause)
