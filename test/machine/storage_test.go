@@ -72,7 +72,9 @@ RemainAfterExit=yes
 TimeoutStartSec=infinity
 ExecStart=sh -c 'until [ -e /run/disk-is-there ]; do sleep 1; done'
 `)
-	m.Sh(`touch /run/disk-is-there
+	// The machine has no static device nodes of modules that are not loaded.
+	m.Write("/etc/modules-load.d/loop.conf", "loop\n")
+	m.Sh(`modprobe loop && touch /run/disk-is-there
 truncate -s 32M /root/pods.img && mke2fs -q -t ext4 /root/pods.img
 echo '/root/pods.img /etc/pods ext4 loop,nofail,x-systemd.requires=slow-disk.service 0 0' >>/etc/fstab
 systemctl daemon-reload && mount /etc/pods`)
