@@ -279,19 +279,31 @@ func exchange(c FileChange, tmp string) error {
 	return swapBack(c, tmp, swap)
 }
 
-// swapBack restores the content that an editor wrote between the comparison and the swap. What
-// is written meanwhile is newer and stays; then the content of the editor is left in tmp.
+// maxSwaps bounds how often a file is swapped back while an editor writes it again and again.
+const maxSwaps = 100
+
+// swapBack restores the content that an editor wrote between the comparison and the swap. What an
+// editor writes meanwhile is newer and stays: each swap that does not return the content that the one
+// before it has put there has taken away a newer one, which is swapped back in turn. Then an older
+// content of the editor is left in tmp.
 func swapBack(c FileChange, tmp string, swap func() error) error {
-	if err := swap(); err != nil {
-		return keptError{fmt.Errorf("%s %w, and its content is now in %s: %w", c.Path, ErrChanged, keep(tmp), err)}
+	put, known := c.After, true // what is expected to be there
+	for n := range maxSwaps {
+		back, readErr := readIfThere(tmp)
+		if err := swap(); err != nil {
+			return keptError{fmt.Errorf("%s %w, and its content is now in %s: %w", c.Path, ErrChanged, keep(tmp), err)}
+		}
+		taken, err := readIfThere(tmp)
+		switch {
+		case err != nil || !known || !bytes.Equal(taken, put):
+		case n == 0:
+			return errors.Join(fmt.Errorf("%s %w; nothing was written, try again", c.Path, ErrChanged), os.Remove(tmp))
+		default:
+			return keptError{fmt.Errorf("%s %w twice; an earlier change is saved in %s", c.Path, ErrChanged, keep(tmp))}
+		}
+		put, known = back, readErr == nil
 	}
-	if ours, err := readIfThere(tmp); err == nil && bytes.Equal(ours, c.After) {
-		return errors.Join(fmt.Errorf("%s %w; nothing was written, try again", c.Path, ErrChanged), os.Remove(tmp))
-	}
-	if err := swap(); err != nil {
-		return keptError{fmt.Errorf("%s %w twice, and its newest content is now in %s: %w", c.Path, ErrChanged, keep(tmp), err)}
-	}
-	return keptError{fmt.Errorf("%s %w twice; the first change is saved in %s", c.Path, ErrChanged, keep(tmp))}
+	return keptError{fmt.Errorf("%s %w again and again; a change of it is saved in %s", c.Path, ErrChanged, keep(tmp))}
 }
 
 // remove removes a file if its content is what was read.

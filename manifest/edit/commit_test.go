@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/podstead/podstead/manifest"
 )
 
@@ -215,5 +217,35 @@ func TestKeptContent(t *testing.T) {
 	increment(t, dir, "a")
 	if data, err := os.ReadFile(tmp + ".saved"); err != nil || string(data) != counter("theirs", 7) {
 		t.Errorf("%s, %v", data, err)
+	}
+}
+
+// However often an editor writes while a change is taken back, the file has its newest content.
+func TestNewestContentOfAnEditorStays(t *testing.T) {
+	for writes := range 5 {
+		dir := t.TempDir()
+		c := FileChange{Path: filepath.Join(dir, "a.yaml"), Before: []byte("read"), After: []byte("ours")}
+		tmp := filepath.Join(dir, ".a.yaml.podstead.tmp")
+		put := func(path, content string) {
+			if err := errors.Join(os.WriteFile(path+".swap", []byte(content), 0o600), os.Rename(path+".swap", path)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		put(c.Path, "ours")
+		put(tmp, "editor 0")
+		n := 0
+		err := swapBack(c, tmp, func() error {
+			if n < writes {
+				n++
+				put(c.Path, fmt.Sprint("editor ", n))
+			}
+			return unix.Renameat2(unix.AT_FDCWD, tmp, unix.AT_FDCWD, c.Path, unix.RENAME_EXCHANGE)
+		})
+		if data, readErr := os.ReadFile(c.Path); string(data) != fmt.Sprint("editor ", writes) || !errors.Is(err, ErrChanged) || errors.Is(err, ErrKept) != (writes > 0) {
+			t.Errorf("%d writes: %q (%v), %v", writes, data, readErr, err)
+		}
+		if _, left := os.Lstat(tmp); left == nil {
+			t.Errorf("%d writes: %s is left", writes, tmp)
+		}
 	}
 }
