@@ -96,6 +96,7 @@ spec:
 	for want, args := range map[string][]string{
 		`container "nosuch" not found; containers: setup, main, side`: {"web", "nosuch=x"},
 		"must be CONTAINER=IMAGE":                                     {"web", "main"},
+		`"Web:1:2" is not a valid image`:                              {"web", "main=Web:1:2"},
 		"Pod default/remote comes from http://x/pods":                 {"remote", "main=x"},
 		"Pod default/none is in no manifest":                          {"none", "main=x"},
 	} {

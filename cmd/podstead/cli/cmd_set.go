@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/distribution/reference"
 	"github.com/spf13/cobra"
 
 	"github.com/podstead/podstead/cmd/podstead/cli/objects"
@@ -58,6 +59,9 @@ func runSetImage(cmd *cobra.Command, o editOptions, namespace string, args []str
 		container, image, ok := strings.Cut(arg, "=")
 		if !ok || container == "" || image == "" {
 			return usageError(fmt.Errorf("%q: must be CONTAINER=IMAGE", arg))
+		}
+		if _, err := reference.ParseNormalizedNamed(image); err != nil {
+			return usageError(fmt.Errorf("%q is not a valid image (%w): write it as HOST/REPOSITORY:TAG, in lower case except for the tag", image, err))
 		}
 		images[container] = image
 	}

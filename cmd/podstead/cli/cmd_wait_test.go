@@ -221,6 +221,14 @@ func TestRestart(t *testing.T) {
 	w := watchLines(t, "restart", "web", "--wait", "--api-socket", d.socket)
 	w.want("pod/web-n1 restarting")
 	w.want("pod/web-n1: terminating")
+	// It has ended, and cannot start.
+	d.change(func(pods []v1.Pod) []v1.Pod {
+		for i := range pods[0].Status.ContainerStatuses {
+			pods[0].Status.ContainerStatuses[i].State = v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: "ContainerCreating", Message: "volume data: no such directory"}}
+		}
+		return pods
+	})
+	w.want("volume data: no such directory")
 	d.change(func(pods []v1.Pod) []v1.Pod {
 		pods[0].Status.ContainerStatuses[0].ContainerID, pods[0].Status.ContainerStatuses[1].ContainerID = "x://3", "x://4"
 		return pods

@@ -183,8 +183,11 @@ func Restarted(before *v1.Pod) Condition {
 			return false, "not found", err
 		}
 		for id := range containerIDs(p) {
-			if old[id] {
+			if old[id] && runs(p) {
 				return false, "terminating", nil
+			}
+			if old[id] {
+				return false, podProgress(p, o.Cause), nil // it waits to start again
 			}
 		}
 		if slices.ContainsFunc(p.Status.ContainerStatuses, func(s v1.ContainerStatus) bool { return s.ContainerID == "" }) {
@@ -192,6 +195,11 @@ func Restarted(before *v1.Pod) Condition {
 		}
 		return podReady(o)
 	}
+}
+
+// runs reports whether a container of the pod runs.
+func runs(p *v1.Pod) bool {
+	return slices.ContainsFunc(p.Status.ContainerStatuses, func(s v1.ContainerStatus) bool { return s.State.Running != nil })
 }
 
 func containerIDs(p *v1.Pod) map[string]bool {
