@@ -18,12 +18,34 @@ import (
 // nextKubernetes is the version to which docs/bootstrap.md upgrades.
 const nextKubernetes = "v1.36.4"
 
-// kubeadmProgram is kubeadm in the machine: the next version for upgrades, and without the add-ons, of
-// which there are no images, so that the API server has to connect to the endpoints of an aggregated
+// kubeadmProgram is kubeadm in the machine: with more time, which only a configuration file gives, the
+// next version for upgrades, and without the add-ons, of which there are no images, so that the API server has to connect to the endpoints of an aggregated
 // API instead of the address of its service.
 const kubeadmProgram = `#!/bin/sh
 case $1 in
-init) set -- "$@" --skip-phases=addon --patches=/root/patches ;;
+init)
+	shift
+	while [ $# -gt 0 ]; do
+		case $1 in
+		--kubernetes-version) version=$2 ;;
+		--pod-network-cidr) network=$2 ;;
+		*) echo "unexpected argument $1" >&2; exit 2 ;;
+		esac
+		shift 2
+	done
+	cat >/root/init.yaml <<END
+apiVersion: kubeadm.k8s.io/v1beta4
+kind: ClusterConfiguration
+kubernetesVersion: $version
+networking: {podSubnet: $network}
+---
+apiVersion: kubeadm.k8s.io/v1beta4
+kind: InitConfiguration
+skipPhases: [addon]
+patches: {directory: /root/patches}
+timeouts: {kubernetesAPICall: 10m, controlPlaneComponentHealthCheck: 10m}
+END
+	set -- init --config /root/init.yaml ;;
 upgrade)
 	export KUBERNETES_VERSION=` + nextKubernetes + `
 	set -- "$@" --skip-phases=addon --patches=/root/patches --ignore-preflight-errors=CoreDNSUnsupportedPlugins,CoreDNSMigration ;;
