@@ -45,6 +45,7 @@ func (d *daemon) prepareHost(ctx context.Context) error {
 		return err
 	}
 	limitHeap()
+	d.start(keepCodeSmall(d.log))
 	d.log.Info("Starting podstead", append([]any{"version", versionText(), "node", d.nodeName, "root", d.opts.Paths.Root}, sourceAttrs(d.opts.Manifests)...)...)
 	return nil
 }

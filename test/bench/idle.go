@@ -26,8 +26,8 @@ func (b *bench) idle() error {
 		return err
 	}
 	with := fmt.Sprintf(" while idle with %d pods", b.opts.largest)
-	b.report.add(b.row("CPU"+with, "% of a core"), shares[:1], nil, atMost(0.5, "≤ 0.5 %"))
-	b.report.add(b.row("resident memory"+with, "MB"), []float64{megabytes(memory.RSS)}, nil, atMost(40, "≤ 40 MB"))
+	b.report.add(b.row("CPU"+with, "% of a core"), shares[:1], nil, atMost(0.1, "≤ 0.1 %"))
+	b.report.add(b.row("resident memory"+with, "MB"), []float64{megabytes(memory.RSS)}, nil, atMost(30, "≤ 30 MB"))
 	b.report.add(b.row("of that, not backed by files", "MB"), []float64{megabytes(memory.Anon)}, nil, bound{})
 	b.node.Kill()
 	alone, err := cpuShares(b.ctx, b.opts.idle, b.rt.Pid())

@@ -18,8 +18,9 @@ const (
 	inFlight = 8
 	// patience bounds every wait.
 	patience = 5 * time.Minute
-	// settle is the pause before idle usage is measured.
-	settle = 10 * time.Second
+	// settle is the pause before idle usage is measured. 15 s after its start the daemon unmaps the code
+	// that it does not use.
+	settle = 20 * time.Second
 )
 
 // bench runs the measurements on one runtime with one daemon.
