@@ -18,9 +18,10 @@ import (
 // nextKubernetes is the version to which docs/bootstrap.md upgrades.
 const nextKubernetes = "v1.36.4"
 
-// kubeadmProgram is kubeadm in the machine: with more time, which only a configuration file gives, the
-// next version for upgrades, and without the add-ons, of which there are no images, so that the API server has to connect to the endpoints of an aggregated
-// API instead of the address of its service.
+// kubeadmProgram is kubeadm in the machine: with more time, which only a configuration file gives, and
+// without the minute that an upgrade gives to a Job; the next version for upgrades; and without the
+// add-ons, of which there are no images, so that the API server has to connect to the endpoints of an
+// aggregated API instead of the address of its service.
 const kubeadmProgram = `#!/bin/sh
 case $1 in
 init)
@@ -48,7 +49,7 @@ END
 	set -- init --config /root/init.yaml ;;
 upgrade)
 	export KUBERNETES_VERSION=` + nextKubernetes + `
-	set -- "$@" --skip-phases=addon --patches=/root/patches --ignore-preflight-errors=CoreDNSUnsupportedPlugins,CoreDNSMigration ;;
+	set -- "$@" --skip-phases=addon --patches=/root/patches --ignore-preflight-errors=CoreDNSUnsupportedPlugins,CoreDNSMigration,CreateJob ;;
 esac
 exec /opt/kubernetes/kubeadm "$@"
 `
