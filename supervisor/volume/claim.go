@@ -210,8 +210,30 @@ func (s *setup) checkExclusive(dir string, claim *v1.PersistentVolumeClaim) erro
 	return nil
 }
 
+// claimLink is a link in the directory of a pod that records that the pod uses a claim.
+type claimLink struct {
+	pod types.UID
+	// volume is the name of the volume in the pod.
+	volume string
+}
+
 // claimUsers returns the pods that use the directory of a claim.
 func (v *Volumes) claimUsers(dir string) ([]types.UID, error) {
+	links, err := v.claimLinks(dir)
+	return usersOf(links), err
+}
+
+func usersOf(links []claimLink) (users []types.UID) {
+	for _, link := range links {
+		if !slices.Contains(users, link.pod) {
+			users = append(users, link.pod)
+		}
+	}
+	return users
+}
+
+// claimLinks returns the links to the directory of a claim.
+func (v *Volumes) claimLinks(dir string) (found []claimLink, err error) {
 	var links []string
 	for _, plugin := range []string{pluginClaim, pluginBound} {
 		found, err := filepath.Glob(filepath.Join(escapeGlob(v.Root), "*", volumesDir, plugin, "*"))
@@ -220,7 +242,6 @@ func (v *Volumes) claimUsers(dir string) ([]types.UID, error) {
 		}
 		links = append(links, found...)
 	}
-	var users []types.UID
 	for _, link := range links {
 		if target, err := os.Readlink(link); err != nil || target != dir {
 			continue
@@ -230,11 +251,9 @@ func (v *Volumes) claimUsers(dir string) ([]types.UID, error) {
 			return nil, err
 		}
 		uid, _, _ := strings.Cut(rel, "/")
-		if !slices.Contains(users, types.UID(uid)) {
-			users = append(users, types.UID(uid))
-		}
+		found = append(found, claimLink{pod: types.UID(uid), volume: filepath.Base(link)})
 	}
-	return users, nil
+	return found, nil
 }
 
 // escapeGlob returns a glob that matches only the path.
@@ -248,6 +267,9 @@ type Claim struct {
 	Name      string `json:"name"`
 	// Path is the directory on the host; empty for a volume of a server.
 	Path string `json:"path"`
+	// MountPath is where the content is on the host: Path, or where the volume of a server is
+	// mounted for one of the pods; empty if none uses it.
+	MountPath string `json:"-"`
 	// Volume is the PersistentVolume to which it is bound; nil for a directory of its own.
 	Volume *v1.PersistentVolume `json:"volume,omitempty"`
 	// Provisioned: the volume was made for the claim.
@@ -281,8 +303,13 @@ func (v *Volumes) ListClaims() ([]Claim, error) {
 		if err != nil {
 			return nil, err
 		}
-		if claims[i].Users, err = v.claimUsers(dir); err != nil {
+		links, err := v.claimLinks(dir)
+		if err != nil {
 			return nil, err
+		}
+		claims[i].Users, claims[i].MountPath = usersOf(links), claims[i].Path
+		if len(links) > 0 && claims[i].Path == "" {
+			claims[i].MountPath = filepath.Join(v.Root, string(links[0].pod), volumesDir, pluginNFS, links[0].volume)
 		}
 	}
 	slices.SortFunc(claims, func(a, b Claim) int {
