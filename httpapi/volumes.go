@@ -35,13 +35,14 @@ type PersistentVolume struct {
 
 // VolumeUsage is the usage of a volume in bytes.
 type VolumeUsage struct {
-	// Capacity and Available are those of the file system that the volume is on.
-	Capacity  uint64 `json:"capacityBytes"`
-	Available uint64 `json:"availableBytes"`
+	// Capacity and Available are those of the file system that the volume is on, or the size of a
+	// block device, of which the rest is absent.
+	Capacity  uint64  `json:"capacityBytes"`
+	Available *uint64 `json:"availableBytes,omitempty"`
 	// Used is what the volume contains. Incomplete: it is too large to count, and Used is what was
 	// counted.
-	Used       uint64 `json:"usedBytes"`
-	Incomplete bool   `json:"incomplete,omitempty"`
+	Used       *uint64 `json:"usedBytes,omitempty"`
+	Incomplete bool    `json:"incomplete,omitempty"`
 }
 
 // VolumeManager manages the directories of claims.

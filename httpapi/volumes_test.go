@@ -18,7 +18,8 @@ type fakeVolumes struct{ removed string }
 func (k *fakeVolumes) PersistentVolumes(_ context.Context, measured bool) ([]PersistentVolume, error) {
 	list := []PersistentVolume{{Namespace: "apps", Name: "data", Path: "/x", Requested: "1Gi"}}
 	if measured {
-		list[0].Usage = &VolumeUsage{Capacity: 100, Available: 60, Used: 30, Incomplete: true}
+		available, used := uint64(60), uint64(30)
+		list[0].Usage = &VolumeUsage{Capacity: 100, Available: &available, Used: &used, Incomplete: true}
 	}
 	return list, nil
 }

@@ -62,7 +62,10 @@ func (v volumeView) PersistentVolumes(ctx context.Context, measured bool) ([]htt
 			one.Pods = append(one.Pods, name)
 		}
 		if u := volumes[c.MountPath]; u != nil {
-			one.Usage = &httpapi.VolumeUsage{Capacity: u.Capacity, Available: u.Available, Used: u.Used, Incomplete: u.Incomplete}
+			one.Usage = &httpapi.VolumeUsage{Capacity: u.Capacity, Incomplete: u.Incomplete}
+			if !u.Block {
+				one.Usage.Available, one.Usage.Used = &u.Available, &u.Used
+			}
 		}
 		list = append(list, one)
 	}

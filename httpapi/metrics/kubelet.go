@@ -82,6 +82,9 @@ func (s *Sources) kubelet(to chan<- prometheus.Metric) {
 func (s *Sources) claims(to chan<- prometheus.Metric) {
 	for _, c := range s.Claims() {
 		volumeCapacity.put(to, float64(c.Capacity), c.Namespace, c.Name)
+		if c.Block {
+			continue // only its size is known
+		}
 		volumeAvailable.put(to, float64(c.Available), c.Namespace, c.Name)
 		volumeInodes.put(to, float64(c.Inodes), c.Namespace, c.Name)
 		volumeInodesFree.put(to, float64(c.InodesFree), c.Namespace, c.Name)

@@ -6,6 +6,8 @@ type ClaimVolume struct {
 	// Incomplete: the directory is too large to count in the time for it. Used and InodesUsed
 	// are then what was counted.
 	Incomplete bool
+	// Block: it is a block device, of which only the capacity is known.
+	Block bool
 }
 
 // ClaimVolumes are the volumes that were measured, by their path on the host. They are shared:

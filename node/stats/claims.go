@@ -3,16 +3,21 @@ package stats
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/moby/sys/mountinfo"
+	"golang.org/x/sys/unix"
 
+	"github.com/podstead/podstead/internal/boundedfile"
 	"github.com/podstead/podstead/internal/mounts"
 	"github.com/podstead/podstead/internal/usage"
 )
@@ -161,6 +166,9 @@ func (c *Collector) measureClaim(ctx context.Context, path string, points []*mou
 	if err != nil {
 		return nil
 	}
+	if size, ok := deviceSize(real); ok {
+		return &usage.ClaimVolume{Filesystem: usage.Filesystem{At: time.Now(), Capacity: size}, Block: true}
+	}
 	whole, _, err := c.cfg.statfs(real)
 	if err != nil {
 		return nil
@@ -179,6 +187,23 @@ func (c *Collector) measureClaim(ctx context.Context, path string, points []*mou
 	v := &usage.ClaimVolume{Filesystem: usage.Filesystem{At: time.Now(), Used: used.bytes, InodesUsed: used.inodes}, Incomplete: used.incomplete}
 	v.SetTotals(whole)
 	return v
+}
+
+// deviceSize returns the size of a block device in bytes; false if a path is not one.
+func deviceSize(path string) (uint64, bool) {
+	var st unix.Stat_t
+	if err := unix.Stat(path, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFBLK {
+		return 0, false
+	}
+	data, err := boundedfile.Head(fmt.Sprintf("/sys/dev/block/%d:%d/size", unix.Major(uint64(st.Rdev)), unix.Minor(uint64(st.Rdev))), 64)
+	if err != nil {
+		return 0, true
+	}
+	sectors, err := strconv.ParseUint(strings.TrimSpace(string(data)), 10, 64)
+	if err != nil {
+		return 0, true
+	}
+	return sectors * 512, true
 }
 
 // mountPoints returns what is mounted.

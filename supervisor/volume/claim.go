@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/manifest"
+	"github.com/podstead/podstead/supervisor/volume/binding"
 )
 
 // Modes of the directories of claims. Any user of a container may write to its claim,
@@ -90,6 +91,13 @@ func (s *setup) setupDeclared(ctx context.Context, c *claimVolume, claim *v1.Per
 	if bound != nil {
 		return s.setupBound(ctx, c, bound, claim, linksTo(c.usersLink(), c.dir))
 	}
+	if binding.IsBlock(claim.Spec.VolumeMode) {
+		return Mounted{}, fmt.Errorf("spec.volumeMode is Block, and the claim is bound to its directory %s already; remove the field, or copy the data and run: podstead volumes rm %s/%s",
+			c.dir, claim.Namespace, claim.Name)
+	}
+	if err := s.checkMode(c.name, v1.PersistentVolumeFilesystem); err != nil {
+		return Mounted{}, err
+	}
 	mounted := Mounted{Path: c.dir, ReadOnly: c.src.ReadOnly || !writable(claim), Relabel: true}
 	link := c.path(pluginClaim)
 	if linksTo(link, c.dir) {
@@ -147,8 +155,6 @@ func (v *Volumes) claimDir(namespace, name string) (string, error) {
 func checkClaim(claim *v1.PersistentVolumeClaim) error {
 	spec := &claim.Spec
 	switch {
-	case spec.VolumeMode != nil && *spec.VolumeMode == v1.PersistentVolumeBlock:
-		return errors.New("spec.volumeMode Block needs a storage driver; claims are directories here; remove the field")
 	case spec.DataSource != nil, spec.DataSourceRef != nil:
 		return errors.New("spec.dataSource needs a storage driver; remove the field and copy the data into the claim's directory")
 	}

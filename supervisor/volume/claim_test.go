@@ -104,7 +104,7 @@ func TestClaimsWithoutADirectory(t *testing.T) {
 	block := v1.PersistentVolumeBlock
 	objects := claimOf(v1.ReadWriteOnce)
 	objects.claims["data"].Spec.VolumeMode = &block
-	if _, err := setUp(t, v, claimPod("u1", "data"), objects); err == nil || !strings.Contains(err.Error(), "volumeMode Block") {
+	if _, err := setUp(t, v, claimPod("u1", "data"), objects); err == nil || !strings.Contains(err.Error(), "volumeMode Block, and local.path of a block device") {
 		t.Error(err)
 	}
 	objects = claimOf(v1.ReadWriteOnce)

@@ -82,7 +82,10 @@ func usedOf(u *objects.VolumeUsage) (used, capacity string) {
 	if u == nil {
 		return terminal.OrNone(""), terminal.OrNone("")
 	}
-	used = objects.FormatSize(u.UsedBytes)
+	if u.UsedBytes == nil {
+		return terminal.OrNone(""), objects.FormatSize(u.CapacityBytes)
+	}
+	used = objects.FormatSize(*u.UsedBytes)
 	if u.Incomplete {
 		used = ">" + used
 	}

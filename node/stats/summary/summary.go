@@ -253,6 +253,9 @@ func fsOf(f *usage.Filesystem) *FsStats {
 // claimStats returns the usage of a claim. What could not be counted in full is left out.
 func claimStats(v *usage.ClaimVolume) FsStats {
 	stats := *fsOf(&v.Filesystem)
+	if v.Block {
+		return FsStats{Time: stats.Time, CapacityBytes: stats.CapacityBytes}
+	}
 	if v.Incomplete {
 		stats.UsedBytes, stats.InodesUsed = nil, nil
 	}

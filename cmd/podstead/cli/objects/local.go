@@ -128,7 +128,9 @@ type PersistentVolume struct {
 
 // VolumeUsage is the usage of a volume in bytes.
 type VolumeUsage struct {
-	CapacityBytes, UsedBytes uint64
+	CapacityBytes uint64
+	// UsedBytes is nil for a block device.
+	UsedBytes *uint64
 	// Incomplete: UsedBytes is what was counted in time.
 	Incomplete bool
 }
