@@ -210,7 +210,7 @@ func (s *setup) checkExclusive(dir string, claim *v1.PersistentVolumeClaim) erro
 	}
 	for _, uid := range users {
 		if uid != s.req.Pod.UID {
-			return fmt.Errorf("access mode is ReadWriteOncePod, and the pod with UID %s uses it", uid)
+			return fmt.Errorf("access mode is ReadWriteOncePod, and %s uses it", s.podText(uid))
 		}
 	}
 	return nil
@@ -418,8 +418,22 @@ func (v *Volumes) checkUnused(dir, namespace, name string) error {
 	if err != nil {
 		return err
 	}
-	if len(users) > 0 {
-		return fmt.Errorf("%w: %s/%s is used by the pods with UID %v; remove these pods first", ErrClaimInUse, namespace, name, users)
+	if len(users) == 0 {
+		return nil
 	}
-	return nil
+	var pods []string
+	for _, uid := range users {
+		pods = append(pods, v.podText(uid))
+	}
+	return fmt.Errorf("%w: %s/%s is used by %s; remove it first", ErrClaimInUse, namespace, name, strings.Join(pods, " and "))
+}
+
+// podText returns how a message names a pod: by its UID if only its directory is left.
+func (v *Volumes) podText(uid types.UID) string {
+	if v.PodName != nil {
+		if name := v.PodName(uid); name != "" {
+			return "pod " + name
+		}
+	}
+	return "the pod with UID " + string(uid)
 }
