@@ -49,6 +49,7 @@ type statsView struct {
 	pods      *supervisor.Supervisor
 	// diskAge is the maximum age of disk usage.
 	diskAge time.Duration
+	claims  claimUsage
 }
 
 // Summary implements httpapi.StatsReader.
@@ -67,6 +68,7 @@ func (v statsView) Summary(ctx context.Context, onlyCPUAndMemory bool) (any, err
 	if in.Disks, err = v.collector.Disks(ctx, v.diskAge); err != nil {
 		return nil, err
 	}
+	in.Claims = v.claims.of(ctx, v.claims.list())
 	if in.Traffic, err = v.collector.Traffic(ctx, usageAge); err != nil {
 		return nil, err
 	}

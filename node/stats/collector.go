@@ -52,6 +52,7 @@ type Collector struct {
 	disks   shared[*usage.Disks]
 	traffic shared[map[types.UID][]usage.Interface]
 	details shared[*usage.Details]
+	claims  claimMeter
 	// pressure is measured for /stats/summary only.
 	pressure shared[*usage.Pressures]
 
@@ -77,7 +78,7 @@ func New(cfg Config) *Collector {
 	return &Collector{
 		cfg: cfg, log: cfg.Log, cgroupPaths: cgroupPaths{byID: map[string]string{}},
 		node: newShared[*usage.Node](), pods: newShared[*usage.Pods](), disks: newShared[*usage.Disks](),
-		traffic: newShared[map[types.UID][]usage.Interface](), details: newShared[*usage.Details](), pressure: newShared[*usage.Pressures](),
+		traffic: newShared[map[types.UID][]usage.Interface](), details: newShared[*usage.Details](), pressure: newShared[*usage.Pressures](), claims: newClaimMeter(),
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 
 	"github.com/moby/sys/mountinfo"
@@ -30,6 +29,8 @@ type Volumes struct {
 	// OnNode reports whether this node matches the affinity of a PersistentVolume; nil
 	// matches all.
 	OnNode func(*v1.NodeSelector) bool
+	// PodName returns the name of a pod for messages, empty if it is not known; nil knows none.
+	PodName func(types.UID) string
 
 	// mounts replaces /proc/self/mountinfo in tests.
 	mounts func() ([]*mountinfo.Info, error)
@@ -65,8 +66,10 @@ type Request struct {
 
 // Mounted is a volume that is ready for containers.
 type Mounted struct {
-	// Path is the directory or file on the host; empty for an image.
+	// Path is the directory, file or block device on the host; empty for an image.
 	Path string
+	// Device: Path is a block device for volumeDevices.
+	Device bool
 	// Image is the image that the runtime mounts.
 	Image *v1.ImageVolumeSource
 	// ReadOnly applies to every mount of the volume.
@@ -117,7 +120,7 @@ func (v *Volumes) Setup(ctx context.Context, req *Request) (Result, error) {
 			return Result{}, err
 		}
 		vol := &pod.Spec.Volumes[i]
-		if !mounted(pod, vol.Name) {
+		if !used(pod, vol.Name) {
 			continue
 		}
 		before := len(s.stale)
@@ -205,11 +208,11 @@ func (s *setup) setupFiles(path string, src *v1.VolumeSource) error {
 // addStale records why a volume keeps its content.
 func (s *setup) addStale(err error) { s.stale = append(s.stale, err) }
 
-// mounted reports whether a container mounts the volume. Like the kubelet, this
-// package sets up no others.
-func mounted(pod *v1.Pod, name string) bool {
+// used reports whether a container mounts the volume, or has it as a device. Like the kubelet,
+// this package sets up no others.
+func used(pod *v1.Pod, name string) bool {
 	for c := range podinfo.EachContainer(&pod.Spec, podinfo.AllContainers) {
-		if slices.ContainsFunc(c.VolumeMounts, func(m v1.VolumeMount) bool { return m.Name == name }) {
+		if mountsVolume(c, name) || opensDevice(c, name) {
 			return true
 		}
 	}
