@@ -9,6 +9,7 @@ import (
 	"errors"
 	"maps"
 	"sync"
+	"sync/atomic"
 
 	v1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
@@ -43,6 +44,7 @@ type Objects struct {
 	entries     map[manifest.ObjectRef]*entry
 	services    map[string][]*v1.Service
 	tokens      map[tokenKey]*token
+	claims      map[claimKey]*boundClaim
 	subscribers map[chan struct{}]struct{}
 	// space has the sizes of the contents of all entries in bytes.
 	space namespaceShares
@@ -53,6 +55,8 @@ type Objects struct {
 	held          map[types.UID]string
 	// lists limits how many objects are requested at once.
 	lists chan struct{}
+	// unbound counts the claims that are requested until they are bound.
+	unbound atomic.Int64
 }
 
 // entry is one object that a pod refers to.
@@ -79,7 +83,8 @@ func NewObjects(references func(*v1.Pod) []manifest.ObjectRef) *Objects {
 	return &Objects{
 		references: references, changed: make(chan struct{}, 1), lists: make(chan struct{}, maxObjectLists),
 		space: newNamespaceShares(maxObjects), maxReferences: maxReferences,
-		entries: map[manifest.ObjectRef]*entry{}, tokens: map[tokenKey]*token{}, subscribers: map[chan struct{}]struct{}{},
+		entries: map[manifest.ObjectRef]*entry{}, tokens: map[tokenKey]*token{}, claims: map[claimKey]*boundClaim{},
+		subscribers: map[chan struct{}]struct{}{},
 	}
 }
 
@@ -107,7 +112,7 @@ func (o *Objects) run(ctx context.Context, a *Adapter) {
 func (o *Objects) update(ctx context.Context, wg *sync.WaitGroup, a *Adapter, pods map[string]*v1.Pod) {
 	// Only this goroutine changes admitted.
 	w := o.selectWatches(pods, o.admitted)
-	refs, tokens := w.refs, w.tokens
+	refs := w.refs
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !maps.Equal(o.held, w.held) {
@@ -126,25 +131,12 @@ func (o *Objects) update(ctx context.Context, wg *sync.WaitGroup, a *Adapter, po
 			o.startWatch(ctx, wg, a, ref, e)
 		}
 	}
-	for key, t := range o.tokens {
-		if !tokens[key] {
-			t.stop()
-			delete(o.tokens, key)
-		}
-	}
-	for key := range tokens {
-		if o.tokens[key] == nil {
-			t := &token{}
-			o.tokens[key] = t
-			var own context.Context
-			own, t.stop = context.WithCancel(ctx)
-			wg.Go(func() { o.keepToken(own, a, key, t) })
-		}
-	}
+	o.updateTokens(ctx, wg, a, w.tokens)
+	o.updateClaims(ctx, wg, a, w.claims)
 }
 
 // watchedBy returns the references of a pod that are watched. The API server has
-// resolved its priority; claims are not supported.
+// resolved its priority. Claims cannot be watched.
 func (o *Objects) watchedBy(pod *v1.Pod) []manifest.ObjectRef {
 	refs := []manifest.ObjectRef{services}
 	for _, ref := range o.references(pod) {
@@ -335,10 +327,10 @@ func (o *Objects) RuntimeClass(name string) (*nodev1.RuntimeClass, bool) {
 	return found, ok
 }
 
-// Claim returns none: claims of a cluster are not supported.
+// Claim returns none: BoundClaim has those of a pod.
 func (o *Objects) Claim(string, string) (*v1.PersistentVolumeClaim, bool) { return nil, false }
 
-// Volumes returns none: claims of a cluster are not supported.
+// Volumes returns none: the cluster binds claims.
 func (o *Objects) Volumes() []*v1.PersistentVolume { return nil }
 
 // StorageClasses returns none.
@@ -373,7 +365,7 @@ func (o *Objects) State(pod *v1.Pod) (revision string, awaited []string) {
 		// None of its objects is known, which is not the same as removed.
 		return "held: " + why, []string{"what it refers to"}
 	}
-	refs, tokens := o.watchedBy(pod), tokensOf(pod)
+	refs, tokens, claims := o.watchedBy(pod), tokensOf(pod), claimsOf(pod)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, ref := range refs {
@@ -395,6 +387,14 @@ func (o *Objects) State(pod *v1.Pod) (revision string, awaited []string) {
 			awaited = append(awaited, "token of ServiceAccount "+key.namespace+"/"+key.account)
 		}
 		revision += "token for " + key.audience + "=" + state + "\n"
+	}
+	for _, key := range claims {
+		state, known := o.claims[key].state()
+		what := "PersistentVolumeClaim " + key.namespace + "/" + key.name
+		if !known {
+			awaited = append(awaited, what)
+		}
+		revision += what + "=" + state + "\n"
 	}
 	return revision, awaited
 }

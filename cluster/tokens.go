@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"sync"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -102,6 +103,25 @@ func (o *Objects) Token(pod *v1.Pod, of *v1.ServiceAccountTokenProjection) (stri
 		return "", fmt.Errorf("the token has expired: %w", t.err)
 	}
 	return t.value, nil
+}
+
+// updateTokens keeps these tokens fresh, and no others. The caller holds mu.
+func (o *Objects) updateTokens(ctx context.Context, wg *sync.WaitGroup, a *Adapter, wanted map[tokenKey]bool) {
+	for key, t := range o.tokens {
+		if !wanted[key] {
+			t.stop()
+			delete(o.tokens, key)
+		}
+	}
+	for key := range wanted {
+		if o.tokens[key] == nil {
+			t := &token{}
+			o.tokens[key] = t
+			var own context.Context
+			own, t.stop = context.WithCancel(ctx)
+			wg.Go(func() { o.keepToken(own, a, key, t) })
+		}
+	}
 }
 
 // keepToken keeps one token fresh until the context ends.

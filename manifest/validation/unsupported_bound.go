@@ -48,8 +48,9 @@ var boundVerdicts = podVerdicts.override(structVerdict{
 		}),
 		"topologySpreadConstraints": listVerdict{spreadVerdicts.override(structVerdict{"whenUnsatisfiable": schedulerDone})},
 		"volumes": listVerdict{volumeVerdicts.override(structVerdict{
-			"persistentVolumeClaim": noDriver,
-			"ephemeral":             noDriver,
+			"persistentVolumeClaim": supported("TestClusterClaims"),
+			"ephemeral":             supported("TestClusterClaims"),
+			"csi":                   noDriver,
 			"projected": projectedVerdicts.override(structVerdict{
 				"sources": listVerdict{projectedSourceVerdicts.override(structVerdict{"serviceAccountToken": supported("TestClusterObjects")})},
 			}),
