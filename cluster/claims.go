@@ -272,7 +272,7 @@ func reducedClaim(claim *v1.PersistentVolumeClaim) *v1.PersistentVolumeClaim {
 func reducedVolume(volume *v1.PersistentVolume) *v1.PersistentVolume {
 	kept := &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: volume.Name, UID: volume.UID}, Spec: volume.Spec}
 	if options, ok := volume.Annotations[v1.MountOptionAnnotation]; ok {
-		kept.Spec.MountOptions = strings.Split(options, ",")
+		kept.Spec.MountOptions = strings.FieldsFunc(options, func(r rune) bool { return r == ',' })
 	}
 	return kept
 }

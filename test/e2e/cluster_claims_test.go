@@ -76,7 +76,7 @@ func TestClusterClaims(t *testing.T) {
 		t.Fatal(err)
 	}
 	ssd, disk := filepath.Join(n.Dir(), "ssd"), filepath.Join(n.Dir(), "disk")
-	for _, dir := range []string{ssd, disk} {
+	for _, dir := range []string{ssd + "/claims", disk} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -155,7 +155,7 @@ func TestClusterClaims(t *testing.T) {
 		t.Fatalf("docs/storage.md has %d blocks", len(documents))
 	}
 	a.create(strings.NewReplacer("/mnt/ssd", ssd, "[edge]", "["+n.Name+"]").Replace(documents[0]))
-	journal := filepath.Join(ssd, "journal")
+	journal := filepath.Join(ssd, "claims/journal")
 	uid := a.awaitPodUID(n, "journal-0", "")
 	n.awaitLines(journal, 1)
 	a.must("delete", "pod", "journal-0", "--wait=false")
@@ -166,7 +166,7 @@ func TestClusterClaims(t *testing.T) {
 	n.Kill()
 	a.must("delete", "pod", "journal-0", "--wait=false")
 	n.start()
-	a.awaitPodUID(n, "journal-0", uid)
+	uid = a.awaitPodUID(n, "journal-0", uid)
 	n.awaitLines(journal, 3)
 	n.mustStillRun("share", share)
 	n.mustStillRun("first", first)
@@ -190,11 +190,16 @@ func TestClusterClaims(t *testing.T) {
 	second := n.awaitRunning("second")
 	n.mustContain(second, map[string]string{"cat /data/a/b/file": "kept"})
 
-	// The node leaves: the pods are evicted, and their data stays.
+	// The node leaves: the pods are evicted, and their data stays. It joins again, and the StatefulSet
+	// has its data.
 	a.must("delete", "pod", n.PodName("away"), "--wait=false")
 	n.cli(0, []string{"removed from its cluster"}, "cluster", "leave")
 	n.awaitGone("second")
 	n.mustHaveFile(filepath.Join(disk, "a/b/file"), "kept\n")
 	n.mustHaveFile(filepath.Join(n.Dir(), "scratch/file"), "some\n")
 	n.awaitLines(journal, 3)
+	n.restart()
+	a.must("uncordon", n.Name)
+	a.awaitPodUID(n, "journal-0", uid)
+	n.awaitLines(journal, 4)
 }
