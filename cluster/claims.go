@@ -24,7 +24,6 @@ const claimPace = 200 * time.Millisecond
 // the same name may be another one when the next pod uses it.
 type claimKey struct {
 	pod             types.UID
-	podName         string
 	namespace, name string
 	// ephemeral: the claim was made for a generic ephemeral volume of the pod, and must be its.
 	ephemeral bool
@@ -46,7 +45,7 @@ func claimsOf(pod *v1.Pod) (keys []claimKey) {
 // claimOf returns the claim of a volume; its name is empty if the volume has none.
 func claimOf(pod *v1.Pod, volume *v1.Volume) claimKey {
 	return claimKey{
-		pod: pod.UID, podName: pod.Name, namespace: pod.Namespace, name: podinfo.ClaimOf(pod, volume), ephemeral: volume.Ephemeral != nil,
+		pod: pod.UID, namespace: pod.Namespace, name: podinfo.ClaimOf(pod, volume), ephemeral: volume.Ephemeral != nil,
 	}
 }
 
@@ -112,23 +111,12 @@ func (a *Adapter) checkAffinity(volume *v1.PersistentVolume) error {
 	return fmt.Errorf("PersistentVolume %s is not for this node: the Node object matches no term of its nodeAffinity (%s)", volume.Name, strings.Join(unmatched, "; "))
 }
 
-// updateClaims reads these claims, and no others. The caller holds mu.
-func (o *Objects) updateClaims(ctx context.Context, wg *sync.WaitGroup, a *Adapter, wanted map[claimKey]bool) {
-	for key, c := range o.claims {
-		if !wanted[key] {
-			c.stop()
-			delete(o.claims, key)
-		}
-	}
-	for key := range wanted {
-		if o.claims[key] == nil {
-			c := &boundClaim{}
-			o.claims[key] = c
-			var own context.Context
-			own, c.stop = context.WithCancel(ctx)
-			wg.Go(func() { o.keepClaim(own, a, key, c) })
-		}
-	}
+// startClaim begins to read a claim.
+func (o *Objects) startClaim(ctx context.Context, wg *sync.WaitGroup, a *Adapter, key claimKey) *boundClaim {
+	c := &boundClaim{}
+	ctx, c.stop = context.WithCancel(ctx)
+	wg.Go(func() { o.keepClaim(ctx, a, key, c) })
+	return c
 }
 
 // keepClaim reads one claim until it is bound to a volume: the claim keeps the volume from then on.

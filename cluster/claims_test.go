@@ -300,11 +300,11 @@ func TestManyUnboundClaims(t *testing.T) {
 			t.Errorf("held: %q", why)
 		}
 		r.pod("many", claims(maxPodReferences)...)
-		pass(10 * time.Minute)
+		pass(5 * time.Minute)
 		r.requests()
-		pass(10 * time.Minute)
-		if n := len(r.askedFor("persistentvolumeclaims")); n < 10*60*3 || n > 10*60*5 {
-			t.Errorf("%d requests in ten minutes, want about %d", n, 10*60*4)
+		pass(5 * time.Minute)
+		if n := len(r.askedFor("persistentvolumeclaims")); n < 5*60*3 || n > 5*60*6 {
+			t.Errorf("%d requests in five minutes, want about %d", n, 5*60*4)
 		}
 		r.end()
 	})

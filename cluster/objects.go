@@ -131,8 +131,23 @@ func (o *Objects) update(ctx context.Context, wg *sync.WaitGroup, a *Adapter, po
 			o.startWatch(ctx, wg, a, ref, e)
 		}
 	}
-	o.updateTokens(ctx, wg, a, w.tokens)
-	o.updateClaims(ctx, wg, a, w.claims)
+	updateTasks(o.tokens, w.tokens, func(t *token) { t.stop() }, func(key tokenKey) *token { return o.startToken(ctx, wg, a, key) })
+	updateTasks(o.claims, w.claims, func(c *boundClaim) { c.stop() }, func(key claimKey) *boundClaim { return o.startClaim(ctx, wg, a, key) })
+}
+
+// updateTasks stops the tasks that are not wanted any more, and starts those that are wanted.
+func updateTasks[K comparable, T any](tasks map[K]*T, wanted map[K]bool, stop func(*T), start func(K) *T) {
+	for key, task := range tasks {
+		if !wanted[key] {
+			stop(task)
+			delete(tasks, key)
+		}
+	}
+	for key := range wanted {
+		if tasks[key] == nil {
+			tasks[key] = start(key)
+		}
+	}
 }
 
 // watchedBy returns the references of a pod that are watched. The API server has
@@ -356,45 +371,4 @@ func (o *Objects) Missing(ref manifest.ObjectRef) (what, remedy string) {
 		return "has not been received from the API server yet", "wait for the API server"
 	}
 	return "does not exist in the cluster", "create it in the cluster"
-}
-
-// State returns a revision of all that a pod refers to: when it changes the pod
-// must be synced. awaited lists what the API server has not answered yet.
-func (o *Objects) State(pod *v1.Pod) (revision string, awaited []string) {
-	if why := o.Held(pod); why != "" {
-		// None of its objects is known, which is not the same as removed.
-		return "held: " + why, []string{"what it refers to"}
-	}
-	refs, tokens, claims := o.watchedBy(pod), tokensOf(pod), claimsOf(pod)
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for _, ref := range refs {
-		e := o.entries[ref]
-		state := "?"
-		switch {
-		case e == nil || !e.known && e.err == nil:
-			awaited = append(awaited, ref.String())
-		case e.err != nil:
-			state = e.revision + "!" + e.err.Error()
-		default:
-			state = e.revision
-		}
-		revision += ref.String() + "=" + state + "\n"
-	}
-	for _, key := range tokens {
-		state, known := o.tokens[key].state()
-		if !known {
-			awaited = append(awaited, "token of ServiceAccount "+key.namespace+"/"+key.account)
-		}
-		revision += "token for " + key.audience + "=" + state + "\n"
-	}
-	for _, key := range claims {
-		state, known := o.claims[key].state()
-		what := "PersistentVolumeClaim " + key.namespace + "/" + key.name
-		if !known {
-			awaited = append(awaited, what)
-		}
-		revision += what + "=" + state + "\n"
-	}
-	return revision, awaited
 }

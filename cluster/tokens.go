@@ -105,23 +105,12 @@ func (o *Objects) Token(pod *v1.Pod, of *v1.ServiceAccountTokenProjection) (stri
 	return t.value, nil
 }
 
-// updateTokens keeps these tokens fresh, and no others. The caller holds mu.
-func (o *Objects) updateTokens(ctx context.Context, wg *sync.WaitGroup, a *Adapter, wanted map[tokenKey]bool) {
-	for key, t := range o.tokens {
-		if !wanted[key] {
-			t.stop()
-			delete(o.tokens, key)
-		}
-	}
-	for key := range wanted {
-		if o.tokens[key] == nil {
-			t := &token{}
-			o.tokens[key] = t
-			var own context.Context
-			own, t.stop = context.WithCancel(ctx)
-			wg.Go(func() { o.keepToken(own, a, key, t) })
-		}
-	}
+// startToken begins to keep a token fresh.
+func (o *Objects) startToken(ctx context.Context, wg *sync.WaitGroup, a *Adapter, key tokenKey) *token {
+	t := &token{}
+	ctx, t.stop = context.WithCancel(ctx)
+	wg.Go(func() { o.keepToken(ctx, a, key, t) })
+	return t
 }
 
 // keepToken keeps one token fresh until the context ends.
