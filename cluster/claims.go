@@ -262,5 +262,8 @@ func reducedVolume(volume *v1.PersistentVolume) *v1.PersistentVolume {
 	if options, ok := volume.Annotations[v1.MountOptionAnnotation]; ok {
 		kept.Spec.MountOptions = strings.FieldsFunc(options, func(r rune) bool { return r == ',' })
 	}
+	if group, ok := volume.Annotations[podinfo.AnnotationVolumeGroup]; ok {
+		kept.Annotations = map[string]string{podinfo.AnnotationVolumeGroup: group}
+	}
 	return kept
 }

@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
 func claimVolume(claim string) v1.Volume {
@@ -113,11 +115,11 @@ func TestClaimIsAwaited(t *testing.T) {
 		r.wasNotified()
 		claim := r.putClaim("data", "pv", v1.ClaimBound, nil)
 		r.putVolume("pv", claim, func(v *v1.PersistentVolume) {
-			v.Annotations = map[string]string{v1.MountOptionAnnotation: "nfsvers=4.2,noatime"}
+			v.Annotations = map[string]string{v1.MountOptionAnnotation: "nfsvers=4.2,noatime", podinfo.AnnotationVolumeGroup: "2345", "other": "x"}
 		})
 		pass(time.Minute)
 		got, volume, err := r.o.BoundClaim(pod, &pod.Spec.Volumes[0])
-		if err != nil || got.Name != "data" || got.UID != claim.UID || got.Labels != nil || volume.Spec.HostPath.Path != "/pv" || len(volume.Spec.MountOptions) != 2 || volume.UID == "" {
+		if err != nil || got.Name != "data" || got.UID != claim.UID || got.Labels != nil || volume.Spec.HostPath.Path != "/pv" || len(volume.Spec.MountOptions) != 2 || len(volume.Annotations) != 1 || volume.Annotations[podinfo.AnnotationVolumeGroup] != "2345" || volume.UID == "" {
 			t.Errorf("%+v %+v %v", got, volume, err)
 		}
 		if now, _ := r.o.State(pod); now == before || !r.wasNotified() {

@@ -6,6 +6,10 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
+// AnnotationVolumeGroup of a PersistentVolume is the number of a supplemental group with which pods
+// use it.
+const AnnotationVolumeGroup = "pv.beta.kubernetes.io/gid"
+
 // ClaimOf returns the name of the PersistentVolumeClaim of a volume, empty if it has none. The claim
 // of a generic ephemeral volume is named after the pod and the volume.
 func ClaimOf(pod *v1.Pod, volume *v1.Volume) string {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"strconv"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -52,8 +53,28 @@ func (s *setup) useClusterClaim(ctx context.Context, podDir string, vol *v1.Volu
 	if err := checkClusterVolume(claim, volume); err != nil {
 		return Mounted{}, err
 	}
+	group, err := volumeGroupOf(volume)
+	if err != nil {
+		return Mounted{}, err
+	}
 	bound := &binding.Binding{Namespace: claim.Namespace, Claim: claim.Name, Volume: volume, Used: held}
-	return s.setupBound(ctx, c, bound, claim, held)
+	mounted, err := s.setupBound(ctx, c, bound, claim, held)
+	mounted.Group = group
+	return mounted, err
+}
+
+// volumeGroupOf returns the group with which pods use a volume, nil if it names none. The kubelet
+// ignores an annotation that is no number, and the pod may then not be able to read the volume.
+func volumeGroupOf(volume *v1.PersistentVolume) (*int64, error) {
+	text, ok := volume.Annotations[podinfo.AnnotationVolumeGroup]
+	if !ok {
+		return nil, nil
+	}
+	group, err := strconv.ParseInt(text, 10, 32)
+	if err != nil || group < 0 {
+		return nil, fmt.Errorf("PersistentVolume %s: annotation %s is %q, and must be the number of a group", volume.Name, podinfo.AnnotationVolumeGroup, text)
+	}
+	return &group, nil
 }
 
 // checkClusterVolume rejects what this node cannot mount. The API server has validated the volume.

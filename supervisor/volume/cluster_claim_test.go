@@ -11,6 +11,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
 // clusterNode is a node of a cluster that has bound one claim.
@@ -182,6 +184,22 @@ func TestClusterClaimReadOnly(t *testing.T) {
 	if _, err := n.setup(p); err == nil || !strings.Contains(err.Error(), "PersistentVolumeClaim apps/web-data: is not bound") {
 		t.Error(err)
 	}
+}
+
+// The group of a volume is one of the pod's containers.
+func TestGroupOfClusterVolume(t *testing.T) {
+	n := newClusterNode(t)
+	if err := os.MkdirAll(n.dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	n.volume.Annotations = map[string]string{podinfo.AnnotationVolumeGroup: "2345"}
+	for range 2 {
+		if mounted, err := n.setup(claimPod("u1", "data")); err != nil || mounted.Group == nil || *mounted.Group != 2345 {
+			t.Errorf("%+v %v", mounted, err)
+		}
+	}
+	n.volume.Annotations[podinfo.AnnotationVolumeGroup] = "staff"
+	n.mustFail("u2", `annotation pv.beta.kubernetes.io/gid is "staff", and must be the number of a group`)
 }
 
 func TestClusterVolumesThatCannotBeUsed(t *testing.T) {

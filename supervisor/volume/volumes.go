@@ -80,6 +80,8 @@ type Mounted struct {
 	Complete bool
 	// Relabel: the volume is the pod's own, and gets its SELinux label.
 	Relabel bool
+	// Group is a supplemental group that the pod's containers need to use it; nil is none.
+	Group *int64
 }
 
 // Result is the result of Setup.

@@ -110,7 +110,8 @@ func TestClusterClaims(t *testing.T) {
 	if err := c.StartController("persistentvolume-binder-controller,ephemeral-volume-controller,statefulset-controller"); err != nil {
 		t.Fatal(err)
 	}
-	a.create(clusterVolume("share", "ReadWriteMany", "share", "nfs: {server: files.example.com, path: /export}, mountOptions: [nfsvers=4.2, noatime]"))
+	a.create(strings.Replace(clusterVolume("share", "ReadWriteMany", "share", "nfs: {server: files.example.com, path: /export}, mountOptions: [nfsvers=4.2, noatime]"),
+		"{name: share}", "{name: share, annotations: {pv.beta.kubernetes.io/gid: '3456'}}", 1))
 	share := n.awaitRunning("share")
 	n.mustContain(share, map[string]string{
 		"cat /data/arguments":                             "files.example.com:/export -o nfsvers=4.2,noatime",
