@@ -264,12 +264,19 @@ spec:
   containers: [{name: web, image: x, volumeDevices: [{name: disk, devicePath: /dev/disk}], securityContext: {capabilities: {add: [NET_ADMINS]}}}]
   volumes:
   - {name: csi, csi: {driver: example.com}}
+  - {name: lun, iscsi: {targetPortal: a, iqn: b, lun: 0}}
 `)
 	want := []string{
 		"spec.containers[0].securityContext.capabilities.add[0]", "spec.containers[0].volumeDevices",
-		"spec.volumes[0].csi",
+		"spec.volumes[0].csi", "spec.volumes[1].iscsi",
 	}
-	if got := errorPaths(UnsupportedBound(pod)); !slices.Equal(got, want) {
+	errs := UnsupportedBound(pod)
+	if got := errorPaths(errs); !slices.Equal(got, want) {
 		t.Errorf("refused %q, want %q", got, want)
+	}
+	for _, err := range errs {
+		if strings.HasPrefix(err.Field, "spec.volumes") && err.Detail != string(noDriver) {
+			t.Errorf("a pod of a cluster is told: %v", err)
+		}
 	}
 }
