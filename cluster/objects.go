@@ -9,6 +9,7 @@ import (
 	"errors"
 	"maps"
 	"sync"
+	"sync/atomic"
 
 	v1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
@@ -43,6 +44,7 @@ type Objects struct {
 	entries     map[manifest.ObjectRef]*entry
 	services    map[string][]*v1.Service
 	tokens      map[tokenKey]*token
+	claims      map[claimKey]*boundClaim
 	subscribers map[chan struct{}]struct{}
 	// space has the sizes of the contents of all entries in bytes.
 	space namespaceShares
@@ -53,6 +55,8 @@ type Objects struct {
 	held          map[types.UID]string
 	// lists limits how many objects are requested at once.
 	lists chan struct{}
+	// unbound counts the claims that are requested until they are bound.
+	unbound atomic.Int64
 }
 
 // entry is one object that a pod refers to.
@@ -79,7 +83,8 @@ func NewObjects(references func(*v1.Pod) []manifest.ObjectRef) *Objects {
 	return &Objects{
 		references: references, changed: make(chan struct{}, 1), lists: make(chan struct{}, maxObjectLists),
 		space: newNamespaceShares(maxObjects), maxReferences: maxReferences,
-		entries: map[manifest.ObjectRef]*entry{}, tokens: map[tokenKey]*token{}, subscribers: map[chan struct{}]struct{}{},
+		entries: map[manifest.ObjectRef]*entry{}, tokens: map[tokenKey]*token{}, claims: map[claimKey]*boundClaim{},
+		subscribers: map[chan struct{}]struct{}{},
 	}
 }
 
@@ -107,7 +112,7 @@ func (o *Objects) run(ctx context.Context, a *Adapter) {
 func (o *Objects) update(ctx context.Context, wg *sync.WaitGroup, a *Adapter, pods map[string]*v1.Pod) {
 	// Only this goroutine changes admitted.
 	w := o.selectWatches(pods, o.admitted)
-	refs, tokens := w.refs, w.tokens
+	refs := w.refs
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !maps.Equal(o.held, w.held) {
@@ -126,25 +131,27 @@ func (o *Objects) update(ctx context.Context, wg *sync.WaitGroup, a *Adapter, po
 			o.startWatch(ctx, wg, a, ref, e)
 		}
 	}
-	for key, t := range o.tokens {
-		if !tokens[key] {
-			t.stop()
-			delete(o.tokens, key)
+	updateTasks(o.tokens, w.tokens, func(t *token) { t.stop() }, func(key tokenKey) *token { return o.startToken(ctx, wg, a, key) })
+	updateTasks(o.claims, w.claims, func(c *boundClaim) { c.stop() }, func(key claimKey) *boundClaim { return o.startClaim(ctx, wg, a, key) })
+}
+
+// updateTasks stops the tasks that are not wanted any more, and starts those that are wanted.
+func updateTasks[K comparable, T any](tasks map[K]*T, wanted map[K]bool, stop func(*T), start func(K) *T) {
+	for key, task := range tasks {
+		if !wanted[key] {
+			stop(task)
+			delete(tasks, key)
 		}
 	}
-	for key := range tokens {
-		if o.tokens[key] == nil {
-			t := &token{}
-			o.tokens[key] = t
-			var own context.Context
-			own, t.stop = context.WithCancel(ctx)
-			wg.Go(func() { o.keepToken(own, a, key, t) })
+	for key := range wanted {
+		if tasks[key] == nil {
+			tasks[key] = start(key)
 		}
 	}
 }
 
 // watchedBy returns the references of a pod that are watched. The API server has
-// resolved its priority; claims are not supported.
+// resolved its priority. Claims cannot be watched.
 func (o *Objects) watchedBy(pod *v1.Pod) []manifest.ObjectRef {
 	refs := []manifest.ObjectRef{services}
 	for _, ref := range o.references(pod) {
@@ -335,10 +342,10 @@ func (o *Objects) RuntimeClass(name string) (*nodev1.RuntimeClass, bool) {
 	return found, ok
 }
 
-// Claim returns none: claims of a cluster are not supported.
+// Claim returns none: BoundClaim has those of a pod.
 func (o *Objects) Claim(string, string) (*v1.PersistentVolumeClaim, bool) { return nil, false }
 
-// Volumes returns none: claims of a cluster are not supported.
+// Volumes returns none: the cluster binds claims.
 func (o *Objects) Volumes() []*v1.PersistentVolume { return nil }
 
 // StorageClasses returns none.
@@ -364,37 +371,4 @@ func (o *Objects) Missing(ref manifest.ObjectRef) (what, remedy string) {
 		return "has not been received from the API server yet", "wait for the API server"
 	}
 	return "does not exist in the cluster", "create it in the cluster"
-}
-
-// State returns a revision of all that a pod refers to: when it changes the pod
-// must be synced. awaited lists what the API server has not answered yet.
-func (o *Objects) State(pod *v1.Pod) (revision string, awaited []string) {
-	if why := o.Held(pod); why != "" {
-		// None of its objects is known, which is not the same as removed.
-		return "held: " + why, []string{"what it refers to"}
-	}
-	refs, tokens := o.watchedBy(pod), tokensOf(pod)
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for _, ref := range refs {
-		e := o.entries[ref]
-		state := "?"
-		switch {
-		case e == nil || !e.known && e.err == nil:
-			awaited = append(awaited, ref.String())
-		case e.err != nil:
-			state = e.revision + "!" + e.err.Error()
-		default:
-			state = e.revision
-		}
-		revision += ref.String() + "=" + state + "\n"
-	}
-	for _, key := range tokens {
-		state, known := o.tokens[key].state()
-		if !known {
-			awaited = append(awaited, "token of ServiceAccount "+key.namespace+"/"+key.account)
-		}
-		revision += "token for " + key.audience + "=" + state + "\n"
-	}
-	return revision, awaited
 }

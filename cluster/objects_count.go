@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// maxPodReferences and maxReferences are how many ConfigMaps, Secrets and tokens one pod
-	// may refer to, and all pods. Each is a watch or a timer, which costs about 30 KB, also
+	// maxPodReferences and maxReferences are how many ConfigMaps, Secrets, claims and tokens one
+	// pod may refer to, and all pods. Each is a watch or a timer, which costs about 30 KB, also
 	// if there is no such object.
 	maxPodReferences = 256
 	maxReferences    = 2048
@@ -26,10 +26,11 @@ type podReferences struct {
 	pod    *v1.Pod
 	refs   []manifest.ObjectRef
 	tokens []tokenKey
+	claims []claimKey
 }
 
 func (p *podReferences) count() int {
-	n := len(p.tokens)
+	n := len(p.tokens) + len(p.claims)
 	for _, ref := range p.refs {
 		if ref.Kind != kindService {
 			n++
@@ -42,6 +43,7 @@ func (p *podReferences) count() int {
 type watchSet struct {
 	refs   map[manifest.ObjectRef]bool
 	tokens map[tokenKey]bool
+	claims map[claimKey]bool
 	// counts are how many they are.
 	counts namespaceShares
 	// admitted has the references of pods that are watched; held has why those of other pods
@@ -55,7 +57,8 @@ type watchSet struct {
 // they are. The older ones of the others come first.
 func (o *Objects) selectWatches(pods map[string]*v1.Pod, before map[types.UID]*podReferences) *watchSet {
 	w := &watchSet{
-		refs: map[manifest.ObjectRef]bool{}, tokens: map[tokenKey]bool{}, counts: newNamespaceShares(o.maxReferences),
+		refs: map[manifest.ObjectRef]bool{}, tokens: map[tokenKey]bool{}, claims: map[claimKey]bool{},
+		counts:   newNamespaceShares(o.maxReferences),
 		admitted: map[types.UID]*podReferences{}, held: map[types.UID]string{},
 	}
 	var rest []*podReferences
@@ -63,7 +66,7 @@ func (o *Objects) selectWatches(pods map[string]*v1.Pod, before map[types.UID]*p
 		if isMirror(pod) || podinfo.IsTerminal(pod.Status.Phase) {
 			continue
 		}
-		p := &podReferences{pod: pod, refs: o.watchedBy(pod), tokens: tokensOf(pod)}
+		p := &podReferences{pod: pod, refs: o.watchedBy(pod), tokens: tokensOf(pod), claims: claimsOf(pod)}
 		switch known := before[pod.UID]; {
 		case known != nil && p.count() <= known.count(), before == nil && hasRun(pod):
 			w.add(p)
@@ -98,10 +101,10 @@ func hasRun(pod *v1.Pod) bool {
 // the size, a namespace may have half of what others leave, and a few if they leave nothing.
 func (w *watchSet) refusal(p *podReferences) string {
 	if n := p.count(); n > maxPodReferences {
-		return fmt.Sprintf("the pod refers to %d ConfigMaps, Secrets and tokens; a pod may refer to %d; put their keys into fewer of them", n, maxPodReferences)
+		return fmt.Sprintf("the pod refers to %d ConfigMaps, Secrets, claims and tokens; a pod may refer to %d; refer to fewer", n, maxPodReferences)
 	}
 	if !w.counts.fits(p.pod.Namespace, 0, w.added(p)) {
-		return fmt.Sprintf("with it, the namespace's pods on this node refer to more ConfigMaps, Secrets and tokens than half of what other namespaces leave of %d; it waits until other pods are deleted", w.counts.max)
+		return fmt.Sprintf("with it, the namespace's pods on this node refer to more ConfigMaps, Secrets, claims and tokens than half of what other namespaces leave of %d; it waits until other pods are deleted", w.counts.max)
 	}
 	return ""
 }
@@ -111,6 +114,11 @@ func (w *watchSet) added(p *podReferences) int {
 	n := 0
 	for _, key := range p.tokens {
 		if !w.tokens[key] {
+			n++
+		}
+	}
+	for _, key := range p.claims {
+		if !w.claims[key] {
 			n++
 		}
 	}
@@ -129,6 +137,9 @@ func (w *watchSet) add(p *podReferences) {
 	}
 	for _, key := range p.tokens {
 		w.tokens[key] = true
+	}
+	for _, key := range p.claims {
+		w.claims[key] = true
 	}
 	w.admitted[p.pod.UID] = p
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"sync"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -102,6 +103,14 @@ func (o *Objects) Token(pod *v1.Pod, of *v1.ServiceAccountTokenProjection) (stri
 		return "", fmt.Errorf("the token has expired: %w", t.err)
 	}
 	return t.value, nil
+}
+
+// startToken begins to keep a token fresh.
+func (o *Objects) startToken(ctx context.Context, wg *sync.WaitGroup, a *Adapter, key tokenKey) *token {
+	t := &token{}
+	ctx, t.stop = context.WithCancel(ctx)
+	wg.Go(func() { o.keepToken(ctx, a, key, t) })
+	return t
 }
 
 // keepToken keeps one token fresh until the context ends.

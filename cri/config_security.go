@@ -150,7 +150,7 @@ func (g config) containerSecurity(pod *v1.Pod, c *v1.Container, in containerInpu
 		RunAsUser:                number(in.user.id),
 		RunAsUsername:            in.user.name,
 		RunAsGroup:               number(in.user.group),
-		SupplementalGroups:       supplementalGroups(pod),
+		SupplementalGroups:       append(supplementalGroups(pod), in.Groups...),
 		SupplementalGroupsPolicy: groupsPolicy(pod),
 		SelinuxOptions:           seLinux(first(sc.SELinuxOptions, podSecurity(pod).SELinuxOptions)),
 		Seccomp:                  g.seccomp(seccompProfile(pod, c)),

@@ -112,9 +112,9 @@ func TestContainerSecurity(t *testing.T) {
   containers: [{name: a, terminationMessagePath: /m, securityContext: {privileged: true, allowPrivilegeEscalation: true, readOnlyRootFilesystem: true, procMount: Unmasked,
     capabilities: {add: [cap_net_admin, SYS_TIME], drop: [all]}, seLinuxOptions: {type: own, level: s0}, appArmorProfile: {type: Localhost, localhostProfile: p},
     seccompProfile: {type: Localhost, localhostProfile: a/b.json}}}]}`,
-		containerInput{Inputs: Inputs{TerminationMessageHost: "/f"}, users: &UserNamespace{HostID: 1 << 16, Length: 1 << 16}})
+		containerInput{Inputs: Inputs{TerminationMessageHost: "/f", Groups: []int64{5}}, users: &UserNamespace{HostID: 1 << 16, Length: 1 << 16}})
 	got := all.Linux.SecurityContext
-	if !got.Privileged || got.NoNewPrivs || !got.ReadonlyRootfs || !slices.Equal(got.SupplementalGroups, []int64{3}) ||
+	if !got.Privileged || got.NoNewPrivs || !got.ReadonlyRootfs || !slices.Equal(got.SupplementalGroups, []int64{3, 5}) ||
 		!slices.Equal(got.Capabilities.AddCapabilities, []string{"NET_ADMIN", "SYS_TIME"}) || !slices.Equal(got.Capabilities.DropCapabilities, []string{"ALL"}) ||
 		got.SelinuxOptions.Type != "own" || got.SelinuxOptions.Level != "s0" || got.MaskedPaths != nil || got.ReadonlyPaths != nil {
 		t.Errorf("got %v", got)

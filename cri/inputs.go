@@ -20,6 +20,8 @@ type Inputs struct {
 	// finds in CDI specifications.
 	Devices    []device.Node
 	CDIDevices []string
+	// Groups are supplemental groups in addition to those of the pod.
+	Groups []int64
 	// Annotations are added to those of the container, of which none is replaced.
 	Annotations map[string]string
 	// TerminationMessageHost is the host file for the termination message.

@@ -1,11 +1,14 @@
 package supervisor
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/manifest"
@@ -16,6 +19,8 @@ type testBound struct {
 	*testObjects
 	awaited []string
 	held    string
+	// volume is the one to which claims are bound, nil is none.
+	volume *v1.PersistentVolume
 }
 
 func (o *testBound) Services(string) []*v1.Service { return nil }
@@ -24,11 +29,30 @@ func (o *testBound) Token(*v1.Pod, *v1.ServiceAccountTokenProjection) (string, e
 	return "token", nil
 }
 
+func (o *testBound) BoundClaim(pod *v1.Pod, volume *v1.Volume) (*v1.PersistentVolumeClaim, *v1.PersistentVolume, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.volume == nil {
+		return nil, nil, errors.New("is not bound")
+	}
+	return &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: podinfo.ClaimOf(pod, volume)}}, o.volume, nil
+}
+
+// bind binds the claims of all pods to a volume, nil to none.
+func (o *testBound) bind(volume *v1.PersistentVolume) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.volume = volume
+	o.notify()
+}
+
 func (o *testBound) State(pod *v1.Pod) (string, []string) {
 	o.mu.Lock()
 	awaited := o.awaited
 	o.mu.Unlock()
-	text := o.held + strings.Join(awaited, ",")
+	o.mu.Lock()
+	text := fmt.Sprint(o.held, awaited, o.volume != nil)
+	o.mu.Unlock()
 	for _, ref := range manifest.References(pod) {
 		if config, ok := o.ConfigMap(ref.Namespace, ref.Name); ok && ref.Kind == manifest.KindConfigMap {
 			text += ref.String() + "=" + config.ResourceVersion + "\n"
@@ -143,4 +167,42 @@ func (o *testBound) hold(why string) {
 	defer o.mu.Unlock()
 	o.held = why
 	o.notify()
+}
+
+// An API pod waits with the reason until the cluster has bound its claim. A daemon that returns reports
+// nothing about a running pod whose claim the API server has not reported yet.
+func TestBoundPodWithAClaim(t *testing.T) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
+		_, bound := withBound(b)
+		d := b.start(manifest.SourceAPI)
+		pod := testPod("db", "u1", "r1")
+		pod.Annotations[podinfo.AnnotationSource] = string(manifest.SourceAPI)
+		pod.Spec.Volumes = []v1.Volume{{Name: "data", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}
+		pod.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "data", MountPath: "/data"}}
+		d.config.deliver(manifest.SourceAPI, pod)
+		b.after(time.Minute)
+		if st := d.status("u1"); st.Reason != "FailedMount" || !strings.Contains(st.Message, "PersistentVolumeClaim default/data: is not bound") || instances(b, "u1") != 0 {
+			t.Errorf("%s: %s, %d containers", st.Reason, st.Message, instances(b, "u1"))
+		}
+		volume := &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv", UID: "v1"}}
+		volume.Spec.HostPath = &v1.HostPathVolumeSource{Path: t.TempDir()}
+		bound.bind(volume)
+		b.runs("u1")
+
+		b.kill()
+		bound.bind(nil)
+		bound.await("PersistentVolumeClaim default/data")
+		d = b.start(manifest.SourceAPI)
+		before := len(d.eventsOf(pod, "FailedMount"))
+		d.config.deliver(manifest.SourceAPI, pod)
+		b.after(time.Minute)
+		if events := d.eventsOf(pod, "FailedMount"); len(events) != before || b.running("u1") != 1 {
+			t.Errorf("events %q, %d containers", events, b.running("u1"))
+		}
+		bound.await()
+		b.after(time.Minute)
+		if events := d.eventsOf(pod, "FailedMount"); len(events) == before || b.running("u1") != 1 {
+			t.Errorf("events %q, %d containers", events, b.running("u1"))
+		}
+	})
 }

@@ -204,6 +204,12 @@ func (a *syncAttempt) prepareVolumes(ctx context.Context) *podworkers.SyncResult
 	if a.volumeFault == nil {
 		return nil
 	}
+	if a.observed.HasReadySandbox() && len(a.inputs.AwaitedObjects(a.pod)) > 0 {
+		// A daemon that starts gets the objects of a running pod a little later than the pod, and
+		// is notified. The containers that mount the volume still wait for it.
+		a.volumeFault = nil
+		return nil
+	}
 	a.events.Event(a.pod, v1.EventTypeWarning, podinputs.ReasonFailedMount, a.volumeFault.Error())
 	if a.observed.HasReadySandbox() {
 		return nil

@@ -47,9 +47,9 @@ var boundVerdicts = podVerdicts.override(structVerdict{
 			"podAntiAffinity": boundPodAffinity,
 		}),
 		"topologySpreadConstraints": listVerdict{spreadVerdicts.override(structVerdict{"whenUnsatisfiable": schedulerDone})},
-		"volumes": listVerdict{volumeVerdicts.override(structVerdict{
-			"persistentVolumeClaim": noDriver,
-			"ephemeral":             noDriver,
+		"volumes": listVerdict{withoutDriver(volumeVerdicts).override(structVerdict{
+			"persistentVolumeClaim": supported("TestClusterClaims"),
+			"ephemeral":             supported("TestClusterClaims"),
 			"projected": projectedVerdicts.override(structVerdict{
 				"sources": listVerdict{projectedSourceVerdicts.override(structVerdict{"serviceAccountToken": supported("TestClusterObjects")})},
 			}),
@@ -81,6 +81,18 @@ func boundAnnotations() mapVerdict {
 	on[podinfo.AnnotationRollbackAfter] = ignored("a pod of an API server is rolled back there")
 	on[podinfo.AnnotationAutoUpdate] = ignored("the images of a pod of an API server are updated there")
 	return on
+}
+
+// withoutDriver returns the verdicts with those on volumes of a cluster's drivers replaced: the pod is
+// in a cluster, and the node lacks the driver.
+func withoutDriver(volumes structVerdict) structVerdict {
+	all := maps.Clone(volumes)
+	for name, on := range all {
+		if on == clusterStorage {
+			all[name] = noDriver
+		}
+	}
+	return all
 }
 
 // override returns the verdicts with some of them replaced.

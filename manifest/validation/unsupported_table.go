@@ -332,7 +332,7 @@ var volumeVerdicts = structVerdict{
 	"projected":             projectedVerdicts,
 	"image":                 supported("TestImageVolume"),
 	"persistentVolumeClaim": supported("TestPersistentVolumes"),
-	"ephemeral":             unsupported("needs a storage driver that only a cluster has; use an emptyDir, which has the same lifetime, or a persistentVolumeClaim"),
+	"ephemeral":             unsupported("needs the controller of a cluster, which creates its claim; use an emptyDir, which has the same lifetime, or a persistentVolumeClaim"),
 	"csi":                   clusterStorage,
 	"nfs":                   supported("TestNFSByTheHostsProgram"),
 	"iscsi":                 clusterStorage,

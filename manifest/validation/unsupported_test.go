@@ -250,7 +250,10 @@ spec:
   initContainers: [{name: init, image: x, securityContext: {windowsOptions: {gmsaCredentialSpecName: spec}}}]
   containers: [{name: web, image: x, securityContext: {windowsOptions: {runAsUserName: ContainerUser, hostProcess: false}}}]
   ephemeralContainers: [{name: debug, image: x, targetContainerName: web, securityContext: {windowsOptions: {runAsUserName: ContainerUser}}}]
-  volumes: [{name: token, projected: {sources: [{serviceAccountToken: {path: token}}]}}]
+  volumes:
+  - {name: token, projected: {sources: [{serviceAccountToken: {path: token}}]}}
+  - {name: data, persistentVolumeClaim: {claimName: data, readOnly: true}}
+  - {name: scratch, ephemeral: {volumeClaimTemplate: {spec: {accessModes: [ReadWriteOnce], storageClassName: fast, resources: {requests: {storage: 1Gi}}}}}}
 `)
 	if errs := UnsupportedBound(pod); len(errs) > 0 {
 		t.Errorf("refused: %v", errs)
@@ -260,14 +263,20 @@ spec:
   resourceClaims: [{name: gpu, resourceClaimName: gpu}]
   containers: [{name: web, image: x, volumeDevices: [{name: data, devicePath: /dev/disk}], securityContext: {capabilities: {add: [NET_ADMINS]}}}]
   volumes:
-  - {name: data, persistentVolumeClaim: {claimName: data}}
   - {name: csi, csi: {driver: example.com}}
+  - {name: lun, iscsi: {targetPortal: a, iqn: b, lun: 0}}
 `)
 	want := []string{
 		"spec.containers[0].securityContext.capabilities.add[0]",
-		"spec.volumes[0].persistentVolumeClaim", "spec.volumes[1].csi",
+		"spec.volumes[0].csi", "spec.volumes[1].iscsi",
 	}
-	if got := errorPaths(UnsupportedBound(pod)); !slices.Equal(got, want) {
+	errs := UnsupportedBound(pod)
+	if got := errorPaths(errs); !slices.Equal(got, want) {
 		t.Errorf("refused %q, want %q", got, want)
+	}
+	for _, err := range errs {
+		if strings.HasPrefix(err.Field, "spec.volumes") && err.Detail != string(noDriver) {
+			t.Errorf("a pod of a cluster is told: %v", err)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package podinputs
 
 import (
+	"errors"
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
@@ -86,6 +87,10 @@ func (o *testClusterObjects) Services(namespace string) []*v1.Service { return o
 
 func (o *testClusterObjects) Token(*v1.Pod, *v1.ServiceAccountTokenProjection) (string, error) {
 	return "token", nil
+}
+
+func (o *testClusterObjects) BoundClaim(*v1.Pod, *v1.Volume) (*v1.PersistentVolumeClaim, *v1.PersistentVolume, error) {
+	return nil, nil, errors.New("is not bound")
 }
 
 func (o *testClusterObjects) Held(*v1.Pod) string { return "" }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -17,10 +18,11 @@ import (
 func (r *Resolver) setupVolumes(ctx context.Context, pod *v1.Pod) (map[string]volume.Mounted, error) {
 	allocatable := r.cfg.Allocatable
 	result, err := r.cfg.Volumes.Setup(ctx, &volume.Request{
-		Pod:     pod,
-		Objects: r.objectsOf(pod),
-		Token:   r.token(pod),
-		Memory:  allocatable.Memory().Value(),
+		Pod:        pod,
+		Objects:    r.objectsOf(pod),
+		Token:      r.token(pod),
+		BoundClaim: r.boundClaim(pod),
+		Memory:     allocatable.Memory().Value(),
 		Downward: func(item *v1.DownwardAPIVolumeFile) (string, error) {
 			return downwardFile(pod, item, allocatable)
 		},
@@ -99,6 +101,23 @@ func subPath(m *v1.VolumeMount, env []cri.EnvVar) (string, error) {
 		return "", fmt.Errorf("subPathExpr %q expands to an empty path", m.SubPathExpr)
 	}
 	return part, volume.CheckSubPath(part)
+}
+
+// volumeGroups returns the supplemental groups that the pod's volumes need and that the pod does not
+// have, sorted. As at the kubelet, all of its containers get them.
+func volumeGroups(pod *v1.Pod, volumes map[string]volume.Mounted) (groups []int64) {
+	for _, v := range volumes {
+		if v.Group != nil && !hasGroup(pod, *v.Group) && !slices.Contains(groups, *v.Group) {
+			groups = append(groups, *v.Group)
+		}
+	}
+	slices.Sort(groups)
+	return groups
+}
+
+func hasGroup(pod *v1.Pod, group int64) bool {
+	sc := pod.Spec.SecurityContext
+	return sc != nil && (slices.Contains(sc.SupplementalGroups, group) || sc.FSGroup != nil && *sc.FSGroup == group)
 }
 
 // selinuxEnabled reports whether SELinux is enabled on this host. Elsewhere a label

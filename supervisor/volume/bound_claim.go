@@ -22,6 +22,14 @@ type claimVolume struct {
 	// dir is the directory that the claim has if it is not bound to a PersistentVolume.
 	// Links to it record which pods use the claim, also if it does not exist.
 	dir string
+	// cluster: a cluster has bound the claim. dir is then no directory.
+	cluster bool
+}
+
+// readOnly reports whether the pod may only read. As at the kubelet, the access modes of a claim in a
+// cluster decide where it is mounted, and not how.
+func (c *claimVolume) readOnly(claim *v1.PersistentVolumeClaim) bool {
+	return c.src.ReadOnly || claim != nil && !c.cluster && !writable(claim)
 }
 
 var errVolumeDeleted = errors.New("the volume is being deleted; the claim is bound again after that")
@@ -40,7 +48,7 @@ func (c *claimVolume) path(plugin string) string {
 // uses it already: then it is only checked whether its disk is still there, since the runtime
 // creates a directory that is missing, and a network file system is mounted again.
 func (s *setup) setupBound(ctx context.Context, c *claimVolume, bound *binding.Binding, claim *v1.PersistentVolumeClaim, held bool) (Mounted, error) {
-	mounted := Mounted{ReadOnly: c.src.ReadOnly || claim != nil && !writable(claim)}
+	mounted := Mounted{ReadOnly: c.readOnly(claim)}
 	spec := &bound.Volume.Spec
 	if err := s.checkMode(c.name, binding.ModeOf(spec.VolumeMode)); err != nil {
 		return Mounted{}, err
@@ -72,7 +80,7 @@ func (s *setup) setupBound(ctx context.Context, c *claimVolume, bound *binding.B
 	if held {
 		return mounted, nil
 	}
-	if mounted.Relabel {
+	if mounted.Relabel && !mounted.ReadOnly {
 		if err := s.group.apply(mounted.Path, groupReadWrite); err != nil {
 			return Mounted{}, err
 		}
@@ -80,7 +88,9 @@ func (s *setup) setupBound(ctx context.Context, c *claimVolume, bound *binding.B
 	if err := s.recordUse(c, claim); err != nil {
 		return Mounted{}, err
 	}
-	s.reportChange(bound, claim)
+	if !c.cluster {
+		s.reportChange(bound, claim)
+	}
 	if spec.NFS != nil {
 		return mounted, nil // statistics of a server that does not answer would hang
 	}
@@ -227,6 +237,9 @@ func (s *setup) recordUse(c *claimVolume, claim *v1.PersistentVolumeClaim) error
 	defer s.claims.Unlock()
 	if err := s.checkExclusive(c.dir, claim); err != nil {
 		return err
+	}
+	if c.cluster {
+		return linkTo(c.usersLink(), c.dir)
 	}
 	// The user may have removed the volume, or it is being deleted.
 	bound, err := s.bindingOf(claim.Namespace, claim.Name)

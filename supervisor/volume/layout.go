@@ -66,7 +66,7 @@ func plugin(src *v1.VolumeSource) string {
 		return pluginProjected
 	case src.NFS != nil:
 		return pluginNFS
-	case src.PersistentVolumeClaim != nil:
+	case src.PersistentVolumeClaim != nil, src.Ephemeral != nil:
 		return pluginClaim
 	}
 	return ""

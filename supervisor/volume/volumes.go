@@ -60,6 +60,10 @@ type Request struct {
 	Downward func(item *v1.DownwardAPIVolumeFile) (string, error)
 	// Token returns a token for a projected volume; nil if there are none.
 	Token func(projection *v1.ServiceAccountTokenProjection) (string, error)
+	// BoundClaim returns the claim of a volume and the PersistentVolume to which a cluster has bound
+	// it. The error is why no pod may start to use them; a pod that uses them already keeps what is
+	// returned, nil if it is not known. It is nil if claims are bound on this node.
+	BoundClaim func(volume *v1.Volume) (*v1.PersistentVolumeClaim, *v1.PersistentVolume, error)
 	// Memory is the allocatable memory of the node in bytes; 0 is not known.
 	Memory int64
 }
@@ -79,6 +83,8 @@ type Mounted struct {
 	Complete bool
 	// Relabel: the volume is the pod's own, and gets its SELinux label.
 	Relabel bool
+	// Group is a supplemental group that the pod's containers need to use it; nil is none.
+	Group *int64
 }
 
 // Result is the result of Setup.
@@ -168,6 +174,8 @@ func (s *setup) setupVolume(ctx context.Context, dir string, vol *v1.Volume) (Mo
 		return Mounted{Path: path}, err
 	case src.ConfigMap != nil, src.Secret != nil, src.DownwardAPI != nil, src.Projected != nil:
 		return Mounted{Path: path, ReadOnly: true, Complete: !allowsMissing(src), Relabel: true}, s.setupFiles(path, src)
+	case podinfo.ClaimOf(s.req.Pod, vol) != "" && s.req.BoundClaim != nil:
+		return s.setupClusterClaim(ctx, dir, vol)
 	case src.PersistentVolumeClaim != nil:
 		return s.setupClaim(ctx, dir, vol)
 	case src.NFS != nil:

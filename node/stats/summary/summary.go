@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/internal/usage"
 )
 
@@ -177,8 +178,8 @@ func claimOf(pod *v1.Pod, volume string) string {
 		return ""
 	}
 	for i := range pod.Spec.Volumes {
-		if v := &pod.Spec.Volumes[i]; v.Name == volume && v.PersistentVolumeClaim != nil {
-			return v.PersistentVolumeClaim.ClaimName
+		if v := &pod.Spec.Volumes[i]; v.Name == volume {
+			return podinfo.ClaimOf(pod, v)
 		}
 	}
 	return ""
