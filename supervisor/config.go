@@ -47,6 +47,8 @@ type Config struct {
 	Allocatable v1.ResourceList
 	// Devices allocates devices to pods; nil starts pods without.
 	Devices Devices
+	// CSI publishes volumes of CSI drivers to pods; nil has none.
+	CSI CSI
 	// Credentials are the node's credentials for registries; nil has none.
 	Credentials podinputs.Credentials
 	// Mark returns the time since the boot, if that is known, as wallclock.Now

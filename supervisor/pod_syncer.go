@@ -52,6 +52,9 @@ type podSyncer struct {
 // before they are started: they need the podSyncer, and the reservations need them.
 func (s *podSyncer) init(cfg *Config, runtime *runtimehealth.Monitor, reg *registry, workers *podworkers.Workers) {
 	volumes := &volume.Volumes{Root: cfg.Paths.pods(), Claims: cfg.Paths.claims(), Bindings: cfg.Paths.bindings(), OnNode: cfg.Node.Matches}
+	if cfg.CSI != nil {
+		volumes.CSI = cfg.CSI
+	}
 	s.reports = reports{log: cfg.Log, events: cfg.Events, metrics: cfg.Metrics, trace: cfg.Trace}
 	s.runtime = podRuntime{observer: cfg.Runtime.Observer, syncer: cfg.Runtime.Syncer}
 	s.inputs = newResolver(cfg, volumes)

@@ -76,6 +76,11 @@ func (s *Supervisor) syncLoopIteration(ctx context.Context, due *time.Timer, man
 	case <-s.cfg.Devices.Changed():
 		s.busy()
 		s.handleDevices()
+	case <-s.csiChanged():
+		s.busy()
+		for _, uid := range s.cfg.CSI.TakeChanged() {
+			s.workers.Notify(uid)
+		}
 	case <-s.runtime.Changed():
 		s.busy()
 		s.handleRuntime()

@@ -20,6 +20,7 @@ import (
 	"github.com/podstead/podstead/internal/tracing"
 	"github.com/podstead/podstead/internal/unwritten"
 	"github.com/podstead/podstead/node/cpus"
+	"github.com/podstead/podstead/node/csi"
 	"github.com/podstead/podstead/node/devices"
 	"github.com/podstead/podstead/supervisor"
 	"github.com/podstead/podstead/supervisor/admit"
@@ -55,6 +56,7 @@ type daemon struct {
 	observers observers
 	// createDevices
 	devices *devices.Manager
+	csi     *csi.Manager
 	// openNameserver; nil without a name server for pods
 	podDNS *podDNS
 	// createSupervisor; bound holds the objects of a cluster's pods, nil without one; cpus is nil with

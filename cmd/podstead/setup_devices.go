@@ -14,6 +14,7 @@ import (
 // the default directory, podstead runs without; a directory that was set is required.
 func (d *daemon) createDevices(context.Context) error {
 	o := d.opts
+	d.csi = d.newCSI()
 	d.devices = devices.New(devices.Options{
 		Dir: o.Paths.DevicePlugins, Checkpoint: filepath.Join(o.Paths.Root, "devices.json"), Local: o.LocalDevices, Unwritten: d.unwritten, Log: d.log,
 	})
@@ -36,7 +37,7 @@ func (d *daemon) createDevices(context.Context) error {
 // required.
 func (d *daemon) watchPlugins() error {
 	watcher := plugins.New(plugins.Options{
-		Dir: d.opts.Paths.PluginRegistry, Handlers: map[string]plugins.Handler{plugins.DevicePlugin: d.devices}, Log: d.log,
+		Dir: d.opts.Paths.PluginRegistry, Handlers: map[string]plugins.Handler{plugins.DevicePlugin: d.devices, plugins.CSIPlugin: d.csi}, Log: d.log,
 	})
 	if err := watcher.Open(); err != nil {
 		if d.opts.Paths.RequiresPluginRegistry() {
@@ -45,6 +46,7 @@ func (d *daemon) watchPlugins() error {
 		d.log.Warn("Plugins cannot register through the plugin watcher", "err", err)
 		return nil
 	}
+	d.shareCSI()
 	d.start(watcher.Run)
 	return nil
 }

@@ -84,6 +84,7 @@ func (d *daemon) createSupervisor(context.Context) error {
 		Allocatable: nodeResources(o).Allocatable(),
 		Credentials: d.credentials,
 		Devices:     d.devices,
+		CSI:         d.csi,
 		Network:     supervisor.Network{HostIPs: p.addresses, DNS: d.dnsSettings(), Uptime: wallclock.Uptime},
 	})
 	if err != nil {

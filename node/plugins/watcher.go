@@ -23,6 +23,9 @@ const DefaultDir = "/var/lib/kubelet/plugins_registry"
 // DevicePlugin is the type of device plugins.
 const DevicePlugin = api.DevicePlugin
 
+// CSIPlugin is the type of CSI drivers.
+const CSIPlugin = api.CSIPlugin
+
 // reopenDelay is how long Run waits after a removal before it creates the directory, if it was removed.
 const reopenDelay = time.Second
 
