@@ -231,7 +231,7 @@ func TestNothingIsDeletedAcrossAMountPoint(t *testing.T) {
 	v.mounts = func() ([]*mountinfo.Info, error) {
 		return []*mountinfo.Info{{Mountpoint: "/"}, {Mountpoint: root}, {Mountpoint: root + "/u11"}, {Mountpoint: inside}}, nil
 	}
-	for name, remove := range map[string]func(types.UID) error{"Teardown": v.Teardown, "Remove": v.Remove} {
+	for name, remove := range map[string]func(types.UID) error{"Teardown": func(uid types.UID) error { return v.Teardown(t.Context(), uid) }, "Remove": func(uid types.UID) error { return v.Remove(t.Context(), uid) }} {
 		if err := remove("u1"); err == nil || !strings.Contains(err.Error(), "umount "+inside) {
 			t.Errorf("%s: %v", name, err)
 		}
