@@ -138,6 +138,8 @@ func (r *references) addVolume(volume *v1.Volume) {
 		r.addUnlessOptional(volume.Secret.Optional, KindSecret, volume.Secret.SecretName)
 	case volume.PersistentVolumeClaim != nil:
 		r.add(KindClaim, volume.PersistentVolumeClaim.ClaimName)
+	case volume.CSI != nil && volume.CSI.NodePublishSecretRef != nil:
+		r.add(KindSecret, volume.CSI.NodePublishSecretRef.Name)
 	case volume.Projected != nil:
 		for i := range volume.Projected.Sources {
 			if source := volume.Projected.Sources[i].ConfigMap; source != nil {

@@ -20,6 +20,7 @@ import (
 func (d *daemon) createDevices(context.Context) error {
 	o := d.opts
 	d.createClaims()
+	d.csi = d.newCSI()
 	d.devices = devices.New(devices.Options{
 		Dir: o.Paths.DevicePlugins, Checkpoint: filepath.Join(o.Paths.Root, "devices.json"), Local: o.LocalDevices, Unwritten: d.unwritten, Log: d.log,
 	})
@@ -63,7 +64,7 @@ func (d *daemon) createClaims() {
 // watchPlugins registers the plugins that create a socket to be asked. A directory that was set is
 // required.
 func (d *daemon) watchPlugins() error {
-	handlers := map[string]plugins.Handler{plugins.DevicePlugin: d.devices}
+	handlers := map[string]plugins.Handler{plugins.DevicePlugin: d.devices, plugins.CSIPlugin: d.csi}
 	if d.claims != nil {
 		handlers[plugins.DRAPlugin] = d.claims
 	}
@@ -78,6 +79,7 @@ func (d *daemon) watchPlugins() error {
 		}
 		return nil
 	}
+	d.shareCSI()
 	d.start(watcher.Run)
 	return nil
 }

@@ -50,6 +50,7 @@ var boundVerdicts = podVerdicts.override(structVerdict{
 		"volumes": listVerdict{volumeVerdicts.override(structVerdict{
 			"persistentVolumeClaim": noDriver,
 			"ephemeral":             noDriver,
+			"csi":                   noDriver,
 			"projected": projectedVerdicts.override(structVerdict{
 				"sources": listVerdict{projectedSourceVerdicts.override(structVerdict{"serviceAccountToken": supported("TestClusterObjects")})},
 			}),
