@@ -1,0 +1,72 @@
+// Command csidriver is a CSI driver for tests, with the services Identity and Node. A volume is a
+// directory of the host, which is mounted by bind mounts. It is its own registrar.
+//
+// The test and the driver share a directory:
+//
+//	volumes/ID       the content of a volume; a volume whose directory is missing is not found
+//	fail/METHOD      the method fails with the code and the message in the file
+//	hang/METHOD      the method does not answer while the file exists
+//	condition/ID     the volume is abnormal, with the message in the file
+//	calls.jsonl      each call before it is answered, with its request
+//	without/CAPABILITY  the driver starts without a capability of the service Node, such as STAGE_UNSTAGE_VOLUME
+//
+// Inline volumes are directories in volumes while they are published.
+package main
+
+import (
+	"context"
+	"flag"
+	"log"
+	"net"
+	"os"
+	"path/filepath"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc"
+	register "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
+)
+
+func main() {
+	d := &driver{}
+	flag.StringVar(&d.name, "name", "test.csi.example.com", "name of the driver")
+	flag.StringVar(&d.dir, "dir", "/csi-data", "directory that the test shares")
+	flag.StringVar(&d.endpoint, "endpoint", "", "socket of the driver, by its path on the host")
+	registry := flag.String("registry", "", "directory in which drivers register")
+	flag.Parse()
+	log.SetFlags(log.Ltime | log.Lmicroseconds)
+	for _, name := range []string{"volumes", "fail", "hang", "condition", "without"} {
+		if err := os.MkdirAll(filepath.Join(d.dir, name), 0o755); err != nil {
+			log.Fatal(err)
+		}
+	}
+	server := grpc.NewServer(grpc.UnaryInterceptor(d.intercept))
+	csi.RegisterIdentityServer(server, d)
+	csi.RegisterNodeServer(server, d)
+	go serve(server, d.endpoint)
+	registrar := grpc.NewServer()
+	register.RegisterRegistrationServer(registrar, d)
+	serve(registrar, filepath.Join(*registry, d.name+"-reg.sock"))
+}
+
+// serve serves on a socket, which it creates again.
+func serve(server *grpc.Server, socket string) {
+	if err := os.Remove(socket); err != nil && !os.IsNotExist(err) {
+		log.Fatal(err)
+	}
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		log.Fatal(err)
+	}
+	log.Fatal(server.Serve(listener))
+}
+
+// GetInfo answers the plugin watcher.
+func (d *driver) GetInfo(context.Context, *register.InfoRequest) (*register.PluginInfo, error) {
+	return &register.PluginInfo{Type: register.CSIPlugin, Name: d.name, Endpoint: d.endpoint, SupportedVersions: []string{"1.0.0"}}, nil
+}
+
+// NotifyRegistrationStatus takes the answer of the plugin watcher.
+func (d *driver) NotifyRegistrationStatus(_ context.Context, s *register.RegistrationStatus) (*register.RegistrationStatusResponse, error) {
+	log.Printf("registered: %v %s", s.GetPluginRegistered(), s.GetError())
+	return &register.RegistrationStatusResponse{}, nil
+}
