@@ -15,7 +15,8 @@ func (d *daemon) newCSI() *csi.Manager {
 	paths := &d.opts.Paths
 	return csi.New(csi.Options{
 		Dir: filepath.Dir(paths.PluginRegistry), Registry: paths.PluginRegistry,
-		File: filepath.Join(paths.Root, "csi-volumes.json"), BootID: assignments.BootID("/proc"), Log: d.log,
+		File: filepath.Join(paths.Root, "csi-volumes.json"), BootID: assignments.BootID("/proc"),
+		Unwritten: d.unwritten, Log: d.log,
 	})
 }
 

@@ -5,6 +5,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
+// Secrets are what a driver needs to stage, publish and expand a volume. They are never stored.
+type Secrets struct{ Stage, Publish, Expand map[string]string }
+
 // Volume is a volume of a CSI driver as one pod uses it.
 type Volume struct {
 	// Driver is the name of the driver, and Handle the ID that the driver has given to the volume.
@@ -21,8 +24,9 @@ type Volume struct {
 	AccessMode   v1.PersistentVolumeAccessMode
 	// Context are the attributes of the volume for the driver.
 	Context map[string]string
-	// StageSecrets and PublishSecrets are never stored.
-	StageSecrets, PublishSecrets map[string]string
+	// Secrets returns those for the driver; nil if there are none. It is called only before the driver is
+	// called: a volume that is published stays so without them.
+	Secrets func() (Secrets, error)
 	// Group is the fsGroup of the pod, nil without one. A driver that supports it gives the volume to
 	// the group; else Own is called with the path of the published volume, unless it is nil.
 	Group *int64

@@ -231,7 +231,6 @@ func volumeWarnings(spec *v1.PersistentVolumeSpec) (warnings []FieldFault) {
 		{spec.VolumeAttributesClassName != nil && *spec.VolumeAttributesClassName != "", "volumeAttributesClassName", noEffect, remove},
 		{spec.CSI != nil && spec.CSI.ControllerPublishSecretRef != nil, "csi.controllerPublishSecretRef", noEffect + ": no controller attaches volumes", remove},
 		{spec.CSI != nil && spec.CSI.ControllerExpandSecretRef != nil, "csi.controllerExpandSecretRef", noEffect + ": no controller expands volumes", remove},
-		{spec.CSI != nil && spec.CSI.NodeExpandSecretRef != nil, "csi.nodeExpandSecretRef", noEffect + ": podstead expands no volume", remove},
 		{spec.Local != nil && spec.Local.FSType != nil, "local.fsType", noEffect + ": podstead neither formats nor mounts a device", remove},
 	})...)
 	return warnings

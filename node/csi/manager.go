@@ -3,20 +3,21 @@ package csi
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/moby/sys/mountinfo"
+	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podstead/podstead/internal/atomicfile"
 	"github.com/podstead/podstead/internal/mounts"
+	"github.com/podstead/podstead/internal/unwritten"
 	"github.com/podstead/podstead/node/plugins"
 )
 
@@ -34,8 +35,13 @@ type Options struct {
 	Timeout, LockTimeout time.Duration
 	// Log takes the log messages; nil discards them.
 	Log *slog.Logger
-	// Mounts replaces /proc/self/mountinfo in tests.
-	Mounts func() ([]*mountinfo.Info, error)
+	// Unwritten takes the failed writes of the file.
+	Unwritten *unwritten.Files
+	// Mounts replaces /proc/self/mountinfo in tests, and Unmount and Write the unmounting of a path and
+	// the writing of the file.
+	Mounts  func() ([]*mountinfo.Info, error)
+	Unmount func(path string) error
+	Write   func(path string, data []byte) error
 }
 
 // Manager publishes volumes through the drivers that have registered.
@@ -44,6 +50,9 @@ type Manager struct {
 	log     *slog.Logger
 	changed chan struct{}
 
+	// saving is held while the state is changed and written, and locked before mu.
+	saving sync.Mutex
+	// mu is never held during a call to a driver or a write.
 	mu      sync.Mutex
 	drivers map[string]*driver
 	// state is nil until it is read.
@@ -64,6 +73,12 @@ func New(o Options) *Manager {
 	}
 	if o.Mounts == nil {
 		o.Mounts = mounts.Self
+	}
+	if o.Unmount == nil {
+		o.Unmount = func(path string) error { return unix.Unmount(path, unix.UMOUNT_NOFOLLOW) }
+	}
+	if o.Write == nil {
+		o.Write = atomicfile.Replace
 	}
 	return &Manager{
 		options: o, log: o.Log, changed: make(chan struct{}, 1), drivers: map[string]*driver{}, locks: map[string]*volumeLock{},
@@ -108,28 +123,6 @@ func (m *Manager) deregister(d *driver) {
 	_ = d.conn.Close()
 }
 
-// notify signals the channel of Changed; the caller holds the mutex.
-func (m *Manager) notify() {
-	if len(m.ready) > 0 {
-		select {
-		case m.changed <- struct{}{}:
-		default:
-		}
-	}
-}
-
-// Changed receives after a driver has registered for which pods wait; TakeChanged returns them.
-func (m *Manager) Changed() <-chan struct{} { return m.changed }
-
-// TakeChanged returns the pods that waited for a driver that has registered since the last call.
-func (m *Manager) TakeChanged() []types.UID {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	uids := slices.Collect(maps.Keys(m.ready))
-	clear(m.ready)
-	return uids
-}
-
 // driverFor returns a driver.
 func (m *Manager) driverFor(name string) (*driver, error) {
 	m.mu.Lock()
@@ -137,18 +130,7 @@ func (m *Manager) driverFor(name string) (*driver, error) {
 	if d := m.drivers[name]; d != nil {
 		return d, nil
 	}
-	return nil, fmt.Errorf("CSI driver %s is not registered on this node; start its pod, whose registrar must create a socket in %s", name, m.options.Registry)
-}
-
-// await notes that a pod is to be synced when a driver registers. If it is registered now, the pod is
-// synced again in any case.
-func (m *Manager) await(driver string, uid types.UID) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.waiting[driver] == nil {
-		m.waiting[driver] = map[types.UID]bool{}
-	}
-	m.waiting[driver][uid] = true
+	return nil, fmt.Errorf("CSI driver %s is not registered on this node; start its pod, whose registrar creates a socket in %s", name, m.options.Registry)
 }
 
 // Pods returns the UIDs of the pods that use volumes of drivers, also those of which nothing else is
@@ -167,66 +149,3 @@ func (m *Manager) Pods() ([]types.UID, error) {
 	}
 	return slices.Sorted(maps.Keys(found)), nil
 }
-
-// volumeLock is held during an operation on a volume.
-type volumeLock struct {
-	token chan struct{}
-	users int
-}
-
-// lock starts an operation on a volume. Another operation that does not end is an error: its driver
-// hangs.
-func (m *Manager) lock(ctx context.Context, driver, handle string) (unlock func(), err error) {
-	key := driver + "\x00" + handle
-	m.mu.Lock()
-	l := m.locks[key]
-	if l == nil {
-		l = &volumeLock{token: make(chan struct{}, 1)}
-		m.locks[key] = l
-	}
-	l.users++
-	m.mu.Unlock()
-	leave := func() {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		if l.users--; l.users == 0 {
-			delete(m.locks, key)
-		}
-	}
-	limit := time.NewTimer(m.options.LockTimeout)
-	defer limit.Stop()
-	select {
-	case l.token <- struct{}{}:
-		return func() { <-l.token; leave() }, nil
-	case <-ctx.Done():
-		err = ctx.Err()
-	case <-limit.C:
-		err = fmt.Errorf("CSI driver %s has not ended another operation on volume %s; look at its pod's log, and restart the pod", driver, handle)
-	}
-	leave()
-	return nil, err
-}
-
-// mountedAt returns what is mounted at a path, nil if nothing is.
-func (m *Manager) mountedAt(path string) (*mountinfo.Info, error) {
-	// The kernel reports paths without links.
-	dir, err := filepath.EvalSymlinks(m.options.Dir)
-	if err != nil {
-		return nil, err
-	}
-	if rest, ok := strings.CutPrefix(path, m.options.Dir+"/"); ok {
-		path = filepath.Join(dir, rest)
-	}
-	points, err := m.options.Mounts()
-	if err != nil {
-		return nil, fmt.Errorf("failed to read mounts: %w", err)
-	}
-	for _, point := range slices.Backward(points) {
-		if point.Mountpoint == path {
-			return point, nil
-		}
-	}
-	return nil, nil
-}
-
-var errNoDirectory = errors.New("the node has no directory for CSI volumes")

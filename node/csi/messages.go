@@ -11,6 +11,8 @@ type capabilityType uint64
 // The capabilities that matter here, with the numbers of the API.
 const (
 	capabilityStage      capabilityType = 1
+	capabilityStats      capabilityType = 2
+	capabilityExpand     capabilityType = 3
 	capabilityWriters    capabilityType = 5 // SINGLE_NODE_MULTI_WRITER
 	capabilityMountGroup capabilityType = 6
 )
@@ -153,4 +155,106 @@ func (r *capabilitiesResponse) decode(data []byte) error {
 	}
 	rpc := func(_ protowire.Number, _ uint64, data []byte) error { return decodeFields(data, take) }
 	return decodeFields(data, func(_ protowire.Number, _ uint64, data []byte) error { return decodeFields(data, rpc) })
+}
+
+type expandRequest struct {
+	request
+	volumeID, path, stagingPath string
+	// bytes is the capacity that the volume has at least.
+	bytes      int64
+	capability volumeCapability
+	secrets    map[string]string
+}
+
+func (r *expandRequest) encode() []byte {
+	var f, capacity fields
+	f.text(1, r.volumeID)
+	f.text(2, r.path)
+	capacity.number(1, uint64(r.bytes))
+	f.bytes(3, capacity)
+	f.text(4, r.stagingPath)
+	f.bytes(5, r.capability.encode())
+	f.texts(6, r.secrets)
+	return f
+}
+
+type statsRequest struct {
+	request
+	volumeID, path, stagingPath string
+}
+
+func (r *statsRequest) encode() []byte {
+	var f fields
+	f.text(1, r.volumeID)
+	f.text(2, r.path)
+	f.text(3, r.stagingPath)
+	return f
+}
+
+// statsResponse has the usage in bytes and in inodes, nil for what the driver does not report.
+type statsResponse struct {
+	response
+	bytes, inodes *Amount
+	// abnormal is the message of a volume whose condition is abnormal.
+	abnormal string
+}
+
+// The units of an amount, with the numbers of the API.
+const (
+	unitBytes  = 1
+	unitInodes = 2
+)
+
+func (r *statsResponse) decode(data []byte) error {
+	return decodeFields(data, func(number protowire.Number, _ uint64, data []byte) error {
+		switch number {
+		case 1:
+			return r.decodeUsage(data)
+		case 2:
+			return r.decodeCondition(data)
+		}
+		return nil
+	})
+}
+
+func (r *statsResponse) decodeUsage(data []byte) error {
+	var amount Amount
+	var unit uint64
+	err := decodeFields(data, func(number protowire.Number, value uint64, _ []byte) error {
+		switch number {
+		case 1:
+			amount.Available = value
+		case 2:
+			amount.Total = value
+		case 3:
+			amount.Used = value
+		case 4:
+			unit = value
+		}
+		return nil
+	})
+	switch unit {
+	case unitBytes:
+		r.bytes = &amount
+	case unitInodes:
+		r.inodes = &amount
+	}
+	return err
+}
+
+func (r *statsResponse) decodeCondition(data []byte) error {
+	abnormal, message := false, "the driver gives no reason"
+	err := decodeFields(data, func(number protowire.Number, value uint64, data []byte) error {
+		switch number {
+		case 1:
+			abnormal = protowire.DecodeBool(value)
+		case 2:
+			message = string(data)
+		}
+		return nil
+	})
+	if r.abnormal = ""; abnormal {
+		r.abnormal = message
+	}
+	return err
 }

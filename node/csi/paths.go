@@ -8,8 +8,10 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
+	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -52,6 +54,41 @@ func (m *Manager) targetPath(v *csivolume.Volume) (string, error) {
 // stagingPath is where a volume is staged, as by a kubelet. The handle may be anything.
 func (m *Manager) stagingPath(driver, handle string) string {
 	return filepath.Join(m.options.Dir, "plugins", "kubernetes.io", "csi", driver, fmt.Sprintf("%x", sha256.Sum256([]byte(handle))), "globalmount")
+}
+
+var errNoDirectory = errors.New("the node has no directory for CSI volumes")
+
+// mountedAt returns what is mounted at a path, nil if nothing is.
+func (m *Manager) mountedAt(path string) (*mountinfo.Info, error) {
+	// The kernel reports paths without links.
+	dir, err := filepath.EvalSymlinks(m.options.Dir)
+	if err != nil {
+		return nil, err
+	}
+	if rest, ok := strings.CutPrefix(path, m.options.Dir+"/"); ok {
+		path = filepath.Join(dir, rest)
+	}
+	points, err := m.options.Mounts()
+	if err != nil {
+		return nil, fmt.Errorf("failed to read mounts: %w", err)
+	}
+	for _, point := range slices.Backward(points) {
+		if point.Mountpoint == path {
+			return point, nil
+		}
+	}
+	return nil, nil
+}
+
+// isVolumePath reports whether a path, relative to the directory of all volumes, is one at which a volume is
+// published or staged.
+func isVolumePath(rel string) bool {
+	for _, pattern := range []string{"pods/*/volumes/kubernetes.io~csi/*/mount", "plugins/kubernetes.io/csi/*/*/globalmount"} {
+		if match, err := filepath.Match(pattern, rel); err == nil && match {
+			return true
+		}
+	}
+	return false
 }
 
 // removeEmpty removes a directory or file at which a volume was. Content is an error: it may be that

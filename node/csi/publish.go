@@ -20,8 +20,8 @@ func (m *Manager) Publish(ctx context.Context, v *csivolume.Volume) (path string
 	if err != nil {
 		return "", err
 	}
-	if done, err := m.isPublished(v, target); err != nil || done {
-		return target, err
+	if published, err := m.published(v); err != nil || published != "" {
+		return published, err
 	}
 	defer func() {
 		if err != nil {
@@ -38,42 +38,51 @@ func (m *Manager) Publish(ctx context.Context, v *csivolume.Volume) (path string
 	}
 	defer unlock()
 	p := &publication{Manager: m, driver: d, volume: v}
+	if v.Secrets != nil {
+		if p.secrets, err = v.Secrets(); err != nil {
+			return "", err
+		}
+	}
 	if err := p.record(target); err != nil {
 		return "", err
 	}
 	if err := p.stage(ctx); err != nil {
 		return "", err
 	}
-	return target, p.publish(ctx)
+	return p.pod.Target, p.publish(ctx)
 }
 
-// isPublished reports whether a volume is as the pod needs it.
-func (m *Manager) isPublished(v *csivolume.Volume, target string) (bool, error) {
+// published returns the path of a volume that is as the pod needs it; empty if it is not.
+func (m *Manager) published(v *csivolume.Volume) (string, error) {
 	m.mu.Lock()
 	err := m.load()
-	done := false
+	path := ""
 	if err == nil {
 		if r := m.state.find(v.Driver, v.Handle); r != nil {
-			p := r.pod(v.Pod, v.Name)
-			done = p != nil && p.Published && p.Target == target
+			if p := r.pod(v.Pod, v.Name); p != nil && p.Published {
+				path = p.Target
+			}
 		}
 	}
 	m.mu.Unlock()
-	if err != nil || !done {
-		return false, err
+	if path == "" {
+		return "", err
 	}
-	point, err := m.mountedAt(target)
-	return point != nil, err
+	if point, err := m.mountedAt(path); err != nil || point == nil {
+		return "", err
+	}
+	return path, nil
 }
 
 // publication is one call of Publish, which holds the lock of the volume. Only operations that
 // hold it change the records, under the mutex.
 type publication struct {
 	*Manager
-	driver *driver
-	volume *csivolume.Volume
-	vol    *record
-	pod    *podRecord
+	driver  *driver
+	volume  *csivolume.Volume
+	secrets csivolume.Secrets
+	vol     *record
+	pod     *podRecord
 }
 
 // stages reports whether the volume is to be staged.
@@ -100,18 +109,17 @@ func (p *publication) record(target string) error {
 		p.vol.Stale = false
 		p.pod = p.vol.pod(v.Pod, v.Name)
 		if p.pod == nil {
-			p.pod = &podRecord{UID: v.Pod, Name: v.Name}
+			p.pod = &podRecord{UID: v.Pod, Name: v.Name, Target: target}
 			p.vol.Pods = append(p.vol.Pods, p.pod)
 		}
-		p.pod.Target, p.pod.Published = target, false
+		p.pod.Published = false
 	})
 }
 
-// capability says how the pod uses the volume.
-func (p *publication) capability() volumeCapability {
-	v := p.volume
-	c := volumeCapability{fsType: v.FSType, mountFlags: v.MountOptions, mode: accessModeOf(v.AccessMode, p.driver.capabilities[capabilityWriters])}
-	if v.Group != nil && p.driver.capabilities[capabilityMountGroup] {
+// capability says how a pod uses a volume.
+func (d *driver) capability(v *csivolume.Volume) volumeCapability {
+	c := volumeCapability{fsType: v.FSType, mountFlags: v.MountOptions, mode: accessModeOf(v.AccessMode, d.capabilities[capabilityWriters])}
+	if v.Group != nil && d.capabilities[capabilityMountGroup] {
 		c.group = strconv.FormatInt(*v.Group, 10)
 	}
 	return c
@@ -126,7 +134,7 @@ func (p *publication) stage(ctx context.Context) error {
 		return err
 	}
 	err := p.driver.call(ctx, "NodeStageVolume", &stageRequest{
-		volumeID: p.volume.Handle, stagingPath: p.vol.StagingPath, capability: p.capability(), secrets: p.volume.StageSecrets, context: p.volume.Context,
+		volumeID: p.volume.Handle, stagingPath: p.vol.StagingPath, capability: p.driver.capability(p.volume), secrets: p.secrets.Stage, context: p.volume.Context,
 	}, &empty{})
 	if err != nil {
 		return err
@@ -145,8 +153,8 @@ func (p *publication) publish(ctx context.Context) error {
 		return err
 	}
 	err := p.driver.call(ctx, "NodePublishVolume", &publishRequest{
-		volumeID: p.volume.Handle, stagingPath: p.vol.StagingPath, targetPath: p.pod.Target, capability: p.capability(),
-		readOnly: p.volume.ReadOnly, secrets: p.volume.PublishSecrets, context: p.volume.Context,
+		volumeID: p.volume.Handle, stagingPath: p.vol.StagingPath, targetPath: p.pod.Target, capability: p.driver.capability(p.volume),
+		readOnly: p.volume.ReadOnly, secrets: p.secrets.Publish, context: p.volume.Context,
 	}, &empty{})
 	if err != nil {
 		var failed *callError

@@ -5,11 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podstead/podstead/internal/atomicfile"
 	"github.com/podstead/podstead/internal/boundedfile"
 )
 
@@ -33,7 +34,7 @@ type record struct {
 	Driver string `json:"driver"`
 	Handle string `json:"handle"`
 	// StagingPath is empty for a volume that was never to be staged. Staged is set after the driver has
-	// staged it.
+	// staged it, and unset before it is called to unstage it.
 	StagingPath string `json:"stagingPath,omitempty"`
 	Staged      bool   `json:"staged,omitempty"`
 	// Stale: the volume was used in an earlier boot, and not since.
@@ -64,16 +65,10 @@ func (r *record) pod(uid types.UID, name string) *podRecord {
 // readState reads the state. A file that does not exist is an empty state.
 func readState(path, boot string) (*state, error) {
 	s := &state{Version: stateVersion, BootID: boot}
-	data, err := boundedfile.Read(path, maxStateFile)
+	var read state
+	err := boundedfile.ReadJSON(path, maxStateFile, stateVersion, &read)
 	if errors.Is(err, fs.ErrNotExist) {
 		return s, nil
-	}
-	var read state
-	if err == nil {
-		err = json.Unmarshal(data, &read)
-	}
-	if err == nil && read.Version != stateVersion {
-		err = fmt.Errorf("version is %d, this daemon supports version %d", read.Version, stateVersion)
 	}
 	if err == nil && slices.ContainsFunc(read.Volumes, (*record).damaged) {
 		err = errors.New("a volume has no driver, handle or path")
@@ -105,22 +100,72 @@ func (m *Manager) load() error {
 		return nil
 	}
 	s, err := readState(m.options.File, m.options.BootID)
-	m.state = s
+	if m.state = s; err == nil {
+		m.logUnknownMounts()
+	}
 	return err
 }
 
-// update changes the state and writes it; without an error it is on the disk. The change stays in
-// memory if it cannot be written: it is written with the next one.
+// logUnknownMounts logs which volumes of drivers are mounted and not in the state, such as those of a
+// kubelet: they are left alone.
+func (m *Manager) logUnknownMounts() {
+	dir, err := filepath.EvalSymlinks(m.options.Dir)
+	if err != nil {
+		return // nothing was ever mounted there
+	}
+	points, err := m.options.Mounts()
+	if err != nil {
+		m.log.Warn("Failed to compare CSI volumes with the mounts of the host", "err", err)
+		return
+	}
+	known := map[string]bool{}
+	for _, r := range m.state.Volumes {
+		known[r.StagingPath] = true
+		for _, p := range r.Pods {
+			known[p.Target] = true
+		}
+	}
+	for _, point := range points {
+		rel, below := strings.CutPrefix(point.Mountpoint, dir+"/")
+		if path := filepath.Join(m.options.Dir, rel); below && isVolumePath(rel) && !known[path] {
+			m.log.Warn("Volume of a CSI driver is mounted that podstead did not publish; it is left alone", "path", path)
+		}
+	}
+}
+
+// update changes the state and writes it. Without an error it is on the disk; else it is in memory, and
+// written again later.
 func (m *Manager) update(change func()) error {
+	m.saving.Lock()
+	defer m.saving.Unlock()
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	if err := m.load(); err != nil {
+	err := m.load()
+	if err == nil {
+		change()
+	}
+	m.mu.Unlock()
+	if err != nil {
 		return err
 	}
-	change()
+	err = m.write()
+	m.options.Unwritten.Repeat(m.options.File, err, m.save)
+	return err
+}
+
+// save writes the state.
+func (m *Manager) save() error {
+	m.saving.Lock()
+	defer m.saving.Unlock()
+	return m.write()
+}
+
+// write writes the state; the caller holds saving, so that an older state never replaces a newer one.
+func (m *Manager) write() error {
+	m.mu.Lock()
 	data, err := json.MarshalIndent(m.state, "", "\t")
+	m.mu.Unlock()
 	if err == nil {
-		err = atomicfile.Replace(m.options.File, data)
+		err = m.options.Write(m.options.File, data)
 	}
 	if err != nil {
 		return fmt.Errorf("failed to record the use of a CSI volume: %w", err)

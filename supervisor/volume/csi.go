@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/internal/csivolume"
@@ -25,12 +27,14 @@ const (
 	attributeEphemeral = "csi.storage.k8s.io/ephemeral"
 )
 
-// CSI publishes volumes of CSI drivers. Only Publish and Unpublish may take their time. Implemented
+// CSI publishes volumes of CSI drivers. Only Publish, Expand and Unpublish may take their time. Implemented
 // by csi.Manager.
 type CSI interface {
 	// Publish returns the path of a volume that is ready for the pod. What is published already is
 	// left alone.
 	Publish(ctx context.Context, v *csivolume.Volume) (string, error)
+	// Expand lets the driver grow a published volume to its capacity in bytes.
+	Expand(ctx context.Context, v *csivolume.Volume, bytes int64) error
 	// Unpublish ends the use of all volumes of a pod. After an error it is to be called again.
 	Unpublish(ctx context.Context, uid types.UID) error
 	// Pods returns the pods whose volumes are still to be unpublished.
@@ -52,23 +56,59 @@ func (s *setup) setupPersistentCSI(ctx context.Context, c *claimVolume, bound *b
 	if len(spec.AccessModes) > 0 {
 		v.AccessMode = spec.AccessModes[0]
 	}
-	var err error
-	if ref := source.NodeStageSecretRef; ref != nil {
-		if v.StageSecrets, err = s.secretOf(ref.Namespace, ref.Name); err != nil {
-			return Mounted{}, err
+	v.Secrets = func() (secrets csivolume.Secrets, err error) {
+		if secrets.Stage, err = s.secretOf(source.NodeStageSecretRef); err != nil {
+			return secrets, err
 		}
-	}
-	if ref := source.NodePublishSecretRef; ref != nil {
-		if v.PublishSecrets, err = s.secretOf(ref.Namespace, ref.Name); err != nil {
-			return Mounted{}, err
+		if secrets.Publish, err = s.secretOf(source.NodePublishSecretRef); err != nil {
+			return secrets, err
 		}
+		secrets.Expand, err = s.secretOf(source.NodeExpandSecretRef)
+		return secrets, err
 	}
 	// The kubelet's rule for a driver without another fsGroupPolicy.
-	mounted, err := s.publishCSI(ctx, v, v.FSType != "" && v.AccessMode == v1.ReadWriteOnce)
+	ownable := v.FSType != "" && (slices.Contains(spec.AccessModes, v1.ReadWriteOnce) || slices.Contains(spec.AccessModes, v1.ReadWriteOncePod))
+	mounted, err := s.publishCSI(ctx, v, ownable)
 	if err != nil {
 		return Mounted{}, fmt.Errorf("PersistentVolume %s: %w", bound.Volume.Name, err)
 	}
+	if err := s.expandCSI(ctx, v, bound); err != nil {
+		s.addStale(fmt.Errorf("PersistentVolume %s: its file system did not grow: %w", bound.Volume.Name, err))
+	}
 	return mounted, nil
+}
+
+// expandCSI lets the driver grow the file system of a volume whose declared capacity is larger than the one
+// that it had when it was bound or last grew.
+func (s *setup) expandCSI(ctx context.Context, v *csivolume.Volume, bound *binding.Binding) error {
+	if v.ReadOnly {
+		return nil
+	}
+	for _, declared := range s.req.Objects.Volumes() {
+		size := declared.Spec.Capacity.Storage()
+		if declared.Name != bound.Volume.Name || declared.Spec.CSI == nil || declared.Spec.CSI.VolumeHandle != v.Handle ||
+			size.Cmp(*bound.Volume.Spec.Capacity.Storage()) <= 0 {
+			continue
+		}
+		if err := s.CSI.Expand(ctx, v, size.Value()); err != nil {
+			return err
+		}
+		return s.recordCapacity(bound, *size)
+	}
+	return nil
+}
+
+// recordCapacity records the capacity of the volume to which a claim is bound.
+func (s *setup) recordCapacity(bound *binding.Binding, size resource.Quantity) error {
+	s.claims.Lock()
+	defer s.claims.Unlock()
+	now, err := s.bindingOf(bound.Namespace, bound.Claim)
+	if err != nil || now == nil || now.Volume.Name != bound.Volume.Name {
+		return err
+	}
+	now.Volume = now.Volume.DeepCopy() // readers of the bindings share it
+	now.Volume.Spec.Capacity[v1.ResourceStorage] = size
+	return s.put(now)
 }
 
 // useCSI gives a pod the volume of a driver to which its claim is bound. The use is recorded before
@@ -100,9 +140,9 @@ func (s *setup) setupInlineCSI(ctx context.Context, vol *v1.Volume) (Mounted, er
 	}
 	maps.Copy(v.Context, s.podAttributes(true))
 	if ref := source.NodePublishSecretRef; ref != nil {
-		var err error
-		if v.PublishSecrets, err = s.secretOf(pod.Namespace, ref.Name); err != nil {
-			return Mounted{}, err
+		v.Secrets = func() (secrets csivolume.Secrets, err error) {
+			secrets.Publish, err = s.secretOf(&v1.SecretReference{Namespace: pod.Namespace, Name: ref.Name})
+			return secrets, err
 		}
 	}
 	return s.publishCSI(ctx, v, v.FSType != "")
@@ -133,11 +173,14 @@ func (s *setup) publishCSI(ctx context.Context, v *csivolume.Volume, ownable boo
 	return Mounted{Path: path, ReadOnly: v.ReadOnly, Relabel: !v.ReadOnly && s.CSI.Labeled(path)}, nil
 }
 
-// secretOf returns the data of a Secret.
-func (s *setup) secretOf(namespace, name string) (map[string]string, error) {
-	secret, ok := s.req.Objects.Secret(namespace, name)
+// secretOf returns the data of a Secret; nil without a reference.
+func (s *setup) secretOf(to *v1.SecretReference) (map[string]string, error) {
+	if to == nil {
+		return nil, nil
+	}
+	secret, ok := s.req.Objects.Secret(to.Namespace, to.Name)
 	if !ok {
-		ref := manifest.ObjectRef{Kind: manifest.KindSecret, Namespace: namespace, Name: name}
+		ref := manifest.ObjectRef{Kind: manifest.KindSecret, Namespace: to.Namespace, Name: to.Name}
 		return nil, s.missing(ref, ref.String(), false)
 	}
 	data := make(map[string]string, len(secret.Data))

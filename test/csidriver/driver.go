@@ -55,6 +55,14 @@ func (d *driver) intercept(ctx context.Context, request any, info *grpc.UnarySer
 		}
 		return nil, status.Error(code, message)
 	}
+	if _, err := os.Stat(filepath.Join(d.dir, "leave", method)); err == nil {
+		switch method {
+		case "NodeUnpublishVolume":
+			return &csi.NodeUnpublishVolumeResponse{}, nil
+		case "NodeUnstageVolume":
+			return &csi.NodeUnstageVolumeResponse{}, nil
+		}
+	}
 	return next(ctx, request)
 }
 

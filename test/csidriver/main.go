@@ -5,6 +5,7 @@
 //
 //	volumes/ID       the content of a volume; a volume whose directory is missing is not found
 //	fail/METHOD      the method fails with the code and the message in the file
+//	leave/METHOD     the method reports success, and leaves what is mounted
 //	hang/METHOD      the method does not answer while the file exists
 //	condition/ID     the volume is abnormal, with the message in the file
 //	calls.jsonl      each call before it is answered, with its request
@@ -34,7 +35,7 @@ func main() {
 	registry := flag.String("registry", "", "directory in which drivers register")
 	flag.Parse()
 	log.SetFlags(log.Ltime | log.Lmicroseconds)
-	for _, name := range []string{"volumes", "fail", "hang", "condition", "without"} {
+	for _, name := range []string{"volumes", "fail", "hang", "condition", "leave", "without"} {
 		if err := os.MkdirAll(filepath.Join(d.dir, name), 0o755); err != nil {
 			log.Fatal(err)
 		}

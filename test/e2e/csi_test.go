@@ -29,7 +29,7 @@ type csiDriver struct {
 func (n *node) newCSIDriver(name string) *csiDriver {
 	n.t.Helper()
 	d := &csiDriver{n: n, name: name + ".csi.example.com", dir: filepath.Join(n.Dir(), "csi-"+name)}
-	for _, dir := range []string{"volumes", "hang", "fail", "condition", "without"} {
+	for _, dir := range []string{"volumes", "hang", "fail", "condition", "leave", "without"} {
 		if err := os.MkdirAll(filepath.Join(d.dir, dir), 0o755); err != nil {
 			n.t.Fatal(err)
 		}
