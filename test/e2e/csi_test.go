@@ -57,7 +57,7 @@ spec:
   containers:
   - name: main
     image: %[2]s
-    command: [/driver, --name, %[3]s, --dir, %[4]s, --endpoint, %[5]s/plugins/%[3]s/csi.sock, --registry, %[5]s/plugins_registry]
+    command: [/driver, --name, %[3]s, --dir, %[4]s, --endpoint, %[5]s/plugins/%[3]s/csi.sock, --kubelet-registration-path, %[5]s/plugins/%[3]s/csi.sock, --registry, %[5]s/plugins_registry]
     securityContext: {privileged: true}
     volumeMounts:
     - {name: driver, mountPath: /driver, readOnly: true}
