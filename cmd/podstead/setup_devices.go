@@ -34,10 +34,8 @@ func (d *daemon) createDevices(context.Context) error {
 	}
 	d.start(func(ctx context.Context) error { return d.devices.Run(ctx, listener) })
 	if errors.Is(err, devices.ErrInUse) && !o.Paths.RequiresPluginRegistry() {
-		// The plugins are the kubelet's. A pod with claims waits, and says so.
-		if d.claims != nil {
-			d.claims.Disable(err)
-		}
+		// The plugins are the kubelet's. A pod with claims or CSI volumes waits, and says so.
+		d.disablePlugins(err)
 		return nil
 	}
 	return d.watchPlugins()
@@ -61,6 +59,14 @@ func (d *daemon) createClaims() {
 	}
 }
 
+// disablePlugins tells the users of drivers why none can register.
+func (d *daemon) disablePlugins(err error) {
+	d.csi.Disable(err)
+	if d.claims != nil {
+		d.claims.Disable(err)
+	}
+}
+
 // watchPlugins registers the plugins that create a socket to be asked. A directory that was set is
 // required.
 func (d *daemon) watchPlugins() error {
@@ -74,9 +80,7 @@ func (d *daemon) watchPlugins() error {
 			return err
 		}
 		d.log.Warn("Plugins cannot register through the plugin watcher", "err", err)
-		if d.claims != nil {
-			d.claims.Disable(err)
-		}
+		d.disablePlugins(err)
 		return nil
 	}
 	d.shareCSI()

@@ -55,6 +55,8 @@ type Manager struct {
 	// mu is never held during a call to a driver or a write.
 	mu      sync.Mutex
 	drivers map[string]*driver
+	// disabled says why no driver can register.
+	disabled error
 	// state is nil until it is read.
 	state *state
 	locks map[string]*volumeLock
@@ -123,12 +125,22 @@ func (m *Manager) deregister(d *driver) {
 	_ = d.conn.Close()
 }
 
-// driverFor returns a driver.
+// Disable records why no driver can register on this node.
+func (m *Manager) Disable(err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.disabled = err
+}
+
+// driverFor returns a driver that has registered.
 func (m *Manager) driverFor(name string) (*driver, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if d := m.drivers[name]; d != nil {
 		return d, nil
+	}
+	if m.disabled != nil {
+		return nil, fmt.Errorf("CSI driver %s is not registered on this node, where drivers cannot register: %w", name, m.disabled)
 	}
 	return nil, fmt.Errorf("CSI driver %s is not registered on this node; start its pod, whose registrar creates a socket in %s", name, m.options.Registry)
 }

@@ -55,6 +55,9 @@ func TestAbsentDriver(t *testing.T) {
 		_, err := h.Publish(t.Context(), &waiting)
 		mustContain(t, err, "CSI driver a.example.com is not registered", filepath.Join(h.dir, "plugins_registry"))
 	}
+	h.Disable(errors.New("a kubelet runs"))
+	_, err := h.Publish(t.Context(), v)
+	mustContain(t, err, "CSI driver a.example.com is not registered", "drivers cannot register: a kubelet runs")
 	h.mustUnpublish("two")
 	deregister := h.register("a.example.com")
 	<-h.Changed()

@@ -86,7 +86,8 @@ func (s *setup) expandCSI(ctx context.Context, v *csivolume.Volume, bound *bindi
 	}
 	for _, declared := range s.req.Objects.Volumes() {
 		size := declared.Spec.Capacity.Storage()
-		if declared.Name != bound.Volume.Name || declared.Spec.CSI == nil || declared.Spec.CSI.VolumeHandle != v.Handle ||
+		source := declared.Spec.CSI
+		if declared.Name != bound.Volume.Name || source == nil || source.Driver != v.Driver || source.VolumeHandle != v.Handle ||
 			size.Cmp(*bound.Volume.Spec.Capacity.Storage()) <= 0 {
 			continue
 		}
