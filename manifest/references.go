@@ -47,7 +47,7 @@ func ContainerReferences(pod *v1.Pod, c *v1.Container) []ObjectRef {
 	refs.addContainer(c)
 	for i := range pod.Spec.Volumes {
 		volume := &pod.Spec.Volumes[i]
-		if volume.PersistentVolumeClaim == nil && slices.ContainsFunc(c.VolumeMounts, func(m v1.VolumeMount) bool { return m.Name == volume.Name }) {
+		if hasFiles(volume) && slices.ContainsFunc(c.VolumeMounts, func(m v1.VolumeMount) bool { return m.Name == volume.Name }) {
 			refs.addVolume(volume)
 		}
 	}
@@ -61,13 +61,18 @@ func FixedReferences(pod *v1.Pod, c *v1.Container) []ObjectRef {
 	refs.addContainer(c)
 	for i := range pod.Spec.Volumes {
 		volume := &pod.Spec.Volumes[i]
-		if volume.PersistentVolumeClaim == nil && slices.ContainsFunc(c.VolumeMounts, func(m v1.VolumeMount) bool {
+		if hasFiles(volume) && slices.ContainsFunc(c.VolumeMounts, func(m v1.VolumeMount) bool {
 			return m.Name == volume.Name && (m.SubPath != "" || m.SubPathExpr != "")
 		}) {
 			refs.addVolume(volume)
 		}
 	}
 	return refs.found
+}
+
+// hasFiles reports whether the files of a volume are made from the objects to which it refers.
+func hasFiles(volume *v1.Volume) bool {
+	return volume.PersistentVolumeClaim == nil && volume.CSI == nil
 }
 
 // references collects the objects to which a pod of a namespace refers.
@@ -138,6 +143,8 @@ func (r *references) addVolume(volume *v1.Volume) {
 		r.addUnlessOptional(volume.Secret.Optional, KindSecret, volume.Secret.SecretName)
 	case volume.PersistentVolumeClaim != nil:
 		r.add(KindClaim, volume.PersistentVolumeClaim.ClaimName)
+	case volume.CSI != nil && volume.CSI.NodePublishSecretRef != nil:
+		r.add(KindSecret, volume.CSI.NodePublishSecretRef.Name)
 	case volume.Projected != nil:
 		for i := range volume.Projected.Sources {
 			if source := volume.Projected.Sources[i].ConfigMap; source != nil {

@@ -115,6 +115,8 @@ type Sources struct {
 	ClusterObjects podinputs.ClusterObjects
 	// Claims prepares the resource claims of API pods; nil prepares none.
 	Claims ResourceClaims
+	// CSI publishes volumes of CSI drivers; nil has no drivers.
+	CSI CSI
 	// Ready is called each time a pod becomes ready, and once for a pod that
 	// is ready when the daemon starts; may be nil. It must not call back.
 	Ready func(uid types.UID)

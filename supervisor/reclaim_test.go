@@ -79,7 +79,7 @@ func TestVolumeReclaim(t *testing.T) {
 	check("the claim was removed again", reclaimDelay, true)
 	now = now.Add(reclaimDelay)
 	check("a pod uses it", 0, true)
-	if err := volumes.Teardown(pod.UID); err != nil {
+	if err := volumes.Teardown(t.Context(), pod.UID); err != nil {
 		t.Fatal(err)
 	}
 	check("no pod uses it", 0, false)

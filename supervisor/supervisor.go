@@ -94,6 +94,9 @@ func newSupervisor(cfg Config, wrap func(syncer) syncer) (*Supervisor, error) {
 	if cfg.Sources.Claims == nil {
 		cfg.Sources.Claims = noClaims{}
 	}
+	if cfg.Sources.CSI == nil {
+		cfg.Sources.CSI = noCSI{}
+	}
 	cfg.Paths = cfg.Paths.withDefaults()
 	s := &Supervisor{
 		cfg:     cfg,

@@ -79,6 +79,9 @@ func (s *Supervisor) syncLoopIteration(ctx context.Context, due *time.Timer, man
 	case <-s.cfg.Sources.Claims.Changed():
 		s.busy()
 		s.handleClaims()
+	case <-s.cfg.Sources.CSI.Changed():
+		s.busy()
+		s.handleCSI()
 	case <-s.runtime.Changed():
 		s.busy()
 		s.handleRuntime()

@@ -42,7 +42,7 @@ func (a *terminatedAttempt) releaseHost(ctx context.Context) error {
 	if err := a.cgroups.destroy(ctx, uid); err != nil {
 		return err
 	}
-	if err := a.files.volumes.Teardown(uid); err != nil {
+	if err := a.files.volumes.Teardown(ctx, uid); err != nil {
 		return err
 	}
 	// They stay until the pod runs again, and count for its ephemeral storage.
@@ -83,7 +83,7 @@ func (a *finishedAttempt) removeAll(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := a.files.volumes.Remove(uid); err != nil {
+	if err := a.files.volumes.Remove(ctx, uid); err != nil {
 		return err
 	}
 	if err := a.files.logs.RemovePodLogs(uid); err != nil {

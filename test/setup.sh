@@ -117,6 +117,18 @@ dra_test_driver() {
 		fail "failed to build the DRA test driver $KUBERNETES_VERSION"
 }
 
+# csi_driver builds the CSI driver of the tests, once for each version of its sources; the package
+# testbed computes the same hash.
+csi_driver() {
+	local out
+	out=$cache/csi-driver-$(cd "$here/csidriver" && cat go.mod ./*.go | sha256sum | cut -c 1-16)
+	[ -x "$out" ] && return 0
+	echo "setup: building the CSI driver of the tests"
+	mkdir -p "$cache"
+	(cd "$here/csidriver" && CGO_ENABLED=0 GOFLAGS='' go build -ldflags='-s -w' -o "$out" .) ||
+		fail "failed to build the CSI driver of the tests"
+}
+
 # kubelet builds the kubelet, as Kubernetes' releases do apart from cgo.
 kubelet() {
 	local out=$cache/kubelet-$KUBERNETES_VERSION package=k8s.io/component-base/version major minor
@@ -283,6 +295,7 @@ oras
 tools
 sample_device_plugin
 dra_test_driver
+csi_driver
 debian_kubectl
 prometheus
 newer_runc

@@ -49,6 +49,9 @@ func (v volumeView) PersistentVolumes(ctx context.Context, measured bool) ([]htt
 			if nfs := c.Volume.Spec.NFS; nfs != nil {
 				one.Path = nfs.Server + ":" + nfs.Path
 			}
+			if source := c.Volume.Spec.CSI; source != nil {
+				one.Path = source.Driver + ":" + source.VolumeHandle
+			}
 		}
 		if claim, ok := v.objects.Claim(c.Namespace, c.Name); ok {
 			size := claim.Spec.Resources.Requests[v1.ResourceStorage]

@@ -20,6 +20,7 @@ import (
 	"github.com/podstead/podstead/internal/tracing"
 	"github.com/podstead/podstead/internal/unwritten"
 	"github.com/podstead/podstead/node/cpus"
+	"github.com/podstead/podstead/node/csi"
 	"github.com/podstead/podstead/node/devices"
 	"github.com/podstead/podstead/node/dra"
 	"github.com/podstead/podstead/node/memory"
@@ -60,6 +61,7 @@ type daemon struct {
 	devices *devices.Manager
 	bound   *cluster.Objects
 	claims  *dra.Manager
+	csi     *csi.Manager
 	// openNameserver; nil without a name server for pods
 	podDNS *podDNS
 	// createSupervisor; cpus and memory are nil with the policies none

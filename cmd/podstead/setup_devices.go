@@ -20,6 +20,7 @@ import (
 func (d *daemon) createDevices(context.Context) error {
 	o := d.opts
 	d.createClaims()
+	d.csi = d.newCSI()
 	d.devices = devices.New(devices.Options{
 		Dir: o.Paths.DevicePlugins, Checkpoint: filepath.Join(o.Paths.Root, "devices.json"), Local: o.LocalDevices, Unwritten: d.unwritten, Log: d.log,
 	})
@@ -33,10 +34,8 @@ func (d *daemon) createDevices(context.Context) error {
 	}
 	d.start(func(ctx context.Context) error { return d.devices.Run(ctx, listener) })
 	if errors.Is(err, devices.ErrInUse) && !o.Paths.RequiresPluginRegistry() {
-		// The plugins are the kubelet's. A pod with claims waits, and says so.
-		if d.claims != nil {
-			d.claims.Disable(err)
-		}
+		// The plugins are the kubelet's. A pod with claims or CSI volumes waits, and says so.
+		d.disablePlugins(err)
 		return nil
 	}
 	return d.watchPlugins()
@@ -60,10 +59,18 @@ func (d *daemon) createClaims() {
 	}
 }
 
+// disablePlugins tells the users of drivers why none can register.
+func (d *daemon) disablePlugins(err error) {
+	d.csi.Disable(err)
+	if d.claims != nil {
+		d.claims.Disable(err)
+	}
+}
+
 // watchPlugins registers the plugins that create a socket to be asked. A directory that was set is
 // required.
 func (d *daemon) watchPlugins() error {
-	handlers := map[string]plugins.Handler{plugins.DevicePlugin: d.devices}
+	handlers := map[string]plugins.Handler{plugins.DevicePlugin: d.devices, plugins.CSIPlugin: d.csi}
 	if d.claims != nil {
 		handlers[plugins.DRAPlugin] = d.claims
 	}
@@ -73,11 +80,10 @@ func (d *daemon) watchPlugins() error {
 			return err
 		}
 		d.log.Warn("Plugins cannot register through the plugin watcher", "err", err)
-		if d.claims != nil {
-			d.claims.Disable(err)
-		}
+		d.disablePlugins(err)
 		return nil
 	}
+	d.shareCSI()
 	d.start(watcher.Run)
 	return nil
 }

@@ -46,7 +46,7 @@ func (d *daemon) createSupervisor(context.Context) error {
 	}
 	rollouts := d.newRollouts()
 	d.sources.rollouts = rollouts
-	from := supervisor.Sources{Pods: rollouts, Rollouts: rollouts, Objects: d.sources.config.Objects(), Ready: d.recordReady, Probes: p.prober}
+	from := supervisor.Sources{Pods: rollouts, Rollouts: rollouts, Objects: d.sources.config.Objects(), Ready: d.recordReady, Probes: p.prober, CSI: d.csi}
 	from.Faulty = func() bool {
 		return slices.ContainsFunc(d.sources.config.Faults(), func(f manifest.Fault) bool { return !f.Warning })
 	}

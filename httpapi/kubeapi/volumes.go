@@ -268,6 +268,8 @@ func sourcePath(s *v1.PersistentVolumeSource) string {
 		return s.Local.Path
 	case s.NFS != nil:
 		return s.NFS.Server + ":" + s.NFS.Path
+	case s.CSI != nil:
+		return s.CSI.Driver + ":" + s.CSI.VolumeHandle
 	}
 	return none
 }

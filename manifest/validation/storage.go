@@ -116,13 +116,29 @@ func (v *validator) volumeSourceOf(at *field.Path, volume *v1.PersistentVolume) 
 		case "nfs":
 			v.nfs(at.Child(name), source.NFS)
 		case "csi":
-			v.forbidden(at.Child(name), "CSI drivers are not supported yet; mount the storage on the host, and use local")
+			v.csiVolume(at.Child(name), source.CSI)
 		default:
 			v.forbidden(at.Child(name), "needs a storage driver that only a cluster has; mount the storage on the host, and use local")
 		}
 	}
 	if found == 0 {
-		v.required(at, "must have one of hostPath, local, nfs")
+		v.required(at, "must have one of csi, hostPath, local, nfs")
+	}
+}
+
+// csiVolume validates a volume of a CSI driver.
+func (v *validator) csiVolume(at *field.Path, source *v1.CSIPersistentVolumeSource) {
+	v.csiDriver(at.Child("driver"), source.Driver)
+	v.requireSet(at.Child("volumeHandle"), source.VolumeHandle, "must be the ID that the driver has given to the volume")
+	for name, ref := range sortedMap(map[string]*v1.SecretReference{
+		"controllerPublishSecretRef": source.ControllerPublishSecretRef, "controllerExpandSecretRef": source.ControllerExpandSecretRef,
+		"nodeStageSecretRef": source.NodeStageSecretRef, "nodePublishSecretRef": source.NodePublishSecretRef, "nodeExpandSecretRef": source.NodeExpandSecretRef,
+	}) {
+		if ref == nil {
+			continue
+		}
+		v.requireSet(at.Child(name, "name"), ref.Name, "must be the name of the Secret")
+		v.requireSet(at.Child(name, "namespace"), ref.Namespace, "must be the namespace of the Secret")
 	}
 }
 
@@ -211,8 +227,10 @@ func volumeWarnings(spec *v1.PersistentVolumeSpec) (warnings []FieldFault) {
 	}
 	const noEffect, remove = "has no effect", "remove the field"
 	warnings = append(warnings, fieldsWithoutEffect("spec.", []setField{
-		{len(spec.MountOptions) > 0 && spec.NFS == nil, "mountOptions", noEffect + ": podstead mounts only NFS volumes", "remove the field, and mount the file system with these options on the host"},
+		{len(spec.MountOptions) > 0 && spec.NFS == nil && spec.CSI == nil, "mountOptions", noEffect + ": podstead mounts only NFS volumes and those of CSI drivers", "remove the field, and mount the file system with these options on the host"},
 		{spec.VolumeAttributesClassName != nil && *spec.VolumeAttributesClassName != "", "volumeAttributesClassName", noEffect, remove},
+		{spec.CSI != nil && spec.CSI.ControllerPublishSecretRef != nil, "csi.controllerPublishSecretRef", noEffect + ": no controller attaches volumes", remove},
+		{spec.CSI != nil && spec.CSI.ControllerExpandSecretRef != nil, "csi.controllerExpandSecretRef", noEffect + ": no controller expands volumes", remove},
 		{spec.Local != nil && spec.Local.FSType != nil, "local.fsType", noEffect + ": podstead neither formats nor mounts a device", remove},
 	})...)
 	return warnings

@@ -333,7 +333,7 @@ var volumeVerdicts = structVerdict{
 	"image":                 supported("TestImageVolume"),
 	"persistentVolumeClaim": supported("TestPersistentVolumes"),
 	"ephemeral":             unsupported("needs the controller of a cluster, which creates its claim; use an emptyDir, which has the same lifetime, or a persistentVolumeClaim"),
-	"csi":                   clusterStorage,
+	"csi":                   supported("TestCSIVolumes"),
 	"nfs":                   supported("TestNFSByTheHostsProgram"),
 	"iscsi":                 clusterStorage,
 	"fc":                    clusterStorage,

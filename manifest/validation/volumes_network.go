@@ -151,13 +151,17 @@ func (v *validator) flexVolume(at *field.Path, s *v1.FlexVolumeSource) {
 	}
 }
 
-func (v *validator) csi(at *field.Path, s *v1.CSIVolumeSource) {
-	if v.requireSet(at.Child("driver"), s.Driver, "must be the name of the driver, such as csi.example.com") {
-		if len(s.Driver) > csiDriverMax {
-			v.add(field.TooLong(at.Child("driver"), s.Driver, csiDriverMax))
+func (v *validator) csiDriver(at *field.Path, name string) {
+	if v.requireSet(at, name, "must be the name of the driver, such as csi.example.com") {
+		if len(name) > csiDriverMax {
+			v.add(field.TooLong(at, name, csiDriverMax))
 		}
-		v.rules(at.Child("driver"), s.Driver, utilvalidation.IsDNS1123Subdomain(strings.ToLower(s.Driver)))
+		v.rules(at, name, utilvalidation.IsDNS1123Subdomain(strings.ToLower(name)))
 	}
+}
+
+func (v *validator) csi(at *field.Path, s *v1.CSIVolumeSource) {
+	v.csiDriver(at.Child("driver"), s.Driver)
 	if ref := s.NodePublishSecretRef; ref != nil {
 		if v.requireSet(at.Child("nodePublishSecretRef", "name"), ref.Name, "must be the name of the Secret") {
 			v.dnsSubdomain(at.Child("nodePublishSecretRef", "name"), ref.Name)

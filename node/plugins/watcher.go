@@ -20,10 +20,12 @@ import (
 // DefaultDir is the directory in which plugins for a kubelet create their registration sockets.
 const DefaultDir = "/var/lib/kubelet/plugins_registry"
 
-// DevicePlugin is the type of device plugins, DRAPlugin that of the drivers of dynamic resource allocation.
+// DevicePlugin is the type of device plugins, DRAPlugin that of the drivers of dynamic resource allocation,
+// CSIPlugin that of CSI drivers.
 const (
 	DevicePlugin = api.DevicePlugin
 	DRAPlugin    = api.DRAPlugin
+	CSIPlugin    = api.CSIPlugin
 )
 
 // reopenDelay is how long Run waits after a removal before it creates the directory, if it was removed.

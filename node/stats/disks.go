@@ -22,6 +22,7 @@ const diskTimeout = 15 * time.Second
 const (
 	pluginClaim = "kubernetes.io~local-volume"
 	pluginNFS   = "kubernetes.io~nfs"
+	pluginCSI   = "kubernetes.io~csi"
 )
 
 // measureDisks measures the disk usage of the pods.
@@ -136,6 +137,9 @@ func (c *Collector) measurePodFiles(ctx context.Context, d *usage.PodDisk, direc
 // file system of its own is not walked.
 func (c *Collector) measureVolume(ctx context.Context, d *usage.PodDisk, directory, plugin, name string) (usage.Volume, bool) {
 	v := usage.Volume{Name: name, Plugin: plugin}
+	if plugin == pluginCSI {
+		return v, false
+	}
 	path := filepath.Join(directory, name)
 	if plugin == pluginNFS || plugin == pluginClaim {
 		v.Path = claimPath(plugin, path)

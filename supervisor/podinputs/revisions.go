@@ -136,10 +136,27 @@ func (r *Resolver) ObjectsRevision(pod *v1.Pod) string {
 		// A claim that waits may be bound to any of them.
 		for _, volume := range objects.Volumes() {
 			text.WriteString(volume.Name + "=" + volume.ResourceVersion + " " + labels.FormatLabels(volume.Labels) + "\n")
+			for _, ref := range secretsOf(volume) {
+				text.WriteString(ref.String() + "=" + objectRevision(objects, ref) + "\n")
+			}
 		}
 		for _, class := range objects.StorageClasses() {
 			text.WriteString(class.Name + "=" + class.ResourceVersion + class.Annotations[validation.AnnotationDefaultClass] + "\n")
 		}
 	}
 	return text.String()
+}
+
+// secretsOf returns the Secrets that the CSI driver of a volume gets.
+func secretsOf(volume *v1.PersistentVolume) (refs []manifest.ObjectRef) {
+	source := volume.Spec.CSI
+	if source == nil {
+		return nil
+	}
+	for _, ref := range []*v1.SecretReference{source.NodeStageSecretRef, source.NodePublishSecretRef, source.NodeExpandSecretRef} {
+		if ref != nil {
+			refs = append(refs, manifest.ObjectRef{Kind: manifest.KindSecret, Namespace: ref.Namespace, Name: ref.Name})
+		}
+	}
+	return refs
 }

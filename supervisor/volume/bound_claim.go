@@ -62,6 +62,7 @@ func (s *setup) setupBound(ctx context.Context, c *claimVolume, bound *binding.B
 		mounted.Path, mounted.Relabel = spec.Local.Path, true
 	case spec.HostPath != nil:
 		mounted.Path, mounted.Relabel = spec.HostPath.Path, bound.Provisioned
+	case spec.CSI != nil:
 	default:
 		return Mounted{}, fmt.Errorf("PersistentVolume %s is of a type that this version of podstead does not support", bound.Volume.Name)
 	}
@@ -71,6 +72,9 @@ func (s *setup) setupBound(ctx context.Context, c *claimVolume, bound *binding.B
 		}
 	} else if err := s.prepareBound(c, bound, claim); err != nil {
 		return Mounted{}, err
+	}
+	if spec.CSI != nil {
+		return s.useCSI(ctx, c, bound, claim, held)
 	}
 	if spec.NFS != nil {
 		if err := s.setupNFS(ctx, mounted.Path, spec.NFS, spec.MountOptions); err != nil {

@@ -1,6 +1,7 @@
 package volume
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -100,7 +101,7 @@ func (n *storageNode) mustHave(path string) {
 
 func (n *storageNode) teardown(uid types.UID) {
 	n.t.Helper()
-	if err := n.Teardown(uid); err != nil {
+	if err := n.Teardown(context.Background(), uid); err != nil {
 		n.t.Fatal(err)
 	}
 }

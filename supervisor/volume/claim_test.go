@@ -62,7 +62,7 @@ func TestClaimOutlivesItsPods(t *testing.T) {
 		if err := v.RemoveClaim("apps", "data"); !errors.Is(err, ErrClaimInUse) {
 			t.Errorf("removed while in use: %v", err)
 		}
-		if err := v.Teardown(uid); err != nil {
+		if err := v.Teardown(t.Context(), uid); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -97,7 +97,7 @@ func TestClaimForOnePod(t *testing.T) {
 	if err := v.RemoveClaim("apps", "data"); err == nil || !strings.Contains(err.Error(), "apps/data is used by pod apps/u1; remove it first") {
 		t.Error(err)
 	}
-	if err := v.Teardown("u1"); err != nil {
+	if err := v.Teardown(t.Context(), "u1"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := setUp(t, v, claimPod("u2", "data"), claimOf(v1.ReadWriteOncePod)); err != nil {

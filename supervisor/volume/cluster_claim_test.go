@@ -100,10 +100,10 @@ func TestClusterClaim(t *testing.T) {
 		t.Errorf("bindings of this node: %v %v", list, err)
 	}
 	for _, uid := range []types.UID{"u1", "u2"} {
-		if err := n.Teardown(uid); err != nil {
+		if err := n.Teardown(t.Context(), uid); err != nil {
 			t.Fatal(err)
 		}
-		if err := n.Remove(uid); err != nil {
+		if err := n.Remove(t.Context(), uid); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -142,7 +142,7 @@ func TestClusterClaimForOnePod(t *testing.T) {
 	n.mustUse("u1", n.dir)
 	n.mustUse("u1", n.dir)
 	n.mustFail("u2", "ReadWriteOncePod", "UID u1 uses it")
-	if err := n.Teardown("u1"); err != nil {
+	if err := n.Teardown(t.Context(), "u1"); err != nil {
 		t.Fatal(err)
 	}
 	n.mustUse("u2", n.dir)

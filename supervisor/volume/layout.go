@@ -25,6 +25,7 @@ const (
 	pluginProjected = "kubernetes.io~projected"
 	pluginNFS       = "kubernetes.io~nfs"
 	pluginClaim     = "kubernetes.io~local-volume"
+	pluginCSI       = "kubernetes.io~csi"
 
 	// pluginBound has links that record which pod uses a claim that is bound to a
 	// PersistentVolume.
@@ -68,6 +69,8 @@ func plugin(src *v1.VolumeSource) string {
 		return pluginNFS
 	case src.PersistentVolumeClaim != nil, src.Ephemeral != nil:
 		return pluginClaim
+	case src.CSI != nil:
+		return pluginCSI
 	}
 	return ""
 }

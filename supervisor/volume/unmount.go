@@ -1,6 +1,7 @@
 package volume
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -70,21 +71,30 @@ func unmount(path string) error {
 // Teardown removes the pod's volumes: it unmounts what was mounted for them, checks
 // that nothing else is mounted there, and deletes them. A pod without volumes is no
 // error.
-func (v *Volumes) Teardown(uid types.UID) error {
+func (v *Volumes) Teardown(ctx context.Context, uid types.UID) error {
 	dir, err := v.PodDir(uid)
 	if err != nil {
 		return err
 	}
-	for _, part := range []string{subPathsDir, volumesDir} {
-		if err := v.remove(dir, filepath.Join(dir, part)); err != nil {
-			return fmt.Errorf("failed to tear down the pod's volumes: %w", err)
-		}
+	// Subpaths first: they are mounts of what is in a volume.
+	err = v.remove(dir, filepath.Join(dir, subPathsDir))
+	if err == nil {
+		err = v.unpublish(ctx, uid)
+	}
+	if err == nil {
+		err = v.remove(dir, filepath.Join(dir, volumesDir))
+	}
+	if err != nil {
+		return fmt.Errorf("failed to tear down the pod's volumes: %w", err)
 	}
 	return nil
 }
 
 // Remove removes the pod's directory with the same checks.
-func (v *Volumes) Remove(uid types.UID) error {
+func (v *Volumes) Remove(ctx context.Context, uid types.UID) error {
+	if err := v.Teardown(ctx, uid); err != nil {
+		return err
+	}
 	dir, err := v.PodDir(uid)
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"github.com/moby/sys/mountinfo"
@@ -31,6 +32,8 @@ type Volumes struct {
 	OnNode func(*v1.NodeSelector) bool
 	// PodName returns the name of a pod for messages, empty if it is not known; nil knows none.
 	PodName func(types.UID) string
+	// CSI publishes volumes of CSI drivers; nil has none.
+	CSI CSI
 
 	// mounts replaces /proc/self/mountinfo in tests.
 	mounts func() ([]*mountinfo.Info, error)
@@ -182,6 +185,8 @@ func (s *setup) setupVolume(ctx context.Context, dir string, vol *v1.Volume) (Mo
 		return Mounted{Path: path, ReadOnly: src.NFS.ReadOnly}, s.setupNFS(ctx, path, src.NFS, nil)
 	case src.Image != nil:
 		return Mounted{Image: src.Image, ReadOnly: true}, nil
+	case src.CSI != nil:
+		return s.setupInlineCSI(ctx, vol)
 	}
 	return Mounted{}, errors.New("unsupported volume type")
 }
@@ -227,24 +232,26 @@ func used(pod *v1.Pod, name string) bool {
 	return false
 }
 
-// Orphans returns the UIDs of the pods that have a directory here and that keep does
-// not report, and the names of entries that belong to no pod.
+// Orphans returns the UIDs of the pods that have a directory or a CSI volume here and that keep
+// does not report, and the names of entries that belong to no pod.
 func (v *Volumes) Orphans(keep func(types.UID) bool) (uids []types.UID, unknown []string, err error) {
-	entries, err := os.ReadDir(v.Root)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, nil
+	if v.CSI != nil {
+		var users []types.UID
+		users, err = v.CSI.Pods()
+		uids = slices.DeleteFunc(users, keep)
 	}
-	if err != nil {
-		return nil, nil, fmt.Errorf("failed to list the pods directory: %w", err)
+	entries, readErr := os.ReadDir(v.Root)
+	if readErr != nil && !errors.Is(readErr, fs.ErrNotExist) {
+		return uids, nil, errors.Join(err, fmt.Errorf("failed to list the pods directory: %w", readErr))
 	}
 	for _, e := range entries {
 		uid := types.UID(e.Name())
 		switch {
 		case !e.IsDir() || !validUID.MatchString(e.Name()):
 			unknown = append(unknown, e.Name())
-		case !keep(uid):
+		case !keep(uid) && !slices.Contains(uids, uid):
 			uids = append(uids, uid)
 		}
 	}
-	return uids, unknown, nil
+	return uids, unknown, err
 }

@@ -121,13 +121,13 @@ func TestEmptyDir(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(path, "data")); err != nil {
 		t.Error(err)
 	}
-	if err := v.Teardown("u1"); err != nil {
+	if err := v.Teardown(t.Context(), "u1"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(filepath.Join(v.Root, "u1/volumes")); !os.IsNotExist(err) {
 		t.Error("volumes are still there")
 	}
-	if err := v.Teardown("u1"); err != nil {
+	if err := v.Teardown(t.Context(), "u1"); err != nil {
 		t.Errorf("second teardown: %v", err)
 	}
 }
@@ -203,7 +203,7 @@ func TestHostPath(t *testing.T) {
 	if m := permissions(t, filepath.Join(dir, "made")); m != 0o644 {
 		t.Errorf("created file has mode %o", m)
 	}
-	if err := (&Volumes{Root: t.TempDir()}).Teardown("u1"); err != nil {
+	if err := (&Volumes{Root: t.TempDir()}).Teardown(t.Context(), "u1"); err != nil {
 		t.Error(err)
 	}
 	if _, err := os.Stat(missing); err != nil {
@@ -231,7 +231,7 @@ func TestNothingIsDeletedAcrossAMountPoint(t *testing.T) {
 	v.mounts = func() ([]*mountinfo.Info, error) {
 		return []*mountinfo.Info{{Mountpoint: "/"}, {Mountpoint: root}, {Mountpoint: root + "/u11"}, {Mountpoint: inside}}, nil
 	}
-	for name, remove := range map[string]func(types.UID) error{"Teardown": v.Teardown, "Remove": v.Remove} {
+	for name, remove := range map[string]func(types.UID) error{"Teardown": func(uid types.UID) error { return v.Teardown(t.Context(), uid) }, "Remove": func(uid types.UID) error { return v.Remove(t.Context(), uid) }} {
 		if err := remove("u1"); err == nil || !strings.Contains(err.Error(), "umount "+inside) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -242,7 +242,7 @@ func TestNothingIsDeletedAcrossAMountPoint(t *testing.T) {
 	v.mounts = func() ([]*mountinfo.Info, error) {
 		return []*mountinfo.Info{{Mountpoint: "/"}, {Mountpoint: root}, {Mountpoint: root + "/u11"}}, nil
 	}
-	if err := v.Remove("u1"); err != nil {
+	if err := v.Remove(t.Context(), "u1"); err != nil {
 		t.Error(err)
 	}
 }
@@ -253,7 +253,7 @@ func TestNamesDoNotEscape(t *testing.T) {
 		if _, err := setUp(t, v, pod(uid), fixed{}); err == nil {
 			t.Errorf("UID %q was accepted", uid)
 		}
-		if v.Teardown(uid) == nil || v.Remove(uid) == nil {
+		if v.Teardown(t.Context(), uid) == nil || v.Remove(t.Context(), uid) == nil {
 			t.Errorf("directory of UID %q was removed", uid)
 		}
 	}

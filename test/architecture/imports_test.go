@@ -86,7 +86,7 @@ var onlyIn = map[string][]string{
 	"k8s.io/client-go/util/jsonpath":        {"cmd/podstead/cli"},
 	"k8s.io/kubernetes":                     nil,
 	"k8s.io/component-base":                 nil,
-	"google.golang.org/grpc":                {"cri", "probe", "internal/tracing", "node/devices", "node/dra", "node/plugins", "node/podresources"},
+	"google.golang.org/grpc":                {"cri", "probe", "internal/tracing", "node/csi", "node/devices", "node/dra", "node/plugins", "node/podresources"},
 	"k8s.io/cri-api":                        {"cri"},
 	"k8s.io/kubelet":                        {"node/devices", "node/dra", "node/plugins", "node/podresources"},
 	"github.com/spf13/cobra":                {"cmd"},

@@ -177,6 +177,12 @@ func draTestDriver() string {
 	return filepath.Join(Cache(), "dra-test-driver-"+Version("KUBERNETES_VERSION"))
 }
 
+// CSIDriver returns the path at which test/setup.sh installs the CSI driver of test/csidriver.
+func CSIDriver() string {
+	dir := filepath.Join(SourceRoot(), "test/csidriver")
+	return filepath.Join(Cache(), "csi-driver-"+sourcesHash(filepath.Join(dir, "go.mod"), filepath.Join(dir, "*.go")))
+}
+
 // AptRepository returns the directory in which test/setup.sh puts the packages that podstead's
 // package recommends, as an apt repository.
 func AptRepository() string { return filepath.Join(Cache(), "apt-repository-1") }

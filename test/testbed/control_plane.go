@@ -148,6 +148,13 @@ func KubeAPIServerImage() (image.Image, error) {
 	return programImage(map[string]string{"usr/local/bin/kube-apiserver": kubeAPIServer()})
 }
 
+// CSIDriverImage returns an image that runs the CSI driver of test/csidriver.
+func CSIDriverImage() (image.Image, error) {
+	img, err := programImage(map[string]string{"driver": CSIDriver()})
+	img.Config.Entrypoint = []string{"/driver"}
+	return img, err
+}
+
 // programImage returns an image with files of the host at the same paths. Its single layer is
 // not compressed: it is read from loopback, and compressing a program of 100 MB takes seconds.
 func programImage(files map[string]string) (image.Image, error) {

@@ -1,0 +1,34 @@
+package csivolume
+
+import (
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Secrets are what a driver needs to stage, publish and expand a volume. They are never stored.
+type Secrets struct{ Stage, Publish, Expand map[string]string }
+
+// Volume is a volume of a CSI driver as one pod uses it.
+type Volume struct {
+	// Driver is the name of the driver, and Handle the ID that the driver has given to the volume.
+	Driver, Handle string
+	// Pod is the pod, and Name the name of the volume in it.
+	Pod  types.UID
+	Name string
+	// Ephemeral: the volume is declared in the pod and ends with it. It is never staged.
+	Ephemeral bool
+	ReadOnly  bool
+	// FSType is the file system type, empty for the driver's default.
+	FSType       string
+	MountOptions []string
+	AccessMode   v1.PersistentVolumeAccessMode
+	// Context are the attributes of the volume for the driver.
+	Context map[string]string
+	// Secrets returns those for the driver; nil if there are none. It is called only before the driver is
+	// called: a volume that is published stays so without them.
+	Secrets func() (Secrets, error)
+	// Group is the fsGroup of the pod, nil without one. A driver that supports it gives the volume to
+	// the group; else Own is called with the path of the published volume, unless it is nil.
+	Group *int64
+	Own   func(path string) error
+}

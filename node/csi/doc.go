@@ -1,0 +1,14 @@
+// Package csi publishes volumes of CSI drivers to the pods of this node (CSI v1, service Node).
+//
+// It owns which drivers are registered, the directories in which their volumes are staged and
+// published, and the record of these volumes on the disk. A volume is recorded before its driver
+// is called, so that it is unpublished and unstaged even if its pod's manifest is gone and the
+// daemon was killed in between. It reads the mount table, and what drivers answer.
+//
+// It never deletes the content of a volume: of the directories that it creates it removes empty
+// ones only. It never mounts; it unmounts only what a driver has left mounted at a path that it has
+// reported as unpublished. It calls a driver only for a pod that uses it, in the goroutine of that
+// pod.
+//
+// The messages of the API are encoded here: the generated code adds 475 kB to the program.
+package csi

@@ -1,0 +1,260 @@
+package csi
+
+import (
+	"google.golang.org/protobuf/encoding/protowire"
+	v1 "k8s.io/api/core/v1"
+)
+
+// capabilityType is a capability of a driver.
+type capabilityType uint64
+
+// The capabilities that matter here, with the numbers of the API.
+const (
+	capabilityStage      capabilityType = 1
+	capabilityStats      capabilityType = 2
+	capabilityExpand     capabilityType = 3
+	capabilityWriters    capabilityType = 5 // SINGLE_NODE_MULTI_WRITER
+	capabilityMountGroup capabilityType = 6
+)
+
+// accessMode is an access mode with its number in the API.
+type accessMode uint64
+
+// accessModeOf returns the access mode for the one of a PersistentVolume. Only a driver that
+// reports it tells one writer on a node from several.
+func accessModeOf(mode v1.PersistentVolumeAccessMode, distinguishes bool) accessMode {
+	switch {
+	case mode == v1.ReadOnlyMany:
+		return 3 // MULTI_NODE_READER_ONLY
+	case mode == v1.ReadWriteMany:
+		return 5 // MULTI_NODE_MULTI_WRITER
+	case !distinguishes:
+		return 1 // SINGLE_NODE_WRITER
+	case mode == v1.ReadWriteOncePod:
+		return 6 // SINGLE_NODE_SINGLE_WRITER
+	}
+	return 7 // SINGLE_NODE_MULTI_WRITER
+}
+
+// volumeCapability says how a volume is used.
+type volumeCapability struct {
+	fsType     string
+	mountFlags []string
+	// group is the group that owns the files, empty for none.
+	group string
+	mode  accessMode
+}
+
+func (c *volumeCapability) encode() []byte {
+	var mount, mode, f fields
+	mount.text(1, c.fsType)
+	for _, flag := range c.mountFlags {
+		mount.bytes(2, []byte(flag))
+	}
+	mount.text(3, c.group)
+	f.bytes(2, mount)
+	mode.number(1, uint64(c.mode))
+	f.bytes(3, mode)
+	return f
+}
+
+// empty is a request or a response without content.
+type empty struct{}
+
+func (*empty) encode() []byte      { return nil }
+func (*empty) decode([]byte) error { return nil }
+
+// request is a message that is only sent.
+type request struct{}
+
+func (request) decode([]byte) error { return errMalformed }
+
+// response is a message that is only received.
+type response struct{}
+
+func (response) encode() []byte { return nil }
+
+type stageRequest struct {
+	request
+	volumeID, stagingPath string
+	capability            volumeCapability
+	secrets, context      map[string]string
+}
+
+func (r *stageRequest) encode() []byte {
+	var f fields
+	f.text(1, r.volumeID)
+	f.text(3, r.stagingPath)
+	f.bytes(4, r.capability.encode())
+	f.texts(5, r.secrets)
+	f.texts(6, r.context)
+	return f
+}
+
+type publishRequest struct {
+	request
+	volumeID, stagingPath, targetPath string
+	capability                        volumeCapability
+	readOnly                          bool
+	secrets, context                  map[string]string
+}
+
+func (r *publishRequest) encode() []byte {
+	var f fields
+	f.text(1, r.volumeID)
+	f.text(3, r.stagingPath)
+	f.text(4, r.targetPath)
+	f.bytes(5, r.capability.encode())
+	f.boolean(6, r.readOnly)
+	f.texts(7, r.secrets)
+	f.texts(8, r.context)
+	return f
+}
+
+// pathRequest is the request of NodeUnpublishVolume and of NodeUnstageVolume.
+type pathRequest struct {
+	request
+	volumeID, path string
+}
+
+func (r *pathRequest) encode() []byte {
+	var f fields
+	f.text(1, r.volumeID)
+	f.text(2, r.path)
+	return f
+}
+
+type infoResponse struct {
+	response
+	nodeID     string
+	maxVolumes int64
+}
+
+func (r *infoResponse) decode(data []byte) error {
+	return decodeFields(data, func(number protowire.Number, value uint64, data []byte) error {
+		switch number {
+		case 1:
+			r.nodeID = string(data)
+		case 2:
+			r.maxVolumes = int64(value)
+		}
+		return nil
+	})
+}
+
+type capabilitiesResponse struct {
+	response
+	capabilities map[capabilityType]bool
+}
+
+func (r *capabilitiesResponse) decode(data []byte) error {
+	r.capabilities = map[capabilityType]bool{}
+	take := func(_ protowire.Number, value uint64, _ []byte) error {
+		r.capabilities[capabilityType(value)] = true
+		return nil
+	}
+	rpc := func(_ protowire.Number, _ uint64, data []byte) error { return decodeFields(data, take) }
+	return decodeFields(data, func(_ protowire.Number, _ uint64, data []byte) error { return decodeFields(data, rpc) })
+}
+
+type expandRequest struct {
+	request
+	volumeID, path, stagingPath string
+	// bytes is the capacity that the volume has at least.
+	bytes      int64
+	capability volumeCapability
+	secrets    map[string]string
+}
+
+func (r *expandRequest) encode() []byte {
+	var f, capacity fields
+	f.text(1, r.volumeID)
+	f.text(2, r.path)
+	capacity.number(1, uint64(r.bytes))
+	f.bytes(3, capacity)
+	f.text(4, r.stagingPath)
+	f.bytes(5, r.capability.encode())
+	f.texts(6, r.secrets)
+	return f
+}
+
+type statsRequest struct {
+	request
+	volumeID, path, stagingPath string
+}
+
+func (r *statsRequest) encode() []byte {
+	var f fields
+	f.text(1, r.volumeID)
+	f.text(2, r.path)
+	f.text(3, r.stagingPath)
+	return f
+}
+
+// statsResponse has the usage in bytes and in inodes, nil for what the driver does not report.
+type statsResponse struct {
+	response
+	bytes, inodes *Amount
+	// abnormal is the message of a volume whose condition is abnormal.
+	abnormal string
+}
+
+// The units of an amount, with the numbers of the API.
+const (
+	unitBytes  = 1
+	unitInodes = 2
+)
+
+func (r *statsResponse) decode(data []byte) error {
+	return decodeFields(data, func(number protowire.Number, _ uint64, data []byte) error {
+		switch number {
+		case 1:
+			return r.decodeUsage(data)
+		case 2:
+			return r.decodeCondition(data)
+		}
+		return nil
+	})
+}
+
+func (r *statsResponse) decodeUsage(data []byte) error {
+	var amount Amount
+	var unit uint64
+	err := decodeFields(data, func(number protowire.Number, value uint64, _ []byte) error {
+		switch number {
+		case 1:
+			amount.Available = value
+		case 2:
+			amount.Total = value
+		case 3:
+			amount.Used = value
+		case 4:
+			unit = value
+		}
+		return nil
+	})
+	switch unit {
+	case unitBytes:
+		r.bytes = &amount
+	case unitInodes:
+		r.inodes = &amount
+	}
+	return err
+}
+
+func (r *statsResponse) decodeCondition(data []byte) error {
+	abnormal, message := false, "the driver gives no reason"
+	err := decodeFields(data, func(number protowire.Number, value uint64, data []byte) error {
+		switch number {
+		case 1:
+			abnormal = protowire.DecodeBool(value)
+		case 2:
+			message = string(data)
+		}
+		return nil
+	})
+	if r.abnormal = ""; abnormal {
+		r.abnormal = message
+	}
+	return err
+}

@@ -1,0 +1,118 @@
+package csi
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/moby/sys/mountinfo"
+	"golang.org/x/sys/unix"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstead/podstead/internal/csivolume"
+)
+
+// dirMode is the mode of the directories above volumes.
+const dirMode = 0o750
+
+// Names in paths are checked here again: the directories are created and removed as root.
+var (
+	driverName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]{0,61}[A-Za-z0-9])?$`)
+	validUID   = regexp.MustCompile(`^[A-Za-z0-9-]{1,63}$`)
+	validName  = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+)
+
+func validDriver(name string) bool {
+	return driverName.MatchString(name) && !strings.Contains(name, "..")
+}
+
+// podsDir is the directory in which volumes are published.
+func (m *Manager) podsDir() string { return filepath.Join(m.options.Dir, "pods") }
+
+// pluginDir is the directory of a pod's volumes.
+func (m *Manager) pluginDir(uid types.UID) string {
+	return filepath.Join(m.podsDir(), string(uid), "volumes", "kubernetes.io~csi")
+}
+
+// targetPath is where a volume is published for a pod, as by a kubelet.
+func (m *Manager) targetPath(v *csivolume.Volume) (string, error) {
+	switch {
+	case m.options.Dir == "":
+		return "", errNoDirectory
+	case !validDriver(v.Driver), v.Handle == "", !validUID.MatchString(string(v.Pod)), !validName.MatchString(v.Name):
+		return "", fmt.Errorf("invalid name of a CSI volume: driver %q, volume %q", v.Driver, v.Name)
+	}
+	return filepath.Join(m.pluginDir(v.Pod), v.Name, "mount"), nil
+}
+
+// stagingPath is where a volume is staged, as by a kubelet. The handle may be anything.
+func (m *Manager) stagingPath(driver, handle string) string {
+	return filepath.Join(m.options.Dir, "plugins", "kubernetes.io", "csi", driver, fmt.Sprintf("%x", sha256.Sum256([]byte(handle))), "globalmount")
+}
+
+var errNoDirectory = errors.New("the node has no directory for CSI volumes")
+
+// mountedAt returns what is mounted at a path, nil if nothing is.
+func (m *Manager) mountedAt(path string) (*mountinfo.Info, error) {
+	// The kernel reports paths without links.
+	dir, err := filepath.EvalSymlinks(m.options.Dir)
+	if err != nil {
+		return nil, err
+	}
+	if rest, ok := strings.CutPrefix(path, m.options.Dir+"/"); ok {
+		path = filepath.Join(dir, rest)
+	}
+	points, err := m.options.Mounts()
+	if err != nil {
+		return nil, fmt.Errorf("failed to read mounts: %w", err)
+	}
+	for _, point := range slices.Backward(points) {
+		if point.Mountpoint == path {
+			return point, nil
+		}
+	}
+	return nil, nil
+}
+
+// isVolumePath reports whether a path, relative to the directory of all volumes, is one at which a volume is
+// published or staged.
+func isVolumePath(rel string) bool {
+	for _, pattern := range []string{"pods/*/volumes/kubernetes.io~csi/*/mount", "plugins/kubernetes.io/csi/*/*/globalmount"} {
+		if match, err := filepath.Match(pattern, rel); err == nil && match {
+			return true
+		}
+	}
+	return false
+}
+
+// removeEmpty removes a directory or file at which a volume was. Content is an error: it may be that
+// of a volume.
+func removeEmpty(path string) error {
+	err := os.Remove(path)
+	switch {
+	case err == nil, errors.Is(err, fs.ErrNotExist):
+		return nil
+	case errors.Is(err, unix.ENOTEMPTY):
+		return fmt.Errorf("%s is not empty, although no volume is mounted there; look at what it contains, and move that away", path)
+	case errors.Is(err, unix.EBUSY):
+		return fmt.Errorf("%s is still mounted; stop what uses it, then run: umount %[1]s", path)
+	}
+	return err
+}
+
+// removeParents removes the empty directories above a path, below the directory of all pods or of all
+// drivers.
+func (m *Manager) removeParents(path string) {
+	plugins := filepath.Join(m.options.Dir, "plugins", "kubernetes.io", "csi")
+	for dir := filepath.Dir(path); strings.HasPrefix(dir, m.podsDir()+"/") || strings.HasPrefix(dir, plugins+"/"); dir = filepath.Dir(dir) {
+		if os.Remove(dir) != nil {
+			return
+		}
+	}
+}

@@ -1,0 +1,188 @@
+package csi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/podstead/podstead/internal/csivolume"
+)
+
+// Publish stages and publishes a volume for a pod, and returns the path of the volume. It can be
+// repeated: what is published already and still mounted is left alone, and its driver is not
+// called. The error names the driver and says what to do.
+func (m *Manager) Publish(ctx context.Context, v *csivolume.Volume) (path string, err error) {
+	target, err := m.targetPath(v)
+	if err != nil {
+		return "", err
+	}
+	if published, err := m.published(v); err != nil || published != "" {
+		return published, err
+	}
+	defer func() {
+		if err != nil {
+			m.await(v.Driver, v.Pod)
+		}
+	}()
+	d, err := m.driverFor(v.Driver)
+	if err != nil {
+		return "", err
+	}
+	unlock, err := m.lock(ctx, v.Driver, v.Handle)
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	p := &publication{Manager: m, driver: d, volume: v}
+	if v.Secrets != nil {
+		if p.secrets, err = v.Secrets(); err != nil {
+			return "", err
+		}
+	}
+	if err := p.record(target); err != nil {
+		return "", err
+	}
+	if err := p.stage(ctx); err != nil {
+		return "", err
+	}
+	return p.pod.Target, p.publish(ctx)
+}
+
+// published returns the path of a volume that is as the pod needs it; empty if it is not.
+func (m *Manager) published(v *csivolume.Volume) (string, error) {
+	m.mu.Lock()
+	err := m.load()
+	path := ""
+	if err == nil {
+		if r := m.state.find(v.Driver, v.Handle); r != nil {
+			if p := r.pod(v.Pod, v.Name); p != nil && p.Published {
+				path = p.Target
+			}
+		}
+	}
+	m.mu.Unlock()
+	if path == "" {
+		return "", err
+	}
+	if point, err := m.mountedAt(path); err != nil || point == nil {
+		return "", err
+	}
+	return path, nil
+}
+
+// publication is one call of Publish, which holds the lock of the volume. Only operations that
+// hold it change the records, under the mutex.
+type publication struct {
+	*Manager
+	driver  *driver
+	volume  *csivolume.Volume
+	secrets csivolume.Secrets
+	vol     *record
+	pod     *podRecord
+}
+
+// stages reports whether the volume is to be staged.
+func (p *publication) stages() bool {
+	return !p.volume.Ephemeral && p.driver.capabilities[capabilityStage]
+}
+
+// record records that the pod is going to use the volume, before the driver is called.
+func (p *publication) record(target string) error {
+	v := p.volume
+	staging := ""
+	if p.stages() {
+		staging = p.stagingPath(v.Driver, v.Handle)
+	}
+	return p.update(func() {
+		p.vol = p.state.find(v.Driver, v.Handle)
+		if p.vol == nil {
+			p.vol = &record{Driver: v.Driver, Handle: v.Handle}
+			p.state.Volumes = append(p.state.Volumes, p.vol)
+		}
+		if p.vol.StagingPath == "" {
+			p.vol.StagingPath = staging
+		}
+		p.vol.Stale = false
+		p.pod = p.vol.pod(v.Pod, v.Name)
+		if p.pod == nil {
+			p.pod = &podRecord{UID: v.Pod, Name: v.Name, Target: target}
+			p.vol.Pods = append(p.vol.Pods, p.pod)
+		}
+		p.pod.Published = false
+	})
+}
+
+// capability says how a pod uses a volume.
+func (d *driver) capability(v *csivolume.Volume) volumeCapability {
+	c := volumeCapability{fsType: v.FSType, mountFlags: v.MountOptions, mode: accessModeOf(v.AccessMode, d.capabilities[capabilityWriters])}
+	if v.Group != nil && d.capabilities[capabilityMountGroup] {
+		c.group = strconv.FormatInt(*v.Group, 10)
+	}
+	return c
+}
+
+// stage stages the volume on the node, once for all pods.
+func (p *publication) stage(ctx context.Context) error {
+	if !p.stages() || p.vol.Staged {
+		return nil
+	}
+	if err := os.MkdirAll(p.vol.StagingPath, dirMode); err != nil {
+		return err
+	}
+	err := p.driver.call(ctx, "NodeStageVolume", &stageRequest{
+		volumeID: p.volume.Handle, stagingPath: p.vol.StagingPath, capability: p.driver.capability(p.volume), secrets: p.secrets.Stage, context: p.volume.Context,
+	}, &empty{})
+	if err != nil {
+		return err
+	}
+	return p.update(func() { p.vol.Staged, p.pod.Called = true, true })
+}
+
+// publish publishes the volume for the pod, and gives it to the pod's group.
+func (p *publication) publish(ctx context.Context) error {
+	if !p.pod.Called {
+		if err := p.update(func() { p.pod.Called = true }); err != nil {
+			return err
+		}
+	}
+	if err := os.MkdirAll(filepath.Dir(p.pod.Target), dirMode); err != nil {
+		return err
+	}
+	err := p.driver.call(ctx, "NodePublishVolume", &publishRequest{
+		volumeID: p.volume.Handle, stagingPath: p.vol.StagingPath, targetPath: p.pod.Target, capability: p.driver.capability(p.volume),
+		readOnly: p.volume.ReadOnly, secrets: p.secrets.Publish, context: p.volume.Context,
+	}, &empty{})
+	if err != nil {
+		var failed *callError
+		if errors.As(err, &failed) && failed.cancelled == nil && p.vol.Staged {
+			// The driver may have lost what it has staged: it is to be staged again, which a driver
+			// that has not lost it allows.
+			return errors.Join(err, p.update(func() { p.vol.Staged = false }))
+		}
+		return err
+	}
+	point, err := p.mountedAt(p.pod.Target)
+	if err != nil {
+		return err
+	}
+	if point == nil {
+		return fmt.Errorf("CSI driver %s has published volume %s, but nothing is mounted at %s; its container must mount %s with mountPropagation: Bidirectional",
+			p.volume.Driver, p.volume.Handle, p.pod.Target, p.podsDir())
+	}
+	if p.volume.Own != nil && !p.driver.capabilities[capabilityMountGroup] {
+		if err := p.volume.Own(p.pod.Target); err != nil {
+			return err
+		}
+	}
+	return p.update(func() { p.pod.Published = true })
+}
+
+// Labeled reports whether files at a path of Publish can have SELinux labels.
+func (m *Manager) Labeled(path string) bool {
+	point, err := m.mountedAt(path)
+	return err == nil && point != nil && strings.Contains(","+point.VFSOptions+","+point.Options+",", ",seclabel,")
+}

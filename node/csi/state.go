@@ -1,0 +1,184 @@
+package csi
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstead/podstead/internal/boundedfile"
+)
+
+const (
+	stateVersion = 1
+	// maxStateFile is the largest state that is read, in bytes.
+	maxStateFile = 16 << 20
+)
+
+// state is what drivers have been asked to do and have not undone.
+type state struct {
+	Version int `json:"version"`
+	// BootID is that of the boot in which the state was written. After another boot nothing is staged
+	// or published any more.
+	BootID  string    `json:"bootID"`
+	Volumes []*record `json:"volumes"`
+}
+
+// record is one volume.
+type record struct {
+	Driver string `json:"driver"`
+	Handle string `json:"handle"`
+	// StagingPath is empty for a volume that was never to be staged. Staged is set after the driver has
+	// staged it, and unset before it is called to unstage it.
+	StagingPath string `json:"stagingPath,omitempty"`
+	Staged      bool   `json:"staged,omitempty"`
+	// Stale: the volume was used in an earlier boot, and not since.
+	Stale bool         `json:"stale,omitempty"`
+	Pods  []*podRecord `json:"pods,omitempty"`
+}
+
+// podRecord is a pod that uses a volume.
+type podRecord struct {
+	UID    types.UID `json:"uid"`
+	Name   string    `json:"name"`
+	Target string    `json:"target"`
+	// Called is set before the driver is called to publish the volume, and unset after it was
+	// unpublished. Published is set after the volume is as the pod needs it.
+	Called    bool `json:"called,omitempty"`
+	Published bool `json:"published,omitempty"`
+}
+
+func (r *record) pod(uid types.UID, name string) *podRecord {
+	for _, p := range r.Pods {
+		if p.UID == uid && p.Name == name {
+			return p
+		}
+	}
+	return nil
+}
+
+// readState reads the state. A file that does not exist is an empty state.
+func readState(path, boot string) (*state, error) {
+	s := &state{Version: stateVersion, BootID: boot}
+	var read state
+	err := boundedfile.ReadJSON(path, maxStateFile, stateVersion, &read)
+	if errors.Is(err, fs.ErrNotExist) {
+		return s, nil
+	}
+	if err == nil && slices.ContainsFunc(read.Volumes, (*record).damaged) {
+		err = errors.New("a volume has no driver, handle or path")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("failed to read which CSI volumes are in use: %w; restore %s, or reboot the host after removing it, since what is mounted now would stay so", err, path)
+	}
+	if boot == "" || read.BootID != boot {
+		for _, r := range read.Volumes {
+			r.Staged, r.Stale = false, true
+			for _, p := range r.Pods {
+				p.Published = false
+			}
+		}
+	}
+	s.Volumes = read.Volumes
+	return s, nil
+}
+
+func (r *record) damaged() bool {
+	return r == nil || r.Driver == "" || r.Handle == "" ||
+		slices.ContainsFunc(r.Pods, func(p *podRecord) bool { return p == nil || p.UID == "" || p.Target == "" })
+}
+
+// load reads the state once; the caller holds the mutex. A damaged file is an error until it is
+// repaired.
+func (m *Manager) load() error {
+	if m.state != nil {
+		return nil
+	}
+	s, err := readState(m.options.File, m.options.BootID)
+	if m.state = s; err == nil {
+		m.logUnknownMounts()
+	}
+	return err
+}
+
+// logUnknownMounts logs which volumes of drivers are mounted and not in the state, such as those of a
+// kubelet: they are left alone.
+func (m *Manager) logUnknownMounts() {
+	dir, err := filepath.EvalSymlinks(m.options.Dir)
+	if err != nil {
+		return // nothing was ever mounted there
+	}
+	points, err := m.options.Mounts()
+	if err != nil {
+		m.log.Warn("Failed to compare CSI volumes with the mounts of the host", "err", err)
+		return
+	}
+	known := map[string]bool{}
+	for _, r := range m.state.Volumes {
+		known[r.StagingPath] = true
+		for _, p := range r.Pods {
+			known[p.Target] = true
+		}
+	}
+	for _, point := range points {
+		rel, below := strings.CutPrefix(point.Mountpoint, dir+"/")
+		if path := filepath.Join(m.options.Dir, rel); below && isVolumePath(rel) && !known[path] {
+			m.log.Warn("Volume of a CSI driver is mounted that podstead did not publish; it is left alone", "path", path)
+		}
+	}
+}
+
+// update changes the state and writes it. Without an error it is on the disk; else it is in memory, and
+// written again later.
+func (m *Manager) update(change func()) error {
+	m.saving.Lock()
+	defer m.saving.Unlock()
+	m.mu.Lock()
+	err := m.load()
+	if err == nil {
+		change()
+	}
+	m.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	err = m.write()
+	m.options.Unwritten.Repeat(m.options.File, err, m.save)
+	return err
+}
+
+// save writes the state.
+func (m *Manager) save() error {
+	m.saving.Lock()
+	defer m.saving.Unlock()
+	return m.write()
+}
+
+// write writes the state; the caller holds saving, so that an older state never replaces a newer one.
+func (m *Manager) write() error {
+	m.mu.Lock()
+	data, err := json.MarshalIndent(m.state, "", "\t")
+	m.mu.Unlock()
+	if err == nil {
+		err = m.options.Write(m.options.File, data)
+	}
+	if err != nil {
+		return fmt.Errorf("failed to record the use of a CSI volume: %w", err)
+	}
+	return nil
+}
+
+// find returns the record of a volume, nil if there is none; the caller holds the mutex.
+func (s *state) find(driver, handle string) *record {
+	for _, r := range s.Volumes {
+		if r.Driver == driver && r.Handle == handle {
+			return r
+		}
+	}
+	return nil
+}

@@ -1,0 +1,54 @@
+package csi
+
+import (
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// notify signals the channel of Changed; the caller holds the mutex.
+func (m *Manager) notify() {
+	if len(m.ready) > 0 {
+		select {
+		case m.changed <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// Changed receives after a driver has registered for which pods wait; TakeChanged returns them.
+func (m *Manager) Changed() <-chan struct{} { return m.changed }
+
+// TakeChanged returns the pods that waited for a driver that has registered since the last call.
+func (m *Manager) TakeChanged() []types.UID {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	uids := slices.Collect(maps.Keys(m.ready))
+	clear(m.ready)
+	return uids
+}
+
+// await notes that a pod is to be synced when a driver registers. If it is registered now, the pod is
+// synced again in any case.
+func (m *Manager) await(driver string, uid types.UID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.waiting[driver] == nil {
+		m.waiting[driver] = map[types.UID]bool{}
+	}
+	m.waiting[driver][uid] = true
+}
+
+// stopWaiting ends what await noted of a pod.
+func (m *Manager) stopWaiting(uid types.UID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.ready, uid)
+	for driver, pods := range m.waiting {
+		delete(pods, uid)
+		if len(pods) == 0 {
+			delete(m.waiting, driver)
+		}
+	}
+}

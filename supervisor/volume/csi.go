@@ -1,0 +1,200 @@
+package volume
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstead/podstead/internal/csivolume"
+	"github.com/podstead/podstead/manifest"
+	"github.com/podstead/podstead/supervisor/volume/binding"
+)
+
+// Keys of the attributes with which a driver gets to know the pod, the kubelet's.
+const (
+	attributePodName   = "csi.storage.k8s.io/pod.name"
+	attributeNamespace = "csi.storage.k8s.io/pod.namespace"
+	attributePodUID    = "csi.storage.k8s.io/pod.uid"
+	attributeAccount   = "csi.storage.k8s.io/serviceAccount.name"
+	attributeEphemeral = "csi.storage.k8s.io/ephemeral"
+)
+
+// CSI publishes volumes of CSI drivers. Only Publish, Expand and Unpublish may take their time. Implemented
+// by csi.Manager.
+type CSI interface {
+	// Publish returns the path of a volume that is ready for the pod. What is published already is
+	// left alone.
+	Publish(ctx context.Context, v *csivolume.Volume) (string, error)
+	// Expand lets the driver grow a published volume to its capacity in bytes.
+	Expand(ctx context.Context, v *csivolume.Volume, bytes int64) error
+	// Unpublish ends the use of all volumes of a pod. After an error it is to be called again.
+	Unpublish(ctx context.Context, uid types.UID) error
+	// Pods returns the pods whose volumes are still to be unpublished.
+	Pods() ([]types.UID, error)
+	// Labeled reports whether the files of a published volume can have SELinux labels.
+	Labeled(path string) bool
+}
+
+var errNoCSI = errors.New("this daemon cannot use CSI drivers")
+
+// setupPersistentCSI publishes the PersistentVolume to which a claim is bound.
+func (s *setup) setupPersistentCSI(ctx context.Context, c *claimVolume, bound *binding.Binding, readOnly bool) (Mounted, error) {
+	spec := &bound.Volume.Spec
+	source := spec.CSI
+	v := &csivolume.Volume{
+		Driver: source.Driver, Handle: source.VolumeHandle, Pod: s.req.Pod.UID, Name: c.name,
+		ReadOnly: readOnly || source.ReadOnly, FSType: source.FSType, MountOptions: spec.MountOptions, Context: source.VolumeAttributes,
+	}
+	if len(spec.AccessModes) > 0 {
+		v.AccessMode = spec.AccessModes[0]
+	}
+	v.Secrets = func() (secrets csivolume.Secrets, err error) {
+		if secrets.Stage, err = s.secretOf(source.NodeStageSecretRef); err != nil {
+			return secrets, err
+		}
+		if secrets.Publish, err = s.secretOf(source.NodePublishSecretRef); err != nil {
+			return secrets, err
+		}
+		secrets.Expand, err = s.secretOf(source.NodeExpandSecretRef)
+		return secrets, err
+	}
+	// The kubelet's rule for a driver without another fsGroupPolicy.
+	ownable := v.FSType != "" && (slices.Contains(spec.AccessModes, v1.ReadWriteOnce) || slices.Contains(spec.AccessModes, v1.ReadWriteOncePod))
+	mounted, err := s.publishCSI(ctx, v, ownable)
+	if err != nil {
+		return Mounted{}, fmt.Errorf("PersistentVolume %s: %w", bound.Volume.Name, err)
+	}
+	if err := s.expandCSI(ctx, v, bound); err != nil {
+		s.addStale(fmt.Errorf("PersistentVolume %s: its file system did not grow: %w", bound.Volume.Name, err))
+	}
+	return mounted, nil
+}
+
+// expandCSI lets the driver grow the file system of a volume whose declared capacity is larger than the one
+// that it had when it was bound or last grew.
+func (s *setup) expandCSI(ctx context.Context, v *csivolume.Volume, bound *binding.Binding) error {
+	if v.ReadOnly {
+		return nil
+	}
+	for _, declared := range s.req.Objects.Volumes() {
+		size := declared.Spec.Capacity.Storage()
+		source := declared.Spec.CSI
+		if declared.Name != bound.Volume.Name || source == nil || source.Driver != v.Driver || source.VolumeHandle != v.Handle ||
+			size.Cmp(*bound.Volume.Spec.Capacity.Storage()) <= 0 {
+			continue
+		}
+		if err := s.CSI.Expand(ctx, v, size.Value()); err != nil {
+			return err
+		}
+		return s.recordCapacity(bound, *size)
+	}
+	return nil
+}
+
+// recordCapacity records the capacity of the volume to which a claim is bound.
+func (s *setup) recordCapacity(bound *binding.Binding, size resource.Quantity) error {
+	s.claims.Lock()
+	defer s.claims.Unlock()
+	now, err := s.bindingOf(bound.Namespace, bound.Claim)
+	if err != nil || now == nil || now.Volume.Name != bound.Volume.Name {
+		return err
+	}
+	now.Volume = now.Volume.DeepCopy() // readers of the bindings share it
+	now.Volume.Spec.Capacity[v1.ResourceStorage] = size
+	return s.put(now)
+}
+
+// useCSI gives a pod the volume of a driver to which its claim is bound. The use is recorded before
+// the volume is published: no other pod gets one that is for one pod only.
+func (s *setup) useCSI(ctx context.Context, c *claimVolume, bound *binding.Binding, claim *v1.PersistentVolumeClaim, held bool) (Mounted, error) {
+	if !held {
+		if err := s.recordUse(c, claim); err != nil {
+			return Mounted{}, err
+		}
+		s.reportChange(bound, claim)
+	}
+	return s.setupPersistentCSI(ctx, c, bound, c.src.ReadOnly || claim != nil && !writable(claim))
+}
+
+// setupInlineCSI publishes a volume that is declared in the pod.
+func (s *setup) setupInlineCSI(ctx context.Context, vol *v1.Volume) (Mounted, error) {
+	pod, source := s.req.Pod, vol.CSI
+	v := &csivolume.Volume{
+		Driver: source.Driver, Pod: pod.UID, Name: vol.Name, Ephemeral: true, ReadOnly: source.ReadOnly != nil && *source.ReadOnly,
+		// The kubelet's: unique for the pod and the volume.
+		Handle:     fmt.Sprintf("csi-%x", sha256.Sum256([]byte(string(pod.UID)+vol.Name))),
+		AccessMode: v1.ReadWriteOnce, Context: maps.Clone(source.VolumeAttributes),
+	}
+	if source.FSType != nil {
+		v.FSType = *source.FSType
+	}
+	if v.Context == nil {
+		v.Context = map[string]string{}
+	}
+	maps.Copy(v.Context, s.podAttributes(true))
+	if ref := source.NodePublishSecretRef; ref != nil {
+		v.Secrets = func() (secrets csivolume.Secrets, err error) {
+			secrets.Publish, err = s.secretOf(&v1.SecretReference{Namespace: pod.Namespace, Name: ref.Name})
+			return secrets, err
+		}
+	}
+	return s.publishCSI(ctx, v, v.FSType != "")
+}
+
+// podAttributes describes the pod to a driver.
+func (s *setup) podAttributes(ephemeral bool) map[string]string {
+	pod := s.req.Pod
+	return map[string]string{
+		attributePodName: pod.Name, attributeNamespace: pod.Namespace, attributePodUID: string(pod.UID),
+		attributeAccount: pod.Spec.ServiceAccountName, attributeEphemeral: strconv.FormatBool(ephemeral),
+	}
+}
+
+// publishCSI publishes a volume. ownable says whether its files get the pod's group, if the driver
+// does not do that.
+func (s *setup) publishCSI(ctx context.Context, v *csivolume.Volume, ownable bool) (Mounted, error) {
+	if s.CSI == nil {
+		return Mounted{}, errNoCSI
+	}
+	if v.Group = s.group.gid; v.Group != nil && ownable && !v.ReadOnly {
+		v.Own = func(path string) error { return s.group.apply(path, groupReadWrite) }
+	}
+	path, err := s.CSI.Publish(ctx, v)
+	if err != nil {
+		return Mounted{}, err
+	}
+	return Mounted{Path: path, ReadOnly: v.ReadOnly, Relabel: !v.ReadOnly && s.CSI.Labeled(path)}, nil
+}
+
+// secretOf returns the data of a Secret; nil without a reference.
+func (s *setup) secretOf(to *v1.SecretReference) (map[string]string, error) {
+	if to == nil {
+		return nil, nil
+	}
+	secret, ok := s.req.Objects.Secret(to.Namespace, to.Name)
+	if !ok {
+		ref := manifest.ObjectRef{Kind: manifest.KindSecret, Namespace: to.Namespace, Name: to.Name}
+		return nil, s.missing(ref, ref.String(), false)
+	}
+	data := make(map[string]string, len(secret.Data))
+	for key, value := range secret.Data {
+		data[key] = string(value)
+	}
+	return data, nil
+}
+
+// unpublish ends the use of CSI volumes by a pod.
+func (v *Volumes) unpublish(ctx context.Context, uid types.UID) error {
+	if v.CSI == nil {
+		return nil
+	}
+	return v.CSI.Unpublish(ctx, uid)
+}
