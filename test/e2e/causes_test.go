@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -81,9 +82,13 @@ func TestCausesAtFirstSight(t *testing.T) {
 		if err := listener.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if _, errs, _ := n.podstead("get", "pods", "--api-socket", n.Socket()); strings.Contains(errs, "is taken from") {
-			t.Errorf("the process has closed the port:\n%s", errs)
-		}
+		// A child of this process has the listener for a moment, until it runs its program.
+		n.await("the process has closed the port", func() error {
+			if _, errs, _ := n.podstead("get", "pods", "--api-socket", n.Socket()); strings.Contains(errs, "is taken from") {
+				return errors.New(errs)
+			}
+			return nil
+		})
 		n.writeManifest("settings.yaml", settings("blue"))
 		causes("pod: default/painted: container", "runs with a previous ConfigMap default/settings; to use the present one: podstead restart painted")
 		n.cli(1, []string{"1 entry is not read: painted.yaml.bak", "Outdated:"}, "status")
