@@ -41,7 +41,7 @@ func (r *Resolver) Prepare(ctx context.Context, pod *v1.Pod) (ContainerInputs, e
 		if mounts, err = r.withHostsFile(mounts, pod, podIPs); err != nil {
 			return cri.Inputs{}, err
 		}
-		in := cri.Inputs{Env: env, Mounts: mounts, Devices: append(nodes, blocks...), Objects: revisions.forContainer(pod, c), Groups: volumeGroups(pod, volumes)}
+		in := cri.Inputs{Env: env, Mounts: mounts, Devices: append(nodes, blocks...), Objects: revisions.forContainer(pod, c)}
 		if err := r.addDevices(ctx, pod, c, &in); err != nil {
 			return cri.Inputs{}, err
 		}
@@ -51,6 +51,7 @@ func (r *Resolver) Prepare(ctx context.Context, pod *v1.Pod) (ContainerInputs, e
 		if in.TerminationMessageHost, err = r.terminationMessageFile(pod, c); err != nil {
 			return cri.Inputs{}, err
 		}
+		in.Groups = volumeGroups(pod, volumes)
 		return in, nil
 	}, fault
 }
