@@ -106,7 +106,9 @@ func (f *recordingNode) Pods() []*v1.Pod {
 		}}},
 	}}
 }
-func (f *recordingNode) PersistentVolumes() ([]PersistentVolume, error) { return nil, nil }
+func (f *recordingNode) PersistentVolumes(context.Context, bool) ([]PersistentVolume, error) {
+	return nil, nil
+}
 func (f *recordingNode) RemovePersistentVolume(namespace, name string) error {
 	if strings.ContainsAny(namespace+name, "/\x00") || strings.Contains(namespace+name, "..") {
 		f.removed = append(f.removed, namespace+" "+name)

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"net/http"
@@ -28,11 +29,27 @@ type PersistentVolume struct {
 	// Pods are the pods that use it: namespace/name, or the UID of a pod of which only the
 	// directory is left.
 	Pods []string `json:"pods,omitempty"`
+	// Usage is absent if it was not requested, or if it could not be measured.
+	Usage *VolumeUsage `json:"usage,omitempty"`
+}
+
+// VolumeUsage is the usage of a volume in bytes.
+type VolumeUsage struct {
+	// Capacity and Available are those of the file system that the volume is on, or the size of a
+	// block device, of which the rest is absent.
+	Capacity  uint64  `json:"capacityBytes"`
+	Available *uint64 `json:"availableBytes,omitempty"`
+	// Used is what the volume contains. Incomplete: it is too large to count, and Used is what was
+	// counted.
+	Used       *uint64 `json:"usedBytes,omitempty"`
+	Incomplete bool    `json:"incomplete,omitempty"`
 }
 
 // VolumeManager manages the directories of claims.
 type VolumeManager interface {
-	PersistentVolumes() ([]PersistentVolume, error)
+	// PersistentVolumes returns all volumes; measured adds their usage, which takes seconds if
+	// they are large.
+	PersistentVolumes(ctx context.Context, measured bool) ([]PersistentVolume, error)
 	// RemovePersistentVolume deletes a volume with its content. The error is
 	// fs.ErrNotExist if there is none, else it says why the volume must stay.
 	RemovePersistentVolume(namespace, name string) error
@@ -40,7 +57,7 @@ type VolumeManager interface {
 
 func volumes(m VolumeManager) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		list, err := m.PersistentVolumes()
+		list, err := m.PersistentVolumes(r.Context(), r.URL.Query().Get("usage") == "true")
 		if err != nil {
 			apistatus.Error(w, r, http.StatusInternalServerError, "%v", err)
 			return

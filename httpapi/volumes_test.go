@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,8 +15,13 @@ import (
 
 type fakeVolumes struct{ removed string }
 
-func (k *fakeVolumes) PersistentVolumes() ([]PersistentVolume, error) {
-	return []PersistentVolume{{Namespace: "apps", Name: "data", Path: "/x", Requested: "1Gi"}}, nil
+func (k *fakeVolumes) PersistentVolumes(_ context.Context, measured bool) ([]PersistentVolume, error) {
+	list := []PersistentVolume{{Namespace: "apps", Name: "data", Path: "/x", Requested: "1Gi"}}
+	if measured {
+		available, used := uint64(60), uint64(30)
+		list[0].Usage = &VolumeUsage{Capacity: 100, Available: &available, Used: &used, Incomplete: true}
+	}
+	return list, nil
 }
 
 func (k *fakeVolumes) RemovePersistentVolume(namespace, name string) error {
@@ -39,6 +45,9 @@ func TestVolumes(t *testing.T) {
 	}
 	if code, body := ask(access.Read, "GET", "/podstead/v1/volumes"); code != 200 || body != `[{"namespace":"apps","name":"data","path":"/x","requested":"1Gi"}]` {
 		t.Errorf("list: %d %s", code, body)
+	}
+	if code, body := ask(access.Read, "GET", "/podstead/v1/volumes?usage=true"); code != 200 || !strings.Contains(body, `"usage":{"capacityBytes":100,"availableBytes":60,"usedBytes":30,"incomplete":true}`) {
+		t.Errorf("list with usage: %d %s", code, body)
 	}
 	for _, c := range []struct {
 		allowed access.Class

@@ -20,7 +20,7 @@ func TestFieldsWithoutEffect(t *testing.T) {
 		"a claim of a cluster": {"apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: c}\nspec: {accessModes: [ReadWriteOnce], storageClassName: fast, volumeName: pv1, selector: {matchLabels: {a: b}}, resources: {requests: {storage: 1Gi}, limits: {storage: 2Gi}}, volumeAttributesClassName: gold}",
 			[]string{"spec.resources.limits", "spec.volumeAttributesClassName"}},
 		"a claim that needs a storage driver": {"apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: c}\nspec: {accessModes: [ReadWriteOnce], volumeMode: Block, resources: {requests: {storage: 1Gi}}, dataSource: {kind: PersistentVolumeClaim, name: d}}",
-			[]string{"spec.dataSource", "spec.volumeMode"}},
+			[]string{"spec.dataSource"}},
 		"a claim of a copy": {"apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: c}\nspec: {accessModes: [ReadWriteOnce], volumeMode: Filesystem, resources: {requests: {storage: 1Gi}}, dataSourceRef: {kind: PersistentVolumeClaim, name: d}}",
 			[]string{"spec.dataSourceRef"}},
 		"a volume of a cluster": {"apiVersion: v1\nkind: PersistentVolume\nmetadata: {name: v}\nspec: {accessModes: [ReadWriteOnce], capacity: {storage: 1Gi}, hostPath: {path: /v}, mountOptions: [ro], persistentVolumeReclaimPolicy: Delete, volumeAttributesClassName: gold}",

@@ -11,6 +11,7 @@ import (
 	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/gc"
 	podinfo "github.com/podstead/podstead/internal/pod"
+	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/supervisor/admit"
 	"github.com/podstead/podstead/supervisor/pleg"
 	"github.com/podstead/podstead/supervisor/podephemeral"
@@ -53,7 +54,10 @@ type podSyncer struct {
 // init fills in the podSyncer. The workers exist already and call nothing
 // before they are started: they need the podSyncer, and the reservations need them.
 func (s *podSyncer) init(cfg *Config, runtime *runtimehealth.Monitor, reg *registry, workers *podworkers.Workers) {
-	volumes := &volume.Volumes{Root: cfg.Paths.pods(), Claims: cfg.Paths.claims(), Bindings: cfg.Paths.bindings(), OnNode: cfg.Node.Matches, CSI: cfg.Sources.CSI}
+	volumes := &volume.Volumes{
+		Root: cfg.Paths.pods(), Claims: cfg.Paths.claims(), Bindings: cfg.Paths.bindings(),
+		OnNode: cfg.Node.Matches, CSI: cfg.Sources.CSI, PodName: func(uid types.UID) string { return podName(workers, uid) },
+	}
 	s.reports = reports{log: cfg.Log, events: cfg.Events, metrics: cfg.Metrics, trace: cfg.Trace, durations: &podstart.Durations{}}
 	s.runtime = podRuntime{observer: cfg.Runtime.Observer, syncer: cfg.Runtime.Syncer}
 	s.inputs = newResolver(cfg, volumes)
@@ -81,6 +85,17 @@ func (s *podSyncer) init(cfg *Config, runtime *runtimehealth.Monitor, reg *regis
 		logs:    gc.Files{Logs: cfg.Paths.PodLogs, Links: cfg.Paths.ContainerLogs, Messages: s.inputs.MessagesDir},
 	}
 	s.ready = cfg.Sources.Ready
+}
+
+// podName returns the namespace and the name of a pod as its manifest has it; empty if only its
+// directory is left.
+func podName(workers *podworkers.Workers, uid types.UID) string {
+	for _, view := range workers.Views() {
+		if view.Pod.UID == uid {
+			return view.Pod.Namespace + "/" + manifest.BaseName(view.Pod)
+		}
+	}
+	return ""
 }
 
 // Sync implements podworkers.Syncer: one attempt to do what the job's state asks

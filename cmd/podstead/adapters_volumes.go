@@ -1,15 +1,20 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"io/fs"
+	"log/slog"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/httpapi"
 	"github.com/podstead/podstead/httpapi/kubeapi"
+	"github.com/podstead/podstead/internal/usage"
 	"github.com/podstead/podstead/manifest"
+	"github.com/podstead/podstead/node/stats"
 	"github.com/podstead/podstead/supervisor"
 	"github.com/podstead/podstead/supervisor/volume"
 )
@@ -18,13 +23,18 @@ import (
 type volumeView struct {
 	objects *manifest.Objects
 	pods    *supervisor.Supervisor
+	usage   claimUsage
 }
 
 // PersistentVolumes implements httpapi.VolumeKeeper.
-func (v volumeView) PersistentVolumes() ([]httpapi.PersistentVolume, error) {
+func (v volumeView) PersistentVolumes(ctx context.Context, measured bool) ([]httpapi.PersistentVolume, error) {
 	claims, err := v.pods.Claims()
 	if err != nil {
 		return nil, err
+	}
+	var volumes usage.ClaimVolumes
+	if measured {
+		volumes = v.usage.of(ctx, claims)
 	}
 	names := map[types.UID]string{}
 	for _, p := range v.pods.Pods() {
@@ -54,9 +64,48 @@ func (v volumeView) PersistentVolumes() ([]httpapi.PersistentVolume, error) {
 			}
 			one.Pods = append(one.Pods, name)
 		}
+		if u := volumes[c.MountPath]; u != nil {
+			one.Usage = &httpapi.VolumeUsage{Capacity: u.Capacity, Incomplete: u.Incomplete}
+			if !u.Block {
+				one.Usage.Available, one.Usage.Used = &u.Available, &u.Used
+			}
+		}
 		list = append(list, one)
 	}
 	return list, nil
+}
+
+// claimUsage measures the volumes of claims.
+type claimUsage struct {
+	collector *stats.Collector
+	pods      *supervisor.Supervisor
+	log       *slog.Logger
+	// maxAge is the maximum age of a measurement.
+	maxAge time.Duration
+}
+
+func (d *daemon) claimUsage() claimUsage {
+	return claimUsage{collector: d.observers.stats, pods: d.sup, log: d.log, maxAge: d.opts.Stats.DiskAge}
+}
+
+// list returns all claims; none if they cannot be read: podstead volumes says why.
+func (u claimUsage) list() []volume.Claim {
+	claims, err := u.pods.Claims()
+	if err != nil {
+		u.log.Debug("Failed to list claims", "err", err)
+	}
+	return claims
+}
+
+// of returns the usage of claims, by their MountPath.
+func (u claimUsage) of(ctx context.Context, claims []volume.Claim) usage.ClaimVolumes {
+	var paths []string
+	for i := range claims {
+		if claims[i].Path != "" {
+			paths = append(paths, claims[i].Path)
+		}
+	}
+	return u.collector.Claims(ctx, u.maxAge, paths)
 }
 
 // claimVolumes returns the volumes of claims for the Kubernetes API, none if they cannot be read:

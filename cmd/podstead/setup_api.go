@@ -20,7 +20,7 @@ func (d *daemon) openAPI(ctx context.Context) error {
 	o, p, client := d.opts, &d.observers, d.runtime.client
 	kube := d.newKubeAPI()
 	d.start(kube.Run)
-	usage := statsView{nodeName: d.nodeName, labels: d.admitNode.Labels, collector: p.stats, pods: d.sup, diskAge: o.Stats.DiskAge}
+	usage := statsView{nodeName: d.nodeName, labels: d.admitNode.Labels, collector: p.stats, pods: d.sup, diskAge: o.Stats.DiskAge, claims: d.claimUsage()}
 	manifests := manifestView{config: d.sources.config, opts: o.Manifests, server: o.Cluster.Kubeconfig}
 	d.api = httpapi.New(
 		httpapi.Config{
@@ -33,7 +33,7 @@ func (d *daemon) openAPI(ctx context.Context) error {
 			Streams: containerStreams{client: client, observer: p.pleg}, StreamIdle: o.API.StreamIdle,
 			Stats: usage.Summary, Usage: usage, Metrics: d.newMetrics(),
 			Kubelet: kubeletView(o, cgroup.DetectSettings().V2, client, p.pleg), Cluster: clusterMember(d.member),
-			Volumes:      volumeView{objects: d.sources.config.Objects(), pods: d.sup},
+			Volumes:      volumeView{objects: d.sources.config.Objects(), pods: d.sup, usage: d.claimUsage()},
 			LogDirectory: func(p *v1.Pod) string { return cri.LogDirectory(o.Paths.PodLogs, p.Namespace, p.Name, p.UID) },
 		},
 	)

@@ -1,16 +1,17 @@
 package main
 
 import (
-	"log/slog"
-	"slices"
+	"context"
 	"time"
 
 	"github.com/podstead/podstead/httpapi"
 	"github.com/podstead/podstead/httpapi/metrics"
 	"github.com/podstead/podstead/manifest"
-	"github.com/podstead/podstead/node/stats"
 	"github.com/podstead/podstead/supervisor"
 )
+
+// scrapeWait is how long a scrape waits for the usage of claims.
+const scrapeWait = 2 * time.Second
 
 // newMetrics creates the endpoints that Prometheus scrapes.
 func (d *daemon) newMetrics() httpapi.Metrics {
@@ -22,7 +23,7 @@ func (d *daemon) newMetrics() httpapi.Metrics {
 		Workers:    func() []metrics.Worker { return workersOf(d.sup) },
 		Statuses:   p.statuses.List,
 		Manifests:  func() []metrics.Manifests { return manifestsOf(d.sources.config.Snapshot()) },
-		Claims:     func() []metrics.Claim { return claimsOf(d.sup, d.log) },
+		Claims:     func() []metrics.Claim { return claimsOf(d.claimUsage()) },
 		Probes:     func() []metrics.ProbeCount { return probeCounts(p.prober.Counts()) },
 		Specs:      d.sup.Pods,
 		Stats:      p.stats, Machine: machine, SandboxImage: sandboxImage(d.runtime.client), Log: d.log,
@@ -62,22 +63,20 @@ func manifestsOf(views []manifest.SourceView) (list []metrics.Manifests) {
 	return list
 }
 
-// claimsOf returns the claims that pods use, with their file systems.
-func claimsOf(sup *supervisor.Supervisor, log *slog.Logger) (list []metrics.Claim) {
-	claims, err := sup.Claims()
-	if err != nil {
-		log.Debug("Failed to list claims", "err", err)
-	}
-	for _, c := range claims {
-		if len(c.Users) > 0 {
-			fs, err := stats.Statfs(c.Path)
-			if err != nil {
-				continue // the directory has just been removed
-			}
-			list = append(list, metrics.Claim{Namespace: c.Namespace, Name: c.Name, FS: fs})
+// claimsOf returns the claims that pods use, with their usage. A scrape waits only briefly for
+// directories that are large, and has the values of the previous measurement then.
+func claimsOf(u claimUsage) (list []metrics.Claim) {
+	ctx, cancel := context.WithTimeout(context.Background(), scrapeWait)
+	defer cancel()
+	claims := u.list()
+	volumes := u.of(ctx, claims)
+	for i := range claims {
+		c := &claims[i]
+		if volume := volumes[c.MountPath]; volume != nil && len(c.Users) > 0 {
+			list = append(list, metrics.Claim{Namespace: c.Namespace, Name: c.Name, ClaimVolume: *volume})
 		}
 	}
-	return slices.Clip(list)
+	return list
 }
 
 // requestCounter counts the requests to the API.

@@ -18,10 +18,11 @@ var (
 
 	volumeCapacity   = gauge("kubelet_volume_stats_capacity_bytes", "Capacity in bytes of the volume's file system.", "namespace", "persistentvolumeclaim")
 	volumeAvailable  = gauge("kubelet_volume_stats_available_bytes", "Available bytes on the volume's file system.", "namespace", "persistentvolumeclaim")
-	volumeUsed       = gauge("kubelet_volume_stats_used_bytes", "Used bytes on the volume's file system.", "namespace", "persistentvolumeclaim")
+	volumeUsed       = gauge("kubelet_volume_stats_used_bytes", "Used bytes of the volume.", "namespace", "persistentvolumeclaim")
 	volumeInodes     = gauge("kubelet_volume_stats_inodes", "Number of inodes of the volume's file system.", "namespace", "persistentvolumeclaim")
 	volumeInodesFree = gauge("kubelet_volume_stats_inodes_free", "Number of free inodes of the volume's file system.", "namespace", "persistentvolumeclaim")
-	volumeInodesUsed = gauge("kubelet_volume_stats_inodes_used", "Number of used inodes of the volume's file system.", "namespace", "persistentvolumeclaim")
+	volumeAbnormal   = gauge("kubelet_volume_stats_health_status_abnormal", "1 if the driver of the volume reports it as abnormal, 0 if as healthy.", "namespace", "persistentvolumeclaim")
+	volumeInodesUsed = gauge("kubelet_volume_stats_inodes_used", "Number of used inodes of the volume.", "namespace", "persistentvolumeclaim")
 
 	podPhases           = gauge("podstead_pods", "Number of pods by phase.", "phase")
 	podsReady           = gauge("podstead_pods_ready", "Number of pods with the condition Ready.")
@@ -75,14 +76,26 @@ func (s *Sources) kubelet(to chan<- prometheus.Metric) {
 			manifestLastGood.put(to, unixSeconds(m.LastGood), m.Source)
 		}
 	}
+	s.claims(to)
+}
+
+// claims collects the usage of claims. What could not be counted in full is left out.
+func (s *Sources) claims(to chan<- prometheus.Metric) {
 	for _, c := range s.Claims() {
-		fs := &c.FS
-		volumeCapacity.put(to, float64(fs.Capacity), c.Namespace, c.Name)
-		volumeAvailable.put(to, float64(fs.Available), c.Namespace, c.Name)
-		volumeUsed.put(to, float64(fs.Used), c.Namespace, c.Name)
-		volumeInodes.put(to, float64(fs.Inodes), c.Namespace, c.Name)
-		volumeInodesFree.put(to, float64(fs.InodesFree), c.Namespace, c.Name)
-		volumeInodesUsed.put(to, float64(fs.InodesUsed), c.Namespace, c.Name)
+		volumeCapacity.put(to, float64(c.Capacity), c.Namespace, c.Name)
+		if c.Condition != nil {
+			volumeAbnormal.put(to, boolValue(c.Condition.Abnormal), c.Namespace, c.Name)
+		}
+		if c.Block {
+			continue // only its size is known
+		}
+		volumeAvailable.put(to, float64(c.Available), c.Namespace, c.Name)
+		volumeInodes.put(to, float64(c.Inodes), c.Namespace, c.Name)
+		volumeInodesFree.put(to, float64(c.InodesFree), c.Namespace, c.Name)
+		if !c.Incomplete {
+			volumeUsed.put(to, float64(c.Used), c.Namespace, c.Name)
+			volumeInodesUsed.put(to, float64(c.InodesUsed), c.Namespace, c.Name)
+		}
 	}
 }
 

@@ -135,7 +135,7 @@ func fixture(t testing.TB, pods int) (*Counters, Sources) {
 		},
 		RolledBack: func() int { return 2 }, MemoryQoS: func() (int64, int64) { return 3 << 20, 2 << 20 }, PodDNSReady: func() bool { return true },
 		Claims: func() []Claim {
-			return []Claim{{Namespace: "default", Name: "data", FS: usage.Filesystem{Capacity: 1000}}}
+			return []Claim{{Namespace: "default", Name: "data", ClaimVolume: usage.ClaimVolume{Filesystem: usage.Filesystem{Capacity: 1000, Used: 10}}}, {Namespace: "default", Name: "large", ClaimVolume: usage.ClaimVolume{Filesystem: usage.Filesystem{Capacity: 1000, Used: 20}, Incomplete: true}}, {Namespace: "default", Name: "disk", ClaimVolume: usage.ClaimVolume{Filesystem: usage.Filesystem{Capacity: 3000}, Block: true}}}
 		},
 		Probes: func() []ProbeCount {
 			return []ProbeCount{{UID: "u0", Namespace: "default", Pod: "pod0", Container: "main", Type: "Liveness", Succeeded: 3, Failed: 1, Took: 2 * time.Second, Buckets: map[float64]uint64{0.25: 0, 0.5: 3, 1: 4}}}
@@ -228,7 +228,8 @@ func TestMetrics(t *testing.T) {
 			`kubelet_http_requests_total{long_running="false",method="GET",path="metrics",server_type="readwrite"} 1`,
 			`kubelet_http_requests_total{long_running="true",method="other",path="api",server_type="readwrite"} 1`,
 			`kubelet_http_inflight_requests{long_running="false",method="GET",path="metrics",server_type="readwrite"} 0`,
-			`kubelet_volume_stats_capacity_bytes{namespace="default",persistentvolumeclaim="data"} `,
+			`kubelet_volume_stats_capacity_bytes{namespace="default",persistentvolumeclaim="data"} 1000`, `kubelet_volume_stats_used_bytes{namespace="default",persistentvolumeclaim="data"} 10`,
+			`kubelet_volume_stats_capacity_bytes{namespace="default",persistentvolumeclaim="large"} 1000`, `kubelet_volume_stats_capacity_bytes{namespace="default",persistentvolumeclaim="disk"} 3000`,
 			`podstead_build_info{version="1.2.3"} 1`, `podstead_pods{phase="Running"} 2`, `podstead_pods_ready 2`,
 			`podstead_container_restarts_total{container="main",namespace="default",pod="pod1"} 3`,
 			`podstead_manifest_faults{source="file"} 2`, `podstead_manifest_warnings{source="file"} 1`, `podstead_manifest_files{source="file"} 5`,
@@ -277,6 +278,11 @@ func TestMetrics(t *testing.T) {
 		}},
 	} {
 		lines := sorted(scrape(t, c.handle))
+		for _, absent := range []string{`kubelet_volume_stats_used_bytes{namespace="default",persistentvolumeclaim="large"}`, `kubelet_volume_stats_available_bytes{namespace="default",persistentvolumeclaim="disk"}`} {
+			if slices.ContainsFunc(lines, func(line string) bool { return strings.HasPrefix(line, sortLabels(absent)) }) {
+				t.Errorf("%s: has %s", c.name, absent)
+			}
+		}
 		for _, want := range c.want {
 			if !slices.ContainsFunc(lines, func(line string) bool { return strings.HasPrefix(line, sortLabels(want)) }) {
 				t.Errorf("%s: no line %s", c.name, want)

@@ -98,10 +98,10 @@ type Manifests struct {
 	LastRead time.Time
 }
 
-// Claim is a PersistentVolumeClaim in use, with the file system that it is on.
+// Claim is a PersistentVolumeClaim in use, with the usage of its volume.
 type Claim struct {
 	Namespace, Name string
-	FS              usage.Filesystem
+	usage.ClaimVolume
 }
 
 // ProbeCount counts the results of one probe of a container.

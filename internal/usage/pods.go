@@ -77,6 +77,9 @@ type Volume struct {
 	// Ephemeral reports whether the volume is on the node's disk and is removed
 	// with the pod.
 	Ephemeral bool
+	// Path is where the volume of a claim or a network file system is, which is measured apart
+	// from the pod (ClaimVolumes); its Filesystem is empty here.
+	Path string
 	Filesystem
 }
 

@@ -60,8 +60,8 @@ func (v *validator) persistentVolume(volume *v1.PersistentVolume) {
 	oneOf(v, at.Child("persistentVolumeReclaimPolicy"), spec.PersistentVolumeReclaimPolicy,
 		v1.PersistentVolumeReclaimRetain, v1.PersistentVolumeReclaimDelete, v1.PersistentVolumeReclaimRecycle)
 	optionalOneOf(v, at.Child("volumeMode"), spec.VolumeMode, v1.PersistentVolumeFilesystem, v1.PersistentVolumeBlock)
-	if spec.VolumeMode != nil && *spec.VolumeMode == v1.PersistentVolumeBlock {
-		v.forbidden(at.Child("volumeMode"), "block devices are not supported yet; make a file system on the device, mount it, and use a local volume of its directory")
+	if spec.VolumeMode != nil && *spec.VolumeMode == v1.PersistentVolumeBlock && spec.Local == nil {
+		v.forbidden(at.Child("volumeMode"), "only a local volume can be a block device here; use local with the path of the device, or remove the field")
 	}
 	if spec.StorageClassName != "" {
 		v.dnsSubdomain(at.Child("storageClassName"), spec.StorageClassName)
@@ -143,7 +143,7 @@ func (v *validator) csiVolume(at *field.Path, source *v1.CSIPersistentVolumeSour
 }
 
 func (v *validator) localVolume(at *field.Path, source *v1.LocalVolumeSource) {
-	if !v.requireSet(at.Child("path"), source.Path, "must be a directory on this host") {
+	if !v.requireSet(at.Child("path"), source.Path, "must be a directory on this host, or a block device with volumeMode Block") {
 		return
 	}
 	v.noParentRefs(at.Child("path"), source.Path)

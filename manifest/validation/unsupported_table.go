@@ -170,7 +170,7 @@ var containerVerdicts = structVerdict{
 	"resources":                resourceVerdicts,
 	"resizePolicy":             listVerdict{structVerdict{"resourceName": supported("TestResizeKeepsThePod"), "restartPolicy": supported("TestResizeKeepsThePod")}},
 	"volumeMounts":             listVerdict{mountVerdicts},
-	"volumeDevices":            notSupportedYet("block devices are"),
+	"volumeDevices":            listVerdict{structVerdict{"name": supported("TestBlockVolumes"), "devicePath": supported("TestBlockVolumes")}},
 	"livenessProbe":            probeVerdicts,
 	"readinessProbe":           readinessVerdicts,
 	"startupProbe":             probeVerdicts,

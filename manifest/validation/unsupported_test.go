@@ -152,8 +152,8 @@ func TestUnsupportedFieldIsReportedOnce(t *testing.T) {
 			nil},
 		"labels of namespaces": {`{affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: a, namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: x}}}, {topologyKey: a, namespaceSelector: {matchExpressions: [{key: team, operator: Exists}]}}]}}}`,
 			[]string{"spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[1].namespaceSelector"}},
-		"second container": {`{containers: [{name: a}, {name: b, volumeDevices: [{name: c, devicePath: /d}]}]}`,
-			[]string{"spec.containers[1].volumeDevices"}},
+		"second container": {`{containers: [{name: a}, {name: b, resources: {claims: [{name: c}]}}]}`,
+			[]string{"spec.containers[1].resources.claims"}},
 		"volume":                {`{volumes: [{name: a, iscsi: {targetPortal: a, iqn: b, lun: 0}}]}`, []string{"spec.volumes[0].iscsi"}},
 		"resource claims":       {`{resourceClaims: [{name: gpu, resourceClaimName: gpu}]}`, []string{"spec.resourceClaims"}},
 		"service account":       {`{serviceAccountName: a}`, []string{"spec.serviceAccountName"}},
@@ -258,13 +258,13 @@ spec:
 	pod = defaultedPod(t, `
 spec:
   resourceClaims: [{name: gpu, resourceClaimName: gpu}]
-  containers: [{name: web, image: x, volumeDevices: [{name: disk, devicePath: /dev/disk}], securityContext: {capabilities: {add: [NET_ADMINS]}}}]
+  containers: [{name: web, image: x, volumeDevices: [{name: data, devicePath: /dev/disk}], securityContext: {capabilities: {add: [NET_ADMINS]}}}]
   volumes:
   - {name: data, persistentVolumeClaim: {claimName: data}}
   - {name: csi, csi: {driver: example.com}}
 `)
 	want := []string{
-		"spec.containers[0].securityContext.capabilities.add[0]", "spec.containers[0].volumeDevices",
+		"spec.containers[0].securityContext.capabilities.add[0]",
 		"spec.volumes[0].persistentVolumeClaim", "spec.volumes[1].csi",
 	}
 	if got := errorPaths(UnsupportedBound(pod)); !slices.Equal(got, want) {

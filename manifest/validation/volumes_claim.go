@@ -120,7 +120,6 @@ func claimWarnings(spec *v1.PersistentVolumeClaimSpec) []FieldFault {
 	return fieldsWithoutEffect("spec.", []setField{
 		{spec.VolumeAttributesClassName != nil && *spec.VolumeAttributesClassName != "", "volumeAttributesClassName", "has no effect", remove},
 		{len(spec.Resources.Limits) > 0, "resources.limits", noEffect, remove},
-		{spec.VolumeMode != nil && *spec.VolumeMode == v1.PersistentVolumeBlock, "volumeMode", "Block " + noPod, remove},
 		{spec.DataSource != nil, "dataSource", noPod, fill},
 		{spec.DataSourceRef != nil, "dataSourceRef", noPod, fill},
 	})

@@ -33,6 +33,9 @@ type Config struct {
 	Root string
 	// LogDirectory returns the directory of a pod's logs.
 	LogDirectory func(namespace, name string, uid types.UID) string
+	// DriverUsage returns the usage of the volume that is published at a path, as its driver reports it; nil
+	// if no driver does. It may be nil.
+	DriverUsage func(ctx context.Context, path string) (*usage.ClaimVolume, error)
 	// Log may be nil.
 	Log *slog.Logger
 
@@ -52,6 +55,7 @@ type Collector struct {
 	disks   shared[*usage.Disks]
 	traffic shared[map[types.UID][]usage.Interface]
 	details shared[*usage.Details]
+	claims  claimMeter
 	// pressure is measured for /stats/summary only.
 	pressure shared[*usage.Pressures]
 
@@ -77,7 +81,7 @@ func New(cfg Config) *Collector {
 	return &Collector{
 		cfg: cfg, log: cfg.Log, cgroupPaths: cgroupPaths{byID: map[string]string{}},
 		node: newShared[*usage.Node](), pods: newShared[*usage.Pods](), disks: newShared[*usage.Disks](),
-		traffic: newShared[map[types.UID][]usage.Interface](), details: newShared[*usage.Details](), pressure: newShared[*usage.Pressures](),
+		traffic: newShared[map[types.UID][]usage.Interface](), details: newShared[*usage.Details](), pressure: newShared[*usage.Pressures](), claims: newClaimMeter(),
 	}
 }
 

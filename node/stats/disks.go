@@ -17,8 +17,8 @@ import (
 // keep their last result and are measured first in the next one.
 const diskTimeout = 15 * time.Second
 
-// Volume plugins whose directories are not walked: the content does not belong
-// to the pod, and a network server that is down would block the walk.
+// Volume plugins that are not measured with the pod but by Claims: the content does not belong
+// to the pod, may be large, and a server that is down would block the measurement.
 const (
 	pluginClaim = "kubernetes.io~local-volume"
 	pluginNFS   = "kubernetes.io~nfs"
@@ -133,20 +133,22 @@ func (c *Collector) measurePodFiles(ctx context.Context, d *usage.PodDisk, direc
 	return total
 }
 
-// measureVolume measures one volume. A volume that is a file system of its own
-// is not walked.
+// measureVolume measures one volume, except for those that Claims measures. A volume that is a
+// file system of its own is not walked.
 func (c *Collector) measureVolume(ctx context.Context, d *usage.PodDisk, directory, plugin, name string) (usage.Volume, bool) {
 	v := usage.Volume{Name: name, Plugin: plugin}
-	if plugin == pluginNFS || plugin == pluginCSI {
-		return v, false
+	if plugin == pluginCSI {
+		return v, false // measured as a claim, or the driver's
 	}
 	path := filepath.Join(directory, name)
+	if plugin == pluginNFS || plugin == pluginClaim {
+		v.Path = claimPath(plugin, path)
+		return v, v.Path != ""
+	}
 	whole, memory, err := c.cfg.statfs(path)
 	switch {
 	case err != nil:
 		return v, false
-	case plugin == pluginClaim:
-		v.Filesystem = whole
 	case memory && isMountPoint(path):
 		v.Filesystem, v.Memory = whole, true
 	default:

@@ -14,7 +14,8 @@ func TestDisks(t *testing.T) {
 	m.pod("a", "x", "y")
 	content := strings.Repeat("x", 100_000)
 	m.put("root/pods/a/volumes/kubernetes.io~empty-dir/scratch/deep/er/file", content)
-	m.put("root/pods/a/volumes/kubernetes.io~local-volume/data/file", content)
+	m.put("claims/data/file", content)
+	m.link("root/pods/a/volumes/kubernetes.io~local-volume/data", m.path("claims/data"))
 	m.put("root/pods/a/volumes/kubernetes.io~nfs/away/file", content)
 	m.put("logs/default_a_a/x/0.log", content)
 	m.put("root/pods/a/etc-hosts", content)
@@ -26,15 +27,15 @@ func TestDisks(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := disks.Pods["a"]
-	if len(a.Volumes) != 2 {
+	if len(a.Volumes) != 3 {
 		t.Fatalf("volumes %+v", a.Volumes)
 	}
-	scratch, claim := a.Volumes[0], a.Volumes[1]
+	scratch, claim, share := a.Volumes[0], a.Volumes[1], a.Volumes[2]
 	if scratch.Name != "scratch" || !scratch.Ephemeral || scratch.Used < 100_000 || scratch.Used > 130_000 || scratch.InodesUsed != 4 || scratch.Available != 400 {
 		t.Errorf("emptyDir %+v", scratch)
 	}
-	if claim.Ephemeral || claim.Used != 600 || claim.Capacity != 1000 {
-		t.Errorf("claim %+v", claim)
+	if claim.Ephemeral || claim.Used != 0 || claim.Path != m.path("claims/data") || share.Path != m.path("root/pods/a/volumes/kubernetes.io~nfs/away") {
+		t.Errorf("claim %+v, network file system %+v; they are measured apart", claim, share)
 	}
 	if len(a.Containers) != 1 || a.Containers[0].Rootfs.Used != 5000 || a.Containers[0].Rootfs.Capacity != 1000 || a.Containers[0].Logs.Used < 100_000 {
 		t.Errorf("containers %+v", a.Containers)

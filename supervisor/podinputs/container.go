@@ -34,10 +34,14 @@ func (r *Resolver) Prepare(ctx context.Context, pod *v1.Pod) (ContainerInputs, e
 			return cri.Inputs{}, err
 		}
 		mounts, nodes := openedDevices(pod, c, mounts)
+		blocks, err := blockDevices(c, volumes)
+		if err != nil {
+			return cri.Inputs{}, err
+		}
 		if mounts, err = r.withHostsFile(mounts, pod, podIPs); err != nil {
 			return cri.Inputs{}, err
 		}
-		in := cri.Inputs{Env: env, Mounts: mounts, Devices: nodes, Objects: revisions.forContainer(pod, c)}
+		in := cri.Inputs{Env: env, Mounts: mounts, Devices: append(nodes, blocks...), Objects: revisions.forContainer(pod, c)}
 		if err := r.addDevices(ctx, pod, c, &in); err != nil {
 			return cri.Inputs{}, err
 		}
@@ -51,10 +55,15 @@ func (r *Resolver) Prepare(ctx context.Context, pod *v1.Pod) (ContainerInputs, e
 	}, fault
 }
 
-// hasVolumes reports whether all volumes that a container mounts are set up.
+// hasVolumes reports whether all volumes that a container uses are set up.
 func hasVolumes(c *v1.Container, volumes map[string]volume.Mounted) bool {
 	for i := range c.VolumeMounts {
 		if _, made := volumes[c.VolumeMounts[i].Name]; !made {
+			return false
+		}
+	}
+	for i := range c.VolumeDevices {
+		if _, made := volumes[c.VolumeDevices[i].Name]; !made {
 			return false
 		}
 	}

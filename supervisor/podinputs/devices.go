@@ -2,6 +2,7 @@ package podinputs
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/internal/device"
 	podinfo "github.com/podstead/podstead/internal/pod"
+	"github.com/podstead/podstead/supervisor/volume"
 )
 
 // openedDevices returns, in place of the mounts of devices that the pod opens to its containers, the
@@ -29,6 +31,24 @@ func openedDevices(pod *v1.Pod, c *v1.Container, mounts []cri.Mount) (others []c
 		nodes = append(nodes, node)
 	}
 	return others, nodes
+}
+
+// blockDevices returns the device nodes of the block volumes of a container, with the
+// permissions that a kubelet gives.
+func blockDevices(c *v1.Container, volumes map[string]volume.Mounted) (nodes []device.Node, err error) {
+	for i := range c.VolumeDevices {
+		d := &c.VolumeDevices[i]
+		vol, ok := volumes[d.Name]
+		if !ok || !vol.Device {
+			return nil, fmt.Errorf("volumeDevices[%d]: the pod has no block volume %q", i, d.Name)
+		}
+		node := device.Node{HostPath: vol.Path, ContainerPath: d.DevicePath, Permissions: "mrw"}
+		if vol.ReadOnly {
+			node.Permissions = "r"
+		}
+		nodes = append(nodes, node)
+	}
+	return nodes, nil
 }
 
 // addDevices adds what the devices of a container need. As at the kubelet the container's own

@@ -42,7 +42,12 @@ func (c *claimVolume) path(plugin string) string {
 func (s *setup) setupBound(ctx context.Context, c *claimVolume, bound *binding.Binding, claim *v1.PersistentVolumeClaim, held bool) (Mounted, error) {
 	mounted := Mounted{ReadOnly: c.src.ReadOnly || claim != nil && !writable(claim)}
 	spec := &bound.Volume.Spec
+	if err := s.checkMode(c.name, binding.ModeOf(spec.VolumeMode)); err != nil {
+		return Mounted{}, err
+	}
 	switch {
+	case spec.Local != nil && binding.IsBlock(spec.VolumeMode):
+		return s.setupBlock(c, bound, claim, mounted.ReadOnly, held)
 	case spec.NFS != nil:
 		mounted.Path, mounted.ReadOnly = c.path(pluginNFS), mounted.ReadOnly || spec.NFS.ReadOnly
 	case spec.Local != nil:
@@ -119,7 +124,7 @@ func (s *setup) checkDisk(bound *binding.Binding) error {
 		return fmt.Errorf("PersistentVolume %s: local path %s does not exist; mount or create it", bound.Volume.Name, local.Path)
 	}
 	if err == nil && !info.IsDir() {
-		err = fmt.Errorf("PersistentVolume %s: local path %s is not a directory; mount the device, and name the directory", bound.Volume.Name, local.Path)
+		err = fmt.Errorf("PersistentVolume %s: local path %s is not a directory; mount the device, and name the directory, or set spec.volumeMode to Block", bound.Volume.Name, local.Path)
 	}
 	return err
 }
@@ -200,6 +205,7 @@ func (s *setup) reportChange(bound *binding.Binding, claim *v1.PersistentVolumeC
 		name    string
 	}{
 		{spec.VolumeName != "" && spec.VolumeName != volume.Name, "volumeName"},
+		{binding.ModeOf(spec.VolumeMode) != binding.ModeOf(volume.Spec.VolumeMode), "volumeMode"},
 		{spec.StorageClassName != nil && *spec.StorageClassName != volume.Spec.StorageClassName && spec.VolumeName == "", "storageClassName"},
 	} {
 		if f.changed {

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/manifest"
+	"github.com/podstead/podstead/supervisor/volume/binding"
 )
 
 // Modes of the directories of claims. Any user of a container may write to its claim,
@@ -90,6 +91,13 @@ func (s *setup) setupDeclared(ctx context.Context, c *claimVolume, claim *v1.Per
 	if bound != nil {
 		return s.setupBound(ctx, c, bound, claim, linksTo(c.usersLink(), c.dir))
 	}
+	if binding.IsBlock(claim.Spec.VolumeMode) {
+		return Mounted{}, fmt.Errorf("spec.volumeMode is Block, and the claim is bound to its directory %s already; remove the field, or copy the data and run: podstead volumes rm %s/%s",
+			c.dir, claim.Namespace, claim.Name)
+	}
+	if err := s.checkMode(c.name, v1.PersistentVolumeFilesystem); err != nil {
+		return Mounted{}, err
+	}
 	mounted := Mounted{Path: c.dir, ReadOnly: c.src.ReadOnly || !writable(claim), Relabel: true}
 	link := c.path(pluginClaim)
 	if linksTo(link, c.dir) {
@@ -147,8 +155,6 @@ func (v *Volumes) claimDir(namespace, name string) (string, error) {
 func checkClaim(claim *v1.PersistentVolumeClaim) error {
 	spec := &claim.Spec
 	switch {
-	case spec.VolumeMode != nil && *spec.VolumeMode == v1.PersistentVolumeBlock:
-		return errors.New("spec.volumeMode Block needs a storage driver; claims are directories here; remove the field")
 	case spec.DataSource != nil, spec.DataSourceRef != nil:
 		return errors.New("spec.dataSource needs a storage driver; remove the field and copy the data into the claim's directory")
 	}
@@ -204,14 +210,36 @@ func (s *setup) checkExclusive(dir string, claim *v1.PersistentVolumeClaim) erro
 	}
 	for _, uid := range users {
 		if uid != s.req.Pod.UID {
-			return fmt.Errorf("access mode is ReadWriteOncePod, and the pod with UID %s uses it", uid)
+			return fmt.Errorf("access mode is ReadWriteOncePod, and %s uses it", s.podText(uid))
 		}
 	}
 	return nil
 }
 
+// claimLink is a link in the directory of a pod that records that the pod uses a claim.
+type claimLink struct {
+	pod types.UID
+	// volume is the name of the volume in the pod.
+	volume string
+}
+
 // claimUsers returns the pods that use the directory of a claim.
 func (v *Volumes) claimUsers(dir string) ([]types.UID, error) {
+	links, err := v.claimLinks(dir)
+	return usersOf(links), err
+}
+
+func usersOf(links []claimLink) (users []types.UID) {
+	for _, link := range links {
+		if !slices.Contains(users, link.pod) {
+			users = append(users, link.pod)
+		}
+	}
+	return users
+}
+
+// claimLinks returns the links to the directory of a claim.
+func (v *Volumes) claimLinks(dir string) (found []claimLink, err error) {
 	var links []string
 	for _, plugin := range []string{pluginClaim, pluginBound} {
 		found, err := filepath.Glob(filepath.Join(escapeGlob(v.Root), "*", volumesDir, plugin, "*"))
@@ -220,7 +248,6 @@ func (v *Volumes) claimUsers(dir string) ([]types.UID, error) {
 		}
 		links = append(links, found...)
 	}
-	var users []types.UID
 	for _, link := range links {
 		if target, err := os.Readlink(link); err != nil || target != dir {
 			continue
@@ -230,11 +257,9 @@ func (v *Volumes) claimUsers(dir string) ([]types.UID, error) {
 			return nil, err
 		}
 		uid, _, _ := strings.Cut(rel, "/")
-		if !slices.Contains(users, types.UID(uid)) {
-			users = append(users, types.UID(uid))
-		}
+		found = append(found, claimLink{pod: types.UID(uid), volume: filepath.Base(link)})
 	}
-	return users, nil
+	return found, nil
 }
 
 // escapeGlob returns a glob that matches only the path.
@@ -248,12 +273,28 @@ type Claim struct {
 	Name      string `json:"name"`
 	// Path is the directory on the host; empty for a volume of a server.
 	Path string `json:"path"`
+	// MountPath is where the content is on the host: Path, or where the volume of a server is
+	// mounted for one of the pods; empty if none uses it.
+	MountPath string `json:"-"`
 	// Volume is the PersistentVolume to which it is bound; nil for a directory of its own.
 	Volume *v1.PersistentVolume `json:"volume,omitempty"`
 	// Provisioned: the volume was made for the claim.
 	Provisioned bool `json:"provisioned,omitempty"`
 	// Users are the UIDs of the pods that use it.
 	Users []types.UID `json:"users,omitempty"`
+}
+
+// mountPath returns where the volume of a server or of a CSI driver is mounted for a pod.
+func (v *Volumes) mountPath(c *Claim, link claimLink) string {
+	volumes := filepath.Join(v.Root, string(link.pod), volumesDir)
+	if c.Volume.Spec.CSI == nil {
+		return filepath.Join(volumes, pluginNFS, link.volume)
+	}
+	path, err := os.Readlink(filepath.Join(volumes, pluginClaim, link.volume))
+	if err != nil {
+		return "" // it is not published yet
+	}
+	return path
 }
 
 // ListClaims lists the volumes of all claims by namespace and name, including those of
@@ -281,8 +322,13 @@ func (v *Volumes) ListClaims() ([]Claim, error) {
 		if err != nil {
 			return nil, err
 		}
-		if claims[i].Users, err = v.claimUsers(dir); err != nil {
+		links, err := v.claimLinks(dir)
+		if err != nil {
 			return nil, err
+		}
+		claims[i].Users, claims[i].MountPath = usersOf(links), claims[i].Path
+		if len(links) > 0 && claims[i].Path == "" {
+			claims[i].MountPath = v.mountPath(&claims[i], links[0])
 		}
 	}
 	slices.SortFunc(claims, func(a, b Claim) int {
@@ -385,8 +431,22 @@ func (v *Volumes) checkUnused(dir, namespace, name string) error {
 	if err != nil {
 		return err
 	}
-	if len(users) > 0 {
-		return fmt.Errorf("%w: %s/%s is used by the pods with UID %v; remove these pods first", ErrClaimInUse, namespace, name, users)
+	if len(users) == 0 {
+		return nil
 	}
-	return nil
+	var pods []string
+	for _, uid := range users {
+		pods = append(pods, v.podText(uid))
+	}
+	return fmt.Errorf("%w: %s/%s is used by %s; remove it first", ErrClaimInUse, namespace, name, strings.Join(pods, " and "))
+}
+
+// podText returns how a message names a pod: by its UID if only its directory is left.
+func (v *Volumes) podText(uid types.UID) string {
+	if v.PodName != nil {
+		if name := v.PodName(uid); name != "" {
+			return "pod " + name
+		}
+	}
+	return "the pod with UID " + string(uid)
 }

@@ -87,8 +87,15 @@ func TestClaimForOnePod(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := setUp(t, v, claimPod("u2", "data"), claimOf(v1.ReadWriteOncePod)); err == nil || !strings.Contains(err.Error(), "UID u1 uses it") {
+	if _, err := setUp(t, v, claimPod("u2", "data"), claimOf(v1.ReadWriteOncePod)); err == nil || !strings.Contains(err.Error(), "the pod with UID u1 uses it") {
 		t.Errorf("a second pod: %v", err)
+	}
+	v.PodName = func(uid types.UID) string { return "apps/" + string(uid) }
+	if _, err := setUp(t, v, claimPod("u2", "data"), claimOf(v1.ReadWriteOncePod)); err == nil || !strings.Contains(err.Error(), "and pod apps/u1 uses it") {
+		t.Errorf("a second pod: %v", err)
+	}
+	if err := v.RemoveClaim("apps", "data"); err == nil || !strings.Contains(err.Error(), "apps/data is used by pod apps/u1; remove it first") {
+		t.Error(err)
 	}
 	if err := v.Teardown(t.Context(), "u1"); err != nil {
 		t.Fatal(err)
@@ -104,7 +111,7 @@ func TestClaimsWithoutADirectory(t *testing.T) {
 	block := v1.PersistentVolumeBlock
 	objects := claimOf(v1.ReadWriteOnce)
 	objects.claims["data"].Spec.VolumeMode = &block
-	if _, err := setUp(t, v, claimPod("u1", "data"), objects); err == nil || !strings.Contains(err.Error(), "volumeMode Block") {
+	if _, err := setUp(t, v, claimPod("u1", "data"), objects); err == nil || !strings.Contains(err.Error(), "volumeMode Block, and local.path of a block device") {
 		t.Error(err)
 	}
 	objects = claimOf(v1.ReadWriteOnce)

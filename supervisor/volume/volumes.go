@@ -32,6 +32,8 @@ type Volumes struct {
 	OnNode func(*v1.NodeSelector) bool
 	// CSI publishes volumes of CSI drivers; nil has none.
 	CSI CSI
+	// PodName returns the name of a pod for messages, empty if it is not known; nil knows none.
+	PodName func(types.UID) string
 
 	// mounts replaces /proc/self/mountinfo in tests.
 	mounts func() ([]*mountinfo.Info, error)
@@ -67,8 +69,10 @@ type Request struct {
 
 // Mounted is a volume that is ready for containers.
 type Mounted struct {
-	// Path is the directory or file on the host; empty for an image.
+	// Path is the directory, file or block device on the host; empty for an image.
 	Path string
+	// Device: Path is a block device for volumeDevices.
+	Device bool
 	// Image is the image that the runtime mounts.
 	Image *v1.ImageVolumeSource
 	// ReadOnly applies to every mount of the volume.
@@ -119,7 +123,7 @@ func (v *Volumes) Setup(ctx context.Context, req *Request) (Result, error) {
 			return Result{}, err
 		}
 		vol := &pod.Spec.Volumes[i]
-		if !mounted(pod, vol.Name) {
+		if !used(pod, vol.Name) {
 			continue
 		}
 		before := len(s.stale)
@@ -209,11 +213,11 @@ func (s *setup) setupFiles(path string, src *v1.VolumeSource) error {
 // addStale records why a volume keeps its content.
 func (s *setup) addStale(err error) { s.stale = append(s.stale, err) }
 
-// mounted reports whether a container mounts the volume. Like the kubelet, this
-// package sets up no others.
-func mounted(pod *v1.Pod, name string) bool {
+// used reports whether a container mounts the volume, or has it as a device. Like the kubelet,
+// this package sets up no others.
+func used(pod *v1.Pod, name string) bool {
 	for c := range podinfo.EachContainer(&pod.Spec, podinfo.AllContainers) {
-		if slices.ContainsFunc(c.VolumeMounts, func(m v1.VolumeMount) bool { return m.Name == name }) {
+		if mountsVolume(c, name) || opensDevice(c, name) {
 			return true
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -94,6 +95,8 @@ func TestStorageClasses(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		mount(t, "tmpfs", usb)
+		n.Args = []string{"--volume-stats-agg-period", "1s"}
 		bin := filepath.Join(n.Dir(), "bin")
 		n.Env = append(n.Env, "PATH="+bin+":"+os.Getenv("PATH"))
 		writeAll(t, bin, map[string]string{"mount.nfs": "#!/bin/sh\nmount -t tmpfs none \"$2\" && echo \"$1 $3 $4\" > \"$2/arguments\"\n"})
@@ -138,6 +141,7 @@ func TestStorageClasses(t *testing.T) {
 			_, err := os.Stat(filepath.Join(journals, "default/journal/journal"))
 			return err
 		})
+		n.awaitClaimUsage(fast, rest)
 		n.removeManifest("example.yaml")
 		bound := map[string]string{"large": "Bound films", "small": "Bound photos", "share": "Bound shared", "apps.db": "Bound db", "default.journal": "Released journal"}
 		n.awaitVolumes(bound)
@@ -181,6 +185,60 @@ func TestStorageClasses(t *testing.T) {
 		n.awaitVolumes(map[string]string{"large": "Released films", "small": "Available", "share": "Released shared", "huge": "Bound much", "default.journal": "Released journal"})
 		n.mustHaveFile(filepath.Join(small, "file"), "kept\n")
 	})
+}
+
+// awaitClaimUsage writes to a claim that is a directory, to one that is a file system of its own,
+// and to a network file system, and waits until the summary, the metrics and the command show what they contain.
+func (n *node) awaitClaimUsage(fast, rest instance) {
+	n.t.Helper()
+	write := func(i instance, path string, megabytes int) (capacity float64) {
+		n.t.Helper()
+		n.exec(i, "sh", "-c", fmt.Sprintf("dd if=/dev/zero of=%s/data bs=1048576 count=%d 2>/dev/null", path, megabytes))
+		blocks, err := strconv.ParseFloat(n.exec(i, "sh", "-c", "df -P -k "+path+" | tail -n1 | awk '{print $2}'"), 64)
+		if err != nil {
+			n.t.Fatal(err)
+		}
+		return blocks * 1024
+	}
+	const mega = 1 << 20
+	claims := []struct {
+		pod, claim     string
+		used, capacity float64
+	}{
+		{"fast", "db", 4 * mega, write(fast, "/db", 4)},
+		{"rest", "films", 3 * mega, write(rest, "/films", 3)},
+		{"rest", "shared", 2 * mega, write(rest, "/shared", 2)},
+	}
+	n.await("the usage of claims", func() error {
+		all := n.figures("/stats/summary")
+		body, err := n.Get(n.t.Context(), "/metrics")
+		if err != nil {
+			return err
+		}
+		for _, c := range claims {
+			volume := all.at("pods", n.PodName(c.pod), "volume", c.claim)
+			if ref := volume.at("pvcRef", "name").value; ref != c.claim {
+				return fmt.Errorf("pvcRef of %s is %v", c.claim, ref)
+			}
+			metric := func(name string) (value float64) {
+				_, after, _ := strings.Cut(string(body), fmt.Sprintf("kubelet_volume_stats_%s_bytes{namespace=\"apps\",persistentvolumeclaim=%q} ", name, c.claim))
+				value, _ = strconv.ParseFloat(after[:max(strings.IndexByte(after, '\n'), 0)], 64)
+				return value
+			}
+			for where, used := range map[string]float64{"summary": volume.at("usedBytes").number(), "metrics": metric("used")} {
+				if used < c.used || used > c.used+mega/2 {
+					return fmt.Errorf("%s: %s uses %.0f", where, c.claim, used)
+				}
+			}
+			for where, capacity := range map[string]float64{"summary": volume.at("capacityBytes").number(), "metrics": metric("capacity")} {
+				if capacity != c.capacity {
+					return fmt.Errorf("%s: %s has capacity %.0f, want %.0f", where, c.claim, capacity, c.capacity)
+				}
+			}
+		}
+		return nil
+	})
+	n.cli(0, []string{"USED", "4.0 MiB", "3.0 MiB", "2.0 MiB"}, "volumes")
 }
 
 // mustHaveFile fails the test unless a file of the host has this content.

@@ -152,7 +152,7 @@ func TestPersistentVolumes(t *testing.T) {
 			"echo also > /part/x; cat /data/part/x": "also",
 		})
 		n.writeManifest("q.yaml", volumePod("q", volumes, "[{name: data, mountPath: /data}]", ""))
-		n.awaitWaiting("q", "FailedMount", "ReadWriteOncePod", string(n.awaitReady("p").UID))
+		n.awaitWaiting("q", "FailedMount", "ReadWriteOncePod, and pod apps/p uses it")
 		p := n.awaitReady("p")
 		n.removeManifest("p.yaml")
 		n.awaitPodDirGone(p)
@@ -184,7 +184,7 @@ func TestPersistentVolumes(t *testing.T) {
 			_, errs, status := n.podstead("volumes", "rm", "apps/data", "--api-socket", n.Socket())
 			return errs, status
 		}
-		if errs, status := rm(); status != 1 || !strings.Contains(errs, "in use") {
+		if errs, status := rm(); status != 1 || !strings.Contains(errs, "is used by pod apps/") {
 			t.Errorf("removing a volume in use exited with %d: %s", status, errs)
 		}
 		r := n.awaitReady("r")

@@ -38,8 +38,8 @@ subdirectories. - reads standard input.
 
 Pods that depend on each other in a cycle (annotation podstead.io/depends-on) are an error.
 With a directory, a dependency that is in none of the given files is a warning, and so is a
-ConfigMap, a Secret or a PersistentVolumeClaim that a pod requires. Further warnings are
-keys that a ConfigMap or Secret does not have, two pods that need the same port of the
+ConfigMap, a Secret or a PersistentVolumeClaim that a pod requires, and the storage class of
+a claim of which there is no PersistentVolume either. Further warnings are keys that a ConfigMap or Secret does not have, two pods that need the same port of the
 host, and the entries of a directory that are not read.`,
 		Example: `  # Validate all manifests of a directory
   podstead validate /etc/pods
@@ -91,6 +91,7 @@ func runValidate(cmd *cobra.Command, o validateOptions, paths []string) error {
 	v.checkKeys()
 	if complete {
 		v.checkReferences()
+		v.checkStorageClasses()
 	}
 	return v.report(cmd, o.output)
 }

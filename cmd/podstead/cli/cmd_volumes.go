@@ -24,7 +24,10 @@ func volumesCommand() *cobra.Command {
 
 A claim gets its volume when a pod first uses it: a PersistentVolume, a directory of its
 storage class, or a directory of its own below the root directory. The volume outlives the
-pod, and the manifest that declares the claim unless its reclaim policy is Delete.`,
+pod, and the manifest that declares the claim unless its reclaim policy is Delete.
+
+USED is what the volume contains, after ">" if it is too large to count. CAPACITY is that of
+the file system that it is on.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return listVolumes(cmd, client.New(socket)) },
 	}
@@ -59,18 +62,34 @@ declares the data stays: it becomes available to other claims. The namespace def
 
 func listVolumes(cmd *cobra.Command, c *client.Client) error {
 	var list []objects.PersistentVolume
-	if err := c.Get(cmd.Context(), "/podstead/v1/volumes", &list); err != nil {
+	if err := c.Get(cmd.Context(), "/podstead/v1/volumes?usage=true", &list); err != nil {
 		return err
 	}
 	if len(list) == 0 {
 		cmd.PrintErrln("no volumes found")
 		return nil
 	}
-	t := terminal.Table{Header: []string{"NAMESPACE", "CLAIM", "REQUESTED", "VOLUME", "CLASS", "USED BY", "PATH"}}
+	t := terminal.Table{Header: []string{"NAMESPACE", "CLAIM", "REQUESTED", "USED", "CAPACITY", "VOLUME", "CLASS", "USED BY", "PATH"}}
 	for _, v := range list {
-		t.Rows = append(t.Rows, []string{v.Namespace, v.Name, terminal.OrNone(v.Requested), terminal.OrNone(v.Volume), terminal.OrNone(v.StorageClass), terminal.OrNone(strings.Join(v.Pods, ",")), v.Path})
+		used, capacity := usedOf(v.Usage)
+		t.Rows = append(t.Rows, []string{v.Namespace, v.Name, terminal.OrNone(v.Requested), used, capacity, terminal.OrNone(v.Volume), terminal.OrNone(v.StorageClass), terminal.OrNone(strings.Join(v.Pods, ",")), v.Path})
 	}
 	return t.Print(cmd.OutOrStdout())
+}
+
+// usedOf returns what a volume contains and how much its file system can.
+func usedOf(u *objects.VolumeUsage) (used, capacity string) {
+	if u == nil {
+		return terminal.OrNone(""), terminal.OrNone("")
+	}
+	if u.UsedBytes == nil {
+		return terminal.OrNone(""), objects.FormatSize(u.CapacityBytes)
+	}
+	used = objects.FormatSize(*u.UsedBytes)
+	if u.Incomplete {
+		used = ">" + used
+	}
+	return used, objects.FormatSize(u.CapacityBytes)
 }
 
 func removeVolume(cmd *cobra.Command, c *client.Client, name string) error {

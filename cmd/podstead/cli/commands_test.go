@@ -48,14 +48,22 @@ func TestUnknownTypeWithoutRequest(t *testing.T) {
 
 func TestVolumes(t *testing.T) {
 	d := newFakeDaemon(t)
-	d.routes["GET /podstead/v1/volumes"] = answer(`[{"namespace":"apps","name":"data","path":"/v/apps/data"}]`)
+	d.routes["GET /podstead/v1/volumes"] = func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("usage") == "" {
+			answer(`[]`)(w, r)
+			return
+		}
+		answer(`[{"namespace":"apps","name":"data","path":"/v/apps/data","usage":{"capacityBytes":4294967296,"usedBytes":1048576}},
+			{"namespace":"apps","name":"large","usage":{"capacityBytes":4294967296,"usedBytes":1048576,"incomplete":true}},
+			{"namespace":"apps","name":"disk","usage":{"capacityBytes":5368709120}}]`)(w, r)
+	}
 	d.routes["DELETE /podstead/v1/volumes/{namespace}/{name}"] = func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "no such volume", http.StatusNotFound)
 	}
 	d.start()
 	plain, _, err := execute(t, "", "volumes", "--api-socket", d.socket)
 	listed, _, other := execute(t, "", "volumes", "ls", "--api-socket", d.socket)
-	if err != nil || other != nil || plain != listed || !strings.Contains(plain, "/v/apps/data") {
+	if err != nil || other != nil || plain != listed || !strings.Contains(plain, "/v/apps/data") || !strings.Contains(plain, " 1.0 MiB ") || !strings.Contains(plain, " >1.0 MiB ") || !strings.Contains(plain, " 4.0 GiB ") || !strings.Contains(plain, "<none>    5.0 GiB ") {
 		t.Errorf("volumes: %v %q; volumes ls: %v %q", err, plain, other, listed)
 	}
 	_, _, err = execute(t, "", "volumes", "rm", "x", "--api-socket", d.socket)

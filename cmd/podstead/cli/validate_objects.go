@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"slices"
@@ -25,6 +26,33 @@ func (v *validator) checkReferences() {
 			})
 		}
 	}
+}
+
+// checkStorageClasses finds claims of a class of which the given files declare neither the
+// StorageClass nor a PersistentVolume: they would not be bound. A claim that is bound already, or has
+// a directory, keeps it, and another source of the daemon may declare the class.
+func (v *validator) checkStorageClasses() {
+	known := map[string]bool{"": true}
+	for _, d := range v.objects {
+		if class := d.object.StorageClass; class != nil {
+			known[class.Name] = true
+		}
+		if volume := d.object.Volume; volume != nil {
+			known[volume.Spec.StorageClassName] = true
+		}
+	}
+	var faults manifest.Faults
+	for ref, d := range v.objects {
+		if claim := d.object.Claim; claim != nil && claim.Spec.StorageClassName != nil && !known[*claim.Spec.StorageClassName] {
+			faults = append(faults, manifest.Fault{
+				Unit: d.file, Object: ref.String(), Path: "spec.storageClassName", Warning: true,
+				Problem: fmt.Sprintf("no given manifest declares StorageClass %s, or a PersistentVolume of it", *claim.Spec.StorageClassName),
+				Remedy:  "correct the name, or add one; pods wait for the claim unless it is bound already",
+			})
+		}
+	}
+	slices.SortFunc(faults, func(a, b manifest.Fault) int { return cmp.Or(cmp.Compare(a.Unit, b.Unit), cmp.Compare(a.Object, b.Object)) })
+	v.faults = append(v.faults, faults...)
 }
 
 // checkHostPorts finds pods that cannot run at the same time, since both need one port of the

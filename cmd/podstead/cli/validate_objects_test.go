@@ -38,3 +38,24 @@ func TestValidateChecksOverFiles(t *testing.T) {
 		t.Errorf("one file: %s", errs)
 	}
 }
+
+// A claim of a class that nothing provides would wait. One without a class, or of one that has
+// volumes, would not.
+func TestValidateStorageClasses(t *testing.T) {
+	t.Parallel()
+	claim := func(name, class string) string {
+		return "---\napiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: " + name + "}\nspec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}" + class + "}\n"
+	}
+	dir := t.TempDir()
+	a := write(t, filepath.Join(dir, "a.yaml"), claim("lost", ", storageClassName: sdd")+claim("here", ", storageClassName: ssd")+claim("usb", ", storageClassName: usb")+claim("plain", "")+claim("empty", ", storageClassName: ''"))
+	write(t, filepath.Join(dir, "b.yaml"), "apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: {name: ssd}\nprovisioner: podstead.io/directory\nparameters: {path: /mnt/ssd}\n---\n"+
+		"apiVersion: v1\nkind: PersistentVolume\nmetadata: {name: v}\nspec: {accessModes: [ReadWriteOnce], capacity: {storage: 1Gi}, storageClassName: usb, hostPath: {path: /v}}\n")
+	_, errs, err := execute(t, "", "validate", dir)
+	want := "warning: " + a + ": PersistentVolumeClaim default/lost: spec.storageClassName: no given manifest declares StorageClass sdd, or a PersistentVolume of it; "
+	if err != nil || strings.Count(errs, "\n") != 1 || !strings.HasPrefix(errs, want) {
+		t.Errorf("%v\n%s, want %s", err, errs, want)
+	}
+	if _, errs, _ := execute(t, "", "validate", a); errs != "" {
+		t.Errorf("one file: %s", errs)
+	}
+}

@@ -19,7 +19,9 @@ type Input struct {
 	Node     *usage.Node
 	Pods     *usage.Pods
 	Disks    *usage.Disks
-	Traffic  map[types.UID][]usage.Interface
+	// Claims are the volumes with a path of Disks.
+	Claims  usage.ClaimVolumes
+	Traffic map[types.UID][]usage.Interface
 	// Pressure may be nil.
 	Pressure *usage.Pressures
 	// Specs are the pods; they name the claims of volumes.
@@ -107,7 +109,14 @@ func podOf(in Input, pod *usage.Pod, specs map[types.UID]*v1.Pod) PodStats {
 	}
 	for i := range disk.Volumes {
 		v := &disk.Volumes[i]
-		one := VolumeStats{FsStats: *fsOf(&v.Filesystem), Name: v.Name}
+		one := VolumeStats{Name: v.Name}
+		if v.Path == "" {
+			one.FsStats = *fsOf(&v.Filesystem)
+		} else if claim := in.Claims[v.Path]; claim != nil {
+			one.FsStats = claimStats(claim)
+		} else {
+			continue // not measured yet
+		}
 		if claim := claimOf(specs[pod.UID], v.Name); claim != "" {
 			one.PVCRef = &PVCReference{Name: claim, Namespace: pod.Namespace}
 		}
@@ -239,6 +248,18 @@ func fsOf(f *usage.Filesystem) *FsStats {
 		Time: at(f.At), AvailableBytes: &f.Available, CapacityBytes: &f.Capacity, UsedBytes: &f.Used,
 		InodesFree: &f.InodesFree, Inodes: &f.Inodes, InodesUsed: &f.InodesUsed,
 	}
+}
+
+// claimStats returns the usage of a claim. What could not be counted in full is left out.
+func claimStats(v *usage.ClaimVolume) FsStats {
+	stats := *fsOf(&v.Filesystem)
+	if v.Block {
+		return FsStats{Time: stats.Time, CapacityBytes: stats.CapacityBytes}
+	}
+	if v.Incomplete {
+		stats.UsedBytes, stats.InodesUsed = nil, nil
+	}
+	return stats
 }
 
 func at(t time.Time) metav1.Time { return metav1.NewTime(t) }

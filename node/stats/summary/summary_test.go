@@ -44,8 +44,9 @@ func TestSummary(t *testing.T) {
 		Pods:     &usage.Pods{Pods: []usage.Pod{{UID: "u", Name: "web", Namespace: "default", StartedAt: time.Unix(900, 0).UTC(), Usage: sample(0.25), Containers: []usage.Container{{Name: "a", ID: "1", CreatedAt: time.Unix(901, 0).UTC(), Usage: sample(0.125)}}}}},
 		Disks: &usage.Disks{Pods: map[types.UID]*usage.PodDisk{"u": {
 			Containers: []usage.ContainerDisk{{Name: "a", ID: "0", Logs: &fs}, {Name: "a", ID: "1", Rootfs: &fs}},
-			Volumes:    []usage.Volume{{Name: "data", Filesystem: fs}, {Name: "scratch", Ephemeral: true, Filesystem: fs}},
+			Volumes:    []usage.Volume{{Name: "data", Path: "/claim"}, {Name: "new", Path: "/not-measured"}, {Name: "large", Path: "/large"}, {Name: "scratch", Ephemeral: true, Filesystem: fs}},
 		}}},
+		Claims:  usage.ClaimVolumes{"/claim": {Filesystem: fs}, "/large": {Filesystem: fs, Incomplete: true}},
 		Traffic: map[types.UID][]usage.Interface{"u": {{Name: "eth0", RxBytes: 11, TxBytes: 22}}},
 		Specs:   []*v1.Pod{pod},
 		Pressure: &usage.Pressures{
@@ -76,7 +77,8 @@ func TestSummary(t *testing.T) {
 		"node.cpu.psi.some.total": 1000.0, "node.memory.psi.full.avg60": 3.0, "node.io.psi.some.avg10": 1.0, "node.io.time": "1970-01-01T00:16:40Z",
 		"node.systemContainers.0.memory.psi.some.total": 2000.0, "node.systemContainers.0.io.psi.full.total": 2.0, "node.systemContainers.1.io": nil,
 		"pods.0.cpu.psi.some.total": 3000.0, "pods.0.io.psi.full.avg300": 4.0, "pods.0.containers.0.memory.psi.some.total": 4000.0, "pods.0.containers.0.io.psi.some.avg300": 0.5,
-		"pods.0.volume.1.name": "scratch", "pods.0.volume.1.pvcRef": nil,
+		"pods.0.volume.0.usedBytes": 7.0, "pods.0.volume.1.name": "large", "pods.0.volume.1.capacityBytes": 1000.0, "pods.0.volume.1.usedBytes": nil, "pods.0.volume.1.inodesUsed": nil,
+		"pods.0.volume.2.name": "scratch", "pods.0.volume.2.pvcRef": nil,
 		"pods.0.ephemeral-storage.usedBytes": 21.0, "pods.0.ephemeral-storage.inodesUsed": 9.0, "pods.0.ephemeral-storage.capacityBytes": 1000.0,
 	} {
 		if v := lookup(got, path); v != want {

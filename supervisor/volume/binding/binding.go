@@ -73,6 +73,7 @@ func Choose(r *Request) (*Binding, error) {
 	}
 	i := slices.IndexFunc(r.Classes, func(k *storagev1.StorageClass) bool { return k.Name == class })
 	switch {
+	case IsBlock(spec.VolumeMode): // a directory is not a device
 	case spec.Selector == nil && class == "":
 		return nil, nil
 	case spec.Selector == nil && i >= 0 && r.Classes[i].Provisioner == validation.ProvisionerDirectory:
@@ -83,6 +84,19 @@ func Choose(r *Request) (*Binding, error) {
 		return made, nil
 	}
 	return nil, c.unbound(selector, i)
+}
+
+// IsBlock reports whether a volume mode is Block; absent is Filesystem.
+func IsBlock(mode *v1.PersistentVolumeMode) bool {
+	return mode != nil && *mode == v1.PersistentVolumeBlock
+}
+
+// ModeOf returns a volume mode, of which absent is Filesystem.
+func ModeOf(mode *v1.PersistentVolumeMode) v1.PersistentVolumeMode {
+	if mode == nil {
+		return v1.PersistentVolumeFilesystem
+	}
+	return *mode
 }
 
 // className returns the class of a claim: its own, or the default, empty if there is

@@ -55,6 +55,12 @@ func reserved(v *v1.PersistentVolume, name string) *v1.PersistentVolume {
 	return v
 }
 
+func block(v *v1.PersistentVolume) *v1.PersistentVolume {
+	mode := v1.PersistentVolumeBlock
+	v.Spec.VolumeMode = &mode
+	return v
+}
+
 func elsewhere(v *v1.PersistentVolume) *v1.PersistentVolume {
 	v.Spec.NodeAffinity = &v1.VolumeNodeAffinity{Required: &v1.NodeSelector{}}
 	return v
@@ -67,6 +73,7 @@ func TestChoose(t *testing.T) {
 	second := directoryClass("second")
 	second.Annotations = isDefault.Annotations
 	none := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "ssd"}, Provisioner: validation.ProvisionerNone}
+	asBlock := func(s *v1.PersistentVolumeClaimSpec) { mode := v1.PersistentVolumeBlock; s.VolumeMode = &mode }
 	noClass := func(s *v1.PersistentVolumeClaimSpec) { s.StorageClassName = nil }
 	for name, test := range map[string]struct {
 		claim   *v1.PersistentVolumeClaim
@@ -89,6 +96,12 @@ func TestChoose(t *testing.T) {
 		"not one that is reserved":            {claim: claim(nil), volumes: []*v1.PersistentVolume{reserved(volume("a", "ssd", "2Gi"), "other")}, fault: []string{"a is reserved for claim apps/other"}},
 		"the one that is reserved for it":     {claim: claim(nil), volumes: []*v1.PersistentVolume{volume("a", "ssd", "2Gi"), reserved(volume("b", "hdd", "9Gi"), "data")}, want: "b"},
 		"not one that is on another node":     {claim: claim(nil), volumes: []*v1.PersistentVolume{elsewhere(volume("a", "ssd", "2Gi"))}, fault: []string{"a is not on this node"}},
+		"not a block device":                  {claim: claim(nil), volumes: []*v1.PersistentVolume{block(volume("a", "ssd", "2Gi")), volume("b", "ssd", "9Gi")}, want: "b"},
+		"a block device":                      {claim: claim(asBlock), volumes: []*v1.PersistentVolume{volume("a", "ssd", "2Gi"), block(volume("b", "ssd", "9Gi"))}, want: "b"},
+		"no block device":                     {claim: claim(asBlock), volumes: []*v1.PersistentVolume{volume("a", "ssd", "2Gi")}, classes: []*storagev1.StorageClass{directoryClass("ssd")}, fault: []string{"a has volumeMode Filesystem, not Block", "volumeMode Block, and local.path of a block device"}},
+		"a block device that is reserved":     {claim: claim(asBlock), volumes: []*v1.PersistentVolume{reserved(volume("a", "ssd", "2Gi"), "data")}, fault: []string{"a has volumeMode Filesystem"}},
+		"a block device without a class":      {claim: claim(func(s *v1.PersistentVolumeClaimSpec) { asBlock(s); s.StorageClassName = nil }), fault: []string{"no PersistentVolume is declared", "volumeMode Block"}},
+		"a block device of an unknown class":  {claim: claim(asBlock), fault: []string{`add a PersistentVolume of class "ssd" with at least 2Gi`}},
 		"the one that it names":               {claim: claim(func(s *v1.PersistentVolumeClaimSpec) { s.VolumeName = "b" }), volumes: []*v1.PersistentVolume{volume("a", "ssd", "2Gi"), volume("b", "ssd", "9Gi")}, want: "b"},
 		"one that it names, of another class": {claim: claim(func(s *v1.PersistentVolumeClaimSpec) { s.VolumeName = "a"; s.StorageClassName = &named }), volumes: []*v1.PersistentVolume{volume("a", "ssd", "2Gi")}, fault: []string{"spec.volumeName", `has class "ssd", not "hdd"`}},
 		"one that it names, which is missing": {claim: claim(func(s *v1.PersistentVolumeClaimSpec) { s.VolumeName = "x" }), fault: []string{`PersistentVolume "x" is in no manifest`}},

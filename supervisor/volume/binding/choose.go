@@ -90,6 +90,9 @@ func (c *chooser) unusable(volume *v1.PersistentVolume) string {
 	if ref := volume.Spec.ClaimRef; ref != nil && (ref.Namespace != c.Claim.Namespace || ref.Name != c.Claim.Name) {
 		return fmt.Sprintf("is reserved for claim %s/%s by spec.claimRef", ref.Namespace, ref.Name)
 	}
+	if have, want := ModeOf(volume.Spec.VolumeMode), ModeOf(c.Claim.Spec.VolumeMode); have != want {
+		return fmt.Sprintf("has volumeMode %s, not %s", have, want)
+	}
 	have, want := sizeOf(volume.Spec.Capacity), sizeOf(c.Claim.Spec.Resources.Requests)
 	if have.Cmp(want) < 0 {
 		return fmt.Sprintf("has capacity %s, less than %s", have.String(), want.String())
@@ -137,10 +140,14 @@ func (c *chooser) unbound(selector labels.Selector, class int) error {
 	}
 	size := sizeOf(c.Claim.Spec.Resources.Requests)
 	remedy := fmt.Sprintf("add a PersistentVolume of class %q with at least %s and access modes %v", c.class, size.String(), c.Claim.Spec.AccessModes)
+	if IsBlock(c.Claim.Spec.VolumeMode) {
+		remedy += ", volumeMode Block, and local.path of a block device"
+	}
 	if c.Claim.Spec.Selector != nil {
 		remedy += ", whose labels match spec.selector"
 	}
 	switch {
+	case IsBlock(c.Claim.Spec.VolumeMode): // no class provisions a device
 	case c.class != "" && class < 0:
 		why = fmt.Sprintf("StorageClass %q is in no manifest, and %s", c.class, why)
 		remedy = fmt.Sprintf("add a StorageClass %s with provisioner %s, or %s, or remove spec.storageClassName", c.class, validation.ProvisionerDirectory, remedy)

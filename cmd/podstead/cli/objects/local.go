@@ -122,4 +122,15 @@ type PersistentVolume struct {
 	// Declared: a manifest declares the volume, whose content is never deleted.
 	Declared bool
 	Pods     []string
+	// Usage is nil if it was not requested, or is unknown.
+	Usage *VolumeUsage
+}
+
+// VolumeUsage is the usage of a volume in bytes.
+type VolumeUsage struct {
+	CapacityBytes uint64
+	// UsedBytes is nil for a block device.
+	UsedBytes *uint64
+	// Incomplete: UsedBytes is what was counted in time.
+	Incomplete bool
 }

@@ -1,0 +1,133 @@
+package e2e
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/podstead/podstead/test/testbed"
+)
+
+// loopDevice returns a block device with the content of a file.
+func loopDevice(t *testing.T, file string) string {
+	t.Helper()
+	out, err := exec.Command("losetup", "--find", "--show", file).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	device := strings.TrimSpace(string(out))
+	t.Cleanup(func() {
+		if out, err := exec.Command("losetup", "--detach", device).CombinedOutput(); err != nil {
+			t.Errorf("%v: %s", err, out)
+		}
+	})
+	return device
+}
+
+// blockPod is a pod whose unprivileged container has a claim as /dev/disk.
+func blockPod(name, claim string, readOnly bool) string {
+	return fmt.Sprintf(`apiVersion: v1
+kind: Pod
+metadata: {name: %s, namespace: apps}
+spec:
+  terminationGracePeriodSeconds: 1
+  volumes: [{name: disk, persistentVolumeClaim: {claimName: %s, readOnly: %t}}]
+  containers:
+    - name: main
+      image: %s
+      command: [sleep, "100000"]
+      volumeDevices: [{name: disk, devicePath: /dev/disk}]
+`, name, claim, readOnly, testbed.BusyboxImage)
+}
+
+const blockDocuments = `apiVersion: v1
+kind: PersistentVolume
+metadata: {name: raw}
+spec:
+  accessModes: [ReadWriteOnce]
+  capacity: {storage: 8Mi}
+  storageClassName: raw
+  volumeMode: Block
+  local: {path: %[1]s/by-id}
+  nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/hostname, operator: Exists}]}]}}
+---
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: plain}
+spec: {accessModes: [ReadWriteOnce], capacity: {storage: 8Mi}, storageClassName: plain, hostPath: {path: %[1]s/plain, type: DirectoryOrCreate}}
+---
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: other}
+spec: {accessModes: [ReadWriteOnce], capacity: {storage: 8Mi}, storageClassName: other, hostPath: {path: %[1]s/other, type: DirectoryOrCreate}}
+`
+
+// A container that is not privileged opens the block device of a local volume. A volume of the
+// other mode keeps its pod waiting.
+func TestBlockVolumes(t *testing.T) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		file := filepath.Join(n.Dir(), "disk.img")
+		if err := os.WriteFile(file, append([]byte("from the host\n"), make([]byte, 8<<20-14)...), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(loopDevice(t, file), filepath.Join(n.Dir(), "by-id")); err != nil {
+			t.Fatal(err)
+		}
+		n.writeManifest("storage.yaml", fmt.Sprintf(blockDocuments, n.Dir()))
+		n.writeManifest("claims.yaml", storageClaim("disk", "8Mi", "storageClassName: raw, volumeMode: Block")+storageClaim("files", "8Mi", "storageClassName: plain")+
+			storageClaim("none", "8Mi", "storageClassName: other, volumeMode: Block"))
+		n.writeManifest("writer.yaml", blockPod("writer", "disk", false))
+		n.writeManifest("reader.yaml", blockPod("reader", "disk", true))
+		n.writeManifest("mounts.yaml", claimPod("mounts", "disk"))
+		n.writeManifest("opens.yaml", blockPod("opens", "files", false))
+		n.writeManifest("unbound.yaml", blockPod("unbound", "none", false))
+		n.writeManifest("refused.yaml", "apiVersion: v1\nkind: PersistentVolume\nmetadata: {name: refused}\n"+
+			"spec: {accessModes: [ReadWriteOnce], capacity: {storage: 1Gi}, volumeMode: Block, hostPath: {path: /dev/sda}}\n")
+		n.start()
+		writer := n.awaitRunning("writer")
+		n.mustContain(writer, map[string]string{
+			"head -n1 /dev/disk":                 "from the host",
+			"test -b /dev/disk && echo a device": "a device",
+			"echo 'from the pod' | dd of=/dev/disk bs=512 seek=2048 conv=fsync 2>/dev/null && dd if=/dev/disk bs=512 skip=2048 count=1 2>/dev/null | head -n1": "from the pod",
+		})
+		content, err := os.ReadFile(file)
+		if err != nil || !bytes.HasPrefix(content[1<<20:], []byte("from the pod\n")) {
+			t.Errorf("the device does not have what the pod has written: %q, %v", content[1<<20:1<<20+20], err)
+		}
+		reader := n.awaitRunning("reader")
+		n.mustContain(reader, map[string]string{
+			"head -n1 /dev/disk": "from the host",
+			"(echo x > /dev/disk) 2>&1 | grep -o 'not permitted'": "not permitted",
+		})
+		n.awaitWaiting("mounts", "FailedMount", "has volumeMode Block, but is in volumeMounts of container main")
+		n.awaitWaiting("opens", "FailedMount", "has volumeMode Filesystem, but is in volumeDevices of container main")
+		n.awaitWaiting("unbound", "FailedMount", "other has volumeMode Filesystem, not Block", "local.path of a block device")
+		n.awaitManifestError("refused.yaml", "spec.volumeMode", "only a local volume can be a block device")
+		n.cli(0, []string{"raw", "8.0 MiB", filepath.Join(n.Dir(), "by-id"), "apps/writer"}, "volumes")
+
+		// The device stays that of the pod while the daemon is gone, and is never written to by it.
+		n.Kill()
+		n.start()
+		n.mustStillRun("writer", writer)
+		p, q := n.awaitReady("writer"), n.awaitReady("reader")
+		n.removeManifest("writer.yaml")
+		n.removeManifest("reader.yaml")
+		n.awaitPodDirGone(p)
+		n.awaitPodDirGone(q)
+		n.await("the claim has no users", func() error {
+			if out := n.cli(0, []string{"raw"}, "volumes"); strings.Contains(out, "apps/writer") {
+				return errors.New(out)
+			}
+			return nil
+		})
+		n.cli(0, []string{"its data stays"}, "volumes", "rm", "apps/disk")
+		if after, err := os.ReadFile(file); err != nil || !bytes.Equal(after, content) {
+			t.Errorf("the content of the device has changed: %v", err)
+		}
+	})
+}
