@@ -30,6 +30,7 @@ func TestStorageObjects(t *testing.T) {
 		volume("hostPath: {path: /v}, nfs: {server: a, path: /}"):                                                 {"spec.nfs", "a volume has one type"},
 		volume("local: {path: /dev/v}, volumeMode: Block, " + affinity):                                           nil,
 		volume("hostPath: {path: /v}, volumeMode: Block"):                                                         {"spec.volumeMode", "only a local volume can be a block device"},
+		volume("csi: {driver: d, volumeHandle: h}, volumeMode: Block"):                                            {"spec.volumeMode", "only a local volume can be a block device"},
 		volume("nfs: {server: a, path: /v}, volumeMode: Block"):                                                   {"spec.volumeMode", "only a local volume can be a block device"},
 		volume("hostPath: {path: /v}, claimRef: {name: a}"):                                                       {"spec.claimRef.namespace"},
 		volume("hostPath: {path: /v}, storageClassName: a b"):                                                     {"spec.storageClassName"},

@@ -55,8 +55,8 @@ type podSyncer struct {
 // before they are started: they need the podSyncer, and the reservations need them.
 func (s *podSyncer) init(cfg *Config, runtime *runtimehealth.Monitor, reg *registry, workers *podworkers.Workers) {
 	volumes := &volume.Volumes{
-		Root: cfg.Paths.pods(), Claims: cfg.Paths.claims(), Bindings: cfg.Paths.bindings(), CSI: cfg.Sources.CSI,
-		OnNode: cfg.Node.Matches, PodName: func(uid types.UID) string { return podName(workers, uid) },
+		Root: cfg.Paths.pods(), Claims: cfg.Paths.claims(), Bindings: cfg.Paths.bindings(),
+		OnNode: cfg.Node.Matches, CSI: cfg.Sources.CSI, PodName: func(uid types.UID) string { return podName(workers, uid) },
 	}
 	s.reports = reports{log: cfg.Log, events: cfg.Events, metrics: cfg.Metrics, trace: cfg.Trace, durations: &podstart.Durations{}}
 	s.runtime = podRuntime{observer: cfg.Runtime.Observer, syncer: cfg.Runtime.Syncer}

@@ -13,6 +13,7 @@ import (
 	"github.com/podstead/podstead/internal/usage"
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/node/cgroup"
+	"github.com/podstead/podstead/node/csi"
 	"github.com/podstead/podstead/node/stats"
 	"github.com/podstead/podstead/node/stats/summary"
 	"github.com/podstead/podstead/supervisor"
@@ -25,7 +26,7 @@ const usageAge = time.Second
 
 // newStats creates the collector of usage. It reads cgroups, or the runtime's
 // statistics where there are none.
-func newStats(o *options.Options, client *cri.Client, observer *pleg.PLEG, log *slog.Logger) *stats.Collector {
+func newStats(o *options.Options, client *cri.Client, observer *pleg.PLEG, drivers *csi.Manager, log *slog.Logger) *stats.Collector {
 	reader, err := cgroup.OpenReader("")
 	if err != nil {
 		log.Warn("Cannot read cgroups, using the runtime's stats only", "err", err)
@@ -34,7 +35,7 @@ func newStats(o *options.Options, client *cri.Client, observer *pleg.PLEG, log *
 		Runtime: runtimeStats{client}, Observed: func() []stats.ObservedPod { return observedPods(observer.Observed()) }, Cgroups: reader, CgroupRoot: o.Cgroups.Root,
 		Ceiling:        func() (cgroup.MemoryCgroup, int64) { return cgroup.Ceiling(o.Cgroups.Root) },
 		RuntimeProcess: client.PID,
-		Root:           o.Paths.Root, Log: log,
+		Root:           o.Paths.Root, DriverUsage: drivers.Usage, Log: log,
 		LogDirectory: func(namespace, name string, uid types.UID) string {
 			return cri.LogDirectory(o.Paths.PodLogs, namespace, name, uid)
 		},

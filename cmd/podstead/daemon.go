@@ -56,12 +56,12 @@ type daemon struct {
 	// createObservers
 	archives  *imagearchives.Directory
 	observers observers
+	csi       *csi.Manager
 	// createDevices; bound holds the objects of a cluster's pods, nil without one; claims is nil without
 	// a cluster, unless the node has claims of one that it has left
 	devices *devices.Manager
 	bound   *cluster.Objects
 	claims  *dra.Manager
-	csi     *csi.Manager
 	// openNameserver; nil without a name server for pods
 	podDNS *podDNS
 	// createSupervisor; cpus and memory are nil with the policies none

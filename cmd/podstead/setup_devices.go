@@ -20,7 +20,6 @@ import (
 func (d *daemon) createDevices(context.Context) error {
 	o := d.opts
 	d.createClaims()
-	d.csi = d.newCSI()
 	d.devices = devices.New(devices.Options{
 		Dir: o.Paths.DevicePlugins, Checkpoint: filepath.Join(o.Paths.Root, "devices.json"), Local: o.LocalDevices, Unwritten: d.unwritten, Log: d.log,
 	})

@@ -52,7 +52,8 @@ func (d *daemon) createObservers(context.Context) error {
 	p.statuses = status.NewStore()
 	p.addresses = addresses.New(addresses.Config{Fixed: d.opts.Network.NodeIPs, IPv6First: d.opts.Network.IPv6First, Log: d.log})
 	p.prober = probe.New(probe.Config{Exec: containerExec{client, maxProbeOutput}, Events: p.events, UserAgent: "podstead-probe/" + versionNumber()})
-	p.stats = newStats(d.opts, client, p.pleg, d.log)
+	d.csi = d.newCSI()
+	p.stats = newStats(d.opts, client, p.pleg, d.csi, d.log)
 	d.start(func(ctx context.Context) error { return d.unwritten.Run(ctx, storageReporter(p)) })
 	d.start(p.addresses.Run, p.events.Run, p.pleg.Run, p.prober.Run)
 	return nil

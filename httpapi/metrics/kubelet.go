@@ -21,6 +21,7 @@ var (
 	volumeUsed       = gauge("kubelet_volume_stats_used_bytes", "Used bytes of the volume.", "namespace", "persistentvolumeclaim")
 	volumeInodes     = gauge("kubelet_volume_stats_inodes", "Number of inodes of the volume's file system.", "namespace", "persistentvolumeclaim")
 	volumeInodesFree = gauge("kubelet_volume_stats_inodes_free", "Number of free inodes of the volume's file system.", "namespace", "persistentvolumeclaim")
+	volumeAbnormal   = gauge("kubelet_volume_stats_health_status_abnormal", "1 if the driver of the volume reports it as abnormal, 0 if as healthy.", "namespace", "persistentvolumeclaim")
 	volumeInodesUsed = gauge("kubelet_volume_stats_inodes_used", "Number of used inodes of the volume.", "namespace", "persistentvolumeclaim")
 
 	podPhases           = gauge("podstead_pods", "Number of pods by phase.", "phase")
@@ -82,6 +83,9 @@ func (s *Sources) kubelet(to chan<- prometheus.Metric) {
 func (s *Sources) claims(to chan<- prometheus.Metric) {
 	for _, c := range s.Claims() {
 		volumeCapacity.put(to, float64(c.Capacity), c.Namespace, c.Name)
+		if c.Condition != nil {
+			volumeAbnormal.put(to, boolValue(c.Condition.Abnormal), c.Namespace, c.Name)
+		}
 		if c.Block {
 			continue // only its size is known
 		}

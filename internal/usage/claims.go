@@ -8,6 +8,14 @@ type ClaimVolume struct {
 	Incomplete bool
 	// Block: it is a block device, of which only the capacity is known.
 	Block bool
+	// Condition is what the driver of the volume reports of its health; nil if it reports nothing.
+	Condition *VolumeCondition
+}
+
+// VolumeCondition is the health of a volume.
+type VolumeCondition struct {
+	Abnormal bool
+	Message  string
 }
 
 // ClaimVolumes are the volumes that were measured, by their path on the host. They are shared:

@@ -126,7 +126,7 @@ func (h *harness) serve(driver, method string, request map[int]string) ([]byte, 
 		return f, nil
 	case "NodeGetCapabilities":
 		var f fields
-		for _, c := range []capabilityType{capabilityStage, capabilityStats, capabilityExpand} {
+		for _, c := range []capabilityType{capabilityStage, capabilityStats, capabilityExpand, capabilityCondition} {
 			var kind, rpc fields
 			kind.number(1, uint64(c))
 			rpc.bytes(1, kind)

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/internal/csivolume"
+	"github.com/podstead/podstead/internal/usage"
 	"github.com/podstead/podstead/node/plugins"
 )
 
@@ -257,8 +258,12 @@ func TestUsageAndExpand(t *testing.T) {
 	answer.bytes(2, condition)
 	h.usage = answer
 	got, err := h.Usage(t.Context(), path)
-	if err != nil || *got.Bytes != (Amount{1, 3, 2}) || *got.Inodes != (Amount{10, 30, 20}) || got.Abnormal != "disk is failing" {
-		t.Errorf("%+v %v", got, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got.At = time.Time{}
+	if want := (usage.Filesystem{Available: 1, Capacity: 3, Used: 2, InodesFree: 10, Inodes: 30, InodesUsed: 20}); got.Filesystem != want || *got.Condition != (usage.VolumeCondition{Abnormal: true, Message: "disk is failing"}) {
+		t.Errorf("%+v, condition %+v", got, got.Condition)
 	}
 	if got, err := h.Usage(t.Context(), path+"x"); got != nil || err != nil {
 		t.Errorf("of no volume: %+v %v", got, err)

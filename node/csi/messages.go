@@ -3,6 +3,8 @@ package csi
 import (
 	"google.golang.org/protobuf/encoding/protowire"
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/internal/usage"
 )
 
 // capabilityType is a capability of a driver.
@@ -13,6 +15,7 @@ const (
 	capabilityStage      capabilityType = 1
 	capabilityStats      capabilityType = 2
 	capabilityExpand     capabilityType = 3
+	capabilityCondition  capabilityType = 4
 	capabilityWriters    capabilityType = 5 // SINGLE_NODE_MULTI_WRITER
 	capabilityMountGroup capabilityType = 6
 )
@@ -191,12 +194,12 @@ func (r *statsRequest) encode() []byte {
 	return f
 }
 
-// statsResponse has the usage in bytes and in inodes, nil for what the driver does not report.
+// statsResponse is the usage of a volume and its condition.
 type statsResponse struct {
 	response
-	bytes, inodes *Amount
-	// abnormal is the message of a volume whose condition is abnormal.
-	abnormal string
+	usage usage.ClaimVolume
+	// hasBytes: the driver reports the usage in bytes.
+	hasBytes bool
 }
 
 // The units of an amount, with the numbers of the API.
@@ -218,43 +221,33 @@ func (r *statsResponse) decode(data []byte) error {
 }
 
 func (r *statsResponse) decodeUsage(data []byte) error {
-	var amount Amount
-	var unit uint64
+	var available, total, used, unit uint64
+	to := map[protowire.Number]*uint64{1: &available, 2: &total, 3: &used, 4: &unit}
 	err := decodeFields(data, func(number protowire.Number, value uint64, _ []byte) error {
-		switch number {
-		case 1:
-			amount.Available = value
-		case 2:
-			amount.Total = value
-		case 3:
-			amount.Used = value
-		case 4:
-			unit = value
+		if v := to[number]; v != nil {
+			*v = value
 		}
 		return nil
 	})
-	switch unit {
+	switch u := &r.usage; unit {
 	case unitBytes:
-		r.bytes = &amount
+		u.Available, u.Capacity, u.Used, r.hasBytes = available, total, used, true
 	case unitInodes:
-		r.inodes = &amount
+		u.InodesFree, u.Inodes, u.InodesUsed = available, total, used
 	}
 	return err
 }
 
 func (r *statsResponse) decodeCondition(data []byte) error {
-	abnormal, message := false, "the driver gives no reason"
-	err := decodeFields(data, func(number protowire.Number, value uint64, data []byte) error {
+	c := &usage.VolumeCondition{}
+	r.usage.Condition = c
+	return decodeFields(data, func(number protowire.Number, value uint64, data []byte) error {
 		switch number {
 		case 1:
-			abnormal = protowire.DecodeBool(value)
+			c.Abnormal = protowire.DecodeBool(value)
 		case 2:
-			message = string(data)
+			c.Message = string(data)
 		}
 		return nil
 	})
-	if r.abnormal = ""; abnormal {
-		r.abnormal = message
-	}
-	return err
 }

@@ -22,6 +22,9 @@ import (
 	"github.com/podstead/podstead/internal/usage"
 )
 
+// driverTimeout is how long a driver may take to report the usage of a volume.
+const driverTimeout = 3 * time.Second
+
 // hangGrace is how long a measurement may take to notice that its time is over, before its file
 // system counts as one that does not answer.
 const hangGrace = time.Second
@@ -162,6 +165,9 @@ func (c *Collector) measureUnlessHanging(ctx context.Context, path string, point
 // measureClaim measures one volume; nil if it cannot be measured, as a directory that is gone. A
 // volume that is a file system of its own is not walked.
 func (c *Collector) measureClaim(ctx context.Context, path string, points []*mountinfo.Info) *usage.ClaimVolume {
+	if volume, err := c.askDriver(ctx, path); volume != nil || err != nil {
+		return volume
+	}
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return nil
@@ -187,6 +193,20 @@ func (c *Collector) measureClaim(ctx context.Context, path string, points []*mou
 	v := &usage.ClaimVolume{Filesystem: usage.Filesystem{At: time.Now(), Used: used.bytes, InodesUsed: used.inodes}, Incomplete: used.incomplete}
 	v.SetTotals(whole)
 	return v
+}
+
+// askDriver asks the driver of the volume at a path; nil if there is none that reports its usage.
+func (c *Collector) askDriver(ctx context.Context, path string) (*usage.ClaimVolume, error) {
+	if c.cfg.DriverUsage == nil {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, driverTimeout)
+	defer cancel()
+	volume, err := c.cfg.DriverUsage(ctx, path)
+	if err != nil {
+		c.log.Debug("Failed to read the usage of a volume from its driver", "path", path, "err", err)
+	}
+	return volume, err
 }
 
 // deviceSize returns the size of a block device in bytes; false if a path is not one.

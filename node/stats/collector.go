@@ -33,6 +33,9 @@ type Config struct {
 	Root string
 	// LogDirectory returns the directory of a pod's logs.
 	LogDirectory func(namespace, name string, uid types.UID) string
+	// DriverUsage returns the usage of the volume that is published at a path, as its driver reports it; nil
+	// if no driver does. It may be nil.
+	DriverUsage func(ctx context.Context, path string) (*usage.ClaimVolume, error)
 	// Log may be nil.
 	Log *slog.Logger
 

@@ -138,7 +138,7 @@ func (c *Collector) measurePodFiles(ctx context.Context, d *usage.PodDisk, direc
 func (c *Collector) measureVolume(ctx context.Context, d *usage.PodDisk, directory, plugin, name string) (usage.Volume, bool) {
 	v := usage.Volume{Name: name, Plugin: plugin}
 	if plugin == pluginCSI {
-		return v, false
+		return v, false // measured as a claim, or the driver's
 	}
 	path := filepath.Join(directory, name)
 	if plugin == pluginNFS || plugin == pluginClaim {

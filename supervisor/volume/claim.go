@@ -284,6 +284,19 @@ type Claim struct {
 	Users []types.UID `json:"users,omitempty"`
 }
 
+// mountPath returns where the volume of a server or of a CSI driver is mounted for a pod.
+func (v *Volumes) mountPath(c *Claim, link claimLink) string {
+	volumes := filepath.Join(v.Root, string(link.pod), volumesDir)
+	if c.Volume.Spec.CSI == nil {
+		return filepath.Join(volumes, pluginNFS, link.volume)
+	}
+	path, err := os.Readlink(filepath.Join(volumes, pluginClaim, link.volume))
+	if err != nil {
+		return "" // it is not published yet
+	}
+	return path
+}
+
 // ListClaims lists the volumes of all claims by namespace and name, including those of
 // claims that no manifest declares any more.
 func (v *Volumes) ListClaims() ([]Claim, error) {
@@ -315,7 +328,7 @@ func (v *Volumes) ListClaims() ([]Claim, error) {
 		}
 		claims[i].Users, claims[i].MountPath = usersOf(links), claims[i].Path
 		if len(links) > 0 && claims[i].Path == "" {
-			claims[i].MountPath = filepath.Join(v.Root, string(links[0].pod), volumesDir, pluginNFS, links[0].volume)
+			claims[i].MountPath = v.mountPath(&claims[i], links[0])
 		}
 	}
 	slices.SortFunc(claims, func(a, b Claim) int {

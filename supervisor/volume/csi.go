@@ -121,7 +121,14 @@ func (s *setup) useCSI(ctx context.Context, c *claimVolume, bound *binding.Bindi
 		}
 		s.reportChange(bound, claim)
 	}
-	return s.setupPersistentCSI(ctx, c, bound, c.src.ReadOnly || claim != nil && !writable(claim))
+	mounted, err := s.setupPersistentCSI(ctx, c, bound, c.src.ReadOnly || claim != nil && !writable(claim))
+	if err != nil {
+		return Mounted{}, err
+	}
+	if link := c.path(pluginClaim); !linksTo(link, mounted.Path) { // for its usage
+		err = linkTo(link, mounted.Path)
+	}
+	return mounted, err
 }
 
 // setupInlineCSI publishes a volume that is declared in the pod.

@@ -30,10 +30,10 @@ type Volumes struct {
 	// OnNode reports whether this node matches the affinity of a PersistentVolume; nil
 	// matches all.
 	OnNode func(*v1.NodeSelector) bool
-	// PodName returns the name of a pod for messages, empty if it is not known; nil knows none.
-	PodName func(types.UID) string
 	// CSI publishes volumes of CSI drivers; nil has none.
 	CSI CSI
+	// PodName returns the name of a pod for messages, empty if it is not known; nil knows none.
+	PodName func(types.UID) string
 
 	// mounts replaces /proc/self/mountinfo in tests.
 	mounts func() ([]*mountinfo.Info, error)

@@ -117,6 +117,7 @@ spec:
     csi: {driver: %s, volumeAttributes: {class: fast}, nodePublishSecretRef: {name: inline}}
   - {name: part, csi: {driver: %[2]s, readOnly: true, volumeAttributes: {class: slow}}}
 `, testbed.BusyboxImage, d.name))
+		n.Args = append(n.Args, "--volume-stats-agg-period", "1s")
 		n.start()
 		d.start()
 		own.start()
@@ -163,6 +164,20 @@ spec:
 		d.awaitCalls("data", "Publish", "Expand")
 		n.cli(0, []string{"2Gi"}, "get", "pv", "data")
 		n.mustStillRun("app", app)
+
+		// Usage and condition are those that the driver reports.
+		d.set("condition/data", "a disk has failed")
+		n.await("the metrics have the usage and the condition of the volume", func() error {
+			body, err := n.Get(t.Context(), "/metrics")
+			for _, line := range []string{"used_bytes{%s} 1.048576e+06", "capacity_bytes{%s} 1.073741824e+09", "inodes{%s} 1000", "health_status_abnormal{%s} 1"} {
+				line = "kubelet_volume_stats_" + fmt.Sprintf(line, `namespace="apps",persistentvolumeclaim="data"`)
+				if err == nil && !strings.Contains(string(body), line+"\n") {
+					err = fmt.Errorf("no %s", line)
+				}
+			}
+			return err
+		})
+		n.cli(0, []string{"1.0 MiB", "1.0 GiB", d.name + ":data"}, "volumes")
 
 		shown := n.awaitReady("app")
 		n.removeManifest("app.yaml")
