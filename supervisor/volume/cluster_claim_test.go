@@ -140,8 +140,11 @@ func TestClusterClaimForOnePod(t *testing.T) {
 	}
 	n.claim.Spec.AccessModes = []v1.PersistentVolumeAccessMode{v1.ReadWriteOncePod}
 	n.mustUse("u1", n.dir)
-	n.mustUse("u1", n.dir)
 	n.mustFail("u2", "ReadWriteOncePod", "UID u1 uses it")
+	// The use is on disk: it outlives the daemon.
+	n.Volumes = &Volumes{Root: n.Root, Claims: n.Claims, Bindings: n.Bindings}
+	n.mustFail("u2", "ReadWriteOncePod", "UID u1 uses it")
+	n.mustUse("u1", n.dir)
 	if err := n.Teardown(t.Context(), "u1"); err != nil {
 		t.Fatal(err)
 	}

@@ -121,7 +121,7 @@ func (s *setup) useCSI(ctx context.Context, c *claimVolume, bound *binding.Bindi
 		}
 		s.reportChange(bound, claim)
 	}
-	mounted, err := s.setupPersistentCSI(ctx, c, bound, c.src.ReadOnly || claim != nil && !writable(claim))
+	mounted, err := s.setupPersistentCSI(ctx, c, bound, c.readOnly(claim))
 	if err != nil {
 		return Mounted{}, err
 	}
