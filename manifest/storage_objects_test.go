@@ -25,7 +25,7 @@ func TestStorageObjects(t *testing.T) {
 		volume("hostPath: {path: v}"):                                                                             {"spec.hostPath.path", "must be an absolute path"},
 		volume("nfs: {server: nas, path: v}"):                                                                     {"spec.nfs.path", "must be an absolute path"},
 		volume("csi: {driver: d, volumeHandle: h}"):                                                               nil,
-		volume("cephfs: {monitors: [a]}"):                                                                         {"spec.cephfs", "needs a storage driver"},
+		volume("cephfs: {monitors: [a]}"):                                                                         {"spec.cephfs", "has become the CSI driver cephfs.csi.ceph.com"},
 		volume("storageClassName: a"):                                                                             {"spec: is missing", "must have one of csi, hostPath, local, nfs"},
 		volume("hostPath: {path: /v}, nfs: {server: a, path: /}"):                                                 {"spec.nfs", "a volume has one type"},
 		volume("local: {path: /dev/v}, volumeMode: Block, " + affinity):                                           nil,

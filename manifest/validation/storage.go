@@ -118,7 +118,7 @@ func (v *validator) volumeSourceOf(at *field.Path, volume *v1.PersistentVolume) 
 		case "csi":
 			v.csiVolume(at.Child(name), source.CSI)
 		default:
-			v.forbidden(at.Child(name), "needs a storage driver that only a cluster has; mount the storage on the host, and use local")
+			v.forbidden(at.Child(name), volumeTypeFault(name))
 		}
 	}
 	if found == 0 {

@@ -88,10 +88,8 @@ func boundAnnotations() mapVerdict {
 // in a cluster, and the node lacks the driver.
 func withoutDriver(volumes structVerdict) structVerdict {
 	all := maps.Clone(volumes)
-	for name, on := range all {
-		if on == clusterStorage {
-			all[name] = noDriver
-		}
+	for name := range driverTypes() {
+		all[name] = noDriver
 	}
 	return all
 }

@@ -14,9 +14,6 @@ const (
 	nodePreference ignored = "selects among nodes; there is only one"
 )
 
-// clusterStorage is the error for volumes whose driver is part of a cluster.
-const clusterStorage unsupported = "needs a storage driver that only a cluster has; mount the storage on the host and use a hostPath"
-
 // podVerdicts is the one place that defines what this version supports of a
 // Pod. A new feature changes its verdict here and names the end-to-end test
 // that proves it. A test fails when the API has a field without a verdict, or a
@@ -318,7 +315,7 @@ var mountVerdicts = structVerdict{
 	"recursiveReadOnly": supported("TestRecursiveReadOnly"),
 }
 
-var volumeVerdicts = structVerdict{
+var volumeVerdicts = withDriverTypes(structVerdict{
 	"name":     supported("TestContainerSeesItsSpec"),
 	"hostPath": supported("TestContainerSeesItsSpec"),
 	"emptyDir": structVerdict{
@@ -335,26 +332,8 @@ var volumeVerdicts = structVerdict{
 	"ephemeral":             unsupported("needs the controller of a cluster, which creates its claim; use an emptyDir, which has the same lifetime, or a persistentVolumeClaim"),
 	"csi":                   supported("TestCSIVolumes"),
 	"nfs":                   supported("TestNFSByTheHostsProgram"),
-	"iscsi":                 clusterStorage,
-	"fc":                    clusterStorage,
-	"flexVolume":            clusterStorage,
 	"gitRepo":               unsupported("was removed from Kubernetes; clone the repository into an emptyDir in an init container"),
-	"cephfs":                clusterStorage,
-	"rbd":                   clusterStorage,
-	"glusterfs":             clusterStorage,
-	"cinder":                clusterStorage,
-	"flocker":               clusterStorage,
-	"quobyte":               clusterStorage,
-	"storageos":             clusterStorage,
-	"portworxVolume":        clusterStorage,
-	"scaleIO":               clusterStorage,
-	"awsElasticBlockStore":  clusterStorage,
-	"gcePersistentDisk":     clusterStorage,
-	"azureDisk":             clusterStorage,
-	"azureFile":             clusterStorage,
-	"vsphereVolume":         clusterStorage,
-	"photonPersistentDisk":  clusterStorage,
-}
+})
 
 var projectedVerdicts = structVerdict{
 	"defaultMode": supported("TestObjectVolumes"),
