@@ -243,6 +243,22 @@ func TestDamagedState(t *testing.T) {
 	if got := h.mustPublish(volumeOf("a.example.com", "v", "one")); got != path {
 		t.Errorf("published at %s, before at %s", got, path)
 	}
+	// A reboot unmounts all: nothing depends on the file any more, unless it only cannot be read.
+	h.mounted, h.boot = map[string]string{}, "second"
+	if err := errors.Join(os.Remove(h.file()), os.Symlink(h.file(), h.file())); err != nil {
+		t.Fatal(err)
+	}
+	h.start()
+	h.register("a.example.com")
+	_, err = h.Publish(t.Context(), volumeOf("a.example.com", "v", "one"))
+	mustContain(t, err, "failed to read which CSI volumes are in use")
+	if err := errors.Join(os.Remove(h.file()), os.WriteFile(h.file(), []byte("{"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	h.mustPublish(volumeOf("a.example.com", "v", "one"))
+	if data, err := os.ReadFile(h.file() + suffixDamaged); err != nil || string(data) != "{" {
+		t.Errorf("moved aside: %q, %v", data, err)
+	}
 	h.mustUnpublish("one")
 	h.mustBeClean()
 }
