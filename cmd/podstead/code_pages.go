@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"os"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -49,7 +48,7 @@ func keepCodeSmall(log *slog.Logger) task {
 // releaseCode unmaps the code and the constants of the program from this process. What is used
 // again is mapped again by the kernel.
 func releaseCode() error {
-	maps, err := os.ReadFile("/proc/self/maps")
+	maps, err := os.ReadFile("/proc/self/smaps")
 	if err != nil {
 		return err
 	}
@@ -69,22 +68,69 @@ func releaseCode() error {
 // addressRange is a part of the address space.
 type addressRange struct{ start, end uint64 }
 
-// codeRanges returns the private mappings in the text of /proc/self/maps that are not writable, of the file
-// with the code at an address. The name of the file does not matter: an upgrade replaces it.
+// codeRanges returns the private mappings in the text of /proc/self/smaps that are not writable and that
+// nothing was ever written to, of the file with the code at an address. In a position-independent program the
+// loader has written addresses to constants before it made them read-only: the file lacks them. The
+// name of the file does not matter: an upgrade replaces it.
 func codeRanges(maps string, code uint64) ([]addressRange, error) {
-	type mapping struct {
-		addressRange
-		access string
-		// file is its device and inode.
-		file string
+	all, err := readMappings(maps)
+	if err != nil {
+		return nil, err
 	}
-	var all []mapping
 	file := ""
+	for _, m := range all {
+		if m.start <= code && code < m.end {
+			file = m.file
+		}
+	}
+	var ranges []addressRange
+	for _, m := range all {
+		if m.file == file && (m.access == "r-xp" || m.access == "r--p") && m.unwritten() {
+			ranges = append(ranges, m.addressRange)
+		}
+	}
+	if len(ranges) == 0 || file == "00:00 0" {
+		return nil, fmt.Errorf("no file is mapped unchanged with the code at %x", code)
+	}
+	return ranges, nil
+}
+
+// mapping is a mapping in /proc/self/smaps.
+type mapping struct {
+	addressRange
+	access string
+	// file is its device and inode.
+	file string
+	// anonymous and swap are the memory in kB that differs from the file; empty if the kernel does not say.
+	anonymous, swap string
+}
+
+// unwritten reports whether the mapping is as in its file.
+func (m *mapping) unwritten() bool { return m.anonymous == "0" && m.swap == "0" }
+
+// readMappings reads the text of /proc/self/smaps.
+func readMappings(maps string) (all []mapping, err error) {
 	for line := range strings.Lines(maps) {
 		// 00400000-0145d000 r-xp 00000000 fe:00 1234   /usr/bin/podstead
+		// Anonymous:             0 kB
 		fields := strings.Fields(line)
+		if len(fields) < 2 {
+			return nil, fmt.Errorf("line %q of /proc/self/smaps has %d fields", line, len(fields))
+		}
+		if name, isField := strings.CutSuffix(fields[0], ":"); isField {
+			if len(all) == 0 {
+				return nil, fmt.Errorf("line %q of /proc/self/smaps belongs to no mapping", line)
+			}
+			switch name {
+			case "Anonymous":
+				all[len(all)-1].anonymous = fields[1]
+			case "Swap":
+				all[len(all)-1].swap = fields[1]
+			}
+			continue
+		}
 		if len(fields) < 5 {
-			return nil, fmt.Errorf("line %q of /proc/self/maps has %d fields", line, len(fields))
+			return nil, fmt.Errorf("line %q of /proc/self/smaps has %d fields", line, len(fields))
 		}
 		from, to, _ := strings.Cut(fields[0], "-")
 		start, err := strconv.ParseUint(from, 16, 64)
@@ -95,21 +141,7 @@ func codeRanges(maps string, code uint64) ([]addressRange, error) {
 		if err != nil {
 			return nil, err
 		}
-		m := mapping{addressRange{start, end}, fields[1], fields[3] + " " + fields[4]}
-		if m.start <= code && code < m.end {
-			file = m.file
-		}
-		all = append(all, m)
+		all = append(all, mapping{addressRange: addressRange{start, end}, access: fields[1], file: fields[3] + " " + fields[4]})
 	}
-	all = slices.DeleteFunc(all, func(m mapping) bool {
-		return m.file != file || m.access != "r-xp" && m.access != "r--p"
-	})
-	if len(all) == 0 || file == "00:00 0" {
-		return nil, fmt.Errorf("no file is mapped with the code at %x", code)
-	}
-	ranges := make([]addressRange, len(all))
-	for i, m := range all {
-		ranges[i] = m.addressRange
-	}
-	return ranges, nil
+	return all, nil
 }

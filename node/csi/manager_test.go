@@ -146,7 +146,7 @@ func TestForgetfulDriver(t *testing.T) {
 	mustContain(t, err, "NodePublishVolume failed: FailedPrecondition", "look at its pod's log")
 	h.mustPublish(volumeOf("a.example.com", "v", "one"))
 	h.fail["NodeUnpublishVolume"] = status.Error(codes.NotFound, "no such volume")
-	mustContain(t, h.Unpublish(t.Context(), "one"), "NotFound: no such volume")
+	mustContain(t, h.Unpublish(t.Context(), "one"), "NotFound: no such volume", "is still mounted", "umount "+h.dir+"/pods/one/")
 	h.mu.Lock()
 	clear(h.mounted)
 	h.mu.Unlock()
@@ -163,6 +163,34 @@ func TestMountThatDoesNotPropagate(t *testing.T) {
 	_, err := h.Publish(t.Context(), volumeOf("a.example.com", "v", "one"))
 	mustContain(t, err, "nothing is mounted at", "mountPropagation: Bidirectional")
 	h.options.Mounts = mounts
+	h.mustUnpublish("one")
+	h.mustBeClean()
+}
+
+// The directories of the pods and of the plugins may be links to another disk, which the mount table does not have.
+func TestLinkedDirectories(t *testing.T) {
+	h := newHarness(t)
+	disk := t.TempDir()
+	for _, name := range []string{"pods", "plugins"} {
+		if err := errors.Join(os.Mkdir(filepath.Join(disk, name), 0o755), os.Symlink(filepath.Join(disk, name), filepath.Join(h.dir, name))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mounts := h.options.Mounts
+	h.options.Mounts = func() ([]*mountinfo.Info, error) {
+		points, err := mounts()
+		for _, p := range points {
+			p.Mountpoint = strings.Replace(p.Mountpoint, h.dir, disk, 1)
+		}
+		return points, err
+	}
+	h.register("a.example.com")
+	h.mustPublish(volumeOf("a.example.com", "v", "one"))
+	h.called()
+	h.mustPublish(volumeOf("a.example.com", "v", "one"))
+	if calls := h.called(); calls != "" {
+		t.Errorf("the driver is called again: %s", calls)
+	}
 	h.mustUnpublish("one")
 	h.mustBeClean()
 }
@@ -214,6 +242,22 @@ func TestDamagedState(t *testing.T) {
 	}
 	if got := h.mustPublish(volumeOf("a.example.com", "v", "one")); got != path {
 		t.Errorf("published at %s, before at %s", got, path)
+	}
+	// A reboot unmounts all: nothing depends on the file any more, unless it only cannot be read.
+	h.mounted, h.boot = map[string]string{}, "second"
+	if err := errors.Join(os.Remove(h.file()), os.Symlink(h.file(), h.file())); err != nil {
+		t.Fatal(err)
+	}
+	h.start()
+	h.register("a.example.com")
+	_, err = h.Publish(t.Context(), volumeOf("a.example.com", "v", "one"))
+	mustContain(t, err, "failed to read which CSI volumes are in use")
+	if err := errors.Join(os.Remove(h.file()), os.WriteFile(h.file(), []byte("{"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	h.mustPublish(volumeOf("a.example.com", "v", "one"))
+	if data, err := os.ReadFile(h.file() + suffixDamaged); err != nil || string(data) != "{" {
+		t.Errorf("moved aside: %q, %v", data, err)
 	}
 	h.mustUnpublish("one")
 	h.mustBeClean()

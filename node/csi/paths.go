@@ -60,14 +60,16 @@ var errNoDirectory = errors.New("the node has no directory for CSI volumes")
 
 // mountedAt returns what is mounted at a path, nil if nothing is.
 func (m *Manager) mountedAt(path string) (*mountinfo.Info, error) {
-	// The kernel reports paths without links.
-	dir, err := filepath.EvalSymlinks(m.options.Dir)
+	// The kernel reports paths without links. The directories above a volume may be on another disk; they are
+	// never in a volume, so that this does not hang with one.
+	dir, err := filepath.EvalSymlinks(filepath.Dir(path))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}
-	if rest, ok := strings.CutPrefix(path, m.options.Dir+"/"); ok {
-		path = filepath.Join(dir, rest)
-	}
+	path = filepath.Join(dir, filepath.Base(path))
 	points, err := m.options.Mounts()
 	if err != nil {
 		return nil, fmt.Errorf("failed to read mounts: %w", err)

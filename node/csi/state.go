@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -74,7 +76,7 @@ func readState(path, boot string) (*state, error) {
 		err = errors.New("a volume has no driver, handle or path")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("failed to read which CSI volumes are in use: %w; restore %s, or reboot the host after removing it, since what is mounted now would stay so", err, path)
+		return nil, fmt.Errorf("failed to read which CSI volumes are in use: %w; restore %s, or reboot the host, after which nothing is mounted and it is replaced", err, path)
 	}
 	if boot == "" || read.BootID != boot {
 		for _, r := range read.Volumes {
@@ -94,26 +96,77 @@ func (r *record) damaged() bool {
 }
 
 // load reads the state once; the caller holds the mutex. A damaged file is an error until it is
-// repaired.
+// repaired, or until nothing is mounted any more, as after a reboot.
 func (m *Manager) load() error {
 	if m.state != nil {
 		return nil
 	}
 	s, err := readState(m.options.File, m.options.BootID)
+	if err != nil && m.moveAside(err) {
+		s, err = readState(m.options.File, m.options.BootID)
+	}
 	if m.state = s; err == nil {
 		m.logUnknownMounts()
 	}
 	return err
 }
 
+// suffixDamaged is appended to the name of a damaged file that is not used any more.
+const suffixDamaged = ".damaged"
+
+// moveAside renames a damaged file if no volume of a driver is mounted, so that no volume depends on it. A file that
+// cannot be read is not damaged.
+func (m *Manager) moveAside(damage error) bool {
+	var failed syscall.Errno
+	if errors.As(damage, &failed) {
+		return false
+	}
+	mounted, err := m.mountedVolumes()
+	if err != nil || len(mounted) > 0 {
+		return false
+	}
+	if err := os.Rename(m.options.File, m.options.File+suffixDamaged); err != nil {
+		return false
+	}
+	m.log.Error("Record of CSI volumes is damaged and was moved aside, since none is mounted", "file", m.options.File+suffixDamaged, "err", damage)
+	return true
+}
+
+// mountedVolumes returns the paths at which volumes of drivers are mounted.
+func (m *Manager) mountedVolumes() (paths []string, err error) {
+	dir, err := filepath.EvalSymlinks(m.options.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil // nothing was ever mounted there
+	}
+	if err != nil {
+		return nil, err
+	}
+	points, err := m.options.Mounts()
+	if err != nil {
+		return nil, err
+	}
+	// The kernel reports paths without links.
+	for _, name := range []string{"pods", "plugins"} {
+		at, err := filepath.EvalSymlinks(filepath.Join(dir, name))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, point := range points {
+			if rest, below := strings.CutPrefix(point.Mountpoint, at+"/"); below && isVolumePath(name+"/"+rest) {
+				paths = append(paths, filepath.Join(m.options.Dir, name, rest))
+			}
+		}
+	}
+	return paths, nil
+}
+
 // logUnknownMounts logs which volumes of drivers are mounted and not in the state, such as those of a
 // kubelet: they are left alone.
 func (m *Manager) logUnknownMounts() {
-	dir, err := filepath.EvalSymlinks(m.options.Dir)
-	if err != nil {
-		return // nothing was ever mounted there
-	}
-	points, err := m.options.Mounts()
+	mounted, err := m.mountedVolumes()
 	if err != nil {
 		m.log.Warn("Failed to compare CSI volumes with the mounts of the host", "err", err)
 		return
@@ -125,9 +178,8 @@ func (m *Manager) logUnknownMounts() {
 			known[p.Target] = true
 		}
 	}
-	for _, point := range points {
-		rel, below := strings.CutPrefix(point.Mountpoint, dir+"/")
-		if path := filepath.Join(m.options.Dir, rel); below && isVolumePath(rel) && !known[path] {
+	for _, path := range mounted {
+		if !known[path] {
 			m.log.Warn("Volume of a CSI driver is mounted that podstead did not publish; it is left alone", "path", path)
 		}
 	}

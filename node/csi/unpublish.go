@@ -116,7 +116,7 @@ func (m *Manager) undo(ctx context.Context, u use, method, path string) error {
 		return err
 	}
 	if failure != nil {
-		return failure // a volume that the driver does not know is mounted
+		return fmt.Errorf("%w; the driver does not know the volume, which is still mounted: stop what uses it, then run: umount %s", failure, path)
 	}
 	if err := m.options.Unmount(path); err != nil && !errors.Is(err, unix.EINVAL) {
 		return fmt.Errorf("CSI driver %s has answered %s, but %s is still mounted and cannot be unmounted: %w; list the processes that use it with: fuser -vm %[3]s", u.vol.Driver, method, path, err)

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"sync"
 
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
@@ -50,6 +51,9 @@ func (s *setup) setupBlock(c *claimVolume, bound *binding.Binding, claim *v1.Per
 	if held {
 		return mounted, nil
 	}
+	if err := s.checkExclusiveUse(device); err != nil {
+		return Mounted{}, fmt.Errorf("PersistentVolume %s: %w", bound.Volume.Name, err)
+	}
 	if err := s.recordUse(c, claim); err != nil {
 		return Mounted{}, err
 	}
@@ -85,4 +89,31 @@ func (v *Volumes) blockDevice(bound *binding.Binding) (string, error) {
 		}
 	}
 	return device, nil
+}
+
+// checkExclusiveUse returns an error if a device is in use for a purpose that excludes others, such as a file
+// system of several devices, a partition that is mounted, LVM, RAID or swap. The mount table does not show these
+// with the number of the device. A pod that has the device already may use it in this way itself.
+func (v *Volumes) checkExclusiveUse(device string) error {
+	open := v.openExclusive
+	if open == nil {
+		open = openExclusive
+	}
+	// Two pods that begin to share a device must not take each other for such a use.
+	lock, _ := v.opening.LoadOrStore(device, &sync.Mutex{})
+	lock.(*sync.Mutex).Lock()
+	defer lock.(*sync.Mutex).Unlock()
+	if err := open(device); errors.Is(err, unix.EBUSY) {
+		return fmt.Errorf("block device %s is in use by the host or by another pod: it, or a partition of it, is mounted, or belongs to LVM, RAID or swap; lsblk %[1]s shows which; end that use, or name another device", device)
+	}
+	return nil
+}
+
+// openExclusive opens a device as the kernel's file systems do, and closes it. Nothing is written.
+func openExclusive(device string) error {
+	fd, err := unix.Open(device, unix.O_RDONLY|unix.O_EXCL|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	return unix.Close(fd)
 }

@@ -82,8 +82,18 @@ func TestBlockVolume(t *testing.T) {
 	}
 	mustFail(asDevice(claimPod("u1", "data")), "block device "+link+" is mounted on /mnt; unmount it")
 	n.Volumes.mounts = points
+	n.Volumes.openExclusive = func(opened string) error {
+		if opened != device {
+			t.Errorf("%s was opened", opened)
+		}
+		return unix.EBUSY
+	}
+	mustFail(asDevice(claimPod("u1", "data")), "block device "+device+" is in use by the host")
+	n.Volumes.openExclusive = func(string) error { return nil }
 	mustHave("u1", false)
 	mustHave("u2", true)
+	n.Volumes.openExclusive = func(string) error { return unix.EBUSY } // the pods themselves
+	mustHave("u1", false)
 	// A pod that uses it keeps it, also if no manifest declares the claim any more. Its disk must be there.
 	n.restart()
 	claim := n.claim()

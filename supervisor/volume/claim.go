@@ -284,17 +284,19 @@ type Claim struct {
 	Users []types.UID `json:"users,omitempty"`
 }
 
-// mountPath returns where the volume of a server or of a CSI driver is mounted for a pod.
-func (v *Volumes) mountPath(c *Claim, link claimLink) string {
-	volumes := filepath.Join(v.Root, string(link.pod), volumesDir)
-	if c.Volume.Spec.CSI == nil {
-		return filepath.Join(volumes, pluginNFS, link.volume)
+// mountPath returns where the volume of a server or of a CSI driver is mounted for one of the pods; empty if it
+// is for none yet.
+func (v *Volumes) mountPath(c *Claim, links []claimLink) string {
+	for _, link := range links {
+		volumes := filepath.Join(v.Root, string(link.pod), volumesDir)
+		if c.Volume.Spec.CSI == nil {
+			return filepath.Join(volumes, pluginNFS, link.volume)
+		}
+		if path, err := os.Readlink(filepath.Join(volumes, pluginClaim, link.volume)); err == nil {
+			return path // it is published for this pod
+		}
 	}
-	path, err := os.Readlink(filepath.Join(volumes, pluginClaim, link.volume))
-	if err != nil {
-		return "" // it is not published yet
-	}
-	return path
+	return ""
 }
 
 // ListClaims lists the volumes of all claims by namespace and name, including those of
@@ -327,8 +329,8 @@ func (v *Volumes) ListClaims() ([]Claim, error) {
 			return nil, err
 		}
 		claims[i].Users, claims[i].MountPath = usersOf(links), claims[i].Path
-		if len(links) > 0 && claims[i].Path == "" {
-			claims[i].MountPath = v.mountPath(&claims[i], links[0])
+		if claims[i].Path == "" {
+			claims[i].MountPath = v.mountPath(&claims[i], links)
 		}
 	}
 	slices.SortFunc(claims, func(a, b Claim) int {

@@ -37,9 +37,13 @@ type Volumes struct {
 
 	// mounts replaces /proc/self/mountinfo in tests.
 	mounts func() ([]*mountinfo.Info, error)
+	// openExclusive replaces the exclusive open of a block device in tests.
+	openExclusive func(device string) error
 	// claims guards which pod uses which claim, and the bindings. It is not held while
 	// a disk is used that may hang.
-	claims   sync.Mutex
+	claims sync.Mutex
+	// opening has a mutex for each block device, held while it is opened.
+	opening  sync.Map
 	bindings bindings
 	// removals is held while a volume is deleted. It is locked before claims.
 	removals sync.Mutex

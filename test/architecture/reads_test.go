@@ -17,7 +17,7 @@ import (
 var unboundedReads = map[string]string{
 	"cluster/certificate/store.go":              "the client certificate in the root directory",
 	"cmd/podstead/cli/cmd_kubeconfig.go":        "the caller's own kubeconfig, with the caller's rights",
-	"cmd/podstead/code_pages.go":                "/proc/self/maps",
+	"cmd/podstead/code_pages.go":                "/proc/self/smaps",
 	"cmd/podstead/options":                      "/etc/machine-id",
 	"cmd/podstead/preflight/check_cgroups.go":   "/sys/kernel/mm",
 	"cmd/podstead/preflight/check_network.go":   "network settings of the host",

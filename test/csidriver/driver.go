@@ -45,7 +45,11 @@ func (d *driver) intercept(ctx context.Context, request any, info *grpc.UnarySer
 		if _, err := os.Stat(filepath.Join(d.dir, "hang", method)); errors.Is(err, fs.ErrNotExist) {
 			break
 		}
-		time.Sleep(20 * time.Millisecond)
+		select {
+		case <-ctx.Done():
+			return nil, status.FromContextError(ctx.Err()).Err()
+		case <-time.After(20 * time.Millisecond):
+		}
 	}
 	if text, err := os.ReadFile(filepath.Join(d.dir, "fail", method)); err == nil {
 		name, message, _ := strings.Cut(strings.TrimSpace(string(text)), " ")

@@ -6,7 +6,7 @@
 //	volumes/ID       the content of a volume; a volume whose directory is missing is not found
 //	fail/METHOD      the method fails with the code and the message in the file
 //	leave/METHOD     the method reports success, and leaves what is mounted
-//	hang/METHOD      the method does not answer while the file exists
+//	hang/METHOD      the method does not answer while the file exists, and does nothing if the caller gives up
 //	condition/ID     the volume is abnormal, with the message in the file
 //	calls.jsonl      each call before it is answered, with its request
 //	without/CAPABILITY  the driver starts without a capability of the service Node, such as STAGE_UNSTAGE_VOLUME

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/podstead/podstead/test/testbed"
 )
 
@@ -75,9 +77,16 @@ func TestBlockVolumes(t *testing.T) {
 		if err := os.WriteFile(file, append([]byte("from the host\n"), make([]byte, 8<<20-14)...), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Symlink(loopDevice(t, file), filepath.Join(n.Dir(), "by-id")); err != nil {
+		device := loopDevice(t, file)
+		if err := os.Symlink(device, filepath.Join(n.Dir(), "by-id")); err != nil {
 			t.Fatal(err)
 		}
+		// The kernel opens devices of file systems, LVM and swap in this way.
+		used, err := os.OpenFile(device, os.O_RDONLY|unix.O_EXCL, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer used.Close()
 		n.writeManifest("storage.yaml", fmt.Sprintf(blockDocuments, n.Dir()))
 		n.writeManifest("claims.yaml", storageClaim("disk", "8Mi", "storageClassName: raw, volumeMode: Block")+storageClaim("files", "8Mi", "storageClassName: plain")+
 			storageClaim("none", "8Mi", "storageClassName: other, volumeMode: Block"))
@@ -89,6 +98,10 @@ func TestBlockVolumes(t *testing.T) {
 		n.writeManifest("refused.yaml", "apiVersion: v1\nkind: PersistentVolume\nmetadata: {name: refused}\n"+
 			"spec: {accessModes: [ReadWriteOnce], capacity: {storage: 1Gi}, volumeMode: Block, hostPath: {path: /dev/sda}}\n")
 		n.start()
+		n.awaitWaiting("writer", "FailedMount", "block device "+device+" is in use by the host or by another pod", "lsblk "+device)
+		if err := used.Close(); err != nil {
+			t.Fatal(err)
+		}
 		writer := n.awaitRunning("writer")
 		n.mustContain(writer, map[string]string{
 			"head -n1 /dev/disk":                 "from the host",

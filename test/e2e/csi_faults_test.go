@@ -33,9 +33,9 @@ func TestCSIFaults(t *testing.T) {
 		n.writeManifest("plain.yaml", claimPod("plain", "own")+storageClaim("own", "1Gi", ""))
 		n.awaitRunning("plain")
 
-		// The driver is killed before it has published.
-		d.unset("hang/NodePublishVolume")
+		// The driver is killed before it has published. The call that hangs must not publish either.
 		d.set("fail/NodePublishVolume", "INTERNAL the disk is locked")
+		d.unset("hang/NodePublishVolume")
 		d.kill(driver)
 		n.awaitOther(d.podName(), driver)
 		n.awaitWaiting("app", "FailedMount", "CSI driver "+d.name+": NodePublishVolume failed: Internal: the disk is locked")
@@ -65,10 +65,9 @@ func TestCSIFaults(t *testing.T) {
 		d.awaitCalls("data", "Unpublish", "Unpublish", "Unstage")
 		n.mustHaveFile(filepath.Join(data, "file"), "kept\n")
 
-		// The pod that waits for the driver that hangs is removed before it has its volume.
+		// The pod that waits for the driver that hangs is removed before it has its volume: the call is given up.
 		n.removeManifest("late.yaml")
-		slow.unset("hang/NodeStageVolume")
-		slow.awaitCalls("late", "Unstage")
+		slow.awaitCalls("late", "Stage", "Unstage")
 		n.awaitNoCSI()
 	})
 }
@@ -177,7 +176,15 @@ spec:
 			}
 			return err
 		})
-		n.cli(0, []string{"1.0 MiB", "1.0 GiB", d.name + ":data"}, "volumes")
+		n.await("podstead volumes has the usage of the volume", func() error {
+			out, errs, status := n.podstead("volumes", "--api-socket", n.Socket())
+			for _, want := range []string{"1.0 MiB", "1.0 GiB", d.name + ":data"} {
+				if status != 0 || !strings.Contains(out, want) {
+					return fmt.Errorf("no %q, or status %d: %s%s", want, status, out, errs)
+				}
+			}
+			return nil
+		})
 
 		shown := n.awaitReady("app")
 		n.removeManifest("app.yaml")
