@@ -25,7 +25,6 @@ var verdictDifferences = map[string]string{
 	"bind9-same-name-twice.yaml":          duplicateName,
 	"cassandra-ephemeral-volume.yaml":     clusterOnly,
 	"ceph-rbd-volume.yaml":                clusterOnly,
-	"csi-secrets-store.yaml":              clusterOnly,
 	"envoy-restart-annotation-typo.yaml":  ownSetting,
 	"git-repo-volume.yaml":                removedFromAPI,
 	"keepalived-misspelt-capability.yaml": silentlyIgnored,
