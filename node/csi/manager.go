@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/moby/sys/mountinfo"
-	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/internal/atomicfile"
@@ -50,8 +49,10 @@ type Manager struct {
 	log     *slog.Logger
 	changed chan struct{}
 
-	// saving is held while the state is changed and written, and locked before mu.
-	saving sync.Mutex
+	// saving is held while the state is changed and written, and locked before mu. It guards written, which is
+	// what this process has written last: a driver that fails forever must not wear out the disk.
+	saving  sync.Mutex
+	written []byte
 	// mu is never held during a call to a driver or a write.
 	mu      sync.Mutex
 	drivers map[string]*driver
@@ -77,7 +78,7 @@ func New(o Options) *Manager {
 		o.Mounts = mounts.Self
 	}
 	if o.Unmount == nil {
-		o.Unmount = func(path string) error { return unix.Unmount(path, unix.UMOUNT_NOFOLLOW) }
+		o.Unmount = unmount
 	}
 	if o.Write == nil {
 		o.Write = atomicfile.Replace

@@ -154,6 +154,29 @@ func TestForgetfulDriver(t *testing.T) {
 	h.mustBeClean()
 }
 
+// A driver that fails again and again does not let the state be written again and again.
+func TestFailingDriverWritesOnce(t *testing.T) {
+	h := newHarness(t)
+	h.register("a.example.com")
+	writes := 0
+	h.options.Write = func(path string, data []byte) error { writes++; return h.write(path, data) }
+	for method, want := range map[string]int{"NodeStageVolume": 1, "NodePublishVolume": 2} {
+		volume := volumeOf("a.example.com", method, "one")
+		volume.Name = strings.ToLower(method)
+		h.fail = map[string]error{method: status.Error(codes.Internal, "no disk")}
+		writes = 0
+		for range 3 {
+			_, err := h.Publish(t.Context(), volume)
+			mustContain(t, err, method+" failed: Internal: no disk")
+		}
+		if writes != want {
+			t.Errorf("%s fails: written %d times, want %d", method, writes, want)
+		}
+	}
+	h.mustUnpublish("one")
+	h.mustBeClean()
+}
+
 // A driver in a container without mount propagation has published nothing on the host.
 func TestMountThatDoesNotPropagate(t *testing.T) {
 	h := newHarness(t)

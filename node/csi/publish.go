@@ -127,7 +127,7 @@ func (d *driver) capability(v *csivolume.Volume) volumeCapability {
 
 // stage stages the volume on the node, once for all pods.
 func (p *publication) stage(ctx context.Context) error {
-	if !p.stages() || p.vol.Staged {
+	if !p.stages() || p.vol.Staged && !p.vol.restage {
 		return nil
 	}
 	if err := os.MkdirAll(p.vol.StagingPath, dirMode); err != nil {
@@ -139,6 +139,7 @@ func (p *publication) stage(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	p.vol.restage = false
 	return p.update(func() { p.vol.Staged, p.pod.Called = true, true })
 }
 
@@ -161,7 +162,7 @@ func (p *publication) publish(ctx context.Context) error {
 		if errors.As(err, &failed) && failed.cancelled == nil && p.vol.Staged {
 			// The driver may have lost what it has staged: it is to be staged again, which a driver
 			// that has not lost it allows.
-			return errors.Join(err, p.update(func() { p.vol.Staged = false }))
+			p.vol.restage = true
 		}
 		return err
 	}

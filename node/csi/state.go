@@ -1,6 +1,7 @@
 package csi
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -39,6 +40,9 @@ type record struct {
 	// staged it, and unset before it is called to unstage it.
 	StagingPath string `json:"stagingPath,omitempty"`
 	Staged      bool   `json:"staged,omitempty"`
+	// restage: the volume is to be staged again, because it could not be published. It is not stored: after a
+	// restart the same happens again.
+	restage bool
 	// Stale: the volume was used in an earlier boot, and not since.
 	Stale bool         `json:"stale,omitempty"`
 	Pods  []*podRecord `json:"pods,omitempty"`
@@ -216,12 +220,17 @@ func (m *Manager) write() error {
 	m.mu.Lock()
 	data, err := json.MarshalIndent(m.state, "", "\t")
 	m.mu.Unlock()
+	if err == nil && bytes.Equal(data, m.written) {
+		return nil
+	}
 	if err == nil {
 		err = m.options.Write(m.options.File, data)
 	}
 	if err != nil {
+		m.written = nil
 		return fmt.Errorf("failed to record the use of a CSI volume: %w", err)
 	}
+	m.written = data
 	return nil
 }
 

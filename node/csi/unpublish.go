@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"time"
 
 	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/types"
@@ -158,4 +159,20 @@ func (m *Manager) drop(u use) {
 			m.state.Volumes = slices.DeleteFunc(m.state.Volumes, func(r *record) bool { return r == u.vol })
 		}
 	})
+}
+
+// unmountLimit limits one unmount: that of a network file system whose server is unreachable hangs.
+const unmountLimit = 30 * time.Second
+
+// unmount unmounts a path. It waits until what was written is with the driver's storage, but not forever.
+func unmount(path string) error {
+	done := make(chan error, 1)
+	// It outlives this call only if the kernel waits for a server.
+	go func() { done <- unix.Unmount(path, unix.UMOUNT_NOFOLLOW) }()
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(unmountLimit):
+		return fmt.Errorf("it takes more than %s", unmountLimit)
+	}
 }
