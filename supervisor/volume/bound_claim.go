@@ -64,6 +64,9 @@ func (s *setup) setupBound(ctx context.Context, c *claimVolume, bound *binding.B
 	} else if err := s.prepareBound(c, bound, claim); err != nil {
 		return Mounted{}, err
 	}
+	if bound.Provisioned {
+		s.limitSize(ctx, c, mounted.Path, claim)
+	}
 	if spec.NFS != nil {
 		if err := s.setupNFS(ctx, mounted.Path, spec.NFS, spec.MountOptions); err != nil {
 			return Mounted{}, err

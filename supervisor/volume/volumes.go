@@ -31,6 +31,8 @@ type Volumes struct {
 	OnNode func(*v1.NodeSelector) bool
 	// PodName returns the name of a pod for messages, empty if it is not known; nil knows none.
 	PodName func(types.UID) string
+	// Quotas limits the size of claims; nil does not.
+	Quotas Quotas
 
 	// mounts replaces /proc/self/mountinfo in tests.
 	mounts func() ([]*mountinfo.Info, error)
@@ -38,6 +40,8 @@ type Volumes struct {
 	// a disk is used that may hang.
 	claims   sync.Mutex
 	bindings bindings
+	// quotaLocks has a mutex for each directory whose size is being limited.
+	quotaLocks sync.Map
 	// removals is held while a volume is deleted. It is locked before claims.
 	removals sync.Mutex
 }
@@ -88,6 +92,9 @@ type Result struct {
 	// Stale names volumes that keep their content because an object that they were
 	// made from no longer exists.
 	Stale []error
+	// Unenforced says of which claims the size is not enforced, although the file system has
+	// quotas.
+	Unenforced []error
 }
 
 // setup is one call of Setup.
@@ -96,6 +103,8 @@ type setup struct {
 	req   *Request
 	group volumeGroup
 	stale []error
+	// unenforced is that of the result.
+	unenforced []error
 }
 
 // Setup creates the volumes that a container of the pod mounts, and updates the files
@@ -134,6 +143,7 @@ func (v *Volumes) Setup(ctx context.Context, req *Request) (Result, error) {
 		}
 		result.Volumes[vol.Name] = m
 	}
+	result.Unenforced = s.unenforced
 	return result, joinErrors(errs)
 }
 

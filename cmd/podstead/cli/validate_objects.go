@@ -51,7 +51,9 @@ func (v *validator) checkStorageClasses() {
 			})
 		}
 	}
-	slices.SortFunc(faults, func(a, b manifest.Fault) int { return cmp.Or(cmp.Compare(a.Unit, b.Unit), cmp.Compare(a.Object, b.Object)) })
+	slices.SortFunc(faults, func(a, b manifest.Fault) int {
+		return cmp.Or(cmp.Compare(a.Unit, b.Unit), cmp.Compare(a.Object, b.Object))
+	})
 	v.faults = append(v.faults, faults...)
 }
 
