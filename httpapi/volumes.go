@@ -35,14 +35,16 @@ type PersistentVolume struct {
 
 // VolumeUsage is the usage of a volume in bytes.
 type VolumeUsage struct {
-	// Capacity and Available are those of the file system that the volume is on, or the size of a
-	// block device, of which the rest is absent.
+	// Capacity and Available are those of the file system that the volume is on, within the limit of
+	// a quota; or Capacity is the size of a block device, and the rest is absent.
 	Capacity  uint64  `json:"capacityBytes"`
 	Available *uint64 `json:"availableBytes,omitempty"`
 	// Used is what the volume contains. Incomplete: it is too large to count, and Used is what was
 	// counted.
 	Used       *uint64 `json:"usedBytes,omitempty"`
 	Incomplete bool    `json:"incomplete,omitempty"`
+	// Limit is the size that a quota enforces, absent without one.
+	Limit uint64 `json:"limitBytes,omitempty"`
 }
 
 // VolumeManager manages the directories of claims.

@@ -11,6 +11,7 @@ import (
 	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/gc"
 	podinfo "github.com/podstead/podstead/internal/pod"
+	"github.com/podstead/podstead/internal/projectquota"
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/supervisor/admit"
 	"github.com/podstead/podstead/supervisor/pleg"
@@ -57,6 +58,7 @@ func (s *podSyncer) init(cfg *Config, runtime *runtimehealth.Monitor, reg *regis
 	volumes := &volume.Volumes{
 		Root: cfg.Paths.pods(), Claims: cfg.Paths.claims(), Bindings: cfg.Paths.bindings(),
 		OnNode: cfg.Node.Matches, CSI: cfg.Sources.CSI, PodName: func(uid types.UID) string { return podName(workers, uid) },
+		Quotas: &projectquota.Kernel{},
 	}
 	s.reports = reports{log: cfg.Log, events: cfg.Events, metrics: cfg.Metrics, trace: cfg.Trace, durations: &podstart.Durations{}}
 	s.runtime = podRuntime{observer: cfg.Runtime.Observer, syncer: cfg.Runtime.Syncer}

@@ -69,7 +69,7 @@ func (v statsView) Summary(ctx context.Context, onlyCPUAndMemory bool) (any, err
 	if in.Disks, err = v.collector.Disks(ctx, v.diskAge); err != nil {
 		return nil, err
 	}
-	in.Claims = v.claims.of(ctx, v.claims.list())
+	in.Claims = v.claims.recent(ctx, v.claims.list())
 	if in.Traffic, err = v.collector.Traffic(ctx, usageAge); err != nil {
 		return nil, err
 	}

@@ -34,7 +34,7 @@ func (v volumeView) PersistentVolumes(ctx context.Context, measured bool) ([]htt
 	}
 	var volumes usage.ClaimVolumes
 	if measured {
-		volumes = v.usage.of(ctx, claims)
+		volumes = v.usage.of(ctx, claims, volumesAge)
 	}
 	names := map[types.UID]string{}
 	for _, p := range v.pods.Pods() {
@@ -65,7 +65,7 @@ func (v volumeView) PersistentVolumes(ctx context.Context, measured bool) ([]htt
 			one.Pods = append(one.Pods, name)
 		}
 		if u := volumes[c.MountPath]; u != nil {
-			one.Usage = &httpapi.VolumeUsage{Capacity: u.Capacity, Incomplete: u.Incomplete}
+			one.Usage = &httpapi.VolumeUsage{Capacity: u.Capacity, Incomplete: u.Incomplete, Limit: u.Limit}
 			if !u.Block {
 				one.Usage.Available, one.Usage.Used = &u.Available, &u.Used
 			}
@@ -75,12 +75,21 @@ func (v volumeView) PersistentVolumes(ctx context.Context, measured bool) ([]htt
 	return list, nil
 }
 
+const (
+	// volumesAge is the maximum age of the usage that podstead volumes shows, unless it takes long to
+	// measure.
+	volumesAge = time.Second
+	// scrapeWait is how long the metrics and the summary wait for directories that are large; then
+	// they have the previous measurement.
+	scrapeWait = 2 * time.Second
+)
+
 // claimUsage measures the volumes of claims.
 type claimUsage struct {
 	collector *stats.Collector
 	pods      *supervisor.Supervisor
 	log       *slog.Logger
-	// maxAge is the maximum age of a measurement.
+	// maxAge is the maximum age of a measurement for the metrics and the summary.
 	maxAge time.Duration
 }
 
@@ -97,15 +106,22 @@ func (u claimUsage) list() []volume.Claim {
 	return claims
 }
 
+// recent returns the usage of claims for the metrics and the summary.
+func (u claimUsage) recent(ctx context.Context, claims []volume.Claim) usage.ClaimVolumes {
+	ctx, cancel := context.WithTimeout(ctx, scrapeWait)
+	defer cancel()
+	return u.of(ctx, claims, u.maxAge)
+}
+
 // of returns the usage of claims, by their MountPath.
-func (u claimUsage) of(ctx context.Context, claims []volume.Claim) usage.ClaimVolumes {
+func (u claimUsage) of(ctx context.Context, claims []volume.Claim, maxAge time.Duration) usage.ClaimVolumes {
 	var paths []string
 	for i := range claims {
 		if claims[i].Path != "" {
 			paths = append(paths, claims[i].Path)
 		}
 	}
-	return u.collector.Claims(ctx, u.maxAge, paths)
+	return u.collector.Claims(ctx, maxAge, paths)
 }
 
 // claimVolumes returns the volumes of claims for the Kubernetes API, none if they cannot be read:

@@ -10,9 +10,6 @@ import (
 	"github.com/podstead/podstead/supervisor"
 )
 
-// scrapeWait is how long a scrape waits for the usage of claims.
-const scrapeWait = 2 * time.Second
-
 // newMetrics creates the endpoints that Prometheus scrapes.
 func (d *daemon) newMetrics() httpapi.Metrics {
 	p := &d.observers
@@ -63,13 +60,10 @@ func manifestsOf(views []manifest.SourceView) (list []metrics.Manifests) {
 	return list
 }
 
-// claimsOf returns the claims that pods use, with their usage. A scrape waits only briefly for
-// directories that are large, and has the values of the previous measurement then.
+// claimsOf returns the claims that pods use, with their usage.
 func claimsOf(u claimUsage) (list []metrics.Claim) {
-	ctx, cancel := context.WithTimeout(context.Background(), scrapeWait)
-	defer cancel()
 	claims := u.list()
-	volumes := u.of(ctx, claims)
+	volumes := u.recent(context.Background(), claims)
 	for i := range claims {
 		c := &claims[i]
 		if volume := volumes[c.MountPath]; volume != nil && len(c.Users) > 0 {

@@ -173,7 +173,7 @@ func accessModes(c *v1.PersistentVolumeClaim) []v1.PersistentVolumeAccessMode {
 	return c.Spec.AccessModes
 }
 
-// capacityOf returns the requested capacity of a claim, which is not enforced.
+// capacityOf returns the requested capacity of a claim. A quota may enforce it.
 func capacityOf(c *v1.PersistentVolumeClaim) v1.ResourceList {
 	requested, ok := c.Spec.Resources.Requests[v1.ResourceStorage]
 	if !ok {
@@ -194,14 +194,14 @@ var (
 		nameColumn(),
 		column("Status", "Bound to a volume, or Pending until the first pod uses the claim."),
 		column("Volume", "Name of the PersistentVolume."),
-		column("Capacity", "Requested capacity, which is not enforced."),
+		column("Capacity", "Requested capacity, which is enforced where the file system has project quotas."),
 		column("Access Modes", "Access modes of the claim."),
 		column("StorageClass", "Storage class of the claim."),
 		column("Age", "Time since the directory was created."),
 	}
 	volumeColumns = []metav1.TableColumnDefinition{
 		nameColumn(),
-		column("Capacity", "Capacity, which is not enforced."),
+		column("Capacity", "Capacity, which is enforced where the file system has project quotas."),
 		column("Access Modes", "Access modes of the volume."),
 		column("Reclaim Policy", "Retain: the data stays when the claim is removed; Delete: it is deleted."),
 		column("Status", "Available, Bound, or Released if no manifest declares the claim any more."),
@@ -279,7 +279,7 @@ var storageClassColumns = []metav1.TableColumnDefinition{
 	column("Provisioner", "What makes the volumes of the class."),
 	column("ReclaimPolicy", "Retain: the data stays when the claim is removed; Delete: it is deleted."),
 	column("VolumeBindingMode", "When claims are bound: always when a pod first uses one."),
-	{Name: "AllowVolumeExpansion", Type: "boolean", Description: "Whether a claim can become larger; the size is not enforced."},
+	{Name: "AllowVolumeExpansion", Type: "boolean", Description: "Whether the class has the field; a claim can become larger without it."},
 	column("Age", "Always unknown: a manifest has no creation time."),
 }
 

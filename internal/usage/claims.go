@@ -6,6 +6,9 @@ type ClaimVolume struct {
 	// Incomplete: the directory is too large to count in the time for it. Used and InodesUsed
 	// are then what was counted.
 	Incomplete bool
+	// Limit is the size in bytes that a quota enforces; 0 is none. Capacity and Available are then
+	// within it.
+	Limit uint64
 	// Block: it is a block device, of which only the capacity is known.
 	Block bool
 	// Condition is what the driver of the volume reports of its health; nil if it reports nothing.

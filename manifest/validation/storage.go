@@ -242,7 +242,7 @@ func classWarnings(class *storagev1.StorageClass) []FieldFault {
 	return fieldsWithoutEffect("", []setField{
 		{class.VolumeBindingMode != nil && *class.VolumeBindingMode == storagev1.VolumeBindingImmediate, "volumeBindingMode",
 			"Immediate " + noEffect + ": a claim is bound when a pod first uses it", "use WaitForFirstConsumer"},
-		{class.AllowVolumeExpansion != nil && *class.AllowVolumeExpansion, "allowVolumeExpansion", noEffect + ": the size of a directory is not enforced", remove},
+		{class.AllowVolumeExpansion != nil && *class.AllowVolumeExpansion, "allowVolumeExpansion", noEffect + ": a claim can always request more", remove},
 		{len(class.MountOptions) > 0, "mountOptions", noEffect + ": podstead mounts nothing for a directory", remove},
 		{len(class.AllowedTopologies) > 0, "allowedTopologies", noEffect + ": the class is for this node", remove},
 	})

@@ -95,7 +95,7 @@ func (v *validator) dataSource(path *field.Path, source v1.TypedLocalObjectRefer
 // ObjectWarnings returns the fields of an object next to the pods that have no effect
 // on this node, or that keep pods from using it. They are warnings, so that objects can
 // be taken from a cluster; a pod that uses such a claim does not start.
-// The size, which every claim has, is documented as not enforced.
+// The size is not among them: whether it is enforced depends on the file system.
 func ObjectWarnings(object metav1.Object) []FieldFault {
 	switch object := object.(type) {
 	case *v1.Service:
@@ -112,7 +112,7 @@ func ObjectWarnings(object metav1.Object) []FieldFault {
 
 func claimWarnings(spec *v1.PersistentVolumeClaimSpec) []FieldFault {
 	const (
-		noEffect = "has no effect: the size of a directory is not enforced"
+		noEffect = "has no effect: the size of a claim is what it requests"
 		noPod    = "needs a storage driver: pods that use the claim do not start"
 		remove   = "remove the field"
 		fill     = "remove the field and copy the data into the claim's directory"

@@ -55,8 +55,8 @@ func (c *Collector) Claims(ctx context.Context, maxAge time.Duration, paths []st
 	measured := make(chan usage.ClaimVolumes, 1)
 	go func() {
 		volumes, _ := c.claims.get(context.WithoutCancel(ctx), maxAge, diskPause, func(ctx context.Context, last usage.ClaimVolumes) (usage.ClaimVolumes, error) {
-			return c.measureClaims(ctx, last, paths), nil
-		}) // never fails
+			return c.measureClaims(ctx, last, paths), nil // never fails
+		})
 		measured <- volumes
 	}()
 	select {
@@ -146,10 +146,11 @@ func (c *Collector) measureUnlessHanging(ctx context.Context, path string, point
 	}
 	measured := make(chan *usage.ClaimVolume, 1)
 	go func() {
-		measured <- c.measureClaim(ctx, path, points)
+		volume := c.measureClaim(ctx, path, points)
 		m.mu.Lock()
 		delete(m.hanging, path)
 		m.mu.Unlock()
+		measured <- volume
 	}()
 	deadline, _ := ctx.Deadline()
 	timeout := time.NewTimer(time.Until(deadline) + hangGrace)
@@ -185,6 +186,12 @@ func (c *Collector) measureClaim(ctx context.Context, path string, points []*mou
 		return &usage.ClaimVolume{Filesystem: whole}
 	case network:
 		return nil // not mounted yet
+	}
+	if q, err := c.cfg.quotaOf(real); err == nil && q.Accounted {
+		// The kernel has counted it, and limits the totals to the quota.
+		v := &usage.ClaimVolume{Filesystem: usage.Filesystem{At: time.Now(), Used: q.Used, InodesUsed: q.Inodes}, Limit: q.Limit}
+		v.SetTotals(whole)
+		return v
 	}
 	used, err := walk(ctx, real)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/podstead/podstead/internal/projectquota"
 	"github.com/podstead/podstead/internal/usage"
 )
 
@@ -58,6 +59,30 @@ func TestClaims(t *testing.T) {
 	cancel()
 	if latest := c.Claims(over, time.Hour, nil); len(latest) != 5 {
 		t.Errorf("a caller whose time is over gets %v", latest)
+	}
+}
+
+// The kernel has counted a directory with a quota.
+func TestClaimsQuota(t *testing.T) {
+	m := claimMachine(t)
+	c := m.collector()
+	c.cfg.quotaOf = func(path string) (projectquota.Quota, error) {
+		switch path {
+		case m.path("claims/directory"):
+			return projectquota.Quota{ID: projectquota.First, Accounted: true, Used: 70, Inodes: 7, Limit: 100}, nil
+		case m.path("claims/bound"):
+			return projectquota.Quota{ID: 5}, nil
+		}
+		return projectquota.Quota{}, errUnavailable
+	}
+	got := c.measureClaims(t.Context(), nil, []string{m.path("claims/unused")})
+	if v := got[m.path("claims/directory")]; v == nil || v.Used != 70 || v.InodesUsed != 7 || v.Limit != 100 || v.Capacity != 1000 {
+		t.Errorf("a directory with a quota: %+v", v)
+	}
+	for _, name := range []string{"bound", "unused"} {
+		if v := got[m.path("claims/"+name)]; v == nil || v.Used < 100_000 || v.Limit != 0 {
+			t.Errorf("%s: %+v", name, v)
+		}
 	}
 }
 

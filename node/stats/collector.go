@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podstead/podstead/internal/projectquota"
 	"github.com/podstead/podstead/internal/usage"
 	"github.com/podstead/podstead/node/cgroup"
 )
@@ -39,9 +40,10 @@ type Config struct {
 	// Log may be nil.
 	Log *slog.Logger
 
-	// Tests replace proc and statfs.
-	proc   string
-	statfs func(path string) (usage.Filesystem, bool, error)
+	// Tests replace proc, statfs and quotaOf.
+	proc    string
+	statfs  func(path string) (usage.Filesystem, bool, error)
+	quotaOf func(path string) (projectquota.Quota, error)
 }
 
 // Collector measures on demand. Its methods may be called concurrently.
@@ -77,6 +79,9 @@ func New(cfg Config) *Collector {
 	}
 	if cfg.statfs == nil {
 		cfg.statfs = statfs
+	}
+	if cfg.quotaOf == nil {
+		cfg.quotaOf = projectquota.Of
 	}
 	return &Collector{
 		cfg: cfg, log: cfg.Log, cgroupPaths: cgroupPaths{byID: map[string]string{}},

@@ -34,6 +34,9 @@ func (r *Resolver) setupVolumes(ctx context.Context, pod *v1.Pod) (map[string]vo
 	for _, kept := range result.Stale {
 		r.cfg.Events.Event(pod, v1.EventTypeWarning, ReasonFailedMount, kept.Error())
 	}
+	for _, claim := range result.Unenforced {
+		r.cfg.Events.Event(pod, v1.EventTypeWarning, reasonSizeNotEnforced, claim.Error())
+	}
 	return result.Volumes, err
 }
 

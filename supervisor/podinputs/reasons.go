@@ -14,5 +14,6 @@ const (
 	ReasonWaitingForNetwork = "WaitingForNetwork"
 
 	reasonDNSConfigForming = "DNSConfigForming"
+	reasonSizeNotEnforced  = "VolumeSizeNotEnforced"
 	reasonNoPullSecret     = "FailedToRetrieveImagePullSecret"
 )

@@ -76,6 +76,9 @@ func (s *setup) setupBound(ctx context.Context, c *claimVolume, bound *binding.B
 	if spec.CSI != nil {
 		return s.useCSI(ctx, c, bound, claim, held)
 	}
+	if bound.Provisioned {
+		s.limitSize(ctx, c, mounted.Path, claim)
+	}
 	if spec.NFS != nil {
 		if err := s.setupNFS(ctx, mounted.Path, spec.NFS, spec.MountOptions); err != nil {
 			return Mounted{}, err

@@ -101,6 +101,7 @@ func (s *setup) setupDeclared(ctx context.Context, c *claimVolume, claim *v1.Per
 	mounted := Mounted{Path: c.dir, ReadOnly: c.src.ReadOnly || !writable(claim), Relabel: true}
 	link := c.path(pluginClaim)
 	if linksTo(link, c.dir) {
+		s.limitSize(ctx, c, c.dir, claim)
 		return mounted, nil
 	}
 	if err == nil {
@@ -109,6 +110,7 @@ func (s *setup) setupDeclared(ctx context.Context, c *claimVolume, claim *v1.Per
 	if err := s.createClaim(c.dir, claim); err != nil {
 		return Mounted{}, err
 	}
+	s.limitSize(ctx, c, c.dir, claim)
 	if err := s.group.apply(c.dir, groupReadWrite); err != nil {
 		return Mounted{}, err
 	}
@@ -421,6 +423,7 @@ func (v *Volumes) RemoveClaim(namespace, name string) error {
 	if err := v.checkUnused(dir, namespace, name); err != nil {
 		return err
 	}
+	v.releaseQuota(dir)
 	if err := removeTree(dir); err != nil {
 		return fmt.Errorf("failed to remove persistent volume %s/%s: %w", namespace, name, err)
 	}

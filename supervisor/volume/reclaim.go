@@ -92,6 +92,7 @@ func (v *Volumes) startRemoval(namespace, name string) (*binding.Binding, error)
 // removeProvisioned deletes the directory of a provisioned volume.
 func (v *Volumes) removeProvisioned(bound *binding.Binding) error {
 	dir := bound.Volume.Spec.HostPath.Path
+	v.releaseQuota(dir)
 	if err := removeTree(dir); err != nil {
 		return fmt.Errorf("failed to delete volume %s: %w", bound.Volume.Name, err)
 	}

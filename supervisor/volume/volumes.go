@@ -34,6 +34,8 @@ type Volumes struct {
 	CSI CSI
 	// PodName returns the name of a pod for messages, empty if it is not known; nil knows none.
 	PodName func(types.UID) string
+	// Quotas limits the size of claims; nil does not.
+	Quotas Quotas
 
 	// mounts replaces /proc/self/mountinfo in tests.
 	mounts func() ([]*mountinfo.Info, error)
@@ -45,6 +47,8 @@ type Volumes struct {
 	// opening has a mutex for each block device, held while it is opened.
 	opening  sync.Map
 	bindings bindings
+	// quotaLocks has a mutex for each directory whose size is being limited.
+	quotaLocks sync.Map
 	// removals is held while a volume is deleted. It is locked before claims.
 	removals sync.Mutex
 }
@@ -101,6 +105,9 @@ type Result struct {
 	// Stale names volumes that keep their content because an object that they were
 	// made from no longer exists.
 	Stale []error
+	// Unenforced says of which claims the size is not enforced, although the file system has
+	// quotas.
+	Unenforced []error
 }
 
 // setup is one call of Setup.
@@ -109,6 +116,8 @@ type setup struct {
 	req   *Request
 	group volumeGroup
 	stale []error
+	// unenforced is that of the result.
+	unenforced []error
 }
 
 // Setup creates the volumes that a container of the pod mounts, and updates the files
@@ -147,6 +156,7 @@ func (v *Volumes) Setup(ctx context.Context, req *Request) (Result, error) {
 		}
 		result.Volumes[vol.Name] = m
 	}
+	result.Unenforced = s.unenforced
 	return result, joinErrors(errs)
 }
 

@@ -238,7 +238,7 @@ func (n *node) awaitClaimUsage(fast, rest instance) {
 		}
 		return nil
 	})
-	n.cli(0, []string{"USED", "4.0 MiB", "3.0 MiB", "2.0 MiB"}, "volumes")
+	n.cli(0, []string{"ENFORCED", " no ", "USED", "4.0 MiB", "3.0 MiB", "2.0 MiB"}, "volumes")
 }
 
 // mustHaveFile fails the test unless a file of the host has this content.

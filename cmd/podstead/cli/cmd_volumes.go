@@ -26,8 +26,9 @@ A claim gets its volume when a pod first uses it: a PersistentVolume, a director
 storage class, or a directory of its own below the root directory. The volume outlives the
 pod, and the manifest that declares the claim unless its reclaim policy is Delete.
 
-USED is what the volume contains, after ">" if it is too large to count. CAPACITY is that of
-the file system that it is on.`,
+ENFORCED says whether a quota of the file system enforces the size. USED is what the volume
+contains, after ">" if it is too large to count. CAPACITY is that of the file system that it
+is on, within the quota.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return listVolumes(cmd, client.New(socket)) },
 	}
@@ -69,10 +70,10 @@ func listVolumes(cmd *cobra.Command, c *client.Client) error {
 		cmd.PrintErrln("no volumes found")
 		return nil
 	}
-	t := terminal.Table{Header: []string{"NAMESPACE", "CLAIM", "REQUESTED", "USED", "CAPACITY", "VOLUME", "CLASS", "USED BY", "PATH"}}
+	t := terminal.Table{Header: []string{"NAMESPACE", "CLAIM", "REQUESTED", "ENFORCED", "USED", "CAPACITY", "VOLUME", "CLASS", "USED BY", "PATH"}}
 	for _, v := range list {
 		used, capacity := usedOf(v.Usage)
-		t.Rows = append(t.Rows, []string{v.Namespace, v.Name, terminal.OrNone(v.Requested), used, capacity, terminal.OrNone(v.Volume), terminal.OrNone(v.StorageClass), terminal.OrNone(strings.Join(v.Pods, ",")), v.Path})
+		t.Rows = append(t.Rows, []string{v.Namespace, v.Name, terminal.OrNone(v.Requested), enforcedOf(v.Usage), used, capacity, terminal.OrNone(v.Volume), terminal.OrNone(v.StorageClass), terminal.OrNone(strings.Join(v.Pods, ",")), v.Path})
 	}
 	return t.Print(cmd.OutOrStdout())
 }
@@ -90,6 +91,17 @@ func usedOf(u *objects.VolumeUsage) (used, capacity string) {
 		used = ">" + used
 	}
 	return used, objects.FormatSize(u.CapacityBytes)
+}
+
+// enforcedOf returns whether a quota enforces the size of a volume.
+func enforcedOf(u *objects.VolumeUsage) string {
+	switch {
+	case u == nil:
+		return terminal.OrNone("")
+	case u.LimitBytes > 0:
+		return "yes"
+	}
+	return "no"
 }
 
 func removeVolume(cmd *cobra.Command, c *client.Client, name string) error {

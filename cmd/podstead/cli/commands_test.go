@@ -53,7 +53,7 @@ func TestVolumes(t *testing.T) {
 			answer(`[]`)(w, r)
 			return
 		}
-		answer(`[{"namespace":"apps","name":"data","path":"/v/apps/data","usage":{"capacityBytes":4294967296,"usedBytes":1048576}},
+		answer(`[{"namespace":"apps","name":"data","path":"/v/apps/data","usage":{"capacityBytes":4294967296,"usedBytes":1048576,"limitBytes":4294967296}},
 			{"namespace":"apps","name":"large","usage":{"capacityBytes":4294967296,"usedBytes":1048576,"incomplete":true}},
 			{"namespace":"apps","name":"disk","usage":{"capacityBytes":5368709120}}]`)(w, r)
 	}
@@ -63,7 +63,7 @@ func TestVolumes(t *testing.T) {
 	d.start()
 	plain, _, err := execute(t, "", "volumes", "--api-socket", d.socket)
 	listed, _, other := execute(t, "", "volumes", "ls", "--api-socket", d.socket)
-	if err != nil || other != nil || plain != listed || !strings.Contains(plain, "/v/apps/data") || !strings.Contains(plain, " 1.0 MiB ") || !strings.Contains(plain, " >1.0 MiB ") || !strings.Contains(plain, " 4.0 GiB ") || !strings.Contains(plain, "<none>     5.0 GiB ") {
+	if err != nil || other != nil || plain != listed || !strings.Contains(plain, "/v/apps/data") || !strings.Contains(plain, " yes        1.0 MiB ") || !strings.Contains(plain, " no         >1.0 MiB ") || !strings.Contains(plain, " >1.0 MiB ") || !strings.Contains(plain, " 4.0 GiB ") || !strings.Contains(plain, "<none>     5.0 GiB ") {
 		t.Errorf("volumes: %v %q; volumes ls: %v %q", err, plain, other, listed)
 	}
 	_, _, err = execute(t, "", "volumes", "rm", "x", "--api-socket", d.socket)

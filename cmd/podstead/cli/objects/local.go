@@ -133,4 +133,6 @@ type VolumeUsage struct {
 	UsedBytes *uint64
 	// Incomplete: UsedBytes is what was counted in time.
 	Incomplete bool
+	// LimitBytes is what a quota enforces; 0 is none.
+	LimitBytes uint64
 }
