@@ -365,7 +365,7 @@ func TestWritesOfTheAPI(t *testing.T) {
 	if got := h.read("usb-persistentvolume.yaml"); strings.Contains(got, "claimRef") || strings.Contains(got, "status") || !strings.Contains(got, "a: b") {
 		t.Errorf("the manifest of the volume:\n%s", got)
 	}
-	h.must(422, "needs a storage driver", "POST", volumes, "application/json", `{"metadata":{"name":"x"},"spec":{"accessModes":["ReadWriteOnce"],"capacity":{"storage":"1Gi"},"cephfs":{"monitors":["a"]}}}`)
+	h.must(422, "has become the CSI driver cephfs.csi.ceph.com", "POST", volumes, "application/json", `{"metadata":{"name":"x"},"spec":{"accessModes":["ReadWriteOnce"],"capacity":{"storage":"1Gi"},"cephfs":{"monitors":["a"]}}}`)
 	h.must(200, `"Success"`, "DELETE", volumes+"/usb", "", "")
 	if got := h.request("DELETE", volumes+"/default.made", "", ""); got.Code < 400 || !strings.Contains(got.Body.String(), "default.made") {
 		t.Errorf("deleting a volume that no manifest declares: %d %s", got.Code, got.Body)
