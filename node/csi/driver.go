@@ -83,7 +83,12 @@ func (e *callError) Error() string {
 func (e *callError) Unwrap() error { return e.cancelled }
 
 // isNotFound reports whether the driver does not know the volume.
-func isNotFound(err error) bool {
+func isNotFound(err error) bool { return hasCode(err, codes.NotFound) }
+
+// isUnreachable reports whether the driver does not serve: its pod may have left the socket when it ended.
+func isUnreachable(err error) bool { return hasCode(err, codes.Unavailable) }
+
+func hasCode(err error, code codes.Code) bool {
 	e, ok := err.(*callError)
-	return ok && e.code == codes.NotFound
+	return ok && e.cancelled == nil && e.code == code
 }

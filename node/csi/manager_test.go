@@ -72,6 +72,12 @@ func TestAbsentDriver(t *testing.T) {
 		t.Errorf("secrets were read %d times", secrets)
 	}
 	mustContain(t, h.Unpublish(t.Context(), "one"), "NodeUnpublishVolume is still to be called for volume v", "is not registered", "reboot the host")
+	// A driver that was killed has left the socket of its registrar.
+	h.register("a.example.com")
+	<-h.Changed()
+	h.fail["NodeUnpublishVolume"] = status.Error(codes.Unavailable, "connection refused")
+	mustContain(t, h.Unpublish(t.Context(), "one"), "is unreachable at", "connection refused", "reboot the host")
+	delete(h.fail, "NodeUnpublishVolume")
 	h.register("a.example.com")
 	<-h.Changed()
 	h.mustUnpublish("one")

@@ -108,6 +108,9 @@ func (m *Manager) undo(ctx context.Context, u use, method, path string) error {
 		return fmt.Errorf("%s is still to be called for volume %s: %w; if the driver was removed for good, reboot the host", method, u.vol.Handle, err)
 	}
 	failure := d.call(ctx, method, &pathRequest{volumeID: u.vol.Handle, path: path}, &empty{})
+	if isUnreachable(failure) {
+		return fmt.Errorf("%w; if the driver was removed for good, reboot the host", failure)
+	}
 	if failure != nil && !isNotFound(failure) {
 		return failure
 	}
