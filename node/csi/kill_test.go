@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -144,6 +145,7 @@ func TestStateThatCannotBeWritten(t *testing.T) {
 // Pods use many volumes at once, also the same one.
 func TestManyPodsAtOnce(t *testing.T) {
 	h := newHarness(t)
+	h.options.LockTimeout = time.Hour // a loaded host needs its time for all pods of a volume
 	h.register("a.example.com")
 	done := make(chan error)
 	const pods = 24
