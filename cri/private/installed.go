@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // A package manager unpacks a runtime before it configures and starts it. A daemon that starts in
@@ -17,6 +19,9 @@ const (
 	// installationTime is how long after its installation a runtime is waited for.
 	installationTime = time.Minute
 	installationPoll = 200 * time.Millisecond
+	// bootTime is how long after the start of the kernel the files of a system that is unpacked at
+	// each boot are made, as those of an initial ramdisk are.
+	bootTime = 30 * time.Second
 )
 
 // Installation finds runtimes that are being installed as services of systemd.
@@ -29,6 +34,8 @@ type Installation struct {
 	Services []string
 	// Sockets are where the runtimes listen.
 	Sockets []string
+	// Uptime replaces the time since the start of the kernel in tests.
+	Uptime func() time.Duration
 }
 
 // SystemdInstallation is that of this host.
@@ -79,12 +86,25 @@ func (i Installation) recent(now time.Time) string {
 				break
 			}
 			// A package preserves the time of the modification, and not that of the inode's change.
-			if age := now.Sub(time.Unix(fi.Sys().(*syscall.Stat_t).Ctim.Unix())); age >= 0 && age < installationTime {
+			age := now.Sub(time.Unix(fi.Sys().(*syscall.Stat_t).Ctim.Unix()))
+			if age >= 0 && age < installationTime && i.uptime()-age > bootTime {
 				return service
 			}
 		}
 	}
 	return ""
+}
+
+// uptime returns the time since the start of the kernel.
+func (i Installation) uptime() time.Duration {
+	if i.Uptime != nil {
+		return i.Uptime()
+	}
+	var since unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &since); err != nil {
+		return 0
+	}
+	return time.Duration(since.Nano())
 }
 
 // masked reports whether a unit file is what systemctl mask makes.

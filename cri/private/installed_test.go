@@ -15,7 +15,7 @@ func TestAwaitInstallation(t *testing.T) {
 	installation := func(t *testing.T) Installation {
 		dir := t.TempDir()
 		i := Installation{Booted: filepath.Join(dir, "booted"), UnitDirs: []string{filepath.Join(dir, "etc"), filepath.Join(dir, "lib")},
-			Services: []string{"containerd.service", "crio.service"}, Sockets: []string{filepath.Join(dir, "a.sock")}}
+			Services: []string{"containerd.service", "crio.service"}, Sockets: []string{filepath.Join(dir, "a.sock")}, Uptime: func() time.Duration { return time.Hour }}
 		for _, d := range append(i.UnitDirs, i.Booted) {
 			if err := os.Mkdir(d, 0o755); err != nil {
 				t.Fatal(err)
@@ -86,6 +86,14 @@ func TestAwaitInstallation(t *testing.T) {
 			}
 		})
 	}
+	t.Run("unpacked at the boot", func(t *testing.T) {
+		i := installation(t)
+		install(t, i)
+		i.Uptime = func() time.Duration { return bootTime }
+		if got := i.recent(time.Now()); got != "" {
+			t.Error(got)
+		}
+	})
 	t.Run("installed long ago", func(t *testing.T) {
 		i := installation(t)
 		install(t, i)
