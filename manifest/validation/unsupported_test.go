@@ -276,7 +276,7 @@ spec:
 	}
 	for _, err := range errs {
 		if strings.HasPrefix(err.Field, "spec.volumes") && err.Detail != string(noDriver) {
-			t.Errorf("a pod of a cluster is told: %v", err)
+			t.Errorf("the error for a pod of a cluster is %v", err)
 		}
 	}
 }
