@@ -24,6 +24,9 @@ type Volume struct {
 	AccessMode   v1.PersistentVolumeAccessMode
 	// Context are the attributes of the volume for the driver.
 	Context map[string]string
+	// AttachContext is what the controller that has attached the volume tells the driver; nil if none
+	// has attached it.
+	AttachContext map[string]string
 	// Secrets returns those for the driver; nil if there are none. It is called only before the driver is
 	// called: a volume that is published stays so without them.
 	Secrets func() (Secrets, error)
