@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/moby/sys/mountinfo"
 	"google.golang.org/grpc"
@@ -49,13 +50,16 @@ type harness struct {
 	// unmountErr is the error of unmounting without the driver.
 	unmountErr error
 	usage      []byte
+	// requests are the last ones of each method; republish is the manager's option.
+	requests  map[string]map[int]string
+	republish time.Duration
 }
 
 // killed is the panic of a manager that is killed.
 type killed struct{}
 
 func newHarness(t *testing.T) *harness {
-	h := &harness{t: t, dir: t.TempDir(), boot: "first", mounted: map[string]string{}, fail: map[string]error{}, hang: map[string]chan struct{}{}, leaves: map[string]bool{}}
+	h := &harness{t: t, dir: t.TempDir(), boot: "first", mounted: map[string]string{}, fail: map[string]error{}, hang: map[string]chan struct{}{}, leaves: map[string]bool{}, requests: map[string]map[int]string{}}
 	h.start()
 	return h
 }
@@ -64,7 +68,7 @@ func newHarness(t *testing.T) *harness {
 func (h *harness) start() {
 	h.dead, h.killAt = false, 0
 	h.Manager = New(Options{
-		Dir: h.dir, Registry: filepath.Join(h.dir, "plugins_registry"), File: h.file(), BootID: h.boot,
+		Dir: h.dir, Registry: filepath.Join(h.dir, "plugins_registry"), File: h.file(), BootID: h.boot, Republish: h.republish,
 		Mounts: h.mounts, Unmount: h.unmount, Write: h.write,
 	})
 }
@@ -137,6 +141,7 @@ func (h *harness) serve(driver, method string, request map[int]string) ([]byte, 
 	if h.dead {
 		return nil, status.Error(codes.Unavailable, "the test has killed the caller")
 	}
+	h.requests[method] = request
 	h.calls = append(h.calls, fmt.Sprintf("%s %s", strings.TrimSuffix(strings.TrimPrefix(method, "Node"), "Volume"), id))
 	if h.point() {
 		return nil, status.Error(codes.Unavailable, "killed before the call")

@@ -32,6 +32,9 @@ type Options struct {
 	// Timeout is for each call to a driver, by default 2 minutes, the kubelet's. LockTimeout is how
 	// long an operation waits for another one on the same volume, by default 10 s.
 	Timeout, LockTimeout time.Duration
+	// Republish is how long a driver that wants to be called again and again is not called for a volume, at
+	// least; by default 1 minute, at which a kubelet syncs pods.
+	Republish time.Duration
 	// Log takes the log messages; nil discards them.
 	Log *slog.Logger
 	// Unwritten takes the failed writes of the file.
@@ -71,6 +74,7 @@ type Manager struct {
 func New(o Options) *Manager {
 	o.Timeout = cmp.Or(o.Timeout, 2*time.Minute)
 	o.LockTimeout = cmp.Or(o.LockTimeout, 10*time.Second)
+	o.Republish = cmp.Or(o.Republish, time.Minute)
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}

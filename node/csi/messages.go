@@ -79,14 +79,15 @@ func (response) encode() []byte { return nil }
 
 type stageRequest struct {
 	request
-	volumeID, stagingPath string
-	capability            volumeCapability
-	secrets, context      map[string]string
+	volumeID, stagingPath           string
+	capability                      volumeCapability
+	attachContext, secrets, context map[string]string
 }
 
 func (r *stageRequest) encode() []byte {
 	var f fields
 	f.text(1, r.volumeID)
+	f.texts(2, r.attachContext)
 	f.text(3, r.stagingPath)
 	f.bytes(4, r.capability.encode())
 	f.texts(5, r.secrets)
@@ -99,12 +100,13 @@ type publishRequest struct {
 	volumeID, stagingPath, targetPath string
 	capability                        volumeCapability
 	readOnly                          bool
-	secrets, context                  map[string]string
+	attachContext, secrets, context   map[string]string
 }
 
 func (r *publishRequest) encode() []byte {
 	var f fields
 	f.text(1, r.volumeID)
+	f.texts(2, r.attachContext)
 	f.text(3, r.stagingPath)
 	f.text(4, r.targetPath)
 	f.bytes(5, r.capability.encode())

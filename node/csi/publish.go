@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -38,10 +39,8 @@ func (m *Manager) Publish(ctx context.Context, v *csivolume.Volume) (path string
 	}
 	defer unlock()
 	p := &publication{Manager: m, driver: d, volume: v}
-	if v.Secrets != nil {
-		if p.secrets, err = v.Secrets(); err != nil {
-			return "", err
-		}
+	if err := p.prepare(); err != nil {
+		return "", err
 	}
 	if err := p.record(target); err != nil {
 		return "", err
@@ -83,6 +82,19 @@ type publication struct {
 	secrets csivolume.Secrets
 	vol     *record
 	pod     *podRecord
+}
+
+// prepare completes what the driver needs to know of the volume.
+func (p *publication) prepare() (err error) {
+	if p.volume.Prepare != nil {
+		if err := p.volume.Prepare(); err != nil {
+			return err
+		}
+	}
+	if p.volume.Secrets != nil {
+		p.secrets, err = p.volume.Secrets()
+	}
+	return err
 }
 
 // stages reports whether the volume is to be staged.
@@ -134,7 +146,8 @@ func (p *publication) stage(ctx context.Context) error {
 		return err
 	}
 	err := p.driver.call(ctx, "NodeStageVolume", &stageRequest{
-		volumeID: p.volume.Handle, stagingPath: p.vol.StagingPath, capability: p.driver.capability(p.volume), secrets: p.secrets.Stage, context: p.volume.Context,
+		volumeID: p.volume.Handle, attachContext: p.volume.AttachContext, stagingPath: p.vol.StagingPath,
+		capability: p.driver.capability(p.volume), secrets: p.secrets.Stage, context: p.volume.Context,
 	}, &empty{})
 	if err != nil {
 		return err
@@ -153,11 +166,7 @@ func (p *publication) publish(ctx context.Context) error {
 	if err := os.MkdirAll(filepath.Dir(p.pod.Target), dirMode); err != nil {
 		return err
 	}
-	err := p.driver.call(ctx, "NodePublishVolume", &publishRequest{
-		volumeID: p.volume.Handle, stagingPath: p.vol.StagingPath, targetPath: p.pod.Target, capability: p.driver.capability(p.volume),
-		readOnly: p.volume.ReadOnly, secrets: p.secrets.Publish, context: p.volume.Context,
-	}, &empty{})
-	if err != nil {
+	if err := p.call(ctx); err != nil {
 		var failed *callError
 		if errors.As(err, &failed) && failed.cancelled == nil && p.vol.Staged {
 			// The driver may have lost what it has staged: it is to be staged again, which a driver
@@ -174,12 +183,43 @@ func (p *publication) publish(ctx context.Context) error {
 		return fmt.Errorf("CSI driver %s has published volume %s, but nothing is mounted at %s; its container must mount %s with mountPropagation: Bidirectional",
 			p.volume.Driver, p.volume.Handle, p.pod.Target, p.podsDir())
 	}
-	if p.volume.Own != nil && !p.driver.capabilities[capabilityMountGroup] {
-		if err := p.volume.Own(p.pod.Target); err != nil {
-			return err
-		}
+	if err := p.own(); err != nil {
+		return err
 	}
-	return p.update(func() { p.pod.Published = true })
+	if err := p.update(func() { p.pod.Published = true }); err != nil {
+		return err
+	}
+	if p.volume.Republish {
+		p.repeatLater(p.pod)
+	}
+	return nil
+}
+
+// call calls the driver to publish the volume.
+func (p *publication) call(ctx context.Context) error {
+	return p.driver.call(ctx, "NodePublishVolume", &publishRequest{
+		volumeID: p.volume.Handle, attachContext: p.volume.AttachContext, stagingPath: p.vol.StagingPath, targetPath: p.pod.Target,
+		capability: p.driver.capability(p.volume), readOnly: p.volume.ReadOnly, secrets: p.secrets.Publish, context: p.context(),
+	}, &empty{})
+}
+
+// context returns the attributes of the volume and of the pod.
+func (p *publication) context() map[string]string {
+	if len(p.volume.PodContext) == 0 {
+		return p.volume.Context
+	}
+	all := make(map[string]string, len(p.volume.Context)+len(p.volume.PodContext))
+	maps.Copy(all, p.volume.Context)
+	maps.Copy(all, p.volume.PodContext)
+	return all
+}
+
+// own gives the volume to the pod's group, unless the driver has done so.
+func (p *publication) own() error {
+	if p.volume.Own == nil || p.driver.capabilities[capabilityMountGroup] {
+		return nil
+	}
+	return p.volume.Own(p.pod.Target)
 }
 
 // Labeled reports whether files at a path of Publish can have SELinux labels.

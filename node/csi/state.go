@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -57,6 +58,10 @@ type podRecord struct {
 	// unpublished. Published is set after the volume is as the pod needs it.
 	Called    bool `json:"called,omitempty"`
 	Published bool `json:"published,omitempty"`
+	// repeat fires when the driver is to be called again, and repeatAt is that time. They are not stored: after
+	// a restart the driver is called at once.
+	repeat   *time.Timer
+	repeatAt time.Time
 }
 
 func (r *record) pod(uid types.UID, name string) *podRecord {
