@@ -241,7 +241,7 @@ func TestClusterVolumesThatCannotBeUsed(t *testing.T) {
 		change func(*v1.PersistentVolumeSpec)
 		parts  []string
 	}{
-		"block":         {func(s *v1.PersistentVolumeSpec) { s.VolumeMode = &block }, []string{"PersistentVolume pv has volumeMode Block"}},
+		"another mode":  {func(s *v1.PersistentVolumeSpec) { s.VolumeMode = &block }, []string{"PersistentVolume pv has volumeMode Block, and the claim has volumeMode Filesystem"}},
 		"another type":  {func(s *v1.PersistentVolumeSpec) { s.Local, s.ISCSI = nil, &v1.ISCSIPersistentVolumeSource{} }, []string{"is of type iscsi", "supports hostPath, local, nfs and csi"}},
 		"mount options": {func(s *v1.PersistentVolumeSpec) { s.MountOptions = []string{"noatime"} }, []string{"has spec.mountOptions"}},
 		"relative path": {func(s *v1.PersistentVolumeSpec) { s.Local.Path = "disk" }, []string{`local path "disk" must be absolute`}},
