@@ -18,6 +18,8 @@ type Volume struct {
 	// Ephemeral: the volume is declared in the pod and ends with it. It is never staged.
 	Ephemeral bool
 	ReadOnly  bool
+	// Block: the pod has the volume as a block device, without a file system.
+	Block bool
 	// FSType is the file system type, empty for the driver's default.
 	FSType       string
 	MountOptions []string

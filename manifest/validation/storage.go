@@ -60,8 +60,8 @@ func (v *validator) persistentVolume(volume *v1.PersistentVolume) {
 	oneOf(v, at.Child("persistentVolumeReclaimPolicy"), spec.PersistentVolumeReclaimPolicy,
 		v1.PersistentVolumeReclaimRetain, v1.PersistentVolumeReclaimDelete, v1.PersistentVolumeReclaimRecycle)
 	optionalOneOf(v, at.Child("volumeMode"), spec.VolumeMode, v1.PersistentVolumeFilesystem, v1.PersistentVolumeBlock)
-	if spec.VolumeMode != nil && *spec.VolumeMode == v1.PersistentVolumeBlock && spec.Local == nil {
-		v.forbidden(at.Child("volumeMode"), "only a local volume can be a block device here; use local with the path of the device, or remove the field")
+	if spec.VolumeMode != nil && *spec.VolumeMode == v1.PersistentVolumeBlock && spec.Local == nil && spec.CSI == nil {
+		v.forbidden(at.Child("volumeMode"), "only a local or csi volume can be a block device here; use local with the path of the device, or remove the field")
 	}
 	if spec.StorageClassName != "" {
 		v.dnsSubdomain(at.Child("storageClassName"), spec.StorageClassName)

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/moby/sys/mountinfo"
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -53,6 +54,8 @@ type harness struct {
 	// requests are the last ones of each method; republish is the manager's option.
 	requests  map[string]map[int]string
 	republish time.Duration
+	// wrongDevice: the driver places a file where a block device is to be.
+	wrongDevice bool
 }
 
 // killed is the panic of a manager that is killed.
@@ -170,6 +173,10 @@ func (h *harness) act(method, id string, request map[int]string) ([]byte, error)
 		if err := h.recorded(id, request[4]); err != nil {
 			return nil, err
 		}
+		if _, block := fieldsOf([]byte(request[5]))[1]; block {
+			// A driver may make a device node instead of mounting one.
+			return nil, h.placeDevice(request[4])
+		}
 		if err := os.MkdirAll(request[4], 0o755); err != nil {
 			return nil, err
 		}
@@ -189,6 +196,13 @@ func (h *harness) act(method, id string, request map[int]string) ([]byte, error)
 		return h.usage, nil
 	}
 	return nil, nil
+}
+
+func (h *harness) placeDevice(path string) error {
+	if h.wrongDevice {
+		return os.WriteFile(path, nil, 0o600)
+	}
+	return unix.Mknod(path, unix.S_IFBLK|0o600, int(unix.Mkdev(7, 250)))
 }
 
 // recorded returns an error unless a path for a volume is in the state on the disk.

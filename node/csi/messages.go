@@ -46,6 +46,8 @@ type volumeCapability struct {
 	// group is the group that owns the files, empty for none.
 	group string
 	mode  accessMode
+	// block: the volume is a block device, and has nothing of the above but the mode.
+	block bool
 }
 
 func (c *volumeCapability) encode() []byte {
@@ -55,7 +57,11 @@ func (c *volumeCapability) encode() []byte {
 		mount.bytes(2, []byte(flag))
 	}
 	mount.text(3, c.group)
-	f.bytes(2, mount)
+	if c.block {
+		f.bytes(1, nil)
+	} else {
+		f.bytes(2, mount)
+	}
 	mode.number(1, uint64(c.mode))
 	f.bytes(3, mode)
 	return f

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -67,10 +68,24 @@ func (m *Manager) published(v *csivolume.Volume) (string, error) {
 	if path == "" {
 		return "", err
 	}
-	if point, err := m.mountedAt(path); err != nil || point == nil {
+	if there, err := m.present(path, v.Block); err != nil || !there {
 		return "", err
 	}
 	return path, nil
+}
+
+// present reports whether a volume is at the path at which it was published: something is mounted there, or it is
+// a block device, which a driver need not mount.
+func (m *Manager) present(path string, block bool) (bool, error) {
+	if !block {
+		point, err := m.mountedAt(path)
+		return point != nil, err
+	}
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil && info.Mode().Type() == os.ModeDevice, err
 }
 
 // publication is one call of Publish, which holds the lock of the volume. Only operations that
@@ -107,7 +122,7 @@ func (p *publication) record(target string) error {
 	v := p.volume
 	staging := ""
 	if p.stages() {
-		staging = p.stagingPath(v.Driver, v.Handle)
+		staging = p.stagingPath(v)
 	}
 	return p.update(func() {
 		p.vol = p.state.find(v.Driver, v.Handle)
@@ -130,6 +145,9 @@ func (p *publication) record(target string) error {
 
 // capability says how a pod uses a volume.
 func (d *driver) capability(v *csivolume.Volume) volumeCapability {
+	if v.Block {
+		return volumeCapability{block: true, mode: accessModeOf(v.AccessMode, d.capabilities[capabilityWriters])}
+	}
 	c := volumeCapability{fsType: v.FSType, mountFlags: v.MountOptions, mode: accessModeOf(v.AccessMode, d.capabilities[capabilityWriters])}
 	if v.Group != nil && d.capabilities[capabilityMountGroup] {
 		c.group = strconv.FormatInt(*v.Group, 10)
@@ -175,13 +193,17 @@ func (p *publication) publish(ctx context.Context) error {
 		}
 		return err
 	}
-	point, err := p.mountedAt(p.pod.Target)
+	there, err := p.present(p.pod.Target, p.volume.Block)
 	if err != nil {
 		return err
 	}
-	if point == nil {
-		return fmt.Errorf("CSI driver %s has published volume %s, but nothing is mounted at %s; its container must mount %s with mountPropagation: Bidirectional",
-			p.volume.Driver, p.volume.Handle, p.pod.Target, p.podsDir())
+	if !there {
+		what, shared := "nothing is mounted", p.podsDir()
+		if p.volume.Block {
+			what, shared = "no block device is", p.pluginsDir()
+		}
+		return fmt.Errorf("CSI driver %s has published volume %s, but %s at %s; its container must mount %s with mountPropagation: Bidirectional",
+			p.volume.Driver, p.volume.Handle, what, p.pod.Target, shared)
 	}
 	if err := p.own(); err != nil {
 		return err

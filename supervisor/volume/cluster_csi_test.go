@@ -181,3 +181,23 @@ func TestClusterCSIRepublish(t *testing.T) {
 		t.Errorf("called %d times; stale %v", csi.republished, n.stale)
 	}
 }
+
+// A block device has neither a file system nor a group.
+func TestClusterCSIBlock(t *testing.T) {
+	n, csi := newClusterCSI(t)
+	n.driver.GroupPolicy = storagev1.FileFSGroupPolicy
+	block := v1.PersistentVolumeBlock
+	n.volume.Spec.VolumeMode, n.claim.Spec.VolumeMode = &block, &block
+	p := asDevice(claimPod("u1", "data"))
+	group := testGroup()
+	p.Spec.SecurityContext = &v1.PodSecurityContext{FSGroup: &group}
+	p.Spec.Volumes[0].PersistentVolumeClaim.ReadOnly = true
+	want := Mounted{Path: filepath.Join(csi.dir, "u1/data"), Device: true, ReadOnly: true}
+	if mounted, err := n.setup(p); err != nil || mounted != want {
+		t.Errorf("%+v, %v; want %+v", mounted, err, want)
+	}
+	if v := csi.last; !v.Block || !v.ReadOnly || v.FSType != "" || v.MountOptions != nil || v.Group != nil || v.Own != nil {
+		t.Errorf("published as %+v", v)
+	}
+	n.mustFail("u2", "has volumeMode Block, but is in volumeMounts of container")
+}

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strconv"
 
 	v1 "k8s.io/api/core/v1"
@@ -52,6 +53,9 @@ func (s *setup) setupPersistentCSI(ctx context.Context, c *claimVolume, bound *b
 	v := &csivolume.Volume{
 		Driver: source.Driver, Handle: source.VolumeHandle, Pod: s.req.Pod.UID, Name: c.name,
 		ReadOnly: readOnly || source.ReadOnly, FSType: source.FSType, MountOptions: spec.MountOptions, Context: source.VolumeAttributes,
+	}
+	if v.Block = binding.IsBlock(spec.VolumeMode); v.Block {
+		v.FSType, v.MountOptions = "", nil
 	}
 	if len(spec.AccessModes) > 0 {
 		v.AccessMode = spec.AccessModes[0]
@@ -130,6 +134,9 @@ func (s *setup) useCSI(ctx context.Context, c *claimVolume, bound *binding.Bindi
 	if err != nil {
 		return Mounted{}, err
 	}
+	if mounted.Device {
+		return mounted, nil // its usage is not known
+	}
 	if link := c.path(pluginClaim); !linksTo(link, mounted.Path) { // for its usage
 		err = linkTo(link, mounted.Path)
 	}
@@ -180,6 +187,10 @@ func (s *setup) publishCSI(ctx context.Context, v *csivolume.Volume, persistent 
 		if err := s.CSI.Republish(ctx, v); err != nil {
 			s.addStale(err)
 		}
+	}
+	if v.Block {
+		path, err = filepath.EvalSymlinks(path)
+		return Mounted{Path: path, ReadOnly: v.ReadOnly, Device: true}, err
 	}
 	return Mounted{Path: path, ReadOnly: v.ReadOnly, Relabel: !v.ReadOnly && s.CSI.Labeled(path)}, nil
 }

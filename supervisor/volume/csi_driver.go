@@ -30,7 +30,10 @@ func (s *setup) applyDriver(v *csivolume.Volume, persistent *v1.PersistentVolume
 	if driver.PodInfo {
 		v.PodContext = s.podAttributes(v.Ephemeral)
 	}
-	if v.Group = s.group.gid; v.Group != nil && !v.ReadOnly && ownsFiles(driver.GroupPolicy, v, persistent) {
+	if v.Group = s.group.gid; v.Block {
+		v.Group = nil
+	}
+	if v.Group != nil && !v.ReadOnly && ownsFiles(driver.GroupPolicy, v, persistent) {
 		v.Own = func(path string) error { return s.group.apply(path, groupReadWrite) }
 	}
 	v.Republish = awaited == nil && driver.Republish
