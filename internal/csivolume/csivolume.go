@@ -8,7 +8,8 @@ import (
 // Secrets are what a driver needs to stage, publish and expand a volume. They are never stored.
 type Secrets struct{ Stage, Publish, Expand map[string]string }
 
-// Volume is a volume of a CSI driver as one pod uses it.
+// Volume is a volume of a CSI driver as one pod uses it. Its fields are what the API of drivers has for a
+// volume, and when that is known.
 type Volume struct {
 	// Driver is the name of the driver, and Handle the ID that the driver has given to the volume.
 	Driver, Handle string
