@@ -107,6 +107,7 @@ func (m *Manager) mountedAt(path string) (*mountinfo.Info, error) {
 func isVolumePath(rel string) bool {
 	for _, pattern := range []string{
 		"pods/*/volumes/kubernetes.io~csi/*/mount", "plugins/kubernetes.io/csi/*/*/globalmount",
+		"plugins/kubernetes.io/csi/volumeDevices/publish/*/*", // a kubelet's
 		"plugins/kubernetes.io/csi/volumeDevices/publish/*/*/*", "plugins/kubernetes.io/csi/volumeDevices/staging/*",
 	} {
 		if match, err := filepath.Match(pattern, rel); err == nil && match {

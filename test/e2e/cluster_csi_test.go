@@ -90,7 +90,6 @@ volumes:
 - {name: inline, csi: {driver: %s, volumeAttributes: {class: fast}, nodePublishSecretRef: {name: inline}}}
 `, d.name), "volumeMounts: [{name: data, mountPath: /data}, {name: inline, mountPath: /inline}]\n"))
 	n.awaitWaiting("app", "FailedMount", "PersistentVolume disk", "attach")
-	a.awaitVolumesInUse(n, v1.UniqueVolumeName("kubernetes.io/csi/"+d.name+"^disk"))
 	name, attachment := d.attachment("disk")
 	a.create(attachment)
 	a.must("patch", "volumeattachment", name, "--subresource", "status", "--type=merge", "-p", `{"status": {"attached": true, "attachmentMetadata": {"device": "sdb"}}}`)
@@ -101,6 +100,7 @@ volumes:
 		"cat /inline/class": "fast",
 	})
 	n.mustHaveFile(filepath.Join(disk, "file"), "kept\n")
+	a.awaitVolumesInUse(n, v1.UniqueVolumeName("kubernetes.io/csi/"+d.name+"^disk"))
 	var inline string
 	for _, call := range d.calls() {
 		r := call.Request
