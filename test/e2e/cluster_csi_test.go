@@ -71,7 +71,6 @@ spec:
 	driver := d.start()
 
 	// The driver is in the CSINode object, by which the attacher knows the node.
-	a.awaitNode(n)
 	n.await("the CSINode object has the driver", func() error {
 		node := &storagev1.CSINode{}
 		if err := a.get(node, "csinode", n.Name); err != nil {
