@@ -35,7 +35,7 @@ var services = manifest.ObjectRef{Kind: kindService}
 // The objects stay while the API server is unreachable.
 type Objects struct {
 	references func(*v1.Pod) []manifest.ObjectRef
-	// changed notifies about changes of the pods.
+	// changed notifies about changes of the pods, and of what their CSI volumes need.
 	changed chan struct{}
 
 	mu sync.Mutex
@@ -45,6 +45,8 @@ type Objects struct {
 	services    map[string][]*v1.Service
 	tokens      map[tokenKey]*token
 	claims      map[claimKey]*boundClaim
+	drivers     map[string]*csiDriver
+	attachments map[attachmentKey]*attachment
 	subscribers map[chan struct{}]struct{}
 	// space has the sizes of the contents of all entries in bytes.
 	space namespaceShares
@@ -55,7 +57,7 @@ type Objects struct {
 	held          map[types.UID]string
 	// lists limits how many objects are requested at once.
 	lists chan struct{}
-	// unbound counts the claims that are requested until they are bound.
+	// unbound counts the claims and attachments that are requested until they are bound or attached.
 	unbound atomic.Int64
 }
 
@@ -84,6 +86,7 @@ func NewObjects(references func(*v1.Pod) []manifest.ObjectRef) *Objects {
 		references: references, changed: make(chan struct{}, 1), lists: make(chan struct{}, maxObjectLists),
 		space: newNamespaceShares(maxObjects), maxReferences: maxReferences,
 		entries: map[manifest.ObjectRef]*entry{}, tokens: map[tokenKey]*token{}, claims: map[claimKey]*boundClaim{},
+		drivers: map[string]*csiDriver{}, attachments: map[attachmentKey]*attachment{},
 		subscribers: map[chan struct{}]struct{}{},
 	}
 }
@@ -119,6 +122,7 @@ func (o *Objects) update(ctx context.Context, wg *sync.WaitGroup, a *Adapter, po
 		o.notify()
 	}
 	o.admitted, o.held = w.admitted, w.held
+	o.updateCSI(ctx, wg, a, w)
 	for ref, e := range o.entries {
 		if !refs[ref] {
 			o.drop(ref, e)

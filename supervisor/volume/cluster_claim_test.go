@@ -46,7 +46,7 @@ func (n *clusterNode) CSIDriver(string) (csivolume.Driver, error) {
 	return n.driver, nil
 }
 
-func (n *clusterNode) CSIAttachment(*v1.PersistentVolume) (map[string]string, error) {
+func (n *clusterNode) CSIAttachment(*v1.Pod, *v1.PersistentVolume) (map[string]string, error) {
 	if n.attachment == nil {
 		return nil, errors.New("is not attached yet")
 	}

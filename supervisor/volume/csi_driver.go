@@ -46,7 +46,7 @@ func (s *setup) applyDriver(v *csivolume.Volume, persistent *v1.PersistentVolume
 			return awaited
 		}
 		if driver.Attach && persistent != nil {
-			if v.AttachContext, err = s.req.Cluster.CSIAttachment(persistent); err != nil {
+			if v.AttachContext, err = s.req.Cluster.CSIAttachment(s.req.Pod, persistent); err != nil {
 				return err
 			}
 		}

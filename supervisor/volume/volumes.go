@@ -77,7 +77,7 @@ type Cluster interface {
 	CSIDriver(name string) (csivolume.Driver, error)
 	// CSIAttachment returns what the controller that has attached a volume to this node tells the driver;
 	// nil if the driver needs none.
-	CSIAttachment(volume *v1.PersistentVolume) (map[string]string, error)
+	CSIAttachment(pod *v1.Pod, volume *v1.PersistentVolume) (map[string]string, error)
 	// CSITokens returns tokens of the pod's service account for a driver, in the kubelet's form.
 	CSITokens(pod *v1.Pod, requests []storagev1.TokenRequest) (string, error)
 }
