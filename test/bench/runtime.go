@@ -18,7 +18,7 @@ const (
 	inFlight = 8
 	// patience bounds every wait.
 	patience = 5 * time.Minute
-	// settle is the pause before idle usage is measured. 15 s after its start the daemon unmaps the code
+	// settle is the pause before idle usage is measured. Every 30 s the daemon unmaps the code
 	// that it does not use.
 	settle = 20 * time.Second
 )
