@@ -139,6 +139,7 @@ type infoResponse struct {
 	response
 	nodeID     string
 	maxVolumes int64
+	topology   map[string]string
 }
 
 func (r *infoResponse) decode(data []byte) error {
@@ -148,9 +149,28 @@ func (r *infoResponse) decode(data []byte) error {
 			r.nodeID = string(data)
 		case 2:
 			r.maxVolumes = int64(value)
+		case 3:
+			r.topology = map[string]string{}
+			return decodeFields(data, func(_ protowire.Number, _ uint64, data []byte) error { return decodeEntry(data, r.topology) })
 		}
 		return nil
 	})
+}
+
+// decodeEntry decodes one entry of a map of texts.
+func decodeEntry(data []byte, into map[string]string) error {
+	var key, value string
+	err := decodeFields(data, func(number protowire.Number, _ uint64, data []byte) error {
+		switch number {
+		case 1:
+			key = string(data)
+		case 2:
+			value = string(data)
+		}
+		return nil
+	})
+	into[key] = value
+	return err
 }
 
 type capabilitiesResponse struct {

@@ -41,6 +41,8 @@ type record struct {
 	// staged it, and unset before it is called to unstage it.
 	StagingPath string `json:"stagingPath,omitempty"`
 	Staged      bool   `json:"staged,omitempty"`
+	// Ephemeral: the volume is declared in a pod. Earlier versions did not record it.
+	Ephemeral bool `json:"ephemeral,omitempty"`
 	// restage: the volume is to be staged again, because it could not be published. It is not stored: after a
 	// restart the same happens again.
 	restage bool
@@ -202,7 +204,10 @@ func (m *Manager) update(change func()) error {
 	m.mu.Lock()
 	err := m.load()
 	if err == nil {
-		change()
+		before := len(m.state.Volumes)
+		if change(); len(m.state.Volumes) != before {
+			m.publishChange()
+		}
 	}
 	m.mu.Unlock()
 	if err != nil {
