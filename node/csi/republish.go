@@ -15,9 +15,22 @@ func (m *Manager) Republish(ctx context.Context, v *csivolume.Volume) error {
 	if pod == nil {
 		return nil
 	}
-	// Also after an error: each sync of the pod would call the driver.
-	defer m.repeatLater(pod)
+	// After a restart the driver and the cluster are not known at once; the pod is synced when they are.
+	first := pod.repeatAt.IsZero()
+	if first {
+		m.await(v.Driver, v.Pod)
+	}
 	d, err := m.driverFor(v.Driver)
+	if err != nil && first {
+		return nil
+	}
+	prepared := false
+	defer func() {
+		// Also after an error: each sync of the pod would call the driver.
+		if prepared || !first {
+			m.repeatLater(pod)
+		}
+	}()
 	if err != nil {
 		return err
 	}
@@ -30,6 +43,7 @@ func (m *Manager) Republish(ctx context.Context, v *csivolume.Volume) error {
 	if err := p.prepare(); err != nil {
 		return err
 	}
+	prepared = true
 	if err := p.call(ctx); err != nil {
 		return err
 	}

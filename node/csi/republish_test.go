@@ -74,8 +74,18 @@ func TestRepublish(t *testing.T) {
 	// A restart forgets when it is due.
 	h.republish = time.Nanosecond
 	h.start()
-	h.register("a.example.com")
 	path := h.mustPublish(v)
+	if err := republish(); err != nil || h.called() != "" {
+		t.Errorf("before the driver has registered: %v", err)
+	}
+	h.register("a.example.com")
+	<-h.Changed()
+	if got := h.TakeChanged(); !slices.Equal(got, []types.UID{"one"}) {
+		t.Errorf("notified: %v", got)
+	}
+	v.Prepare = func() error { return errors.New("no token yet") }
+	mustContain(t, republish(), "no token yet")
+	v.Prepare = nil
 	owned = 0
 	if err := republish(); err != nil || h.called() != "Publish v" || owned != 1 {
 		t.Errorf("due: %v, owned %d times", err, owned)
