@@ -44,10 +44,8 @@ type Objects struct {
 	entries     map[manifest.ObjectRef]*entry
 	services    map[string][]*v1.Service
 	tokens      map[tokenKey]*token
-	claims      map[claimKey]*boundClaim
-	drivers     map[string]*csiDriver
-	attachments map[attachmentKey]*attachment
 	subscribers map[chan struct{}]struct{}
+	storageObjects
 	// space has the sizes of the contents of all entries in bytes.
 	space namespaceShares
 	// maxReferences limits what all pods refer to. admitted has the references that are
@@ -57,6 +55,13 @@ type Objects struct {
 	held          map[types.UID]string
 	// lists limits how many objects are requested at once.
 	lists chan struct{}
+}
+
+// storageObjects are what the pods need for their volumes.
+type storageObjects struct {
+	claims      map[claimKey]*boundClaim
+	drivers     map[string]*csiDriver
+	attachments map[attachmentKey]*attachment
 	// unbound counts the claims and attachments that are requested until they are bound or attached.
 	unbound atomic.Int64
 }
@@ -85,9 +90,9 @@ func NewObjects(references func(*v1.Pod) []manifest.ObjectRef) *Objects {
 	return &Objects{
 		references: references, changed: make(chan struct{}, 1), lists: make(chan struct{}, maxObjectLists),
 		space: newNamespaceShares(maxObjects), maxReferences: maxReferences,
-		entries: map[manifest.ObjectRef]*entry{}, tokens: map[tokenKey]*token{}, claims: map[claimKey]*boundClaim{},
-		drivers: map[string]*csiDriver{}, attachments: map[attachmentKey]*attachment{},
-		subscribers: map[chan struct{}]struct{}{},
+		entries: map[manifest.ObjectRef]*entry{}, tokens: map[tokenKey]*token{},
+		storageObjects: storageObjects{claims: map[claimKey]*boundClaim{}, drivers: map[string]*csiDriver{}, attachments: map[attachmentKey]*attachment{}},
+		subscribers:    map[chan struct{}]struct{}{},
 	}
 }
 
