@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Config configures an Adapter. All fields but Registration, Certificates and
-// Objects are required.
+// Config configures an Adapter. All fields but Registration, Certificates,
+// Objects and Storage are required.
 type Config struct {
 	// Kubeconfig is the file with the address of the API server and the
 	// credentials.
@@ -34,6 +34,8 @@ type Config struct {
 	Certificates Certificates
 	// Objects receives what the cluster's pods refer to; nil disables it.
 	Objects *Objects
+	// Storage has the CSI drivers of the node and their volumes; nil disables it.
+	Storage Storage
 	// UpdatePodCIDR gives the runtime the address ranges of the node's pods, separated by
 	// commas; nil disables it. errors.ErrUnsupported is the error of a runtime that has no
 	// such call.
@@ -114,13 +116,14 @@ type Adapter struct {
 	drain drain
 
 	// Each has room for one notification.
-	nodeChanged, leaseChanged, podsChanged, eventsChanged chan struct{}
+	nodeChanged, leaseChanged, podsChanged, eventsChanged, storageChanged chan struct{}
 
 	// reported is when the node status was last sent, keptDiff the difference that the
 	// API server then kept. Only the node loop uses them.
 	reported time.Time
 	keptDiff []byte
 	podCIDR  podCIDR
+	storage  nodeStorage
 	// lease is the last known lease, nil if it is unknown, and renewed when it was
 	// renewed. Only the lease loop uses them.
 	lease   *coordinationv1.Lease
@@ -143,8 +146,9 @@ func newAdapter(cfg Config) *Adapter {
 	a := &Adapter{
 		cfg: cfg, name: cfg.Node().Name,
 		nodeChanged: make(chan struct{}, 1), leaseChanged: make(chan struct{}, 1),
-		podsChanged: make(chan struct{}, 1), eventsChanged: make(chan struct{}, 1),
-		sent: sentEvents{}, drain: drain{done: make(chan struct{}), stopped: make(chan struct{})},
+		podsChanged: make(chan struct{}, 1), eventsChanged: make(chan struct{}, 1), storageChanged: make(chan struct{}, 1),
+		storage: nodeStorage{wasRegistered: map[string]bool{}},
+		sent:    sentEvents{}, drain: drain{done: make(chan struct{}), stopped: make(chan struct{})},
 	}
 	a.connection = &connection{log: cfg.Log, onReachable: a.wakeAll}
 	a.certificates = newCertificates(a, nil)
@@ -183,6 +187,7 @@ func (a *Adapter) wakeAll() {
 	notify(a.podsChanged)
 	notify(a.bound.changed)
 	notify(a.eventsChanged)
+	notify(a.storageChanged)
 }
 
 // Run maintains the node, its lease, its certificates, the pods in the API and the
@@ -212,6 +217,10 @@ func (a *Adapter) Run(ctx context.Context) error {
 	wg.Go(func() { a.runLoop(ctx, a.eventsChanged, a.sendEvents) })
 	wg.Go(func() { a.bound.run(ctx) })
 	wg.Go(func() { a.writer.run(ctx) })
+	if a.cfg.Storage != nil {
+		wg.Go(func() { a.runLoop(ctx, a.storageChanged, a.syncCSINode) })
+		wg.Go(func() { a.followStorage(ctx) })
+	}
 	if a.cfg.Objects != nil {
 		wg.Go(func() { a.cfg.Objects.run(ctx, a) })
 	}

@@ -151,6 +151,14 @@ func (o *Objects) setClaim(c *boundClaim, claim *v1.PersistentVolumeClaim, volum
 	defer o.mu.Unlock()
 	c.claim, c.volume, c.err = claim, volume, nil
 	o.notify()
+	o.needCSI(volume)
+}
+
+// needCSI starts what a CSI volume needs, unless it has been started; mu is held.
+func (o *Objects) needCSI(volume *v1.PersistentVolume) {
+	if volume.Spec.CSI != nil {
+		notify(o.changed)
+	}
 }
 
 // setClaimFault takes why a claim cannot be used. claim and volume are nil unless they can be used
@@ -160,6 +168,7 @@ func (o *Objects) setClaimFault(c *boundClaim, claim *v1.PersistentVolumeClaim, 
 	defer o.mu.Unlock()
 	if volume != nil {
 		c.claim, c.volume = claim, volume
+		o.needCSI(volume)
 	}
 	// The API server learns a little later than the node which pods are bound to it.
 	late := apierrors.IsForbidden(err) && failures < toleratedRefusals

@@ -11,6 +11,8 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	v1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -32,7 +34,7 @@ var unlimited = RateLimit{QPS: -1}
 
 // client has one REST client per API group, each with its own rate limit.
 type client struct {
-	core, coordination, certificates, node rest.Interface
+	core, coordination, certificates, node, storage rest.Interface
 	// nodeStatus and events are core with limits of their own.
 	nodeStatus, events rest.Interface
 	// authentication and authorization do not use the shared connection: many
@@ -64,6 +66,13 @@ func (a *Adapter) connect() error {
 	return nil
 }
 
+// addDrivers adds CSIDrivers to a scheme. The other types of the group would be in the program too.
+func addDrivers(scheme *runtime.Scheme) error {
+	scheme.AddKnownTypes(storagev1.SchemeGroupVersion, &storagev1.CSIDriver{}, &storagev1.CSIDriverList{})
+	metav1.AddToGroupVersion(scheme, storagev1.SchemeGroupVersion)
+	return nil
+}
+
 // newClient creates the clients of each group on the shared connection.
 func newClient(cfg *rest.Config, link *connection, requests, events RateLimit) (*client, error) {
 	cfg.Dial = link.conns.dial
@@ -74,7 +83,7 @@ func newClient(cfg *rest.Config, link *connection, requests, events RateLimit) (
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		v1.AddToScheme, coordinationv1.AddToScheme, certificatesv1.AddToScheme, nodev1.AddToScheme,
-		authenticationv1.AddToScheme, authorizationv1.AddToScheme,
+		authenticationv1.AddToScheme, authorizationv1.AddToScheme, addDrivers,
 	} {
 		if err := add(scheme); err != nil {
 			return nil, err
@@ -108,6 +117,7 @@ func newClient(cfg *rest.Config, link *connection, requests, events RateLimit) (
 		coordination:   of(transport, "/apis", coordinationv1.SchemeGroupVersion, unlimited),
 		certificates:   of(transport, "/apis", certificatesv1.SchemeGroupVersion, requests),
 		node:           of(transport, "/apis", nodev1.SchemeGroupVersion, requests),
+		storage:        of(transport, "/apis", storagev1.SchemeGroupVersion, requests),
 		authentication: of(apart, "/apis", authenticationv1.SchemeGroupVersion, requests),
 		authorization:  of(apart, "/apis", authorizationv1.SchemeGroupVersion, requests),
 	}

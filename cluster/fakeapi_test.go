@@ -25,6 +25,7 @@ import (
 	nodev1 "k8s.io/api/node/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -110,7 +111,7 @@ func newFakeAPI() *fakeAPI {
 var fakeScheme = func() *runtime.Scheme {
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		v1.AddToScheme, coordinationv1.AddToScheme, certificatesv1.AddToScheme, nodev1.AddToScheme, policyv1.AddToScheme,
+		v1.AddToScheme, coordinationv1.AddToScheme, certificatesv1.AddToScheme, nodev1.AddToScheme, storagev1.AddToScheme, policyv1.AddToScheme,
 		authenticationv1.AddToScheme, authorizationv1.AddToScheme, resourcev1.AddToScheme,
 	} {
 		if err := add(s); err != nil {

@@ -35,6 +35,7 @@ func (a *Adapter) syncNode(ctx context.Context) (time.Duration, error) {
 		}
 		return shown.StatusInterval, a.register(ctx, node)
 	}
+	local = a.withStorage(local, registered)
 	labels, err := labelsPatch(local, registered)
 	if err != nil {
 		return 0, err

@@ -35,7 +35,7 @@ var services = manifest.ObjectRef{Kind: kindService}
 // The objects stay while the API server is unreachable.
 type Objects struct {
 	references func(*v1.Pod) []manifest.ObjectRef
-	// changed notifies about changes of the pods.
+	// changed notifies about changes of the pods, and of what their CSI volumes need.
 	changed chan struct{}
 
 	mu sync.Mutex
@@ -44,8 +44,8 @@ type Objects struct {
 	entries     map[manifest.ObjectRef]*entry
 	services    map[string][]*v1.Service
 	tokens      map[tokenKey]*token
-	claims      map[claimKey]*boundClaim
 	subscribers map[chan struct{}]struct{}
+	storageObjects
 	// space has the sizes of the contents of all entries in bytes.
 	space namespaceShares
 	// maxReferences limits what all pods refer to. admitted has the references that are
@@ -55,7 +55,14 @@ type Objects struct {
 	held          map[types.UID]string
 	// lists limits how many objects are requested at once.
 	lists chan struct{}
-	// unbound counts the claims that are requested until they are bound.
+}
+
+// storageObjects are what the pods need for their volumes.
+type storageObjects struct {
+	claims      map[claimKey]*boundClaim
+	drivers     map[string]*csiDriver
+	attachments map[attachmentKey]*attachment
+	// unbound counts the claims and attachments that are requested until they are bound or attached.
 	unbound atomic.Int64
 }
 
@@ -83,8 +90,9 @@ func NewObjects(references func(*v1.Pod) []manifest.ObjectRef) *Objects {
 	return &Objects{
 		references: references, changed: make(chan struct{}, 1), lists: make(chan struct{}, maxObjectLists),
 		space: newNamespaceShares(maxObjects), maxReferences: maxReferences,
-		entries: map[manifest.ObjectRef]*entry{}, tokens: map[tokenKey]*token{}, claims: map[claimKey]*boundClaim{},
-		subscribers: map[chan struct{}]struct{}{},
+		entries: map[manifest.ObjectRef]*entry{}, tokens: map[tokenKey]*token{},
+		storageObjects: storageObjects{claims: map[claimKey]*boundClaim{}, drivers: map[string]*csiDriver{}, attachments: map[attachmentKey]*attachment{}},
+		subscribers:    map[chan struct{}]struct{}{},
 	}
 }
 
@@ -119,6 +127,7 @@ func (o *Objects) update(ctx context.Context, wg *sync.WaitGroup, a *Adapter, po
 		o.notify()
 	}
 	o.admitted, o.held = w.admitted, w.held
+	o.updateCSI(ctx, wg, a, w)
 	for ref, e := range o.entries {
 		if !refs[ref] {
 			o.drop(ref, e)

@@ -14,6 +14,13 @@ func (o *Objects) State(pod *v1.Pod) (revision string, awaited []string) {
 	refs, tokens, claims := o.watchedBy(pod), tokensOf(pod), claimsOf(pod)
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	revision, secrets, driverTokens, awaited := o.csiState(pod)
+	for _, ref := range secrets {
+		addOnce(&refs, ref)
+	}
+	for _, key := range driverTokens {
+		addOnce(&tokens, key)
+	}
 	for _, ref := range refs {
 		e := o.entries[ref]
 		state := "?"

@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
@@ -96,7 +95,7 @@ func (o *Objects) Token(pod *v1.Pod, of *v1.ServiceAccountTokenProjection) (stri
 	t := o.tokens[key]
 	switch {
 	case t == nil || t.value == "" && t.err == nil:
-		return "", errors.New("the API server has not issued a token yet")
+		return "", errTokenUnknown
 	case t.value == "":
 		return "", t.err
 	case t.err != nil && time.Now().After(t.expiresAt):

@@ -19,6 +19,8 @@ func TestFieldsWithoutEffect(t *testing.T) {
 		"a plain claim": {"apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: c}\nspec: {accessModes: [ReadWriteOnce], storageClassName: '', resources: {requests: {storage: 1Gi}}}", nil},
 		"a claim of a cluster": {"apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: c}\nspec: {accessModes: [ReadWriteOnce], storageClassName: fast, volumeName: pv1, selector: {matchLabels: {a: b}}, resources: {requests: {storage: 1Gi}, limits: {storage: 2Gi}}, volumeAttributesClassName: gold}",
 			[]string{"spec.resources.limits", "spec.volumeAttributesClassName"}},
+		"a block device of a driver": {"apiVersion: v1\nkind: PersistentVolume\nmetadata: {name: v}\nspec: {accessModes: [ReadWriteOnce], capacity: {storage: 1Gi}, volumeMode: Block, mountOptions: [ro], csi: {driver: d, volumeHandle: h, fsType: ext4}}",
+			[]string{"spec.csi.fsType", "spec.mountOptions"}},
 		"a claim that needs a storage driver": {"apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: c}\nspec: {accessModes: [ReadWriteOnce], volumeMode: Block, resources: {requests: {storage: 1Gi}}, dataSource: {kind: PersistentVolumeClaim, name: d}}",
 			[]string{"spec.dataSource"}},
 		"a claim of a copy": {"apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: c}\nspec: {accessModes: [ReadWriteOnce], volumeMode: Filesystem, resources: {requests: {storage: 1Gi}}, dataSourceRef: {kind: PersistentVolumeClaim, name: d}}",

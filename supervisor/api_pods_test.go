@@ -100,13 +100,13 @@ func TestAPIPodIsRejected(t *testing.T) {
 func TestBoundPodThatCannotRun(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		pod, other := boundPod("p", "u1"), boundPod("other", "v")
-		pod.Spec.Volumes = []v1.Volume{{Name: "disk", VolumeSource: v1.VolumeSource{CSI: &v1.CSIVolumeSource{Driver: "example.com"}}}}
+		pod.Spec.Volumes = []v1.Volume{{Name: "disk", VolumeSource: v1.VolumeSource{RBD: &v1.RBDVolumeSource{RBDImage: "data"}}}}
 		d := b.start(manifest.SourceAPI)
 		d.config.deliver(manifest.SourceAPI, pod, other)
 		b.runs(other.UID)
 		b.after(time.Hour)
 		st := d.status(pod.UID)
-		if st.Phase != v1.PodPending || st.Reason != reasonUnsupported || !strings.Contains(st.Message, "spec.volumes[0].csi") || b.running(pod.UID) != 0 {
+		if st.Phase != v1.PodPending || st.Reason != reasonUnsupported || !strings.Contains(st.Message, "spec.volumes[0].rbd") || b.running(pod.UID) != 0 {
 			t.Errorf("status %+v", st)
 		}
 		if len(d.eventsOf(pod, reasonUnsupported)) != 1 {

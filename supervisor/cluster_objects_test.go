@@ -12,13 +12,15 @@ import (
 
 	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/manifest"
+	"github.com/podstead/podstead/supervisor/volume"
 )
 
 // testBound holds the objects that an API server has reported.
 type testBound struct {
 	*testObjects
-	awaited []string
-	held    string
+	volume.Cluster // for what no test asks
+	awaited        []string
+	held           string
 	// volume is the one to which claims are bound, nil is none.
 	volume *v1.PersistentVolume
 }

@@ -22,6 +22,7 @@ func (d *daemon) joinCluster(context.Context) error {
 		Pods: cluster.Pods{List: d.sup.Pods, Delivered: d.sup.SourceReady, Ended: d.sup.Ended, Started: d.sup.Started, Bound: d.sources.config},
 		Log:  d.log, Events: d.observers.events,
 		Objects:       d.bound,
+		Storage:       d.csi,
 		UpdatePodCIDR: podCIDRUpdater(d.runtime.client.UpdatePodCIDR),
 		Requests:      cluster.RateLimit{QPS: o.Rates.APIQPS, Burst: o.Rates.APIBurst},
 		EventRequests: cluster.RateLimit{QPS: o.Rates.EventQPS, Burst: o.Rates.EventBurst},

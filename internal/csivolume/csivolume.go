@@ -8,7 +8,8 @@ import (
 // Secrets are what a driver needs to stage, publish and expand a volume. They are never stored.
 type Secrets struct{ Stage, Publish, Expand map[string]string }
 
-// Volume is a volume of a CSI driver as one pod uses it.
+// Volume is a volume of a CSI driver as one pod uses it. Its fields are what the API of drivers has for a
+// volume, and when that is known.
 type Volume struct {
 	// Driver is the name of the driver, and Handle the ID that the driver has given to the volume.
 	Driver, Handle string
@@ -18,18 +19,26 @@ type Volume struct {
 	// Ephemeral: the volume is declared in the pod and ends with it. It is never staged.
 	Ephemeral bool
 	ReadOnly  bool
+	// Block: the pod has the volume as a block device, without a file system.
+	Block bool
 	// FSType is the file system type, empty for the driver's default.
 	FSType       string
 	MountOptions []string
 	AccessMode   v1.PersistentVolumeAccessMode
-	// Context are the attributes of the volume for the driver.
-	Context map[string]string
+	// Context are the attributes of the volume for the driver. PodContext are those of the pod, which the
+	// driver gets when the volume is published, and not when it is staged.
+	Context, PodContext map[string]string
 	// AttachContext is what the controller that has attached the volume tells the driver; nil if none
 	// has attached it.
 	AttachContext map[string]string
 	// Secrets returns those for the driver; nil if there are none. It is called only before the driver is
 	// called: a volume that is published stays so without them.
 	Secrets func() (Secrets, error)
+	// Prepare completes the volume; nil if it is complete. Like Secrets, and before it, it is called only
+	// before the driver is called.
+	Prepare func() error
+	// Republish: the driver wants to be called again and again while the volume is published.
+	Republish bool
 	// Group is the fsGroup of the pod, nil without one. A driver that supports it gives the volume to
 	// the group; else Own is called with the path of the published volume, unless it is nil.
 	Group *int64

@@ -60,8 +60,8 @@ func (v *validator) persistentVolume(volume *v1.PersistentVolume) {
 	oneOf(v, at.Child("persistentVolumeReclaimPolicy"), spec.PersistentVolumeReclaimPolicy,
 		v1.PersistentVolumeReclaimRetain, v1.PersistentVolumeReclaimDelete, v1.PersistentVolumeReclaimRecycle)
 	optionalOneOf(v, at.Child("volumeMode"), spec.VolumeMode, v1.PersistentVolumeFilesystem, v1.PersistentVolumeBlock)
-	if spec.VolumeMode != nil && *spec.VolumeMode == v1.PersistentVolumeBlock && spec.Local == nil {
-		v.forbidden(at.Child("volumeMode"), "only a local volume can be a block device here; use local with the path of the device, or remove the field")
+	if spec.VolumeMode != nil && *spec.VolumeMode == v1.PersistentVolumeBlock && spec.Local == nil && spec.CSI == nil {
+		v.forbidden(at.Child("volumeMode"), "only a local or csi volume can be a block device here; use local with the path of the device, or remove the field")
 	}
 	if spec.StorageClassName != "" {
 		v.dnsSubdomain(at.Child("storageClassName"), spec.StorageClassName)
@@ -226,14 +226,22 @@ func volumeWarnings(spec *v1.PersistentVolumeSpec) (warnings []FieldFault) {
 			Problem: string(policy) + " has no effect: podstead never deletes what a declared volume contains", Remedy: "use Retain"})
 	}
 	const noEffect, remove = "has no effect", "remove the field"
+	const noFileSystem = ": a volume with volumeMode Block has no file system"
 	warnings = append(warnings, fieldsWithoutEffect("spec.", []setField{
 		{len(spec.MountOptions) > 0 && spec.NFS == nil && spec.CSI == nil, "mountOptions", noEffect + ": podstead mounts only NFS volumes and those of CSI drivers", "remove the field, and mount the file system with these options on the host"},
+		{len(spec.MountOptions) > 0 && deviceOfDriver(spec), "mountOptions", noEffect + noFileSystem, remove},
+		{deviceOfDriver(spec) && spec.CSI.FSType != "", "csi.fsType", noEffect + noFileSystem, remove},
 		{spec.VolumeAttributesClassName != nil && *spec.VolumeAttributesClassName != "", "volumeAttributesClassName", noEffect, remove},
 		{spec.CSI != nil && spec.CSI.ControllerPublishSecretRef != nil, "csi.controllerPublishSecretRef", noEffect + ": no controller attaches volumes", remove},
 		{spec.CSI != nil && spec.CSI.ControllerExpandSecretRef != nil, "csi.controllerExpandSecretRef", noEffect + ": no controller expands volumes", remove},
 		{spec.Local != nil && spec.Local.FSType != nil, "local.fsType", noEffect + ": podstead neither formats nor mounts a device", remove},
 	})...)
 	return warnings
+}
+
+// deviceOfDriver reports whether a volume is a block device of a CSI driver.
+func deviceOfDriver(spec *v1.PersistentVolumeSpec) bool {
+	return spec.CSI != nil && spec.VolumeMode != nil && *spec.VolumeMode == v1.PersistentVolumeBlock
 }
 
 // classWarnings returns the fields of a StorageClass that have no effect.

@@ -50,7 +50,7 @@ var boundVerdicts = podVerdicts.override(structVerdict{
 		"volumes": listVerdict{withoutDriver(volumeVerdicts).override(structVerdict{
 			"persistentVolumeClaim": supported("TestClusterClaims"),
 			"ephemeral":             supported("TestClusterClaims"),
-			"csi":                   noDriver,
+			"csi":                   supported("TestClusterCSI"),
 			"projected": projectedVerdicts.override(structVerdict{
 				"sources": listVerdict{projectedSourceVerdicts.override(structVerdict{"serviceAccountToken": supported("TestClusterObjects")})},
 			}),

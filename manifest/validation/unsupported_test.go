@@ -253,6 +253,7 @@ spec:
   volumes:
   - {name: token, projected: {sources: [{serviceAccountToken: {path: token}}]}}
   - {name: data, persistentVolumeClaim: {claimName: data, readOnly: true}}
+  - {name: secrets, csi: {driver: example.com, readOnly: true, volumeAttributes: {class: vault}}}
   - {name: scratch, ephemeral: {volumeClaimTemplate: {spec: {accessModes: [ReadWriteOnce], storageClassName: fast, resources: {requests: {storage: 1Gi}}}}}}
 `)
 	if errs := UnsupportedBound(pod); len(errs) > 0 {
@@ -263,12 +264,11 @@ spec:
   resourceClaims: [{name: gpu, resourceClaimName: gpu}]
   containers: [{name: web, image: x, volumeDevices: [{name: data, devicePath: /dev/disk}], securityContext: {capabilities: {add: [NET_ADMINS]}}}]
   volumes:
-  - {name: csi, csi: {driver: example.com}}
   - {name: lun, iscsi: {targetPortal: a, iqn: b, lun: 0}}
 `)
 	want := []string{
 		"spec.containers[0].securityContext.capabilities.add[0]",
-		"spec.volumes[0].csi", "spec.volumes[1].iscsi",
+		"spec.volumes[0].iscsi",
 	}
 	errs := UnsupportedBound(pod)
 	if got := errorPaths(errs); !slices.Equal(got, want) {

@@ -21,13 +21,15 @@ type driver struct {
 	conn         *grpc.ClientConn
 	timeout      time.Duration
 	capabilities map[capabilityType]bool
+	// info is what the driver knows of this node.
+	info *infoResponse
 }
 
 // connect connects to a driver, and asks for its node ID and its capabilities.
-func connect(ctx context.Context, p plugins.Plugin, timeout time.Duration) (*driver, *infoResponse, error) {
+func connect(ctx context.Context, p plugins.Plugin, timeout time.Duration) (*driver, error) {
 	conn, err := plugins.Dial(p.Endpoint, maxAnswer)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	d := &driver{name: p.Name, socket: p.Endpoint, conn: conn, timeout: timeout}
 	var info infoResponse
@@ -42,10 +44,10 @@ func connect(ctx context.Context, p plugins.Plugin, timeout time.Duration) (*dri
 	}
 	if err != nil {
 		_ = conn.Close()
-		return nil, nil, err
+		return nil, err
 	}
-	d.capabilities = answer.capabilities
-	return d, &info, nil
+	d.capabilities, d.info = answer.capabilities, &info
+	return d, nil
 }
 
 // call calls a method of the driver's service Node.

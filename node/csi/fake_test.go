@@ -13,8 +13,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/moby/sys/mountinfo"
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -49,13 +51,18 @@ type harness struct {
 	// unmountErr is the error of unmounting without the driver.
 	unmountErr error
 	usage      []byte
+	// requests are the last ones of each method; republish is the manager's option.
+	requests  map[string]map[int]string
+	republish time.Duration
+	// wrongDevice: the driver places a file where a block device is to be.
+	wrongDevice bool
 }
 
 // killed is the panic of a manager that is killed.
 type killed struct{}
 
 func newHarness(t *testing.T) *harness {
-	h := &harness{t: t, dir: t.TempDir(), boot: "first", mounted: map[string]string{}, fail: map[string]error{}, hang: map[string]chan struct{}{}, leaves: map[string]bool{}}
+	h := &harness{t: t, dir: t.TempDir(), boot: "first", mounted: map[string]string{}, fail: map[string]error{}, hang: map[string]chan struct{}{}, leaves: map[string]bool{}, requests: map[string]map[int]string{}}
 	h.start()
 	return h
 }
@@ -64,7 +71,7 @@ func newHarness(t *testing.T) *harness {
 func (h *harness) start() {
 	h.dead, h.killAt = false, 0
 	h.Manager = New(Options{
-		Dir: h.dir, Registry: filepath.Join(h.dir, "plugins_registry"), File: h.file(), BootID: h.boot,
+		Dir: h.dir, Registry: filepath.Join(h.dir, "plugins_registry"), File: h.file(), BootID: h.boot, Republish: h.republish,
 		Mounts: h.mounts, Unmount: h.unmount, Write: h.write,
 	})
 }
@@ -137,6 +144,7 @@ func (h *harness) serve(driver, method string, request map[int]string) ([]byte, 
 	if h.dead {
 		return nil, status.Error(codes.Unavailable, "the test has killed the caller")
 	}
+	h.requests[method] = request
 	h.calls = append(h.calls, fmt.Sprintf("%s %s", strings.TrimSuffix(strings.TrimPrefix(method, "Node"), "Volume"), id))
 	if h.point() {
 		return nil, status.Error(codes.Unavailable, "killed before the call")
@@ -165,6 +173,10 @@ func (h *harness) act(method, id string, request map[int]string) ([]byte, error)
 		if err := h.recorded(id, request[4]); err != nil {
 			return nil, err
 		}
+		if _, block := fieldsOf([]byte(request[5]))[1]; block {
+			// A driver may make a device node instead of mounting one.
+			return nil, h.placeDevice(request[4])
+		}
 		if err := os.MkdirAll(request[4], 0o755); err != nil {
 			return nil, err
 		}
@@ -184,6 +196,13 @@ func (h *harness) act(method, id string, request map[int]string) ([]byte, error)
 		return h.usage, nil
 	}
 	return nil, nil
+}
+
+func (h *harness) placeDevice(path string) error {
+	if h.wrongDevice {
+		return os.WriteFile(path, nil, 0o600)
+	}
+	return unix.Mknod(path, unix.S_IFBLK|0o600, int(unix.Mkdev(7, 250)))
 }
 
 // recorded returns an error unless a path for a volume is in the state on the disk.

@@ -32,6 +32,9 @@ type Options struct {
 	// Timeout is for each call to a driver, by default 2 minutes, the kubelet's. LockTimeout is how
 	// long an operation waits for another one on the same volume, by default 10 s.
 	Timeout, LockTimeout time.Duration
+	// Republish is how long a driver that wants to be called again and again is not called for a volume, at
+	// least; by default 1 minute, at which a kubelet syncs pods.
+	Republish time.Duration
 	// Log takes the log messages; nil discards them.
 	Log *slog.Logger
 	// Unwritten takes the failed writes of the file.
@@ -65,12 +68,15 @@ type Manager struct {
 	// registered.
 	waiting map[string]map[types.UID]bool
 	ready   map[types.UID]bool
+	// subscribers are notified after the drivers or the volumes in use have changed.
+	subscribers map[chan struct{}]struct{}
 }
 
 // New returns a manager. It starts nothing.
 func New(o Options) *Manager {
 	o.Timeout = cmp.Or(o.Timeout, 2*time.Minute)
 	o.LockTimeout = cmp.Or(o.LockTimeout, 10*time.Second)
+	o.Republish = cmp.Or(o.Republish, time.Minute)
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -85,7 +91,7 @@ func New(o Options) *Manager {
 	}
 	return &Manager{
 		options: o, log: o.Log, changed: make(chan struct{}, 1), drivers: map[string]*driver{}, locks: map[string]*volumeLock{},
-		waiting: map[string]map[types.UID]bool{}, ready: map[types.UID]bool{},
+		waiting: map[string]map[types.UID]bool{}, ready: map[types.UID]bool{}, subscribers: map[chan struct{}]struct{}{},
 	}
 }
 
@@ -97,7 +103,7 @@ func (m *Manager) Register(ctx context.Context, p plugins.Plugin) (func(), error
 	if !slices.ContainsFunc(p.Versions, func(v string) bool { return strings.HasPrefix(strings.TrimPrefix(v, "v"), "1.") }) {
 		return nil, fmt.Errorf("CSI versions %s are not supported; the driver must support version 1", strings.Join(p.Versions, ", "))
 	}
-	d, info, err := connect(ctx, p, m.options.Timeout)
+	d, err := connect(ctx, p, m.options.Timeout)
 	if err != nil {
 		return nil, err
 	}
@@ -106,9 +112,10 @@ func (m *Manager) Register(ctx context.Context, p plugins.Plugin) (func(), error
 	if old := m.drivers[p.Name]; old != nil {
 		m.log.Info("CSI driver registered again", "driver", p.Name, "endpoint", p.Endpoint)
 	} else {
-		m.log.Info("CSI driver registered", "driver", p.Name, "endpoint", p.Endpoint, "nodeID", info.nodeID)
+		m.log.Info("CSI driver registered", "driver", p.Name, "endpoint", p.Endpoint, "nodeID", d.info.nodeID)
 	}
 	m.drivers[p.Name] = d
+	m.publishChange()
 	maps.Copy(m.ready, m.waiting[p.Name])
 	delete(m.waiting, p.Name)
 	m.notify()
@@ -120,6 +127,7 @@ func (m *Manager) deregister(d *driver) {
 	m.mu.Lock()
 	if m.drivers[d.name] == d {
 		delete(m.drivers, d.name)
+		m.publishChange()
 		m.log.Info("CSI driver deregistered", "driver", d.name)
 	}
 	m.mu.Unlock()

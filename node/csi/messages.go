@@ -46,6 +46,8 @@ type volumeCapability struct {
 	// group is the group that owns the files, empty for none.
 	group string
 	mode  accessMode
+	// block: the volume is a block device, and has nothing of the above but the mode.
+	block bool
 }
 
 func (c *volumeCapability) encode() []byte {
@@ -55,7 +57,11 @@ func (c *volumeCapability) encode() []byte {
 		mount.bytes(2, []byte(flag))
 	}
 	mount.text(3, c.group)
-	f.bytes(2, mount)
+	if c.block {
+		f.bytes(1, nil)
+	} else {
+		f.bytes(2, mount)
+	}
 	mode.number(1, uint64(c.mode))
 	f.bytes(3, mode)
 	return f
@@ -79,14 +85,15 @@ func (response) encode() []byte { return nil }
 
 type stageRequest struct {
 	request
-	volumeID, stagingPath string
-	capability            volumeCapability
-	secrets, context      map[string]string
+	volumeID, stagingPath           string
+	capability                      volumeCapability
+	attachContext, secrets, context map[string]string
 }
 
 func (r *stageRequest) encode() []byte {
 	var f fields
 	f.text(1, r.volumeID)
+	f.texts(2, r.attachContext)
 	f.text(3, r.stagingPath)
 	f.bytes(4, r.capability.encode())
 	f.texts(5, r.secrets)
@@ -99,12 +106,13 @@ type publishRequest struct {
 	volumeID, stagingPath, targetPath string
 	capability                        volumeCapability
 	readOnly                          bool
-	secrets, context                  map[string]string
+	attachContext, secrets, context   map[string]string
 }
 
 func (r *publishRequest) encode() []byte {
 	var f fields
 	f.text(1, r.volumeID)
+	f.texts(2, r.attachContext)
 	f.text(3, r.stagingPath)
 	f.text(4, r.targetPath)
 	f.bytes(5, r.capability.encode())
@@ -131,6 +139,7 @@ type infoResponse struct {
 	response
 	nodeID     string
 	maxVolumes int64
+	topology   map[string]string
 }
 
 func (r *infoResponse) decode(data []byte) error {
@@ -140,9 +149,28 @@ func (r *infoResponse) decode(data []byte) error {
 			r.nodeID = string(data)
 		case 2:
 			r.maxVolumes = int64(value)
+		case 3:
+			r.topology = map[string]string{}
+			return decodeFields(data, func(_ protowire.Number, _ uint64, data []byte) error { return decodeEntry(data, r.topology) })
 		}
 		return nil
 	})
+}
+
+// decodeEntry decodes one entry of a map of texts.
+func decodeEntry(data []byte, into map[string]string) error {
+	var key, value string
+	err := decodeFields(data, func(number protowire.Number, _ uint64, data []byte) error {
+		switch number {
+		case 1:
+			key = string(data)
+		case 2:
+			value = string(data)
+		}
+		return nil
+	})
+	into[key] = value
+	return err
 }
 
 type capabilitiesResponse struct {

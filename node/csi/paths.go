@@ -48,12 +48,32 @@ func (m *Manager) targetPath(v *csivolume.Volume) (string, error) {
 	case !validDriver(v.Driver), v.Handle == "", !validUID.MatchString(string(v.Pod)), !validName.MatchString(v.Name):
 		return "", fmt.Errorf("invalid name of a CSI volume: driver %q, volume %q", v.Driver, v.Name)
 	}
+	if v.Block {
+		return filepath.Join(m.devicesDir(), "publish", blockName(v), string(v.Pod), v.Name), nil
+	}
 	return filepath.Join(m.pluginDir(v.Pod), v.Name, "mount"), nil
 }
 
+// pluginsDir is the directory in which volumes are staged, and block devices published.
+func (m *Manager) pluginsDir() string {
+	return filepath.Join(m.options.Dir, "plugins", "kubernetes.io", "csi")
+}
+
+// devicesDir is the directory of block devices.
+func (m *Manager) devicesDir() string { return filepath.Join(m.pluginsDir(), "volumeDevices") }
+
+// blockName is the name of the directory of a block device. A kubelet uses the name of the
+// PersistentVolume, which is not unique for claims of a cluster and of manifests.
+func blockName(v *csivolume.Volume) string { return hashOf(v.Driver + "\x00" + v.Handle) }
+
+func hashOf(text string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(text))) }
+
 // stagingPath is where a volume is staged, as by a kubelet. The handle may be anything.
-func (m *Manager) stagingPath(driver, handle string) string {
-	return filepath.Join(m.options.Dir, "plugins", "kubernetes.io", "csi", driver, fmt.Sprintf("%x", sha256.Sum256([]byte(handle))), "globalmount")
+func (m *Manager) stagingPath(v *csivolume.Volume) string {
+	if v.Block {
+		return filepath.Join(m.devicesDir(), "staging", blockName(v))
+	}
+	return filepath.Join(m.pluginsDir(), v.Driver, hashOf(v.Handle), "globalmount")
 }
 
 var errNoDirectory = errors.New("the node has no directory for CSI volumes")
@@ -85,7 +105,11 @@ func (m *Manager) mountedAt(path string) (*mountinfo.Info, error) {
 // isVolumePath reports whether a path, relative to the directory of all volumes, is one at which a volume is
 // published or staged.
 func isVolumePath(rel string) bool {
-	for _, pattern := range []string{"pods/*/volumes/kubernetes.io~csi/*/mount", "plugins/kubernetes.io/csi/*/*/globalmount"} {
+	for _, pattern := range []string{
+		"pods/*/volumes/kubernetes.io~csi/*/mount", "plugins/kubernetes.io/csi/*/*/globalmount",
+		"plugins/kubernetes.io/csi/volumeDevices/publish/*/*", // a kubelet's
+		"plugins/kubernetes.io/csi/volumeDevices/publish/*/*/*", "plugins/kubernetes.io/csi/volumeDevices/staging/*",
+	} {
 		if match, err := filepath.Match(pattern, rel); err == nil && match {
 			return true
 		}
@@ -111,7 +135,7 @@ func removeEmpty(path string) error {
 // removeParents removes the empty directories above a path, below the directory of all pods or of all
 // drivers.
 func (m *Manager) removeParents(path string) {
-	plugins := filepath.Join(m.options.Dir, "plugins", "kubernetes.io", "csi")
+	plugins := m.pluginsDir()
 	for dir := filepath.Dir(path); strings.HasPrefix(dir, m.podsDir()+"/") || strings.HasPrefix(dir, plugins+"/"); dir = filepath.Dir(dir) {
 		if os.Remove(dir) != nil {
 			return

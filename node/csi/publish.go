@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -38,10 +40,8 @@ func (m *Manager) Publish(ctx context.Context, v *csivolume.Volume) (path string
 	}
 	defer unlock()
 	p := &publication{Manager: m, driver: d, volume: v}
-	if v.Secrets != nil {
-		if p.secrets, err = v.Secrets(); err != nil {
-			return "", err
-		}
+	if err := p.prepare(); err != nil {
+		return "", err
 	}
 	if err := p.record(target); err != nil {
 		return "", err
@@ -68,10 +68,24 @@ func (m *Manager) published(v *csivolume.Volume) (string, error) {
 	if path == "" {
 		return "", err
 	}
-	if point, err := m.mountedAt(path); err != nil || point == nil {
+	if there, err := m.present(path, v.Block); err != nil || !there {
 		return "", err
 	}
 	return path, nil
+}
+
+// present reports whether a volume is at the path at which it was published: something is mounted there, or it is
+// a block device, which a driver need not mount.
+func (m *Manager) present(path string, block bool) (bool, error) {
+	if !block {
+		point, err := m.mountedAt(path)
+		return point != nil, err
+	}
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil && info.Mode().Type() == os.ModeDevice, err
 }
 
 // publication is one call of Publish, which holds the lock of the volume. Only operations that
@@ -85,6 +99,19 @@ type publication struct {
 	pod     *podRecord
 }
 
+// prepare completes what the driver needs to know of the volume.
+func (p *publication) prepare() (err error) {
+	if p.volume.Prepare != nil {
+		if err := p.volume.Prepare(); err != nil {
+			return err
+		}
+	}
+	if p.volume.Secrets != nil {
+		p.secrets, err = p.volume.Secrets()
+	}
+	return err
+}
+
 // stages reports whether the volume is to be staged.
 func (p *publication) stages() bool {
 	return !p.volume.Ephemeral && p.driver.capabilities[capabilityStage]
@@ -95,12 +122,12 @@ func (p *publication) record(target string) error {
 	v := p.volume
 	staging := ""
 	if p.stages() {
-		staging = p.stagingPath(v.Driver, v.Handle)
+		staging = p.stagingPath(v)
 	}
 	return p.update(func() {
 		p.vol = p.state.find(v.Driver, v.Handle)
 		if p.vol == nil {
-			p.vol = &record{Driver: v.Driver, Handle: v.Handle}
+			p.vol = &record{Driver: v.Driver, Handle: v.Handle, Ephemeral: v.Ephemeral}
 			p.state.Volumes = append(p.state.Volumes, p.vol)
 		}
 		if p.vol.StagingPath == "" {
@@ -118,6 +145,9 @@ func (p *publication) record(target string) error {
 
 // capability says how a pod uses a volume.
 func (d *driver) capability(v *csivolume.Volume) volumeCapability {
+	if v.Block {
+		return volumeCapability{block: true, mode: accessModeOf(v.AccessMode, d.capabilities[capabilityWriters])}
+	}
 	c := volumeCapability{fsType: v.FSType, mountFlags: v.MountOptions, mode: accessModeOf(v.AccessMode, d.capabilities[capabilityWriters])}
 	if v.Group != nil && d.capabilities[capabilityMountGroup] {
 		c.group = strconv.FormatInt(*v.Group, 10)
@@ -134,7 +164,8 @@ func (p *publication) stage(ctx context.Context) error {
 		return err
 	}
 	err := p.driver.call(ctx, "NodeStageVolume", &stageRequest{
-		volumeID: p.volume.Handle, stagingPath: p.vol.StagingPath, capability: p.driver.capability(p.volume), secrets: p.secrets.Stage, context: p.volume.Context,
+		volumeID: p.volume.Handle, attachContext: p.volume.AttachContext, stagingPath: p.vol.StagingPath,
+		capability: p.driver.capability(p.volume), secrets: p.secrets.Stage, context: p.volume.Context,
 	}, &empty{})
 	if err != nil {
 		return err
@@ -153,11 +184,7 @@ func (p *publication) publish(ctx context.Context) error {
 	if err := os.MkdirAll(filepath.Dir(p.pod.Target), dirMode); err != nil {
 		return err
 	}
-	err := p.driver.call(ctx, "NodePublishVolume", &publishRequest{
-		volumeID: p.volume.Handle, stagingPath: p.vol.StagingPath, targetPath: p.pod.Target, capability: p.driver.capability(p.volume),
-		readOnly: p.volume.ReadOnly, secrets: p.secrets.Publish, context: p.volume.Context,
-	}, &empty{})
-	if err != nil {
+	if err := p.call(ctx); err != nil {
 		var failed *callError
 		if errors.As(err, &failed) && failed.cancelled == nil && p.vol.Staged {
 			// The driver may have lost what it has staged: it is to be staged again, which a driver
@@ -166,20 +193,55 @@ func (p *publication) publish(ctx context.Context) error {
 		}
 		return err
 	}
-	point, err := p.mountedAt(p.pod.Target)
+	there, err := p.present(p.pod.Target, p.volume.Block)
 	if err != nil {
 		return err
 	}
-	if point == nil {
-		return fmt.Errorf("CSI driver %s has published volume %s, but nothing is mounted at %s; its container must mount %s with mountPropagation: Bidirectional",
-			p.volume.Driver, p.volume.Handle, p.pod.Target, p.podsDir())
-	}
-	if p.volume.Own != nil && !p.driver.capabilities[capabilityMountGroup] {
-		if err := p.volume.Own(p.pod.Target); err != nil {
-			return err
+	if !there {
+		what, shared := "nothing is mounted", p.podsDir()
+		if p.volume.Block {
+			what, shared = "no block device is", p.pluginsDir()
 		}
+		return fmt.Errorf("CSI driver %s has published volume %s, but %s at %s; its container must mount %s with mountPropagation: Bidirectional",
+			p.volume.Driver, p.volume.Handle, what, p.pod.Target, shared)
 	}
-	return p.update(func() { p.pod.Published = true })
+	if err := p.own(); err != nil {
+		return err
+	}
+	if err := p.update(func() { p.pod.Published = true }); err != nil {
+		return err
+	}
+	if p.volume.Republish {
+		p.repeatLater(p.pod)
+	}
+	return nil
+}
+
+// call calls the driver to publish the volume.
+func (p *publication) call(ctx context.Context) error {
+	return p.driver.call(ctx, "NodePublishVolume", &publishRequest{
+		volumeID: p.volume.Handle, attachContext: p.volume.AttachContext, stagingPath: p.vol.StagingPath, targetPath: p.pod.Target,
+		capability: p.driver.capability(p.volume), readOnly: p.volume.ReadOnly, secrets: p.secrets.Publish, context: p.context(),
+	}, &empty{})
+}
+
+// context returns the attributes of the volume and of the pod.
+func (p *publication) context() map[string]string {
+	if len(p.volume.PodContext) == 0 {
+		return p.volume.Context
+	}
+	all := make(map[string]string, len(p.volume.Context)+len(p.volume.PodContext))
+	maps.Copy(all, p.volume.Context)
+	maps.Copy(all, p.volume.PodContext)
+	return all
+}
+
+// own gives the volume to the pod's group, unless the driver has done so.
+func (p *publication) own() error {
+	if p.volume.Own == nil || p.driver.capabilities[capabilityMountGroup] {
+		return nil
+	}
+	return p.volume.Own(p.pod.Target)
 }
 
 // Labeled reports whether files at a path of Publish can have SELinux labels.

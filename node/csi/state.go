@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -40,6 +41,8 @@ type record struct {
 	// staged it, and unset before it is called to unstage it.
 	StagingPath string `json:"stagingPath,omitempty"`
 	Staged      bool   `json:"staged,omitempty"`
+	// Ephemeral: the volume is declared in a pod. Earlier versions did not record it.
+	Ephemeral bool `json:"ephemeral,omitempty"`
 	// restage: the volume is to be staged again, because it could not be published. It is not stored: after a
 	// restart the same happens again.
 	restage bool
@@ -57,6 +60,10 @@ type podRecord struct {
 	// unpublished. Published is set after the volume is as the pod needs it.
 	Called    bool `json:"called,omitempty"`
 	Published bool `json:"published,omitempty"`
+	// repeat fires when the driver is to be called again, and repeatAt is that time. They are not stored: after
+	// a restart the driver is called at once.
+	repeat   *time.Timer
+	repeatAt time.Time
 }
 
 func (r *record) pod(uid types.UID, name string) *podRecord {
@@ -197,7 +204,10 @@ func (m *Manager) update(change func()) error {
 	m.mu.Lock()
 	err := m.load()
 	if err == nil {
-		change()
+		before := len(m.state.Volumes)
+		if change(); len(m.state.Volumes) != before {
+			m.publishChange()
+		}
 	}
 	m.mu.Unlock()
 	if err != nil {

@@ -157,6 +157,9 @@ func (m *Manager) endedWithBoot(u use) (bool, error) {
 // drop removes the record of a use, and of a volume that is not used any more.
 func (m *Manager) drop(u use) {
 	_ = m.update(func() {
+		if u.pod.repeat != nil {
+			u.pod.repeat.Stop()
+		}
 		u.vol.Pods = slices.DeleteFunc(u.vol.Pods, func(p *podRecord) bool { return p == u.pod })
 		if len(u.vol.Pods) == 0 {
 			m.state.Volumes = slices.DeleteFunc(m.state.Volumes, func(r *record) bool { return r == u.vol })

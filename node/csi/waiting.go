@@ -17,10 +17,11 @@ func (m *Manager) notify() {
 	}
 }
 
-// Changed receives after a driver has registered for which pods wait; TakeChanged returns them.
+// Changed receives after a driver has registered for which pods wait, and when a volume is to be published
+// again; TakeChanged returns the pods.
 func (m *Manager) Changed() <-chan struct{} { return m.changed }
 
-// TakeChanged returns the pods that waited for a driver that has registered since the last call.
+// TakeChanged returns the pods that are to be synced since the last call.
 func (m *Manager) TakeChanged() []types.UID {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -29,6 +29,10 @@ const driverTimeout = 3 * time.Second
 // system counts as one that does not answer.
 const hangGrace = time.Second
 
+// driverErrorKeep is how old the last usage of a volume may be while its driver fails to report it: a driver
+// that restarts leaves no gap, and one that stays away does not have its old figures shown as those of today.
+const driverErrorKeep = 5 * time.Minute
+
 // claimMeter measures the volumes of claims. Their directories may be large, and their file
 // systems may hang, so that they are measured apart from what eviction needs.
 type claimMeter struct {
@@ -117,7 +121,7 @@ func (c *Collector) measureClaims(ctx context.Context, last usage.ClaimVolumes, 
 			tried[path] = c.claims.tried[path]
 		} else {
 			tried[path] = time.Now()
-			volume, known := c.measureUnlessHanging(ctx, path, points)
+			volume, known := c.measureUnlessHanging(ctx, path, before, points)
 			// The first one had all the time there is: what it says now is all that is to be had.
 			if known && (volume == nil || !volume.Incomplete || before == nil || before.Incomplete || i == 0) {
 				before = volume
@@ -135,7 +139,7 @@ func (c *Collector) measureClaims(ctx context.Context, last usage.ClaimVolumes, 
 // measureUnlessHanging measures a volume, unless its file system does not answer: then known is
 // false until it does. A system call that hangs cannot be ended, so that its goroutine stays as
 // long.
-func (c *Collector) measureUnlessHanging(ctx context.Context, path string, points []*mountinfo.Info) (volume *usage.ClaimVolume, known bool) {
+func (c *Collector) measureUnlessHanging(ctx context.Context, path string, before *usage.ClaimVolume, points []*mountinfo.Info) (volume *usage.ClaimVolume, known bool) {
 	m := &c.claims
 	m.mu.Lock()
 	hangs := m.hanging[path]
@@ -146,7 +150,7 @@ func (c *Collector) measureUnlessHanging(ctx context.Context, path string, point
 	}
 	measured := make(chan *usage.ClaimVolume, 1)
 	go func() {
-		volume := c.measureClaim(ctx, path, points)
+		volume := c.measureClaim(ctx, path, before, points)
 		m.mu.Lock()
 		delete(m.hanging, path)
 		m.mu.Unlock()
@@ -164,9 +168,16 @@ func (c *Collector) measureUnlessHanging(ctx context.Context, path string, point
 }
 
 // measureClaim measures one volume; nil if it cannot be measured, as a directory that is gone. A
-// volume that is a file system of its own is not walked.
-func (c *Collector) measureClaim(ctx context.Context, path string, points []*mountinfo.Info) *usage.ClaimVolume {
-	if volume, err := c.askDriver(ctx, path); volume != nil || err != nil {
+// volume that is a file system of its own is not walked. While its driver fails, it keeps the usage from before
+// for driverErrorKeep.
+func (c *Collector) measureClaim(ctx context.Context, path string, before *usage.ClaimVolume, points []*mountinfo.Info) *usage.ClaimVolume {
+	volume, err := c.askDriver(ctx, path)
+	switch {
+	case err != nil && before != nil && time.Since(before.At) < driverErrorKeep:
+		return before
+	case err != nil:
+		return nil
+	case volume != nil:
 		return volume
 	}
 	real, err := filepath.EvalSymlinks(path)

@@ -149,3 +149,37 @@ func TestClaimsHang(t *testing.T) {
 		}
 	})
 }
+
+// A driver that fails for a while drops nothing of its volume; one that fails for long does.
+func TestClaimsDriverError(t *testing.T) {
+	m := claimMachine(t)
+	c := m.collector()
+	path := m.path("claims/directory")
+	measured := &usage.ClaimVolume{Filesystem: usage.Filesystem{At: time.Now(), Used: 7}}
+	var failure error
+	c.cfg.DriverUsage = func(_ context.Context, asked string) (*usage.ClaimVolume, error) {
+		if asked != path {
+			return nil, nil
+		}
+		if failure != nil {
+			return nil, failure
+		}
+		return measured, nil
+	}
+	first := c.measureClaims(t.Context(), nil, nil)
+	if first[path] != measured {
+		t.Fatalf("the driver's usage: %+v", first[path])
+	}
+	failure = errUnavailable
+	second := c.measureClaims(t.Context(), first, nil)
+	if second[path] != measured {
+		t.Errorf("after an error of the driver: %+v, want the last usage", second[path])
+	}
+	if other := m.path("claims/bound"); second[other] == nil {
+		t.Error("the error of a driver drops another volume")
+	}
+	measured.At = time.Now().Add(-driverErrorKeep)
+	if old := c.measureClaims(t.Context(), second, nil)[path]; old != nil {
+		t.Errorf("a usage that is too old is kept: %+v", old)
+	}
+}

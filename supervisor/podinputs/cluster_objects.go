@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/supervisor/volume"
 )
 
 // ClusterObjects holds the objects that API pods refer to: pods that a cluster has
@@ -15,9 +17,7 @@ type ClusterObjects interface {
 	Services(namespace string) []*v1.Service
 	// Token returns a token of the pod's service account.
 	Token(pod *v1.Pod, projection *v1.ServiceAccountTokenProjection) (string, error)
-	// BoundClaim returns the claim of a volume and the PersistentVolume to which the cluster has
-	// bound it, as volume.Request says.
-	BoundClaim(pod *v1.Pod, volume *v1.Volume) (*v1.PersistentVolumeClaim, *v1.PersistentVolume, error)
+	volume.Cluster
 	// State returns a revision that changes when the pod has to be synced again.
 	// awaited names the objects that the API server has not reported yet.
 	State(pod *v1.Pod) (revision string, awaited []string)
@@ -79,17 +79,5 @@ func (r *Resolver) token(pod *v1.Pod) func(*v1.ServiceAccountTokenProjection) (s
 	}
 	return func(projection *v1.ServiceAccountTokenProjection) (string, error) {
 		return objects.Token(pod, projection)
-	}
-}
-
-// boundClaim returns the function that looks up the claims of the pod's volumes, nil for static pods
-// and without a cluster.
-func (r *Resolver) boundClaim(pod *v1.Pod) func(*v1.Volume) (*v1.PersistentVolumeClaim, *v1.PersistentVolume, error) {
-	objects := r.objectsOf(pod).cluster
-	if objects == nil {
-		return nil
-	}
-	return func(vol *v1.Volume) (*v1.PersistentVolumeClaim, *v1.PersistentVolume, error) {
-		return objects.BoundClaim(pod, vol)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	podinfo "github.com/podstead/podstead/internal/pod"
+	"github.com/podstead/podstead/supervisor/volume"
 )
 
 // testObjects holds the objects that a test declares.
@@ -80,7 +81,8 @@ func (o *testObjects) putLogin(name, revision string, kind v1.SecretType, key, t
 // testClusterObjects holds the objects that an API server has reported.
 type testClusterObjects struct {
 	*testObjects
-	services map[string][]*v1.Service
+	volume.Cluster // for what no test asks
+	services       map[string][]*v1.Service
 }
 
 func (o *testClusterObjects) Services(namespace string) []*v1.Service { return o.services[namespace] }

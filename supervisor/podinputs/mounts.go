@@ -17,12 +17,13 @@ import (
 // volumes that could be set up are returned too.
 func (r *Resolver) setupVolumes(ctx context.Context, pod *v1.Pod) (map[string]volume.Mounted, error) {
 	allocatable := r.cfg.Allocatable
+	objects := r.objectsOf(pod)
 	result, err := r.cfg.Volumes.Setup(ctx, &volume.Request{
-		Pod:        pod,
-		Objects:    r.objectsOf(pod),
-		Token:      r.token(pod),
-		BoundClaim: r.boundClaim(pod),
-		Memory:     allocatable.Memory().Value(),
+		Pod:     pod,
+		Objects: objects,
+		Token:   r.token(pod),
+		Cluster: objects.cluster,
+		Memory:  allocatable.Memory().Value(),
 		Downward: func(item *v1.DownwardAPIVolumeFile) (string, error) {
 			return downwardFile(pod, item, allocatable)
 		},

@@ -57,7 +57,9 @@ func (s *setup) setupBlock(c *claimVolume, bound *binding.Binding, claim *v1.Per
 	if err := s.recordUse(c, claim); err != nil {
 		return Mounted{}, err
 	}
-	s.reportChange(bound, claim)
+	if !c.cluster {
+		s.reportChange(bound, claim)
+	}
 	return mounted, nil
 }
 

@@ -32,7 +32,7 @@ func (s *setup) setupClusterClaim(ctx context.Context, podDir string, vol *v1.Vo
 }
 
 func (s *setup) useClusterClaim(ctx context.Context, podDir string, vol *v1.Volume) (Mounted, error) {
-	claim, volume, failure := s.req.BoundClaim(vol)
+	claim, volume, failure := s.req.Cluster.BoundClaim(s.req.Pod, vol)
 	if volume == nil {
 		return Mounted{}, failure
 	}
@@ -81,20 +81,19 @@ func volumeGroupOf(volume *v1.PersistentVolume) (*int64, error) {
 func checkClusterVolume(claim *v1.PersistentVolumeClaim, volume *v1.PersistentVolume) error {
 	spec := &volume.Spec
 	switch {
-	case isBlock(claim.Spec.VolumeMode) || isBlock(spec.VolumeMode):
-		return fmt.Errorf("PersistentVolume %s has volumeMode Block, which podstead does not support in a cluster yet; use volumeMode Filesystem", volume.Name)
-	case spec.HostPath == nil && spec.Local == nil && spec.NFS == nil:
-		return fmt.Errorf("PersistentVolume %s is of type %s, which podstead does not support in a cluster; it supports hostPath, local and nfs", volume.Name, volumeType(volume))
-	case len(spec.MountOptions) > 0 && spec.NFS == nil:
-		return fmt.Errorf("PersistentVolume %s has spec.mountOptions, and podstead mounts only nfs; mount the file system with these options on the host, and remove the field", volume.Name)
+	case binding.ModeOf(claim.Spec.VolumeMode) != binding.ModeOf(spec.VolumeMode):
+		return fmt.Errorf("PersistentVolume %s has volumeMode %s, and the claim has volumeMode %s; bind the claim to a volume of its mode",
+			volume.Name, binding.ModeOf(spec.VolumeMode), binding.ModeOf(claim.Spec.VolumeMode))
+	case spec.HostPath == nil && spec.Local == nil && spec.NFS == nil && spec.CSI == nil:
+		return fmt.Errorf("PersistentVolume %s is of type %s, which podstead does not support in a cluster; it supports hostPath, local, nfs and csi", volume.Name, volumeType(volume))
+	case binding.IsBlock(spec.VolumeMode) && spec.Local == nil && spec.CSI == nil:
+		return fmt.Errorf("PersistentVolume %s is of type %s and has volumeMode Block, which podstead supports for local and csi; use one of these, or volumeMode Filesystem", volume.Name, volumeType(volume))
+	case len(spec.MountOptions) > 0 && spec.NFS == nil && spec.CSI == nil:
+		return fmt.Errorf("PersistentVolume %s has spec.mountOptions, and podstead mounts only nfs and csi; mount the file system with these options on the host, and remove the field", volume.Name)
 	case spec.Local != nil && !filepath.IsAbs(spec.Local.Path):
 		return fmt.Errorf("PersistentVolume %s: local path %q must be absolute", volume.Name, spec.Local.Path)
 	}
 	return nil
-}
-
-func isBlock(mode *v1.PersistentVolumeMode) bool {
-	return mode != nil && *mode == v1.PersistentVolumeBlock
 }
 
 // volumeType returns the name of a volume's type, as in the API.

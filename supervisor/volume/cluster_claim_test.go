@@ -9,9 +9,11 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podstead/podstead/internal/csivolume"
 	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
@@ -24,6 +26,35 @@ type clusterNode struct {
 	volume *v1.PersistentVolume
 	// failure is why no pod may start to use the claim.
 	failure error
+	// driver is what the cluster says of the CSI driver, and attachment of the volume; awaited is why it does not.
+	driver     csivolume.Driver
+	attachment map[string]string
+	awaited    error
+	secrets    map[string]*v1.Secret
+	// stale is that of the last result.
+	stale []error
+}
+
+func (n *clusterNode) BoundClaim(*v1.Pod, *v1.Volume) (*v1.PersistentVolumeClaim, *v1.PersistentVolume, error) {
+	return n.claim, n.volume, n.failure
+}
+
+func (n *clusterNode) CSIDriver(string) (csivolume.Driver, error) {
+	if n.awaited != nil {
+		return csivolume.Driver{}, n.awaited
+	}
+	return n.driver, nil
+}
+
+func (n *clusterNode) CSIAttachment(*v1.Pod, *v1.PersistentVolume) (map[string]string, error) {
+	if n.attachment == nil {
+		return nil, errors.New("is not attached yet")
+	}
+	return n.attachment, nil
+}
+
+func (n *clusterNode) CSITokens(pod *v1.Pod, requests []storagev1.TokenRequest) (string, error) {
+	return string(pod.UID) + " for " + requests[0].Audience, nil
 }
 
 func newClusterNode(t *testing.T) *clusterNode {
@@ -44,9 +75,8 @@ func newClusterNode(t *testing.T) *clusterNode {
 // setup sets up the volumes of a pod that uses the claim.
 func (n *clusterNode) setup(p *v1.Pod) (Mounted, error) {
 	n.t.Helper()
-	result, err := n.Setup(n.t.Context(), &Request{Pod: p, Objects: fixed{}, BoundClaim: func(volume *v1.Volume) (*v1.PersistentVolumeClaim, *v1.PersistentVolume, error) {
-		return n.claim, n.volume, n.failure
-	}})
+	result, err := n.Setup(n.t.Context(), &Request{Pod: p, Objects: fixed{secrets: n.secrets}, Cluster: n})
+	n.stale = result.Stale
 	return result.Volumes["data"], err
 }
 
@@ -211,8 +241,8 @@ func TestClusterVolumesThatCannotBeUsed(t *testing.T) {
 		change func(*v1.PersistentVolumeSpec)
 		parts  []string
 	}{
-		"block":         {func(s *v1.PersistentVolumeSpec) { s.VolumeMode = &block }, []string{"PersistentVolume pv has volumeMode Block"}},
-		"another type":  {func(s *v1.PersistentVolumeSpec) { s.Local, s.ISCSI = nil, &v1.ISCSIPersistentVolumeSource{} }, []string{"is of type iscsi", "supports hostPath, local and nfs"}},
+		"another mode":  {func(s *v1.PersistentVolumeSpec) { s.VolumeMode = &block }, []string{"PersistentVolume pv has volumeMode Block, and the claim has volumeMode Filesystem"}},
+		"another type":  {func(s *v1.PersistentVolumeSpec) { s.Local, s.ISCSI = nil, &v1.ISCSIPersistentVolumeSource{} }, []string{"is of type iscsi", "supports hostPath, local, nfs and csi"}},
 		"mount options": {func(s *v1.PersistentVolumeSpec) { s.MountOptions = []string{"noatime"} }, []string{"has spec.mountOptions"}},
 		"relative path": {func(s *v1.PersistentVolumeSpec) { s.Local.Path = "disk" }, []string{`local path "disk" must be absolute`}},
 		"a file": {func(s *v1.PersistentVolumeSpec) {

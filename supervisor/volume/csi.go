@@ -5,8 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
+	"path/filepath"
 	"strconv"
 
 	v1 "k8s.io/api/core/v1"
@@ -27,12 +26,14 @@ const (
 	attributeEphemeral = "csi.storage.k8s.io/ephemeral"
 )
 
-// CSI publishes volumes of CSI drivers. Only Publish, Expand and Unpublish may take their time. Implemented
+// CSI publishes volumes of CSI drivers. Only Publish, Republish, Expand and Unpublish may take their time. Implemented
 // by csi.Manager.
 type CSI interface {
 	// Publish returns the path of a volume that is ready for the pod. What is published already is
 	// left alone.
 	Publish(ctx context.Context, v *csivolume.Volume) (string, error)
+	// Republish calls the driver of a published volume again, if that is due.
+	Republish(ctx context.Context, v *csivolume.Volume) error
 	// Expand lets the driver grow a published volume to its capacity in bytes.
 	Expand(ctx context.Context, v *csivolume.Volume, bytes int64) error
 	// Unpublish ends the use of all volumes of a pod. After an error it is to be called again.
@@ -53,6 +54,9 @@ func (s *setup) setupPersistentCSI(ctx context.Context, c *claimVolume, bound *b
 		Driver: source.Driver, Handle: source.VolumeHandle, Pod: s.req.Pod.UID, Name: c.name,
 		ReadOnly: readOnly || source.ReadOnly, FSType: source.FSType, MountOptions: spec.MountOptions, Context: source.VolumeAttributes,
 	}
+	if v.Block = binding.IsBlock(spec.VolumeMode); v.Block {
+		v.FSType, v.MountOptions = "", nil
+	}
 	if len(spec.AccessModes) > 0 {
 		v.AccessMode = spec.AccessModes[0]
 	}
@@ -63,14 +67,17 @@ func (s *setup) setupPersistentCSI(ctx context.Context, c *claimVolume, bound *b
 		if secrets.Publish, err = s.secretOf(source.NodePublishSecretRef); err != nil {
 			return secrets, err
 		}
-		secrets.Expand, err = s.secretOf(source.NodeExpandSecretRef)
+		if !c.cluster {
+			secrets.Expand, err = s.secretOf(source.NodeExpandSecretRef)
+		}
 		return secrets, err
 	}
-	// The kubelet's rule for a driver without another fsGroupPolicy.
-	ownable := v.FSType != "" && (slices.Contains(spec.AccessModes, v1.ReadWriteOnce) || slices.Contains(spec.AccessModes, v1.ReadWriteOncePod))
-	mounted, err := s.publishCSI(ctx, v, ownable)
+	mounted, err := s.publishCSI(ctx, v, bound.Volume)
 	if err != nil {
 		return Mounted{}, fmt.Errorf("PersistentVolume %s: %w", bound.Volume.Name, err)
+	}
+	if c.cluster {
+		return mounted, nil // its controllers decide about the size
 	}
 	if err := s.expandCSI(ctx, v, bound); err != nil {
 		s.addStale(fmt.Errorf("PersistentVolume %s: its file system did not grow: %w", bound.Volume.Name, err))
@@ -119,11 +126,16 @@ func (s *setup) useCSI(ctx context.Context, c *claimVolume, bound *binding.Bindi
 		if err := s.recordUse(c, claim); err != nil {
 			return Mounted{}, err
 		}
-		s.reportChange(bound, claim)
+		if !c.cluster {
+			s.reportChange(bound, claim)
+		}
 	}
 	mounted, err := s.setupPersistentCSI(ctx, c, bound, c.readOnly(claim))
 	if err != nil {
 		return Mounted{}, err
+	}
+	if mounted.Device {
+		return mounted, nil // its usage is not known
 	}
 	if link := c.path(pluginClaim); !linksTo(link, mounted.Path) { // for its usage
 		err = linkTo(link, mounted.Path)
@@ -138,22 +150,18 @@ func (s *setup) setupInlineCSI(ctx context.Context, vol *v1.Volume) (Mounted, er
 		Driver: source.Driver, Pod: pod.UID, Name: vol.Name, Ephemeral: true, ReadOnly: source.ReadOnly != nil && *source.ReadOnly,
 		// The kubelet's: unique for the pod and the volume.
 		Handle:     fmt.Sprintf("csi-%x", sha256.Sum256([]byte(string(pod.UID)+vol.Name))),
-		AccessMode: v1.ReadWriteOnce, Context: maps.Clone(source.VolumeAttributes),
+		AccessMode: v1.ReadWriteOnce, Context: source.VolumeAttributes,
 	}
 	if source.FSType != nil {
 		v.FSType = *source.FSType
 	}
-	if v.Context == nil {
-		v.Context = map[string]string{}
-	}
-	maps.Copy(v.Context, s.podAttributes(true))
 	if ref := source.NodePublishSecretRef; ref != nil {
 		v.Secrets = func() (secrets csivolume.Secrets, err error) {
 			secrets.Publish, err = s.secretOf(&v1.SecretReference{Namespace: pod.Namespace, Name: ref.Name})
 			return secrets, err
 		}
 	}
-	return s.publishCSI(ctx, v, v.FSType != "")
+	return s.publishCSI(ctx, v, nil)
 }
 
 // podAttributes describes the pod to a driver.
@@ -165,18 +173,24 @@ func (s *setup) podAttributes(ephemeral bool) map[string]string {
 	}
 }
 
-// publishCSI publishes a volume. ownable says whether its files get the pod's group, if the driver
-// does not do that.
-func (s *setup) publishCSI(ctx context.Context, v *csivolume.Volume, ownable bool) (Mounted, error) {
+// publishCSI publishes a volume, that of a PersistentVolume or, if it is nil, one that is declared in the pod.
+func (s *setup) publishCSI(ctx context.Context, v *csivolume.Volume, persistent *v1.PersistentVolume) (Mounted, error) {
 	if s.CSI == nil {
 		return Mounted{}, errNoCSI
 	}
-	if v.Group = s.group.gid; v.Group != nil && ownable && !v.ReadOnly {
-		v.Own = func(path string) error { return s.group.apply(path, groupReadWrite) }
-	}
+	s.applyDriver(v, persistent)
 	path, err := s.CSI.Publish(ctx, v)
 	if err != nil {
 		return Mounted{}, err
+	}
+	if v.Republish {
+		if err := s.CSI.Republish(ctx, v); err != nil {
+			s.addStale(err)
+		}
+	}
+	if v.Block {
+		path, err = filepath.EvalSymlinks(path)
+		return Mounted{Path: path, ReadOnly: v.ReadOnly, Device: true}, err
 	}
 	return Mounted{Path: path, ReadOnly: v.ReadOnly, Relabel: !v.ReadOnly && s.CSI.Labeled(path)}, nil
 }

@@ -3,6 +3,7 @@ package volume
 import (
 	"context"
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -28,13 +29,22 @@ type fakeCSI struct {
 	// grown are the sizes in bytes to which volumes were expanded.
 	grown       []int64
 	unpublished []types.UID
-	users       []types.UID
+	// republished counts the calls of Republish.
+	republished  int
+	republishErr error
+	users        []types.UID
 }
 
 func (f *fakeCSI) Publish(_ context.Context, v *csivolume.Volume) (string, error) {
 	f.last, f.secrets = *v, csivolume.Secrets{}
 	if f.err != nil {
 		return "", f.err
+	}
+	if v.Prepare != nil {
+		if err := v.Prepare(); err != nil {
+			return "", err
+		}
+		f.last = *v
 	}
 	if v.Secrets != nil {
 		var err error
@@ -50,6 +60,11 @@ func (f *fakeCSI) Publish(_ context.Context, v *csivolume.Volume) (string, error
 		return path, v.Own(path)
 	}
 	return path, nil
+}
+
+func (f *fakeCSI) Republish(context.Context, *csivolume.Volume) error {
+	f.republished++
+	return f.republishErr
 }
 
 func (f *fakeCSI) Expand(_ context.Context, _ *csivolume.Volume, bytes int64) error {
@@ -228,12 +243,15 @@ func TestInlineCSI(t *testing.T) {
 		t.Errorf("published as %+v with %+v", got, csi.secrets)
 	}
 	for key, want := range map[string]string{
-		"class": "fast", "csi.storage.k8s.io/ephemeral": "true", "csi.storage.k8s.io/pod.name": "web",
+		"csi.storage.k8s.io/ephemeral": "true", "csi.storage.k8s.io/pod.name": "web",
 		"csi.storage.k8s.io/pod.namespace": "apps", "csi.storage.k8s.io/pod.uid": "u1", "csi.storage.k8s.io/serviceAccount.name": "web",
 	} {
-		if got.Context[key] != want {
-			t.Errorf("%s is %q, want %q", key, got.Context[key], want)
+		if got.PodContext[key] != want {
+			t.Errorf("%s is %q, want %q", key, got.PodContext[key], want)
 		}
+	}
+	if !maps.Equal(got.Context, map[string]string{"class": "fast"}) {
+		t.Errorf("attributes %v", got.Context)
 	}
 	// Pods of which only a volume is left are orphans too.
 	uids, _, err := v.Orphans(func(uid types.UID) bool { return uid == "kept" })

@@ -21,6 +21,7 @@ func (c *refusingCSI) Publish(_ context.Context, v *csivolume.Volume) (string, e
 	}
 	return "/csi/" + string(v.Pod), nil
 }
+func (*refusingCSI) Republish(context.Context, *csivolume.Volume) error     { return nil }
 func (*refusingCSI) Expand(context.Context, *csivolume.Volume, int64) error { return nil }
 func (*refusingCSI) Unpublish(context.Context, types.UID) error             { return nil }
 func (*refusingCSI) Pods() ([]types.UID, error)                             { return nil, nil }

@@ -12,8 +12,10 @@ import (
 
 	"github.com/moby/sys/mountinfo"
 	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podstead/podstead/internal/csivolume"
 	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/manifest"
 )
@@ -63,6 +65,23 @@ type Objects interface {
 	Missing(ref manifest.ObjectRef) (what, remedy string)
 }
 
+// Cluster says what a cluster has decided about the volumes of its pods. None of its methods waits for an API
+// server: an error says what is awaited, and the pod is synced again when that has changed. Implemented by
+// cluster.Objects.
+type Cluster interface {
+	// BoundClaim returns the claim of a volume and the PersistentVolume to which the cluster has bound
+	// it. The error is why no pod may start to use them; a pod that uses them already keeps what is
+	// returned, nil if it is not known.
+	BoundClaim(pod *v1.Pod, volume *v1.Volume) (*v1.PersistentVolumeClaim, *v1.PersistentVolume, error)
+	// CSIDriver returns what the CSIDriver object of a driver says.
+	CSIDriver(name string) (csivolume.Driver, error)
+	// CSIAttachment returns what the controller that has attached a volume to this node tells the driver;
+	// nil if the driver needs none.
+	CSIAttachment(pod *v1.Pod, volume *v1.PersistentVolume) (map[string]string, error)
+	// CSITokens returns tokens of the pod's service account for a driver, in the kubelet's form.
+	CSITokens(pod *v1.Pod, requests []storagev1.TokenRequest) (string, error)
+}
+
 // Request is a pod whose volumes are to be set up, with what they are made from.
 type Request struct {
 	Pod     *v1.Pod
@@ -71,10 +90,8 @@ type Request struct {
 	Downward func(item *v1.DownwardAPIVolumeFile) (string, error)
 	// Token returns a token for a projected volume; nil if there are none.
 	Token func(projection *v1.ServiceAccountTokenProjection) (string, error)
-	// BoundClaim returns the claim of a volume and the PersistentVolume to which a cluster has bound
-	// it. The error is why no pod may start to use them; a pod that uses them already keeps what is
-	// returned, nil if it is not known. It is nil if claims are bound on this node.
-	BoundClaim func(volume *v1.Volume) (*v1.PersistentVolumeClaim, *v1.PersistentVolume, error)
+	// Cluster is the cluster that has bound the pod to this node; nil without one.
+	Cluster Cluster
 	// Memory is the allocatable memory of the node in bytes; 0 is not known.
 	Memory int64
 }
@@ -191,7 +208,7 @@ func (s *setup) setupVolume(ctx context.Context, dir string, vol *v1.Volume) (Mo
 		return Mounted{Path: path}, err
 	case src.ConfigMap != nil, src.Secret != nil, src.DownwardAPI != nil, src.Projected != nil:
 		return Mounted{Path: path, ReadOnly: true, Complete: !allowsMissing(src), Relabel: true}, s.setupFiles(path, src)
-	case podinfo.ClaimOf(s.req.Pod, vol) != "" && s.req.BoundClaim != nil:
+	case podinfo.ClaimOf(s.req.Pod, vol) != "" && s.req.Cluster != nil:
 		return s.setupClusterClaim(ctx, dir, vol)
 	case src.PersistentVolumeClaim != nil:
 		return s.setupClaim(ctx, dir, vol)

@@ -1,9 +1,9 @@
 // Command csidriver is a CSI driver for tests, with the services Identity and Node. A volume is a
-// directory of the host, which is mounted by bind mounts. It is its own registrar, or that of another process.
+// directory or a block device of the host, which is mounted by bind mounts. It is its own registrar, or that of another process.
 //
 // The test and the driver share a directory:
 //
-//	volumes/ID       the content of a volume; a volume whose directory is missing is not found
+//	volumes/ID       the content of a volume, a directory or a block device; a volume that is missing is not found
 //	fail/METHOD      the method fails with the code and the message in the file
 //	leave/METHOD     the method reports success, and leaves what is mounted
 //	hang/METHOD      the method does not answer while the file exists, and does nothing if the caller gives up

@@ -34,8 +34,8 @@ func (d *driver) find(id string) (string, error) {
 // NodeStageVolume implements the service Node.
 func (d *driver) NodeStageVolume(_ context.Context, r *csi.NodeStageVolumeRequest) (*csi.NodeStageVolumeResponse, error) {
 	dir, err := d.find(r.GetVolumeId())
-	if err != nil {
-		return nil, err
+	if err != nil || r.GetVolumeCapability().GetBlock() != nil {
+		return &csi.NodeStageVolumeResponse{}, err
 	}
 	if group := r.GetVolumeCapability().GetMount().GetVolumeMountGroup(); group != "" {
 		if err := giveTo(dir, group); err != nil {
@@ -57,6 +57,12 @@ func (d *driver) NodePublishVolume(_ context.Context, r *csi.NodePublishVolumeRe
 		if err := os.WriteFile(filepath.Join(source, "class"), []byte(r.GetVolumeContext()["class"]), 0o644); err != nil {
 			return nil, err
 		}
+	case r.GetVolumeCapability().GetBlock() != nil:
+		device, err := d.find(r.GetVolumeId())
+		if err != nil {
+			return nil, err
+		}
+		return &csi.NodePublishVolumeResponse{}, bind(device, r.GetTargetPath(), nil)
 	case source == "":
 		var err error
 		if source, err = d.find(r.GetVolumeId()); err != nil {

@@ -120,7 +120,7 @@ func TestBlockVolumes(t *testing.T) {
 		n.awaitWaiting("mounts", "FailedMount", "has volumeMode Block, but is in volumeMounts of container main")
 		n.awaitWaiting("opens", "FailedMount", "has volumeMode Filesystem, but is in volumeDevices of container main")
 		n.awaitWaiting("unbound", "FailedMount", "other has volumeMode Filesystem, not Block", "local.path of a block device")
-		n.awaitManifestError("refused.yaml", "spec.volumeMode", "only a local volume can be a block device")
+		n.awaitManifestError("refused.yaml", "spec.volumeMode", "only a local or csi volume can be a block device")
 		n.cli(0, []string{"raw", "8.0 MiB", filepath.Join(n.Dir(), "by-id"), "apps/writer"}, "volumes")
 
 		// The device stays that of the pod while the daemon is gone, and is never written to by it.

@@ -130,6 +130,17 @@ func TestClusterClaims(t *testing.T) {
 	a.create(n.claimUser("second", "disk", "", ""))
 	n.awaitWaiting("second", "FailedMount", "default/disk: access mode is ReadWriteOncePod", "uses it")
 
+	// A block device. The pod's container is not privileged.
+	image := filepath.Join(n.Dir(), "disk.img")
+	if err := os.WriteFile(image, append([]byte("from the host\n"), make([]byte, 8<<20-14)...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a.create(clusterClaim("raw", "ReadWriteOnce", ", volumeMode: Block") + clusterVolume("raw", "ReadWriteOnce", "raw", "volumeMode: Block, local: {path: "+loopDevice(t, image)+"}, "+onHost("kubernetes.io/hostname", n.Name)) +
+		n.clusterPod("raw", testbed.BusyboxImage, "volumes: [{name: disk, persistentVolumeClaim: {claimName: raw}}]\n", "volumeDevices: [{name: disk, devicePath: /dev/disk}]\n"))
+	n.mustContain(n.awaitRunning("raw"), map[string]string{"head -n1 /dev/disk": "from the host"})
+	a.must("delete", "pod", n.PodName("raw"), "--wait=false")
+	a.awaitMirrorGone(n, "default", "raw")
+
 	// Another node's volume, and the claim of a generic ephemeral volume.
 	a.create(clusterClaim("away", "ReadWriteOnce", "") + clusterVolume("away", "ReadWriteOnce", "away", "local: {path: "+disk+"}, "+onHost("rack", "r2")) +
 		"---\n" + n.claimUser("away", "away", "", ""))

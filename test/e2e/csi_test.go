@@ -127,6 +127,7 @@ type csiCall struct {
 		VolumeID         string            `json:"volume_id"`
 		Secrets          map[string]string `json:"secrets"`
 		VolumeContext    map[string]string `json:"volume_context"`
+		PublishContext   map[string]string `json:"publish_context"`
 		VolumeCapability struct {
 			AccessMode struct {
 				Mode int `json:"mode"`

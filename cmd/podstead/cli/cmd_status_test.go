@@ -194,3 +194,18 @@ func TestStatusOfIgnoredAndOutdated(t *testing.T) {
 		t.Errorf("get pods: %q %v", errs, err)
 	}
 }
+
+// A damaged record of CSI volumes is a problem of the node's storage.
+func TestStatusCSIVolumesUnreadable(t *testing.T) {
+	s := unhealthyNode()
+	s.Node.Status.Conditions, s.Pods, s.Sources = s.Node.Status.Conditions[:1:1], s.Pods[:1], nil
+	if !s.Healthy() {
+		t.Fatal("the node is not healthy without the fault")
+	}
+	s.Node.Status.Conditions = append(s.Node.Status.Conditions, v1.NodeCondition{
+		Type: "podstead.io/CSIVolumesUnreadable", Status: v1.ConditionTrue, Message: "restore csi-volumes.json",
+	})
+	if text := s.Text(terminal.Terminal{}); s.Healthy() || !strings.Contains(text, "restore csi-volumes.json") || strings.Contains(text, "CSIVolumesUnreadable") {
+		t.Errorf("healthy: %v\n%s", s.Healthy(), text)
+	}
+}

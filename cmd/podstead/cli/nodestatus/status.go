@@ -76,21 +76,24 @@ func (s *Status) condition(t v1.NodeConditionType) v1.NodeCondition {
 	return v1.NodeCondition{}
 }
 
-// conditionStorage is true while the daemon cannot write to --root-dir.
-const conditionStorage v1.NodeConditionType = "podstead.io/RootDirNotWritable"
+// storageConditions are true while the daemon cannot write to --root-dir, or cannot read which CSI volumes are in use.
+var storageConditions = []v1.NodeConditionType{"podstead.io/RootDirNotWritable", "podstead.io/CSIVolumesUnreadable"}
 
-// storageFault returns why the daemon cannot store its state, empty if it can.
+// storageFault returns why the daemon cannot store or read its state, empty if it can.
 func (s *Status) storageFault() string {
-	if c := s.condition(conditionStorage); c.Status == v1.ConditionTrue {
-		return terminal.OneLine(c.Message)
+	var faults []string
+	for _, t := range storageConditions {
+		if c := s.condition(t); c.Status == v1.ConditionTrue {
+			faults = append(faults, terminal.OneLine(c.Message))
+		}
 	}
-	return ""
+	return strings.Join(faults, "; ")
 }
 
 // pressure returns the pressure conditions that are true.
 func (s *Status) pressure() (names []string) {
 	for _, c := range s.Node.Status.Conditions {
-		if c.Type != v1.NodeReady && c.Type != conditionStorage && c.Status == v1.ConditionTrue {
+		if c.Type != v1.NodeReady && !slices.Contains(storageConditions, c.Type) && c.Status == v1.ConditionTrue {
 			names = append(names, string(c.Type))
 		}
 	}
@@ -136,7 +139,7 @@ func (s *Status) rolledBack() bool {
 	return slices.ContainsFunc(s.Rollouts, func(r objects.Rollout) bool { return r.State == objects.RolloutRolledBack })
 }
 
-// Healthy reports whether the node is ready and can store its state, no pod is failing or
+// Healthy reports whether the node is ready and can store and read its state, no pod is failing or
 // was rolled back, and no manifest or image archive is invalid.
 func (s *Status) Healthy() bool {
 	if s.condition(v1.NodeReady).Status != v1.ConditionTrue || s.storageFault() != "" || s.counts()["failing"] > 0 || s.rolledBack() || len(s.Archives.Faults()) > 0 {
