@@ -163,6 +163,12 @@ func (s *Supervisor) ShareMounts() error { return s.podSyncer.files.volumes.Shar
 // still declares them.
 func (s *Supervisor) Claims() ([]volume.Claim, error) { return s.podSyncer.files.volumes.ListClaims() }
 
+// PodClaimPath returns where the content of a claim is on the host as one pod uses it, by the name of the pod's
+// volume; empty if the pod does not use it yet.
+func (s *Supervisor) PodClaimPath(uid types.UID, name string) string {
+	return s.podSyncer.files.volumes.PodClaimPath(uid, name)
+}
+
 // ClaimDirectories lists the claims that are directories of their own, without the pods that
 // use them.
 func (s *Supervisor) ClaimDirectories() ([]volume.ClaimDirectory, error) {

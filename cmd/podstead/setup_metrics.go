@@ -4,8 +4,13 @@ import (
 	"context"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/podstead/podstead/httpapi"
 	"github.com/podstead/podstead/httpapi/metrics"
+	podinfo "github.com/podstead/podstead/internal/pod"
+	"github.com/podstead/podstead/internal/usage"
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/supervisor"
 )
@@ -68,6 +73,33 @@ func claimsOf(u claimUsage) (list []metrics.Claim) {
 		c := &claims[i]
 		if volume := volumes[c.MountPath]; volume != nil && len(c.Users) > 0 {
 			list = append(list, metrics.Claim{Namespace: c.Namespace, Name: c.Name, ClaimVolume: *volume})
+		}
+	}
+	return addClusterClaims(list, u.pods.Pods(), u.pods.PodClaimPath, volumes)
+}
+
+// addClusterClaims adds the claims that pods of a cluster use. path returns where the content of a pod's volume
+// is. A claim is listed once, also if several pods use it, or if a manifest has a claim of its name: metrics must
+// not repeat.
+func addClusterClaims(list []metrics.Claim, pods []*v1.Pod, path func(uid types.UID, volume string) string, volumes usage.ClaimVolumes) []metrics.Claim {
+	type name struct{ namespace, claim string }
+	seen := map[name]bool{}
+	for i := range list {
+		seen[name{list[i].Namespace, list[i].Name}] = true
+	}
+	for _, pod := range pods {
+		if !podinfo.IsAPI(pod) {
+			continue
+		}
+		for i := range pod.Spec.Volumes {
+			claim := name{pod.Namespace, podinfo.ClaimOf(pod, &pod.Spec.Volumes[i])}
+			if claim.claim == "" || seen[claim] {
+				continue
+			}
+			if volume := volumes[path(pod.UID, pod.Spec.Volumes[i].Name)]; volume != nil {
+				seen[claim] = true
+				list = append(list, metrics.Claim{Namespace: claim.namespace, Name: claim.claim, ClaimVolume: *volume})
+			}
 		}
 	}
 	return list

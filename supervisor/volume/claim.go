@@ -286,6 +286,20 @@ type Claim struct {
 	Users []types.UID `json:"users,omitempty"`
 }
 
+// PodClaimPath returns where the content of a claim is on the host as one pod uses it, by the name of the pod's
+// volume; empty if the pod does not use it yet, or if it is a block device.
+func (v *Volumes) PodClaimPath(uid types.UID, name string) string {
+	volumes := filepath.Join(v.Root, string(uid), volumesDir)
+	if path, err := os.Readlink(filepath.Join(volumes, pluginClaim, name)); err == nil {
+		return path
+	}
+	path := filepath.Join(volumes, pluginNFS, name)
+	if _, err := os.Lstat(path); err != nil {
+		return ""
+	}
+	return path
+}
+
 // mountPath returns where the volume of a server or of a CSI driver is mounted for one of the pods; empty if it
 // is for none yet.
 func (v *Volumes) mountPath(c *Claim, links []claimLink) string {

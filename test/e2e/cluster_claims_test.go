@@ -127,6 +127,16 @@ func TestClusterClaims(t *testing.T) {
 		"stat -c %g /data": "2345", "echo kept > /part/file; cat /data/a/b/file": "kept",
 	})
 	n.mustHaveFile(filepath.Join(disk, "a/b/file"), "kept\n")
+	n.await("the metrics and the summary have the usage of the claim", func() error {
+		body, err := n.Get(t.Context(), "/metrics")
+		if err == nil && !strings.Contains(string(body), `kubelet_volume_stats_capacity_bytes{namespace="default",persistentvolumeclaim="disk"} `) {
+			err = errors.New("no metric")
+		}
+		if ref := n.figures("/stats/summary").at("pods", n.PodName("first"), "volume", "data").at("pvcRef", "name").value; err == nil && ref != "disk" {
+			err = fmt.Errorf("pvcRef is %v", ref)
+		}
+		return err
+	})
 	a.create(n.claimUser("second", "disk", "", ""))
 	n.awaitWaiting("second", "FailedMount", "default/disk: access mode is ReadWriteOncePod", "uses it")
 
