@@ -154,6 +154,27 @@ func TestDriverIsFollowed(t *testing.T) {
 	})
 }
 
+// Nothing of CSI is requested for a pod whose volumes are of other kinds, also those that are claimed.
+func TestNothingIsRequestedWithoutCSI(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newObjectsHarness(t)
+		r.start()
+		r.putDriver(nil)
+		r.putVolume("pv", r.putClaim("data", "pv", v1.ClaimBound, nil), nil)
+		pod := r.pod("db", claimVolume("data"))
+		pass(time.Hour)
+		if _, _, err := r.o.BoundClaim(pod, &pod.Spec.Volumes[0]); err != nil {
+			t.Error(err)
+		}
+		for _, resource := range []string{"csidrivers", "volumeattachments"} {
+			if got := r.askedFor(resource); len(got) > 0 {
+				t.Errorf("%s requested: %v", resource, got)
+			}
+		}
+		r.end()
+	})
+}
+
 // The secrets of a volume are watched in their own namespaces, and the tokens for a driver kept.
 func TestSecretsAndTokensOfDrivers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -175,12 +196,16 @@ func TestSecretsAndTokensOfDrivers(t *testing.T) {
 		r.bindCSI(func(s *v1.CSIPersistentVolumeSource) {
 			s.NodeStageSecretRef = &v1.SecretReference{Namespace: "storage", Name: "stage"}
 			s.NodePublishSecretRef = &v1.SecretReference{Namespace: "storage", Name: "publish"}
+			s.NodeExpandSecretRef = &v1.SecretReference{Namespace: "storage", Name: "expand"}
 		})
-		for _, name := range []string{"stage", "publish"} {
+		for _, name := range []string{"stage", "publish", "expand"} {
 			r.put(t, &v1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "storage", Name: name}, Data: map[string][]byte{"key": []byte(name)}})
 		}
 		pod := r.pod("db", claimVolume("data"))
 		pass(time.Minute)
+		if _, ok := r.o.Secret("storage", "expand"); ok {
+			t.Error("a secret that nothing uses is watched")
+		}
 		for _, name := range []string{"stage", "publish"} {
 			if secret, ok := r.o.Secret("storage", name); !ok || string(secret.Data["key"]) != name {
 				t.Errorf("secret %s: %v %v", name, secret, ok)
