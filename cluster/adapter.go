@@ -188,6 +188,9 @@ func (a *Adapter) wakeAll() {
 	notify(a.bound.changed)
 	notify(a.eventsChanged)
 	notify(a.storageChanged)
+	if a.cfg.Objects != nil {
+		a.cfg.Objects.nodeChanged()
+	}
 }
 
 // Run maintains the node, its lease, its certificates, the pods in the API and the

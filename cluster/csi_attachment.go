@@ -12,6 +12,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstead/podstead/internal/csivolume"
 )
 
 // attachmentKey identifies a volume that a controller attaches to this node before a pod uses it. Each pod
@@ -61,8 +63,32 @@ func (o *Objects) CSIAttachment(pod *v1.Pod, volume *v1.PersistentVolume) (map[s
 		return nil, fmt.Errorf("VolumeAttachment of PersistentVolume %s: %w", volume.Name, errClaimUnknown)
 	case !t.attached:
 		return nil, t.err
+	case !o.adapter.reportsInUse(attachmentOf(pod, volume.Spec.CSI).id()):
+		return nil, fmt.Errorf("PersistentVolume %s is attached, and not in status.volumesInUse of the Node object yet, which keeps it attached", volume.Name)
 	}
 	return t.metadata, nil
+}
+
+// id returns the volume.
+func (k attachmentKey) id() csivolume.ID { return csivolume.ID{Driver: k.driver, Handle: k.handle} }
+
+// attaching returns the volumes that pods use or are going to use.
+func (o *Objects) attaching() (ids []csivolume.ID) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for key := range o.attachments {
+		ids = append(ids, key.id())
+	}
+	return ids
+}
+
+// nodeChanged notifies the pods that wait until the Node object has their volumes in use.
+func (o *Objects) nodeChanged() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.attachments) > 0 {
+		o.notify()
+	}
 }
 
 // startAttachment begins to read an attachment.

@@ -91,7 +91,10 @@ func (o *Objects) updateCSI(ctx context.Context, wg *sync.WaitGroup, a *Adapter,
 		}
 	}
 	updateTasks(o.drivers, drivers, func(d *csiDriver) { d.stop() }, func(name string) *csiDriver { return o.startDriver(ctx, wg, a, name) })
-	updateTasks(o.attachments, attachments, func(t *attachment) { t.stop() }, func(key attachmentKey) *attachment { return o.startAttachment(ctx, wg, a, key) })
+	updateTasks(o.attachments, attachments, func(t *attachment) { t.stop() }, func(key attachmentKey) *attachment {
+		notify(a.nodeChanged) // it is in use from now on
+		return o.startAttachment(ctx, wg, a, key)
+	})
 }
 
 // csiState adds to State what the CSI volumes of a pod need; mu is held.
@@ -105,7 +108,11 @@ func (o *Objects) csiState(pod *v1.Pod) (revision string, refs []manifest.Object
 		revision += "CSIDriver " + name + "=" + state + "\n"
 	}
 	for _, key := range n.attachments {
-		revision += "attachment of " + key.driver + " " + key.handle + "=" + o.attachments[key].state() + "\n"
+		state := o.attachments[key].state()
+		if o.adapter != nil && o.adapter.reportsInUse(key.id()) {
+			state += " in use"
+		}
+		revision += "attachment of " + key.driver + " " + key.handle + "=" + state + "\n"
 	}
 	return revision, n.secrets, n.tokens, awaited
 }

@@ -113,22 +113,46 @@ func (a *Adapter) followStorage(ctx context.Context) {
 	}
 }
 
+// inUseName is how a Node object names a volume.
+func inUseName(id csivolume.ID) v1.UniqueVolumeName {
+	return v1.UniqueVolumeName("kubernetes.io/csi/" + id.Driver + "^" + id.Handle)
+}
+
+// reportsInUse reports whether the Node object says that a volume is in use, so that no controller detaches it.
+func (a *Adapter) reportsInUse(id csivolume.ID) bool {
+	if a.cfg.Storage == nil {
+		return true // nothing reports it
+	}
+	node := a.node()
+	return node != nil && slices.Contains(node.Status.VolumesInUse, inUseName(id))
+}
+
+// volumesInUse returns the volumes that the node uses or is about to use: all persistent volumes of drivers,
+// also those that no controller attaches, since only these controllers read the list. A controller must not detach
+// what may be in use, so that the list stays while it is not known.
+func (a *Adapter) volumesInUse(registered *v1.Node) (names []v1.UniqueVolumeName) {
+	ids, err := a.cfg.Storage.InUse()
+	if err != nil {
+		names = slices.Clone(registered.Status.VolumesInUse)
+	}
+	if a.cfg.Objects != nil {
+		ids = append(ids, a.cfg.Objects.attaching()...)
+	}
+	for _, id := range ids {
+		names = append(names, inUseName(id))
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
 // withStorage returns the node with the topology labels of its drivers and with the volumes in use. A label that
-// the Node object has with another value is left alone. All persistent volumes of drivers are in use,
-// also those that no controller attaches: nothing else reads the list.
+// the Node object has with another value is left alone.
 func (a *Adapter) withStorage(local, registered *v1.Node) *v1.Node {
 	if a.cfg.Storage == nil {
 		return local
 	}
 	node := *local
-	ids, err := a.cfg.Storage.InUse()
-	node.Status.VolumesInUse = nil
-	for _, id := range ids {
-		node.Status.VolumesInUse = append(node.Status.VolumesInUse, v1.UniqueVolumeName("kubernetes.io/csi/"+id.Driver+"^"+id.Handle))
-	}
-	if err != nil { // a controller must not detach what may be in use
-		node.Status.VolumesInUse = registered.Status.VolumesInUse
-	}
+	node.Status.VolumesInUse = a.volumesInUse(registered)
 	node.Labels = maps.Clone(local.Labels)
 	var conflicts []string
 	for _, d := range a.cfg.Storage.Drivers() {

@@ -170,3 +170,65 @@ func TestCSINodeOfANewNode(t *testing.T) {
 		r.end()
 	})
 }
+
+// A volume that is attached is used after the Node object says that it is in use, and stays in use there until the
+// node has unstaged it.
+func TestAttachedVolumeIsInUseFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newObjectsHarness(t)
+		s := &storageFake{changed: make(chan struct{}, 1)}
+		r.a.cfg.Storage = s
+		var mu sync.Mutex
+		refused := true
+		r.react = func(q fakeRequest) (runtime.Object, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			if refused && q.resource == "nodes" && q.sub == "status" {
+				return nil, apierrors.NewInternalError(errors.New("not now"))
+			}
+			return nil, nil
+		}
+		r.start()
+		r.bindCSI(nil)
+		r.put(t, &storagev1.VolumeAttachment{
+			ObjectMeta: metav1.ObjectMeta{Name: attachmentKey{driver: testDriver, handle: "vol-1"}.object("edge")},
+			Status:     storagev1.VolumeAttachmentStatus{Attached: true, AttachmentMetadata: map[string]string{"device": "sdb"}},
+		})
+		pod := r.pod("db", claimVolume("data"))
+		pass(time.Minute)
+		if got := r.attachment(pod); !strings.Contains(got, "is attached, and not in status.volumesInUse") {
+			t.Errorf("before the status: %s", got)
+		}
+		before, _ := r.o.State(pod)
+		mu.Lock()
+		refused = false
+		mu.Unlock()
+		r.wasNotified()
+		pass(10 * time.Minute)
+		if got := r.attachment(pod); got != `{"device":"sdb"}` {
+			t.Errorf("after the status: %s", got)
+		}
+		if now, _ := r.o.State(pod); now == before || !r.wasNotified() {
+			t.Errorf("no notification: %q", now)
+		}
+		used := func() int {
+			pass(time.Minute)
+			node := &v1.Node{}
+			r.get(t, "nodes", "", "edge", node)
+			return len(node.Status.VolumesInUse)
+		}
+		s.set(func() { s.used = []csivolume.ID{{Driver: testDriver, Handle: "vol-1"}} })
+		if used() != 1 {
+			t.Error("a volume of a pod is not in use once")
+		}
+		r.remove("pods", "default", "db")
+		if used() != 1 {
+			t.Error("a staged volume is not in use")
+		}
+		s.set(func() { s.used = nil })
+		if used() != 0 {
+			t.Error("a volume that was unstaged is in use")
+		}
+		r.end()
+	})
+}
