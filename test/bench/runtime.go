@@ -21,6 +21,8 @@ const (
 	// settle is the pause before idle usage is measured. Every 30 s the daemon unmaps the code
 	// that it does not use.
 	settle = 20 * time.Second
+	// defaultMaxPods is the daemon's default of --max-pods.
+	defaultMaxPods = 110
 )
 
 // bench runs the measurements on one runtime with one daemon.
@@ -47,6 +49,9 @@ func measureRuntime(ctx context.Context, r *report, kind testbed.Kind, registry 
 	node, err := testbed.NewNode("bench", rt.Endpoint())
 	if err != nil {
 		return err
+	}
+	if opts.largest > defaultMaxPods {
+		node.Args = append(node.Args, "--max-pods", fmt.Sprint(opts.largest))
 	}
 	if err := node.Start(ctx); err != nil {
 		return err
