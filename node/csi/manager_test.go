@@ -265,6 +265,12 @@ func TestDamagedState(t *testing.T) {
 		mustContain(t, err, "failed to read which CSI volumes are in use", h.file())
 		mustContain(t, h.Unpublish(t.Context(), "one"), "failed to read which CSI volumes are in use")
 		h.mustUnpublish("three")
+		if _, err := h.Usage(t.Context(), path); err == nil {
+			t.Error("the usage of a volume of a driver is known")
+		}
+		if u, err := h.Usage(t.Context(), "/srv/claim"); u != nil || err != nil {
+			t.Errorf("the usage of a volume without a driver: %v, %v", u, err)
+		}
 	}
 	if err := os.WriteFile(h.file(), saved, 0o600); err != nil {
 		t.Fatal(err)

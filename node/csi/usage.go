@@ -3,6 +3,7 @@ package csi
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/podstead/podstead/internal/usage"
@@ -11,6 +12,9 @@ import (
 // Usage asks the driver of the volume that is published at a path for its usage and its condition. The
 // result is nil if the driver reports none, or no volume is published there.
 func (m *Manager) Usage(ctx context.Context, path string) (*usage.ClaimVolume, error) {
+	if !strings.HasPrefix(path, m.podsDir()+"/") {
+		return nil, nil // also while the record cannot be read
+	}
 	r, err := m.publishedAt(path)
 	if r == nil || err != nil {
 		return nil, err
