@@ -3,7 +3,7 @@
 //
 //	bench [-json FILE] [-runtime containerd-1.6,containerd-2.4] [-rounds N] [-idle 30s] [-leaks 10] [-strict] [-trace] [-only REGEXP]
 //
-// The measurements, for -only: starts, devices, restarts, replacements, rollouts, removals,
+// The measurements, for -only: starts, devices, volumes, restarts, replacements, rollouts, removals,
 // gates, probes, rotation, crashloop, idle, evictions and cluster on each runtime; fake, fakeprobes,
 // garbage and logs on the fake one; api. -runtime="" skips the real runtimes. The floor of gates
 // is podstead without its limit of concurrent calls, which only the linker can remove.
