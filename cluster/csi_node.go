@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -33,7 +34,7 @@ type nodeStorage struct {
 	// Node for which that was. Only the loop of the storage uses them.
 	written *csiNode
 	owner   types.UID
-	// wasRegistered are drivers that this process has put into the object. Entries of others stay: a
+	// wasRegistered are drivers that have registered with this process. Entries of others stay: a
 	// driver whose pod starts again after podstead was restarted must not disappear meanwhile.
 	wasRegistered map[string]bool
 	// conflicts are the labels of drivers that the Node object has with other values. Only the
@@ -75,7 +76,8 @@ func driverEntry(d *csivolume.NodeDriver) map[string]any {
 	}
 	entry := map[string]any{"name": d.Name, "nodeID": d.NodeID, "topologyKeys": keys}
 	if d.MaxVolumes > 0 {
-		entry["allocatable"] = map[string]any{"count": float64(d.MaxVolumes)}
+		// The API has 32 bits, and refuses the whole object for more.
+		entry["allocatable"] = map[string]any{"count": float64(min(d.MaxVolumes, math.MaxInt32))}
 	}
 	return entry
 }
@@ -145,27 +147,35 @@ func (a *Adapter) volumesInUse(registered *v1.Node) (names []v1.UniqueVolumeName
 	return slices.Compact(names)
 }
 
-// withStorage returns the node with the topology labels of its drivers and with the volumes in use. A label that
-// the Node object has with another value is left alone.
+// withStorage returns the node with the volumes in use.
 func (a *Adapter) withStorage(local, registered *v1.Node) *v1.Node {
 	if a.cfg.Storage == nil {
 		return local
 	}
 	node := *local
 	node.Status.VolumesInUse = a.volumesInUse(registered)
-	node.Labels = maps.Clone(local.Labels)
+	return &node
+}
+
+// syncTopology sets the topology labels of the drivers on the Node object. A label that it has with another value is
+// left alone. It is the last of what is written of a node: an API server that refuses the label of a driver
+// must not keep the status from being reported.
+func (a *Adapter) syncTopology(ctx context.Context, registered *v1.Node) error {
+	if a.cfg.Storage == nil {
+		return nil
+	}
+	labels := map[string]any{}
 	var conflicts []string
 	for _, d := range a.cfg.Storage.Drivers() {
 		for _, key := range slices.Sorted(maps.Keys(d.Topology)) {
 			value := d.Topology[key]
-			if now, ok := registered.Labels[key]; ok && now != value {
+			now, ok := registered.Labels[key]
+			switch {
+			case !ok:
+				labels[key] = value
+			case now != value:
 				conflicts = append(conflicts, fmt.Sprintf("CSI driver %s reports %s=%s, and the Node object has the label with the value %q", d.Name, key, value, now))
-				continue
 			}
-			if node.Labels == nil {
-				node.Labels = map[string]string{}
-			}
-			node.Labels[key] = value
 		}
 	}
 	if text := strings.Join(conflicts, "; "); text != a.storage.conflicts {
@@ -174,7 +184,17 @@ func (a *Adapter) withStorage(local, registered *v1.Node) *v1.Node {
 			a.cfg.Log.Warn("Topology of a CSI driver differs from the labels of the node; remove the label to use the driver's", "conflicts", text)
 		}
 	}
-	return &node
+	if len(labels) == 0 {
+		return nil
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": registered.UID, "labels": labels}})
+	if err == nil {
+		_, err = a.patchNode(ctx, registered, patch)
+	}
+	if err != nil {
+		return fmt.Errorf("failed to set the topology labels of CSI drivers: %w", err)
+	}
+	return nil
 }
 
 // maxCSINodeWrites is how often a CSINode object is written in a row: an entry that changes is removed first.
@@ -192,6 +212,9 @@ func (a *Adapter) syncCSINode(ctx context.Context) (time.Duration, error) {
 		s.written, s.owner = nil, node.UID
 	}
 	drivers := a.cfg.Storage.Drivers()
+	for i := range drivers {
+		s.wasRegistered[drivers[i].Name] = true // also if a previous process has written the same entry
+	}
 	for range maxCSINodeWrites {
 		if s.written == nil {
 			found, err := a.requestCSINode(ctx, a.client.storage.Get().Name(node.Name), nil)
@@ -215,9 +238,6 @@ func (a *Adapter) syncCSINode(ctx context.Context) (time.Duration, error) {
 		made, err := a.requestCSINode(ctx, request, want)
 		if s.written = made; err != nil {
 			return 0, fmt.Errorf("failed to write CSINode %s: %w", node.Name, err)
-		}
-		for i := range drivers {
-			s.wasRegistered[drivers[i].Name] = true
 		}
 	}
 	return 0, nil

@@ -49,7 +49,7 @@ func (a *Adapter) syncNode(ctx context.Context) (time.Duration, error) {
 		return 0, fmt.Errorf("failed to update node status: %w", err)
 	}
 	a.updatePodCIDR(ctx, local, registered)
-	return shown.StatusInterval, nil
+	return shown.StatusInterval, a.syncTopology(ctx, registered)
 }
 
 // reportStatus sends the node status if it changed, or if the report is due. A
