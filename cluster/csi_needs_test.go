@@ -37,7 +37,7 @@ func (r *objectsHarness) bindCSI(change func(*v1.CSIPersistentVolumeSource)) {
 	})
 }
 
-// attachment returns what a driver is told, or what is awaited.
+// attachment returns what the driver gets to know, or what is awaited.
 func (r *objectsHarness) attachment(pod *v1.Pod) string {
 	_, volume, err := r.o.BoundClaim(pod, &pod.Spec.Volumes[0])
 	if err != nil {
