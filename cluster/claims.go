@@ -71,7 +71,7 @@ func (c *boundClaim) state() (state string, known bool) {
 	return string(c.claim.UID + " " + c.volume.UID), true
 }
 
-var errClaimUnknown = errors.New("the API server has not answered yet")
+var errNotAnswered = errors.New("the API server has not answered yet")
 
 // BoundClaim returns the claim of a pod's volume and the PersistentVolume to which the cluster has
 // bound it. The error is why no pod may start to use them; a pod that uses them already keeps what
@@ -83,7 +83,7 @@ func (o *Objects) BoundClaim(pod *v1.Pod, volume *v1.Volume) (*v1.PersistentVolu
 	c := o.claims[key]
 	switch {
 	case c == nil || c.claim == nil && c.err == nil:
-		return nil, nil, errClaimUnknown
+		return nil, nil, errNotAnswered
 	case c.err != nil:
 		return c.claim, c.volume, c.err
 	}
@@ -123,27 +123,51 @@ func (o *Objects) startClaim(ctx context.Context, wg *sync.WaitGroup, a *Adapter
 // The Node authorizer grants a node to get the claims of its pods and their volumes, and neither to
 // list nor to watch them.
 func (o *Objects) keepClaim(ctx context.Context, a *Adapter, key claimKey, c *boundClaim) {
-	pace := func() time.Duration { return time.Duration(o.unbound.Load()) * claimPace }
+	var claim *v1.PersistentVolumeClaim
+	var volume *v1.PersistentVolume
+	o.requestUntil(ctx, a, func(ctx context.Context) (err error) {
+		claim, volume, err = o.requestClaim(ctx, a, key)
+		return err
+	}, func(err error, failures int) { o.setClaimFault(c, claim, volume, err, failures) }, func() { o.setClaim(c, claim, volume) })
+}
+
+// requestUntil repeats a request for what a volume needs until it succeeds, and then calls done. refused receives
+// what the API server answers in the meantime, with the number of such answers in a row.
+func (o *Objects) requestUntil(ctx context.Context, a *Adapter, request func(context.Context) error, refused func(err error, failures int), done func()) {
 	o.unbound.Add(1)
 	defer o.unbound.Add(-1)
 	for failures := 0; ; {
-		claim, volume, err := o.requestClaim(ctx, a, key)
+		err := o.requestInTurn(ctx, request)
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err == nil:
-			o.setClaim(c, claim, volume)
+			done()
 			return
 		}
-		var unusable *unusableClaim
-		if errors.As(err, &unusable) || a.connection.isOwnError(err) {
+		var waits *unusableClaim
+		if errors.As(err, &waits) || a.connection.isOwnError(err) {
 			failures++
-			o.setClaimFault(c, claim, volume, err, failures)
+			refused(err, failures)
 		}
-		if !a.connection.backoff(ctx, failures) || failures > 1 && !sleep(ctx, pace()) {
+		pace := time.Duration(o.unbound.Load()) * claimPace
+		if !a.connection.backoff(ctx, failures) || failures > 1 && !sleep(ctx, pace) {
 			return
 		}
 	}
+}
+
+// requestInTurn limits how long a request takes, and how many are sent at once.
+func (o *Objects) requestInTurn(ctx context.Context, request func(context.Context) error) error {
+	select {
+	case o.lists <- struct{}{}:
+		defer func() { <-o.lists }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	return request(ctx)
 }
 
 func (o *Objects) setClaim(c *boundClaim, claim *v1.PersistentVolumeClaim, volume *v1.PersistentVolume) {
@@ -189,14 +213,6 @@ func unusable(format string, args ...any) error { return &unusableClaim{fmt.Spri
 // requestClaim requests a claim and its volume, and checks both as the kubelet does. With an error,
 // they are nil unless a pod that has them already can use them.
 func (o *Objects) requestClaim(ctx context.Context, a *Adapter, key claimKey) (*v1.PersistentVolumeClaim, *v1.PersistentVolume, error) {
-	select {
-	case o.lists <- struct{}{}:
-		defer func() { <-o.lists }()
-	case <-ctx.Done():
-		return nil, nil, ctx.Err()
-	}
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
 	claim := &v1.PersistentVolumeClaim{}
 	err := a.client.core.Get().Namespace(key.namespace).Resource("persistentvolumeclaims").Name(key.name).Do(ctx).Into(claim)
 	switch {

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"sync"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -60,11 +59,11 @@ func (o *Objects) CSIAttachment(pod *v1.Pod, volume *v1.PersistentVolume) (map[s
 	t := o.attachments[attachmentOf(pod, volume.Spec.CSI)]
 	switch {
 	case t == nil || !t.attached && t.err == nil:
-		return nil, fmt.Errorf("VolumeAttachment of PersistentVolume %s: %w", volume.Name, errClaimUnknown)
+		return nil, fmt.Errorf("VolumeAttachment of PersistentVolume %s: %w", volume.Name, errNotAnswered)
 	case !t.attached:
 		return nil, t.err
 	case !o.adapter.reportsInUse(attachmentOf(pod, volume.Spec.CSI).id()):
-		return nil, fmt.Errorf("PersistentVolume %s is attached, and not in status.volumesInUse of the Node object yet, which keeps it attached", volume.Name)
+		return nil, fmt.Errorf("PersistentVolume %s is attached; the pod waits until status.volumesInUse of the Node object, which podstead reports, keeps it attached", volume.Name)
 	}
 	return t.metadata, nil
 }
@@ -103,28 +102,16 @@ func (o *Objects) startAttachment(ctx context.Context, wg *sync.WaitGroup, a *Ad
 // it. The Node authorizer grants a node to get the attachments of its own, and neither to list nor to
 // watch them.
 func (o *Objects) keepAttachment(ctx context.Context, a *Adapter, key attachmentKey, t *attachment) {
-	o.unbound.Add(1)
-	defer o.unbound.Add(-1)
-	for failures := 0; ; {
-		metadata, err := o.requestAttachment(ctx, a, key)
-		switch {
-		case ctx.Err() != nil:
-			return
-		case err == nil:
-			o.setAttachment(t, metadata, nil)
-			return
+	var metadata map[string]string
+	o.requestUntil(ctx, a, func(ctx context.Context) (err error) {
+		metadata, err = requestAttachment(ctx, a, key)
+		return err
+	}, func(err error, failures int) {
+		// The API server learns a little later than the node which volumes are attached to it.
+		if !apierrors.IsForbidden(err) || failures >= toleratedRefusals {
+			o.setAttachment(t, nil, err)
 		}
-		if _, waits := err.(*unusableClaim); waits || a.connection.isOwnError(err) {
-			// The API server learns a little later than the node which volumes are attached to it.
-			if failures++; !apierrors.IsForbidden(err) || failures >= toleratedRefusals {
-				o.setAttachment(t, nil, err)
-			}
-		}
-		pace := time.Duration(o.unbound.Load()) * claimPace
-		if !a.connection.backoff(ctx, failures) || failures > 1 && !sleep(ctx, pace) {
-			return
-		}
-	}
+	}, func() { o.setAttachment(t, metadata, nil) })
 }
 
 func (o *Objects) setAttachment(t *attachment, metadata map[string]string, err error) {
@@ -152,15 +139,7 @@ type volumeAttachment struct {
 }
 
 // requestAttachment requests an attachment, and returns its metadata once the volume is attached.
-func (o *Objects) requestAttachment(ctx context.Context, a *Adapter, key attachmentKey) (map[string]string, error) {
-	select {
-	case o.lists <- struct{}{}:
-		defer func() { <-o.lists }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
+func requestAttachment(ctx context.Context, a *Adapter, key attachmentKey) (map[string]string, error) {
 	name := key.object(a.name)
 	data, err := a.client.storage.Get().Resource("volumeattachments").Name(name).SetHeader("Accept", "application/json").Do(ctx).Raw()
 	switch {
@@ -176,7 +155,7 @@ func (o *Objects) requestAttachment(ctx context.Context, a *Adapter, key attachm
 	}
 	switch {
 	case found.Metadata.DeletionTimestamp != nil:
-		return nil, unusable("volume %s of CSI driver %s is being detached from this node by VolumeAttachment %s", key.handle, key.driver, name)
+		return nil, unusable("volume %s of CSI driver %s is being detached from this node by VolumeAttachment %s; the pod waits until it is attached again", key.handle, key.driver, name)
 	case !found.Status.Attached && found.Status.Error != nil:
 		return nil, unusable("volume %s of CSI driver %s cannot be attached to this node: %s; VolumeAttachment %s has the details",
 			key.handle, key.driver, found.Status.Error.Message, name)

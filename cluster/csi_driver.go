@@ -3,7 +3,6 @@ package cluster
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -45,7 +44,7 @@ func (o *Objects) CSIDriver(name string) (csivolume.Driver, error) {
 	d := o.drivers[name]
 	switch {
 	case d == nil || d.driver == nil && d.err == nil:
-		return csivolume.Driver{}, fmt.Errorf("CSIDriver %s: %w", name, errClaimUnknown)
+		return csivolume.Driver{}, fmt.Errorf("CSIDriver %s: %w", name, errNotAnswered)
 	case d.driver == nil:
 		return csivolume.Driver{}, fmt.Errorf("CSIDriver %s cannot be read from the API server: %w", name, d.err)
 	}
@@ -106,7 +105,7 @@ func driverOptions(found *storagev1.CSIDriver) csivolume.Driver {
 		Persistent: len(spec.VolumeLifecycleModes) == 0 || slices.Contains(spec.VolumeLifecycleModes, storagev1.VolumeLifecyclePersistent),
 		Ephemeral:  slices.Contains(spec.VolumeLifecycleModes, storagev1.VolumeLifecycleEphemeral),
 		Tokens:     spec.TokenRequests, TokensInSecrets: isTrue(spec.ServiceAccountTokenInSecrets),
-		Republish: isTrue(spec.RequiresRepublish), SELinuxMount: isTrue(spec.SELinuxMount),
+		Republish: isTrue(spec.RequiresRepublish),
 	}
 	if spec.FSGroupPolicy != nil {
 		d.GroupPolicy = *spec.FSGroupPolicy
@@ -133,18 +132,12 @@ func (o *Objects) CSITokens(pod *v1.Pod, requests []storagev1.TokenRequest) (str
 	defer o.mu.Unlock()
 	for i := range requests {
 		t := o.tokens[driverToken(pod, &requests[i])]
-		switch {
-		case t == nil || t.value == "" && t.err == nil:
-			return "", errTokenUnknown
-		case t.value == "":
-			return "", t.err
-		case t.err != nil && time.Now().After(t.expiresAt):
-			return "", fmt.Errorf("the token has expired: %w", t.err)
+		value, err := t.current()
+		if err != nil {
+			return "", err
 		}
-		all[requests[i].Audience] = driverTokenJSON{t.value, t.expiresAt.UTC().Truncate(time.Second)}
+		all[requests[i].Audience] = driverTokenJSON{value, t.expiresAt.UTC().Truncate(time.Second)}
 	}
 	text, err := json.Marshal(all)
 	return string(text), err
 }
-
-var errTokenUnknown = errors.New("the API server has not issued a token yet")

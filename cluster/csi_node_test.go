@@ -196,7 +196,7 @@ func TestAttachedVolumeIsInUseFirst(t *testing.T) {
 		})
 		pod := r.pod("db", claimVolume("data"))
 		pass(time.Minute)
-		if got := r.attachment(pod); !strings.Contains(got, "is attached, and not in status.volumesInUse") {
+		if got := r.attachment(pod); !strings.Contains(got, "is attached; the pod waits until status.volumesInUse") {
 			t.Errorf("before the status: %s", got)
 		}
 		before, _ := r.o.State(pod)

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
@@ -92,7 +93,13 @@ func (o *Objects) Token(pod *v1.Pod, of *v1.ServiceAccountTokenProjection) (stri
 	key := tokenOf(pod, of)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	t := o.tokens[key]
+	return o.tokens[key].current()
+}
+
+var errTokenUnknown = errors.New("the API server has not issued a token yet")
+
+// current returns the token.
+func (t *token) current() (string, error) {
 	switch {
 	case t == nil || t.value == "" && t.err == nil:
 		return "", errTokenUnknown

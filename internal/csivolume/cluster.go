@@ -18,6 +18,4 @@ type Driver struct {
 	TokensInSecrets bool
 	// Republish: the driver is called for published volumes again and again.
 	Republish bool
-	// SELinuxMount: the driver mounts with the context of the pod.
-	SELinuxMount bool
 }
