@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -38,8 +39,10 @@ type nodeStorage struct {
 	// driver whose pod starts again after podstead was restarted must not disappear meanwhile.
 	wasRegistered map[string]bool
 	// conflicts are the labels of drivers that the Node object has with other values. Only the
-	// loop of the node uses them.
+	// loop of the node uses them, and refused, the labels that the API server refused at refusedAt.
 	conflicts string
+	refused   []byte
+	refusedAt time.Time
 }
 
 // csiNode is the part of a CSINode object (storage.k8s.io/v1) that a node writes. Fields that are not known
@@ -188,12 +191,25 @@ func (a *Adapter) syncTopology(ctx context.Context, registered *v1.Node) error {
 		return nil
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": registered.UID, "labels": labels}})
-	if err == nil {
-		_, err = a.patchNode(ctx, registered, patch)
-	}
 	if err != nil {
+		return err
+	}
+	s := &a.storage
+	if bytes.Equal(patch, s.refused) && time.Since(s.refusedAt) < a.cfg.Registration.ReportInterval {
+		return nil
+	}
+	_, err = a.patchNode(ctx, registered, patch)
+	switch {
+	case apierrors.IsForbidden(err) || apierrors.IsInvalid(err):
+		if !bytes.Equal(patch, s.refused) {
+			a.cfg.Log.Warn("The API server refuses the topology labels of CSI drivers, so that pods are not scheduled to this node by the topology of their volumes; set the labels as an administrator, or configure another topology in the driver", "labels", labels, "err", err)
+		}
+		s.refused, s.refusedAt = patch, time.Now()
+		return nil
+	case err != nil:
 		return fmt.Errorf("failed to set the topology labels of CSI drivers: %w", err)
 	}
+	s.refused = nil
 	return nil
 }
 

@@ -83,6 +83,17 @@ func TestRefusedTopologyLabel(t *testing.T) {
 		if w := strings.Join(r.warnings(), "\n"); !strings.Contains(w, "label is not allowed") {
 			t.Errorf("warnings: %s", w)
 		}
+		r.requests()
+		pass(time.Hour)
+		n := 0
+		for _, q := range r.requests() {
+			if q.verb == "PATCH" && q.resource == "nodes" && q.sub == "" {
+				n++
+			}
+		}
+		if n == 0 || n > 12 || len(r.warnings()) > 0 {
+			t.Errorf("the labels were sent %d times in an hour; warnings: %q", n, r.warnings())
+		}
 		if got := r.csiNodeCount("disks"); got != math.MaxInt32 {
 			t.Errorf("count: %d", got)
 		}

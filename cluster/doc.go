@@ -2,12 +2,12 @@
 // with a kubeconfig; nothing else needs it, and static pods run the same whether
 // an API server answers or not.
 //
-// It owns the Node object and lease in the API, the mirror pods of static pods,
+// It owns the Node object, lease and CSINode object in the API, the mirror pods of static pods,
 // the statuses of all pods of the node, and their events. It reads the description
 // of the node, the pods with their statuses and the events through its Config, and
 // watches the node's own objects in the API. It delivers the pods that the cluster
 // binds to the node as a source like files and URLs, and keeps the objects that
-// they refer to in its Objects; it never starts, terminates or changes a pod
+// they refer to, and what their volumes need, in its Objects; it never starts, terminates or changes a pod
 // itself.
 //
 // It is level-triggered: after each notification, from here or from the API, it

@@ -1,5 +1,6 @@
-// Package csivolume describes what a pod needs of a volume of a CSI driver.
+// Package csivolume describes what a pod needs of a volume of a CSI driver, and what a node and a cluster know of
+// drivers.
 //
-// It owns these plain values, which the supervisor gives to the code that calls drivers. It reads
+// It owns these plain values, which the supervisor gives to the code that calls drivers, and which this code and the cluster exchange. It reads
 // nothing, and never does anything.
 package csivolume
