@@ -76,8 +76,8 @@ func TestDayOfThousandPods(t *testing.T) {
 					hour+1, float64(last.heap)/float64(pods)/1000, last.goroutines, 1000*last.cpu.Seconds()/float64(pods), restart, replace)
 			}
 		}
-		// What the test itself keeps grows: its log, its runtime's calls, the events of the day. What a change of a pod
-		// left in the daemon would be ten times as much.
+		// What the test itself keeps grows: its log, its runtime's calls, the events of the day. A pod
+		// that is not released is about five times as much.
 		if kept := uint64(8000 * dayChanges * (hours - 2)); last.heap > first.heap+first.heap/5+kept {
 			t.Errorf("%d kB of heap in the last hour, %d kB in the second, %d kB at the start", last.heap/1000, first.heap/1000, begin.heap/1000)
 		}

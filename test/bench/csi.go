@@ -66,7 +66,9 @@ func (b *bench) startCSI() (*csiDriver, error) {
 	if d.calls, err = timeCalls(timed, socket); err != nil {
 		return nil, err
 	}
-	if err := b.node.Write(d.name+".yaml", d.manifest(b.node.Root, socket, timed)); err != nil {
+	// It registers the socket at which its calls are timed.
+	pod := testbed.CSIDriverPod{Name: d.name, Driver: benchCSI, Dir: d.dir, Socket: socket, Registered: timed, Root: b.node.Root}
+	if err := b.node.Write(d.name+".yaml", pod.Manifest()); err != nil {
 		d.calls.stop()
 		return nil, err
 	}
@@ -75,35 +77,6 @@ func (b *bench) startCSI() (*csiDriver, error) {
 		return nil, err
 	}
 	return d, nil
-}
-
-// manifest is the driver's pod. It registers the socket at which its calls are timed.
-func (d *csiDriver) manifest(root, socket, timed string) string {
-	return fmt.Sprintf(`apiVersion: v1
-kind: Pod
-metadata: {name: %[1]s}
-spec:
-  terminationGracePeriodSeconds: 1
-  containers:
-  - name: main
-    image: %[2]s
-    command: [/driver, --name, %[3]s, --dir, %[4]s, --endpoint, %[5]s, --kubelet-registration-path, %[6]s, --registry, %[7]s/plugins_registry]
-    securityContext: {privileged: true}
-    volumeMounts:
-    - {name: driver, mountPath: /driver, readOnly: true}
-    - {name: data, mountPath: %[4]s}
-    - {name: registry, mountPath: %[7]s/plugins_registry}
-    - {name: socket, mountPath: %[8]s}
-    - {name: staging, mountPath: %[7]s/plugins/kubernetes.io/csi, mountPropagation: Bidirectional}
-    - {name: pods, mountPath: %[7]s/pods, mountPropagation: Bidirectional}
-  volumes:
-  - {name: driver, hostPath: {path: %[9]s, type: File}}
-  - {name: data, hostPath: {path: %[4]s, type: Directory}}
-  - {name: registry, hostPath: {path: %[7]s/plugins_registry, type: DirectoryOrCreate}}
-  - {name: socket, hostPath: {path: %[8]s, type: Directory}}
-  - {name: staging, hostPath: {path: %[7]s/plugins/kubernetes.io/csi, type: DirectoryOrCreate}}
-  - {name: pods, hostPath: {path: %[7]s/pods, type: Directory}}
-`, d.name, testbed.BusyboxImage, benchCSI, d.dir, socket, timed, root, filepath.Dir(socket), testbed.CSIDriver())
 }
 
 // pod is a pod with a volume of the driver, whose directory it makes.

@@ -46,34 +46,11 @@ func (n *node) newCSIDriver(name string) *csiDriver {
 	return d
 }
 
-// pod returns the manifest of the driver's pod, which mounts the directories of a kubelet as those of
-// other drivers do.
+// pod returns the manifest of the driver's pod.
 func (d *csiDriver) pod() string {
-	return fmt.Sprintf(`apiVersion: v1
-kind: Pod
-metadata: {name: %[1]s}
-spec:
-  terminationGracePeriodSeconds: 1
-  containers:
-  - name: main
-    image: %[2]s
-    command: [/driver, --name, %[3]s, --dir, %[4]s, --endpoint, %[5]s/plugins/%[3]s/csi.sock, --kubelet-registration-path, %[5]s/plugins/%[3]s/csi.sock, --registry, %[5]s/plugins_registry]
-    securityContext: {privileged: true}
-    volumeMounts:
-    - {name: driver, mountPath: /driver, readOnly: true}
-    - {name: data, mountPath: %[4]s}
-    - {name: registry, mountPath: %[5]s/plugins_registry}
-    - {name: socket, mountPath: %[5]s/plugins/%[3]s}
-    - {name: staging, mountPath: %[5]s/plugins/kubernetes.io/csi, mountPropagation: Bidirectional}
-    - {name: pods, mountPath: %[5]s/pods, mountPropagation: Bidirectional}
-  volumes:
-  - {name: driver, hostPath: {path: %[6]s, type: File}}
-  - {name: data, hostPath: {path: %[4]s, type: Directory}}
-  - {name: registry, hostPath: {path: %[5]s/plugins_registry, type: DirectoryOrCreate}}
-  - {name: socket, hostPath: {path: %[5]s/plugins/%[3]s, type: DirectoryOrCreate}}
-  - {name: staging, hostPath: {path: %[5]s/plugins/kubernetes.io/csi, type: DirectoryOrCreate}}
-  - {name: pods, hostPath: {path: %[5]s/pods, type: Directory}}
-`, d.podName(), testbed.BusyboxImage, d.name, d.dir, d.n.Root, testbed.CSIDriver())
+	socket := filepath.Join(d.n.Root, "plugins", d.name, "csi.sock")
+	p := testbed.CSIDriverPod{Name: d.podName(), Driver: d.name, Dir: d.dir, Socket: socket, Registered: socket, Root: d.n.Root}
+	return p.Manifest()
 }
 
 func (d *csiDriver) podName() string { return strings.Split(d.name, ".")[0] + "-driver" }
