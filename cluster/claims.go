@@ -56,8 +56,11 @@ type boundClaim struct {
 	claim  *v1.PersistentVolumeClaim
 	volume *v1.PersistentVolume
 	// err is why no pod may start to use the claim.
-	err  error
-	stop context.CancelFunc
+	err error
+	// ended is an expansion that the API server does not know of yet; wake signals it.
+	ended *expansion
+	wake  chan struct{}
+	stop  context.CancelFunc
 }
 
 // state changes with what a pod sees of the claim; known is false before the first answer.
@@ -68,7 +71,8 @@ func (c *boundClaim) state() (state string, known bool) {
 	case c.err != nil:
 		return "!" + c.err.Error(), true
 	}
-	return string(c.claim.UID + " " + c.volume.UID), true
+	status := c.claim.Status.AllocatedResourceStatuses[v1.ResourceStorage]
+	return fmt.Sprintf("%s %s %s %s", c.claim.UID, c.volume.UID, c.volume.Spec.Capacity.Storage(), status), true
 }
 
 var errNotAnswered = errors.New("the API server has not answered yet")
@@ -113,13 +117,14 @@ func (a *Adapter) checkAffinity(volume *v1.PersistentVolume) error {
 
 // startClaim begins to read a claim.
 func (o *Objects) startClaim(ctx context.Context, wg *sync.WaitGroup, a *Adapter, key claimKey) *boundClaim {
-	c := &boundClaim{}
+	c := &boundClaim{wake: make(chan struct{}, 1)}
 	ctx, c.stop = context.WithCancel(ctx)
 	wg.Go(func() { o.keepClaim(ctx, a, key, c) })
 	return c
 }
 
-// keepClaim reads one claim until it is bound to a volume: the claim keeps the volume from then on.
+// keepClaim reads one claim until it is bound to a volume: the claim keeps the volume from then on, and only
+// its size changes.
 // The Node authorizer grants a node to get the claims of its pods and their volumes, and neither to
 // list nor to watch them.
 func (o *Objects) keepClaim(ctx context.Context, a *Adapter, key claimKey, c *boundClaim) {
@@ -127,8 +132,14 @@ func (o *Objects) keepClaim(ctx context.Context, a *Adapter, key claimKey, c *bo
 	var volume *v1.PersistentVolume
 	o.requestUntil(ctx, a, func(ctx context.Context) (err error) {
 		claim, volume, err = o.requestClaim(ctx, a, key)
+		if err == nil {
+			claim = o.beginExpansion(ctx, a, claim, volume)
+		}
 		return err
 	}, func(err error, failures int) { o.setClaimFault(c, claim, volume, err, failures) }, func() { o.setClaim(c, claim, volume) })
+	if ctx.Err() == nil && volume.Spec.CSI != nil {
+		o.followExpansion(ctx, a, key, c)
+	}
 }
 
 // requestUntil repeats a request for what a volume needs until it succeeds, and then calls done. refused receives
@@ -275,8 +286,11 @@ func checkClaimRef(claim *v1.PersistentVolumeClaim, volume *v1.PersistentVolume)
 // reducedClaim returns what is read of a claim.
 func reducedClaim(claim *v1.PersistentVolumeClaim) *v1.PersistentVolumeClaim {
 	return &v1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID},
+		ObjectMeta: metav1.ObjectMeta{Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID, ResourceVersion: claim.ResourceVersion},
 		Spec:       v1.PersistentVolumeClaimSpec{AccessModes: claim.Spec.AccessModes, VolumeMode: claim.Spec.VolumeMode, VolumeName: claim.Spec.VolumeName},
+		Status: v1.PersistentVolumeClaimStatus{
+			Capacity: claim.Status.Capacity, AllocatedResources: claim.Status.AllocatedResources, AllocatedResourceStatuses: claim.Status.AllocatedResourceStatuses,
+		},
 	}
 }
 

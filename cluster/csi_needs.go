@@ -53,8 +53,7 @@ func (o *Objects) addPersistent(n *csiNeeds, pod *v1.Pod, source *v1.CSIPersiste
 	if o.addDriver(n, pod, source.Driver) {
 		addOnce(&n.attachments, attachmentOf(pod, source))
 	}
-	// The secret for the expansion is not read: a volume of a cluster is not expanded on the node.
-	for _, ref := range []*v1.SecretReference{source.NodeStageSecretRef, source.NodePublishSecretRef} {
+	for _, ref := range []*v1.SecretReference{source.NodeStageSecretRef, source.NodePublishSecretRef, source.NodeExpandSecretRef} {
 		if ref != nil {
 			addOnce(&n.secrets, manifest.ObjectRef{Kind: manifest.KindSecret, Namespace: ref.Namespace, Name: ref.Name})
 		}

@@ -32,10 +32,12 @@ type noCSI struct{}
 func (noCSI) Publish(context.Context, *csivolume.Volume) (string, error) {
 	return "", errors.New("this node has no CSI drivers")
 }
-func (noCSI) Republish(context.Context, *csivolume.Volume) error     { return nil }
-func (noCSI) Expand(context.Context, *csivolume.Volume, int64) error { return nil }
-func (noCSI) Unpublish(context.Context, types.UID) error             { return nil }
-func (noCSI) Pods() ([]types.UID, error)                             { return nil, nil }
-func (noCSI) Labeled(string) bool                                    { return false }
-func (noCSI) Changed() <-chan struct{}                               { return nil }
-func (noCSI) TakeChanged() []types.UID                               { return nil }
+func (noCSI) Republish(context.Context, *csivolume.Volume) error { return nil }
+func (noCSI) Expand(context.Context, *csivolume.Volume, int64) (bool, error) {
+	return false, nil
+}
+func (noCSI) Unpublish(context.Context, types.UID) error { return nil }
+func (noCSI) Pods() ([]types.UID, error)                 { return nil, nil }
+func (noCSI) Labeled(string) bool                        { return false }
+func (noCSI) Changed() <-chan struct{}                   { return nil }
+func (noCSI) TakeChanged() []types.UID                   { return nil }

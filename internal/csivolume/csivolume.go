@@ -1,12 +1,17 @@
 package csivolume
 
 import (
+	"errors"
+
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Secrets are what a driver needs to stage, publish and expand a volume. They are never stored.
-type Secrets struct{ Stage, Publish, Expand map[string]string }
+// Secrets are what a driver needs to stage and publish a volume. They are never stored.
+type Secrets struct{ Stage, Publish map[string]string }
+
+// ErrInfeasible is the error of an expansion that a driver refuses for good: the same request never succeeds.
+var ErrInfeasible = errors.New("the expansion is infeasible")
 
 // Volume is a volume of a CSI driver as one pod uses it. Its fields are what the API of drivers has for a
 // volume, and when that is known.
@@ -34,6 +39,11 @@ type Volume struct {
 	// Secrets returns those for the driver; nil if there are none. It is called only before the driver is
 	// called: a volume that is published stays so without them.
 	Secrets func() (Secrets, error)
+	// ExpandSecret returns the secret with which the driver expands the volume; nil if there is none. It is
+	// called only before that: a volume is published without it.
+	ExpandSecret func() (map[string]string, error)
+	// Capacity is what the volume is known to have in bytes when it is published; 0 is not known.
+	Capacity int64
 	// Prepare completes the volume; nil if it is complete. Like Secrets, and before it, it is called only
 	// before the driver is called.
 	Prepare func() error

@@ -6,6 +6,8 @@ type NodeDriver struct {
 	Name, NodeID string
 	// MaxVolumes is how many volumes it can publish on this node; 0 is not known.
 	MaxVolumes int64
+	// Expands: the driver can expand volumes on this node.
+	Expands bool
 	// Topology says from where on the node's network the driver's volumes are accessible, by keys of labels.
 	Topology map[string]string
 }

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/podstead/podstead/internal/csivolume"
 	"github.com/podstead/podstead/node/plugins"
 )
 
@@ -83,6 +84,14 @@ func (e *callError) Error() string {
 }
 
 func (e *callError) Unwrap() error { return e.cancelled }
+
+// Is reports whether the call is an expansion that never succeeds, by the codes that the API of drivers has for that.
+func (e *callError) Is(target error) bool {
+	if target != csivolume.ErrInfeasible || e.cancelled != nil || e.method != methodExpand {
+		return false
+	}
+	return e.code == codes.InvalidArgument || e.code == codes.OutOfRange || e.code == codes.NotFound
+}
 
 // isNotFound reports whether the driver does not know the volume.
 func isNotFound(err error) bool { return hasCode(err, codes.NotFound) }

@@ -315,8 +315,8 @@ func TestInvalidNames(t *testing.T) {
 	}
 }
 
-// A driver reports usage and condition of a volume, and lets it grow.
-func TestUsageAndExpand(t *testing.T) {
+// A driver reports usage and condition of a volume.
+func TestUsage(t *testing.T) {
 	h := newHarness(t)
 	h.register("a.example.com")
 	v := volumeOf("a.example.com", "v", "one")
@@ -350,13 +350,4 @@ func TestUsageAndExpand(t *testing.T) {
 	h.usage = []byte{0x0a, 0xff}
 	_, err = h.Usage(t.Context(), path)
 	mustContain(t, err, "failed to read the usage of volume v")
-	if err := h.Expand(t.Context(), v, 1<<30); err != nil {
-		t.Error(err)
-	}
-	h.fail["NodeExpandVolume"] = status.Error(codes.OutOfRange, "too large")
-	mustContain(t, h.Expand(t.Context(), v, 1<<40), "NodeExpandVolume failed: OutOfRange: too large")
-	mustContain(t, h.Expand(t.Context(), volumeOf("a.example.com", "w", "one"), 1), "is not published")
-	if got := h.called(); !strings.HasSuffix(got, "Expand v, Expand v") {
-		t.Errorf("called: %s", got)
-	}
 }

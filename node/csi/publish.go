@@ -127,7 +127,7 @@ func (p *publication) record(target string) error {
 	return p.update(func() {
 		p.vol = p.state.find(v.Driver, v.Handle)
 		if p.vol == nil {
-			p.vol = &record{Driver: v.Driver, Handle: v.Handle, Ephemeral: v.Ephemeral}
+			p.vol = &record{Driver: v.Driver, Handle: v.Handle, Ephemeral: v.Ephemeral, Capacity: v.Capacity}
 			p.state.Volumes = append(p.state.Volumes, p.vol)
 		}
 		if p.vol.StagingPath == "" {

@@ -78,10 +78,5 @@ func (m *Manager) repeatLater(pod *podRecord) {
 	if pod.repeat != nil {
 		pod.repeat.Stop()
 	}
-	pod.repeat = time.AfterFunc(after, func() {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		m.ready[pod.UID] = true
-		m.notify()
-	})
+	pod.repeat = m.readyAfter(pod.UID, after)
 }

@@ -43,6 +43,12 @@ type record struct {
 	Staged      bool   `json:"staged,omitempty"`
 	// Ephemeral: the volume is declared in a pod. Earlier versions did not record it.
 	Ephemeral bool `json:"ephemeral,omitempty"`
+	// Capacity is that to which the volume was last expanded on this node, or which it was known to have when
+	// it was first published, in bytes; 0 is not known.
+	Capacity int64 `json:"capacity,omitempty"`
+	// expansion is the last one if it failed; nil if not. It is not stored: after a restart the driver is
+	// called at once.
+	expansion *failedExpansion
 	// restage: the volume is to be staged again, because it could not be published. It is not stored: after a
 	// restart the same happens again.
 	restage bool

@@ -162,6 +162,7 @@ func (m *Manager) drop(u use) {
 		}
 		u.vol.Pods = slices.DeleteFunc(u.vol.Pods, func(p *podRecord) bool { return p == u.pod })
 		if len(u.vol.Pods) == 0 {
+			u.vol.expansion.stop()
 			m.state.Volumes = slices.DeleteFunc(m.state.Volumes, func(r *record) bool { return r == u.vol })
 		}
 	})

@@ -3,6 +3,7 @@ package csi
 import (
 	"maps"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -17,8 +18,18 @@ func (m *Manager) notify() {
 	}
 }
 
-// Changed receives after a driver has registered for which pods wait, and when a volume is to be published
-// again; TakeChanged returns the pods.
+// readyAfter lets a pod be synced after a time.
+func (m *Manager) readyAfter(uid types.UID, after time.Duration) *time.Timer {
+	return time.AfterFunc(after, func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.ready[uid] = true
+		m.notify()
+	})
+}
+
+// Changed receives after a driver has registered for which pods wait, and when a volume is to be published or
+// expanded again; TakeChanged returns the pods.
 func (m *Manager) Changed() <-chan struct{} { return m.changed }
 
 // TakeChanged returns the pods that are to be synced since the last call.

@@ -30,13 +30,19 @@ func (r *Resolver) setupVolumes(ctx context.Context, pod *v1.Pod) (map[string]vo
 	})
 	if len(r.AwaitedObjects(pod)) > 0 {
 		// An object that is not reported yet is not a removed one.
-		result.Stale = nil
+		result.Stale, result.Unexpanded = nil, nil
 	}
 	for _, kept := range result.Stale {
 		r.cfg.Events.Event(pod, v1.EventTypeWarning, ReasonFailedMount, kept.Error())
 	}
 	for _, claim := range result.Unenforced {
 		r.cfg.Events.Event(pod, v1.EventTypeWarning, reasonSizeNotEnforced, claim.Error())
+	}
+	for _, text := range result.Expanded {
+		r.cfg.Events.Event(pod, v1.EventTypeNormal, reasonExpanded, text)
+	}
+	for _, failure := range result.Unexpanded {
+		r.cfg.Events.Event(pod, v1.EventTypeWarning, reasonNotExpanded, failure.Error())
 	}
 	return result.Volumes, err
 }

@@ -15,5 +15,7 @@ const (
 
 	reasonDNSConfigForming = "DNSConfigForming"
 	reasonSizeNotEnforced  = "VolumeSizeNotEnforced"
+	reasonExpanded         = "FileSystemResizeSuccessful"
+	reasonNotExpanded      = "VolumeResizeFailed"
 	reasonNoPullSecret     = "FailedToRetrieveImagePullSecret"
 )

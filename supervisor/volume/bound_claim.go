@@ -22,8 +22,9 @@ type claimVolume struct {
 	// dir is the directory that the claim has if it is not bound to a PersistentVolume.
 	// Links to it record which pods use the claim, also if it does not exist.
 	dir string
-	// cluster: a cluster has bound the claim. dir is then no directory.
-	cluster bool
+	// cluster: a cluster has bound the claim. dir is then no directory, and declared is the volume of the pod.
+	cluster  bool
+	declared *v1.Volume
 }
 
 // readOnly reports whether the pod may only read. As at the kubelet, the access modes of a claim in a

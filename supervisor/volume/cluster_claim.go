@@ -36,7 +36,7 @@ func (s *setup) useClusterClaim(ctx context.Context, podDir string, vol *v1.Volu
 	if volume == nil {
 		return Mounted{}, failure
 	}
-	c := &claimVolume{podDir: podDir, name: vol.Name, src: vol.PersistentVolumeClaim, dir: clusterVolume + string(volume.UID), cluster: true}
+	c := &claimVolume{podDir: podDir, name: vol.Name, src: vol.PersistentVolumeClaim, dir: clusterVolume + string(volume.UID), cluster: true, declared: vol}
 	if c.src == nil {
 		c.src = &v1.PersistentVolumeClaimVolumeSource{ClaimName: claim.Name}
 	}

@@ -2,6 +2,7 @@ package volume
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -31,8 +32,11 @@ type clusterNode struct {
 	attachment map[string]string
 	awaited    error
 	secrets    map[string]*v1.Secret
-	// stale is that of the last result.
-	stale []error
+	// expand is the capacity to which the volume is to be expanded, and ended how that did.
+	expand int64
+	ended  []string
+	// stale and unexpanded are those of the last result.
+	stale, unexpanded []error
 }
 
 func (n *clusterNode) BoundClaim(*v1.Pod, *v1.Volume) (*v1.PersistentVolumeClaim, *v1.PersistentVolume, error) {
@@ -51,6 +55,12 @@ func (n *clusterNode) CSIAttachment(*v1.Pod, *v1.PersistentVolume) (map[string]s
 		return nil, errors.New("is not attached yet")
 	}
 	return n.attachment, nil
+}
+
+func (n *clusterNode) CSIExpansion(*v1.Pod, *v1.Volume) int64 { return n.expand }
+
+func (n *clusterNode) CSIExpanded(pod *v1.Pod, volume *v1.Volume, bytes int64, failure error) {
+	n.ended = append(n.ended, fmt.Sprint(pod.UID, " ", volume.Name, " ", bytes, " ", failure))
 }
 
 func (n *clusterNode) CSITokens(pod *v1.Pod, requests []storagev1.TokenRequest) (string, error) {
@@ -76,7 +86,7 @@ func newClusterNode(t *testing.T) *clusterNode {
 func (n *clusterNode) setup(p *v1.Pod) (Mounted, error) {
 	n.t.Helper()
 	result, err := n.Setup(n.t.Context(), &Request{Pod: p, Objects: fixed{secrets: n.secrets}, Cluster: n})
-	n.stale = result.Stale
+	n.stale, n.unexpanded = result.Stale, result.Unexpanded
 	return result.Volumes["data"], err
 }
 

@@ -11,6 +11,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/internal/csivolume"
@@ -40,7 +41,6 @@ func TestClusterCSIVolume(t *testing.T) {
 	n, csi := newClusterCSI(t)
 	n.driver.Attach = true
 	n.volume.Spec.CSI.NodeStageSecretRef = &v1.SecretReference{Namespace: "storage", Name: "stage"}
-	n.volume.Spec.CSI.NodeExpandSecretRef = &v1.SecretReference{Namespace: "storage", Name: "expand"}
 	n.mustFail("u1", "PersistentVolume pv: is not attached yet")
 	n.attachment = map[string]string{"device": "sdb"}
 	n.mustFail("u1", "Secret storage/stage not found")
@@ -200,4 +200,36 @@ func TestClusterCSIBlock(t *testing.T) {
 		t.Errorf("published as %+v", v)
 	}
 	n.mustFail("u2", "has volumeMode Block, but is in volumeMounts of container")
+}
+
+// A volume that the cluster has expanded is expanded on the node, which the cluster is notified of. A pod does not
+// wait for that, nor for the secret that the driver needs only then.
+func TestClusterCSIVolumeGrows(t *testing.T) {
+	n, csi := newClusterCSI(t)
+	n.claim.Status.Capacity = v1.ResourceList{v1.ResourceStorage: resource.MustParse("1Ki")}
+	n.volume.Spec.CSI.NodeExpandSecretRef = &v1.SecretReference{Namespace: "storage", Name: "expand"}
+	path := filepath.Join(csi.dir, "u1/data")
+	n.mustUse("u1", path)
+	if csi.last.Capacity != 1024 || len(csi.grown) != 0 || len(n.ended) != 0 {
+		t.Errorf("published with the capacity %d; grown %v, ended %q", csi.last.Capacity, csi.grown, n.ended)
+	}
+	n.expand = 2048
+	n.mustUse("u1", path)
+	if len(n.ended) != 1 || !strings.HasPrefix(n.ended[0], "u1 data 2048 ") || !strings.Contains(n.ended[0], "Secret storage/expand not found") {
+		t.Errorf("ended: %q", n.ended)
+	}
+	if len(n.unexpanded) != 1 || !strings.Contains(n.unexpanded[0].Error(), `volume "data" : PersistentVolume pv: Secret storage/expand not found`) {
+		t.Errorf("reported %v", n.unexpanded)
+	}
+	n.ended, n.secrets["expand"] = nil, &v1.Secret{Data: map[string][]byte{"key": []byte("e")}}
+	n.mustUse("u1", path)
+	if !slices.Equal(csi.grown, []int64{2048}) || !slices.Equal(n.ended, []string{"u1 data 2048 <nil>"}) || csi.expandSecret["key"] != "e" {
+		t.Errorf("grown to %v with %v; ended: %q", csi.grown, csi.expandSecret, n.ended)
+	}
+	// A volume that the pod only reads does not grow.
+	p := claimPod("u1", "data")
+	p.Spec.Volumes[0].PersistentVolumeClaim.ReadOnly = true
+	if _, err := n.setup(p); err != nil || len(csi.grown) != 1 || len(n.ended) != 1 {
+		t.Errorf("%v: grown to %v; ended: %q", err, csi.grown, n.ended)
+	}
 }

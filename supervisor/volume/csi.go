@@ -9,7 +9,6 @@ import (
 	"strconv"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/internal/csivolume"
@@ -34,8 +33,9 @@ type CSI interface {
 	Publish(ctx context.Context, v *csivolume.Volume) (string, error)
 	// Republish calls the driver of a published volume again, if that is due.
 	Republish(ctx context.Context, v *csivolume.Volume) error
-	// Expand lets the driver grow a published volume to its capacity in bytes.
-	Expand(ctx context.Context, v *csivolume.Volume, bytes int64) error
+	// Expand lets the driver expand a published volume to its capacity in bytes, unless it has that already, and
+	// reports whether the driver has done so now. The error is csivolume.ErrInfeasible if it never will.
+	Expand(ctx context.Context, v *csivolume.Volume, bytes int64) (expanded bool, err error)
 	// Unpublish ends the use of all volumes of a pod. After an error it is to be called again.
 	Unpublish(ctx context.Context, uid types.UID) error
 	// Pods returns the pods whose volumes are still to be unpublished.
@@ -47,12 +47,12 @@ type CSI interface {
 var errNoCSI = errors.New("this daemon cannot use CSI drivers")
 
 // setupPersistentCSI publishes the PersistentVolume to which a claim is bound.
-func (s *setup) setupPersistentCSI(ctx context.Context, c *claimVolume, bound *binding.Binding, readOnly bool) (Mounted, error) {
+func (s *setup) setupPersistentCSI(ctx context.Context, c *claimVolume, bound *binding.Binding, claim *v1.PersistentVolumeClaim) (Mounted, error) {
 	spec := &bound.Volume.Spec
 	source := spec.CSI
 	v := &csivolume.Volume{
 		Driver: source.Driver, Handle: source.VolumeHandle, Pod: s.req.Pod.UID, Name: c.name,
-		ReadOnly: readOnly || source.ReadOnly, FSType: source.FSType, MountOptions: spec.MountOptions, Context: source.VolumeAttributes,
+		ReadOnly: c.readOnly(claim) || source.ReadOnly, FSType: source.FSType, MountOptions: spec.MountOptions, Context: source.VolumeAttributes,
 	}
 	if v.Block = binding.IsBlock(spec.VolumeMode); v.Block {
 		v.FSType, v.MountOptions = "", nil
@@ -64,59 +64,27 @@ func (s *setup) setupPersistentCSI(ctx context.Context, c *claimVolume, bound *b
 		if secrets.Stage, err = s.secretOf(source.NodeStageSecretRef); err != nil {
 			return secrets, err
 		}
-		if secrets.Publish, err = s.secretOf(source.NodePublishSecretRef); err != nil {
-			return secrets, err
-		}
-		if !c.cluster {
-			secrets.Expand, err = s.secretOf(source.NodeExpandSecretRef)
-		}
+		secrets.Publish, err = s.secretOf(source.NodePublishSecretRef)
 		return secrets, err
+	}
+	if source.NodeExpandSecretRef != nil {
+		v.ExpandSecret = func() (map[string]string, error) { return s.secretOf(source.NodeExpandSecretRef) }
+	}
+	if c.cluster {
+		v.Capacity = claim.Status.Capacity.Storage().Value()
 	}
 	mounted, err := s.publishCSI(ctx, v, bound.Volume)
 	if err != nil {
 		return Mounted{}, fmt.Errorf("PersistentVolume %s: %w", bound.Volume.Name, err)
 	}
+	expand := s.expandCSI
 	if c.cluster {
-		return mounted, nil // its controllers decide about the size
+		expand = s.expandForCluster
 	}
-	if err := s.expandCSI(ctx, v, bound); err != nil {
-		s.addStale(fmt.Errorf("PersistentVolume %s: its file system did not grow: %w", bound.Volume.Name, err))
+	if err := expand(ctx, c, v, bound); err != nil {
+		s.unexpanded = append(s.unexpanded, fmt.Errorf("NodeExpandVolume failed for volume %q : PersistentVolume %s: %w", c.name, bound.Volume.Name, err))
 	}
 	return mounted, nil
-}
-
-// expandCSI lets the driver grow the file system of a volume whose declared capacity is larger than the one
-// that it had when it was bound or last grew.
-func (s *setup) expandCSI(ctx context.Context, v *csivolume.Volume, bound *binding.Binding) error {
-	if v.ReadOnly {
-		return nil
-	}
-	for _, declared := range s.req.Objects.Volumes() {
-		size := declared.Spec.Capacity.Storage()
-		source := declared.Spec.CSI
-		if declared.Name != bound.Volume.Name || source == nil || source.Driver != v.Driver || source.VolumeHandle != v.Handle ||
-			size.Cmp(*bound.Volume.Spec.Capacity.Storage()) <= 0 {
-			continue
-		}
-		if err := s.CSI.Expand(ctx, v, size.Value()); err != nil {
-			return err
-		}
-		return s.recordCapacity(bound, *size)
-	}
-	return nil
-}
-
-// recordCapacity records the capacity of the volume to which a claim is bound.
-func (s *setup) recordCapacity(bound *binding.Binding, size resource.Quantity) error {
-	s.claims.Lock()
-	defer s.claims.Unlock()
-	now, err := s.bindingOf(bound.Namespace, bound.Claim)
-	if err != nil || now == nil || now.Volume.Name != bound.Volume.Name {
-		return err
-	}
-	now.Volume = now.Volume.DeepCopy() // readers of the bindings share it
-	now.Volume.Spec.Capacity[v1.ResourceStorage] = size
-	return s.put(now)
 }
 
 // useCSI gives a pod the volume of a driver to which its claim is bound. The use is recorded before
@@ -130,7 +98,7 @@ func (s *setup) useCSI(ctx context.Context, c *claimVolume, bound *binding.Bindi
 			s.reportChange(bound, claim)
 		}
 	}
-	mounted, err := s.setupPersistentCSI(ctx, c, bound, c.readOnly(claim))
+	mounted, err := s.setupPersistentCSI(ctx, c, bound, claim)
 	if err != nil {
 		return Mounted{}, err
 	}

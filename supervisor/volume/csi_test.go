@@ -27,8 +27,9 @@ type fakeCSI struct {
 	last    csivolume.Volume
 	secrets csivolume.Secrets
 	// grown are the sizes in bytes to which volumes were expanded.
-	grown       []int64
-	unpublished []types.UID
+	grown        []int64
+	expandSecret map[string]string
+	unpublished  []types.UID
 	// republished counts the calls of Republish.
 	republished  int
 	republishErr error
@@ -67,11 +68,18 @@ func (f *fakeCSI) Republish(context.Context, *csivolume.Volume) error {
 	return f.republishErr
 }
 
-func (f *fakeCSI) Expand(_ context.Context, _ *csivolume.Volume, bytes int64) error {
-	if f.err == nil {
-		f.grown = append(f.grown, bytes)
+func (f *fakeCSI) Expand(_ context.Context, v *csivolume.Volume, bytes int64) (bool, error) {
+	if f.err != nil {
+		return false, f.err
 	}
-	return f.err
+	if v.ExpandSecret != nil {
+		var err error
+		if f.expandSecret, err = v.ExpandSecret(); err != nil {
+			return false, err
+		}
+	}
+	f.grown = append(f.grown, bytes)
+	return true, nil
 }
 
 func (f *fakeCSI) Unpublish(_ context.Context, uid types.UID) error {
@@ -161,23 +169,23 @@ func TestCSIVolumeGrows(t *testing.T) {
 	path := filepath.Join(csi.dir, "u1/data")
 	n.mustUse("u1", path)
 	spec.Capacity[v1.ResourceStorage] = resource.MustParse("3Gi")
-	setup := func() []error {
+	setup := func() ([]string, []error) {
 		t.Helper()
 		result, err := n.Setup(t.Context(), &Request{Pod: claimPod("u1", "data"), Objects: n.objects})
 		if err != nil || result.Volumes["data"].Path != path {
 			t.Fatalf("%+v %v", result, err)
 		}
-		return result.Stale
+		return result.Expanded, result.Unexpanded
 	}
 	failing := &expandFails{fakeCSI: csi}
 	n.CSI = failing
-	if stale := setup(); len(stale) != 1 || !strings.Contains(stale[0].Error(), "PersistentVolume disk: its file system did not grow: the disk is busy") {
-		t.Errorf("reported: %v", stale)
+	if _, failures := setup(); len(failures) != 1 || failures[0].Error() != `NodeExpandVolume failed for volume "data" : PersistentVolume disk: the disk is busy` {
+		t.Errorf("reported: %v", failures)
 	}
 	n.CSI = csi
-	for range 2 {
-		if stale := setup(); len(stale) > 0 {
-			t.Error(stale)
+	for i, want := range []string{`NodeExpandVolume succeeded for volume "data" : CSI driver a.example.com has expanded volume handle to 3221225472 bytes`, ""} {
+		if expanded, failures := setup(); strings.Join(expanded, "") != want || len(failures) > 0 {
+			t.Errorf("%d: %q %v", i, expanded, failures)
 		}
 	}
 	if !slices.Equal(csi.grown, []int64{3 << 30}) {
@@ -195,8 +203,8 @@ func TestCSIVolumeGrows(t *testing.T) {
 // expandFails is a driver that cannot expand a volume.
 type expandFails struct{ *fakeCSI }
 
-func (expandFails) Expand(context.Context, *csivolume.Volume, int64) error {
-	return errors.New("the disk is busy")
+func (expandFails) Expand(context.Context, *csivolume.Volume, int64) (bool, error) {
+	return false, errors.New("the disk is busy")
 }
 
 // The files get the group of the pod by the kubelet's rule for a driver without a CSIDriver object.

@@ -21,11 +21,13 @@ func (c *refusingCSI) Publish(_ context.Context, v *csivolume.Volume) (string, e
 	}
 	return "/csi/" + string(v.Pod), nil
 }
-func (*refusingCSI) Republish(context.Context, *csivolume.Volume) error     { return nil }
-func (*refusingCSI) Expand(context.Context, *csivolume.Volume, int64) error { return nil }
-func (*refusingCSI) Unpublish(context.Context, types.UID) error             { return nil }
-func (*refusingCSI) Pods() ([]types.UID, error)                             { return nil, nil }
-func (*refusingCSI) Labeled(string) bool                                    { return false }
+func (*refusingCSI) Republish(context.Context, *csivolume.Volume) error { return nil }
+func (*refusingCSI) Expand(context.Context, *csivolume.Volume, int64) (bool, error) {
+	return false, nil
+}
+func (*refusingCSI) Unpublish(context.Context, types.UID) error { return nil }
+func (*refusingCSI) Pods() ([]types.UID, error)                 { return nil, nil }
+func (*refusingCSI) Labeled(string) bool                        { return false }
 
 // The usage of a claim is measured where its volume is published, also if another pod waits for it.
 func TestMountPathOfCSI(t *testing.T) {

@@ -78,6 +78,10 @@ type Cluster interface {
 	// CSIAttachment returns what the controller that has attached a volume to this node tells the driver;
 	// nil if the driver needs none.
 	CSIAttachment(pod *v1.Pod, volume *v1.PersistentVolume) (map[string]string, error)
+	// CSIExpansion returns the capacity in bytes to which the driver of a bound volume is to expand it on this
+	// node, if it has not done so; 0 is none. CSIExpanded reports how that ended.
+	CSIExpansion(pod *v1.Pod, volume *v1.Volume) int64
+	CSIExpanded(pod *v1.Pod, volume *v1.Volume, bytes int64, failure error)
 	// CSITokens returns tokens of the pod's service account for a driver, in the kubelet's form.
 	CSITokens(pod *v1.Pod, requests []storagev1.TokenRequest) (string, error)
 }
@@ -125,6 +129,9 @@ type Result struct {
 	// Unenforced says of which claims the size is not enforced, although the file system has
 	// quotas.
 	Unenforced []error
+	// Expanded says which volumes were expanded, and Unexpanded which could not be, and why.
+	Expanded   []string
+	Unexpanded []error
 }
 
 // setup is one call of Setup.
@@ -133,8 +140,10 @@ type setup struct {
 	req   *Request
 	group volumeGroup
 	stale []error
-	// unenforced is that of the result.
+	// unenforced, expanded and unexpanded are those of the result.
 	unenforced []error
+	expanded   []string
+	unexpanded []error
 }
 
 // Setup creates the volumes that a container of the pod mounts, and updates the files
@@ -173,7 +182,7 @@ func (v *Volumes) Setup(ctx context.Context, req *Request) (Result, error) {
 		}
 		result.Volumes[vol.Name] = m
 	}
-	result.Unenforced = s.unenforced
+	result.Unenforced, result.Expanded, result.Unexpanded = s.unenforced, s.expanded, s.unexpanded
 	return result, joinErrors(errs)
 }
 
