@@ -23,7 +23,8 @@ var ErrTooLarge = fmt.Errorf("the directory has more than %d files, or is deeper
 // Assign gives a directory and what it contains a project ID, which new files in it get from then on.
 // The directory itself gets it last, so that it has the ID only if all of it has. It follows no link and
 // crosses no mount. Links, sockets and devices, which take no space, keep their ID.
-func (*Kernel) Assign(ctx context.Context, dir string, id uint32) error {
+func (k *Kernel) Assign(ctx context.Context, dir string, id uint32) error {
+	defer k.assigned(id)
 	fd, err := open(dir)
 	if err != nil {
 		return err
@@ -78,8 +79,8 @@ func (a *assigner) entry(ctx context.Context, dir *os.File, name string, depth i
 	if a.files++; a.files > maxAssigned || depth > maxDepth {
 		return ErrTooLarge
 	}
-	fd, err := unix.Openat(int(dir.Fd()), name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-	if errors.Is(err, unix.ENOENT) {
+	fd, err := openEntry(int(dir.Fd()), name)
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EXDEV) {
 		return nil
 	}
 	if err != nil {
@@ -91,6 +92,17 @@ func (a *assigner) entry(ctx context.Context, dir *os.File, name string, depth i
 	}
 	defer f.Close()
 	return a.set(fd, f.Name(), false)
+}
+
+// openEntry opens an entry of a directory; EXDEV is a mount. Before Linux 5.6 only a mount of another file system
+// is one.
+func openEntry(dir int, name string) (int, error) {
+	const flags = unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
+	fd, err := unix.Openat2(dir, name, &unix.OpenHow{Flags: flags, Resolve: unix.RESOLVE_NO_XDEV | unix.RESOLVE_NO_SYMLINKS})
+	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) {
+		return unix.Openat(dir, name, flags, 0)
+	}
+	return fd, err
 }
 
 // set gives one file the ID.

@@ -18,7 +18,7 @@ const maxProjects = 1 << 20
 // ids gives out project IDs.
 type ids struct {
 	mu sync.Mutex
-	// given are those of this process, which may not be on disk yet.
+	// given are those that no directory has yet.
 	given map[uint32]bool
 
 	// Tests replace these.
@@ -27,7 +27,8 @@ type ids struct {
 }
 
 // New returns an ID of the range that nothing uses: no directory of the file system of a path,
-// no limit of it, and no line of /etc/projects or /etc/projid. It is given out once, also if it is not used.
+// no limit of it, and no line of /etc/projects or /etc/projid. It is not given out again before Assign has
+// returned.
 func (i *ids) New(path string) (uint32, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -60,7 +61,14 @@ func (i *ids) New(path string) (uint32, error) {
 			return id, nil
 		}
 	}
-	return 0, errors.New("all project IDs for the quotas of claims are in use")
+	return 0, errors.New("all project IDs for the quotas of volumes are in use")
+}
+
+// assigned ends what New has reserved: a directory has the ID, or it is free.
+func (i *ids) assigned(id uint32) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	delete(i.given, id)
 }
 
 // addNamed adds the IDs that a file names: /etc/projects has lines ID:DIRECTORY, /etc/projid

@@ -12,23 +12,11 @@ import (
 // enforced by eviction. The file system itself limits an emptyDir in memory.
 func HasLimits(pod *v1.Pod) bool {
 	for i := range pod.Spec.Volumes {
-		if sizeLimit(&pod.Spec.Volumes[i]) > 0 {
+		if podinfo.EmptyDirLimit(&pod.Spec.Volumes[i]) > 0 {
 			return true
 		}
 	}
-	return storageLimit(pod) > 0
-}
-
-// sizeLimit returns the limit of an emptyDir on disk in bytes, 0 if there is none.
-func sizeLimit(v *v1.Volume) int64 {
-	if v.EmptyDir == nil || v.EmptyDir.Medium != v1.StorageMediumDefault || v.EmptyDir.SizeLimit == nil {
-		return 0
-	}
-	return v.EmptyDir.SizeLimit.Value()
-}
-
-func storageLimit(pod *v1.Pod) int64 {
-	return storageOf(pod, func(r *v1.ResourceRequirements) v1.ResourceList { return r.Limits })
+	return podinfo.EphemeralStorageLimit(pod) > 0
 }
 
 // The limits of ephemeral storage, as the kubelet's metrics call them.
@@ -45,7 +33,7 @@ const (
 func OverLimit(pod *v1.Pod, d Disk) (limit, why string) {
 	for i := range pod.Spec.Volumes {
 		v := &pod.Spec.Volumes[i]
-		if limit, used := sizeLimit(v), d.Volumes[v.Name].Bytes; limit > 0 && used > limit {
+		if limit, used := podinfo.EmptyDirLimit(v), d.Volumes[v.Name].Bytes; limit > 0 && used > limit {
 			return limitEmptyDir, fmt.Sprintf("Usage of emptyDir volume %q (%s) exceeds its sizeLimit %s.", v.Name, formatBytes(used), formatBytes(limit))
 		}
 	}
@@ -55,7 +43,7 @@ func OverLimit(pod *v1.Pod, d Disk) (limit, why string) {
 			return limitContainer, fmt.Sprintf("Container %q uses %s of ephemeral storage, which exceeds its limit %s.", c.Name, formatBytes(used), formatBytes(limit))
 		}
 	}
-	if limit, used := storageLimit(pod), d.nodefs().add(sum(d.Rootfs)).Bytes; limit > 0 && used > limit {
+	if limit, used := podinfo.EphemeralStorageLimit(pod), d.nodefs().add(sum(d.Rootfs)).Bytes; limit > 0 && used > limit {
 		return limitPod, fmt.Sprintf("The pod uses %s of ephemeral storage, which exceeds the total limit of its containers %s.", formatBytes(used), formatBytes(limit))
 	}
 	return "", ""

@@ -115,31 +115,10 @@ func usageOf(pod *v1.Pod, u Usage, s Signal, separate bool) (used, requested int
 		space = u.Disk.nodefs()
 	}
 	if s.Resource() == v1.ResourceEphemeralStorage {
-		return space.Bytes, storageOf(pod, func(r *v1.ResourceRequirements) v1.ResourceList { return r.Requests })
+		return space.Bytes, podinfo.EphemeralStorage(pod, func(r *v1.ResourceRequirements) v1.ResourceList { return r.Requests })
 	}
 	return space.Inodes, 0
 }
-
-// storageOf returns the ephemeral storage of a pod in bytes: that of the regular
-// containers with the sidecars, or that of any init container with the sidecars
-// before it if that is more.
-func storageOf(pod *v1.Pod, list func(*v1.ResourceRequirements) v1.ResourceList) int64 {
-	var sidecars, peak, regular int64
-	for i := range pod.Spec.InitContainers {
-		c := &pod.Spec.InitContainers[i]
-		own := storage(list(&c.Resources))
-		peak = max(peak, sidecars+own)
-		if podinfo.IsSidecar(c) {
-			sidecars += own
-		}
-	}
-	for i := range pod.Spec.Containers {
-		regular += storage(list(&pod.Spec.Containers[i].Resources))
-	}
-	return max(peak, sidecars+regular)
-}
-
-func storage(list v1.ResourceList) int64 { return list.StorageEphemeral().Value() }
 
 func started(pod *v1.Pod) time.Time {
 	if pod.Status.StartTime == nil {

@@ -111,29 +111,6 @@ func TestRank(t *testing.T) {
 	}
 }
 
-func TestStorageOfInitContainersAndSidecars(t *testing.T) {
-	p := pod("p", 0, "ephemeral-storage=10")
-	always := v1.ContainerRestartPolicyAlways
-	for _, c := range []struct {
-		name, amount string
-		sidecar      bool
-	}{{"first", "30", false}, {"side", "5", true}, {"second", "20", false}} {
-		container := v1.Container{Name: c.name, Resources: v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceEphemeralStorage: resource.MustParse(c.amount)}}}
-		if c.sidecar {
-			container.RestartPolicy = &always
-		}
-		p.Spec.InitContainers = append(p.Spec.InitContainers, container)
-	}
-	requests := func(r *v1.ResourceRequirements) v1.ResourceList { return r.Requests }
-	if got := storageOf(p, requests); got != 30 {
-		t.Errorf("%d, want that of the first init container", got)
-	}
-	p.Spec.InitContainers = p.Spec.InitContainers[1:]
-	if got := storageOf(p, requests); got != 25 {
-		t.Errorf("%d, want the sidecar with the second init container", got)
-	}
-}
-
 func TestOverLimit(t *testing.T) {
 	two := pod("two", 0, "-ephemeral-storage=100")
 	two.Spec.Containers = append(two.Spec.Containers, v1.Container{Name: "other", Resources: v1.ResourceRequirements{Limits: v1.ResourceList{v1.ResourceEphemeralStorage: resource.MustParse("50")}}})

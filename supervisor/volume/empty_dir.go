@@ -1,6 +1,7 @@
 package volume
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -20,12 +21,12 @@ const (
 	emptyDirMemoryMode = 0o1777
 )
 
-// setupEmptyDir creates an emptyDir. An existing one keeps its content. A sizeLimit
-// on disk is not enforced here but by eviction.
-func (s *setup) setupEmptyDir(path string, src *v1.EmptyDirVolumeSource) error {
+// setupEmptyDir creates an emptyDir. An existing one keeps its content, and its quota.
+func (s *setup) setupEmptyDir(ctx context.Context, path string, vol *v1.Volume) error {
+	src := vol.EmptyDir
 	switch medium := src.Medium; {
 	case medium == v1.StorageMediumDefault:
-		return makeEmptyDir(path, s.group)
+		return s.makeEmptyDir(ctx, path, vol)
 	case medium == v1.StorageMediumMemory:
 		limit := src.SizeLimit
 		if limit == nil {
@@ -70,7 +71,7 @@ func (s *setup) applyGroup(made bool, err error, path string) error {
 }
 
 // makeEmptyDir creates a directory on disk atomically: one that exists is complete.
-func makeEmptyDir(path string, group volumeGroup) error {
+func (s *setup) makeEmptyDir(ctx context.Context, path string, vol *v1.Volume) error {
 	switch info, err := os.Lstat(path); {
 	case err == nil && info.IsDir():
 		return nil
@@ -92,8 +93,9 @@ func makeEmptyDir(path string, group volumeGroup) error {
 	if err := os.Chmod(temporary, emptyDirMode); err != nil {
 		return err
 	}
-	if err := group.apply(temporary, groupReadWrite); err != nil {
+	if err := s.group.apply(temporary, groupReadWrite); err != nil {
 		return err
 	}
-	return os.Rename(temporary, path)
+	s.limitEmptyDir(ctx, temporary, vol)
+	return s.renameEmptyDir(ctx, temporary, path, vol.Name)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -153,4 +154,98 @@ func TestClaimWithoutQuota(t *testing.T) {
 	quotas.off = false
 	n.mustLimit("u5", dir, 1<<30, "")
 	n.mustHave(dir + "/file")
+}
+
+// emptyDirPod is a pod with an emptyDir and with limits of it and of the pod's ephemeral storage, empty for none.
+func emptyDirPod(uid types.UID, medium v1.StorageMedium, sizeLimit, storage string) *v1.Pod {
+	source := &v1.EmptyDirVolumeSource{Medium: medium}
+	if sizeLimit != "" {
+		size := resource.MustParse(sizeLimit)
+		source.SizeLimit = &size
+	}
+	p := pod(uid, v1.Volume{Name: "cache", VolumeSource: v1.VolumeSource{EmptyDir: source}})
+	if storage != "" {
+		p.Spec.Containers[0].Resources.Limits = v1.ResourceList{v1.ResourceEphemeralStorage: resource.MustParse(storage)}
+	}
+	return p
+}
+
+// The quota of an emptyDir is a little more than its limit, so that the pod can exceed that and is evicted. It
+// is set before any container sees the directory, and free again when the pod was removed.
+func TestEmptyDirQuota(t *testing.T) {
+	const slack = 4 << 20
+	for _, c := range []struct {
+		sizeLimit, storage string
+		want               uint64
+	}{
+		{"", "", 0}, {"1Mi", "", 1<<20 + slack}, {"1", "", 1 + slack},
+		{"", "2Mi", 2<<20 + slack}, {"3Mi", "2Mi", 2<<20 + slack}, {"1Mi", "2Mi", 1<<20 + slack}, {"0", "2Mi", 2<<20 + slack},
+	} {
+		n, quotas := quotaNode(t)
+		path := n.Root + "/u1/volumes/kubernetes.io~empty-dir/cache"
+		setup := func() {
+			t.Helper()
+			result, err := n.Setup(t.Context(), &Request{Pod: emptyDirPod("u1", v1.StorageMediumDefault, c.sizeLimit, c.storage), Objects: n.objects})
+			if err != nil || result.Volumes["cache"].Path != path || len(result.Unenforced) != 0 {
+				t.Fatalf("%+v %v", result, err)
+			}
+		}
+		setup()
+		setup() // an existing one is left alone
+		given := quotas.next - projectquota.First
+		if got := quotas.limits[projectquota.First]; got != c.want || given != uint32(min(c.want, 1)) || quotas.byPath[path+".new"].ID != given*projectquota.First {
+			t.Errorf("sizeLimit %q, ephemeral-storage %q: limit %d, want %d; %d IDs, %v", c.sizeLimit, c.storage, got, c.want, given, quotas.byPath)
+		}
+		quotas.byPath[path] = quotas.byPath[path+".new"] // it was renamed
+		n.teardown("u1")
+		if got := quotas.limits[projectquota.First]; got != 0 {
+			t.Errorf("the limit of a pod that was removed is %d", got)
+		}
+	}
+}
+
+// A daemon that was killed before the emptyDir was complete goes on with the project that it has.
+func TestEmptyDirQuotaAfterKill(t *testing.T) {
+	n, quotas := quotaNode(t)
+	path := n.Root + "/u1/volumes/kubernetes.io~empty-dir/cache"
+	if err := os.MkdirAll(path+".new", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	quotas.byPath[path+".new"] = projectquota.Quota{ID: projectquota.First + 7}
+	if _, err := n.Setup(t.Context(), &Request{Pod: emptyDirPod("u1", v1.StorageMediumDefault, "1Mi", ""), Objects: n.objects}); err != nil {
+		t.Fatal(err)
+	}
+	if quotas.next != projectquota.First || quotas.limits[projectquota.First+7] == 0 {
+		t.Errorf("limits %v, next ID %d", quotas.limits, quotas.next)
+	}
+}
+
+// A quota that cannot be set keeps no pod from starting.
+func TestEmptyDirWithoutQuota(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*fakeQuotas, string)
+		report string
+	}{
+		"no quotas":            {func(q *fakeQuotas, _ string) { q.off = true }, ""},
+		"of the administrator": {func(q *fakeQuotas, path string) { q.byPath[filepath.Dir(path)] = projectquota.Quota{ID: 5} }, ""},
+		"of a volume above": {func(q *fakeQuotas, path string) {
+			q.byPath[filepath.Dir(path)] = projectquota.Quota{ID: projectquota.First}
+		}, ""},
+		"the kernel refuses it": {func(q *fakeQuotas, _ string) { q.fault = errors.New("no more") }, `the size of emptyDir volume "cache" is not enforced by a quota, only by eviction: no more`},
+	} {
+		n, quotas := quotaNode(t)
+		c.change(quotas, n.Root+"/u1/volumes/kubernetes.io~empty-dir/cache")
+		result, err := n.Setup(t.Context(), &Request{Pod: emptyDirPod("u1", v1.StorageMediumDefault, "1Mi", ""), Objects: n.objects})
+		if err != nil || result.Volumes["cache"].Path == "" || len(quotas.limits) != 0 {
+			t.Errorf("%s: %+v %v, limits %v", name, result, err, quotas.limits)
+		}
+		report := ""
+		for _, err := range result.Unenforced {
+			report += err.Error()
+		}
+		if report != c.report {
+			t.Errorf("%s: reported %q", name, report)
+		}
+		n.teardown("u1")
+	}
 }

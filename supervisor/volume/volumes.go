@@ -36,7 +36,7 @@ type Volumes struct {
 	CSI CSI
 	// PodName returns the name of a pod for messages, empty if it is not known; nil knows none.
 	PodName func(types.UID) string
-	// Quotas limits the size of claims; nil does not.
+	// Quotas limits the size of volumes; nil does not.
 	Quotas Quotas
 
 	// mounts replaces /proc/self/mountinfo in tests.
@@ -126,7 +126,7 @@ type Result struct {
 	// Stale names volumes that keep their content because an object that they were
 	// made from no longer exists.
 	Stale []error
-	// Unenforced says of which claims the size is not enforced, although the file system has
+	// Unenforced says of which volumes the size is not enforced, although the file system has
 	// quotas.
 	Unenforced []error
 	// Expanded says which volumes were expanded, and Unexpanded which could not be, and why.
@@ -211,7 +211,7 @@ func (s *setup) setupVolume(ctx context.Context, dir string, vol *v1.Volume) (Mo
 	path := filepath.Join(dir, volumesDir, plugin(src), vol.Name)
 	switch {
 	case src.EmptyDir != nil:
-		return Mounted{Path: path, Relabel: true}, s.setupEmptyDir(path, src.EmptyDir)
+		return Mounted{Path: path, Relabel: true}, s.setupEmptyDir(ctx, path, vol)
 	case src.HostPath != nil:
 		path, err := setupHostPath(src.HostPath)
 		return Mounted{Path: path}, err

@@ -26,6 +26,7 @@ var nodeTests = []struct {
 	{"CtrlAltDel", testCtrlAltDel},
 	{"UserNamespaces", testUserNamespaces},
 	{"ProjectQuotas", testProjectQuotas},
+	{"EmptyDirQuotas", testEmptyDirQuotas},
 }
 
 // What a node does on a real kernel with a real init, beyond the pods themselves.
@@ -66,7 +67,7 @@ func clearNode(m *Machine) {
 		m.Start()
 	}
 	m.Sh(`mount -o remount,rw / && rm -rf /etc/systemd/system/podstead.service.d && rm -f /root/log/* /root/ballast /etc/systemd/system/slow-disk.service
-umount /mnt/quota 2>/dev/null; sed -i '\|/mnt/quota|d' /etc/fstab; rm -f /etc/projects /root/quota.img /etc/modules-load.d/quota.conf
+umount /var/lib/podstead/pods 2>/dev/null; umount /mnt/quota 2>/dev/null; sed -i '\|/mnt/quota|d' /etc/fstab; rm -f /etc/projects /root/quota.img /etc/modules-load.d/quota.conf
 umount /etc/pods 2>/dev/null; sed -i '\|/etc/pods|d' /etc/fstab; rm -f /etc/pods/*
 systemctl daemon-reload && systemctl reset-failed && systemctl restart podstead`)
 	awaitInstances(m, nil, settle)

@@ -62,10 +62,8 @@ func projectOf(m *Machine, claim string) string {
 func testProjectQuotas(m *Machine) {
 	t := m.t
 	const reserved, first, second = "1879048192", "1879048193", "1879048194"
-	m.Sh(`modprobe loop && echo loop >/etc/modules-load.d/quota.conf
-truncate -s 256M /root/quota.img && mke2fs -q -t ext4 -I 256 -O quota,project -E quotatype=prjquota /root/quota.img
-mkdir -p /mnt/quota && echo '/root/quota.img /mnt/quota ext4 loop,prjquota,nofail 0 0' >>/etc/fstab
-systemctl daemon-reload && mount /mnt/quota && mkdir /mnt/quota/claims && echo ` + reserved + `:/srv/other >/etc/projects`)
+	mountQuotaDisk(m)
+	m.Sh("mkdir /mnt/quota/claims && echo " + reserved + ":/srv/other >/etc/projects")
 	m.Write("/etc/pods/storage.yaml", quotaDocuments("20Mi", "one"))
 	apply(m, quotaPod("a", "one"))
 	awaitReady(m, settle, "a")
@@ -121,10 +119,69 @@ systemctl daemon-reload && mount /mnt/quota && mkdir /mnt/quota/claims && echo `
 	}
 	m.Sh("rm /etc/pods/b.yaml /etc/pods/c.yaml")
 	awaitInstances(m, nil, settle)
-	m.Await("the disk is not in use", settle, func() error {
-		if out, err := m.Try("umount /mnt/quota"); err != nil {
+	awaitUnmounted(m, "/mnt/quota")
+}
+
+// mountQuotaDisk mounts a disk with project quotas on /mnt/quota, also after a boot.
+func mountQuotaDisk(m *Machine) {
+	m.Sh(`modprobe loop && echo loop >/etc/modules-load.d/quota.conf
+truncate -s 256M /root/quota.img && mke2fs -q -t ext4 -I 256 -O quota,project -E quotatype=prjquota /root/quota.img
+mkdir -p /mnt/quota && echo '/root/quota.img /mnt/quota ext4 loop,prjquota,nofail 0 0' >>/etc/fstab
+systemctl daemon-reload && mount /mnt/quota`)
+}
+
+func awaitUnmounted(m *Machine, path string) {
+	m.Await(path+" is not in use", settle, func() error {
+		if out, err := m.Try("umount " + path); err != nil {
 			return errors.New(out)
 		}
 		return nil
 	})
+}
+
+// The emptyDirs of pods whose directories are on a disk with project quotas cannot fill it: a pod that writes
+// more than it may gets no space at once, and is evicted. Its project is free again then.
+func testEmptyDirQuotas(m *Machine) {
+	t := m.t
+	mountQuotaDisk(m)
+	m.Sh("systemctl stop podstead && mkdir /mnt/quota/pods && mount --bind /mnt/quota/pods /var/lib/podstead/pods && systemctl start podstead")
+	const first = "1879048192"
+	for name, c := range map[string]struct{ source, limits, why string }{
+		"sized":  {"{sizeLimit: 10Mi}", "", `emptyDir volume "cache"`},
+		"shared": {"{}", ", resources: {limits: {ephemeral-storage: 10Mi}}", "exceeds the total limit of its containers 10Mi"},
+	} {
+		apply(m, testPod{name: name, revision: "1", spec: ", volumes: [{name: cache, emptyDir: " + c.source + "}]", container: ", volumeMounts: [{name: cache, mountPath: /cache}]" + c.limits})
+		awaitReady(m, settle, name)
+		dir := m.Sh("ls -d /mnt/quota/pods/*/volumes/kubernetes.io~empty-dir/cache")
+		if fields := strings.Fields(m.Sh("lsattr -pd " + dir)); len(fields) != 3 || fields[0] != first || !strings.Contains(fields[1], "P") {
+			t.Errorf("%s: the attributes of the emptyDir are %q", name, fields)
+		}
+		// The pod may be evicted before dd has ended.
+		_, _ = m.Try("podstead exec " + name + " -- dd if=/dev/zero of=/cache/file bs=65536 count=960")
+		used, err := strconv.Atoi(m.Sh("df -P -k /mnt/quota | tail -n 1 | awk '{print $3}'"))
+		if err != nil || used > 15<<10 {
+			t.Errorf("%s: the disk has %d KiB, %v", name, used, err)
+		}
+		m.Await("the pod is evicted", settle, func() error {
+			if out := m.Sh("podstead events " + name); !strings.Contains(out, "Evicted") || !strings.Contains(out, c.why) {
+				return errors.New(out)
+			}
+			return nil
+		})
+		m.Sh("rm /etc/pods/" + name + ".yaml")
+		awaitInstances(m, nil, settle)
+		m.Await("the pod is removed", settle, func() error {
+			if out := m.Sh("ls /mnt/quota/pods"); out != "" {
+				return errors.New(out)
+			}
+			return nil
+		})
+	}
+	if events := m.Sh("podstead events"); strings.Contains(events, "VolumeSizeNotEnforced") {
+		t.Error(events)
+	}
+	m.Sh("systemctl stop podstead")
+	awaitUnmounted(m, "/var/lib/podstead/pods")
+	m.Sh("systemctl start podstead")
+	awaitUnmounted(m, "/mnt/quota")
 }
