@@ -105,7 +105,7 @@ func driverOptions(found *storagev1.CSIDriver) csivolume.Driver {
 		Persistent: len(spec.VolumeLifecycleModes) == 0 || slices.Contains(spec.VolumeLifecycleModes, storagev1.VolumeLifecyclePersistent),
 		Ephemeral:  slices.Contains(spec.VolumeLifecycleModes, storagev1.VolumeLifecycleEphemeral),
 		Tokens:     spec.TokenRequests, TokensInSecrets: isTrue(spec.ServiceAccountTokenInSecrets),
-		Republish: isTrue(spec.RequiresRepublish),
+		Republish: isTrue(spec.RequiresRepublish), SELinuxMount: isTrue(spec.SELinuxMount),
 	}
 	if spec.FSGroupPolicy != nil {
 		d.GroupPolicy = *spec.FSGroupPolicy

@@ -136,12 +136,12 @@ func TestDriverIsFollowed(t *testing.T) {
 		no, yes, policy := false, true, storagev1.FileFSGroupPolicy
 		before, _ := r.o.State(pod)
 		r.putDriver(func(s *storagev1.CSIDriverSpec) {
-			s.AttachRequired, s.PodInfoOnMount, s.RequiresRepublish, s.ServiceAccountTokenInSecrets = &no, &yes, &yes, &yes
+			s.AttachRequired, s.PodInfoOnMount, s.RequiresRepublish, s.ServiceAccountTokenInSecrets, s.SELinuxMount = &no, &yes, &yes, &yes, &yes
 			s.FSGroupPolicy, s.VolumeLifecycleModes = &policy, []storagev1.VolumeLifecycleMode{storagev1.VolumeLifecycleEphemeral}
 		})
 		pass(time.Minute)
 		d, err := r.o.CSIDriver(testDriver)
-		if err != nil || d.Attach || d.Persistent || !d.Ephemeral || !d.PodInfo || !d.Republish || !d.TokensInSecrets || d.GroupPolicy != policy {
+		if err != nil || d.Attach || d.Persistent || !d.Ephemeral || !d.PodInfo || !d.Republish || !d.TokensInSecrets || !d.SELinuxMount || d.GroupPolicy != policy {
 			t.Errorf("with an object: %+v, %v", d, err)
 		}
 		if now, _ := r.o.State(pod); now == before {

@@ -16,6 +16,8 @@ type Driver struct {
 	// Tokens are those of the pod's service account that the driver gets, TokensInSecrets where.
 	Tokens          []storagev1.TokenRequest
 	TokensInSecrets bool
+	// SELinuxMount: the driver mounts volumes with the label that the mount options have.
+	SELinuxMount bool
 	// Republish: the driver is called for published volumes again and again.
 	Republish bool
 }

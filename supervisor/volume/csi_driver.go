@@ -37,6 +37,11 @@ func (s *setup) applyDriver(v *csivolume.Volume, persistent *v1.PersistentVolume
 		v.Own = func(path string) error { return s.group.apply(path, groupReadWrite) }
 	}
 	v.Republish = awaited == nil && driver.Republish
+	if driver.SELinuxMount && persistent != nil && !v.Block {
+		if option := s.contextOption(v.Name, persistent); option != "" {
+			v.MountOptions = append(slices.Clone(v.MountOptions), option)
+		}
+	}
 	tokens := ""
 	v.Prepare = func() (err error) {
 		if awaited == nil {

@@ -39,6 +39,8 @@ type Volumes struct {
 	// Quotas limits the size of volumes; nil does not.
 	Quotas Quotas
 
+	// fileLabel replaces the label that the SELinux policy of the host has for files of containers in tests.
+	fileLabel func() string
 	// mounts replaces /proc/self/mountinfo in tests.
 	mounts func() ([]*mountinfo.Info, error)
 	// openExclusive replaces the exclusive open of a block device in tests.
