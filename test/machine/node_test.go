@@ -27,6 +27,7 @@ var nodeTests = []struct {
 	{"UserNamespaces", testUserNamespaces},
 	{"ProjectQuotas", testProjectQuotas},
 	{"EmptyDirQuotas", testEmptyDirQuotas},
+	{"CSIVolume", testCSIVolume},
 }
 
 // What a node does on a real kernel with a real init, beyond the pods themselves.
