@@ -31,6 +31,13 @@ type failedExpansion struct {
 // has nothing to do on the node, nor soon after it has failed; the pod is synced when it can be called
 // again. The error is csivolume.ErrInfeasible if the driver refuses the expansion for good.
 func (m *Manager) Expand(ctx context.Context, v *csivolume.Volume, bytes int64) (expanded bool, err error) {
+	r, p, capacity := m.publishedFor(v)
+	switch {
+	case p == nil:
+		return false, fmt.Errorf("volume %s of CSI driver %s is not published", v.Handle, v.Driver)
+	case capacity >= bytes:
+		return false, nil // also if the driver is not there
+	}
 	d, err := m.driverFor(v.Driver)
 	if err != nil {
 		m.await(v.Driver, v.Pod)
@@ -44,11 +51,9 @@ func (m *Manager) Expand(ctx context.Context, v *csivolume.Volume, bytes int64) 
 		return false, err
 	}
 	defer unlock()
-	r, p := m.publishedFor(v)
-	switch {
-	case p == nil:
-		return false, fmt.Errorf("volume %s of CSI driver %s is not published", v.Handle, v.Driver)
-	case cmp.Or(r.Capacity, v.Capacity) >= bytes:
+	// Another pod may have had it expanded meanwhile.
+	switch r, p, capacity = m.publishedFor(v); {
+	case p == nil || capacity >= bytes:
 		return false, nil
 	case r.expansion.waits(bytes):
 		return false, r.expansion.err
@@ -60,30 +65,35 @@ func (m *Manager) Expand(ctx context.Context, v *csivolume.Volume, bytes int64) 
 		}
 	}
 	if err := d.call(ctx, methodExpand, request, &empty{}); err != nil {
-		m.expandLater(v, r, bytes, err)
+		if ctx.Err() == nil {
+			m.expandLater(v, r, bytes, err)
+		}
 		return false, err
 	}
 	r.expansion.stop()
 	r.expansion = nil
-	return true, m.update(func() { r.Capacity = bytes })
+	// Without the record the driver is called again after a restart, which changes nothing.
+	_ = m.update(func() { r.Capacity = bytes })
+	return true, nil
 }
 
-// publishedFor returns the records of a volume that is published for a pod; nil if it is not.
-func (m *Manager) publishedFor(v *csivolume.Volume) (*record, *podRecord) {
+// publishedFor returns the records of a volume that is published for a pod, nil if it is not, and the capacity that the
+// volume is known to have.
+func (m *Manager) publishedFor(v *csivolume.Volume) (*record, *podRecord, int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.state == nil {
-		return nil, nil
+		return nil, nil, 0
 	}
 	r := m.state.find(v.Driver, v.Handle)
 	if r == nil {
-		return nil, nil
+		return nil, nil, 0
 	}
 	p := r.pod(v.Pod, v.Name)
 	if p == nil || !p.Published {
-		return nil, nil
+		return nil, nil, 0
 	}
-	return r, p
+	return r, p, cmp.Or(r.Capacity, v.Capacity)
 }
 
 // waits reports whether the driver is not to be called yet.

@@ -1,6 +1,7 @@
 package csi
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -44,9 +45,15 @@ func TestExpandOnce(t *testing.T) {
 	h.mustExpand(w, 200, false)
 	h.mustExpand(w, 300, true)
 	h.start()
-	h.register("a.example.com")
 	h.mustPublish(v)
 	h.mustExpand(v, 300, false)
+	if _, err := h.Expand(t.Context(), v, 400); err == nil || !strings.Contains(err.Error(), "is not registered") {
+		t.Errorf("without the driver: %v", err)
+	}
+	h.register("a.example.com")
+	if got := h.TakeChanged(); len(got) != 1 {
+		t.Errorf("to be synced with the driver: %v", got)
+	}
 	h.mustUnpublish("one")
 	h.mustUnpublish("two")
 	h.mustBeClean()
@@ -93,6 +100,12 @@ func TestExpandBacksOff(t *testing.T) {
 		if got := h.called(); got != "Expand v" {
 			t.Errorf("%s: called %s", f.code, got)
 		}
+	}
+	// A call that podstead has ended is no failure.
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if _, err := h.Expand(ended, v, 6); !errors.Is(err, context.Canceled) {
+		t.Error(err)
 	}
 	// Another size is another request. A secret that is missing, after whose arrival the pod is synced, delays no call.
 	delete(h.fail, "NodeExpandVolume")
