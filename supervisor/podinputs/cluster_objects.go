@@ -45,6 +45,20 @@ func (r *Resolver) AwaitedObjects(pod *v1.Pod) []string {
 	return awaited
 }
 
+// ClusterClaims returns the claims of those pods whose claims a cluster binds.
+func (r *Resolver) ClusterClaims(pods []*v1.Pod) []volume.ClusterClaim {
+	var bound []*v1.Pod
+	for _, pod := range pods {
+		if r.objectsOf(pod).cluster != nil {
+			bound = append(bound, pod)
+		}
+	}
+	if len(bound) == 0 {
+		return nil
+	}
+	return r.cfg.Volumes.ListClusterClaims(bound, r.cfg.ClusterObjects)
+}
+
 // services returns the services for which an API pod gets environment variables:
 // those of its namespace, unless enableServiceLinks is false, and the API server's.
 func (r *Resolver) services(pod *v1.Pod) []*v1.Service {
