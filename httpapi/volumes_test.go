@@ -13,7 +13,11 @@ import (
 	"github.com/podstead/podstead/httpapi/access"
 )
 
-type fakeVolumes struct{ removed string }
+type fakeVolumes struct {
+	removed string
+	// listed are further volumes.
+	listed []PersistentVolume
+}
 
 func (k *fakeVolumes) PersistentVolumes(_ context.Context, measured bool) ([]PersistentVolume, error) {
 	list := []PersistentVolume{{Namespace: "apps", Name: "data", Path: "/x", Requested: "1Gi"}}
@@ -21,7 +25,7 @@ func (k *fakeVolumes) PersistentVolumes(_ context.Context, measured bool) ([]Per
 		available, used := uint64(60), uint64(30)
 		list[0].Usage = &VolumeUsage{Capacity: 100, Available: &available, Used: &used, Incomplete: true}
 	}
-	return list, nil
+	return append(list, k.listed...), nil
 }
 
 func (k *fakeVolumes) RemovePersistentVolume(namespace, name string) error {
@@ -69,5 +73,19 @@ func TestVolumes(t *testing.T) {
 	}
 	if k.removed != "apps/data" {
 		t.Errorf("removed %q", k.removed)
+	}
+}
+
+// A claim of a cluster is marked, and has its state and what its pods wait for.
+func TestVolumesOfACluster(t *testing.T) {
+	k := &fakeVolumes{listed: []PersistentVolume{{
+		Namespace: "apps", Name: "disk", Source: "api", Volume: "pv", Type: "csi", Capacity: "2Gi", State: VolumeWaiting,
+		Waiting: []VolumeWait{{Pod: "apps/web", Message: "is not attached"}},
+	}}}
+	w := httptest.NewRecorder()
+	serveClasses(Routes(Sources{Volumes: k, Kube: http.NotFoundHandler()}), access.Read).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/podstead/v1/volumes", nil))
+	want := `{"namespace":"apps","name":"disk","source":"api","path":"","volume":"pv","type":"csi","capacity":"2Gi","state":"Waiting","waiting":[{"pod":"apps/web","message":"is not attached"}]}]`
+	if w.Code != http.StatusOK || !strings.HasSuffix(w.Body.String(), want) {
+		t.Errorf("%d %s, want %s", w.Code, w.Body, want)
 	}
 }

@@ -186,10 +186,16 @@ func TestBoundPodWithAClaim(t *testing.T) {
 		if st := d.status("u1"); st.Reason != "FailedMount" || !strings.Contains(st.Message, "PersistentVolumeClaim default/data: is not bound") || instances(b, "u1") != 0 {
 			t.Errorf("%s: %s, %d containers", st.Reason, st.Message, instances(b, "u1"))
 		}
+		if list := d.ClusterClaims(); len(list) != 1 || list[0].Name != "data" || len(list[0].Waiting) != 1 || list[0].Waiting[0].Reason != "is not bound" {
+			t.Errorf("listed claims: %+v", list)
+		}
 		volume := &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv", UID: "v1"}}
 		volume.Spec.HostPath = &v1.HostPathVolumeSource{Path: t.TempDir()}
 		bound.bind(volume)
 		b.runs("u1")
+		if list := d.ClusterClaims(); len(list) != 1 || len(list[0].Waiting) != 0 || len(list[0].Users) != 1 || list[0].Volume != volume {
+			t.Errorf("listed claims: %+v", list)
+		}
 
 		b.kill()
 		bound.bind(nil)

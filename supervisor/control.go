@@ -163,6 +163,17 @@ func (s *Supervisor) ShareMounts() error { return s.podSyncer.files.volumes.Shar
 // still declares them.
 func (s *Supervisor) Claims() ([]volume.Claim, error) { return s.podSyncer.files.volumes.ListClaims() }
 
+// ClusterClaims returns the claims of a cluster that API pods use here or wait for; none without a cluster.
+func (s *Supervisor) ClusterClaims() []volume.ClusterClaim {
+	var pods []*v1.Pod
+	for _, pod := range s.Pods() {
+		if !s.Ended(pod.UID) {
+			pods = append(pods, pod)
+		}
+	}
+	return s.podSyncer.inputs.ClusterClaims(pods)
+}
+
 // PodClaimPath returns where the content of a claim is on the host as one pod uses it, by the name of the pod's
 // volume; empty if the pod does not use it yet.
 func (s *Supervisor) PodClaimPath(uid types.UID, name string) string {

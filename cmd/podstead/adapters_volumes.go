@@ -1,10 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
+	"slices"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -12,67 +16,134 @@ import (
 
 	"github.com/podstead/podstead/httpapi"
 	"github.com/podstead/podstead/httpapi/kubeapi"
+	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/internal/usage"
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/node/stats"
 	"github.com/podstead/podstead/supervisor"
 	"github.com/podstead/podstead/supervisor/volume"
+	"github.com/podstead/podstead/supervisor/volume/binding"
 )
 
-// volumeView serves the directories of claims to the API.
+// volumeView serves the volumes of claims to the API: those of manifests, and those that pods of a cluster use.
 type volumeView struct {
 	objects *manifest.Objects
-	pods    *supervisor.Supervisor
+	pods    claimPods
 	usage   claimUsage
 }
 
-// PersistentVolumes implements httpapi.VolumeKeeper.
+// claimPods are the claims of pods. Implemented by supervisor.Supervisor.
+type claimPods interface {
+	Pods() []*v1.Pod
+	// Claims returns the claims of manifests, ClusterClaims those of a cluster.
+	Claims() ([]volume.Claim, error)
+	ClusterClaims() []volume.ClusterClaim
+	RemoveClaim(namespace, name string) error
+}
+
+// PersistentVolumes implements httpapi.VolumeManager.
 func (v volumeView) PersistentVolumes(ctx context.Context, measured bool) ([]httpapi.PersistentVolume, error) {
 	claims, err := v.pods.Claims()
 	if err != nil {
 		return nil, err
 	}
-	var volumes usage.ClaimVolumes
+	bound := v.pods.ClusterClaims()
+	list := describedClaims{names: podNames(v.pods.Pods())}
 	if measured {
-		volumes = v.usage.of(ctx, claims, volumesAge)
+		list.volumes = v.usage.of(ctx, slices.Concat(pathsOf(claims), devicesOf(bound)), volumesAge)
 	}
-	names := map[types.UID]string{}
-	for _, p := range v.pods.Pods() {
-		names[p.UID] = p.Namespace + "/" + manifest.BaseName(p)
-	}
-	list := make([]httpapi.PersistentVolume, 0, len(claims))
-	for _, c := range claims {
-		one := httpapi.PersistentVolume{Namespace: c.Namespace, Name: c.Name, Path: c.Path}
-		if c.Volume != nil {
-			one.Volume, one.StorageClass, one.Declared = c.Volume.Name, c.Volume.Spec.StorageClassName, !c.Provisioned
-			one.ReclaimPolicy = string(c.Volume.Spec.PersistentVolumeReclaimPolicy)
-			if nfs := c.Volume.Spec.NFS; nfs != nil {
-				one.Path = nfs.Server + ":" + nfs.Path
-			}
-			if source := c.Volume.Spec.CSI; source != nil {
-				one.Path = source.Driver + ":" + source.VolumeHandle
-			}
-		}
-		if claim, ok := v.objects.Claim(c.Namespace, c.Name); ok {
+	sources := claimSources(v.objects)
+	for i := range claims {
+		one := list.add(&claims[i])
+		one.State, one.Declared = httpapi.VolumeBound, claims[i].Volume != nil && !claims[i].Provisioned
+		one.Source = sources[one.Namespace+"/"+one.Name]
+		if claim, ok := v.objects.Claim(one.Namespace, one.Name); ok {
 			size := claim.Spec.Resources.Requests[v1.ResourceStorage]
 			one.Requested = size.String()
 		}
-		for _, uid := range c.Users {
-			name, ok := names[uid]
-			if !ok {
-				name = string(uid)
-			}
-			one.Pods = append(one.Pods, name)
-		}
-		if u := volumes[c.MountPath]; u != nil {
-			one.Usage = &httpapi.VolumeUsage{Capacity: u.Capacity, Incomplete: u.Incomplete, Limit: u.Limit}
-			if !u.Block {
-				one.Usage.Available, one.Usage.Used = &u.Available, &u.Used
-			}
-		}
-		list = append(list, one)
 	}
-	return list, nil
+	for i := range bound {
+		list.addClusterClaim(&bound[i])
+	}
+	// A claim of a manifest comes before one of the cluster with its name.
+	slices.SortStableFunc(list.all, func(a, b httpapi.PersistentVolume) int {
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+	})
+	return list.all, nil
+}
+
+// podNames returns the names of pods as in their manifests.
+func podNames(pods []*v1.Pod) map[types.UID]string {
+	names := map[types.UID]string{}
+	for _, p := range pods {
+		names[p.UID] = p.Namespace + "/" + manifest.BaseName(p)
+	}
+	return names
+}
+
+// claimSources returns the sources of the claims that manifests declare.
+func claimSources(objects *manifest.Objects) map[string]string {
+	sources := map[string]string{}
+	for _, o := range objects.List() {
+		if o.Kind == manifest.KindClaim {
+			sources[o.Namespace+"/"+o.Name] = string(o.Source)
+		}
+	}
+	return sources
+}
+
+// describedClaims are claims in the form of the API.
+type describedClaims struct {
+	all     []httpapi.PersistentVolume
+	names   map[types.UID]string
+	volumes usage.ClaimVolumes
+}
+
+// add adds a claim, with what those of manifests and of a cluster have in common.
+func (d *describedClaims) add(c *volume.Claim) *httpapi.PersistentVolume {
+	one := httpapi.PersistentVolume{Namespace: c.Namespace, Name: c.Name, Path: c.Path}
+	if c.Volume != nil {
+		spec := &c.Volume.Spec
+		one.Volume, one.StorageClass, one.Type = c.Volume.Name, spec.StorageClassName, volume.VolumeType(c.Volume)
+		one.ReclaimPolicy = string(spec.PersistentVolumeReclaimPolicy)
+		if size, ok := spec.Capacity[v1.ResourceStorage]; ok {
+			one.Capacity = size.String()
+		}
+		if nfs := spec.NFS; nfs != nil {
+			one.Path = nfs.Server + ":" + nfs.Path
+		}
+		if source := spec.CSI; source != nil {
+			one.Path = source.Driver + ":" + source.VolumeHandle
+		}
+	}
+	for _, uid := range c.Users {
+		one.Pods = append(one.Pods, d.nameOf(uid))
+	}
+	if u := d.volumes[c.MountPath]; u != nil {
+		one.Usage = &httpapi.VolumeUsage{Capacity: u.Capacity, Incomplete: u.Incomplete, Limit: u.Limit}
+		if !u.Block {
+			one.Usage.Available, one.Usage.Used = &u.Available, &u.Used
+		}
+	}
+	d.all = append(d.all, one)
+	return &d.all[len(d.all)-1]
+}
+
+func (d *describedClaims) addClusterClaim(c *volume.ClusterClaim) {
+	one := d.add(&c.Claim)
+	one.Source, one.State = string(podinfo.SourceAPI), httpapi.VolumeBound
+	for _, wait := range c.Waiting {
+		one.State = httpapi.VolumeWaiting
+		one.Waiting = append(one.Waiting, httpapi.VolumeWait{Pod: d.nameOf(wait.Pod), Message: wait.Reason})
+	}
+}
+
+// nameOf returns the name of a pod, its UID if only its directory is left.
+func (d *describedClaims) nameOf(uid types.UID) string {
+	if name, ok := d.names[uid]; ok {
+		return name
+	}
+	return string(uid)
 }
 
 const (
@@ -110,18 +181,33 @@ func (u claimUsage) list() []volume.Claim {
 func (u claimUsage) recent(ctx context.Context, claims []volume.Claim) usage.ClaimVolumes {
 	ctx, cancel := context.WithTimeout(ctx, scrapeWait)
 	defer cancel()
-	return u.of(ctx, claims, u.maxAge)
+	return u.of(ctx, pathsOf(claims), u.maxAge)
 }
 
-// of returns the usage of claims, by their MountPath.
-func (u claimUsage) of(ctx context.Context, claims []volume.Claim, maxAge time.Duration) usage.ClaimVolumes {
-	var paths []string
+// of returns the usage of the volumes that pods use and of those at paths, by their MountPath.
+func (u claimUsage) of(ctx context.Context, paths []string, maxAge time.Duration) usage.ClaimVolumes {
+	return u.collector.Claims(ctx, maxAge, paths)
+}
+
+// pathsOf returns where the claims of manifests are on the host, also if no pod uses them.
+func pathsOf(claims []volume.Claim) (paths []string) {
 	for i := range claims {
 		if claims[i].Path != "" {
 			paths = append(paths, claims[i].Path)
 		}
 	}
-	return u.collector.Claims(ctx, maxAge, paths)
+	return paths
+}
+
+// devicesOf returns the block devices of a cluster's claims that pods use. The directories that they use are
+// measured in any case, and others may be large and not for this node.
+func devicesOf(claims []volume.ClusterClaim) (paths []string) {
+	for i := range claims {
+		if c := &claims[i]; c.Path != "" && c.Path == c.MountPath && c.Volume != nil && binding.IsBlock(c.Volume.Spec.VolumeMode) {
+			paths = append(paths, c.Path)
+		}
+	}
+	return paths
 }
 
 // claimVolumes returns the volumes of claims for the Kubernetes API, none if they cannot be read:
@@ -147,13 +233,17 @@ func claimVolumes(pods *supervisor.Supervisor) func() []kubeapi.ClaimVolume {
 	}
 }
 
-// RemovePersistentVolume implements httpapi.VolumeKeeper.
+// RemovePersistentVolume implements httpapi.VolumeManager. It removes only claims of manifests, also if the cluster
+// has one of that name.
 func (v volumeView) RemovePersistentVolume(namespace, name string) error {
 	err := v.pods.RemoveClaim(namespace, name)
-	if errors.Is(err, volume.ErrNoClaim) {
-		return absent{err}
+	switch {
+	case !errors.Is(err, volume.ErrNoClaim):
+		return err
+	case slices.ContainsFunc(v.pods.ClusterClaims(), func(c volume.ClusterClaim) bool { return c.Namespace == namespace && c.Name == name }):
+		return fmt.Errorf("PersistentVolumeClaim %s/%s belongs to the cluster, which decides about its volume; delete it there: kubectl -n %[1]s delete pvc %[2]s", namespace, name)
 	}
-	return err
+	return absent{err}
 }
 
 // absent marks an error as "not found" for the API, without changing its text.

@@ -1,9 +1,11 @@
 package podinputs
 
 import (
+	"cmp"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/supervisor/volume"
 )
@@ -43,6 +45,34 @@ func (r *Resolver) AwaitedObjects(pod *v1.Pod) []string {
 	}
 	_, awaited := cluster.State(pod)
 	return awaited
+}
+
+// ClusterClaims returns the claims of those pods whose claims a cluster binds. A pod whose objects are not requested
+// waits for that.
+func (r *Resolver) ClusterClaims(pods []*v1.Pod) []volume.ClusterClaim {
+	var bound []*v1.Pod
+	held := map[types.UID]string{}
+	for _, pod := range pods {
+		cluster := r.objectsOf(pod).cluster
+		if cluster == nil {
+			continue
+		}
+		bound = append(bound, pod)
+		if why := cluster.Held(pod); why != "" {
+			held[pod.UID] = why
+		}
+	}
+	if len(bound) == 0 {
+		return nil
+	}
+	claims := r.cfg.Volumes.ListClusterClaims(bound, r.cfg.ClusterObjects)
+	for i := range claims {
+		for j := range claims[i].Waiting {
+			wait := &claims[i].Waiting[j]
+			wait.Reason = cmp.Or(held[wait.Pod], wait.Reason)
+		}
+	}
+	return claims
 }
 
 // services returns the services for which an API pod gets environment variables:

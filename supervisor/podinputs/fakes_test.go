@@ -83,6 +83,8 @@ type testClusterObjects struct {
 	*testObjects
 	volume.Cluster // for what no test asks
 	services       map[string][]*v1.Service
+	// held is why the objects of pods are not requested.
+	held map[types.UID]string
 }
 
 func (o *testClusterObjects) Services(namespace string) []*v1.Service { return o.services[namespace] }
@@ -95,7 +97,7 @@ func (o *testClusterObjects) BoundClaim(*v1.Pod, *v1.Volume) (*v1.PersistentVolu
 	return nil, nil, errors.New("is not bound")
 }
 
-func (o *testClusterObjects) Held(*v1.Pod) string { return "" }
+func (o *testClusterObjects) Held(pod *v1.Pod) string { return o.held[pod.UID] }
 
 func (o *testClusterObjects) State(*v1.Pod) (string, []string) { return "", nil }
 

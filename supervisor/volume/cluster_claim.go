@@ -25,6 +25,9 @@ const clusterVolume = "cluster-volume/"
 // volume contains is the cluster's: nothing here creates or deletes a claim or a volume.
 func (s *setup) setupClusterClaim(ctx context.Context, podDir string, vol *v1.Volume) (Mounted, error) {
 	mounted, err := s.useClusterClaim(ctx, podDir, vol)
+	if ctx.Err() == nil {
+		s.waits.set(s.req.Pod.UID, vol.Name, err)
+	}
 	if err != nil {
 		return Mounted{}, fmt.Errorf("PersistentVolumeClaim %s/%s: %w", s.req.Pod.Namespace, podinfo.ClaimOf(s.req.Pod, vol), err)
 	}
@@ -85,9 +88,9 @@ func checkClusterVolume(claim *v1.PersistentVolumeClaim, volume *v1.PersistentVo
 		return fmt.Errorf("PersistentVolume %s has volumeMode %s, and the claim has volumeMode %s; bind the claim to a volume of its mode",
 			volume.Name, binding.ModeOf(spec.VolumeMode), binding.ModeOf(claim.Spec.VolumeMode))
 	case spec.HostPath == nil && spec.Local == nil && spec.NFS == nil && spec.CSI == nil:
-		return fmt.Errorf("PersistentVolume %s is of type %s, which podstead does not support in a cluster; it supports hostPath, local, nfs and csi", volume.Name, volumeType(volume))
+		return fmt.Errorf("PersistentVolume %s is of type %s, which podstead does not support in a cluster; it supports hostPath, local, nfs and csi", volume.Name, VolumeType(volume))
 	case binding.IsBlock(spec.VolumeMode) && spec.Local == nil && spec.CSI == nil:
-		return fmt.Errorf("PersistentVolume %s is of type %s and has volumeMode Block, which podstead supports for local and csi; use one of these, or volumeMode Filesystem", volume.Name, volumeType(volume))
+		return fmt.Errorf("PersistentVolume %s is of type %s and has volumeMode Block, which podstead supports for local and csi; use one of these, or volumeMode Filesystem", volume.Name, VolumeType(volume))
 	case len(spec.MountOptions) > 0 && spec.NFS == nil && spec.CSI == nil:
 		return fmt.Errorf("PersistentVolume %s has spec.mountOptions, and podstead mounts only nfs and csi; mount the file system with these options on the host, and remove the field", volume.Name)
 	case spec.Local != nil && !filepath.IsAbs(spec.Local.Path):
@@ -96,8 +99,8 @@ func checkClusterVolume(claim *v1.PersistentVolumeClaim, volume *v1.PersistentVo
 	return nil
 }
 
-// volumeType returns the name of a volume's type, as in the API.
-func volumeType(volume *v1.PersistentVolume) string {
+// VolumeType returns the name of a volume's type, such as nfs, as in the API.
+func VolumeType(volume *v1.PersistentVolume) string {
 	source := reflect.ValueOf(&volume.Spec.PersistentVolumeSource).Elem()
 	for i := range source.NumField() {
 		if !source.Field(i).IsNil() {

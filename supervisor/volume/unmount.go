@@ -76,6 +76,7 @@ func (v *Volumes) Teardown(ctx context.Context, uid types.UID) error {
 	if err != nil {
 		return err
 	}
+	v.waits.forget(uid)
 	// Subpaths first: they are mounts of what is in a volume.
 	err = v.remove(dir, filepath.Join(dir, subPathsDir))
 	if err == nil {

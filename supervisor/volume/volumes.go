@@ -55,6 +55,8 @@ type Volumes struct {
 	quotaLocks sync.Map
 	// removals is held while a volume is deleted. It is locked before claims.
 	removals sync.Mutex
+	// waits has why pods of a cluster wait for their claims.
+	waits claimWaits
 }
 
 // Objects holds the objects that volumes refer to, by namespace and name.

@@ -100,6 +100,7 @@ func TestClusterClaims(t *testing.T) {
 	n.awaitEvent("share", "FailedMount", `MountVolume.SetUp failed for volume "data" : PersistentVolumeClaim default/share: does not exist in the cluster; create it`)
 	a.create(clusterClaim("share", "ReadWriteMany", ""))
 	n.awaitEvent("share", "FailedMount", "default/share: is not bound to a PersistentVolume in the cluster; kubectl -n default describe pvc share says why")
+	n.awaitClusterVolume("share", "Waiting", n.PodName("share")+" waits: is not bound to a PersistentVolume in the cluster")
 	a.awaitMirror(n, "it is waiting in the API", "default", "share", func(p *v1.Pod) error {
 		st := p.Status
 		if st.Reason != "FailedMount" || !strings.Contains(st.Message, "is not bound") || len(st.ContainerStatuses) != 1 || st.ContainerStatuses[0].State.Waiting.Reason != "ContainerCreating" {
@@ -139,6 +140,7 @@ func TestClusterClaims(t *testing.T) {
 	})
 	a.create(n.claimUser("second", "disk", "", ""))
 	n.awaitWaiting("second", "FailedMount", "default/disk: access mode is ReadWriteOncePod", "uses it")
+	n.awaitClusterVolume("disk", "default/"+n.PodName("first"), disk, "local", "Waiting", n.PodName("second")+" waits: access mode is ReadWriteOncePod")
 
 	// A block device. The pod's container is not privileged.
 	image := filepath.Join(n.Dir(), "disk.img")

@@ -89,10 +89,12 @@ volumes:
 - {name: inline, csi: {driver: %s, volumeAttributes: {class: fast}, nodePublishSecretRef: {name: inline}}}
 `, d.name), "volumeMounts: [{name: data, mountPath: /data}, {name: inline, mountPath: /inline}]\n"))
 	n.awaitWaiting("app", "FailedMount", "PersistentVolume disk", "attach")
+	n.awaitClusterVolume("disk", "1Gi", d.name+":disk", "csi", "Waiting", n.PodName("app")+" waits: PersistentVolume disk: ", "VolumeAttachment")
 	name, attachment := d.attachment("disk")
 	a.create(attachment)
 	a.must("patch", "volumeattachment", name, "--subresource", "status", "--type=merge", "-p", `{"status": {"attached": true, "attachmentMetadata": {"device": "sdb"}}}`)
 	app := n.awaitRunning("app")
+	n.awaitClusterVolume("disk", "default/"+n.PodName("app"), d.name+":disk", "Bound")
 	n.mustContain(app, map[string]string{
 		"echo kept > /data/file; cat /data/file; stat -c %g /data":    "kept\n2345",
 		"grep -o ' /data [^ ]* [^ ]*' /proc/mounts | grep -c noatime": "1",

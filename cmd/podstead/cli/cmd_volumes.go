@@ -28,7 +28,11 @@ pod, and the manifest that declares the claim unless its reclaim policy is Delet
 
 ENFORCED says whether a quota of the file system enforces the size. USED is what the volume
 contains, after ">" if it is too large to count. CAPACITY is that of the file system that it
-is on, within the quota.`,
+is on, within the quota, or the one that the PersistentVolume declares if it is not measured.
+
+On a node that has joined a cluster, the claims that pods of the API server use here are
+listed too, with the SOURCE "api". STATE is Waiting while a pod cannot use the claim, and
+MESSAGE says why. "podstead get volumes -o json" has all of this.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return listVolumes(cmd, client.New(socket)) },
 	}
@@ -45,8 +49,8 @@ is on, within the quota.`,
 		Long: `Delete the volume of a claim with all its data.
 
 A volume that is used by a pod is not deleted. Of a PersistentVolume that a manifest
-declares the data stays: it becomes available to other claims. The namespace defaults to
-"default".`,
+declares the data stays: it becomes available to other claims. A claim of the cluster is
+deleted with kubectl. The namespace defaults to "default".`,
 		Example: "  # Delete the volume of claim data in namespace apps\n  podstead volumes rm apps/data",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -70,12 +74,29 @@ func listVolumes(cmd *cobra.Command, c *client.Client) error {
 		cmd.PrintErrln("no volumes found")
 		return nil
 	}
+	return volumeTable(list).Print(cmd.OutOrStdout())
+}
+
+// volumeTable has the columns that tell the claims of a cluster apart only if there are any.
+func volumeTable(list []objects.PersistentVolume) terminal.Table {
 	t := terminal.Table{Header: []string{"NAMESPACE", "CLAIM", "REQUESTED", "ENFORCED", "USED", "CAPACITY", "VOLUME", "CLASS", "USED BY", "PATH"}}
-	for _, v := range list {
-		used, capacity := usedOf(v.Usage)
-		t.Rows = append(t.Rows, []string{v.Namespace, v.Name, terminal.OrNone(v.Requested), enforcedOf(v.Usage), used, capacity, terminal.OrNone(v.Volume), terminal.OrNone(v.StorageClass), terminal.OrNone(strings.Join(v.Pods, ",")), v.Path})
+	joined := slices.ContainsFunc(list, func(v objects.PersistentVolume) bool { return v.OfCluster() })
+	if joined {
+		t.Header = append(t.Header, objects.VolumeOriginHeader...)
 	}
-	return t.Print(cmd.OutOrStdout())
+	for i := range list {
+		v := &list[i]
+		used, capacity := usedOf(v.Usage)
+		if v.Usage == nil {
+			capacity = terminal.OrNone(v.Capacity)
+		}
+		row := []string{v.Namespace, v.Name, terminal.OrNone(v.Requested), enforcedOf(v.Usage), used, capacity, terminal.OrNone(v.Volume), terminal.OrNone(v.StorageClass), terminal.OrNone(strings.Join(v.Pods, ",")), terminal.OrNone(v.Path)}
+		if joined {
+			row = append(row, v.OriginCells()...)
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
 }
 
 // usedOf returns what a volume contains and how much its file system can.

@@ -71,3 +71,53 @@ func TestVolumes(t *testing.T) {
 		t.Errorf("volumes rm: %v, want %s", err, want)
 	}
 }
+
+// Claims of a cluster are marked, with their state and what their pods wait for. Without any the columns for this
+// are absent.
+func TestVolumesOfACluster(t *testing.T) {
+	const own = `{"namespace":"apps","name":"data","source":"file","state":"Bound","path":"/v/apps/data"}`
+	d := newFakeDaemon(t)
+	list := "[" + own + `,
+		{"namespace":"shop","name":"disk","source":"api","path":"disk.example.com:d1","volume":"pv","type":"csi","capacity":"2Gi","pods":["shop/db"],"state":"Bound","usage":{"capacityBytes":2147483648,"usedBytes":1048576}},
+		{"namespace":"shop","name":"one","source":"api","path":"/mnt/one","volume":"one","type":"local","capacity":"1Gi","pods":["shop/db"],"state":"Waiting",
+		 "waiting":[{"pod":"shop/a","message":"is in use"},{"pod":"shop/b","message":"is not for this node"},{"pod":"shop/c","message":"is in use"}]}]`
+	d.routes["GET /podstead/v1/volumes"] = func(w http.ResponseWriter, r *http.Request) { answer(list)(w, r) }
+	const refusal = "PersistentVolumeClaim shop/disk belongs to the cluster; delete it there: kubectl -n shop delete pvc disk"
+	d.routes["DELETE /podstead/v1/volumes/{namespace}/{name}"] = func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, refusal, http.StatusConflict)
+	}
+	d.start()
+	run := func(args ...string) (string, error) {
+		out, _, err := execute(t, "", append(args, "--api-socket", d.socket)...)
+		return out, err
+	}
+	want := `NAMESPACE   CLAIM   REQUESTED   ENFORCED   USED      CAPACITY   VOLUME   CLASS    USED BY   PATH                  VOLUME TYPE   SOURCE   STATE     MESSAGE
+apps        data    <none>      <none>     <none>    <none>     <none>   <none>   <none>    /v/apps/data          <none>        file     Bound     <none>
+shop        disk    <none>      no         1.0 MiB   2.0 GiB    pv       <none>   shop/db   disk.example.com:d1   csi           api      Bound     <none>
+shop        one     <none>      <none>     <none>    1Gi        one      <none>   shop/db   /mnt/one              local         api      Waiting   shop/a,shop/c wait: is in use; shop/b waits: is not for this node
+`
+	if out, err := run("volumes"); err != nil || out != want {
+		t.Errorf("volumes: %v\n%s, want\n%s", err, out, want)
+	}
+	want = `NAMESPACE   CLAIM   REQUESTED   USED BY   PATH                  VOLUME TYPE   SOURCE   STATE   MESSAGE
+shop        disk    <none>      shop/db   disk.example.com:d1   csi           api      Bound   <none>
+`
+	if out, err := run("get", "volumes", "-n", "shop", "disk", "-o", "wide"); err != nil || out != want {
+		t.Errorf("get volumes -o wide: %v\n%s, want\n%s", err, out, want)
+	}
+	for _, format := range []string{"json", "yaml"} {
+		out, err := run("get", "volumes", "-A", "-o", format)
+		for _, part := range []string{"source", "api", "state", "Waiting", "capacity", "2Gi", "is not for this node"} {
+			if err != nil || !strings.Contains(out, part) {
+				t.Errorf("get volumes -o %s has no %s: %v\n%s", format, part, err, out)
+			}
+		}
+	}
+	if _, err := run("volumes", "rm", "shop/disk"); Code(err) != ExitFailed || err.Error() != refusal {
+		t.Errorf("volumes rm: %v, want %s", err, refusal)
+	}
+	list = "[" + own + "]"
+	if out, err := run("volumes"); err != nil || strings.Contains(out, "SOURCE") {
+		t.Errorf("volumes without claims of a cluster: %v\n%s", err, out)
+	}
+}

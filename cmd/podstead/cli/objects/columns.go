@@ -2,16 +2,12 @@ package objects
 
 import (
 	"cmp"
-	"context"
-	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
-	"github.com/podstead/podstead/cmd/podstead/cli/client"
 	"github.com/podstead/podstead/cmd/podstead/cli/terminal"
 	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/internal/podtable"
@@ -25,7 +21,6 @@ var (
 	eventHeader     = []string{"NAMESPACE", "LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"}
 	eventWideHeader = []string{"FROM", "FIRST SEEN", "COUNT", "NAME"}
 	imageHeader     = []string{"IMAGE", "ID", "SIZE", "STATE", "LAST USED"}
-	volumeHeader    = []string{"NAMESPACE", "CLAIM", "REQUESTED", "USED BY", "PATH"}
 )
 
 func podCells(o *Object, now time.Time) ([]string, error) {
@@ -50,16 +45,4 @@ func eventCells(o *Object, now time.Time) ([]string, error) {
 		e.Namespace, EventAge(&e, now), e.Type, e.Reason, involvedObject(&e), terminal.OneLine(e.Message),
 		terminal.OrNone(e.Source.Component), duration.HumanDuration(now.Sub(e.FirstTimestamp.Time)), fmt.Sprint(max(e.Count, 1)), e.Name,
 	}, nil
-}
-
-func localVolumes(ctx context.Context, c *client.Client) ([]json.RawMessage, error) {
-	return listRaw(ctx, c, "/podstead/v1/volumes")
-}
-
-func volumeCells(o *Object, _ time.Time) ([]string, error) {
-	var v PersistentVolume
-	if err := o.Decode(&v); err != nil {
-		return nil, err
-	}
-	return []string{v.Namespace, v.Name, terminal.OrNone(v.Requested), terminal.OrNone(strings.Join(v.Pods, ",")), v.Path}, nil
 }

@@ -65,7 +65,7 @@ func Kinds() []*Kind {
 		},
 		{
 			Name: "volumes", Singular: "volume", ShortNames: []string{"vol"}, Namespaced: true, Local: localVolumes,
-			Header: volumeHeader, Row: volumeCells,
+			Header: volumeHeader, WideHeader: VolumeOriginHeader, Row: volumeCells,
 		},
 	}
 }

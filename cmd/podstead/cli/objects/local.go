@@ -114,25 +114,3 @@ func ManifestObjects(ctx context.Context, c *client.Client, kindName string) (li
 	}
 	return list, nil
 }
-
-// PersistentVolume is the volume of a claim in podstead's own API.
-type PersistentVolume struct {
-	Namespace, Name, Path, Requested    string
-	Volume, StorageClass, ReclaimPolicy string
-	// Declared: a manifest declares the volume, whose content is never deleted.
-	Declared bool
-	Pods     []string
-	// Usage is nil if it was not requested, or is unknown.
-	Usage *VolumeUsage
-}
-
-// VolumeUsage is the usage of a volume in bytes.
-type VolumeUsage struct {
-	CapacityBytes uint64
-	// UsedBytes is nil for a block device.
-	UsedBytes *uint64
-	// Incomplete: UsedBytes is what was counted in time.
-	Incomplete bool
-	// LimitBytes is what a quota enforces; 0 is none.
-	LimitBytes uint64
-}

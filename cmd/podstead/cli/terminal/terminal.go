@@ -53,11 +53,11 @@ func (t Terminal) Paint(text string, c Color) string {
 // StateColor returns the color of a value of a STATUS, TYPE or STATE column.
 func StateColor(state string) Color {
 	switch state {
-	case "Running", "Ready", "Completed", "Active", "Succeeded", "True", "used", "wanted":
+	case "Running", "Ready", "Completed", "Active", "Succeeded", "True", "used", "wanted", "Bound":
 		return Green
 	case "Normal", "<none>", "":
 		return ""
-	case "Pending", "ContainerCreating", "PodInitializing", "ImageArchiveLoading", "DependencyNotReady", "Terminating", "WaitingForDependents", "NotReady", "Unknown":
+	case "Pending", "Waiting", "ContainerCreating", "PodInitializing", "ImageArchiveLoading", "DependencyNotReady", "Terminating", "WaitingForDependents", "NotReady", "Unknown":
 		return Yellow
 	}
 	if len(state) > 5 && state[:5] == "Init:" && state[5] >= '0' && state[5] <= '9' {
