@@ -52,13 +52,13 @@ func (n *storageNode) claim() *v1.PersistentVolumeClaim { return n.objects.claim
 
 // restart replaces the daemon: what it knows is on disk.
 func (n *storageNode) restart() {
-	n.Volumes = &Volumes{Root: n.Root, Claims: n.Claims, Bindings: n.Bindings, mounts: func() ([]*mountinfo.Info, error) {
+	n.Volumes = &Volumes{Root: n.Root, Claims: n.Claims, Bindings: n.Bindings, host: host{mounts: func() ([]*mountinfo.Info, error) {
 		list := []*mountinfo.Info{{Mountpoint: "/"}}
 		if n.mounted {
 			list = append(list, &mountinfo.Info{Mountpoint: n.disk})
 		}
 		return list, nil
-	}}
+	}}}
 }
 
 // use sets up the claim for a pod, and returns the path of its volume.

@@ -63,7 +63,7 @@ func TestPropagationNeedsASharedMount(t *testing.T) {
 		{mountinfo.Info{Mountpoint: "/", Optional: "master:1"}, v1.MountPropagationBidirectional, false},
 		{mountinfo.Info{Mountpoint: "/", Optional: "shared:1"}, v1.MountPropagationBidirectional, true},
 	} {
-		v := &Volumes{mounts: func() ([]*mountinfo.Info, error) { return []*mountinfo.Info{&c.mount}, nil }}
+		v := &Volumes{host: host{mounts: func() ([]*mountinfo.Info, error) { return []*mountinfo.Info{&c.mount}, nil }}}
 		err := v.CheckPropagation(dir, c.mode)
 		if (err == nil) != c.ok {
 			t.Errorf("%s in %+v: %v", c.mode, c.mount, err)

@@ -39,12 +39,7 @@ type Volumes struct {
 	// Quotas limits the size of volumes; nil does not.
 	Quotas Quotas
 
-	// fileLabel replaces the label that the SELinux policy of the host has for files of containers in tests.
-	fileLabel func() string
-	// mounts replaces /proc/self/mountinfo in tests.
-	mounts func() ([]*mountinfo.Info, error)
-	// openExclusive replaces the exclusive open of a block device in tests.
-	openExclusive func(device string) error
+	host
 	// claims guards which pod uses which claim, and the bindings. It is not held while
 	// a disk is used that may hang.
 	claims sync.Mutex
@@ -57,6 +52,16 @@ type Volumes struct {
 	removals sync.Mutex
 	// waits has why pods of a cluster wait for their claims.
 	waits claimWaits
+}
+
+// host is what tests replace of the host; nil stands for the host's own.
+type host struct {
+	// fileLabel returns the label that the SELinux policy has for files of containers.
+	fileLabel func() string
+	// mounts stands for /proc/self/mountinfo.
+	mounts func() ([]*mountinfo.Info, error)
+	// openExclusive opens a block device that nothing else may use.
+	openExclusive func(device string) error
 }
 
 // Objects holds the objects that volumes refer to, by namespace and name.
