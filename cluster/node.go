@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -22,7 +24,7 @@ func (a *Adapter) syncNode(ctx context.Context) (time.Duration, error) {
 		return 0, nil // the watch notifies
 	}
 	a.certificates.check()
-	local, now := a.cfg.Node(), time.Now()
+	local, now := a.withAttachment(a.cfg.Node()), time.Now()
 	registered := objects["/"+local.Name]
 	shown := &a.cfg.Registration
 	switch {
@@ -50,6 +52,21 @@ func (a *Adapter) syncNode(ctx context.Context) (time.Duration, error) {
 	}
 	a.updatePodCIDR(ctx, local, registered)
 	return shown.StatusInterval, a.syncTopology(ctx, registered)
+}
+
+// annotationAttachment lets the attach-detach controller of the cluster manage a node. The controller attaches no
+// volume to a node without it.
+const annotationAttachment = "volumes.kubernetes.io/controller-managed-attach-detach"
+
+// withAttachment returns the node with the annotation that lets the cluster attach the volumes of CSI drivers.
+func (a *Adapter) withAttachment(local *v1.Node) *v1.Node {
+	if a.cfg.Storage == nil {
+		return local
+	}
+	node := *local
+	node.Annotations = maps.Clone(local.Annotations)
+	metav1.SetMetaDataAnnotation(&node.ObjectMeta, annotationAttachment, "true")
+	return &node
 }
 
 // reportStatus sends the node status if it changed, or if the report is due. A

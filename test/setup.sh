@@ -191,7 +191,7 @@ prometheus() {
 	trap - EXIT
 }
 
-# previous_podstead builds podstead at PREVIOUS_COMMIT from the git history.
+# previous_podstead builds podstead at each of PREVIOUS_COMMITS from the git history.
 previous_podstead() {
 	local commit
 	for commit in ${PREVIOUS_COMMITS//,/ }; do podstead_at "$commit"; done

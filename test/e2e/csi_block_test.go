@@ -4,30 +4,45 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
 )
 
+// device makes a volume that is a block device and begins with "from the host". It returns the file with what is
+// written to the device.
+func (d *csiDriver) device(id string) (file string) {
+	t := d.n.t
+	t.Helper()
+	file = filepath.Join(d.n.Dir(), id+".img")
+	if err := os.WriteFile(file, append([]byte("from the host\n"), make([]byte, 8<<20-14)...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var st unix.Stat_t
+	if err := unix.Stat(loopDevice(t, file), &st); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mknod(filepath.Join(d.dir, "volumes", id), unix.S_IFBLK|0o600, int(st.Rdev)); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// blockVolume is a volume of the driver that is a block device, and the claim that is bound to it.
+func (d *csiDriver) blockVolume(name string) string {
+	return strings.NewReplacer("NAME", name, "DRIVER", d.name).Replace("---\napiVersion: v1\nkind: PersistentVolume\nmetadata: {name: NAME}\n"+
+		"spec: {accessModes: [ReadWriteOnce], capacity: {storage: 8Mi}, volumeMode: Block, csi: {driver: DRIVER, volumeHandle: NAME}}\n") +
+		storageClaim(name, "8Mi", "storageClassName: '', volumeName: "+name+", volumeMode: Block")
+}
+
 // A container that is not privileged opens the block device of a CSI driver, which stays published over a
 // restart of podstead and is unpublished after its pod.
 func TestCSIBlockVolumes(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
-		file := filepath.Join(n.Dir(), "disk.img")
-		if err := os.WriteFile(file, append([]byte("from the host\n"), make([]byte, 8<<20-14)...), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		var st unix.Stat_t
-		if err := unix.Stat(loopDevice(t, file), &st); err != nil {
-			t.Fatal(err)
-		}
 		d := n.newCSIDriver("disk")
-		if err := unix.Mknod(filepath.Join(d.dir, "volumes/raw"), unix.S_IFBLK|0o600, int(st.Rdev)); err != nil {
-			t.Fatal(err)
-		}
-		n.writeManifest("raw.yaml", "---\napiVersion: v1\nkind: PersistentVolume\nmetadata: {name: raw}\n"+
-			"spec: {accessModes: [ReadWriteOnce], capacity: {storage: 8Mi}, volumeMode: Block, csi: {driver: "+d.name+", volumeHandle: raw}}\n"+
-			storageClaim("raw", "8Mi", "storageClassName: '', volumeName: raw, volumeMode: Block"))
+		file := d.device("raw")
+		n.writeManifest("raw.yaml", d.blockVolume("raw"))
 		n.writeManifest("app.yaml", blockPod("app", "raw", false))
 		n.start()
 		d.start()

@@ -137,16 +137,30 @@ func (d *csiDriver) calls() []csiCall {
 	return found
 }
 
+// callsFor returns the calls for a volume, without those that read, as Stage for NodeStageVolume.
+func (d *csiDriver) callsFor(id string) (found []string) {
+	d.n.t.Helper()
+	for _, c := range d.calls() {
+		if c.Request.VolumeID == id && c.Method != "NodeGetVolumeStats" {
+			found = append(found, strings.TrimSuffix(strings.TrimPrefix(c.Method, "Node"), "Volume"))
+		}
+	}
+	return found
+}
+
+// mustHaveCalled fails the test unless these are all calls for a volume, without those that read.
+func (d *csiDriver) mustHaveCalled(id string, want ...string) {
+	d.n.t.Helper()
+	if got := d.callsFor(id); !slices.Equal(got, want) {
+		d.n.t.Errorf("the calls for volume %s are %v, want %v", id, got, want)
+	}
+}
+
 // awaitCalls waits until the last calls for a volume are these, without those that read.
 func (d *csiDriver) awaitCalls(id string, want ...string) {
 	d.n.t.Helper()
 	d.n.await(fmt.Sprintf("the last calls for volume %s are %v", id, want), func() error {
-		var got []string
-		for _, c := range d.calls() {
-			if c.Request.VolumeID == id && c.Method != "NodeGetVolumeStats" {
-				got = append(got, strings.TrimSuffix(strings.TrimPrefix(c.Method, "Node"), "Volume"))
-			}
-		}
+		got := d.callsFor(id)
 		if !slices.Equal(got[max(0, len(got)-len(want)):], want) {
 			return fmt.Errorf("calls: %v", got)
 		}
