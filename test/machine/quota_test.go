@@ -163,7 +163,7 @@ func testEmptyDirQuotas(m *Machine) {
 			t.Errorf("%s: the disk has %d KiB, %v", name, used, err)
 		}
 		m.Await("the pod is evicted", settle, func() error {
-			if out := m.Sh("podstead events " + name); !strings.Contains(out, "Evicted") || !strings.Contains(out, c.why) {
+			if out := m.Sh("podstead events --for " + name); !strings.Contains(out, "Evicted") || !strings.Contains(out, c.why) {
 				return errors.New(out)
 			}
 			return nil
