@@ -20,10 +20,13 @@ func (d *daemon) newCSI() *csi.Manager {
 	})
 }
 
-// shareCSI makes what drivers mount for pods, in their containers, visible on the host, where the
-// host's mounts are private. It runs before a driver starts.
+// shareCSI creates the directories that drivers mount, and makes what they mount for pods, in their containers, visible on
+// the host, where the host's mounts are private. It runs before a driver starts.
 func (d *daemon) shareCSI() {
 	paths := &d.opts.Paths
+	if err := d.csi.MakeDirectories(); err != nil {
+		d.log.Warn("CSI drivers that mount the directories of volumes cannot start", "err", err)
+	}
 	dir := filepath.Dir(paths.PluginRegistry)
 	if dir == paths.Root {
 		dir = filepath.Join(dir, "plugins") // pods are shared with the other volumes

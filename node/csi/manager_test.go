@@ -351,3 +351,19 @@ func TestUsage(t *testing.T) {
 	_, err = h.Usage(t.Context(), path)
 	mustContain(t, err, "failed to read the usage of volume v")
 }
+
+// What drivers mount exists before the first volume, and stays after the last.
+func TestDirectoriesOfDrivers(t *testing.T) {
+	h := newHarness(t)
+	if err := h.MakeDirectories(); err != nil {
+		t.Fatal(err)
+	}
+	h.register("a.example.com")
+	h.mustPublish(volumeOf("a.example.com", "v", "one"))
+	h.mustUnpublish("one")
+	for _, name := range []string{"pods", "plugins"} {
+		if info, err := os.Stat(filepath.Join(h.dir, name)); err != nil || !info.IsDir() || info.Mode().Perm() != 0o750 {
+			t.Errorf("%s: %v, %v", name, info, err)
+		}
+	}
+}

@@ -21,6 +21,17 @@ import (
 // dirMode is the mode of the directories above volumes.
 const dirMode = 0o750
 
+// MakeDirectories creates the directories in which volumes are staged and published, as a kubelet does when it starts:
+// many drivers mount them with the hostPath type Directory, and would wait for the first volume.
+func (m *Manager) MakeDirectories() error {
+	for _, dir := range []string{m.podsDir(), filepath.Join(m.options.Dir, "plugins")} {
+		if err := os.MkdirAll(dir, dirMode); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Names in paths are checked here again: the directories are created and removed as root.
 var (
 	driverName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]{0,61}[A-Za-z0-9])?$`)
