@@ -129,6 +129,18 @@ csi_driver() {
 		fail "failed to build the CSI driver of the tests"
 }
 
+# csi_controllers builds the programs of Kubernetes CSI that attach and expand volumes, once for each version; the
+# package testbed computes the same hash.
+csi_controllers() {
+	local dir
+	dir=$cache/csi-controllers-$(sha256sum <"$here/csicontrollers/go.mod" | cut -c 1-16)
+	[ -x "$dir/csi-resizer" ] && return 0
+	echo "setup: building csi-attacher and csi-resizer"
+	mkdir -p "$dir"
+	(cd "$here/csicontrollers" && CGO_ENABLED=0 GOFLAGS='' go build -ldflags='-s -w' -o "$dir/" tool) ||
+		fail "failed to build csi-attacher and csi-resizer"
+}
+
 # kubelet builds the kubelet, as Kubernetes' releases do apart from cgo.
 kubelet() {
 	local out=$cache/kubelet-$KUBERNETES_VERSION package=k8s.io/component-base/version major minor
@@ -296,6 +308,7 @@ tools
 sample_device_plugin
 dra_test_driver
 csi_driver
+csi_controllers
 debian_kubectl
 prometheus
 newer_runc

@@ -23,6 +23,7 @@ import (
 type driver struct {
 	csi.UnimplementedIdentityServer
 	csi.UnimplementedNodeServer
+	csi.UnimplementedControllerServer
 	register.UnimplementedRegistrationServer
 	name, dir, endpoint string
 

@@ -1,4 +1,4 @@
-// Command csidriver is a CSI driver for tests, with the services Identity and Node. A volume is a
+// Command csidriver is a CSI driver for tests, with the services Identity, Node and Controller. A volume is a
 // directory or a block device of the host, which is mounted by bind mounts. It is its own registrar, or that of another process.
 //
 // The test and the driver share a directory:
@@ -46,6 +46,7 @@ func main() {
 		server := grpc.NewServer(grpc.UnaryInterceptor(d.intercept))
 		csi.RegisterIdentityServer(server, d)
 		csi.RegisterNodeServer(server, d)
+		csi.RegisterControllerServer(server, d)
 		if d.endpoint == "" {
 			serve(server, *endpoint)
 		}

@@ -48,10 +48,12 @@ func (n *node) newCSIDriver(name string) *csiDriver {
 
 // pod returns the manifest of the driver's pod.
 func (d *csiDriver) pod() string {
-	socket := filepath.Join(d.n.Root, "plugins", d.name, "csi.sock")
-	p := testbed.CSIDriverPod{Name: d.podName(), Driver: d.name, Dir: d.dir, Socket: socket, Registered: socket, Root: d.n.Root}
+	p := testbed.CSIDriverPod{Name: d.podName(), Driver: d.name, Dir: d.dir, Socket: d.socket(), Registered: d.socket(), Root: d.n.Root}
 	return p.Manifest()
 }
+
+// socket is what the driver serves.
+func (d *csiDriver) socket() string { return filepath.Join(d.n.Root, "plugins", d.name, "csi.sock") }
 
 func (d *csiDriver) podName() string { return strings.Split(d.name, ".")[0] + "-driver" }
 

@@ -17,8 +17,8 @@ import (
 	"github.com/podstead/podstead/test/testbed"
 )
 
-// withoutCSI are the previous versions that have no CSI volumes.
-var withoutCSI = []string{"0c41174"}
+// withoutStorage are the previous versions in which storage classes have no effect, and that have no CSI volumes.
+var withoutStorage = []string{"0c41174"}
 
 // An upgrade from a version with CSI volumes keeps what is published: containers run on, the driver is not called
 // again, and mounts are the same. Volumes are unpublished and unstaged after their pods, also for a pod that
@@ -26,7 +26,7 @@ var withoutCSI = []string{"0c41174"}
 func TestUpgradeWithCSIVolumes(t *testing.T) {
 	tested := false
 	for commit, binary := range testbed.PreviousVersions() {
-		if slices.Contains(withoutCSI, commit) {
+		if slices.Contains(withoutStorage, commit) {
 			continue
 		}
 		tested = true

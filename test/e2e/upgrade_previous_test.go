@@ -3,6 +3,7 @@ package e2e
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -94,15 +95,19 @@ func TestUpgradeFromPreviousVersion(t *testing.T) {
 			if _, err := os.Stat(binary); err != nil {
 				t.Fatalf("podstead %s is not built: %v; run make setup", commit, err)
 			}
-			onEachRuntime(t, func(t *testing.T, n *node) { upgradeFrom(t, n, binary) })
+			class := ""
+			if slices.Contains(withoutStorage, commit) {
+				class = "\n  storageClassName: standard" // which the pod keeps its volume with
+			}
+			onEachRuntime(t, func(t *testing.T, n *node) { upgradeFrom(t, n, binary, class) })
 		})
 	}
 }
 
-func upgradeFrom(t *testing.T, n *node, binary string) {
+// upgradeFrom upgrades from a version. class is what the claim has more.
+func upgradeFrom(t *testing.T, n *node, binary, class string) {
 	n.Binary = binary
-	// Classes had no effect when the pod got its volume.
-	fullPod := strings.Replace(fullPod, "accessModes: [ReadWriteOnce]", "accessModes: [ReadWriteOnce]\n  storageClassName: standard", 1)
+	fullPod := strings.Replace(fullPod, "accessModes: [ReadWriteOnce]", "accessModes: [ReadWriteOnce]"+class, 1)
 	broken := sleepPod("broken", "good")
 	edited, removed := sleepPod("edited", "old"), sleepPod("removed", "old")
 	n.writeManifest("full.yaml", strings.ReplaceAll(fullPod, "IMAGE", testbed.BusyboxImage))

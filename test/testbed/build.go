@@ -183,6 +183,11 @@ func CSIDriver() string {
 	return filepath.Join(Cache(), "csi-driver-"+sourcesHash(filepath.Join(dir, "go.mod"), filepath.Join(dir, "*.go")))
 }
 
+// csiController returns the path at which test/setup.sh installs csi-attacher or csi-resizer.
+func csiController(name string) string {
+	return filepath.Join(Cache(), "csi-controllers-"+sourcesHash(filepath.Join(SourceRoot(), "test/csicontrollers/go.mod"), ""), name)
+}
+
 // AptRepository returns the directory in which test/setup.sh puts the packages that podstead's
 // package recommends, as an apt repository.
 func AptRepository() string { return filepath.Join(Cache(), "apt-repository-1") }

@@ -159,6 +159,20 @@ func (c *Cluster) StartScheduler() error {
 	return err
 }
 
+// StartCSIController starts csi-attacher or csi-resizer for the driver that serves on a socket of this host, which runs
+// already: they end without it.
+func (c *Cluster) StartCSIController(name, socket string) error {
+	config, err := c.Kubeconfig("system:"+name, "system:masters")
+	if err != nil {
+		return err
+	}
+	p, err := start(exec.Command(csiController(name), "--kubeconfig", config, "--csi-address", socket), filepath.Join(c.dir, name+".log"))
+	if err == nil {
+		c.controllers = append(c.controllers, p)
+	}
+	return err
+}
+
 // KillAPI kills the API server.
 func (c *Cluster) KillAPI() { c.api.Kill() }
 
