@@ -25,8 +25,9 @@ const claimPace = 200 * time.Millisecond
 type claimKey struct {
 	pod             types.UID
 	namespace, name string
-	// ephemeral: the claim was made for a generic ephemeral volume of the pod, and must be its.
-	ephemeral bool
+	// ephemeral: the claim was made for a generic ephemeral volume of the pod, and must be its. readOnly: the pod
+	// only reads the volume.
+	ephemeral, readOnly bool
 }
 
 // claimsOf returns the claims of a pod's volumes, each once.
@@ -44,8 +45,10 @@ func claimsOf(pod *v1.Pod) (keys []claimKey) {
 
 // claimOf returns the claim of a volume; its name is empty if the volume has none.
 func claimOf(pod *v1.Pod, volume *v1.Volume) claimKey {
+	source := volume.PersistentVolumeClaim
 	return claimKey{
 		pod: pod.UID, namespace: pod.Namespace, name: podinfo.ClaimOf(pod, volume), ephemeral: volume.Ephemeral != nil,
+		readOnly: source != nil && source.ReadOnly,
 	}
 }
 
@@ -133,7 +136,7 @@ func (o *Objects) keepClaim(ctx context.Context, a *Adapter, key claimKey, c *bo
 	o.requestUntil(ctx, a, func(ctx context.Context) (err error) {
 		claim, volume, err = o.requestClaim(ctx, a, key)
 		if err == nil {
-			claim = o.beginExpansion(ctx, a, claim, volume)
+			claim = beginExpansion(ctx, a, key, claim, volume)
 		}
 		return err
 	}, func(err error, failures int) { o.setClaimFault(c, claim, volume, err, failures) }, func() { o.setClaim(c, claim, volume) })

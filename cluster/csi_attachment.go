@@ -51,8 +51,8 @@ func (t *attachment) state() string {
 }
 
 // CSIAttachment returns what the controller that has attached a volume to this node tells the driver. The
-// error is what is awaited. The VolumeAttachment suffices: status.volumesAttached of the Node, for which a
-// kubelet waits too, is written by the same controller after it.
+// error is what is awaited. The Node object must say that the volume is attached and in use: a controller that detaches it
+// withdraws the one, and then looks whether the node reports the other, before it deletes the VolumeAttachment.
 func (o *Objects) CSIAttachment(pod *v1.Pod, volume *v1.PersistentVolume) (map[string]string, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -62,6 +62,8 @@ func (o *Objects) CSIAttachment(pod *v1.Pod, volume *v1.PersistentVolume) (map[s
 		return nil, fmt.Errorf("VolumeAttachment of PersistentVolume %s: %w", volume.Name, errNotAnswered)
 	case !t.attached:
 		return nil, t.err
+	case !o.adapter.reportsAttached(attachmentOf(pod, volume.Spec.CSI).id()):
+		return nil, fmt.Errorf("PersistentVolume %s is attached; the pod waits until status.volumesAttached of the Node object, which the cluster's attach-detach controller writes, has it", volume.Name)
 	case !o.adapter.reportsInUse(attachmentOf(pod, volume.Spec.CSI).id()):
 		return nil, fmt.Errorf("PersistentVolume %s is attached; the pod waits until status.volumesInUse of the Node object, which podstead reports, keeps it attached", volume.Name)
 	}

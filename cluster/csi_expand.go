@@ -136,9 +136,14 @@ func (e *expansion) patch(claim *v1.PersistentVolumeClaim, volume *v1.Persistent
 }
 
 // beginExpansion records in the claim that its volume is being expanded on the node, which the controllers
-// want to know, and returns the claim. A failure keeps nothing from being expanded.
-func (o *Objects) beginExpansion(ctx context.Context, a *Adapter, claim *v1.PersistentVolumeClaim, volume *v1.PersistentVolume) *v1.PersistentVolumeClaim {
-	if volume.Spec.CSI == nil || claim.Status.AllocatedResourceStatuses[v1.ResourceStorage] != v1.PersistentVolumeClaimNodeResizePending || !isLarger(volume, claim) {
+// want to know, and returns the claim. A failure keeps nothing from being expanded, and so does a driver that is not
+// there yet.
+func beginExpansion(ctx context.Context, a *Adapter, key claimKey, claim *v1.PersistentVolumeClaim, volume *v1.PersistentVolume) *v1.PersistentVolumeClaim {
+	source := volume.Spec.CSI
+	if source == nil || source.ReadOnly || key.readOnly || !a.expands(source.Driver) {
+		return claim
+	}
+	if claim.Status.AllocatedResourceStatuses[v1.ResourceStorage] != v1.PersistentVolumeClaimNodeResizePending || !isLarger(volume, claim) {
 		return claim
 	}
 	p := patchOf(claim)
@@ -222,7 +227,7 @@ func (a *Adapter) expands(name string) bool {
 // what has ended on the node. A claim that a pod cannot use any more stays what it was.
 func (o *Objects) updateExpansion(ctx context.Context, a *Adapter, key claimKey, c *boundClaim) error {
 	o.mu.Lock()
-	known, ended := c.claim, c.ended
+	known, used, ended := c.claim, c.volume, c.ended
 	o.mu.Unlock()
 	claim := &v1.PersistentVolumeClaim{}
 	err := a.client.core.Get().Namespace(key.namespace).Resource("persistentvolumeclaims").Name(key.name).Do(ctx).Into(claim)
@@ -238,16 +243,13 @@ func (o *Objects) updateExpansion(ctx context.Context, a *Adapter, key claimKey,
 	claim, volume, err := o.requestClaim(ctx, a, key)
 	var unusable *unusableClaim
 	switch {
-	case errors.As(err, &unusable):
-		o.endExpansion(c, ended)
-		return nil
-	case err != nil:
+	case err != nil && !errors.As(err, &unusable):
 		return err
-	case claim.UID != known.UID:
+	case volume == nil || claim.UID != known.UID || !isSameVolume(volume, used): // one that is being deleted is there
 		o.endExpansion(c, ended)
 		return nil
 	}
-	claim = o.beginExpansion(ctx, a, claim, volume)
+	claim = beginExpansion(ctx, a, key, claim, volume)
 	if ended != nil {
 		if p := ended.patch(claim, volume); p != nil {
 			if claim, err = patchClaim(ctx, a, claim, p); err != nil {
@@ -256,8 +258,21 @@ func (o *Objects) updateExpansion(ctx context.Context, a *Adapter, key claimKey,
 		}
 		o.endExpansion(c, ended)
 	}
-	o.setClaim(c, claim, volume)
+	o.setSize(c, claim, volume)
 	return nil
+}
+
+// isSameVolume reports whether a volume is that which a pod uses: not another one that has replaced its object.
+func isSameVolume(volume, used *v1.PersistentVolume) bool {
+	return volume.UID == used.UID && volume.Spec.CSI != nil && volume.Spec.CSI.Driver == used.Spec.CSI.Driver && volume.Spec.CSI.VolumeHandle == used.Spec.CSI.VolumeHandle
+}
+
+// setSize takes a claim and its volume with other sizes.
+func (o *Objects) setSize(c *boundClaim, claim *v1.PersistentVolumeClaim, volume *v1.PersistentVolume) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	c.claim, c.volume = claim, volume
+	o.notify()
 }
 
 // endExpansion forgets what has been reported, or cannot be.

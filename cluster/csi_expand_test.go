@@ -12,6 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -217,6 +218,61 @@ func TestClaimOfDriverWithoutExpansion(t *testing.T) {
 		if verbs := r.askedFor("persistentvolumeclaims"); len(verbs) != 0 {
 			t.Errorf("%d requests", len(verbs))
 		}
+		r.end()
+	})
+}
+
+// Another volume of the same name is not the one that a pod uses.
+func TestExpansionOfReplacedVolume(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newExpandHarness(t)
+		r.begin()
+		_, used, err := r.o.BoundClaim(r.pod, &r.pod.Spec.Volumes[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.remove("persistentvolumes", "", "pv")
+		r.size("2Gi", "1Gi", v1.PersistentVolumeClaimNodeResizePending)
+		pass(time.Hour)
+		if _, volume, err := r.o.BoundClaim(r.pod, &r.pod.Spec.Volumes[0]); err != nil || volume.UID != used.UID {
+			t.Errorf("the pod has volume %s, %v; it uses %s", volume.UID, err, used.UID)
+		}
+		r.mustBe("1Gi NodeResizePending [FileSystemResizePending Own]", gi)
+		r.end()
+	})
+}
+
+// A claim that waits to be deleted until its pods have ended is expanded like others, and stays closed for other pods.
+func TestExpansionOfClaimBeingDeleted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newExpandHarness(t)
+		r.size("2Gi", "1Gi", v1.PersistentVolumeClaimNodeResizeInProgress)
+		r.begin()
+		claim := &v1.PersistentVolumeClaim{}
+		r.get(t, "persistentvolumeclaims", "default", "data", claim)
+		claim.DeletionTimestamp, claim.Finalizers = &metav1.Time{Time: time.Now()}, []string{"kubernetes.io/pvc-protection"}
+		r.put(t, claim)
+		r.ended(2*gi, nil)
+		pass(time.Minute)
+		r.mustBe("2Gi  [Own]", 2*gi)
+		if why := r.fault(r.pod); why != "" {
+			t.Errorf("a pod that used the claim before it was deleted: %s", why)
+		}
+		r.end()
+	})
+}
+
+// A claim is not marked as being expanded for a pod that only reads the volume, whose driver is not called.
+func TestExpansionOfVolumeThatIsRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newExpandHarness(t)
+		r.size("2Gi", "1Gi", v1.PersistentVolumeClaimNodeResizePending)
+		r.start()
+		volume := claimVolume("data")
+		volume.PersistentVolumeClaim.ReadOnly = true
+		r.pod = r.objectsHarness.pod("reader", volume)
+		pass(5 * time.Minute)
+		r.mustBe("1Gi NodeResizePending [FileSystemResizePending Own]", 2*gi)
 		r.end()
 	})
 }

@@ -111,6 +111,9 @@ func (o *Objects) csiState(pod *v1.Pod) (revision string, refs []manifest.Object
 		if o.adapter != nil && o.adapter.reportsInUse(key.id()) {
 			state += " in use"
 		}
+		if o.adapter != nil && o.adapter.reportsAttached(key.id()) {
+			state += " in volumesAttached"
+		}
 		revision += "attachment of " + key.driver + " " + key.handle + "=" + state + "\n"
 	}
 	return revision, n.secrets, n.tokens, awaited

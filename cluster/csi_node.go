@@ -132,6 +132,15 @@ func (a *Adapter) reportsInUse(id csivolume.ID) bool {
 	return node != nil && slices.Contains(node.Status.VolumesInUse, inUseName(id))
 }
 
+// reportsAttached reports whether the Node object says that a controller has attached a volume to the node.
+func (a *Adapter) reportsAttached(id csivolume.ID) bool {
+	if a.cfg.Storage == nil {
+		return true
+	}
+	node, name := a.node(), inUseName(id)
+	return node != nil && slices.ContainsFunc(node.Status.VolumesAttached, func(v v1.AttachedVolume) bool { return v.Name == name })
+}
+
 // volumesInUse returns the volumes that the node uses or is about to use: all persistent volumes of drivers,
 // also those that no controller attaches, since only these controllers read the list. A controller must not detach
 // what may be in use, so that the list stays while it is not known.

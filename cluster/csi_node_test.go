@@ -196,6 +196,18 @@ func TestAttachedVolumeIsInUseFirst(t *testing.T) {
 		})
 		pod := r.pod("db", claimVolume("data"))
 		pass(time.Minute)
+		if got := r.attachment(pod); !strings.Contains(got, "is attached; the pod waits until status.volumesAttached") {
+			t.Errorf("before the controller has written the status: %s", got)
+		}
+		node := &v1.Node{}
+		r.get(t, "nodes", "", "edge", node)
+		node.Status.VolumesAttached = []v1.AttachedVolume{{Name: inUseName(csivolume.ID{Driver: testDriver, Handle: "vol-1"})}}
+		r.wasNotified()
+		r.put(t, node)
+		pass(time.Minute)
+		if !r.wasNotified() {
+			t.Error("no notification of the status")
+		}
 		if got := r.attachment(pod); !strings.Contains(got, "is attached; the pod waits until status.volumesInUse") {
 			t.Errorf("before the status: %s", got)
 		}

@@ -22,22 +22,29 @@ type ids struct {
 	given map[uint32]bool
 
 	// Tests replace these.
-	files  []string
-	unused func(path string, id uint32) (bool, error)
+	files []string
+	usage func(path string, id uint32) (idUsage, error)
+	reset func(path string, id uint32) error
 }
 
-// New returns an ID of the range that nothing uses: no directory of the file system of a path,
-// no limit of it, and no line of /etc/projects or /etc/projid. It is not given out again before Assign has
+// idUsage says whether an ID can be given out.
+type idUsage struct {
+	// files: a file has the ID, or it has limits that podstead does not set. limit: nothing has it, and it has the
+	// limit of a directory that was deleted.
+	files, limit bool
+}
+
+// New returns an ID of the range that nothing uses: no directory of the file system of a path, and no line of /etc/projects or /etc/projid. It is not given out again before Assign has
 // returned.
 func (i *ids) New(path string) (uint32, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	files, unusedOn := i.files, i.unused
+	files, usage := i.files, i.usage
 	if files == nil {
 		files = []string{"/etc/projects", "/etc/projid"}
 	}
-	if unusedOn == nil {
-		unusedOn = unused
+	if usage == nil {
+		usage = usageOf
 	}
 	named := map[uint32]bool{}
 	for _, file := range files {
@@ -49,11 +56,14 @@ func (i *ids) New(path string) (uint32, error) {
 		if i.given[id] || named[id] {
 			continue
 		}
-		free, err := unusedOn(path, id)
+		used, err := usage(path, id)
+		if err == nil && used.limit && !used.files {
+			err = i.resetLimit(path, id)
+		}
 		if err != nil {
 			return 0, err
 		}
-		if free {
+		if !used.files {
 			if i.given == nil {
 				i.given = map[uint32]bool{}
 			}
@@ -91,16 +101,25 @@ func addNamed(named map[uint32]bool, file string) error {
 	return nil
 }
 
-// unused reports whether no file and no limit of a file system has a project ID.
-func unused(path string, id uint32) (bool, error) {
+// resetLimit removes the limit that a deleted directory has left.
+func (i *ids) resetLimit(path string, id uint32) error {
+	if i.reset != nil {
+		return i.reset(path, id)
+	}
+	return (&Kernel{}).Limit(path, id, 0)
+}
+
+// usageOf returns what has a project ID on the file system of a path.
+func usageOf(path string, id uint32) (idUsage, error) {
 	fd, err := open(path)
 	if err != nil {
-		return false, err
+		return idUsage{}, err
 	}
 	defer unix.Close(fd)
 	d, err := read(fd, id)
 	if err != nil {
-		return false, err
+		return idUsage{}, err
 	}
-	return d.blocks == 0 && d.inodes == 0 && d.hardLimit == 0 && d.softLimit == 0 && d.inodeHardLimit == 0 && d.inodeSoftLimit == 0, nil
+	foreign := d.hardLimit != d.softLimit || d.inodeHardLimit != 0 || d.inodeSoftLimit != 0
+	return idUsage{files: d.blocks != 0 || d.inodes != 0 || foreign, limit: d.hardLimit != 0}, nil
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"unsafe"
 )
@@ -36,19 +37,27 @@ func TestIDs(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	onDisk := map[uint32]bool{First: true, First + 3: true}
-	ids := ids{files: []string{projects, projid, filepath.Join(dir, "none")}, unused: func(_ string, id uint32) (bool, error) { return !onDisk[id], nil }}
-	for _, want := range []uint32{First + 4, First + 5} {
+	// The limit of a directory that was deleted is removed before its ID is given out.
+	onDisk := map[uint32]idUsage{First: {files: true}, First + 3: {files: true, limit: true}, First + 5: {limit: true}}
+	var reset []uint32
+	ids := ids{
+		files: []string{projects, projid, filepath.Join(dir, "none")}, usage: func(_ string, id uint32) (idUsage, error) { return onDisk[id], nil },
+		reset: func(_ string, id uint32) error { reset = append(reset, id); return nil },
+	}
+	for _, want := range []uint32{First + 4, First + 5, First + 6} {
 		if id, err := ids.New(dir); id != want || err != nil {
 			t.Errorf("got %d, %v; want %d", id, err, want)
 		}
 	}
+	if !slices.Equal(reset, []uint32{First + 5}) {
+		t.Errorf("the limits of %v were removed", reset)
+	}
 	fault := errors.New("quotas are off")
-	ids.unused = func(string, uint32) (bool, error) { return false, fault }
+	ids.usage = func(string, uint32) (idUsage, error) { return idUsage{}, fault }
 	if _, err := ids.New(dir); !errors.Is(err, fault) {
 		t.Errorf("got %v", err)
 	}
-	ids.unused = func(string, uint32) (bool, error) { return false, nil }
+	ids.usage = func(string, uint32) (idUsage, error) { return idUsage{files: true}, nil }
 	if _, err := ids.New(dir); err == nil {
 		t.Error("there are no more")
 	}

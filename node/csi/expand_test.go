@@ -3,12 +3,14 @@ package csi
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/internal/csivolume"
 )
@@ -51,9 +53,7 @@ func TestExpandOnce(t *testing.T) {
 		t.Errorf("without the driver: %v", err)
 	}
 	h.register("a.example.com")
-	if got := h.TakeChanged(); len(got) != 1 {
-		t.Errorf("to be synced with the driver: %v", got)
-	}
+	h.mustChange("one")
 	h.mustUnpublish("one")
 	h.mustUnpublish("two")
 	h.mustBeClean()
@@ -101,12 +101,6 @@ func TestExpandBacksOff(t *testing.T) {
 			t.Errorf("%s: called %s", f.code, got)
 		}
 	}
-	// A call that podstead has ended is no failure.
-	ended, end := context.WithCancel(t.Context())
-	end()
-	if _, err := h.Expand(ended, v, 6); !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
 	// Another size is another request. A secret that is missing, after whose arrival the pod is synced, delays no call.
 	delete(h.fail, "NodeExpandVolume")
 	missing := errors.New("no secret")
@@ -128,10 +122,58 @@ func TestExpandBacksOff(t *testing.T) {
 	if _, err := h.Expand(t.Context(), v, 7); err == nil {
 		t.Error("no error")
 	}
-	<-h.Changed()
-	if got := h.TakeChanged(); len(got) != 1 || got[0] != "one" {
-		t.Errorf("to be synced: %v", got)
-	}
+	h.mustChange("one")
 	delete(h.fail, "NodeExpandVolume")
 	h.mustExpand(v, 7, true)
+}
+
+// mustChange waits until a pod is to be synced.
+func (h *harness) mustChange(pod types.UID) {
+	h.t.Helper()
+	<-h.Changed()
+	if got := h.TakeChanged(); !slices.Contains(got, pod) {
+		h.t.Errorf("to be synced: %v", got)
+	}
+}
+
+// A driver that does not answer delays the sync of a pod for a moment only, and is not called a second time. The pod
+// is synced when it has answered.
+func TestExpandTakesLong(t *testing.T) {
+	for _, failure := range []error{nil, status.Error(codes.Internal, "busy")} {
+		h := newHarness(t)
+		h.expandWait, h.republish = time.Millisecond, time.Hour
+		h.start()
+		h.register("a.example.com")
+		v := volumeOf("a.example.com", "v", "one")
+		h.mustPublish(v)
+		answer := make(chan struct{})
+		h.hang["a.example.com NodeExpandVolume"] = answer
+		if failure != nil {
+			h.fail["NodeExpandVolume"] = failure
+		}
+		h.TakeChanged()
+		ctx, cancel := context.WithCancel(t.Context())
+		for range 3 {
+			if _, err := h.Expand(ctx, v, 200); !errors.Is(err, csivolume.ErrExpanding) {
+				t.Errorf("while the driver does not answer: %v", err)
+			}
+		}
+		cancel() // the sync has ended, and the call goes on
+		select {
+		case <-h.Changed():
+			t.Error("the pod is to be synced before the driver has answered")
+		default:
+		}
+		close(answer)
+		h.mustChange("one")
+		expanded, err := h.Expand(t.Context(), v, 200)
+		if expanded != (failure == nil) || (err == nil) != (failure == nil) {
+			t.Errorf("%v: %t %v", failure, expanded, err)
+		}
+		if failure == nil {
+			h.mustExpand(v, 200, false)
+		}
+		h.mustUnpublish("one")
+		h.mustBeClean()
+	}
 }

@@ -51,9 +51,9 @@ type harness struct {
 	// unmountErr is the error of unmounting without the driver.
 	unmountErr error
 	usage      []byte
-	// requests are the last ones of each method; republish is the manager's option.
-	requests  map[string]map[int]string
-	republish time.Duration
+	// requests are the last ones of each method; republish and expandWait are the manager's options.
+	requests              map[string]map[int]string
+	republish, expandWait time.Duration
 	// wrongDevice: the driver places a file where a block device is to be.
 	wrongDevice bool
 }
@@ -71,7 +71,7 @@ func newHarness(t *testing.T) *harness {
 func (h *harness) start() {
 	h.dead, h.killAt = false, 0
 	h.Manager = New(Options{
-		Dir: h.dir, Registry: filepath.Join(h.dir, "plugins_registry"), File: h.file(), BootID: h.boot, Republish: h.republish,
+		Dir: h.dir, Registry: filepath.Join(h.dir, "plugins_registry"), File: h.file(), BootID: h.boot, Republish: h.republish, ExpandWait: h.expandWait,
 		Mounts: h.mounts, Unmount: h.unmount, Write: h.write,
 	})
 }

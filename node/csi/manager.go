@@ -35,6 +35,8 @@ type Options struct {
 	// Republish is how long a driver that wants to be called again and again is not called for a volume, at
 	// least; by default 1 minute, at which a kubelet syncs pods.
 	Republish time.Duration
+	// ExpandWait is how long the sync of a pod waits for the expansion of a volume; by default 5 s.
+	ExpandWait time.Duration
 	// Log takes the log messages; nil discards them.
 	Log *slog.Logger
 	// Unwritten takes the failed writes of the file.
@@ -77,6 +79,7 @@ func New(o Options) *Manager {
 	o.Timeout = cmp.Or(o.Timeout, 2*time.Minute)
 	o.LockTimeout = cmp.Or(o.LockTimeout, 10*time.Second)
 	o.Republish = cmp.Or(o.Republish, time.Minute)
+	o.ExpandWait = cmp.Or(o.ExpandWait, 5*time.Second)
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}

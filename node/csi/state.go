@@ -46,9 +46,8 @@ type record struct {
 	// Capacity is that to which the volume was last expanded on this node, or which it was known to have when
 	// it was first published, in bytes; 0 is not known.
 	Capacity int64 `json:"capacity,omitempty"`
-	// expansion is the last one if it failed; nil if not. It is not stored: after a restart the driver is
-	// called at once.
-	expansion *failedExpansion
+	// expansion is the last one; nil if nothing is to be remembered of it.
+	expansion *expansion
 	// restage: the volume is to be staged again, because it could not be published. It is not stored: after a
 	// restart the same happens again.
 	restage bool

@@ -34,7 +34,8 @@ type CSI interface {
 	// Republish calls the driver of a published volume again, if that is due.
 	Republish(ctx context.Context, v *csivolume.Volume) error
 	// Expand lets the driver expand a published volume to its capacity in bytes, unless it has that already, and
-	// reports whether the driver has done so now. The error is csivolume.ErrInfeasible if it never will.
+	// reports whether the driver has done so since the last call. The error is csivolume.ErrExpanding if it has not
+	// answered yet, and csivolume.ErrInfeasible if it never will.
 	Expand(ctx context.Context, v *csivolume.Volume, bytes int64) (expanded bool, err error)
 	// Unpublish ends the use of all volumes of a pod. After an error it is to be called again.
 	Unpublish(ctx context.Context, uid types.UID) error
@@ -81,7 +82,7 @@ func (s *setup) setupPersistentCSI(ctx context.Context, c *claimVolume, bound *b
 	if c.cluster {
 		expand = s.expandForCluster
 	}
-	if err := expand(ctx, c, v, bound); err != nil {
+	if err := expand(ctx, c, v, bound); err != nil && !errors.Is(err, csivolume.ErrExpanding) {
 		s.unexpanded = append(s.unexpanded, fmt.Errorf("NodeExpandVolume failed for volume %q : PersistentVolume %s: %w", c.name, bound.Volume.Name, err))
 	}
 	return mounted, nil

@@ -24,8 +24,8 @@ const quotaSlack = 4 << 20
 // disk. A pod does not wait for that: what prevents it is reported.
 func (s *setup) limitEmptyDir(ctx context.Context, dir string, vol *v1.Volume) {
 	limit := emptyDirLimit(s.req.Pod, vol)
-	if s.Quotas == nil || limit <= 0 {
-		return
+	if s.Quotas == nil || limit <= 0 || podinfo.IsCritical(s.req.Pod) {
+		return // a critical pod is not evicted by its limits
 	}
 	if err := s.setQuota(ctx, dir, uint64(limit)); err != nil {
 		s.unenforced = append(s.unenforced, fmt.Errorf("the size of emptyDir volume %q is not enforced by a quota, only by eviction: %w", vol.Name, err))
@@ -84,19 +84,4 @@ func (s *setup) renameEmptyDir(ctx context.Context, temporary, path, name string
 	}
 	s.unenforced = append(s.unenforced, fmt.Errorf("the size of emptyDir volume %q is not enforced by a quota, only by eviction: %s hands down its project; clear that with: chattr -P %[2]s", name, filepath.Dir(path)))
 	return os.Rename(temporary, path)
-}
-
-// releaseEmptyDirs removes the limits of the emptyDirs of a pod whose volumes are about to be deleted.
-func (v *Volumes) releaseEmptyDirs(podDir string) {
-	if v.Quotas == nil {
-		return
-	}
-	all := filepath.Join(podDir, volumesDir, pluginEmptyDir)
-	if above, err := v.Quotas.Of(all); err != nil || above.ID != 0 {
-		return // the limit of another directory
-	}
-	entries, _ := os.ReadDir(all)
-	for _, e := range entries {
-		v.releaseQuota(filepath.Join(all, e.Name()))
-	}
 }

@@ -171,7 +171,7 @@ func emptyDirPod(uid types.UID, medium v1.StorageMedium, sizeLimit, storage stri
 }
 
 // The quota of an emptyDir is a little more than its limit, so that the pod can exceed that and is evicted. It
-// is set before any container sees the directory, and free again when the pod was removed.
+// is set before any container sees the directory.
 func TestEmptyDirQuota(t *testing.T) {
 	const slack = 4 << 20
 	for _, c := range []struct {
@@ -196,11 +196,18 @@ func TestEmptyDirQuota(t *testing.T) {
 		if got := quotas.limits[projectquota.First]; got != c.want || given != uint32(min(c.want, 1)) || quotas.byPath[path+".new"].ID != given*projectquota.First {
 			t.Errorf("sizeLimit %q, ephemeral-storage %q: limit %d, want %d; %d IDs, %v", c.sizeLimit, c.storage, got, c.want, given, quotas.byPath)
 		}
-		quotas.byPath[path] = quotas.byPath[path+".new"] // it was renamed
 		n.teardown("u1")
-		if got := quotas.limits[projectquota.First]; got != 0 {
-			t.Errorf("the limit of a pod that was removed is %d", got)
-		}
+	}
+}
+
+// A critical pod, which is not evicted by its limits, is not stopped by a quota.
+func TestEmptyDirOfCriticalPod(t *testing.T) {
+	n, quotas := quotaNode(t)
+	p := emptyDirPod("u1", v1.StorageMediumDefault, "1Mi", "")
+	priority := int32(2_000_001_000)
+	p.Spec.Priority = &priority
+	if _, err := n.Setup(t.Context(), &Request{Pod: p, Objects: n.objects}); err != nil || len(quotas.limits) != 0 {
+		t.Errorf("limits %v, %v", quotas.limits, err)
 	}
 }
 

@@ -2,6 +2,7 @@ package volume
 
 import (
 	"bufio"
+	"cmp"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -19,8 +20,11 @@ const (
 	selinuxfs  = "/sys/fs/selinux/enforce"
 )
 
-// validLevel excludes what would end the mount option.
-var validLevel = regexp.MustCompile(`^[A-Za-z0-9:,._-]+$`)
+// validPart excludes what would end the mount option.
+var validPart = regexp.MustCompile(`^[A-Za-z0-9:,._-]+$`)
+
+// fileOptions are the parts of the SELinux options of a process that its files have too.
+type fileOptions struct{ user, level string }
 
 // contextOption returns the mount option that gives all files of a volume the SELinux label of the pod's
 // containers, so that the runtime need not label them one by one; empty if there is none. As at the kubelet it is
@@ -33,24 +37,24 @@ func (s *setup) contextOption(volume string, persistent *v1.PersistentVolume) st
 	if slices.ContainsFunc(persistent.Spec.MountOptions, func(o string) bool { return strings.HasPrefix(o, "context=") }) {
 		return ""
 	}
-	level := levelOf(s.req.Pod, volume)
-	if level == "" {
+	options := fileOptionsOf(s.req.Pod, volume)
+	if options.level == "" {
 		return ""
 	}
 	file := s.fileLabel
 	if file == nil {
 		file = hostFileLabel
 	}
-	label := withLevel(file(), level)
+	label := withOptions(file(), options)
 	if label == "" {
 		return ""
 	}
 	return `context="` + label + `"`
 }
 
-// levelOf returns the SELinux level of the containers that mount a volume; empty if they have none, or several. The
-// other parts of the options are those of processes.
-func levelOf(pod *v1.Pod, volume string) (level string) {
+// fileOptionsOf returns the options of the containers that mount a volume; without a level if they have none, or not all
+// the same.
+func fileOptionsOf(pod *v1.Pod, volume string) (common fileOptions) {
 	policy := v1.SELinuxChangePolicyMountOption
 	var ofPod *v1.SELinuxOptions
 	if sc := pod.Spec.SecurityContext; sc != nil {
@@ -60,7 +64,7 @@ func levelOf(pod *v1.Pod, volume string) (level string) {
 		}
 	}
 	if policy != v1.SELinuxChangePolicyMountOption {
-		return ""
+		return fileOptions{}
 	}
 	first := true
 	for c := range podinfo.EachContainer(&pod.Spec, podinfo.AllContainers) {
@@ -71,25 +75,25 @@ func levelOf(pod *v1.Pod, volume string) (level string) {
 		if c.SecurityContext != nil && c.SecurityContext.SELinuxOptions != nil {
 			options = c.SecurityContext.SELinuxOptions
 		}
-		own := ""
-		if options != nil && validLevel.MatchString(options.Level) {
-			own = options.Level
+		if options == nil || !validPart.MatchString(options.Level) || options.User != "" && !validPart.MatchString(options.User) {
+			return fileOptions{}
 		}
-		if own == "" || !first && own != level {
-			return ""
+		own := fileOptions{options.User, options.Level}
+		if !first && own != common {
+			return fileOptions{}
 		}
-		level, first = own, false
+		common, first = own, false
 	}
-	return level
+	return common
 }
 
-// withLevel replaces the level of a label user:role:type:level; empty if it is none.
-func withLevel(label, level string) string {
+// withOptions replaces parts of a label user:role:type:level; empty if it is none.
+func withOptions(label string, o fileOptions) string {
 	parts := strings.SplitN(label, ":", 4)
 	if len(parts) < 3 {
 		return ""
 	}
-	return strings.Join(parts[:3], ":") + ":" + level
+	return strings.Join([]string{cmp.Or(o.user, parts[0]), parts[1], parts[2], o.level}, ":")
 }
 
 // hostFileLabel returns the label that the policy of the host has for files of containers; empty without SELinux.

@@ -22,6 +22,11 @@ func TestSELinuxMount(t *testing.T) {
 		"of the container": {func(_ *clusterNode, p *v1.Pod) {
 			p.Spec.Containers[0].SecurityContext = &v1.SecurityContext{SELinuxOptions: level("s0:c3")}
 		}, `context="system_u:object_r:container_file_t:s0:c3"`},
+		"with a user": {func(_ *clusterNode, p *v1.Pod) { p.Spec.SecurityContext.SELinuxOptions.User = "user_u" }, `context="user_u:object_r:container_file_t:s0:c1,c2"`},
+		"two users": {func(_ *clusterNode, p *v1.Pod) {
+			p.Spec.Containers = append(p.Spec.Containers, *p.Spec.Containers[0].DeepCopy())
+			p.Spec.Containers[1].SecurityContext = &v1.SecurityContext{SELinuxOptions: &v1.SELinuxOptions{User: "user_u", Level: "s0:c1,c2"}}
+		}, ""},
 		"two labels": {func(_ *clusterNode, p *v1.Pod) {
 			p.Spec.Containers = append(p.Spec.Containers, *p.Spec.Containers[0].DeepCopy())
 			p.Spec.Containers[1].SecurityContext = &v1.SecurityContext{SELinuxOptions: level("s0:c3")}

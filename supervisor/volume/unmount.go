@@ -83,7 +83,6 @@ func (v *Volumes) Teardown(ctx context.Context, uid types.UID) error {
 		err = v.unpublish(ctx, uid)
 	}
 	if err == nil {
-		v.releaseEmptyDirs(dir)
 		err = v.remove(dir, filepath.Join(dir, volumesDir))
 	}
 	if err != nil {

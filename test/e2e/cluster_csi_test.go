@@ -93,6 +93,9 @@ volumes:
 	name, attachment := d.attachment("disk")
 	a.create(attachment)
 	a.must("patch", "volumeattachment", name, "--subresource", "status", "--type=merge", "-p", `{"status": {"attached": true, "attachmentMetadata": {"device": "sdb"}}}`)
+	n.awaitWaiting("app", "FailedMount", "PersistentVolume disk", "status.volumesAttached")
+	a.must("patch", "node", n.Name, "--subresource", "status", "--type=merge", "-p",
+		fmt.Sprintf(`{"status": {"volumesAttached": [{"name": "kubernetes.io/csi/%s^disk", "devicePath": ""}]}}`, d.name))
 	app := n.awaitRunning("app")
 	n.awaitClusterVolume("disk", "default/"+n.PodName("app"), d.name+":disk", "Bound")
 	n.mustContain(app, map[string]string{
