@@ -17,16 +17,13 @@ import (
 	"github.com/podstead/podstead/test/testbed"
 )
 
-// withoutStorage are the previous versions in which storage classes have no effect, and that have no CSI volumes.
-var withoutStorage = []string{"0c41174"}
-
 // An upgrade from a version with CSI volumes keeps what is published: containers run on, the driver is not called
 // again, and mounts are the same. Volumes are unpublished and unstaged after their pods, also for a pod that
 // was removed during the upgrade, of which only the record of the previous version is left.
 func TestUpgradeWithCSIVolumes(t *testing.T) {
 	tested := false
 	for commit, binary := range testbed.PreviousVersions() {
-		if slices.Contains(withoutStorage, commit) {
+		if slices.Contains(beforeStorage, commit) {
 			continue
 		}
 		tested = true

@@ -82,6 +82,9 @@ func restartCount(p v1.Pod) int32 {
 	return 0
 }
 
+// beforeStorage are the previous versions that have neither storage classes nor CSI volumes.
+var beforeStorage = []string{"0c41174"}
+
 func withRestartPolicy(manifest string, policy v1.RestartPolicy) string {
 	return strings.Replace(manifest, "spec:\n", fmt.Sprintf("spec:\n  restartPolicy: %s\n", policy), 1)
 }
@@ -95,19 +98,18 @@ func TestUpgradeFromPreviousVersion(t *testing.T) {
 			if _, err := os.Stat(binary); err != nil {
 				t.Fatalf("podstead %s is not built: %v; run make setup", commit, err)
 			}
-			class := ""
-			if slices.Contains(withoutStorage, commit) {
-				class = "\n  storageClassName: standard" // which the pod keeps its volume with
-			}
-			onEachRuntime(t, func(t *testing.T, n *node) { upgradeFrom(t, n, binary, class) })
+			onEachRuntime(t, func(t *testing.T, n *node) { upgradeFrom(t, n, binary, slices.Contains(beforeStorage, commit)) })
 		})
 	}
 }
 
-// upgradeFrom upgrades from a version. class is what the claim has more.
-func upgradeFrom(t *testing.T, n *node, binary, class string) {
+func upgradeFrom(t *testing.T, n *node, binary string, withoutClasses bool) {
 	n.Binary = binary
-	fullPod := strings.Replace(fullPod, "accessModes: [ReadWriteOnce]", "accessModes: [ReadWriteOnce]"+class, 1)
+	fullPod := fullPod
+	if withoutClasses {
+		// Classes had no effect when the pod got its volume.
+		fullPod = strings.Replace(fullPod, "accessModes: [ReadWriteOnce]", "accessModes: [ReadWriteOnce]\n  storageClassName: standard", 1)
+	}
 	broken := sleepPod("broken", "good")
 	edited, removed := sleepPod("edited", "old"), sleepPod("removed", "old")
 	n.writeManifest("full.yaml", strings.ReplaceAll(fullPod, "IMAGE", testbed.BusyboxImage))
@@ -181,10 +183,10 @@ func upgradeFrom(t *testing.T, n *node, binary, class string) {
 	n.removeManifest("full.yaml")
 	n.awaitGone("full")
 
-	// The claim has its directory for good, also when there is a class of that name.
+	// The claim has its directory for good, also when there is a class of that name, or a default class.
 	n.writeManifest("class.yaml", fmt.Sprintf(`apiVersion: storage.k8s.io/v1
 kind: StorageClass
-metadata: {name: standard}
+metadata: {name: standard, annotations: {storageclass.kubernetes.io/is-default-class: "true"}}
 provisioner: podstead.io/directory
 parameters: {path: %s, mountPoint: /}
 `, n.Dir()))
