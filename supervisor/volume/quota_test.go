@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
@@ -254,5 +255,34 @@ func TestEmptyDirWithoutQuota(t *testing.T) {
 			t.Errorf("%s: reported %q", name, report)
 		}
 		n.teardown("u1")
+	}
+}
+
+// An emptyDir that the kernel does not move with a project loses the project, and is moved again.
+func TestEmptyDirThatCannotKeepItsProject(t *testing.T) {
+	n, quotas := quotaNode(t)
+	elsewhere, path := filepath.Join(t.TempDir(), "cache.new"), filepath.Join(t.TempDir(), "cache")
+	// Between file systems the kernel refuses it with the same error, also the second time.
+	if err := unix.Mount("tmpfs", filepath.Dir(elsewhere), "tmpfs", 0, ""); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := unix.Unmount(filepath.Dir(elsewhere), 0); err != nil {
+			t.Error(err)
+		}
+	}()
+	if err := os.Mkdir(elsewhere, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	quotas.byPath[elsewhere], quotas.limits[projectquota.First] = projectquota.Quota{ID: projectquota.First}, 1
+	s := &setup{Volumes: n.Volumes}
+	if err := s.renameEmptyDir(t.Context(), elsewhere, path, "cache"); !errors.Is(err, unix.EXDEV) {
+		t.Error(err)
+	}
+	if quotas.byPath[elsewhere].ID != 0 || quotas.limits[projectquota.First] != 0 {
+		t.Errorf("it keeps its project: %v, limits %v", quotas.byPath, quotas.limits)
+	}
+	if len(s.unenforced) != 1 || !strings.Contains(s.unenforced[0].Error(), `emptyDir volume "cache" is not enforced by a quota`) || !strings.Contains(s.unenforced[0].Error(), "chattr -P "+filepath.Dir(path)) {
+		t.Errorf("reported %v", s.unenforced)
 	}
 }
