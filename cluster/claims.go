@@ -290,7 +290,7 @@ func checkClaimRef(claim *v1.PersistentVolumeClaim, volume *v1.PersistentVolume)
 func reducedClaim(claim *v1.PersistentVolumeClaim) *v1.PersistentVolumeClaim {
 	return &v1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID, ResourceVersion: claim.ResourceVersion},
-		Spec:       v1.PersistentVolumeClaimSpec{AccessModes: claim.Spec.AccessModes, VolumeMode: claim.Spec.VolumeMode, VolumeName: claim.Spec.VolumeName},
+		Spec:       v1.PersistentVolumeClaimSpec{AccessModes: claim.Spec.AccessModes, VolumeMode: claim.Spec.VolumeMode, VolumeName: claim.Spec.VolumeName, Resources: claim.Spec.Resources},
 		Status: v1.PersistentVolumeClaimStatus{
 			Capacity: claim.Status.Capacity, AllocatedResources: claim.Status.AllocatedResources, AllocatedResourceStatuses: claim.Status.AllocatedResourceStatuses,
 		},

@@ -131,7 +131,7 @@ func (d *describedClaims) add(c *volume.Claim) *httpapi.PersistentVolume {
 
 func (d *describedClaims) addClusterClaim(c *volume.ClusterClaim) {
 	one := d.add(&c.Claim)
-	one.Source, one.State = string(podinfo.SourceAPI), httpapi.VolumeBound
+	one.Source, one.State, one.Requested = string(podinfo.SourceAPI), httpapi.VolumeBound, c.Requested
 	for _, wait := range c.Waiting {
 		one.State = httpapi.VolumeWaiting
 		one.Waiting = append(one.Waiting, httpapi.VolumeWait{Pod: d.nameOf(wait.Pod), Message: wait.Reason})

@@ -19,6 +19,8 @@ import (
 // empty, also the PersistentVolume.
 type ClusterClaim struct {
 	Claim
+	// Requested is the size that the claim requests, as in its object; empty if it is not known.
+	Requested string
 	// Waiting are the pods that cannot use it, or cannot start another container with it.
 	Waiting []ClaimWait
 }
@@ -101,8 +103,13 @@ func (v *Volumes) ListClusterClaims(pods []*v1.Pod, cluster Cluster) []ClusterCl
 
 // clusterClaimOf returns what one pod sees of a claim; nil if it ends and does not use it.
 func (v *Volumes) clusterClaimOf(pod *v1.Pod, vol *v1.Volume, cluster Cluster) *ClusterClaim {
-	_, volume, failure := cluster.BoundClaim(pod, vol)
+	claim, volume, failure := cluster.BoundClaim(pod, vol)
 	c := &ClusterClaim{Claim: Claim{Volume: volume, MountPath: v.PodClaimPath(pod.UID, vol.Name)}}
+	if claim != nil {
+		if size, ok := claim.Spec.Resources.Requests[v1.ResourceStorage]; ok {
+			c.Requested = size.String()
+		}
+	}
 	link := filepath.Join(v.Root, string(pod.UID), volumesDir, pluginBound, vol.Name)
 	if _, err := os.Lstat(link); err == nil {
 		c.Users = []types.UID{pod.UID}
@@ -133,7 +140,7 @@ func (v *Volumes) clusterClaimOf(pod *v1.Pod, vol *v1.Volume, cluster Cluster) *
 // than what another one waits for: the claim may have been deleted and created again in the meantime.
 func (c *ClusterClaim) add(other *ClusterClaim) {
 	if c.Volume == nil || c.Users == nil && other.Users != nil && other.Volume != nil {
-		c.Volume, c.Path = other.Volume, cmp.Or(other.Path, c.Path)
+		c.Volume, c.Path, c.Requested = other.Volume, cmp.Or(other.Path, c.Path), cmp.Or(other.Requested, c.Requested)
 	}
 	c.MountPath = cmp.Or(c.MountPath, other.MountPath)
 	for _, uid := range other.Users {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -51,7 +52,8 @@ func TestListOfClusterClaims(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.mustUse("u1", n.dir)
-	if c := n.mustList(pods, []types.UID{"u1"}); c.MountPath != n.dir || c.Volume != bound {
+	n.claim.Spec.Resources.Requests = v1.ResourceList{v1.ResourceStorage: resource.MustParse("3Gi")}
+	if c := n.mustList(pods, []types.UID{"u1"}); c.MountPath != n.dir || c.Volume != bound || c.Requested != "3Gi" {
 		t.Errorf("used: %+v", c)
 	}
 
