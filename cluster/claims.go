@@ -140,7 +140,7 @@ func (o *Objects) keepClaim(ctx context.Context, a *Adapter, key claimKey, c *bo
 		}
 		return err
 	}, func(err error, failures int) { o.setClaimFault(c, claim, volume, err, failures) }, func() { o.setClaim(c, claim, volume) })
-	if ctx.Err() == nil && volume.Spec.CSI != nil {
+	if ctx.Err() == nil && volume.Spec.CSI != nil && !key.readOnly {
 		o.followExpansion(ctx, a, key, c)
 	}
 }
