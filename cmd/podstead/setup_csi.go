@@ -1,8 +1,11 @@
 package main
 
 import (
+	"context"
+	"fmt"
 	"path/filepath"
 
+	"github.com/podstead/podstead/cmd/podstead/preflight"
 	"github.com/podstead/podstead/node/assignments"
 	"github.com/podstead/podstead/node/csi"
 	"github.com/podstead/podstead/supervisor/volume"
@@ -20,13 +23,22 @@ func (d *daemon) newCSI() *csi.Manager {
 	})
 }
 
-// shareCSI creates the directories that drivers mount, and makes what they mount for pods, in their containers, visible on
-// the host, where the host's mounts are private. It runs before a driver starts.
+// lockCSI creates the directories that drivers mount, and keeps other daemons from using them.
+func (d *daemon) lockCSI(ctx context.Context) error {
+	if err := d.csi.MakeDirectories(); err != nil {
+		return fmt.Errorf("failed to create the directories of CSI volumes: %w", err)
+	}
+	lock, err := preflight.LockVolumes(ctx, d.csi.PluginsDir())
+	if err == nil {
+		d.closeLater(lock)
+	}
+	return err
+}
+
+// shareCSI makes what drivers mount for pods, in their containers, visible on the host, where the
+// host's mounts are private. It runs before a driver starts.
 func (d *daemon) shareCSI() {
 	paths := &d.opts.Paths
-	if err := d.csi.MakeDirectories(); err != nil {
-		d.log.Warn("CSI drivers that mount the directories of volumes cannot start", "err", err)
-	}
 	dir := filepath.Dir(paths.PluginRegistry)
 	if dir == paths.Root {
 		dir = filepath.Join(dir, "plugins") // pods are shared with the other volumes

@@ -17,7 +17,7 @@ import (
 
 // createDevices opens the registration socket of device plugins. Next to a kubelet, which owns
 // the default directory, podstead runs without; a directory that was set is required.
-func (d *daemon) createDevices(context.Context) error {
+func (d *daemon) createDevices(ctx context.Context) error {
 	o := d.opts
 	d.createClaims()
 	d.devices = devices.New(devices.Options{
@@ -37,7 +37,7 @@ func (d *daemon) createDevices(context.Context) error {
 		d.disablePlugins(err)
 		return nil
 	}
-	return d.watchPlugins()
+	return d.watchPlugins(ctx)
 }
 
 // createClaims creates what prepares the resource claims of a cluster's pods. Without a kubeconfig it
@@ -68,13 +68,17 @@ func (d *daemon) disablePlugins(err error) {
 
 // watchPlugins registers the plugins that create a socket to be asked. A directory that was set is
 // required.
-func (d *daemon) watchPlugins() error {
+func (d *daemon) watchPlugins(ctx context.Context) error {
 	handlers := map[string]plugins.Handler{plugins.DevicePlugin: d.devices, plugins.CSIPlugin: d.csi}
 	if d.claims != nil {
 		handlers[plugins.DRAPlugin] = d.claims
 	}
 	watcher := plugins.New(plugins.Options{Dir: d.opts.Paths.PluginRegistry, Handlers: handlers, Log: d.log})
-	if err := watcher.Open(); err != nil {
+	err := watcher.Open()
+	if err == nil {
+		err = d.lockCSI(ctx)
+	}
+	if err != nil {
 		if d.opts.Paths.RequiresPluginRegistry() {
 			return err
 		}

@@ -24,7 +24,7 @@ const dirMode = 0o750
 // MakeDirectories creates the directories in which volumes are staged and published, as a kubelet does when it starts:
 // many drivers mount them with the hostPath type Directory, and would wait for the first volume.
 func (m *Manager) MakeDirectories() error {
-	for _, dir := range []string{m.podsDir(), filepath.Join(m.options.Dir, "plugins")} {
+	for _, dir := range []string{m.podsDir(), m.PluginsDir()} {
 		if err := os.MkdirAll(dir, dirMode); err != nil {
 			return err
 		}
@@ -65,9 +65,12 @@ func (m *Manager) targetPath(v *csivolume.Volume) (string, error) {
 	return filepath.Join(m.pluginDir(v.Pod), v.Name, "mount"), nil
 }
 
+// PluginsDir is the directory of plugins, with their sockets and the staged volumes. Its inode stays the same for good.
+func (m *Manager) PluginsDir() string { return filepath.Join(m.options.Dir, "plugins") }
+
 // pluginsDir is the directory in which volumes are staged, and block devices published.
 func (m *Manager) pluginsDir() string {
-	return filepath.Join(m.options.Dir, "plugins", "kubernetes.io", "csi")
+	return filepath.Join(m.PluginsDir(), "kubernetes.io", "csi")
 }
 
 // devicesDir is the directory of block devices.

@@ -54,6 +54,16 @@ func LockRoot(ctx context.Context, root string) (*Lock, error) {
 	return lock(ctx, files, fmt.Sprintf("another podstead is running with --root-dir %s; stop it, or use another directory", root))
 }
 
+// LockVolumes locks the directory in which the volumes of CSI drivers are staged: two daemons with the same one would publish
+// a volume twice that is for one pod, and neither would know of the other. It waits like LockRoot.
+func LockVolumes(ctx context.Context, dir string) (*Lock, error) {
+	f, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return nil, fmt.Errorf("failed to open the directory of CSI volumes: %w", err)
+	}
+	return lock(ctx, []*os.File{f}, fmt.Sprintf("another podstead uses %s for CSI volumes; stop it, or give another directory with --plugin-registration-dir (pluginRegistrationDir), next to which they are", dir))
+}
+
 // cgroupLocks are the directories of the locks of cgroup roots. Like cgroups, their files do
 // not survive a reboot.
 type cgroupLocks struct {

@@ -36,6 +36,28 @@ func TestLockRootRejectsSecondDaemon(t *testing.T) {
 	})
 }
 
+// Two daemons never use the same directory of CSI volumes.
+func TestLockVolumes(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		first, err := LockVolumes(t.Context(), dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := LockVolumes(t.Context(), dir); err == nil || !strings.Contains(err.Error(), "another podstead uses "+dir+" for CSI volumes") || !strings.Contains(err.Error(), "--plugin-registration-dir") {
+			t.Errorf("second LockVolumes: %v", err)
+		}
+		if err := first.Close(); err != nil {
+			t.Fatal(err)
+		}
+		second, err := LockVolumes(t.Context(), dir)
+		if err != nil {
+			t.Fatalf("after the first lock was released: %v", err)
+		}
+		_ = second.Close()
+	})
+}
+
 // A daemon that starts while its killed predecessor still has the lock takes it over.
 func TestLockRootWaitsForAnEndingDaemon(t *testing.T) {
 	root := t.TempDir()
