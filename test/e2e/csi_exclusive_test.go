@@ -17,7 +17,7 @@ func TestCSIVolumesAreExclusive(t *testing.T) {
 	n := newNode(t, sharedRuntime(t, testbed.Containerd24))
 	d := n.newCSIDriver("disk")
 	d.volume("data")
-	n.writeManifest("app.yaml", claimPod("app", "data")+strings.Replace(d.csiVolume("data", "", ""), "ReadWriteOnce", "ReadWriteOncePod", 1))
+	n.writeManifest("app.yaml", claimPod("app", "data")+strings.ReplaceAll(d.csiVolume("data", "", ""), "ReadWriteOnce", "ReadWriteOncePod"))
 	n.start()
 	d.start()
 	app := n.awaitRunning("app")
