@@ -3,7 +3,8 @@
 // an API server answers or not.
 //
 // It owns the Node object, lease and CSINode object in the API, the mirror pods of static pods,
-// the statuses of all pods of the node, and their events. It reads the description
+// the statuses of all pods of the node, and their events. Of a PersistentVolumeClaim it writes how the
+// node has expanded the volume. It reads the description
 // of the node, the pods with their statuses and the events through its Config, and
 // watches the node's own objects in the API. It delivers the pods that the cluster
 // binds to the node as a source like files and URLs, and keeps the objects that

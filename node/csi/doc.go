@@ -8,7 +8,7 @@
 // It never deletes the content of a volume: of the directories that it creates it removes empty
 // ones only. It never mounts; it unmounts only what a driver has left mounted at a path that it has
 // reported as unpublished. It calls a driver only for a pod that uses it, in the goroutine of that
-// pod.
+// pod; an expansion that takes long ends in a goroutine of its own, within the timeout of a call.
 //
 // The messages of the API are encoded here: the generated code adds 475 kB to the program.
 package csi

@@ -8,6 +8,6 @@
 // It never looks up an object by itself, never changes what a hostPath names once
 // that exists, never deletes across a mount point or through a link, never unmounts
 // what it did not mount, and never follows a name out of its root, or a path in a
-// volume out of that volume. It enforces the sizes of claims with quotas of the file system, and
-// never those of emptyDir on disk: eviction does.
+// volume out of that volume. It limits the sizes of claims and of emptyDirs on disk with quotas of the
+// file system, and never evicts a pod that exceeds one.
 package volume

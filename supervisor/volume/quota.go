@@ -92,8 +92,8 @@ func (s *setup) assignProject(ctx context.Context, c *claimVolume, dir string) e
 	return s.Quotas.Assign(ctx, dir, id)
 }
 
-// releaseQuota removes the limit of a directory that is about to be deleted, so that its project
-// ID is free again. An ID that keeps a limit is not given out any more, which is no failure.
+// releaseQuota removes the limit of a directory that is about to be deleted or loses its project. A limit that
+// stays is removed when its ID is given out again.
 func (v *Volumes) releaseQuota(dir string) {
 	if v.Quotas == nil {
 		return
