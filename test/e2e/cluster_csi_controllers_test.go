@@ -6,19 +6,13 @@ import (
 	"testing"
 
 	storagev1 "k8s.io/api/storage/v1"
-
-	"github.com/podstead/podstead/test/testbed"
 )
 
 // With the controllers of a real cluster, which are the attach-detach controller, csi-attacher and csi-resizer, a pod gets
 // the volume that they attach, the volume grows while the pod uses it, and is detached after the pod.
 func TestClusterCSIControllers(t *testing.T) {
 	t.Parallel()
-	n := newNode(t, sharedRuntime(t, testbed.Containerd24))
-	c, a, kubeconfig := newCluster(t.Context(), n)
-	n.Args = append(n.Args, "--kubeconfig", kubeconfig)
-	n.ownPort()
-	d := n.newCSIDriver("disk")
+	n, c, a, d := newCSICluster(t)
 	d.volume("disk")
 	a.create("apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: default}\nautomountServiceAccountToken: false\n---\n" +
 		"apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: {name: manual}\nprovisioner: " + d.name + "\nallowVolumeExpansion: true\n---\n" +

@@ -8,8 +8,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-
-	"github.com/podstead/podstead/test/testbed"
 )
 
 // expand does what a resize controller does for a claim: it has expanded the volume, and leaves the file system to
@@ -51,11 +49,7 @@ func (a *admin) awaitClaimSize(n *node, claim, size string, status v1.ClaimResou
 // its size then; what the driver refuses for good is left to the controllers, and stops nothing.
 func TestClusterCSIExpansion(t *testing.T) {
 	t.Parallel()
-	n := newNode(t, sharedRuntime(t, testbed.Containerd24))
-	c, a, kubeconfig := newCluster(t.Context(), n)
-	n.Args = append(n.Args, "--kubeconfig", kubeconfig)
-	n.ownPort()
-	d := n.newCSIDriver("disk")
+	n, c, a, d := newCSICluster(t)
 	d.volume("disk")
 	if err := c.StartController("persistentvolume-binder-controller"); err != nil {
 		t.Fatal(err)

@@ -53,11 +53,7 @@ type csiReplica struct {
 // was killed while its container terminated or its volume was unpublished.
 func TestClusterCSIStatefulSet(t *testing.T) {
 	t.Parallel()
-	n := newNode(t, sharedRuntime(t, testbed.Containerd24))
-	c, a, kubeconfig := newCluster(t.Context(), n)
-	n.Args = append(n.Args, "--kubeconfig", kubeconfig)
-	n.ownPort()
-	d := n.newCSIDriver("disk")
+	n, c, a, d := newCSICluster(t)
 	volumes := "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: default}\nautomountServiceAccountToken: false\n---\n" +
 		"apiVersion: storage.k8s.io/v1\nkind: CSIDriver\nmetadata: {name: " + d.name + "}\nspec: {attachRequired: true}\n---\n" +
 		"apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: {name: manual}\nprovisioner: kubernetes.io/no-provisioner\nvolumeBindingMode: WaitForFirstConsumer\n---\n"

@@ -25,6 +25,16 @@ func (d *csiDriver) attachment(volume string) (name, text string) {
 		"spec: {attacher: %s, nodeName: %s, source: {persistentVolumeName: %s}}\n", name, d.name, d.n.Name, volume)
 }
 
+// newCSICluster returns a node that has not started yet, the cluster that it joins, and a CSI driver of the node.
+func newCSICluster(t *testing.T) (*node, *testbed.Cluster, *admin, *csiDriver) {
+	t.Helper()
+	n := newNode(t, sharedRuntime(t, testbed.Containerd24))
+	c, a, kubeconfig := newCluster(t.Context(), n)
+	n.Args = append(n.Args, "--kubeconfig", kubeconfig)
+	n.ownPort()
+	return n, c, a, n.newCSIDriver("disk")
+}
+
 // awaitVolumesInUse waits until the Node object has these volumes in use.
 func (a *admin) awaitVolumesInUse(n *node, want ...v1.UniqueVolumeName) {
 	n.t.Helper()
@@ -41,11 +51,7 @@ func (a *admin) awaitVolumesInUse(n *node, want ...v1.UniqueVolumeName) {
 // object say. What is published is unpublished and unstaged, also if the pod is deleted while podstead is killed.
 func TestClusterCSI(t *testing.T) {
 	t.Parallel()
-	n := newNode(t, sharedRuntime(t, testbed.Containerd24))
-	c, a, kubeconfig := newCluster(t.Context(), n)
-	n.Args = append(n.Args, "--kubeconfig", kubeconfig)
-	n.ownPort()
-	d := n.newCSIDriver("disk")
+	n, c, a, d := newCSICluster(t)
 	d.set("without/VOLUME_MOUNT_GROUP", "")
 	disk := d.volume("disk")
 	if err := c.StartController("persistentvolume-binder-controller"); err != nil {
