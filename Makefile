@@ -27,7 +27,7 @@ SHELL := /bin/bash
 
 # The tag excludes gRPC's tracing pages, whose templates keep every method of
 # every type in the binary: 40 MB instead of 46.
-GOBUILDFLAGS = -tags grpcnotrace -ldflags "-X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.date=$(DATE)"
+GOBUILDFLAGS = -tags grpcnotrace -ldflags "-X github.com/podstead/podstead/internal/buildinfo.version=$(VERSION) -X github.com/podstead/podstead/internal/buildinfo.commit=$(COMMIT) -X github.com/podstead/podstead/internal/buildinfo.date=$(DATE)"
 PROGRAM     ?= ./cmd/podstead
 BIN         ?= bin
 

@@ -129,7 +129,7 @@ func (r release) program(p platform) string { return filepath.Join(r.stage, p.na
 // compile builds the program, static and without paths of this machine. It does not let the Go
 // tool ask git, so that a source archive gives the same bytes as a clone.
 func (r release) compile(p platform) error {
-	flags := fmt.Sprintf("-s -w -X main.version=%s -X main.commit=%s -X main.date=%s", r.version, r.commit, r.date.Format(time.RFC3339))
+	flags := fmt.Sprintf("-s -w -X github.com/podstead/podstead/internal/buildinfo.version=%s -X github.com/podstead/podstead/internal/buildinfo.commit=%s -X github.com/podstead/podstead/internal/buildinfo.date=%s", r.version, r.commit, r.date.Format(time.RFC3339))
 	return command(append([]string{"CGO_ENABLED=0", "GOOS=linux", "GOFLAGS="}, p.env...),
 		"go", "build", "-trimpath", "-buildvcs=false", "-tags", buildTags, inlineNone, inlineStd, "-ldflags", flags, "-o", r.program(p), "./cmd/podstead")
 }

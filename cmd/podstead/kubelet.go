@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/podstead/podstead/internal/buildinfo"
 	"github.com/podstead/podstead/internal/kubeversion"
 )
 
@@ -27,7 +28,7 @@ func commandAs(name string, args []string) *cobra.Command {
 		return &cobra.Command{
 			Use: kubeletName, SilenceErrors: true, SilenceUsage: true, DisableFlagParsing: true,
 			RunE: func(cmd *cobra.Command, _ []string) error {
-				_, err := fmt.Fprintln(cmd.OutOrStdout(), "Kubernetes "+kubeversion.Semantic(versionNumber()))
+				_, err := fmt.Fprintln(cmd.OutOrStdout(), "Kubernetes "+kubeversion.Semantic(buildinfo.Version()))
 				return err
 			},
 		}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/podstead/podstead/cmd/podstead/cli"
+	"github.com/podstead/podstead/cli"
 )
 
 // execute runs the program under a name and returns what it prints.

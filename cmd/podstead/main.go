@@ -10,8 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/podstead/podstead/cmd/podstead/cli"
-	"github.com/podstead/podstead/cmd/podstead/cli/terminal"
+	"github.com/podstead/podstead/cli"
+	"github.com/podstead/podstead/cli/terminal"
+	"github.com/podstead/podstead/daemon"
 )
 
 func main() {
@@ -39,10 +40,10 @@ cri-dockerd, and keeps the pods running. It needs no Kubernetes.`,
 	}
 	// Keep the default template: another one would link text/template, which keeps
 	// every method of every type in the binary.
-	root.Version = programVersion().String()
-	root.AddCommand(runCommand(), checkCommand(), nameserverCommand())
+	root.Version = cli.ProgramVersion().String()
+	root.AddCommand(daemon.Commands()...)
 	// The text is the same as that of --version.
-	root.AddCommand(cli.Commands(programVersion())...)
+	root.AddCommand(cli.Commands(cli.ProgramVersion())...)
 	cli.Finish(root)
 	return root
 }

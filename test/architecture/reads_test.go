@@ -16,12 +16,12 @@ import (
 // through internal/boundedfile or a reader with a limit.
 var unboundedReads = map[string]string{
 	"cluster/certificate/store.go":              "the client certificate in the root directory",
-	"cmd/podstead/cli/cmd_kubeconfig.go":        "the caller's own kubeconfig, with the caller's rights",
-	"cmd/podstead/code_pages.go":                "/proc/self/smaps",
-	"cmd/podstead/options":                      "/etc/machine-id",
-	"cmd/podstead/preflight/check_cgroups.go":   "/sys/kernel/mm",
-	"cmd/podstead/preflight/check_network.go":   "network settings of the host",
-	"cmd/podstead/preflight/host.go":            "settings of the host in /proc, /sys, /etc and /lib/modules, and names of processes, which the kernel bounds",
+	"cli/cmd_kubeconfig.go":                     "the caller's own kubeconfig, with the caller's rights",
+	"daemon/code_pages.go":                      "/proc/self/smaps",
+	"config":                                    "/etc/machine-id",
+	"daemon/preflight/check_cgroups.go":         "/sys/kernel/mm",
+	"daemon/preflight/check_network.go":         "network settings of the host",
+	"daemon/preflight/host.go":                  "settings of the host in /proc, /sys, /etc and /lib/modules, and names of processes, which the kernel bounds",
 	"cri/private":                               "files of the private containerd and its registry settings",
 	"httpapi/access":                            "files of tokens and certificates, named by flags",
 	"httpapi/kubeapi/versions.go":               "a number in the root directory",

@@ -136,7 +136,7 @@ func TestConvertedChartAndQuadlet(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		n.start()
 		dir := t.TempDir()
-		chart := filepath.Join(testbed.SourceRoot(), "cmd/podstead/cli/convert/testdata/chart/rendered.yaml")
+		chart := filepath.Join(testbed.SourceRoot(), "cli/convert/testdata/chart/rendered.yaml")
 		n.convertInto(filepath.Join(dir, "chart.yaml"), []string{chart + ":63: Deployment trial-shop: spec.template.spec.serviceAccountName: lost: "}, chart)
 		writeAll(t, filepath.Join(dir, "units"), map[string]string{
 			"files.container": "[Container]\nImage=" + testbed.BusyboxImage + "\nExec=sh -c \"trap 'exit 0' TERM; echo $$1 > /data/x; httpd -f -p 8080 -h /data & wait\"\nVolume=data.volume:/data\nEnvironment=\"A=two words\"\nUser=7\n" +

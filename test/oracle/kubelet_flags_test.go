@@ -15,8 +15,8 @@ import (
 	"github.com/spf13/pflag"
 	kubelet "k8s.io/kubelet/config/v1beta1"
 
-	"github.com/podstead/podstead/cmd/podstead/kubeletconfig"
-	"github.com/podstead/podstead/cmd/podstead/options"
+	"github.com/podstead/podstead/config"
+	"github.com/podstead/podstead/config/kubeletconfig"
 )
 
 // moduleDir returns the directory of a module's source.
@@ -89,7 +89,7 @@ func TestEachKubeletFlagIsKnown(t *testing.T) {
 		t.Fatalf("only %d flags found", len(real))
 	}
 	run := pflag.NewFlagSet("run", pflag.ContinueOnError)
-	(&options.Options{}).AddFlags(run)
+	(&config.Options{}).AddFlags(run)
 	for name, boolean := range real {
 		flag := run.Lookup(name)
 		if flag == nil {
@@ -100,7 +100,7 @@ func TestEachKubeletFlagIsKnown(t *testing.T) {
 			t.Errorf("--%s needs a value", name)
 		}
 	}
-	for _, k := range options.KubeletFlags() {
+	for _, k := range config.KubeletFlags() {
 		if _, ok := real[k.Name]; ok == k.Removed {
 			t.Errorf("--%s: Removed is %t", k.Name, k.Removed)
 		}

@@ -20,7 +20,7 @@ import (
 	kubelet "k8s.io/kubelet/config/v1beta1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/podstead/podstead/cmd/podstead/options"
+	"github.com/podstead/podstead/config"
 )
 
 var update = flag.Bool("update", false, "rewrite docs/config.schema.json")
@@ -135,7 +135,7 @@ var ownTypes = map[string]object{
 func configSchema(t *testing.T) object {
 	t.Helper()
 	described, own := map[string]string{}, object{}
-	for _, field := range options.Fields() {
+	for _, field := range config.Fields() {
 		text := field.Usage
 		if field.Flag != "" {
 			text += "; the flag is --" + field.Flag
@@ -285,7 +285,7 @@ func TestConfigSchema(t *testing.T) {
 		}
 		return validate(schema, value, "")
 	}
-	for _, file := range []string{"../../examples/config/config.yaml", "../../cmd/podstead/kubeletconfig/testdata/kubeadm.yaml"} {
+	for _, file := range []string{"../../examples/config/config.yaml", "../../config/kubeletconfig/testdata/kubeadm.yaml"} {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

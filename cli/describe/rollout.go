@@ -1,0 +1,26 @@
+package describe
+
+import (
+	"time"
+
+	"github.com/podstead/podstead/cli/objects"
+	"github.com/podstead/podstead/cli/terminal"
+)
+
+// rollout adds which revision of the pod is in effect.
+func (d PodDescription) rollout(r *terminal.Report) {
+	if d.Rollout == nil {
+		return
+	}
+	text := d.Rollout.State + ", revision " + d.Rollout.Revision
+	if d.Rollout.State != objects.RolloutStable || d.Rollout.Message != "" {
+		text = d.Rollout.Full(d.Now) + ", revision " + d.Rollout.Revision
+		if d.Rollout.Candidate != "" {
+			text += ", candidate " + d.Rollout.Candidate
+		}
+	}
+	if !d.Rollout.Since.IsZero() {
+		text += ", since " + d.Rollout.Since.Format(time.RFC1123Z)
+	}
+	r.Field(0, valueColumn, "Rollout", text)
+}

@@ -1,0 +1,84 @@
+package objects
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/podstead/podstead/cli/client"
+	"github.com/podstead/podstead/cli/terminal"
+)
+
+// Image is an image of the runtime in podstead's own API.
+type Image struct {
+	Name     string    `json:"name"`
+	ID       string    `json:"id"`
+	Tags     []string  `json:"tags,omitempty"`
+	Size     uint64    `json:"size"`
+	State    string    `json:"state"`
+	Pulled   time.Time `json:"pulled,omitzero"`
+	LastUsed time.Time `json:"lastUsed,omitzero"`
+	Error    string    `json:"error,omitempty"`
+}
+
+// ImageTable returns the table of images.
+func ImageTable(list []Image, now time.Time) terminal.Table {
+	t := terminal.Table{Header: []string{"IMAGE", "ID", "SIZE", "STATE", "LAST USED"}}
+	for i := range list {
+		m := &list[i]
+		last := "<unknown>"
+		switch {
+		case m.State == "used":
+			last = "now"
+		case !m.LastUsed.IsZero():
+			last = duration.HumanDuration(now.Sub(m.LastUsed)) + " ago"
+		case !m.Pulled.IsZero():
+			last = "never"
+		}
+		t.Rows = append(t.Rows, []string{m.Name, ShortID(m.ID), FormatSize(m.Size), m.State, last})
+	}
+	return t
+}
+
+// ShortID returns the first 12 digits of an image ID.
+func ShortID(id string) string {
+	id = strings.TrimPrefix(id, "sha256:")
+	return id[:min(12, len(id))]
+}
+
+// FormatSize returns a number of bytes in a readable unit.
+func FormatSize(n uint64) string {
+	for _, unit := range []struct {
+		size uint64
+		name string
+	}{{1 << 30, "GiB"}, {1 << 20, "MiB"}, {1 << 10, "KiB"}} {
+		if n >= unit.size {
+			return fmt.Sprintf("%.1f %s", float64(n)/float64(unit.size), unit.name)
+		}
+	}
+	return fmt.Sprintf("%d B", n)
+}
+
+func localImages(ctx context.Context, c *client.Client) ([]json.RawMessage, error) {
+	return listRaw(ctx, c, "/podstead/v1/images")
+}
+
+func imageNames(o *Object) []string {
+	var m Image
+	if o.Decode(&m) != nil {
+		return nil
+	}
+	return append(m.Tags, m.ID, ShortID(m.ID))
+}
+
+func imageCells(o *Object, now time.Time) ([]string, error) {
+	var m Image
+	if err := o.Decode(&m); err != nil {
+		return nil, err
+	}
+	return ImageTable([]Image{m}, now).Rows[0], nil
+}

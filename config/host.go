@@ -1,0 +1,54 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/podstead/podstead/internal/boundedfile"
+	"github.com/podstead/podstead/node/cgroup"
+)
+
+// maxSwaps bounds /proc/swaps.
+const maxSwaps = 64 << 10
+
+// checkHost returns an error for settings that this host cannot honour. root is the directory
+// of the host's /proc, empty for "/".
+func (c *Cgroups) checkHost(root string) error {
+	if root == "" {
+		root = "/"
+	}
+	var errs []error
+	if c.failSwapOn != "" {
+		used, err := swaps(filepath.Join(root, "proc/swaps"))
+		switch {
+		case err != nil:
+			errs = append(errs, fmt.Errorf("%s: failed to read whether swap is on: %w", c.failSwapOn, err))
+		case len(used) > 0:
+			errs = append(errs, fmt.Errorf("%s: is true, but swap is on (%s); turn it off (swapoff -a, and remove it from /etc/fstab), or set %s to false: only memorySwap lets containers swap then", c.failSwapOn, strings.Join(used, ", "), c.failSwapOn))
+		}
+	}
+	if c.wholeOOMKill {
+		if r, err := cgroup.OpenReader(filepath.Join(root, "proc/self/mountinfo")); err == nil && !r.V2() {
+			errs = append(errs, errors.New("singleProcessOOMKill: false is not supported on this node: the kernel kills a whole container only with cgroup v2; remove the field, or boot with systemd.unified_cgroup_hierarchy=1"))
+		}
+	}
+	errs = append(errs, c.checkReservedCgroups(root))
+	return errors.Join(errs...)
+}
+
+// swaps returns the devices and files that are used for swap.
+func swaps(file string) (used []string, err error) {
+	data, err := boundedfile.Head(file, maxSwaps)
+	if err != nil {
+		return nil, err
+	}
+	for i, line := range bytes.Split(data, []byte("\n")) {
+		if fields := bytes.Fields(line); i > 0 && len(fields) > 0 {
+			used = append(used, string(fields[0]))
+		}
+	}
+	return used, nil
+}

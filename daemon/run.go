@@ -1,0 +1,134 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+
+	"github.com/spf13/cobra"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/cli"
+	"github.com/podstead/podstead/config"
+	"github.com/podstead/podstead/manifest"
+	"github.com/podstead/podstead/supervisor"
+	"github.com/podstead/podstead/supervisor/rollout"
+)
+
+// Commands returns the commands that use the daemon's packages.
+func Commands() []*cobra.Command {
+	return []*cobra.Command{runCommand(), checkCommand(), nameserverCommand()}
+}
+
+func runCommand() *cobra.Command {
+	var o config.Options
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Run the pods of a directory or a URL and keep them running",
+		Long: `Run the pods of a directory or a URL and keep them running.
+
+Stopping the daemon leaves the pods running; the next start adopts them. To stop
+a pod, remove its manifest.`,
+		Example: `  podstead run
+  podstead run --pod-manifest-path ./pods --container-runtime-endpoint unix:///run/containerd/containerd.sock`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			notices, err := o.Complete(cmd.Flags())
+			if err != nil {
+				return &cli.ExitError{Code: cli.ExitUsage, Err: err}
+			}
+			out := &logOutput{to: os.Stderr}
+			log := newLog(o.Log, out)
+			if files := o.ConfigFiles(); len(files) > 0 {
+				log.Info("Configuration loaded", "files", files)
+			} else {
+				log.Info("No configuration file, using flags and defaults", "file", config.DefaultConfigFile)
+			}
+			for _, n := range notices {
+				log.Warn(n)
+			}
+			return run(cmd.Context(), &o, log, out)
+		},
+	}
+	o.AddFlags(cmd.Flags())
+	cmd.SetUsageFunc(groupedUsage)
+	return cmd
+}
+
+// run assembles the daemon in phases, in the order in which data flows through its
+// packages, and runs it until ctx ends. Pods are left running.
+func run(ctx context.Context, o *config.Options, log *slog.Logger, out *logOutput) error {
+	d := &daemon{opts: o, log: log, logOutput: out}
+	defer d.close()
+	for _, phase := range []func(context.Context) error{
+		d.prepareHost,
+		d.openRuntime,
+		d.openRegistries,
+		d.openSources,
+		d.createObservers,
+		d.createDevices,
+		d.openNameserver,
+		d.createSupervisor,
+		d.servePodResources,
+		d.createNodeServices,
+		d.joinCluster,
+		d.openAPI,
+	} {
+		if err := phase(ctx); err != nil {
+			return err
+		}
+	}
+	return d.serve(ctx)
+}
+
+// checkManifestPath returns an error if the manifest directory does not exist: without --runonce the daemon waits
+// for it, which may be on a disk that is mounted late.
+func checkManifestPath(path string) error {
+	if path == "" {
+		return nil
+	}
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("--runonce: %s does not exist; create it, or name another directory with --pod-manifest-path", path)
+	}
+	return nil
+}
+
+// runOnce waits until each pod runs or has failed, in the newest revision that can be
+// prepared. It prints a line for each pod and for each fault of a manifest.
+func runOnce(ctx context.Context, sup *supervisor.Supervisor, rollouts *rollout.Controller, faults func() []manifest.Fault) error {
+	failed := false
+	if err := sup.WaitSourcesReady(ctx); err != nil {
+		return err
+	}
+	if err := rollouts.WaitPrepared(ctx, func(name, why string) {
+		failed = true
+		fmt.Printf("%s: failed: %s\n", name, why)
+	}); err != nil {
+		return err
+	}
+	err := sup.WaitStarted(ctx, func(pod *v1.Pod, err error) {
+		name := pod.Namespace + "/" + manifest.BaseName(pod)
+		if err != nil {
+			failed = true
+			fmt.Printf("%s: failed: %v\n", name, err)
+			return
+		}
+		fmt.Printf("%s: %s\n", name, pod.Status.Phase)
+	})
+	if err != nil && !errors.Is(err, supervisor.ErrNotStarted) {
+		return err
+	}
+	for _, f := range faults() {
+		if !f.Warning {
+			failed = true
+			fmt.Printf("fault: %v\n", f)
+		}
+	}
+	if failed {
+		return &cli.ExitError{Code: cli.ExitFailed}
+	}
+	return nil
+}

@@ -1,0 +1,35 @@
+package daemon
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+)
+
+// The help of run has each flag once, in a group, and no line that is too long to read.
+func TestHelpOfRunIsGrouped(t *testing.T) {
+	var help strings.Builder
+	cmd := runCommand()
+	cmd.SetOut(&help)
+	cmd.SetArgs([]string{"--help"})
+	if err := cmd.Execute(); err != nil {
+		t.Fatal(err)
+	}
+	out := help.String()
+	for _, group := range flagGroups {
+		if strings.Count(out, "\n\n"+group.title+":\n") != 1 {
+			t.Errorf("group %s is missing or repeated", group.title)
+		}
+	}
+	runCommand().Flags().VisitAll(func(f *pflag.Flag) {
+		if n := strings.Count(out, " --"+f.Name+" ") + strings.Count(out, " --"+f.Name+"\n"); !f.Hidden && f.Deprecated == "" && n < 1 {
+			t.Errorf("--%s is shown %d times", f.Name, n)
+		}
+	})
+	for _, line := range strings.Split(out, "\n") {
+		if len(line) > usageWidth && len(strings.Fields(line)) > 1 {
+			t.Errorf("%d characters: %s", len(line), line)
+		}
+	}
+}

@@ -1,0 +1,117 @@
+package daemon
+
+import (
+	"context"
+	"path/filepath"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/httpapi"
+	"github.com/podstead/podstead/httpapi/kubeapi"
+	"github.com/podstead/podstead/internal/buildinfo"
+	"github.com/podstead/podstead/manifest"
+	"github.com/podstead/podstead/node/cgroup"
+	"github.com/podstead/podstead/supervisor"
+)
+
+// openAPI creates the API server and opens its listeners.
+func (d *daemon) openAPI(ctx context.Context) error {
+	o, p, client := d.opts, &d.observers, d.runtime.client
+	kube := d.newKubeAPI()
+	d.start(kube.Run)
+	usage := statsView{nodeName: d.nodeName, labels: d.admitNode.Labels, collector: p.stats, pods: d.sup, diskAge: o.Stats.DiskAge, claims: d.claimUsage()}
+	manifests := manifestView{config: d.sources.config, opts: o.Manifests, server: o.Cluster.Kubeconfig}
+	d.api = httpapi.New(
+		httpapi.Config{
+			Socket: o.API.Socket, HealthAddress: o.API.HealthAddress, ReadOnlyAddress: o.Remote.ReadOnlyAddress,
+			Remote: remoteConfig(o, d.nodeName, p.addresses, d.member, d.unwritten), Log: d.log, OnRequest: requestCounter(p.counters), OnListener: listenerReporter(p),
+		},
+		httpapi.Sources{
+			Pods: syncedPods{d.sup}, Manifests: manifests, Objects: manifests, Health: []httpapi.HealthCheck{{Name: "log", Check: d.logOutput.check}, {Name: "syncloop", Check: d.sup.SyncLoopHealthy}}, Restarter: d.sup, Starts: startView{d.sup}, AutoUpdates: updateView{d.node.updater}, Rollouts: rolloutView{d.sources.rollouts},
+			Events: p.events, Statuses: p.statuses, ManifestName: manifest.BaseName, Kube: kube, Images: d.newImageView(),
+			Streams: containerStreams{client: client, observer: p.pleg}, StreamIdle: o.API.StreamIdle,
+			Stats: usage.Summary, Usage: usage, Metrics: d.newMetrics(),
+			Kubelet: kubeletView(o, cgroup.DetectSettings().V2, client, p.pleg), Cluster: clusterMember(d.member),
+			Volumes:      volumeView{objects: d.sources.config.Objects(), pods: d.sup, usage: d.claimUsage()},
+			LogDirectory: func(p *v1.Pod) string { return cri.LogDirectory(o.Paths.PodLogs, p.Namespace, p.Name, p.UID) },
+		},
+	)
+	var err error
+	d.listeners, err = d.api.Listen(ctx)
+	return err
+}
+
+// listenerReporter returns a function that records an event when a listener cannot be opened,
+// and when it could be.
+func listenerReporter(p *observers) func(string, error) {
+	return func(what string, err error) {
+		if err != nil {
+			p.events.Event(nil, v1.EventTypeWarning, "FailedToListen", err.Error())
+		} else {
+			p.events.Event(nil, v1.EventTypeNormal, "Listening", "Opened "+what)
+		}
+	}
+}
+
+// newKubeAPI creates the part of the Kubernetes API that this node answers.
+func (d *daemon) newKubeAPI() *kubeapi.API {
+	versions := kubeapi.OpenVersions(filepath.Join(d.opts.Paths.Root, "resource-version"), d.unwritten)
+	changed, events, objects := d.observers.statuses.Subscribe, d.observers.events, d.sources.config.Objects()
+	pods := kubeapi.PodSource(d.sup.SyncedPods, changed)
+	// A claim gets its directory when a pod is started that uses it.
+	either := kubeapi.SubscribeToBoth(objects.Subscribe, changed)
+	volumes := claimVolumes(d.sup)
+	pods.Revisions = d.sources.config.PodDigests
+	return kubeapi.New(kubeapi.Config{
+		Versions: versions, Version: buildinfo.Version(),
+		Writer: d.newManifestWriter(), Ephemeral: d.newEphemeralUpdater(), Node: d.nodeName, ManifestName: manifest.BaseName,
+		Manifest: manifestFinder{config: d.sources.config}.find,
+		Remedy:   manifest.KindRemedy,
+		Sources: kubeapi.Sources{
+			Pods:       pods,
+			Events:     kubeapi.EventSource(events.List, events.Subscribe),
+			Nodes:      kubeapi.NodeSource(d.node.describe, changed),
+			Namespaces: kubeapi.NamespaceSource(d.namespaces, metav1.Now(), changed),
+			ConfigMaps: kubeapi.ObjectSource(objects.ConfigMaps, objects.Subscribe),
+			Secrets:    kubeapi.ObjectSource(objects.Secrets, objects.Subscribe),
+			Claims:     kubeapi.ClaimSource(objects.Claims, volumes, either),
+			Services:   kubeapi.ObjectSource(objects.Services, objects.Subscribe),
+			Volumes:    kubeapi.VolumeSource(objects.Volumes, objects.Claims, volumes, either),
+
+			PriorityClasses: kubeapi.ObjectSource(objects.PriorityClasses, objects.Subscribe),
+			RuntimeClasses:  kubeapi.ObjectSource(objects.RuntimeClasses, objects.Subscribe),
+			StorageClasses:  kubeapi.ObjectSource(objects.StorageClasses, objects.Subscribe),
+		},
+		Groups: []metav1.APIResourceList{kubeapi.UsageGroup},
+		Subresources: []metav1.APIResource{
+			{Name: "nodes/proxy", Kind: "NodeProxyOptions", Verbs: metav1.Verbs{"create", "get"}},
+			{Name: "pods/attach", Kind: "PodAttachOptions", Namespaced: true, Verbs: metav1.Verbs{"create", "get"}},
+			{Name: "pods/ephemeralcontainers", Kind: "Pod", Namespaced: true, Verbs: metav1.Verbs{"get", "patch", "update"}},
+			{Name: "pods/exec", Kind: "PodExecOptions", Namespaced: true, Verbs: metav1.Verbs{"create", "get"}},
+			{Name: "pods/log", Kind: "Pod", Namespaced: true, Verbs: metav1.Verbs{"get"}},
+			{Name: "pods/portforward", Kind: "PodPortForwardOptions", Namespaced: true, Verbs: metav1.Verbs{"create", "get"}},
+		},
+	})
+}
+
+// namespaces returns those of all pods and objects, with repetitions.
+func (d *daemon) namespaces() (names []string) {
+	for _, pod := range d.sup.Pods() {
+		names = append(names, pod.Namespace)
+	}
+	for _, o := range d.sources.config.Objects().List() {
+		if o.Namespace != "" {
+			names = append(names, o.Namespace)
+		}
+	}
+	return names
+}
+
+// syncedPods lists pods for the API. Every route gets the same answer, also right
+// after a restart of the daemon.
+type syncedPods struct{ sup *supervisor.Supervisor }
+
+// Pods implements httpapi.PodLister.
+func (p syncedPods) Pods() []*v1.Pod { return p.sup.SyncedPods() }

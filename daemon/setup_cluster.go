@@ -1,0 +1,64 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/podstead/podstead/cluster"
+	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/httpapi"
+	"github.com/podstead/podstead/internal/buildinfo"
+)
+
+// joinCluster creates the cluster adapter. Without a kubeconfig it creates nothing.
+func (d *daemon) joinCluster(context.Context) error {
+	o := &d.opts.Cluster
+	if o.Kubeconfig == "" {
+		return nil
+	}
+	member, err := cluster.New(cluster.Config{
+		Kubeconfig: o.Kubeconfig, UserAgent: "podstead/" + buildinfo.Version(),
+		Node: d.node.describeForCluster, Subscribe: d.observers.statuses.Subscribe,
+		Pods: cluster.Pods{List: d.sup.Pods, Delivered: d.sup.SourceReady, Ended: d.sup.Ended, Started: d.sup.Started, Bound: d.sources.config},
+		Log:  d.log, Events: d.observers.events,
+		Objects:       d.bound,
+		Storage:       d.csi,
+		UpdatePodCIDR: podCIDRUpdater(d.runtime.client.UpdatePodCIDR),
+		Requests:      cluster.RateLimit{QPS: o.Rates.APIQPS, Burst: o.Rates.APIBurst},
+		EventRequests: cluster.RateLimit{QPS: o.Rates.EventQPS, Burst: o.Rates.EventBurst},
+		Registration: cluster.Registration{
+			External: !o.Register, Taints: o.Taints, ProviderID: o.ProviderID, ExternalCloud: o.ExternalCloud,
+			StatusInterval: o.StatusUpdate, ReportInterval: o.StatusReport, LeaseDuration: o.Lease,
+		},
+		Certificates: cluster.Certificates{
+			Bootstrap: o.Bootstrap, Directory: o.Dir, Rotate: o.Rotate, Serving: o.RotateServing,
+		},
+	})
+	if err != nil {
+		return err
+	}
+	d.member = member
+	d.sup.SetTaints(member.Taints)
+	d.start(member.Run)
+	return nil
+}
+
+// podCIDRUpdater marks the error of a runtime that has no such call as cluster expects it.
+func podCIDRUpdater(update func(ctx context.Context, cidrs string) error) func(ctx context.Context, cidrs string) error {
+	return func(ctx context.Context, cidrs string) error {
+		err := update(ctx, cidrs)
+		if errors.Is(err, cri.ErrUnimplemented) {
+			return fmt.Errorf("%w: %w", errors.ErrUnsupported, err)
+		}
+		return err
+	}
+}
+
+// clusterMember converts a nil adapter to a nil interface.
+func clusterMember(a *cluster.Adapter) httpapi.ClusterMember {
+	if a == nil {
+		return nil
+	}
+	return a
+}

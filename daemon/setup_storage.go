@@ -1,0 +1,76 @@
+package daemon
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podstead/podstead/internal/unwritten"
+)
+
+// conditionStorage is true while the daemon cannot store its state.
+const conditionStorage v1.NodeConditionType = "podstead.io/RootDirNotWritable"
+
+// The reasons of the condition and of the node's events.
+const (
+	reasonNotWritable = "RootDirNotWritable"
+	reasonWritable    = "RootDirWritable"
+)
+
+// storageMessage describes the files that could not be written, of which there is at
+// least one.
+func storageMessage(list []unwritten.File) string {
+	more := ""
+	if n := len(list) - 1; n > 0 {
+		more = fmt.Sprintf(" and %d more", n)
+	}
+	return fmt.Sprintf("cannot write %s%s: %v; pods keep running, but what is not stored is lost at a restart: make --root-dir writable and free space or inodes",
+		list[0].Path, more, list[0].Err)
+}
+
+// storageReporter returns a function that records an event when the daemon's state can no
+// longer be stored, and when it can again.
+func storageReporter(p *observers) func([]unwritten.File) {
+	failed := false
+	return func(list []unwritten.File) {
+		if now := len(list) > 0; now != failed {
+			failed = now
+			if failed {
+				p.events.Event(nil, v1.EventTypeWarning, reasonNotWritable, storageMessage(list))
+			} else {
+				p.events.Event(nil, v1.EventTypeNormal, reasonWritable, "The state of the daemon is stored again")
+			}
+		}
+		p.statuses.Touch() // notifies the watchers of the node
+	}
+}
+
+// storageCondition makes the node condition. It remembers when the condition last changed.
+type storageCondition struct {
+	mu        sync.Mutex
+	failed    bool
+	changedAt time.Time
+}
+
+// condition returns the condition; since is the start of the daemon.
+func (c *storageCondition) condition(list []unwritten.File, since time.Time) v1.NodeCondition {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.changedAt.IsZero() {
+		c.changedAt = since
+	}
+	if failed := len(list) > 0; failed != c.failed {
+		c.failed, c.changedAt = failed, time.Now()
+	}
+	out := v1.NodeCondition{
+		Type: conditionStorage, Status: v1.ConditionFalse, Reason: reasonWritable, Message: "the state of the daemon is stored",
+		LastTransitionTime: metav1.NewTime(c.changedAt.Truncate(time.Second)),
+	}
+	if c.failed {
+		out.Status, out.Reason, out.Message = v1.ConditionTrue, reasonNotWritable, storageMessage(list)
+	}
+	return out
+}

@@ -1,0 +1,253 @@
+package daemon
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstead/podstead/config"
+	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/gc"
+	"github.com/podstead/podstead/internal/buildinfo"
+	"github.com/podstead/podstead/internal/cgroupvalues"
+	"github.com/podstead/podstead/internal/wallclock"
+	"github.com/podstead/podstead/manifest"
+	"github.com/podstead/podstead/node/cgroup"
+	"github.com/podstead/podstead/node/firewall"
+	"github.com/podstead/podstead/node/nodestatus"
+	"github.com/podstead/podstead/probe"
+	"github.com/podstead/podstead/supervisor"
+	"github.com/podstead/podstead/supervisor/admit"
+	"github.com/podstead/podstead/supervisor/credential"
+	"github.com/podstead/podstead/supervisor/dns"
+	"github.com/podstead/podstead/supervisor/podephemeral"
+	"github.com/podstead/podstead/supervisor/rollout"
+	"github.com/podstead/podstead/supervisor/status"
+	"github.com/podstead/podstead/supervisor/volume"
+)
+
+// createSupervisor creates the supervisor with what it works on. Node services and
+// the cluster adapter register with it in their own phases.
+func (d *daemon) createSupervisor(context.Context) error {
+	o, p, client := d.opts, &d.observers, d.runtime.client
+	records, err := status.OpenRecords(filepath.Join(o.Paths.Root, "records"), d.log, d.unwritten)
+	if err != nil {
+		return err
+	}
+	ephemeral, err := podephemeral.Open(filepath.Join(o.Paths.Root, "ephemeral-containers"), d.log)
+	if err != nil {
+		return err
+	}
+	rollouts := d.newRollouts()
+	d.sources.rollouts = rollouts
+	from := supervisor.Sources{Pods: rollouts, Rollouts: rollouts, Objects: d.sources.config.Objects(), Ready: d.recordReady, Probes: p.prober, CSI: d.csi}
+	from.Faulty = func() bool {
+		return slices.ContainsFunc(d.sources.config.Faults(), func(f manifest.Fault) bool { return !f.Warning })
+	}
+	if d.bound != nil {
+		from.ClusterObjects = d.bound
+	}
+	if d.claims != nil {
+		from.Claims = d.claims
+	}
+	cgroups := newCgroups(o, client, d.log)
+	if cgroups.Settings.MemoryQoS != nil {
+		d.protectedMemory = cgroups.Protected
+	}
+	assigned, err := d.openManagers()
+	if err != nil {
+		return err
+	}
+	manager := d.cpus
+	var bound cri.Assigned // without a manager it has none
+	if manager != nil {
+		bound.CPUs, cgroups.NoQuota = manager, manager.HasExclusive
+	}
+	if d.memory != nil {
+		bound.NUMANodes = d.memory.NUMANodes
+	}
+	mark, _ := wallclock.Now() // without the ID of the boot if it is not known
+	backoff := cri.NewBackoff(o.Runtime.RestartCap, mark.Boot)
+	d.sup, err = supervisor.New(supervisor.Config{
+		Mark:    wallclock.Now,
+		Sources: from,
+		Runtime: supervisor.Runtime{
+			Observer: p.pleg, Syncer: d.newSyncer(backoff, cgroups.Settings, bound), Backoff: backoff, Health: client,
+			Cgroups: cgroups, Assigned: assigned, Classes: o.Policy.RuntimeClasses,
+		},
+		Store:       supervisor.Store{Statuses: p.statuses, Records: records, Ephemeral: ephemeral},
+		Paths:       supervisor.Paths{Root: o.Paths.Root, PodLogs: o.Paths.PodLogs, ContainerLogs: o.Paths.ContainerLogs},
+		Garbage:     gc.ContainerPolicy{MinAge: o.Garbage.ContainerMinAge, MaxPerContainer: o.Garbage.MaxPerContainer, MaxTotal: max(o.Garbage.MaxContainers, 0)},
+		Events:      p.events,
+		Metrics:     p.counters,
+		Trace:       d.traceSync(),
+		Log:         d.log,
+		Node:        d.admitNode,
+		Allocatable: nodeResources(o).Allocatable(),
+		Credentials: d.credentials,
+		Devices:     d.devices,
+		Network:     supervisor.Network{HostIPs: p.addresses, DNS: d.dnsSettings(), Uptime: wallclock.Uptime},
+	})
+	if err != nil {
+		return err
+	}
+	if manager != nil {
+		d.sup.OnObserved(manager.Wake)
+	}
+	// Before anything is mounted for a pod.
+	if err := d.sup.ShareMounts(); err != nil {
+		d.log.Warn("Mounts of pods do not propagate; pods that use mountPropagation with an emptyDir or a claim do not start", "err", err)
+	}
+	if reserved := o.Cgroups.ReservedCgroups; len(reserved) > 0 {
+		d.start(func(ctx context.Context) error { return cgroups.EnforceReserved(ctx, reserved) })
+	}
+	d.start(d.sup.Run, func(ctx context.Context) error { return rollouts.Run(ctx, d.sup) })
+	if d.podDNS != nil {
+		d.start(d.publishNames)
+	}
+	if d.podDNS == nil || !d.podDNS.given {
+		d.start(d.warnOfServices)
+	}
+	return nil
+}
+
+// dnsSettings returns the settings of DNS in pods.
+func (d *daemon) dnsSettings() dns.Settings {
+	n := &d.opts.Network
+	settings := dns.Settings{ResolvConf: n.ResolvConf, ClusterDNS: n.ClusterDNS, ClusterDomain: n.ClusterDomain}
+	if d.podDNS != nil && d.podDNS.given {
+		settings.Nameserver = d.podDNS
+	}
+	return settings
+}
+
+// newRollouts creates what decides which revisions of static pods are in effect.
+func (d *daemon) newRollouts() *rollout.Controller {
+	volumes := &volume.Volumes{Root: filepath.Join(d.opts.Paths.Root, "pods")}
+	return rollout.New(rollout.Options{
+		Pods: d.sources.config, Dir: filepath.Join(d.opts.Paths.Root, "rollouts"), Unwritten: d.unwritten,
+		RollbackAfter: d.opts.Rollouts.RollbackAfter,
+		Started: func(uid types.UID) bool {
+			dir, err := volumes.PodDir(uid)
+			if err == nil {
+				_, err = os.Lstat(dir)
+			}
+			return err == nil
+		},
+		Events: d.observers.events, LastEvent: d.observers.events.Last, Ended: d.observers.counters.RolloutEnded, Mark: wallclock.Now, Log: d.log,
+	})
+}
+
+// recordReady records that a pod was Ready with its manifest.
+func (d *daemon) recordReady(uid types.UID) {
+	d.sources.checkpoint.RecordReady(d.sources.rollouts.DeclaredUID(uid))
+}
+
+// newSyncer creates what brings the runtime to the desired state.
+func (d *daemon) newSyncer(backoff *cri.Backoff, settings cgroupvalues.Settings, assigned cri.Assigned) *cri.Syncer {
+	o, p, client := d.opts, &d.observers, d.runtime.client
+	guard := loopbackGuard{firewall.NewLocalnet(nil), d.log}
+	d.start(guard.run, d.freeLeases)
+	return cri.NewSyncer(cri.SyncerConfig{
+		Runtime: client, Images: d.imageConfig(), Hooks: lifecycleHooks{probe.NewHooks(probe.Config{
+			Exec: containerExec{client, maxHookOutput}, UserAgent: "podstead-lifecycle/" + buildinfo.Version(),
+		})},
+		Events: p.events, Log: d.log, Backoff: backoff, Instance: d.runtime.instance,
+		Started: func(kind cri.ContainerKind, failed string) { p.counters.ContainerStarted(string(kind), failed) },
+		LogRoot: o.Paths.PodLogs, LogLinks: o.Paths.ContainerLogs, Cgroup: settings, Assigned: assigned,
+		BeforeHostPorts: func(ctx context.Context, pod *v1.Pod) {
+			guard.ensureAll(ctx, d.podDNS)
+			warnOfListeners(p.events, pod)
+		},
+		Security: cri.Security{SeccompRoot: filepath.Join(o.Paths.Root, "seccomp"), SeccompDefault: o.Policy.SeccompDefault},
+	})
+}
+
+// imageConfig says how images are pulled and who may use them.
+func (d *daemon) imageConfig() cri.ImageConfig {
+	o, counters := d.opts, d.observers.counters
+	return cri.ImageConfig{
+		Runtime: d.pulls, ParallelPulls: o.Runtime.ParallelPulls, Policy: o.Cluster.Verification, Records: d.pullRecords, Archives: d.archives,
+		Ensured: func(e cri.EnsuredImage) {
+			counters.ImageEnsured(string(e.Policy), e.Present, e.PullRequired, e.Checked)
+		},
+	}
+}
+
+// nodeCredentials returns the node's own credentials for registries.
+func nodeCredentials(o *config.Options) (credential.Node, error) {
+	node := credential.Node{Files: credential.DefaultFiles(o.Paths.Root, os.Getenv("HOME"))}
+	if o.Runtime.Providers == "" {
+		return node, nil
+	}
+	var err error
+	node.Providers, err = credential.ReadProviders(o.Runtime.Providers, o.Runtime.ProvidersBin)
+	return node, err
+}
+
+// admitNode describes the node to admission.
+func admitNode(o *config.Options, name string) admit.Node {
+	labels := admit.WellKnownLabels(name)
+	maps.Copy(labels, o.Policy.NodeLabels)
+	return admit.Node{Name: name, Labels: labels, UnsafeSysctls: o.Policy.UnsafeSysctls, Host: admit.FindHost("/proc", "/sys")}
+}
+
+// newCgroups creates the manager of the pods' cgroups, for the cgroup driver that
+// the runtime uses.
+func newCgroups(opts *config.Options, client *cri.Client, log *slog.Logger) *cgroup.Cgroups {
+	o, memory := &opts.Cgroups, &opts.Memory
+	settings := cgroup.DetectSettings()
+	settings.NoCPUQuota = o.NoCPUQuota
+	settings.QuotaPeriod = int64(o.QuotaPeriod / time.Microsecond)
+	settings.SingleProcessOOMKill = o.SingleProcessOOMKill
+	allocatable := cgroup.Allocatable(cgroup.NodeCapacity(o.Root), o.Reserved...)
+	if memory.LimitedSwap {
+		settings.Swap = nodestatus.ReadHost("/").Swap
+	}
+	if memory.QoS {
+		bytes := allocatable[v1.ResourceMemory]
+		settings.MemoryQoS = &cgroupvalues.MemoryQoS{ThrottlingFactor: memory.Throttling, Reserve: memory.Reserve, Allocatable: bytes.Value()}
+	}
+	return cgroup.New(cgroup.Options{
+		Root:               o.Root,
+		Driver:             func(ctx context.Context) (cgroup.Driver, error) { return cgroupDriver(ctx, o, client, settings.V2) },
+		Settings:           settings,
+		Allocatable:        allocatable,
+		EnforceAllocatable: o.EnforceAllocatable,
+		PodPids:            o.PodPids,
+		Log:                log,
+	})
+}
+
+// cgroupDriver returns the driver of the flag, else the one that the runtime
+// reports, else that of the configuration file, else the usual one.
+func cgroupDriver(ctx context.Context, o *config.Cgroups, client *cri.Client, v2 bool) (cgroup.Driver, error) {
+	if o.Driver != "" {
+		return cgroup.Driver(o.Driver), nil
+	}
+	reported, err := client.CgroupDriver(ctx)
+	switch {
+	case err != nil:
+		return "", err
+	case reported != "":
+		return cgroup.Driver(reported), nil
+	case o.DriverHint != "":
+		return cgroup.Driver(o.DriverHint), nil
+	}
+	return cgroup.DefaultDriver(v2), nil
+}
+
+// nodeResources computes what the node has, and what pods can use of it.
+func nodeResources(o *config.Options) nodestatus.Resources {
+	return nodestatus.Resources{
+		CgroupRoot: o.Cgroups.Root, Root: o.Paths.Root, MaxPods: o.Policy.Pods,
+		Reserved: o.Cgroups.Reserved, HardEviction: o.Eviction.HardReserved,
+	}
+}

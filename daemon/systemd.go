@@ -1,0 +1,46 @@
+package daemon
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	sddaemon "github.com/coreos/go-systemd/v22/daemon"
+)
+
+// stopSlack is the time that the daemon itself may need to stop.
+const stopSlack = 10 * time.Second
+
+// watchdog notifies systemd twice in each interval of the unit's WatchdogSec, as
+// long as the daemon is healthy. It returns at once if the unit sets no interval.
+func watchdog(ctx context.Context, healthy func() error, log *slog.Logger) error {
+	interval, err := sddaemon.SdWatchdogEnabled(false)
+	if err != nil {
+		log.Warn("Failed to read the watchdog interval; systemd is not notified", "err", err)
+		return nil
+	}
+	if interval == 0 {
+		return nil
+	}
+	tick := time.NewTicker(interval / 2)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			if err := healthy(); err != nil {
+				log.Error("Sync loop hangs; systemd's watchdog will restart podstead", "err", err)
+				continue
+			}
+			notify(sddaemon.SdNotifyWatchdog, log)
+		}
+	}
+}
+
+// notify sends a state to systemd, if systemd started the daemon.
+func notify(state string, log *slog.Logger) {
+	if _, err := sddaemon.SdNotify(false, state); err != nil {
+		log.Warn("Failed to notify systemd", "state", state, "err", err)
+	}
+}
