@@ -27,7 +27,6 @@ func nameserverCommand() *cobra.Command {
 			debug.SetGCPercent(gcPercent)
 			debug.SetMemoryLimit(nameserverMemory)
 			log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-			go func() { _ = keepCodeSmall(log)(cmd.Context()) }()
 			return nameserver.New(nameserver.Directory(dir), log).Run(cmd.Context())
 		},
 	}

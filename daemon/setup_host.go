@@ -46,7 +46,6 @@ func (d *daemon) prepareHost(ctx context.Context) error {
 		return err
 	}
 	limitHeap()
-	d.start(keepCodeSmall(d.log))
 	d.log.Info("Starting podstead", append([]any{"version", "podstead " + buildinfo.Version(), "node", d.nodeName, "root", d.opts.Paths.Root}, sourceAttrs(d.opts.Manifests)...)...)
 	return nil
 }

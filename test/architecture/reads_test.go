@@ -17,7 +17,6 @@ import (
 var unboundedReads = map[string]string{
 	"cluster/certificate/store.go":              "the client certificate in the root directory",
 	"cli/cmd_kubeconfig.go":                     "the caller's own kubeconfig, with the caller's rights",
-	"daemon/code_pages.go":                      "/proc/self/smaps",
 	"config":                                    "/etc/machine-id",
 	"daemon/preflight/check_cgroups.go":         "/sys/kernel/mm",
 	"daemon/preflight/check_network.go":         "network settings of the host",

@@ -36,7 +36,7 @@ func measureFake(ctx context.Context, r *report, opts options) error {
 	if err := sleep(ctx, settle); err != nil {
 		return err
 	}
-	empty, err := testbed.MemoryOf(node.Pid())
+	empty, err := testbed.PrivateMemory(node.Pid())
 	if err != nil {
 		return err
 	}
@@ -78,12 +78,12 @@ func measureFake(ctx context.Context, r *report, opts options) error {
 		return err
 	}
 	r.add(row("CPU with "+of+", one restart per second (housekeeping every 2 s)", "% of a core"), busy, nil, atMost(5, "≤ 5 %"))
-	full, err := testbed.MemoryOf(node.Pid())
+	full, err := testbed.PrivateMemory(node.Pid())
 	if err != nil {
 		return err
 	}
-	r.add(row("resident memory with "+of, "MB"), []float64{megabytes(full.RSS)}, nil, bound{})
-	r.add(row("memory per pod", "kB"), []float64{float64(full.RSS-empty.RSS) / 1e3 / float64(opts.fake)}, nil, bound{})
+	r.add(row("private memory with "+of, "MB"), []float64{megabytes(full)}, nil, bound{})
+	r.add(row("private memory per pod", "kB"), []float64{float64(full-empty) / 1e3 / float64(opts.fake)}, nil, bound{})
 	relists, err := relistTimes(ctx, socket, 10*opts.rounds)
 	if err != nil {
 		return err

@@ -21,14 +21,13 @@ func (b *bench) idle() error {
 	if err != nil {
 		return err
 	}
-	memory, err := testbed.MemoryOf(b.node.Pid())
+	memory, err := testbed.PrivateMemory(b.node.Pid())
 	if err != nil {
 		return err
 	}
 	with := fmt.Sprintf(" while idle with %d pods", b.opts.largest)
 	b.report.add(b.row("CPU"+with, "% of a core"), shares[:1], nil, atMost(0.1, "≤ 0.1 %"))
-	b.report.add(b.row("resident memory"+with, "MB"), []float64{megabytes(memory.RSS)}, nil, atMost(30, "≤ 30 MB"))
-	b.report.add(b.row("of that, not backed by files", "MB"), []float64{megabytes(memory.Anon)}, nil, bound{})
+	b.report.add(b.row("private memory"+with, "MB"), []float64{megabytes(memory)}, nil, atMost(30, "≤ 30 MB"))
 	b.node.Kill()
 	alone, err := cpuShares(b.ctx, b.opts.idle, b.rt.Pid())
 	if err != nil {

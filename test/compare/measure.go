@@ -205,7 +205,7 @@ func cpuOf(daemon int, others []int) (own, sum time.Duration, err error) {
 	return own, sum, nil
 }
 
-// memoryOf returns the proportional memory of processes in MB, or none without a process.
+// memoryOf returns the private memory of processes in MB, or none without a process.
 func memoryOf(pids []int) (float64, error) {
 	sum, found := int64(0), false
 	for _, pid := range pids {
@@ -213,11 +213,11 @@ func memoryOf(pids []int) (float64, error) {
 			continue
 		}
 		found = true
-		m, err := testbed.MemoryOf(pid)
+		m, err := testbed.PrivateMemory(pid)
 		if err != nil {
 			return 0, err
 		}
-		sum += m.Pss
+		sum += m
 	}
 	if !found {
 		return none, nil

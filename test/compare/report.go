@@ -37,10 +37,10 @@ func (r *report) titles() [count]string {
 		replacement:    "replacement of an edited pod",
 		idleDaemon:     fmt.Sprintf("CPU while idle with %d pods: the daemon", r.pods),
 		idleAll:        "the same with containerd and the monitors",
-		memoryDaemon:   "memory: the daemon",
-		memoryRuntime:  "memory: containerd",
-		memoryMonitors: "memory: the monitors of containers",
-		memoryAll:      "memory: all of these",
+		memoryDaemon:   "private memory: the daemon",
+		memoryRuntime:  "private memory: containerd",
+		memoryMonitors: "private memory: the monitors of containers",
+		memoryAll:      "private memory: all of these",
 		binarySize:     "size of the program",
 	}
 }
@@ -62,7 +62,7 @@ func (r *report) print(out io.Writer) {
 		}
 		fmt.Fprintln(out)
 	}
-	fmt.Fprintf(out, "\nMedians of %d rounds on %s; in parentheses the factor to %s. CPU is a share of one core, over %s; memory is proportional (PSS).\n",
+	fmt.Fprintf(out, "\nMedians of %d rounds on %s; in parentheses the factor to %s. CPU is a share of one core, over %s; memory is what the kernel cannot take back (private dirty memory and swap).\n",
 		r.rounds, machine(), r.programs[0].name, r.idle)
 	for _, p := range r.programs {
 		m := r.all[p.name][0]

@@ -23,35 +23,29 @@ func CPU(pid int) (time.Duration, error) {
 	return time.Duration(used.Nano()), nil
 }
 
-// Memory is the resident memory of a process, in bytes.
-type Memory struct {
-	RSS  int64 // all resident pages
-	Anon int64 // pages not backed by a file
-	Pss  int64 // shared pages divided by the number of processes that share them
-}
-
-// MemoryOf reads the memory usage of a process.
-func MemoryOf(pid int) (Memory, error) {
-	var m Memory
-	for file, want := range map[string]map[string]*int64{
-		"status":       {"VmRSS:": &m.RSS, "RssAnon:": &m.Anon},
-		"smaps_rollup": {"Pss:": &m.Pss},
-	} {
-		data, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, file))
-		if err != nil {
-			return m, err
-		}
-		for line := range strings.Lines(string(data)) {
-			f := strings.Fields(line)
-			if len(f) < 2 || want[f[0]] == nil {
-				continue
-			}
-			kb, err := strconv.ParseInt(f[1], 10, 64)
-			if err != nil {
-				return m, err
-			}
-			*want[f[0]] = kb << 10
-		}
+// PrivateMemory returns the memory of a process that the kernel cannot take back, in bytes: the pages
+// that it alone has written to, in memory or swapped out. Pages of code and of files that are unchanged
+// are no part of it, since the kernel drops them when memory runs short.
+func PrivateMemory(pid int) (int64, error) {
+	file := fmt.Sprintf("/proc/%d/smaps_rollup", pid)
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return 0, err
 	}
-	return m, nil
+	sum, found := int64(0), 0
+	for line := range strings.Lines(string(data)) {
+		f := strings.Fields(line)
+		if len(f) < 2 || f[0] != "Private_Dirty:" && f[0] != "Swap:" {
+			continue
+		}
+		kb, err := strconv.ParseInt(f[1], 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("failed to parse %s: %w", file, err)
+		}
+		sum, found = sum+kb<<10, found+1
+	}
+	if found != 2 {
+		return 0, fmt.Errorf("failed to parse %s: %d of the fields Private_Dirty and Swap", file, found)
+	}
+	return sum, nil
 }
