@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -55,6 +56,29 @@ func TestLockVolumes(t *testing.T) {
 			t.Fatalf("after the first lock was released: %v", err)
 		}
 		_ = second.Close()
+	})
+}
+
+// A lock that any user can take on a directory stops no start.
+func TestLockOfAnotherUserStopsNoStart(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		theirs, err := os.Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer theirs.Close()
+		if err := unix.Flock(int(theirs.Fd()), unix.LOCK_EX); err != nil {
+			t.Fatal(err)
+		}
+		for name, take := range map[string]func(context.Context, string) (*Lock, error){"root": LockRoot, "volumes": LockVolumes} {
+			l, err := take(t.Context(), dir)
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+				continue
+			}
+			_ = l.Close()
+		}
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/podstead/podstead/internal/fileaccess"
+	"github.com/podstead/podstead/internal/filelock"
 	"github.com/podstead/podstead/manifest"
 )
 
@@ -104,30 +105,23 @@ func (d *Directory) Commit(ctx context.Context) error {
 // lock keeps other writers of this package from a directory until unlock is called. Editors and
 // other programs do not know the lock; exchange finds their changes.
 func lock(ctx context.Context, dir string) (unlock func(), err error) {
-	f, err := os.Open(dir)
+	f, err := filelock.OpenFor(dir, "manifests")
 	if err != nil {
+		return nil, fmt.Errorf("failed to lock %s: %w", dir, err)
+	}
+	limited, cancel := context.WithTimeout(ctx, lockTimeout)
+	defer cancel()
+	if err := filelock.Acquire(limited, f, lockRetry); err != nil {
+		_ = f.Close()
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case errors.Is(err, filelock.ErrHeld):
+			return nil, fmt.Errorf("another podstead holds the lock of %s (flock of %s) since %s; end it and try again", dir, f.Name(), lockTimeout)
+		}
 		return nil, err
 	}
-	deadline := time.Now().Add(lockTimeout)
-	for {
-		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		switch {
-		case err == nil:
-			return func() { _ = f.Close() }, nil
-		case !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR):
-			_ = f.Close()
-			return nil, fmt.Errorf("failed to lock %s: %w", dir, err)
-		case time.Now().After(deadline):
-			_ = f.Close()
-			return nil, fmt.Errorf("another program holds the lock of %s (flock) since %s; end it and try again", dir, lockTimeout)
-		}
-		select {
-		case <-ctx.Done():
-			_ = f.Close()
-			return nil, ctx.Err()
-		case <-time.After(lockRetry):
-		}
-	}
+	return func() { _ = f.Close() }, nil
 }
 
 // compare returns ErrChanged if a file is not what was read.

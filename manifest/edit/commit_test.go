@@ -249,3 +249,20 @@ func TestNewestContentOfAnEditorStays(t *testing.T) {
 		}
 	}
 }
+
+// Every user can open, and so lock, a directory of manifests. That does not stop a change.
+func TestLockOfAnotherUserStopsNoChange(t *testing.T) {
+	dir := in(t, map[string]string{"a.yaml": counter("a", 0)})
+	theirs, err := os.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer theirs.Close()
+	if err := unix.Flock(int(theirs.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	increment(t, dir, "a")
+	if n := countOf(t, read(t, dir), "a"); n != 1 {
+		t.Errorf("the count is %d", n)
+	}
+}
