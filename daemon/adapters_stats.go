@@ -18,6 +18,7 @@ import (
 	"github.com/podstead/podstead/node/stats/summary"
 	"github.com/podstead/podstead/supervisor"
 	"github.com/podstead/podstead/supervisor/pleg"
+	"github.com/podstead/podstead/supervisor/volumeview"
 )
 
 // usageAge is the maximum age of the usage that the API returns. The kubelet's is
@@ -50,7 +51,7 @@ type statsView struct {
 	pods      *supervisor.Supervisor
 	// diskAge is the maximum age of disk usage.
 	diskAge time.Duration
-	claims  claimUsage
+	volumes *volumeview.View
 }
 
 // Summary implements httpapi.StatsReader.
@@ -69,7 +70,7 @@ func (v statsView) Summary(ctx context.Context, onlyCPUAndMemory bool) (any, err
 	if in.Disks, err = v.collector.Disks(ctx, v.diskAge); err != nil {
 		return nil, err
 	}
-	in.Claims = v.claims.recent(ctx, v.claims.list())
+	in.Claims = v.volumes.Usage(ctx)
 	if in.Traffic, err = v.collector.Traffic(ctx, usageAge); err != nil {
 		return nil, err
 	}

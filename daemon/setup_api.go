@@ -21,7 +21,8 @@ func (d *daemon) openAPI(ctx context.Context) error {
 	o, p, client := d.opts, &d.observers, d.runtime.client
 	kube := d.newKubeAPI()
 	d.start(kube.Run)
-	usage := statsView{nodeName: d.nodeName, labels: d.admitNode.Labels, collector: p.stats, pods: d.sup, diskAge: o.Stats.DiskAge, claims: d.claimUsage()}
+	volumes := d.newVolumeView()
+	usage := statsView{nodeName: d.nodeName, labels: d.admitNode.Labels, collector: p.stats, pods: d.sup, diskAge: o.Stats.DiskAge, volumes: volumes}
 	manifests := manifestView{config: d.sources.config, opts: o.Manifests, server: o.Cluster.Kubeconfig}
 	d.api = httpapi.New(
 		httpapi.Config{
@@ -32,9 +33,9 @@ func (d *daemon) openAPI(ctx context.Context) error {
 			Pods: syncedPods{d.sup}, Manifests: manifests, Objects: manifests, Health: []httpapi.HealthCheck{{Name: "log", Check: d.logOutput.check}, {Name: "syncloop", Check: d.sup.SyncLoopHealthy}}, Restarter: d.sup, Starts: startView{d.sup}, AutoUpdates: updateView{d.node.updater}, Rollouts: rolloutView{d.sources.rollouts},
 			Events: p.events, Statuses: p.statuses, ManifestName: manifest.BaseName, Kube: kube, Images: d.newImageView(),
 			Streams: containerStreams{client: client, observer: p.pleg}, StreamIdle: o.API.StreamIdle,
-			Stats: usage.Summary, Usage: usage, Metrics: d.newMetrics(),
+			Stats: usage.Summary, Usage: usage, Metrics: d.newMetrics(volumes),
 			Kubelet: kubeletView(o, cgroup.DetectSettings().V2, client, p.pleg), Cluster: clusterMember(d.member),
-			Volumes:      volumeView{objects: d.sources.config.Objects(), pods: d.sup, usage: d.claimUsage()},
+			Volumes:      volumes,
 			LogDirectory: func(p *v1.Pod) string { return cri.LogDirectory(o.Paths.PodLogs, p.Namespace, p.Name, p.UID) },
 		},
 	)

@@ -4,20 +4,17 @@ import (
 	"context"
 	"time"
 
-	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/podstead/podstead/httpapi"
 	"github.com/podstead/podstead/httpapi/metrics"
 	"github.com/podstead/podstead/internal/buildinfo"
-	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/internal/usage"
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/supervisor"
+	"github.com/podstead/podstead/supervisor/volumeview"
 )
 
 // newMetrics creates the endpoints that Prometheus scrapes.
-func (d *daemon) newMetrics() httpapi.Metrics {
+func (d *daemon) newMetrics(volumes *volumeview.View) httpapi.Metrics {
 	p := &d.observers
 	e := metrics.New(p.counters, metrics.Sources{
 		NodeName: d.nodeName, Version: buildinfo.Version(),
@@ -26,7 +23,7 @@ func (d *daemon) newMetrics() httpapi.Metrics {
 		Workers:    func() []metrics.Worker { return workersOf(d.sup) },
 		Statuses:   p.statuses.List,
 		Manifests:  func() []metrics.Manifests { return manifestsOf(d.sources.config.Snapshot()) },
-		Claims:     func() []metrics.Claim { return claimsOf(d.claimUsage()) },
+		Claims:     func() []usage.Claim { return volumes.InUse(context.Background()) },
 		Probes:     func() []metrics.ProbeCount { return probeCounts(p.prober.Counts()) },
 		Specs:      d.sup.Pods,
 		Stats:      p.stats, Machine: machine, SandboxImage: sandboxImage(d.runtime.client), Log: d.log,
@@ -62,46 +59,6 @@ func manifestsOf(views []manifest.SourceView) (list []metrics.Manifests) {
 			}
 		}
 		list = append(list, one)
-	}
-	return list
-}
-
-// claimsOf returns the claims that pods use, with their usage.
-func claimsOf(u claimUsage) (list []metrics.Claim) {
-	claims := u.list()
-	volumes := u.recent(context.Background(), claims)
-	for i := range claims {
-		c := &claims[i]
-		if volume := volumes[c.MountPath]; volume != nil && len(c.Users) > 0 {
-			list = append(list, metrics.Claim{Namespace: c.Namespace, Name: c.Name, ClaimVolume: *volume})
-		}
-	}
-	return addClusterClaims(list, u.pods.Pods(), u.pods.PodClaimPath, volumes)
-}
-
-// addClusterClaims adds the claims that pods of a cluster use. path returns where the content of a pod's volume
-// is. A claim is listed once, also if several pods use it, or if a manifest has a claim of its name: metrics must
-// not repeat.
-func addClusterClaims(list []metrics.Claim, pods []*v1.Pod, path func(uid types.UID, volume string) string, volumes usage.ClaimVolumes) []metrics.Claim {
-	type name struct{ namespace, claim string }
-	seen := map[name]bool{}
-	for i := range list {
-		seen[name{list[i].Namespace, list[i].Name}] = true
-	}
-	for _, pod := range pods {
-		if !podinfo.IsAPI(pod) {
-			continue
-		}
-		for i := range pod.Spec.Volumes {
-			claim := name{pod.Namespace, podinfo.ClaimOf(pod, &pod.Spec.Volumes[i])}
-			if claim.claim == "" || seen[claim] {
-				continue
-			}
-			if volume := volumes[path(pod.UID, pod.Spec.Volumes[i].Name)]; volume != nil {
-				seen[claim] = true
-				list = append(list, metrics.Claim{Namespace: claim.namespace, Name: claim.claim, ClaimVolume: *volume})
-			}
-		}
 	}
 	return list
 }

@@ -23,6 +23,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podstead/podstead/api"
 	"github.com/podstead/podstead/httpapi/access"
 	"github.com/podstead/podstead/httpapi/kubeapi"
 	"github.com/podstead/podstead/httpapi/streaming"
@@ -106,7 +107,7 @@ func (f *recordingNode) Pods() []*v1.Pod {
 		}}},
 	}}
 }
-func (f *recordingNode) PersistentVolumes(context.Context, bool) ([]PersistentVolume, error) {
+func (f *recordingNode) PersistentVolumes(context.Context, bool) ([]api.PersistentVolume, error) {
 	return nil, nil
 }
 func (f *recordingNode) RemovePersistentVolume(namespace, name string) error {

@@ -10,20 +10,21 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/podstead/podstead/api"
 	"github.com/podstead/podstead/httpapi/access"
 )
 
 type fakeVolumes struct {
 	removed string
 	// listed are further volumes.
-	listed []PersistentVolume
+	listed []api.PersistentVolume
 }
 
-func (k *fakeVolumes) PersistentVolumes(_ context.Context, measured bool) ([]PersistentVolume, error) {
-	list := []PersistentVolume{{Namespace: "apps", Name: "data", Path: "/x", Requested: "1Gi"}}
+func (k *fakeVolumes) PersistentVolumes(_ context.Context, measured bool) ([]api.PersistentVolume, error) {
+	list := []api.PersistentVolume{{Namespace: "apps", Name: "data", Path: "/x", Requested: "1Gi"}}
 	if measured {
 		available, used := uint64(60), uint64(30)
-		list[0].Usage = &VolumeUsage{Capacity: 100, Available: &available, Used: &used, Incomplete: true}
+		list[0].Usage = &api.VolumeUsage{Capacity: 100, Available: &available, Used: &used, Incomplete: true}
 	}
 	return append(list, k.listed...), nil
 }
@@ -78,9 +79,9 @@ func TestVolumes(t *testing.T) {
 
 // A claim of a cluster is marked, and has its state and what its pods wait for.
 func TestVolumesOfACluster(t *testing.T) {
-	k := &fakeVolumes{listed: []PersistentVolume{{
-		Namespace: "apps", Name: "disk", Source: "api", Volume: "pv", Type: "csi", Capacity: "2Gi", State: VolumeWaiting,
-		Waiting: []VolumeWait{{Pod: "apps/web", Message: "is not attached"}},
+	k := &fakeVolumes{listed: []api.PersistentVolume{{
+		Namespace: "apps", Name: "disk", Source: "api", Volume: "pv", Type: "csi", Capacity: "2Gi", State: api.VolumeWaiting,
+		Waiting: []api.VolumeWait{{Pod: "apps/web", Message: "is not attached"}},
 	}}}
 	w := httptest.NewRecorder()
 	serveClasses(Routes(Sources{Volumes: k, Kube: http.NotFoundHandler()}), access.Read).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/podstead/v1/volumes", nil))

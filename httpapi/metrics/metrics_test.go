@@ -134,8 +134,8 @@ func fixture(t testing.TB, pods int) (*Counters, Sources) {
 			return []Manifests{{Source: "file", Ready: true, Files: 5, Faults: 2, Warnings: 1, LastGood: time.Unix(900, 0)}, {Source: "http"}}
 		},
 		RolledBack: func() int { return 2 }, MemoryQoS: func() (int64, int64) { return 3 << 20, 2 << 20 }, PodDNSReady: func() bool { return true },
-		Claims: func() []Claim {
-			return []Claim{{Namespace: "default", Name: "data", ClaimVolume: usage.ClaimVolume{Filesystem: usage.Filesystem{Capacity: 1000, Used: 10}}}, {Namespace: "default", Name: "large", ClaimVolume: usage.ClaimVolume{Filesystem: usage.Filesystem{Capacity: 1000, Used: 20}, Incomplete: true}}, {Namespace: "default", Name: "disk", ClaimVolume: usage.ClaimVolume{Filesystem: usage.Filesystem{Capacity: 3000}, Block: true}}}
+		Claims: func() []usage.Claim {
+			return []usage.Claim{{Namespace: "default", Name: "data", ClaimVolume: usage.ClaimVolume{Filesystem: usage.Filesystem{Capacity: 1000, Used: 10}}}, {Namespace: "default", Name: "large", ClaimVolume: usage.ClaimVolume{Filesystem: usage.Filesystem{Capacity: 1000, Used: 20}, Incomplete: true}}, {Namespace: "default", Name: "disk", ClaimVolume: usage.ClaimVolume{Filesystem: usage.Filesystem{Capacity: 3000}, Block: true}}}
 		},
 		Probes: func() []ProbeCount {
 			return []ProbeCount{{UID: "u0", Namespace: "default", Pod: "pod0", Container: "main", Type: "Liveness", Succeeded: 3, Failed: 1, Took: 2 * time.Second, Buckets: map[float64]uint64{0.25: 0, 0.5: 3, 1: 4}}}

@@ -22,7 +22,7 @@ type Sources struct {
 	Workers    func() []Worker
 	Statuses   func() map[types.UID]*v1.PodStatus
 	Manifests  func() []Manifests
-	Claims     func() []Claim
+	Claims     func() []usage.Claim
 	Probes     func() []ProbeCount
 	// Specs returns the pods with their statuses.
 	Specs func() []*v1.Pod
@@ -96,12 +96,6 @@ type Manifests struct {
 	LastGood time.Time
 	// LastRead is when the source was last read in full; zero if it never was.
 	LastRead time.Time
-}
-
-// Claim is a PersistentVolumeClaim in use, with the usage of its volume.
-type Claim struct {
-	Namespace, Name string
-	usage.ClaimVolume
 }
 
 // ProbeCount counts the results of one probe of a container.

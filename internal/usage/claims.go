@@ -24,3 +24,9 @@ type VolumeCondition struct {
 // ClaimVolumes are the volumes that were measured, by their path on the host. They are shared:
 // callers must not modify them.
 type ClaimVolumes map[string]*ClaimVolume
+
+// Claim is a PersistentVolumeClaim in use, with the usage of its volume.
+type Claim struct {
+	Namespace, Name string
+	ClaimVolume
+}

@@ -1,4 +1,4 @@
-package daemon
+package volumeview
 
 import (
 	"errors"
@@ -13,9 +13,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podstead/podstead/httpapi"
+	"github.com/podstead/podstead/api"
 	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/internal/usage"
+	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/supervisor/volume"
 )
 
@@ -50,11 +51,31 @@ func (f *fakeClaimPods) RemoveClaim(namespace, name string) error {
 	return nil
 }
 
+func (f *fakeClaimPods) PodClaimPath(types.UID, string) string { return "" }
+
+// declaredClaims are the claims of manifests in the namespace shop: the size by the name.
+type declaredClaims map[string]string
+
+func (d declaredClaims) Claim(namespace, name string) (*v1.PersistentVolumeClaim, bool) {
+	size, ok := d[name]
+	if !ok || namespace != "shop" {
+		return nil, false
+	}
+	claim := &v1.PersistentVolumeClaim{}
+	claim.Spec.Resources.Requests = v1.ResourceList{v1.ResourceStorage: resource.MustParse(size)}
+	return claim, true
+}
+
+func (d declaredClaims) List() (list []manifest.ObjectView) {
+	for name := range d {
+		list = append(list, manifest.ObjectView{ObjectRef: manifest.ObjectRef{Kind: manifest.KindClaim, Namespace: "shop", Name: name}, Source: manifest.SourceFile})
+	}
+	return list
+}
+
 // The claims of a cluster's pods are listed after those of manifests with the same name, and marked as the pods
 // are. They cannot be removed here.
 func TestVolumesOfACluster(t *testing.T) {
-	h := newWriteHarness(t, map[string]string{"both.yaml": "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: both, namespace: shop}\n" +
-		"spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}\n"})
 	disk := &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}}
 	disk.Spec.StorageClassName, disk.Spec.Capacity = "fast", v1.ResourceList{v1.ResourceStorage: resource.MustParse("2Gi")}
 	disk.Spec.CSI = &v1.CSIPersistentVolumeSource{Driver: "disk.example.com", VolumeHandle: "d1"}
@@ -65,13 +86,12 @@ func TestVolumesOfACluster(t *testing.T) {
 			{Claim: volume.Claim{Namespace: "shop", Name: "data"}, Waiting: []volume.ClaimWait{{Pod: "u1", Reason: "is not bound"}}},
 		},
 	}
-	view := volumeView{objects: h.config.Objects(), pods: pods}
-	h.await("the claim of the manifest is known", func() bool { _, ok := view.objects.Claim("shop", "both"); return ok })
+	view := View{Objects: declaredClaims{"both": "1Gi"}, Pods: pods}
 	got, err := view.PersistentVolumes(t.Context(), false)
-	want := []httpapi.PersistentVolume{
+	want := []api.PersistentVolume{
 		{Namespace: "shop", Name: "both", Source: "file", Path: "/v/both", Requested: "1Gi", State: "Bound"},
 		{Namespace: "shop", Name: "both", Source: "api", Path: "disk.example.com:d1", Volume: "pv", Type: "csi", Capacity: "2Gi", StorageClass: "fast", Pods: []string{"shop/web", "u2"}, State: "Bound"},
-		{Namespace: "shop", Name: "data", Source: "api", State: "Waiting", Waiting: []httpapi.VolumeWait{{Pod: "shop/web", Message: "is not bound"}}},
+		{Namespace: "shop", Name: "data", Source: "api", State: "Waiting", Waiting: []api.VolumeWait{{Pod: "shop/web", Message: "is not bound"}}},
 		{Namespace: "shop", Name: "left", Path: "/v/left", State: "Bound"},
 	}
 	if err != nil || !reflect.DeepEqual(got, want) {
@@ -114,5 +134,29 @@ func TestUsageOfClusterVolumes(t *testing.T) {
 	csi, raw, unused := list.all[0].Usage, list.all[1].Usage, list.all[2].Usage
 	if csi == nil || csi.Capacity != 9 || *csi.Used != 3 || raw == nil || raw.Capacity != 8 || raw.Used != nil || unused != nil {
 		t.Errorf("%+v, %+v, %+v", csi, raw, unused)
+	}
+}
+
+// The claims of a cluster's pods are in the metrics, each once, and not those of static pods, which the node binds.
+func TestMetricsOfClusterClaims(t *testing.T) {
+	pod := func(uid types.UID, source podinfo.Source, claims ...string) *v1.Pod {
+		p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: string(uid), UID: uid, Annotations: map[string]string{podinfo.AnnotationSource: string(source)}}}
+		for _, claim := range claims {
+			p.Spec.Volumes = append(p.Spec.Volumes, v1.Volume{Name: claim, VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}})
+		}
+		return p
+	}
+	pods := []*v1.Pod{pod("one", podinfo.SourceAPI, "data", "declared", "unused"), pod("two", podinfo.SourceAPI, "data"), pod("static", podinfo.SourceFile, "local")}
+	path := func(uid types.UID, volume string) string {
+		if volume == "unused" {
+			return ""
+		}
+		return "/" + volume
+	}
+	volumes := usage.ClaimVolumes{"/data": {}, "/declared": {}, "/local": {}}
+	volumes["/data"].Capacity = 7
+	got := addClusterClaims([]usage.Claim{{Namespace: "shop", Name: "declared"}}, pods, path, volumes)
+	if len(got) != 2 || got[1].Name != "data" || got[1].Namespace != "shop" || got[1].Capacity != 7 {
+		t.Errorf("%+v", got)
 	}
 }
