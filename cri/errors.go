@@ -25,12 +25,19 @@ var (
 	// ErrTimeout means that the answer did not come in time. A write may have
 	// taken effect nevertheless.
 	ErrTimeout = errors.New("container runtime timed out")
-	// ErrUnimplemented means that this runtime has no such call.
-	ErrUnimplemented = errors.New("not implemented by the container runtime")
+	// ErrUnimplemented means that this runtime has no such call. It is an errors.ErrUnsupported, so
+	// that packages which do not know this one can tell it too.
+	ErrUnimplemented error = unimplemented{}
 	// ErrExists means that the name of a sandbox or container is taken by another
 	// one, for example one created by a call whose reply was lost.
 	ErrExists = errors.New("already exists")
 )
+
+type unimplemented struct{}
+
+func (unimplemented) Error() string { return "not implemented by the container runtime" }
+
+func (unimplemented) Is(target error) bool { return target == errors.ErrUnsupported }
 
 // Error is the failure of one call to the runtime. It reads "failed to OP:
 // DETAIL" and matches, through errors.Is, its class and, if the caller's context

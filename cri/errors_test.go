@@ -48,6 +48,10 @@ func TestErrorClasses(t *testing.T) {
 					t.Errorf("%v: is %q: %t", err, class, class != c.class)
 				}
 			}
+			// cluster and httpapi know only this.
+			if got := errors.Is(err, errors.ErrUnsupported); got != (c.class == cri.ErrUnimplemented) {
+				t.Errorf("%v: is unsupported: %t", err, got)
+			}
 			if status.Code(err) != status.Code(c.err) {
 				t.Errorf("%v: code %v", err, status.Code(err))
 			}

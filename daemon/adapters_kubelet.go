@@ -2,8 +2,6 @@ package daemon
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"path/filepath"
 	"runtime"
 	"time"
@@ -39,13 +37,7 @@ func kubeletView(o *config.Options, v2 bool, client *cri.Client, observer *pleg.
 			}
 		},
 		LogRoot: hostLogs, Checkpoints: filepath.Join(o.Paths.Root, "checkpoints"), Profiling: o.Remote.Profiling,
-		Checkpoint: func(ctx context.Context, id, file string, timeout time.Duration) error {
-			err := client.Checkpoint(ctx, id, file, timeout)
-			if errors.Is(err, cri.ErrUnimplemented) {
-				return fmt.Errorf("%w: %w", httpapi.ErrCheckpointUnsupported, err)
-			}
-			return err
-		},
+		Checkpoint: client.Checkpoint,
 	}
 }
 

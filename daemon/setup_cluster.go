@@ -2,11 +2,8 @@ package daemon
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	"github.com/podstead/podstead/cluster"
-	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/httpapi"
 	"github.com/podstead/podstead/internal/buildinfo"
 )
@@ -24,7 +21,7 @@ func (d *daemon) joinCluster(context.Context) error {
 		Log:  d.log, Events: d.observers.events,
 		Objects:       d.bound,
 		Storage:       d.csi,
-		UpdatePodCIDR: podCIDRUpdater(d.runtime.client.UpdatePodCIDR),
+		UpdatePodCIDR: d.runtime.client.UpdatePodCIDR,
 		Requests:      cluster.RateLimit{QPS: o.Rates.APIQPS, Burst: o.Rates.APIBurst},
 		EventRequests: cluster.RateLimit{QPS: o.Rates.EventQPS, Burst: o.Rates.EventBurst},
 		Registration: cluster.Registration{
@@ -42,17 +39,6 @@ func (d *daemon) joinCluster(context.Context) error {
 	d.sup.SetTaints(member.Taints)
 	d.start(member.Run)
 	return nil
-}
-
-// podCIDRUpdater marks the error of a runtime that has no such call as cluster expects it.
-func podCIDRUpdater(update func(ctx context.Context, cidrs string) error) func(ctx context.Context, cidrs string) error {
-	return func(ctx context.Context, cidrs string) error {
-		err := update(ctx, cidrs)
-		if errors.Is(err, cri.ErrUnimplemented) {
-			return fmt.Errorf("%w: %w", errors.ErrUnsupported, err)
-		}
-		return err
-	}
 }
 
 // clusterMember converts a nil adapter to a nil interface.

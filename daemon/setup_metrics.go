@@ -39,26 +39,14 @@ func workersOf(sup *supervisor.Supervisor) (list []metrics.Worker) {
 	return list
 }
 
-func manifestsOf(views []manifest.SourceView) (list []metrics.Manifests) {
-	for _, v := range views {
-		one := metrics.Manifests{Source: string(v.Source), Ready: v.Delivered || (v.Fault == nil || v.Fault.Warning) && len(v.Incomplete) > 0, Incomplete: len(v.Incomplete), Files: len(v.Units), LastGood: v.LastGood, LastRead: v.LastRead}
-		switch {
-		case v.Fault == nil:
-		case v.Fault.Warning:
-			one.Warnings++
-		default:
-			one.Faults++
+func manifestsOf(views []manifest.SourceView) []metrics.Manifests {
+	list := make([]metrics.Manifests, len(views))
+	for i := range views {
+		v := &views[i]
+		list[i] = metrics.Manifests{
+			Source: string(v.Source), Ready: v.Ready(), Incomplete: len(v.Incomplete), Files: len(v.Units), LastGood: v.LastGood, LastRead: v.LastRead,
 		}
-		for _, u := range v.Units {
-			for _, f := range u.Faults {
-				if f.Warning {
-					one.Warnings++
-				} else {
-					one.Faults++
-				}
-			}
-		}
-		list = append(list, one)
+		list[i].Faults, list[i].Warnings = v.CountFaults()
 	}
 	return list
 }

@@ -12,9 +12,6 @@ import (
 	"github.com/podstead/podstead/httpapi/apistatus"
 )
 
-// ErrCheckpointUnsupported means that the runtime cannot checkpoint containers.
-var ErrCheckpointUnsupported = errors.New("the container runtime does not support checkpoints")
-
 // maxCheckpoint is the time limit for one checkpoint.
 const maxCheckpoint = time.Hour
 
@@ -46,8 +43,8 @@ func checkpoint(s *sessions, k Kubelet) http.HandlerFunc {
 			return
 		}
 		switch err := k.Checkpoint(r.Context(), c.id, file, timeout); {
-		case errors.Is(err, ErrCheckpointUnsupported):
-			apistatus.Write(w, r, apistatus.New(http.StatusNotImplemented, "%v", err))
+		case errors.Is(err, errors.ErrUnsupported):
+			apistatus.Write(w, r, apistatus.New(http.StatusNotImplemented, "the container runtime does not support checkpoints: %v", err))
 		case err != nil:
 			_ = os.Remove(file) // may be incomplete
 			apistatus.Write(w, r, apistatus.New(http.StatusInternalServerError, "failed to checkpoint container %q in pod %q: %v", c.name, pod.Name, err))

@@ -19,7 +19,8 @@ type Kubelet struct {
 	// LogRoot is the directory that /logs/ serves, Checkpoints the directory to which
 	// /checkpoint writes.
 	LogRoot, Checkpoints string
-	// Checkpoint writes the state of a running container to a file.
+	// Checkpoint writes the state of a running container to a file. The error of a runtime that
+	// cannot is errors.ErrUnsupported.
 	Checkpoint func(ctx context.Context, containerID, file string, timeout time.Duration) error
 	// Profiling enables /debug/pprof/.
 	Profiling bool

@@ -251,7 +251,7 @@ func TestCheckpoint(t *testing.T) {
 	if err := os.Remove(answer.Items[0]); err != nil {
 		t.Fatal(err)
 	}
-	for err, want := range map[error]int{ErrCheckpointUnsupported: 501, errors.New("criu is not there"): 500} {
+	for err, want := range map[error]int{errors.ErrUnsupported: 501, errors.New("criu is not there"): 500} {
 		fault = err
 		if code, body := post("/checkpoint/default/web-n1/main?timeout=7"); code != want || !strings.Contains(body, err.Error()) {
 			t.Errorf("%v = %d %q, want %d", err, code, body, want)

@@ -30,6 +30,33 @@ type SourceView struct {
 	Units []UnitView `json:"units,omitempty"`
 }
 
+// Ready reports that the source was read in full. It also was if its pods are not all known because one
+// of its units is invalid and has no last good revision.
+func (v *SourceView) Ready() bool {
+	return v.Delivered || (v.Fault == nil || v.Fault.Warning) && len(v.Incomplete) > 0
+}
+
+// CountFaults returns how many faults the source and its units have: those that keep a manifest from
+// taking effect, and the warnings.
+func (v *SourceView) CountFaults() (faults, warnings int) {
+	count := func(f *Fault) {
+		if f.Warning {
+			warnings++
+		} else {
+			faults++
+		}
+	}
+	if v.Fault != nil {
+		count(v.Fault)
+	}
+	for i := range v.Units {
+		for j := range v.Units[i].Faults {
+			count(&v.Units[i].Faults[j])
+		}
+	}
+	return faults, warnings
+}
+
 // UnitView is the current state of one file, URL body or artifact.
 type UnitView struct {
 	Name string `json:"name"`
