@@ -2,12 +2,10 @@ package daemon
 
 import (
 	"context"
-	"errors"
 
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstead/podstead/cri"
-	"github.com/podstead/podstead/internal/usage"
 	"github.com/podstead/podstead/node/nodestatus"
 	"github.com/podstead/podstead/node/stats"
 )
@@ -35,81 +33,6 @@ func observedPods(o *cri.Observed) []stats.ObservedPod {
 		p.Containers = containers[first:len(containers):len(containers)]
 	}
 	return pods
-}
-
-// runtimeStats is the client as node/stats asks it.
-type runtimeStats struct{ client *cri.Client }
-
-// ContainerUsage implements stats.Runtime.
-func (r runtimeStats) ContainerUsage(ctx context.Context) ([]stats.ContainerUsage, error) {
-	list, err := r.client.ContainerStats(ctx)
-	if err != nil {
-		return nil, unlessUnimplemented(err)
-	}
-	containers := make([]stats.ContainerUsage, len(list))
-	for i := range list {
-		c := &list[i]
-		containers[i] = stats.ContainerUsage{ID: c.ID, Usage: runtimeUsage(c.CPU, c.Memory, nil), Writable: (*stats.FilesystemUsage)(c.Writable)}
-	}
-	return containers, nil
-}
-
-// SandboxUsage implements stats.Runtime.
-func (r runtimeStats) SandboxUsage(ctx context.Context) ([]stats.SandboxUsage, error) {
-	list, err := r.client.SandboxStats(ctx)
-	if err != nil {
-		return nil, unlessUnimplemented(err)
-	}
-	sandboxes := make([]stats.SandboxUsage, len(list))
-	for i := range list {
-		s := &list[i]
-		sandboxes[i] = stats.SandboxUsage{ID: s.ID, Usage: runtimeUsage(s.CPU, s.Memory, s.Processes)}
-		for _, f := range s.Interfaces {
-			sandboxes[i].Interfaces = append(sandboxes[i].Interfaces, usage.Interface{
-				Name: f.Name, RxBytes: f.RxBytes, RxErrors: f.RxErrors, TxBytes: f.TxBytes, TxErrors: f.TxErrors,
-			})
-		}
-	}
-	return sandboxes, nil
-}
-
-// ImageUsage implements stats.Runtime.
-func (r runtimeStats) ImageUsage(ctx context.Context) (images, containers []stats.FilesystemUsage, err error) {
-	i, c, err := r.client.ImageStats(ctx)
-	return filesystems(i), filesystems(c), err
-}
-
-func filesystems(list []cri.FilesystemStats) []stats.FilesystemUsage {
-	out := make([]stats.FilesystemUsage, len(list))
-	for i := range list {
-		out[i] = stats.FilesystemUsage(list[i])
-	}
-	return out
-}
-
-func unlessUnimplemented(err error) error {
-	if errors.Is(err, cri.ErrUnimplemented) {
-		return nil
-	}
-	return err
-}
-
-// runtimeUsage joins what the runtime measured. A rate needs the time of the CPU
-// measurement.
-func runtimeUsage(cpu *cri.CPUStats, memory *cri.MemoryStats, processes *uint64) usage.Usage {
-	u := usage.Usage{Processes: processes}
-	if memory != nil {
-		u.At = memory.At
-		u.Memory = &usage.Memory{
-			Usage: memory.Usage, InactiveFile: memory.Usage - min(memory.WorkingSet, memory.Usage), RSS: memory.RSS,
-			PageFaults: memory.PageFaults, MajorPageFaults: memory.MajorPageFaults,
-		}
-	}
-	if cpu != nil {
-		u.At = cpu.At
-		u.CPU = &usage.CPU{Total: cpu.Total}
-	}
-	return u
 }
 
 // runtimeInventory is the client as node/nodestatus asks it.

@@ -33,7 +33,7 @@ func newStats(o *config.Options, client *cri.Client, observer *pleg.PLEG, driver
 		log.Warn("Cannot read cgroups, using the runtime's stats only", "err", err)
 	}
 	return stats.New(stats.Config{
-		Runtime: runtimeStats{client}, Observed: func() []stats.ObservedPod { return observedPods(observer.Observed()) }, Cgroups: reader, CgroupRoot: o.Cgroups.Root,
+		Runtime: client, Observed: func() []stats.ObservedPod { return observedPods(observer.Observed()) }, Cgroups: reader, CgroupRoot: o.Cgroups.Root,
 		Ceiling:        func() (cgroup.MemoryCgroup, int64) { return cgroup.Ceiling(o.Cgroups.Root) },
 		RuntimeProcess: client.PID,
 		Root:           o.Paths.Root, DriverUsage: drivers.Usage, Log: log,

@@ -58,12 +58,12 @@ func (c *Collector) measureDisks(ctx context.Context, last *usage.Disks) (*usage
 
 // writableLayers returns the usage of the containers' writable layers by
 // container ID, as the runtime keeps it.
-func (c *Collector) writableLayers(ctx context.Context) map[string]*FilesystemUsage {
+func (c *Collector) writableLayers(ctx context.Context) map[string]*usage.RuntimeFilesystem {
 	list, err := c.cfg.Runtime.ContainerUsage(ctx)
 	if err != nil {
 		return nil // the runtime is down
 	}
-	byID := make(map[string]*FilesystemUsage, len(list))
+	byID := make(map[string]*usage.RuntimeFilesystem, len(list))
 	for i := range list {
 		byID[list[i].ID] = list[i].Writable
 	}
@@ -71,7 +71,7 @@ func (c *Collector) writableLayers(ctx context.Context) map[string]*FilesystemUs
 }
 
 // measureDisk returns nil if the time is over before it begins.
-func (c *Collector) measureDisk(ctx context.Context, pod *ObservedPod, writable map[string]*FilesystemUsage) *usage.PodDisk {
+func (c *Collector) measureDisk(ctx context.Context, pod *ObservedPod, writable map[string]*usage.RuntimeFilesystem) *usage.PodDisk {
 	if ctx.Err() != nil {
 		return nil
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/podstead/podstead/internal/usage"
 )
 
 func TestDisks(t *testing.T) {
@@ -21,7 +23,7 @@ func TestDisks(t *testing.T) {
 	m.put("root/pods/a/etc-hosts", content)
 	m.put("root/pods/a/containers/x/message", content)
 	m.put("layers/x", "")
-	m.rt.containers = []ContainerUsage{{ID: "a-x", Writable: &FilesystemUsage{Mount: m.path("layers"), Used: 5000, Inodes: 5}}}
+	m.rt.containers = []usage.RuntimeContainer{{ID: "a-x", Writable: &usage.RuntimeFilesystem{Mount: m.path("layers"), Used: 5000, Inodes: 5}}}
 	disks, err := m.collector().Disks(t.Context(), 0)
 	if err != nil {
 		t.Fatal(err)

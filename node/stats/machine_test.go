@@ -122,24 +122,24 @@ func (m *machine) collector() *Collector {
 
 // fakeRuntime answers and counts calls.
 type fakeRuntime struct {
-	containers []ContainerUsage
-	sandboxes  []SandboxUsage
-	images     []FilesystemUsage
+	containers []usage.RuntimeContainer
+	sandboxes  []usage.RuntimeSandbox
+	images     []usage.RuntimeFilesystem
 	fault      error
 	calls      int
 }
 
-func (r *fakeRuntime) ContainerUsage(context.Context) ([]ContainerUsage, error) {
+func (r *fakeRuntime) ContainerUsage(context.Context) ([]usage.RuntimeContainer, error) {
 	r.calls++
 	return r.containers, r.fault
 }
 
-func (r *fakeRuntime) SandboxUsage(context.Context) ([]SandboxUsage, error) {
+func (r *fakeRuntime) SandboxUsage(context.Context) ([]usage.RuntimeSandbox, error) {
 	r.calls++
 	return r.sandboxes, r.fault
 }
 
-func (r *fakeRuntime) ImageUsage(context.Context) (images, containers []FilesystemUsage, err error) {
+func (r *fakeRuntime) ImageUsage(context.Context) (images, containers []usage.RuntimeFilesystem, err error) {
 	return r.images, nil, r.fault
 }
 

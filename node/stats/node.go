@@ -185,7 +185,7 @@ func (c *Collector) readImages(ctx context.Context, n, last *usage.Node) {
 }
 
 // fsOf returns the file system that the runtime uses, with the part that it uses.
-func (c *Collector) fsOf(list []FilesystemUsage) *usage.Filesystem {
+func (c *Collector) fsOf(list []usage.RuntimeFilesystem) *usage.Filesystem {
 	for _, t := range list {
 		fs, _, err := c.cfg.statfs(t.Mount)
 		if err != nil {

@@ -14,7 +14,7 @@ func TestNode(t *testing.T) {
 	m := newMachine(t)
 	m.put("root/x", "")
 	m.put("images/x", "")
-	m.rt.images = []FilesystemUsage{{Mount: m.path("nowhere")}, {Mount: m.path("images"), Used: 77, Inodes: 7}}
+	m.rt.images = []usage.RuntimeFilesystem{{Mount: m.path("nowhere")}, {Mount: m.path("images"), Used: 77, Inodes: 7}}
 	c := m.collector()
 	n, err := c.Node(t.Context(), 0)
 	if err != nil {
@@ -80,7 +80,7 @@ func TestTraffic(t *testing.T) {
 	}
 	m.link("proc/11/ns/net", "net:[11]")
 	m.link("proc/12/ns/net", "net:[1]")
-	m.rt.sandboxes = []SandboxUsage{{ID: "vm-sandbox", Interfaces: []usage.Interface{{Name: "eth0", RxBytes: 3}}}}
+	m.rt.sandboxes = []usage.RuntimeSandbox{{ID: "vm-sandbox", Interfaces: []usage.Interface{{Name: "eth0", RxBytes: 3}}}}
 	all, err := m.collector().Traffic(t.Context(), 0)
 	if err != nil {
 		t.Fatal(err)

@@ -2,6 +2,7 @@ package stats
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -97,10 +98,10 @@ func (c *Collector) readCgroup(path string) (usage.Usage, bool) {
 // calls for all of them.
 func (c *Collector) askRuntime(ctx context.Context, result *usage.Pods, incomplete []int) error {
 	containers, err := c.cfg.Runtime.ContainerUsage(ctx)
-	if err != nil {
+	if err != nil && !errors.Is(err, errors.ErrUnsupported) {
 		return fmt.Errorf("failed to get container stats from the runtime for containers without a known cgroup: %w", err)
 	}
-	containerByID := make(map[string]*ContainerUsage, len(containers))
+	containerByID := make(map[string]*usage.RuntimeContainer, len(containers))
 	for i := range containers {
 		containerByID[containers[i].ID] = &containers[i]
 	}
@@ -108,7 +109,7 @@ func (c *Collector) askRuntime(ctx context.Context, result *usage.Pods, incomple
 	if err != nil {
 		sandboxes = nil // the pods are then the sums of their containers
 	}
-	sandboxByID := make(map[string]*SandboxUsage, len(sandboxes))
+	sandboxByID := make(map[string]*usage.RuntimeSandbox, len(sandboxes))
 	for i := range sandboxes {
 		sandboxByID[sandboxes[i].ID] = &sandboxes[i]
 	}

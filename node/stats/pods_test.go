@@ -1,6 +1,8 @@
 package stats
 
 import (
+	"errors"
+	"fmt"
 	"math"
 	"sync"
 	"testing"
@@ -44,10 +46,10 @@ func TestPodsFromTheRuntime(t *testing.T) {
 	m.cgroup("podstead/poda/a-x", time.Second, 600, 200, 4)
 	m.pod("vm", "x")
 	one := uint64(3)
-	m.rt.containers = []ContainerUsage{{
+	m.rt.containers = []usage.RuntimeContainer{{
 		ID: "vm-x", Usage: usage.Usage{CPU: &usage.CPU{Total: 7 * time.Second}, Memory: &usage.Memory{Usage: 90, InactiveFile: 10}},
 	}}
-	m.rt.sandboxes = []SandboxUsage{{
+	m.rt.sandboxes = []usage.RuntimeSandbox{{
 		ID: "vm-sandbox", Usage: usage.Usage{CPU: &usage.CPU{Total: 8 * time.Second}, Memory: &usage.Memory{Usage: 95, InactiveFile: 10}, Processes: &one},
 	}}
 	pods, err := m.collector().Pods(t.Context(), 0)
@@ -97,6 +99,22 @@ func TestWhatCannotBeMeasuredIsMissing(t *testing.T) {
 	}
 	if pods.Missing != 1 || pods.Get("a").Containers[0].WorkingSet() != 400 || pods.Get("b").WorkingSet() != 700 || pods.Get("b").Containers[0].Memory != nil {
 		t.Errorf("%+v", pods)
+	}
+}
+
+// A runtime that has no statistics is no fault: the pods on this kernel are measured without it.
+func TestRuntimeWithoutStatistics(t *testing.T) {
+	m := newMachine(t)
+	m.pod("vm", "x")
+	m.rt.fault = fmt.Errorf("list container stats: %w", errors.ErrUnsupported)
+	c := m.collector()
+	pods, err := c.Pods(t.Context(), 0)
+	if err != nil || pods.Missing != 1 || c.fault != "" {
+		t.Errorf("%v: %d are missing, fault %q", err, pods.Missing, c.fault)
+	}
+	m.rt.fault = errUnavailable
+	if _, err := c.Pods(t.Context(), 0); err != nil || c.fault == "" {
+		t.Errorf("%v: the runtime does not answer, fault %q", err, c.fault)
 	}
 }
 

@@ -30,38 +30,14 @@ type ObservedContainer struct {
 	Running   bool
 }
 
-// Runtime reports what the kernel does not show. A runtime that does not
-// implement a call returns nothing and no error.
+// Runtime reports what the kernel does not show. Implemented by cri.Client.
 type Runtime interface {
 	// ContainerUsage and SandboxUsage return the usage of all containers and
-	// sandboxes of this daemon, each in one call.
-	ContainerUsage(ctx context.Context) ([]ContainerUsage, error)
-	SandboxUsage(ctx context.Context) ([]SandboxUsage, error)
+	// sandboxes of this daemon, each in one call. The error of a runtime that has no such call is
+	// errors.ErrUnsupported.
+	ContainerUsage(ctx context.Context) ([]usage.RuntimeContainer, error)
+	SandboxUsage(ctx context.Context) ([]usage.RuntimeSandbox, error)
 	// ImageUsage returns the file systems that images and the writable layers of
 	// containers are on.
-	ImageUsage(ctx context.Context) (images, containers []FilesystemUsage, err error)
-}
-
-// ContainerUsage is the usage of a container as the runtime measured it.
-type ContainerUsage struct {
-	ID string
-	usage.Usage
-	// Writable is the container's writable layer; nil if it was not measured.
-	Writable *FilesystemUsage
-}
-
-// SandboxUsage is the usage of a sandbox with all its containers as the runtime
-// measured it.
-type SandboxUsage struct {
-	ID string
-	usage.Usage
-	Interfaces []usage.Interface
-}
-
-// FilesystemUsage is the used part, in bytes and inodes, of the file system that
-// is mounted at Mount.
-type FilesystemUsage struct {
-	At           time.Time
-	Mount        string
-	Used, Inodes uint64
+	ImageUsage(ctx context.Context) (images, containers []usage.RuntimeFilesystem, err error)
 }

@@ -36,18 +36,18 @@ func TestStats(t *testing.T) {
 	start("foreign", map[string]string{cri.LabelInstance: "another"})
 	f.SetStats("x", critest.Stats{CPU: 3 * time.Second, Memory: 500, Written: 70, Inodes: 7})
 
-	containers, err := c.ContainerStats(t.Context())
+	containers, err := c.ContainerUsage(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(containers) != 1 || containers[0].ID != id {
 		t.Fatalf("%+v: want only our containers", containers)
 	}
-	if s := containers[0]; s.CPU.Total != 3*time.Second || s.Memory.WorkingSet != 500 || s.Memory.Usage != 500 ||
-		s.Writable.Used != 70 || s.Writable.Inodes != 7 || s.Writable.Mount == "" || time.Since(s.CPU.At) > time.Minute {
+	if s := containers[0]; s.CPU.Total != 3*time.Second || s.WorkingSet() != 500 || s.Memory.Usage != 500 ||
+		s.Writable.Used != 70 || s.Writable.Inodes != 7 || s.Writable.Mount == "" || time.Since(s.At) > time.Minute {
 		t.Errorf("%+v", s)
 	}
-	sandboxes, err := c.SandboxStats(t.Context())
+	sandboxes, err := c.SandboxUsage(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,16 +55,16 @@ func TestStats(t *testing.T) {
 		len(sandboxes[0].Interfaces) != 1 || sandboxes[0].Interfaces[0].RxBytes != 500 {
 		t.Errorf("%+v", sandboxes)
 	}
-	images, layers, err := c.ImageStats(t.Context())
+	images, layers, err := c.ImageUsage(t.Context())
 	if err != nil || len(images) != 1 || len(layers) != 1 || images[0].Mount == "" {
 		t.Errorf("%+v, %+v, %v", images, layers, err)
 	}
 
 	f.NoStats()
-	if _, err := c.ContainerStats(t.Context()); !errors.Is(err, cri.ErrUnimplemented) {
+	if _, err := c.ContainerUsage(t.Context()); !errors.Is(err, cri.ErrUnimplemented) {
 		t.Errorf("runtime without stats: %v", err)
 	}
-	if _, err := c.SandboxStats(t.Context()); !errors.Is(err, cri.ErrUnimplemented) {
+	if _, err := c.SandboxUsage(t.Context()); !errors.Is(err, cri.ErrUnimplemented) {
 		t.Errorf("runtime without stats: %v", err)
 	}
 }
