@@ -43,6 +43,7 @@ func cgroupValue(controller, path, file string) (string, error) {
 	return strings.TrimSpace(string(data)), err
 }
 
+// mustHaveValue fails the test unless a file of a cgroup has this content.
 func (n *node) mustHaveValue(controller, path, file, want string) {
 	n.t.Helper()
 	if got, err := cgroupValue(controller, path, file); err != nil || got != want {
@@ -62,6 +63,7 @@ func podCgroups(uid string) []string {
 	return found
 }
 
+// resources returns the resources of a container, to be appended to the manifest of sleepPod or scriptPod.
 func resources(lists string) string { return "      resources: {" + lists + "}\n" }
 
 func oomScoreAdj(t *testing.T, pid int) int {

@@ -12,6 +12,7 @@ import (
 	"testing"
 )
 
+// finding is one finding in the JSON output of podstead check.
 type finding struct{ Check, Level, Message, Fix string }
 
 // check runs podstead check and returns its findings by the name of the check.

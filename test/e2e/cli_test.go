@@ -124,6 +124,7 @@ func TestStartupErrors(t *testing.T) {
 	}
 }
 
+// removeFiles removes everything in a directory. It returns the errors, nil for what was removed.
 func removeFiles(dir string) []error {
 	var errs []error
 	entries, err := os.ReadDir(dir)

@@ -74,6 +74,7 @@ func (a *admin) awaitNodeStatus(n *node, what string, check func(*v1.Node) error
 	return node
 }
 
+// nodeReady reports whether the node has the condition Ready.
 func nodeReady(n *v1.Node) bool {
 	return slices.ContainsFunc(n.Status.Conditions, func(c v1.NodeCondition) bool { return c.Type == v1.NodeReady && c.Status == v1.ConditionTrue })
 }

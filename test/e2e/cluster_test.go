@@ -22,6 +22,7 @@ type admin struct {
 	config string
 }
 
+// kubectl runs kubectl as the administrator and returns its output.
 func (a *admin) kubectl(args ...string) (string, error) {
 	cmd := exec.CommandContext(a.t.Context(), testbed.Kubectl(), append([]string{"--kubeconfig", a.config}, args...)...)
 	out, err := cmd.CombinedOutput()
@@ -31,6 +32,7 @@ func (a *admin) kubectl(args ...string) (string, error) {
 	return string(out), nil
 }
 
+// must runs kubectl as the administrator and fails the test unless it succeeds.
 func (a *admin) must(args ...string) {
 	a.t.Helper()
 	if _, err := a.kubectl(args...); err != nil {
@@ -76,6 +78,7 @@ func (a *admin) awaitMirrorGone(n *node, namespace, name string) {
 	})
 }
 
+// podReady returns an error unless the pod is ready.
 func podReady(p *v1.Pod) error {
 	for _, c := range p.Status.Conditions {
 		if c.Type == v1.PodReady && c.Status == v1.ConditionTrue {

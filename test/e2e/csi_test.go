@@ -55,8 +55,10 @@ func (d *csiDriver) pod() string {
 // socket is what the driver serves.
 func (d *csiDriver) socket() string { return filepath.Join(d.n.Root, "plugins", d.name, "csi.sock") }
 
+// podName returns the name of the pod that runs the driver.
 func (d *csiDriver) podName() string { return strings.Split(d.name, ".")[0] + "-driver" }
 
+// manifest returns the file name of the manifest of that pod.
 func (d *csiDriver) manifest() string { return d.podName() + ".yaml" }
 
 // start starts the driver's pod.
@@ -92,6 +94,7 @@ func (d *csiDriver) set(file, content string) {
 	}
 }
 
+// unset removes a file that set wrote.
 func (d *csiDriver) unset(file string) {
 	d.n.t.Helper()
 	if err := os.Remove(filepath.Join(d.dir, file)); err != nil {

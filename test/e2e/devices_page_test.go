@@ -19,7 +19,7 @@ import (
 // pageDocuments returns the YAML documents of a section of a page of the documentation.
 func pageDocuments(t *testing.T, page, section string) (documents []string) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("../../docs", page))
+	text, err := os.ReadFile(filepath.Join(testbed.SourceRoot(), "docs", page))
 	if err != nil {
 		t.Fatal(err)
 	}

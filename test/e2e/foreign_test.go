@@ -24,6 +24,7 @@ func (n *node) barePod(name, uid string) *testbed.BarePod {
 	return p
 }
 
+// owns reports whether a sandbox with this name belongs to a pod of the node.
 func (n *node) owns(sandbox string) bool { return strings.HasSuffix(sandbox, "-"+n.Name) }
 
 // The daemon never touches another client's pods.

@@ -37,6 +37,7 @@ func newKubectl(n *node, more ...string) *kubectl {
 	return k
 }
 
+// command returns a command that runs kubectl.
 func (k *kubectl) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, cmp.Or(k.binary, testbed.Kubectl()), append([]string{"--kubeconfig", k.config}, args...)...)
 	cmd.Env = append(append(os.Environ(), "HOME="+filepath.Dir(k.config)), k.env...)

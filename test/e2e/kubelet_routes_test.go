@@ -23,6 +23,7 @@ func (n *node) requestOverSocket(method, path string) (int, string) {
 	return n.request(c, method, "http://podstead"+path, "")
 }
 
+// request sends a request, with a bearer token unless it is empty, and returns the status code and the body.
 func (n *node) request(c *http.Client, method, url, token string) (int, string) {
 	n.t.Helper()
 	code, body, err := n.tryRequest(c, method, url, token)

@@ -12,6 +12,7 @@ import (
 	"github.com/podstead/podstead/test/testbed"
 )
 
+// TestMain runs the tests of a package in namespaces of their own, with a registry.
 func TestMain(m *testing.M) {
 	testbed.Isolate(testbed.Build)
 	r, err := testbed.StartRegistry()
@@ -23,6 +24,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// registry is the registry from which all runtimes pull.
 var registry *testbed.Registry
 
 // shared holds the runtimes that most tests share. The first test that needs a runtime starts
@@ -32,6 +34,7 @@ var shared struct {
 	runtimes map[testbed.Kind]*testbed.Runtime
 }
 
+// sharedRuntime returns the runtime of a kind that most tests of a package share.
 func sharedRuntime(t *testing.T, kind testbed.Kind) *testbed.Runtime {
 	t.Helper()
 	shared.Lock()

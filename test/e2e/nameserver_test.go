@@ -123,6 +123,7 @@ func (n *node) nameserverStatus() (nameserver.Status, error) {
 	return status, json.NewDecoder(conn).Decode(&status)
 }
 
+// nameserverDir returns the directory of the name server of pods.
 func (n *node) nameserverDir() nameserver.Directory {
 	return nameserver.Directory(filepath.Join(filepath.Dir(n.Socket()), "nameserver"))
 }

@@ -35,6 +35,7 @@ spec:
 `, name, indent(spec), testbed.BusyboxImage)
 }
 
+// indent indents lines of YAML by one level.
 func indent(lines string) string {
 	return "  " + strings.ReplaceAll(strings.TrimSpace(lines), "\n", "\n  ")
 }

@@ -95,6 +95,7 @@ func (n *node) await(what string, check func() error, deadline ...time.Duration)
 	await(n.t, what, check, deadline...)
 }
 
+// await polls until check returns nil, as the method of node does.
 func await(t *testing.T, what string, check func() error, deadline ...time.Duration) {
 	t.Helper()
 	limit := 5 * time.Minute
@@ -380,6 +381,7 @@ func processExists(pid int) bool {
 	return !strings.HasPrefix(rest, "Z")
 }
 
+// lastLines returns the last lines of a file, or the error of reading it.
 func lastLines(file string, count int) string {
 	f, err := os.Open(file)
 	if err != nil {
@@ -393,6 +395,7 @@ func lastLines(file string, count int) string {
 	return strings.Join(lines[max(0, len(lines)-count):], "\n")
 }
 
+// keys returns the keys of a map in order.
 func keys[V any](m map[string]V) []string {
 	names := make([]string, 0, len(m))
 	for name := range m {

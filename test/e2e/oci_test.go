@@ -37,6 +37,7 @@ func newArtifactServer(t *testing.T, password string) *artifactServer {
 	return s
 }
 
+// start serves the artifacts at the address of the server, also after stop.
 func (s *artifactServer) start() {
 	s.t.Helper()
 	l, err := net.Listen("tcp", s.addr)
@@ -47,6 +48,7 @@ func (s *artifactServer) start() {
 	go func() { _ = s.server.Serve(l) }()
 }
 
+// stop closes the server and its connections.
 func (s *artifactServer) stop() { _ = s.server.Close() }
 
 // orasProgram returns the path of oras.

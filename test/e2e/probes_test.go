@@ -40,6 +40,7 @@ func (n *node) awaitUnready(name string) v1.Pod {
 	})
 }
 
+// untilTerm is a script that runs until SIGTERM.
 const untilTerm = "trap 'exit 0' TERM; sleep 100000 & wait"
 
 func TestProbeExecReadiness(t *testing.T) {

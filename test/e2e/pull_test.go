@@ -78,6 +78,7 @@ func dockerConfig(host, user, password string) string {
 	return fmt.Sprintf(`{"auths": {%q: {"auth": %q}}}`, host, base64.StdEncoding.EncodeToString([]byte(user+":"+password)))
 }
 
+// pullSecret returns the manifest of a Secret with a dockerConfig.
 func pullSecret(name, config string) string {
 	return fmt.Sprintf("apiVersion: v1\nkind: Secret\ntype: kubernetes.io/dockerconfigjson\nmetadata: {name: %s}\nstringData: {.dockerconfigjson: '%s'}\n", name, config)
 }

@@ -25,6 +25,7 @@ type eventLog struct {
 	dir string
 }
 
+// newEventLog returns an empty log.
 func newEventLog(n *node) eventLog { return eventLog{n, n.t.TempDir()} }
 
 // lines returns the lines written so far.

@@ -356,6 +356,7 @@ func serveAt(t *testing.T, addr, body string) *http.Server {
 	return s
 }
 
+// writeAll creates a directory and writes files into it, keyed by name.
 func writeAll(t *testing.T, dir string, files map[string]string) {
 	t.Helper()
 	if err := os.MkdirAll(dir, 0o755); err != nil {

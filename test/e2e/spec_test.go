@@ -16,9 +16,10 @@ import (
 	"github.com/podstead/podstead/test/testbed"
 )
 
-// hostPort returns an unused port of the network namespace that all tests share.
+// hostPorts counts the ports that hostPort has returned.
 var hostPorts atomic.Int64
 
+// hostPort returns an unused port of the network namespace that the tests of a package share.
 func hostPort() int { return 20000 + int(hostPorts.Add(1)) }
 
 // The effects of a spec, read from inside the container.
@@ -244,6 +245,7 @@ func TestSlowPullDoesNotDelayOtherPods(t *testing.T) {
 	})
 }
 
+// awaitPage waits until a port of this host serves a page.
 func (n *node) awaitPage(port int, want string) {
 	n.t.Helper()
 	n.await(fmt.Sprintf("port %d serves %q", port, want), func() error {

@@ -52,6 +52,7 @@ func (f figure) number() float64 {
 	return -1
 }
 
+// figures reads the JSON that the daemon serves at a path.
 func (n *node) figures(path string) figure {
 	n.t.Helper()
 	body, err := n.Get(n.t.Context(), path)
@@ -359,6 +360,7 @@ func (n *node) checkScrapes(name string, burn, hold instance) {
 // series holds the values of a scrape by name and labels.
 type series map[string]float64
 
+// series scrapes the metrics that the daemon serves at a path.
 func (n *node) series(path string) series {
 	n.t.Helper()
 	body, err := n.Get(n.t.Context(), path)

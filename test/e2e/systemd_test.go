@@ -318,6 +318,7 @@ func (s *machine) run(command ...string) {
 	}
 }
 
+// mainPid returns the process ID of the service podstead, "0" if it does not run.
 func (s *machine) mainPid() string {
 	return strings.TrimPrefix(s.try("systemctl", "show", "-p", "MainPID", "podstead"), "MainPID=")
 }
@@ -351,6 +352,7 @@ func childInit(parent int) (int, error) {
 	return 0, fmt.Errorf("process %d has no such child", parent)
 }
 
+// copyFile copies a file, which everybody may then execute.
 func copyFile(t *testing.T, from, to string) {
 	t.Helper()
 	in, err := os.Open(from)
