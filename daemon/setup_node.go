@@ -19,6 +19,7 @@ import (
 	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/node/evict"
 	"github.com/podstead/podstead/node/nodestatus"
+	"github.com/podstead/podstead/node/oom"
 	"github.com/podstead/podstead/node/shutdown"
 	"github.com/podstead/podstead/supervisor"
 	"github.com/podstead/podstead/supervisor/autoupdate"
@@ -66,7 +67,7 @@ func (d *daemon) createNodeServices(context.Context) error {
 	d.sup.OnObserved(n.images.Wake)
 	d.sup.AddGate(n.eviction.gate)
 	d.sup.SetRestartPolicy(evict.ReasonEvicted, n.eviction.canRestart)
-	p.oomKills.OnKill(reportOOMKill(p, d.sup))
+	p.oomKills.OnKill(oom.Reporter{Containers: ownersOf(p.pleg), Pods: d.sup.Pods, Events: p.events, Relist: p.pleg.Relist}.Report)
 	d.start(n.logs.Run, n.images.Run, n.eviction.Run, n.eviction.host.Run, p.oomKills.Run)
 	if len(o.Shutdown.Policy) > 0 && !o.RunOnce {
 		n.guard = shutdown.New(shutdown.Config{

@@ -15,6 +15,7 @@ import (
 	"github.com/podstead/podstead/probe"
 	"github.com/podstead/podstead/supervisor/event"
 	"github.com/podstead/podstead/supervisor/pleg"
+	"github.com/podstead/podstead/supervisor/podprobes"
 	"github.com/podstead/podstead/supervisor/status"
 )
 
@@ -52,7 +53,7 @@ func (d *daemon) createObservers(context.Context) error {
 	})
 	p.statuses = status.NewStore()
 	p.addresses = addresses.New(addresses.Config{Fixed: d.opts.Network.NodeIPs, IPv6First: d.opts.Network.IPv6First, Log: d.log})
-	p.prober = probe.New(probe.Config{Exec: containerExec{client, maxProbeOutput}, Events: p.events, UserAgent: "podstead-probe/" + buildinfo.Version()})
+	p.prober = probe.New(probe.Config{Exec: podprobes.Exec{Client: client, MaxOutput: podprobes.MaxProbeOutput}, Events: p.events, UserAgent: "podstead-probe/" + buildinfo.Version()})
 	d.csi = d.newCSI()
 	p.stats = newStats(d.opts, client, p.pleg, d.csi, d.log)
 	d.start(func(ctx context.Context) error { return d.unwritten.Run(ctx, storageReporter(p)) })

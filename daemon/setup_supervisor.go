@@ -28,6 +28,7 @@ import (
 	"github.com/podstead/podstead/supervisor/credential"
 	"github.com/podstead/podstead/supervisor/dns"
 	"github.com/podstead/podstead/supervisor/podephemeral"
+	"github.com/podstead/podstead/supervisor/podprobes"
 	"github.com/podstead/podstead/supervisor/rollout"
 	"github.com/podstead/podstead/supervisor/status"
 	"github.com/podstead/podstead/supervisor/volume"
@@ -156,8 +157,8 @@ func (d *daemon) newSyncer(backoff *cri.Backoff, settings cgroupvalues.Settings,
 	guard := loopbackGuard{firewall.NewLocalnet(nil), d.log}
 	d.start(guard.run, d.freeLeases)
 	return cri.NewSyncer(cri.SyncerConfig{
-		Runtime: client, Images: d.imageConfig(), Hooks: lifecycleHooks{probe.NewHooks(probe.Config{
-			Exec: containerExec{client, maxHookOutput}, UserAgent: "podstead-lifecycle/" + buildinfo.Version(),
+		Runtime: client, Images: d.imageConfig(), Hooks: podprobes.Hooks{Actions: probe.NewHooks(probe.Config{
+			Exec: podprobes.Exec{Client: client, MaxOutput: podprobes.MaxHookOutput}, UserAgent: "podstead-lifecycle/" + buildinfo.Version(),
 		})},
 		Events: p.events, Log: d.log, Backoff: backoff, Instance: d.runtime.instance,
 		Started: func(kind cri.ContainerKind, failed string) { p.counters.ContainerStarted(string(kind), failed) },

@@ -1,4 +1,4 @@
-package daemon
+package pleg_test
 
 import (
 	"context"

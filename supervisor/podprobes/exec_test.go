@@ -1,4 +1,4 @@
-package daemon
+package podprobes
 
 import (
 	"context"
@@ -39,7 +39,7 @@ func TestContainerExec(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				client, id := execContainer(t, c.answer)
-				r, err := containerExec{client: client}.Exec(t.Context(), id, []string{"true"}, 2*time.Second)
+				r, err := Exec{client, MaxProbeOutput}.Exec(t.Context(), id, []string{"true"}, 2*time.Second)
 				if (err == nil) != c.ok || r.TimedOut != c.timedOut || string(r.Output) != c.output {
 					t.Errorf("%+v, %v", r, err)
 				}
@@ -84,18 +84,18 @@ func TestProbeOutputIsBounded(t *testing.T) {
 		return &runtimeapi.ExecSyncResponse{Stdout: make([]byte, size/2), Stderr: make([]byte, size-size/2)}, err
 	})
 	for _, c := range []struct {
-		exec containerExec
+		exec Exec
 		size int
 		want error
 	}{
-		{containerExec{client, maxProbeOutput}, maxProbeOutput, nil},
-		{containerExec{client, maxProbeOutput}, maxProbeOutput + 100, cri.ErrOutputTooLarge},
-		{containerExec{client, maxHookOutput}, maxHookOutput, nil},
-		{containerExec{client, maxHookOutput}, maxHookOutput + 100, cri.ErrOutputTooLarge},
+		{Exec{client, MaxProbeOutput}, MaxProbeOutput, nil},
+		{Exec{client, MaxProbeOutput}, MaxProbeOutput + 100, cri.ErrOutputTooLarge},
+		{Exec{client, MaxHookOutput}, MaxHookOutput, nil},
+		{Exec{client, MaxHookOutput}, MaxHookOutput + 100, cri.ErrOutputTooLarge},
 	} {
 		r, err := c.exec.Exec(t.Context(), id, []string{strconv.Itoa(c.size)}, time.Second)
 		if !errors.Is(err, c.want) || err == nil && len(r.Output) != c.size {
-			t.Errorf("%d bytes, at most %d: %d bytes, %v, want %v", c.size, c.exec.maxOutput, len(r.Output), err, c.want)
+			t.Errorf("%d bytes, at most %d: %d bytes, %v, want %v", c.size, c.exec.MaxOutput, len(r.Output), err, c.want)
 		}
 	}
 }
