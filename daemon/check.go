@@ -205,7 +205,7 @@ func checkSettings(ctx context.Context, o *config.Options, running int) prefligh
 		ResolvConf: o.Network.ResolvConf, NodeIP: len(o.Network.NodeIPs) > 0,
 		CgroupDriver: o.Cgroups.Driver, Built: built(),
 		MinFree:       o.Eviction.MinFree,
-		RouteLocalnet: firewall.Enabled(localnetDir),
+		RouteLocalnet: firewall.Enabled(firewall.LocalnetDir),
 	}
 	if network, err := private.NetworkConfig(cniBinDirs...); err == nil {
 		var line bytes.Buffer

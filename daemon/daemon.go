@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"time"
 
-	sddaemon "github.com/coreos/go-systemd/v22/daemon"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/podstead/podstead/cluster"
@@ -16,7 +15,9 @@ import (
 	"github.com/podstead/podstead/cri/imagearchives"
 	"github.com/podstead/podstead/cri/pullrecords"
 	"github.com/podstead/podstead/httpapi"
+	"github.com/podstead/podstead/internal/logging"
 	"github.com/podstead/podstead/internal/registry"
+	"github.com/podstead/podstead/internal/systemd"
 	"github.com/podstead/podstead/internal/tracing"
 	"github.com/podstead/podstead/internal/unwritten"
 	"github.com/podstead/podstead/node/cpus"
@@ -24,6 +25,7 @@ import (
 	"github.com/podstead/podstead/node/devices"
 	"github.com/podstead/podstead/node/dra"
 	"github.com/podstead/podstead/node/memory"
+	"github.com/podstead/podstead/node/shutdown"
 	"github.com/podstead/podstead/supervisor"
 	"github.com/podstead/podstead/supervisor/admit"
 	"github.com/podstead/podstead/supervisor/credential"
@@ -36,7 +38,7 @@ type daemon struct {
 	opts *config.Options
 	log  *slog.Logger
 	// logOutput is what log writes to.
-	logOutput *logOutput
+	logOutput *logging.Output
 
 	// prepareHost
 	unwritten   *unwritten.Files
@@ -119,13 +121,13 @@ func (d *daemon) serve(requested context.Context) error {
 	g.Go(func() error { return d.api.Serve(ctx, d.listeners) })
 	g.Go(func() error {
 		defer end()
-		awaitStop(ctx, requested, d.node.guard, d.log)
+		shutdown.AwaitStop(ctx, requested, d.node.guard, d.log)
 		return nil
 	})
-	g.Go(func() error { return watchdog(ctx, d.sup.SyncLoopHealthy, d.log) })
+	g.Go(func() error { return systemd.Watchdog(ctx, d.sup.SyncLoopHealthy, d.log) })
 	g.Go(func() error {
 		<-ctx.Done()
-		notify(sddaemon.SdNotifyStopping, d.log)
+		systemd.Notify(systemd.Stopping, d.log)
 		return nil
 	})
 	if d.opts.RunOnce {
@@ -141,7 +143,7 @@ func (d *daemon) serve(requested context.Context) error {
 		time.AfterFunc(callsTimeout, func() { _ = d.runtime.client.Close() })
 	})
 	defer stopWaiting()
-	notify(sddaemon.SdNotifyReady, d.log)
+	systemd.Notify(systemd.Ready, d.log)
 	err := g.Wait()
 	if d.sup.ShuttingDown() {
 		d.log.Info("Shutdown complete; pods will start again after boot")

@@ -3,11 +3,11 @@ package daemon
 import (
 	"log/slog"
 	"os"
-	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
 	"github.com/podstead/podstead/node/nameserver"
+	"github.com/podstead/podstead/node/process"
 )
 
 // nameserverMemory is Go's soft memory limit of the name server, in bytes: several times what it
@@ -24,8 +24,7 @@ func nameserverCommand() *cobra.Command {
 		Args:   cobra.NoArgs,
 		Hidden: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			debug.SetGCPercent(gcPercent)
-			debug.SetMemoryLimit(nameserverMemory)
+			process.LimitMemoryTo(nameserverMemory)
 			log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 			return nameserver.New(nameserver.Directory(dir), log).Run(cmd.Context())
 		},

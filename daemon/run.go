@@ -13,6 +13,7 @@ import (
 
 	"github.com/podstead/podstead/cli"
 	"github.com/podstead/podstead/config"
+	"github.com/podstead/podstead/internal/logging"
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/supervisor"
 	"github.com/podstead/podstead/supervisor/rollout"
@@ -40,8 +41,8 @@ a pod, remove its manifest.`,
 			if err != nil {
 				return &cli.ExitError{Code: cli.ExitUsage, Err: err}
 			}
-			out := &logOutput{to: os.Stderr}
-			log := newLog(o.Log, out)
+			out := &logging.Output{To: os.Stderr}
+			log := logging.New(out, o.Log.Format, o.Log.Debug)
 			if files := o.ConfigFiles(); len(files) > 0 {
 				log.Info("Configuration loaded", "files", files)
 			} else {
@@ -60,7 +61,7 @@ a pod, remove its manifest.`,
 
 // run assembles the daemon in phases, in the order in which data flows through its
 // packages, and runs it until ctx ends. Pods are left running.
-func run(ctx context.Context, o *config.Options, log *slog.Logger, out *logOutput) error {
+func run(ctx context.Context, o *config.Options, log *slog.Logger, out *logging.Output) error {
 	d := &daemon{opts: o, log: log, logOutput: out}
 	defer d.close()
 	for _, phase := range []func(context.Context) error{

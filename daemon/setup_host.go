@@ -2,8 +2,6 @@ package daemon
 
 import (
 	"context"
-	"errors"
-	"io/fs"
 	"log/slog"
 	"os"
 	"strings"
@@ -13,6 +11,7 @@ import (
 	"github.com/podstead/podstead/internal/buildinfo"
 	"github.com/podstead/podstead/internal/unwritten"
 	"github.com/podstead/podstead/manifest"
+	"github.com/podstead/podstead/node/process"
 )
 
 // prepareHost takes the locks that keep a second daemon away, settles the node's
@@ -31,7 +30,7 @@ func (d *daemon) prepareHost(ctx context.Context) error {
 		d.log.Warn(warning)
 	}
 	d.closeLater(cgroupLock)
-	protectFromOOM(d.log)
+	process.ProtectFromOOM(d.log)
 	d.unwritten = unwritten.New()
 	d.nodeName, warning, err = manifest.ResolveNodeName(d.opts.Paths.Root, d.opts.Node, os.Hostname, d.unwritten)
 	if err != nil {
@@ -45,7 +44,7 @@ func (d *daemon) prepareHost(ctx context.Context) error {
 	if d.credentials, err = nodeCredentials(d.opts); err != nil {
 		return err
 	}
-	limitHeap()
+	process.LimitMemory()
 	d.log.Info("Starting podstead", append([]any{"version", "podstead " + buildinfo.Version(), "node", d.nodeName, "root", d.opts.Paths.Root}, sourceAttrs(d.opts.Manifests)...)...)
 	return nil
 }
@@ -73,20 +72,4 @@ func machineID(node string, log *slog.Logger) string {
 		return node
 	}
 	return id
-}
-
-// oomScoreAdj is the kubelet's own: the kernel should kill a pod before the
-// daemon that restarts it.
-const oomScoreAdj = "-999"
-
-// protectFromOOM lowers this process's OOM score. It only warns on a host that
-// does not allow this.
-func protectFromOOM(log *slog.Logger) {
-	err := os.WriteFile("/proc/self/oom_score_adj", []byte(oomScoreAdj), 0)
-	switch {
-	case errors.Is(err, fs.ErrPermission):
-		log.Warn("Not allowed to lower oom_score_adj (no CAP_SYS_RESOURCE); under memory pressure the kernel may kill podstead before a pod, and containers would keep running")
-	case err != nil:
-		log.Warn("Failed to lower oom_score_adj", "err", err)
-	}
 }

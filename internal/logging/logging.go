@@ -1,4 +1,4 @@
-package daemon
+package logging
 
 import (
 	"fmt"
@@ -10,37 +10,36 @@ import (
 
 	"github.com/lmittmann/tint"
 	"golang.org/x/term"
-
-	"github.com/podstead/podstead/config"
 )
 
-// logOutput passes messages on and remembers whether that works. A logger writes one message
+// Output passes messages on and remembers whether that works. A logger writes one message
 // at a time.
-type logOutput struct {
-	to io.Writer
+type Output struct {
+	// To is where messages go.
+	To io.Writer
 	// since is when the write in progress began; nil while there is none.
 	since atomic.Pointer[time.Time]
 	// failure is the error of the last write.
 	failure atomic.Pointer[error]
 }
 
-// logTimeout is how long a write may take before the log is not healthy: the other
+// timeout is how long a write may take before the log is not healthy: the other
 // end of the pipe is not read, and the daemon waits.
-const logTimeout = 10 * time.Second
+const timeout = 10 * time.Second
 
 // Write implements io.Writer.
-func (l *logOutput) Write(b []byte) (int, error) {
+func (l *Output) Write(b []byte) (int, error) {
 	now := time.Now()
 	l.since.Store(&now)
-	n, err := l.to.Write(b)
+	n, err := l.To.Write(b)
 	l.since.Store(nil)
 	l.failure.Store(&err)
 	return n, err
 }
 
-// check returns why messages are not logged, nil if they are.
-func (l *logOutput) check() error {
-	if since := l.since.Load(); since != nil && time.Since(*since) > logTimeout {
+// Check returns why messages are not logged, nil if they are.
+func (l *Output) Check() error {
+	if since := l.since.Load(); since != nil && time.Since(*since) > timeout {
 		return fmt.Errorf("standard error is blocked: a message could not be written for %v; read what it is connected to", time.Since(*since).Truncate(time.Second))
 	}
 	if failure := l.failure.Load(); failure != nil && *failure != nil {
@@ -49,18 +48,18 @@ func (l *logOutput) check() error {
 	return nil
 }
 
-// newLog creates a logger to stderr: with colours on a terminal, and without the
-// time under journald, which adds its own.
-func newLog(o config.Log, out io.Writer) *slog.Logger {
+// New creates a logger to out, which passes messages on to stderr. The format is json, text (without colours), or
+// empty: with colours on a terminal, and without the time under journald, which adds its own.
+func New(out io.Writer, format string, debug bool) *slog.Logger {
 	level := slog.LevelInfo
-	if o.Debug {
+	if debug {
 		level = slog.LevelDebug
 	}
-	if o.Format == "json" {
+	if format == "json" {
 		return slog.New(slog.NewJSONHandler(out, &slog.HandlerOptions{Level: level}))
 	}
 	terminal := term.IsTerminal(int(os.Stderr.Fd()))
-	t := &tint.Options{Level: level, NoColor: !terminal || o.Format == "text" || os.Getenv("NO_COLOR") != "", TimeFormat: time.RFC3339}
+	t := &tint.Options{Level: level, NoColor: !terminal || format == "text" || os.Getenv("NO_COLOR") != "", TimeFormat: time.RFC3339}
 	if terminal {
 		t.TimeFormat = time.TimeOnly
 	} else if os.Getenv("JOURNAL_STREAM") != "" {

@@ -1,4 +1,4 @@
-package daemon
+package process
 
 import (
 	"math"
@@ -22,14 +22,14 @@ func TestMemoryLimit(t *testing.T) {
 	}
 }
 
-func TestLimitHeap(t *testing.T) {
+func TestLimitMemory(t *testing.T) {
 	before, percent := debug.SetMemoryLimit(-1), debug.SetGCPercent(100)
 	defer func() { debug.SetMemoryLimit(before); debug.SetGCPercent(percent) }()
 	for value, limited := range map[string]bool{"3GiB": false, "": true} {
 		// Go itself reads the variable when a process starts.
 		t.Setenv("GOMEMLIMIT", value)
 		debug.SetMemoryLimit(math.MaxInt64)
-		limitHeap()
+		LimitMemory()
 		if got := debug.SetMemoryLimit(-1); (got <= mostMemoryLimit) != limited {
 			t.Errorf("GOMEMLIMIT %q: limit %d, want one: %v", value, got, limited)
 		}

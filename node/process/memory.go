@@ -1,4 +1,4 @@
-package daemon
+package process
 
 import (
 	"os"
@@ -21,10 +21,10 @@ const (
 	mostMemoryLimit  = 144 << 20
 )
 
-// limitHeap keeps the heap small, unless GOGC is set, and the daemon's memory, unless
+// LimitMemory keeps the heap small, unless GOGC is set, and the daemon's memory, unless
 // GOMEMLIMIT is set: the OOM killer takes pods before the daemon, so they must not pay
 // for garbage.
-func limitHeap() {
+func LimitMemory() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
@@ -32,6 +32,12 @@ func limitHeap() {
 		capacity := cgroup.Capacity()[v1.ResourceMemory]
 		debug.SetMemoryLimit(memoryLimit(capacity.Value(), cgroup.OwnMemoryLimit()))
 	}
+}
+
+// LimitMemoryTo keeps the heap small, and the memory below a soft limit in bytes.
+func LimitMemoryTo(limit int64) {
+	debug.SetGCPercent(gcPercent)
+	debug.SetMemoryLimit(limit)
 }
 
 // memoryLimit returns Go's soft limit in bytes: a tenth of the machine's memory within

@@ -1,4 +1,4 @@
-package daemon
+package logging
 
 import (
 	"io"
@@ -6,37 +6,35 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/podstead/podstead/config"
 )
 
 func TestBlockedLogIsNotHealthy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, w := io.Pipe() // like a pipe that is full
-		out := &logOutput{to: w}
-		log := newLog(config.Log{Format: "json"}, out)
-		if err := out.check(); err != nil {
+		out := &Output{To: w}
+		log := New(out, "json", false)
+		if err := out.Check(); err != nil {
 			t.Errorf("before the first message: %v", err)
 		}
 		go log.Info("one")
-		time.Sleep(logTimeout)
-		if err := out.check(); err != nil {
-			t.Errorf("after %v: %v", logTimeout, err)
+		time.Sleep(timeout)
+		if err := out.Check(); err != nil {
+			t.Errorf("after %v: %v", timeout, err)
 		}
 		time.Sleep(2 * time.Second)
-		if err := out.check(); err == nil || !strings.Contains(err.Error(), "blocked") || !strings.Contains(err.Error(), "12s") {
+		if err := out.Check(); err == nil || !strings.Contains(err.Error(), "blocked") || !strings.Contains(err.Error(), "12s") {
 			t.Errorf("a blocked log: %v", err)
 		}
 		if _, err := r.Read(make([]byte, 4096)); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if err := out.check(); err != nil {
+		if err := out.Check(); err != nil {
 			t.Errorf("after the message: %v", err)
 		}
 		_ = r.Close()
 		log.Info("two")
-		if err := out.check(); err == nil || !strings.Contains(err.Error(), "standard error") {
+		if err := out.Check(); err == nil || !strings.Contains(err.Error(), "standard error") {
 			t.Errorf("a log that fails: %v", err)
 		}
 	})
