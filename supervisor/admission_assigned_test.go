@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -45,6 +46,18 @@ func (o *oneCPU) Assign(pod *v1.Pod) error {
 	o.owner = pod.UID
 	return nil
 }
+
+// Preview finds the CPU free if the pods that have ended have it.
+func (o *oneCPU) Preview(pod *v1.Pod, ended []types.UID, _ []*v1.Pod) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if strings.HasPrefix(pod.Name, "own") && o.owner != "" && !slices.Contains(ended, o.owner) {
+		return cpuShortage{errors.New("available 0")}
+	}
+	return nil
+}
+
+func (o *oneCPU) Changed() <-chan struct{} { return nil }
 
 func (o *oneCPU) Fixed(pod *v1.Pod, name v1.ResourceName) bool {
 	return pod.Name == "web" && name == o.fixed

@@ -203,6 +203,11 @@ type NodeResources interface {
 	// Assign assigns them to the containers of a pod that is going to start. An error is a
 	// Shortage if the pod has to wait for other pods; then it has none.
 	Assign(pod *v1.Pod) error
+	// Preview returns the error that Assign would return for a pod once some pods have ended and others
+	// have what they request. It assigns nothing.
+	Preview(pod *v1.Pod, ended []types.UID, first []*v1.Pod) error
+	// Changed receives after something was released that Preview may have missed.
+	Changed() <-chan struct{}
 	// Fixed reports whether the cpu or the memory of a pod's containers cannot change while they run.
 	Fixed(pod *v1.Pod, resource v1.ResourceName) bool
 	// Release releases those of a pod that has ended, and Retain those of all pods for which
@@ -221,10 +226,12 @@ type Shortage interface {
 // nothingAssigned assigns none.
 type nothingAssigned struct{}
 
-func (nothingAssigned) Assign(*v1.Pod) error                { return nil }
-func (nothingAssigned) Fixed(*v1.Pod, v1.ResourceName) bool { return false }
-func (nothingAssigned) Release(types.UID)                   {}
-func (nothingAssigned) Retain(func(types.UID) bool)         {}
+func (nothingAssigned) Assign(*v1.Pod) error                          { return nil }
+func (nothingAssigned) Changed() <-chan struct{}                      { return nil }
+func (nothingAssigned) Preview(*v1.Pod, []types.UID, []*v1.Pod) error { return nil }
+func (nothingAssigned) Fixed(*v1.Pod, v1.ResourceName) bool           { return false }
+func (nothingAssigned) Release(types.UID)                             {}
+func (nothingAssigned) Retain(func(types.UID) bool)                   {}
 
 // Recorder records events. Implemented by event.Recorder.
 type Recorder interface {

@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -79,6 +80,14 @@ func (s *Supervisor) checkRevision(pod, replaced *v1.Pod) (*status.Cause, time.D
 	}
 	if d.Denied != nil {
 		return &status.Cause{Reason: d.Denied.Reason, Message: d.Denied.Message}, 0
+	}
+	ended, first := s.podSyncer.reservations.Replacements()
+	if err := s.cfg.Runtime.Assigned.Preview(resolved, append(ended, replaced.UID), first); err != nil {
+		var shortage Shortage
+		if !errors.As(err, &shortage) {
+			return &status.Cause{Message: err.Error()}, 0
+		}
+		return &status.Cause{Reason: shortage.Reason(), Message: shortage.Error()}, 0
 	}
 	return nil, 0
 }

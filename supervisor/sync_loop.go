@@ -73,6 +73,9 @@ func (s *Supervisor) syncLoopIteration(ctx context.Context, due *time.Timer, man
 		s.busy()
 		s.workers.NotifyAll()
 		s.cfg.Sources.Rollouts.RetryPreparations()
+	case <-s.cfg.Runtime.Assigned.Changed():
+		s.busy()
+		s.cfg.Sources.Rollouts.RetryPreparations()
 	case <-s.cfg.Devices.Changed():
 		s.busy()
 		s.handleDevices()

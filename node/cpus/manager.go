@@ -268,6 +268,21 @@ func (m *Manager) Retain(keep func(types.UID) bool) {
 	}
 }
 
+// Trial implements topology.Provider.
+func (m *Manager) Trial(ended func(types.UID) bool) topology.Provider {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := *m.state
+	s.Pods = maps.Clone(m.state.Pods)
+	maps.DeleteFunc(s.Pods, func(uid types.UID, _ podState) bool { return ended(uid) })
+	trial := &Manager{cfg: m.cfg, all: m.all, state: &s, changed: m.changed}
+	trial.cfg.Write = discard
+	return trial
+}
+
+// discard is the Write of a trial.
+func discard(string, func() error) error { return nil }
+
 // CPUs returns the CPUs of a container as the kernel's list, and whether they are its own.
 func (m *Manager) CPUs(uid types.UID, container string) (cpus string, exclusive bool) {
 	m.mu.Lock()

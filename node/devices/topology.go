@@ -60,9 +60,9 @@ func numaNodes(sys, path string) []int {
 	return nil
 }
 
-// Nodes returns the NUMA nodes of each healthy device of a resource, and of each one that is free
-// for a pod, which keeps its own; nothing for one whose plugin, or whose driver, does not say.
-func (m *Manager) Nodes(name v1.ResourceName, uid types.UID) (all, free [][]int) {
+// Nodes returns the NUMA nodes of each healthy device of a resource, and of each one that no pod has but
+// these; nothing for one whose plugin, or whose driver, does not say.
+func (m *Manager) Nodes(name v1.ResourceName, uids ...types.UID) (all, free [][]int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r := m.resources[name]
@@ -74,7 +74,7 @@ func (m *Manager) Nodes(name v1.ResourceName, uid types.UID) (all, free [][]int)
 			all = append(all, r.nodes[id])
 		}
 	}
-	for id := range m.free(name, uid) {
+	for id := range m.free(name, uids...) {
 		free = append(free, r.nodes[id])
 	}
 	return all, free

@@ -274,6 +274,19 @@ func (m *Manager) Retain(keep func(types.UID) bool) {
 	}
 }
 
+// Trial implements topology.Provider.
+func (m *Manager) Trial(ended func(types.UID) bool) topology.Provider {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := *m.state
+	s.Pods = maps.Clone(m.state.Pods)
+	maps.DeleteFunc(s.Pods, func(uid types.UID, _ podState) bool { return ended(uid) })
+	trial := &Manager{cfg: m.cfg, allocatable: m.allocatable, state: &s} // saved has no pod
+	trial.cfg.Requested = func(error) {}
+	trial.cfg.Write = func(string, func() error) error { return nil }
+	return trial
+}
+
 // NUMANodes returns the NUMA nodes of a container as the kernel's list, empty for all.
 func (m *Manager) NUMANodes(uid types.UID, container string) string {
 	m.mu.Lock()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/podstead/podstead/internal/device"
 	podinfo "github.com/podstead/podstead/internal/pod"
+	"github.com/podstead/podstead/internal/wakeup"
 )
 
 // ReasonAffinity is the reason of a pod whose resources cannot be aligned, the kubelet's.
@@ -32,13 +33,16 @@ type Provider interface {
 	// have for which keep returns false.
 	Release(uid types.UID) bool
 	Retain(keep func(types.UID) bool)
+	// Trial returns a provider with a copy of what the pods have, without those that ended reports. What
+	// it assigns is tried and not saved.
+	Trial(ended func(types.UID) bool) Provider
 }
 
 // Devices are the node's devices. Implemented by devices.Manager.
 type Devices interface {
-	// Nodes returns the NUMA nodes of each healthy device of a resource, and of each one that is
-	// free for the pod; nothing for one whose plugin does not say.
-	Nodes(name v1.ResourceName, uid types.UID) (all, free [][]int)
+	// Nodes returns the NUMA nodes of each healthy device of a resource, and of each one that no pod
+	// has but these; nothing for one whose plugin does not say.
+	Nodes(name v1.ResourceName, uids ...types.UID) (all, free [][]int)
 	// Requests returns how many devices a pod needs at the same time, by resource.
 	Requests(pod *v1.Pod) map[v1.ResourceName]int64
 	// Await makes the pod be tried again when the devices have changed.
@@ -70,6 +74,10 @@ type Manager struct {
 	// affinityMu protects affinity alone, which the devices read while they are locked.
 	affinityMu sync.Mutex
 	affinity   map[types.UID]map[string]Mask
+
+	changed wakeup.Signal
+	// ended are the pods whose devices count as free, in the manager of a Preview.
+	ended []types.UID
 }
 
 // claim are devices that a container is going to get: they are allocated later, since that may take
@@ -83,8 +91,11 @@ type claim struct {
 
 // New creates a Manager. Check has accepted the policy on this machine.
 func New(cfg Config) *Manager {
-	return &Manager{cfg: cfg, affinity: map[types.UID]map[string]Mask{}}
+	return &Manager{cfg: cfg, affinity: map[types.UID]map[string]Mask{}, changed: wakeup.NewSignal()}
 }
+
+// Changed receives after something was released.
+func (m *Manager) Changed() <-chan struct{} { return m.changed.C() }
 
 // Check returns an error for a policy that cannot work on a machine with these NUMA nodes.
 func Check(policy string, o Options, nodes Nodes) error {
@@ -127,6 +138,34 @@ func (m *Manager) Assign(pod *v1.Pod) error {
 	}
 	return nil
 }
+
+// Preview returns why Assign would fail for a pod once some pods have ended and others have been
+// assigned what they request; nil if it would not. It assigns nothing.
+func (m *Manager) Preview(pod *v1.Pod, ended []types.UID, first []*v1.Pod) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	trial := New(m.cfg)
+	trial.ended, trial.cfg.Log, trial.cfg.Providers = ended, slog.New(slog.DiscardHandler), nil
+	hasEnded := func(uid types.UID) bool { return slices.Contains(ended, uid) }
+	for _, p := range m.cfg.Providers {
+		trial.cfg.Providers = append(trial.cfg.Providers, p.Trial(hasEnded))
+	}
+	trial.claims = slices.DeleteFunc(slices.Clone(m.claims), func(c claim) bool { return hasEnded(c.uid) })
+	if m.cfg.Devices != nil {
+		trial.cfg.Devices = trialDevices{m.cfg.Devices}
+	}
+	for _, other := range first {
+		if trial.assign(other) != nil {
+			trial.release(other.UID) // it waits
+		}
+	}
+	return trial.assign(pod)
+}
+
+// trialDevices are the devices without pods that wait for them.
+type trialDevices struct{ Devices }
+
+func (trialDevices) Await(types.UID) {}
 
 func (m *Manager) assign(pod *v1.Pod) error {
 	whole := Mask(0)
@@ -222,7 +261,7 @@ func (m *Manager) deviceHints(pod *v1.Pod, c *v1.Container) map[v1.ResourceName]
 	}
 	hints := map[v1.ResourceName][]Hint{}
 	for name, n := range requests {
-		all, free := m.cfg.Devices.Nodes(name, pod.UID)
+		all, free := m.cfg.Devices.Nodes(name, append(m.ended[:len(m.ended):len(m.ended)], pod.UID)...)
 		if !slices.ContainsFunc(all, func(nodes []int) bool { return len(nodes) > 0 }) {
 			continue // no preference
 		}
@@ -271,7 +310,9 @@ func (m *Manager) Affinity(uid types.UID, container string) Mask {
 func (m *Manager) Release(uid types.UID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.release(uid)
+	if m.release(uid) {
+		m.changed.Notify()
+	}
 }
 
 func (m *Manager) release(uid types.UID) (had bool) {
@@ -305,4 +346,5 @@ func (m *Manager) Retain(keep func(types.UID) bool) {
 			m.forget(uid)
 		}
 	}
+	m.changed.Notify()
 }

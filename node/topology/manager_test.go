@@ -3,6 +3,7 @@ package topology
 import (
 	"errors"
 	"log/slog"
+	"maps"
 	"strings"
 	"testing"
 
@@ -66,10 +67,20 @@ func (s *slots) Retain(keep func(types.UID) bool) {
 	}
 }
 
+func (s *slots) Trial(ended func(types.UID) bool) Provider {
+	trial := &slots{free: maps.Clone(s.free), has: maps.Clone(s.has)}
+	for uid := range s.has {
+		if ended(uid) {
+			trial.Release(uid)
+		}
+	}
+	return trial
+}
+
 // gpus has devices on NUMA nodes. None is allocated yet.
 type gpus struct{ nodes [][]int }
 
-func (g gpus) Nodes(v1.ResourceName, types.UID) (all, free [][]int) { return g.nodes, g.nodes }
+func (g gpus) Nodes(v1.ResourceName, ...types.UID) (all, free [][]int) { return g.nodes, g.nodes }
 func (g gpus) Requests(pod *v1.Pod) map[v1.ResourceName]int64 {
 	all := map[v1.ResourceName]int64{}
 	for _, c := range pod.Spec.Containers {
@@ -155,5 +166,38 @@ func TestAlignedAfterAnotherPolicy(t *testing.T) {
 	}
 	if err := m.Assign(testPod("late", 0, 0)); err == nil || len(s.has["late"]) > 0 || s.free[0] != 1 || s.free[1] != 0 {
 		t.Errorf("no node has two slots: %v, slots %v, free %v", err, s.has["late"], s.free)
+	}
+}
+
+// A preview is as if the pod that is replaced had ended and those before it had started. It assigns
+// nothing, and is asked for again when something is released.
+func TestPreview(t *testing.T) {
+	m, s := open(PolicySingleNUMANode, ScopePod, map[int]int{0: 2, 1: 1}, nil)
+	if err := m.Assign(testPod("old", 0, 0)); err != nil {
+		t.Fatal(err)
+	}
+	revision, other := testPod("new", 0, 0), testPod("other", 0, 0)
+	if err := m.Preview(revision, nil, nil); err == nil {
+		t.Error("a NUMA node has two slots although another pod has them")
+	}
+	if err := m.Preview(revision, []types.UID{"old"}, nil); err != nil {
+		t.Error(err)
+	}
+	if err := m.Preview(revision, []types.UID{"old"}, []*v1.Pod{other}); err == nil {
+		t.Error("two pods have the same slots")
+	}
+	if len(s.has["old"]) != 2 || len(s.has) != 1 || len(s.commits) != 1 || m.Affinity("new", "a") != 0 {
+		t.Errorf("after the previews %v are assigned", s.has)
+	}
+	select {
+	case <-m.Changed():
+		t.Error("a preview released something")
+	default:
+	}
+	m.Release("old")
+	select {
+	case <-m.Changed():
+	default:
+		t.Error("a release was not notified")
 	}
 }

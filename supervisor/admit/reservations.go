@@ -1,8 +1,10 @@
 package admit
 
 import (
+	"cmp"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -150,13 +152,7 @@ func (a *Reservations) Preview(pod *v1.Pod, replaced types.UID) Decision {
 // holdReplacements makes the pods hold what they request that replace others and have not
 // been denied, in place of those that they replace.
 func (a *Reservations) holdReplacements(r *Allocation) {
-	replacements, names := map[*Request]bool{}, map[string]bool{}
-	for _, s := range a.byUID {
-		// Only one that replaces another has its place in the queue before it has decided.
-		if s.requested && !s.held && !s.denied && (!s.Undecided || !s.Since.IsZero()) {
-			replacements[&s.Request], names[s.Name] = true, true
-		}
-	}
+	replacements, names := a.replacements()
 	r.Holders = slices.DeleteFunc(r.Holders, func(h *Request) bool { return names[h.Name] })
 	r.Waiting = slices.DeleteFunc(r.Waiting, func(w *Request) bool {
 		if replacements[w] {
@@ -164,6 +160,43 @@ func (a *Reservations) holdReplacements(r *Allocation) {
 		}
 		return replacements[w]
 	})
+}
+
+// replacements returns the requests of the pods that replace others and have not been denied, and the
+// names of these pods.
+func (a *Reservations) replacements() (replacements map[*Request]bool, names map[string]bool) {
+	replacements, names = map[*Request]bool{}, map[string]bool{}
+	for _, s := range a.byUID {
+		// Only one that replaces another has its place in the queue before it has decided.
+		if s.requested && !s.held && !s.denied && (!s.Undecided || !s.Since.IsZero()) {
+			replacements[&s.Request], names[s.Name] = true, true
+		}
+	}
+	return replacements, names
+}
+
+// Replacements returns the pods that are about to start in place of others, in the order in which they
+// came, and the pods that they replace.
+func (a *Reservations) Replacements() (ended []types.UID, first []*v1.Pod) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	replacements, names := a.replacements()
+	var requests []*Request
+	for uid, s := range a.byUID {
+		switch {
+		case replacements[&s.Request]:
+			requests = append(requests, &s.Request)
+		case names[s.Name]:
+			ended = append(ended, uid)
+		}
+	}
+	slices.SortFunc(requests, func(x, y *Request) int {
+		return cmp.Or(x.Since.Compare(y.Since), strings.Compare(x.Name, y.Name))
+	})
+	for _, r := range requests {
+		first = append(first, r.Pod)
+	}
+	return ended, first
 }
 
 // OnPreview sets what is called, once for the previews that were denied until then, when
