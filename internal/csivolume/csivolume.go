@@ -5,10 +5,12 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstead/podstead/internal/fsgroup"
 )
 
-// Secrets are what a driver needs to stage and publish a volume. They are never stored.
-type Secrets struct{ Stage, Publish map[string]string }
+// Secrets are what a driver needs to stage, publish and expand a volume; nil if it needs none. They are never stored.
+type Secrets struct{ Stage, Publish, Expand map[string]string }
 
 // ErrInfeasible is the error of an expansion that a driver refuses for good: the same request never succeeds.
 var ErrInfeasible = errors.New("the expansion is infeasible")
@@ -39,21 +41,17 @@ type Volume struct {
 	// AttachContext is what the controller that has attached the volume tells the driver; nil if none
 	// has attached it.
 	AttachContext map[string]string
-	// Secrets returns those for the driver; nil if there are none. It is called only before the driver is
-	// called: a volume that is published stays so without them.
-	Secrets func() (Secrets, error)
-	// ExpandSecret returns the secret with which the driver expands the volume; nil if there is none. It is
-	// called only before that: a volume is published without it.
-	ExpandSecret func() (map[string]string, error)
+	Secrets       Secrets
+	// PublishBlocked is why the driver cannot be called to stage and publish the volume, such as a Secret that is
+	// missing or an attachment that is awaited; nil if it can. A volume that is published stays so.
+	// ExpandBlocked is the same for an expansion.
+	PublishBlocked, ExpandBlocked error
 	// Capacity is what the volume is known to have in bytes when it is published; 0 is not known.
 	Capacity int64
-	// Prepare completes the volume; nil if it is complete. Like Secrets, and before it, it is called only
-	// before the driver is called.
-	Prepare func() error
 	// Republish: the driver wants to be called again and again while the volume is published.
 	Republish bool
-	// Group is the fsGroup of the pod, nil without one. A driver that supports it gives the volume to
-	// the group; else Own is called with the path of the published volume, unless it is nil.
-	Group *int64
-	Own   func(path string) error
+	// Group is the fsGroup of the pod. A driver that supports it gives the volume to the group; else the
+	// files are given to it after each call if SetGroup is set.
+	Group    fsgroup.Group
+	SetGroup bool
 }

@@ -54,12 +54,10 @@ func (m *Manager) Expand(ctx context.Context, v *csivolume.Volume, bytes int64) 
 	if !d.capabilities[capabilityExpand] {
 		return false, nil
 	}
-	request := &expandRequest{volumeID: v.Handle, bytes: bytes, capability: d.capability(v)}
-	if v.ExpandSecret != nil {
-		if request.secrets, err = v.ExpandSecret(); err != nil {
-			return false, err // the pod is synced when it changes
-		}
+	if v.ExpandBlocked != nil {
+		return false, v.ExpandBlocked // the pod is synced when that changes
 	}
+	request := &expandRequest{volumeID: v.Handle, bytes: bytes, capability: d.capability(v), secrets: v.Secrets.Expand}
 	unlock, err := m.lock(ctx, v.Driver, v.Handle)
 	if err != nil {
 		return false, err

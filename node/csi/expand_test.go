@@ -104,11 +104,11 @@ func TestExpandBacksOff(t *testing.T) {
 	// Another size is another request. A secret that is missing, after whose arrival the pod is synced, delays no call.
 	delete(h.fail, "NodeExpandVolume")
 	missing := errors.New("no secret")
-	v.ExpandSecret = func() (map[string]string, error) { return map[string]string{"key": "e"}, missing }
+	v.Secrets.Expand, v.ExpandBlocked = map[string]string{"key": "e"}, missing
 	if _, err := h.Expand(t.Context(), v, 6); !errors.Is(err, missing) {
 		t.Error(err)
 	}
-	missing = nil
+	v.ExpandBlocked = nil
 	h.mustExpand(v, 6, true)
 	if got := entry(h.requests["NodeExpandVolume"], 6); got != "key=e" {
 		t.Errorf("the driver got %s", got)

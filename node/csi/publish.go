@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/podstead/podstead/internal/csivolume"
+	"github.com/podstead/podstead/internal/fsgroup"
 )
 
 // Publish stages and publishes a volume for a pod, and returns the path of the volume. It can be
@@ -39,10 +40,10 @@ func (m *Manager) Publish(ctx context.Context, v *csivolume.Volume) (path string
 		return "", err
 	}
 	defer unlock()
-	p := &publication{Manager: m, driver: d, volume: v}
-	if err := p.prepare(); err != nil {
-		return "", err
+	if v.PublishBlocked != nil {
+		return "", v.PublishBlocked
 	}
+	p := &publication{Manager: m, driver: d, volume: v}
 	if err := p.record(target); err != nil {
 		return "", err
 	}
@@ -92,24 +93,10 @@ func (m *Manager) present(path string, block bool) (bool, error) {
 // hold it change the records, under the mutex.
 type publication struct {
 	*Manager
-	driver  *driver
-	volume  *csivolume.Volume
-	secrets csivolume.Secrets
-	vol     *record
-	pod     *podRecord
-}
-
-// prepare completes what the driver needs to know of the volume.
-func (p *publication) prepare() (err error) {
-	if p.volume.Prepare != nil {
-		if err := p.volume.Prepare(); err != nil {
-			return err
-		}
-	}
-	if p.volume.Secrets != nil {
-		p.secrets, err = p.volume.Secrets()
-	}
-	return err
+	driver *driver
+	volume *csivolume.Volume
+	vol    *record
+	pod    *podRecord
 }
 
 // stages reports whether the volume is to be staged.
@@ -149,8 +136,8 @@ func (d *driver) capability(v *csivolume.Volume) volumeCapability {
 		return volumeCapability{block: true, mode: accessModeOf(v.AccessMode, d.capabilities[capabilityWriters])}
 	}
 	c := volumeCapability{fsType: v.FSType, mountFlags: v.MountOptions, mode: accessModeOf(v.AccessMode, d.capabilities[capabilityWriters])}
-	if v.Group != nil && d.capabilities[capabilityMountGroup] {
-		c.group = strconv.FormatInt(*v.Group, 10)
+	if v.Group.GID != nil && d.capabilities[capabilityMountGroup] {
+		c.group = strconv.FormatInt(*v.Group.GID, 10)
 	}
 	return c
 }
@@ -165,7 +152,7 @@ func (p *publication) stage(ctx context.Context) error {
 	}
 	err := p.driver.call(ctx, "NodeStageVolume", &stageRequest{
 		volumeID: p.volume.Handle, attachContext: p.volume.AttachContext, stagingPath: p.vol.StagingPath,
-		capability: p.driver.capability(p.volume), secrets: p.secrets.Stage, context: p.volume.Context,
+		capability: p.driver.capability(p.volume), secrets: p.volume.Secrets.Stage, context: p.volume.Context,
 	}, &empty{})
 	if err != nil {
 		return err
@@ -205,7 +192,7 @@ func (p *publication) publish(ctx context.Context) error {
 		return fmt.Errorf("CSI driver %s has published volume %s, but %s at %s; its container must mount %s with mountPropagation: Bidirectional",
 			p.volume.Driver, p.volume.Handle, what, p.pod.Target, shared)
 	}
-	if err := p.own(); err != nil {
+	if err := p.setGroup(); err != nil {
 		return err
 	}
 	if err := p.update(func() { p.pod.Published = true }); err != nil {
@@ -221,7 +208,7 @@ func (p *publication) publish(ctx context.Context) error {
 func (p *publication) call(ctx context.Context) error {
 	return p.driver.call(ctx, "NodePublishVolume", &publishRequest{
 		volumeID: p.volume.Handle, attachContext: p.volume.AttachContext, stagingPath: p.vol.StagingPath, targetPath: p.pod.Target,
-		capability: p.driver.capability(p.volume), readOnly: p.volume.ReadOnly, secrets: p.secrets.Publish, context: p.context(),
+		capability: p.driver.capability(p.volume), readOnly: p.volume.ReadOnly, secrets: p.volume.Secrets.Publish, context: p.context(),
 	}, &empty{})
 }
 
@@ -236,12 +223,12 @@ func (p *publication) context() map[string]string {
 	return all
 }
 
-// own gives the volume to the pod's group, unless the driver has done so.
-func (p *publication) own() error {
-	if p.volume.Own == nil || p.driver.capabilities[capabilityMountGroup] {
+// setGroup gives the volume to the pod's group, unless the driver has done so.
+func (p *publication) setGroup() error {
+	if !p.volume.SetGroup || p.driver.capabilities[capabilityMountGroup] {
 		return nil
 	}
-	return p.volume.Own(p.pod.Target)
+	return p.volume.Group.Apply(p.pod.Target, fsgroup.ReadWrite)
 }
 
 // Labeled reports whether files at a path of Publish can have SELinux labels.

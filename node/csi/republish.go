@@ -24,10 +24,10 @@ func (m *Manager) Republish(ctx context.Context, v *csivolume.Volume) error {
 	if err != nil && first {
 		return nil
 	}
-	prepared := false
+	called := false
 	defer func() {
 		// Also after an error: each sync of the pod would call the driver.
-		if prepared || !first {
+		if called || !first {
 			m.repeatLater(pod)
 		}
 	}()
@@ -39,15 +39,15 @@ func (m *Manager) Republish(ctx context.Context, v *csivolume.Volume) error {
 		return err
 	}
 	defer unlock()
-	p := &publication{Manager: m, driver: d, volume: v, vol: vol, pod: pod}
-	if err := p.prepare(); err != nil {
-		return err
+	if v.PublishBlocked != nil {
+		return v.PublishBlocked
 	}
-	prepared = true
+	called = true
+	p := &publication{Manager: m, driver: d, volume: v, vol: vol, pod: pod}
 	if err := p.call(ctx); err != nil {
 		return err
 	}
-	return p.own() // the driver may have made files
+	return p.setGroup() // the driver may have made files
 }
 
 // due returns the records of a volume that is published and to be published again; nil if it is not.

@@ -2,19 +2,32 @@ package csi
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
+	"syscall"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstead/podstead/internal/fsgroup"
 )
 
 // entry is the last entry of a map with one, in a request.
 func entry(request map[int]string, field int) string {
 	pair := fieldsOf([]byte(request[field]))
 	return pair[1] + "=" + pair[2]
+}
+
+// testGroup returns a group other than root's, where the test may set one.
+func testGroup() int64 {
+	if os.Geteuid() == 0 {
+		return 2345
+	}
+	return int64(os.Getegid())
 }
 
 // A driver gets what the controller says that has attached the volume, and what it wants to know of the pod only
@@ -24,18 +37,14 @@ func TestContextOfVolume(t *testing.T) {
 	h.register("a.example.com")
 	v := volumeOf("a.example.com", "v", "one")
 	v.Context = map[string]string{"a": "volume"}
-	prepared := errors.New("the volume is not attached yet")
-	v.Prepare = func() error {
-		v.AttachContext, v.PodContext = map[string]string{"device": "sdb"}, map[string]string{"a": "pod"}
-		return prepared
-	}
+	v.PublishBlocked = errors.New("the volume is not attached yet")
 	_, err := h.Publish(t.Context(), v)
 	mustContain(t, err, "not attached yet")
 	if got := h.called(); got != "" {
 		t.Errorf("called: %s", got)
 	}
 	h.mustBeClean()
-	prepared = nil
+	v.PublishBlocked, v.AttachContext, v.PodContext = nil, map[string]string{"device": "sdb"}, map[string]string{"a": "pod"}
 	h.mustPublish(v)
 	stage, publish := h.requests["NodeStageVolume"], h.requests["NodePublishVolume"]
 	for _, got := range []struct{ got, want string }{
@@ -46,7 +55,7 @@ func TestContextOfVolume(t *testing.T) {
 		}
 	}
 	// A volume that is published needs the cluster for nothing.
-	prepared = errors.New("the API server is away")
+	v.PublishBlocked = errors.New("the API server is away")
 	h.mustPublish(v)
 	h.mustUnpublish("one")
 	h.mustBeClean()
@@ -60,8 +69,8 @@ func TestRepublish(t *testing.T) {
 	h.register("a.example.com")
 	v := volumeOf("a.example.com", "v", "one")
 	v.Republish = true
-	owned := 0
-	v.Own = func(string) error { owned++; return nil }
+	gid := testGroup()
+	v.Group, v.SetGroup = fsgroup.Group{GID: &gid}, true
 	republish := func() error { return h.Republish(t.Context(), v) }
 	if err := republish(); err != nil || h.called() != "" {
 		t.Errorf("a volume that is not published: %v", err)
@@ -83,12 +92,22 @@ func TestRepublish(t *testing.T) {
 	if got := h.TakeChanged(); !slices.Equal(got, []types.UID{"one"}) {
 		t.Errorf("notified: %v", got)
 	}
-	v.Prepare = func() error { return errors.New("no token yet") }
+	v.PublishBlocked = errors.New("no token yet")
 	mustContain(t, republish(), "no token yet")
-	v.Prepare = nil
-	owned = 0
-	if err := republish(); err != nil || h.called() != "Publish v" || owned != 1 {
-		t.Errorf("due: %v, owned %d times", err, owned)
+	v.PublishBlocked = nil
+	// The driver may have made files.
+	made := filepath.Join(path, "token")
+	if err := os.WriteFile(made, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := republish(); err != nil || h.called() != "Publish v" {
+		t.Errorf("due: %v", err)
+	}
+	if info, err := os.Stat(made); err != nil || info.Mode().Perm() != 0o660 || int64(info.Sys().(*syscall.Stat_t).Gid) != gid {
+		t.Errorf("a file of the driver: %+v, %v", info, err)
+	}
+	if err := os.Remove(made); err != nil { // the mount ends with it
+		t.Fatal(err)
 	}
 	<-h.Changed()
 	if got := h.TakeChanged(); !slices.Equal(got, []types.UID{"one"}) {
@@ -100,7 +119,7 @@ func TestRepublish(t *testing.T) {
 	if got := h.mustPublish(v); got != path {
 		t.Errorf("published at %s", got)
 	}
-	v.Prepare = func() error { return errors.New("no token was issued") }
+	v.PublishBlocked = errors.New("no token was issued")
 	mustContain(t, republish(), "no token was issued")
 	delete(h.fail, "NodePublishVolume")
 	h.mustUnpublish("one")

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/podstead/podstead/internal/boundedfile"
+	"github.com/podstead/podstead/internal/fsgroup"
 )
 
 // Names in a volume of files, known to every program that watches such a volume for
@@ -30,7 +31,7 @@ const (
 
 // writeFiles replaces the content of a volume by the given files. Readers see the old
 // set or the new one, never a mixture. It reports whether anything was written.
-func writeFiles(volume string, files payload, group volumeGroup) (bool, error) {
+func writeFiles(volume string, files payload, group fsgroup.Group) (bool, error) {
 	for name := range files {
 		if err := checkFileName(name); err != nil {
 			return false, err
@@ -63,7 +64,7 @@ func checkFileName(name string) error {
 }
 
 // hasFiles reports whether a directory has exactly the given files.
-func hasFiles(dir string, files payload, group volumeGroup) bool {
+func hasFiles(dir string, files payload, group fsgroup.Group) bool {
 	seen := 0
 	err := filepath.WalkDir(dir, func(at string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
@@ -84,9 +85,9 @@ func hasFiles(dir string, files payload, group volumeGroup) bool {
 }
 
 // matches reports whether the file on disk at a path is this one.
-func (f file) matches(at string, group volumeGroup) bool {
+func (f file) matches(at string, group fsgroup.Group) bool {
 	var st unix.Stat_t
-	if unix.Lstat(at, &st) != nil || int64(st.Uid) != f.ownerID() || st.Mode != unix.S_IFREG|group.fileMode(f.mode) || group.gid != nil && int64(st.Gid) != *group.gid {
+	if unix.Lstat(at, &st) != nil || int64(st.Uid) != f.ownerID() || st.Mode != unix.S_IFREG|group.FileMode(f.mode) || group.GID != nil && int64(st.Gid) != *group.GID {
 		return false
 	}
 	data, err := boundedfile.Read(at, int64(len(f.data)))
@@ -102,7 +103,7 @@ func (f file) ownerID() int64 {
 }
 
 // writeNewDir creates a directory with the files and returns its name.
-func writeNewDir(volume string, files payload, group volumeGroup) (name string, err error) {
+func writeNewDir(volume string, files payload, group fsgroup.Group) (name string, err error) {
 	dir, err := os.MkdirTemp(volume, time.Now().UTC().Format(stampFormat))
 	if err != nil {
 		return "", err
@@ -121,8 +122,8 @@ func writeNewDir(volume string, files payload, group volumeGroup) (name string, 
 		}
 	}
 	// The group gets read access only: the volume is read-only.
-	group.rootMatch = false
-	return filepath.Base(dir), group.apply(dir, groupReadOnly)
+	group.RootMatch = false
+	return filepath.Base(dir), group.Apply(dir, fsgroup.ReadOnly)
 }
 
 // writeFile creates one file with its parent directories. No mode depends on the

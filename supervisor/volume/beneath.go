@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podstead/podstead/internal/fdpath"
 )
 
 // maxLinks limits the symbolic links in one path; it is the kernel's limit.
@@ -25,7 +27,7 @@ var errEscapes = errors.New("leads out of the volume")
 // works on every kernel and where a sandbox forbids that call.
 func openBeneath(top, rel string, mode *uint32) (*os.File, error) {
 	// The top itself may be a link: it is trusted, or a hostPath's.
-	root, err := retry(func() (int, error) { return unix.Open(top, unix.O_PATH|unix.O_CLOEXEC, 0) })
+	root, err := fdpath.Retry(func() (int, error) { return unix.Open(top, unix.O_PATH|unix.O_CLOEXEC, 0) })
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: top, Err: err}
 	}
@@ -39,13 +41,6 @@ func openBeneath(top, rel string, mode *uint32) (*os.File, error) {
 		return nil, err
 	}
 	return os.NewFile(uintptr(fd), path.Join(top, rel)), nil
-}
-
-// openPath opens a name without following it if it is a link.
-func openPath(dir int, name string) (int, error) {
-	return retry(func() (int, error) {
-		return unix.Openat(dir, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	})
 }
 
 // walk resolves a path. Its stack holds the open directories from the top to the
@@ -88,7 +83,7 @@ func (w *walk) step(name string) error {
 		w.stack = w.stack[:len(w.stack)-1]
 		return nil
 	}
-	fd, err := openPath(w.current(), name)
+	fd, err := fdpath.Open(w.current(), name)
 	if errors.Is(err, unix.ENOENT) && w.mode != nil {
 		fd, err = w.mkdir(name)
 	}
@@ -122,7 +117,7 @@ func (w *walk) mkdir(name string) (int, error) {
 	if mkdirErr != nil && !errors.Is(mkdirErr, unix.EEXIST) {
 		return -1, mkdirErr
 	}
-	fd, err := openPath(w.current(), name)
+	fd, err := fdpath.Open(w.current(), name)
 	if err != nil || mkdirErr != nil {
 		return fd, err
 	}
@@ -144,17 +139,8 @@ func completeMode(fd int, mode uint32) error {
 	if got := st.Mode & 0o7777; !own || got == mode || got&^(mode|unix.S_ISGID) != 0 {
 		return nil
 	}
-	return chmodFd(fd, mode)
+	return fdpath.Chmod(fd, mode)
 }
-
-// chmodFd sets the mode of the file of an O_PATH descriptor. fchmod(2) does not
-// accept these; the path in /proc leads to the same file.
-func chmodFd(fd int, mode uint32) error {
-	return unix.Chmod(fdPath(fd), mode)
-}
-
-// fdPath returns a path to the file of a descriptor of this process.
-func fdPath(fd int) string { return fmt.Sprintf("/proc/self/fd/%d", fd) }
 
 // readLink reads the link of an O_PATH descriptor.
 func readLink(fd int) (string, error) {
@@ -164,14 +150,4 @@ func readLink(fd int) (string, error) {
 		return "", err
 	}
 	return string(buf[:n]), nil
-}
-
-// retry repeats a call that a signal has interrupted.
-func retry[T any](call func() (T, error)) (T, error) {
-	for {
-		v, err := call()
-		if !errors.Is(err, unix.EINTR) {
-			return v, err
-		}
-	}
 }

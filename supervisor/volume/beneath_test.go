@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podstead/podstead/internal/fdpath"
 )
 
 func TestOpenBeneath(t *testing.T) {
@@ -43,7 +45,7 @@ func TestOpenBeneath(t *testing.T) {
 		if err != nil {
 			continue
 		}
-		in, err := os.Open(fdPath(int(f.Fd())))
+		in, err := os.Open(fdpath.Of(int(f.Fd())))
 		if err != nil {
 			t.Fatal(err)
 		}

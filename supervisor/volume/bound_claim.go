@@ -12,6 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 
+	"github.com/podstead/podstead/internal/fsgroup"
 	"github.com/podstead/podstead/supervisor/volume/binding"
 )
 
@@ -89,7 +90,7 @@ func (s *setup) setupBound(ctx context.Context, c *claimVolume, bound *binding.B
 		return mounted, nil
 	}
 	if mounted.Relabel && !mounted.ReadOnly {
-		if err := s.group.apply(mounted.Path, groupReadWrite); err != nil {
+		if err := s.group.Apply(mounted.Path, fsgroup.ReadWrite); err != nil {
 			return Mounted{}, err
 		}
 	}

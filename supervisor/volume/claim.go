@@ -16,6 +16,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podstead/podstead/internal/fsgroup"
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/supervisor/volume/binding"
 )
@@ -111,7 +112,7 @@ func (s *setup) setupDeclared(ctx context.Context, c *claimVolume, claim *v1.Per
 		return Mounted{}, err
 	}
 	s.limitSize(ctx, c, c.dir, claim)
-	if err := s.group.apply(c.dir, groupReadWrite); err != nil {
+	if err := s.group.Apply(c.dir, fsgroup.ReadWrite); err != nil {
 		return Mounted{}, err
 	}
 	return mounted, s.linkClaim(link, c.dir, claim)

@@ -137,8 +137,8 @@ func TestClusterCSIGroup(t *testing.T) {
 		if _, err := n.setup(p); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		if csi.last.Group == nil || *csi.last.Group != group || (csi.last.Own != nil) != c.owned {
-			t.Errorf("%s: group %v, owned by podstead: %v", name, csi.last.Group, csi.last.Own != nil)
+		if csi.last.Group.GID == nil || *csi.last.Group.GID != group || csi.last.SetGroup != c.owned {
+			t.Errorf("%s: group %v, owned by podstead: %v", name, csi.last.Group, csi.last.SetGroup)
 		}
 	}
 }
@@ -196,7 +196,7 @@ func TestClusterCSIBlock(t *testing.T) {
 	if mounted, err := n.setup(p); err != nil || mounted != want {
 		t.Errorf("%+v, %v; want %+v", mounted, err, want)
 	}
-	if v := csi.last; !v.Block || !v.ReadOnly || v.FSType != "" || v.MountOptions != nil || v.Group != nil || v.Own != nil {
+	if v := csi.last; !v.Block || !v.ReadOnly || v.FSType != "" || v.MountOptions != nil || v.Group.GID != nil || v.SetGroup {
 		t.Errorf("published as %+v", v)
 	}
 	n.mustFail("u2", "has volumeMode Block, but is in volumeMounts of container")

@@ -61,16 +61,10 @@ func (s *setup) setupPersistentCSI(ctx context.Context, c *claimVolume, bound *b
 	if len(spec.AccessModes) > 0 {
 		v.AccessMode = spec.AccessModes[0]
 	}
-	v.Secrets = func() (secrets csivolume.Secrets, err error) {
-		if secrets.Stage, err = s.secretOf(source.NodeStageSecretRef); err != nil {
-			return secrets, err
-		}
-		secrets.Publish, err = s.secretOf(source.NodePublishSecretRef)
-		return secrets, err
+	if v.Secrets.Stage, v.PublishBlocked = s.secretOf(source.NodeStageSecretRef); v.PublishBlocked == nil {
+		v.Secrets.Publish, v.PublishBlocked = s.secretOf(source.NodePublishSecretRef)
 	}
-	if source.NodeExpandSecretRef != nil {
-		v.ExpandSecret = func() (map[string]string, error) { return s.secretOf(source.NodeExpandSecretRef) }
-	}
+	v.Secrets.Expand, v.ExpandBlocked = s.secretOf(source.NodeExpandSecretRef)
 	if c.cluster {
 		v.Capacity = claim.Status.Capacity.Storage().Value()
 	}
@@ -125,10 +119,7 @@ func (s *setup) setupInlineCSI(ctx context.Context, vol *v1.Volume) (Mounted, er
 		v.FSType = *source.FSType
 	}
 	if ref := source.NodePublishSecretRef; ref != nil {
-		v.Secrets = func() (secrets csivolume.Secrets, err error) {
-			secrets.Publish, err = s.secretOf(&v1.SecretReference{Namespace: pod.Namespace, Name: ref.Name})
-			return secrets, err
-		}
+		v.Secrets.Publish, v.PublishBlocked = s.secretOf(&v1.SecretReference{Namespace: pod.Namespace, Name: ref.Name})
 	}
 	return s.publishCSI(ctx, v, nil)
 }

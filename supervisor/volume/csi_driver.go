@@ -26,59 +26,52 @@ func (s *setup) driverOf(v *csivolume.Volume) (csivolume.Driver, error) {
 // applyDriver makes a volume what its driver wants. What is awaited of the cluster keeps only a volume
 // waiting that is not published. persistent is nil for a volume that is declared in the pod.
 func (s *setup) applyDriver(v *csivolume.Volume, persistent *v1.PersistentVolume) {
-	driver, awaited := s.driverOf(v)
+	driver, err := s.driverOf(v)
+	v.Republish = err == nil && driver.Republish
 	if driver.PodInfo {
 		v.PodContext = s.podAttributes(v.Ephemeral)
 	}
-	if v.Group = s.group.gid; v.Block {
-		v.Group = nil
+	if !v.Block {
+		v.Group = s.group
 	}
-	if v.Group != nil && !v.ReadOnly && ownsFiles(driver.GroupPolicy, v, persistent) {
-		v.Own = func(path string) error { return s.group.apply(path, groupReadWrite) }
-	}
-	v.Republish = awaited == nil && driver.Republish
+	v.SetGroup = v.Group.GID != nil && !v.ReadOnly && ownsFiles(driver.GroupPolicy, v, persistent)
 	if driver.SELinuxMount && persistent != nil && !v.Block {
 		if option := s.contextOption(v.Name, persistent); option != "" {
 			v.MountOptions = append(slices.Clone(v.MountOptions), option)
 		}
 	}
-	tokens := ""
-	v.Prepare = func() (err error) {
-		if awaited == nil {
-			awaited = checkLifecycle(&driver, v)
+	if err == nil {
+		err = s.applyCluster(&driver, v, persistent)
+	}
+	if err != nil {
+		v.PublishBlocked = err
+	}
+}
+
+// applyCluster adds what the cluster has for the driver: how the volume is attached, and tokens. The error is what is
+// awaited, or why the driver cannot be used.
+func (s *setup) applyCluster(driver *csivolume.Driver, v *csivolume.Volume, persistent *v1.PersistentVolume) (err error) {
+	if err := checkLifecycle(driver, v); err != nil {
+		return err
+	}
+	if driver.Attach && persistent != nil {
+		if v.AttachContext, err = s.req.Cluster.CSIAttachment(s.req.Pod, persistent); err != nil {
+			return err
 		}
-		if awaited != nil {
-			return awaited
-		}
-		if driver.Attach && persistent != nil {
-			if v.AttachContext, err = s.req.Cluster.CSIAttachment(s.req.Pod, persistent); err != nil {
-				return err
-			}
-		}
-		if len(driver.Tokens) == 0 {
-			return nil
-		}
-		if tokens, err = s.req.Cluster.CSITokens(s.req.Pod, driver.Tokens); err != nil {
-			return fmt.Errorf("tokens for CSI driver %s: %w", v.Driver, err)
-		}
-		if !driver.TokensInSecrets {
-			v.PodContext = with(v.PodContext, keyTokens, tokens)
-		}
+	}
+	if len(driver.Tokens) == 0 {
 		return nil
 	}
-	if !driver.TokensInSecrets {
-		return
+	tokens, err := s.req.Cluster.CSITokens(s.req.Pod, driver.Tokens)
+	if err != nil {
+		return fmt.Errorf("tokens for CSI driver %s: %w", v.Driver, err)
 	}
-	declared := v.Secrets
-	v.Secrets = func() (secrets csivolume.Secrets, err error) {
-		if declared != nil {
-			secrets, err = declared()
-		}
-		if tokens != "" {
-			secrets.Publish = with(secrets.Publish, keyTokens, tokens)
-		}
-		return secrets, err
+	if driver.TokensInSecrets {
+		v.Secrets.Publish = with(v.Secrets.Publish, keyTokens, tokens)
+	} else {
+		v.PodContext = with(v.PodContext, keyTokens, tokens)
 	}
+	return nil
 }
 
 // with returns a copy of a map that has another value.

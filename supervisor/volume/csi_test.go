@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/internal/csivolume"
+	"github.com/podstead/podstead/internal/fsgroup"
 )
 
 // fakeCSI publishes volumes as directories.
@@ -41,24 +42,16 @@ func (f *fakeCSI) Publish(_ context.Context, v *csivolume.Volume) (string, error
 	if f.err != nil {
 		return "", f.err
 	}
-	if v.Prepare != nil {
-		if err := v.Prepare(); err != nil {
-			return "", err
-		}
-		f.last = *v
+	if v.PublishBlocked != nil {
+		return "", v.PublishBlocked
 	}
-	if v.Secrets != nil {
-		var err error
-		if f.secrets, err = v.Secrets(); err != nil {
-			return "", err
-		}
-	}
+	f.secrets = v.Secrets
 	path := filepath.Join(f.dir, string(v.Pod), v.Name)
 	if err := os.MkdirAll(path, 0o755); err != nil {
 		return "", err
 	}
-	if v.Own != nil {
-		return path, v.Own(path)
+	if v.SetGroup {
+		return path, v.Group.Apply(path, fsgroup.ReadWrite)
 	}
 	return path, nil
 }
@@ -72,12 +65,10 @@ func (f *fakeCSI) Expand(_ context.Context, v *csivolume.Volume, bytes int64) (b
 	if f.err != nil {
 		return false, f.err
 	}
-	if v.ExpandSecret != nil {
-		var err error
-		if f.expandSecret, err = v.ExpandSecret(); err != nil {
-			return false, err
-		}
+	if v.ExpandBlocked != nil {
+		return false, v.ExpandBlocked
 	}
+	f.expandSecret = v.Secrets.Expand
 	f.grown = append(f.grown, bytes)
 	return true, nil
 }
@@ -228,8 +219,8 @@ func TestCSIGroup(t *testing.T) {
 		if _, err := setUp(t, n.Volumes, p, n.objects); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		if csi.last.Group == nil || *csi.last.Group != group || (csi.last.Own != nil) != c.owned {
-			t.Errorf("%s: group %v, owned by podstead: %v", name, csi.last.Group, csi.last.Own != nil)
+		if csi.last.Group.GID == nil || *csi.last.Group.GID != group || csi.last.SetGroup != c.owned {
+			t.Errorf("%s: group %v, owned by podstead: %v", name, csi.last.Group, csi.last.SetGroup)
 		}
 	}
 }

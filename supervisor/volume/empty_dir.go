@@ -11,6 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/podstead/podstead/internal/fsgroup"
 )
 
 // Modes of emptyDir volumes. On disk and in memory they are the kubelet's, which leaves
@@ -64,7 +66,7 @@ func (s *setup) applyGroup(made bool, err error, path string) error {
 	if err != nil || !made {
 		return err
 	}
-	if err := s.group.apply(path, groupReadWrite); err != nil {
+	if err := s.group.Apply(path, fsgroup.ReadWrite); err != nil {
 		return errors.Join(err, unmount(path))
 	}
 	return nil
@@ -93,7 +95,7 @@ func (s *setup) makeEmptyDir(ctx context.Context, path string, vol *v1.Volume) e
 	if err := os.Chmod(temporary, emptyDirMode); err != nil {
 		return err
 	}
-	if err := s.group.apply(temporary, groupReadWrite); err != nil {
+	if err := s.group.Apply(temporary, fsgroup.ReadWrite); err != nil {
 		return err
 	}
 	s.limitEmptyDir(ctx, temporary, vol)

@@ -1,162 +1,16 @@
 package volume
 
 import (
-	"errors"
-	"fmt"
-	"io"
-	"os"
-	"path/filepath"
-
-	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
-)
 
-// Permission bits that a pod's group gets; they are the kubelet's: on files, on files
-// of read-only volumes, and on directories.
-const (
-	groupFile     = 0o660
-	groupFileRead = 0o440
-	groupDir      = 0o110
+	"github.com/podstead/podstead/internal/fsgroup"
 )
-
-// volumeGroup is the group that owns a pod's volumes; none if gid is nil.
-type volumeGroup struct {
-	gid *int64
-	// rootMatch: a volume whose root already belongs to the group is not changed
-	// (fsGroupChangePolicy OnRootMismatch).
-	rootMatch bool
-}
 
 // groupOf returns the pod's fsGroup.
-func groupOf(pod *v1.Pod) volumeGroup {
+func groupOf(pod *v1.Pod) fsgroup.Group {
 	s := pod.Spec.SecurityContext
 	if s == nil || s.FSGroup == nil {
-		return volumeGroup{}
+		return fsgroup.Group{}
 	}
-	return volumeGroup{gid: s.FSGroup, rootMatch: s.FSGroupChangePolicy != nil && *s.FSGroupChangePolicy == v1.FSGroupChangeOnRootMismatch}
-}
-
-// groupAccess is the access of the group's members to files.
-type groupAccess uint32
-
-const (
-	groupReadWrite groupAccess = groupFile
-	groupReadOnly  groupAccess = groupFileRead
-)
-
-// apply gives a directory tree to the group. It follows no link and crosses no mount
-// point, since containers may be changing the tree.
-func (g volumeGroup) apply(path string, files groupAccess) error {
-	if g.gid == nil {
-		return nil
-	}
-	fd, err := retry(func() (int, error) { return unix.Open(path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0) })
-	if err != nil {
-		return &os.PathError{Op: "open", Path: path, Err: err}
-	}
-	defer unix.Close(fd)
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return &os.PathError{Op: "stat", Path: path, Err: err}
-	}
-	if g.rootMatch && g.matches(&st, files) {
-		return nil
-	}
-	mount, err := mountID(fd)
-	if err != nil {
-		return err
-	}
-	if err := g.chownTree(fd, path, mount, files); err != nil {
-		return fmt.Errorf("failed to change the group of the volume to %d: %w", *g.gid, err)
-	}
-	return nil
-}
-
-// matches reports whether a directory is as chownTree would leave it.
-func (g volumeGroup) matches(st *unix.Stat_t, files groupAccess) bool {
-	want := wantedMode(st.Mode, files)
-	return int64(st.Gid) == *g.gid && st.Mode&want == want
-}
-
-// fileMode returns the mode of a file in a read-only volume of the group.
-func (g volumeGroup) fileMode(mode uint32) uint32 {
-	if g.gid == nil {
-		return mode
-	}
-	return mode | groupFileRead
-}
-
-// wantedMode returns the permission bits to add to a file of the given mode.
-func wantedMode(mode uint32, files groupAccess) uint32 {
-	if mode&unix.S_IFMT == unix.S_IFDIR {
-		return uint32(files) | unix.S_ISGID | groupDir
-	}
-	return uint32(files)
-}
-
-// chownTree changes the file of an O_PATH descriptor, directories after their content:
-// the root is right only when everything is, which rootMatch relies on.
-func (g volumeGroup) chownTree(fd int, path string, mount int, files groupAccess) error {
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return &os.PathError{Op: "stat", Path: path, Err: err}
-	}
-	kind := st.Mode & unix.S_IFMT
-	if kind == unix.S_IFDIR {
-		id, err := mountID(fd)
-		if err != nil || id != mount {
-			return err
-		}
-		if err := g.chownEntries(fd, path, mount, files); err != nil {
-			return err
-		}
-	}
-	if err := unix.Fchownat(fd, "", -1, int(*g.gid), unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW); err != nil {
-		return &os.PathError{Op: "chown", Path: path, Err: err}
-	}
-	if kind == unix.S_IFLNK {
-		return nil
-	}
-	// chown clears the set-group-ID bit, so the mode is always set.
-	mode := st.Mode&0o7777 | wantedMode(st.Mode, files)
-	if err := chmodFd(fd, mode); err != nil {
-		return &os.PathError{Op: "chmod", Path: path, Err: err}
-	}
-	return nil
-}
-
-// chownEntries applies chownTree to the entries of a directory.
-func (g volumeGroup) chownEntries(fd int, path string, mount int, files groupAccess) error {
-	open, err := retry(func() (int, error) {
-		return unix.Openat(fd, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	})
-	if err != nil {
-		return &os.PathError{Op: "open", Path: path, Err: err}
-	}
-	dir := os.NewFile(uintptr(open), path)
-	defer dir.Close()
-	for {
-		names, err := dir.Readdirnames(256)
-		for _, name := range names {
-			at := filepath.Join(path, name)
-			entry, err := openPath(fd, name)
-			if errors.Is(err, unix.ENOENT) {
-				continue
-			}
-			if err != nil {
-				return &os.PathError{Op: "open", Path: at, Err: err}
-			}
-			err = g.chownTree(entry, at, mount, files)
-			_ = unix.Close(entry)
-			if err != nil {
-				return err
-			}
-		}
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-	}
+	return fsgroup.Group{GID: s.FSGroup, RootMatch: s.FSGroupChangePolicy != nil && *s.FSGroupChangePolicy == v1.FSGroupChangeOnRootMismatch}
 }

@@ -154,7 +154,7 @@ func (s *setup) addToken(files payload, src *v1.ServiceAccountTokenProjection, d
 		return fmt.Errorf("token of ServiceAccount %s/%s %w: %w", s.req.Pod.Namespace, s.req.Pod.Spec.ServiceAccountName, ErrMissing, err)
 	}
 	token := file{data: []byte(text), mode: defaultMode, uid: commonUser(&s.req.Pod.Spec)}
-	if token.uid != nil || s.group.gid != nil {
+	if token.uid != nil || s.group.GID != nil {
 		token.mode = tokenMode
 	}
 	files[src.Path] = token

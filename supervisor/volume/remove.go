@@ -8,9 +8,10 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podstead/podstead/internal/fdpath"
 )
 
 // removeDepth limits the directories that removal holds open. A deeper directory is
@@ -25,7 +26,7 @@ const relocatedPrefix = ".removed-"
 // an error that names the mount point. A path that does not exist is no error.
 func removeTree(path string) error {
 	parent, name := filepath.Split(filepath.Clean(path))
-	dir, err := retry(func() (int, error) { return unix.Open(parent, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0) })
+	dir, err := fdpath.Retry(func() (int, error) { return unix.Open(parent, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0) })
 	if errors.Is(err, unix.ENOENT) {
 		return nil
 	}
@@ -34,7 +35,7 @@ func removeTree(path string) error {
 	}
 	defer unix.Close(dir)
 	r := remover{top: dir}
-	if r.mount, err = mountID(dir); err != nil {
+	if r.mount, err = fdpath.Mount(dir); err != nil {
 		return err
 	}
 	if err := r.remove(dir, name, path, 0); err != nil {
@@ -96,7 +97,7 @@ func (r *remover) remove(dir int, name, path string, depth int) error {
 
 // empty deletes the content of a directory.
 func (r *remover) empty(dir int, name, path string, depth int) error {
-	fd, err := retry(func() (int, error) {
+	fd, err := fdpath.Retry(func() (int, error) {
 		return unix.Openat(dir, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	})
 	if errors.Is(err, unix.ENOENT) {
@@ -107,7 +108,7 @@ func (r *remover) empty(dir int, name, path string, depth int) error {
 	}
 	f := os.NewFile(uintptr(fd), path)
 	defer f.Close()
-	id, err := mountID(fd)
+	id, err := fdpath.Mount(fd)
 	if err != nil {
 		return err
 	}
@@ -140,19 +141,4 @@ func ignoreNotExist(err error) error {
 // stillMountedError is the error for a mount that this package did not make.
 func stillMountedError(path string) error {
 	return fmt.Errorf("%s is still mounted; stop what uses it, then run: umount %s", path, path)
-}
-
-// mountID returns the ID of the mount of a descriptor's file. The device number does
-// not do: a bind mount of the same file system has the same one.
-func mountID(fd int) (int, error) {
-	data, err := os.ReadFile("/proc/self/fdinfo/" + strconv.Itoa(fd))
-	if err != nil {
-		return 0, fmt.Errorf("failed to read the mount ID: %w", err)
-	}
-	for line := range strings.Lines(string(data)) {
-		if id, ok := strings.CutPrefix(line, "mnt_id:"); ok {
-			return strconv.Atoi(strings.TrimSpace(id))
-		}
-	}
-	return 0, errors.New("failed to read the mount ID: no mnt_id in /proc/self/fdinfo")
 }

@@ -12,6 +12,8 @@ import (
 
 	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstead/podstead/internal/fdpath"
 )
 
 // SubPath is a path in a volume that a container mounts.
@@ -121,5 +123,5 @@ func bindMount(source *os.File, target string) error {
 	} else if err := os.WriteFile(target, nil, 0o640); err != nil {
 		return err
 	}
-	return unix.Mount(fdPath(int(source.Fd())), target, "", unix.MS_BIND, "")
+	return unix.Mount(fdpath.Of(int(source.Fd())), target, "", unix.MS_BIND, "")
 }

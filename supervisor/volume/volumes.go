@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/internal/csivolume"
+	"github.com/podstead/podstead/internal/fsgroup"
 	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/manifest"
 )
@@ -147,7 +148,7 @@ type Result struct {
 type setup struct {
 	*Volumes
 	req   *Request
-	group volumeGroup
+	group fsgroup.Group
 	stale []error
 	// unenforced, expanded and unexpanded are those of the result.
 	unenforced []error

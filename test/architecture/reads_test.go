@@ -27,6 +27,7 @@ var unboundedReads = map[string]string{
 	"httpapi/kubeconfig.go":                     "a certificate in the root directory",
 	"httpapi/pki":                               "certificates and keys in the root directory",
 	"httpapi/revocation.go":                     "the list of revoked certificates in the root directory",
+	"internal/fdpath":                           "/proc/self/fdinfo",
 	"internal/registry/client.go":               "the CA file, named by a flag",
 	"internal/wallclock":                        "/proc/sys/kernel/random/boot_id",
 	"manifest/checkpoint_file.go":               "the checkpoint in the root directory",
@@ -47,7 +48,6 @@ var unboundedReads = map[string]string{
 	"supervisor/credential/providers_config.go": "the file of --image-credential-provider-config",
 	"supervisor/dns":                            "/etc/hosts and /etc/resolv.conf of the host",
 	"supervisor/userns":                         "ranges of user IDs in the root directory",
-	"supervisor/volume/remove.go":               "/proc/self/fdinfo",
 }
 
 // limitingReaders are the functions whose result io.ReadAll may read.
