@@ -139,11 +139,9 @@ func (d *daemon) newImages() *gc.Images {
 func (d *daemon) newDescribe() func(supervisor.RuntimeCondition) *v1.Node {
 	o, p := d.opts, &d.observers
 	var storage storageCondition
-	var volumes csiCondition
 	since, host, resources := time.Now(), nodestatus.ReadHost("/"), nodeResources(o)
 	return func(rt supervisor.RuntimeCondition) *v1.Node {
 		capacity, allocatable := d.devices.Resources()
-		_, unreadable := d.csi.Pods()
 		in := nodestatus.Input{
 			Name: d.nodeName, Since: since,
 			Capacity:    withDevices(nodestatus.APIResources(resources.Capacity()), capacity),
@@ -152,7 +150,7 @@ func (d *daemon) newDescribe() func(supervisor.RuntimeCondition) *v1.Node {
 			Version: kubeversion.Semantic(buildinfo.Version()), NotReady: rt.NotReady, ReadySince: rt.Since, Host: host,
 			Pressures: append(d.node.eviction.NodeConditions(since), storage.condition(d.unwritten.List(), since)),
 		}
-		in.Pressures = append(in.Pressures, volumes.conditions(unreadable)...)
+		in.Pressures = append(in.Pressures, d.csi.NodeConditions()...)
 		if d.node.inventory != nil {
 			in.Inventory = d.node.inventory.Current()
 		}

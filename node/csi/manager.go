@@ -63,9 +63,10 @@ type Manager struct {
 	drivers map[string]*driver
 	// disabled says why no driver can register.
 	disabled error
-	// state is nil until it is read.
-	state *state
-	locks map[string]*volumeLock
+	// state is nil until it is read. unreadableSince is when that first failed; zero if it did not.
+	state           *state
+	unreadableSince time.Time
+	locks           map[string]*volumeLock
 	// waiting are the pods that wait for a driver, by its name; ready are those whose driver has
 	// registered.
 	waiting map[string]map[types.UID]bool

@@ -1,4 +1,4 @@
-package daemon
+package csi
 
 import (
 	"errors"
@@ -9,27 +9,21 @@ import (
 
 	"github.com/moby/sys/mountinfo"
 	v1 "k8s.io/api/core/v1"
-
-	"github.com/podstead/podstead/node/csi"
 )
 
 // A damaged record of CSI volumes is a condition of the node until it is repaired.
-func TestCSICondition(t *testing.T) {
+func TestNodeConditions(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "csi-volumes.json")
 	if err := os.WriteFile(file, []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	manager := csi.New(csi.Options{
+	manager := New(Options{
 		Dir: t.TempDir(), File: file, BootID: "boot",
 		Mounts: func() ([]*mountinfo.Info, error) { return nil, errors.New("mounts are unknown") },
 	})
-	var c csiCondition
-	read := func() []v1.NodeCondition {
-		_, err := manager.Pods()
-		return c.conditions(err)
-	}
+	read := manager.NodeConditions
 	damaged := read()
-	if len(damaged) != 1 || damaged[0].Type != conditionCSI || damaged[0].Status != v1.ConditionTrue || !strings.Contains(damaged[0].Message, file) {
+	if len(damaged) != 1 || damaged[0].Type != ConditionUnreadable || damaged[0].Status != v1.ConditionTrue || !strings.Contains(damaged[0].Message, file) {
 		t.Fatalf("a damaged record: %+v", damaged)
 	}
 	if again := read(); len(again) != 1 || !again[0].LastTransitionTime.Equal(&damaged[0].LastTransitionTime) {
