@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 
+	"github.com/podstead/podstead/api"
 	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/cri/imagearchives"
 	"github.com/podstead/podstead/cri/imageload"
@@ -52,11 +53,11 @@ func (d *daemon) loadArchives(ctx context.Context) error {
 }
 
 // ImageArchives implements httpapi.ImageManager.
-func (v imageView) ImageArchives() httpapi.ImageArchives {
+func (v imageView) ImageArchives() api.ImageArchives {
 	status := v.archives.Status()
-	shown := httpapi.ImageArchives{Directory: status.Dir, Fault: status.Fault, Ignored: status.Ignored, Archives: []httpapi.ImageArchive{}}
+	shown := api.ImageArchives{Directory: status.Dir, Fault: status.Fault, Ignored: status.Ignored, Archives: []api.ImageArchive{}}
 	for _, a := range status.Archives {
-		shown.Archives = append(shown.Archives, httpapi.ImageArchive{
+		shown.Archives = append(shown.Archives, api.ImageArchive{
 			File: a.File, State: string(a.State), Message: a.Message, Images: a.Images, Superseded: a.Superseded,
 		})
 	}
@@ -64,9 +65,9 @@ func (v imageView) ImageArchives() httpapi.ImageArchives {
 }
 
 // Images implements httpapi.ImageKeeper.
-func (v imageView) Images(ctx context.Context) ([]httpapi.Image, error) {
+func (v imageView) Images(ctx context.Context) ([]api.Image, error) {
 	list, err := v.images.List(ctx)
-	shown := make([]httpapi.Image, 0, len(list))
+	shown := make([]api.Image, 0, len(list))
 	for i := range list {
 		shown = append(shown, showImage(&list[i], nil))
 	}
@@ -74,9 +75,9 @@ func (v imageView) Images(ctx context.Context) ([]httpapi.Image, error) {
 }
 
 // PruneImages implements httpapi.ImageKeeper.
-func (v imageView) PruneImages(ctx context.Context, dryRun bool) ([]httpapi.Image, error) {
+func (v imageView) PruneImages(ctx context.Context, dryRun bool) ([]api.Image, error) {
 	list, err := v.images.Prune(ctx, dryRun)
-	shown := make([]httpapi.Image, 0, len(list))
+	shown := make([]api.Image, 0, len(list))
 	for i := range list {
 		shown = append(shown, showImage(&list[i].Image, list[i].Err))
 	}
@@ -84,21 +85,21 @@ func (v imageView) PruneImages(ctx context.Context, dryRun bool) ([]httpapi.Imag
 }
 
 // PullImage implements httpapi.ImageKeeper.
-func (v imageView) PullImage(ctx context.Context, p httpapi.Pull) (httpapi.Image, error) {
+func (v imageView) PullImage(ctx context.Context, p api.Pull) (api.Image, error) {
 	name, id, err := cri.PullImage(ctx, v.service, v.records, p.Image, v.logins(p.Namespace, p.Secrets))
 	var bad *cri.NameError
 	if errors.As(err, &bad) {
-		return httpapi.Image{}, &httpapi.InvalidImageError{Err: err}
+		return api.Image{}, &httpapi.InvalidImageError{Err: err}
 	}
 	if err != nil {
-		return httpapi.Image{}, err
+		return api.Image{}, err
 	}
 	v.changed()
 	return v.named(ctx, name, id)
 }
 
 // LoadImages implements httpapi.ImageKeeper.
-func (v imageView) LoadImages(ctx context.Context, r io.Reader, as string) (shown []httpapi.Image, err error) {
+func (v imageView) LoadImages(ctx context.Context, r io.Reader, as string) (shown []api.Image, err error) {
 	loaded, err := v.loader.Load(ctx, r, as)
 	var names []string
 	for _, l := range loaded {
@@ -122,10 +123,10 @@ func (v imageView) LoadImages(ctx context.Context, r io.Reader, as string) (show
 }
 
 // named returns the image of a name, or else of an ID.
-func (v imageView) named(ctx context.Context, name, id string) (httpapi.Image, error) {
+func (v imageView) named(ctx context.Context, name, id string) (api.Image, error) {
 	list, err := v.images.List(ctx)
 	if err != nil {
-		return httpapi.Image{}, err
+		return api.Image{}, err
 	}
 	for i := range list {
 		if list[i].Has(name) {
@@ -134,11 +135,11 @@ func (v imageView) named(ctx context.Context, name, id string) (httpapi.Image, e
 			return shown, nil
 		}
 	}
-	return httpapi.Image{Name: name, ID: id}, nil
+	return api.Image{Name: name, ID: id}, nil
 }
 
-func showImage(i *gc.Image, err error) httpapi.Image {
-	shown := httpapi.Image{Name: i.Name(), ID: i.ID, Tags: i.Tags, Size: i.Size, State: string(i.State), Pulled: i.Pulled, LastUsed: i.LastUsed}
+func showImage(i *gc.Image, err error) api.Image {
+	shown := api.Image{Name: i.Name(), ID: i.ID, Tags: i.Tags, Size: i.Size, State: string(i.State), Pulled: i.Pulled, LastUsed: i.LastUsed}
 	if err != nil {
 		shown.Error = err.Error()
 	}

@@ -4,8 +4,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/podstead/podstead/api"
 	"github.com/podstead/podstead/config"
-	"github.com/podstead/podstead/httpapi"
 	"github.com/podstead/podstead/manifest"
 )
 
@@ -18,10 +18,10 @@ type manifestView struct {
 }
 
 // Objects implements httpapi.ObjectLister.
-func (v manifestView) Objects() []httpapi.Object {
-	var out []httpapi.Object
+func (v manifestView) Objects() []api.ManifestObject {
+	var out []api.ManifestObject
 	for _, o := range v.config.Objects().List() {
-		out = append(out, httpapi.Object{
+		out = append(out, api.ManifestObject{
 			Kind: o.Kind, Namespace: o.Namespace, Name: o.Name, Source: string(o.Source), Manifest: o.Unit,
 			Revision: o.Revision, Keys: o.Keys, Type: o.Type,
 		})
@@ -30,10 +30,10 @@ func (v manifestView) Objects() []httpapi.Object {
 }
 
 // Manifests implements httpapi.ManifestLister.
-func (v manifestView) Manifests() []httpapi.ManifestSource {
-	var out []httpapi.ManifestSource
+func (v manifestView) Manifests() []api.ManifestSource {
+	var out []api.ManifestSource
 	for _, s := range v.config.Snapshot() {
-		src := httpapi.ManifestSource{Source: string(s.Source), Location: v.opts.Path, Delivered: s.Delivered, Incomplete: s.Incomplete, Ignored: s.Ignored, Time: s.LastRead, Units: []httpapi.ManifestUnit{}}
+		src := api.ManifestSource{Source: string(s.Source), Location: v.opts.Path, Delivered: s.Delivered, Incomplete: s.Incomplete, Ignored: s.Ignored, Time: s.LastRead, Units: []api.ManifestUnit{}}
 		switch s.Source {
 		case manifest.SourceHTTP:
 			src.Location = v.opts.RedactedURL()
@@ -50,7 +50,7 @@ func (v manifestView) Manifests() []httpapi.ManifestSource {
 			src.Fault = s.Fault.Error()
 		}
 		for _, u := range s.Units {
-			unit := httpapi.ManifestUnit{Name: u.Name, Digest: u.Digest, Revision: u.Revision, Restored: u.Faults.Fatal() && len(u.Pods) > 0}
+			unit := api.ManifestUnit{Name: u.Name, Digest: u.Digest, Revision: u.Revision, Restored: u.Faults.Fatal() && len(u.Pods) > 0}
 			for _, p := range u.Pods {
 				unit.Pods = append(unit.Pods, p.Namespace+"/"+p.BaseName)
 			}

@@ -30,7 +30,9 @@ func (d *daemon) openAPI(ctx context.Context) error {
 			Remote: remoteConfig(o, d.nodeName, p.addresses, d.member, d.unwritten), Log: d.log, OnRequest: requestCounter(p.counters), OnListener: listenerReporter(p),
 		},
 		httpapi.Sources{
-			Pods: syncedPods{d.sup}, Manifests: manifests, Objects: manifests, Health: []httpapi.HealthCheck{{Name: "log", Check: d.logOutput.Check}, {Name: "syncloop", Check: d.sup.SyncLoopHealthy}}, Restarter: d.sup, Starts: startView{d.sup}, AutoUpdates: updateView{d.node.updater}, Rollouts: rolloutView{d.sources.rollouts},
+			Pods: syncedPods{d.sup}, Manifests: manifests, Objects: manifests, Restarter: d.sup, Starts: d.sup,
+			AutoUpdates: d.node.updater, Rollouts: d.sources.rollouts,
+			Health: []httpapi.HealthCheck{{Name: "log", Check: d.logOutput.Check}, {Name: "syncloop", Check: d.sup.SyncLoopHealthy}},
 			Events: p.events, Statuses: p.statuses, ManifestName: manifest.BaseName, Kube: kube, Images: d.newImageView(),
 			Streams: containerStreams{client: client, observer: p.pleg}, StreamIdle: o.API.StreamIdle,
 			Stats: usage.Summary, Usage: usage, Metrics: d.newMetrics(volumes),

@@ -7,7 +7,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstead/podstead/cri"
-	"github.com/podstead/podstead/httpapi"
 	"github.com/podstead/podstead/supervisor/autoupdate"
 	"github.com/podstead/podstead/supervisor/rollout"
 )
@@ -64,28 +63,4 @@ type updateImages struct {
 func (i updateImages) Pull(ctx context.Context, image string, credentials cri.PullCredentials) error {
 	_, _, err := cri.PullImage(ctx, i.d.pulls, i.d.pullRecords, image, credentials)
 	return err
-}
-
-// updateView serves image updates to the API.
-type updateView struct{ updater *autoupdate.Updater }
-
-// AutoUpdates implements httpapi.AutoUpdater.
-func (v updateView) AutoUpdates() []httpapi.AutoUpdate { return showUpdates(v.updater.Statuses()) }
-
-// CheckUpdates implements httpapi.AutoUpdater.
-func (v updateView) CheckUpdates(ctx context.Context, names []string, dryRun bool) ([]httpapi.AutoUpdate, error) {
-	list, err := v.updater.Check(ctx, names, dryRun)
-	return showUpdates(list), err
-}
-
-func showUpdates(list []autoupdate.PodStatus) []httpapi.AutoUpdate {
-	shown := make([]httpapi.AutoUpdate, 0, len(list))
-	for _, s := range list {
-		u := httpapi.AutoUpdate{Namespace: s.Namespace, Name: s.Name, Policy: s.Policy, Checked: s.Checked, Next: s.Next, Containers: []httpapi.ContainerImageUpdate{}}
-		for _, r := range s.Containers {
-			u.Containers = append(u.Containers, httpapi.ContainerImageUpdate(r))
-		}
-		shown = append(shown, u)
-	}
-	return shown
 }

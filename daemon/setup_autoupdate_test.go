@@ -96,7 +96,7 @@ func TestAutoUpdateUsesTheSettingsOfRegistries(t *testing.T) {
 		config.Events, config.Metrics, config.Log = nil, nil, nil
 		config.Observed = func() *cri.Observed { return &cri.Observed{Own: []*cri.Pod{runs}} }
 		config.Credentials = func(*v1.Pod) cri.PullCredentials { return cri.PullCredentials{} }
-		list, err := autoupdate.New(config).Check(t.Context(), nil, true)
+		list, err := autoupdate.New(config).CheckUpdates(t.Context(), nil, true)
 		if err != nil || len(list) != 1 || len(list[0].Containers) != 2 {
 			t.Fatalf("%s: %+v (%v)", name, list, err)
 		}

@@ -27,7 +27,7 @@ func (d *daemon) newMetrics(volumes *volumeview.View) httpapi.Metrics {
 		Probes:     func() []metrics.ProbeCount { return probeCounts(p.prober.Counts()) },
 		Specs:      d.sup.Pods,
 		Stats:      p.stats, Machine: machine, SandboxImage: sandboxImage(d.runtime.client), Log: d.log,
-		Unwritten: func() int { return len(d.unwritten.List()) }, MemoryQoS: d.protectedMemory, RolledBack: d.rolledBack, PodDNSReady: d.podDNSReady(),
+		Unwritten: func() int { return len(d.unwritten.List()) }, MemoryQoS: d.protectedMemory, RolledBack: d.sources.rollouts.RolledBack, PodDNSReady: d.podDNSReady(),
 	})
 	return httpapi.Metrics{Kubelet: e.Kubelet(), Resource: e.Resource(), Probes: e.Probes(), Cadvisor: e.Cadvisor()}
 }

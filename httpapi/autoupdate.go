@@ -7,50 +7,21 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podstead/podstead/api"
 	"github.com/podstead/podstead/httpapi/apistatus"
 	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
-// AutoUpdate is what is known of the image updates of a pod.
-type AutoUpdate struct {
-	// Namespace and Name are those of the pod, with the node's suffix.
-	Namespace string `json:"namespace"`
-	Name      string `json:"name"`
-	// Policy is the value of the annotation: registry or local.
-	Policy string `json:"policy"`
-	// Checked is when the last check ended that did not fail, and Next when the next one
-	// is due; zero if there was none, or while a rollout is in progress.
-	Checked    time.Time              `json:"checked,omitzero"`
-	Next       time.Time              `json:"next,omitzero"`
-	Containers []ContainerImageUpdate `json:"containers"`
-}
-
-// ContainerImageUpdate is what the last check found about a container.
-type ContainerImageUpdate struct {
-	Container string `json:"container"`
-	// Image is the manifest's.
-	Image string `json:"image"`
-	// State is Current, Available, Updating, RolledBack, Failed or Skipped.
-	State string `json:"state"`
-	// Running and Latest are the digests of the image that runs and of the newest one, or
-	// the IDs of images without a digest.
-	Running string `json:"running,omitempty"`
-	Latest  string `json:"latest,omitempty"`
-	// Message says why the state is none of the first two.
-	Message string `json:"message,omitempty"`
-}
-
 // AutoUpdater updates the images of pods with the annotation podstead.io/auto-update.
 type AutoUpdater interface {
 	// AutoUpdates returns what is known of all such pods.
-	AutoUpdates() []AutoUpdate
+	AutoUpdates() []api.AutoUpdate
 	// CheckUpdates checks some of them at once, by full names, or all without names. It
 	// starts the rollout of newer images unless dryRun is set.
-	CheckUpdates(ctx context.Context, names []string, dryRun bool) ([]AutoUpdate, error)
+	CheckUpdates(ctx context.Context, names []string, dryRun bool) ([]api.AutoUpdate, error)
 }
 
 // autoUpdates answers with what is known.
@@ -58,9 +29,9 @@ func autoUpdates(u AutoUpdater) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { writeAutoUpdates(w, u.AutoUpdates()) }
 }
 
-func writeAutoUpdates(w http.ResponseWriter, list []AutoUpdate) {
+func writeAutoUpdates(w http.ResponseWriter, list []api.AutoUpdate) {
 	if list == nil {
-		list = []AutoUpdate{}
+		list = []api.AutoUpdate{}
 	}
 	writeJSON(w, list)
 }

@@ -8,17 +8,18 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podstead/podstead/api"
 	"github.com/podstead/podstead/httpapi/access"
 )
 
 // fakeUpdater records what is to be checked.
 type fakeUpdater struct{ checked string }
 
-func (u *fakeUpdater) AutoUpdates() []AutoUpdate { return nil }
+func (u *fakeUpdater) AutoUpdates() []api.AutoUpdate { return nil }
 
-func (u *fakeUpdater) CheckUpdates(_ context.Context, names []string, dryRun bool) ([]AutoUpdate, error) {
+func (u *fakeUpdater) CheckUpdates(_ context.Context, names []string, dryRun bool) ([]api.AutoUpdate, error) {
 	u.checked = fmt.Sprint(names, dryRun)
-	return []AutoUpdate{{Name: "web-n1", Containers: []ContainerImageUpdate{}}}, nil
+	return []api.AutoUpdate{{Name: "web-n1", Containers: []api.ContainerImageUpdate{}}}, nil
 }
 
 func TestCheckUpdates(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/podstead/podstead/api"
 	"github.com/podstead/podstead/httpapi/apistatus"
 )
 
@@ -13,11 +14,6 @@ type ClusterMember interface {
 	// Leave returns instructions for what only an administrator of the cluster can
 	// remove, empty if nothing is left.
 	Leave(ctx context.Context) (leftovers string, err error)
-}
-
-// LeaveResult is the answer after the node has left its cluster.
-type LeaveResult struct {
-	Leftovers string `json:"leftovers,omitempty"`
 }
 
 // leaveCluster answers after the node has left the cluster, or has failed to within
@@ -44,6 +40,6 @@ func leaveCluster(member ClusterMember) http.HandlerFunc {
 			apistatus.Error(w, r, http.StatusConflict, "%v", err)
 			return
 		}
-		writeJSON(w, LeaveResult{Leftovers: leftovers})
+		writeJSON(w, api.LeaveResult{Leftovers: leftovers})
 	}
 }

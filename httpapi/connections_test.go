@@ -19,6 +19,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/podstead/podstead/api"
 	"github.com/podstead/podstead/httpapi/access"
 )
 
@@ -433,7 +434,7 @@ func TestKubeconfigIsShortLivedByDefault(t *testing.T) {
 	b := newTestServer(t).start()
 	for role, want := range map[string]time.Duration{"": 24 * time.Hour, "admin": 24 * time.Hour, "exec": 24 * time.Hour, "read": 30 * 24 * time.Hour} {
 		code, body := b.request(b.socketClient(), "POST", "http://podstead/podstead/v1/kubeconfig?role="+role, "")
-		var k Kubeconfig
+		var k api.Kubeconfig
 		if err := json.Unmarshal([]byte(body), &k); err != nil || code != 200 {
 			t.Fatal(code, body)
 		}

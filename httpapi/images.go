@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/podstead/podstead/api"
 	"github.com/podstead/podstead/httpapi/apistatus"
 )
 
@@ -19,47 +20,20 @@ const pruneTimeout = 30 * time.Minute
 // drainTimeout limits how long the rest of an archive is read that cannot be loaded.
 const drainTimeout = time.Minute
 
-// Image is an image in the runtime.
-type Image struct {
-	// Name is one of its references, or its ID if it has none.
-	Name string   `json:"name"`
-	ID   string   `json:"id"`
-	Tags []string `json:"tags,omitempty"`
-	// Size is the size in bytes.
-	Size uint64 `json:"size"`
-	// State says why the image is kept: foreign, pinned, sandbox, used or wanted; unused
-	// if it can be removed.
-	State string `json:"state"`
-	// Pulled is when podstead pulled it, LastUsed when a container used it last.
-	Pulled   time.Time `json:"pulled,omitzero"`
-	LastUsed time.Time `json:"lastUsed,omitzero"`
-	// Error says why it could not be removed.
-	Error string `json:"error,omitempty"`
-}
-
 // ImageManager lists, pulls, loads and removes images.
 type ImageManager interface {
-	Images(ctx context.Context) ([]Image, error)
+	Images(ctx context.Context) ([]api.Image, error)
 	// PruneImages removes unused images. It returns those that were removed, that could not
 	// be removed (with Error), or with dryRun that would be removed.
-	PruneImages(ctx context.Context, dryRun bool) ([]Image, error)
+	PruneImages(ctx context.Context, dryRun bool) ([]api.Image, error)
 	// PullImage pulls an image. The error is an InvalidImageError if the request is wrong.
-	PullImage(ctx context.Context, p Pull) (Image, error)
+	PullImage(ctx context.Context, p api.Pull) (api.Image, error)
 	// LoadImages loads the images of an archive; as is the name for an image without one.
 	// The error is an InvalidImageError if the archive is wrong or the runtime cannot load
 	// archives.
-	LoadImages(ctx context.Context, archive io.Reader, as string) ([]Image, error)
+	LoadImages(ctx context.Context, archive io.Reader, as string) ([]api.Image, error)
 	// ImageArchives returns the state of the directory of archives.
-	ImageArchives() ImageArchives
-}
-
-// Pull is a request to pull an image.
-type Pull struct {
-	// Image is the reference.
-	Image string
-	// Secrets are the names of image pull secrets in Namespace.
-	Namespace string
-	Secrets   []string
+	ImageArchives() api.ImageArchives
 }
 
 // InvalidImageError is an error that a retry of the same request cannot fix.
@@ -105,7 +79,7 @@ func pruneImages(m ImageManager) http.HandlerFunc {
 func pullImage(m ImageManager) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
-		p := Pull{Image: q.Get("image"), Namespace: cmp.Or(q.Get("namespace"), "default"), Secrets: q["secret"]}
+		p := api.Pull{Image: q.Get("image"), Namespace: cmp.Or(q.Get("namespace"), "default"), Secrets: q["secret"]}
 		if p.Image == "" {
 			apistatus.Error(w, r, http.StatusBadRequest, "image: must not be empty")
 			return
@@ -162,14 +136,14 @@ func (b *readTracker) Read(p []byte) (int, error) {
 	return b.Reader.Read(p)
 }
 
-func answerImages(w http.ResponseWriter, r *http.Request, list []Image, err error) {
+func answerImages(w http.ResponseWriter, r *http.Request, list []api.Image, err error) {
 	if err != nil {
 		// The runtime failed, not the daemon.
 		apistatus.Error(w, r, http.StatusBadGateway, "%v", err)
 		return
 	}
 	if list == nil {
-		list = []Image{}
+		list = []api.Image{}
 	}
 	writeJSON(w, list)
 }

@@ -14,6 +14,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podstead/podstead/api"
 	"github.com/podstead/podstead/httpapi/access"
 )
 
@@ -26,29 +27,29 @@ type fakeImages struct {
 	slow func()
 }
 
-func (k *fakeImages) Images(context.Context) ([]Image, error) {
-	return []Image{{Name: "a:1", State: "unused"}}, k.fail
+func (k *fakeImages) Images(context.Context) ([]api.Image, error) {
+	return []api.Image{{Name: "a:1", State: "unused"}}, k.fail
 }
 
-func (k *fakeImages) PruneImages(_ context.Context, dryRun bool) ([]Image, error) {
+func (k *fakeImages) PruneImages(_ context.Context, dryRun bool) ([]api.Image, error) {
 	k.pruned = append(k.pruned, dryRun)
 	return nil, k.fail
 }
 
-func (k *fakeImages) PullImage(ctx context.Context, p Pull) (Image, error) {
+func (k *fakeImages) PullImage(ctx context.Context, p api.Pull) (api.Image, error) {
 	switch p.Image {
 	case "slow:1":
 		k.slow()
 		<-ctx.Done()
 		k.ended <- ctx.Err()
-		return Image{}, ctx.Err()
+		return api.Image{}, ctx.Err()
 	case "Bad":
-		return Image{}, &InvalidImageError{errors.New("no such name")}
+		return api.Image{}, &InvalidImageError{errors.New("no such name")}
 	}
-	return Image{Name: fmt.Sprint(p)}, k.fail
+	return api.Image{Name: fmt.Sprint(p)}, k.fail
 }
 
-func (k *fakeImages) LoadImages(_ context.Context, archive io.Reader, as string) ([]Image, error) {
+func (k *fakeImages) LoadImages(_ context.Context, archive io.Reader, as string) ([]api.Image, error) {
 	switch as {
 	case "never":
 		return nil, &InvalidImageError{errors.New("this runtime loads nothing")}
@@ -57,7 +58,7 @@ func (k *fakeImages) LoadImages(_ context.Context, archive io.Reader, as string)
 		return nil, errors.Join(&InvalidImageError{errors.New("the archive is damaged")}, err)
 	}
 	n, err := io.Copy(io.Discard, archive)
-	return []Image{{Name: as, Size: uint64(n)}}, err
+	return []api.Image{{Name: as, Size: uint64(n)}}, err
 }
 
 // An archive may be larger than other request bodies. A client does not send one that is
@@ -182,8 +183,8 @@ func TestImages(t *testing.T) {
 	}
 }
 
-func (k *fakeImages) ImageArchives() ImageArchives {
-	return ImageArchives{Directory: "/archives", Archives: []ImageArchive{{File: "/archives/web.tar", State: "Failed", Message: "it is empty"}}}
+func (k *fakeImages) ImageArchives() api.ImageArchives {
+	return api.ImageArchives{Directory: "/archives", Archives: []api.ImageArchive{{File: "/archives/web.tar", State: "Failed", Message: "it is empty"}}}
 }
 
 func TestImageArchives(t *testing.T) {

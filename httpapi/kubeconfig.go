@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/podstead/podstead/api"
 	"github.com/podstead/podstead/httpapi/access"
 	"github.com/podstead/podstead/httpapi/apistatus"
 	"github.com/podstead/podstead/httpapi/pki"
@@ -34,28 +35,6 @@ func defaultKubeconfigValidity(role access.Role) time.Duration {
 const kubeletPort = 10250
 
 var errStopping = errors.New("podstead is shutting down")
-
-// Kubeconfig is what a client needs to connect to this node and to authenticate.
-type Kubeconfig struct {
-	// Node is the name of this node, User that of the client.
-	Node string      `json:"node"`
-	User string      `json:"user"`
-	Role access.Role `json:"role"`
-	// ID identifies the kubeconfig for its revocation.
-	ID string `json:"id"`
-	// Server is the URL of this node.
-	Server string `json:"server"`
-	// ServerName is the name in the serving certificate that clients of another URL verify.
-	ServerName string `json:"serverName"`
-	// RemoteAddress is the address of the port for other hosts, empty if there is none.
-	RemoteAddress string `json:"remoteAddress,omitempty"`
-	// The CA of the server, and the certificate and key of the client, in PEM.
-	CertificateAuthority string `json:"certificateAuthority"`
-	ClientCertificate    string `json:"clientCertificate"`
-	ClientKey            string `json:"clientKey"`
-	// Expires is when the client certificate expires.
-	Expires time.Time `json:"expires"`
-}
 
 // kubeconfig issues a kubeconfig. Only callers on the unix socket get one, so that a
 // kubeconfig cannot renew itself.
@@ -102,7 +81,7 @@ func revokeKubeconfigs(m *remote) http.HandlerFunc {
 }
 
 // issueKubeconfig issues a kubeconfig for a role, and opens a port on loopback for it.
-func (m *remote) issueKubeconfig(ctx context.Context, role access.Role, validity time.Duration) (*Kubeconfig, error) {
+func (m *remote) issueKubeconfig(ctx context.Context, role access.Role, validity time.Duration) (*api.Kubeconfig, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := m.openKeys(); err != nil {
@@ -126,8 +105,8 @@ func (m *remote) issueKubeconfig(ctx context.Context, role access.Role, validity
 		remote = m.mainAddr.String()
 	}
 	m.log.Info("Kubeconfig created", "id", id, "role", string(role), "expires", end.UTC().Format(time.RFC3339))
-	return &Kubeconfig{
-		Node: m.cfg.Node, User: user, Role: role, ID: id, Server: "https://" + address, ServerName: pki.ServerName, RemoteAddress: remote,
+	return &api.Kubeconfig{
+		Node: m.cfg.Node, User: user, Role: string(role), ID: id, Server: "https://" + address, ServerName: pki.ServerName, RemoteAddress: remote,
 		CertificateAuthority: string(m.serverCA.PEM()), ClientCertificate: string(certPEM), ClientKey: string(keyPEM), Expires: end.UTC(),
 	}, nil
 }

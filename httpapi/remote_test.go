@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/podstead/podstead/api"
 	"github.com/podstead/podstead/httpapi/access"
 	"github.com/podstead/podstead/httpapi/pki"
 )
@@ -157,7 +158,7 @@ func (b *testServer) request(c *http.Client, method, url, token string) (int, st
 }
 
 // kubeconfig issues a kubeconfig and returns a client with it.
-func (b *testServer) kubeconfig(role access.Role, lasts time.Duration) (*Kubeconfig, *http.Client) {
+func (b *testServer) kubeconfig(role access.Role, lasts time.Duration) (*api.Kubeconfig, *http.Client) {
 	b.Helper()
 	k, err := b.server.remote.issueKubeconfig(b.Context(), role, lasts)
 	if err != nil {

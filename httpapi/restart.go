@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podstead/podstead/api"
 	"github.com/podstead/podstead/httpapi/apistatus"
 )
 
@@ -17,13 +18,6 @@ type PodRestarter interface {
 	// Restart terminates a pod and starts it again, not before the given time, or as soon
 	// as possible if it is zero. The error says why the pod cannot restart.
 	Restart(uid types.UID, reason string, notBefore time.Time) error
-}
-
-// RestartedPod is the answer to a restart request.
-type RestartedPod struct {
-	Namespace string    `json:"namespace"`
-	Name      string    `json:"name"`
-	UID       types.UID `json:"uid"`
 }
 
 // restartPod answers when the termination of the pod has started. The pod's status shows
@@ -39,6 +33,6 @@ func restartPod(src Sources) http.HandlerFunc {
 			apistatus.Error(w, r, http.StatusConflict, "%v", err)
 			return
 		}
-		writeJSON(w, RestartedPod{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID})
+		writeJSON(w, api.RestartedPod{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID})
 	}
 }

@@ -8,24 +8,25 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podstead/podstead/api"
 	"github.com/podstead/podstead/httpapi/access"
 )
 
 // fakeRollouts records what is requested.
 type fakeRollouts struct{ requested string }
 
-func (f *fakeRollouts) Rollouts() []Rollout {
-	return []Rollout{{Namespace: "default", Name: "web-n1", State: "Stable", Revision: "1111111111"}}
+func (f *fakeRollouts) Rollouts() []api.Rollout {
+	return []api.Rollout{{Namespace: "default", Name: "web-n1", State: "Stable", Revision: "1111111111"}}
 }
 
-func (f *fakeRollouts) History(name string) ([]RolloutRevision, error) {
-	return []RolloutRevision{{Revision: "1111111111", Rejected: name}}, nil
+func (f *fakeRollouts) History(name string) ([]api.RolloutRevision, error) {
+	return []api.RolloutRevision{{Revision: "1111111111", Rejected: name}}, nil
 }
 
 func (f *fakeRollouts) Undo(name, revision string) error {
 	f.requested = strings.TrimSuffix("undo "+name+" "+revision, " ")
 	if revision == "none" {
-		return fmt.Errorf("pod %s: %w", name, ErrNoRevision)
+		return fmt.Errorf("pod %s: %w", name, api.ErrNoRevision)
 	}
 	return nil
 }

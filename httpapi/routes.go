@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podstead/podstead/api"
 	"github.com/podstead/podstead/httpapi/access"
 	"github.com/podstead/podstead/httpapi/kubeapi"
 )
@@ -73,7 +74,7 @@ const writeMethods = "POST|PUT|PATCH|DELETE"
 // Routes returns the table of all routes.
 func Routes(src Sources) []Route {
 	const (
-		api     = "/podstead/v1"
+		own     = api.Path
 		kubePod = "/api/v1/namespaces/{namespace}/pods/{pod}"
 		usage   = "/apis/metrics.k8s.io/v1beta1"
 	)
@@ -130,28 +131,28 @@ func Routes(src Sources) []Route {
 		{"", "/version", access.Read, kube},
 
 		// podstead's own endpoints.
-		{"GET", api + "/manifests", access.Read, manifests(src.Manifests)},
-		{"GET", api + "/objects", access.Read, objects(src.Objects)},
-		{"GET", api + "/events", access.Read, events(src.Events)},
-		{"GET", api + "/images", access.Read, images(src.Images)},
-		{"GET", api + "/images/archives", access.Read, imageArchives(src.Images)},
-		{"POST", api + "/images/prune", access.Admin, pruneImages(src.Images)},
-		{"POST", api + "/images/pull", access.Admin, pullImage(src.Images)},
-		{"POST", api + "/images/load", access.Admin, loadImages(src.Images)},
-		{"POST", api + "/namespaces/{namespace}/pods/{pod}/restart", access.Write, restartPod(src)},
-		{"GET", api + "/starts", access.Read, podStarts(src.Pods, src.Starts)},
-		{"GET", api + "/rollouts", access.Read, rollouts(src.Rollouts)},
-		{"GET", api + "/namespaces/{namespace}/pods/{pod}/rollout/history", access.Read, rolloutHistory(src)},
-		{"POST", api + "/namespaces/{namespace}/pods/{pod}/rollout/undo", access.Write, undoRollout(src)},
-		{"POST", api + "/namespaces/{namespace}/pods/{pod}/rollout/retry", access.Write, retryRollout(src)},
-		{"GET", api + "/auto-update", access.Read, autoUpdates(src.AutoUpdates)},
-		{"POST", api + "/auto-update", access.Write, checkUpdates(src)},
-		{"POST", api + "/cluster/leave", access.Admin, leaveCluster(src.Cluster)},
-		{"GET", api + "/volumes", access.Read, volumes(src.Volumes)},
-		{"DELETE", api + "/volumes/{namespace}/{name}", access.Admin, removeVolume(src.Volumes)},
-		{"POST", api + "/kubeconfig", access.Admin, kubeconfig(src.kubeconfigs)},
-		{"DELETE", api + "/kubeconfig", access.Admin, revokeKubeconfigs(src.kubeconfigs)},
-		{"DELETE", api + "/kubeconfig/{id}", access.Admin, revokeKubeconfig(src.kubeconfigs)},
+		{"GET", own + "/manifests", access.Read, manifests(src.Manifests)},
+		{"GET", own + "/objects", access.Read, objects(src.Objects)},
+		{"GET", own + "/events", access.Read, events(src.Events)},
+		{"GET", own + "/images", access.Read, images(src.Images)},
+		{"GET", own + "/images/archives", access.Read, imageArchives(src.Images)},
+		{"POST", own + "/images/prune", access.Admin, pruneImages(src.Images)},
+		{"POST", own + "/images/pull", access.Admin, pullImage(src.Images)},
+		{"POST", own + "/images/load", access.Admin, loadImages(src.Images)},
+		{"POST", own + "/namespaces/{namespace}/pods/{pod}/restart", access.Write, restartPod(src)},
+		{"GET", own + "/starts", access.Read, podStarts(src.Pods, src.Starts)},
+		{"GET", own + "/rollouts", access.Read, rollouts(src.Rollouts)},
+		{"GET", own + "/namespaces/{namespace}/pods/{pod}/rollout/history", access.Read, rolloutHistory(src)},
+		{"POST", own + "/namespaces/{namespace}/pods/{pod}/rollout/undo", access.Write, undoRollout(src)},
+		{"POST", own + "/namespaces/{namespace}/pods/{pod}/rollout/retry", access.Write, retryRollout(src)},
+		{"GET", own + "/auto-update", access.Read, autoUpdates(src.AutoUpdates)},
+		{"POST", own + "/auto-update", access.Write, checkUpdates(src)},
+		{"POST", own + "/cluster/leave", access.Admin, leaveCluster(src.Cluster)},
+		{"GET", own + "/volumes", access.Read, volumes(src.Volumes)},
+		{"DELETE", own + "/volumes/{namespace}/{name}", access.Admin, removeVolume(src.Volumes)},
+		{"POST", own + "/kubeconfig", access.Admin, kubeconfig(src.kubeconfigs)},
+		{"DELETE", own + "/kubeconfig", access.Admin, revokeKubeconfigs(src.kubeconfigs)},
+		{"DELETE", own + "/kubeconfig/{id}", access.Admin, revokeKubeconfig(src.kubeconfigs)},
 	}...))
 }
 

@@ -18,6 +18,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podstead/podstead/api"
 )
 
 type fakeSources struct{ unhealthy, brokenLog error }
@@ -25,11 +27,11 @@ type fakeSources struct{ unhealthy, brokenLog error }
 func (f fakeSources) Pods() []*v1.Pod {
 	return []*v1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "web-n1", Namespace: "default"}}}
 }
-func (f fakeSources) Manifests() []ManifestSource {
-	return []ManifestSource{{Source: "file", Location: "/etc/pods", Units: []ManifestUnit{{Name: "/etc/pods/web.yaml", Faults: []string{"x"}}}}}
+func (f fakeSources) Manifests() []api.ManifestSource {
+	return []api.ManifestSource{{Source: "file", Location: "/etc/pods", Units: []api.ManifestUnit{{Name: "/etc/pods/web.yaml", Faults: []string{"x"}}}}}
 }
-func (f fakeSources) Objects() []Object {
-	return []Object{{Kind: "Secret", Namespace: "default", Name: "login", Source: "file", Manifest: "/etc/pods/web.yaml", Revision: "k-1", Keys: []string{"password"}, Type: "Opaque"}}
+func (f fakeSources) Objects() []api.ManifestObject {
+	return []api.ManifestObject{{Kind: "Secret", Namespace: "default", Name: "login", Source: "file", Manifest: "/etc/pods/web.yaml", Revision: "k-1", Keys: []string{"password"}, Type: "Opaque"}}
 }
 func (f fakeSources) SyncLoopHealthy() error { return f.unhealthy }
 
@@ -271,6 +273,6 @@ func TestHealthzShowsLastRead(t *testing.T) {
 	}
 }
 
-type manifestList []ManifestSource
+type manifestList []api.ManifestSource
 
-func (l manifestList) Manifests() []ManifestSource { return l }
+func (l manifestList) Manifests() []api.ManifestSource { return l }

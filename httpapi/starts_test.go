@@ -6,14 +6,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podstead/podstead/api"
 	"github.com/podstead/podstead/httpapi/access"
 )
 
 // startsOf has the start of one pod.
 type startsOf types.UID
 
-func (s startsOf) PodStart(uid types.UID) (PodStart, bool) {
-	return PodStart{Seconds: 0.25, Steps: []StartStep{{"sandbox", 0.125}}}, uid == types.UID(s)
+func (s startsOf) PodStart(uid types.UID) (api.PodStart, bool) {
+	return api.PodStart{Seconds: 0.25, Steps: []api.StartStep{{Name: "sandbox", Seconds: 0.125}}}, uid == types.UID(s)
 }
 
 func TestPodStarts(t *testing.T) {

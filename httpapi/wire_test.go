@@ -32,13 +32,13 @@ func wireTime(minute int) time.Time { return time.Date(2026, 1, 31, 12, minute, 
 // the golden files show each field, and which of them are left out.
 type wireSources struct{ fakeSources }
 
-var wireRollout = Rollout{
+var wireRollout = api.Rollout{
 	Namespace: "default", Name: "web-n1", UID: "u-2", State: "RolledBack", Revision: "1111111111", Candidate: "2222222222", LastGood: "1111111111",
 	Manifest: "7c1f9d0e7c1f9d0e", Reason: "RolledBack", Message: `revision 2222222222 failed: container "web": <none> & gone`,
 	Since: wireTime(1), Deadline: wireTime(2), Images: map[string]string{"web": "docker.io/library/web@sha256:12", "side": "side:1"},
 }
 
-var wireImage = Image{
+var wireImage = api.Image{
 	Name: "docker.io/library/web:1", ID: "sha256:0123456789abcdef", Tags: []string{"docker.io/library/web:1", "web:latest"}, Size: 5 << 20,
 	State: "unused", Pulled: wireTime(3), LastUsed: wireTime(4), Error: "failed to remove image: it is stuck",
 }
@@ -48,13 +48,13 @@ var (
 	wireUsage       = api.VolumeUsage{Capacity: 8 << 20, Available: &available, Used: &used, Incomplete: true, Limit: 4 << 20}
 )
 
-var wireUpdates = []AutoUpdate{
+var wireUpdates = []api.AutoUpdate{
 	{
-		Namespace: "default", Name: "web-n1", Policy: "registry", Checked: wireTime(5), Next: wireTime(6), Containers: []ContainerImageUpdate{
+		Namespace: "default", Name: "web-n1", Policy: "registry", Checked: wireTime(5), Next: wireTime(6), Containers: []api.ContainerImageUpdate{
 			{Container: "web", Image: "web:1", State: "Failed", Running: "sha256:12", Latest: "sha256:34", Message: "cannot ask the registry"}, {},
 		},
 	},
-	{Containers: []ContainerImageUpdate{}},
+	{Containers: []api.ContainerImageUpdate{}},
 }
 
 func (wireSources) Pods() []*v1.Pod {
@@ -66,30 +66,30 @@ func (wireSources) Pods() []*v1.Pod {
 	return []*v1.Pod{pod("default", "web-n1", "u-2"), pod("default", "starting-n1", "u-3"), pod("shop", "db-n1", "u-4")}
 }
 
-func (wireSources) PodStart(uid types.UID) (PodStart, bool) {
+func (wireSources) PodStart(uid types.UID) (api.PodStart, bool) {
 	if uid == "u-2" {
-		return PodStart{Seconds: 0.25, Steps: []StartStep{{Name: "sandbox", Seconds: 0.125}, {Name: "start", Seconds: 0.0625}}}, true
+		return api.PodStart{Seconds: 0.25, Steps: []api.StartStep{{Name: "sandbox", Seconds: 0.125}, {Name: "start", Seconds: 0.0625}}}, true
 	}
-	return PodStart{Steps: []StartStep{}}, uid == "u-4"
+	return api.PodStart{Steps: []api.StartStep{}}, uid == "u-4"
 }
 
-func (wireSources) Manifests() []ManifestSource {
-	return []ManifestSource{
+func (wireSources) Manifests() []api.ManifestSource {
+	return []api.ManifestSource{
 		{
 			Source: "file", Location: "/etc/pods", Delivered: true, Incomplete: []string{"/etc/pods/bad.yaml"}, Ignored: []string{"notes.txt"}, Time: wireTime(7),
-			Fault: "cannot read /etc/pods", Warning: "it is slow", Units: []ManifestUnit{
+			Fault: "cannot read /etc/pods", Warning: "it is slow", Units: []api.ManifestUnit{
 				{
 					Name: "/etc/pods/web.yaml", Digest: "sha256:56", Revision: "sha256:78", Pods: []string{"default/web", "shop/db"}, Restored: true,
 					Faults: []string{"/etc/pods/web.yaml:1: is wrong"}, Warnings: []string{"/etc/pods/web.yaml:2: has no effect"},
 				}, {},
 			},
 		},
-		{Units: []ManifestUnit{}},
+		{Units: []api.ManifestUnit{}},
 	}
 }
 
-func (wireSources) Objects() []Object {
-	return []Object{
+func (wireSources) Objects() []api.ManifestObject {
+	return []api.ManifestObject{
 		{Kind: "Secret", Namespace: "default", Name: "login", Source: "file", Manifest: "/etc/pods/web.yaml", Revision: "k-1", Keys: []string{"password", "user"}, Type: "Opaque"},
 		{Kind: "Service", Namespace: "default", Name: "web", Source: "file", Manifest: "/etc/pods/web.yaml", Revision: "k-2"},
 		{Kind: "PriorityClass", Name: "edge", Manifest: "/etc/pods/web.yaml"},
@@ -97,10 +97,10 @@ func (wireSources) Objects() []Object {
 	}
 }
 
-func (wireSources) Rollouts() []Rollout { return []Rollout{wireRollout, {}} }
+func (wireSources) Rollouts() []api.Rollout { return []api.Rollout{wireRollout, {}} }
 
-func (wireSources) History(string) ([]RolloutRevision, error) {
-	return []RolloutRevision{{
+func (wireSources) History(string) ([]api.RolloutRevision, error) {
+	return []api.RolloutRevision{{
 		Revision: "2222222222", Time: wireTime(8), Ready: true, InEffect: true, InManifest: true, Rejected: "not Ready within 1m",
 		Images: map[string]string{"web": "docker.io/library/web@sha256:12"},
 	}, {}}, nil
@@ -109,26 +109,28 @@ func (wireSources) History(string) ([]RolloutRevision, error) {
 func (wireSources) Undo(string, string) error { return nil }
 func (wireSources) Retry(string) error        { return nil }
 
-func (wireSources) AutoUpdates() []AutoUpdate { return wireUpdates }
+func (wireSources) AutoUpdates() []api.AutoUpdate { return wireUpdates }
 
-func (wireSources) CheckUpdates(context.Context, []string, bool) ([]AutoUpdate, error) {
+func (wireSources) CheckUpdates(context.Context, []string, bool) ([]api.AutoUpdate, error) {
 	return wireUpdates, nil
 }
 
-func (wireSources) Images(context.Context) ([]Image, error) { return []Image{wireImage, {}}, nil }
-
-func (wireSources) PruneImages(context.Context, bool) ([]Image, error) {
-	return []Image{wireImage, {}}, nil
+func (wireSources) Images(context.Context) ([]api.Image, error) {
+	return []api.Image{wireImage, {}}, nil
 }
 
-func (wireSources) PullImage(context.Context, Pull) (Image, error) { return wireImage, nil }
-
-func (wireSources) LoadImages(context.Context, io.Reader, string) ([]Image, error) {
-	return []Image{wireImage, {}}, nil
+func (wireSources) PruneImages(context.Context, bool) ([]api.Image, error) {
+	return []api.Image{wireImage, {}}, nil
 }
 
-func (wireSources) ImageArchives() ImageArchives {
-	return ImageArchives{Directory: "/var/images", Fault: "cannot read /var/images", Ignored: []string{"notes.txt"}, Archives: []ImageArchive{{
+func (wireSources) PullImage(context.Context, api.Pull) (api.Image, error) { return wireImage, nil }
+
+func (wireSources) LoadImages(context.Context, io.Reader, string) ([]api.Image, error) {
+	return []api.Image{wireImage, {}}, nil
+}
+
+func (wireSources) ImageArchives() api.ImageArchives {
+	return api.ImageArchives{Directory: "/var/images", Fault: "cannot read /var/images", Ignored: []string{"notes.txt"}, Archives: []api.ImageArchive{{
 		File: "/var/images/web.tar", State: "Failed", Message: "it is damaged", Images: []string{"docker.io/library/web:1"},
 		Superseded: map[string]string{"docker.io/library/web:1": "/var/images/new.tar"},
 	}, {}}}
@@ -217,13 +219,13 @@ func TestWire(t *testing.T) {
 // A kubeconfig has new keys each time.
 func TestWireOfKubeconfig(t *testing.T) {
 	w := httptest.NewRecorder()
-	writeJSON(w, &Kubeconfig{
-		Node: "n1", User: "podstead-admin", Role: access.RoleAdmin, ID: "5c1f0d7e", Server: "https://127.0.0.1:10250", ServerName: "podstead",
+	writeJSON(w, &api.Kubeconfig{
+		Node: "n1", User: "podstead-admin", Role: string(access.RoleAdmin), ID: "5c1f0d7e", Server: "https://127.0.0.1:10250", ServerName: "podstead",
 		RemoteAddress: "192.0.2.1:10250", CertificateAuthority: "ca\n", ClientCertificate: "certificate\n", ClientKey: "key\n", Expires: wireTime(9),
 	})
 	checkWire(t, "kubeconfig", w.Body.String())
 	w = httptest.NewRecorder()
-	writeJSON(w, &Kubeconfig{})
+	writeJSON(w, &api.Kubeconfig{})
 	checkWire(t, "kubeconfig-empty", w.Body.String())
 }
 

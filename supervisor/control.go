@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podstead/podstead/api"
 	"github.com/podstead/podstead/cri"
 	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/supervisor/podstart"
@@ -64,10 +65,15 @@ func (s *Supervisor) Started(uid types.UID) bool {
 	return err == nil
 }
 
-// StartDuration returns how long a pod took to start. ok is false while it starts, and for a
-// pod that an earlier daemon started.
-func (s *Supervisor) StartDuration(uid types.UID) (took podstart.Duration, ok bool) {
-	return s.podSyncer.durations.Of(uid)
+// PodStart returns how long a pod took to start, with its steps. ok is false while it starts, and
+// for a pod that an earlier daemon started.
+func (s *Supervisor) PodStart(uid types.UID) (start api.PodStart, ok bool) {
+	d, ok := s.podSyncer.durations.Of(uid)
+	start = api.PodStart{UID: uid, Seconds: d.Took.Seconds(), Steps: make([]api.StartStep, 0, len(d.Steps))}
+	for _, step := range d.Steps {
+		start.Steps = append(start.Steps, api.StartStep{Name: step.Name, Seconds: step.Took.Seconds()})
+	}
+	return start, ok
 }
 
 // WaitEnded waits until the present run of a pod has ended: nothing of it runs, its

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/podstead/podstead/api"
 	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/manifest"
 )
@@ -38,7 +39,7 @@ func (m *recordedMetrics) PodDisrupted(reason, signal string) {
 	m.displaced = append(m.displaced, reason+" "+signal)
 }
 
-func stepNames(steps []cri.Step) []string {
+func stepNames(steps []api.StartStep) []string {
 	var names []string
 	for _, s := range steps {
 		names = append(names, s.Name)
@@ -74,7 +75,7 @@ func TestMetrics(t *testing.T) {
 		if m.worked["create"] != 1 || m.worked["sync"] < 1 || m.worked["kill"] != 0 {
 			t.Errorf("worked %v", m.worked)
 		}
-		if got, ok := d.StartDuration(pod.UID); !ok || got.Took != m.started[0] || !slices.Equal(stepNames(got.Steps), []string{cri.StepSandbox, cri.StepImage, cri.StepCreate, cri.StepStart}) {
+		if got, ok := d.PodStart(pod.UID); !ok || got.Seconds != m.started[0].Seconds() || !slices.Equal(stepNames(got.Steps), []string{cri.StepSandbox, cri.StepImage, cri.StepCreate, cri.StepStart}) {
 			t.Errorf("the start of the pod: %+v, %v; it took %v", got, ok, m.started)
 		}
 		m.mu.Unlock()
@@ -115,7 +116,7 @@ func TestAdoptedPodIsNotCountedAsStarted(t *testing.T) {
 		if len(m.started) != 0 || m.worked["create"] != 1 {
 			t.Errorf("started %v, worked %v", m.started, m.worked)
 		}
-		if took, ok := d.StartDuration(pod.UID); ok {
+		if took, ok := d.PodStart(pod.UID); ok {
 			t.Errorf("the adopted pod took %v to start", took)
 		}
 	})

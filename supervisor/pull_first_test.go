@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podstead/podstead/api"
 	"github.com/podstead/podstead/cri/critest"
 	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/manifest"
@@ -50,7 +51,7 @@ func (b *supervisorHarness) awaitHeld(uid types.UID, text string) {
 }
 
 // rollout returns the rollout of a pod.
-func (d *daemon) rollout(t testing.TB, name string) rollout.Status {
+func (d *daemon) rollout(t testing.TB, name string) api.Rollout {
 	t.Helper()
 	st, ok := d.rollouts.StatusOf("default/" + name)
 	if !ok {
@@ -174,8 +175,8 @@ func TestCandidateIsCancelled(t *testing.T) {
 		d.config.deliver(file)
 		b.gone("u4")
 		b.until(time.Minute, "the pull is cancelled", func() bool { return b.fake.Pulling("img:slow") == 0 })
-		if n := b.fake.Running(); n != 0 || len(d.rollouts.Statuses()) != 0 {
-			t.Errorf("%d containers run; %v", n, d.rollouts.Statuses())
+		if n := b.fake.Running(); n != 0 || len(d.rollouts.Rollouts()) != 0 {
+			t.Errorf("%d containers run; %v", n, d.rollouts.Rollouts())
 		}
 		b.after(time.Minute)
 		if entries, err := os.ReadDir(b.path("rollouts")); err != nil || len(entries) > 0 {

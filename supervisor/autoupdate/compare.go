@@ -9,6 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podstead/podstead/api"
 	"github.com/podstead/podstead/cri"
 	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/internal/registry"
@@ -23,7 +24,7 @@ const maxVariants = 16
 
 // comparison is the comparison of what one container runs with the newest image.
 type comparison struct {
-	result Result
+	result api.ContainerImageUpdate
 	// update and running are the newest and the present image as references; both are
 	// empty if there is nothing to do.
 	update, running string
@@ -39,7 +40,7 @@ func (u *Updater) compare(ctx context.Context, t *Target, rec *podRecord) []comp
 		cmp := u.compareContainer(ctx, t, c, mode, rec)
 		cmp.result.Container, cmp.result.Image = c.Name, c.Image
 		if cmp.err != nil {
-			cmp.result.State, cmp.result.Message = StateFailed, cmp.err.Error()
+			cmp.result.State, cmp.result.Message = api.UpdateFailed, cmp.err.Error()
 		}
 		all = append(all, cmp)
 	}
@@ -47,7 +48,7 @@ func (u *Updater) compare(ctx context.Context, t *Target, rec *podRecord) []comp
 }
 
 func skipped(format string, args ...any) comparison {
-	return comparison{result: Result{State: StateSkipped, Message: fmt.Sprintf(format, args...)}}
+	return comparison{result: api.ContainerImageUpdate{State: api.UpdateSkipped, Message: fmt.Sprintf(format, args...)}}
 }
 
 func (u *Updater) compareContainer(ctx context.Context, t *Target, c *v1.Container, mode string, rec *podRecord) comparison {
@@ -67,7 +68,7 @@ func (u *Updater) compareContainer(ctx context.Context, t *Target, c *v1.Contain
 	if image.ID == "" {
 		return skipped("the container has not started yet")
 	}
-	cmp := comparison{running: exactReference(c.Image, image, ref), result: Result{Running: digestOf(image, ref)}}
+	cmp := comparison{running: exactReference(c.Image, image, ref), result: api.ContainerImageUpdate{Running: digestOf(image, ref)}}
 	if set := t.Images[c.Name]; set != "" {
 		cmp.running = set
 		if _, digest, ok := strings.Cut(set, "@"); ok {
@@ -86,12 +87,12 @@ func (u *Updater) compareContainer(ctx context.Context, t *Target, c *v1.Contain
 	case cmp.update == "":
 		return cmp // skipped
 	case same:
-		cmp.update, cmp.running, cmp.result.State = "", "", StateCurrent
+		cmp.update, cmp.running, cmp.result.State = "", "", api.UpdateCurrent
 	case cmp.update == rec.Rejected[c.Name]:
-		cmp.update, cmp.running, cmp.result.State = "", "", StateRolledBack
+		cmp.update, cmp.running, cmp.result.State = "", "", api.UpdateRolledBack
 		cmp.result.Message = rolledBackMessage
 	default:
-		cmp.result.State = StateAvailable
+		cmp.result.State = api.UpdateAvailable
 	}
 	return cmp
 }
@@ -104,7 +105,7 @@ func (u *Updater) compareLocal(ctx context.Context, name string, ref registry.Re
 		return false, err
 	}
 	if !ok {
-		cmp.result.State, cmp.result.Message = StateSkipped, "the runtime has no image of this name"
+		cmp.result.State, cmp.result.Message = api.UpdateSkipped, "the runtime has no image of this name"
 		return false, nil
 	}
 	cmp.update, cmp.result.Latest = exactReference(name, stored, ref), digestOf(stored, ref)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/podstead/podstead/api"
 	"github.com/podstead/podstead/internal/atomicfile"
 	"github.com/podstead/podstead/internal/boundedfile"
 )
@@ -38,8 +39,8 @@ type podRecord struct {
 	Attempted time.Time `json:"attempted,omitzero"`
 	Checked   time.Time `json:"checked,omitzero"`
 	// Failures are the failed checks in a row.
-	Failures int      `json:"failures,omitempty"`
-	Results  []Result `json:"results,omitempty"`
+	Failures int                        `json:"failures,omitempty"`
+	Results  []api.ContainerImageUpdate `json:"results,omitempty"`
 	// Pending are the images of the rollout in progress, by container.
 	Pending map[string]string `json:"pending,omitempty"`
 	// Rejected are the images that were rolled back, by container.

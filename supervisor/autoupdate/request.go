@@ -5,13 +5,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/podstead/podstead/api"
 	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/internal/registry"
 )
 
-// Statuses returns what is known of all pods whose images are updated, sorted by full name.
-func (u *Updater) Statuses() []PodStatus {
-	var all []PodStatus
+// AutoUpdates returns what is known of all pods whose images are updated, sorted by full name.
+func (u *Updater) AutoUpdates() []api.AutoUpdate {
+	var all []api.AutoUpdate
 	for _, t := range u.cfg.Rollouts.AutoUpdated() {
 		all = append(all, u.status(&t))
 	}
@@ -19,8 +20,8 @@ func (u *Updater) Statuses() []PodStatus {
 }
 
 // status returns what is known of one pod.
-func (u *Updater) status(t *Target) PodStatus {
-	s := PodStatus{Namespace: t.Manifest.Namespace, Name: t.Manifest.Name, Policy: podinfo.AutoUpdate(t.Manifest)}
+func (u *Updater) status(t *Target) api.AutoUpdate {
+	s := api.AutoUpdate{Namespace: t.Manifest.Namespace, Name: t.Manifest.Name, Policy: podinfo.AutoUpdate(t.Manifest)}
 	if t.Busy == "" {
 		s.Next = u.due(t)
 	}
@@ -28,16 +29,16 @@ func (u *Updater) status(t *Target) PodStatus {
 	defer u.mu.Unlock()
 	rec := u.recordOf(t)
 	if s.Checked, s.Containers = rec.Checked, rec.Results; s.Containers == nil {
-		s.Containers = []Result{}
+		s.Containers = []api.ContainerImageUpdate{}
 	}
 	return s
 }
 
-// Check checks the images of pods at once, whatever the schedule and the maintenance
+// CheckUpdates checks the images of pods at once, whatever the schedule and the maintenance
 // windows, and starts the rollouts of newer ones unless dryRun is set. The names are full
 // names; without any it checks all pods.
-func (u *Updater) Check(ctx context.Context, names []string, dryRun bool) ([]PodStatus, error) {
-	all := []PodStatus{}
+func (u *Updater) CheckUpdates(ctx context.Context, names []string, dryRun bool) ([]api.AutoUpdate, error) {
+	all := []api.AutoUpdate{}
 	for _, t := range u.cfg.Rollouts.AutoUpdated() {
 		if len(names) == 0 || slices.Contains(names, t.name()) {
 			all = append(all, u.check(ctx, &t, !dryRun))

@@ -12,6 +12,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podstead/podstead/api"
 	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/internal/registry"
 )
@@ -170,7 +171,7 @@ func (u *Updater) save() {
 }
 
 // check checks one pod, and starts the rollout of newer images if apply is set.
-func (u *Updater) check(ctx context.Context, t *Target, apply bool) PodStatus {
+func (u *Updater) check(ctx context.Context, t *Target, apply bool) api.AutoUpdate {
 	u.round.Lock()
 	defer u.round.Unlock()
 	u.mu.Lock()
@@ -181,7 +182,7 @@ func (u *Updater) check(ctx context.Context, t *Target, apply bool) PodStatus {
 	if ctx.Err() != nil {
 		return u.status(t)
 	}
-	results := make([]Result, len(found))
+	results := make([]api.ContainerImageUpdate, len(found))
 	images, previous := map[string]string{}, map[string]string{}
 	maps.Copy(images, t.Images)
 	var failure error
@@ -208,23 +209,25 @@ func (u *Updater) check(ctx context.Context, t *Target, apply bool) PodStatus {
 
 func (u *Updater) count(state string) {
 	switch state {
-	case StateCurrent, StateRolledBack:
+	case api.UpdateCurrent, api.UpdateRolledBack:
 		u.cfg.Metrics.ImageChecked("current")
-	case StateAvailable:
+	case api.UpdateAvailable:
 		u.cfg.Metrics.ImageChecked("available")
-	case StateFailed:
+	case api.UpdateFailed:
 		u.cfg.Metrics.ImageChecked("failed")
 	}
 }
 
 // apply starts the rollout of newer images, and writes what came of it into the results. An
 // update that is still prepared is superseded, or cancelled if the tags are back at what runs.
-func (u *Updater) apply(t *Target, images, previous map[string]string, results []Result) (err error) {
+func (u *Updater) apply(t *Target, images, previous map[string]string, results []api.ContainerImageUpdate) (err error) {
 	unchanged := len(previous) == 0
 	switch {
 	case unchanged && t.Candidate == nil && t.Rejected == nil:
 		return nil
-	case unchanged && !slices.ContainsFunc(results, func(r Result) bool { return r.State == StateFailed || r.State == StateRolledBack }):
+	case unchanged && !slices.ContainsFunc(results, func(r api.ContainerImageUpdate) bool {
+		return r.State == api.UpdateFailed || r.State == api.UpdateRolledBack
+	}):
 		// The tags are back at what runs.
 		return u.cfg.Rollouts.SetImages(t.name(), t.Images, nil)
 	case unchanged:
@@ -244,10 +247,10 @@ func (u *Updater) apply(t *Target, images, previous map[string]string, results [
 			continue
 		}
 		if err != nil {
-			r.State, r.Message = StateFailed, err.Error()
+			r.State, r.Message = api.UpdateFailed, err.Error()
 			continue
 		}
-		r.State = StateUpdating
+		r.State = api.UpdateUpdating
 		if !maps.Equal(images, t.Candidate) {
 			u.cfg.Events.Event(t.Manifest, v1.EventTypeNormal, reasonUpdating, fmt.Sprintf("Updating image %q of container %s from %s to %s", r.Image, r.Container, short(r.Running), short(r.Latest)))
 			u.cfg.Log.Info("Updating image", "pod", t.name(), "container", r.Container, "image", r.Image, "from", r.Running, "to", r.Latest)
@@ -272,7 +275,7 @@ func short(digest string) string {
 }
 
 // finish records the end of a check. A check without apply changes no schedule.
-func (u *Updater) finish(t *Target, rec *podRecord, results []Result, failure error, apply bool) {
+func (u *Updater) finish(t *Target, rec *podRecord, results []api.ContainerImageUpdate, failure error, apply bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	kept := u.recordOf(t)
@@ -299,8 +302,10 @@ func (u *Updater) finish(t *Target, rec *podRecord, results []Result, failure er
 }
 
 // sameFailure reports whether the previous check failed in the same way.
-func sameFailure(before []Result, failure error) bool {
-	return slices.ContainsFunc(before, func(r Result) bool { return r.State == StateFailed && r.Message == failure.Error() })
+func sameFailure(before []api.ContainerImageUpdate, failure error) bool {
+	return slices.ContainsFunc(before, func(r api.ContainerImageUpdate) bool {
+		return r.State == api.UpdateFailed && r.Message == failure.Error()
+	})
 }
 
 // follow notes how the rollouts of newer images have ended.
@@ -316,7 +321,7 @@ func (u *Updater) follow(ctx context.Context, targets []Target) {
 			continue
 		case maps.Equal(rec.Pending, t.Images):
 			u.cfg.Metrics.ImageUpdated("completed")
-			setStates(rec, StateCurrent, "")
+			setStates(rec, api.UpdateCurrent, "")
 			completed = append(completed, t)
 		case maps.Equal(rec.Pending, t.Rejected):
 			u.cfg.Metrics.ImageUpdated("rolled_back")
@@ -328,9 +333,9 @@ func (u *Updater) follow(ctx context.Context, targets []Target) {
 					rec.Rejected[container] = image
 				}
 			}
-			setStates(rec, StateRolledBack, rolledBackMessage)
+			setStates(rec, api.UpdateRolledBack, rolledBackMessage)
 		default: // superseded by a request, or never begun
-			setStates(rec, StateAvailable, "")
+			setStates(rec, api.UpdateAvailable, "")
 		}
 		rec.Pending = nil
 		u.save()
@@ -349,11 +354,11 @@ func setStates(rec *podRecord, state, message string) {
 	rec.Results = slices.Clone(rec.Results)
 	for i := range rec.Results {
 		r := &rec.Results[i]
-		if r.State != StateUpdating {
+		if r.State != api.UpdateUpdating {
 			continue
 		}
 		r.State, r.Message = state, message
-		if state == StateCurrent {
+		if state == api.UpdateCurrent {
 			r.Running = r.Latest
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podstead/podstead/api"
 	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/internal/maintenance"
 	podinfo "github.com/podstead/podstead/internal/pod"
@@ -174,7 +175,7 @@ func (h *updaterHarness) sleep(d time.Duration) {
 func (h *updaterHarness) state() string {
 	h.t.Helper()
 	var all []string
-	for _, s := range h.updater.Statuses() {
+	for _, s := range h.updater.AutoUpdates() {
 		for _, r := range s.Containers {
 			all = append(all, r.State)
 		}
@@ -303,13 +304,13 @@ func TestUpdateFromRegistry(t *testing.T) {
 		h.start()
 		h.add(podinfo.AutoUpdateRegistry, digest("c1"))
 		h.day()
-		if got := h.took(); got != "" || h.state() != StateCurrent || len(h.resolved) != 1 || h.logins[0] != "bob" {
+		if got := h.took(); got != "" || h.state() != api.UpdateCurrent || len(h.resolved) != 1 || h.logins[0] != "bob" {
 			t.Fatalf("%q, %s, asked for %q as %q", got, h.state(), h.resolved, h.logins)
 		}
 		h.push(digest("a2"), digest("c2"))
 		h.day()
 		want := fmt.Sprint("default/web-n1 ", newest, " before map[web:", image, "@", digest("a1"), "]")
-		if got := h.took(); got != want || h.state() != StateUpdating {
+		if got := h.took(); got != want || h.state() != api.UpdateUpdating {
 			t.Fatalf("%s\n%q, want\n%q", h.state(), got, want)
 		}
 		if len(h.events) != 1 || h.events[0] != `ImageUpdateStarted: Updating image "registry.test/team/web:1" of container web from sha256:a10000000000 to sha256:a20000000000` {
@@ -318,7 +319,7 @@ func TestUpdateFromRegistry(t *testing.T) {
 		h.change(func(t *Target) { t.Candidate, t.Busy = nil, "the rollout is progressing" })
 		h.store(digest("c2"), "registry.test/team/web@"+digest("a2"))
 		h.roll(newest, digest("c2"))
-		if h.state() != StateCurrent || fmt.Sprint(h.pulled) != "["+image+"]" || h.counts["completed"] != 1 {
+		if h.state() != api.UpdateCurrent || fmt.Sprint(h.pulled) != "["+image+"]" || h.counts["completed"] != 1 {
 			t.Errorf("%s, pulled %q, counts %v", h.state(), h.pulled, h.counts)
 		}
 		h.day()
@@ -345,7 +346,7 @@ func TestRolledBackImageIsNotTriedAgain(t *testing.T) {
 			t.Fatalf("during a rollout: %s", got)
 		}
 		h.change(func(t *Target) { t.Busy, t.Rejected = "", newest })
-		if h.state() != StateRolledBack || h.counts["rolled_back"] != 1 {
+		if h.state() != api.UpdateRolledBack || h.counts["rolled_back"] != 1 {
 			t.Fatalf("%s, counts %v", h.state(), h.counts)
 		}
 		h.day()
@@ -353,7 +354,7 @@ func TestRolledBackImageIsNotTriedAgain(t *testing.T) {
 		h.change(func(t *Target) { t.Rejected = nil })
 		h.start()
 		h.day()
-		if got := h.took(); got != "" || h.state() != StateRolledBack {
+		if got := h.took(); got != "" || h.state() != api.UpdateRolledBack {
 			t.Fatalf("%s: %s", h.state(), got)
 		}
 		h.push(digest("a3"), digest("c3"))
@@ -393,7 +394,7 @@ func TestSameImageUnderAnotherDigest(t *testing.T) {
 				h.start()
 				h.add(podinfo.AutoUpdateRegistry, digest("c1"))
 				h.day()
-				if got := h.took(); got != "" || h.state() != StateCurrent {
+				if got := h.took(); got != "" || h.state() != api.UpdateCurrent {
 					t.Fatalf("%s: %s", h.state(), got)
 				}
 				// The registry is not asked for the manifests again.
@@ -401,7 +402,7 @@ func TestSameImageUnderAnotherDigest(t *testing.T) {
 				clear(h.manifests)
 				h.mu.Unlock()
 				h.day()
-				if h.state() != StateCurrent {
+				if h.state() != api.UpdateCurrent {
 					t.Fatal(h.state())
 				}
 				// Now this platform has another image.
@@ -428,7 +429,7 @@ func TestImageOfOtherPlatformsOnly(t *testing.T) {
 		h.manifests[digest("a2")] = registry.Manifest{MediaType: registry.TypeIndex, Manifests: []registry.Descriptor{{Digest: digest("b2"), Platform: &registry.Platform{OS: "linux", Architecture: "s390x"}}}}
 		h.mu.Unlock()
 		h.day()
-		if got := h.took(); got != "" || h.state() != StateFailed || !strings.Contains(h.events[0], "other platforms") {
+		if got := h.took(); got != "" || h.state() != api.UpdateFailed || !strings.Contains(h.events[0], "other platforms") {
 			t.Errorf("%s %q, events %q", h.state(), got, h.events)
 		}
 	})
@@ -453,7 +454,7 @@ func TestIndexOfManyImages(t *testing.T) {
 		if h.fetched > len(h.resolved)*(1+maxVariants) {
 			t.Errorf("%d manifests were read in %d checks", h.fetched, len(h.resolved))
 		}
-		if got := h.took(); got != "" || h.state() != StateFailed || !strings.Contains(h.events[0], "more than") {
+		if got := h.took(); got != "" || h.state() != api.UpdateFailed || !strings.Contains(h.events[0], "more than") {
 			t.Errorf("%s %q, events %q", h.state(), got, h.events)
 		}
 	})
@@ -469,7 +470,7 @@ func TestUnreachableRegistry(t *testing.T) {
 		for range 4 {
 			h.day()
 		}
-		if n := len(h.resolved); n < 50 || n > 100 || h.took() != "" || h.state() != StateFailed {
+		if n := len(h.resolved); n < 50 || n > 100 || h.took() != "" || h.state() != api.UpdateFailed {
 			t.Fatalf("asked %d times in 4 days, %s", n, h.state())
 		}
 		if len(h.events) != 1 || !strings.HasPrefix(h.events[0], "ImageUpdateCheckFailed: failed to check image \"registry.test/team/web:1\": no route to host") {
@@ -478,7 +479,7 @@ func TestUnreachableRegistry(t *testing.T) {
 		h.fail(nil, nil)
 		h.push(digest("a2"), digest("c2"))
 		h.sleep(2 * time.Hour)
-		if h.took() == "" || h.state() != StateUpdating {
+		if h.took() == "" || h.state() != api.UpdateUpdating {
 			t.Fatalf("not updated when the registry returned: %s", h.state())
 		}
 	})
@@ -511,7 +512,7 @@ func TestTagMovesWhileItIsPrepared(t *testing.T) {
 		h.day()
 		h.took()
 		h.day()
-		if got := h.took(); got != "" || h.state() != StateUpdating {
+		if got := h.took(); got != "" || h.state() != api.UpdateUpdating {
 			t.Fatalf("%s: the same image was requested again: %s", h.state(), got)
 		}
 		h.push(digest("a3"), digest("c3"))
@@ -525,7 +526,7 @@ func TestTagMovesWhileItIsPrepared(t *testing.T) {
 			t.Fatalf("the tag is back: %q", got)
 		}
 		h.day()
-		if got := h.took(); got != "" || h.state() != StateCurrent || h.counts["rolled_back"] != 0 {
+		if got := h.took(); got != "" || h.state() != api.UpdateCurrent || h.counts["rolled_back"] != 0 {
 			t.Fatalf("%s: %q %v", h.state(), got, h.counts)
 		}
 	})
@@ -539,7 +540,7 @@ func TestLoadedImage(t *testing.T) {
 		h.add(podinfo.AutoUpdateLocal, digest("c1"))
 		h.updater.ImagesLoaded([]string{image})
 		synctest.Wait()
-		if got := h.took(); got != "" || h.state() != StateCurrent {
+		if got := h.took(); got != "" || h.state() != api.UpdateCurrent {
 			t.Fatalf("%s: %s", h.state(), got)
 		}
 		h.tag(digest("c2"))
@@ -587,8 +588,8 @@ func TestMaintenanceWindow(t *testing.T) {
 		if got := h.took(); got != "" {
 			t.Fatalf("at %s: %s", time.Now(), got)
 		}
-		found, err := h.updater.Check(t.Context(), []string{"default/web-n1"}, false)
-		if err != nil || len(found) != 1 || found[0].Containers[0].State != StateUpdating || h.took() == "" {
+		found, err := h.updater.CheckUpdates(t.Context(), []string{"default/web-n1"}, false)
+		if err != nil || len(found) != 1 || found[0].Containers[0].State != api.UpdateUpdating || h.took() == "" {
 			t.Errorf("on request: %+v, %v", found, err)
 		}
 	})
@@ -599,16 +600,16 @@ func TestDryRunChangesNothing(t *testing.T) {
 		h.start()
 		h.add(podinfo.AutoUpdateRegistry, digest("c1"))
 		h.push(digest("a2"), digest("c2"))
-		before := h.updater.Statuses()[0].Next
-		found, err := h.updater.Check(t.Context(), nil, true)
+		before := h.updater.AutoUpdates()[0].Next
+		found, err := h.updater.CheckUpdates(t.Context(), nil, true)
 		if err != nil || len(found) != 1 {
 			t.Fatal(found, err)
 		}
-		want := Result{Container: "web", Image: image, State: StateAvailable, Running: digest("a1"), Latest: digest("a2")}
+		want := api.ContainerImageUpdate{Container: "web", Image: image, State: api.UpdateAvailable, Running: digest("a1"), Latest: digest("a2")}
 		if got := found[0].Containers[0]; got != want || h.took() != "" || !found[0].Next.Equal(before) || !found[0].Checked.IsZero() {
 			t.Errorf("%+v\nwant %+v", found[0], want)
 		}
-		if found, _ := h.updater.Check(t.Context(), []string{"default/other"}, false); len(found) != 0 {
+		if found, _ := h.updater.CheckUpdates(t.Context(), []string{"default/other"}, false); len(found) != 0 {
 			t.Errorf("another name: %+v", found)
 		}
 	})
@@ -623,7 +624,7 @@ func TestSkippedContainers(t *testing.T) {
 			p.Spec.Containers = append(p.Spec.Containers, v1.Container{Name: "never", Image: image, ImagePullPolicy: v1.PullNever}, v1.Container{Name: "late", Image: image})
 		})
 		h.push(digest("a2"), digest("c2"))
-		found, err := h.updater.Check(t.Context(), nil, true)
+		found, err := h.updater.CheckUpdates(t.Context(), nil, true)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -648,12 +649,12 @@ func TestRequestFails(t *testing.T) {
 		h.push(digest("a2"), digest("c2"))
 		h.fail(nil, errors.New("no manifest declares this pod"))
 		h.day()
-		if h.state() != StateFailed || h.took() == "" {
+		if h.state() != api.UpdateFailed || h.took() == "" {
 			t.Fatal(h.state())
 		}
 		h.fail(nil, nil)
 		h.day()
-		if h.state() != StateUpdating {
+		if h.state() != api.UpdateUpdating {
 			t.Fatal(h.state())
 		}
 	})

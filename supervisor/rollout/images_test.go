@@ -285,7 +285,7 @@ func TestUpdatedImageIsRolledBack(t *testing.T) {
 				fails(h)
 				synctest.Wait()
 				if h.image() != oldest+" IfNotPresent" {
-					t.Fatalf("runs %s, %+v", h.image(), h.ctl.Statuses())
+					t.Fatalf("runs %s, %+v", h.image(), h.ctl.Rollouts())
 				}
 				h.observe(true, 0, "")
 				if got := h.target(); got.Busy != "" || !maps.Equal(got.Rejected, web(newer)) || !maps.Equal(got.Images, web(oldest)) {

@@ -6,14 +6,14 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/podstead/podstead/api"
 )
 
 // Errors of requests.
 var (
 	// ErrUnknownPod: no manifest declares the pod.
 	ErrUnknownPod = errors.New("no manifest declares this pod")
-	// ErrNoRevision: the history has no such revision.
-	ErrNoRevision = errors.New("no such revision")
 	// ErrInEffect: the request would change nothing.
 	ErrInEffect = errors.New("it is in effect already")
 	// ErrRejected: the revision was rolled back.
@@ -24,7 +24,7 @@ var (
 
 // History returns the revisions of a pod that were in effect, the newest first. The
 // name is namespace/name as in the pod, with the node's suffix.
-func (c *Controller) History(fullName string) ([]Revision, error) {
+func (c *Controller) History(fullName string) ([]api.RolloutRevision, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r := c.byName[fullName]
@@ -32,9 +32,9 @@ func (c *Controller) History(fullName string) ([]Revision, error) {
 		return nil, fmt.Errorf("pod %s: %w", fullName, ErrUnknownPod)
 	}
 	declared := revisionID(r.manifest)
-	list := make([]Revision, 0, len(r.history))
+	list := make([]api.RolloutRevision, 0, len(r.history))
 	for _, e := range slices.Backward(r.history) {
-		list = append(list, Revision{
+		list = append(list, api.RolloutRevision{
 			Revision: e.Revision, Time: e.Time, Ready: e.Ready, Rejected: e.Rejected, Images: maps.Clone(e.Images),
 			InEffect: e.Revision == r.current.id, InManifest: e.Revision == declared,
 		})
@@ -93,7 +93,7 @@ func (r *podRollout) find(id string) (entry, error) {
 				return e, nil
 			}
 		}
-		return entry{}, fmt.Errorf("%w that was Ready before", ErrNoRevision)
+		return entry{}, fmt.Errorf("%w that was Ready before", api.ErrNoRevision)
 	}
 	var found []entry
 	for _, e := range r.history {
@@ -103,11 +103,11 @@ func (r *podRollout) find(id string) (entry, error) {
 	}
 	switch len(found) {
 	case 0:
-		return entry{}, fmt.Errorf("%w: %s", ErrNoRevision, id)
+		return entry{}, fmt.Errorf("%w: %s", api.ErrNoRevision, id)
 	case 1:
 		return found[0], nil
 	}
-	return entry{}, fmt.Errorf("%w: %s is the beginning of several; give more of its digits", ErrNoRevision, id)
+	return entry{}, fmt.Errorf("%w: %s is the beginning of several; give more of its digits", api.ErrNoRevision, id)
 }
 
 // Retry puts the revision of the manifest into effect again, after a rollback or Undo,

@@ -6,10 +6,10 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podstead/podstead/api"
 	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/supervisor/status"
@@ -31,74 +31,45 @@ const (
 	ReasonFailed    = "RolloutPodFailed"
 )
 
-// Status is the rollout of one pod.
-type Status struct {
-	// Namespace and Name are those of the pod, with the node's suffix. UID is that of
-	// the pod in effect.
-	Namespace, Name string
-	UID             types.UID
-	State           State
-	// Revision is the revision in effect, Candidate the one that is prepared or was
-	// rejected, LastGood the last one that was Ready; short hashes, empty for none.
-	Revision, Candidate, LastGood string
-	// Manifest is the hash of the newest manifest, as in its pod's annotation
-	// kubernetes.io/config.hash.
-	Manifest string
-	// Reason and Message say what the rollout waits for or why it ended; empty for a
-	// stable one.
-	Reason, Message string
-	// Since is when the state began.
-	Since time.Time
-	// Deadline is when the revision in effect is rolled back unless it is Ready; zero
-	// for none, and while it has not begun to start.
-	Deadline time.Time
-	// Images are those of SetImages, by container; nil for none.
-	Images map[string]string
-}
-
-// Revision is one revision of a pod that was or is in effect.
-type Revision struct {
-	// Revision is its short hash.
-	Revision string
-	// Time is when it came into effect.
-	Time time.Time
-	// Ready reports that it was Ready, or succeeded.
-	Ready bool
-	// InEffect reports that it is the one in effect, InManifest that it is the
-	// manifest's.
-	InEffect, InManifest bool
-	// Rejected is why it was rolled back, empty if it was not.
-	Rejected string
-	// Images are those of its containers, by name.
-	Images map[string]string
-}
-
-// Statuses returns the rollouts of all static pods, sorted by pod.
-func (c *Controller) Statuses() []Status {
+// Rollouts returns the rollouts of all static pods, sorted by pod.
+func (c *Controller) Rollouts() []api.Rollout {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	list := make([]Status, 0, len(c.byName))
+	list := make([]api.Rollout, 0, len(c.byName))
 	for _, name := range slices.Sorted(maps.Keys(c.byName)) {
 		list = append(list, c.statusOf(c.byName[name]))
 	}
 	return list
 }
 
+// RolledBack returns how many pods run an earlier revision, or are going to, since that of their
+// manifest failed.
+func (c *Controller) RolledBack() (pods int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, r := range c.byName {
+		if r.state == RolledBack || r.state == RollingBack {
+			pods++
+		}
+	}
+	return pods
+}
+
 // StatusOf returns the rollout of one pod, by namespace/name with the node's suffix;
 // false for a pod that no manifest declares.
-func (c *Controller) StatusOf(fullName string) (Status, bool) {
+func (c *Controller) StatusOf(fullName string) (api.Rollout, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r := c.byName[fullName]
 	if r == nil {
-		return Status{}, false
+		return api.Rollout{}, false
 	}
 	return c.statusOf(r), true
 }
 
 // statusOf returns the status of a rollout. mu is held.
-func (c *Controller) statusOf(r *podRollout) Status {
-	s := Status{State: r.state, Revision: r.current.id, UID: r.current.pod.UID, Since: r.since, Images: maps.Clone(r.choice.images), Deadline: c.deadline(r)}
+func (c *Controller) statusOf(r *podRollout) api.Rollout {
+	s := api.Rollout{State: r.state, Revision: r.current.id, UID: r.current.pod.UID, Since: r.since, Images: maps.Clone(r.choice.images), Deadline: c.deadline(r)}
 	s.Manifest = r.manifest.Annotations[podinfo.AnnotationHash]
 	s.Namespace, s.Name, _ = strings.Cut(r.name, "/")
 	switch {

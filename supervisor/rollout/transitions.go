@@ -1,25 +1,19 @@
 package rollout
 
-// State is the state of one pod's rollout.
-type State string
+import "github.com/podstead/podstead/api"
 
-// The states of a rollout. The empty state is the absence of a rollout.
+// State is the state of one pod's rollout.
+type State = api.RolloutState
+
+// The states of a rollout, which api explains. The empty state is the absence of a rollout.
 const (
-	none State = ""
-	// Stable: the revision of the manifest is in effect. It was Ready, or nothing
-	// judges it.
-	Stable State = "Stable"
-	// Preparing: the candidate is prepared, while the revision in effect runs on.
-	Preparing State = "Preparing"
-	// Progressing: the revision in effect has to become Ready before the deadline.
-	Progressing State = "Progressing"
-	// RollingBack: the revision in effect failed, and the last good one is prepared.
-	RollingBack State = "RollingBack"
-	// RolledBack: the last good revision is in effect, because that of the manifest
-	// failed.
-	RolledBack State = "RolledBack"
-	// Undone: an earlier revision is in effect on request.
-	Undone State = "Undone"
+	none        State = ""
+	Stable            = api.RolloutStable
+	Preparing         = api.RolloutPreparing
+	Progressing       = api.RolloutProgressing
+	RollingBack       = api.RolloutRollingBack
+	RolledBack        = api.RolloutRolledBack
+	Undone            = api.RolloutUndone
 )
 
 // trigger moves a rollout from one state to the next.

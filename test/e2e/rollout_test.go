@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/podstead/podstead/httpapi"
+	"github.com/podstead/podstead/api"
 	"github.com/podstead/podstead/test/testbed"
 )
 
@@ -47,15 +47,15 @@ spec:
 }
 
 // awaitRollout waits until the rollout of the pod p has the state and a message with the words.
-func (n *node) awaitRollout(state string, words ...string) httpapi.Rollout {
+func (n *node) awaitRollout(state api.RolloutState, words ...string) api.Rollout {
 	n.t.Helper()
-	var found httpapi.Rollout
-	n.await("the rollout is "+state, func() error {
+	var found api.Rollout
+	n.await("the rollout is "+string(state), func() error {
 		body, err := n.Get(n.t.Context(), "/podstead/v1/rollouts")
 		if err != nil {
 			return err
 		}
-		var list []httpapi.Rollout
+		var list []api.Rollout
 		if err := json.Unmarshal(body, &list); err != nil {
 			return err
 		}

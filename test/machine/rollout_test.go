@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/podstead/podstead/httpapi"
+	"github.com/podstead/podstead/api"
 )
 
 const (
@@ -198,18 +198,18 @@ func checkRolloutFiles(m *Machine) {
 }
 
 // awaitRollout waits until the rollout of the pod careful has one of these states.
-func awaitRollout(m *Machine, states ...string) (found httpapi.Rollout) {
+func awaitRollout(m *Machine, states ...api.RolloutState) (found api.Rollout) {
 	m.t.Helper()
-	m.Await("the rollout is "+strings.Join(states, " or "), settle, func() error {
+	m.Await(fmt.Sprint("the rollout is one of ", states), settle, func() error {
 		out, err := m.Try("podstead rollout status -o json")
 		if err != nil {
 			return err
 		}
-		var list []httpapi.Rollout
+		var list []api.Rollout
 		if err := json.Unmarshal([]byte(out), &list); err != nil {
 			return fmt.Errorf("%w: %s", err, out)
 		}
-		i := slices.IndexFunc(list, func(r httpapi.Rollout) bool { return r.Name == "careful-machine" })
+		i := slices.IndexFunc(list, func(r api.Rollout) bool { return r.Name == "careful-machine" })
 		if i < 0 || !slices.Contains(states, list[i].State) {
 			return fmt.Errorf("%s", out)
 		}
