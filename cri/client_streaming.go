@@ -3,7 +3,9 @@ package cri
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
@@ -55,6 +57,33 @@ func (c *Client) SandboxPid(ctx context.Context, id string) (int, error) {
 		return 0, err
 	}
 	return pidOf(a.Info, operation{"pod sandbox", id})
+}
+
+// maxRunOutput is how much a command of Run may print, in bytes: the output of each call is in
+// memory. A session has no limit.
+const maxRunOutput = 256 << 10
+
+// Run runs a command in a container to its end and returns its output. The command may run as long
+// as the caller waits. One that fails is an error.
+func (c *Client) Run(ctx context.Context, id string, command []string) ([]byte, error) {
+	r, err := c.ExecBounded(ctx, id, command, 0, maxRunOutput)
+	if errors.Is(err, ErrOutputTooLarge) {
+		err = fmt.Errorf("%w: print less than %d KiB, or use exec", err, maxRunOutput>>10)
+	}
+	if err == nil && r.ExitCode != 0 {
+		err = fmt.Errorf("the command ended with exit code %d", r.ExitCode)
+	}
+	return slices.Concat(r.Stdout, r.Stderr), err
+}
+
+// NetworkNamespace returns the path of the network namespace of a sandbox on the host. It is
+// an error if the runtime does not report the process ID of sandboxes.
+func (c *Client) NetworkNamespace(ctx context.Context, id string) (string, error) {
+	pid, err := c.SandboxPid(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("/proc/%d/ns/net", pid), nil
 }
 
 // pidOf reads what containerd and CRI-O report beyond CRI.

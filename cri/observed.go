@@ -233,19 +233,19 @@ type Event struct {
 }
 
 // HasReadySandbox reports whether the pod has a ready sandbox.
-func (s *PodStatus) HasReadySandbox() bool { return s.readySandbox() != nil }
+func (s *PodStatus) HasReadySandbox() bool { return s.ReadySandbox() != nil }
 
 // CgroupParent returns the cgroup of the newest ready sandbox, empty if there is none or if
 // it was created without.
 func (s *PodStatus) CgroupParent() string {
-	if sandbox := s.readySandbox(); sandbox != nil {
+	if sandbox := s.ReadySandbox(); sandbox != nil {
 		return sandbox.CgroupParent()
 	}
 	return ""
 }
 
-// readySandbox returns the newest ready sandbox, nil if there is none.
-func (s *PodStatus) readySandbox() *Sandbox {
+// ReadySandbox returns the newest ready sandbox, nil if there is none.
+func (s *PodStatus) ReadySandbox() *Sandbox {
 	for i := range s.Sandboxes {
 		if s.Sandboxes[i].Ready {
 			return &s.Sandboxes[i]

@@ -25,6 +25,7 @@ import (
 	"github.com/podstead/podstead/node/devices"
 	"github.com/podstead/podstead/node/dra"
 	"github.com/podstead/podstead/node/memory"
+	"github.com/podstead/podstead/node/nameserver/poddns"
 	"github.com/podstead/podstead/node/shutdown"
 	"github.com/podstead/podstead/supervisor"
 	"github.com/podstead/podstead/supervisor/admit"
@@ -65,7 +66,7 @@ type daemon struct {
 	bound   *cluster.Objects
 	claims  *dra.Manager
 	// openNameserver; nil without a name server for pods
-	podDNS *podDNS
+	podDNS *poddns.Server
 	// createSupervisor; cpus and memory are nil with the policies none
 	sup    *supervisor.Supervisor
 	cpus   *cpus.Manager

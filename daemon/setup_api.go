@@ -34,7 +34,7 @@ func (d *daemon) openAPI(ctx context.Context) error {
 			AutoUpdates: d.node.updater, Rollouts: d.sources.rollouts,
 			Health: []httpapi.HealthCheck{{Name: "log", Check: d.logOutput.Check}, {Name: "syncloop", Check: d.sup.SyncLoopHealthy}},
 			Events: p.events, Statuses: p.statuses, ManifestName: manifest.BaseName, Kube: kube, Images: d.newImageView(),
-			Streams: containerStreams{client: client, observer: p.pleg}, StreamIdle: o.API.StreamIdle,
+			Streams: containerStreams{client, p.pleg}, StreamIdle: o.API.StreamIdle,
 			Stats: usage.Summary, Usage: usage, Metrics: d.newMetrics(volumes),
 			Kubelet: kubeletView(o, cgroup.DetectSettings().V2, client, p.pleg), Cluster: clusterMember(d.member),
 			Volumes:      volumes,

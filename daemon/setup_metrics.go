@@ -16,6 +16,10 @@ import (
 // newMetrics creates the endpoints that Prometheus scrapes.
 func (d *daemon) newMetrics(volumes *volumeview.View) httpapi.Metrics {
 	p := &d.observers
+	var podDNSReady func() bool // nil without a name server for pods
+	if d.podDNS != nil && d.podDNS.Given() {
+		podDNSReady = d.podDNS.Ready
+	}
 	e := metrics.New(p.counters, metrics.Sources{
 		NodeName: d.nodeName, Version: buildinfo.Version(),
 		Pods:       func() []metrics.PodState { return podStates(p.pleg.Observed()) },
@@ -27,7 +31,7 @@ func (d *daemon) newMetrics(volumes *volumeview.View) httpapi.Metrics {
 		Probes:     func() []metrics.ProbeCount { return probeCounts(p.prober.Counts()) },
 		Specs:      d.sup.Pods,
 		Stats:      p.stats, Machine: machine, SandboxImage: sandboxImage(d.runtime.client), Log: d.log,
-		Unwritten: func() int { return len(d.unwritten.List()) }, MemoryQoS: d.protectedMemory, RolledBack: d.sources.rollouts.RolledBack, PodDNSReady: d.podDNSReady(),
+		Unwritten: func() int { return len(d.unwritten.List()) }, MemoryQoS: d.protectedMemory, RolledBack: d.sources.rollouts.RolledBack, PodDNSReady: podDNSReady,
 	})
 	return httpapi.Metrics{Kubelet: e.Kubelet(), Resource: e.Resource(), Probes: e.Probes(), Cadvisor: e.Cadvisor()}
 }

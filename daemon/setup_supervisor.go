@@ -111,12 +111,7 @@ func (d *daemon) createSupervisor(context.Context) error {
 		d.start(func(ctx context.Context) error { return cgroups.EnforceReserved(ctx, reserved) })
 	}
 	d.start(d.sup.Run, func(ctx context.Context) error { return rollouts.Run(ctx, d.sup) })
-	if d.podDNS != nil {
-		d.start(d.publishNames)
-	}
-	if d.podDNS == nil || !d.podDNS.given {
-		d.start(d.warnOfServices)
-	}
+	d.startNames()
 	return nil
 }
 
@@ -124,7 +119,7 @@ func (d *daemon) createSupervisor(context.Context) error {
 func (d *daemon) dnsSettings() dns.Settings {
 	n := &d.opts.Network
 	settings := dns.Settings{ResolvConf: n.ResolvConf, ClusterDNS: n.ClusterDNS, ClusterDomain: n.ClusterDomain}
-	if d.podDNS != nil && d.podDNS.given {
+	if d.podDNS != nil && d.podDNS.Given() {
 		settings.Nameserver = d.podDNS
 	}
 	return settings
@@ -168,7 +163,7 @@ func (d *daemon) newSyncer(backoff *cri.Backoff, settings cgroupvalues.Settings,
 			guard.Ensure(ctx)
 			// Before a pod with the host port 53 would take the queries of the others.
 			if d.podDNS != nil {
-				d.podDNS.ensureFirewall(ctx, d.log)
+				d.podDNS.EnsureFirewall(ctx)
 			}
 			firewall.WarnOfListeners(p.events, pod)
 		},

@@ -88,10 +88,25 @@ func connect(t *testing.T, c *spdy.Conn, port, id int) (data, errs httpstream.St
 }
 
 // The runtime forwards where the pod's namespace cannot be entered.
+// fakeSandboxes has one sandbox, s1. Without a URL the runtime forwards no port.
+type fakeSandboxes struct{ namespace, url string }
+
+func (f fakeSandboxes) NetworkNamespace(context.Context, string) (string, error) {
+	return f.namespace, nil
+}
+
+func (f fakeSandboxes) PortForward(_ context.Context, id string, _ ...int32) (string, error) {
+	if f.url == "" || id != "s1" {
+		return "", errors.New("no such sandbox")
+	}
+	return f.url, nil
+}
+
 func TestPortForwardViaRuntime(t *testing.T) {
 	runtime := forwardingRuntime(t)
 	url := serveForward(t, PortForward{Dial: func(ctx context.Context, port uint16) (PortConn, error) {
-		return DialPortViaRuntime(ctx, runtime, port)
+		// A runtime in other namespaces reports one that cannot be entered.
+		return DialPort(ctx, fakeSandboxes{namespace: "/does/not/exist", url: runtime}, "s1", port)
 	}})
 	c, _ := dialSPDY(t, url, protocolForward)
 	for id := range 20 {
@@ -192,7 +207,7 @@ func TestPortForwardInNamespace(t *testing.T) {
 		}
 	}()
 	url := serveForward(t, PortForward{Dial: func(ctx context.Context, port uint16) (PortConn, error) {
-		return DialPortInNamespace(ctx, "/proc/self/ns/net", port)
+		return DialPort(ctx, fakeSandboxes{namespace: "/proc/self/ns/net"}, "s1", port)
 	}})
 	c, _ := dialSPDY(t, url, protocolForward)
 	data, errs := connect(t, c, l.Addr().(*net.TCPAddr).Port, 1)
@@ -337,12 +352,12 @@ func TestWaitForADial(t *testing.T) {
 func TestDialsOfOtherSessions(t *testing.T) {
 	fill(t, dialing)
 	url := serveForward(t, PortForward{Dial: func(ctx context.Context, _ uint16) (PortConn, error) {
-		return DialPortInNamespace(ctx, "/does/not/exist", 80)
+		return dialPortInNamespace(ctx, "/does/not/exist", 80)
 	}})
 	c, _ := dialSPDY(t, url, protocolForward)
 	for id := range 2 * maxSessionDialing {
 		_, errs := connect(t, c, 80, id)
-		if text, _ := io.ReadAll(errs); !strings.Contains(string(text), ErrNamespaceUnavailable.Error()) {
+		if text, _ := io.ReadAll(errs); !strings.Contains(string(text), errNamespaceUnavailable.Error()) {
 			t.Errorf("connection %d: %q", id, text)
 		}
 	}
@@ -352,7 +367,7 @@ func TestDialsOfOtherSessions(t *testing.T) {
 func TestLocalDial(t *testing.T) {
 	fill(t, dialing)
 	ctx := context.WithValue(t.Context(), localKey{}, true)
-	if _, err := DialPortInNamespace(ctx, "/does/not/exist", 80); !errors.Is(err, ErrNamespaceUnavailable) {
+	if _, err := dialPortInNamespace(ctx, "/does/not/exist", 80); !errors.Is(err, errNamespaceUnavailable) {
 		t.Error(err)
 	}
 }

@@ -13,14 +13,39 @@ import (
 	"github.com/podstead/podstead/internal/netns"
 )
 
-// ErrNamespaceUnavailable means that this process cannot enter the pod's network
+// errNamespaceUnavailable means that this process cannot enter the pod's network
 // namespace. The runtime may still be able to.
-var ErrNamespaceUnavailable = errors.New("cannot enter the pod's network namespace")
+var errNamespaceUnavailable = errors.New("cannot enter the pod's network namespace")
 
-// DialPortInNamespace connects to a port of a pod on its loopback address, in the network
+// Sandboxes is the runtime as DialPort asks it. Implemented by cri.Client.
+type Sandboxes interface {
+	// NetworkNamespace returns the path of the network namespace of a sandbox; an error if the runtime does
+	// not report it.
+	NetworkNamespace(ctx context.Context, id string) (path string, err error)
+	// PortForward returns the URL of a session with a port of a sandbox.
+	PortForward(ctx context.Context, id string, ports ...int32) (url string, err error)
+}
+
+// DialPort connects to a port of a sandbox. It enters the sandbox's network namespace itself, and uses the
+// runtime's port forwarding where that is not possible.
+func DialPort(ctx context.Context, runtime Sandboxes, sandbox string, port uint16) (PortConn, error) {
+	if namespace, err := runtime.NetworkNamespace(ctx, sandbox); err == nil {
+		p, err := dialPortInNamespace(ctx, namespace, port)
+		if !errors.Is(err, errNamespaceUnavailable) {
+			return p, err
+		}
+	}
+	address, err := runtime.PortForward(ctx, sandbox, int32(port))
+	if err != nil {
+		return nil, err
+	}
+	return dialPortViaRuntime(ctx, address, port)
+}
+
+// dialPortInNamespace connects to a port of a pod on its loopback address, in the network
 // namespace at the given path, such as /proc/PID/ns/net. Each direction closes on its
 // own, whereas a runtime closes the second direction one second after the first.
-func DialPortInNamespace(ctx context.Context, namespace string, port uint16) (PortConn, error) {
+func dialPortInNamespace(ctx context.Context, namespace string, port uint16) (PortConn, error) {
 	if ctx.Value(localKey{}) == nil {
 		own, _ := ctx.Value(ownDialsKey{}).(chan struct{})
 		taken, err := awaitDial(ctx, own, dialing)
@@ -32,7 +57,7 @@ func DialPortInNamespace(ctx context.Context, namespace string, port uint16) (Po
 	var conn net.Conn
 	var err error
 	if entering := netns.Do(namespace, func() { conn, err = dialLoopback(ctx, port) }); entering != nil {
-		return nil, fmt.Errorf("%w: %w", ErrNamespaceUnavailable, entering)
+		return nil, fmt.Errorf("%w: %w", errNamespaceUnavailable, entering)
 	}
 	if err != nil {
 		return nil, err

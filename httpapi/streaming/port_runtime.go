@@ -17,10 +17,10 @@ import (
 // maxForwardError is the maximum size in bytes of a runtime's error for one connection.
 const maxForwardError = 64 << 10
 
-// DialPortViaRuntime connects to a port of a pod through the runtime, at the URL that
+// dialPortViaRuntime connects to a port of a pod through the runtime, at the URL that
 // the runtime returned. Each connection has a session of its own, so that none blocks
 // another.
-func DialPortViaRuntime(ctx context.Context, url string, port uint16) (PortConn, error) {
+func dialPortViaRuntime(ctx context.Context, url string, port uint16) (PortConn, error) {
 	conn, err := dialRuntime(ctx, url, protocolForward)
 	if err != nil {
 		return nil, errors.New(describeRuntimeError(err))

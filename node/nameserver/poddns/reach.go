@@ -1,9 +1,8 @@
-package daemon
+package poddns
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/netip"
 	"sync"
 	"time"
@@ -57,41 +56,41 @@ func (r *reachability) set(err error) (changed bool) {
 
 // checkReachable sends a query from a pod to the name server, until one was answered. It is called
 // when pods changed.
-func (d *daemon) checkReachable(ctx context.Context) {
-	p := d.podDNS
-	if !p.given || len(p.gateways) == 0 || !p.keeper.Listening(p.gateways[0]) {
+func (s *Server) checkReachable(ctx context.Context, names *Names) {
+	if !s.cfg.Given || len(s.gateways) == 0 || !s.keeper.Listening(s.gateways[0]) {
 		return
 	}
-	for _, pod := range d.sup.Pods() {
-		if pod.Spec.HostNetwork || !podinfo.PolicyOf(pod).Static || pod.Status.Phase != v1.PodRunning || !hasAddressIn(pod, p.networks) {
+	for _, pod := range names.Pods() {
+		if pod.Spec.HostNetwork || !podinfo.PolicyOf(pod).Static || pod.Status.Phase != v1.PodRunning || !hasAddressIn(pod, s.networks) {
 			continue
 		}
-		if !p.reach.begin() {
+		if !s.reach.begin() {
 			return
 		}
-		namespace, err := d.networkNamespace(ctx, pod)
-		if err == nil {
-			err = nameserver.Reach(ctx, namespace, netip.AddrPortFrom(p.gateways[0], firewall.DNSPort), p.domain)
+		namespace, err := names.Namespace(ctx, pod)
+		if err != nil {
+			return // the pod has just ended
 		}
+		err = nameserver.Reach(ctx, namespace, netip.AddrPortFrom(s.gateways[0], firewall.DNSPort), s.domain)
 		if errors.Is(err, nameserver.ErrNamespace) || ctx.Err() != nil {
 			return // the runtime is in other namespaces, or the pod has just ended
 		}
-		if p.reach.set(err) {
-			d.reportReachable(err)
+		if s.reach.set(err) {
+			s.reportReachable(err)
 		}
 		return
 	}
 }
 
-func (d *daemon) reportReachable(err error) {
+func (s *Server) reportReachable(err error) {
 	if err == nil {
-		d.log.Info("Pods reach their name server")
-		d.observers.events.Event(nil, v1.EventTypeNormal, "NameserverReachable", "Pods reach their name server")
+		s.cfg.Log.Info("Pods reach their name server")
+		s.cfg.Events.Event(nil, v1.EventTypeNormal, "NameserverReachable", "Pods reach their name server")
 		return
 	}
 	const message = "Pods do not reach their name server: open port 10053 for the network of pods in the firewall of this host, or set --pod-dns=never (podDNS); pods that start now get the node's name servers, and those that run have to be restarted"
-	d.log.Warn(message, "err", err)
-	d.observers.events.Event(nil, v1.EventTypeWarning, "NameserverUnreachable", message+": "+err.Error())
+	s.cfg.Log.Warn(message, "err", err)
+	s.cfg.Events.Event(nil, v1.EventTypeWarning, "NameserverUnreachable", message+": "+err.Error())
 }
 
 // hasAddressIn reports whether a pod has an address in one of the networks.
@@ -105,19 +104,4 @@ func hasAddressIn(pod *v1.Pod, networks []netip.Prefix) bool {
 		}
 	}
 	return false
-}
-
-// networkNamespace returns the path of the network namespace of a pod.
-func (d *daemon) networkNamespace(ctx context.Context, pod *v1.Pod) (string, error) {
-	st, _ := d.observers.pleg.Status(pod.UID)
-	for _, b := range st.Sandboxes {
-		if b.Ready {
-			pid, err := d.runtime.client.SandboxPid(ctx, b.ID)
-			if err != nil {
-				return "", fmt.Errorf("%w: %w", nameserver.ErrNamespace, err)
-			}
-			return fmt.Sprintf("/proc/%d/ns/net", pid), nil
-		}
-	}
-	return "", nameserver.ErrNamespace
 }
