@@ -39,7 +39,7 @@ func (d *daemon) newEviction() *eviction {
 		Thresholds: o.Eviction.Thresholds, Transition: o.Eviction.Transition, MaxPodGrace: int64(o.Eviction.MaxPodGrace),
 		Resources: host, Memory: host, Pods: evictedPods{sup: sup, statuses: p.statuses}, Usage: podMeter{p.stats},
 		Reclaim: reclaimer{sup: sup, images: d.node.images}, Events: p.events, HasImages: imagesPresent(client),
-		File: filepath.Join(o.Paths.Root, "pressure.json"), Boot: nodestatus.ReadHost("/").BootID, Unwritten: d.unwritten, Log: d.log,
+		File: filepath.Join(o.Paths.Root, "pressure.json"), Boot: nodestatus.ReadHost("/").BootID, Disk: d.disk, Log: d.log,
 	})}
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/podstead/podstead/httpapi"
 	"github.com/podstead/podstead/internal/logging"
 	"github.com/podstead/podstead/internal/registry"
+	"github.com/podstead/podstead/internal/statefile"
 	"github.com/podstead/podstead/internal/systemd"
 	"github.com/podstead/podstead/internal/tracing"
 	"github.com/podstead/podstead/internal/unwritten"
@@ -43,6 +44,7 @@ type daemon struct {
 
 	// prepareHost
 	unwritten   *unwritten.Files
+	disk        statefile.Disk
 	nodeName    string
 	admitNode   admit.Node
 	credentials credential.Node

@@ -9,6 +9,7 @@ import (
 	"github.com/podstead/podstead/config"
 	"github.com/podstead/podstead/daemon/preflight"
 	"github.com/podstead/podstead/internal/buildinfo"
+	"github.com/podstead/podstead/internal/statefile"
 	"github.com/podstead/podstead/internal/unwritten"
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/node/process"
@@ -32,6 +33,7 @@ func (d *daemon) prepareHost(ctx context.Context) error {
 	d.closeLater(cgroupLock)
 	process.ProtectFromOOM(d.log)
 	d.unwritten = unwritten.New()
+	d.disk = statefile.Disk{Unwritten: d.unwritten}
 	d.nodeName, warning, err = manifest.ResolveNodeName(d.opts.Paths.Root, d.opts.Node, os.Hostname, d.unwritten)
 	if err != nil {
 		return err

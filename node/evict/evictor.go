@@ -9,10 +9,10 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podstead/podstead/internal/unwritten"
+	"github.com/podstead/podstead/internal/statefile"
 )
 
-// Config configures an Evictor. All fields but HasImages, Memory, File, Unwritten and
+// Config configures an Evictor. All fields but HasImages, Memory, File, Disk and
 // Log are required.
 type Config struct {
 	Thresholds []Threshold
@@ -32,9 +32,9 @@ type Config struct {
 	HasImages func(*v1.Pod) bool
 	// File stores the conditions that are set; Boot is the boot ID.
 	File, Boot string
-	// Unwritten records whether File could be written, and repeats the write.
-	Unwritten *unwritten.Files
-	Log       *slog.Logger
+	// Disk is where File is.
+	Disk statefile.Disk
+	Log  *slog.Logger
 }
 
 // Evictor evicts pods of a node under pressure.
@@ -72,7 +72,7 @@ func New(cfg Config) *Evictor {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	e := &Evictor{cfg: cfg, log: cfg.Log, tracker: NewTracker(cfg.Thresholds, cfg.Transition), stale: true}
-	e.saved = savedState{file: cfg.File, boot: cfg.Boot, files: cfg.Unwritten, log: cfg.Log}
+	e.saved = savedState{file: stateFormat.File(cfg.File, cfg.Disk), boot: cfg.Boot, log: cfg.Log}
 	e.storageScan.done = make(chan map[types.UID]Disk)
 	e.restore()
 	return e
@@ -145,7 +145,7 @@ func (e *Evictor) Run(ctx context.Context) error {
 // restore sets the conditions that an earlier daemon left. They last for the whole
 // transition period from now on.
 func (e *Evictor) restore() {
-	list, err := loadState(e.cfg.File, e.cfg.Boot)
+	list, err := e.saved.load()
 	if err != nil {
 		e.log.Warn("Could not load node pressure state", "file", e.cfg.File, "err", err)
 	}

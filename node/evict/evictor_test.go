@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	podinfo "github.com/podstead/podstead/internal/pod"
+	"github.com/podstead/podstead/internal/statefile"
 )
 
 // evictorHarness is a node with levels that a test sets, and pods that
@@ -358,7 +359,7 @@ func TestRestartKeepsThePressure(t *testing.T) {
 		// After a boot memory is free; the disk is not.
 		for _, c := range []v1.NodeConditionType{v1.NodeMemoryPressure, v1.NodeDiskPressure} {
 			b.stop()
-			if err := saveState(b.file, "boot 1", []v1.NodeConditionType{c}); err != nil {
+			if err := stateFormat.File(b.file, statefile.Disk{}).Save(state{Boot: "boot 1", Conditions: []v1.NodeConditionType{c}}); err != nil {
 				t.Fatal(err)
 			}
 			b.start("memory.available<200Mi", func(cfg *Config) { cfg.Boot = "boot 2" })
@@ -608,7 +609,7 @@ func TestAdmit(t *testing.T) {
 		v1.NodePIDPressure:    "besteffort tolerant stoic indifferent burstable api",
 	} {
 		bubble(t, func(t *testing.T, b *evictorHarness) {
-			if err := saveState(b.file, "boot 1", []v1.NodeConditionType{condition}); err != nil {
+			if err := stateFormat.File(b.file, statefile.Disk{}).Save(state{Boot: "boot 1", Conditions: []v1.NodeConditionType{condition}}); err != nil {
 				t.Fatal(err)
 			}
 			b.start("", func(c *Config) {

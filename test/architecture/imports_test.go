@@ -78,7 +78,7 @@ var importRules = []importRule{
 }
 
 // testOnly are directories that product code must not import.
-var testOnly = []string{"cri/critest", "test"}
+var testOnly = []string{"cri/critest", "internal/statefile/statefiletest", "test"}
 
 // onlyIn lists external packages, by prefix, and the only directories that may import them;
 // nil means none.
@@ -178,7 +178,7 @@ func TestImports(t *testing.T) {
 			if !allowed {
 				t.Errorf("%s imports %s: %s may import %v only", directory, to, own.directory, own.may)
 			}
-			if slices.ContainsFunc(testOnly, func(d string) bool { return below(to, d) }) && !below(directory, "test") && !below(directory, "cri/critest") {
+			if slices.ContainsFunc(testOnly, func(d string) bool { return below(to, d) }) && !below(directory, "test") && !below(directory, "cri/critest") && !below(directory, "internal/statefile/statefiletest") {
 				t.Errorf("%s imports %s, which is for tests only", directory, to)
 			}
 		}
