@@ -130,7 +130,7 @@ func (d *daemon) newImages() *gc.Images {
 			_ = d.sup.WaitSourcesReady(ctx)
 		},
 		Pulls: d.pullRecords,
-		File:  filepath.Join(o.Paths.Root, "images.json"), Unwritten: d.unwritten, Events: p.events, Removed: p.counters.ImageRemoved, Log: d.log,
+		File:  filepath.Join(o.Paths.Root, "images.json"), Disk: d.disk, Events: p.events, Removed: p.counters.ImageRemoved, Log: d.log,
 	})
 }
 

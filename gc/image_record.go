@@ -1,27 +1,32 @@
 package gc
 
 import (
-	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"time"
 
-	"github.com/podstead/podstead/internal/atomicfile"
+	"github.com/podstead/podstead/internal/statefile"
 	"github.com/podstead/podstead/internal/wallclock"
 )
 
 const (
 	recordVersion = 1
-	// maxRecord bounds the file in bytes.
-	maxRecord = 4 << 20
 	// recordTime is how long the record of an image is kept at least after the
 	// image is gone.
 	recordTime = 24 * time.Hour
 )
+
+// recordFormat is the file of the record.
+var recordFormat = statefile.Format[imageRecord]{
+	Name: "images.json", Version: recordVersion, Limit: 4 << 20, Damaged: statefile.MoveAside, Newer: statefile.MoveAside,
+	Durability: statefile.Atomic, Repeat: true,
+	Check: func(r *imageRecord) error {
+		if r.Pulled == nil || r.Used == nil {
+			return errors.New("a required field is missing")
+		}
+		return nil
+	},
+}
 
 // imageRecord is what must survive the daemon: which images it pulled, and when
 // they were last used. Losing it costs no image: one that is not in it is never
@@ -48,25 +53,13 @@ func newRecord(runtime string) imageRecord {
 	return imageRecord{Version: recordVersion, Runtime: runtime, Pulled: map[string]pulledImage{}, Used: map[string]time.Time{}}
 }
 
-// loadRecord reads the file. Without one, or with an error, the record is empty.
-func loadRecord(path, runtime string) (imageRecord, error) {
-	f, err := os.Open(path)
+// loadRecord reads the file. Without one, or with an error, the record is empty, and so is that of another runtime.
+func loadRecord(file *statefile.File[imageRecord], runtime string) (imageRecord, error) {
+	record, err := file.Load()
 	if errors.Is(err, fs.ErrNotExist) {
-		return newRecord(runtime), nil
+		err = nil
 	}
-	if err != nil {
-		return newRecord(runtime), err
-	}
-	defer f.Close()
-	record := newRecord(runtime)
-	data, err := io.ReadAll(io.LimitReader(f, maxRecord))
-	if err == nil {
-		err = json.Unmarshal(data, &record)
-	}
-	if err == nil && record.Version != recordVersion {
-		err = fmt.Errorf("version %d, this daemon knows version %d", record.Version, recordVersion)
-	}
-	if err != nil || record.Pulled == nil || record.Used == nil || record.Runtime != runtime {
+	if err != nil || record.Runtime != runtime {
 		return newRecord(runtime), err
 	}
 	return record, nil
@@ -128,16 +121,4 @@ func (r *imageRecord) prune(images references, now time.Time) (changed bool) {
 		}
 	}
 	return changed
-}
-
-// save replaces the file atomically.
-func (r *imageRecord) save(path string) error {
-	data, err := json.Marshal(r)
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return err
-	}
-	return atomicfile.Replace(path, data)
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/podstead/podstead/internal/statefile"
 )
 
 // A board that boots in 1970 and learns the time afterwards does not take its
@@ -55,7 +57,7 @@ func TestOldRecordAfterTheClockWasSet(t *testing.T) {
 	r := newRecord("unix:///r")
 	r.Pulled["sha256:a"] = pulledImage{At: time.Unix(600, 0), Refs: []string{"docker.io/library/a:1"}}
 	r.Used["sha256:a"] = time.Unix(1200, 0)
-	if err := r.save(file); err != nil {
+	if err := recordFormat.File(file, statefile.Disk{}).Save(r); err != nil {
 		t.Fatal(err)
 	}
 	g := keeper(t, s, ImagePolicy{High: 100, Low: 80, MaxAge: 24 * time.Hour}, file)

@@ -85,12 +85,7 @@ const clockSlack = time.Minute
 
 // save writes the record; the caller holds mu. An error is logged once.
 func (g *Images) save() {
-	err := g.record.save(g.cfg.File)
-	g.cfg.Unwritten.Repeat(g.cfg.File, err, func() error {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		return g.record.save(g.cfg.File)
-	})
+	err := g.file.Save(g.record)
 	if err == nil {
 		g.saveError = ""
 		return

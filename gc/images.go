@@ -13,7 +13,7 @@ import (
 
 	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/cri/pullrecords"
-	"github.com/podstead/podstead/internal/unwritten"
+	"github.com/podstead/podstead/internal/statefile"
 )
 
 // imagePeriod is the default time between two checks of the image file system,
@@ -59,9 +59,9 @@ type ImagesConfig struct {
 	Pulls *pullrecords.Records
 	// File records what was pulled and used.
 	File string
-	// Unwritten records whether File could be written, and repeats the write.
-	Unwritten *unwritten.Files
-	Events    Recorder
+	// Disk is where File is.
+	Disk   statefile.Disk
+	Events Recorder
 	// Removed is called for each removed image with the reason: age, space or
 	// command. It may be nil.
 	Removed func(why string)
@@ -75,6 +75,7 @@ type ImagesConfig struct {
 // their file system is full or they were not used for long.
 type Images struct {
 	cfg  ImagesConfig
+	file *statefile.File[imageRecord]
 	wake chan struct{}
 
 	// round is held while images are selected and removed.
@@ -101,13 +102,14 @@ func NewImages(cfg ImagesConfig) *Images {
 	if cfg.Removed == nil {
 		cfg.Removed = func(string) {}
 	}
-	record, err := loadRecord(cfg.File, cfg.Runtime)
+	file := recordFormat.File(cfg.File, cfg.Disk)
+	record, err := loadRecord(file, cfg.Runtime)
 	if err != nil {
 		cfg.Log.Warn("Failed to load image record, images pulled before are never removed", "file", cfg.File, "err", err)
 	}
 	now := time.Now()
 	record.fixUnsetTimes(now)
-	return &Images{cfg: cfg, wake: make(chan struct{}, 1), record: record, inUse: map[string]bool{}, clockRead: now}
+	return &Images{cfg: cfg, file: file, wake: make(chan struct{}, 1), record: record, inUse: map[string]bool{}, clockRead: now}
 }
 
 func statfs(mount string) (capacity, free uint64, err error) {

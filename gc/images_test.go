@@ -17,6 +17,7 @@ import (
 
 	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/cri/pullrecords"
+	"github.com/podstead/podstead/internal/statefile"
 )
 
 // store is a runtime's images on a disk of a thousand bytes.
@@ -352,7 +353,7 @@ func TestImageRecordIsRarelyWritten(t *testing.T) {
 		if _, err := g.List(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		record, err := loadRecord(file, "unix:///r")
+		record, err := loadRecord(recordFormat.File(file, statefile.Disk{}), "unix:///r")
 		if err != nil || len(record.Pulled) != 1 || len(record.Used) != 1 || record.Used["sha256:a"].IsZero() {
 			t.Errorf("the record is %+v %v", record, err)
 		}
