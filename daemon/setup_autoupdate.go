@@ -32,7 +32,7 @@ func (d *daemon) autoUpdateConfig() autoupdate.Config {
 			}
 			return d.sup.PullCredentials(pod.Namespace, secrets)
 		},
-		File: filepath.Join(o.Paths.Root, "autoupdate.json"), Unwritten: d.unwritten,
+		File: filepath.Join(o.Paths.Root, "autoupdate.json"), Disk: d.disk,
 		Events: d.observers.events, Metrics: d.observers.counters, Log: d.log,
 	}
 }

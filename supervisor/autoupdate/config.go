@@ -9,10 +9,10 @@ import (
 
 	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/internal/registry"
-	"github.com/podstead/podstead/internal/unwritten"
+	"github.com/podstead/podstead/internal/statefile"
 )
 
-// Config is what an Updater works with. All fields but Unwritten, Events, Metrics and Log
+// Config is what an Updater works with. All fields but Disk, Events, Metrics and Log
 // are required.
 type Config struct {
 	Schedule Schedule
@@ -25,11 +25,11 @@ type Config struct {
 	Credentials func(pod *v1.Pod) cri.PullCredentials
 	// File records what the last checks found.
 	File string
-	// Unwritten records whether File could be written, and repeats the write.
-	Unwritten *unwritten.Files
-	Events    Recorder
-	Metrics   Metrics
-	Log       *slog.Logger
+	// Disk is where File is.
+	Disk    statefile.Disk
+	Events  Recorder
+	Metrics Metrics
+	Log     *slog.Logger
 }
 
 // Target is a static pod whose images are updated.

@@ -1,22 +1,16 @@
 package autoupdate
 
 import (
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
-	"os"
 	"time"
 
 	"github.com/podstead/podstead/api"
-	"github.com/podstead/podstead/internal/atomicfile"
-	"github.com/podstead/podstead/internal/boundedfile"
+	"github.com/podstead/podstead/internal/statefile"
 )
 
 const (
 	recordVersion = 1
-	// maxRecord bounds the file in bytes.
-	maxRecord = 4 << 20
 	// forgetAfter is how long the record of a pod is kept that is not updated any more: its
 	// source may be late.
 	forgetAfter = 30 * 24 * time.Hour
@@ -27,6 +21,12 @@ const (
 type record struct {
 	Version int                   `json:"version"`
 	Pods    map[string]*podRecord `json:"pods"`
+}
+
+// recordFormat is the file of the record.
+var recordFormat = statefile.Format[record]{
+	Name: "autoupdate.json", Version: recordVersion, Limit: 4 << 20, Damaged: statefile.MoveAside, Newer: statefile.MoveAside,
+	Durability: statefile.Atomic, Repeat: true,
 }
 
 // podRecord is the record of one pod.
@@ -59,24 +59,11 @@ func (p *podRecord) last() time.Time {
 
 func newRecord() record { return record{Version: recordVersion, Pods: map[string]*podRecord{}} }
 
-// errNewer is the error of a record of a newer version.
-var errNewer = errors.New("it was written by a newer podstead")
-
 // loadRecord reads the file. Without one, or with an error, the record is empty.
-func loadRecord(path string) (record, error) {
-	data, err := boundedfile.Read(path, maxRecord)
+func loadRecord(file *statefile.File[record]) (record, error) {
+	r, err := file.Load()
 	if errors.Is(err, fs.ErrNotExist) {
-		return newRecord(), nil
-	}
-	r := newRecord()
-	if err == nil {
-		err = json.Unmarshal(data, &r)
-	}
-	switch {
-	case r.Version > recordVersion:
-		err = fmt.Errorf("%w: its version is %d, the newest supported version is %d", errNewer, r.Version, recordVersion)
-	case err == nil && r.Version != recordVersion:
-		err = fmt.Errorf("version %d, this daemon knows version %d", r.Version, recordVersion)
+		err = nil
 	}
 	if err != nil || r.Pods == nil {
 		return newRecord(), err
@@ -87,27 +74,6 @@ func loadRecord(path string) (record, error) {
 		}
 	}
 	return r, nil
-}
-
-// moveAside keeps a record that cannot be used, for inspection or for a return to the newer
-// version. It returns where it is, and is empty for one that cannot be read or moved.
-func moveAside(path string, reason error) (aside string) {
-	aside = path + ".damaged"
-	if errors.Is(reason, errNewer) {
-		aside = path + ".newer"
-	}
-	if err := os.Rename(path, aside); err != nil {
-		return ""
-	}
-	return aside
-}
-
-func (r *record) save(path string) error {
-	data, err := json.Marshal(r)
-	if err != nil {
-		return err
-	}
-	return atomicfile.Replace(path, data)
 }
 
 // prune drops the records of pods that have not been updated for long.

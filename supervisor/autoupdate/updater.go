@@ -15,6 +15,7 @@ import (
 	"github.com/podstead/podstead/api"
 	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/internal/registry"
+	"github.com/podstead/podstead/internal/statefile"
 )
 
 // Reasons of events.
@@ -32,6 +33,7 @@ const tagTimeout = 10 * time.Minute
 // Updater checks the images of pods when they are due.
 type Updater struct {
 	cfg     Config
+	file    *statefile.File[record]
 	started time.Time
 	// wake notifies Run (capacity 1, coalescing).
 	wake chan struct{}
@@ -50,11 +52,12 @@ type Updater struct {
 // or one of a newer version, is logged and moved aside.
 func New(cfg Config) *Updater {
 	cfg = cfg.withDefaults()
-	r, err := loadRecord(cfg.File)
+	file := recordFormat.File(cfg.File, cfg.Disk)
+	r, err := loadRecord(file)
 	if err != nil {
-		cfg.Log.Warn("Failed to load the record of image updates, checking all pods again", "file", cfg.File, "err", err, "movedTo", moveAside(cfg.File, err))
+		cfg.Log.Warn("Failed to load the record of image updates, checking all pods again", "file", cfg.File, "err", err, "movedTo", statefile.MovedTo(err))
 	}
-	return &Updater{cfg: cfg, started: time.Now(), wake: make(chan struct{}, 1), record: r, forced: map[string]bool{}}
+	return &Updater{cfg: cfg, file: file, started: time.Now(), wake: make(chan struct{}, 1), record: r, forced: map[string]bool{}}
 }
 
 func (t *Target) name() string { return podinfo.FullName(t.Manifest) }
@@ -154,12 +157,7 @@ func (u *Updater) recordOf(t *Target) *podRecord {
 
 // save writes the record; the caller holds mu. An error is logged once.
 func (u *Updater) save() {
-	err := u.record.save(u.cfg.File)
-	u.cfg.Unwritten.Repeat(u.cfg.File, err, func() error {
-		u.mu.Lock()
-		defer u.mu.Unlock()
-		return u.record.save(u.cfg.File)
-	})
+	err := u.file.Save(u.record)
 	text := ""
 	if err != nil {
 		text = err.Error()
