@@ -49,7 +49,7 @@ func (d *daemon) createObservers(context.Context) error {
 		p.events.Event(nil, v1.EventTypeWarning, "KubeletConflict", conflict.Error())
 	}
 	d.archives = imagearchives.New(imagearchives.Config{
-		Dir: d.opts.Runtime.Archives, File: filepath.Join(d.opts.Paths.Root, "image-archives.json"), Unwritten: d.unwritten, Events: p.events, Log: d.log,
+		Dir: d.opts.Runtime.Archives, File: filepath.Join(d.opts.Paths.Root, "image-archives.json"), Disk: d.disk, Events: p.events, Log: d.log,
 	})
 	p.statuses = status.NewStore()
 	p.addresses = addresses.New(addresses.Config{Fixed: d.opts.Network.NodeIPs, IPv6First: d.opts.Network.IPv6First, Log: d.log})

@@ -13,7 +13,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstead/podstead/cri"
-	"github.com/podstead/podstead/internal/unwritten"
+	"github.com/podstead/podstead/internal/statefile"
 )
 
 // The reasons of the node's events.
@@ -32,16 +32,17 @@ type Config struct {
 	// Dir is the directory of the archives. It is created if it is missing.
 	Dir string
 	// File remembers what was loaded, so that a restart does not read it again.
-	File      string
-	Unwritten *unwritten.Files
-	Events    Recorder
+	File   string
+	Disk   statefile.Disk
+	Events Recorder
 	// Log may be nil.
 	Log *slog.Logger
 }
 
 // Directory is a directory of image archives. All methods are safe for concurrent use.
 type Directory struct {
-	cfg Config
+	cfg   Config
+	state *statefile.File[savedState]
 	// wake notifies Run (capacity 1, coalescing).
 	wake chan struct{}
 
@@ -102,10 +103,10 @@ func New(cfg Config) *Directory {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	d := &Directory{
-		cfg: cfg, wake: make(chan struct{}, 1), changed: make(chan struct{}),
+		cfg: cfg, state: stateFormat.File(cfg.File, cfg.Disk), wake: make(chan struct{}, 1), changed: make(chan struct{}),
 		files: map[string]*file{}, needed: map[string]bool{}, dirty: map[string]bool{},
 	}
-	files, err := loadState(cfg.File)
+	files, err := loadState(d.state)
 	if err != nil {
 		cfg.Log.Warn("Failed to read which image archives were loaded, reading all of them again", "file", cfg.File, "err", err)
 	}

@@ -1,23 +1,22 @@
 package imagearchives
 
 import (
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"maps"
 	"slices"
 
-	"github.com/podstead/podstead/internal/atomicfile"
-	"github.com/podstead/podstead/internal/boundedfile"
+	"github.com/podstead/podstead/internal/statefile"
 )
 
-const (
-	// stateVersion is the version of the file's format.
-	stateVersion = 1
-	// maxState limits the file in bytes; an archive takes some hundred.
-	maxState = 64 << 20
-)
+// stateVersion is the version of the file's format.
+const stateVersion = 1
+
+// stateFormat is the file; an archive takes some hundred bytes.
+var stateFormat = statefile.Format[savedState]{
+	Name: "image-archives.json", Version: stateVersion, Limit: 64 << 20, Damaged: statefile.MoveAside, Newer: statefile.MoveAside,
+	Durability: statefile.Atomic, Repeat: true,
+}
 
 // savedState is the content of the file that remembers what was loaded.
 type savedState struct {
@@ -36,20 +35,10 @@ type savedFile struct {
 }
 
 // loadState reads the file; none is no error.
-func loadState(path string) ([]*file, error) {
-	data, err := boundedfile.Read(path, maxState)
+func loadState(from *statefile.File[savedState]) ([]*file, error) {
+	saved, err := from.Load()
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	var saved savedState
-	if err := json.Unmarshal(data, &saved); err != nil {
-		return nil, err
-	}
-	if saved.Version != stateVersion {
-		return nil, fmt.Errorf("it has version %d, not %d", saved.Version, stateVersion)
 	}
 	var files []*file
 	for _, s := range saved.Files {
@@ -62,29 +51,26 @@ func loadState(path string) ([]*file, error) {
 		}
 		files = append(files, f)
 	}
-	return files, nil
+	return files, err
 }
 
 // save writes the file. An error is logged and the write repeated.
 func (d *Directory) save() {
-	write := func() error {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		saved := savedState{Version: stateVersion, Files: []savedFile{}}
-		for _, name := range slices.Sorted(maps.Keys(d.files)) {
-			if f := d.files[name]; f.wasRead && len(f.loaded) > 0 {
-				saved.Files = append(saved.Files, savedFile{
-					Name: name, identity: f.id, SHA256: f.digest, Images: f.images, Loaded: slices.Sorted(maps.Keys(f.loaded)),
-				})
-			}
-		}
-		data, err := json.Marshal(saved)
-		if err != nil {
-			return err
-		}
-		return atomicfile.Replace(d.cfg.File, data)
-	}
-	if err := d.cfg.Unwritten.Write(d.cfg.File, write); err != nil {
+	if err := d.state.SaveFrom(d.snapshot); err != nil {
 		d.cfg.Log.Warn("Failed to record which image archives were loaded, retrying", "file", d.cfg.File, "err", err)
 	}
+}
+
+func (d *Directory) snapshot() savedState {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	saved := savedState{Version: stateVersion, Files: []savedFile{}}
+	for _, name := range slices.Sorted(maps.Keys(d.files)) {
+		if f := d.files[name]; f.wasRead && len(f.loaded) > 0 {
+			saved.Files = append(saved.Files, savedFile{
+				Name: name, identity: f.id, SHA256: f.digest, Images: f.images, Loaded: slices.Sorted(maps.Keys(f.loaded)),
+			})
+		}
+	}
+	return saved
 }
