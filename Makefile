@@ -6,7 +6,6 @@ include test/testbed/versions.env
 
 GO          ?= go
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@$(STATICCHECK_VERSION)
-GOTESTSUM   := gotest.tools/gotestsum@$(GOTESTSUM_VERSION)
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK_VERSION)
 # Empty without git; the program then uses what the Go tool recorded.
 VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null)
@@ -16,8 +15,9 @@ SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null)
 DATE         = $(shell date -u -d @$(SOURCE_DATE_EPOCH) +%Y-%m-%dT%H:%M:%SZ 2>/dev/null)
 # All packages except those that need root and a container runtime.
 UNIT         = $(shell $(GO) list ./... | grep -v -e /test/testbed -e /test/e2e -e '/test/machine$$' -e /test/bench -e /test/compare -e /test/demo)
-# The end-to-end tests mostly wait, so more of them run in parallel than there are cores.
-E2E_FLAGS   ?= -parallel 6
+# Empty, or a directory of test/e2e.
+SUBJECT     ?=
+E2E_FLAGS   ?=
 
 .PHONY: build release release-check setup check unit shellcheck vulncheck fuzz race oracle e2e life machine test bench compare demo screenshot clean help
 .DEFAULT_GOAL := build
@@ -101,9 +101,9 @@ race: ## run the unit tests with the race detector
 oracle: ## compare defaulting and validation with Kubernetes' own, in a separate module
 	cd test/oracle && $(GO) vet ./... && $(GO) test -count=1 -timeout 20m ./...
 
-e2e: setup ## run the end-to-end tests on real runtimes and a real systemd; E2E_FLAGS="-run TestEviction -v" selects
-	$(GO) test -count=1 -timeout 30m ./test/testbed
-	$(GO) run $(GOTESTSUM) --format testname --hide-summary skipped -- -count=1 -timeout 45m $(E2E_FLAGS) ./test/e2e
+e2e: setup ## run the end-to-end tests on real runtimes and a real systemd; SUBJECT=volumes or E2E_FLAGS="-run TestEviction -v" selects
+	$(if $(SUBJECT)$(E2E_FLAGS),,$(GO) test -count=1 -timeout 30m ./test/testbed)
+	test/e2e/run.sh "$(SUBJECT)" $(E2E_FLAGS)
 
 life: ## run the quick part of the tests in a virtual machine: install, boot, reboot, three power cuts, purge
 	test/setup.sh machine
@@ -135,7 +135,7 @@ demo: ## demonstrate podstead with a private runtime, and clean up; needs root
 	@$(GO) run ./test/demo
 
 screenshot: setup ## write docs/session.svg and the output in docs/monitor.md from what the commands print
-	$(GO) test -count=1 -timeout 20m ./test/e2e -run '(TestTaskPages|TestMonitoringExamples)$$' -update-screenshot
+	$(GO) test -count=1 -timeout 20m ./test/e2e/docs -run '(TestTaskPages|TestMonitoringExamples)$$' -update-screenshot
 
 clean: ## remove bin/ and dist/
 	rm -rf bin dist

@@ -36,7 +36,7 @@ func TestPageIsUpToDate(t *testing.T) {
 // TestEveryProofIsATest fails when the end-to-end test of a supported field does
 // not exist.
 func TestEveryProofIsATest(t *testing.T) {
-	files, err := filepath.Glob("../e2e/*_test.go")
+	files, err := filepath.Glob("../e2e/*/*_test.go")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no end-to-end tests: %v", err)
 	}

@@ -69,18 +69,15 @@ func BuildUngated() error {
 // PortServer returns the path of a static program that serves TCP ports, which Build builds.
 func PortServer() string { return os.Getenv(portServerVar) }
 
-// Build checks the dependencies and builds the pause program, the port server and the product.
-// It builds the product with the tags of `make build`, unless PODSTEAD_TESTBED_PRODUCT names a
-// binary. Pass it to Isolate.
+// Build checks the dependencies and builds the pause program, the port server and the product,
+// with the tags of `make build`. It builds none whose variable, such as PODSTEAD_TESTBED_PRODUCT,
+// names a binary already, as those of test/e2e/run.sh do. Pass it to Isolate.
 func Build() error {
 	if err := BuildPause(); err != nil {
 		return err
 	}
 	if err := build(portServerVar, "portserver", "./test/testbed/portserver", "-ldflags=-s -w"); err != nil {
 		return err
-	}
-	if Product() != "" {
-		return nil
 	}
 	return build(productVar, "podstead", "./cmd/podstead", productTags)
 }
@@ -94,8 +91,11 @@ func BuildPause() error {
 }
 
 // build builds pkg into the test bed's directory and exports its path as an environment
-// variable.
+// variable, unless the variable names a binary already.
 func build(env, name, pkg string, flags ...string) error {
+	if os.Getenv(env) != "" {
+		return nil
+	}
 	out := filepath.Join(Dir(), "bin", name)
 	cmd := exec.Command("go", append(append([]string{"build"}, flags...), "-o", out, pkg)...)
 	cmd.Dir = SourceRoot()

@@ -1,0 +1,370 @@
+package devices
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	v1 "k8s.io/api/core/v1"
+	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
+
+	"github.com/podstead/podstead/test/e2e/harness"
+	"github.com/podstead/podstead/test/testbed"
+	"github.com/podstead/podstead/test/testbed/deviceplugin"
+)
+
+// deviceSource is a device of the host that the runtime does not allow containers by itself.
+const deviceSource = "/dev/loop-control"
+
+// devicePod returns the manifest of a pod whose unprivileged container requests devices, and
+// exits when /out/exit exists.
+func devicePod(name string, count int) string { return resourcePod(name, "example.com/serial", count) }
+
+// resourcePod is devicePod for another resource.
+func resourcePod(name, resource string, count int) string {
+	return fmt.Sprintf(`apiVersion: v1
+kind: Pod
+metadata: {name: %s}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers:
+    - name: main
+      image: %s
+      command: [sh, -c, "while ! [ -e /tmp/exit ]; do sleep 0.1; done"]
+      resources: {limits: {%s: %d}}
+`, name, testbed.BusyboxImage, resource, count)
+}
+
+// devicePlugin starts a device plugin that registers with the node.
+func devicePlugin(n *harness.Node, devices ...string) *deviceplugin.Plugin {
+	n.T.Helper()
+	return startDevicePlugin(n, deviceplugin.Options{Devices: devices})
+}
+
+// watchedDevicePlugin starts a device plugin that the plugin watcher of the node finds.
+func watchedDevicePlugin(n *harness.Node, devices ...string) *deviceplugin.Plugin {
+	n.T.Helper()
+	return startDevicePlugin(n, deviceplugin.Options{Registry: filepath.Join(n.Root, "plugins_registry"), Devices: devices})
+}
+
+func startDevicePlugin(n *harness.Node, o deviceplugin.Options) *deviceplugin.Plugin {
+	n.T.Helper()
+	p, err := deviceplugin.Start(deviceplugin.Options{
+		Registry: o.Registry, Dir: filepath.Join(n.Root, "device-plugins"), Resource: "example.com/serial", Devices: o.Devices,
+		Allocate: func(ctx context.Context, ids []string) (*pluginapi.ContainerAllocateResponse, error) {
+			if o.Allocate != nil {
+				if answer, err := o.Allocate(ctx, ids); err != nil {
+					return answer, err
+				}
+			}
+			answer := &pluginapi.ContainerAllocateResponse{
+				Envs:   map[string]string{"SERIAL": strings.Join(ids, ",")},
+				Mounts: []*pluginapi.Mount{{HostPath: "/etc/hostname", ContainerPath: "/etc/of-the-host", ReadOnly: true}},
+			}
+			for _, id := range ids {
+				answer.Devices = append(answer.Devices, &pluginapi.DeviceSpec{HostPath: deviceSource, ContainerPath: "/dev/serial-" + id, Permissions: "rw"})
+			}
+			return answer, nil
+		},
+	})
+	if err != nil {
+		n.T.Fatal(err)
+	}
+	n.T.Cleanup(p.Stop)
+	return p
+}
+
+// awaitDeviceHealth waits until the status of the pod shows the health of its device.
+func awaitDeviceHealth(n *harness.Node, name string, want v1.ResourceHealthStatus) {
+	n.T.Helper()
+	awaitHealthOf(n, name, "example.com/serial", want)
+}
+
+// awaitHealthOf is awaitDeviceHealth for another resource.
+func awaitHealthOf(n *harness.Node, name string, resource v1.ResourceName, want v1.ResourceHealthStatus) {
+	n.T.Helper()
+	n.AwaitStatus(name, "its device is "+string(want), func(p v1.Pod) error {
+		for _, c := range p.Status.ContainerStatuses {
+			for _, r := range c.AllocatedResourcesStatus {
+				if r.Name == resource && len(r.Resources) == 1 && r.Resources[0].Health == want {
+					return nil
+				}
+			}
+		}
+		return fmt.Errorf("%+v", p.Status.ContainerStatuses)
+	})
+}
+
+// awaitNodeDevices waits until the node shows this number of allocatable devices.
+func awaitNodeDevices(n *harness.Node, want string) {
+	n.T.Helper()
+	awaitNodeResource(n, "example.com/serial", want)
+}
+
+// awaitNodeResource is awaitNodeDevices for another resource.
+func awaitNodeResource(n *harness.Node, resource v1.ResourceName, want string) {
+	n.T.Helper()
+	n.Await("the node has "+want+" devices", func() error {
+		body, err := n.Get(n.T.Context(), "/api/v1/nodes/"+n.Name)
+		if err != nil {
+			return err
+		}
+		var shown v1.Node
+		if err := json.Unmarshal(body, &shown); err != nil {
+			return err
+		}
+		q := shown.Status.Allocatable[resource]
+		if q.String() != want {
+			return fmt.Errorf("allocatable %v", shown.Status.Allocatable)
+		}
+		return nil
+	})
+}
+
+// A device plugin's devices, mounts and variables are in an unprivileged container. A pod waits
+// for devices, with the reason, and starts when there are enough. Containers keep their devices
+// over restarts of podstead, of the plugin, and of themselves.
+func TestDevicePlugin(t *testing.T) {
+	harness.OnEachRuntime(t, func(t *testing.T, n *harness.Node) {
+		hostname, err := os.ReadFile("/etc/hostname")
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.WriteManifest("one.yaml", devicePod("one", 1))
+		n.MustStart()
+		n.AwaitHeld("one", "OutOfexample.com/serial", "no device plugin has registered example.com/serial", "requested 1, available 0", n.Root)
+		plugin := devicePlugin(n, "a", "b")
+		one := n.AwaitRunning("one")
+		awaitDeviceHealth(n, "one", v1.ResourceHealthStatusHealthy)
+		awaitNodeDevices(n, "2")
+		// Opening the device needs it in the device cgroup; any other one is not.
+		open := func(i harness.Instance) {
+			t.Helper()
+			n.MustPrintIn(i, "opened a", "sh", "-c", "exec 3<>/dev/serial-a && echo opened $SERIAL")
+			n.MustPrintIn(i, strings.TrimSpace(string(hostname)), "cat", "/etc/of-the-host")
+			n.MustPrintIn(i, "denied", "sh", "-c", "mknod /tmp/other c 10 235 && (exec 3</tmp/other) 2>/dev/null || echo denied")
+		}
+		open(one)
+
+		n.WriteManifest("two.yaml", devicePod("two", 2))
+		n.AwaitHeld("two", "OutOfexample.com/serial", "requested 2, available 1")
+
+		n.Restart()
+		awaitNodeDevices(n, "2") // the plugin has registered again
+		n.MustStillRun("one", one)
+		n.AwaitHeld("two", "OutOfexample.com/serial", "requested 2, available 1")
+		n.Exec(one, "touch", "/tmp/exit")
+		again := n.AwaitOther("one", one)
+		open(again)
+
+		plugin.SetHealth("a", false)
+		awaitDeviceHealth(n, "one", v1.ResourceHealthStatusUnhealthy)
+		awaitNodeDevices(n, "1")
+		plugin.Stop()
+		awaitDeviceHealth(n, "one", v1.ResourceHealthStatusUnknown)
+		awaitNodeDevices(n, "0")
+		n.MustStillRun("one", again)
+		n.AwaitHeld("two", "OutOfexample.com/serial", "is not connected")
+		// Its container restarts without the plugin.
+		n.Exec(again, "touch", "/tmp/exit")
+		open(n.AwaitOther("one", again))
+
+		// The next one waits to be asked for its registration.
+		watchedDevicePlugin(n, "a", "b")
+		awaitDeviceHealth(n, "one", v1.ResourceHealthStatusHealthy)
+		n.RemoveManifest("one.yaml")
+		two := n.AwaitRunning("two")
+		n.MustPrintIn(two, "a,b", "sh", "-c", "echo $SERIAL")
+	})
+}
+
+// A plugin that does not answer keeps only the pods from starting that request its devices. Its devices
+// are registered again when the socket was removed, and allocations survive a kill of podstead and a
+// truncated checkpoint.
+func TestDevicePluginFaults(t *testing.T) {
+	harness.OnEachRuntime(t, func(t *testing.T, n *harness.Node) {
+		n.MustStart()
+		answer := make(chan struct{})
+		plugin := startDevicePlugin(n, deviceplugin.Options{Devices: []string{"a", "b"}, Allocate: func(ctx context.Context, _ []string) (*pluginapi.ContainerAllocateResponse, error) {
+			select {
+			case <-answer:
+				return nil, nil
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		}})
+		awaitNodeDevices(n, "2")
+		n.WriteManifest("slow.yaml", devicePod("slow", 1))
+		n.Await("the plugin is asked", func() error {
+			if len(plugin.Allocated()) == 0 {
+				return errors.New("Allocate was not called")
+			}
+			return nil
+		})
+		n.WriteManifest("other.yaml", devicePod("other", 0))
+		n.AwaitRunning("other")
+		if all, err := n.Running("slow"); err != nil || len(all) != 0 {
+			t.Errorf("the pod runs without its device: %v, %v", all, err)
+		}
+		close(answer)
+		slow := n.AwaitRunning("slow")
+		device := n.Exec(slow, "sh", "-c", "echo $SERIAL")
+
+		registered := plugin.Registered()
+		if err := os.Remove(filepath.Join(n.Root, "device-plugins", "kubelet.sock")); err != nil {
+			t.Fatal(err)
+		}
+		n.Await("the plugin registers again", func() error {
+			if plugin.Registered() == registered {
+				return errors.New("it has not")
+			}
+			return nil
+		})
+		awaitNodeDevices(n, "2")
+
+		n.Kill()
+		if err := os.Truncate(filepath.Join(n.Root, "devices.json"), 10); err != nil {
+			t.Fatal(err)
+		}
+		n.MustStart()
+		awaitDeviceHealth(n, "slow", v1.ResourceHealthStatusHealthy)
+		n.MustStillRun("slow", slow)
+		n.Exec(slow, "touch", "/tmp/exit")
+		slow = n.AwaitOther("slow", slow)
+		n.MustPrintIn(slow, strings.TrimSpace(device), "sh", "-c", "echo $SERIAL")
+		n.WriteManifest("next.yaml", devicePod("next", 1))
+		if got := strings.TrimSpace(n.Exec(n.AwaitRunning("next"), "sh", "-c", "echo $SERIAL")); got == strings.TrimSpace(device) {
+			t.Errorf("two pods have the device %s", got)
+		}
+	})
+}
+
+// podResources returns the devices of the pod's only container from the PodResources API.
+func podResources(n *harness.Node, name string) []*podresources.ContainerDevices {
+	n.T.Helper()
+	conn, err := grpc.NewClient("unix://"+filepath.Join(n.Root, "pod-resources", "kubelet.sock"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		n.T.Fatal(err)
+	}
+	defer conn.Close()
+	got, err := podresources.NewPodResourcesListerClient(conn).Get(n.T.Context(), &podresources.GetPodResourcesRequest{PodName: n.PodName(name), PodNamespace: "default"})
+	if err != nil {
+		n.T.Fatal(err)
+	}
+	var devices []*podresources.ContainerDevices
+	for _, c := range got.PodResources.Containers {
+		devices = append(devices, c.Devices...)
+	}
+	return devices
+}
+
+// makeDevice creates a character device, which stands for one that is plugged in.
+func makeDevice(t *testing.T, path string, minor uint32) {
+	t.Helper()
+	if err := unix.Mknod(path, unix.S_IFCHR|0o666, int(unix.Mkdev(10, minor))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// loopControl is the minor number of /dev/loop-control (major 10), which the runtime does not
+// allow containers by itself, and which every test host can open.
+const loopControl = 237
+
+// Devices of the configuration need no plugin: an unprivileged container opens the one that it
+// requests, and another container does not. A pod waits for a device that is plugged in later, and
+// for one that another pod has; a device that is removed is unhealthy.
+func TestLocalDevices(t *testing.T) {
+	harness.OnEachRuntime(t, func(t *testing.T, n *harness.Node) {
+		dir := t.TempDir()
+		file := filepath.Join(dir, "config.yaml")
+		config := fmt.Sprintf("apiVersion: podstead.io/v1alpha1\nkind: PodsteadConfiguration\nlocalDevices:\n  example.com/serial: {paths: ['%s/tty*']}\n", dir)
+		if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		n.Args = append(n.Args, "--config", file)
+		n.WriteManifest("one.yaml", devicePod("one", 1))
+		n.MustStart()
+		n.AwaitHeld("one", "OutOfexample.com/serial", "requested 1, available 0", "more devices at "+dir)
+		device := filepath.Join(dir, "tty0")
+		makeDevice(t, device, loopControl)
+		one := n.AwaitRunning("one")
+		awaitDeviceHealth(n, "one", v1.ResourceHealthStatusHealthy)
+		awaitNodeDevices(n, "1")
+		// Opening the device needs it in the device cgroup; any other one is not.
+		n.MustPrintIn(one, "opened "+device, "sh", "-c", "exec 3<>"+device+" && echo opened $EXAMPLE_COM_SERIAL")
+		n.MustPrintIn(one, "denied", "sh", "-c", "mknod /tmp/other c 10 235 && (exec 3</tmp/other) 2>/dev/null || echo denied")
+
+		if got := podResources(n, "one"); len(got) != 1 || got[0].ResourceName != "example.com/serial" || got[0].DeviceIds[0] != device {
+			t.Errorf("PodResources API: %v", got)
+		}
+
+		n.WriteManifest("two.yaml", devicePod("two", 1))
+		n.AwaitHeld("two", "OutOfexample.com/serial", "requested 1, available 0", "1 of the healthy in use")
+		n.WriteManifest("none.yaml", devicePod("none", 0))
+		none := n.AwaitRunning("none")
+		n.MustPrintIn(none, "denied", "sh", "-c", fmt.Sprintf("mknod /tmp/other c 10 %d && (exec 3</tmp/other) 2>/dev/null || echo denied", loopControl))
+
+		n.Restart()
+		awaitNodeDevices(n, "1")
+		n.MustStillRun("one", one)
+		if err := os.Remove(device); err != nil {
+			t.Fatal(err)
+		}
+		awaitDeviceHealth(n, "one", v1.ResourceHealthStatusUnhealthy)
+		awaitNodeDevices(n, "0")
+		makeDevice(t, device, loopControl)
+		awaitDeviceHealth(n, "one", v1.ResourceHealthStatusHealthy)
+		n.RemoveManifest("one.yaml")
+		n.MustPrintIn(n.AwaitRunning("two"), device, "sh", "-c", "echo $EXAMPLE_COM_SERIAL")
+	})
+}
+
+// A container opens a device that it mounts if the pod allows that, only for reading if the mount is
+// read-only, and no other one.
+func TestAllowDevices(t *testing.T) {
+	harness.OnEachRuntime(t, func(t *testing.T, n *harness.Node) {
+		dir := t.TempDir()
+		makeDevice(t, filepath.Join(dir, "port"), loopControl)
+		makeDevice(t, filepath.Join(dir, "other"), 235)
+		n.WriteManifest("meter.yaml", fmt.Sprintf(`apiVersion: v1
+kind: Pod
+metadata:
+  name: meter
+  annotations: {podstead.io/allow-devices: port}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers:
+    - name: main
+      image: %[1]s
+      command: [sleep, "1000"]
+      volumeMounts: [{name: port, mountPath: /dev/meter}, {name: other, mountPath: /dev/other}]
+    - name: reader
+      image: %[1]s
+      command: [sleep, "1000"]
+      volumeMounts: [{name: port, mountPath: /dev/meter, readOnly: true}]
+  volumes:
+    - {name: port, hostPath: {path: %[2]s/port, type: CharDevice}}
+    - {name: other, hostPath: {path: %[2]s/other, type: CharDevice}}
+`, testbed.BusyboxImage, dir))
+		n.MustStart()
+		open := func(i harness.Instance, how, path, want string) {
+			t.Helper()
+			n.MustPrintIn(i, want, "sh", "-c", fmt.Sprintf("(exec 3%s%s) 2>/dev/null && echo opened || echo denied", how, path))
+		}
+		main := n.AwaitRunning("meter")
+		open(main, "<>", "/dev/meter", "opened")
+		open(main, "<", "/dev/other", "denied")
+		reader := n.AwaitContainer("meter", "reader")
+		open(reader, "<", "/dev/meter", "opened")
+		open(reader, "<>", "/dev/meter", "denied")
+	})
+}
