@@ -70,6 +70,8 @@ type supervisorHarness struct {
 	metrics Metrics
 	// taints are registered with the next daemon; may be nil.
 	taints func() []v1.Taint
+	// onSync is called before each sync; may be nil.
+	onSync func(podworkers.SyncJob)
 	// noRollouts starts the next daemon without rollouts, so that updates come into effect
 	// at once.
 	noRollouts bool
@@ -95,10 +97,14 @@ type daemon struct {
 type countingSyncer struct {
 	syncer
 	ran *atomic.Int64
+	on  func(podworkers.SyncJob)
 }
 
 func (c countingSyncer) Sync(ctx context.Context, j podworkers.SyncJob, r *runState) podworkers.SyncResult {
 	c.ran.Add(1)
+	if c.on != nil {
+		c.on(j)
+	}
 	return c.syncer.Sync(ctx, j, r)
 }
 
@@ -193,7 +199,7 @@ func (b *supervisorHarness) start(sources ...manifest.Source) *daemon {
 		Mark:        b.mark,
 		Allocatable: b.allocatable,
 		Devices:     b.devices,
-	}, func(s syncer) syncer { return countingSyncer{s, &d.ran} })
+	}, func(s syncer) syncer { return countingSyncer{s, &d.ran, b.onSync} })
 	if err != nil {
 		b.t.Fatal(err)
 	}
