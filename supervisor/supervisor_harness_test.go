@@ -573,7 +573,39 @@ func (w savedFirst) Set(uid types.UID, st v1.PodStatus) bool {
 			}
 		}
 	}
+	w.checkTransitions(uid, &st)
 	return w.Store.Set(uid, st)
+}
+
+// checkTransitions fails the test when the status of a cluster's pod leaves the terminated state of a container that
+// its restart policy keeps down: an API server refuses such a status, and each later one.
+func (w savedFirst) checkTransitions(uid types.UID, st *v1.PodStatus) {
+	before, known := w.Store.Get(uid)
+	for _, pod := range w.daemon.wanted.List() {
+		if !known || pod.UID != uid || podinfo.PolicyOf(pod).Restarts {
+			continue
+		}
+		for i := range pod.Spec.Containers {
+			c := &pod.Spec.Containers[i]
+			was, is := stateOf(before, c.Name).Terminated, stateOf(*st, c.Name)
+			if was != nil && was.Reason == status.ReasonStatusUnknown {
+				continue // it is not known how it ended, and the API server's refusal is recovered from
+			}
+			if was != nil && is.Terminated == nil && len(c.RestartPolicyRules) == 0 && cri.OnExit(pod, c, was.ExitCode) == cri.NoRestart {
+				w.t.Errorf("%s of %s leaves the terminated state (exit code %d) with %s: %+v", c.Name, uid, was.ExitCode, pod.Spec.RestartPolicy, is)
+			}
+		}
+	}
+}
+
+// stateOf returns the state of a regular container in a status.
+func stateOf(st v1.PodStatus, name string) v1.ContainerState {
+	for i := range st.ContainerStatuses {
+		if st.ContainerStatuses[i].Name == name {
+			return st.ContainerStatuses[i].State
+		}
+	}
+	return v1.ContainerState{}
 }
 
 // testPod returns a pod whose annotations record revision as its template.

@@ -124,6 +124,7 @@ func (b *builder) buildOne(c *v1.Container) v1.ContainerStatus {
 		s.Image = c.Image
 	}
 	b.overrideWaiting(c, &s)
+	b.awaitSuccessor(c, &s)
 	b.fillTerminated(&s, previous)
 	s.VolumeMounts = volumeMounts(c, newest)
 	if b.ephemeral {
@@ -334,6 +335,19 @@ func (b *builder) overrideWaiting(c *v1.Container, s *v1.ContainerStatus) {
 		s.LastTerminationState = s.State
 	}
 	s.State = v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: w.Reason, Message: w.Message}}
+}
+
+// awaitSuccessor shows a container as waiting that was killed to be restarted, and whose exit code
+// alone would keep it down: the API server refuses every status that leaves the terminated state of
+// such a container, and so each later status of its pod. (The kubelet publishes nothing between the
+// kill and the restart.)
+func (b *builder) awaitSuccessor(c *v1.Container, s *v1.ContainerStatus) {
+	end := s.State.Terminated
+	if end == nil || b.ephemeral || b.in.Record.Terminal() || b.in.Ended || !b.in.restartsKilled(c.Name) || restarts(b.in, c, end.ExitCode) {
+		return
+	}
+	s.LastTerminationState = s.State
+	s.State = v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: ReasonCreating}}
 }
 
 // fillTerminated sets the terminated state of a container in a terminated pod whose

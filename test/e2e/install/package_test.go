@@ -75,7 +75,9 @@ func TestDebianPackage(t *testing.T) {
 	awaitPodReported(s)
 	n.MustStillRun("p", p)
 
-	s.Run("sh", "-c", "rm /etc/pods/p.yaml; mkdir -p /var/lib/podstead/volumes/default/data; echo kept > /var/lib/podstead/volumes/default/data/file")
+	s.Run("sh", "-c", "rm /etc/pods/p.yaml; mkdir -p /var/lib/podstead/volumes/empty/claim")
+	storeDatabase(s)
+	before := stored(s)
 	n.AwaitGone("p")
 	awaitNoPods(s)
 	// What the daemon leaves if it is stopped right after the last pod's end.
@@ -83,10 +85,29 @@ func TestDebianPackage(t *testing.T) {
 	if out := s.Try("dpkg", "-P", "podstead"); !strings.Contains(out, "/var/lib/podstead/volumes has data") {
 		t.Errorf("purge: %s", out)
 	}
-	left := s.Try("sh", "-c", "find /etc /usr /var /run -xdev \\( -name '*podstead*' -o -path /etc/pods -o -path '/var/log/pods*' -o -path '/var/log/containers*' \\) -not -path '/var/lib/dpkg/*' | sort; find /var/lib/podstead -type f")
-	if want := "/var/lib/podstead\n/var/lib/podstead/volumes/default/data/file"; left != want {
+	left := s.Try("sh", "-c", "find /etc /usr /var /run -xdev \\( -name '*podstead*' -o -path /etc/pods -o -path '/var/log/pods*' -o -path '/var/log/containers*' \\) -not -path '/var/lib/dpkg/*' | sort; ls -A /var/lib/podstead /var/lib/podstead/volumes")
+	if want := "/var/lib/podstead\n/var/lib/podstead:\nvolumes\n\n/var/lib/podstead/volumes:\ndefault"; left != want {
 		t.Errorf("the purge left:\n%s\nwant:\n%s", left, want)
 	}
+	if after := stored(s); after != before {
+		t.Errorf("after the purge the claims have:\n%s\nbefore it:\n%s", after, before)
+	}
+}
+
+// storeDatabase makes claims as databases leave them: with directories that are empty and that they need, and
+// with owners, modes, links and a named pipe.
+func storeDatabase(s *harness.Machine) {
+	s.Run("sh", "-c", `set -e; mkdir -p /var/lib/podstead/volumes/default/postgres /var/lib/podstead/volumes/default/nothing/here
+cd /var/lib/podstead/volumes/default/postgres
+mkdir -m 0700 -p base/1 global pg_commit_ts pg_dynshmem pg_logical/mappings pg_logical/snapshots pg_multixact/members pg_multixact/offsets
+mkdir -m 0700 pg_notify pg_replslot pg_serial pg_snapshots pg_stat pg_stat_tmp pg_subtrans pg_tblspc pg_twophase pg_wal pg_wal/archive_status pg_xact
+echo 15 > PG_VERSION; echo row > base/1/1259; echo control > global/pg_control; ln -s ../base pg_tblspc/16384; chmod 0600 global/pg_control
+ln base/1/1259 base/1/1259_link; mkfifo pg_stat_tmp/pipe; chown -R 999:999 .; mkdir lost+found .hidden`)
+}
+
+// stored returns what the claims have: type, mode, owner, links and the path of each file, and the contents.
+func stored(s *harness.Machine) string {
+	return s.Try("sh", "-c", `cd /var/lib/podstead/volumes/default && find . -printf '%y %m %U %G %n %p %l\n' | sort && find . -type f | sort | xargs sha256sum`)
 }
 
 // The Debian package is installed before the runtime is configured, as apt does in one run: the

@@ -63,6 +63,8 @@ func TestRPM(t *testing.T) {
 	awaitPodReported(s)
 	n.MustStillRun("p", p)
 
+	storeDatabase(s)
+	before := stored(s)
 	if out := s.Try(rpm("--force-debian", "-e", "podstead")...); !strings.Contains(out, "the pods keep running") || !strings.Contains(out, "/var/lib/podstead stays") {
 		t.Errorf("rpm -e: %s", out)
 	}
@@ -73,6 +75,9 @@ func TestRPM(t *testing.T) {
 	left := s.Try("sh", "-c", "find /etc /usr -xdev \\( -name '*podstead*' -o -path '*/podstead/*' -o -path '/etc/pods*' \\) | sort")
 	if want := "/etc/pods\n/etc/pods/p.yaml\n/etc/podstead\n/etc/podstead/config.yaml.rpmsave"; left != want {
 		t.Errorf("left after rpm -e:\n%s\nwant:\n%s", left, want)
+	}
+	if after := stored(s); after != before {
+		t.Errorf("after rpm -e the claims have:\n%s\nbefore it:\n%s", after, before)
 	}
 
 	install("-i", "/root/second.rpm")

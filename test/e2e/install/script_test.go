@@ -79,10 +79,25 @@ func TestInstallScriptOnBusybox(t *testing.T) {
 	if left, err := os.ReadDir(filepath.Join(root, "tmp")); err != nil || len(left) != 0 {
 		t.Errorf("temporary files are left: %v, %v", left, err)
 	}
+	// Nothing that is stored is touched, empty or not.
+	for _, dir := range []string{"var/lib/podstead/volumes/default/data/pg_wal", "var/lib/podstead/records", "etc/pods"} {
+		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stored := filepath.Join(root, "var/lib/podstead/volumes/default/data/PG_VERSION")
+	if err := os.WriteFile(stored, []byte("15\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	if out, err := script("--uninstall"); err != nil || version() != "" {
 		t.Errorf("--uninstall: %v\n%s", err, out)
 	}
-	if _, err := os.Stat(filepath.Join(root, "etc/podstead/config.yaml")); err != nil {
-		t.Error(err)
+	for _, path := range []string{"etc/podstead/config.yaml", "etc/pods", "var/lib/podstead/records", "var/lib/podstead/volumes/default/data/pg_wal"} {
+		if _, err := os.Stat(filepath.Join(root, path)); err != nil {
+			t.Error(err)
+		}
+	}
+	if text, err := os.ReadFile(stored); string(text) != "15\n" {
+		t.Errorf("a file of a claim: %q, %v", text, err)
 	}
 }
