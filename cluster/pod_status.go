@@ -23,8 +23,9 @@ const conditionRevisionHeld v1.PodConditionType = "podstead.io/RevisionHeld"
 // if it has not been accepted yet. ended reports that all of it has terminated
 // here. By the kubelet's rules termination is final, and a deleted pod is removed
 // from the API once nothing of it is left and its last status was sent. While a
-// finalizer holds its object, the pod stays known and its status is still sent.
-func boundStep(local, api *v1.Pod, ended bool) (step, error) {
+// finalizer holds its object, the pod stays known and its status is still sent. refused is
+// what the API server did not accept of an earlier status, nil if nothing.
+func boundStep(local, api *v1.Pod, ended bool, refused *refusedStatus) (step, error) {
 	switch {
 	case local == nil:
 		return step{}, nil
@@ -32,6 +33,11 @@ func boundStep(local, api *v1.Pod, ended bool) (step, error) {
 		st := shownStatus(local, api)
 		if api.Status.StartTime != nil {
 			st.StartTime = api.Status.StartTime
+		}
+		if refused != nil {
+			if err := refused.apply(st, &api.Status); err != nil {
+				return step{}, err
+			}
 		}
 		s, err := patchStep(api, st)
 		if err != nil || s.verb != nothing {

@@ -64,7 +64,7 @@ func TestBoundStep(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			local, api := aBound()
 			test.change(local, api)
-			got, err := boundStep(local, api, test.ended)
+			got, err := boundStep(local, api, test.ended, nil)
 			if err != nil || got.verb != test.want {
 				t.Fatalf("%v %s, %v; want %v", got.verb, got.body, err, test.want)
 			}
@@ -73,7 +73,7 @@ func TestBoundStep(t *testing.T) {
 			}
 		})
 	}
-	if s, err := boundStep(nil, &v1.Pod{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{}}}, false); err != nil || s.verb != nothing {
+	if s, err := boundStep(nil, &v1.Pod{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{}}}, false, nil); err != nil || s.verb != nothing {
 		t.Errorf("a pod that was not accepted: %v %v", s.verb, err)
 	}
 }

@@ -48,6 +48,8 @@ type podWriter struct {
 	// nameConflicts are the static pods, by name, that were reported for having no
 	// mirror because the cluster has a pod of that name.
 	nameConflicts map[string]types.UID
+	// refused is what the API server did not accept of the statuses of the cluster's pods, by name.
+	refused map[string]*refusedStatus
 }
 
 type syncedVersion struct {
@@ -76,6 +78,8 @@ type writeError struct {
 type result struct {
 	key        string
 	local, pod *v1.Pod
+	// shown is the pod in the API before the request.
+	shown *v1.Pod
 	// patch is the body of a patch, nil for other requests.
 	patch []byte
 	err   error
@@ -85,7 +89,7 @@ func newPodWriter(a *Adapter) *podWriter {
 	return &podWriter{
 		Adapter: a, results: make(chan result, maxConcurrentWrites),
 		busy: map[string]bool{}, writeErrors: map[string]*writeError{}, inSync: map[string]syncedVersion{}, nameConflicts: map[string]types.UID{},
-		sentPatches: map[string]sentPatch{},
+		sentPatches: map[string]sentPatch{}, refused: map[string]*refusedStatus{},
 	}
 }
 
@@ -167,7 +171,7 @@ func (w *podWriter) reconcile(ctx context.Context, wg *sync.WaitGroup) (next tim
 			w.busy[name] = true
 			wg.Go(func() {
 				r := w.execute(ctx, shown, s)
-				r.key, r.local = name, local
+				r.key, r.local, r.shown = name, local, shown
 				w.results <- r
 			})
 			if len(w.busy) >= maxConcurrentWrites {
@@ -183,6 +187,7 @@ func (w *podWriter) forget(all map[string]bool) {
 	maps.DeleteFunc(w.inSync, func(name string, _ syncedVersion) bool { return !all[name] })
 	maps.DeleteFunc(w.writeErrors, func(name string, _ *writeError) bool { return !all[name] })
 	maps.DeleteFunc(w.sentPatches, func(name string, _ sentPatch) bool { return !all[name] })
+	maps.DeleteFunc(w.refused, func(name string, _ *refusedStatus) bool { return !all[name] })
 	maps.DeleteFunc(w.nameConflicts, func(name string, _ types.UID) bool { return !all[name] })
 }
 
@@ -208,7 +213,7 @@ func (w *podWriter) nextStep(name string, local, shown *v1.Pod, node *v1.Node) (
 			if why := w.budget.refusal(shown.UID); why != "" {
 				return refusedStep(shown, why)
 			}
-			return boundStep(local, shown, ended)
+			return boundStep(local, shown, ended, w.refusedOf(name, shown.UID))
 		}
 		return mirrorStep(local, shown, node)
 	}
@@ -338,6 +343,8 @@ func (w *podWriter) finished(r result) {
 	case apierrors.IsAlreadyExists(r.err), apierrors.IsConflict(r.err), apierrors.IsNotFound(r.err) && w.namespaceExists(r):
 		// The watch is late: it will show the present object.
 		w.scheduleRetry(r.key, nil, nil, time.Second)
+	case w.learnRefusal(&r):
+		// The next comparison sends the rest.
 	case !isAnswer(r.err):
 		// The connection delays the next request.
 		w.scheduleRetry(r.key, nil, nil, time.Second)

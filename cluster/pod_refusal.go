@@ -1,0 +1,154 @@
+package cluster
+
+import (
+	"encoding/json"
+	"errors"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// refusedStatus is what the API server refused of a pod's status. It refuses a status as a whole, so that one
+// field that it does not accept would keep everything else from being reported, for good. The refused fields
+// stay as the API has them. The kubelet sends the same status again and again.
+type refusedStatus struct {
+	uid types.UID
+	// states are the containers whose state was refused, by the list and their name: the API server accepts no
+	// status that leaves the terminated state of a container which the restartPolicy keeps down. The next
+	// termination is accepted.
+	states map[[2]string]bool
+	// fields are the refused fields of the status, by their names in JSON.
+	fields map[string]bool
+	// until is when the whole status is sent again.
+	until time.Time
+}
+
+// refusedPath finds a field of the status in the path of a cause.
+var refusedPath = regexp.MustCompile(`^status\.([A-Za-z]+)(?:\[(\d+)\])?`)
+
+// learn adds what an answer to a patch of the pod refuses. It returns false if that is nothing new: then the
+// rest of the status is refused too, or the answer does not say what is.
+func (r *refusedStatus) learn(err error, api *v1.PodStatus) (learned bool) {
+	var answer apierrors.APIStatus
+	if !apierrors.IsInvalid(err) || !errors.As(err, &answer) || answer.Status().Details == nil {
+		return false
+	}
+	for _, cause := range answer.Status().Details.Causes {
+		match := refusedPath.FindStringSubmatch(cause.Field)
+		if match == nil {
+			continue
+		}
+		field, state := match[1], [2]string{match[1], ""}
+		if index, err := strconv.Atoi(match[2]); err == nil {
+			if list := containerStatuses(api, field); list != nil && index < len(*list) {
+				state[1] = (*list)[index].Name
+			}
+		}
+		switch {
+		case state[1] != "" && !r.states[state]:
+			r.states[state], learned = true, true
+		case !r.fields[field]:
+			r.fields[field], learned = true, true
+		}
+	}
+	return learned
+}
+
+// apply gives a status what the API has of the refused fields.
+func (r *refusedStatus) apply(st, api *v1.PodStatus) error {
+	for state := range r.states {
+		have, want := containerStatuses(api, state[0]), containerStatuses(st, state[0])
+		i := slices.IndexFunc(*have, func(c v1.ContainerStatus) bool { return c.Name == state[1] })
+		j := slices.IndexFunc(*want, func(c v1.ContainerStatus) bool { return c.Name == state[1] })
+		if i >= 0 && j >= 0 && (*want)[j].State.Terminated == nil {
+			(*want)[j].State = (*have)[i].State
+		}
+	}
+	if len(r.fields) == 0 {
+		return nil
+	}
+	have, err := fieldsOf(api)
+	if err != nil {
+		return err
+	}
+	want, err := fieldsOf(st)
+	if err != nil {
+		return err
+	}
+	for field := range r.fields {
+		if value, ok := have[field]; ok {
+			want[field] = value
+		} else {
+			delete(want, field)
+		}
+	}
+	text, err := json.Marshal(want)
+	if err != nil {
+		return err
+	}
+	*st = v1.PodStatus{}
+	return json.Unmarshal(text, st)
+}
+
+// text names what was refused.
+func (r *refusedStatus) text() string {
+	var names []string
+	for state := range r.states {
+		names = append(names, "the state of "+state[1]+" in status."+state[0])
+	}
+	for field := range r.fields {
+		names = append(names, "status."+field)
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
+}
+
+// containerStatuses returns a list of containers in a status, nil if the field is none.
+func containerStatuses(st *v1.PodStatus, field string) *[]v1.ContainerStatus {
+	switch field {
+	case "containerStatuses":
+		return &st.ContainerStatuses
+	case "initContainerStatuses":
+		return &st.InitContainerStatuses
+	case "ephemeralContainerStatuses":
+		return &st.EphemeralContainerStatuses
+	}
+	return nil
+}
+
+// refusedOf returns what the API server refused of the status of a pod with that UID, nil if nothing.
+func (w *podWriter) refusedOf(name string, uid types.UID) *refusedStatus {
+	r := w.refused[name]
+	if r == nil || r.uid != uid || time.Now().After(r.until) {
+		return nil
+	}
+	return r
+}
+
+// learnRefusal notes what the answer to a patch refuses, and reports whether the rest of the status can be sent
+// now. The same fields are reported once.
+func (w *podWriter) learnRefusal(r *result) bool {
+	if r.patch == nil || r.shown == nil || isMirror(r.shown) {
+		return false
+	}
+	known := w.refusedOf(r.key, r.shown.UID)
+	if known == nil {
+		known = &refusedStatus{uid: r.shown.UID, states: map[[2]string]bool{}, fields: map[string]bool{}}
+	}
+	if !known.learn(r.err, &r.shown.Status) {
+		return false
+	}
+	known.until = time.Now().Add(maxRefusalDelay)
+	before := w.refused[r.key]
+	w.refused[r.key] = known
+	if text := known.text(); before == nil || before == known || before.uid != known.uid || before.text() != text {
+		w.cfg.Log.Warn("API server refused a part of the pod's status, which stays as it is there; the rest is reported", "pod", r.key, "refused", text, "err", r.err)
+	}
+	return true
+}
