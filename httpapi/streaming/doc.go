@@ -2,10 +2,11 @@
 // client and a container.
 //
 // It owns the protocols on the client's side, which end here: for exec and attach
-// v4.channel.k8s.io over SPDY/3.1, and v5.channel.k8s.io or v4.channel.k8s.io over
-// WebSocket; for port forwarding portforward.k8s.io over SPDY/3.1, plain or tunneled
-// through WebSocket. These are what current clients negotiate; kubectl asks for
-// WebSocket first and falls back to SPDY. Older protocols are rejected with the list
+// v4.channel.k8s.io over SPDY/3.1 and the three before it, and v5.channel.k8s.io,
+// v4.channel.k8s.io, channel.k8s.io and their forms in base64 over WebSocket, as at the kubelet; for
+// port forwarding portforward.k8s.io over SPDY/3.1, plain or tunneled
+// through WebSocket. kubectl asks for
+// WebSocket first and falls back to SPDY. Other protocols are rejected with the list
 // of supported ones. The package also owns the copying between both sides: the end of
 // stdin is passed on, no more than one chunk per stream is buffered, so that a slow
 // side slows down the other one, and when one side disconnects, the whole session ends.

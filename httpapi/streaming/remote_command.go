@@ -52,7 +52,7 @@ type RemoteCommand struct {
 // the command then is up to the runtime: containerd 2.4 kills it, containerd 1.6 leaves
 // it running.
 func (t RemoteCommand) Serve(w http.ResponseWriter, r *http.Request) error {
-	webSocket := isWebSocketRequest(r)
+	webSocket, protocol := isWebSocketRequest(r), ""
 	switch {
 	case webSocket:
 		if err := checkWebSocketProtocol(r, webSocketProtocols); err != nil {
@@ -60,7 +60,8 @@ func (t RemoteCommand) Serve(w http.ResponseWriter, r *http.Request) error {
 			return nil
 		}
 	case spdy.IsUpgradeRequest(r):
-		if _, err := spdy.Negotiate(r, protocolV4); err != nil {
+		var err error
+		if protocol, err = spdy.Negotiate(r, spdyProtocols...); err != nil {
 			apistatus.Write(w, r, apistatus.New(http.StatusForbidden, "%v", err))
 			return nil
 		}
@@ -87,7 +88,7 @@ func (t RemoteCommand) Serve(w http.ResponseWriter, r *http.Request) error {
 	if webSocket {
 		c, err = acceptWebSocket(w, r, t.Client)
 	} else {
-		c, err = acceptSPDY(ctx, w, t.Client)
+		c, err = acceptSPDY(ctx, w, protocol, t.Client)
 	}
 	if err != nil {
 		return nil // the command was not started

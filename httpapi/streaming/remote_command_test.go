@@ -3,6 +3,7 @@ package streaming
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"io"
@@ -225,6 +226,111 @@ func TestEOFOfStdinIsPassedOn(t *testing.T) {
 	})
 }
 
+// Older clients get what the kubelet sends them: before v4 a failure is its message, and success is nothing.
+func TestOlderProtocols(t *testing.T) {
+	outputs := Options{Stdin: true, Stdout: true, Stderr: true}
+	command := func(message string) func(map[string]httpstream.Stream) string {
+		return func(s map[string]httpstream.Stream) string {
+			line := make([]byte, 3)
+			_, _ = io.ReadFull(s[v1.StreamTypeStdin], line)
+			_, _ = s[v1.StreamTypeStdout].Write(append(line, 0xff))
+			if message == "" {
+				return success
+			}
+			return `{"status":"Failure","message":"` + message + `"}`
+		}
+	}
+	encode := func(base64Text bool, channel byte, text string) (int, []byte) {
+		if base64Text {
+			return websocket.TextMessage, append([]byte{'0' + channel}, base64.StdEncoding.EncodeToString([]byte(text))...)
+		}
+		return websocket.BinaryMessage, append([]byte{channel}, text...)
+	}
+	for _, c := range []struct {
+		protocol     string
+		text, status bool
+	}{
+		{"", false, false}, {"channel.k8s.io", false, false}, {"base64.channel.k8s.io", true, false},
+		{"v4.channel.k8s.io", false, true}, {"v4.base64.channel.k8s.io", true, true},
+	} {
+		for _, message := range []string{"", "exit code 3"} {
+			h := serveRemoteCommand(t, RemoteCommand{Client: outputs, Runtime: outputs, Open: openAt(fakeRuntime(t, 4, command(message)))})
+			d := websocket.Dialer{}
+			if c.protocol != "" {
+				d.Subprotocols = []string{c.protocol}
+			}
+			conn, answer, err := d.Dial("ws"+strings.TrimPrefix(h.url, "http"), nil)
+			if err != nil || conn.Subprotocol() != c.protocol {
+				t.Fatalf("%q: %v, %+v", c.protocol, err, answer)
+			}
+			if err := conn.WriteMessage(encode(c.text, 0, "hey")); err != nil {
+				t.Fatal(err)
+			}
+			got := map[byte]string{}
+			for {
+				kind, m, err := conn.ReadMessage()
+				if websocket.IsCloseError(err, websocket.CloseNormalClosure) {
+					break
+				}
+				if err != nil || (kind == websocket.TextMessage) != c.text {
+					t.Fatalf("%q: message type %d, %v", c.protocol, kind, err)
+				}
+				if !c.text {
+					got[m[0]] += string(m[1:])
+					continue
+				}
+				text, err := base64.StdEncoding.DecodeString(string(m[1:]))
+				if err != nil {
+					t.Fatalf("%q: %q: %v", c.protocol, m, err)
+				}
+				got[m[0]-'0'] += string(text)
+			}
+			_ = conn.Close()
+			if got[1] != "hey\xff" {
+				t.Errorf("%q: output %q", c.protocol, got)
+			}
+			switch {
+			case c.status && !strings.Contains(got[3], `"status":"`), !c.status && got[3] != message:
+				t.Errorf("%q: the error stream has %q", c.protocol, got[3])
+			}
+			<-h.ended
+		}
+	}
+	for _, protocol := range []string{"v3.channel.k8s.io", "v2.channel.k8s.io", "channel.k8s.io"} {
+		for _, message := range []string{"", "exit code 3"} {
+			h := serveRemoteCommand(t, RemoteCommand{Client: outputs, Runtime: outputs, Open: openAt(fakeRuntime(t, 4, command(message)))})
+			_, s := dialSPDY(t, h.url, protocol, "error", "stdin", "stdout", "stderr")
+			_, _ = io.WriteString(s["stdin"], "hey")
+			out, _ := io.ReadAll(s["stdout"])
+			status, _ := io.ReadAll(s["error"])
+			if string(out) != "hey\xff" || string(status) != message {
+				t.Errorf("%s: %q, error stream %q", protocol, out, status)
+			}
+			<-h.ended
+		}
+	}
+}
+
+// A terminal of a client without a resize stream.
+func TestTerminalWithoutResize(t *testing.T) {
+	o := Options{Stdin: true, Stdout: true, TTY: true}
+	h := serveRemoteCommand(t, RemoteCommand{Client: o, Runtime: o, Open: openAt(fakeRuntime(t, 4, upperOnTerminal))})
+	_, s := dialSPDY(t, h.url, "v2.channel.k8s.io", "error", "stdin", "stdout")
+	_, _ = io.WriteString(s["stdin"], "hey")
+	_ = s["stdin"].Close()
+	if out, _ := io.ReadAll(s["stdout"]); string(out) != "HEY" {
+		t.Errorf("%q", out)
+	}
+	<-h.ended
+}
+
+// upperOnTerminal is upper on a terminal.
+func upperOnTerminal(s map[string]httpstream.Stream) string {
+	text, _ := io.ReadAll(s[v1.StreamTypeStdin])
+	_, _ = s[v1.StreamTypeStdout].Write(bytes.ToUpper(text))
+	return success
+}
+
 // The size of a terminal is passed on to the runtime unchanged.
 func TestResize(t *testing.T) {
 	o := Options{Stdin: true, Stdout: true, TTY: true}
@@ -382,9 +488,8 @@ func TestRequestErrors(t *testing.T) {
 		code                     int
 	}{
 		{"", "", "SPDY/3.1 or WebSocket", 400},
-		{"SPDY/3.1", "v3.channel.k8s.io, channel.k8s.io", "supported in the header X-Stream-Protocol-Version: v4.channel.k8s.io", 403},
-		{"websocket", "base64.channel.k8s.io", `"base64.channel.k8s.io"; supported: v5.channel.k8s.io, v4.channel.k8s.io`, 400},
-		{"websocket", "", "supported: v5.channel.k8s.io, v4.channel.k8s.io", 400},
+		{"SPDY/3.1", "v6.channel.k8s.io", "supported in the header X-Stream-Protocol-Version: v4.channel.k8s.io, v3.channel.k8s.io", 403},
+		{"websocket", "v3.channel.k8s.io", `"v3.channel.k8s.io"; supported: v5.channel.k8s.io, v4.channel.k8s.io, v4.base64.channel.k8s.io, channel.k8s.io`, 400},
 		{"SPDY/3.1", protocolV4, "CONTAINER_EXITED", 500},
 		{"h2c", protocolV4, "SPDY/3.1 or WebSocket", 400},
 	} {

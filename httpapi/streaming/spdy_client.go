@@ -14,9 +14,17 @@ import (
 	"github.com/podstead/podstead/internal/spdy"
 )
 
-// protocolV4 is the remote command protocol that both sides speak: the session ends
-// with a Status as JSON on the error stream, and a terminal has a resize stream.
-const protocolV4 = "v4.channel.k8s.io"
+const (
+	// protocolV4 is the remote command protocol that podstead and the runtime speak: the session ends
+	// with a Status as JSON on the error stream, and a terminal has a resize stream.
+	protocolV4 = "v4.channel.k8s.io"
+	// protocolV3 has the message of a failure as text on the error stream, and protocolV2 no resize
+	// stream in addition. The first one, over WebSocket too, has no number.
+	protocolV3, protocolV2, protocolV1 = "v3.channel.k8s.io", "v2.channel.k8s.io", "channel.k8s.io"
+)
+
+// spdyProtocols are the remote command protocols over SPDY: those of the kubelet.
+var spdyProtocols = []string{protocolV4, protocolV3, protocolV2, protocolV1}
 
 // creationTimeout is the kubelet's limit for a client to open its streams.
 const creationTimeout = 30 * time.Second
@@ -26,16 +34,17 @@ const maxCommandStreams = 8
 
 // spdyClient is a client connected over SPDY.
 type spdyClient struct {
-	conn    *spdy.Conn
-	streams map[string]httpstream.Stream
-	closed  chan struct{}
+	conn     *spdy.Conn
+	protocol string
+	streams  map[string]httpstream.Stream
+	closed   chan struct{}
 }
 
 // acceptSPDY upgrades the request and waits for the client's streams. After an error
 // nothing can be answered any more.
-func acceptSPDY(ctx context.Context, w http.ResponseWriter, o Options) (*spdyClient, error) {
+func acceptSPDY(ctx context.Context, w http.ResponseWriter, protocol string, o Options) (*spdyClient, error) {
 	opened := make(chan httpstream.Stream, maxCommandStreams)
-	conn, err := spdy.Accept(w, protocolV4, spdy.Limits{Streams: maxCommandStreams, Budget: unread}, func(s httpstream.Stream) {
+	conn, err := spdy.Accept(w, protocol, spdy.Limits{Streams: maxCommandStreams, Budget: unread}, func(s httpstream.Stream) {
 		select {
 		case opened <- s:
 		default: // more than the protocol has
@@ -44,13 +53,13 @@ func acceptSPDY(ctx context.Context, w http.ResponseWriter, o Options) (*spdyCli
 	if err != nil {
 		return nil, err
 	}
-	c := &spdyClient{conn: conn, streams: map[string]httpstream.Stream{}, closed: make(chan struct{})}
+	c := &spdyClient{conn: conn, protocol: protocol, streams: map[string]httpstream.Stream{}, closed: make(chan struct{})}
 	go func() {
 		<-conn.CloseChan()
 		close(c.closed)
 	}()
 	required := append(o.streamNames(), v1.StreamTypeError)
-	if o.TTY {
+	if o.TTY && (protocol == protocolV4 || protocol == protocolV3) {
 		required = append(required, v1.StreamTypeResize)
 	}
 	timeout := time.NewTimer(creationTimeout)
@@ -115,7 +124,9 @@ func (c *spdyClient) end(st *metav1.Status) {
 		}
 	}
 	s := c.streams[v1.StreamTypeError]
-	_, _ = s.Write(statusJSON(st))
+	if text := statusText(c.protocol, st); len(text) > 0 {
+		_, _ = s.Write(text)
+	}
 	_ = s.Close()
 	c.conn.Finish()
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -39,6 +40,18 @@ func runtimeStatus(text []byte, err error) *metav1.Status {
 		return internalError("%s", strings.TrimSpace(string(text)))
 	}
 	return st
+}
+
+// statusText returns what the error stream of a client has at the end: a Status as JSON from v4 on, and
+// before it the message of a failure, nothing for success.
+func statusText(protocol string, st *metav1.Status) []byte {
+	switch {
+	case slices.Contains([]string{protocolV4, protocolV5, protocolBase64V4}, protocol):
+		return statusJSON(st)
+	case st.Status == metav1.StatusSuccess:
+		return nil
+	}
+	return []byte(st.Message)
 }
 
 // statusJSON encodes the final status of a session for the error stream.

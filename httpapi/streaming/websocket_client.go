@@ -1,6 +1,7 @@
 package streaming
 
 import (
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -24,6 +25,9 @@ var channels = []string{v1.StreamTypeStdin, v1.StreamTypeStdout, v1.StreamTypeSt
 const (
 	// protocolV5 is v4 with closeChannel, over WebSocket only.
 	protocolV5 = "v5.channel.k8s.io"
+	// The protocols over WebSocket alone in which messages are text: the number of the stream as a digit, and
+	// the bytes in base64.
+	protocolBase64V4, protocolBase64 = "v4.base64.channel.k8s.io", "base64.channel.k8s.io"
 	// errorChannel is the number of v1.StreamTypeError in channels.
 	errorChannel = 3
 	// closeChannel begins a message that closes a stream, whose number follows. It
@@ -31,8 +35,9 @@ const (
 	closeChannel = 255
 )
 
-// webSocketProtocols are the remote command protocols over WebSocket, preferred first.
-var webSocketProtocols = []string{protocolV5, protocolV4}
+// webSocketProtocols are the remote command protocols over WebSocket, preferred first: those of the kubelet. A client
+// that requests none gets the oldest one.
+var webSocketProtocols = []string{protocolV5, protocolV4, protocolBase64V4, protocolV1, protocolBase64}
 
 func isWebSocketRequest(r *http.Request) bool { return websocket.IsWebSocketUpgrade(r) }
 
@@ -40,6 +45,9 @@ func isWebSocketRequest(r *http.Request) bool { return websocket.IsWebSocketUpgr
 // protocols.
 func checkWebSocketProtocol(r *http.Request, supported []string) error {
 	requested := websocket.Subprotocols(r)
+	if len(requested) == 0 && slices.Contains(supported, protocolV1) {
+		return nil
+	}
 	if slices.ContainsFunc(requested, func(p string) bool { return slices.Contains(supported, p) }) {
 		return nil
 	}
@@ -67,8 +75,9 @@ func upgradeWebSocket(w http.ResponseWriter, r *http.Request, protocols []string
 // webSocketClient is a client connected over WebSocket.
 type webSocketClient struct {
 	conn *websocket.Conn
-	// canCloseStreams says that the protocol has closeChannel.
-	canCloseStreams bool
+	protocol string
+	// canCloseStreams says that the protocol has closeChannel, base64 that its messages are text.
+	canCloseStreams, base64 bool
 	write           sync.Mutex
 	buffer          [4 << 10]byte
 	stdin, resize   pipe
@@ -92,8 +101,9 @@ func acceptWebSocket(w http.ResponseWriter, r *http.Request, o Options) (*webSoc
 	if err != nil {
 		return nil, err
 	}
+	protocol := conn.Subprotocol()
 	c := &webSocketClient{
-		conn: conn, canCloseStreams: conn.Subprotocol() == protocolV5,
+		conn: conn, protocol: protocol, canCloseStreams: protocol == protocolV5, base64: protocol == protocolBase64V4 || protocol == protocolBase64,
 		stdin: newPipe(), resize: newPipe(), requested: map[string]bool{}, closed: make(chan struct{}),
 	}
 	for _, name := range o.streamNames() {
@@ -117,6 +127,11 @@ func (c *webSocketClient) read() {
 			continue // some clients begin with an empty message
 		} else if err != nil {
 			break
+		}
+		if c.base64 {
+			// A character before '0' becomes the number of no stream.
+			channel[0] -= '0'
+			message = base64.NewDecoder(base64.StdEncoding, message)
 		}
 		if err := c.handleMessage(channel[0], message); err != nil {
 			break
@@ -187,15 +202,24 @@ type channelWriter struct {
 func (o channelWriter) Write(b []byte) (int, error) {
 	o.c.write.Lock()
 	defer o.c.write.Unlock()
-	w, err := o.c.conn.NextWriter(websocket.BinaryMessage)
+	kind, channel := websocket.BinaryMessage, o.channel
+	if o.c.base64 {
+		kind, channel = websocket.TextMessage, '0'+o.channel
+	}
+	w, err := o.c.conn.NextWriter(kind)
 	if err != nil {
 		return 0, err
 	}
-	if _, err := w.Write([]byte{o.channel}); err != nil {
+	if _, err := w.Write([]byte{channel}); err != nil {
 		return 0, err
 	}
-	n, err := w.Write(b)
-	return n, errors.Join(err, w.Close())
+	if !o.c.base64 {
+		n, err := w.Write(b)
+		return n, errors.Join(err, w.Close())
+	}
+	text := base64.NewEncoder(base64.StdEncoding, w)
+	n, err := text.Write(b)
+	return n, errors.Join(err, text.Close(), w.Close())
 }
 
 func (c *webSocketClient) done() <-chan struct{} { return c.closed }
@@ -214,7 +238,9 @@ func (c *webSocketClient) end(st *metav1.Status) {
 	// What the client still sends is dropped.
 	_ = c.stdin.r.Close()
 	_ = c.resize.r.Close()
-	_, _ = channelWriter{c, errorChannel}.Write(statusJSON(st))
+	if text := statusText(c.protocol, st); len(text) > 0 {
+		_, _ = channelWriter{c, errorChannel}.Write(text)
+	}
 	_ = c.conn.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.CloseNormalClosure, ""), time.Now().Add(endTimeout))
 	// The client closes after it has read this. Closing the socket earlier, with unread
 	// bytes in it, could lose it.
