@@ -74,15 +74,15 @@ func upgradeWebSocket(w http.ResponseWriter, r *http.Request, protocols []string
 
 // webSocketClient is a client connected over WebSocket.
 type webSocketClient struct {
-	conn *websocket.Conn
+	conn     *websocket.Conn
 	protocol string
 	// canCloseStreams says that the protocol has closeChannel, base64 that its messages are text.
 	canCloseStreams, base64 bool
-	write           sync.Mutex
-	buffer          [4 << 10]byte
-	stdin, resize   pipe
-	requested       map[string]bool
-	closed          chan struct{}
+	write                   sync.Mutex
+	buffer                  [4 << 10]byte
+	stdin, resize           pipe
+	requested               map[string]bool
+	closed                  chan struct{}
 }
 
 // pipe passes what is read from the socket to the reader of one stream.
