@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/podstead/podstead/internal/wakeup"
 )
 
 // Config configures a Source.
@@ -32,7 +34,7 @@ const retryInterval = 5 * time.Second
 type Source struct {
 	cfg     Config
 	log     *slog.Logger
-	changed chan struct{}
+	changed wakeup.Signal
 	// Tests replace read and watch.
 	read  func() (tables, error)
 	watch func() (watcher, error)
@@ -51,7 +53,7 @@ type watcher interface {
 
 // New creates a source. Detected addresses are known once it runs.
 func New(cfg Config) *Source {
-	s := &Source{cfg: cfg, log: cfg.Log, changed: make(chan struct{}, 1), read: readTables, watch: watchTables}
+	s := &Source{cfg: cfg, log: cfg.Log, changed: wakeup.NewSignal(), read: readTables, watch: watchTables}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
@@ -73,7 +75,7 @@ func (s *Source) Addresses() []string {
 }
 
 // Changed notifies one receiver after the addresses changed.
-func (s *Source) Changed() <-chan struct{} { return s.changed }
+func (s *Source) Changed() <-chan struct{} { return s.changed.C() }
 
 // Run follows the network until the context ends. With fixed addresses it only
 // waits.
@@ -142,8 +144,5 @@ func (s *Source) set(found []netip.Addr) {
 	}
 	s.log.Info("Node addresses changed", "addresses", found)
 	s.addrs = found
-	select {
-	case s.changed <- struct{}{}:
-	default:
-	}
+	s.changed.Notify()
 }

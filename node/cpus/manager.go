@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	podinfo "github.com/podstead/podstead/internal/pod"
+	"github.com/podstead/podstead/internal/wakeup"
 	"github.com/podstead/podstead/node/assignments"
 	"github.com/podstead/podstead/node/topology"
 )
@@ -52,8 +53,8 @@ type Config struct {
 type Manager struct {
 	cfg Config
 	all Set
-	// changed notifies Run (capacity 1, coalescing).
-	changed chan struct{}
+	// changed notifies Run.
+	changed wakeup.Signal
 
 	mu    sync.Mutex
 	state *state
@@ -78,7 +79,7 @@ func Open(cfg Config) (*Manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Manager{cfg: cfg, all: cfg.Topology.All(), changed: make(chan struct{}, 1), state: s, applied: map[string]appliedSet{}}
+	m := &Manager{cfg: cfg, all: cfg.Topology.All(), changed: wakeup.NewSignal(), state: s, applied: map[string]appliedSet{}}
 	for uid, pod := range s.Pods {
 		if taken := pod.all().Intersect(cfg.Reserved); len(taken) > 0 {
 			return nil, fmt.Errorf("reservedSystemCPUs: CPU %s is assigned exclusively to pod %s, as %s says; remove the pod first, with the reserved CPUs of before, or reserve other CPUs", taken, pod.Name, cfg.File)
@@ -88,7 +89,7 @@ func Open(cfg Config) (*Manager, error) {
 			delete(s.Pods, uid)
 		}
 	}
-	m.wake()
+	m.changed.Notify()
 	return m, nil
 }
 
@@ -239,7 +240,7 @@ func (m *Manager) save() {
 	if err := m.cfg.Write(m.cfg.File, func() error { return s.Write(m.cfg.File) }); err != nil {
 		m.cfg.Log.Warn("Failed to record exclusive CPUs; a restart of podstead would forget them, retrying", "err", err)
 	}
-	m.wake()
+	m.changed.Notify()
 }
 
 // Release returns the CPUs of a pod of which nothing runs any more to the shared pool, and reports

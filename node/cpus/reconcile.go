@@ -21,14 +21,7 @@ func (m *Manager) Created(id, cpus string) {
 }
 
 // Wake makes Run check the running containers: others run now.
-func (m *Manager) Wake() { m.wake() }
-
-func (m *Manager) wake() {
-	select {
-	case m.changed <- struct{}{}:
-	default:
-	}
-}
+func (m *Manager) Wake() { m.changed.Notify() }
 
 // Run sets the CPUs of the running containers whenever the shared pool or the containers have
 // changed, until ctx ends. It does nothing in between.
@@ -38,7 +31,7 @@ func (m *Manager) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-m.changed:
+		case <-m.changed.C():
 		case <-retry:
 		}
 		retry = nil

@@ -17,6 +17,7 @@ import (
 	"github.com/podstead/podstead/internal/atomicfile"
 	"github.com/podstead/podstead/internal/mounts"
 	"github.com/podstead/podstead/internal/unwritten"
+	"github.com/podstead/podstead/internal/wakeup"
 	"github.com/podstead/podstead/node/plugins"
 )
 
@@ -52,7 +53,7 @@ type Options struct {
 type Manager struct {
 	options Options
 	log     *slog.Logger
-	changed chan struct{}
+	changed wakeup.Signal
 
 	// saving is held while the state is changed and written, and locked before mu. It guards written, which is
 	// what this process has written last: a driver that fails forever must not wear out the disk.
@@ -72,7 +73,7 @@ type Manager struct {
 	waiting map[string]map[types.UID]bool
 	ready   map[types.UID]bool
 	// subscribers are notified after the drivers or the volumes in use have changed.
-	subscribers map[chan struct{}]struct{}
+	subscribers wakeup.Broadcast
 }
 
 // New returns a manager. It starts nothing.
@@ -94,8 +95,8 @@ func New(o Options) *Manager {
 		o.Write = atomicfile.Replace
 	}
 	return &Manager{
-		options: o, log: o.Log, changed: make(chan struct{}, 1), drivers: map[string]*driver{}, locks: map[string]*volumeLock{},
-		waiting: map[string]map[types.UID]bool{}, ready: map[types.UID]bool{}, subscribers: map[chan struct{}]struct{}{},
+		options: o, log: o.Log, changed: wakeup.NewSignal(), drivers: map[string]*driver{}, locks: map[string]*volumeLock{},
+		waiting: map[string]map[types.UID]bool{}, ready: map[types.UID]bool{},
 	}
 }
 
@@ -119,7 +120,7 @@ func (m *Manager) Register(ctx context.Context, p plugins.Plugin) (func(), error
 		m.log.Info("CSI driver registered", "driver", p.Name, "endpoint", p.Endpoint, "nodeID", d.info.nodeID)
 	}
 	m.drivers[p.Name] = d
-	m.publishChange()
+	m.subscribers.Notify()
 	maps.Copy(m.ready, m.waiting[p.Name])
 	delete(m.waiting, p.Name)
 	m.notify()
@@ -131,7 +132,7 @@ func (m *Manager) deregister(d *driver) {
 	m.mu.Lock()
 	if m.drivers[d.name] == d {
 		delete(m.drivers, d.name)
-		m.publishChange()
+		m.subscribers.Notify()
 		m.log.Info("CSI driver deregistered", "driver", d.name)
 	}
 	m.mu.Unlock()

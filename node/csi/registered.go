@@ -41,23 +41,5 @@ func (m *Manager) InUse() (ids []csivolume.ID, err error) {
 
 // Subscribe notifies after the drivers or the volumes in use have changed, until the function is called.
 func (m *Manager) Subscribe() (<-chan struct{}, func()) {
-	ch := make(chan struct{}, 1)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.subscribers[ch] = struct{}{}
-	return ch, func() {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		delete(m.subscribers, ch)
-	}
-}
-
-// publishChange notifies the subscribers; the caller holds the mutex.
-func (m *Manager) publishChange() {
-	for ch := range m.subscribers {
-		select {
-		case ch <- struct{}{}:
-		default:
-		}
-	}
+	return m.subscribers.Subscribe()
 }

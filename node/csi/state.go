@@ -211,7 +211,7 @@ func (m *Manager) update(change func()) error {
 	if err == nil {
 		before := len(m.state.Volumes)
 		if change(); len(m.state.Volumes) != before {
-			m.publishChange()
+			m.subscribers.Notify()
 		}
 	}
 	m.mu.Unlock()

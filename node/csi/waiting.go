@@ -11,10 +11,7 @@ import (
 // notify signals the channel of Changed; the caller holds the mutex.
 func (m *Manager) notify() {
 	if len(m.ready) > 0 {
-		select {
-		case m.changed <- struct{}{}:
-		default:
-		}
+		m.changed.Notify()
 	}
 }
 
@@ -30,7 +27,7 @@ func (m *Manager) readyAfter(uid types.UID, after time.Duration) *time.Timer {
 
 // Changed receives after a driver has registered for which pods wait, and when a volume is to be published or
 // expanded again; TakeChanged returns the pods.
-func (m *Manager) Changed() <-chan struct{} { return m.changed }
+func (m *Manager) Changed() <-chan struct{} { return m.changed.C() }
 
 // TakeChanged returns the pods that are to be synced since the last call.
 func (m *Manager) TakeChanged() []types.UID {

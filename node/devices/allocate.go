@@ -44,7 +44,7 @@ func (m *Manager) Allocate(ctx context.Context, pod *v1.Pod) error {
 	m.mu.Unlock()
 	if err != nil {
 		m.saveLater()
-		m.notify()
+		m.changed.Notify()
 		return err
 	}
 	m.log.Info("Devices allocated", "pod", podinfo.FullName(pod), "uid", pod.UID, "devices", p.text())

@@ -124,10 +124,7 @@ func (m *Manager) save() error {
 // saveLater lets Run write the checkpoint. That is for changes that may be lost: what is
 // released too late is released by the next daemon.
 func (m *Manager) saveLater() {
-	select {
-	case m.saveRequested <- struct{}{}:
-	default:
-	}
+	m.saveRequested.Notify()
 }
 
 // saveRepeatedly writes the checkpoint, and again until it succeeds.

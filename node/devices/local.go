@@ -219,7 +219,7 @@ func (m *Manager) updateLocal() {
 		m.log.Info("Local devices changed", "resource", c.name, "devices", c.devices, "podsPerDevice", c.pods, "added", c.added, "removed", c.lost)
 	}
 	if len(changes) > 0 {
-		m.notify()
+		m.changed.Notify()
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/podstead/podstead/internal/device"
 	"github.com/podstead/podstead/internal/unwritten"
+	"github.com/podstead/podstead/internal/wakeup"
 )
 
 // DefaultDir is the directory in which every device plugin looks for the registration socket.
@@ -66,8 +67,8 @@ func (t Timeouts) withDefaults() Timeouts {
 type Manager struct {
 	options Options
 	log     *slog.Logger
-	// changed notifies the consumer (capacity 1, coalescing), saveRequested Run.
-	changed, saveRequested chan struct{}
+	// changed notifies the consumer, saveRequested Run.
+	changed, saveRequested wakeup.Signal
 	// watched has the plugins of the plugin watcher, for Run (no capacity).
 	watched chan watched
 	store   checkpointStore
@@ -139,7 +140,7 @@ func New(o Options) *Manager {
 	}
 	o.Timeouts = o.Timeouts.withDefaults()
 	m := &Manager{
-		options: o, log: o.Log, changed: make(chan struct{}, 1), saveRequested: make(chan struct{}, 1), watched: make(chan watched), store: checkpointStore{file: o.Checkpoint},
+		options: o, log: o.Log, changed: wakeup.NewSignal(), saveRequested: wakeup.NewSignal(), watched: make(chan watched), store: checkpointStore{file: o.Checkpoint},
 		resources: map[v1.ResourceName]*deviceResource{}, pods: map[types.UID]*podDevices{}, waiting: map[types.UID]*waiter{},
 		healthChanged: map[types.UID]bool{},
 	}
@@ -164,7 +165,7 @@ func (m *Manager) Disable(err error) {
 }
 
 // Changed receives after devices were registered, released or changed their health.
-func (m *Manager) Changed() <-chan struct{} { return m.changed }
+func (m *Manager) Changed() <-chan struct{} { return m.changed.C() }
 
 // TakeChanged returns the pods that have a device whose health changed, once, and those that
 // wait for devices.
@@ -180,13 +181,6 @@ func (m *Manager) TakeChanged() []types.UID {
 		uids = append(uids, uid)
 	}
 	return uids
-}
-
-func (m *Manager) notify() {
-	select {
-	case m.changed <- struct{}{}:
-	default:
-	}
 }
 
 // Resources returns how many devices the node has and how many of them are healthy, of each
@@ -283,7 +277,7 @@ func (m *Manager) Release(uid types.UID) {
 		m.saveLater()
 	}
 	if had || waited {
-		m.notify()
+		m.changed.Notify()
 	}
 }
 

@@ -53,7 +53,7 @@ func (m *Manager) runPlugin(ctx context.Context, p *plugin) {
 	if current := m.lose(p); !current || ctx.Err() != nil {
 		return
 	}
-	m.notify()
+	m.changed.Notify()
 	m.log.Warn("Device plugin disconnected; its devices are not allocated until it registers again", "resource", p.resource, "socket", p.socket, "err", plain(err))
 }
 
@@ -106,7 +106,7 @@ func (m *Manager) setDevices(p *plugin, list []*pluginapi.Device) {
 	m.noteHealth(p.resource)
 	healthy := r.healthy()
 	m.mu.Unlock()
-	m.notify()
+	m.changed.Notify()
 	if first {
 		m.log.Info("Device plugin registered", "resource", p.resource, "socket", p.socket, "devices", len(devices), "healthy", healthy)
 		return

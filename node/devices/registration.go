@@ -103,7 +103,7 @@ func (m *Manager) disconnect(p *plugin) {
 	current := m.lose(p)
 	p.end()
 	if current {
-		m.notify()
+		m.changed.Notify()
 		m.log.Warn("Device plugin deregistered; its devices are not allocated until it registers again", "resource", p.resource, "socket", p.socket)
 	}
 }

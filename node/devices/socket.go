@@ -110,7 +110,7 @@ func (m *Manager) runWithoutSocket(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-m.saveRequested:
+		case <-m.saveRequested.C():
 			m.saveRepeatedly()
 		case w := <-m.watched:
 			w.result <- m.connect(ctx, w.plugin)
@@ -158,7 +158,7 @@ func (m *Manager) Run(ctx context.Context, listener *net.UnixListener) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-m.saveRequested:
+		case <-m.saveRequested.C():
 			m.saveRepeatedly()
 		case w := <-m.watched:
 			w.result <- m.connect(ctx, w.plugin)

@@ -94,7 +94,7 @@ func (m *Manager) Withdraw(uid types.UID) {
 	delete(m.waiting, uid)
 	m.mu.Unlock()
 	if waited {
-		m.notify()
+		m.changed.Notify()
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 
 	internaldevice "github.com/podstead/podstead/internal/device"
 	"github.com/podstead/podstead/internal/unwritten"
+	"github.com/podstead/podstead/internal/wakeup"
 	"github.com/podstead/podstead/node/plugins"
 )
 
@@ -41,8 +42,8 @@ type Options struct {
 type Manager struct {
 	options Options
 	log     *slog.Logger
-	// changed notifies the consumer, due Run, left DeleteSlices (capacity 1, coalescing).
-	changed, due, left chan struct{}
+	// changed notifies the consumer, due Run, left DeleteSlices.
+	changed, due, left wakeup.Signal
 
 	// saving serializes the writes of the checkpoint, and protects sequence.
 	saving   sync.Mutex
@@ -108,7 +109,7 @@ func New(o Options) *Manager {
 	o.Timeout, o.RetryDelay = cmp.Or(o.Timeout, 45*time.Second), cmp.Or(o.RetryDelay, time.Minute)
 	o.SliceDelay = cmp.Or(o.SliceDelay, 30*time.Second)
 	m := &Manager{
-		options: o, log: o.Log, changed: make(chan struct{}, 1), due: make(chan struct{}, 1), left: make(chan struct{}, 1),
+		options: o, log: o.Log, changed: wakeup.NewSignal(), due: wakeup.NewSignal(), left: wakeup.NewSignal(),
 		deregistered: map[string]time.Time{},
 		drivers:      map[string][]*driver{}, claims: map[types.NamespacedName]*claim{}, waiting: map[types.UID]bool{}, gone: map[types.UID]bool{},
 	}
@@ -134,8 +135,8 @@ func (m *Manager) Register(_ context.Context, p plugins.Plugin) (deregister func
 	m.drivers[d.name] = append(m.drivers[d.name], d)
 	delete(m.deregistered, d.name)
 	m.mu.Unlock()
-	notify(m.changed)
-	notify(m.due)
+	m.changed.Notify()
+	m.due.Notify()
 	return func() {
 		m.mu.Lock()
 		m.drivers[d.name] = slices.DeleteFunc(m.drivers[d.name], func(o *driver) bool { return o == d })
@@ -144,7 +145,7 @@ func (m *Manager) Register(_ context.Context, p plugins.Plugin) (deregister func
 			delete(m.drivers, d.name)
 			if m.options.Slices != nil {
 				m.deregistered[d.name] = time.Now()
-				notify(m.left)
+				m.left.Notify()
 			}
 		}
 		m.mu.Unlock()
@@ -183,20 +184,13 @@ func (m *Manager) driver(name string) *driver {
 }
 
 // Changed receives after a driver has registered.
-func (m *Manager) Changed() <-chan struct{} { return m.changed }
+func (m *Manager) Changed() <-chan struct{} { return m.changed.C() }
 
 // TakeChanged returns the pods whose claims could not be prepared.
 func (m *Manager) TakeChanged() []types.UID {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Collect(maps.Keys(m.waiting))
-}
-
-func notify(ch chan struct{}) {
-	select {
-	case ch <- struct{}{}:
-	default:
-	}
 }
 
 // setWaiting records whether a pod waits for its claims.

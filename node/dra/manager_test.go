@@ -495,8 +495,8 @@ func TestClaimOfSameName(t *testing.T) {
 	claims["shop/x"] = allocated("x", "new")
 	claims["shop/x"].UID = "uid-other"
 	mustFail(t, m.Prepare(t.Context(), podWith("new", "x")), "still prepared")
-	for len(m.changed) > 0 {
-		<-m.changed
+	for len(m.changed.C()) > 0 {
+		<-m.changed.C()
 	}
 	if err := m.Unprepare(t.Context(), "old"); err != nil {
 		t.Fatal(err)

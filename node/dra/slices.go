@@ -32,7 +32,7 @@ func (m *Manager) DeleteSlices(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-m.left:
+		case <-m.left.C():
 			if at.IsZero() {
 				at = time.Now().Add(m.options.SliceDelay)
 			}

@@ -55,7 +55,7 @@ func TestDeleteSlices(t *testing.T) {
 			} else {
 				delete(m.drivers, name)
 				m.deregistered[name] = time.Now()
-				notify(m.left)
+				m.left.Notify()
 			}
 		}
 		step := func(after time.Duration, want ...sliceCall) {

@@ -23,7 +23,7 @@ func (m *Manager) Unprepare(ctx context.Context, uid types.UID) error {
 	m.mu.Lock()
 	m.gone[uid] = true
 	m.mu.Unlock()
-	notify(m.due)
+	m.due.Notify()
 	return nil
 }
 
@@ -81,7 +81,7 @@ func (m *Manager) unprepareClaim(ctx context.Context, uid types.UID, c *claim) e
 	delete(m.claims, c.key)
 	c.removed = true
 	m.mu.Unlock()
-	notify(m.changed) // a pod may wait for another claim of this name
+	m.changed.Notify() // a pod may wait for another claim of this name
 	m.log.Info("Resource claim unprepared", "namespace", c.key.Namespace, "claim", c.key.Name, "uid", c.uid, "drivers", c.drivers)
 	if err := m.options.Unwritten.Write(m.options.Checkpoint, m.save); err != nil {
 		// A later daemon unprepares it once more, which changes nothing.
@@ -115,7 +115,7 @@ func (m *Manager) Retain(keep func(types.UID) bool) {
 		m.gone[uid] = true
 	}
 	m.mu.Unlock()
-	notify(m.due)
+	m.due.Notify()
 }
 
 // Run unprepares the claims of pods that are gone until ctx ends, each time a driver registers and
@@ -130,7 +130,7 @@ func (m *Manager) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-m.due:
+		case <-m.due.C():
 		case <-retry:
 		}
 	}

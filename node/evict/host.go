@@ -130,7 +130,7 @@ func (h *Host) Run(ctx context.Context) error {
 }
 
 // C implements Alarm.
-func (h *Host) C() <-chan struct{} { return h.alarms.C }
+func (h *Host) C() <-chan struct{} { return h.alarms.C() }
 
 // memoryHeadroom is a cgroup with the bytes that it can use before the kernel has
 // to reclaim.

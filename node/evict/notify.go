@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/podstead/podstead/internal/wakeup"
 	"github.com/podstead/podstead/node/cgroup"
 )
 
@@ -22,8 +23,7 @@ import (
 // waits for memory, not how much is left, so that the receiver must also check
 // near the threshold.
 type Notifier struct {
-	// C receives when memory may be short.
-	C chan struct{}
+	short wakeup.Signal
 
 	mu     sync.Mutex
 	events map[string]*usageEvent // by directory
@@ -47,15 +47,11 @@ func (a *usageEvent) disarm() {
 
 // NewNotifier creates a notifier. It registers nothing yet.
 func NewNotifier() *Notifier {
-	return &Notifier{C: make(chan struct{}, 1), events: map[string]*usageEvent{}}
+	return &Notifier{short: wakeup.NewSignal(), events: map[string]*usageEvent{}}
 }
 
-func (n *Notifier) notify() {
-	select {
-	case n.C <- struct{}{}:
-	default:
-	}
-}
+// C receives when memory may be short.
+func (n *Notifier) C() <-chan struct{} { return n.short.C() }
 
 // rearmDivisor is the part of the margin, as a divisor, by which the number must
 // move before the event is registered again, and minRearmBytes the minimum in
@@ -102,7 +98,7 @@ func (n *Notifier) Arm(c cgroup.MemoryCgroup, margin int64) error {
 			if _, err := event.Read(buffer); err != nil {
 				return // closed
 			}
-			n.notify()
+			n.short.Notify()
 		}
 	})
 	return nil
@@ -198,7 +194,7 @@ func (n *Notifier) listen(ctx context.Context, fd int, file string) error {
 		case fds[0].Revents&unix.POLLERR != 0:
 			return fmt.Errorf("%s was removed", file)
 		case fds[0].Revents&unix.POLLPRI != 0:
-			n.notify()
+			n.short.Notify()
 		}
 	}
 	return ctx.Err()

@@ -93,7 +93,7 @@ func TestArmAsksForTheMarginAboveUsage(t *testing.T) {
 		t.Errorf("after its end: %v", err)
 	}
 	select {
-	case <-n.C:
+	case <-n.C():
 		t.Error("notified without an event")
 	default:
 	}

@@ -58,7 +58,7 @@ func in(t *testing.T, script string, directories ...string) {
 func awaitAlarm(t *testing.T, n *Notifier) {
 	t.Helper()
 	select {
-	case <-n.C:
+	case <-n.C():
 	case <-time.After(2 * time.Minute):
 		t.Error("the kernel did not notify")
 	}
@@ -73,7 +73,7 @@ func TestKernelNotifiesOfUsage(t *testing.T) {
 		t.Fatal(err)
 	}
 	select {
-	case <-n.C:
+	case <-n.C():
 		t.Error("notified without a reason")
 	default:
 	}

@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"sync"
 	"time"
 )
 
@@ -47,27 +46,6 @@ type Counters struct {
 type Request struct {
 	// Exec replaces the program: its path, then its arguments.
 	Exec []string `json:"exec,omitempty"`
-}
-
-// control notifies the connections of the control socket.
-type control struct {
-	mu      sync.Mutex
-	changed chan struct{}
-}
-
-// notify tells all connections that the status changed.
-func (c *control) notify() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	close(c.changed)
-	c.changed = make(chan struct{})
-}
-
-// next returns a channel that is closed at the next change.
-func (c *control) next() <-chan struct{} {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.changed
 }
 
 func (s *Server) status() Status {
@@ -141,9 +119,10 @@ func (s *Server) serveControlConn(ctx context.Context, conn net.Conn) {
 	}()
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
+	changed, unsubscribe := s.statusChanged.Subscribe()
+	defer unsubscribe()
 	why := ""
 	for {
-		changed := s.control.next()
 		status := s.status()
 		status.Refused, why = why, ""
 		_ = conn.SetWriteDeadline(time.Now().Add(controlWrite))

@@ -123,7 +123,7 @@ func (s *Server) listenOnce(ctx, retry context.Context, addresses []netip.Addr) 
 		l.served.Go(func() { s.serveTCP(ctx, opened.tcp, a) })
 	}
 	if changed {
-		s.control.notify()
+		s.statusChanged.Notify()
 	}
 	return len(l.failed) == 0
 }

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 
 	"github.com/miekg/dns"
+
+	"github.com/podstead/podstead/internal/wakeup"
 )
 
 // Server answers the queries of pods. Run owns its goroutines.
@@ -23,7 +25,8 @@ type Server struct {
 	conns    *limiter
 
 	listeners listeners
-	control   control
+	// statusChanged notifies the connections of the control socket.
+	statusChanged wakeup.Broadcast
 }
 
 // New creates a server for a directory, in which the daemon writes the snapshot.
@@ -32,7 +35,6 @@ func New(dir Directory, log *slog.Logger) *Server {
 	s.forwards = newLimiter(maxForwards, maxForwardsPerClient, &s.stats.rejected)
 	s.conns = newLimiter(maxConns, maxConnsPerClient, &s.stats.rejected)
 	s.listeners = listeners{open: map[netip.Addr]*listener{}, failed: map[netip.Addr]string{}}
-	s.control.changed = make(chan struct{})
 	return s
 }
 

@@ -48,5 +48,5 @@ func (s *Server) loadSnapshot(ctx context.Context) {
 	if before == nil || before.Port != snapshot.Port || !slices.Equal(before.Listen, snapshot.Listen) {
 		s.listen(ctx, snapshot.Listen, snapshot.Port)
 	}
-	s.control.notify()
+	s.statusChanged.Notify()
 }
