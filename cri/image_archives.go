@@ -18,8 +18,9 @@ type ImageArchives interface {
 	// Find looks for an archive that contains an image, which is a full reference;
 	// present says whether the runtime has the image.
 	Find(image string, present bool) (ArchivedImage, bool)
-	// Changed returns a channel that is closed when an answer of Find may have changed.
-	Changed() <-chan struct{}
+	// Subscribe returns a channel that receives after an answer of Find may have changed,
+	// nil if none ever does, and a function that ends the subscription.
+	Subscribe() (<-chan struct{}, func())
 }
 
 // ArchivedImage is an image that an archive contains.
@@ -37,7 +38,7 @@ type ArchivedImage struct {
 type noArchives struct{}
 
 func (noArchives) Find(string, bool) (ArchivedImage, bool) { return ArchivedImage{}, false }
-func (noArchives) Changed() <-chan struct{}                { return nil }
+func (noArchives) Subscribe() (<-chan struct{}, func())    { return nil, func() {} }
 
 // errArchived cancels a pull because an archive contains the image.
 var errArchived = errors.New("an image archive contains the image")
@@ -55,18 +56,18 @@ func (m *imageManager) waitForArchive(pod *v1.Pod, requested, archive string) *w
 // archive contains an image which the runtime does not have.
 func (m *imageManager) untilArchived(ctx context.Context, image string) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	changed := m.archives.Changed()
+	changed, unsubscribe := m.archives.Subscribe()
 	if changed == nil {
 		return ctx, func() { cancel(nil) }
 	}
 	go func() {
+		defer unsubscribe()
 		for {
 			select {
 			case <-ctx.Done():
 				return
 			case <-changed:
 			}
-			changed = m.archives.Changed()
 			if found, ok := m.archives.Find(image, true); ok && found.Fault == "" {
 				cancel(errArchived)
 				return

@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/internal/wakeup"
 )
 
 // archives are ImageArchives with one image.
@@ -16,11 +18,11 @@ type archives struct {
 	image   string
 	found   ArchivedImage
 	lost    int // how often the image was said not to be present
-	changed chan struct{}
+	changed wakeup.Broadcast
 }
 
 func newArchives(image string, found ArchivedImage) *archives {
-	return &archives{image: image, found: found, changed: make(chan struct{})}
+	return &archives{image: image, found: found}
 }
 
 func (a *archives) Find(image string, present bool) (ArchivedImage, bool) {
@@ -35,18 +37,13 @@ func (a *archives) Find(image string, present bool) (ArchivedImage, bool) {
 	return a.found, true
 }
 
-func (a *archives) Changed() <-chan struct{} {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.changed
-}
+func (a *archives) Subscribe() (<-chan struct{}, func()) { return a.changed.Subscribe() }
 
 func (a *archives) set(image string, found ArchivedImage) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.image, a.found = image, found
-	close(a.changed)
-	a.changed = make(chan struct{})
+	a.changed.Notify()
 }
 
 // An image that an archive contains is not pulled: the container waits for the archive, and

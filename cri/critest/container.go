@@ -164,7 +164,7 @@ func (f *Fake) setState(c *container, state runtimeapi.ContainerState) {
 	c.state = state
 	c.relist()
 	f.record.container(c)
-	f.notifyWaiters()
+	f.changed.Notify()
 }
 
 // exit ends a container. One that has exited is not changed. The lock is held.
@@ -207,7 +207,7 @@ func (f *Fake) removeContainer(c *container) {
 	if i := slices.Index(c.sandbox.members, c); i >= 0 {
 		c.sandbox.members = slices.Delete(c.sandbox.members, i, i+1)
 	}
-	f.notifyWaiters()
+	f.changed.Notify()
 	f.emit(runtimeapi.ContainerEventType_CONTAINER_DELETED_EVENT, c.id, c.sandbox)
 }
 

@@ -5,6 +5,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podstead/podstead/internal/wakeup"
 )
 
 // eventHub has the open event streams.
@@ -17,7 +19,7 @@ type eventHub struct {
 
 type eventStream struct {
 	queue []*runtimeapi.ContainerEventResponse
-	wake  chan struct{} // capacity 1
+	wake  wakeup.Signal
 	ended bool
 }
 
@@ -63,7 +65,7 @@ func (f *Fake) Streams() int {
 
 func (s *runtimeServer) GetContainerEvents(_ *runtimeapi.GetEventsRequest, out grpc.ServerStreamingServer[runtimeapi.ContainerEventResponse]) error {
 	f := s.f
-	stream := &eventStream{wake: make(chan struct{}, 1)}
+	stream := &eventStream{wake: wakeup.NewSignal()}
 	f.mu.Lock()
 	if !f.events.on {
 		f.mu.Unlock()
@@ -73,17 +75,17 @@ func (s *runtimeServer) GetContainerEvents(_ *runtimeapi.GetEventsRequest, out g
 		f.events.streams = map[*eventStream]struct{}{}
 	}
 	f.events.streams[stream] = struct{}{}
-	f.notifyWaiters()
+	f.changed.Notify()
 	f.mu.Unlock()
 	defer func() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		delete(f.events.streams, stream)
-		f.notifyWaiters()
+		f.changed.Notify()
 	}()
 	for {
 		select {
-		case <-stream.wake:
+		case <-stream.wake.C():
 		case <-out.Context().Done():
 			return status.FromContextError(out.Context().Err()).Err()
 		}
@@ -128,20 +130,13 @@ func (f *Fake) emit(kind runtimeapi.ContainerEventType, id string, b *sandbox) {
 		for range copies {
 			stream.queue = append(stream.queue, e)
 		}
-		stream.signal()
+		stream.wake.Notify()
 	}
 }
 
 func (h *eventHub) end() {
 	for stream := range h.streams {
 		stream.ended = true
-		stream.signal()
-	}
-}
-
-func (s *eventStream) signal() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
+		stream.wake.Notify()
 	}
 }

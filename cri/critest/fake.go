@@ -13,6 +13,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/internal/wakeup"
 )
 
 // Instance is the cri.LabelInstance of the clients that a Fake creates.
@@ -26,7 +27,7 @@ type Fake struct {
 
 	mu         sync.Mutex
 	closed     bool
-	changed    chan struct{} // closed at the next change; nil while nothing waits
+	changed    wakeup.Broadcast
 	serial     uint64
 	lastTime   time.Time
 	skew       time.Duration // of the clock that clients see
@@ -89,7 +90,7 @@ func (f *Fake) Close() {
 	f.closed = true
 	f.faults.releaseAll()
 	f.images.releaseAll()
-	f.notifyWaiters()
+	f.changed.Notify()
 	f.mu.Unlock()
 	f.grpc.Stop()
 	f.net.wait()
@@ -117,14 +118,6 @@ func (f *Fake) Options() cri.Options {
 		Endpoint:    "unix:///run/critest.sock",
 		Instance:    Instance,
 		DialOptions: []grpc.DialOption{grpc.WithContextDialer(f.dialMemory)},
-	}
-}
-
-// notifyWaiters wakes everything that waits for a change. The lock is held.
-func (f *Fake) notifyWaiters() {
-	if f.changed != nil {
-		close(f.changed)
-		f.changed = nil
 	}
 }
 

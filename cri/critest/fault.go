@@ -148,7 +148,7 @@ func (f *Fake) hit(method string, request any) (*Injected, time.Duration) {
 	defer f.mu.Unlock()
 	about := f.targetOf(request)
 	f.record.call(method, about)
-	f.notifyWaiters()
+	f.changed.Notify()
 	latency, ok := f.faults.latency[method]
 	if !ok {
 		latency = f.faults.latency["*"]

@@ -43,7 +43,7 @@ func (f *Fake) SetImages(refs ...string) {
 	for _, ref := range refs {
 		f.images.add(ref)
 	}
-	f.notifyWaiters()
+	f.changed.Notify()
 }
 
 // SetPullable sets which images the registry has. Before it is called, it has
@@ -92,12 +92,12 @@ func (s *imageServer) PullImage(ctx context.Context, r *runtimeapi.PullImageRequ
 	f.mu.Lock()
 	hold := cmp.Or(f.images.holds[ref], f.images.holds["*"])
 	f.images.pulling[ref]++
-	f.notifyWaiters()
+	f.changed.Notify()
 	f.mu.Unlock()
 	err := hold.wait(ctx)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	defer f.notifyWaiters()
+	defer f.changed.Notify()
 	if f.images.pulling[ref]--; f.images.pulling[ref] == 0 {
 		delete(f.images.pulling, ref)
 	}
@@ -135,7 +135,7 @@ func (s *imageServer) RemoveImage(_ context.Context, r *runtimeapi.RemoveImageRe
 			delete(s.f.images.present, ref)
 		}
 	}
-	s.f.notifyWaiters()
+	s.f.changed.Notify()
 	return &runtimeapi.RemoveImageResponse{}, nil
 }
 

@@ -40,7 +40,7 @@ func (s *runtimeServer) UpdateContainerResources(_ context.Context, r *runtimeap
 		c.config.Linux.Resources = &runtimeapi.LinuxContainerResources{}
 	}
 	proto.Merge(c.config.Linux.Resources, r.Linux) // leaves what is 0
-	f.notifyWaiters()
+	f.changed.Notify()
 	return &runtimeapi.UpdateContainerResourcesResponse{}, nil
 }
 

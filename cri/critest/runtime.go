@@ -44,7 +44,7 @@ func (f *Fake) SetRuntimeReady(message string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.runtime.runtime = message
-	f.notifyWaiters()
+	f.changed.Notify()
 }
 
 // SetNetworkReady is the same for the network. While it is not ready, only
@@ -53,7 +53,7 @@ func (f *Fake) SetNetworkReady(message string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.runtime.network = message
-	f.notifyWaiters()
+	f.changed.Notify()
 }
 
 // SetConfig is the configuration that a verbose Status shows, as containerd's

@@ -94,7 +94,7 @@ func (f *Fake) setReady(b *sandbox, ready bool) {
 	b.ready = ready
 	b.relist()
 	f.record.sandbox(b)
-	f.notifyWaiters()
+	f.changed.Notify()
 }
 
 // stopSandbox kills what runs in a sandbox and stops it. The lock is held.
@@ -117,7 +117,7 @@ func (f *Fake) removeSandbox(b *sandbox) {
 	}
 	delete(f.sandboxes, b.id)
 	delete(f.names, b.name)
-	f.notifyWaiters()
+	f.changed.Notify()
 	// containerd 1.7 no longer finds the sandbox when it sends this event.
 	f.emit(runtimeapi.ContainerEventType_CONTAINER_DELETED_EVENT, b.id, nil)
 }

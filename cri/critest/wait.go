@@ -15,12 +15,11 @@ const patience = 30 * time.Second
 // Wait waits until cond holds. It checks at once, and again after each change of
 // the fake and each call to it; cond may use all of the fake's methods.
 func (f *Fake) Wait(ctx context.Context, cond func() bool) error {
+	changed, unsubscribe := f.changed.Subscribe()
+	defer unsubscribe()
 	for {
 		f.mu.Lock()
-		if f.changed == nil {
-			f.changed = make(chan struct{})
-		}
-		changed, closed := f.changed, f.closed
+		closed := f.closed
 		f.mu.Unlock()
 		if cond() {
 			return nil

@@ -14,6 +14,7 @@ import (
 
 	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/internal/statefile"
+	"github.com/podstead/podstead/internal/wakeup"
 )
 
 // The reasons of the node's events.
@@ -43,13 +44,13 @@ type Config struct {
 type Directory struct {
 	cfg   Config
 	state *statefile.File[savedState]
-	// wake notifies Run (capacity 1, coalescing).
-	wake chan struct{}
+	// wake notifies Run.
+	wake wakeup.Signal
+	// changed notifies subscribers after an answer of Find may have changed.
+	changed wakeup.Broadcast
 
-	mu sync.Mutex
-	// changed is closed and replaced when an answer of Find may have changed.
-	changed chan struct{}
-	files   map[string]*file
+	mu    sync.Mutex
+	files map[string]*file
 	// fault is why the directory is not read; empty if it is.
 	fault string
 	// ignored are the names of files that are no archives.
@@ -103,7 +104,7 @@ func New(cfg Config) *Directory {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	d := &Directory{
-		cfg: cfg, state: stateFormat.File(cfg.File, cfg.Disk), wake: make(chan struct{}, 1), changed: make(chan struct{}),
+		cfg: cfg, state: stateFormat.File(cfg.File, cfg.Disk), wake: wakeup.NewSignal(),
 		files: map[string]*file{}, needed: map[string]bool{}, dirty: map[string]bool{},
 	}
 	files, err := loadState(d.state)
@@ -126,7 +127,7 @@ func (d *Directory) Find(image string, present bool) (cri.ArchivedImage, bool) {
 	if f == nil {
 		if !present {
 			// The watch may have missed it: a file system may have been mounted.
-			d.notify()
+			d.wake.Notify()
 		}
 		return cri.ArchivedImage{}, false
 	}
@@ -146,18 +147,14 @@ func (d *Directory) Find(image string, present bool) (cri.ArchivedImage, bool) {
 		found.Loading = true
 		if name := d.tagged(image); !d.needed[name] {
 			d.needed[name] = true
-			d.notify()
+			d.wake.Notify()
 		}
 	}
 	return found, true
 }
 
-// Changed implements cri.ImageArchives.
-func (d *Directory) Changed() <-chan struct{} {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.changed
-}
+// Subscribe implements cri.ImageArchives.
+func (d *Directory) Subscribe() (<-chan struct{}, func()) { return d.changed.Subscribe() }
 
 // Images returns the names of all images that archives contain, to be kept from garbage
 // collection.
@@ -192,20 +189,6 @@ func (d *Directory) Status() Status {
 }
 
 func (d *Directory) path(name string) string { return filepath.Join(d.cfg.Dir, name) }
-
-// notify wakes Run.
-func (d *Directory) notify() {
-	select {
-	case d.wake <- struct{}{}:
-	default:
-	}
-}
-
-// announce reports that answers of Find may have changed; the caller holds mu.
-func (d *Directory) announce() {
-	close(d.changed)
-	d.changed = make(chan struct{})
-}
 
 // tagged returns the name with which archives have an image: of a reference with a digest
 // that of the image with this digest, empty if there is none. The caller holds mu.

@@ -74,7 +74,7 @@ func (d *Directory) settle(f *file) bool {
 	loaded := fault == "" && f.wasRead && len(d.due(f)) == 0
 	if fault == "" && !loaded {
 		f.state, f.message = Loading, ""
-		d.announce()
+		d.changed.Notify()
 	}
 	d.mu.Unlock()
 	switch {
@@ -216,7 +216,7 @@ func (d *Directory) learn(f *file, digest string, images []*archive.Image) {
 			f.images[name] = imageDigests{ID: i.ID, Pinned: pinned[k]}
 		}
 	}
-	d.announce()
+	d.changed.Notify()
 }
 
 // findPresent marks the due images that the runtime has already as the archive has them,

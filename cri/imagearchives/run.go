@@ -73,7 +73,7 @@ func (d *Directory) Run(ctx context.Context, rt Runtime) error {
 			d.observe("", true)
 			at = time.Now().Add(withoutWatch)
 			select {
-			case <-d.wake: // its own
+			case <-d.wake.C(): // its own
 			default:
 			}
 		}
@@ -93,7 +93,7 @@ func (d *Directory) await(ctx context.Context, at time.Time) {
 	}
 	select {
 	case <-ctx.Done():
-	case <-d.wake:
+	case <-d.wake.C():
 	case <-due:
 	}
 }
@@ -105,7 +105,7 @@ func (d *Directory) observe(name string, changed bool) {
 		d.dirty[name] = true
 		d.mu.Unlock()
 	}
-	d.notify()
+	d.wake.Notify()
 }
 
 // errSuperseded cancels the load of an archive that was changed or removed.
@@ -134,7 +134,7 @@ func (d *Directory) process(ctx context.Context, rt Runtime, f *file) {
 			d.save()
 			rt.Changed()
 			return
-		case <-d.wake:
+		case <-d.wake.C():
 			if d.scan(ctx) {
 				rt.Changed()
 			}
@@ -160,6 +160,6 @@ func (d *Directory) release(f *file) (needed bool) {
 		needed = needed || d.needed[name]
 		delete(d.needed, name)
 	}
-	d.announce()
+	d.changed.Notify()
 	return needed
 }

@@ -147,7 +147,7 @@ func (d *Directory) scan(ctx context.Context) (gone bool) {
 	}
 	d.ignored = all.ignored
 	if changed || gone {
-		d.announce()
+		d.changed.Notify()
 	}
 	d.mu.Unlock()
 	if changed || gone {
@@ -182,7 +182,7 @@ func (d *Directory) setFault(err error) bool {
 	before := d.fault
 	d.fault = fault
 	if fault != before {
-		d.announce()
+		d.changed.Notify()
 	}
 	d.mu.Unlock()
 	if fault != before && fault != "" {
