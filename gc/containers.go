@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/internal/wakeup"
 )
 
 const (
@@ -62,7 +63,7 @@ type ContainersConfig struct {
 // is woken, and when a removal is due.
 type Containers struct {
 	cfg  ContainersConfig
-	wake chan struct{}
+	wake wakeup.Signal
 
 	// mu is held during a round and guards the fields below.
 	mu sync.Mutex
@@ -77,16 +78,11 @@ func NewContainers(cfg ContainersConfig) *Containers {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Containers{cfg: cfg, wake: make(chan struct{}, 1), restarts: map[types.UID]int{}}
+	return &Containers{cfg: cfg, wake: wakeup.NewSignal(), restarts: map[types.UID]int{}}
 }
 
 // Wake requests a round and returns immediately. Requests coalesce.
-func (g *Containers) Wake() {
-	select {
-	case g.wake <- struct{}{}:
-	default:
-	}
-}
+func (g *Containers) Wake() { g.wake.Notify() }
 
 // Run runs until ctx ends.
 func (g *Containers) Run(ctx context.Context) error {
@@ -97,7 +93,7 @@ func (g *Containers) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-g.wake:
+		case <-g.wake.C():
 		case <-timer.C:
 		}
 		if next, _, _ := g.round(ctx, false); next.IsZero() {

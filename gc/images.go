@@ -14,6 +14,7 @@ import (
 	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/cri/pullrecords"
 	"github.com/podstead/podstead/internal/statefile"
+	"github.com/podstead/podstead/internal/wakeup"
 )
 
 // imagePeriod is the default time between two checks of the image file system,
@@ -76,7 +77,7 @@ type ImagesConfig struct {
 type Images struct {
 	cfg  ImagesConfig
 	file *statefile.File[imageRecord]
-	wake chan struct{}
+	wake wakeup.Signal
 
 	// round is held while images are selected and removed.
 	round sync.Mutex
@@ -109,7 +110,7 @@ func NewImages(cfg ImagesConfig) *Images {
 	}
 	now := time.Now()
 	record.fixUnsetTimes(now)
-	return &Images{cfg: cfg, file: file, wake: make(chan struct{}, 1), record: record, inUse: map[string]bool{}, clockRead: now}
+	return &Images{cfg: cfg, file: file, wake: wakeup.NewSignal(), record: record, inUse: map[string]bool{}, clockRead: now}
 }
 
 func statfs(mount string) (capacity, free uint64, err error) {
@@ -121,12 +122,7 @@ func statfs(mount string) (capacity, free uint64, err error) {
 }
 
 // Wake reports that containers may have changed and returns immediately.
-func (g *Images) Wake() {
-	select {
-	case g.wake <- struct{}{}:
-	default:
-	}
-}
+func (g *Images) Wake() { g.wake.Notify() }
 
 // Run runs until ctx ends.
 func (g *Images) Run(ctx context.Context) error {
@@ -141,7 +137,7 @@ func (g *Images) Run(ctx context.Context) error {
 				g.save() // with the time of their last use
 			}
 			return ctx.Err()
-		case <-g.wake:
+		case <-g.wake.C():
 			g.recordUse(g.cfg.Observed())
 			// Changes during this time are recorded after it.
 			select {

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/internal/wakeup"
 )
 
 const (
@@ -61,7 +62,7 @@ type LogsConfig struct {
 // limit.
 type Logs struct {
 	cfg  LogsConfig
-	wake chan struct{}
+	wake wakeup.Signal
 
 	// Only Run uses the following fields.
 
@@ -102,18 +103,13 @@ func NewLogs(cfg LogsConfig) *Logs {
 	}
 	cfg.Policy.MaxFiles = max(cfg.Policy.MaxFiles, 2)
 	return &Logs{
-		cfg: cfg, wake: make(chan struct{}, 1), logs: map[string]*runningLog{}, compressions: map[string]compression{},
+		cfg: cfg, wake: wakeup.NewSignal(), logs: map[string]*runningLog{}, compressions: map[string]compression{},
 		rotationSlots: make(chan struct{}, maxParallelRotations), results: make(chan func()), watcher: cfg.Watcher,
 	}
 }
 
 // Wake reports that running containers may have changed and returns immediately.
-func (l *Logs) Wake() {
-	select {
-	case l.wake <- struct{}{}:
-	default:
-	}
-}
+func (l *Logs) Wake() { l.wake.Notify() }
 
 // Run runs until ctx ends.
 func (l *Logs) Run(ctx context.Context) error {
@@ -131,7 +127,7 @@ func (l *Logs) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-l.wake:
+		case <-l.wake.C():
 			l.updateRunning(l.cfg.Runtime.Observed())
 		case path := <-l.watcher.Written():
 			l.logWritten(path)

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/internal/unwritten"
+	"github.com/podstead/podstead/internal/wakeup"
 )
 
 const (
@@ -34,8 +35,8 @@ type Checkpoint struct {
 	path  string
 	log   *slog.Logger
 	files *unwritten.Files
-	// saveRequests notifies Run (capacity 1, coalescing).
-	saveRequests chan struct{}
+	// saveRequests notifies Run.
+	saveRequests wakeup.Signal
 
 	mu    sync.Mutex
 	state checkpointState
@@ -54,7 +55,7 @@ type Checkpoint struct {
 // files records whether the checkpoint could be written. The error is for a file
 // that cannot be read.
 func OpenCheckpoint(path string, log *slog.Logger, files *unwritten.Files) (*Checkpoint, error) {
-	c := &Checkpoint{path: path, log: log, files: files, saveRequests: make(chan struct{}, 1)}
+	c := &Checkpoint{path: path, log: log, files: files, saveRequests: wakeup.NewSignal()}
 	c.state = newCheckpointState()
 	if path == "" {
 		return c, nil
@@ -74,7 +75,7 @@ func (c *Checkpoint) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			c.Save()
 			return nil
-		case <-c.saveRequests:
+		case <-c.saveRequests.C():
 			timer.Reset(readyDelay)
 		case <-timer.C:
 			if c.Save() != nil {
@@ -100,12 +101,7 @@ func (c *Checkpoint) RecordReady(uid types.UID) {
 	}
 }
 
-func (c *Checkpoint) requestSave() {
-	select {
-	case c.saveRequests <- struct{}{}:
-	default:
-	}
-}
+func (c *Checkpoint) requestSave() { c.saveRequests.Notify() }
 
 // Previous returns the last revision of the unit that was Ready before the one
 // in effect; false if there is none.

@@ -10,6 +10,8 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podstead/podstead/internal/wakeup"
 )
 
 // The kinds of objects that manifests can declare next to pods.
@@ -123,7 +125,7 @@ func (o *Object) Keys() []string {
 type Objects struct {
 	mu          sync.Mutex
 	entries     map[ObjectRef]*objectEntry
-	subscribers map[chan struct{}]struct{}
+	subscribers wakeup.Broadcast
 }
 
 // objectEntry is one object in effect and its origin.
@@ -135,7 +137,7 @@ type objectEntry struct {
 }
 
 func newObjects() *Objects {
-	return &Objects{entries: map[ObjectRef]*objectEntry{}, subscribers: map[chan struct{}]struct{}{}}
+	return &Objects{entries: map[ObjectRef]*objectEntry{}}
 }
 
 func (o *Objects) get(kind, namespace, name string) Object {
@@ -281,17 +283,7 @@ func (o *Objects) sorted() []*objectEntry {
 // Subscribe returns a channel that is notified (capacity 1, coalescing) after
 // an object was added, removed or changed, and a function that ends the
 // subscription.
-func (o *Objects) Subscribe() (<-chan struct{}, func()) {
-	wake := make(chan struct{}, 1)
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.subscribers[wake] = struct{}{}
-	return wake, func() {
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		delete(o.subscribers, wake)
-	}
-}
+func (o *Objects) Subscribe() (<-chan struct{}, func()) { return o.subscribers.Subscribe() }
 
 // replace replaces all objects, and notifies the subscribers if any object
 // changed.
@@ -304,14 +296,8 @@ func (o *Objects) replace(entries map[ObjectRef]*objectEntry) {
 		changed = changed || before == nil || before.object.Digest != entry.object.Digest
 	}
 	o.entries = entries
-	if !changed {
-		return
-	}
-	for wake := range o.subscribers {
-		select {
-		case wake <- struct{}{}:
-		default:
-		}
+	if changed {
+		o.subscribers.Notify()
 	}
 }
 

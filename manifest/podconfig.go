@@ -9,6 +9,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstead/podstead/internal/wakeup"
 )
 
 // PodConfigOptions configures a PodConfig.
@@ -42,15 +44,15 @@ type PodConfig struct {
 	now        func() time.Time
 	updates    chan PodUpdate
 	objects    *Objects
-	// queued notifies Run (capacity 1, coalescing).
-	queued chan struct{}
+	// queued notifies Run.
+	queued wakeup.Signal
 
 	mu           sync.Mutex
 	queue        []PodUpdate
 	states       map[Source]*sourceState
 	podFaults    map[types.UID]string
 	loggedFaults map[string]string
-	subscribers  map[chan struct{}]struct{}
+	subscribers  wakeup.Broadcast
 }
 
 // sourceState is the state of one source.
@@ -80,11 +82,10 @@ func NewPodConfig(opts PodConfigOptions) *PodConfig {
 		now:          time.Now,
 		updates:      make(chan PodUpdate),
 		objects:      newObjects(),
-		queued:       make(chan struct{}, 1),
+		queued:       wakeup.NewSignal(),
 		states:       map[Source]*sourceState{},
 		podFaults:    map[types.UID]string{},
 		loggedFaults: map[string]string{},
-		subscribers:  map[chan struct{}]struct{}{},
 	}
 	if c.checkpoint == nil {
 		c.checkpoint, _ = OpenCheckpoint("", opts.Log, nil) // reads nothing, cannot fail
@@ -106,7 +107,7 @@ func (c *PodConfig) Run(ctx context.Context) error {
 			select {
 			case <-ctx.Done():
 				return nil
-			case <-c.queued:
+			case <-c.queued.C():
 			}
 			continue
 		}
@@ -171,13 +172,10 @@ func (c *PodConfig) Deliver(set Set) {
 	c.refreshFaults()
 	c.logIncomplete(&before, &set)
 	c.updateLastGood()
-	c.notifySubscribers()
+	c.subscribers.Notify()
 	c.mu.Unlock()
 
-	select {
-	case c.queued <- struct{}{}:
-	default:
-	}
+	c.queued.Notify()
 	if err := c.checkpoint.Save(); err != nil {
 		c.checkpoint.requestSave()
 	}

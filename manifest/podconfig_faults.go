@@ -179,26 +179,7 @@ func (c *PodConfig) WasRead(uid types.UID) bool {
 // Subscribe returns a channel that is notified (capacity 1, coalescing) after
 // the snapshot changed, including faults, and a function that ends the
 // subscription.
-func (c *PodConfig) Subscribe() (<-chan struct{}, func()) {
-	wake := make(chan struct{}, 1)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.subscribers[wake] = struct{}{}
-	return wake, func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		delete(c.subscribers, wake)
-	}
-}
-
-func (c *PodConfig) notifySubscribers() {
-	for wake := range c.subscribers {
-		select {
-		case wake <- struct{}{}:
-		default:
-		}
-	}
-}
+func (c *PodConfig) Subscribe() (<-chan struct{}, func()) { return c.subscribers.Subscribe() }
 
 // refreshFaults computes the fault of each pod, and logs faults once until they
 // change.

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+
+	"github.com/podstead/podstead/internal/wakeup"
 )
 
 const (
@@ -79,9 +81,9 @@ type FileSource struct {
 	readDir func(string) ([]fs.DirEntry, error)
 	// inspectFile is inspectFile, except in tests.
 	inspectFile func(path string, read func(fs.FileInfo) bool) inspection
-	// unblocked receives when an access to a file that blocked has ended (capacity 1),
+	// unblocked receives when an access to a file that blocked has ended,
 	// progress when a scan goes on.
-	unblocked, progress chan struct{}
+	unblocked, progress wakeup.Signal
 
 	units map[string]*fileUnit
 	due   fileSchedule
@@ -146,8 +148,8 @@ func NewFileSource(opts FileSourceOptions) *FileSource {
 		units:   map[string]*fileUnit{},
 
 		inspectFile: inspectFile,
-		unblocked:   make(chan struct{}, 1),
-		progress:    make(chan struct{}, 1),
+		unblocked:   wakeup.NewSignal(),
+		progress:    wakeup.NewSignal(),
 	}
 }
 
@@ -168,7 +170,7 @@ func (s *FileSource) Run(ctx context.Context) error {
 			s.handleEvent(event, ok, time.Now())
 		case err, ok := <-errs:
 			s.handleWatchError(err, ok, time.Now())
-		case <-s.unblocked:
+		case <-s.unblocked.C():
 			s.due.settled = time.Now()
 		case <-timer.C:
 			if !s.scan(ctx) {

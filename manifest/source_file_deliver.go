@@ -33,7 +33,7 @@ func (s *FileSource) scan(ctx context.Context) bool {
 				s.opts.Scanned(began)
 			}
 			return true
-		case <-s.progress:
+		case <-s.progress.C():
 			timer.Reset(directoryTimeout)
 		case <-timer.C:
 			if !stalled {
@@ -67,12 +67,7 @@ func (s *FileSource) read(now time.Time) (changed bool) {
 }
 
 // advance reports that a scan goes on.
-func (s *FileSource) advance() {
-	select {
-	case s.progress <- struct{}{}:
-	default:
-	}
-}
+func (s *FileSource) advance() { s.progress.Notify() }
 
 // deliverStalled delivers the last set with the fault that the directory does not answer.
 // The units belong to the scan.

@@ -144,10 +144,7 @@ func (s *FileSource) inspect(unit *fileUnit, now time.Time) *access {
 		}
 		a.done <- found
 		if time.Since(a.begun) > readTimeout {
-			select {
-			case s.unblocked <- struct{}{}:
-			default:
-			}
+			s.unblocked.Notify()
 		}
 	}()
 	return a

@@ -8,6 +8,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstead/podstead/internal/wakeup"
 )
 
 // Execer runs commands in containers.
@@ -68,8 +70,8 @@ type Prober struct {
 	cfg     Config
 	since   time.Time
 	actions actions
-	wake    chan struct{}
-	changed chan struct{}
+	wake    wakeup.Signal
+	changed wakeup.Signal
 
 	mu    sync.Mutex
 	pods  map[types.UID]*podProbes
@@ -103,8 +105,8 @@ func New(cfg Config) *Prober {
 		cfg:     cfg,
 		since:   time.Now(),
 		actions: newActions(cfg),
-		wake:    make(chan struct{}, 1),
-		changed: make(chan struct{}, 1),
+		wake:    wakeup.NewSignal(),
+		changed: wakeup.NewSignal(),
 		pods:    map[types.UID]*podProbes{},
 		dirty:   map[types.UID]struct{}{},
 	}

@@ -44,10 +44,7 @@ func (p *Prober) schedule(w *worker, at time.Time) {
 	w.due = at
 	heap.Push(&p.queue, w)
 	if w.index == 0 {
-		select {
-		case p.wake <- struct{}{}:
-		default:
-		}
+		p.wake.Notify()
 	}
 }
 
@@ -66,7 +63,7 @@ func (p *Prober) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 		case <-timer.C:
-		case <-p.wake:
+		case <-p.wake.C():
 		}
 	}
 	return ctx.Err()

@@ -73,7 +73,7 @@ func setResult[V any](m *map[string]V, id string, v V) {
 
 // Changed receives a value after a result changed. Notifications coalesce;
 // TakeChanged returns the pods.
-func (p *Prober) Changed() <-chan struct{} { return p.changed }
+func (p *Prober) Changed() <-chan struct{} { return p.changed.C() }
 
 // TakeChanged returns the pods with a changed result and resets the list.
 func (p *Prober) TakeChanged() []types.UID {
@@ -90,8 +90,5 @@ func (p *Prober) TakeChanged() []types.UID {
 // notifyChanged records that a result of a pod changed. The lock is held.
 func (p *Prober) notifyChanged(uid types.UID) {
 	p.dirty[uid] = struct{}{}
-	select {
-	case p.changed <- struct{}{}:
-	default:
-	}
+	p.changed.Notify()
 }

@@ -1,6 +1,10 @@
 package spdy
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/podstead/podstead/internal/wakeup"
+)
 
 // The bytes that a connection keeps because they were not read yet.
 const (
@@ -23,16 +27,16 @@ type Budget struct {
 	mu   sync.Mutex
 	left int
 	// waiting are notified when bytes are returned.
-	waiting map[chan<- struct{}]struct{}
+	waiting map[wakeup.Signal]struct{}
 }
 
 // NewBudget returns a budget of some bytes.
 func NewBudget(bytes int) *Budget {
-	return &Budget{left: bytes, waiting: map[chan<- struct{}]struct{}{}}
+	return &Budget{left: bytes, waiting: map[wakeup.Signal]struct{}{}}
 }
 
 // take takes bytes, or notifies the channel when there may be enough.
-func (b *Budget) take(n int, notify chan<- struct{}) bool {
+func (b *Budget) take(n int, notify wakeup.Signal) bool {
 	if b == nil || n == 0 {
 		return true
 	}
@@ -55,16 +59,9 @@ func (b *Budget) put(n int) {
 	defer b.mu.Unlock()
 	b.left += n
 	for notify := range b.waiting {
-		wake(notify)
+		notify.Notify()
 	}
 	clear(b.waiting)
-}
-
-func wake(notify chan<- struct{}) {
-	select {
-	case notify <- struct{}{}:
-	default:
-	}
 }
 
 // account is what one connection keeps.
@@ -74,7 +71,7 @@ type account struct {
 	unread, streams int
 	// changed is notified when bytes were returned: those of the connection, or of the
 	// budget after it had not enough.
-	changed chan struct{}
+	changed wakeup.Signal
 }
 
 // take takes bytes of data. A connection that keeps no data always gets a chunk, however many
@@ -91,7 +88,7 @@ func (a *account) take(n int) bool {
 func (a *account) put(n int) {
 	a.budget.put(shared(a.unread) - shared(a.unread-n))
 	a.unread -= n
-	wake(a.changed)
+	a.changed.Notify()
 }
 
 // takeStream takes the cost of a stream. Only the connection's own maximum limits it.
@@ -106,14 +103,14 @@ func (a *account) takeStream(n int) bool {
 // putStream returns the cost of a stream.
 func (a *account) putStream(n int) {
 	a.streams -= n
-	wake(a.changed)
+	a.changed.Notify()
 }
 
 // close returns everything to the budget. What is taken later does not count.
 func (a *account) close() {
 	a.budget.put(shared(a.unread))
 	a.budget = nil
-	wake(a.changed)
+	a.changed.Notify()
 }
 
 // shared returns the part of the data of a connection that the budget has to have.

@@ -19,6 +19,8 @@ import (
 	"github.com/moby/spdystream"
 	"github.com/moby/spdystream/spdy"
 	"k8s.io/streaming/pkg/httpstream"
+
+	"github.com/podstead/podstead/internal/wakeup"
 )
 
 // dataFrame returns a data frame.
@@ -183,7 +185,7 @@ func TestManyStreamsWithoutBudget(t *testing.T) {
 
 // Even at the maximum of a connection, a chunk gets in.
 func TestChunkBesideStreams(t *testing.T) {
-	a := account{budget: NewBudget(0), changed: make(chan struct{}, 1)}
+	a := account{budget: NewBudget(0), changed: wakeup.NewSignal()}
 	if !a.takeStream(maxHeld) || a.takeStream(1) {
 		t.Error("streams are not bounded by the maximum of the connection")
 	}

@@ -52,7 +52,7 @@ func (s *stream) end() {
 	}
 	s.chunks, s.lost = nil, false
 	s.finish()
-	wake(s.c.changed) // what arrives now is dropped
+	s.c.changed.Notify() // what arrives now is dropped
 	if !s.closed && !s.reset {
 		_ = s.c.enqueue(frameReset, numbers(s.id, statusCancel))
 	}

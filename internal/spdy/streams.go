@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"k8s.io/streaming/pkg/httpstream"
+
+	"github.com/podstead/podstead/internal/wakeup"
 )
 
 // replyTimeout limits the wait for the other side to accept a stream.
@@ -82,7 +84,7 @@ func newStreams(raw *rawConn, server bool, limits Limits, accept func(httpstream
 	c := &streams{
 		raw: raw, frames: frameReader{in: bufio.NewReader(raw)}, server: server, limit: limits.Streams, accept: accept,
 		closed: make(chan struct{}), open: map[uint32]*stream{},
-		account: account{budget: limits.Budget, changed: make(chan struct{}, 1)},
+		account: account{budget: limits.Budget, changed: wakeup.NewSignal()},
 	}
 	go c.serve()
 	return c
@@ -196,7 +198,7 @@ func (c *streams) opened(f frame) error {
 			break
 		}
 		c.mu.Unlock()
-		<-c.changed
+		<-c.changed.C()
 	}
 	c.lastID = id
 	c.open[id] = s
@@ -269,7 +271,7 @@ func (c *streams) await(s *stream, n int) bool {
 		if ended || taken {
 			return taken
 		}
-		<-c.changed
+		<-c.changed.C()
 	}
 }
 

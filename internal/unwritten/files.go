@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/podstead/podstead/internal/wakeup"
 )
 
 // retryDelay is the time between two attempts of a write that Write repeats.
@@ -22,8 +24,8 @@ type File struct {
 // Files are the files whose last write failed. All methods are safe for concurrent use;
 // a nil *Files records nothing.
 type Files struct {
-	// changed notifies Run (capacity 1, coalescing).
-	changed chan struct{}
+	// changed notifies Run.
+	changed wakeup.Signal
 
 	mu     sync.Mutex
 	failed map[string]failure
@@ -37,7 +39,7 @@ type failure struct {
 
 // New returns Files without a failure.
 func New() *Files {
-	return &Files{changed: make(chan struct{}, 1), failed: map[string]failure{}}
+	return &Files{changed: wakeup.NewSignal(), failed: map[string]failure{}}
 }
 
 // Report records the result of a write that its owner repeats. With a nil error the path
@@ -77,10 +79,7 @@ func (f *Files) record(path string, err error, write func() error) {
 			return
 		}
 	}
-	select {
-	case f.changed <- struct{}{}:
-	default:
-	}
+	f.changed.Notify()
 }
 
 // List returns the files whose last write failed, sorted by path.
@@ -108,7 +107,7 @@ func (f *Files) Run(ctx context.Context, notify func([]File)) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-f.changed:
+		case <-f.changed.C():
 			notify(f.List())
 		case <-retry.C:
 			waiting = false
