@@ -11,6 +11,8 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstead/podstead/internal/wakeup"
 )
 
 // Config configures an Adapter. All fields but Registration, Certificates,
@@ -116,7 +118,7 @@ type Adapter struct {
 	drain drain
 
 	// Each has room for one notification.
-	nodeChanged, leaseChanged, podsChanged, eventsChanged, storageChanged chan struct{}
+	nodeChanged, leaseChanged, podsChanged, eventsChanged, storageChanged wakeup.Signal
 
 	// reported is when the node status was last sent, keptDiff the difference that the
 	// API server then kept. Only the node loop uses them.
@@ -145,8 +147,8 @@ func newAdapter(cfg Config) *Adapter {
 	cfg.Registration.setDefaults()
 	a := &Adapter{
 		cfg: cfg, name: cfg.Node().Name,
-		nodeChanged: make(chan struct{}, 1), leaseChanged: make(chan struct{}, 1),
-		podsChanged: make(chan struct{}, 1), eventsChanged: make(chan struct{}, 1), storageChanged: make(chan struct{}, 1),
+		nodeChanged: wakeup.NewSignal(), leaseChanged: wakeup.NewSignal(),
+		podsChanged: wakeup.NewSignal(), eventsChanged: wakeup.NewSignal(), storageChanged: wakeup.NewSignal(),
 		storage: nodeStorage{wasRegistered: map[string]bool{}},
 		sent:    sentEvents{}, drain: drain{done: make(chan struct{}), stopped: make(chan struct{})},
 	}
@@ -161,16 +163,16 @@ func (a *Adapter) setClient(c *client) {
 	// The Node authorizer requires these selectors.
 	a.nodes = newReflector[*v1.Node](c.core, "nodes", "metadata.name="+a.name, a.connection, a.wakeAll)
 	a.pods = newReflector[*v1.Pod](c.core, "pods", "spec.nodeName="+a.name, a.connection, func() {
-		notify(a.podsChanged)
-		notify(a.bound.changed)
+		a.podsChanged.Notify()
+		a.bound.changed.Notify()
 		if a.cfg.Objects != nil {
-			notify(a.cfg.Objects.changed)
+			a.cfg.Objects.changed.Notify()
 		}
 	})
 	a.budget = newPodBudget(a.cfg.Pods.Started)
 	a.pods.reduce, a.pods.decode, a.pods.forget, a.pods.retain = a.budget.reduce, a.budget.decodeList, a.budget.remove, a.budget.retain
 	a.writer = newPodWriter(a)
-	a.bound = &boundPods{Adapter: a, name: c.server, changed: make(chan struct{}, 1)}
+	a.bound = &boundPods{Adapter: a, name: c.server, changed: wakeup.NewSignal()}
 }
 
 // acceptedPods returns the pods of this node in the API without those that have no space in
@@ -182,12 +184,12 @@ func (a *Adapter) acceptedPods() (map[string]*v1.Pod, bool) {
 }
 
 func (a *Adapter) wakeAll() {
-	notify(a.nodeChanged)
-	notify(a.leaseChanged)
-	notify(a.podsChanged)
-	notify(a.bound.changed)
-	notify(a.eventsChanged)
-	notify(a.storageChanged)
+	a.nodeChanged.Notify()
+	a.leaseChanged.Notify()
+	a.podsChanged.Notify()
+	a.bound.changed.Notify()
+	a.eventsChanged.Notify()
+	a.storageChanged.Notify()
 	if a.cfg.Objects != nil {
 		a.cfg.Objects.nodeChanged()
 	}
@@ -215,13 +217,13 @@ func (a *Adapter) Run(ctx context.Context) error {
 	}
 	wg.Go(func() { a.nodes.Run(ctx) })
 	wg.Go(func() { a.pods.Run(ctx) })
-	wg.Go(func() { a.runLoop(ctx, a.nodeChanged, a.syncNode) })
-	wg.Go(func() { a.runLoop(ctx, a.leaseChanged, a.syncLease) })
-	wg.Go(func() { a.runLoop(ctx, a.eventsChanged, a.sendEvents) })
+	wg.Go(func() { a.runLoop(ctx, a.nodeChanged.C(), a.syncNode) })
+	wg.Go(func() { a.runLoop(ctx, a.leaseChanged.C(), a.syncLease) })
+	wg.Go(func() { a.runLoop(ctx, a.eventsChanged.C(), a.sendEvents) })
 	wg.Go(func() { a.bound.run(ctx) })
 	wg.Go(func() { a.writer.run(ctx) })
 	if a.cfg.Storage != nil {
-		wg.Go(func() { a.runLoop(ctx, a.storageChanged, a.syncCSINode) })
+		wg.Go(func() { a.runLoop(ctx, a.storageChanged.C(), a.syncCSINode) })
 		wg.Go(func() { a.followStorage(ctx) })
 	}
 	if a.cfg.Objects != nil {
@@ -230,10 +232,10 @@ func (a *Adapter) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-changed:
-			notify(a.nodeChanged)
-			notify(a.podsChanged)
+			a.nodeChanged.Notify()
+			a.podsChanged.Notify()
 		case <-happened:
-			notify(a.eventsChanged)
+			a.eventsChanged.Notify()
 		case <-a.drain.done:
 			stop()
 			wg.Wait()
@@ -243,13 +245,6 @@ func (a *Adapter) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-	}
-}
-
-func notify(ch chan struct{}) {
-	select {
-	case ch <- struct{}{}:
-	default:
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	podinfo "github.com/podstead/podstead/internal/pod"
+	"github.com/podstead/podstead/internal/wakeup"
 	"github.com/podstead/podstead/manifest"
 )
 
@@ -26,7 +27,7 @@ type boundPods struct {
 	*Adapter
 	// name is the name of the source where sources are listed.
 	name    string
-	changed chan struct{}
+	changed wakeup.Signal
 	// delivered are the versions of the last set; nil before the first.
 	delivered map[types.UID]string
 }
@@ -38,7 +39,7 @@ func (b *boundPods) run(ctx context.Context) {
 	for {
 		b.deliver()
 		select {
-		case <-b.changed:
+		case <-b.changed.C():
 		case <-ctx.Done():
 			return
 		}

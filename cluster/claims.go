@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	podinfo "github.com/podstead/podstead/internal/pod"
+	"github.com/podstead/podstead/internal/wakeup"
 )
 
 // claimPace is the time that each claim which is not bound adds to the delay between two requests
@@ -62,7 +63,7 @@ type boundClaim struct {
 	err error
 	// ended is an expansion that the API server does not know of yet; wake signals it.
 	ended *expansion
-	wake  chan struct{}
+	wake  wakeup.Signal
 	stop  context.CancelFunc
 }
 
@@ -120,7 +121,7 @@ func (a *Adapter) checkAffinity(volume *v1.PersistentVolume) error {
 
 // startClaim begins to read a claim.
 func (o *Objects) startClaim(ctx context.Context, wg *sync.WaitGroup, a *Adapter, key claimKey) *boundClaim {
-	c := &boundClaim{wake: make(chan struct{}, 1)}
+	c := &boundClaim{wake: wakeup.NewSignal()}
 	ctx, c.stop = context.WithCancel(ctx)
 	wg.Go(func() { o.keepClaim(ctx, a, key, c) })
 	return c
@@ -188,14 +189,14 @@ func (o *Objects) setClaim(c *boundClaim, claim *v1.PersistentVolumeClaim, volum
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	c.claim, c.volume, c.err = claim, volume, nil
-	o.notify()
+	o.subscribers.Notify()
 	o.needCSI(volume)
 }
 
 // needCSI starts what a CSI volume needs, unless it has been started; mu is held.
 func (o *Objects) needCSI(volume *v1.PersistentVolume) {
 	if volume.Spec.CSI != nil {
-		notify(o.changed)
+		o.changed.Notify()
 	}
 }
 
@@ -214,7 +215,7 @@ func (o *Objects) setClaimFault(c *boundClaim, claim *v1.PersistentVolumeClaim, 
 		return
 	}
 	c.err = err
-	o.notify()
+	o.subscribers.Notify()
 }
 
 // unusableClaim is why a claim that exists cannot be used by the pod.

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	podinfo "github.com/podstead/podstead/internal/pod"
+	"github.com/podstead/podstead/internal/wakeup"
 	"github.com/podstead/podstead/manifest"
 )
 
@@ -38,7 +39,7 @@ type clusterHarness struct {
 	events []v1.Event
 	logged bytes.Buffer
 	// The notification channels of statuses and of events.
-	changed, happened chan struct{}
+	changed, happened wakeup.Signal
 	end               func()
 }
 
@@ -46,11 +47,11 @@ type clusterHarness struct {
 func newClusterHarness(t testing.TB) *clusterHarness {
 	r := &clusterHarness{
 		fakeAPI: newFakeAPI(), t: t, pods: map[string]*v1.Pod{}, bound: map[types.UID]*v1.Pod{}, ended: map[types.UID]bool{},
-		changed: make(chan struct{}, 1), happened: make(chan struct{}, 1),
+		changed: wakeup.NewSignal(), happened: wakeup.NewSignal(),
 	}
 	r.a = newAdapter(Config{
 		Node: described, Pods: Pods{List: r.list, Delivered: func(string) bool { return true }, Ended: r.hasEnded, Bound: r},
-		Subscribe: func() (<-chan struct{}, func()) { return r.changed, func() {} },
+		Subscribe: func() (<-chan struct{}, func()) { return r.changed.C(), func() {} },
 		Log:       slog.New(slog.NewTextHandler(harnessLog{r}, nil)), Events: harnessEvents{r},
 	})
 	c, err := newClient(r.config(), r.a.connection, RateLimit{}, RateLimit{})
@@ -108,7 +109,7 @@ func (r *clusterHarness) Deliver(set manifest.Set) {
 		}
 		r.bound[p.UID] = p
 	}
-	notify(r.changed)
+	r.changed.Notify()
 }
 
 func (r *clusterHarness) hasEnded(uid types.UID) bool {
@@ -124,7 +125,7 @@ func (r *clusterHarness) show(uid types.UID, change func(*v1.PodStatus)) {
 	change(&p.Status)
 	r.bound[uid] = p
 	r.mu.Unlock()
-	notify(r.changed)
+	r.changed.Notify()
 }
 
 // over marks an API pod as terminated completely.
@@ -132,7 +133,7 @@ func (r *clusterHarness) over(uid types.UID) {
 	r.mu.Lock()
 	r.ended[uid] = true
 	r.mu.Unlock()
-	notify(r.changed)
+	r.changed.Notify()
 }
 
 // harnessLog collects what the adapter logs.
@@ -170,14 +171,14 @@ func (r *clusterHarness) drop(name string) {
 	r.mu.Lock()
 	delete(r.pods, "default/"+name+"-edge")
 	r.mu.Unlock()
-	notify(r.changed)
+	r.changed.Notify()
 }
 
 func (r *clusterHarness) set(p *v1.Pod) {
 	r.mu.Lock()
 	r.pods[key(p)] = p
 	r.mu.Unlock()
-	notify(r.changed)
+	r.changed.Notify()
 }
 
 // setAll replaces all static pods with these.
@@ -186,7 +187,7 @@ func (r *clusterHarness) setAll(pods ...*v1.Pod) {
 	clear(r.pods)
 	r.revisions = pods
 	r.mu.Unlock()
-	notify(r.changed)
+	r.changed.Notify()
 }
 
 // mirror returns the mirror of a pod, nil if there is none.
@@ -208,7 +209,7 @@ func (e harnessEvents) List() []v1.Event {
 	return append([]v1.Event(nil), e.events...)
 }
 
-func (e harnessEvents) Subscribe() (<-chan struct{}, func()) { return e.happened, func() {} }
+func (e harnessEvents) Subscribe() (<-chan struct{}, func()) { return e.happened.C(), func() {} }
 
 // eventsAtMost is the number of events that are kept.
 const eventsAtMost = 100
@@ -228,5 +229,5 @@ func (e harnessEvents) Event(pod *v1.Pod, eventType, reason, message string) {
 	if len(e.events) > eventsAtMost {
 		e.events = e.events[1:]
 	}
-	notify(e.happened)
+	e.happened.Notify()
 }

@@ -88,7 +88,7 @@ func (o *Objects) nodeChanged() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if len(o.attachments) > 0 {
-		o.notify()
+		o.subscribers.Notify()
 	}
 }
 
@@ -123,7 +123,7 @@ func (o *Objects) setAttachment(t *attachment, metadata map[string]string, err e
 		return
 	}
 	t.attached, t.metadata, t.err = err == nil, metadata, err
-	o.notify()
+	o.subscribers.Notify()
 }
 
 // volumeAttachment is the part of a VolumeAttachment (storage.k8s.io/v1) that a node reads.

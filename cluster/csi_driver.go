@@ -80,8 +80,8 @@ func (o *Objects) setDriver(d *csiDriver, found *storagev1.CSIDriver) {
 		return
 	}
 	d.driver, d.revision, d.err = &read, revision, nil
-	o.notify()
-	notify(o.changed) // pods may need attachments and tokens now
+	o.subscribers.Notify()
+	o.changed.Notify() // pods may need attachments and tokens now
 }
 
 func (o *Objects) setDriverRefusal(d *csiDriver, err error, failures int) {
@@ -91,7 +91,7 @@ func (o *Objects) setDriverRefusal(d *csiDriver, err error, failures int) {
 		return
 	}
 	d.err = err
-	o.notify()
+	o.subscribers.Notify()
 }
 
 // driverOptions returns what an object says, and the API's defaults for what it does not say.

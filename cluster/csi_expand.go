@@ -50,7 +50,7 @@ func (o *Objects) CSIExpanded(pod *v1.Pod, volume *v1.Volume, bytes int64, failu
 		return // the status says so already
 	}
 	c.ended = ended
-	notify(c.wake)
+	c.wake.Notify()
 }
 
 // awaitsNode reports whether the controllers let the node expand a volume. Without a status of the
@@ -178,7 +178,7 @@ func (o *Objects) followExpansion(ctx context.Context, a *Adapter, key claimKey,
 	failures, last := 0, ""
 	for {
 		select {
-		case <-c.wake:
+		case <-c.wake.C():
 		case <-time.After(expansionPace + rand.N(expansionPace/2)):
 			if !a.expands(c.volume.Spec.CSI.Driver) {
 				continue
@@ -204,7 +204,7 @@ func (o *Objects) followExpansion(ctx context.Context, a *Adapter, key claimKey,
 		}
 		o.mu.Lock()
 		if c.ended != nil {
-			notify(c.wake)
+			c.wake.Notify()
 		}
 		o.mu.Unlock()
 	}
@@ -272,7 +272,7 @@ func (o *Objects) setSize(c *boundClaim, claim *v1.PersistentVolumeClaim, volume
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	c.claim, c.volume = claim, volume
-	o.notify()
+	o.subscribers.Notify()
 }
 
 // endExpansion forgets what has been reported, or cannot be.

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/podstead/podstead/internal/csivolume"
+	"github.com/podstead/podstead/internal/wakeup"
 )
 
 func storageOf(size string) v1.ResourceList {
@@ -31,7 +32,7 @@ type expandHarness struct {
 }
 
 func newExpandHarness(t *testing.T) *expandHarness {
-	r := &expandHarness{objectsHarness: newObjectsHarness(t), s: &storageFake{changed: make(chan struct{}, 1)}}
+	r := &expandHarness{objectsHarness: newObjectsHarness(t), s: &storageFake{changed: wakeup.NewSignal()}}
 	r.s.drivers = []csivolume.NodeDriver{{Name: testDriver, NodeID: "1", Expands: true}}
 	r.a.cfg.Storage = r.s
 	r.size("1Gi", "1Gi", "")

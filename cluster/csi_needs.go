@@ -91,7 +91,7 @@ func (o *Objects) updateCSI(ctx context.Context, wg *sync.WaitGroup, a *Adapter,
 	}
 	updateTasks(o.drivers, drivers, func(d *csiDriver) { d.stop() }, func(name string) *csiDriver { return o.startDriver(ctx, wg, a, name) })
 	updateTasks(o.attachments, attachments, func(t *attachment) { t.stop() }, func(key attachmentKey) *attachment {
-		notify(a.nodeChanged) // it is in use from now on
+		a.nodeChanged.Notify() // it is in use from now on
 		return o.startAttachment(ctx, wg, a, key)
 	})
 }

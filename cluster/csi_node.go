@@ -110,8 +110,8 @@ func (a *Adapter) followStorage(ctx context.Context) {
 	for {
 		select {
 		case <-changed:
-			notify(a.nodeChanged)
-			notify(a.storageChanged)
+			a.nodeChanged.Notify()
+			a.storageChanged.Notify()
 		case <-ctx.Done():
 			return
 		}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/podstead/podstead/internal/csivolume"
+	"github.com/podstead/podstead/internal/wakeup"
 )
 
 // An entry that a previous process has written is removed when its driver deregisters, also if the driver
@@ -22,7 +23,7 @@ import (
 func TestCSINodeEntryOfAPreviousProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newClusterHarness(t)
-		s := &storageFake{changed: make(chan struct{}, 1)}
+		s := &storageFake{changed: wakeup.NewSignal()}
 		r.a.cfg.Storage = s
 		r.start()
 		pass(time.Minute)
@@ -60,7 +61,7 @@ func TestCSINodeEntryOfAPreviousProcess(t *testing.T) {
 func TestRefusedTopologyLabel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newClusterHarness(t)
-		s := &storageFake{changed: make(chan struct{}, 1)}
+		s := &storageFake{changed: wakeup.NewSignal()}
 		r.a.cfg.Storage = s
 		r.react = func(q fakeRequest) (runtime.Object, error) {
 			if q.resource == "nodes" && q.sub == "" && strings.Contains(string(q.body), "example.k8s.io/zone") && q.verb == "PATCH" {

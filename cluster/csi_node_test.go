@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/podstead/podstead/internal/csivolume"
+	"github.com/podstead/podstead/internal/wakeup"
 )
 
 // storageFake has the drivers and volumes of a test.
@@ -26,14 +27,14 @@ type storageFake struct {
 	drivers []csivolume.NodeDriver
 	used    []csivolume.ID
 	err     error
-	changed chan struct{}
+	changed wakeup.Signal
 }
 
 func (s *storageFake) set(change func()) {
 	s.mu.Lock()
 	change()
 	s.mu.Unlock()
-	notify(s.changed)
+	s.changed.Notify()
 }
 
 func (s *storageFake) Drivers() []csivolume.NodeDriver {
@@ -48,7 +49,7 @@ func (s *storageFake) InUse() ([]csivolume.ID, error) {
 	return s.used, s.err
 }
 
-func (s *storageFake) Subscribe() (<-chan struct{}, func()) { return s.changed, func() {} }
+func (s *storageFake) Subscribe() (<-chan struct{}, func()) { return s.changed.C(), func() {} }
 
 // csiNodeOf returns the names and node IDs in the CSINode object.
 func (r *clusterHarness) csiNodeOf() string {
@@ -72,7 +73,7 @@ func (r *clusterHarness) csiNodeOf() string {
 func TestCSINodeListsDrivers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newClusterHarness(t)
-		s := &storageFake{changed: make(chan struct{}, 1)}
+		s := &storageFake{changed: wakeup.NewSignal()}
 		r.a.cfg.Storage = s
 		refused := false
 		r.react = func(q fakeRequest) (runtime.Object, error) {
@@ -130,7 +131,7 @@ func TestCSINodeListsDrivers(t *testing.T) {
 func TestVolumesInUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newClusterHarness(t)
-		s := &storageFake{changed: make(chan struct{}, 1)}
+		s := &storageFake{changed: wakeup.NewSignal()}
 		r.a.cfg.Storage = s
 		r.start()
 		is := func(want ...v1.UniqueVolumeName) {
@@ -158,7 +159,7 @@ func TestVolumesInUse(t *testing.T) {
 func TestCSINodeOfANewNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newClusterHarness(t)
-		r.a.cfg.Storage = &storageFake{changed: make(chan struct{}, 1), drivers: []csivolume.NodeDriver{{Name: "disks", NodeID: "n1"}}}
+		r.a.cfg.Storage = &storageFake{changed: wakeup.NewSignal(), drivers: []csivolume.NodeDriver{{Name: "disks", NodeID: "n1"}}}
 		r.put(t, &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "edge", OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: "edge", UID: "old"}}}})
 		r.start()
 		pass(time.Minute)
@@ -176,7 +177,7 @@ func TestCSINodeOfANewNode(t *testing.T) {
 func TestAttachedVolumeIsInUseFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newObjectsHarness(t)
-		s := &storageFake{changed: make(chan struct{}, 1)}
+		s := &storageFake{changed: wakeup.NewSignal()}
 		r.a.cfg.Storage = s
 		var mu sync.Mutex
 		refused := true

@@ -78,7 +78,7 @@ func (a *Adapter) Leave(ctx context.Context) (remains string, err error) {
 	defer func() {
 		if err != nil {
 			a.drain.cancel()
-			notify(a.podsChanged)
+			a.podsChanged.Notify()
 		}
 	}()
 	node := a.node()
@@ -95,7 +95,7 @@ func (a *Adapter) Leave(ctx context.Context) (remains string, err error) {
 		return "", err
 	}
 	a.drain.removeMirrors()
-	notify(a.podsChanged)
+	a.podsChanged.Notify()
 	if err := a.awaitPods(ctx, "mirror pods", isMirror, nil); err != nil {
 		return "", err
 	}

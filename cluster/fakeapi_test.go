@@ -33,6 +33,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+
+	"github.com/podstead/podstead/internal/wakeup"
 )
 
 // fakeAPI is an in-memory API server, implemented as a transport: it opens no
@@ -702,24 +704,24 @@ type stream struct {
 	mu     sync.Mutex
 	buf    bytes.Buffer
 	err    error
-	more   chan struct{}
+	more   wakeup.Signal
 	closed func()
 }
 
-func newStream() *stream { return &stream{more: make(chan struct{}, 1)} }
+func newStream() *stream { return &stream{more: wakeup.NewSignal()} }
 
 func (s *stream) write(p []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.buf.Write(p)
-	notify(s.more)
+	s.more.Notify()
 }
 
 func (s *stream) end(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.err = cmp.Or(s.err, err)
-	notify(s.more)
+	s.more.Notify()
 }
 
 func (s *stream) Read(p []byte) (int, error) {
@@ -733,10 +735,10 @@ func (s *stream) Read(p []byte) (int, error) {
 		}
 		s.mu.Unlock()
 		if err != nil {
-			notify(s.more)
+			s.more.Notify()
 			return 0, err
 		}
-		<-s.more
+		<-s.more.C()
 	}
 }
 

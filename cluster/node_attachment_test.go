@@ -7,6 +7,8 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/internal/wakeup"
 )
 
 // The cluster's controller attaches volumes only to nodes that have its annotation: a node registers with it, and
@@ -16,7 +18,7 @@ func TestNodeIsManagedByAttachDetachController(t *testing.T) {
 		for name, registered := range map[string]bool{"registers": false, "is registered": true} {
 			t.Log(name)
 			r := newClusterHarness(t)
-			r.a.cfg.Storage = &storageFake{changed: make(chan struct{}, 1)}
+			r.a.cfg.Storage = &storageFake{changed: wakeup.NewSignal()}
 			want := map[string]string{"volumes.kubernetes.io/controller-managed-attach-detach": "true"}
 			if registered {
 				node := aNode()

@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podstead/podstead/internal/wakeup"
 	"github.com/podstead/podstead/manifest"
 )
 
@@ -36,7 +37,7 @@ var services = manifest.ObjectRef{Kind: kindService}
 type Objects struct {
 	references func(*v1.Pod) []manifest.ObjectRef
 	// changed notifies about changes of the pods, and of what their CSI volumes need.
-	changed chan struct{}
+	changed wakeup.Signal
 
 	mu sync.Mutex
 	// adapter is nil before run.
@@ -44,7 +45,7 @@ type Objects struct {
 	entries     map[manifest.ObjectRef]*entry
 	services    map[string][]*v1.Service
 	tokens      map[tokenKey]*token
-	subscribers map[chan struct{}]struct{}
+	subscribers wakeup.Broadcast
 	storageObjects
 	// space has the sizes of the contents of all entries in bytes.
 	space namespaceShares
@@ -88,11 +89,10 @@ type entry struct {
 // objects that a pod refers to.
 func NewObjects(references func(*v1.Pod) []manifest.ObjectRef) *Objects {
 	return &Objects{
-		references: references, changed: make(chan struct{}, 1), lists: make(chan struct{}, maxObjectLists),
+		references: references, changed: wakeup.NewSignal(), lists: make(chan struct{}, maxObjectLists),
 		space: newNamespaceShares(maxObjects), maxReferences: maxReferences,
 		entries: map[manifest.ObjectRef]*entry{}, tokens: map[tokenKey]*token{},
 		storageObjects: storageObjects{claims: map[claimKey]*boundClaim{}, drivers: map[string]*csiDriver{}, attachments: map[attachmentKey]*attachment{}},
-		subscribers:    map[chan struct{}]struct{}{},
 	}
 }
 
@@ -108,7 +108,7 @@ func (o *Objects) run(ctx context.Context, a *Adapter) {
 			o.update(ctx, &wg, a, known)
 		}
 		select {
-		case <-o.changed:
+		case <-o.changed.C():
 		case <-ctx.Done():
 			return
 		}
@@ -124,7 +124,7 @@ func (o *Objects) update(ctx context.Context, wg *sync.WaitGroup, a *Adapter, po
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !maps.Equal(o.held, w.held) {
-		o.notify()
+		o.subscribers.Notify()
 	}
 	o.admitted, o.held = w.admitted, w.held
 	o.updateCSI(ctx, wg, a, w)
@@ -225,7 +225,7 @@ func (o *Objects) setObject(e *entry, found object) {
 	if found != nil && e.refused > 0 {
 		if !errors.Is(e.err, errObjectsTooLarge) {
 			e.err = errObjectsTooLarge
-			o.notify()
+			o.subscribers.Notify()
 		}
 		return
 	}
@@ -241,7 +241,7 @@ func (o *Objects) setObject(e *entry, found object) {
 		return
 	}
 	e.known, e.object, e.revision, e.err = true, kept, revision, nil
-	o.notify()
+	o.subscribers.Notify()
 }
 
 // toleratedRefusals is how many refusals in a row are not reported: the API server
@@ -256,7 +256,7 @@ func (o *Objects) setRefusal(e *entry, err error, failures int) {
 		return
 	}
 	e.err = err
-	o.notify()
+	o.subscribers.Notify()
 }
 
 func immutable(found object) bool {
@@ -303,25 +303,8 @@ func content(found object) (object, string) {
 	return bare, revision
 }
 
-// notify notifies all subscribers; mu is held.
-func (o *Objects) notify() {
-	for ch := range o.subscribers {
-		notify(ch)
-	}
-}
-
 // Subscribe notifies after a change, until the function is called.
-func (o *Objects) Subscribe() (<-chan struct{}, func()) {
-	ch := make(chan struct{}, 1)
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.subscribers[ch] = struct{}{}
-	return ch, func() {
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		delete(o.subscribers, ch)
-	}
-}
+func (o *Objects) Subscribe() (<-chan struct{}, func()) { return o.subscribers.Subscribe() }
 
 // find returns the object of a reference, nil if there is none or it is not known.
 func (o *Objects) find(kind, namespace, name string) object {

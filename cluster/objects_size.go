@@ -120,7 +120,7 @@ func (o *Objects) retryRefused() {
 	for ref, e := range o.entries {
 		if e.refused > 0 && !e.known && o.hasSpace(e, e.refused) {
 			o.drop(ref, e)
-			notify(o.changed)
+			o.changed.Notify()
 		}
 	}
 }

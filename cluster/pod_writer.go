@@ -106,7 +106,7 @@ func (w *podWriter) run(ctx context.Context) {
 	reconcile()
 	for {
 		select {
-		case <-w.podsChanged:
+		case <-w.podsChanged.C():
 			if gathered == nil {
 				gathered = time.After(batchInterval)
 			}

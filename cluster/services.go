@@ -26,7 +26,7 @@ func (o *Objects) setServices(e *entry, all map[string]*v1.Service) {
 	o.services = byNamespace
 	if !e.known {
 		e.known, e.revision = true, "known"
-		o.notify()
+		o.subscribers.Notify()
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podstead/podstead/cluster/certificate"
+	"github.com/podstead/podstead/internal/wakeup"
 )
 
 const (
@@ -106,15 +107,15 @@ func (s *certificateRequests) await(ctx context.Context, r certificate.Request) 
 	s.cfg.Log.Info("Waiting for the certificate to be signed; to approve it, run: kubectl certificate approve "+r.Name, "signer", s.signer)
 	ctx, cancel := context.WithTimeout(ctx, watchDuration)
 	defer cancel()
-	changed := make(chan struct{}, 1)
-	requests := newReflector[*certificatesv1.CertificateSigningRequest](c.certificates, "certificatesigningrequests", "metadata.name="+r.Name, s.connection, func() { notify(changed) })
+	changed := wakeup.NewSignal()
+	requests := newReflector[*certificatesv1.CertificateSigningRequest](c.certificates, "certificatesigningrequests", "metadata.name="+r.Name, s.connection, changed.Notify)
 	var wg sync.WaitGroup
 	wg.Go(func() { requests.Run(ctx) })
 	defer wg.Wait()
 	defer cancel()
 	for {
 		select {
-		case <-changed:
+		case <-changed.C():
 		case <-ctx.Done():
 			return nil, nil
 		}

@@ -142,7 +142,7 @@ func (o *Objects) keepToken(ctx context.Context, a *Adapter, key tokenKey, t *to
 		// By the local clock: that of the API server may differ.
 		t.value, t.err, t.expiresAt = value, nil, time.Now().Add(life)
 		t.serial++
-		o.notify()
+		o.subscribers.Notify()
 		o.mu.Unlock()
 		if !sleep(ctx, renewalDelay(life)) {
 			return
@@ -158,7 +158,7 @@ func (o *Objects) setTokenRefusal(t *token, err error, failures int) {
 		return
 	}
 	t.err = err
-	o.notify()
+	o.subscribers.Notify()
 }
 
 // renewalDelay returns when a token of that lifetime is replaced.

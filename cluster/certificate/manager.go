@@ -8,6 +8,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/podstead/podstead/internal/wakeup"
 )
 
 // ErrRefused is wrapped by what a Signer returns for a request that will never be
@@ -47,7 +49,7 @@ const (
 // Manager manages a certificate. It does nothing before Run.
 type Manager struct {
 	cfg     Config
-	changed chan struct{}
+	changed wakeup.Signal
 
 	mu      sync.Mutex
 	current *tls.Certificate
@@ -55,7 +57,7 @@ type Manager struct {
 
 // New makes a Manager.
 func New(cfg Config) *Manager {
-	return &Manager{cfg: cfg, current: cfg.Current, changed: make(chan struct{}, 1)}
+	return &Manager{cfg: cfg, current: cfg.Current, changed: wakeup.NewSignal()}
 }
 
 // Certificate returns the certificate, nil if there is none yet.
@@ -66,12 +68,7 @@ func (k *Manager) Certificate() *tls.Certificate {
 }
 
 // Check makes the manager compare the certificate with its subject.
-func (k *Manager) Check() {
-	select {
-	case k.changed <- struct{}{}:
-	default:
-	}
-}
+func (k *Manager) Check() { k.changed.Notify() }
 
 // Run manages the certificate until the context ends.
 func (k *Manager) Run(ctx context.Context) {
@@ -85,7 +82,7 @@ func (k *Manager) Run(ctx context.Context) {
 		if wait > 0 {
 			select {
 			case <-time.After(wait):
-			case <-k.changed:
+			case <-k.changed.C():
 			case <-ctx.Done():
 				return
 			}
@@ -165,7 +162,7 @@ func (k *Manager) sign(ctx context.Context, r Request, want Subject) (signed []b
 	}()
 	for {
 		select {
-		case <-k.changed:
+		case <-k.changed.C():
 			if now, known := k.cfg.Subject(); known && !now.sorted().equal(want.sorted()) {
 				cancel(errOther)
 			}
