@@ -102,7 +102,7 @@ func (s *Supervisor) Pods() []*v1.Pod {
 // neither see running pods as Pending nor miss one that is still to end.
 func (s *Supervisor) SyncedPods() []*v1.Pod {
 	complete := func() bool {
-		ready, _ := s.wanted.AllReady(s.cfg.Sources.Pods.Sources())
+		ready := s.wanted.AllReady(s.cfg.Sources.Pods.Sources())
 		return ready && s.kept.Load() != nil
 	}
 	s.firstStatus.Await(complete, s.Pods, s.cfg.Store.Statuses.Subscribe)

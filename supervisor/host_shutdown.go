@@ -173,7 +173,7 @@ func (s *Supervisor) canRestartAfterShutdown(pod *v1.Pod, _ status.Disruption) (
 // higherPriorityStarting reports whether a pod of a higher priority has not started
 // yet, nor failed to.
 func (s *Supervisor) higherPriorityStarting(pod *v1.Pod) bool {
-	if ready, _ := s.wanted.AllReady(s.cfg.Sources.Pods.Sources()); !ready {
+	if !s.wanted.AllReady(s.cfg.Sources.Pods.Sources()) {
 		return true
 	}
 	own := s.priority(pod)

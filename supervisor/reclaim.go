@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/podstead/podstead/internal/wakeup"
 	"github.com/podstead/podstead/supervisor/podinputs"
 	"github.com/podstead/podstead/supervisor/volume"
 )
@@ -29,8 +30,8 @@ type volumeReclaimer struct {
 	// faulty reports whether a manifest has a fault; nil is never.
 	faulty func() bool
 	log    *slog.Logger
-	// wake notifies Run (capacity 1, coalescing).
-	wake chan struct{}
+	// wake notifies run.
+	wake wakeup.Signal
 	// gone is since when claims are in no manifest. Only Run uses it.
 	gone map[string]time.Time
 }
@@ -38,17 +39,12 @@ type volumeReclaimer struct {
 func newVolumeReclaimer(cfg *Config, volumes *volume.Volumes, ready func() bool) *volumeReclaimer {
 	return &volumeReclaimer{
 		volumes: volumes, objects: cfg.Sources.Objects, ready: ready, faulty: cfg.Sources.Faulty, log: cfg.Log,
-		wake: make(chan struct{}, 1), gone: map[string]time.Time{},
+		wake: wakeup.NewSignal(), gone: map[string]time.Time{},
 	}
 }
 
 // Wake requests a round, after a pod has ended or an object has changed.
-func (r *volumeReclaimer) Wake() {
-	select {
-	case r.wake <- struct{}{}:
-	default:
-	}
-}
+func (r *volumeReclaimer) Wake() { r.wake.Notify() }
 
 // run deletes volumes until the context ends.
 func (r *volumeReclaimer) run(ctx context.Context) {
@@ -58,7 +54,7 @@ func (r *volumeReclaimer) run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-r.wake:
+		case <-r.wake.C():
 		case <-timer.C:
 		}
 		timer.Stop()

@@ -19,8 +19,7 @@ func (s *Supervisor) newOrder() *podorder.Order {
 		Status: s.cfg.Store.Statuses.Current,
 		Runs:   func(uid types.UID) bool { return s.workers.State(uid) == podworkers.Syncing },
 		Complete: func() bool {
-			complete, _ := s.wanted.AllReady(s.cfg.Sources.Pods.Sources())
-			return complete
+			return s.wanted.AllReady(s.cfg.Sources.Pods.Sources())
 		},
 		Terminating: s.workers.Terminating,
 		Notify:      s.workers.Notify,

@@ -44,7 +44,7 @@ func (u *Updater) CheckUpdates(ctx context.Context, names []string, dryRun bool)
 			all = append(all, u.check(ctx, &t, !dryRun))
 		}
 	}
-	u.notify()
+	u.wake.Notify()
 	return all, ctx.Err()
 }
 
@@ -71,14 +71,6 @@ func (u *Updater) ImagesLoaded(names []string) {
 		}
 	}
 	if found {
-		u.notify()
-	}
-}
-
-// notify wakes Run.
-func (u *Updater) notify() {
-	select {
-	case u.wake <- struct{}{}:
-	default:
+		u.wake.Notify()
 	}
 }

@@ -16,6 +16,7 @@ import (
 	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/internal/registry"
 	"github.com/podstead/podstead/internal/statefile"
+	"github.com/podstead/podstead/internal/wakeup"
 )
 
 // Reasons of events.
@@ -35,8 +36,8 @@ type Updater struct {
 	cfg     Config
 	file    *statefile.File[record]
 	started time.Time
-	// wake notifies Run (capacity 1, coalescing).
-	wake chan struct{}
+	// wake notifies Run.
+	wake wakeup.Signal
 
 	// round is held during a check: of several at a time each would start a rollout.
 	round sync.Mutex
@@ -57,7 +58,7 @@ func New(cfg Config) *Updater {
 	if err != nil {
 		cfg.Log.Warn("Failed to load the record of image updates, checking all pods again", "file", cfg.File, "err", err, "movedTo", statefile.MovedTo(err))
 	}
-	return &Updater{cfg: cfg, file: file, started: time.Now(), wake: make(chan struct{}, 1), record: r, forced: map[string]bool{}}
+	return &Updater{cfg: cfg, file: file, started: time.Now(), wake: wakeup.NewSignal(), record: r, forced: map[string]bool{}}
 }
 
 func (t *Target) name() string { return podinfo.FullName(t.Manifest) }
@@ -86,7 +87,7 @@ func (u *Updater) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-changed:
-		case <-u.wake:
+		case <-u.wake.C():
 		case <-timer.C:
 		}
 	}

@@ -38,7 +38,7 @@ func (r *Recorder) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			r.write()
 			return ctx.Err()
-		case <-r.unwritten:
+		case <-r.unwritten.C():
 		}
 		select {
 		case <-ctx.Done():
@@ -63,10 +63,7 @@ func (r *Recorder) Run(ctx context.Context) error {
 
 // notifyWriter notifies Run that there are unwritten events.
 func (r *Recorder) notifyWriter() {
-	select {
-	case r.unwritten <- struct{}{}:
-	default:
-	}
+	r.unwritten.Notify()
 }
 
 // write brings the file up to date and reports whether that succeeded. A

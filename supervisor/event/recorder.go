@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/internal/unwritten"
+	"github.com/podstead/podstead/internal/wakeup"
 )
 
 const (
@@ -81,14 +82,14 @@ type Recorder struct {
 	journal   *journal
 	files     *unwritten.Files
 	fault     string
-	unwritten chan struct{} // capacity 1
+	unwritten wakeup.Signal
 
 	mu          sync.Mutex
 	entries     map[key]*list.Element // of *entry
 	order       *list.List            // newest occurrence first
 	perObject   map[types.UID]int
 	stamp       int64 // of the newest name; names are unique
-	subscribers map[chan struct{}]struct{}
+	subscribers wakeup.Broadcast
 }
 
 // New returns a recorder with the events in the file. A file that cannot be read
@@ -104,16 +105,15 @@ func New(cfg Config) *Recorder {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	r := &Recorder{
-		node:        cfg.Node,
-		limit:       cfg.Limit,
-		maxAge:      cfg.MaxAge,
-		log:         cfg.Log,
-		files:       cfg.Unwritten,
-		unwritten:   make(chan struct{}, 1),
-		entries:     map[key]*list.Element{},
-		order:       list.New(),
-		perObject:   map[types.UID]int{},
-		subscribers: map[chan struct{}]struct{}{},
+		node:      cfg.Node,
+		limit:     cfg.Limit,
+		maxAge:    cfg.MaxAge,
+		log:       cfg.Log,
+		files:     cfg.Unwritten,
+		unwritten: wakeup.NewSignal(),
+		entries:   map[key]*list.Element{},
+		order:     list.New(),
+		perObject: map[types.UID]int{},
 	}
 	if cfg.File != "" {
 		r.journal = &journal{path: cfg.File}
@@ -146,7 +146,7 @@ func (r *Recorder) Event(pod *v1.Pod, eventType, reason, message string) {
 func (r *Recorder) record(k key, pod *v1.Pod, message string, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	defer r.notify()
+	defer r.subscribers.Notify()
 	defer r.notifyWriter()
 	if el, ok := r.entries[k]; ok {
 		e := el.Value.(*entry)
@@ -251,27 +251,7 @@ func (r *Recorder) Last(uid types.UID, reason string) string {
 
 // Subscribe returns a channel that receives after an event was recorded;
 // notifications coalesce. The returned function ends the subscription.
-func (r *Recorder) Subscribe() (<-chan struct{}, func()) {
-	ch := make(chan struct{}, 1)
-	r.mu.Lock()
-	r.subscribers[ch] = struct{}{}
-	r.mu.Unlock()
-	return ch, func() {
-		r.mu.Lock()
-		delete(r.subscribers, ch)
-		r.mu.Unlock()
-	}
-}
-
-// notify notifies the subscribers; mu is held.
-func (r *Recorder) notify() {
-	for ch := range r.subscribers {
-		select {
-		case ch <- struct{}{}:
-		default:
-		}
-	}
-}
+func (r *Recorder) Subscribe() (<-chan struct{}, func()) { return r.subscribers.Subscribe() }
 
 // truncate bounds a message without splitting a rune.
 func truncate(message string) string {

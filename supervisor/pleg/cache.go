@@ -122,7 +122,7 @@ func (p *PLEG) NewerThan(ctx context.Context, uid types.UID, t time.Time) (*cri.
 	// Between relists a minute apart nothing else would inspect the pod.
 	p.inspections.request(uid, time.Now(), t)
 	p.mu.Unlock()
-	notify(p.inspectNotify)
+	p.inspectNotify.Notify()
 	select {
 	case st := <-w.answer:
 		return st, nil

@@ -23,7 +23,7 @@ func (p *PLEG) inspectLoop(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-timer.C:
-		case <-p.inspectNotify:
+		case <-p.inspectNotify.C():
 		}
 		wait := time.Duration(0)
 		for ctx.Err() == nil {
@@ -41,7 +41,7 @@ func (p *PLEG) inspectLoop(ctx context.Context) {
 			}
 			wg.Go(func() {
 				p.inspect(ctx, uid, l)
-				notify(p.inspectNotify)
+				p.inspectNotify.Notify()
 			})
 		}
 		timer.Stop()
@@ -101,7 +101,7 @@ func (p *PLEG) store(uid types.UID, st *cri.PodStatus) {
 func (p *PLEG) notifyEvents() {
 	if len(p.events.list) > p.events.notified {
 		p.events.notified = len(p.events.list)
-		notify(p.changed)
+		p.changed.Notify()
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/internal/wakeup"
 )
 
 // Periods of the PLEG. They are the kubelet's where it has them.
@@ -147,9 +148,9 @@ type PLEG struct {
 	generic  bool
 	relisted func(took, since time.Duration)
 
-	changed       chan struct{} // notifies the reader of events
-	relistNotify  chan struct{} // notifies the relist loop
-	inspectNotify chan struct{} // notifies the inspect loop
+	changed       wakeup.Signal // notifies the reader of events
+	relistNotify  wakeup.Signal // notifies the relist loop
+	inspectNotify wakeup.Signal // notifies the inspect loop
 
 	mu          sync.Mutex
 	cache       cache
@@ -174,9 +175,9 @@ func New(cfg Config) *PLEG {
 		kills:         cfg.OOMKills,
 		log:           cfg.Log,
 		generic:       cfg.Generic,
-		changed:       make(chan struct{}, 1),
-		relistNotify:  make(chan struct{}, 1),
-		inspectNotify: make(chan struct{}, 1),
+		changed:       wakeup.NewSignal(),
+		relistNotify:  wakeup.NewSignal(),
+		inspectNotify: wakeup.NewSignal(),
 		cache:         newCache(),
 		inspections:   newQueue(),
 		stream:        newStream(),
@@ -197,7 +198,7 @@ func (p *PLEG) Run(ctx context.Context) error {
 }
 
 // Changed receives after events came; notifications coalesce.
-func (p *PLEG) Changed() <-chan struct{} { return p.changed }
+func (p *PLEG) Changed() <-chan struct{} { return p.changed.C() }
 
 // Take returns the events since the last call, in the order in which they were
 // found, each once.
@@ -214,7 +215,7 @@ func (p *PLEG) Relist(uid types.UID) {
 	p.mu.Lock()
 	p.inspections.request(uid, now, now)
 	p.mu.Unlock()
-	notify(p.inspectNotify)
+	p.inspectNotify.Notify()
 }
 
 // Healthy returns an error if the last relist is older than UnhealthyAfter, or if
@@ -239,9 +240,3 @@ func (p *PLEG) Stats() Stats {
 }
 
 // notify sends a coalescing notification.
-func notify(ch chan struct{}) {
-	select {
-	case ch <- struct{}{}:
-	default:
-	}
-}

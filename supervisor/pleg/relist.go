@@ -39,7 +39,7 @@ func (p *PLEG) relistLoop(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-timer.C:
-		case <-p.relistNotify:
+		case <-p.relistNotify.C():
 		}
 		wait := p.untilRelist()
 		if wait <= 0 {
@@ -103,7 +103,7 @@ func (p *PLEG) relist(ctx context.Context) {
 	p.logKind(now)
 	p.notifyEvents()
 	if len(p.inspections.pending) > 0 {
-		notify(p.inspectNotify)
+		p.inspectNotify.Notify()
 	}
 }
 

@@ -148,7 +148,7 @@ func (p *PLEG) endStream() bool {
 	clear(p.stream.reported)
 	clear(p.stream.missed)
 	p.mu.Unlock()
-	notify(p.relistNotify)
+	p.relistNotify.Notify()
 	return lived
 }
 
@@ -164,7 +164,7 @@ func (p *PLEG) hint(e cri.Event) {
 	if e.UID == "" || e.Foreign {
 		// A pod of another client, or an unknown one: only a relist can show it.
 		p.list.wanted = true
-		notify(p.relistNotify)
+		p.relistNotify.Notify()
 		return
 	}
 	p.stream.reported[e.UID] = now
@@ -174,7 +174,7 @@ func (p *PLEG) hint(e cri.Event) {
 		return
 	}
 	p.inspections.hint(e, now)
-	notify(p.inspectNotify)
+	p.inspectNotify.Notify()
 }
 
 // owner returns the pod that has a container or sandbox of this ID, empty if none

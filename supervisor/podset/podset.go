@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	podinfo "github.com/podstead/podstead/internal/pod"
+	"github.com/podstead/podstead/internal/wakeup"
 	"github.com/podstead/podstead/manifest"
 )
 
@@ -19,8 +20,8 @@ type Set struct {
 	// delivered are the sources that have delivered a set of their own in this run
 	// of the daemon; restored are those with the checkpoint only, without a gap.
 	delivered, restored map[manifest.Source]bool
-	// changed is closed and replaced when a source becomes ready.
-	changed chan struct{}
+	// changed notifies subscribers after a source became ready.
+	changed wakeup.Broadcast
 }
 
 // New returns an empty set in which no source is ready.
@@ -29,7 +30,6 @@ func New() *Set {
 		byUID:     map[types.UID]*v1.Pod{},
 		delivered: map[manifest.Source]bool{},
 		restored:  map[manifest.Source]bool{},
-		changed:   make(chan struct{}),
 	}
 }
 
@@ -83,8 +83,7 @@ func (s *Set) MarkReady(u manifest.PodUpdate) bool {
 		s.delivered[u.Source] = true
 	}
 	if first {
-		close(s.changed)
-		s.changed = make(chan struct{})
+		s.changed.Notify()
 	}
 	return first && u.Op == manifest.Add
 }
@@ -106,16 +105,19 @@ func (s *Set) IsReady(source manifest.Source, all []manifest.Source) bool {
 	return len(all) > 0
 }
 
-// AllReady reports whether each source has delivered or was restored, and returns a
-// channel that is closed when that may have changed. A source that may be away
-// forever, such as an API server, is not waited for.
-func (s *Set) AllReady(all []manifest.Source) (bool, <-chan struct{}) {
+// AllReady reports whether each source has delivered or was restored. A source that may
+// be away forever, such as an API server, is not waited for.
+func (s *Set) AllReady(all []manifest.Source) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	for _, source := range all {
 		if !podinfo.PolicyFor(source).MayBeAway && !s.delivered[source] && !s.restored[source] {
-			return false, s.changed
+			return false
 		}
 	}
-	return true, s.changed
+	return true
 }
+
+// Subscribe returns a channel that receives after AllReady may have changed, and a function
+// that ends the subscription.
+func (s *Set) Subscribe() (<-chan struct{}, func()) { return s.changed.Subscribe() }

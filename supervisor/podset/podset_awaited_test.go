@@ -10,13 +10,14 @@ import (
 func TestAwaitedSourceIsNotReady(t *testing.T) {
 	s, all := New(), []manifest.Source{manifest.SourceOCI}
 	s.MarkReady(manifest.PodUpdate{Op: manifest.Restore, Source: manifest.SourceOCI, Awaited: true})
-	ready, changed := s.AllReady(all)
-	if ready {
+	changed, unsubscribe := s.Subscribe()
+	defer unsubscribe()
+	if s.AllReady(all) {
 		t.Error("ready with a part of the source")
 	}
 	s.MarkReady(manifest.PodUpdate{Op: manifest.Restore, Source: manifest.SourceOCI})
 	<-changed
-	if ready, _ := s.AllReady(all); !ready || s.IsReady(manifest.SourceOCI, all) {
+	if !s.AllReady(all) || s.IsReady(manifest.SourceOCI, all) {
 		t.Error("restored, it is not ready to start, or it is to clean up")
 	}
 }

@@ -70,6 +70,8 @@ var failedPodReasons = append([]string{podworkers.ReasonNameTaken, podinputs.Rea
 func (w Waiter) Started(ctx context.Context, report func(pod *v1.Pod, err error)) error {
 	changed, cancel := w.Subscribe()
 	defer cancel()
+	sources, unsubscribe := w.Wanted.Subscribe()
+	defer unsubscribe()
 	reported := map[types.UID]bool{}
 	// sandboxFailed is when a pod first failed to get a sandbox.
 	sandboxFailed := map[types.UID]time.Time{}
@@ -78,7 +80,7 @@ func (w Waiter) Started(ctx context.Context, report func(pod *v1.Pod, err error)
 	// failed are the names of the pods that did not start.
 	failed := map[string]bool{}
 	for {
-		ready, sources := w.Wanted.AllReady(w.Sources())
+		ready := w.Wanted.AllReady(w.Sources())
 		var starting []string
 		// misplaced wait for others to run or to end.
 		misplaced := map[*v1.Pod]error{}
@@ -181,9 +183,10 @@ func (w Waiter) hasFailed(name string) bool {
 // checkpoint: the set has all wanted pods from then on. It returns the context's
 // error if that ends first.
 func (w Waiter) SourcesReady(ctx context.Context) error {
+	sources, unsubscribe := w.Wanted.Subscribe()
+	defer unsubscribe()
 	for {
-		ready, sources := w.Wanted.AllReady(w.Sources())
-		if ready {
+		if w.Wanted.AllReady(w.Sources()) {
 			return nil
 		}
 		select {

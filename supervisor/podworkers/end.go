@@ -161,7 +161,7 @@ func (p *Workers) finish(w *worker) {
 	} else {
 		p.markDirty(w)
 	}
-	p.notifyChanged()
+	p.changed.Notify()
 }
 
 // startNextRun begins the next run of a finished worker.

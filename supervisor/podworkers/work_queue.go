@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstead/podstead/internal/wakeup"
 )
 
 // workQueue holds for each pod the time of its next sync. Nothing polls it: the
@@ -15,7 +17,7 @@ type workQueue struct {
 	mu      sync.Mutex
 	items   dueHeap
 	byUID   map[types.UID]*due
-	changed chan struct{}
+	changed wakeup.Signal
 }
 
 type due struct {
@@ -25,7 +27,7 @@ type due struct {
 }
 
 func newWorkQueue() *workQueue {
-	return &workQueue{byUID: map[types.UID]*due{}, changed: make(chan struct{}, 1)}
+	return &workQueue{byUID: map[types.UID]*due{}, changed: wakeup.NewSignal()}
 }
 
 // set sets the time of a pod's next sync and replaces an earlier entry.
@@ -41,10 +43,7 @@ func (q *workQueue) set(uid types.UID, at time.Time) {
 		heap.Push(&q.items, d)
 	}
 	if q.items[0].uid == uid {
-		select {
-		case q.changed <- struct{}{}:
-		default:
-		}
+		q.changed.Notify()
 	}
 }
 

@@ -46,7 +46,7 @@ func TestWorkQueueNotifiesForAnEarlierEntryOnly(t *testing.T) {
 	base := time.Now()
 	notified := func() bool {
 		select {
-		case <-q.changed:
+		case <-q.changed.C():
 			return true
 		default:
 			return false

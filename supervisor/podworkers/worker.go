@@ -6,6 +6,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstead/podstead/internal/wakeup"
 )
 
 // worker is what is known of one UID: the state of its run and what it is asked to
@@ -14,7 +16,7 @@ import (
 type worker struct {
 	uid types.UID
 	// notified tells the goroutine that the worker is dirty.
-	notified chan struct{}
+	notified wakeup.Signal
 
 	state State
 	run
@@ -108,7 +110,7 @@ func (p *Workers) loop(ctx context.Context, w *worker) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-w.notified:
+		case <-w.notified.C():
 		}
 		for {
 			j, jobCtx, cancel, ok := p.nextJob(ctx, w)
@@ -154,7 +156,7 @@ func (p *Workers) nextJob(ctx context.Context, w *worker) (SyncJob, context.Cont
 	}
 	j := SyncJob{
 		State: w.state, Run: w.number, Wanted: w.wanted, Restart: w.restart != nil,
-		Pod: pod, Found: w.found, Kill: w.kill, NotBefore: w.notBefore, Notified: w.notified,
+		Pod: pod, Found: w.found, Kill: w.kill, NotBefore: w.notBefore, Notified: w.notified.C(),
 	}
 	if w.grace != nil {
 		j.Grace = *w.grace

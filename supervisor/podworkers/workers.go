@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstead/podstead/internal/wakeup"
 )
 
 // Times of the work queue, as in the kubelet (syncFrequency and the worker's
@@ -41,7 +43,7 @@ type Workers struct {
 	// that the first that waits is the next to start.
 	byName map[string][]*worker
 	// changed is notified when a worker has finished or is forgotten.
-	changed chan struct{}
+	changed wakeup.Signal
 }
 
 // New returns workers that sync pods with s. It starts nothing.
@@ -54,7 +56,7 @@ func New[M any](s Syncer[M]) *Workers {
 		queue:   newWorkQueue(),
 		byUID:   map[types.UID]*worker{},
 		byName:  map[string][]*worker{},
-		changed: make(chan struct{}, 1),
+		changed: wakeup.NewSignal(),
 	}
 }
 
@@ -67,10 +69,10 @@ func (p *Workers) Start(ctx context.Context, wg *sync.WaitGroup) {
 }
 
 // Changed receives after a worker has finished or was forgotten.
-func (p *Workers) Changed() <-chan struct{} { return p.changed }
+func (p *Workers) Changed() <-chan struct{} { return p.changed.C() }
 
 // QueueChanged receives when NextDue has become earlier.
-func (p *Workers) QueueChanged() <-chan struct{} { return p.queue.changed }
+func (p *Workers) QueueChanged() <-chan struct{} { return p.queue.changed.C() }
 
 // NextDue returns when the next sync of any pod is due, false if none is.
 func (p *Workers) NextDue() (time.Time, bool) { return p.queue.earliest() }
@@ -88,7 +90,7 @@ func (p *Workers) NotifyDue(now time.Time) {
 
 // add makes the worker of a UID. mu is held, as by all unexported methods below.
 func (p *Workers) add(uid types.UID, name string) *worker {
-	w := &worker{uid: uid, notified: make(chan struct{}, 1), name: name}
+	w := &worker{uid: uid, notified: wakeup.NewSignal(), name: name}
 	p.byUID[uid] = w
 	p.byName[name] = append(p.byName[name], w)
 	p.spawn(w)
@@ -102,7 +104,7 @@ func (p *Workers) forget(w *worker) {
 	p.queue.remove(w.uid)
 	p.dequeueName(w)
 	delete(p.byUID, w.uid)
-	p.notifyChanged()
+	p.changed.Notify()
 }
 
 // move applies a trigger and reports whether the table has it for the state.
@@ -121,15 +123,5 @@ func (p *Workers) move(w *worker, t trigger) bool {
 // markDirty marks a worker dirty and notifies its goroutine.
 func (p *Workers) markDirty(w *worker) {
 	w.dirty = true
-	select {
-	case w.notified <- struct{}{}:
-	default:
-	}
-}
-
-func (p *Workers) notifyChanged() {
-	select {
-	case p.changed <- struct{}{}:
-	default:
-	}
+	w.notified.Notify()
 }

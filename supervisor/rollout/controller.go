@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/internal/unwritten"
+	"github.com/podstead/podstead/internal/wakeup"
 	"github.com/podstead/podstead/internal/wallclock"
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/supervisor/status"
@@ -101,9 +102,10 @@ type Controller struct {
 	// results are ended preparations; requests are calls of the loop, whose owners wait.
 	results  chan result
 	requests chan func()
-	// observed, retries and stopped notify: a status matters (capacity 1), preparations
-	// are to be tried again (capacity 1), Run has ended (closed).
-	observed, retries, stopped chan struct{}
+	// observed: a status matters; retries: preparations are to be tried again.
+	observed, retries wakeup.Signal
+	// stopped is closed when Run has ended.
+	stopped chan struct{}
 
 	// loop is what Run alone uses.
 	loop loop
@@ -116,7 +118,7 @@ type Controller struct {
 	// moving are pods of an earlier daemon that their sources no longer declare, and until
 	// when another source may declare them.
 	moving      map[types.UID]time.Time
-	subscribers map[chan struct{}]struct{}
+	subscribers wakeup.Broadcast
 }
 
 // loop is the state of Run.
@@ -158,12 +160,11 @@ func New(opts Options) *Controller {
 		opts: opts, log: opts.Log,
 		store:   &store{dir: opts.Dir, files: opts.Unwritten, log: opts.Log, disk: osDisk{}, patience: maxPatience},
 		updates: make(chan manifest.PodUpdate), results: make(chan result), requests: make(chan func()),
-		observed: make(chan struct{}, 1), retries: make(chan struct{}, 1), stopped: make(chan struct{}),
-		loop:        loop{delivered: map[manifest.Source]bool{}, dirty: map[string]bool{}},
-		byName:      map[string]*podRollout{},
-		byUID:       map[types.UID]*podRollout{},
-		moving:      map[types.UID]time.Time{},
-		subscribers: map[chan struct{}]struct{}{},
+		observed: wakeup.NewSignal(), retries: wakeup.NewSignal(), stopped: make(chan struct{}),
+		loop:   loop{delivered: map[manifest.Source]bool{}, dirty: map[string]bool{}},
+		byName: map[string]*podRollout{},
+		byUID:  map[types.UID]*podRollout{},
+		moving: map[types.UID]time.Time{},
 	}
 }
 
@@ -208,14 +209,14 @@ func (c *Controller) Run(ctx context.Context, node Node) error {
 			c.handleUpdate(u)
 		case <-faults:
 			c.releaseConfirmed()
-			c.notify()
+			c.subscribers.Notify()
 		case r := <-c.results:
 			c.handleResult(r)
 		case do := <-c.requests:
 			do()
-		case <-c.observed:
+		case <-c.observed.C():
 			c.evaluate()
-		case <-c.retries:
+		case <-c.retries.C():
 			c.retryAll()
 		case <-timer.C:
 			c.handleDue(time.Now())
@@ -283,29 +284,7 @@ func (c *Controller) FaultFor(uid types.UID) string { return c.opts.Pods.FaultFo
 
 // Subscribe returns a channel that receives (capacity 1, coalescing) after faults or
 // rollouts changed, and a function that ends the subscription.
-func (c *Controller) Subscribe() (<-chan struct{}, func()) {
-	wake := make(chan struct{}, 1)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.subscribers[wake] = struct{}{}
-	return wake, func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		delete(c.subscribers, wake)
-	}
-}
-
-// notify notifies the subscribers.
-func (c *Controller) notify() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for wake := range c.subscribers {
-		select {
-		case wake <- struct{}{}:
-		default:
-		}
-	}
-}
+func (c *Controller) Subscribe() (<-chan struct{}, func()) { return c.subscribers.Subscribe() }
 
 // Observe notes the status of a pod that was published, which is not written to
 // afterwards. It does not wait for anything.
@@ -317,24 +296,17 @@ func (c *Controller) Observe(uid types.UID, st *v1.PodStatus) {
 		return
 	}
 	if r.observe(st, time.Now()) || r.state != Stable && r.state != Undone {
-		signal(c.observed)
+		c.observed.Notify()
 	}
 }
 
 // Reconsider judges the revisions in effect again: the runtime went away or is back. It does
 // not wait for anything.
-func (c *Controller) Reconsider() { signal(c.observed) }
+func (c *Controller) Reconsider() { c.observed.Notify() }
 
 // RetryPreparations tries preparations again that failed: something changed that they may have
 // waited for.
-func (c *Controller) RetryPreparations() { signal(c.retries) }
-
-func signal(wake chan struct{}) {
-	select {
-	case wake <- struct{}{}:
-	default:
-	}
-}
+func (c *Controller) RetryPreparations() { c.retries.Notify() }
 
 // ManifestUID returns the UID that the newest revision in the manifest has of the pod
 // with this UID: another one while another revision is in effect. It is the UID itself

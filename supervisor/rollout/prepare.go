@@ -96,7 +96,7 @@ func (c *Controller) prepare(r *podRollout) {
 		defer cancel()
 		cause, after := node.Prepare(ctx, pod, replaced, func(waiting status.Cause) {
 			c.locked(func() { p.cause = waiting })
-			c.notify()
+			c.subscribers.Notify()
 		})
 		select {
 		case c.results <- result{r, p, cause, after}:
@@ -175,7 +175,7 @@ func (c *Controller) hold(r *podRollout, why *status.Cause, after time.Duration)
 		c.opts.Events.Event(r.current.pod, v1.EventTypeWarning, ReasonPreparing, fmt.Sprintf(
 			"Revision %s is not in effect yet: %s", r.candidate.id, cause.Message))
 	}
-	c.notify()
+	c.subscribers.Notify()
 }
 
 // confirmed reports whether the candidate may end what runs: a revision of the manifest

@@ -42,7 +42,7 @@ func (c *Controller) markGood(r *podRollout) {
 	c.locked(func() { r.setGood() })
 	c.settle(r)
 	c.save(r, later)
-	c.notify()
+	c.subscribers.Notify()
 }
 
 // judge fails a revision that does not become Ready.
@@ -117,7 +117,7 @@ func (c *Controller) fail(r *podRollout, cause status.Cause) {
 			"Revision %s, to which the pod was rolled back, is not Ready either: %s; it stays until the manifest changes", r.current.id, cause.Message))
 		c.move(r, onFailed)
 		c.save(r, later)
-		c.notify()
+		c.subscribers.Notify()
 		return
 	}
 	c.locked(func() {
@@ -131,7 +131,7 @@ func (c *Controller) fail(r *podRollout, cause status.Cause) {
 	// Stored before the act, so that no restart of the daemon tries it again.
 	c.save(r, durably)
 	c.choose(r, nil)
-	c.notify()
+	c.subscribers.Notify()
 }
 
 // deadline returns when the revision in effect fails unless it is Ready; zero for none. mu is

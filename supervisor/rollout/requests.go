@@ -76,7 +76,7 @@ func (c *Controller) undo(fullName, id string) error {
 	// Stored before the act.
 	c.save(r, durably)
 	c.choose(r, nil)
-	c.notify()
+	c.subscribers.Notify()
 	return nil
 }
 
@@ -139,7 +139,7 @@ func (c *Controller) retry(fullName string) error {
 	// Stored before the act.
 	c.save(r, durably)
 	c.choose(r, nil)
-	c.notify()
+	c.subscribers.Notify()
 	return nil
 }
 
@@ -175,6 +175,6 @@ func (c *Controller) setImages(fullName string, images, previous map[string]stri
 	// Stored before the act.
 	c.save(r, durably)
 	c.choose(r, nil)
-	c.notify()
+	c.subscribers.Notify()
 	return nil
 }

@@ -247,7 +247,7 @@ func (c *Controller) release(r *podRollout, want *revision, passed *manifest.Pod
 		c.reportRollback(r, before)
 	}
 	c.settle(r)
-	c.notify()
+	c.subscribers.Notify()
 }
 
 // reportRollback reports that the last good revision replaces the one that failed.

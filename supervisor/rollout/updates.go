@@ -37,7 +37,7 @@ func (c *Controller) handleUpdate(u manifest.PodUpdate) {
 	if u.Op == manifest.Add {
 		c.markDelivered(u.Source)
 	}
-	c.notify()
+	c.subscribers.Notify()
 }
 
 // handleRemove ends pods whose manifests are gone. The end of one that another
@@ -73,7 +73,7 @@ func (c *Controller) remove(r *podRollout) {
 	c.mu.Unlock()
 	delete(c.loop.dirty, r.name)
 	c.store.remove(r.name)
-	c.notify()
+	c.subscribers.Notify()
 }
 
 // handlePod takes the newest revision of a pod's manifest. What comes into effect of it

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/internal/wakeup"
 	"github.com/podstead/podstead/supervisor/pleg"
 )
 
@@ -27,7 +28,7 @@ type Monitor struct {
 	health   *cri.Client
 	observer *pleg.PLEG
 	log      *slog.Logger
-	changed  chan struct{}
+	changed  wakeup.Signal
 
 	mu      sync.Mutex
 	fault   string    // why it is not healthy, empty if it is healthy
@@ -49,7 +50,7 @@ const notAskedYet = "the runtime has not answered yet"
 // New returns a monitor that has not asked yet: the runtime is not healthy until it
 // has answered.
 func New(h *cri.Client, o *pleg.PLEG, log *slog.Logger) *Monitor {
-	return &Monitor{health: h, observer: o, log: log, changed: make(chan struct{}, 1), fault: notAskedYet}
+	return &Monitor{health: h, observer: o, log: log, changed: wakeup.NewSignal(), fault: notAskedYet}
 }
 
 // Run asks for the conditions until the context ends.
@@ -143,10 +144,7 @@ func (m *Monitor) note(st cri.RuntimeStatus, err error) bool {
 		m.log.Warn("Container runtime network is not ready", "err", m.netFault)
 	}
 	if (was == "") != (fault == "") || wasNetwork != m.network {
-		select {
-		case m.changed <- struct{}{}:
-		default:
-		}
+		m.changed.Notify()
 	}
 	return fault == "" && m.network
 }
@@ -173,7 +171,7 @@ func (m *Monitor) NetworkReady() (string, bool) {
 }
 
 // Changed receives after the result of Healthy or NetworkReady changed.
-func (m *Monitor) Changed() <-chan struct{} { return m.changed }
+func (m *Monitor) Changed() <-chan struct{} { return m.changed.C() }
 
 // Condition is the last known state of the runtime.
 type Condition struct {

@@ -6,6 +6,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstead/podstead/internal/wakeup"
 )
 
 // tombstones is how many deletions a Store remembers. A subscriber that is further
@@ -21,7 +23,7 @@ type Store struct {
 	statuses    map[types.UID]published
 	gone        []deletion // oldest first
 	forgotten   uint64     // version of the newest deletion that was dropped
-	subscribers map[chan struct{}]struct{}
+	subscribers wakeup.Broadcast
 }
 
 type published struct {
@@ -48,7 +50,7 @@ type Snapshot struct {
 
 // NewStore returns an empty store.
 func NewStore() *Store {
-	return &Store{statuses: map[types.UID]published{}, subscribers: map[chan struct{}]struct{}{}}
+	return &Store{statuses: map[types.UID]published{}}
 }
 
 // Set publishes the status of a pod and reports whether it differs from the previous
@@ -62,7 +64,7 @@ func (s *Store) Set(uid types.UID, st v1.PodStatus) bool {
 	}
 	s.version++
 	s.statuses[uid] = published{status: &st, version: s.version}
-	s.notify()
+	s.subscribers.Notify()
 	return true
 }
 
@@ -99,7 +101,7 @@ func (s *Store) Delete(uid types.UID) {
 		s.gone = append(s.gone[:0], s.gone[1:]...)
 	}
 	s.gone = append(s.gone, deletion{uid: uid, version: s.version})
-	s.notify()
+	s.subscribers.Notify()
 }
 
 // List returns every published status by UID.
@@ -134,32 +136,12 @@ func (s *Store) Since(version uint64) Snapshot {
 
 // Subscribe returns a channel that receives after a change; notifications coalesce
 // and the state is read with Since. The returned function ends the subscription.
-func (s *Store) Subscribe() (<-chan struct{}, func()) {
-	ch := make(chan struct{}, 1)
-	s.mu.Lock()
-	s.subscribers[ch] = struct{}{}
-	s.mu.Unlock()
-	return ch, func() {
-		s.mu.Lock()
-		delete(s.subscribers, ch)
-		s.mu.Unlock()
-	}
-}
+func (s *Store) Subscribe() (<-chan struct{}, func()) { return s.subscribers.Subscribe() }
 
 // Touch notifies the subscribers although no status changed, because the set of pods
 // did, or something that is shown together with their statuses.
 func (s *Store) Touch() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.notify()
-}
-
-// notify notifies the subscribers; mu is held.
-func (s *Store) notify() {
-	for ch := range s.subscribers {
-		select {
-		case ch <- struct{}{}:
-		default:
-		}
-	}
+	s.subscribers.Notify()
 }

@@ -53,7 +53,7 @@ var importRules = []importRule{
 	{"supervisor/podephemeral", []string{"internal"}},
 	{"supervisor/podset", []string{"internal", "manifest"}},
 	{"supervisor/rollout", []string{"api", "internal", "manifest", "supervisor/podorder", "supervisor/status"}},
-	{"supervisor/runtimehealth", []string{"cri", "supervisor/pleg"}},
+	{"supervisor/runtimehealth", []string{"internal", "cri", "supervisor/pleg"}},
 	{"supervisor/status", []string{"internal", "cri", "probe"}},
 	{"supervisor/event", []string{"internal"}},
 	{"supervisor/autoupdate", []string{"api", "internal", "cri"}},
