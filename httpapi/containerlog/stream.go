@@ -163,7 +163,7 @@ func (s *Stream) copy(ctx context.Context, p *printer, flush func() error) error
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-s.watch.notify:
+		case <-s.watch.changed.C():
 		case <-s.req.Follow.Changed:
 			s.watch.names.Store(true)
 		}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+
+	"github.com/podstead/podstead/internal/wakeup"
 )
 
 // pollInterval is how often a log is read if inotify cannot report its changes.
@@ -24,8 +26,7 @@ type watch struct {
 	// watcher is nil if the kernel has no inotify instance or watch left: the log is polled.
 	// Each user has 128 instances by default, which all programs of root share.
 	watcher *fsnotify.Watcher
-	// notify has capacity for one notification; further ones coalesce.
-	notify chan struct{}
+	changed wakeup.Signal
 	// names is set when a file was created, removed or renamed. It is initially set.
 	names atomic.Bool
 	// closed ends polling.
@@ -35,7 +36,7 @@ type watch struct {
 
 // openWatch watches a directory. The error is that of a directory that cannot be read.
 func openWatch(dir string) (*watch, error) {
-	w := &watch{dir: dir, notify: make(chan struct{}, 1), closed: make(chan struct{})}
+	w := &watch{dir: dir, changed: wakeup.NewSignal(), closed: make(chan struct{})}
 	w.names.Store(true)
 	var err error
 	if w.watcher, err = newWatcher(); err == nil {
@@ -70,15 +71,8 @@ func (w *watch) poll() {
 			return
 		case <-tick.C:
 			w.names.Store(true)
-			w.wake()
+			w.changed.Notify()
 		}
-	}
-}
-
-func (w *watch) wake() {
-	select {
-	case w.notify <- struct{}{}:
-	default:
 	}
 }
 
@@ -102,7 +96,7 @@ func (w *watch) run() {
 			}
 			w.names.Store(true)
 		}
-		w.wake()
+		w.changed.Notify()
 	}
 }
 

@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/podstead/podstead/internal/wakeup"
 )
 
 // maxChanges is the number of changes of a resource that are kept for watches.
@@ -110,14 +112,14 @@ type cache struct {
 	oldest uint64
 	// version is that of the latest change, or of the first refresh.
 	version uint64
-	// changed is closed and replaced by each change.
-	changed chan struct{}
+	// changed notifies the watchers after each change.
+	changed wakeup.Broadcast
 	// watchers counts the open watches.
 	watchers int
 }
 
 func newCache(source Source, versions *Versions) *cache {
-	return &cache{source: source, versions: versions, entries: map[string]*entry{}, changed: make(chan struct{})}
+	return &cache{source: source, versions: versions, entries: map[string]*entry{}}
 }
 
 // run refreshes the cache after each change while there are watches, until ctx ends.
@@ -245,8 +247,7 @@ func (c *cache) record(changes []change) {
 		c.oldest = c.changes[extra-1].object.version
 		c.changes = slices.Clone(c.changes[extra:])
 	}
-	close(c.changed)
-	c.changed = make(chan struct{})
+	c.changed.Notify()
 }
 
 // list returns all objects, sorted by namespace and name, and the version of the list.
@@ -277,13 +278,15 @@ func (c *cache) get(namespace, name string) *entry {
 // errTooOld means that a watch requests changes that are no longer available.
 var errTooOld = fmt.Errorf("the requested version is too old")
 
-// addWatcher registers a watch until remove is called.
-func (c *cache) addWatcher() (remove func()) {
+// addWatcher registers a watch until remove is called. The channel receives after changes.
+func (c *cache) addWatcher() (changed <-chan struct{}, remove func()) {
+	changed, unsubscribe := c.changed.Subscribe()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.watchers++
 	c.refresh()
-	return func() {
+	return changed, func() {
+		unsubscribe()
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.watchers--
@@ -297,15 +300,14 @@ func (c *cache) snapshot() ([]*entry, uint64) {
 	return c.sorted(), c.version
 }
 
-// changesSince returns the changes after a version, the version from which to go on, and a
-// channel that is closed by the next change.
-func (c *cache) changesSince(version uint64) (changes []change, next uint64, changed <-chan struct{}, err error) {
+// changesSince returns the changes after a version, and the version from which to go on.
+func (c *cache) changesSince(version uint64) (changes []change, next uint64, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	// A version that was never returned comes from another installation of this node.
 	if version < c.oldest || version > c.versions.Last() {
-		return nil, 0, nil, errTooOld
+		return nil, 0, errTooOld
 	}
 	at, _ := slices.BinarySearchFunc(c.changes, version+1, func(ch change, v uint64) int { return cmp.Compare(ch.object.version, v) })
-	return slices.Clone(c.changes[at:]), max(version, c.version), c.changed, nil
+	return slices.Clone(c.changes[at:]), max(version, c.version), nil
 }

@@ -7,6 +7,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstead/podstead/internal/wakeup"
 )
 
 // Subscribe returns a channel that is notified after a change, and a function that ends the
@@ -122,7 +124,7 @@ func SubscribeToBoth(first, second Subscribe) Subscribe {
 	return func() (<-chan struct{}, func()) {
 		one, endOne := first()
 		two, endTwo := second()
-		wake, done := make(chan struct{}, 1), make(chan struct{})
+		wake, done := wakeup.NewSignal(), make(chan struct{})
 		go func() {
 			for {
 				select {
@@ -131,13 +133,10 @@ func SubscribeToBoth(first, second Subscribe) Subscribe {
 				case <-one:
 				case <-two:
 				}
-				select {
-				case wake <- struct{}{}:
-				default:
-				}
+				wake.Notify()
 			}
 		}()
-		return wake, func() {
+		return wake.C(), func() {
 			close(done)
 			endOne()
 			endTwo()

@@ -94,7 +94,7 @@ func serveWatch(w http.ResponseWriter, r *http.Request, res *resource, f form, c
 		apistatus.Write(w, r, failure)
 		return
 	}
-	remove := res.cache.addWatcher()
+	changed, remove := res.cache.addWatcher()
 	defer remove()
 	all, at := res.cache.snapshot()
 	if !req.fresh {
@@ -103,7 +103,7 @@ func serveWatch(w http.ResponseWriter, r *http.Request, res *resource, f form, c
 			at = req.from
 		}
 	}
-	if _, _, _, err := res.cache.changesSince(at); err != nil {
+	if _, _, err := res.cache.changesSince(at); err != nil {
 		apistatus.Write(w, r, tooOld())
 		return
 	}
@@ -117,7 +117,7 @@ func serveWatch(w http.ResponseWriter, r *http.Request, res *resource, f form, c
 	if req.initial && req.bookmarks {
 		s.bookmark(at, true)
 	}
-	s.follow(ctx, c, at, req.bookmarks)
+	s.follow(ctx, c, at, changed, req.bookmarks)
 }
 
 // stream sends the events of one watch.
@@ -140,8 +140,8 @@ func newStream(w http.ResponseWriter, res *resource, f form) *stream {
 	return s
 }
 
-// follow sends the changes after a version.
-func (s *stream) follow(ctx context.Context, c selection, at uint64, bookmarks bool) {
+// follow sends the changes after a version, and further ones whenever changed receives.
+func (s *stream) follow(ctx context.Context, c selection, at uint64, changed <-chan struct{}, bookmarks bool) {
 	timer := time.NewTimer(bookmarkInterval)
 	defer timer.Stop()
 	due := timer.C
@@ -149,7 +149,7 @@ func (s *stream) follow(ctx context.Context, c selection, at uint64, bookmarks b
 		due = nil
 	}
 	for {
-		changes, next, changed, err := s.res.cache.changesSince(at)
+		changes, next, err := s.res.cache.changesSince(at)
 		if errors.Is(err, errTooOld) {
 			s.write(watch.Error, mustJSON(tooOld()))
 			s.flush()
