@@ -8,6 +8,7 @@ import (
 
 // volumeLock is held during an operation on a volume.
 type volumeLock struct {
+	// token is a semaphore of one: it is full while an operation runs.
 	token chan struct{}
 	users int
 }

@@ -68,7 +68,7 @@ type claim struct {
 	key     types.NamespacedName
 	uid     types.UID
 	drivers []string
-	// busy has a token while nothing talks to a driver about the claim (capacity 1).
+	// busy is a semaphore of one: it is full while a driver is talked to about the claim.
 	busy chan struct{}
 
 	// Protected by Manager.mu. prepared: the drivers have prepared it since this daemon started.
@@ -80,21 +80,19 @@ type claim struct {
 }
 
 func newClaim(key types.NamespacedName, uid types.UID, drivers []string) *claim {
-	c := &claim{key: key, uid: uid, drivers: drivers, busy: make(chan struct{}, 1), pods: map[types.UID]bool{}}
-	c.busy <- struct{}{}
-	return c
+	return &claim{key: key, uid: uid, drivers: drivers, busy: make(chan struct{}, 1), pods: map[types.UID]bool{}}
 }
 
 func (c *claim) lock(ctx context.Context) error {
 	select {
-	case <-c.busy:
+	case c.busy <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-func (c *claim) unlock() { c.busy <- struct{}{} }
+func (c *claim) unlock() { <-c.busy }
 
 // message is the claim as drivers receive it.
 func (c *claim) message() *drapb.Claim {

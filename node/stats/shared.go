@@ -9,6 +9,7 @@ import (
 // age. One caller at a time measures, in its own goroutine; the others wait and
 // use the result.
 type shared[T any] struct {
+	// sem is a semaphore of one: it is full while a caller measures.
 	sem  chan struct{}
 	last T
 	// began is when the last measurement began, zero before the first.

@@ -10,6 +10,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podstead/podstead/internal/wakeup"
 )
 
 // Terminal is a pseudo-terminal with a program on it, as in an interactive session.
@@ -17,7 +19,7 @@ type Terminal struct {
 	*os.File
 	mu      sync.Mutex
 	screen  bytes.Buffer
-	changed chan struct{}
+	changed wakeup.Signal
 }
 
 // StartOnTerminal starts the program on a new pseudo-terminal.
@@ -26,7 +28,7 @@ func StartOnTerminal(cmd *exec.Cmd, columns, rows uint16) (*Terminal, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Terminal{File: ptmx, changed: make(chan struct{}, 1)}
+	t := &Terminal{File: ptmx, changed: wakeup.NewSignal()}
 	if err := t.start(cmd, columns, rows); err != nil {
 		_ = ptmx.Close()
 		return nil, err
@@ -69,10 +71,7 @@ func (t *Terminal) read() {
 		t.mu.Lock()
 		t.screen.Write(b[:n])
 		t.mu.Unlock()
-		select {
-		case t.changed <- struct{}{}:
-		default:
-		}
+		t.changed.Notify()
 		if err != nil {
 			return
 		}

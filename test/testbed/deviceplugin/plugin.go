@@ -17,6 +17,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 	registerapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
+
+	"github.com/podstead/podstead/internal/wakeup"
 )
 
 // Options configure a Plugin.
@@ -49,7 +51,7 @@ type Plugin struct {
 
 	mu      sync.Mutex
 	health  map[string]bool
-	changed chan struct{}
+	changed wakeup.Broadcast
 	// allocated are the devices of each call of Allocate, in order.
 	allocated  [][]string
 	registered int
@@ -60,7 +62,7 @@ type Plugin struct {
 // Start starts a plugin and registers it. It registers again when the registration socket is
 // created again, until it is stopped.
 func Start(o Options) (*Plugin, error) {
-	p := &Plugin{options: o, health: map[string]bool{}, changed: make(chan struct{})}
+	p := &Plugin{options: o, health: map[string]bool{}}
 	for _, id := range o.Devices {
 		p.health[id] = true
 	}
@@ -188,8 +190,7 @@ func (p *Plugin) SetHealth(id string, healthy bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.health[id] = healthy
-	close(p.changed)
-	p.changed = make(chan struct{})
+	p.changed.Notify()
 }
 
 // Allocated returns the devices of each call of Allocate.
@@ -210,9 +211,11 @@ func (p *Plugin) GetDevicePluginOptions(context.Context, *pluginapi.Empty) (*plu
 
 // ListAndWatch implements the API.
 func (p *Plugin) ListAndWatch(_ *pluginapi.Empty, stream grpc.ServerStreamingServer[pluginapi.ListAndWatchResponse]) error {
+	changed, unsubscribe := p.changed.Subscribe()
+	defer unsubscribe()
 	for {
 		p.mu.Lock()
-		list, changed := &pluginapi.ListAndWatchResponse{}, p.changed
+		list := &pluginapi.ListAndWatchResponse{}
 		for id, healthy := range p.health {
 			d := &pluginapi.Device{ID: id, Health: pluginapi.Unhealthy, Topology: p.topology(id)}
 			if healthy {
