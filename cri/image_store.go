@@ -5,7 +5,10 @@ import (
 	"sync"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
 // StoredImage is an image that the runtime has.
@@ -66,6 +69,16 @@ func (c *Client) ImagesInUse(ctx context.Context) ([]string, error) {
 func (c *Client) SandboxImage(ctx context.Context) (string, error) {
 	config, err := c.RuntimeConfig(ctx)
 	return config.SandboxImage, err
+}
+
+// HasImages reports whether the runtime has all images of a pod; false if it does not answer.
+func (c *Client) HasImages(ctx context.Context, pod *v1.Pod) bool {
+	for name := range podinfo.Images(&pod.Spec) {
+		if image, err := c.ImageStatus(ctx, name); err != nil || image == nil {
+			return false
+		}
+	}
+	return true
 }
 
 // ImageMount returns the mount point of the file system that stores the images,

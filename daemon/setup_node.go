@@ -33,7 +33,7 @@ type nodeServices struct {
 	images   *gc.Images
 	updater  *autoupdate.Updater
 	loader   *imageload.Loader
-	eviction *eviction
+	eviction *evict.Evictor
 	// guard is nil if pods are not terminated before a shutdown.
 	guard *shutdown.Guard
 	// inventory lists what the runtime has for the cluster; nil without one.
@@ -61,14 +61,12 @@ func (d *daemon) createNodeServices(context.Context) error {
 		Client: d.runtime.client, Private: d.runtime.private, Images: d.pulls, Imported: n.images.Pulled, Dir: imageload.Dir(o.Paths.Root),
 	})
 	d.start(d.loadArchives)
-	n.eviction = d.newEviction()
+	n.eviction = d.startEviction()
 	d.sup.OnObserved(d.runtime.remember)
 	d.sup.OnObserved(n.logs.Wake)
 	d.sup.OnObserved(n.images.Wake)
-	d.sup.AddGate(n.eviction.gate)
-	d.sup.SetRestartPolicy(evict.ReasonEvicted, n.eviction.canRestart)
 	p.oomKills.OnKill(oom.Reporter{Containers: ownersOf(p.pleg), Pods: d.sup.Pods, Events: p.events, Relist: p.pleg.Relist}.Report)
-	d.start(n.logs.Run, n.images.Run, n.eviction.Run, n.eviction.host.Run, p.oomKills.Run)
+	d.start(n.logs.Run, n.images.Run, p.oomKills.Run)
 	if len(o.Shutdown.Policy) > 0 && !o.RunOnce {
 		n.guard = shutdown.New(shutdown.Config{
 			Policy: o.Shutdown.Policy, Logind: shutdown.SystemLogind{DropIn: shutdown.DropIn}, Pods: d.sup, Log: d.log,
@@ -138,7 +136,7 @@ func (d *daemon) newImages() *gc.Images {
 // given condition of its runtime.
 func (d *daemon) newDescribe() func(supervisor.RuntimeCondition) *v1.Node {
 	o, p := d.opts, &d.observers
-	var storage storageCondition
+	var storage nodestatus.StorageCondition
 	since, host, resources := time.Now(), nodestatus.ReadHost("/"), nodeResources(o)
 	return func(rt supervisor.RuntimeCondition) *v1.Node {
 		capacity, allocatable := d.devices.Resources()
@@ -148,7 +146,7 @@ func (d *daemon) newDescribe() func(supervisor.RuntimeCondition) *v1.Node {
 			Allocatable: withDevices(nodestatus.APIResources(resources.Allocatable()), allocatable),
 			Labels:      d.admitNode.Labels, Addresses: p.addresses.Addresses(), Port: o.Remote.Port(),
 			Version: kubeversion.Semantic(buildinfo.Version()), NotReady: rt.NotReady, ReadySince: rt.Since, Host: host,
-			Pressures: append(d.node.eviction.NodeConditions(since), storage.condition(d.unwritten.List(), since)),
+			Pressures: append(d.node.eviction.NodeConditions(since), storage.Of(d.unwritten.List(), since)),
 		}
 		in.Pressures = append(in.Pressures, d.csi.NodeConditions()...)
 		if d.node.inventory != nil {

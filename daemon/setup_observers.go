@@ -10,6 +10,7 @@ import (
 	"github.com/podstead/podstead/httpapi/metrics"
 	"github.com/podstead/podstead/internal/buildinfo"
 	"github.com/podstead/podstead/node/addresses"
+	"github.com/podstead/podstead/node/nodestatus"
 	"github.com/podstead/podstead/node/oom"
 	"github.com/podstead/podstead/node/stats"
 	"github.com/podstead/podstead/probe"
@@ -56,7 +57,9 @@ func (d *daemon) createObservers(context.Context) error {
 	p.prober = probe.New(probe.Config{Exec: podprobes.Exec{Client: client, MaxOutput: podprobes.MaxProbeOutput}, Events: p.events, UserAgent: "podstead-probe/" + buildinfo.Version()})
 	d.csi = d.newCSI()
 	p.stats = newStats(d.opts, client, p.pleg, d.csi, d.log)
-	d.start(func(ctx context.Context) error { return d.unwritten.Run(ctx, storageReporter(p)) })
+	d.start(func(ctx context.Context) error {
+		return d.unwritten.Run(ctx, nodestatus.ReportStorage(p.events, p.statuses.Touch))
+	})
 	d.start(p.addresses.Run, p.events.Run, p.pleg.Run, p.prober.Run)
 	return nil
 }

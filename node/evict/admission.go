@@ -1,6 +1,7 @@
 package evict
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,6 +12,22 @@ import (
 
 	podinfo "github.com/podstead/podstead/internal/pod"
 )
+
+// runtimeTimeout limits how long the runtime may take to report about images.
+const runtimeTimeout = 2 * time.Second
+
+// Hold returns why a pod may not start now, empty if it may. A pod of an API server is to be rejected, with the
+// reason that the kubelet gives; another one waits.
+func (e *Evictor) Hold(pod *v1.Pod) (reason, message string) {
+	condition, message := e.Admit(pod)
+	switch {
+	case condition == "":
+		return "", ""
+	case podinfo.IsAPI(pod):
+		return ReasonEvicted, message
+	}
+	return string(condition), message + " The pod starts when the condition has cleared."
+}
 
 // Admit returns why a pod may not start now, empty if it may. Under memory
 // pressure only BestEffort pods without a toleration are held, since they would be
@@ -29,7 +46,7 @@ func (e *Evictor) Admit(pod *v1.Pod) (condition v1.NodeConditionType, message st
 				continue
 			}
 		case v1.NodeDiskPressure:
-			if !podinfo.IsAPI(pod) && e.cfg.HasImages != nil && e.cfg.HasImages(pod) {
+			if !podinfo.IsAPI(pod) && e.hasImages(pod) {
 				continue
 			}
 		}
@@ -42,6 +59,17 @@ func (e *Evictor) Admit(pod *v1.Pod) (condition v1.NodeConditionType, message st
 		return "", ""
 	}
 	return condition, fmt.Sprintf("The node had condition: [%s].", strings.Join(on, ", "))
+}
+
+// hasImages reports whether the runtime has all images of a pod, which then needs no
+// disk space to start.
+func (e *Evictor) hasImages(pod *v1.Pod) bool {
+	if e.cfg.HasImages == nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), runtimeTimeout)
+	defer cancel()
+	return e.cfg.HasImages(ctx, pod)
 }
 
 // conditions returns those that are set.

@@ -29,7 +29,7 @@ type Config struct {
 	Reclaim     Reclaimer
 	Events      Recorder
 	// HasImages reports whether all images of a pod are on the node; nil: they may not be.
-	HasImages func(*v1.Pod) bool
+	HasImages func(context.Context, *v1.Pod) bool
 	// File stores the conditions that are set; Boot is the boot ID.
 	File, Boot string
 	// Disk is where File is.

@@ -613,7 +613,7 @@ func TestAdmit(t *testing.T) {
 				t.Fatal(err)
 			}
 			b.start("", func(c *Config) {
-				c.HasImages = func(p *v1.Pod) bool { return p.Name == "besteffort" || p.Name == "api" }
+				c.HasImages = func(_ context.Context, p *v1.Pod) bool { return p.Name == "besteffort" || p.Name == "api" }
 			})
 			var got []string
 			for _, p := range []*v1.Pod{
@@ -624,6 +624,14 @@ func TestAdmit(t *testing.T) {
 					if c != condition || !strings.Contains(message, "The node had condition: ["+string(condition)+"]") {
 						t.Errorf("%s: %s", c, message)
 					}
+				}
+				// A pod of an API server is rejected; the others wait, and say until when.
+				reason, message := b.Hold(p)
+				switch c, _ := b.Admit(p); {
+				case c == "" && reason == "":
+				case p == api && (reason != ReasonEvicted || strings.Contains(message, "has cleared")),
+					p != api && (reason != string(c) || !strings.HasSuffix(message, "when the condition has cleared.")):
+					t.Errorf("%s is held: %s: %s", p.Name, reason, message)
 				}
 			}
 			if strings.Join(got, " ") != refused {

@@ -18,9 +18,9 @@ import (
 type HostConfig struct {
 	// Root is a directory on the node's file system.
 	Root string
-	// ImageDirectory returns a directory on the file system of the images, empty if
+	// ImageDirectory returns a directory on the file system of the images, empty or an error if
 	// it is not known yet.
-	ImageDirectory func() string
+	ImageDirectory func(context.Context) (string, error)
 	// Ceiling is the cgroup that limits the node's memory; without one the
 	// machine's memory counts. Machine is the cgroup of the whole machine.
 	Ceiling, Machine cgroup.MemoryCgroup
@@ -101,7 +101,9 @@ func (h *Host) Memory(levels *Levels) {
 func (h *Host) Disk(levels *Levels) {
 	levels[NodeFSAvailable], levels[NodeFSInodes] = statfs(h.cfg.Root)
 	if h.images == "" && h.cfg.ImageDirectory != nil {
-		h.images = h.cfg.ImageDirectory()
+		ctx, cancel := context.WithTimeout(context.Background(), runtimeTimeout)
+		h.images, _ = h.cfg.ImageDirectory(ctx) // the next check asks again
+		cancel()
 		h.separate = h.images != "" && !sameFS(h.images, h.cfg.Root)
 	}
 	levels[ImageFSAvailable], levels[ImageFSInodes] = Level{}, Level{}

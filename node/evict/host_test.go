@@ -1,6 +1,7 @@
 package evict
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -153,7 +154,7 @@ func TestAlarmThatWouldNotRing(t *testing.T) {
 func TestHostDisk(t *testing.T) {
 	dir := t.TempDir()
 	where := ""
-	h := NewHost(HostConfig{Root: dir, ImageDirectory: func() string { return where }})
+	h := NewHost(HostConfig{Root: dir, ImageDirectory: func(context.Context) (string, error) { return where, nil }})
 	var levels Levels
 	h.Disk(&levels)
 	if l := levels[NodeFSAvailable]; l.Available <= 0 || l.Capacity < l.Available || levels[ImageFSAvailable].Capacity != 0 {
@@ -167,7 +168,7 @@ func TestHostDisk(t *testing.T) {
 	if n := testing.AllocsPerRun(10, func() { h.Disk(&levels) }); n > 4 {
 		t.Errorf("a scan makes %v allocations", n) // a path each for the system calls
 	}
-	proc := NewHost(HostConfig{Root: dir, ImageDirectory: func() string { return "/proc" }})
+	proc := NewHost(HostConfig{Root: dir, ImageDirectory: func(context.Context) (string, error) { return "/proc", nil }})
 	proc.Disk(&levels)
 	if !proc.SeparateImageFS() {
 		t.Error("two file systems are counted as one")

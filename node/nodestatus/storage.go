@@ -1,4 +1,4 @@
-package daemon
+package nodestatus
 
 import (
 	"fmt"
@@ -31,32 +31,37 @@ func storageMessage(list []unwritten.File) string {
 		list[0].Path, more, list[0].Err)
 }
 
-// storageReporter returns a function that records an event when the daemon's state can no
-// longer be stored, and when it can again.
-func storageReporter(p *observers) func([]unwritten.File) {
+// Recorder records events; pod is nil for events of the node.
+type Recorder interface {
+	Event(pod *v1.Pod, eventType, reason, message string)
+}
+
+// ReportStorage returns a function that records an event when the daemon's state can no
+// longer be stored, and when it can again. changed is called each time, after the event.
+func ReportStorage(events Recorder, changed func()) func([]unwritten.File) {
 	failed := false
 	return func(list []unwritten.File) {
 		if now := len(list) > 0; now != failed {
 			failed = now
 			if failed {
-				p.events.Event(nil, v1.EventTypeWarning, reasonNotWritable, storageMessage(list))
+				events.Event(nil, v1.EventTypeWarning, reasonNotWritable, storageMessage(list))
 			} else {
-				p.events.Event(nil, v1.EventTypeNormal, reasonWritable, "The state of the daemon is stored again")
+				events.Event(nil, v1.EventTypeNormal, reasonWritable, "The state of the daemon is stored again")
 			}
 		}
-		p.statuses.Touch() // notifies the watchers of the node
+		changed()
 	}
 }
 
-// storageCondition makes the node condition. It remembers when the condition last changed.
-type storageCondition struct {
+// StorageCondition makes the node condition. It remembers when the condition last changed.
+type StorageCondition struct {
 	mu        sync.Mutex
 	failed    bool
 	changedAt time.Time
 }
 
-// condition returns the condition; since is the start of the daemon.
-func (c *storageCondition) condition(list []unwritten.File, since time.Time) v1.NodeCondition {
+// Of returns the condition for the files that could not be written; since is the start of the daemon.
+func (c *StorageCondition) Of(list []unwritten.File, since time.Time) v1.NodeCondition {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.changedAt.IsZero() {
