@@ -66,7 +66,7 @@ go run "gotest.tools/gotestsum@$GOTESTSUM_VERSION" --format testname --hide-summ
 	-count=1 -vet=off -timeout 45m "${parallel[@]}" "$@" "${subjects[@]/#/./test/e2e/}" || status=$?
 
 echo
-echo "seconds of each subject, of which two run at a time; bin/e2e/tests.json has those of each test:"
+echo "seconds of each subject; bin/e2e/tests.json has those of each test:"
 grep -v '"Test":' bin/e2e/tests.json |
 	sed -nE 's#.*"Action":"(pass|fail)","Package":".*/test/e2e/([^"]*)","Elapsed":([0-9]+).*#\3 \2 \1#p' | sort -rn |
 	while read -r seconds name result; do printf '%6d  %s%s\n' "$seconds" "$name" "$([ "$result" = pass ] || echo ' (failed)')"; done
