@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/spf13/pflag"
-
 	"github.com/podstead/podstead/internal/maintenance"
 )
 
@@ -27,22 +25,25 @@ const (
 	maxAutoUpdate     = 366 * 24 * time.Hour
 )
 
-func (a *AutoUpdate) addFlags(f *pflag.FlagSet) {
-	f.DurationVar(&a.Interval, "image-auto-update-interval", defaultAutoUpdate, "`interval` of checks for newer images of pods with the annotation podstead.io/auto-update")
-	f.StringArrayVar(&a.windows, "image-auto-update-window", nil, "maintenance `window` outside which no image is updated, as [DAYS ]HH:MM-HH:MM in local time, such as \"Sat,Sun 02:00-05:00\"; can be repeated (default: at any time)")
-}
-
-func (a *AutoUpdate) check() error {
-	if a.Interval < minAutoUpdate || a.Interval > maxAutoUpdate {
-		return fmt.Errorf("--image-auto-update-interval=%s: must be from %s to %s, such as 24h", a.Interval, minAutoUpdate, maxAutoUpdate)
+func (a *AutoUpdate) settings() []setting {
+	return []setting{
+		{
+			flag: "image-auto-update-interval", own: "imageAutoUpdateInterval", value: durationOrZero(&a.Interval, defaultAutoUpdate),
+			check: between(&a.Interval, minAutoUpdate, maxAutoUpdate, fmt.Sprintf("must be from %s to %s, such as 24h", minAutoUpdate, maxAutoUpdate)),
+			help:  "`interval` of checks for newer images of pods with the annotation podstead.io/auto-update",
+		},
+		{
+			flag: "image-auto-update-window", own: "imageAutoUpdateWindows", value: list(&a.windows),
+			check: func(s *setting) {
+				for _, text := range a.windows {
+					w, err := maintenance.ParseWindow(text)
+					if err != nil {
+						s.fail(": %w", err)
+					}
+					a.Windows = append(a.Windows, w)
+				}
+			},
+			help: "maintenance `window` outside which no image is updated, as [DAYS ]HH:MM-HH:MM in local time, such as \"Sat,Sun 02:00-05:00\"; can be repeated (default: at any time)",
+		},
 	}
-	a.Windows = nil
-	for _, text := range a.windows {
-		w, err := maintenance.ParseWindow(text)
-		if err != nil {
-			return fmt.Errorf("--image-auto-update-window: %w", err)
-		}
-		a.Windows = append(a.Windows, w)
-	}
-	return nil
 }

@@ -2,14 +2,9 @@ package config
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-
-	"github.com/spf13/pflag"
-
-	"github.com/podstead/podstead/config/kubeletconfig"
 )
 
 // Certificates are the settings of the certificates that a cluster signs for the node.
@@ -23,48 +18,45 @@ type Certificates struct {
 	Rotate, RotateServing bool
 }
 
-func (c *Certificates) addFlags(f *pflag.FlagSet) {
-	f.StringVar(&c.Bootstrap, "bootstrap-kubeconfig", "", "kubeconfig `file` for requesting the client certificate of this node if --kubeconfig does not exist or its certificate has expired; --kubeconfig is then written")
-	f.StringVar(&c.Dir, "cert-dir", "", "`directory` of the certificates that the cluster signs (default: pki in --root-dir)")
-	f.BoolVar(&c.Rotate, "rotate-certificates", true, "renew the client certificate from the cluster before it expires")
-	f.BoolVar(&c.RotateServing, "rotate-server-certificates", false, "request the serving certificate of --port from the cluster and renew it before it expires")
-}
-
-// merge applies the settings of the file that no flag sets.
-func (c *Certificates) merge(from *kubeletconfig.Remote, f *pflag.FlagSet) {
-	take(f, "rotate-certificates", from.RotateCertificates, &c.Rotate)
-	take(f, "rotate-server-certificates", from.ServerTLSBootstrap, &c.RotateServing)
+func (c *Certificates) settings() []setting {
+	return []setting{
+		{
+			flag: "bootstrap-kubeconfig", own: "bootstrapKubeconfig", value: file(&c.Bootstrap, ""),
+			help: "kubeconfig `file` for requesting the client certificate of this node if --kubeconfig does not exist or its certificate has expired; --kubeconfig is then written",
+		},
+		{
+			flag: "cert-dir", own: "certDir", value: file(&c.Dir, ""),
+			help: "`directory` of the certificates that the cluster signs (default: pki in --root-dir)",
+		},
+		{
+			flag: "rotate-certificates", field: "rotateCertificates", value: boolean(&c.Rotate, true),
+			help: "renew the client certificate from the cluster before it expires",
+		},
+		{
+			flag: "rotate-server-certificates", field: "serverTLSBootstrap", value: boolean(&c.RotateServing, false),
+			help: "request the serving certificate of --port from the cluster and renew it before it expires",
+		},
+	}
 }
 
 // check validates the settings of a node with this kubeconfig.
-func (c *Certificates) check(kubeconfig string, served *Remote, root string) error {
-	var errs []error
+func (c *Certificates) check(t *table, kubeconfig *string, served *Remote, root string) {
 	if c.Dir == "" {
 		c.Dir = filepath.Join(root, "pki")
 	}
-	for _, path := range []*string{&c.Dir, &c.Bootstrap} {
-		if *path == "" {
-			continue
-		}
-		abs, err := filepath.Abs(*path)
-		if err != nil {
-			return fmt.Errorf("failed to make %q absolute: %w", *path, err)
-		}
-		*path = abs
-	}
-	switch _, err := os.Stat(kubeconfig); {
-	case kubeconfig == "" && c.Bootstrap != "":
-		errs = append(errs, errors.New("--bootstrap-kubeconfig: requires --kubeconfig, the file to write once the cluster has signed a certificate"))
-	case kubeconfig == "" || err == nil:
+	join, bootstrap := t.at(kubeconfig), t.at(&c.Bootstrap)
+	switch _, err := os.Stat(*kubeconfig); {
+	case *kubeconfig == "" && c.Bootstrap != "":
+		t.fail("%s: requires %s, the file to write once the cluster has signed a certificate", bootstrap, join)
+	case *kubeconfig == "" || err == nil:
 	case !errors.Is(err, fs.ErrNotExist) || c.Bootstrap == "":
-		errs = append(errs, fmt.Errorf("--kubeconfig: %w; omit the flag to run without a cluster, or set --bootstrap-kubeconfig", err))
+		t.fail("%s: %w; omit the flag to run without a cluster, or set %s", join, err, bootstrap)
 	default:
 		if _, err := os.Stat(c.Bootstrap); err != nil {
-			errs = append(errs, fmt.Errorf("--bootstrap-kubeconfig: %w; it is required as long as --kubeconfig %s does not exist", err, kubeconfig))
+			t.fail("%s: %w; it is required as long as %s %s does not exist", bootstrap, err, join, *kubeconfig)
 		}
 	}
 	if c.RotateServing && served.CertFile != "" {
-		errs = append(errs, errors.New("--rotate-server-certificates (serverTLSBootstrap) and --tls-cert-file (tlsCertFile) are mutually exclusive; remove one of them"))
+		t.fail("%s and %s are mutually exclusive; remove one of them", both{t.at(&c.RotateServing)}, both{t.at(&served.CertFile)})
 	}
-	return errors.Join(errs...)
 }

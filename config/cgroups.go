@@ -1,7 +1,8 @@
 package config
 
 import (
-	"fmt"
+	"cmp"
+	"math"
 	"path"
 	"regexp"
 	"slices"
@@ -11,7 +12,6 @@ import (
 	"github.com/spf13/pflag"
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podstead/podstead/config/kubeletconfig"
 	"github.com/podstead/podstead/node/cgroup"
 )
 
@@ -36,102 +36,140 @@ type Cgroups struct {
 	// OOM.
 	SingleProcessOOMKill bool
 
-	// failSwapOn is the setting, by the name under which it was set, that rejects a node with
-	// swap; empty if none does. wholeOOMKill: the file sets singleProcessOOMKill to false.
-	failSwapOn   string
-	wholeOOMKill bool
+	// failSwapOn rejects a node with swap.
+	failSwapOn bool
 
 	SystemCgroups
 
 	systemReserved, kubeReserved map[string]string
 	cpuQuota                     bool
+	oomKillSet                   bool
 }
 
 const (
 	defaultQuotaPeriod = 100 * time.Millisecond
 	enforcePods        = "pods"
 	enforceNone        = "none"
-	noPidsLimit        = -1
+	noPidsLimit        = int64(-1)
 )
 
-func (c *Cgroups) addFlags(f *pflag.FlagSet) {
-	f.StringVar(&c.Root, "cgroup-root", cgroup.DefaultRoot, "`path` of the parent cgroup of all pods; must not be the kubelet's")
-	f.StringVar(&c.Driver, "cgroup-driver", "", "cgroup driver: cgroupfs or systemd (default: the runtime's)")
-	f.StringToStringVar(&c.systemReserved, "system-reserved", nil, "`resources` reserved for the system, such as cpu=500m,memory=1Gi,pid=1000")
-	f.StringToStringVar(&c.kubeReserved, "kube-reserved", nil, "`resources` reserved for podstead and the runtime, such as cpu=100m,memory=200Mi")
-	f.StringSliceVar(&c.enforce, "enforce-node-allocatable", []string{enforcePods}, "pods: limit all pods together to the allocatable resources; system-reserved and kube-reserved: limit the cgroups of --system-reserved-cgroup and --kube-reserved-cgroup to what is reserved for them (with -compressible: only their CPU shares); none: only use them for admission")
-	f.StringVar(&c.SystemCgroup, "system-reserved-cgroup", "", "`path` of the cgroup of system services, such as /system.slice, for --enforce-node-allocatable=system-reserved")
-	f.StringVar(&c.KubeCgroup, "kube-reserved-cgroup", "", "`path` of the cgroup of podstead and the runtime, for --enforce-node-allocatable=kube-reserved")
-	f.Int64Var(&c.PodPids, "pod-max-pids", noPidsLimit, "maximum `number` of processes per pod; -1 for no limit")
-	f.BoolVar(&c.cpuQuota, "cpu-cfs-quota", true, "enforce the CPU limits of containers with CFS quota")
-	f.DurationVar(&c.QuotaPeriod, "cpu-cfs-quota-period", defaultQuotaPeriod, "CFS quota `period`, 1ms to 1s")
-}
-
-// merge applies the settings of the file that no flag sets.
-func (c *Cgroups) merge(file *kubeletconfig.Cgroups, take func(flag string, set bool, apply func())) {
-	// The kubelet's root is the parent of its kubepods; podstead uses its own cgroup there.
-	take("cgroup-root", file.Root != "", func() { c.Root = path.Join("/", file.Root, cgroup.DefaultRoot) })
-	c.DriverHint = file.Driver
-	take("system-reserved", file.SystemReserved != nil, func() { c.systemReserved = file.SystemReserved })
-	take("kube-reserved", file.KubeReserved != nil, func() { c.kubeReserved = file.KubeReserved })
-	take("enforce-node-allocatable", file.Enforce != nil, func() { c.enforce = file.Enforce })
-	take("system-reserved-cgroup", file.SystemCgroup != "", func() { c.SystemCgroup = file.SystemCgroup })
-	take("kube-reserved-cgroup", file.KubeCgroup != "", func() { c.KubeCgroup = file.KubeCgroup })
-	take("pod-max-pids", file.PodPids != nil, func() { c.PodPids = int64(*file.PodPids) })
-	take("cpu-cfs-quota", file.CPUQuota != nil, func() { c.cpuQuota = *file.CPUQuota })
-	take("cpu-cfs-quota-period", file.QuotaPeriod != nil, func() { c.QuotaPeriod = *file.QuotaPeriod })
-	c.SingleProcessOOMKill = file.SingleProcessOOMKill != nil && *file.SingleProcessOOMKill
-	c.wholeOOMKill = file.SingleProcessOOMKill != nil && !*file.SingleProcessOOMKill
-	take("fail-swap-on", file.FailSwapOn != nil && *file.FailSwapOn, func() { c.failSwapOn = "failSwapOn" })
+func (c *Cgroups) settings() []setting {
+	return []setting{
+		{
+			// The kubelet's root is the parent of its kubepods; podstead uses its own cgroup there.
+			flag: "cgroup-root", field: "cgroupRoot", value: text(&c.Root, cgroup.DefaultRoot).reading(func(n node) bool {
+				parent, ok := n.text()
+				if ok = ok && parent != ""; ok {
+					c.Root = path.Join("/", parent, cgroup.DefaultRoot)
+				}
+				return ok
+			}).as(func() any { return path.Dir(c.Root) }),
+			check: c.checkRoot,
+			help:  "`path` of the parent cgroup of all pods; must not be the kubelet's",
+		},
+		{
+			flag: "cgroup-driver", field: "cgroupDriver", value: text(&c.Driver, "").reading(func(n node) (ok bool) {
+				c.DriverHint, ok = n.text()
+				return ok && c.DriverHint != ""
+			}),
+			check: func(s *setting) {
+				if d := cmp.Or(c.Driver, c.DriverHint); d != "" && d != string(cgroup.Cgroupfs) && d != string(cgroup.Systemd) {
+					s.fail(" is %q: must be cgroupfs or systemd", d)
+				}
+			},
+			shown: func(d RuntimeDefaults) any { return orNone(cmp.Or(d.CgroupDriver, c.Driver, c.DriverHint)) },
+			help:  "cgroup driver: cgroupfs or systemd (default: the runtime's)",
+		},
+		{
+			flag: "system-reserved", field: "systemReserved", value: amounts(&c.systemReserved), check: c.checkReserved(&c.systemReserved, 0),
+			help: "`resources` reserved for the system, such as cpu=500m,memory=1Gi,pid=1000",
+		},
+		{
+			flag: "kube-reserved", field: "kubeReserved", value: amounts(&c.kubeReserved), check: c.checkReserved(&c.kubeReserved, 1),
+			help: "`resources` reserved for podstead and the runtime, such as cpu=100m,memory=200Mi",
+		},
+		{
+			flag: "enforce-node-allocatable", field: "enforceNodeAllocatable", value: texts(&c.enforce, enforcePods).reading(func(n node) bool {
+				if _, ok := n.value.([]any); !ok {
+					n.fail("must be a list, such as [pods]")
+					return false
+				}
+				levels, ok := n.texts()
+				c.enforce = append([]string{}, levels...) // an empty list enforces nothing
+				return ok
+			}),
+			check: func(*setting) { c.EnforceAllocatable = slices.Contains(c.enforce, enforcePods) },
+			help:  "pods: limit all pods together to the allocatable resources; system-reserved and kube-reserved: limit the cgroups of --system-reserved-cgroup and --kube-reserved-cgroup to what is reserved for them (with -compressible: only their CPU shares); none: only use them for admission",
+		},
+		{
+			flag: "system-reserved-cgroup", field: "systemReservedCgroup", value: text(&c.SystemCgroup, ""),
+			help: "`path` of the cgroup of system services, such as /system.slice, for --enforce-node-allocatable=system-reserved",
+		},
+		{
+			flag: "kube-reserved-cgroup", field: "kubeReservedCgroup", value: text(&c.KubeCgroup, ""),
+			help: "`path` of the cgroup of podstead and the runtime, for --enforce-node-allocatable=kube-reserved",
+		},
+		{
+			flag: "pod-max-pids", field: "podPidsLimit", value: of(&c.PodPids, noPidsLimit, (*pflag.FlagSet).Int64Var, func(n node) (int64, bool) {
+				pids, ok := n.number(int(noPidsLimit), math.MaxInt32)
+				return int64(pids), ok
+			}),
+			check: func(s *setting) {
+				if c.PodPids < noPidsLimit {
+					s.fail("=%d: must be a number of processes, or -1 for no limit", c.PodPids)
+				}
+				c.PodPids = max(c.PodPids, 0)
+			},
+			shown: func(RuntimeDefaults) any { return cmp.Or(c.PodPids, noPidsLimit) },
+			help:  "maximum `number` of processes per pod; -1 for no limit",
+		},
+		{
+			flag: "cpu-cfs-quota", field: "cpuCFSQuota", value: boolean(&c.cpuQuota, true), check: func(*setting) { c.NoCPUQuota = !c.cpuQuota },
+			help: "enforce the CPU limits of containers with CFS quota",
+		},
+		{
+			flag: "cpu-cfs-quota-period", field: "cpuCFSQuotaPeriod", value: duration(&c.QuotaPeriod, defaultQuotaPeriod), check: between(&c.QuotaPeriod, time.Millisecond, time.Second, "must be from 1ms to 1s"),
+			help: "CFS quota `period`, 1ms to 1s",
+		},
+		{
+			field: "singleProcessOOMKill", value: boolean(&c.SingleProcessOOMKill, false), check: func(s *setting) { c.oomKillSet = s.isSet() },
+			shown: func(RuntimeDefaults) any {
+				if !c.oomKillSet {
+					return nil // an explicit false is an error with cgroup v1
+				}
+				return c.SingleProcessOOMKill
+			},
+			help: "kill a single process instead of the whole container on an OOM",
+		},
+		{field: "failSwapOn", value: boolean(&c.failSwapOn, false), help: "true rejects a node with swap (default false)"},
+	}
 }
 
 // cgroupPart matches one element of the root's path that both drivers can create: systemd
 // joins the elements with dashes.
 var cgroupPart = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
 
-func (c *Cgroups) check() error {
+func (c *Cgroups) checkRoot(s *setting) {
 	root := path.Clean("/" + c.Root)
-	parts := strings.Split(strings.TrimPrefix(root, "/"), "/")
-	for _, part := range parts {
+	for part := range strings.SplitSeq(strings.TrimPrefix(root, "/"), "/") {
 		switch {
 		case root == "/":
-			return fmt.Errorf("--cgroup-root=%q: must not be the root cgroup; use for example %s", c.Root, cgroup.DefaultRoot)
+			s.fail("=%q: must not be the root cgroup; use for example %s", c.Root, cgroup.DefaultRoot)
 		case strings.HasPrefix(part, "kubepods"):
-			return fmt.Errorf("--cgroup-root=%q: a kubelet kills unknown pods there; use for example %s", c.Root, cgroup.DefaultRoot)
+			s.fail("=%q: a kubelet kills unknown pods there; use for example %s", c.Root, cgroup.DefaultRoot)
 		case !cgroupPart.MatchString(part):
-			return fmt.Errorf("--cgroup-root=%q: %q is not a valid cgroup name; use letters, digits, dots, dashes and underscores", c.Root, part)
+			s.fail("=%q: %q is not a valid cgroup name; use letters, digits, dots, dashes and underscores", c.Root, part)
 		}
 	}
 	c.Root = root
-	for name, driver := range map[string]string{"--cgroup-driver": c.Driver, "cgroupDriver of --config": c.DriverHint} {
-		if driver != "" && driver != string(cgroup.Cgroupfs) && driver != string(cgroup.Systemd) {
-			return fmt.Errorf("%s is %q: must be cgroupfs or systemd", name, driver)
-		}
-	}
-	if c.PodPids == noPidsLimit || c.PodPids == 0 {
-		c.PodPids = 0
-	} else if c.PodPids < 0 {
-		return fmt.Errorf("--pod-max-pids=%d: must be a number of processes, or -1 for no limit", c.PodPids)
-	}
-	if c.QuotaPeriod < time.Millisecond || c.QuotaPeriod > time.Second {
-		return fmt.Errorf("--cpu-cfs-quota-period=%s: must be from 1ms to 1s", c.QuotaPeriod)
-	}
-	c.NoCPUQuota = !c.cpuQuota
-	return c.checkReserved()
 }
 
-func (c *Cgroups) checkReserved() error {
-	c.Reserved = nil
-	for _, from := range []struct {
-		flag string
-		list map[string]string
-	}{{"system-reserved", c.systemReserved}, {"kube-reserved", c.kubeReserved}} {
-		reserved, err := cgroup.ParseReserved(from.list)
-		if err != nil {
-			return fmt.Errorf("--%s: %w", from.flag, err)
+// checkReserved returns a check that sets the part of Reserved with an index.
+func (c *Cgroups) checkReserved(from *map[string]string, i int) func(*setting) {
+	return func(s *setting) {
+		if c.Reserved == nil {
+			c.Reserved = make([]v1.ResourceList, 2)
 		}
-		c.Reserved = append(c.Reserved, reserved)
+		parsed(from, &c.Reserved[i], cgroup.ParseReserved)(s)
 	}
-	c.EnforceAllocatable = slices.Contains(c.enforce, enforcePods)
-	return nil
 }

@@ -1,12 +1,9 @@
 package config
 
 import (
-	"errors"
 	"slices"
+	"strings"
 
-	"github.com/spf13/pflag"
-
-	"github.com/podstead/podstead/config/kubeletconfig"
 	"github.com/podstead/podstead/internal/imagepolicy"
 )
 
@@ -22,36 +19,57 @@ type Cluster struct {
 	Verification imagepolicy.Policy
 }
 
-func (c *Cluster) addFlags(f *pflag.FlagSet) {
-	f.StringVar(&c.Kubeconfig, "kubeconfig", "", "kubeconfig `file` of the cluster to join: the node is registered there, its pods are shown as mirror pods, and pods that the cluster binds to the node run here; empty joins no cluster")
-	c.Certificates.addFlags(f)
-	c.Registration.addFlags(f)
-	c.Rates.addFlags(f)
+func (o *Options) clusterSettings() []setting {
+	c := &o.Cluster
+	return slices.Concat([]setting{{
+		flag: "kubeconfig", own: "kubeconfig", value: file(&c.Kubeconfig, ""),
+		help: "kubeconfig `file` of the cluster to join: the node is registered there, its pods are shown as mirror pods, and pods that the cluster binds to the node run here; empty joins no cluster",
+	}}, c.Certificates.settings(), o.registrationSettings(), c.Rates.settings())
 }
 
-// merge applies the settings of the file that no flag sets.
-func (c *Cluster) merge(from *kubeletconfig.Config, f *pflag.FlagSet) {
-	c.Registration.merge(&from.Node, f)
-	c.Rates.merge(&from.Rates, f)
-	c.Certificates.merge(&from.Remote, f)
-	c.Verification = imagepolicy.Policy{Mode: from.ImagePullCredentialsVerificationPolicy, Allowlist: from.PreloadedImagesVerificationAllowlist}
-}
+// joins reports whether the node joins a cluster. Without one, settings of the cluster are
+// not in force.
+func (o *Options) joins() bool { return o.Cluster.Kubeconfig != "" }
 
-// unused returns the settings that have no effect without a cluster. Every pod may use
-// every image then.
-func (c *Cluster) unused(f *pflag.FlagSet) []string {
-	all := slices.Concat(c.Registration.unused(f), c.Rates.unused(f))
-	if c.Verification.Mode != "" && c.Verification.Mode != imagepolicy.NeverVerify {
-		all = append(all, "imagePullCredentialsVerificationPolicy")
+// always is for settings that ask for nothing of a cluster by themselves.
+func always() bool { return true }
+
+// clusterNotices returns a notice about the settings that have no effect without a cluster: fields
+// of files, then flags.
+func (o *Options) clusterNotices() []string {
+	if o.joins() {
+		return nil
 	}
-	return all
+	var fields, flags []string
+	for _, s := range o.table.rows {
+		if !s.cluster || !s.isSet() || s.unasked != nil && s.unasked() {
+			continue
+		}
+		if s.document != nil && s.document.Has(s.path()) {
+			fields = append(fields, s.path())
+		}
+		if s.source == fromFlag {
+			flags = append(flags, "--"+s.flag)
+		}
+	}
+	if len(fields)+len(flags) == 0 {
+		return nil
+	}
+	return []string{"these settings have no effect without --kubeconfig: " + strings.Join(append(fields, flags...), ", ")}
 }
 
-// check validates the settings; labels are the node's labels.
-func (c *Cluster) check(labels map[string]string, served *Remote, root string) error {
-	errs := []error{c.Certificates.check(c.Kubeconfig, served, root)}
-	if c.Kubeconfig != "" {
-		errs = append(errs, checkLabels(labels))
+// checkCluster validates settings of the cluster that depend on others.
+func (o *Options) checkCluster(t *table) {
+	c := &o.Cluster
+	c.Certificates.check(t, &c.Kubeconfig, &o.Remote, o.Paths.Root)
+	if o.joins() {
+		checkLabels(t.at(&o.Policy.NodeLabels), o.Policy.NodeLabels)
 	}
-	return errors.Join(append(errs, c.Registration.check(), c.Rates.check())...)
+	if update, report := t.at(&c.StatusUpdate), t.at(&c.StatusReport); c.StatusReport < c.StatusUpdate {
+		t.fail("%s %s must not be less than %s %s", report, c.StatusReport, update, c.StatusUpdate)
+	}
+	if v := &c.Verification; len(v.Allowlist) > 0 && v.Mode != imagepolicy.NeverVerifyAllowlisted {
+		mode := t.at(&v.Mode)
+		t.fail("%s: has an effect only with %s: %s; set that too, or remove the list", t.at(&v.Allowlist), mode, imagepolicy.NeverVerifyAllowlisted)
+	}
 }

@@ -10,8 +10,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/podstead/podstead/config/kubeletconfig"
 )
 
 // reportedBy returns what a daemon with these options reports, as a client decodes it.
@@ -66,7 +64,7 @@ func TestConfigzHasEachFieldInForce(t *testing.T) {
 	}
 	got := reportedBy(t, o)
 	var want []string
-	for _, name := range kubeletconfig.Known() {
+	for _, name := range KnownFields() {
 		if !slices.Contains(slices.Concat(notInForce, onlyIfSet, onlyInCluster), name) {
 			want = append(want, name)
 		}

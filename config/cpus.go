@@ -1,14 +1,12 @@
 package config
 
 import (
-	"fmt"
+	"cmp"
 	"path/filepath"
 
-	"github.com/spf13/pflag"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/podstead/podstead/config/kubeletconfig"
 	"github.com/podstead/podstead/node/cgroup"
 	"github.com/podstead/podstead/node/cpus"
 )
@@ -25,67 +23,64 @@ type CPUs struct {
 	reserved string
 }
 
-func (c *CPUs) addFlags(f *pflag.FlagSet) {
-	f.StringVar(&c.Policy, "cpu-manager-policy", cpus.PolicyNone, "none, or static: assign exclusive CPUs to containers of Guaranteed pods that request whole CPUs")
-	f.StringToStringVar(&c.options, "cpu-manager-policy-options", nil, "`options` of the policy static, such as full-pcpus-only=true: full-pcpus-only, distribute-cpus-across-numa, strict-cpu-reservation, align-by-socket, prefer-align-cpus-by-uncorecache")
-	f.StringVar(&c.reserved, "reserved-cpus", "", "`list` of CPUs that are reserved for the system, such as 0-1; it replaces cpu in --system-reserved and --kube-reserved")
+func (c *CPUs) settings() []setting {
+	return []setting{
+		{
+			flag: "cpu-manager-policy", field: "cpuManagerPolicy", value: text(&c.Policy, cpus.PolicyNone),
+			check: func(s *setting) {
+				c.Policy = cmp.Or(c.Policy, cpus.PolicyNone)
+				oneOf(&c.Policy, ": %q is not a policy; use none or static", cpus.PolicyNone, cpus.PolicyStatic)(s)
+			},
+			help: "none, or static: assign exclusive CPUs to containers of Guaranteed pods that request whole CPUs",
+		},
+		{
+			flag: "cpu-manager-policy-options", field: "cpuManagerPolicyOptions", value: pairs(&c.options, `{full-pcpus-only: "true"}`), check: parsed(&c.options, &c.Options, cpus.ParseOptions),
+			help: "`options` of the policy static, such as full-pcpus-only=true: full-pcpus-only, distribute-cpus-across-numa, strict-cpu-reservation, align-by-socket, prefer-align-cpus-by-uncorecache",
+		},
+		{
+			flag: "reserved-cpus", field: "reservedSystemCPUs", value: text(&c.reserved, ""), check: parsed(&c.reserved, &c.Reserved, cpus.ParseSet),
+			help: "`list` of CPUs that are reserved for the system, such as 0-1; it replaces cpu in --system-reserved and --kube-reserved",
+		},
+	}
 }
 
-// merge applies the settings of the file that no flag sets.
-func (c *CPUs) merge(file *kubeletconfig.CPUs, take func(flag string, set bool, apply func())) {
-	take("cpu-manager-policy", file.Policy != "", func() { c.Policy = file.Policy })
-	take("cpu-manager-policy-options", file.Options != nil, func() { c.options = file.Options })
-	take("reserved-cpus", file.Reserved != "", func() { c.reserved = file.Reserved })
-}
-
-func (c *CPUs) check() (err error) {
-	if c.Policy == "" {
-		c.Policy = cpus.PolicyNone
-	}
-	if c.Policy != cpus.PolicyNone && c.Policy != cpus.PolicyStatic {
-		return fmt.Errorf("--cpu-manager-policy: %q is not a policy; use %s or %s", c.Policy, cpus.PolicyNone, cpus.PolicyStatic)
-	}
+func (c *CPUs) check(t *table, cgroups *Cgroups) {
 	if c.Policy == cpus.PolicyNone && len(c.options) > 0 {
-		return fmt.Errorf("--cpu-manager-policy-options: have an effect only with the policy %s; set --cpu-manager-policy to it, or remove the options", cpus.PolicyStatic)
+		policy := t.at(&c.Policy)
+		t.fail("%s: have an effect only with the policy %s; set %s to it, or remove the options", t.at(&c.options), cpus.PolicyStatic, policy)
 	}
-	if c.Options, err = cpus.ParseOptions(c.options); err != nil {
-		return fmt.Errorf("--cpu-manager-policy-options: %w", err)
+	if len(c.Reserved) > 0 {
+		cgroups.reserveCPUs(len(c.Reserved))
 	}
-	if c.Reserved, err = cpus.ParseSet(c.reserved); err != nil {
-		return fmt.Errorf("--reserved-cpus: %w", err)
-	}
-	return nil
 }
 
-// checkHost returns an error for CPUs that this host does not have, or if its kernel cannot bind
-// containers to CPUs. root is that of Cgroups.checkHost. reserved is the amount that is reserved
-// in millicores.
-func (c *CPUs) checkHost(root string, reserved int64) error {
-	if c.Policy == cpus.PolicyNone && len(c.Reserved) == 0 {
-		return nil
+// checkHost validates that this host has the CPUs, and that its kernel can bind containers to CPUs.
+// root is that of Cgroups.check.
+func (c *CPUs) checkHost(t *table, root string, cgroups *Cgroups) {
+	policy, reserved := t.at(&c.Policy), t.at(&c.reserved)
+	if c.Policy == cpus.PolicyNone && len(c.Reserved) == 0 || policy.broken || reserved.broken {
+		return
 	}
-	if root == "" {
-		root = "/"
-	}
+	root = cmp.Or(root, "/")
 	topology, err := cpus.ReadTopology(filepath.Join(root, "sys"))
 	if err != nil {
-		return err
+		t.fail("%w", err)
+		return
 	}
 	if len(c.Reserved) > 0 {
 		if _, err := cpus.Reserved(topology, c.Reserved, 0); err != nil {
-			return fmt.Errorf("--reserved-cpus: %w", err)
+			t.fail("%s: %w", reserved, err)
+			return
 		}
 	}
-	if c.Policy == cpus.PolicyNone {
-		return nil
+	if c.Policy == cpus.PolicyNone || !t.sound(&cgroups.systemReserved, &cgroups.kubeReserved) {
+		return
 	}
-	if _, err := cpus.Reserved(topology, c.Reserved, reserved); err != nil {
-		return fmt.Errorf("--cpu-manager-policy: %s %w", cpus.PolicyStatic, err)
+	if _, err := cpus.Reserved(topology, c.Reserved, cgroups.ReservedCPU()); err != nil {
+		t.fail("%s: %s %w", policy, cpus.PolicyStatic, err)
+	} else if r, err := cgroup.OpenReader(filepath.Join(root, "proc/self/mountinfo")); err == nil && !r.CPUSet() {
+		t.fail("%s: %s is not supported on this node: the kernel's cpuset controller is disabled or not mounted; podstead check says how to mount it", policy, cpus.PolicyStatic)
 	}
-	if r, err := cgroup.OpenReader(filepath.Join(root, "proc/self/mountinfo")); err == nil && !r.CPUSet() {
-		return fmt.Errorf("--cpu-manager-policy: %s is not supported on this node: the kernel's cpuset controller is disabled or not mounted; podstead check says how to mount it", cpus.PolicyStatic)
-	}
-	return nil
 }
 
 // reserveCPUs replaces the reserved amount of cpu by a number of CPUs, as the kubelet does.

@@ -1,17 +1,17 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/spf13/pflag"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/podstead/podstead/config/kubeletconfig"
 	"github.com/podstead/podstead/node/evict"
 )
 
@@ -24,13 +24,11 @@ type Eviction struct {
 	MaxPodGrace int
 
 	hard, soft, softGrace, reclaim map[string]string
+	mergeDefaults                  bool
 }
 
 // defaultTransition is the kubelet's default.
 const defaultTransition = 5 * time.Minute
-
-// evictionFlags are the flags of the settings, in the order in which they are parsed.
-var evictionFlags = [4]string{"--eviction-hard", "--eviction-soft", "--eviction-soft-grace-period", "--eviction-minimum-reclaim"}
 
 // MinFree returns what must be free for a signal, such as nodefs.available, of a capacity; 0
 // without a hard threshold.
@@ -43,48 +41,69 @@ func (e *Eviction) MinFree(signal string, capacity int64) int64 {
 	return 0
 }
 
-func (e *Eviction) addFlags(f *pflag.FlagSet) {
-	// The kubelet has no hard thresholds without --config.
-	e.hard = maps.Clone(evict.DefaultHard)
-	f.Var(&signalMap{&e.hard, "<"}, "eviction-hard", "hard eviction `thresholds`, such as memory.available<100Mi; replaces the defaults; empty for none")
-	f.Var(&signalMap{&e.soft, "<"}, "eviction-soft", "soft eviction `thresholds`, such as memory.available<300Mi")
-	f.Var(&signalMap{&e.softGrace, "="}, "eviction-soft-grace-period", "grace `periods` of the soft thresholds, such as memory.available=1m30s")
-	f.Var(&signalMap{&e.reclaim, "="}, "eviction-minimum-reclaim", "minimum `amounts` to reclaim beyond a threshold, such as memory.available=100Mi")
-	f.DurationVar(&e.Transition, "eviction-pressure-transition-period", defaultTransition, "`time` for which pressure must be gone before evicted pods run again")
-	f.IntVar(&e.MaxPodGrace, "eviction-max-pod-grace-period", 0, "maximum grace period, in `seconds`, of pods that are evicted for a soft threshold")
+func (e *Eviction) settings() []setting {
+	return []setting{
+		{
+			// The kubelet has no hard thresholds without --config.
+			flag: "eviction-hard", field: "evictionHard", value: signals(&e.hard, "<", maps.Clone(evict.DefaultHard)),
+			help: "hard eviction `thresholds`, such as memory.available<100Mi; replaces the defaults; empty for none",
+		},
+		{
+			flag: "eviction-soft", field: "evictionSoft", value: signals(&e.soft, "<", nil),
+			help: "soft eviction `thresholds`, such as memory.available<300Mi",
+		},
+		{
+			flag: "eviction-soft-grace-period", field: "evictionSoftGracePeriod", value: signals(&e.softGrace, "=", nil),
+			help: "grace `periods` of the soft thresholds, such as memory.available=1m30s",
+		},
+		{
+			flag: "eviction-minimum-reclaim", field: "evictionMinimumReclaim", value: signals(&e.reclaim, "=", nil),
+			help: "minimum `amounts` to reclaim beyond a threshold, such as memory.available=100Mi",
+		},
+		{
+			field: "mergeDefaultEvictionSettings", value: boolean(&e.mergeDefaults, false),
+			// evictionHard has the defaults that are in force.
+			shown: func(RuntimeDefaults) any { return false },
+			help:  "keep the default thresholds of signals that evictionHard does not set",
+		},
+		{
+			flag: "eviction-pressure-transition-period", field: "evictionPressureTransitionPeriod", value: duration(&e.Transition, defaultTransition), check: atLeast(&e.Transition, 0, "must not be negative"),
+			help: "`time` for which pressure must be gone before evicted pods run again",
+		},
+		{
+			flag: "eviction-max-pod-grace-period", field: "evictionMaxPodGracePeriod", value: integer(&e.MaxPodGrace, 0, 0, math.MaxInt32), check: atLeast(&e.MaxPodGrace, 0, "must not be negative"),
+			help: "maximum grace period, in `seconds`, of pods that are evicted for a soft threshold",
+		},
+	}
 }
 
-// merge applies the settings of the file that no flag sets.
-func (e *Eviction) merge(c *kubeletconfig.Eviction, f *pflag.FlagSet) {
-	if c.Hard != nil && !f.Changed("eviction-hard") {
-		e.hard = c.Hard
-		if c.MergeDefaults != nil && *c.MergeDefaults {
-			e.hard = maps.Clone(evict.DefaultHard)
-			maps.Copy(e.hard, c.Hard)
+// check sets the thresholds.
+func (e *Eviction) check(t *table) {
+	hard := t.at(&e.hard)
+	if hard.source == fromFile && e.mergeDefaults {
+		all := maps.Clone(evict.DefaultHard)
+		maps.Copy(all, e.hard)
+		e.hard = all
+	}
+	rows := [4]*setting{hard, t.at(&e.soft), t.at(&e.softGrace), t.at(&e.reclaim)}
+	var names [4]string
+	for i, s := range rows {
+		if names[i] = s.String(); s.broken {
+			return // the thresholds depend on one another
 		}
 	}
-	for flag, to := range map[string]struct{ from, to *map[string]string }{
-		"eviction-soft":              {&c.Soft, &e.soft},
-		"eviction-soft-grace-period": {&c.SoftGracePeriod, &e.softGrace},
-		"eviction-minimum-reclaim":   {&c.MinimumReclaim, &e.reclaim},
-	} {
-		if *to.from != nil && !f.Changed(flag) {
-			*to.to = *to.from
+	var err error
+	e.Thresholds, err = evict.Settings{Hard: e.hard, Soft: e.soft, SoftGrace: e.softGrace, MinReclaim: e.reclaim}.Parse(names)
+	joined, _ := err.(interface{ Unwrap() []error })
+	if joined == nil {
+		return
+	}
+	for _, err := range joined.Unwrap() {
+		if of := (*evict.SettingError)(nil); errors.As(err, &of) {
+			t.failAt(rows[of.Setting], ": %s", of.Message)
+			rows[of.Setting].broken = true
 		}
 	}
-	take(f, "eviction-pressure-transition-period", c.TransitionPeriod, &e.Transition)
-	take(f, "eviction-max-pod-grace-period", c.MaxPodGracePeriod, &e.MaxPodGrace)
-}
-
-func (e *Eviction) check() (err error) {
-	if e.Transition < 0 {
-		return fmt.Errorf("--eviction-pressure-transition-period=%s: must not be negative", e.Transition)
-	}
-	if e.MaxPodGrace < 0 {
-		return fmt.Errorf("--eviction-max-pod-grace-period=%d: must not be negative", e.MaxPodGrace)
-	}
-	e.Thresholds, err = evict.Settings{Hard: e.hard, Soft: e.soft, SoftGrace: e.softGrace, MinReclaim: e.reclaim}.Parse(evictionFlags)
-	return err
 }
 
 // HardReserved returns the part of a capacity that hard thresholds reserve.

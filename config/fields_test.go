@@ -11,8 +11,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
-
-	"github.com/podstead/podstead/config/kubeletconfig"
 )
 
 const (
@@ -32,35 +30,38 @@ func runFlags() (flags []*pflag.Flag) {
 	return flags
 }
 
-// Each flag has one field, or a reason why it has none, and each field has a flag.
-func TestEachFlagHasAField(t *testing.T) {
-	places := map[string]int{}
-	for flag, field := range kubeletFields {
-		places[flag]++
-		if top, _, _ := strings.Cut(field, "."); !slices.Contains(kubeletconfig.SupportedFields(), top) {
-			t.Errorf("--%s: a KubeletConfiguration's %s is not read", flag, field)
+// Each setting has one place in the documents, or a reason why it has none, a name of its own, and a
+// help.
+func TestEachSettingHasOnePlace(t *testing.T) {
+	names := map[string]bool{}
+	for _, s := range declared() {
+		places := 0
+		for _, place := range []string{s.field, s.own, s.without} {
+			if place != "" {
+				places++
+			}
+		}
+		if places != 1 || s.help == "" || s.value.target == nil || s.flag == "" && s.without != "" {
+			t.Errorf("%s: %d of field, own and without, want 1; help %q", s, places, s.help)
+		}
+		for _, name := range []string{s.path(), "--" + s.flag} {
+			if names[name] {
+				t.Errorf("two settings have the name %s", name)
+			}
+			names[name] = name != "" && name != "--"
+		}
+		if _, known := fieldsWithout[s.path()]; known || s.own != "" && slices.Contains(KnownFields(), s.own) {
+			t.Errorf("%s is also in kubelet_fields.txt, or a field of a KubeletConfiguration", s)
 		}
 	}
-	for _, field := range ownFields {
-		if field.flag == "" {
-			continue // it has tests of its own
-		}
-		places[field.flag]++
-		if slices.Contains(kubeletconfig.Known(), field.name) {
-			t.Errorf("%s is also a field of a KubeletConfiguration", field.name)
-		}
-	}
-	for flag := range withoutField {
-		places[flag]++
+	rows := declared()
+	if values := rows[0].table.byValue; len(values) != len(rows) {
+		t.Errorf("%d settings have %d values", len(rows), len(values))
 	}
 	for _, flag := range runFlags() {
-		if places[flag.Name] != 1 {
-			t.Errorf("--%s has %d entries in ownFields, kubeletFields and withoutField, want 1", flag.Name, places[flag.Name])
+		if !slices.ContainsFunc(rows, func(s *setting) bool { return s.flag == flag.Name }) {
+			t.Errorf("--%s has no row", flag.Name)
 		}
-		delete(places, flag.Name)
-	}
-	for flag := range places {
-		t.Errorf("--%s is not a flag of run", flag)
 	}
 }
 
@@ -168,9 +169,10 @@ func TestFieldsMeanTheSameAsFlags(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, flag := range runFlags() {
-		if withoutField[flag.Name] != "" {
-			continue
+	for _, row := range declared() {
+		flag := row.declared
+		if flag == nil || row.without != "" {
+			continue // settings without a flag have tests of their own
 		}
 		sample, ok := samples[flag.Name]
 		if !ok {
@@ -203,10 +205,9 @@ func TestFieldsMeanTheSameAsFlags(t *testing.T) {
 		if sample.yaml == "" {
 			sample.yaml = sample.text
 		}
-		head, path := kubeletHead, kubeletFields[flag.Name]
-		if path == "" {
-			i := slices.IndexFunc(ownFields, func(field ownField) bool { return field.flag == flag.Name })
-			head, path = ownHead, ownFields[i].name
+		head, path := kubeletHead, row.path()
+		if row.own != "" {
+			head = ownHead
 		}
 		file := filepath.Join(dir, flag.Name+".yaml")
 		if err := os.WriteFile(file, []byte(head+nested(path, sample.yaml)), 0o600); err != nil {

@@ -2,12 +2,10 @@ package config
 
 import (
 	"fmt"
+	"math"
 	"time"
 
-	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/resource"
-
-	"github.com/podstead/podstead/config/kubeletconfig"
 )
 
 // Garbage are the settings of container, image and log garbage collection.
@@ -47,65 +45,68 @@ const (
 	defaultImagePeriod = 5 * time.Minute
 )
 
-// addFlags declares the flags; those that the kubelet has carry its names.
-func (g *Garbage) addFlags(f *pflag.FlagSet) {
-	f.DurationVar(&g.ContainerMinAge, "minimum-container-ttl-duration", 0, "minimum `age` of a dead container before it is removed")
-	f.IntVar(&g.MaxPerContainer, "maximum-dead-containers-per-container", 1, "maximum `number` of dead instances to keep per container; 0 counts as 1, negative for no limit")
-	f.IntVar(&g.MaxContainers, "maximum-dead-containers", -1, "maximum `number` of dead instances to keep in total, except the last one of each container; negative for no limit")
-	f.StringVar(&g.logMaxSize, "container-log-max-size", defaultLogMaxSize, "maximum `size` of a container log before it is rotated, such as 10Mi; negative for never")
-	f.IntVar(&g.LogMaxFiles, "container-log-max-files", defaultLogMaxFiles, "maximum `number` of log files per container, at least 2")
-	f.StringVar(&g.podLogsMax, "pod-logs-max-size", "0", "maximum `size` of all logs of a pod, the oldest are removed first; 0 for no limit beyond those per container")
-	f.IntVar(&g.ImageHigh, "image-gc-high-threshold", defaultImageHigh, "`percent` of disk usage above which unused images are removed; 100 for never")
-	f.IntVar(&g.ImageLow, "image-gc-low-threshold", defaultImageLow, "`percent` of disk usage to which image garbage collection frees space")
-	f.DurationVar(&g.ImagePeriod, "image-gc-period", defaultImagePeriod, "`interval` of image garbage collection")
-	f.DurationVar(&g.ImageMinAge, "minimum-image-ttl-duration", defaultImageMinAge, "minimum `age` of an unused image before it is removed")
-	f.DurationVar(&g.ImageMaxAge, "maximum-image-ttl-duration", 0, "maximum `age` of an unused image before it is removed; 0 for no limit")
+func (g *Garbage) settings() []setting {
+	return []setting{
+		{
+			flag: "minimum-container-ttl-duration", own: "minimumContainerTTLDuration", value: durationOrZero(&g.ContainerMinAge, 0), check: atLeast(&g.ContainerMinAge, 0, "must not be negative"),
+			help: "minimum `age` of a dead container before it is removed",
+		},
+		{
+			flag: "maximum-dead-containers-per-container", own: "maximumDeadContainersPerContainer", value: anyInteger(&g.MaxPerContainer, 1),
+			help: "maximum `number` of dead instances to keep per container; 0 counts as 1, negative for no limit",
+		},
+		{
+			flag: "maximum-dead-containers", own: "maximumDeadContainers", value: anyInteger(&g.MaxContainers, -1),
+			help: "maximum `number` of dead instances to keep in total, except the last one of each container; negative for no limit",
+		},
+		{
+			flag: "container-log-max-size", field: "containerLogMaxSize", value: text(&g.logMaxSize, defaultLogMaxSize), check: parsed(&g.logMaxSize, &g.LogMaxSize, size),
+			help: "maximum `size` of a container log before it is rotated, such as 10Mi; negative for never",
+		},
+		{
+			flag: "container-log-max-files", field: "containerLogMaxFiles", value: integer(&g.LogMaxFiles, defaultLogMaxFiles, 2, math.MaxInt32), check: atLeast(&g.LogMaxFiles, 2, "must be at least 2, the current file and a rotated one"),
+			help: "maximum `number` of log files per container, at least 2",
+		},
+		{
+			flag: "pod-logs-max-size", own: "podLogsMaxSize", value: text(&g.podLogsMax, "0"),
+			check: func(s *setting) {
+				var err error
+				if g.PodLogsMax, err = size(g.podLogsMax); err != nil || g.PodLogsMax < 0 {
+					s.fail("=%s: must be a size such as 200Mi, or 0", g.podLogsMax)
+				}
+			},
+			help: "maximum `size` of all logs of a pod, the oldest are removed first; 0 for no limit beyond those per container",
+		},
+		{
+			flag: "image-gc-high-threshold", field: "imageGCHighThresholdPercent", value: integer(&g.ImageHigh, defaultImageHigh, 0, 100),
+			help: "`percent` of disk usage above which unused images are removed; 100 for never",
+		},
+		{
+			flag: "image-gc-low-threshold", field: "imageGCLowThresholdPercent", value: integer(&g.ImageLow, defaultImageLow, 0, 100),
+			help: "`percent` of disk usage to which image garbage collection frees space",
+		},
+		{
+			flag: "image-gc-period", own: "imageGCPeriod", value: durationOrZero(&g.ImagePeriod, defaultImagePeriod), check: atLeast(&g.ImagePeriod, time.Second, "must be at least 1s, such as 5m"),
+			help: "`interval` of image garbage collection",
+		},
+		{
+			flag: "minimum-image-ttl-duration", field: "imageMinimumGCAge", value: duration(&g.ImageMinAge, defaultImageMinAge),
+			help: "minimum `age` of an unused image before it is removed",
+		},
+		{
+			flag: "maximum-image-ttl-duration", field: "imageMaximumGCAge", value: duration(&g.ImageMaxAge, 0),
+			help: "maximum `age` of an unused image before it is removed; 0 for no limit",
+		},
+	}
 }
 
-// merge applies the settings of the file that no flag sets.
-func (g *Garbage) merge(c *kubeletconfig.Config, f *pflag.FlagSet) {
-	if c.Garbage.ContainerLogMaxSize != "" && !f.Changed("container-log-max-size") {
-		g.logMaxSize = c.Garbage.ContainerLogMaxSize
-	}
-	if c.Garbage.ContainerLogMaxFiles != nil && !f.Changed("container-log-max-files") {
-		g.LogMaxFiles = *c.Garbage.ContainerLogMaxFiles
-	}
-	take(f, "image-gc-high-threshold", c.Garbage.ImageGCHighThresholdPercent, &g.ImageHigh)
-	take(f, "image-gc-low-threshold", c.Garbage.ImageGCLowThresholdPercent, &g.ImageLow)
-	take(f, "minimum-image-ttl-duration", c.Garbage.ImageMinimumGCAge, &g.ImageMinAge)
-	take(f, "maximum-image-ttl-duration", c.Garbage.ImageMaximumGCAge, &g.ImageMaxAge)
-}
-
-// take applies a setting of the file unless the flag is set.
-func take[T any](f *pflag.FlagSet, flag string, from, to *T) {
-	if from != nil && !f.Changed(flag) {
-		*to = *from
-	}
-}
-
-func (g *Garbage) check() (err error) {
+func (g *Garbage) check(t *table) {
 	if g.ImageHigh < 0 || g.ImageHigh > 100 || g.ImageLow < 0 || g.ImageLow >= max(g.ImageHigh, 1) {
-		return fmt.Errorf("--image-gc-high-threshold=%d and --image-gc-low-threshold=%d: must be percentages, and the low threshold must be less than the high threshold", g.ImageHigh, g.ImageLow)
-	}
-	if g.ImagePeriod < time.Second {
-		return fmt.Errorf("--image-gc-period=%s: must be at least 1s, such as 5m", g.ImagePeriod)
+		t.fail("%s=%d and %s=%d: must be percentages, and the low threshold must be less than the high threshold", t.at(&g.ImageHigh), g.ImageHigh, t.at(&g.ImageLow), g.ImageLow)
 	}
 	if g.ImageMinAge < 0 || g.ImageMaxAge < 0 || g.ImageMaxAge > 0 && g.ImageMaxAge < g.ImageMinAge {
-		return fmt.Errorf("--minimum-image-ttl-duration=%s and --maximum-image-ttl-duration=%s: must not be negative, and the maximum must not be less than the minimum unless it is 0", g.ImageMinAge, g.ImageMaxAge)
+		t.fail("%s=%s and %s=%s: must not be negative, and the maximum must not be less than the minimum unless it is 0", t.at(&g.ImageMinAge), g.ImageMinAge, t.at(&g.ImageMaxAge), g.ImageMaxAge)
 	}
-	if g.LogMaxSize, err = size(g.logMaxSize); err != nil {
-		return fmt.Errorf("--container-log-max-size: %w", err)
-	}
-	if g.PodLogsMax, err = size(g.podLogsMax); err != nil || g.PodLogsMax < 0 {
-		return fmt.Errorf("--pod-logs-max-size=%s: must be a size such as 200Mi, or 0", g.podLogsMax)
-	}
-	if g.LogMaxFiles < 2 {
-		return fmt.Errorf("--container-log-max-files=%d: must be at least 2, the current file and a rotated one", g.LogMaxFiles)
-	}
-	if g.ContainerMinAge < 0 {
-		return fmt.Errorf("--minimum-container-ttl-duration=%s: must not be negative", g.ContainerMinAge)
-	}
-	return nil
 }
 
 // size parses a number of bytes.

@@ -211,7 +211,7 @@ func TestGoldenOptions(t *testing.T) {
 	o, notices, err = complete(t, append(args, "--kubeconfig="+dir+"/kubeconfig")...)
 	golden(t, "rich_cluster.txt", dump(t, dir, o, notices, err))
 
-	o, notices, err = complete(t, "--config=kubeletconfig/testdata/kubeadm.yaml", "--kubeconfig="+dir+"/kubeconfig", "--v=5", "--fail-swap-on=false", "--node-status-update-frequency=7m")
+	o, notices, err = complete(t, "--config=testdata/kubeadm.yaml", "--kubeconfig="+dir+"/kubeconfig", "--v=5", "--fail-swap-on=false", "--node-status-update-frequency=7m")
 	golden(t, "kubeadm.txt", dump(t, dir, o, notices, err))
 }
 

@@ -2,8 +2,7 @@ package config
 
 import (
 	"bytes"
-	"errors"
-	"fmt"
+	"cmp"
 	"path/filepath"
 	"strings"
 
@@ -14,29 +13,26 @@ import (
 // maxSwaps bounds /proc/swaps.
 const maxSwaps = 64 << 10
 
-// checkHost returns an error for settings that this host cannot honour. root is the directory
-// of the host's /proc, empty for "/".
-func (c *Cgroups) checkHost(root string) error {
-	if root == "" {
-		root = "/"
-	}
-	var errs []error
-	if c.failSwapOn != "" {
+// check validates settings of cgroups that this host cannot honour. root is the directory of the
+// host's /proc, empty for "/".
+func (c *Cgroups) check(t *table, root string) {
+	c.checkEnforced(t)
+	root = cmp.Or(root, "/")
+	if s := t.at(&c.failSwapOn); c.failSwapOn {
 		used, err := swaps(filepath.Join(root, "proc/swaps"))
 		switch {
 		case err != nil:
-			errs = append(errs, fmt.Errorf("%s: failed to read whether swap is on: %w", c.failSwapOn, err))
+			t.fail("%s: failed to read whether swap is on: %w", s, err)
 		case len(used) > 0:
-			errs = append(errs, fmt.Errorf("%s: is true, but swap is on (%s); turn it off (swapoff -a, and remove it from /etc/fstab), or set %s to false: only memorySwap lets containers swap then", c.failSwapOn, strings.Join(used, ", "), c.failSwapOn))
+			t.fail("%s: is true, but swap is on (%s); turn it off (swapoff -a, and remove it from /etc/fstab), or set %s to false: only memorySwap lets containers swap then", s, strings.Join(used, ", "), s)
 		}
 	}
-	if c.wholeOOMKill {
+	if s := t.at(&c.SingleProcessOOMKill); s.isSet() && !c.SingleProcessOOMKill {
 		if r, err := cgroup.OpenReader(filepath.Join(root, "proc/self/mountinfo")); err == nil && !r.V2() {
-			errs = append(errs, errors.New("singleProcessOOMKill: false is not supported on this node: the kernel kills a whole container only with cgroup v2; remove the field, or boot with systemd.unified_cgroup_hierarchy=1"))
+			t.fail("%s: false is not supported on this node: the kernel kills a whole container only with cgroup v2; remove the field, or boot with systemd.unified_cgroup_hierarchy=1", s)
 		}
 	}
-	errs = append(errs, c.checkReservedCgroups(root))
-	return errors.Join(errs...)
+	c.checkReservedCgroups(t, root)
 }
 
 // swaps returns the devices and files that are used for swap.

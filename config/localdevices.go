@@ -1,8 +1,7 @@
 package config
 
 import (
-	"errors"
-	"fmt"
+	"cmp"
 	"maps"
 	"math"
 	"path/filepath"
@@ -12,13 +11,9 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podstead/podstead/config/configfile"
 	"github.com/podstead/podstead/internal/device"
-	"github.com/podstead/podstead/internal/suggest"
 	"github.com/podstead/podstead/node/devices"
 )
-
-const localDevicesField = "localDevices"
 
 // LocalDevices are the devices that need no device plugin, by resource.
 type LocalDevices = map[v1.ResourceName]devices.Local
@@ -30,116 +25,92 @@ const maxPodsPerDevice = 10000
 // cdiName is the form of the name of a CDI device, VENDOR/CLASS=NAME.
 var cdiName = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_.-]*[A-Za-z0-9])?/[A-Za-z]([A-Za-z0-9_-]*[A-Za-z0-9])?=[A-Za-z0-9]([A-Za-z0-9_.:-]*[A-Za-z0-9])?$`)
 
-// parseLocalDevices parses the local devices of a document. A single file may have a part of a
-// resource, which another one completes.
-func parseLocalDevices(doc *configfile.Document, complete bool) (LocalDevices, error) {
-	value := doc.Fields[localDevicesField]
-	if value == nil {
-		return nil, nil
+// localDevices is the setting, which has no flag.
+func (o *Options) localDevices() setting {
+	return setting{
+		own: "localDevices", value: of(&o.LocalDevices, nil, nil, readLocalDevices), check: o.checkLocalDevices,
+		help: "devices that containers get without a device plugin, by resource name: paths and permissions, or cdiDevices, and podsPerDevice (docs/devices.md)",
 	}
-	p := &localDevicesParser{doc: doc}
-	resources, ok := value.(map[string]any)
-	if !ok {
-		p.fail(localDevicesField, "%v is not a map of resource names, such as {edge.example/serial: {paths: [/dev/ttyUSB*]}}", value)
-	}
+}
+
+func readLocalDevices(n node) (LocalDevices, bool) {
+	resources, ok := n.entries("{edge.example/serial: {paths: [/dev/ttyUSB*]}}")
 	all := LocalDevices{}
-	for _, name := range slices.Sorted(maps.Keys(resources)) {
-		if resources[name] == nil {
+	for _, r := range resources {
+		if r.value == nil {
 			continue // null removes what an earlier file has
 		}
-		at := localDevicesField + "." + name
+		name := r.name(n)
 		if !device.IsResource(v1.ResourceName(name)) {
-			p.fail(at, "%q is not the name of an extended resource; use a domain that is not Kubernetes' own, such as edge.example/serial", name)
+			r.fail("%q is not the name of an extended resource; use a domain that is not Kubernetes' own, such as edge.example/serial", name)
 			continue
 		}
-		fields, ok := resources[name].(map[string]any)
-		if !ok {
-			p.fail(at, "%v is not a map, such as {paths: [/dev/ttyUSB*]}", resources[name])
-			continue
+		all[v1.ResourceName(name)] = readDevices(r)
+	}
+	return all, ok
+}
+
+// readDevices reads the devices of one resource.
+func readDevices(n node) devices.Local {
+	local := devices.Local{PodsPerDevice: 1}
+	fields, _ := n.object("{paths: [/dev/ttyUSB*]}", "paths", "cdiDevices", "permissions", "podsPerDevice")
+	if f, ok := fields["paths"]; ok {
+		local.Paths = readNames(f, "must be the absolute path of a device node, or a pattern of paths such as /dev/ttyUSB*", func(s string) bool {
+			_, err := filepath.Match(s, "")
+			return err == nil && filepath.IsAbs(s) && filepath.Clean(s) == s && s != "/"
+		})
+	}
+	if f, ok := fields["cdiDevices"]; ok {
+		local.CDI = readNames(f, "must be the full name of a CDI device, such as vendor.example/camera=front", cdiName.MatchString)
+	}
+	if f, ok := fields["permissions"]; ok {
+		text, ok := f.value.(string)
+		if !ok || text == "" || strings.Trim(text, "rwm") != "" {
+			f.fail("%v is not valid; use one or more of r (read), w (write) and m (mknod), such as rw", f.value)
 		}
-		all[v1.ResourceName(name)] = p.resource(at, fields, complete)
+		local.Permissions = text
 	}
-	return all, errors.Join(p.errs...)
-}
-
-type localDevicesParser struct {
-	doc  *configfile.Document
-	errs []error
-}
-
-func (p *localDevicesParser) fail(path, format string, args ...any) {
-	p.errs = append(p.errs, fmt.Errorf("%s: %s: %s", p.doc.Position(path), path, fmt.Sprintf(format, args...)))
-}
-
-// resource parses the devices of one resource.
-func (p *localDevicesParser) resource(at string, fields map[string]any, complete bool) devices.Local {
-	local := devices.Local{Permissions: "rw", PodsPerDevice: 1}
-	known := []string{"paths", "cdiDevices", "permissions", "podsPerDevice"}
-	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		value, path := fields[name], at+"."+name
-		switch {
-		case !slices.Contains(known, name):
-			hint := "; the fields are " + strings.Join(known, ", ")
-			if near := suggest.Nearest(name, known); near != "" {
-				hint = "; did you mean " + near + "?"
-			}
-			p.fail(path, "unknown field%s", hint)
-		case value == nil:
-		case name == "paths":
-			local.Paths = p.list(path, value, "must be the absolute path of a device node, or a pattern of paths such as /dev/ttyUSB*", func(s string) bool {
-				_, err := filepath.Match(s, "")
-				return err == nil && filepath.IsAbs(s) && filepath.Clean(s) == s && s != "/"
-			})
-		case name == "cdiDevices":
-			local.CDI = p.list(path, value, "must be the full name of a CDI device, such as vendor.example/camera=front", cdiName.MatchString)
-		case name == "permissions":
-			text, ok := value.(string)
-			if !ok || text == "" || strings.Trim(text, "rwm") != "" {
-				p.fail(path, "%v is not valid; use one or more of r (read), w (write) and m (mknod), such as rw", value)
-				continue
-			}
-			local.Permissions = text
-		case name == "podsPerDevice":
-			n, ok := value.(float64)
-			if !ok || n != math.Trunc(n) || n < 1 || n > maxPodsPerDevice {
-				p.fail(path, "%v is not valid; use how many pods can have one device at the same time, 1 to %d", value, maxPodsPerDevice)
-				continue
-			}
-			local.PodsPerDevice = int(n)
+	if f, ok := fields["podsPerDevice"]; ok {
+		count, ok := f.value.(float64)
+		if !ok || count != math.Trunc(count) || count < 1 || count > maxPodsPerDevice {
+			f.fail("%v is not valid; use how many pods can have one device at the same time, 1 to %d", f.value, maxPodsPerDevice)
 		}
-	}
-	if !complete || len(p.errs) > 0 {
-		return local
-	}
-	switch {
-	case len(local.Paths) == 0 && len(local.CDI) == 0:
-		p.fail(at, "has no devices; set paths, such as [/dev/ttyUSB*], or cdiDevices")
-	case len(local.Paths) > 0 && len(local.CDI) > 0:
-		p.fail(at, "paths and cdiDevices are mutually exclusive; use two resources, or remove one")
-	case len(local.CDI) > 0 && fields["permissions"] != nil:
-		p.fail(at+".permissions", "has no effect on CDI devices, whose specification has their permissions; remove it")
+		local.PodsPerDevice = int(count)
 	}
 	return local
 }
 
-// list parses a list of different strings.
-func (p *localDevicesParser) list(path string, value any, want string, valid func(string) bool) (texts []string) {
-	items, ok := value.([]any)
-	if !ok {
-		p.fail(path, "%v is not a list, such as [a, b]", value)
-		return nil
-	}
-	for i, item := range items {
-		at := fmt.Sprintf("%s[%d]", path, i)
-		text, ok := item.(string)
+// readNames reads a list of different strings.
+func readNames(n node, want string, valid func(string) bool) (names []string) {
+	items, _ := n.items("[a, b]")
+	for _, item := range items {
+		name, ok := item.value.(string)
 		switch {
-		case !ok || !valid(text):
-			p.fail(at, "%v %s", item, want)
-		case slices.Contains(texts, text):
-			p.fail(at, "%s is in the list twice; remove one", text)
+		case !ok || !valid(name):
+			item.fail("%v %s", item.value, want)
+		case slices.Contains(names, name):
+			item.fail("%s is in the list twice; remove one", name)
 		default:
-			texts = append(texts, text)
+			names = append(names, name)
 		}
 	}
-	return texts
+	return names
+}
+
+// checkLocalDevices validates each resource, of which a file may have a part that another one
+// completes, and sets defaults.
+func (o *Options) checkLocalDevices(s *setting) {
+	for _, name := range slices.Sorted(maps.Keys(o.LocalDevices)) {
+		local, at := o.LocalDevices[name], within{s, "." + string(name)}
+		switch {
+		case len(local.Paths) == 0 && len(local.CDI) == 0:
+			s.table.failAt(at, ": has no devices; set paths, such as [/dev/ttyUSB*], or cdiDevices")
+		case len(local.Paths) > 0 && len(local.CDI) > 0:
+			s.table.failAt(at, ": paths and cdiDevices are mutually exclusive; use two resources, or remove one")
+		case len(local.CDI) > 0 && local.Permissions != "":
+			s.table.failAt(within{s, at.rest + ".permissions"}, ": has no effect on CDI devices, whose specification has their permissions; remove it")
+		}
+		local.Permissions = cmp.Or(local.Permissions, "rw")
+		o.LocalDevices[name] = local
+	}
 }

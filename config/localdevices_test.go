@@ -60,7 +60,7 @@ func TestLocalDevices(t *testing.T) {
 // Each fault names file, line, field and remedy.
 func TestInvalidLocalDevices(t *testing.T) {
 	for text, want := range map[string][]string{
-		"localDevices: [/dev/ttyS0]":                                                                                             {"localDevices: ", "is not a map of resource names"},
+		"localDevices: [/dev/ttyS0]":                                                                                             {"localDevices: ", "is not a map, such as {edge.example/serial: {paths: [/dev/ttyUSB*]}}"},
 		"localDevices: {serial: {paths: [/dev/ttyS0]}}":                                                                          {"localDevices.serial: ", "extended resource", "edge.example/serial"},
 		"localDevices: {kubernetes.io/serial: {paths: [/dev/ttyS0]}}":                                                            {"extended resource"},
 		"localDevices: {edge.example/serial: /dev/ttyS0}":                                                                        {"localDevices.edge.example/serial: ", "is not a map"},

@@ -4,15 +4,14 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/spf13/pflag"
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podstead/podstead/config/kubeletconfig"
 	"github.com/podstead/podstead/node/cgroup"
 	"github.com/podstead/podstead/node/memory"
 )
@@ -29,35 +28,61 @@ type MemoryManager struct {
 	notice string
 }
 
-func (m *MemoryManager) addFlags(f *pflag.FlagSet) {
-	f.StringVar(&m.Policy, "memory-manager-policy", memory.PolicyNone, "None, or Static: give the containers of Guaranteed pods memory of as few NUMA nodes as possible")
-	f.StringArrayVar(&m.reserved, "reserved-memory", nil, "`memory` of NUMA nodes that is reserved for the system, for the policy Static, such as 0:memory=1Gi;1:memory=512Mi; together as much as --system-reserved, --kube-reserved and memory.available of --eviction-hard (may be repeated)")
+func (m *MemoryManager) settings() []setting {
+	return []setting{
+		{
+			flag: "memory-manager-policy", field: "memoryManagerPolicy", value: text(&m.Policy, memory.PolicyNone),
+			check: func(s *setting) {
+				m.Policy = cmp.Or(m.Policy, memory.PolicyNone)
+				oneOf(&m.Policy, ": %q is not a policy; use None or Static", memory.PolicyNone, memory.PolicyStatic)(s)
+			},
+			help: "None, or Static: give the containers of Guaranteed pods memory of as few NUMA nodes as possible",
+		},
+		{
+			flag: "reserved-memory", field: "reservedMemory", value: list(&m.reserved).reading(m.read).as(m.reservedMemory),
+			check: func(s *setting) {
+				var err error
+				if m.Reserved, err = memory.ParseReserved(strings.Join(m.reserved, ";")); err != nil {
+					s.fail(": %w", err)
+				}
+			},
+			help: "`memory` of NUMA nodes that is reserved for the system, for the policy Static, such as 0:memory=1Gi;1:memory=512Mi; together as much as --system-reserved, --kube-reserved and memory.available of --eviction-hard (may be repeated)",
+		},
+	}
 }
 
-// merge applies the settings of the file that no flag sets.
-func (m *MemoryManager) merge(file *kubeletconfig.MemoryManager, take func(flag string, set bool, apply func())) {
-	take("memory-manager-policy", file.Policy != "", func() { m.Policy = file.Policy })
-	take("reserved-memory", file.Reserved != nil, func() {
-		m.reserved = nil
-		for _, r := range file.Reserved {
-			var pairs []string
-			for _, name := range slices.Sorted(maps.Keys(r.Limits)) {
-				pairs = append(pairs, name+"="+r.Limits[name])
-			}
-			m.reserved = append(m.reserved, strconv.Itoa(r.NUMANode)+":"+strings.Join(pairs, ","))
+// read reads the field in the form of the flag.
+func (m *MemoryManager) read(n node) bool {
+	if _, ok := n.value.([]any); !ok {
+		n.fail("must be a list, such as [{numaNode: 0, limits: {memory: 1Gi}}]")
+		return false
+	}
+	m.reserved = []string{}
+	items, _ := n.items("")
+	for _, item := range items {
+		if entries, ok := item.value.(map[string]any); !ok || len(entries) == 0 {
+			item.fail("must have numaNode and limits, such as {numaNode: 0, limits: {memory: 1Gi}}")
+			continue
 		}
-	})
-}
-
-func (m *MemoryManager) check() (err error) {
-	m.Policy = cmp.Or(m.Policy, memory.PolicyNone)
-	if m.Policy != memory.PolicyNone && m.Policy != memory.PolicyStatic {
-		return fmt.Errorf("--memory-manager-policy: %q is not a policy; use %s or %s", m.Policy, memory.PolicyNone, memory.PolicyStatic)
+		fields, _ := item.object("", "numaNode", "limits")
+		id, amounts := 0, map[string]string(nil)
+		if field, ok := fields["numaNode"]; ok {
+			id, _ = field.number(0, math.MaxInt32)
+		}
+		if field, ok := fields["limits"]; ok {
+			amounts, _ = field.amounts()
+		}
+		if len(amounts) == 0 {
+			item.child("limits", nil).fail("must have an amount, such as {memory: 1Gi}")
+			continue
+		}
+		var pairs []string
+		for _, name := range slices.Sorted(maps.Keys(amounts)) {
+			pairs = append(pairs, name+"="+amounts[name])
+		}
+		m.reserved = append(m.reserved, strconv.Itoa(id)+":"+strings.Join(pairs, ","))
 	}
-	if m.Reserved, err = memory.ParseReserved(strings.Join(m.reserved, ";")); err != nil {
-		return fmt.Errorf("--reserved-memory: %w", err)
-	}
-	return nil
+	return true
 }
 
 // unused returns a notice about reserved memory without the policy.
@@ -68,31 +93,34 @@ func (m *MemoryManager) unused() []string {
 	return []string{"--reserved-memory (reservedMemory) has no effect without --memory-manager-policy=Static (memoryManagerPolicy)"}
 }
 
-// checkMemoryManager returns an error for a memory manager that this host cannot have.
-func (o *Options) checkMemoryManager() error {
+// checkMemoryManager validates that this host can have the memory manager.
+func (o *Options) checkMemoryManager(t *table) {
 	m := &o.MemoryManager
-	if m.Policy == memory.PolicyNone {
-		return nil
+	policy, reserved := t.at(&m.Policy), t.at(&m.reserved)
+	if m.Policy == memory.PolicyNone || policy.broken || !t.sound(&m.reserved, &o.Cgroups.systemReserved, &o.Cgroups.kubeReserved, &o.Eviction.hard) {
+		return
 	}
 	root := cmp.Or(o.host, "/")
 	machine, err := memory.ReadNodes(root)
 	if err != nil {
-		return fmt.Errorf("--memory-manager-policy: %s is not supported on this node: %w; set it to %s", m.Policy, err, memory.PolicyNone)
+		t.fail("%s: %s is not supported on this node: %w; set it to %s", policy, m.Policy, err, memory.PolicyNone)
+		return
 	}
 	fixed, now := o.reservedMemory(0), o.reservedMemory(machine.Total(v1.ResourceMemory))
 	if err := memory.CheckReserved(machine, m.Reserved, fixed, now-fixed); err != nil {
 		if len(m.Reserved) == 0 {
-			return fmt.Errorf("--memory-manager-policy: %s requires --reserved-memory (reservedMemory): %w", m.Policy, err)
+			t.fail("%s: %s requires %s: %w", policy, m.Policy, both{reserved}, err)
+			return
 		}
-		return fmt.Errorf("--reserved-memory: %w", err)
+		t.fail("%s: %w", reserved, err)
+		return
 	}
 	if r, err := cgroup.OpenReader(filepath.Join(root, "proc/self/mountinfo")); err == nil && !r.CPUSet() {
-		return fmt.Errorf("--memory-manager-policy: %s is not supported on this node: the kernel's cpuset controller is disabled or not mounted; podstead check says how to mount it", m.Policy)
+		t.fail("%s: %s is not supported on this node: the kernel's cpuset controller is disabled or not mounted; podstead check says how to mount it", policy, m.Policy)
 	}
 	if sum := m.Reserved.Total(v1.ResourceMemory); sum != now {
 		m.notice = fmt.Sprintf("--reserved-memory (reservedMemory) is %d bytes, and systemReserved, kubeReserved and memory.available in percent of the present capacity are %d; reservedMemory applies to NUMA nodes; set memory.available to an amount for one that does not change", sum, now)
 	}
-	return nil
 }
 
 // reservedMemory returns how much memory is not available to pods: what is reserved, and the hard
@@ -104,9 +132,11 @@ func (o *Options) reservedMemory(capacity int64) (sum int64) {
 	return sum
 }
 
-// fields are those of a KubeletConfiguration.
-func (m *MemoryManager) fields() map[string]any {
-	fields := map[string]any{"memoryManagerPolicy": m.Policy}
+// reservedMemory returns the field.
+func (m *MemoryManager) reservedMemory() any {
+	if len(m.Reserved) == 0 {
+		return nil
+	}
 	list := []map[string]any{}
 	for _, id := range slices.Sorted(maps.Keys(m.Reserved)) {
 		limits := map[string]string{}
@@ -115,8 +145,5 @@ func (m *MemoryManager) fields() map[string]any {
 		}
 		list = append(list, map[string]any{"numaNode": id, "limits": limits})
 	}
-	if len(list) > 0 {
-		fields["reservedMemory"] = list
-	}
-	return fields
+	return list
 }

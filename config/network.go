@@ -3,51 +3,93 @@ package config
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// checkNetwork validates addresses and the domain, and sets the node's addresses.
-func (o *Options) checkNetwork() (err error) {
+func (o *Options) networkSettings() []setting {
 	n := &o.Network
-	for _, server := range n.ClusterDNS {
-		if _, err := netip.ParseAddr(server); err != nil {
-			return fmt.Errorf("--cluster-dns (clusterDNS): %q is not an IP address", server)
-		}
-	}
-	if n.ClusterDomain = strings.TrimSuffix(n.ClusterDomain, "."); n.ClusterDomain != "" {
-		if msgs := validation.IsDNS1123Subdomain(n.ClusterDomain); len(msgs) > 0 {
-			return fmt.Errorf("--cluster-domain (clusterDomain): %q is not a valid domain, such as cluster.local", n.ClusterDomain)
-		}
-	}
-	if n.PodCIDRs, err = parsePodCIDRs(o.podCIDR); err != nil {
-		return fmt.Errorf("--pod-cidr (podCIDR): %w", err)
-	}
+	return slices.Concat([]setting{
+		{
+			flag: "cni-conf-dir", own: "cniConfDir", value: file(&o.Runtime.CNIConfDir, "/etc/cni/net.d"),
+			help: "`directory` of CNI configurations for a private containerd; if it has none, a network is created",
+		},
+		{
+			flag: "pod-cidr", field: "podCIDR", value: text(&o.podCIDR, ""),
+			check: func(s *setting) {
+				var err error
+				if n.PodCIDRs, err = parsePodCIDRs(o.podCIDR); err != nil {
+					s.table.failAt(both{s}, ": %w", err)
+				}
+			},
+			help: "address `range` of pods in the network that is created for a private containerd, or one of IPv4 and one of IPv6 separated by a comma (default: a free one from 10.88.0.0/16 to 10.119.0.0/16)",
+		},
+		{
+			flag: "node-ip", own: "nodeIP", value: text(&o.nodeIP, ""), check: o.checkNodeIP,
+			help: "`address` of the node, or one IPv4 and one IPv6 address separated by a comma, the primary one first; :: prefers IPv6 (default: the address of the default route)",
+		},
+		{
+			flag: "cluster-dns", field: "clusterDNS", value: texts(&n.ClusterDNS),
+			check: func(s *setting) {
+				for _, server := range n.ClusterDNS {
+					if _, err := netip.ParseAddr(server); err != nil {
+						s.table.failAt(both{s}, ": %q is not an IP address", server)
+					}
+				}
+			},
+			help: "`addresses` of the DNS servers for pods with dnsPolicy ClusterFirst (default: the host's)",
+		},
+		{
+			flag: "cluster-domain", field: "clusterDomain", value: text(&n.ClusterDomain, ""),
+			check: func(s *setting) {
+				if n.ClusterDomain = strings.TrimSuffix(n.ClusterDomain, "."); n.ClusterDomain != "" && len(validation.IsDNS1123Subdomain(n.ClusterDomain)) > 0 {
+					s.table.failAt(both{s}, ": %q is not a valid domain, such as cluster.local", n.ClusterDomain)
+				}
+			},
+			help: "DNS `domain` of services, and of pods with a subdomain",
+		},
+		{
+			flag: "resolv-conf", field: "resolvConf", value: file(&n.ResolvConf, DefaultResolvConf).reading(func(doc node) bool {
+				path, ok := doc.text()
+				n.ResolvConf = pathIn(doc.dir(), path)
+				return ok // an empty path means no file
+			}),
+			shown: func(RuntimeDefaults) any { return n.ResolvConf },
+			help:  "resolver configuration `file` for the DNS of pods; empty for none",
+		},
+	}, o.PodDNS.settings())
+}
+
+// checkNodeIP sets the node's addresses.
+func (o *Options) checkNodeIP(s *setting) {
+	n := &o.Network
 	if o.nodeIP == "" {
-		return nil
+		return
 	}
 	for part := range strings.SplitSeq(o.nodeIP, ",") {
 		ip, err := netip.ParseAddr(strings.TrimSpace(part))
 		if err != nil || ip.Zone() != "" {
-			return fmt.Errorf("--node-ip: %q is not an IP address", part)
+			s.fail(": %q is not an IP address", part)
+			return
 		}
 		n.NodeIPs = append(n.NodeIPs, ip.Unmap())
 	}
 	if len(n.NodeIPs) == 1 && n.NodeIPs[0].IsUnspecified() {
 		// As with the kubelet, an unspecified address selects the preferred family.
 		n.IPv6First, n.NodeIPs = n.NodeIPs[0].Is6(), nil
-		return nil
+		return
 	}
 	for _, ip := range n.NodeIPs {
 		if !ip.IsGlobalUnicast() {
-			return fmt.Errorf("--node-ip: %s is not a global unicast address", ip)
+			s.fail(": %s is not a global unicast address", ip)
+			return
 		}
 	}
 	if len(n.NodeIPs) > 2 || len(n.NodeIPs) == 2 && n.NodeIPs[0].Is6() == n.NodeIPs[1].Is6() {
-		return fmt.Errorf("--node-ip=%s: must be one address, or one IPv4 and one IPv6 address", o.nodeIP)
+		s.fail("=%s: must be one address, or one IPv4 and one IPv6 address", o.nodeIP)
 	}
-	return nil
 }
 
 // maxPodCIDRBits are the prefix lengths of the smallest ranges that the CNI plugin host-local takes.

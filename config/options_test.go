@@ -234,7 +234,7 @@ func TestKubeadmFlags(t *testing.T) {
 	if err := os.WriteFile(kubeconfig, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	o, _, err := complete(t, "--kubeconfig="+kubeconfig, "--config=kubeletconfig/testdata/kubeadm.yaml",
+	o, _, err := complete(t, "--kubeconfig="+kubeconfig, "--config=testdata/kubeadm.yaml",
 		"--container-runtime-endpoint=unix:///run/containerd/containerd.sock", "--pod-infra-container-image=registry.k8s.io/pause:3.10",
 		"--hostname-override=cp-1", "--node-ip=192.0.2.10", "--node-labels=a=b", "--cgroup-driver=systemd",
 		"--register-with-taints=node-role.kubernetes.io/control-plane:NoSchedule")

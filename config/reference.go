@@ -7,8 +7,6 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
-
-	"github.com/podstead/podstead/config/kubeletconfig"
 )
 
 // Field is a field of the configuration file, for its documentation and its schema.
@@ -21,52 +19,31 @@ type Field struct {
 	Usage      string
 }
 
-// flagless are the supported fields of a KubeletConfiguration that have no flag.
-var flagless = map[string]string{
-	"maxParallelImagePulls":                  "maximum number of image pulls at once (default 5)",
-	"imagePullCredentialsVerificationPolicy": "with --kubeconfig, images that a pod of the cluster may use only with credentials of its own: NeverVerify, NeverVerifyPreloadedImages, NeverVerifyAllowlistedImages or AlwaysVerify (default NeverVerifyPreloadedImages)",
-	"preloadedImagesVerificationAllowlist":   "images for NeverVerifyAllowlistedImages, such as registry.example.com/team/app or registry.example.com/team/*",
-	"tracing.endpoint":                       "HOST:PORT of an OpenTelemetry collector with OTLP over gRPC, without TLS (default localhost:4317)",
-	"tracing.samplingRatePerMillion":         "how many of a million syncs of pods are traced (default 0)",
-	"singleProcessOOMKill":                   "kill a single process instead of the whole container on an OOM",
-	"nodeLeaseDurationSeconds":               "duration of the node lease in seconds (default 40)",
-	"nodeStatusMaxImages":                    "maximum number of images in the node status; -1 for no limit (default 50)",
-	"nodeStatusReportFrequency":              "interval of reporting a node status that has not changed (default 5m0s)",
-	"nodeStatusUpdateFrequency":              "interval of computing the node status (default 10s)",
-	"serializeImagePulls":                    "true pulls one image at a time, as maxParallelImagePulls: 1",
-	"failSwapOn":                             "true rejects a node with swap (default false)",
-	"memorySwap":                             "swapBehavior: NoSwap, or LimitedSwap, which lets containers of Burstable pods swap (cgroup v2; default NoSwap)",
-	"featureGates":                           "only MemoryQoS: true throttles containers before their memory limit (cgroup v2)",
-	"memoryThrottlingFactor":                 "with MemoryQoS, where between its memory request and limit a container is throttled (default 0.9)",
-	"memoryReservationPolicy":                "with MemoryQoS, TieredReservation protects the memory that containers request from reclaim (default None)",
-	"mergeDefaultEvictionSettings":           "keep the default thresholds of signals that evictionHard does not set",
+// declared returns the rows of the table with their flags.
+func declared() []*setting {
+	o := &Options{}
+	o.AddFlags(pflag.NewFlagSet("", pflag.ContinueOnError))
+	return o.table.rows
 }
 
 // Fields returns the fields of the configuration file, sorted by kind and path.
 func Fields() []Field {
-	f := pflag.NewFlagSet("", pflag.ContinueOnError)
-	(&Options{}).AddFlags(f)
 	var all []Field
-	add := func(kind, path, flag string) {
-		found := f.Lookup(flag)
-		_, usage := pflag.UnquoteUsage(found)
-		if found.DefValue != "" && found.DefValue != "[]" && found.DefValue != "false" && !strings.Contains(usage, "(default") {
-			usage += " (default " + found.DefValue + ")"
+	for _, s := range declared() {
+		field := Field{Kind: kubeletKind.Kind, Path: s.path(), Flag: s.flag, Usage: s.help}
+		if s.own != "" {
+			field.Kind = podsteadKind.Kind
 		}
-		all = append(all, Field{Kind: kind, Path: path, Flag: flag, Type: found.Value.Type(), Usage: usage})
-	}
-	for flag, path := range kubeletFields {
-		add(kubeletconfig.Kind.Kind, path, flag)
-	}
-	for _, field := range ownFields {
-		if field.flag == "" {
-			all = append(all, Field{Kind: podsteadKind, Path: field.name, Usage: field.usage})
-			continue
+		if flag := s.declared; flag != nil {
+			field.Type = flag.Value.Type()
+			_, field.Usage = pflag.UnquoteUsage(flag)
+			if base := flag.DefValue; base != "" && base != "[]" && base != "false" && !strings.Contains(field.Usage, "(default") {
+				field.Usage += " (default " + base + ")"
+			}
 		}
-		add(podsteadKind, field.name, field.flag)
-	}
-	for path, usage := range flagless {
-		all = append(all, Field{Kind: kubeletconfig.Kind.Kind, Path: path, Usage: usage})
+		if field.Path != "" {
+			all = append(all, field)
+		}
 	}
 	slices.SortFunc(all, func(a, b Field) int {
 		return cmp.Or(strings.Compare(a.Kind, b.Kind), strings.Compare(strings.ToLower(a.Path), strings.ToLower(b.Path)))
@@ -75,7 +52,15 @@ func Fields() []Field {
 }
 
 // WithoutField returns the flags of run without a field, and why they have none.
-func WithoutField() map[string]string { return maps.Clone(withoutField) }
+func WithoutField() map[string]string {
+	flags := map[string]string{}
+	for _, s := range declared() {
+		if s.without != "" {
+			flags[s.flag] = s.without
+		}
+	}
+	return flags
+}
 
 // Verdicts of a flag of a kubelet.
 const (
@@ -98,9 +83,9 @@ type KubeletFlag struct {
 
 // KubeletFlags returns the flags of a kubelet that are not podstead's own.
 func KubeletFlags() (flags []KubeletFlag) {
-	for i, k := range inertFlags {
-		flag := KubeletFlag{Name: k.name, Boolean: k.boolean, Verdict: NoEffect, Why: k.why, Removed: i >= len(currentFlags)+len(cadvisorFlags)}
-		if k.apply != nil {
+	for _, k := range kubeletFlags {
+		flag := KubeletFlag{Name: k.name, Boolean: k.boolean, Verdict: NoEffect, Why: k.why, Removed: k.removed}
+		if honoured[k.name] != nil {
 			flag.Verdict = Honoured
 		}
 		for _, value := range slices.Sorted(maps.Keys(k.refused)) {

@@ -4,15 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/spf13/pflag"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
-
-	"github.com/podstead/podstead/config/kubeletconfig"
 )
 
 // Registration are the settings of the node's object in a cluster.
@@ -34,76 +32,95 @@ type Registration struct {
 
 	taints        []string
 	cloudProvider string
-	// set are the fields that the config file sets.
-	set []string
+	leaseSeconds  int
 }
 
 // The kubelet's defaults.
 const (
 	defaultStatusUpdate = 10 * time.Second
 	defaultStatusReport = 5 * time.Minute
-	defaultLease        = 40 * time.Second
+	defaultLease        = 40 // seconds
 	defaultImages       = 50
 )
 
-func (r *Registration) addFlags(f *pflag.FlagSet) {
-	f.BoolVar(&r.Register, "register-node", true, "register the node with the API server; otherwise the Node object must be created by an administrator")
-	f.StringSliceVar(&r.taints, "register-with-taints", nil, "`taints` of the node when it registers, as key=value:effect")
-	f.StringVar(&r.ProviderID, "provider-id", "", "`ID` of this node at the cloud provider")
-	f.StringVar(&r.cloudProvider, "cloud-provider", "", "`provider` of cloud services: external if a cloud controller manager initializes the node and sets its addresses; empty for none")
-	r.StatusUpdate, r.StatusReport, r.Lease, r.Images = defaultStatusUpdate, defaultStatusReport, defaultLease, defaultImages
+func (o *Options) registrationSettings() []setting {
+	r := &o.Cluster.Registration
+	return []setting{
+		{
+			flag: "register-node", field: "registerNode", value: boolean(&r.Register, true), cluster: true,
+			// registerNode: false is common in files of standalone kubelets.
+			unasked: func() bool { return o.table.at(&r.Register).source == fromFile && !r.Register },
+			shown:   func(RuntimeDefaults) any { return o.joins() && r.Register },
+			help:    "register the node with the API server; otherwise the Node object must be created by an administrator",
+		},
+		{
+			flag: "register-with-taints", field: "registerWithTaints", value: texts(&r.taints).reading(r.readTaints).as(func() any { return r.Taints }), check: r.checkTaints, cluster: true,
+			help: "`taints` of the node when it registers, as key=value:effect",
+		},
+		{
+			flag: "provider-id", field: "providerID", value: text(&r.ProviderID, ""), cluster: true,
+			help: "`ID` of this node at the cloud provider",
+		},
+		{
+			flag: "cloud-provider", own: "cloudProvider", value: text(&r.cloudProvider, ""), cluster: true,
+			check: func(s *setting) {
+				r.ExternalCloud = r.cloudProvider == "external"
+				oneOf(&r.cloudProvider, ": %q: must be external, or empty for none; Kubernetes has no other providers any more", "external", "")(s)
+			},
+			help: "`provider` of cloud services: external if a cloud controller manager initializes the node and sets its addresses; empty for none",
+		},
+		{
+			field: "nodeStatusUpdateFrequency", value: duration(&r.StatusUpdate, defaultStatusUpdate), cluster: true,
+			help: "interval of computing the node status (default 10s)",
+		},
+		{
+			field: "nodeStatusReportFrequency", value: duration(&r.StatusReport, defaultStatusReport), cluster: true,
+			help: "interval of reporting a node status that has not changed (default 5m0s)",
+		},
+		{
+			field: "nodeLeaseDurationSeconds", value: integerOrDefault(&r.leaseSeconds, defaultLease, 4), cluster: true,
+			check: func(*setting) { r.Lease = time.Duration(r.leaseSeconds) * time.Second },
+			help:  "duration of the node lease in seconds (default 40)",
+		},
+		{
+			field: "nodeStatusMaxImages", value: integer(&r.Images, defaultImages, -1, math.MaxInt32), cluster: true,
+			help: "maximum number of images in the node status; -1 for no limit (default 50)",
+		},
+	}
 }
 
-// merge applies the settings of the file that no flag sets.
-func (r *Registration) merge(c *kubeletconfig.Node, f *pflag.FlagSet) {
-	take := func(field, flag string, set bool, apply func()) {
-		if !set {
-			return
-		}
-		r.set = append(r.set, field)
-		if flag == "" || !f.Changed(flag) {
-			apply()
-		}
+// reportAsOftenAsUpdated: as in the kubelet, another update frequency also sets the report
+// frequency unless that is set.
+func (o *Options) reportAsOftenAsUpdated() {
+	r := &o.Cluster.Registration
+	if r.StatusUpdate != defaultStatusUpdate && !o.table.at(&r.StatusReport).isSet() {
+		r.StatusReport = r.StatusUpdate
 	}
-	take("registerNode", "register-node", c.Register != nil, func() { r.Register = *c.Register })
-	take("registerWithTaints", "register-with-taints", c.Taints != nil, func() { r.Taints = c.Taints })
-	take("providerID", "provider-id", c.ProviderID != "", func() { r.ProviderID = c.ProviderID })
-	take("nodeStatusUpdateFrequency", "", c.StatusUpdate != nil, func() {
-		// As in the kubelet, another update frequency also sets the report frequency
-		// unless that is set.
-		if r.StatusUpdate = *c.StatusUpdate; r.StatusUpdate != defaultStatusUpdate {
-			r.StatusReport = r.StatusUpdate
-		}
-	})
-	take("nodeStatusReportFrequency", "", c.StatusReport != nil, func() { r.StatusReport = *c.StatusReport })
-	take("nodeLeaseDurationSeconds", "", c.LeaseSeconds != nil, func() { r.Lease = time.Duration(*c.LeaseSeconds) * time.Second })
-	take("nodeStatusMaxImages", "", c.Images != nil, func() { r.Images = *c.Images })
 }
 
-// unused returns the settings that have no effect without a cluster.
-func (r *Registration) unused(f *pflag.FlagSet) (names []string) {
-	for _, field := range r.set {
-		// registerNode: false is common in files of standalone kubelets.
-		if field != "registerNode" || r.Register {
-			names = append(names, field)
+func (r *Registration) readTaints(n node) bool {
+	items, ok := n.items("[{key: a, value: b, effect: NoSchedule}]")
+	r.Taints = []v1.Taint{}
+	for _, item := range items {
+		fields, _ := item.object("{key: a, effect: NoSchedule}", "key", "value", "effect", "timeAdded")
+		if field, ok := fields["timeAdded"]; ok {
+			field.ignore()
 		}
-	}
-	for _, flag := range []string{"register-node", "register-with-taints", "provider-id", "cloud-provider"} {
-		if f.Changed(flag) {
-			names = append(names, "--"+flag)
+		var t v1.Taint
+		for name, to := range map[string]*string{"key": &t.Key, "value": &t.Value, "effect": (*string)(&t.Effect)} {
+			if field, ok := fields[name]; ok {
+				*to, _ = field.text()
+			}
 		}
+		r.Taints = append(r.Taints, t)
 	}
-	return names
+	return ok
 }
 
-func (r *Registration) check() error {
-	var errs []error
-	if r.ExternalCloud = r.cloudProvider == "external"; !r.ExternalCloud && r.cloudProvider != "" {
-		errs = append(errs, fmt.Errorf("--cloud-provider: %q: must be external, or empty for none; Kubernetes has no other providers any more", r.cloudProvider))
-	}
+func (r *Registration) checkTaints(s *setting) {
 	for _, t := range r.Taints {
 		if err := checkTaint(t); err != nil {
-			errs = append(errs, fmt.Errorf("registerWithTaints: %w", err))
+			s.fail(": %w", err)
 		}
 	}
 	if len(r.taints) > 0 {
@@ -112,7 +129,7 @@ func (r *Registration) check() error {
 	for _, text := range r.taints {
 		t, err := parseTaint(text)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("--register-with-taints: %q: %w", text, err))
+			s.fail(": %q: %w", text, err)
 		}
 		r.Taints = append(r.Taints, t)
 	}
@@ -120,14 +137,10 @@ func (r *Registration) check() error {
 	for _, t := range r.Taints {
 		same := v1.Taint{Key: t.Key, Effect: t.Effect}
 		if seen[same] {
-			errs = append(errs, fmt.Errorf("--register-with-taints (registerWithTaints): duplicate taint %s:%s; remove one", t.Key, t.Effect))
+			s.table.failAt(both{s}, ": duplicate taint %s:%s; remove one", t.Key, t.Effect)
 		}
 		seen[same] = true
 	}
-	if r.StatusReport < r.StatusUpdate {
-		errs = append(errs, fmt.Errorf("nodeStatusReportFrequency %s must not be less than nodeStatusUpdateFrequency %s", r.StatusReport, r.StatusUpdate))
-	}
-	return errors.Join(errs...)
 }
 
 func parseTaint(text string) (v1.Taint, error) {
@@ -164,18 +177,16 @@ var selfLabels = []string{
 }
 
 // checkLabels validates the labels of a node that registers with a cluster.
-func checkLabels(labels map[string]string) error {
-	var errs []error
+func checkLabels(s *setting, labels map[string]string) {
 	for _, name := range slices.Sorted(maps.Keys(labels)) {
 		domain, _, _ := strings.Cut(name, "/")
 		if !isSubdomain(domain, "kubernetes.io") && !isSubdomain(domain, "k8s.io") || slices.Contains(selfLabels, name) ||
 			isSubdomain(domain, v1.LabelNamespaceSuffixKubelet) || isSubdomain(domain, v1.LabelNamespaceSuffixNode) {
 			continue
 		}
-		errs = append(errs, fmt.Errorf("--node-labels: %s: a node may not set this label on itself; remove it and let an administrator set it (kubectl label node), "+
-			"or use your own domain; in Kubernetes' domains only labels below node.kubernetes.io/ and kubelet.kubernetes.io/ are allowed, and %s", name, strings.Join(selfLabels, ", ")))
+		s.fail(": %s: a node may not set this label on itself; remove it and let an administrator set it (kubectl label node), "+
+			"or use your own domain; in Kubernetes' domains only labels below node.kubernetes.io/ and kubelet.kubernetes.io/ are allowed, and %s", name, strings.Join(selfLabels, ", "))
 	}
-	return errors.Join(errs...)
 }
 
 // isSubdomain reports whether a domain is parent or below it.

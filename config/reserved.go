@@ -32,52 +32,50 @@ const compressibleSuffix = "-compressible"
 
 // checkEnforced validates enforceNodeAllocatable by the kubelet's rules, and sets the reserved
 // cgroups.
-func (c *Cgroups) checkEnforced() error {
+func (c *Cgroups) checkEnforced(t *table) {
 	c.ReservedCgroups = nil
+	enforce := t.at(&c.enforce)
 	levels := slices.DeleteFunc(slices.Clone(c.enforce), func(level string) bool { return level == "" })
 	seen := map[string]bool{}
 	for _, level := range levels {
 		base := strings.TrimSuffix(level, compressibleSuffix)
 		if seen[base] {
-			return fmt.Errorf("--enforce-node-allocatable: %s is in the list twice; remove one", base)
+			t.fail("%s: %s is in the list twice; remove one", enforce, base)
+			return
 		}
 		seen[base] = true
 		switch {
 		case level == enforcePods:
 		case level == enforceNone && len(levels) > 1:
-			return fmt.Errorf("--enforce-node-allocatable: %s excludes all others; remove it, or the others", enforceNone)
+			t.fail("%s: %s excludes all others; remove it, or the others", enforce, enforceNone)
+			return
 		case level == enforceNone:
 		case base == "system-reserved":
-			if err := c.reserve(level, c.SystemCgroup, 0); err != nil {
-				return err
-			}
+			c.reserve(t, level, &c.SystemCgroup, &c.systemReserved, 0)
 		case base == "kube-reserved":
-			if err := c.reserve(level, c.KubeCgroup, 1); err != nil {
-				return err
-			}
+			c.reserve(t, level, &c.KubeCgroup, &c.kubeReserved, 1)
 		default:
-			return fmt.Errorf("--enforce-node-allocatable: %q is not supported; use pods, system-reserved, kube-reserved (each of these two also with %s), or none", level, compressibleSuffix)
+			t.fail("%s: %q is not supported; use pods, system-reserved, kube-reserved (each of these two also with %s), or none", enforce, level, compressibleSuffix)
 		}
 	}
-	return nil
 }
 
-// reserve adds a reserved cgroup. from is the index in Reserved.
-func (c *Cgroups) reserve(level, at string, from int) error {
-	flag := strings.TrimSuffix(level, compressibleSuffix)
-	if at == "" {
-		return fmt.Errorf("--enforce-node-allocatable: %s needs the cgroup to limit; set --%s-cgroup, or remove %s", level, flag, level)
+// reserve adds a reserved cgroup, from the entry i of Reserved.
+func (c *Cgroups) reserve(t *table, level string, at *string, amounts *map[string]string, i int) {
+	enforce, field, reserved := t.at(&c.enforce), t.at(at), t.at(amounts)
+	switch {
+	case *at == "":
+		t.fail("%s: %s needs the cgroup to limit; set %s, or remove %s", enforce, level, field, level)
+	case !path.IsAbs(*at):
+		t.fail("%s: %q must be an absolute path in the cgroup hierarchy, such as /system.slice", field, *at)
+	case reserved.broken:
+	case len(c.Reserved[i]) == 0:
+		t.fail("%s: %s limits the cgroup to %s, which is empty; set it, or remove %s", enforce, level, reserved, level)
+	default:
+		c.ReservedCgroups = append(c.ReservedCgroups, cgroup.ReservedCgroup{
+			Field: "--" + field.flag, Path: *at, Resources: c.Reserved[i], Compressible: strings.HasSuffix(level, compressibleSuffix),
+		})
 	}
-	if !path.IsAbs(at) {
-		return fmt.Errorf("--%s-cgroup: %q must be an absolute path in the cgroup hierarchy, such as /system.slice", flag, at)
-	}
-	if len(c.Reserved[from]) == 0 {
-		return fmt.Errorf("--enforce-node-allocatable: %s limits the cgroup to --%s, which is empty; set it, or remove %s", level, flag, level)
-	}
-	c.ReservedCgroups = append(c.ReservedCgroups, cgroup.ReservedCgroup{
-		Field: "--" + flag + "-cgroup", Path: at, Resources: c.Reserved[from], Compressible: strings.HasSuffix(level, compressibleSuffix),
-	})
-	return nil
 }
 
 // unused returns the settings that have no effect, because enforceNodeAllocatable does not name
@@ -93,35 +91,42 @@ func (c *Cgroups) unused() (notices []string) {
 	return notices
 }
 
-// checkReservedCgroups returns an error for cgroups that this host does not have. root is that of
-// checkHost.
-func (c *Cgroups) checkReservedCgroups(root string) error {
-	if len(c.ReservedCgroups) == 0 {
-		return nil
+// checkReservedCgroups validates that this host has the cgroups. root is that of check.
+func (c *Cgroups) checkReservedCgroups(t *table, root string) {
+	if len(c.ReservedCgroups) == 0 || !t.sound(&c.Root) {
+		return
 	}
 	reader, err := cgroup.OpenReader(filepath.Join(root, "proc/self/mountinfo"))
-	if err != nil {
-		return fmt.Errorf("%s: %w", c.ReservedCgroups[0].Field, err)
-	}
-	var errs []error
 	for i := range c.ReservedCgroups {
-		errs = append(errs, c.ReservedCgroups[i].Check(reader, c.Root))
+		r := &c.ReservedCgroups[i]
+		s := t.at(&c.SystemCgroup)
+		if r.Field != "--"+s.flag {
+			s = t.at(&c.KubeCgroup)
+		}
+		if err == nil {
+			err = r.Check(reader, c.Root)
+		}
+		if err != nil {
+			t.fail("%s: %w", s, err)
+		}
 	}
-	return errors.Join(errs...)
 }
 
-// checkReservations returns an error if more of a resource is reserved than the node has, as the
+// checkReservations validates that no more of a resource is reserved than the node has, as the
 // kubelet does: no pod could start.
-func (o *Options) checkReservations() error {
-	capacity := cgroup.NodeCapacity(o.Cgroups.Root)
+func (o *Options) checkReservations(t *table) {
+	c := &o.Cgroups
+	if !t.sound(&c.systemReserved, &c.kubeReserved, &c.Root, &o.CPUs.reserved, &o.Eviction.hard, &o.Paths.Root) {
+		return
+	}
+	capacity := cgroup.NodeCapacity(c.Root)
 	if storage, ok := storageOf(o.Paths.Root); ok {
 		capacity[v1.ResourceEphemeralStorage] = storage
 	}
 	parts := []struct {
-		flag string
+		from *setting
 		list v1.ResourceList
-	}{{"system-reserved", o.Cgroups.Reserved[0]}, {"kube-reserved", o.Cgroups.Reserved[1]}, {"eviction-hard", o.Eviction.HardReserved(capacity)}}
-	var errs []error
+	}{{t.at(&c.systemReserved), c.Reserved[0]}, {t.at(&c.kubeReserved), c.Reserved[1]}, {t.at(&o.Eviction.hard), o.Eviction.HardReserved(capacity)}}
 	for _, name := range slices.Sorted(maps.Keys(capacity)) {
 		has, sum, largest := capacity[name], resource.Quantity{}, 0
 		var texts []string
@@ -131,17 +136,16 @@ func (o *Options) checkReservations() error {
 				continue
 			}
 			sum.Add(amount)
-			texts = append(texts, fmt.Sprintf("%s of --%s", amount.String(), part.flag))
+			texts = append(texts, fmt.Sprintf("%s of %s", amount.String(), part.from))
 			if most := parts[largest].list[name]; amount.Cmp(most) > 0 {
 				largest = i
 			}
 		}
 		if sum.Cmp(has) > 0 {
-			errs = append(errs, fmt.Errorf("--%s: resource %q has a reservation of %s but capacity of %s, expected capacity >= reservation: the sum is %s; reserve less",
-				parts[largest].flag, name, sum.String(), has.String(), strings.Join(texts, ", ")))
+			t.failAt(parts[largest].from, ": resource %q has a reservation of %s but capacity of %s, expected capacity >= reservation: the sum is %s; reserve less",
+				name, sum.String(), has.String(), strings.Join(texts, ", "))
 		}
 	}
-	return errors.Join(errs...)
 }
 
 // storageOf returns the size of the file system of a directory, which may be created later.

@@ -1,13 +1,6 @@
 package config
 
-import (
-	"fmt"
-	"time"
-
-	"github.com/spf13/pflag"
-
-	"github.com/podstead/podstead/config/kubeletconfig"
-)
+import "time"
 
 // Reviews are the settings of authentication and authorization of clients by the cluster's
 // API server. They have no effect without a cluster.
@@ -18,8 +11,6 @@ type Reviews struct {
 	TokenTTL, AllowedTTL, DeniedTTL time.Duration
 
 	mode string
-	// set are the fields of the config file that enable reviews.
-	set []string
 }
 
 // The kubelet's authorization modes.
@@ -28,42 +19,29 @@ const (
 	modeAlwaysAllow = "AlwaysAllow"
 )
 
-func (r *Reviews) addFlags(f *pflag.FlagSet) {
-	f.BoolVar(&r.Tokens, "authentication-token-webhook", true, "with --kubeconfig, authenticate bearer tokens with the API server")
-	f.DurationVar(&r.TokenTTL, "authentication-token-webhook-cache-ttl", 2*time.Minute, "`time` to cache results of token authentication")
-	f.StringVar(&r.mode, "authorization-mode", modeWebhook, "authorization mode: Webhook authorizes clients with the API server, with --kubeconfig; AlwaysAllow does not, and only clients with a role have access")
-	f.DurationVar(&r.AllowedTTL, "authorization-webhook-cache-authorized-ttl", 5*time.Minute, "`time` to cache allowed results of the API server")
-	f.DurationVar(&r.DeniedTTL, "authorization-webhook-cache-unauthorized-ttl", 30*time.Second, "`time` to cache denied results of the API server")
-}
-
-// merge applies the settings of the file that no flag sets.
-func (r *Reviews) merge(c *kubeletconfig.Reviews, f *pflag.FlagSet) {
-	take(f, "authentication-token-webhook", c.Tokens, &r.Tokens)
-	take(f, "authentication-token-webhook-cache-ttl", c.TokenTTL, &r.TokenTTL)
-	take(f, "authorization-webhook-cache-authorized-ttl", c.AllowedTTL, &r.AllowedTTL)
-	take(f, "authorization-webhook-cache-unauthorized-ttl", c.DeniedTTL, &r.DeniedTTL)
-	if c.Mode != "" && !f.Changed("authorization-mode") {
-		r.mode = c.Mode
+func (o *Options) reviewSettings() []setting {
+	r := &o.Remote.Reviews
+	ttl := func(flag, field string, to *time.Duration, base time.Duration, help string) setting {
+		return setting{flag: flag, field: field, value: duration(to, base), check: atLeast(to, 0, "must be 0 or more"), cluster: true, unasked: always, help: help}
 	}
-	if c.Tokens != nil && *c.Tokens {
-		r.set = append(r.set, "authentication.webhook.enabled")
+	rows := []setting{
+		{
+			flag: "authentication-token-webhook", field: "authentication.webhook.enabled", value: boolean(&r.Tokens, true), cluster: true, unasked: func() bool { return !r.Tokens },
+			shown: func(RuntimeDefaults) any { return o.joins() && r.Tokens },
+			help:  "with --kubeconfig, authenticate bearer tokens with the API server",
+		},
+		ttl("authentication-token-webhook-cache-ttl", "authentication.webhook.cacheTTL", &r.TokenTTL, 2*time.Minute, "`time` to cache results of token authentication"),
+		{
+			flag: "authorization-mode", field: "authorization.mode", value: text(&r.mode, modeWebhook), cluster: true, unasked: func() bool { return r.mode != modeWebhook },
+			check: func(s *setting) {
+				r.Rights = r.mode == modeWebhook
+				oneOf(&r.mode, "=%q: must be Webhook or AlwaysAllow", modeWebhook, modeAlwaysAllow)(s)
+			},
+			help: "authorization mode: Webhook authorizes clients with the API server, with --kubeconfig; AlwaysAllow does not, and only clients with a role have access",
+		},
+		ttl("authorization-webhook-cache-authorized-ttl", "authorization.webhook.cacheAuthorizedTTL", &r.AllowedTTL, 5*time.Minute, "`time` to cache allowed results of the API server"),
+		ttl("authorization-webhook-cache-unauthorized-ttl", "authorization.webhook.cacheUnauthorizedTTL", &r.DeniedTTL, 30*time.Second, "`time` to cache denied results of the API server"),
 	}
-	if c.Mode == modeWebhook {
-		r.set = append(r.set, "authorization.mode")
-	}
-}
-
-func (r *Reviews) check() error {
-	if r.mode != modeWebhook && r.mode != modeAlwaysAllow {
-		return fmt.Errorf("--authorization-mode=%q: must be Webhook or AlwaysAllow", r.mode)
-	}
-	r.Rights = r.mode == modeWebhook
-	for flag, d := range map[string]time.Duration{
-		"authentication-token-webhook-cache-ttl": r.TokenTTL, "authorization-webhook-cache-authorized-ttl": r.AllowedTTL, "authorization-webhook-cache-unauthorized-ttl": r.DeniedTTL,
-	} {
-		if d < 0 {
-			return fmt.Errorf("--%s=%s: must be 0 or more", flag, d)
-		}
-	}
-	return nil
+	rows[1].shown = func(RuntimeDefaults) any { return r.TokenTTL.String() }
+	return rows
 }

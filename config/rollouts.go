@@ -1,10 +1,7 @@
 package config
 
 import (
-	"fmt"
 	"time"
-
-	"github.com/spf13/pflag"
 
 	podinfo "github.com/podstead/podstead/internal/pod"
 )
@@ -16,13 +13,14 @@ type Rollouts struct {
 	RollbackAfter time.Duration
 }
 
-func (r *Rollouts) addFlags(f *pflag.FlagSet) {
-	f.DurationVar(&r.RollbackAfter, "rollback-after", 0, "roll back a new revision of a static pod that is not Ready after this `duration`, unless its annotation podstead.io/rollback-after sets another; 0 never does")
-}
-
-func (r *Rollouts) check() error {
-	if a := r.RollbackAfter; a != 0 && (a < podinfo.MinRollbackAfter || a > podinfo.MaxRollbackAfter) {
-		return fmt.Errorf("--rollback-after=%s: must be from %s to %s, such as 5m, or 0 for no rollback", a, podinfo.MinRollbackAfter, podinfo.MaxRollbackAfter)
-	}
-	return nil
+func (r *Rollouts) settings() []setting {
+	return []setting{{
+		flag: "rollback-after", own: "rollbackAfter", value: durationOrZero(&r.RollbackAfter, 0),
+		check: func(s *setting) {
+			if a := r.RollbackAfter; a != 0 && (a < podinfo.MinRollbackAfter || a > podinfo.MaxRollbackAfter) {
+				s.fail("=%s: must be from %s to %s, such as 5m, or 0 for no rollback", a, podinfo.MinRollbackAfter, podinfo.MaxRollbackAfter)
+			}
+		},
+		help: "roll back a new revision of a static pod that is not Ready after this `duration`, unless its annotation podstead.io/rollback-after sets another; 0 never does",
+	}}
 }

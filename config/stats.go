@@ -1,13 +1,6 @@
 package config
 
-import (
-	"fmt"
-	"time"
-
-	"github.com/spf13/pflag"
-
-	"github.com/podstead/podstead/config/kubeletconfig"
-)
+import "time"
 
 // Stats are the settings of resource usage statistics.
 type Stats struct {
@@ -18,17 +11,9 @@ type Stats struct {
 // defaultDiskAge is the kubelet's default.
 const defaultDiskAge = time.Minute
 
-func (s *Stats) addFlags(f *pflag.FlagSet) {
-	f.DurationVar(&s.DiskAge, "volume-stats-agg-period", defaultDiskAge, "maximum `age` of cached usage of volumes, logs and root file systems, which is measured on request")
-}
-
-func (s *Stats) merge(c *kubeletconfig.Config, f *pflag.FlagSet) {
-	take(f, "volume-stats-agg-period", c.VolumeStatsAggPeriod, &s.DiskAge)
-}
-
-func (s *Stats) check() error {
-	if s.DiskAge < 0 {
-		return fmt.Errorf("--volume-stats-agg-period=%s: must not be negative", s.DiskAge)
-	}
-	return nil
+func (u *Stats) settings() []setting {
+	return []setting{{
+		flag: "volume-stats-agg-period", field: "volumeStatsAggPeriod", value: duration(&u.DiskAge, defaultDiskAge), check: atLeast(&u.DiskAge, 0, "must not be negative"),
+		help: "maximum `age` of cached usage of volumes, logs and root file systems, which is measured on request",
+	}}
 }

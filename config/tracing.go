@@ -1,9 +1,8 @@
 package config
 
 import (
-	"cmp"
-
-	"github.com/podstead/podstead/config/kubeletconfig"
+	"net"
+	"strconv"
 )
 
 // Tracing are the settings of traces. They have no flag, as at the kubelet.
@@ -17,15 +16,32 @@ type Tracing struct {
 // defaultTracingEndpoint is OpenTelemetry's.
 const defaultTracingEndpoint = "localhost:4317"
 
-func (t *Tracing) merge(c *kubeletconfig.Tracing) {
-	if c.SamplingRatePerMillion != nil {
-		t.Endpoint, t.PerMillion = cmp.Or(c.Endpoint, defaultTracingEndpoint), *c.SamplingRatePerMillion
-	}
-}
+const maxSamplingRate = 1_000_000
 
-func (t *Tracing) fields() map[string]any {
-	if t.PerMillion == 0 {
-		return nil
+// settings: nothing is recorded, and nothing shown, without a rate.
+func (t *Tracing) settings() []setting {
+	ifRecorded := func(v func() any) func(RuntimeDefaults) any {
+		return func(RuntimeDefaults) any {
+			if t.PerMillion == 0 {
+				return nil
+			}
+			return v()
+		}
 	}
-	return map[string]any{"tracing": map[string]any{"endpoint": t.Endpoint, "samplingRatePerMillion": t.PerMillion}}
+	return []setting{
+		{
+			field: "tracing.endpoint", value: text(&t.Endpoint, defaultTracingEndpoint), shown: ifRecorded(func() any { return t.Endpoint }),
+			check: func(s *setting) {
+				host, port, err := net.SplitHostPort(t.Endpoint)
+				if _, portErr := strconv.ParseUint(port, 10, 16); err != nil || portErr != nil || host == "" {
+					s.fail(": %q must be HOST:PORT of a collector with OTLP over gRPC, such as localhost:4317", t.Endpoint)
+				}
+			},
+			help: "HOST:PORT of an OpenTelemetry collector with OTLP over gRPC, without TLS (default localhost:4317)",
+		},
+		{
+			field: "tracing.samplingRatePerMillion", value: integer(&t.PerMillion, 0, 0, maxSamplingRate), shown: ifRecorded(func() any { return t.PerMillion }),
+			help: "how many of a million syncs of pods are traced (default 0)",
+		},
+	}
 }

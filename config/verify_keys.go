@@ -5,14 +5,12 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/spf13/pflag"
-
 	"github.com/podstead/podstead/manifest"
 )
 
 // VerifyKeys are the files of the public keys that verify manifests.
 type VerifyKeys struct {
-	// files are the values of the flag.
+	// files are the values of the flag or field.
 	files []string
 	// BySource are the absolute paths of the files for each source; see For.
 	BySource map[manifest.Source][]string
@@ -20,10 +18,6 @@ type VerifyKeys struct {
 
 // keySources are the sources whose manifests can be verified, by their names in the flag.
 var keySources = map[string]manifest.Source{"file": manifest.SourceFile, "url": manifest.SourceHTTP, "oci": manifest.SourceOCI}
-
-func (k *VerifyKeys) addFlags(f *pflag.FlagSet) {
-	f.StringArrayVar(&k.files, "manifest-verify-key", nil, "PEM `file` of ECDSA P-256 public keys that verify the signatures of manifests, made by cosign: of all sources, or with the prefix file=, url= or oci= of one; can be repeated, and any of the keys suffices")
-}
 
 // For returns the files of the keys for a source; none accepts unsigned manifests.
 func (k *VerifyKeys) For(source manifest.Source) []string { return k.BySource[source] }
@@ -36,33 +30,37 @@ func splitKey(value string) (name, path string) {
 	return "", value
 }
 
-// keyIn returns a value whose relative path is relative to a directory.
-func keyIn(dir, value string) string {
-	name, path := splitKey(value)
-	if path == "" || filepath.IsAbs(path) {
-		return value
+// read reads the values, with paths that are relative to the file.
+func (k *VerifyKeys) read(n node) bool {
+	values, ok := n.texts()
+	if !ok {
+		return false
 	}
-	path = filepath.Join(dir, path)
-	if name != "" {
-		path = name + "=" + path
+	k.files = nil
+	for _, value := range values {
+		name, path := splitKey(value)
+		path = pathIn(n.dir(), path)
+		if name != "" {
+			path = name + "=" + path
+		}
+		k.files = append(k.files, path)
 	}
-	return path
+	return true
 }
 
-// check sets the paths. The notices are about keys of sources that are not used.
-func (k *VerifyKeys) check(m *Manifests) (notices []string, err error) {
-	used := map[string]bool{"file": m.Path != "", "url": m.URL != "", "oci": len(m.OCI) > 0}
+// check sets the paths.
+func (k *VerifyKeys) check(s *setting) {
 	k.BySource = map[manifest.Source][]string{}
 	for _, value := range k.files {
 		name, path := splitKey(value)
 		if path == "" {
-			return nil, fmt.Errorf("--manifest-verify-key=%s: must be FILE, file=FILE, url=FILE or oci=FILE", value)
+			s.fail("=%s: must be FILE, file=FILE, url=FILE or oci=FILE", value)
+			continue
 		}
-		if path, err = filepath.Abs(path); err != nil {
-			return nil, fmt.Errorf("failed to make %q absolute: %w", path, err)
-		}
-		if name != "" && !used[name] {
-			notices = append(notices, fmt.Sprintf("--manifest-verify-key=%s has no effect: there is no source of that kind", value))
+		path, err := filepath.Abs(path)
+		if err != nil {
+			s.fail(": failed to make %q absolute: %w", path, err)
+			continue
 		}
 		for kind, source := range keySources {
 			if name == "" || name == kind {
@@ -70,5 +68,15 @@ func (k *VerifyKeys) check(m *Manifests) (notices []string, err error) {
 			}
 		}
 	}
-	return notices, nil
+}
+
+// unused returns notices about keys of sources that are not used.
+func (m *Manifests) unused() (notices []string) {
+	used := map[string]bool{"file": m.Path != "", "url": m.URL != "", "oci": len(m.OCI) > 0}
+	for _, value := range m.Keys.files {
+		if name, _ := splitKey(value); name != "" && !used[name] {
+			notices = append(notices, fmt.Sprintf("--manifest-verify-key=%s has no effect: there is no source of that kind", value))
+		}
+	}
+	return notices
 }

@@ -33,7 +33,7 @@ import (
 )
 
 func checkCommand() *cobra.Command {
-	var o config.Options
+	o := &config.Options{}
 	var output string
 	var fix bool
 	cmd := &cobra.Command{
@@ -60,10 +60,10 @@ is 1 if something prevents pods from running.`,
 			if running != 0 && !flagsOfRun(flags) {
 				daemonSet, daemonOptions := daemonFlags(running)
 				if daemonSet != nil {
-					flags, o = daemonSet, *daemonOptions
+					flags, o = daemonSet, daemonOptions
 				}
 			}
-			config, err := checkConfig(&o, flags)
+			config, err := checkConfig(o, flags)
 			if err != nil {
 				return &cli.ExitError{Code: cli.ExitUsage, Err: err}
 			}
@@ -72,10 +72,10 @@ is 1 if something prevents pods from running.`,
 				if running == 0 {
 					running = daemonProcess(o.API.Socket) // the file may set another socket
 				}
-				host := preflight.Run(preflight.ThisHost(), checkSettings(cmd.Context(), &o, running))
+				host := preflight.Run(preflight.ThisHost(), checkSettings(cmd.Context(), o, running))
 				// A fix can reveal the next finding: a new network needs a kernel module.
 				for ran := map[string]bool{}; fix && repair(cmd.Context(), cmd.ErrOrStderr(), host, ran); {
-					host = preflight.Run(preflight.ThisHost(), checkSettings(cmd.Context(), &o, running))
+					host = preflight.Run(preflight.ThisHost(), checkSettings(cmd.Context(), o, running))
 				}
 				list = append(list, host...)
 			}

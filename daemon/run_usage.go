@@ -8,26 +8,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/podstead/podstead/cli/terminal"
+	"github.com/podstead/podstead/config"
 )
-
-// flagGroups are the groups of the flags of run, in the order of the flags: each begins with
-// the flag of this name.
-var flagGroups = []struct{ first, title string }{
-	{"config", "Configuration files"},
-	{"pod-manifest-path", "Manifests"},
-	{"container-runtime-endpoint", "Container runtime and images"},
-	{"cni-conf-dir", "Network"},
-	{"cgroup-root", "Resources of the node"},
-	{"hostname-override", "Name and directories"},
-	{"api-socket", "API"},
-	{"node-labels", "Pods"},
-	{"minimum-container-ttl-duration", "Garbage collection and logs of containers"},
-	{"image-auto-update-interval", "Updates and rollbacks"},
-	{"volume-stats-agg-period", "Statistics and shutdown"},
-	{"kubeconfig", "Cluster"},
-	{"eviction-hard", "Eviction"},
-	{"runonce", "Process"},
-}
 
 // usageWidth is the width of the flags' descriptions where there is no terminal.
 const usageWidth = 120
@@ -44,8 +26,7 @@ func groupedUsage(cmd *cobra.Command) error {
 	if cmd.Example != "" {
 		fmt.Fprintf(&b, "\nExamples:\n%s\n", cmd.Example)
 	}
-	group := &pflag.FlagSet{SortFlags: false}
-	title, next := "Flags", 0
+	title, group := "", &pflag.FlagSet{SortFlags: false}
 	flush := func() {
 		if group.HasAvailableFlags() {
 			fmt.Fprintf(&b, "\n%s:\n%s", title, group.FlagUsagesWrapped(width))
@@ -55,10 +36,10 @@ func groupedUsage(cmd *cobra.Command) error {
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.VisitAll(func(f *pflag.Flag) {
-		if next < len(flagGroups) && f.Name == flagGroups[next].first {
+		// Flags of no group, which are the kubelet's hidden ones and --help, are in the last one.
+		if of := f.Annotations[config.GroupAnnotation]; len(of) > 0 && of[0] != title {
 			flush()
-			title = flagGroups[next].title
-			next++
+			title = of[0]
 		}
 		group.AddFlag(f)
 	})

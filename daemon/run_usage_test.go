@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/spf13/pflag"
+
+	"github.com/podstead/podstead/config"
 )
 
 // The help of run has each flag once, in a group, and no line that is too long to read.
@@ -17,12 +19,15 @@ func TestHelpOfRunIsGrouped(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := help.String()
-	for _, group := range flagGroups {
-		if strings.Count(out, "\n\n"+group.title+":\n") != 1 {
-			t.Errorf("group %s is missing or repeated", group.title)
-		}
-	}
 	runCommand().Flags().VisitAll(func(f *pflag.Flag) {
+		for _, title := range f.Annotations[config.GroupAnnotation] {
+			if strings.Count(out, "\n\n"+title+":\n") != 1 {
+				t.Errorf("group %s is missing or repeated", title)
+			}
+		}
+		if !f.Hidden && f.Name != "help" && len(f.Annotations[config.GroupAnnotation]) != 1 {
+			t.Errorf("--%s has no group", f.Name)
+		}
 		if n := strings.Count(out, " --"+f.Name+" ") + strings.Count(out, " --"+f.Name+"\n"); !f.Hidden && f.Deprecated == "" && n < 1 {
 			t.Errorf("--%s is shown %d times", f.Name, n)
 		}

@@ -64,13 +64,22 @@ type Settings struct {
 // ErrThreshold is wrapped by errors of settings.
 var ErrThreshold = errors.New("not a valid eviction threshold")
 
-// Parse reads settings. Each error names the setting by its entry in names, for
-// Hard, Soft, SoftGrace and MinReclaim.
+// SettingError is an error of one of the settings.
+type SettingError struct {
+	// Setting is its index in the names of Parse, and Name that name.
+	Setting       int
+	Name, Message string
+}
+
+func (e *SettingError) Error() string { return e.Name + ": " + e.Message }
+
+// Parse reads settings. names are those of Hard, Soft, SoftGrace and MinReclaim for messages. The
+// error joins a SettingError for each fault.
 func (s Settings) Parse(names [4]string) ([]Threshold, error) {
 	var list []Threshold
 	var errs []error
 	fail := func(i int, signal string, format string, args ...any) {
-		errs = append(errs, fmt.Errorf("%s: %s: %s", names[i], signal, fmt.Sprintf(format, args...)))
+		errs = append(errs, &SettingError{i, names[i], signal + ": " + fmt.Sprintf(format, args...)})
 	}
 	known := func(i int, name string) (Signal, bool) {
 		signal, ok := signalNamed(name)

@@ -89,7 +89,7 @@ type claim struct {
 	count    int
 }
 
-// New creates a Manager. Check has accepted the policy on this machine.
+// New creates a Manager. CheckNodes has accepted the policy on this machine.
 func New(cfg Config) *Manager {
 	return &Manager{cfg: cfg, affinity: map[types.UID]map[string]Mask{}, changed: wakeup.NewSignal()}
 }
@@ -97,14 +97,20 @@ func New(cfg Config) *Manager {
 // Changed receives after something was released.
 func (m *Manager) Changed() <-chan struct{} { return m.changed.C() }
 
-// Check returns an error for a policy that cannot work on a machine with these NUMA nodes.
-func Check(policy string, o Options, nodes Nodes) error {
+// CheckNodes returns an error for a policy that cannot work on a machine with these NUMA nodes.
+// setting is the name of that of the options.
+func CheckNodes(policy string, o Options, nodes Nodes, setting string) error {
 	if policy != PolicyNone && len(nodes) > o.MaxNodes {
-		return fmt.Errorf("--topology-manager-policy: %s is not supported on this node: it has %d NUMA nodes, and %s is %d; raise it in --topology-manager-policy-options, or set the policy to %s",
-			policy, len(nodes), optionMaxNodes, o.MaxNodes, PolicyNone)
+		return fmt.Errorf("%s is not supported on this node: it has %d NUMA nodes, and %s is %d; raise it in %s, or set the policy to %s",
+			policy, len(nodes), optionMaxNodes, o.MaxNodes, setting, PolicyNone)
 	}
+	return nil
+}
+
+// CheckDistances returns an error for an option that cannot work on a machine with these NUMA nodes.
+func (o Options) CheckDistances(nodes Nodes) error {
 	if o.PreferClosest && !nodes.HasDistances() {
-		return fmt.Errorf("--topology-manager-policy-options: %s is not supported on this node: the kernel does not report the distances of its NUMA nodes; remove it", optionClosest)
+		return fmt.Errorf("%s is not supported on this node: the kernel does not report the distances of its NUMA nodes; remove it", optionClosest)
 	}
 	return nil
 }

@@ -125,7 +125,7 @@ func TestReadNodes(t *testing.T) {
 	if err != nil || n.Mask().String() != "0,2" || !n.HasDistances() || n.distance(NewMask(0, 2)) != 15.5 {
 		t.Errorf("%v, %v", n, err)
 	}
-	if err := Check(PolicyRestricted, Options{MaxNodes: 1}, n); err == nil || !strings.Contains(err.Error(), "it has 2 NUMA nodes, and max-allowable-numa-nodes is 1") {
+	if err := CheckNodes(PolicyRestricted, Options{MaxNodes: 1}, n, "--topology-manager-policy-options"); err == nil || !strings.Contains(err.Error(), "it has 2 NUMA nodes, and max-allowable-numa-nodes is 1") {
 		t.Error(err)
 	}
 }

@@ -16,7 +16,6 @@ import (
 	kubelet "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/podstead/podstead/config"
-	"github.com/podstead/podstead/config/kubeletconfig"
 )
 
 // moduleDir returns the directory of a module's source.
@@ -111,7 +110,7 @@ func TestEachKubeletFlagIsKnown(t *testing.T) {
 func TestKnownFieldsAreTheKubelets(t *testing.T) {
 	properties := object{}
 	addProperties(reflect.TypeFor[kubelet.KubeletConfiguration](), "", func(string) string { return "" }, properties)
-	for _, name := range kubeletconfig.Known() {
+	for _, name := range config.KnownFields() {
 		delete(properties, name)
 	}
 	for name := range properties {

@@ -285,7 +285,7 @@ func TestConfigSchema(t *testing.T) {
 		}
 		return validate(schema, value, "")
 	}
-	for _, file := range []string{"../../examples/config/config.yaml", "../../config/kubeletconfig/testdata/kubeadm.yaml"} {
+	for _, file := range []string{"../../examples/config/config.yaml", "../../config/testdata/kubeadm.yaml"} {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

@@ -50,7 +50,7 @@ func newControlPlane(t *testing.T, kind testbed.Kind) *controlPlane {
 	n.Manifests = m.Manifests
 	// The kubelet configuration of kubeadm: its config file and the flags of
 	// kubeadm-flags.env.
-	n.Args = append(n.Args, "--seccomp-default", "--kubeconfig", m.Kubelet, "--config", filepath.Join(testbed.SourceRoot(), "config/kubeletconfig/testdata/kubeadm.yaml"),
+	n.Args = append(n.Args, "--seccomp-default", "--kubeconfig", m.Kubelet, "--config", filepath.Join(testbed.SourceRoot(), "config/testdata/kubeadm.yaml"),
 		"--node-ip", "192.0.2.10", "--register-with-taints", "node-role.kubernetes.io/control-plane:NoSchedule", "--port", fmt.Sprint(harness.HostPort()))
 	c := &controlPlane{Node: n, Admin: &harness.Admin{T: t, Config: m.Admin}, manifests: map[string]string{}}
 	for name, newImage := range map[string]func() (image.Image, error){"etcd": testbed.EtcdImage, "kube-apiserver": testbed.KubeAPIServerImage} {
