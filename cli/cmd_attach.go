@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/podstead/podstead/cli/client"
+	"github.com/podstead/podstead/api/client"
 	"github.com/podstead/podstead/cli/objects"
 	podinfo "github.com/podstead/podstead/internal/pod"
 )
@@ -55,7 +55,7 @@ func runAttach(cmd *cobra.Command, o streamOptions, name string) error {
 		}
 		defer restore()
 	}
-	err = c.Stream(cmd.Context(), s.AttachPath(pod, o.container), s)
+	err = s.Run(cmd.Context(), c, s.AttachPath(pod, o.container))
 	if cmd.Context().Err() != nil {
 		return nil // Ctrl-C is the normal way to detach
 	}

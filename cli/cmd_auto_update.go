@@ -2,13 +2,12 @@ package cli
 
 import (
 	"fmt"
-	"net/url"
 	"slices"
-	"strconv"
 
 	"github.com/spf13/cobra"
 
-	"github.com/podstead/podstead/cli/client"
+	"github.com/podstead/podstead/api"
+	"github.com/podstead/podstead/api/client"
 	"github.com/podstead/podstead/cli/objects"
 	"github.com/podstead/podstead/cli/output"
 )
@@ -58,22 +57,22 @@ func runAutoUpdate(cmd *cobra.Command, o autoUpdateOptions, names []string) erro
 		return usageError(fmt.Errorf("--output %q: must be json or yaml", o.format))
 	}
 	c := client.New(o.socket)
-	q := url.Values{"dryRun": {strconv.FormatBool(o.dryRun)}}
+	var pods []string
 	for _, name := range names {
 		pod, err := objects.FindPod(cmd.Context(), c, o.namespace, name, cmd.ErrOrStderr())
 		if err != nil {
 			return err
 		}
-		q.Add("pod", pod.Namespace+"/"+pod.Name)
+		pods = append(pods, pod.Namespace+"/"+pod.Name)
 	}
-	var list []objects.AutoUpdate
-	if err := c.Post(cmd.Context(), "/podstead/v1/auto-update?"+q.Encode(), &list); err != nil {
+	list, err := c.CheckUpdates(cmd.Context(), pods, o.dryRun)
+	if err != nil {
 		return client.MessageOnly(err)
 	}
 	failed := false
 	for _, u := range list {
 		for _, container := range u.Containers {
-			failed = failed || container.State == objects.UpdateFailed
+			failed = failed || container.State == api.UpdateFailed
 			if container.Message != "" && o.format == "" {
 				cmd.PrintErrf("%s/%s: container %s: %s\n", u.Namespace, u.Name, container.Container, container.Message)
 			}

@@ -11,24 +11,24 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podstead/podstead/api"
 	"github.com/podstead/podstead/cli/describe"
-	"github.com/podstead/podstead/cli/objects"
 )
 
 // updateDaemon answers with the updates of the pod web.
-func updateDaemon(t *testing.T, answer ...objects.AutoUpdate) (d *fakeDaemon, asked *[]string) {
+func updateDaemon(t *testing.T, answer ...api.AutoUpdate) (d *fakeDaemon, asked *[]string) {
 	d, asked = newFakeDaemon(t, v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web-n1", Annotations: map[string]string{"podstead.io/auto-update": "registry", "kubernetes.io/config.source": "file"}}, Spec: v1.PodSpec{NodeName: "n1"}}), new([]string)
 	reply := func(w http.ResponseWriter, r *http.Request) {
 		*asked = append(*asked, r.Method+" "+r.URL.RawQuery)
-		_ = json.NewEncoder(w).Encode(append([]objects.AutoUpdate{}, answer...))
+		_ = json.NewEncoder(w).Encode(append([]api.AutoUpdate{}, answer...))
 	}
 	d.routes["POST /podstead/v1/auto-update"], d.routes["GET /podstead/v1/auto-update"] = reply, reply
 	return d.start(), asked
 }
 
-var updates = objects.AutoUpdate{
+var updates = api.AutoUpdate{
 	Namespace: "default", Name: "web-n1", Policy: "registry", Checked: time.Now(), Next: time.Now().Add(90 * time.Minute),
-	Containers: []objects.ContainerImageUpdate{
+	Containers: []api.ContainerImageUpdate{
 		{Container: "setup", Image: "r.test/setup@sha256:1", State: "Skipped", Message: "the manifest names a digest"},
 		{Container: "web", Image: "r.test/web:1", State: "Updating", Running: "sha256:" + strings.Repeat("ab", 32), Latest: "sha256:" + strings.Repeat("cd", 32)},
 	},
@@ -45,7 +45,7 @@ default     web-n1   web         r.test/web:1            registry   Updating   a
 		t.Errorf("%v\n%s%s%q", err, out, errOut, *asked)
 	}
 	out, _, err = execute(t, "", "auto-update", "-o", "json", "--api-socket", d.socket)
-	var list []objects.AutoUpdate
+	var list []api.AutoUpdate
 	if jsonErr := json.Unmarshal([]byte(out), &list); err != nil || jsonErr != nil || len(list) != 1 || list[0].Containers[1] != updates.Containers[1] || (*asked)[1] != "POST dryRun=false" {
 		t.Errorf("%v, %v\n%s%q", err, jsonErr, out, *asked)
 	}
@@ -59,7 +59,7 @@ default     web-n1   web         r.test/web:1            registry   Updating   a
 
 func TestAutoUpdateFailed(t *testing.T) {
 	failed := updates
-	failed.Containers = []objects.ContainerImageUpdate{{Container: "web", Image: "r.test/web:1", State: objects.UpdateFailed, Message: "no route to host"}}
+	failed.Containers = []api.ContainerImageUpdate{{Container: "web", Image: "r.test/web:1", State: api.UpdateFailed, Message: "no route to host"}}
 	d, _ := updateDaemon(t, failed)
 	_, errOut, err := execute(t, "", "auto-update", "--api-socket", d.socket)
 	var exit *ExitError
@@ -80,7 +80,7 @@ func TestDescribeImageUpdates(t *testing.T) {
 			t.Errorf("%v, no %q in\n%s", err, want, out)
 		}
 	}
-	never := describe.PodDescription{Pod: &v1.Pod{}, Update: &objects.AutoUpdate{Policy: "local"}, Now: time.Now()}
+	never := describe.PodDescription{Pod: &v1.Pod{}, Update: &api.AutoUpdate{Policy: "local"}, Now: time.Now()}
 	if text := never.Text(); !strings.Contains(text, "local, never checked, waiting for the rollout") {
 		t.Error(text)
 	}

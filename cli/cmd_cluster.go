@@ -3,12 +3,11 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"net/url"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/podstead/podstead/cli/client"
+	"github.com/podstead/podstead/api/client"
 )
 
 func clusterCommand() *cobra.Command {
@@ -38,14 +37,14 @@ with --kubeconfig.`,
 			if timeout <= 0 {
 				return usageError(errors.New("--timeout must be greater than 0"))
 			}
-			var answer struct{ Leftovers string }
-			if err := client.New(socket).Post(cmd.Context(), "/podstead/v1/cluster/leave?timeout="+url.QueryEscape(timeout.String()), &answer); err != nil {
+			result, err := client.New(socket).LeaveCluster(cmd.Context(), timeout)
+			if err != nil {
 				return client.MessageOnly(err)
 			}
-			if answer.Leftovers != "" {
-				fmt.Fprintln(cmd.ErrOrStderr(), answer.Leftovers)
+			if result.Leftovers != "" {
+				fmt.Fprintln(cmd.ErrOrStderr(), result.Leftovers)
 			}
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), "node removed from its cluster")
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), "node removed from its cluster")
 			return err
 		},
 	}

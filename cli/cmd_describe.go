@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/podstead/podstead/cli/client"
+	"github.com/podstead/podstead/api/client"
 	"github.com/podstead/podstead/cli/describe"
 	"github.com/podstead/podstead/cli/objects"
 )

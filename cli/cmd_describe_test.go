@@ -15,8 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/podstead/podstead/api"
 	"github.com/podstead/podstead/cli/describe"
-	"github.com/podstead/podstead/cli/objects"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -130,8 +130,8 @@ func TestDescribePod(t *testing.T) {
 		Status:     v1.PodStatus{Phase: v1.PodPending, Reason: "NameInUse", Message: "a pod of another client has this name"},
 	}
 	for name, d := range map[string]describe.PodDescription{
-		"describe-full.txt":        {Pod: fullPod(), Start: &objects.PodStart{Seconds: 0.19, Steps: []objects.StartStep{{Name: "volumes", Seconds: 0.004}, {Name: "sandbox", Seconds: 0.11}, {Name: "start", Seconds: 0.046}}}, Events: sampleEvents(), Manifest: objects.ManifestUnit{Name: "/etc/pods/web.yaml", Digest: "sha256:12", Restored: true, Faults: []string{"/etc/pods/web.yaml:3: x: unknown", "/etc/pods/web.yaml:9: y: unknown"}}},
-		"describe-terminating.txt": {Pod: terminating, Manifest: objects.ManifestUnit{Name: "/etc/pods/web.yaml"}},
+		"describe-full.txt":        {Pod: fullPod(), Start: &api.PodStart{Seconds: 0.19, Steps: []api.StartStep{{Name: "volumes", Seconds: 0.004}, {Name: "sandbox", Seconds: 0.11}, {Name: "start", Seconds: 0.046}}}, Events: sampleEvents(), Manifest: api.ManifestUnit{Name: "/etc/pods/web.yaml", Digest: "sha256:12", Restored: true, Faults: []string{"/etc/pods/web.yaml:3: x: unknown", "/etc/pods/web.yaml:9: y: unknown"}}},
+		"describe-terminating.txt": {Pod: terminating, Manifest: api.ManifestUnit{Name: "/etc/pods/web.yaml"}},
 		"describe-pending.txt":     {Pod: pending},
 	} {
 		d.Now = noon

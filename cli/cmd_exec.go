@@ -7,8 +7,9 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/podstead/podstead/cli/client"
+	"github.com/podstead/podstead/api/client"
 	"github.com/podstead/podstead/cli/objects"
+	"github.com/podstead/podstead/cli/streams"
 	"github.com/podstead/podstead/cli/terminal"
 )
 
@@ -75,7 +76,7 @@ func runExec(cmd *cobra.Command, o streamOptions, name string, command []string)
 		}
 		defer restore()
 	}
-	return interrupted(cmd, c.Stream(cmd.Context(), s.ExecPath(pod, o.container, command), s))
+	return interrupted(cmd, s.Run(cmd.Context(), c, s.ExecPath(pod, o.container, command)))
 }
 
 // interrupted returns the shells' exit code for Ctrl-C if the command was interrupted.
@@ -87,8 +88,8 @@ func interrupted(cmd *cobra.Command, err error) error {
 }
 
 // standardStreams returns a session with the standard streams of this program.
-func standardStreams(cmd *cobra.Command, input bool) client.Session {
-	s := client.Session{Stdout: cmd.OutOrStdout(), Stderr: cmd.ErrOrStderr()}
+func standardStreams(cmd *cobra.Command, input bool) streams.Session {
+	s := streams.Session{Stdout: cmd.OutOrStdout(), Stderr: cmd.ErrOrStderr()}
 	if input {
 		s.Stdin = cmd.InOrStdin()
 	}
@@ -98,7 +99,7 @@ func standardStreams(cmd *cobra.Command, input bool) client.Session {
 // useTerminal connects the session with this program's terminal and returns the
 // function that restores its mode. If the input is not a terminal, it warns and the
 // session continues without one, as kubectl does.
-func useTerminal(cmd *cobra.Command, s *client.Session) (restore func(), err error) {
+func useTerminal(cmd *cobra.Command, s *streams.Session) (restore func(), err error) {
 	in, ok := cmd.InOrStdin().(*os.File)
 	if !ok || !term.IsTerminal(int(in.Fd())) {
 		cmd.PrintErrln("Unable to use a TTY: the input is not a terminal")

@@ -7,7 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/podstead/podstead/cli/client"
+	"github.com/podstead/podstead/api"
+	"github.com/podstead/podstead/api/client"
 	"github.com/podstead/podstead/cli/objects"
 	"github.com/podstead/podstead/cli/output"
 )
@@ -43,8 +44,8 @@ func imagesListCommand() *cobra.Command {
 			if !slices.Contains([]string{"", "json", "yaml"}, format) {
 				return usageError(fmt.Errorf("--output %q: must be json or yaml", format))
 			}
-			var list []objects.Image
-			if err := client.New(socket).Get(cmd.Context(), "/podstead/v1/images", &list); err != nil {
+			list, err := client.New(socket).Images(cmd.Context())
+			if err != nil {
 				return err
 			}
 			if format != "" {
@@ -68,8 +69,8 @@ func imagesPruneCommand() *cobra.Command {
 manifest uses. podstead images ls shows them as unused.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			var list []objects.Image
-			if err := client.New(socket).Post(cmd.Context(), fmt.Sprintf("/podstead/v1/images/prune?dryRun=%t", dryRun), &list); err != nil {
+			list, err := client.New(socket).PruneImages(cmd.Context(), dryRun)
+			if err != nil {
 				return err
 			}
 			return printPruned(cmd, list, dryRun)
@@ -81,7 +82,7 @@ manifest uses. podstead images ls shows them as unused.`,
 }
 
 // printPruned prints the removed images. An image that could not be removed is an error.
-func printPruned(cmd *cobra.Command, list []objects.Image, dryRun bool) error {
+func printPruned(cmd *cobra.Command, list []api.Image, dryRun bool) error {
 	verb := "removed"
 	if dryRun {
 		verb = "would remove"

@@ -4,13 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"os"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/podstead/podstead/cli/client"
+	"github.com/podstead/podstead/api/client"
 	"github.com/podstead/podstead/cli/objects"
 	"github.com/podstead/podstead/cli/terminal"
 )
@@ -67,9 +66,7 @@ func loadArchive(cmd *cobra.Command, c *client.Client, file, name string) error 
 		from = f
 	}
 	timer := terminal.StartTimer(cmd.ErrOrStderr(), "loading "+file)
-	var list []objects.Image
-	// The reader is passed without its Close: the file is closed here, stdin is not.
-	err := c.PostBody(cmd.Context(), "/podstead/v1/images/load?"+url.Values{"name": {name}}.Encode(), io.MultiReader(from), &list)
+	list, err := c.LoadImages(cmd.Context(), from, name)
 	took := timer.Stop()
 	if err != nil {
 		err = imageError(cmd.Context(), err, "load of "+file)

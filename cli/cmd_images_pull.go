@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/podstead/podstead/cli/client"
+	"github.com/podstead/podstead/api"
+	"github.com/podstead/podstead/api/client"
 	"github.com/podstead/podstead/cli/objects"
 	"github.com/podstead/podstead/cli/terminal"
 )
@@ -49,21 +49,19 @@ Image garbage collection can remove an image that no manifest refers to.`,
 }
 
 func pullImage(cmd *cobra.Command, c *client.Client, name string, secrets []string) error {
-	q := url.Values{"image": {name}}
+	p := api.Pull{Image: name}
 	for _, s := range secrets {
 		namespace, secret, ok := strings.Cut(s, "/")
 		if !ok {
 			namespace, secret = "default", s
 		}
-		if q.Has("namespace") && q.Get("namespace") != namespace {
-			return fmt.Errorf("--secret %s: all Secrets must be in one namespace, but another one is in %s", s, q.Get("namespace"))
+		if p.Namespace != "" && p.Namespace != namespace {
+			return fmt.Errorf("--secret %s: all Secrets must be in one namespace, but another one is in %s", s, p.Namespace)
 		}
-		q.Set("namespace", namespace)
-		q.Add("secret", secret)
+		p.Namespace, p.Secrets = namespace, append(p.Secrets, secret)
 	}
 	timer := terminal.StartTimer(cmd.ErrOrStderr(), "pulling "+name)
-	var got objects.Image
-	err := c.Post(cmd.Context(), "/podstead/v1/images/pull?"+q.Encode(), &got)
+	got, err := c.PullImage(cmd.Context(), p)
 	took := timer.Stop()
 	if err != nil {
 		return imageError(cmd.Context(), err, "pull of "+name)

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/podstead/podstead/cli/objects"
+	"github.com/podstead/podstead/api"
 )
 
 // imageDaemon serves the images API. It calls the functions for each pull that does not
@@ -26,18 +26,18 @@ func imageDaemon(t *testing.T, slow ...func()) (socket string) {
 		t.Fatal(err)
 	}
 	id := "sha256:" + strings.Repeat("0123456789abcdef", 4)
-	answer := func(w http.ResponseWriter, list ...objects.Image) { _ = json.NewEncoder(w).Encode(list) }
+	answer := func(w http.ResponseWriter, list ...api.Image) { _ = json.NewEncoder(w).Encode(list) }
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /podstead/v1/images", func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, objects.Image{Name: "docker.io/library/a:1", ID: id, Size: 5 << 20, State: "unused", Pulled: time.Now(), LastUsed: time.Now().Add(-3 * time.Hour)},
-			objects.Image{Name: "b:1", ID: id, Size: 700, State: "used"}, objects.Image{Name: "c:1", ID: id, Size: 3 << 30, State: "wanted", Pulled: time.Now()}, objects.Image{Name: "d:1", ID: id, Size: 1500, State: "foreign"})
+		answer(w, api.Image{Name: "docker.io/library/a:1", ID: id, Size: 5 << 20, State: "unused", Pulled: time.Now(), LastUsed: time.Now().Add(-3 * time.Hour)},
+			api.Image{Name: "b:1", ID: id, Size: 700, State: "used"}, api.Image{Name: "c:1", ID: id, Size: 3 << 30, State: "wanted", Pulled: time.Now()}, api.Image{Name: "d:1", ID: id, Size: 1500, State: "foreign"})
 	})
 	mux.HandleFunc("POST /podstead/v1/images/prune", func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Query().Get("dryRun") {
 		case "true":
-			answer(w, objects.Image{Name: "a:1", Size: 5 << 20}, objects.Image{Name: "b:1", Size: 1 << 20})
+			answer(w, api.Image{Name: "a:1", Size: 5 << 20}, api.Image{Name: "b:1", Size: 1 << 20})
 		default:
-			answer(w, objects.Image{Name: "a:1", Size: 5 << 20}, objects.Image{Name: "b:1", Size: 1 << 20, Error: "failed to remove image b:1: it is stuck"})
+			answer(w, api.Image{Name: "a:1", Size: 5 << 20}, api.Image{Name: "b:1", Size: 1 << 20, Error: "failed to remove image b:1: it is stuck"})
 		}
 	})
 	mux.HandleFunc("POST /podstead/v1/images/pull", func(w http.ResponseWriter, r *http.Request) {
@@ -52,7 +52,7 @@ func imageDaemon(t *testing.T, slow ...func()) (socket string) {
 				http.Error(w, "unexpected query "+r.URL.RawQuery, http.StatusBadRequest)
 				return
 			}
-			_ = json.NewEncoder(w).Encode(objects.Image{Name: "docker.io/library/a:1", ID: id, Size: 5 << 20})
+			_ = json.NewEncoder(w).Encode(api.Image{Name: "docker.io/library/a:1", ID: id, Size: 5 << 20})
 		default:
 			http.Error(w, "cannot pull image: there is none", http.StatusBadGateway)
 		}
@@ -63,7 +63,7 @@ func imageDaemon(t *testing.T, slow ...func()) (socket string) {
 			http.Error(w, "the archive is cut short", http.StatusBadRequest)
 			return
 		}
-		answer(w, objects.Image{Name: r.URL.Query().Get("name") + string(data), ID: id, Size: 5 << 20}, objects.Image{Name: "b:1", ID: id, Size: 700})
+		answer(w, api.Image{Name: r.URL.Query().Get("name") + string(data), ID: id, Size: 5 << 20}, api.Image{Name: "b:1", ID: id, Size: 700})
 	})
 	s := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
 	go func() { _ = s.Serve(l) }()

@@ -17,22 +17,13 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
-	"github.com/podstead/podstead/cli/client"
+	"github.com/podstead/podstead/api"
+	"github.com/podstead/podstead/api/client"
 )
 
-// access is the daemon's response: the credentials of a client that cannot use the socket.
+// access are the credentials of a client that cannot use the socket.
 type access struct {
-	Node                 string    `json:"node"`
-	User                 string    `json:"user"`
-	Role                 string    `json:"role"`
-	ID                   string    `json:"id"`
-	Server               string    `json:"server"`
-	ServerName           string    `json:"serverName"`
-	RemoteAddress        string    `json:"remoteAddress"`
-	CertificateAuthority string    `json:"certificateAuthority"`
-	ClientCertificate    string    `json:"clientCertificate"`
-	ClientKey            string    `json:"clientKey"`
-	Expires              time.Time `json:"expires"`
+	api.Kubeconfig
 	// verifyName is the name in the certificate of the daemon that clients verify; empty for that
 	// of the URL.
 	verifyName string
@@ -79,10 +70,10 @@ the same for every address. Start the daemon with --address and --port for it.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c := client.New(socket)
 			if revoke {
-				return client.MessageOnly(c.Delete(cmd.Context(), "/podstead/v1/kubeconfig"))
+				return client.MessageOnly(c.RevokeKubeconfigs(cmd.Context()))
 			}
 			if revokeID != "" {
-				return client.MessageOnly(c.Delete(cmd.Context(), "/podstead/v1/kubeconfig/"+url.PathEscape(revokeID)))
+				return client.MessageOnly(c.RevokeKubeconfig(cmd.Context(), revokeID))
 			}
 			if !slices.Contains([]string{"read", "exec", "edit", "admin"}, role) {
 				return usageError(fmt.Errorf("--role %q: must be read, exec, edit or admin", role))
@@ -148,14 +139,11 @@ func (a *access) useServer(cmd *cobra.Command, server string) error {
 
 // createKubeconfig requests credentials and writes them to a file or to standard output.
 func createKubeconfig(cmd *cobra.Command, c *client.Client, r kubeconfigRequest) error {
-	q, output := url.Values{"role": {r.role}}, r.output
-	if r.duration > 0 {
-		q.Set("duration", r.duration.String())
-	}
-	var a access
-	if err := c.Post(cmd.Context(), "/podstead/v1/kubeconfig?"+q.Encode(), &a); err != nil {
+	issued, err := c.CreateKubeconfig(cmd.Context(), r.role, r.duration)
+	if err != nil {
 		return err
 	}
+	a, output := access{Kubeconfig: issued}, r.output
 	if r.server != "" {
 		if err := a.useServer(cmd, r.server); err != nil {
 			return err

@@ -8,10 +8,12 @@ import (
 	"testing"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/podstead/podstead/api"
 )
 
 func granted(server string) *access {
-	return &access{Node: "edge", User: "podstead-read", Role: "read", Server: server, CertificateAuthority: "ca", ClientCertificate: "cert", ClientKey: "key"}
+	return &access{Kubeconfig: api.Kubeconfig{Node: "edge", User: "podstead-read", Role: "read", Server: server, CertificateAuthority: "ca", ClientCertificate: "cert", ClientKey: "key"}}
 }
 
 func TestKubeconfigFormat(t *testing.T) {

@@ -15,8 +15,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/streaming/pkg/httpstream"
 
-	"github.com/podstead/podstead/cli/client"
+	"github.com/podstead/podstead/api/client"
 	"github.com/podstead/podstead/cli/objects"
+	"github.com/podstead/podstead/cli/streams"
 	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
@@ -224,7 +225,7 @@ func (f *forwarder) serve(ctx context.Context, l net.Listener, remote uint16) {
 // forward forwards one connection in its own session, so that no connection waits for
 // another.
 func (f *forwarder) forward(ctx context.Context, local *net.TCPConn, remote uint16) error {
-	conn, err := f.c.Upgrade(ctx, f.path, client.PortForwardProtocol)
+	conn, err := streams.Upgrade(ctx, f.c, f.path, streams.PortForwardProtocol)
 	if err != nil {
 		return err
 	}

@@ -3,13 +3,12 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"net/url"
 	"time"
 
 	"github.com/spf13/cobra"
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podstead/podstead/cli/client"
+	"github.com/podstead/podstead/api/client"
 	"github.com/podstead/podstead/cli/objects"
 	"github.com/podstead/podstead/cli/wait"
 )
@@ -69,9 +68,7 @@ func runRestart(cmd *cobra.Command, o restartOptions, names []string) error {
 		pods = append(pods, pod)
 	}
 	for _, pod := range pods {
-		var answer struct{ Name string }
-		path := fmt.Sprintf("/podstead/v1/namespaces/%s/pods/%s/restart", url.PathEscape(pod.Namespace), url.PathEscape(pod.Name))
-		if err := c.Post(cmd.Context(), path, &answer); err != nil {
+		if _, err := c.RestartPod(cmd.Context(), pod.Namespace, pod.Name); err != nil {
 			return client.MessageOnly(err)
 		}
 		if _, err := fmt.Fprintf(cmd.OutOrStdout(), "pod/%s restarting\n", pod.Name); err != nil {

@@ -1,16 +1,17 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podstead/podstead/cli/client"
+	"github.com/podstead/podstead/api"
+	"github.com/podstead/podstead/api/client"
 	"github.com/podstead/podstead/cli/objects"
 	"github.com/podstead/podstead/cli/output"
 	"github.com/podstead/podstead/cli/terminal"
@@ -122,11 +123,11 @@ func listRollouts(cmd *cobra.Command, o rolloutOptions) error {
 	if !slices.Contains([]string{"", "json", "yaml"}, o.format) {
 		return usageError(fmt.Errorf("--output %q: must be json or yaml", o.format))
 	}
-	var all []objects.Rollout
-	if err := client.New(o.socket).Get(cmd.Context(), "/podstead/v1/rollouts", &all); err != nil {
+	all, err := client.New(o.socket).Rollouts(cmd.Context())
+	if err != nil {
 		return err
 	}
-	list := slices.DeleteFunc(all, func(r objects.Rollout) bool { return o.namespace != "" && r.Namespace != o.namespace })
+	list := slices.DeleteFunc(all, func(r api.Rollout) bool { return o.namespace != "" && r.Namespace != o.namespace })
 	if o.format != "" {
 		return output.PrintEncoded(cmd.OutOrStdout(), list, o.format)
 	}
@@ -139,7 +140,7 @@ func runRolloutStatus(cmd *cobra.Command, o rolloutOptions, args []string) error
 		return err
 	}
 	r := &wait.Rollout{Client: c, ErrOut: cmd.ErrOrStderr(), Pod: pod, Timeout: o.timeout}
-	var last *objects.Rollout
+	var last *api.Rollout
 	if o.watch {
 		last, err = r.Ended(cmd.Context())
 	} else {
@@ -159,7 +160,7 @@ func runRolloutStatus(cmd *cobra.Command, o rolloutOptions, args []string) error
 
 // reportRollout prints the status of a rollout, with why the pod is not ready. That of a pod that
 // was rolled back is an error.
-func reportRollout(cmd *cobra.Command, o rolloutOptions, pod *v1.Pod, r *objects.Rollout, notReady string) error {
+func reportRollout(cmd *cobra.Command, o rolloutOptions, pod *v1.Pod, r *api.Rollout, notReady string) error {
 	if r == nil {
 		return fmt.Errorf("pod %s has no rollout; pods of an API server have none", pod.Name)
 	}
@@ -168,21 +169,21 @@ func reportRollout(cmd *cobra.Command, o rolloutOptions, pod *v1.Pod, r *objects
 			return err
 		}
 	} else {
-		text := r.Summary(time.Now())
+		text := objects.RolloutSummary(r, time.Now())
 		switch {
 		case notReady != "":
-			text = r.State + ": revision " + r.Revision + " is in effect, but not ready: " + terminal.OneLine(notReady)
-		case r.State == objects.RolloutStable:
+			text = string(r.State) + ": revision " + r.Revision + " is in effect, but not ready: " + terminal.OneLine(notReady)
+		case r.State == api.RolloutStable:
 			text = "successfully rolled out, revision " + r.Revision
 			if r.Message != "" {
-				text += ": " + r.Cause()
+				text += ": " + objects.RolloutCause(r)
 			}
 		}
 		if _, err := fmt.Fprintf(cmd.OutOrStdout(), "pod/%s %s\n", r.Name, text); err != nil {
 			return err
 		}
 	}
-	if r.State == objects.RolloutRolledBack {
+	if r.State == api.RolloutRolledBack {
 		return &ExitError{Code: ExitFailed}
 	}
 	return nil
@@ -203,8 +204,8 @@ ten are kept.`,
 			if err != nil {
 				return err
 			}
-			var list []objects.RolloutRevision
-			if err := c.Get(cmd.Context(), rolloutPath(pod, "history"), &list); err != nil {
+			list, err := c.RolloutHistory(cmd.Context(), pod.Namespace, pod.Name)
+			if err != nil {
 				return client.MessageOnly(err)
 			}
 			if o.format != "" {
@@ -232,11 +233,9 @@ stays in effect until the manifest changes, or until podstead rollout retry.`,
   podstead rollout undo web --to-revision=5d41402abc`,
 		Args: onePod,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			q := url.Values{}
-			if o.revision != "" {
-				q.Set("revision", o.revision)
-			}
-			return requestRollout(cmd, o, args, "undo?"+q.Encode())
+			return requestRollout(cmd, o, args, func(ctx context.Context, c *client.Client, pod *v1.Pod) (api.Rollout, error) {
+				return c.UndoRollout(ctx, pod.Namespace, pod.Name, o.revision)
+			})
 		},
 	}
 	o.flags(cmd)
@@ -253,29 +252,29 @@ func rolloutRetryCommand() *cobra.Command {
 		Example: `  # Try the revision of the manifest once more
   podstead rollout retry web`,
 		Args: onePod,
-		RunE: func(cmd *cobra.Command, args []string) error { return requestRollout(cmd, o, args, "retry") },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return requestRollout(cmd, o, args, func(ctx context.Context, c *client.Client, pod *v1.Pod) (api.Rollout, error) {
+				return c.RetryRollout(ctx, pod.Namespace, pod.Name)
+			})
+		},
 	}
 	o.flags(cmd)
 	return cmd
 }
 
 // requestRollout asks the daemon to change which revision is in effect.
-func requestRollout(cmd *cobra.Command, o rolloutOptions, args []string, request string) error {
+func requestRollout(cmd *cobra.Command, o rolloutOptions, args []string, request func(context.Context, *client.Client, *v1.Pod) (api.Rollout, error)) error {
 	c, pod, err := o.find(cmd, args)
 	if err != nil {
 		return err
 	}
-	var r objects.Rollout
-	if err := c.Post(cmd.Context(), rolloutPath(pod, request), &r); err != nil {
+	r, err := request(cmd.Context(), c, pod)
+	if err != nil {
 		return client.MessageOnly(err)
 	}
 	if r.State == "" {
 		return errors.New("the daemon reported no rollout")
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "pod/%s %s; podstead rollout status shows the progress\n", r.Name, r.Summary(time.Now()))
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "pod/%s %s; podstead rollout status shows the progress\n", r.Name, objects.RolloutSummary(&r, time.Now()))
 	return err
-}
-
-func rolloutPath(pod *v1.Pod, request string) string {
-	return fmt.Sprintf("/podstead/v1/namespaces/%s/pods/%s/rollout/%s", url.PathEscape(pod.Namespace), url.PathEscape(pod.Name), request)
 }

@@ -15,19 +15,20 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podstead/podstead/api"
 	"github.com/podstead/podstead/cli/objects"
 )
 
 // rolloutDaemon answers with the states of the rollout of the pod web, one after the other; the
 // last one stays. requests are what it was asked to do.
-func rolloutDaemon(t *testing.T, states ...objects.Rollout) (d *fakeDaemon, requests *[]string) {
+func rolloutDaemon(t *testing.T, states ...api.Rollout) (d *fakeDaemon, requests *[]string) {
 	t.Helper()
 	pod := v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web-n1", Annotations: map[string]string{"kubernetes.io/config.source": "file", "kubernetes.io/config.hash": "old"}}, Spec: v1.PodSpec{NodeName: "n1"}}
 	d, requests = newFakeDaemon(t, pod), new([]string)
 	var asked atomic.Int32
 	d.routes["GET /podstead/v1/rollouts"] = func(w http.ResponseWriter, _ *http.Request) {
 		n := min(int(asked.Add(1)), len(states))
-		list := []objects.Rollout{{Namespace: "other", Name: "web-n1", State: "Preparing"}}
+		list := []api.Rollout{{Namespace: "other", Name: "web-n1", State: "Preparing"}}
 		if n > 0 {
 			list = append(list, states[n-1])
 		}
@@ -42,7 +43,7 @@ func rolloutDaemon(t *testing.T, states ...objects.Rollout) (d *fakeDaemon, requ
 		_ = json.NewEncoder(w).Encode(rollout("Preparing"))
 	}
 	d.routes["GET /podstead/v1/namespaces/default/pods/web-n1/rollout/history"] = func(w http.ResponseWriter, _ *http.Request) {
-		_ = json.NewEncoder(w).Encode([]objects.RolloutRevision{
+		_ = json.NewEncoder(w).Encode([]api.RolloutRevision{
 			{Revision: "2222222222", Time: time.Now().Add(-time.Minute), InManifest: true, Rejected: "RolloutDeadlineExceeded: it was not\nReady within 5m0s", Images: map[string]string{"b": "i:2", "a": "i@sha256:" + strings.Repeat("ab", 32)}},
 			{Revision: "1111111111", Time: time.Now().Add(-time.Hour), InEffect: true, Ready: true, Images: map[string]string{"a": "i:1"}},
 		})
@@ -51,30 +52,30 @@ func rolloutDaemon(t *testing.T, states ...objects.Rollout) (d *fakeDaemon, requ
 	return d.start(), requests
 }
 
-func rollout(state string) objects.Rollout {
-	r := objects.Rollout{Namespace: "default", Name: "web-n1", State: state, Revision: "1111111111"}
+func rollout(state api.RolloutState) api.Rollout {
+	r := api.Rollout{Namespace: "default", Name: "web-n1", State: state, Revision: "1111111111"}
 	if state != "Stable" {
-		r.Candidate, r.Message = "2222222222", "why it is "+state
+		r.Candidate, r.Message = "2222222222", "why it is "+string(state)
 	}
 	return r
 }
 
 func TestRolloutStatus(t *testing.T) {
 	for _, c := range []struct {
-		states []objects.Rollout
+		states []api.Rollout
 		args   []string
 		code   int
 		want   string
 	}{
-		{[]objects.Rollout{rollout("Stable")}, nil, 0, "pod/web-n1 successfully rolled out, revision 1111111111\n"},
-		{[]objects.Rollout{rollout("Preparing"), rollout("Progressing"), rollout("Stable")}, nil, 0, "pod/web-n1 successfully rolled out, revision 1111111111\n"},
-		{[]objects.Rollout{rollout("Progressing"), rollout("RollingBack"), rollout("RolledBack")}, nil, ExitFailed, "pod/web-n1 RolledBack: why it is RolledBack\n"},
-		{[]objects.Rollout{rollout("Undone")}, nil, 0, "pod/web-n1 Undone: why it is Undone\n"},
-		{[]objects.Rollout{rollout("Preparing")}, []string{"--timeout=1s"}, ExitTimeout, "timed out after 1s: pod/web-n1: Preparing: why it is Preparing"},
-		{[]objects.Rollout{rollout("Preparing")}, []string{"--watch=false"}, 0, "pod/web-n1 Preparing: why it is Preparing\n"},
+		{[]api.Rollout{rollout("Stable")}, nil, 0, "pod/web-n1 successfully rolled out, revision 1111111111\n"},
+		{[]api.Rollout{rollout("Preparing"), rollout("Progressing"), rollout("Stable")}, nil, 0, "pod/web-n1 successfully rolled out, revision 1111111111\n"},
+		{[]api.Rollout{rollout("Progressing"), rollout("RollingBack"), rollout("RolledBack")}, nil, ExitFailed, "pod/web-n1 RolledBack: why it is RolledBack\n"},
+		{[]api.Rollout{rollout("Undone")}, nil, 0, "pod/web-n1 Undone: why it is Undone\n"},
+		{[]api.Rollout{rollout("Preparing")}, []string{"--timeout=1s"}, ExitTimeout, "timed out after 1s: pod/web-n1: Preparing: why it is Preparing"},
+		{[]api.Rollout{rollout("Preparing")}, []string{"--watch=false"}, 0, "pod/web-n1 Preparing: why it is Preparing\n"},
 		{nil, nil, ExitFailed, "pod web-n1 has no rollout; pods of an API server have none"},
-		{[]objects.Rollout{rollout("Stable")}, []string{"-o", "xml"}, ExitUsage, "must be json or yaml"},
-		{[]objects.Rollout{rollout("RolledBack")}, []string{"-o", "yaml"}, ExitFailed, "\nstate: RolledBack\n"},
+		{[]api.Rollout{rollout("Stable")}, []string{"-o", "xml"}, ExitUsage, "must be json or yaml"},
+		{[]api.Rollout{rollout("RolledBack")}, []string{"-o", "yaml"}, ExitFailed, "\nstate: RolledBack\n"},
 	} {
 		d, _ := rolloutDaemon(t, c.states...)
 		out, errOut, err := execute(t, "", append([]string{"rollout", "status", "web", "--api-socket", d.socket}, c.args...)...)
@@ -91,7 +92,7 @@ func TestRolloutStatus(t *testing.T) {
 		t.Errorf("all rollouts: %v\n%s", err, out)
 	}
 	out, _, err = execute(t, "", "rollout", "status", "-n", "default", "-o", "json", "--api-socket", d.socket)
-	var list []objects.Rollout
+	var list []api.Rollout
 	if jsonErr := json.Unmarshal([]byte(out), &list); err != nil || jsonErr != nil || len(list) != 1 || list[0].State != "Stable" {
 		t.Errorf("rollouts of a namespace: %v, %v\n%s", err, jsonErr, out)
 	}
@@ -106,7 +107,7 @@ func TestRolloutStatusOfAPodThatIsNotReady(t *testing.T) {
 		Waiting: &v1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off 10s restarting failed container=a pod=web"}}, LastTerminationState: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: 3, Reason: "Error"}}}}}
 	ready := v1.PodStatus{Phase: v1.PodRunning, Conditions: []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionTrue}}}
 	for _, c := range []struct {
-		state    string
+		state    api.RolloutState
 		statuses []v1.PodStatus
 		args     []string
 		code     int
@@ -236,14 +237,14 @@ func TestRolloutShortensErrors(t *testing.T) {
 
 // get and status show the rollouts that have not ended as their manifests say.
 func TestRolloutNotices(t *testing.T) {
-	for state, code := range map[string]int{"RolledBack": ExitFailed, "Undone": 0, "Stable": 0} {
+	for state, code := range map[api.RolloutState]int{"RolledBack": ExitFailed, "Undone": 0, "Stable": 0} {
 		d, _ := rolloutDaemon(t, rollout(state))
 		_, errOut, err := execute(t, "", "get", "pods", "--api-socket", d.socket)
-		if want := "rollout: default/web-n1 " + state; err != nil || strings.Contains(errOut, want) != (state != "Stable") || !strings.Contains(errOut, "rollout: other/web-n1 Preparing\n") {
+		if want := "rollout: default/web-n1 " + string(state); err != nil || strings.Contains(errOut, want) != (state != "Stable") || !strings.Contains(errOut, "rollout: other/web-n1 Preparing\n") {
 			t.Errorf("%s: %v, want %q\n%s", state, err, want, errOut)
 		}
 		out, _, err := execute(t, "", "status", "--api-socket", d.socket)
-		if want := "Rollout:   default/web-n1 " + state; strings.Contains(out, want) != (state != "Stable") || state == "RolledBack" && Code(err) != code {
+		if want := "Rollout:   default/web-n1 " + string(state); strings.Contains(out, want) != (state != "Stable") || state == "RolledBack" && Code(err) != code {
 			t.Errorf("%s: %v, want %q\n%s", state, err, want, out)
 		}
 	}
@@ -253,7 +254,7 @@ func TestRolloutNotices(t *testing.T) {
 // started.
 // The time that passes is no line of its own in the output for a file.
 func TestRolloutStatusPrintsChanges(t *testing.T) {
-	states := append(slices.Repeat([]objects.Rollout{rollout("Progressing")}, 6), rollout("Stable"))
+	states := append(slices.Repeat([]api.Rollout{rollout("Progressing")}, 6), rollout("Stable"))
 	now := time.Now()
 	for i := range states {
 		states[i].Deadline = now.Add(time.Minute)
@@ -267,10 +268,10 @@ func TestRolloutStatusPrintsChanges(t *testing.T) {
 
 func TestRolloutDeadline(t *testing.T) {
 	now := time.Now()
-	for state, want := range map[string]string{"Progressing": "Progressing: why it is Progressing (within 90s)", "RolledBack": "RolledBack: why it is RolledBack"} {
+	for state, want := range map[api.RolloutState]string{"Progressing": "Progressing: why it is Progressing (within 90s)", "RolledBack": "RolledBack: why it is RolledBack"} {
 		r := rollout(state)
 		r.Deadline = now.Add(90 * time.Second)
-		if got := r.Summary(now); got != want {
+		if got := objects.RolloutSummary(&r, now); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}

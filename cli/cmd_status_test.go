@@ -10,8 +10,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podstead/podstead/api"
 	"github.com/podstead/podstead/cli/nodestatus"
-	"github.com/podstead/podstead/cli/objects"
 	"github.com/podstead/podstead/cli/terminal"
 )
 
@@ -33,8 +33,8 @@ func unhealthyNode() *nodestatus.Status {
 		p.Status.StartTime = &since
 		pods = append(pods, p)
 	}
-	return &nodestatus.Status{Node: node, Pods: pods, Now: noon, Sources: []objects.ManifestSource{
-		{Source: "file", Location: "/etc/pods", Delivered: true, Time: ago(time.Minute).Time, Units: []objects.ManifestUnit{
+	return &nodestatus.Status{Node: node, Pods: pods, Now: noon, Sources: []api.ManifestSource{
+		{Source: "file", Location: "/etc/pods", Delivered: true, Time: ago(time.Minute).Time, Units: []api.ManifestUnit{
 			{Name: "/etc/pods/web.yaml", Pods: []string{"default/web"}, Faults: []string{"/etc/pods/web.yaml:3: spec.container: is no field of a pod; did you mean containers?"}},
 			{Name: "/etc/pods/b.yaml", Pods: []string{"default/b", "default/c"}, Warnings: []string{"/etc/pods/b.yaml:9: is odd"}},
 		}},
@@ -50,7 +50,7 @@ func TestStatusText(t *testing.T) {
 		t.Error("an unhealthy node is healthy")
 	}
 	golden(t, "status.json", string(indented(t, s.Summary())))
-	healthy := &nodestatus.Status{Node: s.Node, Pods: s.Pods[:1], Now: noon, Sources: []objects.ManifestSource{{Source: "file", Location: "/etc/pods", Delivered: true}}}
+	healthy := &nodestatus.Status{Node: s.Node, Pods: s.Pods[:1], Now: noon, Sources: []api.ManifestSource{{Source: "file", Location: "/etc/pods", Delivered: true}}}
 	golden(t, "status-healthy.txt", healthy.Text(terminal.Terminal{}))
 	if !healthy.Healthy() {
 		t.Error("a healthy node is not healthy")
@@ -66,9 +66,9 @@ func TestStatusOfIncompleteSource(t *testing.T) {
 		"incomplete because y.yaml and z.yaml are invalid; cleanup is suspended until they are valid\n":        {"/etc/pods/y.yaml", "/etc/pods/z.yaml"},
 		"incomplete because x.yaml and 2 more are invalid; cleanup is suspended until they are valid\n":        {"/etc/pods/x.yaml", "/etc/pods/y.yaml", "/etc/pods/z.yaml"},
 	} {
-		s := &nodestatus.Status{Node: unhealthyNode().Node, Now: noon, Sources: []objects.ManifestSource{{
+		s := &nodestatus.Status{Node: unhealthyNode().Node, Now: noon, Sources: []api.ManifestSource{{
 			Source: "file", Location: "/etc/pods", Time: noon, Incomplete: incomplete,
-			Units: []objects.ManifestUnit{{Name: "/etc/pods/web.yaml", Pods: []string{"default/web"}}, {Name: "/etc/pods/z.yaml", Faults: []string{"/etc/pods/z.yaml: x"}}},
+			Units: []api.ManifestUnit{{Name: "/etc/pods/web.yaml", Pods: []string{"default/web"}}, {Name: "/etc/pods/z.yaml", Faults: []string{"/etc/pods/z.yaml: x"}}},
 		}}}
 		if text := s.Text(terminal.Terminal{}); !strings.Contains(text, want) || strings.Contains(text, "not read since") {
 			t.Errorf("want %q in:\n%s", want, text)
@@ -176,7 +176,7 @@ func TestStatusOfIgnoredAndOutdated(t *testing.T) {
 	p := ready(samples()[0])
 	p.Status.Conditions = append(p.Status.Conditions, v1.PodCondition{Type: "podstead.io/EnvironmentOutdated", Status: v1.ConditionTrue, Message: "container a runs with a previous ConfigMap default/c; to use the present one: podstead restart web"})
 	s := unhealthyNode()
-	s.Pods, s.Sources = []v1.Pod{p}, []objects.ManifestSource{{Source: "file", Location: "/etc/pods", Delivered: true, Time: noon, Ignored: []string{"old", "web.yaml.bak"}}}
+	s.Pods, s.Sources = []v1.Pod{p}, []api.ManifestSource{{Source: "file", Location: "/etc/pods", Delivered: true, Time: noon, Ignored: []string{"old", "web.yaml.bak"}}}
 	text := s.Text(terminal.Terminal{})
 	for _, want := range []string{
 		"  ignored: 2 entries are not read: old, web.yaml.bak\n",

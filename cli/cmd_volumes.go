@@ -4,13 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/podstead/podstead/cli/client"
+	"github.com/podstead/podstead/api"
+	"github.com/podstead/podstead/api/client"
 	"github.com/podstead/podstead/cli/objects"
 	"github.com/podstead/podstead/cli/terminal"
 )
@@ -66,8 +66,8 @@ deleted with kubectl. The namespace defaults to "default".`,
 }
 
 func listVolumes(cmd *cobra.Command, c *client.Client) error {
-	var list []objects.PersistentVolume
-	if err := c.Get(cmd.Context(), "/podstead/v1/volumes?usage=true", &list); err != nil {
+	list, err := c.Volumes(cmd.Context(), true)
+	if err != nil {
 		return err
 	}
 	if len(list) == 0 {
@@ -78,9 +78,9 @@ func listVolumes(cmd *cobra.Command, c *client.Client) error {
 }
 
 // volumeTable has the columns that tell the claims of a cluster apart only if there are any.
-func volumeTable(list []objects.PersistentVolume) terminal.Table {
+func volumeTable(list []api.PersistentVolume) terminal.Table {
 	t := terminal.Table{Header: []string{"NAMESPACE", "CLAIM", "REQUESTED", "ENFORCED", "USED", "CAPACITY", "VOLUME", "CLASS", "USED BY", "PATH"}}
-	joined := slices.ContainsFunc(list, func(v objects.PersistentVolume) bool { return v.OfCluster() })
+	joined := slices.ContainsFunc(list, func(v api.PersistentVolume) bool { return objects.OfCluster(&v) })
 	if joined {
 		t.Header = append(t.Header, objects.VolumeOriginHeader...)
 	}
@@ -92,7 +92,7 @@ func volumeTable(list []objects.PersistentVolume) terminal.Table {
 		}
 		row := []string{v.Namespace, v.Name, terminal.OrNone(v.Requested), enforcedOf(v.Usage), used, capacity, terminal.OrNone(v.Volume), terminal.OrNone(v.StorageClass), terminal.OrNone(strings.Join(v.Pods, ",")), terminal.OrNone(v.Path)}
 		if joined {
-			row = append(row, v.OriginCells()...)
+			row = append(row, objects.VolumeOriginCells(v)...)
 		}
 		t.Rows = append(t.Rows, row)
 	}
@@ -100,26 +100,26 @@ func volumeTable(list []objects.PersistentVolume) terminal.Table {
 }
 
 // usedOf returns what a volume contains and how much its file system can.
-func usedOf(u *objects.VolumeUsage) (used, capacity string) {
+func usedOf(u *api.VolumeUsage) (used, capacity string) {
 	if u == nil {
 		return terminal.OrNone(""), terminal.OrNone("")
 	}
-	if u.UsedBytes == nil {
-		return terminal.OrNone(""), objects.FormatSize(u.CapacityBytes)
+	if u.Used == nil {
+		return terminal.OrNone(""), objects.FormatSize(u.Capacity)
 	}
-	used = objects.FormatSize(*u.UsedBytes)
+	used = objects.FormatSize(*u.Used)
 	if u.Incomplete {
 		used = ">" + used
 	}
-	return used, objects.FormatSize(u.CapacityBytes)
+	return used, objects.FormatSize(u.Capacity)
 }
 
 // enforcedOf returns whether a quota enforces the size of a volume.
-func enforcedOf(u *objects.VolumeUsage) string {
+func enforcedOf(u *api.VolumeUsage) string {
 	switch {
 	case u == nil:
 		return terminal.OrNone("")
-	case u.LimitBytes > 0:
+	case u.Limit > 0:
 		return "yes"
 	}
 	return "no"
@@ -130,14 +130,14 @@ func removeVolume(cmd *cobra.Command, c *client.Client, name string) error {
 	if !ok {
 		namespace, claim = "default", name
 	}
-	var list []objects.PersistentVolume
-	if err := c.Get(cmd.Context(), "/podstead/v1/volumes", &list); err != nil {
+	list, err := c.Volumes(cmd.Context(), false)
+	if err != nil {
 		return err
 	}
-	declared := slices.ContainsFunc(list, func(v objects.PersistentVolume) bool {
+	declared := slices.ContainsFunc(list, func(v api.PersistentVolume) bool {
 		return v.Namespace == namespace && v.Name == claim && v.Declared
 	})
-	if err := c.Delete(cmd.Context(), "/podstead/v1/volumes/"+url.PathEscape(namespace)+"/"+url.PathEscape(claim)); err != nil {
+	if err := c.RemoveVolume(cmd.Context(), namespace, claim); err != nil {
 		var status *client.StatusError
 		if errors.As(err, &status) && status.Code == http.StatusNotFound {
 			return fmt.Errorf("volume of claim %q not found; list them with podstead volumes", namespace+"/"+claim)
@@ -148,6 +148,6 @@ func removeVolume(cmd *cobra.Command, c *client.Client, name string) error {
 	if declared {
 		done = "unbound; its data stays"
 	}
-	_, err := fmt.Fprintf(cmd.OutOrStdout(), "volume %s/%s %s\n", namespace, claim, done)
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "volume %s/%s %s\n", namespace, claim, done)
 	return err
 }

@@ -11,7 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/podstead/podstead/cli/objects"
+	"github.com/podstead/podstead/api"
 	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/manifest"
 )
@@ -252,22 +252,23 @@ func TestWaitForARejectedRevision(t *testing.T) {
 	running := ready(*waited.DeepCopy())
 	running.Annotations[podinfo.AnnotationHash] = "last good"
 	for _, c := range []struct {
-		state, manifest string
-		code            int
-		want            string
+		state    api.RolloutState
+		manifest string
+		code     int
+		want     string
 	}{
-		{objects.RolloutRolledBack, hash, ExitFailed, "will not run this revision: why it is RolledBack; correct the manifest, or use podstead rollout retry web"},
-		{objects.RolloutUndone, hash, ExitFailed, "why it is Undone"},
+		{api.RolloutRolledBack, hash, ExitFailed, "will not run this revision: why it is RolledBack; correct the manifest, or use podstead rollout retry web"},
+		{api.RolloutUndone, hash, ExitFailed, "why it is Undone"},
 		{"RollingBack", hash, ExitTimeout, "another revision"},
-		{objects.RolloutRolledBack, "an older manifest", ExitTimeout, "another revision"},
-		{objects.RolloutRolledBack, "", ExitTimeout, "another revision"}, // a daemon that was not restarted since an upgrade
+		{api.RolloutRolledBack, "an older manifest", ExitTimeout, "another revision"},
+		{api.RolloutRolledBack, "", ExitTimeout, "another revision"}, // a daemon that was not restarted since an upgrade
 	} {
 		d := newFakeDaemon(t, running)
 		d.manifests = `[{"source":"file","location":"x","units":[{"name":"` + file + `","pods":["default/web"]}]}]`
 		d.routes["GET /podstead/v1/rollouts"] = func(w http.ResponseWriter, _ *http.Request) {
 			r := rollout(c.state)
 			r.Manifest = c.manifest
-			_ = json.NewEncoder(w).Encode([]objects.Rollout{r})
+			_ = json.NewEncoder(w).Encode([]api.Rollout{r})
 		}
 		d.start()
 		for _, args := range [][]string{{"web", "--for=revision"}, {"-f", file, "--for=revision"}, {"web", "--for=revision=" + hash}} {

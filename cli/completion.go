@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/podstead/podstead/cli/client"
+	"github.com/podstead/podstead/api/client"
 	"github.com/podstead/podstead/cli/convert"
 	"github.com/podstead/podstead/cli/explain"
 	"github.com/podstead/podstead/cli/objects"

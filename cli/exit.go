@@ -7,8 +7,9 @@ import (
 	"io/fs"
 	"strings"
 
-	"github.com/podstead/podstead/cli/client"
+	"github.com/podstead/podstead/api/client"
 	"github.com/podstead/podstead/cli/objects"
+	"github.com/podstead/podstead/cli/streams"
 	"github.com/podstead/podstead/cli/wait"
 	"github.com/podstead/podstead/manifest/edit"
 )
@@ -75,7 +76,7 @@ func Message(err error) string {
 // error, a timeout or an unreachable daemon, otherwise ExitFailed.
 func Code(err error) int {
 	var exit *ExitError
-	var command *client.CommandError
+	var command *streams.CommandError
 	var usage *objects.UsageError
 	var late *wait.TimeoutError
 	switch {

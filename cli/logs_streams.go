@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podstead/podstead/cli/client"
+	"github.com/podstead/podstead/api/client"
 	"github.com/podstead/podstead/cli/objects"
 	podinfo "github.com/podstead/podstead/internal/pod"
 )

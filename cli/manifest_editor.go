@@ -11,7 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/podstead/podstead/cli/client"
+	"github.com/podstead/podstead/api"
+	"github.com/podstead/podstead/api/client"
 	"github.com/podstead/podstead/cli/manifestfile"
 	"github.com/podstead/podstead/cli/objects"
 	"github.com/podstead/podstead/cli/wait"
@@ -54,8 +55,8 @@ type manifestEditor struct {
 	dir    *edit.Directory
 	// sources and others are what the daemon reads, nil without a daemon: others are the
 	// objects that are not pods.
-	sources []objects.ManifestSource
-	others  []objects.ManifestObject
+	sources []api.ManifestSource
+	others  []api.ManifestObject
 	changes []edit.Change
 	// warned are the warnings that were printed, without their places: the file that is written has
 	// those of the file that is read.
@@ -84,9 +85,9 @@ func openManifests(cmd *cobra.Command, o editOptions) (*manifestEditor, error) {
 
 // findDirectory asks the daemon for its manifests and its node.
 func (e *manifestEditor) findDirectory(ctx context.Context) error {
-	err := e.client.Get(ctx, "/podstead/v1/manifests", &e.sources)
-	if err == nil {
-		e.others, err = objects.ManifestObjects(ctx, e.client, "")
+	var err error
+	if e.sources, err = e.client.Manifests(ctx); err == nil {
+		e.others, err = e.client.Objects(ctx)
 	}
 	if err == nil {
 		e.node, err = objects.NodeName(ctx, e.client)

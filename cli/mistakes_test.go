@@ -14,8 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/podstead/podstead/internal/podtable"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/podstead/podstead/internal/podtable"
 )
 
 // mistake is a plausible mistake of a user, and what shows where one looks first.

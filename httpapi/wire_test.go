@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"flag"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -20,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/api"
+	"github.com/podstead/podstead/api/client"
 	"github.com/podstead/podstead/httpapi/access"
 )
 
@@ -182,14 +184,19 @@ var wireRoutes = map[string]string{
 	"POST /namespaces/default/pods/web/rollout/retry":  "rollout",
 }
 
-// TestWire compares the JSON of each of podstead's own endpoints with golden files: programs on other machines
-// read them, and a field does not change its name after a release.
-func TestWire(t *testing.T) {
-	src := Sources{
+// wireContent is what the endpoints are asked for.
+func wireContent() Sources {
+	return Sources{
 		Pods: wireSources{}, Manifests: wireSources{}, Objects: wireSources{}, Images: wireSources{}, Restarter: wireSources{}, Starts: wireSources{},
 		Rollouts: wireSources{}, AutoUpdates: wireSources{}, Volumes: wireSources{}, Cluster: wireSources{}, Kube: http.NotFoundHandler(),
 		ManifestName: func(p *v1.Pod) string { return strings.TrimSuffix(p.Name, "-n1") },
 	}
+}
+
+// TestWire compares the JSON of each of podstead's own endpoints with golden files: programs on other machines
+// read them, and a field does not change its name after a release.
+func TestWire(t *testing.T) {
+	src := wireContent()
 	names := strings.NewReplacer("{namespace}", "default", "{pod}", "web", "{name}", "web", "{id}", "ID")
 	checked := map[string]bool{}
 	for _, route := range Routes(src) {
@@ -247,10 +254,77 @@ func TestWireHasEachField(t *testing.T) {
 	}
 }
 
+// The client of package api has a method for each endpoint, which reads all of the answer.
+func TestClientReadsTheWire(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "s")
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	requested := map[string]bool{}
+	served := serveClasses(Routes(wireContent()), access.Read|access.Write|access.Admin)
+	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		route := r.Method + " " + strings.TrimPrefix(r.URL.Path, api.Path)
+		requested[route] = true
+		if file := wireRoutes[route]; file == "kubeconfig" {
+			data, _ := os.ReadFile(wireFile(file))
+			_, _ = w.Write(data)
+		} else if strings.Contains(route, "/kubeconfig") {
+			w.WriteHeader(http.StatusNoContent)
+		} else {
+			served.ServeHTTP(w, r)
+		}
+	})}
+	go func() { _ = s.Serve(listener) }()
+	defer s.Close()
+	c, ctx := client.New(socket), t.Context()
+	answer := func(v any, err error) any {
+		if err != nil {
+			t.Error(err)
+		}
+		return v
+	}
+	read := func(file string) func(v any, err error) {
+		return func(v any, err error) {
+			body, _ := json.Marshal(answer(v, err))
+			checkWire(t, file, string(body))
+		}
+	}
+	read("manifests")(c.Manifests(ctx))
+	read("objects")(c.Objects(ctx))
+	read("images")(c.Images(ctx))
+	read("image-archives")(c.ImageArchives(ctx))
+	read("images")(c.PruneImages(ctx, true))
+	read("image")(c.PullImage(ctx, api.Pull{Image: "web:1", Namespace: "shop", Secrets: []string{"login"}}))
+	read("images")(c.LoadImages(ctx, strings.NewReader("archive"), "web:1"))
+	read("starts")(c.PodStarts(ctx))
+	read("rollouts")(c.Rollouts(ctx))
+	read("rollout-history")(c.RolloutHistory(ctx, "default", "web"))
+	read("rollout")(c.UndoRollout(ctx, "default", "web", "1111111111"))
+	read("rollout")(c.RetryRollout(ctx, "default", "web"))
+	read("auto-updates")(c.AutoUpdates(ctx))
+	read("auto-updates")(c.CheckUpdates(ctx, []string{"default/web"}, true))
+	read("restart")(c.RestartPod(ctx, "default", "web"))
+	read("cluster-leave")(c.LeaveCluster(ctx, time.Minute))
+	read("volumes")(c.Volumes(ctx, true))
+	read("kubeconfig")(c.CreateKubeconfig(ctx, "admin", time.Hour))
+	answer(nil, c.RemoveVolume(ctx, "default", "web"))
+	answer(nil, c.RevokeKubeconfig(ctx, "ID"))
+	answer(nil, c.RevokeKubeconfigs(ctx))
+	for route := range wireRoutes {
+		if !requested[route] && route != "GET /events" {
+			t.Errorf("the client has no method for %s", route)
+		}
+	}
+}
+
+// wireFile returns the path of a golden file.
+func wireFile(name string) string { return filepath.Join("..", "api", "testdata", name+".json") }
+
 // checkWire compares an answer with a golden file, in which it is indented.
 func checkWire(t *testing.T, name, body string) {
 	t.Helper()
-	path := filepath.Join("..", "api", "testdata", name+".json")
+	path := wireFile(name)
 	var indented, compact bytes.Buffer
 	if err := json.Indent(&indented, []byte(body), "", "  "); err != nil {
 		t.Fatalf("%s: %v in %s", name, err, body)

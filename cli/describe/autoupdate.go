@@ -5,15 +5,16 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podstead/podstead/cli/client"
+	"github.com/podstead/podstead/api"
+	"github.com/podstead/podstead/api/client"
 	"github.com/podstead/podstead/cli/objects"
 	"github.com/podstead/podstead/cli/terminal"
 )
 
 // autoUpdateOf returns what is known of the image updates of a pod, nil if nothing is.
-func autoUpdateOf(ctx context.Context, c *client.Client, pod *v1.Pod) (*objects.AutoUpdate, error) {
-	var list []objects.AutoUpdate
-	if err := c.Get(ctx, "/podstead/v1/auto-update", &list); err != nil {
+func autoUpdateOf(ctx context.Context, c *client.Client, pod *v1.Pod) (*api.AutoUpdate, error) {
+	list, err := c.AutoUpdates(ctx)
+	if err != nil {
 		return nil, err
 	}
 	for i := range list {
@@ -29,7 +30,7 @@ func (d PodDescription) imageUpdates(r *terminal.Report) {
 	if d.Update == nil {
 		return
 	}
-	r.Field(0, valueColumn, "Image Updates", d.Update.Policy+", "+d.Update.Schedule(d.Now))
+	r.Field(0, valueColumn, "Image Updates", d.Update.Policy+", "+objects.UpdateSchedule(d.Update, d.Now))
 	if len(d.Update.Containers) == 0 {
 		return
 	}

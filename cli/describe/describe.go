@@ -7,7 +7,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podstead/podstead/cli/client"
+	"github.com/podstead/podstead/api"
+	"github.com/podstead/podstead/api/client"
 	"github.com/podstead/podstead/cli/objects"
 	"github.com/podstead/podstead/cli/terminal"
 	podinfo "github.com/podstead/podstead/internal/pod"
@@ -66,13 +67,13 @@ func (d *Describer) Object(ctx context.Context, k *objects.Kind, o *objects.Obje
 // PodDescription is the input of the description of a pod.
 type PodDescription struct {
 	Pod      *v1.Pod
-	Manifest objects.ManifestUnit
+	Manifest api.ManifestUnit
 	// Rollout is nil for a pod of an API server.
-	Rollout *objects.Rollout
+	Rollout *api.Rollout
 	// Start is nil for a pod that the daemon has not started.
-	Start *objects.PodStart
+	Start *api.PodStart
 	// Update is nil for a pod whose images are not updated.
-	Update *objects.AutoUpdate
+	Update *api.AutoUpdate
 	Events []v1.Event
 	Now    time.Time
 }

@@ -177,12 +177,12 @@ func (d *Describer) other(ctx context.Context, k *objects.Kind, o *objects.Objec
 		field("Annotations", terminal.OrNone(strings.Join(pairs(o.Annotations, ": "), "\n")))
 	}
 	if k.Prepare != nil {
-		all, err := objects.ManifestObjects(ctx, d.client, objects.KindName(k))
+		all, err := d.client.Objects(ctx)
 		if err != nil {
 			return "", err
 		}
 		for _, l := range all {
-			if l.Namespace == o.Namespace && l.Name == o.Name {
+			if l.Kind == objects.KindName(k) && l.Namespace == o.Namespace && l.Name == o.Name {
 				field("Manifest", l.Manifest)
 			}
 		}

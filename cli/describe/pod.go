@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
+	"github.com/podstead/podstead/cli/objects"
 	"github.com/podstead/podstead/cli/terminal"
 	podinfo "github.com/podstead/podstead/internal/pod"
 )
@@ -56,7 +57,7 @@ func (d PodDescription) summary(r *terminal.Report) {
 	field("Node", terminal.OrNone(p.Spec.NodeName))
 	field("Start Time", d.time(p.Status.StartTime))
 	if d.Start != nil {
-		field("Started In", d.Start.String())
+		field("Started In", objects.StartSummary(d.Start))
 	}
 	d.list(r, "Labels", pairs(p.Labels, "="))
 	d.list(r, "Annotations", pairs(p.Annotations, ": "))

@@ -3,6 +3,7 @@ package describe
 import (
 	"time"
 
+	"github.com/podstead/podstead/api"
 	"github.com/podstead/podstead/cli/objects"
 	"github.com/podstead/podstead/cli/terminal"
 )
@@ -12,9 +13,9 @@ func (d PodDescription) rollout(r *terminal.Report) {
 	if d.Rollout == nil {
 		return
 	}
-	text := d.Rollout.State + ", revision " + d.Rollout.Revision
-	if d.Rollout.State != objects.RolloutStable || d.Rollout.Message != "" {
-		text = d.Rollout.Full(d.Now) + ", revision " + d.Rollout.Revision
+	text := string(d.Rollout.State) + ", revision " + d.Rollout.Revision
+	if d.Rollout.State != api.RolloutStable || d.Rollout.Message != "" {
+		text = objects.FullRollout(d.Rollout, d.Now) + ", revision " + d.Rollout.Revision
 		if d.Rollout.Candidate != "" {
 			text += ", candidate " + d.Rollout.Candidate
 		}

@@ -13,7 +13,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podstead/podstead/cli/client"
+	"github.com/podstead/podstead/api/client"
+	"github.com/podstead/podstead/cli/streams"
 	"github.com/podstead/podstead/cli/terminal"
 )
 
@@ -29,8 +30,8 @@ type Container struct {
 // line and without control characters: it may say anything.
 func (c *Container) run(ctx context.Context, in io.Reader, out io.Writer, command ...string) error {
 	var errs tail
-	s := client.Session{Stdin: in, Stdout: out, Stderr: &errs}
-	err := c.Client.Stream(ctx, s.ExecPath(c.Pod, c.Name, command), s)
+	s := streams.Session{Stdin: in, Stdout: out, Stderr: &errs}
+	err := s.Run(ctx, c.Client, s.ExecPath(c.Pod, c.Name, command))
 	if text := terminal.Visible(terminal.OneLine(string(errs))); err != nil && text != "" {
 		return fmt.Errorf("%w: %s", err, text)
 	}
@@ -92,7 +93,7 @@ func (c *Container) Upload(ctx context.Context, from, to string) error {
 // an exit code of its own; a missing one cannot be started.
 func (c *Container) hasTar(ctx context.Context) bool {
 	err := c.run(ctx, nil, io.Discard, "tar", "--help")
-	var exit *client.CommandError
+	var exit *streams.CommandError
 	return err == nil || errors.As(err, &exit) && exit.Code != 126 && exit.Code != 127
 }
 
@@ -177,7 +178,7 @@ func (c *Container) downloadFile(ctx context.Context, from, to string) error {
 	if e := f.close(); err == nil {
 		err = e
 	}
-	var exit *client.CommandError
+	var exit *streams.CommandError
 	if err != nil && (!errors.As(err, &exit) || exit.Code == 126 || exit.Code == 127) {
 		return errors.Join(c.noTarError(" and no cat"), err)
 	}

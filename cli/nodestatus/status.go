@@ -12,7 +12,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
-	"github.com/podstead/podstead/cli/client"
+	"github.com/podstead/podstead/api"
+	"github.com/podstead/podstead/api/client"
 	"github.com/podstead/podstead/cli/objects"
 	"github.com/podstead/podstead/cli/terminal"
 	"github.com/podstead/podstead/internal/podtable"
@@ -25,10 +26,10 @@ type Status struct {
 	Pods []v1.Pod
 	// Causes say why pods are not ready.
 	Causes  objects.Causes
-	Sources []objects.ManifestSource
+	Sources []api.ManifestSource
 	// Archives are the image archives on the node.
-	Archives objects.ImageArchives
-	Rollouts []objects.Rollout
+	Archives api.ImageArchives
+	Rollouts []api.Rollout
 	Now      time.Time
 }
 
@@ -63,7 +64,8 @@ func Load(ctx context.Context, c *client.Client) (*Status, error) {
 	if s.Rollouts, err = objects.ListRollouts(ctx, c); err != nil {
 		return nil, err
 	}
-	return s, c.Get(ctx, "/podstead/v1/manifests", &s.Sources)
+	s.Sources, err = c.Manifests(ctx)
+	return s, err
 }
 
 // condition returns a condition of the node, zero if it has none.
@@ -136,17 +138,17 @@ func (s *Status) counts() map[string]int {
 // rolledBack reports whether a pod runs an earlier revision, since that of its manifest
 // failed.
 func (s *Status) rolledBack() bool {
-	return slices.ContainsFunc(s.Rollouts, func(r objects.Rollout) bool { return r.State == objects.RolloutRolledBack })
+	return slices.ContainsFunc(s.Rollouts, func(r api.Rollout) bool { return r.State == api.RolloutRolledBack })
 }
 
 // Healthy reports whether the node is ready and can store and read its state, no pod is failing or
 // was rolled back, and no manifest or image archive is invalid.
 func (s *Status) Healthy() bool {
-	if s.condition(v1.NodeReady).Status != v1.ConditionTrue || s.storageFault() != "" || s.counts()["failing"] > 0 || s.rolledBack() || len(s.Archives.Faults()) > 0 {
+	if s.condition(v1.NodeReady).Status != v1.ConditionTrue || s.storageFault() != "" || s.counts()["failing"] > 0 || s.rolledBack() || len(objects.ArchiveFaults(&s.Archives)) > 0 {
 		return false
 	}
-	return !slices.ContainsFunc(s.Sources, func(src objects.ManifestSource) bool {
-		return src.Fault != "" || slices.ContainsFunc(src.Units, func(u objects.ManifestUnit) bool { return len(u.Faults) > 0 })
+	return !slices.ContainsFunc(s.Sources, func(src api.ManifestSource) bool {
+		return src.Fault != "" || slices.ContainsFunc(src.Units, func(u api.ManifestUnit) bool { return len(u.Faults) > 0 })
 	})
 }
 
@@ -196,9 +198,9 @@ func (s *Status) Text(t terminal.Terminal) string {
 	}
 	s.archives(line)
 	for i := range s.Rollouts {
-		if notice := s.Rollouts[i].Notice(s.Now); notice != "" {
+		if notice := objects.RolloutNotice(&s.Rollouts[i], s.Now); notice != "" {
 			color := terminal.Yellow
-			if s.Rollouts[i].State == objects.RolloutRolledBack {
+			if s.Rollouts[i].State == api.RolloutRolledBack {
 				color = terminal.Red
 			}
 			line("Rollout:", notice, color)
@@ -267,7 +269,7 @@ func since(c v1.NodeCondition, now time.Time) string {
 }
 
 // source adds a source: its location, when it was read, its number of pods, and its faults.
-func (s *Status) source(line func(key, value string, color terminal.Color), src *objects.ManifestSource) {
+func (s *Status) source(line func(key, value string, color terminal.Color), src *api.ManifestSource) {
 	files, pods := 0, 0
 	for _, u := range src.Units {
 		files, pods = files+1, pods+len(u.Pods)
@@ -313,8 +315,8 @@ func (s *Status) source(line func(key, value string, color terminal.Color), src 
 // archives adds the image archives, if there are any, and their faults.
 func (s *Status) archives(line func(key, value string, color terminal.Color)) {
 	a := &s.Archives
-	faults, warnings := a.Faults(), a.Warnings()
-	text := a.Summary()
+	faults, warnings := objects.ArchiveFaults(a), objects.ArchiveWarnings(a)
+	text := objects.ArchiveSummary(a)
 	if text == "" && len(faults)+len(warnings) == 0 {
 		return
 	}
@@ -332,7 +334,7 @@ func (s *Status) archives(line func(key, value string, color terminal.Color)) {
 }
 
 // incomplete names the manifests because of which a source is not complete.
-func incomplete(src *objects.ManifestSource) string {
+func incomplete(src *api.ManifestSource) string {
 	names := make([]string, 0, len(src.Incomplete))
 	for _, name := range src.Incomplete {
 		names = append(names, strings.TrimPrefix(name, strings.TrimSuffix(src.Location, "/")+"/"))
@@ -385,7 +387,7 @@ func (s *Status) Summary() map[string]any {
 		faults = append(faults, s.Sources[i].Faults()...)
 		warnings = append(warnings, s.Sources[i].Warnings()...)
 	}
-	faults, warnings = append(faults, s.Archives.Faults()...), append(warnings, s.Archives.Warnings()...)
+	faults, warnings = append(faults, objects.ArchiveFaults(&s.Archives)...), append(warnings, objects.ArchiveWarnings(&s.Archives)...)
 	unready := []map[string]string{}
 	for _, row := range s.unready().Rows {
 		unready = append(unready, map[string]string{"namespace": row[0], "name": row[1], "state": row[3], "message": strings.TrimPrefix(row[5], "<none>")})
@@ -396,7 +398,7 @@ func (s *Status) Summary() map[string]any {
 	}
 	rollouts := []string{}
 	for i := range s.Rollouts {
-		if notice := s.Rollouts[i].Notice(s.Now); notice != "" {
+		if notice := objects.RolloutNotice(&s.Rollouts[i], s.Now); notice != "" {
 			rollouts = append(rollouts, notice)
 		}
 	}

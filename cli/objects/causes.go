@@ -11,7 +11,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podstead/podstead/cli/client"
+	"github.com/podstead/podstead/api/client"
 	"github.com/podstead/podstead/cli/terminal"
 	"github.com/podstead/podstead/internal/podtable"
 	"github.com/podstead/podstead/manifest"

@@ -8,30 +8,14 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/podstead/podstead/cli/client"
+	"github.com/podstead/podstead/api"
+	"github.com/podstead/podstead/api/client"
 )
-
-// ImageArchives is the state of the directory of image archives in the daemon's API.
-type ImageArchives struct {
-	Directory string
-	Fault     string
-	Archives  []ImageArchive
-	Ignored   []string
-}
-
-// ImageArchive is the state of one archive.
-type ImageArchive struct {
-	File       string
-	State      string
-	Message    string
-	Images     []string
-	Superseded map[string]string
-}
 
 // LoadImageArchives requests the state of the directory. A daemon before an upgrade has
 // none.
-func LoadImageArchives(ctx context.Context, c *client.Client) (a ImageArchives, err error) {
-	err = c.Get(ctx, "/podstead/v1/images/archives", &a)
+func LoadImageArchives(ctx context.Context, c *client.Client) (a api.ImageArchives, err error) {
+	a, err = c.ImageArchives(ctx)
 	var status *client.StatusError
 	if errors.As(err, &status) && status.Code == http.StatusNotFound {
 		err = nil
@@ -39,8 +23,8 @@ func LoadImageArchives(ctx context.Context, c *client.Client) (a ImageArchives, 
 	return a, err
 }
 
-// Faults says why archives, or the directory, cannot be loaded.
-func (a *ImageArchives) Faults() (all []string) {
+// ArchiveFaults says why archives, or the directory, cannot be loaded.
+func ArchiveFaults(a *api.ImageArchives) (all []string) {
 	if a.Fault != "" {
 		all = append(all, a.Fault)
 	}
@@ -52,8 +36,8 @@ func (a *ImageArchives) Faults() (all []string) {
 	return all
 }
 
-// Warnings says what of the directory is not used.
-func (a *ImageArchives) Warnings() (all []string) {
+// ArchiveWarnings says what of the directory is not used.
+func ArchiveWarnings(a *api.ImageArchives) (all []string) {
 	for _, f := range a.Archives {
 		for _, image := range slices.Sorted(maps.Keys(f.Superseded)) {
 			all = append(all, fmt.Sprintf("%s: image %s is loaded from %s instead, which was modified later", f.File, image, f.Superseded[image]))
@@ -65,8 +49,8 @@ func (a *ImageArchives) Warnings() (all []string) {
 	return all
 }
 
-// Summary counts the archives by state, empty if there are none.
-func (a *ImageArchives) Summary() string {
+// ArchiveSummary counts the archives by state, empty if there are none.
+func ArchiveSummary(a *api.ImageArchives) string {
 	counts := map[string]int{}
 	for _, f := range a.Archives {
 		counts[f.State]++

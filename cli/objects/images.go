@@ -9,24 +9,13 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/duration"
 
-	"github.com/podstead/podstead/cli/client"
+	"github.com/podstead/podstead/api"
+	"github.com/podstead/podstead/api/client"
 	"github.com/podstead/podstead/cli/terminal"
 )
 
-// Image is an image of the runtime in podstead's own API.
-type Image struct {
-	Name     string    `json:"name"`
-	ID       string    `json:"id"`
-	Tags     []string  `json:"tags,omitempty"`
-	Size     uint64    `json:"size"`
-	State    string    `json:"state"`
-	Pulled   time.Time `json:"pulled,omitzero"`
-	LastUsed time.Time `json:"lastUsed,omitzero"`
-	Error    string    `json:"error,omitempty"`
-}
-
 // ImageTable returns the table of images.
-func ImageTable(list []Image, now time.Time) terminal.Table {
+func ImageTable(list []api.Image, now time.Time) terminal.Table {
 	t := terminal.Table{Header: []string{"IMAGE", "ID", "SIZE", "STATE", "LAST USED"}}
 	for i := range list {
 		m := &list[i]
@@ -64,11 +53,11 @@ func FormatSize(n uint64) string {
 }
 
 func localImages(ctx context.Context, c *client.Client) ([]json.RawMessage, error) {
-	return listRaw(ctx, c, "/podstead/v1/images")
+	return listRaw(ctx, c, api.Path+"/images")
 }
 
 func imageNames(o *Object) []string {
-	var m Image
+	var m api.Image
 	if o.Decode(&m) != nil {
 		return nil
 	}
@@ -76,9 +65,9 @@ func imageNames(o *Object) []string {
 }
 
 func imageCells(o *Object, now time.Time) ([]string, error) {
-	var m Image
+	var m api.Image
 	if err := o.Decode(&m); err != nil {
 		return nil, err
 	}
-	return ImageTable([]Image{m}, now).Rows[0], nil
+	return ImageTable([]api.Image{m}, now).Rows[0], nil
 }

@@ -7,7 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/podstead/podstead/cli/client"
+	"github.com/podstead/podstead/api"
+	"github.com/podstead/podstead/api/client"
 	"github.com/podstead/podstead/cli/terminal"
 	"github.com/podstead/podstead/manifest"
 )
@@ -30,11 +31,13 @@ func objectKind(name, singular, kindName string, short ...string) *Kind {
 	case manifest.KindSecret:
 		k.Header = []string{"NAMESPACE", "NAME", "TYPE", "KEYS", "MANIFEST"}
 	}
-	known := map[string]ManifestObject{}
+	known := map[string]api.ManifestObject{}
 	k.Prepare = func(ctx context.Context, c *client.Client) error {
-		all, err := ManifestObjects(ctx, c, kindName)
+		all, err := c.Objects(ctx)
 		for _, l := range all {
-			known[l.Namespace+"/"+l.Name] = l
+			if l.Kind == kindName {
+				known[l.Namespace+"/"+l.Name] = l
+			}
 		}
 		return err
 	}
@@ -57,7 +60,7 @@ func serviceKind() *Kind {
 	k := classKind("services", "service", manifest.KindService, "svc")
 	k.Namespaced, k.Header = true, []string{"NAMESPACE", "NAME", "MANIFEST"}
 	k.Row = func(o *Object, _ time.Time) ([]string, error) {
-		var l ManifestObject
+		var l api.ManifestObject
 		if err := o.Decode(&l); err != nil {
 			return nil, err
 		}
@@ -71,15 +74,10 @@ func classKind(name, singular, kindName string, short ...string) *Kind {
 	return &Kind{
 		Name: name, Singular: singular, ShortNames: short, Header: []string{"NAME", "MANIFEST"},
 		Local: func(ctx context.Context, c *client.Client) ([]json.RawMessage, error) {
-			all, err := ManifestObjects(ctx, c, kindName)
-			var list []json.RawMessage
-			for _, l := range all {
-				list = append(list, l.raw)
-			}
-			return list, err
+			return rawObjects(ctx, c, kindName)
 		},
 		Row: func(o *Object, _ time.Time) ([]string, error) {
-			var l ManifestObject
+			var l api.ManifestObject
 			if err := o.Decode(&l); err != nil {
 				return nil, err
 			}
@@ -88,28 +86,19 @@ func classKind(name, singular, kindName string, short ...string) *Kind {
 	}
 }
 
-// ManifestObject is an object of a manifest other than a pod, in podstead's own API.
-type ManifestObject struct {
-	Kind, Namespace, Name, Source, Manifest, Revision, Type string
-	Keys                                                    []string
-
-	raw json.RawMessage
-}
-
-// ManifestObjects lists the objects of a kind with podstead's own API; all of them if kindName
-// is empty.
-func ManifestObjects(ctx context.Context, c *client.Client, kindName string) (list []ManifestObject, err error) {
-	all, err := listRaw(ctx, c, "/podstead/v1/objects")
+// rawObjects lists the objects of a kind that manifests declare, as the daemon sent them.
+func rawObjects(ctx context.Context, c *client.Client, kindName string) (list []json.RawMessage, err error) {
+	all, err := listRaw(ctx, c, api.Path+"/objects")
 	if err != nil {
 		return nil, err
 	}
 	for _, raw := range all {
-		l := ManifestObject{raw: raw}
-		if err := json.Unmarshal(raw, &l); err != nil {
+		var o api.ManifestObject
+		if err := json.Unmarshal(raw, &o); err != nil {
 			return nil, fmt.Errorf("failed to decode object from the daemon: %w", err)
 		}
-		if kindName == "" || l.Kind == kindName {
-			list = append(list, l)
+		if o.Kind == kindName {
+			list = append(list, raw)
 		}
 	}
 	return list, nil

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/podstead/podstead/cli/client"
+	"github.com/podstead/podstead/api/client"
 )
 
 // NodeName returns the name of the daemon's node, which pod names end with.

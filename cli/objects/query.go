@@ -9,7 +9,7 @@ import (
 	"net/url"
 	"slices"
 
-	"github.com/podstead/podstead/cli/client"
+	"github.com/podstead/podstead/api/client"
 	"github.com/podstead/podstead/internal/suggest"
 )
 

@@ -12,71 +12,33 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/duration"
 
-	"github.com/podstead/podstead/cli/client"
+	"github.com/podstead/podstead/api"
+	"github.com/podstead/podstead/api/client"
 	"github.com/podstead/podstead/cli/terminal"
 	"github.com/podstead/podstead/internal/podtable"
 )
 
-// Rollout is which revision of a static pod is in effect, in podstead's own API.
-type Rollout struct {
-	Namespace string            `json:"namespace"`
-	Name      string            `json:"name"`
-	UID       types.UID         `json:"uid,omitempty"`
-	State     string            `json:"state"`
-	Revision  string            `json:"revision"`
-	Candidate string            `json:"candidate,omitempty"`
-	LastGood  string            `json:"lastGood,omitempty"`
-	Manifest  string            `json:"manifest,omitempty"`
-	Reason    string            `json:"reason,omitempty"`
-	Message   string            `json:"message,omitempty"`
-	Since     time.Time         `json:"since,omitzero"`
-	Deadline  time.Time         `json:"deadline,omitzero"`
-	Images    map[string]string `json:"images,omitempty"`
+// RolloutCause is the message on one line, with runtime errors shortened to their causes.
+func RolloutCause(r *api.Rollout) string { return terminal.OneLine(podtable.Shorten(r.Message)) }
+
+// RolloutSummary says what the rollout does, on one line.
+func RolloutSummary(r *api.Rollout, now time.Time) string {
+	return describeRollout(r, RolloutCause(r), now)
 }
 
-// RolloutRevision is one revision of a pod that was or is in effect.
-type RolloutRevision struct {
-	Revision   string            `json:"revision"`
-	Time       time.Time         `json:"time,omitzero"`
-	Ready      bool              `json:"ready"`
-	InEffect   bool              `json:"inEffect"`
-	InManifest bool              `json:"inManifest"`
-	Rejected   string            `json:"rejected,omitempty"`
-	Images     map[string]string `json:"images,omitempty"`
+// FullRollout is RolloutSummary with runtime errors in full.
+func FullRollout(r *api.Rollout, now time.Time) string {
+	return describeRollout(r, terminal.OneLine(r.Message), now)
 }
 
-const rolloutProgressing = "Progressing"
-
-// The states of a rollout. In all others the rollout is in progress.
-const (
-	RolloutStable     = "Stable"
-	RolloutRolledBack = "RolledBack"
-	RolloutUndone     = "Undone"
-)
-
-// Ended reports whether nothing more happens without a change of the manifest or a command.
-func (r *Rollout) Ended() bool {
-	return r.State == RolloutStable || r.State == RolloutRolledBack || r.State == RolloutUndone
-}
-
-// Cause is the message on one line, with runtime errors shortened to their causes.
-func (r *Rollout) Cause() string { return terminal.OneLine(podtable.Shorten(r.Message)) }
-
-// Summary says what the rollout does, on one line.
-func (r *Rollout) Summary(now time.Time) string { return r.describe(r.Cause(), now) }
-
-// Full is Summary with runtime errors in full.
-func (r *Rollout) Full(now time.Time) string { return r.describe(terminal.OneLine(r.Message), now) }
-
-func (r *Rollout) describe(message string, now time.Time) string {
-	text := r.State
+func describeRollout(r *api.Rollout, message string, now time.Time) string {
+	text := string(r.State)
 	if message != "" {
 		text += ": " + message
 	}
-	if left := r.Deadline.Sub(now); r.State == rolloutProgressing && !r.Deadline.IsZero() && left > 0 {
+	if left := r.Deadline.Sub(now); r.State == api.RolloutProgressing && !r.Deadline.IsZero() && left > 0 {
 		text += fmt.Sprintf(" (within %s)", duration.HumanDuration(left))
 	}
 	return text
@@ -84,29 +46,28 @@ func (r *Rollout) describe(message string, now time.Time) string {
 
 // ListRollouts returns the rollouts of all pods; none of a daemon that was not restarted
 // since an upgrade and does not have them yet.
-func ListRollouts(ctx context.Context, c *client.Client) ([]Rollout, error) {
-	var list []Rollout
-	err := c.Get(ctx, "/podstead/v1/rollouts", &list)
+func ListRollouts(ctx context.Context, c *client.Client) ([]api.Rollout, error) {
+	list, err := c.Rollouts(ctx)
 	if status := (*client.StatusError)(nil); errors.As(err, &status) && status.Code == http.StatusNotFound {
 		return nil, nil
 	}
 	return list, err
 }
 
-// Notice returns a line about a rollout that has not ended as its manifest says, empty for
+// RolloutNotice returns a line about a rollout that has not ended as its manifest says, empty for
 // others.
-func (r *Rollout) Notice(now time.Time) string {
-	if r.State == RolloutStable || r.State == rolloutProgressing && r.Deadline.IsZero() {
+func RolloutNotice(r *api.Rollout, now time.Time) string {
+	if r.State == api.RolloutStable || r.State == api.RolloutProgressing && r.Deadline.IsZero() {
 		return ""
 	}
-	return r.Namespace + "/" + r.Name + " " + r.Summary(now)
+	return r.Namespace + "/" + r.Name + " " + RolloutSummary(r, now)
 }
 
 // PrintRollouts prints the rollouts that have not ended as their manifests say.
 func PrintRollouts(ctx context.Context, c *client.Client, out io.Writer, now time.Time) error {
 	list, err := ListRollouts(ctx, c)
 	for i := range list {
-		if notice := list[i].Notice(now); notice != "" {
+		if notice := RolloutNotice(&list[i], now); notice != "" {
 			fmt.Fprintf(out, "rollout: %s\n", terminal.Visible(notice))
 		}
 	}
@@ -115,7 +76,7 @@ func PrintRollouts(ctx context.Context, c *client.Client, out io.Writer, now tim
 
 // FindRollout returns the rollout of a pod, nil if the daemon has none, as for a pod of an
 // API server.
-func FindRollout(ctx context.Context, c *client.Client, namespace, name string) (*Rollout, error) {
+func FindRollout(ctx context.Context, c *client.Client, namespace, name string) (*api.Rollout, error) {
 	list, err := ListRollouts(ctx, c)
 	if err != nil {
 		return nil, err
@@ -129,17 +90,17 @@ func FindRollout(ctx context.Context, c *client.Client, namespace, name string) 
 }
 
 // RolloutTable returns the table of rollouts.
-func RolloutTable(list []Rollout, now time.Time) terminal.Table {
+func RolloutTable(list []api.Rollout, now time.Time) terminal.Table {
 	t := terminal.Table{Header: []string{"NAMESPACE", "POD", "STATE", "REVISION", "CANDIDATE", "LAST GOOD", "SINCE", "MESSAGE"}}
 	for i := range list {
 		r := &list[i]
-		t.Rows = append(t.Rows, []string{r.Namespace, r.Name, r.State, terminal.OrNone(r.Revision), terminal.OrNone(r.Candidate), terminal.OrNone(r.LastGood), ageOf(r.Since, now), r.Cause()})
+		t.Rows = append(t.Rows, []string{r.Namespace, r.Name, string(r.State), terminal.OrNone(r.Revision), terminal.OrNone(r.Candidate), terminal.OrNone(r.LastGood), ageOf(r.Since, now), RolloutCause(r)})
 	}
 	return t
 }
 
 // HistoryTable returns the table of a pod's revisions.
-func HistoryTable(list []RolloutRevision, now time.Time) terminal.Table {
+func HistoryTable(list []api.RolloutRevision, now time.Time) terminal.Table {
 	t := terminal.Table{Header: []string{"REVISION", "AGE", "STATE", "IMAGES", "REJECTED"}}
 	for _, r := range list {
 		var states, images []string

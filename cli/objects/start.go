@@ -8,29 +8,15 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podstead/podstead/cli/client"
+	"github.com/podstead/podstead/api"
+	"github.com/podstead/podstead/api/client"
 )
-
-// PodStart is how long a pod took to start, as the daemon reports it.
-type PodStart struct {
-	UID     types.UID   `json:"uid"`
-	Seconds float64     `json:"seconds"`
-	Steps   []StartStep `json:"steps"`
-}
-
-// StartStep is a part of a start.
-type StartStep struct {
-	Name    string  `json:"name"`
-	Seconds float64 `json:"seconds"`
-}
 
 // FindStart returns how long a pod took to start; nil if the daemon did not start it, and of
 // a daemon that was not restarted since an upgrade and does not know.
-func FindStart(ctx context.Context, c *client.Client, pod *v1.Pod) (*PodStart, error) {
-	var list []PodStart
-	err := c.Get(ctx, "/podstead/v1/starts", &list)
+func FindStart(ctx context.Context, c *client.Client, pod *v1.Pod) (*api.PodStart, error) {
+	list, err := c.PodStarts(ctx)
 	if status := (*client.StatusError)(nil); errors.As(err, &status) && status.Code == http.StatusNotFound {
 		return nil, nil
 	}
@@ -42,9 +28,9 @@ func FindStart(ctx context.Context, c *client.Client, pod *v1.Pod) (*PodStart, e
 	return nil, err
 }
 
-// String returns the duration with its steps, such as "0.19 s: sandbox 0.11, create 0.03".
+// StartSummary returns the duration of a start with its steps, such as "0.19 s: sandbox 0.11, create 0.03".
 // Steps of less than 5 ms are left out.
-func (s *PodStart) String() string {
+func StartSummary(s *api.PodStart) string {
 	var steps []string
 	for _, step := range s.Steps {
 		if text := fmt.Sprintf("%.2f", step.Seconds); text != "0.00" {

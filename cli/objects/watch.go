@@ -9,7 +9,7 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/podstead/podstead/cli/client"
+	"github.com/podstead/podstead/api/client"
 )
 
 // Change is an event of a watch.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/podstead/podstead/cli/client"
+	"github.com/podstead/podstead/api/client"
 	"github.com/podstead/podstead/cli/objects"
 )
 

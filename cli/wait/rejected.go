@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/podstead/podstead/api"
 	"github.com/podstead/podstead/cli/objects"
 	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/manifest"
@@ -26,7 +27,7 @@ func (w *Waiter) checkRejected(ctx context.Context) error {
 	}
 	for i := range list {
 		r := &list[i]
-		if r.State != objects.RolloutRolledBack && r.State != objects.RolloutUndone {
+		if r.State != api.RolloutRolledBack && r.State != api.RolloutUndone {
 			continue
 		}
 		for _, t := range w.Targets {
@@ -43,7 +44,7 @@ func (w *Waiter) checkRejected(ctx context.Context) error {
 
 // rejected returns an error if the pod of a rollout is the target and runs another revision:
 // the last good one may be this one too, with other images.
-func (w *Waiter) rejected(ctx context.Context, t *Target, r *objects.Rollout) error {
+func (w *Waiter) rejected(ctx context.Context, t *Target, r *api.Rollout) error {
 	q := objects.Query{Kind: w.Kind, Namespace: r.Namespace, Names: []string{r.Name}}
 	l, err := q.List(ctx, w.Client)
 	if err != nil || len(l.Objects) == 0 {
@@ -56,5 +57,5 @@ func (w *Waiter) rejected(ctx context.Context, t *Target, r *objects.Rollout) er
 	if !w.Kind.MatchesName(l.Objects[0], t.Name) || p.Annotations[podinfo.AnnotationHash] == t.revision {
 		return nil
 	}
-	return fmt.Errorf("pod %s will not run this revision: %s; correct the manifest, or use podstead rollout retry %s", r.Name, r.Cause(), manifest.BaseName(p))
+	return fmt.Errorf("pod %s will not run this revision: %s; correct the manifest, or use podstead rollout retry %s", r.Name, objects.RolloutCause(r), manifest.BaseName(p))
 }

@@ -9,7 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podstead/podstead/cli/client"
+	"github.com/podstead/podstead/api/client"
 	"github.com/podstead/podstead/cli/manifestfile"
 	"github.com/podstead/podstead/cli/objects"
 	podinfo "github.com/podstead/podstead/internal/pod"
@@ -72,8 +72,8 @@ func (w *Waiter) SetRevisions(ctx context.Context, files []string) error {
 
 // manifestFile returns the file that contains a pod, as the daemon knows it.
 func manifestFile(ctx context.Context, c *client.Client, t *Target) (string, error) {
-	var sources []objects.ManifestSource
-	if err := c.Get(ctx, "/podstead/v1/manifests", &sources); err != nil {
+	sources, err := c.Manifests(ctx)
+	if err != nil {
 		return "", err
 	}
 	q := objects.Query{Kind: objects.PodKind(), Namespace: t.Namespace, Names: []string{t.Name}}
@@ -130,8 +130,8 @@ func revisionsOf(ctx context.Context, file, node string) ([]*v1.Pod, error) {
 
 // checkFaults returns an error if the daemon reports faults in one of the files.
 func checkFaults(ctx context.Context, c *client.Client, files []string) error {
-	var sources []objects.ManifestSource
-	if err := c.Get(ctx, "/podstead/v1/manifests", &sources); err != nil {
+	sources, err := c.Manifests(ctx)
+	if err != nil {
 		return err
 	}
 	for _, s := range sources {

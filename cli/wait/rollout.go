@@ -9,7 +9,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podstead/podstead/cli/client"
+	"github.com/podstead/podstead/api"
+	"github.com/podstead/podstead/api/client"
 	"github.com/podstead/podstead/cli/objects"
 	"github.com/podstead/podstead/cli/terminal"
 	podinfo "github.com/podstead/podstead/internal/pod"
@@ -28,7 +29,7 @@ type Rollout struct {
 // rolled back, and returns the rollout; nil for a pod that has none. It returns a TimeoutError if
 // the timeout expires first, and another error if the pod has failed and is not restarted. A file
 // that was changed a moment ago is waited for until the daemon has read it.
-func (w *Rollout) Ended(ctx context.Context) (*objects.Rollout, error) {
+func (w *Rollout) Ended(ctx context.Context) (*api.Rollout, error) {
 	read, err := w.unread(ctx)
 	if err != nil {
 		return nil, err
@@ -53,14 +54,14 @@ func (w *Rollout) Ended(ctx context.Context) (*objects.Rollout, error) {
 			return nil, err
 		case r == nil:
 			return nil, nil
-		case r.Ended() && reason == "" && (r.State != objects.RolloutStable || read == nil || read(limited) || time.Since(began) > settleTime):
+		case r.Ended() && reason == "" && (r.State != api.RolloutStable || read == nil || read(limited) || time.Since(began) > settleTime):
 			return r, nil
 		default:
 			// The time that is left is no change: it would be a line per second of a log.
-			if state = r.Summary(time.Now()); reason != "" {
+			if state = objects.RolloutSummary(r, time.Now()); reason != "" {
 				state = "revision " + r.Revision + " is in effect: " + reason
 			}
-			if change := r.State + r.Candidate + r.Message + r.Deadline.String() + reason; change != shown {
+			if change := string(r.State) + r.Candidate + r.Message + r.Deadline.String() + reason; change != shown {
 				state = withCause(state, w.cause(limited))
 				p.Show("pod/" + w.Pod.Name + ": " + state)
 				shown = change
@@ -123,7 +124,7 @@ func (w *Rollout) unread(ctx context.Context) (func(context.Context) bool, error
 // NotReady returns why the pod of a rollout that has ended is neither ready nor has succeeded,
 // with the cause, empty if it is, if it was rolled back, or if the daemon is too old to say which
 // pod it is. The error is for a pod that has failed and is not restarted.
-func NotReady(ctx context.Context, c *client.Client, r *objects.Rollout) (string, error) {
+func NotReady(ctx context.Context, c *client.Client, r *api.Rollout) (string, error) {
 	pod, state, err := notReady(ctx, c, r)
 	if err != nil || pod == nil || state == "" {
 		return state, err
@@ -135,8 +136,8 @@ func NotReady(ctx context.Context, c *client.Client, r *objects.Rollout) (string
 
 // notReady is NotReady without the cause, for which logs and events are read. It returns the pod
 // as well, nil if there is none.
-func notReady(ctx context.Context, c *client.Client, r *objects.Rollout) (*objects.Object, string, error) {
-	if r.State == objects.RolloutRolledBack || r.UID == "" {
+func notReady(ctx context.Context, c *client.Client, r *api.Rollout) (*objects.Object, string, error) {
+	if r.State == api.RolloutRolledBack || r.UID == "" {
 		return nil, "", nil
 	}
 	pod, err := podOf(ctx, c, r.Namespace, r.Name)

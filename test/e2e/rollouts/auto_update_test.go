@@ -9,7 +9,7 @@ import (
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/podstead/podstead/cli/objects"
+	"github.com/podstead/podstead/api"
 	"github.com/podstead/podstead/test/e2e/harness"
 	"github.com/podstead/podstead/test/image"
 )
@@ -47,27 +47,27 @@ func pushWord(t *testing.T, ref, word string) (img image.Image, digest string) {
 }
 
 // autoUpdate runs podstead auto-update and returns the result for the container main.
-func autoUpdate(n *harness.Node, args ...string) objects.ContainerImageUpdate {
+func autoUpdate(n *harness.Node, args ...string) api.ContainerImageUpdate {
 	n.T.Helper()
 	out, errs, status := n.Podstead(append([]string{"auto-update", "-o", "json", "--api-socket", n.Socket()}, args...)...)
-	var list []objects.AutoUpdate
+	var list []api.AutoUpdate
 	if err := json.Unmarshal([]byte(out), &list); err != nil || len(list) != 1 || len(list[0].Containers) != 1 {
 		n.T.Fatalf("auto-update %v exited with %d: %v\n%s%s", args, status, err, out, errs)
 	}
 	c := list[0].Containers[0]
-	if want := map[bool]int{true: 1}[c.State == objects.UpdateFailed]; status != want {
+	if want := map[bool]int{true: 1}[c.State == api.UpdateFailed]; status != want {
 		n.T.Errorf("auto-update %v exited with %d, want %d: %s", args, status, want, out)
 	}
 	return c
 }
 
 // awaitUpdate waits until what is known of the container main has a state.
-func awaitUpdate(n *harness.Node, state string) objects.ContainerImageUpdate {
+func awaitUpdate(n *harness.Node, state string) api.ContainerImageUpdate {
 	n.T.Helper()
-	var c objects.ContainerImageUpdate
+	var c api.ContainerImageUpdate
 	n.Await("the image update is "+state, func() error {
 		body, err := n.Get(n.T.Context(), "/podstead/v1/auto-update")
-		var list []objects.AutoUpdate
+		var list []api.AutoUpdate
 		if err == nil {
 			err = json.Unmarshal(body, &list)
 		}

@@ -35,6 +35,15 @@ func New(socket string) *Client {
 	}}
 }
 
+// Dial opens a connection to the daemon, for a protocol other than HTTP requests with one response.
+func (c *Client) Dial(ctx context.Context) (net.Conn, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, "unix", c.socket)
+	if err != nil {
+		return nil, c.requestError(err)
+	}
+	return conn, nil
+}
+
 // Get decodes the daemon's JSON response to a GET request.
 func (c *Client) Get(ctx context.Context, path string, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)

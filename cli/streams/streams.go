@@ -1,4 +1,4 @@
-package client
+package streams
 
 import (
 	"context"
@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -17,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/streaming/pkg/httpstream"
 
+	"github.com/podstead/podstead/api/client"
 	"github.com/podstead/podstead/cli/terminal"
 	"github.com/podstead/podstead/internal/podtable"
 	"github.com/podstead/podstead/internal/spdy"
@@ -73,10 +73,10 @@ func containerPath(pod *v1.Pod, container string) string {
 }
 
 // Upgrade requests a connection of multiplexed streams.
-func (c *Client) Upgrade(ctx context.Context, path, protocol string) (*spdy.Conn, error) {
-	conn, err := new(net.Dialer).DialContext(ctx, "unix", c.socket)
+func Upgrade(ctx context.Context, c *client.Client, path, protocol string) (*spdy.Conn, error) {
+	conn, err := c.Dial(ctx)
 	if err != nil {
-		return nil, c.requestError(err)
+		return nil, err
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://podstead"+path, nil)
 	if err != nil {
@@ -95,10 +95,10 @@ func (c *Client) Upgrade(ctx context.Context, path, protocol string) (*spdy.Conn
 	return s, err
 }
 
-// Stream runs the session until the daemon reports its end. A command that exited with a
+// Run runs the session until the daemon reports its end. A command that exited with a
 // code other than 0 is a CommandError.
-func (c *Client) Stream(ctx context.Context, path string, s Session) error {
-	conn, err := c.Upgrade(ctx, path, remoteCommandProtocol)
+func (s Session) Run(ctx context.Context, c *client.Client, path string) error {
+	conn, err := Upgrade(ctx, c, path, remoteCommandProtocol)
 	if err != nil {
 		return err
 	}
