@@ -47,7 +47,7 @@ func TestSampleDevicePlugin(t *testing.T) {
 	harness.OnEachPrivateRuntime(t, func(t *testing.T, n *harness.Node) {
 		t.Cleanup(func() { removeSampleDevices(t) })
 		n.WriteManifest("plugin.yaml", samplePluginPod(n))
-		n.WriteManifest("one.yaml", resourcePod("one", samplePlugin, 1))
+		n.WriteManifest("one.yaml", harness.ResourcePod("one", samplePlugin, 1))
 		n.MustStart()
 		one := n.AwaitRunning("one")
 		// The plugin mounts a file for each device.
@@ -56,20 +56,20 @@ func TestSampleDevicePlugin(t *testing.T) {
 		// allocate starts a pod with the other device, and ends it.
 		allocate := func(name string) {
 			t.Helper()
-			n.WriteManifest(name+".yaml", resourcePod(name, samplePlugin, 1))
+			n.WriteManifest(name+".yaml", harness.ResourcePod(name, samplePlugin, 1))
 			n.MustPrintIn(n.AwaitRunning(name), "1", "sh", "-c", "ls /tmp | grep -c '^Dev-[12]$'")
 			n.RemoveManifest(name + ".yaml")
 			n.AwaitGone(name)
 		}
 		awaitHealth(v1.ResourceHealthStatusHealthy)
-		awaitNodeResource(n, samplePlugin, "2")
-		n.WriteManifest("many.yaml", resourcePod("many", samplePlugin, 2))
+		n.AwaitNodeResource(samplePlugin, "2")
+		n.WriteManifest("many.yaml", harness.ResourcePod("many", samplePlugin, 2))
 		n.AwaitHeld("many", "OutOf"+samplePlugin, "requested 2, available 1")
 		n.RemoveManifest("many.yaml")
 
 		n.RemoveManifest("plugin.yaml")
 		awaitHealth(v1.ResourceHealthStatusUnknown)
-		n.WriteManifest("waits.yaml", resourcePod("waits", samplePlugin, 1))
+		n.WriteManifest("waits.yaml", harness.ResourcePod("waits", samplePlugin, 1))
 		n.AwaitHeld("waits", "OutOf"+samplePlugin, "is not connected")
 		n.WriteManifest("plugin.yaml", samplePluginPod(n))
 		awaitHealth(v1.ResourceHealthStatusHealthy)

@@ -2,7 +2,6 @@ package devices
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -21,67 +20,6 @@ import (
 	"github.com/podstead/podstead/test/testbed"
 	"github.com/podstead/podstead/test/testbed/deviceplugin"
 )
-
-// deviceSource is a device of the host that the runtime does not allow containers by itself.
-const deviceSource = "/dev/loop-control"
-
-// devicePod returns the manifest of a pod whose unprivileged container requests devices, and
-// exits when /out/exit exists.
-func devicePod(name string, count int) string { return resourcePod(name, "example.com/serial", count) }
-
-// resourcePod is devicePod for another resource.
-func resourcePod(name, resource string, count int) string {
-	return fmt.Sprintf(`apiVersion: v1
-kind: Pod
-metadata: {name: %s}
-spec:
-  terminationGracePeriodSeconds: 1
-  containers:
-    - name: main
-      image: %s
-      command: [sh, -c, "while ! [ -e /tmp/exit ]; do sleep 0.1; done"]
-      resources: {limits: {%s: %d}}
-`, name, testbed.BusyboxImage, resource, count)
-}
-
-// devicePlugin starts a device plugin that registers with the node.
-func devicePlugin(n *harness.Node, devices ...string) *deviceplugin.Plugin {
-	n.T.Helper()
-	return startDevicePlugin(n, deviceplugin.Options{Devices: devices})
-}
-
-// watchedDevicePlugin starts a device plugin that the plugin watcher of the node finds.
-func watchedDevicePlugin(n *harness.Node, devices ...string) *deviceplugin.Plugin {
-	n.T.Helper()
-	return startDevicePlugin(n, deviceplugin.Options{Registry: filepath.Join(n.Root, "plugins_registry"), Devices: devices})
-}
-
-func startDevicePlugin(n *harness.Node, o deviceplugin.Options) *deviceplugin.Plugin {
-	n.T.Helper()
-	p, err := deviceplugin.Start(deviceplugin.Options{
-		Registry: o.Registry, Dir: filepath.Join(n.Root, "device-plugins"), Resource: "example.com/serial", Devices: o.Devices,
-		Allocate: func(ctx context.Context, ids []string) (*pluginapi.ContainerAllocateResponse, error) {
-			if o.Allocate != nil {
-				if answer, err := o.Allocate(ctx, ids); err != nil {
-					return answer, err
-				}
-			}
-			answer := &pluginapi.ContainerAllocateResponse{
-				Envs:   map[string]string{"SERIAL": strings.Join(ids, ",")},
-				Mounts: []*pluginapi.Mount{{HostPath: "/etc/hostname", ContainerPath: "/etc/of-the-host", ReadOnly: true}},
-			}
-			for _, id := range ids {
-				answer.Devices = append(answer.Devices, &pluginapi.DeviceSpec{HostPath: deviceSource, ContainerPath: "/dev/serial-" + id, Permissions: "rw"})
-			}
-			return answer, nil
-		},
-	})
-	if err != nil {
-		n.T.Fatal(err)
-	}
-	n.T.Cleanup(p.Stop)
-	return p
-}
 
 // awaitDeviceHealth waits until the status of the pod shows the health of its device.
 func awaitDeviceHealth(n *harness.Node, name string, want v1.ResourceHealthStatus) {
@@ -104,32 +42,6 @@ func awaitHealthOf(n *harness.Node, name string, resource v1.ResourceName, want 
 	})
 }
 
-// awaitNodeDevices waits until the node shows this number of allocatable devices.
-func awaitNodeDevices(n *harness.Node, want string) {
-	n.T.Helper()
-	awaitNodeResource(n, "example.com/serial", want)
-}
-
-// awaitNodeResource is awaitNodeDevices for another resource.
-func awaitNodeResource(n *harness.Node, resource v1.ResourceName, want string) {
-	n.T.Helper()
-	n.Await("the node has "+want+" devices", func() error {
-		body, err := n.Get(n.T.Context(), "/api/v1/nodes/"+n.Name)
-		if err != nil {
-			return err
-		}
-		var shown v1.Node
-		if err := json.Unmarshal(body, &shown); err != nil {
-			return err
-		}
-		q := shown.Status.Allocatable[resource]
-		if q.String() != want {
-			return fmt.Errorf("allocatable %v", shown.Status.Allocatable)
-		}
-		return nil
-	})
-}
-
 // A device plugin's devices, mounts and variables are in an unprivileged container. A pod waits
 // for devices, with the reason, and starts when there are enough. Containers keep their devices
 // over restarts of podstead, of the plugin, and of themselves.
@@ -139,13 +51,13 @@ func TestDevicePlugin(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n.WriteManifest("one.yaml", devicePod("one", 1))
+		n.WriteManifest("one.yaml", harness.DevicePod("one", 1))
 		n.MustStart()
 		n.AwaitHeld("one", "OutOfexample.com/serial", "no device plugin has registered example.com/serial", "requested 1, available 0", n.Root)
-		plugin := devicePlugin(n, "a", "b")
+		plugin := n.DevicePlugin("a", "b")
 		one := n.AwaitRunning("one")
 		awaitDeviceHealth(n, "one", v1.ResourceHealthStatusHealthy)
-		awaitNodeDevices(n, "2")
+		n.AwaitNodeDevices("2")
 		// Opening the device needs it in the device cgroup; any other one is not.
 		open := func(i harness.Instance) {
 			t.Helper()
@@ -155,11 +67,11 @@ func TestDevicePlugin(t *testing.T) {
 		}
 		open(one)
 
-		n.WriteManifest("two.yaml", devicePod("two", 2))
+		n.WriteManifest("two.yaml", harness.DevicePod("two", 2))
 		n.AwaitHeld("two", "OutOfexample.com/serial", "requested 2, available 1")
 
 		n.Restart()
-		awaitNodeDevices(n, "2") // the plugin has registered again
+		n.AwaitNodeDevices("2") // the plugin has registered again
 		n.MustStillRun("one", one)
 		n.AwaitHeld("two", "OutOfexample.com/serial", "requested 2, available 1")
 		n.Exec(one, "touch", "/tmp/exit")
@@ -168,10 +80,10 @@ func TestDevicePlugin(t *testing.T) {
 
 		plugin.SetHealth("a", false)
 		awaitDeviceHealth(n, "one", v1.ResourceHealthStatusUnhealthy)
-		awaitNodeDevices(n, "1")
+		n.AwaitNodeDevices("1")
 		plugin.Stop()
 		awaitDeviceHealth(n, "one", v1.ResourceHealthStatusUnknown)
-		awaitNodeDevices(n, "0")
+		n.AwaitNodeDevices("0")
 		n.MustStillRun("one", again)
 		n.AwaitHeld("two", "OutOfexample.com/serial", "is not connected")
 		// Its container restarts without the plugin.
@@ -179,7 +91,7 @@ func TestDevicePlugin(t *testing.T) {
 		open(n.AwaitOther("one", again))
 
 		// The next one waits to be asked for its registration.
-		watchedDevicePlugin(n, "a", "b")
+		n.WatchedDevicePlugin("a", "b")
 		awaitDeviceHealth(n, "one", v1.ResourceHealthStatusHealthy)
 		n.RemoveManifest("one.yaml")
 		two := n.AwaitRunning("two")
@@ -194,7 +106,7 @@ func TestDevicePluginFaults(t *testing.T) {
 	harness.OnEachRuntime(t, func(t *testing.T, n *harness.Node) {
 		n.MustStart()
 		answer := make(chan struct{})
-		plugin := startDevicePlugin(n, deviceplugin.Options{Devices: []string{"a", "b"}, Allocate: func(ctx context.Context, _ []string) (*pluginapi.ContainerAllocateResponse, error) {
+		plugin := n.StartDevicePlugin(deviceplugin.Options{Devices: []string{"a", "b"}, Allocate: func(ctx context.Context, _ []string) (*pluginapi.ContainerAllocateResponse, error) {
 			select {
 			case <-answer:
 				return nil, nil
@@ -202,15 +114,15 @@ func TestDevicePluginFaults(t *testing.T) {
 				return nil, ctx.Err()
 			}
 		}})
-		awaitNodeDevices(n, "2")
-		n.WriteManifest("slow.yaml", devicePod("slow", 1))
+		n.AwaitNodeDevices("2")
+		n.WriteManifest("slow.yaml", harness.DevicePod("slow", 1))
 		n.Await("the plugin is asked", func() error {
 			if len(plugin.Allocated()) == 0 {
 				return errors.New("Allocate was not called")
 			}
 			return nil
 		})
-		n.WriteManifest("other.yaml", devicePod("other", 0))
+		n.WriteManifest("other.yaml", harness.DevicePod("other", 0))
 		n.AwaitRunning("other")
 		if all, err := n.Running("slow"); err != nil || len(all) != 0 {
 			t.Errorf("the pod runs without its device: %v, %v", all, err)
@@ -229,7 +141,7 @@ func TestDevicePluginFaults(t *testing.T) {
 			}
 			return nil
 		})
-		awaitNodeDevices(n, "2")
+		n.AwaitNodeDevices("2")
 
 		n.Kill()
 		if err := os.Truncate(filepath.Join(n.Root, "devices.json"), 10); err != nil {
@@ -241,7 +153,7 @@ func TestDevicePluginFaults(t *testing.T) {
 		n.Exec(slow, "touch", "/tmp/exit")
 		slow = n.AwaitOther("slow", slow)
 		n.MustPrintIn(slow, strings.TrimSpace(device), "sh", "-c", "echo $SERIAL")
-		n.WriteManifest("next.yaml", devicePod("next", 1))
+		n.WriteManifest("next.yaml", harness.DevicePod("next", 1))
 		if got := strings.TrimSpace(n.Exec(n.AwaitRunning("next"), "sh", "-c", "echo $SERIAL")); got == strings.TrimSpace(device) {
 			t.Errorf("two pods have the device %s", got)
 		}
@@ -291,14 +203,14 @@ func TestLocalDevices(t *testing.T) {
 			t.Fatal(err)
 		}
 		n.Args = append(n.Args, "--config", file)
-		n.WriteManifest("one.yaml", devicePod("one", 1))
+		n.WriteManifest("one.yaml", harness.DevicePod("one", 1))
 		n.MustStart()
 		n.AwaitHeld("one", "OutOfexample.com/serial", "requested 1, available 0", "more devices at "+dir)
 		device := filepath.Join(dir, "tty0")
 		makeDevice(t, device, loopControl)
 		one := n.AwaitRunning("one")
 		awaitDeviceHealth(n, "one", v1.ResourceHealthStatusHealthy)
-		awaitNodeDevices(n, "1")
+		n.AwaitNodeDevices("1")
 		// Opening the device needs it in the device cgroup; any other one is not.
 		n.MustPrintIn(one, "opened "+device, "sh", "-c", "exec 3<>"+device+" && echo opened $EXAMPLE_COM_SERIAL")
 		n.MustPrintIn(one, "denied", "sh", "-c", "mknod /tmp/other c 10 235 && (exec 3</tmp/other) 2>/dev/null || echo denied")
@@ -307,20 +219,20 @@ func TestLocalDevices(t *testing.T) {
 			t.Errorf("PodResources API: %v", got)
 		}
 
-		n.WriteManifest("two.yaml", devicePod("two", 1))
+		n.WriteManifest("two.yaml", harness.DevicePod("two", 1))
 		n.AwaitHeld("two", "OutOfexample.com/serial", "requested 1, available 0", "1 of the healthy in use")
-		n.WriteManifest("none.yaml", devicePod("none", 0))
+		n.WriteManifest("none.yaml", harness.DevicePod("none", 0))
 		none := n.AwaitRunning("none")
 		n.MustPrintIn(none, "denied", "sh", "-c", fmt.Sprintf("mknod /tmp/other c 10 %d && (exec 3</tmp/other) 2>/dev/null || echo denied", loopControl))
 
 		n.Restart()
-		awaitNodeDevices(n, "1")
+		n.AwaitNodeDevices("1")
 		n.MustStillRun("one", one)
 		if err := os.Remove(device); err != nil {
 			t.Fatal(err)
 		}
 		awaitDeviceHealth(n, "one", v1.ResourceHealthStatusUnhealthy)
-		awaitNodeDevices(n, "0")
+		n.AwaitNodeDevices("0")
 		makeDevice(t, device, loopControl)
 		awaitDeviceHealth(n, "one", v1.ResourceHealthStatusHealthy)
 		n.RemoveManifest("one.yaml")

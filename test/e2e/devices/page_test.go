@@ -68,7 +68,7 @@ func TestDevicesPage(t *testing.T) {
 		pod := strings.NewReplacer("nvidia.com/gpu", samplePlugin, "nvidia-smi -L", "ls /tmp/Dev-[12]").Replace(gpu[1])
 		n.WriteManifest("gpu.yaml", busybox.ReplaceAllString(pod, "image: "+testbed.BusyboxImage))
 		n.AwaitReady("inference")
-		awaitNodeResource(n, samplePlugin, "2")
+		n.AwaitNodeResource(samplePlugin, "2")
 		out := n.CLI(0, []string{samplePlugin, "1 (50%)", port, "Healthy", "inference", "meter"}, "describe", "node")
 		if !regexp.MustCompile(`(?m)^  example.com/resource +Dev-[12] +Healthy +default +inference +main$`).MatchString(out) {
 			t.Errorf("describe node:\n%s", out)
