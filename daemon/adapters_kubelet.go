@@ -23,7 +23,7 @@ func kubeletView(o *config.Options, v2 bool, client *cri.Client, observer *pleg.
 	return httpapi.Kubelet{
 		Running: func() []v1.Pod { return runningPods(observer.Observed()) },
 		Config: func(ctx context.Context) map[string]any {
-			driver, err := cgroupDriver(ctx, &o.Cgroups, client, v2)
+			driver, err := driverSettings(&o.Cgroups).Choose(ctx, client.CgroupDriver, v2)
 			if err != nil {
 				driver = "" // the runtime is down
 			}

@@ -1,11 +1,11 @@
 package daemon
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -54,17 +54,11 @@ func (d *daemon) openRuntime(ctx context.Context) error {
 	d.pullRecords = pullrecords.Open(pullrecords.Config{Dir: pullrecords.Dir(d.opts.Paths.Root), Images: rt.client, Unwritten: d.unwritten, Log: d.log})
 	d.closeLater(rt.client)
 	if rt.private != nil {
-		followPrivate(&d.opts.Cgroups)
+		used := driverSettings(&d.opts.Cgroups).OfRuntime()
+		d.opts.Cgroups.Driver, d.opts.Cgroups.DriverHint = used.Set, used.Hint
 		d.start(rt.private.Run)
 	}
 	return nil
-}
-
-// followPrivate lets pods use the cgroup driver that the private containerd reports. While containers
-// run it keeps the one that they were created with, whatever --cgroup-driver says since: with
-// systemd it starts no container in a cgroup that is no slice.
-func followPrivate(c *config.Cgroups) {
-	c.DriverHint, c.Driver = cmp.Or(c.Driver, c.DriverHint), ""
 }
 
 // chooseRuntime connects to the runtime of the flags, else to the one used before,
@@ -188,4 +182,18 @@ func startPrivate(ctx context.Context, cfg private.Config, log *slog.Logger) (*p
 	}
 	c := private.New(cfg, binary, log)
 	return c, c.Start(ctx)
+}
+
+// privateConfig returns the configuration of the private containerd.
+func privateConfig(o *config.Options) private.Config {
+	return private.Config{
+		Root:       filepath.Join(o.Paths.Root, "containerd"),
+		State:      filepath.Join(filepath.Dir(o.API.Socket), "containerd"),
+		CNIConfDir: o.Runtime.CNIConfDir,
+		CNIBinDirs: cniBinDirs,
+		PauseImage: o.Runtime.PauseImage,
+		PodCIDRs:   o.Network.PodCIDRs,
+
+		SystemdCgroup: driverSettings(&o.Cgroups).UseSystemd(),
+	}
 }

@@ -217,8 +217,10 @@ func newCgroups(opts *config.Options, client *cri.Client, log *slog.Logger) *cgr
 		settings.MemoryQoS = &cgroupvalues.MemoryQoS{ThrottlingFactor: memory.Throttling, Reserve: memory.Reserve, Allocatable: bytes.Value()}
 	}
 	return cgroup.New(cgroup.Options{
-		Root:               o.Root,
-		Driver:             func(ctx context.Context) (cgroup.Driver, error) { return cgroupDriver(ctx, o, client, settings.V2) },
+		Root: o.Root,
+		Driver: func(ctx context.Context) (cgroup.Driver, error) {
+			return driverSettings(o).Choose(ctx, client.CgroupDriver, settings.V2)
+		},
 		Settings:           settings,
 		Allocatable:        allocatable,
 		EnforceAllocatable: o.EnforceAllocatable,
@@ -227,22 +229,9 @@ func newCgroups(opts *config.Options, client *cri.Client, log *slog.Logger) *cgr
 	})
 }
 
-// cgroupDriver returns the driver of the flag, else the one that the runtime
-// reports, else that of the configuration file, else the usual one.
-func cgroupDriver(ctx context.Context, o *config.Cgroups, client *cri.Client, v2 bool) (cgroup.Driver, error) {
-	if o.Driver != "" {
-		return cgroup.Driver(o.Driver), nil
-	}
-	reported, err := client.CgroupDriver(ctx)
-	switch {
-	case err != nil:
-		return "", err
-	case reported != "":
-		return cgroup.Driver(reported), nil
-	case o.DriverHint != "":
-		return cgroup.Driver(o.DriverHint), nil
-	}
-	return cgroup.DefaultDriver(v2), nil
+// driverSettings are those of the driver of cgroups.
+func driverSettings(o *config.Cgroups) cgroup.DriverSettings {
+	return cgroup.DriverSettings{Set: o.Driver, Hint: o.DriverHint}
 }
 
 // nodeResources computes what the node has, and what pods can use of it.

@@ -5,6 +5,6 @@
 // not know. It also owns the checks of podstead check: what is missing or wrong on the
 // host, and the command that fixes it.
 //
-// It reads the host's files and the given state of the runtime, and takes a file lock. It
-// never changes anything else, and never opens a port.
+// It reads the host's files and what the runtime reports, and takes a file lock. It
+// never changes anything else, except with the commands that Repair is asked to run, and never opens a port.
 package preflight

@@ -1,6 +1,9 @@
 package buildinfo
 
-import "runtime/debug"
+import (
+	"runtime/debug"
+	"time"
+)
 
 // version, commit and date are set by the linker (see the Makefile); each may be empty.
 var version, commit, date string
@@ -18,11 +21,18 @@ func Version() string {
 
 // Commit returns the commit that the program was built from, and when that was made, in RFC 3339. Both are
 // empty if the program was built outside of a git repository.
-func Commit() (hash, time string) {
+func Commit() (hash, at string) {
 	if commit == "" {
 		return recorded("vcs.revision"), recorded("vcs.time")
 	}
 	return commit, date
+}
+
+// Made returns the time of the commit that the program was built from, zero if it is unknown.
+func Made() time.Time {
+	_, text := Commit()
+	at, _ := time.Parse(time.RFC3339, text)
+	return at
 }
 
 // recorded returns a setting of the build, as go version -m prints it, or "".

@@ -71,7 +71,7 @@ var importRules = []importRule{
 	{"config/configfile", []string{"internal"}},
 	{"config", []string{"internal", "manifest", "node", "config/configfile"}},
 	{"daemon", []string{"*"}},
-	{"daemon/preflight", []string{"internal"}},
+	{"daemon/preflight", []string{"internal", "cri"}},
 	{"build", nil},
 	{"test", []string{"*"}},
 }

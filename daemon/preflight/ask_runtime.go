@@ -1,0 +1,44 @@
+package preflight
+
+import (
+	"context"
+	"time"
+
+	"github.com/podstead/podstead/cri"
+)
+
+// runtimeTimeout limits a request to the runtime.
+const runtimeTimeout = 10 * time.Second
+
+// Ask fills in what the runtime at r.Endpoint reports of itself. It creates nothing in the runtime.
+func (r *Runtime) Ask(ctx context.Context) (shown cri.RuntimeConfig) {
+	ctx, cancel := context.WithTimeout(ctx, runtimeTimeout)
+	defer cancel()
+	client, err := cri.Dial(cri.Options{Endpoint: r.Endpoint, Instance: "check", RequestTimeout: runtimeTimeout})
+	if err != nil {
+		r.Err = err
+		return shown
+	}
+	defer client.Close()
+	v, err := client.Version(ctx)
+	if err != nil {
+		r.Err = err
+		return shown
+	}
+	r.Name, r.Version = v.Name, v.Version
+	st, err := client.RuntimeStatus(ctx)
+	if err != nil {
+		r.Err = err
+		return shown
+	}
+	r.NotReady, r.NoNetwork = st.RuntimeMessage, st.NetworkMessage
+	// Checks of what these do not report are skipped.
+	r.CgroupDriver, _ = client.CgroupDriver(ctx)
+	shown, _ = client.RuntimeConfig(ctx)
+	r.Images, _ = client.ImageMount(ctx)
+	if r.PauseImage = shown.SandboxImage; r.PauseImage != "" {
+		image, err := client.ImageStatus(ctx, r.PauseImage)
+		r.PauseMissing = err == nil && image == nil
+	}
+	return shown
+}
