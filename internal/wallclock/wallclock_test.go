@@ -72,3 +72,22 @@ func TestNow(t *testing.T) {
 		t.Errorf("%+v, %+v, %v", a, b, ok)
 	}
 }
+
+func TestRecorded(t *testing.T) {
+	now := time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
+	unset, since := time.Date(1970, 1, 1, 0, 10, 0, 0, time.UTC), time.Date(1970, 1, 1, 0, 1, 0, 0, time.UTC)
+	for name, c := range map[string]struct {
+		t, now, want time.Time
+		fixed        bool
+	}{
+		"none":                     {time.Time{}, now, time.Time{}, false},
+		"past":                     {now.Add(-time.Hour), now, now.Add(-time.Hour), false},
+		"future":                   {now.AddDate(1, 0, 0), now, now, true},
+		"before the clock was set": {unset, now, now, true},
+		"the clock is not set":     {now, unset, since, false},
+	} {
+		if got, fixed := Recorded(c.t, c.now, since); !got.Equal(c.want) || fixed != c.fixed {
+			t.Errorf("%s: %s, %v", name, got, fixed)
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/podstead/podstead/api"
 	"github.com/podstead/podstead/internal/statefile"
+	"github.com/podstead/podstead/internal/wallclock"
 )
 
 const (
@@ -49,12 +50,26 @@ type podRecord struct {
 	Same map[string]string `json:"same,omitempty"`
 }
 
-// last returns when the pod was last checked, or else first seen.
+// last returns when the pod was last checked, or else first seen. The two are not compared: the clock may have been set
+// in between.
 func (p *podRecord) last() time.Time {
-	if p.Checked.After(p.Since) {
-		return p.Checked
+	if p.Checked.IsZero() {
+		return p.Since
 	}
-	return p.Since
+	return p.Checked
+}
+
+// fixTimes replaces the times that date from before the clock was set, and reports whether there were any. A check
+// would otherwise be put off as long as one of them is in the future, and the record of a pod be dropped for its age.
+func (r *record) fixTimes(now, started time.Time) (changed bool) {
+	for _, p := range r.Pods {
+		for _, t := range []*time.Time{&p.Since, &p.Attempted, &p.Checked} {
+			if counts, fixed := wallclock.Recorded(*t, now, started); fixed {
+				*t, changed = counts, true
+			}
+		}
+	}
+	return changed
 }
 
 func newRecord() record { return record{Version: recordVersion, Pods: map[string]*podRecord{}} }

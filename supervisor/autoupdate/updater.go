@@ -17,6 +17,7 @@ import (
 	"github.com/podstead/podstead/internal/registry"
 	"github.com/podstead/podstead/internal/statefile"
 	"github.com/podstead/podstead/internal/wakeup"
+	"github.com/podstead/podstead/internal/wallclock"
 )
 
 // Reasons of events.
@@ -123,20 +124,18 @@ func (u *Updater) due(t *Target) time.Time {
 		return u.cfg.Schedule.inWindow(name, now)
 	case t.Candidate != nil:
 		// It may wait for an image that is not at the registry any more.
-		return u.cfg.Schedule.inWindow(name, earlier(rec.Attempted, now).Add(min(maxRetry, u.cfg.Schedule.Interval)))
+		return u.cfg.Schedule.inWindow(name, u.counts(rec.Attempted, now).Add(min(maxRetry, u.cfg.Schedule.Interval)))
 	case rec.Failures > 0:
-		return u.cfg.Schedule.Retry(name, earlier(rec.Attempted, now), rec.Failures)
+		return u.cfg.Schedule.Retry(name, u.counts(rec.Attempted, now), rec.Failures)
 	}
-	return u.cfg.Schedule.Next(name, earlier(rec.last(), now), u.started)
+	return u.cfg.Schedule.Next(name, u.counts(rec.last(), now), u.started)
 }
 
-// earlier returns the earlier of two times: one of the future is from before the clock was
-// set.
-func earlier(a, b time.Time) time.Time {
-	if a.After(b) {
-		return b
-	}
-	return a
+// counts returns a recorded time as it counts now: while the clock is not set, one of the future counts as the start
+// of the daemon.
+func (u *Updater) counts(t, now time.Time) time.Time {
+	t, _ = wallclock.Recorded(t, now, u.started)
+	return t
 }
 
 // recordOf returns the record of a pod, a new one if it has none; the caller holds mu.
@@ -311,6 +310,9 @@ func sameFailure(before []api.ContainerImageUpdate, failure error) bool {
 func (u *Updater) follow(ctx context.Context, targets []Target) {
 	var completed []*Target
 	u.mu.Lock()
+	if u.record.fixTimes(time.Now(), u.started) {
+		u.save()
+	}
 	u.record.prune(targets, time.Now())
 	for i := range targets {
 		t := &targets[i]

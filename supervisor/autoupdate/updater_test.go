@@ -567,6 +567,36 @@ func TestLoadedImage(t *testing.T) {
 }
 
 // Outside of the maintenance windows nothing is updated, except on request.
+// Times that were recorded while the clock was in the future put no check off: neither when the clock is right again, nor
+// while it is not set at all.
+func TestRecordFromTheFuture(t *testing.T) {
+	for name, until := range map[string]time.Time{
+		"the clock is right":   time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
+		"the clock is not set": time.Date(2000, 1, 2, 0, 0, 0, 0, time.UTC),
+	} {
+		for failures := range 2 {
+			t.Run(fmt.Sprintf("%s, %d failures", name, failures), func(t *testing.T) {
+				bubble(t, func(t *testing.T, h *updaterHarness) {
+					time.Sleep(time.Until(until))
+					future := time.Now().AddDate(3, 0, 0).UTC().Format(time.RFC3339)
+					text := fmt.Sprintf(`{"version":1,"pods":{"default/web-n1":{"manifest":"u1","since":%[1]q,"attempted":%[1]q,"checked":%[1]q,"failures":%[2]d}}}`, future, failures)
+					if err := os.WriteFile(h.file, []byte(text), 0o600); err != nil {
+						t.Fatal(err)
+					}
+					h.start()
+					h.add(podinfo.AutoUpdateRegistry, digest("c1"))
+					for range 60 {
+						h.day()
+					}
+					if n := len(h.resolved); n < 59 || n > 62 {
+						t.Errorf("%d checks in 60 days", n)
+					}
+				})
+			})
+		}
+	}
+}
+
 func TestMaintenanceWindow(t *testing.T) {
 	bubble(t, func(t *testing.T, h *updaterHarness) {
 		h.stored[image] = h.stored[digest("c1")]
