@@ -15,11 +15,15 @@ import (
 )
 
 // removeDepth limits the directories that removal holds open. A deeper directory is
-// moved up first, so that no tree of a container is too deep to remove.
+// moved up to the top of the tree first, so that no tree of a container is too deep to remove.
 const removeDepth = 64
 
 // relocatedPrefix begins the names of directories that were moved up.
 const relocatedPrefix = ".removed-"
+
+// removeAttempts is how often a directory is read in which entries are left: one that shrinks
+// meanwhile may miss some.
+const removeAttempts = 10
 
 // removeTree deletes a file or a directory with its content. It never follows a link
 // and never crosses a mount point, even one that is mounted in the meantime: that is
@@ -34,16 +38,22 @@ func removeTree(path string) error {
 		return &os.PathError{Op: "open", Path: parent, Err: err}
 	}
 	defer unix.Close(dir)
-	r := remover{top: dir}
-	if r.mount, err = fdpath.Mount(dir); err != nil {
+	mount, err := fdpath.Mount(dir)
+	if err != nil {
 		return err
 	}
+	r := remover{mount: mount}
 	if err := r.remove(dir, name, path, 0); err != nil {
 		return err
 	}
-	// A directory that was moved up may be too deep again.
-	for i := 0; i < r.relocated; i++ {
-		name := relocatedName(i)
+	// Earlier versions moved directories up next to the tree, and left them there if they were
+	// killed.
+	for i := range removeDepth {
+		name := relocatedPrefix + strconv.Itoa(i)
+		if unix.Faccessat(dir, name, unix.F_OK, unix.AT_SYMLINK_NOFOLLOW) != nil {
+			break
+		}
+		r := remover{mount: mount}
 		if err := r.remove(dir, name, filepath.Join(parent, name), 0); err != nil {
 			return err
 		}
@@ -52,12 +62,25 @@ func removeTree(path string) error {
 }
 
 type remover struct {
-	// top is the directory that holds the tree, mount the ID of its mount.
-	top, mount int
-	relocated  int
+	// tree is the top directory of the tree, mount the ID of the mount that it is on.
+	tree, mount int
+	// relocated counts the directories that were moved up into tree. A removal that is killed leaves
+	// them there, for the next one of the same tree.
+	relocated int
 }
 
-func relocatedName(i int) string { return relocatedPrefix + strconv.Itoa(i) }
+// relocate moves a directory up to the top of the tree.
+func (r *remover) relocate(dir int, name string) error {
+	for {
+		err := unix.Renameat2(dir, name, r.tree, relocatedPrefix+strconv.Itoa(r.relocated), unix.RENAME_NOREPLACE)
+		if err == nil || errors.Is(err, unix.EEXIST) {
+			r.relocated++
+		}
+		if !errors.Is(err, unix.EEXIST) {
+			return err
+		}
+	}
+}
 
 // remove deletes one entry of a directory. path is for messages only.
 func (r *remover) remove(dir int, name, path string, depth int) error {
@@ -71,19 +94,21 @@ func (r *remover) remove(dir int, name, path string, depth int) error {
 		return &os.PathError{Op: "remove", Path: path, Err: err}
 	}
 	if depth >= removeDepth {
-		if err := unix.Renameat(dir, name, r.top, relocatedName(r.relocated)); err != nil {
+		if err := r.relocate(dir, name); err != nil {
 			return &os.PathError{Op: "move", Path: path, Err: err}
 		}
-		r.relocated++
 		return nil
 	}
-	// Reading a directory while it shrinks may miss an entry.
-	for range 10 {
+	for left := removeAttempts; left > 0; left-- {
+		relocated := r.relocated
 		if err = r.empty(dir, name, path, depth); err != nil {
 			return err
 		}
 		if err = ignoreNotExist(unix.Unlinkat(dir, name, unix.AT_REMOVEDIR)); !errors.Is(err, unix.ENOTEMPTY) {
 			break
+		}
+		if depth == 0 && r.relocated > relocated {
+			left = removeAttempts + 1 // what was moved up is in it, and may be too deep again
 		}
 	}
 	switch {
@@ -114,6 +139,9 @@ func (r *remover) empty(dir int, name, path string, depth int) error {
 	}
 	if id != r.mount {
 		return stillMountedError(path)
+	}
+	if depth == 0 {
+		r.tree = fd
 	}
 	for {
 		names, err := f.Readdirnames(256)
