@@ -136,10 +136,7 @@ func (d *daemon) serve(requested context.Context) error {
 	if d.opts.RunOnce {
 		g.Go(func() error {
 			defer end()
-			if err := checkManifestPath(d.opts.Manifests.Path); err != nil {
-				return err
-			}
-			return runOnce(ctx, d.sup, d.sources.rollouts, d.sources.config.Faults)
+			return d.runOnce(ctx)
 		})
 	}
 	stopWaiting := context.AfterFunc(ctx, func() {

@@ -9,14 +9,12 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
-	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstead/podstead/cli"
 	"github.com/podstead/podstead/config"
 	"github.com/podstead/podstead/internal/logging"
-	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/supervisor"
-	"github.com/podstead/podstead/supervisor/rollout"
+	"github.com/podstead/podstead/supervisor/podstart"
 )
 
 // Commands returns the commands that use the daemon's packages.
@@ -97,39 +95,16 @@ func checkManifestPath(path string) error {
 	return nil
 }
 
-// runOnce waits until each pod runs or has failed, in the newest revision that can be
-// prepared. It prints a line for each pod and for each fault of a manifest.
-func runOnce(ctx context.Context, sup *supervisor.Supervisor, rollouts *rollout.Controller, faults func() []manifest.Fault) error {
-	failed := false
-	if err := sup.WaitSourcesReady(ctx); err != nil {
+// runOnce waits until each pod runs or has failed, and prints that.
+func (d *daemon) runOnce(ctx context.Context) error {
+	if err := checkManifestPath(d.opts.Manifests.Path); err != nil {
 		return err
 	}
-	if err := rollouts.WaitPrepared(ctx, func(name, why string) {
-		failed = true
-		fmt.Printf("%s: failed: %s\n", name, why)
-	}); err != nil {
-		return err
+	err := podstart.Once{
+		SourcesReady: d.sup.WaitSourcesReady, Prepared: d.sources.rollouts.WaitPrepared, Started: d.sup.WaitStarted, Faults: d.sources.config.Faults,
+	}.Run(ctx, os.Stdout)
+	if errors.Is(err, supervisor.ErrNotStarted) {
+		return &cli.ExitError{Code: cli.ExitFailed} // its pods are printed
 	}
-	err := sup.WaitStarted(ctx, func(pod *v1.Pod, err error) {
-		name := pod.Namespace + "/" + manifest.BaseName(pod)
-		if err != nil {
-			failed = true
-			fmt.Printf("%s: failed: %v\n", name, err)
-			return
-		}
-		fmt.Printf("%s: %s\n", name, pod.Status.Phase)
-	})
-	if err != nil && !errors.Is(err, supervisor.ErrNotStarted) {
-		return err
-	}
-	for _, f := range faults() {
-		if !f.Warning {
-			failed = true
-			fmt.Printf("fault: %v\n", f)
-		}
-	}
-	if failed {
-		return &cli.ExitError{Code: cli.ExitFailed}
-	}
-	return nil
+	return err
 }

@@ -64,7 +64,7 @@ func (d *daemon) openSources(context.Context) error {
 		}
 		a, err := manifest.NewOCISource(manifest.OCISourceOptions{
 			Verify:    verify,
-			Artifacts: o.OCI, Registry: d.registries, Credentials: registryLogins{d.credentials}, WithoutTLS: d.registries.IsPlain,
+			Artifacts: o.OCI, Registry: d.registries, Credentials: d.credentials, WithoutTLS: d.registries.IsPlain,
 			Node: d.nodeName, Interval: o.HTTPCheck, Loader: loader, Checkpoint: checkpoint, Deliver: config,
 			Read: func(at time.Time) { config.MarkRead(manifest.SourceOCI, at) },
 		})
