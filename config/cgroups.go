@@ -68,13 +68,13 @@ func (c *Cgroups) settings() []setting {
 			help:  "`path` of the parent cgroup of all pods; must not be the kubelet's",
 		},
 		{
-			flag: "cgroup-driver", field: "cgroupDriver", value: text(&c.Driver, "").reading(func(n node) (ok bool) {
+			flag: "cgroup-driver", field: "cgroupDriver", value: choice(&c.Driver, "", " is %q: must be cgroupfs or systemd", string(cgroup.Cgroupfs), string(cgroup.Systemd)).reading(func(n node) (ok bool) {
 				c.DriverHint, ok = n.text()
 				return ok && c.DriverHint != ""
 			}),
 			check: func(s *setting) {
-				if d := cmp.Or(c.Driver, c.DriverHint); d != "" && d != string(cgroup.Cgroupfs) && d != string(cgroup.Systemd) {
-					s.fail(" is %q: must be cgroupfs or systemd", d)
+				if d := c.DriverHint; d != "" && !slices.Contains(s.value.choices, d) {
+					s.fail(s.value.wrong, d)
 				}
 			},
 			shown: func(d RuntimeDefaults) any { return orNone(cmp.Or(d.CgroupDriver, c.Driver, c.DriverHint)) },

@@ -3,7 +3,6 @@ package config
 import (
 	"cmp"
 	"net"
-	"slices"
 )
 
 // between is a check of a value in a range. The text follows the value.
@@ -20,15 +19,6 @@ func atLeast[T cmp.Ordered](v *T, low T, text string) func(*setting) {
 	return func(s *setting) {
 		if *v < low {
 			s.fail("=%v: %s", *v, text)
-		}
-	}
-}
-
-// oneOf is a check of a value of which there are a few. The format of the fault has the value.
-func oneOf(v *string, format string, values ...string) func(*setting) {
-	return func(s *setting) {
-		if !slices.Contains(values, *v) {
-			s.fail(format, *v)
 		}
 	}
 }

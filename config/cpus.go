@@ -26,11 +26,7 @@ type CPUs struct {
 func (c *CPUs) settings() []setting {
 	return []setting{
 		{
-			flag: "cpu-manager-policy", field: "cpuManagerPolicy", value: text(&c.Policy, cpus.PolicyNone),
-			check: func(s *setting) {
-				c.Policy = cmp.Or(c.Policy, cpus.PolicyNone)
-				oneOf(&c.Policy, ": %q is not a policy; use none or static", cpus.PolicyNone, cpus.PolicyStatic)(s)
-			},
+			flag: "cpu-manager-policy", field: "cpuManagerPolicy", value: choice(&c.Policy, cpus.PolicyNone, ": %q is not a policy; use none or static", cpus.PolicyNone, cpus.PolicyStatic),
 			help: "none, or static: assign exclusive CPUs to containers of Guaranteed pods that request whole CPUs",
 		},
 		{

@@ -57,8 +57,10 @@ func (m *Manifests) settings() []setting {
 			help: "PEM `file` of ECDSA P-256 public keys that verify the signatures of manifests, made by cosign: of all sources, or with the prefix file=, url= or oci= of one; can be repeated, and any of the keys suffices",
 		},
 		{
-			flag: "manifest-validation", own: "manifestValidation", value: text(&m.validation, string(manifest.ModeStrict)), check: parsed(&m.validation, &m.Mode, manifest.ParseMode),
-			help: "how to treat unknown and duplicate fields of manifests: strict, warn or ignore",
+			flag: "manifest-validation", own: "manifestValidation", value: choice(&m.validation, string(manifest.ModeStrict), ": unknown manifest validation %q; must be strict, warn or ignore",
+				string(manifest.ModeStrict), string(manifest.ModeWarn), string(manifest.ModeIgnore)),
+			check: func(*setting) { m.Mode = manifest.Mode(m.validation) },
+			help:  "how to treat unknown and duplicate fields of manifests: strict, warn or ignore",
 		},
 	}
 }

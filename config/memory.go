@@ -67,12 +67,9 @@ func (m *Memory) settings() []setting {
 			help: "with MemoryQoS, where between its memory request and limit a container is throttled (default 0.9)",
 		},
 		{
-			field: "memoryReservationPolicy", value: text(&m.reservation, noReservation),
-			check: func(s *setting) {
-				m.Reserve = m.reservation == tieredReservation
-				oneOf(&m.reservation, ": %s is not a policy; use None or TieredReservation", noReservation, tieredReservation)(s)
-			},
-			help: "with MemoryQoS, TieredReservation protects the memory that containers request from reclaim (default None)",
+			field: "memoryReservationPolicy", value: choice(&m.reservation, noReservation, ": %s is not a policy; use None or TieredReservation", noReservation, tieredReservation),
+			check: func(*setting) { m.Reserve = m.reservation == tieredReservation },
+			help:  "with MemoryQoS, TieredReservation protects the memory that containers request from reclaim (default None)",
 		},
 	}
 }

@@ -31,11 +31,7 @@ type MemoryManager struct {
 func (m *MemoryManager) settings() []setting {
 	return []setting{
 		{
-			flag: "memory-manager-policy", field: "memoryManagerPolicy", value: text(&m.Policy, memory.PolicyNone),
-			check: func(s *setting) {
-				m.Policy = cmp.Or(m.Policy, memory.PolicyNone)
-				oneOf(&m.Policy, ": %q is not a policy; use None or Static", memory.PolicyNone, memory.PolicyStatic)(s)
-			},
+			flag: "memory-manager-policy", field: "memoryManagerPolicy", value: choice(&m.Policy, memory.PolicyNone, ": %q is not a policy; use None or Static", memory.PolicyNone, memory.PolicyStatic),
 			help: "None, or Static: give the containers of Guaranteed pods memory of as few NUMA nodes as possible",
 		},
 		{

@@ -199,7 +199,7 @@ func (o *Options) processSettings() []setting {
 			help: "start every pod, wait until each is running or has failed, report the result and exit; pods keep running",
 		},
 		{
-			flag: "log-format", own: "logFormat", value: text(&o.Log.Format, "auto"), check: oneOf(&o.Log.Format, "=%q: must be auto, text or json", "auto", "text", "json"),
+			flag: "log-format", own: "logFormat", value: choice(&o.Log.Format, "auto", "=%q: must be auto, text or json", "auto", "text", "json"),
 			help: "log format: text, json, or auto (text, colored on a terminal)",
 		},
 		{flag: "debug", own: "debug", value: boolean(&o.Log.Debug, false), help: "enable debug logging"},

@@ -26,15 +26,9 @@ type PodDNS struct {
 func (d *PodDNS) settings() []setting {
 	return []setting{
 		{
-			flag: "pod-dns", own: "podDNS", value: text(&d.mode, string(PodDNSAuto)),
-			check: func(s *setting) {
-				switch d.Mode = PodDNSMode(d.mode); d.Mode {
-				case PodDNSAuto, PodDNSAlways, PodDNSNever:
-				default:
-					s.fail("=%s: must be auto, always or never", d.mode)
-				}
-			},
-			help: "name server that resolves the names of this node's pods and Services for pods with dnsPolicy ClusterFirst: always, never, or auto (with the network that podstead creates for its private containerd)",
+			flag: "pod-dns", own: "podDNS", value: choice(&d.mode, string(PodDNSAuto), "=%s: must be auto, always or never", string(PodDNSAuto), string(PodDNSAlways), string(PodDNSNever)),
+			check: func(*setting) { d.Mode = PodDNSMode(d.mode) },
+			help:  "name server that resolves the names of this node's pods and Services for pods with dnsPolicy ClusterFirst: always, never, or auto (with the network that podstead creates for its private containerd)",
 		},
 		{
 			flag: "pod-dns-address", own: "podDNSAddresses", value: list(&d.addresses), check: d.checkAddresses,

@@ -16,7 +16,9 @@ type Field struct {
 	// Flag is the flag with the same meaning, and Type the type of its value as pflag names
 	// it; both are empty if there is none.
 	Flag, Type string
-	Usage      string
+	// Values are all that it can have, nil if there are more than a few.
+	Values []string
+	Usage  string
 }
 
 // declared returns the rows of the table with their flags.
@@ -33,6 +35,9 @@ func Fields() []Field {
 		field := Field{Kind: kubeletKind.Kind, Path: s.path(), Flag: s.flag, Usage: s.help}
 		if s.own != "" {
 			field.Kind = podsteadKind.Kind
+		}
+		if field.Values = slices.Clone(s.value.choices); field.Values != nil && (s.own == "" || s.value.get() == nil) {
+			field.Values = slices.Insert(field.Values, 0, "")
 		}
 		if flag := s.declared; flag != nil {
 			field.Type = flag.Value.Type()

@@ -62,12 +62,10 @@ func (o *Options) registrationSettings() []setting {
 			help: "`ID` of this node at the cloud provider",
 		},
 		{
-			flag: "cloud-provider", own: "cloudProvider", value: text(&r.cloudProvider, ""), cluster: true,
-			check: func(s *setting) {
-				r.ExternalCloud = r.cloudProvider == "external"
-				oneOf(&r.cloudProvider, ": %q: must be external, or empty for none; Kubernetes has no other providers any more", "external", "")(s)
-			},
-			help: "`provider` of cloud services: external if a cloud controller manager initializes the node and sets its addresses; empty for none",
+			flag: "cloud-provider", own: "cloudProvider", cluster: true,
+			value: choice(&r.cloudProvider, "", ": %q: must be external, or empty for none; Kubernetes has no other providers any more", "external"),
+			check: func(*setting) { r.ExternalCloud = r.cloudProvider == "external" },
+			help:  "`provider` of cloud services: external if a cloud controller manager initializes the node and sets its addresses; empty for none",
 		},
 		{
 			field: "nodeStatusUpdateFrequency", value: duration(&r.StatusUpdate, defaultStatusUpdate), cluster: true,

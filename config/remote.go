@@ -1,7 +1,6 @@
 package config
 
 import (
-	"cmp"
 	"crypto/tls"
 	"net"
 	"slices"
@@ -66,7 +65,12 @@ func (o *Options) remoteSettings() []setting {
 		},
 	}, o.reviewSettings(), []setting{
 		{
-			flag: "tls-min-version", field: "tlsMinVersion", value: text(&r.minVersion, "VersionTLS12"), check: r.checkVersion, shown: func(RuntimeDefaults) any { return cmp.Or(r.minVersion, "VersionTLS12") },
+			flag: "tls-min-version", field: "tlsMinVersion", value: choice(&r.minVersion, "VersionTLS12", "=%q: must be VersionTLS12 or VersionTLS13", "VersionTLS12", "VersionTLS13"),
+			check: func(*setting) {
+				if r.MinVersion = tls.VersionTLS12; r.minVersion == "VersionTLS13" {
+					r.MinVersion = tls.VersionTLS13
+				}
+			},
 			help: "minimum TLS `version`: VersionTLS12 or VersionTLS13",
 		},
 		{
@@ -114,17 +118,6 @@ func (r *Remote) check(t *table, joins bool) {
 	}
 	if r.readOnlyPort != 0 {
 		r.ReadOnlyAddress = net.JoinHostPort(r.host, strconv.Itoa(r.readOnlyPort))
-	}
-}
-
-func (r *Remote) checkVersion(s *setting) {
-	switch r.minVersion {
-	case "", "VersionTLS12":
-		r.MinVersion = tls.VersionTLS12
-	case "VersionTLS13":
-		r.MinVersion = tls.VersionTLS13
-	default:
-		s.fail("=%q: must be VersionTLS12 or VersionTLS13", r.minVersion)
 	}
 }
 

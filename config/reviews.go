@@ -32,11 +32,8 @@ func (o *Options) reviewSettings() []setting {
 		},
 		ttl("authentication-token-webhook-cache-ttl", "authentication.webhook.cacheTTL", &r.TokenTTL, 2*time.Minute, "`time` to cache results of token authentication"),
 		{
-			flag: "authorization-mode", field: "authorization.mode", value: text(&r.mode, modeWebhook), cluster: true, unasked: func() bool { return r.mode != modeWebhook },
-			check: func(s *setting) {
-				r.Rights = r.mode == modeWebhook
-				oneOf(&r.mode, "=%q: must be Webhook or AlwaysAllow", modeWebhook, modeAlwaysAllow)(s)
-			},
+			flag: "authorization-mode", field: "authorization.mode", value: choice(&r.mode, modeWebhook, "=%q: must be Webhook or AlwaysAllow", modeAlwaysAllow, modeWebhook),
+			check: func(*setting) { r.Rights = r.mode == modeWebhook }, cluster: true, unasked: func() bool { return r.mode != modeWebhook },
 			help: "authorization mode: Webhook authorizes clients with the API server, with --kubeconfig; AlwaysAllow does not, and only clients with a role have access",
 		},
 		ttl("authorization-webhook-cache-authorized-ttl", "authorization.webhook.cacheAuthorizedTTL", &r.AllowedTTL, 5*time.Minute, "`time` to cache allowed results of the API server"),

@@ -70,19 +70,12 @@ func (o *Options) runtimeSettings() []setting {
 			help:  "true pulls one image at a time, as maxParallelImagePulls: 1",
 		},
 		{
-			field: "imagePullCredentialsVerificationPolicy", value: text(&policy.Mode, ""), cluster: true,
+			field: "imagePullCredentialsVerificationPolicy", cluster: true, value: choice(&policy.Mode, "", ": %q: must be NeverVerify, NeverVerifyPreloadedImages, NeverVerifyAllowlistedImages or AlwaysVerify",
+				imagepolicy.NeverVerify, imagepolicy.NeverVerifyPreloaded, imagepolicy.NeverVerifyAllowlisted, imagepolicy.AlwaysVerify),
 			// Without a cluster every pod may use every image.
 			unasked: func() bool { return policy.Mode == imagepolicy.NeverVerify },
-			check: func(s *setting) {
-				if policy.Mode == "" {
-					return
-				}
-				if err := imagepolicy.CheckMode(policy.Mode); err != nil {
-					s.fail(": %w", err)
-				}
-			},
-			help:  "with --kubeconfig, images that a pod of the cluster may use only with credentials of its own: NeverVerify, NeverVerifyPreloadedImages, NeverVerifyAllowlistedImages or AlwaysVerify (default NeverVerifyPreloadedImages)",
-			shown: o.inCluster(func() any { return cmp.Or(policy.Mode, imagepolicy.NeverVerifyPreloaded) }),
+			help:    "with --kubeconfig, images that a pod of the cluster may use only with credentials of its own: NeverVerify, NeverVerifyPreloadedImages, NeverVerifyAllowlistedImages or AlwaysVerify (default NeverVerifyPreloadedImages)",
+			shown:   o.inCluster(func() any { return cmp.Or(policy.Mode, imagepolicy.NeverVerifyPreloaded) }),
 		},
 		{
 			field: "preloadedImagesVerificationAllowlist", value: texts(&policy.Allowlist), cluster: true, unasked: always,

@@ -110,6 +110,11 @@ func (t *table) check() {
 				*p = abs
 			}
 		}
+		if s.value.choices != nil {
+			if v, ok := s.value.choose(); !ok {
+				s.fail(s.value.wrong, v)
+			}
+		}
 		if s.check != nil {
 			s.check(s)
 		}

@@ -21,19 +21,11 @@ type Topology struct {
 func (m *Topology) settings() []setting {
 	return []setting{
 		{
-			flag: "topology-manager-policy", field: "topologyManagerPolicy", value: text(&m.Policy, topology.PolicyNone),
-			check: func(s *setting) {
-				m.Policy = cmp.Or(m.Policy, topology.PolicyNone)
-				oneOf(&m.Policy, ": %q is not a policy; use "+strings.Join(topology.Policies, ", "), topology.Policies...)(s)
-			},
+			flag: "topology-manager-policy", field: "topologyManagerPolicy", value: choice(&m.Policy, topology.PolicyNone, ": %q is not a policy; use "+strings.Join(topology.Policies, ", "), topology.Policies...),
 			help: "align the exclusive CPUs, memory and devices of containers to NUMA nodes: " + strings.Join(topology.Policies, ", "),
 		},
 		{
-			flag: "topology-manager-scope", field: "topologyManagerScope", value: text(&m.Scope, topology.ScopeContainer),
-			check: func(s *setting) {
-				m.Scope = cmp.Or(m.Scope, topology.ScopeContainer)
-				oneOf(&m.Scope, ": %q is not a scope; use container or pod", topology.ScopeContainer, topology.ScopePod)(s)
-			},
+			flag: "topology-manager-scope", field: "topologyManagerScope", value: choice(&m.Scope, topology.ScopeContainer, ": %q is not a scope; use container or pod", topology.ScopeContainer, topology.ScopePod),
 			help: "container, or pod: align all containers of a pod to the same NUMA nodes",
 		},
 		{

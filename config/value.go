@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,6 +25,10 @@ type value struct {
 	get func() any
 	// path is set if it is a path, which becomes absolute.
 	path *string
+	// choices are all values but the empty one, which stands for the default; nil if there are
+	// more than a few. wrong is the text about another one, with a verb for it.
+	choices []string
+	wrong   string
 	// zero hides a default that the help of the flag explains: the text of the zero value.
 	zero string
 }
@@ -59,6 +64,22 @@ func text(to *string, base string) value {
 		s, ok := n.text()
 		return s, ok && (s != "" || n.kind != kubeletKind)
 	}).as(func() any { return orNone(*to) })
+}
+
+// choice is a string of which there are a few. The text about another one has a verb for it.
+func choice(to *string, base, wrong string, choices ...string) value {
+	v := text(to, base)
+	v.choices, v.wrong = choices, wrong
+	return v
+}
+
+// choose sets the default for an empty choice, and returns false for an unknown one.
+func (v value) choose() (string, bool) {
+	to := v.target.(*string)
+	if *to == "" {
+		v.declare(nil, "", "")
+	}
+	return *to, *to == "" || slices.Contains(v.choices, *to)
 }
 
 // file is the path of a file or directory. One in a file is relative to the file's directory.

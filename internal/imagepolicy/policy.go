@@ -22,17 +22,6 @@ const (
 	AlwaysVerify = "AlwaysVerify"
 )
 
-// modes are all of them, in the order of messages.
-var modes = []string{NeverVerify, NeverVerifyPreloaded, NeverVerifyAllowlisted, AlwaysVerify}
-
-// CheckMode returns an error for an unknown mode, which names the known ones.
-func CheckMode(mode string) error {
-	if slices.Contains(modes, mode) {
-		return nil
-	}
-	return fmt.Errorf("%q: must be %s or %s", mode, strings.Join(modes[:len(modes)-1], ", "), modes[len(modes)-1])
-}
-
 // Policy is a mode with its allowlist. The zero value is NeverVerifyPreloaded.
 type Policy struct {
 	Mode string

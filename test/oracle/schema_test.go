@@ -29,16 +29,16 @@ const schemaFile = "../../docs/config.schema.json"
 
 type object = map[string]any
 
-// enums are the values of fields that have only some.
-var enums = map[string][]any{
-	"cgroupDriver":                           {"", "cgroupfs", "systemd"},
-	"tlsMinVersion":                          {"", "VersionTLS12", "VersionTLS13"},
-	"authorization.mode":                     {"", "AlwaysAllow", "Webhook"},
-	"manifestValidation":                     {"strict", "warn", "ignore"},
-	"logFormat":                              {"auto", "text", "json"},
-	"cloudProvider":                          {"", "external"},
-	"imagePullCredentialsVerificationPolicy": {"", "NeverVerify", "NeverVerifyPreloadedImages", "NeverVerifyAllowlistedImages", "AlwaysVerify"},
-}
+// enums are the values of fields that have only some, by path.
+var enums = func() map[string][]any {
+	all := map[string][]any{}
+	for _, field := range config.Fields() {
+		for _, value := range field.Values {
+			all[field.Path] = append(all[field.Path], value)
+		}
+	}
+	return all
+}()
 
 var duration = object{"type": []any{"string", "null"}, "pattern": `^[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)?([0-9.]*(ns|us|µs|ms|s|m|h))*$`}
 
