@@ -49,12 +49,7 @@ func golden(t *testing.T, name, got string) {
 func TestGoldenHelp(t *testing.T) {
 	f := pflag.NewFlagSet("run", pflag.ContinueOnError)
 	(&Options{}).AddFlags(f)
-	var all strings.Builder
-	all.WriteString(f.FlagUsages())
-	f.VisitAll(func(flag *pflag.Flag) {
-		fmt.Fprintf(&all, "%s|%s|%s|%s|%q|%t|%s\n", flag.Name, flag.Shorthand, flag.Value.Type(), flag.NoOptDefVal, flag.DefValue, flag.Hidden, flag.Usage)
-	})
-	golden(t, "help.txt", all.String())
+	golden(t, "help.txt", f.FlagUsages())
 }
 
 // richFile sets most settings to values that are not the default.
@@ -178,41 +173,36 @@ debug: true
 localDevices: {edge.example/serial: {paths: [/dev/ttyS0], podsPerDevice: 2}}
 `
 
-// dump returns everything that a daemon reads of the options, what it reports, and the notices.
-func dump(t *testing.T, dir string, o *Options, notices []string, err error) string {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+// TestGoldenOptions compares what a daemon reports and warns of and, for the rich file, all that it
+// reads.
+func TestGoldenOptions(t *testing.T) {
+	dir := files(t, map[string]string{"config.yaml": richFile, "kubeconfig": ""})
+	rich, cluster := "--config="+dir+"/config.yaml", "--kubeconfig="+dir+"/kubeconfig"
 	var out strings.Builder
-	for _, v := range []any{o.KubeletConfiguration(RuntimeDefaults{"cgroupfs", 5}), o} {
+	write := func(v any) {
 		data, err := json.MarshalIndent(v, "", " ")
 		if err != nil {
 			t.Fatal(err)
 		}
-		out.Write(data)
-		out.WriteByte('\n')
+		out.Write(append(data, '\n'))
 	}
-	for _, notice := range notices {
-		out.WriteString(notice + "\n")
+	for _, args := range [][]string{
+		{}, {rich}, {rich, cluster}, {"--config=testdata/kubeadm.yaml", cluster, "--v=5", "--fail-swap-on=false", "--node-status-update-frequency=7m"},
+	} {
+		o, notices, err := complete(t, args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&out, "# %s\n", args)
+		write(o.KubeletConfiguration(RuntimeDefaults{"cgroupfs", 5}))
+		if len(args) == 1 {
+			write(o)
+		}
+		for _, notice := range notices {
+			out.WriteString(notice + "\n")
+		}
 	}
-	return strings.ReplaceAll(out.String(), dir, "DIR")
-}
-
-func TestGoldenOptions(t *testing.T) {
-	o, notices, err := complete(t)
-	golden(t, "defaults.txt", dump(t, "/none", o, notices, err))
-
-	dir := files(t, map[string]string{"config.yaml": richFile, "kubeconfig": ""})
-	args := []string{"--config=" + dir + "/config.yaml"}
-	o, notices, err = complete(t, args...)
-	golden(t, "rich.txt", dump(t, dir, o, notices, err))
-
-	o, notices, err = complete(t, append(args, "--kubeconfig="+dir+"/kubeconfig")...)
-	golden(t, "rich_cluster.txt", dump(t, dir, o, notices, err))
-
-	o, notices, err = complete(t, "--config=testdata/kubeadm.yaml", "--kubeconfig="+dir+"/kubeconfig", "--v=5", "--fail-swap-on=false", "--node-status-update-frequency=7m")
-	golden(t, "kubeadm.txt", dump(t, dir, o, notices, err))
+	golden(t, "options.txt", strings.ReplaceAll(out.String(), dir, "DIR"))
 }
 
 // wrong are one wrong input each: fields of a KubeletConfiguration, of a PodsteadConfiguration,
