@@ -28,9 +28,11 @@ const (
 func (a *AutoUpdate) settings() []setting {
 	return []setting{
 		{
-			flag: "image-auto-update-interval", own: "imageAutoUpdateInterval", value: durationOrZero(&a.Interval, defaultAutoUpdate),
-			check: between(&a.Interval, minAutoUpdate, maxAutoUpdate, fmt.Sprintf("must be from %s to %s, such as 24h", minAutoUpdate, maxAutoUpdate)),
-			help:  "`interval` of checks for newer images of pods with the annotation podstead.io/auto-update",
+			flag: "image-auto-update-interval", own: "imageAutoUpdateInterval",
+			value: durationOrZero(&a.Interval, defaultAutoUpdate),
+			check: between(&a.Interval, minAutoUpdate, maxAutoUpdate, fmt.Sprintf("must be from %s to %s, such as 24h",
+				minAutoUpdate, maxAutoUpdate)),
+			help: "`interval` of checks for newer images of pods with the annotation podstead.io/auto-update",
 		},
 		{
 			flag: "image-auto-update-window", own: "imageAutoUpdateWindows", value: list(&a.windows),
@@ -43,7 +45,8 @@ func (a *AutoUpdate) settings() []setting {
 					a.Windows = append(a.Windows, w)
 				}
 			},
-			help: "maintenance `window` outside which no image is updated, as [DAYS ]HH:MM-HH:MM in local time, such as \"Sat,Sun 02:00-05:00\"; can be repeated (default: at any time)",
+			help: "maintenance `window` outside which no image is updated, as [DAYS ]HH:MM-HH:MM in local time, such as " +
+				"\"Sat,Sun 02:00-05:00\"; can be repeated (default: at any time)",
 		},
 	}
 }

@@ -22,7 +22,8 @@ func (c *Certificates) settings() []setting {
 	return []setting{
 		{
 			flag: "bootstrap-kubeconfig", own: "bootstrapKubeconfig", value: file(&c.Bootstrap, ""),
-			help: "kubeconfig `file` for requesting the client certificate of this node if --kubeconfig does not exist or its certificate has expired; --kubeconfig is then written",
+			help: "kubeconfig `file` for requesting the client certificate of this node if --kubeconfig does not exist or its " +
+				"certificate has expired; --kubeconfig is then written",
 		},
 		{
 			flag: "cert-dir", own: "certDir", value: file(&c.Dir, ""),
@@ -57,6 +58,7 @@ func (c *Certificates) check(t *table, kubeconfig *string, served *Remote, root 
 		}
 	}
 	if c.RotateServing && served.CertFile != "" {
-		t.fail("%s and %s are mutually exclusive; remove one of them", both{t.at(&c.RotateServing)}, both{t.at(&served.CertFile)})
+		t.fail("%s and %s are mutually exclusive; remove one of them", both{t.at(&c.RotateServing)},
+			both{t.at(&served.CertFile)})
 	}
 }

@@ -68,7 +68,9 @@ func (c *Cgroups) settings() []setting {
 			help:  "`path` of the parent cgroup of all pods; must not be the kubelet's",
 		},
 		{
-			flag: "cgroup-driver", field: "cgroupDriver", value: choice(&c.Driver, "", " is %q: must be cgroupfs or systemd", string(cgroup.Cgroupfs), string(cgroup.Systemd)).reading(func(n node) (ok bool) {
+			flag: "cgroup-driver", field: "cgroupDriver",
+			value: choice(&c.Driver, "", " is %q: must be cgroupfs or systemd", string(cgroup.Cgroupfs),
+				string(cgroup.Systemd)).reading(func(n node) (ok bool) {
 				c.DriverHint, ok = n.text()
 				return ok && c.DriverHint != ""
 			}),
@@ -81,15 +83,18 @@ func (c *Cgroups) settings() []setting {
 			help:  "cgroup driver: cgroupfs or systemd (default: the runtime's)",
 		},
 		{
-			flag: "system-reserved", field: "systemReserved", value: amounts(&c.systemReserved), check: c.checkReserved(&c.systemReserved, 0),
-			help: "`resources` reserved for the system, such as cpu=500m,memory=1Gi,pid=1000",
+			flag: "system-reserved", field: "systemReserved", value: amounts(&c.systemReserved),
+			check: c.checkReserved(&c.systemReserved, 0),
+			help:  "`resources` reserved for the system, such as cpu=500m,memory=1Gi,pid=1000",
 		},
 		{
-			flag: "kube-reserved", field: "kubeReserved", value: amounts(&c.kubeReserved), check: c.checkReserved(&c.kubeReserved, 1),
-			help: "`resources` reserved for podstead and the runtime, such as cpu=100m,memory=200Mi",
+			flag: "kube-reserved", field: "kubeReserved", value: amounts(&c.kubeReserved),
+			check: c.checkReserved(&c.kubeReserved, 1),
+			help:  "`resources` reserved for podstead and the runtime, such as cpu=100m,memory=200Mi",
 		},
 		{
-			flag: "enforce-node-allocatable", field: "enforceNodeAllocatable", value: texts(&c.enforce, enforcePods).reading(func(n node) bool {
+			flag: "enforce-node-allocatable", field: "enforceNodeAllocatable",
+			value: texts(&c.enforce, enforcePods).reading(func(n node) bool {
 				if _, ok := n.value.([]any); !ok {
 					n.fail("must be a list, such as [pods]")
 					return false
@@ -99,18 +104,22 @@ func (c *Cgroups) settings() []setting {
 				return ok
 			}),
 			check: func(*setting) { c.EnforceAllocatable = slices.Contains(c.enforce, enforcePods) },
-			help:  "pods: limit all pods together to the allocatable resources; system-reserved and kube-reserved: limit the cgroups of --system-reserved-cgroup and --kube-reserved-cgroup to what is reserved for them (with -compressible: only their CPU shares); none: only use them for admission",
+			help: "pods: limit all pods together to the allocatable resources; system-reserved and kube-reserved: limit the " +
+				"cgroups of --system-reserved-cgroup and --kube-reserved-cgroup to what is reserved for them (with " +
+				"-compressible: only their CPU shares); none: only use them for admission",
 		},
 		{
 			flag: "system-reserved-cgroup", field: "systemReservedCgroup", value: text(&c.SystemCgroup, ""),
-			help: "`path` of the cgroup of system services, such as /system.slice, for --enforce-node-allocatable=system-reserved",
+			help: "`path` of the cgroup of system services, such as /system.slice, for " +
+				"--enforce-node-allocatable=system-reserved",
 		},
 		{
 			flag: "kube-reserved-cgroup", field: "kubeReservedCgroup", value: text(&c.KubeCgroup, ""),
 			help: "`path` of the cgroup of podstead and the runtime, for --enforce-node-allocatable=kube-reserved",
 		},
 		{
-			flag: "pod-max-pids", field: "podPidsLimit", value: of(&c.PodPids, noPidsLimit, (*pflag.FlagSet).Int64Var, func(n node) (int64, bool) {
+			flag: "pod-max-pids", field: "podPidsLimit",
+			value: of(&c.PodPids, noPidsLimit, (*pflag.FlagSet).Int64Var, func(n node) (int64, bool) {
 				pids, ok := n.number(int(noPidsLimit), math.MaxInt32)
 				return int64(pids), ok
 			}),
@@ -124,15 +133,18 @@ func (c *Cgroups) settings() []setting {
 			help:  "maximum `number` of processes per pod; -1 for no limit",
 		},
 		{
-			flag: "cpu-cfs-quota", field: "cpuCFSQuota", value: boolean(&c.cpuQuota, true), check: func(*setting) { c.NoCPUQuota = !c.cpuQuota },
-			help: "enforce the CPU limits of containers with CFS quota",
+			flag: "cpu-cfs-quota", field: "cpuCFSQuota", value: boolean(&c.cpuQuota, true),
+			check: func(*setting) { c.NoCPUQuota = !c.cpuQuota },
+			help:  "enforce the CPU limits of containers with CFS quota",
 		},
 		{
-			flag: "cpu-cfs-quota-period", field: "cpuCFSQuotaPeriod", value: duration(&c.QuotaPeriod, defaultQuotaPeriod), check: between(&c.QuotaPeriod, time.Millisecond, time.Second, "must be from 1ms to 1s"),
-			help: "CFS quota `period`, 1ms to 1s",
+			flag: "cpu-cfs-quota-period", field: "cpuCFSQuotaPeriod", value: duration(&c.QuotaPeriod, defaultQuotaPeriod),
+			check: between(&c.QuotaPeriod, time.Millisecond, time.Second, "must be from 1ms to 1s"),
+			help:  "CFS quota `period`, 1ms to 1s",
 		},
 		{
-			field: "singleProcessOOMKill", value: boolean(&c.SingleProcessOOMKill, false), check: func(s *setting) { c.oomKillSet = s.isSet() },
+			field: "singleProcessOOMKill", value: boolean(&c.SingleProcessOOMKill, false),
+			check: func(s *setting) { c.oomKillSet = s.isSet() },
 			shown: func(RuntimeDefaults) any {
 				if !c.oomKillSet {
 					return nil // an explicit false is an error with cgroup v1

@@ -23,7 +23,8 @@ func (o *Options) clusterSettings() []setting {
 	c := &o.Cluster
 	return slices.Concat([]setting{{
 		flag: "kubeconfig", own: "kubeconfig", value: file(&c.Kubeconfig, ""),
-		help: "kubeconfig `file` of the cluster to join: the node is registered there, its pods are shown as mirror pods, and pods that the cluster binds to the node run here; empty joins no cluster",
+		help: "kubeconfig `file` of the cluster to join: the node is registered there, its pods are shown as mirror pods, " +
+			"and pods that the cluster binds to the node run here; empty joins no cluster",
 	}}, c.Certificates.settings(), o.registrationSettings(), c.Rates.settings())
 }
 
@@ -70,6 +71,7 @@ func (o *Options) checkCluster(t *table) {
 	}
 	if v := &c.Verification; len(v.Allowlist) > 0 && v.Mode != imagepolicy.NeverVerifyAllowlisted {
 		mode := t.at(&v.Mode)
-		t.fail("%s: has an effect only with %s: %s; set that too, or remove the list", t.at(&v.Allowlist), mode, imagepolicy.NeverVerifyAllowlisted)
+		t.fail("%s: has an effect only with %s: %s; set that too, or remove the list", t.at(&v.Allowlist), mode,
+			imagepolicy.NeverVerifyAllowlisted)
 	}
 }

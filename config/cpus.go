@@ -26,16 +26,22 @@ type CPUs struct {
 func (c *CPUs) settings() []setting {
 	return []setting{
 		{
-			flag: "cpu-manager-policy", field: "cpuManagerPolicy", value: choice(&c.Policy, cpus.PolicyNone, ": %q is not a policy; use none or static", cpus.PolicyNone, cpus.PolicyStatic),
+			flag: "cpu-manager-policy", field: "cpuManagerPolicy",
+			value: choice(&c.Policy, cpus.PolicyNone, ": %q is not a policy; use none or static", cpus.PolicyNone,
+				cpus.PolicyStatic),
 			help: "none, or static: assign exclusive CPUs to containers of Guaranteed pods that request whole CPUs",
 		},
 		{
-			flag: "cpu-manager-policy-options", field: "cpuManagerPolicyOptions", value: pairs(&c.options, `{full-pcpus-only: "true"}`), check: parsed(&c.options, &c.Options, cpus.ParseOptions),
-			help: "`options` of the policy static, such as full-pcpus-only=true: full-pcpus-only, distribute-cpus-across-numa, strict-cpu-reservation, align-by-socket, prefer-align-cpus-by-uncorecache",
+			flag: "cpu-manager-policy-options", field: "cpuManagerPolicyOptions",
+			value: pairs(&c.options, `{full-pcpus-only: "true"}`), check: parsed(&c.options, &c.Options, cpus.ParseOptions),
+			help: "`options` of the policy static, such as full-pcpus-only=true: full-pcpus-only, " +
+				"distribute-cpus-across-numa, strict-cpu-reservation, align-by-socket, prefer-align-cpus-by-uncorecache",
 		},
 		{
-			flag: "reserved-cpus", field: "reservedSystemCPUs", value: text(&c.reserved, ""), check: parsed(&c.reserved, &c.Reserved, cpus.ParseSet),
-			help: "`list` of CPUs that are reserved for the system, such as 0-1; it replaces cpu in --system-reserved and --kube-reserved",
+			flag: "reserved-cpus", field: "reservedSystemCPUs", value: text(&c.reserved, ""),
+			check: parsed(&c.reserved, &c.Reserved, cpus.ParseSet),
+			help: "`list` of CPUs that are reserved for the system, such as 0-1; it replaces cpu in --system-reserved and " +
+				"--kube-reserved",
 		},
 	}
 }
@@ -43,7 +49,8 @@ func (c *CPUs) settings() []setting {
 func (c *CPUs) check(t *table, cgroups *Cgroups) {
 	if c.Policy == cpus.PolicyNone && len(c.options) > 0 {
 		policy := t.at(&c.Policy)
-		t.fail("%s: have an effect only with the policy %s; set %s to it, or remove the options", t.at(&c.options), cpus.PolicyStatic, policy)
+		t.fail("%s: have an effect only with the policy %s; set %s to it, or remove the options", t.at(&c.options),
+			cpus.PolicyStatic, policy)
 	}
 	if len(c.Reserved) > 0 {
 		cgroups.reserveCPUs(len(c.Reserved))
@@ -75,7 +82,8 @@ func (c *CPUs) checkHost(t *table, root string, cgroups *Cgroups) {
 	if _, err := cpus.Reserved(topology, c.Reserved, cgroups.ReservedCPU()); err != nil {
 		t.fail("%s: %s %w", policy, cpus.PolicyStatic, err)
 	} else if r, err := cgroup.OpenReader(filepath.Join(root, "proc/self/mountinfo")); err == nil && !r.CPUSet() {
-		t.fail("%s: %s is not supported on this node: the kernel's cpuset controller is disabled or not mounted; podstead check says how to mount it", policy, cpus.PolicyStatic)
+		t.fail("%s: %s is not supported on this node: the kernel's cpuset controller is disabled or not mounted; podstead "+
+			"check says how to mount it", policy, cpus.PolicyStatic)
 	}
 }
 

@@ -68,7 +68,8 @@ func (r *reader) field(n node) {
 		n.fail("unknown field%s", r.suggestion(parent, name))
 	case without.supports(n.value):
 	case without.remedy != "":
-		r.refused = append(r.refused, &fault{r.doc.Position(n.path), n.path + ": " + scalarText(n.value) + "is not supported: " + without.remedy})
+		r.refused = append(r.refused, &fault{r.doc.Position(n.path), n.path + ": " + scalarText(n.value) + "is not " +
+			"supported: " + without.remedy})
 	default:
 		n.ignore()
 	}
@@ -122,7 +123,8 @@ func (r *reader) suggestion(parent, name string) string {
 		return didYouMean(name, known)
 	}
 	if slices.Contains(other.below(""), name) {
-		return fmt.Sprintf("; it is a field of %s, a document of its own with apiVersion: %s", other.kind.Kind, other.kind.APIVersion)
+		return fmt.Sprintf("; it is a field of %s, a document of its own with apiVersion: %s", other.kind.Kind,
+			other.kind.APIVersion)
 	}
 	if near := suggest.Nearest(name, known); near != "" {
 		return "; did you mean " + near + "?"
@@ -158,7 +160,8 @@ type node struct {
 }
 
 func (n node) fail(format string, args ...any) {
-	n.table.faults = append(n.table.faults, &fault{n.doc.Position(n.path), fmt.Errorf("%s: "+format, append([]any{n.path}, args...)...).Error()})
+	n.table.faults = append(n.table.faults, &fault{n.doc.Position(n.path), fmt.Errorf("%s: "+format,
+		append([]any{n.path}, args...)...).Error()})
 }
 
 // ignore records that the value has no effect.

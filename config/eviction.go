@@ -67,11 +67,13 @@ func (e *Eviction) settings() []setting {
 			help:  "keep the default thresholds of signals that evictionHard does not set",
 		},
 		{
-			flag: "eviction-pressure-transition-period", field: "evictionPressureTransitionPeriod", value: duration(&e.Transition, defaultTransition), check: atLeast(&e.Transition, 0, "must not be negative"),
+			flag: "eviction-pressure-transition-period", field: "evictionPressureTransitionPeriod",
+			value: duration(&e.Transition, defaultTransition), check: atLeast(&e.Transition, 0, "must not be negative"),
 			help: "`time` for which pressure must be gone before evicted pods run again",
 		},
 		{
-			flag: "eviction-max-pod-grace-period", field: "evictionMaxPodGracePeriod", value: integer(&e.MaxPodGrace, 0, 0, math.MaxInt32), check: atLeast(&e.MaxPodGrace, 0, "must not be negative"),
+			flag: "eviction-max-pod-grace-period", field: "evictionMaxPodGracePeriod",
+			value: integer(&e.MaxPodGrace, 0, 0, math.MaxInt32), check: atLeast(&e.MaxPodGrace, 0, "must not be negative"),
 			help: "maximum grace period, in `seconds`, of pods that are evicted for a soft threshold",
 		},
 	}
@@ -93,7 +95,8 @@ func (e *Eviction) check(t *table) {
 		}
 	}
 	var err error
-	e.Thresholds, err = evict.Settings{Hard: e.hard, Soft: e.soft, SoftGrace: e.softGrace, MinReclaim: e.reclaim}.Parse(names)
+	e.Thresholds, err = evict.Settings{Hard: e.hard, Soft: e.soft, SoftGrace: e.softGrace,
+		MinReclaim: e.reclaim}.Parse(names)
 	joined, _ := err.(interface{ Unwrap() []error })
 	if joined == nil {
 		return
@@ -109,7 +112,8 @@ func (e *Eviction) check(t *table) {
 // HardReserved returns the part of a capacity that hard thresholds reserve.
 func (e *Eviction) HardReserved(capacity v1.ResourceList) v1.ResourceList {
 	reserved := v1.ResourceList{}
-	for name, signal := range map[v1.ResourceName]evict.Signal{v1.ResourceMemory: evict.MemoryAvailable, v1.ResourceEphemeralStorage: evict.NodeFSAvailable} {
+	for name, signal := range map[v1.ResourceName]evict.Signal{v1.ResourceMemory: evict.MemoryAvailable,
+		v1.ResourceEphemeralStorage: evict.NodeFSAvailable} {
 		if total, ok := capacity[name]; ok {
 			reserved[name] = *resource.NewQuantity(evict.HardMin(e.Thresholds, signal, total.Value()), total.Format)
 		}
@@ -138,7 +142,8 @@ func (m *signalMap) Set(text string) error {
 		signal, value, ok := strings.Cut(pair, m.separator)
 		signal, value = strings.TrimSpace(signal), strings.TrimSpace(value)
 		if !ok || signal == "" || value == "" {
-			return fmt.Errorf("%q must be SIGNAL%sVALUE, such as memory.available%s%s", pair, m.separator, m.separator, map[string]string{"<": "100Mi", "=": "1m30s"}[m.separator])
+			return fmt.Errorf("%q must be SIGNAL%sVALUE, such as memory.available%s%s", pair, m.separator, m.separator,
+				map[string]string{"<": "100Mi", "=": "1m30s"}[m.separator])
 		}
 		values[signal] = value
 	}

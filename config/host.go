@@ -24,12 +24,14 @@ func (c *Cgroups) check(t *table, root string) {
 		case err != nil:
 			t.fail("%s: failed to read whether swap is on: %w", s, err)
 		case len(used) > 0:
-			t.fail("%s: is true, but swap is on (%s); turn it off (swapoff -a, and remove it from /etc/fstab), or set %s to false: only memorySwap lets containers swap then", s, strings.Join(used, ", "), s)
+			t.fail("%s: is true, but swap is on (%s); turn it off (swapoff -a, and remove it from /etc/fstab), or set %s to "+
+				"false: only memorySwap lets containers swap then", s, strings.Join(used, ", "), s)
 		}
 	}
 	if s := t.at(&c.SingleProcessOOMKill); s.isSet() && !c.SingleProcessOOMKill {
 		if r, err := cgroup.OpenReader(filepath.Join(root, "proc/self/mountinfo")); err == nil && !r.V2() {
-			t.fail("%s: false is not supported on this node: the kernel kills a whole container only with cgroup v2; remove the field, or boot with systemd.unified_cgroup_hierarchy=1", s)
+			t.fail("%s: false is not supported on this node: the kernel kills a whole container only with cgroup v2; remove "+
+				"the field, or boot with systemd.unified_cgroup_hierarchy=1", s)
 		}
 	}
 	c.checkReservedCgroups(t, root)

@@ -26,11 +26,13 @@ func (o *Options) fileSettings() []setting {
 	return []setting{
 		{
 			flag: "config", without: "names the file", value: text(&o.configFile, DefaultConfigFile),
-			help: "configuration `file`: a KubeletConfiguration (v1beta1), a PodsteadConfiguration, or both; flags override it; the default is read if it exists; empty for none",
+			help: "configuration `file`: a KubeletConfiguration (v1beta1), a PodsteadConfiguration, or both; flags override " +
+				"it; the default is read if it exists; empty for none",
 		},
 		{
 			flag: "config-dir", without: "names the drop-in files", value: text(&o.configDir, DefaultConfigDir),
-			help: "`directory` of drop-in configuration files (*.conf), which override --config in the order of their names; the default is read if it exists, and only with the default of --config",
+			help: "`directory` of drop-in configuration files (*.conf), which override --config in the order of their names; " +
+				"the default is read if it exists, and only with the default of --config",
 		},
 	}
 }
@@ -102,7 +104,8 @@ func (o *Options) readFiles() (notices []string, complete bool) {
 		return nil, false
 	}
 	if len(files.Skipped) > 0 {
-		notices = append(notices, fmt.Sprintf("ignoring files without the extension .conf in the directory of drop-in files: %s", strings.Join(files.Skipped, ", ")))
+		notices = append(notices, fmt.Sprintf("ignoring files without the extension .conf in the directory of drop-in "+
+			"files: %s", strings.Join(files.Skipped, ", ")))
 	}
 	byFile := map[string][]string{}
 	for _, kind := range kinds {
@@ -115,7 +118,8 @@ func (o *Options) readFiles() (notices []string, complete bool) {
 		}
 	}
 	for _, file := range slices.Sorted(maps.Keys(byFile)) {
-		notices = append(notices, fmt.Sprintf("%s sets fields that this version does not support: %s", file, strings.Join(byFile[file], ", ")))
+		notices = append(notices, fmt.Sprintf("%s sets fields that this version does not support: %s", file,
+			strings.Join(byFile[file], ", ")))
 	}
 	return notices, true
 }

@@ -29,7 +29,8 @@ var cdiName = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_.-]*[A-Za-z0-9])?/[A-Za-z
 func (o *Options) localDevices() setting {
 	return setting{
 		own: "localDevices", value: of(&o.LocalDevices, nil, nil, readLocalDevices), check: o.checkLocalDevices,
-		help: "devices that containers get without a device plugin, by resource name: paths and permissions, or cdiDevices, and podsPerDevice (docs/devices.md)",
+		help: "devices that containers get without a device plugin, by resource name: paths and permissions, or " +
+			"cdiDevices, and podsPerDevice (docs/devices.md)",
 	}
 }
 
@@ -42,7 +43,8 @@ func readLocalDevices(n node) (LocalDevices, bool) {
 		}
 		name := r.name(n)
 		if !device.IsResource(v1.ResourceName(name)) {
-			r.fail("%q is not the name of an extended resource; use a domain that is not Kubernetes' own, such as edge.example/serial", name)
+			r.fail("%q is not the name of an extended resource; use a domain that is not Kubernetes' own, such as "+
+				"edge.example/serial", name)
 			continue
 		}
 		all[v1.ResourceName(name)] = readDevices(r)
@@ -55,13 +57,15 @@ func readDevices(n node) devices.Local {
 	local := devices.Local{PodsPerDevice: 1}
 	fields, _ := n.object("{paths: [/dev/ttyUSB*]}", "paths", "cdiDevices", "permissions", "podsPerDevice")
 	if f, ok := fields["paths"]; ok {
-		local.Paths = readNames(f, "must be the absolute path of a device node, or a pattern of paths such as /dev/ttyUSB*", func(s string) bool {
+		local.Paths = readNames(f, "must be the absolute path of a device node, or a pattern of paths such as "+
+			"/dev/ttyUSB*", func(s string) bool {
 			_, err := filepath.Match(s, "")
 			return err == nil && filepath.IsAbs(s) && filepath.Clean(s) == s && s != "/"
 		})
 	}
 	if f, ok := fields["cdiDevices"]; ok {
-		local.CDI = readNames(f, "must be the full name of a CDI device, such as vendor.example/camera=front", cdiName.MatchString)
+		local.CDI = readNames(f, "must be the full name of a CDI device, such as vendor.example/camera=front",
+			cdiName.MatchString)
 	}
 	if f, ok := fields["permissions"]; ok {
 		text, ok := f.value.(string)
@@ -108,7 +112,8 @@ func (o *Options) checkLocalDevices(s *setting) {
 		case len(local.Paths) > 0 && len(local.CDI) > 0:
 			s.table.failAt(at, ": paths and cdiDevices are mutually exclusive; use two resources, or remove one")
 		case len(local.CDI) > 0 && local.Permissions != "":
-			s.table.failAt(within{s, at.rest + ".permissions"}, ": has no effect on CDI devices, whose specification has their permissions; remove it")
+			s.table.failAt(within{s, at.rest + ".permissions"}, ": has no effect on CDI devices, whose specification has "+
+				"their permissions; remove it")
 		}
 		local.Permissions = cmp.Or(local.Permissions, "rw")
 		o.LocalDevices[name] = local

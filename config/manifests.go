@@ -24,15 +24,18 @@ func (m *Manifests) settings() []setting {
 			help: "`directory` or file of pod manifests; empty for none",
 		},
 		{
-			flag: "file-check-frequency", field: "fileCheckFrequency", value: duration(&m.FileCheck, defaultCheck), check: atLeast(&m.FileCheck, minCheck, atLeastCheck),
-			help: "`interval` of full rescans of --pod-manifest-path; changes are also detected immediately",
+			flag: "file-check-frequency", field: "fileCheckFrequency", value: duration(&m.FileCheck, defaultCheck),
+			check: atLeast(&m.FileCheck, minCheck, atLeastCheck),
+			help:  "`interval` of full rescans of --pod-manifest-path; changes are also detected immediately",
 		},
 		{
-			flag: "manifest-url", field: "staticPodURL", value: text(&m.URL, "").as(func() any { return maskURL(m.URL) }), check: m.checkURL,
-			help: "`URL` of pod manifests",
+			flag: "manifest-url", field: "staticPodURL", value: text(&m.URL, "").as(func() any { return maskURL(m.URL) }),
+			check: m.checkURL,
+			help:  "`URL` of pod manifests",
 		},
 		{
-			flag: "manifest-url-header", field: "staticPodURLHeader", value: list(&m.headers).reading(m.readHeader).as(func() any { return maskHeader(m.Header) }), check: m.checkHeader,
+			flag: "manifest-url-header", field: "staticPodURLHeader",
+			value: list(&m.headers).reading(m.readHeader).as(func() any { return maskHeader(m.Header) }), check: m.checkHeader,
 			help: "HTTP header of requests to --manifest-url, as `name:value`; can be repeated",
 		},
 		{
@@ -49,15 +52,20 @@ func (m *Manifests) settings() []setting {
 			help: "OCI artifact of pod manifests, as `registry/repository:tag`; can be repeated",
 		},
 		{
-			flag: "http-check-frequency", field: "httpCheckFrequency", value: duration(&m.HTTPCheck, defaultCheck), check: atLeast(&m.HTTPCheck, minCheck, atLeastCheck),
-			help: "`interval` of requests to --manifest-url, and for the digest of each --manifest-oci",
+			flag: "http-check-frequency", field: "httpCheckFrequency", value: duration(&m.HTTPCheck, defaultCheck),
+			check: atLeast(&m.HTTPCheck, minCheck, atLeastCheck),
+			help:  "`interval` of requests to --manifest-url, and for the digest of each --manifest-oci",
 		},
 		{
-			flag: "manifest-verify-key", own: "manifestVerifyKeys", value: list(&m.Keys.files).reading(m.Keys.read), check: m.Keys.check,
-			help: "PEM `file` of ECDSA P-256 public keys that verify the signatures of manifests, made by cosign: of all sources, or with the prefix file=, url= or oci= of one; can be repeated, and any of the keys suffices",
+			flag: "manifest-verify-key", own: "manifestVerifyKeys", value: list(&m.Keys.files).reading(m.Keys.read),
+			check: m.Keys.check,
+			help: "PEM `file` of ECDSA P-256 public keys that verify the signatures of manifests, made by cosign: of all " +
+				"sources, or with the prefix file=, url= or oci= of one; can be repeated, and any of the keys suffices",
 		},
 		{
-			flag: "manifest-validation", own: "manifestValidation", value: choice(&m.validation, string(manifest.ModeStrict), ": unknown manifest validation %q; must be strict, warn or ignore",
+			flag: "manifest-validation", own: "manifestValidation",
+			value: choice(&m.validation, string(manifest.ModeStrict), ": unknown manifest validation %q; must be strict, warn "+
+				"or ignore",
 				string(manifest.ModeStrict), string(manifest.ModeWarn), string(manifest.ModeIgnore)),
 			check: func(*setting) { m.Mode = manifest.Mode(m.validation) },
 			help:  "how to treat unknown and duplicate fields of manifests: strict, warn or ignore",

@@ -44,7 +44,8 @@ func (m *Memory) settings() []setting {
 				}
 				return map[string]any{"swapBehavior": noSwap}
 			},
-			help: "swapBehavior: NoSwap, or LimitedSwap, which lets containers of Burstable pods swap (cgroup v2; default NoSwap)",
+			help: "swapBehavior: NoSwap, or LimitedSwap, which lets containers of Burstable pods swap (cgroup v2; default " +
+				"NoSwap)",
 		},
 		{
 			field: "featureGates", value: boolean(&m.QoS, false).reading(m.readGates),
@@ -57,7 +58,8 @@ func (m *Memory) settings() []setting {
 			help: "only MemoryQoS: true throttles containers before their memory limit (cgroup v2)",
 		},
 		{
-			field: "memoryThrottlingFactor", value: of(&m.Throttling, defaultThrottling, (*pflag.FlagSet).Float64Var, func(n node) (float64, bool) {
+			field: "memoryThrottlingFactor",
+			value: of(&m.Throttling, defaultThrottling, (*pflag.FlagSet).Float64Var, func(n node) (float64, bool) {
 				factor, ok := n.value.(float64)
 				if ok = ok && factor > 0 && factor <= 1; !ok {
 					n.fail("%v must be a number above 0, and at most 1", n.value)
@@ -67,7 +69,9 @@ func (m *Memory) settings() []setting {
 			help: "with MemoryQoS, where between its memory request and limit a container is throttled (default 0.9)",
 		},
 		{
-			field: "memoryReservationPolicy", value: choice(&m.reservation, noReservation, ": %s is not a policy; use None or TieredReservation", noReservation, tieredReservation),
+			field: "memoryReservationPolicy",
+			value: choice(&m.reservation, noReservation, ": %s is not a policy; use None or TieredReservation",
+				noReservation, tieredReservation),
 			check: func(*setting) { m.Reserve = m.reservation == tieredReservation },
 			help:  "with MemoryQoS, TieredReservation protects the memory that containers request from reclaim (default None)",
 		},
@@ -130,9 +134,11 @@ func (m *Memory) checkHost(t *table, root string) {
 	const boot = "boot with systemd.unified_cgroup_hierarchy=1"
 	switch {
 	case m.LimitedSwap && !r.V2():
-		t.fail("%s: LimitedSwap is not supported on this node: it needs cgroup v2; set swapBehavior to NoSwap, or "+boot, t.at(&m.LimitedSwap))
+		t.fail("%s: LimitedSwap is not supported on this node: it needs cgroup v2; set swapBehavior to NoSwap, or "+boot,
+			t.at(&m.LimitedSwap))
 	case m.LimitedSwap && !r.SwapLimit():
-		t.fail("%s: LimitedSwap is not supported on this node: its kernel cannot limit the swap of a cgroup, there is no memory.swap.max; set swapBehavior to NoSwap, or boot with swapaccount=1", t.at(&m.LimitedSwap))
+		t.fail("%s: LimitedSwap is not supported on this node: its kernel cannot limit the swap of a cgroup, there is no "+
+			"memory.swap.max; set swapBehavior to NoSwap, or boot with swapaccount=1", t.at(&m.LimitedSwap))
 	}
 	if m.QoS && !r.V2() {
 		t.fail("%s: MemoryQoS is not supported on this node: it needs cgroup v2; remove it, or "+boot, t.at(&m.QoS))

@@ -31,7 +31,9 @@ type MemoryManager struct {
 func (m *MemoryManager) settings() []setting {
 	return []setting{
 		{
-			flag: "memory-manager-policy", field: "memoryManagerPolicy", value: choice(&m.Policy, memory.PolicyNone, ": %q is not a policy; use None or Static", memory.PolicyNone, memory.PolicyStatic),
+			flag: "memory-manager-policy", field: "memoryManagerPolicy",
+			value: choice(&m.Policy, memory.PolicyNone, ": %q is not a policy; use None or Static", memory.PolicyNone,
+				memory.PolicyStatic),
 			help: "None, or Static: give the containers of Guaranteed pods memory of as few NUMA nodes as possible",
 		},
 		{
@@ -42,7 +44,9 @@ func (m *MemoryManager) settings() []setting {
 					s.fail(": %w", err)
 				}
 			},
-			help: "`memory` of NUMA nodes that is reserved for the system, for the policy Static, such as 0:memory=1Gi;1:memory=512Mi; together as much as --system-reserved, --kube-reserved and memory.available of --eviction-hard (may be repeated)",
+			help: "`memory` of NUMA nodes that is reserved for the system, for the policy Static, such as " +
+				"0:memory=1Gi;1:memory=512Mi; together as much as --system-reserved, --kube-reserved and memory.available of " +
+				"--eviction-hard (may be repeated)",
 		},
 	}
 }
@@ -86,14 +90,16 @@ func (m *MemoryManager) unused() []string {
 	if m.Policy == memory.PolicyStatic || len(m.reserved) == 0 {
 		return nil
 	}
-	return []string{"--reserved-memory (reservedMemory) has no effect without --memory-manager-policy=Static (memoryManagerPolicy)"}
+	return []string{"--reserved-memory (reservedMemory) has no effect without --memory-manager-policy=Static " +
+		"(memoryManagerPolicy)"}
 }
 
 // checkMemoryManager validates that this host can have the memory manager.
 func (o *Options) checkMemoryManager(t *table) {
 	m := &o.MemoryManager
 	policy, reserved := t.at(&m.Policy), t.at(&m.reserved)
-	if m.Policy == memory.PolicyNone || policy.broken || !t.sound(&m.reserved, &o.Cgroups.systemReserved, &o.Cgroups.kubeReserved, &o.Eviction.hard) {
+	if m.Policy == memory.PolicyNone || policy.broken || !t.sound(&m.reserved, &o.Cgroups.systemReserved,
+		&o.Cgroups.kubeReserved, &o.Eviction.hard) {
 		return
 	}
 	root := cmp.Or(o.host, "/")
@@ -112,10 +118,13 @@ func (o *Options) checkMemoryManager(t *table) {
 		return
 	}
 	if r, err := cgroup.OpenReader(filepath.Join(root, "proc/self/mountinfo")); err == nil && !r.CPUSet() {
-		t.fail("%s: %s is not supported on this node: the kernel's cpuset controller is disabled or not mounted; podstead check says how to mount it", policy, m.Policy)
+		t.fail("%s: %s is not supported on this node: the kernel's cpuset controller is disabled or not mounted; podstead "+
+			"check says how to mount it", policy, m.Policy)
 	}
 	if sum := m.Reserved.Total(v1.ResourceMemory); sum != now {
-		m.notice = fmt.Sprintf("--reserved-memory (reservedMemory) is %d bytes, and systemReserved, kubeReserved and memory.available in percent of the present capacity are %d; reservedMemory applies to NUMA nodes; set memory.available to an amount for one that does not change", sum, now)
+		m.notice = fmt.Sprintf("--reserved-memory (reservedMemory) is %d bytes, and systemReserved, kubeReserved and "+
+			"memory.available in percent of the present capacity are %d; reservedMemory applies to NUMA nodes; set "+
+			"memory.available to an amount for one that does not change", sum, now)
 	}
 }
 

@@ -24,11 +24,13 @@ func (o *Options) networkSettings() []setting {
 					s.table.failAt(both{s}, ": %w", err)
 				}
 			},
-			help: "address `range` of pods in the network that is created for a private containerd, or one of IPv4 and one of IPv6 separated by a comma (default: a free one from 10.88.0.0/16 to 10.119.0.0/16)",
+			help: "address `range` of pods in the network that is created for a private containerd, or one of IPv4 and one of " +
+				"IPv6 separated by a comma (default: a free one from 10.88.0.0/16 to 10.119.0.0/16)",
 		},
 		{
 			flag: "node-ip", own: "nodeIP", value: text(&o.nodeIP, ""), check: o.checkNodeIP,
-			help: "`address` of the node, or one IPv4 and one IPv6 address separated by a comma, the primary one first; :: prefers IPv6 (default: the address of the default route)",
+			help: "`address` of the node, or one IPv4 and one IPv6 address separated by a comma, the primary one first; :: " +
+				"prefers IPv6 (default: the address of the default route)",
 		},
 		{
 			flag: "cluster-dns", field: "clusterDNS", value: texts(&n.ClusterDNS),
@@ -44,7 +46,8 @@ func (o *Options) networkSettings() []setting {
 		{
 			flag: "cluster-domain", field: "clusterDomain", value: text(&n.ClusterDomain, ""),
 			check: func(s *setting) {
-				if n.ClusterDomain = strings.TrimSuffix(n.ClusterDomain, "."); n.ClusterDomain != "" && len(validation.IsDNS1123Subdomain(n.ClusterDomain)) > 0 {
+				if n.ClusterDomain = strings.TrimSuffix(n.ClusterDomain, "."); n.ClusterDomain != "" &&
+					len(validation.IsDNS1123Subdomain(n.ClusterDomain)) > 0 {
 					s.table.failAt(both{s}, ": %q is not a valid domain, such as cluster.local", n.ClusterDomain)
 				}
 			},
@@ -103,7 +106,8 @@ const (
 func (o *Options) maskedPodCIDRs() (notices []string) {
 	for part := range strings.SplitSeq(o.podCIDR, ",") {
 		if r, err := netip.ParsePrefix(strings.TrimSpace(part)); err == nil && r != r.Masked() {
-			notices = append(notices, fmt.Sprintf("--pod-cidr (podCIDR): %s is an address in the range %s, which is used", r, r.Masked()))
+			notices = append(notices, fmt.Sprintf("--pod-cidr (podCIDR): %s is an address in the range %s, which is used", r,
+				r.Masked()))
 		}
 	}
 	return notices
@@ -121,9 +125,11 @@ func parsePodCIDRs(text string) (ranges []netip.Prefix, err error) {
 		case err != nil || r.Addr().Is4In6():
 			return nil, fmt.Errorf("%q is not an address range, such as 10.100.0.0/16 or fd00:100::/64", part)
 		case r.Addr().Is4() && r.Bits() > maxPodCIDRBits4 || r.Addr().Is6() && r.Bits() > maxPodCIDRBits6:
-			return nil, fmt.Errorf("%s is too small; use a prefix length of at most %d for IPv4 and %d for IPv6", r, maxPodCIDRBits4, maxPodCIDRBits6)
+			return nil, fmt.Errorf("%s is too small; use a prefix length of at most %d for IPv4 and %d for IPv6", r,
+				maxPodCIDRBits4, maxPodCIDRBits6)
 		case r.Bits() == 0 || !r.Addr().IsGlobalUnicast():
-			return nil, fmt.Errorf("%s has no addresses for pods; use a private range, such as 10.100.0.0/16 or fd00:100::/64", r)
+			return nil, fmt.Errorf("%s has no addresses for pods; use a private range, such as 10.100.0.0/16 or "+
+				"fd00:100::/64", r)
 		}
 		ranges = append(ranges, r.Masked())
 	}

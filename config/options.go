@@ -179,7 +179,8 @@ func (o *Options) groups() []group {
 		{"Manifests", o.Manifests.settings()},
 		{"Container runtime and images", o.runtimeSettings()},
 		{"Network", o.networkSettings()},
-		{"Resources of the node", slices.Concat(o.Cgroups.settings(), o.CPUs.settings(), o.MemoryManager.settings(), o.Memory.settings(), o.Topology.settings())},
+		{"Resources of the node", slices.Concat(o.Cgroups.settings(), o.CPUs.settings(), o.MemoryManager.settings(),
+			o.Memory.settings(), o.Topology.settings())},
 		{"Name and directories", o.pathSettings()},
 		{"API", slices.Concat(o.apiSettings(), o.remoteSettings())},
 		{"Pods", o.Policy.settings()},
@@ -195,12 +196,14 @@ func (o *Options) groups() []group {
 func (o *Options) processSettings() []setting {
 	return []setting{
 		{
-			flag: "runonce", without: "is about one run: in a file it would end every start of the service", value: boolean(&o.RunOnce, false),
-			help: "start every pod, wait until each is running or has failed, report the result and exit; pods keep running",
+			flag: "runonce", without: "is about one run: in a file it would end every start of the service",
+			value: boolean(&o.RunOnce, false),
+			help:  "start every pod, wait until each is running or has failed, report the result and exit; pods keep running",
 		},
 		{
-			flag: "log-format", own: "logFormat", value: choice(&o.Log.Format, "auto", "=%q: must be auto, text or json", "auto", "text", "json"),
-			help: "log format: text, json, or auto (text, colored on a terminal)",
+			flag: "log-format", own: "logFormat",
+			value: choice(&o.Log.Format, "auto", "=%q: must be auto, text or json", "auto", "text", "json"),
+			help:  "log format: text, json, or auto (text, colored on a terminal)",
 		},
 		{flag: "debug", own: "debug", value: boolean(&o.Log.Debug, false), help: "enable debug logging"},
 	}
@@ -211,9 +214,11 @@ func (o *Options) check() (notices []string) {
 	t := o.table
 	notices = o.clusterNotices()
 	if o.PodDNS.mode == string(PodDNSAlways) && len(o.Network.ClusterDNS) > 0 {
-		notices = append(notices, "--pod-dns=always (podDNS) has no effect with --cluster-dns (clusterDNS), which pods get instead")
+		notices = append(notices, "--pod-dns=always (podDNS) has no effect with --cluster-dns (clusterDNS), which pods get "+
+			"instead")
 	}
-	notices = slices.Concat(notices, o.Cgroups.unused(), o.MemoryManager.unused(), o.Topology.unused(), o.maskedPodCIDRs(), o.Manifests.unused())
+	notices = slices.Concat(notices, o.Cgroups.unused(), o.MemoryManager.unused(), o.Topology.unused(),
+		o.maskedPodCIDRs(), o.Manifests.unused())
 	o.Manifests.check(t)
 	o.Runtime.check(t)
 	o.checkPaths(t)
@@ -231,7 +236,8 @@ func (o *Options) check() (notices []string) {
 	o.Topology.check(t, &o.CPUs, o.host)
 	o.checkReservations(t)
 	if o.joins() && o.Remote.Address != "" && o.Remote.ClientCAFile == "" {
-		notices = append(notices, "without --client-ca-file the API server cannot authenticate to this node: kubectl logs, exec and port-forward through the cluster fail; set it to the CA of the cluster's client certificates")
+		notices = append(notices, "without --client-ca-file the API server cannot authenticate to this node: kubectl logs, "+
+			"exec and port-forward through the cluster fail; set it to the CA of the cluster's client certificates")
 	}
 	if o.MemoryManager.notice != "" {
 		notices = append(notices, o.MemoryManager.notice)

@@ -30,11 +30,13 @@ func (o *Options) pathSettings() []setting {
 		},
 		{
 			flag: "device-plugin-dir", own: "devicePluginDir", value: file(&p.DevicePlugins, ""),
-			help: "`directory` of the registration socket of device plugins, and of their sockets (default: " + devices.DefaultDir + "; with another --root-dir, device-plugins in it)",
+			help: "`directory` of the registration socket of device plugins, and of their sockets " +
+				"(default: " + devices.DefaultDir + "; with another --root-dir, device-plugins in it)",
 		},
 		{
 			flag: "plugin-registration-dir", own: "pluginRegistrationDir", value: file(&p.PluginRegistry, ""),
-			help: "`directory` of the sockets with which plugins register (default: " + plugins.DefaultDir + "; with another --root-dir, plugins_registry in it)",
+			help: "`directory` of the sockets with which plugins register (default: " + plugins.DefaultDir + "; with another " +
+				"--root-dir, plugins_registry in it)",
 		},
 		o.localDevices(),
 	}
@@ -44,7 +46,8 @@ func (o *Options) pathSettings() []setting {
 func (o *Options) checkPaths(t *table) {
 	p := &o.Paths
 	if p.Root == "" || p.PodLogs == "" || p.ContainerLogs == "" || o.API.Socket == "" {
-		t.fail("%s, %s, %s and %s must not be empty", t.at(&p.Root), t.at(&p.PodLogs), t.at(&p.ContainerLogs), t.at(&o.API.Socket))
+		t.fail("%s, %s, %s and %s must not be empty", t.at(&p.Root), t.at(&p.PodLogs), t.at(&p.ContainerLogs),
+			t.at(&o.API.Socket))
 	}
 	inRoot := func(path *string, usual, name string) (set bool) {
 		if *path != "" {
@@ -81,8 +84,9 @@ func (o *Options) apiSettings() []setting {
 			help: "`path` of the unix socket of the API; its owner and group have access",
 		},
 		{
-			flag: "healthz-bind-address", field: "healthzBindAddress", value: text(&o.healthHost, defaultHealthHost), check: isIP(&o.healthHost),
-			help: "`address` of the healthz server",
+			flag: "healthz-bind-address", field: "healthzBindAddress", value: text(&o.healthHost, defaultHealthHost),
+			check: isIP(&o.healthHost),
+			help:  "`address` of the healthz server",
 		},
 		{
 			flag: "healthz-port", field: "healthzPort", value: integer(&o.healthPort, defaultHealthPort, 0, maxPort),

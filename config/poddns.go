@@ -26,13 +26,17 @@ type PodDNS struct {
 func (d *PodDNS) settings() []setting {
 	return []setting{
 		{
-			flag: "pod-dns", own: "podDNS", value: choice(&d.mode, string(PodDNSAuto), "=%s: must be auto, always or never", string(PodDNSAuto), string(PodDNSAlways), string(PodDNSNever)),
+			flag: "pod-dns", own: "podDNS",
+			value: choice(&d.mode, string(PodDNSAuto), "=%s: must be auto, always or never", string(PodDNSAuto),
+				string(PodDNSAlways), string(PodDNSNever)),
 			check: func(*setting) { d.Mode = PodDNSMode(d.mode) },
-			help:  "name server that resolves the names of this node's pods and Services for pods with dnsPolicy ClusterFirst: always, never, or auto (with the network that podstead creates for its private containerd)",
+			help: "name server that resolves the names of this node's pods and Services for pods with dnsPolicy " +
+				"ClusterFirst: always, never, or auto (with the network that podstead creates for its private containerd)",
 		},
 		{
 			flag: "pod-dns-address", own: "podDNSAddresses", value: list(&d.addresses), check: d.checkAddresses,
-			help: "`address` on which that name server listens, with the prefix length of the pod network that it answers, such as 10.88.0.1/16; can be repeated (default: the bridge of the CNI configuration)",
+			help: "`address` on which that name server listens, with the prefix length of the pod network that it answers, " +
+				"such as 10.88.0.1/16; can be repeated (default: the bridge of the CNI configuration)",
 		},
 	}
 }
@@ -55,7 +59,8 @@ func (d *PodDNS) checkAddresses(s *setting) {
 		case !a.IsGlobalUnicast() && !a.IsLinkLocalUnicast() || a.Is4In6():
 			s.fail(": %s is not an address at which pods can reach this host; use that of their bridge", a)
 		case a.Is4() && p.Bits() < minPrefix4, a.Is6() && p.Bits() < minPrefix6:
-			s.fail(": the prefix of %s is too short; must be that of the pod network, at least /%d for IPv4 and /%d for IPv6", text, minPrefix4, minPrefix6)
+			s.fail(": the prefix of %s is too short; must be that of the pod network, at least /%d for IPv4 and /%d for "+
+				"IPv6", text, minPrefix4, minPrefix6)
 		default:
 			d.Addresses = append(d.Addresses, p)
 		}

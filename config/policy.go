@@ -50,12 +50,14 @@ func (p *Policy) settings() []setting {
 			help: "runtime handlers by runtime class `name`, such as sandboxed=kata, for classes without a manifest",
 		},
 		{
-			flag: "max-pods", field: "maxPods", value: integer(&p.MaxPods, defaultMaxPods, 0, math.MaxInt32), check: atLeast(&p.MaxPods, 0, "must be a number of pods"),
-			help: "maximum `number` of pods that can run",
+			flag: "max-pods", field: "maxPods", value: integer(&p.MaxPods, defaultMaxPods, 0, math.MaxInt32),
+			check: atLeast(&p.MaxPods, 0, "must be a number of pods"),
+			help:  "maximum `number` of pods that can run",
 		},
 		{
-			flag: "pods-per-core", field: "podsPerCore", value: integer(&p.PodsPerCore, 0, 0, math.MaxInt32), check: atLeast(&p.PodsPerCore, 0, "must be a number of pods, or 0 for no limit"),
-			help: "maximum `number` of pods per CPU, limited by --max-pods; 0 for no limit",
+			flag: "pods-per-core", field: "podsPerCore", value: integer(&p.PodsPerCore, 0, 0, math.MaxInt32),
+			check: atLeast(&p.PodsPerCore, 0, "must be a number of pods, or 0 for no limit"),
+			help:  "maximum `number` of pods per CPU, limited by --max-pods; 0 for no limit",
 		},
 		{
 			flag: "seccomp-default", field: "seccompDefault", value: boolean(&p.SeccompDefault, false),
@@ -73,7 +75,8 @@ func (p *Policy) checkSysctls(s *setting) {
 		name := strings.ReplaceAll(strings.TrimSpace(pattern), "/", ".")
 		p.UnsafeSysctls[i] = name
 		if !namespaced(strings.TrimSuffix(name, "*")) || strings.Contains(strings.TrimSuffix(name, "*"), "*") {
-			s.fail(": %q: must be a namespaced sysctl: net.*, fs.mqueue.*, kernel.sem, kernel.shm* or kernel.msg*; any other would change the host; only the last character can be *", pattern)
+			s.fail(": %q: must be a namespaced sysctl: net.*, fs.mqueue.*, kernel.sem, kernel.shm* or kernel.msg*; any other "+
+				"would change the host; only the last character can be *", pattern)
 		}
 	}
 }

@@ -29,9 +29,13 @@ func (r *Rates) settings() []setting {
 		}
 	}
 	return []setting{
-		limit("kube-api-qps", "kubeAPIQPS", &r.APIQPS, defaultRequestsPerSecond, "most requests per second to the API server, without heartbeats and events"),
-		limit("kube-api-burst", "kubeAPIBurst", &r.APIBurst, defaultRequestsBurst, "most requests to the API server at once, without heartbeats and events"),
-		limit("event-qps", "eventRecordQPS", &r.EventQPS, defaultRequestsPerSecond, "most events per second that are sent to the API server"),
-		limit("event-burst", "eventBurst", &r.EventBurst, defaultRequestsBurst, "most events that are sent to the API server at once"),
+		limit("kube-api-qps", "kubeAPIQPS", &r.APIQPS, defaultRequestsPerSecond, "most requests per second to the API "+
+			"server, without heartbeats and events"),
+		limit("kube-api-burst", "kubeAPIBurst", &r.APIBurst, defaultRequestsBurst, "most requests to the API server at "+
+			"once, without heartbeats and events"),
+		limit("event-qps", "eventRecordQPS", &r.EventQPS, defaultRequestsPerSecond, "most events per second that are sent "+
+			"to the API server"),
+		limit("event-burst", "eventBurst", &r.EventBurst, defaultRequestsBurst, "most events that are sent to the API "+
+			"server at once"),
 	}
 }

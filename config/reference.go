@@ -42,7 +42,8 @@ func Fields() []Field {
 		if flag := s.declared; flag != nil {
 			field.Type = flag.Value.Type()
 			_, field.Usage = pflag.UnquoteUsage(flag)
-			if base := flag.DefValue; base != "" && base != "[]" && base != "false" && !strings.Contains(field.Usage, "(default") {
+			if base := flag.DefValue; base != "" && base != "[]" && base != "false" && !strings.Contains(field.Usage,
+				"(default") {
 				field.Usage += " (default " + base + ")"
 			}
 		}

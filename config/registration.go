@@ -54,8 +54,10 @@ func (o *Options) registrationSettings() []setting {
 			help:    "register the node with the API server; otherwise the Node object must be created by an administrator",
 		},
 		{
-			flag: "register-with-taints", field: "registerWithTaints", value: texts(&r.taints).reading(r.readTaints).as(func() any { return r.Taints }), check: r.checkTaints, cluster: true,
-			help: "`taints` of the node when it registers, as key=value:effect",
+			flag: "register-with-taints", field: "registerWithTaints",
+			value: texts(&r.taints).reading(r.readTaints).as(func() any { return r.Taints }), check: r.checkTaints,
+			cluster: true,
+			help:    "`taints` of the node when it registers, as key=value:effect",
 		},
 		{
 			flag: "provider-id", field: "providerID", value: text(&r.ProviderID, ""), cluster: true,
@@ -63,9 +65,11 @@ func (o *Options) registrationSettings() []setting {
 		},
 		{
 			flag: "cloud-provider", own: "cloudProvider", cluster: true,
-			value: choice(&r.cloudProvider, "", ": %q: must be external, or empty for none; Kubernetes has no other providers any more", "external"),
+			value: choice(&r.cloudProvider, "", ": %q: must be external, or empty for none; Kubernetes has no other providers "+
+				"any more", "external"),
 			check: func(*setting) { r.ExternalCloud = r.cloudProvider == "external" },
-			help:  "`provider` of cloud services: external if a cloud controller manager initializes the node and sets its addresses; empty for none",
+			help: "`provider` of cloud services: external if a cloud controller manager initializes the node and sets its " +
+				"addresses; empty for none",
 		},
 		{
 			field: "nodeStatusUpdateFrequency", value: duration(&r.StatusUpdate, defaultStatusUpdate), cluster: true,
@@ -182,8 +186,10 @@ func checkLabels(s *setting, labels map[string]string) {
 			isSubdomain(domain, v1.LabelNamespaceSuffixKubelet) || isSubdomain(domain, v1.LabelNamespaceSuffixNode) {
 			continue
 		}
-		s.fail(": %s: a node may not set this label on itself; remove it and let an administrator set it (kubectl label node), "+
-			"or use your own domain; in Kubernetes' domains only labels below node.kubernetes.io/ and kubelet.kubernetes.io/ are allowed, and %s", name, strings.Join(selfLabels, ", "))
+		s.fail(": %s: a node may not set this label on itself; remove it and let an administrator set it (kubectl label "+
+			"node), "+
+			"or use your own domain; in Kubernetes' domains only labels below node.kubernetes.io/ and kubelet.kubernetes.io/ "+
+			"are allowed, and %s", name, strings.Join(selfLabels, ", "))
 	}
 }
 

@@ -41,7 +41,8 @@ func (o *Options) remoteSettings() []setting {
 	return slices.Concat([]setting{
 		{
 			flag: "port", field: "port", value: integer(&r.port, 0, 0, maxPort), check: isPort(&r.port),
-			help: "`port` of the API over TLS, for clients with certificates or tokens; 0 for none (default: 10250 with --kubeconfig or one of the flags from --address to --token-auth-file, otherwise none)",
+			help: "`port` of the API over TLS, for clients with certificates or tokens; 0 for none (default: 10250 with " +
+				"--kubeconfig or one of the flags from --address to --token-auth-file, otherwise none)",
 		},
 		{
 			flag: "address", field: "address", value: text(&r.host, "0.0.0.0"), check: isIP(&r.host),
@@ -56,8 +57,10 @@ func (o *Options) remoteSettings() []setting {
 			help: "PEM `file` of the key of --tls-cert-file",
 		},
 		{
-			flag: "client-ca-file", field: "authentication.x509.clientCAFile", value: file(&r.ClientCAFile, ""), shown: func(RuntimeDefaults) any { return r.ClientCAFile },
-			help: "PEM `file` of the certificate authorities of client certificates; the organization podstead:ROLE sets the role",
+			flag: "client-ca-file", field: "authentication.x509.clientCAFile", value: file(&r.ClientCAFile, ""),
+			shown: func(RuntimeDefaults) any { return r.ClientCAFile },
+			help: "PEM `file` of the certificate authorities of client certificates; the organization podstead:ROLE sets the " +
+				"role",
 		},
 		{
 			flag: "token-auth-file", own: "tokenAuthFile", value: file(&r.TokenFile, ""),
@@ -65,7 +68,9 @@ func (o *Options) remoteSettings() []setting {
 		},
 	}, o.reviewSettings(), []setting{
 		{
-			flag: "tls-min-version", field: "tlsMinVersion", value: choice(&r.minVersion, "VersionTLS12", "=%q: must be VersionTLS12 or VersionTLS13", "VersionTLS12", "VersionTLS13"),
+			flag: "tls-min-version", field: "tlsMinVersion",
+			value: choice(&r.minVersion, "VersionTLS12", "=%q: must be VersionTLS12 or VersionTLS13", "VersionTLS12",
+				"VersionTLS13"),
 			check: func(*setting) {
 				if r.MinVersion = tls.VersionTLS12; r.minVersion == "VersionTLS13" {
 					r.MinVersion = tls.VersionTLS13
@@ -86,8 +91,9 @@ func (o *Options) remoteSettings() []setting {
 			help: "enable profiling of the daemon for admins, at /debug/pprof/",
 		},
 		{
-			flag: "read-only-port", field: "readOnlyPort", value: integer(&r.readOnlyPort, 0, 0, maxPort), check: isPort(&r.readOnlyPort),
-			help: "`port` for unauthenticated read access to status and metrics, without TLS; 0 for none",
+			flag: "read-only-port", field: "readOnlyPort", value: integer(&r.readOnlyPort, 0, 0, maxPort),
+			check: isPort(&r.readOnlyPort),
+			help:  "`port` for unauthenticated read access to status and metrics, without TLS; 0 for none",
 		},
 	})
 }

@@ -55,7 +55,8 @@ func (c *Cgroups) checkEnforced(t *table) {
 		case base == "kube-reserved":
 			c.reserve(t, level, &c.KubeCgroup, &c.kubeReserved, 1)
 		default:
-			t.fail("%s: %q is not supported; use pods, system-reserved, kube-reserved (each of these two also with %s), or none", enforce, level, compressibleSuffix)
+			t.fail("%s: %q is not supported; use pods, system-reserved, kube-reserved (each of these two also with %s), or "+
+				"none", enforce, level, compressibleSuffix)
 		}
 	}
 }
@@ -73,7 +74,8 @@ func (c *Cgroups) reserve(t *table, level string, at *string, amounts *map[strin
 		t.fail("%s: %s limits the cgroup to %s, which is empty; set it, or remove %s", enforce, level, reserved, level)
 	default:
 		c.ReservedCgroups = append(c.ReservedCgroups, cgroup.ReservedCgroup{
-			Field: "--" + field.flag, Path: *at, Resources: c.Reserved[i], Compressible: strings.HasSuffix(level, compressibleSuffix),
+			Field: "--" + field.flag, Path: *at, Resources: c.Reserved[i], Compressible: strings.HasSuffix(level,
+				compressibleSuffix),
 		})
 	}
 }
@@ -82,9 +84,13 @@ func (c *Cgroups) reserve(t *table, level string, at *string, amounts *map[strin
 // them.
 func (c *Cgroups) unused() (notices []string) {
 	for flag, at := range map[string]string{"system-reserved": c.SystemCgroup, "kube-reserved": c.KubeCgroup} {
-		named := slices.ContainsFunc(c.enforce, func(level string) bool { return strings.TrimSuffix(level, compressibleSuffix) == flag })
+		named := slices.ContainsFunc(c.enforce, func(level string) bool {
+			return strings.TrimSuffix(level,
+				compressibleSuffix) == flag
+		})
 		if at != "" && !named {
-			notices = append(notices, fmt.Sprintf("--%s-cgroup has no effect without %s in --enforce-node-allocatable (enforceNodeAllocatable)", flag, flag))
+			notices = append(notices, fmt.Sprintf("--%s-cgroup has no effect without %s in --enforce-node-allocatable "+
+				"(enforceNodeAllocatable)", flag, flag))
 		}
 	}
 	slices.Sort(notices)
@@ -126,7 +132,8 @@ func (o *Options) checkReservations(t *table) {
 	parts := []struct {
 		from *setting
 		list v1.ResourceList
-	}{{t.at(&c.systemReserved), c.Reserved[0]}, {t.at(&c.kubeReserved), c.Reserved[1]}, {t.at(&o.Eviction.hard), o.Eviction.HardReserved(capacity)}}
+	}{{t.at(&c.systemReserved), c.Reserved[0]}, {t.at(&c.kubeReserved), c.Reserved[1]}, {t.at(&o.Eviction.hard),
+		o.Eviction.HardReserved(capacity)}}
 	for _, name := range slices.Sorted(maps.Keys(capacity)) {
 		has, sum, largest := capacity[name], resource.Quantity{}, 0
 		var texts []string
@@ -142,7 +149,8 @@ func (o *Options) checkReservations(t *table) {
 			}
 		}
 		if sum.Cmp(has) > 0 {
-			t.failAt(parts[largest].from, ": resource %q has a reservation of %s but capacity of %s, expected capacity >= reservation: the sum is %s; reserve less",
+			t.failAt(parts[largest].from, ": resource %q has a reservation of %s but capacity of %s, expected capacity >= "+
+				"reservation: the sum is %s; reserve less",
 				name, sum.String(), has.String(), strings.Join(texts, ", "))
 		}
 	}

@@ -41,17 +41,21 @@ func (d *Shutdown) settings() []setting {
 	critical.zero = "0s"
 	return []setting{
 		{
-			flag: "shutdown-grace-period", field: "shutdownGracePeriod", value: durationOrZero(&d.total, defaultShutdown), shown: unlessGroups(&d.total),
-			help: "`time` that pods get to terminate when the host shuts down; 0 disables graceful shutdown",
+			flag: "shutdown-grace-period", field: "shutdownGracePeriod", value: durationOrZero(&d.total, defaultShutdown),
+			shown: unlessGroups(&d.total),
+			help:  "`time` that pods get to terminate when the host shuts down; 0 disables graceful shutdown",
 		},
 		{
-			flag: "shutdown-grace-period-critical-pods", field: "shutdownGracePeriodCriticalPods", value: critical, shown: unlessGroups(&d.critical),
-			help: "part of that `time` for critical pods, which are terminated last (default: a third)",
+			flag: "shutdown-grace-period-critical-pods", field: "shutdownGracePeriodCriticalPods", value: critical,
+			shown: unlessGroups(&d.critical),
+			help:  "part of that `time` for critical pods, which are terminated last (default: a third)",
 		},
 		{
-			flag: "shutdown-grace-period-by-pod-priority", field: "shutdownGracePeriodByPodPriority", value: pairs(&d.byPriority, "").reading(d.readGroups), check: d.checkFlag,
+			flag: "shutdown-grace-period-by-pod-priority", field: "shutdownGracePeriodByPodPriority",
+			value: pairs(&d.byPriority, "").reading(d.readGroups), check: d.checkFlag,
 			shown: d.groupsField,
-			help:  "grace periods by minimum pod `priority`, instead of the two flags above, such as 0=60s,1000=20s,2000000000=10s",
+			help: "grace periods by minimum pod `priority`, instead of the two flags above, such as " +
+				"0=60s,1000=20s,2000000000=10s",
 		},
 	}
 }
@@ -91,7 +95,8 @@ func (d *Shutdown) readGroups(n node) bool {
 func (d *Shutdown) groupsField(RuntimeDefaults) any {
 	groups := []map[string]any{}
 	for _, g := range d.groups {
-		groups = append(groups, map[string]any{"priority": g.priority, "shutdownGracePeriodSeconds": int(g.period / time.Second)})
+		groups = append(groups, map[string]any{"priority": g.priority,
+			"shutdownGracePeriodSeconds": int(g.period / time.Second)})
 	}
 	return groups
 }
@@ -122,7 +127,8 @@ func (d *Shutdown) checkFlag(s *setting) {
 func (d *Shutdown) check(t *table) {
 	total, critical, groups := t.at(&d.total), t.at(&d.critical), t.at(&d.byPriority)
 	switch twoByFlag := total.source == fromFlag || critical.source == fromFlag; {
-	case groups.source == fromFlag && twoByFlag, groups.source == fromFile && !twoByFlag && total.source == fromFile && d.total > 0:
+	case groups.source == fromFlag && twoByFlag, groups.source == fromFile && !twoByFlag && total.source == fromFile &&
+		d.total > 0:
 		t.fail("%s and %s, or their fields in the file, are mutually exclusive; remove one", groups, total)
 		return
 	case groups.source == fromFile && twoByFlag:

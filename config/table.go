@@ -32,7 +32,8 @@ type group struct {
 const GroupAnnotation = "group"
 
 func newTable(groups []group) *table {
-	t := &table{byValue: map[any]*setting{}, byPath: map[string]map[string]*setting{kubeletKind.Kind: {}, podsteadKind.Kind: {}}}
+	t := &table{byValue: map[any]*setting{}, byPath: map[string]map[string]*setting{kubeletKind.Kind: {},
+		podsteadKind.Kind: {}}}
 	for _, g := range groups {
 		for i := range g.settings {
 			s := &g.settings[i]

@@ -21,16 +21,23 @@ type Topology struct {
 func (m *Topology) settings() []setting {
 	return []setting{
 		{
-			flag: "topology-manager-policy", field: "topologyManagerPolicy", value: choice(&m.Policy, topology.PolicyNone, ": %q is not a policy; use "+strings.Join(topology.Policies, ", "), topology.Policies...),
-			help: "align the exclusive CPUs, memory and devices of containers to NUMA nodes: " + strings.Join(topology.Policies, ", "),
+			flag: "topology-manager-policy", field: "topologyManagerPolicy",
+			value: choice(&m.Policy, topology.PolicyNone, ": %q is not a policy; use "+strings.Join(topology.Policies, ", "),
+				topology.Policies...),
+			help: "align the exclusive CPUs, memory and devices of containers to NUMA " +
+				"nodes: " + strings.Join(topology.Policies, ", "),
 		},
 		{
-			flag: "topology-manager-scope", field: "topologyManagerScope", value: choice(&m.Scope, topology.ScopeContainer, ": %q is not a scope; use container or pod", topology.ScopeContainer, topology.ScopePod),
+			flag: "topology-manager-scope", field: "topologyManagerScope",
+			value: choice(&m.Scope, topology.ScopeContainer, ": %q is not a scope; use container or pod",
+				topology.ScopeContainer, topology.ScopePod),
 			help: "container, or pod: align all containers of a pod to the same NUMA nodes",
 		},
 		{
-			flag: "topology-manager-policy-options", field: "topologyManagerPolicyOptions", value: pairs(&m.options, `{prefer-closest-numa-nodes: "true"}`), check: parsed(&m.options, &m.Options, topology.ParseOptions),
-			help: "`options` of the topology manager policy: prefer-closest-numa-nodes=true, max-allowable-numa-nodes=8",
+			flag: "topology-manager-policy-options", field: "topologyManagerPolicyOptions",
+			value: pairs(&m.options, `{prefer-closest-numa-nodes: "true"}`),
+			check: parsed(&m.options, &m.Options, topology.ParseOptions),
+			help:  "`options` of the topology manager policy: prefer-closest-numa-nodes=true, max-allowable-numa-nodes=8",
 		},
 	}
 }
@@ -45,10 +52,12 @@ func (m *Topology) check(t *table, c *CPUs, root string) {
 	sys := filepath.Join(cmp.Or(root, "/"), "sys")
 	if c.Options.AlignBySocket {
 		if m.Policy == topology.PolicyNone || m.Policy == topology.PolicySingleNUMANode {
-			t.fail("%s: align-by-socket needs the topology manager policy %s or %s, and it is %s; set %s, or remove the option", t.at(&c.options), topology.PolicyBestEffort, topology.PolicyRestricted, m.Policy, policy)
+			t.fail("%s: align-by-socket needs the topology manager policy %s or %s, and it is %s; set %s, or remove the "+
+				"option", t.at(&c.options), topology.PolicyBestEffort, topology.PolicyRestricted, m.Policy, policy)
 		}
 		if cpu, err := cpus.ReadTopology(sys); err == nil && cpu.SocketsSplitNodes() {
-			t.fail("%s: align-by-socket is not supported on this node: it has more sockets than NUMA nodes; remove the option", t.at(&c.options))
+			t.fail("%s: align-by-socket is not supported on this node: it has more sockets than NUMA nodes; remove the "+
+				"option", t.at(&c.options))
 		}
 	}
 	if m.Policy == topology.PolicyNone || policy.broken || options.broken {
@@ -71,5 +80,6 @@ func (m *Topology) unused() []string {
 	if m.Policy != topology.PolicyNone || m.Scope != topology.ScopePod {
 		return nil
 	}
-	return []string{"--topology-manager-scope=pod (topologyManagerScope) has no effect without --topology-manager-policy (topologyManagerPolicy)"}
+	return []string{"--topology-manager-scope=pod (topologyManagerScope) has no effect without " +
+		"--topology-manager-policy (topologyManagerPolicy)"}
 }

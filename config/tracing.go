@@ -30,7 +30,8 @@ func (t *Tracing) settings() []setting {
 	}
 	return []setting{
 		{
-			field: "tracing.endpoint", value: text(&t.Endpoint, defaultTracingEndpoint), shown: ifRecorded(func() any { return t.Endpoint }),
+			field: "tracing.endpoint", value: text(&t.Endpoint, defaultTracingEndpoint),
+			shown: ifRecorded(func() any { return t.Endpoint }),
 			check: func(s *setting) {
 				host, port, err := net.SplitHostPort(t.Endpoint)
 				if _, portErr := strconv.ParseUint(port, 10, 16); err != nil || portErr != nil || host == "" {
@@ -40,8 +41,9 @@ func (t *Tracing) settings() []setting {
 			help: "HOST:PORT of an OpenTelemetry collector with OTLP over gRPC, without TLS (default localhost:4317)",
 		},
 		{
-			field: "tracing.samplingRatePerMillion", value: integer(&t.PerMillion, 0, 0, maxSamplingRate), shown: ifRecorded(func() any { return t.PerMillion }),
-			help: "how many of a million syncs of pods are traced (default 0)",
+			field: "tracing.samplingRatePerMillion", value: integer(&t.PerMillion, 0, 0, maxSamplingRate),
+			shown: ifRecorded(func() any { return t.PerMillion }),
+			help:  "how many of a million syncs of pods are traced (default 0)",
 		},
 	}
 }

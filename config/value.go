@@ -231,7 +231,8 @@ func amounts(to *map[string]string) value {
 }
 
 func (n node) amounts() (map[string]string, bool) {
-	return readAmounts(n, "must be a map of resource to quantity, such as {cpu: 500m, memory: 1Gi}", "is not a valid quantity, such as 500m or 1Gi", nil)
+	return readAmounts(n, "must be a map of resource to quantity, such as {cpu: 500m, memory: 1Gi}",
+		"is not a valid quantity, such as 500m or 1Gi", nil)
 }
 
 // signals is a map of eviction signal to amount, which a check validates. A flag has the separator
@@ -242,7 +243,8 @@ func signals(to *map[string]string, separator string, base map[string]string) va
 		f.Var(&signalMap{to, separator}, flag, help)
 	}
 	return of(to, base, declare, func(n node) (map[string]string, bool) {
-		return readAmounts(n, "must be a map of signal to amount, such as {memory.available: 100Mi}", `is not a string; quote it, such as "100Mi"`,
+		return readAmounts(n, "must be a map of signal to amount, such as {memory.available: 100Mi}",
+			`is not a string; quote it, such as "100Mi"`,
 			func(name string) bool { return strings.HasPrefix(name, "containerfs.") })
 	}).as(func() any { return notNil(*to) })
 }

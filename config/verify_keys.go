@@ -17,7 +17,8 @@ type VerifyKeys struct {
 }
 
 // keySources are the sources whose manifests can be verified, by their names in the flag.
-var keySources = map[string]manifest.Source{"file": manifest.SourceFile, "url": manifest.SourceHTTP, "oci": manifest.SourceOCI}
+var keySources = map[string]manifest.Source{"file": manifest.SourceFile, "url": manifest.SourceHTTP,
+	"oci": manifest.SourceOCI}
 
 // For returns the files of the keys for a source; none accepts unsigned manifests.
 func (k *VerifyKeys) For(source manifest.Source) []string { return k.BySource[source] }
@@ -75,7 +76,8 @@ func (m *Manifests) unused() (notices []string) {
 	used := map[string]bool{"file": m.Path != "", "url": m.URL != "", "oci": len(m.OCI) > 0}
 	for _, value := range m.Keys.files {
 		if name, _ := splitKey(value); name != "" && !used[name] {
-			notices = append(notices, fmt.Sprintf("--manifest-verify-key=%s has no effect: there is no source of that kind", value))
+			notices = append(notices, fmt.Sprintf("--manifest-verify-key=%s has no effect: there is no source of that kind",
+				value))
 		}
 	}
 	return notices
