@@ -20,23 +20,15 @@ type Certificates struct {
 
 func (c *Certificates) settings() []setting {
 	return []setting{
-		{
-			flag: "bootstrap-kubeconfig", own: "bootstrapKubeconfig", value: file(&c.Bootstrap, ""),
+		{flag: "bootstrap-kubeconfig", own: "bootstrapKubeconfig", value: file(&c.Bootstrap, ""),
 			help: "kubeconfig `file` for requesting the client certificate of this node if --kubeconfig does not exist or its " +
-				"certificate has expired; --kubeconfig is then written",
-		},
-		{
-			flag: "cert-dir", own: "certDir", value: file(&c.Dir, ""),
-			help: "`directory` of the certificates that the cluster signs (default: pki in --root-dir)",
-		},
-		{
-			flag: "rotate-certificates", field: "rotateCertificates", value: boolean(&c.Rotate, true),
-			help: "renew the client certificate from the cluster before it expires",
-		},
-		{
-			flag: "rotate-server-certificates", field: "serverTLSBootstrap", value: boolean(&c.RotateServing, false),
-			help: "request the serving certificate of --port from the cluster and renew it before it expires",
-		},
+				"certificate has expired; --kubeconfig is then written"},
+		{flag: "cert-dir", own: "certDir", value: file(&c.Dir, ""),
+			help: "`directory` of the certificates that the cluster signs (default: pki in --root-dir)"},
+		{flag: "rotate-certificates", field: "rotateCertificates", value: boolean(&c.Rotate, true),
+			help: "renew the client certificate from the cluster before it expires"},
+		{flag: "rotate-server-certificates", field: "serverTLSBootstrap", value: boolean(&c.RotateServing, false),
+			help: "request the serving certificate of --port from the cluster and renew it before it expires"},
 	}
 }
 

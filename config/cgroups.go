@@ -82,16 +82,12 @@ func (c *Cgroups) settings() []setting {
 			shown: func(d RuntimeDefaults) any { return orNone(cmp.Or(d.CgroupDriver, c.Driver, c.DriverHint)) },
 			help:  "cgroup driver: cgroupfs or systemd (default: the runtime's)",
 		},
-		{
-			flag: "system-reserved", field: "systemReserved", value: amounts(&c.systemReserved),
+		{flag: "system-reserved", field: "systemReserved", value: amounts(&c.systemReserved),
 			check: c.checkReserved(&c.systemReserved, 0),
-			help:  "`resources` reserved for the system, such as cpu=500m,memory=1Gi,pid=1000",
-		},
-		{
-			flag: "kube-reserved", field: "kubeReserved", value: amounts(&c.kubeReserved),
+			help:  "`resources` reserved for the system, such as cpu=500m,memory=1Gi,pid=1000"},
+		{flag: "kube-reserved", field: "kubeReserved", value: amounts(&c.kubeReserved),
 			check: c.checkReserved(&c.kubeReserved, 1),
-			help:  "`resources` reserved for podstead and the runtime, such as cpu=100m,memory=200Mi",
-		},
+			help:  "`resources` reserved for podstead and the runtime, such as cpu=100m,memory=200Mi"},
 		{
 			flag: "enforce-node-allocatable", field: "enforceNodeAllocatable",
 			value: texts(&c.enforce, enforcePods).reading(func(n node) bool {
@@ -108,15 +104,11 @@ func (c *Cgroups) settings() []setting {
 				"cgroups of --system-reserved-cgroup and --kube-reserved-cgroup to what is reserved for them (with " +
 				"-compressible: only their CPU shares); none: only use them for admission",
 		},
-		{
-			flag: "system-reserved-cgroup", field: "systemReservedCgroup", value: text(&c.SystemCgroup, ""),
+		{flag: "system-reserved-cgroup", field: "systemReservedCgroup", value: text(&c.SystemCgroup, ""),
 			help: "`path` of the cgroup of system services, such as /system.slice, for " +
-				"--enforce-node-allocatable=system-reserved",
-		},
-		{
-			flag: "kube-reserved-cgroup", field: "kubeReservedCgroup", value: text(&c.KubeCgroup, ""),
-			help: "`path` of the cgroup of podstead and the runtime, for --enforce-node-allocatable=kube-reserved",
-		},
+				"--enforce-node-allocatable=system-reserved"},
+		{flag: "kube-reserved-cgroup", field: "kubeReservedCgroup", value: text(&c.KubeCgroup, ""),
+			help: "`path` of the cgroup of podstead and the runtime, for --enforce-node-allocatable=kube-reserved"},
 		{
 			flag: "pod-max-pids", field: "podPidsLimit",
 			value: of(&c.PodPids, noPidsLimit, (*pflag.FlagSet).Int64Var, func(n node) (int64, bool) {
@@ -132,16 +124,12 @@ func (c *Cgroups) settings() []setting {
 			shown: func(RuntimeDefaults) any { return cmp.Or(c.PodPids, noPidsLimit) },
 			help:  "maximum `number` of processes per pod; -1 for no limit",
 		},
-		{
-			flag: "cpu-cfs-quota", field: "cpuCFSQuota", value: boolean(&c.cpuQuota, true),
+		{flag: "cpu-cfs-quota", field: "cpuCFSQuota", value: boolean(&c.cpuQuota, true),
 			check: func(*setting) { c.NoCPUQuota = !c.cpuQuota },
-			help:  "enforce the CPU limits of containers with CFS quota",
-		},
-		{
-			flag: "cpu-cfs-quota-period", field: "cpuCFSQuotaPeriod", value: duration(&c.QuotaPeriod, defaultQuotaPeriod),
+			help:  "enforce the CPU limits of containers with CFS quota"},
+		{flag: "cpu-cfs-quota-period", field: "cpuCFSQuotaPeriod", value: duration(&c.QuotaPeriod, defaultQuotaPeriod),
 			check: between(&c.QuotaPeriod, time.Millisecond, time.Second, "must be from 1ms to 1s"),
-			help:  "CFS quota `period`, 1ms to 1s",
-		},
+			help:  "CFS quota `period`, 1ms to 1s"},
 		{
 			field: "singleProcessOOMKill", value: boolean(&c.SingleProcessOOMKill, false),
 			check: func(s *setting) { c.oomKillSet = s.isSet() },

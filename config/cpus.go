@@ -31,18 +31,14 @@ func (c *CPUs) settings() []setting {
 				cpus.PolicyStatic),
 			help: "none, or static: assign exclusive CPUs to containers of Guaranteed pods that request whole CPUs",
 		},
-		{
-			flag: "cpu-manager-policy-options", field: "cpuManagerPolicyOptions",
+		{flag: "cpu-manager-policy-options", field: "cpuManagerPolicyOptions",
 			value: pairs(&c.options, `{full-pcpus-only: "true"}`), check: parsed(&c.options, &c.Options, cpus.ParseOptions),
 			help: "`options` of the policy static, such as full-pcpus-only=true: full-pcpus-only, " +
-				"distribute-cpus-across-numa, strict-cpu-reservation, align-by-socket, prefer-align-cpus-by-uncorecache",
-		},
-		{
-			flag: "reserved-cpus", field: "reservedSystemCPUs", value: text(&c.reserved, ""),
+				"distribute-cpus-across-numa, strict-cpu-reservation, align-by-socket, prefer-align-cpus-by-uncorecache"},
+		{flag: "reserved-cpus", field: "reservedSystemCPUs", value: text(&c.reserved, ""),
 			check: parsed(&c.reserved, &c.Reserved, cpus.ParseSet),
 			help: "`list` of CPUs that are reserved for the system, such as 0-1; it replaces cpu in --system-reserved and " +
-				"--kube-reserved",
-		},
+				"--kube-reserved"},
 	}
 }
 

@@ -48,34 +48,24 @@ func (e *Eviction) settings() []setting {
 			flag: "eviction-hard", field: "evictionHard", value: signals(&e.hard, "<", maps.Clone(evict.DefaultHard)),
 			help: "hard eviction `thresholds`, such as memory.available<100Mi; replaces the defaults; empty for none",
 		},
-		{
-			flag: "eviction-soft", field: "evictionSoft", value: signals(&e.soft, "<", nil),
-			help: "soft eviction `thresholds`, such as memory.available<300Mi",
-		},
-		{
-			flag: "eviction-soft-grace-period", field: "evictionSoftGracePeriod", value: signals(&e.softGrace, "=", nil),
-			help: "grace `periods` of the soft thresholds, such as memory.available=1m30s",
-		},
-		{
-			flag: "eviction-minimum-reclaim", field: "evictionMinimumReclaim", value: signals(&e.reclaim, "=", nil),
-			help: "minimum `amounts` to reclaim beyond a threshold, such as memory.available=100Mi",
-		},
+		{flag: "eviction-soft", field: "evictionSoft", value: signals(&e.soft, "<", nil),
+			help: "soft eviction `thresholds`, such as memory.available<300Mi"},
+		{flag: "eviction-soft-grace-period", field: "evictionSoftGracePeriod", value: signals(&e.softGrace, "=", nil),
+			help: "grace `periods` of the soft thresholds, such as memory.available=1m30s"},
+		{flag: "eviction-minimum-reclaim", field: "evictionMinimumReclaim", value: signals(&e.reclaim, "=", nil),
+			help: "minimum `amounts` to reclaim beyond a threshold, such as memory.available=100Mi"},
 		{
 			field: "mergeDefaultEvictionSettings", value: boolean(&e.mergeDefaults, false),
 			// evictionHard has the defaults that are in force.
 			shown: func(RuntimeDefaults) any { return false },
 			help:  "keep the default thresholds of signals that evictionHard does not set",
 		},
-		{
-			flag: "eviction-pressure-transition-period", field: "evictionPressureTransitionPeriod",
+		{flag: "eviction-pressure-transition-period", field: "evictionPressureTransitionPeriod",
 			value: duration(&e.Transition, defaultTransition), check: atLeast(&e.Transition, 0, "must not be negative"),
-			help: "`time` for which pressure must be gone before evicted pods run again",
-		},
-		{
-			flag: "eviction-max-pod-grace-period", field: "evictionMaxPodGracePeriod",
+			help: "`time` for which pressure must be gone before evicted pods run again"},
+		{flag: "eviction-max-pod-grace-period", field: "evictionMaxPodGracePeriod",
 			value: integer(&e.MaxPodGrace, 0, 0, math.MaxInt32), check: atLeast(&e.MaxPodGrace, 0, "must not be negative"),
-			help: "maximum grace period, in `seconds`, of pods that are evicted for a soft threshold",
-		},
+			help: "maximum grace period, in `seconds`, of pods that are evicted for a soft threshold"},
 	}
 }
 

@@ -47,32 +47,22 @@ const (
 
 func (g *Garbage) settings() []setting {
 	return []setting{
-		{
-			flag: "minimum-container-ttl-duration", own: "minimumContainerTTLDuration",
+		{flag: "minimum-container-ttl-duration", own: "minimumContainerTTLDuration",
 			value: durationOrZero(&g.ContainerMinAge, 0), check: atLeast(&g.ContainerMinAge, 0, "must not be negative"),
-			help: "minimum `age` of a dead container before it is removed",
-		},
-		{
-			flag: "maximum-dead-containers-per-container", own: "maximumDeadContainersPerContainer",
+			help: "minimum `age` of a dead container before it is removed"},
+		{flag: "maximum-dead-containers-per-container", own: "maximumDeadContainersPerContainer",
 			value: anyInteger(&g.MaxPerContainer, 1),
-			help:  "maximum `number` of dead instances to keep per container; 0 counts as 1, negative for no limit",
-		},
-		{
-			flag: "maximum-dead-containers", own: "maximumDeadContainers", value: anyInteger(&g.MaxContainers, -1),
+			help:  "maximum `number` of dead instances to keep per container; 0 counts as 1, negative for no limit"},
+		{flag: "maximum-dead-containers", own: "maximumDeadContainers", value: anyInteger(&g.MaxContainers, -1),
 			help: "maximum `number` of dead instances to keep in total, except the last one of each container; negative for " +
-				"no limit",
-		},
-		{
-			flag: "container-log-max-size", field: "containerLogMaxSize", value: text(&g.logMaxSize, defaultLogMaxSize),
+				"no limit"},
+		{flag: "container-log-max-size", field: "containerLogMaxSize", value: text(&g.logMaxSize, defaultLogMaxSize),
 			check: parsed(&g.logMaxSize, &g.LogMaxSize, size),
-			help:  "maximum `size` of a container log before it is rotated, such as 10Mi; negative for never",
-		},
-		{
-			flag: "container-log-max-files", field: "containerLogMaxFiles",
+			help:  "maximum `size` of a container log before it is rotated, such as 10Mi; negative for never"},
+		{flag: "container-log-max-files", field: "containerLogMaxFiles",
 			value: integer(&g.LogMaxFiles, defaultLogMaxFiles, 2, math.MaxInt32),
 			check: atLeast(&g.LogMaxFiles, 2, "must be at least 2, the current file and a rotated one"),
-			help:  "maximum `number` of log files per container, at least 2",
-		},
+			help:  "maximum `number` of log files per container, at least 2"},
 		{
 			flag: "pod-logs-max-size", own: "podLogsMaxSize", value: text(&g.podLogsMax, "0"),
 			check: func(s *setting) {
@@ -83,29 +73,19 @@ func (g *Garbage) settings() []setting {
 			},
 			help: "maximum `size` of all logs of a pod, the oldest are removed first; 0 for no limit beyond those per container",
 		},
-		{
-			flag: "image-gc-high-threshold", field: "imageGCHighThresholdPercent",
+		{flag: "image-gc-high-threshold", field: "imageGCHighThresholdPercent",
 			value: integer(&g.ImageHigh, defaultImageHigh, 0, 100),
-			help:  "`percent` of disk usage above which unused images are removed; 100 for never",
-		},
-		{
-			flag: "image-gc-low-threshold", field: "imageGCLowThresholdPercent",
+			help:  "`percent` of disk usage above which unused images are removed; 100 for never"},
+		{flag: "image-gc-low-threshold", field: "imageGCLowThresholdPercent",
 			value: integer(&g.ImageLow, defaultImageLow, 0, 100),
-			help:  "`percent` of disk usage to which image garbage collection frees space",
-		},
-		{
-			flag: "image-gc-period", own: "imageGCPeriod", value: durationOrZero(&g.ImagePeriod, defaultImagePeriod),
+			help:  "`percent` of disk usage to which image garbage collection frees space"},
+		{flag: "image-gc-period", own: "imageGCPeriod", value: durationOrZero(&g.ImagePeriod, defaultImagePeriod),
 			check: atLeast(&g.ImagePeriod, time.Second, "must be at least 1s, such as 5m"),
-			help:  "`interval` of image garbage collection",
-		},
-		{
-			flag: "minimum-image-ttl-duration", field: "imageMinimumGCAge", value: duration(&g.ImageMinAge, defaultImageMinAge),
-			help: "minimum `age` of an unused image before it is removed",
-		},
-		{
-			flag: "maximum-image-ttl-duration", field: "imageMaximumGCAge", value: duration(&g.ImageMaxAge, 0),
-			help: "maximum `age` of an unused image before it is removed; 0 for no limit",
-		},
+			help:  "`interval` of image garbage collection"},
+		{flag: "minimum-image-ttl-duration", field: "imageMinimumGCAge", value: duration(&g.ImageMinAge, defaultImageMinAge),
+			help: "minimum `age` of an unused image before it is removed"},
+		{flag: "maximum-image-ttl-duration", field: "imageMaximumGCAge", value: duration(&g.ImageMaxAge, 0),
+			help: "maximum `age` of an unused image before it is removed; 0 for no limit"},
 	}
 }
 

@@ -24,16 +24,12 @@ const (
 // fileSettings are those that name the files.
 func (o *Options) fileSettings() []setting {
 	return []setting{
-		{
-			flag: "config", without: "names the file", value: text(&o.configFile, DefaultConfigFile),
+		{flag: "config", without: "names the file", value: text(&o.configFile, DefaultConfigFile),
 			help: "configuration `file`: a KubeletConfiguration (v1beta1), a PodsteadConfiguration, or both; flags override " +
-				"it; the default is read if it exists; empty for none",
-		},
-		{
-			flag: "config-dir", without: "names the drop-in files", value: text(&o.configDir, DefaultConfigDir),
+				"it; the default is read if it exists; empty for none"},
+		{flag: "config-dir", without: "names the drop-in files", value: text(&o.configDir, DefaultConfigDir),
 			help: "`directory` of drop-in configuration files (*.conf), which override --config in the order of their names; " +
-				"the default is read if it exists, and only with the default of --config",
-		},
+				"the default is read if it exists, and only with the default of --config"},
 	}
 }
 

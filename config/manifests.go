@@ -19,29 +19,19 @@ const (
 
 func (m *Manifests) settings() []setting {
 	return []setting{
-		{
-			flag: "pod-manifest-path", field: "staticPodPath", value: file(&m.Path, DefaultManifestPath),
-			help: "`directory` or file of pod manifests; empty for none",
-		},
-		{
-			flag: "file-check-frequency", field: "fileCheckFrequency", value: duration(&m.FileCheck, defaultCheck),
+		{flag: "pod-manifest-path", field: "staticPodPath", value: file(&m.Path, DefaultManifestPath),
+			help: "`directory` or file of pod manifests; empty for none"},
+		{flag: "file-check-frequency", field: "fileCheckFrequency", value: duration(&m.FileCheck, defaultCheck),
 			check: atLeast(&m.FileCheck, minCheck, atLeastCheck),
-			help:  "`interval` of full rescans of --pod-manifest-path; changes are also detected immediately",
-		},
-		{
-			flag: "manifest-url", field: "staticPodURL", value: text(&m.URL, "").as(func() any { return maskURL(m.URL) }),
+			help:  "`interval` of full rescans of --pod-manifest-path; changes are also detected immediately"},
+		{flag: "manifest-url", field: "staticPodURL", value: text(&m.URL, "").as(func() any { return maskURL(m.URL) }),
 			check: m.checkURL,
-			help:  "`URL` of pod manifests",
-		},
-		{
-			flag: "manifest-url-header", field: "staticPodURLHeader",
+			help:  "`URL` of pod manifests"},
+		{flag: "manifest-url-header", field: "staticPodURLHeader",
 			value: list(&m.headers).reading(m.readHeader).as(func() any { return maskHeader(m.Header) }), check: m.checkHeader,
-			help: "HTTP header of requests to --manifest-url, as `name:value`; can be repeated",
-		},
-		{
-			flag: "manifest-url-ca-file", own: "manifestURLCAFile", value: file(&m.CAFile, ""),
-			help: "PEM `file` of certificate authorities for --manifest-url, instead of the system's",
-		},
+			help: "HTTP header of requests to --manifest-url, as `name:value`; can be repeated"},
+		{flag: "manifest-url-ca-file", own: "manifestURLCAFile", value: file(&m.CAFile, ""),
+			help: "PEM `file` of certificate authorities for --manifest-url, instead of the system's"},
 		{
 			flag: "manifest-oci", own: "manifestOCI", value: list(&m.OCI),
 			check: func(s *setting) {
@@ -51,17 +41,13 @@ func (m *Manifests) settings() []setting {
 			},
 			help: "OCI artifact of pod manifests, as `registry/repository:tag`; can be repeated",
 		},
-		{
-			flag: "http-check-frequency", field: "httpCheckFrequency", value: duration(&m.HTTPCheck, defaultCheck),
+		{flag: "http-check-frequency", field: "httpCheckFrequency", value: duration(&m.HTTPCheck, defaultCheck),
 			check: atLeast(&m.HTTPCheck, minCheck, atLeastCheck),
-			help:  "`interval` of requests to --manifest-url, and for the digest of each --manifest-oci",
-		},
-		{
-			flag: "manifest-verify-key", own: "manifestVerifyKeys", value: list(&m.Keys.files).reading(m.Keys.read),
+			help:  "`interval` of requests to --manifest-url, and for the digest of each --manifest-oci"},
+		{flag: "manifest-verify-key", own: "manifestVerifyKeys", value: list(&m.Keys.files).reading(m.Keys.read),
 			check: m.Keys.check,
 			help: "PEM `file` of ECDSA P-256 public keys that verify the signatures of manifests, made by cosign: of all " +
-				"sources, or with the prefix file=, url= or oci= of one; can be repeated, and any of the keys suffices",
-		},
+				"sources, or with the prefix file=, url= or oci= of one; can be repeated, and any of the keys suffices"},
 		{
 			flag: "manifest-validation", own: "manifestValidation",
 			value: choice(&m.validation, string(manifest.ModeStrict), ": unknown manifest validation %q; must be strict, warn "+

@@ -12,10 +12,8 @@ import (
 func (o *Options) networkSettings() []setting {
 	n := &o.Network
 	return slices.Concat([]setting{
-		{
-			flag: "cni-conf-dir", own: "cniConfDir", value: file(&o.Runtime.CNIConfDir, "/etc/cni/net.d"),
-			help: "`directory` of CNI configurations for a private containerd; if it has none, a network is created",
-		},
+		{flag: "cni-conf-dir", own: "cniConfDir", value: file(&o.Runtime.CNIConfDir, "/etc/cni/net.d"),
+			help: "`directory` of CNI configurations for a private containerd; if it has none, a network is created"},
 		{
 			flag: "pod-cidr", field: "podCIDR", value: text(&o.podCIDR, ""),
 			check: func(s *setting) {
@@ -27,11 +25,9 @@ func (o *Options) networkSettings() []setting {
 			help: "address `range` of pods in the network that is created for a private containerd, or one of IPv4 and one of " +
 				"IPv6 separated by a comma (default: a free one from 10.88.0.0/16 to 10.119.0.0/16)",
 		},
-		{
-			flag: "node-ip", own: "nodeIP", value: text(&o.nodeIP, ""), check: o.checkNodeIP,
+		{flag: "node-ip", own: "nodeIP", value: text(&o.nodeIP, ""), check: o.checkNodeIP,
 			help: "`address` of the node, or one IPv4 and one IPv6 address separated by a comma, the primary one first; :: " +
-				"prefers IPv6 (default: the address of the default route)",
-		},
+				"prefers IPv6 (default: the address of the default route)"},
 		{
 			flag: "cluster-dns", field: "clusterDNS", value: texts(&n.ClusterDNS),
 			check: func(s *setting) {

@@ -195,16 +195,12 @@ func (o *Options) groups() []group {
 
 func (o *Options) processSettings() []setting {
 	return []setting{
-		{
-			flag: "runonce", without: "is about one run: in a file it would end every start of the service",
+		{flag: "runonce", without: "is about one run: in a file it would end every start of the service",
 			value: boolean(&o.RunOnce, false),
-			help:  "start every pod, wait until each is running or has failed, report the result and exit; pods keep running",
-		},
-		{
-			flag: "log-format", own: "logFormat",
+			help:  "start every pod, wait until each is running or has failed, report the result and exit; pods keep running"},
+		{flag: "log-format", own: "logFormat",
 			value: choice(&o.Log.Format, "auto", "=%q: must be auto, text or json", "auto", "text", "json"),
-			help:  "log format: text, json, or auto (text, colored on a terminal)",
-		},
+			help:  "log format: text, json, or auto (text, colored on a terminal)"},
 		{flag: "debug", own: "debug", value: boolean(&o.Log.Debug, false), help: "enable debug logging"},
 	}
 }

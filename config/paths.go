@@ -12,32 +12,20 @@ import (
 func (o *Options) pathSettings() []setting {
 	p := &o.Paths
 	return []setting{
-		{
-			flag: "hostname-override", own: "hostnameOverride", value: text(&o.Node, ""),
-			help: "node `name` (default: the hostname at the first start, which is then kept)",
-		},
-		{
-			flag: "root-dir", own: "rootDir", value: file(&p.Root, DefaultRoot),
-			help: "`directory` of the daemon's persistent state",
-		},
-		{
-			flag: "pod-logs-dir", field: "podLogsDir", value: file(&p.PodLogs, DefaultPodLogs),
-			help: "`directory` of container logs",
-		},
-		{
-			flag: "container-logs-dir", own: "containerLogsDir", value: file(&p.ContainerLogs, DefaultContainerLogs),
-			help: "`directory` of symlinks to container logs, for log collectors",
-		},
-		{
-			flag: "device-plugin-dir", own: "devicePluginDir", value: file(&p.DevicePlugins, ""),
+		{flag: "hostname-override", own: "hostnameOverride", value: text(&o.Node, ""),
+			help: "node `name` (default: the hostname at the first start, which is then kept)"},
+		{flag: "root-dir", own: "rootDir", value: file(&p.Root, DefaultRoot),
+			help: "`directory` of the daemon's persistent state"},
+		{flag: "pod-logs-dir", field: "podLogsDir", value: file(&p.PodLogs, DefaultPodLogs),
+			help: "`directory` of container logs"},
+		{flag: "container-logs-dir", own: "containerLogsDir", value: file(&p.ContainerLogs, DefaultContainerLogs),
+			help: "`directory` of symlinks to container logs, for log collectors"},
+		{flag: "device-plugin-dir", own: "devicePluginDir", value: file(&p.DevicePlugins, ""),
 			help: "`directory` of the registration socket of device plugins, and of their sockets " +
-				"(default: " + devices.DefaultDir + "; with another --root-dir, device-plugins in it)",
-		},
-		{
-			flag: "plugin-registration-dir", own: "pluginRegistrationDir", value: file(&p.PluginRegistry, ""),
+				"(default: " + devices.DefaultDir + "; with another --root-dir, device-plugins in it)"},
+		{flag: "plugin-registration-dir", own: "pluginRegistrationDir", value: file(&p.PluginRegistry, ""),
 			help: "`directory` of the sockets with which plugins register (default: " + plugins.DefaultDir + "; with another " +
-				"--root-dir, plugins_registry in it)",
-		},
+				"--root-dir, plugins_registry in it)"},
 		o.localDevices(),
 	}
 }
@@ -83,11 +71,9 @@ func (o *Options) apiSettings() []setting {
 			},
 			help: "`path` of the unix socket of the API; its owner and group have access",
 		},
-		{
-			flag: "healthz-bind-address", field: "healthzBindAddress", value: text(&o.healthHost, defaultHealthHost),
+		{flag: "healthz-bind-address", field: "healthzBindAddress", value: text(&o.healthHost, defaultHealthHost),
 			check: isIP(&o.healthHost),
-			help:  "`address` of the healthz server",
-		},
+			help:  "`address` of the healthz server"},
 		{
 			flag: "healthz-port", field: "healthzPort", value: integer(&o.healthPort, defaultHealthPort, 0, maxPort),
 			check: func(s *setting) {

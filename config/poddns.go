@@ -33,11 +33,9 @@ func (d *PodDNS) settings() []setting {
 			help: "name server that resolves the names of this node's pods and Services for pods with dnsPolicy " +
 				"ClusterFirst: always, never, or auto (with the network that podstead creates for its private containerd)",
 		},
-		{
-			flag: "pod-dns-address", own: "podDNSAddresses", value: list(&d.addresses), check: d.checkAddresses,
+		{flag: "pod-dns-address", own: "podDNSAddresses", value: list(&d.addresses), check: d.checkAddresses,
 			help: "`address` on which that name server listens, with the prefix length of the pod network that it answers, " +
-				"such as 10.88.0.1/16; can be repeated (default: the bridge of the CNI configuration)",
-		},
+				"such as 10.88.0.1/16; can be repeated (default: the bridge of the CNI configuration)"},
 	}
 }
 

@@ -45,28 +45,18 @@ func (p *Policy) settings() []setting {
 			},
 			help: "`labels` of the node for nodeSelector and nodeAffinity, such as disk=ssd,zone=a",
 		},
-		{
-			flag: "runtime-classes", own: "runtimeClasses", value: pairs(&p.RuntimeClasses, "{sandboxed: kata}"),
-			help: "runtime handlers by runtime class `name`, such as sandboxed=kata, for classes without a manifest",
-		},
-		{
-			flag: "max-pods", field: "maxPods", value: integer(&p.MaxPods, defaultMaxPods, 0, math.MaxInt32),
+		{flag: "runtime-classes", own: "runtimeClasses", value: pairs(&p.RuntimeClasses, "{sandboxed: kata}"),
+			help: "runtime handlers by runtime class `name`, such as sandboxed=kata, for classes without a manifest"},
+		{flag: "max-pods", field: "maxPods", value: integer(&p.MaxPods, defaultMaxPods, 0, math.MaxInt32),
 			check: atLeast(&p.MaxPods, 0, "must be a number of pods"),
-			help:  "maximum `number` of pods that can run",
-		},
-		{
-			flag: "pods-per-core", field: "podsPerCore", value: integer(&p.PodsPerCore, 0, 0, math.MaxInt32),
+			help:  "maximum `number` of pods that can run"},
+		{flag: "pods-per-core", field: "podsPerCore", value: integer(&p.PodsPerCore, 0, 0, math.MaxInt32),
 			check: atLeast(&p.PodsPerCore, 0, "must be a number of pods, or 0 for no limit"),
-			help:  "maximum `number` of pods per CPU, limited by --max-pods; 0 for no limit",
-		},
-		{
-			flag: "seccomp-default", field: "seccompDefault", value: boolean(&p.SeccompDefault, false),
-			help: "use the runtime's default seccomp profile for containers without a profile",
-		},
-		{
-			flag: "allowed-unsafe-sysctls", field: "allowedUnsafeSysctls", value: texts(&p.UnsafeSysctls), check: p.checkSysctls,
-			help: "unsafe `sysctls` that pods can set, such as net.core.somaxconn or kernel.msg*",
-		},
+			help:  "maximum `number` of pods per CPU, limited by --max-pods; 0 for no limit"},
+		{flag: "seccomp-default", field: "seccompDefault", value: boolean(&p.SeccompDefault, false),
+			help: "use the runtime's default seccomp profile for containers without a profile"},
+		{flag: "allowed-unsafe-sysctls", field: "allowedUnsafeSysctls", value: texts(&p.UnsafeSysctls), check: p.checkSysctls,
+			help: "unsafe `sysctls` that pods can set, such as net.core.somaxconn or kernel.msg*"},
 	}
 }
 

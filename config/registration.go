@@ -53,41 +53,27 @@ func (o *Options) registrationSettings() []setting {
 			shown:   func(RuntimeDefaults) any { return o.joins() && r.Register },
 			help:    "register the node with the API server; otherwise the Node object must be created by an administrator",
 		},
-		{
-			flag: "register-with-taints", field: "registerWithTaints",
+		{flag: "register-with-taints", field: "registerWithTaints",
 			value: texts(&r.taints).reading(r.readTaints).as(func() any { return r.Taints }), check: r.checkTaints,
 			cluster: true,
-			help:    "`taints` of the node when it registers, as key=value:effect",
-		},
-		{
-			flag: "provider-id", field: "providerID", value: text(&r.ProviderID, ""), cluster: true,
-			help: "`ID` of this node at the cloud provider",
-		},
-		{
-			flag: "cloud-provider", own: "cloudProvider", cluster: true,
+			help:    "`taints` of the node when it registers, as key=value:effect"},
+		{flag: "provider-id", field: "providerID", value: text(&r.ProviderID, ""), cluster: true,
+			help: "`ID` of this node at the cloud provider"},
+		{flag: "cloud-provider", own: "cloudProvider", cluster: true,
 			value: choice(&r.cloudProvider, "", ": %q: must be external, or empty for none; Kubernetes has no other providers "+
 				"any more", "external"),
 			check: func(*setting) { r.ExternalCloud = r.cloudProvider == "external" },
 			help: "`provider` of cloud services: external if a cloud controller manager initializes the node and sets its " +
-				"addresses; empty for none",
-		},
-		{
-			field: "nodeStatusUpdateFrequency", value: duration(&r.StatusUpdate, defaultStatusUpdate), cluster: true,
-			help: "interval of computing the node status (default 10s)",
-		},
-		{
-			field: "nodeStatusReportFrequency", value: duration(&r.StatusReport, defaultStatusReport), cluster: true,
-			help: "interval of reporting a node status that has not changed (default 5m0s)",
-		},
-		{
-			field: "nodeLeaseDurationSeconds", value: integerOrDefault(&r.leaseSeconds, defaultLease, 4), cluster: true,
+				"addresses; empty for none"},
+		{field: "nodeStatusUpdateFrequency", value: duration(&r.StatusUpdate, defaultStatusUpdate), cluster: true,
+			help: "interval of computing the node status (default 10s)"},
+		{field: "nodeStatusReportFrequency", value: duration(&r.StatusReport, defaultStatusReport), cluster: true,
+			help: "interval of reporting a node status that has not changed (default 5m0s)"},
+		{field: "nodeLeaseDurationSeconds", value: integerOrDefault(&r.leaseSeconds, defaultLease, 4), cluster: true,
 			check: func(*setting) { r.Lease = time.Duration(r.leaseSeconds) * time.Second },
-			help:  "duration of the node lease in seconds (default 40)",
-		},
-		{
-			field: "nodeStatusMaxImages", value: integer(&r.Images, defaultImages, -1, math.MaxInt32), cluster: true,
-			help: "maximum number of images in the node status; -1 for no limit (default 50)",
-		},
+			help:  "duration of the node lease in seconds (default 40)"},
+		{field: "nodeStatusMaxImages", value: integer(&r.Images, defaultImages, -1, math.MaxInt32), cluster: true,
+			help: "maximum number of images in the node status; -1 for no limit (default 50)"},
 	}
 }
 

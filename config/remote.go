@@ -39,33 +39,21 @@ const defaultPort = 10250
 func (o *Options) remoteSettings() []setting {
 	r := &o.Remote
 	return slices.Concat([]setting{
-		{
-			flag: "port", field: "port", value: integer(&r.port, 0, 0, maxPort), check: isPort(&r.port),
+		{flag: "port", field: "port", value: integer(&r.port, 0, 0, maxPort), check: isPort(&r.port),
 			help: "`port` of the API over TLS, for clients with certificates or tokens; 0 for none (default: 10250 with " +
-				"--kubeconfig or one of the flags from --address to --token-auth-file, otherwise none)",
-		},
-		{
-			flag: "address", field: "address", value: text(&r.host, "0.0.0.0"), check: isIP(&r.host),
-			help: "`address` of --port and --read-only-port",
-		},
-		{
-			flag: "tls-cert-file", field: "tlsCertFile", value: file(&r.CertFile, ""),
-			help: "PEM `file` of the serving certificate with its chain (default: a self-signed certificate that is renewed)",
-		},
-		{
-			flag: "tls-private-key-file", field: "tlsPrivateKeyFile", value: file(&r.KeyFile, ""),
-			help: "PEM `file` of the key of --tls-cert-file",
-		},
-		{
-			flag: "client-ca-file", field: "authentication.x509.clientCAFile", value: file(&r.ClientCAFile, ""),
+				"--kubeconfig or one of the flags from --address to --token-auth-file, otherwise none)"},
+		{flag: "address", field: "address", value: text(&r.host, "0.0.0.0"), check: isIP(&r.host),
+			help: "`address` of --port and --read-only-port"},
+		{flag: "tls-cert-file", field: "tlsCertFile", value: file(&r.CertFile, ""),
+			help: "PEM `file` of the serving certificate with its chain (default: a self-signed certificate that is renewed)"},
+		{flag: "tls-private-key-file", field: "tlsPrivateKeyFile", value: file(&r.KeyFile, ""),
+			help: "PEM `file` of the key of --tls-cert-file"},
+		{flag: "client-ca-file", field: "authentication.x509.clientCAFile", value: file(&r.ClientCAFile, ""),
 			shown: func(RuntimeDefaults) any { return r.ClientCAFile },
 			help: "PEM `file` of the certificate authorities of client certificates; the organization podstead:ROLE sets the " +
-				"role",
-		},
-		{
-			flag: "token-auth-file", own: "tokenAuthFile", value: file(&r.TokenFile, ""),
-			help: "`file` of bearer tokens with one line TOKEN,USER,ROLE each; ROLE is read, exec, edit or admin",
-		},
+				"role"},
+		{flag: "token-auth-file", own: "tokenAuthFile", value: file(&r.TokenFile, ""),
+			help: "`file` of bearer tokens with one line TOKEN,USER,ROLE each; ROLE is read, exec, edit or admin"},
 	}, o.reviewSettings(), []setting{
 		{
 			flag: "tls-min-version", field: "tlsMinVersion",
@@ -78,23 +66,15 @@ func (o *Options) remoteSettings() []setting {
 			},
 			help: "minimum TLS `version`: VersionTLS12 or VersionTLS13",
 		},
-		{
-			flag: "tls-cipher-suites", field: "tlsCipherSuites", value: texts(&r.ciphers), check: r.checkCiphers,
-			help: "`names` of cipher suites for TLS 1.2 (default: those of Go)",
-		},
-		{
-			flag: "enable-debugging-handlers", field: "enableDebuggingHandlers", value: boolean(&r.Debugging, true),
-			help: "enable logs, exec, attach and port-forward on --port",
-		},
-		{
-			flag: "profiling", field: "enableProfilingHandler", value: boolean(&r.Profiling, false),
-			help: "enable profiling of the daemon for admins, at /debug/pprof/",
-		},
-		{
-			flag: "read-only-port", field: "readOnlyPort", value: integer(&r.readOnlyPort, 0, 0, maxPort),
+		{flag: "tls-cipher-suites", field: "tlsCipherSuites", value: texts(&r.ciphers), check: r.checkCiphers,
+			help: "`names` of cipher suites for TLS 1.2 (default: those of Go)"},
+		{flag: "enable-debugging-handlers", field: "enableDebuggingHandlers", value: boolean(&r.Debugging, true),
+			help: "enable logs, exec, attach and port-forward on --port"},
+		{flag: "profiling", field: "enableProfilingHandler", value: boolean(&r.Profiling, false),
+			help: "enable profiling of the daemon for admins, at /debug/pprof/"},
+		{flag: "read-only-port", field: "readOnlyPort", value: integer(&r.readOnlyPort, 0, 0, maxPort),
 			check: isPort(&r.readOnlyPort),
-			help:  "`port` for unauthenticated read access to status and metrics, without TLS; 0 for none",
-		},
+			help:  "`port` for unauthenticated read access to status and metrics, without TLS; 0 for none"},
 	})
 }
 

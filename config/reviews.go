@@ -26,22 +26,18 @@ func (o *Options) reviewSettings() []setting {
 			cluster: true, unasked: always, help: help}
 	}
 	rows := []setting{
-		{
-			flag: "authentication-token-webhook", field: "authentication.webhook.enabled", value: boolean(&r.Tokens, true),
+		{flag: "authentication-token-webhook", field: "authentication.webhook.enabled", value: boolean(&r.Tokens, true),
 			cluster: true, unasked: func() bool { return !r.Tokens },
 			shown: func(RuntimeDefaults) any { return o.joins() && r.Tokens },
-			help:  "with --kubeconfig, authenticate bearer tokens with the API server",
-		},
+			help:  "with --kubeconfig, authenticate bearer tokens with the API server"},
 		ttl("authentication-token-webhook-cache-ttl", "authentication.webhook.cacheTTL", &r.TokenTTL, 2*time.Minute,
 			"`time` to cache results of token authentication"),
-		{
-			flag: "authorization-mode", field: "authorization.mode",
+		{flag: "authorization-mode", field: "authorization.mode",
 			value: choice(&r.mode, modeWebhook, "=%q: must be Webhook or AlwaysAllow", modeAlwaysAllow, modeWebhook),
 			check: func(*setting) { r.Rights = r.mode == modeWebhook }, cluster: true,
 			unasked: func() bool { return r.mode != modeWebhook },
 			help: "authorization mode: Webhook authorizes clients with the API server, with --kubeconfig; AlwaysAllow does " +
-				"not, and only clients with a role have access",
-		},
+				"not, and only clients with a role have access"},
 		ttl("authorization-webhook-cache-authorized-ttl", "authorization.webhook.cacheAuthorizedTTL", &r.AllowedTTL,
 			5*time.Minute, "`time` to cache allowed results of the API server"),
 		ttl("authorization-webhook-cache-unauthorized-ttl", "authorization.webhook.cacheUnauthorizedTTL", &r.DeniedTTL,

@@ -19,65 +19,41 @@ func (o *Options) runtimeSettings() []setting {
 	r, policy := &o.Runtime, &o.Cluster.Verification
 	pulls := func(d RuntimeDefaults) int { return cmp.Or(r.ParallelPulls, d.ParallelPulls) }
 	return []setting{
-		{
-			flag: "container-runtime-endpoint", field: "containerRuntimeEndpoint", value: text(&r.Endpoint, ""),
+		{flag: "container-runtime-endpoint", field: "containerRuntimeEndpoint", value: text(&r.Endpoint, ""),
 			help: "CRI `socket` of the container runtime; if empty, containerd, CRI-O or cri-dockerd is detected, or a " +
-				"private containerd is started",
-		},
-		{
-			flag: "runtime-request-timeout", field: "runtimeRequestTimeout",
+				"private containerd is started"},
+		{flag: "runtime-request-timeout", field: "runtimeRequestTimeout",
 			value: duration(&r.RequestTimeout, defaultRequestTimeout), check: atLeast(&r.RequestTimeout, minCheck, atLeastCheck),
-			help: "`timeout` of requests to the container runtime, except image pulls",
-		},
-		{
-			flag: "streaming-connection-idle-timeout", field: "streamingConnectionIdleTimeout",
+			help: "`timeout` of requests to the container runtime, except image pulls"},
+		{flag: "streaming-connection-idle-timeout", field: "streamingConnectionIdleTimeout",
 			value: duration(&o.API.StreamIdle, defaultStreamIdle), check: atLeast(&o.API.StreamIdle, 0, "must be 0 or more"),
-			help: "idle `timeout` of exec, attach and port-forward sessions; 0 for none",
-		},
-		{
-			flag: "max-container-restart-period", field: "crashLoopBackOff.maxContainerRestartPeriod",
+			help: "idle `timeout` of exec, attach and port-forward sessions; 0 for none"},
+		{flag: "max-container-restart-period", field: "crashLoopBackOff.maxContainerRestartPeriod",
 			value: duration(&r.RestartCap, defaultRestartCap),
 			check: between(&r.RestartCap, time.Second, defaultRestartCap, "must be 1s to 5m"),
-			help:  "maximum crash-loop back-off `time` of a container, 1s to 5m",
-		},
-		{
-			flag: "pod-infra-container-image", own: "podInfraContainerImage", value: text(&r.PauseImage, ""),
-			help: "sandbox `image` of a private containerd (default: containerd's own)",
-		},
-		{
-			flag: "image-credential-provider-config", own: "imageCredentialProviderConfig", value: file(&r.Providers, ""),
-			help: "CredentialProviderConfig `file`, or a directory of them, of the image credential provider plugins",
-		},
-		{
-			flag: "image-credential-provider-bin-dir", own: "imageCredentialProviderBinDir", value: file(&r.ProvidersBin, ""),
-			help: "`directory` of the image credential provider plugins",
-		},
-		{
-			flag: "registry-ca-file", own: "registryCAFile", value: file(&o.Registries.CAFile, ""),
+			help:  "maximum crash-loop back-off `time` of a container, 1s to 5m"},
+		{flag: "pod-infra-container-image", own: "podInfraContainerImage", value: text(&r.PauseImage, ""),
+			help: "sandbox `image` of a private containerd (default: containerd's own)"},
+		{flag: "image-credential-provider-config", own: "imageCredentialProviderConfig", value: file(&r.Providers, ""),
+			help: "CredentialProviderConfig `file`, or a directory of them, of the image credential provider plugins"},
+		{flag: "image-credential-provider-bin-dir", own: "imageCredentialProviderBinDir", value: file(&r.ProvidersBin, ""),
+			help: "`directory` of the image credential provider plugins"},
+		{flag: "registry-ca-file", own: "registryCAFile", value: file(&o.Registries.CAFile, ""),
 			help: "PEM `file` of certificate authorities of registries that podstead itself reads from, in addition to the " +
-				"system's; image pulls follow the runtime's settings",
-		},
-		{
-			flag: "plain-http-registry", own: "plainHTTPRegistries", value: list(&o.Registries.PlainHTTP),
+				"system's; image pulls follow the runtime's settings"},
+		{flag: "plain-http-registry", own: "plainHTTPRegistries", value: list(&o.Registries.PlainHTTP),
 			check: o.Registries.check,
 			help: "registry, as `host:port`, that podstead itself reads from without TLS, in addition to those on loopback; " +
-				"image pulls follow the runtime's settings; can be repeated",
-		},
-		{
-			flag: "image-archives-dir", own: "imageArchivesDir", value: file(&r.Archives, ""),
+				"image pulls follow the runtime's settings; can be repeated"},
+		{flag: "image-archives-dir", own: "imageArchivesDir", value: file(&r.Archives, ""),
 			help: "`directory` of image archives, which are loaded into the runtime and used before a pull (default: " +
-				"image-archives in --root-dir)",
-		},
-		{
-			field: "maxParallelImagePulls", value: integer(&r.ParallelPulls, 0, 1, math.MaxInt32),
+				"image-archives in --root-dir)"},
+		{field: "maxParallelImagePulls", value: integer(&r.ParallelPulls, 0, 1, math.MaxInt32),
 			shown: func(d RuntimeDefaults) any { return pulls(d) },
-			help:  "maximum number of image pulls at once (default 5)",
-		},
-		{
-			field: "serializeImagePulls", value: boolean(&r.serialize, false),
+			help:  "maximum number of image pulls at once (default 5)"},
+		{field: "serializeImagePulls", value: boolean(&r.serialize, false),
 			shown: func(d RuntimeDefaults) any { return pulls(d) == 1 },
-			help:  "true pulls one image at a time, as maxParallelImagePulls: 1",
-		},
+			help:  "true pulls one image at a time, as maxParallelImagePulls: 1"},
 		{
 			field: "imagePullCredentialsVerificationPolicy", cluster: true,
 			value: choice(&policy.Mode, "", ": %q: must be NeverVerify, NeverVerifyPreloadedImages, "+

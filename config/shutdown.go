@@ -40,23 +40,17 @@ func (d *Shutdown) settings() []setting {
 	critical := durationOrZero(&d.critical, defaultShutdown/criticalPart)
 	critical.zero = "0s"
 	return []setting{
-		{
-			flag: "shutdown-grace-period", field: "shutdownGracePeriod", value: durationOrZero(&d.total, defaultShutdown),
+		{flag: "shutdown-grace-period", field: "shutdownGracePeriod", value: durationOrZero(&d.total, defaultShutdown),
 			shown: unlessGroups(&d.total),
-			help:  "`time` that pods get to terminate when the host shuts down; 0 disables graceful shutdown",
-		},
-		{
-			flag: "shutdown-grace-period-critical-pods", field: "shutdownGracePeriodCriticalPods", value: critical,
+			help:  "`time` that pods get to terminate when the host shuts down; 0 disables graceful shutdown"},
+		{flag: "shutdown-grace-period-critical-pods", field: "shutdownGracePeriodCriticalPods", value: critical,
 			shown: unlessGroups(&d.critical),
-			help:  "part of that `time` for critical pods, which are terminated last (default: a third)",
-		},
-		{
-			flag: "shutdown-grace-period-by-pod-priority", field: "shutdownGracePeriodByPodPriority",
+			help:  "part of that `time` for critical pods, which are terminated last (default: a third)"},
+		{flag: "shutdown-grace-period-by-pod-priority", field: "shutdownGracePeriodByPodPriority",
 			value: pairs(&d.byPriority, "").reading(d.readGroups), check: d.checkFlag,
 			shown: d.groupsField,
 			help: "grace periods by minimum pod `priority`, instead of the two flags above, such as " +
-				"0=60s,1000=20s,2000000000=10s",
-		},
+				"0=60s,1000=20s,2000000000=10s"},
 	}
 }
 

@@ -33,12 +33,10 @@ func (m *Topology) settings() []setting {
 				topology.ScopeContainer, topology.ScopePod),
 			help: "container, or pod: align all containers of a pod to the same NUMA nodes",
 		},
-		{
-			flag: "topology-manager-policy-options", field: "topologyManagerPolicyOptions",
+		{flag: "topology-manager-policy-options", field: "topologyManagerPolicyOptions",
 			value: pairs(&m.options, `{prefer-closest-numa-nodes: "true"}`),
 			check: parsed(&m.options, &m.Options, topology.ParseOptions),
-			help:  "`options` of the topology manager policy: prefer-closest-numa-nodes=true, max-allowable-numa-nodes=8",
-		},
+			help:  "`options` of the topology manager policy: prefer-closest-numa-nodes=true, max-allowable-numa-nodes=8"},
 	}
 }
 

@@ -40,10 +40,8 @@ func (t *Tracing) settings() []setting {
 			},
 			help: "HOST:PORT of an OpenTelemetry collector with OTLP over gRPC, without TLS (default localhost:4317)",
 		},
-		{
-			field: "tracing.samplingRatePerMillion", value: integer(&t.PerMillion, 0, 0, maxSamplingRate),
+		{field: "tracing.samplingRatePerMillion", value: integer(&t.PerMillion, 0, 0, maxSamplingRate),
 			shown: ifRecorded(func() any { return t.PerMillion }),
-			help:  "how many of a million syncs of pods are traced (default 0)",
-		},
+			help:  "how many of a million syncs of pods are traced (default 0)"},
 	}
 }
