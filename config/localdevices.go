@@ -23,7 +23,8 @@ type LocalDevices = map[v1.ResourceName]devices.Local
 const maxPodsPerDevice = 10000
 
 // cdiName is the form of the name of a CDI device, VENDOR/CLASS=NAME.
-var cdiName = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_.-]*[A-Za-z0-9])?/[A-Za-z]([A-Za-z0-9_-]*[A-Za-z0-9])?=[A-Za-z0-9]([A-Za-z0-9_.:-]*[A-Za-z0-9])?$`)
+var cdiName = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_.-]*[A-Za-z0-9])?/` +
+	`[A-Za-z]([A-Za-z0-9_-]*[A-Za-z0-9])?=[A-Za-z0-9]([A-Za-z0-9_.:-]*[A-Za-z0-9])?$`)
 
 // localDevices is the setting, which has no flag.
 func (o *Options) localDevices() setting {

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/podstead/podstead/manifest"
+	"github.com/podstead/podstead/internal/registry"
 )
 
 const (
@@ -35,7 +35,7 @@ func (m *Manifests) settings() []setting {
 		{
 			flag: "manifest-oci", own: "manifestOCI", value: list(&m.OCI),
 			check: func(s *setting) {
-				if _, err := manifest.ParseArtifacts(m.OCI); err != nil {
+				if _, err := registry.ParseArtifacts(m.OCI); err != nil {
 					s.fail(": %w", err)
 				}
 			},
@@ -50,11 +50,9 @@ func (m *Manifests) settings() []setting {
 				"sources, or with the prefix file=, url= or oci= of one; can be repeated, and any of the keys suffices"},
 		{
 			flag: "manifest-validation", own: "manifestValidation",
-			value: choice(&m.validation, string(manifest.ModeStrict), ": unknown manifest validation %q; must be strict, warn "+
-				"or ignore",
-				string(manifest.ModeStrict), string(manifest.ModeWarn), string(manifest.ModeIgnore)),
-			check: func(*setting) { m.Mode = manifest.Mode(m.validation) },
-			help:  "how to treat unknown and duplicate fields of manifests: strict, warn or ignore",
+			value: choice(&m.Mode, "strict", ": unknown manifest validation %q; must be strict, warn or ignore",
+				"strict", "warn", "ignore"),
+			help: "how to treat unknown and duplicate fields of manifests: strict, warn or ignore",
 		},
 	}
 }

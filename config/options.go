@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/podstead/podstead/manifest"
 )
 
 // Options are the settings of the daemon, valid after Complete. It has one field per
@@ -70,10 +68,10 @@ type Manifests struct {
 	Header    http.Header
 	CAFile    string
 	HTTPCheck time.Duration
-	Mode      manifest.Mode
+	// Mode is strict, warn or ignore: how to treat unknown and duplicate fields.
+	Mode string
 
-	headers    []string
-	validation string
+	headers []string
 }
 
 // RedactedURL returns the URL without possible secrets: user, password and query.

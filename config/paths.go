@@ -4,9 +4,13 @@ import (
 	"net"
 	"path/filepath"
 	"strconv"
+)
 
-	"github.com/podstead/podstead/node/devices"
-	"github.com/podstead/podstead/node/plugins"
+// The directories in which every device plugin looks for the registration socket, and in which
+// plugins for a kubelet create theirs.
+const (
+	devicePluginDir = "/var/lib/kubelet/device-plugins"
+	pluginRegistry  = "/var/lib/kubelet/plugins_registry"
 )
 
 func (o *Options) pathSettings() []setting {
@@ -22,9 +26,9 @@ func (o *Options) pathSettings() []setting {
 			help: "`directory` of symlinks to container logs, for log collectors"},
 		{flag: "device-plugin-dir", own: "devicePluginDir", value: file(&p.DevicePlugins, ""),
 			help: "`directory` of the registration socket of device plugins, and of their sockets " +
-				"(default: " + devices.DefaultDir + "; with another --root-dir, device-plugins in it)"},
+				"(default: " + devicePluginDir + "; with another --root-dir, device-plugins in it)"},
 		{flag: "plugin-registration-dir", own: "pluginRegistrationDir", value: file(&p.PluginRegistry, ""),
-			help: "`directory` of the sockets with which plugins register (default: " + plugins.DefaultDir + "; with another " +
+			help: "`directory` of the sockets with which plugins register (default: " + pluginRegistry + "; with another " +
 				"--root-dir, plugins_registry in it)"},
 		o.localDevices(),
 	}
@@ -46,8 +50,8 @@ func (o *Options) checkPaths(t *table) {
 		}
 		return false
 	}
-	p.devicePluginsSet = inRoot(&p.DevicePlugins, devices.DefaultDir, "device-plugins")
-	p.pluginRegistrySet = inRoot(&p.PluginRegistry, plugins.DefaultDir, "plugins_registry")
+	p.devicePluginsSet = inRoot(&p.DevicePlugins, devicePluginDir, "device-plugins")
+	p.pluginRegistrySet = inRoot(&p.PluginRegistry, pluginRegistry, "plugins_registry")
 	inRoot(&o.Runtime.Archives, "", "image-archives")
 }
 

@@ -58,7 +58,8 @@ func (o *Options) runtimeSettings() []setting {
 			field: "imagePullCredentialsVerificationPolicy", cluster: true,
 			value: choice(&policy.Mode, "", ": %q: must be NeverVerify, NeverVerifyPreloadedImages, "+
 				"NeverVerifyAllowlistedImages or AlwaysVerify",
-				imagepolicy.NeverVerify, imagepolicy.NeverVerifyPreloaded, imagepolicy.NeverVerifyAllowlisted, imagepolicy.AlwaysVerify),
+				imagepolicy.NeverVerify, imagepolicy.NeverVerifyPreloaded, imagepolicy.NeverVerifyAllowlisted,
+				imagepolicy.AlwaysVerify),
 			// Without a cluster every pod may use every image.
 			unasked: func() bool { return policy.Mode == imagepolicy.NeverVerify },
 			help: "with --kubeconfig, images that a pod of the cluster may use only with credentials of its own: " +

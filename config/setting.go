@@ -33,6 +33,11 @@ type setting struct {
 	cluster bool
 	unasked func() bool
 
+	state
+}
+
+// state is what a table knows of its row.
+type state struct {
 	// group is the title of the setting's flags in the help.
 	group    string
 	table    *table

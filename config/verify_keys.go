@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/podstead/podstead/manifest"
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
 // VerifyKeys are the files of the public keys that verify manifests.
@@ -13,15 +13,15 @@ type VerifyKeys struct {
 	// files are the values of the flag or field.
 	files []string
 	// BySource are the absolute paths of the files for each source; see For.
-	BySource map[manifest.Source][]string
+	BySource map[podinfo.Source][]string
 }
 
 // keySources are the sources whose manifests can be verified, by their names in the flag.
-var keySources = map[string]manifest.Source{"file": manifest.SourceFile, "url": manifest.SourceHTTP,
-	"oci": manifest.SourceOCI}
+var keySources = map[string]podinfo.Source{"file": podinfo.SourceFile, "url": podinfo.SourceHTTP,
+	"oci": podinfo.SourceOCI}
 
 // For returns the files of the keys for a source; none accepts unsigned manifests.
-func (k *VerifyKeys) For(source manifest.Source) []string { return k.BySource[source] }
+func (k *VerifyKeys) For(source podinfo.Source) []string { return k.BySource[source] }
 
 // splitKey returns the source that a value names, empty for all, and the path.
 func splitKey(value string) (name, path string) {
@@ -51,7 +51,7 @@ func (k *VerifyKeys) read(n node) bool {
 
 // check sets the paths.
 func (k *VerifyKeys) check(s *setting) {
-	k.BySource = map[manifest.Source][]string{}
+	k.BySource = map[podinfo.Source][]string{}
 	for _, value := range k.files {
 		name, path := splitKey(value)
 		if path == "" {

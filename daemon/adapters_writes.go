@@ -34,7 +34,7 @@ func (d *daemon) newManifestWriter() kubeapi.Writer {
 	o := &d.opts.Manifests
 	return manifestWriter{
 		writer: change.NewWriter(change.Config{
-			Path: o.Path, Node: d.nodeName, Mode: o.Mode, Signed: len(o.Keys.For(manifest.SourceFile)) > 0, Config: d.sources.config,
+			Path: o.Path, Node: d.nodeName, Mode: manifest.Mode(o.Mode), Signed: len(o.Keys.For(manifest.SourceFile)) > 0, Config: d.sources.config,
 		}),
 		setGrace: d.sup.SetRemovalGrace, events: d.observers.events,
 	}

@@ -32,7 +32,7 @@ func (d *daemon) openSources(context.Context) error {
 	config := manifest.NewPodConfig(manifest.PodConfigOptions{Sources: d.sourceNames(), Checkpoint: checkpoint, Log: d.log})
 	d.sources = &sources{config: config, checkpoint: checkpoint}
 	d.start(checkpoint.Run, config.Run)
-	loader := manifest.NewLoader(d.nodeName, o.Mode)
+	loader := manifest.NewLoader(d.nodeName, manifest.Mode(o.Mode))
 	keys := map[manifest.Source]manifest.Verifier{}
 	for _, source := range d.sourceNames() {
 		if keys[source], err = verifier(o, source); err != nil {

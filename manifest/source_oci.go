@@ -3,7 +3,6 @@ package manifest
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -88,33 +87,10 @@ type artifactState struct {
 // which change from revision to revision.
 func ArtifactName(r registry.Reference) string { return r.Name() }
 
-// ParseArtifacts parses the references of an OCISource. The error quotes the wrong one.
-func ParseArtifacts(texts []string) ([]registry.Reference, error) {
-	var all []registry.Reference
-	for _, text := range texts {
-		if host, _, _ := strings.Cut(strings.TrimPrefix(text, "oci://"), "/"); strings.Contains(host, "@") {
-			// It is not quoted, since it may contain a password.
-			return nil, errors.New("a reference of an artifact has a user name; write it as REGISTRY/REPOSITORY:TAG, and put the login into the node's credentials for image pulls")
-		}
-		r, err := registry.Parse(strings.TrimPrefix(text, "oci://"))
-		if err != nil {
-			return nil, err
-		}
-		if host, _, ok := strings.Cut(strings.TrimPrefix(text, "oci://"), "/"); !ok || !strings.ContainsAny(host, ".:") && host != "localhost" {
-			return nil, fmt.Errorf("%q has no registry: write it as REGISTRY/REPOSITORY:TAG, such as registry.example.com/fleet/web:stable", text)
-		}
-		if slices.ContainsFunc(all, func(other registry.Reference) bool { return ArtifactName(other) == ArtifactName(r) }) {
-			return nil, fmt.Errorf("the repository %s is given twice: its name is that of the manifests, whatever the tag; use one repository for each artifact", ArtifactName(r))
-		}
-		all = append(all, r)
-	}
-	return all, nil
-}
-
 // NewOCISource creates an OCISource; it starts nothing. The error is for an invalid
 // reference.
 func NewOCISource(opts OCISourceOptions) (*OCISource, error) {
-	references, err := ParseArtifacts(opts.Artifacts)
+	references, err := registry.ParseArtifacts(opts.Artifacts)
 	if err != nil {
 		return nil, err
 	}

@@ -17,9 +17,6 @@ import (
 	"github.com/podstead/podstead/internal/wakeup"
 )
 
-// DefaultDir is the directory in which every device plugin looks for the registration socket.
-const DefaultDir = "/var/lib/kubelet/device-plugins"
-
 // SocketName is the name of the registration socket in the directory.
 const SocketName = "kubelet.sock"
 

@@ -17,9 +17,6 @@ import (
 	api "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 )
 
-// DefaultDir is the directory in which plugins for a kubelet create their registration sockets.
-const DefaultDir = "/var/lib/kubelet/plugins_registry"
-
 // DevicePlugin is the type of device plugins, DRAPlugin that of the drivers of dynamic resource allocation,
 // CSIPlugin that of CSI drivers.
 const (

@@ -69,7 +69,7 @@ var importRules = []importRule{
 	{"cmd/podstead", []string{"*"}},
 	{"cli", []string{"api", "internal", "manifest", "cli"}},
 	{"config/configfile", []string{"internal"}},
-	{"config", []string{"internal", "manifest", "node", "config/configfile"}},
+	{"config", []string{"internal", "node", "config/configfile"}},
 	{"daemon", []string{"*"}},
 	{"daemon/preflight", []string{"internal", "cri"}},
 	{"build", nil},
