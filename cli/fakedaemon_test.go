@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podstead/podstead/httpapi/kubeapi"
+	"github.com/podstead/podstead/internal/statefile"
 )
 
 // fakeDaemon serves the API on a socket as podstead does, with the real Kubernetes API.
@@ -49,7 +50,7 @@ func (d *fakeDaemon) start() *fakeDaemon {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	versions := kubeapi.OpenVersions(filepath.Join(filepath.Dir(d.socket), "versions"), nil)
+	versions := kubeapi.OpenVersions(filepath.Join(filepath.Dir(d.socket), "versions"), statefile.Disk{})
 	node := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
 	node.Status.Conditions = []v1.NodeCondition{{Type: v1.NodeReady, Status: v1.ConditionTrue}}
 	api := kubeapi.New(kubeapi.Config{Versions: versions, Version: "1.2.3", Sources: kubeapi.Sources{

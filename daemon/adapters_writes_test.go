@@ -23,6 +23,7 @@ import (
 	"github.com/podstead/podstead/httpapi/access"
 	"github.com/podstead/podstead/httpapi/kubeapi"
 	"github.com/podstead/podstead/internal/objectpatch"
+	"github.com/podstead/podstead/internal/statefile"
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/manifest/change"
 	"github.com/podstead/podstead/manifest/edit"
@@ -56,7 +57,7 @@ func newWriteHarness(t *testing.T, files map[string]string) *writeHarness {
 	}
 	log := slog.New(slog.DiscardHandler)
 	var err error
-	if h.ephemeral, err = podephemeral.Open(filepath.Join(t.TempDir(), "ephemeral"), log); err != nil {
+	if h.ephemeral, err = podephemeral.Open(filepath.Join(t.TempDir(), "ephemeral"), statefile.Disk{}, log); err != nil {
 		t.Fatal(err)
 	}
 	checkpoint, err := manifest.OpenCheckpoint("", log, nil)
@@ -77,7 +78,7 @@ func newWriteHarness(t *testing.T, files map[string]string) *writeHarness {
 	pods := kubeapi.PodSource(h.list, h.subscribe)
 	pods.Revisions = h.config.PodDigests
 	h.api = kubeapi.New(kubeapi.Config{
-		Versions: kubeapi.OpenVersions(filepath.Join(t.TempDir(), "versions"), nil), Node: "n1", ManifestName: manifest.BaseName,
+		Versions: kubeapi.OpenVersions(filepath.Join(t.TempDir(), "versions"), statefile.Disk{}), Node: "n1", ManifestName: manifest.BaseName,
 		Writer: manifestWriter{
 			writer: change.NewWriter(change.Config{Path: h.dir, Node: "n1", Mode: manifest.ModeStrict, Config: h.config}),
 			setGrace: func(uid types.UID, seconds *int64) {

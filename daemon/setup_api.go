@@ -60,7 +60,7 @@ func listenerReporter(p *observers) func(string, error) {
 
 // newKubeAPI creates the part of the Kubernetes API that this node answers.
 func (d *daemon) newKubeAPI() *kubeapi.API {
-	versions := kubeapi.OpenVersions(filepath.Join(d.opts.Paths.Root, "resource-version"), d.unwritten)
+	versions := kubeapi.OpenVersions(filepath.Join(d.opts.Paths.Root, "resource-version"), d.disk)
 	changed, events, objects := d.observers.statuses.Subscribe, d.observers.events, d.sources.config.Objects()
 	pods := kubeapi.PodSource(d.sup.SyncedPods, changed)
 	// A claim gets its directory when a pod is started that uses it.

@@ -39,11 +39,11 @@ import (
 // the cluster adapter register with it in their own phases.
 func (d *daemon) createSupervisor(context.Context) error {
 	o, p, client := d.opts, &d.observers, d.runtime.client
-	records, err := status.OpenRecords(filepath.Join(o.Paths.Root, "records"), d.log, d.unwritten)
+	records, err := status.OpenRecords(filepath.Join(o.Paths.Root, "records"), d.disk, d.log)
 	if err != nil {
 		return err
 	}
-	ephemeral, err := podephemeral.Open(filepath.Join(o.Paths.Root, "ephemeral-containers"), d.log)
+	ephemeral, err := podephemeral.Open(filepath.Join(o.Paths.Root, "ephemeral-containers"), d.disk, d.log)
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ const (
 // recordFormat is the file of the record.
 var recordFormat = statefile.Format[imageRecord]{
 	Name: "images.json", Version: recordVersion, Limit: 4 << 20, Damaged: statefile.MoveAside, Newer: statefile.MoveAside,
-	Durability: statefile.Atomic, Repeat: true,
+	DirMode: 0o700, Durability: statefile.Atomic, Repeat: true,
 	Check: func(r *imageRecord) error {
 		if r.Pulled == nil || r.Used == nil {
 			return errors.New("a required field is missing")

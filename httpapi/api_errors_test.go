@@ -12,6 +12,7 @@ import (
 
 	"github.com/podstead/podstead/httpapi/access"
 	"github.com/podstead/podstead/httpapi/kubeapi"
+	"github.com/podstead/podstead/internal/statefile"
 )
 
 // Clients of the Kubernetes API decode errors, and kubectl crashes on one without details.
@@ -20,7 +21,7 @@ func TestErrorsOfTheAPIAreStatusesWithDetails(t *testing.T) {
 	src := n.sources()
 	pods := func() []*v1.Pod { return n.pods }
 	src.Kube = kubeapi.New(kubeapi.Config{
-		Versions:     kubeapi.OpenVersions(t.TempDir()+"/versions", nil),
+		Versions:     kubeapi.OpenVersions(t.TempDir()+"/versions", statefile.Disk{}),
 		Subresources: []metav1.APIResource{{Name: "pods/log"}, {Name: "pods/exec"}},
 		Sources: kubeapi.Sources{
 			Pods:       kubeapi.PodSource(pods, nil),

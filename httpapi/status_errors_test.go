@@ -13,6 +13,7 @@ import (
 	"github.com/podstead/podstead/httpapi/access"
 	"github.com/podstead/podstead/httpapi/apistatus"
 	"github.com/podstead/podstead/httpapi/kubeapi"
+	"github.com/podstead/podstead/internal/statefile"
 )
 
 // Every route of an API answers each method, from callers with and without its class, with a
@@ -21,7 +22,7 @@ func TestEveryErrorOfEveryRouteIsAStatus(t *testing.T) {
 	n := newLogNode(t)
 	src := n.sources()
 	src.Kube = kubeapi.New(kubeapi.Config{
-		Versions: kubeapi.OpenVersions(t.TempDir()+"/versions", nil), Subresources: []metav1.APIResource{{Name: "pods/log"}, {Name: "nodes/proxy"}},
+		Versions: kubeapi.OpenVersions(t.TempDir()+"/versions", statefile.Disk{}), Subresources: []metav1.APIResource{{Name: "pods/log"}, {Name: "nodes/proxy"}},
 		Sources: kubeapi.Sources{
 			Pods:       kubeapi.PodSource(func() []*v1.Pod { return n.pods }, nil),
 			Events:     kubeapi.EventSource(func() []v1.Event { return nil }, nil),

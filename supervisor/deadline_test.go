@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/cri/critest"
+	"github.com/podstead/podstead/internal/statefile"
 	"github.com/podstead/podstead/internal/wallclock"
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/supervisor/status"
@@ -99,13 +100,13 @@ func TestDeadlineWhenTheClockIsSet(t *testing.T) {
 				b.after(30 * time.Second)
 				b.kill()
 				// The effect of a clock change on a recorded time.
-				records, err := status.OpenRecords(b.path("records"), nil, nil)
+				records, err := status.OpenRecords(b.path("records"), statefile.Disk{}, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
 				record := records.Load("a")
 				record.StartTime = record.StartTime.Add(set)
-				if _, err := records.Save("a", record); err != nil {
+				if err := records.Save("a", record); err != nil {
 					t.Fatal(err)
 				}
 				b.restart(pod)

@@ -101,7 +101,7 @@ type runRecords struct {
 func (s *runRecords) save(uid types.UID, r *runState) {
 	r.record.Backoff = s.backoff.Steps(uid)
 	fault := ""
-	if _, err := s.records.Save(uid, r.record); err != nil {
+	if err := s.records.Save(uid, r.record); err != nil {
 		fault = err.Error()
 	}
 	if fault != "" && fault != r.logged.saveFault {

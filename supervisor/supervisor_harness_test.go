@@ -23,6 +23,7 @@ import (
 	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/cri/critest"
 	podinfo "github.com/podstead/podstead/internal/pod"
+	"github.com/podstead/podstead/internal/statefile"
 	"github.com/podstead/podstead/internal/wallclock"
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/probe"
@@ -152,11 +153,11 @@ func (b *supervisorHarness) start(sources ...manifest.Source) *daemon {
 	}
 	text := &logText{}
 	log := slog.New(slog.NewTextHandler(text, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	records, err := status.OpenRecords(filepath.Join(b.dir, "records"), log, nil)
+	records, err := status.OpenRecords(filepath.Join(b.dir, "records"), statefile.Disk{}, log)
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	ephemeral, err := podephemeral.Open(b.path("ephemeral-containers"), log)
+	ephemeral, err := podephemeral.Open(b.path("ephemeral-containers"), statefile.Disk{}, log)
 	if err != nil {
 		b.t.Fatal(err)
 	}

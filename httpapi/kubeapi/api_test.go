@@ -19,6 +19,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstead/podstead/internal/statefile"
 )
 
 // fakePods is the pod source of the API under test.
@@ -89,7 +91,7 @@ func newTestAPIAt(t *testing.T, versions string, pods ...*v1.Pod) *kubeAPIHarnes
 	for _, p := range pods {
 		b.pods[p.Name] = p
 	}
-	v := OpenVersions(versions, nil)
+	v := OpenVersions(versions, statefile.Disk{})
 	node := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "edge"}}
 	api := New(Config{
 		Versions: v, Version: "1.2.3",
@@ -400,7 +402,7 @@ func TestVersionsIncreaseOverRestart(t *testing.T) {
 	if is <= was {
 		t.Errorf("version %d after %d", is, was)
 	}
-	v := OpenVersions(filepath.Join(t.TempDir(), "lost"), nil)
+	v := OpenVersions(filepath.Join(t.TempDir(), "lost"), statefile.Disk{})
 	// Fewer versions were allocated than one second of the clock is worth.
 	if next := v.Next(); next+versionBlock < was {
 		t.Errorf("without the file: %d after %d", next, was)

@@ -7,11 +7,13 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/internal/statefile"
 )
 
 // BenchmarkPods lists 500 pods, without changes and after a change of one of them.
 func BenchmarkPods(b *testing.B) {
-	versions := OpenVersions("", nil)
+	versions := OpenVersions("", statefile.Disk{})
 	pods := make([]*v1.Pod, 500)
 	for i := range pods {
 		pods[i] = pod("shop", fmt.Sprintf("web-%d", i), v1.PodRunning)

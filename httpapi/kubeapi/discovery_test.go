@@ -6,10 +6,12 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podstead/podstead/internal/statefile"
 )
 
 func TestDiscoveryListsOtherGroups(t *testing.T) {
-	v := OpenVersions("", nil)
+	v := OpenVersions("", statefile.Disk{})
 	api := New(Config{Versions: v, Groups: []metav1.APIResourceList{{
 		GroupVersion: "metrics.k8s.io/v1beta1",
 		APIResources: []metav1.APIResource{{Name: "nodes", SingularName: "", Kind: "NodeMetrics", Verbs: metav1.Verbs{"get", "list"}}},

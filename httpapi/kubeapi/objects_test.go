@@ -11,13 +11,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podstead/podstead/httpapi/access"
+	"github.com/podstead/podstead/internal/statefile"
 )
 
 const hidden = "aHVudGVyMg==" // hunter2
 
 func objectsAPI(t *testing.T) func(may access.Class, path, accept string) (int, string) {
 	t.Helper()
-	versions := OpenVersions("", nil)
+	versions := OpenVersions("", statefile.Disk{})
 	meta := metav1.ObjectMeta{Namespace: "shop", Name: "login", Labels: map[string]string{"app": "web"},
 		Annotations: map[string]string{v1.LastAppliedConfigAnnotation: `{"data":{"password":"` + hidden + `"}}`}}
 	secret := &v1.Secret{ObjectMeta: meta, Type: v1.SecretTypeOpaque, Data: map[string][]byte{"password": []byte("hunter2")}}

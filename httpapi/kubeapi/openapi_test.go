@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podstead/podstead/httpapi/access"
+	"github.com/podstead/podstead/internal/statefile"
 )
 
 // TestOpenAPIReferences resolves every reference of the document.
@@ -171,7 +172,7 @@ func TestNodeLease(t *testing.T) {
 
 func TestAccessReviews(t *testing.T) {
 	b := newTestAPI(t)
-	v := OpenVersions("", nil)
+	v := OpenVersions("", statefile.Disk{})
 	api := New(Config{Versions: v, Sources: Sources{Pods: PodSource(b.pods.list, nil)}})
 	ask := func(may access.Class, path, body string) (int, string) {
 		r := httptest.NewRequest("POST", path, strings.NewReader(body))

@@ -13,6 +13,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podstead/podstead/internal/statefile"
 )
 
 // pipes is an in-memory listener.
@@ -40,7 +42,7 @@ func TestIdleWatchStaysOpen(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := &fakePods{pods: map[string]*v1.Pod{"web": pod("shop", "web", v1.PodPending)}}
-				versions := OpenVersions("", nil)
+				versions := OpenVersions("", statefile.Disk{})
 				api := New(Config{Versions: versions, Sources: Sources{
 					Pods:       PodSource(b.list, b.subscribe),
 					Nodes:      NodeSource(func() *v1.Node { return &v1.Node{} }, nil),

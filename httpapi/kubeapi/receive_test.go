@@ -14,6 +14,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstead/podstead/httpapi/access"
+	"github.com/podstead/podstead/internal/statefile"
 )
 
 // createWriter only creates.
@@ -26,7 +27,7 @@ func (createWriter) Create(_ context.Context, object map[string]any, _ WriteOpti
 // Clients that send their bodies slowly take no slot of a write, and get an error after a while.
 func TestSlowBodiesBlockNoWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		api := New(Config{Versions: OpenVersions("", nil), Writer: createWriter{}, Sources: Sources{
+		api := New(Config{Versions: OpenVersions("", statefile.Disk{}), Writer: createWriter{}, Sources: Sources{
 			ConfigMaps: ObjectSource(func() []*v1.ConfigMap { return nil }, nil),
 		}})
 		ln := make(pipes)

@@ -13,6 +13,8 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	quantity "k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podstead/podstead/internal/statefile"
 )
 
 // discovered returns the paths of all resources that discovery lists, without subresources and
@@ -123,7 +125,7 @@ func TestClaimsAndClassesAsTables(t *testing.T) {
 		}
 	}
 	b := newTestAPI(t)
-	b.api = New(Config{Versions: OpenVersions("", nil), Sources: Sources{
+	b.api = New(Config{Versions: OpenVersions("", statefile.Disk{}), Sources: Sources{
 		Claims:  ClaimSource(claims, volumes, nil),
 		Volumes: VolumeSource(declared, claims, volumes, nil),
 		Services: ObjectSource(func() []*v1.Service {

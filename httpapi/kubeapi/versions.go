@@ -1,26 +1,30 @@
 package kubeapi
 
 import (
-	"os"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/podstead/podstead/internal/atomicfile"
-	"github.com/podstead/podstead/internal/unwritten"
+	"github.com/podstead/podstead/internal/statefile"
 )
 
 // versionBlock is the number of versions reserved by one write of the file.
 const versionBlock = 1 << 20
+
+// boundFormat is the file of the bound: a decimal number and a newline.
+var boundFormat = statefile.Format[uint64]{
+	Name: "resource-version", Limit: 64, Damaged: statefile.MoveAside, Newer: statefile.MoveAside, Repeat: true,
+	Encode: func(bound uint64) ([]byte, error) { return []byte(strconv.FormatUint(bound, 10) + "\n"), nil },
+	Decode: func(text []byte) (uint64, error) { return strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64) },
+}
 
 // Versions allocates resource versions, which only increase: over restarts, because a file
 // stores an upper bound that was never reached; and over a loss of the file, because the
 // first version is derived from the time. While the file exists, a clock that is set back
 // has no effect.
 type Versions struct {
-	path  string
-	files *unwritten.Files
+	file *statefile.File[uint64]
 
 	mu sync.Mutex
 	// last is the latest allocated version; bound is the first one that must not be
@@ -29,18 +33,14 @@ type Versions struct {
 }
 
 // OpenVersions reads the bound from the file at path and continues after it. An empty path
-// stores nothing. files records whether the bound could be written.
-func OpenVersions(path string, files *unwritten.Files) *Versions {
-	v := &Versions{path: path, files: files}
+// stores nothing.
+func OpenVersions(path string, disk statefile.Disk) *Versions {
+	v := &Versions{file: boundFormat.File(path, disk)}
 	now := uint64(time.Now().Unix()) << 20
 	start := now
-	if path != "" {
-		// A file that cannot be read, or without a number, is treated as lost.
-		if text, err := os.ReadFile(path); err == nil {
-			if known, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64); err == nil {
-				start = known
-			}
-		}
+	// A file that cannot be read, or without a number, is treated as lost.
+	if known, err := v.file.Load(); err == nil {
+		start = known
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -58,21 +58,7 @@ func OpenVersions(path string, files *unwritten.Files) *Versions {
 // same, and the write is repeated. mu is held.
 func (v *Versions) reserve() error {
 	v.bound = v.last + versionBlock
-	err := v.store()
-	v.files.Repeat(v.path, err, func() error {
-		v.mu.Lock()
-		defer v.mu.Unlock()
-		return v.store()
-	})
-	return err
-}
-
-// store writes the bound. mu is held.
-func (v *Versions) store() error {
-	if v.path == "" {
-		return nil
-	}
-	return atomicfile.Replace(v.path, []byte(strconv.FormatUint(v.bound, 10)+"\n"))
+	return v.file.Save(v.bound)
 }
 
 // Next allocates a version greater than all previous ones. If the next bound cannot be

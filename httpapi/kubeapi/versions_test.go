@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/podstead/podstead/internal/statefile"
 	"github.com/podstead/podstead/internal/unwritten"
 )
 
@@ -21,13 +22,13 @@ func TestVersionsNotWritable(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		go func() { _ = files.Run(ctx, func([]unwritten.File) {}) }()
-		v := OpenVersions(path, files)
+		v := OpenVersions(path, statefile.Disk{Unwritten: files})
 		first := v.Next()
 		if list := files.List(); len(list) != 1 || list[0].Path != path {
 			t.Errorf("unwritten files: %v", list)
 		}
 		time.Sleep(time.Second)
-		if later := OpenVersions(path, nil).Next(); later <= first {
+		if later := OpenVersions(path, statefile.Disk{}).Next(); later <= first {
 			t.Errorf("version %d after %d", later, first)
 		}
 		if err := os.Mkdir(dir, 0o700); err != nil {
@@ -39,7 +40,7 @@ func TestVersionsNotWritable(t *testing.T) {
 			t.Errorf("unwritten files after the recovery: %v", list)
 		}
 		last := v.Next()
-		if later := OpenVersions(path, nil).Next(); later <= last {
+		if later := OpenVersions(path, statefile.Disk{}).Next(); later <= last {
 			t.Errorf("version %d after %d", later, last)
 		}
 	})

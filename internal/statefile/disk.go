@@ -133,10 +133,10 @@ func (d Disk) Replace(path string, data []byte, mode os.FileMode, durability Dur
 	return nil
 }
 
-// replaceIn is Replace in a directory that is created if it is missing.
+// replaceIn is Replace in a directory that is created with this mode if it is missing; with 0 it has to exist.
 func (d Disk) replaceIn(dirMode os.FileMode, path string, data []byte, mode os.FileMode, durability Durability) error {
 	err := d.Replace(path, data, mode, durability)
-	if !errors.Is(err, fs.ErrNotExist) {
+	if dirMode == 0 || !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	dir := filepath.Dir(path)

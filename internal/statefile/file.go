@@ -221,8 +221,7 @@ func (f *File[T]) apply(data []byte, d Durability) error {
 	}
 	f.known = [sha256.Size]byte{}
 	for _, path := range f.paths() {
-		mode, dirMode := cmp.Or(f.format.Mode, 0o600), cmp.Or(f.format.DirMode, 0o700)
-		if err := f.disk.replaceIn(dirMode, path, data, mode, d); err != nil {
+		if err := f.disk.replaceIn(f.format.DirMode, path, data, cmp.Or(f.format.Mode, 0o600), d); err != nil {
 			return err
 		}
 	}

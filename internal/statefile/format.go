@@ -76,7 +76,8 @@ type Format[T any] struct {
 	Limit int64
 	// Damaged and Newer are what is done with a file that is damaged, or of a greater version.
 	Damaged, Newer Policy
-	// Mode is the mode of a file, 0 for 0600; DirMode is that of its directory if it has to be created, 0 for 0700.
+	// Mode is the mode of a file, 0 for 0600. DirMode is that of its directory if Save has to create it; with 0 the
+	// directory has to exist.
 	Mode, DirMode os.FileMode
 	// Durability is what a write survives.
 	Durability Durability

@@ -24,7 +24,7 @@ type content struct {
 }
 
 func format() statefile.Format[content] {
-	return statefile.Format[content]{Name: "a.json", Version: 2, Limit: 100, Check: func(c *content) error {
+	return statefile.Format[content]{Name: "a.json", Version: 2, Limit: 100, DirMode: 0o700, Check: func(c *content) error {
 		if c.Text == "" {
 			return errors.New("it has no text")
 		}

@@ -1,31 +1,23 @@
 package podephemeral
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podstead/podstead/internal/atomicfile"
-	"github.com/podstead/podstead/internal/boundedfile"
+	"github.com/podstead/podstead/internal/statefile"
 )
 
 const (
-	// fileVersion is the version of the file format. A file of another version is ignored: it
-	// costs containers for debugging, never a pod.
 	fileVersion = 1
-	// maxFile bounds a file, in bytes. A write through the API is not larger.
-	maxFile = 2 << 20
 	// Max is the maximum number of ephemeral containers of a run. They stay in the runtime after
 	// they have ended, so that one client could fill the node with them.
 	Max = 100
@@ -40,6 +32,12 @@ type file struct {
 	Containers []v1.EphemeralContainer `json:"containers"`
 }
 
+// fileFormat is the file of a pod. It costs containers for debugging, never a pod. A write through the API is not larger.
+var fileFormat = statefile.Format[file]{
+	Name: "ephemeral-containers/UID.json", Version: fileVersion, Limit: 2 << 20, Damaged: statefile.MoveAside, Newer: statefile.MoveAside,
+	DirMode: 0o700,
+}
+
 // entry is what is known of one pod.
 type entry struct {
 	// containers are not modified; a change replaces them.
@@ -50,7 +48,9 @@ type entry struct {
 
 // Store keeps the ephemeral containers of pods by UID. It is safe for concurrent use.
 type Store struct {
-	dir string
+	files *statefile.Dir[file]
+	// unusable are the pods whose file Open could not use. It is not modified.
+	unusable map[types.UID]bool
 
 	// writing is held during changes.
 	writing sync.Mutex
@@ -60,45 +60,41 @@ type Store struct {
 }
 
 // Open reads the directory dir, which the first Update creates with mode 0700 if needed. A damaged
-// file is ignored with a warning in the log.
-func Open(dir string, log *slog.Logger) (*Store, error) {
-	s := &Store{dir: dir, pods: map[types.UID]*entry{}}
-	entries, err := os.ReadDir(dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+// file is moved aside with a warning in the log.
+func Open(dir string, disk statefile.Disk, log *slog.Logger) (*Store, error) {
+	s := &Store{files: fileFormat.Dir(dir, disk), unusable: map[types.UID]bool{}, pods: map[types.UID]*entry{}}
+	err := s.files.Clean()
+	var keys []string
+	if err == nil {
+		keys, err = s.files.Keys()
+	}
+	if err != nil {
 		return nil, fmt.Errorf("failed to read the ephemeral containers of pods: %w", err)
 	}
-	for _, e := range entries {
-		path := filepath.Join(dir, e.Name())
-		uid, ok := strings.CutSuffix(e.Name(), ".json")
-		if !ok {
-			if strings.HasSuffix(e.Name(), atomicfile.Suffix) {
-				_ = os.Remove(path) // the rest of a write that was interrupted
-			}
+	for _, uid := range keys {
+		f, err := s.file(types.UID(uid))
+		var content file
+		if err == nil {
+			content, err = f.Load()
+		}
+		if err == nil {
+			s.pods[types.UID(uid)] = &entry{containers: content.Containers}
 			continue
 		}
-		containers, err := read(path)
-		if err != nil {
-			log.Warn("Record of ephemeral containers is damaged, ignoring them", "file", path, "err", err)
-			continue
+		s.unusable[types.UID(uid)] = true
+		if !errors.Is(err, fs.ErrNotExist) {
+			log.Warn("Record of ephemeral containers is damaged, ignoring them", "file", filepath.Join(dir, uid+".json"), "err", err)
 		}
-		s.pods[types.UID(uid)] = &entry{containers: containers}
 	}
 	return s, nil
 }
 
-func read(path string) ([]v1.EphemeralContainer, error) {
-	data, err := boundedfile.Read(path, maxFile)
+func (s *Store) file(uid types.UID) (*statefile.File[file], error) {
+	f, err := s.files.File(string(uid))
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("invalid record of ephemeral containers: %w", err)
 	}
-	var f file
-	if err := json.Unmarshal(data, &f); err != nil {
-		return nil, err
-	}
-	if f.Version != fileVersion {
-		return nil, fmt.Errorf("version is %d, this daemon supports version %d", f.Version, fileVersion)
-	}
-	return f.Containers, nil
+	return f, nil
 }
 
 // With returns the pod with its ephemeral containers, and the same pointer again as long as
@@ -138,20 +134,11 @@ func (s *Store) Update(uid types.UID, change func(present []v1.EphemeralContaine
 	if len(wanted) > Max {
 		return fmt.Errorf("%w: a run of a pod has at most %d; restart the pod to remove them", ErrTooMany, Max)
 	}
-	path, err := s.path(uid)
+	f, err := s.file(uid)
 	if err != nil {
 		return err
 	}
-	data, err := json.Marshal(file{Version: fileVersion, Containers: wanted})
-	if err != nil {
-		return fmt.Errorf("failed to write %s: %w", path, err)
-	}
-	err = atomicfile.Replace(path, data)
-	if errors.Is(err, fs.ErrNotExist) {
-		if err = os.MkdirAll(s.dir, 0o700); err == nil {
-			err = atomicfile.Replace(path, data)
-		}
-	}
+	err = f.Save(file{Version: fileVersion, Containers: wanted})
 	if err != nil {
 		return fmt.Errorf("failed to record the ephemeral containers of the pod: %w", err)
 	}
@@ -172,16 +159,12 @@ func (s *Store) of(uid types.UID) []v1.EphemeralContainer {
 
 // Remove forgets the ephemeral containers of a pod. A pod without any is no error.
 func (s *Store) Remove(uid types.UID) error {
-	if s == nil || !s.has(uid) {
+	if s == nil || !s.has(uid) && !s.unusable[uid] {
 		return nil
 	}
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	path, err := s.path(uid)
-	if err != nil {
-		return err
-	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := s.files.Remove(string(uid)); err != nil {
 		return fmt.Errorf("failed to remove the record of ephemeral containers: %w", err)
 	}
 	s.mu.Lock()
@@ -204,14 +187,4 @@ func (s *Store) UIDs() []types.UID {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Collect(maps.Keys(s.pods))
-}
-
-// path rejects a UID that could lead out of the directory. UIDs are validated before; this is the
-// last check before a file is written as root.
-func (s *Store) path(uid types.UID) (string, error) {
-	name := string(uid)
-	if name == "" || strings.ContainsAny(name, "/\\\x00") || strings.HasPrefix(name, ".") {
-		return "", fmt.Errorf("invalid record of ephemeral containers: %q is not a valid UID", name)
-	}
-	return filepath.Join(s.dir, name+".json"), nil
 }

@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstead/podstead/internal/statefile"
 )
 
 func named(names ...string) (list []v1.EphemeralContainer) {
@@ -42,7 +44,7 @@ func add(t *testing.T, s *Store, uid types.UID, names ...string) {
 
 func open(t *testing.T, dir string, log *slog.Logger) *Store {
 	t.Helper()
-	s, err := Open(dir, log)
+	s, err := Open(dir, statefile.Disk{}, log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +136,7 @@ func TestStoreIgnoresDamagedFiles(t *testing.T) {
 	if got := s.UIDs(); len(got) != 1 || got[0] != "good" {
 		t.Errorf("UIDs %v", got)
 	}
-	if text := log.String(); strings.Count(text, "is damaged") != 2 || !strings.Contains(text, "torn.json") || !strings.Contains(text, "version is 2") {
+	if text := log.String(); strings.Count(text, "ephemeral containers is damaged") != 2 || !strings.Contains(text, "torn.json") || !strings.Contains(text, "version is 2") {
 		t.Errorf("log:\n%s", text)
 	}
 }

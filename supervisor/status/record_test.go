@@ -17,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/internal/statefile"
+	"github.com/podstead/podstead/internal/statefile/statefiletest"
 	"github.com/podstead/podstead/internal/unwritten"
 )
 
@@ -35,14 +37,28 @@ func full() Record {
 	}
 }
 
-func openRecords(t *testing.T, dir string) (*Records, *bytes.Buffer) {
+// testRecords are Records on a disk that counts.
+type testRecords struct {
+	*Records
+	disk *statefiletest.Disk
+}
+
+// Save reports whether it wrote.
+func (r testRecords) Save(uid types.UID, rec Record) (bool, error) {
+	before := len(r.disk.Operations())
+	err := r.Records.Save(uid, rec)
+	return err == nil && len(r.disk.Operations()) > before, err
+}
+
+func openRecords(t *testing.T, dir string) (testRecords, *bytes.Buffer) {
 	t.Helper()
 	var log bytes.Buffer
-	r, err := OpenRecords(dir, slog.New(slog.NewTextHandler(&log, nil)), nil)
+	disk := statefiletest.New(dir, statefiletest.Killed, 0)
+	r, err := OpenRecords(dir, statefile.Disk{Operations: disk}, slog.New(slog.NewTextHandler(&log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return r, &log
+	return testRecords{r, disk}, &log
 }
 
 func TestRecordSurvives(t *testing.T) {
@@ -85,7 +101,7 @@ func TestEqualRecordIsNotWritten(t *testing.T) {
 	}
 	again, _ := openRecords(t, dir)
 	again.Load("u1")
-	for name, r := range map[string]*Records{"same daemon": r, "after a restart": again} {
+	for name, r := range map[string]testRecords{"same daemon": r, "after a restart": again} {
 		if wrote, err := r.Save("u1", full()); wrote || err != nil {
 			t.Errorf("%s: Save = %v, %v, want no write", name, wrote, err)
 		}
@@ -111,7 +127,7 @@ func TestDamagedRecordCostsHistoryOnly(t *testing.T) {
 		"wrong types": `{"version":1,"restartCounts":["x"]}`,
 		"from later":  `{"version":99,"runs":1}`,
 		"no version":  `{"runs":1}`,
-		"huge":        `{"version":1,"message":"` + strings.Repeat("x", maxRecord) + `"}`,
+		"huge":        `{"version":1,"message":"` + strings.Repeat("x", 1<<20) + `"}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -180,7 +196,7 @@ func TestFailedWriteLeavesTheOldRecord(t *testing.T) {
 	if _, err := r.Save("u1", full()); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Mkdir(filepath.Join(dir, "u1.json.tmp"), 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Join(dir, "u1.json.tmp", "in the way"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	changed := full()
@@ -188,10 +204,10 @@ func TestFailedWriteLeavesTheOldRecord(t *testing.T) {
 	if _, err := r.Save("u1", changed); err == nil || !strings.Contains(err.Error(), "u1.json") {
 		t.Fatalf("Save = %v, want an error that names the file", err)
 	}
-	if rec := r.Load("u1"); !equal(rec, full()) {
-		t.Errorf("loaded %+v, want the old record", rec)
+	if next, _ := openRecords(t, dir); !equal(next.Load("u1"), full()) {
+		t.Errorf("the next daemon loads %+v, want the old record", next.Load("u1"))
 	}
-	if err := os.Remove(filepath.Join(dir, "u1.json.tmp")); err != nil {
+	if err := os.RemoveAll(filepath.Join(dir, "u1.json.tmp")); err != nil {
 		t.Fatal(err)
 	}
 	if wrote, err := r.Save("u1", changed); !wrote || err != nil {
@@ -263,9 +279,9 @@ func TestRecordsAreWrittenLater(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		go func() { _ = files.Run(ctx, func([]unwritten.File) {}) }()
-		r := &Records{dir: blocked, log: slog.New(slog.DiscardHandler), files: files, written: map[types.UID][]byte{}, pending: map[types.UID][]byte{}}
+		r := &Records{files: recordFormat.Dir(blocked, statefile.Disk{Unwritten: files}), log: slog.New(slog.DiscardHandler)}
 		for _, uid := range []types.UID{"a", "b", "c"} {
-			if _, err := r.Save(uid, full()); err == nil {
+			if err := r.Save(uid, full()); err == nil {
 				t.Error("saved into a file")
 			}
 		}
@@ -274,7 +290,7 @@ func TestRecordsAreWrittenLater(t *testing.T) {
 		}
 		newer := full()
 		newer.Message = "newer"
-		_, _ = r.Save("b", newer)
+		_ = r.Save("b", newer)
 		if err := os.Remove(blocked); err != nil {
 			t.Fatal(err)
 		}

@@ -23,7 +23,6 @@ var unboundedReads = map[string]string{
 	"daemon/preflight/host.go":                  "settings of the host in /proc, /sys, /etc and /lib/modules, and names of processes, which the kernel bounds",
 	"cri/private":                               "files of the private containerd and its registry settings",
 	"httpapi/access":                            "files of tokens and certificates, named by flags",
-	"httpapi/kubeapi/versions.go":               "a number in the root directory",
 	"httpapi/kubeconfig.go":                     "a certificate in the root directory",
 	"httpapi/pki":                               "certificates and keys in the root directory",
 	"httpapi/revocation.go":                     "the list of revoked certificates in the root directory",
