@@ -34,7 +34,7 @@ func (d *daemon) prepareHost(ctx context.Context) error {
 	process.ProtectFromOOM(d.log)
 	d.unwritten = unwritten.New()
 	d.disk = statefile.Disk{Unwritten: d.unwritten}
-	d.nodeName, warning, err = manifest.ResolveNodeName(d.opts.Paths.Root, d.opts.Node, os.Hostname, d.unwritten)
+	d.nodeName, warning, err = manifest.ResolveNodeName(d.opts.Paths.Root, d.opts.Node, os.Hostname, d.disk)
 	if err != nil {
 		return err
 	}

@@ -3,17 +3,30 @@ package manifest
 import (
 	"errors"
 	"fmt"
-	"os"
+	"io/fs"
 	"path/filepath"
 	"strings"
 
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/podstead/podstead/internal/unwritten"
+	"github.com/podstead/podstead/internal/statefile"
 )
 
 // nodeNameFile is the file that stores the node name, below the root directory.
 const nodeNameFile = "node-name"
+
+// nodeNameFormat is the file of the name: one line.
+var nodeNameFormat = statefile.Format[string]{
+	Name: "node-name", Limit: 1 << 10, Damaged: statefile.Refuse, Newer: statefile.Refuse, DirMode: 0o700, Repeat: true,
+	Encode: func(name string) ([]byte, error) { return []byte(name + "\n"), nil },
+	Decode: func(text []byte) (string, error) {
+		name := strings.TrimSpace(string(text))
+		if err := validateNodeName(name); err != nil {
+			return "", fmt.Errorf("it contains %q: %w; run once: podstead run --hostname-override=NAME", name, err)
+		}
+		return name, nil
+	},
+}
 
 // ResolveNodeName returns the name of this node. The name is part of every
 // static pod's name and UID, so that it is determined once: flag (the value of
@@ -25,21 +38,24 @@ const nodeNameFile = "node-name"
 // warning reports it, and how to change the name. The error is for a name that
 // is not a DNS-1123 subdomain, and for a file that cannot be read: a guess would
 // give every pod another identity. A name that cannot be stored is used all the
-// same; files repeats the write.
-func ResolveNodeName(rootDir, flag string, hostname func() (string, error), files *unwritten.Files) (name, warning string, err error) {
+// same, and the write is repeated.
+func ResolveNodeName(rootDir, flag string, hostname func() (string, error), disk statefile.Disk) (name, warning string, err error) {
 	path := filepath.Join(rootDir, nodeNameFile)
-	remembered, err := savedNodeName(path)
+	file := nodeNameFormat.File(path, disk)
+	remembered, err := file.Load()
 	if flag != "" {
-		// A flag replaces a damaged file.
+		if err != nil {
+			file = nodeNameFormat.File(path, disk) // a flag replaces a damaged file
+		}
 		name = normalizeNodeName(flag)
 		if err := validateNodeName(name); err != nil {
 			return "", "", fmt.Errorf("--hostname-override=%q: %w", flag, err)
 		}
-		saveNodeName(path, name, remembered, files)
+		_ = file.Save(name) // repeated
 		return name, "", nil
 	}
-	if err != nil {
-		return "", "", err
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", "", fmt.Errorf("cannot read the node name: %w", err)
 	}
 
 	host, err := hostname()
@@ -57,7 +73,7 @@ func ResolveNodeName(rootDir, flag string, hostname func() (string, error), file
 	if err := validateNodeName(host); err != nil {
 		return "", "", fmt.Errorf("cannot use the hostname %q as the node name: %w; set one with --hostname-override=NAME", host, err)
 	}
-	saveNodeName(path, host, "", files)
+	_ = file.Save(host) // repeated
 	return host, "", nil
 }
 
@@ -70,32 +86,4 @@ func validateNodeName(name string) error {
 		return fmt.Errorf("not a valid node name: %s", strings.Join(problems, "; "))
 	}
 	return nil
-}
-
-// savedNodeName returns an empty name if none is stored yet.
-func savedNodeName(path string) (string, error) {
-	data, err := os.ReadFile(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return "", nil
-	}
-	if err != nil {
-		return "", fmt.Errorf("cannot read the node name: %w", err)
-	}
-	name := strings.TrimSpace(string(data))
-	if err := validateNodeName(name); err != nil {
-		return "", fmt.Errorf("%s contains %q: %w; run once: podstead run --hostname-override=NAME", path, name, err)
-	}
-	return name, nil
-}
-
-func saveNodeName(path, name, remembered string, files *unwritten.Files) {
-	if name == remembered {
-		return
-	}
-	_ = files.Write(path, func() error {
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			return err
-		}
-		return replaceFile(path, []byte(name+"\n"))
-	})
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/podstead/podstead/internal/statefile"
 	"github.com/podstead/podstead/internal/unwritten"
 )
 
@@ -18,7 +19,7 @@ func TestResolveNodeName(t *testing.T) {
 				return "", errors.New("no hostname")
 			}
 			return host, nil
-		}, nil)
+		}, statefile.Disk{})
 	}
 	for _, step := range []struct {
 		about, flag, host    string
@@ -66,11 +67,11 @@ func TestResolveNodeNameNotWritable(t *testing.T) {
 		t.Fatal(err)
 	}
 	// With the root directory in a file the stored name cannot even be read.
-	if _, _, err := ResolveNodeName(file, "", nil, nil); err == nil {
+	if _, _, err := ResolveNodeName(file, "", nil, statefile.Disk{}); err == nil {
 		t.Error("resolved without reading the stored name")
 	}
 	files := unwritten.New()
-	name, _, err := ResolveNodeName(file, "host", nil, files)
+	name, _, err := ResolveNodeName(file, "host", nil, statefile.Disk{Unwritten: files})
 	if name != "host" || err != nil {
 		t.Errorf("resolved %q, %v", name, err)
 	}
