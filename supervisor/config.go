@@ -11,6 +11,7 @@ import (
 
 	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/gc"
+	"github.com/podstead/podstead/internal/statefile"
 	"github.com/podstead/podstead/internal/wallclock"
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/supervisor/admit"
@@ -244,6 +245,8 @@ type Store struct {
 	Records  *status.Records
 	// Ephemeral has the ephemeral containers of static pods; nil has none.
 	Ephemeral *podephemeral.Store
+	// Disk is where the state files of volumes and user namespaces are.
+	Disk statefile.Disk
 }
 
 // Statuses are the published statuses. Implemented by status.Store.

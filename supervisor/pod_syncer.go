@@ -56,7 +56,7 @@ type podSyncer struct {
 // before they are started: they need the podSyncer, and the reservations need them.
 func (s *podSyncer) init(cfg *Config, runtime *runtimehealth.Monitor, reg *registry, workers *podworkers.Workers) {
 	volumes := &volume.Volumes{
-		Root: cfg.Paths.pods(), Claims: cfg.Paths.claims(), Bindings: cfg.Paths.bindings(),
+		Root: cfg.Paths.pods(), Claims: cfg.Paths.claims(), Bindings: cfg.Paths.bindings(), Disk: cfg.Store.Disk,
 		OnNode: cfg.Node.Matches, CSI: cfg.Sources.CSI, PodName: func(uid types.UID) string { return podName(workers, uid) },
 		Quotas: &projectquota.Kernel{},
 	}

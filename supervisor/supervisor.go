@@ -131,7 +131,7 @@ func newResolver(cfg *Config, volumes *volume.Volumes) *podinputs.Resolver {
 	return podinputs.New(podinputs.Config{
 		Objects: cfg.Sources.Objects, ClusterObjects: cfg.Sources.ClusterObjects, RuntimeClasses: cfg.Runtime.Classes,
 		Allocatable: cfg.Allocatable, HostIPs: cfg.Network.HostIPs, DNS: cfg.Network.DNS, Uptime: cfg.Network.Uptime,
-		Volumes: volumes, Users: userns.New(cfg.Paths.pods()), Credentials: cfg.Credentials, Devices: cfg.Devices, Claims: cfg.Sources.Claims, Events: cfg.Events,
+		Volumes: volumes, Users: userns.New(cfg.Paths.pods(), cfg.Store.Disk), Credentials: cfg.Credentials, Devices: cfg.Devices, Claims: cfg.Sources.Claims, Events: cfg.Events,
 	})
 }
 

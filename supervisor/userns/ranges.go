@@ -1,7 +1,6 @@
 package userns
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -12,7 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podstead/podstead/internal/atomicfile"
+	"github.com/podstead/podstead/internal/statefile"
 )
 
 const (
@@ -28,7 +27,6 @@ const (
 	blocks = (last - first) / Length
 
 	fileName = "userns"
-	dirMode  = 0o750
 )
 
 // Range is a range of Length user and group IDs of the host that begins at HostID.
@@ -36,14 +34,26 @@ type Range struct {
 	HostID uint32 `json:"hostID"`
 }
 
+// rangeFormat is the file of the range of a pod: from then on files of the pod belong to these IDs.
+var rangeFormat = statefile.Format[Range]{
+	Name: "pods/UID/userns", Limit: 1 << 10, Damaged: statefile.Refuse, Newer: statefile.Refuse, DirMode: 0o750,
+	Check: func(r *Range) error {
+		if r.HostID < Length || r.HostID%Length != 0 {
+			return errors.New("it contains no valid range of user IDs")
+		}
+		return nil
+	},
+}
+
 // Ranges reserves ranges for the pods whose directories are below one directory.
 type Ranges struct {
 	pods string
+	disk statefile.Disk
 	mu   sync.Mutex // held from the choice of a range until it is written
 }
 
 // New returns the Ranges of the pods with directories PODS/UID.
-func New(pods string) *Ranges { return &Ranges{pods: pods} }
+func New(pods string, disk statefile.Disk) *Ranges { return &Ranges{pods: pods, disk: disk} }
 
 // Allocate returns the pod's range, and reserves one if it has none.
 func (r *Ranges) Allocate(uid types.UID) (Range, error) {
@@ -96,30 +106,23 @@ func (r *Ranges) allocated() (map[uint32]bool, error) {
 	return taken, nil
 }
 
+func (r *Ranges) file(uid string) *statefile.File[Range] {
+	return rangeFormat.File(filepath.Join(r.pods, uid, fileName), r.disk)
+}
+
 func (r *Ranges) read(uid string) (Range, error) {
-	path := filepath.Join(r.pods, uid, fileName)
-	text, err := os.ReadFile(path)
+	found, err := r.file(uid).Load()
+	if errors.Is(err, statefile.ErrDamaged) {
+		err = fmt.Errorf("%w; remove the file after the pod has ended", err)
+	}
 	if err != nil {
 		return Range{}, fmt.Errorf("failed to read the user IDs of a pod: %w", err)
-	}
-	var found Range
-	if err := json.Unmarshal(text, &found); err != nil || found.HostID < Length || found.HostID%Length != 0 {
-		return Range{}, fmt.Errorf("%s contains no valid range of user IDs; remove the file after the pod has ended", path)
 	}
 	return found, nil
 }
 
-// write writes the file atomically: from now on files of the pod belong to these IDs.
 func (r *Ranges) write(uid string, reserved Range) error {
-	text, err := json.Marshal(reserved)
-	if err != nil {
-		return err
-	}
-	dir := filepath.Join(r.pods, uid)
-	if err := os.MkdirAll(dir, dirMode); err != nil {
-		return fmt.Errorf("failed to save the user IDs of a pod: %w", err)
-	}
-	if err := atomicfile.Replace(filepath.Join(dir, fileName), text); err != nil {
+	if err := r.file(uid).Save(reserved); err != nil {
 		return fmt.Errorf("failed to save the user IDs of a pod: %w", err)
 	}
 	return nil

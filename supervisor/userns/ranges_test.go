@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstead/podstead/internal/statefile"
 )
 
 func take(t *testing.T, r *Ranges, uid string) uint32 {
@@ -25,7 +27,7 @@ func take(t *testing.T, r *Ranges, uid string) uint32 {
 
 func TestRangesAreKeptAndDiffer(t *testing.T) {
 	dir := t.TempDir()
-	r := New(filepath.Join(dir, "pods"))
+	r := New(filepath.Join(dir, "pods"), statefile.Disk{})
 	seen := map[uint32]string{}
 	for i := range 120 { // enough for hash collisions among 4095
 		uid := fmt.Sprintf("pod-%d", i)
@@ -35,7 +37,7 @@ func TestRangesAreKeptAndDiffer(t *testing.T) {
 		}
 		seen[id] = uid
 	}
-	again := New(r.pods)
+	again := New(r.pods, statefile.Disk{})
 	for id, uid := range seen {
 		if got := take(t, again, uid); got != id {
 			t.Fatalf("%s had %d, and has %d after a restart", uid, id, got)
@@ -44,7 +46,7 @@ func TestRangesAreKeptAndDiffer(t *testing.T) {
 }
 
 func TestRangesAtTheSameTime(t *testing.T) {
-	r := New(t.TempDir())
+	r := New(t.TempDir(), statefile.Disk{})
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	seen := map[uint32]bool{}
@@ -65,7 +67,7 @@ func TestRangesAtTheSameTime(t *testing.T) {
 // A pod whose first range is reserved gets another, and the first one again
 // once that is free.
 func TestRangeOfAPodThatIsGone(t *testing.T) {
-	r := New(t.TempDir())
+	r := New(t.TempDir(), statefile.Disk{})
 	own := take(t, r, "a")
 	if err := os.Rename(filepath.Join(r.pods, "a"), filepath.Join(r.pods, "b")); err != nil {
 		t.Fatal(err)
@@ -86,7 +88,7 @@ func TestRangeOfAPodThatIsGone(t *testing.T) {
 // An unreadable file must not release its range.
 func TestDamagedFile(t *testing.T) {
 	for _, text := range []string{"", "{}", `{"hostID": 70000}`, `{"hostID": 0}`, "x"} {
-		r := New(t.TempDir())
+		r := New(t.TempDir(), statefile.Disk{})
 		take(t, r, "a")
 		file := filepath.Join(r.pods, "a", fileName)
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {

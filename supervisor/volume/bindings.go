@@ -1,7 +1,6 @@
 package volume
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,16 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/podstead/podstead/internal/atomicfile"
-	"github.com/podstead/podstead/internal/boundedfile"
+	"github.com/podstead/podstead/internal/statefile"
 	"github.com/podstead/podstead/supervisor/volume/binding"
 )
 
-const (
-	bindingsVersion = 1
-	// maxBindingsFile is the largest file of bindings that is read, in bytes.
-	maxBindingsFile = 64 << 20
-)
+const bindingsVersion = 1
 
 // bindingsFile is the content of the file of bindings.
 type bindingsFile struct {
@@ -29,38 +23,41 @@ type bindingsFile struct {
 	Bindings []binding.Binding `json:"bindings"`
 }
 
+// bindingsFormat is the file of bindings. Without it a claim could be bound to the volume of another one.
+var bindingsFormat = statefile.Format[bindingsFile]{
+	Name: "volume-bindings.json", Version: bindingsVersion, Limit: 64 << 20, Damaged: statefile.Refuse, Newer: statefile.Refuse,
+	Encode: statefile.JSON[bindingsFile]("\t", ""),
+	Check: func(f *bindingsFile) error {
+		if slices.ContainsFunc(f.Bindings, func(b binding.Binding) bool {
+			return b.Volume == nil || b.Provisioned && b.Volume.Spec.HostPath == nil
+		}) {
+			return errors.New("a binding has no volume")
+		}
+		return nil
+	},
+}
+
 // bindings are the claims with a PersistentVolume, as they are on disk. The mutex of
 // Volumes guards them. A claim that is a directory of its own has none.
 type bindings struct {
 	loaded bool
+	file   *statefile.File[bindingsFile]
 	list   []binding.Binding
 }
 
-// load reads the file once. A damaged file is an error until it is repaired or removed:
-// without it a claim could be bound to the volume of another one.
+// load reads the file once. A damaged file is an error until it is repaired or removed.
 func (v *Volumes) load() error {
 	if v.bindings.loaded || v.Bindings == "" {
 		return nil
 	}
-	data, err := boundedfile.Read(v.Bindings, maxBindingsFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		v.bindings.loaded = true
-		return nil
+	if v.bindings.file == nil {
+		v.bindings.file = bindingsFormat.File(v.Bindings, v.Disk)
 	}
-	var f bindingsFile
-	if err == nil {
-		err = json.Unmarshal(data, &f)
-	}
-	if err == nil && f.Version != bindingsVersion {
-		err = fmt.Errorf("version is %d, this daemon supports version %d", f.Version, bindingsVersion)
-	}
-	if err == nil && slices.ContainsFunc(f.Bindings, func(b binding.Binding) bool { return b.Volume == nil || b.Provisioned && b.Volume.Spec.HostPath == nil }) {
-		err = errors.New("a binding has no volume")
-	}
-	if err != nil {
+	f, err := v.bindings.file.Load()
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("failed to read the bindings of claims: %w; restore %s, or remove it to bind all claims again", err, v.Bindings)
 	}
-	v.bindings = bindings{loaded: true, list: f.Bindings}
+	v.bindings.loaded, v.bindings.list = true, f.Bindings
 	return nil
 }
 
@@ -69,11 +66,10 @@ func (v *Volumes) save(list []binding.Binding) error {
 	if v.Bindings == "" {
 		return errors.New("no file for the bindings of claims is configured")
 	}
-	data, err := json.MarshalIndent(bindingsFile{Version: bindingsVersion, Bindings: list}, "", "\t")
-	if err == nil {
-		err = atomicfile.Replace(v.Bindings, data)
+	if err := v.load(); err != nil {
+		return err
 	}
-	if err != nil {
+	if err := v.bindings.file.Save(bindingsFile{Version: bindingsVersion, Bindings: list}); err != nil {
 		return fmt.Errorf("failed to write the bindings of claims: %w", err)
 	}
 	v.bindings.list = list

@@ -18,6 +18,7 @@ import (
 	"github.com/podstead/podstead/internal/csivolume"
 	"github.com/podstead/podstead/internal/fsgroup"
 	podinfo "github.com/podstead/podstead/internal/pod"
+	"github.com/podstead/podstead/internal/statefile"
 	"github.com/podstead/podstead/manifest"
 )
 
@@ -30,6 +31,8 @@ type Volumes struct {
 
 	// Bindings is the file that records which claims are bound to PersistentVolumes.
 	Bindings string
+	// Disk is where it is.
+	Disk statefile.Disk
 	// OnNode reports whether this node matches the affinity of a PersistentVolume; nil
 	// matches all.
 	OnNode func(*v1.NodeSelector) bool

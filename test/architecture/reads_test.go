@@ -44,7 +44,6 @@ var unboundedReads = map[string]string{
 	"supervisor/credential/node.go":             "docker configurations of the root directory and of root's home",
 	"supervisor/credential/providers_config.go": "the file of --image-credential-provider-config",
 	"supervisor/dns":                            "/etc/hosts and /etc/resolv.conf of the host",
-	"supervisor/userns":                         "ranges of user IDs in the root directory",
 }
 
 // limitingReaders are the functions whose result io.ReadAll may read.
