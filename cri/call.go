@@ -36,14 +36,14 @@ type (
 func read[Q, A any](ctx context.Context, c *Client, op operation, call runtimeCall[Q, A], request Q) (A, error) {
 	ctx2, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	answer, err := call(c.runtime, ctx2, request)
+	response, err := call(c.runtime, ctx2, request)
 	if status.Code(err) == codes.Unavailable && ctx2.Err() == nil {
-		answer, err = call(c.runtime, ctx2, request)
+		response, err = call(c.runtime, ctx2, request)
 	}
 	if err != nil {
-		return answer, c.wrapError(ctx, op, c.timeout, err)
+		return response, c.wrapError(ctx, op, c.timeout, err)
 	}
-	return answer, nil
+	return response, nil
 }
 
 // write makes a call that changes something. It is never repeated: a failed call
@@ -51,11 +51,11 @@ func read[Q, A any](ctx context.Context, c *Client, op operation, call runtimeCa
 func write[Q, A any](ctx context.Context, c *Client, op operation, limit time.Duration, call runtimeCall[Q, A], request Q) (A, error) {
 	ctx2, cancel := limited(ctx, limit)
 	defer cancel()
-	answer, err := call(c.runtime, ctx2, request)
+	response, err := call(c.runtime, ctx2, request)
 	if err != nil {
-		return answer, c.wrapError(ctx, op, limit, err)
+		return response, c.wrapError(ctx, op, limit, err)
 	}
-	return answer, nil
+	return response, nil
 }
 
 // writeToEnd is write for a call that creates, starts or removes. Once it is made,
@@ -74,25 +74,25 @@ func writeToEnd[Q, A any](ctx context.Context, c *Client, op operation, limit ti
 func readImage[Q, A any](ctx context.Context, c *Client, op operation, call imageCall[Q, A], request Q) (A, error) {
 	ctx2, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	answer, err := call(c.images, ctx2, request)
+	response, err := call(c.images, ctx2, request)
 	if status.Code(err) == codes.Unavailable && ctx2.Err() == nil {
-		answer, err = call(c.images, ctx2, request)
+		response, err = call(c.images, ctx2, request)
 	}
 	if err != nil {
-		return answer, c.wrapError(ctx, op, c.timeout, err)
+		return response, c.wrapError(ctx, op, c.timeout, err)
 	}
-	return answer, nil
+	return response, nil
 }
 
 // writeImage is write for the image service.
 func writeImage[Q, A any](ctx context.Context, c *Client, op operation, limit time.Duration, call imageCall[Q, A], request Q) (A, error) {
 	ctx2, cancel := limited(ctx, limit)
 	defer cancel()
-	answer, err := call(c.images, ctx2, request)
+	response, err := call(c.images, ctx2, request)
 	if err != nil {
-		return answer, c.wrapError(ctx, op, limit, err)
+		return response, c.wrapError(ctx, op, limit, err)
 	}
-	return answer, nil
+	return response, nil
 }
 
 func limited(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
@@ -104,9 +104,9 @@ func limited(ctx context.Context, limit time.Duration) (context.Context, context
 
 // observeCalls returns an interceptor that reports each call to observe.
 func observeCalls(observe func(method string, took time.Duration, err error)) grpc.UnaryClientInterceptor {
-	return func(ctx context.Context, method string, request, answer any, conn *grpc.ClientConn, call grpc.UnaryInvoker, options ...grpc.CallOption) error {
+	return func(ctx context.Context, method string, request, response any, conn *grpc.ClientConn, call grpc.UnaryInvoker, options ...grpc.CallOption) error {
 		start := time.Now()
-		err := call(ctx, method, request, answer, conn, options...)
+		err := call(ctx, method, request, response, conn, options...)
 		observe(method[strings.LastIndexByte(method, '/')+1:], time.Since(start), err)
 		return err
 	}

@@ -36,7 +36,7 @@ func (c *Client) Version(ctx context.Context) (Version, error) {
 	return Version{Name: a.RuntimeName, Version: a.RuntimeVersion, APIVersion: a.RuntimeApiVersion}, nil
 }
 
-// RuntimeStatus reports whether the runtime can start pods. The messages say why
+// RuntimeStatus reports whether the runtime can start pods. The messages report why
 // not and are empty while it can.
 type RuntimeStatus struct {
 	RuntimeReady   bool
@@ -168,11 +168,11 @@ func (c *Client) ExecBounded(ctx context.Context, id string, command []string, t
 		limit = timeout + execSlack
 	}
 	exec := func(client runtimeapi.RuntimeServiceClient, ctx context.Context, request *runtimeapi.ExecSyncRequest, options ...grpc.CallOption) (*runtimeapi.ExecSyncResponse, error) {
-		answer, err := client.ExecSync(ctx, request, append(options, grpc.MaxCallRecvMsgSize(maxOutput+execOverhead))...)
+		response, err := client.ExecSync(ctx, request, append(options, grpc.MaxCallRecvMsgSize(maxOutput+execOverhead))...)
 		if status.Code(err) == codes.ResourceExhausted {
 			err = ErrOutputTooLarge
 		}
-		return answer, err
+		return response, err
 	}
 	a, err := write(ctx, c, operation{"run a command in container", id}, limit, exec,
 		&runtimeapi.ExecSyncRequest{ContainerId: id, Cmd: command, Timeout: wholeSeconds(timeout)})

@@ -28,9 +28,9 @@ type config struct {
 	// security is the node's part of security contexts.
 	security Security
 	cgroup   cgroupvalues.Settings
-	// cpus says on which CPUs containers run; nil leaves it to the kernel.
+	// cpus reports on which CPUs containers run; nil leaves it to the kernel.
 	cpus CPUs
-	// numaNodes says from which NUMA nodes containers have their memory; nil leaves it to the kernel.
+	// numaNodes reports from which NUMA nodes containers have their memory; nil leaves it to the kernel.
 	numaNodes func(uid types.UID, container string) string
 }
 

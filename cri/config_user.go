@@ -23,7 +23,7 @@ func needsImageUser(pod *v1.Pod, c *v1.Container) bool {
 	return id == nil && (group != nil || nonRoot)
 }
 
-// specUser returns what the manifest says about the user.
+// specUser returns what the manifest defines for the user.
 func specUser(pod *v1.Pod, c *v1.Container) (id, group *int64, nonRoot bool) {
 	own, pods := containerContext(c), podSecurity(pod)
 	return first(own.RunAsUser, pods.RunAsUser), first(own.RunAsGroup, pods.RunAsGroup),

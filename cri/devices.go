@@ -44,7 +44,7 @@ func (t *transaction) checkCDI(ctx context.Context, names []string) error {
 	if !atLeast(k.Version.Version, cdiSince[k.Name]) {
 		f := fieldSupport{since: cdiSince}
 		return fmt.Errorf("the devices of the container are CDI devices (%s), which are not supported by this runtime, %s %s; they require %s",
-			strings.Join(names, ", "), k.Name, k.Version.Version, f.wanted())
+			strings.Join(names, ", "), k.Name, k.Version.Version, f.needs())
 	}
 	if k.Name != containerd || atLeast(k.Version.Version, cdiAlwaysEnabled) {
 		return nil

@@ -2,7 +2,7 @@
 // it.
 //
 // It owns the typed client (deadlines, error classes, reconnect), the observed
-// state of pods (Pod, PodStatus), the pure Plan from wanted and observed state to
+// state of pods (Pod, PodStatus), the pure Plan from desired and observed state to
 // actions, the pure sandbox and container config, and the Syncer that executes a
 // plan: images, back-off, start and termination, and the points at which
 // lifecycle hooks run (through the Hooks that it is given). Labels and

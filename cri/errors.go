@@ -22,7 +22,7 @@ var (
 	// ErrOutputTooLarge means that a command printed more than is accepted. How it
 	// ended is unknown.
 	ErrOutputTooLarge = errors.New("the command printed more output than is accepted")
-	// ErrTimeout means that the answer did not come in time. A write may have
+	// ErrTimeout means that the response did not come in time. A write may have
 	// taken effect nevertheless.
 	ErrTimeout = errors.New("container runtime timed out")
 	// ErrUnimplemented means that this runtime has no such call. It is an errors.ErrUnsupported, so

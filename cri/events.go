@@ -27,22 +27,22 @@ func (c *Client) Events(ctx context.Context, f func(Event)) error {
 		return c.wrapError(ctx, op, noLimit, err)
 	}
 	for {
-		answer, err := stream.Recv()
+		response, err := stream.Recv()
 		if errors.Is(err, io.EOF) {
 			return &Error{Op: op.String(), Detail: "the runtime closed the stream", class: ErrUnavailable, cause: err}
 		}
 		if err != nil {
 			return c.wrapError(ctx, op, noLimit, err)
 		}
-		if e, ok := c.event(answer); ok {
+		if e, ok := c.event(response); ok {
 			f(e)
 		}
 	}
 }
 
-func (c *Client) event(answer *runtimeapi.ContainerEventResponse) (Event, bool) {
-	e := Event{ContainerID: answer.GetContainerId()}
-	switch answer.GetContainerEventType() {
+func (c *Client) event(response *runtimeapi.ContainerEventResponse) (Event, bool) {
+	e := Event{ContainerID: response.GetContainerId()}
+	switch response.GetContainerEventType() {
 	case runtimeapi.ContainerEventType_CONTAINER_CREATED_EVENT:
 		e.Kind = EventCreated
 	case runtimeapi.ContainerEventType_CONTAINER_STARTED_EVENT:
@@ -54,10 +54,10 @@ func (c *Client) event(answer *runtimeapi.ContainerEventResponse) (Event, bool) 
 	default:
 		return Event{}, false
 	}
-	labels := answer.GetPodSandboxStatus().GetLabels()
+	labels := response.GetPodSandboxStatus().GetLabels()
 	e.UID = types.UID(labels[LabelPodUID])
 	if e.UID == "" {
-		e.UID = types.UID(answer.GetPodSandboxStatus().GetMetadata().GetUid())
+		e.UID = types.UID(response.GetPodSandboxStatus().GetMetadata().GetUid())
 	}
 	e.Foreign = e.UID != "" && (c.instance == "" || labels[LabelInstance] != c.instance)
 	return e, true

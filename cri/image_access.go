@@ -11,7 +11,7 @@ import (
 	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
-// ImageConfig says how the images of pods are pulled, and which pods may use an image that
+// ImageConfig determines how the images of pods are pulled, and which pods may use an image that
 // is present.
 type ImageConfig struct {
 	Runtime ImageRuntime
@@ -52,8 +52,8 @@ func verifies(pod *v1.Pod) bool { return podinfo.PolicyOf(pod).VerifiesImages }
 func (a imageAccess) allowed(ctx context.Context, pod *v1.Pod, requested string, present *runtimeapi.Image, credentials PullCredentials, e *EnsuredImage) bool {
 	ok := true
 	if verifies(pod) {
-		answer := a.records.Check(ctx, a.policy, requested, present, func() []pullrecords.Credential { return credentials.recorded(requested) })
-		e.Checked, ok = string(answer), answer.Allowed()
+		verdict := a.records.Check(ctx, a.policy, requested, present, func() []pullrecords.Credential { return credentials.recorded(requested) })
+		e.Checked, ok = string(verdict), verdict.Allowed()
 	}
 	e.PullRequired = known(!ok)
 	return ok

@@ -16,9 +16,9 @@ const reasonArchiveLoading = "ImageArchiveLoading"
 // being pulled. Its methods answer from memory.
 type ImageArchives interface {
 	// Find looks for an archive that contains an image, which is a full reference;
-	// present says whether the runtime has the image.
+	// present reports whether the runtime has the image.
 	Find(image string, present bool) (ArchivedImage, bool)
-	// Subscribe returns a channel that receives after an answer of Find may have changed,
+	// Subscribe returns a channel that receives after a result of Find may have changed,
 	// nil if none ever does, and a function that ends the subscription.
 	Subscribe() (<-chan struct{}, func())
 }

@@ -98,7 +98,7 @@ func TestImagesOfArchivesAreNotPulled(t *testing.T) {
 	}
 }
 
-// A pull in progress, of a registry that does not answer, ends when an archive turns out to
+// A pull in progress, of a registry that does not respond, ends when an archive turns out to
 // contain the image, and the image counts as not failed.
 func TestPullEndsWhenAnArchiveContainsTheImage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -66,7 +66,7 @@ type PullCredentials struct {
 	// another revision is retried at once.
 	Revision string
 	// Lookup returns the credentials for an image, in the order in which they are
-	// tried, none to pull without. The error says which credentials could not be
+	// tried, none to pull without. The error reports which credentials could not be
 	// looked up in addition to those. It is called when a pull is due, and may
 	// take long; nil finds none.
 	Lookup func(ctx context.Context, image string) ([]Credential, error)
@@ -116,7 +116,7 @@ func credentialsKey(list []Credential) string {
 // secret of the runtime's errors, and wraps none.
 type pullError struct {
 	text string
-	// lost says that the answer to one of the pulls was lost.
+	// lost reports that the response to one of the pulls was lost.
 	lost bool
 }
 

@@ -20,7 +20,7 @@ const minGrace = 2
 // KillRequest is a pod to terminate.
 type KillRequest struct {
 	// Pod is the pod that events are about; nil if it is no longer known. How to
-	// terminate its containers is not read from it: their annotations say that.
+	// terminate its containers is not read from it: their annotations report that.
 	Pod *v1.Pod
 	// Observed is the pod as last observed.
 	Observed *Pod
@@ -41,7 +41,7 @@ type KillRequest struct {
 
 // Kill terminates a pod: all its containers in parallel, each with the grace
 // period, sidecars in their order, then its sandboxes. If the runtime does not
-// answer, the deadlines of the calls limit the wait. The error says what is still
+// answer, the deadlines of the calls limit the wait. The error reports what is still
 // to be terminated, and Kill may be called again: it continues where the last
 // call stopped, and a shorter grace period counts from then.
 //

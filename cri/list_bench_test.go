@@ -14,7 +14,7 @@ import (
 	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
-// listResponses returns the encoded answers of a runtime that runs a number of
+// listResponses returns the encoded responses of a runtime that runs a number of
 // pods with two containers each, with the labels and annotations that this
 // package writes.
 func listResponses(b *testing.B, pods int) (containers, sandboxes []byte) {

@@ -68,7 +68,7 @@ func (t *transaction) foreignTwin(ctx context.Context) (*Pod, error) {
 }
 
 // freeAttempt returns the attempt to use instead of one whose name is reserved, or an
-// error that says why there is none yet. cause is the runtime's error.
+// error that reports why there is none yet. cause is the runtime's error.
 func (t *transaction) freeAttempt(ctx context.Context, attempt uint32, cause error) (uint32, error) {
 	twin, err := t.foreignTwin(ctx)
 	if err != nil {

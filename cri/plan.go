@@ -57,7 +57,7 @@ type PlanInput struct {
 	Ran map[string]bool
 }
 
-// Actions is what brings a pod from the observed to the wanted state, in the
+// Actions is what brings a pod from the observed to the desired state, in the
 // order of the fields.
 type Actions struct {
 	// KillPod terminates all containers and sandboxes first.
@@ -86,7 +86,7 @@ type Actions struct {
 	// status shows how it exited, all is removed.
 	RestartAll *RestartAll
 	// Created has, by container name, an instance that was created in the kept
-	// sandbox from the wanted definition and never started: it is started instead
+	// sandbox from the desired definition and never started: it is started instead
 	// of creating another one.
 	Created map[string]string
 }
@@ -102,7 +102,7 @@ type RestartAll struct {
 	Remove []string
 }
 
-// Plan compares the wanted with the observed state of a pod. It is the kubelet's
+// Plan compares the desired with the observed state of a pod. It is the kubelet's
 // computePodActions, with these differences: it judges a container by the sandbox
 // it is in, so that what an earlier sandbox left (after a power loss, say) never
 // counts as progress in the present one, and need not be removed; it uses a

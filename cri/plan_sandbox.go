@@ -3,7 +3,7 @@ package cri
 import "slices"
 
 // sandboxUsable reports whether the newest sandbox is kept: it is the only one
-// that is ready, has the wanted network and, unless that is the host's, an
+// that is ready, has the desired network and, unless that is the host's, an
 // address.
 func (v *planner) sandboxUsable() bool {
 	s := v.sandbox

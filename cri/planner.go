@@ -68,7 +68,7 @@ func (v *planner) newestInSandbox(name string) *Container {
 	return nil
 }
 
-// spec is the wanted definition of a container, nil if the pod has none.
+// spec is the desired definition of a container, nil if the pod has none.
 func (v *planner) spec(name string) *v1.Container { return specOf(v.Pod, name) }
 
 func specOf(pod *v1.Pod, name string) *v1.Container { return podinfo.FindContainer(&pod.Spec, name) }

@@ -13,7 +13,7 @@ import (
 // noSandboxProcessError is the error of a start that can only fail, because the runtime
 // created the container while it did not know the process of the sandbox, whose
 // namespaces the container joins. containerd takes the process ID 0 if the sandbox's
-// shim has not answered within two seconds, as on a host with far more work than
+// shim has not responded within two seconds, as on a host with far more work than
 // processors, and the container refers to /proc/0/ns for good. The pod is not at fault:
 // the next container joins the sandbox.
 type noSandboxProcessError struct{ error }

@@ -24,7 +24,7 @@ type fieldSupport struct {
 	// requestedAt returns the paths at which a pod uses the field, such as
 	// spec.containers[0].lifecycle.stopSignal; none if it does not.
 	requestedAt func(pod *v1.Pod) []string
-	// feature reports what the runtime says about itself; nil if no feature
+	// feature reports what the runtime reports about itself; nil if no feature
 	// exists. If it is true, since is not used.
 	feature func(Capabilities) bool
 	// handlerFeature is feature for what it reports about the pod's runtime
@@ -169,7 +169,7 @@ func (k Capabilities) Unsupported(pod *v1.Pod, handler string) error {
 			continue
 		}
 		faults = append(faults, fmt.Sprintf("%s is not supported by this runtime, %s %s; it requires %s",
-			strings.Join(paths, " and "), k.Name, k.Version.Version, f.wanted()))
+			strings.Join(paths, " and "), k.Name, k.Version.Version, f.needs()))
 	}
 	if len(faults) == 0 {
 		return nil
@@ -177,8 +177,8 @@ func (k Capabilities) Unsupported(pod *v1.Pod, handler string) error {
 	return errors.New(strings.Join(faults, "; "))
 }
 
-// wanted describes what is required.
-func (f *fieldSupport) wanted() string {
+// needs describes what is required.
+func (f *fieldSupport) needs() string {
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(f.since)) {
 		list = append(list, name+" "+f.since[name]+" or later")
@@ -192,9 +192,9 @@ func (f *fieldSupport) wanted() string {
 	return strings.Join(list, ", or ")
 }
 
-// atLeast reports whether a runtime's version is at least the wanted one.
+// atLeast reports whether a runtime's version is at least the desired one.
 // Suffixes (v2.4.2, 1.6.20~ds1) are ignored; a version that cannot be parsed is
-// not sufficient, and neither is an empty wanted one.
+// not sufficient, and neither is an empty desired one.
 func atLeast(have, want string) bool {
 	if want == "" {
 		return false
@@ -216,7 +216,7 @@ const unsupportedRetry = time.Minute
 
 // checkSupport checks that the runtime supports everything that the pod uses,
 // before anything is created. It asks each time: a runtime may be upgraded while
-// the daemon runs. What runs is not changed, whatever the answer.
+// the daemon runs. What runs is not changed, whatever the response.
 func (t *transaction) checkSupport(ctx context.Context) error {
 	if !dependsOnRuntime(t.Pod) {
 		return nil

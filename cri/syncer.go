@@ -52,16 +52,16 @@ type SyncerConfig struct {
 	Assigned Assigned
 }
 
-// Assigned says which resources of the node containers use.
+// Assigned reports which resources of the node containers use.
 type Assigned struct {
-	// CPUs says on which CPUs containers run; nil leaves it to the kernel.
+	// CPUs reports on which CPUs containers run; nil leaves it to the kernel.
 	CPUs CPUs
 	// NUMANodes returns the NUMA nodes from which a container has its memory, as the kernel's
 	// list, empty for all; nil leaves it to the kernel.
 	NUMANodes func(uid types.UID, container string) string
 }
 
-// CPUs says on which CPUs containers run. Implemented by cpus.Manager.
+// CPUs reports on which CPUs containers run. Implemented by cpus.Manager.
 type CPUs interface {
 	// CPUs returns the CPUs of a container as the kernel's list, and whether they are its
 	// own. Such a container has no CPU quota.
@@ -76,7 +76,7 @@ type anyCPU struct{}
 func (anyCPU) CPUs(types.UID, string) (string, bool) { return "", false }
 func (anyCPU) Created(string, string)                {}
 
-// Syncer brings the runtime to the wanted state of a pod. Sync runs once at a
+// Syncer brings the runtime to the desired state of a pod. Sync runs once at a
 // time for a pod; different pods may be synced concurrently. A Syncer remembers
 // back-offs and the objects that it created last; all other state is read from
 // the runtime.
@@ -230,13 +230,13 @@ type SyncResult struct {
 	// NotKilled are the IDs of instances that were to be killed and were not: the runtime
 	// said so.
 	NotKilled []string
-	// Waiting says why containers could not be started, by container name; a
+	// Waiting reports why containers could not be started, by container name; a
 	// sandbox that could not be created is under "".
 	Waiting map[string]Waiting
 	// PostStartDone are the instances whose postStart hook returned in this Sync,
 	// by container name.
 	PostStartDone map[string]string
-	// Resized are the resizes that were made. ResizeErrors says why others
+	// Resized are the resizes that were made. ResizeErrors reports why others
 	// failed, by container name.
 	Resized      []Resize
 	ResizeErrors map[string]string
@@ -269,7 +269,7 @@ const (
 // be stopped.
 const ReasonFailedKillPod = "FailedKillPod"
 
-// waitError says why a container is not started. Without a cause it only waits.
+// waitError reports why a container is not started. Without a cause it only waits.
 type waitError struct {
 	Waiting
 	cause      error

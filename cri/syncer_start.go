@@ -295,7 +295,7 @@ func (t *transaction) restartCount(name, logDir string) (int, error) {
 }
 
 // startCreated starts a container that an earlier Sync, or an earlier daemon,
-// created from the wanted definition. If it cannot be started it is removed, so
+// created from the desired definition. If it cannot be started it is removed, so
 // that the next Sync creates another one; first its state is checked, because the
 // start may have succeeded.
 func (t *transaction) startCreated(ctx context.Context, c *v1.Container, id string) error {

@@ -6,6 +6,6 @@
 //
 // It reads what is observed of the runtime, and the log directories. It never
 // removes what runs, what another client of the runtime made, or anything of a
-// pod of which its caller says that it is not to be touched, as are pods whose
+// pod of which its caller reports that it is not to be touched, as are pods whose
 // source has not delivered. It never ends a pod.
 package gc

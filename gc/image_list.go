@@ -36,7 +36,7 @@ func (g *Images) List(ctx context.Context) ([]Image, error) {
 		}
 		return found
 	}
-	used, wanted, sandboxes := in(users), in(g.cfg.Wanted()), in([]string{sandbox})
+	used, desired, sandboxes := in(users), in(g.cfg.Wanted()), in([]string{sandbox})
 
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -62,7 +62,7 @@ func (g *Images) List(ctx context.Context) ([]Image, error) {
 			i.State = ImageSandbox
 		case used[s.ID]:
 			i.State = ImageInUse
-		case wanted[s.ID]:
+		case desired[s.ID]:
 			i.State = ImageWanted
 		case !ours:
 			i.State = ImageForeign

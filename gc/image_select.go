@@ -11,7 +11,7 @@ import (
 	"github.com/podstead/podstead/cri"
 )
 
-// ImagePolicy says when images are removed.
+// ImagePolicy determines when images are removed.
 type ImagePolicy struct {
 	// High and Low are percentages of the image file system: when more than High
 	// is used, images are removed until at most Low is. High 100 never removes

@@ -59,7 +59,7 @@ func closedPort(t *testing.T) int32 {
 	return int32(name.(*unix.SockaddrInet4).Port)
 }
 
-// judge compares a result with the wanted one: "ok", "warning", "failed" or
+// judge compares a result with the desired one: "ok", "warning", "failed" or
 // "error", each with a part of the text.
 func judge(t *testing.T, a probeResult, err error, want, text string) {
 	t.Helper()

@@ -46,7 +46,7 @@ type Directory struct {
 	state *statefile.File[savedState]
 	// wake notifies Run.
 	wake wakeup.Signal
-	// changed notifies subscribers after an answer of Find may have changed.
+	// changed notifies subscribers after a result of Find may have changed.
 	changed wakeup.Broadcast
 
 	mu    sync.Mutex

@@ -22,10 +22,10 @@ const (
 	ownForwarded = 4
 	// maxDialing is the maximum number of connections being made to ports of pods, without
 	// those of local clients and one of each session. Each has a thread, and a pod that does
-	// not answer keeps it for dialTimeout.
+	// not respond keeps it for dialTimeout.
 	maxDialing = 32
 	// ownDialing is how many connections a session can always be making, so that sessions
-	// with pods that do not answer do not stop others.
+	// with pods that do not respond do not stop others.
 	ownDialing = 1
 	// maxSessionDialing is the maximum of one session.
 	maxSessionDialing = 4

@@ -37,7 +37,7 @@ type PortForward struct {
 	Dial func(ctx context.Context, port uint16) (PortConn, error)
 	// Idle ends a session without traffic after this time; 0 means never.
 	Idle time.Duration
-	// Local says that the client is the owner of the node, whom the limits of all sessions
+	// Local reports that the client is the owner of the node, whom the limits of all sessions
 	// together do not concern.
 	Local bool
 }
@@ -255,7 +255,7 @@ func (s *forwardSession) forward(p *streamPair) error {
 	if err != nil || port == 0 {
 		return fmt.Errorf("invalid port %q: must be a number from 1 to 65535", text)
 	}
-	// A pod that does not answer does not use up what all sessions have.
+	// A pod that does not respond does not use up what all sessions have.
 	if _, err := awaitDial(s.ctx, nil, s.dialing); err != nil {
 		return err
 	}

@@ -291,7 +291,7 @@ func (p pipePort) Abort()                  { _ = p.Close() }
 func (p pipePort) SupportsHalfClose() bool { return true }
 func (p pipePort) Err() error              { return nil }
 
-// A session makes some connections at once, so that a pod that does not answer leaves slots for
+// A session makes some connections at once, so that a pod that does not respond leaves slots for
 // others.
 func TestDialsOfASession(t *testing.T) {
 	var now, most atomic.Int64

@@ -47,7 +47,7 @@ type RemoteCommand struct {
 }
 
 // Serve answers an exec or attach request. It returns after the session and all that
-// belongs to it have ended. The error says why the session was ended early: the client
+// belongs to it have ended. The error reports why the session was ended early: the client
 // disconnected, the session was idle, or the request's context ended. What happens to
 // the command then is up to the runtime: containerd 2.4 kills it, containerd 1.6 leaves
 // it running.

@@ -76,7 +76,7 @@ func upgradeWebSocket(w http.ResponseWriter, r *http.Request, protocols []string
 type webSocketClient struct {
 	conn     *websocket.Conn
 	protocol string
-	// canCloseStreams says that the protocol has closeChannel, base64 that its messages are text.
+	// canCloseStreams reports that the protocol has closeChannel, base64 that its messages are text.
 	canCloseStreams, base64 bool
 	write                   sync.Mutex
 	buffer                  [4 << 10]byte

@@ -11,7 +11,7 @@ type Driver struct {
 	// Persistent and Ephemeral are the kinds of volumes that pods may use. Without an object only
 	// Persistent.
 	Persistent, Ephemeral bool
-	// GroupPolicy says whether files get the pod's fsGroup; empty is ReadWriteOnceWithFSType.
+	// GroupPolicy determines whether files get the pod's fsGroup; empty is ReadWriteOnceWithFSType.
 	GroupPolicy storagev1.FSGroupPolicy
 	// Tokens are those of the pod's service account that the driver gets, TokensInSecrets where.
 	Tokens          []storagev1.TokenRequest

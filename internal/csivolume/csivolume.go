@@ -15,7 +15,7 @@ type Secrets struct{ Stage, Publish, Expand map[string]string }
 // ErrInfeasible is the error of an expansion that a driver refuses for good: the same request never succeeds.
 var ErrInfeasible = errors.New("the expansion is infeasible")
 
-// ErrExpanding is the error of an expansion whose driver has not answered yet.
+// ErrExpanding is the error of an expansion whose driver has not responded yet.
 var ErrExpanding = errors.New("the driver has not answered yet")
 
 // Volume is a volume of a CSI driver as one pod uses it. Its fields are what the API of drivers has for a

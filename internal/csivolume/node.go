@@ -8,7 +8,7 @@ type NodeDriver struct {
 	MaxVolumes int64
 	// Expands: the driver can expand volumes on this node.
 	Expands bool
-	// Topology says from where on the node's network the driver's volumes are accessible, by keys of labels.
+	// Topology reports from where on the node's network the driver's volumes are accessible, by keys of labels.
 	Topology map[string]string
 }
 

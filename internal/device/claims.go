@@ -15,7 +15,7 @@ type ResourceClaim struct {
 	UID             types.UID
 	// Owner is the UID of the controller that owns the claim: the pod, for a claim from a template.
 	Owner types.UID
-	// Allocated says that a scheduler has allocated devices to the claim. Drivers are the DRA drivers
+	// Allocated reports that a scheduler has allocated devices to the claim. Drivers are the DRA drivers
 	// of these devices, each once.
 	Allocated bool
 	Drivers   []string
@@ -32,7 +32,7 @@ type ResourceClaims interface {
 type PodClaim struct {
 	// Name is that of the ResourceClaim.
 	Name string
-	// Owned says that the pod must own the claim, because it is from a template.
+	// Owned reports that the pod must own the claim, because it is from a template.
 	Owned bool
 	// ref is the name in spec.resourceClaims, empty for the claim of extended resources.
 	ref string

@@ -60,7 +60,7 @@ type Unavailable struct {
 	// Requested is the number of devices that the pod requests, Available the number that it
 	// could have.
 	Requested, Available int64
-	// Cause says why there are no more, and Remedy what the pod waits for.
+	// Cause reports why there are no more, and Remedy what the pod waits for.
 	Cause, Remedy string
 }
 

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Writers says why users other than root, and the user of this process, may change a file
+// Writers reports why users other than root, and the user of this process, may change a file
 // or directory; empty if they may not.
 func Writers(info fs.FileInfo) string {
 	stat, ok := info.Sys().(*syscall.Stat_t)

@@ -30,7 +30,7 @@ type Listener struct {
 	PID     int
 }
 
-// String says that a pod takes the connections of the process, and what to do.
+// String reports that a pod takes the connections of the process, and what to do.
 func (l Listener) String() string {
 	who := "a process"
 	if l.Process != "" {
@@ -45,10 +45,10 @@ var mappers = []string{"docker-proxy", "cri-dockerd", "crio", "conmon"}
 
 // Find returns who listens on the ports, in their order. proc is the mount of the proc file system.
 func Find(proc string, ports []Port) []Listener {
-	wanted := map[Port]netip.Addr{}
+	desired := map[Port]netip.Addr{}
 	for _, p := range ports {
 		if addr, err := netip.ParseAddr(p.IP); err == nil {
-			wanted[p] = addr.Unmap()
+			desired[p] = addr.Unmap()
 		}
 	}
 	found := map[Port]string{} // the inode of the socket
@@ -59,7 +59,7 @@ func Find(proc string, ports []Port) []Listener {
 			continue
 		}
 		eachSocket(filepath.Join(proc, "net", table.file), table.state, func(bound netip.AddrPort, inode string) {
-			for p, addr := range wanted {
+			for p, addr := range desired {
 				same := bound.Addr() == addr || bound.Addr().IsUnspecified() || addr.IsUnspecified()
 				if p.Protocol == table.protocol && int32(bound.Port()) == p.Number && same {
 					found[p] = inode

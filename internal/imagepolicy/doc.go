@@ -1,4 +1,4 @@
-// Package imagepolicy says for which images, of those that are present, a pod must have
+// Package imagepolicy decides for which images, of those that are present, a pod must have
 // credentials of its own: the values of imagePullCredentialsVerificationPolicy in the
 // KubeletConfiguration.
 //

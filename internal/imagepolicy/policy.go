@@ -31,7 +31,7 @@ type Policy struct {
 }
 
 // Verifies reports whether a pod needs credentials for an image that is present. image is
-// the name in the pod; pulled says that this node has pulled the image, or may have.
+// the name in the pod; pulled reports that this node has pulled the image, or may have.
 func (p Policy) Verifies(image string, pulled bool) bool {
 	switch p.Mode {
 	case NeverVerify:

@@ -18,14 +18,14 @@ func Transfer(document, before, after map[string]any, t reflect.Type) map[string
 			delete(result, key)
 		}
 	}
-	for key, wanted := range after {
+	for key, desired := range after {
 		old, existed := before[key]
-		if existed && reflect.DeepEqual(old, wanted) {
+		if existed && reflect.DeepEqual(old, desired) {
 			continue
 		}
 		declared, ok := result[key]
-		moved := transferValue(declared, old, wanted, fieldOf(t, key))
-		if !ok && existed && isEmpty(moved) && !isEmpty(wanted) {
+		moved := transferValue(declared, old, desired, fieldOf(t, key))
+		if !ok && existed && isEmpty(moved) && !isEmpty(desired) {
 			continue // only defaults were removed
 		}
 		result[key] = moved
@@ -52,9 +52,9 @@ func transferValue(document, before, after any, f field) any {
 }
 
 func transferList(document, before, after []any, f field) []any {
-	declared, old, wanted := byKey(document, f.mergeKey), byKey(before, f.mergeKey), byKey(after, f.mergeKey)
+	declared, old, desired := byKey(document, f.mergeKey), byKey(before, f.mergeKey), byKey(after, f.mergeKey)
 	element := field{of: item(f.of)}
-	if f.mergeKey == "" || declared == nil || old == nil || wanted == nil {
+	if f.mergeKey == "" || declared == nil || old == nil || desired == nil {
 		if len(document) != len(before) || len(before) != len(after) {
 			return after
 		}

@@ -33,7 +33,7 @@ type SourcePolicy struct {
 	// It is also preempted before a pod that does not yield.
 	YieldsName bool
 	// UpdatesInPlace: every revision of the pod is applied to what runs, and
-	// revisions are told apart by their specs. Otherwise the hashes in the pod's
+	// revisions are distinguished by their specs. Otherwise the hashes in the pod's
 	// annotations decide, and another template restarts the pod.
 	UpdatesInPlace bool
 	// StatusFromSource: the status in the pod that the source delivers is the
@@ -56,7 +56,7 @@ type SourcePolicy struct {
 	MayBeAway bool
 	// Objects is where the objects are read that the pod refers to.
 	Objects ObjectScope
-	// RemovedText and ReplacedText say why the source no longer has the pod.
+	// RemovedText and ReplacedText report why the source no longer has the pod.
 	RemovedText, ReplacedText string
 }
 

@@ -31,7 +31,7 @@ var layers = []pattern{
 // noise matches what says nothing to a reader, anywhere in an error.
 var noise = compile(`(?:: unknown)+$| \(via /proc/self/fd/\d+\)|, flags: 0x[0-9a-f]+(?:, data: \S+)?`)
 
-// knownError is an error with a text that says what is wrong and what to do. The text may refer
+// knownError is an error with a text that reports what is wrong and what to do. The text may refer
 // to the groups of the pattern.
 type knownError struct {
 	pattern pattern

@@ -9,7 +9,7 @@ import (
 	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
-// Message says why the pod does not run or has ended. Errors of the container runtime are
+// Message reports why the pod does not run or has ended. Errors of the container runtime are
 // shortened to their cause; the status has them in full.
 func Message(p *v1.Pod) string {
 	if p.Status.Message != "" {
@@ -25,7 +25,7 @@ func Message(p *v1.Pod) string {
 	return ""
 }
 
-// containerMessage says why a container does not run. It is empty if the container runs, has
+// containerMessage reports why a container does not run. It is empty if the container runs, has
 // not started yet, or has completed.
 func containerMessage(p *v1.Pod, c *v1.ContainerStatus) string {
 	if t := c.State.Terminated; t != nil && t.ExitCode != 0 {
@@ -48,7 +48,7 @@ func containerMessage(p *v1.Pod, c *v1.ContainerStatus) string {
 	return Cause(message) + "; " + termination(p, c, t) + endsByItself(p, c)
 }
 
-// endsByItself says what to do about a container that is restarted although it has completed:
+// endsByItself explains what to do about a container that is restarted although it has completed:
 // with the default restartPolicy it is taken for a server.
 func endsByItself(p *v1.Pod, c *v1.ContainerStatus) string {
 	t := c.LastTerminationState.Terminated
@@ -88,7 +88,7 @@ func failedStart(t *v1.ContainerStateTerminated) bool {
 	return t.Reason == "StartError" || t.Reason == "ContainerCannotRun"
 }
 
-// outOfMemory says which limit a container exceeded.
+// outOfMemory reports which limit a container exceeded.
 func outOfMemory(p *v1.Pod, spec *v1.Container) string {
 	if spec != nil {
 		if limit, ok := spec.Resources.Limits[v1.ResourceMemory]; ok {
@@ -136,7 +136,7 @@ func isSet(b *bool) bool { return b != nil && *b }
 // or Secret.
 const conditionOutdated v1.PodConditionType = "podstead.io/EnvironmentOutdated"
 
-// Outdated says which containers run with the environment of a previous ConfigMap or Secret,
+// Outdated reports which containers run with the environment of a previous ConfigMap or Secret,
 // and what to do; empty if none does.
 func Outdated(p *v1.Pod) string {
 	for i := range p.Status.Conditions {

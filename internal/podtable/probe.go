@@ -2,7 +2,7 @@ package podtable
 
 import "strings"
 
-// probeAdvice says what to do about failures of probes, by a part of their text.
+// probeAdvice reports what to do about failures of probes, by a part of their text.
 var probeAdvice = []struct{ part, advice string }{
 	{"connection refused", "nothing listens there: correct the probe's port, or let the program listen on all addresses"},
 	{"server gave HTTP response to HTTPS client", "use scheme: HTTP"},

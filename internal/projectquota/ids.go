@@ -27,7 +27,7 @@ type ids struct {
 	reset func(path string, id uint32) error
 }
 
-// idUsage says whether an ID can be given out.
+// idUsage reports whether an ID can be given out.
 type idUsage struct {
 	// files: a file has the ID, or it has limits that podstead does not set. limit: nothing has it, and it has the
 	// limit of a directory that was deleted.

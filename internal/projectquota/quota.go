@@ -26,7 +26,7 @@ var ErrNotEnforced = errors.New("the file system does not enforce project quotas
 type Quota struct {
 	// ID is 0 without a project ID.
 	ID uint32
-	// Accounted says that Used and Inodes are known: the kernel counts them.
+	// Accounted reports that Used and Inodes are known: the kernel counts them.
 	Accounted    bool
 	Used, Inodes uint64
 	// Limit is 0 if there is none, or if it is not enforced.
@@ -37,7 +37,7 @@ type Quota struct {
 type Kernel struct{ ids }
 
 // Enforced returns nil if the file system of a directory enforces project quotas, else
-// ErrNotEnforced. Any other error says why it is not known.
+// ErrNotEnforced. Any other error reports why it is not known.
 func (*Kernel) Enforced(dir string) error {
 	fd, err := open(dir)
 	if err != nil {

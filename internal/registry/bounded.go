@@ -8,7 +8,7 @@ import (
 	"oras.land/oras-go/v2/registry/remote"
 )
 
-// boundedClient refuses answers that become much larger when they are decoded: those with
+// boundedClient refuses responses that become much larger when they are decoded: those with
 // more than limit bytes, or with more than maxValues values.
 type boundedClient struct {
 	remote.Client
@@ -17,12 +17,12 @@ type boundedClient struct {
 
 // Do implements remote.Client.
 func (c boundedClient) Do(q *http.Request) (*http.Response, error) {
-	answer, err := c.Client.Do(q)
+	response, err := c.Client.Do(q)
 	if err != nil {
 		return nil, err
 	}
-	defer answer.Body.Close()
-	data, err := io.ReadAll(io.LimitReader(answer.Body, c.limit+1))
+	defer response.Body.Close()
+	data, err := io.ReadAll(io.LimitReader(response.Body, c.limit+1))
 	switch {
 	case err != nil:
 		return nil, err
@@ -31,6 +31,6 @@ func (c boundedClient) Do(q *http.Request) (*http.Response, error) {
 	case hasManyValues(data):
 		return nil, errorf(ErrTooLarge, "the registry's answer has more than %d values", maxValues)
 	}
-	answer.Body = io.NopCloser(bytes.NewReader(data))
-	return answer, nil
+	response.Body = io.NopCloser(bytes.NewReader(data))
+	return response, nil
 }

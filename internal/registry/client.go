@@ -32,11 +32,11 @@ const (
 	// every few hours.
 	maxSessions = 64
 	maxRedirect = 5
-	// maxHeader limits the headers of an answer in bytes: parts of them are the keys of tokens.
+	// maxHeader limits the headers of a response in bytes: parts of them are the keys of tokens.
 	maxHeader = 64 << 10
 	// minRate is the rate, in bytes per second, at which a blob is expected on a slow line.
 	minRate = 16 << 10
-	// maxResolved limits the manifest of a registry that does not answer with its digest.
+	// maxResolved limits the manifest of a registry that does not respond with its digest.
 	maxResolved = 4 << 20
 )
 
@@ -97,7 +97,7 @@ type session struct {
 // certificates.
 func New(o Options) (*Client, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
-	// The length of an answer has to be known, which a proxy that compresses takes away.
+	// The length of a response has to be known, which a proxy that compresses takes away.
 	transport.DisableCompression = true
 	transport.MaxResponseHeaderBytes = maxHeader
 	if o.CAFile != "" {
@@ -235,16 +235,16 @@ func attempt[T any](ctx context.Context, c call, r Reference, credentials []Cred
 // request, which registries with a limit of pulls do not count; one that does not answer it
 // with a digest gets a GET request. Credentials are tried in order; none requests without a login.
 func (c *Client) Resolve(ctx context.Context, r Reference, credentials ...Credential) (Descriptor, error) {
-	wanted := r.Tag
+	desired := r.Tag
 	if r.Digest != "" {
-		wanted = r.Digest
+		desired = r.Digest
 	}
 	return attempt(ctx, call{c, c.timeout}, r, credentials, func(ctx context.Context, repository *remote.Repository) (Descriptor, error) {
-		found, err := repository.Manifests().Resolve(ctx, wanted)
+		found, err := repository.Manifests().Resolve(ctx, desired)
 		if answersWithoutDigest(err) {
 			repository.MaxMetadataBytes = maxResolved
 			var body io.ReadCloser
-			if found, body, err = repository.Manifests().FetchReference(ctx, wanted); err == nil {
+			if found, body, err = repository.Manifests().FetchReference(ctx, desired); err == nil {
 				_ = body.Close()
 			}
 		}

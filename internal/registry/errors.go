@@ -23,7 +23,7 @@ var (
 	// ErrUnauthorized: the registry wants another credential. Many registries also answer
 	// so for a repository that does not exist.
 	ErrUnauthorized = errors.New("unauthorized")
-	// ErrUnreachable: no answer, or one that says to try later. A retry may help.
+	// ErrUnreachable: no response, or one that says to try later. A retry may help.
 	ErrUnreachable = errors.New("unreachable")
 	// ErrTooLarge: more than the caller allows.
 	ErrTooLarge = errors.New("too large")
@@ -85,7 +85,7 @@ func classify(ctx context.Context, err error, timeout time.Duration) error {
 	return errorf(nil, "cannot read from the registry: %s", printable(err.Error()))
 }
 
-// ofResponse returns the error of an answer other than 200.
+// ofResponse returns the error of a response other than 200.
 func ofResponse(r *errcode.ErrorResponse) error {
 	text := fmt.Sprintf("the registry answered with status %d %s", r.StatusCode, http.StatusText(r.StatusCode))
 	if len(r.Errors) > 0 {

@@ -25,7 +25,7 @@ type Reference struct {
 }
 
 // Parse parses a reference as image references are written: a short name is one of
-// docker.io, and latest is the default tag. The error quotes the text and says what is
+// docker.io, and latest is the default tag. The error quotes the text and reports what is
 // right.
 func Parse(text string) (Reference, error) {
 	named, err := reference.ParseNormalizedNamed(text)

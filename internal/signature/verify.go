@@ -20,7 +20,7 @@ var (
 )
 
 // bundle is the part of a Sigstore bundle that is verified; see
-// github.com/sigstore/protobuf-specs. Other parts say when and by whom it was signed.
+// github.com/sigstore/protobuf-specs. Other parts report when and by whom it was signed.
 type bundle struct {
 	MediaType        string `json:"mediaType"`
 	MessageSignature *struct {

@@ -16,16 +16,16 @@ import (
 )
 
 const (
-	// upgradeTimeout limits the wait for the answer to an upgrade request.
+	// upgradeTimeout limits the wait for the response to an upgrade request.
 	upgradeTimeout = 30 * time.Second
-	// maxErrorBody is the maximum number of bytes read of another answer than an upgrade.
+	// maxErrorBody is the maximum number of bytes read of another response than an upgrade.
 	maxErrorBody = 64 << 10
 )
 
 // ErrNoProtocol means that the server accepted the upgrade, but none of the protocols.
 var ErrNoProtocol = errors.New("the server selected no stream protocol")
 
-// UpgradeError is another answer of the server than the upgrade.
+// UpgradeError is another response of the server than the upgrade.
 type UpgradeError struct {
 	// Code is the HTTP status.
 	Code int
@@ -49,7 +49,7 @@ func Headers(pairs ...string) http.Header {
 
 // Upgrade sends the request on the connection and upgrades it to SPDY with the first of
 // the protocols that the server supports. It takes over the connection, and closes it on
-// error. Another answer than the upgrade is an *UpgradeError. The budget may be nil.
+// error. Another response than the upgrade is an *UpgradeError. The budget may be nil.
 func Upgrade(ctx context.Context, conn net.Conn, r *http.Request, budget *Budget, protocols ...string) (*Conn, error) {
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	c, err := upgrade(conn, r, budget, protocols)
@@ -79,15 +79,15 @@ func upgrade(conn net.Conn, r *http.Request, budget *Budget, protocols []string)
 		return nil, err
 	}
 	buffered := bufio.NewReader(conn)
-	answer, err := http.ReadResponse(buffered, r)
+	response, err := http.ReadResponse(buffered, r)
 	if err != nil {
 		return nil, err
 	}
-	if answer.StatusCode != http.StatusSwitchingProtocols || !strings.EqualFold(answer.Header.Get(httpstream.HeaderUpgrade), kspdy.HeaderSpdy31) {
-		body, _ := io.ReadAll(io.LimitReader(answer.Body, maxErrorBody))
-		return nil, &UpgradeError{Code: answer.StatusCode, Type: answer.Header.Get("Content-Type"), Body: body}
+	if response.StatusCode != http.StatusSwitchingProtocols || !strings.EqualFold(response.Header.Get(httpstream.HeaderUpgrade), kspdy.HeaderSpdy31) {
+		body, _ := io.ReadAll(io.LimitReader(response.Body, maxErrorBody))
+		return nil, &UpgradeError{Code: response.StatusCode, Type: response.Header.Get("Content-Type"), Body: body}
 	}
-	protocol := answer.Header.Get(httpstream.HeaderProtocolVersion)
+	protocol := response.Header.Get(httpstream.HeaderProtocolVersion)
 	if protocol == "" {
 		return nil, ErrNoProtocol
 	}

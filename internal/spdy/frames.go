@@ -157,7 +157,7 @@ func numbers(all ...uint32) (payload []byte) {
 }
 
 // appendHeaders appends headers as the next part of the zlib stream of all headers of a
-// connection; first says that this is its begin. They are not compressed, because Go's
+// connection; first reports that this is its begin. They are not compressed, because Go's
 // compressor needs more than half a megabyte.
 func appendHeaders(b []byte, first bool, headers http.Header) []byte {
 	if first {

@@ -24,14 +24,14 @@ type stream struct {
 	// chunks were received and not read.
 	chunks   []chunk
 	readable sync.Cond
-	// finished says that nothing more is received, closed that nothing more is sent.
+	// finished reports that nothing more is received, closed that nothing more is sent.
 	finished, closed bool
-	// reset says that the other side ended the stream, lost that the connection ended
+	// reset reports that the other side ended the stream, lost that the connection ended
 	// before the stream.
 	reset, lost bool
 }
 
-// reply says that the other side has answered.
+// reply records that the other side has responded.
 func (s *stream) reply() {
 	if !s.accepted {
 		s.accepted = true
@@ -39,7 +39,7 @@ func (s *stream) reply() {
 	}
 }
 
-// finish says that nothing more is received.
+// finish records that nothing more is received.
 func (s *stream) finish() {
 	s.finished = true
 	s.readable.Broadcast()
@@ -126,7 +126,7 @@ func (s *stream) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Close says that nothing more is sent.
+// Close ends the sending.
 func (s *stream) Close() error {
 	s.c.mu.Lock()
 	if s.closed || s.reset {

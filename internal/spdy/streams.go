@@ -64,17 +64,17 @@ type streams struct {
 	open map[uint32]*stream
 	// lastID is the ID of the last stream that either side opened.
 	lastID uint32
-	// closing says that Close was called, ended that nothing more is read.
+	// closing reports that Close was called, ended that nothing more is read.
 	closing, ended bool
 	outgoing       outgoing
 }
 
 // outgoing are the control frames that a connection sends.
 type outgoing struct {
-	// pending are to be written before others; flushing says that a goroutine is going to.
+	// pending are to be written before others; flushing reports that a goroutine is going to.
 	pending  []byte
 	flushing bool
-	// headersSent says that the zlib stream of headers has begun.
+	// headersSent reports that the zlib stream of headers has begun.
 	headersSent bool
 }
 
@@ -131,7 +131,7 @@ func (c *streams) handle(f frame) error {
 			return err
 		}
 		if own := id%2 == 0 == c.server; own {
-			return nil // an answer
+			return nil // a response
 		}
 		return c.send(framePing, numbers(id))
 	case frameSynReply, frameReset:
@@ -205,7 +205,7 @@ func (c *streams) opened(f frame) error {
 	if s.reply(); f.flags&flagFinish != 0 {
 		s.finish()
 	}
-	// The answer precedes what accept sends.
+	// The response precedes what accept sends.
 	err = c.enqueue(frameSynReply, appendHeaders(numbers(id), c.beginHeaders(), nil))
 	c.mu.Unlock()
 	c.accept(s)

@@ -104,8 +104,8 @@ func (t *Tracer) export(ctx context.Context, batch []*Span) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, exportTimeout)
 	defer cancel()
-	request, answer := encode(batch, t.cfg.Resource), []byte(nil)
-	switch err := t.conn.Invoke(ctx, exportMethod, &request, &answer); {
+	request, response := encode(batch, t.cfg.Resource), []byte(nil)
+	switch err := t.conn.Invoke(ctx, exportMethod, &request, &response); {
 	case err != nil && !t.failing:
 		t.failing = true
 		t.cfg.Log.Warn("Failed to export traces, dropping spans until the endpoint answers", "endpoint", t.cfg.Endpoint, "err", err)

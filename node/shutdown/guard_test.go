@@ -25,7 +25,7 @@ type host struct {
 
 	mu      sync.Mutex
 	journal []string
-	// absent: logind does not answer; preparing and stopping are the states
+	// absent: logind does not respond; preparing and stopping are the states
 	// that it and systemd report; late: it grants no lock any more.
 	absent, preparing, stopping, late bool
 	// max is its InhibitDelayMaxSec, obeys reports whether it accepts a
@@ -58,7 +58,7 @@ func (h *host) pod(name string, priority int32, takes time.Duration) {
 	h.takes[types.UID(name)], h.priority[types.UID(name)] = takes, priority
 }
 
-// wantJournal compares the journal with the wanted entries and clears it.
+// wantJournal compares the journal with the desired entries and clears it.
 func (h *host) wantJournal(want ...string) {
 	h.t.Helper()
 	synctest.Wait()

@@ -26,7 +26,7 @@ import (
 const driverTimeout = 3 * time.Second
 
 // hangGrace is how long a measurement may take to notice that its time is over, before its file
-// system counts as one that does not answer.
+// system counts as one that does not respond.
 const hangGrace = time.Second
 
 // driverErrorKeep is how old the last usage of a volume may be while its driver fails to report it: a driver
@@ -43,7 +43,7 @@ type claimMeter struct {
 	tried map[string]time.Time
 
 	mu sync.Mutex
-	// hanging are the paths on file systems that do not answer.
+	// hanging are the paths on file systems that do not respond.
 	hanging map[string]bool
 }
 
@@ -136,7 +136,7 @@ func (c *Collector) measureClaims(ctx context.Context, last usage.ClaimVolumes, 
 	return result
 }
 
-// measureUnlessHanging measures a volume, unless its file system does not answer: then known is
+// measureUnlessHanging measures a volume, unless its file system does not respond: then known is
 // false until it does. A system call that hangs cannot be ended, so that its goroutine stays as
 // long.
 func (c *Collector) measureUnlessHanging(ctx context.Context, path string, before *usage.ClaimVolume, points []*mountinfo.Info) (volume *usage.ClaimVolume, known bool) {

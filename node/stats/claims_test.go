@@ -117,7 +117,7 @@ func TestClaimsTooLarge(t *testing.T) {
 	}
 }
 
-// A file system that does not answer delays one measurement, and hides no other volume.
+// A file system that does not respond delays one measurement, and hides no other volume.
 func TestClaimsHang(t *testing.T) {
 	m := claimMachine(t)
 	synctest.Test(t, func(t *testing.T) {

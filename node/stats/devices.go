@@ -15,7 +15,7 @@ import (
 	"github.com/podstead/podstead/internal/usage"
 )
 
-// localFilesystems are the types of file systems on block devices that answer without a
+// localFilesystems are the types of file systems on block devices that respond without a
 // network.
 var localFilesystems = []string{"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "vfat"}
 

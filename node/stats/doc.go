@@ -2,7 +2,7 @@
 // file systems use.
 //
 // It owns the measurements and caches the last ones, so that ten readers cost as
-// much as one: each caller passes the maximum age of an answer, and of concurrent
+// much as one: each caller passes the maximum age of a response, and of concurrent
 // callers one measures. It starts nothing and measures nothing while there is no
 // caller.
 //
