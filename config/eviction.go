@@ -35,7 +35,7 @@ const defaultTransition = 5 * time.Minute
 func (e *Eviction) MinFree(signal string, capacity int64) int64 {
 	for _, t := range e.Thresholds {
 		if !t.Soft && string(t.Signal) == signal {
-			return t.Min.Of(capacity)
+			return t.Min.ForCapacity(capacity)
 		}
 	}
 	return 0

@@ -126,7 +126,7 @@ func (p *Prober) UpdatePod(pod Pod) {
 	own.pod, own.ip = pod.Pod, pod.IP
 	for id, c := range own.containers {
 		if !containsID(pod.Containers, id) {
-			p.drop(c, Startup, Liveness, Readiness)
+			p.endWorkers(c, Startup, Liveness, Readiness)
 			delete(own.containers, id)
 		}
 	}
@@ -181,7 +181,7 @@ func (p *Prober) StopLivenessAndStartup(uid types.UID) {
 	if pod := p.pods[uid]; pod != nil && !pod.ending {
 		pod.ending = true
 		for _, c := range pod.containers {
-			p.drop(c, Startup, Liveness)
+			p.endWorkers(c, Startup, Liveness)
 		}
 	}
 }
@@ -192,15 +192,15 @@ func (p *Prober) RemovePod(uid types.UID) {
 	defer p.mu.Unlock()
 	if pod := p.pods[uid]; pod != nil {
 		for _, c := range pod.containers {
-			p.drop(c, Startup, Liveness, Readiness)
+			p.endWorkers(c, Startup, Liveness, Readiness)
 		}
 		delete(p.pods, uid)
 	}
 }
 
-// drop ends probes of a container, also those in progress. Their last states are
+// endWorkers ends probes of a container, also those in progress. Their last states are
 // kept.
-func (p *Prober) drop(c *probedContainer, kinds ...Kind) {
+func (p *Prober) endWorkers(c *probedContainer, kinds ...Kind) {
 	for _, kind := range kinds {
 		if w := c.workers[kind]; w != nil {
 			w.ended = true

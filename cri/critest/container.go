@@ -72,7 +72,7 @@ func (s *runtimeServer) StartContainer(_ context.Context, r *runtimeapi.StartCon
 		return nil, status.Errorf(codes.Unknown, "sandbox container %q is not running", c.sandbox.id)
 	}
 	f.record.touched(c.sandbox, "StartContainer")
-	behaviour := f.script.of(c)
+	behaviour := f.script.behaviourOf(c)
 	if err := f.script.openLog(c); err != nil {
 		return nil, status.Errorf(codes.Unknown, "failed to create container loggers: %v", err)
 	}
@@ -107,7 +107,7 @@ func (s *runtimeServer) StopContainer(ctx context.Context, r *runtimeapi.StopCon
 	}
 	f.record.touched(c.sandbox, "StopContainer")
 	if r.Timeout > 0 && c.running() {
-		behaviour := f.script.of(c)
+		behaviour := f.script.behaviourOf(c)
 		switch end := (ending{code: behaviour.TermCode}); {
 		case behaviour.IgnoreTerm:
 		case behaviour.StopAfter > 0:

@@ -66,8 +66,8 @@ func (f *Fake) WriteLogs() {
 	f.script.logs = true
 }
 
-// of is the behaviour of a container. The fake's lock is held.
-func (s *script) of(c *container) Behaviour {
+// behaviourOf is the behaviour behaviourOf a container. The fake's lock is held.
+func (s *script) behaviourOf(c *container) Behaviour {
 	_, b := s.find(c)
 	return b
 }

@@ -41,7 +41,7 @@ func (f *Fake) NoStats() {
 	f.stats.none = true
 }
 
-func (s *statsTable) of(c *container) Stats {
+func (s *statsTable) statsOf(c *container) Stats {
 	if own, ok := s.byName[c.sandbox.config.GetMetadata().GetName()+"/"+c.containerName()]; ok {
 		return own
 	}
@@ -64,7 +64,7 @@ func (s *runtimeServer) ListContainerStats(_ context.Context, r *runtimeapi.List
 		if !selects(r.GetFilter().GetLabelSelector(), c.config.GetLabels()) {
 			continue
 		}
-		used, now := f.stats.of(c), time.Now().UnixNano()
+		used, now := f.stats.statsOf(c), time.Now().UnixNano()
 		if used.Mount == "" {
 			used.Mount = "/var/lib/critest"
 		}
@@ -99,7 +99,7 @@ func (s *runtimeServer) ListPodSandboxStats(_ context.Context, r *runtimeapi.Lis
 		var sum Stats
 		for _, c := range b.members {
 			if c.running() {
-				used := f.stats.of(c)
+				used := f.stats.statsOf(c)
 				sum.CPU, sum.Memory = sum.CPU+used.CPU, sum.Memory+used.Memory
 			}
 		}

@@ -198,7 +198,7 @@ func (s *forwardSession) add(stream httpstream.Stream) {
 	case kind == v1.StreamTypeError && p.errors == nil:
 		p.errors = stream
 	default:
-		s.drop(stream)
+		s.resetStream(stream)
 		return
 	}
 	if p.data == nil || p.errors == nil {
@@ -322,13 +322,13 @@ func (s *forwardSession) end(p *streamPair, err error) {
 	}
 	for _, stream := range []httpstream.Stream{p.data, p.errors} {
 		if stream != nil {
-			s.drop(stream)
+			s.resetStream(stream)
 		}
 	}
 }
 
-// drop resets a stream. What the client still sends on it is ignored.
-func (s *forwardSession) drop(stream httpstream.Stream) {
+// resetStream resets a stream. What the client still sends on it is ignored.
+func (s *forwardSession) resetStream(stream httpstream.Stream) {
 	_ = stream.Reset()
 	s.conn.RemoveStreams(stream)
 }

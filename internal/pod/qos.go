@@ -15,12 +15,12 @@ var qosResources = [...]v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory}
 // in Kubernetes, an empty object is set and makes the pod BestEffort.
 func QOSClass(pod *v1.Pod) v1.PodQOSClass {
 	if r := pod.Spec.Resources; r != nil {
-		return classOf(asks(r), guaranteed(r))
+		return classOf(hasResources(r), guaranteed(r))
 	}
 	asked, all := false, true
 	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range list {
-			asked = asked || asks(&list[i].Resources)
+			asked = asked || hasResources(&list[i].Resources)
 			all = all && guaranteed(&list[i].Resources)
 		}
 	}
@@ -37,7 +37,7 @@ func classOf(asked, guaranteed bool) v1.PodQOSClass {
 	return v1.PodQOSBurstable
 }
 
-func asks(r *v1.ResourceRequirements) bool {
+func hasResources(r *v1.ResourceRequirements) bool {
 	for _, name := range qosResources {
 		if positive(r.Requests[name]) || positive(r.Limits[name]) {
 			return true

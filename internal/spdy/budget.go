@@ -35,8 +35,8 @@ func NewBudget(bytes int) *Budget {
 	return &Budget{left: bytes, waiting: map[wakeup.Signal]struct{}{}}
 }
 
-// take takes bytes, or notifies the channel when there may be enough.
-func (b *Budget) take(n int, notify wakeup.Signal) bool {
+// reserve takes bytes, or notifies the channel when there may be enough.
+func (b *Budget) reserve(n int, notify wakeup.Signal) bool {
 	if b == nil || n == 0 {
 		return true
 	}
@@ -50,8 +50,8 @@ func (b *Budget) take(n int, notify wakeup.Signal) bool {
 	return true
 }
 
-// put returns bytes.
-func (b *Budget) put(n int) {
+// release returns bytes.
+func (b *Budget) release(n int) {
 	if b == nil || n == 0 {
 		return
 	}
@@ -74,25 +74,25 @@ type account struct {
 	changed wakeup.Signal
 }
 
-// take takes bytes of data. A connection that keeps no data always gets a chunk, however many
+// reserveData takes bytes of data. A connection that keeps no data always gets a chunk, however many
 // streams it has.
-func (a *account) take(n int) bool {
-	if a.unread > 0 && a.unread+a.streams+n > maxHeld || !a.budget.take(shared(a.unread+n)-shared(a.unread), a.changed) {
+func (a *account) reserveData(n int) bool {
+	if a.unread > 0 && a.unread+a.streams+n > maxHeld || !a.budget.reserve(shared(a.unread+n)-shared(a.unread), a.changed) {
 		return false
 	}
 	a.unread += n
 	return true
 }
 
-// put returns bytes of data.
-func (a *account) put(n int) {
-	a.budget.put(shared(a.unread) - shared(a.unread-n))
+// releaseData returns bytes of data.
+func (a *account) releaseData(n int) {
+	a.budget.release(shared(a.unread) - shared(a.unread-n))
 	a.unread -= n
 	a.changed.Notify()
 }
 
-// takeStream takes the cost of a stream. Only the connection's own maximum limits it.
-func (a *account) takeStream(n int) bool {
+// reserveStream takes the cost of a stream. Only the connection's own maximum limits it.
+func (a *account) reserveStream(n int) bool {
 	if a.unread+a.streams+n > maxHeld {
 		return false
 	}
@@ -100,15 +100,15 @@ func (a *account) takeStream(n int) bool {
 	return true
 }
 
-// putStream returns the cost of a stream.
-func (a *account) putStream(n int) {
+// releaseStream returns the cost of a stream.
+func (a *account) releaseStream(n int) {
 	a.streams -= n
 	a.changed.Notify()
 }
 
 // close returns everything to the budget. What is taken later does not count.
 func (a *account) close() {
-	a.budget.put(shared(a.unread))
+	a.budget.release(shared(a.unread))
 	a.budget = nil
 	a.changed.Notify()
 }

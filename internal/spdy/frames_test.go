@@ -186,10 +186,10 @@ func TestManyStreamsWithoutBudget(t *testing.T) {
 // Even at the maximum of a connection, a chunk gets in.
 func TestChunkBesideStreams(t *testing.T) {
 	a := account{budget: NewBudget(0), changed: wakeup.NewSignal()}
-	if !a.takeStream(maxHeld) || a.takeStream(1) {
+	if !a.reserveStream(maxHeld) || a.reserveStream(1) {
 		t.Error("streams are not bounded by the maximum of the connection")
 	}
-	if !a.take(maxChunk+chunkCost) || a.take(1) {
+	if !a.reserveData(maxChunk+chunkCost) || a.reserveData(1) {
 		t.Error("not exactly one chunk was taken")
 	}
 }

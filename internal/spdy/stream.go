@@ -48,7 +48,7 @@ func (s *stream) finish() {
 // end ends both directions and drops what was not read.
 func (s *stream) end() {
 	for _, ch := range s.chunks {
-		s.c.put(ch.cost)
+		s.c.releaseData(ch.cost)
 	}
 	s.chunks, s.lost = nil, false
 	s.finish()
@@ -69,7 +69,7 @@ func (s *stream) Next() ([]byte, error) {
 		return nil, err
 	}
 	b := s.chunks[0].data
-	s.drop()
+	s.removeChunk()
 	return b, nil
 }
 
@@ -83,7 +83,7 @@ func (s *stream) Read(b []byte) (int, error) {
 	first := &s.chunks[0]
 	n := copy(b, first.data)
 	if first.data = first.data[n:]; len(first.data) == 0 {
-		s.drop()
+		s.removeChunk()
 	}
 	return n, nil
 }
@@ -102,9 +102,9 @@ func (s *stream) wait() error {
 	return nil
 }
 
-// drop drops the first chunk, which was read.
-func (s *stream) drop() {
-	s.c.put(s.chunks[0].cost)
+// removeChunk drops the first chunk, which was read.
+func (s *stream) removeChunk() {
+	s.c.releaseData(s.chunks[0].cost)
 	s.chunks[0] = chunk{}
 	s.chunks = s.chunks[1:]
 }

@@ -194,7 +194,7 @@ func (c *streams) opened(f frame) error {
 			c.mu.Unlock()
 			return errTooMany
 		}
-		if c.takeStream(s.cost) {
+		if c.reserveStream(s.cost) {
 			break
 		}
 		c.mu.Unlock()
@@ -240,7 +240,7 @@ func (c *streams) data(f frame) error {
 		_, err := io.ReadFull(c.frames.in, b)
 		c.mu.Lock()
 		if err != nil || s.finished {
-			c.put(n + chunkCost)
+			c.releaseData(n + chunkCost)
 		} else {
 			s.chunks = append(s.chunks, chunk{b, n + chunkCost})
 			s.readable.Broadcast()
@@ -266,7 +266,7 @@ func (c *streams) await(s *stream, n int) bool {
 	for {
 		c.mu.Lock()
 		ended := s.finished
-		taken := !ended && c.take(n)
+		taken := !ended && c.reserveData(n)
 		c.mu.Unlock()
 		if ended || taken {
 			return taken
@@ -279,7 +279,7 @@ func (c *streams) await(s *stream, n int) bool {
 func (c *streams) remove(s *stream) {
 	if c.open[s.id] == s {
 		delete(c.open, s.id)
-		c.putStream(s.cost)
+		c.releaseStream(s.cost)
 	}
 }
 

@@ -129,7 +129,7 @@ func leastUse(t *Threshold, level Level) int64 {
 	if !t.Signal.isDisk() {
 		return 0
 	}
-	return max(t.Min.Of(level.Capacity)/relevantPart, 1)
+	return max(t.Min.ForCapacity(level.Capacity)/relevantPart, 1)
 }
 
 // reportFutile reports once per threshold that no pod can be evicted.

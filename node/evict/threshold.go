@@ -25,8 +25,8 @@ type Amount struct {
 	Percent float64
 }
 
-// Of returns the amount for a capacity.
-func (a Amount) Of(capacity int64) int64 {
+// ForCapacity returns the amount for a capacity.
+func (a Amount) ForCapacity(capacity int64) int64 {
 	if a.Percent > 0 {
 		return int64(math.Ceil(a.Percent / 100 * float64(capacity)))
 	}
@@ -170,7 +170,7 @@ func parseAmount(text string, s Signal) (Amount, error) {
 func HardMin(list []Threshold, s Signal, capacity int64) (least int64) {
 	for _, t := range list {
 		if t.Signal == s && !t.Soft {
-			least = max(least, t.Min.Of(capacity))
+			least = max(least, t.Min.ForCapacity(capacity))
 		}
 	}
 	return least

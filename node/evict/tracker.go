@@ -67,9 +67,9 @@ func (t *Tracker) Observe(levels *Levels, now time.Time) (changed bool) {
 		if level.Capacity == 0 {
 			continue
 		}
-		least := th.Min.Of(level.Capacity)
+		least := th.Min.ForCapacity(level.Capacity)
 		if c.active {
-			least += th.Reclaim.Of(level.Capacity)
+			least += th.Reclaim.ForCapacity(level.Capacity)
 		}
 		if level.Available >= least {
 			*c = crossing{}
@@ -144,7 +144,7 @@ func (t *Tracker) Margin(levels *Levels, s Signal) (margin int64, ok bool) {
 		if th.Signal != s || levels[s].Capacity == 0 {
 			continue
 		}
-		if m := levels[s].Available - th.Min.Of(levels[s].Capacity); m >= 0 && (!ok || m < margin) {
+		if m := levels[s].Available - th.Min.ForCapacity(levels[s].Capacity); m >= 0 && (!ok || m < margin) {
 			margin, ok = m, true
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/miekg/dns"
 )
 
-// Limits of the cache: its entries, the bytes of their packets, and how long an answer is
+// Limits of the cache: its entries, the bytes of their packets, and how long a response is
 // remembered whatever its TTL.
 const (
 	maxCacheEntries = 8192
@@ -20,7 +20,7 @@ const (
 	entryOverhead = 256
 )
 
-// cacheKey is what answers depend on.
+// cacheKey is what responses depend on.
 type cacheKey struct {
 	name                 string
 	kind, class          uint16
@@ -36,14 +36,14 @@ func keyOf(query *dns.Msg) cacheKey {
 	return key
 }
 
-// cacheEntry is an answer as a packet, whose size is known, unlike that of its records in memory.
+// cacheEntry is a response as a packet, whose size is known, unlike that of its records in memory.
 type cacheEntry struct {
 	key             cacheKey
 	packet          []byte
 	stored, expires time.Time
 }
 
-// cache remembers answers of the node's name servers. The entry that was not used for the longest
+// cache remembers responses of the node's name servers. The entry that was not used for the longest
 // time is forgotten first. It is safe for concurrent use.
 type cache struct {
 	mu      sync.Mutex
@@ -55,7 +55,7 @@ type cache struct {
 
 func newCache() *cache { return &cache{entries: map[cacheKey]*list.Element{}, order: list.New()} }
 
-// get returns the answer, with the TTLs that are left, nil if there is none.
+// get returns the response, with the TTLs that are left, nil if there is none.
 func (c *cache) get(key cacheKey) *dns.Msg {
 	now := time.Now()
 	c.mu.Lock()
@@ -72,25 +72,25 @@ func (c *cache) get(key cacheKey) *dns.Msg {
 	}
 	c.order.MoveToFront(found)
 	c.mu.Unlock()
-	answer := new(dns.Msg)
-	if err := answer.Unpack(entry.packet); err != nil {
+	response := new(dns.Msg)
+	if err := response.Unpack(entry.packet); err != nil {
 		return nil
 	}
 	age := uint32(now.Sub(entry.stored) / time.Second)
 	left := uint32(entry.expires.Sub(now)/time.Second) + 1
-	eachRecord(answer, func(h *dns.RR_Header) { h.Ttl = min(h.Ttl-min(h.Ttl, age), left) })
-	return answer
+	eachRecord(response, func(h *dns.RR_Header) { h.Ttl = min(h.Ttl-min(h.Ttl, age), left) })
+	return response
 }
 
-// put remembers an answer as long as its TTLs allow.
-func (c *cache) put(key cacheKey, answer *dns.Msg) {
-	ttl := lifetime(answer)
+// add remembers a response as long as its TTLs allow.
+func (c *cache) add(key cacheKey, response *dns.Msg) {
+	ttl := lifetime(response)
 	if ttl <= 0 {
 		return
 	}
-	answer = answer.Copy()
-	answer.Compress = true
-	packet, err := answer.Pack()
+	response = response.Copy()
+	response.Compress = true
+	packet, err := response.Pack()
 	if err != nil || len(packet)+entryOverhead > maxCacheBytes/16 {
 		return
 	}
@@ -114,22 +114,22 @@ func (c *cache) remove(e *list.Element) {
 	c.bytes -= len(entry.packet) + entryOverhead
 }
 
-// lifetime returns how long an answer may be remembered, 0 for not at all. An answer that a name
+// lifetime returns how long a response may be remembered, 0 for not at all. A response that a name
 // or a record does not exist is remembered as long as its SOA record says (RFC 2308).
-func lifetime(answer *dns.Msg) time.Duration {
-	if answer.Truncated || answer.Rcode != dns.RcodeSuccess && answer.Rcode != dns.RcodeNameError {
+func lifetime(response *dns.Msg) time.Duration {
+	if response.Truncated || response.Rcode != dns.RcodeSuccess && response.Rcode != dns.RcodeNameError {
 		return 0
 	}
 	limit := maxCacheTTL
-	if len(answer.Answer) == 0 || answer.Rcode == dns.RcodeNameError {
+	if len(response.Answer) == 0 || response.Rcode == dns.RcodeNameError {
 		limit = 0
-		for _, rr := range answer.Ns {
+		for _, rr := range response.Ns {
 			if soa, ok := rr.(*dns.SOA); ok {
 				limit = min(time.Duration(soa.Minttl)*time.Second, maxNegativeTTL)
 			}
 		}
 	}
-	eachRecord(answer, func(h *dns.RR_Header) { limit = min(limit, time.Duration(h.Ttl)*time.Second) })
+	eachRecord(response, func(h *dns.RR_Header) { limit = min(limit, time.Duration(h.Ttl)*time.Second) })
 	return limit
 }
 

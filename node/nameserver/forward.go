@@ -19,8 +19,8 @@ const (
 	forwardTimeout = 4500 * time.Millisecond
 	// packetSize is the largest UDP packet in bytes, which no network fragments (DNS flag day 2020).
 	packetSize = 1232
-	// maxLargeAnswers limits how many answers of up to 64 KiB, which come over TCP, are read at once.
-	maxLargeAnswers = 8
+	// maxLargeResponses limits how many responses of up to 64 KiB, which come over TCP, are read at once.
+	maxLargeResponses = 8
 )
 
 var errNoUpstream = errors.New("the node has no name server")
@@ -38,37 +38,37 @@ type forwarder struct {
 }
 
 func newForwarder() *forwarder {
-	return &forwarder{cache: newCache(), exchange: exchangeOnce, large: make(chan struct{}, maxLargeAnswers)}
+	return &forwarder{cache: newCache(), exchange: exchangeOnce, large: make(chan struct{}, maxLargeResponses)}
 }
 
 func exchangeOnce(ctx context.Context, network, server string, query *dns.Msg) (*dns.Msg, error) {
 	client := &dns.Client{Net: network, Timeout: attemptTimeout, UDPSize: packetSize}
-	answer, _, err := client.ExchangeContext(ctx, query, server)
-	return answer, err
+	response, _, err := client.ExchangeContext(ctx, query, server)
+	return response, err
 }
 
-// cached returns the answer to a query if it is known, nil if not.
+// cached returns the response to a query if it is known, nil if not.
 func (f *forwarder) cached(query *dns.Msg) *dns.Msg { return f.cache.get(keyOf(query)) }
 
-// ask returns the answer of the node's name servers. Equal queries at the same time are sent once.
-// The caller must not write to the answer.
+// ask returns the response of the node's name servers. Equal queries at the same time are sent once.
+// The caller must not write to the response.
 func (f *forwarder) ask(ctx context.Context, query *dns.Msg, resolvConf string, own []netip.Addr) (*dns.Msg, error) {
 	key := keyOf(query)
-	answer, err, _ := f.flights.Do(fmt.Sprint(key), func() (any, error) {
+	response, err, _ := f.flights.Do(fmt.Sprint(key), func() (any, error) {
 		servers, err := f.upstreams.list(resolvConf, own)
 		if err != nil {
 			return nil, err
 		}
-		answer, err := f.askEach(ctx, servers, upstreamQuery(query))
+		response, err := f.askEach(ctx, servers, upstreamQuery(query))
 		if err == nil {
-			f.cache.put(key, answer)
+			f.cache.add(key, response)
 		}
-		return answer, err
+		return response, err
 	})
 	if err != nil {
 		return nil, err
 	}
-	return answer.(*dns.Msg), nil
+	return response.(*dns.Msg), nil
 }
 
 // askEach asks one server after another until one answers.
@@ -78,15 +78,15 @@ func (f *forwarder) askEach(ctx context.Context, servers []string, query *dns.Ms
 	var failed *dns.Msg
 	err := errNoUpstream
 	for _, server := range servers {
-		answer, askErr := f.askOne(ctx, server, query)
+		response, askErr := f.askOne(ctx, server, query)
 		f.upstreams.report(server, askErr == nil)
 		switch {
 		case askErr != nil:
 			err = fmt.Errorf("%s: %w", server, askErr)
-		case answer.Rcode == dns.RcodeServerFailure || answer.Rcode == dns.RcodeRefused || answer.Rcode == dns.RcodeNotImplemented:
-			failed = answer // another server may know more
+		case response.Rcode == dns.RcodeServerFailure || response.Rcode == dns.RcodeRefused || response.Rcode == dns.RcodeNotImplemented:
+			failed = response // another server may know more
 		default:
-			return answer, nil
+			return response, nil
 		}
 		if ctx.Err() != nil {
 			break
@@ -103,32 +103,32 @@ func (f *forwarder) askOne(ctx context.Context, server string, query *dns.Msg) (
 	query.Id = dns.Id() // each packet has an ID and a port that an attacker has to guess
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
-	answer, err := f.exchange(ctx, "udp", server, query)
+	response, err := f.exchange(ctx, "udp", server, query)
 	if err != nil {
 		return nil, err
 	}
-	if answer.Truncated {
+	if response.Truncated {
 		select {
 		case f.large <- struct{}{}:
 			defer func() { <-f.large }()
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
-		if answer, err = f.exchange(ctx, "tcp", server, query); err != nil {
+		if response, err = f.exchange(ctx, "tcp", server, query); err != nil {
 			return nil, err
 		}
 	}
-	if !isAnswerTo(answer, query) {
+	if !isResponseTo(response, query) {
 		return nil, errors.New("the answer is to another question")
 	}
-	return answer, nil
+	return response, nil
 }
 
-func isAnswerTo(answer, query *dns.Msg) bool {
-	if !answer.Response || len(answer.Question) != 1 {
+func isResponseTo(response, query *dns.Msg) bool {
+	if !response.Response || len(response.Question) != 1 {
 		return false
 	}
-	a, q := answer.Question[0], query.Question[0]
+	a, q := response.Question[0], query.Question[0]
 	return a.Qtype == q.Qtype && a.Qclass == q.Qclass && strings.EqualFold(a.Name, q.Name)
 }
 

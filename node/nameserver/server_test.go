@@ -164,7 +164,7 @@ func TestCache(t *testing.T) {
 		c := newCache()
 		query := question("far.example", dns.TypeA)
 		key := keyOf(question("FAR.example", dns.TypeA))
-		c.put(keyOf(query), reply(query, 10))
+		c.add(keyOf(query), reply(query, 10))
 		time.Sleep(4 * time.Second)
 		if got := c.get(key); got == nil || got.Answer[0].Header().Ttl != 6 {
 			t.Fatalf("after 4 s of 10: %v", got)
@@ -180,12 +180,12 @@ func TestCache(t *testing.T) {
 			"no record and no SOA": {},
 			"no name and no SOA":   {MsgHdr: dns.MsgHdr{Rcode: dns.RcodeNameError}},
 		} {
-			if c.put(key, answer); c.get(key) != nil {
+			if c.add(key, answer); c.get(key) != nil {
 				t.Errorf("%s is remembered", name)
 			}
 		}
 		missing := &dns.Msg{MsgHdr: dns.MsgHdr{Rcode: dns.RcodeNameError}, Ns: []dns.RR{newNames(snapshot()).authority()}}
-		c.put(key, missing)
+		c.add(key, missing)
 		if got := c.get(key); got == nil || got.Rcode != dns.RcodeNameError {
 			t.Errorf("that a name does not exist is not remembered: %v", got)
 		}
@@ -200,14 +200,14 @@ func TestCache(t *testing.T) {
 func TestCacheIsBounded(t *testing.T) {
 	c := newCache()
 	used := question("used.example", dns.TypeA)
-	c.put(keyOf(used), reply(used, 600))
+	c.add(keyOf(used), reply(used, 600))
 	for i := range 3 * maxCacheEntries {
 		query := question(fmt.Sprintf("%d.%s.example", i, strings.Repeat("a", 60)), dns.TypeA)
 		answer := reply(query, 600)
 		for range i % 20 {
 			answer.Answer = append(answer.Answer, answer.Answer[0])
 		}
-		c.put(keyOf(query), answer)
+		c.add(keyOf(query), answer)
 		if i%1000 == 0 && c.get(keyOf(used)) == nil {
 			t.Fatalf("an entry in use is forgotten after %d others", i)
 		}

@@ -19,7 +19,7 @@ const (
 	maxResolvConf = 64 << 10
 	// maxUpstreams is the C library's limit of name servers.
 	maxUpstreams = 3
-	// upstreamPause is how long a name server that did not answer is asked only after the others.
+	// upstreamPause is how long a name server that did not respond is asked only after the others.
 	upstreamPause = 10 * time.Second
 )
 
@@ -31,7 +31,7 @@ type upstreams struct {
 	path    string
 	info    fs.FileInfo
 	servers []string
-	// failed is when a server did not answer, since its last answer.
+	// failed is when a server did not respond, since its last response.
 	failed map[string]time.Time
 }
 
