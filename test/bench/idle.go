@@ -27,7 +27,7 @@ func (b *bench) idle() error {
 	}
 	with := fmt.Sprintf(" while idle with %d pods", b.opts.largest)
 	b.report.add(b.row("CPU"+with, "% of a core"), shares[:1], nil, atMost(0.1, "≤ 0.1 %"))
-	b.report.add(b.row("private memory"+with, "MB"), []float64{megabytes(memory)}, nil, atMost(30, "≤ 30 MB"))
+	b.report.add(b.row("private memory"+with, "MB"), []float64{megabytes(memory)}, nil, atMost(20, "≤ 20 MB"))
 	b.node.Kill()
 	alone, err := cpuShares(b.ctx, b.opts.idle, b.rt.Pid())
 	if err != nil {
