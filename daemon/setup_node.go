@@ -158,3 +158,38 @@ func (d *daemon) newDescribe() func(supervisor.RuntimeCondition) *v1.Node {
 		return nodestatus.Describe(in)
 	}
 }
+
+// runtimeInventory is the client as node/nodestatus asks it.
+type runtimeInventory struct{ client *cri.Client }
+
+// Features implements nodestatus.Runtime.
+func (r runtimeInventory) Features(ctx context.Context) (f nodestatus.Features, err error) {
+	can, err := r.client.Capabilities(ctx)
+	if err != nil {
+		return f, err
+	}
+	if can.Features != nil {
+		policy := can.Features.GetSupplementalGroupsPolicy()
+		f.SupplementalGroupsPolicy = &policy
+	}
+	for name, h := range can.Handlers {
+		readOnly, users := h.GetRecursiveReadOnlyMounts(), h.GetUserNamespaces()
+		f.Handlers = append(f.Handlers, v1.NodeRuntimeHandler{
+			Name: name, Features: &v1.NodeRuntimeHandlerFeatures{RecursiveReadOnlyMounts: &readOnly, UserNamespaces: &users},
+		})
+	}
+	return f, nil
+}
+
+// Images implements nodestatus.Runtime.
+func (r runtimeInventory) Images(ctx context.Context) ([]nodestatus.Image, error) {
+	stored, err := r.client.StoredImages(ctx)
+	if err != nil {
+		return nil, err
+	}
+	images := make([]nodestatus.Image, len(stored))
+	for i := range stored {
+		images[i] = nodestatus.Image{Tags: stored[i].Tags, Digests: stored[i].Digests, Size: stored[i].Size}
+	}
+	return images, nil
+}

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"iter"
 	"path/filepath"
 
 	v1 "k8s.io/api/core/v1"
@@ -62,4 +63,20 @@ func (d *daemon) createObservers(context.Context) error {
 	})
 	d.start(p.addresses.Run, p.events.Run, p.pleg.Run, p.prober.Run)
 	return nil
+}
+
+// ownersOf returns what lists the containers of podstead's pods as they were last observed.
+func ownersOf(observer *pleg.PLEG) func() iter.Seq[oom.Owner] {
+	return func() iter.Seq[oom.Owner] {
+		return func(yield func(oom.Owner) bool) {
+			for _, pod := range observer.Observed().Own {
+				for i := range pod.Containers {
+					c := &pod.Containers[i]
+					if !yield(oom.Owner{Pod: pod.FullName(), PodUID: string(pod.UID), Name: c.Name, ID: c.ID}) {
+						return
+					}
+				}
+			}
+		}
+	}
 }

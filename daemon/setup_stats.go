@@ -118,3 +118,28 @@ func usedOf(u *usage.Usage) (kubeapi.ResourceUsage, time.Duration, bool) {
 	}
 	return kubeapi.ResourceUsage{Cores: *u.CPU.Rate, Memory: u.WorkingSet()}, u.CPU.Window, true
 }
+
+// observedPods shows node/stats what the runtime has. It makes two lists, which
+// the measurement discards.
+func observedPods(o *cri.Observed) []stats.ObservedPod {
+	count := 0
+	for _, pod := range o.Own {
+		count += len(pod.Containers)
+	}
+	pods, containers := make([]stats.ObservedPod, len(o.Own)), make([]stats.ObservedContainer, 0, count)
+	for i, pod := range o.Own {
+		p := &pods[i]
+		p.UID, p.Name, p.Namespace = pod.UID, pod.Name, pod.Namespace
+		if len(pod.Sandboxes) > 0 {
+			s := &pod.Sandboxes[0]
+			p.SandboxID, p.SandboxReady, p.SandboxCreatedAt, p.CgroupParent = s.ID, s.Ready, s.CreatedAt, s.CgroupParent()
+		}
+		first := len(containers)
+		for j := range pod.Containers {
+			c := &pod.Containers[j]
+			containers = append(containers, stats.ObservedContainer{Name: c.Name, ID: c.ID, CreatedAt: c.CreatedAt, Running: c.State == cri.StateRunning})
+		}
+		p.Containers = containers[first:len(containers):len(containers)]
+	}
+	return pods
+}
