@@ -171,6 +171,9 @@ func TestImports(t *testing.T) {
 			if !inside {
 				continue
 			}
+			if to == "daemon" && directory != "cmd/podstead" {
+				t.Errorf("%s imports the assembly of the daemon: move what it needs to the room that owns it", directory)
+			}
 			other, _ := ruleFor(to)
 			allowed := other.directory == own.directory || slices.Contains(own.may, "*") ||
 				slices.ContainsFunc(own.may, func(m string) bool { return below(to, m) })
