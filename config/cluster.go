@@ -63,7 +63,7 @@ func (o *Options) clusterNotices() []string {
 func (o *Options) checkCluster(t *table) {
 	c := &o.Cluster
 	c.Certificates.check(t, &c.Kubeconfig, &o.Remote, o.Paths.Root)
-	if o.joins() {
+	if o.joins() && t.sound(&o.Policy.NodeLabels) {
 		checkLabels(t.at(&o.Policy.NodeLabels), o.Policy.NodeLabels)
 	}
 	if update, report := t.at(&c.StatusUpdate), t.at(&c.StatusReport); c.StatusReport < c.StatusUpdate {

@@ -23,3 +23,16 @@ func TestParseRun(t *testing.T) {
 		}
 	}
 }
+
+// What the files of a daemon set is in the options that ParseRun returns, also for fields of a
+// PodsteadConfiguration.
+func TestParseRunReadsFiles(t *testing.T) {
+	dir := files(t, map[string]string{"config.yaml": kubeletHead + "maxPods: 3\n---\n" + ownHead + "rootDir: /data\n"})
+	flags, o, ok := ParseRun([]string{"podstead", "run", "--config=" + dir + "/config.yaml"})
+	if !ok {
+		t.Fatal("not a command line of run")
+	}
+	if _, err := o.Complete(flags); err != nil || o.Policy.MaxPods != 3 || o.Paths.Root != "/data" {
+		t.Errorf("%d pods, root %s (%v)", o.Policy.MaxPods, o.Paths.Root, err)
+	}
+}

@@ -45,6 +45,7 @@ type Options struct {
 	RunOnce bool
 	Log     Log
 
+	_                     noCopy
 	table                 *table
 	configFile, configDir string
 	healthPort            int
@@ -54,6 +55,12 @@ type Options struct {
 	// host is the directory of the host's /proc and /sys; empty for "/".
 	host string
 }
+
+// noCopy makes go vet refuse copies of Options, into which the rows of its table point.
+type noCopy struct{}
+
+func (*noCopy) Lock()   {}
+func (*noCopy) Unlock() {}
 
 // Manifests are the settings of the manifest sources.
 type Manifests struct {
