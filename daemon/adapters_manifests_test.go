@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/podstead/podstead/manifest"
+	"github.com/podstead/podstead/test/manifestapi"
 )
 
 // A manifest names its pods also while a new revision is in effect whose pod the supervisor
@@ -14,13 +15,13 @@ func TestManifestsNameThePodsInEffect(t *testing.T) {
 	text := func(image string) string {
 		return "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec: {containers: [{name: main, image: " + image + "}]}\n"
 	}
-	h := newWriteHarness(t, map[string]string{"web.yaml": text("a")})
-	file := filepath.Join(h.dir, "web.yaml")
-	view, finder := manifestView{config: h.config}, manifestFinder{config: h.config}
+	h := manifestapi.New(t, map[string]string{"web.yaml": text("a")})
+	file := filepath.Join(h.Dir, "web.yaml")
+	view, finder := manifestView{config: h.Config}, manifestFinder{config: h.Config}
 	digest := ""
 	for _, image := range []string{"a", "b"} {
-		h.write("web.yaml", text(image))
-		h.await("the manifest with image "+image+" is in effect", func() bool {
+		h.Write("web.yaml", text(image))
+		h.Await("the manifest with image "+image+" is in effect", func() bool {
 			unit := view.Manifests()[0].Units[0]
 			if unit.Name != file || !slices.Equal(unit.Pods, []string{"default/web"}) {
 				t.Fatalf("%s has the pods %q", unit.Name, unit.Pods)

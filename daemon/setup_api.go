@@ -12,8 +12,10 @@ import (
 	"github.com/podstead/podstead/httpapi/kubeapi"
 	"github.com/podstead/podstead/internal/buildinfo"
 	"github.com/podstead/podstead/manifest"
+	"github.com/podstead/podstead/manifest/change"
 	"github.com/podstead/podstead/node/cgroup"
 	"github.com/podstead/podstead/supervisor"
+	"github.com/podstead/podstead/supervisor/podephemeral"
 )
 
 // openAPI creates the API server and opens its listeners.
@@ -69,7 +71,7 @@ func (d *daemon) newKubeAPI() *kubeapi.API {
 	pods.Revisions = d.sources.config.PodDigests
 	return kubeapi.New(kubeapi.Config{
 		Versions: versions, Version: buildinfo.Version(),
-		Writer: d.newManifestWriter(), Ephemeral: d.newEphemeralUpdater(), Node: d.nodeName, ManifestName: manifest.BaseName,
+		Writer: d.newManifestWriter(), Ephemeral: d.newEphemeralRequests(), Node: d.nodeName, ManifestName: manifest.BaseName,
 		Manifest: manifestFinder{config: d.sources.config}.find,
 		Remedy:   manifest.KindRemedy,
 		Sources: kubeapi.Sources{
@@ -97,6 +99,24 @@ func (d *daemon) newKubeAPI() *kubeapi.API {
 			{Name: "pods/portforward", Kind: "PodPortForwardOptions", Namespaced: true, Verbs: metav1.Verbs{"create", "get"}},
 		},
 	})
+}
+
+// newManifestWriter creates what changes manifests for clients of the API.
+func (d *daemon) newManifestWriter() *change.Writer {
+	o := &d.opts.Manifests
+	return change.NewWriter(change.Config{
+		Path: o.Path, Node: d.nodeName, Mode: manifest.Mode(o.Mode), Signed: len(o.Keys.For(manifest.SourceFile)) > 0, Config: d.sources.config,
+		Grace: d.sup.SetRemovalGrace, Events: d.observers.events,
+	})
+}
+
+// newEphemeralRequests creates what changes ephemeral containers for clients of the API.
+func (d *daemon) newEphemeralRequests() podephemeral.Requests {
+	keys := &d.opts.Manifests.Keys
+	return podephemeral.Requests{
+		Update: d.sup.UpdateEphemeralContainers, Events: d.observers.events,
+		Verified: func(source manifest.Source) bool { return len(keys.For(source)) > 0 },
+	}
 }
 
 // namespaces returns those of all pods and objects, with repetitions.

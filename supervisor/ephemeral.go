@@ -1,23 +1,23 @@
 package supervisor
 
 import (
-	"errors"
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podstead/podstead/internal/objectwrite"
 	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
 // Errors of UpdateEphemeralContainers for a pod that takes none.
 var (
 	// ErrNoSuchPod: no source wants a pod with the UID.
-	ErrNoSuchPod = errors.New("the pod does not exist any more")
+	ErrNoSuchPod = objectwrite.Errorf(objectwrite.NotFound, "the pod does not exist any more")
 	// ErrPodOfCluster: the API server of the cluster keeps them.
-	ErrPodOfCluster = errors.New("the pod belongs to the API server of a cluster; add ephemeral containers there")
+	ErrPodOfCluster = objectwrite.Errorf(objectwrite.Forbidden, "the pod belongs to the API server of a cluster; add ephemeral containers there")
 	// ErrPodEnded: the pod has ended and is not going to run.
-	ErrPodEnded = errors.New("the pod has ended, and an ephemeral container would never start")
+	ErrPodEnded = objectwrite.Errorf(objectwrite.Conflict, "the pod has ended, and an ephemeral container would never start")
 )
 
 // UpdateEphemeralContainers replaces the ephemeral containers of a static pod by those that change

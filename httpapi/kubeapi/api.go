@@ -14,6 +14,7 @@ import (
 
 	"github.com/podstead/podstead/httpapi/access"
 	"github.com/podstead/podstead/httpapi/apistatus"
+	"github.com/podstead/podstead/internal/objectwrite"
 )
 
 // Config configures an API.
@@ -307,16 +308,15 @@ func (a *API) object(w http.ResponseWriter, r *http.Request) {
 func (a *API) single(r *http.Request, res *resource, e *entry, declared string) []byte {
 	name, namespace := r.PathValue("name"), r.PathValue("namespace")
 	if a.writer != nil && res.declared && access.CallerFrom(r.Context()).Classes.Has(access.Write) {
-		if d, err := a.writer.Find(ObjectName{Kind: res.kind, Namespace: namespace, Name: declared}); err == nil {
-			shown := shownObject(d.Object, e, name)
+		if d, err := a.writer.Find(objectwrite.Ref{Kind: res.kind, Namespace: namespace, Name: declared}); err == nil {
+			view := viewOf(res, e, namespace, name, declared)
+			shown := view.Show(&d)
 			delete(shown, "stringData")
-			setBound(shown, e.object)
 			for key, value := range e.object.GetAnnotations() {
 				if slices.Contains(identityAnnotations, key) {
-					setAnnotation(shown, key, value)
+					objectwrite.SetAnnotation(shown, key, value)
 				}
 			}
-			setAnnotation(shown, v1.LastAppliedConfigAnnotation, lastApplied(d.Document, name, res, namespace))
 			shown["kind"], shown["apiVersion"] = res.kind, res.apiVersion()
 			return mustJSON(shown)
 		}

@@ -221,13 +221,6 @@ func equalButStatus(previous, o Object) bool {
 	return equality.Semantic.DeepEqual(&one, &two)
 }
 
-// hasSeen reports whether a client that has seen a resource version has seen all of the object that
-// it can write.
-func (e *entry) hasSeen(version string) bool {
-	n, err := strconv.ParseUint(version, 10, 64)
-	return err == nil && e.declared <= n && n <= e.version
-}
-
 // deletion returns the change that deletes an object, with a version of its own.
 func (c *cache) deletion(last *entry) change {
 	o := last.object.DeepCopyObject().(Object)

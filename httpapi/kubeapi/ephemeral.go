@@ -15,14 +15,14 @@ import (
 
 	"github.com/podstead/podstead/httpapi/apistatus"
 	"github.com/podstead/podstead/internal/objectpatch"
+	"github.com/podstead/podstead/internal/objectwrite"
 )
 
 // EphemeralUpdater changes the ephemeral containers of pods.
 type EphemeralUpdater interface {
-	// UpdateEphemeral replaces the ephemeral containers of a pod by those that wanted returns, and
-	// returns when that is recorded on the disk. wanted gets the pod with the present ones, and its
-	// error is returned as it is. Other errors are Failures.
-	UpdateEphemeral(uid types.UID, wanted func(pod *v1.Pod) ([]v1.EphemeralContainer, error), o WriteOptions) error
+	// UpdateEphemeral replaces the ephemeral containers of a pod by those of the patched pod, and returns when that is
+	// recorded on the disk. What a client can correct is an objectwrite.Error.
+	UpdateEphemeral(uid types.UID, u objectwrite.Update, o objectwrite.Options) error
 }
 
 // ephemeralKind is the kind in which clients up to Kubernetes 1.21 read and write the ephemeral
@@ -90,47 +90,21 @@ func (a *API) writeEphemeral(r *http.Request, res *resource, e *entry) (legacy b
 	if err != nil {
 		return false, err
 	}
-	var change func(shown map[string]any) (map[string]any, error)
-	versioned := true
+	var p objectpatch.Patch
 	if r.Method == http.MethodPatch {
-		p, err := patchOf(r, res)
-		if err != nil {
-			return false, err
-		}
-		versioned = p.versioned
-		change = func(shown map[string]any) (map[string]any, error) {
-			patched, err := p.apply(shown)
-			if err != nil {
-				err = fail(http.StatusUnprocessableEntity, "the patch cannot be applied: %v", err)
-			}
-			return patched, err
-		}
+		p, err = patchOf(r, res)
 	} else {
-		object, isLegacy, err := readEphemeral(r, res)
-		if err != nil {
-			return false, err
-		}
-		legacy = isLegacy
-		change = func(map[string]any) (map[string]any, error) { return object, nil }
+		p.Object, legacy, err = readEphemeral(r, res)
 	}
-	return legacy, a.ephemeral.UpdateEphemeral(e.object.GetUID(), func(pod *v1.Pod) ([]v1.EphemeralContainer, error) {
-		now, declared := a.lookup(res, r.PathValue("namespace"), r.PathValue("name"))
-		if now == nil || now.object.GetUID() != pod.UID {
-			return nil, fail(http.StatusConflict, "the pod was replaced meanwhile; get it again and repeat the change")
-		}
-		shown, err := objectpatch.Decode(now.bytes())
-		if err != nil {
-			return nil, err
-		}
-		object, err := change(shown)
-		if err != nil {
-			return nil, err
-		}
-		if err := checkMetadata(object, shown, now, declared, false, versioned); err != nil {
-			return nil, err
-		}
-		return ephemeralOf(object)
-	}, o)
+	if err != nil {
+		return false, err
+	}
+	namespace, name := r.PathValue("namespace"), r.PathValue("name")
+	now, declared := a.lookup(res, namespace, name)
+	if now == nil || now.object.GetUID() != e.object.GetUID() {
+		return legacy, fail(http.StatusConflict, "the pod was replaced meanwhile; get it again and repeat the change")
+	}
+	return legacy, a.ephemeral.UpdateEphemeral(now.object.GetUID(), objectwrite.Update{Patch: p, View: viewOf(res, now, namespace, name, declared)}, o)
 }
 
 // readEphemeral reads the body of a PUT: a Pod, or EphemeralContainers, which it returns as the part
@@ -155,55 +129,4 @@ func readEphemeral(r *http.Request, res *resource) (object map[string]any, legac
 	object = maps.Clone(object)
 	object["kind"], object["spec"] = res.kind, map[string]any{"ephemeralContainers": object["ephemeralContainers"]}
 	return object, true, nil
-}
-
-// ephemeralOf returns spec.ephemeralContainers of a pod. Other changes of the pod have no effect, as
-// at an API server.
-func ephemeralOf(object map[string]any) ([]v1.EphemeralContainer, error) {
-	spec, _ := object["spec"].(map[string]any)
-	text, err := json.Marshal(spec["ephemeralContainers"])
-	if err != nil {
-		return nil, err
-	}
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.DisallowUnknownFields()
-	var list []v1.EphemeralContainer
-	if err := decoder.Decode(&list); err != nil {
-		return nil, fail(http.StatusUnprocessableEntity, "spec.ephemeralContainers: %s", strings.TrimPrefix(err.Error(), "json: "))
-	}
-	return list, nil
-}
-
-// withEphemeral adds the ephemeral containers of a pod that runs to what its manifest declares.
-func withEphemeral(shown, live map[string]any) {
-	spec, _ := live["spec"].(map[string]any)
-	list := spec["ephemeralContainers"]
-	declared, ok := shown["spec"].(map[string]any)
-	if list == nil || !ok {
-		return
-	}
-	declared = maps.Clone(declared)
-	declared["ephemeralContainers"] = list
-	shown["spec"] = declared
-}
-
-// withoutEphemeral returns a pod as it is written into its manifest. It refuses other ephemeral
-// containers than those that the client was shown, and takes a pod without any for one that is not
-// about them.
-func withoutEphemeral(object, shown map[string]any) (map[string]any, error) {
-	spec, _ := object["spec"].(map[string]any)
-	list, ok := spec["ephemeralContainers"]
-	if !ok {
-		return object, nil
-	}
-	known, _ := shown["spec"].(map[string]any)
-	a, _ := json.Marshal(list)
-	b, _ := json.Marshal(known["ephemeralContainers"])
-	if !bytes.Equal(a, b) && string(a) != "[]" && string(a) != "null" {
-		return nil, fail(http.StatusUnprocessableEntity, "spec.ephemeralContainers: a manifest cannot have them; add one to the running pod with podstead debug or kubectl debug")
-	}
-	object, spec = maps.Clone(object), maps.Clone(spec)
-	delete(spec, "ephemeralContainers")
-	object["spec"] = spec
-	return object, nil
 }

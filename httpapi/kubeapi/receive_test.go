@@ -14,14 +14,15 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstead/podstead/httpapi/access"
+	"github.com/podstead/podstead/internal/objectwrite"
 	"github.com/podstead/podstead/internal/statefile"
 )
 
 // createWriter only creates.
 type createWriter struct{ Writer }
 
-func (createWriter) Create(_ context.Context, object map[string]any, _ WriteOptions) (Written, error) {
-	return Written{Object: object, Changed: true}, nil
+func (createWriter) Create(_ context.Context, object map[string]any, _ objectwrite.Options) (objectwrite.Written, error) {
+	return objectwrite.Written{Object: object, Changed: true}, nil
 }
 
 // Clients that send their bodies slowly take no slot of a write, and get an error after a while.

@@ -1,8 +1,6 @@
 package kubeapi
 
 import (
-	"maps"
-	"reflect"
 	"strings"
 	"time"
 
@@ -75,33 +73,6 @@ func ClaimSource(list func() []*v1.PersistentVolumeClaim, volumes func() []Claim
 		}
 		return claims
 	}}
-}
-
-// setBound adds what binding has added to a claim or a volume that its manifest declares: the name
-// of the volume, or the claim.
-func setBound(shown map[string]any, object Object) {
-	field, value := boundField(object)
-	spec, _ := shown["spec"].(map[string]any)
-	if value == nil || spec == nil || spec[field] != nil {
-		return
-	}
-	spec = maps.Clone(spec)
-	spec[field] = value
-	shown["spec"] = spec
-}
-
-// dropBound removes what setBound has added from an object that a client sends, so that it does not
-// get into the manifest.
-func dropBound(object, declared map[string]any, shown Object) {
-	field, value := boundField(shown)
-	spec, _ := object["spec"].(map[string]any)
-	known, _ := declared["spec"].(map[string]any)
-	if value == nil || spec == nil || known[field] != nil || !reflect.DeepEqual(spec[field], value) {
-		return
-	}
-	spec = maps.Clone(spec)
-	delete(spec, field)
-	object["spec"] = spec
 }
 
 // boundField returns the field of the spec that binding sets, and its value as decoded JSON; nil

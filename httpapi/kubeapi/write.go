@@ -10,6 +10,7 @@ import (
 
 	"github.com/podstead/podstead/httpapi/access"
 	"github.com/podstead/podstead/httpapi/apistatus"
+	"github.com/podstead/podstead/internal/objectwrite"
 )
 
 const (
@@ -62,11 +63,7 @@ func (a *API) write(w http.ResponseWriter, r *http.Request, res *resource) {
 
 // writeFailure answers a write with its error.
 func writeFailure(w http.ResponseWriter, r *http.Request, err error) {
-	var failure *Failure
-	if !errors.As(err, &failure) {
-		failure = &Failure{apistatus.New(http.StatusInternalServerError, "%v", err)}
-	}
-	apistatus.Write(w, r, failure.Status)
+	apistatus.Write(w, r, statusOf(err))
 }
 
 func tooMany(w http.ResponseWriter, r *http.Request, format string, args ...any) {
@@ -118,8 +115,8 @@ func acquire(r *http.Request, slots, local chan struct{}) (release func()) {
 	return nil
 }
 
-func writeOptions(r *http.Request, dryRun []string) (WriteOptions, error) {
-	o := WriteOptions{User: access.CallerFrom(r.Context()).User}
+func writeOptions(r *http.Request, dryRun []string) (objectwrite.Options, error) {
+	o := objectwrite.Options{User: access.CallerFrom(r.Context()).User}
 	var err error
 	o.DryRun, err = isDryRun(dryRun)
 	return o, err

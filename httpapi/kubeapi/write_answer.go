@@ -1,44 +1,17 @@
 package kubeapi
 
 import (
-	"bytes"
 	"encoding/json"
 	"maps"
 	"net/http"
 	"strings"
 
-	v1 "k8s.io/api/core/v1"
-
 	"github.com/podstead/podstead/internal/objectpatch"
+	"github.com/podstead/podstead/internal/objectwrite"
 )
 
-// shownObject returns a declared object with the metadata and the status that clients see.
-func shownObject(object map[string]any, e *entry, name string) map[string]any {
-	shown := maps.Clone(object)
-	metadata, _ := shown["metadata"].(map[string]any)
-	metadata = maps.Clone(metadata)
-	if metadata == nil {
-		metadata = map[string]any{}
-	}
-	metadata["name"] = name
-	if e != nil {
-		metadata["resourceVersion"], metadata["uid"] = e.object.GetResourceVersion(), string(e.object.GetUID())
-		if live, err := objectpatch.Decode(e.bytes()); err == nil {
-			if live["status"] != nil {
-				shown["status"] = live["status"]
-			}
-			withEphemeral(shown, live)
-			if created := live["metadata"].(map[string]any)["creationTimestamp"]; created != nil {
-				metadata["creationTimestamp"] = created
-			}
-		}
-	}
-	shown["metadata"] = metadata
-	return shown
-}
-
 // encode returns a written object that the API does not show yet. before is what it shows.
-func (a *API) encode(res *resource, written Written, before *entry) ([]byte, error) {
+func (a *API) encode(res *resource, written objectwrite.Written, before *entry) ([]byte, error) {
 	object := maps.Clone(written.Object)
 	if object == nil {
 		object = map[string]any{}
@@ -66,7 +39,7 @@ func (a *API) encode(res *resource, written Written, before *entry) ([]byte, err
 }
 
 // sendWritten answers a write with the object and the warnings about it.
-func sendWritten(w http.ResponseWriter, code int, written Written, body []byte) {
+func sendWritten(w http.ResponseWriter, code int, written objectwrite.Written, body []byte) {
 	for i, text := range written.Warnings {
 		if i == maxWarnings {
 			break
@@ -89,32 +62,4 @@ func headerText(text string) string {
 		}
 		return r
 	}, strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(text))
-}
-
-// lastApplied returns the annotation in which kubectl apply finds what it has applied. It is made
-// of the document, which is what was applied last, and is not stored: in the manifest it would
-// be a copy of it, would change the pod, and would reveal Secrets.
-func lastApplied(document map[string]any, name string, res *resource, namespace string) string {
-	applied := maps.Clone(document)
-	metadata, _ := applied["metadata"].(map[string]any)
-	metadata = maps.Clone(metadata)
-	if metadata == nil {
-		metadata = map[string]any{}
-	}
-	annotations, _ := metadata["annotations"].(map[string]any)
-	annotations = maps.Clone(annotations)
-	if annotations == nil {
-		annotations = map[string]any{}
-	}
-	delete(annotations, v1.LastAppliedConfigAnnotation)
-	metadata["annotations"], metadata["name"] = annotations, name
-	if res.namespaced {
-		metadata["namespace"] = namespace
-	}
-	applied["metadata"] = metadata
-	var text bytes.Buffer
-	if err := json.NewEncoder(&text).Encode(applied); err != nil {
-		return ""
-	}
-	return text.String()
 }

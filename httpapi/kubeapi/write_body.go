@@ -87,44 +87,31 @@ func fromProtobuf(encoded []byte, into any) ([]byte, error) {
 	return json.Marshal(into)
 }
 
-// patch is a patch of an object. versioned says that it names the version of the object.
-type patch struct {
-	apply     func(map[string]any) (map[string]any, error)
-	versioned bool
-}
-
 // patchOf returns the patch in the body of a request.
-func patchOf(r *http.Request, res *resource) (*patch, error) {
+func patchOf(r *http.Request, res *resource) (objectpatch.Patch, error) {
+	var none objectpatch.Patch
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil {
-		return nil, fail(http.StatusUnsupportedMediaType, "Content-Type: %v; must be that of a patch", err)
+		return none, fail(http.StatusUnsupportedMediaType, "Content-Type: %v; must be that of a patch", err)
 	}
 	switch types.PatchType(kind) {
 	case types.JSONPatchType, types.MergePatchType, types.StrategicMergePatchType:
 	case types.ApplyYAMLPatchType, types.ApplyCBORPatchType:
-		return nil, fail(http.StatusUnsupportedMediaType, "server-side apply is not supported, because a manifest does not record which client set a field; use kubectl apply without --server-side")
+		return none, fail(http.StatusUnsupportedMediaType, "server-side apply is not supported, because a manifest does not record which client set a field; use kubectl apply without --server-side")
 	default:
-		return nil, fail(http.StatusUnsupportedMediaType, "Content-Type: %q is not supported; must be %s, %s or %s", kind, types.JSONPatchType, types.MergePatchType, types.StrategicMergePatchType)
+		return none, fail(http.StatusUnsupportedMediaType, "Content-Type: %q is not supported; must be %s, %s or %s", kind, types.JSONPatchType, types.MergePatchType, types.StrategicMergePatchType)
 	}
 	body, err := readBody(r)
 	if err != nil {
-		return nil, err
+		return none, err
 	}
-	if types.PatchType(kind) == types.JSONPatchType {
-		return &patch{versioned: bytes.Contains(body, []byte("resourceVersion")), apply: func(object map[string]any) (map[string]any, error) {
-			return objectpatch.JSON(object, body)
-		}}, nil
+	p := objectpatch.Patch{Type: types.PatchType(kind), Operations: body, Of: reflect.TypeOf(res.empty)}
+	if p.Type == types.JSONPatchType {
+		return p, nil
 	}
-	merged, err := objectpatch.Decode(body)
-	if err != nil {
-		return nil, fail(http.StatusBadRequest, "the patch must be JSON: %v", err)
-	}
-	metadata, _ := merged["metadata"].(map[string]any)
-	p := &patch{versioned: metadata["resourceVersion"] != nil, apply: func(object map[string]any) (map[string]any, error) {
-		return objectpatch.Strategic(object, merged, reflect.TypeOf(res.empty))
-	}}
-	if types.PatchType(kind) == types.MergePatchType {
-		p.apply = func(object map[string]any) (map[string]any, error) { return objectpatch.Merge(object, merged), nil }
+	p.Operations = nil
+	if p.Object, err = objectpatch.Decode(body); err != nil {
+		return none, fail(http.StatusBadRequest, "the patch must be JSON: %v", err)
 	}
 	return p, nil
 }

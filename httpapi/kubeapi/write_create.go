@@ -42,7 +42,7 @@ func (a *API) create(w http.ResponseWriter, r *http.Request, res *resource) erro
 		}
 		s := apistatus.New(http.StatusConflict, "%s %q already exists%s", res.name, e.object.GetName(), where)
 		s.Reason = metav1.StatusReasonAlreadyExists
-		return &Failure{s}
+		return &requestFailure{s}
 	}
 	written, err := a.writer.Create(r.Context(), object, o)
 	if err != nil {

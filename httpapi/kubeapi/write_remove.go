@@ -2,11 +2,12 @@ package kubeapi
 
 import (
 	"encoding/json"
-	"errors"
 	"net/http"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podstead/podstead/internal/objectwrite"
 )
 
 // remove serves DELETE.
@@ -21,13 +22,18 @@ func (a *API) remove(w http.ResponseWriter, r *http.Request, res *resource) erro
 	}
 	namespace, name := r.PathValue("namespace"), r.PathValue("name")
 	e, declared := a.lookup(res, namespace, name)
-	removal := Removal{Check: func(d Declared) error { return checkPreconditions(options.Preconditions, e, d.Pending) }}
+	if err := checkPreconditions(options.Preconditions, e); err != nil {
+		return err
+	}
+	var removal objectwrite.Removal
+	if p := options.Preconditions; p != nil && p.ResourceVersion != nil {
+		removal.ResourceVersion = *p.ResourceVersion
+	}
 	if pod, ok := objectOf(e).(*v1.Pod); ok {
 		removal.UID, removal.Grace = pod.UID, options.GracePeriodSeconds
 	}
-	written, err := a.writer.Delete(r.Context(), ObjectName{Kind: res.kind, Namespace: namespace, Name: declared}, removal, o)
-	var failure *Failure
-	if errors.As(err, &failure) && failure.Status.Code == http.StatusNotFound && e != nil && e.object.GetDeletionTimestamp() != nil {
+	written, err := a.writer.Delete(r.Context(), objectwrite.Ref{Kind: res.kind, Namespace: namespace, Name: declared}, removal, o)
+	if objectwrite.ReasonOf(err) == objectwrite.NotFound && e != nil && e.object.GetDeletionTimestamp() != nil {
 		err = nil // it is being deleted, and the grace period may be shorter now
 	}
 	if err != nil {
@@ -57,7 +63,7 @@ func objectOf(e *entry) Object {
 }
 
 // checkPreconditions checks that the object is the one that the client means.
-func checkPreconditions(p *metav1.Preconditions, e *entry, pending bool) error {
+func checkPreconditions(p *metav1.Preconditions, e *entry) error {
 	if p == nil {
 		return nil
 	}
@@ -68,14 +74,14 @@ func checkPreconditions(p *metav1.Preconditions, e *entry, pending bool) error {
 	switch {
 	case p.UID != nil && string(*p.UID) != uid:
 		return fail(http.StatusConflict, "the object has the uid %s, not %s as required", orNone(uid), *p.UID)
-	case p.ResourceVersion != nil && (*p.ResourceVersion != version || pending):
+	case p.ResourceVersion != nil && *p.ResourceVersion != version:
 		return fail(http.StatusConflict, "the object has changed since resourceVersion %s", *p.ResourceVersion)
 	}
 	return nil
 }
 
 // sendDeletedPod answers with a pod that ends.
-func sendDeletedPod(w http.ResponseWriter, pod *v1.Pod, grace *int64, written Written) error {
+func sendDeletedPod(w http.ResponseWriter, pod *v1.Pod, grace *int64, written objectwrite.Written) error {
 	own := pod.DeepCopy()
 	if own.DeletionTimestamp == nil {
 		if grace == nil {

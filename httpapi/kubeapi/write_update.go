@@ -1,8 +1,6 @@
 package kubeapi
 
 import (
-	"errors"
-	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -10,6 +8,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstead/podstead/httpapi/access"
+	"github.com/podstead/podstead/internal/objectpatch"
+	"github.com/podstead/podstead/internal/objectwrite"
 	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
@@ -19,11 +19,10 @@ func (a *API) replace(w http.ResponseWriter, r *http.Request, res *resource) err
 	if err != nil {
 		return err
 	}
-	metadata, _ := object["metadata"].(map[string]any)
-	if metadata == nil {
+	if metadata, _ := object["metadata"].(map[string]any); metadata == nil {
 		return fail(http.StatusUnprocessableEntity, "metadata: is missing")
 	}
-	return a.update(w, r, res, modification{whole: true, versioned: true, wanted: func(map[string]any) (map[string]any, error) { return object, nil }})
+	return a.update(w, r, res, objectpatch.Patch{Object: object})
 }
 
 // patch serves PATCH.
@@ -32,52 +31,28 @@ func (a *API) patch(w http.ResponseWriter, r *http.Request, res *resource) error
 	if err != nil {
 		return err
 	}
-	return a.update(w, r, res, modification{versioned: p.versioned, wanted: func(object map[string]any) (map[string]any, error) {
-		patched, err := p.apply(object)
-		if err != nil {
-			err = fail(http.StatusUnprocessableEntity, "the patch cannot be applied: %v", err)
-		}
-		return patched, err
-	}})
-}
-
-// modification is a change of one object.
-type modification struct {
-	// whole says that the client sends all of the object, versioned that it may name the version
-	// that it has seen.
-	whole, versioned bool
-	wanted           func(shown map[string]any) (map[string]any, error)
+	return a.update(w, r, res, p)
 }
 
 // update changes an object.
-func (a *API) update(w http.ResponseWriter, r *http.Request, res *resource, m modification) error {
+func (a *API) update(w http.ResponseWriter, r *http.Request, res *resource, p objectpatch.Patch) error {
 	o, err := writeOptions(r, r.URL.Query()["dryRun"])
 	if err != nil {
 		return err
 	}
 	namespace, name := r.PathValue("namespace"), r.PathValue("name")
-	e, declared := a.lookup(res, namespace, name)
-	target := ObjectName{Kind: res.kind, Namespace: namespace, Name: declared}
-	applied := ""
-	written, err := a.writer.Update(r.Context(), target, Update{Whole: m.whole, Wanted: func(d Declared) (map[string]any, error) {
-		e, _ = a.lookup(res, namespace, name)
-		shown := shownObject(d.Object, e, name)
-		setBound(shown, objectOf(e))
-		setAnnotation(shown, v1.LastAppliedConfigAnnotation, lastApplied(d.Document, name, res, namespace))
-		object, err := m.wanted(shown)
-		if err != nil {
-			return nil, err
-		}
-		dropBound(object, d.Object, objectOf(e))
-		applied = annotationOf(object, v1.LastAppliedConfigAnnotation)
-		if err := checkMetadata(object, shown, e, declared, d.Pending, m.versioned); err != nil {
-			return nil, err
-		}
-		if res.kind != "Pod" {
-			return object, nil
-		}
-		return withoutEphemeral(object, shown)
-	}}, o)
+	_, declared := a.lookup(res, namespace, name)
+	ref := objectwrite.Ref{Kind: res.kind, Namespace: namespace, Name: declared}
+	// The manifest before what the API shows: a client that names the version which it has seen gets a conflict if the
+	// manifest has changed since.
+	before, err := a.writer.Find(ref)
+	e, _ := a.lookup(res, namespace, name)
+	if err != nil {
+		return a.missing(err, res, namespace, name, e)
+	}
+	view := viewOf(res, e, namespace, name, declared)
+	view.Digest = before.Digest
+	written, err := a.writer.Update(r.Context(), ref, objectwrite.Update{Patch: p, View: view}, o)
 	if err != nil {
 		return a.missing(err, res, namespace, name, e)
 	}
@@ -92,16 +67,16 @@ func (a *API) update(w http.ResponseWriter, r *http.Request, res *resource, m mo
 	metadata = maps.Clone(metadata)
 	metadata["name"] = name
 	written.Object["metadata"] = metadata
-	if applied != "" {
+	if written.Applied != "" {
 		// kubectl diff compares this object with the one that it was shown.
-		setAnnotation(written.Object, v1.LastAppliedConfigAnnotation, applied)
+		objectwrite.SetAnnotation(written.Object, v1.LastAppliedConfigAnnotation, written.Applied)
 	}
 	if o.DryRun && e != nil {
 		metadata = written.Object["metadata"].(map[string]any)
 		metadata["uid"] = string(e.object.GetUID())
 		for key, value := range e.object.GetAnnotations() {
 			if slices.Contains(identityAnnotations, key) {
-				setAnnotation(written.Object, key, value)
+				objectwrite.SetAnnotation(written.Object, key, value)
 			}
 		}
 	}
@@ -124,73 +99,17 @@ func (a *API) isUndeclared(r *http.Request, res *resource, namespace, declared s
 	if a.writer == nil || !res.declared || !access.CallerFrom(r.Context()).Classes.Has(access.Write) {
 		return false
 	}
-	_, err := a.writer.Find(ObjectName{Kind: res.kind, Namespace: namespace, Name: declared})
-	var failure *Failure
-	return errors.As(err, &failure) && failure.Status.Code == http.StatusNotFound
-}
-
-// setAnnotation sets an annotation of an object whose metadata is its own.
-func setAnnotation(object map[string]any, key, value string) {
-	metadata, _ := object["metadata"].(map[string]any)
-	metadata = maps.Clone(metadata)
-	annotations, _ := metadata["annotations"].(map[string]any)
-	annotations = maps.Clone(annotations)
-	if annotations == nil {
-		annotations = map[string]any{}
-	}
-	annotations[key] = value
-	metadata["annotations"] = annotations
-	object["metadata"] = metadata
-}
-
-func annotationOf(object map[string]any, key string) string {
-	metadata, _ := object["metadata"].(map[string]any)
-	annotations, _ := metadata["annotations"].(map[string]any)
-	value, _ := annotations[key].(string)
-	return value
+	_, err := a.writer.Find(objectwrite.Ref{Kind: res.kind, Namespace: namespace, Name: declared})
+	return objectwrite.ReasonOf(err) == objectwrite.NotFound
 }
 
 // missing makes the error of an object that no manifest declares a better one.
 func (a *API) missing(err error, res *resource, namespace, name string, e *entry) error {
-	var failure *Failure
-	if !errors.As(err, &failure) || failure.Status.Code != http.StatusNotFound {
+	if objectwrite.ReasonOf(err) != objectwrite.NotFound {
 		return err
 	}
 	if e != nil {
 		return fail(http.StatusConflict, "%s %q is in no manifest any more and is being deleted", res.name, name)
 	}
-	return &Failure{a.notFound(res, namespace, name)}
-}
-
-// checkMetadata checks that a changed object is still the one of the request, and the version
-// that the client has seen if it names one (versioned).
-func checkMetadata(object, shown map[string]any, e *entry, declared string, pending, versioned bool) error {
-	metadata, ok := object["metadata"].(map[string]any)
-	if !ok {
-		return fail(http.StatusUnprocessableEntity, "metadata: must be an object")
-	}
-	known := shown["metadata"].(map[string]any)
-	for _, field := range []string{"kind", "apiVersion"} {
-		if object[field] != nil && shown[field] != nil && object[field] != shown[field] {
-			return fail(http.StatusUnprocessableEntity, "%s: must not change from %v to %v", field, shown[field], object[field])
-		}
-	}
-	if name := metadata["name"]; name != nil && name != known["name"] && name != declared && (e == nil || name != e.object.GetName()) {
-		return fail(http.StatusUnprocessableEntity, "metadata.name: must not change from %v to %v", known["name"], name)
-	}
-	if namespace := metadata["namespace"]; namespace != nil && namespace != "" && known["namespace"] != nil && namespace != known["namespace"] {
-		return fail(http.StatusUnprocessableEntity, "metadata.namespace: must not change from %v to %v", known["namespace"], namespace)
-	}
-	if uid := metadata["uid"]; uid != nil && uid != "" && uid != known["uid"] {
-		return fail(http.StatusConflict, "the object has the uid %v, not %v: it was replaced meanwhile; get it again and repeat the change", orNone(fmt.Sprint(known["uid"])), uid)
-	}
-	version := metadata["resourceVersion"]
-	switch {
-	case !versioned || version == nil || version == "":
-	case version != known["resourceVersion"] && (e == nil || !e.hasSeen(fmt.Sprint(version))):
-		return fail(http.StatusConflict, "the object has changed since resourceVersion %v; get it again and repeat the change", version)
-	case pending:
-		return fail(http.StatusConflict, "the manifest has changed on the disk since resourceVersion %v, and the daemon has not read it yet; get the object again and repeat the change", version)
-	}
-	return nil
+	return &requestFailure{a.notFound(res, namespace, name)}
 }

@@ -2,78 +2,79 @@ package kubeapi
 
 import (
 	"context"
+	"errors"
+	"net/http"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/httpapi/apistatus"
+	"github.com/podstead/podstead/internal/objectpatch"
+	"github.com/podstead/podstead/internal/objectwrite"
 )
 
-// ObjectName names an object in the manifests. Namespace is empty for objects without one.
-type ObjectName struct{ Kind, Namespace, Name string }
-
-// WriteOptions are how an object is written.
-type WriteOptions struct {
-	// DryRun does everything but writing.
-	DryRun bool
-	// User is who writes, for events.
-	User string
-}
-
-// Declared is an object that a manifest declares.
-type Declared struct {
-	// Object is the object with defaults, as the API shows it, and Document as the manifest has
-	// it. Both must not be written to.
-	Object, Document map[string]any
-	// Pending says that the daemon has not read the manifest yet.
-	Pending bool
-}
-
-// Update is a change of an object.
-type Update struct {
-	// Wanted returns what the object is to be, with its defaults. It is called again if the
-	// manifest has changed meanwhile.
-	Wanted func(Declared) (map[string]any, error)
-	// Whole says that the client sends all of the object, and not a change of what it was shown.
-	Whole bool
-}
-
-// Removal is a deletion of an object.
-type Removal struct {
-	// UID is that of the pod that runs, empty for other objects.
-	UID types.UID
-	// Grace replaces the grace period of the pod, in seconds; nil leaves it.
-	Grace *int64
-	// Check refuses the deletion with an error; nil allows it.
-	Check func(Declared) error
-}
-
-// Written is an object after a write.
-type Written struct {
-	// Object is the object as the API is going to show it, without its status; after a deletion
-	// it may be nil.
-	Object map[string]any
-	// Changed is false if nothing had to be written.
-	Changed  bool
-	Warnings []string
-}
-
-// Writer changes the manifests that declare objects. Its errors are Failures, or those that the
-// callbacks return.
+// Writer changes the manifests that declare objects. Its errors are objectwrite.Errors.
 type Writer interface {
-	Find(ObjectName) (Declared, error)
-	Create(ctx context.Context, object map[string]any, o WriteOptions) (Written, error)
-	Update(ctx context.Context, name ObjectName, u Update, o WriteOptions) (Written, error)
-	Delete(ctx context.Context, name ObjectName, r Removal, o WriteOptions) (Written, error)
+	Find(objectwrite.Ref) (objectwrite.Declared, error)
+	Create(ctx context.Context, object map[string]any, o objectwrite.Options) (objectwrite.Written, error)
+	Update(ctx context.Context, ref objectwrite.Ref, u objectwrite.Update, o objectwrite.Options) (objectwrite.Written, error)
+	Delete(ctx context.Context, ref objectwrite.Ref, r objectwrite.Removal, o objectwrite.Options) (objectwrite.Written, error)
 }
 
-// Failure is an error that a client gets as it is.
-type Failure struct{ Status *metav1.Status }
+// requestFailure is an error that a client gets as it is.
+type requestFailure struct{ status *metav1.Status }
 
 // Error implements error.
-func (f *Failure) Error() string { return f.Status.Message }
+func (f *requestFailure) Error() string { return f.status.Message }
 
-// fail returns a Failure.
+// fail returns a requestFailure.
 func fail(code int, format string, args ...any) error {
-	return &Failure{apistatus.New(code, format, args...)}
+	return &requestFailure{apistatus.New(code, format, args...)}
+}
+
+// writeCodes are the HTTP status codes of the reasons why a write failed.
+var writeCodes = map[objectwrite.Reason]int{
+	objectwrite.Invalid: http.StatusUnprocessableEntity, objectwrite.Conflict: http.StatusConflict, objectwrite.Exists: http.StatusConflict,
+	objectwrite.NotFound: http.StatusNotFound, objectwrite.Forbidden: http.StatusForbidden, objectwrite.Internal: http.StatusInternalServerError,
+}
+
+// statusOf returns an error of a write as clients get it.
+func statusOf(err error) *metav1.Status {
+	var failure *requestFailure
+	if errors.As(err, &failure) {
+		return failure.status
+	}
+	reason := objectwrite.ReasonOf(err)
+	s := apistatus.New(writeCodes[reason], "%v", err)
+	if reason == objectwrite.Exists {
+		s.Reason = metav1.StatusReasonAlreadyExists
+	}
+	var write *objectwrite.Error
+	if errors.As(err, &write) && reason == objectwrite.Invalid && len(write.Causes) > 0 {
+		s.Details = &metav1.StatusDetails{Name: write.Object}
+		for _, c := range write.Causes {
+			s.Details.Causes = append(s.Details.Causes, metav1.StatusCause{Type: metav1.CauseTypeFieldValueInvalid, Field: c.Field, Message: c.Message})
+		}
+	}
+	return s
+}
+
+// viewOf returns what clients see of an object in addition to what its manifest declares, under the name of the
+// request. e is nil if the API does not show it.
+func viewOf(res *resource, e *entry, namespace, name, declared string) objectwrite.View {
+	v := objectwrite.View{Name: name, DeclaredName: declared}
+	if res.namespaced {
+		v.Namespace = namespace
+	}
+	if e == nil {
+		return v
+	}
+	v.FullName, v.UID, v.ResourceVersion = e.object.GetName(), string(e.object.GetUID()), e.object.GetResourceVersion()
+	v.Since, v.Until = e.declared, e.version
+	v.BoundField, v.BoundValue = boundField(e.object)
+	if live, err := objectpatch.Decode(e.bytes()); err == nil {
+		metadata, _ := live["metadata"].(map[string]any)
+		spec, _ := live["spec"].(map[string]any)
+		v.Status, v.Created, v.Ephemeral = live["status"], metadata["creationTimestamp"], spec["ephemeralContainers"]
+	}
+	return v
 }

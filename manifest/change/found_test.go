@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/podstead/podstead/internal/objectwrite"
 	"github.com/podstead/podstead/manifest"
 )
 
@@ -20,7 +21,7 @@ func TestFindReadsAChangedDirectoryOnly(t *testing.T) {
 		}
 	}
 	w := NewWriter(Config{Path: dir, Node: "n1", Mode: manifest.ModeStrict})
-	ref := manifest.ObjectRef{Kind: manifest.KindConfigMap, Namespace: "default", Name: "c"}
+	ref := objectwrite.Ref{Kind: manifest.KindConfigMap, Namespace: "default", Name: "c"}
 	is := func(want string) {
 		t.Helper()
 		d, err := w.Find(ref)

@@ -15,8 +15,8 @@ import (
 	"github.com/podstead/podstead/manifest"
 )
 
-// types are the types of the kinds of objects, for their merge keys.
-var types = map[string]reflect.Type{
+// objectTypes are the types of the kinds of objects, for their merge keys.
+var objectTypes = map[string]reflect.Type{
 	"Pod":                      reflect.TypeFor[v1.Pod](),
 	manifest.KindConfigMap:     reflect.TypeFor[v1.ConfigMap](),
 	manifest.KindSecret:        reflect.TypeFor[v1.Secret](),

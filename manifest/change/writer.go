@@ -10,8 +10,10 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/internal/objectpatch"
+	"github.com/podstead/podstead/internal/objectwrite"
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/manifest/edit"
 )
@@ -33,6 +35,15 @@ type Config struct {
 	Signed bool
 	// Config is what the daemon has read; nil in tests.
 	Config *manifest.PodConfig
+	// Grace sets the grace period, in seconds, of a pod whose manifest is going to be removed; with nil it has that of
+	// its manifest again. Events records who changed what. Both may be nil in tests.
+	Grace  func(pod types.UID, seconds *int64)
+	Events Events
+}
+
+// Events records events of pods, or of the node if the pod is nil.
+type Events interface {
+	Event(pod *v1.Pod, eventType, reason, message string)
 }
 
 // Writer changes objects in the manifest directory. It is safe for concurrent use.
@@ -49,18 +60,14 @@ func NewWriter(c Config) *Writer {
 	return &Writer{cfg: c, loader: manifest.NewLoader(c.Node, c.Mode)}
 }
 
-// Declared is an object that the directory declares.
-type Declared struct {
-	File string
-	// Object is the object as the daemon reads it, with defaults; that of a Secret has the
-	// stringData of its document too. Document is what the document says.
-	Object, Document map[string]any
-	// Pending says that the daemon has not read the document yet.
-	Pending bool
+// declared is an object that the directory declares.
+type declared struct {
+	objectwrite.Declared
+	file string
 }
 
-// Result is a change of an object.
-type Result struct {
+// result is a change of an object.
+type result struct {
 	edit.Change
 	// Object is the object as the daemon reads it; the one before a deletion. Pod is it, if it
 	// is a pod.
@@ -71,31 +78,22 @@ type Result struct {
 	digest   string
 }
 
-// Find returns the object that a document of the directory declares. The error is
-// edit.ErrNotFound if there is none.
-func (w *Writer) Find(ref manifest.ObjectRef) (Declared, error) {
-	var d Declared
-	var findErr error
-	err := w.found.find(w.cfg.Path, w.read, func(dir *edit.Directory) { d, _, findErr = w.find(dir, ref) })
-	return d, errors.Join(err, findErr)
-}
-
-func (w *Writer) find(dir *edit.Directory, ref manifest.ObjectRef) (Declared, loaded, error) {
+func (w *Writer) find(dir *edit.Directory, ref manifest.ObjectRef) (declared, loaded, error) {
 	found, err := dir.Find(ref)
 	if err := w.checkSource(dir, ref, err == nil); err != nil {
-		return Declared{}, loaded{}, err
+		return declared{}, loaded{}, err
 	}
 	if err != nil {
-		return Declared{}, loaded{}, err
+		return declared{}, loaded{}, err
 	}
 	if err := found.ItemError(ref); err != nil {
-		return Declared{}, loaded{}, refusedError{err} // its text declares other objects too
+		return declared{}, loaded{}, refusedError{err} // its text declares other objects too
 	}
 	now, faults := w.load(found.File, found.Text)
 	if faults.Fatal() {
-		return Declared{}, loaded{}, fmt.Errorf("the manifest of %s is invalid, so that it must be corrected first: %w", ref, faults)
+		return declared{}, loaded{}, fmt.Errorf("the manifest of %s is invalid, so that it must be corrected first: %w", ref, faults)
 	}
-	d := Declared{File: found.File, Object: now.object, Document: found.Value}
+	d := declared{objectwrite.Declared{Object: now.object, Document: found.Value, Digest: now.digest}, found.File}
 	if ref.Kind == manifest.KindSecret {
 		d.Object = withStringData(d.Object, d.Document)
 	}
@@ -128,37 +126,37 @@ func (w *Writer) checkSource(dir *edit.Directory, ref manifest.ObjectRef, declar
 	return nil
 }
 
-// Create adds an object to the directory, in a file of its own. With dryRun nothing is written.
-func (w *Writer) Create(ctx context.Context, object map[string]any, dryRun bool) (Result, error) {
-	return w.change(ctx, dryRun, func(dir *edit.Directory) (Result, error) {
+// create adds an object to the directory, in a file of its own. With dryRun nothing is written.
+func (w *Writer) create(ctx context.Context, object map[string]any, dryRun bool) (result, error) {
+	return w.change(ctx, dryRun, func(dir *edit.Directory) (result, error) {
 		document := documentOf(object)
 		doc, err := edit.New(document)
 		if err != nil {
-			return Result{}, err
+			return result{}, err
 		}
 		if found, err := dir.Find(doc.Ref); err == nil {
-			return Result{}, fmt.Errorf("%s %w in %s", doc.Ref, ErrExists, found.File)
+			return result{}, fmt.Errorf("%s %w in %s", doc.Ref, ErrExists, found.File)
 		}
 		if w.cfg.Config != nil {
 			if known, ok := w.cfg.Config.Declaration(doc.Ref); ok && known.Source != manifest.SourceFile {
-				return Result{}, fmt.Errorf("%s %w: it comes from %s", doc.Ref, ErrExists, known.Unit)
+				return result{}, fmt.Errorf("%s %w: it comes from %s", doc.Ref, ErrExists, known.Unit)
 			}
 		}
 		if err := w.checkSource(dir, doc.Ref, false); err != nil {
-			return Result{}, err
+			return result{}, err
 		}
 		if w.cfg.Signed {
-			return Result{}, refusedError{errors.New("this node reads only signed manifests; sign the manifest and copy it with its signature into " + w.cfg.Path)}
+			return result{}, refusedError{errors.New("this node reads only signed manifests; sign the manifest and copy it with its signature into " + w.cfg.Path)}
 		}
 		now, faults := w.load(doc.Ref.String(), doc.Text)
 		if faults.Fatal() {
-			return Result{}, faults
+			return result{}, faults
 		}
 		changes, err := dir.Apply("-", doc.Text, []edit.Document{doc})
 		if err != nil {
-			return Result{}, refusedError{err}
+			return result{}, refusedError{err}
 		}
-		return Result{Change: changes[0], Object: now.object, Pod: now.pod, digest: now.digest}, nil
+		return result{Change: changes[0], Object: now.object, Pod: now.pod, digest: now.digest}, nil
 	})
 }
 
@@ -176,51 +174,44 @@ func documentOf(object map[string]any) map[string]any {
 	return document
 }
 
-// Modify is a change of an object. It is called again if another writer is faster.
-type Modify struct {
-	// Wanted returns what the object is to be.
-	Wanted func(Declared) (map[string]any, error)
-	// Whole says that what it returns does not come from Declared.Object, but is a whole object
-	// of the client.
-	Whole bool
-}
-
-// Update changes an object that the directory declares. With dryRun nothing is written.
-func (w *Writer) Update(ctx context.Context, ref manifest.ObjectRef, dryRun bool, modify Modify) (Result, error) {
-	return w.change(ctx, dryRun, func(dir *edit.Directory) (Result, error) {
+// update changes an object that the directory declares. With dryRun nothing is written. applied is the annotation of
+// kubectl apply that the client sent.
+func (w *Writer) update(ctx context.Context, ref manifest.ObjectRef, dryRun bool, u *objectwrite.Update) (done result, applied string, err error) {
+	done, err = w.change(ctx, dryRun, func(dir *edit.Directory) (result, error) {
 		d, _, err := w.find(dir, ref)
 		if err != nil {
-			return Result{}, err
+			return result{}, err
 		}
-		wanted, err := modify.Wanted(d)
-		if err != nil {
-			return Result{}, err
+		var wanted map[string]any
+		if wanted, applied, err = u.View.Apply(&u.Patch, &d.Declared); err != nil {
+			return result{}, err
 		}
-		document, err := transfer(ref, d, wanted, modify.Whole)
+		document, err := transfer(ref, d, wanted, u.Patch.Whole())
 		if err != nil {
-			return Result{}, err
+			return result{}, err
 		}
 		doc, err := edit.New(document)
 		if err != nil {
-			return Result{}, err
+			return result{}, err
 		}
 		if doc.Ref != ref {
-			return Result{}, fmt.Errorf("%s would become %s: %w", ref, doc.Ref, ErrRefused)
+			return result{}, fmt.Errorf("%s would become %s: %w", ref, doc.Ref, ErrRefused)
 		}
 		change, err := dir.Merge(doc)
 		if err != nil {
-			return Result{}, refusedError{err}
+			return result{}, refusedError{err}
 		}
 		now, faults := w.load(change.File, change.After)
 		if faults.Fatal() {
-			return Result{}, faults
+			return result{}, faults
 		}
-		return Result{Change: change, Object: now.object, Pod: now.pod, digest: now.digest}, nil
+		return result{Change: change, Object: now.object, Pod: now.pod, digest: now.digest}, nil
 	})
+	return done, applied, err
 }
 
 // transfer returns the document that declares the wanted object.
-func transfer(ref manifest.ObjectRef, d Declared, wanted map[string]any, whole bool) (map[string]any, error) {
+func transfer(ref manifest.ObjectRef, d declared, wanted map[string]any, whole bool) (map[string]any, error) {
 	before := d.Object
 	if ref.Kind == manifest.KindSecret {
 		var shown map[string]any
@@ -234,80 +225,97 @@ func transfer(ref manifest.ObjectRef, d Declared, wanted map[string]any, whole b
 	if before["immutable"] == true {
 		for _, key := range []string{"data", "binaryData", "immutable"} {
 			if !reflect.DeepEqual(before[key], wanted[key]) {
-				return nil, manifest.Faults{{Unit: d.File, Object: ref.String(), Path: key, Problem: "must not change, since the object is immutable", Remedy: "delete the object and create it again"}}
+				return nil, manifest.Faults{{Unit: d.file, Object: ref.String(), Path: key, Problem: "must not change, since the object is immutable", Remedy: "delete the object and create it again"}}
 			}
 		}
 	}
-	result := objectpatch.Transfer(d.Document, declarable(before), declarable(wanted), types[ref.Kind])
+	result := objectpatch.Transfer(d.Document, declarable(before), declarable(wanted), objectTypes[ref.Kind])
 	if ref.Kind == manifest.KindSecret {
 		result = placeValues(d.Document, result, wanted)
 	}
 	return result, nil
 }
 
-// Delete removes the document of an object. With dryRun nothing is written. check may refuse it.
-func (w *Writer) Delete(ctx context.Context, ref manifest.ObjectRef, dryRun bool, check func(Declared) error) (Result, error) {
-	return w.change(ctx, dryRun, func(dir *edit.Directory) (Result, error) {
+// remove removes the document of an object. With dryRun nothing is written.
+func (w *Writer) remove(ctx context.Context, ref manifest.ObjectRef, dryRun bool, r *objectwrite.Removal) (result, error) {
+	set := false
+	setGrace := func() {
+		if r.UID != "" && r.Grace != nil && !dryRun && w.cfg.Grace != nil {
+			set = true
+			w.cfg.Grace(r.UID, r.Grace)
+		}
+	}
+	done, err := w.change(ctx, dryRun, func(dir *edit.Directory) (result, error) {
 		d, now, err := w.find(dir, ref)
 		// An invalid document can be removed.
 		var faults manifest.Faults
 		if err != nil && !errors.As(err, &faults) {
-			return Result{}, err
+			return result{}, err
 		}
-		if err := check(d); err != nil {
-			return Result{}, err
+		if r.ResourceVersion != "" && d.Pending {
+			return result{}, objectwrite.Errorf(objectwrite.Conflict, "the object has changed since resourceVersion %s", r.ResourceVersion)
 		}
+		// Before the removal, since the pod may end at once. A refused deletion must not shorten
+		// the grace period of a pod that is ending.
+		setGrace()
 		change, err := dir.Remove(ref)
 		if err != nil {
 			if !errors.Is(err, edit.ErrNotFound) {
 				err = refusedError{err}
 			}
-			return Result{}, err
+			return result{}, err
 		}
-		return Result{Change: change, Object: now.object, Pod: now.pod}, nil
+		return result{Change: change, Object: now.object, Pod: now.pod}, nil
 	})
+	switch {
+	case errors.Is(err, edit.ErrNotFound):
+		setGrace() // the pod is ending, or going to
+	case set && err != nil:
+		w.cfg.Grace(r.UID, nil)
+	}
+	return done, err
 }
 
 // change makes one change, again if another writer is faster.
-func (w *Writer) change(ctx context.Context, dryRun bool, make func(*edit.Directory) (Result, error)) (Result, error) {
-	result, err := w.locked(ctx, dryRun, make)
-	if err == nil && !dryRun && result.After != nil && result.Verb() != "unchanged" {
-		w.awaitEffect(ctx, &result)
+func (w *Writer) change(ctx context.Context, dryRun bool, make func(*edit.Directory) (result, error)) (result, error) {
+	done, err := w.locked(ctx, dryRun, make)
+	if err == nil && !dryRun && done.After != nil && done.Verb() != "unchanged" {
+		w.awaitEffect(ctx, &done)
 	}
-	return result, err
+	return done, err
 }
 
 // locked makes one change while no other one is made. It unlocks after a panic too, from which the
 // HTTP server recovers.
-func (w *Writer) locked(ctx context.Context, dryRun bool, make func(*edit.Directory) (Result, error)) (Result, error) {
+func (w *Writer) locked(ctx context.Context, dryRun bool, make func(*edit.Directory) (result, error)) (result, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.attempts(ctx, dryRun, make)
 }
 
-func (w *Writer) attempts(ctx context.Context, dryRun bool, make func(*edit.Directory) (Result, error)) (result Result, err error) {
+func (w *Writer) attempts(ctx context.Context, dryRun bool, make func(*edit.Directory) (result, error)) (done result, err error) {
 	for range maxAttempts {
 		var dir *edit.Directory
 		if dir, err = w.read(); err != nil {
-			return Result{}, err
+			return result{}, err
 		}
-		if result, err = make(dir); err != nil {
-			return Result{}, err
+		if done, err = make(dir); err != nil {
+			return result{}, err
 		}
-		if result.Warnings, err = w.validate(dir); err != nil {
-			return Result{}, err
+		if done.Warnings, err = w.validate(dir); err != nil {
+			return result{}, err
 		}
 		if dryRun {
-			return result, nil
+			return done, nil
 		}
 		if err = dir.Commit(ctx); !errors.Is(err, edit.ErrChanged) {
-			return result, err
+			return done, err
 		}
 		if errors.Is(err, edit.ErrKept) {
-			return Result{}, err // it needs the attention of the user
+			return result{}, err // it needs the attention of the user
 		}
 	}
-	return Result{}, err
+	return result{}, err
 }
 
 // validate checks the files that are to be written: other documents of a file may have faults,
@@ -330,7 +338,7 @@ func (w *Writer) validate(dir *edit.Directory) (warnings []string, err error) {
 
 // awaitEffect waits until the daemon has read a change, so that a client that lists the objects
 // next finds it. After a timeout the change is read later.
-func (w *Writer) awaitEffect(ctx context.Context, result *Result) {
+func (w *Writer) awaitEffect(ctx context.Context, done *result) {
 	if w.cfg.Config == nil {
 		return
 	}
@@ -339,7 +347,7 @@ func (w *Writer) awaitEffect(ctx context.Context, result *Result) {
 	changed, unsubscribe := w.cfg.Config.Subscribe()
 	defer unsubscribe()
 	for {
-		if known, ok := w.cfg.Config.Declaration(result.Ref); ok && known.Digest == result.digest {
+		if known, ok := w.cfg.Config.Declaration(done.Ref); ok && known.Digest == done.digest {
 			return
 		}
 		select {

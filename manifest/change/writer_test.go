@@ -11,7 +11,10 @@ import (
 	"sync"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/podstead/podstead/internal/objectpatch"
+	"github.com/podstead/podstead/internal/objectwrite"
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/manifest/edit"
 )
@@ -49,29 +52,42 @@ func read(t *testing.T, dir, name string) string {
 	return string(data)
 }
 
-// merge returns a Modify with a merge patch.
-func merge(t *testing.T, patch string) Modify {
+// merge returns a merge patch.
+func merge(t *testing.T, patch string) objectpatch.Patch {
 	t.Helper()
 	p, err := objectpatch.Decode([]byte(patch))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Modify{Wanted: func(d Declared) (map[string]any, error) { return objectpatch.Merge(d.Object, p), nil }}
+	return objectpatch.Patch{Type: types.MergePatchType, Object: p}
 }
 
-func whole(t *testing.T, object string) Modify {
+func whole(t *testing.T, object string) objectpatch.Patch {
 	t.Helper()
 	o, err := objectpatch.Decode([]byte(object))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Modify{Whole: true, Wanted: func(Declared) (map[string]any, error) { return o, nil }}
+	return objectpatch.Patch{Object: o}
+}
+
+// update changes an object as a client does that was shown it with the resource version 7.
+func update(t *testing.T, w *Writer, ref manifest.ObjectRef, dryRun bool, p objectpatch.Patch) (result, error) {
+	t.Helper()
+	view := objectwrite.View{Name: ref.Name, DeclaredName: ref.Name, ResourceVersion: "7"}
+	if d, err := w.Find(objectwrite.Ref(ref)); err == nil {
+		metadata := d.Object["metadata"].(map[string]any)
+		view.FullName, view.Digest = metadata["name"].(string), d.Digest
+		view.UID, _ = metadata["uid"].(string)
+	}
+	done, _, err := w.update(t.Context(), ref, dryRun, &objectwrite.Update{Patch: p, View: view})
+	return done, err
 }
 
 func TestUpdateKeepsTheDocument(t *testing.T) {
 	const db = "---\n# the database\nkind: ConfigMap\napiVersion: v1\nmetadata: {name: db}\n"
 	w, dir := newWriter(t, map[string]string{"site.yaml": webPod + db})
-	result, err := w.Update(t.Context(), web, false, merge(t, `{"metadata":{"labels":{"app":"web"},"annotations":{"kubernetes.io/config.seen":"x","kubectl.kubernetes.io/last-applied-configuration":"{}"}}}`))
+	result, err := update(t, w, web, false, merge(t, `{"metadata":{"labels":{"app":"web"},"annotations":{"kubernetes.io/config.seen":"x","kubectl.kubernetes.io/last-applied-configuration":"{}"}}}`))
 	if err != nil || result.Verb() != "configured" {
 		t.Fatalf("%v, %+v", err, result)
 	}
@@ -83,25 +99,25 @@ func TestUpdateKeepsTheDocument(t *testing.T) {
 		t.Errorf("the object is named %v", name)
 	}
 	// A whole object with the defaults that the client was shown.
-	d, err := w.Find(web)
+	d, err := w.Find(objectwrite.Ref(web))
 	if err != nil {
 		t.Fatal(err)
 	}
 	exported := objectpatch.Merge(d.Object, map[string]any{"status": map[string]any{"phase": "Running"}})
 	spec := exported["spec"].(map[string]any)
 	spec["containers"].([]any)[0].(map[string]any)["image"] = "a:2"
-	if _, err := w.Update(t.Context(), web, false, Modify{Whole: true, Wanted: func(Declared) (map[string]any, error) { return exported, nil }}); err != nil {
+	if _, err := update(t, w, web, false, objectpatch.Patch{Object: exported}); err != nil {
 		t.Fatal(err)
 	}
 	if got := read(t, dir, "site.yaml"); got != strings.Replace(want, "a:1", "a:2", 1) {
 		t.Errorf("got\n%s", got)
 	}
 	// Nothing changes: nothing is written.
-	result, err = w.Update(t.Context(), web, false, merge(t, `{"metadata":{"labels":{"app":"web"}}}`))
+	result, err = update(t, w, web, false, merge(t, `{"metadata":{"labels":{"app":"web"}}}`))
 	if err != nil || result.Verb() != "unchanged" {
 		t.Errorf("%v, %s", err, result.Verb())
 	}
-	if _, err := w.Delete(t.Context(), web, false, func(Declared) error { return nil }); err != nil {
+	if _, err := w.remove(t.Context(), web, false, &objectwrite.Removal{}); err != nil {
 		t.Fatal(err)
 	}
 	if got := read(t, dir, "site.yaml"); strings.Contains(got, "kind: Pod") || !strings.Contains(got, "# the database") {
@@ -113,17 +129,17 @@ func TestRefusals(t *testing.T) {
 	w, dir := newWriter(t, map[string]string{"web.yaml": webPod, "bad.yaml": "kind: Pod\napiVersion: v1\nmetadata: {name: bad}\nspec: {containers: [{name: main}]}\n"})
 	bad := manifest.ObjectRef{Kind: "Pod", Namespace: "default", Name: "bad"}
 	var faults manifest.Faults
-	_, err := w.Update(t.Context(), web, false, merge(t, `{"spec":{"restartPolicy":"Sometimes"}}`))
+	_, err := update(t, w, web, false, merge(t, `{"spec":{"restartPolicy":"Sometimes"}}`))
 	if !errors.As(err, &faults) || !strings.Contains(err.Error(), "web.yaml") || !strings.Contains(err.Error(), "spec.restartPolicy") {
 		t.Errorf("an invalid change: %v", err)
 	}
-	if _, err := w.Update(t.Context(), web, false, merge(t, `{"spec":{"restartPolicies":"Always"}}`)); !errors.As(err, &faults) {
+	if _, err := update(t, w, web, false, merge(t, `{"spec":{"restartPolicies":"Always"}}`)); !errors.As(err, &faults) {
 		t.Errorf("an unknown field: %v", err)
 	}
-	if _, err := w.Update(t.Context(), bad, false, merge(t, `{}`)); !errors.As(err, &faults) || !strings.Contains(err.Error(), "must be corrected first") {
+	if _, err := update(t, w, bad, false, merge(t, `{}`)); !errors.As(err, &faults) || !strings.Contains(err.Error(), "must be corrected first") {
 		t.Errorf("an invalid manifest: %v", err)
 	}
-	if _, err := w.Update(t.Context(), manifest.ObjectRef{Kind: "Pod", Namespace: "default", Name: "none"}, false, merge(t, `{}`)); !errors.Is(err, edit.ErrNotFound) {
+	if _, err := update(t, w, manifest.ObjectRef{Kind: "Pod", Namespace: "default", Name: "none"}, false, merge(t, `{}`)); !errors.Is(err, edit.ErrNotFound) {
 		t.Errorf("a missing pod: %v", err)
 	}
 	create := func(text string) error {
@@ -131,7 +147,7 @@ func TestRefusals(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = w.Create(t.Context(), object, false)
+		_, err = w.create(t.Context(), object, false)
 		return err
 	}
 	if err := create(`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web"},"spec":{"containers":[{"name":"a","image":"b"}]}}`); !errors.Is(err, ErrExists) {
@@ -140,21 +156,21 @@ func TestRefusals(t *testing.T) {
 	if err := create(`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"new"},"spec":{"containers":[{"name":"a"}]}}`); !errors.As(err, &faults) {
 		t.Errorf("an invalid object: %v", err)
 	}
-	if _, err := w.Delete(t.Context(), bad, false, func(Declared) error { return nil }); err != nil {
+	if _, err := w.remove(t.Context(), bad, false, &objectwrite.Removal{}); err != nil {
 		t.Errorf("the deletion of an invalid manifest: %v", err)
 	}
 	// A dry run writes nothing.
-	if _, err := w.Update(t.Context(), web, true, merge(t, `{"metadata":{"labels":{"a":"b"}}}`)); err != nil {
+	if _, err := update(t, w, web, true, merge(t, `{"metadata":{"labels":{"a":"b"}}}`)); err != nil {
 		t.Error(err)
 	}
-	if _, err := w.Delete(t.Context(), web, true, func(Declared) error { return nil }); err != nil {
+	if _, err := w.remove(t.Context(), web, true, &objectwrite.Removal{}); err != nil {
 		t.Error(err)
 	}
 	if got := read(t, dir, "web.yaml"); got != webPod {
 		t.Errorf("got\n%s", got)
 	}
 	for name, c := range map[string]Config{"no directory": {Node: "n1"}, "signed": {Path: dir, Node: "n1", Signed: true}} {
-		if _, err := NewWriter(c).Create(t.Context(), map[string]any{"kind": "ConfigMap", "apiVersion": "v1", "metadata": map[string]any{"name": "c"}}, false); !errors.Is(err, ErrRefused) {
+		if _, err := NewWriter(c).create(t.Context(), map[string]any{"kind": "ConfigMap", "apiVersion": "v1", "metadata": map[string]any{"name": "c"}}, false); !errors.Is(err, ErrRefused) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -164,7 +180,7 @@ func TestSecretsKeepTheirText(t *testing.T) {
 	login := manifest.ObjectRef{Kind: manifest.KindSecret, Namespace: "default", Name: "login"}
 	const before = "apiVersion: v1\nkind: Secret\nmetadata: {name: login}\nstringData:\n  a: one # first\n  b: two\ndata:\n  c: dGhyZWU=\n"
 	for name, c := range map[string]struct {
-		modify     Modify
+		patch      objectpatch.Patch
 		want, lost []string
 	}{
 		"encoded data": {merge(t, `{"data":{"a":"bmV3","c":"ZHJlaQ=="}}`), []string{"a: new # first", "b: two", "c: ZHJlaQ=="}, nil},
@@ -177,7 +193,7 @@ func TestSecretsKeepTheirText(t *testing.T) {
 		"a label":      {merge(t, `{"metadata":{"labels":{"x":"y"}}}`), []string{"a: one # first", "b: two", "c: dGhyZWU="}, nil},
 	} {
 		w, dir := newWriter(t, map[string]string{"login.yaml": before})
-		if _, err := w.Update(t.Context(), login, false, c.modify); err != nil {
+		if _, err := update(t, w, login, false, c.patch); err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
@@ -194,10 +210,10 @@ func TestSecretsKeepTheirText(t *testing.T) {
 		}
 	}
 	w, _ := newWriter(t, map[string]string{"login.yaml": before + "immutable: true\n"})
-	if _, err := w.Update(t.Context(), login, false, merge(t, `{"data":{"a":"bmV3"}}`)); err == nil || !strings.Contains(err.Error(), "immutable") {
+	if _, err := update(t, w, login, false, merge(t, `{"data":{"a":"bmV3"}}`)); err == nil || !strings.Contains(err.Error(), "immutable") {
 		t.Errorf("an immutable Secret: %v", err)
 	}
-	if _, err := w.Update(t.Context(), login, false, merge(t, `{"metadata":{"labels":{"x":"y"}}}`)); err != nil {
+	if _, err := update(t, w, login, false, merge(t, `{"metadata":{"labels":{"x":"y"}}}`)); err != nil {
 		t.Errorf("a label of an immutable Secret: %v", err)
 	}
 }
@@ -238,11 +254,19 @@ func TestTwoWriters(t *testing.T) {
 	var both sync.WaitGroup
 	both.Go(func() {
 		for done := 0; done < rounds; {
-			_, err := w.Update(t.Context(), web, false, Modify{Wanted: func(d Declared) (map[string]any, error) { return next(d.Object, "api"), nil }})
+			d, err := w.Find(objectwrite.Ref(web))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			object := objectpatch.Merge(next(d.Object, "api"), map[string]any{"metadata": map[string]any{"resourceVersion": "7"}})
+			view := objectwrite.View{Name: "web", DeclaredName: "web", FullName: "web-n1", ResourceVersion: "7", Digest: d.Digest}
+			view.UID = d.Object["metadata"].(map[string]any)["uid"].(string)
+			_, err = w.Update(t.Context(), objectwrite.Ref(web), objectwrite.Update{Patch: objectpatch.Patch{Object: object}, View: view}, objectwrite.Options{})
 			switch {
 			case err == nil:
 				done++
-			case !errors.Is(err, edit.ErrChanged): // is reported to the client, which tries again
+			case objectwrite.ReasonOf(err) != objectwrite.Conflict: // is reported to the client, which tries again
 				t.Error(err)
 				return
 			}
@@ -260,7 +284,7 @@ func TestTwoWriters(t *testing.T) {
 		}
 	})
 	both.Wait()
-	d, err := w.Find(web)
+	d, err := w.Find(objectwrite.Ref(web))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -279,9 +303,11 @@ func TestTwoWriters(t *testing.T) {
 // The HTTP server recovers from a panic of a handler: later writes must not wait for this one.
 func TestPanicDoesNotBlockLaterWrites(t *testing.T) {
 	w, _ := newWriter(t, map[string]string{"web.yaml": webPod})
+	w.cfg.Grace = func(types.UID, *int64) { panic("odd input") }
+	seconds := int64(1)
 	func() {
 		defer func() { _ = recover() }()
-		_, _ = w.Update(t.Context(), web, false, Modify{Wanted: func(Declared) (map[string]any, error) { panic("odd input") }})
+		_, _ = w.remove(t.Context(), web, false, &objectwrite.Removal{UID: "u", Grace: &seconds})
 	}()
 	if !w.mu.TryLock() {
 		t.Fatal("the writer is still locked")
@@ -295,13 +321,13 @@ func TestItemsOfAListAreRefused(t *testing.T) {
 		"- {apiVersion: v1, kind: Pod, metadata: {name: other}, spec: {containers: [{name: main, image: b}]}}\n" +
 		"- {apiVersion: v1, kind: Pod, metadata: {name: web}, spec: {containers: [{name: main, image: a}]}}\n"
 	w, dir := newWriter(t, map[string]string{"list.yaml": list})
-	if d, err := w.Find(web); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "is an item of a list in") {
+	if d, err := w.Find(objectwrite.Ref(web)); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "is an item of a list in") {
 		t.Errorf("%v, %v", err, d.Object)
 	}
-	if _, err := w.Update(t.Context(), web, false, merge(t, `{"metadata":{"labels":{"a":"b"}}}`)); !errors.Is(err, ErrRefused) {
+	if _, err := update(t, w, web, false, merge(t, `{"metadata":{"labels":{"a":"b"}}}`)); !errors.Is(err, ErrRefused) {
 		t.Errorf("an update: %v", err)
 	}
-	if _, err := w.Delete(t.Context(), web, false, func(Declared) error { return nil }); !errors.Is(err, ErrRefused) {
+	if _, err := w.remove(t.Context(), web, false, &objectwrite.Removal{}); !errors.Is(err, ErrRefused) {
 		t.Errorf("a deletion: %v", err)
 	}
 	if got := read(t, dir, "list.yaml"); got != list {
@@ -315,11 +341,11 @@ func TestKeptLinesAtTheEnd(t *testing.T) {
 	c := manifest.ObjectRef{Kind: manifest.KindConfigMap, Namespace: "default", Name: "c"}
 	for _, after := range []string{"", "---\nkind: ConfigMap\napiVersion: v1\nmetadata: {name: d}\n", "# foot\n"} {
 		w, dir := newWriter(t, map[string]string{"c.yaml": before + after})
-		d, err := w.Find(c)
+		d, err := w.Find(objectwrite.Ref(c))
 		if data, _ := d.Object["data"].(map[string]any); err != nil || data["l"] != "text\n\n\n" {
 			t.Errorf("%q: %v, %q", after, err, data)
 		}
-		if _, err := w.Update(t.Context(), c, false, merge(t, `{"data":{"k":"new"}}`)); err != nil {
+		if _, err := update(t, w, c, false, merge(t, `{"data":{"k":"new"}}`)); err != nil {
 			t.Errorf("%q: %v", after, err)
 		}
 		if got := read(t, dir, "c.yaml"); got != strings.Replace(before, "old", "new", 1)+after {

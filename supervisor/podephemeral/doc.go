@@ -6,6 +6,6 @@
 // or the pod is removed: they are part of what runs, and not of the revision. With returns a pod
 // with its ephemeral containers.
 //
-// It reads its own files when it is opened. It never starts or stops a container, and does not
-// validate.
+// It reads its own files when it is opened, and the patches of clients. The validation of what a client adds is that of
+// manifest/validation. It never starts or stops a container.
 package podephemeral

@@ -13,6 +13,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podstead/podstead/internal/objectwrite"
 	"github.com/podstead/podstead/internal/statefile"
 )
 
@@ -24,7 +25,7 @@ const (
 )
 
 // ErrTooMany is in the error of Update for more containers than Max.
-var ErrTooMany = errors.New("too many ephemeral containers")
+var ErrTooMany = objectwrite.Errorf(objectwrite.Forbidden, "too many ephemeral containers")
 
 // file is the form of a file.
 type file struct {

@@ -50,7 +50,7 @@ var importRules = []importRule{
 	{"supervisor/podview", []string{"internal", "supervisor/podworkers"}},
 	{"supervisor/podprobes", []string{"internal", "cri", "probe", "supervisor/podinputs", "supervisor/status"}},
 	{"supervisor/podresize", []string{"internal", "cri", "supervisor/admit", "supervisor/status"}},
-	{"supervisor/podephemeral", []string{"internal"}},
+	{"supervisor/podephemeral", []string{"internal", "manifest"}},
 	{"supervisor/podset", []string{"internal", "manifest"}},
 	{"supervisor/rollout", []string{"api", "internal", "manifest", "supervisor/podorder", "supervisor/status"}},
 	{"supervisor/runtimehealth", []string{"internal", "cri", "supervisor/pleg"}},
