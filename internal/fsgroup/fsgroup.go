@@ -1,15 +1,15 @@
 package fsgroup
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"path/filepath"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/podstead/podstead/internal/fdpath"
+	"github.com/podstead/podstead/internal/treewalk"
 )
 
 // Permission bits that a pod's group gets; they are the kubelet's: on files, on files
@@ -37,35 +37,45 @@ const (
 	ReadOnly  Access = modeFileRead
 )
 
-// Apply gives a directory tree to the group. It follows no link and crosses no mount
-// point, since containers may be changing the tree.
-func (g Group) Apply(path string, files Access) error {
+// Apply gives a directory tree to the group, directories after their content: the root is right only when everything
+// is, which RootMatch relies on. It follows no link and crosses no mount point, since containers may be changing the
+// tree. A tree that is deeper than treewalk.MaxDepth is an error: a container without any rights can make it as deep as
+// the disk allows.
+func (g Group) Apply(ctx context.Context, path string, files Access) error {
 	if g.GID == nil {
 		return nil
 	}
-	fd, err := fdpath.Retry(func() (int, error) { return unix.Open(path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0) })
-	if err != nil {
-		return &os.PathError{Op: "open", Path: path, Err: err}
-	}
-	defer unix.Close(fd)
 	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
+	if err := unix.Lstat(path, &st); err != nil {
 		return &os.PathError{Op: "stat", Path: path, Err: err}
 	}
 	if g.RootMatch && g.matches(&st, files) {
 		return nil
 	}
-	mount, err := fdpath.Mount(fd)
-	if err != nil {
-		return err
+	file := func(dir int, name string, _ *unix.Statx_t) error {
+		fd, err := fdpath.Open(dir, name)
+		if errors.Is(err, unix.ENOENT) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		defer unix.Close(fd)
+		return g.change(fd, files)
 	}
-	if err := g.chownTree(fd, path, mount, files); err != nil {
+	var err error
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		err = file(unix.AT_FDCWD, path, nil)
+	} else {
+		err = treewalk.Walk(ctx, path, &treewalk.Visitor{File: file, Dir: func(fd int, _ *unix.Statx_t) error { return g.change(fd, files) }})
+	}
+	if err != nil {
 		return fmt.Errorf("failed to change the group of the volume to %d: %w", *g.GID, err)
 	}
 	return nil
 }
 
-// matches reports whether a directory is as chownTree would leave it.
+// matches reports whether a directory is as change would leave it.
 func (g Group) matches(st *unix.Stat_t, files Access) bool {
 	want := wantedMode(st.Mode, files)
 	return int64(st.Gid) == *g.GID && st.Mode&want == want
@@ -87,69 +97,18 @@ func wantedMode(mode uint32, files Access) uint32 {
 	return uint32(files)
 }
 
-// chownTree changes the file of an O_PATH descriptor, directories after their content:
-// the root is right only when everything is, which RootMatch relies on.
-func (g Group) chownTree(fd int, path string, mount int, files Access) error {
+// change changes the group and the mode of the file of a descriptor.
+func (g Group) change(fd int, files Access) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
-		return &os.PathError{Op: "stat", Path: path, Err: err}
-	}
-	kind := st.Mode & unix.S_IFMT
-	if kind == unix.S_IFDIR {
-		id, err := fdpath.Mount(fd)
-		if err != nil || id != mount {
-			return err
-		}
-		if err := g.chownEntries(fd, path, mount, files); err != nil {
-			return err
-		}
+		return err
 	}
 	if err := unix.Fchownat(fd, "", -1, int(*g.GID), unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW); err != nil {
-		return &os.PathError{Op: "chown", Path: path, Err: err}
+		return err
 	}
-	if kind == unix.S_IFLNK {
+	if st.Mode&unix.S_IFMT == unix.S_IFLNK {
 		return nil
 	}
 	// chown clears the set-group-ID bit, so the mode is always set.
-	mode := st.Mode&0o7777 | wantedMode(st.Mode, files)
-	if err := fdpath.Chmod(fd, mode); err != nil {
-		return &os.PathError{Op: "chmod", Path: path, Err: err}
-	}
-	return nil
-}
-
-// chownEntries applies chownTree to the entries of a directory.
-func (g Group) chownEntries(fd int, path string, mount int, files Access) error {
-	open, err := fdpath.Retry(func() (int, error) {
-		return unix.Openat(fd, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	})
-	if err != nil {
-		return &os.PathError{Op: "open", Path: path, Err: err}
-	}
-	dir := os.NewFile(uintptr(open), path)
-	defer dir.Close()
-	for {
-		names, err := dir.Readdirnames(256)
-		for _, name := range names {
-			at := filepath.Join(path, name)
-			entry, err := fdpath.Open(fd, name)
-			if errors.Is(err, unix.ENOENT) {
-				continue
-			}
-			if err != nil {
-				return &os.PathError{Op: "open", Path: at, Err: err}
-			}
-			err = g.chownTree(entry, at, mount, files)
-			_ = unix.Close(entry)
-			if err != nil {
-				return err
-			}
-		}
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-	}
+	return fdpath.Chmod(fd, st.Mode&0o7777|wantedMode(st.Mode, files))
 }

@@ -44,7 +44,7 @@ func TestApply(t *testing.T) {
 	}
 	before, _ := ownedBy(t, outside)
 	group := Group{GID: &gid}
-	if err := group.Apply(top, ReadWrite); err != nil {
+	if err := group.Apply(t.Context(), top, ReadWrite); err != nil {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]os.FileMode{
@@ -63,7 +63,7 @@ func TestApply(t *testing.T) {
 		t.Fatal(err)
 	}
 	group.RootMatch = true
-	if err := group.Apply(top, ReadWrite); err != nil {
+	if err := group.Apply(t.Context(), top, ReadWrite); err != nil {
 		t.Fatal(err)
 	}
 	if _, mode := ownedBy(t, top+"/file"); mode != 0o600 {
@@ -72,7 +72,7 @@ func TestApply(t *testing.T) {
 	if err := os.Chmod(top, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := group.Apply(top, ReadWrite); err != nil {
+	if err := group.Apply(t.Context(), top, ReadWrite); err != nil {
 		t.Fatal(err)
 	}
 	if _, mode := ownedBy(t, top+"/file"); mode != 0o660 {
@@ -81,7 +81,7 @@ func TestApply(t *testing.T) {
 }
 
 func TestNoGroupChangesNothing(t *testing.T) {
-	if err := (Group{}).Apply("/nowhere", ReadWrite); err != nil {
+	if err := (Group{}).Apply(t.Context(), "/nowhere", ReadWrite); err != nil {
 		t.Error(err)
 	}
 }

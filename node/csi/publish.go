@@ -192,7 +192,7 @@ func (p *publication) publish(ctx context.Context) error {
 		return fmt.Errorf("CSI driver %s has published volume %s, but %s at %s; its container must mount %s with mountPropagation: Bidirectional",
 			p.volume.Driver, p.volume.Handle, what, p.pod.Target, shared)
 	}
-	if err := p.setGroup(); err != nil {
+	if err := p.setGroup(ctx); err != nil {
 		return err
 	}
 	if err := p.update(func() { p.pod.Published = true }); err != nil {
@@ -224,11 +224,11 @@ func (p *publication) context() map[string]string {
 }
 
 // setGroup gives the volume to the pod's group, unless the driver has done so.
-func (p *publication) setGroup() error {
+func (p *publication) setGroup(ctx context.Context) error {
 	if !p.volume.SetGroup || p.driver.capabilities[capabilityMountGroup] {
 		return nil
 	}
-	return p.volume.Group.Apply(p.pod.Target, fsgroup.ReadWrite)
+	return p.volume.Group.Apply(ctx, p.pod.Target, fsgroup.ReadWrite)
 }
 
 // Labeled reports whether files at a path of Publish can have SELinux labels.

@@ -47,7 +47,7 @@ func (m *Manager) Republish(ctx context.Context, v *csivolume.Volume) error {
 	if err := p.call(ctx); err != nil {
 		return err
 	}
-	return p.setGroup() // the driver may have made files
+	return p.setGroup(ctx) // the driver may have made files
 }
 
 // due returns the records of a volume that is published and to be published again; nil if it is not.

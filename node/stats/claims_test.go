@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/podstead/podstead/internal/projectquota"
+	"github.com/podstead/podstead/internal/treewalk"
 	"github.com/podstead/podstead/internal/usage"
 )
 
@@ -108,11 +109,11 @@ func TestClaimsTooLarge(t *testing.T) {
 		t.Errorf("what was measured is %+v", v)
 	}
 	m = newMachine(t)
-	if err := os.MkdirAll(m.path("claims/"+strings.Repeat("d/", walkDepth+10)), 0o755); err != nil {
+	if err := os.MkdirAll(m.path("claims/"+strings.Repeat("d/", treewalk.MaxDepth+10)), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	alone := m.collector().measureClaims(t.Context(), usage.ClaimVolumes{m.path("claims/d"): {}}, []string{m.path("claims/d")})
-	if v := alone[m.path("claims/d")]; v == nil || !v.Incomplete || v.InodesUsed != walkDepth+1 {
+	if v := alone[m.path("claims/d")]; v == nil || !v.Incomplete || v.InodesUsed != treewalk.MaxDepth+1 {
 		t.Errorf("what had all the time is %+v", v)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/podstead/podstead/internal/treewalk"
 	"github.com/podstead/podstead/internal/usage"
 )
 
@@ -116,12 +117,12 @@ func TestWalkCrossesNoMount(t *testing.T) {
 
 func TestWalkIsBounded(t *testing.T) {
 	m := newMachine(t)
-	m.put("w/"+strings.Repeat("d/", walkDepth+10)+"file", "x")
+	m.put("w/"+strings.Repeat("d/", treewalk.MaxDepth+10)+"file", "x")
 	got, err := walk(t.Context(), m.path("w"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !got.incomplete || got.inodes != walkDepth+1 {
+	if !got.incomplete || got.inodes != treewalk.MaxDepth+1 {
 		t.Errorf("%+v", got)
 	}
 	ended, cancel := context.WithCancel(t.Context())

@@ -3,19 +3,17 @@ package stats
 import (
 	"context"
 	"errors"
-	"io"
+	"io/fs"
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podstead/podstead/internal/treewalk"
 )
 
-const (
-	// walkDepth limits the depth of directories: each holds a file descriptor.
-	walkDepth = 256
-	// walkBatch is how many entries are read at once, and between two checks of the
-	// time.
-	walkBatch = 512
-)
+// maxLinked limits the files with several names that a walk remembers, which a container can make in any number. Those
+// beyond are counted with each name.
+const maxLinked = 100_000
 
 // mountID identifies the file system and the mount that a path is on.
 type mountID struct {
@@ -30,83 +28,34 @@ type directoryUsage struct {
 	incomplete bool
 }
 
-type walker struct {
-	directoryUsage
-	on mountID
-	// linked are the counted files with more than one name.
-	linked map[uint64]bool
-}
-
 // walk sums up the disk usage of a directory, as du does: in blocks, and a file
-// with several names once. It follows no symbolic link and crosses no mount, and
-// opens each directory relative to its parent, so that a concurrent rename cannot
-// lead it elsewhere. A missing directory is an error.
-func walk(ctx context.Context, path string) (directoryUsage, error) {
-	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return directoryUsage{}, &os.PathError{Op: "open", Path: path, Err: err}
-	}
-	var st unix.Statx_t
-	if err := statx(fd, "", unix.AT_EMPTY_PATH, &st); err != nil {
-		_ = unix.Close(fd)
-		return directoryUsage{}, &os.PathError{Op: "stat", Path: path, Err: err}
-	}
-	w := &walker{on: mountOf(&st), linked: map[uint64]bool{}}
-	w.bytes, w.inodes = st.Blocks*512, 1
-	w.directory(ctx, os.NewFile(uintptr(fd), path), 1)
-	return w.directoryUsage, nil
-}
-
-// directory sums up one directory and those below it, and closes it.
-func (w *walker) directory(ctx context.Context, dir *os.File, depth int) {
-	defer dir.Close()
-	for {
-		if ctx.Err() != nil {
-			w.incomplete = true
-			return
-		}
-		names, err := dir.Readdirnames(walkBatch)
-		for _, name := range names {
-			w.entry(ctx, dir, name, depth)
-		}
-		if err != nil {
-			if !errors.Is(err, io.EOF) {
-				w.incomplete = true
+// with several names once. A missing directory is an error.
+func walk(ctx context.Context, path string) (used directoryUsage, err error) {
+	linked := map[uint64]struct{}{}
+	count := func(st *unix.Statx_t) { used.bytes, used.inodes = used.bytes+st.Blocks*512, used.inodes+1 }
+	err = treewalk.Walk(ctx, path, &treewalk.Visitor{
+		File: func(_ int, _ string, st *unix.Statx_t) error {
+			if st.Nlink > 1 {
+				if _, known := linked[st.Ino]; known {
+					return nil
+				}
+				if len(linked) < maxLinked {
+					linked[st.Ino] = struct{}{}
+				} else {
+					used.incomplete = true
+				}
 			}
-			return
-		}
+			count(st)
+			return nil
+		},
+		Dir:     func(_ int, st *unix.Statx_t) error { count(st); return nil },
+		TooDeep: func() { used.incomplete = true; used.inodes++ },
+	})
+	if failed := (*fs.PathError)(nil); errors.As(err, &failed) {
+		return directoryUsage{}, err // the directory itself
 	}
-}
-
-func (w *walker) entry(ctx context.Context, dir *os.File, name string, depth int) {
-	var st unix.Statx_t
-	fd := int(dir.Fd())
-	if err := statx(fd, name, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT, &st); err != nil || mountOf(&st) != w.on {
-		return // it was just removed, or is on another mount
-	}
-	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
-		if st.Nlink > 1 {
-			if w.linked[st.Ino] {
-				return
-			}
-			w.linked[st.Ino] = true
-		}
-		w.bytes, w.inodes = w.bytes+st.Blocks*512, w.inodes+1
-		return
-	}
-	w.bytes, w.inodes = w.bytes+st.Blocks*512, w.inodes+1
-	if depth >= walkDepth || ctx.Err() != nil {
-		w.incomplete = true
-		return
-	}
-	below, err := unix.Openat(fd, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_NOATIME|unix.O_CLOEXEC, 0)
-	if errors.Is(err, unix.EPERM) {
-		below, err = unix.Openat(fd, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	}
-	if err != nil {
-		return // it was just removed
-	}
-	w.directory(ctx, os.NewFile(uintptr(below), name), depth+1)
+	used.incomplete = used.incomplete || err != nil
+	return used, nil
 }
 
 // statx requests the fields that a walk needs, without disk access on network file

@@ -2,6 +2,7 @@ package volume
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -31,7 +32,7 @@ const (
 
 // writeFiles replaces the content of a volume by the given files. Readers see the old
 // set or the new one, never a mixture. It reports whether anything was written.
-func writeFiles(volume string, files payload, group fsgroup.Group) (bool, error) {
+func writeFiles(ctx context.Context, volume string, files payload, group fsgroup.Group) (bool, error) {
 	for name := range files {
 		if err := checkFileName(name); err != nil {
 			return false, err
@@ -44,7 +45,7 @@ func writeFiles(volume string, files payload, group fsgroup.Group) (bool, error)
 	if current != "" && hasFiles(filepath.Join(volume, current), files, group) {
 		return false, updateEntries(volume, current, files)
 	}
-	newDir, err := writeNewDir(volume, files, group)
+	newDir, err := writeNewDir(ctx, volume, files, group)
 	if err != nil {
 		return false, fmt.Errorf("failed to write the files: %w", err)
 	}
@@ -103,7 +104,7 @@ func (f file) ownerID() int64 {
 }
 
 // writeNewDir creates a directory with the files and returns its name.
-func writeNewDir(volume string, files payload, group fsgroup.Group) (name string, err error) {
+func writeNewDir(ctx context.Context, volume string, files payload, group fsgroup.Group) (name string, err error) {
 	dir, err := os.MkdirTemp(volume, time.Now().UTC().Format(stampFormat))
 	if err != nil {
 		return "", err
@@ -123,7 +124,7 @@ func writeNewDir(volume string, files payload, group fsgroup.Group) (name string
 	}
 	// The group gets read access only: the volume is read-only.
 	group.RootMatch = false
-	return filepath.Base(dir), group.Apply(dir, fsgroup.ReadOnly)
+	return filepath.Base(dir), group.Apply(ctx, dir, fsgroup.ReadOnly)
 }
 
 // writeFile creates one file with its parent directories. No mode depends on the

@@ -41,7 +41,7 @@ func TestWriteFiles(t *testing.T) {
 	dir := t.TempDir()
 	write := func(files payload, want bool) string {
 		t.Helper()
-		wrote, err := writeFiles(dir, files, fsgroup.Group{})
+		wrote, err := writeFiles(t.Context(), dir, files, fsgroup.Group{})
 		if err != nil || wrote != want {
 			t.Fatalf("wrote %v, %v, want %v", wrote, err, want)
 		}
@@ -93,7 +93,7 @@ func TestWriteFiles(t *testing.T) {
 func TestWriteFilesAfterACrash(t *testing.T) {
 	dir := t.TempDir()
 	files := payload{"a": {data: []byte("1"), mode: 0o644}}
-	if _, err := writeFiles(dir, files, fsgroup.Group{}); err != nil {
+	if _, err := writeFiles(t.Context(), dir, files, fsgroup.Group{}); err != nil {
 		t.Fatal(err)
 	}
 	// A crash may leave an incomplete directory, a link that is not yet
@@ -114,21 +114,21 @@ func TestWriteFilesAfterACrash(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(dir, "b"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if wrote, err := writeFiles(dir, files, fsgroup.Group{}); err != nil || wrote {
+	if wrote, err := writeFiles(t.Context(), dir, files, fsgroup.Group{}); err != nil || wrote {
 		t.Fatal(wrote, err)
 	}
 	if got := listed(t, dir); len(got) != 4 || content(t, dir+"/a") != "1" {
 		t.Errorf("in the volume: %v", got)
 	}
 	files["b"] = file{data: []byte("2"), mode: 0o644}
-	if _, err := writeFiles(dir, files, fsgroup.Group{}); err != nil || content(t, dir+"/b") != "2" {
+	if _, err := writeFiles(t.Context(), dir, files, fsgroup.Group{}); err != nil || content(t, dir+"/b") != "2" {
 		t.Error(err)
 	}
 }
 
 func TestWriteFilesRefusesNamesThatLeadOut(t *testing.T) {
 	for _, name := range []string{"", "/etc/passwd", "../x", "a/../../x", "..data", "..x", "a//b", "./a"} {
-		if _, err := writeFiles(t.TempDir(), payload{name: {}}, fsgroup.Group{}); err == nil {
+		if _, err := writeFiles(t.Context(), t.TempDir(), payload{name: {}}, fsgroup.Group{}); err == nil {
 			t.Errorf("%q was accepted", name)
 		}
 	}

@@ -90,7 +90,7 @@ func (s *setup) setupBound(ctx context.Context, c *claimVolume, bound *binding.B
 		return mounted, nil
 	}
 	if mounted.Relabel && !mounted.ReadOnly {
-		if err := s.group.Apply(mounted.Path, fsgroup.ReadWrite); err != nil {
+		if err := s.group.Apply(ctx, mounted.Path, fsgroup.ReadWrite); err != nil {
 			return Mounted{}, err
 		}
 	}

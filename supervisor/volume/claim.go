@@ -112,7 +112,7 @@ func (s *setup) setupDeclared(ctx context.Context, c *claimVolume, claim *v1.Per
 		return Mounted{}, err
 	}
 	s.limitSize(ctx, c, c.dir, claim)
-	if err := s.group.Apply(c.dir, fsgroup.ReadWrite); err != nil {
+	if err := s.group.Apply(ctx, c.dir, fsgroup.ReadWrite); err != nil {
 		return Mounted{}, err
 	}
 	return mounted, s.linkClaim(link, c.dir, claim)

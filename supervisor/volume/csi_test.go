@@ -51,7 +51,7 @@ func (f *fakeCSI) Publish(_ context.Context, v *csivolume.Volume) (string, error
 		return "", err
 	}
 	if v.SetGroup {
-		return path, v.Group.Apply(path, fsgroup.ReadWrite)
+		return path, v.Group.Apply(context.Background(), path, fsgroup.ReadWrite)
 	}
 	return path, nil
 }

@@ -35,14 +35,14 @@ func (s *setup) setupEmptyDir(ctx context.Context, path string, vol *v1.Volume) 
 			limit = &resource.Quantity{}
 		}
 		made, err := mountTmpfs(path, emptyDirMemoryMode, memorySize(s.req.Pod, limit, s.req.Memory))
-		return s.applyGroup(made, err, path)
+		return s.applyGroup(ctx, made, err, path)
 	case medium == v1.StorageMediumHugePages, isHugePages(medium):
 		size, err := pageSize(s.req.Pod, medium)
 		if err != nil {
 			return err
 		}
 		made, err := mountHugePages(path, size)
-		return s.applyGroup(made, err, path)
+		return s.applyGroup(ctx, made, err, path)
 	default:
 		return fmt.Errorf("unknown medium %q of emptyDir; use none, Memory, HugePages, or HugePages-SIZE", medium)
 	}
@@ -62,11 +62,11 @@ func mountHugePages(path string, size resource.Quantity) (made bool, err error) 
 }
 
 // applyGroup gives a newly mounted file system to the pod's group.
-func (s *setup) applyGroup(made bool, err error, path string) error {
+func (s *setup) applyGroup(ctx context.Context, made bool, err error, path string) error {
 	if err != nil || !made {
 		return err
 	}
-	if err := s.group.Apply(path, fsgroup.ReadWrite); err != nil {
+	if err := s.group.Apply(ctx, path, fsgroup.ReadWrite); err != nil {
 		return errors.Join(err, unmount(path))
 	}
 	return nil
@@ -95,7 +95,7 @@ func (s *setup) makeEmptyDir(ctx context.Context, path string, vol *v1.Volume) e
 	if err := os.Chmod(temporary, emptyDirMode); err != nil {
 		return err
 	}
-	if err := s.group.Apply(temporary, fsgroup.ReadWrite); err != nil {
+	if err := s.group.Apply(ctx, temporary, fsgroup.ReadWrite); err != nil {
 		return err
 	}
 	s.limitEmptyDir(ctx, temporary, vol)

@@ -229,7 +229,7 @@ func (s *setup) setupVolume(ctx context.Context, dir string, vol *v1.Volume) (Mo
 		path, err := setupHostPath(src.HostPath)
 		return Mounted{Path: path}, err
 	case src.ConfigMap != nil, src.Secret != nil, src.DownwardAPI != nil, src.Projected != nil:
-		return Mounted{Path: path, ReadOnly: true, Complete: !allowsMissing(src), Relabel: true}, s.setupFiles(path, src)
+		return Mounted{Path: path, ReadOnly: true, Complete: !allowsMissing(src), Relabel: true}, s.setupFiles(ctx, path, src)
 	case podinfo.ClaimOf(s.req.Pod, vol) != "" && s.req.Cluster != nil:
 		return s.setupClusterClaim(ctx, dir, vol)
 	case src.PersistentVolumeClaim != nil:
@@ -246,7 +246,7 @@ func (s *setup) setupVolume(ctx context.Context, dir string, vol *v1.Volume) (Mo
 
 // setupFiles creates or updates a volume of files. An existing one keeps its content
 // if an object that it was made from no longer exists.
-func (s *setup) setupFiles(path string, src *v1.VolumeSource) error {
+func (s *setup) setupFiles(ctx context.Context, path string, src *v1.VolumeSource) error {
 	files, err := s.resolvePayload(src)
 	if err != nil {
 		if _, made := os.Lstat(filepath.Join(path, dataLink)); made == nil {
@@ -267,7 +267,7 @@ func (s *setup) setupFiles(path string, src *v1.VolumeSource) error {
 	if err != nil {
 		return err
 	}
-	_, err = writeFiles(path, files, s.group)
+	_, err = writeFiles(ctx, path, files, s.group)
 	return err
 }
 

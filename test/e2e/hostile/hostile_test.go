@@ -76,6 +76,7 @@ var hostileAttacks = []hostileAttack{
 	{"termination messages", hugeMessages},
 	{"an image's configuration", hostileImage},
 	{"logs without line ends", floodLogs},
+	{"a deep tree in a claim", deepClaim},
 	{"sessions that are not read", streamsUnread},
 }
 
