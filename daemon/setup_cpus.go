@@ -11,7 +11,7 @@ import (
 	"github.com/podstead/podstead/node/cpus"
 	"github.com/podstead/podstead/node/memory"
 	"github.com/podstead/podstead/node/topology"
-	"github.com/podstead/podstead/supervisor"
+	"github.com/podstead/podstead/supervisor/noderesources/assigned"
 	"github.com/podstead/podstead/supervisor/pleg"
 )
 
@@ -65,7 +65,7 @@ func (d *daemon) openMemory() (*memory.Manager, error) {
 }
 
 // resourceManagers are the managers that assign the node's resources to containers. It implements
-// supervisor.NodeResources.
+// assigned.Manager.
 type resourceManagers struct {
 	*topology.Manager
 	cpus   *cpus.Manager
@@ -84,7 +84,7 @@ func (r resourceManagers) Fixed(pod *v1.Pod, name v1.ResourceName) bool {
 }
 
 // openManagers opens the managers that are configured; the result is nil if there are none.
-func (d *daemon) openManagers() (supervisor.NodeResources, error) {
+func (d *daemon) openManagers() (assigned.Manager, error) {
 	o := &d.opts.Topology
 	manager, err := d.openCPUs()
 	if err != nil {

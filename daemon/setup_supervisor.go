@@ -28,6 +28,7 @@ import (
 	"github.com/podstead/podstead/supervisor/admit"
 	"github.com/podstead/podstead/supervisor/credential"
 	"github.com/podstead/podstead/supervisor/dns"
+	"github.com/podstead/podstead/supervisor/noderesources"
 	"github.com/podstead/podstead/supervisor/podephemeral"
 	"github.com/podstead/podstead/supervisor/podprobes"
 	"github.com/podstead/podstead/supervisor/rollout"
@@ -56,14 +57,11 @@ func (d *daemon) createSupervisor(context.Context) error {
 	if d.bound != nil {
 		from.ClusterObjects = d.bound
 	}
-	if d.claims != nil {
-		from.Claims = d.claims
-	}
 	cgroups := newCgroups(o, client, d.log)
 	if cgroups.Settings.MemoryQoS != nil {
 		d.protectedMemory = cgroups.Protected
 	}
-	assigned, err := d.openManagers()
+	managers, err := d.openManagers()
 	if err != nil {
 		return err
 	}
@@ -82,7 +80,7 @@ func (d *daemon) createSupervisor(context.Context) error {
 		Sources: from,
 		Runtime: supervisor.Runtime{
 			Observer: p.pleg, Syncer: d.newSyncer(backoff, cgroups.Settings, bound), Backoff: backoff, Health: client,
-			Cgroups: cgroups, Assigned: assigned, Classes: o.Policy.RuntimeClasses,
+			Classes: o.Policy.RuntimeClasses,
 		},
 		Store:       supervisor.Store{Statuses: p.statuses, Records: records, Ephemeral: ephemeral},
 		Paths:       supervisor.Paths{Root: o.Paths.Root, PodLogs: o.Paths.PodLogs, ContainerLogs: o.Paths.ContainerLogs},
@@ -94,8 +92,10 @@ func (d *daemon) createSupervisor(context.Context) error {
 		Node:        d.admitNode,
 		Allocatable: nodeResources(o).Allocatable(),
 		Credentials: d.credentials,
-		Devices:     d.devices,
-		Network:     supervisor.Network{HostIPs: p.addresses, DNS: d.dnsSettings(), Uptime: wallclock.Uptime},
+		Resources: func(own *supervisor.OwnResources) []noderesources.Resource {
+			return d.nodeResources(own, managers, cgroups)
+		},
+		Network: supervisor.Network{HostIPs: p.addresses, DNS: d.dnsSettings(), Uptime: wallclock.Uptime},
 	})
 	if err != nil {
 		return err

@@ -16,11 +16,13 @@ import (
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/supervisor/admit"
 	"github.com/podstead/podstead/supervisor/dns"
+	"github.com/podstead/podstead/supervisor/noderesources"
 	"github.com/podstead/podstead/supervisor/pleg"
 	"github.com/podstead/podstead/supervisor/podephemeral"
 	"github.com/podstead/podstead/supervisor/podinputs"
 	"github.com/podstead/podstead/supervisor/podprobes"
 	"github.com/podstead/podstead/supervisor/status"
+	"github.com/podstead/podstead/supervisor/volume"
 )
 
 // Config configures a Supervisor.
@@ -46,8 +48,9 @@ type Config struct {
 	// Allocatable is what the node has for pods; nil has no bounds, and a resource
 	// that is not in it counts as 0.
 	Allocatable v1.ResourceList
-	// Devices allocates devices to pods; nil starts pods without.
-	Devices Devices
+	// Resources returns what a pod needs of this node, in its order: the supervisor's own resources and
+	// those of the node. nil is OwnResources.List.
+	Resources func(own *OwnResources) []noderesources.Resource
 	// Credentials are the node's credentials for registries; nil has none.
 	Credentials podinputs.Credentials
 	// Mark returns the time since the boot, if that is known, as wallclock.Now
@@ -114,15 +117,22 @@ type Sources struct {
 	Faulty func() bool
 	// ClusterObjects are the objects to which API pods refer; nil has none.
 	ClusterObjects podinputs.ClusterObjects
-	// Claims prepares the resource claims of API pods; nil prepares none.
-	Claims ResourceClaims
 	// CSI publishes volumes of CSI drivers; nil has no drivers.
 	CSI CSI
 	// Ready is called each time a pod becomes ready, and once for a pod that
 	// is ready when the daemon starts; may be nil. It must not call back.
 	Ready func(uid types.UID)
 	// Probes probes the containers; nil probes nothing.
-	Probes Probes
+	Probes podprobes.Prober
+}
+
+// CSI publishes volumes of CSI drivers. Implemented by csi.Manager.
+type CSI interface {
+	volume.CSI
+	// Changed receives after a driver registered for which pods wait, and when a volume is to be published
+	// again. TakeChanged returns these pods.
+	Changed() <-chan struct{}
+	TakeChanged() []types.UID
 }
 
 // PodConfig merges the sources. Implemented by manifest.PodConfig.
@@ -155,15 +165,6 @@ type Rollouts interface {
 	KeepsUntil(uid types.UID) time.Time
 }
 
-// Probes probes the containers of pods. None of its methods waits for
-// anything. Implemented by probe.Prober, which the supervisor does not run.
-type Probes interface {
-	// Changed receives after a result changed; TakeChanged returns whose, once.
-	Changed() <-chan struct{}
-	TakeChanged() []types.UID
-	podprobes.Prober
-}
-
 // Runtime is how the runtime is observed and changed.
 type Runtime struct {
 	// Observer is the PLEG with its cache. The supervisor does not run it.
@@ -178,61 +179,7 @@ type Runtime struct {
 	// Classes maps names of runtime classes to the runtime's handlers, for classes
 	// that no manifest declares.
 	Classes map[string]string
-	// Cgroups creates and removes the cgroups of pods; nil leaves them to the
-	// runtime.
-	Cgroups Cgroups
-	// Assigned assigns CPUs and memory of the node; nil assigns none.
-	Assigned NodeResources
 }
-
-// Cgroups creates and removes the cgroups of pods. Implemented by cgroup.Cgroups.
-type Cgroups interface {
-	// Ensure creates a pod's cgroup, or updates it to the pod, and returns it in
-	// the form for a new sandbox, empty if pods have no cgroups here. parent is the
-	// cgroup of the present sandbox, empty if there is none.
-	Ensure(ctx context.Context, pod *v1.Pod, parent string) (string, error)
-	// Fits returns an error for a pod that requests more than the node has.
-	Fits(pod *v1.Pod) error
-	// Destroy kills the processes that are left in the cgroup and removes it.
-	Destroy(ctx context.Context, uid types.UID, parent string) error
-	// Pods returns the pods that have a cgroup.
-	Pods() []types.UID
-}
-
-// NodeResources assigns CPUs and memory of the node to containers.
-type NodeResources interface {
-	// Assign assigns them to the containers of a pod that is going to start. An error is a
-	// Shortage if the pod has to wait for other pods; then it has none.
-	Assign(pod *v1.Pod) error
-	// Preview returns the error that Assign would return for a pod once some pods have ended and others
-	// have what they request. It assigns nothing.
-	Preview(pod *v1.Pod, ended []types.UID, first []*v1.Pod) error
-	// Changed receives after something was released that Preview may have missed.
-	Changed() <-chan struct{}
-	// Fixed reports whether the cpu or the memory of a pod's containers cannot change while they run.
-	Fixed(pod *v1.Pod, resource v1.ResourceName) bool
-	// Release releases those of a pod that has ended, and Retain those of all pods for which
-	// keep returns false.
-	Release(uid types.UID)
-	Retain(keep func(uid types.UID) bool)
-}
-
-// Shortage is an error about a resource that the node assigns and has not enough of.
-type Shortage interface {
-	error
-	// Reason is shown in the status.
-	Reason() string
-}
-
-// nothingAssigned assigns none.
-type nothingAssigned struct{}
-
-func (nothingAssigned) Assign(*v1.Pod) error                          { return nil }
-func (nothingAssigned) Changed() <-chan struct{}                      { return nil }
-func (nothingAssigned) Preview(*v1.Pod, []types.UID, []*v1.Pod) error { return nil }
-func (nothingAssigned) Fixed(*v1.Pod, v1.ResourceName) bool           { return false }
-func (nothingAssigned) Release(types.UID)                             {}
-func (nothingAssigned) Retain(func(types.UID) bool)                   {}
 
 // Recorder records events. Implemented by event.Recorder.
 type Recorder interface {
@@ -310,14 +257,6 @@ type noHostIPs struct{}
 
 func (noHostIPs) Addresses() []string      { return nil }
 func (noHostIPs) Changed() <-chan struct{} { return nil }
-
-// noCgroups leaves cgroups to the runtime.
-type noCgroups struct{}
-
-func (noCgroups) Ensure(context.Context, *v1.Pod, string) (string, error) { return "", nil }
-func (noCgroups) Fits(*v1.Pod) error                                      { return nil }
-func (noCgroups) Destroy(context.Context, types.UID, string) error        { return nil }
-func (noCgroups) Pods() []types.UID                                       { return nil }
 
 // noEvents discards events.
 type noEvents struct{}

@@ -13,7 +13,7 @@
 //	                                                   ▼
 //	        syncAttempt  ·  terminatingAttempt  ·  terminatedAttempt  ·  finishedAttempt
 //	podinputs.Resolver ──────────▶│
-//	admit.Reservations ──────────▶│ numbered steps
+//	noderesources.List ──────────▶│ numbered steps
 //	                              ▼
 //	                         cri.Syncer ──▶ container runtime
 //	                                            │
@@ -27,7 +27,8 @@
 // requests an observation and waits until the cache is newer than the act.
 //
 // It never speaks gRPC, parses a manifest or formats HTTP, and it knows no node
-// services: they are registered before Run (AddGate, SetRestartPolicy, OnObserved).
+// services: they are registered before Run (AddGate, SetRestartPolicy, OnObserved), and
+// what a pod needs of the node is the list of Config.Resources.
 // Nothing in it ends a pod because the daemon stops: cancelling Run only stops the
 // supervision.
 //

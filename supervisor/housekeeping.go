@@ -63,7 +63,7 @@ func (s *Supervisor) handlePodCleanups() {
 	s.garbage.Wake()
 	s.podSyncer.files.reclaimer.Wake()
 	s.podSyncer.inputs.Retain(func(uid types.UID) bool { return s.workers.State(uid) != podworkers.None })
-	s.retainAssigned(observed)
+	s.retainResources(observed, false)
 	sources := s.cfg.Sources.Pods.Sources()
 	var kept []podworkers.View
 	s.order.Together(func() {
@@ -86,10 +86,20 @@ func (s *Supervisor) handlePodCleanups() {
 		s.cleanup.scanned = true
 		s.scanDirectories(observed)
 		// Those of pods that were removed while no daemon ran.
-		s.cfg.Devices.Retain(func(uid types.UID) bool { return s.workers.State(uid) != podworkers.None })
-		s.cfg.Sources.Claims.Retain(func(uid types.UID) bool { return s.workers.State(uid) != podworkers.None })
+		s.retainResources(observed, true)
 	}
-	s.sweepCgroups(observed)
+	s.sweepResources(observed)
+}
+
+// retainResources gives back what pods had of the node that ended while no daemon ran.
+func (s *Supervisor) retainResources(observed *cri.Observed, complete bool) {
+	var inRuntime map[types.UID]bool
+	s.podSyncer.resources.Retain(func(uid types.UID) bool {
+		if inRuntime == nil {
+			inRuntime = podUIDs(observed)
+		}
+		return inRuntime[uid] || s.workers.State(uid) != podworkers.None
+	}, complete)
 }
 
 // mayMove reports whether an orphan stays for now, because a source that has not delivered
@@ -130,22 +140,22 @@ func (s *Supervisor) keptViews() (views []podworkers.View) {
 	return views
 }
 
-// sweepInterval is the time between two searches for cgroups that the runtime has
-// created again after the end of their pods. There are no searches when no pod has
-// ended for lateCgroups.
+// sweepInterval is the time between two searches for what the runtime has created again
+// after the end of its pod, such as a cgroup. There are no searches when no pod has ended
+// for a while.
 const sweepInterval = time.Minute
 
-// sweepCgroups ends what has created the cgroup of an ended pod again: a call of the
+// sweepResources ends what has created the cgroup of an ended pod again: a call of the
 // runtime that went on after its deadline.
-func (s *Supervisor) sweepCgroups(observed *cri.Observed) {
-	recent := s.podSyncer.cgroups.ended.recent(time.Now())
-	if len(recent) == 0 {
+func (s *Supervisor) sweepResources(observed *cri.Observed) {
+	found, again := s.podSyncer.resources.Reappeared()
+	if !again {
 		return
 	}
 	s.cleanup.requestAt(time.Now().Add(sweepInterval))
 	inRuntime := podUIDs(observed)
-	for _, uid := range s.cfg.Runtime.Cgroups.Pods() {
-		if recent[uid] && !inRuntime[uid] && s.workers.State(uid) == podworkers.None {
+	for _, uid := range found {
+		if !inRuntime[uid] && s.workers.State(uid) == podworkers.None {
 			s.log.Warn("Removing cgroup that was created after the end of its pod", "uid", uid)
 			s.workers.Orphan(podFrom(&cri.Pod{UID: uid}), v1.DefaultTerminationGracePeriodSeconds)
 		}
@@ -202,7 +212,7 @@ func (s *Supervisor) scanDirectories(observed *cri.Observed) {
 	if len(unknown) > 0 {
 		s.log.Warn("Ignoring unknown entries in pods directory", "directory", s.cfg.Paths.pods(), "names", unknown)
 	}
-	uids = slices.Concat(uids, directories, s.cfg.Runtime.Cgroups.Pods(), s.cfg.Store.Ephemeral.UIDs())
+	uids = slices.Concat(uids, directories, s.podSyncer.resources.Found(), s.cfg.Store.Ephemeral.UIDs())
 	for _, uid := range uids {
 		if !inRuntime[uid] && s.workers.State(uid) == podworkers.None {
 			s.workers.Orphan(podFrom(&cri.Pod{UID: uid}), v1.DefaultTerminationGracePeriodSeconds)

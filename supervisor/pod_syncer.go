@@ -14,6 +14,7 @@ import (
 	"github.com/podstead/podstead/internal/projectquota"
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/supervisor/admit"
+	"github.com/podstead/podstead/supervisor/noderesources"
 	"github.com/podstead/podstead/supervisor/pleg"
 	"github.com/podstead/podstead/supervisor/podephemeral"
 	"github.com/podstead/podstead/supervisor/podinputs"
@@ -39,13 +40,11 @@ type podSyncer struct {
 	ephemeral    *podephemeral.Store
 	statuses     *statusPublisher
 	probes       *podprobes.Pods
-	cgroups      podCgroups
 	resizer      *podresize.Resizer
 	deadlines    deadlines
-	start        *startChecker
-	admission    *admission
-	devices      Devices
-	claims       ResourceClaims
+	startChecker *startChecker
+	admission    *reservationResource
+	resources    *noderesources.List
 	order        startOrder
 	disruptions  *disruptions
 	files        podFiles
@@ -57,8 +56,11 @@ type podSyncer struct {
 func (s *podSyncer) init(cfg *Config, runtime *runtimehealth.Monitor, reg *registry, workers *podworkers.Workers) {
 	volumes := &volume.Volumes{
 		Root: cfg.Paths.pods(), Claims: cfg.Paths.claims(), Bindings: cfg.Paths.bindings(), Disk: cfg.Store.Disk,
-		OnNode: cfg.Node.Matches, CSI: cfg.Sources.CSI, PodName: func(uid types.UID) string { return podName(workers, uid) },
+		OnNode: cfg.Node.Matches, PodName: func(uid types.UID) string { return podName(workers, uid) },
 		Quotas: &projectquota.Kernel{},
+	}
+	if cfg.Sources.CSI != nil {
+		volumes.CSI = cfg.Sources.CSI
 	}
 	s.reports = reports{log: cfg.Log, events: cfg.Events, metrics: cfg.Metrics, trace: cfg.Trace, durations: &podstart.Durations{}}
 	s.runtime = podRuntime{observer: cfg.Runtime.Observer, syncer: cfg.Runtime.Syncer}
@@ -71,21 +73,24 @@ func (s *podSyncer) init(cfg *Config, runtime *runtimehealth.Monitor, reg *regis
 	s.probes = &podprobes.Pods{Prober: cfg.Sources.Probes, Addresses: cfg.Network.HostIPs.Addresses}
 	s.statuses = &statusPublisher{
 		runtime: runtime, hostIPs: cfg.Network.HostIPs, sources: cfg.Sources.Pods, rollouts: cfg.Sources.Rollouts, inputs: s.inputs,
-		probes: s.probes, devices: cfg.Devices, records: s.records, store: cfg.Store.Statuses, changed: s.order.Published,
+		probes: s.probes, records: s.records, store: cfg.Store.Statuses, changed: s.order.Published,
 	}
-	s.cgroups = podCgroups{cgroups: cfg.Runtime.Cgroups, observer: cfg.Runtime.Observer, ended: &endedPods{}}
-	s.resizer = &podresize.Resizer{Cgroups: cfg.Runtime.Cgroups, Assigned: cfg.Runtime.Assigned, Reservations: s.reservations, Events: cfg.Events}
 	s.deadlines = deadlines{mark: cfg.mark}
-	s.start = &startChecker{
+	s.startChecker = &startChecker{
 		observer: cfg.Runtime.Observer, runtime: runtime, node: &cfg.Node, inputs: s.inputs, registry: reg, events: cfg.Events,
 	}
-	s.admission = &admission{reservations: s.reservations, assigned: cfg.Runtime.Assigned, inputs: s.inputs, disrupt: workers.Disrupt, log: cfg.Log}
-	s.devices, s.claims = cfg.Devices, cfg.Sources.Claims
+	s.admission = &reservationResource{reservations: s.reservations, inputs: s.inputs, disrupt: workers.Disrupt, log: cfg.Log}
 	s.disruptions = &disruptions{registry: reg, reports: s.reports}
 	s.files = podFiles{
 		volumes: volumes,
 		logs:    gc.Files{Logs: cfg.Paths.PodLogs, Links: cfg.Paths.ContainerLogs, Messages: s.inputs.MessagesDir},
 	}
+	s.resources = noderesources.New(cfg.Resources(&OwnResources{
+		Reservations: s.admission, Volumes: &volumeResource{inputs: s.inputs, volumes: volumes, csi: cfg.Sources.CSI, durations: s.durations},
+		Probes: s.probes, Logs: &logResource{files: s.files.logs},
+	}))
+	s.statuses.resources = s.resources
+	s.resizer = &podresize.Resizer{Resources: s.resources, Reservations: s.reservations, Events: cfg.Events}
 	s.ready = cfg.Sources.Ready
 }
 

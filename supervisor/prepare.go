@@ -2,7 +2,6 @@ package supervisor
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -10,7 +9,7 @@ import (
 
 	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/supervisor/admit"
-	"github.com/podstead/podstead/supervisor/podstart"
+	"github.com/podstead/podstead/supervisor/noderesources"
 	"github.com/podstead/podstead/supervisor/rollout"
 	"github.com/podstead/podstead/supervisor/status"
 )
@@ -68,26 +67,15 @@ func (s *Supervisor) checkRevision(pod, replaced *v1.Pod) (*status.Cause, time.D
 	if block := s.order.Preview(resolved); block != nil {
 		return &status.Cause{Reason: block.Reason, Message: block.Message}, rollout.Notified
 	}
-	if err := s.cfg.Runtime.Cgroups.Fits(resolved); err != nil {
-		return &status.Cause{Reason: podstart.ReasonFailedCgroup, Message: err.Error()}, 0
-	}
-	if u := s.cfg.Devices.Preview(resolved, replaced.UID); u != nil {
-		return &status.Cause{Reason: reasonOutOf + string(u.Resource), Message: u.Error()}, 0
-	}
-	d := s.podSyncer.reservations.Preview(resolved, replaced.UID)
-	if d.Provisional {
-		return &status.Cause{}, time.Second // not all pods have decided after a start of the daemon
-	}
-	if d.Denied != nil {
-		return &status.Cause{Reason: d.Denied.Reason, Message: d.Denied.Message}, 0
-	}
 	ended, first := s.podSyncer.reservations.Replacements()
-	if err := s.cfg.Runtime.Assigned.Preview(resolved, append(ended, replaced.UID), first); err != nil {
-		var shortage Shortage
-		if !errors.As(err, &shortage) {
-			return &status.Cause{Message: err.Error()}, 0
-		}
-		return &status.Cause{Reason: shortage.Reason(), Message: shortage.Error()}, 0
+	refusal := s.podSyncer.resources.Preview(&noderesources.Candidate{
+		Pod: resolved, Replaced: replaced.UID, Ended: append(ended, replaced.UID), First: first,
+	})
+	if refusal == nil {
+		return nil, 0
 	}
-	return nil, 0
+	if refusal.Cause == nil {
+		return &status.Cause{Message: refusal.Result.Err.Error()}, refusal.Result.After
+	}
+	return refusal.Cause, refusal.Result.After
 }

@@ -14,6 +14,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podstead/podstead/cri/critest"
+	"github.com/podstead/podstead/supervisor/podprobes"
 )
 
 // answers scripts the results of exec probes' commands, by their words.
@@ -270,13 +271,13 @@ func TestEndingPodIsProbedForReadinessOnly(t *testing.T) {
 
 // forgetting counts the pods whose results are removed.
 type forgetting struct {
-	Probes
+	podprobes.Prober
 	count *int
 }
 
 func (f forgetting) RemovePod(uid types.UID) {
 	*f.count++
-	f.Probes.RemovePod(uid)
+	f.Prober.RemovePod(uid)
 }
 
 // TestReadinessOverARestartOfTheDaemon: readiness neither flaps nor is lost.

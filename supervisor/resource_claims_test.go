@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/manifest"
+	"github.com/podstead/podstead/supervisor/noderesources/claims"
 )
 
 // fakeResourceClaims prepares the claims of pods, unless it has a fault.
@@ -111,13 +112,13 @@ func TestPodWaitsForItsClaims(t *testing.T) {
 		b.fake.SetVersion("containerd", "2.1.0", nil) // it injects CDI devices
 		f := newFakeClaims()
 		f.fault = errors.New("the DRA driver example.com is not registered")
-		b.sources = func(s *Sources) { s.Claims = f }
+		b.claims = f
 		pod := claimPod("p", "u1")
 		d := b.start(manifest.SourceAPI)
 		d.config.deliver(manifest.SourceAPI, pod)
 		b.until(time.Minute, "it waits", func() bool {
 			st := d.status(pod.UID)
-			return st.Phase == v1.PodPending && st.Reason == reasonFailedPrepare && strings.Contains(st.Message, "example.com")
+			return st.Phase == v1.PodPending && st.Reason == claims.ReasonFailedPrepare && strings.Contains(st.Message, "example.com")
 		})
 		f.set(nil)
 		if took := b.runs(pod.UID); took > 5*time.Second {
@@ -157,7 +158,7 @@ func TestSlowClaims(t *testing.T) {
 		f := newFakeClaims()
 		slow, plain := claimPod("slow", "u1"), boundPod("plain", "u2")
 		f.slow[slow.UID] = true
-		b.sources = func(s *Sources) { s.Claims = f }
+		b.claims = f
 		d := b.start(manifest.SourceAPI)
 		d.config.deliver(manifest.SourceAPI, slow, plain)
 		if took := b.runs(plain.UID); took > 10*time.Second {

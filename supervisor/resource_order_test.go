@@ -17,6 +17,9 @@ import (
 	"github.com/podstead/podstead/internal/csivolume"
 	"github.com/podstead/podstead/internal/device"
 	podinfo "github.com/podstead/podstead/internal/pod"
+	"github.com/podstead/podstead/supervisor/noderesources/claims"
+	"github.com/podstead/podstead/supervisor/noderesources/devices"
+	"github.com/podstead/podstead/supervisor/podprobes"
 	"github.com/podstead/podstead/supervisor/podworkers"
 	"github.com/podstead/podstead/supervisor/status"
 )
@@ -229,27 +232,28 @@ func (recordedCSI) Changed() <-chan struct{}   { return nil }
 func (recordedCSI) TakeChanged() []types.UID   { return nil }
 
 type recordedProbes struct {
-	Probes
+	podprobes.Prober
 	calls *resourceCalls
 }
 
 func (r recordedProbes) StopLivenessAndStartup(uid types.UID) {
 	_ = r.calls.call(uid, "probes.Stop")
-	r.Probes.StopLivenessAndStartup(uid)
+	r.Prober.StopLivenessAndStartup(uid)
 }
 
 func (r recordedProbes) RemovePod(uid types.UID) {
 	_ = r.calls.call(uid, "probes.Remove")
-	r.Probes.RemovePod(uid)
+	r.Prober.RemovePod(uid)
 }
 
 // record makes the next daemon record the calls for the pod u1.
 func (b *supervisorHarness) record() *resourceCalls {
 	r := &resourceCalls{b: b, uid: "u1", loop: map[string]bool{}}
-	b.devices, b.cgroups, b.exclusive, b.onSync = recordedDevices{r}, recordedCgroups{r}, recordedAssigned{r}, r.begin
+	b.devices, b.cgroups, b.exclusive, b.claims = recordedDevices{r}, recordedCgroups{r}, recordedAssigned{r}, recordedClaims{r}
+	b.onSync = r.begin
 	dir := b.t.TempDir()
 	b.sources = func(s *Sources) {
-		s.Claims, s.CSI, s.Probes = recordedClaims{r}, recordedCSI{r, dir}, recordedProbes{s.Probes, r}
+		s.CSI, s.Probes = recordedCSI{r, dir}, recordedProbes{s.Probes, r}
 	}
 	return r
 }
@@ -371,8 +375,8 @@ var orderCases = map[string]orderCase{
 	"no capacity":               {edit: func(pod *v1.Pod) { pod.Spec.Containers[0].Resources.Requests[v1.ResourceCPU] = resource.MustParse("3") }, reason: outOfCPU},
 	"no exclusive CPUs":         {fault: fault("assigned.Assign", errShort), reason: noExclusiveCPU},
 	"the device is taken":       {fault: fault("devices.Allocate", errShort), reason: "OutOf" + dongle},
-	"the device plugin fails":   {fault: fault("devices.Allocate", errPlugin), reason: reasonUnexpectedAdmission},
-	"the claim is not prepared": {fault: fault("claims.Prepare", errShort), reason: reasonFailedPrepare},
+	"the device plugin fails":   {fault: fault("devices.Allocate", errPlugin), reason: devices.ReasonUnexpectedAdmission},
+	"the claim is not prepared": {fault: fault("claims.Prepare", errShort), reason: claims.ReasonFailedPrepare},
 	"no cgroup":                 {fault: fault("cgroups.Ensure", errShort), reason: "FailedCreatePodContainer"},
 	"no volume":                 {fault: fault("csi.Publish", errShort), reason: "FailedMount"},
 	"removal":                   {act: remove},
@@ -430,18 +434,22 @@ var orderCases = map[string]orderCase{
 	}, reason: "Closed"},
 }
 
-// orderTable are the calls of the attempts to sync the pod, by case.
+// orderTable are the calls of the attempts to sync the pod, by case. It was recorded before the resources of
+// the node became one list, and then differed in the following only, because the list has one order, and what
+// is given back goes backwards: resource claims are prepared before the cgroup and the volumes; the
+// processes of a cgroup are killed before the claims are given back and the pod counts as stopped, and not
+// after that; devices are released before CPUs; a preview asks for the resources in the order of a start.
 var orderTable = map[string][]string{
 	"deadline": {
-		"terminating: devices.Withdraw probes.Stop StopPodSandbox claims.Unprepare",
-		"terminated: probes.Remove cgroups.Destroy csi.Unpublish assigned.Release devices.Release (not reserved)",
+		"terminating: devices.Withdraw probes.Stop StopPodSandbox cgroups.Destroy claims.Unprepare",
+		"terminated: probes.Remove csi.Unpublish devices.Release assigned.Release (not reserved)",
 	},
 	"no capacity": {
 		"syncing: devices.Check devices.Withdraw",
 	},
 	"no cgroup": {
-		"syncing: devices.Check (reserved) assigned.Assign devices.Allocate cgroups.Ensure",
-		"syncing: devices.Check assigned.Assign devices.Allocate cgroups.Ensure",
+		"syncing: devices.Check (reserved) assigned.Assign devices.Allocate claims.Prepare cgroups.Ensure",
+		"syncing: devices.Check assigned.Assign devices.Allocate claims.Prepare cgroups.Ensure",
 	},
 	"no device": {
 		"syncing: devices.Check",
@@ -450,30 +458,29 @@ var orderTable = map[string][]string{
 		"syncing: devices.Check (reserved) assigned.Assign (not reserved) devices.Withdraw",
 	},
 	"no volume": {
-		"syncing: devices.Check (reserved) assigned.Assign devices.Allocate cgroups.Ensure csi.Publish",
-		"syncing: devices.Check assigned.Assign devices.Allocate cgroups.Ensure csi.Publish",
+		"syncing: devices.Check (reserved) assigned.Assign devices.Allocate claims.Prepare cgroups.Ensure csi.Publish",
+		"syncing: devices.Check assigned.Assign devices.Allocate claims.Prepare cgroups.Ensure csi.Publish",
 	},
 	"removal": {
-		"terminating: devices.Withdraw probes.Stop StopPodSandbox claims.Unprepare",
-		"terminated: probes.Remove cgroups.Destroy csi.Unpublish assigned.Release devices.Release (not reserved)",
+		"terminating: devices.Withdraw probes.Stop StopPodSandbox cgroups.Destroy claims.Unprepare",
+		"terminated: probes.Remove csi.Unpublish devices.Release assigned.Release (not reserved)",
 		"finished: RemovePodSandbox csi.Unpublish",
 	},
 	"removal of a pod that waits for a device": {
-		"terminating: devices.Withdraw probes.Stop claims.Unprepare",
-		"terminated: probes.Remove cgroups.Destroy csi.Unpublish assigned.Release devices.Release",
+		"terminating: devices.Withdraw probes.Stop cgroups.Destroy claims.Unprepare",
+		"terminated: probes.Remove csi.Unpublish devices.Release assigned.Release",
 		"finished: csi.Unpublish",
 	},
 	"removal of a pod that waits for a volume": {
-		"terminating: devices.Withdraw probes.Stop claims.Unprepare",
-		"terminated: probes.Remove cgroups.Destroy csi.Unpublish assigned.Release devices.Release (not reserved)",
+		"terminating: devices.Withdraw probes.Stop cgroups.Destroy claims.Unprepare",
+		"terminated: probes.Remove csi.Unpublish devices.Release assigned.Release (not reserved)",
 		"finished: csi.Unpublish",
 	},
 	"removal with faults": {
-		"terminating: devices.Withdraw probes.Stop StopPodSandbox claims.Unprepare",
-		"terminating: devices.Withdraw probes.Stop claims.Unprepare",
-		"terminated: probes.Remove cgroups.Destroy",
-		"terminated: probes.Remove cgroups.Destroy csi.Unpublish",
-		"terminated: probes.Remove cgroups.Destroy csi.Unpublish assigned.Release devices.Release (not reserved)",
+		"terminating: devices.Withdraw probes.Stop StopPodSandbox cgroups.Destroy claims.Unprepare",
+		"terminating: devices.Withdraw probes.Stop cgroups.Destroy claims.Unprepare",
+		"terminated: probes.Remove csi.Unpublish",
+		"terminated: probes.Remove csi.Unpublish devices.Release assigned.Release (not reserved)",
 		"finished: RemovePodSandbox csi.Unpublish",
 	},
 	"restart of the daemon": {
@@ -481,18 +488,18 @@ var orderTable = map[string][]string{
 		"syncing: cgroups.Ensure csi.Publish",
 	},
 	"restart of the pod": {
-		"terminating: devices.Withdraw probes.Stop StopPodSandbox claims.Unprepare",
-		"terminated: probes.Remove cgroups.Destroy csi.Unpublish assigned.Release devices.Release (not reserved)",
-		"syncing: devices.Check (reserved) assigned.Assign devices.Allocate cgroups.Ensure csi.Publish claims.Prepare StopPodSandbox RunPodSandbox devices.Container claims.CDIDevices CreateContainer",
+		"terminating: devices.Withdraw probes.Stop StopPodSandbox cgroups.Destroy claims.Unprepare",
+		"terminated: probes.Remove csi.Unpublish devices.Release assigned.Release (not reserved)",
+		"syncing: devices.Check (reserved) assigned.Assign devices.Allocate claims.Prepare cgroups.Ensure csi.Publish StopPodSandbox RunPodSandbox devices.Container claims.CDIDevices CreateContainer",
 		"syncing: cgroups.Ensure csi.Publish",
 	},
 	"start": {
-		"syncing: devices.Check (reserved) assigned.Assign devices.Allocate cgroups.Ensure csi.Publish claims.Prepare RunPodSandbox devices.Container claims.CDIDevices CreateContainer",
+		"syncing: devices.Check (reserved) assigned.Assign devices.Allocate claims.Prepare cgroups.Ensure csi.Publish RunPodSandbox devices.Container claims.CDIDevices CreateContainer",
 		"syncing: cgroups.Ensure csi.Publish",
 	},
 	"the claim is not prepared": {
-		"syncing: devices.Check (reserved) assigned.Assign devices.Allocate cgroups.Ensure csi.Publish claims.Prepare",
-		"syncing: devices.Check assigned.Assign devices.Allocate cgroups.Ensure csi.Publish claims.Prepare",
+		"syncing: devices.Check (reserved) assigned.Assign devices.Allocate claims.Prepare",
+		"syncing: devices.Check assigned.Assign devices.Allocate claims.Prepare",
 	},
 	"the container dies": {
 		"syncing: cgroups.Ensure csi.Publish devices.Container claims.CDIDevices CreateContainer",
@@ -506,14 +513,14 @@ var orderTable = map[string][]string{
 		"syncing: devices.Check assigned.Assign devices.Allocate",
 	},
 	"the sandbox dies": {
-		"syncing: devices.Check assigned.Assign devices.Allocate cgroups.Ensure csi.Publish claims.Prepare StopPodSandbox RunPodSandbox devices.Container claims.CDIDevices CreateContainer",
+		"syncing: devices.Check assigned.Assign devices.Allocate claims.Prepare cgroups.Ensure csi.Publish StopPodSandbox RunPodSandbox devices.Container claims.CDIDevices CreateContainer",
 		"syncing: cgroups.Ensure csi.Publish",
 	},
 	"preview of a revision": {
-		"preview: (not reserved) cgroups.Fits devices.Preview assigned.Preview",
+		"preview: (not reserved) assigned.Preview devices.Preview cgroups.Fits",
 	},
 	"preview of a revision that is refused": {
-		"preview: (not reserved) cgroups.Fits devices.Preview assigned.Preview",
+		"preview: (not reserved) assigned.Preview",
 	},
 	"a gate is closed": {
 		"syncing: devices.Withdraw",

@@ -12,6 +12,7 @@ import (
 	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/manifest/validation"
 	"github.com/podstead/podstead/supervisor/admit"
+	"github.com/podstead/podstead/supervisor/noderesources"
 	"github.com/podstead/podstead/supervisor/pleg"
 	"github.com/podstead/podstead/supervisor/podinputs"
 	"github.com/podstead/podstead/supervisor/podworkers"
@@ -49,47 +50,6 @@ const (
 // errNetworkNotReady is not logged for each pod: the runtime's state is, once.
 var errNetworkNotReady = errors.New("network of the runtime is not ready")
 
-// startBlock is why a pod may not start now.
-type startBlock struct {
-	// cause is shown in the status; nil leaves the status as it is.
-	cause *status.Cause
-	// final: a pod whose policy is to be rejected is rejected. Others are held.
-	final bool
-	event eventRule
-	// notice is the event's message if it is none of a fault; empty is a warning with
-	// the message of the cause.
-	notice string
-	// keepsPlace: the pod keeps its place among those that wait for resources.
-	keepsPlace bool
-	// save: the record is saved, so that the place outlives the daemon.
-	save   bool
-	result podworkers.SyncResult
-}
-
-// eventRule is when an event is sent for a startBlock.
-type eventRule uint8
-
-const (
-	noEvent eventRule = iota
-	eachTime
-	oncePerCause
-)
-
-// heldFor blocks a pod until the cause has passed. The kubelet fails such a pod for
-// good. Here it waits for another manifest, or a daemon with other settings: it is
-// synced again whenever a pod ends, and one event is sent.
-func heldFor(cause *status.Cause) *startBlock {
-	return &startBlock{cause: cause, event: oncePerCause, result: podworkers.SyncResult{Held: true}}
-}
-
-// rejectedFor blocks a pod that does not pass admission: a pod of the cluster is
-// Failed, so that its controller creates another one elsewhere; a static pod waits.
-func rejectedFor(cause *status.Cause) *startBlock {
-	block := heldFor(cause)
-	block.final = true
-	return block
-}
-
 // startChecker checks whether a sandbox may be created for a pod.
 type startChecker struct {
 	observer *pleg.PLEG
@@ -102,72 +62,45 @@ type startChecker struct {
 
 // check returns what blocks the start of a pod, apart from the resources that it
 // requests; nil if nothing does.
-func (s *startChecker) check(pod *v1.Pod) *startBlock {
+func (s *startChecker) check(pod *v1.Pod) *noderesources.Refusal {
 	all := s.observer.Observed()
 	if all.At.IsZero() {
 		// The first relist is in progress; without it nothing shows whether another
 		// pod of this name runs.
-		return &startBlock{keepsPlace: true, result: podworkers.SyncResult{Held: true, After: runtimehealth.BackoffMin}}
+		return &noderesources.Refusal{KeepsPlace: true, Result: podworkers.SyncResult{Held: true, After: runtimehealth.BackoffMin}}
 	}
 	if cause := unsupported(pod); cause != nil {
-		return heldFor(cause)
+		return noderesources.Held(cause)
 	}
 	if refusal := admit.Check(pod, s.node); refusal != nil {
-		return rejectedFor(&status.Cause{Reason: refusal.Reason, Message: refusal.Message})
+		return noderesources.Rejected(&status.Cause{Reason: refusal.Reason, Message: refusal.Message})
 	}
 	if notice := admit.SELinuxIgnored(pod, s.node); notice != nil {
 		s.events.Event(pod, v1.EventTypeWarning, notice.Reason, notice.Message)
 	}
 	if cause := nameConflict(pod, all); cause != nil {
-		block := &startBlock{cause: cause, result: podworkers.SyncResult{Held: true, After: podworkers.Jitter(podworkers.ErrorBackoff)}}
+		block := &noderesources.Refusal{Cause: cause, Result: podworkers.SyncResult{Held: true, After: podworkers.Jitter(podworkers.ErrorBackoff)}}
 		if cause.Reason == podworkers.ReasonNameTaken {
-			block.event = eachTime
+			block.Event = noderesources.EachTime
 		}
 		return block
 	}
 	if message, ready := s.runtime.NetworkReady(); !ready && !pod.Spec.HostNetwork {
-		return &startBlock{
-			cause: &status.Cause{Reason: reasonNetworkNotReady, Message: "network is not ready: " + message}, event: eachTime,
-			result: podworkers.SyncResult{Err: errNetworkNotReady, After: podworkers.Jitter(networkBackoff)},
+		return &noderesources.Refusal{
+			Cause: &status.Cause{Reason: reasonNetworkNotReady, Message: "network is not ready: " + message}, Event: noderesources.EachTime,
+			Result: podworkers.SyncResult{Err: errNetworkNotReady, After: podworkers.Jitter(networkBackoff)},
 		}
 	}
 	if cause := s.inputs.AwaitedNetwork(pod); cause != nil {
-		return &startBlock{cause: cause, keepsPlace: true, result: podworkers.SyncResult{Held: true, After: bootNetworkPoll}}
+		return &noderesources.Refusal{Cause: cause, KeepsPlace: true, Result: podworkers.SyncResult{Held: true, After: bootNetworkPoll}}
 	}
 	if cause := s.inputs.MissingHostIP(pod); cause != nil {
-		return &startBlock{cause: cause, event: eachTime, result: podworkers.SyncResult{Held: true}}
+		return &noderesources.Refusal{Cause: cause, Event: noderesources.EachTime, Result: podworkers.SyncResult{Held: true}}
 	}
 	if cause := s.registry.closedGate(pod); cause != nil {
-		return rejectedFor(cause)
+		return noderesources.Rejected(cause)
 	}
 	return nil
-}
-
-// applyBlock shows in the pod's status and in an event why it does not start.
-func (a *syncAttempt) applyBlock(block *startBlock) *podworkers.SyncResult {
-	cause := block.cause
-	if cause == nil {
-		return &block.result
-	}
-	if block.final && a.policy.Rejects && !a.reservations.Holds(a.pod.UID) {
-		return a.reject(cause)
-	}
-	a.run.hold.shown = cause
-	a.publish(statusOverrides{waitingFor: cause})
-	eventType, reported := v1.EventTypeWarning, *cause
-	if block.notice != "" {
-		eventType, reported.Message = v1.EventTypeNormal, block.notice
-	}
-	if block.event == eachTime || block.event == oncePerCause && a.run.hold.last != reported {
-		a.events.Event(a.pod, eventType, reported.Reason, reported.Message)
-	}
-	if block.event == oncePerCause {
-		a.run.hold.last = reported
-	}
-	if block.save {
-		a.save()
-	}
-	return &block.result
 }
 
 // reject ends a pod that did not pass admission: it is Failed. A pod that was
@@ -181,9 +114,9 @@ func (a *syncAttempt) reject(cause *status.Cause) *podworkers.SyncResult {
 
 // awaitObjects holds a pod until the API server has delivered all that the pod
 // refers to, which notifies it; nil if nothing is awaited.
-func (a *syncAttempt) awaitObjects() *startBlock {
+func (a *syncAttempt) awaitObjects() *noderesources.Refusal {
 	if why := a.inputs.HeldObjects(a.pod); why != "" {
-		return heldFor(&status.Cause{Reason: reasonTooManyReferences, Message: why})
+		return noderesources.Held(&status.Cause{Reason: reasonTooManyReferences, Message: why})
 	}
 	since := &a.run.hold.waitingForAPISince
 	awaited := a.inputs.AwaitedObjects(a.pod)
@@ -195,11 +128,11 @@ func (a *syncAttempt) awaitObjects() *startBlock {
 		*since = time.Now()
 	}
 	if left := apiWaitGrace - time.Since(*since); left > 0 {
-		return &startBlock{result: podworkers.SyncResult{Held: true, After: left}}
+		return &noderesources.Refusal{Result: podworkers.SyncResult{Held: true, After: left}}
 	}
-	return &startBlock{
-		cause:  &status.Cause{Reason: reasonWaitingForAPI, Message: "waiting for the API server to report " + strings.Join(awaited, ", ")},
-		result: podworkers.SyncResult{Held: true},
+	return &noderesources.Refusal{
+		Cause:  &status.Cause{Reason: reasonWaitingForAPI, Message: "waiting for the API server to report " + strings.Join(awaited, ", ")},
+		Result: podworkers.SyncResult{Held: true},
 	}
 }
 

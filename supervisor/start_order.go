@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	podinfo "github.com/podstead/podstead/internal/pod"
+	"github.com/podstead/podstead/supervisor/noderesources"
 	"github.com/podstead/podstead/supervisor/podorder"
 	"github.com/podstead/podstead/supervisor/podstart"
 	"github.com/podstead/podstead/supervisor/podworkers"
@@ -38,7 +39,7 @@ type startOrder struct {
 // startBlock blocks a static pod until the pods that it depends on are Ready. It gives
 // its place among those that wait for resources to them. The annotation of a pod of an
 // API server has no effect: its cluster schedules the pods that it depends on elsewhere.
-func (o startOrder) startBlock(pod *v1.Pod) *startBlock {
+func (o startOrder) startBlock(pod *v1.Pod) *noderesources.Refusal {
 	if !podinfo.PolicyOf(pod).Static {
 		if _, ok := pod.Annotations[podinfo.AnnotationDependsOn]; ok {
 			o.events.Event(pod, v1.EventTypeWarning, podorder.ReasonIgnored, "annotation "+podinfo.AnnotationDependsOn+" has no effect on a pod of an API server; wait in an init container instead")
@@ -49,10 +50,10 @@ func (o startOrder) startBlock(pod *v1.Pod) *startBlock {
 	if wait == nil {
 		return nil
 	}
-	block := heldFor(&wait.Cause)
-	block.result = podworkers.SyncResult{Parked: true}
+	block := noderesources.Held(&wait.Cause)
+	block.Result = podworkers.SyncResult{Parked: true}
 	if !wait.Faulty {
-		block.notice = wait.Event
+		block.Notice = wait.Event
 	}
 	return block
 }

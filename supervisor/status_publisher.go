@@ -12,6 +12,7 @@ import (
 
 	"github.com/podstead/podstead/cri"
 	podinfo "github.com/podstead/podstead/internal/pod"
+	"github.com/podstead/podstead/supervisor/noderesources"
 	"github.com/podstead/podstead/supervisor/podinputs"
 	"github.com/podstead/podstead/supervisor/podprobes"
 	"github.com/podstead/podstead/supervisor/podworkers"
@@ -27,9 +28,10 @@ type statusPublisher struct {
 	rollouts Rollouts
 	inputs   *podinputs.Resolver
 	probes   *podprobes.Pods
-	devices  Devices
 	records  *runRecords
-	store    Statuses
+	// resources report the health of what pods have.
+	resources *noderesources.List
+	store     Statuses
 	// changed is called after the status of a pod changed, and after the first of a run.
 	changed func(pod *v1.Pod)
 
@@ -102,7 +104,7 @@ func (p *statusPublisher) input(pod *v1.Pod, r *runState, observed *cri.PodStatu
 		KillFault:     r.kill.fault,
 		Terminal:      overrides.terminal,
 		Resize:        r.resizes().Status(),
-		Devices:       p.devices.Status(pod.UID),
+		Devices:       p.resources.Status(pod.UID),
 		Rejected:      overrides.rejected,
 		Ended:         overrides.ended,
 		Now:           time.Now(),

@@ -82,20 +82,8 @@ func newSupervisor(cfg Config, wrap func(syncer) syncer) (*Supervisor, error) {
 	if cfg.Network.HostIPs == nil {
 		cfg.Network.HostIPs = noHostIPs{}
 	}
-	if cfg.Runtime.Cgroups == nil {
-		cfg.Runtime.Cgroups = noCgroups{}
-	}
-	if cfg.Runtime.Assigned == nil {
-		cfg.Runtime.Assigned = nothingAssigned{}
-	}
-	if cfg.Devices == nil {
-		cfg.Devices = noDevices{}
-	}
-	if cfg.Sources.Claims == nil {
-		cfg.Sources.Claims = noClaims{}
-	}
-	if cfg.Sources.CSI == nil {
-		cfg.Sources.CSI = noCSI{}
+	if cfg.Resources == nil {
+		cfg.Resources = (*OwnResources).List
 	}
 	cfg.Paths = cfg.Paths.withDefaults()
 	s := &Supervisor{
@@ -131,7 +119,7 @@ func newResolver(cfg *Config, volumes *volume.Volumes) *podinputs.Resolver {
 	return podinputs.New(podinputs.Config{
 		Objects: cfg.Sources.Objects, ClusterObjects: cfg.Sources.ClusterObjects, RuntimeClasses: cfg.Runtime.Classes,
 		Allocatable: cfg.Allocatable, HostIPs: cfg.Network.HostIPs, DNS: cfg.Network.DNS, Uptime: cfg.Network.Uptime,
-		Volumes: volumes, Users: userns.New(cfg.Paths.pods(), cfg.Store.Disk), Credentials: cfg.Credentials, Devices: cfg.Devices, Claims: cfg.Sources.Claims, Events: cfg.Events,
+		Volumes: volumes, Users: userns.New(cfg.Paths.pods(), cfg.Store.Disk), Credentials: cfg.Credentials, Events: cfg.Events,
 	})
 }
 
@@ -150,6 +138,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	defer wg.Wait()
 	s.workers.Start(ctx, &wg)
 	wg.Go(func() { s.runtime.Run(ctx) })
+	wg.Go(func() { s.podSyncer.resources.Run(ctx) })
 	wg.Go(func() { _ = s.garbage.Run(ctx) }) // it returns only when ctx ends
 	wg.Go(func() { s.podSyncer.files.reclaimer.run(ctx) })
 	s.syncLoop(ctx)

@@ -29,6 +29,11 @@ import (
 	"github.com/podstead/podstead/probe"
 	"github.com/podstead/podstead/supervisor/admit"
 	"github.com/podstead/podstead/supervisor/event"
+	"github.com/podstead/podstead/supervisor/noderesources"
+	"github.com/podstead/podstead/supervisor/noderesources/assigned"
+	"github.com/podstead/podstead/supervisor/noderesources/cgroups"
+	"github.com/podstead/podstead/supervisor/noderesources/claims"
+	"github.com/podstead/podstead/supervisor/noderesources/devices"
 	"github.com/podstead/podstead/supervisor/pleg"
 	"github.com/podstead/podstead/supervisor/podephemeral"
 	"github.com/podstead/podstead/supervisor/podprobes"
@@ -54,11 +59,13 @@ type supervisorHarness struct {
 	network Network
 	// cgroups are those of the next daemon; nil leaves cgroups to the
 	// runtime.
-	cgroups Cgroups
+	cgroups cgroups.Manager
 	// exclusive assigns exclusive CPUs for the next daemon; nil assigns none.
-	exclusive NodeResources
+	exclusive assigned.Manager
 	// devices are those of the next daemon; nil has none.
-	devices Devices
+	devices devices.Manager
+	// claims are the resource claims of the next daemon; nil has none.
+	claims claims.Manager
 	// gates and returns are those of the next daemon.
 	gates   []Gate
 	returns map[string]RestartPolicy
@@ -189,7 +196,7 @@ func (b *supervisorHarness) start(sources ...manifest.Source) *daemon {
 	}
 	d.Supervisor, err = newSupervisor(Config{
 		Sources:     src,
-		Runtime:     Runtime{Observer: d.pleg, Syncer: criSyncer, Backoff: criSyncer.Backoff(), Health: client, Cgroups: b.cgroups, Assigned: b.exclusive},
+		Runtime:     Runtime{Observer: d.pleg, Syncer: criSyncer, Backoff: criSyncer.Backoff(), Health: client},
 		Store:       Store{Statuses: savedFirst{d.statuses, records, b.t, d}, Records: records, Ephemeral: ephemeral},
 		Paths:       Paths{Root: b.dir, PodLogs: b.path("logs"), ContainerLogs: b.path("links")},
 		Events:      d.events,
@@ -199,7 +206,9 @@ func (b *supervisorHarness) start(sources ...manifest.Source) *daemon {
 		Metrics:     b.metrics,
 		Mark:        b.mark,
 		Allocatable: b.allocatable,
-		Devices:     b.devices,
+		Resources: func(own *OwnResources) []noderesources.Resource {
+			return b.nodeResources(own, d.pleg.Observed)
+		},
 	}, func(s syncer) syncer { return countingSyncer{s, &d.ran, b.onSync} })
 	if err != nil {
 		b.t.Fatal(err)
@@ -228,6 +237,24 @@ func (b *supervisorHarness) start(sources ...manifest.Source) *daemon {
 	})
 	b.daemon = d
 	return d
+}
+
+// nodeResources lists the node's resources as the command does.
+func (b *supervisorHarness) nodeResources(own *OwnResources, observed func() *cri.Observed) []noderesources.Resource {
+	list := []noderesources.Resource{own.Reservations}
+	if b.exclusive != nil {
+		list = append(list, assigned.New(b.exclusive))
+	}
+	if b.devices != nil {
+		list = append(list, devices.New(b.devices))
+	}
+	if b.claims != nil {
+		list = append(list, claims.New(b.claims))
+	}
+	if b.cgroups != nil {
+		list = append(list, cgroups.New(b.cgroups, observed))
+	}
+	return append(list, own.Volumes, own.Probes, own.Logs)
 }
 
 // fakeExec connects probes and runtime as the command does.

@@ -42,10 +42,6 @@ type manifestChanges struct{ faults, objects, clusterObjects <-chan struct{} }
 // one and two seconds; here one timer is armed for the earliest sync that is due, and
 // there is no tick if none is.
 func (s *Supervisor) syncLoopIteration(ctx context.Context, due *time.Timer, manifests manifestChanges) {
-	var probes <-chan struct{}
-	if s.cfg.Sources.Probes != nil {
-		probes = s.cfg.Sources.Probes.Changed()
-	}
 	select {
 	case <-ctx.Done():
 	case u := <-s.cfg.Sources.Pods.Updates():
@@ -54,11 +50,9 @@ func (s *Supervisor) syncLoopIteration(ctx context.Context, due *time.Timer, man
 	case <-s.cfg.Runtime.Observer.Changed():
 		s.busy()
 		s.handleObserved(s.cfg.Runtime.Observer.Take())
-	case <-probes:
+	case <-s.podSyncer.resources.Changed():
 		s.busy()
-		for _, uid := range s.cfg.Sources.Probes.TakeChanged() {
-			s.workers.Notify(uid)
-		}
+		s.handleResources()
 	case <-manifests.faults:
 		s.busy()
 		s.refreshFaults()
@@ -73,18 +67,6 @@ func (s *Supervisor) syncLoopIteration(ctx context.Context, due *time.Timer, man
 		s.busy()
 		s.workers.NotifyAll()
 		s.cfg.Sources.Rollouts.RetryPreparations()
-	case <-s.cfg.Runtime.Assigned.Changed():
-		s.busy()
-		s.cfg.Sources.Rollouts.RetryPreparations()
-	case <-s.cfg.Devices.Changed():
-		s.busy()
-		s.handleDevices()
-	case <-s.cfg.Sources.Claims.Changed():
-		s.busy()
-		s.handleClaims()
-	case <-s.cfg.Sources.CSI.Changed():
-		s.busy()
-		s.handleCSI()
 	case <-s.runtime.Changed():
 		s.busy()
 		s.handleRuntime()
@@ -216,6 +198,17 @@ func (s *Supervisor) handleObserved(events []pleg.Event) {
 	s.workers.RetryHeld()
 	s.registry.notifyObserved()
 	s.cleanup.request(time.Now())
+}
+
+// handleResources notifies the pods for which a resource of the node has changed.
+func (s *Supervisor) handleResources() {
+	pods, previews := s.podSyncer.resources.TakeChanged()
+	for _, uid := range pods {
+		s.workers.Notify(uid)
+	}
+	if previews {
+		s.cfg.Sources.Rollouts.RetryPreparations()
+	}
 }
 
 // handleRuntime pauses the workers while the runtime is not healthy. Updates of the

@@ -3,14 +3,13 @@ package supervisor
 import (
 	"context"
 	"errors"
-	"maps"
-	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstead/podstead/cri"
 	podinfo "github.com/podstead/podstead/internal/pod"
+	"github.com/podstead/podstead/supervisor/noderesources"
 	"github.com/podstead/podstead/supervisor/podinputs"
 	"github.com/podstead/podstead/supervisor/podprobes"
 	"github.com/podstead/podstead/supervisor/podresize"
@@ -40,16 +39,18 @@ type syncAttempt struct {
 	// allocated is the pod with the resources that its containers are to have now:
 	// others than the wanted ones while the node lacks capacity for a resize.
 	allocated *v1.Pod
-	request   cri.SyncRequest
-	result    cri.SyncResult
-	// Faults that leave what runs alone.
-	cgroupFault, volumeFault, sandboxFault error
+	// start is the sync as the node's resources see it.
+	start   noderesources.Start
+	request cri.SyncRequest
+	result  cri.SyncResult
+	// faults leave what runs alone.
+	faults []error
 }
 
 // sync performs the steps in order. A step that returns a result ends the attempt.
 func (a *syncAttempt) sync(ctx context.Context) podworkers.SyncResult {
 	for _, step := range []func(context.Context) *podworkers.SyncResult{
-		a.resolve, a.endPrevious, a.planResize, a.publishObserved, a.startAllowed, a.allocateDevices, a.allocate, a.prepareVolumes, a.prepareClaims, a.prepareSandbox, a.syncContainers,
+		a.resolve, a.endPrevious, a.planResize, a.publishObserved, a.startAllowed, a.allocate, a.prepareResources, a.prepareSandbox, a.syncContainers,
 	} {
 		if result := step(ctx); result != nil {
 			return *result
@@ -125,37 +126,32 @@ func (a *syncAttempt) publishObserved(context.Context) *podworkers.SyncResult {
 	return nil
 }
 
-// 5. startAllowed checks what a new sandbox needs. A pod that has a sandbox goes on
-// without.
-func (a *syncAttempt) startAllowed(context.Context) *podworkers.SyncResult {
+// 5. startAllowed checks what a new sandbox needs, and reserves what the pod needs of the node. A pod that has
+// a sandbox goes on without.
+func (a *syncAttempt) startAllowed(ctx context.Context) *podworkers.SyncResult {
+	a.start.Pod, a.start.Observed, a.start.Resources = a.pod, a.observed, a.resources
 	if a.observed.HasReadySandbox() {
 		return nil
 	}
 	block := a.awaitObjects()
 	if block == nil && a.resolved.Fault != nil {
-		block = heldFor(a.resolved.Fault)
+		block = noderesources.Held(a.resolved.Fault)
 	}
 	if block == nil {
-		block = a.start.check(a.pod)
+		block = a.startChecker.check(a.pod)
 	}
 	if block == nil {
 		block = a.order.startBlock(a.pod)
 	}
-	if block != nil && !block.keepsPlace {
-		a.devices.Withdraw(a.pod.UID)
-	}
-	if block == nil {
-		block = a.devicesBlock()
-	}
 	if block != nil {
-		if !block.keepsPlace {
-			a.reservations.Withdraw(a.pod.UID)
+		if !block.KeepsPlace {
+			a.resources.Withdraw(a.pod.UID)
 		}
-		return a.applyBlock(block)
+		return a.refuse(ctx, block)
 	}
-	if block = a.reserve(); block != nil {
-		a.devices.Withdraw(a.pod.UID)
-		return a.applyBlock(block)
+	a.start.Requests, a.start.Since = a.requests(), a.run.record.StartTime
+	if refusal := a.resources.Reserve(ctx, &a.start); refusal != nil {
+		return a.refuse(ctx, refusal)
 	}
 	a.run.hold.last = status.Cause{}
 	if a.run.hold.shown != nil {
@@ -166,84 +162,66 @@ func (a *syncAttempt) startAllowed(context.Context) *podworkers.SyncResult {
 	return nil
 }
 
-// 7. allocate allocates the resources of a pod that starts, and updates the pod's cgroup.
-// What runs stays in the cgroup that it has.
-func (a *syncAttempt) allocate(ctx context.Context) *podworkers.SyncResult {
+// 6. allocate decides which resources the containers of a pod that starts have.
+func (a *syncAttempt) allocate(context.Context) *podworkers.SyncResult {
 	if a.allocated == nil {
 		a.allocated, a.request.Resizes = a.resizer.Begin(a.pod, a.observed, a.run.resizes(), a.save)
 	}
-	wanted := a.run.resizes().Widest(a.allocated)
-	parent, err := a.cgroups.ensure(ctx, wanted, a.observed)
-	a.request.Sandbox.CgroupParent = parent
-	if err == nil {
-		if a.run.resizes().NoteCgroup(wanted) {
+	a.start.Allocated, a.start.Limits = a.allocated, a.run.resizes().Widest(a.allocated)
+	return nil
+}
+
+// 7. prepareResources prepares what the pod needs of the node.
+func (a *syncAttempt) prepareResources(ctx context.Context) *podworkers.SyncResult {
+	noted := false
+	for _, r := range a.resources.Preparers() {
+		refusal := r.Prepare(ctx, &a.start)
+		if a.start.LimitsApplied && !noted {
 			// The attempt may take minutes, and its end may not come.
-			a.save()
+			noted = true
+			a.noteLimits()
 		}
-		return nil
+		if refusal == nil {
+			continue
+		}
+		if result := a.refuse(ctx, refusal); result != nil {
+			return result
+		}
 	}
-	a.cgroupFault = err
-	if ctx.Err() == nil {
-		a.events.Event(a.pod, v1.EventTypeWarning, podstart.ReasonFailedCgroup, err.Error())
+	if !noted && a.start.LimitsFault == nil {
+		a.noteLimits()
 	}
-	if a.observed.HasReadySandbox() {
-		return nil
-	}
-	return a.failedStart(podstart.ReasonFailedCgroup, err.Error(), err)
+	return nil
 }
 
-// 8. prepareVolumes creates the directories and volumes. Without a volume the
-// kubelet restarts nothing in a running pod, and kills nothing that hangs; here only
-// the containers wait that mount it.
-func (a *syncAttempt) prepareVolumes(ctx context.Context) *podworkers.SyncResult {
-	began := time.Now()
-	a.request.ResolveInputs, a.volumeFault = a.inputs.Prepare(ctx, a.allocated)
-	if len(a.allocated.Spec.Volumes) > 0 {
-		a.durations.Add(a.pod.UID, stepVolumes, time.Since(began))
+// noteLimits records that the host enforces the pod's limits.
+func (a *syncAttempt) noteLimits() {
+	if a.run.resizes().NoteCgroup(a.start.Limits) {
+		a.save()
 	}
-	if a.volumeFault == nil {
-		return nil
-	}
-	if a.observed.HasReadySandbox() && len(a.inputs.AwaitedObjects(a.pod)) > 0 {
-		// A daemon that starts gets the objects of a running pod a little later than the pod, and
-		// is notified. The containers that mount the volume still wait for it.
-		a.volumeFault = nil
-		return nil
-	}
-	a.events.Event(a.pod, v1.EventTypeWarning, podinputs.ReasonFailedMount, a.volumeFault.Error())
-	if a.observed.HasReadySandbox() {
-		return nil
-	}
-	// The kubelet leaves it to the event to say what the pod waits for.
-	return a.failedStart(podinputs.ReasonFailedMount, a.volumeFault.Error(), a.volumeFault)
 }
 
-// 10. prepareSandbox resolves the settings of a new sandbox.
+// 8. prepareSandbox resolves the settings of a new sandbox.
 func (a *syncAttempt) prepareSandbox(context.Context) *podworkers.SyncResult {
-	parent := a.request.Sandbox.CgroupParent
-	a.request.Sandbox, a.sandboxFault = a.inputs.SandboxInputs(a.allocated, a.observed.HasReadySandbox())
-	a.request.Sandbox.CgroupParent, a.request.Sandbox.RuntimeHandler = parent, a.resolved.RuntimeHandler
-	fault := a.sandboxFault
+	sandbox, fault := a.inputs.SandboxInputs(a.allocated, a.observed.HasReadySandbox())
+	sandbox.CgroupParent, sandbox.RuntimeHandler = a.start.Sandbox.CgroupParent, a.resolved.RuntimeHandler
+	a.request.Sandbox, a.request.ResolveInputs = sandbox, a.start.Inputs
 	if fault == nil {
 		return nil
 	}
 	message := "Failed to create pod sandbox: " + fault.Error()
 	a.events.Event(a.pod, v1.EventTypeWarning, reasonFailedSandbox, message)
 	if !a.observed.HasReadySandbox() {
-		return a.failedStart(podstart.ReasonSandboxError, message, fault)
+		a.publish(statusOverrides{waitingFor: &status.Cause{Reason: podstart.ReasonSandboxError, Message: message}})
+		return &podworkers.SyncResult{Err: fault, EventSent: true}
 	}
 	// Containers that run can still be stopped, but none can be created.
+	a.faults = append(a.faults, fault)
 	a.request.ResolveInputs = func(context.Context, *v1.Container, []string) (cri.Inputs, error) { return cri.Inputs{}, fault }
 	return nil
 }
 
-// failedStart shows why a pod without a sandbox cannot get one; an event was sent.
-func (a *syncAttempt) failedStart(reason, message string, err error) *podworkers.SyncResult {
-	a.publish(statusOverrides{waitingFor: &status.Cause{Reason: reason, Message: message}})
-	return &podworkers.SyncResult{Err: err, EventSent: true}
-}
-
-// 11. syncContainers lets the runtime stop, create and start.
+// 9. syncContainers lets the runtime stop, create and start.
 func (a *syncAttempt) syncContainers(ctx context.Context) *podworkers.SyncResult {
 	pod, uid, req := a.allocated, a.pod.UID, &a.request
 	req.Pod, req.Status, req.Credentials = pod, a.observed, a.inputs.PullCredentials(pod)
@@ -266,47 +244,58 @@ func (a *syncAttempt) syncContainers(ctx context.Context) *podworkers.SyncResult
 	}
 	a.run.waiting = a.result.Waiting
 	a.run.record = podprobes.WithPostStart(a.run.record, a.result.PostStartDone)
-	done := &podresize.Executed{Pod: a.pod, Observed: a.observed, Requested: req.Resizes, Result: &a.result, CgroupFault: a.cgroupFault}
-	if err := a.resizer.End(ctx, a.run.resizes(), done); err != nil {
-		a.cgroupFault = err
+	done := &podresize.Executed{Pod: a.pod, Observed: a.observed, Requested: req.Resizes, Result: &a.result, CgroupFault: a.start.LimitsFault}
+	if err := a.resizer.End(ctx, a.run.resizes(), done); err != nil && a.start.LimitsFault == nil {
+		a.faults = append(a.faults, err)
 	}
 	return nil
 }
 
-// noteKilled records which instances the request kills to restart them, before it does.
-func (a *syncAttempt) noteKilled(req *cri.SyncRequest) {
-	req.Restarting = a.run.record.Restarting(a.observed)
-	killed := req.KilledToRestart(a.run.record.Killed)
-	if maps.Equal(killed, a.run.record.Killed) {
-		return
+// refuse shows in the pod's status and in an event why it does not start. It is the end of the attempt,
+// unless only a fault was found and the pod has a sandbox: then the result is nil.
+func (a *syncAttempt) refuse(ctx context.Context, refusal *noderesources.Refusal) *podworkers.SyncResult {
+	if refusal.GivesBack {
+		a.resources.GiveBack(ctx, a.pod.UID)
 	}
-	a.run.record.Killed = killed
-	if len(killed) > 0 {
+	cause := refusal.Cause
+	if cause == nil {
+		return &refusal.Result
+	}
+	if refusal.Final && a.policy.Rejects && !a.reservations.Holds(a.pod.UID) {
+		return a.reject(cause)
+	}
+	if refusal.Fault {
+		return a.refuseForFault(refusal)
+	}
+	a.run.hold.shown = cause
+	a.publish(statusOverrides{waitingFor: cause})
+	eventType, reported := v1.EventTypeWarning, *cause
+	if refusal.Notice != "" {
+		eventType, reported.Message = v1.EventTypeNormal, refusal.Notice
+	}
+	if refusal.Event == noderesources.EachTime || refusal.Event == noderesources.OncePerCause && a.run.hold.last != reported {
+		a.events.Event(a.pod, eventType, reported.Reason, reported.Message)
+	}
+	if refusal.Event == noderesources.OncePerCause {
+		a.run.hold.last = reported
+	}
+	if refusal.Save {
 		a.save()
 	}
-	req.Restarting = a.run.record.Restarting(a.observed)
+	return &refusal.Result
 }
 
-// takeBackKilled makes the record what it was for the instances that were not killed after
-// all: they may still end by themselves, and then their exit codes count. known are those
-// of earlier requests, which may still end for those.
-func (a *syncAttempt) takeBackKilled(known map[string]cri.KilledInstance) {
-	if len(a.result.NotKilled) == 0 {
-		return
+// refuseForFault shows a fault of the node until the next attempt. A pod that has a sandbox goes on.
+func (a *syncAttempt) refuseForFault(refusal *noderesources.Refusal) *podworkers.SyncResult {
+	if refusal.Event != noderesources.NoEvent {
+		a.events.Event(a.pod, v1.EventTypeWarning, refusal.Cause.Reason, refusal.Cause.Message)
 	}
-	killed := maps.Clone(a.run.record.Killed)
-	for name, k := range killed {
-		before, ok := known[name]
-		switch {
-		case !slices.Contains(a.result.NotKilled, k.ID):
-		case ok && before.ID == k.ID:
-			killed[name] = before
-		default:
-			delete(killed, name)
-		}
+	if a.observed.HasReadySandbox() {
+		a.faults = append(a.faults, refusal.Result.Err)
+		return nil
 	}
-	a.run.record.Killed = killed
-	a.save()
+	a.publish(statusOverrides{waitingFor: refusal.Cause})
+	return &refusal.Result
 }
 
 // complete publishes and saves what came of the attempt. After an act, and after an
@@ -318,7 +307,7 @@ func (a *syncAttempt) complete() podworkers.SyncResult {
 	}
 	a.publish(statusOverrides{acting: acted})
 	a.save()
-	return a.nextSync().WithError(errors.Join(a.cgroupFault, a.volumeFault, a.sandboxFault))
+	return a.nextSync().WithError(errors.Join(a.faults...))
 }
 
 // nextSync returns when to sync the pod again.
@@ -346,16 +335,4 @@ func (a *syncAttempt) ended() *podworkers.SyncResult {
 		a.events.Event(a.pod, v1.EventTypeNormal, reasonDeadline, deadlineMessage)
 	}
 	return &podworkers.SyncResult{Ended: true, Disrupted: a.run.record.Disruption != nil}
-}
-
-// minRestartCounts returns the least restart counts of the containers, by name.
-func minRestartCounts(rec status.Record) map[string]int {
-	if len(rec.RestartCounts) == 0 {
-		return nil
-	}
-	counts := make(map[string]int, len(rec.RestartCounts))
-	for name, n := range rec.RestartCounts {
-		counts[name] = int(n)
-	}
-	return counts
 }

@@ -2,7 +2,6 @@ package supervisor
 
 import (
 	"context"
-	"time"
 
 	"github.com/podstead/podstead/supervisor/podworkers"
 )
@@ -13,14 +12,11 @@ type terminatedAttempt struct{ *attempt }
 
 func (a *terminatedAttempt) sync(ctx context.Context) podworkers.SyncResult {
 	a.order.Stopped(a.pod)
-	err := a.releaseHost(ctx)
+	err := a.resources.Release(ctx, a.pod.UID, a.job.Restart)
 	a.reportKillFault(ctx, err)
 	if err != nil {
 		return podworkers.SyncResult{Err: err}
 	}
-	a.admission.assigned.Release(a.pod.UID)
-	a.devices.Release(a.pod.UID)
-	a.reservations.Release(a.pod.UID, a.job.Restart)
 	a.logEnd(a.attempt)
 	if !a.job.Wanted {
 		// The record goes with the pod; saving it would only delay the pods that
@@ -32,23 +28,6 @@ func (a *terminatedAttempt) sync(ctx context.Context) podworkers.SyncResult {
 	}
 	a.save()
 	return podworkers.SyncResult{}
-}
-
-// releaseHost removes the probes, the cgroup and the mounts. The cgroup goes before
-// the volumes, because a process in it may use one.
-func (a *terminatedAttempt) releaseHost(ctx context.Context) error {
-	uid := a.pod.UID
-	a.probes.Remove(uid)
-	if err := a.cgroups.destroy(ctx, uid); err != nil {
-		return err
-	}
-	if err := a.files.volumes.Teardown(ctx, uid); err != nil {
-		return err
-	}
-	// They stay until the pod runs again, and count for its ephemeral storage.
-	a.files.logs.CutMessages(uid)
-	a.cgroups.ended.note(uid, time.Now())
-	return nil
 }
 
 // finishedAttempt syncs a pod of which nothing runs any more and that does not wait
@@ -83,14 +62,10 @@ func (a *finishedAttempt) removeAll(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := a.files.volumes.Remove(ctx, uid); err != nil {
-		return err
-	}
-	if err := a.files.logs.RemovePodLogs(uid); err != nil {
+	if err := a.resources.Forget(ctx, uid); err != nil {
 		return err
 	}
 	a.runtime.syncer.Forget(uid)
-	a.reservations.Forget(uid)
 	a.durations.Forget(uid)
 	a.statuses.forget(uid)
 	a.revisions.forget(uid)

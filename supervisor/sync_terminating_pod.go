@@ -20,13 +20,13 @@ type terminatingAttempt struct{ *attempt }
 
 func (a *terminatingAttempt) sync(ctx context.Context) podworkers.SyncResult {
 	a.reservations.Terminating(a.pod.UID)
-	a.devices.Withdraw(a.pod.UID)
+	a.resources.Withdraw(a.pod.UID)
 	if err := a.observe(ctx); err != nil {
 		return podworkers.SyncResult{Err: err}
 	}
 	a.publishTerminating()
 	if !a.mustStop() {
-		return podworkers.SyncResult{Err: a.unprepareClaims(ctx)}
+		return podworkers.SyncResult{Err: a.unprepare(ctx)}
 	}
 	if wait := a.awaitDependents(); wait != nil {
 		return *wait
@@ -92,8 +92,8 @@ func (a *terminatingAttempt) stop(ctx context.Context) (err error) {
 	return nil
 }
 
-// 5. confirmStopped gives back the resource claims and publishes the end, after an observation has
-// shown it.
+// 5. confirmStopped gives back what a stopped pod must not have and publishes the end, after an observation
+// has shown it.
 func (a *terminatingAttempt) confirmStopped(ctx context.Context) error {
 	if err := a.observe(ctx); err != nil {
 		return err
@@ -101,11 +101,20 @@ func (a *terminatingAttempt) confirmStopped(ctx context.Context) error {
 	if a.observed.Pod().Running() {
 		return errors.New("failed to stop pod: a container or sandbox is still running after it was stopped")
 	}
-	if err := a.unprepareClaims(ctx); err != nil {
+	if err := a.unprepare(ctx); err != nil {
 		return err
 	}
 	a.publish(statusOverrides{ended: true})
 	return nil
+}
+
+// unprepare gives back what a pod must not have any more when it counts as stopped.
+func (a *terminatingAttempt) unprepare(ctx context.Context) error {
+	err := a.resources.Unprepare(ctx, a.pod.UID)
+	if err != nil {
+		a.reportKillFault(ctx, err)
+	}
+	return err
 }
 
 // reportKillFault shows in an event and in the status why a pod could not be stopped

@@ -352,5 +352,4 @@ func (m *Manager) Retain(keep func(types.UID) bool) {
 			m.forget(uid)
 		}
 	}
-	m.changed.Notify()
 }

@@ -17,6 +17,21 @@ import (
 // reasonConfig is the kubelet's, of a container that cannot be configured.
 const reasonConfig = "CreateContainerConfigError"
 
+// CheckVolumes returns why the volumes of a pod, which does not run, could not be set up because of what
+// they refer to; nil if they could. It does no I/O. What depends on the host is left to the start.
+func (r *Resolver) CheckVolumes(pod *v1.Pod) *status.Cause {
+	err := r.cfg.Volumes.CheckFiles(&volume.Request{
+		Pod: pod, Objects: r.objectsOf(pod),
+		Downward: func(item *v1.DownwardAPIVolumeFile) (string, error) {
+			return downwardFile(pod, item, r.cfg.Allocatable)
+		},
+	})
+	if err != nil {
+		return &status.Cause{Reason: ReasonFailedMount, Message: err.Error()}
+	}
+	return nil
+}
+
 // Check returns why the pod, which does not run, could not start because of what it
 // refers to: its classes, and objects or keys that do not exist; nil if all of it can be
 // resolved. It does no I/O. What depends on the host is left to the start: paths of the
@@ -28,14 +43,6 @@ func (r *Resolver) Check(pod *v1.Pod) *status.Cause {
 	}
 	if missing := r.MissingObjects(pod); missing != "" {
 		return &status.Cause{Reason: reasonConfig, Message: strings.ReplaceAll(missing, "\n", "; ")}
-	}
-	if err := r.cfg.Volumes.CheckFiles(&volume.Request{
-		Pod: pod, Objects: r.objectsOf(pod),
-		Downward: func(item *v1.DownwardAPIVolumeFile) (string, error) {
-			return downwardFile(pod, item, r.cfg.Allocatable)
-		},
-	}); err != nil {
-		return &status.Cause{Reason: ReasonFailedMount, Message: err.Error()}
 	}
 	// The addresses are known only when the sandbox runs.
 	input := r.envInput(pod, []string{"127.0.0.1"}, nil)

@@ -15,9 +15,9 @@ import (
 type ContainerInputs func(ctx context.Context, c *v1.Container, podIPs []string) (cri.Inputs, error)
 
 // Prepare sets up the pod's volumes and returns the function that resolves the
-// inputs of its containers. If the error, which names the volumes that failed, is
+// inputs of its containers, to which the resources of the node contribute. If the error, which names the volumes that failed, is
 // not nil, the function still works for containers that mount none of these.
-func (r *Resolver) Prepare(ctx context.Context, pod *v1.Pod) (ContainerInputs, error) {
+func (r *Resolver) Prepare(ctx context.Context, pod *v1.Pod, resources Contributor) (ContainerInputs, error) {
 	// Looked up first: an object that changes from here on counts as changed.
 	revisions := r.objectRevisions(pod)
 	volumes, fault := r.setupVolumes(ctx, pod)
@@ -42,10 +42,7 @@ func (r *Resolver) Prepare(ctx context.Context, pod *v1.Pod) (ContainerInputs, e
 			return cri.Inputs{}, err
 		}
 		in := cri.Inputs{Env: env, Mounts: mounts, Devices: append(nodes, blocks...), Objects: revisions.forContainer(pod, c)}
-		if err := r.addDevices(ctx, pod, c, &in); err != nil {
-			return cri.Inputs{}, err
-		}
-		if err := r.addClaims(pod, c, &in); err != nil {
+		if err := resources.Contribute(ctx, pod, c, &in); err != nil {
 			return cri.Inputs{}, err
 		}
 		if in.TerminationMessageHost, err = r.terminationMessageFile(pod, c); err != nil {

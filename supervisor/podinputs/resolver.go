@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/cri"
-	"github.com/podstead/podstead/internal/device"
 	"github.com/podstead/podstead/supervisor/credential"
 	"github.com/podstead/podstead/supervisor/dns"
 	"github.com/podstead/podstead/supervisor/status"
@@ -39,10 +38,6 @@ type Config struct {
 	Users   *userns.Ranges
 	// Credentials are the node's for registries; nil has none.
 	Credentials Credentials
-	// Devices are those that the node allocated to containers; nil has none.
-	Devices Devices
-	// Claims are the resource claims that are prepared for pods; nil has none.
-	Claims ResourceClaims
 	// Events takes what the user should see of a pod. It must be set.
 	Events Recorder
 }
@@ -54,18 +49,10 @@ type Credentials interface {
 	Lookup(ctx context.Context, image credential.Image) ([]cri.Credential, error)
 }
 
-// Devices are those that the node allocated to containers. Implemented by devices.Manager.
-type Devices interface {
-	// Container returns what its devices add to a container that is about to be created. It
-	// may take its time.
-	Container(ctx context.Context, pod *v1.Pod, c *v1.Container) (device.Assignment, error)
-}
-
-// ResourceClaims are those that drivers have prepared for pods. Implemented by dra.Manager.
-type ResourceClaims interface {
-	// CDIDevices returns the names of the CDI devices that a container has from claims. The error
-	// says that a claim is not prepared.
-	CDIDevices(pod *v1.Pod, c *v1.Container) ([]string, error)
+// Contributor adds to the inputs of containers. Implemented by noderesources.List.
+type Contributor interface {
+	// Contribute is called for a container that is about to be created. It may take its time.
+	Contribute(ctx context.Context, pod *v1.Pod, c *v1.Container, in *cri.Inputs) error
 }
 
 // HostIPs reports the node's addresses.

@@ -1,6 +1,7 @@
 package podprobes
 
 import (
+	"context"
 	"slices"
 	"strings"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/podstead/podstead/cri"
 	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/probe"
+	"github.com/podstead/podstead/supervisor/noderesources"
 	"github.com/podstead/podstead/supervisor/podinputs"
 	"github.com/podstead/podstead/supervisor/status"
 )
@@ -18,7 +20,7 @@ import (
 // node is known, as at a kubelet without an API server.
 const loopback = "127.0.0.1"
 
-// Prober probes the containers of pods. Implemented by probe.Prober.
+// Prober probes the containers of pods. None of its methods waits for anything. Implemented by probe.Prober.
 type Prober interface {
 	// UpdatePod sets which containers of a pod run.
 	UpdatePod(pod probe.Pod)
@@ -29,10 +31,15 @@ type Prober interface {
 	// all probes of a pod.
 	StopLivenessAndStartup(uid types.UID)
 	RemovePod(uid types.UID)
+	// Changed receives after a result changed; TakeChanged returns whose, once.
+	Changed() <-chan struct{}
+	TakeChanged() []types.UID
 }
 
-// Pods tells the prober which containers run, and reads the results.
+// Pods tells the prober which containers run, and reads the results. It is the probes in the list of what a
+// pod needs of its node.
 type Pods struct {
+	noderesources.NeverRefuses
 	// Prober is nil if nothing is probed.
 	Prober Prober
 	// Addresses returns the node's addresses, the primary one first.
@@ -156,18 +163,34 @@ func (p *Pods) Started(uid types.UID) map[string]bool {
 	return map[string]bool{}
 }
 
-// Stop ends the probes that could kill a container, Remove all probes.
+// Stop ends the probes that could kill a container.
 func (p *Pods) Stop(uid types.UID) {
 	if p.Prober != nil {
 		p.Prober.StopLivenessAndStartup(uid)
 	}
 }
 
-func (p *Pods) Remove(uid types.UID) {
+// Name implements noderesources.Resource.
+func (p *Pods) Name() string { return "probes" }
+
+// Release implements noderesources.Releaser: it ends all probes.
+func (p *Pods) Release(_ context.Context, uid types.UID, _ bool) error {
 	if p.Prober != nil {
 		p.Prober.RemovePod(uid)
 	}
+	return nil
 }
+
+// Changed implements noderesources.Changer.
+func (p *Pods) Changed() <-chan struct{} {
+	if p.Prober == nil {
+		return nil
+	}
+	return p.Prober.Changed()
+}
+
+// TakeChanged implements noderesources.Changer.
+func (p *Pods) TakeChanged() ([]types.UID, bool) { return p.Prober.TakeChanged(), false }
 
 // Results returns the readiness of the pod's containers, by container ID.
 func (p *Pods) Results(pod *v1.Pod, observed *cri.PodStatus, rec status.Record) (results probe.Results) {

@@ -23,18 +23,13 @@ const (
 	reasonResizeError      = "ResizeError"
 )
 
-// Cgroups are the cgroups of pods.
-type Cgroups interface {
-	// Ensure updates a pod's cgroup, which is that of its sandbox, to the pod.
-	Ensure(ctx context.Context, pod *v1.Pod, parent string) (string, error)
-	// Fits returns an error for a pod that requests more than the node has.
-	Fits(pod *v1.Pod) error
-}
-
-// NodeResources are CPUs and memory that the node assigns to containers.
-type NodeResources interface {
-	// Fixed reports whether the cpu or the memory of a pod's containers cannot change while they run.
-	Fixed(pod *v1.Pod, resource v1.ResourceName) bool
+// Resources are those of the node that take part in a resize. Implemented by noderesources.List.
+type Resources interface {
+	// CheckResize returns why the containers of a pod cannot get the resources of another revision of it
+	// for good, nil if they can.
+	CheckResize(has, wants *v1.Pod) error
+	// Resize applies the resources of a pod that runs.
+	Resize(ctx context.Context, pod *v1.Pod, observed *cri.PodStatus) error
 }
 
 // Recorder records events.
@@ -45,8 +40,7 @@ type Recorder interface {
 // Resizer changes the resources of running containers, as far as the node has the
 // capacity. All fields are required. It is safe for concurrent use.
 type Resizer struct {
-	Cgroups      Cgroups
-	Assigned     NodeResources
+	Resources    Resources
 	Reservations *admit.Reservations
 	Events       Recorder
 }
@@ -95,17 +89,10 @@ func (s *Resizer) Begin(pod *v1.Pod, observed *cri.PodStatus, r Run, save func()
 // shows in the status if not. A deferred resize is tried again when there is
 // capacity.
 func (s *Resizer) allowed(has, pod *v1.Pod, r Run) bool {
-	if err := s.Cgroups.Fits(pod); err != nil {
+	if err := s.Resources.CheckResize(has, pod); err != nil {
 		s.Reservations.UpdateRunning(has, has, has)
 		s.deny(pod, r, v1.PodReasonInfeasible, err.Error())
 		return false
-	}
-	for _, fixed := range fixedResources {
-		if s.Assigned.Fixed(pod, fixed.name) && !sameResource(has, pod, fixed.name) {
-			s.Reservations.UpdateRunning(has, has, has)
-			s.deny(pod, r, v1.PodReasonInfeasible, fixed.why)
-			return false
-		}
 	}
 	v := s.Reservations.UpdateRunning(has, pod, r.Widest(pod))
 	switch {
@@ -117,28 +104,6 @@ func (s *Resizer) allowed(has, pod *v1.Pod, r Run) bool {
 		s.deny(pod, r, v1.PodReasonDeferred, v.Denied.Message)
 	}
 	return false
-}
-
-// fixedResources say why a resource that the node assigns cannot be resized.
-var fixedResources = []struct {
-	name v1.ResourceName
-	why  string
-}{
-	{v1.ResourceCPU, "the cpu of a Guaranteed pod cannot be resized with cpuManagerPolicy static, because its containers may have exclusive CPUs; replace the pod"},
-	{v1.ResourceMemory, "the memory of a Guaranteed pod cannot be resized with memoryManagerPolicy Static, because its containers have memory of certain NUMA nodes; replace the pod"},
-}
-
-// sameResource reports whether the containers of two revisions of a pod have the same amounts of a
-// resource.
-func sameResource(a, b *v1.Pod, name v1.ResourceName) bool {
-	amounts := func(pod *v1.Pod) (list []int64) {
-		for c := range podinfo.EachContainer(&pod.Spec, podinfo.SpecContainers) {
-			request, limit := c.Resources.Requests[name], c.Resources.Limits[name]
-			list = append(list, request.MilliValue(), limit.MilliValue())
-		}
-		return list
-	}
-	return slices.Equal(amounts(a), amounts(b))
 }
 
 // deny shows why the wanted resources are not allocated. It sends one event for each
@@ -209,7 +174,7 @@ func (s *Resizer) End(ctx context.Context, r Run, e *Executed) error {
 	err := e.CgroupFault
 	if len(e.Requested) > 0 {
 		wanted := r.Widest(e.Pod)
-		if _, err = s.Cgroups.Ensure(ctx, wanted, e.Observed.CgroupParent()); err == nil {
+		if err = s.Resources.Resize(ctx, wanted, e.Observed); err == nil {
 			r.NoteCgroup(wanted)
 		}
 	}
