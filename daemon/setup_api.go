@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"path/filepath"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,6 +16,7 @@ import (
 	"github.com/podstead/podstead/manifest/change"
 	"github.com/podstead/podstead/node/cgroup"
 	"github.com/podstead/podstead/supervisor"
+	"github.com/podstead/podstead/supervisor/manifestview"
 	"github.com/podstead/podstead/supervisor/podephemeral"
 )
 
@@ -25,7 +27,7 @@ func (d *daemon) openAPI(ctx context.Context) error {
 	d.start(kube.Run)
 	volumes := d.newVolumeView()
 	usage := statsView{nodeName: d.nodeName, labels: d.admitNode.Labels, collector: p.stats, pods: d.sup, diskAge: o.Stats.DiskAge, volumes: volumes}
-	manifests := manifestView{config: d.sources.config, opts: o.Manifests, server: o.Cluster.Kubeconfig}
+	manifests := d.newManifestView()
 	d.api = httpapi.New(
 		httpapi.Config{
 			Socket: o.API.Socket, HealthAddress: o.API.HealthAddress, ReadOnlyAddress: o.Remote.ReadOnlyAddress,
@@ -72,7 +74,7 @@ func (d *daemon) newKubeAPI() *kubeapi.API {
 	return kubeapi.New(kubeapi.Config{
 		Versions: versions, Version: buildinfo.Version(),
 		Writer: d.newManifestWriter(), Ephemeral: d.newEphemeralRequests(), Node: d.nodeName, ManifestName: manifest.BaseName,
-		Manifest: manifestFinder{config: d.sources.config}.find,
+		Manifest: d.newManifestView().Find,
 		Remedy:   manifest.KindRemedy,
 		Sources: kubeapi.Sources{
 			Pods:       pods,
@@ -99,6 +101,14 @@ func (d *daemon) newKubeAPI() *kubeapi.API {
 			{Name: "pods/portforward", Kind: "PodPortForwardOptions", Namespaced: true, Verbs: metav1.Verbs{"create", "get"}},
 		},
 	})
+}
+
+// newManifestView creates what lists the sources and their manifests.
+func (d *daemon) newManifestView() manifestview.View {
+	o := &d.opts.Manifests
+	return manifestview.View{Config: d.sources.config, Locations: map[manifest.Source]string{
+		manifest.SourceFile: o.Path, manifest.SourceHTTP: o.RedactedURL(), manifest.SourceOCI: strings.Join(o.OCI, ", "), manifest.SourceAPI: d.opts.Cluster.Kubeconfig,
+	}}
 }
 
 // newManifestWriter creates what changes manifests for clients of the API.

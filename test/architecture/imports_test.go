@@ -60,6 +60,7 @@ var importRules = []importRule{
 	{"supervisor/autoupdate", []string{"api", "internal", "cri"}},
 	{"supervisor/volume", []string{"internal", "manifest", "supervisor/volume/binding"}},
 	{"supervisor/volume/binding", []string{"manifest"}},
+	{"supervisor/manifestview", []string{"api", "manifest"}},
 	{"supervisor/volumeview", []string{"api", "internal", "manifest", "supervisor/volume"}},
 	{"supervisor/dns", []string{"internal", "cri"}},
 	{"supervisor/userns", []string{"internal"}},

@@ -1,4 +1,4 @@
-package daemon
+package manifestview_test
 
 import (
 	"path/filepath"
@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/podstead/podstead/manifest"
+	"github.com/podstead/podstead/supervisor/manifestview"
 	"github.com/podstead/podstead/test/manifestapi"
 )
 
@@ -17,7 +18,7 @@ func TestManifestsNameThePodsInEffect(t *testing.T) {
 	}
 	h := manifestapi.New(t, map[string]string{"web.yaml": text("a")})
 	file := filepath.Join(h.Dir, "web.yaml")
-	view, finder := manifestView{config: h.Config}, manifestFinder{config: h.Config}
+	view := manifestview.View{Config: h.Config}
 	digest := ""
 	for _, image := range []string{"a", "b"} {
 		h.Write("web.yaml", text(image))
@@ -29,11 +30,11 @@ func TestManifestsNameThePodsInEffect(t *testing.T) {
 			return unit.Digest == manifest.Digest([]byte(text(image))) && unit.Digest != digest
 		})
 		digest = view.Manifests()[0].Units[0].Digest
-		if got := finder.find("Pod", "default", "web-n1"); got != file {
+		if got := view.Find("Pod", "default", "web-n1"); got != file {
 			t.Errorf("the manifest of the pod is %q", got)
 		}
 	}
-	if got := finder.find("Pod", "default", "web"); got != "" {
+	if got := view.Find("Pod", "default", "web"); got != "" {
 		t.Errorf("a pod of another name has the manifest %q", got)
 	}
 }

@@ -1,26 +1,23 @@
-package daemon
+package manifestview
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/podstead/podstead/api"
-	"github.com/podstead/podstead/config"
 	"github.com/podstead/podstead/manifest"
 )
 
-// manifestView serves the sources and their manifests to the API.
-type manifestView struct {
-	config *manifest.PodConfig
-	opts   config.Manifests
-	// server is the API server's kubeconfig, the location of its source.
-	server string
+// View lists the sources of manifests and what their manifests declare.
+type View struct {
+	Config *manifest.PodConfig
+	// Locations are where each source is read: a directory, file or URL, or artifacts.
+	Locations map[manifest.Source]string
 }
 
 // Objects implements httpapi.ObjectLister.
-func (v manifestView) Objects() []api.ManifestObject {
+func (v View) Objects() []api.ManifestObject {
 	var out []api.ManifestObject
-	for _, o := range v.config.Objects().List() {
+	for _, o := range v.Config.Objects().List() {
 		out = append(out, api.ManifestObject{
 			Kind: o.Kind, Namespace: o.Namespace, Name: o.Name, Source: string(o.Source), Manifest: o.Unit,
 			Revision: o.Revision, Keys: o.Keys, Type: o.Type,
@@ -30,17 +27,12 @@ func (v manifestView) Objects() []api.ManifestObject {
 }
 
 // Manifests implements httpapi.ManifestLister.
-func (v manifestView) Manifests() []api.ManifestSource {
+func (v View) Manifests() []api.ManifestSource {
 	var out []api.ManifestSource
-	for _, s := range v.config.Snapshot() {
-		src := api.ManifestSource{Source: string(s.Source), Location: v.opts.Path, Delivered: s.Delivered, Incomplete: s.Incomplete, Ignored: s.Ignored, Time: s.LastRead, Units: []api.ManifestUnit{}}
-		switch s.Source {
-		case manifest.SourceHTTP:
-			src.Location = v.opts.RedactedURL()
-		case manifest.SourceOCI:
-			src.Location = strings.Join(v.opts.OCI, ", ")
-		case manifest.SourceAPI:
-			src.Location = v.server
+	for _, s := range v.Config.Snapshot() {
+		src := api.ManifestSource{
+			Source: string(s.Source), Location: v.Locations[s.Source], Delivered: s.Delivered,
+			Incomplete: s.Incomplete, Ignored: s.Ignored, Time: s.LastRead, Units: []api.ManifestUnit{},
 		}
 		switch {
 		case s.Fault == nil:
@@ -68,14 +60,10 @@ func (v manifestView) Manifests() []api.ManifestSource {
 	return out
 }
 
-// manifestFinder finds the manifest that a pod or an object comes from.
-type manifestFinder struct {
-	config *manifest.PodConfig
-}
-
-// find returns the manifest's name, empty if there is none.
-func (f manifestFinder) find(kind, namespace, name string) string {
-	for _, o := range f.config.Objects().List() {
+// Find returns the name of the manifest that declares a pod, by its name with the node's suffix, or another object; empty
+// if there is none.
+func (v View) Find(kind, namespace, name string) string {
+	for _, o := range v.Config.Objects().List() {
 		if o.Kind == kind && o.Namespace == namespace && o.Name == name {
 			return o.Unit
 		}
@@ -83,7 +71,7 @@ func (f manifestFinder) find(kind, namespace, name string) string {
 	if kind != "Pod" {
 		return ""
 	}
-	for _, source := range f.config.Snapshot() {
+	for _, source := range v.Config.Snapshot() {
 		for _, unit := range source.Units {
 			if slices.ContainsFunc(unit.Pods, func(p manifest.UnitPod) bool { return p.Namespace == namespace && p.Name == name }) {
 				return unit.Name
