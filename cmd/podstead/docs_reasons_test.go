@@ -56,7 +56,7 @@ func codeReasons(t *testing.T) map[string]bool {
 		return true
 	}
 	skipped := []string{"../../cri/critest"}
-	for _, dir := range []string{"cluster", "daemon", "cri", "gc", "node", "probe", "supervisor"} {
+	for _, dir := range []string{"cluster", "daemon", "cri", "gc", "manifest", "node", "probe", "supervisor"} {
 		err := filepath.WalkDir("../../"+dir, func(path string, d fs.DirEntry, err error) error {
 			switch {
 			case err != nil:
