@@ -5,7 +5,7 @@
 include test/testbed/versions.env
 
 GO          ?= go
-STATICCHECK := honnef.co/go/tools/cmd/staticcheck@$(STATICCHECK_VERSION)
+LINT        := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK_VERSION)
 # Empty without git; the program then uses what the Go tool recorded.
 VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null)
@@ -57,14 +57,14 @@ release-check: ## build the release for amd64 twice, in two directories and with
 setup: ## install the test dependencies (Debian packages, containerd, a systemd root); needs root
 	test/setup.sh
 
-# vet for arm compiles everything for a 32-bit machine, whose system calls have other types.
-check: ## run gofmt, mod verify, vet, staticcheck and the unit tests: a few minutes, no root
+# .golangci.yml has the checks, of which vet and staticcheck are a part. vet for arm compiles
+# everything for a 32-bit machine, whose system calls have other types.
+check: ## run gofmt, mod verify, golangci-lint and the unit tests: a few minutes, no root
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); \
 		if [ -n "$$unformatted" ]; then echo "not gofmt-ed:" $$unformatted >&2; exit 1; fi
 	$(GO) mod verify
-	$(GO) vet ./...
 	GOARCH=arm $(GO) vet $(UNIT)
-	$(GO) run $(STATICCHECK) ./...
+	$(GO) run $(LINT) run --show-stats=false ./...
 	$(MAKE) unit
 
 unit: ## run the unit tests, including fuzz seeds and fault injection in the fake runtime

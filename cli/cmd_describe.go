@@ -44,7 +44,7 @@ The data of Secrets is not shown.`,
 
 func runDescribe(cmd *cobra.Command, o getOptions, args []string) error {
 	ctx, c := cmd.Context(), client.New(o.socket)
-	queries, err := parseQueries(ctx, c, o, args)
+	queries, err := parseQueries(o, args)
 	if err != nil {
 		return err
 	}

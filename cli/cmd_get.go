@@ -98,7 +98,7 @@ func runGet(cmd *cobra.Command, o getOptions, args []string) error {
 	if len(o.files) > 0 {
 		queries, err = fileQueries(cmd, o)
 	} else {
-		queries, err = parseQueries(ctx, c, o, args)
+		queries, err = parseQueries(o, args)
 	}
 	if err != nil {
 		return err
@@ -115,7 +115,7 @@ func runGet(cmd *cobra.Command, o getOptions, args []string) error {
 }
 
 // parseQueries parses TYPE NAME..., TYPE,TYPE and TYPE/NAME....
-func parseQueries(ctx context.Context, c *client.Client, o getOptions, args []string) ([]objects.Query, error) {
+func parseQueries(o getOptions, args []string) ([]objects.Query, error) {
 	var queries []objects.Query
 	add := func(word, name string) error {
 		k, err := objects.FindKind(word)

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -71,7 +70,7 @@ reason, image and elapsed time. The exit code is 124 after a timeout.`,
 
 func runWait(cmd *cobra.Command, o waitOptions, args []string) error {
 	ctx, c := cmd.Context(), client.New(o.socket)
-	k, names, err := waitArgs(ctx, c, args)
+	k, names, err := waitArgs(args)
 	if err != nil {
 		return err
 	}
@@ -119,7 +118,7 @@ func runWait(cmd *cobra.Command, o waitOptions, args []string) error {
 }
 
 // waitArgs parses [TYPE] NAME... and TYPE/NAME...; the type defaults to pods.
-func waitArgs(ctx context.Context, c *client.Client, args []string) (*objects.Kind, []string, error) {
+func waitArgs(args []string) (*objects.Kind, []string, error) {
 	k := objects.PodKind()
 	if len(args) == 0 {
 		return k, nil, nil

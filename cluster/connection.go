@@ -76,7 +76,7 @@ type connectedTransport struct {
 func (t connectedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := t.admit(); err != nil {
 		if r.Body != nil {
-			r.Body.Close()
+			_ = r.Body.Close()
 		}
 		return nil, err
 	}

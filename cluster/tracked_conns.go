@@ -41,7 +41,7 @@ func (c *trackedConns) close() {
 	c.open = nil
 	c.mu.Unlock()
 	for conn := range open {
-		conn.Conn.Close()
+		_ = conn.Conn.Close()
 	}
 }
 

@@ -95,9 +95,9 @@ func (t *table) err() error {
 		}
 		inFile = inFile || f.at.File != ""
 	}
-	if err := errors.Join(errs...); inFile {
+	err := errors.Join(errs...)
+	if inFile {
 		return &FileError{err}
-	} else {
-		return err
 	}
+	return err
 }

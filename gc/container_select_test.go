@@ -32,7 +32,7 @@ func podOf(uid string, words string) *cri.Pod {
 		state, sandbox, _ := strings.Cut(state, "@")
 		name, number, _ := strings.Cut(id, "/")
 		c := cri.Container{ID: uid + ":" + id, Name: name, SandboxID: sandbox}
-		fmt.Sscan(number, &c.RestartCount)
+		_, _ = fmt.Sscan(number, &c.RestartCount)
 		c.CreatedAt = now.Add(time.Duration(c.RestartCount-10) * time.Hour)
 		c.State = map[string]cri.State{"exited": cri.StateExited, "created": cri.StateCreated, "running": cri.StateRunning, "unknown": cri.StateUnknown}[state]
 		pod.Containers = append(pod.Containers, c)

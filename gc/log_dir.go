@@ -82,7 +82,7 @@ func (d logDir) open(name string) (*os.File, error) {
 		err = d.fault("open", name, errors.New("not a regular file"))
 	}
 	if err != nil {
-		file.Close()
+		_ = file.Close()
 		return nil, err
 	}
 	return file, nil

@@ -228,7 +228,7 @@ func podLogs(dir string, current map[string]bool) []logFile {
 				files = append(files, logFile{path: file, size: st.Size, modified: time.Unix(st.Mtim.Unix()), current: current[file]})
 			}
 		}
-		d.Close()
+		_ = d.Close()
 	}
 	return files
 }

@@ -50,12 +50,12 @@ type StatusReader interface {
 func containerLogs(src Sources) http.HandlerFunc {
 	limit := newLimiter(maxLogStreams, reservedLogStreams)
 	return func(w http.ResponseWriter, r *http.Request) {
-		if release := limit.acquire(r); release != nil {
-			defer release()
-		} else {
+		release := limit.acquire(r)
+		if release == nil {
 			apistatus.Error(w, r, http.StatusTooManyRequests, "too many requests: %d logs are being read; close one of them", maxLogStreams)
 			return
 		}
+		defer release()
 		req, previous, err := logRequest(r.URL.Query())
 		if err != nil {
 			apistatus.Error(w, r, http.StatusBadRequest, "%v", err)

@@ -73,7 +73,7 @@ func (c *Checkpoint) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
-			c.Save()
+			_ = c.Save() // it logs the error
 			return nil
 		case <-c.saveRequests.C():
 			timer.Reset(readyDelay)

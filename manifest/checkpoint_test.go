@@ -136,7 +136,7 @@ func TestCheckpointIsWrittenOnlyOnChange(t *testing.T) {
 	cp := openTestCheckpoint(t, path)
 	unit := scriptUnit("f", "warn\na 1", SourceFile)
 	write := func() bool {
-		os.Remove(path)
+		_ = os.Remove(path)
 		if err := cp.Save(); err != nil {
 			t.Fatal(err)
 		}
@@ -175,7 +175,9 @@ func TestCheckpointKeepsReadyRevision(t *testing.T) {
 			if ok != (image != "") || ok && unit.Documents[0].Pod.Spec.Containers[0].Image != image {
 				t.Fatalf("previous is %+v, want %q", unit, image)
 			}
-			b.cp.Save()
+			if err := b.cp.Save(); err != nil {
+				t.Fatal(err)
+			}
 			b.restart()
 		}
 	}

@@ -73,8 +73,7 @@ func clearServerFields(pod *v1.Pod) {
 	pod.CreationTimestamp = metav1.Time{}
 	pod.ResourceVersion = ""
 	pod.Generation = 0
-	//lint:ignore SA1019 objects of old clusters still carry it
-	pod.SelfLink = ""
+	pod.SelfLink = "" //nolint:staticcheck // deprecated, but objects of old clusters still carry it
 	pod.ManagedFields = nil
 }
 

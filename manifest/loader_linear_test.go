@@ -48,7 +48,7 @@ func TestFaultyManifestsAreLinear(t *testing.T) {
 	cost := func(text string) float64 {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		NewLoader("n", ModeWarn).Load(LoadRequest{Source: "file", Unit: "/x.yaml", Data: []byte(text)})
+		_, _ = NewLoader("n", ModeWarn).Load(LoadRequest{Source: "file", Unit: "/x.yaml", Data: []byte(text)})
 		runtime.ReadMemStats(&after)
 		return float64(after.TotalAlloc - before.TotalAlloc)
 	}
@@ -88,7 +88,7 @@ func BenchmarkFaultyManifests(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/%dKiB", name, size>>10), func(b *testing.B) {
 				b.SetBytes(int64(len(data)))
 				for b.Loop() {
-					NewLoader("n", ModeStrict).Load(LoadRequest{Source: "file", Unit: "/x.yaml", Data: data})
+					_, _ = NewLoader("n", ModeStrict).Load(LoadRequest{Source: "file", Unit: "/x.yaml", Data: data})
 				}
 			})
 		}

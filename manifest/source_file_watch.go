@@ -139,7 +139,7 @@ func openInotify(directories []string) (*watchStream, error) {
 	for _, directory := range directories {
 		err := watcher.Add(directory)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
-			watcher.Close()
+			_ = watcher.Close()
 			return nil, fmt.Errorf("%s: %w", directory, err)
 		}
 	}
@@ -215,7 +215,7 @@ func (w *directoryWatch) logProblem(err error) {
 
 func (w *directoryWatch) close() {
 	if w.stream != nil {
-		w.stream.close()
+		_ = w.stream.close()
 		w.stream = nil
 	}
 }

@@ -114,7 +114,7 @@ func TestNoAction(t *testing.T) {
 }
 
 // server answers as the paths in the tests below state.
-func server(t *testing.T) *http.ServeMux {
+func server() *http.ServeMux {
 	mux := http.NewServeMux()
 	for _, code := range []int{199, 200, 204, 299, 304, 399, 400, 404, 500, 503} {
 		mux.HandleFunc(fmt.Sprint("/", code), func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) })
@@ -160,7 +160,7 @@ func server(t *testing.T) *http.ServeMux {
 
 func TestHTTP(t *testing.T) {
 	t.Setenv("HTTP_PROXY", "http://127.0.0.1:1") // a proxy would fail
-	plain, secure := httptest.NewServer(server(t)), httptest.NewTLSServer(server(t))
+	plain, secure := httptest.NewServer(server()), httptest.NewTLSServer(server())
 	defer plain.Close()
 	defer secure.Close()
 	header := func(pairs ...string) []v1.HTTPHeader {

@@ -151,10 +151,11 @@ func (s *Supervisor) SourceReady(source string) bool {
 	return s.wanted.IsReady(manifest.Source(source), s.cfg.Sources.Pods.Sources())
 }
 
-// WorkerCounts are the numbers of pod workers by kind; WorkerKind is a kind.
 type (
+	// WorkerCounts are the numbers of pod workers by kind.
 	WorkerCounts = podworkers.Counts
-	WorkerKind   = podworkers.Kind
+	// WorkerKind is a kind of pod worker.
+	WorkerKind = podworkers.Kind
 )
 
 // Workers counts the pod workers.

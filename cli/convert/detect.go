@@ -32,10 +32,11 @@ type Input struct {
 // QuadletSuffixes are the suffixes of Quadlet units.
 var QuadletSuffixes = []string{".container", ".pod", ".kube", ".volume", ".network", ".build", ".image"}
 
-// ComposeNames are the names under which docker compose finds a file, in its order, and those of
-// the file that is merged into it.
-var ComposeNames, ComposeOverrides = []string{"compose.yaml", "compose.yml", "docker-compose.yaml", "docker-compose.yml"},
-	[]string{"compose.override.yaml", "compose.override.yml", "docker-compose.override.yaml", "docker-compose.override.yml"}
+// ComposeNames are the names under which docker compose finds a file, in its order.
+var ComposeNames = []string{"compose.yaml", "compose.yml", "docker-compose.yaml", "docker-compose.yml"}
+
+// ComposeOverrides are the names of the file that is merged into the one of the same place in ComposeNames.
+var ComposeOverrides = []string{"compose.override.yaml", "compose.override.yml", "docker-compose.override.yaml", "docker-compose.override.yml"}
 
 // unitSection matches the first line of a unit.
 var unitSection = regexp.MustCompile(`^\[[A-Z][A-Za-z]*\]\s*$`)

@@ -164,7 +164,7 @@ func (f *Field) value(pod *v1.Pod, fill bool) (reflect.Value, bool) {
 		if v.Kind() != reflect.Struct {
 			return v, false
 		}
-		next, ok := jsonField(v, step, fill)
+		next, ok := jsonField(v, step)
 		if !ok {
 			return v, false
 		}
@@ -174,14 +174,14 @@ func (f *Field) value(pod *v1.Pod, fill bool) (reflect.Value, bool) {
 }
 
 // jsonField returns the field of a JSON name, also from embedded structs.
-func jsonField(v reflect.Value, name string, fill bool) (reflect.Value, bool) {
+func jsonField(v reflect.Value, name string) (reflect.Value, bool) {
 	for i := range v.NumField() {
 		tag, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
 		switch {
 		case tag == name:
 			return v.Field(i), true
 		case tag == "" && v.Field(i).Kind() == reflect.Struct:
-			if found, ok := jsonField(v.Field(i), name, fill); ok {
+			if found, ok := jsonField(v.Field(i), name); ok {
 				return found, true
 			}
 		}

@@ -21,7 +21,7 @@ func pack(w io.Writer, from, name string) error {
 	if err != nil {
 		return err
 	}
-	err = filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
+	err = filepath.WalkDir(root, func(p string, _ fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}

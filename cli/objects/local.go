@@ -27,8 +27,7 @@ func objectKind(name, singular, kindName string, short ...string) *Kind {
 		Name: name, Singular: singular, ShortNames: short, Namespaced: true, path: "/api/v1",
 		Header: []string{"NAMESPACE", "NAME", "KEYS", "MANIFEST"},
 	}
-	switch kindName {
-	case manifest.KindSecret:
+	if kindName == manifest.KindSecret {
 		k.Header = []string{"NAMESPACE", "NAME", "TYPE", "KEYS", "MANIFEST"}
 	}
 	known := map[string]api.ManifestObject{}

@@ -23,14 +23,13 @@ func findCause(ctx context.Context, c *client.Client, o *objects.Object) string 
 	return objects.Explain(ctx, c, p)
 }
 
-// explain looks for the cause of a target that is a pod, and returns it.
-func (w *Waiter) explain(ctx context.Context, t *Target) string {
+// explain looks for the cause of a target that is a pod.
+func (w *Waiter) explain(ctx context.Context, t *Target) {
 	if t.object == nil || w.Kind.Name != "pods" || w.Verb == verbDeleted {
-		return ""
+		return
 	}
 	t.explained = t.object
 	t.object.Cause = findCause(ctx, w.Client, t.object)
-	return t.object.Cause
 }
 
 // state returns the state of a target whose condition is not met, with its cause.

@@ -240,7 +240,7 @@ type keeper struct {
 	want    Subject
 }
 
-func keep(t *testing.T, dir string, a *authority, current *tls.Certificate) *keeper {
+func keep(dir string, a *authority, current *tls.Certificate) *keeper {
 	k := &keeper{want: node}
 	k.Manager = New(Config{
 		Store: Store{Dir: dir, Name: "kubelet-client"}, Signer: a, Current: current,
@@ -264,7 +264,7 @@ func (k *keeper) run(t *testing.T) (end func()) {
 func TestCertificateIsRenewedInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAuthority(t, 100*time.Hour)
-		k := keep(t, t.TempDir(), a, nil)
+		k := keep(t.TempDir(), a, nil)
 		end := k.run(t)
 		first := k.Certificate()
 		if first == nil || k.renewed != 1 || len(a.requests()) != 1 {
@@ -292,10 +292,10 @@ func TestRequestOutlivesTheDaemon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, dir := newAuthority(t, time.Hour), t.TempDir()
 		a.silent = true
-		keep(t, dir, a, nil).run(t)()
+		keep(dir, a, nil).run(t)()
 		before := a.requests()
 		a.silent = false
-		k := keep(t, dir, a, nil)
+		k := keep(dir, a, nil)
 		k.run(t)()
 		if after := a.requests(); len(before) != 1 || len(after) != 1 || after[0] != before[0] || k.Certificate() == nil {
 			t.Errorf("first %v, then %v", before, after)
@@ -307,7 +307,7 @@ func TestRefusedRequestIsRarelyRepeatedAndWithAnotherKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAuthority(t, time.Hour)
 		a.refusal = fmt.Errorf("%w: no", ErrRefused)
-		k := keep(t, t.TempDir(), a, nil)
+		k := keep(t.TempDir(), a, nil)
 		end := k.run(t)
 		time.Sleep(24 * time.Hour)
 		synctest.Wait()
@@ -333,7 +333,7 @@ func TestFaultsOfTheSignerKeepTheKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAuthority(t, time.Hour)
 		a.refusal = errors.New("lost")
-		k := keep(t, t.TempDir(), a, nil)
+		k := keep(t.TempDir(), a, nil)
 		end := k.run(t)
 		time.Sleep(5 * time.Minute)
 		synctest.Wait()
@@ -348,7 +348,7 @@ func TestFaultsOfTheSignerKeepTheKey(t *testing.T) {
 func TestShortLifeIsNotRenewedWithoutEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAuthority(t, 0)
-		k := keep(t, t.TempDir(), a, nil)
+		k := keep(t.TempDir(), a, nil)
 		end := k.run(t)
 		time.Sleep(time.Hour)
 		synctest.Wait()
@@ -362,7 +362,7 @@ func TestShortLifeIsNotRenewedWithoutEnd(t *testing.T) {
 func TestServerCertificateFollowsItsAddresses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAuthority(t, 100*time.Hour)
-		k := keep(t, t.TempDir(), a, nil)
+		k := keep(t.TempDir(), a, nil)
 		k.want = Subject{}
 		end := k.run(t)
 		defer end()

@@ -135,9 +135,9 @@ func openWithin(ctx context.Context, dir string, file *os.File, space space) (*A
 	var err error
 	if begin, _ := in.Peek(len(magicGzip)); string(begin) == magicGzip {
 		a, err = readWithin(ctx, dir, in, space)
-		file.Close()
+		_ = file.Close()
 	} else if err = a.read(ctx, in, io.Discard); err != nil {
-		file.Close()
+		_ = file.Close()
 	}
 	switch {
 	case ctx.Err() != nil && err != nil:

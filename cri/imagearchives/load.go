@@ -171,7 +171,7 @@ func (d *Directory) open(ctx context.Context, rt Runtime, f *file) (*archive.Arc
 		return nil, nil, errors.New("cannot be read: " + plain(err) + "; check the file system")
 	}
 	if fileaccess.HasWriter(file) {
-		file.Close()
+		_ = file.Close()
 		return nil, nil, errIncomplete
 	}
 	a, err := archive.Open(ctx, rt.Loader.TempDir(), file)

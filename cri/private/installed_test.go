@@ -64,13 +64,15 @@ func TestAwaitInstallation(t *testing.T) {
 	for name, c := range map[string]struct {
 		prepare func(t *testing.T, i *Installation)
 	}{
-		"not installed":           {func(t *testing.T, i *Installation) { os.Remove(filepath.Join(i.UnitDirs[1], "crio.service")) }},
-		"systemd is not the init": {func(t *testing.T, i *Installation) { os.Remove(i.Booted) }},
+		"not installed": {func(t *testing.T, i *Installation) {
+			must(t, os.Remove(filepath.Join(i.UnitDirs[1], "crio.service")))
+		}},
+		"systemd is not the init": {func(t *testing.T, i *Installation) { must(t, os.Remove(i.Booted)) }},
 		"masked": {func(t *testing.T, i *Installation) {
-			os.Symlink("/dev/null", filepath.Join(i.UnitDirs[0], "crio.service"))
+			must(t, os.Symlink("/dev/null", filepath.Join(i.UnitDirs[0], "crio.service")))
 		}},
 		"masked by an empty file": {func(t *testing.T, i *Installation) {
-			os.WriteFile(filepath.Join(i.UnitDirs[0], "crio.service"), nil, 0o644)
+			must(t, os.WriteFile(filepath.Join(i.UnitDirs[0], "crio.service"), nil, 0o644))
 		}},
 		"not one of the runtimes": {func(t *testing.T, i *Installation) { i.Services = i.Services[:1] }},
 	} {
@@ -111,4 +113,11 @@ type signal func()
 func (s signal) Write(p []byte) (int, error) {
 	s()
 	return len(p), nil
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

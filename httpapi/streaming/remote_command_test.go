@@ -389,7 +389,9 @@ func TestClientDisconnectEndsSession(t *testing.T) {
 				}
 				var sending sync.WaitGroup
 				sending.Go(func() {
-					for b := make([]byte, 64<<10); command == nil && send(b) == nil; {
+					b := make([]byte, 64<<10)
+					for command == nil && send(b) == nil {
+						continue
 					}
 				})
 				time.Sleep(100 * time.Millisecond) // until the writes block
@@ -420,7 +422,7 @@ func TestLostRuntimeIsReported(t *testing.T) {
 		for range 4 {
 			s := <-arrived
 			if s.Headers().Get(v1.StreamType) == v1.StreamTypeStdin {
-				defer s.Read(make([]byte, 1)) // deferred last, so it runs first: all streams are open then
+				defer func() { _, _ = s.Read(make([]byte, 1)) }() // deferred last, so it runs first: all streams are open then
 			}
 		}
 	}))

@@ -55,7 +55,7 @@ func Open(path string) (*os.File, error) {
 		err = fmt.Errorf("%s: %w", path, ErrNotRegular)
 	}
 	if err != nil {
-		file.Close()
+		_ = file.Close()
 		return nil, err
 	}
 	return file, nil

@@ -37,7 +37,7 @@ func HasWriter(file *os.File) bool {
 	var leaseErr error
 	err = raw.Control(func(fd uintptr) {
 		if _, leaseErr = unix.FcntlInt(fd, unix.F_SETLEASE, unix.F_RDLCK); leaseErr == nil {
-			unix.FcntlInt(fd, unix.F_SETLEASE, unix.F_UNLCK)
+			_, _ = unix.FcntlInt(fd, unix.F_SETLEASE, unix.F_UNLCK)
 		}
 	})
 	return err == nil && errors.Is(leaseErr, unix.EAGAIN)

@@ -32,6 +32,7 @@ type Group struct {
 // Access is the access of the group's members to files.
 type Access uint32
 
+// The kinds of access.
 const (
 	ReadWrite Access = modeFile
 	ReadOnly  Access = modeFileRead

@@ -28,8 +28,8 @@ var weekdays = []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}
 // window begins; one that ends at or before its start ends on the next day.
 func ParseWindow(text string) (Window, error) {
 	w := Window{text: text}
-	bad := func(what string) (Window, error) {
-		return Window{}, fmt.Errorf("%q is not a valid maintenance window: %s; use [DAYS ]HH:MM-HH:MM in local time, such as 02:00-05:00 or Sat,Sun 22:00-04:00", text, what)
+	bad := func(what string) error {
+		return fmt.Errorf("%q is not a valid maintenance window: %s; use [DAYS ]HH:MM-HH:MM in local time, such as 02:00-05:00 or Sat,Sun 22:00-04:00", text, what)
 	}
 	days, times := "", strings.TrimSpace(text)
 	if i := strings.LastIndexByte(times, ' '); i >= 0 {
@@ -49,7 +49,7 @@ func ParseWindow(text string) (Window, error) {
 			to = slices.Index(weekdays, last)
 		}
 		if from < 0 || to < 0 {
-			return bad(fmt.Sprintf("%q is not a day or a range of days, such as Sat or Mon..Fri", strings.TrimSpace(item)))
+			return Window{}, bad(fmt.Sprintf("%q is not a day or a range of days, such as Sat or Mon..Fri", strings.TrimSpace(item)))
 		}
 		for day := from; ; day = (day + 1) % 7 {
 			w.days[day] = true
@@ -60,7 +60,7 @@ func ParseWindow(text string) (Window, error) {
 	}
 	start, end, ok := strings.Cut(times, "-")
 	if !ok {
-		return bad("it has no end")
+		return Window{}, bad("it has no end")
 	}
 	var err error
 	if w.start, err = minuteOfDay(start); err == nil && w.start == minutesPerDay {
@@ -70,10 +70,10 @@ func ParseWindow(text string) (Window, error) {
 		w.end, err = minuteOfDay(end)
 	}
 	if err != nil {
-		return bad(err.Error())
+		return Window{}, bad(err.Error())
 	}
 	if w.start == w.end {
-		return bad("it is empty, and 00:00-24:00 is a whole day")
+		return Window{}, bad("it is empty, and 00:00-24:00 is a whole day")
 	}
 	return w, nil
 }

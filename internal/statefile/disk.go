@@ -19,12 +19,12 @@ const Suffix = ".tmp"
 type Durability uint8
 
 const (
-	// Durable: the new content is there after a power cut.
+	// Durable means that the new content is there after a power cut.
 	Durable Durability = iota
-	// Atomic: after a power cut there is the old or the new content. It saves the sync of the directory, for files
+	// Atomic means that after a power cut there is the old or the new content. It saves the sync of the directory, for files
 	// that are written often, or mean nothing after a boot.
 	Atomic
-	// Unsynced: a killed daemon leaves the old or the new content, a power cut perhaps a damaged file.
+	// Unsynced means that a killed daemon leaves the old or the new content, a power cut perhaps a damaged file.
 	Unsynced
 )
 
@@ -73,7 +73,7 @@ func (OS) Read(path string, limit int64) ([]byte, error) {
 	return data, err
 }
 
-// MkdirAll, Rename, Remove and RemoveAll are those of package os.
+// MkdirAll is that of package os.
 func (OS) MkdirAll(path string, mode os.FileMode) error { return os.MkdirAll(path, mode) }
 
 // Rename is that of package os.

@@ -180,11 +180,11 @@ type capabilitiesResponse struct {
 
 func (r *capabilitiesResponse) decode(data []byte) error {
 	r.capabilities = map[capabilityType]bool{}
-	take := func(_ protowire.Number, value uint64, _ []byte) error {
+	add := func(_ protowire.Number, value uint64, _ []byte) error { //nolint:unparam // the signature of a field's decoder
 		r.capabilities[capabilityType(value)] = true
 		return nil
 	}
-	rpc := func(_ protowire.Number, _ uint64, data []byte) error { return decodeFields(data, take) }
+	rpc := func(_ protowire.Number, _ uint64, data []byte) error { return decodeFields(data, add) }
 	return decodeFields(data, func(_ protowire.Number, _ uint64, data []byte) error { return decodeFields(data, rpc) })
 }
 

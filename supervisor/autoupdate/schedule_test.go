@@ -18,10 +18,10 @@ func TestNextSpreadsAFleet(t *testing.T) {
 		if !due.After(last) || due.After(last.Add(24*time.Hour)) {
 			t.Fatalf("node %d is due at %s", i, due)
 		}
-		if again := s.Next("default/web", due.Add(-time.Second), last); again != due {
+		if again := s.Next("default/web", due.Add(-time.Second), last); !again.Equal(due) {
 			t.Fatalf("node %d is due at %s, then at %s", i, due, again)
 		}
-		if following := s.Next("default/web", due.Add(time.Minute), last); following != due.Add(24*time.Hour) {
+		if following := s.Next("default/web", due.Add(time.Minute), last); !following.Equal(due.Add(24 * time.Hour)) {
 			t.Fatalf("node %d is due at %s, then at %s", i, due, following)
 		}
 		byHour[due.Hour()]++

@@ -166,8 +166,7 @@ func (h *updaterHarness) day() { h.sleep(24 * time.Hour) }
 // sleep lets time pass.
 func (h *updaterHarness) sleep(d time.Duration) {
 	h.mu.Lock()
-	//lint:ignore SA2001 it orders what the test has read before what follows
-	h.mu.Unlock()
+	h.mu.Unlock() //nolint:staticcheck // it orders what the test has read before what follows
 	time.Sleep(d)
 	synctest.Wait()
 }

@@ -27,7 +27,7 @@ func TestGenericRelistIsDueASecondAfterThePreviousEnded(t *testing.T) {
 				t.Errorf("list %d began %v after the previous one, want 1.3s", i, d)
 			}
 		}
-		if len(f.lists) < 4 || f.lists[0] != start {
+		if len(f.lists) < 4 || !f.lists[0].Equal(start) {
 			t.Errorf("lists at %v, want the first at once and four in 5s", f.lists)
 		}
 	})

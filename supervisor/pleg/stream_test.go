@@ -9,7 +9,7 @@ import (
 )
 
 // evented waits until the stream is trusted, just after a full list.
-func evented(t *testing.T, f *fakeRuntime, p *PLEG) {
+func evented(t *testing.T, p *PLEG) {
 	t.Helper()
 	time.Sleep(5 * time.Second)
 	synctest.Wait()
@@ -26,7 +26,7 @@ func evented(t *testing.T, f *fakeRuntime, p *PLEG) {
 func TestTrustedStreamMakesListsRare(t *testing.T) {
 	bubble(t, false, func(t *testing.T, f *fakeRuntime, p *PLEG) {
 		f.run("a", "a1")
-		evented(t, f, p)
+		evented(t, p)
 		if n := f.listsWithin(10 * time.Minute); n != 10 {
 			t.Errorf("%d full lists in ten minutes, want one a minute", n)
 		}
@@ -39,7 +39,7 @@ func TestTrustedStreamMakesListsRare(t *testing.T) {
 func TestEventCausesOneInspection(t *testing.T) {
 	bubble(t, false, func(t *testing.T, f *fakeRuntime, p *PLEG) {
 		f.run("a", "a1")
-		evented(t, f, p)
+		evented(t, p)
 		inspections := f.inspectionsOf("a")
 		f.exit("a", "a1")
 		for range 2 { // doubled
@@ -62,7 +62,7 @@ func TestEventCausesOneInspection(t *testing.T) {
 
 func TestEventsOfAStartAreCombined(t *testing.T) {
 	bubble(t, false, func(t *testing.T, f *fakeRuntime, p *PLEG) {
-		evented(t, f, p)
+		evented(t, p)
 		f.run("a", "a1")
 		for _, id := range []string{"sandbox-a", "a1"} {
 			f.stream <- cri.Event{Kind: cri.EventCreated, UID: "a", ContainerID: id}
@@ -78,7 +78,7 @@ func TestEventsOfAStartAreCombined(t *testing.T) {
 
 func TestOwnInspectionServesEvents(t *testing.T) {
 	bubble(t, false, func(t *testing.T, f *fakeRuntime, p *PLEG) {
-		evented(t, f, p)
+		evented(t, p)
 		f.run("a", "a1")
 		f.stream <- cri.Event{Kind: cri.EventStarted, UID: "a", ContainerID: "sandbox-a"}
 		f.stream <- cri.Event{Kind: cri.EventStarted, UID: "a", ContainerID: "a1"}
@@ -94,7 +94,7 @@ func TestOwnInspectionServesEvents(t *testing.T) {
 func TestLostEventIsFoundAndEndsTheTrust(t *testing.T) {
 	bubble(t, false, func(t *testing.T, f *fakeRuntime, p *PLEG) {
 		f.run("a", "a1")
-		evented(t, f, p)
+		evented(t, p)
 		f.exit("a", "a1") // and no event
 		lost := time.Now()
 		<-p.Changed()
@@ -121,7 +121,7 @@ func TestLostEventIsFoundAndEndsTheTrust(t *testing.T) {
 func TestLateEventKeepsTheTrust(t *testing.T) {
 	bubble(t, false, func(t *testing.T, f *fakeRuntime, p *PLEG) {
 		f.run("a", "a1")
-		evented(t, f, p)
+		evented(t, p)
 		before := f.listCount()
 		f.exit("a", "a1")
 		for f.listCount() == before {
@@ -143,7 +143,7 @@ func TestLateEventKeepsTheTrust(t *testing.T) {
 func TestReportedCreationKeepsTheTrust(t *testing.T) {
 	bubble(t, false, func(t *testing.T, f *fakeRuntime, p *PLEG) {
 		f.run("a", "a1")
-		evented(t, f, p)
+		evented(t, p)
 		f.change("a", func(st *cri.PodStatus) {
 			st.Containers = append(st.Containers, cri.Container{ID: "a2", Name: "b", State: cri.StateCreated})
 		})
@@ -161,7 +161,7 @@ func TestReportedCreationKeepsTheTrust(t *testing.T) {
 func TestSuspicionEndsWithTheStream(t *testing.T) {
 	bubble(t, false, func(t *testing.T, f *fakeRuntime, p *PLEG) {
 		f.run("a", "a1")
-		evented(t, f, p)
+		evented(t, p)
 		before := f.listCount()
 		f.exit("a", "a1")
 		for f.listCount() == before {
@@ -180,7 +180,7 @@ func TestSuspicionEndsWithTheStream(t *testing.T) {
 func TestBrokenStreamFallsBackToListsUntilItReopens(t *testing.T) {
 	bubble(t, false, func(t *testing.T, f *fakeRuntime, p *PLEG) {
 		f.run("a", "a1")
-		evented(t, f, p)
+		evented(t, p)
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		f.set(func() { f.noneErr = cri.ErrUnavailable })
@@ -221,7 +221,7 @@ func TestBrokenStreamFallsBackToListsUntilItReopens(t *testing.T) {
 func TestChangeWhileDisconnectedIsNoLoss(t *testing.T) {
 	bubble(t, false, func(t *testing.T, f *fakeRuntime, p *PLEG) {
 		f.run("a", "a1")
-		evented(t, f, p)
+		evented(t, p)
 		f.set(func() { f.listErr = cri.ErrUnavailable })
 		f.broken <- cri.ErrUnavailable
 		f.exit("a", "a1")
@@ -270,7 +270,7 @@ func TestEventOfUnknownOriginCausesAFullList(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, false, func(t *testing.T, f *fakeRuntime, p *PLEG) {
-				evented(t, f, p)
+				evented(t, p)
 				time.Sleep(10 * time.Second)
 				f.set(func() { f.foreign = []*cri.Pod{{UID: "x", Sandboxes: []cri.Sandbox{{ID: "x"}}}} })
 				synctest.Wait()
@@ -295,7 +295,7 @@ func TestEventOfUnknownOriginCausesAFullList(t *testing.T) {
 func TestRemovedSandboxIsFoundByItsID(t *testing.T) {
 	bubble(t, false, func(t *testing.T, f *fakeRuntime, p *PLEG) {
 		f.run("a", "a1")
-		evented(t, f, p)
+		evented(t, p)
 		before := f.listCount()
 		f.remove("a")
 		f.stream <- cri.Event{Kind: cri.EventDeleted, ContainerID: "sandbox-a"}

@@ -100,10 +100,9 @@ func (c *Controller) stored(r *podRollout) *storedRollout {
 	return s
 }
 
-// restore takes over what an earlier daemon stored about a pod, and reports whether it
-// can be used. What runs then stays in effect, although the manifest may have changed
-// in the meantime.
-func (c *Controller) restore(r *podRollout, s *storedRollout) bool {
+// restore takes over what an earlier daemon stored about a pod. What runs then stays in
+// effect, although the manifest may have changed in the meantime.
+func (c *Controller) restore(r *podRollout, s *storedRollout) {
 	r.since, r.history = s.Since, s.History
 	declared := newRevision(r.manifest)
 	if s.Manifest == declared.id {
@@ -127,11 +126,11 @@ func (c *Controller) restore(r *podRollout, s *storedRollout) bool {
 			r.history = r.history.with(want, time.Now())
 		}
 		r.current, r.state, r.since = want, Progressing, time.Now()
-		return true
+		return
 	}
 	if r.choice.rejected != nil && want == r.lastGood && current != want && c.bootedSince(s.Begun) {
 		c.restoreRollback(r, current)
-		return true
+		return
 	}
 	r.current, r.good, r.begun, r.returned = current, s.Good, s.Begun, true
 	if r.good {
@@ -147,7 +146,6 @@ func (c *Controller) restore(r *podRollout, s *storedRollout) bool {
 		r.state = Progressing // the manifest has changed
 	}
 	c.restoreBegin(r)
-	return true
 }
 
 // restoreRollback ends a rollback that a boot of the host has interrupted. Nothing of the failed

@@ -122,7 +122,7 @@ func (c *Controller) choose(r *podRollout, passed *manifest.PodUpdate) {
 	want := c.wanted(r)
 	switch {
 	case want.id == r.current.id || sameInstance(r.current.pod, want.pod):
-		c.keep(r, want, passed)
+		c.keep(r, want)
 	case r.candidate != nil && r.candidate.id == want.id:
 		// It is prepared already; only its object is another one.
 		c.locked(func() { r.candidate = want })
@@ -132,7 +132,7 @@ func (c *Controller) choose(r *podRollout, passed *manifest.PodUpdate) {
 }
 
 // keep leaves the running pod as it is, or updates it in place.
-func (c *Controller) keep(r *podRollout, want *revision, passed *manifest.PodUpdate) {
+func (c *Controller) keep(r *podRollout, want *revision) {
 	c.cancelPreparation(r, want)
 	before := r.current
 	if before.pod != want.pod {

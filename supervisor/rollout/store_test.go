@@ -100,9 +100,7 @@ func TestBootsAreCountedOnTheDisk(t *testing.T) {
 		}
 		clear(disk.synced)
 		r := &podRollout{name: "default/web-n1", manifest: pod}
-		if !c.restore(r, stored) {
-			t.Fatal("not restored")
-		}
+		c.restore(r, stored)
 		read, err := c.store.readState(filepath.Join(dir, "default/web-n1", stateFile))
 		if err != nil {
 			t.Fatal(err)

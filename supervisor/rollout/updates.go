@@ -100,7 +100,9 @@ func (c *Controller) add(name string, pod *v1.Pod, passed *manifest.PodUpdate) {
 	r := &podRollout{name: name, manifest: pod, since: time.Now()}
 	stored := c.loop.stored[name]
 	delete(c.loop.stored, name)
-	if stored == nil || !c.restore(r, stored) {
+	if stored != nil {
+		c.restore(r, stored)
+	} else {
 		r.current = newRevision(pod)
 		r.history = history(nil).with(r.current, time.Now())
 		c.move(r, onAdd)

@@ -25,7 +25,7 @@ func (b *bench) cluster() error {
 	if err != nil {
 		return err
 	}
-	defer c.Stop()
+	defer func() { _ = c.Stop() }()
 	node, err := testbed.NewNode("bench-joined", b.rt.Endpoint())
 	if err != nil {
 		return err

@@ -188,8 +188,7 @@ func awaitManifests(m *Machine) map[string]string {
 		}
 		delete(got, "crash") // it runs for a moment, again and again
 		for _, name := range slices.Sorted(maps.Keys(want)) {
-			switch runs := got[name]; {
-			case len(runs) != 1 || want[name] != anyRevision && runs[0] != want[name]:
+			if runs := got[name]; len(runs) != 1 || want[name] != anyRevision && runs[0] != want[name] {
 				return fmt.Errorf("%s runs with the revisions %q, want %q", name, runs, want[name])
 			}
 			delete(got, name)

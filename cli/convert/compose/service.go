@@ -129,7 +129,7 @@ func (s *service) duration(n *tree.Node, f report.Field, otherwise time.Duration
 	return d
 }
 
-func (s *service) image(n *tree.Node, f report.Field) {
+func (s *service) image(n *tree.Node, _ report.Field) {
 	image := n.String()
 	if name, err := reference.ParseNormalizedNamed(image); err == nil {
 		image = name.String()
@@ -159,7 +159,7 @@ func (s *service) pullPolicy(n *tree.Node, f report.Field) {
 	}
 }
 
-func (s *service) build(n *tree.Node, f report.Field) {
+func (s *service) build(_ *tree.Node, f report.Field) {
 	if image := s.node.Get("image"); !image.IsNull() {
 		s.p.report.Lost(f, "images are not built here: "+image.String()+" must be in a registry or in the runtime", "build it elsewhere, and push it, or copy it with docker save and podstead images load")
 	}

@@ -14,18 +14,18 @@ import (
 type Fault string
 
 const (
-	// Killed: the operation is the last one of its daemon.
+	// Killed means that the operation is the last one of its daemon.
 	Killed Fault = "killed"
-	// Torn: a write is the last operation, and writes the first half.
+	// Torn means that a write is the last operation, and writes the first half.
 	Torn Fault = "torn"
-	// Fails: the operation fails, and no other.
+	// Fails means that the operation fails, and no other.
 	Fails Fault = "fails"
-	// Full: the operation and all that follow fail.
+	// Full means that the operation and all that follow fail.
 	Full Fault = "full"
-	// Cut and Lost: the power fails after the operation. Of files that were not brought to
-	// the disk half of the content is there (Cut), or the directory is as it was brought to
-	// the disk the last time (Lost).
-	Cut  Fault = "cut"
+	// Cut means that the power fails after the operation: of files that were not brought to
+	// the disk half of the content is there.
+	Cut Fault = "cut"
+	// Lost is a Cut after which the directory is as it was brought to the disk the last time.
 	Lost Fault = "lost"
 )
 

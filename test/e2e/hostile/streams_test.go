@@ -214,11 +214,11 @@ func streamsUnread(n *hostileNode) {
 	n.Await("each session accepts input", func() error {
 		all = 0
 		for i := range sent {
-			if now := sent[i].Load(); now == 0 {
+			now := sent[i].Load()
+			if now == 0 {
 				return fmt.Errorf("session %d has accepted none", i)
-			} else {
-				all += now
 			}
+			all += now
 		}
 		return nil
 	})

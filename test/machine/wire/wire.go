@@ -28,8 +28,9 @@ const (
 	Start
 	// Stdin is input of a command; without data it closes the input.
 	Stdin
-	// Stdout and Stderr are output of a command.
+	// Stdout is output of a command.
 	Stdout
+	// Stderr is output of a command.
 	Stderr
 	// Exit ends a command. Its data is an ExitStatus as JSON; no frame of the command follows.
 	Exit
