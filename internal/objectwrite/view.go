@@ -119,7 +119,8 @@ func (v *View) ApplyLive(p *objectpatch.Patch, live map[string]any) (map[string]
 		return nil, err
 	}
 	spec, _ := live["spec"].(map[string]any)
-	if version := named(p, object, "resourceVersion"); version != nil && !reflect.DeepEqual(spec["ephemeralContainers"], v.Ephemeral) {
+	same := reflect.DeepEqual(spec["ephemeralContainers"], v.Ephemeral)
+	if version := named(p, object, "resourceVersion"); version != nil && !same {
 		return nil, changedSince(version)
 	}
 	return object, nil
@@ -129,7 +130,10 @@ func (v *View) ApplyLive(p *objectpatch.Patch, live map[string]any) (map[string]
 func (v *View) dropBound(object, declared map[string]any) {
 	spec, _ := object["spec"].(map[string]any)
 	known, _ := declared["spec"].(map[string]any)
-	if v.BoundField == "" || spec == nil || known[v.BoundField] != nil || !reflect.DeepEqual(spec[v.BoundField], v.BoundValue) {
+	if v.BoundField == "" || spec == nil || known[v.BoundField] != nil {
+		return
+	}
+	if !reflect.DeepEqual(spec[v.BoundField], v.BoundValue) {
 		return
 	}
 	spec = maps.Clone(spec)
@@ -148,7 +152,8 @@ func (v *View) dropEphemeral(object map[string]any) error {
 	a, _ := json.Marshal(list)
 	b, _ := json.Marshal(v.Ephemeral)
 	if !bytes.Equal(a, b) && string(a) != "[]" && string(a) != "null" {
-		return Errorf(Invalid, "spec.ephemeralContainers: a manifest cannot have them; add one to the running pod with podstead debug or kubectl debug")
+		return Errorf(Invalid,
+			"spec.ephemeralContainers: a manifest cannot have them; add one to the running pod with podstead debug or kubectl debug")
 	}
 	spec = maps.Clone(spec)
 	delete(spec, "ephemeralContainers")
@@ -161,7 +166,8 @@ func (v *View) checkManifest(p *objectpatch.Patch, object map[string]any, d *Dec
 	version, uid := named(p, object, "resourceVersion"), named(p, object, "uid")
 	switch {
 	case version != nil && d.Pending:
-		return Errorf(Conflict, "the manifest has changed on the disk since resourceVersion %v, and the daemon has not read it yet; get the object again and repeat the change", version)
+		return Errorf(Conflict, "the manifest has changed on the disk since resourceVersion %v, and the daemon has not read it yet; "+
+			"get the object again and repeat the change", version)
 	case d.Digest == v.Digest:
 		return nil
 	case version != nil:
@@ -205,14 +211,17 @@ func (v *View) checkIdentity(object, shown map[string]any) error {
 			return Errorf(Invalid, "%s: must not change from %v to %v", field, shown[field], object[field])
 		}
 	}
-	if name := metadata["name"]; name != nil && name != known["name"] && name != v.DeclaredName && (v.FullName == "" || name != v.FullName) {
+	name := metadata["name"]
+	if name != nil && name != known["name"] && name != v.DeclaredName && (v.FullName == "" || name != v.FullName) {
 		return Errorf(Invalid, "metadata.name: must not change from %v to %v", known["name"], name)
 	}
-	if namespace := metadata["namespace"]; namespace != nil && namespace != "" && known["namespace"] != nil && namespace != known["namespace"] {
+	namespace := metadata["namespace"]
+	if namespace != nil && namespace != "" && known["namespace"] != nil && namespace != known["namespace"] {
 		return Errorf(Invalid, "metadata.namespace: must not change from %v to %v", known["namespace"], namespace)
 	}
 	if uid := metadata["uid"]; uid != nil && uid != "" && uid != known["uid"] {
-		return Errorf(Conflict, "the object has the uid %v, not %v: it was replaced meanwhile; get it again and repeat the change", orNone(known["uid"]), uid)
+		return Errorf(Conflict, "the object has the uid %v, not %v: it was replaced meanwhile; get it again and repeat the change",
+			orNone(known["uid"]), uid)
 	}
 	return nil
 }

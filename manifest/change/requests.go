@@ -16,7 +16,9 @@ import (
 func (w *Writer) Find(ref objectwrite.Ref) (objectwrite.Declared, error) {
 	var d declared
 	var findErr error
-	err := w.found.find(w.cfg.Path, w.read, func(dir *edit.Directory) { d, _, findErr = w.find(dir, manifest.ObjectRef(ref)) })
+	err := w.found.find(w.cfg.Path, w.read, func(dir *edit.Directory) {
+		d, _, findErr = w.find(dir, manifest.ObjectRef(ref))
+	})
 	return d.Declared, requestError(errors.Join(err, findErr))
 }
 
@@ -47,7 +49,8 @@ func (w *Writer) written(done *result, err error, o objectwrite.Options) (object
 	}
 	written := objectwrite.Written{Object: done.Object, Changed: done.Verb() != "unchanged", Warnings: done.Warnings}
 	if written.Changed && !o.DryRun && w.cfg.Events != nil {
-		w.cfg.Events.Event(done.Pod, v1.EventTypeNormal, "ManifestChanged", fmt.Sprintf("%s %s in %s by %s through the API", done.Ref, done.Verb(), done.File, o.User))
+		w.cfg.Events.Event(done.Pod, v1.EventTypeNormal, "ManifestChanged",
+			fmt.Sprintf("%s %s in %s by %s through the API", done.Ref, done.Verb(), done.File, o.User))
 	}
 	return written, nil
 }

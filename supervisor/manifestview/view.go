@@ -60,8 +60,8 @@ func (v View) Manifests() []api.ManifestSource {
 	return out
 }
 
-// Find returns the name of the manifest that declares a pod, by its name with the node's suffix, or another object; empty
-// if there is none.
+// Find returns the name of the manifest that declares a pod, by its name with the node's suffix, or another object;
+// empty if there is none.
 func (v View) Find(kind, namespace, name string) string {
 	for _, o := range v.Config.Objects().List() {
 		if o.Kind == kind && o.Namespace == namespace && o.Name == name {

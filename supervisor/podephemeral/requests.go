@@ -68,7 +68,8 @@ func (r Requests) UpdateEphemeral(uid types.UID, u objectwrite.Update, o objectw
 	case errors.Is(err, errDryRun):
 		return nil
 	case err == nil && len(added) > 0:
-		r.Events.Event(pod, v1.EventTypeNormal, "EphemeralContainerAdded", fmt.Sprintf("Ephemeral container %s added by %s through the API", strings.Join(added, ", "), o.User))
+		r.Events.Event(pod, v1.EventTypeNormal, "EphemeralContainerAdded",
+			fmt.Sprintf("Ephemeral container %s added by %s through the API", strings.Join(added, ", "), o.User))
 	}
 	return err
 }
