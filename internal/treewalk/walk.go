@@ -27,6 +27,12 @@ var ErrTooDeep = fmt.Errorf("it has directories more than %d levels deep", MaxDe
 // ErrTooMany is the error of a tree with more files than the walk may visit.
 var ErrTooMany = errors.New("it has too many files")
 
+// Unreadable is the error of a tree of which nothing was visited.
+type Unreadable struct{ error }
+
+// Unwrap returns the error of the directory.
+func (e *Unreadable) Unwrap() error { return e.error }
+
 // Visitor is called for the files of a tree. An error ends the walk.
 type Visitor struct {
 	// File is called for each entry of a directory that is none itself.
@@ -35,6 +41,9 @@ type Visitor struct {
 	Dir func(fd int, st *unix.Statx_t) error
 	// TooDeep, if it is set, is called instead of failing with ErrTooDeep, for a directory that is not visited.
 	TooDeep func()
+	// Failed, if it is set, is called for an entry, or the rest of a directory, that cannot be read. Without an error
+	// of its own the walk goes on.
+	Failed func(error) error
 	// MaxFiles is how many files and directories are visited at most; 0 for any number.
 	MaxFiles int
 }
@@ -42,26 +51,27 @@ type Visitor struct {
 // mask are the fields of Statx_t that a Visitor gets, and MNT_ID, where the kernel has it (Linux 5.8).
 const mask = unix.STATX_TYPE | unix.STATX_NLINK | unix.STATX_INO | unix.STATX_BLOCKS | unix.STATX_MNT_ID
 
-// Walk visits the tree at path, which must be a directory. Entries that vanish meanwhile are passed over, as are those
+// Walk visits the tree at path, which must be a directory; it is an *Unreadable error if that cannot be opened. Entries that vanish meanwhile are passed over, as are those
 // on another mount. The error names the path of the tree: with the names of containers it could be megabytes long.
 func Walk(ctx context.Context, path string, v *Visitor) error {
 	fd, err := fdpath.Retry(func() (int, error) {
 		return unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	})
 	if err != nil {
-		return &os.PathError{Op: "open", Path: path, Err: err}
+		return &Unreadable{&os.PathError{Op: "open", Path: path, Err: err}}
 	}
 	w := walk{Visitor: v}
 	var st unix.Statx_t
 	if err = statx(fd, "", unix.AT_EMPTY_PATH, &st); err == nil {
-		w.device, w.mount = unix.Mkdev(st.Dev_major, st.Dev_minor), st.Mnt_id
+		w.mount = st.Mnt_id
 		if st.Mask&unix.STATX_MNT_ID == 0 {
+			w.device = unix.Mkdev(st.Dev_major, st.Dev_minor)
 			w.mountOfDirectory, err = fdpath.Mount(fd)
 		}
 	}
 	if err != nil {
 		_ = unix.Close(fd)
-		return &os.PathError{Op: "stat", Path: path, Err: err}
+		return &Unreadable{&os.PathError{Op: "stat", Path: path, Err: err}}
 	}
 	if err := w.directory(ctx, os.NewFile(uintptr(fd), path), &st, 1); err != nil {
 		if ctx.Err() != nil {
@@ -74,9 +84,12 @@ func Walk(ctx context.Context, path string, v *Visitor) error {
 
 type walk struct {
 	*Visitor
-	device, mount uint64
-	// mountOfDirectory is the ID of the mount on a kernel whose statx does not return it.
+	// mount is the ID of the mount. Its device does not tell: on overlayfs a file can have that of its layer, and on
+	// btrfs each subvolume has its own.
+	mount uint64
+	// mountOfDirectory is the ID, and device the device, on a kernel whose statx does not return the ID.
 	mountOfDirectory int
+	device           uint64
 	files            int
 }
 
@@ -94,14 +107,17 @@ func (w *walk) directory(ctx context.Context, dir *os.File, st *unix.Statx_t, de
 				return err
 			}
 		}
-		if errors.Is(err, io.EOF) {
+		if errors.Is(err, io.EOF) || errors.Is(err, unix.ENOENT) { // ENOENT: it was just removed
 			return w.Dir(fd, st)
 		}
-		if failed := (*os.SyscallError)(nil); errors.As(err, &failed) {
-			return failed.Err // without the names of all directories
+		if failed := (*os.PathError)(nil); errors.As(err, &failed) {
+			err = failed.Err // without the names of all directories
 		}
 		if err != nil {
-			return err
+			if err := w.failed(err); err != nil {
+				return err
+			}
+			return w.Dir(fd, st)
 		}
 	}
 }
@@ -113,8 +129,8 @@ func (w *walk) entry(ctx context.Context, dir int, name string, depth int) error
 	case errors.Is(err, unix.ENOENT):
 		return nil
 	case err != nil:
-		return named(name, err)
-	case unix.Mkdev(st.Dev_major, st.Dev_minor) != w.device || st.Mask&unix.STATX_MNT_ID != 0 && st.Mnt_id != w.mount:
+		return w.failed(named(name, err))
+	case !w.mayBeOnMount(&st):
 		return nil
 	}
 	if w.files++; w.MaxFiles > 0 && w.files > w.MaxFiles {
@@ -135,11 +151,11 @@ func (w *walk) entry(ctx context.Context, dir int, name string, depth int) error
 		return nil // it was just replaced
 	}
 	if err != nil {
-		return named(name, err)
+		return w.failed(named(name, err))
 	}
 	if same, err := w.onMount(fd); !same || err != nil {
 		_ = unix.Close(fd)
-		return err
+		return w.failed(named(name, err))
 	}
 	return w.directory(ctx, os.NewFile(uintptr(fd), ""), &st, depth+1)
 }
@@ -150,6 +166,23 @@ func named(name string, err error) error {
 		err = fmt.Errorf("%q: %w", name, err)
 	}
 	return err
+}
+
+// failed passes an error to Failed, if that is set; nil stays nil.
+func (w *walk) failed(err error) error {
+	if err == nil || w.Failed == nil {
+		return err
+	}
+	return w.Failed(err)
+}
+
+// mayBeOnMount reports whether an entry can be on the mount of the tree. Where statx does not return the mount, a file is
+// taken to be, and a directory of the same device is checked when it is open.
+func (w *walk) mayBeOnMount(st *unix.Statx_t) bool {
+	if w.mountOfDirectory == 0 {
+		return st.Mnt_id == w.mount
+	}
+	return st.Mode&unix.S_IFMT != unix.S_IFDIR || unix.Mkdev(st.Dev_major, st.Dev_minor) == w.device
 }
 
 // onMount reports whether an open directory is on the mount of the tree: it may have been replaced, or mounted on, since

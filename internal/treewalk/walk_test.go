@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -109,6 +110,70 @@ func TestDeepTree(t *testing.T) {
 	}
 	if most > MaxDepth+100 {
 		t.Errorf("%d descriptors were open", most)
+	}
+}
+
+// Directories that are removed while they are read are no errors.
+func TestWalkOfAChangingTree(t *testing.T) {
+	dir := t.TempDir()
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	for i := range 2 {
+		wg.Go(func() {
+			at := filepath.Join(dir, string(rune('a'+i)))
+			for ctx.Err() == nil {
+				_ = os.MkdirAll(filepath.Join(at, "b", "c"), 0o755)
+				_ = os.RemoveAll(at)
+			}
+		})
+	}
+	for range 5000 {
+		if err := Walk(ctx, dir, &Visitor{
+			File: func(int, string, *unix.Statx_t) error { return nil },
+			Dir:  func(int, *unix.Statx_t) error { return nil },
+		}); err != nil {
+			t.Error(err)
+			break
+		}
+	}
+	cancel()
+	wg.Wait()
+}
+
+// On overlayfs whose layers are different file systems, a file has another device than its directory.
+func TestWalkOnOverlay(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"lower", "upper", "merged"} {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mount := func(source, name, kind, data string) {
+		t.Helper()
+		at := filepath.Join(dir, name)
+		if err := unix.Mount(source, at, kind, 0, data); err != nil {
+			t.Skipf("cannot mount %s: %v", kind, err)
+		}
+		t.Cleanup(func() { _ = unix.Unmount(at, unix.MNT_DETACH) })
+	}
+	mount("tmpfs", "lower", "tmpfs", "")
+	mount("tmpfs", "upper", "tmpfs", "")
+	for _, name := range []string{"lower/dir", "upper/work", "upper/files"} {
+		if err := os.MkdirAll(filepath.Join(dir, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "lower/dir/file"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	mount("overlay", "merged", "overlay", "lowerdir="+dir+"/lower,upperdir="+dir+"/upper/files,workdir="+dir+"/upper/work,xino=off")
+	files, directories := 0, 0
+	err := Walk(t.Context(), filepath.Join(dir, "merged"), &Visitor{
+		File: func(int, string, *unix.Statx_t) error { files++; return nil },
+		Dir:  func(int, *unix.Statx_t) error { directories++; return nil },
+	})
+	if err != nil || files != 1 || directories != 2 {
+		t.Errorf("%d files, %d directories, %v", files, directories, err)
 	}
 }
 

@@ -3,7 +3,6 @@ package stats
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -50,9 +49,10 @@ func walk(ctx context.Context, path string) (used directoryUsage, err error) {
 		},
 		Dir:     func(_ int, st *unix.Statx_t) error { count(st); return nil },
 		TooDeep: func() { used.incomplete = true; used.inodes++ },
+		Failed:  func(error) error { used.incomplete = true; return nil },
 	})
-	if failed := (*fs.PathError)(nil); errors.As(err, &failed) {
-		return directoryUsage{}, err // the directory itself
+	if unreadable := (*treewalk.Unreadable)(nil); errors.As(err, &unreadable) {
+		return directoryUsage{}, err
 	}
 	used.incomplete = used.incomplete || err != nil
 	return used, nil
