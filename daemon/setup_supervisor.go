@@ -82,7 +82,7 @@ func (d *daemon) createSupervisor(context.Context) error {
 			Observer: p.pleg, Syncer: d.newSyncer(backoff, cgroups.Settings, bound), Backoff: backoff, Health: client,
 			Classes: o.Policy.RuntimeClasses,
 		},
-		Store:       supervisor.Store{Statuses: p.statuses, Records: records, Ephemeral: ephemeral},
+		Store:       supervisor.Store{Statuses: p.statuses, Records: records, Ephemeral: ephemeral, Disk: d.disk},
 		Paths:       supervisor.Paths{Root: o.Paths.Root, PodLogs: o.Paths.PodLogs, ContainerLogs: o.Paths.ContainerLogs},
 		Garbage:     gc.ContainerPolicy{MinAge: o.Garbage.ContainerMinAge, MaxPerContainer: o.Garbage.MaxPerContainer, MaxTotal: max(o.Garbage.MaxContainers, 0)},
 		Events:      p.events,

@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -68,6 +69,8 @@ func (s *Supervisor) checkRevision(pod, replaced *v1.Pod) (*status.Cause, time.D
 		return &status.Cause{Reason: block.Reason, Message: block.Message}, rollout.Notified
 	}
 	ended, first := s.podSyncer.reservations.Replacements()
+	// A pod that is to restart takes nothing back if this revision replaces it.
+	first = slices.DeleteFunc(first, func(p *v1.Pod) bool { return p.UID == replaced.UID })
 	refusal := s.podSyncer.resources.Preview(&noderesources.Candidate{
 		Pod: resolved, Replaced: replaced.UID, Ended: append(ended, replaced.UID), First: first,
 	})
