@@ -50,7 +50,8 @@ type syncAttempt struct {
 // sync performs the steps in order. A step that returns a result ends the attempt.
 func (a *syncAttempt) sync(ctx context.Context) podworkers.SyncResult {
 	for _, step := range []func(context.Context) *podworkers.SyncResult{
-		a.resolve, a.endPrevious, a.planResize, a.publishObserved, a.startAllowed, a.allocate, a.prepareResources, a.prepareSandbox, a.syncContainers,
+		a.resolve, a.endPrevious, a.planResize, a.publishObserved, a.startAllowed, a.allocate,
+		a.prepareResources, a.prepareSandbox, a.syncContainers,
 	} {
 		if result := step(ctx); result != nil {
 			return *result

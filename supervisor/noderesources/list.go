@@ -71,8 +71,9 @@ func add[T any](to *[]T, r Resource) {
 // verbs are the optional interfaces by their first method.
 var verbs = map[string]reflect.Type{
 	"Queue": reflect.TypeFor[Queuer](), "Reserve": reflect.TypeFor[Reserver](), "Prepare": reflect.TypeFor[Preparer](),
-	"Contribute": reflect.TypeFor[Contributor](), "Unprepare": reflect.TypeFor[Unpreparer](), "Release": reflect.TypeFor[Releaser](),
-	"Forget": reflect.TypeFor[Forgetter](), "Retain": reflect.TypeFor[Retainer](), "Changed": reflect.TypeFor[Changer](),
+	"Contribute": reflect.TypeFor[Contributor](), "Unprepare": reflect.TypeFor[Unpreparer](),
+	"Release": reflect.TypeFor[Releaser](), "Forget": reflect.TypeFor[Forgetter](),
+	"Retain": reflect.TypeFor[Retainer](), "Changed": reflect.TypeFor[Changer](),
 	"Resize": reflect.TypeFor[Resizer](), "Status": reflect.TypeFor[Reporter](), "Found": reflect.TypeFor[Finder](),
 }
 

@@ -95,8 +95,10 @@ var fixedResources = []struct {
 	name v1.ResourceName
 	why  error
 }{
-	{v1.ResourceCPU, errors.New("the cpu of a Guaranteed pod cannot be resized with cpuManagerPolicy static, because its containers may have exclusive CPUs; replace the pod")},
-	{v1.ResourceMemory, errors.New("the memory of a Guaranteed pod cannot be resized with memoryManagerPolicy Static, because its containers have memory of certain NUMA nodes; replace the pod")},
+	{v1.ResourceCPU, errors.New("the cpu of a Guaranteed pod cannot be resized with cpuManagerPolicy static, " +
+		"because its containers may have exclusive CPUs; replace the pod")},
+	{v1.ResourceMemory, errors.New("the memory of a Guaranteed pod cannot be resized with memoryManagerPolicy Static, " +
+		"because its containers have memory of certain NUMA nodes; replace the pod")},
 }
 
 // CheckResize implements noderesources.Resizer.

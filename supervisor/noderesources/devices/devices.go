@@ -108,7 +108,9 @@ func (r Resource) Prepare(ctx context.Context, s *noderesources.Start) *nodereso
 		refused.GivesBack = true
 		return refused
 	case podinfo.PolicyOf(s.Pod).Rejects:
-		refused := noderesources.Rejected(&status.Cause{Reason: ReasonUnexpectedAdmission, Message: "Allocate failed due to " + err.Error() + ", which is unexpected"})
+		refused := noderesources.Rejected(&status.Cause{
+			Reason: ReasonUnexpectedAdmission, Message: "Allocate failed due to " + err.Error() + ", which is unexpected",
+		})
 		refused.GivesBack = true
 		return refused
 	}
