@@ -31,7 +31,7 @@ func (d *daemon) openCPUs() (*cpus.Manager, error) {
 		return nil, fmt.Errorf("cpuManagerPolicy: %s: %w", o.CPUs.Policy, err)
 	}
 	m, err := cpus.Open(cpus.Config{
-		Topology: topology, Options: o.CPUs.Options, Reserved: reserved, File: file, BootID: boot, Write: d.unwritten.Write,
+		Topology: topology, Options: o.CPUs.Options, Reserved: reserved, File: file, BootID: boot, Disk: d.disk,
 		Running: runningContainers{d.observers.pleg}.list, Update: d.runtime.client.SetCPUs, Log: d.log,
 	})
 	if err != nil {
@@ -54,7 +54,7 @@ func (d *daemon) openMemory() (*memory.Manager, error) {
 		return nil, err
 	}
 	m, err := memory.Open(memory.Config{
-		Machine: machine, Reserved: o.MemoryManager.Reserved, File: file, BootID: boot, Write: d.unwritten.Write,
+		Machine: machine, Reserved: o.MemoryManager.Reserved, File: file, BootID: boot, Disk: d.disk,
 		Requested: d.observers.counters.MemoryRequested, Log: d.log,
 	})
 	if err != nil {

@@ -140,7 +140,7 @@ func (f *Format[T]) decode(path string, data []byte) (v T, err error) {
 			return v, &Error{Path: path, Kind: ErrDamaged, Cause: err}
 		}
 		if head.Version != f.Version {
-			cause := fmt.Errorf("its version is %d, and this podstead knows version %d", head.Version, f.Version)
+			cause := fmt.Errorf("it has version %d, and this podstead knows version %d", head.Version, f.Version)
 			if head.Version > f.Version {
 				return v, &Error{Path: path, Kind: ErrNewer, Cause: cause}
 			}

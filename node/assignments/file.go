@@ -1,7 +1,6 @@
 package assignments
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,11 +10,15 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podstead/podstead/internal/atomicfile"
+	"github.com/podstead/podstead/internal/statefile"
 )
 
-// version is that of the files. A later one is an error: its assignments could be lost.
-const version = 1
+const (
+	// Version is that of the files. A later one is an error: its assignments could be lost.
+	Version = 1
+	// Limit bounds a file, in bytes.
+	Limit = 16 << 20
+)
 
 // State is the content of a file. P is what one pod has.
 type State[P any] struct {
@@ -26,12 +29,14 @@ type State[P any] struct {
 	Pods map[types.UID]P `json:"pods"`
 }
 
+// Encode encodes a state as the files have it.
+func Encode[P any](s State[P]) ([]byte, error) { return statefile.JSON[State[P]](" ", "\n")(s) }
+
 // File is the file of one manager.
-type File struct {
-	// Path is where it is, and BootID the ID of the present boot.
-	Path, BootID string
-	// Policy is the policy under which it is written.
-	Policy string
+type File[P any] struct {
+	*statefile.File[State[P]]
+	// BootID is the ID of the present boot, and Policy the policy under which the file is written.
+	BootID, Policy string
 	// Subject is what is assigned, for errors, such as CPUs. Lost says what happens if the file is
 	// removed while pods run.
 	Subject, Lost string
@@ -46,21 +51,19 @@ func BootID(proc string) string {
 
 // Read reads a file. One that is missing, or was written before the boot, has no assignments. The
 // error says what to do.
-func Read[P any](f File) (*State[P], error) {
-	empty := &State[P]{Version: version, Policy: f.Policy, BootID: f.BootID, Pods: map[types.UID]P{}}
-	data, err := os.ReadFile(f.Path)
-	if errors.Is(err, fs.ErrNotExist) {
+func (f File[P]) Read() (*State[P], error) {
+	empty := &State[P]{Version: Version, Policy: f.Policy, BootID: f.BootID, Pods: map[types.UID]P{}}
+	s, err := f.Load()
+	var unusable *statefile.Error
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return empty, nil
-	}
-	if err != nil {
+	case errors.Is(err, statefile.ErrNewer):
+		return nil, fmt.Errorf("failed to read the assigned %s: %w; start the podstead that wrote it, or %s", f.Subject, err, f.remedy())
+	case errors.As(err, &unusable):
+		return nil, f.Invalid(unusable.Cause)
+	case err != nil:
 		return nil, fmt.Errorf("failed to read the assigned %s: %w", f.Subject, err)
-	}
-	s := &State[P]{}
-	if err := json.Unmarshal(data, s); err != nil {
-		return nil, f.Invalid(err)
-	}
-	if s.Version != version {
-		return nil, fmt.Errorf("failed to read the assigned %s: %s has version %d, and this podstead knows version %d; start the podstead that wrote it, or %s", f.Subject, f.Path, s.Version, version, f.remedy())
 	}
 	if s.BootID != f.BootID {
 		return empty, nil
@@ -68,37 +71,25 @@ func Read[P any](f File) (*State[P], error) {
 	if s.Pods == nil {
 		s.Pods = map[types.UID]P{}
 	}
-	return s, nil
+	return &s, nil
 }
 
 // Invalid returns the error of a file with such a fault.
-func (f File) Invalid(fault error) error {
-	return fmt.Errorf("failed to read the assigned %s: %s is invalid: %w; %s", f.Subject, f.Path, fault, f.remedy())
+func (f File[P]) Invalid(fault error) error {
+	return fmt.Errorf("failed to read the assigned %s: %s is invalid: %w; %s", f.Subject, f.Path(), fault, f.remedy())
 }
 
-func (f File) remedy() string { return "remove it to start without: " + f.Lost }
+func (f File[P]) remedy() string { return "remove it to start without: " + f.Lost }
 
 // CheckUnused returns the error of inUse if pods have something, although another policy is
 // configured: it was changed while they run. Otherwise it removes the file.
-func CheckUnused[P any](f File, inUse func(*State[P]) error) error {
-	if _, err := os.Lstat(f.Path); errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	s, err := Read[P](f)
+func (f File[P]) CheckUnused(inUse func(*State[P]) error) error {
+	s, err := f.Read()
 	if err != nil {
 		return err
 	}
 	if len(s.Pods) > 0 {
 		return inUse(s)
 	}
-	return os.Remove(f.Path)
-}
-
-// Write writes the state, at once or not at all.
-func (s *State[P]) Write(path string) error {
-	data, err := json.MarshalIndent(s, "", " ")
-	if err != nil {
-		return err
-	}
-	return atomicfile.Replace(path, append(data, '\n'))
+	return f.Remove()
 }

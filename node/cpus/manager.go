@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	podinfo "github.com/podstead/podstead/internal/pod"
+	"github.com/podstead/podstead/internal/statefile"
 	"github.com/podstead/podstead/internal/wakeup"
 	"github.com/podstead/podstead/node/assignments"
 	"github.com/podstead/podstead/node/topology"
@@ -40,8 +41,8 @@ type Config struct {
 	Reserved Set
 	// File is the path of the state file, and BootID that of the present boot.
 	File, BootID string
-	// Write calls a function that writes the file at a path, and repeats it if it fails.
-	Write func(path string, write func() error) error
+	// Disk is where it is.
+	Disk statefile.Disk
 	// Running returns the running containers, and Update sets the CPUs of one of them.
 	Running func() []Container
 	Update  func(ctx context.Context, id, cpus string) error
@@ -51,8 +52,9 @@ type Config struct {
 // Manager assigns exclusive CPUs to the containers of Guaranteed pods that request whole CPUs,
 // and keeps all other containers on the rest. Its methods may be called concurrently.
 type Manager struct {
-	cfg Config
-	all Set
+	cfg  Config
+	file assignments.File[podState]
+	all  Set
 	// changed notifies Run.
 	changed wakeup.Signal
 
@@ -75,11 +77,12 @@ type appliedSet struct {
 // that a container has alone can become a reserved one while the pod runs. Assigned CPUs that
 // are not online any more are dropped.
 func Open(cfg Config) (*Manager, error) {
-	s, err := assignments.Read[podState](stateFile(cfg.File, cfg.BootID))
+	file := stateFile(cfg.File, cfg.BootID, cfg.Disk)
+	s, err := file.Read()
 	if err != nil {
 		return nil, err
 	}
-	m := &Manager{cfg: cfg, all: cfg.Topology.All(), changed: wakeup.NewSignal(), state: s, applied: map[string]appliedSet{}}
+	m := &Manager{cfg: cfg, file: file, all: cfg.Topology.All(), changed: wakeup.NewSignal(), state: s, applied: map[string]appliedSet{}}
 	for uid, pod := range s.Pods {
 		if taken := pod.all().Intersect(cfg.Reserved); len(taken) > 0 {
 			return nil, fmt.Errorf("reservedSystemCPUs: CPU %s is assigned exclusively to pod %s, as %s says; remove the pod first, with the reserved CPUs of before, or reserve other CPUs", taken, pod.Name, cfg.File)
@@ -237,7 +240,7 @@ func (m *Manager) shared() Set {
 func (m *Manager) save() {
 	s := *m.state
 	s.Pods = maps.Clone(m.state.Pods)
-	if err := m.cfg.Write(m.cfg.File, func() error { return s.Write(m.cfg.File) }); err != nil {
+	if err := m.file.Save(s); err != nil {
 		m.cfg.Log.Warn("Failed to record exclusive CPUs; a restart of podstead would forget them, retrying", "err", err)
 	}
 	m.changed.Notify()
@@ -276,13 +279,9 @@ func (m *Manager) Trial(ended func(types.UID) bool) topology.Provider {
 	s := *m.state
 	s.Pods = maps.Clone(m.state.Pods)
 	maps.DeleteFunc(s.Pods, func(uid types.UID, _ podState) bool { return ended(uid) })
-	trial := &Manager{cfg: m.cfg, all: m.all, state: &s, changed: m.changed}
-	trial.cfg.Write = discard
-	return trial
+	// It writes nothing.
+	return &Manager{cfg: m.cfg, file: stateFile("", "", statefile.Disk{}), all: m.all, state: &s, changed: m.changed}
 }
-
-// discard is the Write of a trial.
-func discard(string, func() error) error { return nil }
 
 // CPUs returns the CPUs of a container as the kernel's list, and whether they are its own.
 func (m *Manager) CPUs(uid types.UID, container string) (cpus string, exclusive bool) {

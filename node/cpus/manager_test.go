@@ -80,7 +80,6 @@ func (n *node) config(t *testing.T, on shape, o Options, reserved string) Config
 	t.Helper()
 	return Config{
 		Topology: on.read(t), Options: o, Reserved: set(t, reserved), File: n.file, BootID: "boot",
-		Write:   func(_ string, write func() error) error { return write() },
 		Running: n.list, Update: n.update, Log: slog.New(slog.DiscardHandler),
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/podstead/podstead/internal/statefile"
 	"github.com/podstead/podstead/node/assignments"
 )
 
@@ -40,9 +41,15 @@ func podNames(s *state) string {
 // File returns the path of the state file in the daemon's root directory.
 func File(root string) string { return filepath.Join(root, "cpu_manager_state.json") }
 
-func stateFile(path, boot string) assignments.File {
-	return assignments.File{
-		Path: path, BootID: boot, Policy: PolicyStatic, Subject: "CPUs",
+// stateFormat is the file. It means nothing after a boot.
+var stateFormat = statefile.Format[state]{
+	Name: "cpu_manager_state.json", Version: assignments.Version, Limit: assignments.Limit, Damaged: statefile.Refuse, Newer: statefile.Refuse,
+	Durability: statefile.Atomic, Repeat: true, Encode: assignments.Encode[podState],
+}
+
+func stateFile(path, boot string, disk statefile.Disk) assignments.File[podState] {
+	return assignments.File[podState]{
+		File: stateFormat.File(path, disk), BootID: boot, Policy: PolicyStatic, Subject: "CPUs",
 		Lost: "containers with exclusive CPUs then share them until their pods are replaced",
 	}
 }
@@ -50,7 +57,7 @@ func stateFile(path, boot string) assignments.File {
 // CheckNone returns an error if containers have exclusive CPUs although the policy is none: the
 // policy was changed while they run. Otherwise it removes the file.
 func CheckNone(file, boot string) error {
-	return assignments.CheckUnused(stateFile(file, boot), func(s *state) error {
+	return stateFile(file, boot, statefile.Disk{}).CheckUnused(func(s *state) error {
 		return fmt.Errorf("cpuManagerPolicy: the configured policy %q differs from %q in the state file %s, and pods run with exclusive CPUs: %s; "+
 			"set it to %s and remove these pods first, or remove the file: all containers then keep the CPUs that they have until their pods are replaced",
 			PolicyNone, s.Policy, file, podNames(s), s.Policy)

@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	podinfo "github.com/podstead/podstead/internal/pod"
+	"github.com/podstead/podstead/internal/statefile"
+	"github.com/podstead/podstead/node/assignments"
 	"github.com/podstead/podstead/node/topology"
 )
 
@@ -25,8 +27,8 @@ type Config struct {
 	Machine, Reserved Nodes
 	// File is the path of the state file, and BootID that of the present boot.
 	File, BootID string
-	// Write calls a function that writes the file at a path, and repeats it if it fails.
-	Write func(path string, write func() error) error
+	// Disk is where it is.
+	Disk statefile.Disk
 	// Requested is called for each request of a container for memory; err is nil if it was
 	// assigned.
 	Requested func(err error)
@@ -37,6 +39,7 @@ type Config struct {
 // called concurrently.
 type Manager struct {
 	cfg         Config
+	file        assignments.File[podState]
 	allocatable Nodes
 
 	mu    sync.Mutex
@@ -50,11 +53,12 @@ type Manager struct {
 // Open reads the assignments of the last run. If they do not fit the present configuration or
 // machine any more, pods that run keep them: without a daemon they would be worse off.
 func Open(cfg Config) (*Manager, error) {
-	s, err := readState(cfg.File, cfg.BootID)
+	file := stateFile(cfg.File, cfg.BootID, cfg.Disk)
+	s, err := readState(file)
 	if err != nil {
 		return nil, err
 	}
-	m := &Manager{cfg: cfg, allocatable: cfg.Machine.without(cfg.Reserved), state: s, saved: map[types.UID]bool{}}
+	m := &Manager{cfg: cfg, file: file, allocatable: cfg.Machine.without(cfg.Reserved), state: s, saved: map[types.UID]bool{}}
 	for uid := range s.Pods {
 		m.saved[uid] = true
 	}
@@ -240,7 +244,7 @@ func (m *Manager) save() {
 	for uid := range s.Pods {
 		m.saved[uid] = true
 	}
-	if err := m.cfg.Write(m.cfg.File, func() error { return s.Write(m.cfg.File) }); err != nil {
+	if err := m.file.Save(s); err != nil {
 		m.cfg.Log.Warn("Failed to record assigned memory; a restart of podstead would forget it, retrying", "err", err)
 	}
 }
@@ -281,9 +285,8 @@ func (m *Manager) Trial(ended func(types.UID) bool) topology.Provider {
 	s := *m.state
 	s.Pods = maps.Clone(m.state.Pods)
 	maps.DeleteFunc(s.Pods, func(uid types.UID, _ podState) bool { return ended(uid) })
-	trial := &Manager{cfg: m.cfg, allocatable: m.allocatable, state: &s} // saved has no pod
+	trial := &Manager{cfg: m.cfg, file: stateFile("", "", statefile.Disk{}), allocatable: m.allocatable, state: &s} // saved has no pod
 	trial.cfg.Requested = func(error) {}
-	trial.cfg.Write = func(string, func() error) error { return nil }
 	return trial
 }
 

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podstead/podstead/internal/statefile/statefiletest"
 	"github.com/podstead/podstead/node/topology"
 )
 
@@ -41,7 +42,6 @@ func newBed(t *testing.T, machine Nodes) *bed {
 	b := &bed{t: t}
 	b.cfg = Config{
 		Machine: machine, Reserved: reserved, File: File(t.TempDir()), BootID: "boot", Log: slog.New(slog.DiscardHandler),
-		Write: func(_ string, write func() error) error { return write() },
 		Requested: func(err error) {
 			b.requests++
 			if err != nil {
@@ -285,7 +285,7 @@ func TestFaultyState(t *testing.T) {
 // A file that cannot be written leaves the assignment in force.
 func TestUnwrittenState(t *testing.T) {
 	b := newBed(t, two)
-	b.cfg.Write = func(string, func() error) error { return errors.New("disk full") }
+	b.cfg.Disk.Operations = statefiletest.New("", statefiletest.Full, 1)
 	b.open()
 	b.mustStart(guaranteed("p", container("a", 6)), 0, map[string]string{"a": "0"})
 }

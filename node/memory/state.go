@@ -8,6 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podstead/podstead/internal/statefile"
 	"github.com/podstead/podstead/node/assignments"
 	"github.com/podstead/podstead/node/topology"
 )
@@ -70,17 +71,22 @@ func (n Nodes) add(id int, name v1.ResourceName, amount int64) {
 // File returns the path of the state file in the daemon's root directory.
 func File(root string) string { return filepath.Join(root, "memory_manager_state.json") }
 
-func stateFile(path, boot string) assignments.File {
-	return assignments.File{
-		Path: path, BootID: boot, Policy: PolicyStatic, Subject: "memory",
+// stateFormat is the file. It means nothing after a boot.
+var stateFormat = statefile.Format[state]{
+	Name: "memory_manager_state.json", Version: assignments.Version, Limit: assignments.Limit, Damaged: statefile.Refuse, Newer: statefile.Refuse,
+	Durability: statefile.Atomic, Repeat: true, Encode: assignments.Encode[podState],
+}
+
+func stateFile(path, boot string, disk statefile.Disk) assignments.File[podState] {
+	return assignments.File[podState]{
+		File: stateFormat.File(path, disk), BootID: boot, Policy: PolicyStatic, Subject: "memory",
 		Lost: "the memory of pods that run is then assigned to others too, until they are replaced",
 	}
 }
 
 // readState reads the file, and checks the NUMA nodes in it.
-func readState(path, boot string) (*state, error) {
-	file := stateFile(path, boot)
-	s, err := assignments.Read[podState](file)
+func readState(file assignments.File[podState]) (*state, error) {
+	s, err := file.Read()
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +103,7 @@ func readState(path, boot string) (*state, error) {
 // CheckNone returns an error if containers have memory of their own although the policy is None:
 // the policy was changed while they run. Otherwise it removes the file.
 func CheckNone(file, boot string) error {
-	return assignments.CheckUnused(stateFile(file, boot), func(s *state) error {
+	return stateFile(file, boot, statefile.Disk{}).CheckUnused(func(s *state) error {
 		return fmt.Errorf("memoryManagerPolicy: the configured policy %q differs from %q in the state file %s, and pods run with memory of NUMA nodes: %s; "+
 			"set it to %s and remove these pods first, or remove the file: their containers then keep their NUMA nodes until they are replaced",
 			PolicyNone, s.Policy, file, podNames(s), s.Policy)

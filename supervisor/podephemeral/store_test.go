@@ -136,7 +136,7 @@ func TestStoreIgnoresDamagedFiles(t *testing.T) {
 	if got := s.UIDs(); len(got) != 1 || got[0] != "good" {
 		t.Errorf("UIDs %v", got)
 	}
-	if text := log.String(); strings.Count(text, "ephemeral containers is damaged") != 2 || !strings.Contains(text, "torn.json") || !strings.Contains(text, "version is 2") {
+	if text := log.String(); strings.Count(text, "ephemeral containers is damaged") != 2 || !strings.Contains(text, "torn.json") || !strings.Contains(text, "version 2") {
 		t.Errorf("log:\n%s", text)
 	}
 }
