@@ -19,7 +19,7 @@ func (d *daemon) newCSI() *csi.Manager {
 	return csi.New(csi.Options{
 		Dir: filepath.Dir(paths.PluginRegistry), Registry: paths.PluginRegistry,
 		File: filepath.Join(paths.Root, "csi-volumes.json"), BootID: assignments.BootID("/proc"),
-		Unwritten: d.unwritten, Log: d.log,
+		Disk: d.disk, Log: d.log,
 	})
 }
 

@@ -21,7 +21,7 @@ func (d *daemon) createDevices(ctx context.Context) error {
 	o := d.opts
 	d.createClaims()
 	d.devices = devices.New(devices.Options{
-		Dir: o.Paths.DevicePlugins, Checkpoint: filepath.Join(o.Paths.Root, "devices.json"), Local: o.LocalDevices, Unwritten: d.unwritten, Log: d.log,
+		Dir: o.Paths.DevicePlugins, Checkpoint: filepath.Join(o.Paths.Root, "devices.json"), Local: o.LocalDevices, Disk: d.disk, Log: d.log,
 	})
 	listener, err := d.devices.Open()
 	if err != nil && o.Paths.RequiresDevicePlugins() {
@@ -44,7 +44,7 @@ func (d *daemon) createDevices(ctx context.Context) error {
 // only gives back the claims of a cluster that the node has left, if there are any.
 func (d *daemon) createClaims() {
 	checkpoint := filepath.Join(d.opts.Paths.Root, "resource-claims.json")
-	o := dra.Options{Checkpoint: checkpoint, Unwritten: d.unwritten, Log: d.log}
+	o := dra.Options{Checkpoint: checkpoint, Disk: d.disk, Log: d.log}
 	if d.opts.Cluster.Kubeconfig != "" {
 		d.bound = cluster.NewObjects(manifest.References)
 		o.Claims, o.Slices = d.bound, d.bound

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 	"sync"
 )
 
@@ -249,7 +250,7 @@ func (f *File[T]) mayReplace() error {
 	}
 	for _, path := range f.paths() {
 		if _, err := os.Lstat(path); !isMissing(err) {
-			return f.refusal
+			return fmt.Errorf("%w; it is not replaced: restore it and restart podstead, or remove %s if nothing depends on it", f.refusal, strings.Join(f.paths(), " and "))
 		}
 	}
 	f.refusal = nil

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -25,6 +26,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/internal/csivolume"
+	"github.com/podstead/podstead/internal/statefile"
 	"github.com/podstead/podstead/node/plugins"
 )
 
@@ -48,6 +50,9 @@ type harness struct {
 	hang map[string]chan struct{}
 	// leaves are methods after which the mount is left.
 	leaves map[string]bool
+	// full: the disk takes no file. writes counts those that it took.
+	full   bool
+	writes int
 	// unmountErr is the error of unmounting without the driver.
 	unmountErr error
 	usage      []byte
@@ -72,7 +77,7 @@ func (h *harness) start() {
 	h.dead, h.killAt = false, 0
 	h.Manager = New(Options{
 		Dir: h.dir, Registry: filepath.Join(h.dir, "plugins_registry"), File: h.file(), BootID: h.boot, Republish: h.republish, ExpandWait: h.expandWait,
-		Mounts: h.mounts, Unmount: h.unmount, Write: h.write,
+		Mounts: h.mounts, Unmount: h.unmount, Disk: statefile.Disk{Operations: harnessDisk{h: h}},
 	})
 }
 
@@ -207,7 +212,7 @@ func (h *harness) placeDevice(path string) error {
 
 // recorded returns an error unless a path for a volume is in the state on the disk.
 func (h *harness) recorded(id, path string) error {
-	s, err := readState(h.file(), h.boot)
+	s, err := readState(stateFormat.File(h.file(), statefile.Disk{}), h.boot)
 	if err != nil {
 		return err
 	}
@@ -227,16 +232,38 @@ func (h *harness) point() bool {
 	return h.dead
 }
 
-func (h *harness) write(path string, data []byte) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.dead {
+// harnessDisk is the disk of a harness: each replacement of a file is a point. It syncs nothing.
+type harnessDisk struct {
+	statefile.OS
+	h *harness
+}
+
+type unsynced struct{ statefile.Writer }
+
+func (unsynced) Sync() error          { return nil }
+func (harnessDisk) Sync(string) error { return nil }
+
+func (d harnessDisk) Create(path string, mode os.FileMode) (statefile.Writer, error) {
+	d.h.mu.Lock()
+	defer d.h.mu.Unlock()
+	if d.h.full {
+		return nil, syscall.ENOSPC
+	}
+	f, err := d.OS.Create(path, mode)
+	return unsynced{f}, err
+}
+
+func (d harnessDisk) Rename(from, to string) error {
+	d.h.mu.Lock()
+	defer d.h.mu.Unlock()
+	if d.h.dead {
 		panic(killed{})
 	}
-	if err := os.WriteFile(path, data, 0o600); err != nil { // without the sync of atomicfile
+	d.h.writes++
+	if err := d.OS.Rename(from, to); err != nil {
 		return err
 	}
-	if h.point() {
+	if d.h.point() {
 		panic(killed{})
 	}
 	return nil

@@ -120,22 +120,21 @@ func TestKilledAtEachPoint(t *testing.T) {
 func TestStateThatCannotBeWritten(t *testing.T) {
 	h := newHarness(t)
 	h.register("a.example.com")
-	write := h.options.Write
-	full := func(string, []byte) error { return errors.New("no space left on device") }
-	h.options.Write = full
+	h.full = true
 	_, err := h.Publish(t.Context(), volumeOf("a.example.com", "v", "one"))
 	mustContain(t, err, "failed to record the use of a CSI volume", "no space left")
 	if calls := h.called(); calls != "" {
 		t.Errorf("called: %s", calls)
 	}
-	h.options.Write = write
+	h.full = false
 	h.mustPublish(volumeOf("a.example.com", "v", "one"))
-	h.options.Write = full
+	h.full = true
 	h.mustUnpublish("one")
 	if calls := h.called(); calls != "Stage v, Publish v, Unpublish v, Unstage v" {
 		t.Errorf("called: %s", calls)
 	}
 	// What was not written is written again, and is a repetition until then.
+	h.full = false
 	h.start()
 	h.register("a.example.com")
 	h.endAll()

@@ -14,9 +14,8 @@ import (
 	"github.com/moby/sys/mountinfo"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podstead/podstead/internal/atomicfile"
 	"github.com/podstead/podstead/internal/mounts"
-	"github.com/podstead/podstead/internal/unwritten"
+	"github.com/podstead/podstead/internal/statefile"
 	"github.com/podstead/podstead/internal/wakeup"
 	"github.com/podstead/podstead/node/plugins"
 )
@@ -40,13 +39,11 @@ type Options struct {
 	ExpandWait time.Duration
 	// Log takes the log messages; nil discards them.
 	Log *slog.Logger
-	// Unwritten takes the failed writes of the file.
-	Unwritten *unwritten.Files
-	// Mounts replaces /proc/self/mountinfo in tests, and Unmount and Write the unmounting of a path and
-	// the writing of the file.
+	// Disk is where it is.
+	Disk statefile.Disk
+	// Mounts replaces /proc/self/mountinfo in tests, and Unmount the unmounting of a path.
 	Mounts  func() ([]*mountinfo.Info, error)
 	Unmount func(path string) error
-	Write   func(path string, data []byte) error
 }
 
 // Manager publishes volumes through the drivers that have registered.
@@ -55,10 +52,8 @@ type Manager struct {
 	log     *slog.Logger
 	changed wakeup.Signal
 
-	// saving is held while the state is changed and written, and locked before mu. It guards written, which is
-	// what this process has written last: a driver that fails forever must not wear out the disk.
-	saving  sync.Mutex
-	written []byte
+	// file has the state. It takes mu while it writes.
+	file *statefile.File[state]
 	// mu is never held during a call to a driver or a write.
 	mu      sync.Mutex
 	drivers map[string]*driver
@@ -91,11 +86,8 @@ func New(o Options) *Manager {
 	if o.Unmount == nil {
 		o.Unmount = unmount
 	}
-	if o.Write == nil {
-		o.Write = atomicfile.Replace
-	}
 	return &Manager{
-		options: o, log: o.Log, changed: wakeup.NewSignal(), drivers: map[string]*driver{}, locks: map[string]*volumeLock{},
+		options: o, log: o.Log, file: stateFormat.File(o.File, o.Disk), changed: wakeup.NewSignal(), drivers: map[string]*driver{}, locks: map[string]*volumeLock{},
 		waiting: map[string]map[types.UID]bool{}, ready: map[types.UID]bool{},
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/internal/csivolume"
+	"github.com/podstead/podstead/internal/statefile"
 	"github.com/podstead/podstead/internal/usage"
 	"github.com/podstead/podstead/node/plugins"
 )
@@ -166,19 +167,17 @@ func TestForgetfulDriver(t *testing.T) {
 func TestFailingDriverWritesOnce(t *testing.T) {
 	h := newHarness(t)
 	h.register("a.example.com")
-	writes := 0
-	h.options.Write = func(path string, data []byte) error { writes++; return h.write(path, data) }
 	for method, want := range map[string]int{"NodeStageVolume": 1, "NodePublishVolume": 2} {
 		volume := volumeOf("a.example.com", method, "one")
 		volume.Name = strings.ToLower(method)
 		h.fail = map[string]error{method: status.Error(codes.Internal, "no disk")}
-		writes = 0
+		h.writes = 0
 		for range 3 {
 			_, err := h.Publish(t.Context(), volume)
 			mustContain(t, err, method+" failed: Internal: no disk")
 		}
-		if writes != want {
-			t.Errorf("%s fails: written %d times, want %d", method, writes, want)
+		if h.writes != want {
+			t.Errorf("%s fails: written %d times, want %d", method, h.writes, want)
 		}
 	}
 	h.mustUnpublish("one")
@@ -293,7 +292,7 @@ func TestDamagedState(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.mustPublish(volumeOf("a.example.com", "v", "one"))
-	if data, err := os.ReadFile(h.file() + suffixDamaged); err != nil || string(data) != "{" {
+	if data, err := os.ReadFile(h.file() + statefile.SuffixDamaged); err != nil || string(data) != "{" {
 		t.Errorf("moved aside: %q, %v", data, err)
 	}
 	h.mustUnpublish("one")

@@ -1,28 +1,33 @@
 package csi
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podstead/podstead/internal/boundedfile"
+	"github.com/podstead/podstead/internal/statefile"
 )
 
-const (
-	stateVersion = 1
-	// maxStateFile is the largest state that is read, in bytes.
-	maxStateFile = 16 << 20
-)
+const stateVersion = 1
+
+// stateFormat is the file of the state. If it is lost, volumes that are in use can be staged or published twice, and are
+// never unpublished.
+var stateFormat = statefile.Format[state]{
+	Name: "csi-volumes.json", Version: stateVersion, Limit: 16 << 20, Damaged: statefile.Refuse, Newer: statefile.Refuse,
+	Repeat: true, Encode: statefile.JSON[state]("\t", ""),
+	Check: func(s *state) error {
+		if slices.ContainsFunc(s.Volumes, (*record).damaged) {
+			return errors.New("a volume has no driver, handle or path")
+		}
+		return nil
+	},
+}
 
 // state is what drivers have been asked to do and have not undone.
 type state struct {
@@ -81,18 +86,14 @@ func (r *record) pod(uid types.UID, name string) *podRecord {
 }
 
 // readState reads the state. A file that does not exist is an empty state.
-func readState(path, boot string) (*state, error) {
+func readState(file *statefile.File[state], boot string) (*state, error) {
 	s := &state{Version: stateVersion, BootID: boot}
-	var read state
-	err := boundedfile.ReadJSON(path, maxStateFile, stateVersion, &read)
+	read, err := file.Load()
 	if errors.Is(err, fs.ErrNotExist) {
 		return s, nil
 	}
-	if err == nil && slices.ContainsFunc(read.Volumes, (*record).damaged) {
-		err = errors.New("a volume has no driver, handle or path")
-	}
 	if err != nil {
-		return nil, fmt.Errorf("failed to read which CSI volumes are in use: %w; restore %s, or reboot the host, after which nothing is mounted and it is replaced", err, path)
+		return nil, fmt.Errorf("failed to read which CSI volumes are in use: %w; restore %s, or reboot the host, after which nothing is mounted and it is replaced", err, file.Path())
 	}
 	if boot == "" || read.BootID != boot {
 		for _, r := range read.Volumes {
@@ -112,14 +113,14 @@ func (r *record) damaged() bool {
 }
 
 // load reads the state once; the caller holds the mutex. A damaged file is an error until it is
-// repaired, or until nothing is mounted any more, as after a reboot.
+// repaired, or until nothing is mounted any more, as after a reboot. Nothing writes the file before.
 func (m *Manager) load() error {
 	if m.state != nil {
 		return nil
 	}
-	s, err := readState(m.options.File, m.options.BootID)
+	s, err := readState(m.file, m.options.BootID)
 	if err != nil && m.moveAside(err) {
-		s, err = readState(m.options.File, m.options.BootID)
+		s, err = readState(m.file, m.options.BootID)
 	}
 	if m.state = s; err == nil {
 		m.logUnknownMounts()
@@ -127,24 +128,14 @@ func (m *Manager) load() error {
 	return err
 }
 
-// suffixDamaged is appended to the name of a damaged file that is not used any more.
-const suffixDamaged = ".damaged"
-
 // moveAside renames a damaged file if no volume of a driver is mounted, so that no volume depends on it. A file that
 // cannot be read is not damaged.
 func (m *Manager) moveAside(damage error) bool {
-	var failed syscall.Errno
-	if errors.As(damage, &failed) {
-		return false
-	}
 	mounted, err := m.mountedVolumes()
-	if err != nil || len(mounted) > 0 {
+	if err != nil || len(mounted) > 0 || !m.file.MoveAside(damage) {
 		return false
 	}
-	if err := os.Rename(m.options.File, m.options.File+suffixDamaged); err != nil {
-		return false
-	}
-	m.log.Error("Record of CSI volumes is damaged and was moved aside, since none is mounted", "file", m.options.File+suffixDamaged, "err", damage)
+	m.log.Error("Record of CSI volumes is damaged and was moved aside, since none is mounted", "file", statefile.MovedTo(damage), "err", damage)
 	return true
 }
 
@@ -204,8 +195,6 @@ func (m *Manager) logUnknownMounts() {
 // update changes the state and writes it. Without an error it is on the disk; else it is in memory, and
 // written again later.
 func (m *Manager) update(change func()) error {
-	m.saving.Lock()
-	defer m.saving.Unlock()
 	m.mu.Lock()
 	err := m.load()
 	if err == nil {
@@ -218,35 +207,27 @@ func (m *Manager) update(change func()) error {
 	if err != nil {
 		return err
 	}
-	err = m.write()
-	m.options.Unwritten.Repeat(m.options.File, err, m.save)
-	return err
-}
-
-// save writes the state.
-func (m *Manager) save() error {
-	m.saving.Lock()
-	defer m.saving.Unlock()
-	return m.write()
-}
-
-// write writes the state; the caller holds saving, so that an older state never replaces a newer one.
-func (m *Manager) write() error {
-	m.mu.Lock()
-	data, err := json.MarshalIndent(m.state, "", "\t")
-	m.mu.Unlock()
-	if err == nil && bytes.Equal(data, m.written) {
-		return nil
-	}
-	if err == nil {
-		err = m.options.Write(m.options.File, data)
-	}
-	if err != nil {
-		m.written = nil
+	if err := m.file.SaveFrom(m.snapshot); err != nil {
 		return fmt.Errorf("failed to record the use of a CSI volume: %w", err)
 	}
-	m.written = data
 	return nil
+}
+
+// snapshot returns a copy of what is written of the state. The other fields may change meanwhile.
+func (m *Manager) snapshot() state {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := *m.state
+	s.Volumes = slices.Clone(s.Volumes)
+	for i, r := range s.Volumes {
+		s.Volumes[i] = &record{
+			Driver: r.Driver, Handle: r.Handle, StagingPath: r.StagingPath, Staged: r.Staged, Ephemeral: r.Ephemeral, Capacity: r.Capacity, Stale: r.Stale,
+		}
+		for _, p := range r.Pods {
+			s.Volumes[i].Pods = append(s.Volumes[i].Pods, &podRecord{UID: p.UID, Name: p.Name, Target: p.Target, Called: p.Called, Published: p.Published})
+		}
+	}
+	return s
 }
 
 // find returns the record of a volume, nil if there is none; the caller holds the mutex.

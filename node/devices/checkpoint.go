@@ -2,27 +2,26 @@ package devices
 
 import (
 	"cmp"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"slices"
-	"sync"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podstead/podstead/internal/atomicfile"
-	"github.com/podstead/podstead/internal/boundedfile"
 	"github.com/podstead/podstead/internal/device"
+	"github.com/podstead/podstead/internal/statefile"
 )
 
 // checkpointVersion is the version of the file's form.
 const checkpointVersion = 1
 
-// maxCheckpoint limits the file, in bytes. An allocation takes less than a kilobyte.
-const maxCheckpoint = 16 << 20
+// checkpointFormat is the file of the checkpoint; an allocation takes less than a kilobyte. If it is lost, devices of
+// containers that run can be given to others.
+var checkpointFormat = statefile.Format[checkpoint]{
+	Name: "devices.json", Version: checkpointVersion, Limit: 16 << 20, Damaged: statefile.Refuse, Newer: statefile.Refuse,
+	Repeat: true, Sequence: func(c *checkpoint) uint64 { return c.Sequence },
+}
 
 // checkpoint is the form of the file.
 type checkpoint struct {
@@ -48,77 +47,30 @@ type checkpointContainer struct {
 	PreStart bool              `json:"preStart,omitempty"`
 }
 
-// checkpointStore writes the checkpoint twice, one file after the other: if one of them
-// cannot be read, the other one has the same allocations, or those before the last change.
+// checkpointStore is the file of the checkpoint, which takes the manager's mutex while it writes, and the sequence of the
+// last one, which that mutex guards.
 type checkpointStore struct {
-	file string
-
-	mu       sync.Mutex
+	file     *statefile.File[checkpoint]
 	sequence uint64
 }
 
-func (s *checkpointStore) files() []string { return []string{s.file, s.file + ".backup"} }
-
-// load returns the newest checkpoint that can be read, the zero one if there is none. With an
-// error there may have been a newer one.
-func (s *checkpointStore) load() (newest checkpoint, err error) {
-	var faults []error
-	for _, file := range s.files() {
-		c, err := readCheckpoint(file)
-		if err != nil {
-			faults = append(faults, err)
-		}
-		if c.Sequence > newest.Sequence {
-			newest = c
-		}
-	}
-	s.sequence = newest.Sequence
-	if newest.Sequence > 0 {
-		// The first file is written first, so that the backup is never newer than it.
-		return newest, nil
-	}
-	return newest, errors.Join(faults...)
-}
-
-func readCheckpoint(file string) (c checkpoint, err error) {
-	switch err = boundedfile.ReadJSON(file, maxCheckpoint, checkpointVersion, &c); {
-	case errors.Is(err, fs.ErrNotExist):
-		return checkpoint{}, nil
-	case err != nil:
-		return checkpoint{}, err
-	}
-	return c, nil
-}
-
-// save writes what snapshot returns. It is called with the lock of the store held, so that the
-// newest snapshot is written last.
-func (s *checkpointStore) save(snapshot func() checkpoint) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	c := snapshot()
-	if s.sequence == 0 && len(c.Pods)+len(c.Resources) == 0 {
+// save writes the checkpoint, unless there never was anything in it.
+func (m *Manager) save() error {
+	if c := m.snapshot(); c.Sequence == 0 && len(c.Pods)+len(c.Resources) == 0 {
 		return nil
 	}
-	s.sequence++
-	c.Version, c.Sequence = checkpointVersion, s.sequence
-	data, err := json.Marshal(c)
+	err := m.store.file.SaveFrom(func() checkpoint {
+		c := m.snapshot()
+		c.Sequence++
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.store.sequence = c.Sequence
+		return c
+	})
 	if err != nil {
-		return err
-	}
-	for _, file := range s.files() {
-		if err := atomicfile.Replace(file, data); err != nil {
-			return fmt.Errorf("failed to save the checkpoint of device allocations: %w", err)
-		}
+		return fmt.Errorf("failed to save the checkpoint of device allocations: %w", err)
 	}
 	return nil
-}
-
-// save writes the checkpoint.
-func (m *Manager) save() error {
-	if m.options.Checkpoint == "" {
-		return nil
-	}
-	return m.store.save(m.snapshot)
 }
 
 // saveLater lets Run write the checkpoint. That is for changes that may be lost: what is
@@ -129,7 +81,7 @@ func (m *Manager) saveLater() {
 
 // saveRepeatedly writes the checkpoint, and again until it succeeds.
 func (m *Manager) saveRepeatedly() {
-	if err := m.options.Unwritten.Write(m.options.Checkpoint, m.save); err != nil {
+	if err := m.save(); err != nil {
 		m.log.Warn("Failed to save device allocations, retrying", "err", err)
 	}
 }
@@ -138,7 +90,7 @@ func (m *Manager) saveRepeatedly() {
 func (m *Manager) snapshot() checkpoint {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	c := checkpoint{}
+	c := checkpoint{Version: checkpointVersion, Sequence: m.store.sequence}
 	for _, name := range slices.Sorted(maps.Keys(m.resources)) {
 		if m.resources[name].local == nil {
 			c.Resources = append(c.Resources, name)
@@ -165,6 +117,7 @@ func (m *Manager) snapshot() checkpoint {
 
 // restore sets the state to that of a checkpoint.
 func (m *Manager) restore(c checkpoint) {
+	m.store.sequence = c.Sequence
 	for _, name := range c.Resources {
 		m.resources[name] = &deviceResource{}
 	}

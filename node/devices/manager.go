@@ -2,6 +2,8 @@ package devices
 
 import (
 	"cmp"
+	"errors"
+	"io/fs"
 	"log/slog"
 	"os"
 	"slices"
@@ -13,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/internal/device"
-	"github.com/podstead/podstead/internal/unwritten"
+	"github.com/podstead/podstead/internal/statefile"
 	"github.com/podstead/podstead/internal/wakeup"
 )
 
@@ -37,8 +39,8 @@ type Options struct {
 	// SocketCheck is how often the registration socket is looked for, in case its removal was not
 	// observed: 0 is once a minute.
 	SocketCheck time.Duration
-	// Unwritten takes a checkpoint that could not be written; nil for nothing.
-	Unwritten *unwritten.Files
+	// Disk is where it is.
+	Disk statefile.Disk
 	// Log takes the log messages; nil discards them.
 	Log *slog.Logger
 	// Timeouts limits the calls to plugins; zero fields have their defaults.
@@ -68,7 +70,8 @@ type Manager struct {
 	changed, saveRequested wakeup.Signal
 	// watched has the plugins of the plugin watcher, for Run (no capacity).
 	watched chan watched
-	store   checkpointStore
+	// store has the checkpoint.
+	store checkpointStore
 	// created is the registration socket; only Open and Run use it.
 	created os.FileInfo
 	// plugins are the goroutines of Run that talk to plugins.
@@ -137,12 +140,12 @@ func New(o Options) *Manager {
 	}
 	o.Timeouts = o.Timeouts.withDefaults()
 	m := &Manager{
-		options: o, log: o.Log, changed: wakeup.NewSignal(), saveRequested: wakeup.NewSignal(), watched: make(chan watched), store: checkpointStore{file: o.Checkpoint},
+		options: o, log: o.Log, changed: wakeup.NewSignal(), saveRequested: wakeup.NewSignal(), watched: make(chan watched), store: checkpointStore{file: checkpointFormat.File(o.Checkpoint, o.Disk)},
 		resources: map[v1.ResourceName]*deviceResource{}, pods: map[types.UID]*podDevices{}, waiting: map[types.UID]*waiter{},
 		healthChanged: map[types.UID]bool{},
 	}
-	saved, err := m.store.load()
-	if err != nil {
+	saved, err := m.store.file.Load()
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		m.log.Error("Failed to read the checkpoint of device allocations; a container that has devices does not restart before its pod is restarted",
 			"file", o.Checkpoint, "err", err)
 	}

@@ -2,27 +2,27 @@ package dra
 
 import (
 	"cmp"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podstead/podstead/internal/atomicfile"
-	"github.com/podstead/podstead/internal/boundedfile"
+	"github.com/podstead/podstead/internal/statefile"
 )
 
 // checkpointVersion is the version of the file's form.
 const checkpointVersion = 1
 
-// maxCheckpoint limits the file, in bytes. A claim takes less than a kilobyte for each device.
-const maxCheckpoint = 16 << 20
+// checkpointFormat is the file of the checkpoint; a claim takes less than a kilobyte for each device. If it is lost,
+// drivers are never asked to undo what they have prepared for pods that have ended. Nothing is given twice: the API
+// server allocates devices, and to prepare a claim again changes nothing.
+var checkpointFormat = statefile.Format[checkpoint]{
+	Name: "resource-claims.json", Version: checkpointVersion, Limit: 16 << 20, Damaged: statefile.MoveAside, Newer: statefile.Refuse,
+	Repeat: true, Sequence: func(c *checkpoint) uint64 { return c.Sequence },
+}
 
-// checkpoint is the form of the file. It is written twice, one file after the other: if one of them
-// cannot be read, the other one has the same claims, or those before the last change.
+// checkpoint is the form of the file.
 type checkpoint struct {
 	Version int `json:"version"`
 	// Sequence is greater in a newer file.
@@ -51,59 +51,29 @@ type device struct {
 	CDI      []string `json:"cdi,omitempty"`
 }
 
-func (m *Manager) files() []string {
-	return []string{m.options.Checkpoint, m.options.Checkpoint + ".backup"}
-}
-
-// load returns the newest checkpoint that can be read, the zero one if there is none. With an error
-// there may have been a newer one.
-func (m *Manager) load() (newest checkpoint, err error) {
-	var faults []error
-	for _, file := range m.files() {
-		var c checkpoint
-		switch err := boundedfile.ReadJSON(file, maxCheckpoint, checkpointVersion, &c); {
-		case errors.Is(err, fs.ErrNotExist):
-		case err != nil:
-			faults = append(faults, err)
-		case c.Sequence > newest.Sequence:
-			newest = c
-		}
-	}
-	if newest.Sequence > 0 {
-		// The first file is written first, so that the backup is never newer than it.
-		return newest, nil
-	}
-	return newest, errors.Join(faults...)
-}
-
-// save writes the state. Several at once write the newest state last.
+// save writes the state, unless there never was anything in it.
 func (m *Manager) save() error {
-	if m.options.Checkpoint == "" {
+	if c := m.snapshot(); c.Sequence == 0 && len(c.Claims) == 0 {
 		return nil
 	}
-	m.saving.Lock()
-	defer m.saving.Unlock()
-	c := m.snapshot()
-	if m.sequence == 0 && len(c.Claims) == 0 {
-		return nil
-	}
-	m.sequence++
-	c.Version, c.Sequence = checkpointVersion, m.sequence
-	data, err := json.Marshal(c)
+	err := m.file.SaveFrom(func() checkpoint {
+		c := m.snapshot()
+		c.Sequence++
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.sequence = c.Sequence
+		return c
+	})
 	if err != nil {
-		return err
-	}
-	for _, file := range m.files() {
-		if err := atomicfile.Replace(file, data); err != nil {
-			return fmt.Errorf("failed to save the checkpoint of prepared resource claims: %w", err)
-		}
+		return fmt.Errorf("failed to save the checkpoint of prepared resource claims: %w", err)
 	}
 	return nil
 }
 
-func (m *Manager) snapshot() (c checkpoint) {
+func (m *Manager) snapshot() checkpoint {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	c := checkpoint{Version: checkpointVersion, Sequence: m.sequence}
 	for _, known := range m.claims {
 		c.Claims = append(c.Claims, savedClaim{
 			Namespace: known.key.Namespace, Name: known.key.Name, UID: known.uid, Drivers: known.drivers,

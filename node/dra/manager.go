@@ -3,6 +3,8 @@ package dra
 import (
 	"cmp"
 	"context"
+	"errors"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"slices"
@@ -14,7 +16,7 @@ import (
 	drapb "k8s.io/kubelet/pkg/apis/dra/v1"
 
 	internaldevice "github.com/podstead/podstead/internal/device"
-	"github.com/podstead/podstead/internal/unwritten"
+	"github.com/podstead/podstead/internal/statefile"
 	"github.com/podstead/podstead/internal/wakeup"
 	"github.com/podstead/podstead/node/plugins"
 )
@@ -25,8 +27,8 @@ type Options struct {
 	Checkpoint string
 	// Claims reads ResourceClaims.
 	Claims internaldevice.ResourceClaims
-	// Unwritten takes a checkpoint that could not be written; nil for nothing.
-	Unwritten *unwritten.Files
+	// Disk is where it is.
+	Disk statefile.Disk
 	// Log takes the log messages; nil discards them.
 	Log *slog.Logger
 	// Timeout is for each call to a driver, by default the kubelet's 45 s. RetryDelay is between two
@@ -45,11 +47,12 @@ type Manager struct {
 	// changed notifies the consumer, due Run, left DeleteSlices.
 	changed, due, left wakeup.Signal
 
-	// saving serializes the writes of the checkpoint, and protects sequence.
-	saving   sync.Mutex
-	sequence uint64
+	// file has the checkpoint. It takes mu while it writes.
+	file *statefile.File[checkpoint]
 
 	mu sync.Mutex
+	// sequence is that of the checkpoint that was written last.
+	sequence uint64
 	// drivers are the registrations of each driver, the newest one last.
 	drivers map[string][]*driver
 	claims  map[types.NamespacedName]*claim
@@ -107,18 +110,16 @@ func New(o Options) *Manager {
 	o.Timeout, o.RetryDelay = cmp.Or(o.Timeout, 45*time.Second), cmp.Or(o.RetryDelay, time.Minute)
 	o.SliceDelay = cmp.Or(o.SliceDelay, 30*time.Second)
 	m := &Manager{
-		options: o, log: o.Log, changed: wakeup.NewSignal(), due: wakeup.NewSignal(), left: wakeup.NewSignal(),
+		options: o, log: o.Log, file: checkpointFormat.File(o.Checkpoint, o.Disk), changed: wakeup.NewSignal(), due: wakeup.NewSignal(), left: wakeup.NewSignal(),
 		deregistered: map[string]time.Time{},
 		drivers:      map[string][]*driver{}, claims: map[types.NamespacedName]*claim{}, waiting: map[types.UID]bool{}, gone: map[types.UID]bool{},
 	}
-	if o.Checkpoint != "" {
-		saved, err := m.load()
-		if err != nil {
-			m.log.Error("Failed to read the checkpoint of prepared resource claims; claims of pods that have ended meanwhile stay prepared, and a container that has claims does not restart before its pod is deleted",
-				"file", o.Checkpoint, "err", err)
-		}
-		m.restore(saved)
+	saved, err := m.file.Load()
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		m.log.Error("Failed to read the checkpoint of prepared resource claims; claims of pods that have ended meanwhile stay prepared, and a container that has claims does not restart before its pod is deleted",
+			"file", o.Checkpoint, "err", err)
 	}
+	m.restore(saved)
 	return m
 }
 

@@ -402,6 +402,11 @@ func TestLeftCluster(t *testing.T) {
 	<-ended
 }
 
+// copies returns the two files of the checkpoint.
+func copies(m *Manager) []string {
+	return []string{m.options.Checkpoint, m.options.Checkpoint + ".backup"}
+}
+
 // A daemon that is killed after the driver was called, or before it, unprepares the claims of pods that
 // are gone.
 func TestKilledDaemon(t *testing.T) {
@@ -416,7 +421,7 @@ func TestKilledDaemon(t *testing.T) {
 		t.Fatalf("the claim was not saved before the call: %s", saved)
 	}
 	// Killed in the call for y: nothing was saved after it.
-	for _, file := range m.files() {
+	for _, file := range copies(m) {
 		if err := os.WriteFile(file, saved, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -466,9 +471,9 @@ func TestDamagedCheckpoint(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	truncate(m.files()[0])
+	truncate(copies(m)[0])
 	mustHave(t, newManager(t, dir, claims, f), pod, "x")
-	truncate(m.files()[1])
+	truncate(copies(m)[1])
 	m = newManager(t, dir, claims, f)
 	_, err := m.CDIDevices(pod, &pod.Spec.Containers[0])
 	mustFail(t, err, "ResourceClaim shop/x is not prepared", "delete the pod")

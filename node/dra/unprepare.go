@@ -83,7 +83,7 @@ func (m *Manager) unprepareClaim(ctx context.Context, uid types.UID, c *claim) e
 	m.mu.Unlock()
 	m.changed.Notify() // a pod may wait for another claim of this name
 	m.log.Info("Resource claim unprepared", "namespace", c.key.Namespace, "claim", c.key.Name, "uid", c.uid, "drivers", c.drivers)
-	if err := m.options.Unwritten.Write(m.options.Checkpoint, m.save); err != nil {
+	if err := m.save(); err != nil {
 		// A later daemon unprepares it once more, which changes nothing.
 		m.log.Warn("Failed to save prepared resource claims, retrying", "err", err)
 	}

@@ -25,7 +25,6 @@ var replacers = map[string]string{
 	"internal/atomicfile/atomicfile.go":           "is converted next",
 	"manifest/checkpoint_file.go":                 "is converted next",
 	"manifest/edit/commit.go":                     "manifests of the user, exchanged only with the one that was read",
-	"node/csi/state.go":                           "is converted next",
 	"node/nameserver/keeper/keeper.go":            "the log of the name server",
 	"supervisor/podinputs/termination_message.go": "files of containers, for their termination messages",
 	"supervisor/rollout/disk.go":                  "is converted next",
