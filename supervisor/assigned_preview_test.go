@@ -62,8 +62,7 @@ func newNUMAManagers(t testing.TB, o nodecpus.Options, policy string) numaManage
 	if err != nil {
 		t.Fatal(err)
 	}
-	write := func(_ string, write func() error) error { return write() }
-	m, err := nodecpus.Open(nodecpus.Config{Topology: read, Options: o, Reserved: nodecpus.NewSet(0), File: nodecpus.File(state), BootID: "b", Write: write, Log: log})
+	m, err := nodecpus.Open(nodecpus.Config{Topology: read, Options: o, Reserved: nodecpus.NewSet(0), File: nodecpus.File(state), BootID: "b", Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +71,7 @@ func newNUMAManagers(t testing.TB, o nodecpus.Options, policy string) numaManage
 		t.Fatal(err)
 	}
 	mem, err := memory.Open(memory.Config{
-		Machine: machine, File: memory.File(state), BootID: "b", Write: write, Requested: func(error) {}, Log: log,
+		Machine: machine, File: memory.File(state), BootID: "b", Requested: func(error) {}, Log: log,
 	})
 	if err != nil {
 		t.Fatal(err)
