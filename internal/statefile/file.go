@@ -23,6 +23,8 @@ type File[T any] struct {
 	// known is the hash of what the file has, the zero value if that is not known: what would change nothing is not
 	// written, because flash memory wears.
 	known [sha256.Size]byte
+	// reached is the durability with which the known content was written.
+	reached Durability
 	// refusal is why the file must not be replaced, nil if it may.
 	refusal error
 	// pending: the last write failed, and is to be repeated. unwritten is its content, nil for a file that is to be
@@ -53,6 +55,10 @@ func (f *File[T]) paths() []string {
 func (f *File[T]) Load() (T, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.pending && f.mayReplace() != nil {
+		// What was to be written is not what the file has, and does not become so.
+		return *new(T), f.refusal
+	}
 	v, err := f.load()
 	f.refusal = nil
 	if err != nil && !isMissing(err) && MovedTo(err) == "" && f.refuses(err) {
@@ -85,7 +91,7 @@ func (f *File[T]) load() (newest T, err error) {
 		case !found || f.format.Sequence(&v) > f.format.Sequence(&newest):
 			newest, found = v, true
 			if f.format.Sequence == nil {
-				f.known = sha256.Sum256(data)
+				f.known, f.reached = sha256.Sum256(data), f.format.Durability
 			}
 		}
 	}
@@ -215,7 +221,7 @@ func (f *File[T]) apply(data []byte, d Durability) error {
 		return f.remove()
 	}
 	hash := sha256.Sum256(data)
-	if hash == f.known {
+	if hash == f.known && f.reached <= d {
 		if _, err := os.Lstat(f.path); err == nil {
 			return nil
 		}
@@ -226,7 +232,7 @@ func (f *File[T]) apply(data []byte, d Durability) error {
 			return err
 		}
 	}
-	f.known = hash
+	f.known, f.reached = hash, d
 	return nil
 }
 

@@ -245,3 +245,55 @@ func TestDir(t *testing.T) {
 		t.Errorf("there are %v", entries)
 	}
 }
+
+// A write that was refused is neither what Load returns nor what a repetition writes, until the file has gone.
+func TestRefusedWriteIsNotRepeated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := format()
+		f.Repeat = true
+		path := filepath.Join(t.TempDir(), "a.json")
+		newer := `{"version":3,"text":"of a newer one"}`
+		must(t, os.WriteFile(path, []byte(newer), 0o600))
+		files := unwritten.New()
+		go func() { _ = files.Run(t.Context(), func([]unwritten.File) {}) }()
+		file := f.File(path, statefile.Disk{Unwritten: files})
+		for range 3 {
+			if _, err := file.Load(); !errors.Is(err, statefile.ErrNewer) {
+				t.Fatalf("Load = %v", err)
+			}
+			if err := file.Save(content{Version: 2, Text: "x"}); !errors.Is(err, statefile.ErrNewer) {
+				t.Fatalf("Save = %v", err)
+			}
+			time.Sleep(time.Minute)
+			if now := text(t, path); now != newer {
+				t.Fatalf("the file is %s", now)
+			}
+		}
+		must(t, os.Remove(path))
+		time.Sleep(time.Minute)
+		if c, err := file.Load(); err != nil || c.Text != "x" || !strings.Contains(text(t, path), `"x"`) {
+			t.Errorf("after its removal: %+v, %v, the file is %s", c, err, text(t, path))
+		}
+	})
+}
+
+// The same content is written again if it is to survive more than when it was written.
+func TestDurableSaveOfTheSameContent(t *testing.T) {
+	dir := t.TempDir()
+	f, disk := format(), statefiletest.New(dir, statefiletest.Killed, 0)
+	f.Durability = statefile.Atomic
+	file := f.File(filepath.Join(dir, "a.json"), statefile.Disk{Operations: disk})
+	same := content{Version: 2, Text: "same"}
+	must(t, file.Save(same))
+	before := len(disk.Operations())
+	must(t, file.SaveWith(same, statefile.Durable))
+	if added := disk.Operations()[before:]; !slices.Contains(added, "sync "+filepath.Base(dir)) {
+		t.Errorf("the durable save did %q", added)
+	}
+	before = len(disk.Operations())
+	must(t, file.SaveWith(same, statefile.Durable))
+	must(t, file.Save(same))
+	if added := disk.Operations()[before:]; len(added) > 0 {
+		t.Errorf("written again: %q", added)
+	}
+}
