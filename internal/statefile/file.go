@@ -241,6 +241,10 @@ func (f *File[T]) remove() error {
 	var errs []error
 	for _, path := range f.paths() {
 		for _, suffix := range []string{"", SuffixDamaged, SuffixNewer} {
+			// A removal from a read-only disk fails also if there is no file.
+			if _, err := os.Lstat(path + suffix); isMissing(err) {
+				continue
+			}
 			if err := f.disk.Do().Remove(path + suffix); err != nil && !isMissing(err) {
 				errs = append(errs, err)
 			}

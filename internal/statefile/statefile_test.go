@@ -297,3 +297,14 @@ func TestDurableSaveOfTheSameContent(t *testing.T) {
 		t.Errorf("written again: %q", added)
 	}
 }
+
+// On a read-only disk there is nothing to remove of a file that does not exist.
+func TestRemoveNothingFromAReadOnlyDisk(t *testing.T) {
+	dir := t.TempDir()
+	disk := statefiletest.New(dir, statefiletest.Fails, 1)
+	disk.Err = syscall.EROFS
+	f := format()
+	if err := f.File(filepath.Join(dir, "a.json"), statefile.Disk{Operations: disk}).Remove(); err != nil {
+		t.Error(err)
+	}
+}

@@ -64,7 +64,7 @@ func TestCausesAtFirstSight(t *testing.T) {
 		}
 		defer listener.Close()
 		port := fmt.Sprint(listener.Addr().(*net.TCPAddr).Port)
-		taken := fmt.Sprintf("hostPort %s (TCP on 0.0.0.0) is taken from process e2e.test (PID %d) of the host", port, os.Getpid())
+		taken := fmt.Sprintf("hostPort %s (TCP on 0.0.0.0) is taken from process %s (PID %d) of the host", port, filepath.Base(os.Args[0]), os.Getpid())
 		n.WriteManifest("ported.yaml", strings.Replace(harness.ScriptPod("ported", "one", 1, "mkdir /www; echo pod > /www/index.html; exec httpd -f -p 80 -h /www"), image, "      ports: [{containerPort: 80, hostPort: "+port+"}]\n"+image, 1))
 		n.AwaitReady("ported")
 		causes("pod: default/ported: " + taken)
