@@ -5,7 +5,7 @@
 // It owns the output directory. It reads the tree, the module cache and what the linker
 // recorded in the program. It never asks git: the Makefile passes version, commit and date.
 //
-// GoReleaser was tried instead (2.17 and 2.18, November 2026), with configuration for its nfpm and an SBOM tool:
+// GoReleaser was examined instead (2.17 and 2.18, November 2026), with configuration for its nfpm and an SBOM tool:
 //
 //   - It builds from a git repository with a tag of semantic versioning. Outside of one it builds snapshots only, which
 //     are all of version v0.0.0, so that a source archive gives no release, and a commit between tags no version that

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/podstead/podstead/internal/filelock"
 )
 
@@ -46,7 +48,9 @@ func LockRoot(ctx context.Context, root string) (*Lock, error) {
 		return nil, fmt.Errorf("failed to lock --root-dir: %w", err)
 	}
 	files := []*os.File{own}
-	if file, err := filelock.OpenPrivate(filepath.Join(root, "lock")); err == nil {
+	// It is locked whatever its mode has become: only root can reach it in a directory of mode 0750. Not open for
+	// writing, so that the file system can be remounted read-only.
+	if file, err := os.OpenFile(filepath.Join(root, "lock"), os.O_CREATE|os.O_RDONLY|unix.O_NOFOLLOW, 0o600); err == nil {
 		files = append(files, file)
 	}
 	return lock(ctx, files, fmt.Sprintf("another podstead is running with --root-dir %s; stop it, or use another directory", root))

@@ -102,6 +102,10 @@ func TestLockRootWaitsForAnEndingDaemon(t *testing.T) {
 // Earlier versions lock only the file: neither starts next to the other one.
 func TestLockRootAgainstEarlierVersion(t *testing.T) {
 	root := t.TempDir()
+	// A backup or chmod -R may have changed the file.
+	if err := os.WriteFile(filepath.Join(root, "lock"), nil, 0o640); err != nil {
+		t.Fatal(err)
+	}
 	synctest.Test(t, func(t *testing.T) {
 		old, err := os.OpenFile(filepath.Join(root, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
 		if err != nil {
