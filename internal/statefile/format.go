@@ -90,7 +90,7 @@ type Format[T any] struct {
 	// Encode and Decode convert between contents and bytes; nil is JSON.
 	Encode func(T) ([]byte, error)
 	Decode func([]byte) (T, error)
-	// Check returns why a decoded content is damaged all the same; nil checks nothing.
+	// Check returns why a content that decodes is damaged nevertheless; nil checks nothing.
 	Check func(*T) error
 }
 

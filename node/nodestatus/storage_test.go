@@ -16,7 +16,7 @@ type recordedEvents []string
 
 func (r *recordedEvents) Event(_ *v1.Pod, _, reason, _ string) { *r = append(*r, reason) }
 
-// The condition changes once per failure, and one event tells of each change.
+// The condition changes once per failure, and one event reports each change.
 func TestStorage(t *testing.T) {
 	failed := []unwritten.File{{Path: "/r/records", Err: errors.New("no space")}, {Path: "/r/events", Err: errors.New("no space")}}
 	since := time.Unix(100, 0)

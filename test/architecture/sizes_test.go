@@ -24,7 +24,7 @@ var largeStructs = map[string]string{
 	"cluster.Adapter":                  "one field per task that Run starts, and what they share",
 	"config.Options":                   "one field per group of flags",
 	"config.Remote":                    "one field per flag of the ports for remote clients",
-	"cri.Container":                    "one flat record of what lists, status calls and labels tell of a container; readers do not care which",
+	"cri.Container":                    "one flat record of what lists, status calls and labels report of a container; readers do not care which",
 	"cri.SyncRequest":                  "all that one sync needs to know of a pod",
 	"cri/critest.Fake":                 "one field per part of the state of a runtime",
 	"daemon.daemon":                    "one field per result of a phase of the assembly",

@@ -14,7 +14,7 @@ import (
 )
 
 // semaphores are the files that may make a channel of one empty slot, and why it is not a
-// wake-up: the slot is occupied for a time, and whoever finds it occupied waits or gives up.
+// wake-up: the slot is occupied for a time, and a caller that finds it occupied waits or gives up.
 var semaphores = map[string]string{
 	"node/stats/shared.go": "one caller measures, and the others wait for its result",
 	"node/csi/locks.go":    "one operation on a volume runs, and the next waits, with a limit",
