@@ -45,3 +45,12 @@ tlsCertFile: /x
 		t.Errorf("got\n%s\nwant\n%s\nof\n%v", strings.Join(got, "\n"), strings.Join(want, "\n"), err)
 	}
 }
+
+// A value that is none of the choices is an error also if a later file replaces it: the day that file is removed, the
+// daemon would not start.
+func TestChoicesOfEachFile(t *testing.T) {
+	if _, err := completeFiles(t, "manifestValidation: lenient\n", "manifestValidation: warn\n"); err == nil ||
+		!strings.Contains(err.Error(), "manifestValidation: ") || !strings.Contains(err.Error(), "lenient") {
+		t.Errorf("an overridden value: %v", err)
+	}
+}

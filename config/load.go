@@ -64,8 +64,10 @@ func (o *Options) Complete(f *pflag.FlagSet) (notices []string, err error) {
 // override earlier ones.
 func (o *Options) ConfigFiles() []string { return o.table.files }
 
-// readFiles reads the configuration files into the settings that no flag sets. Each file is valid
-// by itself, so that an error is found before another file overrides it. It returns false if a file
+// readFiles reads the configuration files into the settings that no flag sets. The types, choices and
+// unknown fields of each file are checked by itself, so that an error is found before another file
+// overrides it; other checks are of the merged result, since a map may be completed by a drop-in and a
+// flag may correct a value. It returns false if a file
 // could not be read: the values are not those that its author wants.
 func (o *Options) readFiles() (notices []string, complete bool) {
 	t := o.table
@@ -92,6 +94,7 @@ func (o *Options) readFiles() (notices []string, complete bool) {
 			if doc := layer.Documents[kind.Kind]; doc != nil {
 				one := newTable((&Options{}).groups())
 				one.read(kind, doc)
+				one.checkChoices()
 				t.faults = append(t.faults, one.faults...)
 			}
 		}

@@ -111,14 +111,29 @@ func (t *table) check() {
 				*p = abs
 			}
 		}
-		if s.value.choices != nil {
-			if v, ok := s.value.choose(); !ok {
-				s.fail(s.value.wrong, v)
-			}
-		}
+		s.checkChoice()
 		if s.check != nil {
 			s.check(s)
 		}
 		s.broken = len(t.faults) > before
+	}
+}
+
+// checkChoices validates the values that were read of which there are a few, as those of a document alone.
+func (t *table) checkChoices() {
+	for _, s := range t.rows {
+		if !s.broken && s.isSet() {
+			s.checkChoice()
+		}
+	}
+}
+
+// checkChoice records a fault of a value that is none of its choices.
+func (s *setting) checkChoice() {
+	if s.value.choices == nil {
+		return
+	}
+	if v, ok := s.value.choose(); !ok {
+		s.fail(s.value.wrong, v)
 	}
 }
