@@ -9,6 +9,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 func object(t *testing.T, text string) map[string]any {
@@ -179,5 +180,28 @@ func TestDecodeLimitsTheDepth(t *testing.T) {
 		if _, err := Decode([]byte(text)); err == nil || !strings.Contains(err.Error(), "nested too deeply") {
 			t.Errorf("%d bytes: %v", len(text), err)
 		}
+	}
+}
+
+// A patch names a field of the metadata by a path, and not by letters anywhere in it.
+func TestNames(t *testing.T) {
+	for text, want := range map[string]bool{
+		`[{"op":"test","path":"/metadata/uid","value":"u"}]`:                     true,
+		`[{"op":"replace","path":"/metadata","value":{"uid":"u"}}]`:              true,
+		`[{"op":"replace","path":"","value":{"metadata":{"uid":"u"}}}]`:          true,
+		`[{"op":"copy","from":"/metadata/uid","path":"/metadata/labels/a"}]`:     true,
+		`[{"op":"replace","path":"/spec/containers/0/image","value":"squid:6"}]`: false,
+		`[{"op":"add","path":"/metadata/annotations/fluid","value":"uid"}]`:      false,
+		`[{"op":"remove","path":"/metadata/labels/uid"}]`:                        false,
+		`{"not":"a patch"}`: false,
+	} {
+		p := Patch{Type: types.JSONPatchType, Operations: []byte(text)}
+		if got := p.Names("uid"); got != want {
+			t.Errorf("%s: %v", text, got)
+		}
+	}
+	p := Patch{Type: types.MergePatchType, Object: map[string]any{"metadata": map[string]any{"uid": "u"}}}
+	if !p.Names("uid") || p.Names("resourceVersion") {
+		t.Error("a merge patch")
 	}
 }

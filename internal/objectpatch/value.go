@@ -1,8 +1,9 @@
 package objectpatch
 
 import (
-	"bytes"
+	"encoding/json"
 	"reflect"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -21,10 +22,22 @@ type Patch struct {
 // Whole reports whether the patch is all of the object, and not a change of what its client was shown.
 func (p *Patch) Whole() bool { return p.Type == "" }
 
-// Names reports whether the patch may name a field of the metadata.
+// Names reports whether the patch names a field of the metadata: a JSON patch by the path of an operation, of the field, of
+// all of the metadata or of the object. One that cannot be decoded names nothing, and is refused when it is applied.
 func (p *Patch) Names(field string) bool {
 	if p.Type == types.JSONPatchType {
-		return bytes.Contains(p.Operations, []byte(field))
+		var operations []struct{ Path, From string }
+		if json.Unmarshal(p.Operations, &operations) != nil {
+			return false
+		}
+		for _, o := range operations {
+			if o.Path == "" || slices.ContainsFunc([]string{o.Path, o.From}, func(path string) bool {
+				return path == "/metadata/"+field || path == "/metadata"
+			}) {
+				return true
+			}
+		}
+		return false
 	}
 	metadata, _ := p.Object["metadata"].(map[string]any)
 	return metadata[field] != nil
