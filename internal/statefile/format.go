@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"syscall"
 
 	"github.com/podstead/podstead/internal/boundedfile"
 )
@@ -168,18 +167,6 @@ func (f *Format[T]) policy(err *Error) Policy {
 		return f.Newer
 	}
 	return f.Damaged
-}
-
-// IsTemporary reports whether the error of a read may pass, and says nothing about the content of the file.
-func IsTemporary(err error) bool {
-	for _, e := range []error{
-		syscall.EIO, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOBUFS, syscall.EINTR, syscall.EAGAIN, syscall.ETIMEDOUT, syscall.ESTALE,
-	} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
 }
 
 // isMissing reports whether there is no file.

@@ -14,8 +14,6 @@ import (
 	"syscall"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/podstead/podstead/internal/usage"
 )
 
@@ -53,19 +51,6 @@ func (r *Reader) CPUSet() bool {
 
 // Path returns the path of a cgroup_parent.
 func Path(parent string) string { return cgroupPath(parent) }
-
-// PodPaths returns all paths that the cgroup of a pod can have below a root, for a
-// pod whose cgroup_parent is not known.
-func PodPaths(root string, uid types.UID) []string {
-	if checkUID(uid) != nil {
-		return nil
-	}
-	var paths []string
-	for _, place := range possibleNames(rootName(root), uid) {
-		paths = append(paths, Cgroupfs.path(place), Systemd.path(place))
-	}
-	return paths
-}
 
 // RootPaths returns the paths that the cgroup of all pods can have.
 func RootPaths(root string) []string {

@@ -209,9 +209,3 @@ func statfs(path string) (f usage.Filesystem, memory bool, err error) {
 		Inodes: s.Files, InodesFree: s.Ffree, InodesUsed: s.Files - s.Ffree,
 	}, s.Type == unix.TMPFS_MAGIC || uint32(s.Type) == unix.HUGETLBFS_MAGIC, nil
 }
-
-// Statfs returns the usage of the file system that a path is on.
-func Statfs(path string) (usage.Filesystem, error) {
-	f, _, err := statfs(path)
-	return f, err
-}
