@@ -34,6 +34,7 @@ import (
 	"github.com/podstead/podstead/supervisor/noderesources/cgroups"
 	"github.com/podstead/podstead/supervisor/noderesources/claims"
 	"github.com/podstead/podstead/supervisor/noderesources/devices"
+	"github.com/podstead/podstead/supervisor/noderesources/noderesourcestest"
 	"github.com/podstead/podstead/supervisor/pleg"
 	"github.com/podstead/podstead/supervisor/podephemeral"
 	"github.com/podstead/podstead/supervisor/podprobes"
@@ -207,7 +208,13 @@ func (b *supervisorHarness) start(sources ...manifest.Source) *daemon {
 		Mark:        b.mark,
 		Allocatable: b.allocatable,
 		Resources: func(own *OwnResources) []noderesources.Resource {
-			return b.nodeResources(own, d.pleg.Observed)
+			list := b.nodeResources(own, d.pleg.Observed)
+			for _, r := range list {
+				if err := noderesourcestest.CheckMethods(r); err != nil {
+					b.t.Error(err)
+				}
+			}
+			return list
 		},
 	}, func(s syncer) syncer { return countingSyncer{s, &d.ran, b.onSync} })
 	if err != nil {

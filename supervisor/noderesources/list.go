@@ -2,8 +2,6 @@ package noderesources
 
 import (
 	"context"
-	"fmt"
-	"reflect"
 	"slices"
 	"sync/atomic"
 
@@ -35,12 +33,10 @@ type List struct {
 	pending []atomic.Bool
 }
 
-// New returns the list. It starts nothing. It panics if a resource has a method with the name of one of
-// the optional interfaces and does not implement that: it would never be called.
+// New returns the list. It starts nothing.
 func New(resources []Resource) *List {
 	l := &List{all: resources, changed: wakeup.NewSignal()}
 	for _, r := range resources {
-		checkMethods(r)
 		add(&l.queuers, r)
 		add(&l.reservers, r)
 		add(&l.preparers, r)
@@ -65,24 +61,6 @@ func New(resources []Resource) *List {
 func add[T any](to *[]T, r Resource) {
 	if t, ok := r.(T); ok {
 		*to = append(*to, t)
-	}
-}
-
-// verbs are the optional interfaces by their first method.
-var verbs = map[string]reflect.Type{
-	"Queue": reflect.TypeFor[Queuer](), "Reserve": reflect.TypeFor[Reserver](), "Prepare": reflect.TypeFor[Preparer](),
-	"Contribute": reflect.TypeFor[Contributor](), "Unprepare": reflect.TypeFor[Unpreparer](),
-	"Release": reflect.TypeFor[Releaser](), "Forget": reflect.TypeFor[Forgetter](),
-	"Retain": reflect.TypeFor[Retainer](), "Changed": reflect.TypeFor[Changer](),
-	"Resize": reflect.TypeFor[Resizer](), "Status": reflect.TypeFor[Reporter](), "Found": reflect.TypeFor[Finder](),
-}
-
-func checkMethods(r Resource) {
-	of := reflect.TypeOf(r)
-	for name, verb := range verbs {
-		if _, has := of.MethodByName(name); has && !of.Implements(verb) {
-			panic(fmt.Sprintf("noderesources: the method %s of %s (%s) is not that of %s", name, r.Name(), of, verb))
-		}
 	}
 }
 

@@ -120,21 +120,6 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-type misspelt struct{ NeverRefuses }
-
-func (misspelt) Name() string      { return "misspelt" }
-func (misspelt) Release(types.UID) {}
-
-// A method that would never be called because it has another signature is found when the daemon starts.
-func TestWrongSignature(t *testing.T) {
-	defer func() {
-		if text, _ := recover().(string); !strings.Contains(text, "the method Release of misspelt") {
-			t.Errorf("%q", text)
-		}
-	}()
-	New([]Resource{misspelt{}})
-}
-
 type changing struct {
 	NeverRefuses
 	name     string

@@ -79,7 +79,7 @@ var importRules = []importRule{
 }
 
 // testOnly are directories that product code must not import.
-var testOnly = []string{"cri/critest", "internal/statefile/statefiletest", "test"}
+var testOnly = []string{"cri/critest", "internal/statefile/statefiletest", "supervisor/noderesources/noderesourcestest", "test"}
 
 // onlyIn lists external packages, by prefix, and the only directories that may import them;
 // nil means none.
