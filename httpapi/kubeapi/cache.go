@@ -49,6 +49,8 @@ type entry struct {
 	key     string // namespace/name
 	object  Object
 	version uint64
+	// listed is the object as the source listed it: object, or what that is a copy of.
+	listed Object
 	// revision is that of its manifest, empty if that is not known.
 	revision string
 	// declared is the version since which nothing but the status has changed. A client that has
@@ -169,8 +171,9 @@ func (c *cache) refresh() {
 		previous := c.entries[key]
 		revision := revisions[key]
 		declares := previous != nil && previous.revision != revision
-		if previous != nil && previous.object == o {
-			// Clients read it: it must not be modified.
+		listed := o
+		if previous != nil && previous.listed == o {
+			// Clients read it, in this version or in an earlier one: it must not be modified.
 			if !declares {
 				continue
 			}
@@ -187,7 +190,7 @@ func (c *cache) refresh() {
 				continue
 			}
 		}
-		e := &entry{key: key, object: o, version: c.versions.Next(), revision: revision}
+		e := &entry{key: key, object: o, listed: listed, version: c.versions.Next(), revision: revision}
 		if e.declared = e.version; previous != nil && !declares && equalButStatus(previous.object, o) {
 			e.declared = previous.declared
 		}
