@@ -21,8 +21,8 @@ type PersistentVolume struct {
 	ReclaimPolicy string `json:"reclaimPolicy,omitempty"`
 	// Declared: a manifest declares the PersistentVolume; its content is never deleted.
 	Declared bool `json:"declared,omitempty"`
-	// Requested is the size that the claim requests, empty if it is not known: no manifest declares the claim any more, or the
-	// API server has not answered.
+	// Requested is the size that the claim requests, empty if it is not known: no manifest declares the claim any more, or
+	// the API server has not answered.
 	Requested string `json:"requested,omitempty"`
 	// Pods are the pods that use it: namespace/name, or the UID of a pod of which only the
 	// directory is left.

@@ -46,7 +46,8 @@ become ready with a newer image is rolled back, and that image is not tried agai
 	}
 	f := cmd.Flags()
 	socketFlag(f, &o.socket)
-	f.StringVarP(&o.namespace, "namespace", "n", "", "`namespace` of the pods; required if pods in several namespaces have this name")
+	f.StringVarP(&o.namespace, "namespace", "n", "",
+		"`namespace` of the pods; required if pods in several namespaces have this name")
 	f.BoolVar(&o.dryRun, "dry-run", false, "only check, and print what would be updated")
 	f.StringVarP(&o.format, "output", "o", "", "output format: json or yaml")
 	return cmd

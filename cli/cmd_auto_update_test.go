@@ -17,7 +17,10 @@ import (
 
 // updateDaemon answers with the updates of the pod web.
 func updateDaemon(t *testing.T, answer ...api.AutoUpdate) (d *fakeDaemon, asked *[]string) {
-	d, asked = newFakeDaemon(t, v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web-n1", Annotations: map[string]string{"podstead.io/auto-update": "registry", "kubernetes.io/config.source": "file"}}, Spec: v1.PodSpec{NodeName: "n1"}}), new([]string)
+	d, asked = newFakeDaemon(t,
+		v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web-n1",
+			Annotations: map[string]string{"podstead.io/auto-update": "registry", "kubernetes.io/config.source": "file"}},
+			Spec: v1.PodSpec{NodeName: "n1"}}), new([]string)
 	reply := func(w http.ResponseWriter, r *http.Request) {
 		*asked = append(*asked, r.Method+" "+r.URL.RawQuery)
 		_ = json.NewEncoder(w).Encode(append([]api.AutoUpdate{}, answer...))
@@ -30,7 +33,8 @@ var updates = api.AutoUpdate{
 	Namespace: "default", Name: "web-n1", Policy: "registry", Checked: time.Now(), Next: time.Now().Add(90 * time.Minute),
 	Containers: []api.ContainerImageUpdate{
 		{Container: "setup", Image: "r.test/setup@sha256:1", State: "Skipped", Message: "the manifest names a digest"},
-		{Container: "web", Image: "r.test/web:1", State: "Updating", Running: "sha256:" + strings.Repeat("ab", 32), Latest: "sha256:" + strings.Repeat("cd", 32)},
+		{Container: "web", Image: "r.test/web:1", State: "Updating", Running: "sha256:" + strings.Repeat("ab", 32),
+			Latest: "sha256:" + strings.Repeat("cd", 32)},
 	},
 }
 
@@ -41,25 +45,31 @@ func TestAutoUpdate(t *testing.T) {
 default     web-n1   setup       r.test/setup@sha256:1   registry   Skipped    <none>         <none>
 default     web-n1   web         r.test/web:1            registry   Updating   abababababab   cdcdcdcdcdcd
 `
-	if err != nil || out != want || !strings.Contains(errOut, "default/web-n1: container setup: the manifest names a digest") || strings.Join(*asked, "\n") != "POST dryRun=true&pod=default%2Fweb-n1" {
+	if err != nil || out != want ||
+		!strings.Contains(errOut, "default/web-n1: container setup: the manifest names a digest") ||
+		strings.Join(*asked, "\n") != "POST dryRun=true&pod=default%2Fweb-n1" {
 		t.Errorf("%v\n%s%s%q", err, out, errOut, *asked)
 	}
 	out, _, err = execute(t, "", "auto-update", "-o", "json", "--api-socket", d.socket)
 	var list []api.AutoUpdate
-	if jsonErr := json.Unmarshal([]byte(out), &list); err != nil || jsonErr != nil || len(list) != 1 || list[0].Containers[1] != updates.Containers[1] || (*asked)[1] != "POST dryRun=false" {
+	if jsonErr := json.Unmarshal([]byte(out), &list); err != nil || jsonErr != nil || len(list) != 1 ||
+		list[0].Containers[1] != updates.Containers[1] || (*asked)[1] != "POST dryRun=false" {
 		t.Errorf("%v, %v\n%s%q", err, jsonErr, out, *asked)
 	}
-	if _, _, err := execute(t, "", "auto-update", "-o", "xml", "--api-socket", d.socket); err == nil || !strings.Contains(err.Error(), "must be json or yaml") {
+	if _, _, err := execute(t, "", "auto-update", "-o", "xml", "--api-socket", d.socket); err == nil ||
+		!strings.Contains(err.Error(), "must be json or yaml") {
 		t.Error(err)
 	}
-	if _, _, err := execute(t, "", "auto-update", "other", "--api-socket", d.socket); err == nil || !strings.Contains(err.Error(), `"other"`) {
+	if _, _, err := execute(t, "", "auto-update", "other", "--api-socket", d.socket); err == nil ||
+		!strings.Contains(err.Error(), `"other"`) {
 		t.Error(err)
 	}
 }
 
 func TestAutoUpdateFailed(t *testing.T) {
 	failed := updates
-	failed.Containers = []api.ContainerImageUpdate{{Container: "web", Image: "r.test/web:1", State: api.UpdateFailed, Message: "no route to host"}}
+	failed.Containers = []api.ContainerImageUpdate{
+		{Container: "web", Image: "r.test/web:1", State: api.UpdateFailed, Message: "no route to host"}}
 	d, _ := updateDaemon(t, failed)
 	_, errOut, err := execute(t, "", "auto-update", "--api-socket", d.socket)
 	var exit *ExitError
@@ -67,7 +77,8 @@ func TestAutoUpdateFailed(t *testing.T) {
 		t.Errorf("%v %s", err, errOut)
 	}
 	none, _ := updateDaemon(t)
-	if _, errOut, err := execute(t, "", "auto-update", "--api-socket", none.socket); err != nil || !strings.Contains(errOut, "no pod has the annotation podstead.io/auto-update") {
+	if _, errOut, err := execute(t, "", "auto-update", "--api-socket", none.socket); err != nil ||
+		!strings.Contains(errOut, "no pod has the annotation podstead.io/auto-update") {
 		t.Errorf("%v %s", err, errOut)
 	}
 }
@@ -75,7 +86,8 @@ func TestAutoUpdateFailed(t *testing.T) {
 func TestDescribeImageUpdates(t *testing.T) {
 	d, _ := updateDaemon(t, updates)
 	out, _, err := execute(t, "", "describe", "pod", "web", "--api-socket", d.socket)
-	for _, want := range []string{"Image Updates:", "registry, checked ", "next in 89m", "sha256:" + strings.Repeat("cd", 32)} {
+	for _, want := range []string{"Image Updates:", "registry, checked ", "next in 89m",
+		"sha256:" + strings.Repeat("cd", 32)} {
 		if err != nil || !strings.Contains(out, want) {
 			t.Errorf("%v, no %q in\n%s", err, want, out)
 		}

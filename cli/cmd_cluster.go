@@ -49,6 +49,7 @@ with --kubeconfig.`,
 		},
 	}
 	socketFlag(cmd.Flags(), &socket)
-	durationVar(cmd.Flags(), &timeout, "timeout", defaultTimeout, "how long to wait for pods to terminate; after that the command fails and the node stays cordoned")
+	durationVar(cmd.Flags(), &timeout, "timeout", defaultTimeout,
+		"how long to wait for pods to terminate; after that the command fails and the node stays cordoned")
 	return cmd
 }

@@ -60,7 +60,8 @@ or else the Quadlet units and manifests. Several Compose files are merged.`,
 		RunE: func(cmd *cobra.Command, paths []string) error { return runConvert(cmd, o, paths) },
 	}
 	f := cmd.Flags()
-	f.StringVarP(&o.output, "output", "o", "", "write one file for each pod into this `directory`, instead of standard output")
+	f.StringVarP(&o.output, "output", "o", "",
+		"write one file for each pod into this `directory`, instead of standard output")
 	f.StringVarP(&o.namespace, "namespace", "n", "", "`namespace` of the pods and objects, where the input has none")
 	f.StringVar(&o.from, "from", "", "the `kind` of the input: "+strings.Join(convert.Kinds, ", ")+" (default: detected)")
 	f.StringSliceVar(&o.profiles, "profile", nil, "Compose `profile` to convert too; * is all")
@@ -68,9 +69,10 @@ or else the Quadlet units and manifests. Several Compose files are merged.`,
 	f.BoolVar(&o.strict, "strict", false, "fail if anything is lost")
 	f.String("api-socket", DefaultSocket, "has no effect: convert does not contact the daemon")
 	// The flag exists and has no completion yet.
-	_ = cmd.RegisterFlagCompletionFunc("output", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		return nil, cobra.ShellCompDirectiveFilterDirs
-	})
+	_ = cmd.RegisterFlagCompletionFunc("output",
+		func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return nil, cobra.ShellCompDirectiveFilterDirs
+		})
 	return cmd
 }
 
@@ -147,7 +149,8 @@ func writeUnits(cmd *cobra.Command, dir string, units []podbuild.Unit) error {
 		}
 		path := filepath.Join(dir, u.Name+".yaml")
 		if old, fault := manifest.ReadFile(path); fault == nil && string(old) != string(text) && texts[path] == nil {
-			return fmt.Errorf("%s exists with other content; nothing was written: remove it, or name another directory with -o", path)
+			return fmt.Errorf("%s exists with other content; nothing was written: remove it, or name another directory with -o",
+				path)
 		}
 		if texts[path] == nil {
 			paths = append(paths, path)

@@ -38,7 +38,8 @@ func TestConvertPrintsManifests(t *testing.T) {
 		if err != nil || !strings.Contains(errs, file+":6: services.db.ulimits: lost: ") {
 			t.Errorf("%s: %v\n%s", arg, err, errs)
 		}
-		if strings.Count(out, "kind: Pod") != 2 || strings.Count(out, "namespace: shop") != 3 || !strings.Contains(out, "value: of the environment") {
+		if strings.Count(out, "kind: Pod") != 2 || strings.Count(out, "namespace: shop") != 3 ||
+			!strings.Contains(out, "value: of the environment") {
 			t.Errorf("%s prints\n%s", arg, out)
 		}
 		if _, errs, err := execute(t, out, "validate", "-"); err != nil {
@@ -46,7 +47,8 @@ func TestConvertPrintsManifests(t *testing.T) {
 		}
 	}
 	out, _, err := execute(t, convertedCompose, "convert")
-	if again, _, _ := execute(t, convertedCompose, "convert", "-", "--from", "compose"); err != nil || out == "" || again != out {
+	if again, _, _ := execute(t, convertedCompose, "convert", "-", "--from", "compose"); err != nil || out == "" ||
+		again != out {
 		t.Errorf("standard input: %v\n%s\n%s", err, out, again)
 	}
 }
@@ -58,8 +60,9 @@ func TestConvertExitCodes(t *testing.T) {
 		code  int
 		want  string
 	}{
-		"strict":        {convertedCompose, []string{"--strict"}, ExitFailed, "1 thing would be lost (--strict)"},
-		"an error":      {"services: {web: {build: .}}\n", nil, ExitFailed, "-:1: services.web.build: the service has no image"},
+		"strict": {convertedCompose, []string{"--strict"}, ExitFailed, "1 thing would be lost (--strict)"},
+		"an error": {"services: {web: {build: .}}\n", nil, ExitFailed,
+			"-:1: services.web.build: the service has no image"},
 		"no YAML":       {"a: [", nil, ExitFailed, "-:1: is not valid YAML"},
 		"nothing":       {"", nil, ExitFailed, "nothing to convert"},
 		"only left out": {"{apiVersion: v1, kind: Namespace, metadata: {name: x}}", nil, ExitFailed, "nothing to convert"},
@@ -115,7 +118,8 @@ func TestConvertGroupsObjects(t *testing.T) {
 	for name, text := range map[string]string{
 		"app.kube": "[Kube]\nYaml=app.yaml\n[Install]\nWantedBy=default.target\n",
 		"app.yaml": "{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}, data: {a: b}}\n---\n" +
-			"{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: app}, spec: {template: {spec: {containers: [{name: a, image: b, envFrom: [{configMapRef: {name: settings}}]}]}}}}\n---\n" +
+			"{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: app}, spec: {template: {spec: {containers: [{name: a, " +
+			"image: b, envFrom: [{configMapRef: {name: settings}}]}]}}}}\n---\n" +
 			"{apiVersion: v1, kind: Secret, metadata: {name: unused}, stringData: {a: b}}\n",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
@@ -129,7 +133,8 @@ func TestConvertGroupsObjects(t *testing.T) {
 	if err != nil || len(entries) != 2 || entries[0].Name() != "app.yaml" || entries[1].Name() != "secret-unused.yaml" {
 		t.Errorf("%v, %v", entries, err)
 	}
-	if app, err := os.ReadFile(filepath.Join(out, "app.yaml")); err != nil || !strings.Contains(string(app), "name: settings\ndata:") {
+	if app, err := os.ReadFile(filepath.Join(out, "app.yaml")); err != nil ||
+		!strings.Contains(string(app), "name: settings\ndata:") {
 		t.Errorf("%v\n%s", err, app)
 	}
 }

@@ -35,7 +35,8 @@ that point outside are skipped with a warning.`,
 	}
 	f := cmd.Flags()
 	socketFlag(f, &o.socket)
-	f.StringVarP(&o.namespace, "namespace", "n", "", "`namespace` of the pod; required if pods in several namespaces have this name")
+	f.StringVarP(&o.namespace, "namespace", "n", "",
+		"`namespace` of the pod; required if pods in several namespaces have this name")
 	f.StringVarP(&o.container, "container", "c", "", "`name` of the container; required if the pod has more than one")
 	return cmd
 }
@@ -86,7 +87,8 @@ func runCopy(cmd *cobra.Command, o streamOptions, fromText, toText string) error
 		return usageError(errors.New("one of FROM and TO must be in a pod, as POD:PATH, and the other must be a local path"))
 	}
 	if remote.namespace != "" && o.namespace != "" && remote.namespace != o.namespace {
-		return usageError(fmt.Errorf("--namespace %s conflicts with namespace %s before the pod", o.namespace, remote.namespace))
+		return usageError(fmt.Errorf("--namespace %s conflicts with namespace %s before the pod", o.namespace,
+			remote.namespace))
 	}
 	if remote.namespace != "" {
 		o.namespace = remote.namespace
@@ -99,7 +101,8 @@ func runCopy(cmd *cobra.Command, o streamOptions, fromText, toText string) error
 	if o.container, err = objects.ChooseContainer(pod, o.container); err != nil {
 		return err
 	}
-	target := &filecopy.Container{Client: c, Pod: pod, Name: o.container, Warn: func(format string, args ...any) { cmd.PrintErrf("podstead: "+format+"\n", args...) }}
+	target := &filecopy.Container{Client: c, Pod: pod, Name: o.container,
+		Warn: func(format string, args ...any) { cmd.PrintErrf("podstead: "+format+"\n", args...) }}
 	if from.pod == "" {
 		err = target.Upload(cmd.Context(), from.path, to.path)
 	} else {

@@ -61,7 +61,8 @@ restricted takes away what can be.`,
 			case dash < 0 && len(args) > 1, dash > 1:
 				return fmt.Errorf("unexpected argument %q; a command follows after --", args[1])
 			case strings.HasPrefix(args[0], "node/"):
-				return errors.New("podstead debug is for pods; debug the node in a shell of the host, or with kubectl debug node/NAME")
+				return errors.New("podstead debug is for pods; debug the node in a shell of the host, or with kubectl debug " +
+					"node/NAME")
 			case o.image == "":
 				return errors.New("no image given; name one with --image, such as --image busybox")
 			}
@@ -75,14 +76,16 @@ restricted takes away what can be.`,
 	f.StringVar(&o.image, "image", "", "`image` of the new container")
 	f.StringVar(&o.pullPolicy, "image-pull-policy", "", "when to pull the image: `policy` Always, IfNotPresent or Never")
 	f.StringVar(&o.target, "target", "", "`container` whose processes the new one sees")
-	f.StringVar(&o.profile, "profile", profileNames[0], "what the new container may do: `profile` general, baseline, restricted, netadmin or sysadmin")
+	f.StringVar(&o.profile, "profile", profileNames[0],
+		"what the new container may do: `profile` general, baseline, restricted, netadmin or sysadmin")
 	f.StringArrayVar(&o.env, "env", nil, "environment variable `NAME=VALUE` of the new container; may be repeated")
 	f.BoolVar(&o.attach, "attach", false, "print the output of the new container until it ends; implied by --stdin")
 	durationVar(f, &o.timeout, "timeout", defaultTimeout, "how long to wait for the start of the new container")
 	_ = cmd.RegisterFlagCompletionFunc("target", completeContainers) // the flag exists
 	_ = cmd.RegisterFlagCompletionFunc("container", cobra.NoFileCompletions)
 	_ = cmd.RegisterFlagCompletionFunc("profile", fixed(profileNames...))
-	_ = cmd.RegisterFlagCompletionFunc("image-pull-policy", fixed(string(v1.PullAlways), string(v1.PullIfNotPresent), string(v1.PullNever)))
+	_ = cmd.RegisterFlagCompletionFunc("image-pull-policy",
+		fixed(string(v1.PullAlways), string(v1.PullIfNotPresent), string(v1.PullNever)))
 	return cmd
 }
 
@@ -117,17 +120,21 @@ func runDebug(cmd *cobra.Command, o debugOptions, name string, command []string)
 	if err != nil {
 		return err
 	}
-	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"ephemeralContainers": []*v1.EphemeralContainer{added}}})
+	patch, err := json.Marshal(map[string]any{
+		"spec": map[string]any{"ephemeralContainers": []*v1.EphemeralContainer{added}}})
 	if err != nil {
 		return err
 	}
 	path := fmt.Sprintf("/api/v1/namespaces/%s/pods/%s", url.PathEscape(pod.Namespace), url.PathEscape(pod.Name))
-	if err := c.Patch(cmd.Context(), path+"/ephemeralcontainers", string(types.StrategicMergePatchType), patch, pod); err != nil {
+	if err := c.Patch(cmd.Context(), path+"/ephemeralcontainers", string(types.StrategicMergePatchType), patch,
+		pod); err != nil {
 		return client.MessageOnly(err)
 	}
 	base := manifest.BaseName(pod)
 	if !o.input && !o.attach {
-		_, err := fmt.Fprintf(cmd.OutOrStdout(), "container %s added to pod/%s; see its output with: podstead logs %s -c %s\n", added.Name, pod.Name, base, added.Name)
+		_, err := fmt.Fprintf(cmd.OutOrStdout(),
+			"container %s added to pod/%s; see its output with: podstead logs %s -c %s\n", added.Name, pod.Name, base,
+			added.Name)
 		return err
 	}
 	if o.container == "" {
@@ -159,7 +166,8 @@ var cannotStart = map[string]bool{
 }
 
 // awaitStart waits until an ephemeral container runs, and reports whether it has ended already.
-func (o *debugOptions) awaitStart(cmd *cobra.Command, c *client.Client, pod *v1.Pod, name string) (ended bool, err error) {
+func (o *debugOptions) awaitStart(cmd *cobra.Command, c *client.Client, pod *v1.Pod, name string) (ended bool,
+	err error) {
 	err = o.wait(cmd, c, pod, o.timeout, func(p *v1.Pod, st *v1.ContainerStatus) (bool, string, error) {
 		switch {
 		case st.State.Running != nil, st.State.Terminated != nil:
@@ -197,7 +205,8 @@ func (o *debugOptions) exitCode(cmd *cobra.Command, c *client.Client, pod *v1.Po
 	case end.ExitCode == 0:
 		return nil
 	case end.Message != "":
-		return &ExitError{Code: int(end.ExitCode), Err: fmt.Errorf("container %s ended with code %d: %s: %s", name, end.ExitCode, end.Reason, end.Message)}
+		return &ExitError{Code: int(end.ExitCode),
+			Err: fmt.Errorf("container %s ended with code %d: %s: %s", name, end.ExitCode, end.Reason, end.Message)}
 	}
 	return &ExitError{Code: int(end.ExitCode), Err: fmt.Errorf("container %s ended with code %d", name, end.ExitCode)}
 }
@@ -207,24 +216,25 @@ func (o *debugOptions) wait(cmd *cobra.Command, c *client.Client, pod *v1.Pod, t
 	check func(*v1.Pod, *v1.ContainerStatus) (bool, string, error), name string) error {
 	gone := fmt.Errorf("the pod was restarted or replaced, and container %s is gone", name)
 	w := wait.Waiter{Client: c, Out: io.Discard, ErrOut: cmd.ErrOrStderr(), Timeout: timeout, Kind: objects.PodKind()}
-	w.Targets = []*wait.Target{{Namespace: pod.Namespace, Name: pod.Name, Condition: func(object *objects.Object) (bool, string, error) {
-		p, err := objects.DecodePod(object)
-		if err != nil || p == nil || p.UID != pod.UID {
-			return false, "", errors.Join(err, gone)
-		}
-		known := false
-		for i := range p.Spec.EphemeralContainers {
-			known = known || p.Spec.EphemeralContainers[i].Name == name
-		}
-		if !known {
-			return false, "", gone
-		}
-		for i := range p.Status.EphemeralContainerStatuses {
-			if st := &p.Status.EphemeralContainerStatuses[i]; st.Name == name {
-				return check(p, st)
+	w.Targets = []*wait.Target{{Namespace: pod.Namespace, Name: pod.Name,
+		Condition: func(object *objects.Object) (bool, string, error) {
+			p, err := objects.DecodePod(object)
+			if err != nil || p == nil || p.UID != pod.UID {
+				return false, "", errors.Join(err, gone)
 			}
-		}
-		return check(p, &v1.ContainerStatus{Name: name})
-	}}}
+			known := false
+			for i := range p.Spec.EphemeralContainers {
+				known = known || p.Spec.EphemeralContainers[i].Name == name
+			}
+			if !known {
+				return false, "", gone
+			}
+			for i := range p.Status.EphemeralContainerStatuses {
+				if st := &p.Status.EphemeralContainerStatuses[i]; st.Name == name {
+					return check(p, st)
+				}
+			}
+			return check(p, &v1.ContainerStatus{Name: name})
+		}}}
 	return w.Run(cmd.Context())
 }

@@ -15,7 +15,8 @@ func debugged(t *testing.T, state v1.ContainerState) (*fakeDaemon, *string) {
 	t.Helper()
 	d := newFakeDaemon(t, pod("web", func(*v1.Pod) {}))
 	patch := new(string)
-	d.routes["PATCH /api/v1/namespaces/{namespace}/pods/{pod}/ephemeralcontainers"] = func(w http.ResponseWriter, r *http.Request) {
+	d.routes["PATCH /api/v1/namespaces/{namespace}/pods/{pod}/ephemeralcontainers"] = func(w http.ResponseWriter,
+		r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		*patch = r.Header.Get("Content-Type") + " " + string(body)
 		var sent v1.Pod
@@ -24,7 +25,8 @@ func debugged(t *testing.T, state v1.ContainerState) (*fakeDaemon, *string) {
 		}
 		d.change(func(pods []v1.Pod) []v1.Pod {
 			pods[0].Spec.EphemeralContainers = sent.Spec.EphemeralContainers
-			pods[0].Status.EphemeralContainerStatuses = []v1.ContainerStatus{{Name: sent.Spec.EphemeralContainers[0].Name, State: state}}
+			pods[0].Status.EphemeralContainerStatuses = []v1.ContainerStatus{
+				{Name: sent.Spec.EphemeralContainers[0].Name, State: state}}
 			return pods
 		})
 		_ = json.NewEncoder(w).Encode(d.list()[0])
@@ -47,12 +49,19 @@ func TestDebugCommand(t *testing.T) {
 		// patch are parts of the request, none if it is empty.
 		patch []string
 	}{
-		{args: "web --image b -c x --target main -- ls /", state: ended(0), out: "container x added to pod/web-n1; see its output with: podstead logs web -c x\n",
-			patch: []string{"application/strategic-merge-patch+json ", `"name":"x"`, `"image":"b"`, `"command":["ls","/"]`, `"targetContainerName":"main"`, `"add":["SYS_PTRACE"]`}},
-		{args: "web --image b -c x --attach -- ls", state: ended(3), out: "output of x\n", errout: "container x ended with code 3", code: 3},
-		{args: "web --image b -c x --attach --profile baseline --env A=b=c", state: ended(0), out: "output of x\n", patch: []string{`"env":[{"name":"A","value":"b=c"}]`}},
-		{args: "web --image b -c x -i --profile sysadmin", state: ended(0), out: "output of x\n", patch: []string{`"stdin":true,"stdinOnce":true`, `"add":["ALL"]`}},
-		{args: "web --image b -c x --attach", state: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "no such host"}}, errout: "ErrImagePull: no such host", code: 1, patch: []string{"b"}},
+		{args: "web --image b -c x --target main -- ls /", state: ended(0),
+			out: "container x added to pod/web-n1; see its output with: podstead logs web -c x\n",
+			patch: []string{"application/strategic-merge-patch+json ", `"name":"x"`, `"image":"b"`, `"command":["ls","/"]`,
+				`"targetContainerName":"main"`, `"add":["SYS_PTRACE"]`}},
+		{args: "web --image b -c x --attach -- ls", state: ended(3), out: "output of x\n",
+			errout: "container x ended with code 3", code: 3},
+		{args: "web --image b -c x --attach --profile baseline --env A=b=c", state: ended(0), out: "output of x\n",
+			patch: []string{`"env":[{"name":"A","value":"b=c"}]`}},
+		{args: "web --image b -c x -i --profile sysadmin", state: ended(0), out: "output of x\n",
+			patch: []string{`"stdin":true,"stdinOnce":true`, `"add":["ALL"]`}},
+		{args: "web --image b -c x --attach",
+			state:  v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "no such host"}},
+			errout: "ErrImagePull: no such host", code: 1, patch: []string{"b"}},
 		{args: "web --image b --env =c", errout: `--env "=c": must be NAME=VALUE`, code: 2},
 		{args: "web", errout: "name one with --image", code: 2},
 		{args: "--image b", errout: "no pod given", code: 2},

@@ -55,8 +55,10 @@ manifest; to restart it, use podstead restart.`,
 	}
 	o.addFlags(cmd, "wait until the pods have ended")
 	f := cmd.Flags()
-	f.StringVarP(&o.namespace, "namespace", "n", "", "`namespace` of the objects; required if several namespaces have one of this name")
-	f.StringSliceVarP(&o.files, "filename", "f", nil, "`file` or directory of manifests with the objects, or - for standard input")
+	f.StringVarP(&o.namespace, "namespace", "n", "",
+		"`namespace` of the objects; required if several namespaces have one of this name")
+	f.StringSliceVarP(&o.files, "filename", "f", nil,
+		"`file` or directory of manifests with the objects, or - for standard input")
 	f.BoolVar(&o.ignoreNotFound, "ignore-not-found", false, "ignore objects that no manifest declares")
 	return cmd
 }
@@ -116,8 +118,10 @@ type objectName struct {
 
 // manifestKinds are the kinds of the types that manifests declare.
 var manifestKinds = map[string]string{
-	"pod": "Pod", "configmap": manifest.KindConfigMap, "secret": manifest.KindSecret, "persistentvolumeclaim": manifest.KindClaim,
-	"service": manifest.KindService, "priorityclass": manifest.KindPriorityClass, "runtimeclass": manifest.KindRuntimeClass,
+	"pod": "Pod", "configmap": manifest.KindConfigMap, "secret": manifest.KindSecret,
+	"persistentvolumeclaim": manifest.KindClaim,
+	"service":               manifest.KindService, "priorityclass": manifest.KindPriorityClass,
+	"runtimeclass":     manifest.KindRuntimeClass,
 	"persistentvolume": manifest.KindVolume, "storageclass": manifest.KindStorageClass,
 }
 
@@ -167,7 +171,8 @@ func (e *manifestEditor) find(n objectName, namespace string) (manifest.ObjectRe
 		known = append(known, manifest.ObjectRef{Kind: o.Kind, Namespace: o.Namespace, Name: o.Name})
 	}
 	for _, ref := range known {
-		if ref.Kind == kind && (ref.Name == base || ref.Name == n.name) && (namespace == "" || ref.Namespace == "" || ref.Namespace == namespace) && !found[ref] {
+		if ref.Kind == kind && (ref.Name == base || ref.Name == n.name) &&
+			(namespace == "" || ref.Namespace == "" || ref.Namespace == namespace) && !found[ref] {
 			found[ref], all = true, append(all, ref)
 		}
 	}
@@ -179,9 +184,11 @@ func (e *manifestEditor) find(n objectName, namespace string) (manifest.ObjectRe
 		}
 		return ref, nil // Remove says that there is none
 	case len(all) > 1 && all[0].Namespace != all[1].Namespace:
-		return all[0], fmt.Errorf("%s %q exists in namespaces %s and %s; select one with --namespace", n.kind.Singular, n.name, all[0].Namespace, all[1].Namespace)
+		return all[0], fmt.Errorf("%s %q exists in namespaces %s and %s; select one with --namespace", n.kind.Singular,
+			n.name, all[0].Namespace, all[1].Namespace)
 	case len(all) > 1:
-		return all[0], fmt.Errorf("%s name %q is ambiguous (%s, %s); use --filename", n.kind.Singular, n.name, all[0].Name, all[1].Name)
+		return all[0], fmt.Errorf("%s name %q is ambiguous (%s, %s); use --filename", n.kind.Singular, n.name, all[0].Name,
+			all[1].Name)
 	}
 	return all[0], nil
 }

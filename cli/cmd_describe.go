@@ -70,7 +70,8 @@ func runDescribe(cmd *cobra.Command, o getOptions, args []string) error {
 		}
 		for _, name := range q.Missing(l.Objects) {
 			missing++
-			cmd.PrintErrf("%s %q not found%s%s\n", q.Kind.Singular, name, objects.InNamespace(q.Namespace), q.Suggestion(ctx, c, name))
+			cmd.PrintErrf("%s %q not found%s%s\n", q.Kind.Singular, name, objects.InNamespace(q.Namespace),
+				q.Suggestion(ctx, c, name))
 		}
 		for _, object := range l.Objects {
 			if err := d.Object(ctx, q.Kind, object); err != nil {

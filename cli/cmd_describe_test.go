@@ -51,20 +51,28 @@ func fullPod() *v1.Pod {
 	return &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: "web-n1", Namespace: "default", UID: "0f1e2d3c", Labels: map[string]string{"tier": "front", "app": "web"},
-			Annotations: map[string]string{"kubernetes.io/config.source": "file", "note": "two\nlines", "red": "\x1b[31mred\u009b0m"},
+			Annotations: map[string]string{"kubernetes.io/config.source": "file", "note": "two\nlines",
+				"red": "\x1b[31mred\u009b0m"},
 		},
 		Spec: v1.PodSpec{
-			NodeName: "n1", Priority: &priority, PriorityClassName: "edge", RestartPolicy: v1.RestartPolicyAlways, HostNetwork: true,
-			Tolerations: []v1.Toleration{{Operator: v1.TolerationOpExists, Effect: v1.TaintEffectNoExecute}, {Key: "a", Value: "b", TolerationSeconds: &seconds}},
+			NodeName: "n1", Priority: &priority, PriorityClassName: "edge", RestartPolicy: v1.RestartPolicyAlways,
+			HostNetwork: true,
+			Tolerations: []v1.Toleration{{Operator: v1.TolerationOpExists, Effect: v1.TaintEffectNoExecute},
+				{Key: "a", Value: "b", TolerationSeconds: &seconds}},
 			InitContainers: []v1.Container{
 				{Name: "setup", Image: "busybox:1", Command: []string{"sh", "-c", "one\ntwo\n"}},
-				{Name: "side", Image: "busybox:1", RestartPolicy: &always, Lifecycle: &v1.Lifecycle{PostStart: &v1.LifecycleHandler{Exec: &v1.ExecAction{Command: []string{"warm", "up"}}}}},
+				{Name: "side", Image: "busybox:1", RestartPolicy: &always,
+					Lifecycle: &v1.Lifecycle{PostStart: &v1.LifecycleHandler{Exec: &v1.ExecAction{Command: []string{"warm", "up"}}}}},
 			},
 			Containers: []v1.Container{{
 				Name: "main", Image: "busybox:1", Command: []string{"httpd"}, Args: []string{"-f"},
-				RestartPolicyRules: []v1.ContainerRestartRule{{Action: v1.ContainerRestartRuleActionRestartAllContainers, ExitCodes: &v1.ContainerRestartRuleOnExitCodes{Operator: v1.ContainerRestartRuleOnExitCodesOpIn, Values: []int32{9, 10}}}},
-				Lifecycle:          &v1.Lifecycle{PreStop: &v1.LifecycleHandler{Sleep: &v1.SleepAction{Seconds: 5}}, StopSignal: &signal},
-				Ports:              []v1.ContainerPort{{Name: "http", ContainerPort: 80, HostPort: 8080, HostIP: "127.0.0.1", Protocol: "TCP"}, {ContainerPort: 53, Protocol: "UDP"}},
+				RestartPolicyRules: []v1.ContainerRestartRule{
+					{Action: v1.ContainerRestartRuleActionRestartAllContainers,
+						ExitCodes: &v1.ContainerRestartRuleOnExitCodes{Operator: v1.ContainerRestartRuleOnExitCodesOpIn,
+							Values: []int32{9, 10}}}},
+				Lifecycle: &v1.Lifecycle{PreStop: &v1.LifecycleHandler{Sleep: &v1.SleepAction{Seconds: 5}}, StopSignal: &signal},
+				Ports: []v1.ContainerPort{{Name: "http", ContainerPort: 80, HostPort: 8080, HostIP: "127.0.0.1",
+					Protocol: "TCP"}, {ContainerPort: 53, Protocol: "UDP"}},
 				Resources: v1.ResourceRequirements{
 					Limits:   v1.ResourceList{"memory": quantity("64Mi"), "cpu": quantity("500m")},
 					Requests: v1.ResourceList{"cpu": quantity("100m")},
@@ -72,33 +80,51 @@ func fullPod() *v1.Pod {
 				Env: []v1.EnvVar{
 					{Name: "WORD", Value: "one"}, {Name: "AN_UNUSUALLY_LONG_NAME", Value: "x"},
 					{Name: "IP", ValueFrom: &v1.EnvVarSource{FieldRef: &v1.ObjectFieldSelector{FieldPath: "status.podIP"}}},
-					{Name: "KEY", ValueFrom: &v1.EnvVarSource{SecretKeyRef: &v1.SecretKeySelector{LocalObjectReference: v1.LocalObjectReference{Name: "s"}, Key: "k"}}},
+					{Name: "KEY",
+						ValueFrom: &v1.EnvVarSource{SecretKeyRef: &v1.SecretKeySelector{
+							LocalObjectReference: v1.LocalObjectReference{Name: "s"}, Key: "k"}}},
 				},
-				EnvFrom:       []v1.EnvFromSource{{Prefix: "P_", ConfigMapRef: &v1.ConfigMapEnvSource{LocalObjectReference: v1.LocalObjectReference{Name: "c"}}}},
-				VolumeMounts:  []v1.VolumeMount{{Name: "data", MountPath: "/data", SubPath: "a b"}, {Name: "host", MountPath: "/host", ReadOnly: true}},
-				LivenessProbe: &v1.Probe{ProbeHandler: v1.ProbeHandler{HTTPGet: &v1.HTTPGetAction{Scheme: "HTTP", Port: intstr.FromInt32(80), Path: "/"}}, TimeoutSeconds: 1, PeriodSeconds: 10, SuccessThreshold: 1, FailureThreshold: 3},
+				EnvFrom: []v1.EnvFromSource{
+					{Prefix: "P_", ConfigMapRef: &v1.ConfigMapEnvSource{LocalObjectReference: v1.LocalObjectReference{Name: "c"}}}},
+				VolumeMounts: []v1.VolumeMount{{Name: "data", MountPath: "/data", SubPath: "a b"},
+					{Name: "host", MountPath: "/host", ReadOnly: true}},
+				LivenessProbe: &v1.Probe{ProbeHandler: v1.ProbeHandler{
+					HTTPGet: &v1.HTTPGetAction{Scheme: "HTTP", Port: intstr.FromInt32(80), Path: "/"}}, TimeoutSeconds: 1,
+					PeriodSeconds: 10, SuccessThreshold: 1, FailureThreshold: 3},
 			}},
 			Volumes: []v1.Volume{
 				{Name: "data", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}},
-				{Name: "conf", VolumeSource: v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: v1.LocalObjectReference{Name: "conf"}, DefaultMode: &mode}}},
+				{Name: "conf",
+					VolumeSource: v1.VolumeSource{
+						ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: v1.LocalObjectReference{Name: "conf"},
+							DefaultMode: &mode}}},
 				{Name: "host", VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: "/srv", Type: &directory}}},
 			},
 		},
 		Status: v1.PodStatus{
-			Phase: v1.PodRunning, StartTime: &start, PodIP: "10.0.0.7", PodIPs: []v1.PodIP{{IP: "10.0.0.7"}, {IP: "fd00::7"}}, QOSClass: v1.PodQOSBurstable,
+			Phase: v1.PodRunning, StartTime: &start, PodIP: "10.0.0.7", PodIPs: []v1.PodIP{{IP: "10.0.0.7"}, {IP: "fd00::7"}},
+			QOSClass: v1.PodQOSBurstable,
 			InitContainerStatuses: []v1.ContainerStatus{
-				{Name: "setup", ContainerID: "containerd://aa", State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{Reason: "Completed", StartedAt: ago(3 * time.Hour), FinishedAt: ago(2 * time.Hour)}}},
-				{Name: "side", Started: &started, State: v1.ContainerState{Running: &v1.ContainerStateRunning{StartedAt: ago(time.Hour)}}},
+				{Name: "setup", ContainerID: "containerd://aa",
+					State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{Reason: "Completed",
+						StartedAt: ago(3 * time.Hour), FinishedAt: ago(2 * time.Hour)}}},
+				{Name: "side", Started: &started,
+					State: v1.ContainerState{Running: &v1.ContainerStateRunning{StartedAt: ago(time.Hour)}}},
 			},
 			ContainerStatuses: []v1.ContainerStatus{{
 				Name: "main", ContainerID: "containerd://bb", ImageID: "busybox@sha256:cc", RestartCount: 4,
-				State:                v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off 40s restarting failed container=main"}},
-				LastTerminationState: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{Reason: "Error", Message: "panic:\nout of luck\n", ExitCode: 2, StartedAt: ago(time.Minute), FinishedAt: ago(50 * time.Second)}},
+				State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: "CrashLoopBackOff",
+					Message: "back-off 40s restarting failed container=main"}},
+				LastTerminationState: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{Reason: "Error",
+					Message: "panic:\nout of luck\n", ExitCode: 2, StartedAt: ago(time.Minute), FinishedAt: ago(50 * time.Second)}},
 			}},
 			Conditions: []v1.PodCondition{
-				{Type: v1.PodReady, Status: v1.ConditionFalse, LastTransitionTime: ago(50 * time.Second), Reason: "ContainersNotReady", Message: "containers with unready status: [main]"},
+				{Type: v1.PodReady, Status: v1.ConditionFalse, LastTransitionTime: ago(50 * time.Second),
+					Reason: "ContainersNotReady", Message: "containers with unready status: [main]"},
 				{Type: v1.PodScheduled, Status: v1.ConditionTrue},
-				{Type: "podstead.io/ManifestFault", Status: v1.ConditionTrue, LastTransitionTime: ago(time.Hour), Reason: "ManifestFaulty", Message: "/etc/pods/web.yaml:3: x: unknown\nSecret default/creds is referenced by the pod but is in no manifest"},
+				{Type: "podstead.io/ManifestFault", Status: v1.ConditionTrue, LastTransitionTime: ago(time.Hour),
+					Reason: "ManifestFaulty", Message: "/etc/pods/web.yaml:3: x: unknown\nSecret default/creds is referenced by the " +
+						"pod but is in no manifest"},
 			},
 		},
 	}
@@ -122,15 +148,23 @@ func sampleEvents() []v1.Event {
 func TestDescribePod(t *testing.T) {
 	terminating, since, grace := fullPod(), ago(5*time.Second), int64(30)
 	terminating.DeletionTimestamp, terminating.DeletionGracePeriodSeconds = &since, &grace
-	terminating.Spec = v1.PodSpec{NodeName: "n1", RestartPolicy: v1.RestartPolicyNever, Containers: []v1.Container{{Name: "main", Image: "busybox:1"}}}
-	terminating.Status = v1.PodStatus{Phase: v1.PodRunning, ContainerStatuses: []v1.ContainerStatus{{Name: "main", Ready: true, State: v1.ContainerState{Running: &v1.ContainerStateRunning{StartedAt: ago(time.Hour)}}}}}
+	terminating.Spec = v1.PodSpec{NodeName: "n1", RestartPolicy: v1.RestartPolicyNever,
+		Containers: []v1.Container{{Name: "main", Image: "busybox:1"}}}
+	terminating.Status = v1.PodStatus{Phase: v1.PodRunning,
+		ContainerStatuses: []v1.ContainerStatus{{Name: "main", Ready: true,
+			State: v1.ContainerState{Running: &v1.ContainerStateRunning{StartedAt: ago(time.Hour)}}}}}
 	pending := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "held-n1", Namespace: "prod", UID: "9"},
 		Spec:       v1.PodSpec{Containers: []v1.Container{{Name: "main", Image: "busybox:1"}}},
 		Status:     v1.PodStatus{Phase: v1.PodPending, Reason: "NameInUse", Message: "a pod of another client has this name"},
 	}
 	for name, d := range map[string]describe.PodDescription{
-		"describe-full.txt":        {Pod: fullPod(), Start: &api.PodStart{Seconds: 0.19, Steps: []api.StartStep{{Name: "volumes", Seconds: 0.004}, {Name: "sandbox", Seconds: 0.11}, {Name: "start", Seconds: 0.046}}}, Events: sampleEvents(), Manifest: api.ManifestUnit{Name: "/etc/pods/web.yaml", Digest: "sha256:12", Restored: true, Faults: []string{"/etc/pods/web.yaml:3: x: unknown", "/etc/pods/web.yaml:9: y: unknown"}}},
+		"describe-full.txt": {Pod: fullPod(),
+			Start: &api.PodStart{Seconds: 0.19,
+				Steps: []api.StartStep{{Name: "volumes", Seconds: 0.004}, {Name: "sandbox", Seconds: 0.11},
+					{Name: "start", Seconds: 0.046}}}, Events: sampleEvents(),
+			Manifest: api.ManifestUnit{Name: "/etc/pods/web.yaml", Digest: "sha256:12", Restored: true,
+				Faults: []string{"/etc/pods/web.yaml:3: x: unknown", "/etc/pods/web.yaml:9: y: unknown"}}},
 		"describe-terminating.txt": {Pod: terminating, Manifest: api.ManifestUnit{Name: "/etc/pods/web.yaml"}},
 		"describe-pending.txt":     {Pod: pending},
 	} {
@@ -153,14 +187,16 @@ func TestDescribeCommand(t *testing.T) {
 		}
 	}
 	_, errs, err := execute(t, "", "describe", "pod", "bad", "--api-socket", socket)
-	if err == nil || !strings.Contains(err.Error(), `pod "bad" not found`) || !strings.Contains(errs, "/etc/pods/bad.yaml:1: is wrong") {
+	if err == nil || !strings.Contains(err.Error(), `pod "bad" not found`) ||
+		!strings.Contains(errs, "/etc/pods/bad.yaml:1: is wrong") {
 		t.Errorf("an unknown pod: %v, %q", err, errs)
 	}
 	_, _, err = execute(t, "", "describe", "pod", "twin", "--api-socket", socket)
 	if err == nil || !strings.Contains(err.Error(), "--namespace") {
 		t.Errorf("a name in two namespaces: %v", err)
 	}
-	if out, _, err := execute(t, "", "describe", "pod", "twin", "-n", "test", "--api-socket", socket); err != nil || !strings.Contains(out, "test\n") {
+	if out, _, err := execute(t, "", "describe", "pod", "twin", "-n", "test", "--api-socket", socket); err != nil ||
+		!strings.Contains(out, "test\n") {
 		t.Errorf("with --namespace: %v\n%s", err, out)
 	}
 }
@@ -179,7 +215,8 @@ func TestGetEvents(t *testing.T) {
 	}
 	out, _, err = execute(t, "", "get", "events", "-o", "json", "--api-socket", socket)
 	var list v1.EventList
-	if err != nil || json.Unmarshal([]byte(out), &list) != nil || len(list.Items) != 2 || list.Items[1].Reason != "BackOff" {
+	if err != nil || json.Unmarshal([]byte(out), &list) != nil || len(list.Items) != 2 ||
+		list.Items[1].Reason != "BackOff" {
 		t.Errorf("-o json: %v\n%s", err, out)
 	}
 }

@@ -55,7 +55,8 @@ manifest is invalid or something else fails, 3 if the daemon cannot be reached.`
 		},
 	}
 	socketFlag(cmd.Flags(), &socket)
-	cmd.Flags().StringVar(&mode, "manifest-validation", string(manifest.ModeStrict), "how to treat unknown and duplicate fields: strict, warn or ignore")
+	cmd.Flags().StringVar(&mode, "manifest-validation", string(manifest.ModeStrict),
+		"how to treat unknown and duplicate fields: strict, warn or ignore")
 	return cmd
 }
 
@@ -174,7 +175,8 @@ func podText(p *v1.Pod) (string, error) {
 	plain.Name, plain.Namespace, plain.Labels = manifest.BaseName(p), p.Namespace, p.Labels
 	for key, value := range p.Annotations {
 		switch key {
-		case podinfo.AnnotationSource, podinfo.AnnotationHash, podinfo.AnnotationSeen, podinfo.AnnotationTemplate, podinfo.AnnotationImages:
+		case podinfo.AnnotationSource, podinfo.AnnotationHash, podinfo.AnnotationSeen, podinfo.AnnotationTemplate,
+			podinfo.AnnotationImages:
 			continue
 		}
 		if plain.Annotations == nil {
@@ -233,7 +235,8 @@ func (d *differ) object(file string, wanted *manifest.Object) error {
 
 func configMapTexts(running *objects.Object, wanted *v1.ConfigMap) (from, to string, err error) {
 	plain := func(m *v1.ConfigMap) (string, error) {
-		stripped := v1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, Data: m.Data, BinaryData: m.BinaryData}
+		stripped := v1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, Data: m.Data,
+			BinaryData: m.BinaryData}
 		stripped.Name, stripped.Namespace = m.Name, m.Namespace
 		return yamlWithout(stripped)
 	}
@@ -266,7 +269,8 @@ func secretTexts(running *objects.Object, wanted *v1.Secret) (from, to string, e
 				data[key] = changed
 			}
 		}
-		return yamlWithout(map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": s.Name, "namespace": s.Namespace}, "type": s.Type, "data": data})
+		return yamlWithout(map[string]any{"apiVersion": "v1", "kind": "Secret",
+			"metadata": map[string]any{"name": s.Name, "namespace": s.Namespace}, "type": s.Type, "data": data})
 	}
 	if running != nil {
 		if from, err = masked(&before, wanted, "*** (before)"); err != nil {

@@ -37,7 +37,8 @@ func TestUnified(t *testing.T) {
 // Secrets.
 func TestDiff(t *testing.T) {
 	load := func(source manifest.Source) v1.Pod {
-		content, faults := manifest.NewLoader("n1", manifest.ModeStrict).Load(manifest.LoadRequest{Source: source, Data: []byte(good)})
+		content, faults := manifest.NewLoader("n1",
+			manifest.ModeStrict).Load(manifest.LoadRequest{Source: source, Data: []byte(good)})
 		if faults.Fatal() {
 			t.Fatal(faults)
 		}
@@ -47,7 +48,8 @@ func TestDiff(t *testing.T) {
 		return p
 	}
 	d := newFakeDaemon(t, load(manifest.SourceFile))
-	d.configMaps = []*v1.ConfigMap{{ObjectMeta: metav1.ObjectMeta{Name: "c", Namespace: "default"}, Data: map[string]string{"a": "1"}}}
+	d.configMaps = []*v1.ConfigMap{
+		{ObjectMeta: metav1.ObjectMeta{Name: "c", Namespace: "default"}, Data: map[string]string{"a": "1"}}}
 	d.start()
 	dir := t.TempDir()
 	run := func(stdin string, args ...string) (string, string, int) {
@@ -84,7 +86,8 @@ func TestDiff(t *testing.T) {
 			t.Errorf("%s: %d %q", args, code, errs)
 		}
 	}
-	if _, errs, code := run(strings.Replace(good, "image", "imge", 1), "-"); code != 2 || !strings.Contains(errs, "-:4: ") {
+	if _, errs, code := run(strings.Replace(good, "image", "imge", 1), "-"); code != 2 ||
+		!strings.Contains(errs, "-:4: ") {
 		t.Errorf("a faulty manifest: %d %q", code, errs)
 	}
 	d.stop()

@@ -36,7 +36,8 @@ with a fault the editor opens again. Save it without a change to cancel.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return runEdit(cmd, o, namespace, args) },
 	}
 	o.addFlags(cmd, "wait until the pod runs the change and is ready")
-	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "`namespace` of the object; required if several namespaces have one of this name")
+	cmd.Flags().StringVarP(&namespace, "namespace", "n", "",
+		"`namespace` of the object; required if several namespaces have one of this name")
 	return cmd
 }
 
@@ -70,7 +71,8 @@ func runEdit(cmd *cobra.Command, o editOptions, namespace string, args []string)
 
 // declaration returns the document of the manifest directory that declares an object, or why it
 // cannot be changed there.
-func (e *manifestEditor) declaration(n objectName, namespace string) (ref manifest.ObjectRef, found edit.Found, err error) {
+func (e *manifestEditor) declaration(n objectName, namespace string) (ref manifest.ObjectRef, found edit.Found,
+	err error) {
 	if ref, err = e.find(n, namespace); err != nil {
 		return ref, found, err
 	}
@@ -119,7 +121,8 @@ func (e *manifestEditor) editText(found edit.Found) (*edit.Document, error) {
 		edited := withoutLines(saved, faults)
 		if problem != nil && bytes.Equal(edited, text) {
 			keep = true
-			return nil, fmt.Errorf("edit cancelled, no valid changes were saved: %w; the edited text is kept in %s", problem, f.Name())
+			return nil, fmt.Errorf("edit cancelled, no valid changes were saved: %w; the edited text is kept in %s", problem,
+				f.Name())
 		}
 		if bytes.Equal(edited, text) || len(bytes.TrimSpace(edited)) == 0 {
 			_, err := fmt.Fprintln(e.cmd.OutOrStdout(), "Edit cancelled, no changes made.")
@@ -145,7 +148,8 @@ func (e *manifestEditor) parseEdited(ref manifest.ObjectRef, text []byte) (*edit
 	case len(docs) != 1:
 		return nil, fmt.Errorf("the text has %d objects; it must have one", len(docs))
 	case docs[0].Ref != ref:
-		return nil, fmt.Errorf("the object is now %s; it must stay %s, since another name would be another object", docs[0].Ref, ref)
+		return nil, fmt.Errorf("the object is now %s; it must stay %s, since another name would be another object",
+			docs[0].Ref, ref)
 	}
 	if !bytes.Contains(append([]byte("\n"), text...), []byte("\n---")) {
 		docs[0].Text = append(bytes.TrimRight(text, "\n"), '\n') // with the comments around it

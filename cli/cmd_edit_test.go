@@ -19,7 +19,8 @@ func editor(t *testing.T, script string) {
 
 func TestEdit(t *testing.T) {
 	dir := t.TempDir()
-	file := write(t, filepath.Join(dir, "web.yaml"), "# head\n---\n# web\n"+appliedPod+"---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: site}\n")
+	file := write(t, filepath.Join(dir, "web.yaml"),
+		"# head\n---\n# web\n"+appliedPod+"---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: site}\n")
 	d := manifestDaemon(t, dir, "")
 	run := func(args ...string) (string, error) {
 		out, _, err := execute(t, "", append([]string{"edit", "--api-socket", d.socket}, args...)...)
@@ -36,15 +37,18 @@ func TestEdit(t *testing.T) {
 	}
 	// The first text is invalid. The editor opens again and shows why.
 	t.Setenv("EDITED", filepath.Join(t.TempDir(), "edited"))
-	editor(t, `if [ -e "$EDITED" ]; then cp "$1" "$EDITED"; sed -i 's/^    imge:/    image:/; 1i# why' "$1"; else touch "$EDITED"; sed -i 's/image: .*/imge: registry.example\/web:2/' "$1"; fi`)
+	editor(t,
+		`if [ -e "$EDITED" ]; then cp "$1" "$EDITED"; sed -i 's/^    imge:/    image:/; 1i# why' "$1"; else touch "$EDITED"; sed -i 's/image: .*/imge: registry.example\/web:2/' "$1"; fi`)
 	out, err := run("pod/web-n1")
 	if err != nil || !strings.HasSuffix(out, "pod/web configured in "+file+"\n") {
 		t.Errorf("%v, %s", err, out)
 	}
-	if shown, _ := os.ReadFile(os.Getenv("EDITED")); !strings.HasPrefix(string(shown), "# podstead: the edited text:7: ") || !strings.Contains(string(shown), "imge") {
+	if shown, _ := os.ReadFile(os.Getenv("EDITED")); !strings.HasPrefix(string(shown),
+		"# podstead: the edited text:7: ") || !strings.Contains(string(shown), "imge") {
 		t.Errorf("the editor showed\n%s", shown)
 	}
-	want := "# head\n---\n# web\n# why\n" + strings.Replace(appliedPod, "web:1", "web:2", 1) + "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: site}\n"
+	want := "# head\n---\n# web\n# why\n" + strings.Replace(appliedPod, "web:1", "web:2", 1) +
+		"---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: site}\n"
 	if got, _ := os.ReadFile(file); string(got) != want {
 		t.Errorf("the file is\n%s\nwant\n%s", got, want)
 	}
@@ -53,7 +57,8 @@ func TestEdit(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	editor(t, `sed -i 's/name: site/name: other/' "$1"`)
 	out, err = run("cm/site")
-	if Code(err) != ExitFailed || !strings.Contains(err.Error(), "the object is now ConfigMap") || entries(t, dir) != before {
+	if Code(err) != ExitFailed || !strings.Contains(err.Error(), "the object is now ConfigMap") ||
+		entries(t, dir) != before {
 		t.Fatalf("another name: %v, %s", err, out)
 	}
 	_, kept, _ := strings.Cut(err.Error(), "the edited text is kept in ")
@@ -84,13 +89,16 @@ spec:
 		out, _, err := execute(t, "", append([]string{"set", "image", "--api-socket", d.socket}, args...)...)
 		return out, err
 	}
-	if out, err := run("pod/web", "main=registry.example/web:2"); err != nil || !strings.Contains(out, "+    image: registry.example/web:2 # pinned\n") {
+	if out, err := run("pod/web", "main=registry.example/web:2"); err != nil ||
+		!strings.Contains(out, "+    image: registry.example/web:2 # pinned\n") {
 		t.Errorf("%v, %s", err, out)
 	}
 	if got, _ := os.ReadFile(file); string(got) != strings.Replace(text, "web:1", "web:2", 1) {
 		t.Errorf("the file is\n%s", got)
 	}
-	if out, err := run("pod", "web-n1", "*=all:3", "side=side:2", "--dry-run=client"); err != nil || !strings.Contains(out, "+  - image: all:3\n") && !strings.Contains(out, "all:3") || !strings.Contains(out, "+    image: side:2\n") {
+	if out, err := run("pod", "web-n1", "*=all:3", "side=side:2", "--dry-run=client"); err != nil ||
+		!strings.Contains(out, "+  - image: all:3\n") && !strings.Contains(out, "all:3") ||
+		!strings.Contains(out, "+    image: side:2\n") {
 		t.Errorf("all: %v, %s", err, out)
 	}
 	for want, args := range map[string][]string{
@@ -110,10 +118,12 @@ func TestCreateRefusesWhatExists(t *testing.T) {
 	dir := t.TempDir()
 	file := write(t, filepath.Join(dir, "x.yaml"), appliedPod)
 	d := manifestDaemon(t, dir, "")
-	if _, _, err := execute(t, appliedPod, "create", "-f", "-", "--api-socket", d.socket); err == nil || !strings.Contains(err.Error(), "Pod default/web exists in "+file) {
+	if _, _, err := execute(t, appliedPod, "create", "-f", "-", "--api-socket", d.socket); err == nil ||
+		!strings.Contains(err.Error(), "Pod default/web exists in "+file) {
 		t.Errorf("got %v", err)
 	}
-	out, _, err := execute(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n", "create", "-f", "-", "--api-socket", d.socket)
+	out, _, err := execute(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n", "create", "-f", "-",
+		"--api-socket", d.socket)
 	if err != nil || out != "configmap/a created in "+filepath.Join(dir, "a-configmap.yaml")+"\n" {
 		t.Errorf("%v, %s", err, out)
 	}

@@ -40,10 +40,12 @@ a week and survive restarts of the daemon.`,
 	socketFlag(f, &o.socket)
 	f.StringVarP(&o.namespace, "namespace", "n", "", "only resources in this `namespace`")
 	f.BoolP("all-namespaces", "A", true, "all namespaces; this is the default")
-	f.StringVar(&o.about, "for", "", "only events of this `TYPE/NAME`; a name without a type is a pod, which may no longer exist")
+	f.StringVar(&o.about, "for", "",
+		"only events of this `TYPE/NAME`; a name without a type is a pod, which may no longer exist")
 	f.StringSliceVar(&o.types, "types", nil, "only events of these types: Normal, Warning")
 	f.BoolVarP(&o.watch, "watch", "w", false, "after listing, watch for new events")
-	f.StringVarP(&o.Output, "output", "o", "", "output format: wide, json, yaml, name, jsonpath=TEMPLATE or custom-columns=HEADER:PATH,...")
+	f.StringVarP(&o.Output, "output", "o", "",
+		"output format: wide, json, yaml, name, jsonpath=TEMPLATE or custom-columns=HEADER:PATH,...")
 	f.BoolVar(&o.NoHeaders, "no-headers", false, "do not print headers")
 	return cmd
 }

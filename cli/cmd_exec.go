@@ -24,7 +24,8 @@ type streamOptions struct {
 func (o *streamOptions) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	socketFlag(f, &o.socket)
-	f.StringVarP(&o.namespace, "namespace", "n", "", "`namespace` of the pod; required if pods in several namespaces have this name")
+	f.StringVarP(&o.namespace, "namespace", "n", "",
+		"`namespace` of the pod; required if pods in several namespaces have this name")
 	f.StringVarP(&o.container, "container", "c", "", "`name` of the container; required if the pod has more than one")
 	f.BoolVarP(&o.input, "stdin", "i", false, "pass stdin to the container")
 	f.BoolVarP(&o.tty, "tty", "t", false, "stdin is a TTY; requires --stdin")

@@ -74,17 +74,20 @@ are stable.`,
 	socketFlag(f, &o.socket)
 	f.StringVarP(&o.namespace, "namespace", "n", "", "only resources in this `namespace`")
 	f.BoolP("all-namespaces", "A", true, "all namespaces; this is the default")
-	f.StringSliceVarP(&o.files, "filename", "f", nil, "list what this `file` or directory declares, or - for standard input")
+	f.StringSliceVarP(&o.files, "filename", "f", nil,
+		"list what this `file` or directory declares, or - for standard input")
 	f.StringVarP(&o.labels, "selector", "l", "", "label `selector`, such as app=web,tier!=test")
 	f.StringVar(&o.fields, "field-selector", "", "field `selector`, such as status.phase!=Running")
-	f.StringVarP(&o.Output, "output", "o", "", "output format: wide, json, yaml, name, jsonpath=TEMPLATE or custom-columns=HEADER:PATH,...")
+	f.StringVarP(&o.Output, "output", "o", "",
+		"output format: wide, json, yaml, name, jsonpath=TEMPLATE or custom-columns=HEADER:PATH,...")
 	f.StringVar(&o.SortBy, "sort-by", "", "sort by the field at this JSONPath `expression`, such as .status.startTime")
 	f.BoolVar(&o.ShowLabels, "show-labels", false, "show labels as the last column")
 	f.StringSliceVarP(&o.LabelColumns, "label-columns", "L", nil, "show these `labels` as columns, such as app,tier")
 	f.BoolVar(&o.NoHeaders, "no-headers", false, "do not print headers")
 	f.BoolVarP(&o.watch, "watch", "w", false, "after listing, watch for changes")
 	f.BoolVar(&o.watchOnly, "watch-only", false, "watch for changes without listing first")
-	f.BoolVar(&o.watchEvents, "output-watch-events", false, "with --watch, print the type of each change: ADDED, MODIFIED or DELETED")
+	f.BoolVar(&o.watchEvents, "output-watch-events", false,
+		"with --watch, print the type of each change: ADDED, MODIFIED or DELETED")
 	return cmd
 }
 
@@ -124,7 +127,8 @@ func parseQueries(o getOptions, args []string) ([]objects.Query, error) {
 		}
 		at := slices.IndexFunc(queries, func(q objects.Query) bool { return q.Kind.Name == k.Name })
 		if at < 0 {
-			queries = append(queries, objects.Query{Kind: k, Namespace: o.namespace, Labels: o.labels, Fields: o.fields, Table: o.Output == "" || o.Output == "wide"})
+			queries = append(queries, objects.Query{Kind: k, Namespace: o.namespace, Labels: o.labels, Fields: o.fields,
+				Table: o.Output == "" || o.Output == "wide"})
 			at = len(queries) - 1
 		}
 		if name != "" {
@@ -253,7 +257,8 @@ func (g *getter) print(lists []*objects.List) error {
 			return err
 		}
 	}
-	if found == 0 && !slices.ContainsFunc(g.queries, func(q objects.Query) bool { return len(q.Names) > 0 && q.Kind.Name != "events" }) {
+	if found == 0 && !slices.ContainsFunc(g.queries,
+		func(q objects.Query) bool { return len(q.Names) > 0 && q.Kind.Name != "events" }) {
 		var names []string
 		for _, q := range g.queries {
 			names = append(names, q.Kind.Name)
@@ -271,7 +276,8 @@ func (g *getter) printMissing(ctx context.Context, q objects.Query, l *objects.L
 	}
 	missing := q.Missing(l.Objects)
 	for _, name := range missing {
-		g.cmd.PrintErrf("%s %q not found%s%s\n", q.Kind.Singular, name, objects.InNamespace(q.Namespace), q.Suggestion(ctx, g.client, name))
+		g.cmd.PrintErrf("%s %q not found%s%s\n", q.Kind.Singular, name, objects.InNamespace(q.Namespace),
+			q.Suggestion(ctx, g.client, name))
 	}
 	return len(missing)
 }
@@ -290,7 +296,8 @@ func (g *getter) watch(ctx context.Context) error {
 		return err
 	}
 	out := g.cmd.OutOrStdout()
-	p := output.WatchPrinter{Format: g.form, Kind: q.Kind, Out: out, Columns: l.Columns, ShowEvents: g.options.watchEvents, Layout: terminal.Layout{Terminal: terminal.Detect(out)}}
+	p := output.WatchPrinter{Format: g.form, Kind: q.Kind, Out: out, Columns: l.Columns, ShowEvents: g.options.watchEvents,
+		Layout: terminal.Layout{Terminal: terminal.Detect(out)}}
 	if !g.options.watchOnly {
 		var all []objects.Change
 		sorted, err := g.form.Sort(l.Objects)

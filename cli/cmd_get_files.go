@@ -17,34 +17,37 @@ import (
 func fileQueries(cmd *cobra.Command, o getOptions) ([]objects.Query, error) {
 	var queries []objects.Query
 	for _, path := range o.files {
-		err := manifestfile.Each(cmd.Context(), path, cmd.InOrStdin(), func(file string, data []byte, fault *manifest.Fault) error {
-			if fault != nil {
-				return *fault
-			}
-			docs, faults := edit.Documents(file, data)
-			if faults.Fatal() {
-				return faults
-			}
-			for _, doc := range docs {
-				k, err := objects.FindKind(doc.Ref.Kind)
-				if err != nil {
-					return err
+		err := manifestfile.Each(cmd.Context(), path, cmd.InOrStdin(),
+			func(file string, data []byte, fault *manifest.Fault) error {
+				if fault != nil {
+					return *fault
 				}
-				namespace := doc.Ref.Namespace
-				if !k.Namespaced {
-					namespace = ""
+				docs, faults := edit.Documents(file, data)
+				if faults.Fatal() {
+					return faults
 				}
-				at := slices.IndexFunc(queries, func(q objects.Query) bool { return q.Kind.Name == k.Name && q.Namespace == namespace })
-				if at < 0 {
-					queries = append(queries, objects.Query{Kind: k, Namespace: namespace, Table: o.Output == "" || o.Output == "wide"})
-					at = len(queries) - 1
+				for _, doc := range docs {
+					k, err := objects.FindKind(doc.Ref.Kind)
+					if err != nil {
+						return err
+					}
+					namespace := doc.Ref.Namespace
+					if !k.Namespaced {
+						namespace = ""
+					}
+					at := slices.IndexFunc(queries,
+						func(q objects.Query) bool { return q.Kind.Name == k.Name && q.Namespace == namespace })
+					if at < 0 {
+						queries = append(queries, objects.Query{Kind: k, Namespace: namespace, Table: o.Output == "" ||
+							o.Output == "wide"})
+						at = len(queries) - 1
+					}
+					if !slices.Contains(queries[at].Names, doc.Ref.Name) {
+						queries[at].Names = append(queries[at].Names, doc.Ref.Name)
+					}
 				}
-				if !slices.Contains(queries[at].Names, doc.Ref.Name) {
-					queries[at].Names = append(queries[at].Names, doc.Ref.Name)
-				}
-			}
-			return nil
-		})
+				return nil
+			})
 		if err != nil {
 			return nil, err
 		}

@@ -19,10 +19,12 @@ func TestGetObjects(t *testing.T) {
 		args string
 		want string
 	}{
-		{"configmaps", "NAMESPACE   NAME    KEYS     MANIFEST\ndefault     web     a,b      /etc/pods/web.yaml\nshop        empty   <none>   http://h/p\n"},
+		{"configmaps", "NAMESPACE   NAME    KEYS     MANIFEST\ndefault     web     a,b      /etc/pods/web.yaml\nshop       " +
+			" empty   <none>   http://h/p\n"},
 		{"cm web -o name", "configmap/web\n"},
 		{"configmap -n shop -o name", "configmap/empty\n"},
-		{"secrets", "NAMESPACE   NAME    TYPE     KEYS       MANIFEST\ndefault     login   Opaque   password   /etc/pods/web.yaml\n"},
+		{"secrets", "NAMESPACE   NAME    TYPE     KEYS       MANIFEST\ndefault     login   Opaque   password   " +
+			"/etc/pods/web.yaml\n"},
 		{"secret secret/login -o name", "secret/login\n"},
 		{"secrets -n none -o name", ""},
 		{"cm web -o jsonpath={.data.a}", "1"},
@@ -55,10 +57,13 @@ func TestValidateObjects(t *testing.T) {
 	}
 	write("c.yaml", strings.Replace(object, "one", "two", 1))
 	_, errs, err = execute(t, "", "validate", dir)
-	if Code(err) != 1 || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, "c.yaml: Secret default/a: metadata.name: already declared with different contents in "+filepath.Join(dir, "a.yaml")) {
+	if Code(err) != 1 || strings.Count(errs, "\n") != 1 ||
+		!strings.Contains(errs, "c.yaml: Secret default/a: metadata.name: already declared with different contents in "+
+			filepath.Join(dir, "a.yaml")) {
 		t.Errorf("%q %v", errs, err)
 	}
-	if out, _, _ := execute(t, "", "validate", "-o", "yaml", filepath.Join(dir, "b.yaml")); strings.Contains(out, "one") || !strings.Contains(out, "kind: Pod") {
+	if out, _, _ := execute(t, "", "validate", "-o", "yaml", filepath.Join(dir, "b.yaml")); strings.Contains(out, "one") ||
+		!strings.Contains(out, "kind: Pod") {
 		t.Errorf("printed %q", out)
 	}
 }

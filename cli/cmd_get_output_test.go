@@ -37,8 +37,10 @@ func labelled() []v1.Pod {
 
 func TestGetForms(t *testing.T) {
 	d := newFakeDaemon(t, labelled()...)
-	d.routes["GET /podstead/v1/images"] = answer(`[{"name":"docker.io/library/busybox:1","id":"sha256:0123456789abcdef","tags":["docker.io/library/busybox:1"],"size":2048,"state":"used"}]`)
-	d.routes["GET /podstead/v1/volumes"] = answer(`[{"namespace":"apps","name":"data","path":"/v/apps/data","pods":["apps/db"]}]`)
+	d.routes["GET /podstead/v1/images"] = answer(
+		`[{"name":"docker.io/library/busybox:1","id":"sha256:0123456789abcdef","tags":["docker.io/library/busybox:1"],"size":2048,"state":"used"}]`)
+	d.routes["GET /podstead/v1/volumes"] = answer(
+		`[{"namespace":"apps","name":"data","path":"/v/apps/data","pods":["apps/db"]}]`)
 	d.start()
 	for _, c := range []struct {
 		args []string
@@ -50,14 +52,18 @@ func TestGetForms(t *testing.T) {
 		{[]string{"pods", "--sort-by", ".spec.priority", "-o", "name"}, "pod/init-n1\npod/crash-n1\npod/web-n1\n"},
 		{[]string{"pods", "-o", "jsonpath={.items[*].metadata.name}"}, "crash-n1 init-n1 web-n1"},
 		{[]string{"pod", "web", "-o", "jsonpath={.metadata.labels.tier}"}, "front"},
-		{[]string{"pods", "-o", "custom-columns=POD:.metadata.name,PRIO:.spec.priority,NONE:.x"}, "POD        PRIO   NONE\ncrash-n1   99     <none>\ninit-n1    98     <none>\nweb-n1     100    <none>\n"},
+		{[]string{"pods", "-o", "custom-columns=POD:.metadata.name,PRIO:.spec.priority,NONE:.x"},
+			"POD        PRIO   NONE\ncrash-n1   99     <none>\ninit-n1    98     <none>\nweb-n1     100    <none>\n"},
 		{[]string{"pods", "-o", "custom-columns=POD:metadata.name", "--no-headers", "web"}, "web-n1\n"},
 		{[]string{"pod/web", "no/n1", "-o", "name"}, "pod/web-n1\nnode/n1\n"},
 		{[]string{"pods,nodes", "-o", "name"}, "pod/crash-n1\npod/init-n1\npod/web-n1\nnode/n1\n"},
-		{[]string{"pods", "--show-labels", "web", "--no-headers"}, "default   web-n1   2/2   Running   0   3h   app=x,tier=front\n"},
+		{[]string{"pods", "--show-labels", "web", "--no-headers"},
+			"default   web-n1   2/2   Running   0   3h   app=x,tier=front\n"},
 		{[]string{"ns", "-o", "name"}, "namespace/default\n"},
-		{[]string{"images"}, "IMAGE                         ID             SIZE      STATE   LAST USED\ndocker.io/library/busybox:1   0123456789ab   2.0 KiB   used    now\n"},
-		{[]string{"volumes", "-n", "apps"}, "NAMESPACE   CLAIM   REQUESTED   USED BY   PATH\napps        data    <none>      apps/db   /v/apps/data\n"},
+		{[]string{"images"}, "IMAGE                         ID             SIZE      STATE   LAST " +
+			"USED\ndocker.io/library/busybox:1   0123456789ab   2.0 KiB   used    now\n"},
+		{[]string{"volumes", "-n", "apps"},
+			"NAMESPACE   CLAIM   REQUESTED   USED BY   PATH\napps        data    <none>      apps/db   /v/apps/data\n"},
 	} {
 		out, errs, err := execute(t, "", append([]string{"get", "--api-socket", d.socket}, c.args...)...)
 		if err != nil || errs != "" || out != c.want {
@@ -65,7 +71,8 @@ func TestGetForms(t *testing.T) {
 		}
 	}
 	out, _, err := execute(t, "", "get", "nodes", "--api-socket", d.socket)
-	if err != nil || !strings.HasPrefix(out, "NAME   STATUS   ROLES    AGE") || !strings.Contains(out, "n1     Ready    <none>") {
+	if err != nil || !strings.HasPrefix(out, "NAME   STATUS   ROLES    AGE") ||
+		!strings.Contains(out, "n1     Ready    <none>") {
 		t.Errorf("get nodes: %v\n%s", err, out)
 	}
 }
@@ -75,7 +82,8 @@ func TestGetForms(t *testing.T) {
 func TestGetFiles(t *testing.T) {
 	d := newFakeDaemon(t, labelled()...)
 	d.start()
-	file := write(t, filepath.Join(t.TempDir(), "two.yaml"), strings.ReplaceAll(appliedPod, "name: web", "name: crash")+"---\n"+appliedPod)
+	file := write(t, filepath.Join(t.TempDir(), "two.yaml"),
+		strings.ReplaceAll(appliedPod, "name: web", "name: crash")+"---\n"+appliedPod)
 	get := func(args ...string) (string, string, error) {
 		t.Helper()
 		return execute(t, "", append([]string{"get", "--api-socket", d.socket}, args...)...)
@@ -83,8 +91,10 @@ func TestGetFiles(t *testing.T) {
 	if out, errs, err := get("-f", file, "-o", "name"); err != nil || out != "pod/crash-n1\npod/web-n1\n" {
 		t.Errorf("%q, %q, %v", out, errs, err)
 	}
-	other := write(t, filepath.Join(t.TempDir(), "other.yaml"), strings.ReplaceAll(appliedPod, "name: web", "name: nosuch"))
-	if out, errs, err := get("-f", other); Code(err) != ExitFailed || !strings.Contains(errs, `pod "nosuch" not found in namespace default`) {
+	other := write(t, filepath.Join(t.TempDir(), "other.yaml"),
+		strings.ReplaceAll(appliedPod, "name: web", "name: nosuch"))
+	if out, errs, err := get("-f", other); Code(err) != ExitFailed ||
+		!strings.Contains(errs, `pod "nosuch" not found in namespace default`) {
 		t.Errorf("a missing pod: %q, %q, %v", out, errs, err)
 	}
 	for want, args := range map[string][]string{
@@ -242,7 +252,8 @@ func TestServerTableEqualsLocalTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	local, _, err := execute(t, "", "get", "pods", "--show-labels", "--sort-by", ".metadata.namespace", "--api-socket", d.socket)
+	local, _, err := execute(t, "", "get", "pods", "--show-labels", "--sort-by", ".metadata.namespace", "--api-socket",
+		d.socket)
 	if err != nil || short != local || strings.Count(short, "\n") != len(samples())+1 {
 		t.Errorf("%v: server table\n%slocal table\n%s", err, short, local)
 	}

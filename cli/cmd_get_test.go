@@ -32,9 +32,10 @@ func execute(t *testing.T, stdin string, args ...string) (stdout, stderr string,
 
 func pod(name string, edit func(*v1.Pod)) v1.Pod {
 	p := v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name + "-n1", Namespace: "default", Annotations: map[string]string{"kubernetes.io/config.source": "file"}},
-		Spec:       v1.PodSpec{NodeName: "n1", Containers: []v1.Container{{Name: "a"}, {Name: "b"}}},
-		Status:     v1.PodStatus{Phase: v1.PodRunning, PodIP: "10.0.0.7"},
+		ObjectMeta: metav1.ObjectMeta{Name: name + "-n1", Namespace: "default",
+			Annotations: map[string]string{"kubernetes.io/config.source": "file"}},
+		Spec:   v1.PodSpec{NodeName: "n1", Containers: []v1.Container{{Name: "a"}, {Name: "b"}}},
+		Status: v1.PodStatus{Phase: v1.PodRunning, PodIP: "10.0.0.7"},
 	}
 	since := metav1.NewTime(time.Now().Add(-3 * time.Hour))
 	p.Status.StartTime = &since
@@ -47,11 +48,13 @@ func running(name string) v1.ContainerStatus {
 }
 
 func waiting(name, reason, message string) v1.ContainerStatus {
-	return v1.ContainerStatus{Name: name, State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: reason, Message: message}}}
+	return v1.ContainerStatus{Name: name,
+		State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: reason, Message: message}}}
 }
 
 func ended(name string, code int32, reason string) v1.ContainerStatus {
-	return v1.ContainerStatus{Name: name, State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: code, Reason: reason}}}
+	return v1.ContainerStatus{Name: name,
+		State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: code, Reason: reason}}}
 }
 
 func samples() []v1.Pod {
@@ -60,14 +63,16 @@ func samples() []v1.Pod {
 		pod("crash", func(p *v1.Pod) {
 			w := waiting("b", "CrashLoopBackOff", "back-off 10s restarting failed container=b")
 			w.RestartCount = 4
-			w.LastTerminationState.Terminated = &v1.ContainerStateTerminated{ExitCode: 137, Reason: "OOMKilled", FinishedAt: metav1.NewTime(time.Now().Add(-15*time.Minute - 30*time.Second))}
+			w.LastTerminationState.Terminated = &v1.ContainerStateTerminated{ExitCode: 137, Reason: "OOMKilled",
+				FinishedAt: metav1.NewTime(time.Now().Add(-15*time.Minute - 30*time.Second))}
 			p.Spec.Containers[1].Resources.Limits = v1.ResourceList{v1.ResourceMemory: resource.MustParse("64Mi")}
 			p.Status.ContainerStatuses = []v1.ContainerStatus{running("a"), w}
 		}),
 		pod("init", func(p *v1.Pod) {
 			p.Status.Phase = v1.PodPending
 			p.Spec.InitContainers = make([]v1.Container, 2)
-			p.Status.InitContainerStatuses = []v1.ContainerStatus{ended("i", 0, "Completed"), waiting("j", "PodInitializing", "")}
+			p.Status.InitContainerStatuses = []v1.ContainerStatus{ended("i", 0, "Completed"),
+				waiting("j", "PodInitializing", "")}
 			p.Status.ContainerStatuses = []v1.ContainerStatus{waiting("a", "PodInitializing", "")}
 		}),
 		pod("initfail", func(p *v1.Pod) {
@@ -112,7 +117,8 @@ prod        other-n1      0/2     Running            0             <none>   <non
 
 func TestGetPodsChoosesByEitherName(t *testing.T) {
 	socket := daemon(t, samples(), noFaults)
-	out, errs, err := execute(t, "", "get", "pods", "web", "crash-n1", "pod/job", "nosuch", "-o", "name", "--api-socket", socket)
+	out, errs, err := execute(t, "", "get", "pods", "web", "crash-n1", "pod/job", "nosuch", "-o", "name", "--api-socket",
+		socket)
 	if Code(err) != 1 || !Silent(err) {
 		t.Errorf("a missing pod: %v, want exit code 1 without a message", err)
 	}
@@ -129,7 +135,8 @@ func TestGetPodsObjects(t *testing.T) {
 	socket := daemon(t, samples(), noFaults)
 	out, _, err := execute(t, "", "get", "pods", "-o", "json", "--api-socket", socket)
 	var list v1.PodList
-	if err != nil || json.Unmarshal([]byte(out), &list) != nil || len(list.Items) != len(samples()) || list.Kind != "List" || list.Items[0].Kind != "Pod" {
+	if err != nil || json.Unmarshal([]byte(out), &list) != nil || len(list.Items) != len(samples()) ||
+		list.Kind != "List" || list.Items[0].Kind != "Pod" {
 		t.Errorf("-o json: %v\n%s", err, out)
 	}
 	out, _, err = execute(t, "", "get", "pods", "web", "-o", "yaml", "--api-socket", socket)
@@ -144,7 +151,8 @@ func TestGetPodsObjects(t *testing.T) {
 }
 
 func TestGetPodsPrintsFaults(t *testing.T) {
-	socket := daemon(t, nil, `[{"location":"/etc/pods","fault":"/etc/pods: is gone","units":[{"name":"/etc/pods/a.yaml","faults":["/etc/pods/a.yaml:3: x: wrong"]}]}]`)
+	socket := daemon(t, nil,
+		`[{"location":"/etc/pods","fault":"/etc/pods: is gone","units":[{"name":"/etc/pods/a.yaml","faults":["/etc/pods/a.yaml:3: x: wrong"]}]}]`)
 	out, errs, err := execute(t, "", "get", "pods", "--api-socket", socket)
 	if err != nil || out != "" {
 		t.Fatalf("%q %v", out, err)
@@ -187,7 +195,8 @@ func TestValidate(t *testing.T) {
 
 	write("twin.yaml", good)
 	_, errs, err = execute(t, "", "validate", dir)
-	if Code(err) != 1 || !Silent(err) || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, filepath.Join(dir, "web.yaml")) || !strings.Contains(errs, "twin.yaml") {
+	if Code(err) != 1 || !Silent(err) || strings.Count(errs, "\n") != 1 ||
+		!strings.Contains(errs, filepath.Join(dir, "web.yaml")) || !strings.Contains(errs, "twin.yaml") {
 		t.Errorf("two files with one name: %q %v", errs, err)
 	}
 
@@ -200,13 +209,15 @@ func TestValidate(t *testing.T) {
 	if strings.Count(errs, "\n") != 3 {
 		t.Errorf("want a line for each of three faults, got %q", errs)
 	}
-	_, errs, err = execute(t, strings.Replace(good, "b:1}", "b:1, zzz: 1}", 1), "validate", "--manifest-validation", "warn", "-")
+	_, errs, err = execute(t, strings.Replace(good, "b:1}", "b:1, zzz: 1}", 1), "validate", "--manifest-validation",
+		"warn", "-")
 	if err != nil || !strings.HasPrefix(errs, "warning: -:4: ") {
 		t.Errorf("mode warn: %q %v", errs, err)
 	}
 
 	out, _, err = execute(t, good, "validate", "-o", "yaml", "--hostname-override", "N1", "-")
-	if err != nil || !strings.Contains(out, "name: web-n1") || !strings.Contains(out, "terminationGracePeriodSeconds: 30") {
+	if err != nil || !strings.Contains(out, "name: web-n1") ||
+		!strings.Contains(out, "terminationGracePeriodSeconds: 30") {
 		t.Errorf("-o yaml: %v\n%s", err, out)
 	}
 
@@ -240,7 +251,8 @@ func TestVersion(t *testing.T) {
 		t.Errorf("version: %q %v", out, err)
 	}
 	for _, format := range []string{"json", "yaml"} {
-		if out, _, err := execute(t, "", "version", "-o", format); err != nil || !strings.Contains(out, "linux/arm") || strings.Contains(out, "commit") {
+		if out, _, err := execute(t, "", "version", "-o", format); err != nil || !strings.Contains(out, "linux/arm") ||
+			strings.Contains(out, "commit") {
 			t.Errorf("version -o %s: %q %v", format, out, err)
 		}
 	}

@@ -48,7 +48,8 @@ ctr installed.`,
 		},
 	}
 	socketFlag(cmd.Flags(), &socket)
-	cmd.Flags().StringVar(&name, "name", "", "`name` for the image of a single-image archive, if it has none or a different one")
+	cmd.Flags().StringVar(&name, "name", "",
+		"`name` for the image of a single-image archive, if it has none or a different one")
 	return cmd
 }
 
@@ -61,7 +62,8 @@ func loadArchive(cmd *cobra.Command, c *client.Client, file, name string) error 
 		}
 		defer f.Close()
 		if info, err := f.Stat(); err == nil && info.IsDir() {
-			return fmt.Errorf("failed to read archive: %s is a directory; load an OCI layout as a tar archive: tar -C %s -cf - . | podstead images load -", file, file)
+			return fmt.Errorf("failed to read archive: %s is a directory; load an OCI layout as a tar archive: tar -C %s -cf "+
+				"- . | podstead images load -", file, file)
 		}
 		from = f
 	}
@@ -77,7 +79,8 @@ func loadArchive(cmd *cobra.Command, c *client.Client, file, name string) error 
 		return fmt.Errorf("%s: %w", file, err)
 	}
 	for i := range list {
-		if _, err := fmt.Fprintf(cmd.OutOrStdout(), "loaded %s (%s, %s) in %s\n", list[i].Name, objects.ShortID(list[i].ID), objects.FormatSize(list[i].Size), took.Round(100*time.Millisecond)); err != nil {
+		if _, err := fmt.Fprintf(cmd.OutOrStdout(), "loaded %s (%s, %s) in %s\n", list[i].Name, objects.ShortID(list[i].ID),
+			objects.FormatSize(list[i].Size), took.Round(100*time.Millisecond)); err != nil {
 			return err
 		}
 	}

@@ -44,7 +44,8 @@ Image garbage collection can remove an image that no manifest refers to.`,
 		},
 	}
 	socketFlag(cmd.Flags(), &socket)
-	cmd.Flags().StringArrayVar(&secrets, "secret", nil, "`[NAMESPACE/]NAME` of a Secret with registry credentials; can be repeated, all must be in one namespace")
+	cmd.Flags().StringArrayVar(&secrets, "secret", nil,
+		"`[NAMESPACE/]NAME` of a Secret with registry credentials; can be repeated, all must be in one namespace")
 	return cmd
 }
 
@@ -66,7 +67,8 @@ func pullImage(cmd *cobra.Command, c *client.Client, name string, secrets []stri
 	if err != nil {
 		return imageError(cmd.Context(), err, "pull of "+name)
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "pulled %s (%s, %s) in %s\n", got.Name, objects.ShortID(got.ID), objects.FormatSize(got.Size), took.Round(100*time.Millisecond))
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "pulled %s (%s, %s) in %s\n", got.Name, objects.ShortID(got.ID),
+		objects.FormatSize(got.Size), took.Round(100*time.Millisecond))
 	return err
 }
 

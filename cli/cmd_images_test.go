@@ -29,15 +29,19 @@ func imageDaemon(t *testing.T, slow ...func()) (socket string) {
 	answer := func(w http.ResponseWriter, list ...api.Image) { _ = json.NewEncoder(w).Encode(list) }
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /podstead/v1/images", func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, api.Image{Name: "docker.io/library/a:1", ID: id, Size: 5 << 20, State: "unused", Pulled: time.Now(), LastUsed: time.Now().Add(-3 * time.Hour)},
-			api.Image{Name: "b:1", ID: id, Size: 700, State: "used"}, api.Image{Name: "c:1", ID: id, Size: 3 << 30, State: "wanted", Pulled: time.Now()}, api.Image{Name: "d:1", ID: id, Size: 1500, State: "foreign"})
+		answer(w, api.Image{Name: "docker.io/library/a:1", ID: id, Size: 5 << 20, State: "unused", Pulled: time.Now(),
+			LastUsed: time.Now().Add(-3 * time.Hour)},
+			api.Image{Name: "b:1", ID: id, Size: 700, State: "used"},
+			api.Image{Name: "c:1", ID: id, Size: 3 << 30, State: "wanted", Pulled: time.Now()},
+			api.Image{Name: "d:1", ID: id, Size: 1500, State: "foreign"})
 	})
 	mux.HandleFunc("POST /podstead/v1/images/prune", func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Query().Get("dryRun") {
 		case "true":
 			answer(w, api.Image{Name: "a:1", Size: 5 << 20}, api.Image{Name: "b:1", Size: 1 << 20})
 		default:
-			answer(w, api.Image{Name: "a:1", Size: 5 << 20}, api.Image{Name: "b:1", Size: 1 << 20, Error: "failed to remove image b:1: it is stuck"})
+			answer(w, api.Image{Name: "a:1", Size: 5 << 20},
+				api.Image{Name: "b:1", Size: 1 << 20, Error: "failed to remove image b:1: it is stuck"})
 		}
 	})
 	mux.HandleFunc("POST /podstead/v1/images/pull", func(w http.ResponseWriter, r *http.Request) {
@@ -63,7 +67,8 @@ func imageDaemon(t *testing.T, slow ...func()) (socket string) {
 			http.Error(w, "the archive is cut short", http.StatusBadRequest)
 			return
 		}
-		answer(w, api.Image{Name: r.URL.Query().Get("name") + string(data), ID: id, Size: 5 << 20}, api.Image{Name: "b:1", ID: id, Size: 700})
+		answer(w, api.Image{Name: r.URL.Query().Get("name") + string(data), ID: id, Size: 5 << 20},
+			api.Image{Name: "b:1", ID: id, Size: 700})
 	})
 	s := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
 	go func() { _ = s.Serve(l) }()
@@ -87,7 +92,8 @@ d:1                     0123456789ab   1.5 KiB   foreign   <unknown>
 func TestImagesPrune(t *testing.T) {
 	socket := imageDaemon(t)
 	out, errs, err := execute(t, "", "images", "prune", "--dry-run", "--api-socket", socket)
-	if err != nil || out != "would remove a:1 (5.0 MiB)\nwould remove b:1 (1.0 MiB)\n" || errs != "would remove 2 images, 6.0 MiB\n" {
+	if err != nil || out != "would remove a:1 (5.0 MiB)\nwould remove b:1 (1.0 MiB)\n" ||
+		errs != "would remove 2 images, 6.0 MiB\n" {
 		t.Errorf("dry run: %v %q %q", err, out, errs)
 	}
 	out, errs, err = execute(t, "", "images", "prune", "--api-socket", socket)
@@ -103,14 +109,18 @@ func withoutDuration(out string) string {
 
 func TestImagesPull(t *testing.T) {
 	socket := imageDaemon(t)
-	out, errs, err := execute(t, "", "images", "pull", "a:1", "--secret", "shop/one", "--secret", "shop/two", "--api-socket", socket)
-	if err != nil || withoutDuration(out) != "pulled docker.io/library/a:1 (0123456789ab, 5.0 MiB) in TIME\n" || errs != "pulling a:1\n" {
+	out, errs, err := execute(t, "", "images", "pull", "a:1", "--secret", "shop/one", "--secret", "shop/two",
+		"--api-socket", socket)
+	if err != nil || withoutDuration(out) != "pulled docker.io/library/a:1 (0123456789ab, 5.0 MiB) in TIME\n" ||
+		errs != "pulling a:1\n" {
 		t.Errorf("%v %q %q", err, out, errs)
 	}
-	if _, _, err := execute(t, "", "images", "pull", "b:1", "--api-socket", socket); err == nil || err.Error() != "cannot pull image: there is none" {
+	if _, _, err := execute(t, "", "images", "pull", "b:1", "--api-socket", socket); err == nil ||
+		err.Error() != "cannot pull image: there is none" {
 		t.Errorf("error %v", err)
 	}
-	if _, _, err := execute(t, "", "images", "pull", "a:1", "--secret", "one", "--secret", "shop/two", "--api-socket", socket); err == nil || !strings.Contains(err.Error(), "one namespace") {
+	if _, _, err := execute(t, "", "images", "pull", "a:1", "--secret", "one", "--secret", "shop/two", "--api-socket",
+		socket); err == nil || !strings.Contains(err.Error(), "one namespace") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -137,11 +147,14 @@ func TestImagesLoad(t *testing.T) {
 	file := filepath.Join(dir, "a.tar")
 	out, errs, err := execute(t, "-two", "images", "load", "--name", "a:1", file, "-", "--api-socket", socket)
 	want := "loaded a:1-one (0123456789ab, 5.0 MiB) in TIME\nloaded b:1 (0123456789ab, 700 B) in TIME\n"
-	if err != nil || withoutDuration(out) != want+strings.ReplaceAll(want, "one", "two") || errs != "loading "+file+"\nloading -\n" {
+	if err != nil || withoutDuration(out) != want+strings.ReplaceAll(want, "one", "two") ||
+		errs != "loading "+file+"\nloading -\n" {
 		t.Errorf("%v %q %q", err, out, errs)
 	}
-	for name, want := range map[string]string{"bad.tar": "bad.tar: the archive is cut short", "none.tar": "no such file", "": "is a directory; load an OCI layout as a tar archive"} {
-		if _, _, err := execute(t, "", "images", "load", filepath.Join(dir, name), "--api-socket", socket); err == nil || !strings.Contains(err.Error(), want) {
+	for name, want := range map[string]string{"bad.tar": "bad.tar: the archive is cut short", "none.tar": "no such file",
+		"": "is a directory; load an OCI layout as a tar archive"} {
+		if _, _, err := execute(t, "", "images", "load", filepath.Join(dir, name), "--api-socket", socket); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}

@@ -91,11 +91,15 @@ the same for every address. Start the daemon with --address and --port for it.`,
 	}
 	socketFlag(cmd.Flags(), &socket)
 	cmd.Flags().StringVar(&role, "role", "admin", "role of the user: read, exec, edit or admin")
-	durationVar(cmd.Flags(), &duration, "duration", 0, "`duration` for which the certificate is valid (default 24h, for the role read 720h)")
-	cmd.Flags().StringVar(&server, "server", "", "`URL` of this node for clients on other machines, such as https://edge.example.com:10250 (default: the port on 127.0.0.1)")
-	cmd.Flags().StringVarP(&output, "output", "o", "", "`file` to merge the context into (default: write to standard output)")
+	durationVar(cmd.Flags(), &duration, "duration", 0,
+		"`duration` for which the certificate is valid (default 24h, for the role read 720h)")
+	cmd.Flags().StringVar(&server, "server", "", "`URL` of this node for clients on other machines, such as "+
+		"https://edge.example.com:10250 (default: the port on 127.0.0.1)")
+	cmd.Flags().StringVarP(&output, "output", "o", "",
+		"`file` to merge the context into (default: write to standard output)")
 	cmd.Flags().BoolVar(&revoke, "revoke", false, "revoke every kubeconfig that was created so far, and close the port")
-	cmd.Flags().StringVar(&revokeID, "revoke-id", "", "revoke the kubeconfig with this `ID`, which is printed when it is created and is in the log of the daemon")
+	cmd.Flags().StringVar(&revokeID, "revoke-id", "",
+		"revoke the kubeconfig with this `ID`, which is printed when it is created and is in the log of the daemon")
 	return cmd
 }
 
@@ -108,8 +112,10 @@ type kubeconfigRequest struct {
 // checkServer checks the URL of --server.
 func checkServer(text string) error {
 	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || strings.Trim(u.Path, "/") != "" {
-		return fmt.Errorf("--server %q: must be a URL with a host and nothing else, such as https://edge.example.com:10250", text)
+	if err != nil || u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" ||
+		strings.Trim(u.Path, "/") != "" {
+		return fmt.Errorf("--server %q: must be a URL with a host and nothing else, such as https://edge.example.com:10250",
+			text)
 	}
 	return nil
 }
@@ -131,7 +137,8 @@ func (a *access) useServer(cmd *cobra.Command, server string) error {
 		u.Host = net.JoinHostPort(u.Hostname(), port)
 	}
 	if a.RemoteAddress == "" {
-		cmd.PrintErrf("the daemon serves no other machines yet, only %s: start it with --address and --port, or forward a port to it\n", a.Server)
+		cmd.PrintErrf("the daemon serves no other machines yet, only %s: start it with --address and --port, or forward a "+
+			"port to it\n", a.Server)
 	}
 	a.Server, a.verifyName = "https://"+u.Host, a.ServerName
 	return nil
@@ -163,7 +170,8 @@ func createKubeconfig(cmd *cobra.Command, c *client.Client, r kubeconfigRequest)
 	if err != nil {
 		return err
 	}
-	cmd.PrintErrf("context %s written to %s, valid until %s, ID %s\n", a.context(), output, a.Expires.Local().Format(time.DateTime), a.ID)
+	cmd.PrintErrf("context %s written to %s, valid until %s, ID %s\n", a.context(), output,
+		a.Expires.Local().Format(time.DateTime), a.ID)
 	if current != a.context() {
 		cmd.PrintErrf("the current context is still %s; use kubectl --context %s\n", current, a.context())
 	}
@@ -187,7 +195,8 @@ func (a *access) merge(into map[string]any) map[string]any {
 	}
 	for list, entry := range map[string]map[string]any{
 		"clusters": {"cluster": cluster},
-		"users":    {"user": map[string]any{"client-certificate-data": encode(a.ClientCertificate), "client-key-data": encode(a.ClientKey)}},
+		"users": {"user": map[string]any{"client-certificate-data": encode(a.ClientCertificate),
+			"client-key-data": encode(a.ClientKey)}},
 		"contexts": {"context": map[string]any{"cluster": name, "user": name}},
 	} {
 		entry["name"] = name

@@ -13,7 +13,8 @@ import (
 )
 
 func granted(server string) *access {
-	return &access{Kubeconfig: api.Kubeconfig{Node: "edge", User: "podstead-read", Role: "read", Server: server, CertificateAuthority: "ca", ClientCertificate: "cert", ClientKey: "key"}}
+	return &access{Kubeconfig: api.Kubeconfig{Node: "edge", User: "podstead-read", Role: "read", Server: server,
+		CertificateAuthority: "ca", ClientCertificate: "cert", ClientKey: "key"}}
 }
 
 func TestKubeconfigFormat(t *testing.T) {
@@ -71,7 +72,8 @@ extensions: [{name: x, extension: {a: 1}}]
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, words := range []string{"https://prod", "https://127.0.0.1:2", "current-context: prod", "extension", "client-key-data: a2V5"} {
+	for _, words := range []string{"https://prod", "https://127.0.0.1:2", "current-context: prod", "extension",
+		"client-key-data: a2V5"} {
 		if !strings.Contains(string(data), words) {
 			t.Errorf("no %q in\n%s", words, data)
 		}
@@ -128,7 +130,8 @@ func TestKubeconfigForAnotherMachine(t *testing.T) {
 			t.Errorf("%s: %v", url, err)
 		}
 		data, err := yaml.Marshal(a.merge(nil))
-		if err != nil || !strings.Contains(string(data), "    server: "+want+"\n    tls-server-name: node.podstead.internal\n") {
+		if err != nil || !strings.Contains(string(data),
+			"    server: "+want+"\n    tls-server-name: node.podstead.internal\n") {
 			t.Errorf("%s: %v\n%s", url, err, data)
 		}
 	}
@@ -136,10 +139,12 @@ func TestKubeconfigForAnotherMachine(t *testing.T) {
 	a, cmd, stderr := granted("https://127.0.0.1:10250"), kubeconfigCommand(), &strings.Builder{}
 	a.ServerName = "node.podstead.internal"
 	cmd.SetErr(stderr)
-	if err := a.useServer(cmd, "https://edge"); err != nil || a.Server != "https://edge:10250" || !strings.Contains(stderr.String(), "start it with --address and --port") {
+	if err := a.useServer(cmd, "https://edge"); err != nil || a.Server != "https://edge:10250" ||
+		!strings.Contains(stderr.String(), "start it with --address and --port") {
 		t.Errorf("%s, %v, %s", a.Server, err, stderr)
 	}
-	if err := granted("x").useServer(cmd, "https://edge"); err == nil || !strings.Contains(err.Error(), "restart the daemon") {
+	if err := granted("x").useServer(cmd, "https://edge"); err == nil ||
+		!strings.Contains(err.Error(), "restart the daemon") {
 		t.Errorf("an earlier daemon: %v", err)
 	}
 }

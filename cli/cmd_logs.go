@@ -72,15 +72,18 @@ With --selector or --all-containers the logs are printed one after the other, or
 	}
 	f := cmd.Flags()
 	socketFlag(f, &o.socket)
-	f.StringVarP(&o.namespace, "namespace", "n", "", "`namespace` of the pod; required if pods in several namespaces have this name")
+	f.StringVarP(&o.namespace, "namespace", "n", "",
+		"`namespace` of the pod; required if pods in several namespaces have this name")
 	f.StringVarP(&o.container, "container", "c", "", "`name` of the container; required if the pod has more than one")
 	f.BoolVarP(&o.follow, "follow", "f", false, "stream the log as it is written")
 	f.BoolVarP(&o.previous, "previous", "p", false, "print the log of the previous instance of the container")
 	f.Int64Var(&o.tail, "tail", -1, "number of most recent `lines` to print; -1 prints all")
 	f.Var((*durationValue)(&o.since), "since", "only print logs newer than this `duration`, such as 10m, 2h or 3d")
 	f.StringVar(&o.sinceTime, "since-time", "", "only print logs newer than this `time`, such as 2026-01-31T12:00:00Z")
-	f.StringVarP(&o.selector, "selector", "l", "", "print the logs of all pods with these labels: a `selector`, such as app=web")
-	f.BoolVar(&o.allContainers, "all-containers", false, "print the logs of all containers of the pod, init containers included")
+	f.StringVarP(&o.selector, "selector", "l", "",
+		"print the logs of all pods with these labels: a `selector`, such as app=web")
+	f.BoolVar(&o.allContainers, "all-containers", false,
+		"print the logs of all containers of the pod, init containers included")
 	f.BoolVar(&o.prefix, "prefix", false, "begin each line with its pod and container")
 	f.BoolVar(&o.timestamps, "timestamps", false, "include a timestamp on each line")
 	return cmd
@@ -97,7 +100,8 @@ func runLogs(cmd *cobra.Command, o logsOptions, args []string) error {
 	}
 	if o.sinceTime != "" {
 		if _, err := time.Parse(time.RFC3339Nano, o.sinceTime); err != nil {
-			return usageError(fmt.Errorf("--since-time %q: must be a time with its zone (RFC 3339), such as 2026-01-31T12:00:00Z", o.sinceTime))
+			return usageError(
+				fmt.Errorf("--since-time %q: must be a time with its zone (RFC 3339), such as 2026-01-31T12:00:00Z", o.sinceTime))
 		}
 	}
 	err := printLogs(cmd, o, args)

@@ -99,7 +99,8 @@ func TestLogsErrors(t *testing.T) {
 			t.Errorf("%s: %v, want %q", c.args, err, c.want)
 		}
 	}
-	if _, _, err := execute(t, "", "logs", "--api-socket", socket, "web", "-p"); err == nil || err.Error() != `container "a" has no previous instance` {
+	if _, _, err := execute(t, "", "logs", "--api-socket", socket, "web", "-p"); err == nil ||
+		err.Error() != `container "a" has no previous instance` {
 		t.Errorf("error of the daemon: %v", err)
 	}
 }

@@ -54,8 +54,10 @@ the pod or podstead restart. Ctrl-C stops it.`,
 	}
 	f := cmd.Flags()
 	socketFlag(f, &o.socket)
-	f.StringVarP(&o.namespace, "namespace", "n", "", "`namespace` of the pod; required if pods in several namespaces have this name")
-	f.StringSliceVar(&o.addresses, "address", []string{"localhost"}, "local `addresses` to listen on; localhost means 127.0.0.1 and ::1")
+	f.StringVarP(&o.namespace, "namespace", "n", "",
+		"`namespace` of the pod; required if pods in several namespaces have this name")
+	f.StringSliceVar(&o.addresses, "address", []string{"localhost"},
+		"local `addresses` to listen on; localhost means 127.0.0.1 and ::1")
 	return cmd
 }
 
@@ -118,7 +120,8 @@ func parsePorts(text string, pod *v1.Pod) (local, remote uint16, err error) {
 		remote, ok = namedPort(pod, after)
 	}
 	if !ok || remote == 0 {
-		return 0, 0, usageError(fmt.Errorf("port %q: must be a number from 1 to 65535, or the name of a port of pod %q", after, pod.Name))
+		return 0, 0,
+			usageError(fmt.Errorf("port %q: must be a number from 1 to 65535, or the name of a port of pod %q", after, pod.Name))
 	}
 	switch {
 	case !both:

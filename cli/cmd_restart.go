@@ -43,7 +43,8 @@ by its restartPolicy is not restarted; remove its manifest and add it again inst
 	}
 	f := cmd.Flags()
 	socketFlag(f, &o.socket)
-	f.StringVarP(&o.namespace, "namespace", "n", "", "`namespace` of the pod; required if pods in several namespaces have this name")
+	f.StringVarP(&o.namespace, "namespace", "n", "",
+		"`namespace` of the pod; required if pods in several namespaces have this name")
 	f.BoolVar(&o.wait, "wait", false, "wait until the pod has restarted and is ready")
 	durationVar(f, &o.timeout, "timeout", defaultTimeout, "how long to wait")
 	return cmd
@@ -78,7 +79,8 @@ func runRestart(cmd *cobra.Command, o restartOptions, names []string) error {
 	if !o.wait {
 		return nil
 	}
-	w := wait.Waiter{Client: c, Out: cmd.OutOrStdout(), ErrOut: cmd.ErrOrStderr(), Timeout: o.timeout, Kind: objects.PodKind(), Verb: "restarted"}
+	w := wait.Waiter{Client: c, Out: cmd.OutOrStdout(), ErrOut: cmd.ErrOrStderr(), Timeout: o.timeout,
+		Kind: objects.PodKind(), Verb: "restarted"}
 	for _, pod := range pods {
 		w.Targets = append(w.Targets, &wait.Target{Namespace: pod.Namespace, Name: pod.Name, Condition: wait.Restarted(pod)})
 	}

@@ -47,7 +47,8 @@ the new one does not become ready in time.`,
 func (o *rolloutOptions) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	socketFlag(f, &o.socket)
-	f.StringVarP(&o.namespace, "namespace", "n", "", "`namespace` of the pod; required if pods in several namespaces have this name")
+	f.StringVarP(&o.namespace, "namespace", "n", "",
+		"`namespace` of the pod; required if pods in several namespaces have this name")
 }
 
 func (o *rolloutOptions) outputFlag(cmd *cobra.Command) {
@@ -239,7 +240,8 @@ stays in effect until the manifest changes, or until podstead rollout retry.`,
 		},
 	}
 	o.flags(cmd)
-	cmd.Flags().StringVar(&o.revision, "to-revision", "", "the `revision` to return to (default: the previous one that was ready)")
+	cmd.Flags().StringVar(&o.revision, "to-revision", "",
+		"the `revision` to return to (default: the previous one that was ready)")
 	return cmd
 }
 
@@ -263,7 +265,8 @@ func rolloutRetryCommand() *cobra.Command {
 }
 
 // requestRollout asks the daemon to change which revision is in effect.
-func requestRollout(cmd *cobra.Command, o rolloutOptions, args []string, request func(context.Context, *client.Client, *v1.Pod) (api.Rollout, error)) error {
+func requestRollout(cmd *cobra.Command, o rolloutOptions, args []string,
+	request func(context.Context, *client.Client, *v1.Pod) (api.Rollout, error)) error {
 	c, pod, err := o.find(cmd, args)
 	if err != nil {
 		return err
@@ -275,6 +278,7 @@ func requestRollout(cmd *cobra.Command, o rolloutOptions, args []string, request
 	if r.State == "" {
 		return errors.New("the daemon reported no rollout")
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "pod/%s %s; podstead rollout status shows the progress\n", r.Name, objects.RolloutSummary(&r, time.Now()))
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "pod/%s %s; podstead rollout status shows the progress\n", r.Name,
+		objects.RolloutSummary(&r, time.Now()))
 	return err
 }

@@ -48,7 +48,8 @@ the pod; podstead rollout undo returns to its previous revision.
 		RunE: func(cmd *cobra.Command, args []string) error { return runSetImage(cmd, o, namespace, podArgs(args)) },
 	}
 	o.addFlags(cmd, "wait until the pod runs the image and is ready")
-	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "`namespace` of the pod; required if pods in several namespaces have this name")
+	cmd.Flags().StringVarP(&namespace, "namespace", "n", "",
+		"`namespace` of the pod; required if pods in several namespaces have this name")
 	cmd.ValidArgsFunction = completeFirst(completePods)
 	return cmd
 }
@@ -61,7 +62,8 @@ func runSetImage(cmd *cobra.Command, o editOptions, namespace string, args []str
 			return usageError(fmt.Errorf("%q: must be CONTAINER=IMAGE", arg))
 		}
 		if _, err := reference.ParseNormalizedNamed(image); err != nil {
-			return usageError(fmt.Errorf("%q is not a valid image (%w): write it as HOST/REPOSITORY:TAG, in lower case except for the tag", image, err))
+			return usageError(fmt.Errorf("%q is not a valid image (%w): write it as HOST/REPOSITORY:TAG, in lower case except "+
+				"for the tag", image, err))
 		}
 		images[container] = image
 	}

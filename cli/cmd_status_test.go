@@ -18,11 +18,13 @@ import (
 // unhealthyNode is the status of a node with many problems.
 func unhealthyNode() *nodestatus.Status {
 	node := v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "edge-7"}}
-	node.Status.NodeInfo = v1.NodeSystemInfo{ContainerRuntimeVersion: "containerd://2.4.2", KubeletVersion: "v1.36.6+podstead-1.2.3", KernelVersion: "6.1.0"}
+	node.Status.NodeInfo = v1.NodeSystemInfo{ContainerRuntimeVersion: "containerd://2.4.2",
+		KubeletVersion: "v1.36.6+podstead-1.2.3", KernelVersion: "6.1.0"}
 	node.Status.Conditions = []v1.NodeCondition{
 		{Type: v1.NodeReady, Status: v1.ConditionTrue, LastTransitionTime: ago(48 * time.Hour)},
 		{Type: v1.NodeMemoryPressure, Status: v1.ConditionFalse},
-		{Type: v1.NodeDiskPressure, Status: v1.ConditionTrue, LastTransitionTime: ago(5 * time.Minute), Message: "nodefs.available is 4%, below the threshold of 10%"},
+		{Type: v1.NodeDiskPressure, Status: v1.ConditionTrue, LastTransitionTime: ago(5 * time.Minute),
+			Message: "nodefs.available is 4%, below the threshold of 10%"},
 	}
 	var pods []v1.Pod
 	for _, p := range samples() {
@@ -35,8 +37,10 @@ func unhealthyNode() *nodestatus.Status {
 	}
 	return &nodestatus.Status{Node: node, Pods: pods, Now: noon, Sources: []api.ManifestSource{
 		{Source: "file", Location: "/etc/pods", Delivered: true, Time: ago(time.Minute).Time, Units: []api.ManifestUnit{
-			{Name: "/etc/pods/web.yaml", Pods: []string{"default/web"}, Faults: []string{"/etc/pods/web.yaml:3: spec.container: is no field of a pod; did you mean containers?"}},
-			{Name: "/etc/pods/b.yaml", Pods: []string{"default/b", "default/c"}, Warnings: []string{"/etc/pods/b.yaml:9: is odd"}},
+			{Name: "/etc/pods/web.yaml", Pods: []string{"default/web"},
+				Faults: []string{"/etc/pods/web.yaml:3: spec.container: is no field of a pod; did you mean containers?"}},
+			{Name: "/etc/pods/b.yaml", Pods: []string{"default/b", "default/c"},
+				Warnings: []string{"/etc/pods/b.yaml:9: is odd"}},
 		}},
 		{Source: "http", Location: "http://boot/pods", Fault: "http://boot/pods: answers 503"},
 	}}
@@ -50,7 +54,8 @@ func TestStatusText(t *testing.T) {
 		t.Error("an unhealthy node is healthy")
 	}
 	golden(t, "status.json", string(indented(t, s.Summary())))
-	healthy := &nodestatus.Status{Node: s.Node, Pods: s.Pods[:1], Now: noon, Sources: []api.ManifestSource{{Source: "file", Location: "/etc/pods", Delivered: true}}}
+	healthy := &nodestatus.Status{Node: s.Node, Pods: s.Pods[:1], Now: noon,
+		Sources: []api.ManifestSource{{Source: "file", Location: "/etc/pods", Delivered: true}}}
 	golden(t, "status-healthy.txt", healthy.Text(terminal.Terminal{}))
 	if !healthy.Healthy() {
 		t.Error("a healthy node is not healthy")
@@ -61,14 +66,18 @@ func TestStatusText(t *testing.T) {
 // revision, was neither unread nor are last good manifests in use.
 func TestStatusOfIncompleteSource(t *testing.T) {
 	for want, incomplete := range map[string][]string{
-		"1 pod in 2 manifests, incomplete because z.yaml is invalid; cleanup is suspended until it is valid\n": {"/etc/pods/z.yaml"},
-		"incomplete because http://boot/pods is invalid; cleanup is suspended until it is valid\n":             {"http://boot/pods"},
-		"incomplete because y.yaml and z.yaml are invalid; cleanup is suspended until they are valid\n":        {"/etc/pods/y.yaml", "/etc/pods/z.yaml"},
-		"incomplete because x.yaml and 2 more are invalid; cleanup is suspended until they are valid\n":        {"/etc/pods/x.yaml", "/etc/pods/y.yaml", "/etc/pods/z.yaml"},
+		"1 pod in 2 manifests, incomplete because z.yaml is invalid; cleanup is suspended until it is valid\n": {
+			"/etc/pods/z.yaml"},
+		"incomplete because http://boot/pods is invalid; cleanup is suspended until it is valid\n": {"http://boot/pods"},
+		"incomplete because y.yaml and z.yaml are invalid; cleanup is suspended until they are valid\n": {"/etc/pods/y.yaml",
+			"/etc/pods/z.yaml"},
+		"incomplete because x.yaml and 2 more are invalid; cleanup is suspended until they are valid\n": {"/etc/pods/x.yaml",
+			"/etc/pods/y.yaml", "/etc/pods/z.yaml"},
 	} {
 		s := &nodestatus.Status{Node: unhealthyNode().Node, Now: noon, Sources: []api.ManifestSource{{
 			Source: "file", Location: "/etc/pods", Time: noon, Incomplete: incomplete,
-			Units: []api.ManifestUnit{{Name: "/etc/pods/web.yaml", Pods: []string{"default/web"}}, {Name: "/etc/pods/z.yaml", Faults: []string{"/etc/pods/z.yaml: x"}}},
+			Units: []api.ManifestUnit{{Name: "/etc/pods/web.yaml", Pods: []string{"default/web"}},
+				{Name: "/etc/pods/z.yaml", Faults: []string{"/etc/pods/z.yaml: x"}}},
 		}}}
 		if text := s.Text(terminal.Terminal{}); !strings.Contains(text, want) || strings.Contains(text, "not read since") {
 			t.Errorf("want %q in:\n%s", want, text)
@@ -97,7 +106,8 @@ func TestStatusCommand(t *testing.T) {
 		Healthy bool
 		Pods    map[string]int
 	}
-	if Code(err) != 1 || !Silent(err) || json.Unmarshal([]byte(out), &s) != nil || s.Healthy || s.Pods["failing"] != 1 || s.Pods["ready"] != 1 {
+	if Code(err) != 1 || !Silent(err) || json.Unmarshal([]byte(out), &s) != nil || s.Healthy || s.Pods["failing"] != 1 ||
+		s.Pods["ready"] != 1 {
 		t.Errorf("with a failing pod: %v\n%s", err, out)
 	}
 	if _, _, err := execute(t, "", "status", "-o", "wide", "--api-socket", d.socket); Code(err) != ExitUsage {
@@ -107,7 +117,9 @@ func TestStatusCommand(t *testing.T) {
 
 func TestEventsCommand(t *testing.T) {
 	d := newFakeDaemon(t)
-	d.events = append(sampleEvents(), v1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "n1.x"}, InvolvedObject: v1.ObjectReference{Kind: "Node", Name: "n1"}, Type: "Normal", Reason: "Starting"})
+	d.events = append(sampleEvents(),
+		v1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "n1.x"},
+			InvolvedObject: v1.ObjectReference{Kind: "Node", Name: "n1"}, Type: "Normal", Reason: "Starting"})
 	d.start()
 	for args, want := range map[string]string{
 		"":                         "Starting Pulled BackOff",
@@ -118,12 +130,15 @@ func TestEventsCommand(t *testing.T) {
 		"--types Normal,Warning":   "Starting Pulled BackOff",
 		"--for web --types=Normal": "Pulled",
 	} {
-		out, errs, err := execute(t, "", append([]string{"events", "-o", "jsonpath={.items[*].reason}", "--api-socket", d.socket}, strings.Fields(args)...)...)
+		out, errs, err := execute(t, "",
+			append([]string{"events", "-o", "jsonpath={.items[*].reason}", "--api-socket", d.socket},
+				strings.Fields(args)...)...)
 		if err != nil || errs != "" || out != want {
 			t.Errorf("events %s: %q %q %v, want %q", args, out, errs, err, want)
 		}
 	}
-	if _, errs, err := execute(t, "", "events", "--for", "none", "--api-socket", d.socket); err != nil || errs != "no events found\n" {
+	if _, errs, err := execute(t, "", "events", "--for", "none", "--api-socket", d.socket); err != nil ||
+		errs != "no events found\n" {
 		t.Errorf("none: %q %v", errs, err)
 	}
 	if _, _, err := execute(t, "", "events", "--types", "Odd", "--api-socket", d.socket); Code(err) != ExitUsage {
@@ -163,7 +178,8 @@ func TestCompletion(t *testing.T) {
 			t.Errorf("%s: %v", shell, err)
 		}
 	}
-	if out, _, err := execute(t, "", "completion", "fishy"); Code(err) != ExitUsage || out != "" || !strings.Contains(err.Error(), "completion fish?") {
+	if out, _, err := execute(t, "", "completion", "fishy"); Code(err) != ExitUsage || out != "" ||
+		!strings.Contains(err.Error(), "completion fish?") {
 		t.Errorf("an unknown shell: %v, %q", err, out)
 	}
 	if out, _, err := execute(t, "", "completion"); err != nil || !strings.Contains(out, "bash") {
@@ -174,23 +190,31 @@ func TestCompletion(t *testing.T) {
 // Files that are not read, and containers with a previous environment, are no failure but shown.
 func TestStatusOfIgnoredAndOutdated(t *testing.T) {
 	p := ready(samples()[0])
-	p.Status.Conditions = append(p.Status.Conditions, v1.PodCondition{Type: "podstead.io/EnvironmentOutdated", Status: v1.ConditionTrue, Message: "container a runs with a previous ConfigMap default/c; to use the present one: podstead restart web"})
+	p.Status.Conditions = append(p.Status.Conditions,
+		v1.PodCondition{Type: "podstead.io/EnvironmentOutdated", Status: v1.ConditionTrue,
+			Message: "container a runs with a previous ConfigMap default/c; to use the present one: podstead restart web"})
 	s := unhealthyNode()
-	s.Pods, s.Sources = []v1.Pod{p}, []api.ManifestSource{{Source: "file", Location: "/etc/pods", Delivered: true, Time: noon, Ignored: []string{"old", "web.yaml.bak"}}}
+	s.Pods, s.Sources = []v1.Pod{p},
+		[]api.ManifestSource{{Source: "file", Location: "/etc/pods", Delivered: true, Time: noon,
+			Ignored: []string{"old", "web.yaml.bak"}}}
 	text := s.Text(terminal.Terminal{})
 	for _, want := range []string{
 		"  ignored: 2 entries are not read: old, web.yaml.bak\n",
-		"Outdated:  default/web: container a runs with a previous ConfigMap default/c; to use the present one: podstead restart web\n",
+		"Outdated:  default/web: container a runs with a previous ConfigMap default/c; to use the present one: podstead " +
+			"restart web\n",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
-	if summary := string(indented(t, s.Summary())); !s.Healthy() || !strings.Contains(summary, `"/etc/pods/web.yaml.bak"`) || !strings.Contains(summary, "podstead restart web") {
+	if summary := string(indented(t, s.Summary())); !s.Healthy() ||
+		!strings.Contains(summary, `"/etc/pods/web.yaml.bak"`) || !strings.Contains(summary, "podstead restart web") {
 		t.Errorf("healthy: %v\n%s", s.Healthy(), summary)
 	}
 	d := newFakeDaemon(t, p).start()
-	if _, errs, err := execute(t, "", "get", "pods", "--api-socket", d.socket); err != nil || errs != "pod: default/web: container a runs with a previous ConfigMap default/c; to use the present one: podstead restart web\n" {
+	if _, errs, err := execute(t, "", "get", "pods", "--api-socket", d.socket); err != nil ||
+		errs != "pod: default/web: container a runs with a previous ConfigMap default/c; to use the present one: podstead "+
+			"restart web\n" {
 		t.Errorf("get pods: %q %v", errs, err)
 	}
 }
@@ -205,7 +229,8 @@ func TestStatusCSIVolumesUnreadable(t *testing.T) {
 	s.Node.Status.Conditions = append(s.Node.Status.Conditions, v1.NodeCondition{
 		Type: "podstead.io/CSIVolumesUnreadable", Status: v1.ConditionTrue, Message: "restore csi-volumes.json",
 	})
-	if text := s.Text(terminal.Terminal{}); s.Healthy() || !strings.Contains(text, "restore csi-volumes.json") || strings.Contains(text, "CSIVolumesUnreadable") {
+	if text := s.Text(terminal.Terminal{}); s.Healthy() || !strings.Contains(text, "restore csi-volumes.json") ||
+		strings.Contains(text, "CSIVolumesUnreadable") {
 		t.Errorf("healthy: %v\n%s", s.Healthy(), text)
 	}
 }

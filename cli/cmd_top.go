@@ -64,7 +64,8 @@ only measured on request.`,
 	f.StringVarP(&o.labels, "selector", "l", "", "label `selector`, such as app=web,tier!=test")
 	f.BoolVar(&o.containers, "containers", false, "show the usage of each container")
 	nodes := &cobra.Command{
-		Use: "nodes", Aliases: []string{"node", "no"}, Short: "Display resource (CPU/memory) usage of the node", Args: cobra.NoArgs,
+		Use: "nodes", Aliases: []string{"node", "no"}, Short: "Display resource (CPU/memory) usage of the node",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runTopNodes(cmd, o) },
 	}
 	for _, cmd := range []*cobra.Command{pods, nodes} {
@@ -105,7 +106,8 @@ type topRow struct {
 // sortRows sorts by the given resource, then by name.
 func sortRows(rows []topRow, by string) ([][]string, error) {
 	key, ok := map[string]func(topRow) int64{
-		"": func(topRow) int64 { return 0 }, "cpu": func(r topRow) int64 { return r.milli }, "memory": func(r topRow) int64 { return r.memory },
+		"": func(topRow) int64 { return 0 }, "cpu": func(r topRow) int64 { return r.milli },
+		"memory": func(r topRow) int64 { return r.memory },
 	}[by]
 	if !ok {
 		return nil, usageError(fmt.Errorf("--sort-by %q: must be cpu or memory", by))
@@ -177,7 +179,8 @@ func listPodMetrics(ctx context.Context, c *client.Client, o topOptions) ([]podM
 
 // selectPods returns the pods that the names on the command line mean, and the names that
 // no pod has.
-func selectPods(ctx context.Context, c *client.Client, pods []podMetrics, names []string) (selected []podMetrics, missing map[string]bool, err error) {
+func selectPods(ctx context.Context, c *client.Client, pods []podMetrics, names []string) (selected []podMetrics,
+	missing map[string]bool, err error) {
 	node, err := objects.NodeName(ctx, c)
 	if err != nil {
 		return nil, nil, err
@@ -271,7 +274,8 @@ func runTopNodes(cmd *cobra.Command, o topOptions) error {
 		n := &list.Items[i]
 		total := allocatable[n.Name]
 		cells := n.Usage.cells()
-		cells = []string{n.Name, cells[0], share(n.Usage.milli(), total.Cpu().MilliValue()), cells[1], share(n.Usage.bytes(), total.Memory().Value())}
+		cells = []string{n.Name, cells[0], share(n.Usage.milli(), total.Cpu().MilliValue()), cells[1],
+			share(n.Usage.bytes(), total.Memory().Value())}
 		if devices {
 			cells = append(cells, devicesInUse(allocated, total))
 		}

@@ -11,25 +11,32 @@ func TestTop(t *testing.T) {
 		{"metadata":{"name":"web-n1","namespace":"default"},"containers":[{"name":"a","usage":{"cpu":"300000000n","memory":"64Mi"}},{"name":"b","usage":{"cpu":"1m","memory":"1Mi"}}]},
 		{"metadata":{"name":"db-n1","namespace":"apps"},"containers":[{"name":"c","usage":{"cpu":"900m","memory":"8Mi"}}]}]}`
 	d.routes["GET /apis/metrics.k8s.io/v1beta1/pods"] = answer(pods)
-	d.routes["GET /apis/metrics.k8s.io/v1beta1/nodes"] = answer(`{"items":[{"metadata":{"name":"n1"},"usage":{"cpu":"500m","memory":"1Gi"}}]}`)
+	d.routes["GET /apis/metrics.k8s.io/v1beta1/nodes"] = answer(
+		`{"items":[{"metadata":{"name":"n1"},"usage":{"cpu":"500m","memory":"1Gi"}}]}`)
 	d.routes["GET /apis/metrics.k8s.io/v1beta1/namespaces/empty/pods"] = answer(`{"items":[]}`)
 	d.start()
 	for _, c := range []struct{ args, out, errs string }{
-		{"pods", "NAMESPACE   NAME     CPU(cores)   MEMORY(bytes)\napps        db-n1    900m         8Mi\ndefault     web-n1   301m         65Mi\n", ""},
+		{"pods", "NAMESPACE   NAME     CPU(cores)   MEMORY(bytes)\napps        db-n1    900m         8Mi\ndefault     " +
+			"web-n1   301m         65Mi\n", ""},
 		{"pods --sort-by memory --no-headers", "default   web-n1   301m   65Mi\napps      db-n1    900m   8Mi\n", ""},
-		{"pods --containers --sort-by cpu", "NAMESPACE   POD      NAME   CPU(cores)   MEMORY(bytes)\napps        db-n1    c      900m         8Mi\ndefault     web-n1   a      300m         64Mi\ndefault     web-n1   b      1m           1Mi\n", ""},
+		{"pods --containers --sort-by cpu", "NAMESPACE   POD      NAME   CPU(cores)   MEMORY(bytes)\napps        db-n1    " +
+			"c      900m         8Mi\ndefault     web-n1   a      300m         64Mi\ndefault     web-n1   b      1m           " +
+			"1Mi\n", ""},
 		{"pod web", "NAMESPACE   NAME     CPU(cores)   MEMORY(bytes)\ndefault     web-n1   301m         65Mi\n", ""},
 		{"po pod/web-n1 --no-headers", "default   web-n1   301m   65Mi\n", ""},
 		{"pods -n empty", "", "no running pods found in namespace empty\n"},
-		{"nodes", "NAME   CPU(cores)   CPU(%)      MEMORY(bytes)   MEMORY(%)\nn1     500m         <unknown>   1024Mi          <unknown>\n", ""},
+		{"nodes", "NAME   CPU(cores)   CPU(%)      MEMORY(bytes)   MEMORY(%)\nn1     500m         <unknown>   1024Mi       " +
+			"   <unknown>\n", ""},
 	} {
-		out, errs, err := execute(t, "", append([]string{"top"}, append(strings.Fields(c.args), "--api-socket", d.socket)...)...)
+		out, errs, err := execute(t, "",
+			append([]string{"top"}, append(strings.Fields(c.args), "--api-socket", d.socket)...)...)
 		if err != nil || out != c.out || errs != c.errs {
 			t.Errorf("top %s: %v\n%s%s\nwant\n%s%s", c.args, err, out, errs, c.out, c.errs)
 		}
 	}
 	for args, code := range map[string]int{"pods nosuch": 1, "pods --sort-by color": 2, "nodes x": 2, "pots": 2} {
-		if _, _, err := execute(t, "", append([]string{"top"}, append(strings.Fields(args), "--api-socket", d.socket)...)...); Code(err) != code {
+		if _, _, err := execute(t, "",
+			append([]string{"top"}, append(strings.Fields(args), "--api-socket", d.socket)...)...); Code(err) != code {
 			t.Errorf("top %s: %v (%d), want %d", args, err, Code(err), code)
 		}
 	}
@@ -39,9 +46,13 @@ func TestTop(t *testing.T) {
 func TestTopDevices(t *testing.T) {
 	d := newFakeDaemon(t)
 	const health = `"allocatedResourcesStatus":[{"name":"example.com/gpu","resources":[{"resourceID":"0","health":"Healthy"}]}]`
-	d.routes["GET /apis/metrics.k8s.io/v1beta1/nodes"] = answer(`{"items":[{"metadata":{"name":"n1"},"usage":{"cpu":"500m","memory":"1Gi"}}]}`)
-	d.routes["GET /api/v1/nodes"] = answer(`{"items":[{"metadata":{"name":"n1"},"status":{"allocatable":{"cpu":"2","memory":"2Gi","hugepages-2Mi":"0","example.com/serial":"3","example.com/gpu":"2"}}}]}`)
-	d.routes["GET /api/v1/pods"] = answer(`{"items":[{"metadata":{"name":"web-n1"},"status":{"initContainerStatuses":[{"name":"init",` + health + `}],"containerStatuses":[{"name":"main",` + health + `}]}}]}`)
+	d.routes["GET /apis/metrics.k8s.io/v1beta1/nodes"] = answer(
+		`{"items":[{"metadata":{"name":"n1"},"usage":{"cpu":"500m","memory":"1Gi"}}]}`)
+	d.routes["GET /api/v1/nodes"] = answer(
+		`{"items":[{"metadata":{"name":"n1"},"status":{"allocatable":{"cpu":"2","memory":"2Gi","hugepages-2Mi":"0","example.com/serial":"3","example.com/gpu":"2"}}}]}`)
+	d.routes["GET /api/v1/pods"] = answer(
+		`{"items":[{"metadata":{"name":"web-n1"},"status":{"initContainerStatuses":[{"name":"init",` + health +
+			`}],"containerStatuses":[{"name":"main",` + health + `}]}}]}`)
 	d.start()
 	out, errs, err := execute(t, "", "top", "nodes", "--api-socket", d.socket)
 	const want = "NAME   CPU(cores)   CPU(%)   MEMORY(bytes)   MEMORY(%)   DEVICES\n" +

@@ -39,8 +39,9 @@ subdirectories. - reads standard input.
 Pods that depend on each other in a cycle (annotation podstead.io/depends-on) are an error.
 With a directory, a dependency that is in none of the given files is a warning, and so is a
 ConfigMap, a Secret or a PersistentVolumeClaim that a pod requires, and the storage class of
-a claim of which there is no PersistentVolume either. Further warnings are keys that a ConfigMap or Secret does not have, two pods that need the same port of the
-host, and the entries of a directory that are not read.`,
+a claim of which there is no PersistentVolume either. Further warnings are keys that a
+ConfigMap or Secret does not have, two pods that need the same port of the host, and the
+entries of a directory that are not read.`,
 		Example: `  # Validate all manifests of a directory
   podstead validate /etc/pods
 
@@ -58,7 +59,8 @@ host, and the entries of a directory that are not read.`,
 		RunE: func(cmd *cobra.Command, paths []string) error { return runValidate(cmd, o, paths) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.mode, "manifest-validation", string(manifest.ModeStrict), "how to treat unknown and duplicate fields: strict, warn or ignore")
+	f.StringVar(&o.mode, "manifest-validation", string(manifest.ModeStrict),
+		"how to treat unknown and duplicate fields: strict, warn or ignore")
 	f.StringVar(&o.node, "hostname-override", "", "node `name` that pod names end with (default: the hostname)")
 	f.StringVarP(&o.output, "output", "o", "", "output format: yaml prints the pods with all defaults filled in")
 	f.String("api-socket", DefaultSocket, "has no effect: validate does not contact the daemon")
@@ -78,7 +80,8 @@ func runValidate(cmd *cobra.Command, o validateOptions, paths []string) error {
 			return fmt.Errorf("failed to get the hostname: %w; set it with --hostname-override", err)
 		}
 	}
-	v := validator{loader: manifest.NewLoader(strings.ToLower(o.node), mode), owners: map[string]string{}, objects: map[manifest.ObjectRef]declared{}}
+	v := validator{loader: manifest.NewLoader(strings.ToLower(o.node), mode), owners: map[string]string{},
+		objects: map[manifest.ObjectRef]declared{}}
 	for _, p := range paths {
 		v.checkIgnored(p)
 		if err := manifestfile.Each(cmd.Context(), p, cmd.InOrStdin(), v.unit); err != nil {
@@ -156,7 +159,8 @@ func (v *validator) object(file string, object *manifest.Object) {
 	if first.object.Digest != object.Digest {
 		v.faults = append(v.faults, manifest.Fault{
 			Unit: file, Object: ref.String(), Path: "metadata.name",
-			Problem: "already declared with different contents in " + first.file, Remedy: "change the name or namespace, or remove one of the two",
+			Problem: "already declared with different contents in " + first.file,
+			Remedy:  "change the name or namespace, or remove one of the two",
 		})
 	}
 }
@@ -178,7 +182,8 @@ func (v *validator) report(cmd *cobra.Command, output string) error {
 		return &ExitError{Code: ExitFailed}
 	}
 	if v.files == 0 {
-		return &ExitError{Code: ExitFailed, Err: errors.New("no manifests found; manifests in a directory must end in .yaml, .yml or .json")}
+		return &ExitError{Code: ExitFailed,
+			Err: errors.New("no manifests found; manifests in a directory must end in .yaml, .yml or .json")}
 	}
 	if output == "" {
 		_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s in %s: valid\n", v.summary(), terminal.Count(v.files, "file"))

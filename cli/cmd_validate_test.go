@@ -32,7 +32,8 @@ func TestValidatePipeInDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, errs, err := execute(t, "", "validate", dir)
-	if Code(err) != ExitFailed || !Silent(err) || !strings.Contains(errs, pipe+": is a named pipe; must be a file\n") || !strings.Contains(errs, bad+":4: ") {
+	if Code(err) != ExitFailed || !Silent(err) || !strings.Contains(errs, pipe+": is a named pipe; must be a file\n") ||
+		!strings.Contains(errs, bad+":4: ") {
 		t.Errorf("got %q %v", errs, err)
 	}
 }

@@ -79,7 +79,8 @@ func listVolumes(cmd *cobra.Command, c *client.Client) error {
 
 // volumeTable has the columns that tell the claims of a cluster apart only if there are any.
 func volumeTable(list []api.PersistentVolume) terminal.Table {
-	t := terminal.Table{Header: []string{"NAMESPACE", "CLAIM", "REQUESTED", "ENFORCED", "USED", "CAPACITY", "VOLUME", "CLASS", "USED BY", "PATH"}}
+	t := terminal.Table{Header: []string{"NAMESPACE", "CLAIM", "REQUESTED", "ENFORCED", "USED", "CAPACITY", "VOLUME",
+		"CLASS", "USED BY", "PATH"}}
 	joined := slices.ContainsFunc(list, func(v api.PersistentVolume) bool { return objects.OfCluster(&v) })
 	if joined {
 		t.Header = append(t.Header, objects.VolumeOriginHeader...)
@@ -90,7 +91,9 @@ func volumeTable(list []api.PersistentVolume) terminal.Table {
 		if v.Usage == nil {
 			capacity = terminal.OrNone(v.Capacity)
 		}
-		row := []string{v.Namespace, v.Name, terminal.OrNone(v.Requested), enforcedOf(v.Usage), used, capacity, terminal.OrNone(v.Volume), terminal.OrNone(v.StorageClass), terminal.OrNone(strings.Join(v.Pods, ",")), terminal.OrNone(v.Path)}
+		row := []string{v.Namespace, v.Name, terminal.OrNone(v.Requested), enforcedOf(v.Usage), used, capacity,
+			terminal.OrNone(v.Volume), terminal.OrNone(v.StorageClass), terminal.OrNone(strings.Join(v.Pods, ",")),
+			terminal.OrNone(v.Path)}
 		if joined {
 			row = append(row, objects.VolumeOriginCells(v)...)
 		}

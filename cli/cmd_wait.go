@@ -59,8 +59,10 @@ reason, image and elapsed time. The exit code is 124 after a timeout.`,
 	}
 	f := cmd.Flags()
 	socketFlag(f, &o.socket)
-	f.StringVarP(&o.namespace, "namespace", "n", "", "`namespace` of the resource; required if several namespaces have one of this name")
-	f.StringVar(&o.condition, "for", "ready", "condition to wait for: ready, condition=TYPE[=VALUE], jsonpath=PATH[=VALUE], delete or revision[=HASH]")
+	f.StringVarP(&o.namespace, "namespace", "n", "",
+		"`namespace` of the resource; required if several namespaces have one of this name")
+	f.StringVar(&o.condition, "for", "ready",
+		"condition to wait for: ready, condition=TYPE[=VALUE], jsonpath=PATH[=VALUE], delete or revision[=HASH]")
 	f.StringVarP(&o.labels, "selector", "l", "", "wait for existing resources that match this label `selector`")
 	f.BoolVar(&o.all, "all", false, "wait for all existing resources of the type")
 	f.StringSliceVarP(&o.files, "filename", "f", nil, "with --for=revision, wait for the pods of this `file`")
@@ -106,7 +108,8 @@ func runWait(cmd *cobra.Command, o waitOptions, args []string) error {
 		err = w.SetCondition(condition, value, hasValue)
 	}
 	if errors.Is(err, wait.ErrUnknownCondition) {
-		err = usageError(fmt.Errorf("--for %q: must be ready, condition=TYPE[=VALUE], jsonpath=PATH[=VALUE], delete or revision[=HASH]", o.condition))
+		err = usageError(fmt.Errorf("--for %q: must be ready, condition=TYPE[=VALUE], jsonpath=PATH[=VALUE], delete or "+
+			"revision[=HASH]", o.condition))
 	}
 	if err != nil {
 		return err

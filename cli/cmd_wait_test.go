@@ -70,7 +70,8 @@ func TestWait(t *testing.T) {
 		{"pod/up node/n1", 2, "", "more than one resource type"},
 		{"up -f x", 2, "", "--for=revision"},
 	} {
-		out, errs, err := execute(t, "", append([]string{"wait", "--timeout=0", "--api-socket", d.socket}, strings.Fields(c.args)...)...)
+		out, errs, err := execute(t, "",
+			append([]string{"wait", "--timeout=0", "--api-socket", d.socket}, strings.Fields(c.args)...)...)
 		if err != nil {
 			errs += err.Error()
 		}
@@ -84,17 +85,22 @@ func TestWait(t *testing.T) {
 func TestWaitTimeoutNamesCauses(t *testing.T) {
 	crashed := pod("crashed", func(p *v1.Pod) {
 		p.Status.ContainerStatuses = []v1.ContainerStatus{waiting("a", "CrashLoopBackOff", "back-off 10s")}
-		p.Status.ContainerStatuses[0].LastTerminationState.Terminated = &v1.ContainerStateTerminated{ExitCode: 3, Reason: "Error"}
+		p.Status.ContainerStatuses[0].LastTerminationState.Terminated = &v1.ContainerStateTerminated{ExitCode: 3,
+			Reason: "Error"}
 	})
 	probed := pod("probed", func(p *v1.Pod) {
 		p.UID = "u2"
 		p.Spec.Containers = []v1.Container{{Name: "b", ReadinessProbe: &v1.Probe{}}}
 		p.Status.ContainerStatuses = []v1.ContainerStatus{running("b")}
 		p.Status.ContainerStatuses[0].Ready = false
-		p.Status.Conditions = []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionFalse, Message: "containers with unready status: [b]"}}
+		p.Status.Conditions = []v1.PodCondition{
+			{Type: v1.PodReady, Status: v1.ConditionFalse, Message: "containers with unready status: [b]"}}
 	})
 	d := newFakeDaemon(t, crashed, probed)
-	d.routes["GET /containerLogs/{namespace}/{pod}/{container}"] = func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("no such database\n")) }
+	d.routes["GET /containerLogs/{namespace}/{pod}/{container}"] = func(w http.ResponseWriter, _ *http.Request) {
+		_,
+			_ = w.Write([]byte("no such database\n"))
+	}
 	d.start()
 	timedOut := func(want string, args ...string) {
 		t.Helper()
@@ -108,10 +114,13 @@ func TestWaitTimeoutNamesCauses(t *testing.T) {
 	timedOut("condition Ready=", "crashed", "probed", "--for=condition=Ready")
 	timedOut("timed out after 0s: pod/crashed-n1: CrashLoopBackOff", "crashed", "probed")
 	timedOut("\npod/probed-n1: Running, 0/1 ready: containers with unready status: [b]", "crashed", "probed")
-	d.events = []v1.Event{{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "e"}, Reason: "Unhealthy", Message: "Readiness probe failed: not yet",
-		InvolvedObject: v1.ObjectReference{Kind: "Pod", Namespace: "default", Name: "probed-n1", UID: "u2"}, LastTimestamp: metav1.Now()}}
+	d.events = []v1.Event{{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "e"}, Reason: "Unhealthy",
+		Message:        "Readiness probe failed: not yet",
+		InvolvedObject: v1.ObjectReference{Kind: "Pod", Namespace: "default", Name: "probed-n1", UID: "u2"},
+		LastTimestamp:  metav1.Now()}}
 	timedOut("pod/probed-n1: Running, 0/1 ready: Readiness probe failed: not yet", "probed")
-	timedOut("condition Ready=False: containers with unready status: [b]: Readiness probe failed: not yet", "probed", "--for=condition=Ready")
+	timedOut("condition Ready=False: containers with unready status: [b]: Readiness probe failed: not yet", "probed",
+		"--for=condition=Ready")
 }
 
 func TestWaitPrintsProgress(t *testing.T) {
@@ -139,7 +148,8 @@ func TestWaitForARevision(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		content, faults := manifest.NewLoader("n1", manifest.ModeStrict).Load(manifest.LoadRequest{Source: manifest.SourceFile, Data: []byte(text)})
+		content, faults := manifest.NewLoader("n1",
+			manifest.ModeStrict).Load(manifest.LoadRequest{Source: manifest.SourceFile, Data: []byte(text)})
 		if faults.Fatal() {
 			return nil
 		}
@@ -156,7 +166,8 @@ func TestWaitForARevision(t *testing.T) {
 	d.manifests = `[{"source":"file","location":"x","units":[{"name":"` + file + `","pods":["default/web"]}]}]`
 	d.start()
 	run := func(args ...string) (string, error) {
-		out, errs, err := execute(t, "", append([]string{"wait", "--for=revision", "--timeout=0", "--api-socket", d.socket}, args...)...)
+		out, errs, err := execute(t, "",
+			append([]string{"wait", "--for=revision", "--timeout=0", "--api-socket", d.socket}, args...)...)
 		return out + errs, err
 	}
 	if out, err := run("web"); err != nil || out != "pod/web-n1 is running the revision in its manifest\n" {
@@ -175,11 +186,13 @@ func TestWaitForARevision(t *testing.T) {
 		t.Error(err)
 	}
 	write(strings.Replace(good, "image", "imge", 1))
-	if out, err := run("web"); Code(err) != ExitFailed || !strings.Contains(err.Error(), "image") || !strings.Contains(err.Error(), file) {
+	if out, err := run("web"); Code(err) != ExitFailed || !strings.Contains(err.Error(), "image") ||
+		!strings.Contains(err.Error(), file) {
 		t.Errorf("an invalid manifest: %v %s", err, out)
 	}
 	d.manifests = `[{"source":"oci","location":"x","units":[{"name":"registry.test/fleet:1","pods":["default/web"]}]}]`
-	if out, err := run("web"); Code(err) != ExitFailed || !strings.Contains(err.Error(), "registry.test/fleet:1") || !strings.Contains(err.Error(), "podstead rollout status web") {
+	if out, err := run("web"); Code(err) != ExitFailed || !strings.Contains(err.Error(), "registry.test/fleet:1") ||
+		!strings.Contains(err.Error(), "podstead rollout status web") {
 		t.Errorf("a pod of an artifact: %v %s", err, out)
 	}
 	d.manifests = `[]`
@@ -196,7 +209,8 @@ func TestRestart(t *testing.T) {
 	before.Status.ContainerStatuses[0].ContainerID, before.Status.ContainerStatuses[1].ContainerID = "x://1", "x://2"
 	d := newFakeDaemon(t, before)
 	requested := make(chan string, 9)
-	d.routes["POST /podstead/v1/namespaces/{namespace}/pods/{pod}/restart"] = func(w http.ResponseWriter, r *http.Request) {
+	d.routes["POST /podstead/v1/namespaces/{namespace}/pods/{pod}/restart"] = func(w http.ResponseWriter,
+		r *http.Request) {
 		if r.PathValue("pod") == "crash-n1" {
 			http.Error(w, "cannot run pod crash-n1 again: it has ended", http.StatusConflict)
 			return
@@ -212,7 +226,8 @@ func TestRestart(t *testing.T) {
 			t.Errorf("restart %s: %v %q %q", args, err, out, errs)
 		}
 	}
-	for args, want := range map[string]string{"crash": "it has ended", "web nosuch": `pod "nosuch" not found`, "pod": "no pod given"} {
+	for args, want := range map[string]string{"crash": "it has ended", "web nosuch": `pod "nosuch" not found`,
+		"pod": "no pod given"} {
 		_, _, err := execute(t, "", append([]string{"restart", "--api-socket", d.socket}, strings.Fields(args)...)...)
 		if err == nil || !strings.Contains(err.Error(), want) || len(requested) != 0 {
 			t.Errorf("restart %s: %v", args, err)
@@ -224,7 +239,8 @@ func TestRestart(t *testing.T) {
 	// It has ended, and cannot start.
 	d.change(func(pods []v1.Pod) []v1.Pod {
 		for i := range pods[0].Status.ContainerStatuses {
-			pods[0].Status.ContainerStatuses[i].State = v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: "ContainerCreating", Message: "volume data: no such directory"}}
+			pods[0].Status.ContainerStatuses[i].State = v1.ContainerState{
+				Waiting: &v1.ContainerStateWaiting{Reason: "ContainerCreating", Message: "volume data: no such directory"}}
 		}
 		return pods
 	})
@@ -246,7 +262,8 @@ func TestWaitForARejectedRevision(t *testing.T) {
 	if err := os.WriteFile(file, []byte(good), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	content, _ := manifest.NewLoader("n1", manifest.ModeStrict).Load(manifest.LoadRequest{Source: manifest.SourceFile, Data: []byte(good)})
+	content, _ := manifest.NewLoader("n1",
+		manifest.ModeStrict).Load(manifest.LoadRequest{Source: manifest.SourceFile, Data: []byte(good)})
 	waited := content.Documents[0].Pod
 	hash := waited.Annotations[podinfo.AnnotationHash]
 	running := ready(*waited.DeepCopy())
@@ -257,7 +274,8 @@ func TestWaitForARejectedRevision(t *testing.T) {
 		code     int
 		want     string
 	}{
-		{api.RolloutRolledBack, hash, ExitFailed, "will not run this revision: why it is RolledBack; correct the manifest, or use podstead rollout retry web"},
+		{api.RolloutRolledBack, hash, ExitFailed,
+			"will not run this revision: why it is RolledBack; correct the manifest, or use podstead rollout retry web"},
 		{api.RolloutUndone, hash, ExitFailed, "why it is Undone"},
 		{"RollingBack", hash, ExitTimeout, "another revision"},
 		{api.RolloutRolledBack, "an older manifest", ExitTimeout, "another revision"},
@@ -271,7 +289,8 @@ func TestWaitForARejectedRevision(t *testing.T) {
 			_ = json.NewEncoder(w).Encode([]api.Rollout{r})
 		}
 		d.start()
-		for _, args := range [][]string{{"web", "--for=revision"}, {"-f", file, "--for=revision"}, {"web", "--for=revision=" + hash}} {
+		for _, args := range [][]string{{"web", "--for=revision"}, {"-f", file, "--for=revision"},
+			{"web", "--for=revision=" + hash}} {
 			out, errs, err := execute(t, "", append([]string{"wait", "--timeout=0", "--api-socket", d.socket}, args...)...)
 			if err == nil || Code(err) != c.code || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s of %q, wait %v: %d %v %s%s", c.state, c.manifest, args, Code(err), err, out, errs)

@@ -106,7 +106,8 @@ func Finish(root *cobra.Command) {
 // it is an unknown command.
 func unexpectedArgument(cmd *cobra.Command, arg string) error {
 	if cmd.Name() == "run" {
-		return fmt.Errorf("unexpected argument %q: podstead run starts the daemon; to start a pod, podstead apply -f FILE", arg)
+		return fmt.Errorf("unexpected argument %q: podstead run starts the daemon; to start a pod, podstead apply -f FILE",
+			arg)
 	}
 	return fmt.Errorf("unexpected argument %q: %s takes none", arg, cmd.CommandPath())
 }
@@ -202,5 +203,6 @@ func availableCommands(cmd *cobra.Command) []string {
 
 // socketFlag adds the flag --api-socket.
 func socketFlag(f *pflag.FlagSet, socket *string) {
-	f.StringVar(socket, "api-socket", cmp.Or(os.Getenv(socketVariable), DefaultSocket), "`path` of the daemon's API socket; the environment variable "+socketVariable+" changes the default")
+	f.StringVar(socket, "api-socket", cmp.Or(os.Getenv(socketVariable), DefaultSocket),
+		"`path` of the daemon's API socket; the environment variable "+socketVariable+" changes the default")
 }

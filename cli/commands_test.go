@@ -53,7 +53,8 @@ func TestVolumes(t *testing.T) {
 			answer(`[]`)(w, r)
 			return
 		}
-		answer(`[{"namespace":"apps","name":"data","path":"/v/apps/data","usage":{"capacityBytes":4294967296,"usedBytes":1048576,"limitBytes":4294967296}},
+		answer(
+			`[{"namespace":"apps","name":"data","path":"/v/apps/data","usage":{"capacityBytes":4294967296,"usedBytes":1048576,"limitBytes":4294967296}},
 			{"namespace":"apps","name":"large","usage":{"capacityBytes":4294967296,"usedBytes":1048576,"incomplete":true}},
 			{"namespace":"apps","name":"disk","usage":{"capacityBytes":5368709120}}]`)(w, r)
 	}
@@ -63,11 +64,15 @@ func TestVolumes(t *testing.T) {
 	d.start()
 	plain, _, err := execute(t, "", "volumes", "--api-socket", d.socket)
 	listed, _, other := execute(t, "", "volumes", "ls", "--api-socket", d.socket)
-	if err != nil || other != nil || plain != listed || !strings.Contains(plain, "/v/apps/data") || !strings.Contains(plain, " yes        1.0 MiB ") || !strings.Contains(plain, " no         >1.0 MiB ") || !strings.Contains(plain, " >1.0 MiB ") || !strings.Contains(plain, " 4.0 GiB ") || !strings.Contains(plain, "<none>     5.0 GiB ") {
+	if err != nil || other != nil || plain != listed || !strings.Contains(plain, "/v/apps/data") ||
+		!strings.Contains(plain, " yes        1.0 MiB ") || !strings.Contains(plain, " no         >1.0 MiB ") ||
+		!strings.Contains(plain, " >1.0 MiB ") || !strings.Contains(plain, " 4.0 GiB ") ||
+		!strings.Contains(plain, "<none>     5.0 GiB ") {
 		t.Errorf("volumes: %v %q; volumes ls: %v %q", err, plain, other, listed)
 	}
 	_, _, err = execute(t, "", "volumes", "rm", "x", "--api-socket", d.socket)
-	if want := `volume of claim "default/x" not found; list them with podstead volumes`; Code(err) != ExitFailed || err.Error() != want {
+	if want := `volume of claim "default/x" not found; list them with podstead volumes`; Code(err) != ExitFailed ||
+		err.Error() != want {
 		t.Errorf("volumes rm: %v, want %s", err, want)
 	}
 }
@@ -82,7 +87,8 @@ func TestVolumesOfACluster(t *testing.T) {
 		{"namespace":"shop","name":"one","source":"api","path":"/mnt/one","volume":"one","type":"local","capacity":"1Gi","pods":["shop/db"],"state":"Waiting",
 		 "waiting":[{"pod":"shop/a","message":"is in use"},{"pod":"shop/b","message":"is not for this node"},{"pod":"shop/c","message":"is in use"}]}]`
 	d.routes["GET /podstead/v1/volumes"] = func(w http.ResponseWriter, r *http.Request) { answer(list)(w, r) }
-	const refusal = "PersistentVolumeClaim shop/disk belongs to the cluster; delete it there: kubectl -n shop delete pvc disk"
+	const refusal = "PersistentVolumeClaim shop/disk belongs to the cluster; delete it there: kubectl -n shop delete " +
+		"pvc disk"
 	d.routes["DELETE /podstead/v1/volumes/{namespace}/{name}"] = func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, refusal, http.StatusConflict)
 	}

@@ -169,7 +169,8 @@ func completeObjects(cmd *cobra.Command, args []string, toComplete string) ([]st
 }
 
 func completeNamespaces(cmd *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
-	return withPrefix(namesOf(cmd, objects.MustKind("namespaces")), "", toComplete, nil), cobra.ShellCompDirectiveNoFileComp
+	return withPrefix(namesOf(cmd, objects.MustKind("namespaces")), "", toComplete, nil),
+		cobra.ShellCompDirectiveNoFileComp
 }
 
 // completeContainers completes the containers of the pod in the first argument.
@@ -179,7 +180,8 @@ func completeContainers(cmd *cobra.Command, args []string, toComplete string) ([
 	}
 	ctx, cancel, c, namespace := completionClient(cmd)
 	defer cancel()
-	l, err := objects.Query{Kind: objects.PodKind(), Namespace: namespace, Names: []string{objects.TrimPodPrefix(args[0])}}.List(ctx, c)
+	l, err := objects.Query{Kind: objects.PodKind(), Namespace: namespace,
+		Names: []string{objects.TrimPodPrefix(args[0])}}.List(ctx, c)
 	if err != nil || len(l.Objects) == 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -187,7 +189,8 @@ func completeContainers(cmd *cobra.Command, args []string, toComplete string) ([
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return withPrefix(objects.ContainerNames(p, podinfo.AllContainers), "", toComplete, nil), cobra.ShellCompDirectiveNoFileComp
+	return withPrefix(objects.ContainerNames(p, podinfo.AllContainers), "", toComplete, nil),
+		cobra.ShellCompDirectiveNoFileComp
 }
 
 // completeFields completes the next field of a path.

@@ -35,7 +35,8 @@ func TestEveryCommandHasHelp(t *testing.T) {
 		if err != nil || errs != "" || !strings.Contains(out, "Usage:") || cmd.Short == "" {
 			t.Errorf("podstead %s --help: %v %s\n%s", cmd.Name(), err, errs, out)
 		}
-		if cmd.Flags().Lookup("api-socket") == nil && cmd.PersistentFlags().Lookup("api-socket") == nil && !cmd.HasSubCommands() {
+		if cmd.Flags().Lookup("api-socket") == nil && cmd.PersistentFlags().Lookup("api-socket") == nil &&
+			!cmd.HasSubCommands() {
 			t.Errorf("podstead %s has no --api-socket", cmd.Name())
 		}
 	}

@@ -40,7 +40,8 @@ type fakeDaemon struct {
 
 func newFakeDaemon(t testing.TB, pods ...v1.Pod) *fakeDaemon {
 	t.Helper()
-	return &fakeDaemon{t: t, socket: filepath.Join(t.TempDir(), "s"), manifests: noFaults, objects: "[]", pods: pods, routes: map[string]http.HandlerFunc{}, watched: make(chan struct{}, 100)}
+	return &fakeDaemon{t: t, socket: filepath.Join(t.TempDir(), "s"), manifests: noFaults, objects: "[]", pods: pods,
+		routes: map[string]http.HandlerFunc{}, watched: make(chan struct{}, 100)}
 }
 
 // start opens the socket; it can be called again after stop.
@@ -68,8 +69,10 @@ func (d *fakeDaemon) start() *fakeDaemon {
 		}
 		api.ServeHTTP(w, r)
 	})
-	mux.HandleFunc("GET /podstead/v1/manifests", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(d.manifests)) })
-	mux.HandleFunc("GET /podstead/v1/objects", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(d.objects)) })
+	mux.HandleFunc("GET /podstead/v1/manifests",
+		func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(d.manifests)) })
+	mux.HandleFunc("GET /podstead/v1/objects",
+		func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(d.objects)) })
 	for path, handle := range d.routes {
 		mux.HandleFunc(path, handle)
 	}

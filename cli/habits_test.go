@@ -16,7 +16,8 @@ import (
 func TestDurationsWithDays(t *testing.T) {
 	t.Parallel()
 	const day = 24 * time.Hour
-	for text, want := range map[string]time.Duration{"7d": 7 * day, "1d12h": 36 * time.Hour, "90s": 90 * time.Second, "0": 0} {
+	for text, want := range map[string]time.Duration{"7d": 7 * day, "1d12h": 36 * time.Hour, "90s": 90 * time.Second,
+		"0": 0} {
 		if got, err := parseDuration(text); err != nil || got != want {
 			t.Errorf("%s: %s %v", text, got, err)
 		}
@@ -26,7 +27,8 @@ func TestDurationsWithDays(t *testing.T) {
 			t.Errorf("%q is %s", text, got)
 		}
 	}
-	if _, _, err := execute(t, "", "logs", "web", "--since", "soon"); Code(err) != ExitUsage || strings.Contains(err.Error(), "time:") {
+	if _, _, err := execute(t, "", "logs", "web", "--since", "soon"); Code(err) != ExitUsage ||
+		strings.Contains(err.Error(), "time:") {
 		t.Errorf("a wrong duration: %v", err)
 	}
 }
@@ -47,7 +49,8 @@ func TestLogsOfSeveral(t *testing.T) {
 	if out, errs, err := logs("web", "--all-containers"); err != nil || errs != "" || out != "a \nend\nb \nend\n" {
 		t.Errorf("all containers: %q %q %v", out, errs, err)
 	}
-	if out, _, err := logs("web", "-c", "b", "--prefix", "--since-time=2026-01-31T12:00:00Z"); err != nil || out != "[pod/web-n1/b] b 2026-01-31T12:00:00Z\n[pod/web-n1/b] end\n" {
+	if out, _, err := logs("web", "-c", "b", "--prefix", "--since-time=2026-01-31T12:00:00Z"); err != nil ||
+		out != "[pod/web-n1/b] b 2026-01-31T12:00:00Z\n[pod/web-n1/b] end\n" {
 		t.Errorf("a prefix: %q %v", out, err)
 	}
 	out, _, err := logs("-f", "-l", "tier=front", "--all-containers", "--prefix")
@@ -57,7 +60,8 @@ func TestLogsOfSeveral(t *testing.T) {
 		t.Errorf("a selector: %q %v", lines, err)
 	}
 	for _, args := range [][]string{
-		{"web", "-l", "tier=front"}, {}, {"web", "--since=1h", "--since-time=2026-01-31T12:00:00Z"}, {"web", "--since-time=today"}, {"web", "-c", "a", "--all-containers"},
+		{"web", "-l", "tier=front"}, {}, {"web", "--since=1h", "--since-time=2026-01-31T12:00:00Z"},
+		{"web", "--since-time=today"}, {"web", "-c", "a", "--all-containers"},
 	} {
 		if _, _, err := logs(args...); Code(err) != ExitUsage {
 			t.Errorf("%v: %v", args, err)
@@ -78,7 +82,8 @@ func TestSocketOfTheEnvironment(t *testing.T) {
 
 func TestCommandsOfOtherTools(t *testing.T) {
 	t.Parallel()
-	for name, want := range map[string]string{"stop": "to stop a pod, podstead delete POD", "ps": "podstead get pods", "gett": "did you mean podstead get?", "foo": `unknown command "foo" for "podstead"; see podstead --help`} {
+	for name, want := range map[string]string{"stop": "to stop a pod, podstead delete POD", "ps": "podstead get pods",
+		"gett": "did you mean podstead get?", "foo": `unknown command "foo" for "podstead"; see podstead --help`} {
 		if _, _, err := execute(t, "", name); Code(err) != ExitUsage || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -87,10 +92,12 @@ func TestCommandsOfOtherTools(t *testing.T) {
 
 func TestMisspelledCommandWithFlags(t *testing.T) {
 	t.Parallel()
-	if _, _, err := execute(t, "", "aply", "-f", "x.yaml"); Code(err) != ExitUsage || err.Error() != `unknown command "aply" for "podstead"; did you mean podstead apply?` {
+	if _, _, err := execute(t, "", "aply", "-f", "x.yaml"); Code(err) != ExitUsage ||
+		err.Error() != `unknown command "aply" for "podstead"; did you mean podstead apply?` {
 		t.Error(err)
 	}
-	if _, _, err := execute(t, "", "--nosuch"); Code(err) != ExitUsage || !strings.Contains(err.Error(), "unknown flag: --nosuch") {
+	if _, _, err := execute(t, "", "--nosuch"); Code(err) != ExitUsage ||
+		!strings.Contains(err.Error(), "unknown flag: --nosuch") {
 		t.Error(err)
 	}
 }
@@ -130,7 +137,8 @@ func TestMessages(t *testing.T) {
 			t.Errorf("%s\nwant %s", got, want)
 		}
 	}
-	if _, _, err := execute(t, "", "status", "foo"); Code(err) != ExitUsage || err.Error() != `unexpected argument "foo": podstead status takes none; see podstead status --help` {
+	if _, _, err := execute(t, "", "status", "foo"); Code(err) != ExitUsage ||
+		err.Error() != `unexpected argument "foo": podstead status takes none; see podstead status --help` {
 		t.Errorf("status with an argument: %v", err)
 	}
 }

@@ -45,7 +45,8 @@ func logStreams(cmd *cobra.Command, c *client.Client, o logsOptions, args []stri
 			pods = append(pods, *p)
 		}
 		if len(pods) == 0 {
-			return nil, fmt.Errorf("no pods match %q%s; list pods with their labels with podstead get pods --show-labels", o.selector, objects.InNamespace(o.namespace))
+			return nil, fmt.Errorf("no pods match %q%s; list pods with their labels with podstead get pods --show-labels",
+				o.selector, objects.InNamespace(o.namespace))
 		}
 	}
 	var streams []logStream
@@ -64,7 +65,9 @@ func logStreams(cmd *cobra.Command, c *client.Client, o logsOptions, args []stri
 		streams = append(streams, logStream{p.Namespace, p.Name, name})
 	}
 	if o.follow && len(streams) > maxFollowed {
-		return nil, usageError(fmt.Errorf("%d logs match, and --follow follows at most %d; use a narrower --selector", len(streams), maxFollowed))
+		return nil,
+			usageError(fmt.Errorf("%d logs match, and --follow follows at most %d; use a narrower --selector", len(streams),
+				maxFollowed))
 	}
 	return streams, nil
 }
@@ -109,7 +112,8 @@ func printStreams(cmd *cobra.Command, c *client.Client, o logsOptions, streams [
 
 // print copies the log to out.
 func (s logStream) print(ctx context.Context, c *client.Client, o logsOptions, out io.Writer) error {
-	path := fmt.Sprintf("/containerLogs/%s/%s/%s?%s", url.PathEscape(s.namespace), url.PathEscape(s.pod), url.PathEscape(s.container), o.query())
+	path := fmt.Sprintf("/containerLogs/%s/%s/%s?%s", url.PathEscape(s.namespace), url.PathEscape(s.pod),
+		url.PathEscape(s.container), o.query())
 	body, err := c.Open(ctx, path)
 	if err != nil {
 		return client.MessageOnly(err)

@@ -32,10 +32,13 @@ type editOptions struct {
 func (o *editOptions) addFlags(cmd *cobra.Command, waitHelp string) {
 	f := cmd.Flags()
 	socketFlag(f, &o.socket)
-	f.StringVar(&o.directory, "pod-manifest-path", "", "manifest `directory` or file (default: the one that the daemon reads); with it no daemon is needed")
+	f.StringVar(&o.directory, "pod-manifest-path", "",
+		"manifest `directory` or file (default: the one that the daemon reads); with it no daemon is needed")
 	f.StringVar(&o.node, "hostname-override", "", "node `name` if there is no daemon (default: the hostname)")
-	f.StringVar(&o.mode, "manifest-validation", string(manifest.ModeStrict), "how to treat unknown and duplicate fields: strict, warn or ignore")
-	f.StringVar(&o.dryRun, "dry-run", "none", "client or server shows what would change, without changing it, server only with a daemon; none changes it")
+	f.StringVar(&o.mode, "manifest-validation", string(manifest.ModeStrict),
+		"how to treat unknown and duplicate fields: strict, warn or ignore")
+	f.StringVar(&o.dryRun, "dry-run", "none",
+		"client or server shows what would change, without changing it, server only with a daemon; none changes it")
 	f.BoolVar(&o.wait, "wait", false, waitHelp)
 	durationVar(f, &o.timeout, "timeout", defaultTimeout, "how long to wait")
 }
@@ -112,7 +115,8 @@ func (e *manifestEditor) findDirectory(ctx context.Context) error {
 			return nil
 		}
 	}
-	return errors.New("the daemon reads no manifest directory, so that there is nowhere to write; set --pod-manifest-path of podstead run")
+	return errors.New("the daemon reads no manifest directory, so that there is nowhere to write; set " +
+		"--pod-manifest-path of podstead run")
 }
 
 // read reads the objects of the given files, directories or standard input, and passes those of
@@ -121,27 +125,28 @@ func (e *manifestEditor) read(paths []string, use func(file string, data []byte,
 	owners := map[manifest.ObjectRef]string{}
 	found := false
 	for _, path := range paths {
-		err := manifestfile.Each(e.cmd.Context(), path, e.cmd.InOrStdin(), func(file string, data []byte, fault *manifest.Fault) error {
-			if fault != nil {
-				return *fault
-			}
-			found = true
-			docs, faults := edit.Documents(file, data)
-			if faults.Fatal() {
-				// It knows what the file is instead, such as a Compose file.
-				if err := e.validate(file, data); err != nil {
-					return err
+		err := manifestfile.Each(e.cmd.Context(), path, e.cmd.InOrStdin(),
+			func(file string, data []byte, fault *manifest.Fault) error {
+				if fault != nil {
+					return *fault
 				}
-				return faults
-			}
-			for _, doc := range docs {
-				if owner, twice := owners[doc.Ref]; twice {
-					return &edit.DuplicateError{Ref: doc.Ref, Files: []string{owner, file}}
+				found = true
+				docs, faults := edit.Documents(file, data)
+				if faults.Fatal() {
+					// It knows what the file is instead, such as a Compose file.
+					if err := e.validate(file, data); err != nil {
+						return err
+					}
+					return faults
 				}
-				owners[doc.Ref] = file
-			}
-			return use(file, data, docs)
-		})
+				for _, doc := range docs {
+					if owner, twice := owners[doc.Ref]; twice {
+						return &edit.DuplicateError{Ref: doc.Ref, Files: []string{owner, file}}
+					}
+					owners[doc.Ref] = file
+				}
+				return use(file, data, docs)
+			})
 		if err != nil {
 			return err
 		}
@@ -230,7 +235,8 @@ func (e *manifestEditor) finish(showDiff bool) error {
 	}
 	for i := range e.changes {
 		c := &e.changes[i]
-		if _, err := fmt.Fprintf(e.cmd.OutOrStdout(), "%s/%s %s%s in %s\n", strings.ToLower(c.Ref.Kind), c.Ref.Name, c.Verb(), suffix, c.File); err != nil {
+		if _, err := fmt.Fprintf(e.cmd.OutOrStdout(), "%s/%s %s%s in %s\n", strings.ToLower(c.Ref.Kind), c.Ref.Name, c.Verb(),
+			suffix, c.File); err != nil {
 			return err
 		}
 	}
@@ -243,7 +249,8 @@ func (e *manifestEditor) await() error {
 	if !e.opts.wait || e.opts.isDryRun() {
 		return nil
 	}
-	w := wait.Waiter{Client: e.client, Out: e.cmd.OutOrStdout(), ErrOut: e.cmd.ErrOrStderr(), Timeout: e.opts.timeout, Kind: objects.PodKind()}
+	w := wait.Waiter{Client: e.client, Out: e.cmd.OutOrStdout(), ErrOut: e.cmd.ErrOrStderr(), Timeout: e.opts.timeout,
+		Kind: objects.PodKind()}
 	var files, pods []string
 	for i := range e.changes {
 		c := &e.changes[i]
@@ -271,6 +278,7 @@ func (e *manifestEditor) await() error {
 		return err
 	}
 	// Other pods of the files were not asked for.
-	w.Targets = slices.DeleteFunc(w.Targets, func(t *wait.Target) bool { return !slices.Contains(pods, t.Namespace+"/"+t.Name) })
+	w.Targets = slices.DeleteFunc(w.Targets,
+		func(t *wait.Target) bool { return !slices.Contains(pods, t.Namespace+"/"+t.Name) })
 	return w.Run(e.cmd.Context())
 }

@@ -53,7 +53,8 @@ func TestTablesFitATerminal(t *testing.T) {
 
 func TestColors(t *testing.T) {
 	plain, colored := wideTable(t).Text(terminal.Terminal{}), wideTable(t).Text(terminal.Terminal{Colored: true})
-	if strings.Contains(plain, "\x1b") || !strings.Contains(colored, "\x1b[31mCrashLoopBackOff\x1b[0m") || !strings.Contains(colored, "\x1b[32mRunning\x1b[0m") {
+	if strings.Contains(plain, "\x1b") || !strings.Contains(colored, "\x1b[31mCrashLoopBackOff\x1b[0m") ||
+		!strings.Contains(colored, "\x1b[32mRunning\x1b[0m") {
 		t.Errorf("without colors:\n%q\nwith colors:\n%q", plain, colored)
 	}
 	for _, code := range []string{"31", "32", "33"} {

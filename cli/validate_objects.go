@@ -43,11 +43,13 @@ func (v *validator) checkStorageClasses() {
 	}
 	var faults manifest.Faults
 	for ref, d := range v.objects {
-		if claim := d.object.Claim; claim != nil && claim.Spec.StorageClassName != nil && !known[*claim.Spec.StorageClassName] {
+		if claim := d.object.Claim; claim != nil && claim.Spec.StorageClassName != nil &&
+			!known[*claim.Spec.StorageClassName] {
 			faults = append(faults, manifest.Fault{
 				Unit: d.file, Object: ref.String(), Path: "spec.storageClassName", Warning: true,
-				Problem: fmt.Sprintf("no given manifest declares StorageClass %s, or a PersistentVolume of it", *claim.Spec.StorageClassName),
-				Remedy:  "correct the name, or add one; pods wait for the claim unless it is bound already",
+				Problem: fmt.Sprintf("no given manifest declares StorageClass %s, or a PersistentVolume of it",
+					*claim.Spec.StorageClassName),
+				Remedy: "correct the name, or add one; pods wait for the claim unless it is bound already",
 			})
 		}
 	}
@@ -76,8 +78,9 @@ func (v *validator) checkHostPorts() {
 			other := v.names[held[port.Number][at].pod]
 			v.faults = append(v.faults, manifest.Fault{
 				Unit: v.owners[v.names[i]], Object: "Pod " + v.names[i], Warning: true,
-				Problem: fmt.Sprintf("needs port %d of the host (%s on %s), which pod %s in %s needs too", port.Number, port.Protocol, port.IP, other, v.owners[other]),
-				Remedy:  "use another hostPort or hostIP; only one of the two pods runs at a time",
+				Problem: fmt.Sprintf("needs port %d of the host (%s on %s), which pod %s in %s needs too", port.Number,
+					port.Protocol, port.IP, other, v.owners[other]),
+				Remedy: "use another hostPort or hostIP; only one of the two pods runs at a time",
 			})
 		}
 		for _, port := range ports {
@@ -131,6 +134,7 @@ func (v *validator) checkIgnored(path string) {
 		}
 	}
 	if len(names) > 0 {
-		v.faults = append(v.faults, manifest.Fault{Unit: path, Warning: true, Problem: manifest.DescribeIgnored(names), Remedy: "manifests end in .yaml, .yml or .json, and are not in subdirectories"})
+		v.faults = append(v.faults, manifest.Fault{Unit: path, Warning: true, Problem: manifest.DescribeIgnored(names),
+			Remedy: "manifests end in .yaml, .yml or .json, and are not in subdirectories"})
 	}
 }

@@ -23,8 +23,10 @@ func wireDaemon(t *testing.T) (socket string) {
 		return string(data)
 	}
 	for route, name := range map[string]string{
-		"GET /images": "images", "GET /images/archives": "image-archives", "POST /images/prune": "images", "POST /images/pull": "image",
-		"POST /images/load": "images", "GET /starts": "starts", "GET /rollouts": "rollouts", "GET /auto-update": "auto-updates", "POST /auto-update": "auto-updates",
+		"GET /images": "images", "GET /images/archives": "image-archives", "POST /images/prune": "images",
+		"POST /images/pull": "image",
+		"POST /images/load": "images", "GET /starts": "starts", "GET /rollouts": "rollouts",
+		"GET /auto-update": "auto-updates", "POST /auto-update": "auto-updates",
 		"POST /cluster/leave": "cluster-leave", "GET /volumes": "volumes", "POST /kubeconfig": "kubeconfig",
 		"POST /namespaces/{namespace}/pods/{pod}/restart":        "restart",
 		"GET /namespaces/{namespace}/pods/{pod}/rollout/history": "rollout-history",
@@ -51,9 +53,12 @@ func TestCommandsReadTheWire(t *testing.T) {
 	archive := writeFile(t, "a.tar", "x")
 	var got strings.Builder
 	for _, command := range []string{
-		"rollout status", "rollout status -o yaml", "rollout status web --watch=false", "rollout history web", "rollout history web -o yaml", "rollout undo web",
-		"auto-update", "auto-update -o yaml", "images ls", "images ls -o yaml", "images prune", "images pull web:1", "images load ARCHIVE", "get images",
-		"volumes", "get volumes -o wide", "get volumes -o yaml", "get priorityclasses", "get services", "get priorityclasses -o yaml",
+		"rollout status", "rollout status -o yaml", "rollout status web --watch=false", "rollout history web",
+		"rollout history web -o yaml", "rollout undo web",
+		"auto-update", "auto-update -o yaml", "images ls", "images ls -o yaml", "images prune", "images pull web:1",
+		"images load ARCHIVE", "get images",
+		"volumes", "get volumes -o wide", "get volumes -o yaml", "get priorityclasses", "get services",
+		"get priorityclasses -o yaml",
 		"restart web", "cluster leave", "kubeconfig", "status", "describe pod web",
 	} {
 		args := strings.Fields(strings.ReplaceAll(command, "ARCHIVE", archive))

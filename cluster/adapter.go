@@ -74,7 +74,8 @@ const (
 )
 
 func (r *Registration) setDefaults() {
-	r.StatusInterval, r.ReportInterval, r.LeaseDuration = cmp.Or(r.StatusInterval, defaultStatusInterval), cmp.Or(r.ReportInterval, defaultReportInterval), cmp.Or(r.LeaseDuration, defaultLeaseDuration)
+	r.StatusInterval, r.ReportInterval, r.LeaseDuration = cmp.Or(r.StatusInterval, defaultStatusInterval),
+		cmp.Or(r.ReportInterval, defaultReportInterval), cmp.Or(r.LeaseDuration, defaultLeaseDuration)
 }
 
 // Pods gives access to the pods of this node.
@@ -170,7 +171,8 @@ func (a *Adapter) setClient(c *client) {
 		}
 	})
 	a.budget = newPodBudget(a.cfg.Pods.Started)
-	a.pods.reduce, a.pods.decode, a.pods.forget, a.pods.retain = a.budget.reduce, a.budget.decodeList, a.budget.remove, a.budget.retain
+	a.pods.reduce, a.pods.decode, a.pods.forget, a.pods.retain = a.budget.reduce, a.budget.decodeList, a.budget.remove,
+		a.budget.retain
 	a.writer = newPodWriter(a)
 	a.bound = &boundPods{Adapter: a, name: c.server, changed: wakeup.NewSignal()}
 }
@@ -252,7 +254,8 @@ func (a *Adapter) Run(ctx context.Context) error {
 // returned; 0 waits for the next notification. After a failure it backs off, but
 // continues at once when the API server answers again. It logs a refusal once
 // until the reason changes; the connection logs an unreachable API server.
-func (a *Adapter) runLoop(ctx context.Context, woken <-chan struct{}, sync func(context.Context) (time.Duration, error)) {
+func (a *Adapter) runLoop(ctx context.Context, woken <-chan struct{},
+	sync func(context.Context) (time.Duration, error)) {
 	failures, logged := 0, ""
 	for {
 		next, err := sync(ctx)

@@ -28,7 +28,8 @@ func boundTo(d Deliverer) *boundPods {
 	return &boundPods{Adapter: &Adapter{
 		budget: newPodBudget(nil),
 		cfg:    Config{Pods: Pods{Bound: d}}, name: "edge",
-		nodes: newReflector[*v1.Node](nil, "nodes", "", nil, nothing), pods: newReflector[*v1.Pod](nil, "pods", "", nil, nothing),
+		nodes: newReflector[*v1.Node](nil, "nodes", "", nil, nothing),
+		pods:  newReflector[*v1.Pod](nil, "pods", "", nil, nothing),
 	}}
 }
 
@@ -38,7 +39,8 @@ func TestBoundPodsAreDelivered(t *testing.T) {
 	var got deliveries
 	b := boundTo(&got)
 	of := func(name, version, mirror string) *v1.Pod {
-		pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name), ResourceVersion: version}}
+		pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name),
+			ResourceVersion: version}}
 		if mirror != "" {
 			pod.Annotations = map[string]string{podinfo.AnnotationMirror: mirror}
 		}

@@ -18,7 +18,8 @@ func (r *clusterHarness) bind(name string) types.UID {
 	r.t.Helper()
 	_, pod := aBound()
 	pod.Name, pod.UID, pod.ResourceVersion = name, "", ""
-	pod.Status = v1.PodStatus{Phase: v1.PodPending, Conditions: []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionTrue}}}
+	pod.Status = v1.PodStatus{Phase: v1.PodPending,
+		Conditions: []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionTrue}}}
 	r.put(r.t, pod)
 	synctest.Wait()
 	return r.inAPI(name).UID

@@ -36,7 +36,8 @@ func newCertificates(a *Adapter, id *identity) *certificates {
 		c.client = certificate.New(certificate.Config{
 			Store: id.store, Current: id.current, Log: a.cfg.Log, OnRefused: c.onRefused("client"), OnRenewed: c.renewed,
 			Subject: func() (certificate.Subject, bool) {
-				return certificate.Subject{User: userPrefix + a.name, Group: nodesGroup}, settings.Rotate || c.client.Certificate() == nil
+				return certificate.Subject{User: userPrefix + a.name, Group: nodesGroup}, settings.Rotate ||
+					c.client.Certificate() == nil
 			},
 			Signer: &certificateRequests{
 				Adapter: a, signer: certificatesv1.KubeAPIServerClientKubeletSignerName, requester: c.requester,
@@ -55,10 +56,12 @@ func newCertificates(a *Adapter, id *identity) *certificates {
 			current = nil // it is of an earlier cluster
 		}
 		c.serving = certificate.New(certificate.Config{
-			Store: store, Current: current, Log: a.cfg.Log, OnRefused: c.onRefused("serving"), OnRenewed: func() {}, Subject: c.servingSubject,
+			Store: store, Current: current, Log: a.cfg.Log, OnRefused: c.onRefused("serving"), OnRenewed: func() {},
+			Subject: c.servingSubject,
 			Signer: &certificateRequests{
-				Adapter: a, signer: certificatesv1.KubeletServingSignerName, requester: func() (*client, error) { return a.client, nil },
-				usages: []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageServerAuth},
+				Adapter: a, signer: certificatesv1.KubeletServingSignerName,
+				requester: func() (*client, error) { return a.client, nil },
+				usages:    []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageServerAuth},
 			},
 		})
 	}
@@ -135,7 +138,8 @@ func (c *certificates) servingSubject() (certificate.Subject, bool) {
 func (c *certificates) onRefused(what string) func(error) {
 	return func(err error) {
 		c.cfg.Log.Warn("Request for the "+what+" certificate failed, retrying with backoff", "err", err)
-		c.cfg.Events.Event(nil, v1.EventTypeWarning, "CertificateRefused", "request for the "+what+" certificate of this node failed: "+err.Error())
+		c.cfg.Events.Event(nil, v1.EventTypeWarning, "CertificateRefused",
+			"request for the "+what+" certificate of this node failed: "+err.Error())
 	}
 }
 

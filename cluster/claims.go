@@ -114,9 +114,11 @@ func (a *Adapter) checkAffinity(volume *v1.PersistentVolume) error {
 	}
 	var unmatched []string
 	for i := range affinity.Required.NodeSelectorTerms {
-		unmatched = append(unmatched, podinfo.UnmatchedRequirement(&affinity.Required.NodeSelectorTerms[i], node.Name, node.Labels))
+		unmatched = append(unmatched, podinfo.UnmatchedRequirement(&affinity.Required.NodeSelectorTerms[i], node.Name,
+			node.Labels))
 	}
-	return fmt.Errorf("PersistentVolume %s is not for this node: the Node object matches no term of its nodeAffinity (%s)", volume.Name, strings.Join(unmatched, "; "))
+	return fmt.Errorf("PersistentVolume %s is not for this node: the Node object matches no term of its nodeAffinity (%s)",
+		volume.Name, strings.Join(unmatched, "; "))
 }
 
 // startClaim begins to read a claim.
@@ -140,7 +142,8 @@ func (o *Objects) keepClaim(ctx context.Context, a *Adapter, key claimKey, c *bo
 			claim = beginExpansion(ctx, a, key, claim, volume)
 		}
 		return err
-	}, func(err error, failures int) { o.setClaimFault(c, claim, volume, err, failures) }, func() { o.setClaim(c, claim, volume) })
+	}, func(err error, failures int) { o.setClaimFault(c, claim, volume, err, failures) },
+		func() { o.setClaim(c, claim, volume) })
 	if ctx.Err() == nil && volume.Spec.CSI != nil && !key.readOnly {
 		o.followExpansion(ctx, a, key, c)
 	}
@@ -148,7 +151,8 @@ func (o *Objects) keepClaim(ctx context.Context, a *Adapter, key claimKey, c *bo
 
 // requestUntil repeats a request for what a volume needs until it succeeds, and then calls done. refused receives
 // what the API server answers in the meantime, with the number of such answers in a row.
-func (o *Objects) requestUntil(ctx context.Context, a *Adapter, request func(context.Context) error, refused func(err error, failures int), done func()) {
+func (o *Objects) requestUntil(ctx context.Context, a *Adapter, request func(context.Context) error,
+	refused func(err error, failures int), done func()) {
 	o.unbound.Add(1)
 	defer o.unbound.Add(-1)
 	for failures := 0; ; {
@@ -202,7 +206,8 @@ func (o *Objects) needCSI(volume *v1.PersistentVolume) {
 
 // setClaimFault takes why a claim cannot be used. claim and volume are nil unless they can be used
 // by a pod that has them already.
-func (o *Objects) setClaimFault(c *boundClaim, claim *v1.PersistentVolumeClaim, volume *v1.PersistentVolume, err error, failures int) {
+func (o *Objects) setClaimFault(c *boundClaim, claim *v1.PersistentVolumeClaim, volume *v1.PersistentVolume, err error,
+	failures int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if volume != nil {
@@ -227,9 +232,11 @@ func unusable(format string, args ...any) error { return &unusableClaim{fmt.Spri
 
 // requestClaim requests a claim and its volume, and checks both as the kubelet does. With an error,
 // they are nil unless a pod that has them already can use them.
-func (o *Objects) requestClaim(ctx context.Context, a *Adapter, key claimKey) (*v1.PersistentVolumeClaim, *v1.PersistentVolume, error) {
+func (o *Objects) requestClaim(ctx context.Context, a *Adapter, key claimKey) (*v1.PersistentVolumeClaim,
+	*v1.PersistentVolume, error) {
 	claim := &v1.PersistentVolumeClaim{}
-	err := a.client.core.Get().Namespace(key.namespace).Resource("persistentvolumeclaims").Name(key.name).Do(ctx).Into(claim)
+	err := a.client.core.Get().Namespace(key.namespace).Resource("persistentvolumeclaims").Name(key.name).Do(ctx).Into(
+		claim)
 	switch {
 	case apierrors.IsNotFound(err) && key.ephemeral:
 		return nil, nil, unusable("does not exist yet; the cluster's controller of ephemeral volumes creates it")
@@ -246,7 +253,8 @@ func (o *Objects) requestClaim(ctx context.Context, a *Adapter, key claimKey) (*
 	switch {
 	case apierrors.IsForbidden(err):
 		// The Node authorizer goes by the volume's claimRef.
-		return nil, nil, fmt.Errorf("PersistentVolume %s cannot be read from the API server, unless its spec.claimRef names this claim: %w", claim.Spec.VolumeName, err)
+		return nil, nil, fmt.Errorf("PersistentVolume %s cannot be read from the API server, unless its spec.claimRef "+
+			"names this claim: %w", claim.Spec.VolumeName, err)
 	case err != nil:
 		return nil, nil, fmt.Errorf("PersistentVolume %s cannot be read from the API server: %w", claim.Spec.VolumeName, err)
 	}
@@ -264,11 +272,14 @@ func (o *Objects) requestClaim(ctx context.Context, a *Adapter, key claimKey) (*
 func checkBound(key claimKey, claim *v1.PersistentVolumeClaim) error {
 	switch owner := metav1.GetControllerOfNoCopy(claim); {
 	case key.ephemeral && (owner == nil || owner.UID != key.pod):
-		return unusable("was not created for the pod, which is not its owner; the ephemeral volume needs a claim of this name: delete the claim, or rename the pod or the volume")
+		return unusable("was not created for the pod, which is not its owner; the ephemeral volume needs a claim of this " +
+			"name: delete the claim, or rename the pod or the volume")
 	case claim.Status.Phase == v1.ClaimLost:
-		return unusable("has lost its PersistentVolume %s, which was deleted in the cluster; restore that, or replace the claim", claim.Spec.VolumeName)
+		return unusable("has lost its PersistentVolume %s, which was deleted in the cluster; restore that, or replace the "+
+			"claim", claim.Spec.VolumeName)
 	case claim.Status.Phase != v1.ClaimBound || claim.Spec.VolumeName == "":
-		return unusable("is not bound to a PersistentVolume in the cluster; kubectl -n %s describe pvc %s says why", claim.Namespace, claim.Name)
+		return unusable("is not bound to a PersistentVolume in the cluster; kubectl -n %s describe pvc %s says why",
+			claim.Namespace, claim.Name)
 	}
 	return nil
 }
@@ -282,7 +293,8 @@ func checkClaimRef(claim *v1.PersistentVolumeClaim, volume *v1.PersistentVolume)
 	case ref.Namespace != claim.Namespace || ref.Name != claim.Name:
 		return unusable("PersistentVolume %s is bound to the claim %s/%s", volume.Name, ref.Namespace, ref.Name)
 	case ref.UID != claim.UID:
-		return unusable("PersistentVolume %s is bound to a claim of the same name with UID %s, and this one has %s", volume.Name, ref.UID, claim.UID)
+		return unusable("PersistentVolume %s is bound to a claim of the same name with UID %s, and this one has %s",
+			volume.Name, ref.UID, claim.UID)
 	}
 	return nil
 }
@@ -290,10 +302,13 @@ func checkClaimRef(claim *v1.PersistentVolumeClaim, volume *v1.PersistentVolume)
 // reducedClaim returns what is read of a claim.
 func reducedClaim(claim *v1.PersistentVolumeClaim) *v1.PersistentVolumeClaim {
 	return &v1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID, ResourceVersion: claim.ResourceVersion},
-		Spec:       v1.PersistentVolumeClaimSpec{AccessModes: claim.Spec.AccessModes, VolumeMode: claim.Spec.VolumeMode, VolumeName: claim.Spec.VolumeName, Resources: claim.Spec.Resources},
+		ObjectMeta: metav1.ObjectMeta{Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID,
+			ResourceVersion: claim.ResourceVersion},
+		Spec: v1.PersistentVolumeClaimSpec{AccessModes: claim.Spec.AccessModes, VolumeMode: claim.Spec.VolumeMode,
+			VolumeName: claim.Spec.VolumeName, Resources: claim.Spec.Resources},
 		Status: v1.PersistentVolumeClaimStatus{
-			Capacity: claim.Status.Capacity, AllocatedResources: claim.Status.AllocatedResources, AllocatedResourceStatuses: claim.Status.AllocatedResourceStatuses,
+			Capacity: claim.Status.Capacity, AllocatedResources: claim.Status.AllocatedResources,
+			AllocatedResourceStatuses: claim.Status.AllocatedResourceStatuses,
 		},
 	}
 }

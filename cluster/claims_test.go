@@ -19,16 +19,19 @@ import (
 )
 
 func claimVolume(claim string) v1.Volume {
-	return v1.Volume{Name: "data", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}}
+	return v1.Volume{Name: "data",
+		VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}}
 }
 
 // putClaim puts a claim with a phase, and returns it as the API server has it.
-func (r *objectsHarness) putClaim(name, volume string, phase v1.PersistentVolumeClaimPhase, change func(*v1.PersistentVolumeClaim)) *v1.PersistentVolumeClaim {
+func (r *objectsHarness) putClaim(name, volume string, phase v1.PersistentVolumeClaimPhase,
+	change func(*v1.PersistentVolumeClaim)) *v1.PersistentVolumeClaim {
 	r.t.Helper()
 	claim := &v1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Labels: map[string]string{"a": "b"}},
-		Spec:       v1.PersistentVolumeClaimSpec{AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce}, VolumeName: volume},
-		Status:     v1.PersistentVolumeClaimStatus{Phase: phase},
+		Spec: v1.PersistentVolumeClaimSpec{AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce},
+			VolumeName: volume},
+		Status: v1.PersistentVolumeClaimStatus{Phase: phase},
 	}
 	if change != nil {
 		change(claim)
@@ -45,7 +48,8 @@ func (r *objectsHarness) putVolume(name string, claim *v1.PersistentVolumeClaim,
 	r.t.Helper()
 	volume := &v1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec:       v1.PersistentVolumeSpec{PersistentVolumeSource: v1.PersistentVolumeSource{HostPath: &v1.HostPathVolumeSource{Path: "/" + name}}},
+		Spec: v1.PersistentVolumeSpec{
+			PersistentVolumeSource: v1.PersistentVolumeSource{HostPath: &v1.HostPathVolumeSource{Path: "/" + name}}},
 	}
 	if claim != nil {
 		volume.Spec.ClaimRef = &v1.ObjectReference{Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID}
@@ -80,7 +84,8 @@ func TestClaimIsAwaited(t *testing.T) {
 			want string
 		}{
 			{func() {}, "does not exist in the cluster"},
-			{func() { r.putClaim("data", "", v1.ClaimPending, nil) }, "is not bound to a PersistentVolume in the cluster; kubectl -n default describe pvc data says why"},
+			{func() { r.putClaim("data", "", v1.ClaimPending, nil) },
+				"is not bound to a PersistentVolume in the cluster; kubectl -n default describe pvc data says why"},
 			{func() { r.putClaim("data", "pv", v1.ClaimPending, nil) }, "is not bound"},
 			{func() { r.putClaim("data", "pv", v1.ClaimLost, nil) }, "has lost its PersistentVolume pv"},
 			{func() { r.putClaim("data", "pv", v1.ClaimBound, nil) }, "PersistentVolume pv cannot be read"},
@@ -89,10 +94,12 @@ func TestClaimIsAwaited(t *testing.T) {
 				r.putVolume("pv", &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "data"}}, nil)
 			}, "PersistentVolume pv is bound to the claim shop/data"},
 			{func() {
-				r.putVolume("pv", &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "data", UID: "old"}}, nil)
+				r.putVolume("pv",
+					&v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "data", UID: "old"}}, nil)
 			}, "of the same name with UID old"},
 			{func() {
-				claim := r.putClaim("data", "pv", v1.ClaimBound, func(c *v1.PersistentVolumeClaim) { c.DeletionTimestamp = &metav1.Time{Time: time.Now()} })
+				claim := r.putClaim("data", "pv", v1.ClaimBound,
+					func(c *v1.PersistentVolumeClaim) { c.DeletionTimestamp = &metav1.Time{Time: time.Now()} })
 				r.putVolume("pv", claim, nil)
 			}, "is being deleted"},
 		}
@@ -115,11 +122,14 @@ func TestClaimIsAwaited(t *testing.T) {
 		r.wasNotified()
 		claim := r.putClaim("data", "pv", v1.ClaimBound, nil)
 		r.putVolume("pv", claim, func(v *v1.PersistentVolume) {
-			v.Annotations = map[string]string{v1.MountOptionAnnotation: "nfsvers=4.2,noatime", podinfo.AnnotationVolumeGroup: "2345", "other": "x"}
+			v.Annotations = map[string]string{v1.MountOptionAnnotation: "nfsvers=4.2,noatime",
+				podinfo.AnnotationVolumeGroup: "2345", "other": "x"}
 		})
 		pass(time.Minute)
 		got, volume, err := r.o.BoundClaim(pod, &pod.Spec.Volumes[0])
-		if err != nil || got.Name != "data" || got.UID != claim.UID || got.Labels != nil || volume.Spec.HostPath.Path != "/pv" || len(volume.Spec.MountOptions) != 2 || len(volume.Annotations) != 1 || volume.Annotations[podinfo.AnnotationVolumeGroup] != "2345" || volume.UID == "" {
+		if err != nil || got.Name != "data" || got.UID != claim.UID || got.Labels != nil ||
+			volume.Spec.HostPath.Path != "/pv" || len(volume.Spec.MountOptions) != 2 || len(volume.Annotations) != 1 ||
+			volume.Annotations[podinfo.AnnotationVolumeGroup] != "2345" || volume.UID == "" {
 			t.Errorf("%+v %+v %v", got, volume, err)
 		}
 		if now, _ := r.o.State(pod); now == before || !r.wasNotified() {
@@ -157,7 +167,8 @@ func TestClaimOfTheNextPod(t *testing.T) {
 		if why := r.fault(first); why != "" {
 			t.Error(why)
 		}
-		r.putVolume("two", r.putClaim("data", "two", v1.ClaimBound, func(c *v1.PersistentVolumeClaim) { c.UID = "other" }), nil)
+		r.putVolume("two", r.putClaim("data", "two", v1.ClaimBound, func(c *v1.PersistentVolumeClaim) { c.UID = "other" }),
+			nil)
 		second := r.pod("second", claimVolume("data"))
 		for pod, want := range map[*v1.Pod]string{first: "one", second: "two"} {
 			if _, volume, err := r.o.BoundClaim(pod, &pod.Spec.Volumes[0]); err != nil || volume.Name != want {
@@ -182,7 +193,8 @@ func TestDeletedClaimOfARunningPod(t *testing.T) {
 		}
 		r.remove("persistentvolumeclaims", "default", "data")
 		pass(time.Minute)
-		if claim, volume, err = r.o.BoundClaim(pod, &pod.Spec.Volumes[0]); claim == nil || volume == nil || err == nil || !strings.Contains(err.Error(), "does not exist") {
+		if claim, volume, err = r.o.BoundClaim(pod, &pod.Spec.Volumes[0]); claim == nil || volume == nil || err == nil ||
+			!strings.Contains(err.Error(), "does not exist") {
 			t.Errorf("%v %v %v", claim, volume, err)
 		}
 		r.end()
@@ -194,14 +206,17 @@ func TestEphemeralClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newObjectsHarness(t)
 		r.start()
-		pod := r.pod("web", v1.Volume{Name: "scratch", VolumeSource: v1.VolumeSource{Ephemeral: &v1.EphemeralVolumeSource{VolumeClaimTemplate: &v1.PersistentVolumeClaimTemplate{}}}})
+		pod := r.pod("web", v1.Volume{Name: "scratch",
+			VolumeSource: v1.VolumeSource{
+				Ephemeral: &v1.EphemeralVolumeSource{VolumeClaimTemplate: &v1.PersistentVolumeClaimTemplate{}}}})
 		if got := r.fault(pod); !strings.Contains(got, "controller of ephemeral volumes creates it") {
 			t.Error(got)
 		}
 		yes := true
 		ownedBy := func(uid types.UID) func(*v1.PersistentVolumeClaim) {
 			return func(c *v1.PersistentVolumeClaim) {
-				c.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "web", UID: uid, Controller: &yes}}
+				c.OwnerReferences = []metav1.OwnerReference{
+					{APIVersion: "v1", Kind: "Pod", Name: "web", UID: uid, Controller: &yes}}
 			}
 		}
 		for _, change := range []func(*v1.PersistentVolumeClaim){nil, ownedBy("other")} {
@@ -226,13 +241,15 @@ func TestVolumeOfAnotherNode(t *testing.T) {
 		r := newObjectsHarness(t)
 		r.putVolume("pv", r.putClaim("data", "pv", v1.ClaimBound, nil), func(v *v1.PersistentVolume) {
 			v.Spec.NodeAffinity = &v1.VolumeNodeAffinity{Required: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{
-				{MatchExpressions: []v1.NodeSelectorRequirement{{Key: "rack", Operator: v1.NodeSelectorOpIn, Values: []string{"r2"}}}},
+				{MatchExpressions: []v1.NodeSelectorRequirement{
+					{Key: "rack", Operator: v1.NodeSelectorOpIn, Values: []string{"r2"}}}},
 			}}}
 		})
 		r.start()
 		pod := r.pod("db", claimVolume("data"))
 		pass(time.Second)
-		if got := r.fault(pod); !strings.Contains(got, "PersistentVolume pv is not for this node") || !strings.Contains(got, "rack In r2") {
+		if got := r.fault(pod); !strings.Contains(got, "PersistentVolume pv is not for this node") ||
+			!strings.Contains(got, "rack In r2") {
 			t.Error(got)
 		}
 		node := &v1.Node{}
@@ -262,7 +279,8 @@ func TestClaimsThatAreRefused(t *testing.T) {
 			defer mu.Unlock()
 			if q.resource == "persistentvolumes" && refusals > 0 {
 				refusals--
-				return nil, apierrors.NewForbidden(schema.GroupResource{Resource: "persistentvolumes"}, "pv", errors.New("no relationship found"))
+				return nil, apierrors.NewForbidden(schema.GroupResource{Resource: "persistentvolumes"}, "pv",
+					errors.New("no relationship found"))
 			}
 			return nil, nil
 		}
@@ -280,7 +298,8 @@ func TestClaimsThatAreRefused(t *testing.T) {
 		mu.Unlock()
 		other := r.pod("never", claimVolume("data"))
 		pass(time.Minute)
-		if got := r.fault(other); !strings.Contains(got, "unless its spec.claimRef names this claim") || !strings.Contains(got, "no relationship found") {
+		if got := r.fault(other); !strings.Contains(got, "unless its spec.claimRef names this claim") ||
+			!strings.Contains(got, "no relationship found") {
 			t.Error(got)
 		}
 		r.end()
@@ -298,7 +317,8 @@ func TestManyUnboundClaims(t *testing.T) {
 			}
 			return volumes
 		}
-		if why := r.o.Held(r.pod("greedy", claims(maxPodReferences+1)...)); !strings.Contains(why, "refers to 257 ConfigMaps, Secrets, claims and tokens") {
+		if why := r.o.Held(r.pod("greedy", claims(maxPodReferences+1)...)); !strings.Contains(why,
+			"refers to 257 ConfigMaps, Secrets, claims and tokens") {
 			t.Errorf("held: %q", why)
 		}
 		r.pod("many", claims(maxPodReferences)...)

@@ -53,7 +53,8 @@ func (a *Adapter) connect() error {
 	}
 	a.certificates = newCertificates(a, id)
 	if id != nil {
-		if cfg, a.certificates.transport, err = id.clientConfig(a.certificates.client.Certificate, a.connection.conns.dial); err != nil {
+		if cfg, a.certificates.transport, err = id.clientConfig(a.certificates.client.Certificate,
+			a.connection.conns.dial); err != nil {
 			return fmt.Errorf("--kubeconfig %s: %w", a.cfg.Kubeconfig, err)
 		}
 	}

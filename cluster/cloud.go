@@ -19,7 +19,8 @@ const (
 // taint that the manager removes, and without addresses that it has to find, unless the
 // node is configured with one.
 func uninitialized(n *v1.Node) *v1.Node {
-	n.Spec.Taints = append(slices.Clone(n.Spec.Taints), v1.Taint{Key: taintUninitialized, Value: "true", Effect: v1.TaintEffectNoSchedule})
+	n.Spec.Taints = append(slices.Clone(n.Spec.Taints),
+		v1.Taint{Key: taintUninitialized, Value: "true", Effect: v1.TaintEffectNoSchedule})
 	n.Status.Addresses = cloudAddresses(n, nil)
 	return n
 }
@@ -34,5 +35,6 @@ func cloudAddresses(local *v1.Node, have []v1.NodeAddress) []v1.NodeAddress {
 	case local.Annotations[AnnotationNodeIP] != "":
 		return local.Status.Addresses
 	}
-	return slices.DeleteFunc(slices.Clone(local.Status.Addresses), func(a v1.NodeAddress) bool { return a.Type != v1.NodeHostName })
+	return slices.DeleteFunc(slices.Clone(local.Status.Addresses),
+		func(a v1.NodeAddress) bool { return a.Type != v1.NodeHostName })
 }

@@ -13,13 +13,15 @@ import (
 // A node of a cloud registers with the taint of an uninitialized node and leaves its
 // addresses, provider ID and the taint to the cloud controller manager.
 func TestExternalCloud(t *testing.T) {
-	inCloud := []v1.NodeAddress{{Type: v1.NodeExternalIP, Address: "198.51.100.1"}, {Type: v1.NodeInternalIP, Address: "10.0.0.5"}}
+	inCloud := []v1.NodeAddress{{Type: v1.NodeExternalIP, Address: "198.51.100.1"},
+		{Type: v1.NodeInternalIP, Address: "10.0.0.5"}}
 	for name, test := range map[string]struct {
 		nodeIP string
 		want   []v1.NodeAddress
 	}{
 		"its addresses are found by the manager": {"", []v1.NodeAddress{{Type: v1.NodeHostName, Address: "edge"}}},
-		"its address is configured":              {"10.0.0.5", []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: "10.0.0.5"}, {Type: v1.NodeHostName, Address: "edge"}}},
+		"its address is configured": {"10.0.0.5",
+			[]v1.NodeAddress{{Type: v1.NodeInternalIP, Address: "10.0.0.5"}, {Type: v1.NodeHostName, Address: "edge"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -30,7 +32,8 @@ func TestExternalCloud(t *testing.T) {
 				r.a.cfg.Registration.Taints = []v1.Taint{{Key: "own", Effect: v1.TaintEffectNoSchedule}}
 				r.a.cfg.Node = func() *v1.Node {
 					n := described()
-					n.Status.Addresses = []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: "10.0.0.5"}, {Type: v1.NodeHostName, Address: "edge"}}
+					n.Status.Addresses = []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: "10.0.0.5"},
+						{Type: v1.NodeHostName, Address: "edge"}}
 					if ip := nodeIP.Load().(string); ip != "" {
 						n.Annotations = map[string]string{AnnotationNodeIP: ip}
 					}
@@ -48,14 +51,18 @@ func TestExternalCloud(t *testing.T) {
 					return n
 				}
 				n := get()
-				taints := []v1.Taint{{Key: "own", Effect: v1.TaintEffectNoSchedule}, {Key: taintUninitialized, Value: "true", Effect: v1.TaintEffectNoSchedule}}
-				if !slices.Equal(n.Spec.Taints, taints) || !slices.Equal(n.Status.Addresses, test.want) || n.Annotations[AnnotationNodeIP] != test.nodeIP {
-					t.Errorf("registered with taints %v, addresses %v, annotations %v", n.Spec.Taints, n.Status.Addresses, n.Annotations)
+				taints := []v1.Taint{{Key: "own", Effect: v1.TaintEffectNoSchedule},
+					{Key: taintUninitialized, Value: "true", Effect: v1.TaintEffectNoSchedule}}
+				if !slices.Equal(n.Spec.Taints, taints) || !slices.Equal(n.Status.Addresses, test.want) ||
+					n.Annotations[AnnotationNodeIP] != test.nodeIP {
+					t.Errorf("registered with taints %v, addresses %v, annotations %v", n.Spec.Taints, n.Status.Addresses,
+						n.Annotations)
 				}
 				// The manager initializes the node.
 				n.Spec.Taints, n.Spec.ProviderID, n.Status.Addresses = n.Spec.Taints[:1], "cloud://1", inCloud
 				r.put(t, n)
-				if n = get(); len(n.Spec.Taints) != 1 || n.Spec.ProviderID != "cloud://1" || !slices.Equal(n.Status.Addresses, inCloud) {
+				if n = get(); len(n.Spec.Taints) != 1 || n.Spec.ProviderID != "cloud://1" ||
+					!slices.Equal(n.Status.Addresses, inCloud) {
 					t.Errorf("after the manager: %v %v", n.Spec, n.Status.Addresses)
 				}
 				// The node is no longer configured with an address.

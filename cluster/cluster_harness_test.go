@@ -219,8 +219,9 @@ func (e harnessEvents) Event(pod *v1.Pod, eventType, reason, message string) {
 	defer e.mu.Unlock()
 	now := metav1.Now()
 	n := v1.Event{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "event-" + strconv.Itoa(time.Now().Nanosecond()) + strconv.Itoa(len(e.events)) + now.String()},
-		Type:       eventType, Reason: reason, Message: message, Count: 1, FirstTimestamp: now, LastTimestamp: now,
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default",
+			Name: "event-" + strconv.Itoa(time.Now().Nanosecond()) + strconv.Itoa(len(e.events)) + now.String()},
+		Type: eventType, Reason: reason, Message: message, Count: 1, FirstTimestamp: now, LastTimestamp: now,
 	}
 	if pod != nil {
 		n.InvolvedObject = v1.ObjectReference{Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}

@@ -44,7 +44,8 @@ func TestReturnOfAnAPIServer(t *testing.T) {
 				}
 				r.setAway(false)
 				back := time.Now()
-				for m := before; m == nil || m.Annotations[podinfo.AnnotationMirror] != "two" || m.Status.Phase != v1.PodRunning; m = r.mirror("web") {
+				for m := before; m == nil || m.Annotations[podinfo.AnnotationMirror] != "two" ||
+					m.Status.Phase != v1.PodRunning; m = r.mirror("web") {
 					pass(100 * time.Millisecond)
 					if took := time.Since(back); took > 10*time.Second {
 						t.Fatalf("%v later the mirror is not the new one: %v", took, r.requests())
@@ -52,7 +53,8 @@ func TestReturnOfAnAPIServer(t *testing.T) {
 				}
 				pass(time.Second)
 				lease := &coordinationv1.Lease{}
-				if !r.get(t, "leases", v1.NamespaceNodeLease, "edge", lease) || time.Since(lease.Spec.RenewTime.Time) > defaultLeaseDuration/renewalsPerLease {
+				if !r.get(t, "leases", v1.NamespaceNodeLease, "edge", lease) ||
+					time.Since(lease.Spec.RenewTime.Time) > defaultLeaseDuration/renewalsPerLease {
 					t.Errorf("the lease was not renewed: %v", lease.Spec.RenewTime)
 				}
 			})
@@ -179,8 +181,10 @@ func TestSilentConnection(t *testing.T) {
 		}
 		silent = true
 		pass(time.Second)
-		if err := ask(requestTimeout); !errors.Is(err, context.DeadlineExceeded) || l.retryAfter() == 0 || len(l.conns.open) != 0 {
-			t.Errorf("a request without an answer ends with %v, closed for %v, %d connections", err, l.retryAfter(), len(l.conns.open))
+		if err := ask(requestTimeout); !errors.Is(err, context.DeadlineExceeded) || l.retryAfter() == 0 ||
+			len(l.conns.open) != 0 {
+			t.Errorf("a request without an answer ends with %v, closed for %v, %d connections", err, l.retryAfter(),
+				len(l.conns.open))
 		}
 	})
 }
@@ -192,12 +196,13 @@ func TestSomethingElseAnswers(t *testing.T) {
 		var log strings.Builder
 		asked := 0
 		l := &connection{log: slog.New(slog.NewTextHandler(&log, nil)), onReachable: func() {}}
-		c, err := newClient(&rest.Config{Host: "http://api.invalid", Transport: transport(func(*http.Request) (*http.Response, error) {
-			asked++
-			r := response(200, io.NopCloser(strings.NewReader("<html>Please log in</html>")))
-			r.Header.Set("Content-Type", "text/html")
-			return r, nil
-		})}, l, RateLimit{}, RateLimit{})
+		c, err := newClient(&rest.Config{Host: "http://api.invalid",
+			Transport: transport(func(*http.Request) (*http.Response, error) {
+				asked++
+				r := response(200, io.NopCloser(strings.NewReader("<html>Please log in</html>")))
+				r.Header.Set("Content-Type", "text/html")
+				return r, nil
+			})}, l, RateLimit{}, RateLimit{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -223,7 +228,8 @@ func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f
 
 func TestRetry(t *testing.T) {
 	for failures, want := range map[int]time.Duration{
-		0: 200 * time.Millisecond, 1: 200 * time.Millisecond, 2: 400 * time.Millisecond, 6: 6400 * time.Millisecond, 7: 8 * time.Second, 1000: 8 * time.Second,
+		0: 200 * time.Millisecond, 1: 200 * time.Millisecond, 2: 400 * time.Millisecond, 6: 6400 * time.Millisecond,
+		7: 8 * time.Second, 1000: 8 * time.Second,
 	} {
 		if got := retryDelay(failures); got != want {
 			t.Errorf("after %d: %v, want %v", failures, got, want)

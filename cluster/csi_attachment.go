@@ -51,8 +51,8 @@ func (t *attachment) state() string {
 }
 
 // CSIAttachment returns what the controller that has attached a volume to this node tells the driver. The
-// error is what is awaited. The Node object must say that the volume is attached and in use: a controller that detaches it
-// withdraws the one, and then looks whether the node reports the other, before it deletes the VolumeAttachment.
+// error is what is awaited. The Node object must say that the volume is attached and in use: a controller that detaches
+// it withdraws the one, and then looks whether the node reports the other, before it deletes the VolumeAttachment.
 func (o *Objects) CSIAttachment(pod *v1.Pod, volume *v1.PersistentVolume) (map[string]string, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -63,9 +63,11 @@ func (o *Objects) CSIAttachment(pod *v1.Pod, volume *v1.PersistentVolume) (map[s
 	case !t.attached:
 		return nil, t.err
 	case !o.adapter.reportsAttached(attachmentOf(pod, volume.Spec.CSI).id()):
-		return nil, fmt.Errorf("PersistentVolume %s is attached; the pod waits until status.volumesAttached of the Node object, which the cluster's attach-detach controller writes, has it", volume.Name)
+		return nil, fmt.Errorf("PersistentVolume %s is attached; the pod waits until status.volumesAttached of the Node "+
+			"object, which the cluster's attach-detach controller writes, has it", volume.Name)
 	case !o.adapter.reportsInUse(attachmentOf(pod, volume.Spec.CSI).id()):
-		return nil, fmt.Errorf("PersistentVolume %s is attached; the pod waits until status.volumesInUse of the Node object, which podstead reports, keeps it attached", volume.Name)
+		return nil, fmt.Errorf("PersistentVolume %s is attached; the pod waits until status.volumesInUse of the Node "+
+			"object, which podstead reports, keeps it attached", volume.Name)
 	}
 	return t.metadata, nil
 }
@@ -143,10 +145,12 @@ type volumeAttachment struct {
 // requestAttachment requests an attachment, and returns its metadata once the volume is attached.
 func requestAttachment(ctx context.Context, a *Adapter, key attachmentKey) (map[string]string, error) {
 	name := key.object(a.name)
-	data, err := a.client.storage.Get().Resource("volumeattachments").Name(name).SetHeader("Accept", "application/json").Do(ctx).Raw()
+	data, err := a.client.storage.Get().Resource("volumeattachments").Name(name).SetHeader("Accept",
+		"application/json").Do(ctx).Raw()
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, unusable("volume %s of CSI driver %s is not attached to this node yet: the cluster's controller creates VolumeAttachment %s; if the driver needs none, set spec.attachRequired: false in its CSIDriver object",
+		return nil, unusable("volume %s of CSI driver %s is not attached to this node yet: the cluster's controller "+
+			"creates VolumeAttachment %s; if the driver needs none, set spec.attachRequired: false in its CSIDriver object",
 			key.handle, key.driver, name)
 	case err != nil:
 		return nil, fmt.Errorf("VolumeAttachment %s cannot be read from the API server: %w", name, err)
@@ -157,12 +161,15 @@ func requestAttachment(ctx context.Context, a *Adapter, key attachmentKey) (map[
 	}
 	switch {
 	case found.Metadata.DeletionTimestamp != nil:
-		return nil, unusable("volume %s of CSI driver %s is being detached from this node by VolumeAttachment %s; the pod waits until it is attached again", key.handle, key.driver, name)
+		return nil, unusable("volume %s of CSI driver %s is being detached from this node by VolumeAttachment %s; the pod "+
+			"waits until it is attached again", key.handle, key.driver, name)
 	case !found.Status.Attached && found.Status.Error != nil:
-		return nil, unusable("volume %s of CSI driver %s cannot be attached to this node: %s; VolumeAttachment %s has the details",
+		return nil, unusable("volume %s of CSI driver %s cannot be attached to this node: %s; VolumeAttachment %s has the "+
+			"details",
 			key.handle, key.driver, found.Status.Error.Message, name)
 	case !found.Status.Attached:
-		return nil, unusable("volume %s of CSI driver %s is not attached to this node yet: VolumeAttachment %s waits for the driver's attacher", key.handle, key.driver, name)
+		return nil, unusable("volume %s of CSI driver %s is not attached to this node yet: VolumeAttachment %s waits for "+
+			"the driver's attacher", key.handle, key.driver, name)
 	}
 	return found.Status.Metadata, nil
 }

@@ -102,9 +102,10 @@ func driverOptions(found *storagev1.CSIDriver) csivolume.Driver {
 	spec := &found.Spec
 	d := csivolume.Driver{
 		Attach: spec.AttachRequired == nil || *spec.AttachRequired, PodInfo: isTrue(spec.PodInfoOnMount),
-		Persistent: len(spec.VolumeLifecycleModes) == 0 || slices.Contains(spec.VolumeLifecycleModes, storagev1.VolumeLifecyclePersistent),
-		Ephemeral:  slices.Contains(spec.VolumeLifecycleModes, storagev1.VolumeLifecycleEphemeral),
-		Tokens:     spec.TokenRequests, TokensInSecrets: isTrue(spec.ServiceAccountTokenInSecrets),
+		Persistent: len(spec.VolumeLifecycleModes) == 0 ||
+			slices.Contains(spec.VolumeLifecycleModes, storagev1.VolumeLifecyclePersistent),
+		Ephemeral: slices.Contains(spec.VolumeLifecycleModes, storagev1.VolumeLifecycleEphemeral),
+		Tokens:    spec.TokenRequests, TokensInSecrets: isTrue(spec.ServiceAccountTokenInSecrets),
 		Republish: isTrue(spec.RequiresRepublish), SELinuxMount: isTrue(spec.SELinuxMount),
 	}
 	if spec.FSGroupPolicy != nil {
@@ -117,7 +118,8 @@ func isTrue(b *bool) bool { return b != nil && *b }
 
 // driverToken returns the key of a token of a pod for a driver.
 func driverToken(pod *v1.Pod, request *storagev1.TokenRequest) tokenKey {
-	return tokenOf(pod, &v1.ServiceAccountTokenProjection{Audience: request.Audience, ExpirationSeconds: request.ExpirationSeconds})
+	return tokenOf(pod, &v1.ServiceAccountTokenProjection{Audience: request.Audience,
+		ExpirationSeconds: request.ExpirationSeconds})
 }
 
 // CSITokens returns tokens of the pod's service account for a driver, as JSON by audience, in the form that

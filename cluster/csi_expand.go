@@ -119,7 +119,8 @@ func (e *expansion) patch(claim *v1.PersistentVolumeClaim, volume *v1.Persistent
 			p.setStatus(nil)
 		}
 		for _, ended := range []v1.PersistentVolumeClaimConditionType{
-			v1.PersistentVolumeClaimResizing, v1.PersistentVolumeClaimFileSystemResizePending, v1.PersistentVolumeClaimControllerResizeError, v1.PersistentVolumeClaimNodeResizeError,
+			v1.PersistentVolumeClaimResizing, v1.PersistentVolumeClaimFileSystemResizePending,
+			v1.PersistentVolumeClaimControllerResizeError, v1.PersistentVolumeClaimNodeResizeError,
 		} {
 			p.Status.Conditions = append(p.Status.Conditions, removedCondition{Patch: "delete", Type: ended})
 		}
@@ -128,7 +129,8 @@ func (e *expansion) patch(claim *v1.PersistentVolumeClaim, volume *v1.Persistent
 		infeasible := v1.PersistentVolumeClaimNodeResizeInfeasible
 		p.setStatus(&infeasible)
 		p.Status.Conditions = []any{v1.PersistentVolumeClaimCondition{
-			Type: v1.PersistentVolumeClaimNodeResizeError, Status: v1.ConditionTrue, LastTransitionTime: metav1.Now(), Message: e.failure.Error(),
+			Type: v1.PersistentVolumeClaimNodeResizeError, Status: v1.ConditionTrue, LastTransitionTime: metav1.Now(),
+			Message: e.failure.Error(),
 		}}
 		return p
 	}
@@ -138,12 +140,14 @@ func (e *expansion) patch(claim *v1.PersistentVolumeClaim, volume *v1.Persistent
 // beginExpansion records in the claim that its volume is being expanded on the node, which the controllers
 // want to know, and returns the claim. A failure keeps nothing from being expanded, and so does a driver that is not
 // there yet.
-func beginExpansion(ctx context.Context, a *Adapter, key claimKey, claim *v1.PersistentVolumeClaim, volume *v1.PersistentVolume) *v1.PersistentVolumeClaim {
+func beginExpansion(ctx context.Context, a *Adapter, key claimKey, claim *v1.PersistentVolumeClaim,
+	volume *v1.PersistentVolume) *v1.PersistentVolumeClaim {
 	source := volume.Spec.CSI
 	if source == nil || source.ReadOnly || key.readOnly || !a.expands(source.Driver) {
 		return claim
 	}
-	if claim.Status.AllocatedResourceStatuses[v1.ResourceStorage] != v1.PersistentVolumeClaimNodeResizePending || !isLarger(volume, claim) {
+	if claim.Status.AllocatedResourceStatuses[v1.ResourceStorage] != v1.PersistentVolumeClaimNodeResizePending ||
+		!isLarger(volume, claim) {
 		return claim
 	}
 	p := patchOf(claim)
@@ -151,20 +155,23 @@ func beginExpansion(ctx context.Context, a *Adapter, key claimKey, claim *v1.Per
 	p.setStatus(&begun)
 	made, err := patchClaim(ctx, a, claim, p)
 	if err != nil {
-		a.cfg.Log.Warn("Failed to record that a volume is being expanded; it is expanded nevertheless", "claim", claim.Namespace+"/"+claim.Name, "err", err)
+		a.cfg.Log.Warn("Failed to record that a volume is being expanded; it is expanded nevertheless", "claim",
+			claim.Namespace+"/"+claim.Name, "err", err)
 		return claim
 	}
 	return made
 }
 
 // patchClaim patches the status of a claim, and returns the claim.
-func patchClaim(ctx context.Context, a *Adapter, claim *v1.PersistentVolumeClaim, p *claimPatch) (*v1.PersistentVolumeClaim, error) {
+func patchClaim(ctx context.Context, a *Adapter, claim *v1.PersistentVolumeClaim,
+	p *claimPatch) (*v1.PersistentVolumeClaim, error) {
 	body, err := json.Marshal(p)
 	if err != nil {
 		return nil, err
 	}
 	made := &v1.PersistentVolumeClaim{}
-	err = a.client.core.Patch(types.StrategicMergePatchType).Namespace(claim.Namespace).Resource("persistentvolumeclaims").Name(claim.Name).
+	err = a.client.core.Patch(types.StrategicMergePatchType).Namespace(claim.Namespace).Resource(
+		"persistentvolumeclaims").Name(claim.Name).
 		SubResource("status").Body(body).Do(ctx).Into(made)
 	if err != nil {
 		return nil, err
@@ -196,7 +203,8 @@ func (o *Objects) followExpansion(ctx context.Context, a *Adapter, key claimKey,
 		case !a.connection.isOwnError(err) || apierrors.IsConflict(err):
 		case err.Error() != last:
 			last = err.Error()
-			a.cfg.Log.Warn("Failed to follow the size of a claim in the cluster", "claim", key.namespace+"/"+key.name, "err", err)
+			a.cfg.Log.Warn("Failed to follow the size of a claim in the cluster", "claim", key.namespace+"/"+key.name, "err",
+				err)
 		}
 		failures++
 		if !a.connection.backoff(ctx, failures) {
@@ -230,7 +238,8 @@ func (o *Objects) updateExpansion(ctx context.Context, a *Adapter, key claimKey,
 	known, used, ended := c.claim, c.volume, c.ended
 	o.mu.Unlock()
 	claim := &v1.PersistentVolumeClaim{}
-	err := a.client.core.Get().Namespace(key.namespace).Resource("persistentvolumeclaims").Name(key.name).Do(ctx).Into(claim)
+	err := a.client.core.Get().Namespace(key.namespace).Resource("persistentvolumeclaims").Name(key.name).Do(ctx).Into(
+		claim)
 	switch {
 	case apierrors.IsNotFound(err) || err == nil && claim.UID != known.UID:
 		o.endExpansion(c, ended)
@@ -264,7 +273,8 @@ func (o *Objects) updateExpansion(ctx context.Context, a *Adapter, key claimKey,
 
 // isSameVolume reports whether a volume is that which a pod uses: not another one that has replaced its object.
 func isSameVolume(volume, used *v1.PersistentVolume) bool {
-	return volume.UID == used.UID && volume.Spec.CSI != nil && volume.Spec.CSI.Driver == used.Spec.CSI.Driver && volume.Spec.CSI.VolumeHandle == used.Spec.CSI.VolumeHandle
+	return volume.UID == used.UID && volume.Spec.CSI != nil && volume.Spec.CSI.Driver == used.Spec.CSI.Driver &&
+		volume.Spec.CSI.VolumeHandle == used.Spec.CSI.VolumeHandle
 }
 
 // setSize takes a claim and its volume with other sizes.

@@ -52,7 +52,8 @@ func (r *expandHarness) size(volume, claim string, status v1.ClaimResourceStatus
 	r.t.Helper()
 	bound := r.putClaim("data", "pv", v1.ClaimBound, func(c *v1.PersistentVolumeClaim) {
 		c.Status.Capacity = storageOf(claim)
-		c.Status.Conditions = []v1.PersistentVolumeClaimCondition{{Type: v1.PersistentVolumeClaimFileSystemResizePending, Status: v1.ConditionTrue}, {Type: "Own", Status: v1.ConditionTrue}}
+		c.Status.Conditions = []v1.PersistentVolumeClaimCondition{{Type: v1.PersistentVolumeClaimFileSystemResizePending,
+			Status: v1.ConditionTrue}, {Type: "Own", Status: v1.ConditionTrue}}
 		if status != "" {
 			c.Status.AllocatedResources = storageOf(volume)
 			c.Status.AllocatedResourceStatuses = map[v1.ResourceName]v1.ClaimResourceStatus{v1.ResourceStorage: status}
@@ -60,7 +61,8 @@ func (r *expandHarness) size(volume, claim string, status v1.ClaimResourceStatus
 	})
 	r.putVolume("pv", bound, func(v *v1.PersistentVolume) {
 		v.Spec.Capacity = storageOf(volume)
-		v.Spec.PersistentVolumeSource = v1.PersistentVolumeSource{CSI: &v1.CSIPersistentVolumeSource{Driver: testDriver, VolumeHandle: "vol-1"}}
+		v.Spec.PersistentVolumeSource = v1.PersistentVolumeSource{
+			CSI: &v1.CSIPersistentVolumeSource{Driver: testDriver, VolumeHandle: "vol-1"}}
 	})
 }
 
@@ -75,7 +77,8 @@ func (r *expandHarness) status() string {
 	for _, c := range claim.Status.Conditions {
 		conditions = append(conditions, fmt.Sprint(c.Type, c.Message))
 	}
-	return fmt.Sprint(claim.Status.Capacity.Storage(), " ", claim.Status.AllocatedResourceStatuses[v1.ResourceStorage], " ", conditions)
+	return fmt.Sprint(claim.Status.Capacity.Storage(), " ", claim.Status.AllocatedResourceStatuses[v1.ResourceStorage],
+		" ", conditions)
 }
 
 func (r *expandHarness) mustBe(want string, expand int64) {
@@ -153,7 +156,8 @@ func TestInfeasibleExpansion(t *testing.T) {
 		r.begin()
 		r.mustBe("1Gi NodeResizeInProgress [FileSystemResizePending Own]", 2*gi)
 		r.ended(2*gi, fmt.Errorf("too large: %w", csivolume.ErrInfeasible))
-		r.mustBe("1Gi NodeResizeInfeasible [FileSystemResizePending Own NodeResizeErrortoo large: the expansion is infeasible]", 0)
+		r.mustBe("1Gi NodeResizeInfeasible [FileSystemResizePending Own NodeResizeErrortoo large: the expansion is "+
+			"infeasible]", 0)
 		r.size("2Gi", "1Gi", v1.PersistentVolumeClaimNodeResizePending)
 		pass(2 * time.Minute)
 		r.mustBe("1Gi NodeResizeInProgress [FileSystemResizePending Own]", 2*gi)

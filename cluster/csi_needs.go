@@ -53,7 +53,8 @@ func (o *Objects) addPersistent(n *csiNeeds, pod *v1.Pod, source *v1.CSIPersiste
 	if o.addDriver(n, pod, source.Driver) {
 		addOnce(&n.attachments, attachmentOf(pod, source))
 	}
-	for _, ref := range []*v1.SecretReference{source.NodeStageSecretRef, source.NodePublishSecretRef, source.NodeExpandSecretRef} {
+	for _, ref := range []*v1.SecretReference{source.NodeStageSecretRef, source.NodePublishSecretRef,
+		source.NodeExpandSecretRef} {
 		if ref != nil {
 			addOnce(&n.secrets, manifest.ObjectRef{Kind: manifest.KindSecret, Namespace: ref.Namespace, Name: ref.Name})
 		}
@@ -89,7 +90,8 @@ func (o *Objects) updateCSI(ctx context.Context, wg *sync.WaitGroup, a *Adapter,
 			w.refs[ref] = true
 		}
 	}
-	updateTasks(o.drivers, drivers, func(d *csiDriver) { d.stop() }, func(name string) *csiDriver { return o.startDriver(ctx, wg, a, name) })
+	updateTasks(o.drivers, drivers, func(d *csiDriver) { d.stop() },
+		func(name string) *csiDriver { return o.startDriver(ctx, wg, a, name) })
 	updateTasks(o.attachments, attachments, func(t *attachment) { t.stop() }, func(key attachmentKey) *attachment {
 		a.nodeChanged.Notify() // it is in use from now on
 		return o.startAttachment(ctx, wg, a, key)
@@ -97,7 +99,8 @@ func (o *Objects) updateCSI(ctx context.Context, wg *sync.WaitGroup, a *Adapter,
 }
 
 // csiState adds to State what the CSI volumes of a pod need; mu is held.
-func (o *Objects) csiState(pod *v1.Pod) (revision string, refs []manifest.ObjectRef, tokens []tokenKey, awaited []string) {
+func (o *Objects) csiState(pod *v1.Pod) (revision string, refs []manifest.ObjectRef, tokens []tokenKey,
+	awaited []string) {
 	n := o.csiNeedsOf(pod)
 	for _, name := range n.drivers {
 		state, known := o.drivers[name].state()

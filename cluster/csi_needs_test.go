@@ -93,7 +93,8 @@ func TestAttachmentIsAwaited(t *testing.T) {
 		}
 		r.wasNotified()
 		put(func(va *storagev1.VolumeAttachment) {
-			va.Status = storagev1.VolumeAttachmentStatus{Attached: true, AttachmentMetadata: map[string]string{"device": "/dev/sdx"}}
+			va.Status = storagev1.VolumeAttachmentStatus{Attached: true,
+				AttachmentMetadata: map[string]string{"device": "/dev/sdx"}}
 		})()
 		pass(2 * time.Minute)
 		if got := r.attachment(pod); got != `{"device":"/dev/sdx"}` {
@@ -113,7 +114,8 @@ func TestAttachmentIsAwaited(t *testing.T) {
 		r.remove("pods", "default", "db")
 		pass(time.Minute)
 		if len(r.o.drivers)+len(r.o.attachments) != 0 || r.o.unbound.Load() != 0 {
-			t.Errorf("without the pod: %d drivers, %d attachments, %d requested", len(r.o.drivers), len(r.o.attachments), r.o.unbound.Load())
+			t.Errorf("without the pod: %d drivers, %d attachments, %d requested", len(r.o.drivers), len(r.o.attachments),
+				r.o.unbound.Load())
 		}
 		r.end()
 	})
@@ -136,12 +138,15 @@ func TestDriverIsFollowed(t *testing.T) {
 		no, yes, policy := false, true, storagev1.FileFSGroupPolicy
 		before, _ := r.o.State(pod)
 		r.putDriver(func(s *storagev1.CSIDriverSpec) {
-			s.AttachRequired, s.PodInfoOnMount, s.RequiresRepublish, s.ServiceAccountTokenInSecrets, s.SELinuxMount = &no, &yes, &yes, &yes, &yes
-			s.FSGroupPolicy, s.VolumeLifecycleModes = &policy, []storagev1.VolumeLifecycleMode{storagev1.VolumeLifecycleEphemeral}
+			s.AttachRequired, s.PodInfoOnMount, s.RequiresRepublish, s.ServiceAccountTokenInSecrets, s.SELinuxMount = &no, &yes,
+				&yes, &yes, &yes
+			s.FSGroupPolicy, s.VolumeLifecycleModes = &policy,
+				[]storagev1.VolumeLifecycleMode{storagev1.VolumeLifecycleEphemeral}
 		})
 		pass(time.Minute)
 		d, err := r.o.CSIDriver(testDriver)
-		if err != nil || d.Attach || d.Persistent || !d.Ephemeral || !d.PodInfo || !d.Republish || !d.TokensInSecrets || !d.SELinuxMount || d.GroupPolicy != policy {
+		if err != nil || d.Attach || d.Persistent || !d.Ephemeral || !d.PodInfo || !d.Republish || !d.TokensInSecrets ||
+			!d.SELinuxMount || d.GroupPolicy != policy {
 			t.Errorf("with an object: %+v, %v", d, err)
 		}
 		if now, _ := r.o.State(pod); now == before {
@@ -199,7 +204,8 @@ func TestSecretsAndTokensOfDrivers(t *testing.T) {
 			s.NodeExpandSecretRef = &v1.SecretReference{Namespace: "storage", Name: "expand"}
 		})
 		for _, name := range []string{"stage", "publish", "expand"} {
-			r.put(t, &v1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "storage", Name: name}, Data: map[string][]byte{"key": []byte(name)}})
+			r.put(t, &v1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "storage", Name: name},
+				Data: map[string][]byte{"key": []byte(name)}})
 		}
 		pod := r.pod("db", claimVolume("data"))
 		pass(time.Minute)
@@ -216,7 +222,8 @@ func TestSecretsAndTokensOfDrivers(t *testing.T) {
 		if err == nil {
 			err = json.Unmarshal([]byte(text), &tokens)
 		}
-		if err != nil || len(tokens) != 2 || tokens["vault"].Token != "for vault" || tokens[""].Token != "for " || !tokens[""].Expires.After(time.Now()) {
+		if err != nil || len(tokens) != 2 || tokens["vault"].Token != "for vault" || tokens[""].Token != "for " ||
+			!tokens[""].Expires.After(time.Now()) {
 			t.Errorf("tokens %q: %v", text, err)
 		}
 		r.remove("pods", "default", "db")

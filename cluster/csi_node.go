@@ -138,7 +138,8 @@ func (a *Adapter) reportsAttached(id csivolume.ID) bool {
 		return true
 	}
 	node, name := a.node(), inUseName(id)
-	return node != nil && slices.ContainsFunc(node.Status.VolumesAttached, func(v v1.AttachedVolume) bool { return v.Name == name })
+	return node != nil && slices.ContainsFunc(node.Status.VolumesAttached,
+		func(v v1.AttachedVolume) bool { return v.Name == name })
 }
 
 // volumesInUse returns the volumes that the node uses or is about to use: all persistent volumes of drivers,
@@ -186,14 +187,16 @@ func (a *Adapter) syncTopology(ctx context.Context, registered *v1.Node) error {
 			case !ok:
 				labels[key] = value
 			case now != value:
-				conflicts = append(conflicts, fmt.Sprintf("CSI driver %s reports %s=%s, and the Node object has the label with the value %q", d.Name, key, value, now))
+				conflicts = append(conflicts, fmt.Sprintf("CSI driver %s reports %s=%s, and the Node object has the label with "+
+					"the value %q", d.Name, key, value, now))
 			}
 		}
 	}
 	if text := strings.Join(conflicts, "; "); text != a.storage.conflicts {
 		a.storage.conflicts = text
 		if text != "" {
-			a.cfg.Log.Warn("Topology of a CSI driver differs from the labels of the node; remove the label to use the driver's", "conflicts", text)
+			a.cfg.Log.Warn("Topology of a CSI driver differs from the labels of the node; remove the label to use the driver's",
+				"conflicts", text)
 		}
 	}
 	if len(labels) == 0 {
@@ -211,7 +214,9 @@ func (a *Adapter) syncTopology(ctx context.Context, registered *v1.Node) error {
 	switch {
 	case apierrors.IsForbidden(err) || apierrors.IsInvalid(err):
 		if !bytes.Equal(patch, s.refused) {
-			a.cfg.Log.Warn("The API server refuses the topology labels of CSI drivers, so that pods are not scheduled to this node by the topology of their volumes; set the labels as an administrator, or configure another topology in the driver", "labels", labels, "err", err)
+			a.cfg.Log.Warn("The API server refuses the topology labels of CSI drivers, so that pods are not scheduled to this "+
+				"node by the topology of their volumes; set the labels as an administrator, or configure another topology in the "+
+				"driver", "labels", labels, "err", err)
 		}
 		s.refused, s.refusedAt = patch, time.Now()
 		return nil
@@ -297,7 +302,8 @@ func (s *nodeStorage) next(drivers []csivolume.NodeDriver, node *v1.Node) *csiNo
 		}
 	}
 	return &csiNode{
-		Metadata: csiNodeMeta{ResourceVersion: s.written.Metadata.ResourceVersion, Owners: owners}, Spec: csiNodeDrivers{Drivers: kept},
+		Metadata: csiNodeMeta{ResourceVersion: s.written.Metadata.ResourceVersion, Owners: owners},
+		Spec:     csiNodeDrivers{Drivers: kept},
 	}
 }
 

@@ -64,15 +64,18 @@ func TestRefusedTopologyLabel(t *testing.T) {
 		s := &storageFake{changed: wakeup.NewSignal()}
 		r.a.cfg.Storage = s
 		r.react = func(q fakeRequest) (runtime.Object, error) {
-			if q.resource == "nodes" && q.sub == "" && strings.Contains(string(q.body), "example.k8s.io/zone") && q.verb == "PATCH" {
-				return nil, apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, q.name, errors.New("label is not allowed"))
+			if q.resource == "nodes" && q.sub == "" && strings.Contains(string(q.body), "example.k8s.io/zone") &&
+				q.verb == "PATCH" {
+				return nil, apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, q.name,
+					errors.New("label is not allowed"))
 			}
 			return nil, nil
 		}
 		r.start()
 		pass(time.Minute)
 		s.set(func() {
-			s.drivers = []csivolume.NodeDriver{{Name: "disks", NodeID: "n1", MaxVolumes: 1 << 40, Topology: map[string]string{"example.k8s.io/zone": "a"}}}
+			s.drivers = []csivolume.NodeDriver{
+				{Name: "disks", NodeID: "n1", MaxVolumes: 1 << 40, Topology: map[string]string{"example.k8s.io/zone": "a"}}}
 			s.used = []csivolume.ID{{Driver: "disks", Handle: "vol-1"}}
 		})
 		pass(time.Minute)

@@ -97,13 +97,15 @@ func TestCSINodeListsDrivers(t *testing.T) {
 		is("")
 		node := &storagev1.CSINode{}
 		r.get(t, "csinodes", "", "edge", node)
-		if len(node.OwnerReferences) != 1 || node.OwnerReferences[0].Kind != "Node" || node.OwnerReferences[0].UID != r.a.node().UID {
+		if len(node.OwnerReferences) != 1 || node.OwnerReferences[0].Kind != "Node" ||
+			node.OwnerReferences[0].UID != r.a.node().UID {
 			t.Errorf("owners: %+v", node.OwnerReferences)
 		}
 		// Another node agent has added a driver.
 		node.Spec.Drivers = []storagev1.CSINodeDriver{{Name: "other", NodeID: "x"}}
 		r.put(t, node)
-		disks := csivolume.NodeDriver{Name: "disks", NodeID: "n1", MaxVolumes: 8, Topology: map[string]string{"zone": "a", "rack": "1"}}
+		disks := csivolume.NodeDriver{Name: "disks", NodeID: "n1", MaxVolumes: 8,
+			Topology: map[string]string{"zone": "a", "rack": "1"}}
 		s.set(func() { s.drivers = []csivolume.NodeDriver{disks} })
 		is("other=x disks=n1(8)rack+zone")
 		if labels := r.a.node().Labels; labels["zone"] != "a" || labels["rack"] != "1" {
@@ -113,7 +115,8 @@ func TestCSINodeListsDrivers(t *testing.T) {
 		disks.Topology = map[string]string{"zone": "b"}
 		s.set(func() { s.drivers = []csivolume.NodeDriver{disks} })
 		is("other=x disks=n2(8)zone")
-		if warnings := strings.Join(r.warnings(), "\n"); r.a.node().Labels["zone"] != "a" || !strings.Contains(warnings, "zone=b") {
+		if warnings := strings.Join(r.warnings(), "\n"); r.a.node().Labels["zone"] != "a" ||
+			!strings.Contains(warnings, "zone=b") {
 			t.Errorf("a label with another value: %v, %q", r.a.node().Labels, warnings)
 		}
 		r.requests()
@@ -159,13 +162,17 @@ func TestVolumesInUse(t *testing.T) {
 func TestCSINodeOfANewNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newClusterHarness(t)
-		r.a.cfg.Storage = &storageFake{changed: wakeup.NewSignal(), drivers: []csivolume.NodeDriver{{Name: "disks", NodeID: "n1"}}}
-		r.put(t, &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "edge", OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: "edge", UID: "old"}}}})
+		r.a.cfg.Storage = &storageFake{changed: wakeup.NewSignal(),
+			drivers: []csivolume.NodeDriver{{Name: "disks", NodeID: "n1"}}}
+		r.put(t,
+			&storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "edge",
+				OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: "edge", UID: "old"}}}})
 		r.start()
 		pass(time.Minute)
 		node := &storagev1.CSINode{}
 		r.get(t, "csinodes", "", "edge", node)
-		if got := r.csiNodeOf(); got != "disks=n1" || len(node.OwnerReferences) != 1 || node.OwnerReferences[0].UID != r.a.node().UID {
+		if got := r.csiNodeOf(); got != "disks=n1" || len(node.OwnerReferences) != 1 ||
+			node.OwnerReferences[0].UID != r.a.node().UID {
 			t.Errorf("%q %+v", got, node.OwnerReferences)
 		}
 		r.end()
@@ -202,7 +209,8 @@ func TestAttachedVolumeIsInUseFirst(t *testing.T) {
 		}
 		node := &v1.Node{}
 		r.get(t, "nodes", "", "edge", node)
-		node.Status.VolumesAttached = []v1.AttachedVolume{{Name: inUseName(csivolume.ID{Driver: testDriver, Handle: "vol-1"})}}
+		node.Status.VolumesAttached = []v1.AttachedVolume{
+			{Name: inUseName(csivolume.ID{Driver: testDriver, Handle: "vol-1"})}}
 		r.wasNotified()
 		r.put(t, node)
 		pass(time.Minute)

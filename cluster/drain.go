@@ -101,7 +101,8 @@ func (a *Adapter) Leave(ctx context.Context) (remains string, err error) {
 	}
 	close(a.drain.done)
 	<-a.drain.stopped
-	a.cfg.Pods.Bound.Deliver(manifest.Set{Source: manifest.SourceAPI, Units: []manifest.Unit{{Name: a.client.server}}, Time: time.Now()})
+	a.cfg.Pods.Bound.Deliver(manifest.Set{Source: manifest.SourceAPI, Units: []manifest.Unit{{Name: a.client.server}},
+		Time: time.Now()})
 	remains = a.unregister(ctx)
 	a.cfg.Log.Info("Left the cluster", "node", a.name)
 	return remains, nil
@@ -127,7 +128,8 @@ func (a *Adapter) evict(ctx context.Context, kind func(*v1.Pod) bool) error {
 			return nil
 		}
 		body, err := json.Marshal(map[string]any{
-			"apiVersion": "policy/v1", "kind": "Eviction", "metadata": map[string]string{"name": pod.Name, "namespace": pod.Namespace},
+			"apiVersion": "policy/v1", "kind": "Eviction",
+			"metadata": map[string]string{"name": pod.Name, "namespace": pod.Namespace},
 		})
 		if err != nil {
 			return err
@@ -165,7 +167,8 @@ func (a *Adapter) awaitPods(ctx context.Context, what string, kind func(*v1.Pod)
 		}
 		if !sleep(ctx, drainInterval) {
 			slices.Sort(names)
-			return errors.Join(fmt.Errorf("%s are still in the cluster: %s; the node stays, cordoned", what, strings.Join(names, ", ")), fault)
+			return errors.Join(fmt.Errorf("%s are still in the cluster: %s; the node stays, cordoned", what,
+				strings.Join(names, ", ")), fault)
 		}
 	}
 }
@@ -174,8 +177,10 @@ func (a *Adapter) awaitPods(ctx context.Context, what string, kind func(*v1.Pod)
 func (a *Adapter) unregister(ctx context.Context) (remains string) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	if err := a.client.coordination.Delete().Namespace(v1.NamespaceNodeLease).Resource("leases").Name(a.name).Do(ctx).Error(); err != nil && !apierrors.IsNotFound(err) {
-		remains = fmt.Sprintf("failed to delete the node lease (%v); run: kubectl delete lease -n %s %s", err, v1.NamespaceNodeLease, a.name)
+	if err := a.client.coordination.Delete().Namespace(v1.NamespaceNodeLease).Resource("leases").Name(a.name).Do(
+		ctx).Error(); err != nil && !apierrors.IsNotFound(err) {
+		remains = fmt.Sprintf("failed to delete the node lease (%v); run: kubectl delete lease -n %s %s", err,
+			v1.NamespaceNodeLease, a.name)
 	}
 	var uid types.UID
 	if node := a.node(); node != nil {
@@ -185,7 +190,8 @@ func (a *Adapter) unregister(ctx context.Context) (remains string) {
 		Body(&metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}}).Do(ctx).Error()
 	if err != nil && !apierrors.IsNotFound(err) {
 		// The usual permissions of a node do not allow it to delete itself.
-		remains = strings.TrimPrefix(remains+"\n"+fmt.Sprintf("failed to delete the node (%v); run: kubectl delete node %s", err, a.name), "\n")
+		remains = strings.TrimPrefix(remains+"\n"+
+			fmt.Sprintf("failed to delete the node (%v); run: kubectl delete node %s", err, a.name), "\n")
 	}
 	return remains
 }

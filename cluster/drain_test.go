@@ -26,8 +26,9 @@ func TestLeave(t *testing.T) {
 		for name, owner := range map[string]string{"app": "ReplicaSet", "agent": "DaemonSet"} {
 			controller := true
 			r.put(t, &v1.Pod{
-				ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, OwnerReferences: []metav1.OwnerReference{{Kind: owner, Controller: &controller}}},
-				Spec:       v1.PodSpec{NodeName: "edge"},
+				ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name,
+					OwnerReferences: []metav1.OwnerReference{{Kind: owner, Controller: &controller}}},
+				Spec: v1.PodSpec{NodeName: "edge"},
 			})
 		}
 		pass(time.Second)
@@ -55,7 +56,8 @@ func TestLeave(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*drainInterval+drainInterval/2)
 		_, err := r.a.Leave(ctx)
 		cancel()
-		if err == nil || !strings.Contains(err.Error(), "default/app") || strings.Contains(err.Error(), "agent") || !strings.Contains(err.Error(), "disruption budget") {
+		if err == nil || !strings.Contains(err.Error(), "default/app") || strings.Contains(err.Error(), "agent") ||
+			!strings.Contains(err.Error(), "disruption budget") {
 			t.Errorf("the node left: %v", err)
 		}
 		if r.a.connection.retryAfter() > 0 {
@@ -68,15 +70,17 @@ func TestLeave(t *testing.T) {
 		// A pod with claims goes first: the driver that unprepares them may be a pod as well.
 		controller, claim := true, "gpu"
 		r.put(t, &v1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "claims", OwnerReferences: []metav1.OwnerReference{{Kind: "ReplicaSet", Controller: &controller}}},
-			Spec:       v1.PodSpec{NodeName: "edge", ResourceClaims: []v1.PodResourceClaim{{Name: "gpu", ResourceClaimName: &claim}}},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "claims",
+				OwnerReferences: []metav1.OwnerReference{{Kind: "ReplicaSet", Controller: &controller}}},
+			Spec: v1.PodSpec{NodeName: "edge", ResourceClaims: []v1.PodResourceClaim{{Name: "gpu", ResourceClaimName: &claim}}},
 		})
 		pass(time.Second)
 		r.mu.Lock()
 		guarded = false
 		r.mu.Unlock()
 		remains, err := r.a.Leave(t.Context())
-		if err != nil || !strings.Contains(remains, "kubectl delete node edge") || !slices.Equal(evicted, []string{"claims", "app"}) {
+		if err != nil || !strings.Contains(remains, "kubectl delete node edge") ||
+			!slices.Equal(evicted, []string{"claims", "app"}) {
 			t.Errorf("remaining %q, %v, %q evicted", remains, err, evicted)
 		}
 		pass(time.Second)

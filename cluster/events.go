@@ -109,7 +109,8 @@ func (a *Adapter) sendEvent(ctx context.Context, e *v1.Event, first bool) error 
 	if err != nil {
 		return err
 	}
-	err = a.client.events.Patch(types.MergePatchType).Namespace(e.Namespace).Resource("events").Name(e.Name).Body(body).Do(ctx).Error()
+	err = a.client.events.Patch(types.MergePatchType).Namespace(e.Namespace).Resource("events").Name(e.Name).Body(body).Do(
+		ctx).Error()
 	if apierrors.IsNotFound(err) {
 		// The API server no longer has it.
 		return post()

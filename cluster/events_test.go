@@ -11,7 +11,8 @@ import (
 
 func TestUnsentEvents(t *testing.T) {
 	event := func(name string, count int32, age time.Duration) v1.Event {
-		return v1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Count: count, LastTimestamp: metav1.NewTime(now.Add(-age))}
+		return v1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Count: count,
+			LastTimestamp: metav1.NewTime(now.Add(-age))}
 	}
 	sent := sentEvents{}
 	must := func(want []string, events ...v1.Event) {

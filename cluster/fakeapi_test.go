@@ -113,7 +113,8 @@ func newFakeAPI() *fakeAPI {
 var fakeScheme = func() *runtime.Scheme {
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		v1.AddToScheme, coordinationv1.AddToScheme, certificatesv1.AddToScheme, nodev1.AddToScheme, storagev1.AddToScheme, policyv1.AddToScheme,
+		v1.AddToScheme, coordinationv1.AddToScheme, certificatesv1.AddToScheme, nodev1.AddToScheme, storagev1.AddToScheme,
+		policyv1.AddToScheme,
 		authenticationv1.AddToScheme, authorizationv1.AddToScheme, resourcev1.AddToScheme,
 	} {
 		if err := add(s); err != nil {
@@ -273,7 +274,8 @@ func (f *fakeAPI) store(resource string, o fakeObject) fakeObject {
 	at := storeKey(resource, text(m["namespace"]), text(m["name"]))
 	before := f.objects[at]
 	if before != nil {
-		m["uid"], m["creationTimestamp"], m["resourceVersion"] = before.meta()["uid"], before.meta()["creationTimestamp"], before.meta()["resourceVersion"]
+		m["uid"], m["creationTimestamp"], m["resourceVersion"] = before.meta()["uid"], before.meta()["creationTimestamp"],
+			before.meta()["resourceVersion"]
 		if same(before, o) {
 			return before
 		}
@@ -281,7 +283,8 @@ func (f *fakeAPI) store(resource string, o fakeObject) fakeObject {
 	f.version++
 	m["resourceVersion"] = strconv.Itoa(f.version)
 	if before == nil {
-		m["uid"], m["creationTimestamp"], m["generation"] = fmt.Sprintf("uid-%d", f.version), time.Now().UTC().Format(time.RFC3339), 1
+		m["uid"], m["creationTimestamp"], m["generation"] = fmt.Sprintf("uid-%d", f.version),
+			time.Now().UTC().Format(time.RFC3339), 1
 	}
 	f.objects[at] = o
 	f.happened(fakeEvent{f.version, resource, before, o})
@@ -375,7 +378,8 @@ func (f *fakeAPI) RoundTrip(hr *http.Request) (*http.Response, error) {
 }
 
 func readRequest(hr *http.Request) (fakeRequest, error) {
-	r := fakeRequest{at: time.Now(), verb: hr.Method, selector: hr.URL.Query().Get("fieldSelector"), strategic: hr.Header.Get("Content-Type") == string(types.StrategicMergePatchType)}
+	r := fakeRequest{at: time.Now(), verb: hr.Method, selector: hr.URL.Query().Get("fieldSelector"),
+		strategic: hr.Header.Get("Content-Type") == string(types.StrategicMergePatchType)}
 	parts := strings.Split(strings.Trim(hr.URL.Path, "/"), "/")
 	if parts[0] == "api" {
 		parts = parts[2:]
@@ -475,8 +479,10 @@ func (f *fakeAPI) change(r fakeRequest, known, sent fakeObject) (any, apierrors.
 }
 
 func (f *fakeAPI) delete(r fakeRequest, known fakeObject, at string, sent fakeObject) (any, apierrors.APIStatus) {
-	if p, ok := sent["preconditions"].(map[string]any); ok && text(p["uid"]) != "" && text(p["uid"]) != text(known.meta()["uid"]) {
-		return nil, apierrors.NewConflict(schema.GroupResource{Resource: r.resource}, r.name, errors.New("the UID is another"))
+	if p, ok := sent["preconditions"].(map[string]any); ok && text(p["uid"]) != "" &&
+		text(p["uid"]) != text(known.meta()["uid"]) {
+		return nil, apierrors.NewConflict(schema.GroupResource{Resource: r.resource}, r.name,
+			errors.New("the UID is another"))
 	}
 	grace, given := sent["gracePeriodSeconds"].(float64)
 	if r.resource == "pods" && !given {
@@ -517,7 +523,8 @@ func (f *fakeAPI) list(hr *http.Request, r fakeRequest) any {
 	items := []fakeObject{}
 	for _, at := range slices.Sorted(maps.Keys(f.objects)) {
 		o := f.objects[at]
-		if strings.HasPrefix(at, storeKey(r.resource, r.namespace, "")) || r.namespace == "" && strings.HasPrefix(at, r.resource+" ") {
+		if strings.HasPrefix(at, storeKey(r.resource, r.namespace, "")) || r.namespace == "" &&
+			strings.HasPrefix(at, r.resource+" ") {
 			if o.matches(selector) {
 				items = append(items, o)
 			}

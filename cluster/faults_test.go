@@ -36,7 +36,8 @@ func TestFaultsOfAnAPIServer(t *testing.T) {
 			r.remove("pods", "default", "web-edge")
 			r.setSilent(false)
 		}, watchSilence + time.Second, 60},
-		"each watch ends at once": {func(r *clusterHarness) { r.shortWatches(); r.remove("pods", "default", "web-edge") }, maxRetryDelay + 5*time.Second, 40},
+		"each watch ends at once": {func(r *clusterHarness) { r.shortWatches(); r.remove("pods", "default", "web-edge") },
+			maxRetryDelay + 5*time.Second, 40},
 		"it accepts and is silent": {func(r *clusterHarness) {
 			r.setSilent(true)
 			pass(time.Hour)
@@ -154,7 +155,8 @@ func TestClockSkew(t *testing.T) {
 				defer r.end()
 				pass(time.Minute)
 				lease := &coordinationv1.Lease{}
-				if !r.get(t, "leases", v1.NamespaceNodeLease, "edge", lease) || time.Since(lease.Spec.RenewTime.Time) > defaultLeaseDuration/renewalsPerLease {
+				if !r.get(t, "leases", v1.NamespaceNodeLease, "edge", lease) ||
+					time.Since(lease.Spec.RenewTime.Time) > defaultLeaseDuration/renewalsPerLease {
 					t.Errorf("the lease was renewed at %v, now is %v", lease.Spec.RenewTime, time.Now())
 				}
 				// The report at the start.

@@ -96,7 +96,8 @@ func TestDeletedMirrorWithAFinalizer(t *testing.T) {
 func TestHeldByFinalizers(t *testing.T) {
 	zero, ten := int64(0), int64(10)
 	deleted := func(finalizers []string, grace *int64) *v1.Pod {
-		return &v1.Pod{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{}, Finalizers: finalizers, DeletionGracePeriodSeconds: grace}}
+		return &v1.Pod{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{}, Finalizers: finalizers,
+			DeletionGracePeriodSeconds: grace}}
 	}
 	for name, test := range map[string]struct {
 		pod  *v1.Pod

@@ -46,7 +46,8 @@ func TestNothingGrows(t *testing.T) {
 				until := time.Now().Add(lasts)
 				for n := 0; time.Now().Before(until); n++ {
 					p := aStatic()
-					p.Name, p.Annotations[podinfo.AnnotationHash], p.Annotations[podinfo.AnnotationSource] = fmt.Sprintf("stays%d-edge", n%stay), "one", "file"
+					p.Name, p.Annotations[podinfo.AnnotationHash], p.Annotations[podinfo.AnnotationSource] = fmt.Sprintf(
+						"stays%d-edge", n%stay), "one", "file"
 					p.Status.Message = fmt.Sprint(n)
 					r.set(p)
 					r.run(fmt.Sprint("comes", n), "one")

@@ -79,11 +79,13 @@ func readIdentity(kubeconfig string, c Certificates, name string, log *slog.Logg
 	}
 	switch {
 	case err != nil:
-		return nil, nil, fmt.Errorf("--kubeconfig %s: %w; fix the file, or omit the flag to run without a cluster", kubeconfig, err)
+		return nil, nil, fmt.Errorf("--kubeconfig %s: %w; fix the file, or omit the flag to run without a cluster",
+			kubeconfig, err)
 	case cert == nil || !c.Rotate:
 		return cfg, nil, nil
 	case cert.Leaf.Subject.CommonName != userPrefix+name:
-		log.Warn("The client certificate of --kubeconfig does not belong to this node and is not rotated", "user", cert.Leaf.Subject.CommonName, "node", name)
+		log.Warn("The client certificate of --kubeconfig does not belong to this node and is not rotated", "user",
+			cert.Leaf.Subject.CommonName, "node", name)
 		return cfg, nil, nil
 	}
 	return nil, &identity{config: rest.AnonymousClientConfig(cfg), current: cert, store: store}, nil
@@ -121,7 +123,8 @@ func readCredentials(kubeconfig, dir string) (*rest.Config, *tls.Certificate, ce
 		return nil, nil, store, err
 	}
 	// It may have been renewed into another file.
-	if newer, err := store.Load(); err == nil && newer.Leaf.NotBefore.After(cert.Leaf.NotBefore) && newer.Leaf.Subject.CommonName == cert.Leaf.Subject.CommonName {
+	if newer, err := store.Load(); err == nil && newer.Leaf.NotBefore.After(cert.Leaf.NotBefore) &&
+		newer.Leaf.Subject.CommonName == cert.Leaf.Subject.CommonName {
 		cert = newer
 	}
 	return cfg, cert, store, nil
@@ -211,7 +214,8 @@ func (id *identity) writeKubeconfig(path string) error {
 
 // clientConfig returns a client configuration that always uses the current
 // certificate.
-func (id *identity) clientConfig(current func() *tls.Certificate, dial func(context.Context, string, string) (net.Conn, error)) (*rest.Config, *rotatingTransport, error) {
+func (id *identity) clientConfig(current func() *tls.Certificate,
+	dial func(context.Context, string, string) (net.Conn, error)) (*rest.Config, *rotatingTransport, error) {
 	secure, err := rest.TLSConfigFor(id.config)
 	if err != nil {
 		return nil, nil, err
@@ -231,7 +235,8 @@ func (id *identity) clientConfig(current func() *tls.Certificate, dial func(cont
 	}
 	t := &rotatingTransport{newTransport: func() *http.Transport {
 		return utilnet.SetTransportDefaults(&http.Transport{
-			Proxy: proxy, TLSClientConfig: secure.Clone(), TLSHandshakeTimeout: 10 * time.Second, MaxIdleConnsPerHost: 25, DialContext: dial,
+			Proxy: proxy, TLSClientConfig: secure.Clone(), TLSHandshakeTimeout: 10 * time.Second, MaxIdleConnsPerHost: 25,
+			DialContext: dial,
 		})
 	}}
 	t.renew()

@@ -62,8 +62,10 @@ func (a *testCA) pem() []byte {
 func (a *testCA) sign(public any, user string, from, to time.Time) []byte {
 	a.t.Helper()
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(from.UnixNano()), Subject: pkix.Name{CommonName: user, Organization: []string{nodesGroup}}, NotBefore: from, NotAfter: to,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		SerialNumber: big.NewInt(from.UnixNano()), Subject: pkix.Name{CommonName: user, Organization: []string{nodesGroup}},
+		NotBefore: from, NotAfter: to,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, public, a.key)
 	if err != nil {
@@ -83,7 +85,8 @@ func (a *testCA) pair(user string, from, to time.Time) []byte {
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	return append(a.sign(key.Public(), user, from, to), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})...)
+	return append(a.sign(key.Public(), user, from, to),
+		pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})...)
 }
 
 // files returns a directory with the given files.
@@ -105,7 +108,8 @@ func files(t *testing.T, content map[string][]byte) (dir string) {
 // aKubeconfig returns a kubeconfig for https://api.invalid with the given
 // credentials.
 func aKubeconfig(user string) []byte {
-	return []byte(`{apiVersion: v1, kind: Config, current-context: c, clusters: [{name: c, cluster: {server: "https://api.invalid:6443"}}],
+	return []byte(
+		`{apiVersion: v1, kind: Config, current-context: c, clusters: [{name: c, cluster: {server: "https://api.invalid:6443"}}],
   contexts: [{name: c, context: {cluster: c, user: u}}], users: [{name: u, user: ` + user + `}]}`)
 }
 
@@ -116,7 +120,8 @@ func TestEstablish(t *testing.T) {
 	ended := ca.pair("system:node:edge", now.Add(-2*time.Hour), now.Add(-time.Hour))
 	other := ca.pair("system:node:other", now.Add(-time.Hour), now.Add(time.Hour))
 	inFile := aKubeconfig("{client-certificate: me.pem, client-key: me.pem}")
-	likeKubeadm := aKubeconfig("{client-certificate: kubelet/kubelet-client-current.pem, client-key: kubelet/kubelet-client-current.pem}")
+	likeKubeadm := aKubeconfig("{client-certificate: kubelet/kubelet-client-current.pem, client-key: " +
+		"kubelet/kubelet-client-current.pem}")
 	token := aKubeconfig("{token: abc}")
 	const has, asks, leaves = "has a certificate", "asks for one", "leaves it to the kubeconfig"
 	for _, c := range []struct {
@@ -131,15 +136,24 @@ func TestEstablish(t *testing.T) {
 	}{
 		{name: "none yet", files: map[string][]byte{"boot": token}, want: asks, store: "pki"},
 		{name: "nothing at all", fault: "config: no such file"},
-		{name: "a good one", files: map[string][]byte{"boot": token, "config": inFile, "me.pem": fresh}, want: has, store: "pki", cert: fresh},
-		{name: "a good one without bootstrap", files: map[string][]byte{"config": inFile, "me.pem": fresh}, want: has, store: "pki", cert: fresh},
+		{name: "a good one", files: map[string][]byte{"boot": token, "config": inFile, "me.pem": fresh}, want: has,
+			store: "pki", cert: fresh},
+		{name: "a good one without bootstrap", files: map[string][]byte{"config": inFile, "me.pem": fresh}, want: has,
+			store: "pki", cert: fresh},
 		{name: "not to be rotated", files: map[string][]byte{"config": inFile, "me.pem": fresh}, off: true, want: leaves},
-		{name: "one that was renewed since", files: map[string][]byte{"config": inFile, "me.pem": fresh, "pki/kubelet-client-current.pem": newer}, want: has, store: "pki", cert: newer},
-		{name: "one that was replaced by hand", files: map[string][]byte{"config": inFile, "me.pem": newer, "pki/kubelet-client-current.pem": fresh}, want: has, store: "pki", cert: newer},
+		{name: "one that was renewed since",
+			files: map[string][]byte{"config": inFile, "me.pem": fresh, "pki/kubelet-client-current.pem": newer}, want: has,
+			store: "pki", cert: newer},
+		{name: "one that was replaced by hand",
+			files: map[string][]byte{"config": inFile, "me.pem": newer, "pki/kubelet-client-current.pem": fresh}, want: has,
+			store: "pki", cert: newer},
 		{name: "that of another node", files: map[string][]byte{"config": inFile, "me.pem": other}, want: leaves},
-		{name: "one that ended", files: map[string][]byte{"boot": token, "config": inFile, "me.pem": ended}, want: asks, store: "pki"},
-		{name: "one that ended, without bootstrap", files: map[string][]byte{"config": inFile, "me.pem": ended}, want: has, store: "pki", cert: ended},
-		{name: "kubelet layout", files: map[string][]byte{"config": likeKubeadm, "kubelet/kubelet-client-current.pem": fresh}, want: has, store: "kubelet", cert: fresh},
+		{name: "one that ended", files: map[string][]byte{"boot": token, "config": inFile, "me.pem": ended}, want: asks,
+			store: "pki"},
+		{name: "one that ended, without bootstrap", files: map[string][]byte{"config": inFile, "me.pem": ended}, want: has,
+			store: "pki", cert: ended},
+		{name: "kubelet layout", files: map[string][]byte{"config": likeKubeadm, "kubelet/kubelet-client-current.pem": fresh},
+			want: has, store: "kubelet", cert: fresh},
 		{name: "a lost file", files: map[string][]byte{"boot": token, "config": inFile}, want: asks, store: "pki"},
 		{name: "a lost file, without bootstrap", files: map[string][]byte{"config": inFile}, fault: "me.pem: no such file"},
 		{name: "a token", files: map[string][]byte{"config": token}, want: leaves},
@@ -152,7 +166,8 @@ func TestEstablish(t *testing.T) {
 			if c.files["boot"] != nil {
 				certificates.Bootstrap = filepath.Join(dir, "boot")
 			}
-			cfg, id, err := readIdentity(filepath.Join(dir, "config"), certificates, "edge", slog.New(slog.NewTextHandler(io.Discard, nil)))
+			cfg, id, err := readIdentity(filepath.Join(dir, "config"), certificates, "edge",
+				slog.New(slog.NewTextHandler(io.Discard, nil)))
 			if c.fault != "" {
 				if err == nil || !strings.Contains(err.Error(), c.fault) {
 					t.Errorf("error %v, want %q", err, c.fault)
@@ -174,10 +189,12 @@ func TestEstablish(t *testing.T) {
 			if id == nil {
 				return
 			}
-			if id.store.Dir != filepath.Join(dir, c.store) || id.config.Host != "https://api.invalid:6443" || id.config.BearerToken != "" {
+			if id.store.Dir != filepath.Join(dir, c.store) || id.config.Host != "https://api.invalid:6443" ||
+				id.config.BearerToken != "" {
 				t.Errorf("goes to %s as %q, next into %s", id.config.Host, id.config.BearerToken, id.store.Dir)
 			}
-			if c.cert != nil && !bytes.Contains(c.cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: id.current.Leaf.Raw})) {
+			if c.cert != nil && !bytes.Contains(c.cert,
+				pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: id.current.Leaf.Raw})) {
 				t.Error("another certificate")
 			}
 		})
@@ -188,7 +205,8 @@ func TestEstablish(t *testing.T) {
 func TestBootstrapLeavesAKubeconfig(t *testing.T) {
 	ca := newTestCA(t)
 	stale := ca.pair("system:node:edge", time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
-	dir := files(t, map[string][]byte{"boot": aKubeconfig("{token: abc}"), "pki/kubelet-client-current.pem": stale, "pki/kubelet-server-current.pem": stale})
+	dir := files(t, map[string][]byte{"boot": aKubeconfig("{token: abc}"), "pki/kubelet-client-current.pem": stale,
+		"pki/kubelet-server-current.pem": stale})
 	config := filepath.Join(dir, "etc/config")
 	c := Certificates{Directory: filepath.Join(dir, "pki"), Rotate: true, Bootstrap: filepath.Join(dir, "boot")}
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
@@ -207,7 +225,8 @@ func TestBootstrapLeavesAKubeconfig(t *testing.T) {
 	// They are removed with the first certificate of this cluster, and are not used before.
 	there(true)
 	settings := Certificates{Directory: c.Directory, Serving: true}
-	if serving := newCertificates(&Adapter{cfg: Config{Certificates: settings, Log: log}}, id).serving; serving.Certificate() != nil {
+	if serving := newCertificates(&Adapter{cfg: Config{Certificates: settings, Log: log}},
+		id).serving; serving.Certificate() != nil {
 		t.Error("the serving certificate of an earlier cluster is used")
 	}
 	if err := id.writeKubeconfig(config); err != nil {
@@ -235,7 +254,8 @@ func TestBootstrapLeavesAKubeconfig(t *testing.T) {
 	if err := certificate.WriteFile(id.store.Current(), stale); err != nil {
 		t.Fatal(err)
 	}
-	if _, id, err = readIdentity(config, c, "edge", log); err != nil || id.current == nil || id.config.Host != "https://api.invalid:6443" {
+	if _, id, err = readIdentity(config, c, "edge", log); err != nil || id.current == nil ||
+		id.config.Host != "https://api.invalid:6443" {
 		t.Fatalf("%v, %v", id, err)
 	}
 }
@@ -250,7 +270,8 @@ func TestBootstrapOnAReadOnlyRoot(t *testing.T) {
 	if err != nil || id == nil {
 		t.Fatalf("%v, %v", id, err)
 	}
-	if err := id.writeKubeconfig(filepath.Join(dir, "config")); err == nil || !strings.Contains(err.Error(), "certificate of an earlier cluster") {
+	if err := id.writeKubeconfig(filepath.Join(dir, "config")); err == nil ||
+		!strings.Contains(err.Error(), "certificate of an earlier cluster") {
 		t.Errorf("the new certificate: %v", err)
 	}
 }
@@ -278,13 +299,16 @@ func TestRequestsTakeTheNewestCertificate(t *testing.T) {
 	}
 	first, second := now.Add(-2*time.Hour).Truncate(time.Second), now.Add(-time.Hour).Truncate(time.Second)
 	srv.EnableHTTP2 = true
-	srv.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert, Certificates: []tls.Certificate{*load(ca.pair("server", first, now.Add(time.Hour)))}}
+	srv.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert,
+		Certificates: []tls.Certificate{*load(ca.pair("server", first, now.Add(time.Hour)))}}
 	srv.StartTLS()
 	defer srv.Close()
 	dir := files(t, map[string][]byte{
-		"ca.pem": ca.pem(), "boot": bytes.Replace(aKubeconfig("{token: abc}"), []byte(`server: "https://api.invalid:6443"`), []byte("certificate-authority: ca.pem, server: "+srv.URL), 1),
+		"ca.pem": ca.pem(), "boot": bytes.Replace(aKubeconfig("{token: abc}"), []byte(`server: "https://api.invalid:6443"`),
+			[]byte("certificate-authority: ca.pem, server: "+srv.URL), 1),
 	})
-	id, err := bootstrapIdentity(filepath.Join(dir, "config"), Certificates{Bootstrap: filepath.Join(dir, "boot"), Directory: dir}, certificate.Store{Dir: dir, Name: clientName})
+	id, err := bootstrapIdentity(filepath.Join(dir, "config"),
+		Certificates{Bootstrap: filepath.Join(dir, "boot"), Directory: dir}, certificate.Store{Dir: dir, Name: clientName})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,22 +16,26 @@ import (
 // ready its conditions have reasons and messages, and afterwards they have none.
 func becomeReady(st *v1.PodStatus, ready bool) {
 	condition := v1.PodCondition{
-		Type: v1.PodReady, Status: v1.ConditionFalse, Reason: "ContainersNotReady", Message: "containers with unready status: [main]",
+		Type: v1.PodReady, Status: v1.ConditionFalse, Reason: "ContainersNotReady",
+		Message:            "containers with unready status: [main]",
 		LastTransitionTime: metav1.Now().Rfc3339Copy(), ObservedGeneration: 1,
 	}
 	st.Phase, st.Reason, st.Message = v1.PodPending, "ErrImagePull", "not yet"
-	st.ContainerStatuses = []v1.ContainerStatus{{Name: "main", State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "not yet"}}}}
+	st.ContainerStatuses = []v1.ContainerStatus{{Name: "main",
+		State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "not yet"}}}}
 	if ready {
 		condition.Status, condition.Reason, condition.Message = v1.ConditionTrue, "", ""
 		*st = v1.PodStatus{Phase: v1.PodRunning, PodIP: "10.0.0.1", PodIPs: []v1.PodIP{{IP: "10.0.0.1"}}}
 		st.ContainerStatuses = []v1.ContainerStatus{{
-			Name: "main", Ready: true, ContainerID: "fake://1", State: v1.ContainerState{Running: &v1.ContainerStateRunning{StartedAt: metav1.Now().Rfc3339Copy()}},
+			Name: "main", Ready: true, ContainerID: "fake://1",
+			State: v1.ContainerState{Running: &v1.ContainerStateRunning{StartedAt: metav1.Now().Rfc3339Copy()}},
 		}}
 	}
 	contained := condition
 	contained.Type = v1.ContainersReady
 	st.ObservedGeneration = 1
-	st.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionTrue, LastTransitionTime: metav1.Now().Rfc3339Copy()}, condition, contained}
+	st.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionTrue,
+		LastTransitionTime: metav1.Now().Rfc3339Copy()}, condition, contained}
 }
 
 // A node whose pods are all ready sends nothing but its heartbeats, and begins its
@@ -60,7 +64,8 @@ func TestIdleNodeSendsHeartbeatsOnly(t *testing.T) {
 		for n := range pods {
 			for _, name := range []string{fmt.Sprintf("static%d-edge", n), fmt.Sprint("bound", n)} {
 				st := r.inAPI(name).Status
-				if c := conditionOf(&st, v1.PodReady); c == nil || c.Status != v1.ConditionTrue || c.Reason != "" || c.Message != "" {
+				if c := conditionOf(&st, v1.PodReady); c == nil || c.Status != v1.ConditionTrue || c.Reason != "" ||
+					c.Message != "" {
 					t.Fatalf("%s has the condition %v", name, c)
 				}
 			}

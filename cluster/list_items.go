@@ -52,7 +52,8 @@ func (l *objectList) DeepCopyObject() runtime.Object {
 // decoded: of a list that is larger than the memory that it may need, only what add keeps is
 // ever in memory. create returns an empty object. An answer of another kind is an error, and
 // so is a list without a version: neither says that there are no objects.
-func decodeList(from io.Reader, kind string, create func() runtime.Object, add func(runtime.Object)) (meta metav1.ListMeta, err error) {
+func decodeList(from io.Reader, kind string, create func() runtime.Object,
+	add func(runtime.Object)) (meta metav1.ListMeta, err error) {
 	d := listDecoder{r: bufio.NewReaderSize(from, 64<<10), kind: kind, create: create, add: add, meta: &meta}
 	magic, err := d.r.Peek(len(protobufMagic))
 	if err != nil {

@@ -63,7 +63,8 @@ func TestListsAreReadByObject(t *testing.T) {
 				t.Errorf("%v, %d objects, version %q", err, count, meta.ResourceVersion)
 			}
 			for _, at := range []int{0, 3, 30, len(text) / 2} {
-				if _, err := decodeList(bytes.NewReader(text[:at]), "PodList", func() runtime.Object { return &v1.Pod{} }, func(runtime.Object) {}); err == nil {
+				if _, err := decodeList(bytes.NewReader(text[:at]), "PodList", func() runtime.Object { return &v1.Pod{} },
+					func(runtime.Object) {}); err == nil {
 					t.Errorf("no error for the first %d bytes", at)
 				}
 			}
@@ -86,7 +87,8 @@ func TestBrokenLists(t *testing.T) {
 		"a status in protobuf": "k8s\x00\x0a\x0c\x0a\x02v1\x12\x06Status\x12\x05\x0a\x03\x12\x011",
 		"no kind in protobuf":  "k8s\x00\x12\x05\x0a\x03\x12\x011",
 	} {
-		if _, err := decodeList(io.MultiReader(strings.NewReader(text)), "PodList", func() runtime.Object { return &v1.Pod{} }, func(runtime.Object) {}); err == nil {
+		if _, err := decodeList(io.MultiReader(strings.NewReader(text)), "PodList",
+			func() runtime.Object { return &v1.Pod{} }, func(runtime.Object) {}); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
@@ -123,7 +125,8 @@ func TestListsWithoutObjects(t *testing.T) {
 		"any kind": `{"items":[],"metadata":{"resourceVersion":"1"},"kind":"List"}`,
 		"protobuf": "k8s\x00\x0a\x0d\x0a\x02v1\x12\x07PodList\x12\x05\x0a\x03\x12\x011",
 	} {
-		meta, err := decodeList(strings.NewReader(text), "PodList", func() runtime.Object { return &v1.Pod{} }, func(runtime.Object) { t.Error("an object") })
+		meta, err := decodeList(strings.NewReader(text), "PodList", func() runtime.Object { return &v1.Pod{} },
+			func(runtime.Object) { t.Error("an object") })
 		if err != nil || meta.ResourceVersion != "1" {
 			t.Errorf("%s: %v, version %q", name, err, meta.ResourceVersion)
 		}
@@ -132,7 +135,8 @@ func TestListsWithoutObjects(t *testing.T) {
 
 // An answer of any content is an error or a list, and needs no more memory than it has bytes.
 func FuzzDecodeList(f *testing.F) {
-	list := &v1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "17"}, Items: []v1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "a"}}}}
+	list := &v1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "17"},
+		Items: []v1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "a"}}}}
 	for _, text := range encodedLists(f, list) {
 		f.Add(text)
 	}
@@ -140,12 +144,13 @@ func FuzzDecodeList(f *testing.F) {
 	f.Add([]byte(`{"items":null}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		count := 0
-		if _, err := decodeList(bytes.NewReader(text), "PodList", func() runtime.Object { return &v1.Pod{} }, func(o runtime.Object) {
-			if o == nil {
-				t.Error("no object")
-			}
-			count++
-		}); err == nil && count > len(text) {
+		if _, err := decodeList(bytes.NewReader(text), "PodList", func() runtime.Object { return &v1.Pod{} },
+			func(o runtime.Object) {
+				if o == nil {
+					t.Error("no object")
+				}
+				count++
+			}); err == nil && count > len(text) {
 			t.Errorf("%d objects of %d bytes", count, len(text))
 		}
 	})

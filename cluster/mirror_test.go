@@ -19,10 +19,12 @@ func aNode() *v1.Node { return &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "edg
 
 func aStatic() *v1.Pod {
 	return &v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: "web-edge", Namespace: "default", UID: "abc", Annotations: map[string]string{podinfo.AnnotationHash: "abc"}},
-		Spec:       v1.PodSpec{NodeName: "edge", Containers: []v1.Container{{Name: "main", Image: "x"}}},
+		ObjectMeta: metav1.ObjectMeta{Name: "web-edge", Namespace: "default", UID: "abc",
+			Annotations: map[string]string{podinfo.AnnotationHash: "abc"}},
+		Spec: v1.PodSpec{NodeName: "edge", Containers: []v1.Container{{Name: "main", Image: "x"}}},
 		Status: v1.PodStatus{
-			Phase: v1.PodRunning, PodIP: "10.0.0.1", Conditions: []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionTrue}},
+			Phase: v1.PodRunning, PodIP: "10.0.0.1",
+			Conditions: []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionTrue}},
 		},
 	}
 }
@@ -57,13 +59,31 @@ func TestMirrorStep(t *testing.T) {
 			s.Annotations[podinfo.AnnotationHash], s.DeletionTimestamp = "", &metav1.Time{}
 			return s, m
 		}, nothing},
-		"another client deletes it": {func(s, m *v1.Pod, _ *v1.Node) (*v1.Pod, *v1.Pod) { m.DeletionTimestamp = &metav1.Time{}; return s, m }, remove},
-		"another node's":            {func(s, m *v1.Pod, n *v1.Node) (*v1.Pod, *v1.Pod) { n.UID = "node-2"; return s, m }, remove},
-		"runs again":                {func(s, m *v1.Pod, _ *v1.Node) (*v1.Pod, *v1.Pod) { m.Status.Phase = v1.PodFailed; return s, m }, remove},
-		"has ended":                 {func(s, m *v1.Pod, _ *v1.Node) (*v1.Pod, *v1.Pod) { s.Status.Phase = v1.PodSucceeded; return s, m }, patch},
-		"another status":            {func(s, m *v1.Pod, _ *v1.Node) (*v1.Pod, *v1.Pod) { s.Status.PodIP = ""; return s, m }, patch},
-		"ends without mirror":       {func(s, _ *v1.Pod, _ *v1.Node) (*v1.Pod, *v1.Pod) { s.DeletionTimestamp = &metav1.Time{}; return s, nil }, nothing},
-		"the node is deleted":       {func(s, _ *v1.Pod, n *v1.Node) (*v1.Pod, *v1.Pod) { n.DeletionTimestamp = &metav1.Time{}; return s, nil }, nothing},
+		"another client deletes it": {
+			func(s, m *v1.Pod, _ *v1.Node) (*v1.Pod, *v1.Pod) { m.DeletionTimestamp = &metav1.Time{}; return s, m }, remove},
+		"another node's": {func(s, m *v1.Pod, n *v1.Node) (*v1.Pod, *v1.Pod) { n.UID = "node-2"; return s, m }, remove},
+		"runs again": {func(s, m *v1.Pod, _ *v1.Node) (*v1.Pod, *v1.Pod) {
+			m.Status.Phase = v1.PodFailed
+			return s,
+				m
+		}, remove},
+		"has ended": {func(s, m *v1.Pod, _ *v1.Node) (*v1.Pod,
+			*v1.Pod) {
+			s.Status.Phase = v1.PodSucceeded
+			return s, m
+		}, patch},
+		"another status": {func(s, m *v1.Pod, _ *v1.Node) (*v1.Pod, *v1.Pod) { s.Status.PodIP = ""; return s, m },
+			patch},
+		"ends without mirror": {func(s, _ *v1.Pod, _ *v1.Node) (*v1.Pod,
+			*v1.Pod) {
+			s.DeletionTimestamp = &metav1.Time{}
+			return s, nil
+		}, nothing},
+		"the node is deleted": {func(s, _ *v1.Pod, n *v1.Node) (*v1.Pod,
+			*v1.Pod) {
+			n.DeletionTimestamp = &metav1.Time{}
+			return s, nil
+		}, nothing},
 		"not observed yet": {func(s, m *v1.Pod, _ *v1.Node) (*v1.Pod, *v1.Pod) {
 			s.Status = v1.PodStatus{Phase: v1.PodPending}
 			return s, m
@@ -73,11 +93,13 @@ func TestMirrorStep(t *testing.T) {
 			return s, m
 		}, nothing},
 		"another's condition": {func(s, m *v1.Pod, _ *v1.Node) (*v1.Pod, *v1.Pod) {
-			m.Status.Conditions = append(m.Status.Conditions, v1.PodCondition{Type: "example.com/gate", Status: v1.ConditionTrue})
+			m.Status.Conditions = append(m.Status.Conditions,
+				v1.PodCondition{Type: "example.com/gate", Status: v1.ConditionTrue})
 			return s, m
 		}, nothing},
 		"own condition removed": {func(s, m *v1.Pod, _ *v1.Node) (*v1.Pod, *v1.Pod) {
-			m.Status.Conditions = append(m.Status.Conditions, v1.PodCondition{Type: v1.PodResizePending, Status: v1.ConditionTrue})
+			m.Status.Conditions = append(m.Status.Conditions,
+				v1.PodCondition{Type: v1.PodResizePending, Status: v1.ConditionTrue})
 			return s, m
 		}, patch},
 	}
@@ -108,7 +130,8 @@ func TestStatusPatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	message, named := patch["status"]["message"]
-	if patch["metadata"]["uid"] != "u1" || patch["status"]["podIP"] != "10.0.0.2" || message != nil || !named || len(patch["status"]) != 2 {
+	if patch["metadata"]["uid"] != "u1" || patch["status"]["podIP"] != "10.0.0.2" || message != nil || !named ||
+		len(patch["status"]) != 2 {
 		t.Errorf("patch %s", got)
 	}
 }
@@ -117,17 +140,23 @@ func TestMirrorOf(t *testing.T) {
 	priority, class := int32(7), "sandboxed"
 	s := aStatic()
 	s.Labels = map[string]string{"app": "web"}
-	s.Spec.Priority, s.Spec.PriorityClassName, s.Spec.RuntimeClassName, s.Spec.ServiceAccountName = &priority, "mine", &class, "robot"
+	s.Spec.Priority, s.Spec.PriorityClassName, s.Spec.RuntimeClassName, s.Spec.ServiceAccountName = &priority, "mine",
+		&class, "robot"
 	s.Spec.ImagePullSecrets = []v1.LocalObjectReference{{Name: "registry"}}
 	s.Spec.Volumes = []v1.Volume{
 		{Name: "scratch", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}},
 		{Name: "conf", VolumeSource: v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{}}},
-		{Name: "info", VolumeSource: v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{{DownwardAPI: &v1.DownwardAPIProjection{}}}}}},
-		{Name: "mixed", VolumeSource: v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{{Secret: &v1.SecretProjection{}}}}}},
+		{Name: "info",
+			VolumeSource: v1.VolumeSource{
+				Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{{DownwardAPI: &v1.DownwardAPIProjection{}}}}}},
+		{Name: "mixed",
+			VolumeSource: v1.VolumeSource{
+				Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{{Secret: &v1.SecretProjection{}}}}}},
 	}
 	s.Spec.Containers[0] = v1.Container{
 		Name: "main", Image: "x",
-		Env: []v1.EnvVar{{Name: "PLAIN", Value: "1"}, {Name: "TOKEN", ValueFrom: &v1.EnvVarSource{SecretKeyRef: &v1.SecretKeySelector{}}},
+		Env: []v1.EnvVar{{Name: "PLAIN", Value: "1"},
+			{Name: "TOKEN", ValueFrom: &v1.EnvVarSource{SecretKeyRef: &v1.SecretKeySelector{}}},
 			{Name: "IP", ValueFrom: &v1.EnvVarSource{FieldRef: &v1.ObjectFieldSelector{}}}},
 		EnvFrom:      []v1.EnvFromSource{{}},
 		VolumeMounts: []v1.VolumeMount{{Name: "scratch"}, {Name: "conf"}, {Name: "info"}, {Name: "mixed"}},
@@ -138,18 +167,21 @@ func TestMirrorOf(t *testing.T) {
 		t.Error("the static pod was changed")
 	}
 	want := []string{
-		"spec.containers[main].envFrom", "spec.containers[main].env[TOKEN]", "spec.imagePullSecrets", "spec.priorityClassName",
+		"spec.containers[main].envFrom", "spec.containers[main].env[TOKEN]", "spec.imagePullSecrets",
+		"spec.priorityClassName",
 		"spec.runtimeClassName", "spec.serviceAccountName", "spec.volumes[conf]", "spec.volumes[mixed]",
 	}
 	if got := strings.Split(m.Annotations[annotationLeftOut], ", "); !slices.Equal(got, want) {
 		t.Errorf("omitted: %q", got)
 	}
 	c := m.Spec.Containers[0]
-	if len(c.Env) != 2 || c.EnvFrom != nil || len(c.VolumeMounts) != 2 || len(m.Spec.Volumes) != 2 || m.Spec.Priority != nil ||
+	if len(c.Env) != 2 || c.EnvFrom != nil || len(c.VolumeMounts) != 2 || len(m.Spec.Volumes) != 2 ||
+		m.Spec.Priority != nil ||
 		m.Spec.RuntimeClassName != nil || m.Spec.ServiceAccountName != "" || m.Spec.ImagePullSecrets != nil {
 		t.Errorf("spec %+v", m.Spec)
 	}
-	if o := m.OwnerReferences; len(o) != 1 || o[0].UID != "node-1" || !*o[0].Controller || m.UID != "" || m.Labels["app"] != "web" || m.Annotations[podinfo.AnnotationMirror] != "abc" {
+	if o := m.OwnerReferences; len(o) != 1 || o[0].UID != "node-1" || !*o[0].Controller || m.UID != "" ||
+		m.Labels["app"] != "web" || m.Annotations[podinfo.AnnotationMirror] != "abc" {
 		t.Errorf("metadata %+v", m.ObjectMeta)
 	}
 
@@ -180,7 +212,8 @@ func equalJSON(t *testing.T, a, b any) bool {
 // The mirror of an edited manifest shows the previous revision, with its status, until
 // that has terminated. Only then is it replaced.
 func TestMirrorOfAnEditedManifest(t *testing.T) {
-	for name, wantedFirst := range map[string]bool{"the wanted revision is listed first": true, "the terminating one is": false} {
+	for name, wantedFirst := range map[string]bool{"the wanted revision is listed first": true,
+		"the terminating one is": false} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newClusterHarness(t)
@@ -192,12 +225,14 @@ func TestMirrorOfAnEditedManifest(t *testing.T) {
 				r.requests()
 				revision := func(hash string, terminating bool) *v1.Pod {
 					p := aStatic()
-					p.UID, p.Annotations = types.UID(hash), map[string]string{podinfo.AnnotationHash: hash, podinfo.AnnotationSource: "file"}
+					p.UID, p.Annotations = types.UID(hash),
+						map[string]string{podinfo.AnnotationHash: hash, podinfo.AnnotationSource: "file"}
 					if terminating {
 						p.DeletionTimestamp = &metav1.Time{Time: time.Now()}
 						p.Status.Message = "ends"
 					} else {
-						p.Status = v1.PodStatus{Phase: v1.PodPending, Conditions: []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionFalse}}}
+						p.Status = v1.PodStatus{Phase: v1.PodPending,
+							Conditions: []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionFalse}}}
 					}
 					return p
 				}
@@ -208,7 +243,8 @@ func TestMirrorOfAnEditedManifest(t *testing.T) {
 				}
 				r.setAll(both...)
 				pass(time.Hour)
-				if m := r.mirror("web"); m == nil || m.UID != before.UID || m.Status.Message != "ends" || m.Status.Phase != v1.PodRunning {
+				if m := r.mirror("web"); m == nil || m.UID != before.UID || m.Status.Message != "ends" ||
+					m.Status.Phase != v1.PodRunning {
 					t.Errorf("while the previous revision ends the mirror is %v", m)
 				}
 				if writes := r.podWrites(); !slices.Equal(writes, []string{"PATCH"}) {
@@ -216,7 +252,8 @@ func TestMirrorOfAnEditedManifest(t *testing.T) {
 				}
 				r.setAll(waits)
 				pass(time.Second)
-				if m := r.mirror("web"); m == nil || m.UID == before.UID || m.Annotations[podinfo.AnnotationMirror] != "two" || m.Status.Phase != v1.PodPending {
+				if m := r.mirror("web"); m == nil || m.UID == before.UID || m.Annotations[podinfo.AnnotationMirror] != "two" ||
+					m.Status.Phase != v1.PodPending {
 					t.Errorf("after the previous revision has ended the mirror is %v", m)
 				}
 			})

@@ -115,7 +115,8 @@ func (a *Adapter) patchNode(ctx context.Context, node *v1.Node, body []byte, sub
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	made := &v1.Node{}
-	err := a.client.nodeStatus.Patch(types.MergePatchType).Resource("nodes").Name(node.Name).SubResource(subresource...).Body(body).Do(ctx).Into(made)
+	err := a.client.nodeStatus.Patch(types.MergePatchType).Resource("nodes").Name(node.Name).SubResource(
+		subresource...).Body(body).Do(ctx).Into(made)
 	if err != nil {
 		return nil, err
 	}

@@ -20,10 +20,12 @@ var (
 
 func described() *v1.Node {
 	return &v1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: "edge", UID: "local", CreationTimestamp: earlier, Labels: map[string]string{"disk": "ssd"}},
+		ObjectMeta: metav1.ObjectMeta{Name: "edge", UID: "local", CreationTimestamp: earlier,
+			Labels: map[string]string{"disk": "ssd"}},
 		Status: v1.NodeStatus{
-			Capacity:   v1.ResourceList{v1.ResourceCPU: resource.MustParse("2")},
-			Conditions: []v1.NodeCondition{{Type: v1.NodeReady, Status: v1.ConditionTrue, LastTransitionTime: metav1.Unix(4000, 0)}},
+			Capacity: v1.ResourceList{v1.ResourceCPU: resource.MustParse("2")},
+			Conditions: []v1.NodeCondition{
+				{Type: v1.NodeReady, Status: v1.ConditionTrue, LastTransitionTime: metav1.Unix(4000, 0)}},
 		},
 	}
 }
@@ -32,14 +34,16 @@ func registered() *v1.Node {
 	n := newNode(described(), nil, "", earlier.Time)
 	n.UID, n.ResourceVersion = "node-1", "7"
 	n.Status.Conditions[0].LastTransitionTime = earlier
-	n.Status.Conditions = append([]v1.NodeCondition{{Type: v1.NodeNetworkUnavailable, Status: v1.ConditionFalse}}, n.Status.Conditions...)
+	n.Status.Conditions = append([]v1.NodeCondition{{Type: v1.NodeNetworkUnavailable, Status: v1.ConditionFalse}},
+		n.Status.Conditions...)
 	return n
 }
 
 func TestNewNode(t *testing.T) {
 	taints := []v1.Taint{{Key: "a", Effect: v1.TaintEffectNoSchedule}}
 	n := newNode(described(), taints, "cloud://1", now)
-	if n.UID != "" || !n.CreationTimestamp.IsZero() || n.Labels["disk"] != "ssd" || n.Spec.ProviderID != "cloud://1" || len(n.Spec.Taints) != 1 {
+	if n.UID != "" || !n.CreationTimestamp.IsZero() || n.Labels["disk"] != "ssd" || n.Spec.ProviderID != "cloud://1" ||
+		len(n.Spec.Taints) != 1 {
 		t.Errorf("node %+v", n)
 	}
 	if c := n.Status.Conditions[0]; c.LastHeartbeatTime.Unix() != 5000 {
@@ -93,7 +97,8 @@ func TestNodeStatusPatch(t *testing.T) {
 	if diff, err := nodeStatusDiff(local, registered(), false); diff == nil || err != nil {
 		t.Errorf("a change: diff %s, %v", diff, err)
 	}
-	if c := status(local).Conditions; c[1].Status != v1.ConditionFalse || c[1].LastTransitionTime.Unix() != 4000 || c[1].LastHeartbeatTime.Unix() != 5000 {
+	if c := status(local).Conditions; c[1].Status != v1.ConditionFalse || c[1].LastTransitionTime.Unix() != 4000 ||
+		c[1].LastHeartbeatTime.Unix() != 5000 {
 		t.Errorf("change %+v", c)
 	}
 }
@@ -139,7 +144,8 @@ func TestLabelsPatch(t *testing.T) {
 		t.Errorf("patch %s, %v", patch, err)
 	}
 	n.Labels["disk"] = "hdd"
-	if patch, err := labelsPatch(described(), n); string(patch) != `{"metadata":{"labels":{"disk":"ssd"},"uid":"node-1"}}` || err != nil {
+	if patch, err := labelsPatch(described(),
+		n); string(patch) != `{"metadata":{"labels":{"disk":"ssd"},"uid":"node-1"}}` || err != nil {
 		t.Errorf("patch %s, %v", patch, err)
 	}
 }
@@ -147,12 +153,14 @@ func TestLabelsPatch(t *testing.T) {
 func TestLeaseOf(t *testing.T) {
 	n := registered()
 	l := leaseOf(nil, n, defaultLeaseDuration, now)
-	if l.Namespace != "kube-node-lease" || l.Name != "edge" || *l.Spec.HolderIdentity != "edge" || *l.Spec.LeaseDurationSeconds != 40 ||
+	if l.Namespace != "kube-node-lease" || l.Name != "edge" || *l.Spec.HolderIdentity != "edge" ||
+		*l.Spec.LeaseDurationSeconds != 40 ||
 		!l.Spec.RenewTime.Time.Equal(now) || l.OwnerReferences[0].UID != "node-1" {
 		t.Errorf("lease %+v", l)
 	}
 	held := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "edge", ResourceVersion: "9"}}
-	if l := leaseOf(held, n, time.Minute, now); l.ResourceVersion != "9" || *l.Spec.LeaseDurationSeconds != 60 || held.Spec.RenewTime != nil {
+	if l := leaseOf(held, n, time.Minute, now); l.ResourceVersion != "9" || *l.Spec.LeaseDurationSeconds != 60 ||
+		held.Spec.RenewTime != nil {
 		t.Errorf("renewed %+v, held %+v", l, held)
 	}
 }

@@ -92,7 +92,8 @@ func NewObjects(references func(*v1.Pod) []manifest.ObjectRef) *Objects {
 		references: references, changed: wakeup.NewSignal(), lists: make(chan struct{}, maxObjectLists),
 		space: newNamespaceShares(maxObjects), maxReferences: maxReferences,
 		entries: map[manifest.ObjectRef]*entry{}, tokens: map[tokenKey]*token{},
-		storageObjects: storageObjects{claims: map[claimKey]*boundClaim{}, drivers: map[string]*csiDriver{}, attachments: map[attachmentKey]*attachment{}},
+		storageObjects: storageObjects{claims: map[claimKey]*boundClaim{}, drivers: map[string]*csiDriver{},
+			attachments: map[attachmentKey]*attachment{}},
 	}
 }
 
@@ -140,8 +141,10 @@ func (o *Objects) update(ctx context.Context, wg *sync.WaitGroup, a *Adapter, po
 			o.startWatch(ctx, wg, a, ref, e)
 		}
 	}
-	updateTasks(o.tokens, w.tokens, func(t *token) { t.stop() }, func(key tokenKey) *token { return o.startToken(ctx, wg, a, key) })
-	updateTasks(o.claims, w.claims, func(c *boundClaim) { c.stop() }, func(key claimKey) *boundClaim { return o.startClaim(ctx, wg, a, key) })
+	updateTasks(o.tokens, w.tokens, func(t *token) { t.stop() },
+		func(key tokenKey) *token { return o.startToken(ctx, wg, a, key) })
+	updateTasks(o.claims, w.claims, func(c *boundClaim) { c.stop() },
+		func(key claimKey) *boundClaim { return o.startClaim(ctx, wg, a, key) })
 }
 
 // updateTasks stops the tasks that are not wanted any more, and starts those that are wanted.
@@ -183,7 +186,8 @@ func (o *Objects) startWatch(ctx context.Context, wg *sync.WaitGroup, a *Adapter
 	case manifest.KindSecret:
 		run = watchOne(o, e, newReflector[*v1.Secret](a.client.core, "secrets", selector, a.connection, nil), ref)
 	case manifest.KindRuntimeClass:
-		run = watchOne(o, e, newReflector[*nodev1.RuntimeClass](a.client.node, "runtimeclasses", selector, a.connection, nil), ref)
+		run = watchOne(o, e, newReflector[*nodev1.RuntimeClass](a.client.node, "runtimeclasses", selector, a.connection, nil),
+			ref)
 	case kindService:
 		w := newReflector[*v1.Service](a.client.core, "services", "", a.connection, nil)
 		w.notify = func() {
@@ -299,7 +303,8 @@ func content(found object) (object, string) {
 	_, _ = hash.Write(text)
 	id := sha256.Sum256([]byte("id of " + found.GetUID()))
 	revision := hex.EncodeToString(id[:4]) + "-" + hex.EncodeToString(hash.Sum(nil)[:8])
-	*meta = metav1.ObjectMeta{Namespace: found.GetNamespace(), Name: found.GetName(), UID: found.GetUID(), ResourceVersion: revision}
+	*meta = metav1.ObjectMeta{Namespace: found.GetNamespace(), Name: found.GetName(), UID: found.GetUID(),
+		ResourceVersion: revision}
 	return bare, revision
 }
 

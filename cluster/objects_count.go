@@ -94,17 +94,20 @@ func (o *Objects) selectWatches(pods map[string]*v1.Pod, before map[types.UID]*p
 func hasRun(pod *v1.Pod) bool {
 	started := func(s v1.ContainerStatus) bool { return s.State.Waiting == nil && s.ContainerID != "" }
 	return pod.Status.Phase == v1.PodRunning ||
-		slices.ContainsFunc(pod.Status.InitContainerStatuses, started) || slices.ContainsFunc(pod.Status.ContainerStatuses, started)
+		slices.ContainsFunc(pod.Status.InitContainerStatuses, started) ||
+		slices.ContainsFunc(pod.Status.ContainerStatuses, started)
 }
 
 // refusal returns why the references of a pod are too many, empty if they are not. As for
 // the size, a namespace may have half of what others leave, and a few if they leave nothing.
 func (w *watchSet) refusal(p *podReferences) string {
 	if n := p.count(); n > maxPodReferences {
-		return fmt.Sprintf("the pod refers to %d ConfigMaps, Secrets, claims and tokens; a pod may refer to %d; refer to fewer", n, maxPodReferences)
+		return fmt.Sprintf("the pod refers to %d ConfigMaps, Secrets, claims and tokens; a pod may refer to %d; refer to "+
+			"fewer", n, maxPodReferences)
 	}
 	if !w.counts.fits(p.pod.Namespace, 0, w.added(p)) {
-		return fmt.Sprintf("with it, the namespace's pods on this node refer to more ConfigMaps, Secrets, claims and tokens than half of what other namespaces leave of %d; it waits until other pods are deleted", w.counts.max)
+		return fmt.Sprintf("with it, the namespace's pods on this node refer to more ConfigMaps, Secrets, claims and "+
+			"tokens than half of what other namespaces leave of %d; it waits until other pods are deleted", w.counts.max)
 	}
 	return ""
 }

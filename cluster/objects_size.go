@@ -23,7 +23,8 @@ const (
 	maxObjectLists = 8
 )
 
-var errObjectsTooLarge = fmt.Errorf("with it, the ConfigMaps and Secrets of the namespace's pods on this node are larger than half of what other namespaces leave of %d MiB", maxObjects>>20)
+var errObjectsTooLarge = fmt.Errorf("with it, the ConfigMaps and Secrets of the namespace's pods on this node are "+
+	"larger than half of what other namespaces leave of %d MiB", maxObjects>>20)
 
 // dataSize returns about how many bytes of memory an object's content needs.
 func dataSize(found object) (size int) {
@@ -47,7 +48,8 @@ func dataSize(found object) (size int) {
 // content. Labels, annotations and managed fields may be as large as the content.
 func reduced[T object](found T, withContent bool) T {
 	meta := metav1.ObjectMeta{
-		Namespace: found.GetNamespace(), Name: found.GetName(), UID: found.GetUID(), ResourceVersion: found.GetResourceVersion(),
+		Namespace: found.GetNamespace(), Name: found.GetName(), UID: found.GetUID(),
+		ResourceVersion: found.GetResourceVersion(),
 	}
 	var kept object
 	switch f := any(found).(type) {

@@ -34,8 +34,10 @@ func TestSizeOfObjectsIsThatInMemory(t *testing.T) {
 // Metadata that nobody reads is not kept.
 func TestMetadataOfObjectsIsNotKept(t *testing.T) {
 	meta := metav1.ObjectMeta{
-		Namespace: "default", Name: "o", UID: "u", ResourceVersion: "5", Labels: map[string]string{"a": "b"}, Annotations: map[string]string{"a": "b"},
-		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m"}}, OwnerReferences: []metav1.OwnerReference{{Name: "n"}}, Finalizers: []string{"f"},
+		Namespace: "default", Name: "o", UID: "u", ResourceVersion: "5", Labels: map[string]string{"a": "b"},
+		Annotations:   map[string]string{"a": "b"},
+		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m"}}, OwnerReferences: []metav1.OwnerReference{{Name: "n"}},
+		Finalizers: []string{"f"},
 	}
 	want := metav1.ObjectMeta{Namespace: "default", Name: "o", UID: "u", ResourceVersion: "5"}
 	data := map[string][]byte{"k": []byte("v")}
@@ -47,11 +49,13 @@ func TestMetadataOfObjectsIsNotKept(t *testing.T) {
 				t.Errorf("kept %v", kept)
 			}
 		}
-		if content := len(c.Data) + len(c.BinaryData) + len(s.Data); s.Type != "t" || withContent != (content == 3) || !withContent && content > 0 {
+		if content := len(c.Data) + len(c.BinaryData) + len(s.Data); s.Type != "t" || withContent != (content == 3) ||
+			!withContent && content > 0 {
 			t.Errorf("content %v: %v, %v", withContent, c, s)
 		}
 	}
-	service := reduced(&v1.Service{ObjectMeta: meta, Spec: v1.ServiceSpec{ClusterIP: "10.0.0.1", Ports: []v1.ServicePort{{Port: 1}}}}, true)
+	service := reduced(&v1.Service{ObjectMeta: meta,
+		Spec: v1.ServiceSpec{ClusterIP: "10.0.0.1", Ports: []v1.ServicePort{{Port: 1}}}}, true)
 	if fmt.Sprint(service.ObjectMeta) != fmt.Sprint(want) || service.Spec.ClusterIP == "" || len(service.Spec.Ports) != 1 {
 		t.Errorf("kept %v", service)
 	}
@@ -91,7 +95,8 @@ func TestNamespacesShareTheSpaceOfObjects(t *testing.T) {
 			r.config(name, map[string]string{"a": strings.Repeat("x", 900)}, nil)
 			volumes = append(volumes, configVolume(name))
 		}
-		r.put(t, &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "proxy"}, Data: map[string]string{"a": strings.Repeat("y", 1000)}})
+		r.put(t, &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "proxy"},
+			Data: map[string]string{"a": strings.Repeat("y", 1000)}})
 		r.start()
 		r.pod("greedy", volumes...)
 		pass(time.Minute)
@@ -100,7 +105,8 @@ func TestNamespacesShareTheSpaceOfObjects(t *testing.T) {
 		}
 		r.put(t, &v1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "proxy"},
-			Spec:       v1.PodSpec{NodeName: "edge", Volumes: []v1.Volume{configVolume("proxy")}, Containers: []v1.Container{{Name: "main", Image: "i"}}},
+			Spec: v1.PodSpec{NodeName: "edge", Volumes: []v1.Volume{configVolume("proxy")},
+				Containers: []v1.Container{{Name: "main", Image: "i"}}},
 		})
 		pass(time.Minute)
 		if m, ok := r.o.ConfigMap("kube-system", "proxy"); !ok || len(m.Data["a"]) != 1000 {

@@ -27,10 +27,12 @@ import (
 func referring(pod *v1.Pod) (refs []manifest.ObjectRef) {
 	for _, v := range pod.Spec.Volumes {
 		if v.ConfigMap != nil {
-			refs = append(refs, manifest.ObjectRef{Kind: manifest.KindConfigMap, Namespace: pod.Namespace, Name: v.ConfigMap.Name})
+			refs = append(refs, manifest.ObjectRef{Kind: manifest.KindConfigMap, Namespace: pod.Namespace,
+				Name: v.ConfigMap.Name})
 		}
 		if v.Secret != nil {
-			refs = append(refs, manifest.ObjectRef{Kind: manifest.KindSecret, Namespace: pod.Namespace, Name: v.Secret.SecretName})
+			refs = append(refs, manifest.ObjectRef{Kind: manifest.KindSecret, Namespace: pod.Namespace,
+				Name: v.Secret.SecretName})
 		}
 	}
 	if class := pod.Spec.RuntimeClassName; class != nil {
@@ -40,7 +42,9 @@ func referring(pod *v1.Pod) (refs []manifest.ObjectRef) {
 }
 
 func configVolume(name string) v1.Volume {
-	return v1.Volume{Name: name, VolumeSource: v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: v1.LocalObjectReference{Name: name}}}}
+	return v1.Volume{Name: name,
+		VolumeSource: v1.VolumeSource{
+			ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: v1.LocalObjectReference{Name: name}}}}
 }
 
 func secretVolume(name string) v1.Volume {
@@ -48,9 +52,10 @@ func secretVolume(name string) v1.Volume {
 }
 
 func tokenVolume(audience string, seconds int64) v1.Volume {
-	return v1.Volume{Name: "token", VolumeSource: v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{
-		{ServiceAccountToken: &v1.ServiceAccountTokenProjection{Audience: audience, ExpirationSeconds: &seconds}},
-	}}}}
+	return v1.Volume{Name: "token",
+		VolumeSource: v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{
+			{ServiceAccountToken: &v1.ServiceAccountTokenProjection{Audience: audience, ExpirationSeconds: &seconds}},
+		}}}}
 }
 
 // objectsHarness is a clusterHarness whose adapter tracks objects.
@@ -73,7 +78,8 @@ func (r *objectsHarness) pod(name string, volumes ...v1.Volume) *v1.Pod {
 	r.t.Helper()
 	pod := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
-		Spec:       v1.PodSpec{NodeName: "edge", ServiceAccountName: "default", Volumes: volumes, Containers: []v1.Container{{Name: "main", Image: "i"}}},
+		Spec: v1.PodSpec{NodeName: "edge", ServiceAccountName: "default", Volumes: volumes,
+			Containers: []v1.Container{{Name: "main", Image: "i"}}},
 	}
 	r.put(r.t, pod)
 	if !r.get(r.t, "pods", "default", name, pod) {
@@ -221,7 +227,8 @@ func TestObjectsThatComeLaterOrNeverChange(t *testing.T) {
 		if !r.wasNotified() || r.value("late", "a") != "came" {
 			t.Error("it was created without a notification")
 		}
-		r.put(t, &v1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "login"}, Data: map[string][]byte{"k": []byte("v")}})
+		r.put(t, &v1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "login"},
+			Data: map[string][]byte{"k": []byte("v")}})
 		synctest.Wait()
 		if s, ok := r.o.Secret("default", "login"); !ok || string(s.Data["k"]) != "v" {
 			t.Errorf("Secret: %v", s)
@@ -296,13 +303,15 @@ func TestObjectsThatAreTooLarge(t *testing.T) {
 		second := r.pod("second", configVolume("second"))
 		pass(time.Second)
 		ref := manifest.ObjectRef{Kind: manifest.KindConfigMap, Namespace: "default", Name: "second"}
-		if what, remedy := r.o.Missing(ref); !strings.Contains(what, "larger than") || remedy != "use smaller ones" || r.value("second", "a") != "none" {
+		if what, remedy := r.o.Missing(ref); !strings.Contains(what, "larger than") || remedy != "use smaller ones" ||
+			r.value("second", "a") != "none" {
 			t.Errorf("missing: %q, %q, %q", what, remedy, r.value("second", "a"))
 		}
 		if _, awaited := r.o.State(second); len(awaited) != 0 {
 			t.Errorf("awaited: %v", awaited)
 		}
-		r.config("first", map[string]string{"a": strings.Repeat("f", 200)}, func(m *v1.ConfigMap) { m.Labels = map[string]string{"x": "y"} })
+		r.config("first", map[string]string{"a": strings.Repeat("f", 200)},
+			func(m *v1.ConfigMap) { m.Labels = map[string]string{"x": "y"} })
 		pass(time.Second)
 		if got := r.value("first", "a"); got != strings.Repeat("f", 60) {
 			t.Errorf("after an update that is too large: %q", got)
@@ -321,7 +330,8 @@ func TestServicesAndRuntimeClasses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newObjectsHarness(t)
 		r.put(t, &nodev1.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: "fast"}, Handler: "crun"})
-		r.put(t, &v1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "db"}, Spec: v1.ServiceSpec{ClusterIP: "10.0.0.2", Ports: []v1.ServicePort{{Port: 80}}}})
+		r.put(t, &v1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "db"},
+			Spec: v1.ServiceSpec{ClusterIP: "10.0.0.2", Ports: []v1.ServicePort{{Port: 80}}}})
 		r.start()
 		r.setSilent(true)
 		pod := r.pod("one")
@@ -341,7 +351,8 @@ func TestServicesAndRuntimeClasses(t *testing.T) {
 			t.Errorf("class: %v", c)
 		}
 		r.wasNotified()
-		r.put(t, &v1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}, Spec: v1.ServiceSpec{ClusterIP: "10.0.0.3", Ports: []v1.ServicePort{{Port: 80}}}})
+		r.put(t, &v1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"},
+			Spec: v1.ServiceSpec{ClusterIP: "10.0.0.3", Ports: []v1.ServicePort{{Port: 80}}}})
 		synctest.Wait()
 		if got := r.o.Services("default"); len(got) != 2 || r.wasNotified() {
 			t.Errorf("services: %v", got)

@@ -113,7 +113,9 @@ func (b *podBudget) add(pod *v1.Pod) (*v1.Pod, *budgetedPod) {
 		p.kept = grownPod(pod, p.kept)
 		return p.kept, p
 	default:
-		b.refuse(p, fmt.Sprintf("with it, the specifications of the namespace's pods on this node need more memory than half of what other namespaces leave of %d MiB; make the pod smaller, or delete other pods of the namespace from this node", b.max>>20))
+		b.refuse(p, fmt.Sprintf("with it, the specifications of the namespace's pods on this node need more memory than "+
+			"half of what other namespaces leave of %d MiB; make the pod smaller, or delete other pods of the namespace from "+
+			"this node", b.max>>20))
 		return identityOf(pod), p
 	}
 	b.resizePod(p, size)
@@ -191,7 +193,8 @@ func (b *podBudget) makeSpace(listed []runtime.Object) {
 		if p == nil || p.kept == nil || !p.provisional || b.used[p.namespace] <= b.floor() {
 			continue
 		}
-		b.refuse(p, fmt.Sprintf("the pods that were started on this node before leave no space for its specification in %d MiB of memory; delete some of them, or run it on another node", b.max>>20))
+		b.refuse(p, fmt.Sprintf("the pods that were started on this node before leave no space for its specification in %d "+
+			"MiB of memory; delete some of them, or run it on another node", b.max>>20))
 		listed[i] = identityOf(pod)
 	}
 }
@@ -221,7 +224,9 @@ func (b *podBudget) takeGrowth(uid types.UID) string {
 	defer b.mu.Unlock()
 	if p := b.pods[uid]; p != nil && p.grown {
 		p.grown = false
-		return fmt.Sprintf("the pod has grown by more than %d KiB since it was accepted, and its namespace has no space for that: the change has no effect here; make the change smaller, or delete other pods of the namespace from this node", podGrowth>>10)
+		return fmt.Sprintf("the pod has grown by more than %d KiB since it was accepted, and its namespace has no space "+
+			"for that: the change has no effect here; make the change smaller, or delete other pods of the namespace from "+
+			"this node", podGrowth>>10)
 	}
 	return ""
 }
@@ -239,8 +244,10 @@ func (b *podBudget) refusal(uid types.UID) string {
 // identityOf returns what is needed to reject a pod and to remove it.
 func identityOf(pod *v1.Pod) *v1.Pod {
 	meta := metav1.ObjectMeta{
-		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion, Generation: pod.Generation,
-		CreationTimestamp: pod.CreationTimestamp, DeletionTimestamp: pod.DeletionTimestamp, DeletionGracePeriodSeconds: pod.DeletionGracePeriodSeconds,
+		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
+		Generation:        pod.Generation,
+		CreationTimestamp: pod.CreationTimestamp, DeletionTimestamp: pod.DeletionTimestamp,
+		DeletionGracePeriodSeconds: pod.DeletionGracePeriodSeconds,
 	}
 	if len(pod.Finalizers) > 0 {
 		meta.Finalizers = []string{pod.Finalizers[0]}
@@ -254,7 +261,8 @@ func identityOf(pod *v1.Pod) *v1.Pod {
 func reducedMirror(pod *v1.Pod) *v1.Pod {
 	kept := identityOf(pod)
 	kept.Status = pod.Status
-	for _, name := range []string{podinfo.AnnotationMirror, podinfo.AnnotationSource, podinfo.AnnotationHash, podinfo.AnnotationImages} {
+	for _, name := range []string{podinfo.AnnotationMirror, podinfo.AnnotationSource, podinfo.AnnotationHash,
+		podinfo.AnnotationImages} {
 		if value, ok := pod.Annotations[name]; ok && len(value) <= maxKept {
 			if kept.Annotations == nil {
 				kept.Annotations = map[string]string{}
@@ -265,7 +273,8 @@ func reducedMirror(pod *v1.Pod) *v1.Pod {
 	if kept.Annotations[podinfo.AnnotationMirror] == "" {
 		kept.Annotations = map[string]string{podinfo.AnnotationMirror: "too long"}
 	}
-	if owner := metav1.GetControllerOf(pod); owner != nil && len(owner.APIVersion)+len(owner.Kind)+len(owner.Name)+len(owner.UID) <= 2*maxKept {
+	if owner := metav1.GetControllerOf(pod); owner != nil &&
+		len(owner.APIVersion)+len(owner.Kind)+len(owner.Name)+len(owner.UID) <= 2*maxKept {
 		kept.OwnerReferences = []metav1.OwnerReference{*owner}
 	}
 	return kept

@@ -19,8 +19,9 @@ func (r *clusterHarness) bindSized(namespace, name string, size int, change func
 	r.t.Helper()
 	pod := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
-		Spec:       v1.PodSpec{NodeName: "edge", Containers: []v1.Container{{Name: "main", Image: "i", Args: []string{strings.Repeat("a", size)}}}},
-		Status:     v1.PodStatus{Phase: v1.PodPending},
+		Spec: v1.PodSpec{NodeName: "edge",
+			Containers: []v1.Container{{Name: "main", Image: "i", Args: []string{strings.Repeat("a", size)}}}},
+		Status: v1.PodStatus{Phase: v1.PodPending},
 	}
 	if change != nil {
 		change(pod)
@@ -65,10 +66,12 @@ func TestPodsThatAreTooLargeAreRejected(t *testing.T) {
 		other := r.bindSized("kube-system", "other", testSpace/4, nil)
 		pass(time.Second)
 		if r.delivered(first.UID) == nil || r.delivered(other.UID) == nil || r.delivered(second.UID) != nil {
-			t.Errorf("delivered: %v, %v, %v", r.delivered(first.UID) != nil, r.delivered(other.UID) != nil, r.delivered(second.UID) != nil)
+			t.Errorf("delivered: %v, %v, %v", r.delivered(first.UID) != nil, r.delivered(other.UID) != nil,
+				r.delivered(second.UID) != nil)
 		}
 		st := r.podInAPI("default", "second").Status
-		if st.Phase != v1.PodFailed || st.Reason != "PodsTooLarge" || !strings.Contains(st.Message, "half of what other namespaces leave") {
+		if st.Phase != v1.PodFailed || st.Reason != "PodsTooLarge" ||
+			!strings.Contains(st.Message, "half of what other namespaces leave") {
 			t.Errorf("status %s %s: %s", st.Phase, st.Reason, st.Message)
 		}
 		all, _ := r.a.pods.Objects()
@@ -77,7 +80,8 @@ func TestPodsThatAreTooLargeAreRejected(t *testing.T) {
 		}
 		r.remove("pods", "default", "first")
 		pass(time.Second)
-		if third := r.bindSized("default", "third", testSpace/4, nil); func() bool { pass(time.Second); return r.delivered(third.UID) == nil }() {
+		if third := r.bindSized("default", "third", testSpace/4,
+			nil); func() bool { pass(time.Second); return r.delivered(third.UID) == nil }() {
 			t.Error("a pod is rejected although there is space again")
 		}
 	})
@@ -129,7 +133,8 @@ func TestAcceptedPodsKeepTheirSpace(t *testing.T) {
 		// The next list changes nothing.
 		r.endWatches()
 		pass(time.Minute)
-		if r.delivered(runs.UID) == nil || r.delivered(known.UID) == nil || r.podInAPI("default", "b-runs").Status.Phase == v1.PodFailed {
+		if r.delivered(runs.UID) == nil || r.delivered(known.UID) == nil ||
+			r.podInAPI("default", "b-runs").Status.Phase == v1.PodFailed {
 			t.Error("a pod that runs was rejected later")
 		}
 	})
@@ -188,7 +193,8 @@ func TestChangesWithoutSpaceHaveNoEffect(t *testing.T) {
 				r.a.budget.max = testSpace
 				r.start()
 				defer r.end()
-				pod := r.bindSized("default", "grows", testSpace/3, func(pod *v1.Pod) { pod.Labels = map[string]string{"app": "a"} })
+				pod := r.bindSized("default", "grows", testSpace/3,
+					func(pod *v1.Pod) { pod.Labels = map[string]string{"app": "a"} })
 				full := r.bindSized("default", "full", testSpace/20, nil)
 				pass(time.Second)
 				pod.Labels["app"] = "b"
@@ -205,7 +211,8 @@ func TestChangesWithoutSpaceHaveNoEffect(t *testing.T) {
 				pass(time.Second)
 				all, _ := r.a.pods.Objects()
 				kept := all["default/grows"]
-				if kept == nil || kept.Labels["app"] != "b" || kept.Spec.Containers[0].Image != "i" || kept.DeletionTimestamp == nil {
+				if kept == nil || kept.Labels["app"] != "b" || kept.Spec.Containers[0].Image != "i" ||
+					kept.DeletionTimestamp == nil {
 					t.Fatalf("kept: %v", kept != nil)
 				}
 				if size := podMemory(kept); size > testSpace/3+podGrowth+containerMemory {
@@ -253,7 +260,8 @@ func TestRejectedPodsOfAListAreBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	items := list.(*objectList).Items
-	if last := items[len(items)-1].(*v1.Pod); len(items) != maxRefused+1 || last.Name != "runs" || b.refusal(last.UID) != "" || len(b.pods) != len(items) {
+	if last := items[len(items)-1].(*v1.Pod); len(items) != maxRefused+1 || last.Name != "runs" ||
+		b.refusal(last.UID) != "" || len(b.pods) != len(items) {
 		t.Errorf("%d pods are kept, the last one is %s", len(items), last.Name)
 	}
 	b.retain(nil)

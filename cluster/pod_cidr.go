@@ -36,7 +36,8 @@ const (
 // a later check of the node.
 func (a *Adapter) updatePodCIDR(ctx context.Context, local, registered *v1.Node) {
 	ranges, runtime := strings.Join(registered.Spec.PodCIDRs, ","), local.Status.NodeInfo.ContainerRuntimeVersion
-	if a.cfg.UpdatePodCIDR == nil || ranges == "" || ranges == a.podCIDR.set || runtime == "" || a.podCIDR.refusedBy == runtime {
+	if a.cfg.UpdatePodCIDR == nil || ranges == "" || ranges == a.podCIDR.set || runtime == "" ||
+		a.podCIDR.refusedBy == runtime {
 		return
 	}
 	attempt := strings.Join([]string{ranges, runtime, readyMessage(local)}, " ")
@@ -53,7 +54,8 @@ func (a *Adapter) updatePodCIDR(ctx context.Context, local, registered *v1.Node)
 	case ctx.Err() != nil: // the adapter ends
 	case errors.Is(err, errors.ErrUnsupported):
 		a.podCIDR = podCIDR{refusedBy: runtime}
-		a.cfg.Log.Warn("The container runtime takes no pod CIDR; the configuration of its network must have the range", "podCIDR", ranges, "runtime", runtime, "err", err)
+		a.cfg.Log.Warn("The container runtime takes no pod CIDR; the configuration of its network must have the range",
+			"podCIDR", ranges, "runtime", runtime, "err", err)
 	default:
 		a.podCIDR.postpone(attempt)
 		if err.Error() != a.podCIDR.logged {

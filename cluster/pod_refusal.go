@@ -148,7 +148,8 @@ func (w *podWriter) learnRefusal(r *result) bool {
 	before := w.refused[r.key]
 	w.refused[r.key] = known
 	if text := known.text(); before == nil || before == known || before.uid != known.uid || before.text() != text {
-		w.cfg.Log.Warn("API server refused a part of the pod's status, which stays as it is there; the rest is reported", "pod", r.key, "refused", text, "err", r.err)
+		w.cfg.Log.Warn("API server refused a part of the pod's status, which stays as it is there; the rest is reported",
+			"pod", r.key, "refused", text, "err", r.err)
 	}
 	return true
 }

@@ -25,7 +25,8 @@ func statusOfBody(t *testing.T, body []byte) map[string]any {
 }
 
 // A container that runs again although the API server considers it as terminated for good keeps that state there, and
-// everything else of its pod is reported: at once, and with every later change. So it is with any field that is refused.
+// everything else of its pod is reported: at once, and with every later change. So it is with any field that is
+// refused.
 func TestRefusedStatusIsSentWithoutWhatIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newClusterHarness(t)
@@ -49,7 +50,8 @@ func TestRefusedStatusIsSentWithoutWhatIsRefused(t *testing.T) {
 			if changes {
 				state, _ := list[0].(map[string]any)["state"].(map[string]any)
 				if ends = state["terminated"] != nil; terminated && !ends {
-					causes = append(causes, field.Forbidden(field.NewPath("status", "containerStatuses").Index(0).Child("state"), "may not be transitioned to non-terminated state"))
+					causes = append(causes, field.Forbidden(field.NewPath("status", "containerStatuses").Index(0).Child("state"),
+						"may not be transitioned to non-terminated state"))
 				}
 			}
 			if st["hostIP"] != nil {
@@ -68,17 +70,21 @@ func TestRefusedStatusIsSentWithoutWhatIsRefused(t *testing.T) {
 		r.requests()
 		r.show(uid, func(st *v1.PodStatus) {
 			st.PodIP, st.HostIP = "10.0.0.1", "192.0.2.1"
-			st.ContainerStatuses = []v1.ContainerStatus{{Name: "app", State: running, ContainerID: "b", RestartCount: 1, Ready: true}}
+			st.ContainerStatuses = []v1.ContainerStatus{
+				{Name: "app", State: running, ContainerID: "b", RestartCount: 1, Ready: true}}
 		})
 		pass(time.Second)
 		st := r.inAPI("web").Status
-		if st.PodIP != "10.0.0.1" || len(st.ContainerStatuses) != 1 || st.ContainerStatuses[0].RestartCount != 1 || !st.ContainerStatuses[0].Ready {
+		if st.PodIP != "10.0.0.1" || len(st.ContainerStatuses) != 1 || st.ContainerStatuses[0].RestartCount != 1 ||
+			!st.ContainerStatuses[0].Ready {
 			t.Errorf("after a refusal the API has %+v", st)
 		}
 		if st.ContainerStatuses[0].State.Terminated == nil || st.HostIP != "" {
 			t.Errorf("the API has what it refused: %+v", st)
 		}
-		if warnings := r.warnings(); len(warnings) != 1 || !strings.Contains(warnings[0], "API server refused a part of the pod's status") || !strings.Contains(warnings[0], "status.hostIP, the state of app") {
+		if warnings := r.warnings(); len(warnings) != 1 ||
+			!strings.Contains(warnings[0], "API server refused a part of the pod's status") ||
+			!strings.Contains(warnings[0], "status.hostIP, the state of app") {
 			t.Errorf("reported: %v", warnings)
 		}
 		// A later change costs one request.
@@ -90,7 +96,8 @@ func TestRefusedStatusIsSentWithoutWhatIsRefused(t *testing.T) {
 		}
 		// The next end is accepted.
 		r.show(uid, func(st *v1.PodStatus) {
-			st.ContainerStatuses[0].State = v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: 3, ContainerID: "b"}}
+			st.ContainerStatuses[0].State = v1.ContainerState{
+				Terminated: &v1.ContainerStateTerminated{ExitCode: 3, ContainerID: "b"}}
 		})
 		pass(time.Second)
 		if end := r.inAPI("web").Status.ContainerStatuses[0].State.Terminated; end == nil || end.ExitCode != 3 {

@@ -84,7 +84,8 @@ func isFinal(local, api *v1.PodStatus) bool {
 	}
 	running := func(c v1.ContainerStatus) bool { return c.State.Terminated == nil }
 	return !podinfo.IsTerminal(local.Phase) ||
-		!slices.ContainsFunc(slices.Concat(api.InitContainerStatuses, api.ContainerStatuses, api.EphemeralContainerStatuses), running)
+		!slices.ContainsFunc(slices.Concat(api.InitContainerStatuses, api.ContainerStatuses, api.EphemeralContainerStatuses),
+			running)
 }
 
 // shownStatus returns a pod's status for the API: with the fields of other
@@ -117,7 +118,8 @@ func shownStatus(local, shown *v1.Pod) *v1.PodStatus {
 func ownCondition(c *v1.PodCondition) bool {
 	switch c.Type {
 	case v1.PodScheduled, v1.PodReady, v1.ContainersReady, v1.PodInitialized, v1.PodReadyToStartContainers,
-		v1.PodResizePending, v1.PodResizeInProgress, v1.AllContainersRestarting, conditionManifestFault, conditionRevisionHeld:
+		v1.PodResizePending, v1.PodResizeInProgress, v1.AllContainersRestarting, conditionManifestFault,
+		conditionRevisionHeld:
 		return true
 	case v1.DisruptionTarget:
 		return c.Reason == v1.PodReasonTerminationByKubelet

@@ -38,7 +38,8 @@ func applied(t *testing.T, have *v1.PodStatus, patch []byte) *v1.PodStatus {
 // an API server gives them has no meaning.
 func sorted(st *v1.PodStatus) *v1.PodStatus {
 	st = st.DeepCopy()
-	slices.SortFunc(st.Conditions, func(a, b v1.PodCondition) int { return strings.Compare(string(a.Type), string(b.Type)) })
+	slices.SortFunc(st.Conditions,
+		func(a, b v1.PodCondition) int { return strings.Compare(string(a.Type), string(b.Type)) })
 	return st
 }
 
@@ -67,7 +68,8 @@ func TestPodStatusPatchApplies(t *testing.T) {
 
 // A pod that becomes ready loses the reason why it was not.
 func TestPodStatusPatchRemovesReason(t *testing.T) {
-	have := &v1.PodStatus{Conditions: []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionFalse, Reason: "ContainersNotReady", Message: "containers with unready status: [main]"}}}
+	have := &v1.PodStatus{Conditions: []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionFalse,
+		Reason: "ContainersNotReady", Message: "containers with unready status: [main]"}}}
 	want := &v1.PodStatus{Conditions: []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionTrue}}}
 	patch, err := podStatusPatch("p1", have, want)
 	if err != nil {

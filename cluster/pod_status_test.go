@@ -24,7 +24,8 @@ func aBound() (local, api *v1.Pod) {
 				{Type: v1.PodReady, Status: v1.ConditionTrue, LastTransitionTime: metav1.NewTime(time.Unix(100, 0))},
 				{Type: v1.PodScheduled, Status: v1.ConditionTrue, LastTransitionTime: metav1.NewTime(time.Unix(50, 0))},
 			},
-			ContainerStatuses: []v1.ContainerStatus{{Name: "main", State: v1.ContainerState{Running: &v1.ContainerStateRunning{}}}},
+			ContainerStatuses: []v1.ContainerStatus{
+				{Name: "main", State: v1.ContainerState{Running: &v1.ContainerStateRunning{}}}},
 		},
 	}
 	local = api.DeepCopy()
@@ -36,23 +37,27 @@ func aBound() (local, api *v1.Pod) {
 }
 
 func TestBoundStep(t *testing.T) {
-	terminated := []v1.ContainerStatus{{Name: "main", State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: 1}}}}
+	terminated := []v1.ContainerStatus{
+		{Name: "main", State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: 1}}}}
 	for name, test := range map[string]struct {
 		change func(local, api *v1.Pod)
 		ended  bool
 		want   verb
 	}{
-		"equal except for times":       {func(_, _ *v1.Pod) {}, false, nothing},
-		"another address":              {func(l, _ *v1.Pod) { l.Status.PodIP = "10.0.0.2" }, false, patch},
-		"another client sets a gate":   {func(_, a *v1.Pod) { a.Status.Conditions[0].Status = v1.ConditionFalse }, false, nothing},
-		"the scheduler nominates":      {func(_, a *v1.Pod) { a.Status.NominatedNodeName = "edge" }, false, nothing},
-		"it is no longer ready":        {func(l, _ *v1.Pod) { l.Status.Conditions[1].Status = v1.ConditionFalse }, false, patch},
+		"equal except for times": {func(_, _ *v1.Pod) {}, false, nothing},
+		"another address":        {func(l, _ *v1.Pod) { l.Status.PodIP = "10.0.0.2" }, false, patch},
+		"another client sets a gate": {func(_, a *v1.Pod) { a.Status.Conditions[0].Status = v1.ConditionFalse }, false,
+			nothing},
+		"the scheduler nominates": {func(_, a *v1.Pod) { a.Status.NominatedNodeName = "edge" }, false, nothing},
+		"it is no longer ready": {func(l, _ *v1.Pod) { l.Status.Conditions[1].Status = v1.ConditionFalse }, false,
+			patch},
 		"it is deleted and still ends": {func(_, a *v1.Pod) { a.DeletionTimestamp = &metav1.Time{} }, false, nothing},
 		"it is deleted and has ended":  {func(_, a *v1.Pod) { a.DeletionTimestamp = &metav1.Time{} }, true, remove},
 		"it has ended, not deleted":    {func(_, _ *v1.Pod) {}, true, nothing},
-		"its last status comes first":  {func(l, a *v1.Pod) { a.DeletionTimestamp, l.Status.ContainerStatuses = &metav1.Time{}, terminated }, true, patch},
-		"termination is final":         {func(_, a *v1.Pod) { a.Status.Phase = v1.PodFailed }, false, nothing},
-		"it has ended":                 {func(l, _ *v1.Pod) { l.Status.Phase = v1.PodFailed }, false, patch},
+		"its last status comes first": {
+			func(l, a *v1.Pod) { a.DeletionTimestamp, l.Status.ContainerStatuses = &metav1.Time{}, terminated }, true, patch},
+		"termination is final": {func(_, a *v1.Pod) { a.Status.Phase = v1.PodFailed }, false, nothing},
+		"it has ended":         {func(l, _ *v1.Pod) { l.Status.Phase = v1.PodFailed }, false, patch},
 		"a container ends after the pod": {func(l, a *v1.Pod) {
 			l.Status.Phase, a.Status.Phase, l.Status.ContainerStatuses = v1.PodFailed, v1.PodFailed, terminated
 		}, false, patch},
@@ -73,7 +78,8 @@ func TestBoundStep(t *testing.T) {
 			}
 		})
 	}
-	if s, err := boundStep(nil, &v1.Pod{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{}}}, false, nil); err != nil || s.verb != nothing {
+	if s, err := boundStep(nil, &v1.Pod{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{}}}, false,
+		nil); err != nil || s.verb != nothing {
 		t.Errorf("a pod that was not accepted: %v %v", s.verb, err)
 	}
 }

@@ -88,8 +88,9 @@ type result struct {
 func newPodWriter(a *Adapter) *podWriter {
 	return &podWriter{
 		Adapter: a, results: make(chan result, maxConcurrentWrites),
-		busy: map[string]bool{}, writeErrors: map[string]*writeError{}, inSync: map[string]syncedVersion{}, nameConflicts: map[string]types.UID{},
-		sentPatches: map[string]sentPatch{}, refused: map[string]*refusedStatus{},
+		busy: map[string]bool{}, writeErrors: map[string]*writeError{}, inSync: map[string]syncedVersion{},
+		nameConflicts: map[string]types.UID{},
+		sentPatches:   map[string]sentPatch{}, refused: map[string]*refusedStatus{},
 	}
 }
 
@@ -273,7 +274,8 @@ func union(a, b map[string]*v1.Pod) map[string]bool {
 // for is not in its status.
 func (w *podWriter) isInSync(name string, local, shown *v1.Pod) bool {
 	a, ok := w.inSync[name]
-	return ok && local != nil && shown != nil && shown.DeletionTimestamp == nil && a.local == local.UID && a.shown == shown.UID && a.version == shown.ResourceVersion &&
+	return ok && local != nil && shown != nil && shown.DeletionTimestamp == nil && a.local == local.UID &&
+		a.shown == shown.UID && a.version == shown.ResourceVersion &&
 		equality.Semantic.DeepEqual(a.status, &local.Status)
 }
 
@@ -340,7 +342,8 @@ func (w *podWriter) finished(r result) {
 		if r.pod != nil && r.patch != nil {
 			w.sentPatches[r.key] = sentPatch{r.pod.ResourceVersion, r.patch}
 		}
-	case apierrors.IsAlreadyExists(r.err), apierrors.IsConflict(r.err), apierrors.IsNotFound(r.err) && w.namespaceExists(r):
+	case apierrors.IsAlreadyExists(r.err), apierrors.IsConflict(r.err), apierrors.IsNotFound(r.err) &&
+		w.namespaceExists(r):
 		// The watch is late: it will show the present object.
 		w.scheduleRetry(r.key, nil, nil, time.Second)
 	case w.learnRefusal(&r):
@@ -405,5 +408,6 @@ func (w *podWriter) report(name string, local *v1.Pod, err error) {
 	if isBound(local) {
 		return
 	}
-	w.cfg.Events.Event(local, v1.EventTypeWarning, "FailedMirror", "the pod runs, but its mirror pod is not up to date: "+err.Error())
+	w.cfg.Events.Event(local, v1.EventTypeWarning, "FailedMirror",
+		"the pod runs, but its mirror pod is not up to date: "+err.Error())
 }

@@ -69,7 +69,8 @@ type reflector[T object] struct {
 
 // newReflector creates a reflector of the objects that match a field selector. It
 // starts with Run. notify is called after each change of the store.
-func newReflector[T object](c rest.Interface, resource, selector string, connection *connection, notify func()) *reflector[T] {
+func newReflector[T object](c rest.Interface, resource, selector string, connection *connection,
+	notify func()) *reflector[T] {
 	return &reflector[T]{
 		store: newStore[T](notify), client: c, resource: resource, selector: selector, connection: connection,
 	}
@@ -85,7 +86,8 @@ func (r *reflector[T]) Run(ctx context.Context) {
 	ctx = klog.NewContext(ctx, clientGoLogger(r.connection))
 	var expected T
 	clientGo := cache.NewReflectorWithOptions(listWatch[T]{r}, expected, events[T]{r}, cache.ReflectorOptions{
-		Name: r.resource, Backoff: &wait.Backoff{Duration: minRetryDelay, Factor: 2, Jitter: 0.25, Steps: 10, Cap: maxRetryDelay},
+		Name: r.resource, Backoff: &wait.Backoff{Duration: minRetryDelay, Factor: 2, Jitter: 0.25, Steps: 10,
+			Cap: maxRetryDelay},
 	})
 	failures, logged := 0, ""
 	for {
@@ -175,7 +177,8 @@ func (r *reflector[T]) listAndWatch(ctx context.Context, clientGo *cache.Reflect
 	// An API server that does not end the watch is not waited for.
 	ctx, cancel := context.WithTimeout(ctx, maxWatchPeriod+2*listTimeout)
 	defer cancel()
-	r.silence, r.watchErr, r.eventErr, r.listed, r.listedAt = time.AfterFunc(watchSilence, cancel), nil, nil, false, time.Time{}
+	r.silence, r.watchErr, r.eventErr, r.listed, r.listedAt = time.AfterFunc(watchSilence, cancel), nil, nil, false,
+		time.Time{}
 	defer r.silence.Stop()
 	err = clientGo.ListAndWatchWithContext(ctx)
 	if errors.Is(err, errWatchEnded) || err == nil {
@@ -248,7 +251,8 @@ func (l listWatch[T]) WatchWithContext(ctx context.Context, o metav1.ListOptions
 
 func (r *reflector[T]) request(o metav1.ListOptions) *rest.Request {
 	o.FieldSelector = r.selector
-	return r.client.Get().NamespaceIfScoped(r.namespace, r.namespace != "").Resource(r.resource).VersionedParams(&o, metav1.ParameterCodec)
+	return r.client.Get().NamespaceIfScoped(r.namespace, r.namespace != "").Resource(r.resource).VersionedParams(&o,
+		metav1.ParameterCodec)
 }
 
 // events takes what client-go's Reflector receives.

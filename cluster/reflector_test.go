@@ -37,8 +37,9 @@ func TestErrorInAWatch(t *testing.T) {
 		"410 Gone": {&apierrors.StatusError{ErrStatus: metav1.Status{
 			Status: metav1.StatusFailure, Code: http.StatusGone, Reason: metav1.StatusReasonGone, Message: "gone",
 		}}, ""},
-		"403 Forbidden":         {apierrors.NewForbidden(v1.Resource("pods"), "", errors.New("no longer")), "no longer"},
-		"500 Internal error":    {apierrors.NewInternalError(errors.New("etcd event received with PrevKv=nil")), "PrevKv=nil"},
+		"403 Forbidden": {apierrors.NewForbidden(v1.Resource("pods"), "", errors.New("no longer")), "no longer"},
+		"500 Internal error": {apierrors.NewInternalError(errors.New("etcd event received with PrevKv=nil")),
+			"PrevKv=nil"},
 		"504 Gateway timeout":   {apierrors.NewTimeoutError("cannot decode", 0), "cannot decode"},
 		"429 Too many requests": {apierrors.NewTooManyRequestsError("storage is initializing"), "storage is initializing"},
 	} {
@@ -61,7 +62,8 @@ func TestErrorInAWatch(t *testing.T) {
 					t.Errorf("%d lists, want 1", n)
 				}
 				warnings := r.warnings()
-				if want := min(len(test.logged), 1); len(warnings) != want || want == 1 && (!strings.Contains(warnings[0], test.logged) || !strings.Contains(warnings[0], "resource=pods")) {
+				if want := min(len(test.logged), 1); len(warnings) != want || want == 1 &&
+					(!strings.Contains(warnings[0], test.logged) || !strings.Contains(warnings[0], "resource=pods")) {
 					t.Errorf("warnings %q, want %q", warnings, test.logged)
 				}
 			})
@@ -73,7 +75,8 @@ func TestErrorInAWatch(t *testing.T) {
 // once. What the lists show is used, and the end of the fault is noticed.
 func TestEachWatchFails(t *testing.T) {
 	for name, err := range map[string]apierrors.APIStatus{
-		"expired": apierrors.NewResourceExpired("too old resource version"), "forbidden": apierrors.NewForbidden(v1.Resource("pods"), "", errors.New("no")),
+		"expired":   apierrors.NewResourceExpired("too old resource version"),
+		"forbidden": apierrors.NewForbidden(v1.Resource("pods"), "", errors.New("no")),
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

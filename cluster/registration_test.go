@@ -15,7 +15,8 @@ import (
 func TestRegistrationElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newClusterHarness(t)
-		r.a.cfg.Registration = Registration{External: true, StatusInterval: 10 * time.Second, ReportInterval: time.Minute, LeaseDuration: 20 * time.Second}
+		r.a.cfg.Registration = Registration{External: true, StatusInterval: 10 * time.Second, ReportInterval: time.Minute,
+			LeaseDuration: 20 * time.Second}
 		r.run("web", "one")
 		r.start()
 		defer r.end()
@@ -28,7 +29,8 @@ func TestRegistrationElsewhere(t *testing.T) {
 		r.put(t, aNode())
 		pass(time.Second)
 		n := &v1.Node{}
-		if !r.get(t, "nodes", "", "edge", n) || n.Status.Capacity.Cpu().IsZero() || len(n.Status.Conditions) != 1 || n.Labels["disk"] != "ssd" {
+		if !r.get(t, "nodes", "", "edge", n) || n.Status.Capacity.Cpu().IsZero() || len(n.Status.Conditions) != 1 ||
+			n.Labels["disk"] != "ssd" {
 			t.Errorf("node %+v", n)
 		}
 		if r.mirror("web") == nil {

@@ -83,7 +83,8 @@ func (o *Objects) DeleteResourceSlices(ctx context.Context, except []string) err
 	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
 	defer cancel()
 	err := a.client.core.Delete().AbsPath("/apis/resource.k8s.io/v1/resourceslices").
-		Param("fieldSelector", fields.AndSelectors(selected...).String()).SetHeader("Accept", "application/json").Do(ctx).Error()
+		Param("fieldSelector", fields.AndSelectors(selected...).String()).SetHeader("Accept",
+		"application/json").Do(ctx).Error()
 	if apierrors.IsNotFound(err) {
 		return nil // the cluster serves no such API
 	}

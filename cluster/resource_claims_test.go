@@ -20,7 +20,8 @@ import (
 func TestResourceClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newObjectsHarness(t)
-		if _, err := r.o.ResourceClaim(t.Context(), "default", "gpu"); err == nil || !strings.Contains(err.Error(), "not connected") {
+		if _, err := r.o.ResourceClaim(t.Context(), "default", "gpu"); err == nil ||
+			!strings.Contains(err.Error(), "not connected") {
 			t.Errorf("before the connection: %v", err)
 		}
 		r.start()
@@ -31,14 +32,18 @@ func TestResourceClaim(t *testing.T) {
 		}
 		yes := true
 		claim := &resourcev1.ResourceClaim{
-			TypeMeta:   metav1.TypeMeta{APIVersion: "resource.k8s.io/v1", Kind: "ResourceClaim"},
-			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "gpu", OwnerReferences: []metav1.OwnerReference{{Kind: "Pod", UID: "owner", Controller: &yes}}},
+			TypeMeta: metav1.TypeMeta{APIVersion: "resource.k8s.io/v1", Kind: "ResourceClaim"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "gpu",
+				OwnerReferences: []metav1.OwnerReference{{Kind: "Pod", UID: "owner", Controller: &yes}}},
 			Status: resourcev1.ResourceClaimStatus{
-				Allocation: &resourcev1.AllocationResult{Devices: resourcev1.DeviceAllocationResult{Results: []resourcev1.DeviceRequestAllocationResult{
-					{Request: "a", Driver: "gpu.example.com"}, {Request: "b", Driver: "nic.example.com"}, {Request: "c", Driver: "gpu.example.com", AdminAccess: &yes},
-				}}},
+				Allocation: &resourcev1.AllocationResult{
+					Devices: resourcev1.DeviceAllocationResult{Results: []resourcev1.DeviceRequestAllocationResult{
+						{Request: "a", Driver: "gpu.example.com"}, {Request: "b", Driver: "nic.example.com"},
+						{Request: "c", Driver: "gpu.example.com", AdminAccess: &yes},
+					}}},
 				ReservedFor: []resourcev1.ResourceClaimConsumerReference{
-					{Resource: "pods", Name: "one", UID: "u1"}, {APIGroup: "example.com", Resource: "pods", UID: "foreign"}, {Resource: "pods", Name: "two", UID: "u2"},
+					{Resource: "pods", Name: "one", UID: "u1"}, {APIGroup: "example.com", Resource: "pods", UID: "foreign"},
+					{Resource: "pods", Name: "two", UID: "u2"},
 				},
 			},
 		}

@@ -27,12 +27,14 @@ func (a *Adapter) ReviewToken(ctx context.Context, token string) (authentication
 
 // ReviewAccess asks the API server whether a user may do something, and why not.
 // It fails at once while the API server is unreachable.
-func (a *Adapter) ReviewAccess(ctx context.Context, spec authorizationv1.SubjectAccessReviewSpec) (allowed bool, why string, err error) {
+func (a *Adapter) ReviewAccess(ctx context.Context, spec authorizationv1.SubjectAccessReviewSpec) (allowed bool,
+	why string, err error) {
 	if err := a.checkReachable(); err != nil {
 		return false, "", err
 	}
 	review := &authorizationv1.SubjectAccessReview{Spec: spec}
-	if err := a.client.authorization.Post().Resource("subjectaccessreviews").Body(review).Do(ctx).Into(review); err != nil {
+	if err := a.client.authorization.Post().Resource("subjectaccessreviews").Body(review).Do(ctx).Into(
+		review); err != nil {
 		return false, "", err
 	}
 	return review.Status.Allowed && !review.Status.Denied, review.Status.Reason, nil

@@ -59,7 +59,8 @@ func (b *serviceBudget) reduce(found *v1.Service) *v1.Service {
 		size = 0
 		if !b.reported[s.Namespace] {
 			b.reported[s.Namespace] = true
-			b.log.Warn("Services need too much memory: some have no variables in pods; delete services, or let pods use DNS names", "namespace", s.Namespace, "service", s.Name)
+			b.log.Warn("Services need too much memory: some have no variables in pods; delete services, or let pods use DNS "+
+				"names", "namespace", s.Namespace, "service", s.Name)
 		}
 	}
 	b.resize(s.Namespace, size-known.size)
@@ -76,11 +77,12 @@ func (b *serviceBudget) reduce(found *v1.Service) *v1.Service {
 func (b *serviceBudget) decodeList(from io.Reader) (runtime.Object, error) {
 	list := &objectList{}
 	var err error
-	list.ListMeta, err = decodeList(from, "ServiceList", func() runtime.Object { return &v1.Service{} }, func(o runtime.Object) {
-		if s := b.reduce(o.(*v1.Service)); hasVariables(s) {
-			list.Items = append(list.Items, s)
-		}
-	})
+	list.ListMeta, err = decodeList(from, "ServiceList", func() runtime.Object { return &v1.Service{} },
+		func(o runtime.Object) {
+			if s := b.reduce(o.(*v1.Service)); hasVariables(s) {
+				list.Items = append(list.Items, s)
+			}
+		})
 	return list, err
 }
 

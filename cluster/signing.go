@@ -83,7 +83,8 @@ func (s *certificateRequests) Sign(ctx context.Context, r certificate.Request) (
 func withRemedy(err error) error {
 	switch {
 	case apierrors.IsUnauthorized(err):
-		return fmt.Errorf("%w; the token or certificate in the kubeconfig may have expired; a new --bootstrap-kubeconfig is read at the next attempt", err)
+		return fmt.Errorf("%w; the token or certificate in the kubeconfig may have expired; a new --bootstrap-kubeconfig "+
+			"is read at the next attempt", err)
 	case apierrors.IsForbidden(err):
 		return fmt.Errorf("%w; bind its group to the ClusterRole system:node-bootstrapper", err)
 	}
@@ -104,11 +105,13 @@ func (s *certificateRequests) await(ctx context.Context, r certificate.Request) 
 	if signed, err := decision(made); signed != nil || err != nil {
 		return signed, err
 	}
-	s.cfg.Log.Info("Waiting for the certificate to be signed; to approve it, run: kubectl certificate approve "+r.Name, "signer", s.signer)
+	s.cfg.Log.Info("Waiting for the certificate to be signed; to approve it, run: kubectl certificate approve "+r.Name,
+		"signer", s.signer)
 	ctx, cancel := context.WithTimeout(ctx, watchDuration)
 	defer cancel()
 	changed := wakeup.NewSignal()
-	requests := newReflector[*certificatesv1.CertificateSigningRequest](c.certificates, "certificatesigningrequests", "metadata.name="+r.Name, s.connection, changed.Notify)
+	requests := newReflector[*certificatesv1.CertificateSigningRequest](c.certificates, "certificatesigningrequests",
+		"metadata.name="+r.Name, s.connection, changed.Notify)
 	var wg sync.WaitGroup
 	wg.Go(func() { requests.Run(ctx) })
 	defer wg.Wait()
@@ -134,7 +137,8 @@ func (s *certificateRequests) await(ctx context.Context, r certificate.Request) 
 }
 
 // create creates the request in the API, or finds an earlier one.
-func (s *certificateRequests) create(ctx context.Context, c *client, r certificate.Request) (*certificatesv1.CertificateSigningRequest, error) {
+func (s *certificateRequests) create(ctx context.Context, c *client,
+	r certificate.Request) (*certificatesv1.CertificateSigningRequest, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	wanted := &certificatesv1.CertificateSigningRequest{
@@ -159,7 +163,8 @@ func (s *certificateRequests) create(ctx context.Context, c *client, r certifica
 // nor denied.
 func decision(r *certificatesv1.CertificateSigningRequest) ([]byte, error) {
 	for _, c := range r.Status.Conditions {
-		if (c.Type == certificatesv1.CertificateDenied || c.Type == certificatesv1.CertificateFailed) && c.Status != v1.ConditionFalse {
+		if (c.Type == certificatesv1.CertificateDenied || c.Type == certificatesv1.CertificateFailed) &&
+			c.Status != v1.ConditionFalse {
 			return nil, fmt.Errorf("%w: %s is %s: %s: %s; another request follows later, or when podstead restarts",
 				certificate.ErrRefused, r.Name, c.Type, c.Reason, c.Message)
 		}

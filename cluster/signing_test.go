@@ -43,7 +43,8 @@ type signed struct {
 func (r *clusterHarness) sign(ctx context.Context, q certificate.Request) <-chan signed {
 	s := &certificateRequests{
 		Adapter: r.a, signer: certificatesv1.KubeAPIServerClientKubeletSignerName,
-		usages: []certificatesv1.KeyUsage{certificatesv1.UsageClientAuth}, requester: func() (*client, error) { return r.a.client, nil },
+		usages:    []certificatesv1.KeyUsage{certificatesv1.UsageClientAuth},
+		requester: func() (*client, error) { return r.a.client, nil },
 	}
 	done := make(chan signed, 1)
 	go func() {
@@ -61,11 +62,13 @@ func aRequest(t *testing.T, user string) certificate.Request {
 	if err != nil {
 		t.Fatal(err)
 	}
-	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: user}}, key)
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: user}},
+		key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return certificate.Request{Name: "node-csr-1", PEM: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})}
+	return certificate.Request{Name: "node-csr-1",
+		PEM: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})}
 }
 
 func TestSigningWaitsForTheSignature(t *testing.T) {
@@ -81,7 +84,8 @@ func TestSigningWaitsForTheSignature(t *testing.T) {
 		r.setAway(false)
 		pass(10 * time.Second)
 		csr := r.asked("node-csr-1")
-		if csr == nil || csr.Spec.SignerName != "kubernetes.io/kube-apiserver-client-kubelet" || string(csr.Spec.Request) != string(q.PEM) ||
+		if csr == nil || csr.Spec.SignerName != "kubernetes.io/kube-apiserver-client-kubelet" ||
+			string(csr.Spec.Request) != string(q.PEM) ||
 			len(csr.Spec.Usages) != 1 || csr.Spec.Usages[0] != "client auth" {
 			t.Fatalf("requested %v", csr)
 		}
@@ -118,7 +122,8 @@ func TestSigningReportsWhyItIsDenied(t *testing.T) {
 		defer cancel()
 		done := r.sign(ctx, aRequest(t, "me"))
 		csr := r.asked("node-csr-1")
-		csr.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateDenied, Status: "True", Reason: "No", Message: "not you"}}
+		csr.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{
+			{Type: certificatesv1.CertificateDenied, Status: "True", Reason: "No", Message: "not you"}}
 		r.put(t, csr)
 		if s := <-done; !errors.Is(s.err, certificate.ErrRefused) || !strings.Contains(s.err.Error(), "not you") {
 			t.Errorf("%s, %v", s.cert, s.err)
@@ -184,10 +189,12 @@ func TestNodeWithoutCertificateWaits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if text := fmt.Sprint(parsed.Subject.CommonName, parsed.Subject.Organization, csr.Spec.Usages); text != "system:node:edge[system:nodes] [digital signature client auth]" {
+		if text := fmt.Sprint(parsed.Subject.CommonName, parsed.Subject.Organization,
+			csr.Spec.Usages); text != "system:node:edge[system:nodes] [digital signature client auth]" {
 			t.Errorf("requested %s", text)
 		}
-		csr.Status.Certificate = ca.sign(parsed.PublicKey, parsed.Subject.CommonName, time.Now(), time.Now().Add(100*time.Minute))
+		csr.Status.Certificate = ca.sign(parsed.PublicKey, parsed.Subject.CommonName, time.Now(),
+			time.Now().Add(100*time.Minute))
 		r.put(t, csr)
 		pass(time.Second)
 		if r.mirror("web") == nil || c.client.Certificate() == nil {

@@ -72,7 +72,8 @@ func TestReflectorRejectsOtherTypes(t *testing.T) {
 	r := newReflector[*v1.Pod](nil, "pods", "", nil, func() {})
 	r.silence = time.NewTimer(time.Hour)
 	e := events[*v1.Pod]{r}
-	for name, err := range map[string]error{"added": e.Add(&v1.Node{}), "deleted": e.Delete(&v1.Node{}), "listed": e.Replace([]any{&v1.Node{}}, "1")} {
+	for name, err := range map[string]error{"added": e.Add(&v1.Node{}), "deleted": e.Delete(&v1.Node{}),
+		"listed": e.Replace([]any{&v1.Node{}}, "1")} {
 		if err == nil {
 			t.Errorf("%s: a node among pods is no error", name)
 		}

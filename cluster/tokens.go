@@ -180,7 +180,8 @@ func (a *Adapter) requestToken(ctx context.Context, key tokenKey) (string, time.
 		request.Spec.Audiences = []string{key.audience}
 	}
 	given := &authenticationv1.TokenRequest{}
-	err := a.client.core.Post().Namespace(key.namespace).Resource("serviceaccounts").Name(key.account).SubResource("token").
+	err := a.client.core.Post().Namespace(key.namespace).Resource("serviceaccounts").Name(key.account).SubResource(
+		"token").
 		Body(request).Do(ctx).Into(given)
 	if err != nil {
 		return "", 0, err

@@ -12,14 +12,16 @@ func TestAutoUpdateSettings(t *testing.T) {
 	if a := o.AutoUpdate; err != nil || a.Interval != 24*time.Hour || len(a.Windows) != 0 {
 		t.Errorf("defaults are %+v %v", a, err)
 	}
-	file := files(t, map[string]string{"config.yaml": ownHead + "imageAutoUpdateInterval: 6h\nimageAutoUpdateWindows:\n- Sat,Sun 02:00-05:00\n- 22:00-04:00\n"})
+	file := files(t, map[string]string{"config.yaml": ownHead +
+		"imageAutoUpdateInterval: 6h\nimageAutoUpdateWindows:\n- Sat,Sun 02:00-05:00\n- 22:00-04:00\n"})
 	for _, c := range []struct {
 		args []string
 		want string
 	}{
 		{nil, "6h0m0s [Sat,Sun 02:00-05:00 22:00-04:00]"},
 		// Flags replace the list of the file.
-		{[]string{"--image-auto-update-window", "Mon 01:00-02:00", "--image-auto-update-window", "Tue 01:00-02:00"}, "6h0m0s [Mon 01:00-02:00 Tue 01:00-02:00]"},
+		{[]string{"--image-auto-update-window", "Mon 01:00-02:00", "--image-auto-update-window", "Tue 01:00-02:00"},
+			"6h0m0s [Mon 01:00-02:00 Tue 01:00-02:00]"},
 		{[]string{"--image-auto-update-interval", "1m"}, "1m0s [Sat,Sun 02:00-05:00 22:00-04:00]"},
 	} {
 		o, _, err := completeIn(t, file, c.args...)

@@ -15,7 +15,8 @@ func TestCgroupDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c := o.Cgroups; c.Root != "/podstead" || c.Driver != "" || !c.EnforceAllocatable || c.PodPids != 0 || c.NoCPUQuota || c.QuotaPeriod != 100*time.Millisecond {
+	if c := o.Cgroups; c.Root != "/podstead" || c.Driver != "" || !c.EnforceAllocatable || c.PodPids != 0 ||
+		c.NoCPUQuota || c.QuotaPeriod != 100*time.Millisecond {
 		t.Errorf("defaults are %+v", c)
 	}
 }
@@ -42,11 +43,13 @@ kubeReserved: {memory: 512Mi, cpu: "1"}
 		t.Fatal(notices, err)
 	}
 	c := o.Cgroups
-	if c.Root != "/podstead" || c.Driver != "" || c.DriverHint != "systemd" || c.EnforceAllocatable || c.PodPids != 4096 || !c.NoCPUQuota || c.QuotaPeriod != 10*time.Millisecond {
+	if c.Root != "/podstead" || c.Driver != "" || c.DriverHint != "systemd" || c.EnforceAllocatable || c.PodPids != 4096 ||
+		!c.NoCPUQuota || c.QuotaPeriod != 10*time.Millisecond {
 		t.Errorf("options are %+v", c)
 	}
 	system, kube := c.Reserved[0], c.Reserved[1]
-	if len(system) != 2 || system.Cpu().MilliValue() != 100 || kube.Memory().Value() != 512<<20 || kube.Cpu().Value() != 1 {
+	if len(system) != 2 || system.Cpu().MilliValue() != 100 || kube.Memory().Value() != 512<<20 ||
+		kube.Cpu().Value() != 1 {
 		t.Errorf("reserved: %v", c.Reserved)
 	}
 	if pids := system["pid"]; pids.Value() != 10 {
@@ -67,10 +70,13 @@ func TestInvalidCgroupSettings(t *testing.T) {
 		{"--kube-reserved=cpu=-1", `--kube-reserved: cpu="-1" is not a quantity`},
 		{"--enforce-node-allocatable=all", `"all" is not supported; use pods, system-reserved, kube-reserved`},
 		{"--enforce-node-allocatable=none,pods", "none excludes all others"},
-		{"--enforce-node-allocatable=system-reserved --system-reserved=cpu=1", "system-reserved needs the cgroup to limit; set --system-reserved-cgroup"},
-		{"--enforce-node-allocatable=kube-reserved-compressible --kube-reserved-cgroup=/x", "limits the cgroup to --kube-reserved, which is empty"},
+		{"--enforce-node-allocatable=system-reserved --system-reserved=cpu=1",
+			"system-reserved needs the cgroup to limit; set --system-reserved-cgroup"},
+		{"--enforce-node-allocatable=kube-reserved-compressible --kube-reserved-cgroup=/x",
+			"limits the cgroup to --kube-reserved, which is empty"},
 		{"--enforce-node-allocatable=kube-reserved,kube-reserved-compressible --kube-reserved-cgroup=/x --kube-reserved=cpu=1", "kube-reserved is in the list twice"},
-		{"--enforce-node-allocatable=kube-reserved --kube-reserved-cgroup=x --kube-reserved=cpu=1", "must be an absolute path"},
+		{"--enforce-node-allocatable=kube-reserved --kube-reserved-cgroup=x --kube-reserved=cpu=1",
+			"must be an absolute path"},
 	} {
 		if _, _, err := complete(t, split(c.arg)...); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.arg, err, c.want)
@@ -102,13 +108,24 @@ func TestReservedCgroups(t *testing.T) {
 		}
 	}
 	for name, c := range map[string]struct{ fields, want string }{
-		"exists":     {"systemReservedCgroup: /system.slice\nsystemReserved: {cpu: 1, memory: 1Gi}\nenforceNodeAllocatable: [pods, system-reserved]\n", ""},
-		"by CPUs":    {"systemReservedCgroup: /system.slice\nreservedSystemCPUs: '0'\nenforceNodeAllocatable: [system-reserved]\n", ""},
-		"missing":    {"systemReservedCgroup: /x.slice\nsystemReserved: {cpu: 1}\nenforceNodeAllocatable: [system-reserved]\n", ":3: systemReservedCgroup: /x.slice cannot be limited on this node: there is no " + dir + "/x.slice/cpu.weight; create"},
-		"controller": {"kubeReservedCgroup: /system.slice\nkubeReserved: {pid: 10}\nenforceNodeAllocatable: [kube-reserved]\n", ":3: kubeReservedCgroup: /system.slice cannot be limited on this node: there is no " + dir + "/system.slice/pids.max"},
-		"the pods":   {"kubeReservedCgroup: /podstead\nkubeReserved: {pid: 10}\nenforceNodeAllocatable: [kube-reserved]\n", ":3: kubeReservedCgroup: /podstead contains the pods"},
-		"the root":   {"kubeReservedCgroup: /\nkubeReserved: {pid: 10}\nenforceNodeAllocatable: [kube-reserved]\n", ":3: kubeReservedCgroup: / contains the pods"},
-		"no cgroup":  {"kubeReserved: {pid: 10}\nenforceNodeAllocatable: [kube-reserved]\n", ":4: enforceNodeAllocatable: kube-reserved needs the cgroup to limit; set --kube-reserved-cgroup"},
+		"exists": {"systemReservedCgroup: /system.slice\nsystemReserved: {cpu: 1, memory: " +
+			"1Gi}\nenforceNodeAllocatable: [pods, system-reserved]\n", ""},
+		"by CPUs": {"systemReservedCgroup: /system.slice\nreservedSystemCPUs: '0'\nenforceNodeAllocatable: " +
+			"[system-reserved]\n", ""},
+		"missing": {
+			"systemReservedCgroup: /x.slice\nsystemReserved: {cpu: 1}\nenforceNodeAllocatable: [system-reserved]\n",
+			":3: systemReservedCgroup: /x.slice cannot be limited on this node: there is no " + dir +
+				"/x.slice/cpu.weight; create"},
+		"controller": {
+			"kubeReservedCgroup: /system.slice\nkubeReserved: {pid: 10}\nenforceNodeAllocatable: [kube-reserved]\n",
+			":3: kubeReservedCgroup: /system.slice cannot be limited on this node: there is no " + dir +
+				"/system.slice/pids.max"},
+		"the pods": {"kubeReservedCgroup: /podstead\nkubeReserved: {pid: 10}\nenforceNodeAllocatable: [kube-reserved]\n",
+			":3: kubeReservedCgroup: /podstead contains the pods"},
+		"the root": {"kubeReservedCgroup: /\nkubeReserved: {pid: 10}\nenforceNodeAllocatable: [kube-reserved]\n",
+			":3: kubeReservedCgroup: / contains the pods"},
+		"no cgroup": {"kubeReserved: {pid: 10}\nenforceNodeAllocatable: [kube-reserved]\n",
+			":4: enforceNodeAllocatable: kube-reserved needs the cgroup to limit; set --kube-reserved-cgroup"},
 	} {
 		file, err := completeOn(t, host, c.fields)
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.HasPrefix(err.Error(), file+c.want)) {
@@ -116,7 +133,9 @@ func TestReservedCgroups(t *testing.T) {
 		}
 	}
 	_, notices, err := complete(t, "--system-reserved-cgroup=/system.slice")
-	if err != nil || len(notices) != 1 || !strings.Contains(notices[0], "--system-reserved-cgroup has no effect without system-reserved in --enforce-node-allocatable") {
+	if err != nil || len(notices) != 1 ||
+		!strings.Contains(notices[0], "--system-reserved-cgroup has no effect without system-reserved in "+
+			"--enforce-node-allocatable") {
 		t.Errorf("a cgroup that nothing limits: %v, %v", notices, err)
 	}
 }

@@ -28,7 +28,8 @@ serverTLSBootstrap: true
 		}
 	}
 	o, notices, err := complete(t, "--kubeconfig", kubeconfig)
-	if r := o.Remote.Reviews; err != nil || o.Remote.Address != "0.0.0.0:10250" || o.Remote.Port() != 10250 || !r.Tokens || !r.Rights ||
+	if r := o.Remote.Reviews; err != nil || o.Remote.Address != "0.0.0.0:10250" || o.Remote.Port() != 10250 || !r.Tokens ||
+		!r.Rights ||
 		r.TokenTTL != 2*time.Minute || r.AllowedTTL != 5*time.Minute || r.DeniedTTL != 30*time.Second {
 		t.Errorf("defaults: %q %+v, %v", o.Remote.Address, r, err)
 	}
@@ -38,17 +39,20 @@ serverTLSBootstrap: true
 	if c := o.Cluster.Certificates; !c.Rotate || c.RotateServing || c.Dir != "/var/lib/podstead/pki" {
 		t.Errorf("certificates: %+v", c)
 	}
-	if o, notices, err = complete(t, "--kubeconfig", kubeconfig, "--port=0"); err != nil || o.Remote.Address != "" || len(notices) > 0 {
+	if o, notices, err = complete(t, "--kubeconfig", kubeconfig, "--port=0"); err != nil || o.Remote.Address != "" ||
+		len(notices) > 0 {
 		t.Errorf("without a port: %q, %v, %v", o.Remote.Address, notices, err)
 	}
 	o, _, err = complete(t, "--kubeconfig", kubeconfig, "--config", config)
-	if r := o.Remote.Reviews; err != nil || r.Tokens || r.Rights || r.TokenTTL != time.Minute || r.AllowedTTL != 3*time.Minute || r.DeniedTTL != 4*time.Second {
+	if r := o.Remote.Reviews; err != nil || r.Tokens || r.Rights || r.TokenTTL != time.Minute ||
+		r.AllowedTTL != 3*time.Minute || r.DeniedTTL != 4*time.Second {
 		t.Errorf("from the file: %+v, %v", r, err)
 	}
 	if c := o.Cluster.Certificates; c.Rotate || !c.RotateServing {
 		t.Errorf("certificates from the file: %+v", c)
 	}
-	if o, _, err = complete(t, "--config", config, "--authorization-mode=Webhook"); err != nil || !o.Remote.Reviews.Rights || o.Remote.Address != "" {
+	if o, _, err = complete(t, "--config", config, "--authorization-mode=Webhook"); err != nil ||
+		!o.Remote.Reviews.Rights || o.Remote.Address != "" {
 		t.Errorf("without a cluster: %+v, %v", o.Remote, err)
 	}
 	boot := filepath.Join(dir, "boot")
@@ -60,11 +64,13 @@ serverTLSBootstrap: true
 		{[]string{"--kubeconfig", dir + "/none"}, "or set --bootstrap-kubeconfig"},
 		{[]string{"--kubeconfig", dir + "/none", "--bootstrap-kubeconfig", boot}, "it is required as long as --kubeconfig"},
 		{[]string{"--kubeconfig", kubeconfig, "--bootstrap-kubeconfig", boot}, ""},
-		{[]string{"--kubeconfig", kubeconfig, "--rotate-server-certificates", "--tls-cert-file=/c", "--tls-private-key-file=/k"}, "mutually exclusive"},
+		{[]string{"--kubeconfig", kubeconfig, "--rotate-server-certificates", "--tls-cert-file=/c",
+			"--tls-private-key-file=/k"}, "mutually exclusive"},
 		{[]string{"--authorization-mode=RBAC"}, "must be Webhook or AlwaysAllow"},
 		{[]string{"--authentication-token-webhook-cache-ttl=-1s"}, "must be 0 or more"},
 	} {
-		if _, _, err := complete(t, c.args...); c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+		if _, _, err := complete(t, c.args...); c.want == "" && err != nil || c.want != "" &&
+			(err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%v: %v, want %q", c.args, err, c.want)
 		}
 	}
@@ -87,10 +93,13 @@ func TestImageVerification(t *testing.T) {
 		{"", "NeverVerifyPreloadedImages", "<nil>", ""},
 		{"imagePullCredentialsVerificationPolicy: \"\"\n", "NeverVerifyPreloadedImages", "<nil>", ""},
 		{"imagePullCredentialsVerificationPolicy: NeverVerify\n", "NeverVerify", "<nil>", ""},
-		{"imagePullCredentialsVerificationPolicy: AlwaysVerify\n", "AlwaysVerify", "<nil>", "imagePullCredentialsVerificationPolicy"},
-		{"imagePullCredentialsVerificationPolicy: NeverVerifyAllowlistedImages\npreloadedImagesVerificationAllowlist: [r.test/*]\n", "NeverVerifyAllowlistedImages", "[r.test/*]", "imagePullCredentialsVerificationPolicy"},
+		{"imagePullCredentialsVerificationPolicy: AlwaysVerify\n", "AlwaysVerify", "<nil>",
+			"imagePullCredentialsVerificationPolicy"},
+		{"imagePullCredentialsVerificationPolicy: NeverVerifyAllowlistedImages\npreloadedImagesVerificationAllowlist: " +
+			"[r.test/*]\n", "NeverVerifyAllowlistedImages", "[r.test/*]", "imagePullCredentialsVerificationPolicy"},
 	} {
-		if err := os.WriteFile(config, []byte("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"+c.fields), 0o600); err != nil {
+		if err := os.WriteFile(config,
+			[]byte("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"+c.fields), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		o, _, err := complete(t, "--kubeconfig", kubeconfig, "--config", config)
@@ -98,7 +107,8 @@ func TestImageVerification(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := reportedBy(t, o)
-		if mode, list := got["imagePullCredentialsVerificationPolicy"], fmt.Sprint(got["preloadedImagesVerificationAllowlist"]); mode != c.mode || list != c.list {
+		if mode, list := got["imagePullCredentialsVerificationPolicy"],
+			fmt.Sprint(got["preloadedImagesVerificationAllowlist"]); mode != c.mode || list != c.list {
 			t.Errorf("%q: reported %v %s, want %s %s", c.fields, mode, list, c.mode, c.list)
 		}
 		again, notices, err := restart(t, got, "--kubeconfig", kubeconfig)
@@ -108,7 +118,8 @@ func TestImageVerification(t *testing.T) {
 			t.Error(d)
 		}
 		_, notices, err = complete(t, "--config", config)
-		if said := strings.Contains(fmt.Sprint(notices), "no effect without --kubeconfig: imagePullCredentialsVerificationPolicy"); err != nil || said != (c.notice != "") {
+		if said := strings.Contains(fmt.Sprint(notices),
+			"no effect without --kubeconfig: imagePullCredentialsVerificationPolicy"); err != nil || said != (c.notice != "") {
 			t.Errorf("%q without a cluster: %v (%v)", c.fields, notices, err)
 		}
 	}

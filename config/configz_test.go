@@ -53,8 +53,13 @@ volumePluginDir`)
 // onlyIfSet are the fields that are reported only if they have a value, and onlyInCluster
 // those that are in force only in a cluster.
 var (
-	onlyIfSet     = strings.Fields("podCIDR reservedMemory topologyManagerPolicyOptions featureGates kubeReservedCgroup systemReservedCgroup singleProcessOOMKill cpuManagerPolicyOptions reservedSystemCPUs staticPodURL staticPodURLHeader containerRuntimeEndpoint imageServiceEndpoint tlsCertFile tlsPrivateKeyFile clusterDomain providerID preloadedImagesVerificationAllowlist tracing")
-	onlyInCluster = strings.Fields("registerWithTaints nodeStatusUpdateFrequency nodeStatusReportFrequency nodeLeaseDurationSeconds nodeStatusMaxImages authorization kubeAPIQPS kubeAPIBurst eventRecordQPS eventBurst imagePullCredentialsVerificationPolicy")
+	onlyIfSet = strings.Fields("podCIDR reservedMemory topologyManagerPolicyOptions featureGates kubeReservedCgroup " +
+		"systemReservedCgroup singleProcessOOMKill cpuManagerPolicyOptions reservedSystemCPUs staticPodURL " +
+		"staticPodURLHeader containerRuntimeEndpoint imageServiceEndpoint tlsCertFile tlsPrivateKeyFile clusterDomain " +
+		"providerID preloadedImagesVerificationAllowlist tracing")
+	onlyInCluster = strings.Fields("registerWithTaints nodeStatusUpdateFrequency nodeStatusReportFrequency " +
+		"nodeLeaseDurationSeconds nodeStatusMaxImages authorization kubeAPIQPS kubeAPIBurst eventRecordQPS eventBurst " +
+		"imagePullCredentialsVerificationPolicy")
 )
 
 func TestConfigzHasEachFieldInForce(t *testing.T) {
@@ -75,8 +80,10 @@ func TestConfigzHasEachFieldInForce(t *testing.T) {
 		t.Error(d)
 	}
 	for name, want := range map[string]any{
-		"cgroupRoot": "/", "podPidsLimit": -1.0, "maxPods": 110.0, "shutdownGracePeriod": "1m30s", "shutdownGracePeriodCriticalPods": "30s",
-		"maxParallelImagePulls": 5.0, "evictionPressureTransitionPeriod": "5m0s", "streamingConnectionIdleTimeout": "4h0m0s",
+		"cgroupRoot": "/", "podPidsLimit": -1.0, "maxPods": 110.0, "shutdownGracePeriod": "1m30s",
+		"shutdownGracePeriodCriticalPods": "30s",
+		"maxParallelImagePulls":           5.0, "evictionPressureTransitionPeriod": "5m0s",
+		"streamingConnectionIdleTimeout": "4h0m0s",
 	} {
 		if got[name] != want {
 			t.Errorf("%s is %v, want %v", name, got[name], want)
@@ -98,20 +105,31 @@ func TestConfigzRoundTrip(t *testing.T) {
 	for name, c := range map[string]struct{ flags, kept []string }{
 		"defaults": {},
 		"other values": {flags: []string{
-			"--read-only-port=10255", "--container-log-max-size=5Mi", "--system-reserved=cpu=500m", "--cluster-dns=10.0.0.1", "--cluster-domain=cluster.local",
-			"--max-pods=7", "--pods-per-core=3", "--pod-max-pids=50", "--resolv-conf=", "--eviction-hard=memory.available<5%", "--eviction-soft=nodefs.available<10Gi",
-			"--eviction-soft-grace-period=nodefs.available=1m", "--eviction-minimum-reclaim=memory.available=1Mi", "--eviction-max-pod-grace-period=9",
-			"--eviction-pressure-transition-period=7s", "--shutdown-grace-period=40s", "--enforce-node-allocatable=none", "--cpu-cfs-quota=false",
-			"--cpu-cfs-quota-period=50ms", "--healthz-port=0", "--port=10251", "--tls-min-version=VersionTLS13", "--seccomp-default", "--profiling",
-			"--allowed-unsafe-sysctls=net.core.*", "--pod-logs-dir=/logs", "--streaming-connection-idle-timeout=1m", "--volume-stats-agg-period=3s",
-			"--rotate-certificates=false", "--cgroup-root=/pods.slice/podstead", "--enable-debugging-handlers=false", "--image-gc-high-threshold=70",
-			"--image-gc-low-threshold=60", "--maximum-image-ttl-duration=48h", "--kube-reserved=memory=1Gi", "--runtime-request-timeout=90s",
-			"--max-container-restart-period=30s", "--container-runtime-endpoint=unix:///run/x.sock", "--pod-manifest-path=/pods", "--manifest-url=http://127.0.0.1/pods",
+			"--read-only-port=10255", "--container-log-max-size=5Mi", "--system-reserved=cpu=500m", "--cluster-dns=10.0.0.1",
+			"--cluster-domain=cluster.local",
+			"--max-pods=7", "--pods-per-core=3", "--pod-max-pids=50", "--resolv-conf=", "--eviction-hard=memory.available<5%",
+			"--eviction-soft=nodefs.available<10Gi",
+			"--eviction-soft-grace-period=nodefs.available=1m", "--eviction-minimum-reclaim=memory.available=1Mi",
+			"--eviction-max-pod-grace-period=9",
+			"--eviction-pressure-transition-period=7s", "--shutdown-grace-period=40s", "--enforce-node-allocatable=none",
+			"--cpu-cfs-quota=false",
+			"--cpu-cfs-quota-period=50ms", "--healthz-port=0", "--port=10251", "--tls-min-version=VersionTLS13",
+			"--seccomp-default", "--profiling",
+			"--allowed-unsafe-sysctls=net.core.*", "--pod-logs-dir=/logs", "--streaming-connection-idle-timeout=1m",
+			"--volume-stats-agg-period=3s",
+			"--rotate-certificates=false", "--cgroup-root=/pods.slice/podstead", "--enable-debugging-handlers=false",
+			"--image-gc-high-threshold=70",
+			"--image-gc-low-threshold=60", "--maximum-image-ttl-duration=48h", "--kube-reserved=memory=1Gi",
+			"--runtime-request-timeout=90s",
+			"--max-container-restart-period=30s", "--container-runtime-endpoint=unix:///run/x.sock", "--pod-manifest-path=/pods",
+			"--manifest-url=http://127.0.0.1/pods",
 		}},
-		"no eviction, shutdown by priority": {flags: []string{"--eviction-hard=", "--shutdown-grace-period-by-pod-priority=0=20s,1000=10s"}},
-		"no shutdown":                       {flags: []string{"--shutdown-grace-period=0"}},
-		"a root of another name":            {flags: []string{"--cgroup-root=/other"}, kept: []string{"--cgroup-root=/other"}},
-		"a cluster":                         {flags: []string{join, "--register-with-taints=a=b:NoSchedule", "--provider-id=x"}, kept: []string{join}},
+		"no eviction, shutdown by priority": {
+			flags: []string{"--eviction-hard=", "--shutdown-grace-period-by-pod-priority=0=20s,1000=10s"}},
+		"no shutdown":            {flags: []string{"--shutdown-grace-period=0"}},
+		"a root of another name": {flags: []string{"--cgroup-root=/other"}, kept: []string{"--cgroup-root=/other"}},
+		"a cluster": {flags: []string{join, "--register-with-taints=a=b:NoSchedule", "--provider-id=x"},
+			kept: []string{join}},
 		"secrets": {
 			flags: []string{"--manifest-url=http://user:secret@127.0.0.1/pods?key=secret", "--manifest-url-header=X:secret"},
 			kept:  []string{"--manifest-url=http://user:secret@127.0.0.1/pods?key=secret", "--manifest-url-header=X:secret"},
@@ -144,7 +162,8 @@ func TestConfigzRoundTrip(t *testing.T) {
 			if d := cmp.Diff(first.Eviction.Thresholds, second.Eviction.Thresholds); d != "" {
 				t.Errorf("eviction: %s", d)
 			}
-			if first.Cgroups.Root != second.Cgroups.Root || first.Cgroups.PodPids != second.Cgroups.PodPids || first.Network.ResolvConf != second.Network.ResolvConf {
+			if first.Cgroups.Root != second.Cgroups.Root || first.Cgroups.PodPids != second.Cgroups.PodPids ||
+				first.Network.ResolvConf != second.Network.ResolvConf {
 				t.Errorf("cgroups %+v, then %+v", first.Cgroups, second.Cgroups)
 			}
 		})
@@ -158,11 +177,15 @@ func TestConfigzEdit(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, value := range map[string]any{
-		"maxPods": 30.0, "podPidsLimit": 100.0, "cgroupRoot": "/system.slice", "evictionHard": map[string]any{"memory.available": "1Gi"},
-		"shutdownGracePeriod": "40s", "resolvConf": "", "cpuCFSQuota": false, "healthzPort": 0.0, "imageGCHighThresholdPercent": 90.0,
-		"systemReserved": map[string]any{"cpu": "100m"}, "evictionPressureTransitionPeriod": "1m0s", "maxParallelImagePulls": 3.0,
-		"tracing":          map[string]any{"endpoint": "collector:4317", "samplingRatePerMillion": 100.0},
-		"crashLoopBackOff": map[string]any{"maxContainerRestartPeriod": "10s"}, "rotateCertificates": false, "clusterDNS": []any{"10.0.0.1"},
+		"maxPods": 30.0, "podPidsLimit": 100.0, "cgroupRoot": "/system.slice",
+		"evictionHard":        map[string]any{"memory.available": "1Gi"},
+		"shutdownGracePeriod": "40s", "resolvConf": "", "cpuCFSQuota": false, "healthzPort": 0.0,
+		"imageGCHighThresholdPercent": 90.0,
+		"systemReserved":              map[string]any{"cpu": "100m"}, "evictionPressureTransitionPeriod": "1m0s",
+		"maxParallelImagePulls": 3.0,
+		"tracing":               map[string]any{"endpoint": "collector:4317", "samplingRatePerMillion": 100.0},
+		"crashLoopBackOff":      map[string]any{"maxContainerRestartPeriod": "10s"}, "rotateCertificates": false,
+		"clusterDNS": []any{"10.0.0.1"},
 	} {
 		fields := reportedBy(t, first)
 		fields[name] = value
@@ -185,7 +208,8 @@ func TestMaskedSecretIsAnError(t *testing.T) {
 	}
 	fields := reportedBy(t, first)
 	for i, field := range []string{"staticPodURL", "staticPodURLHeader.X"} {
-		if _, _, err := restart(t, fields, secret[1-i]); err == nil || !strings.Contains(err.Error(), field) || !strings.Contains(err.Error(), "config.json") {
+		if _, _, err := restart(t, fields, secret[1-i]); err == nil || !strings.Contains(err.Error(), field) ||
+			!strings.Contains(err.Error(), "config.json") {
 			t.Errorf("masked %s: %v", field, err)
 		}
 	}

@@ -17,7 +17,8 @@ func evictionOf(t *testing.T, file string, args ...string) (*Options, error) {
 	t.Helper()
 	if file != "" {
 		path := filepath.Join(t.TempDir(), "config.yaml")
-		if err := os.WriteFile(path, []byte("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"+file), 0o600); err != nil {
+		if err := os.WriteFile(path, []byte("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"+file),
+			0o600); err != nil {
 			t.Fatal(err)
 		}
 		args = append([]string{"--config", path}, args...)
@@ -33,21 +34,27 @@ func evictionOf(t *testing.T, file string, args ...string) (*Options, error) {
 }
 
 func TestEvictionSettings(t *testing.T) {
-	const defaults = "imagefs.available<15% imagefs.inodesFree<5% memory.available<100Mi allocatableMemory.available<100Mi nodefs.available<10% nodefs.inodesFree<5%"
+	const defaults = "imagefs.available<15% imagefs.inodesFree<5% memory.available<100Mi " +
+		"allocatableMemory.available<100Mi nodefs.available<10% nodefs.inodesFree<5%"
 	for name, c := range map[string]struct {
 		file string
 		args []string
 		want string
 	}{
-		"defaults":         {want: defaults},
-		"an empty file":    {file: "maxPods: 5\n", want: defaults},
-		"a flag":           {args: []string{"--eviction-hard=memory.available<1Gi, nodefs.available<5%"}, want: "memory.available<1Gi allocatableMemory.available<1Gi nodefs.available<5%"},
-		"none":             {args: []string{"--eviction-hard="}, want: ""},
-		"a file":           {file: "evictionHard: {pid.available: 10%}\n", want: "pid.available<10%"},
-		"a merged file":    {file: "evictionHard: {memory.available: 1Gi}\nmergeDefaultEvictionSettings: true\n", want: strings.ReplaceAll(defaults, "100Mi", "1Gi")},
-		"a flag wins":      {file: "evictionHard: {pid.available: 10%}\n", args: []string{"--eviction-hard=pid.available<7"}, want: "pid.available<7"},
-		"soft by the file": {file: "evictionHard: {}\nevictionSoft: {memory.available: 2Gi}\nevictionSoftGracePeriod: {memory.available: 10s}\n", want: "memory.available<2Gi for 10s"},
-		"soft by flags": {args: []string{"--eviction-hard=", "--eviction-soft=memory.available<2Gi", "--eviction-soft-grace-period=memory.available=10s", "--eviction-minimum-reclaim=memory.available=1Mi"},
+		"defaults":      {want: defaults},
+		"an empty file": {file: "maxPods: 5\n", want: defaults},
+		"a flag": {args: []string{"--eviction-hard=memory.available<1Gi, nodefs.available<5%"},
+			want: "memory.available<1Gi allocatableMemory.available<1Gi nodefs.available<5%"},
+		"none":   {args: []string{"--eviction-hard="}, want: ""},
+		"a file": {file: "evictionHard: {pid.available: 10%}\n", want: "pid.available<10%"},
+		"a merged file": {file: "evictionHard: {memory.available: 1Gi}\nmergeDefaultEvictionSettings: true\n",
+			want: strings.ReplaceAll(defaults, "100Mi", "1Gi")},
+		"a flag wins": {file: "evictionHard: {pid.available: 10%}\n", args: []string{"--eviction-hard=pid.available<7"},
+			want: "pid.available<7"},
+		"soft by the file": {file: "evictionHard: {}\nevictionSoft: {memory.available: 2Gi}\nevictionSoftGracePeriod: " +
+			"{memory.available: 10s}\n", want: "memory.available<2Gi for 10s"},
+		"soft by flags": {args: []string{"--eviction-hard=", "--eviction-soft=memory.available<2Gi",
+			"--eviction-soft-grace-period=memory.available=10s", "--eviction-minimum-reclaim=memory.available=1Mi"},
 			want: "memory.available<2Gi for 10s and 1Mi"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -75,7 +82,8 @@ func TestEvictionSettings(t *testing.T) {
 		})
 	}
 	// Zero in a file means the default, as in the kubelet; zero in a flag means zero.
-	for arg, want := range map[string]time.Duration{"--eviction-hard=": 5 * time.Minute, "--eviction-pressure-transition-period=0": 0} {
+	for arg, want := range map[string]time.Duration{"--eviction-hard=": 5 * time.Minute,
+		"--eviction-pressure-transition-period=0": 0} {
 		o, err := evictionOf(t, "evictionPressureTransitionPeriod: 0s\nevictionMaxPodGracePeriod: 9\n", arg)
 		if err != nil || o.Eviction.Transition != want || o.Eviction.MaxPodGrace != 9 {
 			t.Errorf("%s: %+v, %v", arg, o.Eviction, err)
@@ -85,8 +93,9 @@ func TestEvictionSettings(t *testing.T) {
 
 func TestInvalidEvictionSettings(t *testing.T) {
 	for arg, want := range map[string]string{
-		"--eviction-hard=memory.available=100Mi":       `"memory.available=100Mi" must be SIGNAL<VALUE, such as memory.available<100Mi`,
-		"--eviction-soft=memory.available<1Gi":         "--eviction-soft: memory.available: needs its time in --eviction-soft-grace-period",
+		"--eviction-hard=memory.available=100Mi": `"memory.available=100Mi" must be SIGNAL<VALUE, such as memory.available<100Mi`,
+		"--eviction-soft=memory.available<1Gi": "--eviction-soft: memory.available: needs its time in " +
+			"--eviction-soft-grace-period",
 		"--eviction-hard=memory<1Gi":                   "--eviction-hard: memory: unknown signal",
 		"--eviction-max-pod-grace-period=-1":           "--eviction-max-pod-grace-period=-1",
 		"--eviction-pressure-transition-period=-1s":    "--eviction-pressure-transition-period=-1s",
@@ -104,7 +113,8 @@ func TestHardReserved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	reserved := o.Eviction.HardReserved(v1.ResourceList{v1.ResourceMemory: resource.MustParse("1Gi"), v1.ResourceEphemeralStorage: resource.MustParse("10Gi"), v1.ResourceCPU: resource.MustParse("2")})
+	reserved := o.Eviction.HardReserved(v1.ResourceList{v1.ResourceMemory: resource.MustParse("1Gi"),
+		v1.ResourceEphemeralStorage: resource.MustParse("10Gi"), v1.ResourceCPU: resource.MustParse("2")})
 	if got := fmt.Sprint(reserved.Memory(), " ", reserved.StorageEphemeral(), " ", len(reserved)); got != "100Mi 1Gi 2" {
 		t.Error(got)
 	}

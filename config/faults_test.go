@@ -25,7 +25,8 @@ tlsCertFile: /x
 ` + ownHead + "imageGCPeriod: 1ms\nnodeLabels: {a b: c}\nlogFormat: xml\n",
 		"config.d/1.conf": kubeletHead + "maxPods: 5\nhealthzPort: 70000\nqosReserved: {memory: 50%}\n",
 	})
-	_, _, err := complete(t, "--config="+filepath.Join(dir, "config.yaml"), "--config-dir="+filepath.Join(dir, "config.d"), "--node-ip=x", "--enable-server=false", "--shutdown-grace-period=2h")
+	_, _, err := complete(t, "--config="+filepath.Join(dir, "config.yaml"), "--config-dir="+filepath.Join(dir, "config.d"),
+		"--node-ip=x", "--enable-server=false", "--shutdown-grace-period=2h")
 	if err == nil {
 		t.Fatal("no error")
 	}
@@ -37,7 +38,8 @@ tlsCertFile: /x
 	}
 	want := []string{
 		"--enable-server=false: is", "--node-ip: \"x\"", "--shutdown-grace-period=2h0m0s",
-		".yaml:3: maxPods:", ".yaml:4: staticPodPaht:", ".yaml:5: cgroupDriver", ".yaml:6: imageGCHighThresholdPercent=70", ".yaml:8: evictionSoft:", ".yaml:9: memorySwap:", ".yaml:11: systemReserved:", ".yaml:12: tlsCertFile",
+		".yaml:3: maxPods:", ".yaml:4: staticPodPaht:", ".yaml:5: cgroupDriver", ".yaml:6: imageGCHighThresholdPercent=70",
+		".yaml:8: evictionSoft:", ".yaml:9: memorySwap:", ".yaml:11: systemReserved:", ".yaml:12: tlsCertFile",
 		".yaml:16: imageGCPeriod=1ms", ".yaml:17: nodeLabels:", ".yaml:18: logFormat=\"xml\"",
 		".d/1.conf:4: healthzPort:", ".d/1.conf:5: qosReserved:",
 	}

@@ -10,8 +10,10 @@ import (
 
 func TestGarbageSettings(t *testing.T) {
 	o, _, err := complete(t)
-	if g := o.Garbage; err != nil || g.LogMaxSize != 10<<20 || g.LogMaxFiles != 5 || g.PodLogsMax != 0 || g.ImageHigh != 85 || g.ImageLow != 80 ||
-		g.ImageMinAge != 2*time.Minute || g.ImageMaxAge != 0 || g.ImagePeriod != 5*time.Minute || g.MaxPerContainer != 1 || g.MaxContainers != -1 || g.ContainerMinAge != 0 {
+	if g := o.Garbage; err != nil || g.LogMaxSize != 10<<20 || g.LogMaxFiles != 5 || g.PodLogsMax != 0 ||
+		g.ImageHigh != 85 || g.ImageLow != 80 ||
+		g.ImageMinAge != 2*time.Minute || g.ImageMaxAge != 0 || g.ImagePeriod != 5*time.Minute || g.MaxPerContainer != 1 ||
+		g.MaxContainers != -1 || g.ContainerMinAge != 0 {
 		t.Errorf("defaults are %+v %v", g, err)
 	}
 	file := filepath.Join(t.TempDir(), "config.yaml")
@@ -27,7 +29,8 @@ imageMaximumGCAge: 24h
 		t.Fatal(err)
 	}
 	o, notices, err := complete(t, "--config", file, "--image-gc-high-threshold", "65")
-	if g := o.Garbage; err != nil || len(notices) > 0 || g.LogMaxSize != 50_000_000 || g.LogMaxFiles != 3 || g.ImageHigh != 65 || g.ImageLow != 60 ||
+	if g := o.Garbage; err != nil || len(notices) > 0 || g.LogMaxSize != 50_000_000 || g.LogMaxFiles != 3 ||
+		g.ImageHigh != 65 || g.ImageLow != 60 ||
 		g.ImageMinAge != time.Minute || g.ImageMaxAge != 24*time.Hour {
 		t.Errorf("from the file %+v %v %v", g, notices, err)
 	}
@@ -35,7 +38,8 @@ imageMaximumGCAge: 24h
 		{"--container-log-max-size=ten", `--container-log-max-size: "ten" is not a valid size`},
 		{"--container-log-max-files=1", "must be at least 2"},
 		{"--pod-logs-max-size=-1", "--pod-logs-max-size=-1"},
-		{"--image-gc-high-threshold=80 --image-gc-low-threshold=80", "the low threshold must be less than the high threshold"},
+		{"--image-gc-high-threshold=80 --image-gc-low-threshold=80",
+			"the low threshold must be less than the high threshold"},
 		{"--image-gc-high-threshold=101", "must be percentages"},
 		{"--image-gc-period=0s", "--image-gc-period=0s"},
 		{"--maximum-image-ttl-duration=1m", "--maximum-image-ttl-duration=1m0s"},

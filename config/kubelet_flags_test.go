@@ -16,14 +16,22 @@ func TestKubeletCommandLines(t *testing.T) {
 		// want are the names of the flags that have no effect, in the order of the notices.
 		want string
 	}{
-		"kubeadm": {"--container-runtime-endpoint=unix:///run/containerd/containerd.sock --pod-infra-container-image=registry.k8s.io/pause:3.10 --cgroup-driver=systemd --v=2", ""},
-		"kubespray": {"--logtostderr=true --v=2 --node-ip=10.0.0.1 --hostname-override=n --container-runtime=remote --container-runtime-endpoint=unix:///run/crio.sock --runtime-cgroups=/systemd/system.slice --network-plugin=cni --cni-conf-dir=/etc/cni/net.d --cni-bin-dir=/opt/cni/bin",
+		"kubeadm": {"--container-runtime-endpoint=unix:///run/containerd/containerd.sock " +
+			"--pod-infra-container-image=registry.k8s.io/pause:3.10 --cgroup-driver=systemd --v=2", ""},
+		"kubespray": {"--logtostderr=true --v=2 --node-ip=10.0.0.1 --hostname-override=n --container-runtime=remote " +
+			"--container-runtime-endpoint=unix:///run/crio.sock --runtime-cgroups=/systemd/system.slice --network-plugin=cni " +
+			"--cni-conf-dir=/etc/cni/net.d --cni-bin-dir=/opt/cni/bin",
 			"runtime-cgroups cni-bin-dir"},
-		"cloud": {"--anonymous-auth=false --cgroup-driver=systemd --cloud-provider=external --cluster-dns=10.0.0.10 --eviction-hard=memory.available<5% --feature-gates=A=true,B=false --max-pods=110 --protect-kernel-defaults --register-schedulable=true --volume-plugin-dir=/x",
+		"cloud": {"--anonymous-auth=false --cgroup-driver=systemd --cloud-provider=external --cluster-dns=10.0.0.10 " +
+			"--eviction-hard=memory.available<5% --feature-gates=A=true,B=false --max-pods=110 --protect-kernel-defaults " +
+			"--register-schedulable=true --volume-plugin-dir=/x",
 			"feature-gates volume-plugin-dir"},
-		"old":         {"--allow-privileged=true --cadvisor-port=0 --fail_swap_on=false --keep-terminated-pod-volumes --alsologtostderr -v 2", "allow-privileged alsologtostderr keep-terminated-pod-volumes"},
-		"exotic":      {"--topology-manager-scope=pod --housekeeping_interval=10s", "housekeeping-interval"},
-		"own choices": {"--cpu-manager-policy=none --memory-manager-policy=None --topology-manager-policy=none --cgroups-per-qos --local-storage-capacity-isolation=true --fail-swap-on=false --enable-server=true --oom-score-adj=-999 --image-service-endpoint=", ""},
+		"old": {"--allow-privileged=true --cadvisor-port=0 --fail_swap_on=false --keep-terminated-pod-volumes " +
+			"--alsologtostderr -v 2", "allow-privileged alsologtostderr keep-terminated-pod-volumes"},
+		"exotic": {"--topology-manager-scope=pod --housekeeping_interval=10s", "housekeeping-interval"},
+		"own choices": {"--cpu-manager-policy=none --memory-manager-policy=None --topology-manager-policy=none " +
+			"--cgroups-per-qos --local-storage-capacity-isolation=true --fail-swap-on=false --enable-server=true " +
+			"--oom-score-adj=-999 --image-service-endpoint=", ""},
 	} {
 		_, notices, err := complete(t, strings.Fields(c.args)...)
 		if err != nil {
@@ -81,15 +89,19 @@ func TestRefusedKubeletFlags(t *testing.T) {
 }
 
 func TestHonouredKubeletFlags(t *testing.T) {
-	o, notices, err := complete(t, "--serialize-image-pulls", "--node-status-update-frequency=7s", "--node-status-max-images=3", "-v", "5", "--logging-format=json",
+	o, notices, err := complete(t, "--serialize-image-pulls", "--node-status-update-frequency=7s",
+		"--node-status-max-images=3", "-v", "5", "--logging-format=json",
 		"--container-runtime-endpoint=unix:///x", "--image-service-endpoint=/x")
 	if err != nil || len(notices) > 0 {
 		t.Fatal(notices, err)
 	}
-	if o.Runtime.ParallelPulls != 1 || o.Cluster.StatusUpdate != 7*time.Second || o.Cluster.Images != 3 || !o.Log.Debug || o.Log.Format != "json" {
+	if o.Runtime.ParallelPulls != 1 || o.Cluster.StatusUpdate != 7*time.Second || o.Cluster.Images != 3 || !o.Log.Debug ||
+		o.Log.Format != "json" {
 		t.Errorf("%+v %+v %+v", o.Runtime, o.Cluster.Registration, o.Log)
 	}
-	if o, _, err = complete(t, "-v=2", "--logging-format=json", "--log-format=text", "--serialize-image-pulls=false"); err != nil || o.Log.Debug || o.Log.Format != "text" || o.Runtime.ParallelPulls != 0 {
+	if o, _, err = complete(t, "-v=2", "--logging-format=json", "--log-format=text",
+		"--serialize-image-pulls=false"); err != nil || o.Log.Debug || o.Log.Format != "text" ||
+		o.Runtime.ParallelPulls != 0 {
 		t.Errorf("%+v %+v %v", o.Log, o.Runtime, err)
 	}
 }

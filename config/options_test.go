@@ -27,8 +27,9 @@ func complete(t *testing.T, args ...string) (*Options, []string, error) {
 func testHost(t *testing.T) string {
 	t.Helper()
 	return files(t, map[string]string{
-		"proc/swaps":                    "Filename Type Size Used Priority\n",
-		"proc/self/mountinfo":           "30 20 0:25 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n31 20 0:26 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset\n",
+		"proc/swaps": "Filename Type Size Used Priority\n",
+		"proc/self/mountinfo": "30 20 0:25 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n31 20 0:26 / " +
+			"/sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset\n",
 		"sys/devices/system/cpu/online": "0-3\n",
 		"proc/meminfo":                  "MemTotal: 4194304 kB\n",
 	})
@@ -39,8 +40,10 @@ func TestDefaults(t *testing.T) {
 	if err != nil || len(notices) > 0 {
 		t.Fatal(notices, err)
 	}
-	if o.Manifests.Path != "/etc/pods" || o.Paths.Root != "/var/lib/podstead" || o.API.Socket != "/run/podstead/podstead.sock" ||
-		o.API.HealthAddress != "127.0.0.1:10248" || o.Runtime.ParallelPulls != 0 || o.Runtime.RestartCap != 5*time.Minute || o.Manifests.Mode != "strict" {
+	if o.Manifests.Path != "/etc/pods" || o.Paths.Root != "/var/lib/podstead" ||
+		o.API.Socket != "/run/podstead/podstead.sock" ||
+		o.API.HealthAddress != "127.0.0.1:10248" || o.Runtime.ParallelPulls != 0 || o.Runtime.RestartCap != 5*time.Minute ||
+		o.Manifests.Mode != "strict" {
 		t.Errorf("defaults are %+v", o)
 	}
 }
@@ -66,7 +69,8 @@ crashLoopBackOff: {maxContainerRestartPeriod: 7s}
 		t.Fatal(err)
 	}
 	if o.Manifests.Path != "/from/flag" || o.Manifests.FileCheck != 3*time.Second || o.API.HealthAddress != "" ||
-		o.Manifests.URL != "http://127.0.0.1/x" || o.Manifests.Header.Get("A") != "b" || o.Manifests.HTTPCheck != 20*time.Second || o.Runtime.RestartCap != 7*time.Second {
+		o.Manifests.URL != "http://127.0.0.1/x" || o.Manifests.Header.Get("A") != "b" ||
+		o.Manifests.HTTPCheck != 20*time.Second || o.Runtime.RestartCap != 7*time.Second {
 		t.Errorf("options are %+v", o)
 	}
 	if one, eight := o.Policy.Pods(1), o.Policy.Pods(8); one != 2 || eight != 3 {
@@ -110,7 +114,8 @@ resolvConf: ""
 	if err != nil || len(notices) > 0 {
 		t.Fatal(notices, err)
 	}
-	if n := o.Network; fmt.Sprint(n.ClusterDNS) != "[10.96.0.10 fd00::a]" || n.ClusterDomain != "cluster.local" || n.ResolvConf != "" {
+	if n := o.Network; fmt.Sprint(n.ClusterDNS) != "[10.96.0.10 fd00::a]" || n.ClusterDomain != "cluster.local" ||
+		n.ResolvConf != "" {
 		t.Errorf("from the file: %+v", n)
 	}
 	o, _, err = complete(t, "--config", file, "--cluster-dns", "10.0.0.10", "--resolv-conf", "/my/resolv.conf")
@@ -136,7 +141,8 @@ func TestPodCIDR(t *testing.T) {
 			t.Fatal(err)
 		}
 		o, notices, err := complete(t, "--config", file)
-		if masked := strings.Contains(field, "0.1/"); masked != (len(notices) > 0) || masked && !strings.Contains(notices[0], "10.100.0.1/16 is an address in the range 10.100.0.0/16") {
+		if masked := strings.Contains(field, "0.1/"); masked != (len(notices) > 0) || masked &&
+			!strings.Contains(notices[0], "10.100.0.1/16 is an address in the range 10.100.0.0/16") {
 			t.Errorf("%s: notices %q", field, notices)
 		}
 		if err != nil {
@@ -218,7 +224,8 @@ func TestMachineIDSkipsInvalidFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	id, ok := MachineID(filepath.Join(dir, "none"), filepath.Join(dir, "empty"), filepath.Join(dir, "first-boot"), filepath.Join(dir, "real"))
+	id, ok := MachineID(filepath.Join(dir, "none"), filepath.Join(dir, "empty"), filepath.Join(dir, "first-boot"),
+		filepath.Join(dir, "real"))
 	if !ok || id != "abc" {
 		t.Errorf("MachineID = %q, %v", id, ok)
 	}
@@ -235,14 +242,17 @@ func TestKubeadmFlags(t *testing.T) {
 		t.Fatal(err)
 	}
 	o, _, err := complete(t, "--kubeconfig="+kubeconfig, "--config=testdata/kubeadm.yaml",
-		"--container-runtime-endpoint=unix:///run/containerd/containerd.sock", "--pod-infra-container-image=registry.k8s.io/pause:3.10",
+		"--container-runtime-endpoint=unix:///run/containerd/containerd.sock",
+		"--pod-infra-container-image=registry.k8s.io/pause:3.10",
 		"--hostname-override=cp-1", "--node-ip=192.0.2.10", "--node-labels=a=b", "--cgroup-driver=systemd",
 		"--register-with-taints=node-role.kubernetes.io/control-plane:NoSchedule")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o.Manifests.Path != "/etc/kubernetes/manifests" || o.Node != "cp-1" || o.Remote.Address != "0.0.0.0:10250" || o.Remote.ClientCAFile != "/etc/kubernetes/pki/ca.crt" ||
-		o.API.HealthAddress != "127.0.0.1:10248" || fmt.Sprint(o.Network.ClusterDNS) != "[10.96.0.10]" || o.Eviction.Transition != 5*time.Minute {
+	if o.Manifests.Path != "/etc/kubernetes/manifests" || o.Node != "cp-1" || o.Remote.Address != "0.0.0.0:10250" ||
+		o.Remote.ClientCAFile != "/etc/kubernetes/pki/ca.crt" ||
+		o.API.HealthAddress != "127.0.0.1:10248" || fmt.Sprint(o.Network.ClusterDNS) != "[10.96.0.10]" ||
+		o.Eviction.Transition != 5*time.Minute {
 		t.Errorf("options are %+v", o)
 	}
 }

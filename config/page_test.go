@@ -47,7 +47,8 @@ func tables() map[string]string {
 	}
 	return map[string]string{
 		"flags of a kubelet":   kubelet.String(),
-		"KubeletConfiguration": byKind[kubeletKind.Kind].String(), podsteadKind.Kind: byKind[podsteadKind.Kind].String(), "flags without a field": none.String(),
+		"KubeletConfiguration": byKind[kubeletKind.Kind].String(), podsteadKind.Kind: byKind[podsteadKind.Kind].String(),
+		"flags without a field": none.String(),
 	}
 }
 

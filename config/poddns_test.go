@@ -10,8 +10,10 @@ func TestPodDNS(t *testing.T) {
 	if err != nil || o.PodDNS.Mode != PodDNSAuto || len(o.PodDNS.Addresses) > 0 {
 		t.Errorf("the default is %+v (%v)", o.PodDNS, err)
 	}
-	o, _, err = complete(t, "--config=", "--pod-dns=always", "--pod-dns-address=10.88.0.1/16", "--pod-dns-address=fd00:1::1/64")
-	if err != nil || o.PodDNS.Mode != PodDNSAlways || len(o.PodDNS.Addresses) != 2 || o.PodDNS.Addresses[0].String() != "10.88.0.1/16" {
+	o, _, err = complete(t, "--config=", "--pod-dns=always", "--pod-dns-address=10.88.0.1/16",
+		"--pod-dns-address=fd00:1::1/64")
+	if err != nil || o.PodDNS.Mode != PodDNSAlways || len(o.PodDNS.Addresses) != 2 ||
+		o.PodDNS.Addresses[0].String() != "10.88.0.1/16" {
 		t.Errorf("%+v (%v)", o.PodDNS, err)
 	}
 	_, notices, err := complete(t, "--config=", "--pod-dns=always", "--cluster-dns=10.96.0.10")

@@ -30,36 +30,44 @@ func TestRegistration(t *testing.T) {
 		}
 	}
 	o, notices, err := complete(t, "--kubeconfig", kubeconfig, "--client-ca-file=/ca.crt")
-	if r := o.Cluster.Registration; err != nil || len(notices) > 0 || !r.Register || r.Taints != nil || r.StatusUpdate != 10*time.Second || r.StatusReport != 5*time.Minute || r.Lease != 40*time.Second || r.Images != 50 {
+	if r := o.Cluster.Registration; err != nil || len(notices) > 0 || !r.Register || r.Taints != nil ||
+		r.StatusUpdate != 10*time.Second || r.StatusReport != 5*time.Minute || r.Lease != 40*time.Second || r.Images != 50 {
 		t.Errorf("defaults: %+v, %v, %v", r, notices, err)
 	}
 	o, notices, err = complete(t, "--kubeconfig", kubeconfig, "--client-ca-file=/ca.crt", "--config", file)
 	r := o.Cluster.Registration
-	want := []v1.Taint{{Key: "only", Value: "edge", Effect: v1.TaintEffectNoExecute}, {Key: "gone", Effect: v1.TaintEffectNoSchedule}}
+	want := []v1.Taint{{Key: "only", Value: "edge", Effect: v1.TaintEffectNoExecute},
+		{Key: "gone", Effect: v1.TaintEffectNoSchedule}}
 	if err != nil || len(notices) > 0 || r.Register || !slices.Equal(r.Taints, want) || r.ProviderID != "file://1" ||
 		r.StatusUpdate != 20*time.Second || r.StatusReport != 20*time.Second || r.Lease != time.Minute || r.Images != 10 {
 		t.Errorf("from the file: %+v, %v, %v", r, notices, err)
 	}
 	reported := o.KubeletConfiguration(RuntimeDefaults{})
-	if reported["nodeLeaseDurationSeconds"] != 60 || reported["registerNode"] != false || reported["nodeStatusReportFrequency"] != "20s" {
+	if reported["nodeLeaseDurationSeconds"] != 60 || reported["registerNode"] != false ||
+		reported["nodeStatusReportFrequency"] != "20s" {
 		t.Errorf("reported: %v", reported)
 	}
-	o, _, err = complete(t, "--kubeconfig", kubeconfig, "--client-ca-file=/ca.crt", "--config", file, "--register-node", "--register-with-taints", "a=b:PreferNoSchedule", "--provider-id", "flag://1")
-	if r := o.Cluster.Registration; err != nil || !r.Register || !slices.Equal(r.Taints, []v1.Taint{{Key: "a", Value: "b", Effect: "PreferNoSchedule"}}) || r.ProviderID != "flag://1" {
+	o, _, err = complete(t, "--kubeconfig", kubeconfig, "--client-ca-file=/ca.crt", "--config", file, "--register-node",
+		"--register-with-taints", "a=b:PreferNoSchedule", "--provider-id", "flag://1")
+	if r := o.Cluster.Registration; err != nil || !r.Register ||
+		!slices.Equal(r.Taints, []v1.Taint{{Key: "a", Value: "b", Effect: "PreferNoSchedule"}}) ||
+		r.ProviderID != "flag://1" {
 		t.Errorf("from flags: %+v, %v", r, err)
 	}
 	_, notices, err = complete(t, "--config", file, "--provider-id=x")
-	if err != nil || len(notices) != 1 || !strings.Contains(notices[0], "registerWithTaints, providerID, nodeStatusUpdateFrequency, nodeLeaseDurationSeconds, nodeStatusMaxImages, --provider-id") {
+	if err != nil || len(notices) != 1 || !strings.Contains(notices[0], "registerWithTaints, providerID, "+
+		"nodeStatusUpdateFrequency, nodeLeaseDurationSeconds, nodeStatusMaxImages, --provider-id") {
 		t.Errorf("without a cluster: %q, %v", notices, err)
 	}
 
 	for flag, want := range map[string]string{
-		"--register-with-taints=a=b":                                     `"a=b": must be key=value:effect`,
-		"--register-with-taints=a:NoWay":                                 `effect "NoWay": must be NoSchedule`,
-		"--register-with-taints=a=b c:NoExecute":                         `value "b c"`,
-		"--register-with-taints=:NoExecute":                              `key ""`,
-		"--register-with-taints=a=1:NoExecute,a=2:NoExecute":             "duplicate taint a:NoExecute",
-		"--node-labels=node-role.kubernetes.io/worker=":                  "--node-labels: node-role.kubernetes.io/worker: a node may not set this label",
+		"--register-with-taints=a=b":                         `"a=b": must be key=value:effect`,
+		"--register-with-taints=a:NoWay":                     `effect "NoWay": must be NoSchedule`,
+		"--register-with-taints=a=b c:NoExecute":             `value "b c"`,
+		"--register-with-taints=:NoExecute":                  `key ""`,
+		"--register-with-taints=a=1:NoExecute,a=2:NoExecute": "duplicate taint a:NoExecute",
+		"--node-labels=node-role.kubernetes.io/worker=": "--node-labels: node-role.kubernetes.io/worker: " +
+			"a node may not set this label",
 		"--node-labels=node-restriction.kubernetes.io/x=1":               "node-restriction.kubernetes.io/x",
 		"--node-labels=x.k8s.io/a=1":                                     "x.k8s.io/a",
 		"--node-labels=disk=ssd,a.node.kubernetes.io/b=1,c.other.io/k=1": "",
@@ -97,22 +105,26 @@ eventBurst: 0
 	}{
 		{nil, [4]int{50, 100, 50, 100}},
 		{[]string{"--config", file}, [4]int{7, 8, 9, 100}},
-		{[]string{"--config", file, "--kube-api-qps=70", "--kube-api-burst=0", "--event-qps=90", "--event-burst=91"}, [4]int{70, 100, 90, 91}},
+		{[]string{"--config", file, "--kube-api-qps=70", "--kube-api-burst=0", "--event-qps=90", "--event-burst=91"},
+			[4]int{70, 100, 90, 91}},
 	} {
 		o, notices, err := complete(t, append(test.args, "--kubeconfig", kubeconfig, "--client-ca-file=/ca.crt")...)
 		r := o.Cluster.Rates
 		if got := [4]int{r.APIQPS, r.APIBurst, r.EventQPS, r.EventBurst}; err != nil || len(notices) > 0 || got != test.want {
 			t.Errorf("%v: %v, %v, %v, want %v", test.args, got, notices, err, test.want)
 		}
-		if reported := o.KubeletConfiguration(RuntimeDefaults{}); reported["kubeAPIQPS"] != test.want[0] || reported["eventBurst"] != test.want[3] {
+		if reported := o.KubeletConfiguration(RuntimeDefaults{}); reported["kubeAPIQPS"] != test.want[0] ||
+			reported["eventBurst"] != test.want[3] {
 			t.Errorf("%v: reported %v", test.args, reported)
 		}
 	}
 	_, notices, err := complete(t, "--config", file, "--event-qps=3")
-	if err != nil || len(notices) != 1 || !strings.Contains(notices[0], "kubeAPIQPS, kubeAPIBurst, eventRecordQPS, --event-qps") {
+	if err != nil || len(notices) != 1 ||
+		!strings.Contains(notices[0], "kubeAPIQPS, kubeAPIBurst, eventRecordQPS, --event-qps") {
 		t.Errorf("without a cluster: %v, %v", notices, err)
 	}
-	if _, _, err := complete(t, "--kubeconfig", kubeconfig, "--event-burst=-1"); err == nil || !strings.Contains(err.Error(), "--event-burst (eventBurst): -1: must be 0 or more") {
+	if _, _, err := complete(t, "--kubeconfig", kubeconfig, "--event-burst=-1"); err == nil ||
+		!strings.Contains(err.Error(), "--event-burst (eventBurst): -1: must be 0 or more") {
 		t.Errorf("a negative limit: %v", err)
 	}
 }
@@ -123,14 +135,17 @@ func TestCloudProvider(t *testing.T) {
 		t.Fatal(err)
 	}
 	for provider, want := range map[string]bool{"external": true, "": false} {
-		if o, _, err := complete(t, "--kubeconfig", kubeconfig, "--cloud-provider", provider); err != nil || o.Cluster.ExternalCloud != want {
+		if o, _, err := complete(t, "--kubeconfig", kubeconfig, "--cloud-provider", provider); err != nil ||
+			o.Cluster.ExternalCloud != want {
 			t.Errorf("%q: %+v, %v", provider, o.Cluster.Registration, err)
 		}
 	}
-	if _, _, err := complete(t, "--kubeconfig", kubeconfig, "--cloud-provider=aws"); err == nil || !strings.Contains(err.Error(), `--cloud-provider: "aws": must be external`) {
+	if _, _, err := complete(t, "--kubeconfig", kubeconfig, "--cloud-provider=aws"); err == nil ||
+		!strings.Contains(err.Error(), `--cloud-provider: "aws": must be external`) {
 		t.Errorf("another provider: %v", err)
 	}
-	if _, notices, err := complete(t, "--cloud-provider=external"); err != nil || len(notices) != 1 || !strings.Contains(notices[0], "--cloud-provider") {
+	if _, notices, err := complete(t, "--cloud-provider=external"); err != nil || len(notices) != 1 ||
+		!strings.Contains(notices[0], "--cloud-provider") {
 		t.Errorf("without a cluster: %v, %v", notices, err)
 	}
 }

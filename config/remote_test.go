@@ -11,7 +11,8 @@ import (
 func TestPortIsOpenedOnlyIfConfigured(t *testing.T) {
 	file := func(body string) string {
 		path := filepath.Join(t.TempDir(), "config.yaml")
-		if err := os.WriteFile(path, []byte("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"+body), 0o600); err != nil {
+		if err := os.WriteFile(path, []byte("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"+body),
+			0o600); err != nil {
 			t.Fatal(err)
 		}
 		return "--config=" + path
@@ -35,18 +36,22 @@ func TestPortIsOpenedOnlyIfConfigured(t *testing.T) {
 	} {
 		o, _, err := complete(t, c.args...)
 		if err != nil || o.Remote.Address != c.want || o.Remote.ReadOnlyAddress != c.readOnly {
-			t.Errorf("%v: %q and %q, %v; want %q and %q", c.args, o.Remote.Address, o.Remote.ReadOnlyAddress, err, c.want, c.readOnly)
+			t.Errorf("%v: %q and %q, %v; want %q and %q", c.args, o.Remote.Address, o.Remote.ReadOnlyAddress, err, c.want,
+				c.readOnly)
 		}
 	}
 }
 
 func TestRemoteSettings(t *testing.T) {
-	o, _, err := complete(t, "--token-auth-file=tokens", "--tls-min-version=VersionTLS13", "--tls-cipher-suites=TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", "--enable-debugging-handlers=false", "--profiling")
+	o, _, err := complete(t, "--token-auth-file=tokens", "--tls-min-version=VersionTLS13",
+		"--tls-cipher-suites=TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", "--enable-debugging-handlers=false", "--profiling")
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := o.Remote
-	if r.MinVersion != tls.VersionTLS13 || len(r.CipherSuites) != 1 || r.CipherSuites[0] != tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256 || r.Debugging || !r.Profiling || !filepath.IsAbs(r.TokenFile) {
+	if r.MinVersion != tls.VersionTLS13 || len(r.CipherSuites) != 1 ||
+		r.CipherSuites[0] != tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256 || r.Debugging || !r.Profiling ||
+		!filepath.IsAbs(r.TokenFile) {
 		t.Errorf("Remote = %+v", r)
 	}
 	for flag, want := range map[string]string{

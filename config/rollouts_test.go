@@ -25,7 +25,8 @@ func TestRollbackAfterSetting(t *testing.T) {
 		t.Errorf("the default is %v, %v", o.Rollouts.RollbackAfter, err)
 	}
 	for _, wrong := range []string{"1ms", "25h", "-1s"} {
-		if _, _, err := complete(t, "--rollback-after="+wrong); err == nil || !strings.Contains(err.Error(), "must be from 1s to 24h0m0s") {
+		if _, _, err := complete(t, "--rollback-after="+wrong); err == nil ||
+			!strings.Contains(err.Error(), "must be from 1s to 24h0m0s") {
 			t.Errorf("%s: %v", wrong, err)
 		}
 	}

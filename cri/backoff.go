@@ -84,7 +84,8 @@ func revision(pod *v1.Pod, c *v1.Container) string {
 // wait returns how long a container must still wait, given its newest instance
 // that has exited (nil if none), and the full delay. longest is the pod's own
 // limit, 0 if it has none.
-func (b *Backoff) wait(pod *v1.Pod, c *v1.Container, last *Container, longest time.Duration) (left, delay time.Duration) {
+func (b *Backoff) wait(pod *v1.Pod, c *v1.Container, last *Container, longest time.Duration) (left,
+	delay time.Duration) {
 	if last == nil {
 		return 0, 0
 	}

@@ -170,7 +170,8 @@ func TestBackoffLimitOfThePod(t *testing.T) {
 		ends := func(id string) *Container {
 			return &Container{ID: id, Name: "a", State: StateExited, StartedAt: time.Now(), FinishedAt: time.Now()}
 		}
-		for i, want := range []time.Duration{0, 10 * time.Second, 20 * time.Second, 40 * time.Second, 60 * time.Second, 60 * time.Second} {
+		for i, want := range []time.Duration{0, 10 * time.Second, 20 * time.Second, 40 * time.Second, 60 * time.Second,
+			60 * time.Second} {
 			last := ends(fmt.Sprint(i))
 			if got, _ := b.wait(pod, c, last, time.Minute); got != want {
 				t.Errorf("restart %d waits %s, want %s", i, got, want)
@@ -179,7 +180,8 @@ func TestBackoffLimitOfThePod(t *testing.T) {
 		}
 		again := NewBackoff(20*time.Second, "")
 		again.Restore(pod.UID, b.Steps(pod.UID))
-		for limit, want := range map[time.Duration]time.Duration{time.Minute: time.Minute, time.Second: time.Second, 0: 20 * time.Second} {
+		for limit, want := range map[time.Duration]time.Duration{time.Minute: time.Minute, time.Second: time.Second,
+			0: 20 * time.Second} {
 			if got, delay := again.wait(pod, c, ends(limit.String()), limit); got != want || delay != want {
 				t.Errorf("with a limit of %s it waits %s of %s, want %s", limit, got, delay, want)
 			}

@@ -14,7 +14,8 @@ import (
 // report its network may have the plugin.
 func TestBandwidthWithoutPlugin(t *testing.T) {
 	const portmap = `{"Networks": [{"Config": {"Plugins": [{"Network": {"type": "portmap", "capabilities": {"portMappings": true}}}]}}]}`
-	for network, want := range map[string]bool{"": false, portmap: true, strings.Replace(portmap, "portMappings", "bandwidth", 1): false} {
+	for network, want := range map[string]bool{"": false, portmap: true,
+		strings.Replace(portmap, "portMappings", "bandwidth", 1): false} {
 		p := pod(v1.RestartPolicyAlways, []string{"a"})
 		p.Annotations = map[string]string{podinfo.AnnotationEgressBandwidth: "1M"}
 		withTestbed(t, p, func(t *testing.T, b *syncerHarness) {

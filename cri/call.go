@@ -48,7 +48,8 @@ func read[Q, A any](ctx context.Context, c *Client, op operation, call runtimeCa
 
 // write makes a call that changes something. It is never repeated: a failed call
 // may have taken effect, which only observing the runtime again can show.
-func write[Q, A any](ctx context.Context, c *Client, op operation, limit time.Duration, call runtimeCall[Q, A], request Q) (A, error) {
+func write[Q, A any](ctx context.Context, c *Client, op operation, limit time.Duration, call runtimeCall[Q, A],
+	request Q) (A, error) {
 	ctx2, cancel := limited(ctx, limit)
 	defer cancel()
 	response, err := call(c.runtime, ctx2, request)
@@ -62,7 +63,8 @@ func write[Q, A any](ctx context.Context, c *Client, op operation, limit time.Du
 // the end of ctx does not end it, only its limit or Close does: a runtime that is
 // interrupted between two of its own steps can leave processes, cgroups and
 // addresses that no list shows. The caller looks at ctx afterwards.
-func writeToEnd[Q, A any](ctx context.Context, c *Client, op operation, limit time.Duration, call runtimeCall[Q, A], request Q) (A, error) {
+func writeToEnd[Q, A any](ctx context.Context, c *Client, op operation, limit time.Duration, call runtimeCall[Q, A],
+	request Q) (A, error) {
 	if err := ctx.Err(); err != nil {
 		var none A
 		return none, c.wrapError(ctx, op, limit, err)
@@ -85,7 +87,8 @@ func readImage[Q, A any](ctx context.Context, c *Client, op operation, call imag
 }
 
 // writeImage is write for the image service.
-func writeImage[Q, A any](ctx context.Context, c *Client, op operation, limit time.Duration, call imageCall[Q, A], request Q) (A, error) {
+func writeImage[Q, A any](ctx context.Context, c *Client, op operation, limit time.Duration, call imageCall[Q, A],
+	request Q) (A, error) {
 	ctx2, cancel := limited(ctx, limit)
 	defer cancel()
 	response, err := call(c.images, ctx2, request)
@@ -104,7 +107,8 @@ func limited(ctx context.Context, limit time.Duration) (context.Context, context
 
 // observeCalls returns an interceptor that reports each call to observe.
 func observeCalls(observe func(method string, took time.Duration, err error)) grpc.UnaryClientInterceptor {
-	return func(ctx context.Context, method string, request, response any, conn *grpc.ClientConn, call grpc.UnaryInvoker, options ...grpc.CallOption) error {
+	return func(ctx context.Context, method string, request, response any, conn *grpc.ClientConn, call grpc.UnaryInvoker,
+		options ...grpc.CallOption) error {
 		start := time.Now()
 		err := call(ctx, method, request, response, conn, options...)
 		observe(method[strings.LastIndexByte(method, '/')+1:], time.Since(start), err)

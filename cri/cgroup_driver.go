@@ -19,7 +19,8 @@ const (
 // it in the configuration of its verbose status. It is empty for a runtime that
 // does not report it.
 func (c *Client) CgroupDriver(ctx context.Context) (string, error) {
-	a, err := read(ctx, c, operation{verb: "get the runtime's configuration"}, runtimeapi.RuntimeServiceClient.RuntimeConfig, &runtimeapi.RuntimeConfigRequest{})
+	a, err := read(ctx, c, operation{verb: "get the runtime's configuration"},
+		runtimeapi.RuntimeServiceClient.RuntimeConfig, &runtimeapi.RuntimeConfigRequest{})
 	switch {
 	case errors.Is(err, ErrUnimplemented):
 		return c.cgroupDriverFromConfig(ctx)

@@ -193,9 +193,11 @@ func socketPath(endpoint string) (string, error) {
 	case strings.ContainsRune(path, 0):
 		fault = errors.New("the path contains a NUL byte")
 	case len(filepath.Clean(path)) > maxSocketPath:
-		fault = fmt.Errorf("the path has %d bytes, the limit for a unix socket is %d", len(filepath.Clean(path)), maxSocketPath)
+		fault = fmt.Errorf("the path has %d bytes, the limit for a unix socket is %d", len(filepath.Clean(path)),
+			maxSocketPath)
 	default:
 		return filepath.Clean(path), nil
 	}
-	return "", fmt.Errorf("container runtime endpoint %q: %w; write it as unix:///run/containerd/containerd.sock", endpoint, fault)
+	return "", fmt.Errorf("container runtime endpoint %q: %w; write it as unix:///run/containerd/containerd.sock",
+		endpoint, fault)
 }

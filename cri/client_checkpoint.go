@@ -17,7 +17,8 @@ func (c *Client) Checkpoint(ctx context.Context, id, file string, timeout time.D
 		// does not.
 		limit = timeout + c.timeout
 	}
-	_, err := write(ctx, c, operation{"checkpoint container", id}, limit, runtimeapi.RuntimeServiceClient.CheckpointContainer,
+	_, err := write(ctx, c, operation{"checkpoint container", id}, limit,
+		runtimeapi.RuntimeServiceClient.CheckpointContainer,
 		&runtimeapi.CheckpointContainerRequest{ContainerId: id, Location: file, Timeout: int64(timeout.Seconds())})
 	return err
 }

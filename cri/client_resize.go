@@ -9,8 +9,10 @@ import (
 
 // UpdateContainerResources changes the resources of a running container. A value
 // that is 0 or empty is not changed.
-func (c *Client) UpdateContainerResources(ctx context.Context, id string, to *runtimeapi.LinuxContainerResources) error {
-	_, err := write(ctx, c, operation{"change the resources of container", id}, c.timeout, runtimeapi.RuntimeServiceClient.UpdateContainerResources,
+func (c *Client) UpdateContainerResources(ctx context.Context, id string,
+	to *runtimeapi.LinuxContainerResources) error {
+	_, err := write(ctx, c, operation{"change the resources of container", id}, c.timeout,
+		runtimeapi.RuntimeServiceClient.UpdateContainerResources,
 		&runtimeapi.UpdateContainerResourcesRequest{ContainerId: id, Linux: to})
 	return err
 }
@@ -23,7 +25,8 @@ func (c *Client) SetCPUs(ctx context.Context, id, cpus string) error {
 // MemoryUsage returns the working set of a running container in bytes: the memory
 // that the kernel cannot reclaim from it.
 func (c *Client) MemoryUsage(ctx context.Context, id string) (int64, error) {
-	a, err := read(ctx, c, operation{"get the memory usage of container", id}, runtimeapi.RuntimeServiceClient.ContainerStats,
+	a, err := read(ctx, c, operation{"get the memory usage of container", id},
+		runtimeapi.RuntimeServiceClient.ContainerStats,
 		&runtimeapi.ContainerStatsRequest{ContainerId: id})
 	if err != nil {
 		return 0, err

@@ -29,7 +29,8 @@ type Version struct {
 
 // Version returns the runtime's name and version.
 func (c *Client) Version(ctx context.Context) (Version, error) {
-	a, err := read(ctx, c, operation{verb: "get the runtime's version"}, runtimeapi.RuntimeServiceClient.Version, &runtimeapi.VersionRequest{Version: "v1"})
+	a, err := read(ctx, c, operation{verb: "get the runtime's version"}, runtimeapi.RuntimeServiceClient.Version,
+		&runtimeapi.VersionRequest{Version: "v1"})
 	if err != nil {
 		return Version{}, err
 	}
@@ -49,7 +50,8 @@ type RuntimeStatus struct {
 // does not report counts as not ready, as with the kubelet.
 func (c *Client) RuntimeStatus(ctx context.Context) (RuntimeStatus, error) {
 	s := RuntimeStatus{RuntimeMessage: "not reported by the runtime", NetworkMessage: "not reported by the runtime"}
-	a, err := read(ctx, c, operation{verb: "get the runtime's status"}, runtimeapi.RuntimeServiceClient.Status, &runtimeapi.StatusRequest{})
+	a, err := read(ctx, c, operation{verb: "get the runtime's status"}, runtimeapi.RuntimeServiceClient.Status,
+		&runtimeapi.StatusRequest{})
 	if err != nil {
 		return RuntimeStatus{}, err
 	}
@@ -74,8 +76,10 @@ func (c *Client) RuntimeStatus(ctx context.Context) (RuntimeStatus, error) {
 // UpdatePodCIDR gives the runtime the address ranges of the node's pods, separated by
 // commas, for the configuration of its network.
 func (c *Client) UpdatePodCIDR(ctx context.Context, cidrs string) error {
-	_, err := write(ctx, c, operation{"set the pod CIDR", cidrs}, c.timeout, runtimeapi.RuntimeServiceClient.UpdateRuntimeConfig,
-		&runtimeapi.UpdateRuntimeConfigRequest{RuntimeConfig: &runtimeapi.RuntimeConfig{NetworkConfig: &runtimeapi.NetworkConfig{PodCidr: cidrs}}})
+	_, err := write(ctx, c, operation{"set the pod CIDR", cidrs}, c.timeout,
+		runtimeapi.RuntimeServiceClient.UpdateRuntimeConfig,
+		&runtimeapi.UpdateRuntimeConfigRequest{
+			RuntimeConfig: &runtimeapi.RuntimeConfig{NetworkConfig: &runtimeapi.NetworkConfig{PodCidr: cidrs}}})
 	return err
 }
 
@@ -84,7 +88,8 @@ func (c *Client) UpdatePodCIDR(ctx context.Context, cidrs string) error {
 
 // RunPodSandbox creates and starts a sandbox and returns its ID. handler is the
 // runtime class handler, empty for the runtime's default.
-func (c *Client) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandboxConfig, handler string) (string, error) {
+func (c *Client) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandboxConfig, handler string) (string,
+	error) {
 	op := operation{"run pod sandbox", config.GetMetadata().GetNamespace() + "/" + config.GetMetadata().GetName()}
 	a, err := writeToEnd(ctx, c, op, sandboxFactor*c.timeout, runtimeapi.RuntimeServiceClient.RunPodSandbox,
 		&runtimeapi.RunPodSandboxRequest{Config: config, RuntimeHandler: handler})
@@ -97,7 +102,8 @@ func (c *Client) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandbo
 // StopPodSandbox stops a sandbox and everything that runs in it, without a grace
 // period. A sandbox that is stopped or gone is not an error.
 func (c *Client) StopPodSandbox(ctx context.Context, id string) error {
-	_, err := writeToEnd(ctx, c, operation{"stop pod sandbox", id}, c.timeout, runtimeapi.RuntimeServiceClient.StopPodSandbox,
+	_, err := writeToEnd(ctx, c, operation{"stop pod sandbox", id}, c.timeout,
+		runtimeapi.RuntimeServiceClient.StopPodSandbox,
 		&runtimeapi.StopPodSandboxRequest{PodSandboxId: id})
 	return ignoreNotFound(err)
 }
@@ -105,13 +111,15 @@ func (c *Client) StopPodSandbox(ctx context.Context, id string) error {
 // RemovePodSandbox removes a sandbox and its containers. A sandbox that is gone
 // is not an error.
 func (c *Client) RemovePodSandbox(ctx context.Context, id string) error {
-	_, err := writeToEnd(ctx, c, operation{"remove pod sandbox", id}, c.timeout, runtimeapi.RuntimeServiceClient.RemovePodSandbox,
+	_, err := writeToEnd(ctx, c, operation{"remove pod sandbox", id}, c.timeout,
+		runtimeapi.RuntimeServiceClient.RemovePodSandbox,
 		&runtimeapi.RemovePodSandboxRequest{PodSandboxId: id})
 	return ignoreNotFound(err)
 }
 
 // CreateContainer creates a container in a sandbox and returns its ID.
-func (c *Client) CreateContainer(ctx context.Context, sandboxID string, config *runtimeapi.ContainerConfig, sandbox *runtimeapi.PodSandboxConfig) (string, error) {
+func (c *Client) CreateContainer(ctx context.Context, sandboxID string, config *runtimeapi.ContainerConfig,
+	sandbox *runtimeapi.PodSandboxConfig) (string, error) {
 	op := operation{"create container", config.GetMetadata().GetName()}
 	a, err := writeToEnd(ctx, c, op, c.timeout, runtimeapi.RuntimeServiceClient.CreateContainer,
 		&runtimeapi.CreateContainerRequest{PodSandboxId: sandboxID, Config: config, SandboxConfig: sandbox})
@@ -123,7 +131,8 @@ func (c *Client) CreateContainer(ctx context.Context, sandboxID string, config *
 
 // StartContainer starts a created container.
 func (c *Client) StartContainer(ctx context.Context, id string) error {
-	_, err := writeToEnd(ctx, c, operation{"start container", id}, c.timeout, runtimeapi.RuntimeServiceClient.StartContainer,
+	_, err := writeToEnd(ctx, c, operation{"start container", id}, c.timeout,
+		runtimeapi.RuntimeServiceClient.StartContainer,
 		&runtimeapi.StartContainerRequest{ContainerId: id})
 	return err
 }
@@ -134,7 +143,8 @@ func (c *Client) StartContainer(ctx context.Context, id string) error {
 // exited is not an error.
 func (c *Client) StopContainer(ctx context.Context, id string, grace time.Duration) error {
 	grace = max(grace, 0)
-	_, err := write(ctx, c, operation{"stop container", id}, grace+c.timeout, runtimeapi.RuntimeServiceClient.StopContainer,
+	_, err := write(ctx, c, operation{"stop container", id}, grace+c.timeout,
+		runtimeapi.RuntimeServiceClient.StopContainer,
 		&runtimeapi.StopContainerRequest{ContainerId: id, Timeout: wholeSeconds(grace)})
 	return ignoreNotFound(err)
 }
@@ -142,7 +152,8 @@ func (c *Client) StopContainer(ctx context.Context, id string, grace time.Durati
 // RemoveContainer removes a container and kills it if it runs. A container that
 // is gone is not an error.
 func (c *Client) RemoveContainer(ctx context.Context, id string) error {
-	_, err := writeToEnd(ctx, c, operation{"remove container", id}, c.timeout, runtimeapi.RuntimeServiceClient.RemoveContainer,
+	_, err := writeToEnd(ctx, c, operation{"remove container", id}, c.timeout,
+		runtimeapi.RuntimeServiceClient.RemoveContainer,
 		&runtimeapi.RemoveContainerRequest{ContainerId: id})
 	return ignoreNotFound(err)
 }
@@ -162,12 +173,14 @@ func (c *Client) ExecSync(ctx context.Context, id string, command []string, time
 
 // ExecBounded is ExecSync with a limit of the output in bytes. What is above the limit
 // is not received: the exit code is unknown then, and the error is ErrOutputTooLarge.
-func (c *Client) ExecBounded(ctx context.Context, id string, command []string, timeout time.Duration, maxOutput int) (ExecResult, error) {
+func (c *Client) ExecBounded(ctx context.Context, id string, command []string, timeout time.Duration,
+	maxOutput int) (ExecResult, error) {
 	limit := noLimit
 	if timeout > 0 {
 		limit = timeout + execSlack
 	}
-	exec := func(client runtimeapi.RuntimeServiceClient, ctx context.Context, request *runtimeapi.ExecSyncRequest, options ...grpc.CallOption) (*runtimeapi.ExecSyncResponse, error) {
+	exec := func(client runtimeapi.RuntimeServiceClient, ctx context.Context, request *runtimeapi.ExecSyncRequest,
+		options ...grpc.CallOption) (*runtimeapi.ExecSyncResponse, error) {
 		response, err := client.ExecSync(ctx, request, append(options, grpc.MaxCallRecvMsgSize(maxOutput+execOverhead))...)
 		if status.Code(err) == codes.ResourceExhausted {
 			err = ErrOutputTooLarge
@@ -188,7 +201,8 @@ const execOverhead = 64
 // ReopenContainerLog makes the runtime reopen a container's log file after it was
 // renamed. The container must run.
 func (c *Client) ReopenContainerLog(ctx context.Context, id string) error {
-	_, err := write(ctx, c, operation{"reopen the log of container", id}, c.timeout, runtimeapi.RuntimeServiceClient.ReopenContainerLog,
+	_, err := write(ctx, c, operation{"reopen the log of container", id}, c.timeout,
+		runtimeapi.RuntimeServiceClient.ReopenContainerLog,
 		&runtimeapi.ReopenContainerLogRequest{ContainerId: id})
 	return err
 }

@@ -20,7 +20,8 @@ type Streams struct {
 // command starts when the streams are opened there.
 func (c *Client) Exec(ctx context.Context, id string, command []string, s Streams) (url string, err error) {
 	a, err := write(ctx, c, operation{"open a session in container", id}, c.timeout, runtimeapi.RuntimeServiceClient.Exec,
-		&runtimeapi.ExecRequest{ContainerId: id, Cmd: command, Tty: s.TTY, Stdin: s.Stdin, Stdout: s.Stdout, Stderr: s.Stderr})
+		&runtimeapi.ExecRequest{ContainerId: id, Cmd: command, Tty: s.TTY, Stdin: s.Stdin, Stdout: s.Stdout,
+			Stderr: s.Stderr})
 	if err != nil {
 		return "", err
 	}
@@ -39,7 +40,8 @@ func (c *Client) Attach(ctx context.Context, id string, s Streams) (url string, 
 
 // PortForward requests a session with ports of a sandbox, like Exec.
 func (c *Client) PortForward(ctx context.Context, sandboxID string, ports ...int32) (url string, err error) {
-	a, err := write(ctx, c, operation{"forward ports of pod sandbox", sandboxID}, c.timeout, runtimeapi.RuntimeServiceClient.PortForward,
+	a, err := write(ctx, c, operation{"forward ports of pod sandbox", sandboxID}, c.timeout,
+		runtimeapi.RuntimeServiceClient.PortForward,
 		&runtimeapi.PortForwardRequest{PodSandboxId: sandboxID, Port: ports})
 	if err != nil {
 		return "", err

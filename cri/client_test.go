@@ -45,7 +45,8 @@ func TestEndpoint(t *testing.T) {
 		{"/run/\x00.sock", "NUL"},
 	} {
 		_, err := cri.Dial(cri.Options{Endpoint: bad.endpoint})
-		if err == nil || !strings.Contains(err.Error(), bad.why) || !strings.Contains(err.Error(), "unix:///run/containerd/containerd.sock") {
+		if err == nil || !strings.Contains(err.Error(), bad.why) ||
+			!strings.Contains(err.Error(), "unix:///run/containerd/containerd.sock") {
 			t.Errorf("%q: %v", bad.endpoint, err)
 		}
 	}
@@ -64,7 +65,8 @@ func TestRealSocket(t *testing.T) {
 	if !errors.Is(err, cri.ErrUnavailable) {
 		t.Fatalf("no socket: %v", err)
 	}
-	want := "failed to list containers: container runtime at unix://" + path + " is not answering: dial unix " + path + ": connect: no such file or directory"
+	want := "failed to list containers: container runtime at unix://" + path + " is not answering: dial unix " + path +
+		": connect: no such file or directory"
 	if err.Error() != want {
 		t.Errorf("got  %s\nwant %s", err, want)
 	}
@@ -162,7 +164,11 @@ func TestWritesAreNeverRepeated(t *testing.T) {
 		"RemoveContainer": func(c *cri.Client, _, k string) error { return c.RemoveContainer(ctx, k) },
 		"PullImage":       func(c *cri.Client, _, _ string) error { _, err := c.PullImage(ctx, "busybox", nil); return err },
 		"RemoveImage":     func(c *cri.Client, _, _ string) error { return c.RemoveImage(ctx, "busybox") },
-		"ExecSync":        func(c *cri.Client, _, k string) error { _, err := c.ExecSync(ctx, k, nil, time.Second); return err },
+		"ExecSync": func(c *cri.Client, _, k string) error {
+			_,
+				err := c.ExecSync(ctx, k, nil, time.Second)
+			return err
+		},
 		"ReopenContainerLog": func(c *cri.Client, _, k string) error {
 			return c.ReopenContainerLog(ctx, k)
 		},
@@ -201,8 +207,16 @@ func TestDeadlines(t *testing.T) {
 		want   time.Duration
 		call   func(ctx context.Context, c *cri.Client, sandbox, container string) error
 	}{
-		{"Version", limit, func(ctx context.Context, c *cri.Client, _, _ string) error { _, err := c.Version(ctx); return err }},
-		{"ListContainers", limit, func(ctx context.Context, c *cri.Client, _, _ string) error { _, err := c.List(ctx); return err }},
+		{"Version", limit, func(ctx context.Context, c *cri.Client, _, _ string) error {
+			_,
+				err := c.Version(ctx)
+			return err
+		}},
+		{"ListContainers", limit, func(ctx context.Context, c *cri.Client, _, _ string) error {
+			_,
+				err := c.List(ctx)
+			return err
+		}},
 		{"RunPodSandbox", 2 * limit, func(ctx context.Context, c *cri.Client, _, _ string) error {
 			_, err := c.RunPodSandbox(ctx, podConfig("u", "p", 0), "")
 			return err
@@ -270,7 +284,8 @@ func TestCallsWithoutDeadline(t *testing.T) {
 		_, container := startPod(t, c, "uid-1", "web")
 		hold := f.HoldPull("big")
 		time.AfterFunc(24*time.Hour, hold.Release)
-		if ref, err := c.PullImage(t.Context(), "big", &runtimeapi.AuthConfig{}); err != nil || !strings.HasPrefix(ref, "docker.io/library/big@sha256:") {
+		if ref, err := c.PullImage(t.Context(), "big", &runtimeapi.AuthConfig{}); err != nil ||
+			!strings.HasPrefix(ref, "docker.io/library/big@sha256:") {
 			t.Errorf("a pull that takes a day: %q %v", ref, err)
 		}
 		exec := f.Inject("ExecSync", critest.Fault{Hang: true})
@@ -335,10 +350,12 @@ func TestRuntimeStatus(t *testing.T) {
 		}
 		f.SetNetworkReady("no CNI config in /etc/cni/net.d")
 		s, err = c.RuntimeStatus(t.Context())
-		if want := (cri.RuntimeStatus{RuntimeReady: true, NetworkMessage: "no CNI config in /etc/cni/net.d"}); err != nil || s != want {
+		if want := (cri.RuntimeStatus{RuntimeReady: true, NetworkMessage: "no CNI config in /etc/cni/net.d"}); err != nil ||
+			s != want {
 			t.Errorf("no network: %+v %v", s, err)
 		}
-		if _, err := c.RunPodSandbox(t.Context(), podConfig("u", "p", 0), ""); err == nil || !strings.Contains(err.Error(), `failed to run pod sandbox default/p: failed to setup network`) {
+		if _, err := c.RunPodSandbox(t.Context(), podConfig("u", "p", 0), ""); err == nil ||
+			!strings.Contains(err.Error(), `failed to run pod sandbox default/p: failed to setup network`) {
 			t.Errorf("sandbox without network: %v", err)
 		}
 		for _, driver := range []string{"systemd", "cgroupfs"} {
@@ -367,7 +384,8 @@ func TestRuntimeStatus(t *testing.T) {
 			"":          {},
 			"[plugins]": {},
 			`{"sandboxImage":"pause:3.8","cni":{"binDir":"/opt/cni/bin","confDir":"/etc/cni/net.d"}}`: {SandboxImage: "pause:3.8", CNIConfDir: "/etc/cni/net.d", CNIBinDirs: []string{"/opt/cni/bin"}},
-			`{"cni":{"binDir":"/a","binDirs":["/b","/a"],"confDir":"/c"}}`:                            {CNIConfDir: "/c", CNIBinDirs: []string{"/b", "/a"}},
+			`{"cni":{"binDir":"/a","binDirs":["/b","/a"],"confDir":"/c"}}`: {CNIConfDir: "/c",
+				CNIBinDirs: []string{"/b", "/a"}},
 			// Without the sandbox image, image garbage collection would remove it.
 			`{"cni":{"binDirs":"/b","confDir":"/c"},"sandboxImage":"pause:3.8"}`: {SandboxImage: "pause:3.8", CNIConfDir: "/c"},
 		} {

@@ -10,17 +10,20 @@ import (
 )
 
 // ContainerUsage returns the usage of all of this daemon's containers in one
-// call. A value that the runtime did not measure is nil. If the runtime has no such call, the error is ErrUnimplemented.
+// call. A value that the runtime did not measure is nil. If the runtime has no such call, the error is
+// ErrUnimplemented.
 func (c *Client) ContainerUsage(ctx context.Context) ([]usage.RuntimeContainer, error) {
 	a, err := read(ctx, c, operation{verb: "get container stats"}, runtimeapi.RuntimeServiceClient.ListContainerStats,
-		&runtimeapi.ListContainerStatsRequest{Filter: &runtimeapi.ContainerStatsFilter{LabelSelector: map[string]string{LabelInstance: c.instance}}})
+		&runtimeapi.ListContainerStatsRequest{
+			Filter: &runtimeapi.ContainerStatsFilter{LabelSelector: map[string]string{LabelInstance: c.instance}}})
 	if err != nil {
 		return nil, err
 	}
 	list := make([]usage.RuntimeContainer, 0, len(a.GetStats()))
 	for _, s := range a.GetStats() {
 		list = append(list, usage.RuntimeContainer{
-			ID: s.GetAttributes().GetId(), Usage: measured(s.GetCpu(), s.GetMemory()), Writable: filesystemUsage(s.GetWritableLayer()),
+			ID: s.GetAttributes().GetId(), Usage: measured(s.GetCpu(), s.GetMemory()),
+			Writable: filesystemUsage(s.GetWritableLayer()),
 		})
 	}
 	return list, nil
@@ -29,7 +32,8 @@ func (c *Client) ContainerUsage(ctx context.Context) ([]usage.RuntimeContainer, 
 // SandboxUsage is ContainerUsage for all of this daemon's sandboxes.
 func (c *Client) SandboxUsage(ctx context.Context) ([]usage.RuntimeSandbox, error) {
 	a, err := read(ctx, c, operation{verb: "get pod sandbox stats"}, runtimeapi.RuntimeServiceClient.ListPodSandboxStats,
-		&runtimeapi.ListPodSandboxStatsRequest{Filter: &runtimeapi.PodSandboxStatsFilter{LabelSelector: map[string]string{LabelInstance: c.instance}}})
+		&runtimeapi.ListPodSandboxStatsRequest{
+			Filter: &runtimeapi.PodSandboxStatsFilter{LabelSelector: map[string]string{LabelInstance: c.instance}}})
 	if err != nil {
 		return nil, err
 	}

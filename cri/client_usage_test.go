@@ -15,7 +15,8 @@ func TestStats(t *testing.T) {
 	f := critest.New(t)
 	c := f.Client(t)
 	labels := map[string]string{cri.LabelInstance: critest.Instance}
-	sandbox := &runtimeapi.PodSandboxConfig{Metadata: &runtimeapi.PodSandboxMetadata{Name: "p", Uid: "u", Namespace: "n"}, Labels: labels}
+	sandbox := &runtimeapi.PodSandboxConfig{Metadata: &runtimeapi.PodSandboxMetadata{Name: "p", Uid: "u", Namespace: "n"},
+		Labels: labels}
 	b, err := c.RunPodSandbox(t.Context(), sandbox, "")
 	if err != nil {
 		t.Fatal(err)
@@ -51,7 +52,8 @@ func TestStats(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(sandboxes) != 1 || sandboxes[0].ID != b || sandboxes[0].CPU.Total != 3*time.Second || *sandboxes[0].Processes != 3 ||
+	if len(sandboxes) != 1 || sandboxes[0].ID != b || sandboxes[0].CPU.Total != 3*time.Second ||
+		*sandboxes[0].Processes != 3 ||
 		len(sandboxes[0].Interfaces) != 1 || sandboxes[0].Interfaces[0].RxBytes != 500 {
 		t.Errorf("%+v", sandboxes)
 	}

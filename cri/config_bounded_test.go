@@ -13,7 +13,8 @@ import (
 
 // A pod's author cannot make the runtime's lists large, nor hide what identifies the pod.
 func TestListsStaySmall(t *testing.T) {
-	small := map[string]string{"a": "b", podinfo.AnnotationSource: "api", podinfo.AnnotationHash: "1", podinfo.AnnotationTemplate: "2"}
+	small := map[string]string{"a": "b", podinfo.AnnotationSource: "api", podinfo.AnnotationHash: "1",
+		podinfo.AnnotationTemplate: "2"}
 	if got, omitted := passed(small); !maps.Equal(got, small) || omitted != 0 {
 		t.Errorf("small: %v, %d omitted", got, omitted)
 	}
@@ -49,7 +50,8 @@ func TestListsStaySmall(t *testing.T) {
 	}
 
 	hook := func(size int) *v1.Lifecycle {
-		return &v1.Lifecycle{PreStop: &v1.LifecycleHandler{Exec: &v1.ExecAction{Command: []string{strings.Repeat("a", size)}}}}
+		return &v1.Lifecycle{PreStop: &v1.LifecycleHandler{
+			Exec: &v1.ExecAction{Command: []string{strings.Repeat("a", size)}}}}
 	}
 	for size, want := range map[int]bool{100: true, maxRecovered: false} {
 		annotations := map[string]string{}

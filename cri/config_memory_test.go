@@ -59,7 +59,8 @@ func TestMemoryQoS(t *testing.T) {
 		"BestEffort":                {"", "", true, "max", "0", "0"},
 	} {
 		g := testConfig()
-		g.cgroup = cgroupvalues.Settings{V2: true, MemoryQoS: &cgroupvalues.MemoryQoS{ThrottlingFactor: 0.9, Reserve: c.reserve, Allocatable: 4 << 30}}
+		g.cgroup = cgroupvalues.Settings{V2: true,
+			MemoryQoS: &cgroupvalues.MemoryQoS{ThrottlingFactor: 0.9, Reserve: c.reserve, Allocatable: 4 << 30}}
 		pod := wantedPod("", []string{"a"})
 		pod.Spec.Containers[0].Resources = requirements(c.request, c.limit)
 		got := g.containerResources(pod, &pod.Spec.Containers[0]).Unified

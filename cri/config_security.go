@@ -90,7 +90,8 @@ func namespaces(pod *v1.Pod, users *UserNamespace) *runtimeapi.NamespaceOption {
 		o.Pid = runtimeapi.NamespaceMode_POD
 	}
 	if users != nil {
-		o.UsernsOptions = &runtimeapi.UserNamespace{Mode: runtimeapi.NamespaceMode_POD, Uids: users.mapping(), Gids: users.mapping()}
+		o.UsernsOptions = &runtimeapi.UserNamespace{Mode: runtimeapi.NamespaceMode_POD, Uids: users.mapping(),
+			Gids: users.mapping()}
 	}
 	return o
 }
@@ -139,7 +140,8 @@ func sysctls(pod *v1.Pod) map[string]string {
 // containerSecurity returns the security context of a container that runs as
 // user. The container's settings come before the pod's, where the pod may have
 // them; the rest is left to the runtime.
-func (g config) containerSecurity(pod *v1.Pod, c *v1.Container, in containerInput) *runtimeapi.LinuxContainerSecurityContext {
+func (g config) containerSecurity(pod *v1.Pod, c *v1.Container,
+	in containerInput) *runtimeapi.LinuxContainerSecurityContext {
 	sc := containerContext(c)
 	out := &runtimeapi.LinuxContainerSecurityContext{
 		NamespaceOptions:         namespaces(pod, in.users),

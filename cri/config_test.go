@@ -23,15 +23,19 @@ func TestSandboxConfig(t *testing.T) {
 	pod := wantedPod(v1.RestartPolicyAlways, []string{"a", "b"}, "i")
 	pod.Labels = map[string]string{"app": "web", LabelInstance: "other"}
 	pod.Annotations = map[string]string{"kubernetes.io/config.source": "file", "x": "y"}
-	pod.Spec.Containers[0].Ports = []v1.ContainerPort{{ContainerPort: 80, HostPort: 8080, HostIP: "127.0.0.1", Protocol: v1.ProtocolTCP}}
-	pod.Spec.Containers[1].Ports = []v1.ContainerPort{{ContainerPort: 53, HostPort: 53, Protocol: v1.ProtocolUDP}, {ContainerPort: 9, Protocol: v1.ProtocolSCTP}}
+	pod.Spec.Containers[0].Ports = []v1.ContainerPort{
+		{ContainerPort: 80, HostPort: 8080, HostIP: "127.0.0.1", Protocol: v1.ProtocolTCP}}
+	pod.Spec.Containers[1].Ports = []v1.ContainerPort{{ContainerPort: 53, HostPort: 53, Protocol: v1.ProtocolUDP},
+		{ContainerPort: 9, Protocol: v1.ProtocolSCTP}}
 	pod.Spec.InitContainers[0].Ports = []v1.ContainerPort{{ContainerPort: 1, HostPort: 1}}
 	always := v1.ContainerRestartPolicyAlways
 	pod.Spec.InitContainers = append(pod.Spec.InitContainers, v1.Container{
 		Name: "sidecar", RestartPolicy: &always, Ports: []v1.ContainerPort{{ContainerPort: 2, HostPort: 2}},
 	})
 
-	got := testConfig().sandbox(pod, 3, SandboxInputs{CgroupParent: "/pods/x", Hostname: "own", DNS: DNS{Servers: []string{"10.0.0.1"}, Searches: []string{"a.b"}, Options: []string{"ndots:2"}}})
+	got := testConfig().sandbox(pod, 3,
+		SandboxInputs{CgroupParent: "/pods/x", Hostname: "own",
+			DNS: DNS{Servers: []string{"10.0.0.1"}, Searches: []string{"a.b"}, Options: []string{"ndots:2"}}})
 	if m := got.Metadata; m.Name != "web-node" || m.Namespace != "default" || m.Uid != "uid-1" || m.Attempt != 3 {
 		t.Errorf("metadata %v", m)
 	}
@@ -50,7 +54,8 @@ func TestSandboxConfig(t *testing.T) {
 	if diff := cmp.Diff(wantAnnotations, got.Annotations); diff != "" {
 		t.Errorf("annotations (-want +got)\n%s", diff)
 	}
-	if d := got.DnsConfig; !slices.Equal(d.Servers, []string{"10.0.0.1"}) || !slices.Equal(d.Searches, []string{"a.b"}) || !slices.Equal(d.Options, []string{"ndots:2"}) {
+	if d := got.DnsConfig; !slices.Equal(d.Servers, []string{"10.0.0.1"}) || !slices.Equal(d.Searches, []string{"a.b"}) ||
+		!slices.Equal(d.Options, []string{"ndots:2"}) {
 		t.Errorf("DNS %v", d)
 	}
 	if got := testConfig().sandbox(pod, 3, SandboxInputs{}).DnsConfig; got != nil {
@@ -69,7 +74,8 @@ func TestSandboxConfig(t *testing.T) {
 		{Protocol: runtimeapi.Protocol_SCTP, ContainerPort: 9},
 		{ContainerPort: 2, HostPort: 2},
 	}
-	if !slices.EqualFunc(got.PortMappings, want, func(a, b *runtimeapi.PortMapping) bool { return a.String() == b.String() }) {
+	if !slices.EqualFunc(got.PortMappings, want,
+		func(a, b *runtimeapi.PortMapping) bool { return a.String() == b.String() }) {
 		t.Errorf("ports %q", ports)
 	}
 	security := got.Linux.SecurityContext
@@ -80,7 +86,8 @@ func TestSandboxConfig(t *testing.T) {
 
 func TestNamespaces(t *testing.T) {
 	share := true
-	const pod, node, container = runtimeapi.NamespaceMode_POD, runtimeapi.NamespaceMode_NODE, runtimeapi.NamespaceMode_CONTAINER
+	const pod, node, container = runtimeapi.NamespaceMode_POD, runtimeapi.NamespaceMode_NODE,
+		runtimeapi.NamespaceMode_CONTAINER
 	for name, tc := range map[string]struct {
 		spec              v1.PodSpec
 		network, ipc, pid runtimeapi.NamespaceMode
@@ -129,7 +136,8 @@ func TestContainerConfig(t *testing.T) {
 	if got.Image.Image != "sha256:1" || got.Image.UserSpecifiedImage != c.Image {
 		t.Errorf("image %v", got.Image)
 	}
-	if !slices.Equal(got.Command, []string{"/bin/x"}) || !slices.Equal(got.Args, []string{"x", "$(NAME)", "$(NO)"}) || got.WorkingDir != "/work" {
+	if !slices.Equal(got.Command, []string{"/bin/x"}) || !slices.Equal(got.Args, []string{"x", "$(NAME)", "$(NO)"}) ||
+		got.WorkingDir != "/work" {
 		t.Errorf("command %q args %q in %q", got.Command, got.Args, got.WorkingDir)
 	}
 	if len(got.Envs) != 2 || got.Envs[0].Key != "NAME" || string(got.Envs[0].Value) != "x" || got.Envs[1].Key != "B" {
@@ -186,7 +194,8 @@ func TestContainerConfigIsRecovered(t *testing.T) {
 	}, true)
 	if got.Name != "a" || got.RestartCount != 2 || got.Hash != Hash(&pod.Spec.Containers[0]) ||
 		got.TerminationMessageHost != "/f" || got.TerminationMessagePath != "/dev/termination-log" ||
-		got.TerminationGracePeriod == nil || *got.TerminationGracePeriod != 30 || got.TerminationPolicy != v1.TerminationMessageReadFile {
+		got.TerminationGracePeriod == nil || *got.TerminationGracePeriod != 30 ||
+		got.TerminationPolicy != v1.TerminationMessageReadFile {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -266,10 +275,12 @@ func TestCPUsOfContainers(t *testing.T) {
 	pod := wantedPod("", []string{"own", "other"})
 	g := testConfig()
 	g.cpus = boundCPUs{}
-	for i, want := range []*runtimeapi.LinuxContainerResources{{CpusetCpus: "1-2", CpuQuota: 0}, {CpusetCpus: "0,3", CpuQuota: 200_000}} {
+	for i, want := range []*runtimeapi.LinuxContainerResources{{CpusetCpus: "1-2", CpuQuota: 0},
+		{CpusetCpus: "0,3", CpuQuota: 200_000}} {
 		c := &pod.Spec.Containers[i]
 		c.Resources = requirements("2 1Gi", "2 1Gi")
-		if got := g.containerResources(pod, c); got.CpusetCpus != want.CpusetCpus || got.CpuQuota != want.CpuQuota || got.CpuShares != 2048 {
+		if got := g.containerResources(pod, c); got.CpusetCpus != want.CpusetCpus || got.CpuQuota != want.CpuQuota ||
+			got.CpuShares != 2048 {
 			t.Errorf("%s: %v, want %v", c.Name, got, want)
 		}
 		if want.CpuQuota == 0 {

@@ -56,7 +56,8 @@ func runAs(pod *v1.Pod, c *v1.Container, image *runtimeapi.Image) (user, error) 
 func notRoot(u user, requested bool) error {
 	switch {
 	case u.name != "":
-		return fmt.Errorf("runAsNonRoot is true and the image names its user %q, which may be root under another name; set runAsUser to the number", u.name)
+		return fmt.Errorf("runAsNonRoot is true and the image names its user %q, which may be root under another name; set "+
+			"runAsUser to the number", u.name)
 	case *u.id != 0:
 		return nil
 	case requested:

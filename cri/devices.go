@@ -14,7 +14,8 @@ import (
 func deviceNodes(nodes []device.Node) []*runtimeapi.Device {
 	var list []*runtimeapi.Device
 	for _, n := range nodes {
-		list = append(list, &runtimeapi.Device{HostPath: n.HostPath, ContainerPath: n.ContainerPath, Permissions: n.Permissions})
+		list = append(list, &runtimeapi.Device{HostPath: n.HostPath, ContainerPath: n.ContainerPath,
+			Permissions: n.Permissions})
 	}
 	return list
 }
@@ -43,7 +44,8 @@ func (t *transaction) checkCDI(ctx context.Context, names []string) error {
 	}
 	if !atLeast(k.Version.Version, cdiSince[k.Name]) {
 		f := fieldSupport{since: cdiSince}
-		return fmt.Errorf("the devices of the container are CDI devices (%s), which are not supported by this runtime, %s %s; they require %s",
+		return fmt.Errorf("the devices of the container are CDI devices (%s), which are not supported by this runtime, %s "+
+			"%s; they require %s",
 			strings.Join(names, ", "), k.Name, k.Version.Version, f.needs())
 	}
 	if k.Name != containerd || atLeast(k.Version.Version, cdiAlwaysEnabled) {
@@ -54,7 +56,8 @@ func (t *transaction) checkCDI(ctx context.Context, names []string) error {
 		return fmt.Errorf("failed to determine whether the runtime injects CDI devices: %w", err)
 	}
 	if config.EnableCDI != nil && !*config.EnableCDI {
-		return fmt.Errorf(`the devices of the container are CDI devices (%s), and this runtime, %s %s, does not inject them; set enable_cdi = true in [plugins."io.containerd.grpc.v1.cri"] of its configuration, and restart it`,
+		return fmt.Errorf(
+			`the devices of the container are CDI devices (%s), and this runtime, %s %s, does not inject them; set enable_cdi = true in [plugins."io.containerd.grpc.v1.cri"] of its configuration, and restart it`,
 			strings.Join(names, ", "), k.Name, k.Version.Version)
 	}
 	return nil

@@ -20,20 +20,24 @@ func TestCDIDevicesNeedTheRuntime(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return b.syncer.Sync(t.Context(), cri.SyncRequest{Pod: p, Status: status, ResolveInputs: func(context.Context, *v1.Container, []string) (cri.Inputs, error) {
-				return cri.Inputs{CDIDevices: []string{"example.com/serial=a"}}, nil
-			}})
+			return b.syncer.Sync(t.Context(),
+				cri.SyncRequest{Pod: p, Status: status,
+					ResolveInputs: func(context.Context, *v1.Container, []string) (cri.Inputs, error) {
+						return cri.Inputs{CDIDevices: []string{"example.com/serial=a"}}, nil
+					}})
 		}
 		b.fake.SetVersion("containerd", "1.6.20~ds1", nil)
 		r := sync()
 		why := r.Waiting["a"]
-		if why.Reason != "CreateContainerConfigError" || !strings.Contains(why.Message, "example.com/serial=a") || !strings.Contains(why.Message, "containerd 1.7 or later") {
+		if why.Reason != "CreateContainerConfigError" || !strings.Contains(why.Message, "example.com/serial=a") ||
+			!strings.Contains(why.Message, "containerd 1.7 or later") {
 			t.Errorf("got %+v", r)
 		}
 		b.fake.SetVersion("containerd", "1.7.0", nil)
 		b.fake.SetConfig(`{"enableCDI": false}`)
 		b.restart() // without the back-off of the failed start
-		if why := sync().Waiting["a"]; why.Reason != "CreateContainerConfigError" || !strings.Contains(why.Message, "enable_cdi = true") {
+		if why := sync().Waiting["a"]; why.Reason != "CreateContainerConfigError" ||
+			!strings.Contains(why.Message, "enable_cdi = true") {
 			t.Errorf("got %+v without enable_cdi", why)
 		}
 		b.fake.SetConfig(`{"enableCDI": true}`)

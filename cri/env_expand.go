@@ -19,8 +19,10 @@ const (
 
 // The errors of texts that are too long.
 var (
-	ErrExpanded    = errors.New("expands to more than 128 KiB, which Linux permits for no argument and no variable; shorten it or what it refers to")
-	ErrEnvironment = errors.New("the arguments and variables of the container are longer than 2 MiB in all, with which Linux starts no process; shorten them, or mount long values as files")
+	ErrExpanded = errors.New("expands to more than 128 KiB, which Linux permits for no argument and no variable; " +
+		"shorten it or what it refers to")
+	ErrEnvironment = errors.New("the arguments and variables of the container are longer than 2 MiB in all, with which " +
+		"Linux starts no process; shorten them, or mount long values as files")
 )
 
 // Expand replaces each $(NAME) in text with the value of NAME. $$ stands for $,

@@ -54,7 +54,8 @@ func TestExpandStrictly(t *testing.T) {
 }
 
 func TestExpandAllTakesTheLastValue(t *testing.T) {
-	got, _, err := expandCommand(&v1.Container{Command: []string{"$(A)", "$(B)"}}, []EnvVar{{"A", "1"}, {"B", "2"}, {"A", "3"}})
+	got, _, err := expandCommand(&v1.Container{Command: []string{"$(A)", "$(B)"}},
+		[]EnvVar{{"A", "1"}, {"B", "2"}, {"A", "3"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,10 +82,12 @@ func TestExpandIsBounded(t *testing.T) {
 		}
 	}
 	env := []EnvVar{{"A", long["A"]}}
-	if _, _, err := expandCommand(&v1.Container{Command: []string{"x"}, Args: []string{"y", "$(A)z"}}, env); !errors.Is(err, ErrExpanded) || !strings.HasPrefix(err.Error(), "args[1] expands to") {
+	if _, _, err := expandCommand(&v1.Container{Command: []string{"x"}, Args: []string{"y", "$(A)z"}},
+		env); !errors.Is(err, ErrExpanded) || !strings.HasPrefix(err.Error(), "args[1] expands to") {
 		t.Errorf("one argument: %v", err)
 	}
-	if _, _, err := expandCommand(&v1.Container{Args: slices.Repeat([]string{"$(A)"}, 1000)}, env); !errors.Is(err, ErrEnvironment) {
+	if _, _, err := expandCommand(&v1.Container{Args: slices.Repeat([]string{"$(A)"}, 1000)}, env); !errors.Is(err,
+		ErrEnvironment) {
 		t.Errorf("all arguments: %v", err)
 	}
 }

@@ -49,6 +49,7 @@ func (v *planner) planEphemeral(a *Actions) {
 // status at the API server: its remains may be gone.
 func ranBefore(pod *v1.Pod, name string) bool {
 	return slices.ContainsFunc(pod.Status.EphemeralContainerStatuses, func(s v1.ContainerStatus) bool {
-		return s.Name == name && (s.State.Running != nil || s.State.Terminated != nil || s.LastTerminationState.Terminated != nil)
+		return s.Name == name && (s.State.Running != nil || s.State.Terminated != nil ||
+			s.LastTerminationState.Terminated != nil)
 	})
 }

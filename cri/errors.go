@@ -106,7 +106,8 @@ func (c *Client) wrapError(ctx context.Context, op operation, limit time.Duratio
 		// The runtime's own deadlines have their own messages; ours do not. The
 		// runtime also knows our deadline; if it gives up first, it resets the
 		// stream.
-		if limit > 0 && (strings.HasPrefix(st.Message(), "context deadline exceeded") || strings.HasPrefix(st.Message(), "stream terminated by RST_STREAM")) {
+		if limit > 0 && (strings.HasPrefix(st.Message(), "context deadline exceeded") ||
+			strings.HasPrefix(st.Message(), "stream terminated by RST_STREAM")) {
 			e.Detail = "container runtime at " + c.endpoint + " did not answer within " + limit.String()
 		}
 	default:

@@ -26,7 +26,8 @@ func TestCallerDeadline(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
 		late := lateContext{ctx, time.Now()}
-		err := new(Client).wrapError(late, operation{"stop container", "a"}, time.Hour, status.Error(codes.DeadlineExceeded, "context deadline exceeded"))
+		err := new(Client).wrapError(late, operation{"stop container", "a"}, time.Hour,
+			status.Error(codes.DeadlineExceeded, "context deadline exceeded"))
 		if late.Err() == nil || !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, ErrTimeout) {
 			t.Errorf("got %v, and the caller's context reports %v", err, late.Err())
 		}

@@ -23,16 +23,25 @@ func TestErrorClasses(t *testing.T) {
 		text  string
 	}{
 		{critest.Err(codes.NotFound, "gone"), cri.ErrNotFound, "failed to start container web: gone"},
-		{critest.Err(codes.Unavailable, "starting"), cri.ErrUnavailable, "failed to start container web: container runtime at unix:///run/critest.sock is not answering: starting"},
-		{critest.Err(codes.Canceled, "context canceled"), cri.ErrUnavailable, "failed to start container web: context canceled"},
-		{critest.Err(codes.DeadlineExceeded, "failed to stop: context deadline exceeded"), cri.ErrTimeout, "failed to start container web: failed to stop: context deadline exceeded"},
-		{critest.Err(codes.DeadlineExceeded, "context deadline exceeded"), cri.ErrTimeout, "failed to start container web: container runtime at unix:///run/critest.sock did not answer within 2m0s"},
-		{critest.Err(codes.Unimplemented, "unknown method"), cri.ErrUnimplemented, "failed to start container web: unknown method"},
+		{critest.Err(codes.Unavailable, "starting"), cri.ErrUnavailable,
+			"failed to start container web: container runtime at unix:///run/critest.sock is not answering: starting"},
+		{critest.Err(codes.Canceled, "context canceled"), cri.ErrUnavailable,
+			"failed to start container web: context canceled"},
+		{critest.Err(codes.DeadlineExceeded, "failed to stop: context deadline exceeded"), cri.ErrTimeout,
+			"failed to start container web: failed to stop: context deadline exceeded"},
+		{critest.Err(codes.DeadlineExceeded, "context deadline exceeded"), cri.ErrTimeout,
+			"failed to start container web: container runtime at unix:///run/critest.sock did not answer within 2m0s"},
+		{critest.Err(codes.Unimplemented, "unknown method"), cri.ErrUnimplemented,
+			"failed to start container web: unknown method"},
 		{critest.Err(codes.AlreadyExists, "there"), cri.ErrExists, "failed to start container web: there"},
-		{critest.Err(codes.Unknown, `failed to reserve container name "a": name "a" is reserved for "b"`), cri.ErrExists, `failed to start container web: failed to reserve container name "a": name "a" is reserved for "b"`},
-		{critest.Err(codes.FailedPrecondition, `name "a" is reserved for "b"`), cri.ErrExists, `failed to start container web: name "a" is reserved for "b"`},
-		{critest.Err(codes.FailedPrecondition, "container is not running"), nil, "failed to start container web: container is not running"},
-		{critest.Err(codes.Unknown, "OCI runtime create failed"), nil, "failed to start container web: OCI runtime create failed"},
+		{critest.Err(codes.Unknown, `failed to reserve container name "a": name "a" is reserved for "b"`), cri.ErrExists,
+			`failed to start container web: failed to reserve container name "a": name "a" is reserved for "b"`},
+		{critest.Err(codes.FailedPrecondition, `name "a" is reserved for "b"`), cri.ErrExists,
+			`failed to start container web: name "a" is reserved for "b"`},
+		{critest.Err(codes.FailedPrecondition, "container is not running"), nil,
+			"failed to start container web: container is not running"},
+		{critest.Err(codes.Unknown, "OCI runtime create failed"), nil,
+			"failed to start container web: OCI runtime create failed"},
 		{critest.Err(codes.Internal, "oops"), nil, "failed to start container web: oops"},
 		{critest.Err(codes.ResourceExhausted, "too large"), nil, "failed to start container web: too large"},
 	} {
@@ -88,7 +97,8 @@ func TestCallerCancels(t *testing.T) {
 
 		ctx, cancel = context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := c.StopContainer(ctx, "web", 0); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, cri.ErrTimeout) {
+		if err := c.StopContainer(ctx, "web", 0); !errors.Is(err, context.DeadlineExceeded) ||
+			!errors.Is(err, cri.ErrTimeout) {
 			t.Errorf("the caller's deadline: %v", err)
 		}
 	})
@@ -99,11 +109,14 @@ func TestCallerCancels(t *testing.T) {
 func TestCallsThatCreateOrRemoveOutliveTheirCaller(t *testing.T) {
 	for method, call := range map[string]func(context.Context, *cri.Client) error{
 		"RunPodSandbox": func(ctx context.Context, c *cri.Client) error {
-			_, err := c.RunPodSandbox(ctx, &runtimeapi.PodSandboxConfig{Metadata: &runtimeapi.PodSandboxMetadata{Name: "p", Namespace: "default", Uid: "u"}}, "")
+			_, err := c.RunPodSandbox(ctx,
+				&runtimeapi.PodSandboxConfig{Metadata: &runtimeapi.PodSandboxMetadata{Name: "p", Namespace: "default", Uid: "u"}},
+				"")
 			return err
 		},
 		"CreateContainer": func(ctx context.Context, c *cri.Client) error {
-			_, err := c.CreateContainer(ctx, "sandbox", &runtimeapi.ContainerConfig{Metadata: &runtimeapi.ContainerMetadata{Name: "web"}}, nil)
+			_, err := c.CreateContainer(ctx, "sandbox",
+				&runtimeapi.ContainerConfig{Metadata: &runtimeapi.ContainerMetadata{Name: "web"}}, nil)
 			return err
 		},
 		"StartContainer":   func(ctx context.Context, c *cri.Client) error { return c.StartContainer(ctx, "web") },

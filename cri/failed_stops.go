@@ -63,6 +63,7 @@ func (s *Syncer) abandonStop(pod *v1.Pod, observed *Pod, sandbox *Sandbox, err e
 		return false
 	}
 	s.events.Event(pod, v1.EventTypeWarning, ReasonFailedKillPod, fmt.Sprintf(
-		"error killing pod: %s; no process of the sandbox is left, the pod goes on without it; its network address may stay reserved", err))
+		"error killing pod: %s; no process of the sandbox is left, the pod goes on without it; its network address may "+
+			"stay reserved", err))
 	return true
 }

@@ -96,7 +96,8 @@ func (g *gate) admitBegins(on bool) {
 // enter waits until a call may be made. leave, which may be called more than once,
 // lets the next call in, and so does the end of hold. queued is called once if the
 // wait is long; it may be nil. The only error is the end of ctx.
-func (g *gate) enter(ctx context.Context, priority int32, stage int, hold time.Duration, queued func()) (leave func(), err error) {
+func (g *gate) enter(ctx context.Context, priority int32, stage int, hold time.Duration, queued func()) (leave func(),
+	err error) {
 	g.mu.Lock()
 	if g.begins && stage == stageBegin {
 		g.mu.Unlock()

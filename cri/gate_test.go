@@ -25,9 +25,11 @@ func TestGateOrder(t *testing.T) {
 			name     string
 			priority int32
 			stage    int
-		}{{"first", 0, stageBegin}, {"second", 0, stageBegin}, {"removal", 0, stageRemove}, {"begun", 0, stageFinish}, {"critical", 9, stageBegin}} {
+		}{{"first", 0, stageBegin}, {"second", 0, stageBegin}, {"removal", 0, stageRemove}, {"begun", 0, stageFinish},
+			{"critical", 9, stageBegin}} {
 			all.Go(func() {
-				leave, err := g.enter(t.Context(), c.priority, c.stage, time.Minute, func() { mu.Lock(); noticed = append(noticed, c.name); mu.Unlock() })
+				leave, err := g.enter(t.Context(), c.priority, c.stage, time.Minute,
+					func() { mu.Lock(); noticed = append(noticed, c.name); mu.Unlock() })
 				if err != nil {
 					t.Error(err)
 					return

@@ -63,7 +63,8 @@ func TestHashCoversInPlaceChanges(t *testing.T) {
 			t.Errorf("%s changes the hash", name)
 		}
 	}
-	if a, b := (v1.Container{}), (v1.Container{Resources: v1.ResourceRequirements{Limits: v1.ResourceList{}}}); Hash(&a) != Hash(&b) {
+	if a, b := (v1.Container{}),
+		(v1.Container{Resources: v1.ResourceRequirements{Limits: v1.ResourceList{}}}); Hash(&a) != Hash(&b) {
 		t.Error("an empty list of limits differs from none")
 	}
 }

@@ -53,7 +53,8 @@ func (t *transaction) postStart(ctx context.Context, c *v1.Container, id string)
 	if !hasPostStart(c) {
 		return nil
 	}
-	err := t.runHook(ctx, Hook{Handler: c.Lifecycle.PostStart, ContainerID: id, Name: c.Name, Ports: c.Ports, IP: t.hookIP()})
+	err := t.runHook(ctx, Hook{Handler: c.Lifecycle.PostStart, ContainerID: id, Name: c.Name, Ports: c.Ports,
+		IP: t.hookIP()})
 	switch {
 	case err == nil:
 		if t.result.PostStartDone == nil {
@@ -166,7 +167,8 @@ func (k *killContext) withHook(c *Container) *Container {
 	for _, sandbox := range k.observed.Sandboxes {
 		// The hooks of a pod that is updated in place never change, and its annotation, if it
 		// has one, is its author's.
-		if sandbox.ID == c.SandboxID && !podinfo.PolicyOf(k.pod).UpdatesInPlace && sandbox.Annotations[podinfo.AnnotationTemplate] != k.pod.Annotations[podinfo.AnnotationTemplate] {
+		if sandbox.ID == c.SandboxID && !podinfo.PolicyOf(k.pod).UpdatesInPlace &&
+			sandbox.Annotations[podinfo.AnnotationTemplate] != k.pod.Annotations[podinfo.AnnotationTemplate] {
 			return c
 		}
 	}

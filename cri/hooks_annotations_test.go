@@ -22,7 +22,8 @@ func TestHookAnnotations(t *testing.T) {
 		spec *v1.Container
 		want Container
 	}{
-		{&pod.Spec.Containers[0], Container{PreStop: pod.Spec.Containers[0].Lifecycle.PreStop, Ports: pod.Spec.Containers[0].Ports}},
+		{&pod.Spec.Containers[0], Container{PreStop: pod.Spec.Containers[0].Lifecycle.PreStop,
+			Ports: pod.Spec.Containers[0].Ports}},
 		{&pod.Spec.InitContainers[0], Container{}},
 		{&pod.Spec.InitContainers[1], Container{Sidecar: 2}},
 	} {

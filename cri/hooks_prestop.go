@@ -25,7 +25,8 @@ type preStopHook struct {
 func (s *Syncer) startPreStop(ctx context.Context, k *killContext, c *Container) *preStopHook {
 	h := &preStopHook{begun: time.Now(), result: make(chan error, 1)}
 	h.failed = func(what string) {
-		s.events.Event(k.pod, v1.EventTypeWarning, reasonFailedPreStop, fmt.Sprintf("PreStopHook failed: %s (container %s)", what, c.Name))
+		s.events.Event(k.pod, v1.EventTypeWarning, reasonFailedPreStop,
+			fmt.Sprintf("PreStopHook failed: %s (container %s)", what, c.Name))
 	}
 	ctx, h.cancel = context.WithCancel(ctx)
 	hook := Hook{Handler: c.PreStop, ContainerID: c.ID, Name: c.Name, Ports: c.Ports, IP: k.hookIP(c)}

@@ -81,18 +81,19 @@ func (b *syncerHarness) startedAt(name string) time.Time {
 
 // Each container is started when the previous container's hook has returned.
 func TestPostStartComesBeforeTheNext(t *testing.T) {
-	withTestbed(t, hooked(pod(v1.RestartPolicyAlways, []string{"a", "b"}), nap(3), nil), func(t *testing.T, b *syncerHarness) {
-		b.settle()
-		b.hooks.did(t, "a sleep", "b sleep")
-		if gap := b.startedAt("b").Sub(b.startedAt("a")); gap < 3*time.Second-time.Millisecond {
-			t.Errorf("b started %s after a", gap)
-		}
-		if got := b.hooks.ips[0]; got == "" || got != b.observe().IPs[0] {
-			t.Errorf("the hook was run against %q", got)
-		}
-		b.settle()
-		b.hooks.did(t)
-	})
+	withTestbed(t, hooked(pod(v1.RestartPolicyAlways, []string{"a", "b"}), nap(3), nil),
+		func(t *testing.T, b *syncerHarness) {
+			b.settle()
+			b.hooks.did(t, "a sleep", "b sleep")
+			if gap := b.startedAt("b").Sub(b.startedAt("a")); gap < 3*time.Second-time.Millisecond {
+				t.Errorf("b started %s after a", gap)
+			}
+			if got := b.hooks.ips[0]; got == "" || got != b.observe().IPs[0] {
+				t.Errorf("the hook was run against %q", got)
+			}
+			b.settle()
+			b.hooks.did(t)
+		})
 }
 
 func TestPostStartOnTheHostsNetwork(t *testing.T) {
@@ -114,10 +115,12 @@ func TestPostStartFails(t *testing.T) {
 	p.Spec.Containers[1].Lifecycle = nil
 	withTestbed(t, p, func(t *testing.T, b *syncerHarness) {
 		r := b.sync()
-		if why := r.Waiting["a"]; why.Reason != "PostStartHookError" || !strings.Contains(why.Message, "connection refused") || r.Err == nil {
+		if why := r.Waiting["a"]; why.Reason != "PostStartHookError" ||
+			!strings.Contains(why.Message, "connection refused") || r.Err == nil {
 			t.Errorf("got %+v", r)
 		}
-		if !b.events.has("FailedPostStartHook: PostStartHook failed: connection refused (container a)") || !b.events.has("Killing: Stopping container a: postStart hook failed") {
+		if !b.events.has("FailedPostStartHook: PostStartHook failed: connection refused (container a)") ||
+			!b.events.has("Killing: Stopping container a: postStart hook failed") {
 			t.Errorf("events %q", b.events.list)
 		}
 		b.hooks.did(t, "a fails", "a sleep")
@@ -134,22 +137,23 @@ func TestPostStartFails(t *testing.T) {
 // Cancelling a sync cancels the hook, and the next sync runs it again.
 func TestPostStartIsPerformedAgain(t *testing.T) {
 	for _, restarted := range []bool{false, true} {
-		withTestbed(t, hooked(pod(v1.RestartPolicyAlways, []string{"a", "b"}), nap(10), nil), func(t *testing.T, b *syncerHarness) {
-			b.status = b.observe()
-			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-			defer cancel()
-			if r := b.syncIn(ctx); r.Err == nil || len(r.PostStartDone) > 0 {
-				t.Fatalf("got %+v", r)
-			}
-			b.runs("a")
-			if restarted {
-				b.restart()
-			}
-			b.settle()
-			b.hooks.did(t, "a sleep broken off", "a sleep", "b sleep")
-			b.runs("a", "b")
-			b.fresh("a", "b")
-		})
+		withTestbed(t, hooked(pod(v1.RestartPolicyAlways, []string{"a", "b"}), nap(10), nil),
+			func(t *testing.T, b *syncerHarness) {
+				b.status = b.observe()
+				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+				defer cancel()
+				if r := b.syncIn(ctx); r.Err == nil || len(r.PostStartDone) > 0 {
+					t.Fatalf("got %+v", r)
+				}
+				b.runs("a")
+				if restarted {
+					b.restart()
+				}
+				b.settle()
+				b.hooks.did(t, "a sleep broken off", "a sleep", "b sleep")
+				b.runs("a", "b")
+				b.fresh("a", "b")
+			})
 	}
 }
 
@@ -177,30 +181,33 @@ func TestPreStopIsWithinTheGrace(t *testing.T) {
 	}{
 		"short":           {nap(3), 10, 3 * time.Second, "[a sleep]", "", false},
 		"time subtracted": {nap(3), 10, 10 * time.Second, "[a sleep]", "", true},
-		"too long":        {nap(30), 10, 12 * time.Second, "[a sleep broken off]", "FailedPreStopHook: PreStopHook failed: it did not finish within the grace period, 10s (container a)", true},
-		"grace and more":  {nap(11), 10, 12 * time.Second, "[a sleep]", "", true},
-		"fails":           {failing(), 10, 0, "[a fails]", "FailedPreStopHook: PreStopHook failed: connection refused (container a)", false},
-		"no grace":        {nap(3), 0, 2 * time.Second, "[]", "", true},
+		"too long": {nap(30), 10, 12 * time.Second, "[a sleep broken off]",
+			"FailedPreStopHook: PreStopHook failed: it did not finish within the grace period, 10s (container a)", true},
+		"grace and more": {nap(11), 10, 12 * time.Second, "[a sleep]", "", true},
+		"fails": {failing(), 10, 0, "[a fails]",
+			"FailedPreStopHook: PreStopHook failed: connection refused (container a)", false},
+		"no grace": {nap(3), 0, 2 * time.Second, "[]", "", true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			withTestbed(t, hooked(pod(v1.RestartPolicyAlways, []string{"a"}), nil, c.preStop), func(t *testing.T, b *syncerHarness) {
-				b.settle()
-				b.fake.Behave("a", critest.Behaviour{IgnoreTerm: c.ignoresAsked})
-				b.restart()
-				begun := time.Now()
-				if err := b.kill(c.grace); err != nil {
-					t.Fatal(err)
-				}
-				if took := time.Since(begun); took < c.took || took > c.took+time.Second {
-					t.Errorf("took %s, want %s", took, c.took)
-				}
-				if got := fmt.Sprint(b.hooks.list); got != c.performed {
-					t.Errorf("performed %s, want %s", got, c.performed)
-				}
-				if got := b.events.has("FailedPreStopHook"); got != (c.event != "") || !b.events.has(c.event) {
-					t.Errorf("events %q", b.events.list)
-				}
-			})
+			withTestbed(t, hooked(pod(v1.RestartPolicyAlways, []string{"a"}), nil, c.preStop),
+				func(t *testing.T, b *syncerHarness) {
+					b.settle()
+					b.fake.Behave("a", critest.Behaviour{IgnoreTerm: c.ignoresAsked})
+					b.restart()
+					begun := time.Now()
+					if err := b.kill(c.grace); err != nil {
+						t.Fatal(err)
+					}
+					if took := time.Since(begun); took < c.took || took > c.took+time.Second {
+						t.Errorf("took %s, want %s", took, c.took)
+					}
+					if got := fmt.Sprint(b.hooks.list); got != c.performed {
+						t.Errorf("performed %s, want %s", got, c.performed)
+					}
+					if got := b.events.has("FailedPreStopHook"); got != (c.event != "") || !b.events.has(c.event) {
+						t.Errorf("events %q", b.events.list)
+					}
+				})
 		})
 	}
 }
@@ -214,7 +221,9 @@ func TestPreStopBeforeARestart(t *testing.T) {
 		a, _ := b.fake.Newest("a")
 		begun := time.Now()
 		b.status = b.observe()
-		r := b.syncer.Sync(t.Context(), cri.SyncRequest{Pod: b.pod, Status: b.status, ResolveInputs: b.inputs, FailedProbes: map[string]cri.KillReason{a.ID: cri.KillLiveness}})
+		r := b.syncer.Sync(t.Context(),
+			cri.SyncRequest{Pod: b.pod, Status: b.status, ResolveInputs: b.inputs,
+				FailedProbes: map[string]cri.KillReason{a.ID: cri.KillLiveness}})
 		if took := time.Since(begun); r.Err != nil || took < 5*time.Second || took > 6*time.Second {
 			t.Errorf("took %s, %v", took, r.Err)
 		}
@@ -237,24 +246,25 @@ func TestKillIsShortened(t *testing.T) {
 		"unchanged grace": {3, 60, 60 * time.Second, []string{"a sleep"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			withTestbed(t, hooked(pod(v1.RestartPolicyAlways, []string{"a"}), nil, nap(c.preStop)), func(t *testing.T, b *syncerHarness) {
-				b.settle()
-				b.fake.Behave("a", critest.Behaviour{IgnoreTerm: true})
-				begun := time.Now()
-				ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
-				defer cancel()
-				err := b.syncer.Kill(ctx, cri.KillRequest{Pod: b.pod, Observed: b.observe().Pod(), Grace: 60})
-				if !errors.Is(err, context.DeadlineExceeded) || b.fake.Ready() != 1 {
-					t.Fatalf("got %v", err)
-				}
-				if err := b.kill(c.shorter); err != nil {
-					t.Fatal(err)
-				}
-				if took := time.Since(begun); took < c.took || took > c.took+time.Second {
-					t.Errorf("took %s, want %s", took, c.took)
-				}
-				b.hooks.did(t, c.performed...)
-			})
+			withTestbed(t, hooked(pod(v1.RestartPolicyAlways, []string{"a"}), nil, nap(c.preStop)),
+				func(t *testing.T, b *syncerHarness) {
+					b.settle()
+					b.fake.Behave("a", critest.Behaviour{IgnoreTerm: true})
+					begun := time.Now()
+					ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
+					defer cancel()
+					err := b.syncer.Kill(ctx, cri.KillRequest{Pod: b.pod, Observed: b.observe().Pod(), Grace: 60})
+					if !errors.Is(err, context.DeadlineExceeded) || b.fake.Ready() != 1 {
+						t.Fatalf("got %v", err)
+					}
+					if err := b.kill(c.shorter); err != nil {
+						t.Fatal(err)
+					}
+					if took := time.Since(begun); took < c.took || took > c.took+time.Second {
+						t.Errorf("took %s, want %s", took, c.took)
+					}
+					b.hooks.did(t, c.performed...)
+				})
 		})
 	}
 }

@@ -85,7 +85,8 @@ func newImageManager(c ImageConfig, events Recorder) *imageManager {
 //
 // An image that an archive contains is never pulled while that archive can be loaded: with
 // the policy Always the archive takes the place of the registry.
-func (m *imageManager) ensure(ctx context.Context, pod *v1.Pod, requested string, policy v1.PullPolicy, credentials PullCredentials) (string, error) {
+func (m *imageManager) ensure(ctx context.Context, pod *v1.Pod, requested string, policy v1.PullPolicy,
+	credentials PullCredentials) (string, error) {
 	for {
 		ref, err := m.ensureOnce(ctx, pod, requested, policy, credentials)
 		if err == nil || !errors.Is(err, errArchived) {
@@ -94,7 +95,8 @@ func (m *imageManager) ensure(ctx context.Context, pod *v1.Pod, requested string
 	}
 }
 
-func (m *imageManager) ensureOnce(ctx context.Context, pod *v1.Pod, requested string, policy v1.PullPolicy, credentials PullCredentials) (string, error) {
+func (m *imageManager) ensureOnce(ctx context.Context, pod *v1.Pod, requested string, policy v1.PullPolicy,
+	credentials PullCredentials) (string, error) {
 	image, err := imageName(requested)
 	if err != nil {
 		m.events.Event(pod, v1.EventTypeWarning, "InspectFailed", err.Error())
@@ -120,12 +122,14 @@ func (m *imageManager) ensureOnce(ctx context.Context, pod *v1.Pod, requested st
 		e.Present = known(present != nil)
 		if present != nil && m.access.allowed(ctx, pod, requested, present, credentials, &e) {
 			m.forget(pod.UID, image)
-			m.events.Event(pod, v1.EventTypeNormal, "Pulled", fmt.Sprintf("Container image %q already present on machine", requested))
+			m.events.Event(pod, v1.EventTypeNormal, "Pulled",
+				fmt.Sprintf("Container image %q already present on machine", requested))
 			return present.Id, nil
 		}
 	}
 	if policy == v1.PullAlways && present != nil && m.takePrepared(pod.UID, image, present.Id) {
-		m.events.Event(pod, v1.EventTypeNormal, "Pulled", fmt.Sprintf("Container image %q was pulled before the pod was replaced", requested))
+		m.events.Event(pod, v1.EventTypeNormal, "Pulled",
+			fmt.Sprintf("Container image %q was pulled before the pod was replaced", requested))
 		return present.Id, nil
 	}
 	if policy == v1.PullNever {
@@ -154,7 +158,8 @@ type imageRequest struct {
 }
 
 // pull pulls an image unless it is in back-off.
-func (m *imageManager) pull(ctx context.Context, pod *v1.Pod, need imageRequest, credentials PullCredentials) (string, error) {
+func (m *imageManager) pull(ctx context.Context, pod *v1.Pod, need imageRequest, credentials PullCredentials) (string,
+	error) {
 	requested, image := need.requested, need.image
 	if left, failed := m.wait(pod.UID, image, credentials.Revision); left > 0 {
 		message := fmt.Sprintf("Back-off pulling image %q", requested)
@@ -170,7 +175,8 @@ func (m *imageManager) pull(ctx context.Context, pod *v1.Pod, need imageRequest,
 		pulling, end = m.untilArchived(ctx, image)
 	}
 	defer end()
-	f, err := m.pulls.request(pulling, pullRequest{image: image, credentials: list, unqueued: need.present, mustRecord: verifies(pod)})
+	f, err := m.pulls.request(pulling,
+		pullRequest{image: image, credentials: list, unqueued: need.present, mustRecord: verifies(pod)})
 	switch {
 	case ctx.Err() != nil:
 		// No pod waits for it any more; that is no failure of the image.
@@ -182,17 +188,20 @@ func (m *imageManager) pull(ctx context.Context, pod *v1.Pod, need imageRequest,
 			err = &pullError{text: detail(err) + need.note}
 		}
 		if lookupErr != nil {
-			err = &pullError{text: detail(err) + "; credential lookup failed: " + strings.ReplaceAll(lookupErr.Error(), "\n", "; ")}
+			err = &pullError{text: detail(err) + "; credential lookup failed: " +
+				strings.ReplaceAll(lookupErr.Error(), "\n", "; ")}
 		}
 		delay := m.failed(pod.UID, image, imageFailure{err: err, revision: credentials.Revision})
 		message := fmt.Sprintf("Failed to pull image %q: %s", requested, detail(err))
 		m.events.Event(pod, v1.EventTypeWarning, "Failed", message)
-		return "", &waitError{Waiting: Waiting{reasonErrImagePull, message}, cause: err, retryAfter: min(delay, imageErrorShown)}
+		return "", &waitError{Waiting: Waiting{reasonErrImagePull, message}, cause: err,
+			retryAfter: min(delay, imageErrorShown)}
 	}
 	m.forget(pod.UID, image)
 	waited := time.Since(start)
-	m.events.Event(pod, v1.EventTypeNormal, "Pulled", fmt.Sprintf("Successfully pulled image %q in %s (%s including waiting)",
-		requested, f.took.Round(time.Millisecond), waited.Round(time.Millisecond)))
+	m.events.Event(pod, v1.EventTypeNormal, "Pulled",
+		fmt.Sprintf("Successfully pulled image %q in %s (%s including waiting)",
+			requested, f.took.Round(time.Millisecond), waited.Round(time.Millisecond)))
 	return f.ref, nil
 }
 

@@ -49,10 +49,12 @@ type imageAccess struct {
 func verifies(pod *v1.Pod) bool { return podinfo.PolicyOf(pod).VerifiesImages }
 
 // allowed reports whether a pod may use an image that is present, without a pull.
-func (a imageAccess) allowed(ctx context.Context, pod *v1.Pod, requested string, present *runtimeapi.Image, credentials PullCredentials, e *EnsuredImage) bool {
+func (a imageAccess) allowed(ctx context.Context, pod *v1.Pod, requested string, present *runtimeapi.Image,
+	credentials PullCredentials, e *EnsuredImage) bool {
 	ok := true
 	if verifies(pod) {
-		verdict := a.records.Check(ctx, a.policy, requested, present, func() []pullrecords.Credential { return credentials.recorded(requested) })
+		verdict := a.records.Check(ctx, a.policy, requested, present,
+			func() []pullrecords.Credential { return credentials.recorded(requested) })
 		e.Checked, ok = string(verdict), verdict.Allowed()
 	}
 	e.PullRequired = known(!ok)

@@ -30,20 +30,23 @@ type tenantsHarness struct {
 
 func newTenantsHarness(dir, mode string) *tenantsHarness {
 	h := &tenantsHarness{registry: newRegistry(), events: &eventLog{}}
-	h.imageManager = newImageManager(ImageConfig{Runtime: h.registry, Policy: imagepolicy.Policy{Mode: mode}, Records: pullrecords.Open(pullrecords.Config{Dir: dir, Images: h.registry}), Ensured: func(e EnsuredImage) {
-		text := func(b *bool) string {
-			if b == nil {
-				return "unknown"
+	h.imageManager = newImageManager(ImageConfig{Runtime: h.registry, Policy: imagepolicy.Policy{Mode: mode},
+		Records: pullrecords.Open(pullrecords.Config{Dir: dir, Images: h.registry}), Ensured: func(e EnsuredImage) {
+			text := func(b *bool) string {
+				if b == nil {
+					return "unknown"
+				}
+				return fmt.Sprint(*b)
 			}
-			return fmt.Sprint(*b)
-		}
-		h.ensured = append(h.ensured, fmt.Sprintf("%s present %s pull %s %s", e.Policy, text(e.Present), text(e.PullRequired), e.Checked))
-	}}, h.events)
+			h.ensured = append(h.ensured, fmt.Sprintf("%s present %s pull %s %s", e.Policy, text(e.Present),
+				text(e.PullRequired), e.Checked))
+		}}, h.events)
 	return h
 }
 
 // run ensures an image for a pod of a source with the logins of a tenant's Secret.
-func (h *tenantsHarness) run(source podinfo.Source, tenant, image string, policy v1.PullPolicy, users ...string) *waiter {
+func (h *tenantsHarness) run(source podinfo.Source, tenant, image string, policy v1.PullPolicy,
+	users ...string) *waiter {
 	var logins []Credential
 	for _, u := range users {
 		logins = append(logins, Credential{
@@ -101,7 +104,8 @@ func TestImageOfAnotherTenant(t *testing.T) {
 			t.Errorf("%d pulls", got-pulls)
 		}
 		h.registry.answer(image+" as b", errors.New("401 Unauthorized"))
-		if w := h.run(podinfo.SourceAPI, "b", image, v1.PullIfNotPresent, "b"); w.waiting().Reason != "ErrImagePull" || !strings.Contains(w.waiting().Message, "401") {
+		if w := h.run(podinfo.SourceAPI, "b", image, v1.PullIfNotPresent, "b"); w.waiting().Reason != "ErrImagePull" ||
+			!strings.Contains(w.waiting().Message, "401") {
 			t.Errorf("a wrong login: %v", w.err)
 		}
 		if w := h.run(podinfo.SourceAPI, "b", image, v1.PullIfNotPresent, "b"); w.waiting().Reason != "ImagePullBackOff" {
@@ -130,7 +134,8 @@ func TestImageOfAnotherTenant(t *testing.T) {
 
 // Static pods start with what is on the disk under each policy, without a registry.
 func TestStaticPodsAreNotVerified(t *testing.T) {
-	for _, mode := range []string{"", imagepolicy.NeverVerify, imagepolicy.NeverVerifyPreloaded, imagepolicy.NeverVerifyAllowlisted, imagepolicy.AlwaysVerify} {
+	for _, mode := range []string{"", imagepolicy.NeverVerify, imagepolicy.NeverVerifyPreloaded,
+		imagepolicy.NeverVerifyAllowlisted, imagepolicy.AlwaysVerify} {
 		for _, source := range []podinfo.Source{podinfo.SourceFile, podinfo.SourceHTTP} {
 			dir := t.TempDir()
 			synctest.Test(t, func(t *testing.T) {
@@ -157,7 +162,8 @@ func TestPullThatCannotBeRecorded(t *testing.T) {
 		if w := h.run(podinfo.SourceFile, "static", "web:1", v1.PullIfNotPresent); w.ref != "pulled-web:1" {
 			t.Errorf("a static pod: %v", w.err)
 		}
-		if w := h.run(podinfo.SourceAPI, "a", "web:2", v1.PullIfNotPresent); w.waiting().Reason != "ErrImagePull" || !strings.Contains(w.waiting().Message, "failed to record image pull intent") {
+		if w := h.run(podinfo.SourceAPI, "a", "web:2", v1.PullIfNotPresent); w.waiting().Reason != "ErrImagePull" ||
+			!strings.Contains(w.waiting().Message, "failed to record image pull intent") {
 			t.Errorf("a pod of the cluster: %v", w.err)
 		}
 		if got := h.registry.pulls(); !slices.Equal(got, []string{"web:1"}) {

@@ -56,15 +56,20 @@ func TestImagesOfArchivesAreNotPulled(t *testing.T) {
 		policy  v1.PullPolicy
 		want    string // ID, reason, or "pulls"
 	}{
-		"loading":                       {ArchivedImage{Archive: "/a.tar", Loading: true}, false, v1.PullIfNotPresent, "ImageArchiveLoading"},
-		"loading, Always":               {ArchivedImage{Archive: "/a.tar", Loading: true}, false, v1.PullAlways, "ImageArchiveLoading"},
-		"loading, Never":                {ArchivedImage{Archive: "/a.tar", Loading: true}, false, v1.PullNever, "ErrImageNeverPull"},
-		"a newer one is loading":        {ArchivedImage{Archive: "/a.tar", Loading: true}, true, v1.PullIfNotPresent, "id-of-" + image},
-		"a newer one is loading,Always": {ArchivedImage{Archive: "/a.tar", Loading: true}, true, v1.PullAlways, "ImageArchiveLoading"},
-		"loaded":                        {ArchivedImage{Archive: "/a.tar"}, true, v1.PullIfNotPresent, "id-of-" + image},
-		"loaded, Always":                {ArchivedImage{Archive: "/a.tar"}, true, v1.PullAlways, "id-of-" + image},
-		"failed":                        {ArchivedImage{Archive: "/a.tar", Fault: "it is empty"}, false, v1.PullIfNotPresent, "pulls"},
-		"failed, Always":                {ArchivedImage{Archive: "/a.tar", Fault: "it is empty"}, true, v1.PullAlways, "pulls"},
+		"loading": {ArchivedImage{Archive: "/a.tar", Loading: true}, false, v1.PullIfNotPresent,
+			"ImageArchiveLoading"},
+		"loading, Always": {ArchivedImage{Archive: "/a.tar", Loading: true}, false, v1.PullAlways,
+			"ImageArchiveLoading"},
+		"loading, Never": {ArchivedImage{Archive: "/a.tar", Loading: true}, false, v1.PullNever,
+			"ErrImageNeverPull"},
+		"a newer one is loading": {ArchivedImage{Archive: "/a.tar", Loading: true}, true, v1.PullIfNotPresent,
+			"id-of-" + image},
+		"a newer one is loading,Always": {ArchivedImage{Archive: "/a.tar", Loading: true}, true, v1.PullAlways,
+			"ImageArchiveLoading"},
+		"loaded":         {ArchivedImage{Archive: "/a.tar"}, true, v1.PullIfNotPresent, "id-of-" + image},
+		"loaded, Always": {ArchivedImage{Archive: "/a.tar"}, true, v1.PullAlways, "id-of-" + image},
+		"failed":         {ArchivedImage{Archive: "/a.tar", Fault: "it is empty"}, false, v1.PullIfNotPresent, "pulls"},
+		"failed, Always": {ArchivedImage{Archive: "/a.tar", Fault: "it is empty"}, true, v1.PullAlways, "pulls"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -80,7 +85,8 @@ func TestImagesOfArchivesAreNotPulled(t *testing.T) {
 					}
 					r.answer(image, errors.New("no route to host"))
 					synctest.Wait()
-					if w.err == nil || !strings.Contains(w.err.Error(), "no route to host; image archive /a.tar contains it, but: it is empty") {
+					if w.err == nil || !strings.Contains(w.err.Error(),
+						"no route to host; image archive /a.tar contains it, but: it is empty") {
 						t.Errorf("the error is %v", w.err)
 					}
 					return

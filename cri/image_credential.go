@@ -37,7 +37,8 @@ func (c Credential) GoString() string { return c.Origin }
 func (c Credential) LogValue() slog.Value { return slog.StringValue(c.Origin) }
 
 func (c Credential) auth() *runtimeapi.AuthConfig {
-	return &runtimeapi.AuthConfig{Username: c.Username, Password: c.Password, IdentityToken: c.IdentityToken, RegistryToken: c.RegistryToken}
+	return &runtimeapi.AuthConfig{Username: c.Username, Password: c.Password, IdentityToken: c.IdentityToken,
+		RegistryToken: c.RegistryToken}
 }
 
 // redact removes the secrets of the credential from a text.
@@ -153,7 +154,8 @@ func (p recordedPulls) pull(ctx context.Context, image string, list []Credential
 
 // pullWith tries each credential in order until one pull succeeds, as the kubelet
 // does; without any it does not log in. It returns the credential that was accepted.
-func pullWith(ctx context.Context, service ImageRuntime, image string, list []Credential) (ref string, used Credential, err error) {
+func pullWith(ctx context.Context, service ImageRuntime, image string, list []Credential) (ref string, used Credential,
+	err error) {
 	if len(list) == 0 {
 		ref, err = service.PullImage(ctx, image, nil)
 		return ref, Credential{}, err

@@ -55,7 +55,9 @@ func TestFailedCredentialsAreReported(t *testing.T) {
 		if got := w.waiting(); got != (Waiting{"ErrImagePull", want}) {
 			t.Errorf("got %+v", got)
 		}
-		if w = m.askWith("u", "web:1", v1.PullIfNotPresent, loginsOf("", nil, "a")); w.waiting().Reason != "ImagePullBackOff" || !strings.Contains(w.waiting().Message, "403 Forbidden") {
+		if w = m.askWith("u", "web:1", v1.PullIfNotPresent,
+			loginsOf("", nil, "a")); w.waiting().Reason != "ImagePullBackOff" ||
+			!strings.Contains(w.waiting().Message, "403 Forbidden") {
 			t.Errorf("got %+v", w.waiting())
 		}
 		all := fmt.Sprint(events.list, w.err)

@@ -12,7 +12,8 @@ import (
 func imageName(image string) (string, error) {
 	named, err := reference.ParseNormalizedNamed(image)
 	if err != nil {
-		return "", fmt.Errorf("image %q is not a valid reference (%w): write it as HOST/REPOSITORY:TAG, in lower case except for the tag", image, err)
+		return "", fmt.Errorf("image %q is not a valid reference (%w): write it as HOST/REPOSITORY:TAG, in lower case "+
+			"except for the tag", image, err)
 	}
 	if reference.IsNameOnly(named) {
 		return image + ":latest", nil

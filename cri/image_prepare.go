@@ -30,7 +30,8 @@ type preparedImage struct {
 // all at the same time. It returns nil if the start can use all of them without
 // waiting, or why it could not, and when to try again: zero if that is not known. waiting is called before a pull,
 // with what the pod waits for.
-func (s *Syncer) PrepareImages(ctx context.Context, pod *v1.Pod, credentials PullCredentials, waiting func(Waiting)) (*Waiting, time.Duration) {
+func (s *Syncer) PrepareImages(ctx context.Context, pod *v1.Pod, credentials PullCredentials,
+	waiting func(Waiting)) (*Waiting, time.Duration) {
 	starts := map[imageKey]int{}
 	var keys []imageKey
 	add := func(key imageKey) {
@@ -76,14 +77,16 @@ func (s *Syncer) PrepareImages(ctx context.Context, pod *v1.Pod, credentials Pul
 }
 
 // prepare makes an image present. It reports nothing about one that is.
-func (m *imageManager) prepare(ctx context.Context, pod *v1.Pod, key imageKey, starts int, credentials PullCredentials, waiting func(Waiting)) error {
+func (m *imageManager) prepare(ctx context.Context, pod *v1.Pod, key imageKey, starts int, credentials PullCredentials,
+	waiting func(Waiting)) error {
 	image, err := imageName(key.image)
 	if err != nil {
 		return &waitError{Waiting: Waiting{reasonInvalidImageName, err.Error()}, cause: err}
 	}
 	present, err := m.service.ImageStatus(ctx, image)
 	if err != nil {
-		return &waitError{Waiting: Waiting{reasonImageInspect, fmt.Sprintf("Failed to inspect image %q: %s", key.image, detail(err))}, cause: err}
+		return &waitError{Waiting: Waiting{reasonImageInspect,
+			fmt.Sprintf("Failed to inspect image %q: %s", key.image, detail(err))}, cause: err}
 	}
 	if key.policy != v1.PullAlways && present != nil {
 		return nil

@@ -11,7 +11,8 @@ import (
 // PullImage pulls an image for no pod, immediately and without back-off, and
 // returns its full name and the runtime's ID of it. An error contains no secrets
 // of the credentials. The pull is recorded; records may be nil.
-func PullImage(ctx context.Context, service ImageRuntime, records *pullrecords.Records, requested string, credentials PullCredentials) (name, id string, err error) {
+func PullImage(ctx context.Context, service ImageRuntime, records *pullrecords.Records, requested string,
+	credentials PullCredentials) (name, id string, err error) {
 	name, err = imageName(requested)
 	if err != nil {
 		return "", "", &NameError{err}
@@ -22,7 +23,8 @@ func PullImage(ctx context.Context, service ImageRuntime, records *pullrecords.R
 	case ctx.Err() != nil:
 		return name, "", context.Cause(ctx)
 	case err != nil && lookupErr != nil:
-		return name, "", fmt.Errorf("failed to pull image %q: %s; credential lookup failed: %s", requested, detail(err), strings.ReplaceAll(lookupErr.Error(), "\n", "; "))
+		return name, "", fmt.Errorf("failed to pull image %q: %s; credential lookup failed: %s", requested, detail(err),
+			strings.ReplaceAll(lookupErr.Error(), "\n", "; "))
 	case err != nil:
 		return name, "", fmt.Errorf("failed to pull image %q: %s", requested, detail(err))
 	}

@@ -21,7 +21,8 @@ func TestPullImage(t *testing.T) {
 		t.Errorf("got %v\nwant %s", err, want)
 	}
 	var bad *NameError
-	if _, _, err = PullImage(t.Context(), r, nil, "Web:1", PullCredentials{}); !errors.As(err, &bad) || !strings.Contains(err.Error(), "not a valid reference") {
+	if _, _, err = PullImage(t.Context(), r, nil, "Web:1", PullCredentials{}); !errors.As(err, &bad) ||
+		!strings.Contains(err.Error(), "not a valid reference") {
 		t.Errorf("an invalid name: %v", err)
 	}
 }

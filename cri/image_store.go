@@ -23,7 +23,8 @@ type StoredImage struct {
 }
 
 func storedImage(i *runtimeapi.Image) StoredImage {
-	return StoredImage{ID: i.GetId(), Tags: i.GetRepoTags(), Digests: i.GetRepoDigests(), Size: i.GetSize(), Pinned: i.GetPinned()}
+	return StoredImage{ID: i.GetId(), Tags: i.GetRepoTags(), Digests: i.GetRepoDigests(), Size: i.GetSize(),
+		Pinned: i.GetPinned()}
 }
 
 // StoredImages returns all images of the runtime, whichever client pulled them.

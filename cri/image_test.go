@@ -154,15 +154,22 @@ func TestImagePolicies(t *testing.T) {
 		reason  string
 		events  []string
 	}{
-		{name: "IfNotPresent, there", policy: v1.PullIfNotPresent, present: true, ref: "id-of-web:1", events: []string{"Pulled"}},
-		{name: "IfNotPresent, not there", policy: v1.PullIfNotPresent, ref: "pulled-web:1", events: []string{"Pulling", "Pulled"}},
-		{name: "Always, there", policy: v1.PullAlways, present: true, ref: "pulled-web:1", events: []string{"Pulling", "Pulled"}},
+		{name: "IfNotPresent, there", policy: v1.PullIfNotPresent, present: true, ref: "id-of-web:1",
+			events: []string{"Pulled"}},
+		{name: "IfNotPresent, not there", policy: v1.PullIfNotPresent, ref: "pulled-web:1",
+			events: []string{"Pulling", "Pulled"}},
+		{name: "Always, there", policy: v1.PullAlways, present: true, ref: "pulled-web:1",
+			events: []string{"Pulling", "Pulled"}},
 		{name: "Never, there", policy: v1.PullNever, present: true, ref: "id-of-web:1", events: []string{"Pulled"}},
 		{name: "Never, not there", policy: v1.PullNever, reason: "ErrImageNeverPull", events: []string{"ErrImageNeverPull"}},
-		{name: "pull fails", policy: v1.PullIfNotPresent, pull: errors.New("no route"), reason: "ErrImagePull", events: []string{"Pulling", "Failed"}},
-		{name: "inspect fails", policy: v1.PullIfNotPresent, inspect: errors.New("broken"), reason: "ImageInspectError", events: []string{"InspectFailed"}},
-		{name: "inspect fails, Always ignores it", policy: v1.PullAlways, inspect: errors.New("broken"), ref: "pulled-web:1", events: []string{"Pulling", "Pulled"}},
-		{name: "bad name", image: "WEB:1", policy: v1.PullIfNotPresent, reason: "InvalidImageName", events: []string{"InspectFailed"}},
+		{name: "pull fails", policy: v1.PullIfNotPresent, pull: errors.New("no route"), reason: "ErrImagePull",
+			events: []string{"Pulling", "Failed"}},
+		{name: "inspect fails", policy: v1.PullIfNotPresent, inspect: errors.New("broken"), reason: "ImageInspectError",
+			events: []string{"InspectFailed"}},
+		{name: "inspect fails, Always ignores it", policy: v1.PullAlways, inspect: errors.New("broken"), ref: "pulled-web:1",
+			events: []string{"Pulling", "Pulled"}},
+		{name: "bad name", image: "WEB:1", policy: v1.PullIfNotPresent, reason: "InvalidImageName",
+			events: []string{"InspectFailed"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

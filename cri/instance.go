@@ -16,7 +16,8 @@ const maxLinks = 40
 // daemon whose root directory was wiped still recognises its pods, and another
 // spelling of the same directory is the same instance.
 func Instance(machineID, rootDir string) string {
-	sum := sha256.Sum256([]byte("podstead.io/instance\x00" + strings.ToLower(strings.TrimSpace(machineID)) + "\x00" + realPath(rootDir)))
+	sum := sha256.Sum256([]byte("podstead.io/instance\x00" + strings.ToLower(strings.TrimSpace(machineID)) + "\x00" +
+		realPath(rootDir)))
 	return hex.EncodeToString(sum[:8])
 }
 

@@ -28,7 +28,8 @@ func TestInstance(t *testing.T) {
 		t.Fatal(err)
 	}
 	for link, target := range map[string]string{
-		"abs": filepath.Join(dir, "data"), "rel": "data", "whole": "data/podstead", "up": "data/../data", "chain": "abs/podstead", "loop": "loop",
+		"abs": filepath.Join(dir, "data"), "rel": "data", "whole": "data/podstead", "up": "data/../data",
+		"chain": "abs/podstead", "loop": "loop",
 	} {
 		if err := os.Symlink(target, filepath.Join(dir, link)); err != nil {
 			t.Fatal(err)

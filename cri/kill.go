@@ -51,7 +51,8 @@ type KillRequest struct {
 func (s *Syncer) Kill(ctx context.Context, r KillRequest) error {
 	pod := r.Pod
 	if pod == nil {
-		pod = &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: r.Observed.Name, Namespace: r.Observed.Namespace, UID: r.Observed.UID}}
+		pod = &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: r.Observed.Name, Namespace: r.Observed.Namespace,
+			UID: r.Observed.UID}}
 	}
 	var kills []Kill
 	for i := range r.Observed.Containers {
@@ -65,7 +66,8 @@ func (s *Syncer) Kill(ctx context.Context, r KillRequest) error {
 		}
 		kills = append(kills, Kill{ID: c.ID, Name: c.Name, Message: message, Grace: &r.Grace})
 	}
-	k := killContext{pod: pod, observed: r.Observed, hostIP: r.HostIP, order: newTerminationOrder(r.Observed), notKilled: r.notKilled}
+	k := killContext{pod: pod, observed: r.Observed, hostIP: r.HostIP, order: newTerminationOrder(r.Observed),
+		notKilled: r.notKilled}
 	leave, err := s.stops.enter(ctx, podinfo.Priority(pod), stageBegin, signalHold, r.Queued)
 	if err != nil {
 		return err

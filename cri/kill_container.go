@@ -117,6 +117,7 @@ func explainSignal(err error) error {
 	if err == nil || !strings.Contains(err.Error(), "permission denied") || !strings.Contains(err.Error(), "signal") {
 		return err
 	}
-	return fmt.Errorf("%w; if the container has an AppArmor profile of type Localhost, add the rule \"signal (receive) peer=unconfined,\" to it, "+
+	return fmt.Errorf("%w; if the container has an AppArmor profile of type Localhost, add the rule \"signal (receive) "+
+		"peer=unconfined,\" to it, "+
 		"and load it with apparmor_parser -r: the next attempt then stops the container", err)
 }

@@ -21,7 +21,8 @@ func (b *syncerHarness) kill(grace int64) error {
 	if err != nil {
 		return err
 	}
-	return b.syncer.Kill(b.t.Context(), cri.KillRequest{Pod: b.pod, Observed: status.Pod(), Grace: grace, Reason: "its manifest was removed"})
+	return b.syncer.Kill(b.t.Context(),
+		cri.KillRequest{Pod: b.pod, Observed: status.Pod(), Grace: grace, Reason: "its manifest was removed"})
 }
 
 func TestKillTerminatesInParallel(t *testing.T) {
@@ -130,7 +131,8 @@ func TestKillOfAHangingStop(t *testing.T) {
 func TestKillOfAContainerThatReceivesNoSignals(t *testing.T) {
 	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a"}), func(t *testing.T, b *syncerHarness) {
 		b.settle()
-		b.fake.Inject("StopContainer", critest.Fault{Before: errors.New("unknown error after kill: runc did not terminate successfully: exit status 1: unable to signal init: permission denied")})
+		b.fake.Inject("StopContainer", critest.Fault{Before: errors.New("unknown error after kill: runc did not terminate " +
+			"successfully: exit status 1: unable to signal init: permission denied")})
 		if err := b.kill(10); err == nil || !strings.Contains(err.Error(), "signal (receive)") {
 			t.Errorf("got %v", err)
 		}
@@ -153,7 +155,8 @@ func TestRemove(t *testing.T) {
 		status := b.observe()
 		b.fake.Inject("RemoveContainer", critest.Fault{Container: "a", Before: errors.New("busy")})
 		if err := b.syncer.Remove(t.Context(), status.Pod()); err == nil || len(b.fake.Sandboxes()) != 1 {
-			t.Errorf("got %v and %d sandboxes, want an error and the sandbox of the remaining container", err, len(b.fake.Sandboxes()))
+			t.Errorf("got %v and %d sandboxes, want an error and the sandbox of the remaining container", err,
+				len(b.fake.Sandboxes()))
 		}
 		for range 2 {
 			if err := b.syncer.Remove(t.Context(), status.Pod()); err != nil {

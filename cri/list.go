@@ -19,24 +19,30 @@ func (c *Client) List(ctx context.Context) (*Observed, error) {
 	start := time.Now()
 	scratch := c.inventory.scratch.Get().(*scratch)
 	defer scratch.release()
-	if _, err := read(ctx, c, operation{verb: "list containers"}, c.containersInto(scratch), &runtimeapi.ListContainersRequest{}); err != nil {
+	if _, err := read(ctx, c, operation{verb: "list containers"}, c.containersInto(scratch),
+		&runtimeapi.ListContainersRequest{}); err != nil {
 		return nil, err
 	}
-	if _, err := read(ctx, c, operation{verb: "list pod sandboxes"}, c.sandboxesInto(scratch), &runtimeapi.ListPodSandboxRequest{}); err != nil {
+	if _, err := read(ctx, c, operation{verb: "list pod sandboxes"}, c.sandboxesInto(scratch),
+		&runtimeapi.ListPodSandboxRequest{}); err != nil {
 		return nil, err
 	}
 	return c.inventory.apply(scratch, start), nil
 }
 
 func (c *Client) containersInto(s *scratch) runtimeCall[*runtimeapi.ListContainersRequest, struct{}] {
-	return func(_ runtimeapi.RuntimeServiceClient, ctx context.Context, r *runtimeapi.ListContainersRequest, _ ...grpc.CallOption) (struct{}, error) {
-		return struct{}{}, c.conn.Invoke(ctx, runtimeapi.RuntimeService_ListContainers_FullMethodName, r, (*containerItems)(s), listCodec, grpc.MaxCallRecvMsgSize(maxList))
+	return func(_ runtimeapi.RuntimeServiceClient, ctx context.Context, r *runtimeapi.ListContainersRequest,
+		_ ...grpc.CallOption) (struct{}, error) {
+		return struct{}{}, c.conn.Invoke(ctx, runtimeapi.RuntimeService_ListContainers_FullMethodName, r,
+			(*containerItems)(s), listCodec, grpc.MaxCallRecvMsgSize(maxList))
 	}
 }
 
 func (c *Client) sandboxesInto(s *scratch) runtimeCall[*runtimeapi.ListPodSandboxRequest, struct{}] {
-	return func(_ runtimeapi.RuntimeServiceClient, ctx context.Context, r *runtimeapi.ListPodSandboxRequest, _ ...grpc.CallOption) (struct{}, error) {
-		return struct{}{}, c.conn.Invoke(ctx, runtimeapi.RuntimeService_ListPodSandbox_FullMethodName, r, (*sandboxItems)(s), listCodec, grpc.MaxCallRecvMsgSize(maxList))
+	return func(_ runtimeapi.RuntimeServiceClient, ctx context.Context, r *runtimeapi.ListPodSandboxRequest,
+		_ ...grpc.CallOption) (struct{}, error) {
+		return struct{}{}, c.conn.Invoke(ctx, runtimeapi.RuntimeService_ListPodSandbox_FullMethodName, r, (*sandboxItems)(s),
+			listCodec, grpc.MaxCallRecvMsgSize(maxList))
 	}
 }
 

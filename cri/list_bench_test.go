@@ -26,21 +26,27 @@ func listResponses(b *testing.B, pods int) (containers, sandboxes []byte) {
 		pod.Name, pod.Namespace, pod.UID = fmt.Sprintf("web-%d-node", i), "default", types.UID(fmt.Sprintf("%032d", i))
 		pod.Labels = map[string]string{"app": "web", "tier": "front"}
 		pod.Annotations = map[string]string{
-			podinfo.AnnotationSource: "file", podinfo.AnnotationHash: fmt.Sprintf("%032d", i), podinfo.AnnotationSeen: "2026-01-01T00:00:00.123456789Z",
+			podinfo.AnnotationSource: "file", podinfo.AnnotationHash: fmt.Sprintf("%032d", i),
+			podinfo.AnnotationSeen: "2026-01-01T00:00:00.123456789Z",
 		}
 		pod.Spec.TerminationGracePeriodSeconds = new(int64(30))
 		sandboxID := fmt.Sprintf("%064d", i)
 		sandbox := g.sandbox(pod, 0, SandboxInputs{})
 		sandboxList.Items = append(sandboxList.Items, &runtimeapi.PodSandbox{
-			Id: sandboxID, CreatedAt: int64(1e18) + int64(i), Metadata: sandbox.Metadata, Labels: sandbox.Labels, Annotations: sandbox.Annotations,
+			Id: sandboxID, CreatedAt: int64(1e18) + int64(i), Metadata: sandbox.Metadata, Labels: sandbox.Labels,
+			Annotations: sandbox.Annotations,
 		})
 		for j, name := range []string{"web", "log"} {
-			c := &v1.Container{Name: name, Image: "registry.example/web:1", TerminationMessagePath: "/dev/termination-log", TerminationMessagePolicy: "File"}
-			c.Resources.Requests = v1.ResourceList{v1.ResourceMemory: resource.MustParse("64Mi"), v1.ResourceCPU: resource.MustParse("100m")}
+			c := &v1.Container{Name: name, Image: "registry.example/web:1", TerminationMessagePath: "/dev/termination-log",
+				TerminationMessagePolicy: "File"}
+			c.Resources.Requests = v1.ResourceList{v1.ResourceMemory: resource.MustParse("64Mi"),
+				v1.ResourceCPU: resource.MustParse("100m")}
 			made := g.container(pod, c, containerInput{imageRef: "sha256:" + sandboxID})
 			list.Containers = append(list.Containers, &runtimeapi.Container{
-				Id: fmt.Sprintf("%063d%d", i, j), PodSandboxId: sandboxID, CreatedAt: int64(1e18) + int64(i), State: runtimeapi.ContainerState_CONTAINER_RUNNING,
-				Metadata: made.Metadata, Image: made.Image, ImageRef: made.Image.Image, ImageId: made.Image.Image, Labels: made.Labels, Annotations: made.Annotations,
+				Id: fmt.Sprintf("%063d%d", i, j), PodSandboxId: sandboxID, CreatedAt: int64(1e18) + int64(i),
+				State:    runtimeapi.ContainerState_CONTAINER_RUNNING,
+				Metadata: made.Metadata, Image: made.Image, ImageRef: made.Image.Image, ImageId: made.Image.Image,
+				Labels: made.Labels, Annotations: made.Annotations,
 			})
 		}
 	}

@@ -19,7 +19,8 @@ func FuzzListWire(f *testing.F) {
 			{Id: "b", CreatedAt: -1, Labels: map[string]string{LabelPodUID: "v"}, Annotations: map[string]string{"k": "v"}},
 			{Id: "b", State: 1},
 		}},
-		&runtimeapi.ListContainersResponse{Containers: []*runtimeapi.Container{{Id: "c", State: 3, Labels: map[string]string{LabelPodUID: "v"}}}},
+		&runtimeapi.ListContainersResponse{
+			Containers: []*runtimeapi.Container{{Id: "c", State: 3, Labels: map[string]string{LabelPodUID: "v"}}}},
 	} {
 		data, err := proto.Marshal(m)
 		if err != nil {

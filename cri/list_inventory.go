@@ -94,7 +94,8 @@ func (k *inventory) newContainer(c *runtimeapi.Container) *inventoryContainer {
 		return nil
 	}
 	own := k.isOwn(c.Labels)
-	return &inventoryContainer{Container: observedContainer(c, own), key: podKey{id.uid, own}, id: id, created: c.CreatedAt}
+	return &inventoryContainer{Container: observedContainer(c, own), key: podKey{id.uid, own}, id: id,
+		created: c.CreatedAt}
 }
 
 // apply replaces the contents of the inventory with a list and returns the

@@ -20,7 +20,8 @@ import (
 
 // plainList groups decoded lists in the simplest way, without any earlier
 // state.
-func plainList(instance string, sandboxes []*runtimeapi.PodSandbox, containers []*runtimeapi.Container) map[podKey]*Pod {
+func plainList(instance string, sandboxes []*runtimeapi.PodSandbox,
+	containers []*runtimeapi.Container) map[podKey]*Pod {
 	pods := map[podKey]*Pod{}
 	pod := func(key podKey, name, namespace string) *Pod {
 		if pods[key] == nil {
@@ -88,7 +89,8 @@ func (w *world) step() {
 			Image:    &runtimeapi.ImageSpec{Image: "busybox"}, ImageRef: "busybox@sha256:1",
 			State: runtimeapi.ContainerState(w.random.IntN(4)),
 			Annotations: map[string]string{
-				AnnotationRestartCount: strconv.Itoa(w.random.IntN(4)), AnnotationContainerHash: "ab12", AnnotationTerminationGracePeriod: "30",
+				AnnotationRestartCount: strconv.Itoa(w.random.IntN(4)), AnnotationContainerHash: "ab12",
+				AnnotationTerminationGracePeriod: "30",
 			},
 		})
 	case 3:
@@ -126,10 +128,12 @@ func listWorld(t *testing.T, k *inventory, w *world) *Observed {
 	t.Helper()
 	s := k.scratch.Get().(*scratch)
 	defer s.release()
-	if err := (*containerItems)(s).unmarshal(marshal(t, &runtimeapi.ListContainersResponse{Containers: w.containers})); err != nil {
+	if err := (*containerItems)(s).unmarshal(
+		marshal(t, &runtimeapi.ListContainersResponse{Containers: w.containers})); err != nil {
 		t.Fatal(err)
 	}
-	if err := (*sandboxItems)(s).unmarshal(marshal(t, &runtimeapi.ListPodSandboxResponse{Items: w.sandboxes})); err != nil {
+	if err := (*sandboxItems)(s).unmarshal(
+		marshal(t, &runtimeapi.ListPodSandboxResponse{Items: w.sandboxes})); err != nil {
 		t.Fatal(err)
 	}
 	return k.apply(s, time.Unix(1, 0))
@@ -191,7 +195,8 @@ func TestListIgnoresDuplicates(t *testing.T) {
 	w.containers = []*runtimeapi.Container{container("b"), container("b")}
 	for range 2 {
 		o := listWorld(t, k, w)
-		if len(o.Own) != 1 || len(o.Own[0].Sandboxes) != 1 || len(o.Own[0].Containers) != 1 || o.Own[0].Containers[0].ID != "b" {
+		if len(o.Own) != 1 || len(o.Own[0].Sandboxes) != 1 || len(o.Own[0].Containers) != 1 ||
+			o.Own[0].Containers[0].ID != "b" {
 			t.Errorf("%+v", o.Own[0])
 		}
 	}
@@ -232,7 +237,9 @@ func TestListSortsNewestFirst(t *testing.T) {
 func TestListRejectsInvalidData(t *testing.T) {
 	k := newInventory("mine")
 	s := k.scratch.Get().(*scratch)
-	good := marshal(t, &runtimeapi.ListPodSandboxResponse{Items: []*runtimeapi.PodSandbox{{Id: "a", Metadata: &runtimeapi.PodSandboxMetadata{Uid: "u"}}}})
+	good := marshal(t,
+		&runtimeapi.ListPodSandboxResponse{
+			Items: []*runtimeapi.PodSandbox{{Id: "a", Metadata: &runtimeapi.PodSandboxMetadata{Uid: "u"}}}})
 	for _, data := range [][]byte{good[:len(good)-1], {0x0a}, {0xff, 0xff}, {0x0a, 0x02, 0x0a, 0x7f}} {
 		if err := (*sandboxItems)(s).unmarshal(data); err == nil {
 			t.Errorf("%x was accepted", data)
@@ -255,8 +262,10 @@ func TestFieldNumbers(t *testing.T) {
 	for _, c := range []struct {
 		got, want int
 	}{
-		{int((&runtimeapi.ListPodSandboxResponse{}).ProtoReflect().Descriptor().Fields().ByName("items").Number()), fieldItems},
-		{int((&runtimeapi.ListContainersResponse{}).ProtoReflect().Descriptor().Fields().ByName("containers").Number()), fieldItems},
+		{int((&runtimeapi.ListPodSandboxResponse{}).ProtoReflect().Descriptor().Fields().ByName("items").Number()),
+			fieldItems},
+		{int((&runtimeapi.ListContainersResponse{}).ProtoReflect().Descriptor().Fields().ByName("containers").Number()),
+			fieldItems},
 		{int(sandbox.ByName("id").Number()), fieldSandboxID},
 		{int(sandbox.ByName("state").Number()), fieldSandboxState},
 		{int(sandbox.ByName("created_at").Number()), fieldSandboxCreated},

@@ -84,11 +84,13 @@ func TestListSplitsOwnAndForeign(t *testing.T) {
 		f.Put(critest.Pod{UID: "uid-1", Name: "twin", Namespace: "default"})
 
 		o := mustList(t, c)
-		if len(o.Own) != 1 || o.Own[0].UID != "uid-1" || o.Own[0].Name != "web-node" || o.Own[0].Source != "file" || len(o.Own[0].Sandboxes) != 1 {
+		if len(o.Own) != 1 || o.Own[0].UID != "uid-1" || o.Own[0].Name != "web-node" || o.Own[0].Source != "file" ||
+			len(o.Own[0].Sandboxes) != 1 {
 			t.Fatalf("own: %+v", o.Own)
 		}
 		web := o.Own[0].Containers[0]
-		if web.Name != "web" || web.Hash != "ab12" || *web.TerminationGracePeriod != 30 || web.State != cri.StateRunning || web.Image != "busybox" {
+		if web.Name != "web" || web.Hash != "ab12" || *web.TerminationGracePeriod != 30 || web.State != cri.StateRunning ||
+			web.Image != "busybox" {
 			t.Errorf("container: %+v", web)
 		}
 		var names []string
@@ -99,7 +101,8 @@ func TestListSplitsOwnAndForeign(t *testing.T) {
 			}
 		}
 		slices.Sort(names)
-		if want := []string{"default/other", "default/twin", "kube-system/etcd-node", "ops/bare"}; !slices.Equal(names, want) {
+		if want := []string{"default/other", "default/twin", "kube-system/etcd-node", "ops/bare"}; !slices.Equal(names,
+			want) {
 			t.Errorf("foreign: %v, want %v", names, want)
 		}
 

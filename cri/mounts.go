@@ -75,7 +75,8 @@ func propagation(mode v1.MountPropagationMode) runtimeapi.MountPropagation {
 // request it.
 func mountField(path string, asks func(*v1.Pod, *v1.VolumeMount) bool) func(*v1.Pod) []string {
 	return func(pod *v1.Pod) (paths []string) {
-		for kind, list := range map[string][]v1.Container{"initContainers": pod.Spec.InitContainers, "containers": pod.Spec.Containers} {
+		for kind, list := range map[string][]v1.Container{"initContainers": pod.Spec.InitContainers,
+			"containers": pod.Spec.Containers} {
 			for i := range list {
 				for j := range list[i].VolumeMounts {
 					if asks(pod, &list[i].VolumeMounts[j]) {

@@ -81,7 +81,8 @@ func (t *transaction) freeAttempt(ctx context.Context, attempt uint32, cause err
 		return 0, cause
 	}
 	if twin.Running() {
-		return 0, fmt.Errorf("%s; it belongs to a pod that another client of the runtime runs (UID %s), which must be stopped first", detail(cause), twin.UID)
+		return 0, fmt.Errorf("%s; it belongs to a pod that another client of the runtime runs (UID %s), which must be "+
+			"stopped first", detail(cause), twin.UID)
 	}
 	next := attempt
 	for i := range twin.Sandboxes {

@@ -15,7 +15,8 @@ import (
 // The remains of another podstead's pod have the names of the first attempts.
 func TestNamesOfAnotherPodsteadsDeadPod(t *testing.T) {
 	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a", "b"}), func(t *testing.T, b *syncerHarness) {
-		b.fake.Put(critest.Pod{UID: "uid-1", Name: "web-node", Namespace: "default", Instance: "other", Containers: []string{"a"}})
+		b.fake.Put(critest.Pod{UID: "uid-1", Name: "web-node", Namespace: "default", Instance: "other",
+			Containers: []string{"a"}})
 		b.fake.StopPod("uid-1")
 		if r := b.settle(); r.Err != nil {
 			t.Fatal(r.Err)
@@ -36,12 +37,14 @@ func TestNamesOfAnotherPodsteadsDeadPod(t *testing.T) {
 // A running pod of another client is named, and left alone.
 func TestNamesOfAnotherClientsRunningPod(t *testing.T) {
 	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a"}), func(t *testing.T, b *syncerHarness) {
-		b.fake.Put(critest.Pod{UID: "uid-1", Name: "web-node", Namespace: "default", Instance: "other", Containers: []string{"a"}})
+		b.fake.Put(critest.Pod{UID: "uid-1", Name: "web-node", Namespace: "default", Instance: "other",
+			Containers: []string{"a"}})
 		for range 10 {
 			b.sync()
 		}
 		r := b.results[0]
-		if w := r.Waiting[""]; r.Err == nil || !strings.Contains(w.Message, "another client of the runtime runs (UID uid-1)") {
+		if w := r.Waiting[""]; r.Err == nil ||
+			!strings.Contains(w.Message, "another client of the runtime runs (UID uid-1)") {
 			t.Errorf("got %+v", r)
 		}
 		if got := b.observe(); len(got.Sandboxes) > 0 {
@@ -53,7 +56,9 @@ func TestNamesOfAnotherClientsRunningPod(t *testing.T) {
 // A name that stays reserved for a sandbox which no list shows is given up.
 func TestNameOfASandboxThatIsNotListed(t *testing.T) {
 	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a"}), func(t *testing.T, b *syncerHarness) {
-		b.fake.Inject("RunPodSandbox", critest.Fault{Times: 5, Before: critest.Err(codes.Unknown, `failed to reserve sandbox name "x": name "x" is reserved for "y"`)})
+		b.fake.Inject("RunPodSandbox",
+			critest.Fault{Times: 5, Before: critest.Err(codes.Unknown,
+				`failed to reserve sandbox name "x": name "x" is reserved for "y"`)})
 		b.settle()
 		b.runs("a")
 		if got := b.observe().Sandboxes; len(got) != 1 || got[0].Attempt != 1 {
@@ -69,7 +74,8 @@ func TestStopThatNeverSucceeds(t *testing.T) {
 		b.fake.Inject("StopPodSandbox", critest.Fault{Times: -1, Before: errors.New("unexpected end of JSON input")})
 		b.fake.KillSandboxes("web-node")
 		r := b.sync()
-		if w := r.Waiting[""]; r.Err == nil || w.Reason != "KillPodSandboxError" || !strings.Contains(w.Message, "unexpected end of JSON input") {
+		if w := r.Waiting[""]; r.Err == nil || w.Reason != "KillPodSandboxError" ||
+			!strings.Contains(w.Message, "unexpected end of JSON input") {
 			t.Errorf("after the first failure: %+v", r)
 		}
 		if !b.events.has("FailedKillPod: error killing pod: ") {
@@ -83,7 +89,8 @@ func TestStopThatNeverSucceeds(t *testing.T) {
 		}
 		// The present sandbox has a process.
 		for range 5 {
-			if err := b.syncer.Kill(t.Context(), cri.KillRequest{Pod: b.pod, Observed: b.observe().Pod(), Grace: 1}); err == nil {
+			if err := b.syncer.Kill(t.Context(),
+				cri.KillRequest{Pod: b.pod, Observed: b.observe().Pod(), Grace: 1}); err == nil {
 				t.Fatal("a sandbox that is ready counts as stopped")
 			}
 		}

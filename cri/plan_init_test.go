@@ -7,15 +7,17 @@ import (
 func TestPlanInit(t *testing.T) {
 	testPlan(t, []planCase{
 		{
-			name:     "after a power loss a stale created container is no progress (k/k#140309)",
-			pod:      wantedPod(always, one, "i", "j"),
-			observed: (&observedPod{}).sandbox("s", false).in("c", "a", StateCreated).sandbox("t", true).in("x", "i", StateExited),
-			want:     Actions{SandboxID: "t", Attempt: 1, StartInit: []int{1}, Remove: []string{"c"}},
+			name: "after a power loss a stale created container is no progress (k/k#140309)",
+			pod:  wantedPod(always, one, "i", "j"),
+			observed: (&observedPod{}).sandbox("s", false).in("c", "a", StateCreated).sandbox("t", true).in("x", "i",
+				StateExited),
+			want: Actions{SandboxID: "t", Attempt: 1, StartInit: []int{1}, Remove: []string{"c"}},
 		}, {
-			name:     "init containers of an older sandbox are no progress",
-			pod:      wantedPod(always, one, "i", "j"),
-			observed: (&observedPod{}).sandbox("s", false).in("x", "i", StateExited).in("y", "j", StateExited).sandbox("t", true),
-			want:     Actions{SandboxID: "t", Attempt: 1, StartInit: []int{0}},
+			name: "init containers of an older sandbox are no progress",
+			pod:  wantedPod(always, one, "i", "j"),
+			observed: (&observedPod{}).sandbox("s", false).in("x", "i", StateExited).in("y", "j", StateExited).sandbox("t",
+				true),
+			want: Actions{SandboxID: "t", Attempt: 1, StartInit: []int{0}},
 		}, {
 			name: "an init container runs: wait",
 			pod:  wantedPod(always, one, "i", "j"), observed: (&observedPod{}).sandbox("s", true).in("x", "i", StateRunning),
@@ -34,17 +36,19 @@ func TestPlanInit(t *testing.T) {
 			pod:  wantedPod(always, one, "i", "j"), observed: (&observedPod{}).sandbox("s", true).in("y", "j", StateExited),
 			want: Actions{SandboxID: "s", Start: []int{0}},
 		}, {
-			name: "an init container failed: restarted",
-			pod:  wantedPod(onFailure, one, "i"), observed: (&observedPod{}).sandbox("s", true).in("x", "i", StateExited, exit(1)),
-			want: Actions{SandboxID: "s", StartInit: []int{0}},
+			name:     "an init container failed: restarted",
+			pod:      wantedPod(onFailure, one, "i"),
+			observed: (&observedPod{}).sandbox("s", true).in("x", "i", StateExited, exit(1)),
+			want:     Actions{SandboxID: "s", StartInit: []int{0}},
 		}, {
 			name: "an init container failed, policy Never: the pod has failed",
 			pod:  wantedPod(never, one, "i"), observed: (&observedPod{}).sandbox("s", true).in("x", "i", StateExited, exit(1)),
 			want: Actions{KillPod: true, SandboxID: "s"},
 		}, {
-			name: "out of memory is a failure also with exit code 0",
-			pod:  wantedPod(always, one, "i"), observed: (&observedPod{}).sandbox("s", true).in("x", "i", StateExited, oomKilled),
-			want: Actions{SandboxID: "s", StartInit: []int{0}},
+			name:     "out of memory is a failure also with exit code 0",
+			pod:      wantedPod(always, one, "i"),
+			observed: (&observedPod{}).sandbox("s", true).in("x", "i", StateExited, oomKilled),
+			want:     Actions{SandboxID: "s", StartInit: []int{0}},
 		}, {
 			name: "an init container in unknown state is killed first",
 			pod:  wantedPod(always, one, "i"), observed: (&observedPod{}).sandbox("s", true).in("x", "i", StateUnknown),
@@ -54,9 +58,10 @@ func TestPlanInit(t *testing.T) {
 			pod:  wantedPod(never, one, "i"), observed: (&observedPod{}).sandbox("s", true).in("x", "i", StateUnknown),
 			want: Actions{KillPod: true, SandboxID: "s"},
 		}, {
-			name: "an init container of a deleted pod is not started",
-			pod:  deleted(wantedPod(always, one, "i")), observed: (&observedPod{}).sandbox("s", true).in("x", "i", StateExited, exit(1)),
-			want: Actions{SandboxID: "s"},
+			name:     "an init container of a deleted pod is not started",
+			pod:      deleted(wantedPod(always, one, "i")),
+			observed: (&observedPod{}).sandbox("s", true).in("x", "i", StateExited, exit(1)),
+			want:     Actions{SandboxID: "s"},
 		}, {
 			name: "an init container that was only created is started",
 			pod:  wantedPod(never, one, "i"), observed: (&observedPod{}).sandbox("s", true).in("x", "i", StateCreated),
@@ -66,10 +71,11 @@ func TestPlanInit(t *testing.T) {
 			pod:  wantedPod(always, one, "i"), observed: (&observedPod{}).sandbox("s", true).in("c", "a", StateExited, exit(1)),
 			want: Actions{SandboxID: "s", Start: []int{0}},
 		}, {
-			name:     "only the newest exited instance of an init container is kept",
-			pod:      wantedPod(always, one, "i"),
-			observed: (&observedPod{}).sandbox("s", true).in("x", "i", StateExited, exit(1)).in("y", "i", StateExited, exit(1)).in("z", "i", StateRunning),
-			want:     Actions{SandboxID: "s", RemoveInit: []string{"x"}},
+			name: "only the newest exited instance of an init container is kept",
+			pod:  wantedPod(always, one, "i"),
+			observed: (&observedPod{}).sandbox("s", true).in("x", "i", StateExited, exit(1)).in("y", "i", StateExited,
+				exit(1)).in("z", "i", StateRunning),
+			want: Actions{SandboxID: "s", RemoveInit: []string{"x"}},
 		},
 	})
 }

@@ -88,9 +88,10 @@ func (r *SyncRequest) KilledToRestart(known map[string]KilledInstance) map[strin
 
 // restartsAlways reports whether no exit code keeps a container of a pod down.
 func restartsAlways(pod *v1.Pod) bool {
-	return pod.Spec.RestartPolicy == v1.RestartPolicyAlways && !slices.ContainsFunc(pod.Spec.Containers, func(c v1.Container) bool {
-		return c.RestartPolicy != nil
-	})
+	return pod.Spec.RestartPolicy == v1.RestartPolicyAlways &&
+		!slices.ContainsFunc(pod.Spec.Containers, func(c v1.Container) bool {
+			return c.RestartPolicy != nil
+		})
 }
 
 // kills reports whether an instance is among those to kill.

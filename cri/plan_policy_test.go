@@ -42,7 +42,8 @@ func TestOnExit(t *testing.T) {
 		{"NotIn, listed", never, ownNever, rules(notOn(restart, 42)), 42, NoRestart},
 		{"NotIn, not listed", never, ownNever, rules(notOn(restart, 42)), 0, RestartContainer},
 		{"all containers", never, ownNever, rules(on(restartAll, 42)), 42, RestartAllContainers},
-		{"the first rule that fits decides", never, ownNever, rules(on(restart, 1), on(restart, 42), on(restartAll, 42)), 42, RestartContainer},
+		{"the first rule that fits decides", never, ownNever, rules(on(restart, 1), on(restart, 42), on(restartAll, 42)), 42,
+			RestartContainer},
 		{"rules without an own policy are ignored", never, none, rules(on(restart, 42)), 42, NoRestart},
 		{"a rule about nothing", never, ownNever, rules(v1.ContainerRestartRule{Action: restart}), 42, NoRestart},
 	} {
@@ -141,7 +142,8 @@ func TestPlanRestartAll(t *testing.T) {
 	testPlan(t, []planCase{
 		{
 			name: "another code: nothing",
-			pod:  pod(), observed: (&observedPod{}).sandbox("s", true).in("c", "a", StateExited, exit(1)).in("d", "b", StateRunning),
+			pod:  pod(), observed: (&observedPod{}).sandbox("s", true).in("c", "a", StateExited, exit(1)).in("d", "b",
+				StateRunning),
 			want: Actions{SandboxID: "s"},
 		}, {
 			name: "running containers are killed at once, then all are removed, the trigger last",
@@ -152,7 +154,8 @@ func TestPlanRestartAll(t *testing.T) {
 				RestartAll: &RestartAll{Trigger: trigger, Remove: []string{"d", "y", "x", "c"}}},
 		}, {
 			name: "nothing runs",
-			pod:  pod(), observed: (&observedPod{}).sandbox("s", true).in("c", "a", StateExited, exit(42)).in("d", "b", StateExited),
+			pod:  pod(), observed: (&observedPod{}).sandbox("s", true).in("c", "a", StateExited, exit(42)).in("d", "b",
+				StateExited),
 			want: Actions{SandboxID: "s", RestartAll: &RestartAll{Trigger: trigger, Remove: []string{"d", "c"}}},
 		}, {
 			name: "all were removed: it starts over with the first init container, in the same sandbox",
@@ -160,15 +163,18 @@ func TestPlanRestartAll(t *testing.T) {
 			want: Actions{SandboxID: "s", StartInit: []int{0}},
 		}, {
 			name: "an older exit triggers nothing",
-			pod:  pod(), observed: (&observedPod{}).sandbox("s", true).in("c", "a", StateExited, exit(42)).in("e", "a", StateRunning).in("d", "b", StateRunning),
+			pod:  pod(), observed: (&observedPod{}).sandbox("s", true).in("c", "a", StateExited, exit(42)).in("e", "a",
+				StateRunning).in("d", "b", StateRunning),
 			want: Actions{SandboxID: "s"},
 		}, {
 			name: "the sandbox died: the restart is still triggered",
-			pod:  pod(), observed: (&observedPod{}).sandbox("s", false).in("c", "a", StateExited, exit(42)).in("d", "b", StateExited),
+			pod:  pod(), observed: (&observedPod{}).sandbox("s", false).in("c", "a", StateExited, exit(42)).in("d", "b",
+				StateExited),
 			want: Actions{SandboxID: "s", RestartAll: &RestartAll{Trigger: trigger, Remove: []string{"d", "c"}}},
 		}, {
 			name: "a deleted pod restarts nothing",
-			pod:  deleted(pod()), observed: (&observedPod{}).sandbox("s", true).in("c", "a", StateExited, exit(42)).in("d", "b", StateExited),
+			pod:  deleted(pod()), observed: (&observedPod{}).sandbox("s", true).in("c", "a", StateExited, exit(42)).in("d", "b",
+				StateExited),
 			want: Actions{SandboxID: "s", KillPod: true},
 		},
 	})
@@ -184,10 +190,13 @@ func TestPlanRestartAllForInit(t *testing.T) {
 		want     []string
 	}{
 		"init container": {(&observedPod{}).sandbox("b", true).in("x", "i", StateExited, exit(7)), []string{"x"}},
-		"sidecar":        {(&observedPod{}).sandbox("b", true).in("x", "i", StateExited).in("y", "s", StateExited, exit(1)).in("c", "a", StateExited), []string{"c", "x", "y"}},
-		"both": {(&observedPod{}).sandbox("b", true).in("x", "i", StateExited, exit(7)).in("y", "s", StateExited, exit(1)).in("c", "a", StateExited),
+		"sidecar": {(&observedPod{}).sandbox("b", true).in("x", "i", StateExited).in("y", "s", StateExited,
+			exit(1)).in("c", "a", StateExited), []string{"c", "x", "y"}},
+		"both": {(&observedPod{}).sandbox("b", true).in("x", "i", StateExited, exit(7)).in("y", "s", StateExited,
+			exit(1)).in("c", "a", StateExited),
 			[]string{"c", "y", "x"}},
-		"sidecar, another code": {(&observedPod{}).sandbox("b", true).in("x", "i", StateExited).in("y", "s", StateExited).in("c", "a", StateRunning), nil},
+		"sidecar, another code": {(&observedPod{}).sandbox("b", true).in("x", "i", StateExited).in("y", "s",
+			StateExited).in("c", "a", StateRunning), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := Plan(PlanInput{Pod: pod, Status: &tc.observed.status})

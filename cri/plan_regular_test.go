@@ -70,7 +70,8 @@ func TestPlanRegular(t *testing.T) {
 			want:     Actions{SandboxID: "s", Kill: []Kill{killed("c", "a", KillChanged)}, Start: []int{0}},
 		}, {
 			name: "one created in an older sandbox is created again",
-			pod:  wantedPod(always, one), observed: (&observedPod{}).sandbox("s", false).in("c", "a", StateCreated).sandbox("t", true),
+			pod:  wantedPod(always, one), observed: (&observedPod{}).sandbox("s", false).in("c", "a", StateCreated).sandbox("t",
+				true),
 			want: Actions{SandboxID: "t", Attempt: 1, Start: []int{0}, Remove: []string{"c"}},
 		}, {
 			name:     "one created next to a running one is removed",
@@ -130,10 +131,11 @@ func TestPlanRegular(t *testing.T) {
 			observed: (&observedPod{}).sandbox("s", true).in("c", "a", StateRunning).in("d", "a", StateRunning),
 			want:     Actions{SandboxID: "s", Kill: []Kill{killed("c", "a", KillSurplus)}},
 		}, {
-			name:     "one runs in a dead sandbox next to the wanted one",
-			pod:      wantedPod(always, one),
-			observed: (&observedPod{}).sandbox("s", false).in("c", "a", StateRunning).sandbox("t", true).in("d", "a", StateRunning),
-			want:     Actions{SandboxID: "t", Attempt: 1, Kill: []Kill{killed("c", "a", KillSurplus)}},
+			name: "one runs in a dead sandbox next to the wanted one",
+			pod:  wantedPod(always, one),
+			observed: (&observedPod{}).sandbox("s", false).in("c", "a", StateRunning).sandbox("t", true).in("d", "a",
+				StateRunning),
+			want: Actions{SandboxID: "t", Attempt: 1, Kill: []Kill{killed("c", "a", KillSurplus)}},
 		}, {
 			name:     "one runs in a dead sandbox only: it is ended before another starts",
 			pod:      wantedPod(always, one),

@@ -17,7 +17,8 @@ func (v *planner) restartAll(triggers []*Container) Actions {
 			continue
 		}
 		a.Kill = append(a.Kill, Kill{ID: c.ID, Name: c.Name, Reason: KillRestartAll, Grace: &grace,
-			Message: fmt.Sprintf("Container %s will be killed, all containers restart because %s exited with %d", c.Name, triggers[0].Name, triggers[0].ExitCode)})
+			Message: fmt.Sprintf("Container %s will be killed, all containers restart because %s exited with %d", c.Name,
+				triggers[0].Name, triggers[0].ExitCode)})
 	}
 	calls := map[string]bool{}
 	for _, c := range triggers {
@@ -27,7 +28,8 @@ func (v *planner) restartAll(triggers []*Container) Actions {
 	for _, last := range []bool{false, true} {
 		for _, init := range []bool{false, true} {
 			for i := range v.Status.Containers {
-				if c := &v.Status.Containers[i]; calls[c.ID] == last && isInit(v.Pod, c.Name) == init && !isEphemeral(v.Pod, c.Name) {
+				if c := &v.Status.Containers[i]; calls[c.ID] == last && isInit(v.Pod, c.Name) == init &&
+					!isEphemeral(v.Pod, c.Name) {
 					a.RestartAll.Remove = append(a.RestartAll.Remove, c.ID)
 				}
 			}

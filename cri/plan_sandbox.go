@@ -81,7 +81,8 @@ func (v *planner) planCreated(a *Actions) {
 			continue
 		}
 		spec := v.spec(c.Name)
-		if v.inNewestSandbox(c) && starting[c.Name] && a.Created[c.Name] == "" && spec != nil && !outdated(spec, c) && v.ChangedObjects[c.ID] == "" {
+		if v.inNewestSandbox(c) && starting[c.Name] && a.Created[c.Name] == "" && spec != nil && !outdated(spec, c) &&
+			v.ChangedObjects[c.ID] == "" {
 			if a.Created == nil {
 				a.Created = map[string]string{}
 			}

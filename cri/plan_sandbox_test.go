@@ -30,7 +30,8 @@ func TestPlanSandbox(t *testing.T) {
 			want: Actions{KillPod: true, CreateSandbox: true, SandboxID: "s", Attempt: 1, Start: []int{0}},
 		}, {
 			name: "two ready sandboxes: both are stopped",
-			pod:  wantedPod(always, one), observed: (&observedPod{}).sandbox("s", true).sandbox("t", true).in("c", "a", StateRunning),
+			pod:  wantedPod(always, one), observed: (&observedPod{}).sandbox("s", true).sandbox("t", true).in("c", "a",
+				StateRunning),
 			want: Actions{KillPod: true, CreateSandbox: true, SandboxID: "t", Attempt: 2, Start: []int{0}},
 		}, {
 			name: "only an older sandbox is ready",
@@ -78,7 +79,8 @@ func TestPlanSandbox(t *testing.T) {
 		}, {
 			name: "the sandbox died, policy Never, a container was only created",
 			pod:  wantedPod(never, one), observed: (&observedPod{}).sandbox("s", false).in("c", "a", StateCreated),
-			want: Actions{KillPod: true, CreateSandbox: true, SandboxID: "s", Attempt: 1, Start: []int{0}, Remove: []string{"c"}},
+			want: Actions{KillPod: true, CreateSandbox: true, SandboxID: "s", Attempt: 1, Start: []int{0},
+				Remove: []string{"c"}},
 		}, {
 			name:     "the sandbox died, policy OnFailure: what succeeded stays done",
 			pod:      wantedPod(onFailure, two),
@@ -114,22 +116,25 @@ func TestPlanSandbox(t *testing.T) {
 			pod:  wantedPod(always, one, "i", "j"),
 			observed: (&observedPod{}).sandbox("s", false).in("w", "i", StateExited, exit(1)).in("x", "i", StateExited).
 				in("y", "j", StateExited).in("c", "a", StateExited),
-			want: Actions{KillPod: true, CreateSandbox: true, SandboxID: "s", Attempt: 1, StartInit: []int{0}, RemoveInit: []string{"w"}},
+			want: Actions{KillPod: true, CreateSandbox: true, SandboxID: "s", Attempt: 1, StartInit: []int{0},
+				RemoveInit: []string{"w"}},
 		}, {
-			name:     "the sandbox died: sidecars start again in order",
-			pod:      sidecar(wantedPod(always, one, "i", "s"), "s"),
-			observed: (&observedPod{}).sandbox("b", false).in("x", "i", StateExited).in("y", "s", StateRunning).in("c", "a", StateExited),
-			want:     Actions{KillPod: true, CreateSandbox: true, SandboxID: "b", Attempt: 1, StartInit: []int{0}},
+			name: "the sandbox died: sidecars start again in order",
+			pod:  sidecar(wantedPod(always, one, "i", "s"), "s"),
+			observed: (&observedPod{}).sandbox("b", false).in("x", "i", StateExited).in("y", "s", StateRunning).in("c", "a",
+				StateExited),
+			want: Actions{KillPod: true, CreateSandbox: true, SandboxID: "b", Attempt: 1, StartInit: []int{0}},
 		}, {
 			name:     "the sandbox died, the regular containers were done: sidecars alone need no new one",
 			pod:      sidecar(wantedPod(onFailure, one, "s"), "s"),
 			observed: (&observedPod{}).sandbox("b", false).in("y", "s", StateExited, exit(137)).in("c", "a", StateExited),
 			want:     Actions{KillPod: true, SandboxID: "b", Attempt: 1},
 		}, {
-			name:     "the sandbox died, policy Never: a container's own policy counts more",
-			pod:      restarting(wantedPod(never, two), "b", v1.ContainerRestartPolicyOnFailure),
-			observed: (&observedPod{}).sandbox("b", false).in("c", "a", StateExited, exit(255)).in("d", "b", StateExited, exit(255)),
-			want:     Actions{KillPod: true, CreateSandbox: true, SandboxID: "b", Attempt: 1, Start: []int{1}},
+			name: "the sandbox died, policy Never: a container's own policy counts more",
+			pod:  restarting(wantedPod(never, two), "b", v1.ContainerRestartPolicyOnFailure),
+			observed: (&observedPod{}).sandbox("b", false).in("c", "a", StateExited, exit(255)).in("d", "b", StateExited,
+				exit(255)),
+			want: Actions{KillPod: true, CreateSandbox: true, SandboxID: "b", Attempt: 1, Start: []int{1}},
 		},
 	})
 }

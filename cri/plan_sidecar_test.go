@@ -39,7 +39,8 @@ func TestPlanSidecars(t *testing.T) {
 			want:    Actions{SandboxID: "b"},
 		}, {
 			name: "an earlier instance had started, this one has not: wait",
-			pod:  probed(always), observed: (&observedPod{}).sandbox("b", true).in("w", "s", StateExited, exit(1)).in("x", "s", StateRunning),
+			pod:  probed(always), observed: (&observedPod{}).sandbox("b", true).in("w", "s", StateExited, exit(1)).in("x", "s",
+				StateRunning),
 			started: map[string]bool{"w": true},
 			want:    Actions{SandboxID: "b"},
 		}, {
@@ -53,7 +54,8 @@ func TestPlanSidecars(t *testing.T) {
 			want: Actions{SandboxID: "b", StartInit: []int{1}},
 		}, {
 			name: "the last one is a sidecar that runs: the regular containers",
-			pod:  last(always), observed: (&observedPod{}).sandbox("b", true).in("x", "i", StateExited).in("y", "s", StateRunning),
+			pod:  last(always), observed: (&observedPod{}).sandbox("b", true).in("x", "i", StateExited).in("y", "s",
+				StateRunning),
 			want: Actions{SandboxID: "b", Start: []int{0}},
 		}, {
 			name:     "sidecars only, both run: the regular containers",
@@ -69,10 +71,11 @@ func TestPlanSidecars(t *testing.T) {
 			pod:  mixed(never), observed: (&observedPod{}).sandbox("b", true).in("x", "s", StateCreated),
 			want: Actions{SandboxID: "b", StartInit: []int{0}, Created: map[string]string{"s": "x"}},
 		}, {
-			name:     "a stale created one of an older sandbox is no progress",
-			pod:      mixed(always),
-			observed: (&observedPod{}).sandbox("old", false).in("w", "s", StateCreated).in("v", "i", StateCreated).sandbox("b", true),
-			want:     Actions{SandboxID: "b", Attempt: 1, StartInit: []int{0}, Remove: []string{"v", "w"}},
+			name: "a stale created one of an older sandbox is no progress",
+			pod:  mixed(always),
+			observed: (&observedPod{}).sandbox("old", false).in("w", "s", StateCreated).in("v", "i", StateCreated).sandbox("b",
+				true),
+			want: Actions{SandboxID: "b", Attempt: 1, StartInit: []int{0}, Remove: []string{"v", "w"}},
 		}, {
 			name: "it is in unknown state: it is killed and started again",
 			pod:  mixed(never), observed: (&observedPod{}).sandbox("b", true).in("x", "s", StateUnknown),
@@ -116,15 +119,17 @@ func TestPlanSidecars(t *testing.T) {
 
 		// While regular containers run.
 		{
-			name:     "all run: nothing to do",
-			pod:      last(never),
-			observed: (&observedPod{}).sandbox("b", true).in("x", "i", StateExited).in("y", "s", StateRunning).in("c", "a", StateRunning),
-			want:     Actions{SandboxID: "b"},
+			name: "all run: nothing to do",
+			pod:  last(never),
+			observed: (&observedPod{}).sandbox("b", true).in("x", "i", StateExited).in("y", "s", StateRunning).in("c", "a",
+				StateRunning),
+			want: Actions{SandboxID: "b"},
 		}, {
-			name:     "it ended: started again although the policy is Never",
-			pod:      last(never),
-			observed: (&observedPod{}).sandbox("b", true).in("x", "i", StateExited).in("y", "s", StateExited).in("c", "a", StateRunning),
-			want:     Actions{SandboxID: "b", StartInit: []int{1}},
+			name: "it ended: started again although the policy is Never",
+			pod:  last(never),
+			observed: (&observedPod{}).sandbox("b", true).in("x", "i", StateExited).in("y", "s", StateExited).in("c", "a",
+				StateRunning),
+			want: Actions{SandboxID: "b", StartInit: []int{1}},
 		}, {
 			name: "it was removed: started again",
 			pod:  last(never), observed: (&observedPod{}).sandbox("b", true).in("c", "a", StateRunning),
@@ -151,38 +156,45 @@ func TestPlanSidecars(t *testing.T) {
 			observed: (&observedPod{}).sandbox("b", true).in("y", "s", StateExited).in("c", "a", StateExited),
 			want:     Actions{SandboxID: "b", StartInit: []int{1}, Start: []int{0}},
 		}, {
-			name:     "it runs twice: the older one is killed",
-			pod:      last(always),
-			observed: (&observedPod{}).sandbox("b", true).in("x", "s", StateRunning).in("y", "s", StateRunning).in("c", "a", StateRunning),
-			want:     Actions{SandboxID: "b", Kill: []Kill{killed("x", "s", KillSurplus)}},
+			name: "it runs twice: the older one is killed",
+			pod:  last(always),
+			observed: (&observedPod{}).sandbox("b", true).in("x", "s", StateRunning).in("y", "s", StateRunning).in("c", "a",
+				StateRunning),
+			want: Actions{SandboxID: "b", Kill: []Kill{killed("x", "s", KillSurplus)}},
 		}, {
-			name:     "of its ended instances only the newest is kept",
-			pod:      last(always),
-			observed: (&observedPod{}).sandbox("b", true).in("w", "s", StateExited).in("x", "s", StateExited).in("y", "s", StateRunning).in("c", "a", StateRunning),
-			want:     Actions{SandboxID: "b", RemoveInit: []string{"w"}},
+			name: "of its ended instances only the newest is kept",
+			pod:  last(always),
+			observed: (&observedPod{}).sandbox("b", true).in("w", "s", StateExited).in("x", "s", StateExited).in("y", "s",
+				StateRunning).in("c", "a", StateRunning),
+			want: Actions{SandboxID: "b", RemoveInit: []string{"w"}},
 		},
 
 		// End of the pod.
 		{
 			name: "the regular containers are done: the pod has ended, the sidecar with it",
-			pod:  last(never), observed: (&observedPod{}).sandbox("b", true).in("y", "s", StateRunning).in("c", "a", StateExited),
+			pod:  last(never), observed: (&observedPod{}).sandbox("b", true).in("y", "s", StateRunning).in("c", "a",
+				StateExited),
 			want: Actions{SandboxID: "b", KillPod: true},
 		}, {
 			name: "the regular containers are done: a sidecar that ended is not started again",
-			pod:  last(onFailure), observed: (&observedPod{}).sandbox("b", true).in("y", "s", StateExited, exit(1)).in("c", "a", StateExited),
+			pod:  last(onFailure), observed: (&observedPod{}).sandbox("b", true).in("y", "s", StateExited, exit(1)).in("c", "a",
+				StateExited),
 			want: Actions{SandboxID: "b", KillPod: true},
 		}, {
 			name: "the regular container failed and is restarted: the sidecar keeps running",
-			pod:  last(onFailure), observed: (&observedPod{}).sandbox("b", true).in("y", "s", StateRunning).in("c", "a", StateExited, exit(1)),
+			pod:  last(onFailure), observed: (&observedPod{}).sandbox("b", true).in("y", "s", StateRunning).in("c", "a",
+				StateExited, exit(1)),
 			want: Actions{SandboxID: "b", Start: []int{0}},
 		}, {
 			name: "the regular container failed its probe, policy Never: all terminate",
-			pod:  last(never), observed: (&observedPod{}).sandbox("b", true).in("y", "s", StateRunning).in("c", "a", StateRunning),
+			pod:  last(never), observed: (&observedPod{}).sandbox("b", true).in("y", "s", StateRunning).in("c", "a",
+				StateRunning),
 			failed: map[string]KillReason{"c": KillLiveness},
 			want:   Actions{SandboxID: "b", KillPod: true},
 		}, {
 			name: "a deleted pod starts no sidecar",
-			pod:  deleted(last(always)), observed: (&observedPod{}).sandbox("b", true).in("y", "s", StateExited).in("c", "a", StateRunning),
+			pod:  deleted(last(always)), observed: (&observedPod{}).sandbox("b", true).in("y", "s", StateExited).in("c", "a",
+				StateRunning),
 			want: Actions{SandboxID: "b"},
 		},
 	})

@@ -126,7 +126,8 @@ func testPlan(t *testing.T, cases []planCase) {
 	t.Helper()
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
-			got := Plan(PlanInput{Pod: tc.pod, Status: &tc.observed.status, FailedProbes: tc.failed, ChangedObjects: tc.changed, Started: tc.started})
+			got := Plan(PlanInput{Pod: tc.pod, Status: &tc.observed.status, FailedProbes: tc.failed, ChangedObjects: tc.changed,
+				Started: tc.started})
 			options := cmp.Options{
 				cmpopts.EquateEmpty(),
 				cmpopts.IgnoreFields(Kill{}, "Message"),

@@ -148,7 +148,8 @@ func Resizes(pod *v1.Pod, status *PodStatus, actuated map[string]Actuated) []Res
 		if now.Equal(to) && !now.Uncertain {
 			continue
 		}
-		list = append(list, Resize{ID: c.ID, Name: c.Name, From: now.Resources, To: to, Restart: restartsFor(spec, now.Resources, to)})
+		list = append(list, Resize{ID: c.ID, Name: c.Name, From: now.Resources, To: to,
+			Restart: restartsFor(spec, now.Resources, to)})
 	}
 	return list
 }
@@ -223,7 +224,8 @@ func (t *transaction) resizeOne(ctx context.Context, r Resize) error {
 				return err
 			}
 			if used >= limit {
-				return fmt.Errorf("cannot set container %s memory limit (%d) below current usage (%d bytes); the resize is retried", r.Name, limit, used)
+				return fmt.Errorf("cannot set container %s memory limit (%d) below current usage (%d bytes); the resize is retried",
+					r.Name, limit, used)
 			}
 		}
 	}

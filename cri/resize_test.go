@@ -31,24 +31,32 @@ func TestResizes(t *testing.T) {
 		actuated       map[string]Actuated
 		found, restart bool
 	}{
-		"nothing changed":         {request: "1000m 1Gi", limit: "2 2048Mi"},
-		"cpu":                     {request: "1 1Gi", limit: "3 2Gi", found: true},
-		"cpu, memory would":       {request: "1 1Gi", limit: "3 2Gi", policies: []v1.ContainerResizePolicy{restart("memory")}, found: true},
-		"memory restarts":         {request: "1 1Gi", limit: "2 3Gi", policies: []v1.ContainerResizePolicy{restart("memory")}, found: true, restart: true},
-		"limit removed":           {request: "1 1Gi", limit: "2 -", found: true},
-		"already actuated":        {request: "1 1Gi", limit: "3 2Gi", actuated: map[string]Actuated{"a0": {Resources: resourcesOf("1 1Gi", "3 2Gi")}}},
-		"other instance actuated": {request: "1 1Gi", limit: "3 2Gi", actuated: map[string]Actuated{"a9": {Resources: resourcesOf("1 1Gi", "3 2Gi")}}, found: true},
-		"changed back":            {request: "1 1Gi", limit: "2 2Gi", actuated: map[string]Actuated{"a0": {Resources: resourcesOf("1 1Gi", "3 2Gi")}}, found: true},
-		"partly actuated":         {request: "1 1Gi", limit: "2 2Gi", actuated: map[string]Actuated{"a0": {Resources: resourcesOf("1 1Gi", "2 2Gi"), Uncertain: true}}, found: true},
+		"nothing changed": {request: "1000m 1Gi", limit: "2 2048Mi"},
+		"cpu":             {request: "1 1Gi", limit: "3 2Gi", found: true},
+		"cpu, memory would": {request: "1 1Gi", limit: "3 2Gi", policies: []v1.ContainerResizePolicy{restart("memory")},
+			found: true},
+		"memory restarts": {request: "1 1Gi", limit: "2 3Gi", policies: []v1.ContainerResizePolicy{restart("memory")},
+			found: true, restart: true},
+		"limit removed": {request: "1 1Gi", limit: "2 -", found: true},
+		"already actuated": {request: "1 1Gi", limit: "3 2Gi",
+			actuated: map[string]Actuated{"a0": {Resources: resourcesOf("1 1Gi", "3 2Gi")}}},
+		"other instance actuated": {request: "1 1Gi", limit: "3 2Gi",
+			actuated: map[string]Actuated{"a9": {Resources: resourcesOf("1 1Gi", "3 2Gi")}}, found: true},
+		"changed back": {request: "1 1Gi", limit: "2 2Gi",
+			actuated: map[string]Actuated{"a0": {Resources: resourcesOf("1 1Gi", "3 2Gi")}}, found: true},
+		"partly actuated": {request: "1 1Gi", limit: "2 2Gi",
+			actuated: map[string]Actuated{"a0": {Resources: resourcesOf("1 1Gi", "2 2Gi"), Uncertain: true}}, found: true},
 	} {
 		pod, status := resizedPod(tc.request, tc.limit, tc.policies...)
 		got := Resizes(pod, status, tc.actuated)
-		if (len(got) == 1) != tc.found || tc.found && (got[0].ID != "a0" || got[0].Restart != tc.restart || !got[0].To.Equal(resourcesOf(tc.request, tc.limit))) {
+		if (len(got) == 1) != tc.found || tc.found &&
+			(got[0].ID != "a0" || got[0].Restart != tc.restart || !got[0].To.Equal(resourcesOf(tc.request, tc.limit))) {
 			t.Errorf("%s: %+v", name, got)
 			continue
 		}
 		a := Plan(PlanInput{Pod: pod, Status: status, Resizes: got})
-		if (len(a.Resize) == 1) != (tc.found && !tc.restart) || (len(a.Kill) == 1) != tc.restart || (len(a.Start) == 1) != tc.restart || a.KillPod {
+		if (len(a.Resize) == 1) != (tc.found && !tc.restart) || (len(a.Kill) == 1) != tc.restart ||
+			(len(a.Start) == 1) != tc.restart || a.KillPod {
 			t.Errorf("%s: plan %+v", name, a)
 		}
 		// A resize that is not to be actuated now changes nothing.
@@ -103,10 +111,12 @@ func TestResourcesSurviveTheAnnotation(t *testing.T) {
 	q := requirements("1 1Gi", "2 2Gi")
 	q.Limits["hugepages-2Mi"] = q.Limits["memory"]
 	r := resourcesOf("3 -", "- 4Gi").ApplyTo(q)
-	if r.Requests.Cpu().Value() != 3 || len(r.Requests) != 1 || r.Limits.Memory().Value() != 4<<30 || len(r.Limits) != 2 || len(q.Requests) != 2 {
+	if r.Requests.Cpu().Value() != 3 || len(r.Requests) != 1 || r.Limits.Memory().Value() != 4<<30 || len(r.Limits) != 2 ||
+		len(q.Requests) != 2 {
 		t.Errorf("%v of %v", r, q)
 	}
-	if diff := cmp.Diff(resourcesOf("2 1Gi", "3 -"), resourcesOf("1 1Gi", "3 1Gi").Max(resourcesOf("2 -", "2 -"))); diff != "" {
+	if diff := cmp.Diff(resourcesOf("2 1Gi", "3 -"),
+		resourcesOf("1 1Gi", "3 1Gi").Max(resourcesOf("2 -", "2 -"))); diff != "" {
 		t.Errorf("widest (-want +got)\n%s", diff)
 	}
 }

@@ -38,7 +38,8 @@ func (c *Client) RuntimeConfig(ctx context.Context) (RuntimeConfig, error) {
 	}
 	// A field of another type than expected is left out; the others are decoded.
 	_ = json.Unmarshal([]byte(info["config"]), &config)
-	s := RuntimeConfig{SandboxImage: config.SandboxImage, EnableCDI: config.EnableCDI, CNIConfDir: config.CNI.ConfDir, CNIBinDirs: config.CNI.BinDirs}
+	s := RuntimeConfig{SandboxImage: config.SandboxImage, EnableCDI: config.EnableCDI, CNIConfDir: config.CNI.ConfDir,
+		CNIBinDirs: config.CNI.BinDirs}
 	if dir := config.CNI.BinDir; dir != "" && !slices.Contains(s.CNIBinDirs, dir) {
 		s.CNIBinDirs = append(s.CNIBinDirs, dir)
 	}
@@ -47,7 +48,8 @@ func (c *Client) RuntimeConfig(ctx context.Context) (RuntimeConfig, error) {
 
 // verboseInfo returns the runtime's verbose status, nil if it reports none.
 func (c *Client) verboseInfo(ctx context.Context) (map[string]string, error) {
-	a, err := read(ctx, c, operation{verb: "get the runtime's configuration"}, runtimeapi.RuntimeServiceClient.Status, &runtimeapi.StatusRequest{Verbose: true})
+	a, err := read(ctx, c, operation{verb: "get the runtime's configuration"}, runtimeapi.RuntimeServiceClient.Status,
+		&runtimeapi.StatusRequest{Verbose: true})
 	if err != nil {
 		return nil, err
 	}

@@ -28,11 +28,13 @@ func isNoSandboxProcess(err error) bool {
 // removeWithoutSandboxProcess removes a container that failed to start with err, if that
 // is for lack of the sandbox's process, and reports whether it did. The instance then
 // counts neither as a restart nor by its log.
-func (t *transaction) removeWithoutSandboxProcess(ctx context.Context, c *v1.Container, id string, number int, err error) bool {
+func (t *transaction) removeWithoutSandboxProcess(ctx context.Context, c *v1.Container, id string, number int,
+	err error) bool {
 	if !strings.Contains(err.Error(), "/proc/0/ns/") {
 		return false
 	}
-	t.log.Warn("Container was created without the process of its sandbox, creating another", "pod", t.Pod.Namespace+"/"+t.Pod.Name, "container", c.Name, "err", err)
+	t.log.Warn("Container was created without the process of its sandbox, creating another", "pod",
+		t.Pod.Namespace+"/"+t.Pod.Name, "container", c.Name, "err", err)
 	if err := t.runtime.RemoveContainer(ctx, id); err != nil {
 		return false
 	}

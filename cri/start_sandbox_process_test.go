@@ -10,7 +10,8 @@ import (
 	"github.com/podstead/podstead/cri/critest"
 )
 
-const noSandboxProcess = "failed to create containerd task: OCI runtime create failed: unable to create new parent process: namespace path: lstat /proc/0/ns/ipc: no such file or directory: unknown"
+const noSandboxProcess = "failed to create containerd task: OCI runtime create failed: unable to create new parent " +
+	"process: namespace path: lstat /proc/0/ns/ipc: no such file or directory: unknown"
 
 // A container that was created while the runtime did not know the process of its sandbox
 // is replaced at once, and counts neither as a restart nor for the back-off.

@@ -51,7 +51,8 @@ func TestPodStatus(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if k := mustStatus(t, c, "uid-1").Newest("web"); k.State != cri.StateCreated || !k.StartedAt.IsZero() || !k.FinishedAt.IsZero() {
+		if k := mustStatus(t, c, "uid-1").Newest("web"); k.State != cri.StateCreated || !k.StartedAt.IsZero() ||
+			!k.FinishedAt.IsZero() {
 			t.Errorf("created: %+v", k)
 		}
 		if err := c.StartContainer(ctx, id); err != nil {
@@ -61,16 +62,19 @@ func TestPodStatus(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := mustStatus(t, c, "uid-1")
-		if k := s.Newest("web"); k.State != cri.StateRunning || k.StartedAt.IsZero() || k.Message != "" || k.RestartCount != 1 {
+		if k := s.Newest("web"); k.State != cri.StateRunning || k.StartedAt.IsZero() || k.Message != "" ||
+			k.RestartCount != 1 {
 			t.Errorf("running: %+v", k)
 		}
-		f.End("web-node/web", critest.End{Code: 3, Reason: "OOMKilled", Message: "by the runtime", LastWords: "out of \xff memory"})
+		f.End("web-node/web", critest.End{Code: 3, Reason: "OOMKilled", Message: "by the runtime",
+			LastWords: "out of \xff memory"})
 
 		s = mustStatus(t, c, "uid-1")
 		if s.Name != "web-node" || s.Namespace != "default" || s.At.IsZero() {
 			t.Errorf("status: %+v", s)
 		}
-		if len(s.Sandboxes) != 2 || s.Sandboxes[0].ID != second || !s.Sandboxes[0].Ready || s.Sandboxes[0].Attempt != 1 || s.Sandboxes[1].Ready {
+		if len(s.Sandboxes) != 2 || s.Sandboxes[0].ID != second || !s.Sandboxes[0].Ready || s.Sandboxes[0].Attempt != 1 ||
+			s.Sandboxes[1].Ready {
 			t.Errorf("sandboxes: %+v", s.Sandboxes)
 		}
 		if len(s.IPs) != 1 || !slices.Equal(s.IPs, s.Sandboxes[0].IPs) || s.Sandboxes[1].IPs != nil {
@@ -80,10 +84,12 @@ func TestPodStatus(t *testing.T) {
 			t.Fatalf("containers: %+v", s.Containers)
 		}
 		k := s.Containers[0]
-		if k.ExitCode != 3 || k.Reason != "OOMKilled" || k.Message != "by the runtime: out of \uFFFD memory" || k.FinishedAt.Before(k.StartedAt) {
+		if k.ExitCode != 3 || k.Reason != "OOMKilled" || k.Message != "by the runtime: out of \uFFFD memory" ||
+			k.FinishedAt.Before(k.StartedAt) {
 			t.Errorf("exited: %+v", k)
 		}
-		if k.ImageRef == "" || k.Image != "busybox" || k.Hash != "ab12" || k.TerminationPolicy != "File" || k.TerminationMessagePath != "/dev/termination-log" {
+		if k.ImageRef == "" || k.Image != "busybox" || k.Hash != "ab12" || k.TerminationPolicy != "File" ||
+			k.TerminationMessagePath != "/dev/termination-log" {
 			t.Errorf("exited: %+v", k)
 		}
 	})

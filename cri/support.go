@@ -75,7 +75,8 @@ var fieldSupports = []fieldSupport{
 			return m.RecursiveReadOnly != nil && *m.RecursiveReadOnly == v1.RecursiveReadOnlyEnabled
 		}),
 		handlerFeature: (*runtimeapi.RuntimeHandlerFeatures).GetRecursiveReadOnlyMounts,
-		requirement:    "a runtime that reports the feature, as containerd 2.0 and cri-o 1.30 do with runc 1.1 or crun 1.8.6 on Linux 5.12",
+		requirement: "a runtime that reports the feature, as containerd 2.0 and cri-o 1.30 do with runc 1.1 or crun " +
+			"1.8.6 on Linux 5.12",
 	},
 	{
 		// supplemental_groups_policy, CRI of Kubernetes 1.31.
@@ -92,7 +93,8 @@ var fieldSupports = []fieldSupport{
 		// the owners of mounts as well.
 		requestedAt:    podField("hostUsers", func(s *v1.PodSpec) bool { return s.HostUsers != nil && !*s.HostUsers }),
 		handlerFeature: (*runtimeapi.RuntimeHandlerFeatures).GetUserNamespaces,
-		requirement:    "a runtime handler that reports user namespaces, such as containerd 2.0 or CRI-O 1.25 or later with runc 1.2 or crun 1.9 or later",
+		requirement: "a runtime handler that reports user namespaces, such as containerd 2.0 or CRI-O 1.25 or later " +
+			"with runc 1.2 or crun 1.9 or later",
 	},
 }
 
@@ -140,7 +142,8 @@ func (c *Client) Capabilities(ctx context.Context) (Capabilities, error) {
 	if err != nil {
 		return Capabilities{}, err
 	}
-	a, err := read(ctx, c, operation{verb: "get the runtime's features"}, runtimeapi.RuntimeServiceClient.Status, &runtimeapi.StatusRequest{})
+	a, err := read(ctx, c, operation{verb: "get the runtime's features"}, runtimeapi.RuntimeServiceClient.Status,
+		&runtimeapi.StatusRequest{})
 	if err != nil {
 		return Capabilities{}, err
 	}

@@ -20,7 +20,8 @@ func TestSyncWaitsForASupportingRuntime(t *testing.T) {
 		b.fake.SetVersion("containerd", "1.6.20~ds1", nil)
 		r := b.sync()
 		why := r.Waiting[""]
-		if r.Err == nil || r.Acted || why.Reason != cri.ReasonUnsupported || !strings.Contains(why.Message, "containerd 2.3 or later") || r.RetryAfter == 0 {
+		if r.Err == nil || r.Acted || why.Reason != cri.ReasonUnsupported ||
+			!strings.Contains(why.Message, "containerd 2.3 or later") || r.RetryAfter == 0 {
 			t.Errorf("got %+v", r)
 		}
 		if !b.events.has("NotSupportedByRuntime: spec.containers[0].lifecycle.stopSignal is not") {
@@ -45,7 +46,8 @@ func TestSyncWaitsForASupportingRuntime(t *testing.T) {
 func TestSyncKeepsTheHandlerOfASandbox(t *testing.T) {
 	p := pod(v1.RestartPolicyAlways, []string{"a"})
 	mode := v1.RecursiveReadOnlyEnabled
-	p.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "v", MountPath: "/v", ReadOnly: true, RecursiveReadOnly: &mode}}
+	p.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{
+		{Name: "v", MountPath: "/v", ReadOnly: true, RecursiveReadOnly: &mode}}
 	withTestbed(t, p, func(t *testing.T, b *syncerHarness) {
 		b.fake.SetHandlers(&runtimeapi.RuntimeHandler{Name: ""}, &runtimeapi.RuntimeHandler{
 			Name: "kata", Features: &runtimeapi.RuntimeHandlerFeatures{RecursiveReadOnlyMounts: true},

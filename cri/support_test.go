@@ -23,7 +23,8 @@ var supportCases = []struct {
 		},
 		path: "spec.containers[1].lifecycle.stopSignal",
 		with: []Capabilities{
-			runtimeOf("containerd", "v2.3.4"), runtimeOf("containerd", "2.4.2+unknown"), runtimeOf("containerd", "v3.0.0-rc.1"), runtimeOf("cri-o", "1.33.0"),
+			runtimeOf("containerd", "v2.3.4"), runtimeOf("containerd", "2.4.2+unknown"), runtimeOf("containerd", "v3.0.0-rc.1"),
+			runtimeOf("cri-o", "1.33.0"),
 		},
 		without: []Capabilities{
 			runtimeOf("containerd", "1.6.20~ds1"), runtimeOf("containerd", "v2.2.9"), runtimeOf("containerd", "<unknown>"),
@@ -31,10 +32,11 @@ var supportCases = []struct {
 		},
 	},
 	{
-		ask:     func(p *v1.Pod) { imageVolume(p, "") },
-		path:    "spec.volumes[1].image",
-		with:    []Capabilities{runtimeOf("containerd", "v2.1.0"), runtimeOf("cri-o", "1.31.0")},
-		without: []Capabilities{runtimeOf("containerd", "1.6.20~ds1"), runtimeOf("containerd", "v2.0.5"), runtimeOf("cri-o", "1.30.1")},
+		ask:  func(p *v1.Pod) { imageVolume(p, "") },
+		path: "spec.volumes[1].image",
+		with: []Capabilities{runtimeOf("containerd", "v2.1.0"), runtimeOf("cri-o", "1.31.0")},
+		without: []Capabilities{runtimeOf("containerd", "1.6.20~ds1"), runtimeOf("containerd", "v2.0.5"),
+			runtimeOf("cri-o", "1.30.1")},
 	},
 	{
 		ask:     func(p *v1.Pod) { imageVolume(p, "part") },
@@ -45,7 +47,8 @@ var supportCases = []struct {
 	{
 		ask: func(p *v1.Pod) {
 			mode := v1.RecursiveReadOnlyEnabled
-			p.Spec.InitContainers[0].VolumeMounts = []v1.VolumeMount{{Name: "v", MountPath: "/v", ReadOnly: true, RecursiveReadOnly: &mode}}
+			p.Spec.InitContainers[0].VolumeMounts = []v1.VolumeMount{
+				{Name: "v", MountPath: "/v", ReadOnly: true, RecursiveReadOnly: &mode}}
 		},
 		path:    "spec.initContainers[0].volumeMounts[0].recursiveReadOnly",
 		with:    []Capabilities{withRecursiveReadOnly(runtimeOf("other", "1"))},
@@ -75,14 +78,17 @@ var supportCases = []struct {
 		with: []Capabilities{{Handlers: map[string]*runtimeapi.RuntimeHandlerFeatures{"": {UserNamespaces: true}}}},
 		without: []Capabilities{
 			runtimeOf("containerd", "1.6.20~ds1"), runtimeOf("containerd", "v9.0.0"),
-			{Version: Version{Name: "containerd", Version: "v2.4.2"}, Handlers: map[string]*runtimeapi.RuntimeHandlerFeatures{"": {RecursiveReadOnlyMounts: true}, "new": {UserNamespaces: true}}},
+			{Version: Version{Name: "containerd", Version: "v2.4.2"},
+				Handlers: map[string]*runtimeapi.RuntimeHandlerFeatures{"": {RecursiveReadOnlyMounts: true},
+					"new": {UserNamespaces: true}}},
 		},
 	},
 }
 
 // imageVolume makes a pod mount an image.
 func imageVolume(p *v1.Pod, subPath string) {
-	p.Spec.Volumes = []v1.Volume{{}, {Name: "i", VolumeSource: v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: "x"}}}}
+	p.Spec.Volumes = []v1.Volume{{},
+		{Name: "i", VolumeSource: v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: "x"}}}}
 	p.Spec.Containers[1].VolumeMounts = []v1.VolumeMount{{Name: "i", MountPath: "/i", SubPath: subPath}}
 }
 
@@ -116,7 +122,8 @@ func TestSupport(t *testing.T) {
 		}
 		for _, k := range tc.without {
 			err := k.Unsupported(pod, "")
-			if err == nil || !strings.Contains(err.Error(), tc.path) || !strings.Contains(err.Error(), k.Name+" "+k.Version.Version) || !strings.Contains(err.Error(), "it requires ") {
+			if err == nil || !strings.Contains(err.Error(), tc.path) ||
+				!strings.Contains(err.Error(), k.Name+" "+k.Version.Version) || !strings.Contains(err.Error(), "it requires ") {
 				t.Errorf("%s %s: %v, want the field, the runtime and the requirement", k.Name, k.Version.Version, err)
 			}
 		}
@@ -134,7 +141,8 @@ func TestSupportByFeature(t *testing.T) {
 	defer func() { fieldSupports = before }()
 	pod := wantedPod(v1.RestartPolicyAlways, []string{"a"})
 	k := runtimeOf("other", "1")
-	if err := k.Unsupported(pod, ""); err == nil || !strings.Contains(err.Error(), "spec.securityContext.supplementalGroupsPolicy") {
+	if err := k.Unsupported(pod, ""); err == nil ||
+		!strings.Contains(err.Error(), "spec.securityContext.supplementalGroupsPolicy") {
 		t.Errorf("got %v", err)
 	}
 	k.Features = &runtimeapi.RuntimeFeatures{SupplementalGroupsPolicy: true}
@@ -160,7 +168,8 @@ func TestSupportByHandler(t *testing.T) {
 // Every signal of the API has a number in CRI; otherwise an update of CRI's
 // names would turn all of them into the image's default.
 func TestStopSignals(t *testing.T) {
-	for _, name := range []v1.Signal{v1.SIGTERM, v1.SIGINT, v1.SIGUSR1, v1.SIGRTMIN, v1.SIGRTMINPLUS3, v1.SIGRTMAXMINUS14, v1.SIGRTMAX, v1.SIGKILL, v1.SIGCLD} {
+	for _, name := range []v1.Signal{v1.SIGTERM, v1.SIGINT, v1.SIGUSR1, v1.SIGRTMIN, v1.SIGRTMINPLUS3, v1.SIGRTMAXMINUS14,
+		v1.SIGRTMAX, v1.SIGKILL, v1.SIGCLD} {
 		c := &v1.Container{Lifecycle: &v1.Lifecycle{StopSignal: &name}}
 		if stopSignal(c) == runtimeapi.Signal_RUNTIME_DEFAULT {
 			t.Errorf("%s has no number", name)

@@ -112,7 +112,8 @@ type sandboxes struct {
 
 // NewSyncer creates a Syncer.
 func NewSyncer(c SyncerConfig) *Syncer {
-	s := &Syncer{runtime: c.Runtime, hooks: c.Hooks, events: c.Events, log: c.Log, started: c.Started, backoff: c.Backoff, logLinks: c.LogLinks, gates: gates{newGate(), newGate()}}
+	s := &Syncer{runtime: c.Runtime, hooks: c.Hooks, events: c.Events, log: c.Log, started: c.Started, backoff: c.Backoff,
+		logLinks: c.LogLinks, gates: gates{newGate(), newGate()}}
 	if s.hooks == nil {
 		s.hooks = noHooks{}
 	}

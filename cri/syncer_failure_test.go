@@ -93,7 +93,8 @@ func TestSyncInputsFail(t *testing.T) {
 				}
 				return cri.Inputs{}, nil
 			}})
-		if w := r.Waiting["a"]; w.Reason != "CreateContainerConfigError" || w.Message != "the pod has no volume \"x\"" || r.Err == nil {
+		if w := r.Waiting["a"]; w.Reason != "CreateContainerConfigError" || w.Message != "the pod has no volume \"x\"" ||
+			r.Err == nil {
 			t.Errorf("got %+v", r)
 		}
 		b.runs("b")

@@ -41,7 +41,8 @@ var (
 
 // eachFault runs a scenario once for each call and fault. With restarts, the
 // daemon keeps no state from one sync to the next.
-func eachFault(t *testing.T, p *v1.Pod, methods []string, scenario func(t *testing.T, b *syncerHarness, inject func())) {
+func eachFault(t *testing.T, p *v1.Pod, methods []string,
+	scenario func(t *testing.T, b *syncerHarness, inject func())) {
 	for _, method := range methods {
 		for name, fault := range faults {
 			for _, restarts := range []bool{false, true} {
@@ -67,82 +68,89 @@ func eachFault(t *testing.T, p *v1.Pod, methods []string, scenario func(t *testi
 }
 
 func TestFaultsAtStart(t *testing.T) {
-	eachFault(t, pod(v1.RestartPolicyAlways, []string{"a", "b"}, "i"), slices.Concat(looks, starts, []string{"RunPodSandbox", "PullImage"}), func(t *testing.T, b *syncerHarness, inject func()) {
-		b.fake.SetImages()
-		inject()
-		b.settle()
-		b.runs("i")
-		b.fake.Exit("i", 0)
-		b.settle()
-		b.runs("a", "b")
-		b.fresh("i", "a", "b")
-		if n := len(b.fake.Sandboxes()); n != 1 {
-			t.Errorf("%d sandboxes were made\n%s", n, b.fake.Dump())
-		}
-	})
+	eachFault(t, pod(v1.RestartPolicyAlways, []string{"a", "b"}, "i"),
+		slices.Concat(looks, starts, []string{"RunPodSandbox", "PullImage"}),
+		func(t *testing.T, b *syncerHarness, inject func()) {
+			b.fake.SetImages()
+			inject()
+			b.settle()
+			b.runs("i")
+			b.fake.Exit("i", 0)
+			b.settle()
+			b.runs("a", "b")
+			b.fresh("i", "a", "b")
+			if n := len(b.fake.Sandboxes()); n != 1 {
+				t.Errorf("%d sandboxes were made\n%s", n, b.fake.Dump())
+			}
+		})
 }
 
 func TestFaultsAtRestart(t *testing.T) {
-	eachFault(t, pod(v1.RestartPolicyAlways, []string{"a", "b"}), slices.Concat(looks, starts), func(t *testing.T, b *syncerHarness, inject func()) {
-		b.settle()
-		b.fake.Kill("a")
-		inject()
-		b.settle()
-		b.runs("a", "b")
-		b.fresh("b")
-		if n := b.fake.Starts("uid-1", "a"); n != 2 {
-			t.Errorf("a was started %d times, want twice", n)
-		}
-	})
+	eachFault(t, pod(v1.RestartPolicyAlways, []string{"a", "b"}), slices.Concat(looks, starts),
+		func(t *testing.T, b *syncerHarness, inject func()) {
+			b.settle()
+			b.fake.Kill("a")
+			inject()
+			b.settle()
+			b.runs("a", "b")
+			b.fresh("b")
+			if n := b.fake.Starts("uid-1", "a"); n != 2 {
+				t.Errorf("a was started %d times, want twice", n)
+			}
+		})
 }
 
 func TestFaultsAtSandboxChange(t *testing.T) {
-	eachFault(t, pod(v1.RestartPolicyAlways, []string{"a"}, "i"), slices.Concat(looks, starts, terminations, []string{"RunPodSandbox", "RemoveContainer"}), func(t *testing.T, b *syncerHarness, inject func()) {
-		b.settle()
-		b.fake.Exit("i", 0)
-		b.settle()
-		b.fake.KillSandboxes("web-node")
-		inject()
-		b.settle()
-		b.runs("i")
-		b.fake.Exit("i", 0)
-		b.settle()
-		b.runs("a")
-		if n := b.fake.Starts("uid-1", "a"); n != 2 {
-			t.Errorf("a was started %d times, want twice", n)
-		}
-	})
+	eachFault(t, pod(v1.RestartPolicyAlways, []string{"a"}, "i"),
+		slices.Concat(looks, starts, terminations, []string{"RunPodSandbox", "RemoveContainer"}),
+		func(t *testing.T, b *syncerHarness, inject func()) {
+			b.settle()
+			b.fake.Exit("i", 0)
+			b.settle()
+			b.fake.KillSandboxes("web-node")
+			inject()
+			b.settle()
+			b.runs("i")
+			b.fake.Exit("i", 0)
+			b.settle()
+			b.runs("a")
+			if n := b.fake.Starts("uid-1", "a"); n != 2 {
+				t.Errorf("a was started %d times, want twice", n)
+			}
+		})
 }
 
 func TestFaultsAtChange(t *testing.T) {
-	eachFault(t, pod(v1.RestartPolicyAlways, []string{"a", "b"}), slices.Concat(looks, starts, []string{"StopContainer"}), func(t *testing.T, b *syncerHarness, inject func()) {
-		b.settle()
-		b.pod.Spec.Containers[0].Image = "registry.example/a:2"
-		inject()
-		b.settle()
-		b.runs("a", "b")
-		b.fresh("b")
-		if a, _ := b.fake.Newest("a"); !a.Running() || a.Config.Image.UserSpecifiedImage != "registry.example/a:2" {
-			t.Errorf("got %+v", a)
-		}
-	})
+	eachFault(t, pod(v1.RestartPolicyAlways, []string{"a", "b"}), slices.Concat(looks, starts, []string{"StopContainer"}),
+		func(t *testing.T, b *syncerHarness, inject func()) {
+			b.settle()
+			b.pod.Spec.Containers[0].Image = "registry.example/a:2"
+			inject()
+			b.settle()
+			b.runs("a", "b")
+			b.fresh("b")
+			if a, _ := b.fake.Newest("a"); !a.Running() || a.Config.Image.UserSpecifiedImage != "registry.example/a:2" {
+				t.Errorf("got %+v", a)
+			}
+		})
 }
 
 func TestFaultsAtKill(t *testing.T) {
-	eachFault(t, pod(v1.RestartPolicyAlways, []string{"a", "b"}), slices.Concat(looks, terminations), func(t *testing.T, b *syncerHarness, inject func()) {
-		b.settle()
-		b.fake.Behave("a", critest.Behaviour{IgnoreTerm: true})
-		inject()
-		for range 20 {
-			if err := b.kill(3); err == nil {
-				break
+	eachFault(t, pod(v1.RestartPolicyAlways, []string{"a", "b"}), slices.Concat(looks, terminations),
+		func(t *testing.T, b *syncerHarness, inject func()) {
+			b.settle()
+			b.fake.Behave("a", critest.Behaviour{IgnoreTerm: true})
+			inject()
+			for range 20 {
+				if err := b.kill(3); err == nil {
+					break
+				}
+				time.Sleep(time.Second)
 			}
-			time.Sleep(time.Second)
-		}
-		if b.fake.Running() != 0 || b.fake.Ready() != 0 {
-			t.Errorf("something still runs\n%s", b.fake.Dump())
-		}
-	})
+			if b.fake.Running() != 0 || b.fake.Ready() != 0 {
+				t.Errorf("something still runs\n%s", b.fake.Dump())
+			}
+		})
 }
 
 // Lists that do not show new objects must not lead to a second instance.
@@ -182,7 +190,8 @@ func TestSandboxIsFoundByItsName(t *testing.T) {
 		b.fake.Inject("RunPodSandbox", critest.Fault{After: errors.New("lost")})
 		b.sync()
 		b.restart()
-		r := b.syncer.Sync(t.Context(), cri.SyncRequest{Pod: b.pod, Status: &cri.PodStatus{UID: b.pod.UID}, ResolveInputs: b.inputs})
+		r := b.syncer.Sync(t.Context(),
+			cri.SyncRequest{Pod: b.pod, Status: &cri.PodStatus{UID: b.pod.UID}, ResolveInputs: b.inputs})
 		if r.Err != nil {
 			t.Fatal(r.Err)
 		}
@@ -194,14 +203,16 @@ func TestSandboxIsFoundByItsName(t *testing.T) {
 		// A sandbox with containers that the status did not show is not
 		// used.
 		b.restart()
-		r = b.syncer.Sync(t.Context(), cri.SyncRequest{Pod: b.pod, Status: &cri.PodStatus{UID: b.pod.UID}, ResolveInputs: b.inputs})
+		r = b.syncer.Sync(t.Context(),
+			cri.SyncRequest{Pod: b.pod, Status: &cri.PodStatus{UID: b.pod.UID}, ResolveInputs: b.inputs})
 		if !errors.Is(r.Err, cri.ErrExists) {
 			t.Errorf("got %+v", r)
 		}
 		// Nor is one when the lookup fails.
 		b.restart()
 		b.fake.Inject("ListContainers", critest.Fault{Before: errors.New("broken")})
-		r = b.syncer.Sync(t.Context(), cri.SyncRequest{Pod: b.pod, Status: &cri.PodStatus{UID: b.pod.UID}, ResolveInputs: b.inputs})
+		r = b.syncer.Sync(t.Context(),
+			cri.SyncRequest{Pod: b.pod, Status: &cri.PodStatus{UID: b.pod.UID}, ResolveInputs: b.inputs})
 		if r.Err == nil {
 			t.Errorf("got %+v", r)
 		}

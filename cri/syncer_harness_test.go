@@ -80,8 +80,9 @@ func (b *syncerHarness) restart() {
 	}
 	b.client = b.fake.Client(b.t)
 	b.syncer = cri.NewSyncer(cri.SyncerConfig{
-		Runtime: b.client, Images: cri.ImageConfig{Runtime: b.client}, Events: b.events, Hooks: b.hooks, Instance: critest.Instance,
-		LogRoot: filepath.Join(b.dir, "pods"), LogLinks: filepath.Join(b.dir, "containers"), HostMemory: 1 << 30,
+		Runtime: b.client, Images: cri.ImageConfig{Runtime: b.client}, Events: b.events, Hooks: b.hooks,
+		Instance: critest.Instance,
+		LogRoot:  filepath.Join(b.dir, "pods"), LogLinks: filepath.Join(b.dir, "containers"), HostMemory: 1 << 30,
 		BeforeHostPorts: func(context.Context, *v1.Pod) {
 			b.hostPortCalls = append(b.hostPortCalls, b.fake.Calls("RunPodSandbox"))
 		},

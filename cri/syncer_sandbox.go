@@ -47,7 +47,8 @@ func (t *transaction) createSandbox(ctx context.Context) error {
 	status, err := t.runtime.PodStatus(ctx, t.Pod.UID)
 	if err != nil {
 		if ctx.Err() == nil {
-			t.events.Event(t.Pod, v1.EventTypeWarning, "FailedPodSandBoxStatus", "Unable to get pod sandbox status: "+detail(err))
+			t.events.Event(t.Pod, v1.EventTypeWarning, "FailedPodSandBoxStatus",
+				"Unable to get pod sandbox status: "+detail(err))
 		}
 		return fmt.Errorf("failed to inspect pod sandbox: %w", err)
 	}
@@ -76,7 +77,8 @@ func (t *transaction) enterStart(ctx context.Context, stage int) (leave func(), 
 
 // hasHostPorts reports whether the runtime maps ports of the host to the sandbox.
 func hasHostPorts(pod *v1.Pod, config *runtimeapi.PodSandboxConfig) bool {
-	return !pod.Spec.HostNetwork && slices.ContainsFunc(config.PortMappings, func(m *runtimeapi.PortMapping) bool { return m.HostPort > 0 })
+	return !pod.Spec.HostNetwork &&
+		slices.ContainsFunc(config.PortMappings, func(m *runtimeapi.PortMapping) bool { return m.HostPort > 0 })
 }
 
 // errNameReserved means that the name of a sandbox is reserved for one that is not

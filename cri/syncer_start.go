@@ -87,9 +87,11 @@ func (t *transaction) backoffFor(c *v1.Container) *waitError {
 		return nil
 	}
 	pod := fmt.Sprintf("%s_%s(%s)", t.Pod.Name, t.Pod.Namespace, t.Pod.UID)
-	t.events.Event(t.Pod, v1.EventTypeWarning, "BackOff", fmt.Sprintf("Back-off restarting failed container %s in pod %s", c.Name, pod))
+	t.events.Event(t.Pod, v1.EventTypeWarning, "BackOff",
+		fmt.Sprintf("Back-off restarting failed container %s in pod %s", c.Name, pod))
 	return &waitError{
-		Waiting:    Waiting{reasonCrashLoop, fmt.Sprintf("back-off %s restarting failed container=%s pod=%s", delay, c.Name, pod)},
+		Waiting: Waiting{reasonCrashLoop,
+			fmt.Sprintf("back-off %s restarting failed container=%s pod=%s", delay, c.Name, pod)},
 		retryAfter: left,
 	}
 }
@@ -224,7 +226,8 @@ func (t *transaction) create(ctx context.Context, c *v1.Container, imageRef stri
 	if target := targetOf(t.Pod, c.Name); target != "" {
 		if in.target = t.runningID(target); in.target == "" {
 			in.discard()
-			return "", 0, t.startFailed(ctx, c, reasonContainerConfig, fmt.Errorf("container %q, its target for processes, is not running", target))
+			return "", 0, t.startFailed(ctx, c, reasonContainerConfig,
+				fmt.Errorf("container %q, its target for processes, is not running", target))
 		}
 	}
 	leave, err := t.enterStart(ctx, stageFinish)

@@ -124,7 +124,8 @@ func (t *transaction) kill(ctx context.Context) error {
 		}
 		if pod.Running() || t.actions.CreateSandbox {
 			t.result.Acted = true
-			err := t.Kill(ctx, KillRequest{Pod: t.Pod, Observed: pod, Grace: t.grace(), HostIP: t.HostIP, notKilled: t.noteNotKilled})
+			err := t.Kill(ctx, KillRequest{Pod: t.Pod, Observed: pod, Grace: t.grace(), HostIP: t.HostIP,
+				notKilled: t.noteNotKilled})
 			if err != nil && ctx.Err() == nil && !errors.Is(err, ErrUnavailable) {
 				message := "error killing pod: " + err.Error()
 				t.events.Event(t.Pod, v1.EventTypeWarning, ReasonFailedKillPod, message)

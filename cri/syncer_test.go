@@ -155,7 +155,8 @@ func TestSyncRestartsWithBackoff(t *testing.T) {
 		b.runs("a", "b")
 		b.fake.Kill("a")
 		r := b.sync()
-		want := cri.Waiting{Reason: "CrashLoopBackOff", Message: "back-off 10s restarting failed container=a pod=web-node_default(uid-1)"}
+		want := cri.Waiting{Reason: "CrashLoopBackOff",
+			Message: "back-off 10s restarting failed container=a pod=web-node_default(uid-1)"}
 		if r.Waiting["a"] != want || r.Err != nil || r.Acted {
 			t.Fatalf("got %+v, want %+v", r, want)
 		}
@@ -210,7 +211,8 @@ func TestSyncRestartCount(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				r := b.syncer.Sync(t.Context(), cri.SyncRequest{Pod: p, Status: &cri.PodStatus{UID: p.UID}, MinRestartCounts: tc.record})
+				r := b.syncer.Sync(t.Context(),
+					cri.SyncRequest{Pod: p, Status: &cri.PodStatus{UID: p.UID}, MinRestartCounts: tc.record})
 				c, ok := b.fake.Newest("a")
 				if r.Err != nil || !ok || c.Config.Metadata.Attempt != tc.want {
 					t.Errorf("number %d, %v, want %d", c.Config.GetMetadata().GetAttempt(), r.Err, tc.want)
@@ -276,7 +278,8 @@ func TestSyncChangedImageRestartsThatContainer(t *testing.T) {
 		b.settle()
 		b.runs("a", "b")
 		b.fresh("b")
-		if a, _ := b.fake.Newest("a"); a.Config.Image.UserSpecifiedImage != "registry.example/a:2" || a.Config.Metadata.Attempt != 1 {
+		if a, _ := b.fake.Newest("a"); a.Config.Image.UserSpecifiedImage != "registry.example/a:2" ||
+			a.Config.Metadata.Attempt != 1 {
 			t.Errorf("got %v", a.Config)
 		}
 		if !b.events.has("Killing: Container a definition changed, will be restarted") {
@@ -331,7 +334,8 @@ func TestSyncStopsWithItsContext(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan cri.SyncResult, 1)
 		go func() {
-			done <- b.syncer.Sync(ctx, cri.SyncRequest{Pod: b.pod, Status: &cri.PodStatus{UID: b.pod.UID}, ResolveInputs: b.inputs})
+			done <- b.syncer.Sync(ctx, cri.SyncRequest{Pod: b.pod, Status: &cri.PodStatus{UID: b.pod.UID},
+				ResolveInputs: b.inputs})
 		}()
 		synctest.Wait()
 		cancel()
@@ -410,7 +414,8 @@ func TestSyncKillsUnknownStateFirst(t *testing.T) {
 				calls = append(calls, c.Method)
 			}
 		}
-		if want := []string{"CreateContainer", "StartContainer", "StopContainer", "CreateContainer", "StartContainer"}; !slices.Equal(calls, want) {
+		if want := []string{"CreateContainer", "StartContainer", "StopContainer", "CreateContainer",
+			"StartContainer"}; !slices.Equal(calls, want) {
 			t.Errorf("calls %q, want %q", calls, want)
 		}
 	})
@@ -465,7 +470,8 @@ func TestPodsAreSyncedConcurrently(t *testing.T) {
 			p := b.pod.DeepCopy()
 			p.Name, p.UID = fmt.Sprintf("web-%d", i), types.UID(fmt.Sprint(i))
 			all.Go(func() {
-				r := b.syncer.Sync(t.Context(), cri.SyncRequest{Pod: p, Status: &cri.PodStatus{UID: p.UID}, ResolveInputs: b.inputs})
+				r := b.syncer.Sync(t.Context(),
+					cri.SyncRequest{Pod: p, Status: &cri.PodStatus{UID: p.UID}, ResolveInputs: b.inputs})
 				if r.Err != nil {
 					t.Error(r.Err)
 				}

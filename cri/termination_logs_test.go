@@ -28,7 +28,8 @@ func TestLogEnd(t *testing.T) {
 		"JSON":          {`{"log":"one\n","stream":"stdout"}` + "\n{broken\n", "one\n"},
 		"many lines":    {hundred.String(), last.String()},
 		"much":          {head + "stdout F " + long + "\n", strings.Repeat("ä", 1023) + "\n"},
-		"very much":     {strings.Repeat(head+"stdout F "+strings.Repeat("x", 1000)+"\n", 200) + head + "stdout F end\n", strings.Repeat("x", 1000)},
+		"very much": {strings.Repeat(head+"stdout F "+strings.Repeat("x", 1000)+"\n", 200) + head + "stdout F end\n",
+			strings.Repeat("x", 1000)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "0.log")

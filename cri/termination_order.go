@@ -27,7 +27,8 @@ var errPredecessorRunning = errors.New("a container that terminates first could 
 
 // newTerminationOrder computes the order of the containers that run.
 func newTerminationOrder(pod *Pod) *terminationOrder {
-	o := &terminationOrder{ended: map[string]chan struct{}{}, waitsFor: map[string][]chan struct{}{}, failed: make(chan struct{})}
+	o := &terminationOrder{ended: map[string]chan struct{}{}, waitsFor: map[string][]chan struct{}{},
+		failed: make(chan struct{})}
 	var running []*Container
 	for i := range pod.Containers {
 		if c := &pod.Containers[i]; c.State == StateRunning || c.State == StateUnknown {

@@ -63,11 +63,13 @@ func TestKillTerminatesSidecarsLast(t *testing.T) {
 		a, b, s0, s1 time.Duration
 	}{
 		"in reverse order": {
-			30, map[string]critest.Behaviour{"a": {StopAfter: 5 * time.Second}, "b": {StopAfter: 2 * time.Second}, "s1": {StopAfter: 3 * time.Second}},
+			30, map[string]critest.Behaviour{"a": {StopAfter: 5 * time.Second}, "b": {StopAfter: 2 * time.Second},
+				"s1": {StopAfter: 3 * time.Second}},
 			5 * time.Second, 2 * time.Second, 8 * time.Second, 8 * time.Second,
 		},
 		"wait is deducted": {
-			10, map[string]critest.Behaviour{"a": {StopAfter: 5 * time.Second}, "s1": {IgnoreTerm: true}, "s0": {IgnoreTerm: true}},
+			10, map[string]critest.Behaviour{"a": {StopAfter: 5 * time.Second}, "s1": {IgnoreTerm: true},
+				"s0": {IgnoreTerm: true}},
 			5 * time.Second, 0, 12 * time.Second, 10 * time.Second,
 		},
 		"no turn, minimum grace": {

@@ -91,7 +91,8 @@ func checkConfig(o *config.Options, flags *pflag.FlagSet) ([]preflight.Finding, 
 	if inFile := (*config.FileError)(nil); errors.As(err, &inFile) {
 		var list []preflight.Finding
 		for line := range strings.SplitSeq(err.Error(), "\n") {
-			list = append(list, preflight.Finding{Check: check, Level: preflight.Fail, Message: line, Fix: "correct the file; docs/configuration.md lists the fields"})
+			list = append(list, preflight.Finding{Check: check, Level: preflight.Fail, Message: line,
+				Fix: "correct the file; docs/configuration.md lists the fields"})
 		}
 		return list, nil
 	}
@@ -120,7 +121,8 @@ func flagsOfRun(f *pflag.FlagSet) bool {
 func checkSettings(ctx context.Context, o *config.Options, running int) preflight.Settings {
 	s := preflight.Settings{
 		Root: o.Paths.Root, PodLogs: o.Paths.PodLogs, Manifests: o.Manifests.Path, Socket: o.API.Socket,
-		Ports:   map[string]string{"health": o.API.HealthAddress, "clients over TLS": o.Remote.Address, "everybody to see numbers": o.Remote.ReadOnlyAddress},
+		Ports: map[string]string{"health": o.API.HealthAddress, "clients over TLS": o.Remote.Address,
+			"everybody to see numbers": o.Remote.ReadOnlyAddress},
 		Running: running, CNI: preflight.CNI{ConfDir: o.Runtime.CNIConfDir, BinDirs: cniBinDirs},
 		ResolvConf: o.Network.ResolvConf, NodeIP: len(o.Network.NodeIPs) > 0,
 		CgroupDriver: o.Cgroups.Driver, Built: buildinfo.Made(),

@@ -76,9 +76,10 @@ func start(t *testing.T, dir string, args []string) *testDaemon {
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS} // its mounts end with it
 	socket := filepath.Join(dir, "run", "api.sock")
-	p.client = &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", socket)
-	}}}
+	p.client = &http.Client{Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", socket)
+		}}}
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +162,8 @@ func TestDaemon(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	manifest := "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec: {containers: [{name: main, image: \"registry.example/web:1\"}]}\n"
+	manifest := "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec: {containers: [{name: main, image: " +
+		"\"registry.example/web:1\"}]}\n"
 	if err := os.WriteFile(path("pods/web.yaml"), []byte(manifest), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +171,8 @@ func TestDaemon(t *testing.T) {
 	t.Cleanup(func() { removeCgroup(t, cgroup) })
 	args := []string{
 		"--pod-manifest-path", path("pods"), "--root-dir", path("root"), "--api-socket", path("run/api.sock"),
-		"--container-runtime-endpoint", "unix://" + path("cri.sock"), "--hostname-override", "n1", "--cgroup-root", "/" + cgroup,
+		"--container-runtime-endpoint", "unix://" + path("cri.sock"), "--hostname-override", "n1", "--cgroup-root",
+		"/" + cgroup,
 		"--pod-logs-dir", path("logs"), "--container-logs-dir", path("container-logs"), "--healthz-port", "0", "--port", "0",
 		// The disk of this host neither evicts the pod nor removes its image.
 		"--eviction-hard", "memory.available<1Mi", "--image-gc-high-threshold", "100",
@@ -178,7 +181,8 @@ func TestDaemon(t *testing.T) {
 	pod := p.awaitRunning("web-n1")
 	for _, answers := range []string{
 		"/healthz", "/pods", "/runningpods/", "/configz", "/metrics", "/stats/summary", "/api/v1/nodes/n1",
-		"/podstead/v1/manifests", "/podstead/v1/images", "/podstead/v1/volumes?usage=true", "/podstead/v1/rollouts", "/podstead/v1/starts",
+		"/podstead/v1/manifests", "/podstead/v1/images", "/podstead/v1/volumes?usage=true", "/podstead/v1/rollouts",
+		"/podstead/v1/starts",
 	} {
 		p.get(answers).Close()
 	}
@@ -188,7 +192,8 @@ func TestDaemon(t *testing.T) {
 	}
 
 	p = start(t, dir, args)
-	if again := p.awaitRunning("web-n1"); again.UID != pod.UID || again.Status.ContainerStatuses[0].ContainerID != pod.Status.ContainerStatuses[0].ContainerID {
+	if again := p.awaitRunning("web-n1"); again.UID != pod.UID ||
+		again.Status.ContainerStatuses[0].ContainerID != pod.Status.ContainerStatuses[0].ContainerID {
 		t.Errorf("the pod was not adopted: %s\n%s", again.Status.ContainerStatuses[0].ContainerID, p.logged())
 	}
 	p.stop()

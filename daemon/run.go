@@ -101,7 +101,8 @@ func (d *daemon) runOnce(ctx context.Context) error {
 		return err
 	}
 	err := podstart.Once{
-		SourcesReady: d.sup.WaitSourcesReady, Prepared: d.sources.rollouts.WaitPrepared, Started: d.sup.WaitStarted, Faults: d.sources.config.Faults,
+		SourcesReady: d.sup.WaitSourcesReady, Prepared: d.sources.rollouts.WaitPrepared, Started: d.sup.WaitStarted,
+		Faults: d.sources.config.Faults,
 	}.Run(ctx, os.Stdout)
 	if errors.Is(err, supervisor.ErrNotStarted) {
 		return &cli.ExitError{Code: cli.ExitFailed} // its pods are printed

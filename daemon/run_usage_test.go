@@ -28,7 +28,8 @@ func TestHelpOfRunIsGrouped(t *testing.T) {
 		if !f.Hidden && f.Name != "help" && len(f.Annotations[config.GroupAnnotation]) != 1 {
 			t.Errorf("--%s has no group", f.Name)
 		}
-		if n := strings.Count(out, " --"+f.Name+" ") + strings.Count(out, " --"+f.Name+"\n"); !f.Hidden && f.Deprecated == "" && n < 1 {
+		if n := strings.Count(out, " --"+f.Name+" ") + strings.Count(out, " --"+f.Name+"\n"); !f.Hidden &&
+			f.Deprecated == "" && n < 1 {
 			t.Errorf("--%s is shown %d times", f.Name, n)
 		}
 	})

@@ -26,17 +26,20 @@ func (d *daemon) openAPI(ctx context.Context) error {
 	kube := d.newKubeAPI()
 	d.start(kube.Run)
 	volumes := d.newVolumeView()
-	usage := statsView{nodeName: d.nodeName, labels: d.admitNode.Labels, collector: p.stats, pods: d.sup, diskAge: o.Stats.DiskAge, volumes: volumes}
+	usage := statsView{nodeName: d.nodeName, labels: d.admitNode.Labels, collector: p.stats, pods: d.sup,
+		diskAge: o.Stats.DiskAge, volumes: volumes}
 	manifests := d.newManifestView()
 	d.api = httpapi.New(
 		httpapi.Config{
 			Socket: o.API.Socket, HealthAddress: o.API.HealthAddress, ReadOnlyAddress: o.Remote.ReadOnlyAddress,
-			Remote: remoteConfig(o, d.nodeName, p.addresses, d.member, d.unwritten), Log: d.log, OnRequest: requestCounter(p.counters), OnListener: listenerReporter(p),
+			Remote: remoteConfig(o, d.nodeName, p.addresses, d.member, d.unwritten), Log: d.log,
+			OnRequest: requestCounter(p.counters), OnListener: listenerReporter(p),
 		},
 		httpapi.Sources{
 			Pods: syncedPods{d.sup}, Manifests: manifests, Objects: manifests, Restarter: d.sup, Starts: d.sup,
 			AutoUpdates: d.node.updater, Rollouts: d.sources.rollouts,
-			Health: []httpapi.HealthCheck{{Name: "log", Check: d.logOutput.Check}, {Name: "syncloop", Check: d.sup.SyncLoopHealthy}},
+			Health: []httpapi.HealthCheck{{Name: "log", Check: d.logOutput.Check},
+				{Name: "syncloop", Check: d.sup.SyncLoopHealthy}},
 			Events: p.events, Statuses: p.statuses, ManifestName: manifest.BaseName, Kube: kube, Images: d.newImageView(),
 			Streams: containerStreams{client, p.pleg}, StreamIdle: o.API.StreamIdle,
 			Stats: usage.Summary, Usage: usage, Metrics: d.newMetrics(volumes),
@@ -107,7 +110,8 @@ func (d *daemon) newKubeAPI() *kubeapi.API {
 func (d *daemon) newManifestView() manifestview.View {
 	o := &d.opts.Manifests
 	return manifestview.View{Config: d.sources.config, Locations: map[manifest.Source]string{
-		manifest.SourceFile: o.Path, manifest.SourceHTTP: o.RedactedURL(), manifest.SourceOCI: strings.Join(o.OCI, ", "), manifest.SourceAPI: d.opts.Cluster.Kubeconfig,
+		manifest.SourceFile: o.Path, manifest.SourceHTTP: o.RedactedURL(), manifest.SourceOCI: strings.Join(o.OCI, ", "),
+		manifest.SourceAPI: d.opts.Cluster.Kubeconfig,
 	}}
 }
 
@@ -115,8 +119,9 @@ func (d *daemon) newManifestView() manifestview.View {
 func (d *daemon) newManifestWriter() *change.Writer {
 	o := &d.opts.Manifests
 	return change.NewWriter(change.Config{
-		Path: o.Path, Node: d.nodeName, Mode: manifest.Mode(o.Mode), Signed: len(o.Keys.For(manifest.SourceFile)) > 0, Config: d.sources.config,
-		Grace: d.sup.SetRemovalGrace, Events: d.observers.events,
+		Path: o.Path, Node: d.nodeName, Mode: manifest.Mode(o.Mode), Signed: len(o.Keys.For(manifest.SourceFile)) > 0,
+		Config: d.sources.config,
+		Grace:  d.sup.SetRemovalGrace, Events: d.observers.events,
 	})
 }
 

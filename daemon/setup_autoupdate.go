@@ -24,7 +24,8 @@ func (d *daemon) autoUpdateConfig() autoupdate.Config {
 	o := d.opts
 	return autoupdate.Config{
 		Schedule: autoupdate.Schedule{Interval: o.AutoUpdate.Interval, Windows: o.AutoUpdate.Windows, Node: d.nodeName},
-		Rollouts: rolledOutImages{d.sources.rollouts}, Registry: d.registries, Images: updateImages{d.runtime.client, d}, Observed: d.observers.pleg.Observed,
+		Rollouts: rolledOutImages{d.sources.rollouts}, Registry: d.registries, Images: updateImages{d.runtime.client, d},
+		Observed: d.observers.pleg.Observed,
 		Credentials: func(pod *v1.Pod) cri.PullCredentials {
 			var secrets []string
 			for _, s := range pod.Spec.ImagePullSecrets {

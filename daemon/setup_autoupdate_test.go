@@ -65,10 +65,12 @@ func TestAutoUpdateUsesTheSettingsOfRegistries(t *testing.T) {
 		t.Fatal(err)
 	}
 	ca := filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: secure.Certificate().Raw}), 0o600); err != nil {
+	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: secure.Certificate().Raw}),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
-	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u1", Namespace: "default", Name: "web-n1", Annotations: map[string]string{podinfo.AnnotationAutoUpdate: podinfo.AutoUpdateRegistry}}}
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u1", Namespace: "default", Name: "web-n1",
+		Annotations: map[string]string{podinfo.AnnotationAutoUpdate: podinfo.AutoUpdateRegistry}}}
 	for _, name := range []string{secureImage, plainImage} {
 		pod.Spec.Containers = append(pod.Spec.Containers, v1.Container{Name: name, Image: name})
 	}
@@ -83,7 +85,8 @@ func TestAutoUpdateUsesTheSettingsOfRegistries(t *testing.T) {
 		"no settings": {},
 		"authority":   {config.Registries{CAFile: ca}, []string{secureImage}},
 		"without TLS": {config.Registries{PlainHTTP: []string{"plain.test:5000"}}, []string{plainImage}},
-		"both":        {config.Registries{CAFile: ca, PlainHTTP: []string{"plain.test:5000"}}, []string{secureImage, plainImage}},
+		"both": {config.Registries{CAFile: ca, PlainHTTP: []string{"plain.test:5000"}},
+			[]string{secureImage, plainImage}},
 	} {
 		o := &config.Options{Registries: c.settings}
 		o.AutoUpdate.Interval = time.Hour
@@ -92,7 +95,8 @@ func TestAutoUpdateUsesTheSettingsOfRegistries(t *testing.T) {
 			t.Fatal(err)
 		}
 		config := d.autoUpdateConfig()
-		config.Rollouts, config.Images, config.File = updatedPods{pod}, updatedPods{pod}, filepath.Join(t.TempDir(), "autoupdate.json")
+		config.Rollouts, config.Images, config.File = updatedPods{pod}, updatedPods{pod},
+			filepath.Join(t.TempDir(), "autoupdate.json")
 		config.Events, config.Metrics, config.Log = nil, nil, nil
 		config.Observed = func() *cri.Observed { return &cri.Observed{Own: []*cri.Pod{runs}} }
 		config.Credentials = func(*v1.Pod) cri.PullCredentials { return cri.PullCredentials{} }

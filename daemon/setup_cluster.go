@@ -17,8 +17,9 @@ func (d *daemon) joinCluster(context.Context) error {
 	member, err := cluster.New(cluster.Config{
 		Kubeconfig: o.Kubeconfig, UserAgent: "podstead/" + buildinfo.Version(),
 		Node: d.node.describeForCluster, Subscribe: d.observers.statuses.Subscribe,
-		Pods: cluster.Pods{List: d.sup.Pods, Delivered: d.sup.SourceReady, Ended: d.sup.Ended, Started: d.sup.Started, Bound: d.sources.config},
-		Log:  d.log, Events: d.observers.events,
+		Pods: cluster.Pods{List: d.sup.Pods, Delivered: d.sup.SourceReady, Ended: d.sup.Ended, Started: d.sup.Started,
+			Bound: d.sources.config},
+		Log: d.log, Events: d.observers.events,
 		Objects:       d.bound,
 		Storage:       d.csi,
 		UpdatePodCIDR: d.runtime.client.UpdatePodCIDR,

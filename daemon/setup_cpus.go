@@ -38,7 +38,8 @@ func (d *daemon) openCPUs() (*cpus.Manager, error) {
 		return nil, err
 	}
 	d.start(m.Run)
-	d.log.Info("CPU manager started", "policy", o.CPUs.Policy, "reserved", reserved.String(), "assignable", m.Assignable().String())
+	d.log.Info("CPU manager started", "policy", o.CPUs.Policy, "reserved", reserved.String(), "assignable",
+		m.Assignable().String())
 	return m, nil
 }
 
@@ -102,7 +103,8 @@ func (d *daemon) openManagers() (assigned.Manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg := topology.Config{Policy: o.Policy, Scope: o.Scope, Options: o.Options, Nodes: nodes, Devices: d.devices, Log: d.log}
+	cfg := topology.Config{Policy: o.Policy, Scope: o.Scope, Options: o.Options, Nodes: nodes, Devices: d.devices,
+		Log: d.log}
 	if manager != nil {
 		cfg.Providers = append(cfg.Providers, manager)
 	}

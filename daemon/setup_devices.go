@@ -21,7 +21,8 @@ func (d *daemon) createDevices(ctx context.Context) error {
 	o := d.opts
 	d.createClaims()
 	d.devices = devices.New(devices.Options{
-		Dir: o.Paths.DevicePlugins, Checkpoint: filepath.Join(o.Paths.Root, "devices.json"), Local: o.LocalDevices, Disk: d.disk, Log: d.log,
+		Dir: o.Paths.DevicePlugins, Checkpoint: filepath.Join(o.Paths.Root, "devices.json"), Local: o.LocalDevices,
+		Disk: d.disk, Log: d.log,
 	})
 	listener, err := d.devices.Open()
 	if err != nil && o.Paths.RequiresDevicePlugins() {

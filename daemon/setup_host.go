@@ -47,7 +47,9 @@ func (d *daemon) prepareHost(ctx context.Context) error {
 		return err
 	}
 	process.LimitMemory()
-	d.log.Info("Starting podstead", append([]any{"version", "podstead " + buildinfo.Version(), "node", d.nodeName, "root", d.opts.Paths.Root}, sourceAttrs(d.opts.Manifests)...)...)
+	d.log.Info("Starting podstead",
+		append([]any{"version", "podstead " + buildinfo.Version(), "node", d.nodeName, "root", d.opts.Paths.Root},
+			sourceAttrs(d.opts.Manifests)...)...)
 	return nil
 }
 
@@ -70,7 +72,8 @@ func sourceAttrs(m config.Manifests) (attrs []any) {
 func machineID(node string, log *slog.Logger) string {
 	id, ok := config.MachineID("/etc/machine-id", "/var/lib/dbus/machine-id")
 	if !ok {
-		log.Warn("This machine has no machine ID, using the node name to label pods as podstead's; create one with systemd-machine-id-setup before pods run")
+		log.Warn("This machine has no machine ID, using the node name to label pods as podstead's; create one with " +
+			"systemd-machine-id-setup before pods run")
 		return node
 	}
 	return id

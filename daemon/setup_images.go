@@ -32,7 +32,8 @@ type imageView struct {
 
 func (d *daemon) newImageView() imageView {
 	return imageView{
-		images: d.node.images, service: d.pulls, records: d.pullRecords, logins: d.sup.PullCredentials, changed: d.sup.ImagesAdded, loaded: d.node.updater.ImagesLoaded,
+		images: d.node.images, service: d.pulls, records: d.pullRecords, logins: d.sup.PullCredentials,
+		changed: d.sup.ImagesAdded, loaded: d.node.updater.ImagesLoaded,
 		loader: d.node.loader, archives: d.archives,
 	}
 }
@@ -55,7 +56,8 @@ func (d *daemon) loadArchives(ctx context.Context) error {
 // ImageArchives implements httpapi.ImageManager.
 func (v imageView) ImageArchives() api.ImageArchives {
 	status := v.archives.Status()
-	shown := api.ImageArchives{Directory: status.Dir, Fault: status.Fault, Ignored: status.Ignored, Archives: []api.ImageArchive{}}
+	shown := api.ImageArchives{Directory: status.Dir, Fault: status.Fault, Ignored: status.Ignored,
+		Archives: []api.ImageArchive{}}
 	for _, a := range status.Archives {
 		shown.Archives = append(shown.Archives, api.ImageArchive{
 			File: a.File, State: string(a.State), Message: a.Message, Images: a.Images, Superseded: a.Superseded,
@@ -139,7 +141,8 @@ func (v imageView) named(ctx context.Context, name, id string) (api.Image, error
 }
 
 func showImage(i *gc.Image, err error) api.Image {
-	shown := api.Image{Name: i.Name(), ID: i.ID, Tags: i.Tags, Size: i.Size, State: string(i.State), Pulled: i.Pulled, LastUsed: i.LastUsed}
+	shown := api.Image{Name: i.Name(), ID: i.ID, Tags: i.Tags, Size: i.Size, State: string(i.State), Pulled: i.Pulled,
+		LastUsed: i.LastUsed}
 	if err != nil {
 		shown.Error = err.Error()
 	}

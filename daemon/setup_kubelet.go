@@ -30,7 +30,8 @@ func kubeletView(o *config.Options, v2 bool, client *cri.Client, observer *pleg.
 			if err != nil {
 				driver = "" // the runtime is down
 			}
-			return o.KubeletConfiguration(config.RuntimeDefaults{CgroupDriver: string(driver), ParallelPulls: cri.DefaultParallelPulls})
+			return o.KubeletConfiguration(
+				config.RuntimeDefaults{CgroupDriver: string(driver), ParallelPulls: cri.DefaultParallelPulls})
 		},
 		MachineInfo: func() httpapi.MachineInfo {
 			host, has := nodestatus.ReadHost("/"), nodeResources(o).Capacity()

@@ -35,7 +35,8 @@ func (d *daemon) newMetrics(volumes *volumeview.View) httpapi.Metrics {
 		Probes:     func() []metrics.ProbeCount { return probeCounts(p.prober.Counts()) },
 		Specs:      d.sup.Pods,
 		Stats:      p.stats, Machine: machine, SandboxImage: sandboxImage(d.runtime.client), Log: d.log,
-		Unwritten: func() int { return len(d.unwritten.List()) }, MemoryQoS: d.protectedMemory, RolledBack: d.sources.rollouts.RolledBack, PodDNSReady: podDNSReady,
+		Unwritten: func() int { return len(d.unwritten.List()) }, MemoryQoS: d.protectedMemory,
+		RolledBack: d.sources.rollouts.RolledBack, PodDNSReady: podDNSReady,
 	})
 	return httpapi.Metrics{Kubelet: e.Kubelet(), Resource: e.Resource(), Probes: e.Probes(), Cadvisor: e.Cadvisor()}
 }
@@ -52,7 +53,8 @@ func manifestsOf(views []manifest.SourceView) []metrics.Manifests {
 	for i := range views {
 		v := &views[i]
 		list[i] = metrics.Manifests{
-			Source: string(v.Source), Ready: v.Ready(), Incomplete: len(v.Incomplete), Files: len(v.Units), LastGood: v.LastGood, LastRead: v.LastRead,
+			Source: string(v.Source), Ready: v.Ready(), Incomplete: len(v.Incomplete), Files: len(v.Units), LastGood: v.LastGood,
+			LastRead: v.LastRead,
 		}
 		list[i].Faults, list[i].Warnings = v.CountFaults()
 	}

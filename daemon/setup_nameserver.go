@@ -33,7 +33,8 @@ func (d *daemon) openNameserver(ctx context.Context) error {
 	addresses, err := d.podDNSAddresses()
 	if err != nil {
 		if o.PodDNS.Mode == config.PodDNSAlways {
-			poddns.Report(fmt.Errorf("the network of pods is not known: %w; set --pod-dns-address (podDNSAddresses)", err), onListener, d.log)
+			poddns.Report(fmt.Errorf("the network of pods is not known: %w; set --pod-dns-address (podDNSAddresses)", err),
+				onListener, d.log)
 		}
 		return nil
 	}
@@ -60,7 +61,8 @@ func (d *daemon) givesNameserver() bool {
 	}
 	_, own, err := d.runtime.private.Network()
 	if err != nil {
-		d.log.Warn("Failed to find the network of the private containerd, pods do not resolve the names of other pods", "err", err)
+		d.log.Warn("Failed to find the network of the private containerd, pods do not resolve the names of other pods", "err",
+			err)
 	}
 	return own
 }
@@ -86,8 +88,9 @@ func (d *daemon) startNames() {
 	services := poddns.Services{List: objects.Services, Changed: objects.Subscribe}
 	if d.podDNS != nil {
 		names := poddns.Names{
-			Known: d.sup.WaitSourcesReady, Pods: d.sup.Pods, BaseName: manifest.BaseName, PodsChanged: d.observers.statuses.Subscribe,
-			Namespace: d.networkNamespace, Services: services,
+			Known: d.sup.WaitSourcesReady, Pods: d.sup.Pods, BaseName: manifest.BaseName,
+			PodsChanged: d.observers.statuses.Subscribe,
+			Namespace:   d.networkNamespace, Services: services,
 		}
 		d.start(func(ctx context.Context) error { return d.podDNS.Publish(ctx, names) })
 	}

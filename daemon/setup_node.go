@@ -58,14 +58,16 @@ func (d *daemon) createNodeServices(context.Context) error {
 		return err
 	}
 	n.loader = imageload.New(imageload.Config{
-		Client: d.runtime.client, Private: d.runtime.private, Images: d.pulls, Imported: n.images.Pulled, Dir: imageload.Dir(o.Paths.Root),
+		Client: d.runtime.client, Private: d.runtime.private, Images: d.pulls, Imported: n.images.Pulled,
+		Dir: imageload.Dir(o.Paths.Root),
 	})
 	d.start(d.loadArchives)
 	n.eviction = d.startEviction()
 	d.sup.OnObserved(d.runtime.remember)
 	d.sup.OnObserved(n.logs.Wake)
 	d.sup.OnObserved(n.images.Wake)
-	p.oomKills.OnKill(oom.Reporter{Containers: ownersOf(p.pleg), Pods: d.sup.Pods, Events: p.events, Relist: p.pleg.Relist}.Report)
+	p.oomKills.OnKill(oom.Reporter{Containers: ownersOf(p.pleg), Pods: d.sup.Pods, Events: p.events,
+		Relist: p.pleg.Relist}.Report)
 	d.start(n.logs.Run, n.images.Run, p.oomKills.Run)
 	if len(o.Shutdown.Policy) > 0 && !o.RunOnce {
 		n.guard = shutdown.New(shutdown.Config{
@@ -114,8 +116,9 @@ func (d *daemon) newImages() *gc.Images {
 	o, p, client := d.opts, &d.observers, d.runtime.client
 	deadline := time.Now().Add(sourcesTimeout)
 	return gc.NewImages(gc.ImagesConfig{
-		Policy: gc.ImagePolicy{High: o.Garbage.ImageHigh, Low: o.Garbage.ImageLow, Period: o.Garbage.ImagePeriod, MinAge: o.Garbage.ImageMinAge, MaxAge: o.Garbage.ImageMaxAge},
-		Store:  client, Runtime: client.Endpoint(), Observed: p.pleg.Observed,
+		Policy: gc.ImagePolicy{High: o.Garbage.ImageHigh, Low: o.Garbage.ImageLow, Period: o.Garbage.ImagePeriod,
+			MinAge: o.Garbage.ImageMinAge, MaxAge: o.Garbage.ImageMaxAge},
+		Store: client, Runtime: client.Endpoint(), Observed: p.pleg.Observed,
 		Wanted: func() (images []string) {
 			for _, pod := range d.sup.Pods() {
 				images = slices.AppendSeq(images, podinfo.Images(&pod.Spec))
@@ -128,7 +131,8 @@ func (d *daemon) newImages() *gc.Images {
 			_ = d.sup.WaitSourcesReady(ctx)
 		},
 		Pulls: d.pullRecords,
-		File:  filepath.Join(o.Paths.Root, "images.json"), Disk: d.disk, Events: p.events, Removed: p.counters.ImageRemoved, Log: d.log,
+		File:  filepath.Join(o.Paths.Root, "images.json"), Disk: d.disk, Events: p.events, Removed: p.counters.ImageRemoved,
+		Log: d.log,
 	})
 }
 

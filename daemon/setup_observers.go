@@ -44,18 +44,22 @@ func (d *daemon) createObservers(context.Context) error {
 	// Before the first observation of containers, whose reasons depend on it.
 	p.oomKills.ReadHistory()
 	p.pleg = pleg.New(pleg.Config{Runtime: client, OOMKills: p.oomKills, Log: d.log, Relisted: p.counters.Relisted})
-	p.events = event.New(event.Config{Node: d.nodeName, File: filepath.Join(d.opts.Paths.Root, "events", "journal.jsonl"), Unwritten: d.unwritten, Log: d.log})
+	p.events = event.New(event.Config{Node: d.nodeName, File: filepath.Join(d.opts.Paths.Root, "events", "journal.jsonl"),
+		Unwritten: d.unwritten, Log: d.log})
 	// The kubelet's first event. It shows when the daemon was restarted.
 	p.events.Event(nil, v1.EventTypeNormal, "Starting", "Starting podstead.")
 	if conflict := d.runtime.kubelet; conflict != nil {
 		p.events.Event(nil, v1.EventTypeWarning, "KubeletConflict", conflict.Error())
 	}
 	d.archives = imagearchives.New(imagearchives.Config{
-		Dir: d.opts.Runtime.Archives, File: filepath.Join(d.opts.Paths.Root, "image-archives.json"), Disk: d.disk, Events: p.events, Log: d.log,
+		Dir: d.opts.Runtime.Archives, File: filepath.Join(d.opts.Paths.Root, "image-archives.json"), Disk: d.disk,
+		Events: p.events, Log: d.log,
 	})
 	p.statuses = status.NewStore()
-	p.addresses = addresses.New(addresses.Config{Fixed: d.opts.Network.NodeIPs, IPv6First: d.opts.Network.IPv6First, Log: d.log})
-	p.prober = probe.New(probe.Config{Exec: podprobes.Exec{Client: client, MaxOutput: podprobes.MaxProbeOutput}, Events: p.events, UserAgent: "podstead-probe/" + buildinfo.Version()})
+	p.addresses = addresses.New(addresses.Config{Fixed: d.opts.Network.NodeIPs, IPv6First: d.opts.Network.IPv6First,
+		Log: d.log})
+	p.prober = probe.New(probe.Config{Exec: podprobes.Exec{Client: client, MaxOutput: podprobes.MaxProbeOutput},
+		Events: p.events, UserAgent: "podstead-probe/" + buildinfo.Version()})
 	d.csi = d.newCSI()
 	p.stats = newStats(d.opts, client, p.pleg, d.csi, d.log)
 	d.start(func(ctx context.Context) error {

@@ -10,6 +10,7 @@ import (
 // openRegistries creates the client for what podstead itself reads from registries.
 func (d *daemon) openRegistries(context.Context) (err error) {
 	o := &d.opts.Registries
-	d.registries, err = registry.New(registry.Options{CAFile: o.CAFile, PlainHTTP: o.PlainHTTP, UserAgent: "podstead/" + buildinfo.Version()})
+	d.registries, err = registry.New(
+		registry.Options{CAFile: o.CAFile, PlainHTTP: o.PlainHTTP, UserAgent: "podstead/" + buildinfo.Version()})
 	return err
 }

@@ -15,7 +15,8 @@ import (
 
 // remoteConfig configures the TLS listener, for clients of other machines and for
 // those that cannot connect to a unix socket. member is nil without a cluster.
-func remoteConfig(o *config.Options, node string, addresses *addresses.Source, member *cluster.Adapter, files *unwritten.Files) httpapi.Remote {
+func remoteConfig(o *config.Options, node string, addresses *addresses.Source, member *cluster.Adapter,
+	files *unwritten.Files) httpapi.Remote {
 	r := &o.Remote
 	remote := httpapi.Remote{
 		Address: r.Address, Dir: filepath.Join(o.Paths.Root, "pki"), Node: node,

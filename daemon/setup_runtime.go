@@ -44,14 +44,16 @@ func (d *daemon) openRuntime(ctx context.Context) error {
 		return err
 	}
 	rt, err := chooseRuntime(ctx, d.opts, cri.Options{
-		Instance: cri.Instance(machineID(d.nodeName, d.log), d.opts.Paths.Root), RequestTimeout: d.opts.Runtime.RequestTimeout,
-		Log: d.log, Observe: d.observers.counters.RuntimeCall,
+		Instance:       cri.Instance(machineID(d.nodeName, d.log), d.opts.Paths.Root),
+		RequestTimeout: d.opts.Runtime.RequestTimeout,
+		Log:            d.log, Observe: d.observers.counters.RuntimeCall,
 	}, d.unwritten)
 	if err != nil {
 		return err
 	}
 	d.runtime, d.pulls = rt, cri.NewObservedPulls(rt.client)
-	d.pullRecords = pullrecords.Open(pullrecords.Config{Dir: pullrecords.Dir(d.opts.Paths.Root), Images: rt.client, Unwritten: d.unwritten, Log: d.log})
+	d.pullRecords = pullrecords.Open(
+		pullrecords.Config{Dir: pullrecords.Dir(d.opts.Paths.Root), Images: rt.client, Unwritten: d.unwritten, Log: d.log})
 	d.closeLater(rt.client)
 	if rt.private != nil {
 		used := driverSettings(&d.opts.Cgroups).OfRuntime()
@@ -63,7 +65,8 @@ func (d *daemon) openRuntime(ctx context.Context) error {
 
 // chooseRuntime connects to the runtime of the flags, else to the one used before,
 // else to one that answers on its usual socket, else to a private containerd.
-func chooseRuntime(ctx context.Context, o *config.Options, dial cri.Options, files *unwritten.Files) (*openedRuntime, error) {
+func chooseRuntime(ctx context.Context, o *config.Options, dial cri.Options, files *unwritten.Files) (*openedRuntime,
+	error) {
 	memory := private.NewEndpointFile(o.Paths.Root)
 	remembered, err := memory.Load()
 	if err != nil {
@@ -97,7 +100,8 @@ func chooseRuntime(ctx context.Context, o *config.Options, dial cri.Options, fil
 		}
 	} else {
 		if len(o.Network.PodCIDRs) > 0 {
-			dial.Log.Warn("--pod-cidr (podCIDR) has no effect: this container runtime configures the network of its pods", "endpoint", dial.Endpoint)
+			dial.Log.Warn("--pod-cidr (podCIDR) has no effect: this container runtime configures the network of its pods",
+				"endpoint", dial.Endpoint)
 		}
 		if opened.kubelet, err = checkKubelet(ctx, client, dial); err != nil {
 			return nil, err
@@ -158,7 +162,8 @@ func checkLeftBehind(ctx context.Context, endpoint, instance string, log *slog.L
 	defer old.Close()
 	observed, err := old.List(ctx)
 	if err != nil {
-		log.Warn("Previous container runtime does not answer; pods that it still runs will run twice", "endpoint", endpoint, "err", err)
+		log.Warn("Previous container runtime does not answer; pods that it still runs will run twice", "endpoint", endpoint,
+			"err", err)
 		return nil
 	}
 	running := 0
@@ -171,7 +176,8 @@ func checkLeftBehind(ctx context.Context, endpoint, instance string, log *slog.L
 		return nil
 	}
 	return fmt.Errorf("%d pods of this podstead still run on %s and would run twice; "+
-		"stop them first (run podstead with --container-runtime-endpoint=%s and an empty manifest directory, or use crictl --runtime-endpoint %s stopp), or keep that endpoint",
+		"stop them first (run podstead with --container-runtime-endpoint=%s and an empty manifest directory, or use crictl "+
+		"--runtime-endpoint %s stopp), or keep that endpoint",
 		running, endpoint, endpoint, endpoint)
 }
 

@@ -25,11 +25,13 @@ type sources struct {
 // the options name. The API server's pods are delivered by the cluster adapter.
 func (d *daemon) openSources(context.Context) error {
 	o := &d.opts.Manifests
-	checkpoint, err := manifest.OpenCheckpoint(filepath.Join(d.opts.Paths.Root, "checkpoint", "manifests.json"), d.log, d.unwritten)
+	checkpoint, err := manifest.OpenCheckpoint(filepath.Join(d.opts.Paths.Root, "checkpoint", "manifests.json"), d.log,
+		d.unwritten)
 	if err != nil {
 		return err
 	}
-	config := manifest.NewPodConfig(manifest.PodConfigOptions{Sources: d.sourceNames(), Checkpoint: checkpoint, Log: d.log})
+	config := manifest.NewPodConfig(
+		manifest.PodConfigOptions{Sources: d.sourceNames(), Checkpoint: checkpoint, Log: d.log})
 	d.sources = &sources{config: config, checkpoint: checkpoint}
 	d.start(checkpoint.Run, config.Run)
 	loader := manifest.NewLoader(d.nodeName, manifest.Mode(o.Mode))

@@ -27,13 +27,15 @@ const usageAge = time.Second
 
 // newStats creates the collector of usage. It reads cgroups, or the runtime's
 // statistics where there are none.
-func newStats(o *config.Options, client *cri.Client, observer *pleg.PLEG, drivers *csi.Manager, log *slog.Logger) *stats.Collector {
+func newStats(o *config.Options, client *cri.Client, observer *pleg.PLEG, drivers *csi.Manager,
+	log *slog.Logger) *stats.Collector {
 	reader, err := cgroup.OpenReader("")
 	if err != nil {
 		log.Warn("Cannot read cgroups, using the runtime's stats only", "err", err)
 	}
 	return stats.New(stats.Config{
-		Runtime: client, Observed: func() []stats.ObservedPod { return observedPods(observer.Observed()) }, Cgroups: reader, CgroupRoot: o.Cgroups.Root,
+		Runtime: client, Observed: func() []stats.ObservedPod { return observedPods(observer.Observed()) }, Cgroups: reader,
+		CgroupRoot:     o.Cgroups.Root,
 		Ceiling:        func() (cgroup.MemoryCgroup, int64) { return cgroup.Ceiling(o.Cgroups.Root) },
 		RuntimeProcess: client.PID,
 		Root:           o.Paths.Root, DriverUsage: drivers.Usage, Log: log,
@@ -86,7 +88,8 @@ func (v statsView) Usage(ctx context.Context) ([]kubeapi.NodeUsage, []kubeapi.Po
 	}
 	var nodes []kubeapi.NodeUsage
 	if u, window, ok := usedOf(&node.Usage); ok {
-		nodes = append(nodes, kubeapi.NodeUsage{Name: v.nodeName, Labels: v.labels, At: node.At, Window: window, ResourceUsage: u})
+		nodes = append(nodes, kubeapi.NodeUsage{Name: v.nodeName, Labels: v.labels, At: node.At, Window: window,
+			ResourceUsage: u})
 	}
 	labels, names := map[types.UID]map[string]string{}, map[types.UID]string{}
 	for _, pod := range v.pods.Pods() {
@@ -95,7 +98,8 @@ func (v statsView) Usage(ctx context.Context) ([]kubeapi.NodeUsage, []kubeapi.Po
 	var list []kubeapi.PodUsage
 	for i := range pods.Pods {
 		pod := &pods.Pods[i]
-		one := kubeapi.PodUsage{Name: pod.Name, Namespace: pod.Namespace, ManifestName: names[pod.UID], Labels: labels[pod.UID], At: pod.At}
+		one := kubeapi.PodUsage{Name: pod.Name, Namespace: pod.Namespace, ManifestName: names[pod.UID],
+			Labels: labels[pod.UID], At: pod.At}
 		for j := range pod.Containers {
 			u, window, ok := usedOf(&pod.Containers[j].Usage)
 			if !ok {
@@ -137,7 +141,8 @@ func observedPods(o *cri.Observed) []stats.ObservedPod {
 		first := len(containers)
 		for j := range pod.Containers {
 			c := &pod.Containers[j]
-			containers = append(containers, stats.ObservedContainer{Name: c.Name, ID: c.ID, CreatedAt: c.CreatedAt, Running: c.State == cri.StateRunning})
+			containers = append(containers,
+				stats.ObservedContainer{Name: c.Name, ID: c.ID, CreatedAt: c.CreatedAt, Running: c.State == cri.StateRunning})
 		}
 		p.Containers = containers[first:len(containers):len(containers)]
 	}

@@ -50,7 +50,8 @@ func (d *daemon) createSupervisor(context.Context) error {
 	}
 	rollouts := d.newRollouts()
 	d.sources.rollouts = rollouts
-	from := supervisor.Sources{Pods: rollouts, Rollouts: rollouts, Objects: d.sources.config.Objects(), Ready: d.recordReady, Probes: p.prober, CSI: d.csi}
+	from := supervisor.Sources{Pods: rollouts, Rollouts: rollouts, Objects: d.sources.config.Objects(),
+		Ready: d.recordReady, Probes: p.prober, CSI: d.csi}
 	from.Faulty = func() bool {
 		return slices.ContainsFunc(d.sources.config.Faults(), func(f manifest.Fault) bool { return !f.Warning })
 	}
@@ -82,9 +83,10 @@ func (d *daemon) createSupervisor(context.Context) error {
 			Observer: p.pleg, Syncer: d.newSyncer(backoff, cgroups.Settings, bound), Backoff: backoff, Health: client,
 			Classes: o.Policy.RuntimeClasses,
 		},
-		Store:       supervisor.Store{Statuses: p.statuses, Records: records, Ephemeral: ephemeral, Disk: d.disk},
-		Paths:       supervisor.Paths{Root: o.Paths.Root, PodLogs: o.Paths.PodLogs, ContainerLogs: o.Paths.ContainerLogs},
-		Garbage:     gc.ContainerPolicy{MinAge: o.Garbage.ContainerMinAge, MaxPerContainer: o.Garbage.MaxPerContainer, MaxTotal: max(o.Garbage.MaxContainers, 0)},
+		Store: supervisor.Store{Statuses: p.statuses, Records: records, Ephemeral: ephemeral, Disk: d.disk},
+		Paths: supervisor.Paths{Root: o.Paths.Root, PodLogs: o.Paths.PodLogs, ContainerLogs: o.Paths.ContainerLogs},
+		Garbage: gc.ContainerPolicy{MinAge: o.Garbage.ContainerMinAge, MaxPerContainer: o.Garbage.MaxPerContainer,
+			MaxTotal: max(o.Garbage.MaxContainers, 0)},
 		Events:      p.events,
 		Metrics:     p.counters,
 		Trace:       d.traceSync(),
@@ -105,7 +107,8 @@ func (d *daemon) createSupervisor(context.Context) error {
 	}
 	// Before anything is mounted for a pod.
 	if err := d.sup.ShareMounts(); err != nil {
-		d.log.Warn("Mounts of pods do not propagate; pods that use mountPropagation with an emptyDir or a claim do not start", "err", err)
+		d.log.Warn("Mounts of pods do not propagate; pods that use mountPropagation with an emptyDir or a claim do not start",
+			"err", err)
 	}
 	if reserved := o.Cgroups.ReservedCgroups; len(reserved) > 0 {
 		d.start(func(ctx context.Context) error { return cgroups.EnforceReserved(ctx, reserved) })
@@ -138,7 +141,8 @@ func (d *daemon) newRollouts() *rollout.Controller {
 			}
 			return err == nil
 		},
-		Events: d.observers.events, LastEvent: d.observers.events.Last, Ended: d.observers.counters.RolloutEnded, Mark: wallclock.Now, Log: d.log,
+		Events: d.observers.events, LastEvent: d.observers.events.Last, Ended: d.observers.counters.RolloutEnded,
+		Mark: wallclock.Now, Log: d.log,
 	})
 }
 
@@ -154,7 +158,8 @@ func (d *daemon) newSyncer(backoff *cri.Backoff, settings cgroupvalues.Settings,
 	d.start(guard.Run, func(context.Context) error { ipam.FreeAfterPowerCut(d.log); return nil })
 	return cri.NewSyncer(cri.SyncerConfig{
 		Runtime: client, Images: d.imageConfig(), Hooks: podprobes.Hooks{Actions: probe.NewHooks(probe.Config{
-			Exec: podprobes.Exec{Client: client, MaxOutput: podprobes.MaxHookOutput}, UserAgent: "podstead-lifecycle/" + buildinfo.Version(),
+			Exec:      podprobes.Exec{Client: client, MaxOutput: podprobes.MaxHookOutput},
+			UserAgent: "podstead-lifecycle/" + buildinfo.Version(),
 		})},
 		Events: p.events, Log: d.log, Backoff: backoff, Instance: d.runtime.instance,
 		Started: func(kind cri.ContainerKind, failed string) { p.counters.ContainerStarted(string(kind), failed) },
@@ -175,7 +180,8 @@ func (d *daemon) newSyncer(backoff *cri.Backoff, settings cgroupvalues.Settings,
 func (d *daemon) imageConfig() cri.ImageConfig {
 	o, counters := d.opts, d.observers.counters
 	return cri.ImageConfig{
-		Runtime: d.pulls, ParallelPulls: o.Runtime.ParallelPulls, Policy: o.Cluster.Verification, Records: d.pullRecords, Archives: d.archives,
+		Runtime: d.pulls, ParallelPulls: o.Runtime.ParallelPulls, Policy: o.Cluster.Verification, Records: d.pullRecords,
+		Archives: d.archives,
 		Ensured: func(e cri.EnsuredImage) {
 			counters.ImageEnsured(string(e.Policy), e.Present, e.PullRequired, e.Checked)
 		},
@@ -197,7 +203,8 @@ func nodeCredentials(o *config.Options) (credential.Node, error) {
 func admitNode(o *config.Options, name string) admit.Node {
 	labels := admit.WellKnownLabels(name)
 	maps.Copy(labels, o.Policy.NodeLabels)
-	return admit.Node{Name: name, Labels: labels, UnsafeSysctls: o.Policy.UnsafeSysctls, Host: admit.FindHost("/proc", "/sys")}
+	return admit.Node{Name: name, Labels: labels, UnsafeSysctls: o.Policy.UnsafeSysctls,
+		Host: admit.FindHost("/proc", "/sys")}
 }
 
 // newCgroups creates the manager of the pods' cgroups, for the cgroup driver that
@@ -214,7 +221,8 @@ func newCgroups(opts *config.Options, client *cri.Client, log *slog.Logger) *cgr
 	}
 	if memory.QoS {
 		bytes := allocatable[v1.ResourceMemory]
-		settings.MemoryQoS = &cgroupvalues.MemoryQoS{ThrottlingFactor: memory.Throttling, Reserve: memory.Reserve, Allocatable: bytes.Value()}
+		settings.MemoryQoS = &cgroupvalues.MemoryQoS{ThrottlingFactor: memory.Throttling, Reserve: memory.Reserve,
+			Allocatable: bytes.Value()}
 	}
 	return cgroup.New(cgroup.Options{
 		Root: o.Root,

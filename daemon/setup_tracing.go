@@ -18,7 +18,8 @@ func (d *daemon) openTracing() error {
 	var err error
 	d.tracer, err = tracing.New(tracing.Config{
 		Endpoint: o.Endpoint, PerMillion: o.PerMillion, Log: d.log,
-		Resource: []tracing.Attribute{{Key: "service.name", Value: "podstead"}, {Key: "service.version", Value: buildinfo.Version()}, {Key: "k8s.node.name", Value: d.nodeName}},
+		Resource: []tracing.Attribute{{Key: "service.name", Value: "podstead"},
+			{Key: "service.version", Value: buildinfo.Version()}, {Key: "k8s.node.name", Value: d.nodeName}},
 	})
 	if err == nil {
 		d.start(d.tracer.Run)
@@ -34,7 +35,8 @@ func (d *daemon) traceSync() func(ctx context.Context, name string, pod *v1.Pod)
 	return func(ctx context.Context, name string, pod *v1.Pod) (context.Context, func(error)) {
 		// The kubelet's attributes.
 		ctx, span := d.tracer.Start(ctx, name, tracing.Attribute{Key: "k8s.pod.name", Value: pod.Name},
-			tracing.Attribute{Key: "k8s.namespace.name", Value: pod.Namespace}, tracing.Attribute{Key: "k8s.pod.uid", Value: string(pod.UID)})
+			tracing.Attribute{Key: "k8s.namespace.name", Value: pod.Namespace},
+			tracing.Attribute{Key: "k8s.pod.uid", Value: string(pod.UID)})
 		return ctx, span.End
 	}
 }

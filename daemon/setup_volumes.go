@@ -30,7 +30,8 @@ func claimVolumes(pods *supervisor.Supervisor) func() []kubeapi.ClaimVolume {
 			return list
 		}
 		for i := range bound {
-			list = append(list, kubeapi.ClaimVolume{Namespace: bound[i].Namespace, Name: bound[i].Claim, Volume: bound[i].Volume})
+			list = append(list, kubeapi.ClaimVolume{Namespace: bound[i].Namespace, Name: bound[i].Claim,
+				Volume: bound[i].Volume})
 		}
 		return list
 	}

@@ -34,7 +34,8 @@ func podOf(uid string, words string) *cri.Pod {
 		c := cri.Container{ID: uid + ":" + id, Name: name, SandboxID: sandbox}
 		_, _ = fmt.Sscan(number, &c.RestartCount)
 		c.CreatedAt = now.Add(time.Duration(c.RestartCount-10) * time.Hour)
-		c.State = map[string]cri.State{"exited": cri.StateExited, "created": cri.StateCreated, "running": cri.StateRunning, "unknown": cri.StateUnknown}[state]
+		c.State = map[string]cri.State{"exited": cri.StateExited, "created": cri.StateCreated, "running": cri.StateRunning,
+			"unknown": cri.StateUnknown}[state]
 		pod.Containers = append(pod.Containers, c)
 	}
 	return pod
@@ -62,26 +63,43 @@ func TestSelectContainers(t *testing.T) {
 		want   string
 		next   time.Duration // from now
 	}{
-		"nothing dead":                       {pods: []string{"s1=ready web/0=running@s1"}},
-		"the one before stays":               {pods: []string{"s1=ready web/1=running@s1 web/0=exited@s1"}},
-		"what came before that goes":         {pods: []string{"s1=ready web/3=running@s1 web/2=exited@s1 web/1=exited@s1 web/0=exited@s1"}, want: "p0:web/0 p0:web/1"},
-		"waiting in a crash loop":            {pods: []string{"s1=ready web/2=exited@s1 web/1=exited@s1"}, want: "p0:web/1"},
-		"one that was created is not dead":   {pods: []string{"s1=ready web/2=created@s1 web/1=exited@s1 web/0=exited@s1"}, want: "p0:web/0"},
-		"created and superseded":             {pods: []string{"s1=ready web/2=running@s1 web/1=created@s1 web/0=exited@s1"}, want: "p0:web/1"},
-		"what may run stays":                 {pods: []string{"s1=ready web/3=unknown@s1 web/2=unknown@s1 web/1=running@s1 web/0=exited@s1"}},
-		"each container for itself":          {pods: []string{"s1=ready a/1=exited@s1 a/0=exited@s1 b/0=exited@s1 c/0=running@s1"}, want: "p0:a/0"},
-		"none kept counts as one":            {pods: []string{"s1=dead web/1=exited@s1 web/0=exited@s1"}, policy: ContainerPolicy{MaxPerContainer: 0}, want: "p0:web/0"},
-		"three kept":                         {pods: []string{"s1=ready web/3=exited@s1 web/2=exited@s1 web/1=exited@s1 web/0=exited@s1"}, policy: ContainerPolicy{MaxPerContainer: 3}, want: "p0:web/0"},
-		"no bound":                           {pods: []string{"s1=ready web/3=exited@s1 web/2=exited@s1 web/1=exited@s1"}, policy: ContainerPolicy{MaxPerContainer: -1}},
-		"young ones stay":                    {pods: []string{"s1=ready web/9=exited@s1 web/8=exited@s1 web/7=exited@s1 web/6=exited@s1"}, policy: ContainerPolicy{MinAge: 150 * time.Minute}, want: "p0:web/6 p0:web/7", next: 30 * time.Minute},
-		"total, spread evenly":               {pods: []string{"a/4=exited a/3=exited a/2=exited a/1=exited", "a/2=exited a/1=exited"}, policy: ContainerPolicy{MaxPerContainer: -1, MaxTotal: 4}, want: "p0:a/1 p0:a/2"},
-		"total never takes the last":         {pods: []string{"a/2=exited a/1=exited", "a/1=exited", "b/0=exited"}, policy: ContainerPolicy{MaxPerContainer: 5, MaxTotal: 1}, want: "p0:a/1"},
-		"a clock that was set back":          {pods: []string{"s1=ready web/14=exited@s1 web/13=exited@s1"}, policy: ContainerPolicy{MinAge: 24 * time.Hour}, want: "p0:web/13"},
-		"sandbox of the run before":          {pods: []string{"s2=ready s1=dead web/1=running@s2"}, want: "p0:s1"},
-		"sandbox goes with its last one":     {pods: []string{"s3=ready s2=dead s1=dead web/3=running@s3 web/2=exited@s2 web/1=exited@s1"}, want: "p0:s1 p0:web/1"},
-		"the newest sandbox stays":           {pods: []string{"s2=dead s1=dead"}, want: "p0:s1"},
-		"an older sandbox that is ready":     {pods: []string{"s2=dead s1=ready"}},
-		"sandbox of a young container stays": {pods: []string{"s2=ready s1=dead web/9=exited@s2 web/8=exited@s1"}, policy: ContainerPolicy{MinAge: 3 * time.Hour}, next: time.Hour},
+		"nothing dead":         {pods: []string{"s1=ready web/0=running@s1"}},
+		"the one before stays": {pods: []string{"s1=ready web/1=running@s1 web/0=exited@s1"}},
+		"what came before that goes": {
+			pods: []string{"s1=ready web/3=running@s1 web/2=exited@s1 web/1=exited@s1 web/0=exited@s1"},
+			want: "p0:web/0 p0:web/1"},
+		"waiting in a crash loop": {pods: []string{"s1=ready web/2=exited@s1 web/1=exited@s1"}, want: "p0:web/1"},
+		"one that was created is not dead": {pods: []string{"s1=ready web/2=created@s1 web/1=exited@s1 web/0=exited@s1"},
+			want: "p0:web/0"},
+		"created and superseded": {pods: []string{"s1=ready web/2=running@s1 web/1=created@s1 web/0=exited@s1"},
+			want: "p0:web/1"},
+		"what may run stays": {
+			pods: []string{"s1=ready web/3=unknown@s1 web/2=unknown@s1 web/1=running@s1 web/0=exited@s1"}},
+		"each container for itself": {
+			pods: []string{"s1=ready a/1=exited@s1 a/0=exited@s1 b/0=exited@s1 c/0=running@s1"}, want: "p0:a/0"},
+		"none kept counts as one": {pods: []string{"s1=dead web/1=exited@s1 web/0=exited@s1"},
+			policy: ContainerPolicy{MaxPerContainer: 0}, want: "p0:web/0"},
+		"three kept": {
+			pods:   []string{"s1=ready web/3=exited@s1 web/2=exited@s1 web/1=exited@s1 web/0=exited@s1"},
+			policy: ContainerPolicy{MaxPerContainer: 3}, want: "p0:web/0"},
+		"no bound": {pods: []string{"s1=ready web/3=exited@s1 web/2=exited@s1 web/1=exited@s1"},
+			policy: ContainerPolicy{MaxPerContainer: -1}},
+		"young ones stay": {
+			pods:   []string{"s1=ready web/9=exited@s1 web/8=exited@s1 web/7=exited@s1 web/6=exited@s1"},
+			policy: ContainerPolicy{MinAge: 150 * time.Minute}, want: "p0:web/6 p0:web/7", next: 30 * time.Minute},
+		"total, spread evenly": {pods: []string{"a/4=exited a/3=exited a/2=exited a/1=exited",
+			"a/2=exited a/1=exited"}, policy: ContainerPolicy{MaxPerContainer: -1, MaxTotal: 4}, want: "p0:a/1 p0:a/2"},
+		"total never takes the last": {pods: []string{"a/2=exited a/1=exited", "a/1=exited", "b/0=exited"},
+			policy: ContainerPolicy{MaxPerContainer: 5, MaxTotal: 1}, want: "p0:a/1"},
+		"a clock that was set back": {pods: []string{"s1=ready web/14=exited@s1 web/13=exited@s1"},
+			policy: ContainerPolicy{MinAge: 24 * time.Hour}, want: "p0:web/13"},
+		"sandbox of the run before": {pods: []string{"s2=ready s1=dead web/1=running@s2"}, want: "p0:s1"},
+		"sandbox goes with its last one": {
+			pods: []string{"s3=ready s2=dead s1=dead web/3=running@s3 web/2=exited@s2 web/1=exited@s1"}, want: "p0:s1 p0:web/1"},
+		"the newest sandbox stays":       {pods: []string{"s2=dead s1=dead"}, want: "p0:s1"},
+		"an older sandbox that is ready": {pods: []string{"s2=dead s1=ready"}},
+		"sandbox of a young container stays": {pods: []string{"s2=ready s1=dead web/9=exited@s2 web/8=exited@s1"},
+			policy: ContainerPolicy{MinAge: 3 * time.Hour}, next: time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var pods []*cri.Pod
@@ -118,7 +136,8 @@ func TestSelectionKeepsWhatIsNeeded(t *testing.T) {
 				State: cri.State(r.IntN(4)), RestartCount: 20 - i, CreatedAt: now.Add(-time.Duration(i) * time.Minute),
 			})
 		}
-		p := ContainerPolicy{MinAge: time.Duration(r.IntN(5)) * time.Minute, MaxPerContainer: r.IntN(4) - 1, MaxTotal: r.IntN(4)}
+		p := ContainerPolicy{MinAge: time.Duration(r.IntN(5)) * time.Minute, MaxPerContainer: r.IntN(4) - 1,
+			MaxTotal: r.IntN(4)}
 		g := SelectContainers([]*cri.Pod{pod}, p, now)
 		goes := map[string]bool{}
 		for _, id := range strings.Fields(ids(g)) {
@@ -209,12 +228,16 @@ func TestSelectEnded(t *testing.T) {
 		age  time.Duration
 		want string
 	}{
-		"runs":                   {pod: "s1=ready web/1=exited@s1 web/0=exited@s1"},
-		"ended for good":         {pod: "s2=dead s1=dead web/1=exited@s2 web/0=exited@s1", as: RunEndedForGood, want: "p:s1 p:s2 p:web/0 p:web/1"},
-		"to run again":           {pod: "s2=dead s1=dead web/1=exited@s2 web/0=exited@s1", as: RunEndedWillRestart, want: "p:s1 p:web/0 p:web/1"},
-		"what runs nevertheless": {pod: "s2=ready s1=dead web/1=running@s2 web/0=exited@s1", as: RunEndedForGood, want: "p:s1 p:web/0"},
-		"what may run":           {pod: "s1=dead web/1=unknown@s1 db/0=created@s1", as: RunEndedForGood},
-		"what is young":          {pod: "s1=dead web/9=exited@s1 web/0=exited@s1", as: RunEndedForGood, age: 2 * time.Hour, want: "p:web/0"},
+		"runs": {pod: "s1=ready web/1=exited@s1 web/0=exited@s1"},
+		"ended for good": {pod: "s2=dead s1=dead web/1=exited@s2 web/0=exited@s1", as: RunEndedForGood,
+			want: "p:s1 p:s2 p:web/0 p:web/1"},
+		"to run again": {pod: "s2=dead s1=dead web/1=exited@s2 web/0=exited@s1", as: RunEndedWillRestart,
+			want: "p:s1 p:web/0 p:web/1"},
+		"what runs nevertheless": {pod: "s2=ready s1=dead web/1=running@s2 web/0=exited@s1", as: RunEndedForGood,
+			want: "p:s1 p:web/0"},
+		"what may run": {pod: "s1=dead web/1=unknown@s1 db/0=created@s1", as: RunEndedForGood},
+		"what is young": {pod: "s1=dead web/9=exited@s1 web/0=exited@s1", as: RunEndedForGood, age: 2 * time.Hour,
+			want: "p:web/0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var g Garbage

@@ -119,7 +119,8 @@ func (g *Containers) Reclaim(ctx context.Context) (removed int, err error) {
 
 // round removes garbage and returns when the next round is due even if nothing
 // changes; zero is never. With reclaim it removes more than the policy requires.
-func (g *Containers) round(ctx context.Context, reclaim bool) (next time.Time, removed map[types.UID]*cri.Pod, err error) {
+func (g *Containers) round(ctx context.Context, reclaim bool) (next time.Time, removed map[types.UID]*cri.Pod,
+	err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	observed := g.cfg.Runtime.Observed()
@@ -183,7 +184,8 @@ func (g *Containers) remove(ctx context.Context, pods []*cri.Pod) (removed map[t
 				return
 			}
 			removed[pod.UID] = pod
-			g.cfg.Log.Debug("Dead containers removed", "pod", pod.FullName(), "containers", len(pod.Containers), "sandboxes", len(pod.Sandboxes))
+			g.cfg.Log.Debug("Dead containers removed", "pod", pod.FullName(), "containers", len(pod.Containers), "sandboxes",
+				len(pod.Sandboxes))
 		})
 	}
 	all.Wait()

@@ -133,7 +133,8 @@ func TestOneFailureDoesNotStopTheRest(t *testing.T) {
 		if got := w.gone(); got != "p0:web/0 p2:web/0" {
 			t.Errorf("removed %q", got)
 		}
-		if len(w.eventTexts()) != 1 || !strings.HasPrefix(w.eventTexts()[0], "true Warning ContainerGCFailed: ") || !strings.Contains(w.eventTexts()[0], "default/p1: it is stuck") {
+		if len(w.eventTexts()) != 1 || !strings.HasPrefix(w.eventTexts()[0], "true Warning ContainerGCFailed: ") ||
+			!strings.Contains(w.eventTexts()[0], "default/p1: it is stuck") {
 			t.Errorf("events %q", w.eventTexts())
 		}
 		// It is tried again by itself.
@@ -155,7 +156,8 @@ func TestReclaimRemovesEndedPods(t *testing.T) {
 		w := &world{failing: map[types.UID]bool{"stuck": true}}
 		g := collector(t, w, ContainerPolicy{}, "http1")
 		g.cfg.RunState = func(uid types.UID) RunState {
-			return map[types.UID]RunState{"job": RunEndedForGood, "stuck": RunEndedForGood, "http1": RunEndedForGood, "evicted": RunEndedWillRestart}[uid]
+			return map[types.UID]RunState{"job": RunEndedForGood, "stuck": RunEndedForGood, "http1": RunEndedForGood,
+				"evicted": RunEndedWillRestart}[uid]
 		}
 		if n, err := g.Reclaim(t.Context()); n != 0 || err != nil {
 			t.Errorf("before the first observed: %d, %v", n, err)
@@ -163,7 +165,8 @@ func TestReclaimRemovesEndedPods(t *testing.T) {
 		ended := "s1=dead web/1=exited@s1 web/0=exited@s1"
 		w.set(podOf("job", ended), podOf("stuck", ended), podOf("evicted", ended), podOf("http1", ended),
 			podOf("web", "s1=ready web/2=running@s1 web/1=exited@s1 web/0=exited@s1"))
-		touch(t, filepath.Join(w.logs, "pods", "default_job_job", "web", "1.log"), filepath.Join(w.logs, "pods", "default_web_web", "web", "1.log"))
+		touch(t, filepath.Join(w.logs, "pods", "default_job_job", "web", "1.log"),
+			filepath.Join(w.logs, "pods", "default_web_web", "web", "1.log"))
 		n, err := g.Reclaim(t.Context())
 		if err == nil || !strings.Contains(err.Error(), "default/stuck: it is stuck") || n != 6 {
 			t.Errorf("%d went: %v", n, err)
@@ -242,7 +245,8 @@ func TestFilesAreRemovedWithContainers(t *testing.T) {
 		} {
 			touch(t, filepath.Join(logs, name))
 		}
-		touch(t, filepath.Join(messages, "one"), filepath.Join(messages, "two"), filepath.Join(messages, "orphan"), filepath.Join(messages, "new"))
+		touch(t, filepath.Join(messages, "one"), filepath.Join(messages, "two"), filepath.Join(messages, "orphan"),
+			filepath.Join(messages, "new"))
 		old := time.Now().Add(-2 * time.Hour)
 		for _, name := range []string{"one", "two", "orphan"} {
 			if err := os.Chtimes(filepath.Join(messages, name), old, old); err != nil {
@@ -271,7 +275,8 @@ func TestFilesAreRemovedWithContainers(t *testing.T) {
 		g.Wake()
 		synctest.Wait()
 		if got, want := tree(t, filepath.Join(w.logs, "pods")), strings.Join([]string{
-			"default_p_p/web/3.log", "default_p_p/web/4.log", "default_p_p/web/4.log.20260101-000000", "default_p_p/web/notes.txt"}, " "); got != want {
+			"default_p_p/web/3.log", "default_p_p/web/4.log", "default_p_p/web/4.log.20260101-000000",
+			"default_p_p/web/notes.txt"}, " "); got != want {
 			t.Errorf("logs are %s\nwant %s", got, want)
 		}
 		if got, want := tree(t, messages), "new one"; got != want {
@@ -296,7 +301,8 @@ func TestLogsOfForgottenContainers(t *testing.T) {
 		w.set(podOf("p", "s1=ready web/29=running@s1"))
 		g.Wake()
 		synctest.Wait()
-		if got, want := tree(t, filepath.Join(w.logs, "pods")), "default_other_x/web/0.log default_p_p/web/28.log default_p_p/web/29.log"; got != want {
+		if got, want := tree(t, filepath.Join(w.logs, "pods")),
+			"default_other_x/web/0.log default_p_p/web/28.log default_p_p/web/29.log"; got != want {
 			t.Errorf("logs are %q, want %q", got, want)
 		}
 	})

@@ -49,7 +49,8 @@ func (f Files) sweep(pod, gone *cri.Pod) (logs []string) {
 			c := &gone.Containers[i]
 			removed[c.ID] = true
 			// The runtime reported the path, so it is checked first.
-			if dir := f.Messages(pod.UID); dir != "" && filepath.Dir(filepath.Dir(c.TerminationMessageHost)) == filepath.Clean(dir) {
+			if dir := f.Messages(pod.UID); dir != "" &&
+				filepath.Dir(filepath.Dir(c.TerminationMessageHost)) == filepath.Clean(dir) {
 				_ = os.Remove(c.TerminationMessageHost)
 			}
 		}

@@ -53,7 +53,8 @@ func (g *Images) List(ctx context.Context) ([]Image, error) {
 	images := make([]Image, 0, len(stored))
 	for _, s := range stored {
 		pulled, ours := g.record.Pulled[s.ID]
-		ours = ours && !slices.ContainsFunc(s.Tags, func(tag string) bool { return !slices.Contains(pulled.Refs, fullName(tag)) })
+		ours = ours && !slices.ContainsFunc(s.Tags,
+			func(tag string) bool { return !slices.Contains(pulled.Refs, fullName(tag)) })
 		i := Image{StoredImage: s, State: ImageUnused, LastUsed: last[s.ID], Pulled: pulled.At}
 		switch {
 		case s.Pinned:
@@ -69,7 +70,10 @@ func (g *Images) List(ctx context.Context) ([]Image, error) {
 		}
 		images = append(images, i)
 	}
-	slices.SortFunc(images, func(a, b Image) int { return cmp.Or(cmp.Compare(a.Name(), b.Name()), cmp.Compare(a.ID, b.ID)) })
+	slices.SortFunc(images, func(a,
+		b Image) int {
+		return cmp.Or(cmp.Compare(a.Name(), b.Name()), cmp.Compare(a.ID, b.ID))
+	})
 	return images, nil
 }
 

@@ -50,7 +50,8 @@ type pulledImage struct {
 }
 
 func newRecord(runtime string) imageRecord {
-	return imageRecord{Version: recordVersion, Runtime: runtime, Pulled: map[string]pulledImage{}, Used: map[string]time.Time{}}
+	return imageRecord{Version: recordVersion, Runtime: runtime, Pulled: map[string]pulledImage{},
+		Used: map[string]time.Time{}}
 }
 
 // loadRecord reads the file. Without one, or with an error, the record is empty, and so is that of another runtime.

@@ -39,8 +39,10 @@ func TestImageAgesWhenTheClockIsSet(t *testing.T) {
 			func(r *imageRecord) { r.shift(late, early.Sub(late)) },
 			record(early.Add(-time.Hour), early),
 		},
-		"set while it did not":      {record(early, late.Add(-time.Hour)), func(r *imageRecord) { r.fixUnsetTimes(late) }, record(late, late.Add(-time.Hour))},
-		"set back while it did not": {record(late, early), func(r *imageRecord) { r.fixUnsetTimes(early) }, record(early, early)},
+		"set while it did not": {record(early, late.Add(-time.Hour)), func(r *imageRecord) { r.fixUnsetTimes(late) },
+			record(late, late.Add(-time.Hour))},
+		"set back while it did not": {record(late, early), func(r *imageRecord) { r.fixUnsetTimes(early) },
+			record(early, early)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.do(&c.r); !cmp.Equal(c.r, c.want) {

@@ -127,7 +127,8 @@ func (g *Images) shortage(ctx context.Context) (*shortage, error) {
 		return nil, err
 	}
 	if capacity == 0 {
-		g.cfg.Events.Event(nil, v1.EventTypeWarning, reasonInvalidCapacity, "image file system "+mount+" reports a capacity of 0")
+		g.cfg.Events.Event(nil, v1.EventTypeWarning, reasonInvalidCapacity,
+			"image file system "+mount+" reports a capacity of 0")
 		return nil, errors.New("the image file system has no capacity")
 	}
 	used := 100 - int(min(free, capacity)*100/capacity)
@@ -155,7 +156,8 @@ func (g *Images) freeSpace(ctx context.Context, short *shortage, removable []Ima
 	}
 	if freed < short.missing {
 		g.cfg.Events.Event(nil, v1.EventTypeWarning, reasonFreeDiskFailed, fmt.Sprintf(
-			"%s, which holds the images, is %d%% full, and no more images can be removed to reduce that to %d%%; podstead images ls shows why each is kept",
+			"%s, which holds the images, is %d%% full, and no more images can be removed to reduce that to %d%%; podstead "+
+				"images ls shows why each is kept",
 			short.mount, short.used, g.cfg.Policy.Low))
 	}
 	return errors.Join(errs...)

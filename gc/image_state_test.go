@@ -32,7 +32,8 @@ func TestImageRecordFile(t *testing.T) {
 			g.record = newRecord("unix:///r")
 			g.record.Pulled["sha256:a"] = pulledImage{At: at, Refs: []string{"docker.io/library/a:1"}}
 			g.record.Used["sha256:a"] = at
-			g.record.Pulled["sha256:b"] = pulledImage{At: at.Add(time.Hour), Refs: []string{"docker.io/library/b:1", "r.test/b:2"}}
+			g.record.Pulled["sha256:b"] = pulledImage{At: at.Add(time.Hour),
+				Refs: []string{"docker.io/library/b:1", "r.test/b:2"}}
 			g.save()
 			return nil
 		},

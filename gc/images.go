@@ -110,7 +110,8 @@ func NewImages(cfg ImagesConfig) *Images {
 	}
 	now := time.Now()
 	record.fixUnsetTimes(now)
-	return &Images{cfg: cfg, file: file, wake: wakeup.NewSignal(), record: record, inUse: map[string]bool{}, clockRead: now}
+	return &Images{cfg: cfg, file: file, wake: wakeup.NewSignal(), record: record, inUse: map[string]bool{},
+		clockRead: now}
 }
 
 func statfs(mount string) (capacity, free uint64, err error) {

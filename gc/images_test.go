@@ -88,7 +88,8 @@ func (s *store) room(mount string) (uint64, uint64, error) {
 func (s *store) add(name string, size uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.images = append(s.images, cri.StoredImage{ID: "sha256:" + name, Tags: []string{"docker.io/library/" + name + ":1"}, Size: size})
+	s.images = append(s.images, cri.StoredImage{ID: "sha256:" + name, Tags: []string{"docker.io/library/" + name + ":1"},
+		Size: size})
 }
 
 func (s *store) gone() string {
@@ -175,10 +176,12 @@ func TestLateFreedSpaceRemovesNoMore(t *testing.T) {
 func TestKeptImages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &store{other: 890, sandbox: "pause:1", refuses: map[string]bool{"sha256:stuck": true}}
-		g := keeper(t, s, ImagePolicy{High: 85, Low: 10, MinAge: 2 * time.Minute}, filepath.Join(t.TempDir(), "images.json"), "wanted:1",
+		g := keeper(t, s, ImagePolicy{High: 85, Low: 10, MinAge: 2 * time.Minute}, filepath.Join(t.TempDir(), "images.json"),
+			"wanted:1",
 			"docker.io/library/bydigest@sha256:"+strings.Repeat("0", 64), "tagdigest:1@sha256:"+strings.Repeat("1", 64))
 		s.add("theirs", 1)
-		pull(g, s, 1, "gone", "wanted", "ownuse", "theiruse", "pause", "pinned", "stuck", "shared", "last", "bydigest", "tagdigest")
+		pull(g, s, 1, "gone", "wanted", "ownuse", "theiruse", "pause", "pinned", "stuck", "shared", "last", "bydigest",
+			"tagdigest")
 		// Another client pulled it before we asked for it.
 		s.add("loaded", 1)
 		g.Pulled(t.Context(), "loaded:1", "sha256:loaded")
@@ -212,7 +215,8 @@ func TestKeptImages(t *testing.T) {
 			states[strings.TrimPrefix(i.ID, "sha256:")] = i.State
 		}
 		want := map[string]ImageState{
-			"bydigest": ImageWanted, "tagdigest": ImageWanted, "theirs": ImageForeign, "loaded": ImageForeign, "shared": ImageForeign, "wanted": ImageWanted, "ownuse": ImageInUse,
+			"bydigest": ImageWanted, "tagdigest": ImageWanted, "theirs": ImageForeign, "loaded": ImageForeign,
+			"shared": ImageForeign, "wanted": ImageWanted, "ownuse": ImageInUse,
 			"theiruse": ImageInUse, "pause": ImageSandbox, "pinned": ImagePinned, "stuck": ImageUnused, "young": ImageUnused,
 		}
 		if fmt.Sprint(states) != fmt.Sprint(want) {
@@ -245,7 +249,8 @@ func TestImagesExpire(t *testing.T) {
 			t.Errorf("removed %q", got)
 		}
 		// A clock that is set back expires nothing more.
-		g.record.Pulled["sha256:b"] = pulledImage{At: time.Now().Add(1000 * time.Hour), Refs: []string{"docker.io/library/b:1"}}
+		g.record.Pulled["sha256:b"] = pulledImage{At: time.Now().Add(1000 * time.Hour),
+			Refs: []string{"docker.io/library/b:1"}}
 		g.tick(t.Context())
 		if got := s.gone(); got != "a" {
 			t.Errorf("removed %q", got)
@@ -304,7 +309,9 @@ func TestReclaimWaitsForManifests(t *testing.T) {
 }
 
 func TestDamagedImageRecordRemovesNothing(t *testing.T) {
-	for name, text := range map[string]string{"torn": `{"version":1,"pul`, "another version": `{"version":9,"runtime":"unix:///r","pulled":{"sha256:a":{}},"used":{}}`, "another runtime's": `{"version":1,"runtime":"unix:///x","pulled":{"sha256:a":{"refs":["docker.io/library/a:1"]}},"used":{}}`, "null": "null"} {
+	for name, text := range map[string]string{"torn": `{"version":1,"pul`,
+		"another version":   `{"version":9,"runtime":"unix:///r","pulled":{"sha256:a":{}},"used":{}}`,
+		"another runtime's": `{"version":1,"runtime":"unix:///x","pulled":{"sha256:a":{"refs":["docker.io/library/a:1"]}},"used":{}}`, "null": "null"} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				file := filepath.Join(t.TempDir(), "images.json")

@@ -90,7 +90,8 @@ func (d logDir) open(name string) (*os.File, error) {
 
 // create creates a file for writing. It is an error if the name is taken.
 func (d logDir) create(name string, mode fs.FileMode) (*os.File, error) {
-	fd, err := unix.Openat(d.fd(), name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, uint32(mode.Perm()))
+	fd, err := unix.Openat(d.fd(), name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC,
+		uint32(mode.Perm()))
 	if err != nil {
 		return nil, d.fault("create", name, err)
 	}

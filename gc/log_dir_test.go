@@ -100,7 +100,8 @@ func TestReplacedLogIsNotRemoved(t *testing.T) {
 // The termination message of a container that has ended is cut to what is shown of it.
 func TestMessagesAreCut(t *testing.T) {
 	dir := t.TempDir()
-	large, small, running, link := filepath.Join(dir, "web/large"), filepath.Join(dir, "web/small"), filepath.Join(dir, "web/running"), filepath.Join(dir, "web/link")
+	large, small, running, link := filepath.Join(dir, "web/large"), filepath.Join(dir, "web/small"),
+		filepath.Join(dir, "web/running"), filepath.Join(dir, "web/link")
 	touch(t, large, small, running)
 	text := strings.Repeat("x", 1<<20) + "the end"
 	if err := errors.Join(os.WriteFile(large, []byte(text), 0o600), os.WriteFile(small, []byte("short"), 0o600),

@@ -225,7 +225,8 @@ func podLogs(dir string, current map[string]bool) []logFile {
 		for _, name := range names {
 			file := filepath.Join(path, name)
 			if st, err := d.stat(name); err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG {
-				files = append(files, logFile{path: file, size: st.Size, modified: time.Unix(st.Mtim.Unix()), current: current[file]})
+				files = append(files, logFile{path: file, size: st.Size, modified: time.Unix(st.Mtim.Unix()),
+					current: current[file]})
 			}
 		}
 		_ = d.Close()

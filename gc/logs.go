@@ -309,7 +309,8 @@ func (l *Logs) rotationDone(log *runningLog, err error, missing time.Duration) {
 		// is reported.
 		if log.failures++; log.failures == 2 && l.cfg.Events != nil {
 			pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: log.pod.Name, Namespace: log.pod.Namespace, UID: log.pod.UID}}
-			l.cfg.Events.Event(pod, v1.EventTypeWarning, reasonLogRotationFailed, fmt.Sprintf("Failed to rotate %s: %v", log.path, err))
+			l.cfg.Events.Event(pod, v1.EventTypeWarning, reasonLogRotationFailed,
+				fmt.Sprintf("Failed to rotate %s: %v", log.path, err))
 		}
 		l.updateRunning(l.cfg.Runtime.Observed())
 		return
@@ -338,7 +339,8 @@ func (l *Logs) reopen(ctx context.Context, id string) error {
 
 // rotate rotates a log, then enforces the limit of its pod.
 func (l *Logs) rotate(ctx context.Context, log *runningLog) error {
-	if err := rotate(log.path, l.cfg.Policy.MaxFiles, time.Now(), func() error { return l.reopen(ctx, log.id) }); err != nil {
+	if err := rotate(log.path, l.cfg.Policy.MaxFiles, time.Now(),
+		func() error { return l.reopen(ctx, log.id) }); err != nil {
 		return err
 	}
 	l.cfg.Log.Debug("Log rotated", "log", log.path)

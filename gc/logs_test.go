@@ -35,7 +35,8 @@ type writer struct {
 
 func newWriter(t *testing.T) *writer {
 	t.Helper()
-	w := &writer{path: filepath.Join(t.TempDir(), "pods", "default_p_p", "web", "0.log"), armed: map[string]bool{}, grown: make(chan string, 10)}
+	w := &writer{path: filepath.Join(t.TempDir(), "pods", "default_p_p", "web", "0.log"), armed: map[string]bool{},
+		grown: make(chan string, 10)}
 	touch(t, w.path)
 	w.open(t)
 	t.Cleanup(func() { _ = w.file.Close() })
@@ -111,7 +112,8 @@ func (w *writer) files(t *testing.T) string { return tree(t, filepath.Dir(w.path
 // rotator runs a rotator of w's log.
 func rotator(t *testing.T, w *writer, p LogPolicy) *Logs {
 	t.Helper()
-	l := NewLogs(LogsConfig{Policy: p, Runtime: w, Root: filepath.Dir(filepath.Dir(filepath.Dir(w.path))), Events: w, Watcher: w})
+	l := NewLogs(LogsConfig{Policy: p, Runtime: w, Root: filepath.Dir(filepath.Dir(filepath.Dir(w.path))), Events: w,
+		Watcher: w})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { defer close(done); _ = l.Run(ctx) }()
@@ -419,11 +421,13 @@ func TestFilesOverLimit(t *testing.T) {
 	file := func(path string, size int64, age int, current bool) logFile {
 		return logFile{path: path, size: size, modified: now.Add(-time.Duration(age) * time.Minute), current: current}
 	}
-	files := []logFile{file("a/1.log", 50, 0, true), file("a/1.log.x", 40, 5, false), file("a/0.log", 30, 50, false), file("b/0.log", 20, 90, true), file("b/0.log.y", 10, 70, false)}
+	files := []logFile{file("a/1.log", 50, 0, true), file("a/1.log.x", 40, 5, false), file("a/0.log", 30, 50, false),
+		file("b/0.log", 20, 90, true), file("b/0.log.y", 10, 70, false)}
 	for _, c := range []struct {
 		most int64
 		want string
-	}{{150, "[]"}, {149, "[b/0.log.y]"}, {140, "[b/0.log.y]"}, {139, "[b/0.log.y a/0.log]"}, {0, "[b/0.log.y a/0.log a/1.log.x]"}} {
+	}{{150, "[]"}, {149, "[b/0.log.y]"}, {140, "[b/0.log.y]"}, {139, "[b/0.log.y a/0.log]"},
+		{0, "[b/0.log.y a/0.log a/1.log.x]"}} {
 		if got := fmt.Sprint(filesOverLimit(files, c.most)); got != c.want {
 			t.Errorf("bound %d: goes %s, want %s", c.most, got, c.want)
 		}

@@ -82,7 +82,8 @@ func TestRolesAndClasses(t *testing.T) {
 		{"GET", "/api/v1/pods/exec", 200, 200, 200}, // the wider route, which is of the class read
 		{"GET", "/nowhere", 404, 404, 404},
 	} {
-		for role, want := range map[access.Role]int{access.RoleRead: c.read, access.RoleExec: c.exec, access.RoleAdmin: c.admin} {
+		for role, want := range map[access.Role]int{access.RoleRead: c.read, access.RoleExec: c.exec,
+			access.RoleAdmin: c.admin} {
 			code, body := request(as(role), c.method, c.path)
 			if code != want {
 				t.Errorf("%s %s as %s = %d %q, want %d", c.method, c.path, role, code, body, want)
@@ -96,7 +97,8 @@ func TestRolesAndClasses(t *testing.T) {
 
 func TestListenerHidesRoutesOfOtherClasses(t *testing.T) {
 	readOnly := serveClasses(testRoutes(), access.Health|access.Metrics|access.Read)
-	for path, want := range map[string]int{"/healthz": 200, "/metrics": 200, "/pods": 200, "/api/v1/pods": 200, "/containerLogs": 404, "/exec": 404} {
+	for path, want := range map[string]int{"/healthz": 200, "/metrics": 200, "/pods": 200, "/api/v1/pods": 200,
+		"/containerLogs": 404, "/exec": 404} {
 		if code, body := request(readOnly, "GET", path); code != want {
 			t.Errorf("GET %s = %d %q, want %d", path, code, body, want)
 		}
@@ -108,13 +110,15 @@ func TestListenerHidesRoutesOfOtherClasses(t *testing.T) {
 }
 
 func TestUnauthenticatedCallerGets401(t *testing.T) {
-	h := handler(testRoutes(), access.All, func(*http.Request) (access.Caller, error) { return access.Caller{}, errors.New("Unauthorized") })
+	h := handler(testRoutes(), access.All,
+		func(*http.Request) (access.Caller, error) { return access.Caller{}, errors.New("Unauthorized") })
 	for _, path := range []string{"/healthz", "/pods", "/nowhere", "/api/v1/pods"} {
 		if code, body := request(h, "GET", path); code != 401 || !strings.Contains(body, "Unauthorized") {
 			t.Errorf("GET %s = %d %q, want 401", path, code, body)
 		}
 	}
-	if _, body := request(h, "GET", "/api/v1/pods"); !strings.Contains(body, `"kind":"Status"`) || !strings.Contains(body, `"reason":"Unauthorized"`) {
+	if _, body := request(h, "GET", "/api/v1/pods"); !strings.Contains(body, `"kind":"Status"`) ||
+		!strings.Contains(body, `"reason":"Unauthorized"`) {
 		t.Errorf("the Kubernetes API answers %s", body)
 	}
 }
@@ -130,7 +134,8 @@ func TestImpersonationIsForbidden(t *testing.T) {
 			r.Header.Set(name, "bob")
 			w := httptest.NewRecorder()
 			admin.ServeHTTP(w, r)
-			if w.Code != 403 || !strings.Contains(w.Body.String(), "impersonation is not supported") || strings.Contains(w.Body.String(), `"reason":"Forbidden"`) != status {
+			if w.Code != 403 || !strings.Contains(w.Body.String(), "impersonation is not supported") ||
+				strings.Contains(w.Body.String(), `"reason":"Forbidden"`) != status {
 				t.Errorf("GET %s with %s = %d %s", path, name, w.Code, w.Body)
 			}
 		}

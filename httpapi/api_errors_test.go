@@ -39,29 +39,37 @@ func TestErrorsOfTheAPIAreStatusesWithDetails(t *testing.T) {
 		kind, name   string
 		cause        string
 	}{
-		{"GET", "/api/v1/namespaces/default/pods/none/log", access.Logs, 404, metav1.StatusReasonNotFound, "pods", "none", ""},
-		{"GET", "/api/v1/namespaces/default/pods/none/log?container=main", access.Logs, 404, metav1.StatusReasonNotFound, "pods", "none", ""},
+		{"GET", "/api/v1/namespaces/default/pods/none/log", access.Logs, 404, metav1.StatusReasonNotFound, "pods", "none",
+			""},
+		{"GET", "/api/v1/namespaces/default/pods/none/log?container=main", access.Logs, 404, metav1.StatusReasonNotFound,
+			"pods", "none", ""},
 		{"GET", web + "/log", access.Logs, 400, metav1.StatusReasonBadRequest, "pods", "web-n1", "container"},
 		{"GET", web + "/log?container=none", access.Logs, 404, metav1.StatusReasonNotFound, "pods", "web-n1", "container"},
-		{"GET", web + "/log?container=main&tailLines=x", access.Logs, 400, metav1.StatusReasonBadRequest, "pods", "web-n1", ""},
+		{"GET", web + "/log?container=main&tailLines=x", access.Logs, 400, metav1.StatusReasonBadRequest, "pods", "web-n1",
+			""},
 		{"GET", web + "/log?container=side", access.Logs, 400, metav1.StatusReasonBadRequest, "pods", "web-n1", ""},
 		{"POST", web + "/log", access.Write, 405, metav1.StatusReasonMethodNotAllowed, "pods", "web-n1", ""},
 		{"GET", web + "/log", access.Read, 403, metav1.StatusReasonForbidden, "pods", "web-n1", ""},
 		{"POST", web + "/exec?container=none", access.Exec, 404, metav1.StatusReasonNotFound, "pods", "web-n1", "container"},
 		{"GET", "/api/v1/namespaces/default/pods/none", access.Read, 404, metav1.StatusReasonNotFound, "pods", "none", ""},
 		{"DELETE", web, access.Write, 405, metav1.StatusReasonMethodNotAllowed, "pods", "web-n1", ""},
-		{"DELETE", "/api/v1/namespaces/default/pods/none", access.Write, 404, metav1.StatusReasonNotFound, "pods", "none", ""},
+		{"DELETE", "/api/v1/namespaces/default/pods/none", access.Write, 404, metav1.StatusReasonNotFound, "pods", "none",
+			""},
 		{"DELETE", web, access.Exec, 403, metav1.StatusReasonForbidden, "pods", "web-n1", ""},
 		{"POST", "/api/v1/namespaces/default/pods", access.Write, 405, metav1.StatusReasonMethodNotAllowed, "pods", "", ""},
 		{"PATCH", web + "/ephemeralcontainers", access.Write, 405, metav1.StatusReasonMethodNotAllowed, "pods", "web-n1", ""},
-		{"PATCH", "/api/v1/namespaces/default/pods/none/ephemeralcontainers", access.Write, 404, metav1.StatusReasonNotFound, "pods", "none", ""},
+		{"PATCH", "/api/v1/namespaces/default/pods/none/ephemeralcontainers", access.Write, 404, metav1.StatusReasonNotFound,
+			"pods", "none", ""},
 		{"PATCH", web + "/nosuch", access.Write, 404, metav1.StatusReasonNotFound, "pods", "", ""},
-		{"GET", "/apis/apps/v1/namespaces/default/deployments/web", access.Read, 404, metav1.StatusReasonNotFound, "deployments", "", ""},
+		{"GET", "/apis/apps/v1/namespaces/default/deployments/web", access.Read, 404, metav1.StatusReasonNotFound,
+			"deployments", "", ""},
 		{"GET", "/api/v1/pods?limit=x", access.Read, 400, metav1.StatusReasonBadRequest, "pods", "", ""},
-		{"GET", "/api/v1/pods?resourceVersionMatch=x", access.Read, 422, metav1.StatusReasonInvalid, "pods", "", "resourceVersionMatch"},
+		{"GET", "/api/v1/pods?resourceVersionMatch=x", access.Read, 422, metav1.StatusReasonInvalid, "pods", "",
+			"resourceVersionMatch"},
 		{"GET", "/podstead/v1/nosuch", access.Read, 404, metav1.StatusReasonNotFound, "nosuch", "", ""},
 		{"DELETE", "/podstead/v1/manifests", access.Read, 405, metav1.StatusReasonMethodNotAllowed, "manifests", "", ""},
-		{"POST", "/podstead/v1/namespaces/default/pods/none/restart", access.Write, 404, metav1.StatusReasonNotFound, "pods", "none", ""},
+		{"POST", "/podstead/v1/namespaces/default/pods/none/restart", access.Write, 404, metav1.StatusReasonNotFound, "pods",
+			"none", ""},
 		{"GET", "/api/v1/namespaces/default/pods/a%2Fb/log", access.Logs, 404, metav1.StatusReasonNotFound, "pods", "", ""},
 	} {
 		callers := access.Read | access.Logs | access.Exec | access.Write | access.Admin
@@ -75,8 +83,10 @@ func TestErrorsOfTheAPIAreStatusesWithDetails(t *testing.T) {
 			t.Errorf("%s %s: no Status with details: %v, %s", c.method, c.path, err, w.Body)
 			continue
 		}
-		hasCause := slices.ContainsFunc(got.Details.Causes, func(s metav1.StatusCause) bool { return s.Field == c.cause && s.Message == got.Message })
-		if int32(w.Code) != c.code || got.Code != c.code || got.Reason != c.reason || got.Details.Kind != c.kind || got.Details.Name != c.name && c.name != "" ||
+		hasCause := slices.ContainsFunc(got.Details.Causes,
+			func(s metav1.StatusCause) bool { return s.Field == c.cause && s.Message == got.Message })
+		if int32(w.Code) != c.code || got.Code != c.code || got.Reason != c.reason || got.Details.Kind != c.kind ||
+			got.Details.Name != c.name && c.name != "" ||
 			hasCause == (c.cause == "") || w.Header().Get("Content-Type") != "application/json" || got.Message == "" {
 			t.Errorf("%s %s: %d %s, want %+v", c.method, c.path, w.Code, w.Body, c)
 		}

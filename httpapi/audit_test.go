@@ -54,12 +54,15 @@ func TestAudit(t *testing.T) {
 		want                []string
 	}{
 		{"POST", "/exec/default/web-n1/main?command=sh&command=-c&command=rm%0A%1b&stdin=1", execToken, []string{
-			"user=bob", "address=127.0.0.1:", "method=POST", "path=/exec/default/web-n1/main", "pod=default/web-n1", "container=main", `\"rm\\n\\x1b\"`}},
+			"user=bob", "address=127.0.0.1:", "method=POST", "path=/exec/default/web-n1/main", "pod=default/web-n1",
+			"container=main", `\"rm\\n\\x1b\"`}},
 		{"GET", "/api/v1/namespaces/default/pods/web-n1/portforward", execToken, []string{"user=bob", "pod=default/web-n1"}},
-		{"GET", "/api/v1/namespaces/default/pods/web-n1/attach?container=main", adminToken, []string{"user=eve", "container=main"}},
+		{"GET", "/api/v1/namespaces/default/pods/web-n1/attach?container=main", adminToken,
+			[]string{"user=eve", "container=main"}},
 		{"POST", "/run/default/web-n1/main?cmd=id", execToken, []string{`command="[\"id\"]"`}},
 		{"POST", "/podstead/v1/images/prune?dryRun=x", adminToken, []string{"user=eve", "path=/podstead/v1/images/prune"}},
-		{"GET", "/api/v1/namespaces/default/secrets/login", adminToken, []string{"user=eve", "path=/api/v1/namespaces/default/secrets/login"}},
+		{"GET", "/api/v1/namespaces/default/secrets/login", adminToken,
+			[]string{"user=eve", "path=/api/v1/namespaces/default/secrets/login"}},
 		{"GET", "/api/v1/secrets?watch=1", adminToken, []string{"path=/api/v1/secrets"}},
 		{"GET", "/api/v1/secrets", execToken, nil}, // without data
 		{"GET", "/api/v1/pods", adminToken, nil},
@@ -85,7 +88,8 @@ func TestAudit(t *testing.T) {
 	// The caller on the socket is the process at its other end.
 	log.lines("")
 	b.request(b.socketClient(), "DELETE", "http://podstead/podstead/v1/kubeconfig", "")
-	if lines := log.lines("msg=Audit"); len(lines) != 1 || !strings.Contains(lines[0], "uid="+strconv.Itoa(os.Getuid())+" pid="+strconv.Itoa(os.Getpid())) {
+	if lines := log.lines("msg=Audit"); len(lines) != 1 ||
+		!strings.Contains(lines[0], "uid="+strconv.Itoa(os.Getuid())+" pid="+strconv.Itoa(os.Getpid())) {
 		t.Errorf("over the socket: %q", lines)
 	}
 }

@@ -84,9 +84,11 @@ func checkUpdates(src Sources) http.HandlerFunc {
 func updatable(pod *v1.Pod) error {
 	switch {
 	case podinfo.IsAPI(pod):
-		return fmt.Errorf("pod %s belongs to an API server, where %s has no effect; update it there", podinfo.FullName(pod), podinfo.AnnotationAutoUpdate)
+		return fmt.Errorf("pod %s belongs to an API server, where %s has no effect; update it there", podinfo.FullName(pod),
+			podinfo.AnnotationAutoUpdate)
 	case podinfo.AutoUpdate(pod) == "":
-		return errors.New("pod " + podinfo.FullName(pod) + " has no annotation " + podinfo.AnnotationAutoUpdate + "; add it to the manifest, with the value " + podinfo.AutoUpdateRegistry + " or " + podinfo.AutoUpdateLocal)
+		return errors.New("pod " + podinfo.FullName(pod) + " has no annotation " + podinfo.AnnotationAutoUpdate +
+			"; add it to the manifest, with the value " + podinfo.AutoUpdateRegistry + " or " + podinfo.AutoUpdateLocal)
 	}
 	return nil
 }

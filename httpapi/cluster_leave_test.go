@@ -27,8 +27,9 @@ func TestLeaveCluster(t *testing.T) {
 		code   int
 		text   string
 	}{
-		"success":          {bounded, "?timeout=1m", http.StatusOK, `"leftovers":"kubectl delete node edge"`},
-		"failure":          {fakeMember(func(context.Context) (string, error) { return "", errors.New("pods are left") }), "?timeout=1m", http.StatusConflict, "pods are left"},
+		"success": {bounded, "?timeout=1m", http.StatusOK, `"leftovers":"kubectl delete node edge"`},
+		"failure": {fakeMember(func(context.Context) (string, error) { return "", errors.New("pods are left") }),
+			"?timeout=1m", http.StatusConflict, "pods are left"},
 		"no cluster":       {nil, "?timeout=1m", http.StatusConflict, "not joined a cluster"},
 		"no timeout":       {bounded, "", http.StatusBadRequest, "timeout"},
 		"negative timeout": {bounded, "?timeout=-1m", http.StatusBadRequest, "timeout"},
@@ -41,7 +42,8 @@ func TestLeaveCluster(t *testing.T) {
 		body, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		srv.Close()
-		if err != nil || resp.StatusCode != test.code || !strings.Contains(strings.ReplaceAll(string(body), ": ", ":"), test.text) {
+		if err != nil || resp.StatusCode != test.code ||
+			!strings.Contains(strings.ReplaceAll(string(body), ": ", ":"), test.text) {
 			t.Errorf("%s: %d %s, %v", name, resp.StatusCode, body, err)
 		}
 	}

@@ -58,7 +58,8 @@ func newConnectionsHarness(t *testing.T, limits connectionLimits) *connectionsHa
 func (h *connectionsHarness) dial(address string) (client net.Conn, server *limitedConn) {
 	h.Helper()
 	client, other := net.Pipe()
-	c := &limitedConn{Conn: fakeConn{other, address}, listener: h.listen, address: clientPrefix(fakeConn{address: address}.RemoteAddr())}
+	c := &limitedConn{Conn: fakeConn{other, address}, listener: h.listen,
+		address: clientPrefix(fakeConn{address: address}.RemoteAddr())}
 	admitted, closing := h.listen.add(c)
 	for _, old := range closing {
 		_ = old.Close()
@@ -77,7 +78,8 @@ func closed(client net.Conn) bool {
 
 func TestConnectionLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newConnectionsHarness(t, connectionLimits{total: 8, perAddress: 6, pending: 6, pendingPerAddress: 3, timeout: time.Minute})
+		h := newConnectionsHarness(t, connectionLimits{total: 8, perAddress: 6, pending: 6, pendingPerAddress: 3,
+			timeout: time.Minute})
 		// An authenticated client is connected.
 		good, server := h.dial("192.0.2.1:1000")
 		server.authenticated()
@@ -144,7 +146,8 @@ func TestConnectionLimits(t *testing.T) {
 
 func TestAddressesOfOneClient(t *testing.T) {
 	for address, want := range map[string]string{
-		"192.0.2.7:1": "192.0.2.7/32", "[::ffff:192.0.2.7]:1": "192.0.2.7/32", "[2001:db8:1:2:3::4]:1": "2001:db8:1:2::/64", "[fe80::1%eth0]:1": "fe80::/64",
+		"192.0.2.7:1": "192.0.2.7/32", "[::ffff:192.0.2.7]:1": "192.0.2.7/32", "[2001:db8:1:2:3::4]:1": "2001:db8:1:2::/64",
+		"[fe80::1%eth0]:1": "fe80::/64",
 	} {
 		if got := clientPrefix(net.TCPAddrFromAddrPort(netip.MustParseAddrPort(address))); got.String() != want {
 			t.Errorf("%s counts as %s, want %s", address, got, want)
@@ -181,7 +184,8 @@ func TestIdleConnectionsDoNotLockOutClients(t *testing.T) {
 		t.Errorf("a new client: %d %s", code, body)
 	}
 	reused := false
-	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { reused = i.Reused }})
+	ctx := httptrace.WithClientTrace(t.Context(),
+		&httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { reused = i.Reused }})
 	req, err := http.NewRequestWithContext(ctx, "GET", url, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -210,7 +214,8 @@ func TestRejectedClientIsDisconnected(t *testing.T) {
 			conn, err := new(net.Dialer).DialContext(ctx, network, address)
 			return &closeNotifyConn{Conn: conn, closed: closed}, err
 		}
-		ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { conns <- i.Conn }})
+		ctx := httptrace.WithClientTrace(t.Context(),
+			&httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { conns <- i.Conn }})
 		var used [2]net.Conn
 		for i := range used {
 			req, err := http.NewRequestWithContext(ctx, "GET", "https://"+b.tlsAddress+"/pods", nil)
@@ -257,7 +262,8 @@ func TestLargeFramesAreRejected(t *testing.T) {
 	}
 	const settings, goAway = 4, 7
 	large := frame(1<<20, settings)
-	if _, err := conn.Write(append(append([]byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), frame(0, settings)...), large...)); err != nil {
+	if _, err := conn.Write(append(append([]byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), frame(0, settings)...),
+		large...)); err != nil {
 		t.Fatal(err)
 	}
 	if err := conn.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
@@ -308,7 +314,8 @@ func TestLongChainIsRejected(t *testing.T) {
 	for range 100 {
 		pair.Certificate = append(pair.Certificate, pair.Certificate[0])
 	}
-	if code, body := b.request(b.client(pair), "GET", "https://"+b.tlsAddress+"/pods", ""); code != 401 || !strings.Contains(body, "at most 3 are accepted") {
+	if code, body := b.request(b.client(pair), "GET", "https://"+b.tlsAddress+"/pods", ""); code != 401 ||
+		!strings.Contains(body, "at most 3 are accepted") {
 		t.Errorf("%d %s", code, body)
 	}
 }
@@ -393,7 +400,8 @@ func TestSingleKubeconfigIsRevoked(t *testing.T) {
 	_, kept := b.kubeconfig(access.RoleRead, time.Hour)
 	b.openWatch(thief, b.tlsAddress, "")
 	b.openWatch(kept, b.tlsAddress, "")
-	if code, body := b.request(b.socketClient(), "DELETE", "http://podstead/podstead/v1/kubeconfig/"+lost.ID, ""); code != 204 {
+	if code, body := b.request(b.socketClient(), "DELETE", "http://podstead/podstead/v1/kubeconfig/"+lost.ID,
+		""); code != 204 {
 		t.Fatal(code, body)
 	}
 	if who := <-ended; !strings.HasPrefix(who, "podstead-exec: ") {
@@ -401,7 +409,8 @@ func TestSingleKubeconfigIsRevoked(t *testing.T) {
 	}
 	check := func() {
 		t.Helper()
-		if code, body := b.request(thief, "GET", "https://"+b.tlsAddress+"/pods", ""); code != 401 || !strings.Contains(body, "revoked") {
+		if code, body := b.request(thief, "GET", "https://"+b.tlsAddress+"/pods", ""); code != 401 ||
+			!strings.Contains(body, "revoked") {
 			t.Errorf("the revoked one: %d %s", code, body)
 		}
 		if code, body := b.request(kept, "GET", "https://"+b.tlsAddress+"/pods", ""); code != 200 {
@@ -412,7 +421,8 @@ func TestSingleKubeconfigIsRevoked(t *testing.T) {
 	b.stop()
 	b.start()
 	check()
-	if code, _ := b.request(b.socketClient(), "DELETE", "http://podstead/podstead/v1/kubeconfig/..x", ""); code != 404 && code != 400 {
+	if code, _ := b.request(b.socketClient(), "DELETE", "http://podstead/podstead/v1/kubeconfig/..x", ""); code != 404 &&
+		code != 400 {
 		t.Errorf("an invalid ID = %d", code)
 	}
 	// While it is not known which ones are revoked, all are.
@@ -432,7 +442,8 @@ func TestSingleKubeconfigIsRevoked(t *testing.T) {
 // A kubeconfig that can change something is valid for a day, unless more is requested.
 func TestKubeconfigIsShortLivedByDefault(t *testing.T) {
 	b := newTestServer(t).start()
-	for role, want := range map[string]time.Duration{"": 24 * time.Hour, "admin": 24 * time.Hour, "exec": 24 * time.Hour, "read": 30 * 24 * time.Hour} {
+	for role, want := range map[string]time.Duration{"": 24 * time.Hour, "admin": 24 * time.Hour, "exec": 24 * time.Hour,
+		"read": 30 * 24 * time.Hour} {
 		code, body := b.request(b.socketClient(), "POST", "http://podstead/podstead/v1/kubeconfig?role="+role, "")
 		var k api.Kubeconfig
 		if err := json.Unmarshal([]byte(body), &k); err != nil || code != 200 {

@@ -52,7 +52,8 @@ func containerLogs(src Sources) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		release := limit.acquire(r)
 		if release == nil {
-			apistatus.Error(w, r, http.StatusTooManyRequests, "too many requests: %d logs are being read; close one of them", maxLogStreams)
+			apistatus.Error(w, r, http.StatusTooManyRequests, "too many requests: %d logs are being read; close one of them",
+				maxLogStreams)
 			return
 		}
 		defer release()

@@ -107,14 +107,20 @@ func newLogNode(t *testing.T) *logNode {
 	n := &logNode{root: t.TempDir(), statuses: map[types.UID]v1.PodStatus{}}
 	n.pods = []*v1.Pod{
 		pod("web", v1.PodStatus{
-			InitContainerStatuses: []v1.ContainerStatus{{Name: "setup", State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{}}}},
+			InitContainerStatuses: []v1.ContainerStatus{
+				{Name: "setup", State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{}}}},
 			ContainerStatuses: []v1.ContainerStatus{
-				{Name: "main", RestartCount: 2, State: v1.ContainerState{Running: &v1.ContainerStateRunning{}}, LastTerminationState: terminated},
-				{Name: "side", State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "no such image"}}},
+				{Name: "main", RestartCount: 2, State: v1.ContainerState{Running: &v1.ContainerStateRunning{}},
+					LastTerminationState: terminated},
+				{Name: "side",
+					State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: "ImagePullBackOff",
+						Message: "no such image"}}},
 			},
 		}),
 		pod("loop", v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{
-			{Name: "main", RestartCount: 2, State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}, LastTerminationState: terminated},
+			{Name: "main", RestartCount: 2,
+				State:                v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
+				LastTerminationState: terminated},
 		}}),
 		pod("ended", v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{
 			{Name: "main", RestartCount: 2, State: terminated, LastTerminationState: terminated},
@@ -242,7 +248,8 @@ func TestPreviousLogOfFastCrashLoop(t *testing.T) {
 		for _, i := range c.there {
 			n.write(t, fmt.Sprintf("web/main/%d.log", i), line(fmt.Sprint(i)))
 		}
-		if code, body := fetch(t, srv.URL+"/containerLogs/default/web/main?previous=true"); code != c.code || !strings.Contains(body, c.want) {
+		if code, body := fetch(t, srv.URL+"/containerLogs/default/web/main?previous=true"); code != c.code ||
+			!strings.Contains(body, c.want) {
 			t.Errorf("of %v: %d %q, want %d %q", c.there, code, body, c.code, c.want)
 		}
 	}
@@ -254,16 +261,20 @@ func TestContainerLogsTraversal(t *testing.T) {
 	srv := serveLogs(t, n, access.Logs)
 	addr := strings.TrimPrefix(srv.URL, "http://")
 	for _, path := range []string{
-		"default/web/..", "default/web/../secret", "default/web/%2e%2e", "default/web/..%2f..%2fsecret", "default/web/..%2Fsecret",
-		"default/../secret", "default/..%2Fsecret/main", "default/%2e%2e/secret", "..%2f/web/main", "default/web/main%2f..%2f..%2fsecret",
-		"default/web/main%00", "default/web/.", "default//web/main", "default/web/", "default/web-n1%2fmain/0.log", "//etc/passwd",
+		"default/web/..", "default/web/../secret", "default/web/%2e%2e", "default/web/..%2f..%2fsecret",
+		"default/web/..%2Fsecret",
+		"default/../secret", "default/..%2Fsecret/main", "default/%2e%2e/secret", "..%2f/web/main",
+		"default/web/main%2f..%2f..%2fsecret",
+		"default/web/main%00", "default/web/.", "default//web/main", "default/web/", "default/web-n1%2fmain/0.log",
+		"//etc/passwd",
 	} {
 		// Over a plain connection, because an HTTP client would clean the path.
 		conn, err := net.Dial("tcp", addr)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := io.WriteString(conn, "GET /containerLogs/"+path+" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"); err != nil {
+		if _, err := io.WriteString(conn,
+			"GET /containerLogs/"+path+" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"); err != nil {
 			t.Fatal(err)
 		}
 		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
@@ -319,7 +330,8 @@ func TestContainerLogsFollow(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer stalled.Close()
-	if _, err := io.WriteString(stalled, "GET /containerLogs/default/web/main?follow=true HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+	if _, err := io.WriteString(stalled,
+		"GET /containerLogs/default/web/main?follow=true HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
 	r := followLog(t, url)
@@ -395,7 +407,8 @@ func TestEvents(t *testing.T) {
 	} {
 		code, body := fetch(t, srv.URL+"/podstead/v1/events"+query)
 		var list v1.EventList
-		if err := json.Unmarshal([]byte(body), &list); err != nil || code != 200 || list.Kind != "EventList" || list.Items == nil {
+		if err := json.Unmarshal([]byte(body), &list); err != nil || code != 200 || list.Kind != "EventList" ||
+			list.Items == nil {
 			t.Fatalf("%s: %d %q: %v", query, code, body, err)
 		}
 		var got []string
@@ -412,7 +425,8 @@ func TestHasEnded(t *testing.T) {
 	ended := func(code int32) v1.ContainerState {
 		return v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: code}}
 	}
-	always, onFailure, never := v1.ContainerRestartPolicyAlways, v1.ContainerRestartPolicyOnFailure, v1.ContainerRestartPolicyNever
+	always, onFailure, never := v1.ContainerRestartPolicyAlways, v1.ContainerRestartPolicyOnFailure,
+		v1.ContainerRestartPolicyNever
 	for _, c := range []struct {
 		name, container string
 		policy          v1.RestartPolicy
@@ -440,16 +454,19 @@ func TestHasEnded(t *testing.T) {
 		pod := &v1.Pod{Spec: v1.PodSpec{
 			RestartPolicy: c.policy,
 			InitContainers: []v1.Container{{Name: "setup"}, {Name: "side", RestartPolicy: &always},
-				{Name: "ruledinit", RestartPolicy: &never, RestartPolicyRules: []v1.ContainerRestartRule{{Action: v1.ContainerRestartRuleActionRestart}}}},
+				{Name: "ruledinit", RestartPolicy: &never,
+					RestartPolicyRules: []v1.ContainerRestartRule{{Action: v1.ContainerRestartRuleActionRestart}}}},
 			Containers: []v1.Container{{Name: "main"}, {Name: "own", RestartPolicy: &onFailure},
-				{Name: "ruled", RestartPolicy: &never, RestartPolicyRules: []v1.ContainerRestartRule{{Action: v1.ContainerRestartRuleActionRestart}}}},
+				{Name: "ruled", RestartPolicy: &never,
+					RestartPolicyRules: []v1.ContainerRestartRule{{Action: v1.ContainerRestartRuleActionRestart}}}},
 		}}
 		found, err := findContainer(pod, c.container)
 		if err != nil {
 			t.Fatal(err)
 		}
 		st := v1.PodStatus{Phase: c.phase}
-		if s := []v1.ContainerStatus{{Name: c.container, State: c.state}}; c.container != "main" && c.container != "own" && c.container != "ruled" {
+		if s := []v1.ContainerStatus{{Name: c.container, State: c.state}}; c.container != "main" && c.container != "own" &&
+			c.container != "ruled" {
 			st.InitContainerStatuses = s
 		} else {
 			st.ContainerStatuses = s
@@ -465,7 +482,8 @@ func TestHasEnded(t *testing.T) {
 func TestLogIsSentInChunks(t *testing.T) {
 	n := newLogNode(t)
 	srv := serveLogs(t, n, access.Logs)
-	for _, path := range []string{"/containerLogs/default/web-n1/main", "/containerLogs/default/web-n1/main?tailLines=0", "/api/v1/namespaces/default/pods/web-n1/log?container=main"} {
+	for _, path := range []string{"/containerLogs/default/web-n1/main", "/containerLogs/default/web-n1/main?tailLines=0",
+		"/api/v1/namespaces/default/pods/web-n1/log?container=main"} {
 		answer, err := http.Get(srv.URL + path)
 		if err != nil {
 			t.Fatal(err)
@@ -483,11 +501,13 @@ func TestWaitsFor(t *testing.T) {
 		pod v1.PodStatus
 		w   *v1.ContainerStateWaiting
 	}{
-		"":                         {},
-		": ContainerCreating":      {w: &v1.ContainerStateWaiting{Reason: "ContainerCreating"}},
-		": ErrImagePull: no route": {w: &v1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "no route"}, pod: v1.PodStatus{Message: "other"}},
+		"":                    {},
+		": ContainerCreating": {w: &v1.ContainerStateWaiting{Reason: "ContainerCreating"}},
+		": ErrImagePull: no route": {w: &v1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "no route"},
+			pod: v1.PodStatus{Message: "other"}},
 		": DependencyNotReady: waits for pod default/db": {
-			v1.PodStatus{Reason: "DependencyNotReady", Message: "waits for pod default/db"}, &v1.ContainerStateWaiting{Reason: "ContainerCreating"}},
+			v1.PodStatus{Reason: "DependencyNotReady", Message: "waits for pod default/db"},
+			&v1.ContainerStateWaiting{Reason: "ContainerCreating"}},
 		": OutOfcpu: no room": {pod: v1.PodStatus{Reason: "OutOfcpu", Message: "no room"}},
 	} {
 		if got := waitsFor(&v1.Pod{Status: c.pod}, c.w); got != want {

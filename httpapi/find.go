@@ -63,7 +63,8 @@ type container struct {
 
 func findContainer(pod *v1.Pod, name string) (container, error) {
 	var names []string
-	for _, kind := range []podinfo.ContainerKinds{podinfo.InitContainers, podinfo.RegularContainers, podinfo.EphemeralContainers} {
+	for _, kind := range []podinfo.ContainerKinds{podinfo.InitContainers, podinfo.RegularContainers,
+		podinfo.EphemeralContainers} {
 		for c := range podinfo.EachContainer(&pod.Spec, kind) {
 			if c.Name == name {
 				return containerOf(pod, c, kind), nil

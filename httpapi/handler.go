@@ -42,7 +42,8 @@ func handler(routes []Route, allowed access.Class, authenticate authenticate) ht
 			apistatus.Error(w, r, http.StatusUnauthorized, "Unauthorized: %v", err)
 			return
 		case impersonates(r.Header):
-			apistatus.Error(w, r, http.StatusForbidden, "impersonation is not supported: send the request without --as and the Impersonate headers; create credentials with fewer permissions with podstead kubeconfig --role")
+			apistatus.Error(w, r, http.StatusForbidden, "impersonation is not supported: send the request without --as and "+
+				"the Impersonate headers; create credentials with fewer permissions with podstead kubeconfig --role")
 			return
 		}
 		// The body of a copy is limited: the server inspects the body of its own request
@@ -72,7 +73,8 @@ func (e *routeErrors) WriteHeader(code int) {
 	e.written = true
 	text := "podstead does not serve " + e.request.URL.Path
 	if code == http.StatusMethodNotAllowed {
-		text = fmt.Sprintf("%s does not support %s; it supports %s", e.request.URL.Path, e.request.Method, e.Header().Get("Allow"))
+		text = fmt.Sprintf("%s does not support %s; it supports %s", e.request.URL.Path, e.request.Method,
+			e.Header().Get("Allow"))
 	}
 	apistatus.Error(e.ResponseWriter, e.request, code, "%s", text)
 }

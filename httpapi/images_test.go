@@ -64,7 +64,8 @@ func (k *fakeImages) LoadImages(_ context.Context, archive io.Reader, as string)
 // An archive may be larger than other request bodies. A client does not send one that is
 // rejected early, and gets the reason for one that is rejected late.
 func TestLoadImages(t *testing.T) {
-	s := httptest.NewServer(serveClasses(Routes(Sources{Images: &fakeImages{}, Kube: http.NotFoundHandler()}), access.Admin))
+	s := httptest.NewServer(serveClasses(Routes(Sources{Images: &fakeImages{}, Kube: http.NotFoundHandler()}),
+		access.Admin))
 	defer s.Close()
 	client := s.Client()
 	client.Transport.(*http.Transport).ExpectContinueTimeout = time.Minute
@@ -171,24 +172,30 @@ func TestImages(t *testing.T) {
 	if len(k.pruned) != 2 || !k.pruned[0] || k.pruned[1] {
 		t.Errorf("pruned %v", k.pruned)
 	}
-	if code, body := ask(access.Admin, "POST", "/podstead/v1/images/pull?image=a:1&namespace=shop&secret=x&secret=y"); code != 200 || !strings.Contains(body, "{a:1 shop [x y]}") {
+	if code, body := ask(access.Admin, "POST",
+		"/podstead/v1/images/pull?image=a:1&namespace=shop&secret=x&secret=y"); code != 200 ||
+		!strings.Contains(body, "{a:1 shop [x y]}") {
 		t.Errorf("pull: %d %s", code, body)
 	}
 	k.fail = errors.New("the runtime is away")
-	if code, body := ask(access.Admin, "POST", "/podstead/v1/images/pull?image=a:1"); code != 502 || !strings.Contains(body, "the runtime is away") {
+	if code, body := ask(access.Admin, "POST", "/podstead/v1/images/pull?image=a:1"); code != 502 ||
+		!strings.Contains(body, "the runtime is away") {
 		t.Errorf("pull without a runtime: %d %s", code, body)
 	}
-	if code, body := ask(access.Admin, "POST", "/podstead/v1/images/prune"); code != 502 || !strings.Contains(body, "the runtime is away") {
+	if code, body := ask(access.Admin, "POST", "/podstead/v1/images/prune"); code != 502 ||
+		!strings.Contains(body, "the runtime is away") {
 		t.Errorf("prune without a runtime: %d %s", code, body)
 	}
 }
 
 func (k *fakeImages) ImageArchives() api.ImageArchives {
-	return api.ImageArchives{Directory: "/archives", Archives: []api.ImageArchive{{File: "/archives/web.tar", State: "Failed", Message: "it is empty"}}}
+	return api.ImageArchives{Directory: "/archives",
+		Archives: []api.ImageArchive{{File: "/archives/web.tar", State: "Failed", Message: "it is empty"}}}
 }
 
 func TestImageArchives(t *testing.T) {
-	s := httptest.NewServer(serveClasses(Routes(Sources{Images: &fakeImages{}, Kube: http.NotFoundHandler()}), access.Read))
+	s := httptest.NewServer(serveClasses(Routes(Sources{Images: &fakeImages{}, Kube: http.NotFoundHandler()}),
+		access.Read))
 	defer s.Close()
 	r, err := s.Client().Get(s.URL + "/podstead/v1/images/archives")
 	if err != nil {

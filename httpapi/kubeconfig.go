@@ -55,8 +55,10 @@ func kubeconfig(m *remote) http.HandlerFunc {
 		}
 		validity := defaultKubeconfigValidity(role)
 		if text := q.Get("duration"); text != "" {
-			if validity, err = time.ParseDuration(text); err != nil || validity < time.Minute || validity > maxKubeconfigValidity {
-				apistatus.Error(w, r, http.StatusBadRequest, "duration=%q: must be a duration such as 720h, from 1m to %s", text, maxKubeconfigValidity)
+			if validity, err = time.ParseDuration(text); err != nil || validity < time.Minute ||
+				validity > maxKubeconfigValidity {
+				apistatus.Error(w, r, http.StatusBadRequest, "duration=%q: must be a duration such as 720h, from 1m to %s", text,
+					maxKubeconfigValidity)
 				return
 			}
 		}
@@ -81,7 +83,8 @@ func revokeKubeconfigs(m *remote) http.HandlerFunc {
 }
 
 // issueKubeconfig issues a kubeconfig for a role, and opens a port on loopback for it.
-func (m *remote) issueKubeconfig(ctx context.Context, role access.Role, validity time.Duration) (*api.Kubeconfig, error) {
+func (m *remote) issueKubeconfig(ctx context.Context, role access.Role, validity time.Duration) (*api.Kubeconfig,
+	error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := m.openKeys(); err != nil {
@@ -106,8 +109,10 @@ func (m *remote) issueKubeconfig(ctx context.Context, role access.Role, validity
 	}
 	m.log.Info("Kubeconfig created", "id", id, "role", string(role), "expires", end.UTC().Format(time.RFC3339))
 	return &api.Kubeconfig{
-		Node: m.cfg.Node, User: user, Role: string(role), ID: id, Server: "https://" + address, ServerName: pki.ServerName, RemoteAddress: remote,
-		CertificateAuthority: string(m.serverCA.PEM()), ClientCertificate: string(certPEM), ClientKey: string(keyPEM), Expires: end.UTC(),
+		Node: m.cfg.Node, User: user, Role: string(role), ID: id, Server: "https://" + address, ServerName: pki.ServerName,
+		RemoteAddress:        remote,
+		CertificateAuthority: string(m.serverCA.PEM()), ClientCertificate: string(certPEM), ClientKey: string(keyPEM),
+		Expires: end.UTC(),
 	}, nil
 }
 

@@ -79,7 +79,8 @@ func TestNodeLogsStayInDirectory(t *testing.T) {
 	} {
 		w := httptest.NewRecorder()
 		h(w, httptest.NewRequest("GET", path, nil))
-		if w.Code != want.code || !strings.Contains(w.Body.String(), want.words) || strings.Contains(w.Body.String(), "precious") {
+		if w.Code != want.code || !strings.Contains(w.Body.String(), want.words) ||
+			strings.Contains(w.Body.String(), "precious") {
 			t.Errorf("GET %s = %d %q, want %d %q", path, w.Code, w.Body, want.code, want.words)
 		}
 	}
@@ -144,9 +145,10 @@ func TestPathTraversalIsRejected(t *testing.T) {
 	b.src.Pods, b.src.Volumes, b.src.Streams, b.src.Usage = node, node, node, node
 	b.src.ManifestName = func(p *v1.Pod) string { return strings.TrimSuffix(p.Name, "-n1") }
 	b.src.LogDirectory = func(p *v1.Pod) string { return filepath.Join(logs, "pods") }
-	b.src.Kubelet = Kubelet{LogRoot: logs, Checkpoints: filepath.Join(b.dir, "checkpoints"), Checkpoint: func(context.Context, string, string, time.Duration) error {
-		return errors.New("reached the runtime")
-	}}
+	b.src.Kubelet = Kubelet{LogRoot: logs, Checkpoints: filepath.Join(b.dir, "checkpoints"),
+		Checkpoint: func(context.Context, string, string, time.Duration) error {
+			return errors.New("reached the runtime")
+		}}
 	b.start()
 	send := func(method, path, token string) (int, string) {
 		t.Helper()
@@ -155,7 +157,8 @@ func TestPathTraversalIsRejected(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		fmt.Fprintf(conn, "%s %s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nConnection: close\r\n\r\n", method, path, token)
+		fmt.Fprintf(conn, "%s %s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nConnection: close\r\n\r\n", method, path,
+			token)
 		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 		if err != nil {
 			t.Fatalf("%s %q: %v", method, path, err)
@@ -165,7 +168,8 @@ func TestPathTraversalIsRejected(t *testing.T) {
 		return resp.StatusCode, string(body)
 	}
 	tricks := []string{
-		"..", "%2e%2e", "..%2f..%2f..%2fsecret", "%2e%2e%2f%2e%2e%2fsecret", "..%5c..%5csecret", "%2fetc%2fpasswd", "a%00b", "web-n1%2f..%2f..%2fsecret",
+		"..", "%2e%2e", "..%2f..%2f..%2fsecret", "%2e%2e%2f%2e%2e%2fsecret", "..%5c..%5csecret", "%2fetc%2fpasswd", "a%00b",
+		"web-n1%2f..%2f..%2fsecret",
 		".", "%252e%252e%252f", "web-n1%0d%0aX-Injected:%20yes", "*", "%7b%7d", strings.Repeat("a", 5000),
 	}
 	param := regexp.MustCompile(`\{(\w+)\}`)
@@ -185,7 +189,8 @@ func TestPathTraversalIsRejected(t *testing.T) {
 				for _, token := range []string{readerToken, adminToken} {
 					tried++
 					code, body := send(route.Method, path, token)
-					if code < 300 || code >= 500 || strings.Contains(body, "precious") || strings.Contains(body, "reached the runtime") || strings.Contains(body, "root:") {
+					if code < 300 || code >= 500 || strings.Contains(body, "precious") ||
+						strings.Contains(body, "reached the runtime") || strings.Contains(body, "root:") {
 						t.Errorf("%s %s with %.5s = %d %q", route.Method, path, token, code, body)
 					}
 				}
@@ -200,7 +205,8 @@ func TestPathTraversalIsRejected(t *testing.T) {
 	}
 	// What a wider class serves does not lead to a narrower one.
 	for _, path := range []string{
-		"/pods/../exec/default/web-n1/main?command=id&output=1", "/pods/%2e%2e/logs/syslog", "//exec/default/web-n1/main?command=id", "/api/v1/../../logs/syslog",
+		"/pods/../exec/default/web-n1/main?command=id&output=1", "/pods/%2e%2e/logs/syslog",
+		"//exec/default/web-n1/main?command=id", "/api/v1/../../logs/syslog",
 		"/healthz/..%2flogs%2fsyslog", "/api/../podstead/v1/images/prune", "/apis/..%2f..%2flogs%2fsyslog", "/./logs/syslog",
 	} {
 		for _, method := range []string{"GET", "POST"} {
@@ -214,18 +220,19 @@ func TestPathTraversalIsRejected(t *testing.T) {
 func TestCheckpoint(t *testing.T) {
 	dir := t.TempDir()
 	var fault error
-	src := Sources{Pods: &recordingNode{}, ManifestName: func(p *v1.Pod) string { return p.Name }, Kube: http.NotFoundHandler(), Kubelet: Kubelet{
-		Checkpoints: filepath.Join(dir, "checkpoints"),
-		Checkpoint: func(_ context.Context, id, file string, timeout time.Duration) error {
-			if id != "c-1" || timeout != 7*time.Second {
-				t.Errorf("asked for %s, %v", id, timeout)
-			}
-			if err := os.WriteFile(file, []byte("memory"), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			return fault
-		},
-	}}
+	src := Sources{Pods: &recordingNode{}, ManifestName: func(p *v1.Pod) string { return p.Name },
+		Kube: http.NotFoundHandler(), Kubelet: Kubelet{
+			Checkpoints: filepath.Join(dir, "checkpoints"),
+			Checkpoint: func(_ context.Context, id, file string, timeout time.Duration) error {
+				if id != "c-1" || timeout != 7*time.Second {
+					t.Errorf("asked for %s, %v", id, timeout)
+				}
+				if err := os.WriteFile(file, []byte("memory"), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				return fault
+			},
+		}}
 	server := httptest.NewServer(serveClasses(Routes(src), access.All))
 	defer server.Close()
 	post := func(path string) (int, string) {
@@ -242,7 +249,8 @@ func TestCheckpoint(t *testing.T) {
 	if err := json.Unmarshal([]byte(body), &answer); code != 200 || err != nil || len(answer.Items) != 1 {
 		t.Fatalf("POST /checkpoint = %d %q", code, body)
 	}
-	if data, err := os.ReadFile(answer.Items[0]); err != nil || string(data) != "memory" || !strings.Contains(answer.Items[0], "checkpoint-web-n1_default-main-") {
+	if data, err := os.ReadFile(answer.Items[0]); err != nil || string(data) != "memory" ||
+		!strings.Contains(answer.Items[0], "checkpoint-web-n1_default-main-") {
 		t.Errorf("%s: %q, %v", answer.Items[0], data, err)
 	}
 	if fi, err := os.Stat(filepath.Join(dir, "checkpoints")); err != nil || fi.Mode().Perm() != 0o700 {
@@ -253,14 +261,16 @@ func TestCheckpoint(t *testing.T) {
 	}
 	for err, want := range map[error]int{errors.ErrUnsupported: 501, errors.New("criu is not there"): 500} {
 		fault = err
-		if code, body := post("/checkpoint/default/web-n1/main?timeout=7"); code != want || !strings.Contains(body, err.Error()) {
+		if code, body := post("/checkpoint/default/web-n1/main?timeout=7"); code != want ||
+			!strings.Contains(body, err.Error()) {
 			t.Errorf("%v = %d %q, want %d", err, code, body, want)
 		}
 	}
 	if left, _ := filepath.Glob(filepath.Join(dir, "checkpoints", "*")); len(left) > 1 {
 		t.Errorf("what failed left files: %v", left)
 	}
-	for path, want := range map[string]int{"/checkpoint/default/none/main": 404, "/checkpoint/default/web-n1/none": 404, "/checkpoint/default/web-n1/main?timeout=soon": 400} {
+	for path, want := range map[string]int{"/checkpoint/default/none/main": 404, "/checkpoint/default/web-n1/none": 404,
+		"/checkpoint/default/web-n1/main?timeout=soon": 400} {
 		if code, body := post(path); code != want {
 			t.Errorf("POST %s = %d %q, want %d", path, code, body, want)
 		}
@@ -268,7 +278,8 @@ func TestCheckpoint(t *testing.T) {
 }
 
 func TestProfiles(t *testing.T) {
-	if code, body := request(profiles(false), "GET", "/debug/pprof/heap"); code != 405 || !strings.Contains(body, "--profiling") {
+	if code, body := request(profiles(false), "GET", "/debug/pprof/heap"); code != 405 ||
+		!strings.Contains(body, "--profiling") {
 		t.Errorf("while they are off = %d %q", code, body)
 	}
 	server := httptest.NewServer(profiles(true))
@@ -282,12 +293,14 @@ func TestProfiles(t *testing.T) {
 		body, _ := io.ReadAll(resp.Body)
 		return resp.StatusCode, string(body)
 	}
-	for path, words := range map[string]string{"": "goroutine", "goroutine?debug=1": "goroutine profile:", "heap?gc=1": "\x1f\x8b", "profile?seconds=0.01": "\x1f\x8b", "trace?seconds=0.01": "go 1."} {
+	for path, words := range map[string]string{"": "goroutine", "goroutine?debug=1": "goroutine profile:",
+		"heap?gc=1": "\x1f\x8b", "profile?seconds=0.01": "\x1f\x8b", "trace?seconds=0.01": "go 1."} {
 		if code, body := get(path); code != 200 || !strings.Contains(body, words) {
 			t.Errorf("%q = %d %.40q, want %q", path, code, body, words)
 		}
 	}
-	for path, want := range map[string]int{"none": 404, "profile?seconds=1h": 400, "profile?seconds=NaN": 400, "profile?seconds=-1": 400, "trace?seconds=1e9": 400} {
+	for path, want := range map[string]int{"none": 404, "profile?seconds=1h": 400, "profile?seconds=NaN": 400,
+		"profile?seconds=-1": 400, "trace?seconds=1e9": 400} {
 		if code, body := get(path); code != want {
 			t.Errorf("%q = %d %q, want %d", path, code, body, want)
 		}

@@ -13,7 +13,8 @@ import (
 func listenTCP(ctx context.Context, address, what, flag string) (net.Listener, error) {
 	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
-		return nil, fmt.Errorf("failed to open the %s %s: %w; choose another one with %s, or 0 to disable it", what, address, err, flag)
+		return nil, fmt.Errorf("failed to open the %s %s: %w; choose another one with %s, or 0 to disable it", what, address,
+			err, flag)
 	}
 	return ln, nil
 }
@@ -33,7 +34,8 @@ func listenUnix(ctx context.Context, path string) (net.Listener, error) {
 		c, err := new(net.Dialer).DialContext(ctx, "unix", path)
 		if err == nil {
 			_ = c.Close()
-			return nil, fmt.Errorf("another podstead is running on %s; stop it first, or give this one its own --api-socket and --root-dir", path)
+			return nil, fmt.Errorf("another podstead is running on %s; stop it first, or give this one its own --api-socket "+
+				"and --root-dir", path)
 		}
 		if err := os.Remove(path); err != nil {
 			return nil, fmt.Errorf("failed to remove the old socket: %w", err)

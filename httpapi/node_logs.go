@@ -103,7 +103,8 @@ func listDirectory(w http.ResponseWriter, f *os.File) {
 		if e.IsDir() {
 			name += "/"
 		}
-		page.WriteString(`<a href="` + html.EscapeString((&url.URL{Path: "./" + name}).String()) + `">` + html.EscapeString(name) + "</a>\n")
+		page.WriteString(`<a href="` + html.EscapeString((&url.URL{Path: "./" + name}).String()) + `">` +
+			html.EscapeString(name) + "</a>\n")
 	}
 	page.WriteString("</pre>\n")
 	_, _ = io.WriteString(w, page.String()) // a client that has disconnected needs no answer

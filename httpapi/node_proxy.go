@@ -10,8 +10,9 @@ import (
 // kubeletPaths are the first elements of the paths that an API server would reach at the kubelet.
 // The APIs are not among them.
 var kubeletPaths = map[string]bool{
-	"attach": true, "checkpoint": true, "configz": true, "containerLogs": true, "debug": true, "exec": true, "healthz": true,
-	"livez": true, "logs": true, "metrics": true, "pods": true, "portForward": true, "readyz": true, "run": true,
+	"attach": true, "checkpoint": true, "configz": true, "containerLogs": true, "debug": true, "exec": true,
+	"healthz": true,
+	"livez":   true, "logs": true, "metrics": true, "pods": true, "portForward": true, "readyz": true, "run": true,
 	"runningpods": true, "spec": true, "stats": true,
 }
 

@@ -16,7 +16,8 @@ func TestNodeProxyGrantsNoMoreThanTheEndpoints(t *testing.T) {
 	src := n.sources()
 	routes := Routes(src)
 	for i := range routes {
-		if first, _, _ := strings.Cut(routes[i].Path[1:], "/"); kubeletPaths[first] && routes[i].Path != "/containerLogs/{namespace}/{pod}/{container}" {
+		if first, _, _ := strings.Cut(routes[i].Path[1:], "/"); kubeletPaths[first] &&
+			routes[i].Path != "/containerLogs/{namespace}/{pod}/{container}" {
 			routes[i].Handle = func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte(r.Pattern + r.URL.Path)) }
 		}
 	}
@@ -31,7 +32,8 @@ func TestNodeProxyGrantsNoMoreThanTheEndpoints(t *testing.T) {
 		return w.Code, w.Body.String()
 	}
 	const prefix = "/api/v1/nodes/n1/proxy"
-	replace := strings.NewReplacer("{$}", "", "{namespace}", "default", "{pod}", "none", "{uid}", "u", "{container}", "main")
+	replace := strings.NewReplacer("{$}", "", "{namespace}", "default", "{pod}", "none", "{uid}", "u", "{container}",
+		"main")
 	compared := 0
 	for _, route := range routes {
 		path := replace.Replace(route.Path)

@@ -22,7 +22,8 @@ func TestObserveRequests(t *testing.T) {
 		return func() { calls = append(calls, "done") }
 	})
 	h := serveClasses(routes, access.All)
-	for _, path := range []string{"/metrics", "/containerLogs/a/b/c", "/containerLogs/a/b/c?follow=true", "/exec/a/b/c", "/api/v1/pods?watch=1", "/nowhere"} {
+	for _, path := range []string{"/metrics", "/containerLogs/a/b/c", "/containerLogs/a/b/c?follow=true", "/exec/a/b/c",
+		"/api/v1/pods?watch=1", "/nowhere"} {
 		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", path, nil))
 	}
 	want := []string{

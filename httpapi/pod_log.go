@@ -51,7 +51,8 @@ func onlyContainer(pod *v1.Pod) (string, error) {
 		names = append(names, pod.Spec.Containers[i].Name)
 	}
 	if len(names) != 1 {
-		return "", fmt.Errorf("container: must be set, because pod %q has several containers; %s", pod.Name, listNames("containers", names))
+		return "", fmt.Errorf("container: must be set, because pod %q has several containers; %s", pod.Name,
+			listNames("containers", names))
 	}
 	return names[0], nil
 }

@@ -52,12 +52,14 @@ func listProfiles(w http.ResponseWriter) {
 }
 
 // takeProfile records for ?seconds.
-func takeProfile(w http.ResponseWriter, r *http.Request, duration time.Duration, start func(io.Writer) error, stop func()) {
+func takeProfile(w http.ResponseWriter, r *http.Request, duration time.Duration, start func(io.Writer) error,
+	stop func()) {
 	if text := r.URL.Query().Get("seconds"); text != "" {
 		seconds, err := strconv.ParseFloat(text, 64)
 		duration = time.Duration(seconds * float64(time.Second))
 		if err != nil || !(seconds > 0) || seconds > maxProfile.Seconds() {
-			http.Error(w, fmt.Sprintf("seconds=%q: must be a number up to %.0f", text, maxProfile.Seconds()), http.StatusBadRequest)
+			http.Error(w, fmt.Sprintf("seconds=%q: must be a number up to %.0f", text, maxProfile.Seconds()),
+				http.StatusBadRequest)
 			return
 		}
 	}

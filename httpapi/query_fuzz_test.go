@@ -17,7 +17,8 @@ func FuzzQueries(f *testing.F) {
 	f.Add("/containerLogs/default/web/main", "tailLines=-1&sinceTime=2026-01-02T03:04:05Z&previous=maybe")
 	f.Add("/exec/default/web/main", "command=sh&command=-c&stdin=1&stdout=1&tty=true")
 	f.Add("/containerLogs/%2e%2e/a%2fb/c", "%zz&;=")
-	table := []Route{{"GET", "/containerLogs/{namespace}/{pod}/{container}", access.Logs, nil}, {"GET", "/exec/{namespace}/{pod}/{container}", access.Exec, nil}}
+	table := []Route{{"GET", "/containerLogs/{namespace}/{pod}/{container}", access.Logs, nil},
+		{"GET", "/exec/{namespace}/{pod}/{container}", access.Exec, nil}}
 	f.Fuzz(func(t *testing.T, path, query string) {
 		for i := range table {
 			table[i].Handle = func(_ http.ResponseWriter, r *http.Request) {

@@ -117,7 +117,8 @@ func (m *remote) listen(ctx context.Context) (opened []tlsListener, mainErr, sav
 		opened = append(opened, *ln)
 	case err != nil && !canRetry(err):
 		// Not fatal: pods do not depend on this port.
-		m.log.Warn("Failed to open the port of existing kubeconfigs; create new ones with podstead kubeconfig", "address", m.savedLoopback(), "err", err)
+		m.log.Warn("Failed to open the port of existing kubeconfigs; create new ones with podstead kubeconfig", "address",
+			m.savedLoopback(), "err", err)
 	case err != nil:
 		savedErr = err
 	}
@@ -198,9 +199,11 @@ func (m *remote) openKeys() (err error) {
 		return err
 	}
 	if err := m.loadRevoked(); err != nil {
-		m.log.Error("Failed to read the revoked kubeconfigs, rejecting all kubeconfigs; podstead kubeconfig --revoke makes new ones possible", "err", err)
+		m.log.Error("Failed to read the revoked kubeconfigs, rejecting all kubeconfigs; podstead kubeconfig --revoke makes "+
+			"new ones possible", "err", err)
 	}
-	authenticator := access.Authenticator{Authorities: []access.Authority{{Pool: m.clientPool, Revoked: m.isRevoked}}, Reviews: access.NewReviews(m.cfg.Reviews)}
+	authenticator := access.Authenticator{Authorities: []access.Authority{{Pool: m.clientPool, Revoked: m.isRevoked}},
+		Reviews: access.NewReviews(m.cfg.Reviews)}
 	if m.cfg.ClientCAFile != "" {
 		file, err := access.OpenCAFile(m.cfg.ClientCAFile)
 		if err != nil {

@@ -128,7 +128,8 @@ func (b *testServer) client(certs ...tls.Certificate) *http.Client {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(pem)
 	c := &http.Client{
-		Transport:     &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, Certificates: certs}, ForceAttemptHTTP2: true},
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, Certificates: certs},
+			ForceAttemptHTTP2: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	b.Cleanup(c.CloseIdleConnections)
@@ -261,7 +262,8 @@ func TestKubeconfigPortSurvivesRestart(t *testing.T) {
 	b.stop()
 	b.start()
 	// A connection of another test may use the port in the meantime.
-	for begun := time.Now(); b.server.remote.loopback == nil && time.Since(begun) < 5*time.Minute; time.Sleep(100 * time.Millisecond) {
+	for begun := time.Now(); b.server.remote.loopback == nil &&
+		time.Since(begun) < 5*time.Minute; time.Sleep(100 * time.Millisecond) {
 		b.stop()
 		b.start()
 	}
@@ -277,7 +279,8 @@ func TestKubeconfigPortSurvivesRestart(t *testing.T) {
 		}
 	}
 	next, _ := b.kubeconfig(access.RoleRead, time.Hour)
-	if code, body := b.request(reader, "GET", next.Server+"/pods", ""); code != 401 || !strings.Contains(body, "podstead kubeconfig creates a new one") {
+	if code, body := b.request(reader, "GET", next.Server+"/pods", ""); code != 401 ||
+		!strings.Contains(body, "podstead kubeconfig creates a new one") {
 		t.Errorf("a revoked one on the new port = %d %q", code, body)
 	}
 	b.stop()
@@ -479,7 +482,8 @@ func TestExpiredAndUnknownCertificatesAreRejected(t *testing.T) {
 		}
 	}
 	// A serving certificate is not a client certificate.
-	pair, err := tls.LoadX509KeyPair(filepath.Join(b.cfg.Remote.Dir, "server.crt"), filepath.Join(b.cfg.Remote.Dir, "server.key"))
+	pair, err := tls.LoadX509KeyPair(filepath.Join(b.cfg.Remote.Dir, "server.crt"),
+		filepath.Join(b.cfg.Remote.Dir, "server.key"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -490,8 +494,10 @@ func TestExpiredAndUnknownCertificatesAreRejected(t *testing.T) {
 
 func TestOldTLSVersionsAreRejected(t *testing.T) {
 	b := newTestServer(t).withTokens().start()
-	for version, ok := range map[uint16]bool{tls.VersionTLS10: false, tls.VersionTLS11: false, tls.VersionTLS12: true, tls.VersionTLS13: true} {
-		conn, err := tls.Dial("tcp", b.tlsAddress, &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS10, MaxVersion: version})
+	for version, ok := range map[uint16]bool{tls.VersionTLS10: false, tls.VersionTLS11: false, tls.VersionTLS12: true,
+		tls.VersionTLS13: true} {
+		conn, err := tls.Dial("tcp", b.tlsAddress,
+			&tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS10, MaxVersion: version})
 		if err == nil {
 			conn.Close()
 		}
@@ -515,13 +521,17 @@ func TestDisabledDebuggingHandlers(t *testing.T) {
 	b.cfg.Remote.DisableDebugging = true
 	b.start()
 	c := b.client()
-	for _, path := range []string{"/containerLogs/a/b/c", "/api/v1/namespaces/a/pods/b/log", "/logs/", "/runningpods/", "/debug/pprof/heap"} {
-		if code, body := b.request(c, "GET", "https://"+b.tlsAddress+path, adminToken); code != 405 || !strings.Contains(body, "disabled") {
+	for _, path := range []string{"/containerLogs/a/b/c", "/api/v1/namespaces/a/pods/b/log", "/logs/", "/runningpods/",
+		"/debug/pprof/heap"} {
+		if code, body := b.request(c, "GET", "https://"+b.tlsAddress+path, adminToken); code != 405 ||
+			!strings.Contains(body, "disabled") {
 			t.Errorf("%s = %d %q", path, code, body)
 		}
 	}
-	for _, path := range []string{"/exec/a/b/c", "/run/a/b/c", "/portForward/a/b", "/api/v1/namespaces/a/pods/b/attach", "/checkpoint/a/b/c"} {
-		if code, body := b.request(c, "POST", "https://"+b.tlsAddress+path, adminToken); code != 405 || !strings.Contains(body, "disabled") {
+	for _, path := range []string{"/exec/a/b/c", "/run/a/b/c", "/portForward/a/b", "/api/v1/namespaces/a/pods/b/attach",
+		"/checkpoint/a/b/c"} {
+		if code, body := b.request(c, "POST", "https://"+b.tlsAddress+path, adminToken); code != 405 ||
+			!strings.Contains(body, "disabled") {
 			t.Errorf("%s = %d %q", path, code, body)
 		}
 	}
@@ -627,7 +637,8 @@ func TestSlowAndLargeRequestsAreClosed(t *testing.T) {
 		}
 		defer conn.Close()
 		go func() {
-			fmt.Fprintf(conn, "GET /pods HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nX-Large: %s\r\n\r\n", readerToken, strings.Repeat("x", size))
+			fmt.Fprintf(conn, "GET /pods HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nX-Large: %s\r\n\r\n", readerToken,
+				strings.Repeat("x", size))
 		}()
 		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 		if err != nil {
@@ -636,7 +647,8 @@ func TestSlowAndLargeRequestsAreClosed(t *testing.T) {
 		resp.Body.Close()
 		return resp.StatusCode, nil
 	}
-	for size, want := range map[int]int{maxHeaderBytes / 2: 200, 4 * maxHeaderBytes: http.StatusRequestHeaderFieldsTooLarge} {
+	for size, want := range map[int]int{maxHeaderBytes / 2: 200,
+		4 * maxHeaderBytes: http.StatusRequestHeaderFieldsTooLarge} {
 		code, err := send(size)
 		// The server closes the connection half a second after its answer. If the client
 		// is still sending then, the answer is lost.

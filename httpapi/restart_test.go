@@ -41,16 +41,19 @@ func TestRestartPod(t *testing.T) {
 		{path: "default/pods/web", classes: access.Write, status: 200, word: `"name":"web-n1"`},
 		{path: "default/pods/none", classes: access.Write, status: 404, word: "pods: web"},
 		{path: "other/pods/web", classes: access.Write, status: 404, word: "not found"},
-		{path: "default/pods/web", classes: access.Write, err: errors.New("the pod has ended"), status: 409, word: "the pod has ended"},
+		{path: "default/pods/web", classes: access.Write, err: errors.New("the pod has ended"), status: 409,
+			word: "the pod has ended"},
 		{path: "default/pods/web", classes: access.Read | access.Exec, status: 404},
 	} {
 		r := &fakeRestarter{err: c.err}
 		src := fakeSources{}.sources()
 		src.Restarter, src.ManifestName = r, func(p *v1.Pod) string { return strings.TrimSuffix(p.Name, "-n1") }
 		w := httptest.NewRecorder()
-		serveClasses(Routes(src), c.classes).ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/podstead/v1/namespaces/"+c.path+"/restart", nil))
+		serveClasses(Routes(src), c.classes).ServeHTTP(w,
+			httptest.NewRequest(http.MethodPost, "/podstead/v1/namespaces/"+c.path+"/restart", nil))
 		status, body := w.Code, w.Body.String()
-		if status != c.status || !strings.Contains(body, c.word) || (len(r.restarted) == 1) != (status == 200 || status == 409) {
+		if status != c.status || !strings.Contains(body, c.word) ||
+			(len(r.restarted) == 1) != (status == 200 || status == 409) {
 			t.Errorf("%s as %v: %d %s %v", c.path, c.classes, status, body, r.restarted)
 		}
 	}

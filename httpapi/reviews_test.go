@@ -24,20 +24,23 @@ func (fakeReviewer) ReviewToken(_ context.Context, token string) (authentication
 	return authenticationv1.UserInfo{Username: token}, token == "ann" || token == "bob" || token == "root", nil
 }
 
-func (fakeReviewer) ReviewAccess(_ context.Context, spec authorizationv1.SubjectAccessReviewSpec) (bool, string, error) {
+func (fakeReviewer) ReviewAccess(_ context.Context, spec authorizationv1.SubjectAccessReviewSpec) (bool, string,
+	error) {
 	if spec.User == "bob" {
 		return false, "", errors.New("no route to host")
 	}
 	if spec.User == "root" {
 		return true, "", nil
 	}
-	return spec.ResourceAttributes.Verb == "get" && spec.ResourceAttributes.Subresource == "proxy" && spec.ResourceAttributes.Name == "edge", "", nil
+	return spec.ResourceAttributes.Verb == "get" && spec.ResourceAttributes.Subresource == "proxy" &&
+		spec.ResourceAttributes.Name == "edge", "", nil
 }
 
 func TestClusterReviewsCallers(t *testing.T) {
 	b := newTestServer(t).withTokens()
 	b.cfg.Remote.Reviews = access.ReviewConfig{
-		Reviewer: fakeReviewer{}, Node: "edge", Authentication: true, Authorization: true, TokenTTL: time.Minute, AllowedTTL: time.Minute, DeniedTTL: time.Minute,
+		Reviewer: fakeReviewer{}, Node: "edge", Authentication: true, Authorization: true, TokenTTL: time.Minute,
+		AllowedTTL: time.Minute, DeniedTTL: time.Minute,
 	}
 	b.start()
 	c := b.client()
@@ -52,7 +55,8 @@ func TestClusterReviewsCallers(t *testing.T) {
 		// A kubelet allows this.
 		{"GET", "/exec/default/web/main?command=id", "ann", 403, "cannot create nodes/proxy"},
 		// Whoever writes pods is root here. No permission of a cluster says that of a node.
-		{"POST", "/podstead/v1/namespaces/default/pods/web/restart", "root", 403, "the access class write is required, which no permission in the cluster grants"},
+		{"POST", "/podstead/v1/namespaces/default/pods/web/restart", "root", 403,
+			"the access class write is required, which no permission in the cluster grants"},
 		{"POST", "/podstead/v1/images/prune?dryRun=x", "root", 400, ""},
 		{"GET", "/pods", "nobody", 401, "does not know the token"},
 		{"GET", "/pods", "away", 503, "no route to host"},
@@ -61,7 +65,8 @@ func TestClusterReviewsCallers(t *testing.T) {
 		// Roles still apply.
 		{"GET", "/pods", readerToken, 200, ""},
 	} {
-		if code, text := b.request(c, q.method, "https://"+b.tlsAddress+q.path, q.token); code != q.code || !strings.Contains(text, q.text) {
+		if code, text := b.request(c, q.method, "https://"+b.tlsAddress+q.path, q.token); code != q.code ||
+			!strings.Contains(text, q.text) {
 			t.Errorf("%s %s as %s: %d %s, want %d %q", q.method, q.path, q.token, code, text, q.code, q.text)
 		}
 	}

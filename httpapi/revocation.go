@@ -89,7 +89,8 @@ func revokeKubeconfig(m *remote) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		id := r.PathValue("id")
 		if !credentialID.MatchString(id) {
-			apistatus.Error(w, r, http.StatusBadRequest, "id: must be the ID of a kubeconfig, which podstead kubeconfig prints and the log has: up to 40 hexadecimal digits")
+			apistatus.Error(w, r, http.StatusBadRequest, "id: must be the ID of a kubeconfig, which podstead kubeconfig "+
+				"prints and the log has: up to 40 hexadecimal digits")
 			return
 		}
 		if err := m.revokeKubeconfig(id); err != nil {

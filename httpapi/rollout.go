@@ -94,7 +94,8 @@ func onRollout(src Sources, handle func(http.ResponseWriter, *http.Request, *v1.
 			return
 		}
 		if podinfo.IsAPI(pod) {
-			err := fmt.Errorf("pod %s belongs to an API server, which has its revisions; use kubectl rollout for its controller", podinfo.FullName(pod))
+			err := fmt.Errorf("pod %s belongs to an API server, which has its revisions; use kubectl rollout for its controller",
+				podinfo.FullName(pod))
 			apistatus.Error(w, r, http.StatusConflict, "%v", err)
 			return
 		}

@@ -44,15 +44,23 @@ func TestRolloutRoutes(t *testing.T) {
 		status               int
 		want, requested      string
 	}{
-		{method: "GET", path: "/rollouts", classes: access.Read, status: 200, want: `[{"namespace":"default","name":"web-n1","state":"Stable","revision":"1111111111"}]`},
-		{method: "GET", path: pod + "history", classes: access.Read, status: 200, want: `[{"revision":"1111111111","ready":false,"inEffect":false,"inManifest":false,"rejected":"default/web-n1"}]`},
+		{method: "GET", path: "/rollouts", classes: access.Read, status: 200,
+			want: `[{"namespace":"default","name":"web-n1","state":"Stable","revision":"1111111111"}]`},
+		{method: "GET", path: pod + "history", classes: access.Read, status: 200,
+			want: `[{"revision":"1111111111","ready":false,"inEffect":false,"inManifest":false,"rejected":"default/web-n1"}]`},
 		{method: "POST", path: pod + "undo", classes: access.Read, status: 404},
-		{method: "POST", path: pod + "undo", classes: access.Write, status: 200, want: `"state":"Stable"`, requested: "undo default/web-n1"},
-		{method: "POST", path: pod + "undo?revision=1111111111", classes: access.Write, status: 200, requested: "undo default/web-n1 1111111111"},
-		{method: "POST", path: pod + "undo?revision=none", classes: access.Write, status: 404, want: "podstead rollout history lists the revisions", requested: "undo default/web-n1 none"},
-		{method: "POST", path: pod + "retry", classes: access.Write, status: 409, want: "nothing to retry", requested: "retry default/web-n1"},
-		{method: "POST", path: pod + "retry", source: "api", classes: access.Write, status: 409, want: "belongs to an API server"},
-		{method: "GET", path: "/namespaces/default/pods/none/rollout/history", classes: access.Read, status: 404, want: "not found"},
+		{method: "POST", path: pod + "undo", classes: access.Write, status: 200, want: `"state":"Stable"`,
+			requested: "undo default/web-n1"},
+		{method: "POST", path: pod + "undo?revision=1111111111", classes: access.Write, status: 200,
+			requested: "undo default/web-n1 1111111111"},
+		{method: "POST", path: pod + "undo?revision=none", classes: access.Write, status: 404,
+			want: "podstead rollout history lists the revisions", requested: "undo default/web-n1 none"},
+		{method: "POST", path: pod + "retry", classes: access.Write, status: 409, want: "nothing to retry",
+			requested: "retry default/web-n1"},
+		{method: "POST", path: pod + "retry", source: "api", classes: access.Write, status: 409,
+			want: "belongs to an API server"},
+		{method: "GET", path: "/namespaces/default/pods/none/rollout/history", classes: access.Read, status: 404,
+			want: "not found"},
 	} {
 		f := &fakeRollouts{}
 		src := fakeSources{}.sources()

@@ -20,11 +20,13 @@ import (
 func sameSite(names func() []string, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !knownHost(r.Host, names) {
-			apistatus.Error(w, r, http.StatusForbidden, "the Host header %q is not this node; use an IP address, localhost or the name of the node", r.Host)
+			apistatus.Error(w, r, http.StatusForbidden,
+				"the Host header %q is not this node; use an IP address, localhost or the name of the node", r.Host)
 			return
 		}
 		if origin := r.Header.Get("Origin"); origin != "" && !sameOrigin(origin, r.Host) {
-			apistatus.Error(w, r, http.StatusForbidden, "the Origin header %q is not %q: pages of other sites are denied access without TLS", origin, r.Host)
+			apistatus.Error(w, r, http.StatusForbidden,
+				"the Origin header %q is not %q: pages of other sites are denied access without TLS", origin, r.Host)
 			return
 		}
 		h.ServeHTTP(w, r)

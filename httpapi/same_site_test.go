@@ -75,7 +75,8 @@ func TestForeignSitesAreRefusedWithoutTLS(t *testing.T) {
 		}
 	}
 	// A form of another site changes nothing.
-	if got := browse(t, "unix", b.cfg.Socket, "POST", "/podstead/v1/images/prune", "localhost:8001", "http://evil.example"); got != 403 {
+	if got := browse(t, "unix", b.cfg.Socket, "POST", "/podstead/v1/images/prune", "localhost:8001",
+		"http://evil.example"); got != 403 {
 		t.Errorf("POST from another site: %d, want 403", got)
 	}
 }

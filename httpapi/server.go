@@ -68,7 +68,8 @@ type Server struct {
 func New(cfg Config, src Sources) *Server {
 	r := newRemote(cfg.Remote, cfg.Log)
 	src.kubeconfigs = r
-	return &Server{cfg: cfg, routes: audit(observe(Routes(src), cfg.OnRequest), cfg.Log), remote: r, shutdownTimeout: closeTimeout, tlsLimits: newConnectionLimits(true, true)}
+	return &Server{cfg: cfg, routes: audit(observe(Routes(src), cfg.OnRequest), cfg.Log), remote: r,
+		shutdownTimeout: closeTimeout, tlsLimits: newConnectionLimits(true, true)}
 }
 
 // Listeners are the listeners that Serve takes over.

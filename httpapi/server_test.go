@@ -28,15 +28,19 @@ func (f fakeSources) Pods() []*v1.Pod {
 	return []*v1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "web-n1", Namespace: "default"}}}
 }
 func (f fakeSources) Manifests() []api.ManifestSource {
-	return []api.ManifestSource{{Source: "file", Location: "/etc/pods", Units: []api.ManifestUnit{{Name: "/etc/pods/web.yaml", Faults: []string{"x"}}}}}
+	return []api.ManifestSource{{Source: "file", Location: "/etc/pods",
+		Units: []api.ManifestUnit{{Name: "/etc/pods/web.yaml", Faults: []string{"x"}}}}}
 }
 func (f fakeSources) Objects() []api.ManifestObject {
-	return []api.ManifestObject{{Kind: "Secret", Namespace: "default", Name: "login", Source: "file", Manifest: "/etc/pods/web.yaml", Revision: "k-1", Keys: []string{"password"}, Type: "Opaque"}}
+	return []api.ManifestObject{{Kind: "Secret", Namespace: "default", Name: "login", Source: "file",
+		Manifest: "/etc/pods/web.yaml", Revision: "k-1", Keys: []string{"password"}, Type: "Opaque"}}
 }
 func (f fakeSources) SyncLoopHealthy() error { return f.unhealthy }
 
 func (f fakeSources) sources() Sources {
-	return Sources{Pods: f, Manifests: f, Objects: f, Health: []HealthCheck{{"log", func() error { return f.brokenLog }}, {"syncloop", f.SyncLoopHealthy}}, Kube: http.NotFoundHandler()}
+	return Sources{Pods: f, Manifests: f, Objects: f,
+		Health: []HealthCheck{{"log", func() error { return f.brokenLog }}, {"syncloop", f.SyncLoopHealthy}},
+		Kube:   http.NotFoundHandler()}
 }
 
 // start serves on a socket and a health port and returns a client for each.
@@ -94,7 +98,8 @@ func TestPodsIsAPodList(t *testing.T) {
 
 func TestHealthPortServesHealthOnly(t *testing.T) {
 	_, _, tcp := start(t, fakeSources{})
-	for _, path := range []string{"/healthz", "/healthz/ping", "/healthz/log", "/healthz/syncloop", "/livez", "/livez/ping", "/readyz", "/readyz/syncloop"} {
+	for _, path := range []string{"/healthz", "/healthz/ping", "/healthz/log", "/healthz/syncloop", "/livez",
+		"/livez/ping", "/readyz", "/readyz/syncloop"} {
 		if code, body := tcp(path); code != 200 || body != "ok" {
 			t.Errorf("GET %s = %d %q, want 200 ok", path, code, body)
 		}
@@ -120,12 +125,14 @@ func TestUnhealthyLoopIs500(t *testing.T) {
 	if code, body := get("/healthz/log"); code != 200 || body != "ok" {
 		t.Errorf("GET /healthz/log = %d %q: the log is well", code, body)
 	}
-	if code, body := tcp("/healthz/syncloop?verbose"); code != 500 || body != "[-]syncloop failed: not entered for 10m\nhealthz check failed\n" {
+	if code, body := tcp("/healthz/syncloop?verbose"); code != 500 ||
+		body != "[-]syncloop failed: not entered for 10m\nhealthz check failed\n" {
 		t.Errorf("GET /healthz/syncloop?verbose = %d %q", code, body)
 	}
 	_, broken, _ := start(t, fakeSources{brokenLog: errors.New("blocked for 1m")})
 	want := "[+]ping ok\n[-]log failed: blocked for 1m\n[+]syncloop ok\n"
-	if code, body := broken("/healthz?verbose"); code != 500 || !strings.HasPrefix(body, want) || !strings.HasSuffix(body, "healthz check failed\n") {
+	if code, body := broken("/healthz?verbose"); code != 500 || !strings.HasPrefix(body, want) ||
+		!strings.HasSuffix(body, "healthz check failed\n") {
 		t.Errorf("GET /healthz?verbose = %d %q", code, body)
 	}
 	if code, body := broken("/healthz/log"); code != 500 || body != "log: blocked for 1m\n" {
@@ -149,7 +156,8 @@ func TestSocketModeIsOwnerAndGroup(t *testing.T) {
 
 func TestSocketInUseIsAnErrorAndStaleOneIsReplaced(t *testing.T) {
 	socket, _, _ := start(t, fakeSources{})
-	if _, err := listenUnix(t.Context(), socket); err == nil || !strings.Contains(err.Error(), "another podstead is running") {
+	if _, err := listenUnix(t.Context(), socket); err == nil ||
+		!strings.Contains(err.Error(), "another podstead is running") {
 		t.Errorf("a second listener on a living socket: %v", err)
 	}
 	dead := filepath.Join(t.TempDir(), "dead.sock")
@@ -265,10 +273,12 @@ func TestTakenPortsAreOpenedLater(t *testing.T) {
 
 // The verbose answer says how long ago each source was read, and why it cannot be.
 func TestHealthzShowsLastRead(t *testing.T) {
-	list := manifestList{{Source: "file", Time: time.Now().Add(-90 * time.Second), Fault: "/etc/pods: has not answered"}, {Source: "http"}, {Source: "api"}}
+	list := manifestList{{Source: "file", Time: time.Now().Add(-90 * time.Second), Fault: "/etc/pods: has not answered"},
+		{Source: "http"}, {Source: "api"}}
 	w := httptest.NewRecorder()
 	healthz("healthz", list, ping)(w, httptest.NewRequest(http.MethodGet, "/healthz?verbose", nil))
-	if got := w.Body.String(); w.Code != http.StatusOK || !strings.Contains(got, "[+]manifests of source file read 1m30s ago: /etc/pods: has not answered\n[+]manifests of source http not read yet\nhealthz check passed\n") {
+	if got := w.Body.String(); w.Code != http.StatusOK || !strings.Contains(got, "[+]manifests of source file read "+
+		"1m30s ago: /etc/pods: has not answered\n[+]manifests of source http not read yet\nhealthz check passed\n") {
 		t.Errorf("%d %q", w.Code, got)
 	}
 }

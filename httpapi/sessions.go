@@ -57,7 +57,8 @@ func (s *sessions) limited(h http.HandlerFunc) http.HandlerFunc {
 			defer release()
 			h(w, r)
 		} else {
-			apistatus.Write(w, r, apistatus.New(http.StatusTooManyRequests, "too many sessions: %d exec, attach and port forwarding sessions are open; close one of them", maxSessions))
+			apistatus.Write(w, r, apistatus.New(http.StatusTooManyRequests,
+				"too many sessions: %d exec, attach and port forwarding sessions are open; close one of them", maxSessions))
 		}
 	}
 }
@@ -68,15 +69,17 @@ func (s *sessions) exec(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case !ok:
 	case len(command) == 0:
-		apistatus.Write(w, r, apistatus.New(http.StatusBadRequest, "command: must not be empty; repeat the parameter for each argument"))
+		apistatus.Write(w, r, apistatus.New(http.StatusBadRequest,
+			"command: must not be empty; repeat the parameter for each argument"))
 	case o == streaming.Options{TTY: o.TTY}:
 		apistatus.Write(w, r, apistatus.New(http.StatusBadRequest, "request at least one of stdin, stdout and stderr"))
 	default:
 		// If the session ends early, the runtime decides what happens to the command,
 		// as with the kubelet.
-		_ = streaming.RemoteCommand{Client: o, Runtime: o, Idle: s.src.StreamIdle, Open: func(ctx context.Context) (string, error) {
-			return s.src.Streams.Exec(ctx, c.id, command, o)
-		}}.Serve(w, r)
+		_ = streaming.RemoteCommand{Client: o, Runtime: o, Idle: s.src.StreamIdle,
+			Open: func(ctx context.Context) (string, error) {
+				return s.src.Streams.Exec(ctx, c.id, command, o)
+			}}.Serve(w, r)
 	}
 }
 
@@ -91,13 +94,15 @@ func (s *sessions) attach(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case !ok:
 	case o.Stdin && !c.stdin:
-		apistatus.Write(w, r, apistatus.New(http.StatusBadRequest, "container %q has no stdin; set stdin: true in the manifest, or attach without stdin", c.name))
+		apistatus.Write(w, r, apistatus.New(http.StatusBadRequest,
+			"container %q has no stdin; set stdin: true in the manifest, or attach without stdin", c.name))
 	case rt == streaming.Options{TTY: rt.TTY}:
 		apistatus.Write(w, r, apistatus.New(http.StatusBadRequest, "request at least one of stdin, stdout and stderr"))
 	default:
-		_ = streaming.RemoteCommand{Client: o, Runtime: rt, Idle: s.src.StreamIdle, Open: func(ctx context.Context) (string, error) {
-			return s.src.Streams.Attach(ctx, c.id, rt)
-		}}.Serve(w, r)
+		_ = streaming.RemoteCommand{Client: o, Runtime: rt, Idle: s.src.StreamIdle,
+			Open: func(ctx context.Context) (string, error) {
+				return s.src.Streams.Attach(ctx, c.id, rt)
+			}}.Serve(w, r)
 	}
 }
 
@@ -141,12 +146,14 @@ func (s *sessions) portForward(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if pod.Status.Phase != v1.PodRunning {
-		apistatus.Write(w, r, apistatus.New(http.StatusBadRequest, "pod %q is not running: its phase is %s", pod.Name, pod.Status.Phase))
+		apistatus.Write(w, r, apistatus.New(http.StatusBadRequest, "pod %q is not running: its phase is %s", pod.Name,
+			pod.Status.Phase))
 		return
 	}
-	_ = streaming.PortForward{Idle: s.src.StreamIdle, Local: access.CallerFrom(r.Context()).Local, Dial: func(ctx context.Context, port uint16) (streaming.PortConn, error) {
-		return s.src.Streams.Dial(ctx, pod.UID, port)
-	}}.Serve(w, r)
+	_ = streaming.PortForward{Idle: s.src.StreamIdle, Local: access.CallerFrom(r.Context()).Local,
+		Dial: func(ctx context.Context, port uint16) (streaming.PortConn, error) {
+			return s.src.Streams.Dial(ctx, pod.UID, port)
+		}}.Serve(w, r)
 }
 
 // pod returns the pod that the path names. It answers the request and returns false if
@@ -183,20 +190,23 @@ func (s *sessions) running(w http.ResponseWriter, r *http.Request) (*v1.Pod, run
 	if name == "" {
 		only, err := onlyContainer(pod)
 		if err != nil {
-			apistatus.Write(w, r, apistatus.WithCause(apistatus.New(http.StatusBadRequest, "%v", err), metav1.CauseTypeFieldValueRequired, "container"))
+			apistatus.Write(w, r, apistatus.WithCause(apistatus.New(http.StatusBadRequest, "%v", err),
+				metav1.CauseTypeFieldValueRequired, "container"))
 			return nil, runningContainer{}, false
 		}
 		name = only
 	}
 	c, err := findContainer(pod, name)
 	if err != nil {
-		apistatus.Write(w, r, apistatus.WithCause(apistatus.New(http.StatusNotFound, "%v", err), metav1.CauseTypeFieldValueNotFound, "container"))
+		apistatus.Write(w, r, apistatus.WithCause(apistatus.New(http.StatusNotFound, "%v", err),
+			metav1.CauseTypeFieldValueNotFound, "container"))
 		return nil, runningContainer{}, false
 	}
 	st, _ := c.status(pod.Status)
 	_, id, _ := strings.Cut(st.ContainerID, "://")
 	if st.State.Running == nil || id == "" {
-		apistatus.Write(w, r, apistatus.New(http.StatusBadRequest, "container %q in pod %q is not running: %s", name, pod.Name, describeState(st.State)))
+		apistatus.Write(w, r, apistatus.New(http.StatusBadRequest, "container %q in pod %q is not running: %s", name,
+			pod.Name, describeState(st.State)))
 		return nil, runningContainer{}, false
 	}
 	return pod, runningContainer{name: name, id: id, stdin: c.spec.Stdin, tty: c.spec.TTY}, true
@@ -221,7 +231,8 @@ func streamOptions(q url.Values) streaming.Options {
 	on := func(names ...string) bool {
 		return slices.ContainsFunc(names, func(n string) bool { v := q.Get(n); return v == "1" || v == "true" })
 	}
-	o := streaming.Options{Stdin: on("input", "stdin"), Stdout: on("output", "stdout"), Stderr: on("error", "stderr"), TTY: on("tty")}
+	o := streaming.Options{Stdin: on("input", "stdin"), Stdout: on("output", "stdout"), Stderr: on("error", "stderr"),
+		TTY: on("tty")}
 	if o.TTY {
 		o.Stderr = false // a terminal has a single output
 	}

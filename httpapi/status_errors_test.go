@@ -22,7 +22,8 @@ func TestEveryErrorOfEveryRouteIsAStatus(t *testing.T) {
 	n := newLogNode(t)
 	src := n.sources()
 	src.Kube = kubeapi.New(kubeapi.Config{
-		Versions: kubeapi.OpenVersions(t.TempDir()+"/versions", statefile.Disk{}), Subresources: []metav1.APIResource{{Name: "pods/log"}, {Name: "nodes/proxy"}},
+		Versions:     kubeapi.OpenVersions(t.TempDir()+"/versions", statefile.Disk{}),
+		Subresources: []metav1.APIResource{{Name: "pods/log"}, {Name: "nodes/proxy"}},
 		Sources: kubeapi.Sources{
 			Pods:       kubeapi.PodSource(func() []*v1.Pod { return n.pods }, nil),
 			Events:     kubeapi.EventSource(func() []v1.Event { return nil }, nil),
@@ -43,13 +44,17 @@ func TestEveryErrorOfEveryRouteIsAStatus(t *testing.T) {
 		}
 	}
 	paths := map[string]bool{
-		"/": true, "/api": true, "/api/v1/": true, "/api/v2/pods": true, "/apis/none": true, "/apis/none/v1/things/x": true, "/apis/apps/v1/namespaces/a/deployments/x/scale": true,
-		"/api/v1/nodes/n2/proxy/healthz": true, "/api/v1/nodes/n1/proxy": true, "/api/v1/nodes/n1": true, "/api/v1/namespaces/none": true,
-		"/api/v1/namespaces/default/pods/web-n1/eviction": true, "/api/v1/namespaces/default/services/x": true, "/api/v1/namespaces/default/pods/..": true,
+		"/": true, "/api": true, "/api/v1/": true, "/api/v2/pods": true, "/apis/none": true, "/apis/none/v1/things/x": true,
+		"/apis/apps/v1/namespaces/a/deployments/x/scale": true,
+		"/api/v1/nodes/n2/proxy/healthz":                 true, "/api/v1/nodes/n1/proxy": true, "/api/v1/nodes/n1": true,
+		"/api/v1/namespaces/none":                         true,
+		"/api/v1/namespaces/default/pods/web-n1/eviction": true, "/api/v1/namespaces/default/services/x": true,
+		"/api/v1/namespaces/default/pods/..":  true,
 		"/api/v1/namespaces/default/pods/%00": true, "/api/v1/pods?watch=x": true, "/api/v1/watch/pods": true,
 		"/podstead/v2/pods": true, "/podstead": true, "/openapi/v3/apis/none/v1": true, "/version/x": true,
 	}
-	replace := strings.NewReplacer("{$}", "", "{namespace}", "default", "{uid}", "u", "{container}", "main", "{name}", "none", "{id}", "none")
+	replace := strings.NewReplacer("{$}", "", "{namespace}", "default", "{uid}", "u", "{container}", "main", "{name}",
+		"none", "{id}", "none")
 	for _, route := range routes {
 		for _, pod := range []string{"none", "web-n1", "a%2Fb"} {
 			paths[strings.ReplaceAll(replace.Replace(route.Path), "{pod}", pod)] = true
@@ -67,12 +72,15 @@ func TestEveryErrorOfEveryRouteIsAStatus(t *testing.T) {
 				}
 				checked++
 				var s metav1.Status
-				if err := json.Unmarshal(w.Body.Bytes(), &s); err != nil || s.Kind != "Status" || s.APIVersion != "v1" || s.Status != "Failure" || s.Message == "" ||
-					s.Reason == "" || int(s.Code) != w.Code || s.Details == nil || w.Header().Get("Content-Type") != "application/json" {
+				if err := json.Unmarshal(w.Body.Bytes(), &s); err != nil || s.Kind != "Status" || s.APIVersion != "v1" ||
+					s.Status != "Failure" || s.Message == "" ||
+					s.Reason == "" || int(s.Code) != w.Code || s.Details == nil ||
+					w.Header().Get("Content-Type") != "application/json" {
 					t.Errorf("%s %s as %v: %d %q", method, path, classes, w.Code, w.Body)
 					continue
 				}
-				if _, kind, name := apistatus.ObjectOf(r.URL.Path); name != "" && s.Details.Name != name && !strings.Contains(s.Message, "serve") && !strings.Contains(path, "%2F") || s.Details.Kind != kind {
+				if _, kind, name := apistatus.ObjectOf(r.URL.Path); name != "" && s.Details.Name != name &&
+					!strings.Contains(s.Message, "serve") && !strings.Contains(path, "%2F") || s.Details.Kind != kind {
 					t.Errorf("%s %s as %v: the details do not name the object: %s", method, path, classes, w.Body)
 				}
 			}

@@ -48,10 +48,12 @@ func TestVolumes(t *testing.T) {
 		serveClasses(routes, allowed).ServeHTTP(w, httptest.NewRequest(method, path, nil))
 		return w.Code, w.Body.String()
 	}
-	if code, body := ask(access.Read, "GET", "/podstead/v1/volumes"); code != 200 || body != `[{"namespace":"apps","name":"data","path":"/x","requested":"1Gi"}]` {
+	if code, body := ask(access.Read, "GET", "/podstead/v1/volumes"); code != 200 ||
+		body != `[{"namespace":"apps","name":"data","path":"/x","requested":"1Gi"}]` {
 		t.Errorf("list: %d %s", code, body)
 	}
-	if code, body := ask(access.Read, "GET", "/podstead/v1/volumes?usage=true"); code != 200 || !strings.Contains(body, `"usage":{"capacityBytes":100,"availableBytes":60,"usedBytes":30,"incomplete":true}`) {
+	if code, body := ask(access.Read, "GET", "/podstead/v1/volumes?usage=true"); code != 200 ||
+		!strings.Contains(body, `"usage":{"capacityBytes":100,"availableBytes":60,"usedBytes":30,"incomplete":true}`) {
 		t.Errorf("list with usage: %d %s", code, body)
 	}
 	for _, c := range []struct {
@@ -65,7 +67,8 @@ func TestVolumes(t *testing.T) {
 		{access.Admin, "used", 409, "in use"},
 		{access.Admin, "data", 204, ""},
 	} {
-		if code, body := ask(c.allowed, "DELETE", "/podstead/v1/volumes/apps/"+c.name); code != c.code || !strings.Contains(body, c.body) {
+		if code, body := ask(c.allowed, "DELETE", "/podstead/v1/volumes/apps/"+c.name); code != c.code ||
+			!strings.Contains(body, c.body) {
 			t.Errorf("delete %s: %d %s, want %d", c.name, code, body, c.code)
 		}
 		if c.code != 204 && k.removed != "" {
@@ -84,7 +87,8 @@ func TestVolumesOfACluster(t *testing.T) {
 		Waiting: []api.VolumeWait{{Pod: "apps/web", Message: "is not attached"}},
 	}}}
 	w := httptest.NewRecorder()
-	serveClasses(Routes(Sources{Volumes: k, Kube: http.NotFoundHandler()}), access.Read).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/podstead/v1/volumes", nil))
+	serveClasses(Routes(Sources{Volumes: k, Kube: http.NotFoundHandler()}), access.Read).ServeHTTP(w,
+		httptest.NewRequest(http.MethodGet, "/podstead/v1/volumes", nil))
 	want := `{"namespace":"apps","name":"disk","source":"api","path":"","volume":"pv","type":"csi","capacity":"2Gi","state":"Waiting","waiting":[{"pod":"apps/web","message":"is not attached"}]}]`
 	if w.Code != http.StatusOK || !strings.HasSuffix(w.Body.String(), want) {
 		t.Errorf("%d %s, want %s", w.Code, w.Body, want)

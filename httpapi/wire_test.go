@@ -35,25 +35,32 @@ func wireTime(minute int) time.Time { return time.Date(2026, 1, 31, 12, minute, 
 type wireSources struct{ fakeSources }
 
 var wireRollout = api.Rollout{
-	Namespace: "default", Name: "web-n1", UID: "u-2", State: "RolledBack", Revision: "1111111111", Candidate: "2222222222", LastGood: "1111111111",
-	Manifest: "7c1f9d0e7c1f9d0e", Reason: "RolledBack", Message: `revision 2222222222 failed: container "web": <none> & gone`,
-	Since: wireTime(1), Deadline: wireTime(2), Images: map[string]string{"web": "docker.io/library/web@sha256:12", "side": "side:1"},
+	Namespace: "default", Name: "web-n1", UID: "u-2", State: "RolledBack", Revision: "1111111111", Candidate: "2222222222",
+	LastGood: "1111111111",
+	Manifest: "7c1f9d0e7c1f9d0e", Reason: "RolledBack",
+	Message: `revision 2222222222 failed: container "web": <none> & gone`,
+	Since:   wireTime(1), Deadline: wireTime(2),
+	Images: map[string]string{"web": "docker.io/library/web@sha256:12", "side": "side:1"},
 }
 
 var wireImage = api.Image{
-	Name: "docker.io/library/web:1", ID: "sha256:0123456789abcdef", Tags: []string{"docker.io/library/web:1", "web:latest"}, Size: 5 << 20,
+	Name: "docker.io/library/web:1", ID: "sha256:0123456789abcdef",
+	Tags: []string{"docker.io/library/web:1", "web:latest"}, Size: 5 << 20,
 	State: "unused", Pulled: wireTime(3), LastUsed: wireTime(4), Error: "failed to remove image: it is stuck",
 }
 
 var (
 	available, used = uint64(6 << 20), uint64(2 << 20)
-	wireUsage       = api.VolumeUsage{Capacity: 8 << 20, Available: &available, Used: &used, Incomplete: true, Limit: 4 << 20}
+	wireUsage       = api.VolumeUsage{Capacity: 8 << 20, Available: &available, Used: &used, Incomplete: true,
+		Limit: 4 << 20}
 )
 
 var wireUpdates = []api.AutoUpdate{
 	{
-		Namespace: "default", Name: "web-n1", Policy: "registry", Checked: wireTime(5), Next: wireTime(6), Containers: []api.ContainerImageUpdate{
-			{Container: "web", Image: "web:1", State: "Failed", Running: "sha256:12", Latest: "sha256:34", Message: "cannot ask the registry"}, {},
+		Namespace: "default", Name: "web-n1", Policy: "registry", Checked: wireTime(5), Next: wireTime(6),
+		Containers: []api.ContainerImageUpdate{
+			{Container: "web", Image: "web:1", State: "Failed", Running: "sha256:12", Latest: "sha256:34",
+				Message: "cannot ask the registry"}, {},
 		},
 	},
 	{Containers: []api.ContainerImageUpdate{}},
@@ -62,7 +69,8 @@ var wireUpdates = []api.AutoUpdate{
 func (wireSources) Pods() []*v1.Pod {
 	pod := func(namespace, name, uid string) *v1.Pod {
 		return &v1.Pod{ObjectMeta: metav1.ObjectMeta{
-			Namespace: namespace, Name: name, UID: types.UID(uid), Annotations: map[string]string{"podstead.io/auto-update": "registry"},
+			Namespace: namespace, Name: name, UID: types.UID(uid),
+			Annotations: map[string]string{"podstead.io/auto-update": "registry"},
 		}}
 	}
 	return []*v1.Pod{pod("default", "web-n1", "u-2"), pod("default", "starting-n1", "u-3"), pod("shop", "db-n1", "u-4")}
@@ -70,7 +78,8 @@ func (wireSources) Pods() []*v1.Pod {
 
 func (wireSources) PodStart(uid types.UID) (api.PodStart, bool) {
 	if uid == "u-2" {
-		return api.PodStart{Seconds: 0.25, Steps: []api.StartStep{{Name: "sandbox", Seconds: 0.125}, {Name: "start", Seconds: 0.0625}}}, true
+		return api.PodStart{Seconds: 0.25,
+			Steps: []api.StartStep{{Name: "sandbox", Seconds: 0.125}, {Name: "start", Seconds: 0.0625}}}, true
 	}
 	return api.PodStart{Steps: []api.StartStep{}}, uid == "u-4"
 }
@@ -78,11 +87,13 @@ func (wireSources) PodStart(uid types.UID) (api.PodStart, bool) {
 func (wireSources) Manifests() []api.ManifestSource {
 	return []api.ManifestSource{
 		{
-			Source: "file", Location: "/etc/pods", Delivered: true, Incomplete: []string{"/etc/pods/bad.yaml"}, Ignored: []string{"notes.txt"}, Time: wireTime(7),
+			Source: "file", Location: "/etc/pods", Delivered: true, Incomplete: []string{"/etc/pods/bad.yaml"},
+			Ignored: []string{"notes.txt"}, Time: wireTime(7),
 			Fault: "cannot read /etc/pods", Warning: "it is slow", Units: []api.ManifestUnit{
 				{
-					Name: "/etc/pods/web.yaml", Digest: "sha256:56", Revision: "sha256:78", Pods: []string{"default/web", "shop/db"}, Restored: true,
-					Faults: []string{"/etc/pods/web.yaml:1: is wrong"}, Warnings: []string{"/etc/pods/web.yaml:2: has no effect"},
+					Name: "/etc/pods/web.yaml", Digest: "sha256:56", Revision: "sha256:78", Pods: []string{"default/web", "shop/db"},
+					Restored: true,
+					Faults:   []string{"/etc/pods/web.yaml:1: is wrong"}, Warnings: []string{"/etc/pods/web.yaml:2: has no effect"},
 				}, {},
 			},
 		},
@@ -92,7 +103,8 @@ func (wireSources) Manifests() []api.ManifestSource {
 
 func (wireSources) Objects() []api.ManifestObject {
 	return []api.ManifestObject{
-		{Kind: "Secret", Namespace: "default", Name: "login", Source: "file", Manifest: "/etc/pods/web.yaml", Revision: "k-1", Keys: []string{"password", "user"}, Type: "Opaque"},
+		{Kind: "Secret", Namespace: "default", Name: "login", Source: "file", Manifest: "/etc/pods/web.yaml", Revision: "k-1",
+			Keys: []string{"password", "user"}, Type: "Opaque"},
 		{Kind: "Service", Namespace: "default", Name: "web", Source: "file", Manifest: "/etc/pods/web.yaml", Revision: "k-2"},
 		{Kind: "PriorityClass", Name: "edge", Manifest: "/etc/pods/web.yaml"},
 		{},
@@ -103,8 +115,9 @@ func (wireSources) Rollouts() []api.Rollout { return []api.Rollout{wireRollout, 
 
 func (wireSources) History(string) ([]api.RolloutRevision, error) {
 	return []api.RolloutRevision{{
-		Revision: "2222222222", Time: wireTime(8), Ready: true, InEffect: true, InManifest: true, Rejected: "not Ready within 1m",
-		Images: map[string]string{"web": "docker.io/library/web@sha256:12"},
+		Revision: "2222222222", Time: wireTime(8), Ready: true, InEffect: true, InManifest: true,
+		Rejected: "not Ready within 1m",
+		Images:   map[string]string{"web": "docker.io/library/web@sha256:12"},
 	}, {}}, nil
 }
 
@@ -132,16 +145,18 @@ func (wireSources) LoadImages(context.Context, io.Reader, string) ([]api.Image, 
 }
 
 func (wireSources) ImageArchives() api.ImageArchives {
-	return api.ImageArchives{Directory: "/var/images", Fault: "cannot read /var/images", Ignored: []string{"notes.txt"}, Archives: []api.ImageArchive{{
-		File: "/var/images/web.tar", State: "Failed", Message: "it is damaged", Images: []string{"docker.io/library/web:1"},
-		Superseded: map[string]string{"docker.io/library/web:1": "/var/images/new.tar"},
-	}, {}}}
+	return api.ImageArchives{Directory: "/var/images", Fault: "cannot read /var/images", Ignored: []string{"notes.txt"},
+		Archives: []api.ImageArchive{{
+			File: "/var/images/web.tar", State: "Failed", Message: "it is damaged", Images: []string{"docker.io/library/web:1"},
+			Superseded: map[string]string{"docker.io/library/web:1": "/var/images/new.tar"},
+		}, {}}}
 }
 
 func (wireSources) PersistentVolumes(context.Context, bool) ([]api.PersistentVolume, error) {
 	return []api.PersistentVolume{
 		{
-			Namespace: "shop", Name: "data", Source: "api", Path: "/var/lib/data", Volume: "pv-1", Type: "local", Capacity: "10Gi", StorageClass: "fast",
+			Namespace: "shop", Name: "data", Source: "api", Path: "/var/lib/data", Volume: "pv-1", Type: "local",
+			Capacity: "10Gi", StorageClass: "fast",
 			ReclaimPolicy: "Retain", Declared: true, Requested: "1Gi", Pods: []string{"shop/db"}, State: api.VolumeWaiting,
 			Waiting: []api.VolumeWait{{Pod: "shop/db", Message: "no volume"}, {}}, Usage: &wireUsage,
 		},
@@ -187,8 +202,10 @@ var wireRoutes = map[string]string{
 // wireContent is what the endpoints are asked for.
 func wireContent() Sources {
 	return Sources{
-		Pods: wireSources{}, Manifests: wireSources{}, Objects: wireSources{}, Images: wireSources{}, Restarter: wireSources{}, Starts: wireSources{},
-		Rollouts: wireSources{}, AutoUpdates: wireSources{}, Volumes: wireSources{}, Cluster: wireSources{}, Kube: http.NotFoundHandler(),
+		Pods: wireSources{}, Manifests: wireSources{}, Objects: wireSources{}, Images: wireSources{},
+		Restarter: wireSources{}, Starts: wireSources{},
+		Rollouts: wireSources{}, AutoUpdates: wireSources{}, Volumes: wireSources{}, Cluster: wireSources{},
+		Kube:         http.NotFoundHandler(),
 		ManifestName: func(p *v1.Pod) string { return strings.TrimSuffix(p.Name, "-n1") },
 	}
 }
@@ -227,8 +244,10 @@ func TestWire(t *testing.T) {
 func TestWireOfKubeconfig(t *testing.T) {
 	w := httptest.NewRecorder()
 	writeJSON(w, &api.Kubeconfig{
-		Node: "n1", User: "podstead-admin", Role: string(access.RoleAdmin), ID: "5c1f0d7e", Server: "https://127.0.0.1:10250", ServerName: "podstead",
-		RemoteAddress: "192.0.2.1:10250", CertificateAuthority: "ca\n", ClientCertificate: "certificate\n", ClientKey: "key\n", Expires: wireTime(9),
+		Node: "n1", User: "podstead-admin", Role: string(access.RoleAdmin), ID: "5c1f0d7e", Server: "https://127.0.0.1:10250",
+		ServerName:    "podstead",
+		RemoteAddress: "192.0.2.1:10250", CertificateAuthority: "ca\n", ClientCertificate: "certificate\n",
+		ClientKey: "key\n", Expires: wireTime(9),
 	})
 	checkWire(t, "kubeconfig", w.Body.String())
 	w = httptest.NewRecorder()
@@ -243,8 +262,10 @@ func TestWireHasEachField(t *testing.T) {
 	start, _ := wireSources{}.PodStart("u-2")
 	start.Namespace, start.Name, start.UID = "default", "web-n1", "u-2"
 	for _, v := range []any{
-		wireRollout, wireImage, wireUsage, wireUpdates[0], wireUpdates[0].Containers[0], volumes[0], volumes[0].Waiting[0], history[0], start, start.Steps[0],
-		wireSources{}.Manifests()[0], wireSources{}.Manifests()[0].Units[0], wireSources{}.Objects()[0], wireSources{}.ImageArchives(), wireSources{}.ImageArchives().Archives[0],
+		wireRollout, wireImage, wireUsage, wireUpdates[0], wireUpdates[0].Containers[0], volumes[0], volumes[0].Waiting[0],
+		history[0], start, start.Steps[0],
+		wireSources{}.Manifests()[0], wireSources{}.Manifests()[0].Units[0], wireSources{}.Objects()[0],
+		wireSources{}.ImageArchives(), wireSources{}.ImageArchives().Archives[0],
 	} {
 		for field, value := range reflect.ValueOf(v).Fields() {
 			if value.IsZero() {

@@ -157,7 +157,8 @@ func (c *Checkpoint) Save() error {
 			c.log.Info("Manifest checkpoint is writable again", "checkpoint", c.path)
 		}
 	case before == nil || before.Error() != err.Error():
-		c.log.Error("Failed to write manifest checkpoint, retrying; pods keep running, but a restart would use the previous checkpoint", "checkpoint", c.path, "err", err)
+		c.log.Error("Failed to write manifest checkpoint, retrying; pods keep running, but a restart would use the "+
+			"previous checkpoint", "checkpoint", c.path, "err", err)
 	}
 	return err
 }
@@ -172,7 +173,8 @@ func (c *Checkpoint) Fault() *Fault {
 	return &Fault{
 		Unit:    c.path,
 		Problem: "the checkpoint cannot be written: " + c.saveErr.Error(),
-		Remedy:  "make sure that the file system is writable and has free space; pods keep running, but their last good manifests would be lost at a restart",
+		Remedy: "make sure that the file system is writable and has free space; pods keep running, but their last good " +
+			"manifests would be lost at a restart",
 		Warning: true,
 	}
 }

@@ -65,7 +65,8 @@ func newCheckpointState() checkpointState {
 }
 
 func (r *unitRevision) unit(name string) Unit {
-	return Unit{Name: name, Digest: r.Digest, Revision: r.Revision, Content: Content{Documents: r.Documents, Objects: r.Objects}, Faults: r.Warnings}
+	return Unit{Name: name, Digest: r.Digest, Revision: r.Revision,
+		Content: Content{Documents: r.Documents, Objects: r.Objects}, Faults: r.Warnings}
 }
 
 // wasReady reports whether every pod of the revision was Ready at some time.
@@ -180,7 +181,8 @@ func (r *unitRecord) next(unit *Unit) unitRecord {
 	// A pod that did not change is as Ready as it was.
 	for i := range unit.Documents {
 		uid := unit.Documents[i].Pod.UID
-		if slices.Contains(r.Ready, uid) && slices.ContainsFunc(r.Documents, func(d Document) bool { return sameDocument(d, unit.Documents[i]) }) {
+		if slices.Contains(r.Ready, uid) &&
+			slices.ContainsFunc(r.Documents, func(d Document) bool { return sameDocument(d, unit.Documents[i]) }) {
 			next.Ready = append(next.Ready, uid)
 		}
 	}

@@ -40,7 +40,8 @@ func TestCheckpointRoundTrip(t *testing.T) {
 
 	again := openTestCheckpoint(t, path)
 	unit, ok := again.accepted(SourceFile, "f")
-	if !ok || unit.Digest != Digest([]byte("warn\na 1")) || unit.Documents[0].Pod.Spec.Containers[0].Image != "1" || len(unit.Faults) != 1 {
+	if !ok || unit.Digest != Digest([]byte("warn\na 1")) || unit.Documents[0].Pod.Spec.Containers[0].Image != "1" ||
+		len(unit.Faults) != 1 {
 		t.Errorf("unit is %+v, %v", unit, ok)
 	}
 	if again.directory(SourceFile) != cp.directory(SourceFile) || len(again.claims()) != 1 || again.wasLost(SourceFile) {
@@ -68,7 +69,8 @@ func TestCheckpointStoresCompletePods(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "checkpoint.json")
 	cp := openTestCheckpoint(t, path)
-	cp.accept(SourceFile, []Unit{{Name: "f", Digest: "d", Content: Content{Documents: []Document{{Digest: "x", Pod: &pod}}}}}, true)
+	cp.accept(SourceFile,
+		[]Unit{{Name: "f", Digest: "d", Content: Content{Documents: []Document{{Digest: "x", Pod: &pod}}}}}, true)
 	if err := cp.Save(); err != nil {
 		t.Fatal(err)
 	}
@@ -80,14 +82,17 @@ func TestCheckpointStoresCompletePods(t *testing.T) {
 
 func TestCheckpointMovesUnusableFileAside(t *testing.T) {
 	for name, c := range map[string]struct{ content, suffix, warning string }{
-		"cut off":       {`{"version":1,"sources":{"fi`, ".damaged", "is damaged"},
-		"empty":         {``, ".damaged", "is damaged"},
-		"zeros":         {"\x00\x00\x00\x00", ".damaged", "is damaged"},
-		"no version":    {`{}`, ".damaged", "is damaged"},
-		"no sources":    {`{"version":1,"claims":{}}`, "", ""},
-		"null sources":  {`{"version":1,"sources":null,"claims":{}}`, ".damaged", "is damaged"},
-		"no pod":        {`{"version":1,"sources":{"file":{"units":{"f":{"digest":"d","documents":[{"digest":"x"}]}}}},"claims":{}}`, ".damaged", "document 1 of f is not a pod"},
-		"no old pod":    {`{"version":1,"sources":{"file":{"units":{"f":{"digest":"d","documents":[],"previous":{"documents":[{}]}}}}},"claims":{}}`, ".damaged", "document 1 of f is not a pod"},
+		"cut off":      {`{"version":1,"sources":{"fi`, ".damaged", "is damaged"},
+		"empty":        {``, ".damaged", "is damaged"},
+		"zeros":        {"\x00\x00\x00\x00", ".damaged", "is damaged"},
+		"no version":   {`{}`, ".damaged", "is damaged"},
+		"no sources":   {`{"version":1,"claims":{}}`, "", ""},
+		"null sources": {`{"version":1,"sources":null,"claims":{}}`, ".damaged", "is damaged"},
+		"no pod": {
+			`{"version":1,"sources":{"file":{"units":{"f":{"digest":"d","documents":[{"digest":"x"}]}}}},"claims":{}}`,
+			".damaged", "document 1 of f is not a pod"},
+		"no old pod": {
+			`{"version":1,"sources":{"file":{"units":{"f":{"digest":"d","documents":[],"previous":{"documents":[{}]}}}}},"claims":{}}`, ".damaged", "document 1 of f is not a pod"},
 		"newer version": {`{"version":7,"all":"else"}`, ".v7", "written by a newer podstead"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -285,7 +290,8 @@ func TestCheckpointNotWritable(t *testing.T) {
 		if len(lines.with("Failed to write manifest checkpoint")) != 1 {
 			t.Errorf("logged %q", lines.lines)
 		}
-		if text := Faults(config.Faults()).Error(); !strings.Contains(text, "not a directory") || Faults(config.Faults()).Fatal() {
+		if text := Faults(config.Faults()).Error(); !strings.Contains(text, "not a directory") ||
+			Faults(config.Faults()).Fatal() {
 			t.Errorf("faults are %s", text)
 		}
 		if err := os.Remove(dir); err != nil {
@@ -295,7 +301,8 @@ func TestCheckpointNotWritable(t *testing.T) {
 		if len(config.Faults()) > 0 || len(lines.with("Manifest checkpoint is writable again")) != 1 {
 			t.Errorf("faults are %v, logged %q", config.Faults(), lines.lines)
 		}
-		if unit, ok := openTestCheckpoint(t, path).accepted(SourceFile, "f"); !ok || unit.Documents[0].Pod.Spec.Containers[0].Image != "2" {
+		if unit, ok := openTestCheckpoint(t, path).accepted(SourceFile, "f"); !ok ||
+			unit.Documents[0].Pod.Spec.Containers[0].Image != "2" {
 			t.Errorf("the file has %+v", unit)
 		}
 		cancel()
@@ -333,7 +340,8 @@ func TestCheckpointOpenErrors(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenCheckpoint(filepath.Join(file, "checkpoint.json"), quietLog(), nil); err == nil || !strings.Contains(err.Error(), file) {
+	if _, err := OpenCheckpoint(filepath.Join(file, "checkpoint.json"), quietLog(), nil); err == nil ||
+		!strings.Contains(err.Error(), file) {
 		t.Errorf("error is %v", err)
 	}
 	if _, err := OpenCheckpoint(t.TempDir(), quietLog(), nil); err == nil {

@@ -49,7 +49,8 @@ func checkTreeSize(tree *yaml.Node) *Fault {
 		return &Fault{Line: b.cycle.Line, Problem: fmt.Sprintf("*%s refers to a value that contains it", b.cycle.Value),
 			Remedy: "replace the alias by the value"}
 	case size.depth > maxDepth:
-		return &Fault{Line: tree.Line, Problem: errTooDeep.Error() + " when its aliases are expanded", Remedy: errTooDeepRemedy}
+		return &Fault{Line: tree.Line, Problem: errTooDeep.Error() + " when its aliases are expanded",
+			Remedy: errTooDeepRemedy}
 	case b.alias != nil && size.weight > MaxUnitSize:
 		return &Fault{Line: b.alias.Line, Problem: "YAML aliases expand to more than 10 MiB",
 			Remedy: "replace aliases by their values, or split the document"}
@@ -186,7 +187,8 @@ func normalizeKeys(node *yaml.Node) (mixed *yaml.Node) {
 			key := resolveAlias(node.Content[i])
 			text := keyText(key)
 			other, twice := spellings[text]
-			if twice && (other.Value != key.Value || isPlain(&other) != isPlain(key)) && !(isStringKey(&other) && isStringKey(key)) {
+			if twice && (other.Value != key.Value || isPlain(&other) != isPlain(key)) &&
+				!(isStringKey(&other) && isStringKey(key)) {
 				return key
 			}
 			spellings[text] = *key

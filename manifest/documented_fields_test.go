@@ -17,7 +17,8 @@ import (
 // rule of validation must not reject what the table of fields declares as supported.
 func TestEverySupportedFieldIsAccepted(t *testing.T) {
 	set := map[string]bool{}
-	for _, pattern := range []string{"testdata/documented/*", "testdata/corpus/*", "testdata/pods/*", "../examples/*.yaml"} {
+	for _, pattern := range []string{"testdata/documented/*", "testdata/corpus/*", "testdata/pods/*",
+		"../examples/*.yaml"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s: no manifests: %v", pattern, err)

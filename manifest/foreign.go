@@ -12,13 +12,16 @@ import (
 
 // kindRemedies says what to do about kinds of a cluster that this daemon does not read.
 var kindRemedies = map[string]string{
-	"Job":                            "convert it with podstead convert, or copy its pod template into a Pod, with restartPolicy: OnFailure",
-	"CronJob":                        "copy its pod template into a Pod with restartPolicy: OnFailure, and let a systemd timer apply it",
-	"Ingress":                        "run a reverse proxy as a Pod with hostPort; remove the document",
-	"Gateway":                        "run a reverse proxy as a Pod with hostPort; remove the document",
-	"HTTPRoute":                      "run a reverse proxy as a Pod with hostPort; remove the document",
-	"Namespace":                      "a namespace exists as soon as a manifest names it; remove the document",
-	"NetworkPolicy":                  "there is no network policy without a cluster; use the firewall of the host, and remove the document",
+	"Job": "convert it with podstead convert, or copy its pod template into a Pod, with " +
+		"restartPolicy: OnFailure",
+	"CronJob": "copy its pod template into a Pod with restartPolicy: OnFailure, and let a " +
+		"systemd timer apply it",
+	"Ingress":   "run a reverse proxy as a Pod with hostPort; remove the document",
+	"Gateway":   "run a reverse proxy as a Pod with hostPort; remove the document",
+	"HTTPRoute": "run a reverse proxy as a Pod with hostPort; remove the document",
+	"Namespace": "a namespace exists as soon as a manifest names it; remove the document",
+	"NetworkPolicy": "there is no network policy without a cluster; use the firewall of the host, and " +
+		"remove the document",
 	"HorizontalPodAutoscaler":        "one pod runs for each manifest; remove the document",
 	"PodDisruptionBudget":            "one pod runs for each manifest; remove the document",
 	"CustomResourceDefinition":       "custom resources need an API server; remove the document",
@@ -98,7 +101,8 @@ func foreignFault(c chunk) *Fault {
 		}
 	}
 	if offset := jsonComment(c.text); offset >= 0 {
-		return &Fault{Line: c.lineOffset + lineAt(c.text, offset), Problem: "is JSON with a comment", Remedy: "remove the comment: JSON has none; YAML has them, after #"}
+		return &Fault{Line: c.lineOffset + lineAt(c.text, offset), Problem: "is JSON with a comment",
+			Remedy: "remove the comment: JSON has none; YAML has them, after #"}
 	}
 	return nil
 }
@@ -118,7 +122,8 @@ func jsonComment(text []byte) int {
 			quoted = !quoted
 		case text[i] == '\n':
 			quoted = false
-		case !quoted && text[i] == '/' && (text[i+1] == '/' || text[i+1] == '*') && (i == 0 || strings.IndexByte(" \t\r\n{[,", text[i-1]) >= 0):
+		case !quoted && text[i] == '/' && (text[i+1] == '/' || text[i+1] == '*') &&
+			(i == 0 || strings.IndexByte(" \t\r\n{[,", text[i-1]) >= 0):
 			return i
 		}
 	}
@@ -138,7 +143,8 @@ func booleanKeys(node *yaml.Node, warnings []Fault) []Fault {
 			case "y", "n", "yes", "no", "on", "off":
 				if text := keyText(key); text != key.Value {
 					warnings = append(warnings, Fault{Line: key.Line, Warning: true,
-						Problem: "the key " + key.Value + " is read as the boolean " + text + " (YAML 1.1)", Remedy: "write it in quotes: " + validation.Quote(key.Value)})
+						Problem: "the key " + key.Value + " is read as the boolean " + text + " (YAML 1.1)",
+						Remedy:  "write it in quotes: " + validation.Quote(key.Value)})
 				}
 			}
 		}

@@ -80,7 +80,8 @@ func clearServerFields(pod *v1.Pod) {
 // clearOwnAnnotations removes the annotations that this package and the kubelet
 // write.
 func clearOwnAnnotations(pod *v1.Pod) {
-	for _, name := range []string{podinfo.AnnotationSource, podinfo.AnnotationHash, podinfo.AnnotationSeen, podinfo.AnnotationMirror, podinfo.AnnotationTemplate, podinfo.AnnotationImages} {
+	for _, name := range []string{podinfo.AnnotationSource, podinfo.AnnotationHash, podinfo.AnnotationSeen,
+		podinfo.AnnotationMirror, podinfo.AnnotationTemplate, podinfo.AnnotationImages} {
 		delete(pod.Annotations, name)
 	}
 }

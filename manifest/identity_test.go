@@ -155,7 +155,8 @@ func TestClearDefaultsIsComplete(t *testing.T) {
 
 	defaults := 0
 	for _, path := range leaves(after, "", nil) {
-		if reflect.DeepEqual(leafOf(before, path), leafOf(after, path)) || strings.HasPrefix(path, "spec.ephemeralContainers") {
+		if reflect.DeepEqual(leafOf(before, path), leafOf(after, path)) ||
+			strings.HasPrefix(path, "spec.ephemeralContainers") {
 			continue
 		}
 		defaults++
@@ -191,7 +192,8 @@ func TestIdentityCoversEverything(t *testing.T) {
 
 // isResizable reports whether a resize can change a field.
 func isResizable(path string) bool {
-	return regexp.MustCompile(`^spec\.((initC|c)ontainers\[0\]\.)?resources\.(limits|requests)\.(cpu|memory)$`).MatchString(path)
+	return regexp.MustCompile(
+		`^spec\.((initC|c)ontainers\[0\]\.)?resources\.(limits|requests)\.(cpu|memory)$`).MatchString(path)
 }
 
 // isNoIdentity reports whether a field does not change the identity of a pod.
@@ -225,27 +227,32 @@ spec:
 		old, new string
 		want     identity
 	}{
-		"a comment":                {"kind: Pod", "kind: Pod # the web server", keep},
-		"key order":                {"apiVersion: v1\nkind: Pod", "kind: Pod\napiVersion: v1", keep},
-		"quotes":                   {"name: web, labels", `"name": 'web', labels`, keep},
-		"a default":                {"    image:", "    terminationMessagePath: /dev/termination-log\n    image:", keep},
-		"the default namespace":    {"name: web, labels", "name: web, namespace: default, labels", keep},
-		"the default volume":       {"{name: data}", "{name: data, emptyDir: {}}", keep},
-		"an equal request":         {"limits: {memory: 128Mi}", "limits: {memory: 128Mi}, claims: []", keep},
-		"another unit":             {"cpu: 500m", `cpu: "0.5"`, keep},
-		"another suffix":           {"memory: 128Mi", "memory: 131072Ki", keep},
-		"a plain number":           {"memory: 128Mi", "memory: 134217728", keep},
-		"empty values":             {"kind: Pod", "kind: Pod\nstatus: {}", keep},
-		"empty lists":              {"    image:", "    args: []\n    ports: null\n    securityContext: {}\n    image:", keep},
-		"another status":           {"kind: Pod", "kind: Pod\nstatus: {phase: Running}", keep},
-		"server fields":            {"name: web, labels", "name: web, resourceVersion: '7', creationTimestamp: 2026-01-01T00:00:00Z, labels", keep},
-		"the node's name":          {"spec:", "spec:\n  nodeName: node1", keep},
-		"kubelet annotations":      {"name: web, labels", "name: web, annotations: {kubernetes.io/config.hash: x, kubernetes.io/config.seen: 'y'}, labels", keep},
-		"a resize":                 {"cpu: 500m", "cpu: 700m", identity{"=", "≠", "="}},
-		"a resize of the limit":    {"limits: {memory: 128Mi}", "limits: {memory: 256Mi}", identity{"=", "≠", "="}},
-		"a limit more":             {"limits: {memory: 128Mi}", "limits: {memory: 128Mi, cpu: 1}", identity{"=", "≠", "="}},
-		"another QoS class":        {"requests: {cpu: 500m, memory: 64Mi}, limits: {memory: 128Mi}", "limits: {cpu: 1, memory: 128Mi}", all},
-		"best effort":              {"    resources: {requests: {cpu: 500m, memory: 64Mi}, limits: {memory: 128Mi}}\n", "", all},
+		"a comment":             {"kind: Pod", "kind: Pod # the web server", keep},
+		"key order":             {"apiVersion: v1\nkind: Pod", "kind: Pod\napiVersion: v1", keep},
+		"quotes":                {"name: web, labels", `"name": 'web', labels`, keep},
+		"a default":             {"    image:", "    terminationMessagePath: /dev/termination-log\n    image:", keep},
+		"the default namespace": {"name: web, labels", "name: web, namespace: default, labels", keep},
+		"the default volume":    {"{name: data}", "{name: data, emptyDir: {}}", keep},
+		"an equal request":      {"limits: {memory: 128Mi}", "limits: {memory: 128Mi}, claims: []", keep},
+		"another unit":          {"cpu: 500m", `cpu: "0.5"`, keep},
+		"another suffix":        {"memory: 128Mi", "memory: 131072Ki", keep},
+		"a plain number":        {"memory: 128Mi", "memory: 134217728", keep},
+		"empty values":          {"kind: Pod", "kind: Pod\nstatus: {}", keep},
+		"empty lists": {"    image:", "    args: []\n    ports: null\n    securityContext: {}\n    image:",
+			keep},
+		"another status": {"kind: Pod", "kind: Pod\nstatus: {phase: Running}", keep},
+		"server fields": {"name: web, labels",
+			"name: web, resourceVersion: '7', creationTimestamp: 2026-01-01T00:00:00Z, labels", keep},
+		"the node's name": {"spec:", "spec:\n  nodeName: node1", keep},
+		"kubelet annotations": {"name: web, labels",
+			"name: web, annotations: {kubernetes.io/config.hash: x, kubernetes.io/config.seen: 'y'}, labels", keep},
+		"a resize":              {"cpu: 500m", "cpu: 700m", identity{"=", "≠", "="}},
+		"a resize of the limit": {"limits: {memory: 128Mi}", "limits: {memory: 256Mi}", identity{"=", "≠", "="}},
+		"a limit more":          {"limits: {memory: 128Mi}", "limits: {memory: 128Mi, cpu: 1}", identity{"=", "≠", "="}},
+		"another QoS class": {"requests: {cpu: 500m, memory: 64Mi}, limits: {memory: 128Mi}",
+			"limits: {cpu: 1, memory: 128Mi}", all},
+		"best effort": {"    resources: {requests: {cpu: 500m, memory: 64Mi}, limits: {memory: 128Mi}}\n", "",
+			all},
 		"a resource of other kind": {"limits: {memory: 128Mi}", "limits: {memory: 128Mi, example.com/gpu: 1}", all},
 		"another image":            {"nginx:1.29", "nginx:1.30", identity{"≠", "≠", "="}},
 		"image and pull default":   {"nginx:1.29", "nginx:latest", identity{"≠", "≠", "="}},
@@ -254,12 +261,13 @@ spec:
 		"another namespace":        {"name: web, labels", "name: web, namespace: shop, labels", all},
 		"another name":             {"name: web, labels", "name: shop, labels", all},
 		"another env":              {"value: b", "value: c", all},
-		"the order of a list":      {"{name: A, value: a}, {name: B, value: b}", "{name: B, value: b}, {name: A, value: a}", all},
-		"another volume":           {"{name: data}", "{name: data, downwardAPI: {}}", all},
-		"a false":                  {"spec:", "spec:\n  automountServiceAccountToken: false", all},
-		"a zero":                   {"spec:", "spec:\n  securityContext: {runAsUser: 0}", all},
-		"grace at its default":     {"spec:", "spec:\n  terminationGracePeriodSeconds: 30", keep},
-		"no grace":                 {"spec:", "spec:\n  terminationGracePeriodSeconds: 0", all},
+		"the order of a list": {"{name: A, value: a}, {name: B, value: b}", "{name: B, value: b}, {name: A, value: a}",
+			all},
+		"another volume":       {"{name: data}", "{name: data, downwardAPI: {}}", all},
+		"a false":              {"spec:", "spec:\n  automountServiceAccountToken: false", all},
+		"a zero":               {"spec:", "spec:\n  securityContext: {runAsUser: 0}", all},
+		"grace at its default": {"spec:", "spec:\n  terminationGracePeriodSeconds: 30", keep},
+		"no grace":             {"spec:", "spec:\n  terminationGracePeriodSeconds: 0", all},
 	}
 	load := func(text string) identity {
 		raw, fault := decodeYAML(chunk{text: []byte(text)})

@@ -77,7 +77,8 @@ func (p location) scalar(path string) string {
 
 // item returns the location of a list item in this object.
 func (p location) item(path string) location {
-	inner := location{tree: p.node(path), lineOffset: p.lineOffset, path: validation.JoinPath(p.path, path), fields: p.fields}
+	inner := location{tree: p.node(path), lineOffset: p.lineOffset, path: validation.JoinPath(p.path, path),
+		fields: p.fields}
 	if inner.tree == nil {
 		inner.tree = p.tree
 	}

@@ -67,7 +67,8 @@ func TestFaultTexts(t *testing.T) {
 func TestUnrenderedTemplate(t *testing.T) {
 	text := "apiVersion: v1\nkind: Pod\nmetadata:\n  name: {{ .Values.name }}\n"
 	_, faults := NewLoader("Node1", ModeStrict).Load(LoadRequest{Source: SourceFile, Unit: "web.yaml", Data: []byte(text)})
-	if got := faults.Error(); !strings.HasPrefix(got, "web.yaml:4: ") || !strings.Contains(got, "render the template") || strings.Contains(got, "interface") {
+	if got := faults.Error(); !strings.HasPrefix(got, "web.yaml:4: ") || !strings.Contains(got, "render the template") ||
+		strings.Contains(got, "interface") {
 		t.Errorf("got %s", got)
 	}
 }

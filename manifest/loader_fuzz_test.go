@@ -37,7 +37,8 @@ func FuzzLoad(f *testing.F) {
 	}
 	f.Add([]byte(objectsText+"---\n"+loaderPod), uint64(4))
 	f.Add([]byte(loaderPod+"---\n"+strings.ReplaceAll(loaderPod, "web", "db")), uint64(2))
-	f.Add([]byte("apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: a, image: b, <<: {args: [c]}}]}\n"), uint64(3))
+	f.Add([]byte("apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: a, image: b, <<: {args: "+
+		"[c]}}]}\n"), uint64(3))
 	f.Fuzz(func(t *testing.T, data []byte, seed uint64) {
 		for _, mode := range []Mode{ModeStrict, ModeWarn, ModeIgnore} {
 			content, faults := loadContent(mode, string(data))
@@ -70,16 +71,19 @@ func checkFaults(t *testing.T, mode Mode, content Content, faults Faults) {
 	refs := map[ObjectRef]bool{}
 	for i := range content.Objects {
 		ref := content.Objects[i].Ref()
-		if ref.Name == "" || refs[ref] || len(content.Objects[i].Digest) != 64 || (ref.Namespace == "") != isClusterScoped(ref.Kind) {
+		if ref.Name == "" || refs[ref] || len(content.Objects[i].Digest) != 64 ||
+			(ref.Namespace == "") != isClusterScoped(ref.Kind) {
 			t.Fatalf("%s: poor object %v", mode, content.Objects[i])
 		}
 		refs[ref] = true
 	}
 	for _, document := range documents {
-		if !regexp.MustCompile(`^[A-Za-z0-9-]{1,63}$`).MatchString(string(document.Pod.UID)) || document.Pod.Name == "" || len(document.Digest) != 64 {
+		if !regexp.MustCompile(`^[A-Za-z0-9-]{1,63}$`).MatchString(string(document.Pod.UID)) || document.Pod.Name == "" ||
+			len(document.Digest) != 64 {
 			t.Fatalf("%s: incomplete pod %v", mode, document)
 		}
-		if errs := validation.Unsupported(document.Pod); document.Pod.Annotations[podinfo.AnnotationHash] == "" || len(errs) > 0 {
+		if errs := validation.Unsupported(document.Pod); document.Pod.Annotations[podinfo.AnnotationHash] == "" ||
+			len(errs) > 0 {
 			t.Fatalf("%s: %v", mode, errs)
 		}
 	}
@@ -164,7 +168,9 @@ func FuzzLines(f *testing.F) {
 			return
 		}
 		at := newLocation(tree, 3)
-		if line := at.line(path); line < 4 || line > 4+strings.Count(text, "\n")+strings.Count(text, "\r")+strings.Count(text, "\u0085")+strings.Count(text, "\u2028")+strings.Count(text, "\u2029") {
+		if line := at.line(path); line < 4 ||
+			line > 4+strings.Count(text, "\n")+strings.Count(text, "\r")+strings.Count(text, "\u0085")+
+				strings.Count(text, "\u2028")+strings.Count(text, "\u2029") {
 			t.Errorf("line %d", line)
 		}
 		at.node(path)

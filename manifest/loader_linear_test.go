@@ -12,16 +12,23 @@ var faultyManifests = map[string]func(size int) string{
 	"duplicate keys":        repeated("apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n", "  hostname: a\n"),
 	"duplicates, long path": longPath,
 	"unknown fields":        repeated("apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n", "  hostname%d: a\n"),
-	"empty containers":      repeated("apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  containers:\n", "  - {}\n"),
-	"same containers":       repeated("apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  containers:\n", "  - {name: a, image: b}\n"),
-	"limits":                repeated("apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  containers:\n  - name: a\n    image: b\n    resources:\n      limits:\n", "        x%d: -1\n"),
-	"labels":                repeated("apiVersion: v1\nkind: Pod\nspec: {containers: [{name: a, image: b}]}\nmetadata:\n  name: p\n  labels:\n", "    a b%d: c d\n"),
-	"volumes":               repeated("apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  containers: [{name: a, image: b}]\n  volumes:\n", "  - {name: q, rbd: {image: x}}\n"),
-	"mounts":                repeated("apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  containers:\n  - name: a\n    image: b\n    volumeMounts:\n", "    - {name: q, mountPath: /a}\n"),
-	"ports":                 repeated("apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  containers:\n  - name: a\n    image: b\n    ports:\n", "    - {name: a, containerPort: 1, hostPort: 1}\n"),
-	"list":                  repeated("apiVersion: v1\nkind: PodList\nitems:\n", "- {}\n"),
-	"JSON documents":        repeated("", "{}\n"),
-	"YAML documents":        repeated("", "---\na: b: c\n"),
+	"empty containers": repeated("apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  containers:\n",
+		"  - {}\n"),
+	"same containers": repeated("apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  containers:\n",
+		"  - {name: a, image: b}\n"),
+	"limits": repeated("apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  containers:\n  - name: a\n    "+
+		"image: b\n    resources:\n      limits:\n", "        x%d: -1\n"),
+	"labels": repeated("apiVersion: v1\nkind: Pod\nspec: {containers: [{name: a, image: b}]}\nmetadata:\n  "+
+		"name: p\n  labels:\n", "    a b%d: c d\n"),
+	"volumes": repeated("apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  containers: [{name: a, image: "+
+		"b}]\n  volumes:\n", "  - {name: q, rbd: {image: x}}\n"),
+	"mounts": repeated("apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  containers:\n  - name: a\n    "+
+		"image: b\n    volumeMounts:\n", "    - {name: q, mountPath: /a}\n"),
+	"ports": repeated("apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  containers:\n  - name: a\n    "+
+		"image: b\n    ports:\n", "    - {name: a, containerPort: 1, hostPort: 1}\n"),
+	"list":           repeated("apiVersion: v1\nkind: PodList\nitems:\n", "- {}\n"),
+	"JSON documents": repeated("", "{}\n"),
+	"YAML documents": repeated("", "---\na: b: c\n"),
 }
 
 // repeated returns a generator of manifests that repeat a text, whose %d counts.
@@ -38,7 +45,8 @@ func repeated(head, text string) func(int) string {
 
 // longPath returns a manifest with many duplicates below a long key.
 func longPath(size int) string {
-	return `{"apiVersion": "v1", "kind": "Pod", "` + strings.Repeat("k", size/2) + `": {` + strings.Repeat(`"a":1,`, size/2/6) + `"a":1}}`
+	return `{"apiVersion": "v1", "kind": "Pod", "` + strings.Repeat("k", size/2) + `": {` +
+		strings.Repeat(`"a":1,`, size/2/6) + `"a":1}}`
 }
 
 // The memory and time that a faulty manifest costs grow with its size, not with the

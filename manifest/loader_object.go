@@ -26,7 +26,8 @@ const (
 var supportedKinds = "Pod, " + strings.Join(objectKinds, ", ") + ", PodList or List"
 
 // templateKinds are the kinds with a pod template.
-var templateKinds = []string{"DaemonSet", "Deployment", "Job", "CronJob", "ReplicaSet", "ReplicationController", "StatefulSet", "PodTemplate"}
+var templateKinds = []string{"DaemonSet", "Deployment", "Job", "CronJob", "ReplicaSet", "ReplicationController",
+	"StatefulSet", "PodTemplate"}
 
 // listObject is a list whose items are decoded later.
 type listObject struct {
@@ -104,15 +105,18 @@ func (u *unitLoad) kind(value map[string]any, at location, implied string) (stri
 		return "", false
 	}
 	if !knownKind(kind) {
-		u.faultAt(at, "", validation.FieldFault{Path: "kind", Problem: validation.Quote(kind) + " is not supported", Remedy: KindRemedy(kind, version)})
+		u.faultAt(at, "", validation.FieldFault{Path: "kind", Problem: validation.Quote(kind) + " is not supported",
+			Remedy: KindRemedy(kind, version)})
 		return kind, false
 	}
 	if implied == kindPod && kind != kindPod {
-		u.faultAt(at, "", validation.FieldFault{Path: "kind", Problem: "is " + validation.Quote(kind), Remedy: "must be Pod in a PodList; a List can contain objects of any kind"})
+		u.faultAt(at, "", validation.FieldFault{Path: "kind", Problem: "is " + validation.Quote(kind),
+			Remedy: "must be Pod in a PodList; a List can contain objects of any kind"})
 		return kind, false
 	}
 	if right := kindVersions[kind]; version != "" && version != right {
-		u.faultAt(at, "", validation.FieldFault{Path: "apiVersion", Problem: "is " + validation.Quote(version), Remedy: "must be " + right + " for a " + kind})
+		u.faultAt(at, "", validation.FieldFault{Path: "apiVersion", Problem: "is " + validation.Quote(version),
+			Remedy: "must be " + right + " for a " + kind})
 	}
 	return kind, true
 }
@@ -147,13 +151,15 @@ func (u *unitLoad) loadList(value map[string]any, at location, kind string) {
 		// A list that ends after "items:" may be truncated. A list with null
 		// items, as Go writes an empty list, has no items.
 		if node := at.node("items"); !set || node == nil || node.Value == "" {
-			u.faultAt(at, "", validation.FieldFault{Path: "items", Problem: "is missing", Remedy: "write items: [] for an empty list"})
+			u.faultAt(at, "", validation.FieldFault{Path: "items", Problem: "is missing",
+				Remedy: "write items: [] for an empty list"})
 		}
 		return
 	}
 	list, ok := items.([]any)
 	if !ok {
-		u.faultAt(at, "", validation.FieldFault{Path: "items", Problem: "is " + checker.Describe(items, "items"), Remedy: "must be a list: put a dash before each item"})
+		u.faultAt(at, "", validation.FieldFault{Path: "items", Problem: "is " + checker.Describe(items, "items"),
+			Remedy: "must be a list: put a dash before each item"})
 		return
 	}
 	implied := ""
@@ -172,7 +178,8 @@ func (u *unitLoad) loadList(value map[string]any, at location, kind string) {
 		case item == nil:
 			u.faultAt(at, "", validation.FieldFault{Path: path, Problem: "is empty", Remedy: "must be a Pod, or be removed"})
 		default:
-			u.faultAt(at, "", validation.FieldFault{Path: path, Problem: "is " + checker.Describe(item, path), Remedy: "must be a Pod"})
+			u.faultAt(at, "", validation.FieldFault{Path: path, Problem: "is " + checker.Describe(item, path),
+				Remedy: "must be a Pod"})
 		}
 	}
 }

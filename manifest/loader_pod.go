@@ -90,15 +90,17 @@ func (u *unitLoad) acceptPod(document Document, at location) {
 	object := objectName(&meta)
 	if name := fullName(&meta); meta.Name != "" {
 		if first, twice := u.names[name]; twice {
-			u.faultAt(at, object, validation.FieldFault{Path: "metadata.name", Problem: "another pod in the same file has this namespace and name",
-				Remedy: fmt.Sprintf("rename one of them; the first is on line %d", first)})
+			u.faultAt(at, object, validation.FieldFault{Path: "metadata.name",
+				Problem: "another pod in the same file has this namespace and name",
+				Remedy:  fmt.Sprintf("rename one of them; the first is on line %d", first)})
 			return
 		}
 		u.names[name] = at.line("metadata.name")
 	}
 	if first, twice := u.uids[string(pod.UID)]; twice && meta.Name != "" {
-		u.faultAt(at, object, validation.FieldFault{Path: "metadata.uid", Problem: "another pod in the same file has the uid " + validation.Quote(string(pod.UID)),
-			Remedy: fmt.Sprintf("change or remove one of them; the first is on line %d", first)})
+		u.faultAt(at, object, validation.FieldFault{Path: "metadata.uid",
+			Problem: "another pod in the same file has the uid " + validation.Quote(string(pod.UID)),
+			Remedy:  fmt.Sprintf("change or remove one of them; the first is on line %d", first)})
 		return
 	}
 	u.uids[string(pod.UID)] = at.line("metadata.uid")
@@ -128,8 +130,9 @@ func (l *Loader) checkFullName(name string) []validation.FieldFault {
 			Remedy: fmt.Sprintf("must be at most %d, since %q is appended", most, suffix)}}
 	}
 	if rules := utilvalidation.IsDNS1123Subdomain(name + suffix); len(rules) > 0 {
-		return []validation.FieldFault{{Path: "metadata.name", Problem: validation.Quote(name+suffix) + ", the name with the suffix of the node, is not valid",
-			Remedy: validation.DescribeRules(rules)}}
+		return []validation.FieldFault{{Path: "metadata.name",
+			Problem: validation.Quote(name+suffix) + ", the name with the suffix of the node, is not valid",
+			Remedy:  validation.DescribeRules(rules)}}
 	}
 	return nil
 }

@@ -53,15 +53,16 @@ func TestLoadCreatesStaticPods(t *testing.T) {
 		t.Errorf("UID %q", uid)
 	}
 	for what, values := range map[string][2]any{
-		"name":       {pod.Name, "web-node1"},
-		"base name":  {BaseName(pod), "web"},
-		"namespace":  {pod.Namespace, "default"},
-		"node":       {pod.Spec.NodeName, "Node1"},
-		"source":     {pod.Annotations[podinfo.AnnotationSource], "file"},
-		"phase":      {pod.Status.Phase, v1.PodPending},
-		"default":    {pod.Spec.RestartPolicy, v1.RestartPolicyAlways},
-		"kind":       {pod.Kind, "Pod"},
-		"toleration": {fmt.Sprint(pod.Spec.Tolerations), fmt.Sprint([]v1.Toleration{{Operator: "Exists", Effect: "NoExecute"}})},
+		"name":      {pod.Name, "web-node1"},
+		"base name": {BaseName(pod), "web"},
+		"namespace": {pod.Namespace, "default"},
+		"node":      {pod.Spec.NodeName, "Node1"},
+		"source":    {pod.Annotations[podinfo.AnnotationSource], "file"},
+		"phase":     {pod.Status.Phase, v1.PodPending},
+		"default":   {pod.Spec.RestartPolicy, v1.RestartPolicyAlways},
+		"kind":      {pod.Kind, "Pod"},
+		"toleration": {fmt.Sprint(pod.Spec.Tolerations),
+			fmt.Sprint([]v1.Toleration{{Operator: "Exists", Effect: "NoExecute"}})},
 	} {
 		if values[0] != values[1] {
 			t.Errorf("%s is %v, want %v", what, values[0], values[1])
@@ -101,28 +102,34 @@ func TestBaseName(t *testing.T) {
 // TestLoadEquivalentManifests loads the same pod from many equivalent manifests.
 func TestLoadEquivalentManifests(t *testing.T) {
 	want := mustLoad(t, loaderPod)[0].Pod
-	indented := "  " + strings.ReplaceAll(strings.TrimSpace(strings.Replace(loaderPod, "apiVersion: v1\n", "", 1)), "\n", "\n  ") + "\n"
+	indented := "  " + strings.ReplaceAll(strings.TrimSpace(strings.Replace(loaderPod, "apiVersion: v1\n", "", 1)), "\n",
+		"\n  ") + "\n"
 	item := "- apiVersion: v1\n" + indented
 	json := `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web"},"spec":{"containers":[{"name":"web","image":"nginx:1.29"}]}}`
 	forms := map[string]string{
-		"byte order mark":      "\ufeff" + loaderPod,
-		"CRLF":                 strings.ReplaceAll(loaderPod, "\n", "\r\n"),
-		"CR":                   strings.ReplaceAll(loaderPod, "\n", "\r"),
-		"markers":              "# head\n---\n---\n# none\n--- # this one\n" + loaderPod + "---\n# tail\n---\n...\n",
-		"directive":            "%YAML 1.1\n---\n" + loaderPod,
-		"null documents":       "---\nnull\n---\n~\n---\n" + loaderPod,
-		"no newline at end":    strings.TrimSuffix(loaderPod, "\n"),
-		"JSON":                 json,
-		"JSON with escapes":    strings.Replace(json, `"web"`, `"\u0077eb"`, 1),
-		"JSON, indented":       strings.ReplaceAll(json, ",", ",\n\t"),
-		"JSON with a comment":  json + "\n# generated\n",
-		"YAML in braces":       "{apiVersion: v1, kind: Pod, metadata: {name: web}, spec: {containers: [{name: web, image: 'nginx:1.29'}]}}",
-		"PodList":              "apiVersion: v1\nkind: PodList\nmetadata: {resourceVersion: ''}\nitems:\n" + item,
-		"PodList, bare items":  "apiVersion: v1\nkind: PodList\nitems:\n- metadata: {name: web}\n  spec: {containers: [{name: web, image: 'nginx:1.29'}]}",
-		"List":                 "apiVersion: v1\nkind: List\nitems:\n" + item,
-		"List in a List":       "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: List\n  items:\n  " + strings.ReplaceAll(item, "\n", "\n  "),
-		"anchor and alias":     strings.Replace(strings.Replace(loaderPod, "name: web", "name: &n web", 1), "- name: web", "- name: *n", 1),
-		"merge key":            strings.Replace(loaderPod, "  - name: web\n    image: nginx:1.29", "  - <<: {name: web, image: 'nginx:1.29'}", 1),
+		"byte order mark":     "\ufeff" + loaderPod,
+		"CRLF":                strings.ReplaceAll(loaderPod, "\n", "\r\n"),
+		"CR":                  strings.ReplaceAll(loaderPod, "\n", "\r"),
+		"markers":             "# head\n---\n---\n# none\n--- # this one\n" + loaderPod + "---\n# tail\n---\n...\n",
+		"directive":           "%YAML 1.1\n---\n" + loaderPod,
+		"null documents":      "---\nnull\n---\n~\n---\n" + loaderPod,
+		"no newline at end":   strings.TrimSuffix(loaderPod, "\n"),
+		"JSON":                json,
+		"JSON with escapes":   strings.Replace(json, `"web"`, `"\u0077eb"`, 1),
+		"JSON, indented":      strings.ReplaceAll(json, ",", ",\n\t"),
+		"JSON with a comment": json + "\n# generated\n",
+		"YAML in braces": "{apiVersion: v1, kind: Pod, metadata: {name: web}, spec: {containers: [{name: web, image: " +
+			"'nginx:1.29'}]}}",
+		"PodList": "apiVersion: v1\nkind: PodList\nmetadata: {resourceVersion: ''}\nitems:\n" + item,
+		"PodList, bare items": "apiVersion: v1\nkind: PodList\nitems:\n- metadata: {name: web}\n  spec: {containers: " +
+			"[{name: web, image: 'nginx:1.29'}]}",
+		"List": "apiVersion: v1\nkind: List\nitems:\n" + item,
+		"List in a List": "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: List\n  items:\n  " +
+			strings.ReplaceAll(item, "\n", "\n  "),
+		"anchor and alias": strings.Replace(strings.Replace(loaderPod, "name: web", "name: &n web", 1), "- name: web",
+			"- name: *n", 1),
+		"merge key": strings.Replace(loaderPod, "  - name: web\n    image: nginx:1.29",
+			"  - <<: {name: web, image: 'nginx:1.29'}", 1),
 		"quoted key":           strings.Replace(loaderPod, "kind:", `"kind":`, 1),
 		"status from a server": loaderPod + "status: {phase: Running, podIP: 10.0.0.1}\n",
 	}
@@ -172,7 +179,8 @@ func TestLoadManyDocuments(t *testing.T) {
 }
 
 func TestLoadModes(t *testing.T) {
-	text := loaderPod + "    imagePullPolicy: Never\n    imagePullPolicy: Always\n    replicas: 3\n    args: [a, ]\n    command:\n    -\n"
+	text := loaderPod + "    imagePullPolicy: Never\n    imagePullPolicy: Always\n    replicas: 3\n    args: [a, ]\n    " +
+		"command:\n    -\n"
 	for mode, warnings := range map[Mode]int{ModeWarn: 3, ModeIgnore: 0} {
 		documents, faults := loadText(mode, text)
 		if faults.Fatal() || len(faults) != warnings || len(documents) != 1 {
@@ -273,7 +281,8 @@ func TestLoadLimitsSize(t *testing.T) {
 	if documents, faults := loadText(ModeStrict, loaderPod+filler); len(documents) != 1 || len(faults) > 0 {
 		t.Errorf("10 MiB: %d documents, %v", len(documents), faults)
 	}
-	if _, faults := loadText(ModeStrict, loaderPod+filler+"x"); !faults.Fatal() || !strings.Contains(faults.Error(), "10 MiB") {
+	if _, faults := loadText(ModeStrict, loaderPod+filler+"x"); !faults.Fatal() ||
+		!strings.Contains(faults.Error(), "10 MiB") {
 		t.Errorf("a byte more: %v", faults)
 	}
 }
@@ -283,17 +292,18 @@ func TestLoadLimitsCost(t *testing.T) {
 	bombs := map[string]string{
 		"aliases of a long string": "a: &a " + strings.Repeat("x", 1<<20) + "\nb: [" + strings.Repeat("*a,", 10_000) + "]",
 		"aliases in aliases":       aliasBomb(40, 9),
-		"merges":                   "a: &a {x: " + strings.Repeat("y", 1<<20) + "}\nb: [" + strings.Repeat("{<<: *a},", 10_000) + "]",
-		"depth by aliases":         depthBomb(),
-		"unknown fields":           "apiVersion: v1\nkind: Pod\n" + manyFields(20_000),
-		"brackets":                 strings.Repeat("[", 1<<20),
-		"JSON brackets":            `{"a":` + strings.Repeat("[", 1<<20),
-		"indents":                  strings.Repeat("- ", 1<<20),
-		"dense list":               "a: [" + strings.Repeat("a,", 5<<20-8) + "a]",
-		"number keys":              strings.Repeat("0x1: b\n", 10_000),
-		"documents":                strings.Repeat("---\na\n", 50_000),
-		"items":                    "apiVersion: v1\nkind: PodList\nitems:\n" + strings.Repeat("- {kind: x}\n", 20_000),
-		"long names":               loaderPod + "    " + strings.Repeat("x", 1<<20) + ": 1\n",
+		"merges": "a: &a {x: " + strings.Repeat("y", 1<<20) + "}\nb: [" +
+			strings.Repeat("{<<: *a},", 10_000) + "]",
+		"depth by aliases": depthBomb(),
+		"unknown fields":   "apiVersion: v1\nkind: Pod\n" + manyFields(20_000),
+		"brackets":         strings.Repeat("[", 1<<20),
+		"JSON brackets":    `{"a":` + strings.Repeat("[", 1<<20),
+		"indents":          strings.Repeat("- ", 1<<20),
+		"dense list":       "a: [" + strings.Repeat("a,", 5<<20-8) + "a]",
+		"number keys":      strings.Repeat("0x1: b\n", 10_000),
+		"documents":        strings.Repeat("---\na\n", 50_000),
+		"items":            "apiVersion: v1\nkind: PodList\nitems:\n" + strings.Repeat("- {kind: x}\n", 20_000),
+		"long names":       loaderPod + "    " + strings.Repeat("x", 1<<20) + ": 1\n",
 	}
 	for name, bomb := range bombs {
 		var before, after runtime.MemStats

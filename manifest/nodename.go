@@ -39,7 +39,8 @@ var nodeNameFormat = statefile.Format[string]{
 // is not a DNS-1123 subdomain, and for a file that cannot be read: a guess would
 // give every pod another identity. A name that cannot be stored is used all the
 // same, and the write is repeated.
-func ResolveNodeName(rootDir, flag string, hostname func() (string, error), disk statefile.Disk) (name, warning string, err error) {
+func ResolveNodeName(rootDir, flag string, hostname func() (string, error), disk statefile.Disk) (name, warning string,
+	err error) {
 	path := filepath.Join(rootDir, nodeNameFile)
 	file := nodeNameFormat.File(path, disk)
 	remembered, err := file.Load()
@@ -62,7 +63,8 @@ func ResolveNodeName(rootDir, flag string, hostname func() (string, error), disk
 	host = normalizeNodeName(host)
 	if remembered != "" {
 		if err == nil && host != remembered {
-			warning = fmt.Sprintf("the hostname is now %q, but this node keeps the name %q, which is part of the names and UIDs of its pods; "+
+			warning = fmt.Sprintf("the hostname is now %q, but this node keeps the name %q, which is part of the names and "+
+				"UIDs of its pods; "+
 				"to replace every pod under the new name, run once: podstead run --hostname-override=%s", host, remembered, host)
 		}
 		return remembered, warning, nil
@@ -71,7 +73,8 @@ func ResolveNodeName(rootDir, flag string, hostname func() (string, error), disk
 		return "", "", fmt.Errorf("cannot determine the node name: %w; set it with --hostname-override=NAME", err)
 	}
 	if err := validateNodeName(host); err != nil {
-		return "", "", fmt.Errorf("cannot use the hostname %q as the node name: %w; set one with --hostname-override=NAME", host, err)
+		return "", "", fmt.Errorf("cannot use the hostname %q as the node name: %w; set one with --hostname-override=NAME",
+			host, err)
 	}
 	_ = file.Save(host) // repeated
 	return host, "", nil

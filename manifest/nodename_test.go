@@ -50,7 +50,8 @@ func TestResolveNodeName(t *testing.T) {
 	if err := os.WriteFile(path, []byte("\x00\x00"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := settle("", "host"); err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "--hostname-override") {
+	if _, _, err := settle("", "host"); err == nil || !strings.Contains(err.Error(), path) ||
+		!strings.Contains(err.Error(), "--hostname-override") {
 		t.Errorf("error is %v", err)
 	}
 	if name, _, err := settle("edge-1", "host"); name != "edge-1" || err != nil {

@@ -39,7 +39,8 @@ func (r ObjectRef) String() string {
 
 // compare orders by kind, namespace and name.
 func (r ObjectRef) compare(other ObjectRef) int {
-	return cmp.Or(cmp.Compare(r.Kind, other.Kind), cmp.Compare(r.Namespace, other.Namespace), cmp.Compare(r.Name, other.Name))
+	return cmp.Or(cmp.Compare(r.Kind, other.Kind), cmp.Compare(r.Namespace, other.Namespace),
+		cmp.Compare(r.Name, other.Name))
 }
 
 // Object is one accepted object of a unit other than a pod. Exactly one of the
@@ -260,7 +261,8 @@ func (o *Objects) List() []ObjectView {
 	entries := o.sorted()
 	views := make([]ObjectView, 0, len(entries))
 	for _, entry := range entries {
-		view := ObjectView{ObjectRef: entry.object.Ref(), Source: entry.source, Unit: entry.unit, Revision: entry.revision, Keys: entry.object.Keys()}
+		view := ObjectView{ObjectRef: entry.object.Ref(), Source: entry.source, Unit: entry.unit, Revision: entry.revision,
+			Keys: entry.object.Keys()}
 		if entry.object.Secret != nil {
 			view.Type = string(entry.object.Secret.Type)
 		}

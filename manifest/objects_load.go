@@ -19,7 +19,8 @@ import (
 
 // objectKinds are the kinds of objects other than pods, in the order in which
 // messages list them.
-var objectKinds = []string{KindConfigMap, KindSecret, KindClaim, KindService, KindPriorityClass, KindRuntimeClass, KindVolume, KindStorageClass}
+var objectKinds = []string{KindConfigMap, KindSecret, KindClaim, KindService, KindPriorityClass, KindRuntimeClass,
+	KindVolume, KindStorageClass}
 
 // kindVersions are the supported API versions of each kind.
 var kindVersions = map[string]string{
@@ -110,8 +111,9 @@ func (u *unitLoad) acceptObject(object Object, at location) {
 		return
 	}
 	if first, twice := u.names[ref.String()]; twice {
-		u.faultAt(at, ref.String(), validation.FieldFault{Path: "metadata.name", Problem: "another object in the same file has this kind and name",
-			Remedy: fmt.Sprintf("rename one of them; the first is on line %d", first)})
+		u.faultAt(at, ref.String(), validation.FieldFault{Path: "metadata.name",
+			Problem: "another object in the same file has this kind and name",
+			Remedy:  fmt.Sprintf("rename one of them; the first is on line %d", first)})
 		return
 	}
 	u.names[ref.String()] = at.line("metadata.name")
@@ -122,7 +124,8 @@ func (u *unitLoad) acceptObject(object Object, at location) {
 // kubectl apply would be a second copy of a Secret.
 func clearObject(object *Object) {
 	kind, meta := object.content()
-	kept := metav1.ObjectMeta{Name: meta.GetName(), Namespace: meta.GetNamespace(), Labels: meta.GetLabels(), Annotations: meta.GetAnnotations()}
+	kept := metav1.ObjectMeta{Name: meta.GetName(), Namespace: meta.GetNamespace(), Labels: meta.GetLabels(),
+		Annotations: meta.GetAnnotations()}
 	delete(kept.Annotations, v1.LastAppliedConfigAnnotation)
 	if kept.Namespace == "" && !isClusterScoped(kind) {
 		kept.Namespace = metav1.NamespaceDefault

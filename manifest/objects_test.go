@@ -48,7 +48,8 @@ overhead: {podFixed: {memory: 120Mi}}
 
 func loadObjects(t *testing.T, text string) []Object {
 	t.Helper()
-	content, faults := NewLoader("Node1", ModeStrict).Load(LoadRequest{Source: SourceFile, Unit: "web.yaml", Data: []byte(text)})
+	content, faults := NewLoader("Node1",
+		ModeStrict).Load(LoadRequest{Source: SourceFile, Unit: "web.yaml", Data: []byte(text)})
 	if len(faults) > 0 {
 		t.Fatalf("%v in\n%s", faults, text)
 	}
@@ -61,18 +62,21 @@ func TestLoadObjects(t *testing.T) {
 	for i := range objects {
 		refs = append(refs, objects[i].Ref().String())
 	}
-	want := []string{"ConfigMap shop/web", "Secret default/login", "PersistentVolumeClaim default/data", "PriorityClass high", "RuntimeClass kata"}
+	want := []string{"ConfigMap shop/web", "Secret default/login", "PersistentVolumeClaim default/data",
+		"PriorityClass high", "RuntimeClass kata"}
 	if !slices.Equal(refs, want) {
 		t.Fatalf("objects are %q, want %q", refs, want)
 	}
 	if meta := objects[0].ConfigMap.ObjectMeta; meta.UID != "" || meta.ResourceVersion != "" || len(meta.Annotations) > 0 {
 		t.Errorf("metadata is %+v", meta)
 	}
-	if data := objects[0].ConfigMap.BinaryData["logo"]; string(data) != "\x00\x01\x02" || objects[0].ConfigMap.Data["port"] != "8080" {
+	if data := objects[0].ConfigMap.BinaryData["logo"]; string(data) != "\x00\x01\x02" ||
+		objects[0].ConfigMap.Data["port"] != "8080" {
 		t.Errorf("ConfigMap is %+v", objects[0].ConfigMap)
 	}
 	secret := objects[1].Secret
-	if secret.Type != v1.SecretTypeOpaque || string(secret.Data["password"]) != "new" || string(secret.Data["user"]) != "admin" || secret.StringData != nil {
+	if secret.Type != v1.SecretTypeOpaque || string(secret.Data["password"]) != "new" ||
+		string(secret.Data["user"]) != "admin" || secret.StringData != nil {
 		t.Errorf("Secret is %+v", secret)
 	}
 	if claim := objects[2].Claim; claim.Spec.VolumeMode == nil || *claim.Spec.VolumeMode != v1.PersistentVolumeFilesystem {
@@ -204,7 +208,8 @@ func TestObjectNameConflict(t *testing.T) {
 	b.deliver(SourceFile, "b", "cm x b\ncm same 1")
 	b.deliver(SourceFile, "a", "cm x a\ncm same 1\nweb 1", "b", "cm x b\ncm same 1")
 	b.wantConfigMap("x", "b")
-	b.wantFault("a: ConfigMap default/x: metadata.name: ConfigMap default/x is declared with different contents in b, which remains in effect; give this one another name")
+	b.wantFault("a: ConfigMap default/x: metadata.name: ConfigMap default/x is declared with different contents in b, " +
+		"which remains in effect; give this one another name")
 	if faults := b.config.Faults(); len(faults) != 1 {
 		t.Errorf("faults are %v", faults)
 	}
@@ -255,7 +260,8 @@ func TestObjectsOfRejectedUnit(t *testing.T) {
 
 func TestRevisionChangesWithContent(t *testing.T) {
 	revision := func(key, kind string, edit func(*v1.ConfigMap)) string {
-		object := Object{ConfigMap: &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Data: map[string]string{"k": "v"}}}
+		object := Object{ConfigMap: &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"},
+			Data: map[string]string{"k": "v"}}}
 		edit(object.ConfigMap)
 		if kind == KindSecret {
 			object = Object{Secret: &v1.Secret{ObjectMeta: object.ConfigMap.ObjectMeta, StringData: object.ConfigMap.Data}}
@@ -310,14 +316,16 @@ func TestSecretsInTheCheckpoint(t *testing.T) {
 	config := NewPodConfig(PodConfigOptions{Sources: []Source{SourceFile}, Checkpoint: cp, Log: log.log()})
 	text := "apiVersion: v1\nkind: Secret\nmetadata: {name: a}\nstringData: {password: hunter2}\n"
 	content, faults := NewLoader("node", ModeStrict).Load(LoadRequest{Source: SourceFile, Unit: "f", Data: []byte(text)})
-	config.Deliver(Set{Source: SourceFile, Units: []Unit{{Name: "f", Digest: Digest([]byte(text)), Content: content, Faults: faults}}})
+	config.Deliver(Set{Source: SourceFile,
+		Units: []Unit{{Name: "f", Digest: Digest([]byte(text)), Content: content, Faults: faults}}})
 
 	for file, mode := range map[string]os.FileMode{path: 0o600, directory: 0o700 | os.ModeDir} {
 		if info, err := os.Stat(file); err != nil || info.Mode() != mode {
 			t.Errorf("%s has mode %v (%v), want %v", file, info.Mode(), err, mode)
 		}
 	}
-	again := NewPodConfig(PodConfigOptions{Sources: []Source{SourceFile}, Checkpoint: openTestCheckpoint(t, path), Log: log.log()})
+	again := NewPodConfig(PodConfigOptions{Sources: []Source{SourceFile}, Checkpoint: openTestCheckpoint(t, path),
+		Log: log.log()})
 	secret, ok := again.Objects().Secret("default", "a")
 	if !ok || string(secret.Data["password"]) != "hunter2" {
 		t.Errorf("read back %v", secret)
@@ -326,7 +334,9 @@ func TestSecretsInTheCheckpoint(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if all := string(shown) + strings.Join(log.lines, "\n"); strings.Contains(all, "hunter2") || strings.Contains(all, "aHVudGVyMg") || strings.Contains(all, Digest([]byte(text))) || !strings.Contains(all, "password") {
+	if all := string(shown) + strings.Join(log.lines, "\n"); strings.Contains(all, "hunter2") ||
+		strings.Contains(all, "aHVudGVyMg") || strings.Contains(all, Digest([]byte(text))) ||
+		!strings.Contains(all, "password") {
 		t.Errorf("the view is %s", all)
 	}
 }

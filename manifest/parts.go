@@ -108,7 +108,8 @@ func jsonSpans(c chunk, start int) (spans []Part) {
 			return nil
 		}
 		end := start + int(decoder.InputOffset())
-		spans = append(spans, Part{Begin: c.offset + begin, Start: c.offset + end - len(raw), End: c.offset + end, JSON: true})
+		spans = append(spans, Part{Begin: c.offset + begin, Start: c.offset + end - len(raw), End: c.offset + end,
+			JSON: true})
 		begin = end
 	}
 }

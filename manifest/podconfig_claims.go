@@ -203,7 +203,8 @@ func (s *claimResolver) claimants(offers []*unitOffer, dropped map[claimedPod]bo
 	for order, offer := range offers {
 		for i, document := range offer.content() {
 			if claimed := (claimedPod{offer, i}); !dropped[claimed] {
-				claimants = append(claimants, claimant{claimedPod: claimed, order: order, pod: document.Pod, rank: s.rank(offer, document.Pod)})
+				claimants = append(claimants, claimant{claimedPod: claimed, order: order, pod: document.Pod,
+					rank: s.rank(offer, document.Pod)})
 			}
 		}
 	}

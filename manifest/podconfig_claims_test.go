@@ -9,7 +9,8 @@ import (
 func TestClaimFirstByFileName(t *testing.T) {
 	b := newConfigHarness(t)
 	b.wantUpdates(b.deliver(SourceFile, "f1", "a 1", "f2", "a 2\nb 1"), "ADD file a=1")
-	b.wantFault("f2: Pod default/a: metadata.name: pod default/a is already declared in f1", "give this pod another name or namespace, or remove the other one")
+	b.wantFault("f2: Pod default/a: metadata.name: pod default/a is already declared in f1",
+		"give this pod another name or namespace, or remove the other one")
 }
 
 // Without a checkpoint, file takes precedence over http, whichever was registered

@@ -92,20 +92,24 @@ func (c *PodConfig) Snapshot() []SourceView {
 	views := make([]SourceView, 0, len(c.sources))
 	for _, source := range c.sources {
 		state := c.states[source]
-		view := SourceView{Source: source, Delivered: state.delivered, LastRead: state.offer.Time, Restored: state.offer.Restored, Incomplete: slices.Clone(state.offer.Incomplete), Ignored: slices.Clone(state.offer.Ignored), Fault: state.offer.Fault}
+		view := SourceView{Source: source, Delivered: state.delivered, LastRead: state.offer.Time,
+			Restored: state.offer.Restored, Incomplete: slices.Clone(state.offer.Incomplete),
+			Ignored: slices.Clone(state.offer.Ignored), Fault: state.offer.Fault}
 		view.LastGood = state.lastGood
 		if state.good {
 			view.LastGood = c.now()
 		}
 		for i := range state.units {
 			unit := &state.units[i]
-			shown := UnitView{Name: unit.Name, Digest: unit.Digest, Revision: unit.Revision, Faults: unit.Faults, Restored: unit.Restored}
+			shown := UnitView{Name: unit.Name, Digest: unit.Digest, Revision: unit.Revision, Faults: unit.Faults,
+				Restored: unit.Restored}
 			if slices.ContainsFunc(unit.Objects, func(o Object) bool { return o.Secret != nil }) {
 				shown.Digest, shown.Revision = "", ""
 			}
 			for _, document := range unit.Documents {
 				pod := document.Pod
-				shown.Pods = append(shown.Pods, UnitPod{UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name, BaseName: baseName(pod, source)})
+				shown.Pods = append(shown.Pods,
+					UnitPod{UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name, BaseName: baseName(pod, source)})
 			}
 			view.Units = append(view.Units, shown)
 		}
@@ -122,9 +126,10 @@ func (c *PodConfig) updateLastGood() {
 			state.lastGood = c.now()
 		}
 		held := func(f Fault) bool { return !f.Warning }
-		state.good = state.delivered && (state.offer.Fault == nil || state.offer.Fault.Warning) && !slices.ContainsFunc(state.units, func(u Unit) bool {
-			return slices.ContainsFunc(u.Faults, held)
-		})
+		state.good = state.delivered && (state.offer.Fault == nil || state.offer.Fault.Warning) &&
+			!slices.ContainsFunc(state.units, func(u Unit) bool {
+				return slices.ContainsFunc(u.Faults, held)
+			})
 		if state.good {
 			state.lastGood = c.now()
 		}
@@ -168,7 +173,8 @@ func (c *PodConfig) WasRead(uid types.UID) bool {
 			continue
 		}
 		for i := range state.units {
-			if unit := &state.units[i]; !unit.Restored && slices.ContainsFunc(unit.Documents, func(d Document) bool { return d.Pod.UID == uid }) {
+			if unit := &state.units[i]; !unit.Restored &&
+				slices.ContainsFunc(unit.Documents, func(d Document) bool { return d.Pod.UID == uid }) {
 				return true
 			}
 		}
@@ -221,7 +227,8 @@ func (c *PodConfig) refreshFaults() {
 func (c *PodConfig) logIncomplete(before, set *Set) {
 	for _, name := range set.Incomplete {
 		if !slices.Contains(before.Incomplete, name) {
-			c.log.Warn("Manifest source is incomplete because a manifest is invalid, cleanup is suspended until it is valid", "source", set.Source, "manifest", name)
+			c.log.Warn("Manifest source is incomplete because a manifest is invalid, cleanup is suspended until it is valid",
+				"source", set.Source, "manifest", name)
 		}
 	}
 }

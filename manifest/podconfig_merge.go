@@ -155,7 +155,8 @@ func (c *PodConfig) movedPods() map[types.UID]*v1.Pod {
 					continue
 				}
 				for other, holder := range c.states {
-					if pod := holder.pods[document.Pod.UID]; other != source && pod != nil && claimName(pod) == claimName(document.Pod) {
+					if pod := holder.pods[document.Pod.UID]; other != source && pod != nil &&
+						claimName(pod) == claimName(document.Pod) {
 						moved[pod.UID] = pod
 					}
 				}

@@ -118,7 +118,8 @@ func TestPodConfigOrdersUpdates(t *testing.T) {
 	b := newConfigHarness(t)
 	b.wantUpdates(b.deliver(SourceFile, "f1", "a 1\nb 1", "f2", "c 1 fixed"), "ADD file a=1 b=1 c=1")
 	b.wantUpdates(b.deliver(SourceFile, "f1", "a 1\nb 1", "f2", "c 1 fixed"))
-	b.wantUpdates(b.deliver(SourceFile, "f1", "b 1\nd 1", "f2", "c 2 fixed"), "REMOVE file a=1", "ADD file d=1", "UPDATE file c=2")
+	b.wantUpdates(b.deliver(SourceFile, "f1", "b 1\nd 1", "f2", "c 2 fixed"), "REMOVE file a=1", "ADD file d=1",
+		"UPDATE file c=2")
 	b.wantUpdates(b.deliver(SourceFile, "f1", "b 2\nd 1", "f2", "c 2 fixed"), "REMOVE file b=1", "ADD file b=2")
 	b.wantUpdates(b.deliver(SourceFile), "REMOVE file b=2 c=2 d=1")
 }
@@ -237,7 +238,8 @@ func TestPodConfigAPISource(t *testing.T) {
 	send := func(change func(*v1.Pod)) []string {
 		pod := scriptPod(SourceAPI, "a", "1", "uid")
 		change(pod)
-		config.Deliver(Set{Source: SourceAPI, Units: []Unit{{Name: "api", Content: Content{Documents: []Document{{Pod: pod}}}}}})
+		config.Deliver(Set{Source: SourceAPI,
+			Units: []Unit{{Name: "api", Content: Content{Documents: []Document{{Pod: pod}}}}}})
 		return model.drain(config)
 	}
 	b := &configHarness{t: t}
@@ -309,7 +311,8 @@ func TestPodConfigSnapshot(t *testing.T) {
 	if len(views) != 2 || views[0].Source != SourceFile || !views[0].Delivered || views[1].Delivered {
 		t.Fatalf("views are %+v", views)
 	}
-	if units := views[0].Units; units[0].Digest != Digest([]byte("a 1")) || len(units[0].Pods) != 1 || units[0].Pods[0].UID != "file-a-1" ||
+	if units := views[0].Units; units[0].Digest != Digest([]byte("a 1")) || len(units[0].Pods) != 1 ||
+		units[0].Pods[0].UID != "file-a-1" ||
 		units[1].Digest != "" || !units[1].Faults.Fatal() {
 		t.Fatalf("units are %+v", views[0].Units)
 	}

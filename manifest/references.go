@@ -47,7 +47,8 @@ func ContainerReferences(pod *v1.Pod, c *v1.Container) []ObjectRef {
 	refs.addContainer(c)
 	for i := range pod.Spec.Volumes {
 		volume := &pod.Spec.Volumes[i]
-		if hasFiles(volume) && slices.ContainsFunc(c.VolumeMounts, func(m v1.VolumeMount) bool { return m.Name == volume.Name }) {
+		if hasFiles(volume) && slices.ContainsFunc(c.VolumeMounts,
+			func(m v1.VolumeMount) bool { return m.Name == volume.Name }) {
 			refs.addVolume(volume)
 		}
 	}

@@ -11,7 +11,9 @@ import (
 func TestFixedReferences(t *testing.T) {
 	pod := referencingPod()
 	volume := func(name string) v1.Volume {
-		return v1.Volume{Name: name, VolumeSource: v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: v1.LocalObjectReference{Name: name}}}}
+		return v1.Volume{Name: name,
+			VolumeSource: v1.VolumeSource{
+				ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: v1.LocalObjectReference{Name: name}}}}
 	}
 	pod.Spec.Volumes = []v1.Volume{volume("whole"), volume("file"), volume("unused")}
 	c := &pod.Spec.Containers[0]
@@ -26,7 +28,8 @@ func TestRequiredKeys(t *testing.T) {
 	c := &pod.Spec.Containers[0]
 	c.Env = append(c.Env, c.Env[0], v1.EnvVar{Name: "B", ValueFrom: &v1.EnvVarSource{SecretKeyRef: &v1.SecretKeySelector{
 		LocalObjectReference: v1.LocalObjectReference{Name: "s"}, Key: "b", Optional: &yes}}})
-	pod.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "s", Items: []v1.KeyToPath{{Key: "tls"}}}}}}
+	pod.Spec.Volumes = []v1.Volume{{Name: "v",
+		VolumeSource: v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "s", Items: []v1.KeyToPath{{Key: "tls"}}}}}}
 	if got := fmt.Sprint(RequiredKeys(pod)); got != "[key a of ConfigMap default/cm key tls of Secret default/s]" {
 		t.Error(got)
 	}

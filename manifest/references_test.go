@@ -13,18 +13,24 @@ func TestReferences(t *testing.T) {
 	pod := referencingPod()
 	name := func(name string) v1.LocalObjectReference { return v1.LocalObjectReference{Name: name} }
 	kata := "kata"
-	pod.Spec.RuntimeClassName, pod.Spec.PriorityClassName, pod.Spec.ImagePullSecrets = &kata, "high", []v1.LocalObjectReference{name("pull")}
+	pod.Spec.RuntimeClassName, pod.Spec.PriorityClassName, pod.Spec.ImagePullSecrets = &kata, "high",
+		[]v1.LocalObjectReference{name("pull")}
 	pod.Spec.InitContainers = []v1.Container{{
 		Name:    "init",
 		EnvFrom: []v1.EnvFromSource{{SecretRef: &v1.SecretEnvSource{LocalObjectReference: name("from"), Optional: &yes}}},
-		Env:     []v1.EnvVar{{ValueFrom: &v1.EnvVarSource{SecretKeyRef: &v1.SecretKeySelector{LocalObjectReference: name("key")}}}},
+		Env: []v1.EnvVar{
+			{ValueFrom: &v1.EnvVarSource{SecretKeyRef: &v1.SecretKeySelector{LocalObjectReference: name("key")}}}},
 	}}
 	pod.Spec.Volumes = []v1.Volume{
-		{Name: "c", VolumeSource: v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: name("files"), Optional: &yes}}},
+		{Name: "c",
+			VolumeSource: v1.VolumeSource{
+				ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: name("files"), Optional: &yes}}},
 		{Name: "s", VolumeSource: v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "certs"}}},
-		{Name: "d", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}},
+		{Name: "d",
+			VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}},
 		{Name: "p", VolumeSource: v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{
-			{ConfigMap: &v1.ConfigMapProjection{LocalObjectReference: name("cm")}}, {Secret: &v1.SecretProjection{LocalObjectReference: name("projected")}},
+			{ConfigMap: &v1.ConfigMapProjection{LocalObjectReference: name("cm")}},
+			{Secret: &v1.SecretProjection{LocalObjectReference: name("projected")}},
 		}}}},
 	}
 	pod.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "p"}, {Name: "d"}}
@@ -32,11 +38,14 @@ func TestReferences(t *testing.T) {
 		got  []ObjectRef
 		want string
 	}{
-		"all": {References(pod), "Secret default/from, Secret default/key, ConfigMap default/cm, ConfigMap default/files, Secret default/certs, " +
-			"PersistentVolumeClaim default/data, Secret default/projected, Secret default/pull, PriorityClass high, RuntimeClass kata"},
-		"required": {RequiredReferences(pod), "Secret default/key, ConfigMap default/cm, Secret default/certs, PersistentVolumeClaim default/data, Secret default/projected"},
-		"app":      {ContainerReferences(pod, &pod.Spec.Containers[0]), "ConfigMap default/cm, Secret default/projected"},
-		"init":     {ContainerReferences(pod, &pod.Spec.InitContainers[0]), "Secret default/from, Secret default/key"},
+		"all": {References(pod), "Secret default/from, Secret default/key, ConfigMap default/cm, ConfigMap default/files, " +
+			"Secret default/certs, " +
+			"PersistentVolumeClaim default/data, Secret default/projected, Secret default/pull, PriorityClass high, " +
+			"RuntimeClass kata"},
+		"required": {RequiredReferences(pod), "Secret default/key, ConfigMap default/cm, Secret default/certs, " +
+			"PersistentVolumeClaim default/data, Secret default/projected"},
+		"app":  {ContainerReferences(pod, &pod.Spec.Containers[0]), "ConfigMap default/cm, Secret default/projected"},
+		"init": {ContainerReferences(pod, &pod.Spec.InitContainers[0]), "Secret default/from, Secret default/key"},
 	} {
 		var names []string
 		for _, ref := range c.got {
@@ -54,7 +63,8 @@ func BenchmarkReferences(b *testing.B) {
 	pod, yes := referencingPod(), true
 	for n := range 20_000 {
 		pod.Spec.Containers[0].EnvFrom = append(pod.Spec.Containers[0].EnvFrom, v1.EnvFromSource{
-			ConfigMapRef: &v1.ConfigMapEnvSource{LocalObjectReference: v1.LocalObjectReference{Name: fmt.Sprint(n)}, Optional: &yes}})
+			ConfigMapRef: &v1.ConfigMapEnvSource{LocalObjectReference: v1.LocalObjectReference{Name: fmt.Sprint(n)},
+				Optional: &yes}})
 	}
 	for b.Loop() {
 		References(pod)

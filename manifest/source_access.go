@@ -36,13 +36,17 @@ func (s *FileSource) accessWarning() *Fault {
 		return nil
 	}
 	slices.Sort(paths)
-	fault := &Fault{Unit: paths[0], Problem: "users other than root may change it and so take over this host: " + found[paths[0]],
-		Remedy: "run chown root:root and chmod go-w on it", Warning: true}
+	fault := &Fault{Unit: paths[0],
+		Problem: "users other than root may change it and so take over this host: " + found[paths[0]],
+		Remedy:  "run chown root:root and chmod go-w on it", Warning: true}
 	if more := len(paths) - 1; more > 0 {
 		fault.Problem += fmt.Sprintf("; so may they change %d more manifests", more)
 	}
 	return fault
 }
+
+const readWithoutTLS = "is read without TLS: anyone on the network in between can change the manifests and so take " +
+	"over this host"
 
 // clearTextWarning returns a warning about an http URL of another host, nil for any
 // other URL.
@@ -51,7 +55,7 @@ func clearTextWarning(unit, address string) *Fault {
 	if err != nil || !strings.EqualFold(parsed.Scheme, "http") || isLoopback(parsed.Hostname()) {
 		return nil
 	}
-	return &Fault{Unit: unit, Problem: "is read without TLS: anyone on the network in between can change the manifests and so take over this host",
+	return &Fault{Unit: unit, Problem: readWithoutTLS,
 		Remedy: "serve it over https", Warning: true}
 }
 

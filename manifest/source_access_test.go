@@ -16,13 +16,15 @@ func TestFileSourceWarnsOfOtherWriters(t *testing.T) {
 	set := b.sink.await("a warning about b.yaml", func(set Set) bool {
 		return set.Fault != nil && set.Fault.Unit == b.path("b.yaml") && len(set.Units) == 2
 	})
-	if f := *set.Fault; !f.Warning || !strings.Contains(f.Problem, "it has mode 0666") || !strings.Contains(f.Remedy, "chmod go-w") {
+	if f := *set.Fault; !f.Warning || !strings.Contains(f.Problem, "it has mode 0666") ||
+		!strings.Contains(f.Remedy, "chmod go-w") {
 		t.Errorf("got %v", f)
 	}
 	b.must(os.Chmod(b.directory, 0o777))
 	b.start()
 	b.sink.await("a warning about the directory and the file", func(set Set) bool {
-		return set.Fault != nil && set.Fault.Unit == b.directory && strings.Contains(set.Fault.Problem, "so may they change 1 more")
+		return set.Fault != nil && set.Fault.Unit == b.directory &&
+			strings.Contains(set.Fault.Problem, "so may they change 1 more")
 	})
 	b.must(os.Chmod(b.directory, 0o755))
 	b.must(os.Chmod(b.path("b.yaml"), 0o644))

@@ -139,10 +139,11 @@ func NewFileSource(opts FileSourceOptions) *FileSource {
 		path = filepath.Clean(opts.Path)
 	}
 	return &FileSource{
-		opts:    opts,
-		path:    path,
-		log:     opts.Log,
-		reader:  unitReader{source: SourceFile, node: opts.Node, loader: opts.Loader, checkpoint: opts.Checkpoint, keys: opts.Keys, hadGood: map[string]bool{}},
+		opts: opts,
+		path: path,
+		log:  opts.Log,
+		reader: unitReader{source: SourceFile, node: opts.Node, loader: opts.Loader, checkpoint: opts.Checkpoint,
+			keys: opts.Keys, hadGood: map[string]bool{}},
 		watch:   directoryWatch{open: openInotify, log: opts.Log},
 		readDir: os.ReadDir,
 		units:   map[string]*fileUnit{},

@@ -35,7 +35,8 @@ func TestFileSourceDirectoryThatDoesNotAnswer(t *testing.T) {
 		since := time.Now().Add(20 * time.Second)
 		b.pass(20*time.Second + directoryTimeout)
 		text := faults()
-		if want := fmt.Sprintf("%s: has not answered since %s", b.directory, since.Format(time.RFC3339)); !strings.HasPrefix(text, want) {
+		if want := fmt.Sprintf("%s: has not answered since %s", b.directory,
+			since.Format(time.RFC3339)); !strings.HasPrefix(text, want) {
 			t.Errorf("the fault is %q, want %q", text, want)
 		}
 		sets := len(b.sink.sets)

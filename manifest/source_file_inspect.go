@@ -67,7 +67,8 @@ type access struct {
 // inspectAll inspects the files of units and passes what it finds to use, false for a
 // file that blocks, until use returns false. A file that does not answer at once comes
 // last, so that several that block do so at the same time.
-func (s *FileSource) inspectAll(units []*fileUnit, now time.Time, use func(unit *fileUnit, found inspection, ok bool) bool) {
+func (s *FileSource) inspectAll(units []*fileUnit, now time.Time,
+	use func(unit *fileUnit, found inspection, ok bool) bool) {
 	var slow []*access
 	next := func(a *access, wait time.Duration) (goOn, waits bool) {
 		defer s.advance()

@@ -15,15 +15,24 @@ func TestFileSourceReplacedDirectory(t *testing.T) {
 		replace func(b *fileHarness) error
 		fault   string
 	}{
-		"a valid manifest":     {func(b *fileHarness) error { return os.WriteFile(b.directory, []byte("c 1"), 0o644) }, "and is now a file"},
-		"an empty file":        {func(b *fileHarness) error { return os.WriteFile(b.directory, nil, 0o644) }, "and is now a file"},
-		"a named pipe":         {func(b *fileHarness) error { return syscall.Mkfifo(b.directory, 0o644) }, "and is now a named pipe"},
-		"a link to a device":   {func(b *fileHarness) error { return os.Symlink("/dev/null", b.directory) }, "and is now a device"},
-		"a link to nothing":    {func(b *fileHarness) error { return os.Symlink("/nonexistent", b.directory) }, "does not exist"},
-		"a link to itself":     {func(b *fileHarness) error { return os.Symlink(b.directory, b.directory) }, "cannot be read"},
-		"an empty directory":   {func(b *fileHarness) error { return os.Mkdir(b.directory, 0o755) }, "was replaced by a directory without manifests"},
-		"an invalid manifest":  {func(b *fileHarness) error { return b.directoryWith("z.yaml", "broken") }, "was replaced by a directory without a valid manifest"},
-		"the same, but broken": {func(b *fileHarness) error { return b.directoryWith("a.yaml", "broken") }, "was replaced by a directory without a valid manifest"},
+		"a valid manifest": {func(b *fileHarness) error { return os.WriteFile(b.directory, []byte("c 1"), 0o644) },
+			"and is now a file"},
+		"an empty file": {func(b *fileHarness) error { return os.WriteFile(b.directory, nil, 0o644) },
+			"and is now a file"},
+		"a named pipe": {func(b *fileHarness) error { return syscall.Mkfifo(b.directory, 0o644) },
+			"and is now a named pipe"},
+		"a link to a device": {func(b *fileHarness) error { return os.Symlink("/dev/null", b.directory) },
+			"and is now a device"},
+		"a link to nothing": {func(b *fileHarness) error { return os.Symlink("/nonexistent", b.directory) },
+			"does not exist"},
+		"a link to itself": {func(b *fileHarness) error { return os.Symlink(b.directory, b.directory) },
+			"cannot be read"},
+		"an empty directory": {func(b *fileHarness) error { return os.Mkdir(b.directory, 0o755) },
+			"was replaced by a directory without manifests"},
+		"an invalid manifest": {func(b *fileHarness) error { return b.directoryWith("z.yaml", "broken") },
+			"was replaced by a directory without a valid manifest"},
+		"the same, but broken": {func(b *fileHarness) error { return b.directoryWith("a.yaml", "broken") },
+			"was replaced by a directory without a valid manifest"},
 		"an unreadable manifest": {func(b *fileHarness) error {
 			if err := os.Mkdir(b.directory, 0o755); err != nil {
 				return err

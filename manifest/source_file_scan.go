@@ -40,7 +40,8 @@ func isEditorFile(name string) bool {
 // meant to be: hidden files, signatures and the backups that editors make by themselves are not.
 func IsIgnored(entry fs.DirEntry) bool {
 	name := entry.Name()
-	return (!isEditorFile(name) || strings.HasSuffix(name, ".bak") && name[0] != '.') && !isSignatureFile(name) && (entry.IsDir() || !IsManifestFile(name))
+	return (!isEditorFile(name) || strings.HasSuffix(name, ".bak") && name[0] != '.') && !isSignatureFile(name) &&
+		(entry.IsDir() || !IsManifestFile(name))
 }
 
 // maxIgnored is how many entries that are not read a message names.
@@ -160,7 +161,8 @@ func (s *FileSource) list() (directoryListing, *Fault) {
 	case err == nil && s.holdsDirectory():
 		return directoryListing{}, &Fault{
 			Unit: s.path, Problem: "was a directory of manifests and is now " + fileKind(info.Mode()),
-			Remedy: "restore the directory; its pods keep running. To run a single manifest, put it under another path and change --pod-manifest-path",
+			Remedy: "restore the directory; its pods keep running. To run a single manifest, put it under another path and " +
+				"change --pod-manifest-path",
 		}
 	case err == nil:
 		s.state.isFile = true
@@ -197,7 +199,8 @@ func fileKind(mode fs.FileMode) string {
 }
 
 func (s *FileSource) directoryFault(err error) *Fault {
-	fault := Fault{Unit: s.path, Problem: "cannot be read: " + reason(err), Remedy: "make it readable for podstead; its pods keep running"}
+	fault := Fault{Unit: s.path, Problem: "cannot be read: " + reason(err),
+		Remedy: "make it readable for podstead; its pods keep running"}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		s.state.disappeared = true
@@ -272,7 +275,8 @@ func (s *FileSource) listFile(there bool) (directoryListing, *Fault) {
 // directory in its place, such as a mount point without its file system, says that only
 // with at least one valid manifest.
 func (s *FileSource) checkDirectory(listing directoryListing) *Fault {
-	holdsAny := slices.ContainsFunc(slices.Collect(maps.Values(s.units)), func(u *fileUnit) bool { return !u.offered.isEmpty() })
+	holdsAny := slices.ContainsFunc(slices.Collect(maps.Values(s.units)),
+		func(u *fileUnit) bool { return !u.offered.isEmpty() })
 	if holdsAny && !s.isSameDirectory(listing.directory) && !s.anyValid(listing.manifests) {
 		fault := &Fault{
 			Unit:    s.path,

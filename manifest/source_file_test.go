@@ -41,7 +41,8 @@ func newFileHarness(t *testing.T) *fileHarness {
 
 func makeFileHarness(t *testing.T) *fileHarness {
 	root := t.TempDir()
-	b := &fileHarness{t: t, root: root, directory: filepath.Join(root, "pods"), cp: filepath.Join(root, "state", "checkpoint.json"), rescan: time.Hour, loader: newScriptLoader(), lines: &logLines{}}
+	b := &fileHarness{t: t, root: root, directory: filepath.Join(root, "pods"),
+		cp: filepath.Join(root, "state", "checkpoint.json"), rescan: time.Hour, loader: newScriptLoader(), lines: &logLines{}}
 	if err := os.Mkdir(b.directory, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +67,8 @@ func (b *fileHarness) make() {
 	b.t.Helper()
 	cp := openTestCheckpoint(b.t, b.cp)
 	b.sink = newSink(b.t, cp, b.lines.log())
-	b.source = NewFileSource(FileSourceOptions{Path: b.directory, Node: "node", Rescan: b.rescan, Loader: b.loader, Checkpoint: cp, Deliver: b.sink, Log: b.lines.log(), Keys: b.keys})
+	b.source = NewFileSource(FileSourceOptions{Path: b.directory, Node: "node", Rescan: b.rescan, Loader: b.loader,
+		Checkpoint: cp, Deliver: b.sink, Log: b.lines.log(), Keys: b.keys})
 }
 
 func (b *fileHarness) path(name string) string { return filepath.Join(b.directory, name) }
@@ -106,7 +108,8 @@ func TestFileSourceSeesEdits(t *testing.T) {
 	b.sink.awaitPods("a=3", "b=1")
 	b.must(os.Remove(b.path("b.json")))
 	b.sink.awaitPods("a=3")
-	b.wantLog("ADD file a=1", "ADD file b=1", "REMOVE file a=1", "ADD file a=2", "REMOVE file a=2", "ADD file a=3", "REMOVE file b=1")
+	b.wantLog("ADD file a=1", "ADD file b=1", "REMOVE file a=1", "ADD file a=2", "REMOVE file a=2", "ADD file a=3",
+		"REMOVE file b=1")
 }
 
 // Each change notifies the source long before the periodic scan. The tests with
@@ -127,7 +130,8 @@ func TestFileSourceReactsImmediately(t *testing.T) {
 
 func TestFileSourceReadsOnlyManifests(t *testing.T) {
 	b := newFileHarness(t)
-	for _, name := range []string{".hidden.yaml", "a.yaml~", ".a.yaml.swp", "a.yaml.bak", "#a.yaml#", ".#a.yaml", "a.yaml.swp", "a.txt", "a", "yaml", "..data.yaml"} {
+	for _, name := range []string{".hidden.yaml", "a.yaml~", ".a.yaml.swp", "a.yaml.bak", "#a.yaml#", ".#a.yaml",
+		"a.yaml.swp", "a.txt", "a", "yaml", "..data.yaml"} {
 		b.write(name, "x 1")
 	}
 	b.must(os.Mkdir(b.path("sub"), 0o755))
@@ -139,7 +143,8 @@ func TestFileSourceReadsOnlyManifests(t *testing.T) {
 	b.sink.awaitPods("a=1", "b=1", "c=1")
 	b.write("d.yaml", "d 1")
 	b.sink.awaitPods("a=1", "b=1", "c=1", "d=1")
-	for text, times := range map[string]int{"path=" + b.path("sub"): 1, "path=" + b.path("a.txt"): 1, "hidden": 0, "a.yaml": 0} {
+	for text, times := range map[string]int{"path=" + b.path("sub"): 1, "path=" + b.path("a.txt"): 1, "hidden": 0,
+		"a.yaml": 0} {
 		if got := b.lines.with(text); len(got) != times {
 			t.Errorf("%s is mentioned %d times, want %d: %q", text, len(got), times, got)
 		}
@@ -255,12 +260,15 @@ func TestFileSourceUnreadableKeepsLastGood(t *testing.T) {
 		replace func(path string) error
 		fault   string
 	}{
-		"named pipe":      {func(path string) error { return syscall.Mkfifo(path, 0o644) }, "is a named pipe; must be a file"},
-		"directory":       {func(path string) error { return os.Mkdir(path, 0o755) }, "is a directory"},
-		"link to nowhere": {func(path string) error { return os.Symlink("nowhere", path) }, "is a link to nowhere, which does not exist"},
-		"link to itself":  {func(path string) error { return os.Symlink("a.yaml", path) }, "cannot be read: too many levels of symbolic links"},
-		"link to a pipe":  {func(path string) error { return os.Symlink("pipe", path) }, "is a named pipe"},
-		"device":          {func(path string) error { return os.Symlink("/dev/null", path) }, "is a device"},
+		"named pipe": {func(path string) error { return syscall.Mkfifo(path, 0o644) },
+			"is a named pipe; must be a file"},
+		"directory": {func(path string) error { return os.Mkdir(path, 0o755) }, "is a directory"},
+		"link to nowhere": {func(path string) error { return os.Symlink("nowhere", path) },
+			"is a link to nowhere, which does not exist"},
+		"link to itself": {func(path string) error { return os.Symlink("a.yaml", path) },
+			"cannot be read: too many levels of symbolic links"},
+		"link to a pipe": {func(path string) error { return os.Symlink("pipe", path) }, "is a named pipe"},
+		"device":         {func(path string) error { return os.Symlink("/dev/null", path) }, "is a device"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newFileHarness(t)
@@ -321,10 +329,14 @@ func TestFileSourceWithTheLoader(t *testing.T) {
 		b.sink.await("other bytes", func(set Set) bool { return set.Units[0].Digest == Digest([]byte(script)) })
 	}
 	b.must(os.Rename(b.path("a.yaml"), b.path("b.yaml")))
-	b.sink.await("b.yaml alone", func(set Set) bool { return len(set.Units) == 1 && set.Units[0].Name == b.path("b.yaml") })
+	b.sink.await("b.yaml alone", func(set Set) bool {
+		return len(set.Units) == 1 &&
+			set.Units[0].Name == b.path("b.yaml")
+	})
 	b.wantLog("ADD file web=web:1")
 	uid := slices.Collect(maps.Keys(b.sink.model.pods))[0]
-	for _, broken := range []string{"", "# nothing\n", head + "spec:\n  containers:\n  - name: c\n    imag: web:1\n", "\x00", "{"} {
+	for _, broken := range []string{"", "# nothing\n", head + "spec:\n  containers:\n  - name: c\n    imag: web:1\n",
+		"\x00", "{"} {
 		b.stop()
 		b.write("b.yaml", broken)
 		b.start()
@@ -365,12 +377,18 @@ func TestFileSourceRename(t *testing.T) {
 	b.start()
 	b.sink.awaitPods("a=1")
 	b.must(os.Rename(b.path("a.yaml"), b.path("b.yaml")))
-	b.sink.await("b.yaml alone", func(set Set) bool { return len(set.Units) == 1 && set.Units[0].Name == b.path("b.yaml") })
+	b.sink.await("b.yaml alone", func(set Set) bool {
+		return len(set.Units) == 1 &&
+			set.Units[0].Name == b.path("b.yaml")
+	})
 	// Both exist for a while.
 	b.must(os.Link(b.path("b.yaml"), b.path("c.yaml")))
 	b.sink.await("c.yaml", func(set Set) bool { return len(set.Units) == 2 })
 	b.must(os.Remove(b.path("b.yaml")))
-	b.sink.await("c.yaml alone", func(set Set) bool { return len(set.Units) == 1 && set.Units[0].Name == b.path("c.yaml") })
+	b.sink.await("c.yaml alone", func(set Set) bool {
+		return len(set.Units) == 1 &&
+			set.Units[0].Name == b.path("c.yaml")
+	})
 	b.wantLog("ADD file a=1")
 	if len(b.sink.config.Faults()) > 0 {
 		t.Errorf("faults are %v", b.sink.config.Faults())

@@ -196,7 +196,8 @@ func TestFileSourceUnreadableDirectoryConfirmsNothing(t *testing.T) {
 		for _, err := range []error{syscall.EACCES, syscall.EIO} {
 			fail.Store(&err)
 			b.pass(time.Minute)
-			if text := Faults(b.sink.config.Faults()).Error(); !strings.HasPrefix(text, b.directory+": cannot be read: "+err.Error()+"; make it readable") {
+			if text := Faults(b.sink.config.Faults()).Error(); !strings.HasPrefix(text,
+				b.directory+": cannot be read: "+err.Error()+"; make it readable") {
 				t.Errorf("faults are %s", text)
 			}
 		}
@@ -318,7 +319,8 @@ func TestFileSourceDirectoryRecreated(t *testing.T) {
 		b.must(os.Mkdir(b.directory, 0o755))
 		b.pass(time.Hour)
 		b.wantLog("ADD file a=1")
-		if text := Faults(b.sink.config.Faults()).Error(); !strings.Contains(text, "was replaced by a directory without manifests") {
+		if text := Faults(b.sink.config.Faults()).Error(); !strings.Contains(text,
+			"was replaced by a directory without manifests") {
 			t.Errorf("faults are %s", text)
 		}
 		b.write("b.yaml", "b 1")
@@ -430,7 +432,8 @@ func TestFileSourceBlockingFile(t *testing.T) {
 		b.write("b.yaml", "b 2")
 		b.pass(25 * time.Second)
 		b.wantRunning("a=1", "b=2")
-		if text := Faults(b.sink.config.Faults()).Error(); !strings.Contains(text, "a.yaml: cannot be read: it blocks for more than 2s") || strings.Contains(text, "b.yaml") {
+		if text := Faults(b.sink.config.Faults()).Error(); !strings.Contains(text,
+			"a.yaml: cannot be read: it blocks for more than 2s") || strings.Contains(text, "b.yaml") {
 			t.Errorf("faults are %s", text)
 		}
 		b.pass(10 * time.Minute)

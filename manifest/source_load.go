@@ -70,7 +70,8 @@ func (r *unitReader) forget(name string) { delete(r.hadGood, name) }
 
 // sameUnit reports whether a set with b instead of a need not be delivered.
 func sameUnit(a, b Unit) bool {
-	return a.Name == b.Name && a.Digest == b.Digest && a.Revision == b.Revision && a.Restored == b.Restored && a.Missing == b.Missing &&
+	return a.Name == b.Name && a.Digest == b.Digest && a.Revision == b.Revision && a.Restored == b.Restored &&
+		a.Missing == b.Missing &&
 		slices.Equal(a.Faults, b.Faults) && slices.EqualFunc(a.Documents, b.Documents, sameDocument) &&
 		slices.EqualFunc(a.Objects, b.Objects, sameObject)
 }

@@ -70,7 +70,8 @@ func (l *scriptLoader) Load(req LoadRequest) (Content, Faults) {
 }
 
 func scriptConfigMap(words []string) Object {
-	configMap := &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: words[1]}, Data: map[string]string{"value": words[2]}}
+	configMap := &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: words[1]},
+		Data: map[string]string{"value": words[2]}}
 	return Object{Digest: Digest([]byte(strings.Join(words, " "))), ConfigMap: configMap}
 }
 

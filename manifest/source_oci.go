@@ -99,7 +99,8 @@ func NewOCISource(opts OCISourceOptions) (*OCISource, error) {
 	}
 	s := &OCISource{
 		opts: opts, jitter: rand.Float64,
-		reader: unitReader{source: SourceOCI, node: opts.Node, loader: opts.Loader, checkpoint: opts.Checkpoint, hadGood: map[string]bool{}},
+		reader: unitReader{source: SourceOCI, node: opts.Node, loader: opts.Loader, checkpoint: opts.Checkpoint,
+			hadGood: map[string]bool{}},
 	}
 	for _, r := range references {
 		s.artifacts = append(s.artifacts, &artifactState{
@@ -175,7 +176,8 @@ func (s *OCISource) restore(ctx context.Context) {
 	s.restoring = true
 	for _, a := range s.artifacts {
 		if !a.answered && a.fault == nil {
-			a.fault = &Fault{Unit: a.name, Problem: "the registry has not answered yet", Remedy: "its pods keep running; retrying"}
+			a.fault = &Fault{Unit: a.name, Problem: "the registry has not answered yet",
+				Remedy: "its pods keep running; retrying"}
 		}
 	}
 	s.deliver()
@@ -315,8 +317,9 @@ func (s *OCISource) forgotten(known map[string]bool) (units []Unit) {
 // without TLS, nil if there is none.
 func (s *OCISource) clearTextWarning() *Fault {
 	for _, a := range s.artifacts {
-		if host := a.fetcher.reference.Host; s.opts.WithoutTLS != nil && s.opts.WithoutTLS(host) && !registry.IsLoopback(host) {
-			return &Fault{Unit: a.name, Problem: "is read without TLS: anyone on the network in between can change the manifests and so take over this host",
+		if host := a.fetcher.reference.Host; s.opts.WithoutTLS != nil && s.opts.WithoutTLS(host) &&
+			!registry.IsLoopback(host) {
+			return &Fault{Unit: a.name, Problem: readWithoutTLS,
 				Remedy: "serve the registry over https", Warning: true}
 		}
 	}

@@ -15,9 +15,11 @@ type ArtifactRegistry interface {
 	// Resolve returns the manifest that a reference names now.
 	Resolve(ctx context.Context, r registry.Reference, credentials ...registry.Credential) (registry.Descriptor, error)
 	// FetchManifest returns the manifest of a reference with a digest.
-	FetchManifest(ctx context.Context, r registry.Reference, limit int64, credentials ...registry.Credential) (registry.Manifest, error)
+	FetchManifest(ctx context.Context, r registry.Reference, limit int64,
+		credentials ...registry.Credential) (registry.Manifest, error)
 	// FetchBlob returns a blob of the reference's repository.
-	FetchBlob(ctx context.Context, r registry.Reference, blob registry.Descriptor, limit int64, credentials ...registry.Credential) ([]byte, error)
+	FetchBlob(ctx context.Context, r registry.Reference, blob registry.Descriptor, limit int64,
+		credentials ...registry.Credential) ([]byte, error)
 }
 
 // ArtifactCredentials finds the credentials for a repository. With an error about some
@@ -109,7 +111,8 @@ func (f *artifactFetcher) fetchWith(ctx context.Context, logins []registry.Crede
 }
 
 // read reads the files of the artifact with that digest.
-func (f *artifactFetcher) read(ctx context.Context, at registry.Reference, logins []registry.Credential) ([]artifactFile, *Fault, error) {
+func (f *artifactFetcher) read(ctx context.Context, at registry.Reference,
+	logins []registry.Credential) ([]artifactFile, *Fault, error) {
 	manifest, err := f.registry.FetchManifest(ctx, at, maxArtifactManifest, logins...)
 	if err != nil {
 		return nil, nil, err
@@ -117,14 +120,17 @@ func (f *artifactFetcher) read(ctx context.Context, at registry.Reference, login
 	if manifest.IsIndex() {
 		part := ofPlatform(manifest.Manifests)
 		if part == nil {
-			return nil, &Fault{Problem: "is an index of images of which none is for " + runtime.GOOS + "/" + runtime.GOARCH, Remedy: "push one artifact, or an image for this platform"}, nil
+			return nil, &Fault{Problem: "is an index of images of which none is for " + runtime.GOOS + "/" + runtime.GOARCH,
+				Remedy: "push one artifact, or an image for this platform"}, nil
 		}
-		if manifest, err = f.registry.FetchManifest(ctx, at.WithDigest(part.Digest), maxArtifactManifest, logins...); err != nil {
+		if manifest, err = f.registry.FetchManifest(ctx, at.WithDigest(part.Digest), maxArtifactManifest,
+			logins...); err != nil {
 			return nil, nil, err
 		}
 	}
 	if len(manifest.Layers) > maxArtifactLayers {
-		return nil, &Fault{Problem: fmt.Sprintf("has more than %d layers", maxArtifactLayers), Remedy: "push an archive of the manifests, or several artifacts"}, nil
+		return nil, &Fault{Problem: fmt.Sprintf("has more than %d layers", maxArtifactLayers),
+			Remedy: "push an archive of the manifests, or several artifacts"}, nil
 	}
 	var collected artifactFiles
 	left := int64(MaxUnitSize)
@@ -135,7 +141,8 @@ func (f *artifactFetcher) read(ctx context.Context, at registry.Reference, login
 		case ignoredLayer:
 			continue
 		case unsupportedLayer:
-			return nil, &Fault{Problem: fmt.Sprintf("layer %d has the unsupported media type %q", i+1, layer.MediaType), Remedy: "push it as tar+gzip"}, nil
+			return nil, &Fault{Problem: fmt.Sprintf("layer %d has the unsupported media type %q", i+1, layer.MediaType),
+				Remedy: "push it as tar+gzip"}, nil
 		}
 		data, err := f.registry.FetchBlob(ctx, at, *layer, left, logins...)
 		if err != nil {
@@ -149,7 +156,8 @@ func (f *artifactFetcher) read(ctx context.Context, at registry.Reference, login
 	if len(collected.files) == 0 {
 		return nil, &Fault{
 			Problem: "contains no manifest",
-			Remedy:  "its layers must be .yaml, .yml or .json files with a title, or tar or tar+gzip archives of them; to declare no pods, push a PodList with items: []",
+			Remedy: "its layers must be .yaml, .yml or .json files with a title, or tar or tar+gzip archives of them; to " +
+				"declare no pods, push a PodList with items: []",
 		}, nil
 	}
 	return collected.sorted(), nil, nil

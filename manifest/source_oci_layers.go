@@ -70,7 +70,9 @@ func formOf(layer *registry.Descriptor, index int) (form layerForm, name string)
 		return tarLayer, ""
 	case directory && hasSuffix(mediaType, "tar+zstd", "tar.zstd"):
 		return unsupportedLayer, ""
-	case !titled && slices.Contains([]string{"application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml", "application/json"}, mediaType):
+	case !titled &&
+		slices.Contains([]string{"application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml", "application/json"},
+			mediaType):
 		extension := ".yaml"
 		if mediaType == "application/json" {
 			extension = ".json"
@@ -133,7 +135,8 @@ func archiveFault(index int, err error) *Fault {
 			Remedy:  "split it into several artifacts, and put only manifests into them",
 		}
 	}
-	return &Fault{Problem: fmt.Sprintf("layer %d is not a valid archive: %v", index+1, err), Remedy: "push it again as tar or tar+gzip"}
+	return &Fault{Problem: fmt.Sprintf("layer %d is not a valid archive: %v", index+1, err),
+		Remedy: "push it again as tar or tar+gzip"}
 }
 
 // addFile adds a file, which replaces one of a lower layer.
@@ -145,9 +148,11 @@ func (a *artifactFiles) addFile(name string, index int, data []byte) *Fault {
 	a.files[name] = artifactEntry{data, index}
 	switch {
 	case a.size > MaxUnitSize:
-		return &Fault{Problem: fmt.Sprintf("has more than %d MiB of manifests", MaxUnitSize>>20), Remedy: "split it into several artifacts"}
+		return &Fault{Problem: fmt.Sprintf("has more than %d MiB of manifests", MaxUnitSize>>20),
+			Remedy: "split it into several artifacts"}
 	case len(a.files) > maxArtifactFiles:
-		return &Fault{Problem: fmt.Sprintf("has more than %d manifests", maxArtifactFiles), Remedy: "split it into several artifacts"}
+		return &Fault{Problem: fmt.Sprintf("has more than %d manifests", maxArtifactFiles),
+			Remedy: "split it into several artifacts"}
 	}
 	return nil
 }
@@ -187,10 +192,12 @@ func (a *artifactFiles) addArchive(index int, archive io.Reader) *Fault {
 			continue
 		}
 		if entry.Typeflag != tar.TypeReg {
-			return &Fault{Problem: fmt.Sprintf("%q is not a regular file", name), Remedy: "links are not followed: push the file itself"}
+			return &Fault{Problem: fmt.Sprintf("%q is not a regular file", name),
+				Remedy: "links are not followed: push the file itself"}
 		}
 		if seen[name] {
-			return &Fault{Problem: fmt.Sprintf("layer %d contains %q twice", index+1, name), Remedy: "push it again with one of them"}
+			return &Fault{Problem: fmt.Sprintf("layer %d contains %q twice", index+1, name),
+				Remedy: "push it again with one of them"}
 		}
 		seen[name] = true
 		// A sparse file is larger than what the archive stores of it.

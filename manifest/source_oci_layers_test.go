@@ -39,7 +39,8 @@ func TestFormOfLayers(t *testing.T) {
 		{"", "", "", ignoredLayer, ""},
 		{"application/yaml", ".hidden.yaml", "", ignoredLayer, ""},
 	} {
-		layer := registry.Descriptor{MediaType: c.mediaType, Annotations: map[string]string{annotationTitle: c.title, annotationUnpack: c.unpack}}
+		layer := registry.Descriptor{MediaType: c.mediaType,
+			Annotations: map[string]string{annotationTitle: c.title, annotationUnpack: c.unpack}}
 		if form, name := formOf(&layer, 2); form != c.form || name != c.name {
 			t.Errorf("%s titled %q: %d %q, want %d %q", c.mediaType, c.title, form, name, c.form, c.name)
 		}
@@ -99,9 +100,11 @@ func (a *artifactFiles) text() string {
 
 func TestArchivesAreReadInAllDirectories(t *testing.T) {
 	var a artifactFiles
-	archive := tarOf(t, entry{name: "./", kind: tar.TypeDir}, entry{name: "./web.yaml", data: "1"}, entry{name: "a/b/db.json", data: "2"},
+	archive := tarOf(t, entry{name: "./", kind: tar.TypeDir}, entry{name: "./web.yaml", data: "1"},
+		entry{name: "a/b/db.json", data: "2"},
 		entry{name: "/abs.yml", data: "3"}, entry{name: "../../etc/up.yaml", data: "4"}, entry{name: "README.md", data: "no"},
-		entry{name: ".git/x.yaml", data: "no"}, entry{name: "._web.yaml", data: "no"}, entry{name: "a/link.md", kind: tar.TypeSymlink},
+		entry{name: ".git/x.yaml", data: "no"}, entry{name: "._web.yaml", data: "no"},
+		entry{name: "a/link.md", kind: tar.TypeSymlink},
 		entry{name: "dir.yaml/", kind: tar.TypeDir}, entry{name: "dir.yaml/x.yaml", data: "5"})
 	for _, data := range [][]byte{archive, gzipOf(t, archive)} {
 		form := tarLayer
@@ -122,8 +125,10 @@ func TestArchivesAreReadInAllDirectories(t *testing.T) {
 func TestLayersReplaceAndRemove(t *testing.T) {
 	var a artifactFiles
 	for i, archive := range [][]byte{
-		tarOf(t, entry{name: "a.yaml", data: "1"}, entry{name: "b.yaml", data: "1"}, entry{name: "d/x.yaml", data: "1"}, entry{name: "e/x.yaml", data: "1"}, entry{name: "f/x.yaml", data: "1"}),
-		tarOf(t, entry{name: "a.yaml", data: "two"}, entry{name: ".wh.b.yaml"}, entry{name: ".wh.d"}, entry{name: "e/.wh..wh..opq"}, entry{name: "e/y.yaml", data: "2"}),
+		tarOf(t, entry{name: "a.yaml", data: "1"}, entry{name: "b.yaml", data: "1"}, entry{name: "d/x.yaml", data: "1"},
+			entry{name: "e/x.yaml", data: "1"}, entry{name: "f/x.yaml", data: "1"}),
+		tarOf(t, entry{name: "a.yaml", data: "two"}, entry{name: ".wh.b.yaml"}, entry{name: ".wh.d"},
+			entry{name: "e/.wh..wh..opq"}, entry{name: "e/y.yaml", data: "2"}),
 	} {
 		if fault := a.addLayer(tarLayer, "", i, archive); fault != nil {
 			t.Fatal(fault)
@@ -132,7 +137,8 @@ func TestLayersReplaceAndRemove(t *testing.T) {
 	if got, want := a.text(), "a.yaml=two e/y.yaml=2 f/x.yaml=1"; got != want || a.size != len("two21") {
 		t.Errorf("files are %s with %d bytes, want %s", got, a.size, want)
 	}
-	if fault := a.addLayer(fileLayer, "a.yaml", 2, []byte("3")); fault == nil || !strings.Contains(fault.Problem, "twice") {
+	if fault := a.addLayer(fileLayer, "a.yaml", 2, []byte("3")); fault == nil ||
+		!strings.Contains(fault.Problem, "twice") {
 		t.Errorf("a file twice: %v", fault)
 	}
 }
@@ -150,22 +156,26 @@ func TestLayersAreBounded(t *testing.T) {
 		data    []byte
 		problem string
 	}{
-		"a link":              {tarLayer, tarOf(t, entry{name: "x.yaml", kind: tar.TypeSymlink}), "is not a regular file"},
-		"a hard link":         {tarLayer, tarOf(t, entry{name: "x.yaml", kind: tar.TypeLink}), "is not a regular file"},
-		"a device":            {tarLayer, tarOf(t, entry{name: "x.yaml", kind: tar.TypeChar}), "is not a regular file"},
-		"twice":               {tarLayer, tarOf(t, entry{name: "x.yaml"}, entry{name: "./x.yaml"}), "twice"},
-		"many files":          {tarLayer, tarOf(t, many...), "more than 1000 manifests"},
-		"large files":         {gzipTarLayer, gzipOf(t, tarOf(t, half, other)), "more than 10 MiB of manifests"},
-		"a large file":        {fileLayer, make([]byte, MaxUnitSize+1), "more than 10 MiB of manifests"},
-		"a bomb":              {gzipTarLayer, gzipOf(t, tarOf(t, entry{name: "x.bin", data: strings.Repeat("x", 3*MaxUnitSize)})), "when unpacked"},
-		"a bomb of headers":   {gzipTarLayer, gzipOf(t, bytes.Repeat(tarOf(t, entry{name: "x"})[:512], maxUnpacked/512+1)), "when unpacked"},
-		"not gzip":            {gzipTarLayer, []byte("kind: Pod"), "not a valid archive"},
-		"not tar":             {tarLayer, bytes.Repeat([]byte("x"), 2000), "not a valid archive"},
-		"cut off":             {tarLayer, tarOf(t, half)[:4096], "not a valid archive"},
-		"cut off, compressed": {gzipTarLayer, gzipOf(t, tarOf(t, entry{name: "x.yaml", data: "kind: Pod"}))[:40], "not a valid archive"},
+		"a link":       {tarLayer, tarOf(t, entry{name: "x.yaml", kind: tar.TypeSymlink}), "is not a regular file"},
+		"a hard link":  {tarLayer, tarOf(t, entry{name: "x.yaml", kind: tar.TypeLink}), "is not a regular file"},
+		"a device":     {tarLayer, tarOf(t, entry{name: "x.yaml", kind: tar.TypeChar}), "is not a regular file"},
+		"twice":        {tarLayer, tarOf(t, entry{name: "x.yaml"}, entry{name: "./x.yaml"}), "twice"},
+		"many files":   {tarLayer, tarOf(t, many...), "more than 1000 manifests"},
+		"large files":  {gzipTarLayer, gzipOf(t, tarOf(t, half, other)), "more than 10 MiB of manifests"},
+		"a large file": {fileLayer, make([]byte, MaxUnitSize+1), "more than 10 MiB of manifests"},
+		"a bomb": {gzipTarLayer,
+			gzipOf(t, tarOf(t, entry{name: "x.bin", data: strings.Repeat("x", 3*MaxUnitSize)})), "when unpacked"},
+		"a bomb of headers": {gzipTarLayer, gzipOf(t, bytes.Repeat(tarOf(t, entry{name: "x"})[:512], maxUnpacked/512+1)),
+			"when unpacked"},
+		"not gzip": {gzipTarLayer, []byte("kind: Pod"), "not a valid archive"},
+		"not tar":  {tarLayer, bytes.Repeat([]byte("x"), 2000), "not a valid archive"},
+		"cut off":  {tarLayer, tarOf(t, half)[:4096], "not a valid archive"},
+		"cut off, compressed": {gzipTarLayer, gzipOf(t, tarOf(t, entry{name: "x.yaml", data: "kind: Pod"}))[:40],
+			"not a valid archive"},
 	} {
 		var a artifactFiles
-		if fault := a.addLayer(c.form, "x.yaml", 0, c.data); fault == nil || !strings.Contains(fault.Problem, c.problem) || fault.Remedy == "" {
+		if fault := a.addLayer(c.form, "x.yaml", 0, c.data); fault == nil || !strings.Contains(fault.Problem, c.problem) ||
+			fault.Remedy == "" {
 			t.Errorf("%s: %v, want %q", name, fault, c.problem)
 		}
 	}
@@ -173,7 +183,8 @@ func TestLayersAreBounded(t *testing.T) {
 
 // FuzzArtifactLayers reads arbitrary layers: what is read stays within its bounds.
 func FuzzArtifactLayers(f *testing.F) {
-	archive := tarOf(f, entry{name: "a.yaml", data: "kind: Pod"}, entry{name: "../b.json", data: "{}"}, entry{name: ".wh.a.yaml"}, entry{name: "l.yaml", kind: tar.TypeSymlink})
+	archive := tarOf(f, entry{name: "a.yaml", data: "kind: Pod"}, entry{name: "../b.json", data: "{}"},
+		entry{name: ".wh.a.yaml"}, entry{name: "l.yaml", kind: tar.TypeSymlink})
 	f.Add(archive, archive, byte(tarLayer))
 	f.Add(gzipOf(f, archive), gzipOf(f, archive[:700]), byte(gzipTarLayer))
 	f.Add([]byte("kind: Pod"), []byte{}, byte(fileLayer))
@@ -189,7 +200,8 @@ func FuzzArtifactLayers(f *testing.F) {
 		for _, file := range a.sorted() {
 			size += len(file.data)
 			parts := strings.Split(file.name, "/")
-			if path.Clean(file.name) != file.name || path.IsAbs(file.name) || slices.Contains(parts, "..") || !IsManifestFile(path.Base(file.name)) {
+			if path.Clean(file.name) != file.name || path.IsAbs(file.name) || slices.Contains(parts, "..") ||
+				!IsManifestFile(path.Base(file.name)) {
 				t.Errorf("name %q", file.name)
 			}
 		}

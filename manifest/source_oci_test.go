@@ -39,7 +39,8 @@ type memoryRegistry struct {
 }
 
 func newMemoryRegistry() *memoryRegistry {
-	return &memoryRegistry{tags: map[string]string{}, manifests: map[string]registry.Manifest{}, blobs: map[string][]byte{}, fail: map[string]error{}}
+	return &memoryRegistry{tags: map[string]string{}, manifests: map[string]registry.Manifest{},
+		blobs: map[string][]byte{}, fail: map[string]error{}}
 }
 
 // push makes an artifact of files, given as name, script, name, script, …; it returns the
@@ -48,7 +49,8 @@ func (m *memoryRegistry) push(reference string, files ...string) string {
 	var layers []registry.Descriptor
 	var blobs [][]byte
 	for i := 0; i < len(files); i += 2 {
-		layers = append(layers, registry.Descriptor{MediaType: "application/yaml", Annotations: map[string]string{annotationTitle: files[i]}})
+		layers = append(layers, registry.Descriptor{MediaType: "application/yaml",
+			Annotations: map[string]string{annotationTitle: files[i]}})
 		blobs = append(blobs, []byte(files[i+1]))
 	}
 	return m.pushLayers(reference, layers, blobs)
@@ -124,7 +126,8 @@ func (m *memoryRegistry) check(ctx context.Context, r registry.Reference) error 
 	return m.fail[r.Name()]
 }
 
-func (m *memoryRegistry) Resolve(ctx context.Context, r registry.Reference, _ ...registry.Credential) (registry.Descriptor, error) {
+func (m *memoryRegistry) Resolve(ctx context.Context, r registry.Reference,
+	_ ...registry.Credential) (registry.Descriptor, error) {
 	m.mu.Lock()
 	m.asked = append(m.asked, time.Now())
 	m.mu.Unlock()
@@ -140,7 +143,8 @@ func (m *memoryRegistry) Resolve(ctx context.Context, r registry.Reference, _ ..
 	return registry.Descriptor{Digest: digest}, nil
 }
 
-func (m *memoryRegistry) FetchManifest(ctx context.Context, r registry.Reference, _ int64, _ ...registry.Credential) (registry.Manifest, error) {
+func (m *memoryRegistry) FetchManifest(ctx context.Context, r registry.Reference, _ int64,
+	_ ...registry.Credential) (registry.Manifest, error) {
 	if err := m.check(ctx, r); err != nil {
 		return registry.Manifest{}, err
 	}
@@ -154,7 +158,8 @@ func (m *memoryRegistry) FetchManifest(ctx context.Context, r registry.Reference
 	return manifest, nil
 }
 
-func (m *memoryRegistry) FetchBlob(ctx context.Context, r registry.Reference, blob registry.Descriptor, limit int64, _ ...registry.Credential) ([]byte, error) {
+func (m *memoryRegistry) FetchBlob(ctx context.Context, r registry.Reference, blob registry.Descriptor, limit int64,
+	_ ...registry.Credential) ([]byte, error) {
 	if err := m.check(ctx, r); err != nil {
 		return nil, err
 	}
@@ -211,7 +216,8 @@ func (b *ociHarness) start() {
 	b.end()
 	b.cp = openTestCheckpoint(b.t, b.path)
 	b.sink = newSinkOf(b.t, b.cp, quietLog(), SourceOCI)
-	b.opts.Registry, b.opts.Credentials, b.opts.Loader, b.opts.Checkpoint, b.opts.Deliver = b.registry, b.registry, b.loader, b.cp, b.sink
+	b.opts.Registry, b.opts.Credentials, b.opts.Loader, b.opts.Checkpoint, b.opts.Deliver = b.registry, b.registry,
+		b.loader, b.cp, b.sink
 	var err error
 	if b.source, err = NewOCISource(b.opts); err != nil {
 		b.t.Fatal(err)
@@ -290,7 +296,8 @@ func TestOCISourceSameContent(t *testing.T) {
 		digest := b.registry.push(testArtifact, "b.yaml", "b 1", "a.yaml", "a 1")
 		b.pass(defaultInterval)
 		b.wantLog("ADD oci a=1 b=1")
-		if got := b.sink.config.Snapshot()[0].Units[0].Revision; got != digest || b.loader.count("registry.test/fleet/web#a.yaml") != 1 {
+		if got := b.sink.config.Snapshot()[0].Units[0].Revision; got != digest ||
+			b.loader.count("registry.test/fleet/web#a.yaml") != 1 {
 			t.Errorf("revision %s, want %s; loaded %d times", got, digest, b.loader.count("registry.test/fleet/web#a.yaml"))
 		}
 	})
@@ -303,26 +310,43 @@ func TestOCISourceKeepsLastGood(t *testing.T) {
 		change func(b *ociHarness)
 		fault  string
 	}{
-		"a broken file":      {func(b *ociHarness) { b.registry.push(testArtifact, "a.yaml", "a 2", "b.yaml", "broken") }, "registry.test/fleet/web#b.yaml:1: is broken"},
-		"an empty file":      {func(b *ociHarness) { b.registry.push(testArtifact, "a.yaml", "a 2", "b.yaml", "") }, "web#b.yaml: contains no manifest"},
-		"no manifest":        {func(b *ociHarness) { b.registry.push(testArtifact, "README.md", "x") }, "registry.test/fleet/web: contains no manifest"},
-		"the same pod twice": {func(b *ociHarness) { b.registry.push(testArtifact, "a.yaml", "a 2", "b.yaml", "a 3") }, "registry.test/fleet/web#b.yaml: Pod default/a: metadata.name: the pod is also declared in a.yaml"},
-		"an object twice":    {func(b *ociHarness) { b.registry.push(testArtifact, "a.yaml", "cm x 1", "b.yaml", "cm x 1") }, "ConfigMap default/x: metadata.name: the object is also declared in a.yaml"},
-		"a broken archive":   {func(b *ociHarness) { b.registry.pushLayers(testArtifact, archive, [][]byte{[]byte("garbage")}) }, "layer 1 is not a valid archive"},
+		"a broken file": {func(b *ociHarness) { b.registry.push(testArtifact, "a.yaml", "a 2", "b.yaml", "broken") },
+			"registry.test/fleet/web#b.yaml:1: is broken"},
+		"an empty file": {func(b *ociHarness) { b.registry.push(testArtifact, "a.yaml", "a 2", "b.yaml", "") },
+			"web#b.yaml: contains no manifest"},
+		"no manifest": {func(b *ociHarness) { b.registry.push(testArtifact, "README.md", "x") },
+			"registry.test/fleet/web: contains no manifest"},
+		"the same pod twice": {func(b *ociHarness) { b.registry.push(testArtifact, "a.yaml", "a 2", "b.yaml", "a 3") },
+			"registry.test/fleet/web#b.yaml: Pod default/a: metadata.name: the pod is also declared in a.yaml"},
+		"an object twice": {func(b *ociHarness) { b.registry.push(testArtifact, "a.yaml", "cm x 1", "b.yaml", "cm x 1") },
+			"ConfigMap default/x: metadata.name: the object is also declared in a.yaml"},
+		"a broken archive": {func(b *ociHarness) {
+			b.registry.pushLayers(testArtifact, archive,
+				[][]byte{[]byte("garbage")})
+		}, "layer 1 is not a valid archive"},
 		"a broken file in an archive": {func(b *ociHarness) {
-			b.registry.pushLayers(testArtifact, archive, [][]byte{gzipOf(t, tarOf(t, entry{name: "pods/a.yaml", data: "broken"}))})
+			b.registry.pushLayers(testArtifact, archive,
+				[][]byte{gzipOf(t, tarOf(t, entry{name: "pods/a.yaml", data: "broken"}))})
 		}, "registry.test/fleet/web#pods/a.yaml:1: is broken"},
 		"too large": {func(b *ociHarness) {
 			b.registry.push(testArtifact, "a.yaml", strings.Repeat("x", MaxUnitSize+1))
 		}, "too large; split it into several artifacts"},
-		"the tag is gone":      {func(b *ociHarness) { b.registry.untag(testArtifact) }, "registry.test/fleet/web: cannot read registry.test/fleet/web:stable: not found; last read at 2000-01-01T00:00:00Z; push the tag again"},
-		"unauthorized":         {func(b *ociHarness) { b.registry.setError("", registry.ErrUnauthorized) }, "check the node's credentials"},
-		"the registry is gone": {func(b *ociHarness) { b.registry.setError("", registry.ErrUnreachable) }, "unreachable; last read at 2000-01-01T00:00:00Z; its pods keep running; retrying"},
-		"another content":      {func(b *ociHarness) { b.registry.setError("", registry.ErrDigestMismatch) }, "digest mismatch"},
+		"the tag is gone": {func(b *ociHarness) { b.registry.untag(testArtifact) }, "registry.test/fleet/web: cannot " +
+			"read registry.test/fleet/web:stable: not found; last read at 2000-01-01T00:00:00Z; push the tag again"},
+		"unauthorized": {func(b *ociHarness) { b.registry.setError("", registry.ErrUnauthorized) },
+			"check the node's credentials"},
+		"the registry is gone": {func(b *ociHarness) { b.registry.setError("", registry.ErrUnreachable) },
+			"unreachable; last read at 2000-01-01T00:00:00Z; its pods keep running; retrying"},
+		"another content": {func(b *ociHarness) { b.registry.setError("", registry.ErrDigestMismatch) }, "digest mismatch"},
 		"an unsupported layer": {func(b *ociHarness) {
-			b.registry.pushLayers(testArtifact, []registry.Descriptor{{MediaType: "application/vnd.oci.image.layer.v1.tar+zstd"}}, [][]byte{nil})
+			b.registry.pushLayers(testArtifact,
+				[]registry.Descriptor{{MediaType: "application/vnd.oci.image.layer.v1.tar+zstd"}}, [][]byte{nil})
 		}, "unsupported media type"},
-		"an index of no images": {func(b *ociHarness) { b.registry.pushLayers(testArtifact, nil, nil); b.registry.makeIndex() }, "is an index of images of which none is for"},
+		"an index of no images": {func(b *ociHarness) {
+			b.registry.pushLayers(testArtifact, nil,
+				nil)
+			b.registry.makeIndex()
+		}, "is an index of images of which none is for"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inOCIBubble(t, func(b *ociHarness) {
@@ -379,7 +403,8 @@ func TestOfPlatform(t *testing.T) {
 			t.Errorf("%v: %v, want %q", index, got, want)
 		}
 	}
-	if got := ofPlatform([]registry.Descriptor{{Platform: platform("linux", "x")}, {Platform: platform("linux", "y")}}); got != nil {
+	if got := ofPlatform([]registry.Descriptor{{Platform: platform("linux", "x")},
+		{Platform: platform("linux", "y")}}); got != nil {
 		t.Errorf("another platform: %v", got)
 	}
 }
@@ -455,7 +480,8 @@ func TestOCISourceSeveralArtifacts(t *testing.T) {
 		b.wantPods("a=2")
 		b.wantFault("other.test/db: cannot read other.test/db:v1: unreachable")
 		view := b.sink.config.Snapshot()[0]
-		if view.Delivered || !view.LastRead.IsZero() || strings.Contains(b.sink.config.FaultFor(view.Units[1].Pods[0].UID), "other") {
+		if view.Delivered || !view.LastRead.IsZero() ||
+			strings.Contains(b.sink.config.FaultFor(view.Units[1].Pods[0].UID), "other") {
 			t.Errorf("source is %+v", view)
 		}
 		b.registry.push("other.test/db:v1", "db.yaml", "db 1")
@@ -515,7 +541,8 @@ func TestOCISourceInvalidAtBoot(t *testing.T) {
 	inOCIBubble(t, func(b *ociHarness) {
 		b.registry.push(testArtifact, "a.yaml", "broken")
 		b.start()
-		if view := b.sink.config.Snapshot()[0]; view.Delivered || !slices.Equal(view.Incomplete, []string{"registry.test/fleet/web"}) {
+		if view := b.sink.config.Snapshot()[0]; view.Delivered ||
+			!slices.Equal(view.Incomplete, []string{"registry.test/fleet/web"}) {
 			t.Errorf("source is %+v", view)
 		}
 	})
@@ -533,7 +560,8 @@ func TestOCISourceIntervals(t *testing.T) {
 		b.registry.setError("", registry.ErrUnreachable)
 		b.start()
 		b.pass(30 * time.Second)
-		if got := gaps(); !slices.Equal(got, []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second}) {
+		if got := gaps(); !slices.Equal(got,
+			[]time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second}) {
 			t.Errorf("gaps without an answer: %v", got)
 		}
 		b.registry.setError("", nil)
@@ -634,8 +662,9 @@ func TestOCISourceReadsARegistry(t *testing.T) {
 	start := func(password string) *sinkDeliverer {
 		cp := openTestCheckpoint(t, "")
 		sink := newSinkOf(t, cp, quietLog(), SourceOCI)
-		source, err := NewOCISource(OCISourceOptions{Artifacts: []string{reference}, Registry: client, Credentials: bobsLogin{password},
-			Loader: newScriptLoader(), Checkpoint: cp, Deliver: sink, Node: "node"})
+		source, err := NewOCISource(OCISourceOptions{Artifacts: []string{reference}, Registry: client,
+			Credentials: bobsLogin{password},
+			Loader:      newScriptLoader(), Checkpoint: cp, Deliver: sink, Node: "node"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -644,7 +673,9 @@ func TestOCISourceReadsARegistry(t *testing.T) {
 	}
 	for name, push := range map[string]func() error{
 		"files": func() error {
-			_, err := served.PushArtifact(reference, image.Artifact{Layers: []image.Layer{image.Blob("application/yaml", "a.yaml", []byte("a 1")), image.Blob("application/vnd.oci.image.layer.v1.tar", "b.yaml", []byte("b 1"))}})
+			_, err := served.PushArtifact(reference,
+				image.Artifact{Layers: []image.Layer{image.Blob("application/yaml", "a.yaml", []byte("a 1")),
+					image.Blob("application/vnd.oci.image.layer.v1.tar", "b.yaml", []byte("b 1"))}})
 			return err
 		},
 		"flux": func() error {
@@ -655,7 +686,8 @@ func TestOCISourceReadsARegistry(t *testing.T) {
 			return err
 		},
 		"an image": func() error {
-			return served.Push(reference, image.Image{Architecture: runtime.GOARCH, Layers: []image.Layer{image.PlainLayer(archive), layer}})
+			return served.Push(reference, image.Image{Architecture: runtime.GOARCH,
+				Layers: []image.Layer{image.PlainLayer(archive), layer}})
 		},
 	} {
 		if err := push(); err != nil {
@@ -664,7 +696,8 @@ func TestOCISourceReadsARegistry(t *testing.T) {
 		start("hunter2").awaitPods("a=1", "b=1")
 	}
 	set := start("hunter3").awaitFault("401 Unauthorized")
-	if text := setFaults(set); !strings.Contains(text, "credential lookup failed: no such plugin") || strings.Contains(text, "hunter") {
+	if text := setFaults(set); !strings.Contains(text, "credential lookup failed: no such plugin") ||
+		strings.Contains(text, "hunter") {
 		t.Errorf("faults are %s", text)
 	}
 }

@@ -28,12 +28,15 @@ func (r *unitReader) readArtifact(name, revision string, files []artifactFile) U
 			Data:   file.data,
 			Known:  r.checkpoint.known(r.source, r.node),
 		})
-		unit.Faults = append(append(unit.Faults, faults...), duplicates(declared, fileOfArtifact(name, file.name), &content)...)
+		unit.Faults = append(append(unit.Faults, faults...),
+			duplicates(declared, fileOfArtifact(name, file.name), &content)...)
 		unit.Documents = append(unit.Documents, content.Documents...)
 		unit.Objects = append(unit.Objects, content.Objects...)
 	}
 	if len(unit.Documents)+len(unit.Objects) > maxObjects {
-		unit.Faults = append(unit.Faults, Fault{Unit: name, Problem: fmt.Sprintf("contains more than %d objects", maxObjects), Remedy: "split it into several artifacts"})
+		unit.Faults = append(unit.Faults,
+			Fault{Unit: name, Problem: fmt.Sprintf("contains more than %d objects", maxObjects),
+				Remedy: "split it into several artifacts"})
 	}
 	if fault := checkRevision(name, &accepted.Content, &unit.Content); fault != nil {
 		unit.Faults = append(unit.Faults, *fault)
@@ -66,7 +69,8 @@ func duplicates(declared map[string]string, file string, content *Content) (faul
 	claim := func(what, path, noun string) {
 		if other, ok := declared[what]; ok && other != file {
 			_, name, _ := strings.Cut(other, "#")
-			faults = append(faults, Fault{Unit: file, Object: what, Path: path, Problem: noun + " is also declared in " + name, Remedy: "remove one of them"})
+			faults = append(faults, Fault{Unit: file, Object: what, Path: path, Problem: noun + " is also declared in " + name,
+				Remedy: "remove one of them"})
 			return
 		}
 		declared[what] = file
@@ -97,5 +101,6 @@ func firstFaults(name string, faults Faults) Faults {
 		return 1
 	})
 	rest := faults[maxFaults:]
-	return append(faults[:maxFaults:maxFaults], Fault{Unit: name, Problem: fmt.Sprintf("has %d more errors or warnings", more), Warning: !rest.Fatal()})
+	return append(faults[:maxFaults:maxFaults],
+		Fault{Unit: name, Problem: fmt.Sprintf("has %d more errors or warnings", more), Warning: !rest.Fatal()})
 }

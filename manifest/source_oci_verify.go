@@ -23,7 +23,8 @@ const (
 type SignatureRegistry interface {
 	ArtifactRegistry
 	// Referrers returns the manifests that refer to the one of a reference with a digest.
-	Referrers(ctx context.Context, r registry.Reference, limit int64, credentials ...registry.Credential) ([]registry.Descriptor, error)
+	Referrers(ctx context.Context, r registry.Reference, limit int64,
+		credentials ...registry.Credential) ([]registry.Descriptor, error)
 }
 
 // VerifyArtifact returns a function for OCISourceOptions.Verify that requires a signature of
@@ -42,10 +43,12 @@ func VerifyArtifact(keys Verifier, from SignatureRegistry) func(ctx context.Cont
 		}
 		fault := Fault{
 			Problem: "is not signed: there is no signature of " + artifact.Reference.String(),
-			Remedy:  "sign it with cosign sign and --manifest-verify-key's private key; what was accepted before stays in effect",
+			Remedy: "sign it with cosign sign and --manifest-verify-key's private key; what was accepted before " +
+				"stays in effect",
 		}
 		if v.tried > 0 {
-			fault.Problem = fmt.Sprintf("none of the %d signatures of %s is valid: the last one %s", v.tried, artifact.Reference, v.lastFault)
+			fault.Problem = fmt.Sprintf("none of the %d signatures of %s is valid: the last one %s", v.tried, artifact.Reference,
+				v.lastFault)
 			fault.Remedy = "sign it again; what was accepted before stays in effect"
 		}
 		return fault

@@ -71,7 +71,8 @@ func (r *unitReader) verify(name string, data []byte, sig detached) *Fault {
 	switch {
 	case errors.Is(sig.err, fs.ErrNotExist):
 		fault.Problem = "is not signed: there is no " + sig.name
-		fault.Remedy = "sign it with cosign sign-blob and --manifest-verify-key's private key; what was accepted before stays in effect"
+		fault.Remedy = "sign it with cosign sign-blob and --manifest-verify-key's private key; what was accepted before " +
+			"stays in effect"
 	case sig.err != nil:
 		fault.Problem = "its signature " + sig.name + " cannot be read: " + reason(sig.err)
 		fault.Remedy = "correct it; what was accepted before stays in effect"
@@ -117,7 +118,8 @@ func checkRevision(name string, accepted, content *Content) *Fault {
 		is = "has no revision"
 	}
 	return &Fault{
-		Unit: name, Problem: fmt.Sprintf("%s (annotation %s), and %d is in effect: it is older", is, podinfo.AnnotationManifestRevision, before),
+		Unit: name, Problem: fmt.Sprintf("%s (annotation %s), and %d is in effect: it is older", is,
+			podinfo.AnnotationManifestRevision, before),
 		Remedy: fmt.Sprintf("to use it, give it a revision of %d or more", before),
 	}
 }

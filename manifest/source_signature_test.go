@@ -55,7 +55,8 @@ func TestFileSourceVerifiesSignatures(t *testing.T) {
 	b.write("unsigned.yaml", "u 1")
 	b.start()
 	b.sink.awaitPods("a=1")
-	b.sink.awaitFault("unsigned.yaml: is not signed: there is no " + b.path("unsigned.yaml.sig") + "; sign it with cosign sign-blob")
+	b.sink.awaitFault("unsigned.yaml: is not signed: there is no " + b.path("unsigned.yaml.sig") +
+		"; sign it with cosign sign-blob")
 	b.write("unsigned.yaml.sig", good.sign("u 1"))
 	b.sink.awaitPods("a=1", "u=1")
 
@@ -170,7 +171,8 @@ func TestURLSourceVerifiesSignatures(t *testing.T) {
 	b.start()
 	b.sink.awaitPods("a=1")
 	set("a 2", "", http.StatusNotFound)
-	if text := setFaults(b.sink.awaitFault("is not signed: there is no " + b.server.URL + "/pods.sig")); strings.Contains(text, "secret") {
+	if text := setFaults(b.sink.awaitFault("is not signed: there is no " + b.server.URL + "/pods.sig")); strings.Contains(
+		text, "secret") {
 		t.Errorf("the fault contains a secret: %s", text)
 	}
 	set("a 2", key.sign("a 1"), http.StatusOK)
@@ -192,7 +194,8 @@ type signedRegistry struct {
 	referrers map[string][]registry.Descriptor
 }
 
-func (m signedRegistry) Referrers(_ context.Context, r registry.Reference, _ int64, _ ...registry.Credential) ([]registry.Descriptor, error) {
+func (m signedRegistry) Referrers(_ context.Context, r registry.Reference, _ int64,
+	_ ...registry.Credential) ([]registry.Descriptor, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.referrers[r.Digest], nil
@@ -200,9 +203,11 @@ func (m signedRegistry) Referrers(_ context.Context, r registry.Reference, _ int
 
 // simpleSign adds a signature as cosign sign does with simple signing.
 func (m signedRegistry) simpleSign(key signer, digest, about string) {
-	payload := `{"critical":{"identity":{"docker-reference":""},"image":{"docker-manifest-digest":"` + about + `"},"type":"cosign container image signature"}}`
+	payload := `{"critical":{"identity":{"docker-reference":""},"image":{"docker-manifest-digest":"` + about +
+		`"},"type":"cosign container image signature"}}`
 	m.pushLayers("registry.test/fleet/web:"+strings.Replace(digest, ":", "-", 1)+".sig", []registry.Descriptor{
-		{MediaType: "application/vnd.dev.cosign.simplesigning.v1+json", Annotations: map[string]string{annotationSignature: key.sign(payload)}},
+		{MediaType: "application/vnd.dev.cosign.simplesigning.v1+json",
+			Annotations: map[string]string{annotationSignature: key.sign(payload)}},
 	}, [][]byte{[]byte(payload)})
 }
 
@@ -216,14 +221,18 @@ func (m signedRegistry) removeSignature(digest string) {
 
 // bundleSign adds a signature as cosign sign does with bundles.
 func (m signedRegistry) bundleSign(key signer, digest string) {
-	payload := `{"_type":"https://in-toto.io/Statement/v1","subject":[{"digest":{"sha256":"` + strings.TrimPrefix(digest, "sha256:") + `"}}],"predicateType":"https://sigstore.dev/cosign/sign/v1"}`
+	payload := `{"_type":"https://in-toto.io/Statement/v1","subject":[{"digest":{"sha256":"` +
+		strings.TrimPrefix(digest, "sha256:") + `"}}],"predicateType":"https://sigstore.dev/cosign/sign/v1"}`
 	const kind = "application/vnd.in-toto+json"
 	sig := key.sign(fmt.Sprintf("DSSEv1 %d %s %d %s", len(kind), kind, len(payload), payload))
-	bundle := fmt.Sprintf(`{"dsseEnvelope":{"payload":%q,"payloadType":%q,"signatures":[{"sig":%q}]}}`, base64.StdEncoding.EncodeToString([]byte(payload)), kind, sig)
-	at := m.pushLayers("registry.test/fleet/web:bundle", []registry.Descriptor{{MediaType: typeBundle + ".v0.3+json"}}, [][]byte{[]byte(bundle)})
+	bundle := fmt.Sprintf(`{"dsseEnvelope":{"payload":%q,"payloadType":%q,"signatures":[{"sig":%q}]}}`,
+		base64.StdEncoding.EncodeToString([]byte(payload)), kind, sig)
+	at := m.pushLayers("registry.test/fleet/web:bundle", []registry.Descriptor{{MediaType: typeBundle + ".v0.3+json"}},
+		[][]byte{[]byte(bundle)})
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.referrers[digest] = append(m.referrers[digest], registry.Descriptor{Digest: "sha256:absent", ArtifactType: "application/spdx+json"},
+	m.referrers[digest] = append(m.referrers[digest],
+		registry.Descriptor{Digest: "sha256:absent", ArtifactType: "application/spdx+json"},
 		registry.Descriptor{Digest: at, ArtifactType: typeBundle + ".v0.3+json"})
 }
 
@@ -244,7 +253,8 @@ func TestOCISourceVerifiesSignatures(t *testing.T) {
 		signed.simpleSign(good, second, first) // a signature of another artifact, moved here
 		b.pass(defaultInterval)
 		b.wantPods("a=1")
-		b.wantFault("none of the 1 signatures of registry.test/fleet/web:stable@" + second + " is valid: the last one is that of another artifact")
+		b.wantFault("none of the 1 signatures of registry.test/fleet/web:stable@" + second +
+			" is valid: the last one is that of another artifact")
 		signed.simpleSign(other, second, second)
 		b.pass(defaultInterval)
 		b.wantFault("fits none of the keys")
@@ -306,7 +316,8 @@ func TestManifestRevisionMustNotDecrease(t *testing.T) {
 		{content("9"), content("9"), ""},
 		{content("9"), content("10"), ""},
 		{content("1", "42"), content("7", "42"), ""},
-		{content("1", "42"), content("41"), "a.yaml: has the revision 41 (annotation podstead.io/manifest-revision), and 42 is in effect: it is older; to use it, give it a revision of 42 or more"},
+		{content("1", "42"), content("41"), "a.yaml: has the revision 41 (annotation podstead.io/manifest-revision), and " +
+			"42 is in effect: it is older; to use it, give it a revision of 42 or more"},
 		{content("42"), content(), "a.yaml: has no revision"},
 		{content("42"), &Content{}, "a.yaml: has no revision"},
 	} {
@@ -327,7 +338,8 @@ func TestFileSourceRefusesOlderRevision(t *testing.T) {
 	b := newFileHarness(t)
 	b.real = NewLoader("node", ModeStrict)
 	manifest := func(revision, value string) string {
-		return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: fleet, annotations: {podstead.io/manifest-revision: \"" + revision + "\"}}\ndata: {value: " + value + "}\n"
+		return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: fleet, annotations: {podstead.io/manifest-revision: \"" +
+			revision + "\"}}\ndata: {value: " + value + "}\n"
 	}
 	b.write("a.yaml", manifest("7", "new"))
 	b.start()

@@ -110,14 +110,17 @@ func NewURLSource(opts URLSourceOptions) (*URLSource, error) {
 	}
 	name := redactURL(address)
 	if address.Scheme != "http" && address.Scheme != "https" || address.Host == "" {
-		return nil, errors.New("the manifest URL " + name + " is not an http or https URL; must be a URL such as https://example.com/pods.yaml")
+		return nil, errors.New("the manifest URL " + name +
+			" is not an http or https URL; must be a URL such as https://example.com/pods.yaml")
 	}
 	s := &URLSource{
-		opts:    opts,
-		name:    name,
-		reader:  unitReader{source: SourceHTTP, node: opts.Node, loader: opts.Loader, checkpoint: opts.Checkpoint, keys: opts.Keys, hadGood: map[string]bool{}},
-		fetcher: urlFetcher{url: address, header: canonical(opts.Header), caFile: opts.CAFile, timeout: opts.Timeout, signed: opts.Keys != nil},
-		jitter:  rand.Float64,
+		opts: opts,
+		name: name,
+		reader: unitReader{source: SourceHTTP, node: opts.Node, loader: opts.Loader, checkpoint: opts.Checkpoint,
+			keys: opts.Keys, hadGood: map[string]bool{}},
+		fetcher: urlFetcher{url: address, header: canonical(opts.Header), caFile: opts.CAFile, timeout: opts.Timeout,
+			signed: opts.Keys != nil},
+		jitter: rand.Float64,
 	}
 	return s, s.fetcher.connect()
 }

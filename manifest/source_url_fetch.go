@@ -57,7 +57,8 @@ func (f *urlFetcher) connect() error {
 		}
 		pool := x509.NewCertPool()
 		if !pool.AppendCertsFromPEM(data) {
-			return fmt.Errorf("the CA file of the manifest URL, %s, contains no certificate; must contain PEM certificates", f.caFile)
+			return fmt.Errorf("the CA file of the manifest URL, %s, contains no certificate; must contain PEM certificates",
+				f.caFile)
 		}
 		transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 		f.ca = data
@@ -100,7 +101,8 @@ func (f *urlFetcher) fetch(ctx context.Context) urlAnswer {
 	case response.StatusCode == http.StatusNotModified && f.etag+f.modified != "":
 		return urlAnswer{unchanged: true}
 	case response.StatusCode != http.StatusOK:
-		return urlAnswer{err: fmt.Errorf("answered with status %d %s; must be 200", response.StatusCode, http.StatusText(response.StatusCode))}
+		return urlAnswer{err: fmt.Errorf("answered with status %d %s; must be 200", response.StatusCode,
+			http.StatusText(response.StatusCode))}
 	}
 	// Only a complete body counts.
 	f.etag, f.modified = "", ""
@@ -146,7 +148,8 @@ func (f *urlFetcher) fetchSignature(ctx context.Context, client *http.Client) (d
 		sig.err = fs.ErrNotExist
 		return sig, nil
 	default:
-		return sig, fmt.Errorf("the signature was answered with status %d %s; must be 200", response.StatusCode, http.StatusText(response.StatusCode))
+		return sig, fmt.Errorf("the signature was answered with status %d %s; must be 200", response.StatusCode,
+			http.StatusText(response.StatusCode))
 	}
 	sig.data, err = io.ReadAll(io.LimitReader(response.Body, signature.MaxSize+1))
 	if err != nil {
@@ -171,7 +174,8 @@ func canonical(header http.Header) http.Header {
 }
 
 func (f *urlFetcher) request(ctx context.Context) *http.Request {
-	request := (&http.Request{Method: http.MethodGet, URL: f.url, Host: f.url.Host, Header: f.header.Clone()}).WithContext(ctx)
+	request := (&http.Request{Method: http.MethodGet, URL: f.url, Host: f.url.Host, Header: f.header.Clone()}).WithContext(
+		ctx)
 	if host := request.Header.Get("Host"); host != "" {
 		request.Host = host
 	}

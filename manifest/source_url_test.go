@@ -33,10 +33,12 @@ type urlHarness struct {
 }
 
 func newURLHarness(t *testing.T) *urlHarness {
-	b := &urlHarness{t: t, cp: filepath.Join(t.TempDir(), "checkpoint.json"), lines: &logLines{}, loader: newScriptLoader(), asked: make(chan struct{}, 10000)}
+	b := &urlHarness{t: t, cp: filepath.Join(t.TempDir(), "checkpoint.json"), lines: &logLines{},
+		loader: newScriptLoader(), asked: make(chan struct{}, 10000)}
 	b.server = httptest.NewServer(http.HandlerFunc(b.serve))
 	t.Cleanup(b.server.Close)
-	b.opts = URLSourceOptions{URL: b.server.URL + "/pods", Interval: 10 * time.Millisecond, Timeout: time.Minute, Node: "node"}
+	b.opts = URLSourceOptions{URL: b.server.URL + "/pods", Interval: 10 * time.Millisecond, Timeout: time.Minute,
+		Node: "node"}
 	return b
 }
 
@@ -129,9 +131,10 @@ func TestURLSourceKeepsLastGood(t *testing.T) {
 		answer http.HandlerFunc
 		fault  string
 	}{
-		"garbage":      {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") }, ":1: is broken: <html>"},
-		"empty body":   {func(w http.ResponseWriter, _ *http.Request) {}, "contains no manifest"},
-		"not found":    {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(404) }, "answered with status 404 Not Found; must be 200"},
+		"garbage":    {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") }, ":1: is broken: <html>"},
+		"empty body": {func(w http.ResponseWriter, _ *http.Request) {}, "contains no manifest"},
+		"not found": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(404) },
+			"answered with status 404 Not Found; must be 200"},
 		"no content":   {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) }, "status 204"},
 		"not modified": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(304) }, "status 304"},
 		"large":        {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, large) }, "is larger than 10 MiB"},
@@ -139,8 +142,9 @@ func TestURLSourceKeepsLastGood(t *testing.T) {
 			w.Header().Set("Content-Length", "100")
 			fmt.Fprint(w, "a 2")
 		}, "cannot be read: unexpected EOF"},
-		"hangs up":     {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "cannot be read: EOF"},
-		"no end":       {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/pods", http.StatusFound) }, "was redirected more than 5 times"},
+		"hangs up": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "cannot be read: EOF"},
+		"no end": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/pods", http.StatusFound) },
+			"was redirected more than 5 times"},
 		"says nothing": {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, "did not answer within 1s"},
 		"stops halfway": {func(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprint(w, "a 2")
@@ -241,7 +245,8 @@ func TestURLSourceInvalidBodyOfNewURL(t *testing.T) {
 	b.body("garbage")
 	b.start()
 	set := b.sink.awaitPods("a=1")
-	if !set.Restored || !strings.Contains(setFaults(set), "garbage") || !slices.Equal(set.Incomplete, []string{b.opts.URL}) {
+	if !set.Restored || !strings.Contains(setFaults(set), "garbage") ||
+		!slices.Equal(set.Incomplete, []string{b.opts.URL}) {
 		t.Errorf("set is %+v", set)
 	}
 	b.body("b 1")
@@ -296,7 +301,8 @@ func TestURLSourceSendsHeaders(t *testing.T) {
 	b.stop()
 	elsewhere := <-headers
 	request := b.last()
-	if user, pass, ok := request.BasicAuth(); !ok || user != "user" || pass != "pass" || request.Host != "pods.example.com" ||
+	if user, pass, ok := request.BasicAuth(); !ok || user != "user" || pass != "pass" ||
+		request.Host != "pods.example.com" ||
 		strings.Join(request.Header["X-Token"], " ") != "secret more" {
 		t.Errorf("request is %s %v", request.Host, request.Header)
 	}
@@ -319,9 +325,12 @@ func TestURLSourceHidesSecrets(t *testing.T) {
 		"redirect": {answer: func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "/pods?token=sesame", http.StatusFound)
 		}},
-		"port":   {url: func(string) string { return "http://user:sesame@127.0.0.1:1/pods?token=sesame" }},
-		"scheme": {answer: func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "ftp://x/?sesame", http.StatusFound) }},
-		"host":   {url: func(string) string { return "http://user:sesame@no.such.host.invalid/pods?token=sesame#sesame" }},
+		"port": {url: func(string) string { return "http://user:sesame@127.0.0.1:1/pods?token=sesame" }},
+		"scheme": {answer: func(w http.ResponseWriter,
+			r *http.Request) {
+			http.Redirect(w, r, "ftp://x/?sesame", http.StatusFound)
+		}},
+		"host": {url: func(string) string { return "http://user:sesame@no.such.host.invalid/pods?token=sesame#sesame" }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -379,9 +388,11 @@ func TestURLSourceCAFile(t *testing.T) {
 }
 
 func TestNewURLSourceRejects(t *testing.T) {
-	for _, address := range []string{"", "pods.yaml", "/etc/pods", "ftp://host/x", "http://", "http://%zz", "://x", "http://user:sesame@\x00/"} {
+	for _, address := range []string{"", "pods.yaml", "/etc/pods", "ftp://host/x", "http://", "http://%zz", "://x",
+		"http://user:sesame@\x00/"} {
 		_, err := NewURLSource(URLSourceOptions{URL: address})
-		if err == nil || !strings.Contains(err.Error(), "https://example.com/pods.yaml") || strings.Contains(err.Error(), "sesame") {
+		if err == nil || !strings.Contains(err.Error(), "https://example.com/pods.yaml") ||
+			strings.Contains(err.Error(), "sesame") {
 			t.Errorf("%q: %v", address, err)
 		}
 	}

@@ -25,7 +25,8 @@ func once(t *testing.T, handler v1.ProbeHandler, timeout time.Duration, exec Exe
 	t.Helper()
 	a := newActions(Config{Exec: exec, UserAgent: "podstead-probe/1"})
 	return a.run(t.Context(), probeRequest{
-		target:  target{container: &v1.Container{Name: "c", Ports: []v1.ContainerPort{{Name: "web", ContainerPort: namedPort}}}, id: "id-1", ip: "127.0.0.1"},
+		target: target{container: &v1.Container{Name: "c",
+			Ports: []v1.ContainerPort{{Name: "web", ContainerPort: namedPort}}}, id: "id-1", ip: "127.0.0.1"},
 		timeout: timeout, probe: &v1.Probe{ProbeHandler: handler},
 	})
 }
@@ -136,11 +137,15 @@ func server() *http.ServeMux {
 			http.Redirect(w, r, fmt.Sprint("/hops/", n-1), http.StatusFound)
 		}
 	})
-	mux.HandleFunc("/moved-to-404", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/404", http.StatusFound) })
+	mux.HandleFunc("/moved-to-404",
+		func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/404", http.StatusFound) })
 	mux.HandleFunc("/elsewhere", func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "http://elsewhere.invalid/login", http.StatusFound)
 	})
-	mux.HandleFunc("/headers", func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X-A", strings.Repeat("a", 2*maxHeaders)) })
+	mux.HandleFunc("/headers", func(w http.ResponseWriter,
+		_ *http.Request) {
+		w.Header().Set("X-A", strings.Repeat("a", 2*maxHeaders))
+	})
 	mux.HandleFunc("/endless", func(w http.ResponseWriter, r *http.Request) {
 		for r.Context().Err() == nil {
 			if _, err := w.Write(make([]byte, 4096)); err != nil {
@@ -174,10 +179,11 @@ func TestHTTP(t *testing.T) {
 		get        v1.HTTPGetAction
 		want, text string
 	}{
-		"200":                        {v1.HTTPGetAction{Path: "/200"}, "ok", ""},
-		"a path without a slash":     {v1.HTTPGetAction{Path: "200"}, "ok", ""},
-		"204":                        {v1.HTTPGetAction{Path: "/204"}, "ok", ""},
-		"304 is success":             {v1.HTTPGetAction{Path: "/304"}, "warning", "Probe terminated redirects, Response body: "},
+		"200":                    {v1.HTTPGetAction{Path: "/200"}, "ok", ""},
+		"a path without a slash": {v1.HTTPGetAction{Path: "200"}, "ok", ""},
+		"204":                    {v1.HTTPGetAction{Path: "/204"}, "ok", ""},
+		"304 is success": {v1.HTTPGetAction{Path: "/304"}, "warning",
+			"Probe terminated redirects, Response body: "},
 		"399 is success":             {v1.HTTPGetAction{Path: "/399"}, "warning", ""},
 		"400":                        {v1.HTTPGetAction{Path: "/400"}, "failed", "HTTP probe failed with statuscode: 400"},
 		"503":                        {v1.HTTPGetAction{Path: "/503"}, "failed", "503"},
@@ -189,15 +195,23 @@ func TestHTTP(t *testing.T) {
 		"a body without end":         {v1.HTTPGetAction{Path: "/endless"}, "ok", ""},
 		"a body that stops":          {v1.HTTPGetAction{Path: "/stuck"}, "failed", "failed to read the response"},
 		"no answer":                  {v1.HTTPGetAction{Path: "/silent"}, "failed", "deadline exceeded"},
-		"default headers":            {v1.HTTPGetAction{Path: "/echo?a=b"}, "warning", "ua=podstead-probe/1;accept=*/*;host=127.0.0.1:PORT;x=;q=a=b;encoding=;close=true"},
-		"headers":                    {v1.HTTPGetAction{Path: "/echo", HTTPHeaders: header("x-probe", "1", "X-Probe", "2", "user-agent", "mine", "Accept", "text/plain")}, "warning", "ua=mine;accept=text/plain;host=127.0.0.1:PORT;x=1+2;"},
-		"headers removed":            {v1.HTTPGetAction{Path: "/echo", HTTPHeaders: header("User-Agent", "", "Accept", "")}, "warning", "ua=;accept=;"},
-		"host header":                {v1.HTTPGetAction{Path: "/echo", HTTPHeaders: header("Host", "shop.example")}, "warning", "host=shop.example;"},
-		"host by name":               {v1.HTTPGetAction{Path: "/echo", Host: "localhost"}, "warning", "host=localhost:PORT;"},
-		"TLS is not verified":        {v1.HTTPGetAction{Path: "/200", Scheme: v1.URISchemeHTTPS}, "ok", ""},
-		"plain to a TLS port":        {v1.HTTPGetAction{Path: "/200", Scheme: "tls-port"}, "failed", "400"},
-		"a port by name":             {v1.HTTPGetAction{Path: "/200", Port: intstr.FromString("web")}, "failed", "127.0.0.1:1: connect: connection refused"},
-		"an unknown port name":       {v1.HTTPGetAction{Path: "/200", Port: intstr.FromString("wed")}, "error", `port "wed" is neither a number from 1 to 65535 nor the name of a port of container "c"`},
+		"default headers": {v1.HTTPGetAction{Path: "/echo?a=b"}, "warning",
+			"ua=podstead-probe/1;accept=*/*;host=127.0.0.1:PORT;x=;q=a=b;encoding=;close=true"},
+		"headers": {
+			v1.HTTPGetAction{Path: "/echo",
+				HTTPHeaders: header("x-probe", "1", "X-Probe", "2", "user-agent", "mine", "Accept", "text/plain")}, "warning",
+			"ua=mine;accept=text/plain;host=127.0.0.1:PORT;x=1+2;"},
+		"headers removed": {v1.HTTPGetAction{Path: "/echo", HTTPHeaders: header("User-Agent", "", "Accept", "")},
+			"warning", "ua=;accept=;"},
+		"host header": {v1.HTTPGetAction{Path: "/echo", HTTPHeaders: header("Host", "shop.example")},
+			"warning", "host=shop.example;"},
+		"host by name":        {v1.HTTPGetAction{Path: "/echo", Host: "localhost"}, "warning", "host=localhost:PORT;"},
+		"TLS is not verified": {v1.HTTPGetAction{Path: "/200", Scheme: v1.URISchemeHTTPS}, "ok", ""},
+		"plain to a TLS port": {v1.HTTPGetAction{Path: "/200", Scheme: "tls-port"}, "failed", "400"},
+		"a port by name": {v1.HTTPGetAction{Path: "/200", Port: intstr.FromString("web")}, "failed",
+			"127.0.0.1:1: connect: connection refused"},
+		"an unknown port name": {v1.HTTPGetAction{Path: "/200", Port: intstr.FromString("wed")}, "error",
+			`port "wed" is neither a number from 1 to 65535 nor the name of a port of container "c"`},
 		"a number too large":         {v1.HTTPGetAction{Path: "/200", Port: intstr.FromInt32(65536)}, "error", "65536"},
 		"a host that does not exist": {v1.HTTPGetAction{Path: "/200", Host: "unknown.invalid"}, "failed", "unknown.invalid"},
 	} {
@@ -229,9 +243,10 @@ func TestHTTP(t *testing.T) {
 
 func TestNoAddress(t *testing.T) {
 	a := newActions(Config{})
-	_, err := a.run(t.Context(), probeRequest{timeout: time.Second, target: target{container: &v1.Container{}}, probe: &v1.Probe{
-		ProbeHandler: v1.ProbeHandler{TCPSocket: &v1.TCPSocketAction{Port: intstr.FromInt32(80)}},
-	}})
+	_, err := a.run(t.Context(), probeRequest{timeout: time.Second, target: target{container: &v1.Container{}},
+		probe: &v1.Probe{
+			ProbeHandler: v1.ProbeHandler{TCPSocket: &v1.TCPSocketAction{Port: intstr.FromInt32(80)}},
+		}})
 	judge(t, probeResult{}, err, "error", "the pod has no IP address")
 }
 
@@ -275,12 +290,13 @@ func TestGRPC(t *testing.T) {
 		h.SetServingStatus("shop", grpc_health_v1.HealthCheckResponse_SERVING)
 		h.SetServingStatus("sick", grpc_health_v1.HealthCheckResponse_NOT_SERVING)
 		grpc_health_v1.RegisterHealthServer(s, h)
-	}, grpc.UnaryInterceptor(func(ctx context.Context, r any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-		if md, ok := metadata.FromIncomingContext(ctx); ok {
-			agent = strings.Join(md.Get("user-agent"), " ")
-		}
-		return next(ctx, r)
-	}))
+	},
+		grpc.UnaryInterceptor(func(ctx context.Context, r any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+			if md, ok := metadata.FromIncomingContext(ctx); ok {
+				agent = strings.Join(md.Get("user-agent"), " ")
+			}
+			return next(ctx, r)
+		}))
 	without := serve(func(*grpc.Server) {})
 	_, silent := listen() // accepts, and never answers
 	for name, c := range map[string]struct {

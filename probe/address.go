@@ -46,7 +46,8 @@ func portNumber(c *v1.Container, port intstr.IntOrString) (int, error) {
 		}
 	}
 	if number < 1 || number > 65535 {
-		return 0, fmt.Errorf("port %q is neither a number from 1 to 65535 nor the name of a port of container %q", port.String(), c.Name)
+		return 0, fmt.Errorf("port %q is neither a number from 1 to 65535 nor the name of a port of container %q",
+			port.String(), c.Name)
 	}
 	return number, nil
 }

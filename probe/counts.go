@@ -72,7 +72,8 @@ func (p *Prober) Counts() []Count {
 		}
 	}
 	slices.SortFunc(all, func(a, b Count) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Pod, b.Pod), cmp.Compare(a.UID, b.UID), cmp.Compare(a.Container, b.Container), cmp.Compare(a.Kind, b.Kind))
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Pod, b.Pod), cmp.Compare(a.UID, b.UID),
+			cmp.Compare(a.Container, b.Container), cmp.Compare(a.Kind, b.Kind))
 	})
 	return all
 }

@@ -28,7 +28,8 @@ func TestCounts(t *testing.T) {
 			t.Fatalf("%+v: want one entry for the container", all)
 		}
 		c := all[0]
-		if c.UID != "u" || c.Pod != "p" || c.Container != "c" || c.Kind != Liveness || c.Succeeded != 4 || c.Failed != 1 || c.Unknown != 1 {
+		if c.UID != "u" || c.Pod != "p" || c.Container != "c" || c.Kind != Liveness || c.Succeeded != 4 || c.Failed != 1 ||
+			c.Unknown != 1 {
 			t.Errorf("%+v", c)
 		}
 		// Two took no time; three more took 0.2 s.

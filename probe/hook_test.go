@@ -48,7 +48,8 @@ func TestHookExec(t *testing.T) {
 		want   string
 	}{
 		"success": {},
-		"failure": {result: ExecResult{ExitCode: 3, Output: []byte("no database")}, want: `command ["drain" "$(NOW)"] exited with 3: no database`},
+		"failure": {result: ExecResult{ExitCode: 3, Output: []byte("no database")},
+			want: `command ["drain" "$(NOW)"] exited with 3: no database`},
 		"silent":  {result: ExecResult{ExitCode: 7, Output: []byte("\n")}, want: `command ["drain" "$(NOW)"] exited with 7`},
 		"no time": {result: ExecResult{TimedOut: true}, want: context.DeadlineExceeded.Error()},
 		"error":   {err: errors.New("the runtime is away"), want: "the runtime is away"},
@@ -80,16 +81,19 @@ func TestHookHTTP(t *testing.T) {
 		w.WriteHeader(http.StatusInternalServerError)
 	}))
 	defer server.Close()
-	get := &v1.HTTPGetAction{Path: "/drain?now=1", Port: intstr.FromString("web"), Scheme: v1.URISchemeHTTP, HTTPHeaders: []v1.HTTPHeader{{Name: "X-A", Value: "b"}}}
+	get := &v1.HTTPGetAction{Path: "/drain?now=1", Port: intstr.FromString("web"), Scheme: v1.URISchemeHTTP,
+		HTTPHeaders: []v1.HTTPHeader{{Name: "X-A", Value: "b"}}}
 	named := v1.ContainerPort{Name: "web", ContainerPort: portOf(t, server)}
 	fails(t, hookOn(t, nil, v1.LifecycleHandler{HTTPGet: get}, named), "")
-	if got == nil || got.URL.String() != "/drain?now=1" || got.Header.Get("X-A") != "b" || got.UserAgent() != "podstead-lifecycle/1" {
+	if got == nil || got.URL.String() != "/drain?now=1" || got.Header.Get("X-A") != "b" ||
+		got.UserAgent() != "podstead-lifecycle/1" {
 		t.Fatalf("request %+v", got)
 	}
 	fails(t, hookOn(t, nil, v1.LifecycleHandler{HTTPGet: get}), `port "web"`)
 	server.Close()
 	fails(t, hookOn(t, nil, v1.LifecycleHandler{HTTPGet: get}, named), "connection refused")
-	err := NewHooks(Config{}).Run(t.Context(), Hook{Handler: &v1.LifecycleHandler{HTTPGet: get}, Container: &v1.Container{Ports: []v1.ContainerPort{named}}})
+	err := NewHooks(Config{}).Run(t.Context(),
+		Hook{Handler: &v1.LifecycleHandler{HTTPGet: get}, Container: &v1.Container{Ports: []v1.ContainerPort{named}}})
 	fails(t, err, "no IP address")
 }
 
@@ -98,7 +102,8 @@ func TestHookHTTP(t *testing.T) {
 func TestHookHTTPSMeetsHTTP(t *testing.T) {
 	secret := "unasked"
 	handler := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { secret = r.Header.Get("Authorization") })
-	get := &v1.HTTPGetAction{Path: "/", Scheme: v1.URISchemeHTTPS, HTTPHeaders: []v1.HTTPHeader{{Name: "Authorization", Value: "Basic eDp5"}}}
+	get := &v1.HTTPGetAction{Path: "/", Scheme: v1.URISchemeHTTPS,
+		HTTPHeaders: []v1.HTTPHeader{{Name: "Authorization", Value: "Basic eDp5"}}}
 	plain := httptest.NewServer(handler)
 	defer plain.Close()
 	get.Port = intstr.FromInt32(portOf(t, plain))
@@ -120,7 +125,8 @@ func TestHookTCP(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	connect := v1.LifecycleHandler{TCPSocket: &v1.TCPSocketAction{Port: intstr.FromInt32(int32(l.Addr().(*net.TCPAddr).Port))}}
+	connect := v1.LifecycleHandler{
+		TCPSocket: &v1.TCPSocketAction{Port: intstr.FromInt32(int32(l.Addr().(*net.TCPAddr).Port))}}
 	defer l.Close()
 	fails(t, hookOn(t, nil, connect), "")
 	connect.TCPSocket.Port = intstr.FromInt32(closedPort(t))
@@ -140,6 +146,7 @@ func TestHookSleep(t *testing.T) {
 		if err := h.Run(ctx, nap); !errors.Is(err, context.DeadlineExceeded) || time.Since(begun) != time.Second {
 			t.Errorf("%v after %s", err, time.Since(begun))
 		}
-		fails(t, h.Run(t.Context(), Hook{Handler: &v1.LifecycleHandler{}, Container: &v1.Container{}}), "the hook has no action")
+		fails(t, h.Run(t.Context(), Hook{Handler: &v1.LifecycleHandler{}, Container: &v1.Container{}}),
+			"the hook has no action")
 	})
 }

@@ -37,7 +37,8 @@ func withTestbed(t *testing.T, f func(t *testing.T, b *proberHarness)) {
 }
 
 func newProberHarness(t testing.TB) *proberHarness {
-	b := &proberHarness{t: t, asked: map[string][]time.Time{}, answer: map[string]func(context.Context) (ExecResult, error){}}
+	b := &proberHarness{t: t, asked: map[string][]time.Time{},
+		answer: map[string]func(context.Context) (ExecResult, error){}}
 	b.Prober = New(Config{Exec: b, Events: b, UserAgent: "podstead-probe/1"})
 	ctx, cancel := context.WithCancel(context.Background())
 	var run sync.WaitGroup

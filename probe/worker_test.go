@@ -211,7 +211,8 @@ func TestFailedAttemptsAreNotResults(t *testing.T) {
 		if n := b.times("x"); n != 2*11*attempts {
 			t.Errorf("%d attempts in 11 rounds of 2", n)
 		}
-		if want := "Warning Unhealthy Liveness probe errored and resulted in unknown state: no shim"; !slices.Contains(b.events, want) {
+		if want := "Warning Unhealthy Liveness probe errored and resulted in unknown state: no shim"; !slices.Contains(
+			b.events, want) {
 			t.Errorf("events %q, want %q", b.events[:2], want)
 		}
 		tries := 0
@@ -262,7 +263,8 @@ func TestTerminatingPod(t *testing.T) {
 			hung--
 			return ExecResult{ExitCode: 1}, nil
 		})
-		b.UpdatePod(podOf("u", now("c", nil, every("live", 1, 1), every("ready", 1, 1)), now("d", nil, every("hung", 1, 1)), now("e", every("start", 1, 9))))
+		b.UpdatePod(podOf("u", now("c", nil, every("live", 1, 1), every("ready", 1, 1)), now("d", nil, every("hung", 1, 1)),
+			now("e", every("start", 1, 9))))
 		b.says("start", 1)
 		b.after(half)
 		b.StopLivenessAndStartup("u")

@@ -30,7 +30,8 @@ type reservationResource struct {
 // requests returns the pod with the resources to reserve for it.
 func (a *syncAttempt) requests() *v1.Pod {
 	requests := a.run.resizes().Allocated(a.pod, a.observed)
-	if requests != a.pod && !a.reservations.Holds(a.pod.UID) && !admit.ResourcesOf(requests).Within(admit.ResourcesOf(a.pod)) {
+	if requests != a.pod && !a.reservations.Holds(a.pod.UID) &&
+		!admit.ResourcesOf(requests).Within(admit.ResourcesOf(a.pod)) {
 		// The pod waits, and requests less of a resource than it had.
 		requests, a.run.record.Allocated = a.pod, nil
 	}
@@ -90,8 +91,9 @@ func (r *reservationResource) Forget(_ context.Context, uid types.UID) error {
 // preempt ends pods, so that a critical pod can run.
 func (r *reservationResource) preempt(pod *v1.Pod, v admit.Decision) {
 	for _, victim := range v.Victims {
-		d := status.Disruption{Reason: admit.ReasonPreempting, Signal: admit.MissingResource(v.Denied.Reason), Message: fmt.Sprintf(
-			"Preempted in order to admit critical pod %s (%s)", podinfo.FullName(pod), v.Denied.Reason)}
+		d := status.Disruption{Reason: admit.ReasonPreempting, Signal: admit.MissingResource(v.Denied.Reason),
+			Message: fmt.Sprintf(
+				"Preempted in order to admit critical pod %s (%s)", podinfo.FullName(pod), v.Denied.Reason)}
 		if podinfo.PolicyOf(victim.Pod).Restarts {
 			d.Message += "; this pod is restarted when the node has capacity"
 		}
@@ -100,7 +102,8 @@ func (r *reservationResource) preempt(pod *v1.Pod, v admit.Decision) {
 			r.log.Debug("Pod not preempted", "pod", podinfo.FullName(victim.Pod), "err", err)
 			continue
 		}
-		r.log.Info("Preempting pod", "pod", podinfo.FullName(victim.Pod), "uid", victim.Pod.UID, "for", podinfo.FullName(pod), "reason", v.Denied.Reason)
+		r.log.Info("Preempting pod", "pod", podinfo.FullName(victim.Pod), "uid", victim.Pod.UID, "for", podinfo.FullName(pod),
+			"reason", v.Denied.Reason)
 	}
 }
 

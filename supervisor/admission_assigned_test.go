@@ -124,7 +124,8 @@ func TestExclusiveCPUIsKept(t *testing.T) {
 		d.config.deliver(file, first)
 		b.runs(first.UID)
 		b.fake.KillSandboxes("own-first")
-		b.until(time.Minute, "it runs again", func() bool { return b.fake.Calls("RunPodSandbox") == 2 && b.running(first.UID) == 1 })
+		b.until(time.Minute, "it runs again",
+			func() bool { return b.fake.Calls("RunPodSandbox") == 2 && b.running(first.UID) == 1 })
 		b.restart(first, second)
 		b.waitsFor(second.UID, noExclusiveCPU)
 		if manager.has() != first.UID || b.running(first.UID) != 1 {

@@ -78,7 +78,8 @@ func (r *randomPods) step(n int) string {
 		name := pick()
 		what = "edited " + name + " to " + amount
 		pod := revisedPod(name, amount, fmt.Sprintf("%s-%d", name, n))
-		pod.Spec.PriorityClassName, pod.Spec.Containers[0].Ports = r.pods[name].Spec.PriorityClassName, r.pods[name].Spec.Containers[0].Ports
+		pod.Spec.PriorityClassName, pod.Spec.Containers[0].Ports = r.pods[name].Spec.PriorityClassName,
+			r.pods[name].Spec.Containers[0].Ports
 		r.pods[name] = pod
 	default:
 		before := r.states()
@@ -126,7 +127,8 @@ func (r *randomPods) wrong() string {
 		return fmt.Sprintf("%dm are free, %d have the port", free, ports)
 	}
 	for _, pod := range waiting {
-		if admit.ResourcesOf(pod)[v1.ResourceCPU] <= free && len(r.pods)-len(waiting) < 10 && (len(podinfo.HostPorts(pod)) == 0 || ports == 0) {
+		if admit.ResourcesOf(pod)[v1.ResourceCPU] <= free && len(r.pods)-len(waiting) < 10 &&
+			(len(podinfo.HostPorts(pod)) == 0 || ports == 0) {
 			return fmt.Sprintf("%s waits, and %dm are free", pod.UID, free)
 		}
 	}

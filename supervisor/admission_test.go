@@ -52,7 +52,8 @@ func (b *supervisorHarness) waitsFor(uid types.UID, reason string) {
 func TestPodWaitsForResources(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		b.allocatable = cpus("2")
-		first, second, third := requestingPod("c-first", "1"), requestingPod("b-second", "500m"), requestingPod("a-third", "1")
+		first, second, third := requestingPod("c-first", "1"), requestingPod("b-second", "500m"),
+			requestingPod("a-third", "1")
 		d := b.start()
 		d.config.deliver(file, first, second)
 		b.runs(first.UID)
@@ -93,7 +94,8 @@ func TestPodWaitsForResources(t *testing.T) {
 func TestOrderOfWaitingPods(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		b.allocatable = cpus("1")
-		holder, old, young, high := requestingPod("holder", "1"), requestingPod("z-old", "1"), requestingPod("a-young", "1"), requestingPod("high", "1")
+		holder, old, young, high := requestingPod("holder", "1"), requestingPod("z-old", "1"), requestingPod("a-young", "1"),
+			requestingPod("high", "1")
 		priority := int32(7)
 		high.Spec.Priority = &priority
 		// At a start without earlier state: by priority and by name.
@@ -190,7 +192,8 @@ func TestCriticalPodPreempts(t *testing.T) {
 			target := slices.ContainsFunc(st.Conditions, func(c v1.PodCondition) bool {
 				return c.Type == v1.DisruptionTarget && c.Status == v1.ConditionTrue
 			})
-			if st.Phase != v1.PodFailed || st.Reason != admit.ReasonPreempting || !strings.Contains(st.Message, "critical pod default/critical") || !target {
+			if st.Phase != v1.PodFailed || st.Reason != admit.ReasonPreempting ||
+				!strings.Contains(st.Message, "critical pod default/critical") || !target {
 				t.Errorf("status %s %s %q", st.Phase, st.Reason, st.Message)
 			}
 			if b.running(c.UID) != 0 || b.running(critical.UID) != 1 || b.running(a.UID) != 1 {
@@ -291,7 +294,8 @@ func TestResizeWaitsForResources(t *testing.T) {
 		pending(v1.PodReasonDeferred)
 		d.config.deliver(file, pod("3"))
 		b.until(time.Minute, "it is resized", func() bool { return b.linux().CpuQuota == 300_000 })
-		b.until(time.Minute, "the condition is removed", func() bool { return condition(d.status("u1"), v1.PodResizePending) == nil })
+		b.until(time.Minute, "the condition is removed",
+			func() bool { return condition(d.status("u1"), v1.PodResizePending) == nil })
 		d.config.deliver(file, pod("1"))
 		b.until(time.Minute, "it is small again", func() bool { return b.linux().CpuQuota == 100_000 })
 		d.config.deliver(file, pod("1"), requestingPod("two", "2"))

@@ -110,7 +110,8 @@ func TestPreemptedPodKeepsItsResourcesUntilItHasEnded(t *testing.T) {
 		d.config.deliver(file, victim)
 		b.runs(victim.UID)
 		d.config.deliver(file, victim, critical)
-		b.until(time.Minute, "it is preempted", func() bool { return condition(d.status(victim.UID), v1.DisruptionTarget) != nil })
+		b.until(time.Minute, "it is preempted",
+			func() bool { return condition(d.status(victim.UID), v1.DisruptionTarget) != nil })
 		ended := time.Now()
 		for b.running(victim.UID) > 0 {
 			if b.running(critical.UID) > 0 {

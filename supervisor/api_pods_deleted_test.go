@@ -26,7 +26,8 @@ func TestAPIPodIsDeletedBeforeItStarted(t *testing.T) {
 			pod.Spec.InitContainers = []v1.Container{{Name: "init", Image: "none:1", ImagePullPolicy: v1.PullNever}}
 		}},
 		"its volume is not supported": {prepare: func(pod *v1.Pod) {
-			pod.Spec.Volumes = []v1.Volume{{Name: "disk", VolumeSource: v1.VolumeSource{RBD: &v1.RBDVolumeSource{RBDImage: "data"}}}}
+			pod.Spec.Volumes = []v1.Volume{
+				{Name: "disk", VolumeSource: v1.VolumeSource{RBD: &v1.RBDVolumeSource{RBDImage: "data"}}}}
 		}},
 		"before the node knows it": {first: true},
 	} {

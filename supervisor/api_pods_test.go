@@ -28,7 +28,8 @@ func boundPod(name string, uid types.UID) *v1.Pod {
 	pod.Annotations = map[string]string{podinfo.AnnotationSource: string(manifest.SourceAPI)}
 	pod.Generation = 1
 	pod.Spec.NodeName = "n"
-	pod.Status = v1.PodStatus{Phase: v1.PodPending, Conditions: []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionTrue}}}
+	pod.Status = v1.PodStatus{Phase: v1.PodPending,
+		Conditions: []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionTrue}}}
 	return pod
 }
 
@@ -47,8 +48,10 @@ func TestAPIPodIsRejected(t *testing.T) {
 		"a taint": {func(b *supervisorHarness, pod *v1.Pod) {
 			b.taints = func() []v1.Taint { return []v1.Taint{{Key: "only", Effect: v1.TaintEffectNoExecute}} }
 		}, admit.ReasonTaint},
-		"another operating system": {func(_ *supervisorHarness, pod *v1.Pod) { pod.Spec.OS = &v1.PodOS{Name: v1.Windows} }, admit.ReasonOS},
-		"no such node":             {func(b *supervisorHarness, pod *v1.Pod) { pod.Spec.NodeSelector = map[string]string{"disk": "ssd"} }, admit.ReasonAffinity},
+		"another operating system": {func(_ *supervisorHarness, pod *v1.Pod) { pod.Spec.OS = &v1.PodOS{Name: v1.Windows} },
+			admit.ReasonOS},
+		"no such node": {func(b *supervisorHarness, pod *v1.Pod) { pod.Spec.NodeSelector = map[string]string{"disk": "ssd"} },
+			admit.ReasonAffinity},
 		"no room": {func(b *supervisorHarness, pod *v1.Pod) {
 			b.allocatable = cpus("1")
 			pod.Spec.Containers[0].Resources.Requests = v1.ResourceList{v1.ResourceCPU: resource.MustParse("2")}
@@ -56,7 +59,8 @@ func TestAPIPodIsRejected(t *testing.T) {
 		"no room, critical": {func(b *supervisorHarness, pod *v1.Pod) {
 			b.allocatable = cpus("1")
 			critical := int32(2_000_000_000)
-			pod.Spec.Priority, pod.Spec.Containers[0].Resources.Requests = &critical, v1.ResourceList{v1.ResourceCPU: resource.MustParse("2")}
+			pod.Spec.Priority, pod.Spec.Containers[0].Resources.Requests = &critical,
+				v1.ResourceList{v1.ResourceCPU: resource.MustParse("2")}
 		}, outOfCPU},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -68,7 +72,8 @@ func TestAPIPodIsRejected(t *testing.T) {
 					t.Helper()
 					synctest.Wait()
 					st := d.status(pod.UID)
-					if st.Phase != v1.PodFailed || st.Reason != test.reason || !strings.HasPrefix(st.Message, "Pod was rejected: ") || len(st.ContainerStatuses) != 0 || isTarget(st) {
+					if st.Phase != v1.PodFailed || st.Reason != test.reason || !strings.HasPrefix(st.Message, "Pod was rejected: ") ||
+						len(st.ContainerStatuses) != 0 || isTarget(st) {
 						t.Errorf("status %+v", st)
 					}
 					if b.fake.Calls("RunPodSandbox") != 0 {
@@ -100,13 +105,15 @@ func TestAPIPodIsRejected(t *testing.T) {
 func TestBoundPodThatCannotRun(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		pod, other := boundPod("p", "u1"), boundPod("other", "v")
-		pod.Spec.Volumes = []v1.Volume{{Name: "disk", VolumeSource: v1.VolumeSource{RBD: &v1.RBDVolumeSource{RBDImage: "data"}}}}
+		pod.Spec.Volumes = []v1.Volume{
+			{Name: "disk", VolumeSource: v1.VolumeSource{RBD: &v1.RBDVolumeSource{RBDImage: "data"}}}}
 		d := b.start(manifest.SourceAPI)
 		d.config.deliver(manifest.SourceAPI, pod, other)
 		b.runs(other.UID)
 		b.after(time.Hour)
 		st := d.status(pod.UID)
-		if st.Phase != v1.PodPending || st.Reason != reasonUnsupported || !strings.Contains(st.Message, "spec.volumes[0].rbd") || b.running(pod.UID) != 0 {
+		if st.Phase != v1.PodPending || st.Reason != reasonUnsupported ||
+			!strings.Contains(st.Message, "spec.volumes[0].rbd") || b.running(pod.UID) != 0 {
 			t.Errorf("status %+v", st)
 		}
 		if len(d.eventsOf(pod, reasonUnsupported)) != 1 {
@@ -133,7 +140,8 @@ func TestBoundPodWithAStaticPodsName(t *testing.T) {
 				}
 				b.runs(static.UID)
 				b.until(time.Minute, "the other has ended", func() bool { return d.Ended(bound.UID) })
-				if st := d.status(bound.UID); st.Phase != v1.PodFailed || st.Reason != podworkers.ReasonNameTaken || boundFirst == (len(st.ContainerStatuses) == 0) {
+				if st := d.status(bound.UID); st.Phase != v1.PodFailed || st.Reason != podworkers.ReasonNameTaken ||
+					boundFirst == (len(st.ContainerStatuses) == 0) {
 					t.Errorf("status %+v", st)
 				}
 				if b.running(bound.UID) != 0 || len(d.eventsOf(bound, podworkers.ReasonNameTaken)) != 1 {
@@ -152,7 +160,8 @@ func TestBoundPodThatHasEndedInTheAPI(t *testing.T) {
 		job.Status.Phase = v1.PodSucceeded
 		began := metav1.NewTime(time.Now().Add(-time.Hour)).Rfc3339Copy()
 		job.Status.StartTime = &began
-		job.Status.ContainerStatuses = []v1.ContainerStatus{{Name: "app", RestartCount: 3, State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: 0, Reason: "Completed"}}}}
+		job.Status.ContainerStatuses = []v1.ContainerStatus{{Name: "app", RestartCount: 3,
+			State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: 0, Reason: "Completed"}}}}
 		d := b.start(manifest.SourceAPI)
 		d.config.deliver(manifest.SourceAPI, job, pod)
 		b.runs(pod.UID)
@@ -282,7 +291,8 @@ func TestEphemeralContainersAtRandomPoints(t *testing.T) {
 						b.fake.Behave(name, critest.Behaviour{RunFor: 20 * time.Millisecond, ExitCode: 1})
 					}
 					pod.Spec.EphemeralContainers = append(pod.Spec.EphemeralContainers, v1.EphemeralContainer{
-						EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: name, Image: "img:1", ImagePullPolicy: v1.PullIfNotPresent}, TargetContainerName: "app",
+						EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: name, Image: "img:1",
+							ImagePullPolicy: v1.PullIfNotPresent}, TargetContainerName: "app",
 					})
 					pod.Generation++
 					b.daemon.config.update(manifest.Update, pod)
@@ -297,7 +307,8 @@ func TestEphemeralContainersAtRandomPoints(t *testing.T) {
 					}
 				}
 				st := b.daemon.status(pod.UID)
-				if st.Phase != v1.PodRunning || len(st.EphemeralContainerStatuses) != len(names) || st.ObservedGeneration != pod.Generation {
+				if st.Phase != v1.PodRunning || len(st.EphemeralContainerStatuses) != len(names) ||
+					st.ObservedGeneration != pod.Generation {
 					t.Fatalf("status %+v", st)
 				}
 				for i, c := range st.EphemeralContainerStatuses {
@@ -314,7 +325,8 @@ func TestEphemeralContainersAtRandomPoints(t *testing.T) {
 // creates another one.
 func TestBoundPodIsEvicted(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
-		b.returns = map[string]RestartPolicy{"Evicted": func(*v1.Pod, status.Disruption) (bool, time.Duration) { return true, 0 }}
+		b.returns = map[string]RestartPolicy{
+			"Evicted": func(*v1.Pod, status.Disruption) (bool, time.Duration) { return true, 0 }}
 		pod := boundPod("p", "u1")
 		d := b.start(manifest.SourceAPI)
 		d.config.deliver(manifest.SourceAPI, pod)
@@ -326,7 +338,8 @@ func TestBoundPodIsEvicted(t *testing.T) {
 			b.until(time.Minute, "it has ended", func() bool { return b.daemon.Ended(pod.UID) })
 			b.daemon.RetryDisrupted()
 			b.after(time.Hour)
-			if st := b.daemon.status(pod.UID); b.running(pod.UID) != 0 || st.Phase != v1.PodFailed || st.Reason != "Evicted" || !isTarget(st) {
+			if st := b.daemon.status(pod.UID); b.running(pod.UID) != 0 || st.Phase != v1.PodFailed || st.Reason != "Evicted" ||
+				!isTarget(st) {
 				t.Errorf("%d run; status %+v", b.running(pod.UID), st)
 			}
 			if err := b.daemon.Restart(pod.UID, "asked", time.Time{}); !errors.Is(err, podworkers.ErrAPIPod) {

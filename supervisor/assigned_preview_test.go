@@ -62,7 +62,8 @@ func newNUMAManagers(t testing.TB, o nodecpus.Options, policy string) numaManage
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := nodecpus.Open(nodecpus.Config{Topology: read, Options: o, Reserved: nodecpus.NewSet(0), File: nodecpus.File(state), BootID: "b", Log: log})
+	m, err := nodecpus.Open(nodecpus.Config{Topology: read, Options: o, Reserved: nodecpus.NewSet(0),
+		File: nodecpus.File(state), BootID: "b", Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +108,8 @@ func TestRevisionWithoutItsCPUsEndsNothing(t *testing.T) {
 		possible bool
 	}{
 		"CPUs that are not free": {
-			nodecpus.Options{}, topology.PolicyNone, exclusivePod("web", "u2", "6", "64Mi"), exclusivePod("other", "o1", "2", "64Mi"),
+			nodecpus.Options{}, topology.PolicyNone, exclusivePod("web", "u2", "6", "64Mi"),
+			exclusivePod("other", "o1", "2", "64Mi"),
 			"requests 6 exclusive CPUs, available 5", true,
 		},
 		"more CPUs than there are": {
@@ -123,11 +125,13 @@ func TestRevisionWithoutItsCPUsEndsNothing(t *testing.T) {
 			"topologyManagerPolicy single-numa-node", false,
 		},
 		"an alignment": {
-			nodecpus.Options{}, topology.PolicyRestricted, exclusivePod("web", "u2", "4", "64Mi"), exclusivePod("other", "o1", "2", "64Mi"),
+			nodecpus.Options{}, topology.PolicyRestricted, exclusivePod("web", "u2", "4", "64Mi"),
+			exclusivePod("other", "o1", "2", "64Mi"),
 			"topologyManagerPolicy restricted", true,
 		},
 		"memory of a NUMA node": {
-			nodecpus.Options{}, topology.PolicyNone, exclusivePod("web", "u2", "2", "1500Mi"), exclusivePod("other", "o1", "2", "900Mi"),
+			nodecpus.Options{}, topology.PolicyNone, exclusivePod("web", "u2", "2", "1500Mi"),
+			exclusivePod("other", "o1", "2", "900Mi"),
 			"requests 1500Mi of memory", true,
 		},
 	} {

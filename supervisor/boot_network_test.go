@@ -39,7 +39,8 @@ func TestPodsWaitForTheNetworkAfterABoot(t *testing.T) {
 				d := b.start()
 				d.config.deliver(manifest.SourceFile, pod)
 				b.after(3 * time.Second)
-				if st := d.status(pod.UID); c.least > 0 && (st.Reason != podinputs.ReasonWaitingForNetwork || !strings.Contains(st.Message, "30s after the boot")) {
+				if st := d.status(pod.UID); c.least > 0 &&
+					(st.Reason != podinputs.ReasonWaitingForNetwork || !strings.Contains(st.Message, "30s after the boot")) {
 					t.Errorf("%s %q %q", st.Phase, st.Reason, st.Message)
 				}
 				if c.network > 0 {
@@ -74,7 +75,8 @@ func TestPodsWaitForNameServersAfterABoot(t *testing.T) {
 					t.Errorf("the pod without name servers of the host started after %s", took)
 				}
 				b.after(40 * time.Second)
-				if st := d.status(resolving.UID); b.running(resolving.UID) != 0 || st.Reason != podinputs.ReasonWaitingForNetwork || !strings.Contains(st.Message, "no name servers") {
+				if st := d.status(resolving.UID); b.running(resolving.UID) != 0 || st.Reason != podinputs.ReasonWaitingForNetwork ||
+					!strings.Contains(st.Message, "no name servers") {
 					t.Errorf("%s %q %q", st.Phase, st.Reason, st.Message)
 				}
 				least := 85 * time.Second

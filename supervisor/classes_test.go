@@ -56,7 +56,8 @@ func TestPodWaitsForItsRuntimeClass(t *testing.T) {
 		name := "kata"
 		pod.Spec.RuntimeClassName = &name
 		d.config.deliver(manifest.SourceFile, pod)
-		b.until(time.Minute, "the pod waits", func() bool { return d.status(pod.UID).Reason == podinputs.ReasonRuntimeClassNotFound })
+		b.until(time.Minute, "the pod waits",
+			func() bool { return d.status(pod.UID).Reason == podinputs.ReasonRuntimeClassNotFound })
 		if st := d.status(pod.UID); st.Phase != v1.PodPending || len(b.fake.Sandboxes()) > 0 {
 			t.Errorf("%+v", st)
 		}

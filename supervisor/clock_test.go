@@ -32,7 +32,8 @@ func TestClockIsSetWhilePodsRun(t *testing.T) {
 			t.Helper()
 			b.until(limit, fmt.Sprintf("it is ready with %d restarts", restarts), func() bool {
 				st := d.status(pod.UID)
-				return isReady(st) == v1.ConditionTrue && b.running(pod.UID) == 1 && st.ContainerStatuses[0].RestartCount == restarts
+				return isReady(st) == v1.ConditionTrue && b.running(pod.UID) == 1 &&
+					st.ContainerStatuses[0].RestartCount == restarts
 			})
 		}
 		ready(d, 0, 10*time.Second)

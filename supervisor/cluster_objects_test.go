@@ -31,13 +31,15 @@ func (o *testBound) Token(*v1.Pod, *v1.ServiceAccountTokenProjection) (string, e
 	return "token", nil
 }
 
-func (o *testBound) BoundClaim(pod *v1.Pod, volume *v1.Volume) (*v1.PersistentVolumeClaim, *v1.PersistentVolume, error) {
+func (o *testBound) BoundClaim(pod *v1.Pod, volume *v1.Volume) (*v1.PersistentVolumeClaim, *v1.PersistentVolume,
+	error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.volume == nil {
 		return nil, nil, errors.New("is not bound")
 	}
-	return &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: podinfo.ClaimOf(pod, volume)}}, o.volume, nil
+	return &v1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: podinfo.ClaimOf(pod, volume)}}, o.volume, nil
 }
 
 // bind binds the claims of all pods to a volume, nil to none.
@@ -155,7 +157,8 @@ func TestBoundPodWithTooManyReferences(t *testing.T) {
 		pod.Annotations[podinfo.AnnotationSource] = string(manifest.SourceAPI)
 		d.config.deliver(manifest.SourceAPI, pod)
 		b.after(time.Minute)
-		if events := d.eventsOf(pod, reasonTooManyReferences); len(events) != 1 || !strings.Contains(events[0], "refers to too many") || instances(b, "u2") != 0 {
+		if events := d.eventsOf(pod, reasonTooManyReferences); len(events) != 1 ||
+			!strings.Contains(events[0], "refers to too many") || instances(b, "u2") != 0 {
 			t.Errorf("events %q, %d containers", events, instances(b, "u2"))
 		}
 		bound.hold("")
@@ -179,21 +182,25 @@ func TestBoundPodWithAClaim(t *testing.T) {
 		d := b.start(manifest.SourceAPI)
 		pod := testPod("db", "u1", "r1")
 		pod.Annotations[podinfo.AnnotationSource] = string(manifest.SourceAPI)
-		pod.Spec.Volumes = []v1.Volume{{Name: "data", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}
+		pod.Spec.Volumes = []v1.Volume{{Name: "data",
+			VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}
 		pod.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "data", MountPath: "/data"}}
 		d.config.deliver(manifest.SourceAPI, pod)
 		b.after(time.Minute)
-		if st := d.status("u1"); st.Reason != "FailedMount" || !strings.Contains(st.Message, "PersistentVolumeClaim default/data: is not bound") || instances(b, "u1") != 0 {
+		if st := d.status("u1"); st.Reason != "FailedMount" ||
+			!strings.Contains(st.Message, "PersistentVolumeClaim default/data: is not bound") || instances(b, "u1") != 0 {
 			t.Errorf("%s: %s, %d containers", st.Reason, st.Message, instances(b, "u1"))
 		}
-		if list := d.ClusterClaims(); len(list) != 1 || list[0].Name != "data" || len(list[0].Waiting) != 1 || list[0].Waiting[0].Reason != "is not bound" {
+		if list := d.ClusterClaims(); len(list) != 1 || list[0].Name != "data" || len(list[0].Waiting) != 1 ||
+			list[0].Waiting[0].Reason != "is not bound" {
 			t.Errorf("listed claims: %+v", list)
 		}
 		volume := &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv", UID: "v1"}}
 		volume.Spec.HostPath = &v1.HostPathVolumeSource{Path: t.TempDir()}
 		bound.bind(volume)
 		b.runs("u1")
-		if list := d.ClusterClaims(); len(list) != 1 || len(list[0].Waiting) != 0 || len(list[0].Users) != 1 || list[0].Volume != volume {
+		if list := d.ClusterClaims(); len(list) != 1 || len(list[0].Waiting) != 0 || len(list[0].Users) != 1 ||
+			list[0].Volume != volume {
 			t.Errorf("listed claims: %+v", list)
 		}
 

@@ -123,7 +123,8 @@ func (s *Supervisor) WaitSourcesReady(ctx context.Context) error { return s.star
 
 func (s *Supervisor) starts() podstart.Waiter {
 	statuses := s.cfg.Store.Statuses
-	return podstart.Waiter{Wanted: s.wanted, Sources: s.cfg.Sources.Pods.Sources, Status: statuses.Get, Subscribe: statuses.Subscribe}
+	return podstart.Waiter{Wanted: s.wanted, Sources: s.cfg.Sources.Pods.Sources, Status: statuses.Get,
+		Subscribe: statuses.Subscribe}
 }
 
 // RuntimeCondition is the last known state of the runtime.
@@ -210,7 +211,8 @@ func (s *Supervisor) RemoveClaim(namespace, name string) error {
 // PullCredentials returns the credentials for an image that is pulled for no pod:
 // those of Secrets that the manifests declare, then those of the node.
 func (s *Supervisor) PullCredentials(namespace string, secrets []string) cri.PullCredentials {
-	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Annotations: map[string]string{podinfo.AnnotationSource: string(podinfo.SourceFile)}}}
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace,
+		Annotations: map[string]string{podinfo.AnnotationSource: string(podinfo.SourceFile)}}}
 	for _, name := range secrets {
 		pod.Spec.ImagePullSecrets = append(pod.Spec.ImagePullSecrets, v1.LocalObjectReference{Name: name})
 	}

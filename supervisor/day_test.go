@@ -19,8 +19,9 @@ var dayPods = flag.Int("day-pods", 100, "pods of TestDayOfThousandPods; 1000 are
 // dayChanges is how many pods have a killed container and a new revision in each simulated hour.
 const dayChanges = 12
 
-// A thousand pods that change all day (-day-pods 1000; a hundred in all test runs) need no more memory and goroutines in
-// the end, and a change takes as long. The test logs the figures of the day, also those of the processor, which depend on the machine.
+// A thousand pods that change all day (-day-pods 1000; a hundred in all test runs) need no more memory and goroutines
+// in the end, and a change takes as long. The test logs the figures of the day, also those of the processor, which
+// depend on the machine.
 func TestDayOfThousandPods(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pods, hours := *dayPods, 24
@@ -72,21 +73,25 @@ func TestDayOfThousandPods(t *testing.T) {
 				first = last
 			}
 			if hour == 1 || hour == hours-1 {
-				t.Logf("hour %d: %.1f kB for each pod, %d goroutines, %.2f ms of processor time for each pod, restart within %s, replacement within %s",
-					hour+1, float64(last.heap)/float64(pods)/1000, last.goroutines, 1000*last.cpu.Seconds()/float64(pods), restart, replace)
+				t.Logf("hour %d: %.1f kB for each pod, %d goroutines, %.2f ms of processor time for each pod, restart within %s, "+
+					"replacement within %s",
+					hour+1, float64(last.heap)/float64(pods)/1000, last.goroutines, 1000*last.cpu.Seconds()/float64(pods), restart,
+					replace)
 			}
 		}
 		// What the test itself keeps grows: its log, its runtime's calls, the events of the day. A pod
 		// that is not released is about five times as much.
 		if kept := uint64(8000 * dayChanges * (hours - 2)); last.heap > first.heap+first.heap/5+kept {
-			t.Errorf("%d kB of heap in the last hour, %d kB in the second, %d kB at the start", last.heap/1000, first.heap/1000, begin.heap/1000)
+			t.Errorf("%d kB of heap in the last hour, %d kB in the second, %d kB at the start", last.heap/1000, first.heap/1000,
+				begin.heap/1000)
 		}
 		if last.goroutines > first.goroutines+max(2, pods/100) {
 			t.Errorf("%d goroutines in the last hour, %d in the second", last.goroutines, first.goroutines)
 		}
 		// In simulated time: it does not depend on the machine.
 		if last.restart > 2*first.restart || last.replace > 2*first.replace {
-			t.Errorf("in the last hour a restart takes %s and a replacement %s; in the second %s and %s", last.restart, last.replace, first.restart, first.replace)
+			t.Errorf("in the last hour a restart takes %s and a replacement %s; in the second %s and %s", last.restart,
+				last.replace, first.restart, first.replace)
 		}
 	})
 }
@@ -106,5 +111,6 @@ func measureDay() dayUsage {
 	runtime.ReadMemStats(&memory)
 	var used syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &used)
-	return dayUsage{heap: memory.HeapAlloc, goroutines: runtime.NumGoroutine(), cpu: time.Duration(used.Utime.Nano() + used.Stime.Nano())}
+	return dayUsage{heap: memory.HeapAlloc, goroutines: runtime.NumGoroutine(),
+		cpu: time.Duration(used.Utime.Nano() + used.Stime.Nano())}
 }

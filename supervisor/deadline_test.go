@@ -87,7 +87,8 @@ func TestDeadlineIsNotExtended(t *testing.T) {
 // A deadline does not depend on changes of the clock while the pod runs, also
 // for a daemon that is restarted in between.
 func TestDeadlineWhenTheClockIsSet(t *testing.T) {
-	for name, set := range map[string]time.Duration{"forward by 56 years": -56 * 365 * 24 * time.Hour, "back by 56 years": 56 * 365 * 24 * time.Hour} {
+	for name, set := range map[string]time.Duration{"forward by 56 years": -56 * 365 * 24 * time.Hour,
+		"back by 56 years": 56 * 365 * 24 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 				begun := time.Now()
@@ -150,7 +151,8 @@ func TestDeadlineOutlivesTheDaemon(t *testing.T) {
 		b.fake.Reboot()
 		b.restart(pod)
 		b.after(time.Minute)
-		if st := b.daemon.status("a"); b.fake.Starts("a", "app") != 1 || st.Phase != v1.PodFailed || st.Reason != "DeadlineExceeded" {
+		if st := b.daemon.status("a"); b.fake.Starts("a", "app") != 1 || st.Phase != v1.PodFailed ||
+			st.Reason != "DeadlineExceeded" {
 			t.Errorf("%+v\n%s", st, b.fake.Dump())
 		}
 	})

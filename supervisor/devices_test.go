@@ -34,7 +34,8 @@ type fakeDevices struct {
 }
 
 func newFakeDevices(free int) *fakeDevices {
-	return &fakeDevices{changed: make(chan struct{}, 1), free: free, held: map[types.UID]bool{}, waiting: map[types.UID]bool{}, slow: map[types.UID]bool{}}
+	return &fakeDevices{changed: make(chan struct{}, 1), free: free, held: map[types.UID]bool{},
+		waiting: map[types.UID]bool{}, slow: map[types.UID]bool{}}
 }
 
 func (f *fakeDevices) notify() {
@@ -111,7 +112,8 @@ func (f *fakeDevices) Status(uid types.UID) map[string][]v1.ResourceStatus {
 	if !f.held[uid] {
 		return nil
 	}
-	return map[string][]v1.ResourceStatus{"app": {{Name: dongle, Resources: []v1.ResourceHealth{{ResourceID: "a", Health: v1.ResourceHealthStatusHealthy}}}}}
+	return map[string][]v1.ResourceStatus{
+		"app": {{Name: dongle, Resources: []v1.ResourceHealth{{ResourceID: "a", Health: v1.ResourceHealthStatusHealthy}}}}}
 }
 
 func (f *fakeDevices) Changed() <-chan struct{} { return f.changed }
@@ -174,7 +176,8 @@ func TestPodWaitsForDevices(t *testing.T) {
 			t.Errorf("started after %s", took)
 		}
 		st := d.status(pod.UID)
-		if got := st.ContainerStatuses[0].AllocatedResourcesStatus; len(got) != 1 || got[0].Name != dongle || got[0].Resources[0].Health != v1.ResourceHealthStatusHealthy {
+		if got := st.ContainerStatuses[0].AllocatedResourcesStatus; len(got) != 1 || got[0].Name != dongle ||
+			got[0].Resources[0].Health != v1.ResourceHealthStatusHealthy {
 			t.Errorf("the status shows %+v", got)
 		}
 		d.config.deliver(manifest.SourceFile)
@@ -205,7 +208,8 @@ func TestDevicesStartThePodAtOnce(t *testing.T) {
 func TestSlowAndFailingDevices(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		f := newFakeDevices(2)
-		slow, failing, plain := devicePod(testPod("slow", "u1", "1")), devicePod(testPod("failing", "u2", "1")), testPod("plain", "u3", "1")
+		slow, failing, plain := devicePod(testPod("slow", "u1", "1")), devicePod(testPod("failing", "u2", "1")),
+			testPod("plain", "u3", "1")
 		f.slow[slow.UID], f.fault = true, errors.New("the device plugin failed: no firmware")
 		b.devices = f
 		d := b.start()
@@ -213,7 +217,8 @@ func TestSlowAndFailingDevices(t *testing.T) {
 		if took := b.runs(plain.UID); took > 10*time.Second {
 			t.Errorf("a pod without devices started after %s", took)
 		}
-		b.until(time.Minute, "the fault is shown", func() bool { return strings.Contains(d.status(failing.UID).Message, "no firmware") })
+		b.until(time.Minute, "the fault is shown",
+			func() bool { return strings.Contains(d.status(failing.UID).Message, "no firmware") })
 		f.set(2, nil)
 		b.runs(failing.UID)
 		d.config.deliver(manifest.SourceFile, failing, plain)
@@ -252,7 +257,8 @@ func TestDevicesReachTheRuntime(t *testing.T) {
 		if !slices.Contains(env, "DONGLE=a") || !slices.Contains(env, "OWN=manifest") || slices.Contains(env, "OWN=plugin") {
 			t.Errorf("environment %v", env)
 		}
-		if n := config.GetDevices(); len(n) != 1 || n[0].GetHostPath() != "/dev/null" || n[0].GetContainerPath() != "/dev/dongle" || n[0].GetPermissions() != "rw" {
+		if n := config.GetDevices(); len(n) != 1 || n[0].GetHostPath() != "/dev/null" ||
+			n[0].GetContainerPath() != "/dev/dongle" || n[0].GetPermissions() != "rw" {
 			t.Errorf("devices %v", n)
 		}
 		if config.GetAnnotations()["example.com/a"] != "b" {

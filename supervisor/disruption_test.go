@@ -19,11 +19,13 @@ import (
 	"github.com/podstead/podstead/supervisor/status"
 )
 
-var eviction = status.Disruption{Reason: "Evicted", Message: "The node was low on resource: memory.", Cause: "MemoryPressure", Signal: "memory.available"}
+var eviction = status.Disruption{Reason: "Evicted", Message: "The node was low on resource: memory.",
+	Cause: "MemoryPressure", Signal: "memory.available"}
 
 func isTarget(st v1.PodStatus) bool {
 	return slices.ContainsFunc(st.Conditions, func(c v1.PodCondition) bool {
-		return c.Type == v1.DisruptionTarget && c.Status == v1.ConditionTrue && c.Reason == v1.PodReasonTerminationByKubelet &&
+		return c.Type == v1.DisruptionTarget && c.Status == v1.ConditionTrue &&
+			c.Reason == v1.PodReasonTerminationByKubelet &&
 			c.Message == eviction.Message && !c.LastTransitionTime.IsZero()
 	})
 }
@@ -55,7 +57,8 @@ func TestDisruptedPodRestartsWhenAllowed(t *testing.T) {
 		waits := func(d *daemon) {
 			t.Helper()
 			synctest.Wait()
-			if st := d.status(pod.UID); st.Phase != v1.PodFailed || st.Reason != "Evicted" || st.Message != eviction.Message || !isTarget(st) {
+			if st := d.status(pod.UID); st.Phase != v1.PodFailed || st.Reason != "Evicted" || st.Message != eviction.Message ||
+				!isTarget(st) {
 				t.Errorf("status %+v", st)
 			}
 			if n := b.running(pod.UID); n != 0 {
@@ -105,7 +108,8 @@ func TestDisruptedPodRestartsWhenAllowed(t *testing.T) {
 func TestDisruptedPodIsRemovedAndReplaced(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		pod := testPod("p", "u1", "1")
-		b.returns = map[string]RestartPolicy{"Evicted": func(*v1.Pod, status.Disruption) (bool, time.Duration) { return false, 0 }}
+		b.returns = map[string]RestartPolicy{
+			"Evicted": func(*v1.Pod, status.Disruption) (bool, time.Duration) { return false, 0 }}
 		d := b.start()
 		d.config.deliver(manifest.SourceFile, pod)
 		b.runs(pod.UID)
@@ -144,7 +148,8 @@ func TestLogsOfDisruptedPod(t *testing.T) {
 			}
 			b.until(time.Minute, "it runs again", func() bool {
 				st := d.status(pod.UID)
-				return st.Phase == v1.PodRunning && st.ContainerStatuses[0].RestartCount == int32(run+1) && st.ContainerStatuses[0].State.Running != nil
+				return st.Phase == v1.PodRunning && st.ContainerStatuses[0].RestartCount == int32(run+1) &&
+					st.ContainerStatuses[0].State.Running != nil
 			})
 			if _, err := os.Stat(log); os.IsNotExist(err) != clear {
 				t.Errorf("log of run %d: %v", run, err)
@@ -157,7 +162,8 @@ func TestLogsOfDisruptedPod(t *testing.T) {
 func TestRestartOfDisruptedPod(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		pod := testPod("p", "u1", "1")
-		b.returns = map[string]RestartPolicy{"Evicted": func(*v1.Pod, status.Disruption) (bool, time.Duration) { return false, 0 }}
+		b.returns = map[string]RestartPolicy{
+			"Evicted": func(*v1.Pod, status.Disruption) (bool, time.Duration) { return false, 0 }}
 		d := b.start()
 		d.config.deliver(manifest.SourceFile, pod)
 		b.runs(pod.UID)
@@ -219,7 +225,8 @@ func TestGateHoldsPods(t *testing.T) {
 		closed.Store(true)
 		d.config.deliver(manifest.SourceFile, first, second)
 		b.after(10 * time.Minute)
-		if st := d.status("u2"); st.Phase != v1.PodPending || st.Reason != "Evicted" || b.running("u2") != 0 || b.running("u1") != 1 {
+		if st := d.status("u2"); st.Phase != v1.PodPending || st.Reason != "Evicted" || b.running("u2") != 0 ||
+			b.running("u1") != 1 {
 			t.Errorf("%+v", st)
 		}
 		closed.Store(false)

@@ -15,9 +15,11 @@ var (
 	// ErrNoSuchPod: no source wants a pod with the UID.
 	ErrNoSuchPod = objectwrite.Errorf(objectwrite.NotFound, "the pod does not exist any more")
 	// ErrPodOfCluster: the API server of the cluster keeps them.
-	ErrPodOfCluster = objectwrite.Errorf(objectwrite.Forbidden, "the pod belongs to the API server of a cluster; add ephemeral containers there")
+	ErrPodOfCluster = objectwrite.Errorf(objectwrite.Forbidden,
+		"the pod belongs to the API server of a cluster; add ephemeral containers there")
 	// ErrPodEnded: the pod has ended and is not going to run.
-	ErrPodEnded = objectwrite.Errorf(objectwrite.Conflict, "the pod has ended, and an ephemeral container would never start")
+	ErrPodEnded = objectwrite.Errorf(objectwrite.Conflict,
+		"the pod has ended, and an ephemeral container would never start")
 )
 
 // UpdateEphemeralContainers replaces the ephemeral containers of a static pod by those that change
@@ -25,7 +27,8 @@ var (
 // revision: they are never restarted, outlive the daemon, and are gone when the pod is restarted or
 // replaced. change gets the pod with its present ones, which it must not modify; its error is
 // returned as it is, and then nothing has changed. Otherwise they are recorded on the disk.
-func (s *Supervisor) UpdateEphemeralContainers(uid types.UID, change func(pod *v1.Pod) ([]v1.EphemeralContainer, error)) error {
+func (s *Supervisor) UpdateEphemeralContainers(uid types.UID,
+	change func(pod *v1.Pod) ([]v1.EphemeralContainer, error)) error {
 	err := s.cfg.Store.Ephemeral.Update(uid, func([]v1.EphemeralContainer) ([]v1.EphemeralContainer, error) {
 		pod := s.wantedPod(uid)
 		switch {
@@ -59,7 +62,8 @@ func (s *Supervisor) wantedPod(uid types.UID) *v1.Pod {
 // dropEphemeral drops the ephemeral containers of the previous run of the pod.
 func (a *attempt) dropEphemeral() {
 	if err := a.ephemeral.Remove(a.pod.UID); err != nil {
-		a.log.Warn("Failed to remove the ephemeral containers of the previous run", "pod", podinfo.FullName(a.pod), "uid", a.pod.UID, "err", err)
+		a.log.Warn("Failed to remove the ephemeral containers of the previous run", "pod", podinfo.FullName(a.pod), "uid",
+			a.pod.UID, "err", err)
 		return
 	}
 	if a.job.Pod != nil {

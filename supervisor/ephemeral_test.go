@@ -20,7 +20,8 @@ import (
 func (d *daemon) debug(uid types.UID, name string) error {
 	return d.UpdateEphemeralContainers(uid, func(pod *v1.Pod) ([]v1.EphemeralContainer, error) {
 		return append(slices.Clone(pod.Spec.EphemeralContainers), v1.EphemeralContainer{
-			EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: name, Image: "img:1", ImagePullPolicy: v1.PullIfNotPresent}, TargetContainerName: "app",
+			EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: name, Image: "img:1",
+				ImagePullPolicy: v1.PullIfNotPresent}, TargetContainerName: "app",
 		}), nil
 	})
 }
@@ -52,7 +53,8 @@ func (d *daemon) ephemeralOf(uid types.UID) (text string) {
 
 func (b *supervisorHarness) awaitEphemeral(uid types.UID, want string) {
 	b.t.Helper()
-	b.until(time.Minute, fmt.Sprintf("ephemeral containers %q, now %q", want, b.daemon.ephemeralOf(uid)), func() bool { return b.daemon.ephemeralOf(uid) == want })
+	b.until(time.Minute, fmt.Sprintf("ephemeral containers %q, now %q", want, b.daemon.ephemeralOf(uid)),
+		func() bool { return b.daemon.ephemeralOf(uid) == want })
 }
 
 // Ephemeral containers that were added to a static pod are started once each, whenever the daemon
@@ -180,7 +182,8 @@ func TestEphemeralContainersRefused(t *testing.T) {
 		why := errors.New("refused")
 		d.config.deliver(manifest.SourceFile, ended, testPod("r", "u4", "r1"))
 		b.until(time.Minute, "it is known", func() bool { return d.wantedPod("u4") != nil })
-		if err := d.UpdateEphemeralContainers("u4", func(*v1.Pod) ([]v1.EphemeralContainer, error) { return nil, why }); !errors.Is(err, why) {
+		if err := d.UpdateEphemeralContainers("u4",
+			func(*v1.Pod) ([]v1.EphemeralContainer, error) { return nil, why }); !errors.Is(err, why) {
 			t.Errorf("an error of the change: %v", err)
 		}
 		if left, _ := filepath.Glob(b.path("ephemeral-containers/*")); len(left) > 0 {

@@ -97,7 +97,8 @@ func (h *hostShutdown) gate(*v1.Pod) *status.Cause {
 func (s *Supervisor) BeginShutdown() {
 	s.shutdown.set(time.Now())
 	s.cfg.Runtime.Syncer.HostShutdown(true)
-	s.cfg.Events.Event(nil, v1.EventTypeNormal, reasonShutdown, "Shutdown manager detected shutdown event, terminating pods in order")
+	s.cfg.Events.Event(nil, v1.EventTypeNormal, reasonShutdown,
+		"Shutdown manager detected shutdown event, terminating pods in order")
 	s.cfg.Store.Statuses.Touch() // the node is no longer ready
 }
 
@@ -106,7 +107,8 @@ func (s *Supervisor) BeginShutdown() {
 func (s *Supervisor) CancelShutdown() {
 	s.shutdown.set(time.Time{})
 	s.cfg.Runtime.Syncer.HostShutdown(false)
-	s.cfg.Events.Event(nil, v1.EventTypeNormal, reasonShutdown, "Shutdown manager detected shutdown cancellation, restarting pods")
+	s.cfg.Events.Event(nil, v1.EventTypeNormal, reasonShutdown,
+		"Shutdown manager detected shutdown cancellation, restarting pods")
 	s.cfg.Store.Statuses.Touch()
 	s.RetryDisrupted()
 	s.RetryHeld()
@@ -140,7 +142,8 @@ func (s *Supervisor) EndForShutdown(uids []types.UID, grace time.Duration) {
 	s.shutdown.setDeadline(uids, time.Now().Add(grace))
 	s.order.Together(func() {
 		for _, uid := range uids {
-			s.workers.DisruptWithin(uid, status.Disruption{Reason: podstart.ReasonTerminated, Message: terminatedMessage}, max(int64(grace/time.Second), 1))
+			s.workers.DisruptWithin(uid, status.Disruption{Reason: podstart.ReasonTerminated, Message: terminatedMessage},
+				max(int64(grace/time.Second), 1))
 		}
 	})
 	s.order.ShutdownBegun()
@@ -195,7 +198,8 @@ func (s *Supervisor) higherPriorityStarting(pod *v1.Pod) bool {
 
 // endedBeforeBoot reports whether a pod still has its status from before the boot.
 func endedBeforeBoot(pod *v1.Pod) bool {
-	return pod.Spec.RestartPolicy == v1.RestartPolicyAlways && slices.ContainsFunc(pod.Status.ContainerStatuses, func(c v1.ContainerStatus) bool {
-		return c.State.Terminated != nil
-	})
+	return pod.Spec.RestartPolicy == v1.RestartPolicyAlways &&
+		slices.ContainsFunc(pod.Status.ContainerStatuses, func(c v1.ContainerStatus) bool {
+			return c.State.Terminated != nil
+		})
 }

@@ -75,7 +75,8 @@ func TestShutdownAndBoot(t *testing.T) {
 		synctest.Wait()
 		for _, pod := range []*v1.Pod{short, long} {
 			st := d.status(pod.UID)
-			if c := condition(st, v1.DisruptionTarget); c == nil || isReady(st) != v1.ConditionFalse || st.Phase != v1.PodRunning {
+			if c := condition(st, v1.DisruptionTarget); c == nil || isReady(st) != v1.ConditionFalse ||
+				st.Phase != v1.PodRunning {
 				t.Errorf("before it is stopped: %+v", st)
 			}
 		}
@@ -194,8 +195,10 @@ func TestRestartInOrderOfPriority(t *testing.T) {
 // terminated before is not touched.
 func TestShutdownOfJobs(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
-		retried, never, done := testPod("retried", "u-retried", "1"), testPod("never", "u-never", "1"), testPod("done", "u-done", "1")
-		retried.Spec.RestartPolicy, never.Spec.RestartPolicy, done.Spec.RestartPolicy = v1.RestartPolicyOnFailure, v1.RestartPolicyNever, v1.RestartPolicyOnFailure
+		retried, never, done := testPod("retried", "u-retried", "1"), testPod("never", "u-never", "1"),
+			testPod("done", "u-done", "1")
+		retried.Spec.RestartPolicy, never.Spec.RestartPolicy, done.Spec.RestartPolicy = v1.RestartPolicyOnFailure,
+			v1.RestartPolicyNever, v1.RestartPolicyOnFailure
 		b.fake.Behave("done/app", critest.Behaviour{RunFor: time.Second})
 		d := b.start()
 		d.config.deliver(manifest.SourceFile, retried, never, done)
@@ -230,7 +233,8 @@ func TestShutdownOfJobs(t *testing.T) {
 // shorter grace period and does not restart.
 func TestCancelledShutdown(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
-		ended, ending, removed, fresh := priorityPod("ended", 0), priorityPod("ending", 0), priorityPod("removed", 0), testPod("fresh", "u-fresh", "1")
+		ended, ending, removed, fresh := priorityPod("ended", 0), priorityPod("ending", 0), priorityPod("removed", 0),
+			testPod("fresh", "u-fresh", "1")
 		d := b.start()
 		d.config.deliver(manifest.SourceFile, ended, ending, removed)
 		for _, pod := range []*v1.Pod{ended, ending, removed} {

@@ -205,7 +205,8 @@ func (s *Supervisor) scanDirectories(observed *cri.Observed) {
 	if err != nil {
 		s.log.Warn("Failed to list pod records", "err", err)
 	}
-	directories, unknown, err := s.podSyncer.files.volumes.Orphans(func(uid types.UID) bool { return s.workers.State(uid) != podworkers.None })
+	directories, unknown, err := s.podSyncer.files.volumes.Orphans(
+		func(uid types.UID) bool { return s.workers.State(uid) != podworkers.None })
 	if err != nil {
 		s.log.Warn("Failed to list pods directory", "err", err)
 	}

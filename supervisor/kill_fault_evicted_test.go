@@ -26,14 +26,17 @@ func TestReasonOfAnEvictedPodThatCannotBeStopped(t *testing.T) {
 		phase  v1.PodPhase
 		words  string
 	}{
-		"its stop waits":      {others: count - 1, phase: v1.PodRunning, words: "waiting for the stops of other pods"},
-		"its stop fails":      {method: "StopContainer", fault: critest.Fault{Times: 5, Before: errors.New("shim is stuck")}, phase: v1.PodRunning, words: "error killing pod: "},
-		"its sandbox's fails": {method: "StopPodSandbox", fault: critest.Fault{Times: 5, Before: errors.New("CNI is broken")}, phase: v1.PodFailed, words: "CNI is broken"},
-		"nothing":             {},
+		"its stop waits": {others: count - 1, phase: v1.PodRunning, words: "waiting for the stops of other pods"},
+		"its stop fails": {method: "StopContainer", fault: critest.Fault{Times: 5, Before: errors.New("shim is stuck")},
+			phase: v1.PodRunning, words: "error killing pod: "},
+		"its sandbox's fails": {method: "StopPodSandbox", fault: critest.Fault{Times: 5, Before: errors.New("CNI is broken")},
+			phase: v1.PodFailed, words: "CNI is broken"},
+		"nothing": {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			withTestbed(t, func(t *testing.T, b *supervisorHarness) {
-				b.returns = map[string]RestartPolicy{eviction.Reason: func(*v1.Pod, status.Disruption) (bool, time.Duration) { return false, 0 }}
+				b.returns = map[string]RestartPolicy{
+					eviction.Reason: func(*v1.Pod, status.Disruption) (bool, time.Duration) { return false, 0 }}
 				b.fake.Behave("*", critest.Behaviour{IgnoreTerm: true})
 				d := b.start()
 				evicted := testPod("evicted", "u", "1")
@@ -59,7 +62,8 @@ func TestReasonOfAnEvictedPodThatCannotBeStopped(t *testing.T) {
 					if st.Reason != "" && st.Reason != eviction.Reason {
 						t.Errorf("the reason is %q (%s)", st.Reason, st.Message)
 					}
-					if st.Phase == c.phase && st.Reason == eviction.Reason && strings.HasPrefix(st.Message, eviction.Message+"; ") && strings.Contains(st.Message, c.words) {
+					if st.Phase == c.phase && st.Reason == eviction.Reason && strings.HasPrefix(st.Message, eviction.Message+"; ") &&
+						strings.Contains(st.Message, c.words) {
 						shown = true
 					}
 					return d.Ended("u")

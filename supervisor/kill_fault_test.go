@@ -39,10 +39,12 @@ func TestFailedStopAndRemovalAreShown(t *testing.T) {
 				b.runs("u1")
 				injected := b.fake.Inject(method, fault)
 				d.config.deliver(file)
-				b.until(time.Minute, "the status shows the failure", func() bool { return d.showsKillFault("u1", fault.Before.Error()) })
+				b.until(time.Minute, "the status shows the failure",
+					func() bool { return d.showsKillFault("u1", fault.Before.Error()) })
 				events := 0
 				for _, e := range d.events.List() {
-					if e.Reason == cri.ReasonFailedKillPod && e.Type == "Warning" && strings.Contains(e.Message, fault.Before.Error()) {
+					if e.Reason == cri.ReasonFailedKillPod && e.Type == "Warning" &&
+						strings.Contains(e.Message, fault.Before.Error()) {
 						events += int(max(e.Count, 1))
 					}
 				}
@@ -97,7 +99,8 @@ func TestFailedRemovalOfThePreviousRunIsShown(t *testing.T) {
 		if err := d.Restart("u1", "asked", time.Time{}); err != nil {
 			t.Fatal(err)
 		}
-		b.until(time.Minute, "the status shows the failure", func() bool { return d.showsKillFault("u1", fault.Before.Error()) })
+		b.until(time.Minute, "the status shows the failure",
+			func() bool { return d.showsKillFault("u1", fault.Before.Error()) })
 		found := false
 		for _, e := range d.events.List() {
 			found = found || e.Reason == cri.ReasonFailedKillPod && strings.Contains(e.Message, fault.Before.Error())

@@ -20,7 +20,8 @@ import (
 func (b *supervisorHarness) startProbedJob() (*v1.Pod, *atomic.Bool) {
 	b.t.Helper()
 	failing := &atomic.Bool{}
-	b.fake.OnExec(func(context.Context, critest.Container, *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error) {
+	b.fake.OnExec(func(context.Context, critest.Container, *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse,
+		error) {
 		if failing.Load() {
 			return &runtimeapi.ExecSyncResponse{ExitCode: 1}, nil
 		}
@@ -29,7 +30,8 @@ func (b *supervisorHarness) startProbedJob() (*v1.Pod, *atomic.Bool) {
 	pod := boundPod("p", "u1")
 	pod.Spec.RestartPolicy = v1.RestartPolicyOnFailure
 	pod.Spec.Containers[0].LivenessProbe = &v1.Probe{
-		ProbeHandler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"check"}}}, PeriodSeconds: 1, TimeoutSeconds: 1, FailureThreshold: 1, SuccessThreshold: 1,
+		ProbeHandler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"check"}}}, PeriodSeconds: 1, TimeoutSeconds: 1,
+		FailureThreshold: 1, SuccessThreshold: 1,
 	}
 	b.start(manifest.SourceAPI).config.deliver(manifest.SourceAPI, pod)
 	b.runs("u1")

@@ -43,7 +43,8 @@ func TestKilledContainerRestartsAfterACleanExit(t *testing.T) {
 					pod := boundPod("p", "u1")
 					pod.Spec.RestartPolicy = v1.RestartPolicyOnFailure
 					var failing atomic.Bool
-					b.fake.OnExec(func(context.Context, critest.Container, *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error) {
+					b.fake.OnExec(func(context.Context, critest.Container, *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse,
+						error) {
 						if failing.Load() {
 							return &runtimeapi.ExecSyncResponse{ExitCode: 1}, nil
 						}
@@ -52,7 +53,8 @@ func TestKilledContainerRestartsAfterACleanExit(t *testing.T) {
 					b.fake.Behave("app", critest.Behaviour{StopAfter: 10 * time.Second})
 					if reason == "liveness" {
 						pod.Spec.Containers[0].LivenessProbe = &v1.Probe{
-							ProbeHandler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"check"}}}, PeriodSeconds: 1, TimeoutSeconds: 1, FailureThreshold: 1, SuccessThreshold: 1,
+							ProbeHandler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"check"}}}, PeriodSeconds: 1,
+							TimeoutSeconds: 1, FailureThreshold: 1, SuccessThreshold: 1,
 						}
 					}
 					d := b.start(manifest.SourceAPI)
@@ -75,7 +77,8 @@ func TestKilledContainerRestartsAfterACleanExit(t *testing.T) {
 						return b.fake.Starts("u1", "app") == 2 && b.running("u1") == 1 && b.daemon.status("u1").Phase == v1.PodRunning
 					})
 					b.fake.Exit("app", 0)
-					b.until(time.Minute, "the pod has succeeded when it exits by itself", func() bool { return b.daemon.status("u1").Phase == v1.PodSucceeded })
+					b.until(time.Minute, "the pod has succeeded when it exits by itself",
+						func() bool { return b.daemon.status("u1").Phase == v1.PodSucceeded })
 					b.after(10 * time.Minute)
 					if n := b.fake.Starts("u1", "app"); n != 2 {
 						t.Errorf("%d starts", n)
@@ -114,7 +117,8 @@ func TestUnknownStateWithPolicyNever(t *testing.T) {
 					pod.Spec.Containers = append(pod.Spec.Containers, other)
 				}
 				b.start(manifest.SourceAPI).config.deliver(manifest.SourceAPI, pod)
-				b.until(time.Minute, "it runs", func() bool { return b.running("u1") == len(pod.Spec.Containers) && b.daemon.isReady("u1") })
+				b.until(time.Minute, "it runs",
+					func() bool { return b.running("u1") == len(pod.Spec.Containers) && b.daemon.isReady("u1") })
 				if c.fault != nil {
 					b.fake.Inject("StopContainer", *c.fault)
 				}
@@ -126,7 +130,8 @@ func TestUnknownStateWithPolicyNever(t *testing.T) {
 					b.start(manifest.SourceAPI).config.deliver(manifest.SourceAPI, pod)
 				}
 				b.after(10 * time.Minute)
-				if n, phase := b.fake.Starts("u1", "app"), b.daemon.status("u1").Phase; n != c.starts || !c.alone && phase != v1.PodRunning {
+				if n, phase := b.fake.Starts("u1", "app"), b.daemon.status("u1").Phase; n != c.starts || !c.alone &&
+					phase != v1.PodRunning {
 					t.Errorf("%d starts, want %d; phase %s", n, c.starts, phase)
 				}
 				b.fake.Exit("app", 0)

@@ -19,10 +19,12 @@ import (
 // listSizes returns the sizes of the runtime's lists of sandboxes and containers.
 func listSizes(b *supervisorHarness) (sandboxes, containers int) {
 	for _, s := range b.fake.Sandboxes() {
-		sandboxes += proto.Size(&runtimeapi.PodSandbox{Id: s.ID, Metadata: s.Config.Metadata, Labels: s.Config.Labels, Annotations: s.Config.Annotations})
+		sandboxes += proto.Size(&runtimeapi.PodSandbox{Id: s.ID, Metadata: s.Config.Metadata, Labels: s.Config.Labels,
+			Annotations: s.Config.Annotations})
 	}
 	for _, c := range b.fake.Containers() {
-		containers += proto.Size(&runtimeapi.Container{Id: c.ID, PodSandboxId: c.SandboxID, Metadata: c.Config.Metadata, Image: c.Config.Image,
+		containers += proto.Size(&runtimeapi.Container{Id: c.ID, PodSandboxId: c.SandboxID, Metadata: c.Config.Metadata,
+			Image:  c.Config.Image,
 			Labels: c.Config.Labels, Annotations: c.Config.Annotations})
 	}
 	return sandboxes, containers
@@ -37,7 +39,8 @@ func TestListsOfAFullNodeStaySmall(t *testing.T) {
 		most  = 4 << 20 / 5
 	)
 	hook := func(size int) *v1.Lifecycle {
-		return &v1.Lifecycle{PreStop: &v1.LifecycleHandler{Exec: &v1.ExecAction{Command: []string{strings.Repeat("a", size)}}}}
+		return &v1.Lifecycle{PreStop: &v1.LifecycleHandler{
+			Exec: &v1.ExecAction{Command: []string{strings.Repeat("a", size)}}}}
 	}
 	containers := func(pod *v1.Pod, n int, change func(c *v1.Container)) {
 		first := pod.Spec.Containers[0]
@@ -60,7 +63,8 @@ func TestListsOfAFullNodeStaySmall(t *testing.T) {
 			containers(pod, 2, func(c *v1.Container) {
 				for i := range 120 {
 					c.EnvFrom = append(c.EnvFrom, v1.EnvFromSource{ConfigMapRef: &v1.ConfigMapEnvSource{
-						LocalObjectReference: v1.LocalObjectReference{Name: fmt.Sprintf("%s-%d", strings.Repeat("a", 240), i)}, Optional: new(true)}})
+						LocalObjectReference: v1.LocalObjectReference{Name: fmt.Sprintf("%s-%d", strings.Repeat("a", 240), i)},
+						Optional:             new(true)}})
 				}
 			})
 		}},
@@ -150,11 +154,14 @@ func TestListOfManyContainersStaysSmall(t *testing.T) {
 			c.Name = fmt.Sprintf("%s%02d", strings.Repeat("c", 61), i)
 			c.Image = "registry.example/" + strings.Repeat("i", 200) + ":" + strings.Repeat("t", 127)
 			c.TerminationMessagePath = "/" + strings.Repeat("a", large)
-			c.Lifecycle = &v1.Lifecycle{PreStop: &v1.LifecycleHandler{Exec: &v1.ExecAction{Command: []string{strings.Repeat("a", 8000)}}}}
+			c.Lifecycle = &v1.Lifecycle{PreStop: &v1.LifecycleHandler{
+				Exec: &v1.ExecAction{Command: []string{strings.Repeat("a", 8000)}}}}
 			for j := range 20 {
-				c.Ports = append(c.Ports, v1.ContainerPort{Name: fmt.Sprint("p", j), ContainerPort: int32(100*i + j + 1), Protocol: v1.ProtocolTCP})
+				c.Ports = append(c.Ports, v1.ContainerPort{Name: fmt.Sprint("p", j), ContainerPort: int32(100*i + j + 1),
+					Protocol: v1.ProtocolTCP})
 				c.EnvFrom = append(c.EnvFrom, v1.EnvFromSource{ConfigMapRef: &v1.ConfigMapEnvSource{
-					LocalObjectReference: v1.LocalObjectReference{Name: fmt.Sprintf("%s-%d", strings.Repeat("a", 240), j)}, Optional: new(true)}})
+					LocalObjectReference: v1.LocalObjectReference{Name: fmt.Sprintf("%s-%d", strings.Repeat("a", 240), j)},
+					Optional:             new(true)}})
 			}
 			pod.Spec.Containers = append(pod.Spec.Containers, c)
 		}

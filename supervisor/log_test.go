@@ -42,7 +42,8 @@ func TestEditIsNotLoggedAsRemoval(t *testing.T) {
 		edited := testPod("web", "u2", "r2")
 		edited.Annotations[podinfo.AnnotationSource] = string(file)
 		d.config.updates <- manifest.PodUpdate{
-			Op: manifest.Remove, Source: file, Pods: []*v1.Pod{testPod("web", "u1", "r1")}, Replaced: map[types.UID]bool{"u1": true}, Successors: map[types.UID]bool{"u1": true},
+			Op: manifest.Remove, Source: file, Pods: []*v1.Pod{testPod("web", "u1", "r1")},
+			Replaced: map[types.UID]bool{"u1": true}, Successors: map[types.UID]bool{"u1": true},
 		}
 		d.config.updates <- manifest.PodUpdate{Op: manifest.Add, Source: file, Pods: []*v1.Pod{edited}}
 		b.runs("u2")
@@ -85,7 +86,8 @@ func TestRemovalFromTheClusterIsLogged(t *testing.T) {
 		one, two := boundPod("web", "u1"), boundPod("web", "u2")
 		d.config.deliver(manifest.SourceAPI, one)
 		b.runs("u1")
-		d.config.updates <- manifest.PodUpdate{Op: manifest.Remove, Source: manifest.SourceAPI, Pods: []*v1.Pod{one}, Replaced: map[types.UID]bool{"u1": true}}
+		d.config.updates <- manifest.PodUpdate{Op: manifest.Remove, Source: manifest.SourceAPI, Pods: []*v1.Pod{one},
+			Replaced: map[types.UID]bool{"u1": true}}
 		d.config.update(manifest.Add, two)
 		b.runs("u2")
 		d.logsOnce(t, `msg="Pod replaced" reason="the cluster has a new pod of this name"`)
@@ -148,11 +150,13 @@ func TestVolumeThatCannotBeSetUpIsShown(t *testing.T) {
 		d := b.start()
 		pod := testPod("web", "u1", "r1")
 		kind := v1.HostPathDirectory
-		pod.Spec.Volumes = []v1.Volume{{Name: "data", VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: b.path("nowhere"), Type: &kind}}}}
+		pod.Spec.Volumes = []v1.Volume{{Name: "data",
+			VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: b.path("nowhere"), Type: &kind}}}}
 		pod.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "data", MountPath: "/data"}}
 		d.config.deliver(file, pod)
 		b.after(time.Minute)
-		if st := d.status("u1"); st.Reason != podinputs.ReasonFailedMount || !strings.Contains(st.Message, "nowhere does not exist") {
+		if st := d.status("u1"); st.Reason != podinputs.ReasonFailedMount ||
+			!strings.Contains(st.Message, "nowhere does not exist") {
 			t.Errorf("status is %q %q", st.Reason, st.Message)
 		}
 		d.logsOnce(t, "nowhere does not exist")
@@ -164,7 +168,8 @@ func TestVolumeThatCannotBeSetUpIsShown(t *testing.T) {
 // keep no pod down.
 func TestDeadSandboxesOfAnotherPodsteadKeepNoPodDown(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
-		b.fake.Put(critest.Pod{UID: "u1", Name: "web", Namespace: "default", Instance: "foreign", Containers: []string{"app"}})
+		b.fake.Put(critest.Pod{UID: "u1", Name: "web", Namespace: "default", Instance: "foreign",
+			Containers: []string{"app"}})
 		b.fake.StopPod("u1")
 		d := b.start()
 		d.config.deliver(file, testPod("web", "u1", "r1"))

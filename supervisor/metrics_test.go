@@ -75,7 +75,8 @@ func TestMetrics(t *testing.T) {
 		if m.worked["create"] != 1 || m.worked["sync"] < 1 || m.worked["kill"] != 0 {
 			t.Errorf("worked %v", m.worked)
 		}
-		if got, ok := d.PodStart(pod.UID); !ok || got.Seconds != m.started[0].Seconds() || !slices.Equal(stepNames(got.Steps), []string{cri.StepSandbox, cri.StepImage, cri.StepCreate, cri.StepStart}) {
+		if got, ok := d.PodStart(pod.UID); !ok || got.Seconds != m.started[0].Seconds() ||
+			!slices.Equal(stepNames(got.Steps), []string{cri.StepSandbox, cri.StepImage, cri.StepCreate, cri.StepStart}) {
 			t.Errorf("the start of the pod: %+v, %v; it took %v", got, ok, m.started)
 		}
 		m.mu.Unlock()
@@ -91,7 +92,8 @@ func TestMetrics(t *testing.T) {
 		}
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		if !slices.Equal(m.displaced, []string{"Evicted memory.available"}) || m.worked["kill"] < 1 || m.worked["cleanup"] < 1 {
+		if !slices.Equal(m.displaced, []string{"Evicted memory.available"}) || m.worked["kill"] < 1 ||
+			m.worked["cleanup"] < 1 {
 			t.Errorf("displaced %v, worked %v", m.displaced, m.worked)
 		}
 	})

@@ -57,13 +57,15 @@ func TestHostIPIsWaitedForAndFollowed(t *testing.T) {
 		b.network.HostIPs = ips
 		plain, asking := testPod("plain", "uid-plain", "1"), testPod("asking", "uid-asking", "1")
 		plain.Spec.HostNetwork = true
-		asking.Spec.Containers[0].Env = []v1.EnvVar{{Name: "IP", ValueFrom: &v1.EnvVarSource{FieldRef: &v1.ObjectFieldSelector{FieldPath: "status.hostIP"}}}}
+		asking.Spec.Containers[0].Env = []v1.EnvVar{
+			{Name: "IP", ValueFrom: &v1.EnvVarSource{FieldRef: &v1.ObjectFieldSelector{FieldPath: "status.hostIP"}}}}
 		d := b.start()
 		d.config.deliver(manifest.SourceFile, plain, asking)
 		b.runs(plain.UID)
 		b.after(time.Minute)
 		st := d.status(asking.UID)
-		if b.running(asking.UID) != 0 || st.Reason != podinputs.ReasonWaitingForHostIP || !strings.Contains(st.Message, "--node-ip") {
+		if b.running(asking.UID) != 0 || st.Reason != podinputs.ReasonWaitingForHostIP ||
+			!strings.Contains(st.Message, "--node-ip") {
 			t.Errorf("without an address: %s %q %q", st.Phase, st.Reason, st.Message)
 		}
 		ran := d.ran.Load()
@@ -151,7 +153,8 @@ func TestDNSFaultsCauseEvents(t *testing.T) {
 			}
 		}
 		write("nameserver 10.0.0.1\n")
-		fine, four, long := testPod("fine", "uid-fine", "1"), testPod("four", "uid-four", "1"), testPod("long", "uid-long", "1")
+		fine, four, long := testPod("fine", "uid-fine", "1"), testPod("four", "uid-four", "1"),
+			testPod("long", "uid-long", "1")
 		four.Spec.DNSPolicy = v1.DNSDefault
 		four.Spec.DNSConfig = &v1.PodDNSConfig{Nameservers: []string{"10.0.0.2", "10.0.0.3", "10.0.0.4"}}
 		yes := true
@@ -167,7 +170,8 @@ func TestDNSFaultsCauseEvents(t *testing.T) {
 		if got := d.eventsOf(four, "DNSConfigForming"); len(got) != 1 || !strings.Contains(got[0], "10.0.0.4 omitted") {
 			t.Errorf("events: %q", got)
 		}
-		if st := d.status(long.UID); st.Reason != podstart.ReasonSandboxError || !strings.Contains(st.Message, "setHostnameAsFQDN") || b.running(long.UID) > 0 {
+		if st := d.status(long.UID); st.Reason != podstart.ReasonSandboxError ||
+			!strings.Contains(st.Message, "setHostnameAsFQDN") || b.running(long.UID) > 0 {
 			t.Errorf("a name that is too long: %s %q %q", st.Phase, st.Reason, st.Message)
 		}
 		for pod, want := range map[*v1.Pod]string{fine: "[10.0.0.1]", four: "[10.0.0.1 10.0.0.2 10.0.0.3]"} {

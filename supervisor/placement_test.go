@@ -16,7 +16,8 @@ import (
 )
 
 func hostTerm(label string) []v1.PodAffinityTerm {
-	return []v1.PodAffinityTerm{{TopologyKey: v1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": label}}}}
+	return []v1.PodAffinityTerm{{TopologyKey: v1.LabelHostname,
+		LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": label}}}}
 }
 
 // placedPod returns a pod with the label app that requires pods with the labels with, and none
@@ -29,7 +30,8 @@ func placedPod(name, app, with, without string) *v1.Pod {
 		pod.Spec.Affinity.PodAffinity = &v1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: hostTerm(with)}
 	}
 	if without != "" {
-		pod.Spec.Affinity.PodAntiAffinity = &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: hostTerm(without)}
+		pod.Spec.Affinity.PodAntiAffinity = &v1.PodAntiAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: hostTerm(without)}
 	}
 	return pod
 }
@@ -56,7 +58,8 @@ func TestPodPlacement(t *testing.T) {
 		d.config.deliver(file, all...)
 		b.waitsFor(standby.UID, admit.ReasonPodAffinity)
 		b.waitsFor(alone.UID, admit.ReasonPodAffinity)
-		if st := d.status(standby.UID); !strings.Contains(st.Message, "as pod default/d-active") && !strings.Contains(st.Message, "of pod default/d-active") {
+		if st := d.status(standby.UID); !strings.Contains(st.Message, "as pod default/d-active") &&
+			!strings.Contains(st.Message, "of pod default/d-active") {
 			t.Errorf("message %q", st.Message)
 		}
 		writes := len(b.fake.Writes())
@@ -107,7 +110,8 @@ func TestRevisionThatIsMisplaced(t *testing.T) {
 func TestStartOfMisplacedPods(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		b.node = admit.Node{Name: "n", Labels: map[string]string{v1.LabelHostname: "n"}}
-		near, db, alone := placedPod("near", "near", "db", ""), placedPod("db", "db", "", ""), placedPod("alone", "alone", "nothing", "")
+		near, db, alone := placedPod("near", "near", "db", ""), placedPod("db", "db", "", ""),
+			placedPod("alone", "alone", "nothing", "")
 		cache := placedPod("cache", "cache", "", "")
 		db.Annotations[podinfo.AnnotationDependsOn] = "cache"
 		b.fake.Latency("PullImage", time.Minute)
@@ -120,7 +124,8 @@ func TestStartOfMisplacedPods(t *testing.T) {
 		d.config.deliver(file, near, db, cache, alone)
 		b.waitsFor(alone.UID, admit.ReasonPodAffinity)
 		lines, err = waitStarted(d, 10*time.Minute)
-		if !errors.Is(err, podstart.ErrNotStarted) || len(lines) != 4 || !strings.Contains(lines[0], "pod default/alone cannot start: spec.affinity.podAffinity") {
+		if !errors.Is(err, podstart.ErrNotStarted) || len(lines) != 4 ||
+			!strings.Contains(lines[0], "pod default/alone cannot start: spec.affinity.podAffinity") {
 			t.Errorf("%v: %v", err, lines)
 		}
 	})

@@ -62,7 +62,8 @@ func (s *podSyncer) init(cfg *Config, runtime *runtimehealth.Monitor, reg *regis
 	if cfg.Sources.CSI != nil {
 		volumes.CSI = cfg.Sources.CSI
 	}
-	s.reports = reports{log: cfg.Log, events: cfg.Events, metrics: cfg.Metrics, trace: cfg.Trace, durations: &podstart.Durations{}}
+	s.reports = reports{log: cfg.Log, events: cfg.Events, metrics: cfg.Metrics, trace: cfg.Trace,
+		durations: &podstart.Durations{}}
 	s.runtime = podRuntime{observer: cfg.Runtime.Observer, syncer: cfg.Runtime.Syncer}
 	s.inputs = newResolver(cfg, volumes)
 	s.revisions = &syncedRevisions{inputs: s.inputs}
@@ -72,21 +73,25 @@ func (s *podSyncer) init(cfg *Config, runtime *runtimehealth.Monitor, reg *regis
 	s.ephemeral = cfg.Store.Ephemeral
 	s.probes = &podprobes.Pods{Prober: cfg.Sources.Probes, Addresses: cfg.Network.HostIPs.Addresses}
 	s.statuses = &statusPublisher{
-		runtime: runtime, hostIPs: cfg.Network.HostIPs, sources: cfg.Sources.Pods, rollouts: cfg.Sources.Rollouts, inputs: s.inputs,
+		runtime: runtime, hostIPs: cfg.Network.HostIPs, sources: cfg.Sources.Pods, rollouts: cfg.Sources.Rollouts,
+		inputs: s.inputs,
 		probes: s.probes, records: s.records, store: cfg.Store.Statuses, changed: s.order.Published,
 	}
 	s.deadlines = deadlines{mark: cfg.mark}
 	s.startChecker = &startChecker{
-		observer: cfg.Runtime.Observer, runtime: runtime, node: &cfg.Node, inputs: s.inputs, registry: reg, events: cfg.Events,
+		observer: cfg.Runtime.Observer, runtime: runtime, node: &cfg.Node, inputs: s.inputs, registry: reg,
+		events: cfg.Events,
 	}
-	s.admission = &reservationResource{reservations: s.reservations, inputs: s.inputs, disrupt: workers.Disrupt, log: cfg.Log}
+	s.admission = &reservationResource{reservations: s.reservations, inputs: s.inputs, disrupt: workers.Disrupt,
+		log: cfg.Log}
 	s.disruptions = &disruptions{registry: reg, reports: s.reports}
 	s.files = podFiles{
 		volumes: volumes,
 		logs:    gc.Files{Logs: cfg.Paths.PodLogs, Links: cfg.Paths.ContainerLogs, Messages: s.inputs.MessagesDir},
 	}
 	s.resources = noderesources.New(cfg.Resources(&OwnResources{
-		Reservations: s.admission, Volumes: &volumeResource{inputs: s.inputs, volumes: volumes, csi: cfg.Sources.CSI, durations: s.durations},
+		Reservations: s.admission, Volumes: &volumeResource{inputs: s.inputs, volumes: volumes, csi: cfg.Sources.CSI,
+			durations: s.durations},
 		Probes: s.probes, Logs: &logResource{files: s.files.logs},
 	}))
 	s.statuses.resources = s.resources
@@ -223,7 +228,8 @@ func (a *attempt) publishQueued() {
 	cause := &status.Cause{Reason: reasonPredecessor, Message: "the previous pod of this name is still terminating"}
 	if a.job.NotBefore.After(time.Now()) {
 		a.reservations.Withdraw(a.pod.UID)
-		cause = &status.Cause{Reason: reasonNotBefore, Message: "the pod is restarted at " + a.job.NotBefore.Format(time.RFC3339)}
+		cause = &status.Cause{Reason: reasonNotBefore,
+			Message: "the pod is restarted at " + a.job.NotBefore.Format(time.RFC3339)}
 	}
 	a.observed = &cri.PodStatus{UID: a.pod.UID}
 	a.publish(statusOverrides{waitingFor: cause, queued: true})

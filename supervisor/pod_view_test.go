@@ -27,7 +27,8 @@ func TestUnchangedPodsAreShownByTheSamePointer(t *testing.T) {
 		b.until(time.Minute, "web ends", func() bool { return d.Pods()[1].DeletionTimestamp != nil })
 		second := d.Pods()
 		if second[0] != first[0] || second[1] == first[1] || first[1].DeletionTimestamp != nil {
-			t.Errorf("after one of two changed: the other is the same %v, it is %v", second[0] == first[0], second[1] == first[1])
+			t.Errorf("after one of two changed: the other is the same %v, it is %v", second[0] == first[0],
+				second[1] == first[1])
 		}
 		b.gone("u1")
 		if pods := d.Pods(); len(pods) != 1 || pods[0] != first[0] {

@@ -19,7 +19,8 @@ func execHook(command ...string) *v1.LifecycleHandler {
 
 // hanging makes the command "hang" run until it is cancelled.
 func hanging(f *critest.Fake) {
-	f.OnExec(func(ctx context.Context, _ critest.Container, r *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error) {
+	f.OnExec(func(ctx context.Context, _ critest.Container, r *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse,
+		error) {
 		if r.Cmd[0] == "hang" {
 			<-ctx.Done()
 			return nil, ctx.Err()
@@ -43,7 +44,8 @@ func TestHookThatHangs(t *testing.T) {
 			t.Errorf("the other pod took %s", took)
 		}
 		b.after(time.Minute)
-		if c := d.appStatus("stuck"); c.State.Running == nil || c.Ready || c.Started == nil || *c.Started || c.RestartCount != 0 {
+		if c := d.appStatus("stuck"); c.State.Running == nil || c.Ready || c.Started == nil || *c.Started ||
+			c.RestartCount != 0 {
 			t.Errorf("shown as %+v", c)
 		}
 		begun := time.Now()
@@ -86,7 +88,8 @@ func TestDeletionShortensAHook(t *testing.T) {
 func TestHooksOverARestart(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		ran := 0
-		b.fake.OnExec(func(context.Context, critest.Container, *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error) {
+		b.fake.OnExec(func(context.Context, critest.Container, *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse,
+			error) {
 			ran++
 			return &runtimeapi.ExecSyncResponse{}, nil
 		})

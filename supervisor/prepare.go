@@ -18,16 +18,18 @@ import (
 // Prepare implements rollout.Node for pods of manifests. Admission is judged before the
 // images are pulled, so that nothing is pulled for a pod that cannot run; Recheck judges it
 // again at the switch, since a pull may take minutes and reserves nothing.
-func (s *Supervisor) Prepare(ctx context.Context, pod, replaced *v1.Pod, waiting func(status.Cause)) (*status.Cause, time.Duration) {
+func (s *Supervisor) Prepare(ctx context.Context, pod, replaced *v1.Pod, waiting func(status.Cause)) (*status.Cause,
+	time.Duration) {
 	if _, healthy := s.runtime.Healthy(); !healthy {
 		return &status.Cause{}, 0 // the node reports it, and its return notifies
 	}
 	if cause, after := s.checkRevision(pod, replaced); cause != nil {
 		return cause, after
 	}
-	why, after := s.cfg.Runtime.Syncer.PrepareImages(ctx, pod, s.podSyncer.inputs.PullCredentials(pod), func(w cri.Waiting) {
-		waiting(status.Cause{Message: w.Message})
-	})
+	why, after := s.cfg.Runtime.Syncer.PrepareImages(ctx, pod, s.podSyncer.inputs.PullCredentials(pod),
+		func(w cri.Waiting) {
+			waiting(status.Cause{Message: w.Message})
+		})
 	if ctx.Err() != nil {
 		s.cfg.Runtime.Syncer.ForgetPrepared(pod.UID)
 	}

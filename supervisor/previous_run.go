@@ -16,7 +16,8 @@ import (
 // become the wanted one in place: an edit of a pod with a uid in its manifest, or an
 // edit while the daemon was not running. The template hash of the sandbox shows it.
 func replacement(pod *v1.Pod, policy podinfo.SourcePolicy, observed *cri.PodStatus) *podworkers.KillOrder {
-	if policy.UpdatesInPlace || len(observed.Sandboxes) == 0 || !observed.HasReadySandbox() && len(observed.Containers) == 0 {
+	if policy.UpdatesInPlace || len(observed.Sandboxes) == 0 || !observed.HasReadySandbox() &&
+		len(observed.Containers) == 0 {
 		return nil
 	}
 	running := observed.Sandboxes[0].Annotations[podinfo.AnnotationTemplate]

@@ -28,7 +28,8 @@ type answers struct {
 
 func answering(f *critest.Fake) *answers {
 	a := &answers{failing: map[string]bool{}, last: map[string]time.Time{}, asked: map[string]int{}}
-	f.OnExec(func(_ context.Context, c critest.Container, r *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error) {
+	f.OnExec(func(_ context.Context, c critest.Container, r *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse,
+		error) {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		words := strings.Join(r.Cmd, " ")
@@ -116,7 +117,8 @@ func TestLivenessFailureRestarts(t *testing.T) {
 			t.Errorf("status %+v", c)
 		}
 		events := fmt.Sprint(d.events.List())
-		for _, text := range []string{"Liveness probe failed: app is not well", "Container app failed liveness probe, will be restarted"} {
+		for _, text := range []string{"Liveness probe failed: app is not well",
+			"Container app failed liveness probe, will be restarted"} {
 			if !strings.Contains(events, text) {
 				t.Errorf("no event contains %q", text)
 			}
@@ -131,7 +133,8 @@ func TestLivenessFailureRestarts(t *testing.T) {
 // TestLivenessUnderEachPolicy: a container that a failed probe has killed is
 // started again although it exits with 0, unless the policy is Never.
 func TestLivenessUnderEachPolicy(t *testing.T) {
-	for policy, starts := range map[v1.RestartPolicy]int{v1.RestartPolicyAlways: 2, v1.RestartPolicyOnFailure: 2, v1.RestartPolicyNever: 1} {
+	for policy, starts := range map[v1.RestartPolicy]int{v1.RestartPolicyAlways: 2, v1.RestartPolicyOnFailure: 2,
+		v1.RestartPolicyNever: 1} {
 		t.Run(string(policy), func(t *testing.T) {
 			withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 				a := answering(b.fake)
@@ -224,7 +227,8 @@ func TestStartupGates(t *testing.T) {
 		slow.Spec.Containers[0].StartupProbe = execProbe(1, 3, "start", "web")
 		d.config.deliver(file, pod, slow)
 		b.until(30*time.Second, "killed for not starting", func() bool { return b.fake.Starts("u2", "app") == 2 })
-		if events := fmt.Sprint(d.events.List()); !strings.Contains(events, "Container app failed startup probe, will be restarted") {
+		if events := fmt.Sprint(d.events.List()); !strings.Contains(events,
+			"Container app failed startup probe, will be restarted") {
 			t.Error("no event reports it")
 		}
 		if n := b.fake.Starts("u1", "app"); n != 1 {

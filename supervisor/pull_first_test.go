@@ -40,14 +40,16 @@ func (d *daemon) held(uid types.UID) string {
 func (b *supervisorHarness) only(uid types.UID, starts int) {
 	b.t.Helper()
 	if n := b.fake.Running(); n != 1 || b.running(uid) != 1 || b.fake.Starts(string(uid), "app") != starts {
-		b.t.Errorf("%d containers run, of %s %d, which was started %d times\n%s\n%s", n, uid, b.running(uid), b.fake.Starts(string(uid), "app"), b.fake.Dump(), b.daemon.log)
+		b.t.Errorf("%d containers run, of %s %d, which was started %d times\n%s\n%s", n, uid, b.running(uid),
+			b.fake.Starts(string(uid), "app"), b.fake.Dump(), b.daemon.log)
 	}
 }
 
 // awaitHeld waits until the status of a pod says that another revision is held.
 func (b *supervisorHarness) awaitHeld(uid types.UID, text string) {
 	b.t.Helper()
-	b.until(5*time.Minute, fmt.Sprintf("pod %s shows %q", uid, text), func() bool { return strings.Contains(b.daemon.held(uid), text) })
+	b.until(5*time.Minute, fmt.Sprintf("pod %s shows %q", uid, text),
+		func() bool { return strings.Contains(b.daemon.held(uid), text) })
 }
 
 // rollout returns the rollout of a pod.
@@ -83,7 +85,8 @@ func TestTypoInTheTagLeavesTheOldRevisionRunning(t *testing.T) {
 		b.awaitHeld("u1", "img:typo")
 		b.after(time.Hour)
 		b.only("u1", 1)
-		if st := d.rollout(t, "web"); st.State != rollout.Preparing || st.Reason != rollout.ReasonPreparing || !strings.Contains(st.Message, "img:typo") {
+		if st := d.rollout(t, "web"); st.State != rollout.Preparing || st.Reason != rollout.ReasonPreparing ||
+			!strings.Contains(st.Message, "img:typo") {
 			t.Errorf("%+v", st)
 		}
 		if list := d.warnings(rollout.ReasonPreparing); len(list) != 1 || !strings.Contains(list[0], "img:typo") {
@@ -409,7 +412,8 @@ func TestBrokenPredecessorIsReplacedAtOnce(t *testing.T) {
 				b.gone("u1")
 				b.until(time.Minute, "the status of the new revision", func() bool {
 					st := d.status("u2")
-					return len(st.ContainerStatuses) == 1 && st.ContainerStatuses[0].State.Waiting != nil && strings.Contains(st.ContainerStatuses[0].State.Waiting.Message, "typo2")
+					return len(st.ContainerStatuses) == 1 && st.ContainerStatuses[0].State.Waiting != nil &&
+						strings.Contains(st.ContainerStatuses[0].State.Waiting.Message, "typo2")
 				})
 				d.config.deliver(file, testPod("web", "u3", "r3"))
 				b.runs("u3")
@@ -544,7 +548,8 @@ func TestDependencyOfACandidateBecomesReady(t *testing.T) {
 		if b.running("u1") != 1 {
 			t.Error(b.fake.Dump())
 		}
-		if took := b.until(20*time.Minute, "u2 runs", func() bool { return b.running("u2") == 1 }); took > 10*time.Minute+30*time.Second {
+		if took := b.until(20*time.Minute, "u2 runs", func() bool { return b.running("u2") == 1 }); took > 10*time.Minute+
+			30*time.Second {
 			t.Errorf("after %s more", took)
 		}
 	})

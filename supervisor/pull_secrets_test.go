@@ -69,7 +69,8 @@ func TestPullSecrets(t *testing.T) {
 			}
 			return c[0].State.Waiting.Reason + ": " + c[0].State.Waiting.Message
 		}
-		if got := waiting(); !strings.HasPrefix(got, "ImagePullBackOff") || !strings.Contains(got, "Secret default/login is in no manifest") {
+		if got := waiting(); !strings.HasPrefix(got, "ImagePullBackOff") ||
+			!strings.Contains(got, "Secret default/login is in no manifest") {
 			t.Errorf("waiting: %s", got)
 		}
 		if got := d.eventsOf(pod, "FailedToRetrieveImagePullSecret"); len(got) != 1 || !strings.Contains(got[0], "(login)") {
@@ -81,7 +82,8 @@ func TestPullSecrets(t *testing.T) {
 			t.Errorf("waiting: %s", got)
 		}
 		b.fake.SetPullable("r.test/web:1")
-		objects.put("login", "2", v1.SecretTypeDockerConfigJson, v1.DockerConfigJsonKey, `{"auths": {"r.test": {"username": "bob", "password": "hunter2"}}}`)
+		objects.put("login", "2", v1.SecretTypeDockerConfigJson, v1.DockerConfigJsonKey,
+			`{"auths": {"r.test": {"username": "bob", "password": "hunter2"}}}`)
 		if took := b.runs(pod.UID); took > 5*time.Second {
 			t.Errorf("ran %s after the Secret was created", took)
 		}
@@ -112,10 +114,13 @@ func TestImagesThatComeEndTheBackoff(t *testing.T) {
 // as an event.
 func TestLoginsForNoPod(t *testing.T) {
 	objects := &secrets{all: map[string]*v1.Secret{}, changed: make(chan struct{}, 10)}
-	objects.put("there", "1", v1.SecretTypeDockerConfigJson, v1.DockerConfigJsonKey, `{"auths": {"r.test": {"username": "bob"}}}`)
-	s := &Supervisor{podSyncer: &podSyncer{inputs: podinputs.New(podinputs.Config{Objects: objects, Credentials: nodeCredentials{}, Events: panicEvents{}})}}
+	objects.put("there", "1", v1.SecretTypeDockerConfigJson, v1.DockerConfigJsonKey,
+		`{"auths": {"r.test": {"username": "bob"}}}`)
+	s := &Supervisor{podSyncer: &podSyncer{
+		inputs: podinputs.New(podinputs.Config{Objects: objects, Credentials: nodeCredentials{}, Events: panicEvents{}})}}
 	found, err := s.PullCredentials("shop", []string{"there", "missing"}).Lookup(t.Context(), "r.test/web:1")
-	if len(found) != 2 || found[0].Username != "bob" || found[1].Username != "node" || err == nil || !strings.Contains(err.Error(), "Secret shop/missing is in no manifest") {
+	if len(found) != 2 || found[0].Username != "bob" || found[1].Username != "node" || err == nil ||
+		!strings.Contains(err.Error(), "Secret shop/missing is in no manifest") {
 		t.Errorf("%v (%v)", found, err)
 	}
 }

@@ -30,7 +30,8 @@ func TestPodThatWaitsForOtherPodsSaysSo(t *testing.T) {
 			}
 			return false
 		}
-		b.until(time.Minute, "a pod waits for the starts of others", func() bool { return says("waiting for the starts of other pods") })
+		b.until(time.Minute, "a pod waits for the starts of others",
+			func() bool { return says("waiting for the starts of other pods") })
 		for _, pod := range pods {
 			b.until(5*time.Minute, "all pods run", func() bool { return b.running(pod.UID) == 1 })
 		}

@@ -24,7 +24,8 @@ type performed struct {
 
 func performing(f *critest.Fake, takes time.Duration) *performed {
 	p := &performed{ends: map[string]int{}}
-	f.OnExec(func(ctx context.Context, c critest.Container, r *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error) {
+	f.OnExec(func(ctx context.Context, c critest.Container, r *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse,
+		error) {
 		select {
 		case <-time.After(takes):
 		case <-ctx.Done():
@@ -92,7 +93,8 @@ func TestHooksAtRandomPoints(t *testing.T) {
 				b.converged(wanted, "")
 				for _, c := range b.fake.Containers() {
 					if n := b.fake.Starts(c.UID, "app"); n != 1 || hooks.times(c.ID, "begin") < 1 {
-						t.Errorf("container of %s was started %d times, its hook completed %d times", c.UID, n, hooks.times(c.ID, "begin"))
+						t.Errorf("container of %s was started %d times, its hook completed %d times", c.UID, n,
+							hooks.times(c.ID, "begin"))
 					}
 				}
 				if len(ended) < 5 {

@@ -75,7 +75,8 @@ func (b *supervisorHarness) converged(wanted []*v1.Pod, foreign types.UID) {
 		case !ok:
 			b.t.Errorf("pod %s (uid %s, ready %v) is left", s.Name, s.UID, s.Ready)
 		case s.Ready && revision != s.Config.Annotations[podinfo.AnnotationTemplate]:
-			b.t.Errorf("pod %s (uid %s) runs in revision %s, want %s", s.Name, s.UID, s.Config.Annotations[podinfo.AnnotationTemplate], revision)
+			b.t.Errorf("pod %s (uid %s) runs in revision %s, want %s", s.Name, s.UID,
+				s.Config.Annotations[podinfo.AnnotationTemplate], revision)
 		}
 	}
 	for uid := range want {
@@ -153,7 +154,8 @@ func TestAnythingInAnyOrder(t *testing.T) {
 				b.fake.Behave("init", critest.Behaviour{RunFor: 300 * time.Millisecond})
 				m.answers = answering(b.fake)
 				b.fake.SetImages("img:1")
-				m.held = append(m.held, b.fake.Inject("PullImage", critest.Fault{Image: "img:bad", Times: -1, Before: critest.Err(codes.NotFound, "not found")}))
+				m.held = append(m.held, b.fake.Inject("PullImage",
+					critest.Fault{Image: "img:bad", Times: -1, Before: critest.Err(codes.NotFound, "not found")}))
 				b.fake.Latency("*", 2*time.Millisecond)
 				b.start().config.deliver(file)
 				for range 80 {
@@ -289,7 +291,8 @@ func (m *model) restart() {
 
 func (m *model) inject() {
 	methods := []string{"RunPodSandbox", "CreateContainer", "StartContainer", "StopContainer", "StopPodSandbox",
-		"RemovePodSandbox", "RemoveContainer", "ListPodSandbox", "ListContainers", "PodSandboxStatus", "ContainerStatus", "Status"}
+		"RemovePodSandbox", "RemoveContainer", "ListPodSandbox", "ListContainers", "PodSandboxStatus", "ContainerStatus",
+		"Status"}
 	faults := []critest.Fault{
 		{Before: critest.Err(codes.Unavailable, "no")},
 		{Before: critest.Err(codes.Unknown, "no")},

@@ -107,7 +107,8 @@ func (r *volumeReclaimer) round(now time.Time) (next time.Duration) {
 			gone[key] = since // the end of the pod starts the next round
 		default:
 			gone[key] = since
-			r.log.Warn("Failed to delete persistent volume of removed claim, retrying", "claim", key, "volume", b.Volume.Name, "err", err)
+			r.log.Warn("Failed to delete persistent volume of removed claim, retrying", "claim", key, "volume", b.Volume.Name,
+				"err", err)
 			wait(reclaimRetry)
 		}
 	}

@@ -27,7 +27,8 @@ func (o *claimObjects) Claim(_, name string) (*v1.PersistentVolumeClaim, bool) {
 	if o.removed || name != "data" {
 		return nil, false
 	}
-	return &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: v1.PersistentVolumeClaimSpec{StorageClassName: &o.class.Name}}, true
+	return &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
+		Spec: v1.PersistentVolumeClaimSpec{StorageClassName: &o.class.Name}}, true
 }
 
 func (o *claimObjects) StorageClasses() []*storagev1.StorageClass {
@@ -43,10 +44,12 @@ func TestVolumeReclaim(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "c"}, Provisioner: validation.ProvisionerDirectory, ReclaimPolicy: &policy,
 		Parameters: map[string]string{validation.ParameterPath: dir, validation.ParameterMountPoint: "/"},
 	}}
-	volumes := &volume.Volumes{Root: filepath.Join(dir, "pods"), Claims: filepath.Join(dir, "claims"), Bindings: filepath.Join(dir, "bindings")}
+	volumes := &volume.Volumes{Root: filepath.Join(dir, "pods"), Claims: filepath.Join(dir, "claims"),
+		Bindings: filepath.Join(dir, "bindings")}
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p", UID: "u1"}, Spec: v1.PodSpec{
 		Containers: []v1.Container{{Name: "a", VolumeMounts: []v1.VolumeMount{{Name: "v", MountPath: "/v"}}}},
-		Volumes:    []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}},
+		Volumes: []v1.Volume{{Name: "v",
+			VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}},
 	}}
 	result, err := volumes.Setup(t.Context(), &volume.Request{Pod: pod, Objects: objects})
 	if err != nil {

@@ -30,7 +30,8 @@ type testObjects struct {
 }
 
 func newTestObjects() *testObjects {
-	return &testObjects{wake: make(chan struct{}, 1), configs: map[string]*v1.ConfigMap{}, secrets: map[string]*v1.Secret{}}
+	return &testObjects{wake: make(chan struct{}, 1), configs: map[string]*v1.ConfigMap{},
+		secrets: map[string]*v1.Secret{}}
 }
 
 func (o *testObjects) ConfigMap(namespace, name string) (*v1.ConfigMap, bool) {
@@ -124,12 +125,14 @@ func TestPodWaitsForItsObjects(t *testing.T) {
 		waits := func(message string) func() bool {
 			return func() bool {
 				statuses := d.status("u1").ContainerStatuses
-				return len(statuses) > 0 && statuses[0].State.Waiting != nil && statuses[0].State.Waiting.Reason == "CreateContainerConfigError" &&
+				return len(statuses) > 0 && statuses[0].State.Waiting != nil &&
+					statuses[0].State.Waiting.Reason == "CreateContainerConfigError" &&
 					statuses[0].State.Waiting.Message == message
 			}
 		}
 		b.until(10*time.Second, "the missing object is reported", waits("env A: ConfigMap default/cm is in no manifest"))
-		if fault := b.fault("u1"); !strings.Contains(fault, "ConfigMap default/cm is referenced by the pod but is in no manifest") {
+		if fault := b.fault("u1"); !strings.Contains(fault,
+			"ConfigMap default/cm is referenced by the pod but is in no manifest") {
 			t.Errorf("fault is %q", fault)
 		}
 		b.after(10 * time.Second)
@@ -171,8 +174,10 @@ func TestChangedObjectsRestartPodsThatAskForIt(t *testing.T) {
 			t.Helper()
 			b.until(35*time.Second, "restart", func() bool { return b.envOf("u1") == value })
 			b.after(5 * time.Minute)
-			if instances(b, "u2") != 1 || b.envOf("u2") != "1" || b.daemon.status("u1").ContainerStatuses[0].RestartCount != int32(count) {
-				t.Fatalf("instances of the patient pod %d, statuses %+v", instances(b, "u2"), b.daemon.status("u1").ContainerStatuses)
+			if instances(b, "u2") != 1 || b.envOf("u2") != "1" ||
+				b.daemon.status("u1").ContainerStatuses[0].RestartCount != int32(count) {
+				t.Fatalf("instances of the patient pod %d, statuses %+v", instances(b, "u2"),
+					b.daemon.status("u1").ContainerStatuses)
 			}
 		}
 		outdated := func(uid types.UID) string {
@@ -192,7 +197,8 @@ func TestChangedObjectsRestartPodsThatAskForIt(t *testing.T) {
 			b.until(35*time.Second, "restart", func() bool { return b.envOf("u1") == value })
 			wantRestart(value, i+1)
 		}
-		if text := outdated("u2"); text != "container app runs with a previous ConfigMap default/cm; to use the present one: podstead restart patient" || outdated("u1") != "" {
+		if text := outdated("u2"); text != "container app runs with a previous ConfigMap default/cm; to use the present "+
+			"one: podstead restart patient" || outdated("u1") != "" {
 			t.Errorf("after the changes: %q, %q", text, outdated("u1"))
 		}
 		if calls := strings.Join(b.writes(n), " "); strings.Count(calls, "StopContainer default/web") > 3 {
@@ -256,7 +262,8 @@ func TestPodsOfAnAPIServerSeeNoLocalObjects(t *testing.T) {
 		d.config.deliver(manifest.SourceAPI, objectPod("u1"))
 		b.until(10*time.Second, "it waits", func() bool {
 			statuses := d.status("u1").ContainerStatuses
-			return len(statuses) > 0 && statuses[0].State.Waiting != nil && statuses[0].State.Waiting.Reason == "CreateContainerConfigError"
+			return len(statuses) > 0 && statuses[0].State.Waiting != nil &&
+				statuses[0].State.Waiting.Reason == "CreateContainerConfigError"
 		})
 	})
 }

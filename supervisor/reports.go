@@ -122,7 +122,8 @@ func (s *reports) logKill(a *attempt) {
 	if kill != nil && (kill.Reason == podworkers.KillRemoved || kill.Reason == podworkers.KillOrphan) {
 		return
 	}
-	s.log.Info("Terminating pod", "pod", podinfo.FullName(a.pod), "uid", a.pod.UID, "reason", a.killText(), "grace", a.job.Grace)
+	s.log.Info("Terminating pod", "pod", podinfo.FullName(a.pod), "uid", a.pod.UID, "reason", a.killText(), "grace",
+		a.job.Grace)
 }
 
 // logEnd logs that a pod has terminated, once a run and only if this daemon stopped
@@ -159,5 +160,6 @@ func (s *reports) logError(ctx context.Context, a *attempt, result podworkers.Sy
 	if result.EventSent {
 		level = slog.LevelDebug
 	}
-	s.log.Log(ctx, level, "Failed to sync pod, retrying", "pod", podinfo.FullName(a.pod), "uid", a.pod.UID, "state", a.job.State, "err", err)
+	s.log.Log(ctx, level, "Failed to sync pod, retrying", "pod", podinfo.FullName(a.pod), "uid", a.pod.UID, "state",
+		a.job.State, "err", err)
 }

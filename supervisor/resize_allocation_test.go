@@ -43,7 +43,8 @@ func TestPodCgroupAcrossRestart(t *testing.T) {
 						has := cgroups.applied["u1"].CPULimit
 						cgroups.mu.Unlock()
 						st := b.daemon.status("u1")
-						return has == cgroup && st.Resources != nil && st.Resources.Limits.Cpu().Value() == status && st.AllocatedResources.Cpu().Value() == allocated
+						return has == cgroup && st.Resources != nil && st.Resources.Limits.Cpu().Value() == status &&
+							st.AllocatedResources.Cpu().Value() == allocated
 					}
 				}
 				b.start().config.deliver(file, whole("2"))

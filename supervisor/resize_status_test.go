@@ -69,7 +69,8 @@ func TestResizeIsInProgressUntilItIsMade(t *testing.T) {
 		updating.Release()
 		b.until(time.Second, "the resize is complete", func() bool {
 			st := d.status("u1")
-			return condition(st, v1.PodResizeInProgress) == nil && st.ContainerStatuses[0].Resources.Limits.Memory().Value() == 128<<20
+			return condition(st, v1.PodResizeInProgress) == nil &&
+				st.ContainerStatuses[0].Resources.Limits.Memory().Value() == 128<<20
 		})
 		b.after(5 * time.Minute)
 		if got := d.resizeEvents(); got != "ResizeStarted ResizeCompleted" {
@@ -107,7 +108,8 @@ func TestResizeThatRestartsIsInProgressUntilTheRestart(t *testing.T) {
 		}
 		starting.Release()
 		b.until(time.Minute, "it is complete", func() bool {
-			return !inProgress() && d.isReady("u1") && d.status("u1").ContainerStatuses[0].Resources.Limits.Memory().Value() == 128<<20
+			return !inProgress() && d.isReady("u1") &&
+				d.status("u1").ContainerStatuses[0].Resources.Limits.Memory().Value() == 128<<20
 		})
 		b.after(5 * time.Minute)
 		if got := d.resizeEvents(); got != "ResizeCompleted" {
@@ -127,7 +129,8 @@ func TestResizesThatRestartDoNotBackOff(t *testing.T) {
 		for i, memory := range []string{"128Mi", "64Mi", "128Mi"} {
 			d.config.update(manifest.Update, boundSized(int64(i+2), "1", memory, policy))
 			b.until(5*time.Second, "it has restarted", func() bool {
-				return b.fake.Starts("u1", "app") == i+2 && d.isReady("u1") && condition(d.status("u1"), v1.PodResizeInProgress) == nil
+				return b.fake.Starts("u1", "app") == i+2 && d.isReady("u1") &&
+					condition(d.status("u1"), v1.PodResizeInProgress) == nil
 			})
 		}
 	})
@@ -143,8 +146,10 @@ func TestResizeIsPending(t *testing.T) {
 			return func() bool {
 				st := d.status("u1")
 				c := condition(st, v1.PodResizePending)
-				return c != nil && c.Reason == reason && c.ObservedGeneration == generation && st.ObservedGeneration == generation &&
-					st.ContainerStatuses[0].AllocatedResources.Cpu().Value() == 1 && st.ContainerStatuses[0].Resources.Limits.Cpu().Value() == 1
+				return c != nil && c.Reason == reason && c.ObservedGeneration == generation &&
+					st.ObservedGeneration == generation &&
+					st.ContainerStatuses[0].AllocatedResources.Cpu().Value() == 1 &&
+					st.ContainerStatuses[0].Resources.Limits.Cpu().Value() == 1
 			}
 		}
 		d.config.update(manifest.Update, boundSized(2, "1000", "64Mi"))
@@ -155,7 +160,8 @@ func TestResizeIsPending(t *testing.T) {
 		d.config.update(manifest.Update, boundSized(4, "1", "64Mi"))
 		b.until(time.Second, "nothing is pending", func() bool {
 			st := d.status("u1")
-			return st.ObservedGeneration == 4 && condition(st, v1.PodResizePending) == nil && condition(st, v1.PodResizeInProgress) == nil
+			return st.ObservedGeneration == 4 && condition(st, v1.PodResizePending) == nil &&
+				condition(st, v1.PodResizeInProgress) == nil
 		})
 		var count int32
 		for _, e := range d.events.List() {
@@ -277,12 +283,14 @@ func TestRestartForAResizeAfterACleanExit(t *testing.T) {
 				d := b.startBound(revision(1, "64Mi"))
 				second := revision(2, "128Mi")
 				d.config.update(manifest.Update, second)
-				b.until(time.Second, "it is in progress", func() bool { return condition(d.status("u1"), v1.PodResizeInProgress) != nil })
+				b.until(time.Second, "it is in progress",
+					func() bool { return condition(d.status("u1"), v1.PodResizeInProgress) != nil })
 				b.after(5 * time.Second)
 				disturb(b, second)
 				b.until(5*time.Minute, "the resize is complete", func() bool {
 					st := b.daemon.status("u1")
-					return b.daemon.isReady("u1") && condition(st, v1.PodResizeInProgress) == nil && st.ContainerStatuses[0].Resources.Limits.Memory().Value() == 128<<20
+					return b.daemon.isReady("u1") && condition(st, v1.PodResizeInProgress) == nil &&
+						st.ContainerStatuses[0].Resources.Limits.Memory().Value() == 128<<20
 				})
 				if n := b.fake.Starts("u1", "app"); n != 2 {
 					t.Errorf("%d starts", n)

@@ -105,7 +105,8 @@ func TestResizeBelowUsage(t *testing.T) {
 		d.config.deliver(file, sized("1", "32Mi"))
 		b.until(time.Minute, "the status shows the reason", func() bool {
 			c := condition(d.status("u1"), v1.PodResizeInProgress)
-			return c != nil && c.Reason == v1.PodReasonError && strings.Contains(c.Message, "memory limit (33554432) below current usage (52428800")
+			return c != nil && c.Reason == v1.PodReasonError &&
+				strings.Contains(c.Message, "memory limit (33554432) below current usage (52428800")
 		})
 		if got := b.linux().MemoryLimitInBytes; got != 64<<20 {
 			t.Errorf("limit %d", got)
@@ -113,7 +114,8 @@ func TestResizeBelowUsage(t *testing.T) {
 		b.after(2 * time.Minute)
 		b.fake.SetMemory("app", 20<<20)
 		b.until(time.Minute, "the limit is the new one", func() bool { return b.linux().MemoryLimitInBytes == 32<<20 })
-		b.until(time.Minute, "the condition is removed", func() bool { return condition(d.status("u1"), v1.PodResizeInProgress) == nil })
+		b.until(time.Minute, "the condition is removed",
+			func() bool { return condition(d.status("u1"), v1.PodResizeInProgress) == nil })
 		if n := strings.Count(d.log.String(), "reason=ResizeError"); n != 1 {
 			t.Errorf("%d events ResizeError, want one", n)
 		}
@@ -137,7 +139,8 @@ func TestResizeThatCannotBe(t *testing.T) {
 			t.Errorf("quota %d", got)
 		}
 		d.config.deliver(file, sized("1", "64Mi"))
-		b.until(time.Minute, "the condition is removed", func() bool { return condition(d.status("u1"), v1.PodResizePending) == nil })
+		b.until(time.Minute, "the condition is removed",
+			func() bool { return condition(d.status("u1"), v1.PodResizePending) == nil })
 	})
 }
 

@@ -30,7 +30,8 @@ type fakeResourceClaims struct {
 }
 
 func newFakeClaims() *fakeResourceClaims {
-	return &fakeResourceClaims{changed: make(chan struct{}, 1), prepared: map[types.UID]bool{}, waiting: map[types.UID]bool{}, slow: map[types.UID]bool{}}
+	return &fakeResourceClaims{changed: make(chan struct{}, 1), prepared: map[types.UID]bool{},
+		waiting: map[types.UID]bool{}, slow: map[types.UID]bool{}}
 }
 
 func (f *fakeResourceClaims) set(fault error) {
@@ -118,7 +119,8 @@ func TestPodWaitsForItsClaims(t *testing.T) {
 		d.config.deliver(manifest.SourceAPI, pod)
 		b.until(time.Minute, "it waits", func() bool {
 			st := d.status(pod.UID)
-			return st.Phase == v1.PodPending && st.Reason == claims.ReasonFailedPrepare && strings.Contains(st.Message, "example.com")
+			return st.Phase == v1.PodPending && st.Reason == claims.ReasonFailedPrepare &&
+				strings.Contains(st.Message, "example.com")
 		})
 		f.set(nil)
 		if took := b.runs(pod.UID); took > 5*time.Second {

@@ -249,7 +249,8 @@ func (r recordedProbes) RemovePod(uid types.UID) {
 // record makes the next daemon record the calls for the pod u1.
 func (b *supervisorHarness) record() *resourceCalls {
 	r := &resourceCalls{b: b, uid: "u1", loop: map[string]bool{}}
-	b.devices, b.cgroups, b.exclusive, b.claims = recordedDevices{r}, recordedCgroups{r}, recordedAssigned{r}, recordedClaims{r}
+	b.devices, b.cgroups, b.exclusive, b.claims = recordedDevices{r}, recordedCgroups{r}, recordedAssigned{r},
+		recordedClaims{r}
 	b.onSync = r.begin
 	dir := b.t.TempDir()
 	b.sources = func(s *Sources) {
@@ -269,7 +270,8 @@ func needsAll() *v1.Pod {
 	c.VolumeMounts = []v1.VolumeMount{{Name: "data", MountPath: "/data"}}
 	c.LivenessProbe = execProbe(3600, 1, "alive")
 	pod.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: name, ResourceClaimName: &name}}
-	pod.Spec.Volumes = []v1.Volume{{Name: "data", VolumeSource: v1.VolumeSource{CSI: &v1.CSIVolumeSource{Driver: "example.com"}}}}
+	pod.Spec.Volumes = []v1.Volume{
+		{Name: "data", VolumeSource: v1.VolumeSource{CSI: &v1.CSIVolumeSource{Driver: "example.com"}}}}
 	return pod
 }
 
@@ -293,7 +295,8 @@ func preview(b *supervisorHarness, r *resourceCalls, fault map[string]error) {
 	r.mu.Unlock()
 	r.set(fault)
 	edited := needsAll()
-	edited.UID, edited.Annotations[podinfo.AnnotationHash], edited.Annotations[podinfo.AnnotationTemplate] = "u2", "r2", "r2"
+	edited.UID, edited.Annotations[podinfo.AnnotationHash], edited.Annotations[podinfo.AnnotationTemplate] = "u2", "r2",
+		"r2"
 	b.daemon.config.deliver(file, edited)
 	b.after(5 * time.Second)
 	r.mu.Lock()
@@ -312,7 +315,8 @@ func TestOrderOfNodeResources(t *testing.T) {
 			withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 				r := b.record()
 				r.set(c.fault)
-				b.allocatable = v1.ResourceList{v1.ResourceCPU: resource.MustParse("2"), v1.ResourceMemory: resource.MustParse("1Gi"), v1.ResourcePods: resource.MustParse("10")}
+				b.allocatable = v1.ResourceList{v1.ResourceCPU: resource.MustParse("2"),
+					v1.ResourceMemory: resource.MustParse("1Gi"), v1.ResourcePods: resource.MustParse("10")}
 				if c.setup != nil {
 					c.setup(b)
 				}
@@ -370,9 +374,11 @@ var remove = func(b *supervisorHarness, _ *resourceCalls) {
 }
 
 var orderCases = map[string]orderCase{
-	"start":                     {},
-	"no device":                 {fault: fault("devices.Check", errShort), reason: "OutOf" + dongle},
-	"no capacity":               {edit: func(pod *v1.Pod) { pod.Spec.Containers[0].Resources.Requests[v1.ResourceCPU] = resource.MustParse("3") }, reason: outOfCPU},
+	"start":     {},
+	"no device": {fault: fault("devices.Check", errShort), reason: "OutOf" + dongle},
+	"no capacity": {
+		edit:   func(pod *v1.Pod) { pod.Spec.Containers[0].Resources.Requests[v1.ResourceCPU] = resource.MustParse("3") },
+		reason: outOfCPU},
 	"no exclusive CPUs":         {fault: fault("assigned.Assign", errShort), reason: noExclusiveCPU},
 	"the device is taken":       {fault: fault("devices.Allocate", errShort), reason: "OutOf" + dongle},
 	"the device plugin fails":   {fault: fault("devices.Allocate", errPlugin), reason: devices.ReasonUnexpectedAdmission},
@@ -380,11 +386,13 @@ var orderCases = map[string]orderCase{
 	"no cgroup":                 {fault: fault("cgroups.Ensure", errShort), reason: "FailedCreatePodContainer"},
 	"no volume":                 {fault: fault("csi.Publish", errShort), reason: "FailedMount"},
 	"removal":                   {act: remove},
-	"removal of a pod that waits for a device": {fault: fault("devices.Check", errShort), reason: "OutOf" + dongle, act: remove},
-	"removal of a pod that waits for a volume": {fault: fault("csi.Publish", errShort), reason: "FailedMount", act: func(b *supervisorHarness, r *resourceCalls) {
-		r.set(nil)
-		remove(b, r)
-	}},
+	"removal of a pod that waits for a device": {fault: fault("devices.Check", errShort), reason: "OutOf" + dongle,
+		act: remove},
+	"removal of a pod that waits for a volume": {fault: fault("csi.Publish", errShort), reason: "FailedMount",
+		act: func(b *supervisorHarness, r *resourceCalls) {
+			r.set(nil)
+			remove(b, r)
+		}},
 	"removal with faults": {act: func(b *supervisorHarness, r *resourceCalls) {
 		for _, call := range []string{"claims.Unprepare", "cgroups.Destroy", "csi.Unpublish"} {
 			r.set(fault(call, errShort))
@@ -490,11 +498,13 @@ var orderTable = map[string][]string{
 	"restart of the pod": {
 		"terminating: devices.Withdraw probes.Stop StopPodSandbox cgroups.Destroy claims.Unprepare",
 		"terminated: probes.Remove csi.Unpublish devices.Release assigned.Release (not reserved)",
-		"syncing: devices.Check (reserved) assigned.Assign devices.Allocate claims.Prepare cgroups.Ensure csi.Publish StopPodSandbox RunPodSandbox devices.Container claims.CDIDevices CreateContainer",
+		"syncing: devices.Check (reserved) assigned.Assign devices.Allocate claims.Prepare cgroups.Ensure csi.Publish " +
+			"StopPodSandbox RunPodSandbox devices.Container claims.CDIDevices CreateContainer",
 		"syncing: cgroups.Ensure csi.Publish",
 	},
 	"start": {
-		"syncing: devices.Check (reserved) assigned.Assign devices.Allocate claims.Prepare cgroups.Ensure csi.Publish RunPodSandbox devices.Container claims.CDIDevices CreateContainer",
+		"syncing: devices.Check (reserved) assigned.Assign devices.Allocate claims.Prepare cgroups.Ensure csi.Publish " +
+			"RunPodSandbox devices.Container claims.CDIDevices CreateContainer",
 		"syncing: cgroups.Ensure csi.Publish",
 	},
 	"the claim is not prepared": {
@@ -513,7 +523,8 @@ var orderTable = map[string][]string{
 		"syncing: devices.Check assigned.Assign devices.Allocate",
 	},
 	"the sandbox dies": {
-		"syncing: devices.Check assigned.Assign devices.Allocate claims.Prepare cgroups.Ensure csi.Publish StopPodSandbox RunPodSandbox devices.Container claims.CDIDevices CreateContainer",
+		"syncing: devices.Check assigned.Assign devices.Allocate claims.Prepare cgroups.Ensure csi.Publish StopPodSandbox " +
+			"RunPodSandbox devices.Container claims.CDIDevices CreateContainer",
 		"syncing: cgroups.Ensure csi.Publish",
 	},
 	"preview of a revision": {

@@ -81,13 +81,15 @@ func TestRestartAll(t *testing.T) {
 				if got := d.restarts("u1")[name]; got != round {
 					t.Errorf("round %d: restarts %v", round, d.restarts("u1"))
 				}
-				if got, want := b.logs("u1", name), []string{fmt.Sprintf("%d.log", round-1), fmt.Sprintf("%d.log", round)}; !slices.Equal(got, want) {
+				if got, want := b.logs("u1", name),
+					[]string{fmt.Sprintf("%d.log", round-1), fmt.Sprintf("%d.log", round)}; !slices.Equal(got, want) {
 					t.Errorf("round %d: logs of %s are %q, want %q", round, name, got, want)
 				}
 			}
 			for _, c := range d.status("u1").ContainerStatuses {
 				last := c.LastTerminationState.Terminated
-				if want := map[string]int32{"app": 42, "other": 137}[c.Name]; last == nil || last.ExitCode != want || last.ContainerID == "" {
+				if want := map[string]int32{"app": 42, "other": 137}[c.Name]; last == nil || last.ExitCode != want ||
+					last.ContainerID == "" {
 					t.Errorf("%s was %+v", c.Name, last)
 				}
 			}
@@ -101,7 +103,8 @@ func TestRestartAll(t *testing.T) {
 		// Another exit code terminates the pod.
 		b.fake.Exit("app", 1)
 		b.fake.Exit("other", 0)
-		b.until(time.Minute, "it has failed", func() bool { return d.status("u1").Phase == v1.PodFailed && b.running("u1") == 0 })
+		b.until(time.Minute, "it has failed",
+			func() bool { return d.status("u1").Phase == v1.PodFailed && b.running("u1") == 0 })
 	})
 }
 
@@ -197,7 +200,8 @@ func TestRestartAllWaitsForAnImage(t *testing.T) {
 			t.Errorf("phase %s\n%s", p, d.log)
 		}
 		away.Remove()
-		b.until(10*time.Minute, "other runs", func() bool { return b.running("u1") == 1 && b.fake.Starts("u1", "other") == 2 })
+		b.until(10*time.Minute, "other runs",
+			func() bool { return b.running("u1") == 1 && b.fake.Starts("u1", "other") == 2 })
 		b.fake.Exit("other", 0)
 		b.until(time.Minute, "it has succeeded", func() bool { return d.status("u1").Phase == v1.PodSucceeded })
 	})

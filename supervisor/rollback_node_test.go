@@ -32,7 +32,8 @@ func TestNodeDoesNotCauseARollback(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 				var may atomic.Bool
-				b.returns = map[string]RestartPolicy{eviction.Reason: func(*v1.Pod, status.Disruption) (bool, time.Duration) { return may.Load(), 0 }}
+				b.returns = map[string]RestartPolicy{
+					eviction.Reason: func(*v1.Pod, status.Disruption) (bool, time.Duration) { return may.Load(), 0 }}
 				a := answering(b.fake)
 				a.fail("ready-u2", true)
 				d := b.replaceReady(judged)

@@ -126,7 +126,8 @@ func TestReadyOnceIsSuccess(t *testing.T) {
 // A crash loop and a failed pod do not wait for the deadline; a node's eviction is not the
 // revision's fault.
 func TestRollbackOfFailures(t *testing.T) {
-	for name, reason := range map[string]string{"crash loop": rollout.ReasonCrashLoop, "failed": rollout.ReasonFailed, "succeeded": ""} {
+	for name, reason := range map[string]string{"crash loop": rollout.ReasonCrashLoop, "failed": rollout.ReasonFailed,
+		"succeeded": ""} {
 		t.Run(name, func(t *testing.T) {
 			withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 				answering(b.fake).fail("ready-u2", true)
@@ -187,7 +188,8 @@ func TestRollbackNamesTheStartupProbe(t *testing.T) {
 		b.awaitReady("u1")
 		d.config.deliver(file, long("u2"))
 		b.awaitState(rollout.RolledBack, "u1")
-		if list := d.warnings(rollout.ReasonCrashLoop); len(list) != 1 || !strings.Contains(list[0], "exit code 143; Startup probe failed: ") {
+		if list := d.warnings(rollout.ReasonCrashLoop); len(list) != 1 ||
+			!strings.Contains(list[0], "exit code 143; Startup probe failed: ") {
 			t.Errorf("%q", list)
 		}
 	})
@@ -351,10 +353,12 @@ func TestUpdateImages(t *testing.T) {
 		d.config.deliver(file, pod)
 		b.awaitReady("u1")
 		newer, ran := "img:1@sha256:"+strings.Repeat("ab", 32), "img:1@sha256:"+strings.Repeat("cd", 32)
-		if list := d.rollouts.AutoUpdated(); len(list) != 1 || list[0].UID != "u1" || list[0].Busy != "" || list[0].Images != nil {
+		if list := d.rollouts.AutoUpdated(); len(list) != 1 || list[0].UID != "u1" || list[0].Busy != "" ||
+			list[0].Images != nil {
 			t.Errorf("%+v", list)
 		}
-		if err := d.rollouts.UpdateImages("default/web", map[string]string{"app": newer}, map[string]string{"app": ran}); err != nil {
+		if err := d.rollouts.UpdateImages("default/web", map[string]string{"app": newer},
+			map[string]string{"app": ran}); err != nil {
 			t.Fatal(err)
 		}
 		pulls := 0
@@ -376,7 +380,8 @@ func TestUpdateImages(t *testing.T) {
 		b.after(5 * time.Second)
 		d = b.restart(pod)
 		b.after(10 * time.Minute)
-		if list := d.rollouts.AutoUpdated(); len(list) != 1 || list[0].Rejected["app"] != newer || list[0].Images["app"] != ran || list[0].Busy != "" {
+		if list := d.rollouts.AutoUpdated(); len(list) != 1 || list[0].Rejected["app"] != newer ||
+			list[0].Images["app"] != ran || list[0].Busy != "" {
 			t.Errorf("%+v", list)
 		}
 		if n := b.fake.Running(); n != 1 {
@@ -485,7 +490,8 @@ func TestBootDuringARollback(t *testing.T) {
 		if n := b.fake.Starts("u2", "app"); n != 1 {
 			t.Errorf("the revision that failed was started %d times\n%s", n, d.log)
 		}
-		if list := d.warnings(rollout.ReasonRolledBack); len(list) != 1 || !strings.Contains(list[0], "was not Ready within 1m0s") {
+		if list := d.warnings(rollout.ReasonRolledBack); len(list) != 1 ||
+			!strings.Contains(list[0], "was not Ready within 1m0s") {
 			t.Errorf("events: %q", list)
 		}
 		b.fake.SetPullable("img:1")
@@ -526,7 +532,9 @@ func TestRollbackSurvivesKills(t *testing.T) {
 					b.daemon.config.deliver(file, bad)
 					// Killed at another point each time: during the pull, the switch, the
 					// judgement, the rollback, and after it.
-					for _, at := range []time.Duration{time.Duration(round*9) * time.Millisecond, time.Duration(round*40) * time.Millisecond, 59*time.Second + time.Duration(round*150)*time.Millisecond, time.Duration(round*15) * time.Millisecond} {
+					for _, at := range []time.Duration{time.Duration(round*9) * time.Millisecond,
+						time.Duration(round*40) * time.Millisecond, 59*time.Second + time.Duration(round*150)*time.Millisecond,
+						time.Duration(round*15) * time.Millisecond} {
 						b.after(at)
 						b.sigkill()
 						b.start().config.deliver(file, bad)
@@ -613,7 +621,8 @@ func TestDamagedRollout(t *testing.T) {
 				b.runs("u2")
 				b.gone("u1")
 				b.only("u2", 1)
-				if aside, _ := filepath.Glob(b.path("rollouts/default/web/state.json.*")); (name == "damaged" || name == "newer" || name == "empty") != (len(aside) == 1) {
+				if aside, _ := filepath.Glob(b.path("rollouts/default/web/state.json.*")); (name == "damaged" || name == "newer" ||
+					name == "empty") != (len(aside) == 1) {
 					t.Errorf("moved aside: %v", aside)
 				}
 			})

@@ -31,7 +31,8 @@ func TestHeldRevisionIsPreparedOnTheEvent(t *testing.T) {
 			b.sources = func(s *Sources) { s.Objects = objects }
 			return func() {
 				b.fake.SetPullable("img:1", "r.test/web:1")
-				objects.put("login", "1", v1.SecretTypeDockerConfigJson, v1.DockerConfigJsonKey, `{"auths": {"r.test": {"username": "bob", "password": "x"}}}`)
+				objects.put("login", "1", v1.SecretTypeDockerConfigJson, v1.DockerConfigJsonKey,
+					`{"auths": {"r.test": {"username": "bob", "password": "x"}}}`)
 			}
 		}, func(pod *v1.Pod) {
 			pod.Spec.ImagePullSecrets = []v1.LocalObjectReference{{Name: "login"}}
@@ -48,7 +49,8 @@ func TestHeldRevisionIsPreparedOnTheEvent(t *testing.T) {
 			b.network.HostIPs = ips
 			return func() { ips.set("192.0.2.1") }
 		}, func(pod *v1.Pod) {
-			pod.Spec.Containers[0].Env = []v1.EnvVar{{Name: "IP", ValueFrom: &v1.EnvVarSource{FieldRef: &v1.ObjectFieldSelector{FieldPath: "status.hostIP"}}}}
+			pod.Spec.Containers[0].Env = []v1.EnvVar{
+				{Name: "IP", ValueFrom: &v1.EnvVarSource{FieldRef: &v1.ObjectFieldSelector{FieldPath: "status.hostIP"}}}}
 		}, "IP address"},
 		"the end of pressure": {func(b *supervisorHarness) func() {
 			closed := true
@@ -111,7 +113,8 @@ func TestAdmissionIsJudgedAgainAfterThePull(t *testing.T) {
 		b.awaitHeld("u1", "not enough cpu")
 		b.after(time.Hour)
 		if b.running("u1") != 1 || b.running("o1") != 1 || b.fake.Starts("u2", "app") != 0 {
-			t.Errorf("%d, %d run, the revision was started %d times\n%s", b.running("u1"), b.running("o1"), b.fake.Starts("u2", "app"), b.fake.Dump())
+			t.Errorf("%d, %d run, the revision was started %d times\n%s", b.running("u1"), b.running("o1"),
+				b.fake.Starts("u2", "app"), b.fake.Dump())
 		}
 		if st := d.rollout(t, "web"); st.State != rollout.Preparing || !strings.Contains(st.Message, "podstead.io/replace") {
 			t.Errorf("%+v", st)

@@ -37,7 +37,8 @@ func TestPodMovesBetweenSourcesWhileTheDaemonIsAway(t *testing.T) {
 		d := movedWhileAway(b)
 		b.after(20 * time.Second)
 		b.only("u1", 1)
-		if pods := d.Pods(); len(pods) != 1 || pods[0].UID != "u1" || pods[0].DeletionTimestamp == nil || d.Pods()[0] != pods[0] {
+		if pods := d.Pods(); len(pods) != 1 || pods[0].UID != "u1" || pods[0].DeletionTimestamp == nil ||
+			d.Pods()[0] != pods[0] {
 			t.Errorf("a client sees %v", pods)
 		}
 		hold := b.fake.HoldPull("img:2")
@@ -87,7 +88,8 @@ func TestPodThatMovesNowhereEnds(t *testing.T) {
 			t.Errorf("its rollout is left: %v", err)
 		}
 		d = movedWhileAway(b)
-		if took := b.until(time.Minute, "u1 ends", func() bool { return b.running("u1") == 0 }); took < 25*time.Second || took > 35*time.Second {
+		if took := b.until(time.Minute, "u1 ends", func() bool { return b.running("u1") == 0 }); took < 25*time.Second ||
+			took > 35*time.Second {
 			t.Errorf("it ended after %s, though a source has not delivered", took)
 		}
 		b.gone("u1")
@@ -117,7 +119,8 @@ func TestMovedPodIsNotStartedAfterABoot(t *testing.T) {
 // the start, and all of pods that no source declares when all sources have delivered.
 func TestLeftoverDirectoriesOfRolloutsAreRemoved(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
-		for _, path := range []string{"other/empty/x", "default/half/0123456789.json", "default/half/state.json.tmp", "gone/newer/state.json.newer", "gone/damaged/state.json"} {
+		for _, path := range []string{"other/empty/x", "default/half/0123456789.json", "default/half/state.json.tmp",
+			"gone/newer/state.json.newer", "gone/damaged/state.json"} {
 			path = filepath.Join(b.path("rollouts"), path)
 			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 				t.Fatal(err)

@@ -31,7 +31,8 @@ func TestRestartCountAfterUndoAndRetry(t *testing.T) {
 			b.awaitState(state, uid)
 			b.until(time.Minute, "it is started", func() bool { return b.fake.Starts(string(uid), "app") == starts+1 })
 			b.awaitReady(uid)
-			if list := d.status(uid).ContainerStatuses; len(list) != 1 || list[0].RestartCount != restarts || (list[0].LastTerminationState.Terminated != nil) != (restarts > 0) {
+			if list := d.status(uid).ContainerStatuses; len(list) != 1 || list[0].RestartCount != restarts ||
+				(list[0].LastTerminationState.Terminated != nil) != (restarts > 0) {
 				t.Errorf("%s after it came into effect again: %+v", uid, list)
 			}
 		}

@@ -29,7 +29,8 @@ func TestPodsExchangeTheirUIDs(t *testing.T) {
 		b.runs("u1")
 		b.runs("u2")
 		both := map[types.UID]bool{"u1": true, "u2": true}
-		d.config.updates <- manifest.PodUpdate{Op: manifest.Remove, Source: file, Pods: before, Replaced: both, Successors: both}
+		d.config.updates <- manifest.PodUpdate{Op: manifest.Remove, Source: file, Pods: before, Replaced: both,
+			Successors: both}
 		d.config.updates <- manifest.PodUpdate{Op: manifest.Add, Source: file, Pods: pods("u2", "u1", "img:1")}
 		b.until(5*time.Minute, "both run under their new names", func() bool {
 			a, okA := b.fake.Newest("a/app")

@@ -95,7 +95,8 @@ func TestWaitStartedWaitsForHooksAndProbes(t *testing.T) {
 		if err := d.WaitStarted(t.Context(), func(pod *v1.Pod, _ error) { took[pod.Name] = time.Since(at) }); err != nil {
 			t.Error(err)
 		}
-		if took["hooked"] < 3*time.Second || took["hooked"] > 10*time.Second || took["probed"] < 30*time.Second || took["probed"] > 40*time.Second {
+		if took["hooked"] < 3*time.Second || took["hooked"] > 10*time.Second || took["probed"] < 30*time.Second ||
+			took["probed"] > 40*time.Second {
 			t.Errorf("took %v", took)
 		}
 	})
@@ -113,7 +114,8 @@ func TestWaitStartedReportsFailures(t *testing.T) {
 		failed.Spec.RestartPolicy = v1.RestartPolicyNever
 		image := testPod("image", "ui", "r1")
 		image.Spec.Containers[0].Image = "nowhere:1"
-		d.config.deliver(file, testPod("web", "u1", "r1"), testPod("crash", "uc", "r1"), testPod("taken", "ut", "r1"), failed, image)
+		d.config.deliver(file, testPod("web", "u1", "r1"), testPod("crash", "uc", "r1"), testPod("taken", "ut", "r1"), failed,
+			image)
 		lines, err := waitStarted(d, 5*time.Minute)
 		if !errors.Is(err, ErrNotStarted) || len(lines) != 5 {
 			t.Fatalf("%v\n%s", err, strings.Join(lines, "\n"))
@@ -132,7 +134,8 @@ func TestWaitStartedGivesUpWithItsContext(t *testing.T) {
 		d := b.start()
 		d.config.deliver(file, testPod("web", "u1", "r1"))
 		lines, err := waitStarted(d, 30*time.Second)
-		if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, ErrNotStarted) || !strings.Contains(err.Error(), "default/web") || len(lines) != 0 {
+		if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, ErrNotStarted) ||
+			!strings.Contains(err.Error(), "default/web") || len(lines) != 0 {
 			t.Errorf("%v %v", lines, err)
 		}
 	})

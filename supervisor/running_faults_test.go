@@ -25,7 +25,8 @@ func TestVolumeFaultInARunningPod(t *testing.T) {
 		}
 		there := v1.HostPathDirectory
 		pod := testPod("web", "u1", "r1")
-		pod.Spec.Volumes = []v1.Volume{{Name: "data", VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: directory, Type: &there}}}}
+		pod.Spec.Volumes = []v1.Volume{
+			{Name: "data", VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: directory, Type: &there}}}}
 		reader := *pod.Spec.Containers[0].DeepCopy()
 		reader.Name = "reader"
 		reader.VolumeMounts = []v1.VolumeMount{{Name: "data", MountPath: "/data"}}
@@ -37,17 +38,20 @@ func TestVolumeFaultInARunningPod(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.fake.Kill("app")
-		b.until(time.Minute, "the container without the volume is restarted", func() bool { return b.running("u1") == 2 && b.fake.Starts("u1", "app") == 2 })
+		b.until(time.Minute, "the container without the volume is restarted",
+			func() bool { return b.running("u1") == 2 && b.fake.Starts("u1", "app") == 2 })
 		app, _ := b.fake.Newest("app")
 		probes.set("u1", probe.Results{Failed: map[string]probe.Kind{app.ID: probe.Liveness}})
-		b.until(2*time.Minute, "a failed probe restarts it", func() bool { return b.running("u1") == 2 && b.fake.Starts("u1", "app") == 3 })
+		b.until(2*time.Minute, "a failed probe restarts it",
+			func() bool { return b.running("u1") == 2 && b.fake.Starts("u1", "app") == 3 })
 		if n := b.fake.Starts("u1", "reader"); n != 1 {
 			t.Errorf("the other container was started %d times", n)
 		}
 		b.fake.Kill("reader")
 		b.until(2*time.Minute, "the container with the volume waits", func() bool {
 			for _, c := range d.status("u1").ContainerStatuses {
-				if c.Name == "reader" && c.State.Waiting != nil && strings.Contains(c.State.Waiting.Message, `MountVolume.SetUp failed for volume "data" : `) {
+				if c.Name == "reader" && c.State.Waiting != nil &&
+					strings.Contains(c.State.Waiting.Message, `MountVolume.SetUp failed for volume "data" : `) {
 					return c.State.Waiting.Reason == "CreateContainerConfigError"
 				}
 			}

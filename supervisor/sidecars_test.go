@@ -103,7 +103,8 @@ func TestSidecarStartupFailure(t *testing.T) {
 		pod.Spec.InitContainers[0].StartupProbe = execProbe(1, 3, "up")
 		d.config.deliver(file, pod)
 		b.until(30*time.Second, "started again", func() bool { return b.fake.Starts("u1", "side") == 2 })
-		if events := fmt.Sprint(d.events.List()); !strings.Contains(events, "Container side failed startup probe, will be restarted") {
+		if events := fmt.Sprint(d.events.List()); !strings.Contains(events,
+			"Container side failed startup probe, will be restarted") {
 			t.Error("no event reports it")
 		}
 		if n := b.fake.Starts("u1", "init"); n != 0 {
@@ -114,7 +115,8 @@ func TestSidecarStartupFailure(t *testing.T) {
 
 func TestSidecarUnderEachPolicy(t *testing.T) {
 	for policy, phase := range map[v1.RestartPolicy]v1.PodPhase{
-		v1.RestartPolicyNever: v1.PodSucceeded, v1.RestartPolicyOnFailure: v1.PodSucceeded, v1.RestartPolicyAlways: v1.PodRunning,
+		v1.RestartPolicyNever: v1.PodSucceeded, v1.RestartPolicyOnFailure: v1.PodSucceeded,
+		v1.RestartPolicyAlways: v1.PodRunning,
 	} {
 		t.Run(string(policy), func(t *testing.T) {
 			withTestbed(t, func(t *testing.T, b *supervisorHarness) {
@@ -138,7 +140,8 @@ func TestSidecarUnderEachPolicy(t *testing.T) {
 				b.until(5*time.Second, "killed for its probe", func() bool { return b.fake.Calls("StopContainer") > 0 })
 				a.fail("live", false)
 				b.until(5*time.Second, "back after a failed probe", func() bool { return b.fake.Starts("u1", "side") == 4 })
-				if s := d.initStatus("u1", "side"); s.RestartCount != 3 || s.State.Running == nil || s.LastTerminationState.Terminated.ExitCode != 143 {
+				if s := d.initStatus("u1", "side"); s.RestartCount != 3 || s.State.Running == nil ||
+					s.LastTerminationState.Terminated.ExitCode != 143 {
 					t.Errorf("status %+v", s)
 				}
 				if n := b.fake.Starts("u1", "app") + b.fake.Starts("u1", "init"); n != 2 {

@@ -67,7 +67,8 @@ func (s *startChecker) check(pod *v1.Pod) *noderesources.Refusal {
 	if all.At.IsZero() {
 		// The first relist is in progress; without it nothing shows whether another
 		// pod of this name runs.
-		return &noderesources.Refusal{KeepsPlace: true, Result: podworkers.SyncResult{Held: true, After: runtimehealth.BackoffMin}}
+		return &noderesources.Refusal{KeepsPlace: true,
+			Result: podworkers.SyncResult{Held: true, After: runtimehealth.BackoffMin}}
 	}
 	if cause := unsupported(pod); cause != nil {
 		return noderesources.Held(cause)
@@ -79,7 +80,8 @@ func (s *startChecker) check(pod *v1.Pod) *noderesources.Refusal {
 		s.events.Event(pod, v1.EventTypeWarning, notice.Reason, notice.Message)
 	}
 	if cause := nameConflict(pod, all); cause != nil {
-		block := &noderesources.Refusal{Cause: cause, Result: podworkers.SyncResult{Held: true, After: podworkers.Jitter(podworkers.ErrorBackoff)}}
+		block := &noderesources.Refusal{Cause: cause,
+			Result: podworkers.SyncResult{Held: true, After: podworkers.Jitter(podworkers.ErrorBackoff)}}
 		if cause.Reason == podworkers.ReasonNameTaken {
 			block.Event = noderesources.EachTime
 		}
@@ -87,12 +89,14 @@ func (s *startChecker) check(pod *v1.Pod) *noderesources.Refusal {
 	}
 	if message, ready := s.runtime.NetworkReady(); !ready && !pod.Spec.HostNetwork {
 		return &noderesources.Refusal{
-			Cause: &status.Cause{Reason: reasonNetworkNotReady, Message: "network is not ready: " + message}, Event: noderesources.EachTime,
+			Cause:  &status.Cause{Reason: reasonNetworkNotReady, Message: "network is not ready: " + message},
+			Event:  noderesources.EachTime,
 			Result: podworkers.SyncResult{Err: errNetworkNotReady, After: podworkers.Jitter(networkBackoff)},
 		}
 	}
 	if cause := s.inputs.AwaitedNetwork(pod); cause != nil {
-		return &noderesources.Refusal{Cause: cause, KeepsPlace: true, Result: podworkers.SyncResult{Held: true, After: bootNetworkPoll}}
+		return &noderesources.Refusal{Cause: cause, KeepsPlace: true,
+			Result: podworkers.SyncResult{Held: true, After: bootNetworkPoll}}
 	}
 	if cause := s.inputs.MissingHostIP(pod); cause != nil {
 		return &noderesources.Refusal{Cause: cause, Event: noderesources.EachTime, Result: podworkers.SyncResult{Held: true}}
@@ -131,7 +135,8 @@ func (a *syncAttempt) awaitObjects() *noderesources.Refusal {
 		return &noderesources.Refusal{Result: podworkers.SyncResult{Held: true, After: left}}
 	}
 	return &noderesources.Refusal{
-		Cause:  &status.Cause{Reason: reasonWaitingForAPI, Message: "waiting for the API server to report " + strings.Join(awaited, ", ")},
+		Cause: &status.Cause{Reason: reasonWaitingForAPI,
+			Message: "waiting for the API server to report " + strings.Join(awaited, ", ")},
 		Result: podworkers.SyncResult{Held: true},
 	}
 }
@@ -185,7 +190,8 @@ func nameConflict(pod *v1.Pod, all *cri.Observed) *status.Cause {
 	for _, other := range all.Foreign {
 		if other.Name == pod.Name && other.Namespace == pod.Namespace && other.Running() {
 			return &status.Cause{Reason: podworkers.ReasonNameTaken, Message: fmt.Sprintf(
-				"pod %s is already running and does not belong to this podstead (UID %s); stop the program that manages it, then run: %s",
+				"pod %s is already running and does not belong to this podstead (UID %s); stop the program that manages it, then "+
+					"run: %s",
 				other.FullName(), other.UID, stopCommand(other))}
 		}
 	}

@@ -42,7 +42,9 @@ type startOrder struct {
 func (o startOrder) startBlock(pod *v1.Pod) *noderesources.Refusal {
 	if !podinfo.PolicyOf(pod).Static {
 		if _, ok := pod.Annotations[podinfo.AnnotationDependsOn]; ok {
-			o.events.Event(pod, v1.EventTypeWarning, podorder.ReasonIgnored, "annotation "+podinfo.AnnotationDependsOn+" has no effect on a pod of an API server; wait in an init container instead")
+			o.events.Event(pod, v1.EventTypeWarning, podorder.ReasonIgnored,
+				"annotation "+podinfo.AnnotationDependsOn+
+					" has no effect on a pod of an API server; wait in an init container instead")
 		}
 		return nil
 	}

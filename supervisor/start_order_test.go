@@ -78,9 +78,11 @@ func TestStartOrder(t *testing.T) {
 		db := readyAfter(orderPod("db", "default/setup"), 20)
 		d.config.deliver(file, orderPod("client", "db, setup"), db, setup)
 		// A sync before the first relist has no reason yet.
-		b.until(time.Minute, "setup runs and db waits", func() bool { return b.running("u-setup") == 1 && d.status("u-db").Reason != "" })
+		b.until(time.Minute, "setup runs and db waits",
+			func() bool { return b.running("u-setup") == 1 && d.status("u-db").Reason != "" })
 		st := d.status("u-db")
-		if st.Phase != v1.PodPending || st.Reason != podorder.ReasonNotReady || !strings.HasPrefix(st.Message, "waits for pod default/setup, which is not Ready: ") {
+		if st.Phase != v1.PodPending || st.Reason != podorder.ReasonNotReady ||
+			!strings.HasPrefix(st.Message, "waits for pod default/setup, which is not Ready: ") {
 			t.Errorf("db waits: %+v", st)
 		}
 		b.runs("u-db")
@@ -93,7 +95,8 @@ func TestStartOrder(t *testing.T) {
 			t.Errorf("client waits: %+v", st)
 		}
 		b.until(time.Minute, "db is ready", func() bool { return isReady(d.status("u-db")) == v1.ConditionTrue })
-		if took := b.until(time.Minute, "client runs", func() bool { return b.running("u-client") == 1 }); took > 100*time.Millisecond {
+		if took := b.until(time.Minute, "client runs",
+			func() bool { return b.running("u-client") == 1 }); took > 100*time.Millisecond {
 			t.Errorf("client started %s after db was ready", took)
 		}
 		var events []string
@@ -102,7 +105,8 @@ func TestStartOrder(t *testing.T) {
 				events = append(events, e.Type+" "+e.Message)
 			}
 		}
-		if want := []string{"Normal Waiting for default/db, default/setup", "Normal Waiting for default/db"}; !slices.Equal(events, want) {
+		if want := []string{"Normal Waiting for default/db, default/setup",
+			"Normal Waiting for default/db"}; !slices.Equal(events, want) {
 			t.Errorf("events %q, want %q", events, want)
 		}
 	})
@@ -133,11 +137,15 @@ func TestDependenciesThatCannotBeMet(t *testing.T) {
 		d := b.start()
 		named := orderPod("db-edge", "")
 		named.UID = "u-db"
-		d.config.deliver(file, orderPod("client-edge", "gone"), orderPod("a-edge", "b"), orderPod("b-edge", "c"), orderPod("c-edge", "a"), orderPod("wrong-edge", "db-edge"), named)
+		d.config.deliver(file, orderPod("client-edge", "gone"), orderPod("a-edge", "b"), orderPod("b-edge", "c"),
+			orderPod("c-edge", "a"), orderPod("wrong-edge", "db-edge"), named)
 		for uid, want := range map[types.UID]string{
-			"u-client-edge": "DependencyNotFound waits for pod default/gone, which no manifest of this node declares; add the manifest, or correct the annotation podstead.io/depends-on",
-			"u-b-edge":      "DependencyCycle depends on itself through default/b ▸ default/c ▸ default/a ▸ default/b; remove one of these dependencies from the annotation podstead.io/depends-on",
-			"u-wrong-edge": "DependencyNotFound waits for pod default/db-edge, which no manifest of this node declares; add the manifest, or correct the annotation podstead.io/depends-on" +
+			"u-client-edge": "DependencyNotFound waits for pod default/gone, which no manifest of this node declares; add the " +
+				"manifest, or correct the annotation podstead.io/depends-on",
+			"u-b-edge": "DependencyCycle depends on itself through default/b ▸ default/c ▸ default/a ▸ default/b; remove one " +
+				"of these dependencies from the annotation podstead.io/depends-on",
+			"u-wrong-edge": "DependencyNotFound waits for pod default/db-edge, which no manifest of this node declares; add " +
+				"the manifest, or correct the annotation podstead.io/depends-on" +
 				", which names pods as their manifests do: default/db instead of default/db-edge",
 		} {
 			b.until(time.Minute, string(uid), func() bool { return d.status(uid).Reason != "" })
@@ -145,7 +153,8 @@ func TestDependenciesThatCannotBeMet(t *testing.T) {
 				t.Errorf("%s: %s %s", uid, st.Reason, st.Message)
 			}
 		}
-		if lines, err := waitStarted(d, time.Minute); err == nil || len(lines) != 6 || !strings.Contains(strings.Join(lines, "\n"), "db-edge ok") {
+		if lines, err := waitStarted(d, time.Minute); err == nil || len(lines) != 6 ||
+			!strings.Contains(strings.Join(lines, "\n"), "db-edge ok") {
 			t.Errorf("%v\n%s", err, strings.Join(lines, "\n"))
 		}
 		// The cycle is broken by an edit of another pod.
@@ -163,7 +172,8 @@ func TestWaitStartedWithDependencies(t *testing.T) {
 		d := b.start()
 		job := readyAfter(orderPod("job", ""), 3600)
 		job.Spec.RestartPolicy = v1.RestartPolicyNever
-		d.config.deliver(file, orderPod("front", "client"), orderPod("client", "job"), job, orderPod("web", ""), orderPod("page", "web"))
+		d.config.deliver(file, orderPod("front", "client"), orderPod("client", "job"), job, orderPod("web", ""),
+			orderPod("page", "web"))
 		lines, err := waitStarted(d, time.Minute)
 		want := []string{
 			"client pod default/client cannot start: it depends on pod default/job, which did not start or has failed",
@@ -222,7 +232,8 @@ func TestStartOrderAfterReboot(t *testing.T) {
 		d = b.start()
 		d.config.deliver(file, pods...)
 		b.runs("u-c")
-		if b.firstStart("c").Sub(b.firstStart("b")) < 5*time.Second || b.fake.Starts("u-a", "a") != 1 || b.fake.Starts("u-b", "b") != 1 {
+		if b.firstStart("c").Sub(b.firstStart("b")) < 5*time.Second || b.fake.Starts("u-a", "a") != 1 ||
+			b.fake.Starts("u-b", "b") != 1 {
 			t.Errorf("after a kill of the daemon:\n%s", b.fake.Dump())
 		}
 		b.kill()
@@ -253,14 +264,16 @@ func TestEndOrder(t *testing.T) {
 			withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 				b.fake.Behave("*", c.behave)
 				d := b.start()
-				d.config.deliver(file, orderPod("a", ""), orderPod("b", "a"), orderPod("c", "b"), orderPod("d", "b"), orderPod("lonely", ""))
+				d.config.deliver(file, orderPod("a", ""), orderPod("b", "a"), orderPod("c", "b"), orderPod("d", "b"),
+					orderPod("lonely", ""))
 				b.runs("u-d")
 				b.runs("u-c")
 				b.runs("u-lonely")
 				removed := time.Now()
 				d.config.deliver(file)
 				b.after(time.Second)
-				if st := d.status("u-a"); st.Reason != podorder.ReasonDependents || st.Message != "terminates after default/b, which depends on it" {
+				if st := d.status("u-a"); st.Reason != podorder.ReasonDependents ||
+					st.Message != "terminates after default/b, which depends on it" {
 					t.Errorf("a waits: %+v", st)
 				}
 				if st := d.status("u-b"); st.Message != "terminates after default/c, default/d, which depend on it" {
@@ -271,7 +284,8 @@ func TestEndOrder(t *testing.T) {
 					b.noteEnds(ends, removed, "a", "b", "c", "d", "lonely")
 					return len(d.Pods()) == 0
 				})
-				for name, want := range map[string]time.Duration{"lonely": c.gap, "c": c.gap, "d": c.gap, "b": 2 * c.gap, "a": 3 * c.gap} {
+				for name, want := range map[string]time.Duration{"lonely": c.gap, "c": c.gap, "d": c.gap, "b": 2 * c.gap,
+					"a": 3 * c.gap} {
 					if ends[name] != want {
 						t.Errorf("%s ended after %s, want %s", name, ends[name], want)
 					}
@@ -370,7 +384,8 @@ func TestRollbackDoesNotCountTheWait(t *testing.T) {
 		db2.Annotations[podinfo.AnnotationHash] += "2"
 		db2.Annotations[podinfo.AnnotationReplace] = podinfo.ReplaceKubelet
 		d.config.deliver(file, db2, revision(orderPod("client", "db"), "2"))
-		b.until(15*time.Minute, "a client runs", func() bool { return b.running("u-client1") == 0 && b.running("u-client2") == 1 })
+		b.until(15*time.Minute, "a client runs",
+			func() bool { return b.running("u-client1") == 0 && b.running("u-client2") == 1 })
 		if b.fake.Starts("u-client1", "client") != 1 {
 			t.Error("the old client was started again")
 		}
@@ -417,7 +432,8 @@ func TestShutdownInOrder(t *testing.T) {
 		// db and client are when they end.
 		client, db time.Duration
 	}{
-		"in time":           {critest.Behaviour{StopAfter: 4 * time.Second}, 60 * time.Second, 4 * time.Second, 8 * time.Second},
+		"in time": {critest.Behaviour{StopAfter: 4 * time.Second}, 60 * time.Second, 4 * time.Second,
+			8 * time.Second},
 		"whole periods":     {critest.Behaviour{IgnoreTerm: true}, 60 * time.Second, 30 * time.Second, 60 * time.Second},
 		"half of them":      {critest.Behaviour{IgnoreTerm: true}, 45 * time.Second, 30 * time.Second, 45 * time.Second},
 		"no time for order": {critest.Behaviour{IgnoreTerm: true}, 20 * time.Second, 20 * time.Second, 20 * time.Second},
@@ -480,7 +496,8 @@ func TestDependsOnOfAnAPIPod(t *testing.T) {
 		b.runs("u-client")
 		var found bool
 		for _, e := range d.events.List() {
-			found = found || e.Reason == podorder.ReasonIgnored && strings.Contains(e.Message, "has no effect on a pod of an API server")
+			found = found || e.Reason == podorder.ReasonIgnored &&
+				strings.Contains(e.Message, "has no effect on a pod of an API server")
 		}
 		if !found {
 			t.Error("no event")

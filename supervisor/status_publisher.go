@@ -60,7 +60,8 @@ type statusOverrides struct {
 // it, without a terminal phase while a container may run. It returns the status with
 // the phase that was decided. stored is false if the status is one that an act in
 // progress makes unreliable.
-func (p *statusPublisher) publish(pod *v1.Pod, r *runState, observed *cri.PodStatus, overrides statusOverrides) (st *v1.PodStatus, stored bool) {
+func (p *statusPublisher) publish(pod *v1.Pod, r *runState, observed *cri.PodStatus,
+	overrides statusOverrides) (st *v1.PodStatus, stored bool) {
 	in := p.input(pod, r, observed, overrides)
 	decided := status.Generate(in)
 	if overrides.queued {
@@ -85,7 +86,8 @@ func (p *statusPublisher) ends(pod *v1.Pod, r *runState, observed *cri.PodStatus
 }
 
 // input returns everything that the pod's status is generated from.
-func (p *statusPublisher) input(pod *v1.Pod, r *runState, observed *cri.PodStatus, overrides statusOverrides) status.Input {
+func (p *statusPublisher) input(pod *v1.Pod, r *runState, observed *cri.PodStatus,
+	overrides statusOverrides) status.Input {
 	results := p.probes.Results(pod, observed, r.record)
 	return status.Input{
 		Pod:           pod,

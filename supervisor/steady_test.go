@@ -65,7 +65,8 @@ func BenchmarkSteadySync(b *testing.B) {
 		runs[i] = &runState{}
 	}
 	one := func(i int) {
-		out := d.podSyncer.Sync(b.Context(), podworkers.SyncJob{State: podworkers.Syncing, Wanted: true, Pod: pods[i]}, runs[i])
+		out := d.podSyncer.Sync(b.Context(), podworkers.SyncJob{State: podworkers.Syncing, Wanted: true, Pod: pods[i]},
+			runs[i])
 		if out.Err != nil {
 			b.Fatal(out.Err)
 		}

@@ -59,7 +59,8 @@ func newSupervisor(cfg Config, wrap func(syncer) syncer) (*Supervisor, error) {
 	switch {
 	case cfg.Sources.Pods == nil:
 		return nil, errors.New("supervisor: Config.Sources.Pods is required")
-	case cfg.Runtime.Observer == nil || cfg.Runtime.Syncer == nil || cfg.Runtime.Backoff == nil || cfg.Runtime.Health == nil:
+	case cfg.Runtime.Observer == nil || cfg.Runtime.Syncer == nil || cfg.Runtime.Backoff == nil ||
+		cfg.Runtime.Health == nil:
 		return nil, errors.New("supervisor: Config.Runtime needs Observer, Syncer, Backoff and Health")
 	case cfg.Store.Statuses == nil || cfg.Store.Records == nil:
 		return nil, errors.New("supervisor: Config.Store needs Statuses and Records")
@@ -101,7 +102,8 @@ func newSupervisor(cfg Config, wrap func(syncer) syncer) (*Supervisor, error) {
 	s.podSyncer.order = startOrder{Order: s.order, shutdown: &s.shutdown, events: s.cfg.Events}
 	s.podSyncer.init(&s.cfg, s.runtime, &s.registry, s.workers)
 	s.registerOwn()
-	s.podSyncer.files.reclaimer = newVolumeReclaimer(&s.cfg, s.podSyncer.files.volumes, func() bool { return s.SourceReady("") })
+	s.podSyncer.files.reclaimer = newVolumeReclaimer(&s.cfg, s.podSyncer.files.volumes,
+		func() bool { return s.SourceReady("") })
 	s.garbage = gc.NewContainers(gc.ContainersConfig{
 		Policy:      cfg.Garbage,
 		Runtime:     garbageRuntime{cfg.Runtime},
@@ -119,7 +121,8 @@ func newResolver(cfg *Config, volumes *volume.Volumes) *podinputs.Resolver {
 	return podinputs.New(podinputs.Config{
 		Objects: cfg.Sources.Objects, ClusterObjects: cfg.Sources.ClusterObjects, RuntimeClasses: cfg.Runtime.Classes,
 		Allocatable: cfg.Allocatable, HostIPs: cfg.Network.HostIPs, DNS: cfg.Network.DNS, Uptime: cfg.Network.Uptime,
-		Volumes: volumes, Users: userns.New(cfg.Paths.pods(), cfg.Store.Disk), Credentials: cfg.Credentials, Events: cfg.Events,
+		Volumes: volumes, Users: userns.New(cfg.Paths.pods(), cfg.Store.Disk), Credentials: cfg.Credentials,
+		Events: cfg.Events,
 	})
 }
 

@@ -177,12 +177,15 @@ func (b *supervisorHarness) start(sources ...manifest.Source) *daemon {
 		log:      text,
 	}
 	criSyncer := cri.NewSyncer(cri.SyncerConfig{
-		Runtime: client, Images: cri.ImageConfig{Runtime: client}, Events: d.events, Log: log, Instance: critest.Instance, Backoff: cri.NewBackoff(b.restartCap, b.boot()),
-		LogRoot: b.path("logs"), LogLinks: b.path("links"), Hooks: fakeHooks{probe.NewHooks(probe.Config{Exec: fakeExec{client}})},
+		Runtime: client, Images: cri.ImageConfig{Runtime: client}, Events: d.events, Log: log, Instance: critest.Instance,
+		Backoff: cri.NewBackoff(b.restartCap, b.boot()),
+		LogRoot: b.path("logs"), LogLinks: b.path("links"),
+		Hooks: fakeHooks{probe.NewHooks(probe.Config{Exec: fakeExec{client}})},
 	})
 	prober := probe.New(probe.Config{Exec: fakeExec{client}, Events: d.events})
 	d.rollouts = rollout.New(rollout.Options{
-		Pods: d.config, Dir: b.path("rollouts"), RollbackAfter: b.rollback, Events: d.events, LastEvent: d.events.Last, Mark: b.mark, Log: log,
+		Pods: d.config, Dir: b.path("rollouts"), RollbackAfter: b.rollback, Events: d.events, LastEvent: d.events.Last,
+		Mark: b.mark, Log: log,
 		Started: func(uid types.UID) bool {
 			_, err := os.Lstat(filepath.Join(b.dir, "pods", string(uid)))
 			return err == nil
@@ -267,16 +270,19 @@ func (b *supervisorHarness) nodeResources(own *OwnResources, observed func() *cr
 // fakeExec connects probes and runtime as the command does.
 type fakeExec struct{ client *cri.Client }
 
-func (e fakeExec) Exec(ctx context.Context, id string, command []string, timeout time.Duration) (probe.ExecResult, error) {
+func (e fakeExec) Exec(ctx context.Context, id string, command []string, timeout time.Duration) (probe.ExecResult,
+	error) {
 	r, err := e.client.ExecSync(ctx, id, command, timeout)
-	return probe.ExecResult{Output: slices.Concat(r.Stdout, r.Stderr), ExitCode: r.ExitCode, TimedOut: errors.Is(err, cri.ErrTimeout)}, err
+	return probe.ExecResult{Output: slices.Concat(r.Stdout, r.Stderr), ExitCode: r.ExitCode,
+		TimedOut: errors.Is(err, cri.ErrTimeout)}, err
 }
 
 // fakeHooks connects the syncer and the actions as the command does.
 type fakeHooks struct{ actions *probe.Hooks }
 
 func (h fakeHooks) Run(ctx context.Context, hook cri.Hook) error {
-	return h.actions.Run(ctx, probe.Hook{Handler: hook.Handler, Container: &v1.Container{Name: hook.Name, Ports: hook.Ports}, ID: hook.ContainerID, IP: hook.IP})
+	return h.actions.Run(ctx, probe.Hook{Handler: hook.Handler,
+		Container: &v1.Container{Name: hook.Name, Ports: hook.Ports}, ID: hook.ContainerID, IP: hook.IP})
 }
 
 // status returns the published status, an empty one if there is none.
@@ -602,7 +608,8 @@ func (w savedFirst) Set(uid types.UID, st v1.PodStatus) bool {
 		for i := range pod.Spec.Containers {
 			c := &pod.Spec.Containers[i]
 			for _, reported := range st.ContainerStatuses {
-				if pod.UID == uid && podprobes.HasProbes(c) && reported.Name == c.Name && reported.State.Running != nil && reported.Ready != written[c.Name].Ready {
+				if pod.UID == uid && podprobes.HasProbes(c) && reported.Name == c.Name && reported.State.Running != nil &&
+					reported.Ready != written[c.Name].Ready {
 					w.t.Errorf("%s of %s is published as ready: %v, which is not saved", c.Name, uid, reported.Ready)
 				}
 			}
@@ -626,8 +633,10 @@ func (w savedFirst) checkTransitions(uid types.UID, st *v1.PodStatus) {
 			if was != nil && was.Reason == status.ReasonStatusUnknown {
 				continue // it is not known how it ended, and the API server's refusal is recovered from
 			}
-			if was != nil && is.Terminated == nil && len(c.RestartPolicyRules) == 0 && cri.OnExit(pod, c, was.ExitCode) == cri.NoRestart {
-				w.t.Errorf("%s of %s leaves the terminated state (exit code %d) with %s: %+v", c.Name, uid, was.ExitCode, pod.Spec.RestartPolicy, is)
+			if was != nil && is.Terminated == nil && len(c.RestartPolicyRules) == 0 &&
+				cri.OnExit(pod, c, was.ExitCode) == cri.NoRestart {
+				w.t.Errorf("%s of %s leaves the terminated state (exit code %d) with %s: %+v", c.Name, uid, was.ExitCode,
+					pod.Spec.RestartPolicy, is)
 			}
 		}
 	}

@@ -161,7 +161,8 @@ func TestAdoptionChangesNothing(t *testing.T) {
 				was := before[pod.UID]
 				if pod.Status.Phase != was.Phase || !pod.Status.StartTime.Equal(was.StartTime) ||
 					pod.Status.ContainerStatuses[0].RestartCount != was.ContainerStatuses[0].RestartCount ||
-					ready(pod) != slices.ContainsFunc(was.Conditions, func(c v1.PodCondition) bool { return c.Type == v1.PodReady && c.Status == v1.ConditionTrue }) {
+					ready(pod) != slices.ContainsFunc(was.Conditions,
+						func(c v1.PodCondition) bool { return c.Type == v1.PodReady && c.Status == v1.ConditionTrue }) {
 					t.Errorf("status of %s after a restart:\n%+v\nbefore:\n%+v", pod.Name, pod.Status, was)
 				}
 			}
@@ -283,7 +284,8 @@ func TestOrphansAreTerminated(t *testing.T) {
 
 func TestPodOfAnUnknownSourceWaitsForAll(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
-		b.fake.Put(critest.Pod{UID: "old", Name: "x", Namespace: "default", Instance: critest.Instance, Containers: []string{"x"}})
+		b.fake.Put(critest.Pod{UID: "old", Name: "x", Namespace: "default", Instance: critest.Instance,
+			Containers: []string{"x"}})
 		d := b.start(manifest.SourceFile, manifest.SourceHTTP)
 		d.config.deliver(manifest.SourceFile)
 		b.after(time.Minute)
@@ -329,7 +331,8 @@ func TestOrphanGetsTheGraceOnItsContainers(t *testing.T) {
 		d = b.start()
 		at := time.Now()
 		d.config.deliver(file)
-		if b.until(2*time.Minute, "orphan terminated", func() bool { return b.running("u1") == 0 }); time.Since(at) < 90*time.Second {
+		if b.until(2*time.Minute, "orphan terminated",
+			func() bool { return b.running("u1") == 0 }); time.Since(at) < 90*time.Second {
 			t.Errorf("orphan was killed after %s", time.Since(at))
 		}
 		b.gone("u1")
@@ -428,7 +431,8 @@ func TestReboot(t *testing.T) {
 		d = b.start()
 		d.config.deliver(file, pod)
 		b.runs("u1")
-		b.until(time.Minute, "restart is counted", func() bool { return d.status("u1").ContainerStatuses[0].RestartCount == 1 })
+		b.until(time.Minute, "restart is counted",
+			func() bool { return d.status("u1").ContainerStatuses[0].RestartCount == 1 })
 	})
 }
 
@@ -457,7 +461,8 @@ func TestVolumeFault(t *testing.T) {
 		d := b.start()
 		kind := v1.HostPathDirectory
 		pod := testPod("web", "u1", "r1")
-		pod.Spec.Volumes = []v1.Volume{{Name: "data", VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: b.path("late"), Type: &kind}}}}
+		pod.Spec.Volumes = []v1.Volume{
+			{Name: "data", VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: b.path("late"), Type: &kind}}}}
 		pod.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "data", MountPath: "/data"}}
 		d.config.deliver(file, pod)
 		b.after(time.Minute)
@@ -486,7 +491,8 @@ func TestManifestFaultIsShown(t *testing.T) {
 		n := len(b.fake.Writes())
 		shown := func() bool {
 			return slices.ContainsFunc(d.Pods()[0].Status.Conditions, func(c v1.PodCondition) bool {
-				return c.Type == "podstead.io/ManifestFault" && c.Status == v1.ConditionTrue && strings.Contains(c.Message, "web.yaml:3")
+				return c.Type == "podstead.io/ManifestFault" && c.Status == v1.ConditionTrue &&
+					strings.Contains(c.Message, "web.yaml:3")
 			})
 		}
 		d.config.fault("u1", "web.yaml:3: no such field")

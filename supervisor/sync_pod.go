@@ -218,7 +218,10 @@ func (a *syncAttempt) prepareSandbox(context.Context) *podworkers.SyncResult {
 	}
 	// Containers that run can still be stopped, but none can be created.
 	a.faults = append(a.faults, fault)
-	a.request.ResolveInputs = func(context.Context, *v1.Container, []string) (cri.Inputs, error) { return cri.Inputs{}, fault }
+	a.request.ResolveInputs = func(context.Context, *v1.Container, []string) (cri.Inputs, error) {
+		return cri.Inputs{},
+			fault
+	}
 	return nil
 }
 
@@ -245,7 +248,8 @@ func (a *syncAttempt) syncContainers(ctx context.Context) *podworkers.SyncResult
 	}
 	a.run.waiting = a.result.Waiting
 	a.run.record = podprobes.WithPostStart(a.run.record, a.result.PostStartDone)
-	done := &podresize.Executed{Pod: a.pod, Observed: a.observed, Requested: req.Resizes, Result: &a.result, CgroupFault: a.start.LimitsFault}
+	done := &podresize.Executed{Pod: a.pod, Observed: a.observed, Requested: req.Resizes, Result: &a.result,
+		CgroupFault: a.start.LimitsFault}
 	if err := a.resizer.End(ctx, a.run.resizes(), done); err != nil && a.start.LimitsFault == nil {
 		a.faults = append(a.faults, err)
 	}
@@ -274,7 +278,8 @@ func (a *syncAttempt) refuse(ctx context.Context, refusal *noderesources.Refusal
 	if refusal.Notice != "" {
 		eventType, reported.Message = v1.EventTypeNormal, refusal.Notice
 	}
-	if refusal.Event == noderesources.EachTime || refusal.Event == noderesources.OncePerCause && a.run.hold.last != reported {
+	if refusal.Event == noderesources.EachTime || refusal.Event == noderesources.OncePerCause &&
+		a.run.hold.last != reported {
 		a.events.Event(a.pod, eventType, reported.Reason, reported.Message)
 	}
 	if refusal.Event == noderesources.OncePerCause {

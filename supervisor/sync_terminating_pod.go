@@ -66,7 +66,8 @@ func (a *terminatingAttempt) awaitDependents() *podworkers.SyncResult {
 	}
 	cause := podorder.DependentsCause(names)
 	if *fault == nil || **fault != cause {
-		a.log.Info("Pod terminates after the pods that depend on it", "pod", podinfo.FullName(a.pod), "uid", a.pod.UID, "dependents", names)
+		a.log.Info("Pod terminates after the pods that depend on it", "pod", podinfo.FullName(a.pod), "uid", a.pod.UID,
+			"dependents", names)
 		*fault = &cause
 		a.publish(statusOverrides{acting: true})
 	}
@@ -76,7 +77,8 @@ func (a *terminatingAttempt) awaitDependents() *podworkers.SyncResult {
 // 4. stop stops the containers and sandboxes.
 func (a *terminatingAttempt) stop(ctx context.Context) (err error) {
 	a.logKill(a.attempt)
-	request := cri.KillRequest{Pod: a.job.Pod, Observed: a.observed.Pod(), Grace: a.job.Grace, Reason: a.killText(), HostIP: a.probes.HostIP()}
+	request := cri.KillRequest{Pod: a.job.Pod, Observed: a.observed.Pod(), Grace: a.job.Grace, Reason: a.killText(),
+		HostIP: a.probes.HostIP()}
 	a.withStatusRefresh(ctx, func(queued func(cri.Waiting)) {
 		request.Queued = func() {
 			queued(cri.Waiting{Reason: "Terminating", Message: "waiting for the stops of other pods"})

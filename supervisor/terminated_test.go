@@ -38,7 +38,8 @@ func TestEndIsSavedFirst(t *testing.T) {
 		b.wipe()
 		b.restart(pod)
 		b.after(2 * time.Minute)
-		if st := b.daemon.status("job"); st.Phase != v1.PodSucceeded || b.fake.Starts("job", "app") != 1 || b.running("job") != 0 {
+		if st := b.daemon.status("job"); st.Phase != v1.PodSucceeded || b.fake.Starts("job", "app") != 1 ||
+			b.running("job") != 0 {
 			t.Errorf("%+v\n%s", st, b.fake.Dump())
 		}
 	})

@@ -29,9 +29,10 @@ type Client struct {
 // New returns a client of the daemon at a socket. It does not connect yet.
 func New(socket string) *Client {
 	return &Client{socket: socket, http: &http.Client{
-		Transport: &http.Transport{ExpectContinueTimeout: requestTimeout, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", socket)
-		}},
+		Transport: &http.Transport{ExpectContinueTimeout: requestTimeout,
+			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+				return new(net.Dialer).DialContext(ctx, "unix", socket)
+			}},
 	}}
 }
 
@@ -205,7 +206,8 @@ func MessageOnly(err error) error {
 func (c *Client) requestError(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
-		err = fmt.Errorf("failed to connect to the daemon at %s; start it (systemctl start podstead, or podstead run), or set its socket with --api-socket", c.socket)
+		err = fmt.Errorf("failed to connect to the daemon at %s; start it (systemctl start podstead, or podstead run), or "+
+			"set its socket with --api-socket", c.socket)
 	case errors.Is(err, fs.ErrPermission):
 		err = fmt.Errorf("permission denied on %s; run this as root or as a member of the socket's group", c.socket)
 	case errors.Is(err, context.Canceled):

@@ -11,8 +11,8 @@
 //     are all of version v0.0.0, so that a source archive gives no release, and a commit between tags no version that
 //     dpkg and rpm sort between them.
 //   - It replaces 195 of the 943 lines: compiling, archives, checksums and the lists of the packages, which become
-//     configuration of the same entries. Manual pages, completions, the packaged unit and configuration, changelogs, the
-//     packages' versions and the licences stay. The bill of materials stays too, since each linked module must be
+//     configuration of the same entries. Manual pages, completions, the packaged unit and configuration, changelogs,
+//     the packages' versions and the licences stay. The bill of materials stays too, since each linked module must be
 //     one whose licence was collected.
 //   - It is 1548 packages of 321 modules, nfpm 204 of 56, and 2.18 needs a newer version of Go than podstead.
 package main

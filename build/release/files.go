@@ -42,8 +42,9 @@ func (r release) archive(p platform) error {
 		{"SECURITY.md", "SECURITY.md", 0o644},
 	}
 	for to, from := range map[string]string{
-		"docs": "docs", "examples": "examples", "man": filepath.Join(r.stage, "man"), "completions": filepath.Join(r.stage, "completions"),
-		"licenses": filepath.Join(r.stage, p.name, "licenses"),
+		"docs": "docs", "examples": "examples", "man": filepath.Join(r.stage, "man"),
+		"completions": filepath.Join(r.stage, "completions"),
+		"licenses":    filepath.Join(r.stage, p.name, "licenses"),
 	} {
 		files, err := tree(from, to)
 		if err != nil {
@@ -86,7 +87,8 @@ func archiveOf(top string, list []entry, date time.Time) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		header := tar.Header{Typeflag: tar.TypeReg, Name: path.Join(top, e.name), Size: int64(len(data)), Mode: e.mode, ModTime: date, Uname: "root", Gname: "root"}
+		header := tar.Header{Typeflag: tar.TypeReg, Name: path.Join(top, e.name), Size: int64(len(data)), Mode: e.mode,
+			ModTime: date, Uname: "root", Gname: "root"}
 		if err := w.WriteHeader(&header); err != nil {
 			return nil, err
 		}

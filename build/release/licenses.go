@@ -55,7 +55,8 @@ func (r release) licenses(p platform) ([]module, error) {
 // linkedModules returns the modules of the packages in the program, with the standard library as
 // module "std", sorted by path.
 func linkedModules(p platform) ([]module, error) {
-	cmd := exec.Command("go", "list", "-deps", "-tags", buildTags, "-json=ImportPath,Dir,Standard,Module", "./cmd/podstead")
+	cmd := exec.Command("go", "list", "-deps", "-tags", buildTags, "-json=ImportPath,Dir,Standard,Module",
+		"./cmd/podstead")
 	cmd.Env = append(append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux"), p.env...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -109,7 +110,8 @@ func standardLibrary() (module, error) {
 	if err != nil {
 		return module{}, fmt.Errorf("go env GOROOT: %w", err)
 	}
-	m := module{path: "std", version: strings.TrimPrefix(runtime.Version(), "go"), dir: strings.TrimSpace(string(out)), files: map[string][]byte{}}
+	m := module{path: "std", version: strings.TrimPrefix(runtime.Version(), "go"), dir: strings.TrimSpace(string(out)),
+		files: map[string][]byte{}}
 	return m, m.collect(m.dir)
 }
 
@@ -127,7 +129,8 @@ func (m *module) collect(dir string) error {
 		}
 		for _, f := range files {
 			name := filepath.ToSlash(filepath.Join(rel, f.Name()))
-			if !f.Type().IsRegular() || !licenseFile.MatchString(f.Name()) || strings.HasSuffix(f.Name(), ".go") || strings.HasSuffix(f.Name(), ".docs") || m.files[name] != nil {
+			if !f.Type().IsRegular() || !licenseFile.MatchString(f.Name()) || strings.HasSuffix(f.Name(), ".go") ||
+				strings.HasSuffix(f.Name(), ".docs") || m.files[name] != nil {
 				continue // code, the licence of documentation, or known
 			}
 			if m.files[name], err = os.ReadFile(filepath.Join(dir, f.Name())); err != nil {
@@ -176,7 +179,8 @@ func licensesOf(files map[string][]byte) ([]string, error) {
 		text := strings.Join(strings.Fields(strings.ToLower(string(data))), " ")
 		bsd, known := false, false
 		for _, l := range knownLicenses {
-			if slices.ContainsFunc(l.phrases, func(p string) bool { return !strings.Contains(text, p) }) || l.id == "BSD-2-Clause" && bsd {
+			if slices.ContainsFunc(l.phrases, func(p string) bool { return !strings.Contains(text, p) }) ||
+				l.id == "BSD-2-Clause" && bsd {
 				continue
 			}
 			if l.forbidden {
@@ -186,7 +190,8 @@ func licensesOf(files map[string][]byte) ([]string, error) {
 			ids = append(ids, l.id)
 		}
 		if !known && termsFile.MatchString(path.Base(name)) {
-			return nil, fmt.Errorf("%s has no known licence; add its text to knownLicenses in build/release/licenses.go, if it is permissive", name)
+			return nil, fmt.Errorf("%s has no known licence; add its text to knownLicenses in build/release/licenses.go, if "+
+				"it is permissive", name)
 		}
 	}
 	if len(ids) == 0 {

@@ -129,9 +129,12 @@ func (r release) program(p platform) string { return filepath.Join(r.stage, p.na
 // compile builds the program, static and without paths of this machine. It does not let the Go
 // tool ask git, so that a source archive gives the same bytes as a clone.
 func (r release) compile(p platform) error {
-	flags := fmt.Sprintf("-s -w -X github.com/podstead/podstead/internal/buildinfo.version=%s -X github.com/podstead/podstead/internal/buildinfo.commit=%s -X github.com/podstead/podstead/internal/buildinfo.date=%s", r.version, r.commit, r.date.Format(time.RFC3339))
+	const buildinfo = "github.com/podstead/podstead/internal/buildinfo."
+	flags := fmt.Sprintf("-s -w -X %[1]sversion=%[2]s -X %[1]scommit=%[3]s -X %[1]sdate=%[4]s",
+		buildinfo, r.version, r.commit, r.date.Format(time.RFC3339))
 	return command(append([]string{"CGO_ENABLED=0", "GOOS=linux", "GOFLAGS="}, p.env...),
-		"go", "build", "-trimpath", "-buildvcs=false", "-tags", buildTags, inlineNone, inlineStd, "-ldflags", flags, "-o", r.program(p), "./cmd/podstead")
+		"go", "build", "-trimpath", "-buildvcs=false", "-tags", buildTags, inlineNone, inlineStd, "-ldflags", flags, "-o",
+		r.program(p), "./cmd/podstead")
 }
 
 // buildTags are those of make build: the program without gRPC's tracing pages.
@@ -171,7 +174,8 @@ func (r release) manual() error {
 // completions writes the completion scripts, with a program for this machine.
 func (r release) completions() error {
 	program := filepath.Join(r.stage, "podstead-"+runtime.GOARCH)
-	if err := command([]string{"CGO_ENABLED=0"}, "go", "build", "-trimpath", "-buildvcs=false", "-tags", buildTags, inlineNone, inlineStd, "-ldflags", "-s -w", "-o", program, "./cmd/podstead"); err != nil {
+	if err := command([]string{"CGO_ENABLED=0"}, "go", "build", "-trimpath", "-buildvcs=false", "-tags", buildTags,
+		inlineNone, inlineStd, "-ldflags", "-s -w", "-o", program, "./cmd/podstead"); err != nil {
 		return err
 	}
 	for shell, file := range map[string]string{"bash": "podstead", "zsh": "_podstead", "fish": "podstead.fish"} {

@@ -36,7 +36,8 @@ func (r release) units() error {
 		return err
 	}
 	unit = regexp.MustCompile(`(?m)^#   .*\n`).ReplaceAll(unit, nil) // how to install it by hand
-	packaged := bytes.Replace(unit, []byte("ExecStart=/usr/local/bin/podstead "), []byte("ExecStart=/usr/bin/podstead "), 1)
+	packaged := bytes.Replace(unit, []byte("ExecStart=/usr/local/bin/podstead "), []byte("ExecStart=/usr/bin/podstead "),
+		1)
 	if bytes.Equal(unit, packaged) {
 		return fmt.Errorf("examples/podstead.service does not start /usr/local/bin/podstead")
 	}
@@ -57,7 +58,8 @@ func (r release) configuration() error {
 }
 
 // installedSettings are the lines of the example that a new installation uses.
-var installedSettings = []string{"apiVersion: kubelet.config.k8s.io/v1beta1\n", "kind: KubeletConfiguration\n", "seccompDefault: true\n"}
+var installedSettings = []string{"apiVersion: kubelet.config.k8s.io/v1beta1\n", "kind: KubeletConfiguration\n",
+	"seccompDefault: true\n"}
 
 // commented returns a YAML file as comments, apart from installedSettings.
 func commented(example []byte) []byte {
@@ -76,7 +78,8 @@ func commented(example []byte) []byte {
 
 // changelogs writes Debian's changelog and copyright, and compresses podstead's changelog.
 func (r release) changelogs() error {
-	debian := fmt.Sprintf("podstead (%s-1) stable; urgency=medium\n\n  * Version %s. /usr/share/doc/podstead/changelog.gz has the changes.\n\n -- %s  %s\n",
+	debian := fmt.Sprintf("podstead (%s-1) stable; urgency=medium\n\n  * Version %s. "+
+		"/usr/share/doc/podstead/changelog.gz has the changes.\n\n -- %s  %s\n",
 		packageVersion(r.version, r.date), r.version, maintainer, r.date.Format(time.RFC1123Z))
 	dir := filepath.Join(r.stage, "doc")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -165,7 +168,8 @@ func (r release) packages(p platform) error {
 		if err := os.WriteFile(file, config, 0o644); err != nil {
 			return err
 		}
-		args := append(slices.Clone(r.nfpm[1:]), "package", "--config", file, "--packager", format, "--target", filepath.Join(r.out, r.packageName(p, format)))
+		args := append(slices.Clone(r.nfpm[1:]), "package", "--config", file, "--packager", format, "--target",
+			filepath.Join(r.out, r.packageName(p, format)))
 		if err := command([]string{fmt.Sprintf("SOURCE_DATE_EPOCH=%d", r.date.Unix())}, r.nfpm[0], args...); err != nil {
 			return err
 		}
@@ -189,7 +193,8 @@ func (r release) packageName(p platform, format string) string {
 
 func (r release) packageConfig(p platform, format string, contents []content) map[string]any {
 	script := func(name string) string { return filepath.Join("build", "package", format, name) }
-	scripts := map[string]any{"postinstall": script("postinst"), "preremove": script("prerm"), "postremove": script("postrm")}
+	scripts := map[string]any{"postinstall": script("postinst"), "preremove": script("prerm"),
+		"postremove": script("postrm")}
 	recommends := []string{"containerd | cri-o", "runc", "containernetworking-plugins", "iptables"}
 	if format == "rpm" {
 		recommends = []string{"containerd", "runc", "containernetworking-plugins", "iptables"}
@@ -201,11 +206,13 @@ func (r release) packageConfig(p platform, format string, contents []content) ma
 	return map[string]any{
 		"name": "podstead", "arch": p.pkg, "platform": "linux", "section": "admin", "priority": "optional",
 		"version": packageVersion(r.version, r.date), "version_schema": "none", "release": "1",
-		"maintainer": maintainer, "description": text, "homepage": "https://github.com/podstead/podstead", "license": map[string]string{"rpm": "Apache-2.0"}[format],
+		"maintainer": maintainer, "description": text, "homepage": "https://github.com/podstead/podstead",
+		"license":    map[string]string{"rpm": "Apache-2.0"}[format],
 		"recommends": recommends, "mtime": r.date.Format(time.RFC3339),
 		"contents": contents, "scripts": scripts,
 		"deb": map[string]any{"compression": "gzip"},
-		"rpm": map[string]any{"compression": "gzip", "group": "System Environment/Daemons", "summary": strings.SplitN(description, "\n", 2)[0], "buildhost": "localhost"},
+		"rpm": map[string]any{"compression": "gzip", "group": "System Environment/Daemons",
+			"summary": strings.SplitN(description, "\n", 2)[0], "buildhost": "localhost"},
 	}
 }
 
@@ -217,11 +224,14 @@ func (r release) contents(p platform, format string) ([]content, error) {
 	list := []content{
 		{Source: r.program(p), Target: "/usr/bin/podstead", Info: info(0o755)},
 		{Source: r.unitFile(), Target: "/usr/lib/systemd/system/podstead.service", Info: info(0o644)},
-		{Source: "build/package/podstead.preset", Target: "/usr/lib/systemd/system-preset/50-podstead.preset", Info: info(0o644)},
+		{Source: "build/package/podstead.preset", Target: "/usr/lib/systemd/system-preset/50-podstead.preset",
+			Info: info(0o644)},
 		{Target: "/etc/pods", Type: "dir", Info: info(0o755)},
 		{Source: r.configFile(), Target: "/etc/podstead/config.yaml", Type: "config|noreplace", Info: info(0o644)},
-		{Source: filepath.Join(r.stage, "completions/bash/podstead"), Target: "/usr/share/bash-completion/completions/podstead", Info: info(0o644)},
-		{Source: filepath.Join(r.stage, "completions/fish/podstead.fish"), Target: "/usr/share/fish/vendor_completions.d/podstead.fish", Info: info(0o644)},
+		{Source: filepath.Join(r.stage, "completions/bash/podstead"),
+			Target: "/usr/share/bash-completion/completions/podstead", Info: info(0o644)},
+		{Source: filepath.Join(r.stage, "completions/fish/podstead.fish"),
+			Target: "/usr/share/fish/vendor_completions.d/podstead.fish", Info: info(0o644)},
 		{Source: "README.md", Target: doc + "README.md", Info: info(0o644)},
 		{Source: "SECURITY.md", Target: doc + "SECURITY.md", Info: info(0o644)},
 	}
@@ -229,8 +239,11 @@ func (r release) contents(p platform, format string) ([]content, error) {
 	if format == "rpm" {
 		zsh = "/usr/share/zsh/site-functions/_podstead"
 	}
-	list = append(list, content{Source: filepath.Join(r.stage, "completions/zsh/_podstead"), Target: zsh, Info: info(0o644)})
-	trees := [][2]string{{filepath.Join(r.stage, "man"), "/usr/share/man/man1"}, {filepath.Join(r.stage, p.name, "licenses"), doc + "licenses"}, {"docs", doc + "docs"}, {"examples", doc + "examples"}}
+	list = append(list, content{Source: filepath.Join(r.stage, "completions/zsh/_podstead"), Target: zsh,
+		Info: info(0o644)})
+	trees := [][2]string{{filepath.Join(r.stage, "man"), "/usr/share/man/man1"},
+		{filepath.Join(r.stage, p.name, "licenses"), doc + "licenses"}, {"docs", doc + "docs"},
+		{"examples", doc + "examples"}}
 	for _, t := range trees {
 		files, err := tree(t[0], t[1])
 		if err != nil {
@@ -244,7 +257,8 @@ func (r release) contents(p platform, format string) ([]content, error) {
 		for _, name := range []string{"changelog.Debian.gz", "changelog.gz", "copyright"} {
 			list = append(list, content{Source: filepath.Join(r.stage, "doc", name), Target: doc + name, Info: info(0o644)})
 		}
-		list = append(list, content{Source: "build/package/deb/lintian-overrides", Target: "/usr/share/lintian/overrides/podstead", Info: info(0o644)})
+		list = append(list, content{Source: "build/package/deb/lintian-overrides",
+			Target: "/usr/share/lintian/overrides/podstead", Info: info(0o644)})
 	} else {
 		list = append(list, content{Source: "LICENSE", Target: "/usr/share/licenses/podstead/LICENSE", Info: info(0o644)},
 			content{Source: "CHANGELOG.md", Target: doc + "CHANGELOG.md", Info: info(0o644)})

@@ -55,7 +55,8 @@ func TestLicenses(t *testing.T) {
 		{"NOTICE", "made by its author", nil, "there is no licence"},
 	} {
 		got, err := licensesOf(map[string][]byte{c.name: []byte(c.text)})
-		if !slices.Equal(got, c.want) || (err != nil) != (c.fault != "") || err != nil && !strings.Contains(err.Error(), c.fault) {
+		if !slices.Equal(got, c.want) || (err != nil) != (c.fault != "") || err != nil &&
+			!strings.Contains(err.Error(), c.fault) {
 			t.Errorf("%q: %v, %v", c.text, got, err)
 		}
 	}
@@ -64,7 +65,8 @@ func TestLicenses(t *testing.T) {
 // A licence that is not known is an error next to one that is.
 func TestLicensesOfEachFile(t *testing.T) {
 	known := []byte("Apache License Version 2.0")
-	if got, err := licensesOf(map[string][]byte{"LICENSE": known, "sub/LICENSE.other": []byte("do what you want")}); err == nil || !strings.Contains(err.Error(), "sub/LICENSE.other") {
+	if got, err := licensesOf(map[string][]byte{"LICENSE": known,
+		"sub/LICENSE.other": []byte("do what you want")}); err == nil || !strings.Contains(err.Error(), "sub/LICENSE.other") {
 		t.Errorf("an unknown licence: %v, %v", got, err)
 	}
 	if got, err := licensesOf(map[string][]byte{"LICENSE": known, "NOTICE": []byte("made by its author")}); err != nil {
@@ -131,7 +133,9 @@ func TestInstallScript(t *testing.T) {
 			t.Fatal(err)
 		}
 		list := []entry{{"podstead", source, 0o755}, {"podstead.service", "../../examples/podstead.service", 0o644}}
-		for _, name := range []string{"config.yaml", "README.md", "LICENSE", "CHANGELOG.md", "SECURITY.md", "docs/a.md", "examples/a.yaml", "licenses/a", "man/podstead.1.gz", "completions/bash/podstead", "completions/zsh/_podstead", "completions/fish/podstead.fish"} {
+		for _, name := range []string{"config.yaml", "README.md", "LICENSE", "CHANGELOG.md", "SECURITY.md", "docs/a.md",
+			"examples/a.yaml", "licenses/a", "man/podstead.1.gz", "completions/bash/podstead", "completions/zsh/_podstead",
+			"completions/fish/podstead.fish"} {
 			list = append(list, entry{name, source, 0o644})
 		}
 		data, err := archiveOf(r.base(platform{name: "armv7"}), list, r.date)
@@ -163,7 +167,8 @@ func TestInstallScript(t *testing.T) {
 	if out, err := script("--from", server.URL); err != nil || installed() != "one" {
 		t.Fatalf("install: %v\n%s", err, out)
 	}
-	if data, err := os.ReadFile(filepath.Join(root, "etc/systemd/system/podstead.service")); err != nil || !bytes.Contains(data, []byte("/usr/local/bin/podstead run")) {
+	if data, err := os.ReadFile(filepath.Join(root, "etc/systemd/system/podstead.service")); err != nil ||
+		!bytes.Contains(data, []byte("/usr/local/bin/podstead run")) {
 		t.Errorf("unit: %v %s", err, data)
 	}
 	for _, name := range []string{"SECURITY.md", "docs/a.md", "examples/a.yaml", "licenses/a"} {
@@ -183,7 +188,8 @@ func TestInstallScript(t *testing.T) {
 	if out, err := script("--from", server.URL); err == nil || !strings.Contains(out, "checksum") || installed() != "one" {
 		t.Errorf("wrong checksum: %v, %q is installed\n%s", err, installed(), out)
 	}
-	if out, err := script("--from", server.URL+"/none"); err == nil || !strings.Contains(out, "failed to download") || installed() != "one" {
+	if out, err := script("--from", server.URL+"/none"); err == nil || !strings.Contains(out, "failed to download") ||
+		installed() != "one" {
 		t.Errorf("nothing there: %v\n%s", err, out)
 	}
 	publish("two")
@@ -193,7 +199,8 @@ func TestInstallScript(t *testing.T) {
 	if data, err := os.ReadFile(config); err != nil || string(data) != "edited" {
 		t.Errorf("the configuration is not kept: %v %q", err, data)
 	}
-	if err := os.WriteFile(filepath.Join(dir, checksumFile), fmt.Appendf(nil, "%064x  %s\n", 1, "podstead_0.1.0_linux_amd64.tar.gz"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, checksumFile),
+		fmt.Appendf(nil, "%064x  %s\n", 1, "podstead_0.1.0_linux_amd64.tar.gz"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if out, err := script("--from", server.URL); err == nil || !strings.Contains(out, "no archive for armv7") {
@@ -218,9 +225,11 @@ func TestInstallScript(t *testing.T) {
 
 // install.sh names each tool that the system lacks, before it downloads anything.
 func TestInstallScriptNeedsTools(t *testing.T) {
-	for missing, from := range map[string]string{"tar": "/nowhere", "gzip": "/nowhere", "sha256sum": "/nowhere", "curl or wget": "http://127.0.0.1:1"} {
+	for missing, from := range map[string]string{"tar": "/nowhere", "gzip": "/nowhere", "sha256sum": "/nowhere",
+		"curl or wget": "http://127.0.0.1:1"} {
 		path := t.TempDir()
-		for _, tool := range []string{"tar", "gzip", "sha256sum", "curl", "wget", "sh", "sed", "uname", "id", "mktemp", "rm", "cp", "grep"} {
+		for _, tool := range []string{"tar", "gzip", "sha256sum", "curl", "wget", "sh", "sed", "uname", "id", "mktemp", "rm",
+			"cp", "grep"} {
 			file, err := exec.LookPath(tool)
 			if err != nil || strings.Contains(missing, tool) {
 				continue

@@ -81,8 +81,9 @@ func (r release) billOfMaterials(p platform, modules []module) error {
 	doc := document{
 		Schema: "http://cyclonedx.org/schema/bom-1.6.schema.json", Format: "CycloneDX", SpecVersion: "1.6", Version: 1,
 		// The serial number follows from the program, so that it is the same in each build.
-		SerialNumber: fmt.Sprintf("urn:uuid:%x-%x-5%03x-a%03x-%x", sum[:4], sum[4:6], uint16(sum[6])<<4|uint16(sum[7])>>4, uint16(sum[8])<<4|uint16(sum[9])>>4, sum[10:16]),
-		Metadata:     metadata{Timestamp: r.date.Format(time.RFC3339), Component: self},
+		SerialNumber: fmt.Sprintf("urn:uuid:%x-%x-5%03x-a%03x-%x", sum[:4], sum[4:6], uint16(sum[6])<<4|uint16(sum[7])>>4,
+			uint16(sum[8])<<4|uint16(sum[9])>>4, sum[10:16]),
+		Metadata: metadata{Timestamp: r.date.Format(time.RFC3339), Component: self},
 	}
 	all := dependency{Ref: self.Ref}
 	add := func(path, version, sum string) error {
@@ -90,7 +91,8 @@ func (r release) billOfMaterials(p platform, modules []module) error {
 		if !ok {
 			return fmt.Errorf("%s %s is linked, but go list does not report it", path, version)
 		}
-		c := component{Type: "library", Name: path, Version: version, PURL: purl(path, version), Licenses: licenseList(m.licenses...)}
+		c := component{Type: "library", Name: path, Version: version, PURL: purl(path, version),
+			Licenses: licenseList(m.licenses...)}
 		if sum != "" {
 			c.Properties = []property{{"go.sum", sum}}
 		}

@@ -67,7 +67,8 @@ func Convert(inputs []Input, o Options) Result {
 	}
 	var all []podbuild.Unit
 	if len(files) > 0 {
-		all = append(all, compose.Convert(files, compose.Options{Namespace: o.Namespace, Profiles: o.Profiles, EnvFiles: o.EnvFiles, Host: o.Host}, r)...)
+		all = append(all, compose.Convert(files,
+			compose.Options{Namespace: o.Namespace, Profiles: o.Profiles, EnvFiles: o.EnvFiles, Host: o.Host}, r)...)
 	}
 	if len(units) > 0 {
 		all = append(all, quadlet.Convert(units, quadlet.Options{Namespace: o.Namespace, Host: o.Host}, r)...)
@@ -137,7 +138,8 @@ func isFirst(object *podbuild.Object, seen map[string]report.Field, r *report.Re
 	}
 	first, twice := seen[ref.String()]
 	if twice {
-		r.Error(object.Origin, fmt.Sprintf("%s comes from %s:%d too", ref, first.At.File, first.At.Line), "change one of the names")
+		r.Error(object.Origin, fmt.Sprintf("%s comes from %s:%d too", ref, first.At.File, first.At.Line),
+			"change one of the names")
 		return false
 	}
 	seen[ref.String()] = object.Origin

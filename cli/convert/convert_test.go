@@ -90,7 +90,8 @@ func TestConversions(t *testing.T) {
 			var lines strings.Builder
 			for _, e := range result.Report.Entries() {
 				lines.WriteString(e.String() + "\n")
-				if e.At.Line == 0 && !strings.HasSuffix(e.At.File, ".container") && !strings.HasSuffix(e.At.File, ".volume") && !strings.HasSuffix(e.At.File, ".build") {
+				if e.At.Line == 0 && !strings.HasSuffix(e.At.File, ".container") && !strings.HasSuffix(e.At.File, ".volume") &&
+					!strings.HasSuffix(e.At.File, ".build") {
 					t.Errorf("no line: %s", e)
 				}
 			}
@@ -115,7 +116,8 @@ func TestConversions(t *testing.T) {
 				}
 				return
 			}
-			_, faults := manifest.NewLoader("node", manifest.ModeStrict).Load(manifest.LoadRequest{Source: manifest.SourceFile, Unit: "result", Data: []byte(text)})
+			_, faults := manifest.NewLoader("node",
+				manifest.ModeStrict).Load(manifest.LoadRequest{Source: manifest.SourceFile, Unit: "result", Data: []byte(text)})
 			for _, f := range faults {
 				if !f.Warning {
 					t.Error(f)

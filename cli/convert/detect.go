@@ -36,7 +36,8 @@ var QuadletSuffixes = []string{".container", ".pod", ".kube", ".volume", ".netwo
 var ComposeNames = []string{"compose.yaml", "compose.yml", "docker-compose.yaml", "docker-compose.yml"}
 
 // ComposeOverrides are the names of the file that is merged into the one of the same place in ComposeNames.
-var ComposeOverrides = []string{"compose.override.yaml", "compose.override.yml", "docker-compose.override.yaml", "docker-compose.override.yml"}
+var ComposeOverrides = []string{"compose.override.yaml", "compose.override.yml", "docker-compose.override.yaml",
+	"docker-compose.override.yml"}
 
 // unitSection matches the first line of a unit.
 var unitSection = regexp.MustCompile(`^\[[A-Z][A-Za-z]*\]\s*$`)

@@ -46,7 +46,8 @@ func checkResult(t *testing.T, in Input) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, faults := manifest.NewLoader("node", manifest.ModeStrict).Load(manifest.LoadRequest{Source: manifest.SourceFile, Unit: "result", Data: text})
+		_, faults := manifest.NewLoader("node",
+			manifest.ModeStrict).Load(manifest.LoadRequest{Source: manifest.SourceFile, Unit: "result", Data: text})
 		for _, fault := range faults {
 			if !fault.Warning {
 				t.Fatalf("%v in\n%s", fault, text)
@@ -72,14 +73,17 @@ func FuzzWorkloads(f *testing.F) {
 
 // A text is read as it was before it was written.
 func FuzzText(f *testing.F) {
-	for _, text := range []string{"", "yes", "Y", "0644", "1e3", "1:30", "null", "~", "a: b", "- x", "a\nb", "a\n\n", " a", "\ta\nb", "2001-01-01", "<<", "=", "#", "é", "\u0085x", "0x1f", "1_000", "!x", "&a", "*a", ".inf", "a\r\nb", "a \nb", "%x", "@x", "`x"} {
+	for _, text := range []string{"", "yes", "Y", "0644", "1e3", "1:30", "null", "~", "a: b", "- x", "a\nb", "a\n\n", " a",
+		"\ta\nb", "2001-01-01", "<<", "=", "#", "é", "\u0085x", "0x1f", "1_000", "!x", "&a", "*a", ".inf", "a\r\nb", "a \nb",
+		"%x", "@x", "`x"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		if !utf8.ValidString(text) {
 			t.Skip("JSON has no such text")
 		}
-		want := map[string]any{"kind": "ConfigMap", "data": map[string]any{"key": text, "key" + text: "x"}, "list": []any{text}}
+		want := map[string]any{"kind": "ConfigMap", "data": map[string]any{"key": text, "key" + text: "x"},
+			"list": []any{text}}
 		data, err := Text(podbuild.Unit{Objects: []podbuild.Object{{Value: want}}})
 		if err != nil {
 			t.Skip(err) // not text
@@ -104,7 +108,8 @@ func TestHostileInputs(t *testing.T) {
 	bomb := "x0: &x0 [a,a,a,a,a,a,a,a,a,a]\n"
 	for i := 1; i < 9; i++ {
 		n, p := string(rune('0'+i)), string(rune('0'+i-1))
-		bomb += "x" + n + ": &x" + n + " [*x" + p + ",*x" + p + ",*x" + p + ",*x" + p + ",*x" + p + ",*x" + p + ",*x" + p + ",*x" + p + ",*x" + p + ",*x" + p + "]\n"
+		bomb += "x" + n + ": &x" + n + " [*x" + p + ",*x" + p + ",*x" + p + ",*x" + p + ",*x" + p + ",*x" + p + ",*x" + p +
+			",*x" + p + ",*x" + p + ",*x" + p + "]\n"
 	}
 	deep := make([]byte, 0, 20000)
 	for range 5000 {
@@ -115,8 +120,9 @@ func TestHostileInputs(t *testing.T) {
 		wide = append(wide, "- 1\n"...)
 	}
 	for name, in := range map[string]Input{
-		"aliases":       {Name: "compose.yaml", Data: []byte(bomb + "services: {web: {image: x, command: *x8}}\n")},
-		"small aliases": {Name: "compose.yaml", Data: []byte(bomb + "services: {web: {image: x, command: [*x5, *x5, *x5]}}\n")},
+		"aliases": {Name: "compose.yaml", Data: []byte(bomb + "services: {web: {image: x, command: *x8}}\n")},
+		"small aliases": {Name: "compose.yaml",
+			Data: []byte(bomb + "services: {web: {image: x, command: [*x5, *x5, *x5]}}\n")},
 		"depth":         {Name: "compose.yaml", Data: append([]byte("services: "), deep...)},
 		"values":        {Name: "compose.yaml", Data: wide},
 		"size":          {Name: "x.container", Data: make([]byte, 2<<20)},

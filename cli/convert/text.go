@@ -42,7 +42,8 @@ var keyOrder = []string{
 	"apiVersion", "kind", "metadata", "name", "namespace", "labels", "annotations", "path", "type", "immutable", "spec",
 	"restartPolicy", "hostNetwork", "terminationGracePeriodSeconds", "initContainers", "containers",
 	"image", "imagePullPolicy", "command", "args", "workingDir", "ports", "env", "envFrom", "value", "valueFrom",
-	"accessModes", "startupProbe", "readinessProbe", "livenessProbe", "lifecycle", "resources", "securityContext", "volumeMounts", "volumes",
+	"accessModes", "startupProbe", "readinessProbe", "livenessProbe", "lifecycle", "resources", "securityContext",
+	"volumeMounts", "volumes",
 	"containerPort", "hostPort", "hostIP", "protocol", "mountPath", "subPath",
 }
 
@@ -120,7 +121,8 @@ func isBlock(text string) bool {
 		return false
 	}
 	for line := range strings.SplitSeq(text, "\n") {
-		if strings.HasPrefix(line, " ") && strings.HasPrefix(text, line) || strings.HasPrefix(line, "\t") || strings.HasSuffix(line, " ") {
+		if strings.HasPrefix(line, " ") && strings.HasPrefix(text, line) || strings.HasPrefix(line, "\t") ||
+			strings.HasSuffix(line, " ") {
 			return false
 		}
 	}

@@ -36,7 +36,8 @@ func (d PodDescription) imageUpdates(r *terminal.Report) {
 	}
 	t := terminal.Table{Header: []string{"Container", "State", "Running", "Latest", "Message"}}
 	for _, c := range d.Update.Containers {
-		t.Rows = append(t.Rows, []string{c.Container, c.State, terminal.OrNone(c.Running), terminal.OrNone(c.Latest), terminal.OneLine(c.Message)})
+		t.Rows = append(t.Rows, []string{c.Container, c.State, terminal.OrNone(c.Running), terminal.OrNone(c.Latest),
+			terminal.OneLine(c.Message)})
 	}
 	r.Table("Images", t)
 }

@@ -15,7 +15,8 @@ import (
 // containerColumn is the column of a container's values, relative to its indentation.
 const containerColumn = 17
 
-func (d PodDescription) containers(r *terminal.Report, title string, kinds podinfo.ContainerKinds, statuses []v1.ContainerStatus) {
+func (d PodDescription) containers(r *terminal.Report, title string, kinds podinfo.ContainerKinds,
+	statuses []v1.ContainerStatus) {
 	for c := range podinfo.EachContainer(&d.Pod.Spec, kinds) {
 		if title != "" {
 			r.Heading(0, title)
@@ -153,7 +154,8 @@ func quantities(r *terminal.Report, key string, list v1.ResourceList) {
 }
 
 func probe(p *v1.Probe) string {
-	return fmt.Sprintf("%s delay=%ds timeout=%ds period=%ds #success=%d #failure=%d", action(&p.ProbeHandler), p.InitialDelaySeconds, p.TimeoutSeconds, p.PeriodSeconds, p.SuccessThreshold, p.FailureThreshold)
+	return fmt.Sprintf("%s delay=%ds timeout=%ds period=%ds #success=%d #failure=%d", action(&p.ProbeHandler),
+		p.InitialDelaySeconds, p.TimeoutSeconds, p.PeriodSeconds, p.SuccessThreshold, p.FailureThreshold)
 }
 
 func environment(r *terminal.Report, c *v1.Container) {

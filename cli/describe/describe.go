@@ -111,7 +111,8 @@ func eventTable(events []v1.Event, now time.Time) terminal.Table {
 	t := terminal.Table{Header: []string{"TYPE", "REASON", "AGE", "FROM", "MESSAGE"}}
 	for i := range events {
 		e := &events[i]
-		t.Rows = append(t.Rows, []string{e.Type, e.Reason, objects.EventAge(e, now), terminal.OrNone(e.Source.Component), terminal.OneLine(e.Message)})
+		t.Rows = append(t.Rows, []string{e.Type, e.Reason, objects.EventAge(e, now), terminal.OrNone(e.Source.Component),
+			terminal.OneLine(e.Message)})
 	}
 	return t
 }

@@ -58,7 +58,8 @@ func NodeText(n *v1.Node, pods []*v1.Pod, events []v1.Event, now time.Time) stri
 	info := n.Status.NodeInfo
 	for _, row := range [][2]string{
 		{"Version", info.KubeletVersion}, {"Runtime", info.ContainerRuntimeVersion}, {"OS", info.OSImage},
-		{"Kernel", info.KernelVersion}, {"Architecture", info.Architecture}, {"Machine ID", info.MachineID}, {"Boot ID", info.BootID},
+		{"Kernel", info.KernelVersion}, {"Architecture", info.Architecture}, {"Machine ID", info.MachineID},
+		{"Boot ID", info.BootID},
 	} {
 		if row[1] != "" {
 			field(row[0], row[1])
@@ -66,19 +67,22 @@ func NodeText(n *v1.Node, pods []*v1.Pod, events []v1.Event, now time.Time) stri
 	}
 	t := terminal.Table{Header: []string{"Type", "Status", "Since", "Reason", "Message"}}
 	for _, c := range n.Status.Conditions {
-		t.Rows = append(t.Rows, []string{string(c.Type), string(c.Status), terminal.OrNone(age(&c.LastTransitionTime, now)), terminal.OrNone(c.Reason), terminal.OneLine(c.Message)})
+		t.Rows = append(t.Rows, []string{string(c.Type), string(c.Status), terminal.OrNone(age(&c.LastTransitionTime, now)),
+			terminal.OrNone(c.Reason), terminal.OneLine(c.Message)})
 	}
 	r.Table("Conditions", t)
 	r.Table("Resources", resourceTable(n, pods))
 	if t := deviceTable(pods); len(t.Rows) > 0 {
 		r.Table("Devices", t)
 	}
-	t = terminal.Table{Header: []string{"Namespace", "Name", "CPU Requests", "CPU Limits", "Memory Requests", "Memory Limits", "Age"}}
+	t = terminal.Table{Header: []string{"Namespace", "Name", "CPU Requests", "CPU Limits", "Memory Requests",
+		"Memory Limits", "Age"}}
 	for _, p := range pods {
 		requests, limits := podResources(p)
 		t.Rows = append(t.Rows, []string{
 			p.Namespace, manifest.BaseName(p), quantityOf(requests, v1.ResourceCPU), quantityOf(limits, v1.ResourceCPU),
-			quantityOf(requests, v1.ResourceMemory), quantityOf(limits, v1.ResourceMemory), terminal.OrNone(age(p.Status.StartTime, now)),
+			quantityOf(requests, v1.ResourceMemory), quantityOf(limits, v1.ResourceMemory),
+			terminal.OrNone(age(p.Status.StartTime, now)),
 		})
 	}
 	r.Table("Pods", t)
@@ -103,7 +107,8 @@ func resourceTable(n *v1.Node, pods []*v1.Pod) terminal.Table {
 		if total := allocatable.AsApproximateFloat64(); total > 0 {
 			text += fmt.Sprintf(" (%.0f%%)", 100*sum.AsApproximateFloat64()/total)
 		}
-		t.Rows = append(t.Rows, []string{string(name), quantityOf(n.Status.Capacity, name), quantityOf(n.Status.Allocatable, name), text, quantityOf(limited, name)})
+		t.Rows = append(t.Rows, []string{string(name), quantityOf(n.Status.Capacity, name),
+			quantityOf(n.Status.Allocatable, name), text, quantityOf(limited, name)})
 	}
 	return t
 }
@@ -113,10 +118,14 @@ func deviceTable(pods []*v1.Pod) terminal.Table {
 	t := terminal.Table{Header: []string{"Resource", "Device", "Health", "Namespace", "Pod", "Container"}}
 	for _, p := range pods {
 		for _, d := range device.InStatus(p) {
-			t.Rows = append(t.Rows, []string{string(d.Resource), string(d.ID), string(d.Health), p.Namespace, manifest.BaseName(p), d.Container})
+			t.Rows = append(t.Rows, []string{string(d.Resource), string(d.ID), string(d.Health), p.Namespace,
+				manifest.BaseName(p), d.Container})
 		}
 	}
-	slices.SortStableFunc(t.Rows, func(a, b []string) int { return cmp.Or(cmp.Compare(a[0], b[0]), cmp.Compare(a[1], b[1])) })
+	slices.SortStableFunc(t.Rows, func(a,
+		b []string) int {
+		return cmp.Or(cmp.Compare(a[0], b[0]), cmp.Compare(a[1], b[1]))
+	})
 	return t
 }
 

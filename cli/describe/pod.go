@@ -116,7 +116,8 @@ func (d PodDescription) conditions(r *terminal.Report) {
 		if !c.LastTransitionTime.IsZero() {
 			since = duration.HumanDuration(d.Now.Sub(c.LastTransitionTime.Time))
 		}
-		t.Rows = append(t.Rows, []string{string(c.Type), string(c.Status), since, terminal.OrNone(c.Reason), terminal.OneLine(strings.ReplaceAll(c.Message, "\n", "; "))})
+		t.Rows = append(t.Rows, []string{string(c.Type), string(c.Status), since, terminal.OrNone(c.Reason),
+			terminal.OneLine(strings.ReplaceAll(c.Message, "\n", "; "))})
 	}
 	r.Table("Conditions", t)
 }

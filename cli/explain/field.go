@@ -40,7 +40,8 @@ func docsOf(t reflect.Type) map[string]string {
 
 // elementType returns the type of the elements of lists, maps and pointers.
 func elementType(t reflect.Type) reflect.Type {
-	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice && t.Elem().Kind() != reflect.Uint8 || t.Kind() == reflect.Map {
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice && t.Elem().Kind() != reflect.Uint8 ||
+		t.Kind() == reflect.Map {
 		t = t.Elem()
 	}
 	return t
@@ -49,7 +50,8 @@ func elementType(t reflect.Type) reflect.Type {
 // Fields returns the fields of a field, in the order of the API.
 func (f *Field) Fields() []*Field {
 	t := elementType(f.typ)
-	if t.Kind() != reflect.Struct || reflect.PointerTo(t).Implements(reflect.TypeFor[interface{ UnmarshalJSON([]byte) error }]()) {
+	if t.Kind() != reflect.Struct ||
+		reflect.PointerTo(t).Implements(reflect.TypeFor[interface{ UnmarshalJSON([]byte) error }]()) {
 		return nil
 	}
 	path := f.path
@@ -70,7 +72,8 @@ func (f *Field) Fields() []*Field {
 			continue
 		}
 		all = append(all, &Field{
-			Name: name, path: strings.TrimPrefix(path+"."+name, "."), typ: field.Type, steps: append(slices.Clone(f.steps), name), doc: docs[name],
+			Name: name, path: strings.TrimPrefix(path+"."+name, "."), typ: field.Type,
+			steps: append(slices.Clone(f.steps), name), doc: docs[name],
 		})
 	}
 	return all
@@ -102,7 +105,8 @@ func Find(text string) (*Field, error) {
 			} else if i == 0 {
 				hint = "; only fields of a pod are documented, such as pod.spec.containers"
 			}
-			return nil, fmt.Errorf("%s has no field %q%s", strings.Join(append([]string{"pod"}, current.steps...), "."), word, hint)
+			return nil, fmt.Errorf("%s has no field %q%s", strings.Join(append([]string{"pod"}, current.steps...), "."), word,
+				hint)
 		}
 		current = found
 	}

@@ -83,7 +83,8 @@ func (v verdict) keyText() string {
 		}
 		others = append(others, fmt.Sprintf("%s %s: %s", key, leaf.Kind, leaf.Text))
 	}
-	return strings.Join(append([]string{string(validation.FieldSupported) + " for " + strings.Join(supported, ", ")}, others...), "; ")
+	return strings.Join(append([]string{string(validation.FieldSupported) + " for " + strings.Join(supported, ", ")},
+		others...), "; ")
 }
 
 // isBelow reports whether a leaf is the field or below it.
@@ -105,7 +106,8 @@ func (v verdict) text() string {
 		case n == 0:
 			text += " in part; see the fields below"
 		case n > maxListed:
-			text += fmt.Sprintf(" in part: %d fields below are unsupported, such as %s; --recursive lists all", n, v.unsupported[0])
+			text += fmt.Sprintf(" in part: %d fields below are unsupported, such as %s; --recursive lists all", n,
+				v.unsupported[0])
 		default:
 			text += ", except " + strings.Join(v.unsupported, ", ")
 		}

@@ -103,7 +103,8 @@ func (c *Container) notRunning() error {
 	for _, list := range [][]v1.ContainerStatus{c.Pod.Status.InitContainerStatuses, c.Pod.Status.ContainerStatuses} {
 		for i := range list {
 			if st := &list[i]; st.Name == c.Name && st.State.Running == nil {
-				return fmt.Errorf("container %q in pod %q is not running; see podstead describe pod %s", c.Name, c.Pod.Name, c.Pod.Name)
+				return fmt.Errorf("container %q in pod %q is not running; see podstead describe pod %s", c.Name, c.Pod.Name,
+					c.Pod.Name)
 			}
 		}
 	}
@@ -112,7 +113,8 @@ func (c *Container) notRunning() error {
 
 // noTarError says what the container lacks.
 func (c *Container) noTarError(missing string) error {
-	return fmt.Errorf("container %q has no tar%s; mount a volume into it and copy there, or add tar to its image", c.Name, missing)
+	return fmt.Errorf("container %q has no tar%s; mount a volume into it and copy there, or add tar to its image", c.Name,
+		missing)
 }
 
 // uploadFile copies a single file with a shell, without tar.

@@ -67,7 +67,8 @@ func TestUnpackStaysInside(t *testing.T) {
 			t.Fatal(err)
 		}
 		var warnings []string
-		_ = unpack(archive(t, entries...), to, func(f string, args ...any) { warnings = append(warnings, fmt.Sprintf(f, args...)) })
+		_ = unpack(archive(t, entries...), to,
+			func(f string, args ...any) { warnings = append(warnings, fmt.Sprintf(f, args...)) })
 		err := filepath.Walk(filepath.Dir(dir), func(p string, info os.FileInfo, err error) error {
 			if err == nil && !info.IsDir() && p != filepath.Join(dir, "secret") && p != to && !strings.HasPrefix(p, to+"/") {
 				t.Errorf("%q: %s was written", entries, p)
@@ -86,14 +87,17 @@ func TestUnpackStaysInside(t *testing.T) {
 // No link that is left leads out of the destination, even if the targets look harmless.
 func TestUnpackLeavesNoLinkToTheOutside(t *testing.T) {
 	for name, entries := range map[string][]string{
-		"through a link":             {"site/", "site/a/b/c/", "site/a/b/c/up -> ../../..", "site/out -> a/b/c/up/../secret"},
-		"before the link exists":     {"site/", "site/a/b/c/", "site/out -> a/b/c/up/../secret", "site/a/b/c/up -> ../../.."},
-		"in a link to a directory":   {"site/", "site/a/b/c/", "site/a/b/c/up -> ../../..", "site/a/b/c/up/out -> ../secret"},
-		"a hard link of a link":      {"site/", "site/a/", "site/a/secret", "site/a/b/", "site/a/b/l -> ../secret", "site/out = site/a/b/l"},
-		"through two links":          {"site/", "site/d/e/", "site/d/e/x -> ../..", "site/d/y -> e/x", "site/out -> d/y/../secret"},
+		"through a link":           {"site/", "site/a/b/c/", "site/a/b/c/up -> ../../..", "site/out -> a/b/c/up/../secret"},
+		"before the link exists":   {"site/", "site/a/b/c/", "site/out -> a/b/c/up/../secret", "site/a/b/c/up -> ../../.."},
+		"in a link to a directory": {"site/", "site/a/b/c/", "site/a/b/c/up -> ../../..", "site/a/b/c/up/out -> ../secret"},
+		"a hard link of a link": {"site/", "site/a/", "site/a/secret", "site/a/b/", "site/a/b/l -> ../secret",
+			"site/out = site/a/b/l"},
+		"through two links": {"site/", "site/d/e/", "site/d/e/x -> ../..", "site/d/y -> e/x",
+			"site/out -> d/y/../secret"},
 		"through what may exist":     {"site/", "site/out -> later/../../secret", "site/out2 -> a/later/../../../secret"},
 		"of a directory to the root": {"site/", "site/d/", "site/d/r -> ..", "site/out -> d/r/../.."},
-		"in an archive with an end":  {"site/", "site/a/b/c/", "site/a/b/c/up -> ../../..", "site/out -> a/b/c/up/../secret", "site/a/b/c/up", "site/a"},
+		"in an archive with an end": {"site/", "site/a/b/c/", "site/a/b/c/up -> ../../..", "site/out -> a/b/c/up/../secret",
+			"site/a/b/c/up", "site/a"},
 	} {
 		dir := t.TempDir()
 		to := filepath.Join(dir, "dest")
@@ -125,7 +129,8 @@ func TestUnpackLeavesNoLinkToTheOutside(t *testing.T) {
 func TestUnpackKeepsDanglingLinks(t *testing.T) {
 	to := filepath.Join(t.TempDir(), "dest")
 	warn := func(f string, args ...any) { t.Errorf(f, args...) }
-	if err := unpack(archive(t, "site/", "site/d/e/", "site/d/e/l -> ../../none", "site/m -> none/x", "site/n -> d/e/../e"), to, warn); err != nil {
+	if err := unpack(archive(t, "site/", "site/d/e/", "site/d/e/l -> ../../none", "site/m -> none/x",
+		"site/n -> d/e/../e"), to, warn); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{"d/e/l": "../../none", "m": "none/x", "n": "d/e/../e"} {
@@ -140,8 +145,10 @@ func TestWarningsAreVisible(t *testing.T) {
 	const evil = "\x1b]0;title\x07\x9b2J\r\npodstead: copied"
 	var warnings strings.Builder
 	warn := func(f string, args ...any) { fmt.Fprintf(&warnings, f+"\n", args...) }
-	_ = unpack(archive(t, "site/", "../"+evil, "site/"+evil+" -> /"+evil, "site/"+evil+" = "+evil, "site/a -> a"+evil+"/../../.."), filepath.Join(t.TempDir(), "dest"), warn)
-	if text := warnings.String(); strings.Count(text, "\n") != 4 || strings.ContainsAny(text, "\x1b\x07\r") || strings.Contains(text, "\x9b") {
+	_ = unpack(archive(t, "site/", "../"+evil, "site/"+evil+" -> /"+evil, "site/"+evil+" = "+evil,
+		"site/a -> a"+evil+"/../../.."), filepath.Join(t.TempDir(), "dest"), warn)
+	if text := warnings.String(); strings.Count(text, "\n") != 4 || strings.ContainsAny(text, "\x1b\x07\r") ||
+		strings.Contains(text, "\x9b") {
 		t.Errorf("%q", text)
 	}
 }
@@ -150,7 +157,8 @@ func TestWarningsAreVisible(t *testing.T) {
 // no link that leads there may be left.
 func FuzzUnpack(f *testing.F) {
 	for _, entries := range [][]string{
-		{"site/", "site/a", "site/l -> a", "site/h = site/a"}, {"site/", "site/a/b/", "site/a/b/up -> ../..", "site/out -> a/b/up/../x"}, {"site"}, {"site -> x"},
+		{"site/", "site/a", "site/l -> a", "site/h = site/a"},
+		{"site/", "site/a/b/", "site/a/b/up -> ../..", "site/out -> a/b/up/../x"}, {"site"}, {"site -> x"},
 	} {
 		f.Add(archive(f, entries...).Bytes())
 	}
@@ -176,7 +184,8 @@ func FuzzUnpack(f *testing.F) {
 func TestUnpackKeepsLinks(t *testing.T) {
 	to := filepath.Join(t.TempDir(), "dest")
 	warn := func(f string, args ...any) { t.Errorf(f, args...) }
-	if err := unpack(archive(t, "site/", "site/a", "site/deep/", "site/deep/up -> ../a", "site/hard = site/a"), to, warn); err != nil {
+	if err := unpack(archive(t, "site/", "site/a", "site/deep/", "site/deep/up -> ../a", "site/hard = site/a"), to,
+		warn); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"a", "deep/up", "hard"} {

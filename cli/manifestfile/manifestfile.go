@@ -16,7 +16,8 @@ import (
 // that cannot be read. The argument is a file, a directory, or - for stdin. Files are read as
 // the daemon reads them, except for a stream that the argument names, such as /dev/stdin or the
 // pipe of a shell's <(command).
-func Each(ctx context.Context, path string, stdin io.Reader, use func(file string, data []byte, fault *manifest.Fault) error) error {
+func Each(ctx context.Context, path string, stdin io.Reader,
+	use func(file string, data []byte, fault *manifest.Fault) error) error {
 	if path == "-" {
 		data, err := interruptible(ctx, func() ([]byte, error) { return readAll(stdin) })
 		if err != nil {

@@ -144,7 +144,8 @@ func (s *Status) rolledBack() bool {
 // Healthy reports whether the node is ready and can store and read its state, no pod is failing or
 // was rolled back, and no manifest or image archive is invalid.
 func (s *Status) Healthy() bool {
-	if s.condition(v1.NodeReady).Status != v1.ConditionTrue || s.storageFault() != "" || s.counts()["failing"] > 0 || s.rolledBack() || len(objects.ArchiveFaults(&s.Archives)) > 0 {
+	if s.condition(v1.NodeReady).Status != v1.ConditionTrue || s.storageFault() != "" || s.counts()["failing"] > 0 ||
+		s.rolledBack() || len(objects.ArchiveFaults(&s.Archives)) > 0 {
 		return false
 	}
 	return !slices.ContainsFunc(s.Sources, func(src api.ManifestSource) bool {
@@ -278,7 +279,8 @@ func (s *Status) source(line func(key, value string, color terminal.Color), src 
 	if src.Source == string(manifest.SourceOCI) {
 		unit = "artifact"
 	}
-	text := fmt.Sprintf("%s %s: %s in %s", src.Source, src.Location, terminal.Count(pods, "pod"), terminal.Count(files, unit))
+	text := fmt.Sprintf("%s %s: %s in %s", src.Source, src.Location, terminal.Count(pods, "pod"),
+		terminal.Count(files, unit))
 	color := terminal.Green
 	cluster := src.Source == string(manifest.SourceAPI)
 	if cluster {
@@ -345,7 +347,8 @@ func incomplete(src *api.ManifestSource) string {
 	case 1:
 		return "incomplete because " + what + " and " + names[1] + " are invalid; cleanup is suspended until they are valid"
 	default:
-		return fmt.Sprintf("incomplete because %s and %d more are invalid; cleanup is suspended until they are valid", what, more)
+		return fmt.Sprintf("incomplete because %s and %d more are invalid; cleanup is suspended until they are valid", what,
+			more)
 	}
 }
 
@@ -387,10 +390,12 @@ func (s *Status) Summary() map[string]any {
 		faults = append(faults, s.Sources[i].Faults()...)
 		warnings = append(warnings, s.Sources[i].Warnings()...)
 	}
-	faults, warnings = append(faults, objects.ArchiveFaults(&s.Archives)...), append(warnings, objects.ArchiveWarnings(&s.Archives)...)
+	faults, warnings = append(faults, objects.ArchiveFaults(&s.Archives)...),
+		append(warnings, objects.ArchiveWarnings(&s.Archives)...)
 	unready := []map[string]string{}
 	for _, row := range s.unready().Rows {
-		unready = append(unready, map[string]string{"namespace": row[0], "name": row[1], "state": row[3], "message": strings.TrimPrefix(row[5], "<none>")})
+		unready = append(unready, map[string]string{"namespace": row[0], "name": row[1], "state": row[3],
+			"message": strings.TrimPrefix(row[5], "<none>")})
 	}
 	counts := map[string]int{}
 	for _, state := range podStates {
@@ -408,6 +413,7 @@ func (s *Status) Summary() map[string]any {
 	}
 	return map[string]any{
 		"node": s.Node.Name, "ready": s.condition(v1.NodeReady).Status == v1.ConditionTrue, "healthy": s.Healthy(),
-		"pressure": pressure, "storageFault": s.storageFault(), "faults": faults, "warnings": warnings, "pods": counts, "unready": unready, "rollouts": rollouts, "outdated": s.outdated(), "ignored": s.ignored(),
+		"pressure": pressure, "storageFault": s.storageFault(), "faults": faults, "warnings": warnings, "pods": counts,
+		"unready": unready, "rollouts": rollouts, "outdated": s.outdated(), "ignored": s.ignored(),
 	}
 }

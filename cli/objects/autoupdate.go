@@ -14,7 +14,8 @@ func AutoUpdateTable(list []api.AutoUpdate) terminal.Table {
 	t := terminal.Table{Header: []string{"NAMESPACE", "POD", "CONTAINER", "IMAGE", "POLICY", "STATE", "RUNNING", "LATEST"}}
 	for _, u := range list {
 		for _, c := range u.Containers {
-			t.Rows = append(t.Rows, []string{u.Namespace, u.Name, c.Container, c.Image, u.Policy, c.State, terminal.OrNone(ShortID(c.Running)), terminal.OrNone(ShortID(c.Latest))})
+			t.Rows = append(t.Rows, []string{u.Namespace, u.Name, c.Container, c.Image, u.Policy, c.State,
+				terminal.OrNone(ShortID(c.Running)), terminal.OrNone(ShortID(c.Latest))})
 		}
 	}
 	return t

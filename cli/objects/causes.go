@@ -74,7 +74,8 @@ func Explain(ctx context.Context, c *client.Client, p *v1.Pod) string {
 // Unready returns what the conditions of a pod without a message say about why it is not ready,
 // empty if they say nothing.
 func Unready(p *v1.Pod) string {
-	for _, t := range []v1.PodConditionType{v1.PodInitialized, v1.PodReadyToStartContainers, v1.ContainersReady, v1.PodReady} {
+	for _, t := range []v1.PodConditionType{v1.PodInitialized, v1.PodReadyToStartContainers, v1.ContainersReady,
+		v1.PodReady} {
 		for _, c := range p.Status.Conditions {
 			if c.Type == t && c.Status != v1.ConditionTrue && c.Message != "" {
 				return c.Message
@@ -97,7 +98,8 @@ func mayHaveFailedProbe(p *v1.Pod) bool {
 	}
 	for _, list := range [][]v1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
 		for i := range list {
-			if s := &list[i]; probed[s.Name] && !s.Ready && (s.State.Running != nil || s.LastTerminationState.Terminated != nil) {
+			if s := &list[i]; probed[s.Name] && !s.Ready &&
+				(s.State.Running != nil || s.LastTerminationState.Terminated != nil) {
 				return true
 			}
 		}
@@ -156,7 +158,8 @@ func probeFailure(events []v1.Event, p *v1.Pod) string {
 func killedByProbe(events []v1.Event, container string, t *v1.ContainerStateTerminated) bool {
 	return slices.ContainsFunc(events, func(e v1.Event) bool {
 		return e.Reason == "Killing" && !e.LastTimestamp.Time.Before(t.StartedAt.Time) &&
-			(strings.HasPrefix(e.Message, "Container "+container+" failed liveness probe") || strings.HasPrefix(e.Message, "Container "+container+" failed startup probe"))
+			(strings.HasPrefix(e.Message, "Container "+container+" failed liveness probe") ||
+				strings.HasPrefix(e.Message, "Container "+container+" failed startup probe"))
 	})
 }
 
@@ -165,7 +168,8 @@ func lastUnhealthy(events []v1.Event, p *v1.Pod, container string, kinds []strin
 	several := len(p.Spec.InitContainers)+len(p.Spec.Containers) > 1
 	for i := len(events) - 1; i >= 0; i-- {
 		e := &events[i]
-		if e.Reason != "Unhealthy" || e.LastTimestamp.Time.Before(since) || several && !strings.HasSuffix(e.Message, "(container "+container+")") {
+		if e.Reason != "Unhealthy" || e.LastTimestamp.Time.Before(since) || several &&
+			!strings.HasSuffix(e.Message, "(container "+container+")") {
 			continue
 		}
 		if kind, _, _ := strings.Cut(e.Message, " "); slices.Contains(kinds, kind) {

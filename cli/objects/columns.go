@@ -32,7 +32,9 @@ func podCells(o *Object, now time.Time) ([]string, error) {
 	return []string{
 		p.Namespace, p.Name, fmt.Sprintf("%d/%d", ready, podtable.Containers(&p)),
 		podtable.State(&p), podtable.Restarts(restarts, last, now), podtable.Age(&p, now),
-		terminal.OrNone(p.Status.PodIP), terminal.OrNone(p.Spec.NodeName), terminal.OrNone(p.Annotations[podinfo.AnnotationSource]), terminal.OrNone(terminal.OneLine(cmp.Or(o.Cause, podtable.Message(&p)))),
+		terminal.OrNone(p.Status.PodIP), terminal.OrNone(p.Spec.NodeName),
+		terminal.OrNone(p.Annotations[podinfo.AnnotationSource]),
+		terminal.OrNone(terminal.OneLine(cmp.Or(o.Cause, podtable.Message(&p)))),
 	}, nil
 }
 
@@ -43,6 +45,7 @@ func eventCells(o *Object, now time.Time) ([]string, error) {
 	}
 	return []string{
 		e.Namespace, EventAge(&e, now), e.Type, e.Reason, involvedObject(&e), terminal.OneLine(e.Message),
-		terminal.OrNone(e.Source.Component), duration.HumanDuration(now.Sub(e.FirstTimestamp.Time)), fmt.Sprint(max(e.Count, 1)), e.Name,
+		terminal.OrNone(e.Source.Component), duration.HumanDuration(now.Sub(e.FirstTimestamp.Time)),
+		fmt.Sprint(max(e.Count, 1)), e.Name,
 	}, nil
 }

@@ -16,7 +16,8 @@ import (
 
 // ListEvents returns the events of an object, ordered by when they last occurred.
 func ListEvents(ctx context.Context, c *client.Client, kind, namespace, name string) ([]v1.Event, error) {
-	l, err := Query{Kind: EventKind(), Namespace: namespace, Fields: "involvedObject.kind=" + kind + ",involvedObject.name=" + name}.List(ctx, c)
+	l, err := Query{Kind: EventKind(), Namespace: namespace,
+		Fields: "involvedObject.kind=" + kind + ",involvedObject.name=" + name}.List(ctx, c)
 	if err != nil {
 		return nil, err
 	}

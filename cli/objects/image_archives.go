@@ -40,11 +40,13 @@ func ArchiveFaults(a *api.ImageArchives) (all []string) {
 func ArchiveWarnings(a *api.ImageArchives) (all []string) {
 	for _, f := range a.Archives {
 		for _, image := range slices.Sorted(maps.Keys(f.Superseded)) {
-			all = append(all, fmt.Sprintf("%s: image %s is loaded from %s instead, which was modified later", f.File, image, f.Superseded[image]))
+			all = append(all, fmt.Sprintf("%s: image %s is loaded from %s instead, which was modified later", f.File, image,
+				f.Superseded[image]))
 		}
 	}
 	for _, name := range a.Ignored {
-		all = append(all, fmt.Sprintf("%s/%s is not read: the name of an archive ends in .tar, .tar.gz or .tgz", a.Directory, name))
+		all = append(all, fmt.Sprintf("%s/%s is not read: the name of an archive ends in .tar, .tar.gz or .tgz", a.Directory,
+			name))
 	}
 	return all
 }

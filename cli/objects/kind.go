@@ -53,7 +53,8 @@ func Kinds() []*Kind {
 		{Name: "namespaces", Singular: "namespace", ShortNames: []string{"ns"}, path: "/api/v1"},
 		objectKind("configmaps", "configmap", manifest.KindConfigMap, "cm"),
 		objectKind("secrets", "secret", manifest.KindSecret),
-		{Name: "persistentvolumeclaims", Singular: "persistentvolumeclaim", ShortNames: []string{"pvc"}, Namespaced: true, path: "/api/v1"},
+		{Name: "persistentvolumeclaims", Singular: "persistentvolumeclaim", ShortNames: []string{"pvc"}, Namespaced: true,
+			path: "/api/v1"},
 		{Name: "persistentvolumes", Singular: "persistentvolume", ShortNames: []string{"pv"}, path: "/api/v1"},
 		{Name: "storageclasses", Singular: "storageclass", ShortNames: []string{"sc"}, path: "/apis/storage.k8s.io/v1"},
 		serviceKind(),
@@ -95,7 +96,8 @@ func FindKind(word string) (*Kind, error) {
 	if near := suggest.Nearest(strings.ToLower(word), all); near != "" {
 		hint = fmt.Sprintf("; did you mean %s?", near)
 	}
-	return nil, &UsageError{fmt.Errorf("unknown resource type %q%s; known types are %s", word, hint, strings.Join(names, ", "))}
+	return nil,
+		&UsageError{fmt.Errorf("unknown resource type %q%s; known types are %s", word, hint, strings.Join(names, ", "))}
 }
 
 // UsageError reports that the command line requests something that does not exist or is not
@@ -133,7 +135,8 @@ func eventNames(o *Object) []string {
 		return nil
 	}
 	names := []string{e.InvolvedObject.Name}
-	if base, ok := strings.CutSuffix(e.InvolvedObject.Name, "-"+strings.ToLower(e.Source.Host)); ok && e.InvolvedObject.Kind == "Pod" {
+	if base, ok := strings.CutSuffix(e.InvolvedObject.Name, "-"+strings.ToLower(e.Source.Host)); ok &&
+		e.InvolvedObject.Kind == "Pod" {
 		names = append(names, base)
 	}
 	return names
@@ -141,7 +144,8 @@ func eventNames(o *Object) []string {
 
 // KindName returns the value of an object's field kind, such as Pod or ConfigMap.
 func KindName(k *Kind) string {
-	for _, name := range []string{"Pod", "Node", "Namespace", "Event", "ConfigMap", "Secret", "PersistentVolumeClaim", "Service", "PriorityClass", "RuntimeClass", "PersistentVolume", "StorageClass"} {
+	for _, name := range []string{"Pod", "Node", "Namespace", "Event", "ConfigMap", "Secret", "PersistentVolumeClaim",
+		"Service", "PriorityClass", "RuntimeClass", "PersistentVolume", "StorageClass"} {
 		if strings.EqualFold(name, k.Singular) {
 			return name
 		}

@@ -55,7 +55,8 @@ func failure(c *v1.ContainerStatus) *v1.ContainerStateTerminated {
 
 // lastLine returns the last line of the log of the instance that has ended last.
 func lastLine(ctx context.Context, c *client.Client, pod *v1.Pod, container *v1.ContainerStatus) string {
-	path := fmt.Sprintf("/containerLogs/%s/%s/%s?tailLines=1", url.PathEscape(pod.Namespace), url.PathEscape(pod.Name), url.PathEscape(container.Name))
+	path := fmt.Sprintf("/containerLogs/%s/%s/%s?tailLines=1", url.PathEscape(pod.Namespace), url.PathEscape(pod.Name),
+		url.PathEscape(container.Name))
 	if container.State.Waiting != nil {
 		path += "&previous=true"
 	}

@@ -47,7 +47,8 @@ func FindPod(ctx context.Context, c *client.Client, namespace, name string, warn
 	if one.Namespace == other.Namespace {
 		return nil, fmt.Errorf("pod name %q is ambiguous (%s, %s); use the full name", name, one.Name, other.Name)
 	}
-	return nil, fmt.Errorf("pod %q exists in namespaces %s and %s; select one with --namespace", name, one.Namespace, other.Namespace)
+	return nil, fmt.Errorf("pod %q exists in namespaces %s and %s; select one with --namespace", name, one.Namespace,
+		other.Namespace)
 }
 
 // TrimPodPrefix removes the type before a pod's name, as -o name prints it.
@@ -94,7 +95,9 @@ func ChooseContainer(pod *v1.Pod, name string) (string, error) {
 		return name, nil
 	}
 	if name == "" {
-		return "", fmt.Errorf("a container name must be specified for pod %q; choose one of %s with --container", pod.Name, strings.Join(all, ", "))
+		return "", fmt.Errorf("a container name must be specified for pod %q; choose one of %s with --container", pod.Name,
+			strings.Join(all, ", "))
 	}
-	return "", fmt.Errorf("container %q not found in pod %q; choose one of %s with --container", name, pod.Name, strings.Join(all, ", "))
+	return "", fmt.Errorf("container %q not found in pod %q; choose one of %s with --container", name, pod.Name,
+		strings.Join(all, ", "))
 }

@@ -91,10 +91,12 @@ func FindRollout(ctx context.Context, c *client.Client, namespace, name string) 
 
 // RolloutTable returns the table of rollouts.
 func RolloutTable(list []api.Rollout, now time.Time) terminal.Table {
-	t := terminal.Table{Header: []string{"NAMESPACE", "POD", "STATE", "REVISION", "CANDIDATE", "LAST GOOD", "SINCE", "MESSAGE"}}
+	t := terminal.Table{Header: []string{"NAMESPACE", "POD", "STATE", "REVISION", "CANDIDATE", "LAST GOOD", "SINCE",
+		"MESSAGE"}}
 	for i := range list {
 		r := &list[i]
-		t.Rows = append(t.Rows, []string{r.Namespace, r.Name, string(r.State), terminal.OrNone(r.Revision), terminal.OrNone(r.Candidate), terminal.OrNone(r.LastGood), ageOf(r.Since, now), RolloutCause(r)})
+		t.Rows = append(t.Rows, []string{r.Namespace, r.Name, string(r.State), terminal.OrNone(r.Revision),
+			terminal.OrNone(r.Candidate), terminal.OrNone(r.LastGood), ageOf(r.Since, now), RolloutCause(r)})
 	}
 	return t
 }
@@ -115,7 +117,8 @@ func HistoryTable(list []api.RolloutRevision, now time.Time) terminal.Table {
 		for _, name := range slices.Sorted(maps.Keys(r.Images)) {
 			images = append(images, shortImage(r.Images[name]))
 		}
-		t.Rows = append(t.Rows, []string{r.Revision, ageOf(r.Time, now), terminal.OrNone(strings.Join(states, ", ")), terminal.OrNone(strings.Join(images, ", ")), cmp.Or(terminal.OneLine(podtable.Shorten(r.Rejected)), "<none>")})
+		t.Rows = append(t.Rows, []string{r.Revision, ageOf(r.Time, now), terminal.OrNone(strings.Join(states, ", ")),
+			terminal.OrNone(strings.Join(images, ", ")), cmp.Or(terminal.OneLine(podtable.Shorten(r.Rejected)), "<none>")})
 	}
 	return t
 }

@@ -25,7 +25,8 @@ func OfCluster(v *api.PersistentVolume) bool { return v.Source == string(manifes
 
 // VolumeOriginCells returns the cells of VolumeOriginHeader.
 func VolumeOriginCells(v *api.PersistentVolume) []string {
-	return []string{terminal.OrNone(v.Type), terminal.OrNone(v.Source), terminal.OrNone(v.State), terminal.OrNone(terminal.OneLine(volumeMessage(v)))}
+	return []string{terminal.OrNone(v.Type), terminal.OrNone(v.Source), terminal.OrNone(v.State),
+		terminal.OrNone(terminal.OneLine(volumeMessage(v)))}
 }
 
 // volumeMessage says which pods wait for the claim and why; pods with the same reason together.
@@ -57,6 +58,7 @@ func volumeCells(o *Object, _ time.Time) ([]string, error) {
 	if err := o.Decode(&v); err != nil {
 		return nil, err
 	}
-	cells := []string{v.Namespace, v.Name, terminal.OrNone(v.Requested), terminal.OrNone(strings.Join(v.Pods, ",")), terminal.OrNone(v.Path)}
+	cells := []string{v.Namespace, v.Name, terminal.OrNone(v.Requested), terminal.OrNone(strings.Join(v.Pods, ",")),
+		terminal.OrNone(v.Path)}
 	return append(cells, VolumeOriginCells(&v)...), nil
 }

@@ -33,7 +33,8 @@ func (e *handlerError) Unwrap() error { return e.error }
 // Watch passes each change after a list to handle, until ctx ends or handle returns an
 // error. It survives a restart of the daemon: it calls notify when the daemon stops
 // responding and when it responds again, and passes what changed in between as changes.
-func (q Query) Watch(ctx context.Context, c *client.Client, from *List, handle func(Change) error, notify func(string)) error {
+func (q Query) Watch(ctx context.Context, c *client.Client, from *List, handle func(Change) error,
+	notify func(string)) error {
 	w := watcher{query: q, client: c, known: map[string]*Object{}, version: from.version, handle: handle, notify: notify}
 	for _, o := range from.Objects {
 		w.known[o.Key()] = o
@@ -155,7 +156,8 @@ func (w *watcher) relist(ctx context.Context) error {
 // watch reads one watch request until the daemon ends it.
 func (w *watcher) watch(ctx context.Context) error {
 	q := w.query
-	body, err := w.client.Request(ctx, http.MethodGet, q.path(url.Values{"watch": {"true"}, "resourceVersion": {w.version}}), q.accept())
+	body, err := w.client.Request(ctx, http.MethodGet,
+		q.path(url.Values{"watch": {"true"}, "resourceVersion": {w.version}}), q.accept())
 	if err != nil {
 		var status *client.StatusError
 		if errors.As(err, &status) && status.Code == http.StatusGone {

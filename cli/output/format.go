@@ -72,7 +72,8 @@ func Parse(o Options) (Format, error) {
 			return f, fmt.Errorf("--output: %w", err)
 		}
 	default:
-		return f, fmt.Errorf("--output %q: must be wide, json, yaml, name, jsonpath=TEMPLATE or custom-columns=HEADER:PATH", o.Output)
+		return f, fmt.Errorf("--output %q: must be wide, json, yaml, name, jsonpath=TEMPLATE or custom-columns=HEADER:PATH",
+			o.Output)
 	}
 	if o.SortBy != "" {
 		if f.SortBy, err = jsonpath.ParsePath(o.SortBy); err != nil {
@@ -248,7 +249,8 @@ func (f Format) row(k *objects.Kind, l *objects.List, o *objects.Object, now tim
 
 // PrintObjects prints objects in one of the formats that are not a table. A single
 // object is printed by itself, not in a list, as kubectl does it.
-func (f Format) PrintObjects(out io.Writer, list []*objects.Object, kinds map[*objects.Object]*objects.Kind, single bool) error {
+func (f Format) PrintObjects(out io.Writer, list []*objects.Object, kinds map[*objects.Object]*objects.Kind,
+	single bool) error {
 	list, err := f.Sort(list)
 	if err != nil {
 		return err
@@ -272,7 +274,8 @@ func (f Format) PrintObjects(out io.Writer, list []*objects.Object, kinds map[*o
 		for _, o := range list {
 			items = append(items, o.Tree())
 		}
-		value = map[string]any{"apiVersion": "v1", "kind": "List", "items": items, "metadata": map[string]any{"resourceVersion": ""}}
+		value = map[string]any{"apiVersion": "v1", "kind": "List", "items": items,
+			"metadata": map[string]any{"resourceVersion": ""}}
 	}
 	if f.Name == "jsonpath" {
 		return f.template.Execute(out, value)

@@ -80,7 +80,8 @@ func (p *WatchPrinter) objects(changes []objects.Change) error {
 			}
 			continue
 		}
-		if err := p.Format.PrintObjects(p.Out, []*objects.Object{o}, map[*objects.Object]*objects.Kind{o: p.Kind}, true); err != nil {
+		if err := p.Format.PrintObjects(p.Out, []*objects.Object{o}, map[*objects.Object]*objects.Kind{o: p.Kind},
+			true); err != nil {
 			return err
 		}
 	}

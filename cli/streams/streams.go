@@ -48,7 +48,8 @@ type Session struct {
 // query returns the parameters that request the streams.
 func (s Session) query() url.Values {
 	q := url.Values{}
-	for name, on := range map[string]bool{"input": s.Stdin != nil, "output": s.Stdout != nil, "error": s.Stderr != nil, "tty": s.TTY} {
+	for name, on := range map[string]bool{"input": s.Stdin != nil, "output": s.Stdout != nil, "error": s.Stderr != nil,
+		"tty": s.TTY} {
 		if on {
 			q.Set(name, "1")
 		}
@@ -144,7 +145,8 @@ func (s Session) open(conn *spdy.Conn) (map[string]httpstream.Stream, error) {
 	for _, want := range []struct {
 		name string
 		on   bool
-	}{{v1.StreamTypeError, true}, {v1.StreamTypeStdin, s.Stdin != nil}, {v1.StreamTypeStdout, s.Stdout != nil}, {v1.StreamTypeStderr, s.Stderr != nil}, {v1.StreamTypeResize, s.TTY}} {
+	}{{v1.StreamTypeError, true}, {v1.StreamTypeStdin, s.Stdin != nil}, {v1.StreamTypeStdout, s.Stdout != nil},
+		{v1.StreamTypeStderr, s.Stderr != nil}, {v1.StreamTypeResize, s.TTY}} {
 		if !want.on {
 			continue
 		}
@@ -201,5 +203,6 @@ func commandResult(text []byte) error {
 			}
 		}
 	}
-	return errors.New(podtable.Cause(strings.TrimPrefix(st.Message, "Internal error occurred: error executing command in container: ")))
+	return errors.New(podtable.Cause(
+		strings.TrimPrefix(st.Message, "Internal error occurred: error executing command in container: ")))
 }

@@ -135,7 +135,8 @@ func (r *tableWriter) shorten(n int, kept []string) {
 	for r.excess() > 0 {
 		widest := -1
 		for i := range n {
-			if r.widths[i] > max(minColumnWidth, utf8.RuneCountInString(r.header[i])) && !slices.Contains(kept, r.header[i]) && (widest < 0 || r.widths[i] > r.widths[widest]) {
+			if r.widths[i] > max(minColumnWidth, utf8.RuneCountInString(r.header[i])) && !slices.Contains(kept, r.header[i]) &&
+				(widest < 0 || r.widths[i] > r.widths[widest]) {
 				widest = i
 			}
 		}

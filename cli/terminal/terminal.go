@@ -57,7 +57,8 @@ func StateColor(state string) Color {
 		return Green
 	case "Normal", "<none>", "":
 		return ""
-	case "Pending", "Waiting", "ContainerCreating", "PodInitializing", "ImageArchiveLoading", "DependencyNotReady", "Terminating", "WaitingForDependents", "NotReady", "Unknown":
+	case "Pending", "Waiting", "ContainerCreating", "PodInitializing", "ImageArchiveLoading", "DependencyNotReady",
+		"Terminating", "WaitingForDependents", "NotReady", "Unknown":
 		return Yellow
 	}
 	if len(state) > 5 && state[:5] == "Init:" && state[5] >= '0' && state[5] <= '9' {

@@ -19,7 +19,8 @@ func TestTheCauseStays(t *testing.T) {
 	o.Cause = `CrashLoopBackOff: "no such table"`
 	waits := func(*objects.Object) (bool, string, error) { return false, "CrashLoopBackOff", nil }
 	var shown bytes.Buffer
-	w := &Waiter{Kind: objects.PodKind(), Out: &bytes.Buffer{}, Targets: []*Target{{Name: "web", Condition: waits, object: o, explained: o}}}
+	w := &Waiter{Kind: objects.PodKind(), Out: &bytes.Buffer{},
+		Targets: []*Target{{Name: "web", Condition: waits, object: o, explained: o}}}
 	p := terminal.NewProgress(&shown)
 	for range 2 {
 		if err := w.evaluate(t.Context(), p); err != nil {

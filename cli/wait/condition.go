@@ -51,7 +51,8 @@ func podReady(o *objects.Object) (bool, string, error) {
 	case p.Status.Phase == v1.PodSucceeded:
 		return false, "", fmt.Errorf("pod %s has completed and will not become ready", p.Name)
 	case p.Status.Phase == v1.PodFailed && (p.Status.Reason == "" || p.Status.Reason == "DeadlineExceeded"):
-		return false, "", fmt.Errorf("pod %s has failed (%s) and will not become ready; see podstead describe pod %s", p.Name, podtable.State(p), manifest.BaseName(p))
+		return false, "", fmt.Errorf("pod %s has failed (%s) and will not become ready; see podstead describe pod %s", p.Name,
+			podtable.State(p), manifest.BaseName(p))
 	}
 	return false, podProgress(p, o.Cause), nil
 }
@@ -199,7 +200,8 @@ func Restarted(before *v1.Pod) Condition {
 
 // runs reports whether a container of the pod runs.
 func runs(p *v1.Pod) bool {
-	return slices.ContainsFunc(p.Status.ContainerStatuses, func(s v1.ContainerStatus) bool { return s.State.Running != nil })
+	return slices.ContainsFunc(p.Status.ContainerStatuses,
+		func(s v1.ContainerStatus) bool { return s.State.Running != nil })
 }
 
 func containerIDs(p *v1.Pod) map[string]bool {

@@ -13,7 +13,8 @@ func TestAnotherRevision(t *testing.T) {
 	if got := anotherRevision(pod); got != "running another revision" {
 		t.Error(got)
 	}
-	pod.Status.Conditions = []v1.PodCondition{{Type: "podstead.io/RevisionHeld", Status: v1.ConditionTrue, Message: "ErrImagePull: none:1"}}
+	pod.Status.Conditions = []v1.PodCondition{
+		{Type: "podstead.io/RevisionHeld", Status: v1.ConditionTrue, Message: "ErrImagePull: none:1"}}
 	if got := anotherRevision(pod); !strings.HasSuffix(got, ": none:1") {
 		t.Error(got)
 	}

@@ -57,5 +57,6 @@ func (w *Waiter) rejected(ctx context.Context, t *Target, r *api.Rollout) error 
 	if !w.Kind.MatchesName(l.Objects[0], t.Name) || p.Annotations[podinfo.AnnotationHash] == t.revision {
 		return nil
 	}
-	return fmt.Errorf("pod %s will not run this revision: %s; correct the manifest, or use podstead rollout retry %s", r.Name, objects.RolloutCause(r), manifest.BaseName(p))
+	return fmt.Errorf("pod %s will not run this revision: %s; correct the manifest, or use podstead rollout retry %s",
+		r.Name, objects.RolloutCause(r), manifest.BaseName(p))
 }

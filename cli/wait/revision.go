@@ -46,7 +46,8 @@ func (w *Waiter) SetRevisions(ctx context.Context, files []string) error {
 			}
 		}
 		if t.Condition == nil {
-			return fmt.Errorf("%s no longer contains pod %q; wait for its deletion with podstead wait %s --for=delete", file, t.Name, t.Name)
+			return fmt.Errorf("%s no longer contains pod %q; wait for its deletion with podstead wait %s --for=delete", file,
+				t.Name, t.Name)
 		}
 		files = append(files, file)
 	}
@@ -57,7 +58,8 @@ func (w *Waiter) SetRevisions(ctx context.Context, files []string) error {
 		}
 		for _, p := range pods {
 			hash := p.Annotations[podinfo.AnnotationHash]
-			w.Targets = append(w.Targets, &Target{Namespace: p.Namespace, Name: p.Name, Condition: hasStableRevision(hash), revision: hash})
+			w.Targets = append(w.Targets, &Target{Namespace: p.Namespace, Name: p.Name, Condition: hasStableRevision(hash),
+				revision: hash})
 		}
 	}
 	began := time.Now()
@@ -82,7 +84,8 @@ func manifestFile(ctx context.Context, c *client.Client, t *Target) (string, err
 		return "", err
 	}
 	if len(l.Objects) == 0 {
-		return "", fmt.Errorf("pod %q not found%s; for a new pod specify its file: podstead wait -f FILE --for=revision", t.Name, objects.InNamespace(t.Namespace))
+		return "", fmt.Errorf("pod %q not found%s; for a new pod specify its file: podstead wait -f FILE --for=revision",
+			t.Name, objects.InNamespace(t.Namespace))
 	}
 	p, err := objects.DecodePod(l.Objects[0])
 	if err != nil {
@@ -94,7 +97,9 @@ func manifestFile(ctx context.Context, c *client.Client, t *Target) (string, err
 				continue
 			}
 			if s.Source != string(manifest.SourceFile) {
-				return "", fmt.Errorf("pod %q comes from %s, whose current revision only the daemon knows; wait for it with podstead rollout status %s, or for the one with a given annotation kubernetes.io/config.hash with --for=revision=HASH", t.Name, u.Name, t.Name)
+				return "", fmt.Errorf("pod %q comes from %s, whose current revision only the daemon knows; wait for it with "+
+					"podstead rollout status %s, or for the one with a given annotation kubernetes.io/config.hash with "+
+					"--for=revision=HASH", t.Name, u.Name, t.Name)
 			}
 			return u.Name, nil
 		}

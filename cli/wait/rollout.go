@@ -54,7 +54,8 @@ func (w *Rollout) Ended(ctx context.Context) (*api.Rollout, error) {
 			return nil, err
 		case r == nil:
 			return nil, nil
-		case r.Ended() && reason == "" && (r.State != api.RolloutStable || read == nil || read(limited) || time.Since(began) > settleTime):
+		case r.Ended() && reason == "" &&
+			(r.State != api.RolloutStable || read == nil || read(limited) || time.Since(began) > settleTime):
 			return r, nil
 		default:
 			// The time that is left is no change: it would be a line per second of a log.

@@ -133,11 +133,13 @@ func (w *Waiter) recheck(ctx context.Context, p *terminal.Progress) error {
 // observe records a change of a target.
 func (w *Waiter) observe(ch objects.Change) error {
 	for _, t := range w.Targets {
-		if t.Namespace != "" && ch.Object.Namespace != t.Namespace && w.Kind.Namespaced || !w.Kind.MatchesName(ch.Object, t.Name) {
+		if t.Namespace != "" && ch.Object.Namespace != t.Namespace && w.Kind.Namespaced ||
+			!w.Kind.MatchesName(ch.Object, t.Name) {
 			continue
 		}
 		if t.object != nil && t.object.Key() != ch.Object.Key() {
-			return fmt.Errorf("%s %q exists in namespaces %s and %s; select one with --namespace", w.Kind.Singular, t.Name, t.object.Namespace, ch.Object.Namespace)
+			return fmt.Errorf("%s %q exists in namespaces %s and %s; select one with --namespace", w.Kind.Singular, t.Name,
+				t.object.Namespace, ch.Object.Namespace)
 		}
 		t.object, t.Existed = ch.Object, true
 		if ch.Type == "DELETED" {

@@ -46,7 +46,8 @@ func newAuthority(t *testing.T, life time.Duration) *authority {
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "ca"}, IsCA: true, BasicConstraintsValid: true, NotAfter: time.Now().AddDate(100, 0, 0)}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "ca"}, IsCA: true,
+		BasicConstraintsValid: true, NotAfter: time.Now().AddDate(100, 0, 0)}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
 		t.Fatal(err)
@@ -111,7 +112,8 @@ func TestRequestSaysWhatIsWanted(t *testing.T) {
 	}
 	want := Subject{
 		User: "system:node:edge", Group: "system:nodes",
-		Names: []string{"edge", "b"}, Addresses: []netip.Addr{netip.MustParseAddr("fd00::1"), netip.MustParseAddr("10.0.0.1")},
+		Names: []string{"edge", "b"}, Addresses: []netip.Addr{netip.MustParseAddr("fd00::1"),
+			netip.MustParseAddr("10.0.0.1")},
 	}
 	r, err := request(want.sorted(), key)
 	if err != nil {
@@ -125,7 +127,8 @@ func TestRequestSaysWhatIsWanted(t *testing.T) {
 	if err := got.CheckSignature(); err != nil {
 		t.Error(err)
 	}
-	if text := fmt.Sprint(got.Subject.CommonName, got.Subject.Organization, got.DNSNames, got.IPAddresses); text != "system:node:edge[system:nodes] [b edge] [10.0.0.1 fd00::1]" {
+	if text := fmt.Sprint(got.Subject.CommonName, got.Subject.Organization, got.DNSNames,
+		got.IPAddresses); text != "system:node:edge[system:nodes] [b edge] [10.0.0.1 fd00::1]" {
 		t.Errorf("asks for %s", text)
 	}
 	// The key and the request name survive a restart of the daemon.
@@ -142,14 +145,16 @@ func TestRequestSaysWhatIsWanted(t *testing.T) {
 		t.Errorf("%s, then %s, %v", r.Name, second.Name, err)
 	}
 	want.Names = []string{"other"}
-	if other, err := request(want.sorted(), key); err != nil || other.Name == r.Name || Same(other.PEM, r.PEM) || !strings.HasPrefix(other.Name, "node-csr-") {
+	if other, err := request(want.sorted(), key); err != nil || other.Name == r.Name || Same(other.PEM, r.PEM) ||
+		!strings.HasPrefix(other.Name, "node-csr-") {
 		t.Errorf("another request is %s, %v", other.Name, err)
 	}
 }
 
 func TestDue(t *testing.T) {
 	born := time.Unix(1000, 0)
-	cert := &tls.Certificate{Leaf: &x509.Certificate{NotBefore: born, NotAfter: born.Add(100 * time.Hour), DNSNames: []string{"edge"}}}
+	cert := &tls.Certificate{Leaf: &x509.Certificate{NotBefore: born, NotAfter: born.Add(100 * time.Hour),
+		DNSNames: []string{"edge"}}}
 	for _, c := range []struct {
 		name   string
 		cert   *tls.Certificate
@@ -210,7 +215,8 @@ func TestStoreKeepsTheLayoutOfTheKubelet(t *testing.T) {
 		}
 		return all
 	}
-	if got := fmt.Sprint(names()); got != "[kubelet-client-1970-01-01-00-03-20.pem kubelet-client-1970-01-01-00-05-00.pem kubelet-client-current.pem]" {
+	if got := fmt.Sprint(names()); got != "[kubelet-client-1970-01-01-00-03-20.pem "+
+		"kubelet-client-1970-01-01-00-05-00.pem kubelet-client-current.pem]" {
 		t.Errorf("files: %v", got)
 	}
 	if to, err := os.Readlink(s.Current()); err != nil || to != "kubelet-client-1970-01-01-00-05-00.pem" {
@@ -371,7 +377,8 @@ func TestServerCertificateFollowsItsAddresses(t *testing.T) {
 		}
 		address := func(text string) {
 			k.mu.Lock()
-			k.want = Subject{User: node.User, Group: node.Group, Names: []string{"edge"}, Addresses: []netip.Addr{netip.MustParseAddr(text)}}
+			k.want = Subject{User: node.User, Group: node.Group, Names: []string{"edge"},
+				Addresses: []netip.Addr{netip.MustParseAddr(text)}}
 			k.mu.Unlock()
 			k.Check()
 			synctest.Wait()

@@ -31,7 +31,8 @@ func (s Subject) sorted() Subject {
 }
 
 func (s Subject) equal(o Subject) bool {
-	return s.User == o.User && s.Group == o.Group && slices.Equal(s.Names, o.Names) && slices.Equal(s.Addresses, o.Addresses)
+	return s.User == o.User && s.Group == o.Group && slices.Equal(s.Names, o.Names) &&
+		slices.Equal(s.Addresses, o.Addresses)
 }
 
 // server reports whether this is the subject of a server.

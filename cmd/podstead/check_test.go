@@ -14,7 +14,8 @@ func TestCheckConfigFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	write := func(text string) {
 		t.Helper()
-		if err := os.WriteFile(file, []byte("apiVersion: podstead.io/v1alpha1\nkind: PodsteadConfiguration\n"+text), 0o600); err != nil {
+		if err := os.WriteFile(file, []byte("apiVersion: podstead.io/v1alpha1\nkind: PodsteadConfiguration\n"+text),
+			0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -33,14 +34,16 @@ func TestCheckConfigFile(t *testing.T) {
 		}
 	}
 	write("manifestValidation: lenient\n")
-	if out, err := execute("podstead", "check", "--config", file); cli.Code(err) != cli.ExitFailed || !strings.Contains(out, "fail  configuration  "+file+":3: manifestValidation: ") {
+	if out, err := execute("podstead", "check", "--config", file); cli.Code(err) != cli.ExitFailed ||
+		!strings.Contains(out, "fail  configuration  "+file+":3: manifestValidation: ") {
 		t.Errorf("an invalid value: %v\n%s", err, out)
 	}
 	if _, err := execute("podstead", "check", "--config", file, "--image-gc-period=1ms"); err == nil {
 		t.Error("an invalid file and an invalid flag are accepted")
 	}
 	write("---\napiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncgroupsPerQOS: false\n")
-	if out, err := execute("podstead", "check", "--config", file); cli.Code(err) != cli.ExitFailed || !strings.Contains(out, "fail  configuration  "+file+":6: cgroupsPerQOS: false is not supported: ") {
+	if out, err := execute("podstead", "check", "--config", file); cli.Code(err) != cli.ExitFailed ||
+		!strings.Contains(out, "fail  configuration  "+file+":6: cgroupsPerQOS: false is not supported: ") {
 		t.Errorf("a field about resources: %v\n%s", err, out)
 	}
 	write("debug: true\n")

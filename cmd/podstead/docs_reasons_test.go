@@ -15,7 +15,8 @@ import (
 
 // valueReasons are the reasons that the code takes from values of the API instead of constants
 // and literals of its own: node conditions, and the reasons of a resize.
-var valueReasons = []string{"MemoryPressure", "DiskPressure", "PIDPressure", "Infeasible", "Deferred", "Error", "TerminationByKubelet"}
+var valueReasons = []string{"MemoryPressure", "DiskPressure", "PIDPressure", "Infeasible", "Deferred", "Error",
+	"TerminationByKubelet"}
 
 // resourceReasons is the prefix of the reasons that end with the name of a resource.
 const resourceReasons = "OutOf"
@@ -117,7 +118,8 @@ func TestReasonsAreDocumented(t *testing.T) {
 // Each reason that a page names in a sentence about events, reasons or waiting is in the code.
 func TestReasonsInDocumentationExist(t *testing.T) {
 	code := codeReasons(t)
-	list := regexp.MustCompile("(?:\\b[Ee]vents?|\\b[Rr]easons?|\\bwaits?\\s+with)(?:\\s+are)?[\\s,]+(" + reasonName + "(?:,?(?:\\s+(?:or|and))?\\s+" + reasonName + ")*)")
+	list := regexp.MustCompile("(?:\\b[Ee]vents?|\\b[Rr]easons?|\\bwaits?\\s+with)(?:\\s+are)?[\\s,]+(" + reasonName +
+		"(?:,?(?:\\s+(?:or|and))?\\s+" + reasonName + ")*)")
 	found := 0
 	for page, text := range docPages(t) {
 		for _, phrase := range list.FindAllStringSubmatch(text, -1) {

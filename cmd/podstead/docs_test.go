@@ -14,7 +14,8 @@ import (
 )
 
 // foreignFlags are flags of other programs in the documentation.
-var foreignFlags = []string{"enable-aggregator-routing", "as", "as-group", "kubelet-client-certificate", "kubelet-insecure-tls", "use-signing-config", "output-signature",
+var foreignFlags = []string{"enable-aggregator-routing", "as", "as-group", "kubelet-client-certificate",
+	"kubelet-insecure-tls", "use-signing-config", "output-signature",
 	"privileged", "memory", "cpus", "pid", "ipc"} // the last five are PodmanArgs of Quadlet units
 
 // docPages returns the pages for users by name.
@@ -79,7 +80,8 @@ func TestDocumentedMetricsExist(t *testing.T) {
 	}
 	found := 0
 	for page, text := range docPages(t) {
-		for _, match := range regexp.MustCompile("`((?:podstead|kubelet)_[a-z0-9_]+[a-z0-9])[`{]").FindAllStringSubmatch(text, -1) {
+		for _, match := range regexp.MustCompile("`((?:podstead|kubelet)_[a-z0-9_]+[a-z0-9])[`{]").FindAllStringSubmatch(text,
+			-1) {
 			found++
 			name := match[1]
 			for _, suffix := range []string{"_bucket", "_count", "_sum"} {
@@ -117,7 +119,9 @@ func TestMetricsAreDocumented(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, match := range regexp.MustCompile(`"((?:podstead|kubelet|container|machine|node|pod|prober|resource)_[a-z0-9_]+)"`).FindAllStringSubmatch(string(code), -1) {
+		for _, match := range regexp.MustCompile(
+			`"((?:podstead|kubelet|container|machine|node|pod|prober|resource)_[a-z0-9_]+)"`).FindAllStringSubmatch(string(code),
+			-1) {
 			name := match[1]
 			if slices.Contains(seriesLabels, name) {
 				continue

@@ -38,7 +38,8 @@ func TestKubeletRuns(t *testing.T) {
 	if out, err := execute("kubelet", "--help"); err != nil || !strings.Contains(out, "--bootstrap-kubeconfig") {
 		t.Errorf("kubelet --help: %q, %v", out, err)
 	}
-	if _, err := execute("kubelet", "--pod-manifest-path", "", "--root-dir", t.TempDir()); cli.Code(err) != cli.ExitUsage || !strings.Contains(err.Error(), "nothing to run") {
+	if _, err := execute("kubelet", "--pod-manifest-path", "", "--root-dir",
+		t.TempDir()); cli.Code(err) != cli.ExitUsage || !strings.Contains(err.Error(), "nothing to run") {
 		t.Errorf("kubelet without a source: %v", err)
 	}
 	for _, args := range [][]string{{"get", "pods"}, {"--none"}} {
@@ -46,7 +47,8 @@ func TestKubeletRuns(t *testing.T) {
 			t.Errorf("kubelet %v: %v", args, err)
 		}
 	}
-	if _, err := execute("podstead-kubelet", "--pod-manifest-path", ""); err == nil || strings.Contains(err.Error(), "nothing to run") {
+	if _, err := execute("podstead-kubelet", "--pod-manifest-path", ""); err == nil ||
+		strings.Contains(err.Error(), "nothing to run") {
 		t.Errorf("another name: %v", err)
 	}
 }

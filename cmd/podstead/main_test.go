@@ -34,7 +34,8 @@ func TestVersion(t *testing.T) {
 		}
 		texts = append(texts, out.String())
 	}
-	if want := "podstead version " + buildinfo.Version() + " (Kubernetes v1.36.6)\n"; texts[0] != want || texts[1] != want {
+	if want := "podstead version " + buildinfo.Version() + " (Kubernetes v1.36.6)\n"; texts[0] != want ||
+		texts[1] != want {
 		t.Errorf("%q, want %q", texts, want)
 	}
 }

@@ -42,7 +42,8 @@ func TestManual(t *testing.T) {
 		t.Errorf("only %d pages", len(files))
 	}
 	if groff, err := exec.LookPath("groff"); err == nil && *manualDirectory == "" {
-		complaints, err := exec.CommandContext(t.Context(), groff, append([]string{"-man", "-Kutf8", "-Tutf8", "-ww", "-z"}, files...)...).CombinedOutput()
+		complaints, err := exec.CommandContext(t.Context(), groff,
+			append([]string{"-man", "-Kutf8", "-Tutf8", "-ww", "-z"}, files...)...).CombinedOutput()
 		if err != nil || len(complaints) > 0 {
 			t.Errorf("groff: %v\n%s", err, complaints)
 		}
@@ -81,7 +82,8 @@ func manualPage(c *cobra.Command) string {
 	if seconds, err := strconv.ParseInt(os.Getenv("SOURCE_DATE_EPOCH"), 10, 64); err == nil {
 		day = time.Unix(seconds, 0).UTC()
 	}
-	line(`.TH "%s" 1 "%s" "podstead %s" "podstead manual"`, strings.ToUpper(roff(name)), day.Format(time.DateOnly), roff(cmp.Or(os.Getenv("VERSION"), "devel")))
+	line(`.TH "%s" 1 "%s" "podstead %s" "podstead manual"`, strings.ToUpper(roff(name)), day.Format(time.DateOnly),
+		roff(cmp.Or(os.Getenv("VERSION"), "devel")))
 	line(".nh\n.ad l")
 	line(".SH NAME\n%s \\- %s", roff(name), roff(lowerFirst(c.Short)))
 	usage := strings.TrimPrefix(c.UseLine(), c.CommandPath())

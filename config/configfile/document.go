@@ -91,7 +91,8 @@ func split(data []byte) []part {
 	var parts []part
 	current, line := part{}, 0
 	for row := range bytes.Lines(bytes.TrimPrefix(data, []byte("\ufeff"))) {
-		if rest, ok := bytes.CutPrefix(row, []byte("---")); ok && (len(bytes.TrimSpace(rest)) == 0 || rest[0] == ' ' || rest[0] == '\t') {
+		if rest, ok := bytes.CutPrefix(row, []byte("---")); ok &&
+			(len(bytes.TrimSpace(rest)) == 0 || rest[0] == ' ' || rest[0] == '\t') {
 			parts = append(parts, current)
 			current = part{before: line}
 		}
@@ -146,7 +147,8 @@ func (d *Document) kind(kinds []Kind) (string, error) {
 			return k.Kind, nil
 		}
 		if names = append(names, k.Kind); k.Kind == kind {
-			return "", fmt.Errorf("%s: apiVersion: %v: must be %s for kind %s", d.Position("apiVersion"), version, k.APIVersion, kind)
+			return "", fmt.Errorf("%s: apiVersion: %v: must be %s for kind %s", d.Position("apiVersion"), version, k.APIVersion,
+				kind)
 		}
 	}
 	hint := ""
@@ -155,7 +157,8 @@ func (d *Document) kind(kinds []Kind) (string, error) {
 			hint = "; did you mean " + near + "?"
 		}
 	}
-	return "", fmt.Errorf("%s: kind: apiVersion %v and kind %v: must be %s%s", d.Position("kind"), version, kind, describe(kinds), hint)
+	return "", fmt.Errorf("%s: kind: apiVersion %v and kind %v: must be %s%s", d.Position("kind"), version, kind,
+		describe(kinds), hint)
 }
 
 // locate records the lines of all fields. It does not follow aliases, which may be cyclic:

@@ -115,7 +115,8 @@ func readLayer(path string, kinds []Kind) (Layer, error) {
 			errs = append(errs, err)
 		case doc == nil:
 		case layer.Documents[kind] != nil:
-			errs = append(errs, fmt.Errorf("%s: kind: a second %s; merge it with the one at line %d", doc.Position("kind"), kind, layer.Documents[kind].start.Line))
+			errs = append(errs, fmt.Errorf("%s: kind: a second %s; merge it with the one at line %d", doc.Position("kind"), kind,
+				layer.Documents[kind].start.Line))
 		default:
 			layer.Documents[kind] = doc
 		}

@@ -86,7 +86,8 @@ func (f *boundedFile) Write(b []byte) (int, error) {
 			return 0, err
 		}
 		if reserved := size / reservedShare; free-spaceInterval < reserved {
-			return 0, fmt.Errorf("%w: the file system of %s has %d MiB free, of which a tenth of its size (%d MiB) stays free, so that no pods are evicted; remove images with podstead images prune, or load fewer images at once",
+			return 0, fmt.Errorf("%w: the file system of %s has %d MiB free, of which a tenth of its size (%d MiB) stays "+
+				"free, so that no pods are evicted; remove images with podstead images prune, or load fewer images at once",
 				ErrNoSpace, filepath.Dir(f.Name()), free>>20, reserved>>20)
 		}
 		f.unchecked = spaceInterval - int64(len(b))
@@ -110,7 +111,8 @@ func readWithin(ctx context.Context, dir string, r io.Reader, space space) (*Arc
 		return nil, errors.Join(err, file.Close())
 	}
 	a := &Archive{file: file, entries: map[string]entry{}}
-	if err := a.read(ctx, bufio.NewReaderSize(contextReader{ctx, r}, 1<<20), &boundedFile{File: file, space: space}); err != nil {
+	if err := a.read(ctx, bufio.NewReaderSize(contextReader{ctx, r}, 1<<20),
+		&boundedFile{File: file, space: space}); err != nil {
 		a.Close()
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
@@ -253,7 +255,8 @@ func (a *Archive) index(t *tar.Reader, out *spool) error {
 			return fmt.Errorf("the names of its files have more than %d MiB, and it is no image archive", maxNames>>20)
 		}
 		if isSparse(h) {
-			return fmt.Errorf("%q is a sparse file; create the archive with docker save, podman save, skopeo copy or buildx", h.Name)
+			return fmt.Errorf("%q is a sparse file; create the archive with docker save, podman save, skopeo copy or buildx",
+				h.Name)
 		}
 		name := path.Clean(strings.TrimPrefix(h.Name, "/"))
 		switch h.Typeflag {
@@ -291,7 +294,8 @@ func readError(err error) error {
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		return errors.New("the archive is truncated; copy or create it again")
 	case errors.Is(err, tar.ErrHeader):
-		return errors.New("not a tar archive, or damaged; docker save, podman save, skopeo copy and buildx create image archives")
+		return errors.New("not a tar archive, or damaged; docker save, podman save, skopeo copy and buildx create image " +
+			"archives")
 	case errors.Is(err, gzip.ErrChecksum), errors.Is(err, gzip.ErrHeader):
 		return fmt.Errorf("the archive is damaged (%w); copy or create it again", err)
 	}

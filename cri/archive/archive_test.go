@@ -164,8 +164,10 @@ func pulled(t *testing.T, images []*Image, ref string, want image.Image) {
 		if err != nil || answer.StatusCode != http.StatusOK {
 			t.Fatalf("%s%s: %s: %v", ref, path, answer.Status, err)
 		}
-		if digest := image.Digest(data); d != nil && digest != d.Digest || answer.Header.Get("Docker-Content-Digest") != digest {
-			t.Errorf("%s%s: the content has the digest %s, the header says %s", ref, path, digest, answer.Header.Get("Docker-Content-Digest"))
+		if digest := image.Digest(data); d != nil && digest != d.Digest ||
+			answer.Header.Get("Docker-Content-Digest") != digest {
+			t.Errorf("%s%s: the content has the digest %s, the header says %s", ref, path, digest,
+				answer.Header.Get("Docker-Content-Digest"))
 		}
 		return data
 	}
@@ -243,7 +245,8 @@ func TestLayout(t *testing.T) {
 	variants := image.Index{other.Descriptor(), img.Descriptor(), second.Descriptor()}
 	variants[2].Platform = &image.Platform{OS: "unknown", Architecture: "unknown"}
 	raw := jsonOf(t, variants)
-	root := image.Descriptor{MediaType: typeIndex, Digest: image.Digest(raw), Size: int64(len(raw)), Annotations: map[string]string{annotationName: "docker.io/library/web:1"}}
+	root := image.Descriptor{MediaType: typeIndex, Digest: image.Digest(raw), Size: int64(len(raw)),
+		Annotations: map[string]string{annotationName: "docker.io/library/web:1"}}
 	many := layoutOf(root, img)
 	many[blobPath(root.Digest)] = raw
 	unspecified := named(img, annotationName, "web:1")
@@ -263,7 +266,8 @@ func TestLayout(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			images, err := read(t, tarOf(t, c.files), c.as)
-			if err != nil || len(images) != 1 || strings.Join(images[0].Names, " ") != "docker.io/library/web:1" || images[0].ID != img.ID() {
+			if err != nil || len(images) != 1 || strings.Join(images[0].Names, " ") != "docker.io/library/web:1" ||
+				images[0].ID != img.ID() {
 				t.Fatalf("%+v: %v", images, err)
 			}
 			pulled(t, images, "docker.io/library/web:1", img)
@@ -287,11 +291,13 @@ func TestLayout(t *testing.T) {
 			for _, d := range doc.Manifests {
 				names = append(names, d.Annotations[annotationName])
 			}
-			if want := "docker.io/library/web:1 docker.io/library/web@" + images[0].root.Digest; strings.Join(names, " ") != want {
+			if want := "docker.io/library/web:1 docker.io/library/web@" +
+				images[0].root.Digest; strings.Join(names, " ") != want {
 				t.Errorf("written as %q, want %s", names, want)
 			}
 			same := &Image{root: doc.Manifests[0], blobs: map[string]blob{}}
-			if err := back.collect(same, doc.Manifests[0], here); err != nil || same.ID != images[0].ID || len(same.blobs) != len(images[0].blobs) {
+			if err := back.collect(same, doc.Manifests[0], here); err != nil || same.ID != images[0].ID ||
+				len(same.blobs) != len(images[0].blobs) {
 				t.Errorf("after writing and reading again: %+v: %v", same, err)
 			}
 		})
@@ -336,14 +342,16 @@ func TestBadArchives(t *testing.T) {
 		"gzip without end":   {data: zipped.Bytes()[:zipped.Len()-3], want: "truncated"},
 		"damaged":            {data: tarOf(t, damaged), want: "is damaged; copy or create the archive again"},
 		"a layer is missing": {data: tarOf(t, without), want: "is missing from the archive"},
-		"other architecture": {data: dockerArchive(t, map[string]image.Image{"web:1": other}), want: "image web:1 of the archive: it is for linux/arm64, and this machine is linux/amd64: create the archive for that platform"},
-		"layout for another": {data: tarOf(t, twoPlatforms), want: "image web:1 of the archive: it is for linux/arm64, and this machine is linux/amd64"},
-		"another tar":        {data: tarOf(t, map[string][]byte{"etc/passwd": []byte("root")}), want: "contains no images"},
-		"zstd":               {data: []byte("\x28\xb5\x2f\xfd12345678"), want: "compressed by zstd: decompress it first"},
-		"no name":            {data: tarOf(t, layoutOf(named(img, annotationRef, "latest"), img)), want: "set one with --name"},
-		"a bad name":         {data: docker, as: "Web", want: "is not a valid reference"},
-		"a digest as name":   {data: docker, as: "web@sha256:" + strings.Repeat("0", 64), want: "has a digest"},
-		"a name for two":     {data: both, as: "web:1", want: "contains 2 images"},
+		"other architecture": {data: dockerArchive(t, map[string]image.Image{"web:1": other}), want: "image web:1 of the " +
+			"archive: it is for linux/arm64, and this machine is linux/amd64: create the archive for that platform"},
+		"layout for another": {data: tarOf(t, twoPlatforms),
+			want: "image web:1 of the archive: it is for linux/arm64, and this machine is linux/amd64"},
+		"another tar":      {data: tarOf(t, map[string][]byte{"etc/passwd": []byte("root")}), want: "contains no images"},
+		"zstd":             {data: []byte("\x28\xb5\x2f\xfd12345678"), want: "compressed by zstd: decompress it first"},
+		"no name":          {data: tarOf(t, layoutOf(named(img, annotationRef, "latest"), img)), want: "set one with --name"},
+		"a bad name":       {data: docker, as: "Web", want: "is not a valid reference"},
+		"a digest as name": {data: docker, as: "web@sha256:" + strings.Repeat("0", 64), want: "has a digest"},
+		"a name for two":   {data: both, as: "web:1", want: "contains 2 images"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := read(t, c.data, c.as)
@@ -515,7 +523,8 @@ func TestHostileArchivesAreRejected(t *testing.T) {
 	z := gzip.NewWriter(&names)
 	w := tar.NewWriter(z)
 	for i := range 20 {
-		if err := w.WriteHeader(&tar.Header{Name: fmt.Sprint(i, strings.Repeat("/x", 500_000)), Typeflag: tar.TypeReg, Format: tar.FormatPAX}); err != nil {
+		if err := w.WriteHeader(&tar.Header{Name: fmt.Sprint(i, strings.Repeat("/x", 500_000)), Typeflag: tar.TypeReg,
+			Format: tar.FormatPAX}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -543,13 +552,15 @@ func sparse(t testing.TB, size int64) []byte {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
 	records := ""
-	for _, record := range [][2]string{{"GNU.sparse.size", fmt.Sprint(size)}, {"GNU.sparse.numblocks", "1"}, {"GNU.sparse.map", "0,1"}} {
+	for _, record := range [][2]string{{"GNU.sparse.size", fmt.Sprint(size)}, {"GNU.sparse.numblocks", "1"},
+		{"GNU.sparse.map", "0,1"}} {
 		text := " " + record[0] + "=" + record[1] + "\n"
 		n := len(text) + 2 // of two digits
 		records += fmt.Sprint(n) + text
 	}
 	// The writer of archive/tar does not create the extended header of a sparse file.
-	for _, h := range []tar.Header{{Name: "PaxHeaders/x", Typeflag: tar.TypeReg, Size: int64(len(records))}, {Name: "layer.tar", Typeflag: tar.TypeReg, Size: 1}} {
+	for _, h := range []tar.Header{{Name: "PaxHeaders/x", Typeflag: tar.TypeReg, Size: int64(len(records))},
+		{Name: "layer.tar", Typeflag: tar.TypeReg, Size: 1}} {
 		if err := w.WriteHeader(&h); err != nil {
 			t.Fatal(err)
 		}
@@ -581,7 +592,8 @@ func FuzzRead(f *testing.F) {
 	f.Add(tarOf(f, layoutOf(named(img, annotationName, "example.com/a:1"), img)))
 	f.Add(sparse(f, 1<<40))
 	f.Add(bomb(f, 1<<16))
-	f.Add(tarOf(f, map[string][]byte{"index.json": []byte(`{"manifests":[{"digest":"x"}]}`), "manifest.json": []byte(`[{"Config":"../x","Layers":["a"]}]`)}))
+	f.Add(tarOf(f, map[string][]byte{"index.json": []byte(`{"manifests":[{"digest":"x"}]}`),
+		"manifest.json": []byte(`[{"Config":"../x","Layers":["a"]}]`)}))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		disk := func(f *os.File) (int64, int64, error) { return 64<<20 - stored(f), 64 << 20, nil }
 		a, err := readWithin(t.Context(), t.TempDir(), bytes.NewReader(data), disk)
@@ -614,7 +626,8 @@ func TestOpenAndNames(t *testing.T) {
 		data    []byte
 		inPlace bool
 	}{
-		"docker": {docker, true}, "layout": {tarOf(t, image.Layout([]image.Descriptor{tagged}, img)), true}, "compressed": {zipped.Bytes(), false},
+		"docker": {docker, true}, "layout": {tarOf(t, image.Layout([]image.Descriptor{tagged}, img)), true},
+		"compressed": {zipped.Bytes(), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path, dir := t.TempDir()+"/a.tar", t.TempDir()+"/load"

@@ -29,7 +29,8 @@ func FindCtr(ctx context.Context, socket string) (string, error) {
 	if p, err := exec.LookPath("ctr"); err == nil {
 		return p, nil
 	}
-	return "", errors.New("images are loaded into this containerd with its command ctr, which is neither in its directory nor in PATH: install it (it is part of containerd)")
+	return "", errors.New("images are loaded into this containerd with its command ctr, which is neither in its " +
+		"directory nor in PATH: install it (it is part of containerd)")
 }
 
 // listenerDirectory returns the directory of the program that listens on a

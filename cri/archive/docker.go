@@ -48,7 +48,8 @@ func (a *Archive) dockerImage(d *dockerEntry, p Platform) (*Image, error) {
 	}
 	image.ID = e.digest
 	a.addBlob(image, e.digest, typeConfig, e)
-	doc := document{SchemaVersion: 2, MediaType: typeManifest, Config: &descriptor{MediaType: typeConfig, Digest: e.digest, Size: e.size}, Layers: []descriptor{}}
+	doc := document{SchemaVersion: 2, MediaType: typeManifest,
+		Config: &descriptor{MediaType: typeConfig, Digest: e.digest, Size: e.size}, Layers: []descriptor{}}
 	for i, name := range d.Layers {
 		e, ok := a.find(name)
 		if !ok {
@@ -69,7 +70,8 @@ func (a *Archive) dockerImage(d *dockerEntry, p Platform) (*Image, error) {
 		return fault(err)
 	}
 	sum := sha256.Sum256(data)
-	image.root = descriptor{MediaType: typeManifest, Digest: "sha256:" + hex.EncodeToString(sum[:]), Size: int64(len(data))}
+	image.root = descriptor{MediaType: typeManifest, Digest: "sha256:" + hex.EncodeToString(sum[:]),
+		Size: int64(len(data))}
 	image.addGenerated(image.root.Digest, typeManifest, data)
 	return image, nil
 }

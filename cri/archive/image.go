@@ -111,7 +111,8 @@ func (a *Archive) images(p Platform) ([]*Image, error) {
 		return a.layoutImages(index, docker, p)
 	}
 	if len(docker) == 0 {
-		return nil, errors.New("the archive contains no images: it has neither an index.json (OCI layout) nor a manifest.json (docker save), or it is truncated")
+		return nil, errors.New("the archive contains no images: it has neither an index.json (OCI layout) nor a " +
+			"manifest.json (docker save), or it is truncated")
 	}
 	var images []*Image
 	for i := range docker {
@@ -277,7 +278,8 @@ func (a *Archive) selectPlatform(list []descriptor, p Platform) (descriptor, err
 }
 
 func wrongPlatform(p Platform, has ...string) error {
-	return fmt.Errorf("it is for %s, and this machine is %s: create the archive for that platform (docker pull --platform %s before docker save)", strings.Join(has, ", "), p, p)
+	return fmt.Errorf("it is for %s, and this machine is %s: create the archive for that platform (docker pull "+
+		"--platform %s before docker save)", strings.Join(has, ", "), p, p)
 }
 
 // imageConfig is the part of a configuration that is needed.
@@ -321,11 +323,13 @@ func blobPath(digest string) string { return "blobs/" + strings.Replace(digest, 
 
 // addBlob adds a file of the archive to an image.
 func (a *Archive) addBlob(image *Image, digest, mediaType string, e entry) {
-	image.blobs[digest] = blob{mediaType: mediaType, size: e.size, open: func() io.ReadSeeker { return io.NewSectionReader(a.file, e.offset, e.size) }}
+	image.blobs[digest] = blob{mediaType: mediaType, size: e.size,
+		open: func() io.ReadSeeker { return io.NewSectionReader(a.file, e.offset, e.size) }}
 }
 
 func (i *Image) addGenerated(digest, mediaType string, data []byte) {
-	i.blobs[digest] = blob{mediaType: mediaType, size: int64(len(data)), open: func() io.ReadSeeker { return bytes.NewReader(data) }}
+	i.blobs[digest] = blob{mediaType: mediaType, size: int64(len(data)),
+		open: func() io.ReadSeeker { return bytes.NewReader(data) }}
 }
 
 func (a *Archive) decode(e entry, into any) error {

@@ -85,7 +85,8 @@ func (r *Registry) digest(host, repository, tag string) string {
 			continue
 		}
 		tagged, ok := named.(reference.Tagged)
-		if ok && tagged.Tag() == tag && reference.Path(named) == repository && (host == "" || host == reference.Domain(named)) {
+		if ok && tagged.Tag() == tag && reference.Path(named) == repository &&
+			(host == "" || host == reference.Domain(named)) {
 			return i.root.Digest
 		}
 	}

@@ -34,12 +34,14 @@ func TestBehave(t *testing.T) {
 			t.Errorf("at first: %d %d %d", code("timed"), code("slow"), code("once"))
 		}
 		start := time.Now()
-		if err := n.StopContainer(t.Context(), slow, 10*time.Second); err != nil || time.Since(start) != 5*time.Second || code("slow") != 6 {
+		if err := n.StopContainer(t.Context(), slow, 10*time.Second); err != nil || time.Since(start) != 5*time.Second ||
+			code("slow") != 6 {
 			t.Errorf("stopped after %v with %d: %v", time.Since(start), code("slow"), err)
 		}
 		slow = n.start(t, "slow", 1)
 		start = time.Now()
-		if err := n.StopContainer(t.Context(), slow, 2*time.Second); err != nil || time.Since(start) != 2*time.Second || code("slow") != 137 {
+		if err := n.StopContainer(t.Context(), slow, 2*time.Second); err != nil || time.Since(start) != 2*time.Second ||
+			code("slow") != 137 {
 			t.Errorf("killed after %v with %d: %v", time.Since(start), code("slow"), err)
 		}
 		// A grace period of zero means SIGKILL at once.
@@ -96,7 +98,8 @@ func TestLogsAndExec(t *testing.T) {
 			t.Error(err)
 		}
 
-		n.OnExec(func(_ context.Context, c critest.Container, r *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error) {
+		n.OnExec(func(_ context.Context, c critest.Container, r *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse,
+			error) {
 			if r.Cmd[0] == "no" {
 				return nil, critest.Err(codes.Unknown, "no such command")
 			}

@@ -73,7 +73,8 @@ func (c *conformance) status() *cri.PodStatus {
 // pod returns the config of a sandbox on the host's network, which needs no CNI.
 func (c *conformance) pod(attempt uint32) *runtimeapi.PodSandboxConfig {
 	return &runtimeapi.PodSandboxConfig{
-		Metadata:     &runtimeapi.PodSandboxMetadata{Name: "conform", Namespace: "default", Uid: string(conformUID), Attempt: attempt},
+		Metadata: &runtimeapi.PodSandboxMetadata{Name: "conform", Namespace: "default", Uid: string(conformUID),
+			Attempt: attempt},
 		LogDirectory: c.LogDir,
 		Labels: map[string]string{
 			cri.LabelPodUID: string(conformUID), cri.LabelPodName: "conform", cri.LabelPodNamespace: "default",
@@ -164,7 +165,8 @@ func (c *conformance) sandboxes() {
 		c.Errorf("the pod is not among ours: %+v", o.Own)
 	}
 	s := c.status()
-	if len(s.Sandboxes) != 1 || !s.Sandboxes[0].Ready || !s.Sandboxes[0].HostNetwork || len(s.IPs) != 0 || s.Sandboxes[0].CreatedAt.IsZero() {
+	if len(s.Sandboxes) != 1 || !s.Sandboxes[0].Ready || !s.Sandboxes[0].HostNetwork || len(s.IPs) != 0 ||
+		s.Sandboxes[0].CreatedAt.IsZero() {
 		c.Errorf("sandbox: %+v", s)
 	}
 }
@@ -188,12 +190,14 @@ func (c *conformance) containers() {
 	if _, err := c.create("stubborn", Behaviour{IgnoreTerm: true}, "sleep", "1000"); !errors.Is(err, cri.ErrExists) {
 		c.Errorf("a second container of the same name: %v", err)
 	}
-	if k := c.status().Newest("stubborn"); k == nil || k.ID != id || k.State != cri.StateCreated || !k.StartedAt.IsZero() || k.SandboxID != c.sandbox {
+	if k := c.status().Newest("stubborn"); k == nil || k.ID != id || k.State != cri.StateCreated ||
+		!k.StartedAt.IsZero() || k.SandboxID != c.sandbox {
 		c.Errorf("created: %+v", k)
 	}
 	c.must(c.Client.StopContainer(c.ctx, id, time.Second)) // of one that never ran
 	c.must(c.Client.StartContainer(c.ctx, id))
-	if k := c.status().Newest("stubborn"); k.State != cri.StateRunning || k.StartedAt.IsZero() || !k.FinishedAt.IsZero() || k.ImageRef == "" || k.Hash != "ab12" {
+	if k := c.status().Newest("stubborn"); k.State != cri.StateRunning || k.StartedAt.IsZero() || !k.FinishedAt.IsZero() ||
+		k.ImageRef == "" || k.Hash != "ab12" {
 		c.Errorf("running: %+v", k)
 	}
 	if err := c.Client.StartContainer(c.ctx, id); err == nil {
@@ -204,7 +208,8 @@ func (c *conformance) containers() {
 		c.Errorf("exec: %+v %v", r, err)
 	}
 	if c.Fake != nil {
-		c.Fake.Inject("ExecSync", Fault{Delay: time.Second, Before: Err(codes.DeadlineExceeded, "failed to exec in container: timeout 1s exceeded: context deadline exceeded")})
+		c.Fake.Inject("ExecSync", Fault{Delay: time.Second,
+			Before: Err(codes.DeadlineExceeded, "failed to exec in container: timeout 1s exceeded: context deadline exceeded")})
 	}
 	if _, err := c.Client.ExecSync(c.ctx, id, []string{"sleep", "1000"}, time.Second); !errors.Is(err, cri.ErrTimeout) {
 		c.Errorf("exec that takes too long: %v (%s)", err, status.Code(err))
@@ -238,12 +243,14 @@ func (c *conformance) endings() {
 		c.Errorf("exited with 0: %+v", k)
 	}
 
-	broken, err := c.create("broken", Behaviour{StartError: `exec: "/no/such/file": no such file or directory`}, "/no/such/file")
+	broken, err := c.create("broken", Behaviour{StartError: `exec: "/no/such/file": no such file or directory`},
+		"/no/such/file")
 	c.must(err)
 	if err := c.Client.StartContainer(c.ctx, broken); err == nil {
 		c.Error("a command that is not there was started")
 	}
-	if k := c.status().Newest("broken"); k == nil || k.State != cri.StateExited || k.ExitCode != 128 || k.Reason != "StartError" ||
+	if k := c.status().Newest("broken"); k == nil || k.State != cri.StateExited || k.ExitCode != 128 ||
+		k.Reason != "StartError" ||
 		!strings.Contains(k.Message, "no such file or directory") {
 		c.Errorf("a failed start: %+v", k)
 	}

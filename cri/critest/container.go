@@ -20,7 +20,8 @@ type ending struct {
 // killed is the exit by SIGKILL.
 var killed = ending{code: 137}
 
-func (s *runtimeServer) CreateContainer(_ context.Context, r *runtimeapi.CreateContainerRequest) (*runtimeapi.CreateContainerResponse, error) {
+func (s *runtimeServer) CreateContainer(_ context.Context,
+	r *runtimeapi.CreateContainerRequest) (*runtimeapi.CreateContainerResponse, error) {
 	f := s.f
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -29,7 +30,8 @@ func (s *runtimeServer) CreateContainer(_ context.Context, r *runtimeapi.CreateC
 		return nil, status.Errorf(codes.NotFound, "failed to find sandbox id %q: not found", r.PodSandboxId)
 	}
 	if !b.ready {
-		return nil, status.Errorf(codes.NotFound, "failed to get sandbox container task: no running task found: task %s not found: not found", b.id)
+		return nil, status.Errorf(codes.NotFound,
+			"failed to get sandbox container task: no running task found: task %s not found: not found", b.id)
 	}
 	if r.GetConfig().GetMetadata() == nil {
 		return nil, status.Error(codes.Unknown, "container config must include metadata")
@@ -57,7 +59,8 @@ func (s *runtimeServer) CreateContainer(_ context.Context, r *runtimeapi.CreateC
 	return &runtimeapi.CreateContainerResponse{ContainerId: c.id}, nil
 }
 
-func (s *runtimeServer) StartContainer(_ context.Context, r *runtimeapi.StartContainerRequest) (*runtimeapi.StartContainerResponse, error) {
+func (s *runtimeServer) StartContainer(_ context.Context,
+	r *runtimeapi.StartContainerRequest) (*runtimeapi.StartContainerResponse, error) {
 	f := s.f
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -66,7 +69,8 @@ func (s *runtimeServer) StartContainer(_ context.Context, r *runtimeapi.StartCon
 		return nil, noContainer(r.ContainerId)
 	}
 	if c.state != runtimeapi.ContainerState_CONTAINER_CREATED {
-		return nil, status.Errorf(codes.Unknown, "failed to set starting state for container %q: container is in %s state", c.id, c.state)
+		return nil, status.Errorf(codes.Unknown, "failed to set starting state for container %q: container is in %s state",
+			c.id, c.state)
 	}
 	if !c.sandbox.ready {
 		return nil, status.Errorf(codes.Unknown, "sandbox container %q is not running", c.sandbox.id)
@@ -80,7 +84,8 @@ func (s *runtimeServer) StartContainer(_ context.Context, r *runtimeapi.StartCon
 		// containerd leaves an exited container with this code and reason.
 		f.exit(c, ending{128, "StartError", behaviour.StartError})
 		f.script.startFailed(c)
-		return nil, status.Errorf(codes.Unknown, "failed to start containerd task %q: %s", c.containerName(), behaviour.StartError)
+		return nil, status.Errorf(codes.Unknown, "failed to start containerd task %q: %s", c.containerName(),
+			behaviour.StartError)
 	}
 	c.started = f.now()
 	f.setState(c, runtimeapi.ContainerState_CONTAINER_RUNNING)
@@ -97,7 +102,8 @@ func (s *runtimeServer) StartContainer(_ context.Context, r *runtimeapi.StartCon
 // StopContainer signals the container, waits as long as its behaviour says, and
 // kills it when the time is over. If the caller goes away, the container is
 // signaled but not killed.
-func (s *runtimeServer) StopContainer(ctx context.Context, r *runtimeapi.StopContainerRequest) (*runtimeapi.StopContainerResponse, error) {
+func (s *runtimeServer) StopContainer(ctx context.Context,
+	r *runtimeapi.StopContainerRequest) (*runtimeapi.StopContainerResponse, error) {
 	f := s.f
 	f.mu.Lock()
 	c := f.containers[r.ContainerId]
@@ -130,13 +136,15 @@ func (s *runtimeServer) StopContainer(ctx context.Context, r *runtimeapi.StopCon
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if over = c.state == runtimeapi.ContainerState_CONTAINER_EXITED; !over && c.state != runtimeapi.ContainerState_CONTAINER_CREATED {
+	if over = c.state == runtimeapi.ContainerState_CONTAINER_EXITED; !over &&
+		c.state != runtimeapi.ContainerState_CONTAINER_CREATED {
 		f.exit(c, killed)
 	}
 	return &runtimeapi.StopContainerResponse{}, nil
 }
 
-func (s *runtimeServer) RemoveContainer(_ context.Context, r *runtimeapi.RemoveContainerRequest) (*runtimeapi.RemoveContainerResponse, error) {
+func (s *runtimeServer) RemoveContainer(_ context.Context,
+	r *runtimeapi.RemoveContainerRequest) (*runtimeapi.RemoveContainerResponse, error) {
 	f := s.f
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -148,7 +156,8 @@ func (s *runtimeServer) RemoveContainer(_ context.Context, r *runtimeapi.RemoveC
 	return &runtimeapi.RemoveContainerResponse{}, nil
 }
 
-func (s *runtimeServer) ContainerStatus(_ context.Context, r *runtimeapi.ContainerStatusRequest) (*runtimeapi.ContainerStatusResponse, error) {
+func (s *runtimeServer) ContainerStatus(_ context.Context,
+	r *runtimeapi.ContainerStatusRequest) (*runtimeapi.ContainerStatusResponse, error) {
 	f := s.f
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -63,7 +63,8 @@ func (f *Fake) Streams() int {
 	return len(f.events.streams)
 }
 
-func (s *runtimeServer) GetContainerEvents(_ *runtimeapi.GetEventsRequest, out grpc.ServerStreamingServer[runtimeapi.ContainerEventResponse]) error {
+func (s *runtimeServer) GetContainerEvents(_ *runtimeapi.GetEventsRequest,
+	out grpc.ServerStreamingServer[runtimeapi.ContainerEventResponse]) error {
 	f := s.f
 	stream := &eventStream{wake: wakeup.NewSignal()}
 	f.mu.Lock()

@@ -171,7 +171,8 @@ func (f *Fake) hit(method string, request any) (*Injected, time.Duration) {
 	return nil, latency
 }
 
-func (f *Fake) interceptUnary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+func (f *Fake) interceptUnary(ctx context.Context, request any, info *grpc.UnaryServerInfo,
+	handle grpc.UnaryHandler) (any, error) {
 	injected, latency := f.hit(method(info.FullMethod), request)
 	if err := pause(ctx, latency); err != nil {
 		return nil, err
@@ -186,7 +187,8 @@ func (f *Fake) interceptUnary(ctx context.Context, request any, info *grpc.Unary
 	return injected.after(ctx, answer, err)
 }
 
-func (f *Fake) interceptStream(server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+func (f *Fake) interceptStream(server any, stream grpc.ServerStream, info *grpc.StreamServerInfo,
+	handle grpc.StreamHandler) error {
 	injected, latency := f.hit(method(info.FullMethod), nil)
 	if err := pause(stream.Context(), latency); err != nil {
 		return err

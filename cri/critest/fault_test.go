@@ -85,7 +85,8 @@ func TestFaultBeforeAndAfter(t *testing.T) {
 				}
 				// The fault was for one call. The next call fails
 				// because the object exists.
-				if _, err := n.create(t.Context(), "more", 0); errors.Is(err, cri.ErrExists) != c.effect || (err != nil) != c.effect {
+				if _, err := n.create(t.Context(), "more", 0); errors.Is(err, cri.ErrExists) != c.effect ||
+					(err != nil) != c.effect {
 					t.Errorf("the next call: %v", err)
 				}
 			})
@@ -207,7 +208,8 @@ func TestDroppedAndDoubledEvents(t *testing.T) {
 		var got []string
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
-		names := map[cri.EventKind]string{cri.EventCreated: "created", cri.EventStarted: "started", cri.EventStopped: "stopped", cri.EventDeleted: "deleted"}
+		names := map[cri.EventKind]string{cri.EventCreated: "created", cri.EventStarted: "started",
+			cri.EventStopped: "stopped", cri.EventDeleted: "deleted"}
 		go func() { ended <- n.Events(ctx, func(e cri.Event) { got = append(got, names[e.Kind]) }) }()
 		synctest.Wait()
 		n.DropEvents(1)
@@ -244,7 +246,8 @@ func TestDownUpAndReboot(t *testing.T) {
 		n.start(t, "again", 0)
 		n.Reboot()
 		s, err = n.PodStatus(t.Context(), "uid-1")
-		if err != nil || s.Sandboxes[0].Ready || s.Newest("again").ExitCode != 255 || s.Newest("again").Reason != "Unknown" || s.Newest("web").ExitCode != 4 {
+		if err != nil || s.Sandboxes[0].Ready || s.Newest("again").ExitCode != 255 || s.Newest("again").Reason != "Unknown" ||
+			s.Newest("web").ExitCode != 4 {
 			t.Errorf("reboot: %+v %v", s, err)
 		}
 		if n.Running() != 0 || n.Ready() != 0 {

@@ -25,7 +25,8 @@ type imageStore struct {
 }
 
 func newImageStore() imageStore {
-	return imageStore{every: true, present: map[string]*runtimeapi.Image{}, holds: map[string]*Hold{}, pulling: map[string]int{}}
+	return imageStore{every: true, present: map[string]*runtimeapi.Image{}, holds: map[string]*Hold{},
+		pulling: map[string]int{}}
 }
 
 type imageServer struct {
@@ -86,7 +87,8 @@ func (f *Fake) HoldPull(ref string) *Hold {
 	return h
 }
 
-func (s *imageServer) PullImage(ctx context.Context, r *runtimeapi.PullImageRequest) (*runtimeapi.PullImageResponse, error) {
+func (s *imageServer) PullImage(ctx context.Context, r *runtimeapi.PullImageRequest) (*runtimeapi.PullImageResponse,
+	error) {
 	f := s.f
 	ref := normal(r.GetImage().GetImage())
 	f.mu.Lock()
@@ -105,18 +107,21 @@ func (s *imageServer) PullImage(ctx context.Context, r *runtimeapi.PullImageRequ
 		return nil, err
 	}
 	if f.images.pullable != nil && !f.images.pullable[ref] {
-		return nil, status.Errorf(codes.NotFound, "failed to pull and unpack image %q: failed to resolve reference %q: %s: not found", ref, ref, ref)
+		return nil, status.Errorf(codes.NotFound,
+			"failed to pull and unpack image %q: failed to resolve reference %q: %s: not found", ref, ref, ref)
 	}
 	return &runtimeapi.PullImageResponse{ImageRef: imageRef(f.images.add(ref))}, nil
 }
 
-func (s *imageServer) ImageStatus(_ context.Context, r *runtimeapi.ImageStatusRequest) (*runtimeapi.ImageStatusResponse, error) {
+func (s *imageServer) ImageStatus(_ context.Context, r *runtimeapi.ImageStatusRequest) (*runtimeapi.ImageStatusResponse,
+	error) {
 	s.f.mu.Lock()
 	defer s.f.mu.Unlock()
 	return &runtimeapi.ImageStatusResponse{Image: s.f.images.find(r.GetImage().GetImage())}, nil
 }
 
-func (s *imageServer) ListImages(context.Context, *runtimeapi.ListImagesRequest) (*runtimeapi.ListImagesResponse, error) {
+func (s *imageServer) ListImages(context.Context, *runtimeapi.ListImagesRequest) (*runtimeapi.ListImagesResponse,
+	error) {
 	s.f.mu.Lock()
 	defer s.f.mu.Unlock()
 	a := &runtimeapi.ListImagesResponse{}
@@ -126,7 +131,8 @@ func (s *imageServer) ListImages(context.Context, *runtimeapi.ListImagesRequest)
 	return a, nil
 }
 
-func (s *imageServer) RemoveImage(_ context.Context, r *runtimeapi.RemoveImageRequest) (*runtimeapi.RemoveImageResponse, error) {
+func (s *imageServer) RemoveImage(_ context.Context, r *runtimeapi.RemoveImageRequest) (*runtimeapi.RemoveImageResponse,
+	error) {
 	s.f.mu.Lock()
 	defer s.f.mu.Unlock()
 	gone := s.f.images.find(r.GetImage().GetImage())
@@ -139,7 +145,8 @@ func (s *imageServer) RemoveImage(_ context.Context, r *runtimeapi.RemoveImageRe
 	return &runtimeapi.RemoveImageResponse{}, nil
 }
 
-func (s *imageServer) ImageFsInfo(context.Context, *runtimeapi.ImageFsInfoRequest) (*runtimeapi.ImageFsInfoResponse, error) {
+func (s *imageServer) ImageFsInfo(context.Context, *runtimeapi.ImageFsInfoRequest) (*runtimeapi.ImageFsInfoResponse,
+	error) {
 	s.f.mu.Lock()
 	defer s.f.mu.Unlock()
 	var used uint64

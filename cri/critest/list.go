@@ -87,7 +87,8 @@ func (f *Fake) listedContainers() iter.Seq[*listed] {
 	}
 }
 
-func (s *runtimeServer) ListPodSandbox(_ context.Context, r *runtimeapi.ListPodSandboxRequest) (*runtimeapi.ListPodSandboxResponse, error) {
+func (s *runtimeServer) ListPodSandbox(_ context.Context,
+	r *runtimeapi.ListPodSandboxRequest) (*runtimeapi.ListPodSandboxResponse, error) {
 	f := s.f
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -107,7 +108,8 @@ func (s *runtimeServer) ListPodSandbox(_ context.Context, r *runtimeapi.ListPodS
 	return answer, nil
 }
 
-func (s *runtimeServer) ListContainers(_ context.Context, r *runtimeapi.ListContainersRequest) (*runtimeapi.ListContainersResponse, error) {
+func (s *runtimeServer) ListContainers(_ context.Context,
+	r *runtimeapi.ListContainersRequest) (*runtimeapi.ListContainersResponse, error) {
 	f := s.f
 	f.mu.Lock()
 	defer f.mu.Unlock()

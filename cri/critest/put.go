@@ -34,11 +34,12 @@ func (f *Fake) Put(p Pod) string {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	b := &sandbox{id: f.newID(), created: f.now(), foreign: p.Instance != Instance, ips: []string{f.newIP()}, config: &runtimeapi.PodSandboxConfig{
-		Metadata:    &runtimeapi.PodSandboxMetadata{Name: p.Name, Namespace: p.Namespace, Uid: p.UID},
-		Labels:      labels,
-		Annotations: p.Annotations,
-	}}
+	b := &sandbox{id: f.newID(), created: f.now(), foreign: p.Instance != Instance, ips: []string{f.newIP()},
+		config: &runtimeapi.PodSandboxConfig{
+			Metadata:    &runtimeapi.PodSandboxMetadata{Name: p.Name, Namespace: p.Namespace, Uid: p.UID},
+			Labels:      labels,
+			Annotations: p.Annotations,
+		}}
 	b.name = sandboxName(b.config.Metadata)
 	f.names[b.name] = b.id
 	f.sandboxes[b.id] = b

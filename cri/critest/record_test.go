@@ -94,7 +94,8 @@ func TestRecord(t *testing.T) {
 				t.Errorf("write: %+v", w)
 			}
 		}
-		want := []string{"RunPodSandbox", "CreateContainer", "StartContainer", "CreateContainer", "StartContainer", "StopContainer"}
+		want := []string{"RunPodSandbox", "CreateContainer", "StartContainer", "CreateContainer", "StartContainer",
+			"StopContainer"}
 		if !slices.Equal(methods, want) {
 			t.Errorf("writes: %v", methods)
 		}

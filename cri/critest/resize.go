@@ -20,7 +20,8 @@ func (f *Fake) SetMemory(name string, bytes uint64) {
 }
 
 // UpdateContainerResources takes what is not 0 into the container's config.
-func (s *runtimeServer) UpdateContainerResources(_ context.Context, r *runtimeapi.UpdateContainerResourcesRequest) (*runtimeapi.UpdateContainerResourcesResponse, error) {
+func (s *runtimeServer) UpdateContainerResources(_ context.Context,
+	r *runtimeapi.UpdateContainerResourcesRequest) (*runtimeapi.UpdateContainerResourcesResponse, error) {
 	f := s.f
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -44,7 +45,8 @@ func (s *runtimeServer) UpdateContainerResources(_ context.Context, r *runtimeap
 	return &runtimeapi.UpdateContainerResourcesResponse{}, nil
 }
 
-func (s *runtimeServer) ContainerStats(_ context.Context, r *runtimeapi.ContainerStatsRequest) (*runtimeapi.ContainerStatsResponse, error) {
+func (s *runtimeServer) ContainerStats(_ context.Context,
+	r *runtimeapi.ContainerStatsRequest) (*runtimeapi.ContainerStatsResponse, error) {
 	f := s.f
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -87,7 +87,8 @@ func (s *runtimeServer) Version(context.Context, *runtimeapi.VersionRequest) (*r
 	f := s.f
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return &runtimeapi.VersionResponse{Version: "0.1.0", RuntimeName: f.runtime.name, RuntimeVersion: f.runtime.version, RuntimeApiVersion: "v1"}, nil
+	return &runtimeapi.VersionResponse{Version: "0.1.0", RuntimeName: f.runtime.name, RuntimeVersion: f.runtime.version,
+		RuntimeApiVersion: "v1"}, nil
 }
 
 func (s *runtimeServer) Status(_ context.Context, r *runtimeapi.StatusRequest) (*runtimeapi.StatusResponse, error) {
@@ -107,24 +108,28 @@ func (s *runtimeServer) Status(_ context.Context, r *runtimeapi.StatusRequest) (
 	if r.Verbose && f.runtime.cni != "" {
 		info = map[string]string{"config": f.runtime.config, "cniconfig": f.runtime.cni}
 	}
-	return &runtimeapi.StatusResponse{Info: info, Features: f.runtime.features, RuntimeHandlers: f.runtime.handlers, Status: &runtimeapi.RuntimeStatus{Conditions: []*runtimeapi.RuntimeCondition{
-		condition(runtimeapi.RuntimeReady, "ContainerdNotReady", f.runtime.runtime),
-		condition(runtimeapi.NetworkReady, "NetworkPluginNotReady", f.runtime.network),
-	}}}, nil
+	return &runtimeapi.StatusResponse{Info: info, Features: f.runtime.features, RuntimeHandlers: f.runtime.handlers,
+		Status: &runtimeapi.RuntimeStatus{Conditions: []*runtimeapi.RuntimeCondition{
+			condition(runtimeapi.RuntimeReady, "ContainerdNotReady", f.runtime.runtime),
+			condition(runtimeapi.NetworkReady, "NetworkPluginNotReady", f.runtime.network),
+		}}}, nil
 }
 
-func (s *runtimeServer) RuntimeConfig(context.Context, *runtimeapi.RuntimeConfigRequest) (*runtimeapi.RuntimeConfigResponse, error) {
+func (s *runtimeServer) RuntimeConfig(context.Context,
+	*runtimeapi.RuntimeConfigRequest) (*runtimeapi.RuntimeConfigResponse, error) {
 	f := s.f
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !f.runtime.hasDriver {
 		return nil, status.Error(codes.Unimplemented, "method RuntimeConfig not implemented")
 	}
-	return &runtimeapi.RuntimeConfigResponse{Linux: &runtimeapi.LinuxRuntimeConfiguration{CgroupDriver: f.runtime.driver}}, nil
+	return &runtimeapi.RuntimeConfigResponse{Linux: &runtimeapi.LinuxRuntimeConfiguration{CgroupDriver: f.runtime.driver}},
+		nil
 }
 
 // ExecSync calls what OnExec gave, without the lock.
-func (s *runtimeServer) ExecSync(ctx context.Context, r *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error) {
+func (s *runtimeServer) ExecSync(ctx context.Context, r *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse,
+	error) {
 	f := s.f
 	f.mu.Lock()
 	c := f.containers[r.ContainerId]
@@ -144,7 +149,8 @@ func (s *runtimeServer) ExecSync(ctx context.Context, r *runtimeapi.ExecSyncRequ
 	return exec(ctx, view, r)
 }
 
-func (s *runtimeServer) ReopenContainerLog(_ context.Context, r *runtimeapi.ReopenContainerLogRequest) (*runtimeapi.ReopenContainerLogResponse, error) {
+func (s *runtimeServer) ReopenContainerLog(_ context.Context,
+	r *runtimeapi.ReopenContainerLogRequest) (*runtimeapi.ReopenContainerLogResponse, error) {
 	f := s.f
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -15,7 +15,8 @@ type runtimeServer struct {
 	f *Fake
 }
 
-func (s *runtimeServer) RunPodSandbox(_ context.Context, r *runtimeapi.RunPodSandboxRequest) (*runtimeapi.RunPodSandboxResponse, error) {
+func (s *runtimeServer) RunPodSandbox(_ context.Context,
+	r *runtimeapi.RunPodSandboxRequest) (*runtimeapi.RunPodSandboxResponse, error) {
 	f := s.f
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -42,7 +43,8 @@ func (s *runtimeServer) RunPodSandbox(_ context.Context, r *runtimeapi.RunPodSan
 	return &runtimeapi.RunPodSandboxResponse{PodSandboxId: b.id}, nil
 }
 
-func (s *runtimeServer) StopPodSandbox(_ context.Context, r *runtimeapi.StopPodSandboxRequest) (*runtimeapi.StopPodSandboxResponse, error) {
+func (s *runtimeServer) StopPodSandbox(_ context.Context,
+	r *runtimeapi.StopPodSandboxRequest) (*runtimeapi.StopPodSandboxResponse, error) {
 	f := s.f
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -56,7 +58,8 @@ func (s *runtimeServer) StopPodSandbox(_ context.Context, r *runtimeapi.StopPodS
 	return &runtimeapi.StopPodSandboxResponse{}, nil
 }
 
-func (s *runtimeServer) RemovePodSandbox(_ context.Context, r *runtimeapi.RemovePodSandboxRequest) (*runtimeapi.RemovePodSandboxResponse, error) {
+func (s *runtimeServer) RemovePodSandbox(_ context.Context,
+	r *runtimeapi.RemovePodSandboxRequest) (*runtimeapi.RemovePodSandboxResponse, error) {
 	f := s.f
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -68,7 +71,8 @@ func (s *runtimeServer) RemovePodSandbox(_ context.Context, r *runtimeapi.Remove
 	return &runtimeapi.RemovePodSandboxResponse{}, nil
 }
 
-func (s *runtimeServer) PodSandboxStatus(_ context.Context, r *runtimeapi.PodSandboxStatusRequest) (*runtimeapi.PodSandboxStatusResponse, error) {
+func (s *runtimeServer) PodSandboxStatus(_ context.Context,
+	r *runtimeapi.PodSandboxStatusRequest) (*runtimeapi.PodSandboxStatusResponse, error) {
 	f := s.f
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -83,7 +87,8 @@ func (s *runtimeServer) PodSandboxStatus(_ context.Context, r *runtimeapi.PodSan
 func (f *Fake) reserve(kind, name, id string) error {
 	if owner, taken := f.names[name]; taken {
 		// containerd has no code for it.
-		return status.Errorf(codes.Unknown, "failed to reserve %s name %q: name %q is reserved for %q", kind, name, name, owner)
+		return status.Errorf(codes.Unknown, "failed to reserve %s name %q: name %q is reserved for %q", kind, name, name,
+			owner)
 	}
 	f.names[name] = id
 	return nil

@@ -30,7 +30,8 @@ type Behaviour struct {
 }
 
 // ExecFunc answers an ExecSync.
-type ExecFunc func(ctx context.Context, c Container, r *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error)
+type ExecFunc func(ctx context.Context, c Container, r *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse,
+	error)
 
 // script has the behaviour of containers.
 type script struct {

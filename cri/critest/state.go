@@ -90,18 +90,19 @@ func (s *sandbox) relist() {
 }
 
 func (c *container) relist() {
-	c.listed = &listed{id: c.id, sandbox: c.sandbox.id, state: int32(c.state), labels: c.config.GetLabels(), wire: item(&runtimeapi.Container{
-		Id:           c.id,
-		PodSandboxId: c.sandbox.id,
-		Metadata:     c.config.GetMetadata(),
-		Image:        c.config.GetImage(),
-		ImageRef:     imageRef(c.image),
-		ImageId:      c.image.GetId(),
-		State:        c.state,
-		CreatedAt:    c.created.UnixNano(),
-		Labels:       c.config.GetLabels(),
-		Annotations:  c.config.GetAnnotations(),
-	})}
+	c.listed = &listed{id: c.id, sandbox: c.sandbox.id, state: int32(c.state), labels: c.config.GetLabels(),
+		wire: item(&runtimeapi.Container{
+			Id:           c.id,
+			PodSandboxId: c.sandbox.id,
+			Metadata:     c.config.GetMetadata(),
+			Image:        c.config.GetImage(),
+			ImageRef:     imageRef(c.image),
+			ImageId:      c.image.GetId(),
+			State:        c.state,
+			CreatedAt:    c.created.UnixNano(),
+			Labels:       c.config.GetLabels(),
+			Annotations:  c.config.GetAnnotations(),
+		})}
 }
 
 func (s *sandbox) status() *runtimeapi.PodSandboxStatus {

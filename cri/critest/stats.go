@@ -52,7 +52,8 @@ var errNoStats = status.Error(codes.Unimplemented, "method not implemented")
 
 func value(n uint64) *runtimeapi.UInt64Value { return &runtimeapi.UInt64Value{Value: n} }
 
-func (s *runtimeServer) ListContainerStats(_ context.Context, r *runtimeapi.ListContainerStatsRequest) (*runtimeapi.ListContainerStatsResponse, error) {
+func (s *runtimeServer) ListContainerStats(_ context.Context,
+	r *runtimeapi.ListContainerStatsRequest) (*runtimeapi.ListContainerStatsResponse, error) {
 	f := s.f
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -69,7 +70,8 @@ func (s *runtimeServer) ListContainerStats(_ context.Context, r *runtimeapi.List
 			used.Mount = "/var/lib/critest"
 		}
 		one := &runtimeapi.ContainerStats{
-			Attributes: &runtimeapi.ContainerAttributes{Id: c.id, Metadata: c.config.GetMetadata(), Labels: c.config.GetLabels()},
+			Attributes: &runtimeapi.ContainerAttributes{Id: c.id, Metadata: c.config.GetMetadata(),
+				Labels: c.config.GetLabels()},
 			WritableLayer: &runtimeapi.FilesystemUsage{
 				Timestamp: now, FsId: &runtimeapi.FilesystemIdentifier{Mountpoint: used.Mount},
 				UsedBytes: value(used.Written), InodesUsed: value(used.Inodes),
@@ -77,14 +79,16 @@ func (s *runtimeServer) ListContainerStats(_ context.Context, r *runtimeapi.List
 		}
 		if c.running() {
 			one.Cpu = &runtimeapi.CpuUsage{Timestamp: now, UsageCoreNanoSeconds: value(uint64(used.CPU))}
-			one.Memory = &runtimeapi.MemoryUsage{Timestamp: now, WorkingSetBytes: value(used.Memory), UsageBytes: value(used.Memory)}
+			one.Memory = &runtimeapi.MemoryUsage{Timestamp: now, WorkingSetBytes: value(used.Memory),
+				UsageBytes: value(used.Memory)}
 		}
 		answer.Stats = append(answer.Stats, one)
 	}
 	return answer, nil
 }
 
-func (s *runtimeServer) ListPodSandboxStats(_ context.Context, r *runtimeapi.ListPodSandboxStatsRequest) (*runtimeapi.ListPodSandboxStatsResponse, error) {
+func (s *runtimeServer) ListPodSandboxStats(_ context.Context,
+	r *runtimeapi.ListPodSandboxStatsRequest) (*runtimeapi.ListPodSandboxStatsResponse, error) {
 	f := s.f
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -112,10 +116,12 @@ func (s *runtimeServer) ListPodSandboxStats(_ context.Context, r *runtimeapi.Lis
 		if !b.hostNetwork() {
 			eth0 := &runtimeapi.NetworkInterfaceUsage{Name: "eth0", RxBytes: value(sum.Memory), TxBytes: value(sum.Memory)}
 			// containerd 2 lists the default interface among the others too.
-			linux.Network = &runtimeapi.NetworkUsage{Timestamp: now, DefaultInterface: eth0, Interfaces: []*runtimeapi.NetworkInterfaceUsage{eth0}}
+			linux.Network = &runtimeapi.NetworkUsage{Timestamp: now, DefaultInterface: eth0,
+				Interfaces: []*runtimeapi.NetworkInterfaceUsage{eth0}}
 		}
 		answer.Stats = append(answer.Stats, &runtimeapi.PodSandboxStats{
-			Attributes: &runtimeapi.PodSandboxAttributes{Id: b.id, Metadata: b.config.GetMetadata(), Labels: b.config.GetLabels()}, Linux: linux,
+			Attributes: &runtimeapi.PodSandboxAttributes{Id: b.id, Metadata: b.config.GetMetadata(),
+				Labels: b.config.GetLabels()}, Linux: linux,
 		})
 	}
 	return answer, nil

@@ -51,10 +51,12 @@ func (f *Fake) Dump() string {
 	var b strings.Builder
 	containers := f.Containers()
 	for _, s := range f.Sandboxes() {
-		fmt.Fprintf(&b, "sandbox %.12s %s/%s uid=%s attempt=%d ready=%t\n", s.ID, s.Namespace, s.Name, s.UID, s.Attempt, s.Ready)
+		fmt.Fprintf(&b, "sandbox %.12s %s/%s uid=%s attempt=%d ready=%t\n", s.ID, s.Namespace, s.Name, s.UID, s.Attempt,
+			s.Ready)
 		for _, c := range containers {
 			if c.SandboxID == s.ID {
-				fmt.Fprintf(&b, "  container %.12s %s attempt=%d %s exit=%d %s\n", c.ID, c.Name, c.Config.GetMetadata().GetAttempt(), c.State, c.ExitCode, c.Reason)
+				fmt.Fprintf(&b, "  container %.12s %s attempt=%d %s exit=%d %s\n", c.ID, c.Name,
+					c.Config.GetMetadata().GetAttempt(), c.State, c.ExitCode, c.Reason)
 			}
 		}
 	}

@@ -70,7 +70,8 @@ func readSumFile(path string) (map[string]string, string) {
 	info, err := os.Lstat(path)
 	if err == nil {
 		if why := fileaccess.Writers(info); why != "" {
-			return nil, filepath.Base(path) + " may be changed by users other than root: " + why + "; run chown root:root and chmod go-w on it"
+			return nil, filepath.Base(path) + " may be changed by users other than root: " + why +
+				"; run chown root:root and chmod go-w on it"
 		}
 	}
 	data, err := boundedfile.Read(path, maxSums)

@@ -109,7 +109,8 @@ func New(cfg Config) *Directory {
 	}
 	files, err := loadState(d.state)
 	if err != nil {
-		cfg.Log.Warn("Failed to read which image archives were loaded, reading all of them again", "file", cfg.File, "err", err)
+		cfg.Log.Warn("Failed to read which image archives were loaded, reading all of them again", "file", cfg.File, "err",
+			err)
 	}
 	for _, f := range files {
 		d.files[f.name] = f

@@ -162,7 +162,8 @@ func made(t *testing.T, ref, word string) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	data, err := image.DockerArchive(map[string]image.Image{ref: image.Image{Architecture: runtime.GOARCH}.WithLayer(image.PlainLayer(layer))})
+	data, err := image.DockerArchive(
+		map[string]image.Image{ref: image.Image{Architecture: runtime.GOARCH}.WithLayer(image.PlainLayer(layer))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -282,7 +283,8 @@ func TestLostImageIsLoadedAgain(t *testing.T) {
 	if loads := f.rt.loaded(); len(loads) != 2 {
 		t.Errorf("loads: %v", loads)
 	}
-	f.await("the notification of pods", func() bool { f.rt.mu.Lock(); defer f.rt.mu.Unlock(); return f.rt.changed > before })
+	f.await("the notification of pods",
+		func() bool { f.rt.mu.Lock(); defer f.rt.mu.Unlock(); return f.rt.changed > before })
 	// A runtime that is empty after a restart of the daemon gets its images without a pod.
 	f.end()
 	f.rt.mu.Lock()
@@ -325,13 +327,14 @@ func TestBrokenArchivesAreRefused(t *testing.T) {
 		data []byte
 		want string
 	}{
-		"truncated.tar":      {data[:len(data)-3000], "truncated"},
-		"empty.tar":          {nil, "it is empty"},
-		"text.tar":           {[]byte(strings.Repeat("text ", 500)), "not a tar archive"},
-		"zstd.tar.zst":       {[]byte("\x28\xb5\x2f\xfd rest"), "decompress it first"},
-		"damaged.tar":        {bytes.Replace(data, []byte("word"), []byte("wurd"), 1), "damaged"},
-		"truncated.tar.gz":   {func() []byte { d := compressed(t, data); return d[:len(d)-4] }(), "truncated"},
-		"no-images-here.tar": {func() []byte { d, _ := image.Tar([]image.File{{Name: "a"}}); return d }(), "contains no images"},
+		"truncated.tar":    {data[:len(data)-3000], "truncated"},
+		"empty.tar":        {nil, "it is empty"},
+		"text.tar":         {[]byte(strings.Repeat("text ", 500)), "not a tar archive"},
+		"zstd.tar.zst":     {[]byte("\x28\xb5\x2f\xfd rest"), "decompress it first"},
+		"damaged.tar":      {bytes.Replace(data, []byte("word"), []byte("wurd"), 1), "damaged"},
+		"truncated.tar.gz": {func() []byte { d := compressed(t, data); return d[:len(d)-4] }(), "truncated"},
+		"no-images-here.tar": {func() []byte { d, _ := image.Tar([]image.File{{Name: "a"}}); return d }(),
+			"contains no images"},
 	} {
 		f.write(name, tc.data)
 		f.awaitState(name, Failed, tc.want)
@@ -345,7 +348,8 @@ func TestBrokenArchivesAreRefused(t *testing.T) {
 	f.write("text.tar", data) // a correct one in its place
 	f.awaitState("text.tar", Loaded, "")
 	f.write("README", nil)
-	f.await("the note about a file that is not read", func() bool { return slices.Equal(f.Status().Ignored, []string{"README"}) })
+	f.await("the note about a file that is not read",
+		func() bool { return slices.Equal(f.Status().Ignored, []string{"README"}) })
 }
 
 func TestChecksumFiles(t *testing.T) {
@@ -353,11 +357,13 @@ func TestChecksumFiles(t *testing.T) {
 	sum := sha256.Sum256(data)
 	good, bad := hex.EncodeToString(sum[:]), strings.Repeat("0", 64)
 	for name, tc := range map[string]struct{ file, content, want, fixed string }{
-		"of the archive":     {"web.tar.sha256", bad + "  web.tar\n", "web.tar.sha256 says 0000", good + "  web.tar\n"},
-		"without a name":     {"web.tar.sha256", bad, "web.tar.sha256 says 0000", good},
-		"without a sum":      {"web.tar.sha256", "soon\n", "contains no SHA-256 sum", strings.ToUpper(good)},
-		"of the directory":   {"SHA256SUMS", strings.Repeat("1", 64) + "  other.tar\n" + bad + " *web.tar\n", "SHA256SUMS says 0000", good + " *./web.tar\n"},
-		"in the BSD's form":  {"SHA256SUMS", "SHA256 (web.tar) = " + bad + "\n", "SHA256SUMS says 0000", "SHA256 (web.tar) = " + good + "\n"},
+		"of the archive": {"web.tar.sha256", bad + "  web.tar\n", "web.tar.sha256 says 0000", good + "  web.tar\n"},
+		"without a name": {"web.tar.sha256", bad, "web.tar.sha256 says 0000", good},
+		"without a sum":  {"web.tar.sha256", "soon\n", "contains no SHA-256 sum", strings.ToUpper(good)},
+		"of the directory": {"SHA256SUMS", strings.Repeat("1", 64) + "  other.tar\n" + bad + " *web.tar\n",
+			"SHA256SUMS says 0000", good + " *./web.tar\n"},
+		"in the BSD's form": {"SHA256SUMS", "SHA256 (web.tar) = " + bad + "\n", "SHA256SUMS says 0000",
+			"SHA256 (web.tar) = " + good + "\n"},
 		"not its own's line": {"SHA256SUMS", bad + "  web.tar\n", "SHA256SUMS says 0000", bad + "  other.tar\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -421,7 +427,8 @@ func TestNewestArchiveWins(t *testing.T) {
 		t.Error("the newer archive was not loaded")
 	}
 	status := f.Status()
-	if got := status.Archives[1].Superseded[web]; got != filepath.Join(f.dir, "a.tar") || len(status.Archives[0].Superseded) != 0 {
+	if got := status.Archives[1].Superseded[web]; got != filepath.Join(f.dir, "a.tar") ||
+		len(status.Archives[0].Superseded) != 0 {
 		t.Errorf("superseded: %+v", status.Archives)
 	}
 	f.end()

@@ -154,7 +154,8 @@ func (d *Directory) load(ctx context.Context, rt Runtime, f *file) error {
 	}
 	d.markLoaded(f, due)
 	rt.Loaded(loaded)
-	d.cfg.Events.Event(nil, v1.EventTypeNormal, reasonLoaded, "Loaded "+strings.Join(due, ", ")+" from image archive "+d.path(f.name))
+	d.cfg.Events.Event(nil, v1.EventTypeNormal, reasonLoaded,
+		"Loaded "+strings.Join(due, ", ")+" from image archive "+d.path(f.name))
 	return nil
 }
 

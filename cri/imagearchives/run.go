@@ -58,7 +58,8 @@ func (d *Directory) Run(ctx context.Context, rt Runtime) error {
 				logged = ""
 			} else if logged != err.Error() {
 				logged = err.Error()
-				d.cfg.Log.Warn("Failed to watch the directory of image archives, relying on periodic scans; if a limit is reached, raise fs.inotify.max_user_instances with sysctl", "dir", d.cfg.Dir, "err", err)
+				d.cfg.Log.Warn("Failed to watch the directory of image archives, relying on periodic scans; if a limit is "+
+					"reached, raise fs.inotify.max_user_instances with sysctl", "dir", d.cfg.Dir, "err", err)
 			}
 		}
 		if d.scan(ctx) {

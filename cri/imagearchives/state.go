@@ -14,7 +14,8 @@ const stateVersion = 1
 
 // stateFormat is the file; an archive takes some hundred bytes.
 var stateFormat = statefile.Format[savedState]{
-	Name: "image-archives.json", Version: stateVersion, Limit: 64 << 20, Damaged: statefile.MoveAside, Newer: statefile.MoveAside,
+	Name: "image-archives.json", Version: stateVersion, Limit: 64 << 20, Damaged: statefile.MoveAside,
+	Newer:      statefile.MoveAside,
 	Durability: statefile.Atomic, Repeat: true,
 }
 

@@ -26,7 +26,8 @@ func TestStateFile(t *testing.T) {
 			d, name := open(t, dir, disk), "docker.io/library/b:1"
 			d.mu.Lock()
 			d.files["b.tar"] = &file{
-				name: "b.tar", id: identity{Size: 5}, wasRead: true, digest: "db", images: map[string]imageDigests{name: {}}, loaded: map[string]bool{name: true},
+				name: "b.tar", id: identity{Size: 5}, wasRead: true, digest: "db", images: map[string]imageDigests{name: {}},
+				loaded: map[string]bool{name: true},
 			}
 			d.mu.Unlock()
 			d.save()

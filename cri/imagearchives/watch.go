@@ -44,7 +44,8 @@ func newWatch(path string) (*watch, error) {
 	if _, err := unix.InotifyAddWatch(fd, path, watchMask); err != nil {
 		return nil, errors.Join(fmt.Errorf("inotify_add_watch: %w", err), unix.Close(fd))
 	}
-	return &watch{file: os.NewFile(uintptr(fd), "inotify"), device: stat.Dev, inode: stat.Ino, done: make(chan struct{})}, nil
+	return &watch{file: os.NewFile(uintptr(fd), "inotify"), device: stat.Dev, inode: stat.Ino, done: make(chan struct{})},
+		nil
 }
 
 // covers reports whether the directory at path is the one that is watched.

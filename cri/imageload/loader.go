@@ -101,7 +101,8 @@ func (l *Loader) LoadImages(ctx context.Context, images []*archive.Image) ([]Ima
 // TempDir returns the directory for archives while they are loaded.
 func (l *Loader) TempDir() string { return l.cfg.Dir }
 
-func (l *Loader) load(ctx context.Context, load func(context.Context, []*archive.Image) error, images []*archive.Image) (loaded []Image, err error) {
+func (l *Loader) load(ctx context.Context, load func(context.Context, []*archive.Image) error,
+	images []*archive.Image) (loaded []Image, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := load(ctx, images); err != nil {
@@ -144,11 +145,14 @@ func (l *Loader) method(ctx context.Context) (func(context.Context, []*archive.I
 			return l.importWith(ctx, ctr, socket, images)
 		}, nil
 	case "cri-o":
-		return nil, &InputError{Err: errors.New("CRI-O pulls images from registries only; it shares its image store with podman, so load the archive as root with: podman load --input ARCHIVE")}
+		return nil, &InputError{Err: errors.New("CRI-O pulls images from registries only; it shares its image store with " +
+			"podman, so load the archive as root with: podman load --input ARCHIVE")}
 	case "docker":
-		return nil, &InputError{Err: errors.New("images of Docker are loaded with its own command: docker load --input ARCHIVE")}
+		return nil, &InputError{Err: errors.New("images of Docker are loaded with its own command: docker load --input " +
+			"ARCHIVE")}
 	}
-	return nil, &InputError{Err: fmt.Errorf("runtime %q pulls images from registries only; load the archive with a command of that runtime", version.Name)}
+	return nil, &InputError{Err: fmt.Errorf("runtime %q pulls images from registries only; load the archive with a "+
+		"command of that runtime", version.Name)}
 }
 
 // Waits for an imported image to be visible through CRI: containerd notifies its

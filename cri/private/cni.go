@@ -19,7 +19,8 @@ func (c Config) cniBin() (string, error) {
 			return dir, nil
 		}
 	}
-	return "", fmt.Errorf("no CNI plugins: none of %s contains %s; install them (Debian: apt-get install containernetworking-plugins)",
+	return "", fmt.Errorf("no CNI plugins: none of %s contains %s; install them (Debian: apt-get install "+
+		"containernetworking-plugins)",
 		strings.Join(c.CNIBinDirs, ", "), strings.Join(neededPlugins, ", "))
 }
 
@@ -213,7 +214,8 @@ func freeSubnet(addrs []net.Addr) (string, error) {
 			return candidate.String(), nil
 		}
 	}
-	return "", fmt.Errorf("no free network for pods: each of 10.88.0.0/16 to 10.119.0.0/16 overlaps an address of this host; put your own CNI config into the CNI config directory")
+	return "", fmt.Errorf("no free network for pods: each of 10.88.0.0/16 to 10.119.0.0/16 overlaps an address of this " +
+		"host; put your own CNI config into the CNI config directory")
 }
 
 func overlaps(candidate *net.IPNet, addrs []net.Addr) bool {

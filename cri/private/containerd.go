@@ -79,7 +79,8 @@ func (c *Containerd) updateRanges() {
 		err = c.cfg.updateRanges(dir)
 	}
 	if err != nil {
-		c.log.Warn("Failed to set the pod CIDR, the network of pods stays as it is", "podCIDR", fmt.Sprint(c.cfg.PodCIDRs), "err", err)
+		c.log.Warn("Failed to set the pod CIDR, the network of pods stays as it is", "podCIDR", fmt.Sprint(c.cfg.PodCIDRs),
+			"err", err)
 	}
 }
 
@@ -165,19 +166,22 @@ func (c *Containerd) launch(ctx context.Context) error {
 	for {
 		select {
 		case <-ended:
-			return fmt.Errorf("the private containerd exited during startup (%v); its log is %s", cmd.ProcessState, logFile.Name())
+			return fmt.Errorf("the private containerd exited during startup (%v); its log is %s", cmd.ProcessState,
+				logFile.Name())
 		default:
 		}
 		if Answers(limit, c.cfg.Socket()) {
 			c.cfg.Unwritten.Report(c.cfg.Root, nil)
-			c.log.Info("Private containerd started", "socket", c.cfg.Socket(), "pid", cmd.Process.Pid, "log", logFile.Name(), "took", time.Since(begin).Round(time.Millisecond))
+			c.log.Info("Private containerd started", "socket", c.cfg.Socket(), "pid", cmd.Process.Pid, "log", logFile.Name(),
+				"took", time.Since(begin).Round(time.Millisecond))
 			return nil
 		}
 		if !sleep(limit, startPoll) {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			return fmt.Errorf("the private containerd does not answer on %s after %s; its log is %s", c.cfg.Socket(), startLimit, logFile.Name())
+			return fmt.Errorf("the private containerd does not answer on %s after %s; its log is %s", c.cfg.Socket(), startLimit,
+				logFile.Name())
 		}
 	}
 }
@@ -191,7 +195,8 @@ func Binary() (string, error) {
 		}
 	}
 	return "", errors.New("no container runtime answers on " + strings.Join(UsualSockets, ", ") +
-		" and no containerd is installed; start one, name it with --container-runtime-endpoint, or install it (Debian: apt-get install containerd runc containernetworking-plugins)")
+		" and no containerd is installed; start one, name it with --container-runtime-endpoint, or install it (Debian: " +
+		"apt-get install containerd runc containernetworking-plugins)")
 }
 
 // childEnv returns the environment without podstead's own variables, and with the

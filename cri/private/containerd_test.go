@@ -69,7 +69,8 @@ func testbed(t *testing.T) Config {
 			t.Fatal(err)
 		}
 	}
-	return Config{Root: filepath.Join(dir, "r"), State: filepath.Join(dir, "s"), CNIConfDir: filepath.Join(dir, "none"), CNIBinDirs: []string{"/nonexistent", bin}}
+	return Config{Root: filepath.Join(dir, "r"), State: filepath.Join(dir, "s"), CNIConfDir: filepath.Join(dir, "none"),
+		CNIBinDirs: []string{"/nonexistent", bin}}
 }
 
 func listenerOf(t *testing.T, c Config) int {
@@ -164,7 +165,8 @@ func TestMissingPluginsAreNamedWithTheRemedy(t *testing.T) {
 	cfg := testbed(t)
 	cfg.CNIBinDirs = []string{t.TempDir()}
 	err := New(cfg, "/bin/false", quiet()).Start(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "containernetworking-plugins") || !strings.Contains(err.Error(), cfg.CNIBinDirs[0]) {
+	if err == nil || !strings.Contains(err.Error(), "containernetworking-plugins") ||
+		!strings.Contains(err.Error(), cfg.CNIBinDirs[0]) {
 		t.Errorf("Start = %v", err)
 	}
 }
@@ -230,7 +232,8 @@ func TestNetworkFollowsTheBandwidthPlugin(t *testing.T) {
 		t.Fatal(err)
 	}
 	with := read()
-	if want := `"capabilities": {"bandwidth": true}`; !strings.Contains(with, want) || strings.Replace(with, bandwidthPlugin, "", 1) != without {
+	if want := `"capabilities": {"bandwidth": true}`; !strings.Contains(with, want) ||
+		strings.Replace(with, bandwidthPlugin, "", 1) != without {
 		t.Errorf("%q is not all that was added: %s", want, with)
 	}
 	if text, err := NetworkConfig("/nonexistent", bin); err != nil || !bytes.Contains(text, []byte("bandwidth")) {
@@ -285,7 +288,8 @@ func TestRender(t *testing.T) {
 	cfg := Config{Root: "/r", State: "/s", PauseImage: "img:1"}
 	for _, restrict := range []bool{true, false} {
 		text := cfg.render("/bin", "/conf", restrict, false)
-		for _, want := range []string{`address = "/s/containerd.sock"`, `sandbox_image = "img:1"`, `conf_dir = "/conf"`, `root = "/r/root"`, `"io.containerd.timeout.shim.load" = "1m"`} {
+		for _, want := range []string{`address = "/s/containerd.sock"`, `sandbox_image = "img:1"`, `conf_dir = "/conf"`,
+			`root = "/r/root"`, `"io.containerd.timeout.shim.load" = "1m"`} {
 			if !strings.Contains(string(text), want) {
 				t.Errorf("config lacks %s:\n%s", want, text)
 			}
@@ -316,7 +320,8 @@ func TestFindFirstAnsweringSocket(t *testing.T) {
 }
 
 func TestChildEnvPrefersItsOwnShim(t *testing.T) {
-	got := childEnv([]string{"A=b", "PATH=/usr/bin:/bin", "NOTIFY_SOCKET=/x", "WATCHDOG_USEC=1", "WATCHDOG_PID=2"}, "/opt/c")
+	got := childEnv([]string{"A=b", "PATH=/usr/bin:/bin", "NOTIFY_SOCKET=/x", "WATCHDOG_USEC=1", "WATCHDOG_PID=2"},
+		"/opt/c")
 	if want := []string{"A=b", "PATH=/opt/c:/usr/bin:/bin"}; !slices.Equal(got, want) {
 		t.Errorf("childEnv = %q, want %q", got, want)
 	}
@@ -388,7 +393,8 @@ func TestStartOnFullDisk(t *testing.T) {
 	if err := New(cfg, "/bin/false", quiet()).Start(t.Context()); err != nil {
 		t.Errorf("Start = %v", err)
 	}
-	if list := cfg.Unwritten.List(); !slices.ContainsFunc(list, func(f unwritten.File) bool { return f.Path == cfg.Root }) {
+	if list := cfg.Unwritten.List(); !slices.ContainsFunc(list,
+		func(f unwritten.File) bool { return f.Path == cfg.Root }) {
 		t.Errorf("unwritten files: %v", list)
 	}
 }

@@ -89,7 +89,8 @@ func Gateways(dir string) ([]netip.Prefix, error) {
 			return gateways, nil
 		}
 	}
-	return nil, fmt.Errorf("%s does not configure a bridge with an address of the host (isGateway, and ipam host-local)", file)
+	return nil, fmt.Errorf("%s does not configure a bridge with an address of the host (isGateway, and ipam host-local)",
+		file)
 }
 
 // firstNetwork returns the config that runtimes use: the first by name.

@@ -40,8 +40,9 @@ type Installation struct {
 
 // SystemdInstallation is that of this host.
 var SystemdInstallation = Installation{
-	Booted:   "/run/systemd/system",
-	UnitDirs: []string{"/etc/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"},
+	Booted: "/run/systemd/system",
+	UnitDirs: []string{"/etc/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system",
+		"/lib/systemd/system"},
 	Services: []string{"containerd.service", "crio.service", "cri-docker.service"},
 	Sockets:  UsualSockets,
 }
@@ -60,7 +61,8 @@ func (i Installation) Await(ctx context.Context, log *slog.Logger) (endpoint str
 			return endpoint, true
 		}
 		if !logged {
-			log.Info("Waiting for a container runtime that was installed a moment ago, before a private containerd is used", "service", service, "timeout", installationTime)
+			log.Info("Waiting for a container runtime that was installed a moment ago, before a private containerd is used",
+				"service", service, "timeout", installationTime)
 			logged = true
 		}
 		if !sleep(ctx, installationPoll) {

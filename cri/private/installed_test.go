@@ -14,8 +14,10 @@ import (
 func TestAwaitInstallation(t *testing.T) {
 	installation := func(t *testing.T) Installation {
 		dir := t.TempDir()
-		i := Installation{Booted: filepath.Join(dir, "booted"), UnitDirs: []string{filepath.Join(dir, "etc"), filepath.Join(dir, "lib")},
-			Services: []string{"containerd.service", "crio.service"}, Sockets: []string{filepath.Join(dir, "a.sock")}, Uptime: func() time.Duration { return time.Hour }}
+		i := Installation{Booted: filepath.Join(dir, "booted"),
+			UnitDirs: []string{filepath.Join(dir, "etc"), filepath.Join(dir, "lib")},
+			Services: []string{"containerd.service", "crio.service"}, Sockets: []string{filepath.Join(dir, "a.sock")},
+			Uptime: func() time.Duration { return time.Hour }}
 		for _, d := range append(i.UnitDirs, i.Booted) {
 			if err := os.Mkdir(d, 0o755); err != nil {
 				t.Fatal(err)

@@ -30,10 +30,12 @@ type Mirror struct {
 // their usual place. There is one mirror at a time.
 func (c *Containerd) AddMirror(host string, o Mirror) (remove func(), err error) {
 	if text, err := os.ReadFile(c.cfg.file()); err != nil || !strings.Contains(string(text), c.cfg.registryLink()) {
-		return nil, fmt.Errorf("the private containerd was started by an earlier podstead, which could not load images; stop it once (its socket is %s): it is restarted, and containers keep running", c.cfg.Socket())
+		return nil, fmt.Errorf("the private containerd was started by an earlier podstead, which could not load images; "+
+			"stop it once (its socket is %s): it is restarted, and containers keep running", c.cfg.Socket())
 	}
 	if err := c.cfg.writeMirror(host, o); err != nil {
-		return nil, errors.Join(fmt.Errorf("failed to add the image mirror to the private containerd: %w", err), c.cfg.removeMirror())
+		return nil, errors.Join(fmt.Errorf("failed to add the image mirror to the private containerd: %w", err),
+			c.cfg.removeMirror())
 	}
 	// A link that is left behind points to a mirror that does not answer, and
 	// containerd continues with the next host; the next AddMirror or Start
@@ -142,7 +144,8 @@ func (c Config) hostsFile(host string) (dir, text string, err error) {
 // withMirror returns a hosts file with a mirror before all hosts: containerd
 // tries them in order. Settings before the first table belong to the file itself.
 func withMirror(text string, o Mirror) string {
-	offer := fmt.Sprintf("[host.%[1]q]\n  capabilities = [\"pull\", \"resolve\"]\n  [host.%[1]q.header]\n    %[2]s = %[3]q\n", o.URL, o.Header, o.Value)
+	offer := fmt.Sprintf("[host.%[1]q]\n  capabilities = [\"pull\", \"resolve\"]\n  [host.%[1]q.header]\n    %[2]s = "+
+		"%[3]q\n", o.URL, o.Header, o.Value)
 	var head, rest strings.Builder
 	inTable := false
 	for line := range strings.Lines(text) {

@@ -29,7 +29,8 @@ func newMirrorTestbed(t *testing.T, existing map[string]string) (*Containerd, Co
 }
 
 func TestMirror(t *testing.T) {
-	const ours = "[host.\"http://127.0.0.1:1\"]\n  capabilities = [\"pull\", \"resolve\"]\n  [host.\"http://127.0.0.1:1\".header]\n    X-Token = \"word\"\n"
+	const ours = "[host.\"http://127.0.0.1:1\"]\n  capabilities = [\"pull\", \"resolve\"]\n  " +
+		"[host.\"http://127.0.0.1:1\".header]\n    X-Token = \"word\"\n"
 	const mirror = "[host.\"https://mirror\"]\n  ca = \"ca.crt\"\n"
 	for name, c := range map[string]struct {
 		existing  map[string]string
@@ -37,12 +38,18 @@ func TestMirror(t *testing.T) {
 		want      string
 		files     string
 	}{
-		"nothing there":    {host: "docker.io", dir: "docker.io", want: ours, files: "hosts.toml"},
-		"a port":           {host: "r.test:5000", dir: "r.test_5000_", want: ours, files: "hosts.toml"},
-		"existing":         {existing: map[string]string{"docker.io/hosts.toml": "server = \"https://up\"\n\n" + mirror, "docker.io/ca.crt": "x"}, host: "docker.io", dir: "docker.io", want: "server = \"https://up\"\n\n" + ours + mirror, files: "ca.crt hosts.toml"},
-		"existing default": {existing: map[string]string{"_default/hosts.toml": mirror, "quay.io/hosts.toml": "server = \"no\""}, host: "docker.io", dir: "docker.io", want: ours + mirror, files: "hosts.toml"},
-		"existing, a port": {existing: map[string]string{"r.test:5000/hosts.toml": "server = \"http://up\""}, host: "r.test:5000", dir: "r.test_5000_", want: "server = \"http://up\"\n" + ours, files: "hosts.toml"},
-		"certificates":     {existing: map[string]string{"docker.io/ca.crt": "x"}, host: "docker.io", dir: "docker.io", want: ours, files: "ca.crt hosts.toml"},
+		"nothing there": {host: "docker.io", dir: "docker.io", want: ours, files: "hosts.toml"},
+		"a port":        {host: "r.test:5000", dir: "r.test_5000_", want: ours, files: "hosts.toml"},
+		"existing": {existing: map[string]string{"docker.io/hosts.toml": "server = \"https://up\"\n\n" + mirror,
+			"docker.io/ca.crt": "x"}, host: "docker.io", dir: "docker.io", want: "server = \"https://up\"\n\n" + ours + mirror,
+			files: "ca.crt hosts.toml"},
+		"existing default": {existing: map[string]string{"_default/hosts.toml": mirror,
+			"quay.io/hosts.toml": "server = \"no\""}, host: "docker.io", dir: "docker.io", want: ours + mirror,
+			files: "hosts.toml"},
+		"existing, a port": {existing: map[string]string{"r.test:5000/hosts.toml": "server = \"http://up\""},
+			host: "r.test:5000", dir: "r.test_5000_", want: "server = \"http://up\"\n" + ours, files: "hosts.toml"},
+		"certificates": {existing: map[string]string{"docker.io/ca.crt": "x"}, host: "docker.io", dir: "docker.io",
+			want: ours, files: "ca.crt hosts.toml"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			own, cfg := newMirrorTestbed(t, c.existing)

@@ -99,8 +99,10 @@ func (c Config) updateRanges(dir string) error {
 // checkRanges returns an error for ranges that a bridge on this host cannot have.
 func checkRanges(ranges []netip.Prefix) error {
 	if slices.ContainsFunc(ranges, func(r netip.Prefix) bool { return r.Addr().Is6() }) {
-		if off, err := os.ReadFile("/proc/sys/net/ipv6/conf/all/disable_ipv6"); err != nil || strings.TrimSpace(string(off)) != "0" {
-			return errors.New("IPv6 is disabled on this host (net.ipv6.conf.all.disable_ipv6); enable it, or remove the IPv6 range")
+		if off, err := os.ReadFile("/proc/sys/net/ipv6/conf/all/disable_ipv6"); err != nil ||
+			strings.TrimSpace(string(off)) != "0" {
+			return errors.New("IPv6 is disabled on this host (net.ipv6.conf.all.disable_ipv6); enable it, or remove the IPv6 " +
+				"range")
 		}
 	}
 	interfaces, err := net.Interfaces()
@@ -136,7 +138,8 @@ func conflicts(ranges []netip.Prefix, name string, addrs []net.Addr) error {
 			case name != bridge && r.Overlaps(address):
 				return fmt.Errorf("%s overlaps the address %s of %s; use another range", r, address, name)
 			case name == bridge && address != gateway && (address.Addr().Is4() || r.Overlaps(address)):
-				return fmt.Errorf("the bridge %s has the address %s, which pods that run depend on; the range %s is used after a reboot, or once all pods are stopped, and \"ip link delete %s\" and a restart of podstead",
+				return fmt.Errorf("the bridge %s has the address %s, which pods that run depend on; the range %s is used after a "+
+					"reboot, or once all pods are stopped, and \"ip link delete %s\" and a restart of podstead",
 					bridge, address, r, bridge)
 			}
 		}

@@ -55,7 +55,9 @@ func TestUpdateRanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	after := read()
-	if got, own := rangesOf([]byte(after)); !own || !slices.Equal(got, cfg.PodCIDRs) || !strings.Contains(after, bandwidthPlugin) || !strings.Contains(after, `"routes": [{"dst": "0.0.0.0/0"}, {"dst": "::/0"}]`) {
+	if got, own := rangesOf([]byte(after)); !own || !slices.Equal(got, cfg.PodCIDRs) ||
+		!strings.Contains(after, bandwidthPlugin) ||
+		!strings.Contains(after, `"routes": [{"dst": "0.0.0.0/0"}, {"dst": "::/0"}]`) {
 		t.Errorf("ranges %v, %t: %s", got, own, after)
 	}
 	gateways, err := Gateways(dir)
@@ -98,7 +100,8 @@ func TestConflictsOfRanges(t *testing.T) {
 		{bridge, "fd00:100::1/64", ""},
 		{bridge, "fe80::1/64", ""},
 		{bridge, "fd00:99::1/64", ""},
-		{bridge, "10.88.0.1/16", "the bridge podstead0 has the address 10.88.0.1/16, which pods that run depend on; the range 10.100.0.0/16 is used after a reboot"},
+		{bridge, "10.88.0.1/16", "the bridge podstead0 has the address 10.88.0.1/16, which pods that run depend on; the " +
+			"range 10.100.0.0/16 is used after a reboot"},
 		{bridge, "fd00:100::1/48", "the bridge podstead0 has the address fd00:100::1/48"},
 	} {
 		err := conflicts(ranges, c.name, []net.Addr{addr(c.address)})

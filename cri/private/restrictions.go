@@ -16,7 +16,8 @@ func restrictions(process, init string) (found []string) {
 	if own == nil || first == nil {
 		return nil
 	}
-	for _, option := range [][2]string{{"NoNewPrivs", "NoNewPrivileges"}, {"Seccomp_filters", "system call filters"}, {"CapBnd", "CapabilityBoundingSet"}} {
+	for _, option := range [][2]string{{"NoNewPrivs", "NoNewPrivileges"}, {"Seccomp_filters", "system call filters"},
+		{"CapBnd", "CapabilityBoundingSet"}} {
 		if own[option[0]] != first[option[0]] {
 			found = append(found, option[1])
 		}
@@ -42,6 +43,8 @@ func statusOf(file string) map[string]string {
 // of this service. The pods run, but setuid programs and others fail in them.
 func (c *Containerd) warnOfRestrictions() {
 	if found := restrictions("/proc/self/status", "/proc/1/status"); len(found) > 0 && os.Getppid() == 1 {
-		c.log.Warn("Private containerd inherits the restrictions of podstead's service, and so do all containers; remove them from the unit, or install a container runtime as a service of its own", "restrictions", strings.Join(found, ", "))
+		c.log.Warn("Private containerd inherits the restrictions of podstead's service, and so do all containers; remove "+
+			"them from the unit, or install a container runtime as a service of its own", "restrictions",
+			strings.Join(found, ", "))
 	}
 }

@@ -14,9 +14,11 @@ func TestRestrictions(t *testing.T) {
 		process string
 		want    []string
 	}{
-		"none":       {process: open},
-		"all":        {process: "Name:\tpodstead\nNoNewPrivs:\t1\nSeccomp:\t2\nSeccomp_filters:\t9\nCapBnd:\t000001fff00fffff\n", want: []string{"NoNewPrivileges", "system call filters", "CapabilityBoundingSet"}},
-		"one":        {process: "NoNewPrivs:\t1\nSeccomp_filters:\t7\nCapBnd:\t000001ffffffffff\n", want: []string{"NoNewPrivileges"}},
+		"none": {process: open},
+		"all": {process: "Name:\tpodstead\nNoNewPrivs:\t1\nSeccomp:\t2\nSeccomp_filters:\t9\nCapBnd:\t000001fff00fffff\n",
+			want: []string{"NoNewPrivileges", "system call filters", "CapabilityBoundingSet"}},
+		"one": {process: "NoNewPrivs:\t1\nSeccomp_filters:\t7\nCapBnd:\t000001ffffffffff\n",
+			want: []string{"NoNewPrivileges"}},
 		"unreadable": {},
 	} {
 		t.Run(name, func(t *testing.T) {

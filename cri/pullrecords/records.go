@@ -81,7 +81,8 @@ func (a Answer) Allowed() bool { return a == PolicyAllows || a == RecordFound }
 // Check decides whether a pod may use an image that is present. image is its name in the
 // pod; own returns the credentials in the pod's pull secrets for it, and is called only
 // if they matter.
-func (r *Records) Check(ctx context.Context, policy imagepolicy.Policy, image string, present *runtimeapi.Image, own func() []Credential) Answer {
+func (r *Records) Check(ctx context.Context, policy imagepolicy.Policy, image string, present *runtimeapi.Image,
+	own func() []Credential) Answer {
 	if r == nil || policy.Mode == imagepolicy.NeverVerify {
 		return PolicyAllows
 	}
@@ -240,7 +241,8 @@ func (r *Records) Prune(mark uint64, ids []string) {
 		}
 	}
 	for path := range r.files.pending {
-		if dir, name := filepath.Split(path); strings.HasSuffix(dir, "/pulled/") && !present[name] && r.files.pending[path] != nil {
+		if dir, name := filepath.Split(path); strings.HasSuffix(dir, "/pulled/") && !present[name] &&
+			r.files.pending[path] != nil {
 			_ = r.change(path, nil)
 			r.absent(name)
 		}
@@ -250,8 +252,9 @@ func (r *Records) Prune(mark uint64, ids []string) {
 // pulling reports whether the image may be the result of a pull that has no record yet.
 // The caller holds mu.
 func (r *Records) pulling(image string, present *runtimeapi.Image) bool {
-	return slices.ContainsFunc(slices.Concat([]string{image}, present.GetRepoTags(), present.GetRepoDigests()), func(name string) bool {
-		in := r.intents[fileName(canonical(name))]
-		return in != nil && in.Before != bareID(present.GetId())
-	})
+	return slices.ContainsFunc(slices.Concat([]string{image}, present.GetRepoTags(), present.GetRepoDigests()),
+		func(name string) bool {
+			in := r.intents[fileName(canonical(name))]
+			return in != nil && in.Before != bareID(present.GetId())
+		})
 }

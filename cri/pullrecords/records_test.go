@@ -114,7 +114,8 @@ func (h *recordsHarness) check(mode, name string, own ...Credential) Answer {
 	if err != nil || present == nil {
 		h.t.Fatalf("image %s is %v: %v", name, present, err)
 	}
-	return h.Check(h.t.Context(), imagepolicy.Policy{Mode: mode, Allowlist: []string{"listed.test/app"}}, name, present, func() []Credential { return own })
+	return h.Check(h.t.Context(), imagepolicy.Policy{Mode: mode, Allowlist: []string{"listed.test/app"}}, name, present,
+		func() []Credential { return own })
 }
 
 // mustBe fails the test unless the check under the default policy has this answer.
@@ -149,11 +150,16 @@ func TestPolicies(t *testing.T) {
 		// The answers with NeverVerifyPreloadedImages and with AlwaysVerify.
 		preloaded, always Answer
 	}{
-		"preloaded":                        {func(h *recordsHarness) { h.runtime.put("x", "r.test/app:1") }, "", nil, PolicyAllows, MustAuthenticate},
-		"pulled with the pod's own Secret": {func(h *recordsHarness) { h.pull("x", "r.test/app:1", tenantA) }, "", []Credential{tenantB, tenantA}, RecordFound, RecordFound},
-		"pulled with another's Secret":     {func(h *recordsHarness) { h.pull("x", "r.test/app:1", tenantA) }, "", []Credential{tenantB}, MustAuthenticate, MustAuthenticate},
-		"pulled, and no Secret":            {func(h *recordsHarness) { h.pull("x", "r.test/app:1", tenantA) }, "", nil, MustAuthenticate, MustAuthenticate},
-		"pulled without a login":           {func(h *recordsHarness) { h.pull("x", "r.test/app:1", Credential{}) }, "", nil, RecordFound, RecordFound},
+		"preloaded": {func(h *recordsHarness) { h.runtime.put("x", "r.test/app:1") }, "", nil,
+			PolicyAllows, MustAuthenticate},
+		"pulled with the pod's own Secret": {func(h *recordsHarness) { h.pull("x", "r.test/app:1", tenantA) }, "",
+			[]Credential{tenantB, tenantA}, RecordFound, RecordFound},
+		"pulled with another's Secret": {func(h *recordsHarness) { h.pull("x", "r.test/app:1", tenantA) }, "",
+			[]Credential{tenantB}, MustAuthenticate, MustAuthenticate},
+		"pulled, and no Secret": {func(h *recordsHarness) { h.pull("x", "r.test/app:1", tenantA) }, "", nil,
+			MustAuthenticate, MustAuthenticate},
+		"pulled without a login": {func(h *recordsHarness) { h.pull("x", "r.test/app:1", Credential{}) }, "", nil,
+			RecordFound, RecordFound},
 		"pulled by the node": {func(h *recordsHarness) {
 			h.pull("x", "r.test/app:1", Credential{Sum: sha256.Sum256([]byte("node"))})
 		}, "", nil, RecordFound, RecordFound},
@@ -163,24 +169,44 @@ func TestPolicies(t *testing.T) {
 			[]Credential{credential("uid-a", "a/login", "rotated")}, RecordFound, RecordFound},
 		"a new Secret of the same name": {func(h *recordsHarness) { h.pull("x", "r.test/app:1", tenantA) }, "",
 			[]Credential{credential("uid-2", "a/login", "rotated")}, MustAuthenticate, MustAuthenticate},
-		"a manifest's Secret has no identity": {func(h *recordsHarness) { h.pull("x", "r.test/app:1", credential("", "a/login", "pass-a")) }, "",
-			[]Credential{credential("", "a/login", "rotated"), credential("uid-a", "a/login", "rotated")}, MustAuthenticate, MustAuthenticate},
-		"another tag":           {func(h *recordsHarness) { h.pull("x", "r.test/app:1", tenantA); h.runtime.put("x", "r.test/app:2") }, "r.test/app:2", []Credential{tenantA}, RecordFound, RecordFound},
-		"by digest":             {func(h *recordsHarness) { h.pull("x", "r.test/app:1", tenantA); h.runtime.put("x", "r.test/app"+digest) }, "r.test/app" + digest, []Credential{tenantA}, RecordFound, RecordFound},
-		"by digest, of another": {func(h *recordsHarness) { h.pull("x", "r.test/app:1", tenantA); h.runtime.put("x", "r.test/app"+digest) }, "r.test/app" + digest, []Credential{tenantB}, MustAuthenticate, MustAuthenticate},
+		"a manifest's Secret has no identity": {
+			func(h *recordsHarness) { h.pull("x", "r.test/app:1", credential("", "a/login", "pass-a")) }, "",
+			[]Credential{credential("", "a/login", "rotated"), credential("uid-a", "a/login", "rotated")}, MustAuthenticate,
+			MustAuthenticate},
+		"another tag": {func(h *recordsHarness) {
+			h.pull("x", "r.test/app:1", tenantA)
+			h.runtime.put("x",
+				"r.test/app:2")
+		}, "r.test/app:2", []Credential{tenantA}, RecordFound, RecordFound},
+		"by digest": {func(h *recordsHarness) {
+			h.pull("x", "r.test/app:1", tenantA)
+			h.runtime.put("x",
+				"r.test/app"+digest)
+		}, "r.test/app" + digest, []Credential{tenantA}, RecordFound, RecordFound},
+		"by digest, of another": {func(h *recordsHarness) {
+			h.pull("x", "r.test/app:1", tenantA)
+			h.runtime.put("x",
+				"r.test/app"+digest)
+		}, "r.test/app" + digest, []Credential{tenantB}, MustAuthenticate, MustAuthenticate},
 		"a repository that nobody has asked": {func(h *recordsHarness) {
 			h.pull("x", "r.test/app:1", Credential{})
 			h.runtime.put("x", "r.test/copy:1")
 		}, "r.test/copy:1", []Credential{tenantA}, MustAuthenticate, MustAuthenticate},
-		"a short name": {func(h *recordsHarness) { h.pull("x", "docker.io/library/app:1", tenantA) }, "app:1", []Credential{tenantA}, RecordFound, RecordFound},
-		"pulled by two": {func(h *recordsHarness) { h.pull("x", "r.test/app:1", tenantA); h.pull("x", "r.test/app:1", tenantB) }, "",
+		"a short name": {func(h *recordsHarness) { h.pull("x", "docker.io/library/app:1", tenantA) }, "app:1",
+			[]Credential{tenantA}, RecordFound, RecordFound},
+		"pulled by two": {func(h *recordsHarness) {
+			h.pull("x", "r.test/app:1", tenantA)
+			h.pull("x", "r.test/app:1",
+				tenantB)
+		}, "",
 			[]Credential{tenantA}, RecordFound, RecordFound},
 		"public after all": {func(h *recordsHarness) {
 			h.pull("x", "r.test/app:1", tenantA)
 			h.pull("x", "r.test/app:1", Credential{})
 		}, "",
 			[]Credential{tenantB}, RecordFound, RecordFound},
-		"loaded by the owner": {func(h *recordsHarness) { h.Preloaded("r.test/app:1", h.pull("x", "r.test/app:1", tenantA)) }, "", nil, PolicyAllows, MustAuthenticate},
+		"loaded by the owner": {func(h *recordsHarness) { h.Preloaded("r.test/app:1", h.pull("x", "r.test/app:1", tenantA)) },
+			"", nil, PolicyAllows, MustAuthenticate},
 		"a damaged record": {func(h *recordsHarness) {
 			h.damage("pulled", h.pull("x", "r.test/app:1", tenantA))
 		}, "", []Credential{tenantA}, Failed, Failed},
@@ -404,7 +430,8 @@ func testUnwritable(t *testing.T, dir string) {
 
 func TestRecordsOfRemovedImages(t *testing.T) {
 	h := newRecordsHarness(t)
-	ids := []string{h.pull("x", "r.test/x:1", tenantA), h.pull("y", "r.test/y:1", tenantA), h.pull("z", "r.test/z:1", tenantA)}
+	ids := []string{h.pull("x", "r.test/x:1", tenantA), h.pull("y", "r.test/y:1", tenantA),
+		h.pull("z", "r.test/z:1", tenantA)}
 	h.Forget(h.Mark(), ids[0])
 	if got := h.stored("pulled"); got != 2 {
 		t.Errorf("%d records after one image was removed", got)
@@ -618,7 +645,8 @@ func TestNoRecords(t *testing.T) {
 	r.Forget(r.Mark(), "id")
 	r.Preloaded("r.test/app:1", "id")
 	r.Prune(r.Mark(), []string{"id"})
-	if got := r.Check(t.Context(), imagepolicy.Policy{Mode: imagepolicy.AlwaysVerify}, "r.test/app:1", &runtimeapi.Image{}, nil); got != PolicyAllows {
+	if got := r.Check(t.Context(), imagepolicy.Policy{Mode: imagepolicy.AlwaysVerify}, "r.test/app:1", &runtimeapi.Image{},
+		nil); got != PolicyAllows {
 		t.Error(got)
 	}
 }
@@ -632,7 +660,8 @@ func TestManyIntents(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range count {
-		if err := os.WriteFile(h.intentPath(fileName(canonical(name(i)))), encode(&intent{Image: name(i)}), 0o600); err != nil {
+		if err := os.WriteFile(h.intentPath(fileName(canonical(name(i)))), encode(&intent{Image: name(i)}),
+			0o600); err != nil {
 			t.Fatal(err)
 		}
 		if i%every == 0 {

@@ -61,7 +61,8 @@ func mountAll(list []hierarchy) string {
 // notMounted says that a controller of the hierarchy is not mounted.
 func (u hierarchy) notMounted(controller string) string {
 	text := "the cgroup v1 controller " + controller
-	if others := slices.DeleteFunc(slices.Clone(u.controllers), func(name string) bool { return name == controller }); len(others) > 0 {
+	if others := slices.DeleteFunc(slices.Clone(u.controllers),
+		func(name string) bool { return name == controller }); len(others) > 0 {
 		text += " (in one hierarchy with " + strings.Join(others, ", ") + ")"
 	}
 	return text + " is active but not mounted"

@@ -15,7 +15,8 @@ import (
 // cgroupMounts returns the mounted cgroup v1 controllers and the mount point of cgroup v2,
 // empty if it is not mounted. Read-only mounts are not counted, only reported.
 func (h *Host) cgroupMounts() (v1 []string, v2 string, readOnly bool) {
-	found, err := mounts.Read(strings.NewReader(h.text("proc/self/mountinfo")), mountinfo.FSTypeFilter("cgroup", "cgroup2"))
+	found, err := mounts.Read(strings.NewReader(h.text("proc/self/mountinfo")),
+		mountinfo.FSTypeFilter("cgroup", "cgroup2"))
 	if err != nil {
 		return nil, "", false
 	}
@@ -42,15 +43,18 @@ func hierarchies(h *Host, _ *Settings) []Finding {
 	case v2 != "" && h.text(filepath.Join(v2, "cgroup.controllers")) != "":
 		return ok("cgroups", "cgroup v2 is mounted at %s", v2)
 	case readOnly:
-		return repaired(fail("cgroups", "mount -o remount,rw /sys/fs/cgroup", "cgroups are mounted read-only: resource limits of pods cannot be set"))
+		return repaired(fail("cgroups", "mount -o remount,rw /sys/fs/cgroup",
+			"cgroups are mounted read-only: resource limits of pods cannot be set"))
 	case len(v1) > 0:
 		return nil // reported by the check of the controllers
 	}
-	return repaired(fail("cgroups", "mount -t cgroup2 none /sys/fs/cgroup", "no cgroups are mounted: containers cannot be limited or tracked"))
+	return repaired(fail("cgroups", "mount -t cgroup2 none /sys/fs/cgroup",
+		"no cgroups are mounted: containers cannot be limited or tracked"))
 }
 
 // blindRuntime is what a host with a cgroup v1 controller that is not mounted costs.
-const blindRuntime = "the runtime cannot read the metrics of containers nor tell which of them were killed for memory, and resizes may fail"
+const blindRuntime = "the runtime cannot read the metrics of containers nor tell which of them were killed for " +
+	"memory, and resizes may fail"
 
 func controllers(h *Host, _ *Settings) (list []Finding) {
 	v1, v2, readOnly := h.cgroupMounts()
@@ -72,9 +76,11 @@ func controllers(h *Host, _ *Settings) (list []Finding) {
 		fix    string
 		effect string
 	}{
-		{"memory", true, "add cgroup_enable=memory to the kernel command line (GRUB_CMDLINE_LINUX in /etc/default/grub, or cmdline.txt) and reboot",
+		{"memory", true, "add cgroup_enable=memory to the kernel command line (GRUB_CMDLINE_LINUX in /etc/default/grub, or " +
+			"cmdline.txt) and reboot",
 			"pods with a memory limit fail to start, and memory usage is not limited"},
-		{"cpu", true, "use a kernel with CONFIG_CGROUP_SCHED and CONFIG_CFS_BANDWIDTH", "CPU limits and requests cannot be enforced"},
+		{"cpu", true, "use a kernel with CONFIG_CGROUP_SCHED and CONFIG_CFS_BANDWIDTH",
+			"CPU limits and requests cannot be enforced"},
 		{"pids", false, "use a kernel with CONFIG_CGROUP_PIDS", "the number of processes of a pod cannot be limited"},
 		{"cpuset", false, "use a kernel with CONFIG_CPUSETS", "pods cannot be bound to CPUs"},
 	} {
@@ -110,8 +116,10 @@ func controllers(h *Host, _ *Settings) (list []Finding) {
 	}
 	pages, _ := filepath.Glob(h.path("sys/kernel/mm/hugepages/*/nr_hugepages"))
 	for _, file := range pages {
-		if n, err := os.ReadFile(file); err == nil && strings.TrimSpace(string(n)) != "0" && !slices.Contains(enabled, "hugetlb") {
-			list = append(list, warn("cgroups", "use a kernel with CONFIG_CGROUP_HUGETLB", "the host has huge pages, but the kernel's hugetlb controller is disabled: pods that request huge pages fail to start")...)
+		if n, err := os.ReadFile(file); err == nil && strings.TrimSpace(string(n)) != "0" &&
+			!slices.Contains(enabled, "hugetlb") {
+			list = append(list, warn("cgroups", "use a kernel with CONFIG_CGROUP_HUGETLB", "the host has huge pages, but the "+
+				"kernel's hugetlb controller is disabled: pods that request huge pages fail to start")...)
 			break
 		}
 	}
@@ -130,10 +138,13 @@ func cgroupDriver(h *Host, s *Settings) []Finding {
 	switch {
 	case used == "":
 		return nil
-	case s.CgroupDriver != "" && s.CgroupDriver != used && s.Runtime.Private && (s.CgroupDriver == "cgroupfs" || h.exists("run/systemd/system")):
-		return warn("cgroup-driver", "reboot", "podstead is configured to use %s, but the private containerd still uses %s, as do the containers that run: the driver changes when none runs", s.CgroupDriver, used)
+	case s.CgroupDriver != "" && s.CgroupDriver != used && s.Runtime.Private &&
+		(s.CgroupDriver == "cgroupfs" || h.exists("run/systemd/system")):
+		return warn("cgroup-driver", "reboot", "podstead is configured to use %s, but the private containerd still uses "+
+			"%s, as do the containers that run: the driver changes when none runs", s.CgroupDriver, used)
 	case s.CgroupDriver != "" && s.CgroupDriver != used:
-		return fail("cgroup-driver", "podstead run without --cgroup-driver", "podstead is configured to use %s, but the runtime uses %s: containers would not be placed in the cgroups of their pods", s.CgroupDriver, used)
+		return fail("cgroup-driver", "podstead run without --cgroup-driver", "podstead is configured to use %s, but the "+
+			"runtime uses %s: containers would not be placed in the cgroups of their pods", s.CgroupDriver, used)
 	}
 	v1, v2, _ := h.cgroupMounts()
 	systemd := h.exists("run/systemd/system")
@@ -142,7 +153,8 @@ func cgroupDriver(h *Host, s *Settings) []Finding {
 		return fail("cgroup-driver", h.driverFix(&s.Runtime, "cgroupfs"),
 			"the runtime uses the systemd cgroup driver, but systemd is not running")
 	case used == "cgroupfs" && systemd && v2 != "" && !slices.Contains(v1, "memory"):
-		return warn("cgroup-driver", fix, "the runtime uses cgroupfs although systemd manages the cgroup v2 tree: systemctl daemon-reload may undo limits")
+		return warn("cgroup-driver", fix,
+			"the runtime uses cgroupfs although systemd manages the cgroup v2 tree: systemctl daemon-reload may undo limits")
 	}
 	return ok("cgroup-driver", "podstead and the runtime both use %s", used)
 }
@@ -151,9 +163,11 @@ func cgroupDriver(h *Host, s *Settings) []Finding {
 func (h *Host) driverFix(r *Runtime, driver string) string {
 	switch service(r.Endpoint) {
 	case "crio":
-		return fmt.Sprintf("printf '[crio.runtime]\\ncgroup_manager = \"%s\"\\nconmon_cgroup = \"pod\"\\n' >/etc/crio/crio.conf.d/90-cgroup-driver.conf && systemctl restart crio", driver)
+		return fmt.Sprintf("printf '[crio.runtime]\\ncgroup_manager = \"%s\"\\nconmon_cgroup = \"pod\"\\n' "+
+			">/etc/crio/crio.conf.d/90-cgroup-driver.conf && systemctl restart crio", driver)
 	case "cri-docker":
-		return fmt.Sprintf("\"exec-opts\": [\"native.cgroupdriver=%s\"] in /etc/docker/daemon.json, then restart docker and cri-docker", driver)
+		return fmt.Sprintf("\"exec-opts\": [\"native.cgroupdriver=%s\"] in /etc/docker/daemon.json, then restart docker "+
+			"and cri-docker", driver)
 	}
 	return h.containerdDriverFix(driver == "systemd")
 }
@@ -177,8 +191,11 @@ func (h *Host) containerdDriverFix(systemd bool) string {
 		header = "version = 2\\n"
 	case !strings.Contains(config, "version = 2") || strings.Contains(config, "containerd.runtimes"):
 		// Appended tables could be duplicates.
-		return fmt.Sprintf("SystemdCgroup = %t in the runc options of %s, then systemctl restart containerd", systemd, containerdConfig)
+		return fmt.Sprintf("SystemdCgroup = %t in the runc options of %s, then systemctl restart containerd", systemd,
+			containerdConfig)
 	}
 	table := fmt.Sprintf("[plugins.\"%s\".containerd.runtimes.runc", plugin)
-	return fmt.Sprintf("mkdir -p /etc/containerd && printf '%s%s]\\nruntime_type = \"io.containerd.runc.v2\"\\n%s.options]\\nSystemdCgroup = %t\\n' >>%s", header, table, table, systemd, containerdConfig) + restart
+	return fmt.Sprintf("mkdir -p /etc/containerd && printf '%s%s]\\nruntime_type = "+
+		"\"io.containerd.runc.v2\"\\n%s.options]\\nSystemdCgroup = %t\\n' >>%s", header, table, table, systemd,
+		containerdConfig) + restart
 }

@@ -27,7 +27,8 @@ func podDNS(_ *Host, s *Settings) []Finding {
 			why = append(why, d.Failed[address])
 		}
 		return warn("pod-dns", "ss -lunp 'sport = :10053'  (stop the program that listens there, or set podDNS: never)",
-			"the name server of pods cannot listen, so that pods which start now do not resolve the names of others: %s", strings.Join(why, "; "))
+			"the name server of pods cannot listen, so that pods which start now do not resolve the names of others: %s",
+			strings.Join(why, "; "))
 	}
 	return ok("pod-dns", "the name server of pods listens on %s", strings.Join(d.Listening, ", "))
 }

@@ -18,7 +18,8 @@ func daemon(_ *Host, s *Settings) []Finding {
 
 func user(h *Host, _ *Settings) []Finding {
 	if h.UID != 0 {
-		return fail("user", "sudo podstead check", "user %d cannot run pods or check all parts of the host: run as root", h.UID)
+		return fail("user", "sudo podstead check", "user %d cannot run pods or check all parts of the host: run as root",
+			h.UID)
 	}
 	return nil
 }
@@ -75,7 +76,8 @@ func capabilities(h *Host, s *Settings) (list []Finding) {
 // setting for it.
 func oomScoreFix(r *Runtime) string {
 	if strings.Contains(r.Name, "containerd") || r.Name == "" && strings.Contains(r.Endpoint, "containerd") {
-		return "set restrict_oom_score_adj = true in the CRI section of /etc/containerd/config.toml, then systemctl restart containerd"
+		return "set restrict_oom_score_adj = true in the CRI section of /etc/containerd/config.toml, then systemctl " +
+			"restart containerd"
 	}
 	return "run podstead and the container runtime with CAP_SYS_RESOURCE"
 }
@@ -95,7 +97,8 @@ func machineID(h *Host, _ *Settings) []Finding {
 			return ok("machine-id", "the host has a machine ID")
 		}
 	}
-	return repaired(warn("machine-id", "systemd-machine-id-setup", "the host has no machine ID: after a change of the hostname podstead would treat its pods as those of another node"))
+	return repaired(warn("machine-id", "systemd-machine-id-setup", "the host has no machine ID: after a change of the "+
+		"hostname podstead would treat its pods as those of another node"))
 }
 
 // earliestBuild is a time before any build of this program.
@@ -108,7 +111,8 @@ func clock(h *Host, s *Settings) []Finding {
 	}
 	// A day of tolerance covers build times in a wrong time zone.
 	if now.Before(built.Add(-24 * time.Hour)) {
-		return fail("clock", "timedatectl set-ntp true", "the clock shows %s, before the build date of this program (%s): certificates are not yet valid and file times are in the future",
+		return fail("clock", "timedatectl set-ntp true", "the clock shows %s, before the build date of this program (%s): "+
+			"certificates are not yet valid and file times are in the future",
 			now.UTC().Format(time.DateOnly), built.UTC().Format(time.DateOnly))
 	}
 	synchronized, err := h.Synchronized()
@@ -116,7 +120,8 @@ func clock(h *Host, s *Settings) []Finding {
 	case err != nil:
 		return warn("clock", "", "failed to read the clock status from the kernel: %v", err)
 	case !synchronized:
-		return warn("clock", "timedatectl set-ntp true  (or: apt-get install chrony)", "the clock is not synchronized: certificates and log timestamps depend on it")
+		return warn("clock", "timedatectl set-ntp true  (or: apt-get install chrony)",
+			"the clock is not synchronized: certificates and log timestamps depend on it")
 	}
 	return ok("clock", "the clock is synchronized")
 }
@@ -156,12 +161,15 @@ func disks(h *Host, s *Settings) (list []Finding) {
 		const remedy = "podstead images prune; journalctl --vacuum-size=100M; du -xhd2 / | sort -h | tail"
 		switch {
 		case free < minFree:
-			list = append(list, fail("disk", remedy, "only %.1f%% of the disk of the %s (%s) is free: pods are evicted below %.3g%%", free, d.name, at, minFree)...)
+			list = append(list, fail("disk", remedy,
+				"only %.1f%% of the disk of the %s (%s) is free: pods are evicted below %.3g%%", free, d.name, at, minFree)...)
 		case space.Inodes > 0 && 100*float64(space.InodesFree)/float64(space.Inodes) < minInodes:
 			list = append(list, fail("disk", "find "+at+" -xdev -printf '%h\\n' | sort | uniq -c | sort -n | tail",
-				"only %d%% of the inodes of the disk of the %s (%s) are free: pods are evicted below %.3g%%", 100*space.InodesFree/space.Inodes, d.name, at, minInodes)...)
+				"only %d%% of the inodes of the disk of the %s (%s) are free: pods are evicted below %.3g%%",
+				100*space.InodesFree/space.Inodes, d.name, at, minInodes)...)
 		case minFree > 0 && free < minFree+warnMargin:
-			list = append(list, warn("disk", remedy, "only %.1f%% of the disk of the %s (%s) is free: pods are evicted below %.3g%%", free, d.name, at, minFree)...)
+			list = append(list, warn("disk", remedy,
+				"only %.1f%% of the disk of the %s (%s) is free: pods are evicted below %.3g%%", free, d.name, at, minFree)...)
 		default:
 			list = append(list, ok("disk", "%.0f%% of the disk of the %s is free", free, d.name)...)
 		}
@@ -181,9 +189,11 @@ func directories(h *Host, s *Settings) (list []Finding) {
 		switch {
 		case err != nil:
 		case space.NoExec:
-			list = append(list, warn("directories", "mount -o remount,exec "+at, "%s is on a file system mounted noexec: programs in pod volumes cannot be executed", s.Root)...)
+			list = append(list, warn("directories", "mount -o remount,exec "+at,
+				"%s is on a file system mounted noexec: programs in pod volumes cannot be executed", s.Root)...)
 		case space.InMemory:
-			list = append(list, warn("directories", "podstead run --root-dir DIRECTORY-ON-DISK", "%s is on a memory file system: volumes and the state of pods are lost on reboot", s.Root)...)
+			list = append(list, warn("directories", "podstead run --root-dir DIRECTORY-ON-DISK",
+				"%s is on a memory file system: volumes and the state of pods are lost on reboot", s.Root)...)
 		}
 	}
 	if list == nil {
@@ -200,13 +210,15 @@ func (h *Host) directory(name, path string) []Finding {
 	case err != nil:
 		return fail("directories", "ls -ld "+at, "failed to access the %s: %v", name, err)
 	case !fi.IsDir():
-		return fail("directories", fmt.Sprintf("mv %[1]s %[1]s.old", at), "cannot create the %s %s: %s is not a directory", name, path, at)
+		return fail("directories", fmt.Sprintf("mv %[1]s %[1]s.old", at), "cannot create the %s %s: %s is not a directory",
+			name, path, at)
 	}
 	if space, err := h.Space(h.path(at)); err == nil && space.ReadOnly {
 		return fail("directories", "mount -o remount,rw "+at, "the %s %s is on a read-only file system", name, path)
 	}
 	if at == path && fi.Mode().Perm()&0o002 != 0 && fi.Mode()&os.ModeSticky == 0 {
-		return repaired(fail("directories", "chmod o-w "+path, "the %s %s is world-writable: every user could get root privileges", name, path))
+		return repaired(fail("directories", "chmod o-w "+path,
+			"the %s %s is world-writable: every user could get root privileges", name, path))
 	}
 	return nil
 }
@@ -219,11 +231,13 @@ func (h *Host) manifests(path string) []Finding {
 	fi, err := os.Stat(h.path(path))
 	switch {
 	case os.IsNotExist(err):
-		return repaired(warn("manifests", "mkdir -p "+path, "%s does not exist, so there are no pods to run; podstead reads it once it is created", path))
+		return repaired(warn("manifests", "mkdir -p "+path,
+			"%s does not exist, so there are no pods to run; podstead reads it once it is created", path))
 	case err != nil:
 		return fail("manifests", "ls -ld "+path, "failed to read %s: %v", path, err)
 	case fi.Mode().Perm()&0o002 != 0:
-		return repaired(fail("manifests", "chmod o-w "+path, "%s is world-writable: every user could run anything as root", path))
+		return repaired(fail("manifests", "chmod o-w "+path, "%s is world-writable: every user could run anything as root",
+			path))
 	}
 	return ok("manifests", "%s exists and is not world-writable", path)
 }

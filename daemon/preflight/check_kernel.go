@@ -56,8 +56,10 @@ func kernelSettings(h *Host, _ *Settings) []Finding {
 	if len(texts) == 0 {
 		return ok("kernel-settings", "kernel parameters have the values that the kubelet would set")
 	}
-	return warn("kernel-settings", fmt.Sprintf("printf '%%s\\n' %s >>%s && sysctl --system", strings.Join(lines, " "), sysctlFile),
-		"kernel parameters differ from those that a kubelet would set, and podstead does not change them: %s", strings.Join(texts, "; "))
+	return warn("kernel-settings",
+		fmt.Sprintf("printf '%%s\\n' %s >>%s && sysctl --system", strings.Join(lines, " "), sysctlFile),
+		"kernel parameters differ from those that a kubelet would set, and podstead does not change them: %s",
+		strings.Join(texts, "; "))
 }
 
 // setting returns the command that sets a kernel parameter permanently.
@@ -70,7 +72,9 @@ func setting(name, value string) string {
 func inotify(h *Host, _ *Settings) (list []Finding) {
 	for name, minimum := range map[string]int64{"max_user_instances": 128, "max_user_watches": 8192} {
 		if value, known := h.number("proc/sys/fs/inotify/" + name); known && value < minimum {
-			list = append(list, repaired(warn("inotify", setting("fs.inotify."+name, fmt.Sprint(minimum)), "fs.inotify.%s is %d, less than %d: changes of manifests may be detected late", name, value, minimum))...)
+			list = append(list,
+				repaired(warn("inotify", setting("fs.inotify."+name, fmt.Sprint(minimum)),
+					"fs.inotify.%s is %d, less than %d: changes of manifests may be detected late", name, value, minimum))...)
 		}
 	}
 	slices.SortFunc(list, func(a, b Finding) int { return strings.Compare(a.Message, b.Message) })
@@ -89,5 +93,6 @@ func swap(h *Host, _ *Settings) []Finding {
 		return ok("swap", "swap is on, and the kernel can keep pods with a memory limit from using it")
 	}
 	return warn("swap", "swapoff -a  (and remove it from /etc/fstab; or boot with swapaccount=1)",
-		"swap is on, and this kernel cannot keep pods from using it: a pod at its memory limit slows down the host instead of being OOM-killed")
+		"swap is on, and this kernel cannot keep pods from using it: a pod at its memory limit slows down the host instead "+
+			"of being OOM-killed")
 }

@@ -24,7 +24,8 @@ type cniPlugin struct {
 
 // defaultChain are the plugins of the network that podstead creates for its private
 // containerd.
-var defaultChain = []cniPlugin{{Type: "bridge", IsGateway: true, IPMasq: true}, {Type: "portmap"}, {Type: "host-local"}, {Type: "loopback"}}
+var defaultChain = []cniPlugin{{Type: "bridge", IsGateway: true, IPMasq: true}, {Type: "portmap"}, {Type: "host-local"},
+	{Type: "loopback"}}
 
 // cniConfig returns the first network configuration, which the runtime uses; file is empty if
 // there is none.
@@ -68,16 +69,19 @@ func (h *Host) chain(s *Settings) []cniPlugin {
 	return plugins
 }
 
-const installPlugins = "apt-get install containernetworking-plugins  (or unpack the release of containernetworking/plugins into /opt/cni/bin)"
+const installPlugins = "apt-get install containernetworking-plugins  (or unpack the release of " +
+	"containernetworking/plugins into /opt/cni/bin)"
 
 // networkMissing reports a runtime without a pod network. Its fix writes one.
 func (s *Settings) networkMissing() []Finding {
 	const message = "the runtime has no pod network, only pods with hostNetwork can run: %s"
 	if s.CNI.NewConfig == "" {
-		return fail("cni", "create a network configuration in "+s.CNI.ConfDir+", such as 10-pods.conflist with the plugins bridge and portmap", message, s.Runtime.NoNetwork)
+		return fail("cni", "create a network configuration in "+s.CNI.ConfDir+
+			", such as 10-pods.conflist with the plugins bridge and portmap", message, s.Runtime.NoNetwork)
 	}
 	file := filepath.Join(s.CNI.ConfDir, "10-podstead.conflist")
-	return repaired(fail("cni", fmt.Sprintf("mkdir -p %s && echo '%s' >%s", s.CNI.ConfDir, s.CNI.NewConfig, file), message, s.Runtime.NoNetwork))
+	return repaired(fail("cni", fmt.Sprintf("mkdir -p %s && echo '%s' >%s", s.CNI.ConfDir, s.CNI.NewConfig, file), message,
+		s.Runtime.NoNetwork))
 }
 
 func network(h *Host, s *Settings) []Finding {
@@ -108,9 +112,12 @@ func network(h *Host, s *Settings) []Finding {
 	}
 	switch {
 	case len(missing) > 0:
-		return h.installed("containernetworking-plugins", fail("cni", installPlugins, "the pod network requires the CNI plugins %s, which were not found in %s", strings.Join(missing, ", "), strings.Join(s.CNI.BinDirs, ", ")))
+		return h.installed("containernetworking-plugins",
+			fail("cni", installPlugins, "the pod network requires the CNI plugins %s, which were not found in %s",
+				strings.Join(missing, ", "), strings.Join(s.CNI.BinDirs, ", ")))
 	case s.Runtime.NoNetwork != "":
-		return fail("cni", s.Runtime.showLog(500)+" | grep -i cni", "the runtime has no pod network although %s exists: %s", file, s.Runtime.NoNetwork)
+		return fail("cni", s.Runtime.showLog(500)+" | grep -i cni", "the runtime has no pod network although %s exists: %s",
+			file, s.Runtime.NoNetwork)
 	case file == "":
 		return ok("cni", "podstead will create a pod network; its plugins are installed")
 	}
@@ -127,7 +134,9 @@ func iptables(h *Host, s *Settings) []Finding {
 	case !uses:
 		return nil
 	case h.command("iptables") == "":
-		return h.installed("iptables", fail("iptables", "apt-get install iptables", "iptables is not installed, but the pod network requires it: pods fail to start"))
+		return h.installed("iptables",
+			fail("iptables", "apt-get install iptables",
+				"iptables is not installed, but the pod network requires it: pods fail to start"))
 	}
 	return ok("iptables", "iptables is installed")
 }
@@ -146,7 +155,8 @@ func forwarding(h *Host, s *Settings) []Finding {
 	case slices.ContainsFunc(chain, gateway):
 		return ok("ip-forward", "IP forwarding is disabled and will be enabled with the first pod")
 	}
-	return repaired(fail("ip-forward", setting("net.ipv4.ip_forward", "1"), "net.ipv4.ip_forward is %d: pods can only reach this host", has))
+	return repaired(fail("ip-forward", setting("net.ipv4.ip_forward", "1"),
+		"net.ipv4.ip_forward is %d: pods can only reach this host", has))
 }
 
 // bridgeFilter checks br_netfilter, which pods on one bridge with host ports require:
@@ -158,12 +168,15 @@ func bridgeFilter(h *Host, s *Settings) []Finding {
 	if !has("bridge") || !has("portmap") {
 		return nil
 	}
-	const fix = "modprobe br_netfilter && echo br_netfilter >/etc/modules-load.d/br_netfilter.conf && echo net.bridge.bridge-nf-call-iptables=1 >>" + sysctlFile + " && sysctl --system"
+	const fix = "modprobe br_netfilter && echo br_netfilter >/etc/modules-load.d/br_netfilter.conf && echo " +
+		"net.bridge.bridge-nf-call-iptables=1 >>" + sysctlFile + " && sysctl --system"
 	switch on, known := h.number("proc/sys/net/bridge/bridge-nf-call-iptables"); {
 	case !known:
-		return repaired(warn("br-netfilter", fix, "the module br_netfilter is not loaded: pods cannot reach each other's hostPort at the node's address"))
+		return repaired(warn("br-netfilter", fix,
+			"the module br_netfilter is not loaded: pods cannot reach each other's hostPort at the node's address"))
 	case on == 0:
-		return repaired(warn("br-netfilter", fix, "net.bridge.bridge-nf-call-iptables is 0: pods cannot reach each other's hostPort at the node's address"))
+		return repaired(warn("br-netfilter", fix,
+			"net.bridge.bridge-nf-call-iptables is 0: pods cannot reach each other's hostPort at the node's address"))
 	}
 	return ok("br-netfilter", "bridged traffic passes iptables")
 }
@@ -181,7 +194,8 @@ func loopback(_ *Host, s *Settings) []Finding {
 	if s.Running == 0 {
 		fix = "systemctl start podstead  (it installs the rule when it starts)"
 	}
-	return warn("loopback", fix, "route_localnet is enabled (%s) and podstead's firewall rule is missing: pods and neighbors of this host can reach services that listen only on 127.0.0.1", strings.Join(s.RouteLocalnet, ", "))
+	return warn("loopback", fix, "route_localnet is enabled (%s) and podstead's firewall rule is missing: pods and "+
+		"neighbors of this host can reach services that listen only on 127.0.0.1", strings.Join(s.RouteLocalnet, ", "))
 }
 
 // systemdServers is the file with the upstream servers of systemd-resolved.
@@ -192,7 +206,8 @@ func resolver(h *Host, s *Settings) []Finding {
 		return nil
 	}
 	if !h.exists(s.ResolvConf) {
-		return fail("dns", "podstead run --resolv-conf ''  (for none), or create the file", "%s does not exist: pods get their name servers from it", s.ResolvConf)
+		return fail("dns", "podstead run --resolv-conf ''  (for none), or create the file",
+			"%s does not exist: pods get their name servers from it", s.ResolvConf)
 	}
 	servers, loopback := 0, 0
 	for _, l := range strings.Split(h.text(s.ResolvConf), "\n") {
@@ -205,13 +220,16 @@ func resolver(h *Host, s *Settings) []Finding {
 	}
 	switch {
 	case servers == 0:
-		return warn("dns", "echo nameserver ADDRESS >>"+s.ResolvConf, "%s contains no name server: pods cannot resolve names", s.ResolvConf)
+		return warn("dns", "echo nameserver ADDRESS >>"+s.ResolvConf, "%s contains no name server: pods cannot resolve names",
+			s.ResolvConf)
 	case loopback < servers:
 		return ok("dns", "pods get their name servers from %s", s.ResolvConf)
 	case h.exists(systemdServers):
-		return warn("dns", "podstead run --resolv-conf "+systemdServers, "every name server in %s is a loopback address, which pods cannot reach", s.ResolvConf)
+		return warn("dns", "podstead run --resolv-conf "+systemdServers,
+			"every name server in %s is a loopback address, which pods cannot reach", s.ResolvConf)
 	}
-	return warn("dns", "podstead run --resolv-conf FILE, or --cluster-dns ADDRESS", "every name server in %s is a loopback address, which pods cannot reach", s.ResolvConf)
+	return warn("dns", "podstead run --resolv-conf FILE, or --cluster-dns ADDRESS",
+		"every name server in %s is a loopback address, which pods cannot reach", s.ResolvConf)
 }
 
 // route checks for a default route: the node gets its address from it, and pods with
@@ -230,5 +248,6 @@ func route(h *Host, s *Settings) []Finding {
 	if s.NodeIP {
 		return nil
 	}
-	return warn("route", "add --node-ip ADDRESS to the flags of podstead run", "there is no default route and no --node-ip: the node has no address, and pods with hostNetwork do not start")
+	return warn("route", "add --node-ip ADDRESS to the flags of podstead run",
+		"there is no default route and no --node-ip: the node has no address, and pods with hostNetwork do not start")
 }

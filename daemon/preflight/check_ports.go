@@ -37,7 +37,8 @@ func ports(h *Host, s *Settings) (list []Finding) {
 			owner = fmt.Sprintf("%s (pid %d)", name, pid)
 		}
 		list = append(list, fail("ports", "ss -ltnp 'sport = :"+strconv.Itoa(int(want.Port()))+"'",
-			"%s is in use by %s, but podstead requires it (%s): stop that process or configure another port", address, owner, purpose)...)
+			"%s is in use by %s, but podstead requires it (%s): stop that process or configure another port", address, owner,
+			purpose)...)
 	}
 	return list
 }
@@ -93,7 +94,8 @@ func (h *Host) socketOwner(inode string) (pid int, name string) {
 		}
 		files, _ := os.ReadDir(h.path(filepath.Join("proc", p.Name(), "fd")))
 		for _, f := range files {
-			if target, _ := os.Readlink(h.path(filepath.Join("proc", p.Name(), "fd", f.Name()))); target == "socket:["+inode+"]" {
+			if target, _ := os.Readlink(h.path(filepath.Join("proc", p.Name(), "fd", f.Name()))); target == "socket:["+inode+
+				"]" {
 				return pid, h.text(filepath.Join("proc", p.Name(), "comm"))
 			}
 		}

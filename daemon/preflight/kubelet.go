@@ -33,8 +33,10 @@ type KubeletError struct {
 
 // Error names the process and the remedies.
 func (e *KubeletError) Error() string {
-	return fmt.Sprintf("a kubelet (pid %d) uses the container runtime %s and would kill all pods of podstead, which it does not know; "+
-		"stop it (systemctl disable --now kubelet), or configure a separate runtime with --container-runtime-endpoint", e.PID, e.Endpoint)
+	return fmt.Sprintf("a kubelet (pid %d) uses the container runtime %s and would kill all pods of podstead, which it "+
+		"does not know; "+
+		"stop it (systemctl disable --now kubelet), or configure a separate runtime with --container-runtime-endpoint", e.PID,
+		e.Endpoint)
 }
 
 // CheckKubelet returns a *KubeletError if a kubelet in the process table under
@@ -55,7 +57,8 @@ func CheckKubelet(proc, endpoint string) error {
 		}
 		process := filepath.Join(proc, e.Name())
 		args := commandLine(filepath.Join(process, "cmdline"))
-		if len(args) == 0 || filepath.Base(args[0]) != "kubelet" || !ofRoot(process) || !sameNamespaces(filepath.Join(proc, "self"), process) || isPodstead(proc, e.Name()) {
+		if len(args) == 0 || filepath.Base(args[0]) != "kubelet" || !ofRoot(process) ||
+			!sameNamespaces(filepath.Join(proc, "self"), process) || isPodstead(proc, e.Name()) {
 			continue
 		}
 		used := kubeletEndpoint(args[1:], process)

@@ -53,17 +53,19 @@ func LockRoot(ctx context.Context, root string) (*Lock, error) {
 	if file, err := os.OpenFile(filepath.Join(root, "lock"), os.O_CREATE|os.O_RDONLY|unix.O_NOFOLLOW, 0o600); err == nil {
 		files = append(files, file)
 	}
-	return lock(ctx, files, fmt.Sprintf("another podstead is running with --root-dir %s; stop it, or use another directory", root))
+	return lock(ctx, files,
+		fmt.Sprintf("another podstead is running with --root-dir %s; stop it, or use another directory", root))
 }
 
-// LockVolumes locks the directory in which the volumes of CSI drivers are staged: two daemons with the same one would publish
-// a volume twice that is for one pod, and neither would know of the other. It waits like LockRoot.
+// LockVolumes locks the directory in which the volumes of CSI drivers are staged: two daemons with the same one would
+// publish a volume twice that is for one pod, and neither would know of the other. It waits like LockRoot.
 func LockVolumes(ctx context.Context, dir string) (*Lock, error) {
 	f, err := filelock.OpenFor(dir, "volumes")
 	if err != nil {
 		return nil, fmt.Errorf("failed to lock the directory of CSI volumes: %w", err)
 	}
-	return lock(ctx, []*os.File{f}, fmt.Sprintf("another podstead uses %s for CSI volumes; stop it, or give another directory with --plugin-registration-dir (pluginRegistrationDir), next to which they are", dir))
+	return lock(ctx, []*os.File{f}, fmt.Sprintf("another podstead uses %s for CSI volumes; stop it, or give another "+
+		"directory with --plugin-registration-dir (pluginRegistrationDir), next to which they are", dir))
 }
 
 // cgroupLocks are the directories of the locks of cgroup roots. Like cgroups, their files do
@@ -90,7 +92,8 @@ func (c cgroupLocks) lock(ctx context.Context, root string) (*Lock, string, erro
 	if err == nil {
 		files = append(files, own)
 	} else {
-		warnings = append(warnings, fmt.Sprintf("failed to open the lock of --cgroup-root, so that a second podstead with the same cgroup may not be noticed: %v", err))
+		warnings = append(warnings, fmt.Sprintf("failed to open the lock of --cgroup-root, so that a second podstead with "+
+			"the same cgroup may not be noticed: %v", err))
 	}
 	old, err := filelock.OpenPrivate(filepath.Join(c.shared, "podstead-"+name))
 	switch {
@@ -99,7 +102,8 @@ func (c cgroupLocks) lock(ctx context.Context, root string) (*Lock, string, erro
 	case errors.Is(err, filelock.ErrUnsafe):
 		warnings = append(warnings, fmt.Sprintf("ignoring a lock file that another user created: %v", err))
 	}
-	l, err := lock(ctx, files, fmt.Sprintf("another podstead is running with --cgroup-root %s; stop it, or use another cgroup", root))
+	l, err := lock(ctx, files, fmt.Sprintf("another podstead is running with --cgroup-root %s; stop it, or use another "+
+		"cgroup", root))
 	return l, strings.Join(warnings, "; "), err
 }
 

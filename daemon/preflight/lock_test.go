@@ -20,7 +20,8 @@ func TestLockRootRejectsSecondDaemon(t *testing.T) {
 			t.Fatal(err)
 		}
 		start := time.Now()
-		if _, err := LockRoot(t.Context(), root); err == nil || !strings.Contains(err.Error(), "another podstead is running with --root-dir "+root) {
+		if _, err := LockRoot(t.Context(), root); err == nil ||
+			!strings.Contains(err.Error(), "another podstead is running with --root-dir "+root) {
 			t.Errorf("second LockRoot: %v", err)
 		}
 		if waited := time.Since(start); waited < lockWait || waited > lockWait+time.Second {
@@ -45,7 +46,9 @@ func TestLockVolumes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := LockVolumes(t.Context(), dir); err == nil || !strings.Contains(err.Error(), "another podstead uses "+dir+" for CSI volumes") || !strings.Contains(err.Error(), "--plugin-registration-dir") {
+		if _, err := LockVolumes(t.Context(), dir); err == nil ||
+			!strings.Contains(err.Error(), "another podstead uses "+dir+" for CSI volumes") ||
+			!strings.Contains(err.Error(), "--plugin-registration-dir") {
 			t.Errorf("second LockVolumes: %v", err)
 		}
 		if err := first.Close(); err != nil {
@@ -71,7 +74,8 @@ func TestLockOfAnotherUserStopsNoStart(t *testing.T) {
 		if err := unix.Flock(int(theirs.Fd()), unix.LOCK_EX); err != nil {
 			t.Fatal(err)
 		}
-		for name, take := range map[string]func(context.Context, string) (*Lock, error){"root": LockRoot, "volumes": LockVolumes} {
+		for name, take := range map[string]func(context.Context, string) (*Lock, error){"root": LockRoot,
+			"volumes": LockVolumes} {
 			l, err := take(t.Context(), dir)
 			if err != nil {
 				t.Errorf("%s: %v", name, err)
@@ -156,7 +160,8 @@ func TestLockCgroupRoot(t *testing.T) {
 		if err != nil || warning != "" {
 			t.Fatal(err, warning)
 		}
-		if _, _, err := locks.lock(t.Context(), "/podstead"); err == nil || !strings.Contains(err.Error(), "another podstead is running with --cgroup-root /podstead") {
+		if _, _, err := locks.lock(t.Context(), "/podstead"); err == nil ||
+			!strings.Contains(err.Error(), "another podstead is running with --cgroup-root /podstead") {
 			t.Errorf("second lock: %v", err)
 		}
 		other, _, err := locks.lock(t.Context(), "/other")

@@ -62,15 +62,20 @@ func TestCheckKubelet(t *testing.T) {
 		endpoint string
 		conflict bool
 	}{
-		"default":                  {[]string{"/usr/bin/kubelet", "--v=2"}, "unix:///run/containerd/containerd.sock", true},
-		"another runtime":          {[]string{"/usr/bin/kubelet"}, "unix:///run/podstead/containerd/containerd.sock", false},
-		"flag with =":              {[]string{"kubelet", "--container-runtime-endpoint=unix:///run/crio/crio.sock"}, "unix:///run/crio/crio.sock", true},
-		"flag with separate value": {[]string{"kubelet", "--container-runtime-endpoint", "/run/crio/crio.sock"}, "unix:///run/crio/crio.sock", true},
-		"flag beats config":        {[]string{"kubelet", "--config", config, "--container-runtime-endpoint", "/x"}, "unix:///run/crio/crio.sock", false},
-		"config":                   {[]string{"kubelet", "--config=" + config}, "unix:///run/crio/crio.sock", true},
-		"through a symlink":        {[]string{"kubelet", "--container-runtime-endpoint=unix://" + dir + "/varrun/c.sock"}, "unix://" + dir + "/run/c.sock", true},
-		"not a kubelet":            {[]string{"/usr/bin/vi", "kubelet"}, "unix:///run/containerd/containerd.sock", false},
-		"a value, not a flag":      {[]string{"kubelet", "container-runtime-endpoint", "/y"}, "unix:///run/containerd/containerd.sock", true},
+		"default":         {[]string{"/usr/bin/kubelet", "--v=2"}, "unix:///run/containerd/containerd.sock", true},
+		"another runtime": {[]string{"/usr/bin/kubelet"}, "unix:///run/podstead/containerd/containerd.sock", false},
+		"flag with =": {[]string{"kubelet", "--container-runtime-endpoint=unix:///run/crio/crio.sock"},
+			"unix:///run/crio/crio.sock", true},
+		"flag with separate value": {[]string{"kubelet", "--container-runtime-endpoint", "/run/crio/crio.sock"},
+			"unix:///run/crio/crio.sock", true},
+		"flag beats config": {[]string{"kubelet", "--config", config, "--container-runtime-endpoint", "/x"},
+			"unix:///run/crio/crio.sock", false},
+		"config": {[]string{"kubelet", "--config=" + config}, "unix:///run/crio/crio.sock", true},
+		"through a symlink": {[]string{"kubelet", "--container-runtime-endpoint=unix://" + dir + "/varrun/c.sock"},
+			"unix://" + dir + "/run/c.sock", true},
+		"not a kubelet": {[]string{"/usr/bin/vi", "kubelet"}, "unix:///run/containerd/containerd.sock", false},
+		"a value, not a flag": {[]string{"kubelet", "container-runtime-endpoint", "/y"},
+			"unix:///run/containerd/containerd.sock", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			proc := fakeProc{t, t.TempDir()}

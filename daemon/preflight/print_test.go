@@ -17,7 +17,8 @@ func TestPrint(t *testing.T) {
 	if err := Print(&text, list, ""); err != nil {
 		t.Fatal(err)
 	}
-	want := "ok    runtime  it answers\nfail  dns      no <server>\n               fix: echo a && b\nwarn  swap     on\n1 failed, 1 warnings, 1 ok\n"
+	want := "ok    runtime  it answers\nfail  dns      no <server>\n               fix: echo a && b\nwarn  swap     " +
+		"on\n1 failed, 1 warnings, 1 ok\n"
 	if text.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", &text, want)
 	}
@@ -28,7 +29,8 @@ func TestPrint(t *testing.T) {
 		Findings       []Finding
 		Failed, Warned int
 	}
-	if err := json.Unmarshal(out.Bytes(), &report); err != nil || report.Failed != 1 || report.Warned != 1 || len(report.Findings) != 3 || report.Findings[1] != list[1] {
+	if err := json.Unmarshal(out.Bytes(), &report); err != nil || report.Failed != 1 || report.Warned != 1 ||
+		len(report.Findings) != 3 || report.Findings[1] != list[1] {
 		t.Errorf("%v: %s", err, &out)
 	}
 	if !strings.Contains(out.String(), "a && b") {

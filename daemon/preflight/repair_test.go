@@ -8,7 +8,8 @@ import (
 // A command runs once, for however many findings and checks; a later check can add others.
 func TestFixRunsEachCommandOnce(t *testing.T) {
 	first := []Finding{
-		{Check: "a", Repair: "echo one"}, {Check: "b", Repair: "echo one"}, {Check: "c", Fix: "decide"}, {Check: "d", Repair: "exit 3"},
+		{Check: "a", Repair: "echo one"}, {Check: "b", Repair: "echo one"}, {Check: "c", Fix: "decide"},
+		{Check: "d", Repair: "exit 3"},
 	}
 	var out strings.Builder
 	ran := map[string]bool{}
@@ -22,7 +23,8 @@ func TestFixRunsEachCommandOnce(t *testing.T) {
 	if Repair(t.Context(), &out, first, ran) || out.String() != "" {
 		t.Errorf("commands were run again: %q", out.String())
 	}
-	if !Repair(t.Context(), &out, append(first, Finding{Check: "e", Repair: "echo two"}), ran) || out.String() != "+ echo two\ntwo\n" {
+	if !Repair(t.Context(), &out, append(first, Finding{Check: "e", Repair: "echo two"}), ran) ||
+		out.String() != "+ echo two\ntwo\n" {
 		t.Errorf("%q", out.String())
 	}
 }

@@ -52,7 +52,8 @@ func (a *Authenticator) Caller(r *http.Request, conn *Connection) (Caller, error
 		errs = append(errs, err)
 	}
 	if errs == nil {
-		return Caller{}, errors.New("a client certificate or bearer token is required; podstead kubeconfig creates a certificate")
+		return Caller{}, errors.New("a client certificate or bearer token is required; podstead kubeconfig creates a " +
+			"certificate")
 	}
 	return Caller{}, errors.Join(errs...)
 }
@@ -89,7 +90,8 @@ func (a *Authenticator) byCertificate(chain []*x509.Certificate, conn *Connectio
 	cert := chain[0]
 	// Expiry is reported no matter which CA signed the certificate.
 	if now.After(cert.NotAfter) {
-		return Caller{}, fmt.Errorf("the client certificate expired at %s; podstead kubeconfig creates a new one", cert.NotAfter.Format(time.RFC3339))
+		return Caller{}, fmt.Errorf("the client certificate expired at %s; podstead kubeconfig creates a new one",
+			cert.NotAfter.Format(time.RFC3339))
 	}
 	for _, authority := range a.Authorities {
 		pool, err := authority.Pool()
@@ -103,12 +105,14 @@ func (a *Authenticator) byCertificate(chain []*x509.Certificate, conn *Connectio
 		user, groups := cert.Subject.CommonName, cert.Subject.Organization
 		caller := Caller{User: user, Classes: classesOfGroups(groups, false)}
 		if a.Reviews != nil && authority.External {
-			caller = a.Reviews.caller(authenticationv1.UserInfo{Username: user, Groups: groups}, classesOfGroups(groups, a.Reviews.cfg.Authorization))
+			caller = a.Reviews.caller(authenticationv1.UserInfo{Username: user, Groups: groups},
+				classesOfGroups(groups, a.Reviews.cfg.Authorization))
 		}
 		caller.Expires, caller.source, caller.Credential = until, fromCertificate, CredentialID(cert)
 		return caller, nil
 	}
-	return Caller{}, errors.New("the client certificate is not signed by an accepted CA, or was revoked; podstead kubeconfig creates a new one")
+	return Caller{}, errors.New("the client certificate is not signed by an accepted CA, or was revoked; podstead " +
+		"kubeconfig creates a new one")
 }
 
 // Recheck returns an error if the credential with which a caller was authenticated has

@@ -29,7 +29,8 @@ func newCache[V any]() *cache[V] { return &cache[V]{entries: map[[sha256.Size]by
 
 // get returns the cached result, or the one that load returns within reviewTimeout together
 // with its time to live.
-func (c *cache[V]) get(ctx context.Context, key [sha256.Size]byte, load func(context.Context) (V, time.Duration, error)) (V, error) {
+func (c *cache[V]) get(ctx context.Context, key [sha256.Size]byte,
+	load func(context.Context) (V, time.Duration, error)) (V, error) {
 	c.mu.Lock()
 	e := c.entries[key]
 	if e != nil && !e.expired(time.Now()) {

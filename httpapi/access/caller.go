@@ -48,14 +48,17 @@ func (c Caller) Authorize(r *http.Request, class Class, route string) (authorize
 		return c, "", nil
 	}
 	if c.reviews == nil {
-		return c, fmt.Sprintf("%s is not allowed to %s %s: the access class %s is required", c.name(), r.Method, r.URL.Path, class), nil
+		return c, fmt.Sprintf("%s is not allowed to %s %s: the access class %s is required", c.name(), r.Method, r.URL.Path,
+			class), nil
 	}
 	if class.Has(Write) {
 		// Who writes pods is root here. No permission of a cluster means that for a node: at a kubelet,
 		// nodes/proxy is access to containers that run.
-		return c, fmt.Sprintf("%s is not allowed to %s %s: the access class %s is required, which no permission in the cluster grants", c.name(), r.Method, r.URL.Path, class), nil
+		return c, fmt.Sprintf("%s is not allowed to %s %s: the access class %s is required, which no permission in the "+
+			"cluster grants", c.name(), r.Method, r.URL.Path, class), nil
 	}
-	ok, denied, err := c.reviews.authorize(r.Context(), c.subject, resourceAttributes(r.Method, route, class, c.reviews.cfg.Node))
+	ok, denied, err := c.reviews.authorize(r.Context(), c.subject,
+		resourceAttributes(r.Method, route, class, c.reviews.cfg.Node))
 	if ok {
 		// Only this class: what readers may not see stays hidden.
 		c.Classes |= class

@@ -33,7 +33,8 @@ type verdict struct {
 const maxVerdicts = 8
 
 // verify returns until when a pool of CAs accepts the chain. c may be nil.
-func (c *Connection) verify(chain []*x509.Certificate, pool *x509.CertPool, external bool, now time.Time) (time.Time, error) {
+func (c *Connection) verify(chain []*x509.Certificate, pool *x509.CertPool, external bool, now time.Time) (time.Time,
+	error) {
 	if c == nil {
 		return verify(chain, pool, external, now)
 	}
@@ -57,7 +58,8 @@ func checkChain(chain []*x509.Certificate) error {
 	}
 	for _, cert := range chain {
 		if key, ok := cert.PublicKey.(*rsa.PublicKey); ok && key.N.BitLen() > maxKeyBits {
-			return fmt.Errorf("the client sent a certificate with an RSA key of %d bits; at most %d are accepted", key.N.BitLen(), maxKeyBits)
+			return fmt.Errorf("the client sent a certificate with an RSA key of %d bits; at most %d are accepted",
+				key.N.BitLen(), maxKeyBits)
 		}
 	}
 	return nil
@@ -73,7 +75,8 @@ func verify(chain []*x509.Certificate, pool *x509.CertPool, external bool, now t
 		}
 	}
 	verified, err := chain[0].Verify(x509.VerifyOptions{
-		Roots: pool, Intermediates: intermediates, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+		Roots: pool, Intermediates: intermediates, CurrentTime: now,
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	})
 	for _, path := range verified {
 		end := path[0].NotAfter

@@ -45,8 +45,10 @@ func (p *pool) issue(c *x509.Certificate, key any) *x509.Certificate {
 func TestExpensiveChainsAreRejected(t *testing.T) {
 	ca := newPool(t)
 	asked := 0
-	a := &Authenticator{Authorities: []Authority{{Pool: func() (*x509.CertPool, error) { asked++; return ca.pool, nil }, External: true}}}
-	client := &x509.Certificate{Subject: pkix.Name{CommonName: "eve"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
+	a := &Authenticator{Authorities: []Authority{
+		{Pool: func() (*x509.CertPool, error) { asked++; return ca.pool, nil }, External: true}}}
+	client := &x509.Certificate{Subject: pkix.Name{CommonName: "eve"},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
 	authority := &x509.Certificate{Subject: pkix.Name{CommonName: "sub"}, IsCA: true, BasicConstraintsValid: true}
 	leaf, large := ca.issue(client, rsaKey(t, 2048)), rsaKey(t, 8192)
 	many := []*x509.Certificate{leaf}
@@ -57,11 +59,12 @@ func TestExpensiveChainsAreRejected(t *testing.T) {
 		chain []*x509.Certificate
 		want  string
 	}{
-		"100 intermediates":   {many, "100 intermediate certificates; at most 3"},
-		"4 intermediates":     {many[:5], "4 intermediate certificates; at most 3"},
-		"a large key":         {many[:2], "RSA key of 8192 bits; at most 4096"},
-		"a large client key":  {[]*x509.Certificate{ca.issue(client, large)}, "RSA key of 8192 bits; at most 4096"},
-		"what clients use":    {[]*x509.Certificate{ca.issue(client, rsaKey(t, 4096)), ca.issue(authority, rsaKey(t, 4096))}, ""},
+		"100 intermediates":  {many, "100 intermediate certificates; at most 3"},
+		"4 intermediates":    {many[:5], "4 intermediate certificates; at most 3"},
+		"a large key":        {many[:2], "RSA key of 8192 bits; at most 4096"},
+		"a large client key": {[]*x509.Certificate{ca.issue(client, large)}, "RSA key of 8192 bits; at most 4096"},
+		"what clients use": {[]*x509.Certificate{ca.issue(client, rsaKey(t, 4096)), ca.issue(authority, rsaKey(t, 4096))},
+			""},
 		"three intermediates": {[]*x509.Certificate{leaf, ca.cert, ca.cert, ca.cert}, ""},
 	} {
 		asked = 0
@@ -82,7 +85,8 @@ func TestExpensiveChainsAreRejected(t *testing.T) {
 func TestChainIsVerifiedOncePerConnection(t *testing.T) {
 	ca := newPool(t)
 	roots := x509.NewCertPool()
-	a := &Authenticator{Authorities: []Authority{{Pool: func() (*x509.CertPool, error) { return roots, nil }, External: true}}}
+	a := &Authenticator{Authorities: []Authority{
+		{Pool: func() (*x509.CertPool, error) { return roots, nil }, External: true}}}
 	r := httptest.NewRequest("GET", "/", nil)
 	r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{ca.sign("ann", "podstead:read")}}
 	var conn Connection
@@ -114,7 +118,8 @@ func TestChainIsVerifiedOncePerConnection(t *testing.T) {
 	}
 
 	sub := newPool(t)
-	sub.cert = ca.issue(&x509.Certificate{Subject: pkix.Name{CommonName: "sub"}, IsCA: true, BasicConstraintsValid: true}, sub.key.Public())
+	sub.cert = ca.issue(&x509.Certificate{Subject: pkix.Name{CommonName: "sub"}, IsCA: true, BasicConstraintsValid: true},
+		sub.key.Public())
 	roots = ca.pool
 	r.TLS.PeerCertificates = []*x509.Certificate{sub.sign("ann", "podstead:read"), sub.cert}
 	if !accepted(nil) {
@@ -130,8 +135,10 @@ func TestChainIsVerifiedOncePerConnection(t *testing.T) {
 func TestVerifiedChainExpires(t *testing.T) {
 	ca, sub := newPool(t), newPool(t)
 	end := time.Now().Add(20 * time.Minute).Truncate(time.Second)
-	sub.cert = ca.issue(&x509.Certificate{Subject: pkix.Name{CommonName: "sub"}, IsCA: true, BasicConstraintsValid: true, NotAfter: end}, sub.key.Public())
-	a := &Authenticator{Authorities: []Authority{{Pool: func() (*x509.CertPool, error) { return ca.pool, nil }, External: true}}}
+	sub.cert = ca.issue(&x509.Certificate{Subject: pkix.Name{CommonName: "sub"}, IsCA: true, BasicConstraintsValid: true,
+		NotAfter: end}, sub.key.Public())
+	a := &Authenticator{Authorities: []Authority{
+		{Pool: func() (*x509.CertPool, error) { return ca.pool, nil }, External: true}}}
 	r := httptest.NewRequest("GET", "/", nil)
 	r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{sub.sign("ann", "podstead:read"), sub.cert}}
 	caller, err := a.Caller(r, nil)

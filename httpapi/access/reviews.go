@@ -19,7 +19,8 @@ type Reviewer interface {
 	// ReviewToken returns the owner of a token, false if the token is unknown.
 	ReviewToken(ctx context.Context, token string) (authenticationv1.UserInfo, bool, error)
 	// ReviewAccess returns whether access is allowed, and the reason if it is denied.
-	ReviewAccess(ctx context.Context, spec authorizationv1.SubjectAccessReviewSpec) (allowed bool, reason string, err error)
+	ReviewAccess(ctx context.Context, spec authorizationv1.SubjectAccessReviewSpec) (allowed bool, reason string,
+		err error)
 }
 
 // ReviewConfig configures the reviews.
@@ -72,10 +73,11 @@ func NewReviews(cfg ReviewConfig) *Reviews {
 
 // authenticate returns the owner of a token.
 func (r *Reviews) authenticate(ctx context.Context, token string) (Caller, error) {
-	answer, err := r.tokens.get(ctx, sha256.Sum256([]byte(token)), func(ctx context.Context) (tokenReview, time.Duration, error) {
-		user, known, err := r.cfg.Reviewer.ReviewToken(ctx, token)
-		return tokenReview{user, known}, r.cfg.TokenTTL, err
-	})
+	answer, err := r.tokens.get(ctx, sha256.Sum256([]byte(token)),
+		func(ctx context.Context) (tokenReview, time.Duration, error) {
+			user, known, err := r.cfg.Reviewer.ReviewToken(ctx, token)
+			return tokenReview{user, known}, r.cfg.TokenTTL, err
+		})
 	switch {
 	case err != nil:
 		return Caller{}, fmt.Errorf("failed to review the token: %w: %w", ErrClusterUnavailable, err)
@@ -106,11 +108,13 @@ func (r *Reviews) caller(user authenticationv1.UserInfo, classes Class) Caller {
 
 // authorize reviews the permissions that a kubelet checks, one after the other. The
 // reason of a denial comes from the last review.
-func (r *Reviews) authorize(ctx context.Context, user *authenticationv1.UserInfo, attributes []authorizationv1.ResourceAttributes) (bool, string, error) {
+func (r *Reviews) authorize(ctx context.Context, user *authenticationv1.UserInfo,
+	attributes []authorizationv1.ResourceAttributes) (bool, string, error) {
 	var last decision
 	for i := range attributes {
 		spec := authorizationv1.SubjectAccessReviewSpec{
-			ResourceAttributes: &attributes[i], User: user.Username, UID: user.UID, Groups: user.Groups, Extra: map[string]authorizationv1.ExtraValue{},
+			ResourceAttributes: &attributes[i], User: user.Username, UID: user.UID, Groups: user.Groups,
+			Extra: map[string]authorizationv1.ExtraValue{},
 		}
 		for name, values := range user.Extra {
 			spec.Extra[name] = authorizationv1.ExtraValue(values)
@@ -129,13 +133,15 @@ func (r *Reviews) authorize(ctx context.Context, user *authenticationv1.UserInfo
 		})
 		switch {
 		case err != nil:
-			return false, "", fmt.Errorf("failed to review the access of user %q: %w: %w", user.Username, ErrClusterUnavailable, err)
+			return false, "", fmt.Errorf("failed to review the access of user %q: %w: %w", user.Username, ErrClusterUnavailable,
+				err)
 		case last.allowed:
 			return true, "", nil
 		}
 	}
 	required := attributes[0]
-	reason := fmt.Sprintf("user %q cannot %s nodes/%s of node %s in the cluster", user.Username, required.Verb, required.Subresource, required.Name)
+	reason := fmt.Sprintf("user %q cannot %s nodes/%s of node %s in the cluster", user.Username, required.Verb,
+		required.Subresource, required.Name)
 	if last.reason != "" {
 		reason += ": " + last.reason
 	}
@@ -147,12 +153,14 @@ func (r *Reviews) authorize(ctx context.Context, user *authenticationv1.UserInfo
 // the verb create with every method, so that read access does not give access to a
 // container.
 func resourceAttributes(method, path string, class Class, node string) (all []authorizationv1.ResourceAttributes) {
-	verb := map[string]string{"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}[method]
+	verb := map[string]string{"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch",
+		"DELETE": "delete"}[method]
 	if class == Exec {
 		verb = "create"
 	}
 	for _, sub := range subresources(path) {
-		all = append(all, authorizationv1.ResourceAttributes{Verb: verb, Version: "v1", Resource: "nodes", Subresource: sub, Name: node})
+		all = append(all, authorizationv1.ResourceAttributes{Verb: verb, Version: "v1", Resource: "nodes", Subresource: sub,
+			Name: node})
 	}
 	return all
 }

@@ -56,7 +56,8 @@ func (c *fakeCluster) ReviewToken(ctx context.Context, token string) (authentica
 	return u, ok, nil
 }
 
-func (c *fakeCluster) ReviewAccess(ctx context.Context, spec authorizationv1.SubjectAccessReviewSpec) (bool, string, error) {
+func (c *fakeCluster) ReviewAccess(ctx context.Context, spec authorizationv1.SubjectAccessReviewSpec) (bool, string,
+	error) {
 	what := spec.User + " " + spec.ResourceAttributes.Verb + " " + spec.ResourceAttributes.Subresource
 	if err := c.review(ctx, what); err != nil {
 		return false, "", err
@@ -84,7 +85,8 @@ func (c *fakeCluster) set(change func()) {
 
 func (c *fakeCluster) newReviews() *Reviews {
 	return NewReviews(ReviewConfig{
-		Reviewer: c, Node: "edge", Authentication: true, Authorization: true, TokenTTL: 2 * time.Minute, AllowedTTL: 5 * time.Minute, DeniedTTL: 30 * time.Second,
+		Reviewer: c, Node: "edge", Authentication: true, Authorization: true, TokenTTL: 2 * time.Minute,
+		AllowedTTL: 5 * time.Minute, DeniedTTL: 30 * time.Second,
 	})
 }
 
@@ -117,7 +119,8 @@ func outcome(a *Authenticator, r *http.Request, route string, class Class) strin
 func TestReviewsAreCached(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &fakeCluster{
-			users:  map[string]authenticationv1.UserInfo{"secret": {Username: "ann", UID: "7", Groups: []string{"ops"}, Extra: map[string]authenticationv1.ExtraValue{"k": {"v"}}}},
+			users: map[string]authenticationv1.UserInfo{"secret": {Username: "ann", UID: "7", Groups: []string{"ops"},
+				Extra: map[string]authenticationv1.ExtraValue{"k": {"v"}}}},
 			rights: map[string]bool{"ann get metrics": true},
 		}
 		a := &Authenticator{Reviews: c.newReviews()}
@@ -125,8 +128,10 @@ func TestReviewsAreCached(t *testing.T) {
 		if got := metrics(); got != "200 ann metrics" {
 			t.Error(got)
 		}
-		if got := fmt.Sprintf("%+v", c.specs[0]); !strings.Contains(got, "User:ann Groups:[ops system:authenticated] Extra:map[k:[v]] UID:7") ||
-			!strings.Contains(c.specs[0].ResourceAttributes.String(), "Verb:get,Group:,Version:v1,Resource:nodes,Subresource:metrics,Name:edge") {
+		if got := fmt.Sprintf("%+v", c.specs[0]); !strings.Contains(got,
+			"User:ann Groups:[ops system:authenticated] Extra:map[k:[v]] UID:7") ||
+			!strings.Contains(c.specs[0].ResourceAttributes.String(),
+				"Verb:get,Group:,Version:v1,Resource:nodes,Subresource:metrics,Name:edge") {
 			t.Errorf("asked %s %s", got, c.specs[0].ResourceAttributes)
 		}
 		if q := c.questions(); q != "secret, ann get metrics" {
@@ -138,7 +143,8 @@ func TestReviewsAreCached(t *testing.T) {
 		if got := metrics(); got != "200 ann metrics" || c.questions() != "" {
 			t.Error(got)
 		}
-		if got := ask(t, a, "other", "GET", "/metrics", Metrics); !strings.HasPrefix(got, "503 ") || !strings.Contains(got, "connection refused") {
+		if got := ask(t, a, "other", "GET", "/metrics", Metrics); !strings.HasPrefix(got, "503 ") ||
+			!strings.Contains(got, "connection refused") {
 			t.Error(got)
 		}
 		time.Sleep(11 * time.Second)
@@ -151,7 +157,8 @@ func TestReviewsAreCached(t *testing.T) {
 			t.Error(got)
 		}
 		// Denials expire sooner.
-		if got := ask(t, a, "secret", "GET", "/pods", Read); !strings.HasPrefix(got, `403 user "ann" cannot get nodes/pods of node edge`) || !strings.Contains(got, "no rule") {
+		if got := ask(t, a, "secret", "GET", "/pods", Read); !strings.HasPrefix(got,
+			`403 user "ann" cannot get nodes/pods of node edge`) || !strings.Contains(got, "no rule") {
 			t.Error(got)
 		}
 		ask(t, a, "secret", "GET", "/pods", Read)
@@ -212,7 +219,8 @@ func TestReviewOutlivesItsFirstCaller(t *testing.T) {
 func TestCacheIsBounded(t *testing.T) {
 	c := newCache[int]()
 	for i := range 2 * maxCacheEntries {
-		_, _ = c.get(t.Context(), [32]byte{byte(i), byte(i >> 8)}, func(context.Context) (int, time.Duration, error) { return i, time.Hour, nil })
+		_, _ = c.get(t.Context(), [32]byte{byte(i), byte(i >> 8)},
+			func(context.Context) (int, time.Duration, error) { return i, time.Hour, nil })
 	}
 	if n := len(c.entries); n != maxCacheEntries {
 		t.Errorf("%d answers are kept", n)
@@ -261,8 +269,9 @@ func TestRolesApplyInAdditionToTheCluster(t *testing.T) {
 	own, foreign := newPool(t), newPool(t)
 	c := &fakeCluster{rights: map[string]bool{"eve get proxy": true}}
 	a := &Authenticator{
-		Authorities: []Authority{{Pool: func() (*x509.CertPool, error) { return own.pool, nil }}, {Pool: func() (*x509.CertPool, error) { return foreign.pool, nil }, External: true}},
-		Reviews:     c.newReviews(),
+		Authorities: []Authority{{Pool: func() (*x509.CertPool, error) { return own.pool, nil }},
+			{Pool: func() (*x509.CertPool, error) { return foreign.pool, nil }, External: true}},
+		Reviews: c.newReviews(),
 	}
 	for _, test := range []struct {
 		ca          *pool
@@ -333,7 +342,8 @@ func (p *pool) make(c *x509.Certificate) *x509.Certificate {
 }
 
 func (p *pool) sign(user, group string) *x509.Certificate {
-	return p.make(&x509.Certificate{Subject: pkix.Name{CommonName: user, Organization: []string{group}}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+	return p.make(&x509.Certificate{Subject: pkix.Name{CommonName: user, Organization: []string{group}},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 }
 
 // A group of a user in the cluster grants no role of this node, whatever its name.
@@ -360,7 +370,8 @@ func TestGroupsOfReviewedTokensGrantNoRole(t *testing.T) {
 // A token of the token file is never sent to the cluster, even while the file is invalid.
 func TestLocalTokensAreNotSentToTheCluster(t *testing.T) {
 	f := newTokenFile(t, readToken+",ann,read\n")
-	c := &fakeCluster{users: map[string]authenticationv1.UserInfo{"cluster-token": {Username: "bob"}}, rights: map[string]bool{"bob get proxy": true}}
+	c := &fakeCluster{users: map[string]authenticationv1.UserInfo{"cluster-token": {Username: "bob"}},
+		rights: map[string]bool{"bob get proxy": true}}
 	a := &Authenticator{Tokens: f.file, Reviews: c.newReviews()}
 	get := func(token string) string { t.Helper(); return ask(t, a, token, "GET", "/x", Read) }
 	if got := get(readToken); !strings.HasPrefix(got, "200 ann") {

@@ -132,7 +132,8 @@ func checkMode(path string, fi fs.FileInfo) error {
 	case !fi.Mode().IsRegular():
 		return fmt.Errorf("%s is not a regular file", path)
 	case fi.Mode().Perm()&0o077 != 0:
-		return fmt.Errorf("%s has mode %o, but only its owner may have permissions; run chmod 600 %s", path, fi.Mode().Perm(), path)
+		return fmt.Errorf("%s has mode %o, but only its owner may have permissions; run chmod 600 %s", path, fi.Mode().Perm(),
+			path)
 	case fi.Size() > maxTokenFile:
 		return fmt.Errorf("%s has %d bytes; at most %d are allowed", path, fi.Size(), maxTokenFile)
 	}
@@ -192,7 +193,8 @@ func parseTokenEntry(line string) (tokenEntry, error) {
 		}
 		copy(entry.sum[:], sum)
 	case len(text) < minToken || strings.ContainsAny(text, " \t\""):
-		return tokenEntry{}, fmt.Errorf("the token must have at least %d characters, without quotes and spaces; create one with openssl rand -hex 32", minToken)
+		return tokenEntry{}, fmt.Errorf("the token must have at least %d characters, without quotes and spaces; create one "+
+			"with openssl rand -hex 32", minToken)
 	default:
 		entry.sum = sha256.Sum256([]byte(text))
 	}

@@ -95,7 +95,8 @@ func TestInvalidTokenFileRejectsAllTokens(t *testing.T) {
 		damage()
 		f.want(readToken, "", 0)
 		f.want(readToken, "", 0)
-		if n := strings.Count(f.log.String(), "Token file is invalid"); n != 1 || strings.Contains(f.log.String(), readToken) {
+		if n := strings.Count(f.log.String(), "Token file is invalid"); n != 1 ||
+			strings.Contains(f.log.String(), readToken) {
 			t.Errorf("%s is logged %d times: %s", name, n, f.log.String())
 		}
 		f.put(readToken+",ann,read\n", 0o600)
@@ -110,14 +111,16 @@ func TestTokenFileErrorsDoNotContainSecrets(t *testing.T) {
 		"secretsecretsecret,ann,root\n": `unknown role "root"; must be read, exec, edit or admin`,
 		"secret,ann,read\n":             "must have at least 16 characters",
 		"sha256:secret,ann,read\n":      "64 hexadecimal digits",
-		"secretsecretsecret,ann,read\n" + sumOf("secretsecretsecret") + ",b,read": `:2: duplicate token; it already belongs to "ann"`,
+		"secretsecretsecret,ann,read\n" + sumOf("secretsecretsecret") +
+			",b,read": `:2: duplicate token; it already belongs to "ann"`,
 	} {
 		path := filepath.Join(t.TempDir(), "tokens")
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		_, err := OpenTokenFile(path, slog.New(slog.DiscardHandler))
-		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "--token-auth-file: "+path) || strings.Contains(err.Error(), "secret") {
+		if err == nil || !strings.Contains(err.Error(), want) ||
+			!strings.HasPrefix(err.Error(), "--token-auth-file: "+path) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}
@@ -125,7 +128,8 @@ func TestTokenFileErrorsDoNotContainSecrets(t *testing.T) {
 	if err := os.WriteFile(open, nil, 0o640); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenTokenFile(open, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "chmod 600") {
+	if _, err := OpenTokenFile(open, slog.New(slog.DiscardHandler)); err == nil ||
+		!strings.Contains(err.Error(), "chmod 600") {
 		t.Errorf("a file that others can read: %v", err)
 	}
 }
@@ -135,7 +139,8 @@ func TestTokenIsReadOnlyFromTheHeader(t *testing.T) {
 	a := &Authenticator{Tokens: f.file}
 	for header, ok := range map[string]bool{
 		"Bearer " + readToken: true, "bearer  " + readToken: true,
-		"": false, "Bearer": false, "Bearer ": false, readToken: false, "Basic " + readToken: false, "Bearer x" + readToken: false,
+		"": false, "Bearer": false, "Bearer ": false, readToken: false, "Basic " + readToken: false,
+		"Bearer x" + readToken: false,
 	} {
 		r := httptest.NewRequest("GET", "/pods?access_token="+readToken, nil)
 		if header != "" {

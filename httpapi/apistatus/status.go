@@ -125,4 +125,5 @@ func ObjectOf(path string) (group, resource, name string) {
 
 // streams are the kubelet's endpoints whose paths continue with the namespace and the name of a
 // pod.
-var streams = map[string]bool{"containerLogs": true, "exec": true, "attach": true, "portForward": true, "run": true, "checkpoint": true}
+var streams = map[string]bool{"containerLogs": true, "exec": true, "attach": true, "portForward": true, "run": true,
+	"checkpoint": true}

@@ -66,14 +66,16 @@ func TestDetailsThatAreSetAreKept(t *testing.T) {
 	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
 		t.Fatal(err)
 	}
-	if d := got.Details; d.Kind != "configmaps" || d.Name != "site" || len(d.Causes) != 1 || d.Causes[0].Field != "data" || d.Causes[0].Message != "changed" {
+	if d := got.Details; d.Kind != "configmaps" || d.Name != "site" || len(d.Causes) != 1 || d.Causes[0].Field != "data" ||
+		d.Causes[0].Message != "changed" {
 		t.Errorf("details are %+v", d)
 	}
 }
 
 func TestErrorsOfTheKubeletsEndpointsAreText(t *testing.T) {
 	w := httptest.NewRecorder()
-	Error(w, httptest.NewRequest("GET", "/containerLogs/default/web/main", nil), http.StatusNotFound, "pod %q not found", "web")
+	Error(w, httptest.NewRequest("GET", "/containerLogs/default/web/main", nil), http.StatusNotFound, "pod %q not found",
+		"web")
 	if got := w.Body.String(); got != "pod \"web\" not found\n" || w.Code != http.StatusNotFound {
 		t.Errorf("%d %q, want text", w.Code, got)
 	}

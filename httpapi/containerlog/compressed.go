@@ -90,5 +90,6 @@ func (eof) Read([]byte) (int, error) { return 0, io.EOF }
 // What can be read of it is shown, and later files are not skipped.
 func damaged(err error) bool {
 	var corrupt flate.CorruptInputError
-	return errors.Is(err, gzip.ErrHeader) || errors.Is(err, gzip.ErrChecksum) || errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &corrupt)
+	return errors.Is(err, gzip.ErrHeader) || errors.Is(err, gzip.ErrChecksum) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.As(err, &corrupt)
 }

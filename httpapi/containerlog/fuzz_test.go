@@ -13,7 +13,8 @@ import (
 func FuzzLines(f *testing.F) {
 	const at = "2026-01-02T03:04:05.678901234Z "
 	f.Add([]byte(at+"stdout F one\n"+at+"stderr P two\n"+at+"stderr F three\n"), int64(1), int64(5))
-	f.Add([]byte(`{"log":"one\n","stream":"stdout","time":"2026-01-02T03:04:05Z"}`+"\n"+`{"log":"two","stream":"stderr"`), int64(2), int64(0))
+	f.Add([]byte(`{"log":"one\n","stream":"stdout","time":"2026-01-02T03:04:05Z"}`+"\n"+`{"log":"two","stream":"stderr"`),
+		int64(2), int64(0))
 	f.Add([]byte(at+"stdout P\n"+at+"stdout F:x \n\n\x00 torn"), int64(0), int64(1))
 	f.Add([]byte(strings.Repeat(at+"stdout P x\n", 9)), int64(3), int64(7))
 	f.Fuzz(func(t *testing.T, data []byte, n, limit int64) {

@@ -129,7 +129,8 @@ func TestDamagedCompressedFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, content := range map[string][]byte{"cut": data[:len(data)-10], "empty": nil, "junk": []byte("junk junk junk"), "zeros": make([]byte, 100)} {
+	for name, content := range map[string][]byte{"cut": data[:len(data)-10], "empty": nil,
+		"junk": []byte("junk junk junk"), "zeros": make([]byte, 100)} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			if err := os.WriteFile(rotatedPath(dir, 1)+".gz", content, 0o600); err != nil {
@@ -204,7 +205,8 @@ func TestFollowWaitsForLastLinesOfOldFile(t *testing.T) {
 	old := oldWriter(t, dir, 1)
 	write(t, log, full(5, "stdout", "end")+full(5, "stdout", "5"))
 	last := full(4, "stdout", "and more")
-	for _, text := range []string{full(3, "stdout", "3"), full(4, "stdout", "4"), last[:len(last)/2], last[len(last)/2:], piece(4, "stdout", "begin and ")} {
+	for _, text := range []string{full(3, "stdout", "3"), full(4, "stdout", "4"), last[:len(last)/2], last[len(last)/2:],
+		piece(4, "stdout", "begin and ")} {
 		time.Sleep(2 * unknownWriterTimeout) // it is about time
 		if _, err := old.WriteString(text); err != nil {
 			t.Fatal(err)
@@ -246,7 +248,8 @@ func TestFollowOverRotationsWhileWaiting(t *testing.T) {
 // Reading without following returns a line that is split by a rotation in progress as one,
 // and a tail of the requested length.
 func TestReadWaitsForLastLinesOfOldFile(t *testing.T) {
-	for tail, want := range map[int64]string{-1: "1\n2\nbegin and end\n4\n", 2: "begin and end\n4\n", 3: "2\nbegin and end\n4\n"} {
+	for tail, want := range map[int64]string{-1: "1\n2\nbegin and end\n4\n", 2: "begin and end\n4\n",
+		3: "2\nbegin and end\n4\n"} {
 		dir := t.TempDir()
 		log := filepath.Join(dir, "0.log")
 		write(t, log, full(1, "stdout", "1"))

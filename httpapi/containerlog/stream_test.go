@@ -69,7 +69,8 @@ func TestRead(t *testing.T) {
 	all := Options{Tail: -1}
 	with := func(edit func(*Options)) Options { o := all; edit(&o); return o }
 	three := full(1, "stdout", "one") + full(2, "stderr", "two") + full(3, "stdout", "three")
-	broken := full(1, "stdout", "a") + piece(2, "stdout", "b") + piece(3, "stdout", "c") + full(4, "stdout", "d") + full(5, "stdout", "e")
+	broken := full(1, "stdout", "a") + piece(2, "stdout", "b") + piece(3, "stdout", "c") + full(4, "stdout", "d") +
+		full(5, "stdout", "e")
 	since, err := time.Parse(time.RFC3339Nano, at(2))
 	if err != nil {
 		t.Fatal(err)
@@ -84,7 +85,8 @@ func TestRead(t *testing.T) {
 		{"empty line", full(1, "stdout", "") + full(2, "stdout", "x"), all, "\nx\n"},
 		{"line of spaces", full(1, "stdout", "  x "), all, "  x \n"},
 		{"more tags", at(1) + " stdout F:future x\n", all, "x\n"},
-		{"timestamps", three, with(func(o *Options) { o.Timestamps = true }), at(1) + " one\n" + at(2) + " two\n" + at(3) + " three\n"},
+		{"timestamps", three, with(func(o *Options) { o.Timestamps = true }),
+			at(1) + " one\n" + at(2) + " two\n" + at(3) + " three\n"},
 		{"since", three, with(func(o *Options) { o.Since = since }), "two\nthree\n"},
 		{"since later than all", three, with(func(o *Options) { o.Since = since.Add(time.Hour) }), ""},
 		{"limit", three, with(func(o *Options) { o.Limit = 5 }), "one\nt"},
@@ -95,16 +97,23 @@ func TestRead(t *testing.T) {
 		{"tail of more", three, with(func(o *Options) { o.Tail = 4 }), "one\ntwo\nthree\n"},
 		{"pieces are one line", broken, all, "a\nbcd\ne\n"},
 		{"tail counts no pieces", broken, with(func(o *Options) { o.Tail = 2 }), "bcd\ne\n"},
-		{"one time for a line in pieces", broken, with(func(o *Options) { o.Tail, o.Timestamps = 2, true }), at(2) + " bcd\n" + at(5) + " e\n"},
-		{"a line in pieces is as old as its first", broken, with(func(o *Options) { o.Since = since.Add(time.Second) }), "e\n"},
-		{"streams do not mix in a line", piece(1, "stdout", "o1") + full(2, "stderr", "err") + full(3, "stdout", "o2"), all, "err\no1o2\n"},
+		{"one time for a line in pieces", broken, with(func(o *Options) { o.Tail, o.Timestamps = 2, true }),
+			at(2) + " bcd\n" + at(5) + " e\n"},
+		{"a line in pieces is as old as its first", broken, with(func(o *Options) { o.Since = since.Add(time.Second) }),
+			"e\n"},
+		{"streams do not mix in a line", piece(1, "stdout", "o1") + full(2, "stderr", "err") + full(3, "stdout", "o2"), all,
+			"err\no1o2\n"},
 		{"no end of the line", full(1, "stdout", "a") + piece(2, "stdout", "prompt> "), all, "a\nprompt> "},
-		{"tail of a line without end", full(1, "stdout", "a") + piece(2, "stdout", "b"), with(func(o *Options) { o.Tail = 1 }), "b"},
+		{"tail of a line without end", full(1, "stdout", "a") + piece(2, "stdout", "b"),
+			with(func(o *Options) { o.Tail = 1 }), "b"},
 		{"two lines without end", piece(1, "stdout", "a") + piece(2, "stderr", "b"), all, "a\nb"},
 		{"torn file", full(1, "stdout", "a") + at(2) + " stdout F half", all, "a\nhalf"},
 		{"torn head", full(1, "stdout", "a") + at(2) + " std", all, "a\n"},
-		{"what is no line", "garbage\n\n\x00\x00\n" + full(1, "stdout", "a") + "x y z w\n" + at(1) + " stdin F a\n" + at(1) + " stdout Q a\n", all, "a\n"},
-		{"docker", `{"log":"a\u003c\n","stream":"stdout","time":"` + at(1) + `"}` + "\n" + `{"log":"b","stream":"stderr","time":"` + at(2) + `"}` + "\n" + `{"log":"c\n","stream":"stderr","time":"` + at(2) + `"}` + "\n{junk\n", with(func(o *Options) { o.Timestamps = true }), at(1) + " a<\n" + at(2) + " bc\n"},
+		{"what is no line", "garbage\n\n\x00\x00\n" + full(1, "stdout", "a") + "x y z w\n" + at(1) + " stdin F a\n" + at(1) +
+			" stdout Q a\n", all, "a\n"},
+		{"docker", `{"log":"a\u003c\n","stream":"stdout","time":"` + at(1) + `"}` + "\n" +
+			`{"log":"b","stream":"stderr","time":"` + at(2) + `"}` + "\n" + `{"log":"c\n","stream":"stderr","time":"` + at(2) +
+			`"}` + "\n{junk\n", with(func(o *Options) { o.Timestamps = true }), at(1) + " a<\n" + at(2) + " bc\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -173,7 +182,8 @@ func TestTailReadsFromTheEnd(t *testing.T) {
 
 func TestInstances(t *testing.T) {
 	dir := t.TempDir()
-	for _, name := range []string{"3.log", "10.log", "10.log.20260131-120000", "2.log.20260131-120000", "1.log.20260101-000000.gz", "x.log", "-1.log", "4.txt", "5.log.20260101-000000.gz.tmp"} {
+	for _, name := range []string{"3.log", "10.log", "10.log.20260131-120000", "2.log.20260131-120000",
+		"1.log.20260101-000000.gz", "x.log", "-1.log", "4.txt", "5.log.20260101-000000.gz.tmp"} {
 		write(t, filepath.Join(dir, name), "")
 	}
 	got, err := Instances(dir)
@@ -264,7 +274,8 @@ func follow(t *testing.T, dir string, n int, o Options) *follower {
 func followTo(t *testing.T, to *sink, dir string, n int, o Options) *follower {
 	t.Helper()
 	f := &follower{sink: to, change: make(chan struct{}, 1), done: make(chan error, 1)}
-	s, err := Open(t.Context(), Request{Dir: dir, Instance: n, Options: o, Follow: &Follow{Ended: f.ended.Load, Changed: f.change}})
+	s, err := Open(t.Context(), Request{Dir: dir, Instance: n, Options: o,
+		Follow: &Follow{Ended: f.ended.Load, Changed: f.change}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -67,9 +67,11 @@ type API struct {
 func New(c Config) *API {
 	a := &API{
 		mux: http.NewServeMux(), resources: resources(c.Sources, c.Versions),
-		subresources: c.Subresources, groups: slices.Clone(c.Groups), manifest: c.Manifest, version: cmp.Or(c.Version, "unknown"),
-		writer: c.Writer, ephemeral: c.Ephemeral, manifestName: c.ManifestName, writes: make(chan struct{}, maxWrites), localWrites: make(chan struct{}, localWrites),
-		receives: make(chan struct{}, maxReceives), localReceives: make(chan struct{}, localReceives),
+		subresources: c.Subresources, groups: slices.Clone(c.Groups), manifest: c.Manifest,
+		version: cmp.Or(c.Version, "unknown"),
+		writer:  c.Writer, ephemeral: c.Ephemeral, manifestName: c.ManifestName, writes: make(chan struct{}, maxWrites),
+		localWrites: make(chan struct{}, localWrites),
+		receives:    make(chan struct{}, maxReceives), localReceives: make(chan struct{}, localReceives),
 	}
 	if c.ManifestName != nil {
 		a.node = c.Node
@@ -180,7 +182,8 @@ func (a *API) find(w http.ResponseWriter, r *http.Request) *resource {
 	for _, res := range a.resources {
 		// A cluster-scoped resource has no namespace. A namespaced one is listed without a
 		// namespace for all of them.
-		if res.name != name || res.group != r.PathValue("group") || res.group != "" && res.version != r.PathValue("version") ||
+		if res.name != name || res.group != r.PathValue("group") || res.group != "" &&
+			res.version != r.PathValue("version") ||
 			namespace != "" && !res.namespaced || namespace == "" && res.namespaced && r.PathValue("name") != "" {
 			continue
 		}
@@ -195,7 +198,8 @@ func (a *API) find(w http.ResponseWriter, r *http.Request) *resource {
 			return nil
 		}
 		if res.unsupported {
-			apistatus.Write(w, r, apistatus.New(http.StatusMethodNotAllowed, "podstead does not support %s: %s", res.name, a.remedy(res.kind, res.apiVersion())))
+			apistatus.Write(w, r, apistatus.New(http.StatusMethodNotAllowed, "podstead does not support %s: %s", res.name,
+				a.remedy(res.kind, res.apiVersion())))
 			return nil
 		}
 		object := r.PathValue("name")
@@ -240,7 +244,8 @@ var podSubresources = map[string]string{
 func (a *API) podSubresource(w http.ResponseWriter, r *http.Request) {
 	name, subresource := r.PathValue("name"), r.PathValue("subresource")
 	hint, known := podSubresources[subresource]
-	if !known && !slices.ContainsFunc(a.subresources, func(s metav1.APIResource) bool { return s.Name == "pods/"+subresource }) {
+	if !known && !slices.ContainsFunc(a.subresources,
+		func(s metav1.APIResource) bool { return s.Name == "pods/"+subresource }) {
 		a.notServed(w, r)
 		return
 	}
@@ -273,7 +278,8 @@ func (a *API) nodeProxy(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	s := apistatus.New(http.StatusNotFound, "nodes/proxy serves the kubelet's endpoints of this node, such as /healthz, /metrics and /stats/summary")
+	s := apistatus.New(http.StatusNotFound,
+		"nodes/proxy serves the kubelet's endpoints of this node, such as /healthz, /metrics and /stats/summary")
 	s.Details = &metav1.StatusDetails{Kind: "nodes"}
 	apistatus.Write(w, r, s)
 }

@@ -67,9 +67,10 @@ func (b *fakePods) set(name string, p *v1.Pod) {
 
 func pod(namespace, name string, phase v1.PodPhase) *v1.Pod {
 	return &v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID("uid-" + name), Labels: map[string]string{"app": name}},
-		Spec:       v1.PodSpec{NodeName: "edge", Containers: []v1.Container{{Name: "main"}}},
-		Status:     v1.PodStatus{Phase: phase},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID("uid-" + name),
+			Labels: map[string]string{"app": name}},
+		Spec:   v1.PodSpec{NodeName: "edge", Containers: []v1.Container{{Name: "main"}}},
+		Status: v1.PodStatus{Phase: phase},
 	}
 }
 
@@ -214,7 +215,8 @@ func (w *watched) want(texts ...string) event {
 }
 
 func TestListAndGet(t *testing.T) {
-	b := newTestAPI(t, pod("shop", "web", v1.PodRunning), pod("shop", "db", v1.PodPending), pod("default", "other", v1.PodRunning))
+	b := newTestAPI(t, pod("shop", "web", v1.PodRunning), pod("shop", "db", v1.PodPending),
+		pod("default", "other", v1.PodRunning))
 	for path, want := range map[string]string{
 		"/api/v1/pods":                                               "other db web",
 		"/api/v1/namespaces/shop/pods":                               "db web",
@@ -284,9 +286,11 @@ func TestRequestErrors(t *testing.T) {
 		{"GET", "/apis/apps/v1/controllerrevisions", "", 404, "does not serve"},
 		{"GET", "/apis/apps/v1beta1/deployments", "", 404, "does not serve"},
 		{"GET", "/apis/batch/v1/deployments", "", 404, "does not serve"},
-		{"GET", "/apis/apps/v1/namespaces/shop/deployments/web", "", 404, `deployments \"web\" not found; pod web is in a manifest: use podstead rollout and podstead restart with web`},
+		{"GET", "/apis/apps/v1/namespaces/shop/deployments/web", "", 404,
+			`deployments \"web\" not found; pod web is in a manifest: use podstead rollout and podstead restart with web`},
 		{"GET", "/openapi/v3/apis/none/v1", "", 404, "does not serve"},
-		{"POST", "/apis/apps/v1/namespaces/shop/deployments", "", 405, "podstead does not support deployments: declare pods in manifests instead"},
+		{"POST", "/apis/apps/v1/namespaces/shop/deployments", "", 405,
+			"podstead does not support deployments: declare pods in manifests instead"},
 		{"DELETE", "/api/v1/namespaces/shop/services/web", "", 405, "podstead does not support services"},
 		{"GET", "/api/v1/namespaces/shop/nodes", "", 404, "does not serve"},
 		{"DELETE", "/api/v1/namespaces/shop/pods/web", "", 405, "edit /etc/pods/web.yaml instead"},
@@ -330,8 +334,10 @@ func TestWatch(t *testing.T) {
 	w.want("ADDED db Running")
 	b.pods.set("web", nil)
 	last := w.want("DELETED web Running")
-	if versionOf(t, &first.Object) >= versionOf(t, &second.Object) || versionOf(t, &second.Object) >= versionOf(t, &last.Object) {
-		t.Errorf("versions do not grow: %s %s %s", first.Object.ResourceVersion, second.Object.ResourceVersion, last.Object.ResourceVersion)
+	if versionOf(t, &first.Object) >= versionOf(t, &second.Object) ||
+		versionOf(t, &second.Object) >= versionOf(t, &last.Object) {
+		t.Errorf("versions do not grow: %s %s %s", first.Object.ResourceVersion, second.Object.ResourceVersion,
+			last.Object.ResourceVersion)
 	}
 	if first.Object.Kind != "Pod" || first.Object.APIVersion != "v1" {
 		t.Errorf("the object is a %+v", first.Object.TypeMeta)
@@ -375,7 +381,8 @@ func TestWatchWithSelector(t *testing.T) {
 
 func TestWatchList(t *testing.T) {
 	b := newTestAPI(t, pod("shop", "web", v1.PodRunning))
-	w := b.watch("/api/v1/pods?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true", "")
+	w := b.watch(
+		"/api/v1/pods?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true", "")
 	w.want("ADDED web Running")
 	e := w.want("BOOKMARK")
 	if e.Object.Annotations[metav1.InitialEventsAnnotationKey] != "true" || e.Object.ResourceVersion == "" {
@@ -442,7 +449,8 @@ func TestTable(t *testing.T) {
 		t.Errorf("row %s", got)
 	}
 	var meta metav1.PartialObjectMetadata
-	if err := json.Unmarshal(table.Rows[0].Object.Raw, &meta); err != nil || meta.Namespace != "shop" || meta.Kind != "PartialObjectMetadata" {
+	if err := json.Unmarshal(table.Rows[0].Object.Raw, &meta); err != nil || meta.Namespace != "shop" ||
+		meta.Kind != "PartialObjectMetadata" {
 		t.Errorf("object %s: %v", table.Rows[0].Object.Raw, err)
 	}
 	for _, resource := range []string{"nodes", "namespaces", "events"} {
@@ -457,7 +465,8 @@ func TestTable(t *testing.T) {
 		}
 	}
 	w := b.watch("/api/v1/pods?watch=1", asTable)
-	if !w.lines.Scan() || !strings.Contains(w.lines.Text(), `"kind":"Table"`) || !strings.Contains(w.lines.Text(), `"web"`) {
+	if !w.lines.Scan() || !strings.Contains(w.lines.Text(), `"kind":"Table"`) ||
+		!strings.Contains(w.lines.Text(), `"web"`) {
 		t.Errorf("watch of tables: %s", w.lines.Text())
 	}
 }
@@ -470,7 +479,8 @@ func TestDiscovery(t *testing.T) {
 	for _, r := range list.APIResources {
 		names = append(names, r.Name)
 	}
-	for _, name := range []string{"events", "namespaces", "nodes", "pods", "services", "persistentvolumes", "serviceaccounts"} {
+	for _, name := range []string{"events", "namespaces", "nodes", "pods", "services", "persistentvolumes",
+		"serviceaccounts"} {
 		if !slices.Contains(names, name) {
 			t.Errorf("%s is not in %s", name, names)
 		}

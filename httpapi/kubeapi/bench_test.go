@@ -19,7 +19,8 @@ func BenchmarkPods(b *testing.B) {
 		pods[i] = pod("shop", fmt.Sprintf("web-%d", i), v1.PodRunning)
 	}
 	api := New(Config{Versions: versions, Sources: Sources{Pods: PodSource(func() []*v1.Pod { return pods }, nil)}})
-	for name, accept := range map[string]string{"full": "application/json", "table": "application/json;as=Table;v=v1;g=meta.k8s.io"} {
+	for name, accept := range map[string]string{"full": "application/json",
+		"table": "application/json;as=Table;v=v1;g=meta.k8s.io"} {
 		for _, changed := range []bool{false, true} {
 			b.Run(fmt.Sprintf("%s/changed=%v", name, changed), func(b *testing.B) {
 				for b.Loop() {

@@ -81,7 +81,8 @@ func (e *entry) bytes() []byte {
 func (e *entry) metadata() []byte {
 	e.encodeMeta.Do(func() {
 		o := e.object
-		meta := metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{Kind: "PartialObjectMetadata", APIVersion: "meta.k8s.io/v1"}}
+		meta := metav1.PartialObjectMetadata{
+			TypeMeta: metav1.TypeMeta{Kind: "PartialObjectMetadata", APIVersion: "meta.k8s.io/v1"}}
 		meta.Name, meta.Namespace, meta.UID = o.GetName(), o.GetNamespace(), o.GetUID()
 		meta.ResourceVersion, meta.CreationTimestamp = o.GetResourceVersion(), o.GetCreationTimestamp()
 		meta.DeletionTimestamp = o.GetDeletionTimestamp()
@@ -219,7 +220,8 @@ func equalButStatus(previous, o Object) bool {
 	if !ok || !same {
 		return false
 	}
-	one, two := v1.Pod{ObjectMeta: before.ObjectMeta, Spec: before.Spec}, v1.Pod{ObjectMeta: after.ObjectMeta, Spec: after.Spec}
+	one, two := v1.Pod{ObjectMeta: before.ObjectMeta, Spec: before.Spec},
+		v1.Pod{ObjectMeta: after.ObjectMeta, Spec: after.Spec}
 	one.ResourceVersion = two.ResourceVersion
 	return equality.Semantic.DeepEqual(&one, &two)
 }
@@ -304,6 +306,7 @@ func (c *cache) changesSince(version uint64) (changes []change, next uint64, err
 	if version < c.oldest || version > c.versions.Last() {
 		return nil, 0, errTooOld
 	}
-	at, _ := slices.BinarySearchFunc(c.changes, version+1, func(ch change, v uint64) int { return cmp.Compare(ch.object.version, v) })
+	at, _ := slices.BinarySearchFunc(c.changes, version+1,
+		func(ch change, v uint64) int { return cmp.Compare(ch.object.version, v) })
 	return slices.Clone(c.changes[at:]), max(version, c.version), nil
 }

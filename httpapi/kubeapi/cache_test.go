@@ -9,8 +9,8 @@ import (
 	"github.com/podstead/podstead/internal/statefile"
 )
 
-// An object that the source lists again is not modified after it was given to clients, which may be encoding it: neither
-// when only the revision of its manifest changes, nor after that.
+// An object that the source lists again is not modified after it was given to clients, which may be encoding it:
+// neither when only the revision of its manifest changes, nor after that.
 func TestListedObjectsStayAsTheyWereGivenOut(t *testing.T) {
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default", UID: "u1"}}
 	revision := "one"

@@ -23,7 +23,8 @@ func apiVersions(w http.ResponseWriter, _ *http.Request) {
 
 // apiGroups serves /apis: the groups in addition to the core group.
 func (a *API) apiGroups(w http.ResponseWriter, _ *http.Request) {
-	list := &metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: []metav1.APIGroup{}}
+	list := &metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"},
+		Groups: []metav1.APIGroup{}}
 	for _, g := range a.groups {
 		list.Groups = append(list.Groups, groupOf(g))
 	}

@@ -14,7 +14,8 @@ func TestDiscoveryListsOtherGroups(t *testing.T) {
 	v := OpenVersions("", statefile.Disk{})
 	api := New(Config{Versions: v, Groups: []metav1.APIResourceList{{
 		GroupVersion: "metrics.k8s.io/v1beta1",
-		APIResources: []metav1.APIResource{{Name: "nodes", SingularName: "", Kind: "NodeMetrics", Verbs: metav1.Verbs{"get", "list"}}},
+		APIResources: []metav1.APIResource{
+			{Name: "nodes", SingularName: "", Kind: "NodeMetrics", Verbs: metav1.Verbs{"get", "list"}}},
 	}}})
 	for path, want := range map[string]string{
 		"/apis":                         `"groups":[{"name":"metrics.k8s.io","versions":[{"groupVersion":"metrics.k8s.io/v1beta1","version":"v1beta1"}],"preferredVersion":{"groupVersion":"metrics.k8s.io/v1beta1","version":"v1beta1"}},{"name":"apiextensions.k8s.io"`,

@@ -55,7 +55,8 @@ func (a *API) ephemeralContainers(w http.ResponseWriter, r *http.Request, res *r
 			e = now
 		}
 	default:
-		apistatus.Write(w, r, apistatus.New(http.StatusMethodNotAllowed, "pods/ephemeralcontainers does not support %s", r.Method))
+		apistatus.Write(w, r, apistatus.New(http.StatusMethodNotAllowed, "pods/ephemeralcontainers does not support %s",
+			r.Method))
 		return
 	}
 	own := e.object.DeepCopyObject().(*v1.Pod)
@@ -70,7 +71,8 @@ func (a *API) ephemeralContainers(w http.ResponseWriter, r *http.Request, res *r
 	}
 	writeJSON(w, http.StatusOK, map[string]any{
 		"kind": ephemeralKind, "apiVersion": "v1", "ephemeralContainers": list,
-		"metadata": metav1.ObjectMeta{Name: own.Name, Namespace: own.Namespace, UID: own.UID, ResourceVersion: own.ResourceVersion},
+		"metadata": metav1.ObjectMeta{Name: own.Name, Namespace: own.Namespace, UID: own.UID,
+			ResourceVersion: own.ResourceVersion},
 	})
 }
 
@@ -104,7 +106,8 @@ func (a *API) writeEphemeral(r *http.Request, res *resource, e *entry) (legacy b
 	if now == nil || now.object.GetUID() != e.object.GetUID() {
 		return legacy, fail(http.StatusConflict, "the pod was replaced meanwhile; get it again and repeat the change")
 	}
-	return legacy, a.ephemeral.UpdateEphemeral(now.object.GetUID(), objectwrite.Update{Patch: p, View: viewOf(res, now, namespace, name, declared)}, o)
+	return legacy, a.ephemeral.UpdateEphemeral(now.object.GetUID(),
+		objectwrite.Update{Patch: p, View: viewOf(res, now, namespace, name, declared)}, o)
 }
 
 // readEphemeral reads the body of a PUT: a Pod, or EphemeralContainers, which it returns as the part

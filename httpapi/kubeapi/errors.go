@@ -21,7 +21,8 @@ func (a *API) notFound(r *resource, namespace, name string) *metav1.Status {
 }
 
 func tooOld() *metav1.Status {
-	return apistatus.New(http.StatusGone, "too old resource version: the changes since then are no longer available; list again")
+	return apistatus.New(http.StatusGone,
+		"too old resource version: the changes since then are no longer available; list again")
 }
 
 // writeJSON answers with v, which is encoded before the first byte is sent.

@@ -62,7 +62,8 @@ func newLease(node Object, now time.Time) *coordinationv1.Lease {
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: v1.NamespaceNodeLease, Name: node.GetName(), UID: types.UID("lease-" + node.GetName()),
 			CreationTimestamp: node.GetCreationTimestamp(),
-			OwnerReferences:   []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node.GetName(), UID: node.GetUID()}},
+			OwnerReferences: []metav1.OwnerReference{
+				{APIVersion: "v1", Kind: "Node", Name: node.GetName(), UID: node.GetUID()}},
 		},
 		Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: &seconds, RenewTime: &renewed},
 	}

@@ -27,7 +27,8 @@ func serveList(w http.ResponseWriter, r *http.Request, res *resource, f form, c 
 	w.Header().Set("Content-Type", "application/json")
 	// The objects are already encoded, once for all clients. Write errors are ignored: a
 	// client that has disconnected needs no answer.
-	_, _ = io.WriteString(w, `{"kind":"`+res.kind+`List","apiVersion":"`+res.apiVersion()+`","metadata":{"resourceVersion":"`+text+`"},"items":[`)
+	_, _ = io.WriteString(w, `{"kind":"`+res.kind+`List","apiVersion":"`+res.apiVersion()+
+		`","metadata":{"resourceVersion":"`+text+`"},"items":[`)
 	for i, e := range selected {
 		if i > 0 {
 			_, _ = io.WriteString(w, ",")

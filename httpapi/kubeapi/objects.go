@@ -20,24 +20,28 @@ const declaredHint = "they are declared in manifests; edit these instead"
 func objectResources(src Sources, versions *Versions) []*resource {
 	rows := []*resource{
 		{
-			name: "configmaps", singular: "configmap", kind: "ConfigMap", empty: &v1.ConfigMap{}, short: []string{"cm"}, namespaced: true,
-			columns: configMapColumns, row: configMapRow, fields: nameFields, writeHint: declaredHint,
+			name: "configmaps", singular: "configmap", kind: "ConfigMap", empty: &v1.ConfigMap{}, short: []string{"cm"},
+			namespaced: true,
+			columns:    configMapColumns, row: configMapRow, fields: nameFields, writeHint: declaredHint,
 			cache: newCache(src.ConfigMaps, versions),
 		},
 		{
-			name: "persistentvolumeclaims", singular: "persistentvolumeclaim", kind: "PersistentVolumeClaim", empty: &v1.PersistentVolumeClaim{},
+			name: "persistentvolumeclaims", singular: "persistentvolumeclaim", kind: "PersistentVolumeClaim",
+			empty: &v1.PersistentVolumeClaim{},
 			short: []string{"pvc"}, namespaced: true,
 			columns: claimColumns, row: claimRow, fields: nameFields, writeHint: declaredHint,
 			cache: newCache(src.Claims, versions),
 		},
 		{
-			name: "services", singular: "service", kind: "Service", empty: &v1.Service{}, short: []string{"svc"}, namespaced: true, categories: []string{"all"},
+			name: "services", singular: "service", kind: "Service", empty: &v1.Service{}, short: []string{"svc"},
+			namespaced: true, categories: []string{"all"},
 			columns: serviceColumns, row: serviceRow, fields: serviceFields, writeHint: declaredHint,
 			cache: newCache(src.Services, versions),
 		},
 		{
 			group: "scheduling.k8s.io", version: "v1",
-			name: "priorityclasses", singular: "priorityclass", kind: "PriorityClass", empty: &schedulingv1.PriorityClass{}, short: []string{"pc"},
+			name: "priorityclasses", singular: "priorityclass", kind: "PriorityClass", empty: &schedulingv1.PriorityClass{},
+			short:   []string{"pc"},
 			columns: priorityClassColumns, row: priorityClassRow, fields: nameFields, writeHint: declaredHint,
 			cache: newCache(src.PriorityClasses, versions),
 		},
@@ -49,12 +53,14 @@ func objectResources(src Sources, versions *Versions) []*resource {
 		},
 		{
 			group: "storage.k8s.io", version: "v1",
-			name: "storageclasses", singular: "storageclass", kind: "StorageClass", empty: &storagev1.StorageClass{}, short: []string{"sc"},
+			name: "storageclasses", singular: "storageclass", kind: "StorageClass", empty: &storagev1.StorageClass{},
+			short:   []string{"sc"},
 			columns: storageClassColumns, row: storageClassRow, fields: nameFields, writeHint: declaredHint,
 			cache: newCache(src.StorageClasses, versions),
 		},
 		{
-			name: "persistentvolumes", singular: "persistentvolume", kind: "PersistentVolume", empty: &v1.PersistentVolume{}, short: []string{"pv"},
+			name: "persistentvolumes", singular: "persistentvolume", kind: "PersistentVolume", empty: &v1.PersistentVolume{},
+			short:   []string{"pv"},
 			columns: volumeColumns, row: volumeRow, fields: nameFields,
 			writeHint: "those of manifests are written there; podstead volumes lists and removes those of claims",
 			cache:     newCache(src.Volumes, versions),

@@ -21,12 +21,15 @@ func objectsAPI(t *testing.T) func(may access.Class, path, accept string) (int, 
 	versions := OpenVersions("", statefile.Disk{})
 	meta := metav1.ObjectMeta{Namespace: "shop", Name: "login", Labels: map[string]string{"app": "web"},
 		Annotations: map[string]string{v1.LastAppliedConfigAnnotation: `{"data":{"password":"` + hidden + `"}}`}}
-	secret := &v1.Secret{ObjectMeta: meta, Type: v1.SecretTypeOpaque, Data: map[string][]byte{"password": []byte("hunter2")}}
-	config := &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "site"}, Data: map[string]string{"color": "red"}}
-	claim := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "data"}, Spec: v1.PersistentVolumeClaimSpec{
-		AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce},
-		Resources:   v1.VolumeResourceRequirements{Requests: v1.ResourceList{v1.ResourceStorage: quantity.MustParse("1Gi")}},
-	}}
+	secret := &v1.Secret{ObjectMeta: meta, Type: v1.SecretTypeOpaque,
+		Data: map[string][]byte{"password": []byte("hunter2")}}
+	config := &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "site"},
+		Data: map[string]string{"color": "red"}}
+	claim := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "data"},
+		Spec: v1.PersistentVolumeClaimSpec{
+			AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce},
+			Resources:   v1.VolumeResourceRequirements{Requests: v1.ResourceList{v1.ResourceStorage: quantity.MustParse("1Gi")}},
+		}}
 	api := New(Config{Versions: versions, Sources: Sources{
 		ConfigMaps: ObjectSource(func() []*v1.ConfigMap { return []*v1.ConfigMap{config} }, nil),
 		Secrets:    ObjectSource(func() []*v1.Secret { return []*v1.Secret{secret} }, nil),
@@ -58,9 +61,11 @@ func TestOnlyAdminsSeeSecretData(t *testing.T) {
 		"/api/v1/secrets?includeObject=Object", "/api/v1/namespaces/shop/secrets/login?includeObject=Object",
 	} {
 		for _, accept := range []string{"", table} {
-			for _, may := range []access.Class{access.Health | access.Metrics | access.Read, access.RoleRead.Classes(), access.RoleExec.Classes()} {
+			for _, may := range []access.Class{access.Health | access.Metrics | access.Read, access.RoleRead.Classes(),
+				access.RoleExec.Classes()} {
 				code, body := ask(may, path, accept)
-				if code != 200 || !strings.Contains(body, "login") || strings.Contains(body, "aHVudGVy") || strings.Contains(body, "password") {
+				if code != 200 || !strings.Contains(body, "login") || strings.Contains(body, "aHVudGVy") ||
+					strings.Contains(body, "password") {
 					t.Errorf("GET %s as %v: %d %s", path, may, code, body)
 				}
 			}
@@ -70,7 +75,8 @@ func TestOnlyAdminsSeeSecretData(t *testing.T) {
 			t.Errorf("GET %s as an admin: %d %s", path, code, body)
 		}
 	}
-	if _, body := ask(access.Read, "/api/v1/secrets", table); !strings.Contains(body, `"login","Opaque","\u003chidden\u003e"`) {
+	if _, body := ask(access.Read, "/api/v1/secrets", table); !strings.Contains(body,
+		`"login","Opaque","\u003chidden\u003e"`) {
 		t.Errorf("the table of names: %s", body)
 	}
 	if _, body := ask(access.All, "/api/v1/secrets", table); !strings.Contains(body, `"login","Opaque",1`) {

@@ -53,14 +53,16 @@ func (a *API) openAPI(w http.ResponseWriter, request *http.Request) {
 			}
 			return map[string]any{
 				"x-kubernetes-action": action, extensionKind: gvk, "parameters": parameters,
-				"responses": map[string]any{"200": map[string]any{"description": "OK", "content": map[string]any{"application/json": map[string]any{"schema": schema}}}},
+				"responses": map[string]any{"200": map[string]any{"description": "OK",
+					"content": map[string]any{"application/json": map[string]any{"schema": schema}}}},
 			}
 		}
 		validation := map[string]any{"name": "fieldValidation", "in": "query", "schema": map[string]string{"type": "string"}}
 		dryRun := map[string]any{"name": "dryRun", "in": "query", "schema": map[string]string{"type": "string"}}
 		paths[collection] = map[string]any{"get": operation("list"), "post": operation("post", dryRun, validation)}
 		paths[collection+"/{name}"] = map[string]any{
-			"get": operation("get"), "put": operation("put", dryRun, validation), "patch": operation("patch", dryRun, validation), "delete": operation("delete", dryRun),
+			"get": operation("get"), "put": operation("put", dryRun, validation),
+			"patch": operation("patch", dryRun, validation), "delete": operation("delete", dryRun),
 		}
 	}
 	if len(paths) == 0 {
@@ -78,7 +80,8 @@ func (a *API) define(s schemas, r *resource) (gvk map[string]string) {
 	gvk = map[string]string{"group": r.group, "version": r.cache.kind.Version, "kind": r.kind}
 	if r.unsupported { // kubectl explain says what to do instead
 		s[r.kind] = map[string]any{
-			"type": "object", "description": "podstead does not support " + r.name + ": " + a.remedy(r.kind, r.apiVersion()) + ".",
+			"type": "object", "description": "podstead does not support " + r.name + ": " + a.remedy(r.kind, r.apiVersion()) +
+				".",
 			extensionKind: []any{gvk}, "x-kubernetes-preserve-unknown-fields": true,
 		}
 		return gvk
@@ -154,7 +157,8 @@ func (s schemas) fields(t reflect.Type, properties map[string]any, required *[]s
 			if doc := docs[name]; doc != "" {
 				of["description"] = doc
 			}
-			for tag, extension := range map[string]string{"patchMergeKey": extensionPatchKey, "patchStrategy": extensionPatchStrategy} {
+			for tag, extension := range map[string]string{"patchMergeKey": extensionPatchKey,
+				"patchStrategy": extensionPatchStrategy} {
 				if value := f.Tag.Get(tag); value != "" {
 					of[extension] = value
 				}

@@ -31,7 +31,8 @@ func TestOpenAPIReferences(t *testing.T) {
 		Components struct{ Schemas map[string]map[string]any }
 	}
 	b.get(index.Paths["api/v1"].ServerRelativeURL, &doc)
-	for _, path := range []string{"/api/v1/namespaces/{namespace}/pods", "/api/v1/namespaces/{namespace}/pods/{name}", "/api/v1/nodes/{name}"} {
+	for _, path := range []string{"/api/v1/namespaces/{namespace}/pods", "/api/v1/namespaces/{namespace}/pods/{name}",
+		"/api/v1/nodes/{name}"} {
 		if doc.Paths[path]["get"] == nil {
 			t.Errorf("no description of GET %s", path)
 		}
@@ -156,7 +157,8 @@ func TestNodeLease(t *testing.T) {
 		leases := leaseSource(nodes)
 		lease := func() *coordinationv1.Lease { return leases.List()[0].(*coordinationv1.Lease) }
 		first := lease()
-		if first.Namespace != "kube-node-lease" || first.Name != "n1" || *first.Spec.HolderIdentity != "n1" || !first.Spec.RenewTime.Time.Equal(time.Now()) {
+		if first.Namespace != "kube-node-lease" || first.Name != "n1" || *first.Spec.HolderIdentity != "n1" ||
+			!first.Spec.RenewTime.Time.Equal(time.Now()) {
 			t.Errorf("%+v", first)
 		}
 		time.Sleep(leasePeriod - 1)
@@ -196,15 +198,18 @@ func TestAccessReviews(t *testing.T) {
 		{access.All, `"list"`, `"podtemplates"`, false},
 		{access.All, `"get"`, `"pods","group":"apps"`, false},
 	} {
-		code, body := ask(c.may, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", `{"spec":{"resourceAttributes":{"verb":`+c.verb+`,"resource":`+c.resource+`}}}`)
+		code, body := ask(c.may, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+			`{"spec":{"resourceAttributes":{"verb":`+c.verb+`,"resource":`+c.resource+`}}}`)
 		if want := `"allowed":true`; code != 201 || strings.Contains(body, want) != c.allowed {
 			t.Errorf("%s %s as %v: %d %s", c.verb, c.resource, c.may, code, body)
 		}
 	}
-	if code, body := ask(access.All, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", "k8s\x00garbage"); code != 400 || !strings.Contains(body, "must be a SelfSubjectAccessReview") {
+	if code, body := ask(access.All, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+		"k8s\x00garbage"); code != 400 || !strings.Contains(body, "must be a SelfSubjectAccessReview") {
 		t.Errorf("an invalid review: %d %s", code, body)
 	}
-	if code, body := ask(access.Read, "/apis/authentication.k8s.io/v1/selfsubjectreviews", "{}"); code != 201 || !strings.Contains(body, `"username":"ann"`) {
+	if code, body := ask(access.Read, "/apis/authentication.k8s.io/v1/selfsubjectreviews", "{}"); code != 201 ||
+		!strings.Contains(body, `"username":"ann"`) {
 		t.Errorf("whoami: %d %s", code, body)
 	}
 }

@@ -102,7 +102,8 @@ func (c selection) matches(e *entry) bool {
 	if e == nil || c.namespace != "" && e.object.GetNamespace() != c.namespace {
 		return false
 	}
-	return c.labels.Matches(labels.Set(e.object.GetLabels())) && (c.fields.Empty() || c.fields.Matches(c.fieldsOf(e.object)))
+	return c.labels.Matches(labels.Set(e.object.GetLabels())) &&
+		(c.fields.Empty() || c.fields.Matches(c.fieldsOf(e.object)))
 }
 
 // bytes returns a selected object as JSON.

@@ -75,7 +75,8 @@ func TestIdleWatchStaysOpen(t *testing.T) {
 						t.Fatalf("%q, %v; want %s", line, err, want)
 					}
 					time.Sleep(20 * time.Minute)
-					b.set("web", pod("shop", "web", map[string]v1.PodPhase{"Pending": v1.PodRunning, "Running": v1.PodFailed, "Failed": v1.PodFailed}[want]))
+					b.set("web", pod("shop", "web",
+						map[string]v1.PodPhase{"Pending": v1.PodRunning, "Running": v1.PodFailed, "Failed": v1.PodFailed}[want]))
 				}
 				cancel()
 				_ = server.Close()

@@ -21,7 +21,8 @@ import (
 // createWriter only creates.
 type createWriter struct{ Writer }
 
-func (createWriter) Create(_ context.Context, object map[string]any, _ objectwrite.Options) (objectwrite.Written, error) {
+func (createWriter) Create(_ context.Context, object map[string]any, _ objectwrite.Options) (objectwrite.Written,
+	error) {
 	return objectwrite.Written{Object: object, Changed: true}, nil
 }
 
@@ -32,9 +33,11 @@ func TestSlowBodiesBlockNoWrites(t *testing.T) {
 			ConfigMaps: ObjectSource(func() []*v1.ConfigMap { return nil }, nil),
 		}})
 		ln := make(pipes)
-		server := &http.Server{ReadTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			api.ServeHTTP(w, r.WithContext(access.WithCaller(r.Context(), access.Caller{User: "ann", Classes: access.RoleEdit.Classes()})))
-		})}
+		server := &http.Server{ReadTimeout: time.Minute,
+			Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				api.ServeHTTP(w,
+					r.WithContext(access.WithCaller(r.Context(), access.Caller{User: "ann", Classes: access.RoleEdit.Classes()})))
+			})}
 		go func() { _ = server.Serve(ln) }()
 		defer server.Close()
 		const path = "/api/v1/namespaces/default/configmaps?dryRun=All"
@@ -45,7 +48,8 @@ func TestSlowBodiesBlockNoWrites(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer c.Close()
-			if _, err := fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: n\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{", path); err != nil {
+			if _, err := fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: n\r\nContent-Type: application/json\r\nContent-Length: "+
+				"100\r\n\r\n{", path); err != nil {
 				t.Fatal(err)
 			}
 			slow = append(slow, c)
@@ -69,7 +73,9 @@ func TestSlowBodiesBlockNoWrites(t *testing.T) {
 				t.Fatal(err)
 			}
 			body, err := io.ReadAll(res.Body)
-			if err != nil || res.StatusCode != http.StatusRequestTimeout || !strings.Contains(string(body), `"message":"the body did not arrive within 10s","reason":"Timeout"`) || time.Since(begin) > receiveTimeout {
+			if err != nil || res.StatusCode != http.StatusRequestTimeout ||
+				!strings.Contains(string(body), `"message":"the body did not arrive within 10s","reason":"Timeout"`) ||
+				time.Since(begin) > receiveTimeout {
 				t.Errorf("a slow body: %d after %v, %s, %v", res.StatusCode, time.Since(begin), body, err)
 			}
 			_ = res.Body.Close()

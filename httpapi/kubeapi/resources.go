@@ -97,8 +97,9 @@ func resources(src Sources, versions *Versions) []*resource {
 			cache:     newCache(src.Nodes, versions),
 		},
 		{
-			name: "pods", singular: "pod", kind: "Pod", empty: &v1.Pod{}, short: []string{"po"}, namespaced: true, categories: []string{"all"},
-			columns: podColumns, row: podRow, fields: podFields,
+			name: "pods", singular: "pod", kind: "Pod", empty: &v1.Pod{}, short: []string{"po"}, namespaced: true,
+			categories: []string{"all"},
+			columns:    podColumns, row: podRow, fields: podFields,
 			declared: true, writeHint: "pods are declared in manifests",
 			cache: newCache(src.Pods, versions),
 		},

@@ -19,11 +19,14 @@ import (
 // reviewGroups are the API groups of reviews about the caller.
 var reviewGroups = []metav1.APIResourceList{
 	{GroupVersion: "authentication.k8s.io/v1", APIResources: []metav1.APIResource{
-		{Name: "selfsubjectreviews", SingularName: "selfsubjectreview", Kind: "SelfSubjectReview", Verbs: metav1.Verbs{"create"}},
+		{Name: "selfsubjectreviews", SingularName: "selfsubjectreview", Kind: "SelfSubjectReview",
+			Verbs: metav1.Verbs{"create"}},
 	}},
 	{GroupVersion: "authorization.k8s.io/v1", APIResources: []metav1.APIResource{
-		{Name: "selfsubjectaccessreviews", SingularName: "selfsubjectaccessreview", Kind: "SelfSubjectAccessReview", Verbs: metav1.Verbs{"create"}},
-		{Name: "selfsubjectrulesreviews", SingularName: "selfsubjectrulesreview", Kind: "SelfSubjectRulesReview", Verbs: metav1.Verbs{"create"}},
+		{Name: "selfsubjectaccessreviews", SingularName: "selfsubjectaccessreview", Kind: "SelfSubjectAccessReview",
+			Verbs: metav1.Verbs{"create"}},
+		{Name: "selfsubjectrulesreviews", SingularName: "selfsubjectrulesreview", Kind: "SelfSubjectRulesReview",
+			Verbs: metav1.Verbs{"create"}},
 	}},
 }
 
@@ -33,7 +36,8 @@ func (a *API) accessReview(w http.ResponseWriter, r *http.Request) {
 	err := readReview(r, &review)
 	q, path := review.Spec.ResourceAttributes, review.Spec.NonResourceAttributes
 	if err != nil || (q == nil) == (path == nil) {
-		apistatus.Write(w, r, badRequest("the body must be a SelfSubjectAccessReview with spec.resourceAttributes or spec.nonResourceAttributes"))
+		apistatus.Write(w, r, badRequest("the body must be a SelfSubjectAccessReview with spec.resourceAttributes or "+
+			"spec.nonResourceAttributes"))
 		return
 	}
 	var required access.Class
@@ -74,7 +78,8 @@ func (a *API) rulesReview(w http.ResponseWriter, r *http.Request) {
 			resource += "/" + subresource
 		}
 		if len(allowed) > 0 {
-			status.ResourceRules = append(status.ResourceRules, authorizationv1.ResourceRule{Verbs: allowed, APIGroups: []string{group}, Resources: []string{resource}})
+			status.ResourceRules = append(status.ResourceRules,
+				authorizationv1.ResourceRule{Verbs: allowed, APIGroups: []string{group}, Resources: []string{resource}})
 		}
 	}
 	for _, res := range a.resources {
@@ -90,9 +95,11 @@ func (a *API) rulesReview(w http.ResponseWriter, r *http.Request) {
 			add(groupOf(g).Name, res.Name, res.Verbs)
 		}
 	}
-	for _, path := range []string{"/healthz", "/livez", "/readyz", "/metrics", "/version", "/api", "/api/*", "/apis", "/apis/*", "/openapi/*"} {
+	for _, path := range []string{"/healthz", "/livez", "/readyz", "/metrics", "/version", "/api", "/api/*", "/apis",
+		"/apis/*", "/openapi/*"} {
 		if class, _ := pathClass("get", strings.TrimSuffix(path, "*")); class != 0 && may.Has(class) {
-			status.NonResourceRules = append(status.NonResourceRules, authorizationv1.NonResourceRule{Verbs: []string{"get"}, NonResourceURLs: []string{path}})
+			status.NonResourceRules = append(status.NonResourceRules,
+				authorizationv1.NonResourceRule{Verbs: []string{"get"}, NonResourceURLs: []string{path}})
 		}
 	}
 	review.TypeMeta = metav1.TypeMeta{Kind: "SelfSubjectRulesReview", APIVersion: "authorization.k8s.io/v1"}
@@ -201,9 +208,12 @@ func (a *API) requiredClass(verb, group, resource, subresource string) (access.C
 		return 0, "podstead does not support the verb " + verb
 	case group == "" && resource == "pods" && subresource == "log" && verb == "get":
 		return access.Logs, ""
-	case group == "" && resource == "pods" && (subresource == "exec" || subresource == "attach" || subresource == "portforward") && (verb == "create" || verb == "get"):
+	case group == "" && resource == "pods" &&
+		(subresource == "exec" || subresource == "attach" || subresource == "portforward") &&
+		(verb == "create" || verb == "get"):
 		return access.Exec, ""
-	case group == "" && resource == "pods" && subresource == "ephemeralcontainers" && a.ephemeral != nil && (verb == "get" || verb == "update" || verb == "patch"):
+	case group == "" && resource == "pods" && subresource == "ephemeralcontainers" && a.ephemeral != nil &&
+		(verb == "get" || verb == "update" || verb == "patch"):
 		if verb == "get" {
 			return access.Read, ""
 		}
@@ -234,7 +244,8 @@ func (a *API) requiredClass(verb, group, resource, subresource string) (access.C
 func (a *API) requiredForAll(verb, group, resource, subresource string) (all access.Class, reason string) {
 	ask := func(resourceGroup, name string, verbs []string) {
 		own, sub, _ := strings.Cut(name, "/")
-		if resource != "*" && resource != own || group != "*" && group != resourceGroup || subresource != "*" && sub != subresource {
+		if resource != "*" && resource != own || group != "*" && group != resourceGroup || subresource != "*" &&
+			sub != subresource {
 			return
 		}
 		for _, v := range verbs {
@@ -262,7 +273,8 @@ func whoami(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusCreated, map[string]any{
 		"kind": "SelfSubjectReview", "apiVersion": "authentication.k8s.io/v1", "metadata": map[string]any{},
 		"status": map[string]any{"userInfo": map[string]any{
-			"username": caller.User, "extra": map[string][]string{"podstead/access": strings.Split(caller.Classes.String(), "|")},
+			"username": caller.User,
+			"extra":    map[string][]string{"podstead/access": strings.Split(caller.Classes.String(), "|")},
 		}},
 	})
 }

@@ -55,12 +55,14 @@ func TestEveryDiscoveredResourceIsServed(t *testing.T) {
 		if list.Kind != r.Kind+"List" || list.APIVersion != version || list.ResourceVersion == "" || list.Items == nil {
 			t.Errorf("%s: %+v", path, list.TypeMeta)
 		}
-		if code, body := b.request("GET", path, asTable); code != 200 || !strings.Contains(body, `"columnDefinitions":[{"name":"`) {
+		if code, body := b.request("GET", path, asTable); code != 200 ||
+			!strings.Contains(body, `"columnDefinitions":[{"name":"`) {
 			t.Errorf("%s as a table: %d %s", path, code, body)
 		}
 		b.missing(path, r)
 		b.quiet(path, r.Kind, version, list.ResourceVersion)
-		if code, body := b.request("GET", "/openapi/v3"+path[:strings.LastIndex(path, "/")], ""); code != 200 || !strings.Contains(body, `"`+r.Kind+`"`) {
+		if code, body := b.request("GET", "/openapi/v3"+path[:strings.LastIndex(path, "/")], ""); code != 200 ||
+			!strings.Contains(body, `"`+r.Kind+`"`) {
 			t.Errorf("the OpenAPI document of %s: %d", path, code)
 		}
 	}
@@ -76,7 +78,8 @@ func (b *kubeAPIHarness) missing(path string, r metav1.APIResource) {
 	}
 	code, body := b.request("GET", one, "")
 	var s metav1.Status
-	if err := json.Unmarshal([]byte(body), &s); err != nil || code != 404 || s.Details == nil || s.Details.Name != "none" || s.Details.Kind != r.Name {
+	if err := json.Unmarshal([]byte(body), &s); err != nil || code != 404 || s.Details == nil ||
+		s.Details.Name != "none" || s.Details.Kind != r.Name {
 		b.Errorf("%s: %d %s", one, code, body)
 	}
 }
@@ -84,7 +87,9 @@ func (b *kubeAPIHarness) missing(path string, r metav1.APIResource) {
 // quiet checks that a watch from the version of a list sends a bookmark and no change.
 func (b *kubeAPIHarness) quiet(path, kind, apiVersion, version string) {
 	b.Helper()
-	w := b.watch(path+"?watch=true&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion="+version, "")
+	w := b.watch(path+
+		"?watch=true&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion="+
+		version, "")
 	for w.lines.Scan() {
 		line := w.lines.Text()
 		if strings.Contains(line, `"type":"BOOKMARK","object":{"kind":"`+kind+`","apiVersion":"`+apiVersion+`"`) {
@@ -101,16 +106,22 @@ func TestClaimsAndClassesAsTables(t *testing.T) {
 	gigabyte := v1.VolumeResourceRequirements{Requests: v1.ResourceList{v1.ResourceStorage: quantity.MustParse("1Gi")}}
 	claims := func() []*v1.PersistentVolumeClaim {
 		return []*v1.PersistentVolumeClaim{
-			{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "data"}, Spec: v1.PersistentVolumeClaimSpec{Resources: gigabyte, AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOncePod}}},
-			{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "bound"}, Spec: v1.PersistentVolumeClaimSpec{Resources: gigabyte}},
-			{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "unused"}, Spec: v1.PersistentVolumeClaimSpec{Resources: gigabyte}},
+			{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "data"},
+				Spec: v1.PersistentVolumeClaimSpec{Resources: gigabyte,
+					AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOncePod}}},
+			{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "bound"},
+				Spec: v1.PersistentVolumeClaimSpec{Resources: gigabyte}},
+			{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "unused"},
+				Spec: v1.PersistentVolumeClaimSpec{Resources: gigabyte}},
 		}
 	}
 	declared := func() []*v1.PersistentVolume {
 		volume := func(name string) *v1.PersistentVolume {
 			return &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1.PersistentVolumeSpec{
-				Capacity: gigabyte.Requests, AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce}, PersistentVolumeReclaimPolicy: v1.PersistentVolumeReclaimRetain,
-				StorageClassName: "ssd", PersistentVolumeSource: v1.PersistentVolumeSource{NFS: &v1.NFSVolumeSource{Server: "nas", Path: "/" + name}},
+				Capacity: gigabyte.Requests, AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce},
+				PersistentVolumeReclaimPolicy: v1.PersistentVolumeReclaimRetain,
+				StorageClassName:              "ssd",
+				PersistentVolumeSource:        v1.PersistentVolumeSource{NFS: &v1.NFSVolumeSource{Server: "nas", Path: "/" + name}},
 			}}
 		}
 		return []*v1.PersistentVolume{volume("free"), volume("taken")}
@@ -136,7 +147,10 @@ func TestClaimsAndClassesAsTables(t *testing.T) {
 			return []*schedulingv1.PriorityClass{{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 1000}}
 		}, nil),
 		StorageClasses: ObjectSource(func() []*storagev1.StorageClass {
-			return []*storagev1.StorageClass{{ObjectMeta: metav1.ObjectMeta{Name: "ssd", Annotations: map[string]string{"storageclass.kubernetes.io/is-default-class": "true"}}, Provisioner: "podstead.io/directory"}}
+			return []*storagev1.StorageClass{
+				{ObjectMeta: metav1.ObjectMeta{Name: "ssd",
+					Annotations: map[string]string{"storageclass.kubernetes.io/is-default-class": "true"}},
+					Provisioner: "podstead.io/directory"}}
 		}, nil),
 		RuntimeClasses: ObjectSource(func() []*nodev1.RuntimeClass {
 			return []*nodev1.RuntimeClass{{ObjectMeta: metav1.ObjectMeta{Name: "gvisor"}, Handler: "runsc"}}
@@ -167,7 +181,8 @@ func TestClaimsAndClassesAsTables(t *testing.T) {
 			t.Errorf("%s:\n%s\nwant\n%s", path, got, want)
 		}
 	}
-	if _, body := b.direct("GET", "/api/v1/namespaces/shop/persistentvolumeclaims/data", ""); !strings.Contains(body, `"status":{"phase":"Bound","accessModes":["ReadWriteOncePod"],"capacity":{"storage":"1Gi"}}`) {
+	if _, body := b.direct("GET", "/api/v1/namespaces/shop/persistentvolumeclaims/data", ""); !strings.Contains(body,
+		`"status":{"phase":"Bound","accessModes":["ReadWriteOncePod"],"capacity":{"storage":"1Gi"}}`) {
 		t.Errorf("the claim: %s", body)
 	}
 }

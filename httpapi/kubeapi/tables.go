@@ -79,7 +79,8 @@ func podRow(o Object) []any {
 	now := time.Now()
 	ready, restarts, last := podtable.Tally(p)
 	return []any{
-		p.Name, fmt.Sprintf("%d/%d", ready, podtable.Containers(p)), podtable.State(p), podtable.Restarts(restarts, last, now), podtable.Age(p, now),
+		p.Name, fmt.Sprintf("%d/%d", ready, podtable.Containers(p)), podtable.State(p),
+		podtable.Restarts(restarts, last, now), podtable.Age(p, now),
 		orNone(p.Status.PodIP), orNone(p.Spec.NodeName), orNone(p.Status.NominatedNodeName), gates(p),
 	}
 }

@@ -168,7 +168,8 @@ func usageSelectionOf(r *http.Request, resource string) (usageSelection, *metav1
 
 func (c *usageSelection) matches(namespace, name string, own map[string]string) bool {
 	return (c.namespace == "" || c.namespace == namespace) && (c.name == "" || c.name == name) &&
-		c.labels.Matches(labels.Set(own)) && c.fields.Matches(fields.Set{"metadata.name": name, "metadata.namespace": namespace})
+		c.labels.Matches(labels.Set(own)) &&
+		c.fields.Matches(fields.Set{"metadata.name": name, "metadata.namespace": namespace})
 }
 
 func usageType(kind string) metav1.TypeMeta {
@@ -179,15 +180,17 @@ func nodeMetricsOf(n *NodeUsage) *nodeMetrics {
 	return &nodeMetrics{
 		TypeMeta:   usageType("NodeMetrics"),
 		ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: n.Labels, CreationTimestamp: metav1.NewTime(n.At)},
-		Timestamp:  metav1.NewTime(n.At), Window: metav1.Duration{Duration: n.Window.Round(time.Millisecond)}, Usage: n.list(),
+		Timestamp:  metav1.NewTime(n.At), Window: metav1.Duration{Duration: n.Window.Round(time.Millisecond)},
+		Usage: n.list(),
 	}
 }
 
 func podMetricsOf(p *PodUsage) *podMetrics {
 	m := &podMetrics{
-		TypeMeta:   usageType("PodMetrics"),
-		ObjectMeta: metav1.ObjectMeta{Name: p.Name, Namespace: p.Namespace, Labels: p.Labels, CreationTimestamp: metav1.NewTime(p.At)},
-		Timestamp:  metav1.NewTime(p.At), Window: metav1.Duration{Duration: p.Window.Round(time.Millisecond)},
+		TypeMeta: usageType("PodMetrics"),
+		ObjectMeta: metav1.ObjectMeta{Name: p.Name, Namespace: p.Namespace, Labels: p.Labels,
+			CreationTimestamp: metav1.NewTime(p.At)},
+		Timestamp: metav1.NewTime(p.At), Window: metav1.Duration{Duration: p.Window.Round(time.Millisecond)},
 		Containers: make([]containerMetrics, 0, len(p.Containers)),
 	}
 	for i := range p.Containers {

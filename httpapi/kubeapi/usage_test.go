@@ -15,9 +15,11 @@ type usageFixture struct{ fault error }
 
 func (f usageFixture) Usage(context.Context) ([]NodeUsage, []PodUsage, error) {
 	at := time.Unix(1700000000, 0)
-	return []NodeUsage{{Name: "n1", Labels: map[string]string{"zone": "a"}, At: at, Window: 10 * time.Second, ResourceUsage: ResourceUsage{1.25, 3 << 30}}},
+	return []NodeUsage{{Name: "n1", Labels: map[string]string{"zone": "a"}, At: at, Window: 10 * time.Second,
+			ResourceUsage: ResourceUsage{1.25, 3 << 30}}},
 		[]PodUsage{
-			{Name: "web", Namespace: "default", Labels: map[string]string{"app": "web"}, At: at, Window: 7 * time.Second, Containers: []ContainerUsage{{"a", ResourceUsage{0.3, 5 << 20}}, {"b", ResourceUsage{0.000000001, 1000}}}},
+			{Name: "web", Namespace: "default", Labels: map[string]string{"app": "web"}, At: at, Window: 7 * time.Second,
+				Containers: []ContainerUsage{{"a", ResourceUsage{0.3, 5 << 20}}, {"b", ResourceUsage{0.000000001, 1000}}}},
 			{Name: "db", Namespace: "apps", At: at, Containers: []ContainerUsage{{"c", ResourceUsage{0, 0}}}},
 		}, f.fault
 }
@@ -43,11 +45,13 @@ func TestUsageAPI(t *testing.T) {
 		code int
 		want string
 	}{
-		{"/nodes", 200, `{"kind":"NodeMetricsList","apiVersion":"metrics.k8s.io/v1beta1","metadata":{},"items":[{"kind":"NodeMetrics","apiVersion":"metrics.k8s.io/v1beta1",` +
-			`"metadata":{"name":"n1","creationTimestamp":"2023-11-14T22:13:20Z","labels":{"zone":"a"}},"timestamp":"2023-11-14T22:13:20Z","window":"10s","usage":{"cpu":"1250m","memory":"3Gi"}}]}`},
+		{"/nodes", 200,
+			`{"kind":"NodeMetricsList","apiVersion":"metrics.k8s.io/v1beta1","metadata":{},"items":[{"kind":"NodeMetrics","apiVersion":"metrics.k8s.io/v1beta1",` +
+				`"metadata":{"name":"n1","creationTimestamp":"2023-11-14T22:13:20Z","labels":{"zone":"a"}},"timestamp":"2023-11-14T22:13:20Z","window":"10s","usage":{"cpu":"1250m","memory":"3Gi"}}]}`},
 		{"/nodes/n1", 200, `"kind":"NodeMetrics",`},
 		{"/nodes/n2", 404, `nodes \"n2\" not found`},
-		{"/namespaces/default/pods/web", 200, `"containers":[{"name":"a","usage":{"cpu":"300m","memory":"5Mi"}},{"name":"b","usage":{"cpu":"1n","memory":"1k"}}]`},
+		{"/namespaces/default/pods/web", 200,
+			`"containers":[{"name":"a","usage":{"cpu":"300m","memory":"5Mi"}},{"name":"b","usage":{"cpu":"1n","memory":"1k"}}]`},
 		{"/namespaces/apps/pods/web", 404, "not found"},
 		{"/pods?fieldSelector=spec.x%3Dy", 400, "spec.x"},
 		{"/pods?labelSelector=%3B", 400, "labelSelector"},
@@ -59,7 +63,8 @@ func TestUsageAPI(t *testing.T) {
 		}
 	}
 	for path, want := range map[string]string{
-		"/pods": "web db", "/namespaces/apps/pods": "db", "/pods?labelSelector=app%3Dweb": "web", "/pods?labelSelector=app!%3Dweb": "db",
+		"/pods": "web db", "/namespaces/apps/pods": "db", "/pods?labelSelector=app%3Dweb": "web",
+		"/pods?labelSelector=app!%3Dweb":         "db",
 		"/pods?fieldSelector=metadata.name%3Ddb": "db", "/nodes?labelSelector=zone%3Db": "",
 	} {
 		code, body := askUsage(t, usageFixture{}, path)
@@ -77,7 +82,8 @@ func TestUsageAPI(t *testing.T) {
 			t.Errorf("%s: %q, want %q", path, got, want)
 		}
 	}
-	if code, body := askUsage(t, usageFixture{errors.New("no disk")}, "/pods"); code != 503 || !strings.Contains(body, "no disk") {
+	if code, body := askUsage(t, usageFixture{errors.New("no disk")}, "/pods"); code != 503 ||
+		!strings.Contains(body, "no disk") {
 		t.Errorf("a fault: %d %s", code, body)
 	}
 }

@@ -36,8 +36,9 @@ func (c *ClaimVolume) volume() *v1.PersistentVolume {
 	return &v1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: volumeName(c.Namespace, c.Name), CreationTimestamp: timeOf(c.Created)},
 		Spec: v1.PersistentVolumeSpec{
-			PersistentVolumeSource:        v1.PersistentVolumeSource{HostPath: &v1.HostPathVolumeSource{Path: c.Path}},
-			ClaimRef:                      &v1.ObjectReference{Kind: "PersistentVolumeClaim", APIVersion: "v1", Namespace: c.Namespace, Name: c.Name},
+			PersistentVolumeSource: v1.PersistentVolumeSource{HostPath: &v1.HostPathVolumeSource{Path: c.Path}},
+			ClaimRef: &v1.ObjectReference{Kind: "PersistentVolumeClaim", APIVersion: "v1",
+				Namespace: c.Namespace, Name: c.Name},
 			PersistentVolumeReclaimPolicy: v1.PersistentVolumeReclaimRetain,
 		},
 	}
@@ -85,14 +86,16 @@ func boundField(object Object) (field string, value any) {
 		}
 	case *v1.PersistentVolume:
 		if ref := o.Spec.ClaimRef; ref != nil {
-			return "claimRef", map[string]any{"kind": ref.Kind, "apiVersion": ref.APIVersion, "namespace": ref.Namespace, "name": ref.Name}
+			return "claimRef", map[string]any{"kind": ref.Kind, "apiVersion": ref.APIVersion, "namespace": ref.Namespace,
+				"name": ref.Name}
 		}
 	}
 	return "", nil
 }
 
 // VolumeSource serves the PersistentVolumes that manifests declare, and those of claims.
-func VolumeSource(declared func() []*v1.PersistentVolume, list func() []*v1.PersistentVolumeClaim, volumes func() []ClaimVolume, subscribe Subscribe) Source {
+func VolumeSource(declared func() []*v1.PersistentVolume, list func() []*v1.PersistentVolumeClaim,
+	volumes func() []ClaimVolume, subscribe Subscribe) Source {
 	documents := ObjectSource(declared, subscribe)
 	return Source{Subscribe: subscribe, List: func() []Object {
 		claims := map[types.NamespacedName]*v1.PersistentVolumeClaim{}
@@ -121,7 +124,8 @@ func VolumeSource(declared func() []*v1.PersistentVolume, list func() []*v1.Pers
 			if c := claims[types.NamespacedName{Namespace: bound.Namespace, Name: bound.Name}]; c != nil {
 				v.Status.Phase = v1.VolumeBound
 				if bound.Volume == nil {
-					v.Spec.AccessModes, v.Spec.Capacity, v.Spec.StorageClassName = accessModes(c), capacityOf(c), className(c.Spec.StorageClassName)
+					v.Spec.AccessModes, v.Spec.Capacity, v.Spec.StorageClassName = accessModes(c), capacityOf(c),
+						className(c.Spec.StorageClassName)
 				}
 			}
 		}
@@ -225,7 +229,8 @@ func volumeRow(o Object) []any {
 		claim = ref.Namespace + "/" + ref.Name
 	}
 	return []any{
-		v.Name, storage(v.Spec.Capacity), modesText(v.Spec.AccessModes), string(v.Spec.PersistentVolumeReclaimPolicy), string(v.Status.Phase),
+		v.Name, storage(v.Spec.Capacity), modesText(v.Spec.AccessModes), string(v.Spec.PersistentVolumeReclaimPolicy),
+		string(v.Status.Phase),
 		claim, orNone(v.Spec.StorageClassName), since(v.CreationTimestamp), sourcePath(&v.Spec.PersistentVolumeSource),
 	}
 }
@@ -250,7 +255,8 @@ var storageClassColumns = []metav1.TableColumnDefinition{
 	column("Provisioner", "What makes the volumes of the class."),
 	column("ReclaimPolicy", "Retain: the data stays when the claim is removed; Delete: it is deleted."),
 	column("VolumeBindingMode", "When claims are bound: always when a pod first uses one."),
-	{Name: "AllowVolumeExpansion", Type: "boolean", Description: "Whether the class has the field; a claim can become larger without it."},
+	{Name: "AllowVolumeExpansion", Type: "boolean",
+		Description: "Whether the class has the field; a claim can become larger without it."},
 	column("Age", "Always unknown: a manifest has no creation time."),
 }
 
@@ -266,5 +272,6 @@ func storageClassRow(o Object) []any {
 	if c.VolumeBindingMode != nil {
 		mode = *c.VolumeBindingMode
 	}
-	return []any{name, c.Provisioner, string(policy), string(mode), c.AllowVolumeExpansion != nil && *c.AllowVolumeExpansion, since(c.CreationTimestamp)}
+	return []any{name, c.Provisioner, string(policy), string(mode), c.AllowVolumeExpansion != nil &&
+		*c.AllowVolumeExpansion, since(c.CreationTimestamp)}
 }

@@ -135,7 +135,8 @@ func newStream(w http.ResponseWriter, res *resource, f form) *stream {
 	w.Header().Set("Content-Type", "application/json")
 	s := &stream{res: res, form: f, out: bufio.NewWriterSize(w, 1024), http: http.NewResponseController(w)}
 	// The server's deadlines are made for short answers.
-	s.err = errors.Join(s.http.SetReadDeadline(time.Time{}), s.http.SetWriteDeadline(time.Now().Add(cmp.Or(res.writeTimeout, writeTimeout))))
+	s.err = errors.Join(s.http.SetReadDeadline(time.Time{}),
+		s.http.SetWriteDeadline(time.Now().Add(cmp.Or(res.writeTimeout, writeTimeout))))
 	w.WriteHeader(http.StatusOK)
 	return s
 }
@@ -208,12 +209,16 @@ func (s *stream) bookmark(version uint64, initial bool) {
 		if initial {
 			// A table has no annotations, but the object of its row has.
 			t.Rows = []metav1.TableRow{{Cells: []any{}}}
-			t.Rows[0].Object.Raw = mustJSON(&metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{Kind: "PartialObjectMetadata", APIVersion: "meta.k8s.io/v1"}, ObjectMeta: meta})
+			t.Rows[0].Object.Raw = mustJSON(
+				&metav1.PartialObjectMetadata{
+					TypeMeta: metav1.TypeMeta{Kind: "PartialObjectMetadata", APIVersion: "meta.k8s.io/v1"}, ObjectMeta: meta})
 		}
 		s.write(watch.Bookmark, mustJSON(t))
 		return
 	}
-	s.write(watch.Bookmark, mustJSON(&metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{Kind: s.res.kind, APIVersion: s.res.apiVersion()}, ObjectMeta: meta}))
+	s.write(watch.Bookmark,
+		mustJSON(&metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{Kind: s.res.kind, APIVersion: s.res.apiVersion()},
+			ObjectMeta: meta}))
 }
 
 func (s *stream) write(kind watch.EventType, object []byte) {

@@ -27,7 +27,8 @@ func (a *API) encode(res *resource, written objectwrite.Written, before *entry) 
 		if metadata["uid"] == nil {
 			metadata["uid"] = string(before.object.GetUID())
 		}
-		if live, err := objectpatch.Decode(before.bytes()); err == nil && metadata["uid"] == string(before.object.GetUID()) && live["status"] != nil {
+		if live, err := objectpatch.Decode(before.bytes()); err == nil && metadata["uid"] == string(before.object.GetUID()) &&
+			live["status"] != nil {
 			object["status"] = live["status"]
 		}
 	}

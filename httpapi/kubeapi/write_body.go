@@ -97,9 +97,11 @@ func patchOf(r *http.Request, res *resource) (objectpatch.Patch, error) {
 	switch types.PatchType(kind) {
 	case types.JSONPatchType, types.MergePatchType, types.StrategicMergePatchType:
 	case types.ApplyYAMLPatchType, types.ApplyCBORPatchType:
-		return none, fail(http.StatusUnsupportedMediaType, "server-side apply is not supported, because a manifest does not record which client set a field; use kubectl apply without --server-side")
+		return none, fail(http.StatusUnsupportedMediaType, "server-side apply is not supported, because a manifest does "+
+			"not record which client set a field; use kubectl apply without --server-side")
 	default:
-		return none, fail(http.StatusUnsupportedMediaType, "Content-Type: %q is not supported; must be %s, %s or %s", kind, types.JSONPatchType, types.MergePatchType, types.StrategicMergePatchType)
+		return none, fail(http.StatusUnsupportedMediaType, "Content-Type: %q is not supported; must be %s, %s or %s", kind,
+			types.JSONPatchType, types.MergePatchType, types.StrategicMergePatchType)
 	}
 	body, err := readBody(r)
 	if err != nil {

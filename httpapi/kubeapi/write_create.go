@@ -24,7 +24,8 @@ func (a *API) create(w http.ResponseWriter, r *http.Request, res *resource) erro
 	name, _ := metadata["name"].(string)
 	switch {
 	case name == "":
-		return fail(http.StatusUnprocessableEntity, "metadata.name: is missing; an object in a manifest needs a name, which is not generated")
+		return fail(http.StatusUnprocessableEntity,
+			"metadata.name: is missing; an object in a manifest needs a name, which is not generated")
 	case metadata["resourceVersion"] != nil && metadata["resourceVersion"] != "":
 		return fail(http.StatusBadRequest, "metadata.resourceVersion: must not be set on an object to be created")
 	}
@@ -71,7 +72,8 @@ func setNamespace(metadata map[string]any, r *http.Request, res *resource) error
 	case metadata["namespace"] == nil || metadata["namespace"] == "" || metadata["namespace"] == namespace:
 		metadata["namespace"] = namespace
 	default:
-		return fail(http.StatusBadRequest, "metadata.namespace: is %v, must be %s as in the path", metadata["namespace"], namespace)
+		return fail(http.StatusBadRequest, "metadata.namespace: is %v, must be %s as in the path", metadata["namespace"],
+			namespace)
 	}
 	return nil
 }

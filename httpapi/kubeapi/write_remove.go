@@ -32,7 +32,8 @@ func (a *API) remove(w http.ResponseWriter, r *http.Request, res *resource) erro
 	if pod, ok := objectOf(e).(*v1.Pod); ok {
 		removal.UID, removal.Grace = pod.UID, options.GracePeriodSeconds
 	}
-	written, err := a.writer.Delete(r.Context(), objectwrite.Ref{Kind: res.kind, Namespace: namespace, Name: declared}, removal, o)
+	written, err := a.writer.Delete(r.Context(), objectwrite.Ref{Kind: res.kind, Namespace: namespace, Name: declared},
+		removal, o)
 	if objectwrite.ReasonOf(err) == objectwrite.NotFound && e != nil && e.object.GetDeletionTimestamp() != nil {
 		err = nil // it is being deleted, and the grace period may be shorter now
 	}
@@ -42,7 +43,8 @@ func (a *API) remove(w http.ResponseWriter, r *http.Request, res *resource) erro
 	if pod, ok := objectOf(e).(*v1.Pod); ok {
 		return sendDeletedPod(w, pod, options.GracePeriodSeconds, written)
 	}
-	s := &metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess, Code: http.StatusOK}
+	s := &metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess,
+		Code: http.StatusOK}
 	s.Details = &metav1.StatusDetails{Name: name, Kind: res.name, Group: res.group}
 	if e != nil {
 		s.Details.UID = e.object.GetUID()

@@ -90,7 +90,8 @@ func (a *API) update(w http.ResponseWriter, r *http.Request, res *resource, p ob
 
 // identityAnnotations are the annotations that identify a revision of a pod. A dry run does not
 // change them, as it does not change the UID.
-var identityAnnotations = []string{podinfo.AnnotationHash, podinfo.AnnotationSeen, podinfo.AnnotationTemplate, podinfo.AnnotationImages}
+var identityAnnotations = []string{podinfo.AnnotationHash, podinfo.AnnotationSeen, podinfo.AnnotationTemplate,
+	podinfo.AnnotationImages}
 
 // isUndeclared reports whether no manifest declares an object any more, although it is still shown.
 // Only a caller who may write gets true: under the name of its manifest such a pod does not exist,

@@ -16,8 +16,10 @@ import (
 type Writer interface {
 	Find(objectwrite.Ref) (objectwrite.Declared, error)
 	Create(ctx context.Context, object map[string]any, o objectwrite.Options) (objectwrite.Written, error)
-	Update(ctx context.Context, ref objectwrite.Ref, u objectwrite.Update, o objectwrite.Options) (objectwrite.Written, error)
-	Delete(ctx context.Context, ref objectwrite.Ref, r objectwrite.Removal, o objectwrite.Options) (objectwrite.Written, error)
+	Update(ctx context.Context, ref objectwrite.Ref, u objectwrite.Update, o objectwrite.Options) (objectwrite.Written,
+		error)
+	Delete(ctx context.Context, ref objectwrite.Ref, r objectwrite.Removal, o objectwrite.Options) (objectwrite.Written,
+		error)
 }
 
 // requestFailure is an error that a client gets as it is.
@@ -33,8 +35,10 @@ func fail(code int, format string, args ...any) error {
 
 // writeCodes are the HTTP status codes of the reasons why a write failed.
 var writeCodes = map[objectwrite.Reason]int{
-	objectwrite.Invalid: http.StatusUnprocessableEntity, objectwrite.Conflict: http.StatusConflict, objectwrite.Exists: http.StatusConflict,
-	objectwrite.NotFound: http.StatusNotFound, objectwrite.Forbidden: http.StatusForbidden, objectwrite.Internal: http.StatusInternalServerError,
+	objectwrite.Invalid: http.StatusUnprocessableEntity, objectwrite.Conflict: http.StatusConflict,
+	objectwrite.Exists:   http.StatusConflict,
+	objectwrite.NotFound: http.StatusNotFound, objectwrite.Forbidden: http.StatusForbidden,
+	objectwrite.Internal: http.StatusInternalServerError,
 }
 
 // statusOf returns an error of a write as clients get it.
@@ -52,7 +56,8 @@ func statusOf(err error) *metav1.Status {
 	if errors.As(err, &write) && reason == objectwrite.Invalid && len(write.Causes) > 0 {
 		s.Details = &metav1.StatusDetails{Name: write.Object}
 		for _, c := range write.Causes {
-			s.Details.Causes = append(s.Details.Causes, metav1.StatusCause{Type: metav1.CauseTypeFieldValueInvalid, Field: c.Field, Message: c.Message})
+			s.Details.Causes = append(s.Details.Causes,
+				metav1.StatusCause{Type: metav1.CauseTypeFieldValueInvalid, Field: c.Field, Message: c.Message})
 		}
 	}
 	return s

@@ -196,7 +196,8 @@ func imageOf(pod *v1.Pod, name string) string {
 	if pod == nil {
 		return ""
 	}
-	for _, list := range [][]v1.ContainerStatus{pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses, pod.Status.EphemeralContainerStatuses} {
+	for _, list := range [][]v1.ContainerStatus{pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses,
+		pod.Status.EphemeralContainerStatuses} {
 		for i := range list {
 			if list[i].Name == name && list[i].Image != "" {
 				return list[i].Image

@@ -46,7 +46,8 @@ type Counters struct {
 var (
 	callBuckets  = prometheus.ExponentialBuckets(.005, 2.5, 14)
 	pullBuckets  = []float64{1, 5, 10, 20, 30, 60, 120, 180, 240, 300, 360, 480, 600, 900, 1200, 1800, 2700, 3600}
-	startBuckets = []float64{0.5, 1, 2, 3, 4, 5, 6, 8, 10, 20, 30, 45, 60, 120, 180, 240, 300, 360, 480, 600, 900, 1200, 1800, 2700, 3600}
+	startBuckets = []float64{0.5, 1, 2, 3, 4, 5, 6, 8, 10, 20, 30, 45, 60, 120, 180, 240, 300, 360, 480, 600, 900, 1200,
+		1800, 2700, 3600}
 )
 
 func newCounterVec(name, help string, labels ...string) *prometheus.CounterVec {
@@ -64,36 +65,64 @@ func newHistogram(name, help string, buckets []float64) prometheus.Histogram {
 // NewCounters returns counters at 0.
 func NewCounters() *Counters {
 	return &Counters{
-		calls:      newCounterVec("kubelet_runtime_operations_total", "Number of calls of the container runtime by operation.", "operation_type"),
-		callErrors: newCounterVec("kubelet_runtime_operations_errors_total", "Number of failed calls of the container runtime by operation.", "operation_type"),
-		callTime:   newHistogramVec("kubelet_runtime_operations_duration_seconds", "Duration in seconds of calls of the container runtime by operation.", callBuckets, "operation_type"),
-		relist:     newHistogram("kubelet_pleg_relist_duration_seconds", "Duration in seconds of full relists of the runtime.", prometheus.DefBuckets),
-		period:     newHistogram("kubelet_pleg_relist_interval_seconds", "Interval in seconds between full relists of the runtime. It is long with the runtime's event stream.", append(prometheus.DefBuckets, 30, 60, 90)),
+		calls: newCounterVec("kubelet_runtime_operations_total",
+			"Number of calls of the container runtime by operation.", "operation_type"),
+		callErrors: newCounterVec("kubelet_runtime_operations_errors_total",
+			"Number of failed calls of the container runtime by operation.", "operation_type"),
+		callTime: newHistogramVec("kubelet_runtime_operations_duration_seconds",
+			"Duration in seconds of calls of the container runtime by operation.", callBuckets, "operation_type"),
+		relist: newHistogram("kubelet_pleg_relist_duration_seconds", "Duration in seconds of full relists of the runtime.",
+			prometheus.DefBuckets),
+		period: newHistogram("kubelet_pleg_relist_interval_seconds",
+			"Interval in seconds between full relists of the runtime. It is long with the runtime's event stream.",
+			append(prometheus.DefBuckets, 30, 60, 90)),
 
-		podWork:      newHistogramVec("kubelet_pod_worker_duration_seconds", "Duration in seconds of one sync of a pod worker by operation: create, sync, kill or cleanup.", prometheus.DefBuckets, "operation_type"),
-		podStart:     newHistogram("kubelet_pod_start_duration_seconds", "Duration in seconds from the first sight of a pod until it runs.", startBuckets),
-		sandboxes:    prometheus.NewCounter(prometheus.CounterOpts{Name: "kubelet_started_pods_total", Help: "Number of pod sandboxes requested from the runtime."}),
-		sandboxTime:  newHistogram("kubelet_run_podsandbox_duration_seconds", "Duration in seconds of the creation of pod sandboxes.", callBuckets),
-		sandboxFails: newCounterVec("kubelet_started_pods_errors_total", "Number of failed creations of pod sandboxes.", "code"),
-		starts:       newCounterVec("kubelet_started_containers_total", "Number of container starts attempted.", "container_type"),
-		startFails:   newCounterVec("kubelet_started_containers_errors_total", "Number of failed container starts.", "container_type", "code"),
+		podWork: newHistogramVec("kubelet_pod_worker_duration_seconds",
+			"Duration in seconds of one sync of a pod worker by operation: create, sync, kill or cleanup.",
+			prometheus.DefBuckets, "operation_type"),
+		podStart: newHistogram("kubelet_pod_start_duration_seconds",
+			"Duration in seconds from the first sight of a pod until it runs.", startBuckets),
+		sandboxes: prometheus.NewCounter(prometheus.CounterOpts{Name: "kubelet_started_pods_total",
+			Help: "Number of pod sandboxes requested from the runtime."}),
+		sandboxTime: newHistogram("kubelet_run_podsandbox_duration_seconds",
+			"Duration in seconds of the creation of pod sandboxes.", callBuckets),
+		sandboxFails: newCounterVec("kubelet_started_pods_errors_total", "Number of failed creations of pod sandboxes.",
+			"code"),
+		starts: newCounterVec("kubelet_started_containers_total", "Number of container starts attempted.",
+			"container_type"),
+		startFails: newCounterVec("kubelet_started_containers_errors_total", "Number of failed container starts.",
+			"container_type", "code"),
 
-		evictions:    newCounterVec("kubelet_evictions", "Number of evicted pods by eviction signal.", "eviction_signal"),
-		preemptions:  newCounterVec("kubelet_preemptions", "Number of preempted pods by the resource that was short.", "preemption_signal"),
-		disrupted:    newCounterVec("podstead_disrupted_pods_total", "Number of pods with the condition DisruptionTarget that this node terminated, by reason.", "reason"),
-		images:       newCounterVec("kubelet_image_garbage_collected_total", "Number of removed images by reason: age, space or command.", "reason"),
-		updateChecks: newCounterVec("podstead_image_update_checks_total", "Number of checks of a container's image for a newer one, by result: current, available or failed.", "result"),
-		updates:      newCounterVec("podstead_image_updates_total", "Number of image updates of pods that have ended, by result: completed or rolled_back.", "result"),
-		rollouts:     newCounterVec("podstead_rollouts_total", "Number of rollouts of static pods that have ended, by result: completed or rolled_back.", "result"),
-		pinned:       prometheus.NewCounter(prometheus.CounterOpts{Name: "kubelet_memory_manager_pinning_requests_total", Help: "Number of requests of containers for memory of NUMA nodes."}),
-		pinErrors:    prometheus.NewCounter(prometheus.CounterOpts{Name: "kubelet_memory_manager_pinning_errors_total", Help: "Number of requests of containers for memory of NUMA nodes that could not be assigned."}),
-		ensures:      newCounterVec("kubelet_image_manager_ensure_image_requests_total", "Number of requests for the images of containers and volumes.", "pull_policy", "present_locally", "pull_required"),
-		pullChecks:   newCounterVec("kubelet_imagemanager_image_mustpull_checks_total", "Number of checks whether a pod may use an image that is present, by result.", "result"),
-		pullTime:     newHistogramVec("kubelet_image_pull_duration_seconds", "Duration in seconds of image pulls by the size of the image.", pullBuckets, "image_size_in_bytes"),
+		evictions: newCounterVec("kubelet_evictions", "Number of evicted pods by eviction signal.", "eviction_signal"),
+		preemptions: newCounterVec("kubelet_preemptions", "Number of preempted pods by the resource that was short.",
+			"preemption_signal"),
+		disrupted: newCounterVec("podstead_disrupted_pods_total",
+			"Number of pods with the condition DisruptionTarget that this node terminated, by reason.", "reason"),
+		images: newCounterVec("kubelet_image_garbage_collected_total",
+			"Number of removed images by reason: age, space or command.", "reason"),
+		updateChecks: newCounterVec("podstead_image_update_checks_total",
+			"Number of checks of a container's image for a newer one, by result: current, available or failed.", "result"),
+		updates: newCounterVec("podstead_image_updates_total",
+			"Number of image updates of pods that have ended, by result: completed or rolled_back.", "result"),
+		rollouts: newCounterVec("podstead_rollouts_total",
+			"Number of rollouts of static pods that have ended, by result: completed or rolled_back.", "result"),
+		pinned: prometheus.NewCounter(prometheus.CounterOpts{Name: "kubelet_memory_manager_pinning_requests_total",
+			Help: "Number of requests of containers for memory of NUMA nodes."}),
+		pinErrors: prometheus.NewCounter(prometheus.CounterOpts{Name: "kubelet_memory_manager_pinning_errors_total",
+			Help: "Number of requests of containers for memory of NUMA nodes that could not be assigned."}),
+		ensures: newCounterVec("kubelet_image_manager_ensure_image_requests_total",
+			"Number of requests for the images of containers and volumes.", "pull_policy", "present_locally", "pull_required"),
+		pullChecks: newCounterVec("kubelet_imagemanager_image_mustpull_checks_total",
+			"Number of checks whether a pod may use an image that is present, by result.", "result"),
+		pullTime: newHistogramVec("kubelet_image_pull_duration_seconds",
+			"Duration in seconds of image pulls by the size of the image.", pullBuckets, "image_size_in_bytes"),
 
-		requests: newCounterVec("kubelet_http_requests_total", "Number of HTTP requests.", "method", "path", "server_type", "long_running"),
-		answers:  newHistogramVec("kubelet_http_requests_duration_seconds", "Duration in seconds of HTTP requests.", prometheus.DefBuckets, "method", "path", "server_type", "long_running"),
-		inflight: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "kubelet_http_inflight_requests", Help: "Number of HTTP requests in flight."}, []string{"method", "path", "server_type", "long_running"}),
+		requests: newCounterVec("kubelet_http_requests_total", "Number of HTTP requests.", "method", "path", "server_type",
+			"long_running"),
+		answers: newHistogramVec("kubelet_http_requests_duration_seconds", "Duration in seconds of HTTP requests.",
+			prometheus.DefBuckets, "method", "path", "server_type", "long_running"),
+		inflight: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "kubelet_http_inflight_requests",
+			Help: "Number of HTTP requests in flight."}, []string{"method", "path", "server_type", "long_running"}),
 	}
 }
 
@@ -102,7 +131,8 @@ func (c *Counters) all() []prometheus.Collector {
 	return []prometheus.Collector{
 		c.calls, c.callErrors, c.callTime, c.relist, c.period,
 		c.podWork, c.podStart, c.sandboxes, c.sandboxTime, c.sandboxFails, c.starts, c.startFails,
-		c.evictions, c.preemptions, c.disrupted, c.images, c.updateChecks, c.updates, c.rollouts, c.pinned, c.pinErrors, c.ensures, c.pullChecks, c.pullTime, c.requests, c.answers, c.inflight,
+		c.evictions, c.preemptions, c.disrupted, c.images, c.updateChecks, c.updates, c.rollouts, c.pinned, c.pinErrors,
+		c.ensures, c.pullChecks, c.pullTime, c.requests, c.answers, c.inflight,
 	}
 }
 
@@ -213,8 +243,10 @@ var imageSizes = []struct {
 	most  uint64
 	class string
 }{
-	{10, "0-10MB"}, {100, "10MB-100MB"}, {500, "100MB-500MB"}, {1 << 10, "500MB-1GB"}, {5 << 10, "1GB-5GB"}, {10 << 10, "5GB-10GB"},
-	{20 << 10, "10GB-20GB"}, {30 << 10, "20GB-30GB"}, {40 << 10, "30GB-40GB"}, {60 << 10, "40GB-60GB"}, {100 << 10, "60GB-100GB"},
+	{10, "0-10MB"}, {100, "10MB-100MB"}, {500, "100MB-500MB"}, {1 << 10, "500MB-1GB"}, {5 << 10, "1GB-5GB"},
+	{10 << 10, "5GB-10GB"},
+	{20 << 10, "10GB-20GB"}, {30 << 10, "20GB-30GB"}, {40 << 10, "30GB-40GB"}, {60 << 10, "40GB-60GB"},
+	{100 << 10, "60GB-100GB"},
 }
 
 // ImagePulled counts a pull of an image with a size in bytes, 0 if it is not known.

@@ -23,7 +23,8 @@ func TestAllCountersAreExported(t *testing.T) {
 		if field.Kind() == reflect.Interface {
 			pointer = field.Elem()
 		}
-		if !slices.ContainsFunc(exported, func(e prometheus.Collector) bool { return reflect.ValueOf(e).Pointer() == pointer.Pointer() }) {
+		if !slices.ContainsFunc(exported,
+			func(e prometheus.Collector) bool { return reflect.ValueOf(e).Pointer() == pointer.Pointer() }) {
 			t.Errorf("%s is missing in all", name)
 		}
 	}

@@ -22,9 +22,11 @@ type Exporter struct {
 
 // New creates an exporter of the counters and the sources.
 func New(counters *Counters, sources Sources) *Exporter {
-	e := &Exporter{sources: sources, kubelet: prometheus.NewRegistry(), probes: prometheus.NewRegistry(), faults: faultLog{log: sources.Log}}
+	e := &Exporter{sources: sources, kubelet: prometheus.NewRegistry(), probes: prometheus.NewRegistry(),
+		faults: faultLog{log: sources.Log}}
 	e.kubelet.MustRegister(counters.all()...)
-	e.kubelet.MustRegister(collectorFunc(e.sources.kubelet), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	e.kubelet.MustRegister(collectorFunc(e.sources.kubelet), collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	e.probes.MustRegister(collectorFunc(e.sources.probes))
 	return e
 }
@@ -33,7 +35,8 @@ func New(counters *Counters, sources Sources) *Exporter {
 // logged; they do not hide the others, as at the kubelet. The number of concurrent scrapes
 // of a handler is limited: each takes memory.
 func (e *Exporter) handler(g prometheus.Gatherer) http.Handler {
-	return promhttp.HandlerFor(g, promhttp.HandlerOpts{MaxRequestsInFlight: 4, ErrorHandling: promhttp.ContinueOnError, ErrorLog: &e.faults})
+	return promhttp.HandlerFor(g, promhttp.HandlerOpts{MaxRequestsInFlight: 4, ErrorHandling: promhttp.ContinueOnError,
+		ErrorLog: &e.faults})
 }
 
 // faultLog logs the errors of scrapes, the same ones only once.

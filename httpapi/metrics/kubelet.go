@@ -10,35 +10,60 @@ var (
 	nodeName          = gauge("kubelet_node_name", "Name of the node. The value is always 1.", "node")
 	buildInfo         = gauge("podstead_build_info", "Version of podstead. The value is always 1.", "version")
 	runningPods       = gauge("kubelet_running_pods", "Number of pods with a ready pod sandbox.")
-	runningContainers = gauge("kubelet_running_containers", "Number of containers in the runtime by state.", "container_state")
-	lastSeen          = gauge("kubelet_pleg_last_seen_seconds", "Time of the last full relist of the runtime, in seconds since the Unix epoch.")
-	desiredPods       = gauge("kubelet_desired_pods", "Number of pods that a manifest source or the API server wants.", "static")
-	activePods        = gauge("kubelet_active_pods", "Number of desired pods that have not terminated.", "static")
-	workingPods       = gauge("kubelet_working_pods", "Number of pods with a pod worker, by configuration and lifecycle.", "config", "lifecycle", "static")
+	runningContainers = gauge("kubelet_running_containers", "Number of containers in the runtime by state.",
+		"container_state")
+	lastSeen = gauge("kubelet_pleg_last_seen_seconds",
+		"Time of the last full relist of the runtime, in seconds since the Unix epoch.")
+	desiredPods = gauge("kubelet_desired_pods", "Number of pods that a manifest source or the API server wants.", "static")
+	activePods  = gauge("kubelet_active_pods", "Number of desired pods that have not terminated.", "static")
+	workingPods = gauge("kubelet_working_pods", "Number of pods with a pod worker, by configuration and lifecycle.",
+		"config", "lifecycle", "static")
 
-	volumeCapacity   = gauge("kubelet_volume_stats_capacity_bytes", "Capacity in bytes of the volume's file system.", "namespace", "persistentvolumeclaim")
-	volumeAvailable  = gauge("kubelet_volume_stats_available_bytes", "Available bytes on the volume's file system.", "namespace", "persistentvolumeclaim")
-	volumeUsed       = gauge("kubelet_volume_stats_used_bytes", "Used bytes of the volume.", "namespace", "persistentvolumeclaim")
-	volumeInodes     = gauge("kubelet_volume_stats_inodes", "Number of inodes of the volume's file system.", "namespace", "persistentvolumeclaim")
-	volumeInodesFree = gauge("kubelet_volume_stats_inodes_free", "Number of free inodes of the volume's file system.", "namespace", "persistentvolumeclaim")
-	volumeAbnormal   = gauge("kubelet_volume_stats_health_status_abnormal", "1 if the driver of the volume reports it as abnormal, 0 if as healthy.", "namespace", "persistentvolumeclaim")
-	volumeInodesUsed = gauge("kubelet_volume_stats_inodes_used", "Number of used inodes of the volume.", "namespace", "persistentvolumeclaim")
+	volumeCapacity = gauge("kubelet_volume_stats_capacity_bytes", "Capacity in bytes of the volume's file system.",
+		"namespace", "persistentvolumeclaim")
+	volumeAvailable = gauge("kubelet_volume_stats_available_bytes", "Available bytes on the volume's file system.",
+		"namespace", "persistentvolumeclaim")
+	volumeUsed = gauge("kubelet_volume_stats_used_bytes", "Used bytes of the volume.", "namespace",
+		"persistentvolumeclaim")
+	volumeInodes = gauge("kubelet_volume_stats_inodes", "Number of inodes of the volume's file system.", "namespace",
+		"persistentvolumeclaim")
+	volumeInodesFree = gauge("kubelet_volume_stats_inodes_free", "Number of free inodes of the volume's file system.",
+		"namespace", "persistentvolumeclaim")
+	volumeAbnormal = gauge("kubelet_volume_stats_health_status_abnormal",
+		"1 if the driver of the volume reports it as abnormal, 0 if as healthy.", "namespace", "persistentvolumeclaim")
+	volumeInodesUsed = gauge("kubelet_volume_stats_inodes_used", "Number of used inodes of the volume.", "namespace",
+		"persistentvolumeclaim")
 
-	podPhases           = gauge("podstead_pods", "Number of pods by phase.", "phase")
-	podsReady           = gauge("podstead_pods_ready", "Number of pods with the condition Ready.")
-	restarts            = counter("podstead_container_restarts_total", "Number of restarts of a container.", "namespace", "pod", "container")
-	rolledBackPods      = gauge("podstead_rolled_back_pods", "Number of pods that run an earlier revision, because that of their manifest failed.")
-	unwrittenFiles      = gauge("podstead_unwritten_files", "Number of files of the daemon's state that could not be written; they are lost at a restart.")
-	memoryQoSMin        = gauge("kubelet_memory_qos_node_memory_min_bytes", "Memory in bytes of Guaranteed pods that is protected from reclaim (memory.min).")
-	memoryQoSLow        = gauge("kubelet_memory_qos_node_memory_low_bytes", "Memory in bytes of Burstable pods that is protected from reclaim as long as possible (memory.low).")
-	podDNSReady         = gauge("podstead_pod_dns_ready", "1 if pods that start now get the name server of this node; absent if the node is configured without one.")
-	manifestFaults      = gauge("podstead_manifest_faults", "Number of faults that keep manifests of a source from taking effect; the last good revisions keep running.", "source")
-	manifestWarnings    = gauge("podstead_manifest_warnings", "Number of warnings about manifests that are in effect.", "source")
-	manifestFiles       = gauge("podstead_manifest_files", "Number of manifest files of a source; 1 for the body of a URL.", "source")
-	manifestSourceReady = gauge("podstead_manifest_source_ready", "1 if the source was read in full since the start.", "source")
-	manifestIncomplete  = gauge("podstead_manifest_source_incomplete", "Number of invalid manifests without a last good revision because of which cleanup of the source's pods is suspended.", "source")
-	manifestLastRead    = gauge("podstead_manifest_last_read_timestamp_seconds", "Last time at which the source was read, for a directory the end of the last scan, in seconds since the Unix epoch.", "source")
-	manifestLastGood    = gauge("podstead_manifest_last_good_timestamp_seconds", "Last time without a manifest fault of the source, in seconds since the Unix epoch; the current time if there is no fault now. Absent if there was no such time since the start.", "source")
+	podPhases = gauge("podstead_pods", "Number of pods by phase.", "phase")
+	podsReady = gauge("podstead_pods_ready", "Number of pods with the condition Ready.")
+	restarts  = counter("podstead_container_restarts_total", "Number of restarts of a container.", "namespace",
+		"pod", "container")
+	rolledBackPods = gauge("podstead_rolled_back_pods",
+		"Number of pods that run an earlier revision, because that of their manifest failed.")
+	unwrittenFiles = gauge("podstead_unwritten_files",
+		"Number of files of the daemon's state that could not be written; they are lost at a restart.")
+	memoryQoSMin = gauge("kubelet_memory_qos_node_memory_min_bytes",
+		"Memory in bytes of Guaranteed pods that is protected from reclaim (memory.min).")
+	memoryQoSLow = gauge("kubelet_memory_qos_node_memory_low_bytes",
+		"Memory in bytes of Burstable pods that is protected from reclaim as long as possible (memory.low).")
+	podDNSReady = gauge("podstead_pod_dns_ready",
+		"1 if pods that start now get the name server of this node; absent if the node is configured without one.")
+	manifestFaults = gauge("podstead_manifest_faults",
+		"Number of faults that keep manifests of a source from taking effect; the last good revisions keep running.",
+		"source")
+	manifestWarnings = gauge("podstead_manifest_warnings", "Number of warnings about manifests that are in effect.",
+		"source")
+	manifestFiles = gauge("podstead_manifest_files",
+		"Number of manifest files of a source; 1 for the body of a URL.", "source")
+	manifestSourceReady = gauge("podstead_manifest_source_ready", "1 if the source was read in full since the start.",
+		"source")
+	manifestIncomplete = gauge("podstead_manifest_source_incomplete", "Number of invalid manifests without a last good "+
+		"revision because of which cleanup of the source's pods is suspended.", "source")
+	manifestLastRead = gauge("podstead_manifest_last_read_timestamp_seconds", "Last time at which the source was read, "+
+		"for a directory the end of the last scan, in seconds since the Unix epoch.", "source")
+	manifestLastGood = gauge("podstead_manifest_last_good_timestamp_seconds", "Last time without a manifest fault of "+
+		"the source, in seconds since the Unix epoch; the current time if there is no fault now. Absent if there was no "+
+		"such time since the start.", "source")
 )
 
 // kubelet collects the metrics of the daemon and its pods, all from memory.

@@ -46,7 +46,8 @@ func (m *measured) Disks(context.Context, time.Duration) (*usage.Disks, error) {
 	return m.disks, m.fault
 }
 func (m *measured) Traffic(context.Context, time.Duration) (map[types.UID][]usage.Interface, error) {
-	all := append([]usage.Interface{{Name: "eth0", RxBytes: 11, TxBytes: 12, RxPackets: 1, TxPackets: 2, RxDropped: 3}}, m.traffic...)
+	all := append([]usage.Interface{{Name: "eth0", RxBytes: 11, TxBytes: 12, RxPackets: 1, TxPackets: 2, RxDropped: 3}},
+		m.traffic...)
 	return map[types.UID][]usage.Interface{"u0": all}, m.fault
 }
 func (m *measured) Details(context.Context, time.Duration) (*usage.Details, error) {
@@ -58,11 +59,13 @@ func measuredCgroup(path string) *usage.Cgroup {
 	return &usage.Cgroup{
 		At: time.Unix(1000, 0), Path: path,
 		IO: []usage.DeviceIO{
-			{Device: "999:1", ReadBytes: 5, WriteBytes: 6, ReadOps: 7, WriteOps: 8, Cost: &usage.IOCost{Usage: time.Second}}, {Device: "999:2"},
+			{Device: "999:1", ReadBytes: 5, WriteBytes: 6, ReadOps: 7, WriteOps: 8, Cost: &usage.IOCost{Usage: time.Second}},
+			{Device: "999:2"},
 		},
 		Burst: &usage.Burst{Periods: 2, Time: time.Second},
 		Limits: usage.Limits{
-			CPU: &usage.CPULimits{Period: 100_000, Quota: 30_000, Shares: 307}, Memory: &usage.MemoryLimits{Limit: 4096, SwapLimit: 1, Reservation: 2}, Threads: &n,
+			CPU:    &usage.CPULimits{Period: 100_000, Quota: 30_000, Shares: 307},
+			Memory: &usage.MemoryLimits{Limit: 4096, SwapLimit: 1, Reservation: 2}, Threads: &n,
 		},
 		Memory: usage.MemoryDetails{ActiveFile: &n, InactiveFile: &n, Kernel: &n, LimitHits: &n, OOMKills: &n},
 		Pressure: []usage.Pressure{
@@ -75,9 +78,11 @@ func measuredCgroup(path string) *usage.Cgroup {
 func measuredUsage() usage.Usage {
 	processes := uint64(4)
 	return usage.Usage{
-		At:        time.Unix(1000, 0),
-		CPU:       &usage.CPU{Total: 2500 * time.Millisecond, User: 2 * time.Second, System: 500 * time.Millisecond, Periods: 10, Throttled: 5, ThrottledTime: time.Second},
-		Memory:    &usage.Memory{Usage: 1000, InactiveFile: 300, RSS: 200, Cache: 400, Swap: 50, Limit: 4096, Peak: 2000, PageFaults: 9, MajorPageFaults: 1},
+		At: time.Unix(1000, 0),
+		CPU: &usage.CPU{Total: 2500 * time.Millisecond, User: 2 * time.Second, System: 500 * time.Millisecond,
+			Periods: 10, Throttled: 5, ThrottledTime: time.Second},
+		Memory: &usage.Memory{Usage: 1000, InactiveFile: 300, RSS: 200, Cache: 400, Swap: 50, Limit: 4096, Peak: 2000,
+			PageFaults: 9, MajorPageFaults: 1},
 		Processes: &processes,
 	}
 }
@@ -85,10 +90,14 @@ func measuredUsage() usage.Usage {
 // fixture returns the sources of a node with some pods of one container each.
 func fixture(t testing.TB, pods int) (*Counters, Sources) {
 	t.Helper()
-	m := &measured{node: &usage.Node{Usage: measuredUsage(), SwapTotal: 100, Interfaces: []usage.Interface{{Name: "eth0"}}}, pods: &usage.Pods{}, disks: &usage.Disks{Pods: map[types.UID]*usage.PodDisk{}}}
+	m := &measured{node: &usage.Node{Usage: measuredUsage(), SwapTotal: 100,
+		Interfaces: []usage.Interface{{Name: "eth0"}}}, pods: &usage.Pods{},
+		disks: &usage.Disks{Pods: map[types.UID]*usage.PodDisk{}}}
 	m.details = &usage.Details{
-		Node: measuredCgroup("/"), Pods: measuredCgroup("/kubepods"), ByID: map[string]*usage.Cgroup{}, Sandboxes: map[string]usage.Usage{},
-		Devices: []usage.Device{{Name: "/dev/sda1", Filesystem: usage.Filesystem{Capacity: 900}, IO: &usage.DiskCounters{Reads: 4, Time: time.Second}}},
+		Node: measuredCgroup("/"), Pods: measuredCgroup("/kubepods"), ByID: map[string]*usage.Cgroup{},
+		Sandboxes: map[string]usage.Usage{},
+		Devices: []usage.Device{{Name: "/dev/sda1", Filesystem: usage.Filesystem{Capacity: 900},
+			IO: &usage.DiskCounters{Reads: 4, Time: time.Second}}},
 	}
 	var observed []PodState
 	statuses := map[types.UID]*v1.PodStatus{}
@@ -97,7 +106,8 @@ func fixture(t testing.TB, pods int) (*Counters, Sources) {
 		uid, name := types.UID(fmt.Sprint("u", i)), fmt.Sprint("pod", i)
 		id := fmt.Sprint("c", i)
 		m.pods.Pods = append(m.pods.Pods, usage.Pod{
-			UID: uid, Name: name, Namespace: "default", StartedAt: time.Unix(900, 0), SandboxID: fmt.Sprint("s", i), Usage: measuredUsage(),
+			UID: uid, Name: name, Namespace: "default", StartedAt: time.Unix(900, 0), SandboxID: fmt.Sprint("s", i),
+			Usage:      measuredUsage(),
 			Containers: []usage.Container{{Name: "main", ID: id, CreatedAt: time.Unix(901, 0), Usage: measuredUsage()}},
 		})
 		m.details.ByID[string(uid)] = measuredCgroup("/kubepods/pod" + string(uid))
@@ -107,15 +117,18 @@ func fixture(t testing.TB, pods int) (*Counters, Sources) {
 		fs := &usage.Filesystem{Used: 70, Capacity: 1000, Inodes: 100, InodesFree: 60}
 		m.disks.Pods[uid] = &usage.PodDisk{Containers: []usage.ContainerDisk{{Name: "main", ID: id, Rootfs: fs, Logs: fs}}}
 		observed = append(observed, PodState{
-			UID: uid, Name: name, Namespace: "default", SandboxReady: true, Running: true, Containers: ContainerStates{Running: 1, Exited: 1},
+			UID: uid, Name: name, Namespace: "default", SandboxReady: true, Running: true,
+			Containers: ContainerStates{Running: 1, Exited: 1},
 		})
 		statuses[uid] = &v1.PodStatus{
 			Phase: v1.PodRunning, Conditions: []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionTrue}},
 			ContainerStatuses: []v1.ContainerStatus{{Name: "main", RestartCount: 3}},
 		}
-		spec := &v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Name: "main", Image: "busybox", Resources: v1.ResourceRequirements{
-			Limits: v1.ResourceList{v1.ResourceCPU: resource.MustParse("300m")}, Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse("300m")},
-		}}}}}
+		spec := &v1.Pod{Spec: v1.PodSpec{
+			Containers: []v1.Container{{Name: "main", Image: "busybox", Resources: v1.ResourceRequirements{
+				Limits:   v1.ResourceList{v1.ResourceCPU: resource.MustParse("300m")},
+				Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse("300m")},
+			}}}}}
 		spec.UID = uid
 		specs = append(specs, spec)
 	}
@@ -131,14 +144,22 @@ func fixture(t testing.TB, pods int) (*Counters, Sources) {
 		},
 		Statuses: func() map[types.UID]*v1.PodStatus { return statuses },
 		Manifests: func() []Manifests {
-			return []Manifests{{Source: "file", Ready: true, Files: 5, Faults: 2, Warnings: 1, LastGood: time.Unix(900, 0)}, {Source: "http"}}
+			return []Manifests{{Source: "file", Ready: true, Files: 5, Faults: 2, Warnings: 1, LastGood: time.Unix(900, 0)},
+				{Source: "http"}}
 		},
-		RolledBack: func() int { return 2 }, MemoryQoS: func() (int64, int64) { return 3 << 20, 2 << 20 }, PodDNSReady: func() bool { return true },
+		RolledBack: func() int { return 2 }, MemoryQoS: func() (int64, int64) { return 3 << 20, 2 << 20 },
+		PodDNSReady: func() bool { return true },
 		Claims: func() []usage.Claim {
-			return []usage.Claim{{Namespace: "default", Name: "data", ClaimVolume: usage.ClaimVolume{Filesystem: usage.Filesystem{Capacity: 1000, Used: 10}}}, {Namespace: "default", Name: "large", ClaimVolume: usage.ClaimVolume{Filesystem: usage.Filesystem{Capacity: 1000, Used: 20}, Incomplete: true}}, {Namespace: "default", Name: "disk", ClaimVolume: usage.ClaimVolume{Filesystem: usage.Filesystem{Capacity: 3000}, Block: true}}}
+			return []usage.Claim{{Namespace: "default", Name: "data",
+				ClaimVolume: usage.ClaimVolume{Filesystem: usage.Filesystem{Capacity: 1000, Used: 10}}},
+				{Namespace: "default", Name: "large",
+					ClaimVolume: usage.ClaimVolume{Filesystem: usage.Filesystem{Capacity: 1000, Used: 20}, Incomplete: true}},
+				{Namespace: "default", Name: "disk",
+					ClaimVolume: usage.ClaimVolume{Filesystem: usage.Filesystem{Capacity: 3000}, Block: true}}}
 		},
 		Probes: func() []ProbeCount {
-			return []ProbeCount{{UID: "u0", Namespace: "default", Pod: "pod0", Container: "main", Type: "Liveness", Succeeded: 3, Failed: 1, Took: 2 * time.Second, Buckets: map[float64]uint64{0.25: 0, 0.5: 3, 1: 4}}}
+			return []ProbeCount{{UID: "u0", Namespace: "default", Pod: "pod0", Container: "main", Type: "Liveness", Succeeded: 3,
+				Failed: 1, Took: 2 * time.Second, Buckets: map[float64]uint64{0.25: 0, 0.5: 3, 1: 4}}}
 		},
 		Specs: func() []*v1.Pod { return specs },
 		Machine: func() Machine {
@@ -203,45 +224,62 @@ func TestMetrics(t *testing.T) {
 		want   []string
 	}{
 		{"kubelet", e.Kubelet(), []string{
-			`kubelet_node_name{node="n1"} 1`, `kubelet_running_pods 2`, `kubelet_running_containers{container_state="running"} 2`,
+			`kubelet_node_name{node="n1"} 1`, `kubelet_running_pods 2`,
+			`kubelet_running_containers{container_state="running"} 2`,
 			`kubelet_running_containers{container_state="exited"} 2`, `kubelet_pleg_last_seen_seconds 1000`,
-			`kubelet_desired_pods{static="true"} 4`, `kubelet_active_pods{static="true"} 2`, `kubelet_working_pods{config="orphan",lifecycle="terminating",static="true"} 1`,
-			`kubelet_desired_pods{static=""} 6`, `kubelet_active_pods{static=""} 5`, `kubelet_working_pods{config="runtime_only",lifecycle="terminating",static="unknown"} 3`,
-			`kubelet_runtime_operations_total{operation_type="run_podsandbox"} 2`, `kubelet_runtime_operations_errors_total{operation_type="run_podsandbox"} 1`,
-			`kubelet_runtime_operations_total{operation_type="list_containers"} 1`, `kubelet_runtime_operations_total{operation_type="update_container"} 1`,
+			`kubelet_desired_pods{static="true"} 4`, `kubelet_active_pods{static="true"} 2`,
+			`kubelet_working_pods{config="orphan",lifecycle="terminating",static="true"} 1`,
+			`kubelet_desired_pods{static=""} 6`, `kubelet_active_pods{static=""} 5`,
+			`kubelet_working_pods{config="runtime_only",lifecycle="terminating",static="unknown"} 3`,
+			`kubelet_runtime_operations_total{operation_type="run_podsandbox"} 2`,
+			`kubelet_runtime_operations_errors_total{operation_type="run_podsandbox"} 1`,
+			`kubelet_runtime_operations_total{operation_type="list_containers"} 1`,
+			`kubelet_runtime_operations_total{operation_type="update_container"} 1`,
 			`kubelet_runtime_operations_duration_seconds_count{operation_type="run_podsandbox"} 2`,
-			`podstead_image_update_checks_total{result="available"} 1`, `podstead_image_updates_total{result="rolled_back"} 1`, `podstead_rollouts_total{result="completed"} 1`, `podstead_rolled_back_pods 2`,
+			`podstead_image_update_checks_total{result="available"} 1`, `podstead_image_updates_total{result="rolled_back"} 1`,
+			`podstead_rollouts_total{result="completed"} 1`, `podstead_rolled_back_pods 2`,
 			`kubelet_memory_qos_node_memory_min_bytes 3.145728e+06`, `kubelet_memory_qos_node_memory_low_bytes 2.097152e+06`,
 			`kubelet_memory_manager_pinning_requests_total 2`, `kubelet_memory_manager_pinning_errors_total 1`,
-			`kubelet_started_pods_total 2`, `kubelet_started_pods_errors_total{code="CreatePodSandboxError"} 1`, `kubelet_run_podsandbox_duration_seconds_count 2`,
-			`kubelet_started_containers_total{container_type="init_container"} 1`, `kubelet_started_containers_errors_total{code="RunContainerError",container_type="init_container"} 1`,
+			`kubelet_started_pods_total 2`, `kubelet_started_pods_errors_total{code="CreatePodSandboxError"} 1`,
+			`kubelet_run_podsandbox_duration_seconds_count 2`,
+			`kubelet_started_containers_total{container_type="init_container"} 1`,
+			`kubelet_started_containers_errors_total{code="RunContainerError",container_type="init_container"} 1`,
 			`kubelet_pleg_relist_duration_seconds_count 2`, `kubelet_pleg_relist_interval_seconds_count 1`,
 			`kubelet_pod_worker_duration_seconds_count{operation_type="sync"} 1`, `kubelet_pod_start_duration_seconds_count 1`,
-			`kubelet_evictions{eviction_signal="memory.available"} 1`, `kubelet_preemptions{preemption_signal="cpu"} 1`, `podstead_disrupted_pods_total{reason="Terminated"} 1`,
+			`kubelet_evictions{eviction_signal="memory.available"} 1`, `kubelet_preemptions{preemption_signal="cpu"} 1`,
+			`podstead_disrupted_pods_total{reason="Terminated"} 1`,
 			`kubelet_image_garbage_collected_total{reason="space"} 1`,
 			`kubelet_image_manager_ensure_image_requests_total{present_locally="true",pull_policy="ifnotpresent",pull_required="false"} 1`,
 			`kubelet_image_manager_ensure_image_requests_total{present_locally="unknown",pull_policy="always",pull_required="true"} 1`,
 			`kubelet_imagemanager_image_mustpull_checks_total{result="credentialRecordFound"} 1`,
-			`kubelet_image_pull_duration_seconds_count{image_size_in_bytes="0-10MB"} 1`, `kubelet_image_pull_duration_seconds_bucket{image_size_in_bytes="10MB-100MB",le="5"} 1`,
-			`kubelet_image_pull_duration_seconds_count{image_size_in_bytes="1GB-5GB"} 1`, `kubelet_image_pull_duration_seconds_count{image_size_in_bytes="GT100GB"} 1`,
+			`kubelet_image_pull_duration_seconds_count{image_size_in_bytes="0-10MB"} 1`,
+			`kubelet_image_pull_duration_seconds_bucket{image_size_in_bytes="10MB-100MB",le="5"} 1`,
+			`kubelet_image_pull_duration_seconds_count{image_size_in_bytes="1GB-5GB"} 1`,
+			`kubelet_image_pull_duration_seconds_count{image_size_in_bytes="GT100GB"} 1`,
 			`kubelet_image_pull_duration_seconds_count{image_size_in_bytes="N/A"} 1`,
 			`kubelet_http_requests_total{long_running="false",method="GET",path="metrics",server_type="readwrite"} 1`,
 			`kubelet_http_requests_total{long_running="true",method="other",path="api",server_type="readwrite"} 1`,
 			`kubelet_http_inflight_requests{long_running="false",method="GET",path="metrics",server_type="readwrite"} 0`,
-			`kubelet_volume_stats_capacity_bytes{namespace="default",persistentvolumeclaim="data"} 1000`, `kubelet_volume_stats_used_bytes{namespace="default",persistentvolumeclaim="data"} 10`,
-			`kubelet_volume_stats_capacity_bytes{namespace="default",persistentvolumeclaim="large"} 1000`, `kubelet_volume_stats_capacity_bytes{namespace="default",persistentvolumeclaim="disk"} 3000`,
+			`kubelet_volume_stats_capacity_bytes{namespace="default",persistentvolumeclaim="data"} 1000`,
+			`kubelet_volume_stats_used_bytes{namespace="default",persistentvolumeclaim="data"} 10`,
+			`kubelet_volume_stats_capacity_bytes{namespace="default",persistentvolumeclaim="large"} 1000`,
+			`kubelet_volume_stats_capacity_bytes{namespace="default",persistentvolumeclaim="disk"} 3000`,
 			`podstead_build_info{version="1.2.3"} 1`, `podstead_pods{phase="Running"} 2`, `podstead_pods_ready 2`,
 			`podstead_container_restarts_total{container="main",namespace="default",pod="pod1"} 3`,
-			`podstead_manifest_faults{source="file"} 2`, `podstead_manifest_warnings{source="file"} 1`, `podstead_manifest_files{source="file"} 5`,
-			`podstead_manifest_source_ready{source="http"} 0`, `podstead_manifest_last_good_timestamp_seconds{source="file"} 900`,
+			`podstead_manifest_faults{source="file"} 2`, `podstead_manifest_warnings{source="file"} 1`,
+			`podstead_manifest_files{source="file"} 5`,
+			`podstead_manifest_source_ready{source="http"} 0`,
+			`podstead_manifest_last_good_timestamp_seconds{source="file"} 900`,
 			`go_goroutines `, `process_resident_memory_bytes `,
 		}},
 		{"resource", e.Resource(), []string{
-			`node_cpu_usage_seconds_total 2.5 1000000`, `node_memory_working_set_bytes 700 1000000`, `node_swap_usage_bytes 50 1000000`,
+			`node_cpu_usage_seconds_total 2.5 1000000`, `node_memory_working_set_bytes 700 1000000`,
+			`node_swap_usage_bytes 50 1000000`,
 			`container_cpu_usage_seconds_total{container="main",namespace="default",pod="pod0"} 2.5 1000000`,
 			`container_memory_working_set_bytes{container="main",namespace="default",pod="pod1"} 700 1000000`,
 			`container_start_time_seconds{container="main",namespace="default",pod="pod1"} 901`,
-			`pod_cpu_usage_seconds_total{namespace="default",pod="pod0"} 2.5 1000000`, `pod_memory_working_set_bytes{namespace="default",pod="pod0"} 700 1000000`,
+			`pod_cpu_usage_seconds_total{namespace="default",pod="pod0"} 2.5 1000000`,
+			`pod_memory_working_set_bytes{namespace="default",pod="pod0"} 700 1000000`,
 			`pod_swap_usage_bytes{namespace="default",pod="pod0"} 50 1000000`, `resource_scrape_error 0`,
 		}},
 		{"probes", e.Probes(), []string{
@@ -264,13 +302,15 @@ func TestMetrics(t *testing.T) {
 			`container_spec_cpu_quota{` + who + `name="c0",namespace="default",pod="pod0"} 30000`,
 			`container_spec_cpu_shares{` + who + `name="c0",namespace="default",pod="pod0"} 307`,
 			`container_spec_memory_limit_bytes{` + who + `name="c0",namespace="default",pod="pod0"} 4096`,
-			`container_last_seen{` + who, `container_start_time_seconds{` + who + `name="c0",namespace="default",pod="pod0"} 901`,
+			`container_last_seen{` + who, `container_start_time_seconds{` + who +
+				`name="c0",namespace="default",pod="pod0"} 901`,
 			`machine_memory_bytes{boot_id="b",machine_id="m",system_uuid="s"} 4096`, `machine_cpu_cores{`,
 			`container_processes{` + who, `container_file_descriptors{` + who + `name="c0",namespace="default",pod="pod0"} 20`,
 			`container_sockets{` + who + `name="c0",namespace="default",pod="pod0"} 5`,
 			`container_ulimits_soft{` + who + `name="c0",namespace="default",pod="pod0",ulimit="max_open_files"} -1`,
 			`container_oom_events_total{` + who + `name="c0",namespace="default",pod="pod0"} 3`,
-			`container_blkio_device_usage_total{` + who + `name="c0",namespace="default",pod="pod0",device="999:1",major="999",minor="1",operation="Write"} 6`,
+			`container_blkio_device_usage_total{` + who +
+				`name="c0",namespace="default",pod="pod0",device="999:1",major="999",minor="1",operation="Write"} 6`,
 			`container_pressure_cpu_waiting_seconds_total{` + who + `name="c0",namespace="default",pod="pod0"} 2 1000000`,
 			`container_fs_io_time_seconds_total{container="",id="/",image="",name="",namespace="",pod="",device="/dev/sda1"} 1`,
 			`container_memory_working_set_bytes{container="",id="/kubepods/podu0/s0",image="pause:3.10",name="s0",namespace="default",pod="pod0"} 700`,
@@ -278,7 +318,8 @@ func TestMetrics(t *testing.T) {
 		}},
 	} {
 		lines := sorted(scrape(t, c.handle))
-		for _, absent := range []string{`kubelet_volume_stats_used_bytes{namespace="default",persistentvolumeclaim="large"}`, `kubelet_volume_stats_available_bytes{namespace="default",persistentvolumeclaim="disk"}`} {
+		for _, absent := range []string{`kubelet_volume_stats_used_bytes{namespace="default",persistentvolumeclaim="large"}`,
+			`kubelet_volume_stats_available_bytes{namespace="default",persistentvolumeclaim="disk"}`} {
 			if slices.ContainsFunc(lines, func(line string) bool { return strings.HasPrefix(line, sortLabels(absent)) }) {
 				t.Errorf("%s: has %s", c.name, absent)
 			}
@@ -317,7 +358,8 @@ func sortLabels(line string) string {
 
 // lintExceptions are names of the kubelet or cAdvisor that the linter objects to;
 // dashboards use them.
-var lintExceptions = []string{"kubelet_evictions", "kubelet_preemptions", "container_fs_inodes_total", "container_memory_failcnt", "cadvisor_version_info"}
+var lintExceptions = []string{"kubelet_evictions", "kubelet_preemptions", "container_fs_inodes_total",
+	"container_memory_failcnt", "cadvisor_version_info"}
 
 func TestLint(t *testing.T) {
 	counters, sources := fixture(t, 1)
@@ -331,7 +373,8 @@ func TestLint(t *testing.T) {
 	}
 	found := map[string]bool{}
 	for name, g := range map[string]prometheus.Gatherer{
-		"kubelet": e.kubelet, "probes": e.probes, "resource": gather(sources.resource(t.Context())), "cadvisor": gather(cadvisor),
+		"kubelet": e.kubelet, "probes": e.probes, "resource": gather(sources.resource(t.Context())),
+		"cadvisor": gather(cadvisor),
 	} {
 		families, err := g.Gather()
 		if err != nil {
@@ -368,16 +411,19 @@ func TestScrapeWithFailedMeasurement(t *testing.T) {
 		t.Errorf("no error is reported:\n%s", text)
 	}
 	m.nodeFault = errors.New("no")
-	if text := scrape(t, e.Cadvisor()); !strings.Contains(text, "container_scrape_error 1") || !strings.Contains(text, "machine_cpu_cores") {
+	if text := scrape(t, e.Cadvisor()); !strings.Contains(text, "container_scrape_error 1") ||
+		!strings.Contains(text, "machine_cpu_cores") {
 		t.Errorf("cadvisor:\n%s", text)
 	}
 	m.fault = nil
-	if text := scrape(t, e.Cadvisor()); !strings.Contains(text, "container_scrape_error 1") || !strings.Contains(text, `container_memory_rss{container="main"`) {
+	if text := scrape(t, e.Cadvisor()); !strings.Contains(text, "container_scrape_error 1") ||
+		!strings.Contains(text, `container_memory_rss{container="main"`) {
 		t.Errorf("cadvisor without the node:\n%s", text)
 	}
 	m.nodeFault = nil
 	m.fault, m.pods.Missing = nil, 1
-	if text := scrape(t, e.Resource()); !strings.Contains(text, "resource_scrape_error 1") || !strings.Contains(text, "pod_memory_working_set_bytes") {
+	if text := scrape(t, e.Resource()); !strings.Contains(text, "resource_scrape_error 1") ||
+		!strings.Contains(text, "pod_memory_working_set_bytes") {
 		t.Errorf("with a missing container:\n%s", text)
 	}
 }
@@ -391,7 +437,8 @@ func TestScrapeWithBadSeries(t *testing.T) {
 	e := New(counters, sources)
 	for range 2 {
 		text := scrape(t, e.Cadvisor())
-		for _, want := range []string{`interface="eth0"`, `interface="eth1"`, `container_last_seen{container="main",id="/kubepods/podu1/c1"`} {
+		for _, want := range []string{`interface="eth0"`, `interface="eth1"`,
+			`container_last_seen{container="main",id="/kubepods/podu1/c1"`} {
 			if !strings.Contains(text, want) {
 				t.Errorf("no %s", want)
 			}
@@ -467,17 +514,20 @@ func TestTwoRevisionsAreOneSeries(t *testing.T) {
 	newer.Containers = slices.Clone(newer.Containers)
 	newer.Containers[0].CreatedAt = newer.StartedAt
 	m.pods.Pods = append(m.pods.Pods, newer)
-	observed := append(sources.Pods(), PodState{UID: "other", Name: "pod0", Namespace: "default", Running: true, Containers: ContainerStates{Running: 1}})
+	observed := append(sources.Pods(),
+		PodState{UID: "other", Name: "pod0", Namespace: "default", Running: true, Containers: ContainerStates{Running: 1}})
 	sources.Pods = func() []PodState { return observed }
 	sources.Statuses()["other"] = &v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{{Name: "main", RestartCount: 8}}}
 	e := New(counters, sources)
-	if text := scrape(t, e.Resource()); !strings.Contains(text, `container_start_time_seconds{container="main",namespace="default",pod="pod0"} 5000`) {
+	if text := scrape(t, e.Resource()); !strings.Contains(text,
+		`container_start_time_seconds{container="main",namespace="default",pod="pod0"} 5000`) {
 		t.Errorf("resource:\n%s", text)
 	}
 	if text := scrape(t, e.Kubelet()); strings.Count(text, "podstead_container_restarts_total{") != 1 {
 		t.Errorf("kubelet:\n%s", text)
 	}
-	if text := scrape(t, e.Cadvisor()); !strings.Contains(text, `id="/podother"`) || strings.Contains(text, `id="/kubepods/podu0"`) {
+	if text := scrape(t, e.Cadvisor()); !strings.Contains(text, `id="/podother"`) ||
+		strings.Contains(text, `id="/kubepods/podu0"`) {
 		t.Errorf("cadvisor:\n%s", text)
 	}
 }
@@ -485,7 +535,8 @@ func TestTwoRevisionsAreOneSeries(t *testing.T) {
 func TestOperationTypes(t *testing.T) {
 	for method, want := range map[string]string{
 		"RunPodSandbox": "run_podsandbox", "PodSandboxStatus": "podsandbox_status", "ListContainers": "list_containers",
-		"ExecSync": "exec_sync", "ReopenContainerLog": "reopen_container_log", "Version": "version", "UpdateContainerResources": "update_container",
+		"ExecSync": "exec_sync", "ReopenContainerLog": "reopen_container_log", "Version": "version",
+		"UpdateContainerResources": "update_container",
 	} {
 		if got := operationType(method); got != want {
 			t.Errorf("%s is %s, want %s", method, got, want)
@@ -497,7 +548,8 @@ func BenchmarkScrape(b *testing.B) {
 	counters, sources := fixture(b, 500)
 	countAll(counters)
 	e := New(counters, sources)
-	for name, handle := range map[string]http.HandlerFunc{"kubelet": e.Kubelet(), "resource": e.Resource(), "cadvisor": e.Cadvisor()} {
+	for name, handle := range map[string]http.HandlerFunc{"kubelet": e.Kubelet(), "resource": e.Resource(),
+		"cadvisor": e.Cadvisor()} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
 				scrape(b, handle)

@@ -5,7 +5,8 @@ import (
 )
 
 var (
-	probeTotal = counter("prober_probe_total", "Number of liveness, readiness and startup probes of a container by result.",
+	probeTotal = counter("prober_probe_total",
+		"Number of liveness, readiness and startup probes of a container by result.",
 		"probe_type", "result", "container", "pod", "namespace", "pod_uid")
 	probeTime = prometheus.NewDesc("prober_probe_duration_seconds", "Duration in seconds of probes.",
 		[]string{"probe_type", "container", "pod", "namespace", "pod_uid"}, nil)
@@ -20,6 +21,7 @@ func (s *Sources) probes(to chan<- prometheus.Metric) {
 				probeTotal.put(to, float64(n), c.Type, result, c.Container, c.Pod, c.Namespace, uid)
 			}
 		}
-		to <- prometheus.MustNewConstHistogram(probeTime, c.Succeeded+c.Failed, c.Took.Seconds(), c.Buckets, c.Type, c.Container, c.Pod, c.Namespace, uid)
+		to <- prometheus.MustNewConstHistogram(probeTime, c.Succeeded+c.Failed, c.Took.Seconds(), c.Buckets, c.Type,
+			c.Container, c.Pod, c.Namespace, uid)
 	}
 }

@@ -17,12 +17,17 @@ var (
 	nodeMemory = gauge("node_memory_working_set_bytes", "Current working set of the node in bytes.")
 	nodeSwap   = gauge("node_swap_usage_bytes", "Current swap usage of the node in bytes.")
 
-	containerCPU    = counter("container_cpu_usage_seconds_total", "Cumulative cpu time consumed by the container in core-seconds.", "container", "namespace", "pod")
-	containerMemory = gauge("container_memory_working_set_bytes", "Current working set of the container in bytes.", "container", "namespace", "pod")
-	containerSwap   = gauge("container_swap_usage_bytes", "Current swap usage of the container in bytes.", "container", "namespace", "pod")
-	containerStart  = gauge("container_start_time_seconds", "Start time of the container in seconds since the Unix epoch.", "container", "namespace", "pod")
+	containerCPU = counter("container_cpu_usage_seconds_total",
+		"Cumulative cpu time consumed by the container in core-seconds.", "container", "namespace", "pod")
+	containerMemory = gauge("container_memory_working_set_bytes", "Current working set of the container in bytes.",
+		"container", "namespace", "pod")
+	containerSwap = gauge("container_swap_usage_bytes", "Current swap usage of the container in bytes.", "container",
+		"namespace", "pod")
+	containerStart = gauge("container_start_time_seconds", "Start time of the container in seconds since the Unix epoch.",
+		"container", "namespace", "pod")
 
-	podCPU    = counter("pod_cpu_usage_seconds_total", "Cumulative cpu time consumed by the pod in core-seconds.", "namespace", "pod")
+	podCPU = counter("pod_cpu_usage_seconds_total", "Cumulative cpu time consumed by the pod in core-seconds.",
+		"namespace", "pod")
 	podMemory = gauge("pod_memory_working_set_bytes", "Current working set of the pod in bytes.", "namespace", "pod")
 	podSwap   = gauge("pod_swap_usage_bytes", "Current swap usage of the pod in bytes.", "namespace", "pod")
 

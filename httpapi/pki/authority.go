@@ -132,7 +132,8 @@ func (a *Authority) PEM() []byte { return a.pem }
 func (a *Authority) Pool() *x509.CertPool { return a.pool }
 
 // Client issues a client certificate for a user in some groups.
-func (a *Authority) Client(user string, groups []string, validity time.Duration) (certPEM, keyPEM []byte, end time.Time, err error) {
+func (a *Authority) Client(user string, groups []string, validity time.Duration) (certPEM, keyPEM []byte, end time.Time,
+	err error) {
 	now := time.Now()
 	end = now.Add(validity)
 	certPEM, keyPEM, err = a.sign(&x509.Certificate{

@@ -16,7 +16,8 @@ func readPrivate(path string) ([]byte, error) {
 		return nil, err
 	}
 	if fi.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("%s has mode %o, so that other users can read the key; run chmod 600 %s, or remove it if the key may be compromised", path, fi.Mode().Perm(), path)
+		return nil, fmt.Errorf("%s has mode %o, so that other users can read the key; run chmod 600 %s, or remove it if "+
+			"the key may be compromised", path, fi.Mode().Perm(), path)
 	}
 	return os.ReadFile(path)
 }

@@ -63,7 +63,8 @@ func TestAuthorityWithWrongKeyIsAnError(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "clients.crt"), data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenAuthority(dir, "clients"); err == nil || !strings.Contains(err.Error(), "do not match") || !strings.Contains(err.Error(), "clients.key") {
+	if _, err := OpenAuthority(dir, "clients"); err == nil || !strings.Contains(err.Error(), "do not match") ||
+		!strings.Contains(err.Error(), "clients.key") {
 		t.Errorf("OpenAuthority = %v", err)
 	}
 }
@@ -80,7 +81,8 @@ func TestRenewalInvalidatesOldCertificates(t *testing.T) {
 		_, err := cert.Verify(x509.VerifyOptions{Roots: a.Pool(), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 		return err
 	}
-	if err := verify(old); err != nil || cert.Subject.CommonName != "eve" || !slices.Equal(cert.Subject.Organization, []string{"podstead:admin"}) {
+	if err := verify(old); err != nil || cert.Subject.CommonName != "eve" ||
+		!slices.Equal(cert.Subject.Organization, []string{"podstead:admin"}) {
 		t.Errorf("the certificate of %v: %v", cert.Subject, err)
 	}
 	if left := time.Until(end); left > time.Hour || left < 59*time.Minute || cert.NotAfter.Sub(end).Abs() > time.Second {
@@ -99,7 +101,8 @@ func TestServingCertificateIsSavedAndRenewed(t *testing.T) {
 	a := authority(t, dir, "servers")
 	names, addresses := []string{"edge"}, []netip.Addr{netip.MustParseAddr("192.0.2.7")}
 	open := func() *Serving {
-		s, err := NewServing(ServingConfig{Dir: dir, Authority: a, Names: func() []string { return names }, Addresses: func() []netip.Addr { return addresses }})
+		s, err := NewServing(ServingConfig{Dir: dir, Authority: a, Names: func() []string { return names },
+			Addresses: func() []netip.Addr { return addresses }})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -157,7 +160,8 @@ func TestCertificateFilesAreForOtherHostsAndReloaded(t *testing.T) {
 	a, otherCA := authority(t, dir, "servers"), authority(t, files, "otherCA")
 	pair := func() {
 		t.Helper()
-		certPEM, keyPEM, err := otherCA.sign(&x509.Certificate{NotBefore: time.Now(), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{"node.example"}})
+		certPEM, keyPEM, err := otherCA.sign(
+			&x509.Certificate{NotBefore: time.Now(), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{"node.example"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -165,7 +169,8 @@ func TestCertificateFilesAreForOtherHostsAndReloaded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	cfg := ServingConfig{Dir: dir, Authority: a, CertFile: filepath.Join(files, "tls.crt"), KeyFile: filepath.Join(files, "tls.key")}
+	cfg := ServingConfig{Dir: dir, Authority: a, CertFile: filepath.Join(files, "tls.crt"),
+		KeyFile: filepath.Join(files, "tls.key")}
 	if _, err := NewServing(cfg); err == nil || !strings.Contains(err.Error(), "--tls-cert-file") {
 		t.Errorf("files that are not there: %v", err)
 	}

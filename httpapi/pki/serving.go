@@ -122,7 +122,8 @@ func (s *Serving) fromFiles() (*tls.Certificate, error) {
 		if s.given != nil {
 			return s.given, nil
 		}
-		return nil, fmt.Errorf("failed to load --tls-cert-file %s and --tls-private-key-file %s: %w", s.cfg.CertFile, s.cfg.KeyFile, err)
+		return nil, fmt.Errorf("failed to load --tls-cert-file %s and --tls-private-key-file %s: %w", s.cfg.CertFile,
+			s.cfg.KeyFile, err)
 	}
 	s.given, s.stamp = &pair, now
 	return s.given, nil
@@ -140,7 +141,8 @@ func (s *Serving) ownCertificate(now time.Time) (*tls.Certificate, error) {
 		if err != nil {
 			return nil, err
 		}
-		if saved != nil && saved.Leaf.CheckSignatureFrom(s.cfg.Authority.cert) == nil && fresh(saved.Leaf, now, names, addresses) {
+		if saved != nil && saved.Leaf.CheckSignatureFrom(s.cfg.Authority.cert) == nil &&
+			fresh(saved.Leaf, now, names, addresses) {
 			s.own = saved
 			return saved, nil
 		}

@@ -58,7 +58,8 @@ func awaitDial(ctx context.Context, own, total chan struct{}) (taken chan struct
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	return nil, fmt.Errorf("too many connections are being made to pods: %d have not ended within %v", cap(own)+cap(total), dialTimeout)
+	return nil, fmt.Errorf("too many connections are being made to pods: %d have not ended within %v", cap(own)+cap(total),
+		dialTimeout)
 }
 
 // ownDialsKey is the key, in the context of a session, of its own slots for connections being

@@ -95,7 +95,8 @@ func (f PortForward) Serve(w http.ResponseWriter, r *http.Request) error {
 		}
 		s.conn, err = spdy.Accept(w, protocol, limits, s.accept)
 	default:
-		apistatus.Write(w, r, apistatus.New(http.StatusBadRequest, "upgrade required: send an upgrade request to SPDY/3.1, or to WebSocket with the subprotocol %s", protocolTunnel))
+		apistatus.Write(w, r, apistatus.New(http.StatusBadRequest,
+			"upgrade required: send an upgrade request to SPDY/3.1, or to WebSocket with the subprotocol %s", protocolTunnel))
 		return nil
 	}
 	if err != nil {

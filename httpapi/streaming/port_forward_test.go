@@ -29,7 +29,8 @@ func forwardingRuntime(t *testing.T) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		arrived := make(chan httpstream.Stream, 8)
-		conn, err := spdy.Accept(w, protocolForward, spdy.Limits{Streams: maxForwardStreams}, func(s httpstream.Stream) { arrived <- s })
+		conn, err := spdy.Accept(w, protocolForward, spdy.Limits{Streams: maxForwardStreams},
+			func(s httpstream.Stream) { arrived <- s })
 		if err != nil {
 			t.Error(err)
 			return
@@ -72,7 +73,8 @@ func serveForward(t *testing.T, f PortForward) (url string) {
 func connect(t *testing.T, c *spdy.Conn, port, id int) (data, errs httpstream.Stream) {
 	t.Helper()
 	open := func(kind string) (httpstream.Stream, error) {
-		return c.CreateStream(spdy.Headers(v1.StreamType, kind, v1.PortHeader, strconv.Itoa(port), v1.PortForwardRequestIDHeader, strconv.Itoa(id)))
+		return c.CreateStream(spdy.Headers(v1.StreamType, kind, v1.PortHeader, strconv.Itoa(port),
+			v1.PortForwardRequestIDHeader, strconv.Itoa(id)))
 	}
 	errs, err := open(v1.StreamTypeError)
 	if err != nil {
@@ -160,7 +162,8 @@ func runAsRootOfNamespaces(t *testing.T) {
 	}
 	out, err := c.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
-		t.Fatalf("in namespaces of its own: %v; run it as root, or allow user namespaces: sysctl kernel.unprivileged_userns_clone user.max_user_namespaces\n%s", err, out)
+		t.Fatalf("in namespaces of its own: %v; run it as root, or allow user namespaces: sysctl "+
+			"kernel.unprivileged_userns_clone user.max_user_namespaces\n%s", err, out)
 	}
 }
 

@@ -66,7 +66,8 @@ func (t RemoteCommand) Serve(w http.ResponseWriter, r *http.Request) error {
 			return nil
 		}
 	default:
-		apistatus.Write(w, r, apistatus.New(http.StatusBadRequest, "upgrade required: send an upgrade request to SPDY/3.1 or WebSocket"))
+		apistatus.Write(w, r, apistatus.New(http.StatusBadRequest,
+			"upgrade required: send an upgrade request to SPDY/3.1 or WebSocket"))
 		return nil
 	}
 	ctx, cancel := context.WithCancelCause(r.Context())
@@ -93,7 +94,8 @@ func (t RemoteCommand) Serve(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return nil // the command was not started
 	}
-	s := &session{ctx: ctx, cancel: cancel, client: c, runtime: rt, idle: t.Idle, stallCheck: cmp.Or(t.stallCheck, stallCheckInterval)}
+	s := &session{ctx: ctx, cancel: cancel, client: c, runtime: rt, idle: t.Idle,
+		stallCheck: cmp.Or(t.stallCheck, stallCheckInterval)}
 	return s.run(t.Runtime)
 }
 

@@ -30,7 +30,8 @@ func fakeRuntime(t *testing.T, streams int, command func(map[string]httpstream.S
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		arrived := make(chan httpstream.Stream, 8)
-		conn, err := spdy.Accept(w, protocolV4, spdy.Limits{Streams: maxCommandStreams}, func(s httpstream.Stream) { arrived <- s })
+		conn, err := spdy.Accept(w, protocolV4, spdy.Limits{Streams: maxCommandStreams},
+			func(s httpstream.Stream) { arrived <- s })
 		if err != nil {
 			t.Error(err)
 			return
@@ -87,7 +88,8 @@ func serveRemoteCommand(t *testing.T, c RemoteCommand) remoteCommandHarness {
 	h := remoteCommandHarness{ended: make(chan error, 1)}
 	ctx, cancel := context.WithCancel(context.Background())
 	h.shutdown = cancel
-	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.ended <- c.Serve(w, r) }))
+	s := httptest.NewUnstartedServer(
+		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.ended <- c.Serve(w, r) }))
 	s.Config.BaseContext = func(net.Listener) context.Context { return ctx }
 	s.Start()
 	t.Cleanup(func() {
@@ -107,7 +109,8 @@ func awaitNoGoroutines(t *testing.T) {
 		buf := make([]byte, 1<<20)
 		left = nil
 		for _, g := range strings.Split(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
-			if strings.Contains(g, "podstead/httpapi/") && !strings.Contains(g, "testing.tRunner") && !strings.Contains(g, "streaming.fakeRuntime") {
+			if strings.Contains(g, "podstead/httpapi/") && !strings.Contains(g, "testing.tRunner") &&
+				!strings.Contains(g, "streaming.fakeRuntime") {
 				left = append(left, g)
 			}
 		}
@@ -168,9 +171,11 @@ func dialWebSocket(t *testing.T, address, protocol string) *websocket.Conn {
 
 // The Origin that an API server passes on is that of a dashboard in a browser.
 func TestWebSocketWithOrigin(t *testing.T) {
-	h := serveRemoteCommand(t, RemoteCommand{Client: allStreams, Runtime: allStreams, Open: openAt(fakeRuntime(t, 4, upper))})
+	h := serveRemoteCommand(t, RemoteCommand{Client: allStreams, Runtime: allStreams,
+		Open: openAt(fakeRuntime(t, 4, upper))})
 	d := websocket.Dialer{Subprotocols: []string{protocolV5}}
-	c, answer, err := d.Dial("ws"+strings.TrimPrefix(h.url, "http"), http.Header{"Origin": {"https://dashboard.example.com"}})
+	c, answer, err := d.Dial("ws"+strings.TrimPrefix(h.url, "http"),
+		http.Header{"Origin": {"https://dashboard.example.com"}})
 	if err != nil {
 		t.Fatalf("%v: %+v", err, answer)
 	}
@@ -196,7 +201,8 @@ func readAll(t *testing.T, c *websocket.Conn) map[byte]string {
 
 func TestEOFOfStdinIsPassedOn(t *testing.T) {
 	t.Run("SPDY", func(t *testing.T) {
-		h := serveRemoteCommand(t, RemoteCommand{Client: allStreams, Runtime: allStreams, Open: openAt(fakeRuntime(t, 4, upper))})
+		h := serveRemoteCommand(t, RemoteCommand{Client: allStreams, Runtime: allStreams,
+			Open: openAt(fakeRuntime(t, 4, upper))})
 		_, s := dialSPDY(t, h.url, protocolV4, "error", "stdin", "stdout", "stderr")
 		_, _ = io.WriteString(s["stdin"], "hello")
 		_ = s["stdin"].Close()
@@ -211,7 +217,8 @@ func TestEOFOfStdinIsPassedOn(t *testing.T) {
 		}
 	})
 	t.Run("WebSocket", func(t *testing.T) {
-		h := serveRemoteCommand(t, RemoteCommand{Client: allStreams, Runtime: allStreams, Open: openAt(fakeRuntime(t, 4, upper))})
+		h := serveRemoteCommand(t, RemoteCommand{Client: allStreams, Runtime: allStreams,
+			Open: openAt(fakeRuntime(t, 4, upper))})
 		c := dialWebSocket(t, h.url, protocolV5)
 		for _, m := range []string{"\x00hel", "", "\x00lo", "\xff\x00"} {
 			if err := c.WriteMessage(websocket.BinaryMessage, []byte(m)); err != nil {
@@ -220,7 +227,8 @@ func TestEOFOfStdinIsPassedOn(t *testing.T) {
 		}
 		got := readAll(t, c)
 		var st metav1.Status
-		if err := json.Unmarshal([]byte(got[3]), &st); got[1] != "HELLO" || got[2] != "done" || err != nil || st.Status != "Success" {
+		if err := json.Unmarshal([]byte(got[3]), &st); got[1] != "HELLO" || got[2] != "done" || err != nil ||
+			st.Status != "Success" {
 			t.Errorf("channels %q, %v", got, err)
 		}
 	})
@@ -254,7 +262,8 @@ func TestOlderProtocols(t *testing.T) {
 		{"v4.channel.k8s.io", false, true}, {"v4.base64.channel.k8s.io", true, true},
 	} {
 		for _, message := range []string{"", "exit code 3"} {
-			h := serveRemoteCommand(t, RemoteCommand{Client: outputs, Runtime: outputs, Open: openAt(fakeRuntime(t, 4, command(message)))})
+			h := serveRemoteCommand(t, RemoteCommand{Client: outputs, Runtime: outputs,
+				Open: openAt(fakeRuntime(t, 4, command(message)))})
 			d := websocket.Dialer{}
 			if c.protocol != "" {
 				d.Subprotocols = []string{c.protocol}
@@ -298,7 +307,8 @@ func TestOlderProtocols(t *testing.T) {
 	}
 	for _, protocol := range []string{"v3.channel.k8s.io", "v2.channel.k8s.io", "channel.k8s.io"} {
 		for _, message := range []string{"", "exit code 3"} {
-			h := serveRemoteCommand(t, RemoteCommand{Client: outputs, Runtime: outputs, Open: openAt(fakeRuntime(t, 4, command(message)))})
+			h := serveRemoteCommand(t, RemoteCommand{Client: outputs, Runtime: outputs,
+				Open: openAt(fakeRuntime(t, 4, command(message)))})
 			_, s := dialSPDY(t, h.url, protocol, "error", "stdin", "stdout", "stderr")
 			_, _ = io.WriteString(s["stdin"], "hey")
 			out, _ := io.ReadAll(s["stdout"])
@@ -334,13 +344,14 @@ func upperOnTerminal(s map[string]httpstream.Stream) string {
 // The size of a terminal is passed on to the runtime unchanged.
 func TestResize(t *testing.T) {
 	o := Options{Stdin: true, Stdout: true, TTY: true}
-	h := serveRemoteCommand(t, RemoteCommand{Client: o, Runtime: o, Open: openAt(fakeRuntime(t, 4, func(s map[string]httpstream.Stream) string {
-		var size map[string]int
-		_ = json.NewDecoder(s["resize"]).Decode(&size)
-		text, _ := json.Marshal(size)
-		_, _ = s["stdout"].Write(text)
-		return success
-	}))})
+	h := serveRemoteCommand(t, RemoteCommand{Client: o, Runtime: o,
+		Open: openAt(fakeRuntime(t, 4, func(s map[string]httpstream.Stream) string {
+			var size map[string]int
+			_ = json.NewDecoder(s["resize"]).Decode(&size)
+			text, _ := json.Marshal(size)
+			_, _ = s["stdout"].Write(text)
+			return success
+		}))})
 	c := dialWebSocket(t, h.url, "v4.channel.k8s.io")
 	if err := c.WriteMessage(websocket.BinaryMessage, []byte("\x04{\"Width\":80,\"Height\":24}")); err != nil {
 		t.Fatal(err)
@@ -375,7 +386,8 @@ func TestClientDisconnectEndsSession(t *testing.T) {
 				return success
 			})
 			for _, transport := range []string{"SPDY", "WebSocket"} {
-				h := serveRemoteCommand(t, RemoteCommand{Client: allStreams, Runtime: allStreams, Open: openAt(address), stallCheck: 20 * time.Millisecond})
+				h := serveRemoteCommand(t, RemoteCommand{Client: allStreams, Runtime: allStreams, Open: openAt(address),
+					stallCheck: 20 * time.Millisecond})
 				var disconnect func()
 				var send func([]byte) error
 				if transport == "SPDY" {
@@ -413,7 +425,8 @@ func TestClientDisconnectEndsSession(t *testing.T) {
 func TestLostRuntimeIsReported(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		arrived := make(chan httpstream.Stream, 8)
-		conn, err := spdy.Accept(w, protocolV4, spdy.Limits{Streams: maxCommandStreams}, func(s httpstream.Stream) { arrived <- s })
+		conn, err := spdy.Accept(w, protocolV4, spdy.Limits{Streams: maxCommandStreams},
+			func(s httpstream.Stream) { arrived <- s })
 		if err != nil {
 			t.Error(err)
 			return
@@ -440,10 +453,11 @@ func TestLostRuntimeIsReported(t *testing.T) {
 
 func TestShutdownIsReportedToTheClient(t *testing.T) {
 	started := make(chan struct{})
-	h := serveRemoteCommand(t, RemoteCommand{Client: allStreams, Runtime: allStreams, Open: openAt(fakeRuntime(t, 4, func(s map[string]httpstream.Stream) string {
-		close(started)
-		return upper(s)
-	}))})
+	h := serveRemoteCommand(t, RemoteCommand{Client: allStreams, Runtime: allStreams,
+		Open: openAt(fakeRuntime(t, 4, func(s map[string]httpstream.Stream) string {
+			close(started)
+			return upper(s)
+		}))})
 	c := dialWebSocket(t, h.url, protocolV5)
 	<-started
 	h.shutdown()
@@ -453,7 +467,8 @@ func TestShutdownIsReportedToTheClient(t *testing.T) {
 }
 
 func TestIdleTimeoutEndsSession(t *testing.T) {
-	h := serveRemoteCommand(t, RemoteCommand{Client: allStreams, Runtime: allStreams, Idle: 50 * time.Millisecond, Open: openAt(fakeRuntime(t, 4, upper))})
+	h := serveRemoteCommand(t, RemoteCommand{Client: allStreams, Runtime: allStreams, Idle: 50 * time.Millisecond,
+		Open: openAt(fakeRuntime(t, 4, upper))})
 	got := readAll(t, dialWebSocket(t, h.url, protocolV5))
 	if err := <-h.ended; !errors.Is(err, errIdle) || !strings.Contains(got[3], "idle timeout") {
 		t.Errorf("%v, channels %q", err, got)
@@ -462,9 +477,10 @@ func TestIdleTimeoutEndsSession(t *testing.T) {
 
 // A session that cannot be started is answered in plain HTTP, with the reason.
 func TestRequestErrors(t *testing.T) {
-	h := serveRemoteCommand(t, RemoteCommand{Client: allStreams, Runtime: allStreams, Open: func(context.Context) (string, error) {
-		return "", errors.New("cannot open a session in container 12ab: it is in CONTAINER_EXITED state")
-	}})
+	h := serveRemoteCommand(t, RemoteCommand{Client: allStreams, Runtime: allStreams,
+		Open: func(context.Context) (string, error) {
+			return "", errors.New("cannot open a session in container 12ab: it is in CONTAINER_EXITED state")
+		}})
 	request := func(upgrade, protocols string) (int, string) {
 		r, _ := http.NewRequest(http.MethodGet, h.url, nil)
 		if upgrade != "" {
@@ -490,8 +506,11 @@ func TestRequestErrors(t *testing.T) {
 		code                     int
 	}{
 		{"", "", "SPDY/3.1 or WebSocket", 400},
-		{"SPDY/3.1", "v6.channel.k8s.io", "supported in the header X-Stream-Protocol-Version: v4.channel.k8s.io, v3.channel.k8s.io", 403},
-		{"websocket", "v3.channel.k8s.io", `"v3.channel.k8s.io"; supported: v5.channel.k8s.io, v4.channel.k8s.io, v4.base64.channel.k8s.io, channel.k8s.io`, 400},
+		{"SPDY/3.1", "v6.channel.k8s.io",
+			"supported in the header X-Stream-Protocol-Version: v4.channel.k8s.io, v3.channel.k8s.io", 403},
+		{"websocket", "v3.channel.k8s.io",
+			`"v3.channel.k8s.io"; supported: v5.channel.k8s.io, v4.channel.k8s.io, v4.base64.channel.k8s.io, channel.k8s.io`,
+			400},
 		{"SPDY/3.1", protocolV4, "CONTAINER_EXITED", 500},
 		{"h2c", protocolV4, "SPDY/3.1 or WebSocket", 400},
 	} {

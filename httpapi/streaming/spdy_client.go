@@ -44,12 +44,13 @@ type spdyClient struct {
 // nothing can be answered any more.
 func acceptSPDY(ctx context.Context, w http.ResponseWriter, protocol string, o Options) (*spdyClient, error) {
 	opened := make(chan httpstream.Stream, maxCommandStreams)
-	conn, err := spdy.Accept(w, protocol, spdy.Limits{Streams: maxCommandStreams, Budget: unread}, func(s httpstream.Stream) {
-		select {
-		case opened <- s:
-		default: // more than the protocol has
-		}
-	})
+	conn, err := spdy.Accept(w, protocol, spdy.Limits{Streams: maxCommandStreams, Budget: unread},
+		func(s httpstream.Stream) {
+			select {
+			case opened <- s:
+			default: // more than the protocol has
+			}
+		})
 	if err != nil {
 		return nil, err
 	}

@@ -20,7 +20,8 @@ import (
 
 // channels are the streams of a WebSocket by number. Each message begins with the
 // number of its stream.
-var channels = []string{v1.StreamTypeStdin, v1.StreamTypeStdout, v1.StreamTypeStderr, v1.StreamTypeError, v1.StreamTypeResize}
+var channels = []string{v1.StreamTypeStdin, v1.StreamTypeStdout, v1.StreamTypeStderr, v1.StreamTypeError,
+	v1.StreamTypeResize}
 
 const (
 	// protocolV5 is v4 with closeChannel, over WebSocket only.
@@ -51,7 +52,8 @@ func checkWebSocketProtocol(r *http.Request, supported []string) error {
 	if slices.ContainsFunc(requested, func(p string) bool { return slices.Contains(supported, p) }) {
 		return nil
 	}
-	return fmt.Errorf("unsupported WebSocket subprotocol %q; supported: %s", strings.Join(requested, ", "), strings.Join(supported, ", "))
+	return fmt.Errorf("unsupported WebSocket subprotocol %q; supported: %s", strings.Join(requested, ", "),
+		strings.Join(supported, ", "))
 }
 
 // writeBuffers are used while a message is written only.
@@ -65,7 +67,8 @@ func upgradeWebSocket(w http.ResponseWriter, r *http.Request, protocols []string
 	u := websocket.Upgrader{
 		Subprotocols: protocols, HandshakeTimeout: creationTimeout,
 		CheckOrigin:    func(*http.Request) bool { return true },
-		ReadBufferSize: 4 << 10, WriteBufferSize: chunkSize + 1, WriteBufferPool: &writeBuffers, Error: func(w http.ResponseWriter, _ *http.Request, code int, reason error) {
+		ReadBufferSize: 4 << 10, WriteBufferSize: chunkSize + 1, WriteBufferPool: &writeBuffers,
+		Error: func(w http.ResponseWriter, _ *http.Request, code int, reason error) {
 			apistatus.Write(w, r, apistatus.New(code, "failed to upgrade the request to WebSocket: %v", reason))
 		},
 	}
@@ -103,7 +106,8 @@ func acceptWebSocket(w http.ResponseWriter, r *http.Request, o Options) (*webSoc
 	}
 	protocol := conn.Subprotocol()
 	c := &webSocketClient{
-		conn: conn, protocol: protocol, canCloseStreams: protocol == protocolV5, base64: protocol == protocolBase64V4 || protocol == protocolBase64,
+		conn: conn, protocol: protocol, canCloseStreams: protocol == protocolV5, base64: protocol == protocolBase64V4 ||
+			protocol == protocolBase64,
 		stdin: newPipe(), resize: newPipe(), requested: map[string]bool{}, closed: make(chan struct{}),
 	}
 	for _, name := range o.streamNames() {
@@ -241,7 +245,8 @@ func (c *webSocketClient) end(st *metav1.Status) {
 	if text := statusText(c.protocol, st); len(text) > 0 {
 		_, _ = channelWriter{c, errorChannel}.Write(text)
 	}
-	_ = c.conn.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.CloseNormalClosure, ""), time.Now().Add(endTimeout))
+	_ = c.conn.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.CloseNormalClosure, ""),
+		time.Now().Add(endTimeout))
 	// The client closes after it has read this. Closing the socket earlier, with unread
 	// bytes in it, could lose it.
 	<-c.closed

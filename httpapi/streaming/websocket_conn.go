@@ -46,7 +46,8 @@ func (t *webSocketConn) Write(b []byte) (int, error) {
 
 // CloseWrite sends a close message: nothing more follows.
 func (t *webSocketConn) CloseWrite() error {
-	return t.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.CloseNormalClosure, ""), time.Now().Add(endTimeout))
+	return t.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.CloseNormalClosure, ""),
+		time.Now().Add(endTimeout))
 }
 
 func (t *webSocketConn) SetDeadline(at time.Time) error {

@@ -42,7 +42,8 @@ func FuzzWebSocketFrames(f *testing.F) {
 		client, conn := net.Pipe()
 		r := httptest.NewRequest("GET", "/exec", nil)
 		for name, value := range map[string]string{
-			"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "MDEyMzQ1Njc4OWFiY2RlZg==", "Sec-WebSocket-Protocol": protocolV5,
+			"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13",
+			"Sec-WebSocket-Key": "MDEyMzQ1Njc4OWFiY2RlZg==", "Sec-WebSocket-Protocol": protocolV5,
 		} {
 			r.Header.Set(name, value)
 		}

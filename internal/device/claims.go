@@ -52,9 +52,11 @@ func PodClaims(pod *v1.Pod) (claims []PodClaim, err error) {
 			claims = append(claims, PodClaim{Name: *c.ResourceClaimName, ref: c.Name})
 			continue
 		}
-		at := slices.IndexFunc(pod.Status.ResourceClaimStatuses, func(s v1.PodResourceClaimStatus) bool { return s.Name == c.Name })
+		at := slices.IndexFunc(pod.Status.ResourceClaimStatuses,
+			func(s v1.PodResourceClaimStatus) bool { return s.Name == c.Name })
 		if at < 0 {
-			return nil, fmt.Errorf("the ResourceClaim for the resource claim %q of the pod was not created yet from its template; check the resourceclaim controller of the cluster", c.Name)
+			return nil, fmt.Errorf("the ResourceClaim for the resource claim %q of the pod was not created yet from its "+
+				"template; check the resourceclaim controller of the cluster", c.Name)
 		}
 		if name := pod.Status.ResourceClaimStatuses[at].ResourceClaimName; name != nil {
 			claims = append(claims, PodClaim{Name: *name, Owned: true, ref: c.Name})

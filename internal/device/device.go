@@ -96,9 +96,10 @@ func Requests(pod *v1.Pod, c *v1.Container) map[v1.ResourceName]int64 {
 // fromClaim reports whether the devices of a resource come from a resource claim.
 func fromClaim(pod *v1.Pod, c *v1.Container, name v1.ResourceName) bool {
 	extended := pod.Status.ExtendedResourceClaimStatus
-	return extended != nil && slices.ContainsFunc(extended.RequestMappings, func(m v1.ContainerExtendedResourceRequest) bool {
-		return m.ContainerName == c.Name && m.ResourceName == string(name)
-	})
+	return extended != nil && slices.ContainsFunc(extended.RequestMappings,
+		func(m v1.ContainerExtendedResourceRequest) bool {
+			return m.ContainerName == c.Name && m.ResourceName == string(name)
+		})
 }
 
 // InUse reports whether a pod requests devices.

@@ -41,7 +41,8 @@ func Open(directory, name string) (*os.File, error) {
 		return nil, fmt.Errorf("failed to read %s: %w", directory, err)
 	}
 	if stat.Mode&unix.S_IFMT != unix.S_IFDIR || int(stat.Uid) != os.Geteuid() || stat.Mode&0o022 != 0 {
-		return nil, fmt.Errorf("%s must be a directory that belongs to root and that only root can write to: %w; change its owner and mode", directory, ErrUnsafe)
+		return nil, fmt.Errorf("%s must be a directory that belongs to root and that only root can write to: %w; change "+
+			"its owner and mode", directory, ErrUnsafe)
 	}
 	return OpenPrivate(filepath.Join(directory, name))
 }
@@ -78,7 +79,8 @@ func OpenPrivate(path string) (*os.File, error) {
 	}
 	var stat unix.Stat_t
 	err = unix.Fstat(int(f.Fd()), &stat)
-	if err == nil && (stat.Mode&unix.S_IFMT != unix.S_IFREG || int(stat.Uid) != os.Geteuid() || stat.Mode&0o077 != 0 || stat.Nlink != 1) {
+	if err == nil && (stat.Mode&unix.S_IFMT != unix.S_IFREG || int(stat.Uid) != os.Geteuid() || stat.Mode&0o077 != 0 ||
+		stat.Nlink != 1) {
 		err = fmt.Errorf("%s: %w", path, ErrUnsafe)
 	}
 	if err != nil {

@@ -86,7 +86,8 @@ func TestOpenPrivateRejects(t *testing.T) {
 		"named pipe":      func(path, _ string) error { return unix.Mkfifo(path, 0o600) },
 		"directory":       func(path, _ string) error { return os.Mkdir(path, 0o700) },
 		"two names": func(path, dir string) error {
-			return errors.Join(os.WriteFile(filepath.Join(dir, "victim"), nil, 0o600), os.Link(filepath.Join(dir, "victim"), path))
+			return errors.Join(os.WriteFile(filepath.Join(dir, "victim"), nil, 0o600),
+				os.Link(filepath.Join(dir, "victim"), path))
 		},
 	} {
 		dir := t.TempDir()

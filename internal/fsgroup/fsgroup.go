@@ -68,7 +68,8 @@ func (g Group) Apply(ctx context.Context, path string, files Access) error {
 	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
 		err = file(unix.AT_FDCWD, path, nil)
 	} else {
-		err = treewalk.Walk(ctx, path, &treewalk.Visitor{File: file, Dir: func(fd int, _ *unix.Statx_t) error { return g.change(fd, files) }})
+		err = treewalk.Walk(ctx, path,
+			&treewalk.Visitor{File: file, Dir: func(fd int, _ *unix.Statx_t) error { return g.change(fd, files) }})
 	}
 	if err != nil {
 		return fmt.Errorf("failed to change the group of the volume to %d: %w", *g.GID, err)

@@ -28,7 +28,8 @@ func TestApply(t *testing.T) {
 	gid := testGroup()
 	top := t.TempDir()
 	outside := filepath.Join(t.TempDir(), "outside")
-	for path, mode := range map[string]os.FileMode{outside: 0o600, top + "/file": 0o600, top + "/tool": os.ModeSetuid | 0o711} {
+	for path, mode := range map[string]os.FileMode{outside: 0o600, top + "/file": 0o600,
+		top + "/tool": os.ModeSetuid | 0o711} {
 		if err := os.WriteFile(path, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -36,7 +36,8 @@ func (l Listener) String() string {
 	if l.Process != "" {
 		who = fmt.Sprintf("process %s (PID %d)", l.Process, l.PID)
 	}
-	return fmt.Sprintf("hostPort %d (%s on %s) is taken from %s of the host, which listens on it and gets no new connections while the pod runs; use another hostPort, or stop the process",
+	return fmt.Sprintf("hostPort %d (%s on %s) is taken from %s of the host, which listens on it and gets no new "+
+		"connections while the pod runs; use another hostPort, or stop the process",
 		l.Port.Number, l.Port.Protocol, l.Port.IP, who)
 }
 

@@ -30,7 +30,8 @@ func TestFind(t *testing.T) {
 	number := func(a net.Addr) int32 { return int32(netip.MustParseAddrPort(a.String()).Port()) }
 	listens, receives, connected := number(tcp.Addr()), number(udp.LocalAddr()), number(client.LocalAddr())
 	ports := []Port{
-		{"0.0.0.0", "TCP", listens}, {"127.0.0.1", "TCP", listens}, {"10.9.9.9", "TCP", listens}, {"0.0.0.0", "UDP", receives},
+		{"0.0.0.0", "TCP", listens}, {"127.0.0.1", "TCP", listens}, {"10.9.9.9", "TCP", listens},
+		{"0.0.0.0", "UDP", receives},
 		{"0.0.0.0", "TCP", connected}, // of a client
 	}
 	var got []Port
@@ -39,7 +40,9 @@ func TestFind(t *testing.T) {
 		if l.PID != os.Getpid() || l.Process != "hostsockets.tes" {
 			t.Errorf("listener %+v", l)
 		}
-		if text := l.String(); !strings.Contains(text, fmt.Sprintf("hostPort %d (%s on %s) is taken from process hostsockets.tes (PID %d)", l.Port.Number, l.Port.Protocol, l.Port.IP, os.Getpid())) {
+		if text := l.String(); !strings.Contains(text,
+			fmt.Sprintf("hostPort %d (%s on %s) is taken from process hostsockets.tes (PID %d)", l.Port.Number, l.Port.Protocol,
+				l.Port.IP, os.Getpid())) {
 			t.Error(text)
 		}
 	}

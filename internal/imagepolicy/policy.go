@@ -73,7 +73,8 @@ func bareName(image string) string {
 
 // The faults of patterns.
 var (
-	errPatternForm  = errors.New("must be the name of an image, such as registry.example.com/team/app, or of all below a path, such as registry.example.com/team/*")
+	errPatternForm = errors.New("must be the name of an image, such as registry.example.com/team/app, or of all below " +
+		"a path, such as registry.example.com/team/*")
 	errPatternExact = errors.New("must have no tag and no digest, as it applies to all of them")
 )
 

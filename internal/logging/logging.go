@@ -40,7 +40,8 @@ func (l *Output) Write(b []byte) (int, error) {
 // Check returns why messages are not logged, nil if they are.
 func (l *Output) Check() error {
 	if since := l.since.Load(); since != nil && time.Since(*since) > timeout {
-		return fmt.Errorf("standard error is blocked: a message could not be written for %v; read what it is connected to", time.Since(*since).Truncate(time.Second))
+		return fmt.Errorf("standard error is blocked: a message could not be written for %v; read what it is connected to",
+			time.Since(*since).Truncate(time.Second))
 	}
 	if failure := l.failure.Load(); failure != nil && *failure != nil {
 		return fmt.Errorf("the last message could not be written to standard error: %w", *failure)
@@ -59,7 +60,8 @@ func New(out io.Writer, format string, debug bool) *slog.Logger {
 		return slog.New(slog.NewJSONHandler(out, &slog.HandlerOptions{Level: level}))
 	}
 	terminal := term.IsTerminal(int(os.Stderr.Fd()))
-	t := &tint.Options{Level: level, NoColor: !terminal || format == "text" || os.Getenv("NO_COLOR") != "", TimeFormat: time.RFC3339}
+	t := &tint.Options{Level: level, NoColor: !terminal || format == "text" || os.Getenv("NO_COLOR") != "",
+		TimeFormat: time.RFC3339}
 	if terminal {
 		t.TimeFormat = time.TimeOnly
 	} else if os.Getenv("JOURNAL_STREAM") != "" {

@@ -22,7 +22,8 @@ func TestBlockedLogIsNotHealthy(t *testing.T) {
 			t.Errorf("after %v: %v", timeout, err)
 		}
 		time.Sleep(2 * time.Second)
-		if err := out.Check(); err == nil || !strings.Contains(err.Error(), "blocked") || !strings.Contains(err.Error(), "12s") {
+		if err := out.Check(); err == nil || !strings.Contains(err.Error(), "blocked") ||
+			!strings.Contains(err.Error(), "12s") {
 			t.Errorf("a blocked log: %v", err)
 		}
 		if _, err := r.Read(make([]byte, 4096)); err != nil {

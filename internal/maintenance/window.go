@@ -29,7 +29,8 @@ var weekdays = []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}
 func ParseWindow(text string) (Window, error) {
 	w := Window{text: text}
 	bad := func(what string) error {
-		return fmt.Errorf("%q is not a valid maintenance window: %s; use [DAYS ]HH:MM-HH:MM in local time, such as 02:00-05:00 or Sat,Sun 22:00-04:00", text, what)
+		return fmt.Errorf("%q is not a valid maintenance window: %s; use [DAYS ]HH:MM-HH:MM in local time, such as "+
+			"02:00-05:00 or Sat,Sun 22:00-04:00", text, what)
 	}
 	days, times := "", strings.TrimSpace(text)
 	if i := strings.LastIndexByte(times, ' '); i >= 0 {
@@ -49,7 +50,8 @@ func ParseWindow(text string) (Window, error) {
 			to = slices.Index(weekdays, last)
 		}
 		if from < 0 || to < 0 {
-			return Window{}, bad(fmt.Sprintf("%q is not a day or a range of days, such as Sat or Mon..Fri", strings.TrimSpace(item)))
+			return Window{},
+				bad(fmt.Sprintf("%q is not a day or a range of days, such as Sat or Mon..Fri", strings.TrimSpace(item)))
 		}
 		for day := from; ; day = (day + 1) % 7 {
 			w.days[day] = true

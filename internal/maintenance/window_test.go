@@ -26,7 +26,8 @@ func mustWindow(t *testing.T, text string) Window {
 }
 
 func TestParseWindow(t *testing.T) {
-	for _, text := range []string{"02:00-05:00", "2:00-5:00", "Sat,Sun 22:00-04:00", "Mon..Fri 01:30-02:30", "fri..mon 00:00-24:00", "sat, sun 02:00-03:00"} {
+	for _, text := range []string{"02:00-05:00", "2:00-5:00", "Sat,Sun 22:00-04:00", "Mon..Fri 01:30-02:30",
+		"fri..mon 00:00-24:00", "sat, sun 02:00-03:00"} {
 		if w, err := ParseWindow(text); err != nil || w.String() != text {
 			t.Errorf("%s: %v, %v", text, w, err)
 		}
@@ -88,7 +89,8 @@ func TestNextWindow(t *testing.T) {
 		}
 		start, end := Next(windows, at, loc)
 		if start.Format(layout) != c.start || end.Format(layout) != c.end {
-			t.Errorf("%s at %s: %s to %s, want %s to %s", c.windows, c.at, start.Format(layout), end.Format(layout), c.start, c.end)
+			t.Errorf("%s at %s: %s to %s, want %s to %s", c.windows, c.at, start.Format(layout), end.Format(layout), c.start,
+				c.end)
 		}
 	}
 }
@@ -96,7 +98,8 @@ func TestNextWindow(t *testing.T) {
 // Each occurrence in two years in zones with unusual changes ends after it begins and
 // contains its start; the next one follows.
 func TestWindowsAreNeverEmpty(t *testing.T) {
-	for _, zone := range []string{"UTC", "Europe/Berlin", "America/Sao_Paulo", "Australia/Lord_Howe", "Pacific/Apia", "Africa/Cairo", "America/St_Johns"} {
+	for _, zone := range []string{"UTC", "Europe/Berlin", "America/Sao_Paulo", "Australia/Lord_Howe", "Pacific/Apia",
+		"Africa/Cairo", "America/St_Johns"} {
 		loc, err := time.LoadLocation(zone)
 		if err != nil {
 			t.Fatal(err)

@@ -14,7 +14,8 @@ const first = "22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw\n"
 // One odd line must not hide the other mounts, nor its own mount point.
 func TestReadOddLines(t *testing.T) {
 	for name, tc := range map[string]struct{ line, point, fsType string }{
-		"long options":      {"23 22 0:30 / /merged rw shared:2 - overlay overlay rw,lowerdir=" + strings.Repeat("x", 80_000), "/merged", "overlay"},
+		"long options": {"23 22 0:30 / /merged rw shared:2 - overlay overlay rw,lowerdir=" + strings.Repeat("x", 80_000),
+			"/merged", "overlay"},
 		"unescaped source":  {`24 22 0:31 / /mnt/odd rw - fuse bad\name rw`, "/mnt/odd", "fuse"},
 		"unescaped root":    {`25 22 0:32 /a\b /mnt/root rw - fuse x rw`, "/mnt/root", "fuse"},
 		"no source":         {"26 22 0:33 / /mnt/none rw - tmpfs", "/mnt/none", "tmpfs"},
@@ -44,7 +45,8 @@ func TestReadOddLines(t *testing.T) {
 }
 
 func TestReadFilters(t *testing.T) {
-	got, err := mounts.Read(strings.NewReader(first+"23 22 0:30 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw"), mountinfo.FSTypeFilter("cgroup2"))
+	got, err := mounts.Read(strings.NewReader(first+"23 22 0:30 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw"),
+		mountinfo.FSTypeFilter("cgroup2"))
 	if err != nil || len(got) != 1 || got[0].Mountpoint != "/sys/fs/cgroup" {
 		t.Errorf("mounts %v, %v", got, err)
 	}

@@ -37,10 +37,14 @@ func TestStrategic(t *testing.T) {
 			`"containers":[{"image":"a:1","name":"a","ports":[{"containerPort":80}]},{"image":"b:2","name":"b"}]`},
 		{`{"spec":{"$setElementOrder/containers":[{"name":"b"},{"name":"c"},{"name":"a"}],"containers":[{"name":"c","image":"c:1"}]}}`,
 			`"containers":[{"image":"b:1","name":"b"},{"image":"c:1","name":"c"},{"image":"a:1","name":"a","ports":[{"containerPort":80}]}]`},
-		{`{"spec":{"containers":[{"$patch":"delete","name":"a"},{"$patch":"delete","name":"none"}]}}`, `"containers":[{"image":"b:1","name":"b"}]`},
-		{`{"spec":{"containers":[{"$patch":"replace"},{"name":"z","image":"z:1"}]}}`, `"containers":[{"image":"z:1","name":"z"}]`},
-		{`{"spec":{"containers":[{"name":"a","ports":[{"containerPort":80,"hostPort":8080}]}]}}`, `"ports":[{"containerPort":80,"hostPort":8080}]`},
-		{`{"spec":{"volumes":[{"$retainKeys":["name","hostPath"],"name":"v","hostPath":{"path":"/x"}}]}}`, `"volumes":[{"hostPath":{"path":"/x"},"name":"v"}]`},
+		{`{"spec":{"containers":[{"$patch":"delete","name":"a"},{"$patch":"delete","name":"none"}]}}`,
+			`"containers":[{"image":"b:1","name":"b"}]`},
+		{`{"spec":{"containers":[{"$patch":"replace"},{"name":"z","image":"z:1"}]}}`,
+			`"containers":[{"image":"z:1","name":"z"}]`},
+		{`{"spec":{"containers":[{"name":"a","ports":[{"containerPort":80,"hostPort":8080}]}]}}`,
+			`"ports":[{"containerPort":80,"hostPort":8080}]`},
+		{`{"spec":{"volumes":[{"$retainKeys":["name","hostPath"],"name":"v","hostPath":{"path":"/x"}}]}}`,
+			`"volumes":[{"hostPath":{"path":"/x"},"name":"v"}]`},
 		{`{"spec":{"tolerations":[{"key":"y"}]}}`, `"tolerations":[{"key":"y"}]`},
 		{`{"metadata":{"labels":{"x":null,"y":"2"}}}`, `"labels":{"y":"2"}`},
 		{`{"metadata":{"labels":{"$patch":"replace","z":"3"}}}`, `"labels":{"z":"3"}`},
@@ -61,7 +65,8 @@ func TestStrategic(t *testing.T) {
 		`{"$patch":"explode"}`:                         "must be merge, replace or delete",
 		`{"spec":{"$setElementOrder/containers":"a"}}`: "must be a list",
 	} {
-		if _, err := Strategic(object(t, pod), object(t, patch), reflect.TypeFor[v1.Pod]()); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Strategic(object(t, pod), object(t, patch), reflect.TypeFor[v1.Pod]()); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", patch, err, want)
 		}
 	}
@@ -73,15 +78,20 @@ func TestMergeAndJSON(t *testing.T) {
 	if _, err := JSON(withNull, []byte(`[{"op":"test","path":"/n","value":[null]}]`)); err == nil {
 		t.Error("a test of null in a list, which the library cannot compare, succeeded")
 	}
-	if got := text(t, Merge(before, object(t, `{"a":{"b":null,"e":{"f":null,"g":3}},"d":[2]}`))); got != `{"a":{"c":2,"e":{"g":3}},"d":[2]}` {
+	if got := text(t, Merge(before,
+		object(t, `{"a":{"b":null,"e":{"f":null,"g":3}},"d":[2]}`))); got != `{"a":{"c":2,"e":{"g":3}},"d":[2]}` {
 		t.Error(got)
 	}
-	got, err := JSON(before, []byte(`[{"op":"test","path":"/a/b","value":1},{"op":"add","path":"/d/-","value":12345678901234567890}]`))
+	got, err := JSON(before,
+		[]byte(`[{"op":"test","path":"/a/b","value":1},{"op":"add","path":"/d/-","value":12345678901234567890}]`))
 	if err != nil || text(t, got) != `{"a":{"b":1,"c":2},"d":[1,12345678901234567890]}` {
 		t.Error(err, text(t, got))
 	}
-	copies := `[{"op":"add","path":"/x","value":"` + strings.Repeat("x", 1000) + `"}` + strings.Repeat(`,{"op":"copy","from":"","path":"/y"}`, 40) + `]`
-	for _, bad := range []string{`{}`, `[{"op":"test","path":"/a/b","value":2}]`, `[{"op":"remove","path":"/none"}]`, `[{"op":"test","path":""}]`, `[{"op":"replace","path":""}]`, copies, "[" + strings.Repeat(`{"op":"add","path":"/x","value":1},`, maxOperations) + `{"op":"add","path":"/x","value":1}]`} {
+	copies := `[{"op":"add","path":"/x","value":"` + strings.Repeat("x", 1000) + `"}` +
+		strings.Repeat(`,{"op":"copy","from":"","path":"/y"}`, 40) + `]`
+	for _, bad := range []string{`{}`, `[{"op":"test","path":"/a/b","value":2}]`, `[{"op":"remove","path":"/none"}]`,
+		`[{"op":"test","path":""}]`, `[{"op":"replace","path":""}]`, copies,
+		"[" + strings.Repeat(`{"op":"add","path":"/x","value":1},`, maxOperations) + `{"op":"add","path":"/x","value":1}]`} {
 		if _, err := JSON(before, []byte(bad)); err == nil {
 			t.Errorf("%.60s was applied", bad)
 		}
@@ -100,9 +110,11 @@ func TestTransfer(t *testing.T) {
 			`{"spec":{"containers":[{"image":"a:1","name":"a","resources":{"limits":{"cpu":1}}}],"restartPolicy":"Never"}}`},
 		"a field below a default": {strings.Replace(declared, `"securityContext":{}`, `"securityContext":{"runAsUser":1}`, 1),
 			`{"spec":{"containers":[{"image":"a:1","name":"a","resources":{"limits":{"cpu":1}}}],"securityContext":{"runAsUser":1}}}`},
-		"another container": {`{"spec":{"containers":[{"name":"b","image":"b:1"},{"name":"a","image":"a:1","imagePullPolicy":"IfNotPresent","resources":{"limits":{"cpu":"1"},"requests":{"cpu":"1"}}}]}}`,
+		"another container": {
+			`{"spec":{"containers":[{"name":"b","image":"b:1"},{"name":"a","image":"a:1","imagePullPolicy":"IfNotPresent","resources":{"limits":{"cpu":"1"},"requests":{"cpu":"1"}}}]}}`,
 			`{"spec":{"containers":[{"image":"b:1","name":"b"},{"image":"a:1","name":"a","resources":{"limits":{"cpu":1}}}]}}`},
-		"a removed field": {`{"spec":{"containers":[{"name":"a","image":"a:1"}]}}`, `{"spec":{"containers":[{"image":"a:1","name":"a"}]}}`},
+		"a removed field": {`{"spec":{"containers":[{"name":"a","image":"a:1"}]}}`,
+			`{"spec":{"containers":[{"image":"a:1","name":"a"}]}}`},
 	} {
 		got := Transfer(object(t, document), object(t, declared), object(t, c.after), reflect.TypeFor[v1.Pod]())
 		if text(t, got) != text(t, object(t, c.want)) {
@@ -137,9 +149,11 @@ func TestStrategicIsLinear(t *testing.T) {
 		return strings.TrimSuffix(b.String(), ",")
 	}
 	for name, patch := range map[string]string{
-		"values": `{"metadata":{"finalizers":[` + list(`"%d",`) + `],"$deleteFromPrimitiveList/finalizers":[` + list(`"%d",`) + `]}}`,
-		"items":  `{"spec":{"containers":[` + list(`{"name":"%d"},`) + `]}}`,
-		"order":  `{"spec":{"containers":[` + list(`{"name":"%d"},`) + `],"$setElementOrder/containers":[` + list(`{"name":"x%d"},`) + `]}}`,
+		"values": `{"metadata":{"finalizers":[` + list(`"%d",`) + `],"$deleteFromPrimitiveList/finalizers":[` +
+			list(`"%d",`) + `]}}`,
+		"items": `{"spec":{"containers":[` + list(`{"name":"%d"},`) + `]}}`,
+		"order": `{"spec":{"containers":[` + list(`{"name":"%d"},`) + `],"$setElementOrder/containers":[` +
+			list(`{"name":"x%d"},`) + `]}}`,
 	} {
 		start := time.Now()
 		if _, err := Strategic(object(t, `{"spec":{}}`), object(t, patch), reflect.TypeFor[v1.Pod]()); err != nil {
@@ -154,7 +168,8 @@ func TestStrategicIsLinear(t *testing.T) {
 
 // Items with the same merge key, such as a port of TCP and UDP, are changed one after the other.
 func TestItemsWithTheSameKey(t *testing.T) {
-	before := object(t, `{"spec":{"containers":[{"name":"a","ports":[{"containerPort":53,"protocol":"TCP"},{"containerPort":53,"protocol":"UDP"},{"containerPort":1}]}]}}`)
+	before := object(t,
+		`{"spec":{"containers":[{"name":"a","ports":[{"containerPort":53,"protocol":"TCP"},{"containerPort":53,"protocol":"UDP"},{"containerPort":1}]}]}}`)
 	for patch, want := range map[string]string{
 		`{"containerPort":53,"$patch":"delete"}`:                                        `[{"containerPort":53,"protocol":"UDP"},{"containerPort":1}]`,
 		`{"containerPort":53,"$patch":"delete"},{"containerPort":53,"$patch":"delete"}`: `[{"containerPort":1}]`,
@@ -162,7 +177,8 @@ func TestItemsWithTheSameKey(t *testing.T) {
 		`{"containerPort":53,"name":"x"}`:                                               `[{"containerPort":53,"name":"x","protocol":"TCP"},{"containerPort":53,"protocol":"UDP"},{"containerPort":1}]`,
 		`{"containerPort":[53],"name":"x"}`:                                             `[{"containerPort":53,"protocol":"TCP"},{"containerPort":53,"protocol":"UDP"},{"containerPort":1},{"containerPort":[53],"name":"x"}]`,
 	} {
-		got, err := Strategic(before, object(t, `{"spec":{"containers":[{"name":"a","ports":[`+patch+`]}]}}`), reflect.TypeFor[v1.Pod]())
+		got, err := Strategic(before, object(t, `{"spec":{"containers":[{"name":"a","ports":[`+patch+`]}]}}`),
+			reflect.TypeFor[v1.Pod]())
 		if err != nil || text(t, got) != `{"spec":{"containers":[{"name":"a","ports":`+want+`}]}}` {
 			t.Errorf("%s: %v %s", patch, err, text(t, got))
 		}
@@ -176,7 +192,8 @@ func TestDecodeLimitsTheDepth(t *testing.T) {
 	if _, err := Decode([]byte(deep(maxDepth))); err != nil {
 		t.Error(err)
 	}
-	for _, text := range []string{deep(maxDepth + 1), deep(9000), `{"a":` + strings.Repeat("[", 9000) + strings.Repeat("]", 9000) + "}"} {
+	for _, text := range []string{deep(maxDepth + 1), deep(9000),
+		`{"a":` + strings.Repeat("[", 9000) + strings.Repeat("]", 9000) + "}"} {
 		if _, err := Decode([]byte(text)); err == nil || !strings.Contains(err.Error(), "nested too deeply") {
 			t.Errorf("%d bytes: %v", len(text), err)
 		}

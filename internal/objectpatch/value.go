@@ -22,8 +22,9 @@ type Patch struct {
 // Whole reports whether the patch is all of the object, and not a change of what its client was shown.
 func (p *Patch) Whole() bool { return p.Type == "" }
 
-// Names reports whether the patch names a field of the metadata: a JSON patch by the path of an operation, of the field, of
-// all of the metadata or of the object. One that cannot be decoded names nothing, and is refused when it is applied.
+// Names reports whether the patch names a field of the metadata: a JSON patch by the path of an operation, of the
+// field, of all of the metadata or of the object. One that cannot be decoded names nothing, and is refused when it is
+// applied.
 func (p *Patch) Names(field string) bool {
 	if p.Type == types.JSONPatchType {
 		var operations []struct{ Path, From string }

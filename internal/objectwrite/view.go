@@ -153,7 +153,8 @@ func (v *View) dropEphemeral(object map[string]any) error {
 	b, _ := json.Marshal(v.Ephemeral)
 	if !bytes.Equal(a, b) && string(a) != "[]" && string(a) != "null" {
 		return Errorf(Invalid,
-			"spec.ephemeralContainers: a manifest cannot have them; add one to the running pod with podstead debug or kubectl debug")
+			"spec.ephemeralContainers: a manifest cannot have them; add one to the running pod with podstead debug or kubectl "+
+				"debug")
 	}
 	spec = maps.Clone(spec)
 	delete(spec, "ephemeralContainers")
@@ -166,7 +167,8 @@ func (v *View) checkManifest(p *objectpatch.Patch, object map[string]any, d *Dec
 	version, uid := named(p, object, "resourceVersion"), named(p, object, "uid")
 	switch {
 	case version != nil && d.Pending:
-		return Errorf(Conflict, "the manifest has changed on the disk since resourceVersion %v, and the daemon has not read it yet; "+
+		return Errorf(Conflict, "the manifest has changed on the disk since resourceVersion %v, and the daemon has not "+
+			"read it yet; "+
 			"get the object again and repeat the change", version)
 	case d.Digest == v.Digest:
 		return nil
@@ -220,7 +222,8 @@ func (v *View) checkIdentity(object, shown map[string]any) error {
 		return Errorf(Invalid, "metadata.namespace: must not change from %v to %v", known["namespace"], namespace)
 	}
 	if uid := metadata["uid"]; uid != nil && uid != "" && uid != known["uid"] {
-		return Errorf(Conflict, "the object has the uid %v, not %v: it was replaced meanwhile; get it again and repeat the change",
+		return Errorf(Conflict, "the object has the uid %v, not %v: it was replaced meanwhile; get it again and repeat the "+
+			"change",
 			orNone(known["uid"]), uid)
 	}
 	return nil

@@ -23,7 +23,8 @@ func decoded(t *testing.T, text string) map[string]any {
 // was checked.
 func TestApplyChecksWhatTheClientHasSeen(t *testing.T) {
 	view := View{
-		Name: "web", DeclaredName: "web", FullName: "web-n1", Namespace: "default", UID: "u1", ResourceVersion: "9", Since: 5, Until: 9, Digest: "d1",
+		Name: "web", DeclaredName: "web", FullName: "web-n1", Namespace: "default", UID: "u1", ResourceVersion: "9", Since: 5,
+		Until: 9, Digest: "d1",
 		Ephemeral: []any{map[string]any{"name": "debug"}}, Status: map[string]any{"phase": "Running"},
 	}
 	object := decoded(t, `{"kind":"Pod","metadata":{"name":"web-n1","namespace":"default"},"spec":{"containers":[]}}`)
@@ -36,15 +37,22 @@ func TestApplyChecksWhatTheClientHasSeen(t *testing.T) {
 		{name: "a label", patch: `{"metadata":{"labels":{"a":"b"}}}`, digest: "d2"},
 		{name: "the newest version", patch: `{"metadata":{"resourceVersion":"9"}}`, digest: "d1"},
 		{name: "a version of the same revision", patch: `{"metadata":{"resourceVersion":"5"}}`, digest: "d1"},
-		{name: "an older version", patch: `{"metadata":{"resourceVersion":"4"}}`, digest: "d1", reason: Conflict, words: "resourceVersion 4"},
-		{name: "no number", patch: `{"metadata":{"resourceVersion":"x"}}`, digest: "d1", reason: Conflict, words: "resourceVersion x"},
-		{name: "another manifest", patch: `{"metadata":{"resourceVersion":"9"}}`, digest: "d2", reason: Conflict, words: "get it again"},
-		{name: "not read yet", patch: `{"metadata":{"resourceVersion":"9"}}`, digest: "d1", pending: true, reason: Conflict, words: "has not read it yet"},
+		{name: "an older version", patch: `{"metadata":{"resourceVersion":"4"}}`, digest: "d1", reason: Conflict,
+			words: "resourceVersion 4"},
+		{name: "no number", patch: `{"metadata":{"resourceVersion":"x"}}`, digest: "d1", reason: Conflict,
+			words: "resourceVersion x"},
+		{name: "another manifest", patch: `{"metadata":{"resourceVersion":"9"}}`, digest: "d2", reason: Conflict,
+			words: "get it again"},
+		{name: "not read yet", patch: `{"metadata":{"resourceVersion":"9"}}`, digest: "d1", pending: true, reason: Conflict,
+			words: "has not read it yet"},
 		{name: "the uid", patch: `{"metadata":{"uid":"u1"}}`, digest: "d1"},
-		{name: "the uid of another manifest", patch: `{"metadata":{"uid":"u1"}}`, digest: "d2", reason: Conflict, words: "replaced meanwhile"},
+		{name: "the uid of another manifest", patch: `{"metadata":{"uid":"u1"}}`, digest: "d2", reason: Conflict,
+			words: "replaced meanwhile"},
 		{name: "another uid", patch: `{"metadata":{"uid":"u0"}}`, digest: "d1", reason: Conflict, words: "not u0"},
-		{name: "the ephemeral containers as shown", patch: `{"spec":{"ephemeralContainers":[{"name":"debug"}]}}`, digest: "d1"},
-		{name: "other ephemeral containers", patch: `{"spec":{"ephemeralContainers":[{"name":"x"}]}}`, digest: "d1", reason: Invalid, words: "a manifest cannot have them"},
+		{name: "the ephemeral containers as shown", patch: `{"spec":{"ephemeralContainers":[{"name":"debug"}]}}`,
+			digest: "d1"},
+		{name: "other ephemeral containers", patch: `{"spec":{"ephemeralContainers":[{"name":"x"}]}}`, digest: "d1",
+			reason: Invalid, words: "a manifest cannot have them"},
 		{name: "another name", patch: `{"metadata":{"name":"db"}}`, digest: "d1", reason: Invalid, words: "metadata.name"},
 		{name: "no metadata", patch: `{"metadata":null}`, digest: "d1", reason: Invalid, words: "metadata"},
 	} {
@@ -72,7 +80,8 @@ func TestApplyLiveChecksWhatTheClientHasSeen(t *testing.T) {
 		`{"metadata":{"name":"web-n1"},"spec":{}}`:                                          Internal,
 		`{"metadata":{"name":"web-n1"},"spec":{"ephemeralContainers":[{"name":"faster"}]}}`: Conflict,
 	} {
-		p := objectpatch.Patch{Object: decoded(t, `{"metadata":{"name":"web-n1","resourceVersion":"9"},"spec":{"ephemeralContainers":[{"name":"debug"}]}}`)}
+		p := objectpatch.Patch{Object: decoded(t,
+			`{"metadata":{"name":"web-n1","resourceVersion":"9"},"spec":{"ephemeralContainers":[{"name":"debug"}]}}`)}
 		if _, err := view.ApplyLive(&p, decoded(t, live)); ReasonOf(err) != want || (err == nil) != (want == Internal) {
 			t.Errorf("%s: %v", live, err)
 		}

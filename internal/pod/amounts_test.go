@@ -28,7 +28,8 @@ func hugePages(limits map[string]string) v1.ResourceRequirements {
 func TestAmountsOf(t *testing.T) {
 	r := resources(list("1500m", "64Mi"), list("2", "1Gi"))
 	r.Limits["hugepages-2Mi"] = resource.MustParse("4Mi")
-	want := Amounts{CPURequest: 1500, CPULimit: 2000, MemoryRequest: 64 << 20, MemoryLimit: 1 << 30, CPURequested: true, HugePages: map[string]int64{"2Mi": 4 << 20}}
+	want := Amounts{CPURequest: 1500, CPULimit: 2000, MemoryRequest: 64 << 20, MemoryLimit: 1 << 30, CPURequested: true,
+		HugePages: map[string]int64{"2Mi": 4 << 20}}
 	if got := AmountsOf(&r); !equalAmounts(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
@@ -51,8 +52,9 @@ func TestPodAmounts(t *testing.T) {
 		pod           *v1.ResourceRequirements
 		want          Amounts
 	}{
-		"no containers":       {want: Amounts{}},
-		"regular ones add up": {regular: []v1.Container{init("1", "1Gi"), init("500m", "")}, want: Amounts{CPURequest: 1500, MemoryRequest: 1 << 30, CPURequested: true}},
+		"no containers": {want: Amounts{}},
+		"regular ones add up": {regular: []v1.Container{init("1", "1Gi"), init("500m", "")},
+			want: Amounts{CPURequest: 1500, MemoryRequest: 1 << 30, CPURequested: true}},
 		"init containers run one after the other": {
 			init: []v1.Container{init("2", "1Ki"), init("1", "2Gi")}, regular: []v1.Container{init("500m", "1Gi")},
 			want: Amounts{CPURequest: 2000, MemoryRequest: 2 << 30, CPURequested: true},
@@ -66,9 +68,10 @@ func TestPodAmounts(t *testing.T) {
 			want: Amounts{CPURequest: 4000, CPURequested: true},
 		},
 		"huge pages by size": {
-			init:    []v1.Container{{Resources: hugePages(map[string]string{"1Gi": "1Gi"})}},
-			regular: []v1.Container{{Resources: hugePages(map[string]string{"2Mi": "4Mi"})}, {Resources: hugePages(map[string]string{"2Mi": "2Mi"})}},
-			want:    Amounts{HugePages: map[string]int64{"1Gi": 1 << 30, "2Mi": 6 << 20}},
+			init: []v1.Container{{Resources: hugePages(map[string]string{"1Gi": "1Gi"})}},
+			regular: []v1.Container{{Resources: hugePages(map[string]string{"2Mi": "4Mi"})},
+				{Resources: hugePages(map[string]string{"2Mi": "2Mi"})}},
+			want: Amounts{HugePages: map[string]int64{"1Gi": 1 << 30, "2Mi": 6 << 20}},
 		},
 		"pod-level resources replace the sums that they state": {
 			regular: []v1.Container{{Resources: resources(list("1", "1Gi"), list("1", "1Gi"))}},
@@ -76,7 +79,8 @@ func TestPodAmounts(t *testing.T) {
 			want:    Amounts{CPURequest: 3000, CPULimit: 1000, MemoryRequest: 1 << 30, MemoryLimit: 4 << 30, CPURequested: true},
 		},
 	} {
-		pod := &v1.Pod{Spec: v1.PodSpec{InitContainers: tc.init, Containers: tc.regular, Resources: tc.pod, Overhead: list("7", "7Gi")}}
+		pod := &v1.Pod{Spec: v1.PodSpec{InitContainers: tc.init, Containers: tc.regular, Resources: tc.pod,
+			Overhead: list("7", "7Gi")}}
 		if got := PodAmounts(pod); !equalAmounts(got, tc.want) {
 			t.Errorf("%s: %+v, want %+v", name, got, tc.want)
 		}

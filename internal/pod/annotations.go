@@ -66,7 +66,8 @@ func RollbackAfter(pod *v1.Pod) (after time.Duration, set bool, err error) {
 	}
 	after, err = time.ParseDuration(value)
 	if err != nil || after != 0 && (after < MinRollbackAfter || after > MaxRollbackAfter) {
-		return 0, false, fmt.Errorf("must be a duration from %s to %s, such as 5m, or 0 for no rollback", MinRollbackAfter, MaxRollbackAfter)
+		return 0, false, fmt.Errorf("must be a duration from %s to %s, such as 5m, or 0 for no rollback", MinRollbackAfter,
+			MaxRollbackAfter)
 	}
 	return after, true, nil
 }

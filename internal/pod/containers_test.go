@@ -53,7 +53,8 @@ func TestEachContainerYieldsPointersIntoTheSpec(t *testing.T) {
 	for c := range EachContainer(spec, AllContainers) {
 		c.Image = "img:" + c.Name
 	}
-	if spec.InitContainers[1].Image != "img:proxy" || spec.Containers[0].Image != "img:web" || spec.EphemeralContainers[0].Image != "img:debug" {
+	if spec.InitContainers[1].Image != "img:proxy" || spec.Containers[0].Image != "img:web" ||
+		spec.EphemeralContainers[0].Image != "img:debug" {
 		t.Errorf("%+v", spec)
 	}
 }

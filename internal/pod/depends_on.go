@@ -56,11 +56,14 @@ func dependency(entry, ownNamespace string) (string, error) {
 	}
 	switch {
 	case entry == "":
-		return "", fmt.Errorf("has an empty entry; separate the names of pods with one comma, such as db, other-namespace/cache")
+		return "", fmt.Errorf("has an empty entry; separate the names of pods with one comma, such as db, " +
+			"other-namespace/cache")
 	case len(validation.IsDNS1123Subdomain(name)) > 0:
-		return "", fmt.Errorf("entry %q is not the name of a pod; must be NAME or NAMESPACE/NAME of a manifest, such as db or other-namespace/cache", entry)
+		return "", fmt.Errorf("entry %q is not the name of a pod; must be NAME or NAMESPACE/NAME of a manifest, such as db "+
+			"or other-namespace/cache", entry)
 	case len(validation.IsDNS1123Label(namespace)) > 0:
-		return "", fmt.Errorf("entry %q has no valid namespace before the slash; must be NAME or NAMESPACE/NAME of a manifest, such as db or other-namespace/cache", entry)
+		return "", fmt.Errorf("entry %q has no valid namespace before the slash; must be NAME or NAMESPACE/NAME of a "+
+			"manifest, such as db or other-namespace/cache", entry)
 	}
 	return namespace + "/" + name, nil
 }

@@ -29,7 +29,8 @@ func TestDependsOn(t *testing.T) {
 		"db, shop/db":               "error: names pod shop/db twice",
 		strings.Repeat("a,", 65):    "error: has 66 entries; must be at most 64",
 	} {
-		names, err := DependsOn(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Annotations: map[string]string{AnnotationDependsOn: value}}})
+		names, err := DependsOn(&v1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Annotations: map[string]string{AnnotationDependsOn: value}}})
 		got := strings.Join(names, " ")
 		if err != nil {
 			got = "error: " + err.Error()
@@ -41,7 +42,8 @@ func TestDependsOn(t *testing.T) {
 	if names, err := DependsOn(&v1.Pod{}); names != nil || err != nil {
 		t.Errorf("without the annotation: %v, %v", names, err)
 	}
-	names, err := DependsOn(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{AnnotationDependsOn: "db"}}})
+	names, err := DependsOn(&v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{AnnotationDependsOn: "db"}}})
 	if err != nil || !slices.Equal(names, []string{"default/db"}) {
 		t.Errorf("without a namespace: %v, %v", names, err)
 	}

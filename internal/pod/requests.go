@@ -28,7 +28,8 @@ func Requests(pod *v1.Pod) v1.ResourceList {
 	raise(peak, running)
 	if r := pod.Spec.Resources; r != nil {
 		for name, q := range r.Requests {
-			if name == v1.ResourceCPU || name == v1.ResourceMemory || strings.HasPrefix(string(name), v1.ResourceHugePagesPrefix) {
+			if name == v1.ResourceCPU || name == v1.ResourceMemory ||
+				strings.HasPrefix(string(name), v1.ResourceHugePagesPrefix) {
 				peak[name] = q.DeepCopy()
 			}
 		}

@@ -18,12 +18,15 @@ containers:
 - {name: b, resources: {requests: {cpu: 100m, example.com/thing: "1"}}}
 `
 	for name, test := range map[string]struct{ spec, want string }{
-		"none":               {"containers: [{name: a}]", "{}"},
-		"of containers":      {containers, "{cpu: 300m, memory: 105Mi, ephemeral-storage: 1Gi, example.com/thing: '1'}"},
-		"of the pod":         {containers + "resources: {requests: {cpu: 400m, hugepages-2Mi: 4Mi}}", "{cpu: 400m, memory: 105Mi, ephemeral-storage: 1Gi, example.com/thing: '1', hugepages-2Mi: 4Mi}"},
-		"with overhead":      {"overhead: {cpu: 10m, memory: 1Mi}\ncontainers: [{name: a, resources: {requests: {cpu: 100m}}}]\nresources: {requests: {memory: 9Mi}}", "{cpu: 110m, memory: 10Mi}"},
-		"a request of zero":  {"containers: [{name: a, resources: {requests: {cpu: '0'}}}]", "{cpu: '0'}"},
-		"limits are no part": {"containers: [{name: a, resources: {limits: {cpu: '1'}}}]\nresources: {limits: {cpu: '2'}}", "{}"},
+		"none":          {"containers: [{name: a}]", "{}"},
+		"of containers": {containers, "{cpu: 300m, memory: 105Mi, ephemeral-storage: 1Gi, example.com/thing: '1'}"},
+		"of the pod": {containers + "resources: {requests: {cpu: 400m, hugepages-2Mi: 4Mi}}",
+			"{cpu: 400m, memory: 105Mi, ephemeral-storage: 1Gi, example.com/thing: '1', hugepages-2Mi: 4Mi}"},
+		"with overhead": {"overhead: {cpu: 10m, memory: 1Mi}\ncontainers: [{name: a, resources: {requests: {cpu: " +
+			"100m}}}]\nresources: {requests: {memory: 9Mi}}", "{cpu: 110m, memory: 10Mi}"},
+		"a request of zero": {"containers: [{name: a, resources: {requests: {cpu: '0'}}}]", "{cpu: '0'}"},
+		"limits are no part": {"containers: [{name: a, resources: {limits: {cpu: '1'}}}]\nresources: {limits: {cpu: '2'}}",
+			"{}"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod := &v1.Pod{}

@@ -67,7 +67,8 @@ var (
 	}
 	apiPolicy = SourcePolicy{
 		Source: SourceAPI, Rejects: true, YieldsName: true, UpdatesInPlace: true, StatusFromSource: true,
-		CheckUnsupported: true, PriorityResolved: true, VerifiesImages: true, UnknownResourcesAreFree: true, MayBeAway: true, Objects: ClusterObjects,
+		CheckUnsupported: true, PriorityResolved: true, VerifiesImages: true, UnknownResourcesAreFree: true, MayBeAway: true,
+		Objects:     ClusterObjects,
 		RemovedText: "the pod was removed from the cluster", ReplacedText: "the cluster has a new pod of this name",
 	}
 )

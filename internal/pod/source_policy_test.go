@@ -17,7 +17,8 @@ func TestPolicyFor(t *testing.T) {
 		"":         {static: true, restarts: true},
 	} {
 		p := PolicyFor(source)
-		if p.Source != source || p.Static != want.static || p.Rejects != want.rejects || p.Restarts != want.restarts || p.Objects != want.objects {
+		if p.Source != source || p.Static != want.static || p.Rejects != want.rejects || p.Restarts != want.restarts ||
+			p.Objects != want.objects {
 			t.Errorf("source %q: %+v", source, p)
 		}
 		if p.VerifiesImages != (source == SourceAPI) {

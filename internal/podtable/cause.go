@@ -12,8 +12,10 @@ var layers = []pattern{
 	compile(`^Failed to create pod sandbox: `),
 	compile(`^Error: `),
 	compile(`^rpc error: code = \w+ desc = `),
-	compile(`^failed to (?:pull and unpack image|resolve reference|resolve image:|resolve image|copy|prepare extraction snapshot|start container|create container|setup network for sandbox|create sandbox|start sandbox) "[^"]*": `),
-	compile(`^(?:failed to )?(?:create containerd (?:task|container)|create shim task|create shim|create containerd task|start sandbox container task|generate spec|apply OCI options|do request|authorize|fetch (?:oauth|anonymous) token|pull|unpack|copy|fetch manifest|extract layer \S+|start shim)(?: "[^"]*")?: `),
+	compile(
+		`^failed to (?:pull and unpack image|resolve reference|resolve image:|resolve image|copy|prepare extraction snapshot|start container|create container|setup network for sandbox|create sandbox|start sandbox) "[^"]*": `),
+	compile(
+		`^(?:failed to )?(?:create containerd (?:task|container)|create shim task|create shim|create containerd task|start sandbox container task|generate spec|apply OCI options|do request|authorize|fetch (?:oauth|anonymous) token|pull|unpack|copy|fetch manifest|extract layer \S+|start shim)(?: "[^"]*")?: `),
 	compile(`^failed to resolve image: `),
 	compile(`^failed to generate container "[^"]*" spec: `),
 	compile(`^failed to mount \S+ on \S+: `),
@@ -24,7 +26,8 @@ var layers = []pattern{
 	compile(`^unable to start container process: `),
 	compile(`^error during container init: `),
 	compile(`^(?:container_linux|process_linux|rootfs_linux|standard_init_linux|setns_init_linux)\.go:\d+: `),
-	compile(`^(?:starting container process|container init|exec user process|rootfs_linux\.go:\d+|mounting \S+) caused:? `),
+	compile(
+		`^(?:starting container process|container init|exec user process|rootfs_linux\.go:\d+|mounting \S+) caused:? `),
 	compile(`^plugin type="[^"]*"(?: name="[^"]*")? failed \(add\): `),
 }
 
@@ -40,42 +43,67 @@ type knownError struct {
 
 // known are errors of all kinds.
 var known = []knownError{
-	{compile(`(?:^|\s)(\S+): no match for platform in manifest`), `image $1 does not exist for the architecture of this node; use another tag or image`},
-	{compile(`no match for platform in manifest`), `the image does not exist for the architecture of this node; use another tag or image`},
+	{compile(`(?:^|\s)(\S+): no match for platform in manifest`),
+		`image $1 does not exist for the architecture of this node; use another tag or image`},
+	{compile(`no match for platform in manifest`),
+		`the image does not exist for the architecture of this node; use another tag or image`},
 	{compile(`^(\S+[:@]\S+): not found$`), `image $1 not found in its registry; correct the name or the tag`},
-	{compile(`pull access denied, repository does not exist or may require authorization`), `pull access denied: the repository does not exist or is private; correct the image's name, or add imagePullSecrets`},
+	{compile(`pull access denied, repository does not exist or may require authorization`),
+		`pull access denied: the repository does not exist or is private; correct the image's name, or add imagePullSecrets`},
 	{compile(`no space left on device`), `no space left on device; free disk space on the node`},
-	{compile(`exec(?:utable file)?:? ["` + "`" + `]([^"` + "`" + `]+)["` + "`" + `]:? (?:executable file )?not found in \$PATH(?:: No such file or directory)?`), `command "$1" not found in the image; correct command, or install the program in the image`},
-	{compile(`exec:? "?([^"\s:]+)"?: (?:stat \S+: )?no such file or directory`), `command "$1" not found in the image, or its interpreter is missing; correct command`},
-	{compile(`exec:? "?([^"\s:]+)"?: permission denied`), `command "$1" is not executable in the image (permission denied); chmod +x it in the image, or start it with its interpreter`},
+	{compile(`exec(?:utable file)?:? ["` + "`" + `]([^"` + "`" + `]+)["` + "`" +
+		`]:? (?:executable file )?not found in \$PATH(?:: No such file or directory)?`),
+		`command "$1" not found in the image; correct command, or install the program in the image`},
+	{compile(`exec:? "?([^"\s:]+)"?: (?:stat \S+: )?no such file or directory`),
+		`command "$1" not found in the image, or its interpreter is missing; correct command`},
+	{compile(`exec:? "?([^"\s:]+)"?: permission denied`),
+		`command "$1" is not executable in the image (permission denied); chmod +x it in the image, or start it with its interpreter`},
 	{compile(`exec:? "?([^"\s:]+)"?: is a directory`), `command "$1" is a directory; correct command`},
-	{compile(`exec format error`), `the program is built for another architecture, or is a script without #! line (exec format error); use an image for this node's architecture`},
+	{compile(`exec format error`),
+		`the program is built for another architecture, or is a script without #! line (exec format error); use an image for this node's architecture`},
 	{compile(`no command specified`), `the image has no command; set command`},
-	{compile(`(?:chdir to cwd|mkdir) \(?"?([^")\s]+)"?\)? set in config\.json failed: (.*)`), `cannot use working directory $1: $2; correct workingDir`},
-	{compile(`error mounting "([^"]*)" to rootfs at "([^"]*)".*not a directory.*`), `cannot mount $1 at $2: one is a file and the other a directory; correct mountPath, subPath or the type of the hostPath`},
-	{compile(`no IP addresses available in range set`), `no pod address is free: the network's address range is used up; delete pods or use a larger range`},
-	{compile(`cni plugin not initialized|cni config uninitialized`), `the node has no pod network (CNI configuration missing); podstead check prints what to do`},
-	{compile(`failed to find plugin "([^"]*)" in path \[?([^\]]*)\]?`), `network plugin $1 is not in $2; install it, podstead check prints what to do`},
-	{compile(`no runtime for "([^"]*)" is configured`), `runtime handler $1 is not configured at the container runtime; correct runtimeClassName or the RuntimeClass`},
-	{compile(`^Container image "([^"]*)" is not present with pull policy of Never$`), `image $1 is not on the node, and imagePullPolicy is Never; load it with podstead images load, or use IfNotPresent`},
-	{compile(`^(.*hostPath \S+ does not exist, but its type is (Directory|File))$`), `$1; create it on the host, or use type ${2}OrCreate`},
-	{compile(`unable to find user ([^:\s]+): no matching entries in passwd file`), `user $1 does not exist in the image; use a number in runAsUser, or another image`},
+	{compile(`(?:chdir to cwd|mkdir) \(?"?([^")\s]+)"?\)? set in config\.json failed: (.*)`),
+		`cannot use working directory $1: $2; correct workingDir`},
+	{compile(`error mounting "([^"]*)" to rootfs at "([^"]*)".*not a directory.*`),
+		`cannot mount $1 at $2: one is a file and the other a directory; correct mountPath, subPath or the type of the hostPath`},
+	{compile(`no IP addresses available in range set`),
+		`no pod address is free: the network's address range is used up; delete pods or use a larger range`},
+	{compile(`cni plugin not initialized|cni config uninitialized`),
+		`the node has no pod network (CNI configuration missing); podstead check prints what to do`},
+	{compile(`failed to find plugin "([^"]*)" in path \[?([^\]]*)\]?`),
+		`network plugin $1 is not in $2; install it, podstead check prints what to do`},
+	{compile(`no runtime for "([^"]*)" is configured`),
+		`runtime handler $1 is not configured at the container runtime; correct runtimeClassName or the RuntimeClass`},
+	{compile(`^Container image "([^"]*)" is not present with pull policy of Never$`),
+		`image $1 is not on the node, and imagePullPolicy is Never; load it with podstead images load, or use IfNotPresent`},
+	{compile(`^(.*hostPath \S+ does not exist, but its type is (Directory|File))$`),
+		`$1; create it on the host, or use type ${2}OrCreate`},
+	{compile(`unable to find user ([^:\s]+): no matching entries in passwd file`),
+		`user $1 does not exist in the image; use a number in runAsUser, or another image`},
 }
 
 // ofPull matches errors of a pull of an image. Network plugins, hooks and others have errors of
 // connections as well, about other servers than a registry.
-var ofPull = compile(`(?i)\b(?:pull|pulling|image|registry|manifests?)\b|ErrImagePull|failed to resolve reference|httpReadSeeker`)
+var ofPull = compile(
+	`(?i)\b(?:pull|pulling|image|registry|manifests?)\b|ErrImagePull|failed to resolve reference|httpReadSeeker`)
 
 // knownOfPulls is known for errors of pulls alone.
 var knownOfPulls = []knownError{
-	{compile(`toomanyrequests|429 Too Many Requests`), `the registry limits the rate of pulls (429); wait, log in with imagePullSecrets, or use a mirror`},
+	{compile(`toomanyrequests|429 Too Many Requests`),
+		`the registry limits the rate of pulls (429); wait, log in with imagePullSecrets, or use a mirror`},
 	{compile(`401 Unauthorized`), `the registry denies access (401 Unauthorized); add or correct imagePullSecrets`},
 	{compile(`403 Forbidden`), `the registry denies access (403 Forbidden); check the image's name and imagePullSecrets`},
-	{compile(`lookup (\S+?)(?: on \S+)?: (no such host|server misbehaving|i/o timeout|Temporary failure in name resolution)`), `cannot resolve the registry's name $1: $2; correct the image's name, or check DNS on the node`},
-	{compile(`dial tcp (\S+?)(?:->\S+)?: (?:connect: )?(connection refused|i/o timeout|no route to host|network is unreachable|connection timed out)`), `cannot connect to the registry at $1: $2; check the registry and the node's network`},
-	{compile(`server gave HTTP response to HTTPS client`), `the registry does not use TLS; configure it as an HTTP registry at the container runtime`},
-	{compile(`certificate signed by unknown authority`), `the registry's certificate is not trusted; add its CA to the container runtime's configuration`},
-	{compile(`certificate has expired or is not yet valid`), `the registry's certificate has expired or is not yet valid; renew it, or correct the node's clock`},
+	{compile(
+		`lookup (\S+?)(?: on \S+)?: (no such host|server misbehaving|i/o timeout|Temporary failure in name resolution)`),
+		`cannot resolve the registry's name $1: $2; correct the image's name, or check DNS on the node`},
+	{compile(
+		`dial tcp (\S+?)(?:->\S+)?: (?:connect: )?(connection refused|i/o timeout|no route to host|network is unreachable|connection timed out)`), `cannot connect to the registry at $1: $2; check the registry and the node's network`},
+	{compile(`server gave HTTP response to HTTPS client`),
+		`the registry does not use TLS; configure it as an HTTP registry at the container runtime`},
+	{compile(`certificate signed by unknown authority`),
+		`the registry's certificate is not trusted; add its CA to the container runtime's configuration`},
+	{compile(`certificate has expired or is not yet valid`),
+		`the registry's certificate has expired or is not yet valid; renew it, or correct the node's clock`},
 }
 
 // Cause shortens an error of a container runtime or of a registry to what is wrong, with the
@@ -103,10 +131,12 @@ func Cause(message string) string {
 }
 
 // inside matches where an error of a runtime or a registry begins in a longer text.
-var inside = compile(`(?:Back-off pulling image "|ErrImagePull: |Failed to pull image "|Failed to create pod sandbox: |rpc error: code = |failed to (?:pull and unpack image|resolve reference|resolve image:|create containerd task|create shim task|generate container|setup network for sandbox) ?|OCI runtime (?:create|start) failed: )`)
+var inside = compile(
+	`(?:Back-off pulling image "|ErrImagePull: |Failed to pull image "|Failed to create pod sandbox: |rpc error: code = |failed to (?:pull and unpack image|resolve reference|resolve image:|create containerd task|create shim task|generate container|setup network for sandbox) ?|OCI runtime (?:create|start) failed: )`)
 
 // after matches what a message about a rollout has after such an error.
-var after = compile(`; it is tried again when |; the last good revision |; revision \S+ is not Ready |; the annotation | when it is prepared: `)
+var after = compile(
+	`; it is tried again when |; the last good revision |; revision \S+ is not Ready |; the annotation | when it is prepared: `)
 
 // Shorten shortens the errors of a container runtime or of a registry in a message about a rollout
 // to their causes, as Cause does for an error alone.

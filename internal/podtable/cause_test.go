@@ -13,12 +13,14 @@ func TestCause(t *testing.T) {
 	for _, c := range []struct{ message, want string }{
 		{`Failed to pull image "nginx:nope": ` + pull16 + `docker.io/library/nginx:nope: not found`,
 			"image docker.io/library/nginx:nope not found in its registry; correct the name or the tag"},
-		{`Back-off pulling image "nginx:nope": ErrImagePull: rpc error: code = NotFound desc = ` + pull16 + `docker.io/library/nginx:nope: not found`,
+		{`Back-off pulling image "nginx:nope": ErrImagePull: rpc error: code = NotFound desc = ` + pull16 +
+			`docker.io/library/nginx:nope: not found`,
 			"image docker.io/library/nginx:nope not found in its registry; correct the name or the tag"},
 		{`failed to pull and unpack image "docker.io/library/nosuch:1": failed to resolve reference "docker.io/library/nosuch:1": pull access denied, repository does not exist or may require authorization: server message: insufficient_scope: authorization failed`,
 			"pull access denied: the repository does not exist or is private; correct the image's name, or add imagePullSecrets"},
 		{`failed to pull and unpack image "reg.example.com/a:1": failed to resolve reference "reg.example.com/a:1": failed to do request: Head "https://reg.example.com/v2/a/manifests/1": dial tcp: lookup reg.example.com on 10.0.0.1:53: no such host`,
-			"cannot resolve the registry's name reg.example.com: no such host; correct the image's name, or check DNS on the node"},
+			"cannot resolve the registry's name reg.example.com: no such host; correct the image's name, or check DNS on the " +
+				"node"},
 		{`failed to pull and unpack image "10.9.8.7:5000/a:1": failed to resolve reference "10.9.8.7:5000/a:1": failed to do request: Head "https://10.9.8.7:5000/v2/a/manifests/1": dial tcp 10.9.8.7:5000: connect: connection refused`,
 			"cannot connect to the registry at 10.9.8.7:5000: connection refused; check the registry and the node's network"},
 		{`failed to pull and unpack image "10.9.8.7:5000/a:1": failed to resolve reference "10.9.8.7:5000/a:1": failed to do request: Head "https://10.9.8.7:5000/v2/a/manifests/1": dial tcp 10.9.8.7:5000: i/o timeout`,
@@ -43,14 +45,17 @@ func TestCause(t *testing.T) {
 			`command "nginxx" not found in the image; correct command, or install the program in the image`},
 		{create2 + `exec: "nginxx": executable file not found in $PATH: unknown`,
 			`command "nginxx" not found in the image; correct command, or install the program in the image`},
-		{"failed to create containerd task: failed to create shim task: OCI runtime create failed: crun: executable file `nginxx` not found in $PATH: No such file or directory: unknown",
+		{"failed to create containerd task: failed to create shim task: OCI runtime create failed: crun: executable file " +
+			"`nginxx` not found in $PATH: No such file or directory: unknown",
 			`command "nginxx" not found in the image; correct command, or install the program in the image`},
 		{create16 + `exec: "/run.sh": stat /run.sh: no such file or directory: unknown`,
 			`command "/run.sh" not found in the image, or its interpreter is missing; correct command`},
 		{create2 + `exec: "/run.sh": permission denied: unknown`,
 			`command "/run.sh" is not executable in the image (permission denied); chmod +x it in the image, or start it with its interpreter`},
-		{create16 + `error during container init: error mounting "/srv/conf" to rootfs at "/etc/app.conf": mount /srv/conf:/etc/app.conf (via /proc/self/fd/6), flags: 0x5000: not a directory: unknown: Are you trying to mount a directory onto a file (or vice-versa)? Check if the specified host path exists and is the expected type`,
-			"cannot mount /srv/conf at /etc/app.conf: one is a file and the other a directory; correct mountPath, subPath or the type of the hostPath"},
+		{create16 +
+			`error during container init: error mounting "/srv/conf" to rootfs at "/etc/app.conf": mount /srv/conf:/etc/app.conf (via /proc/self/fd/6), flags: 0x5000: not a directory: unknown: Are you trying to mount a directory onto a file (or vice-versa)? Check if the specified host path exists and is the expected type`,
+			"cannot mount /srv/conf at /etc/app.conf: one is a file and the other a directory; correct mountPath, subPath or " +
+				"the type of the hostPath"},
 		{create16 + `chdir to cwd ("/app") set in config.json failed: no such file or directory: unknown`,
 			"cannot use working directory /app: no such file or directory; correct workingDir"},
 		{`failed to generate container "12ab" spec: failed to generate spec: no command specified`,
@@ -90,11 +95,19 @@ func TestShorten(t *testing.T) {
 	const short = "image reg.test/a:9 not found in its registry; correct the name or the tag"
 	for message, want := range map[string]string{
 		"": "",
-		"not Ready yet; it is rolled back to revision 1a if it is not Ready in time":                                                                                                                                                      "not Ready yet; it is rolled back to revision 1a if it is not Ready in time",
-		"revision 2b is not in effect yet, the running one stays until it is prepared: ImagePullBackOff: " + notFound:                                                                                                                     "revision 2b is not in effect yet, the running one stays until it is prepared: ImagePullBackOff: " + short,
-		`revision 2b failed and was rolled back: it was not Ready within 5s: container "a": ImagePullBackOff: ` + notFound + "; it is tried again when the manifest changes, or on request; revision 1a is not Ready either: " + notFound: `revision 2b failed and was rolled back: it was not Ready within 5s: container "a": ImagePullBackOff: ` + short + "; it is tried again when the manifest changes, or on request; revision 1a is not Ready either: " + short,
-		"it is not in effect yet: ImagePullBackOff: failed to resolve image: reg.test/a:9: not found; the annotation podstead.io/replace: kubelet replaces it at once":                                                                    "it is not in effect yet: ImagePullBackOff: " + short + "; the annotation podstead.io/replace: kubelet replaces it at once",
-		"revision 2b failed: " + notFound + "; the last good revision 1a replaces it when it is prepared: " + notFound:                                                                                                                    "revision 2b failed: " + short + "; the last good revision 1a replaces it when it is prepared: " + short,
+		"not Ready yet; it is rolled back to revision 1a if it is not Ready in time": "not Ready yet; it is rolled back to " +
+			"revision 1a if it is not Ready in time",
+		"revision 2b is not in effect yet, the running one stays until it is prepared: ImagePullBackOff: " +
+			notFound: "revision 2b is not in effect yet, the running one stays until it is prepared: ImagePullBackOff: " + short,
+		`revision 2b failed and was rolled back: it was not Ready within 5s: container "a": ImagePullBackOff: ` + notFound +
+			"; it is tried again when the manifest changes, or on request; revision 1a is not Ready either: " +
+			notFound: `revision 2b failed and was rolled back: it was not Ready within 5s: container "a": ImagePullBackOff: ` +
+			short + "; it is tried again when the manifest changes, or on request; revision 1a is not Ready either: " + short,
+		"it is not in effect yet: ImagePullBackOff: failed to resolve image: reg.test/a:9: not found; the annotation " +
+			"podstead.io/replace: kubelet replaces it at once": "it is not in effect yet: ImagePullBackOff: " + short +
+			"; the annotation podstead.io/replace: kubelet replaces it at once",
+		"revision 2b failed: " + notFound + "; the last good revision 1a replaces it when it is prepared: " +
+			notFound: "revision 2b failed: " + short + "; the last good revision 1a replaces it when it is prepared: " + short,
 	} {
 		if got := Shorten(message); got != want {
 			t.Errorf("%s\n got %s\nwant %s", message, got, want)

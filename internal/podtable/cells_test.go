@@ -22,12 +22,18 @@ func TestSidecars(t *testing.T) {
 		state            string
 		ready            int
 	}{
-		{"sidecar runs", v1.ContainerStatus{State: runs, Started: &no}, v1.ContainerStatus{State: todo}, v1.ContainerStatus{State: todo}, false, "Init:0/2", 0},
-		{"sidecar has started", v1.ContainerStatus{State: runs, Started: &yes, Ready: true}, v1.ContainerStatus{State: runs}, v1.ContainerStatus{State: todo}, false, "Init:1/2", 1},
-		{"sidecar crashes", v1.ContainerStatus{State: crashed, Started: &no}, v1.ContainerStatus{State: todo}, v1.ContainerStatus{State: todo}, false, "Init:CrashLoopBackOff", 0},
-		{"all run", v1.ContainerStatus{State: runs, Started: &yes, Ready: true}, v1.ContainerStatus{State: ended}, v1.ContainerStatus{State: runs, Ready: true}, true, "Running", 2},
-		{"sidecar crashes later", v1.ContainerStatus{State: crashed, Started: &no}, v1.ContainerStatus{State: ended}, v1.ContainerStatus{State: runs, Ready: true}, true, "Running", 1},
-		{"work is done", v1.ContainerStatus{State: ended, Started: &no}, v1.ContainerStatus{State: ended}, v1.ContainerStatus{State: ended}, true, "Completed", 0},
+		{"sidecar runs", v1.ContainerStatus{State: runs, Started: &no}, v1.ContainerStatus{State: todo},
+			v1.ContainerStatus{State: todo}, false, "Init:0/2", 0},
+		{"sidecar has started", v1.ContainerStatus{State: runs, Started: &yes, Ready: true}, v1.ContainerStatus{State: runs},
+			v1.ContainerStatus{State: todo}, false, "Init:1/2", 1},
+		{"sidecar crashes", v1.ContainerStatus{State: crashed, Started: &no}, v1.ContainerStatus{State: todo},
+			v1.ContainerStatus{State: todo}, false, "Init:CrashLoopBackOff", 0},
+		{"all run", v1.ContainerStatus{State: runs, Started: &yes, Ready: true}, v1.ContainerStatus{State: ended},
+			v1.ContainerStatus{State: runs, Ready: true}, true, "Running", 2},
+		{"sidecar crashes later", v1.ContainerStatus{State: crashed, Started: &no}, v1.ContainerStatus{State: ended},
+			v1.ContainerStatus{State: runs, Ready: true}, true, "Running", 1},
+		{"work is done", v1.ContainerStatus{State: ended, Started: &no}, v1.ContainerStatus{State: ended},
+			v1.ContainerStatus{State: ended}, true, "Completed", 0},
 	} {
 		p := &v1.Pod{}
 		p.Spec.InitContainers = []v1.Container{{Name: "side", RestartPolicy: &always}, {Name: "init"}}
@@ -49,7 +55,8 @@ func TestSidecars(t *testing.T) {
 // The state of a failed pod is not Completed.
 func TestStateOfFailedPod(t *testing.T) {
 	ended := func(code int32, reason string) v1.ContainerStatus {
-		return v1.ContainerStatus{State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: code, Reason: reason}}}
+		return v1.ContainerStatus{State: v1.ContainerState{
+			Terminated: &v1.ContainerStateTerminated{ExitCode: code, Reason: reason}}}
 	}
 	for _, c := range []struct {
 		phase v1.PodPhase
@@ -80,9 +87,12 @@ func TestMessageOfAProgramThatEndsByItself(t *testing.T) {
 		"a policy of the pod":       {v1.RestartPolicyOnFailure, nil, 0, false},
 		"a policy of the container": {v1.RestartPolicyAlways, &never, 0, false},
 	} {
-		p := v1.Pod{Spec: v1.PodSpec{RestartPolicy: c.policy, Containers: []v1.Container{{Name: "main", RestartPolicy: c.own}}}}
+		p := v1.Pod{Spec: v1.PodSpec{RestartPolicy: c.policy,
+			Containers: []v1.Container{{Name: "main", RestartPolicy: c.own}}}}
 		p.Status.ContainerStatuses = []v1.ContainerStatus{{
-			Name: "main", State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off"}},
+			Name: "main",
+			State: v1.ContainerState{
+				Waiting: &v1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off"}},
 			LastTerminationState: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: c.code}},
 		}}
 		if got := Message(&p); strings.HasSuffix(got, "use restartPolicy OnFailure or Never") != c.want {

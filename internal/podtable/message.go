@@ -38,7 +38,8 @@ func containerMessage(p *v1.Pod, c *v1.ContainerStatus) string {
 	if t == nil {
 		return Cause(message)
 	}
-	if wait, _, crashed := strings.Cut(strings.TrimPrefix(message, "back-off "), " restarting failed container="); crashed {
+	if wait, _, crashed := strings.Cut(strings.TrimPrefix(message, "back-off "),
+		" restarting failed container="); crashed {
 		// Why it crashed is more than that it is restarted, which its state says.
 		return termination(p, c, t) + endsByItself(p, c) + "; back-off " + wait
 	}
@@ -52,7 +53,8 @@ func containerMessage(p *v1.Pod, c *v1.ContainerStatus) string {
 // with the default restartPolicy it is taken for a server.
 func endsByItself(p *v1.Pod, c *v1.ContainerStatus) string {
 	t := c.LastTerminationState.Terminated
-	if c.State.Waiting == nil || t == nil || t.ExitCode != 0 || p.Spec.RestartPolicy != v1.RestartPolicyAlways || sidecars(p)[c.Name] || hasOwnPolicy(p, c.Name) {
+	if c.State.Waiting == nil || t == nil || t.ExitCode != 0 || p.Spec.RestartPolicy != v1.RestartPolicyAlways ||
+		sidecars(p)[c.Name] || hasOwnPolicy(p, c.Name) {
 		return ""
 	}
 	return "; if it is to end by itself, use restartPolicy OnFailure or Never"
@@ -92,12 +94,14 @@ func failedStart(t *v1.ContainerStateTerminated) bool {
 func outOfMemory(p *v1.Pod, spec *v1.Container) string {
 	if spec != nil {
 		if limit, ok := spec.Resources.Limits[v1.ResourceMemory]; ok {
-			return fmt.Sprintf("it exceeded its memory limit of %s; raise resources.limits.memory, or let the program use less", limit.String())
+			return fmt.Sprintf("it exceeded its memory limit of %s; raise resources.limits.memory, or let the program use less",
+				limit.String())
 		}
 	}
 	if p.Spec.Resources != nil {
 		if limit, ok := p.Spec.Resources.Limits[v1.ResourceMemory]; ok {
-			return fmt.Sprintf("its pod exceeded the memory limit of %s; raise spec.resources.limits.memory, or let the programs use less", limit.String())
+			return fmt.Sprintf("its pod exceeded the memory limit of %s; raise spec.resources.limits.memory, or let the "+
+				"programs use less", limit.String())
 		}
 	}
 	return "the node ran out of memory; set resources.limits.memory of the pods, or add memory"
@@ -108,7 +112,8 @@ func outOfMemory(p *v1.Pod, spec *v1.Container) string {
 func advice(p *v1.Pod, spec *v1.Container, t *v1.ContainerStateTerminated) string {
 	message := strings.ToLower(t.Message)
 	switch {
-	case strings.Contains(message, "read-only file system") && spec != nil && spec.SecurityContext != nil && isSet(spec.SecurityContext.ReadOnlyRootFilesystem):
+	case strings.Contains(message, "read-only file system") && spec != nil && spec.SecurityContext != nil &&
+		isSet(spec.SecurityContext.ReadOnlyRootFilesystem):
 		return "; readOnlyRootFilesystem is true: mount an emptyDir volume where the program writes"
 	case strings.Contains(message, "address already in use") && p.Spec.HostNetwork:
 		return "; the pod uses the host network, and a process of the host has the port: stop it, or change the port"
@@ -127,7 +132,8 @@ func runsAsOther(p *v1.Pod, spec *v1.Container) bool {
 	if spec != nil && spec.SecurityContext != nil && spec.SecurityContext.RunAsUser != nil {
 		return *spec.SecurityContext.RunAsUser != 0
 	}
-	return p.Spec.SecurityContext != nil && p.Spec.SecurityContext.RunAsUser != nil && *p.Spec.SecurityContext.RunAsUser != 0
+	return p.Spec.SecurityContext != nil && p.Spec.SecurityContext.RunAsUser != nil &&
+		*p.Spec.SecurityContext.RunAsUser != 0
 }
 
 func isSet(b *bool) bool { return b != nil && *b }

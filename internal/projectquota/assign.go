@@ -14,7 +14,8 @@ import (
 const maxAssigned = 100_000
 
 // ErrTooLarge is the error of Assign for a directory with too many files.
-var ErrTooLarge = fmt.Errorf("the directory has more than %d files, or is deeper than %d", maxAssigned, treewalk.MaxDepth)
+var ErrTooLarge = fmt.Errorf("the directory has more than %d files, or is deeper than %d", maxAssigned,
+	treewalk.MaxDepth)
 
 // Assign gives a directory and what it contains a project ID, which new files in it get from then on.
 // The directory itself gets it last, so that it has the ID only if all of it has. It follows no link and
@@ -49,7 +50,8 @@ func (k *Kernel) Assign(ctx context.Context, dir string, id uint32) error {
 // is one.
 func openEntry(dir int, name string) (int, error) {
 	const flags = unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
-	fd, err := unix.Openat2(dir, name, &unix.OpenHow{Flags: flags, Resolve: unix.RESOLVE_NO_XDEV | unix.RESOLVE_NO_SYMLINKS})
+	fd, err := unix.Openat2(dir, name,
+		&unix.OpenHow{Flags: flags, Resolve: unix.RESOLVE_NO_XDEV | unix.RESOLVE_NO_SYMLINKS})
 	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) {
 		return unix.Openat(dir, name, flags, 0)
 	}

@@ -12,7 +12,8 @@ import (
 // An ID is free again if nothing has it after Assign has returned.
 func TestIDIsFreeAgain(t *testing.T) {
 	dir := t.TempDir()
-	k := Kernel{ids{files: []string{filepath.Join(dir, "none")}, usage: func(string, uint32) (idUsage, error) { return idUsage{}, nil }}}
+	k := Kernel{ids{files: []string{filepath.Join(dir, "none")},
+		usage: func(string, uint32) (idUsage, error) { return idUsage{}, nil }}}
 	for range 3 {
 		id, err := k.New(dir)
 		if id != First || err != nil {

@@ -34,8 +34,8 @@ type idUsage struct {
 	files, limit bool
 }
 
-// New returns an ID of the range that nothing uses: no directory of the file system of a path, and no line of /etc/projects or /etc/projid. It is not given out again before Assign has
-// returned.
+// New returns an ID of the range that nothing uses: no directory of the file system of a path, and no line of
+// /etc/projects or /etc/projid. It is not given out again before Assign has returned.
 func (i *ids) New(path string) (uint32, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

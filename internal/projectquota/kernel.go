@@ -93,7 +93,8 @@ func quotactl(fd, command int, id uint32, data unsafe.Pointer) error {
 		if err != nil {
 			return err
 		}
-		_, _, errno = unix.Syscall6(unix.SYS_QUOTACTL, uintptr(command), uintptr(unsafe.Pointer(device)), uintptr(id), uintptr(data), 0, 0)
+		_, _, errno = unix.Syscall6(unix.SYS_QUOTACTL, uintptr(command), uintptr(unsafe.Pointer(device)), uintptr(id),
+			uintptr(data), 0, 0)
 	}
 	if errno != 0 {
 		return errno

@@ -32,7 +32,8 @@ func TestLayout(t *testing.T) {
 func TestIDs(t *testing.T) {
 	dir := t.TempDir()
 	projects, projid := filepath.Join(dir, "projects"), filepath.Join(dir, "projid")
-	for file, text := range map[string]string{projects: "# comment\n1879048193:/srv/a\n", projid: "name:1879048194\nother:5\n"} {
+	for file, text := range map[string]string{projects: "# comment\n1879048193:/srv/a\n",
+		projid: "name:1879048194\nother:5\n"} {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -41,7 +42,8 @@ func TestIDs(t *testing.T) {
 	onDisk := map[uint32]idUsage{First: {files: true}, First + 3: {files: true, limit: true}, First + 5: {limit: true}}
 	var reset []uint32
 	ids := ids{
-		files: []string{projects, projid, filepath.Join(dir, "none")}, usage: func(_ string, id uint32) (idUsage, error) { return onDisk[id], nil },
+		files: []string{projects, projid, filepath.Join(dir, "none")},
+		usage: func(_ string, id uint32) (idUsage, error) { return onDisk[id], nil },
 		reset: func(_ string, id uint32) error { reset = append(reset, id); return nil },
 	}
 	for _, want := range []uint32{First + 4, First + 5, First + 6} {

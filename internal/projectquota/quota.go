@@ -56,7 +56,8 @@ func (*Kernel) Enforced(dir string) error {
 func stateOf(fd int) (uint16, error) {
 	s := state{version: stateVersion}
 	err := quotactl(fd, getState, 0, unsafe.Pointer(&s))
-	for _, none := range []error{unix.ENOSYS, unix.EINVAL, unix.ENOTBLK, unix.EOPNOTSUPP, unix.ENOENT, unix.ENODEV, unix.ESRCH, unix.EPERM, errNoDevice} {
+	for _, none := range []error{unix.ENOSYS, unix.EINVAL, unix.ENOTBLK, unix.EOPNOTSUPP, unix.ENOENT, unix.ENODEV,
+		unix.ESRCH, unix.EPERM, errNoDevice} {
 		if errors.Is(err, none) {
 			return 0, nil
 		}
@@ -127,7 +128,8 @@ func (*Kernel) Limit(dir string, id uint32, bytes uint64) error {
 	defer unix.Close(fd)
 	// Rounded up: a claim of 1 byte must not be without a limit.
 	blocks := min(bytes/blockSize+min(bytes%blockSize, 1), maxBlockLimit)
-	d := diskQuota{version: quotaVersion, flags: typeProject, fields: limitBlocks, id: id, hardLimit: blocks, softLimit: blocks}
+	d := diskQuota{version: quotaVersion, flags: typeProject, fields: limitBlocks, id: id, hardLimit: blocks,
+		softLimit: blocks}
 	if err := quotactl(fd, setLimits, id, unsafe.Pointer(&d)); err != nil {
 		return fmt.Errorf("failed to set the quota of project %d: %w", id, err)
 	}

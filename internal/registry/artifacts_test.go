@@ -6,7 +6,8 @@ import (
 )
 
 func TestParseArtifacts(t *testing.T) {
-	if got, err := ParseArtifacts([]string{"oci://registry.test/a:v1", "localhost/b", "10.0.0.1:5000/c@sha256:" + strings.Repeat("a", 64)}); err != nil || len(got) != 3 || got[1].Tag != "latest" {
+	if got, err := ParseArtifacts([]string{"oci://registry.test/a:v1", "localhost/b",
+		"10.0.0.1:5000/c@sha256:" + strings.Repeat("a", 64)}); err != nil || len(got) != 3 || got[1].Tag != "latest" {
 		t.Errorf("%v (%v)", got, err)
 	}
 	for text, want := range map[string]string{
@@ -16,7 +17,8 @@ func TestParseArtifacts(t *testing.T) {
 		"registry.test/Web":           "is not a valid reference",
 		"registry.test/first:another": "is given twice",
 	} {
-		if _, err := ParseArtifacts([]string{"registry.test/first:v1", text}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := ParseArtifacts([]string{"registry.test/first:v1", text}); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}
 	}

@@ -110,7 +110,8 @@ func New(o Options) (*Client, error) {
 			return nil, fmt.Errorf("cannot read the CA file of registries: %w", err)
 		}
 		if !pool.AppendCertsFromPEM(data) {
-			return nil, fmt.Errorf("the CA file of registries, %s, contains no certificate; must contain PEM certificates", o.CAFile)
+			return nil, fmt.Errorf("the CA file of registries, %s, contains no certificate; must contain PEM certificates",
+				o.CAFile)
 		}
 		transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 	}
@@ -129,12 +130,13 @@ func (c *Client) httpFor(host string) *http.Client {
 	isPlain := func(target string) bool {
 		return slices.Contains(c.options.PlainHTTP, target) || IsLoopback(target) && IsLoopback(host)
 	}
-	return &http.Client{Transport: tlsGuard{c.transport, isPlain}, CheckRedirect: func(_ *http.Request, via []*http.Request) error {
-		if len(via) > maxRedirect {
-			return fmt.Errorf("was redirected more than %d times", maxRedirect)
-		}
-		return nil
-	}}
+	return &http.Client{Transport: tlsGuard{c.transport, isPlain},
+		CheckRedirect: func(_ *http.Request, via []*http.Request) error {
+			if len(via) > maxRedirect {
+				return fmt.Errorf("was redirected more than %d times", maxRedirect)
+			}
+			return nil
+		}}
 }
 
 // IsPlain reports whether a host is reached without TLS.
@@ -153,7 +155,8 @@ type tlsGuard struct {
 // RoundTrip implements http.RoundTripper.
 func (g tlsGuard) RoundTrip(q *http.Request) (*http.Response, error) {
 	if q.URL.Scheme != "https" && !g.isPlain(q.URL.Host) {
-		return nil, errorf(nil, "the registry refers to %s without TLS; add that host to the registries without TLS if you trust the network in between", q.URL.Host)
+		return nil, errorf(nil, "the registry refers to %s without TLS; add that host to the registries without TLS if you "+
+			"trust the network in between", q.URL.Host)
 	}
 	return g.RoundTripper.RoundTrip(q)
 }
@@ -206,7 +209,8 @@ type call struct {
 
 // attempt calls request for each mirror and then with each credential, until one
 // succeeds or a further one cannot help.
-func attempt[T any](ctx context.Context, c call, r Reference, credentials []Credential, request func(context.Context, *remote.Repository) (T, error)) (T, error) {
+func attempt[T any](ctx context.Context, c call, r Reference, credentials []Credential,
+	request func(context.Context, *remote.Repository) (T, error)) (T, error) {
 	once := func(host string, credential Credential) (T, error) {
 		limited, cancel := context.WithTimeout(ctx, c.timeout)
 		defer cancel()
@@ -239,20 +243,21 @@ func (c *Client) Resolve(ctx context.Context, r Reference, credentials ...Creden
 	if r.Digest != "" {
 		desired = r.Digest
 	}
-	return attempt(ctx, call{c, c.timeout}, r, credentials, func(ctx context.Context, repository *remote.Repository) (Descriptor, error) {
-		found, err := repository.Manifests().Resolve(ctx, desired)
-		if answersWithoutDigest(err) {
-			repository.MaxMetadataBytes = maxResolved
-			var body io.ReadCloser
-			if found, body, err = repository.Manifests().FetchReference(ctx, desired); err == nil {
-				_ = body.Close()
+	return attempt(ctx, call{c, c.timeout}, r, credentials,
+		func(ctx context.Context, repository *remote.Repository) (Descriptor, error) {
+			found, err := repository.Manifests().Resolve(ctx, desired)
+			if answersWithoutDigest(err) {
+				repository.MaxMetadataBytes = maxResolved
+				var body io.ReadCloser
+				if found, body, err = repository.Manifests().FetchReference(ctx, desired); err == nil {
+					_ = body.Close()
+				}
 			}
-		}
-		if err != nil {
-			return Descriptor{}, err
-		}
-		return Descriptor{MediaType: found.MediaType, Digest: found.Digest.String(), Size: found.Size}, nil
-	})
+			if err != nil {
+				return Descriptor{}, err
+			}
+			return Descriptor{MediaType: found.MediaType, Digest: found.Digest.String(), Size: found.Size}, nil
+		})
 }
 
 // answersWithoutDigest reports whether a registry answered to a HEAD request, but not
@@ -261,7 +266,8 @@ func answersWithoutDigest(err error) bool {
 	var response *errcode.ErrorResponse
 	var unanswered *url.Error
 	switch {
-	case err == nil, errors.Is(err, errdef.ErrNotFound), errors.Is(err, auth.ErrBasicCredentialNotFound), errors.As(err, &unanswered):
+	case err == nil, errors.Is(err, errdef.ErrNotFound), errors.Is(err, auth.ErrBasicCredentialNotFound),
+		errors.As(err, &unanswered):
 		return false
 	case errors.As(err, &response):
 		return response.StatusCode == http.StatusMethodNotAllowed
@@ -271,28 +277,31 @@ func answersWithoutDigest(err error) bool {
 
 // FetchManifest returns the manifest or index with the digest of the reference, which
 // must have one: at most limit bytes, and verified. Credentials are as for Resolve.
-func (c *Client) FetchManifest(ctx context.Context, r Reference, limit int64, credentials ...Credential) (Manifest, error) {
+func (c *Client) FetchManifest(ctx context.Context, r Reference, limit int64, credentials ...Credential) (Manifest,
+	error) {
 	want, err := digest.Parse(r.Digest)
 	if err != nil {
 		return Manifest{}, errorf(nil, "%q is not a digest: %v", r.Digest, err)
 	}
-	return attempt(ctx, call{c, c.timeout}, r, credentials, func(ctx context.Context, repository *remote.Repository) (Manifest, error) {
-		repository.MaxMetadataBytes = limit
-		found, body, err := repository.Manifests().FetchReference(ctx, want.String())
-		if err != nil {
-			return Manifest{}, err
-		}
-		data, err := readVerified(body, want, limit)
-		if err != nil {
-			return Manifest{}, err
-		}
-		return parseManifest(found.MediaType, want.String(), data)
-	})
+	return attempt(ctx, call{c, c.timeout}, r, credentials,
+		func(ctx context.Context, repository *remote.Repository) (Manifest, error) {
+			repository.MaxMetadataBytes = limit
+			found, body, err := repository.Manifests().FetchReference(ctx, want.String())
+			if err != nil {
+				return Manifest{}, err
+			}
+			data, err := readVerified(body, want, limit)
+			if err != nil {
+				return Manifest{}, err
+			}
+			return parseManifest(found.MediaType, want.String(), data)
+		})
 }
 
 // FetchBlob returns the blob of a descriptor in the repository of the reference: at most
 // limit bytes, and verified. Credentials are as for Resolve.
-func (c *Client) FetchBlob(ctx context.Context, r Reference, blob Descriptor, limit int64, credentials ...Credential) ([]byte, error) {
+func (c *Client) FetchBlob(ctx context.Context, r Reference, blob Descriptor, limit int64,
+	credentials ...Credential) ([]byte, error) {
 	want, err := digest.Parse(blob.Digest)
 	switch {
 	case err != nil:
@@ -301,13 +310,15 @@ func (c *Client) FetchBlob(ctx context.Context, r Reference, blob Descriptor, li
 		return nil, errorf(ErrTooLarge, "%s has %d bytes, at most %d are read", blob.Digest, blob.Size, limit)
 	}
 	slow := time.Duration(max(blob.Size, 0)/minRate) * time.Second
-	return attempt(ctx, call{c, c.timeout + slow}, r, credentials, func(ctx context.Context, repository *remote.Repository) ([]byte, error) {
-		body, err := repository.Blobs().Fetch(ctx, ocispec.Descriptor{MediaType: blob.MediaType, Digest: want, Size: blob.Size})
-		if err != nil {
-			return nil, err
-		}
-		return readVerified(body, want, limit)
-	})
+	return attempt(ctx, call{c, c.timeout + slow}, r, credentials,
+		func(ctx context.Context, repository *remote.Repository) ([]byte, error) {
+			body, err := repository.Blobs().Fetch(ctx,
+				ocispec.Descriptor{MediaType: blob.MediaType, Digest: want, Size: blob.Size})
+			if err != nil {
+				return nil, err
+			}
+			return readVerified(body, want, limit)
+		})
 }
 
 // readVerified reads and closes a body of at most limit bytes with that digest.
@@ -322,7 +333,8 @@ func readVerified(body io.ReadCloser, want digest.Digest, limit int64) ([]byte, 
 	case int64(len(data)) > limit:
 		return nil, errorf(ErrTooLarge, "%s has more than %d bytes", want, limit)
 	case want.Algorithm().FromBytes(data) != want:
-		return nil, errorf(ErrDigestMismatch, "the content of %s has another digest, %s", want, want.Algorithm().FromBytes(data))
+		return nil, errorf(ErrDigestMismatch, "the content of %s has another digest, %s", want,
+			want.Algorithm().FromBytes(data))
 	}
 	return data, nil
 }
@@ -330,25 +342,29 @@ func readVerified(body io.ReadCloser, want digest.Digest, limit int64) ([]byte, 
 // Referrers returns the manifests whose subject is the one with the digest of the reference,
 // such as its signatures: of a registry without that part of the API those that its fallback
 // tag lists. A page of the list has at most limit bytes. Credentials are as for Resolve.
-func (c *Client) Referrers(ctx context.Context, r Reference, limit int64, credentials ...Credential) ([]Descriptor, error) {
+func (c *Client) Referrers(ctx context.Context, r Reference, limit int64, credentials ...Credential) ([]Descriptor,
+	error) {
 	subject, err := digest.Parse(r.Digest)
 	if err != nil {
 		return nil, errorf(nil, "%q is not a digest: %v", r.Digest, err)
 	}
-	return attempt(ctx, call{c, c.timeout}, r, credentials, func(ctx context.Context, repository *remote.Repository) (all []Descriptor, err error) {
-		repository.MaxMetadataBytes = limit
-		repository.Client = boundedClient{repository.Client, limit}
-		err = repository.Referrers(ctx, ocispec.Descriptor{MediaType: TypeManifest, Digest: subject}, "", func(page []ocispec.Descriptor) error {
-			if len(all)+len(page) > maxReferrers {
-				return errorf(ErrTooLarge, "%s has more than %d referrers", r.Digest, maxReferrers)
-			}
-			for _, d := range page {
-				all = append(all, Descriptor{MediaType: d.MediaType, Digest: d.Digest.String(), Size: d.Size, ArtifactType: d.ArtifactType, Annotations: d.Annotations})
-			}
-			return nil
+	return attempt(ctx, call{c, c.timeout}, r, credentials,
+		func(ctx context.Context, repository *remote.Repository) (all []Descriptor, err error) {
+			repository.MaxMetadataBytes = limit
+			repository.Client = boundedClient{repository.Client, limit}
+			err = repository.Referrers(ctx, ocispec.Descriptor{MediaType: TypeManifest, Digest: subject}, "",
+				func(page []ocispec.Descriptor) error {
+					if len(all)+len(page) > maxReferrers {
+						return errorf(ErrTooLarge, "%s has more than %d referrers", r.Digest, maxReferrers)
+					}
+					for _, d := range page {
+						all = append(all, Descriptor{MediaType: d.MediaType, Digest: d.Digest.String(), Size: d.Size,
+							ArtifactType: d.ArtifactType, Annotations: d.Annotations})
+					}
+					return nil
+				})
+			return all, err
 		})
-		return all, err
-	})
 }
 
 // maxReferrers limits the referrers of a manifest.

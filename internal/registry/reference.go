@@ -30,7 +30,8 @@ type Reference struct {
 func Parse(text string) (Reference, error) {
 	named, err := reference.ParseNormalizedNamed(text)
 	if err != nil {
-		return Reference{}, fmt.Errorf("%q is not a valid reference (%w): write it as HOST/REPOSITORY:TAG, in lower case except for the tag", text, err)
+		return Reference{}, fmt.Errorf("%q is not a valid reference (%w): write it as HOST/REPOSITORY:TAG, in lower case "+
+			"except for the tag", text, err)
 	}
 	r := Reference{Host: reference.Domain(named), Repository: reference.Path(named)}
 	if digested, ok := named.(reference.Digested); ok {

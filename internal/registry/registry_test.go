@@ -23,13 +23,15 @@ const someDigest = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef01234
 
 func TestParse(t *testing.T) {
 	for text, want := range map[string]Reference{
-		"registry.test:5000/fleet/web:v1":           {Host: "registry.test:5000", Repository: "fleet/web", Tag: "v1"},
-		"registry.test/web":                         {Host: "registry.test", Repository: "web", Tag: "latest"},
-		"busybox:1":                                 {Host: "docker.io", Repository: "library/busybox", Tag: "1"},
-		"[::1]:5000/web:v1":                         {Host: "[::1]:5000", Repository: "web", Tag: "v1"},
-		"registry.test/web@" + someDigest:           {Host: "registry.test", Repository: "web", Digest: someDigest},
-		"registry.test/web:v1@" + someDigest:        {Host: "registry.test", Repository: "web", Tag: "v1", Digest: someDigest},
-		"localhost/web:sha256-0123456789abcdef.sig": {Host: "localhost", Repository: "web", Tag: "sha256-0123456789abcdef.sig"},
+		"registry.test:5000/fleet/web:v1": {Host: "registry.test:5000", Repository: "fleet/web", Tag: "v1"},
+		"registry.test/web":               {Host: "registry.test", Repository: "web", Tag: "latest"},
+		"busybox:1":                       {Host: "docker.io", Repository: "library/busybox", Tag: "1"},
+		"[::1]:5000/web:v1":               {Host: "[::1]:5000", Repository: "web", Tag: "v1"},
+		"registry.test/web@" + someDigest: {Host: "registry.test", Repository: "web", Digest: someDigest},
+		"registry.test/web:v1@" + someDigest: {Host: "registry.test", Repository: "web", Tag: "v1",
+			Digest: someDigest},
+		"localhost/web:sha256-0123456789abcdef.sig": {Host: "localhost", Repository: "web",
+			Tag: "sha256-0123456789abcdef.sig"},
 	} {
 		got, err := Parse(text)
 		if err != nil || got != want {
@@ -71,7 +73,8 @@ func serve(t *testing.T, wrap func(http.Handler) http.Handler) *served {
 	if s.ref, err = Parse(strings.TrimPrefix(server.URL, "http://") + "/fleet/web:v1"); err != nil {
 		t.Fatal(err)
 	}
-	if s.digest, err = s.PushArtifact(s.ref.String(), image.Artifact{Type: "test", Layers: []image.Layer{s.layer}}); err != nil {
+	if s.digest, err = s.PushArtifact(s.ref.String(),
+		image.Artifact{Type: "test", Layers: []image.Layer{s.layer}}); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -97,7 +100,8 @@ func (s *served) fetch(c *Client, credentials ...Credential) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if manifest.Digest != s.digest || manifest.MediaType != TypeManifest || manifest.IsIndex() || len(manifest.Layers) != 1 {
+	if manifest.Digest != s.digest || manifest.MediaType != TypeManifest || manifest.IsIndex() ||
+		len(manifest.Layers) != 1 {
 		return "", fmt.Errorf("manifest is %+v", manifest)
 	}
 	data, err := c.FetchBlob(context.Background(), s.ref, manifest.Layers[0], 1<<20, credentials...)
@@ -124,15 +128,17 @@ func TestLogin(t *testing.T) {
 		credentials []Credential
 		class       error
 	}{
-		"basic":             {&image.Login{User: "bob", Password: "hunter2"}, []Credential{good}, nil},
-		"the second one":    {&image.Login{User: "bob", Password: "hunter2"}, []Credential{bad, good}, nil},
-		"a wrong password":  {&image.Login{User: "bob", Password: "hunter2"}, []Credential{bad}, ErrUnauthorized},
-		"no credential":     {&image.Login{User: "bob", Password: "hunter2"}, nil, ErrUnauthorized},
-		"bearer":            {&image.Login{User: "bob", Password: "hunter2", Bearer: true}, []Credential{good}, nil},
-		"bearer, second":    {&image.Login{User: "bob", Password: "hunter2", Bearer: true}, []Credential{bad, good}, nil},
-		"bearer, wrong":     {&image.Login{User: "bob", Password: "hunter2", Bearer: true}, []Credential{bad}, ErrUnauthorized},
-		"bearer, none":      {&image.Login{User: "bob", Password: "hunter2", Bearer: true}, nil, ErrUnauthorized},
-		"an identity token": {&image.Login{IdentityToken: "hunter2", Bearer: true}, []Credential{{IdentityToken: "hunter2"}}, nil},
+		"basic":            {&image.Login{User: "bob", Password: "hunter2"}, []Credential{good}, nil},
+		"the second one":   {&image.Login{User: "bob", Password: "hunter2"}, []Credential{bad, good}, nil},
+		"a wrong password": {&image.Login{User: "bob", Password: "hunter2"}, []Credential{bad}, ErrUnauthorized},
+		"no credential":    {&image.Login{User: "bob", Password: "hunter2"}, nil, ErrUnauthorized},
+		"bearer":           {&image.Login{User: "bob", Password: "hunter2", Bearer: true}, []Credential{good}, nil},
+		"bearer, second":   {&image.Login{User: "bob", Password: "hunter2", Bearer: true}, []Credential{bad, good}, nil},
+		"bearer, wrong": {&image.Login{User: "bob", Password: "hunter2", Bearer: true}, []Credential{bad},
+			ErrUnauthorized},
+		"bearer, none": {&image.Login{User: "bob", Password: "hunter2", Bearer: true}, nil, ErrUnauthorized},
+		"an identity token": {&image.Login{IdentityToken: "hunter2", Bearer: true}, []Credential{{IdentityToken: "hunter2"}},
+			nil},
 	} {
 		s := serve(t, c.login.Require)
 		client := newClient(t, Options{})
@@ -203,10 +209,12 @@ func TestClassesOfErrors(t *testing.T) {
 	if _, err := client.FetchManifest(t.Context(), s.ref.WithDigest(s.digest), 10); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("a large manifest: %v", err)
 	}
-	if _, err := client.FetchBlob(t.Context(), s.ref, Descriptor{Digest: s.layer.Digest, Size: s.layer.Size}, s.layer.Size-1); !errors.Is(err, ErrTooLarge) {
+	if _, err := client.FetchBlob(t.Context(), s.ref, Descriptor{Digest: s.layer.Digest, Size: s.layer.Size},
+		s.layer.Size-1); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("a large blob: %v", err)
 	}
-	if _, err := client.FetchManifest(t.Context(), s.ref, 10); err == nil || !strings.Contains(err.Error(), "not a digest") {
+	if _, err := client.FetchManifest(t.Context(), s.ref, 10); err == nil ||
+		!strings.Contains(err.Error(), "not a digest") {
 		t.Errorf("without a digest: %v", err)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -271,7 +279,8 @@ func TestTimeout(t *testing.T) {
 		return http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release })
 	})
 	defer close(release)
-	if _, err := s.fetch(newClient(t, Options{Timeout: time.Millisecond})); !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), "within 1ms") {
+	if _, err := s.fetch(newClient(t, Options{Timeout: time.Millisecond})); !errors.Is(err, ErrUnreachable) ||
+		!strings.Contains(err.Error(), "within 1ms") {
 		t.Errorf("%v", err)
 	}
 }
@@ -289,7 +298,8 @@ func TestTLS(t *testing.T) {
 	}))
 	defer server.Close()
 	file := filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600); err != nil {
+	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	// The certificate of httptest is also for example.com; a loopback host is plain.
@@ -305,11 +315,13 @@ func TestTLS(t *testing.T) {
 	}
 	strict := newClient(t, Options{})
 	strict.transport.DialContext = server.Client().Transport.(*http.Transport).DialContext
-	if _, err := strict.Resolve(t.Context(), ref); !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), "certificate") {
+	if _, err := strict.Resolve(t.Context(), ref); !errors.Is(err, ErrUnreachable) ||
+		!strings.Contains(err.Error(), "certificate") {
 		t.Errorf("an unknown authority: %v", err)
 	}
 	elsewhere = "http://storage.example.com/blob?signature=hunter2"
-	if _, err := client.Resolve(t.Context(), ref); err == nil || !strings.Contains(err.Error(), "without TLS") || strings.Contains(err.Error(), "hunter2") {
+	if _, err := client.Resolve(t.Context(), ref); err == nil || !strings.Contains(err.Error(), "without TLS") ||
+		strings.Contains(err.Error(), "hunter2") {
 		t.Errorf("redirected: %v", err)
 	}
 	if _, err := New(Options{CAFile: os.DevNull}); err == nil {
@@ -354,12 +366,15 @@ func TestSessionsAreBounded(t *testing.T) {
 
 // Referrers come from the API, or from the fallback tag where a registry has none.
 func TestReferrers(t *testing.T) {
-	const signature = `{"mediaType":"application/vnd.oci.image.manifest.v1+json","digest":"` + someDigest + `","size":7,"artifactType":"test/signature"}`
-	const index = `{"schemaVersion":2,"mediaType":"application/vnd.oci.image.index.v1+json","manifests":[` + signature + `]}`
+	const signature = `{"mediaType":"application/vnd.oci.image.manifest.v1+json","digest":"` + someDigest +
+		`","size":7,"artifactType":"test/signature"}`
+	const index = `{"schemaVersion":2,"mediaType":"application/vnd.oci.image.index.v1+json","manifests":[` + signature +
+		`]}`
 	for name, tc := range map[string]struct {
 		path string
 		want int
-	}{"API": {"/v2/fleet/web/referrers/", 1}, "fallback tag": {"/v2/fleet/web/manifests/sha256-", 1}, "none": {"/none", 0}} {
+	}{"API": {"/v2/fleet/web/referrers/", 1}, "fallback tag": {"/v2/fleet/web/manifests/sha256-", 1},
+		"none": {"/none", 0}} {
 		t.Run(name, func(t *testing.T) {
 			s := serve(t, func(next http.Handler) http.Handler {
 				return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
@@ -376,12 +391,14 @@ func TestReferrers(t *testing.T) {
 				})
 			})
 			found, err := newClient(t, Options{}).Referrers(t.Context(), s.ref.WithDigest(s.digest), 1<<20)
-			if err != nil || len(found) != tc.want || tc.want > 0 && (found[0].Digest != someDigest || found[0].ArtifactType != "test/signature") {
+			if err != nil || len(found) != tc.want || tc.want > 0 &&
+				(found[0].Digest != someDigest || found[0].ArtifactType != "test/signature") {
 				t.Errorf("%+v %v", found, err)
 			}
 		})
 	}
-	if _, err := newClient(t, Options{}).Referrers(t.Context(), Reference{Host: "r.test", Repository: "web", Tag: "v1"}, 1<<20); err == nil {
+	if _, err := newClient(t, Options{}).Referrers(t.Context(), Reference{Host: "r.test", Repository: "web", Tag: "v1"},
+		1<<20); err == nil {
 		t.Error("a reference without a digest has referrers")
 	}
 }
@@ -444,7 +461,8 @@ func TestLargeHeadersAreRefused(t *testing.T) {
 			w.WriteHeader(http.StatusUnauthorized)
 		})
 	})
-	if _, err := newClient(t, Options{}).Resolve(t.Context(), s.ref); !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), "headers exceeded") {
+	if _, err := newClient(t, Options{}).Resolve(t.Context(), s.ref); !errors.Is(err, ErrUnreachable) ||
+		!strings.Contains(err.Error(), "headers exceeded") {
 		t.Errorf("%v", err)
 	}
 }

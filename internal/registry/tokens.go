@@ -36,7 +36,8 @@ func (c *tokenCache) GetToken(ctx context.Context, registry string, scheme auth.
 }
 
 // Set implements auth.Cache.
-func (c *tokenCache) Set(ctx context.Context, registry string, scheme auth.Scheme, key string, fetch func(context.Context) (string, error)) (string, error) {
+func (c *tokenCache) Set(ctx context.Context, registry string, scheme auth.Scheme, key string,
+	fetch func(context.Context) (string, error)) (string, error) {
 	c.mu.Lock()
 	if c.set++; c.set > maxTokens {
 		c.inner, c.set = auth.NewCache(), 1

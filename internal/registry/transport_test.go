@@ -22,7 +22,8 @@ import (
 func remoteClient(t *testing.T, server *httptest.Server) *Client {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600); err != nil {
+	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	c, err := New(Options{CAFile: file})
@@ -62,7 +63,8 @@ func TestReferralToLoopback(t *testing.T) {
 		defer remote.Close()
 		reached.Store(0)
 		c := remoteClient(t, remote)
-		_, err := c.FetchManifest(t.Context(), Reference{Host: "example.com", Repository: "fleet/web", Digest: someDigest}, 1000, Credential{Username: "u", Password: "p"})
+		_, err := c.FetchManifest(t.Context(), Reference{Host: "example.com", Repository: "fleet/web", Digest: someDigest},
+			1000, Credential{Username: "u", Password: "p"})
 		if err == nil || reached.Load() != 0 {
 			t.Errorf("%s by a remote registry: %v, %d requests to loopback", name, err, reached.Load())
 		}
@@ -71,7 +73,9 @@ func TestReferralToLoopback(t *testing.T) {
 		}
 		near := httptest.NewServer(refer)
 		defer near.Close()
-		if _, err := c.FetchManifest(t.Context(), Reference{Host: near.Listener.Addr().String(), Repository: "fleet/web", Digest: someDigest}, 1000); reached.Load() == 0 {
+		if _, err := c.FetchManifest(t.Context(),
+			Reference{Host: near.Listener.Addr().String(), Repository: "fleet/web", Digest: someDigest},
+			1000); reached.Load() == 0 {
 			t.Errorf("%s by a registry on loopback: %v", name, err)
 		}
 	}

@@ -36,7 +36,8 @@ func ReadKeys(files []string) (Keys, error) {
 func readKeyFile(path string) (keys Keys, err error) {
 	file, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("cannot be read: %w; create it with cosign generate-key-pair, or correct the path", errors.Unwrap(err))
+		return nil, fmt.Errorf("cannot be read: %w; create it with cosign generate-key-pair, or correct the path",
+			errors.Unwrap(err))
 	}
 	defer file.Close()
 	info, err := file.Stat()

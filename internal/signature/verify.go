@@ -16,7 +16,8 @@ const MaxSize = 256 << 10
 
 var (
 	errFormat = errors.New("is neither a signature in base64 nor a Sigstore bundle")
-	errWrong  = errors.New("fits none of the keys: the content was changed after it was signed, or it was signed with another key")
+	errWrong  = errors.New("fits none of the keys: the content was changed after it was signed, or it was signed with " +
+		"another key")
 )
 
 // bundle is the part of a Sigstore bundle that is verified; see
@@ -105,7 +106,8 @@ func (k Keys) VerifyStatement(digest string, data []byte) error {
 		return errFormat
 	}
 	e, valid := b.Envelope, false
-	sum := sha256.Sum256(fmt.Appendf(nil, "DSSEv1 %d %s %d %s", len(e.PayloadType), e.PayloadType, len(e.Payload), e.Payload))
+	sum := sha256.Sum256(fmt.Appendf(nil, "DSSEv1 %d %s %d %s", len(e.PayloadType), e.PayloadType, len(e.Payload),
+		e.Payload))
 	for _, s := range e.Signatures {
 		valid = valid || k.verify(sum[:], s.Sig)
 	}
@@ -135,7 +137,8 @@ func (k Keys) VerifyStatement(digest string, data []byte) error {
 }
 
 func aboutDigest(digest, signed string) error {
-	if raw, err := hex.DecodeString(strings.TrimPrefix(digest, "sha256:")); err != nil || len(raw) != sha256.Size || digest != signed {
+	if raw, err := hex.DecodeString(strings.TrimPrefix(digest, "sha256:")); err != nil || len(raw) != sha256.Size ||
+		digest != signed {
 		return fmt.Errorf("is that of another artifact, %s", signed)
 	}
 	return nil

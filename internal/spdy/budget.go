@@ -77,7 +77,8 @@ type account struct {
 // reserveData takes bytes of data. A connection that keeps no data always gets a chunk, however many
 // streams it has.
 func (a *account) reserveData(n int) bool {
-	if a.unread > 0 && a.unread+a.streams+n > maxHeld || !a.budget.reserve(shared(a.unread+n)-shared(a.unread), a.changed) {
+	if a.unread > 0 && a.unread+a.streams+n > maxHeld ||
+		!a.budget.reserve(shared(a.unread+n)-shared(a.unread), a.changed) {
 		return false
 	}
 	a.unread += n

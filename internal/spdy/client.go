@@ -83,7 +83,8 @@ func upgrade(conn net.Conn, r *http.Request, budget *Budget, protocols []string)
 	if err != nil {
 		return nil, err
 	}
-	if response.StatusCode != http.StatusSwitchingProtocols || !strings.EqualFold(response.Header.Get(httpstream.HeaderUpgrade), kspdy.HeaderSpdy31) {
+	if response.StatusCode != http.StatusSwitchingProtocols ||
+		!strings.EqualFold(response.Header.Get(httpstream.HeaderUpgrade), kspdy.HeaderSpdy31) {
 		body, _ := io.ReadAll(io.LimitReader(response.Body, maxErrorBody))
 		return nil, &UpgradeError{Code: response.StatusCode, Type: response.Header.Get("Content-Type"), Body: body}
 	}

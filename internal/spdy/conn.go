@@ -87,7 +87,8 @@ func (c *rawConn) Close() error {
 
 // NewServer serves SPDY on a connection whose upgrade was answered. It passes each stream
 // that the client opens to accept, which must not block.
-func NewServer(conn net.Conn, buffered *bufio.Reader, protocol string, limits Limits, accept func(httpstream.Stream)) *Conn {
+func NewServer(conn net.Conn, buffered *bufio.Reader, protocol string, limits Limits,
+	accept func(httpstream.Stream)) *Conn {
 	raw := &rawConn{Conn: conn, buffered: buffered}
 	return &Conn{streams: newStreams(raw, true, limits, accept), Protocol: protocol, raw: raw}
 }

@@ -104,7 +104,8 @@ func (f *frameReader) number() (uint32, error) {
 // open reads the payload of a frame that opens a stream.
 func (f *frameReader) open(fr frame) (id uint32, headers http.Header, err error) {
 	if f.headers == nil {
-		f.headers, err = spdy.NewFramerWithOptions(io.Discard, &f.syn, spdy.WithMaxHeaderCount(maxHeaders), spdy.WithMaxHeaderFieldSize(maxHeader))
+		f.headers, err = spdy.NewFramerWithOptions(io.Discard, &f.syn, spdy.WithMaxHeaderCount(maxHeaders),
+			spdy.WithMaxHeaderFieldSize(maxHeader))
 		if err != nil {
 			return 0, nil, err
 		}

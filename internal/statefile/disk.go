@@ -21,8 +21,8 @@ type Durability uint8
 const (
 	// Durable means that the new content is there after a power cut.
 	Durable Durability = iota
-	// Atomic means that after a power cut there is the old or the new content. It saves the sync of the directory, for files
-	// that are written often, or mean nothing after a boot.
+	// Atomic means that after a power cut there is the old or the new content. It saves the sync of the directory, for
+	// files that are written often, or mean nothing after a boot.
 	Atomic
 	// Unsynced means that a killed daemon leaves the old or the new content, a power cut perhaps a damaged file.
 	Unsynced

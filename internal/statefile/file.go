@@ -50,8 +50,8 @@ func (f *File[T]) paths() []string {
 }
 
 // Load returns the content: what Save was last called with, also if it could not be written yet. Without a file it
-// returns the zero value and an error that wraps fs.ErrNotExist. A file that is damaged or newer is left or moved aside;
-// then the error is an *Error. Any other error is that of a file that cannot be read now.
+// returns the zero value and an error that wraps fs.ErrNotExist. A file that is damaged or newer is left or moved
+// aside; then the error is an *Error. Any other error is that of a file that cannot be read now.
 func (f *File[T]) Load() (T, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -260,7 +260,8 @@ func (f *File[T]) mayReplace() error {
 	}
 	for _, path := range f.paths() {
 		if _, err := os.Lstat(path); !isMissing(err) {
-			return fmt.Errorf("%w; it is not replaced: restore it and restart podstead, or remove %s if nothing depends on it", f.refusal, strings.Join(f.paths(), " and "))
+			return fmt.Errorf("%w; it is not replaced: restore it and restart podstead, or remove %s if nothing depends on it",
+				f.refusal, strings.Join(f.paths(), " and "))
 		}
 	}
 	f.refusal = nil

@@ -24,12 +24,13 @@ type content struct {
 }
 
 func format() statefile.Format[content] {
-	return statefile.Format[content]{Name: "a.json", Version: 2, Limit: 100, DirMode: 0o700, Check: func(c *content) error {
-		if c.Text == "" {
-			return errors.New("it has no text")
-		}
-		return nil
-	}}
+	return statefile.Format[content]{Name: "a.json", Version: 2, Limit: 100, DirMode: 0o700,
+		Check: func(c *content) error {
+			if c.Text == "" {
+				return errors.New("it has no text")
+			}
+			return nil
+		}}
 }
 
 func must(t *testing.T, err error) {
@@ -106,7 +107,8 @@ func TestSecondCopy(t *testing.T) {
 		"both damaged":            {"{", "{", ""},
 		"first of a newer daemon": {newer, one, ""},
 	} {
-		must(t, errors.Join(os.WriteFile(path, []byte(c.first), 0o600), os.WriteFile(path+".backup", []byte(c.second), 0o600)))
+		must(t, errors.Join(os.WriteFile(path, []byte(c.first), 0o600),
+			os.WriteFile(path+".backup", []byte(c.second), 0o600)))
 		if name == "first gone" {
 			must(t, os.Remove(path))
 		}
@@ -146,7 +148,8 @@ func TestRefusalEnds(t *testing.T) {
 		if err := file.Save(content{Version: 2, Text: "y"}); err != nil || !strings.Contains(text(t, path), "y") {
 			t.Errorf("%s: Save = %v, the file is %s", name, err, text(t, path))
 		}
-		if name == "moved aside" && (text(t, path+statefile.SuffixDamaged) != "{" || statefile.MovedTo(err) != path+statefile.SuffixDamaged) {
+		if name == "moved aside" && (text(t, path+statefile.SuffixDamaged) != "{" ||
+			statefile.MovedTo(err) != path+statefile.SuffixDamaged) {
 			t.Errorf("it is at %q", statefile.MovedTo(err))
 		}
 	}
@@ -230,7 +233,8 @@ func TestDir(t *testing.T) {
 		must(t, err)
 		must(t, file.Save(content{Version: 2, Text: key}))
 	}
-	must(t, errors.Join(os.WriteFile(filepath.Join(path, "c.json.tmp"), nil, 0o600), os.WriteFile(filepath.Join(path, "b.json.damaged"), nil, 0o600),
+	must(t, errors.Join(os.WriteFile(filepath.Join(path, "c.json.tmp"), nil, 0o600),
+		os.WriteFile(filepath.Join(path, "b.json.damaged"), nil, 0o600),
 		os.WriteFile(filepath.Join(path, "e.json.newer"), nil, 0o600)))
 	must(t, d.Clean())
 	keys, err := d.Keys()

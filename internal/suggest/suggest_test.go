@@ -20,9 +20,12 @@ func FuzzNearest(f *testing.F) {
 }
 
 func TestNearest(t *testing.T) {
-	container := []string{"name", "image", "command", "args", "workingDir", "ports", "envFrom", "env", "resources", "resizePolicy",
-		"restartPolicy", "restartPolicyRules", "volumeMounts", "volumeDevices", "livenessProbe", "readinessProbe", "startupProbe",
-		"lifecycle", "terminationMessagePath", "terminationMessagePolicy", "imagePullPolicy", "securityContext", "stdin", "stdinOnce", "tty"}
+	container := []string{"name", "image", "command", "args", "workingDir", "ports", "envFrom", "env", "resources",
+		"resizePolicy",
+		"restartPolicy", "restartPolicyRules", "volumeMounts", "volumeDevices", "livenessProbe", "readinessProbe",
+		"startupProbe",
+		"lifecycle", "terminationMessagePath", "terminationMessagePolicy", "imagePullPolicy", "securityContext", "stdin",
+		"stdinOnce", "tty"}
 	for name, want := range map[string]string{
 		"imag": "image", "iamge": "image", "images": "image", "comand": "command", "arg": "args", "enviroment": "",
 		"port": "ports", "volumeMount": "volumeMounts", "volumemounts": "volumeMounts", "resource": "resources",

@@ -55,7 +55,8 @@ type Tracer struct {
 func New(cfg Config) (*Tracer, error) {
 	conn, err := grpc.NewClient("passthrough:///"+cfg.Endpoint,
 		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDisableServiceConfig(), grpc.WithNoProxy(),
-		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: time.Second, Multiplier: 1.6, Jitter: 0.2, MaxDelay: maxReconnectDelay}, MinConnectTimeout: exportTimeout}),
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: time.Second, Multiplier: 1.6,
+			Jitter: 0.2, MaxDelay: maxReconnectDelay}, MinConnectTimeout: exportTimeout}),
 		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(rawCodec{})))
 	if err != nil {
 		return nil, fmt.Errorf("failed to use the tracing endpoint %s: %w", cfg.Endpoint, err)
@@ -108,7 +109,8 @@ func (t *Tracer) export(ctx context.Context, batch []*Span) {
 	switch err := t.conn.Invoke(ctx, exportMethod, &request, &response); {
 	case err != nil && !t.failing:
 		t.failing = true
-		t.cfg.Log.Warn("Failed to export traces, dropping spans until the endpoint answers", "endpoint", t.cfg.Endpoint, "err", err)
+		t.cfg.Log.Warn("Failed to export traces, dropping spans until the endpoint answers", "endpoint", t.cfg.Endpoint,
+			"err", err)
 	case err == nil && t.failing:
 		t.failing = false
 		t.cfg.Log.Info("Exporting traces again", "endpoint", t.cfg.Endpoint, "dropped", t.dropped.Load())

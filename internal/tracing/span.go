@@ -53,7 +53,8 @@ func StartCall(ctx context.Context, name string, attributes ...Attribute) *Span 
 	if parent == nil {
 		return nil
 	}
-	s := &Span{tracer: parent.tracer, traceID: parent.traceID, parent: parent.id, client: true, name: name, attributes: attributes, start: time.Now()}
+	s := &Span{tracer: parent.tracer, traceID: parent.traceID, parent: parent.id, client: true, name: name,
+		attributes: attributes, start: time.Now()}
 	_, _ = rand.Read(s.id[:])
 	return s
 }

@@ -21,7 +21,9 @@ import (
 func newTracer(t *testing.T, endpoint string, rate int) (*tracing.Tracer, func() string) {
 	t.Helper()
 	var log bytes.Buffer
-	tracer, err := tracing.New(tracing.Config{Endpoint: endpoint, PerMillion: rate, Log: slog.New(slog.NewTextHandler(&log, nil)), Resource: []tracing.Attribute{{Key: "service.name", Value: "podstead"}}})
+	tracer, err := tracing.New(tracing.Config{Endpoint: endpoint, PerMillion: rate,
+		Log:      slog.New(slog.NewTextHandler(&log, nil)),
+		Resource: []tracing.Attribute{{Key: "service.name", Value: "podstead"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,12 +51,14 @@ func TestSpansReachACollector(t *testing.T) {
 		parent = strings.Join(sent.Get("traceparent"), " ")
 		return errors.New("refused")
 	}
-	if err := tracing.Interceptor(ctx, "/runtime.v1.RuntimeService/RunPodSandbox", nil, nil, nil, call); err == nil || err.Error() != "refused" {
+	if err := tracing.Interceptor(ctx, "/runtime.v1.RuntimeService/RunPodSandbox", nil, nil, nil, call); err == nil ||
+		err.Error() != "refused" {
 		t.Errorf("the call returned %v", err)
 	}
 	root.End(nil)
 	// A call that belongs to no span is passed on as it is.
-	if err := tracing.Interceptor(t.Context(), "/runtime.v1.RuntimeService/Version", nil, nil, nil, call); err == nil || parent != "" {
+	if err := tracing.Interceptor(t.Context(), "/runtime.v1.RuntimeService/Version", nil, nil, nil, call); err == nil ||
+		parent != "" {
 		t.Errorf("a call without a span has the parent %q", parent)
 	}
 	if log := stop(); log != "" {
@@ -68,10 +72,12 @@ func TestSpansReachACollector(t *testing.T) {
 		t.Fatalf("%d spans: %v", len(spans), spans)
 	}
 	child, sync := spans[0], spans[1]
-	if sync.Name != "syncPod" || len(sync.TraceID) != 16 || sync.Parent != "" || sync.Kind != 1 || sync.Failed || sync.Attributes["k8s.pod.name"] != "p\ufffd" {
+	if sync.Name != "syncPod" || len(sync.TraceID) != 16 || sync.Parent != "" || sync.Kind != 1 || sync.Failed ||
+		sync.Attributes["k8s.pod.name"] != "p\ufffd" {
 		t.Errorf("sync: %+v", sync)
 	}
-	if child.Name != "runtime.v1.RuntimeService/RunPodSandbox" || child.TraceID != sync.TraceID || child.Parent != sync.ID || len(child.ID) != 8 || child.Kind != 3 || !child.Failed || child.Message != "refused" {
+	if child.Name != "runtime.v1.RuntimeService/RunPodSandbox" || child.TraceID != sync.TraceID ||
+		child.Parent != sync.ID || len(child.ID) != 8 || child.Kind != 3 || !child.Failed || child.Message != "refused" {
 		t.Errorf("call: %+v", child)
 	}
 	if child.Start < sync.Start || child.End > sync.End || child.End < child.Start {
@@ -131,7 +137,8 @@ func TestCollectorIsAway(t *testing.T) {
 		_, span := tracer.Start(t.Context(), "x")
 		span.End(nil)
 	}
-	if log := stop(); strings.Count(log, "\n") != 1 || !strings.Contains(log, "Failed to export traces") || !strings.Contains(log, address) {
+	if log := stop(); strings.Count(log, "\n") != 1 || !strings.Contains(log, "Failed to export traces") ||
+		!strings.Contains(log, address) {
 		t.Errorf("log:\n%s", log)
 	}
 }

@@ -51,8 +51,9 @@ type Visitor struct {
 // mask are the fields of Statx_t that a Visitor gets, and MNT_ID, where the kernel has it (Linux 5.8).
 const mask = unix.STATX_TYPE | unix.STATX_NLINK | unix.STATX_INO | unix.STATX_BLOCKS | unix.STATX_MNT_ID
 
-// Walk visits the tree at path, which must be a directory; it is an *Unreadable error if that cannot be opened. Entries that vanish meanwhile are passed over, as are those
-// on another mount. The error names the path of the tree: with the names of containers it could be megabytes long.
+// Walk visits the tree at path, which must be a directory; it is an *Unreadable error if that cannot be opened. Entries
+// that vanish meanwhile are passed over, as are those on another mount. The error names the path of the tree: with the
+// names of containers it could be megabytes long.
 func Walk(ctx context.Context, path string, v *Visitor) error {
 	fd, err := fdpath.Retry(func() (int, error) {
 		return unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
@@ -176,8 +177,8 @@ func (w *walk) failed(err error) error {
 	return w.Failed(err)
 }
 
-// mayBeOnMount reports whether an entry can be on the mount of the tree. Where statx does not return the mount, a file is
-// taken to be, and a directory of the same device is checked when it is open.
+// mayBeOnMount reports whether an entry can be on the mount of the tree. Where statx does not return the mount, a file
+// is taken to be, and a directory of the same device is checked when it is open.
 func (w *walk) mayBeOnMount(st *unix.Statx_t) bool {
 	if w.mountOfDirectory == 0 {
 		return st.Mnt_id == w.mount
@@ -185,8 +186,8 @@ func (w *walk) mayBeOnMount(st *unix.Statx_t) bool {
 	return st.Mode&unix.S_IFMT != unix.S_IFDIR || unix.Mkdev(st.Dev_major, st.Dev_minor) == w.device
 }
 
-// onMount reports whether an open directory is on the mount of the tree: it may have been replaced, or mounted on, since
-// its entry was read.
+// onMount reports whether an open directory is on the mount of the tree: it may have been replaced, or mounted on,
+// since its entry was read.
 func (w *walk) onMount(fd int) (bool, error) {
 	if w.mountOfDirectory != 0 {
 		id, err := fdpath.Mount(fd)

@@ -166,7 +166,8 @@ func TestWalkOnOverlay(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "lower/dir/file"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	mount("overlay", "merged", "overlay", "lowerdir="+dir+"/lower,upperdir="+dir+"/upper/files,workdir="+dir+"/upper/work,xino=off")
+	mount("overlay", "merged", "overlay",
+		"lowerdir="+dir+"/lower,upperdir="+dir+"/upper/files,workdir="+dir+"/upper/work,xino=off")
 	files, directories := 0, 0
 	err := Walk(t.Context(), filepath.Join(dir, "merged"), &Visitor{
 		File: func(int, string, *unix.Statx_t) error { files++; return nil },
@@ -180,7 +181,8 @@ func TestWalkOnOverlay(t *testing.T) {
 func TestWalkEnds(t *testing.T) {
 	dir := t.TempDir()
 	for i := range 1000 {
-		if err := os.WriteFile(filepath.Join(dir, strings.Repeat("x", i%200)+string(rune('a'+i/200))), nil, 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, strings.Repeat("x", i%200)+string(rune('a'+i/200))), nil,
+			0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -201,7 +203,8 @@ func TestWalkEnds(t *testing.T) {
 		t.Errorf("no directory: %v", err)
 	}
 	refused := errors.New("refused")
-	if err := Walk(t.Context(), dir, &Visitor{File: func(int, string, *unix.Statx_t) error { return refused }}); !errors.Is(err, refused) {
+	if err := Walk(t.Context(), dir,
+		&Visitor{File: func(int, string, *unix.Statx_t) error { return refused }}); !errors.Is(err, refused) {
 		t.Errorf("an error of the visitor: %v", err)
 	}
 }

@@ -43,7 +43,8 @@ func TestWriteIsRepeated(t *testing.T) {
 		since := files.List()[0].Since
 		files.Report("/r/a", syscall.EROFS)
 		time.Sleep(3 * retryDelay)
-		if got := files.List(); !slices.Equal(paths(got), []string{"/r/a", "/r/b"}) || !got[1].Since.Equal(since) || !errors.Is(got[0].Err, syscall.EROFS) {
+		if got := files.List(); !slices.Equal(paths(got), []string{"/r/a", "/r/b"}) || !got[1].Since.Equal(since) ||
+			!errors.Is(got[0].Err, syscall.EROFS) {
 			t.Errorf("List = %v", got)
 		}
 		full.Store(false)

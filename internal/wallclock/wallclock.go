@@ -14,8 +14,8 @@ func Unset(t, now time.Time) bool {
 
 // Recorded returns a recorded time as it counts now. One that Unset reports counts as now; fixed reports that it
 // is to be recorded again as that: a time in the future would otherwise be waited for, and one that counted as the
-// present whenever it is read would never pass. While the clock itself is not set, nothing is fixed, and such a time counts
-// as since, a time with its monotonic reading, such as the start of the program.
+// present whenever it is read would never pass. While the clock itself is not set, nothing is fixed, and such a time
+// counts as since, a time with its monotonic reading, such as the start of the program.
 func Recorded(t, now, since time.Time) (counts time.Time, fixed bool) {
 	switch {
 	case t.IsZero() || !Unset(t, now):

@@ -48,10 +48,11 @@ func TestPassed(t *testing.T) {
 		known bool
 		want  time.Duration
 	}{
-		"no mark":                         {now.Add(-time.Hour), nil, true, time.Hour},
-		"no mark, ahead":                  {now.Add(time.Hour), nil, true, 0},
-		"no uptime":                       {now.Add(-time.Hour), &Mark{"this", time.Second}, false, time.Hour},
-		"this boot":                       {now.Add(-10 * time.Second), &Mark{"this", 80 * time.Second}, true, 10 * time.Second},
+		"no mark":        {now.Add(-time.Hour), nil, true, time.Hour},
+		"no mark, ahead": {now.Add(time.Hour), nil, true, 0},
+		"no uptime":      {now.Add(-time.Hour), &Mark{"this", time.Second}, false, time.Hour},
+		"this boot": {now.Add(-10 * time.Second), &Mark{"this", 80 * time.Second}, true,
+			10 * time.Second},
 		"this boot, clock set forward":    {now.AddDate(-56, 0, 0), &Mark{"this", 80 * time.Second}, true, 10 * time.Second},
 		"this boot, clock set back":       {now.AddDate(56, 0, 0), &Mark{"this", 80 * time.Second}, true, 10 * time.Second},
 		"another boot":                    {now.Add(-time.Hour), &Mark{"other", time.Second}, true, time.Hour},

@@ -18,7 +18,8 @@ var (
 // SourceError returns why an object of a source cannot be changed in the manifest directory; nil
 // if it can. declared says that a manifest of the directory declares it, faults are those of the
 // manifests there.
-func SourceError(ref manifest.ObjectRef, source manifest.Source, unit string, declared bool, faults manifest.Faults) error {
+func SourceError(ref manifest.ObjectRef, source manifest.Source, unit string, declared bool,
+	faults manifest.Faults) error {
 	switch {
 	case source == manifest.SourceHTTP:
 		return fmt.Errorf("%s comes from %s; change it there, the daemon reads it again", ref, unit)
@@ -31,7 +32,8 @@ func SourceError(ref manifest.ObjectRef, source manifest.Source, unit string, de
 	}
 	for _, f := range faults {
 		if f.Unit == unit {
-			return fmt.Errorf("the last good revision of %s declares %s, and the file cannot be read now: %w; correct the file first", unit, ref, f)
+			return fmt.Errorf("the last good revision of %s declares %s, and the file cannot be read now: %w; correct the "+
+				"file first", unit, ref, f)
 		}
 	}
 	return nil

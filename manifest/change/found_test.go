@@ -16,7 +16,8 @@ func TestFindReadsAChangedDirectoryOnly(t *testing.T) {
 	file := filepath.Join(dir, "c.yaml")
 	write := func(value string) {
 		t.Helper()
-		if err := os.WriteFile(file, []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {k: "+value+"}\n"), 0o600); err != nil {
+		if err := os.WriteFile(file, []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {k: "+value+"}\n"),
+			0o600); err != nil {
 			t.Fatal(err)
 		}
 	}

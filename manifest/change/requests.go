@@ -23,13 +23,15 @@ func (w *Writer) Find(ref objectwrite.Ref) (objectwrite.Declared, error) {
 }
 
 // Create adds an object to the directory, in a file of its own.
-func (w *Writer) Create(ctx context.Context, object map[string]any, o objectwrite.Options) (objectwrite.Written, error) {
+func (w *Writer) Create(ctx context.Context, object map[string]any, o objectwrite.Options) (objectwrite.Written,
+	error) {
 	done, err := w.create(ctx, object, o.DryRun)
 	return w.written(&done, err, o)
 }
 
 // Update changes an object that the directory declares.
-func (w *Writer) Update(ctx context.Context, ref objectwrite.Ref, u objectwrite.Update, o objectwrite.Options) (objectwrite.Written, error) {
+func (w *Writer) Update(ctx context.Context, ref objectwrite.Ref, u objectwrite.Update,
+	o objectwrite.Options) (objectwrite.Written, error) {
 	done, applied, err := w.update(ctx, manifest.ObjectRef(ref), o.DryRun, &u)
 	written, err := w.written(&done, err, o)
 	written.Applied = applied
@@ -37,7 +39,8 @@ func (w *Writer) Update(ctx context.Context, ref objectwrite.Ref, u objectwrite.
 }
 
 // Delete removes the document of an object, and sets the grace period of its pod.
-func (w *Writer) Delete(ctx context.Context, ref objectwrite.Ref, r objectwrite.Removal, o objectwrite.Options) (objectwrite.Written, error) {
+func (w *Writer) Delete(ctx context.Context, ref objectwrite.Ref, r objectwrite.Removal,
+	o objectwrite.Options) (objectwrite.Written, error) {
 	done, err := w.remove(ctx, manifest.ObjectRef(ref), o.DryRun, &r)
 	return w.written(&done, err, o)
 }

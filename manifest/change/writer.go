@@ -91,7 +91,8 @@ func (w *Writer) find(dir *edit.Directory, ref manifest.ObjectRef) (declared, lo
 	}
 	now, faults := w.load(found.File, found.Text)
 	if faults.Fatal() {
-		return declared{}, loaded{}, fmt.Errorf("the manifest of %s is invalid, so that it must be corrected first: %w", ref, faults)
+		return declared{}, loaded{}, fmt.Errorf("the manifest of %s is invalid, so that it must be corrected first: %w", ref,
+			faults)
 	}
 	d := declared{objectwrite.Declared{Object: now.object, Document: found.Value, Digest: now.digest}, found.File}
 	if ref.Kind == manifest.KindSecret {
@@ -106,7 +107,8 @@ func (w *Writer) find(dir *edit.Directory, ref manifest.ObjectRef) (declared, lo
 
 func (w *Writer) read() (*edit.Directory, error) {
 	if w.cfg.Path == "" {
-		return nil, refusedError{errors.New("the daemon reads no manifest directory, so that there is nowhere to write; set --pod-manifest-path of podstead run")}
+		return nil, refusedError{errors.New("the daemon reads no manifest directory, so that there is nowhere to write; " +
+			"set --pod-manifest-path of podstead run")}
 	}
 	return edit.Read(w.cfg.Path)
 }
@@ -146,7 +148,8 @@ func (w *Writer) create(ctx context.Context, object map[string]any, dryRun bool)
 			return result{}, err
 		}
 		if w.cfg.Signed {
-			return result{}, refusedError{errors.New("this node reads only signed manifests; sign the manifest and copy it with its signature into " + w.cfg.Path)}
+			return result{}, refusedError{errors.New("this node reads only signed manifests; sign the manifest and copy it " +
+				"with its signature into " + w.cfg.Path)}
 		}
 		now, faults := w.load(doc.Ref.String(), doc.Text)
 		if faults.Fatal() {
@@ -176,7 +179,8 @@ func documentOf(object map[string]any) map[string]any {
 
 // update changes an object that the directory declares. With dryRun nothing is written. applied is the annotation of
 // kubectl apply that the client sent.
-func (w *Writer) update(ctx context.Context, ref manifest.ObjectRef, dryRun bool, u *objectwrite.Update) (done result, applied string, err error) {
+func (w *Writer) update(ctx context.Context, ref manifest.ObjectRef, dryRun bool, u *objectwrite.Update) (done result,
+	applied string, err error) {
 	done, err = w.change(ctx, dryRun, func(dir *edit.Directory) (result, error) {
 		d, _, err := w.find(dir, ref)
 		if err != nil {
@@ -225,7 +229,8 @@ func transfer(ref manifest.ObjectRef, d declared, wanted map[string]any, whole b
 	if before["immutable"] == true {
 		for _, key := range []string{"data", "binaryData", "immutable"} {
 			if !reflect.DeepEqual(before[key], wanted[key]) {
-				return nil, manifest.Faults{{Unit: d.file, Object: ref.String(), Path: key, Problem: "must not change, since the object is immutable", Remedy: "delete the object and create it again"}}
+				return nil, manifest.Faults{{Unit: d.file, Object: ref.String(), Path: key, Problem: "must not change, since the " +
+					"object is immutable", Remedy: "delete the object and create it again"}}
 			}
 		}
 	}
@@ -237,7 +242,8 @@ func transfer(ref manifest.ObjectRef, d declared, wanted map[string]any, whole b
 }
 
 // remove removes the document of an object. With dryRun nothing is written.
-func (w *Writer) remove(ctx context.Context, ref manifest.ObjectRef, dryRun bool, r *objectwrite.Removal) (result, error) {
+func (w *Writer) remove(ctx context.Context, ref manifest.ObjectRef, dryRun bool, r *objectwrite.Removal) (result,
+	error) {
 	set := false
 	setGrace := func() {
 		if r.UID != "" && r.Grace != nil && !dryRun && w.cfg.Grace != nil {
@@ -253,7 +259,8 @@ func (w *Writer) remove(ctx context.Context, ref manifest.ObjectRef, dryRun bool
 			return result{}, err
 		}
 		if r.ResourceVersion != "" && d.Pending {
-			return result{}, objectwrite.Errorf(objectwrite.Conflict, "the object has changed since resourceVersion %s", r.ResourceVersion)
+			return result{}, objectwrite.Errorf(objectwrite.Conflict, "the object has changed since resourceVersion %s",
+				r.ResourceVersion)
 		}
 		// Before the removal, since the pod may end at once. A refused deletion must not shorten
 		// the grace period of a pod that is ending.
@@ -293,7 +300,8 @@ func (w *Writer) locked(ctx context.Context, dryRun bool, make func(*edit.Direct
 	return w.attempts(ctx, dryRun, make)
 }
 
-func (w *Writer) attempts(ctx context.Context, dryRun bool, make func(*edit.Directory) (result, error)) (done result, err error) {
+func (w *Writer) attempts(ctx context.Context, dryRun bool, make func(*edit.Directory) (result, error)) (done result,
+	err error) {
 	for range maxAttempts {
 		var dir *edit.Directory
 		if dir, err = w.read(); err != nil {

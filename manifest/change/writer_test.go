@@ -87,7 +87,9 @@ func update(t *testing.T, w *Writer, ref manifest.ObjectRef, dryRun bool, p obje
 func TestUpdateKeepsTheDocument(t *testing.T) {
 	const db = "---\n# the database\nkind: ConfigMap\napiVersion: v1\nmetadata: {name: db}\n"
 	w, dir := newWriter(t, map[string]string{"site.yaml": webPod + db})
-	result, err := update(t, w, web, false, merge(t, `{"metadata":{"labels":{"app":"web"},"annotations":{"kubernetes.io/config.seen":"x","kubectl.kubernetes.io/last-applied-configuration":"{}"}}}`))
+	result, err := update(t, w, web, false,
+		merge(t,
+			`{"metadata":{"labels":{"app":"web"},"annotations":{"kubernetes.io/config.seen":"x","kubectl.kubernetes.io/last-applied-configuration":"{}"}}}`))
 	if err != nil || result.Verb() != "configured" {
 		t.Fatalf("%v, %+v", err, result)
 	}
@@ -126,20 +128,24 @@ func TestUpdateKeepsTheDocument(t *testing.T) {
 }
 
 func TestRefusals(t *testing.T) {
-	w, dir := newWriter(t, map[string]string{"web.yaml": webPod, "bad.yaml": "kind: Pod\napiVersion: v1\nmetadata: {name: bad}\nspec: {containers: [{name: main}]}\n"})
+	w, dir := newWriter(t, map[string]string{"web.yaml": webPod,
+		"bad.yaml": "kind: Pod\napiVersion: v1\nmetadata: {name: bad}\nspec: {containers: [{name: main}]}\n"})
 	bad := manifest.ObjectRef{Kind: "Pod", Namespace: "default", Name: "bad"}
 	var faults manifest.Faults
 	_, err := update(t, w, web, false, merge(t, `{"spec":{"restartPolicy":"Sometimes"}}`))
-	if !errors.As(err, &faults) || !strings.Contains(err.Error(), "web.yaml") || !strings.Contains(err.Error(), "spec.restartPolicy") {
+	if !errors.As(err, &faults) || !strings.Contains(err.Error(), "web.yaml") ||
+		!strings.Contains(err.Error(), "spec.restartPolicy") {
 		t.Errorf("an invalid change: %v", err)
 	}
 	if _, err := update(t, w, web, false, merge(t, `{"spec":{"restartPolicies":"Always"}}`)); !errors.As(err, &faults) {
 		t.Errorf("an unknown field: %v", err)
 	}
-	if _, err := update(t, w, bad, false, merge(t, `{}`)); !errors.As(err, &faults) || !strings.Contains(err.Error(), "must be corrected first") {
+	if _, err := update(t, w, bad, false, merge(t, `{}`)); !errors.As(err, &faults) ||
+		!strings.Contains(err.Error(), "must be corrected first") {
 		t.Errorf("an invalid manifest: %v", err)
 	}
-	if _, err := update(t, w, manifest.ObjectRef{Kind: "Pod", Namespace: "default", Name: "none"}, false, merge(t, `{}`)); !errors.Is(err, edit.ErrNotFound) {
+	if _, err := update(t, w, manifest.ObjectRef{Kind: "Pod", Namespace: "default", Name: "none"}, false,
+		merge(t, `{}`)); !errors.Is(err, edit.ErrNotFound) {
 		t.Errorf("a missing pod: %v", err)
 	}
 	create := func(text string) error {
@@ -150,10 +156,13 @@ func TestRefusals(t *testing.T) {
 		_, err = w.create(t.Context(), object, false)
 		return err
 	}
-	if err := create(`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web"},"spec":{"containers":[{"name":"a","image":"b"}]}}`); !errors.Is(err, ErrExists) {
+	if err := create(
+		`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web"},"spec":{"containers":[{"name":"a","image":"b"}]}}`); !errors.Is(err, ErrExists) {
 		t.Errorf("an object that exists: %v", err)
 	}
-	if err := create(`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"new"},"spec":{"containers":[{"name":"a"}]}}`); !errors.As(err, &faults) {
+	if err := create(
+		`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"new"},"spec":{"containers":[{"name":"a"}]}}`); !errors.As(err,
+		&faults) {
 		t.Errorf("an invalid object: %v", err)
 	}
 	if _, err := w.remove(t.Context(), bad, false, &objectwrite.Removal{}); err != nil {
@@ -170,7 +179,9 @@ func TestRefusals(t *testing.T) {
 		t.Errorf("got\n%s", got)
 	}
 	for name, c := range map[string]Config{"no directory": {Node: "n1"}, "signed": {Path: dir, Node: "n1", Signed: true}} {
-		if _, err := NewWriter(c).create(t.Context(), map[string]any{"kind": "ConfigMap", "apiVersion": "v1", "metadata": map[string]any{"name": "c"}}, false); !errors.Is(err, ErrRefused) {
+		if _, err := NewWriter(c).create(t.Context(),
+			map[string]any{"kind": "ConfigMap", "apiVersion": "v1", "metadata": map[string]any{"name": "c"}},
+			false); !errors.Is(err, ErrRefused) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -178,19 +189,27 @@ func TestRefusals(t *testing.T) {
 
 func TestSecretsKeepTheirText(t *testing.T) {
 	login := manifest.ObjectRef{Kind: manifest.KindSecret, Namespace: "default", Name: "login"}
-	const before = "apiVersion: v1\nkind: Secret\nmetadata: {name: login}\nstringData:\n  a: one # first\n  b: two\ndata:\n  c: dGhyZWU=\n"
+	const before = "apiVersion: v1\nkind: Secret\nmetadata: {name: login}\nstringData:\n  a: one # first\n  b: " +
+		"two\ndata:\n  c: dGhyZWU=\n"
 	for name, c := range map[string]struct {
 		patch      objectpatch.Patch
 		want, lost []string
 	}{
-		"encoded data": {merge(t, `{"data":{"a":"bmV3","c":"ZHJlaQ=="}}`), []string{"a: new # first", "b: two", "c: ZHJlaQ=="}, nil},
-		"text":         {merge(t, `{"stringData":{"a":"new","d":"four"}}`), []string{"a: new # first", "b: two", "d: Zm91cg=="}, nil},
+		"encoded data": {merge(t, `{"data":{"a":"bmV3","c":"ZHJlaQ=="}}`),
+			[]string{"a: new # first", "b: two", "c: ZHJlaQ=="}, nil},
+		"text": {merge(t, `{"stringData":{"a":"new","d":"four"}}`),
+			[]string{"a: new # first", "b: two", "d: Zm91cg=="}, nil},
 		"removed text": {merge(t, `{"stringData":{"a":null}}`), []string{"b: two", "c: dGhyZWU="}, []string{"one"}},
 		"removed data": {merge(t, `{"data":{"b":null}}`), []string{"a: one # first", "c: dGhyZWU="}, []string{"two"}},
-		"whole, data":  {whole(t, `{"kind":"Secret","metadata":{"name":"login"},"type":"Opaque","data":{"a":"b25l","b":"dHdv","c":"dGhyZWU="}}`), []string{"a: one # first", "b: two", "c: dGhyZWU="}, nil},
-		"whole, text":  {whole(t, `{"kind":"Secret","metadata":{"name":"login"},"stringData":{"a":"new"}}`), []string{"a: new"}, []string{"two", "c:"}},
-		"not a text":   {merge(t, `{"data":{"a":"/w=="}}`), []string{"a: /w==", "b: two"}, []string{"one"}},
-		"a label":      {merge(t, `{"metadata":{"labels":{"x":"y"}}}`), []string{"a: one # first", "b: two", "c: dGhyZWU="}, nil},
+		"whole, data": {
+			whole(t,
+				`{"kind":"Secret","metadata":{"name":"login"},"type":"Opaque","data":{"a":"b25l","b":"dHdv","c":"dGhyZWU="}}`),
+			[]string{"a: one # first", "b: two", "c: dGhyZWU="}, nil},
+		"whole, text": {whole(t, `{"kind":"Secret","metadata":{"name":"login"},"stringData":{"a":"new"}}`),
+			[]string{"a: new"}, []string{"two", "c:"}},
+		"not a text": {merge(t, `{"data":{"a":"/w=="}}`), []string{"a: /w==", "b: two"}, []string{"one"}},
+		"a label": {merge(t, `{"metadata":{"labels":{"x":"y"}}}`), []string{"a: one # first", "b: two", "c: dGhyZWU="},
+			nil},
 	} {
 		w, dir := newWriter(t, map[string]string{"login.yaml": before})
 		if _, err := update(t, w, login, false, c.patch); err != nil {
@@ -210,7 +229,8 @@ func TestSecretsKeepTheirText(t *testing.T) {
 		}
 	}
 	w, _ := newWriter(t, map[string]string{"login.yaml": before + "immutable: true\n"})
-	if _, err := update(t, w, login, false, merge(t, `{"data":{"a":"bmV3"}}`)); err == nil || !strings.Contains(err.Error(), "immutable") {
+	if _, err := update(t, w, login, false, merge(t, `{"data":{"a":"bmV3"}}`)); err == nil ||
+		!strings.Contains(err.Error(), "immutable") {
 		t.Errorf("an immutable Secret: %v", err)
 	}
 	if _, err := update(t, w, login, false, merge(t, `{"metadata":{"labels":{"x":"y"}}}`)); err != nil {
@@ -231,7 +251,8 @@ func TestTwoWriters(t *testing.T) {
 		return n
 	}
 	next := func(object map[string]any, key string) map[string]any {
-		return objectpatch.Merge(object, map[string]any{"metadata": map[string]any{"labels": map[string]any{key: strconv.Itoa(count(object, key) + 1)}}})
+		return objectpatch.Merge(object,
+			map[string]any{"metadata": map[string]any{"labels": map[string]any{key: strconv.Itoa(count(object, key) + 1)}}})
 	}
 	byHand := func(ctx context.Context) error {
 		d, err := edit.Read(dir)
@@ -259,10 +280,13 @@ func TestTwoWriters(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			object := objectpatch.Merge(next(d.Object, "api"), map[string]any{"metadata": map[string]any{"resourceVersion": "7"}})
-			view := objectwrite.View{Name: "web", DeclaredName: "web", FullName: "web-n1", ResourceVersion: "7", Digest: d.Digest}
+			object := objectpatch.Merge(next(d.Object, "api"),
+				map[string]any{"metadata": map[string]any{"resourceVersion": "7"}})
+			view := objectwrite.View{Name: "web", DeclaredName: "web", FullName: "web-n1", ResourceVersion: "7",
+				Digest: d.Digest}
 			view.UID = d.Object["metadata"].(map[string]any)["uid"].(string)
-			_, err = w.Update(t.Context(), objectwrite.Ref(web), objectwrite.Update{Patch: objectpatch.Patch{Object: object}, View: view}, objectwrite.Options{})
+			_, err = w.Update(t.Context(), objectwrite.Ref(web),
+				objectwrite.Update{Patch: objectpatch.Patch{Object: object}, View: view}, objectwrite.Options{})
 			switch {
 			case err == nil:
 				done++
@@ -291,7 +315,8 @@ func TestTwoWriters(t *testing.T) {
 	if api, hand := count(d.Document, "api"), count(d.Document, "hand"); api != rounds || hand != rounds {
 		t.Errorf("%d changes of the API and %d by hand; want %d of each", api, hand, rounds)
 	}
-	if got := read(t, dir, "web.yaml"); !strings.Contains(got, "# pinned") || !strings.Contains(got, fmt.Sprintf("%q", strconv.Itoa(rounds))) {
+	if got := read(t, dir, "web.yaml"); !strings.Contains(got, "# pinned") ||
+		!strings.Contains(got, fmt.Sprintf("%q", strconv.Itoa(rounds))) {
 		t.Errorf("got\n%s", got)
 	}
 	left, err := os.ReadDir(dir)
@@ -321,7 +346,8 @@ func TestItemsOfAListAreRefused(t *testing.T) {
 		"- {apiVersion: v1, kind: Pod, metadata: {name: other}, spec: {containers: [{name: main, image: b}]}}\n" +
 		"- {apiVersion: v1, kind: Pod, metadata: {name: web}, spec: {containers: [{name: main, image: a}]}}\n"
 	w, dir := newWriter(t, map[string]string{"list.yaml": list})
-	if d, err := w.Find(objectwrite.Ref(web)); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "is an item of a list in") {
+	if d, err := w.Find(objectwrite.Ref(web)); !errors.Is(err, ErrRefused) ||
+		!strings.Contains(err.Error(), "is an item of a list in") {
 		t.Errorf("%v, %v", err, d.Object)
 	}
 	if _, err := update(t, w, web, false, merge(t, `{"metadata":{"labels":{"a":"b"}}}`)); !errors.Is(err, ErrRefused) {

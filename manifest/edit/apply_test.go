@@ -15,14 +15,21 @@ func TestApplyChoosesTheFile(t *testing.T) {
 		unit, text string
 		file, want string
 	}{
-		"new ones are copied":         {nil, "/tmp/hello.yaml", "# head\n" + a + "---\n" + b + "# foot\n", "hello.yaml", "# head\n" + a + "---\n" + b + "# foot\n"},
-		"new ones join the others":    {map[string]string{"site.yml": a}, "/tmp/hello.yaml", changed + "---\n# why\n" + b, "site.yml", changed + "---\n# why\n" + b},
-		"a taken name":                {map[string]string{"hello.yaml": b}, "/tmp/hello.yaml", a, "hello-2.yaml", a},
-		"standard input":              {nil, "-", pod("web", "x"), "web.yaml", pod("web", "x")},
-		"an object of standard input": {nil, "-", "kind: Secret\nmetadata: {name: s, namespace: prod}\n", "prod-s-secret.yaml", "kind: Secret\nmetadata: {name: s, namespace: prod}\n"},
-		"a list becomes documents":    {nil, "/tmp/all.yaml", "kind: List\nitems:\n- kind: ConfigMap\n  metadata: {name: a}\n- kind: ConfigMap\n  metadata: {name: b}\n", "all.yaml", "kind: ConfigMap\nmetadata:\n  name: a\n---\nkind: ConfigMap\nmetadata:\n  name: b\n"},
-		"JSON becomes YAML":           {nil, "-", `{"kind": "Pod", "metadata": {"name": "web"}}`, "web.yaml", "kind: Pod\nmetadata:\n  name: web\n"},
-		"JSON is copied":              {nil, "/tmp/web.json", `{"kind": "Pod", "metadata": {"name": "web"}}`, "web.json", `{"kind": "Pod", "metadata": {"name": "web"}}`},
+		"new ones are copied": {nil, "/tmp/hello.yaml", "# head\n" + a + "---\n" + b + "# foot\n", "hello.yaml",
+			"# head\n" + a + "---\n" + b + "# foot\n"},
+		"new ones join the others": {map[string]string{"site.yml": a}, "/tmp/hello.yaml", changed + "---\n# why\n" + b,
+			"site.yml", changed + "---\n# why\n" + b},
+		"a taken name":   {map[string]string{"hello.yaml": b}, "/tmp/hello.yaml", a, "hello-2.yaml", a},
+		"standard input": {nil, "-", pod("web", "x"), "web.yaml", pod("web", "x")},
+		"an object of standard input": {nil, "-", "kind: Secret\nmetadata: {name: s, namespace: prod}\n",
+			"prod-s-secret.yaml", "kind: Secret\nmetadata: {name: s, namespace: prod}\n"},
+		"a list becomes documents": {nil, "/tmp/all.yaml",
+			"kind: List\nitems:\n- kind: ConfigMap\n  metadata: {name: a}\n- kind: ConfigMap\n  metadata: {name: b}\n",
+			"all.yaml", "kind: ConfigMap\nmetadata:\n  name: a\n---\nkind: ConfigMap\nmetadata:\n  name: b\n"},
+		"JSON becomes YAML": {nil, "-", `{"kind": "Pod", "metadata": {"name": "web"}}`, "web.yaml",
+			"kind: Pod\nmetadata:\n  name: web\n"},
+		"JSON is copied": {nil, "/tmp/web.json", `{"kind": "Pod", "metadata": {"name": "web"}}`, "web.json",
+			`{"kind": "Pod", "metadata": {"name": "web"}}`},
 	} {
 		dir := in(t, c.before)
 		d := read(t, dir)
@@ -43,7 +50,8 @@ func TestApplyChoosesTheFile(t *testing.T) {
 			}
 		}
 		again := read(t, dir)
-		if changes, err := again.Apply(c.unit, []byte(c.text), documents(t, c.text)); err != nil || len(again.Changes()) > 0 || changes[0].Verb() != "unchanged" {
+		if changes, err := again.Apply(c.unit, []byte(c.text), documents(t, c.text)); err != nil ||
+			len(again.Changes()) > 0 || changes[0].Verb() != "unchanged" {
 			t.Errorf("%s: a second time: %v, %v", name, err, changes)
 		}
 	}

@@ -117,7 +117,8 @@ func lock(ctx context.Context, dir string) (unlock func(), err error) {
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		case errors.Is(err, filelock.ErrHeld):
-			return nil, fmt.Errorf("another podstead holds the lock of %s (flock of %s) since %s; end it and try again", dir, f.Name(), lockTimeout)
+			return nil, fmt.Errorf("another podstead holds the lock of %s (flock of %s) since %s; end it and try again", dir,
+				f.Name(), lockTimeout)
 		}
 		return nil, err
 	}

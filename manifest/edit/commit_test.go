@@ -137,7 +137,8 @@ func TestConflictsAreReported(t *testing.T) {
 		change func(path string) error
 		want   string
 	}{
-		"changed": {map[string]string{"web.yaml": pod("web", "a:1")}, func(path string) error { return os.WriteFile(path, []byte("mine"), 0o600) }, "mine"},
+		"changed": {map[string]string{"web.yaml": pod("web", "a:1")},
+			func(path string) error { return os.WriteFile(path, []byte("mine"), 0o600) }, "mine"},
 		"removed": {map[string]string{"web.yaml": pod("web", "a:1")}, os.Remove, ""},
 		"created": {nil, func(path string) error { return os.WriteFile(path, []byte("mine"), 0o600) }, "mine"},
 	} {
@@ -194,7 +195,8 @@ func TestSwapIsUndoneForALateChange(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if err := read(t, dir).write(FileChange{Path: path, Before: []byte("late"), After: []byte("new")}); !errors.Is(err, ErrChanged) || content(t, path) != "late" {
+	if err := read(t, dir).write(FileChange{Path: path, Before: []byte("late"), After: []byte("new")}); !errors.Is(err,
+		ErrChanged) || content(t, path) != "late" {
 		t.Errorf("while a program has the file open: %v, %q", err, content(t, path))
 	}
 }
@@ -227,7 +229,8 @@ func TestNewestContentOfAnEditorStays(t *testing.T) {
 		c := FileChange{Path: filepath.Join(dir, "a.yaml"), Before: []byte("read"), After: []byte("ours")}
 		tmp := filepath.Join(dir, ".a.yaml.podstead.tmp")
 		put := func(path, content string) {
-			if err := errors.Join(os.WriteFile(path+".swap", []byte(content), 0o600), os.Rename(path+".swap", path)); err != nil {
+			if err := errors.Join(os.WriteFile(path+".swap", []byte(content), 0o600),
+				os.Rename(path+".swap", path)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -241,7 +244,8 @@ func TestNewestContentOfAnEditorStays(t *testing.T) {
 			}
 			return unix.Renameat2(unix.AT_FDCWD, tmp, unix.AT_FDCWD, c.Path, unix.RENAME_EXCHANGE)
 		})
-		if data, readErr := os.ReadFile(c.Path); string(data) != fmt.Sprint("editor ", writes) || !errors.Is(err, ErrChanged) || errors.Is(err, ErrKept) != (writes > 0) {
+		if data, readErr := os.ReadFile(c.Path); string(data) != fmt.Sprint("editor ", writes) ||
+			!errors.Is(err, ErrChanged) || errors.Is(err, ErrKept) != (writes > 0) {
 			t.Errorf("%d writes: %q (%v), %v", writes, data, readErr, err)
 		}
 		if _, left := os.Lstat(tmp); left == nil {

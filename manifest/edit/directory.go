@@ -131,7 +131,8 @@ func (d *Directory) Find(ref manifest.ObjectRef) (Found, error) {
 			for _, r := range p.Refs {
 				if r == ref {
 					value, _ := p.Value.(map[string]any)
-					found, files = append(found, Found{File: name, Text: d.files[name].after[p.Start:p.End], Value: value, part: p}), append(files, name)
+					found, files = append(found, Found{File: name, Text: d.files[name].after[p.Start:p.End], Value: value, part: p}),
+						append(files, name)
 				}
 			}
 		}
@@ -336,7 +337,8 @@ func (d *Directory) Remove(ref manifest.ObjectRef) (Change, error) {
 	}
 	if len(f.parts) == 1 && len(f.faults) == 0 {
 		if d.single {
-			return change, fmt.Errorf("%s is the last document of %s, which the daemon reads as its only manifest; edit it, or write a PodList with items: []", ref, f.path)
+			return change, fmt.Errorf("%s is the last document of %s, which the daemon reads as its only manifest; edit it, "+
+				"or write a PodList with items: []", ref, f.path)
 		}
 		f.after, f.parts = nil, nil
 		return change, nil
@@ -344,7 +346,8 @@ func (d *Directory) Remove(ref manifest.ObjectRef) (Change, error) {
 	begin := removedFrom(f.after, found.part)
 	f.set(slices.Concat(f.after[:begin], f.after[found.part.End:]))
 	if _, err := d.Find(ref); !errors.Is(err, ErrNotFound) {
-		return change, fmt.Errorf("failed to remove %s from %s: %w; edit it by hand", ref, f.path, cmp.Or(err, errors.New("it is still there")))
+		return change, fmt.Errorf("failed to remove %s from %s: %w; edit it by hand", ref, f.path,
+			cmp.Or(err, errors.New("it is still there")))
 	}
 	return change, nil
 }
@@ -376,14 +379,16 @@ func checkWritable(path string) error {
 		if err != nil {
 			return err
 		}
-		return fmt.Errorf("%s is a symbolic link to %s, whose owner may not expect a change; edit that file, or replace the link by a copy", path, target)
+		return fmt.Errorf("%s is a symbolic link to %s, whose owner may not expect a change; edit that file, or replace "+
+			"the link by a copy", path, target)
 	case !info.Mode().IsRegular():
 		return fmt.Errorf("%s is not a regular file; edit it by hand", path)
 	case linksOf(info) > 1:
 		return fmt.Errorf("%s has %d hard links, of which only one would change; edit it by hand", path, linksOf(info))
 	}
 	if _, err := os.Lstat(path + manifest.SignatureSuffix); err == nil {
-		return fmt.Errorf("%s is signed (%s): its signature would not be valid for the changed file; change the file, sign it, and replace both", path, path+manifest.SignatureSuffix)
+		return fmt.Errorf("%s is signed (%s): its signature would not be valid for the changed file; change the file, sign "+
+			"it, and replace both", path, path+manifest.SignatureSuffix)
 	}
 	return nil
 }

@@ -51,27 +51,45 @@ func content(t *testing.T, path string) string {
 }
 
 func pod(name, image string) string {
-	return "apiVersion: v1\nkind: Pod\nmetadata: {name: " + name + "}\nspec:\n  containers:\n  - name: main\n    image: " + image + "\n"
+	return "apiVersion: v1\nkind: Pod\nmetadata: {name: " + name + "}\nspec:\n  containers:\n  - name: main\n    image: " +
+		image + "\n"
 }
 
 var web = manifest.ObjectRef{Kind: "Pod", Namespace: "default", Name: "web"}
 
 func TestPutKeepsOtherDocumentsAndComments(t *testing.T) {
-	const others = "# Who runs this\n\n# The database\n" + "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n" + "# between\n---\n# The server\n"
+	const others = "# Who runs this\n\n# The database\n" + "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n" +
+		"# between\n---\n# The server\n"
 	for name, c := range map[string]struct{ before, put, after string }{
-		"replaced":             {others + pod("web", "a:1") + "# end\n", pod("web", "a:2"), others + pod("web", "a:2") + "# end\n"},
+		"replaced": {others + pod("web", "a:1") + "# end\n", pod("web", "a:2"),
+			others + pod("web", "a:2") + "# end\n"},
 		"with its own comment": {pod("web", "a:1"), "# mine\n" + pod("web", "a:2 # pinned"), pod("web", "a:2 # pinned")},
 		"comments inside are kept": {
-			"apiVersion: v1\nkind: Pod\nmetadata:\n  name: web # the name\nspec:\n  # one container\n  containers:\n  - name: main\n    # updated by hand\n    image: a:1 # pinned\n    env:\n    - {name: A, value: x}\n\n  # at once\n  terminationGracePeriodSeconds: 0\n",
+			"apiVersion: v1\nkind: Pod\nmetadata:\n  name: web # the name\nspec:\n  # one container\n  containers:\n  - name: " +
+				"main\n    # updated by hand\n    image: a:1 # pinned\n    env:\n    - {name: A, value: x}\n\n  # at once\n  " +
+				"terminationGracePeriodSeconds: 0\n",
 			`{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "labels": {"app": "web"}}, "spec": {"containers": [{"name": "main", "image": "a:2", "env": [{"name": "A", "value": "y"}]}], "terminationGracePeriodSeconds": 5}}`,
-			"apiVersion: v1\nkind: Pod\nmetadata:\n  name: web # the name\n  labels:\n    app: web\nspec:\n  # one container\n  containers:\n  - name: main\n    # updated by hand\n    image: a:2 # pinned\n    env:\n    - name: A\n      value: \"y\"\n\n  # at once\n  terminationGracePeriodSeconds: 5\n",
+			"apiVersion: v1\nkind: Pod\nmetadata:\n  name: web # the name\n  labels:\n    app: web\nspec:\n  # one " +
+				"container\n  containers:\n  - name: main\n    # updated by hand\n    image: a:2 # pinned\n    env:\n    - name: " +
+				"A\n      value: \"y\"\n\n  # at once\n  terminationGracePeriodSeconds: 5\n",
 		},
-		"flow style":                  {"# c\n--- {apiVersion: v1, kind: Pod, metadata: {name: web}} # d\n", pod("web", "a:2"), "# c\n--- \n" + pod("web", "a:2")},
-		"JSON stays JSON":             {`{"kind": "Pod", "metadata": {"name": "web"}}` + "\n" + `{"kind": "Pod", "metadata": {"name": "b"}}`, "kind: Pod\nmetadata: {name: web, labels: {a: b}}\n", "{\n  \"kind\": \"Pod\",\n  \"metadata\": {\n    \"labels\": {\n      \"a\": \"b\"\n    },\n    \"name\": \"web\"\n  }\n}\n" + `{"kind": "Pod", "metadata": {"name": "b"}}`},
-		"same value in other words":   {"# mine\n" + pod("web", "a:1 # pinned"), `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": {"containers": [{"name": "main", "image": "a:1"}]}}`, "# mine\n" + pod("web", "a:1 # pinned")},
-		"the last of an unended file": {"kind: ConfigMap\nmetadata: {name: a}\n---\nkind: Pod\nmetadata: {name: web}", "kind: Pod\nmetadata: {name: web, labels: {a: b}}\n", "kind: ConfigMap\nmetadata: {name: a}\n---\nkind: Pod\nmetadata: {name: web, labels: {a: b}}\n"},
-		"broken documents are left":   {pod("web", "a:1") + "---\na: [\n", pod("web", "a:2"), pod("web", "a:2") + "---\na: [\n"},
-		"comment in a block scalar":   {"kind: Pod\nmetadata:\n  name: web\n  annotations:\n    run: |\n      # first\n      go\n    x: \"1\" # one\n", "kind: Pod\nmetadata: {name: web, annotations: {run: \"# second\\ngo\\n\", x: \"2\"}}\n", "kind: Pod\nmetadata:\n  name: web\n  annotations:\n    run: |\n      # second\n      go\n    x: \"2\" # one\n"},
+		"flow style": {"# c\n--- {apiVersion: v1, kind: Pod, metadata: {name: web}} # d\n",
+			pod("web", "a:2"), "# c\n--- \n" + pod("web", "a:2")},
+		"JSON stays JSON": {`{"kind": "Pod", "metadata": {"name": "web"}}` + "\n" +
+			`{"kind": "Pod", "metadata": {"name": "b"}}`, "kind: Pod\nmetadata: {name: web, labels: {a: b}}\n",
+			"{\n  \"kind\": \"Pod\",\n  \"metadata\": {\n    \"labels\": {\n      \"a\": \"b\"\n    },\n    \"name\": " +
+				"\"web\"\n  }\n}\n" + `{"kind": "Pod", "metadata": {"name": "b"}}`},
+		"same value in other words": {"# mine\n" + pod("web", "a:1 # pinned"),
+			`{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": {"containers": [{"name": "main", "image": "a:1"}]}}`, "# mine\n" + pod("web", "a:1 # pinned")},
+		"the last of an unended file": {"kind: ConfigMap\nmetadata: {name: a}\n---\nkind: Pod\nmetadata: {name: web}",
+			"kind: Pod\nmetadata: {name: web, labels: {a: b}}\n",
+			"kind: ConfigMap\nmetadata: {name: a}\n---\nkind: Pod\nmetadata: {name: web, labels: {a: b}}\n"},
+		"broken documents are left": {pod("web", "a:1") + "---\na: [\n", pod("web", "a:2"),
+			pod("web", "a:2") + "---\na: [\n"},
+		"comment in a block scalar": {
+			"kind: Pod\nmetadata:\n  name: web\n  annotations:\n    run: |\n      # first\n      go\n    x: \"1\" # one\n",
+			"kind: Pod\nmetadata: {name: web, annotations: {run: \"# second\\ngo\\n\", x: \"2\"}}\n",
+			"kind: Pod\nmetadata:\n  name: web\n  annotations:\n    run: |\n      # second\n      go\n    x: \"2\" # one\n"},
 	} {
 		dir := in(t, map[string]string{"x.yaml": c.before})
 		d := read(t, dir)
@@ -136,10 +154,12 @@ func TestNewObjectsGetAFile(t *testing.T) {
 func TestRemove(t *testing.T) {
 	const b = "kind: ConfigMap\nmetadata: {name: b}\n"
 	for name, c := range map[string]struct{ before, after string }{
-		"the only one":   {"# head\n" + pod("web", "a:1"), ""},
-		"the first":      {"# head\n\n# web\n" + pod("web", "a:1") + "# foot\n---\n# b\n" + b, "# head\n\n# foot\n---\n# b\n" + b},
-		"the last":       {"# b\n" + b + "---\n# web\n" + pod("web", "a:1") + "# foot\n", "# b\n" + b + "# foot\n"},
-		"between":        {b + "---\n" + pod("web", "a:1") + "---\nkind: ConfigMap\nmetadata: {name: c}\n", b + "---\nkind: ConfigMap\nmetadata: {name: c}\n"},
+		"the only one": {"# head\n" + pod("web", "a:1"), ""},
+		"the first": {"# head\n\n# web\n" + pod("web", "a:1") + "# foot\n---\n# b\n" + b,
+			"# head\n\n# foot\n---\n# b\n" + b},
+		"the last": {"# b\n" + b + "---\n# web\n" + pod("web", "a:1") + "# foot\n", "# b\n" + b + "# foot\n"},
+		"between": {b + "---\n" + pod("web", "a:1") + "---\nkind: ConfigMap\nmetadata: {name: c}\n",
+			b + "---\nkind: ConfigMap\nmetadata: {name: c}\n"},
 		"not the broken": {pod("web", "a:1") + "---\na: [\n", "---\na: [\n"},
 	} {
 		dir := in(t, map[string]string{"x.yaml": c.before})
@@ -168,12 +188,17 @@ func TestRefusals(t *testing.T) {
 		prepare func(dir string) error
 		words   []string
 	}{
-		"two files":    {map[string]string{"a.yaml": pod("web", "a"), "b.yaml": pod("web", "b")}, nil, []string{"a.yaml and in ", "b.yaml", "remove one"}},
-		"twice in one": {map[string]string{"a.yaml": pod("web", "a") + "---\n" + pod("web", "b")}, nil, []string{"twice in", "a.yaml"}},
-		"a list":       {map[string]string{"a.yaml": "kind: List\nitems: [{kind: Pod, metadata: {name: web}}]\n"}, nil, []string{"an item of a list", "a.yaml"}},
-		"a link":       {nil, link, []string{"symbolic link to " + target, "x.yaml"}},
-		"a hard link":  {map[string]string{"a.yaml": pod("web", "a")}, func(dir string) error { return os.Link(filepath.Join(dir, "a.yaml"), filepath.Join(dir, "a.txt")) }, []string{"2 hard links"}},
-		"signed":       {map[string]string{"a.yaml": pod("web", "a"), "a.yaml.sig": "x"}, nil, []string{"is signed", "a.yaml.sig"}},
+		"two files": {map[string]string{"a.yaml": pod("web", "a"), "b.yaml": pod("web", "b")}, nil,
+			[]string{"a.yaml and in ", "b.yaml", "remove one"}},
+		"twice in one": {map[string]string{"a.yaml": pod("web", "a") + "---\n" + pod("web", "b")}, nil,
+			[]string{"twice in", "a.yaml"}},
+		"a list": {map[string]string{"a.yaml": "kind: List\nitems: [{kind: Pod, metadata: {name: web}}]\n"}, nil,
+			[]string{"an item of a list", "a.yaml"}},
+		"a link": {nil, link, []string{"symbolic link to " + target, "x.yaml"}},
+		"a hard link": {map[string]string{"a.yaml": pod("web", "a")},
+			func(dir string) error { return os.Link(filepath.Join(dir, "a.yaml"), filepath.Join(dir, "a.txt")) },
+			[]string{"2 hard links"}},
+		"signed": {map[string]string{"a.yaml": pod("web", "a"), "a.yaml.sig": "x"}, nil, []string{"is signed", "a.yaml.sig"}},
 	} {
 		dir := in(t, c.files)
 		if c.prepare != nil {

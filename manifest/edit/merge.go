@@ -15,7 +15,8 @@ import (
 // The result is decoded again and compared: a wrong merge is a failed one.
 func merge(text []byte, have, want map[string]any) []byte {
 	var document yaml.Node
-	if strings.ContainsAny(string(text), "\r\u0085\u2028\u2029") || yaml.Unmarshal(text, &document) != nil || len(document.Content) != 1 {
+	if strings.ContainsAny(string(text), "\r\u0085\u2028\u2029") || yaml.Unmarshal(text, &document) != nil ||
+		len(document.Content) != 1 {
 		return nil
 	}
 	m := merger{lines: strings.SplitAfter(string(withLineEnd(text)), "\n")}

@@ -37,7 +37,8 @@ func TestEveryCharacterIsKept(t *testing.T) {
 			t.Errorf("from U+%04X: %v\n%s", all[i], faults, doc.Text)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(path, "c.yaml"), []byte("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: c # kept\ndata:\n  k: v\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(path, "c.yaml"),
+		[]byte("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: c # kept\ndata:\n  k: v\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	d, err := Read(path)

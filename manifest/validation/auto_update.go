@@ -18,7 +18,8 @@ func invalidAutoUpdate(pod *v1.Pod) field.ErrorList {
 	if !ok || value == podinfo.AutoUpdateRegistry || value == podinfo.AutoUpdateLocal {
 		return nil
 	}
-	return field.ErrorList{field.NotSupported(autoUpdatePath, value, []string{podinfo.AutoUpdateRegistry, podinfo.AutoUpdateLocal})}
+	return field.ErrorList{field.NotSupported(autoUpdatePath, value,
+		[]string{podinfo.AutoUpdateRegistry, podinfo.AutoUpdateLocal})}
 }
 
 // checkAutoUpdate finds containers whose images podstead.io/auto-update cannot update.
@@ -29,9 +30,11 @@ func (d *warningCollector) checkAutoUpdate(mode string) {
 	for path, c := range containerPaths(field.NewPath("spec"), d.spec) {
 		switch {
 		case strings.Contains(c.Image, "@"):
-			d.warn(path.Child("image"), Quote(c.Image)+" is a digest, which "+podinfo.AnnotationAutoUpdate+" does not update", "use a tag, or remove the annotation")
+			d.warn(path.Child("image"), Quote(c.Image)+" is a digest, which "+podinfo.AnnotationAutoUpdate+" does not update",
+				"use a tag, or remove the annotation")
 		case mode == podinfo.AutoUpdateRegistry && c.ImagePullPolicy == v1.PullNever:
-			d.warn(path.Child("imagePullPolicy"), "Never forbids the pulls of "+podinfo.AnnotationAutoUpdate+": "+mode+", so that this container is not updated",
+			d.warn(path.Child("imagePullPolicy"),
+				"Never forbids the pulls of "+podinfo.AnnotationAutoUpdate+": "+mode+", so that this container is not updated",
 				"use IfNotPresent, or "+podinfo.AnnotationAutoUpdate+": "+podinfo.AutoUpdateLocal)
 		}
 	}

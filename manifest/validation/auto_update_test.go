@@ -12,8 +12,9 @@ import (
 
 func autoUpdated(mode string, containers ...v1.Container) *v1.Pod {
 	pod := &v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default", Annotations: map[string]string{podinfo.AnnotationAutoUpdate: mode}},
-		Spec:       v1.PodSpec{Containers: containers},
+		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default",
+			Annotations: map[string]string{podinfo.AnnotationAutoUpdate: mode}},
+		Spec: v1.PodSpec{Containers: containers},
 	}
 	SetDefaults(pod)
 	return pod
@@ -32,7 +33,8 @@ func TestAutoUpdateValues(t *testing.T) {
 			texts = append(texts, f.Path+": "+f.Problem+"; "+f.Remedy)
 		}
 		text := strings.Join(texts, "\n")
-		if want == "" && text != "" || !strings.Contains(text, want) || want != "" && !strings.HasPrefix(text, "metadata.annotations[podstead.io/auto-update]: ") {
+		if want == "" && text != "" || !strings.Contains(text, want) || want != "" &&
+			!strings.HasPrefix(text, "metadata.annotations[podstead.io/auto-update]: ") {
 			t.Errorf("%q: %q, want %q", mode, text, want)
 		}
 		if errs := UnsupportedBound(pod); len(errs) > 0 {

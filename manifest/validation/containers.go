@@ -57,7 +57,8 @@ func (v *validator) containers(spec *field.Path) {
 		v.hostPorts(path.Child("ports"), c.Ports, map[string]bool{})
 	}
 	if len(v.spec.EphemeralContainers) > 0 {
-		v.forbidden(spec.Child("ephemeralContainers"), "ephemeral containers can only be added to a running pod; remove the field, and use podstead debug")
+		v.forbidden(spec.Child("ephemeralContainers"),
+			"ephemeral containers can only be added to a running pod; remove the field, and use podstead debug")
 	}
 }
 
@@ -127,7 +128,8 @@ func (v *validator) containerRestart(path *field.Path, c *v1.Container) {
 		oneOf(v, at.Child("action"), rule.Action,
 			v1.ContainerRestartRuleActionRestart, v1.ContainerRestartRuleActionRestartAllContainers)
 		if rule.ExitCodes == nil {
-			v.required(at.Child("exitCodes"), "must be the exit codes that the rule applies to: an operator (In or NotIn) and values")
+			v.required(at.Child("exitCodes"),
+				"must be the exit codes that the rule applies to: an operator (In or NotIn) and values")
 			continue
 		}
 		oneOf(v, at.Child("exitCodes", "operator"), rule.ExitCodes.Operator,
@@ -176,7 +178,8 @@ func (v *validator) containerPorts(path *field.Path, ports []v1.ContainerPort) {
 		}
 		if port.HostIP != "" {
 			if _, err := netip.ParseAddr(port.HostIP); err != nil {
-				v.invalid(at.Child("hostIP"), port.HostIP, "must be an IP address of this host, such as 127.0.0.1, or omitted for all addresses")
+				v.invalid(at.Child("hostIP"), port.HostIP,
+					"must be an IP address of this host, such as 127.0.0.1, or omitted for all addresses")
 			}
 		}
 		requiredOneOf(v, at.Child("protocol"), port.Protocol, v1.ProtocolTCP, v1.ProtocolUDP, v1.ProtocolSCTP)
@@ -192,7 +195,8 @@ func (v *validator) hostPorts(path *field.Path, ports []v1.ContainerPort, taken 
 		}
 		key := fmt.Sprintf("%s/%s/%d", port.Protocol, port.HostIP, port.HostPort)
 		if taken[key] {
-			v.duplicate(path.Index(i).Child("hostPort"), hostPortText(port), "a host port can be used only once per protocol and address")
+			v.duplicate(path.Index(i).Child("hostPort"), hostPortText(port),
+				"a host port can be used only once per protocol and address")
 		}
 		taken[key] = true
 	}

@@ -166,7 +166,8 @@ func (v *validator) fieldRef(path *field.Path, ref *v1.ObjectFieldSelector, allo
 	case subscripted:
 		v.invalid(at, ref.FieldPath, "only metadata.labels and metadata.annotations can have a key in brackets")
 	case !slices.Contains(podFields, name):
-		v.invalid(at, ref.FieldPath, "must be one of "+quotedList(allowed)+", or a label or annotation such as metadata.labels['app']")
+		v.invalid(at, ref.FieldPath, "must be one of "+quotedList(allowed)+
+			", or a label or annotation such as metadata.labels['app']")
 	case !slices.Contains(allowed, name):
 		v.add(field.NotSupported(at, ref.FieldPath, allowed))
 	}

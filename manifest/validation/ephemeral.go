@@ -42,7 +42,8 @@ func CheckEphemeral(pod *v1.Pod, wanted []v1.EphemeralContainer) []FieldFault {
 }
 
 func validateEphemeral(pod *v1.Pod, wanted []v1.EphemeralContainer) field.ErrorList {
-	v := &validator{meta: &pod.ObjectMeta, spec: &pod.Spec, volumes: map[string]*v1.VolumeSource{}, hostUsers: pod.Spec.HostUsers == nil || *pod.Spec.HostUsers}
+	v := &validator{meta: &pod.ObjectMeta, spec: &pod.Spec, volumes: map[string]*v1.VolumeSource{},
+		hostUsers: pod.Spec.HostUsers == nil || *pod.Spec.HostUsers}
 	for i := range pod.Spec.Volumes {
 		v.volumes[pod.Spec.Volumes[i].Name] = &pod.Spec.Volumes[i].VolumeSource
 	}
@@ -61,7 +62,8 @@ func validateEphemeral(pod *v1.Pod, wanted []v1.EphemeralContainer) field.ErrorL
 	for i := range wanted {
 		c, path := &wanted[i], list.Index(i)
 		if names[c.Name] {
-			v.duplicate(path.Child("name"), c.Name, "the containers of a pod need unique names, including those that were added before")
+			v.duplicate(path.Child("name"), c.Name,
+				"the containers of a pod need unique names, including those that were added before")
 		}
 		if c.Name != "" {
 			names[c.Name] = true
@@ -80,7 +82,8 @@ func validateEphemeral(pod *v1.Pod, wanted []v1.EphemeralContainer) field.ErrorL
 	}
 	for i := range pod.Spec.EphemeralContainers {
 		if name := pod.Spec.EphemeralContainers[i].Name; present[name] != nil {
-			v.forbidden(list, fmt.Sprintf("ephemeral container %s cannot be removed from a pod; restart the pod to remove them all", name))
+			v.forbidden(list, fmt.Sprintf("ephemeral container %s cannot be removed from a pod; restart the pod to remove "+
+				"them all", name))
 		}
 	}
 	return v.errs
@@ -117,7 +120,8 @@ func (v *validator) ephemeralContainer(path *field.Path, c *v1.EphemeralContaine
 	}
 	if isPrivileged(common) && !v.hasPrivileged() {
 		v.forbidden(path.Child("securityContext", "privileged"),
-			"the sandbox of the pod was created without privileges, so that the runtime refuses a privileged container; add capabilities, as podstead debug --profile sysadmin does")
+			"the sandbox of the pod was created without privileges, so that the runtime refuses a privileged container; add "+
+				"capabilities, as podstead debug --profile sysadmin does")
 	}
 	for i, mount := range c.VolumeMounts {
 		at := path.Child("volumeMounts").Index(i)
@@ -135,5 +139,6 @@ func (v *validator) ephemeralContainer(path *field.Path, c *v1.EphemeralContaine
 			outer.paths[err.Field], outer.lengths[len(err.Field)] = true, true
 		}
 	}
-	v.errs = slices.DeleteFunc(v.errs, func(err *field.Error) bool { return err.Detail != detail && outer.contains(err.Field) })
+	v.errs = slices.DeleteFunc(v.errs,
+		func(err *field.Error) bool { return err.Detail != detail && outer.contains(err.Field) })
 }

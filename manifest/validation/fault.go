@@ -56,7 +56,8 @@ func CheckPod(pod *v1.Pod) []FieldFault {
 	}
 	if pod.Name == "" {
 		// Unlike the API server, a node generates no name from generateName.
-		faults = append(faults, FieldFault{Path: "metadata.name", Problem: "is missing", Remedy: "must be the pod's name, such as web"})
+		faults = append(faults, FieldFault{Path: "metadata.name", Problem: "is missing",
+			Remedy: "must be the pod's name, such as web"})
 	}
 	return faults
 }

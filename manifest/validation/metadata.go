@@ -32,7 +32,8 @@ const (
 	localhostProfilePrefix   = "localhost/"
 	appArmorRuntimeDefault   = v1.DeprecatedAppArmorBetaProfileRuntimeDefault
 	appArmorUnconfined       = v1.DeprecatedAppArmorBetaProfileNameUnconfined
-	finalizerNames           = "must be a qualified name with a domain, such as example.com/name, or one of kubernetes, orphan, foregroundDeletion"
+	finalizerNames           = "must be a qualified name with a domain, such as example.com/name, or one of kubernetes, " +
+		"orphan, foregroundDeletion"
 )
 
 // safeUID is stricter than the API, which does not validate a UID: here
@@ -56,7 +57,8 @@ func (v *validator) metadata(path *field.Path) {
 		}
 	}
 	if uid := string(meta.UID); uid != "" && !safeUID.MatchString(uid) {
-		v.invalid(path.Child("uid"), uid, "must be 1 to 63 letters, digits and dashes, since directories are named after it; it is best left out")
+		v.invalid(path.Child("uid"), uid,
+			"must be 1 to 63 letters, digits and dashes, since directories are named after it; it is best left out")
 	}
 	for i, name := range meta.Finalizers {
 		if !strings.Contains(name, "/") && name != string(v1.FinalizerKubernetes) &&
@@ -156,7 +158,8 @@ func (v *validator) annotatedSeccomp(path *field.Path, value string) {
 	case strings.HasPrefix(value, localhostProfilePrefix):
 		v.localPath(path, strings.TrimPrefix(value, localhostProfilePrefix))
 	default:
-		v.invalid(path, value, "must be runtime/default, unconfined or localhost/ followed by the file of the profile; use securityContext.seccompProfile instead")
+		v.invalid(path, value, "must be runtime/default, unconfined or localhost/ followed by the file of the profile; use "+
+			"securityContext.seccompProfile instead")
 	}
 }
 
@@ -164,8 +167,10 @@ func (v *validator) annotatedAppArmor(path *field.Path, container, value string)
 	if podinfo.FindContainer(v.spec, container) == nil {
 		v.invalid(path, container, "must end in the name of a container of this pod")
 	}
-	if value != "" && value != appArmorRuntimeDefault && value != appArmorUnconfined && !strings.HasPrefix(value, localhostProfilePrefix) {
-		v.invalid(path, value, "must be runtime/default, unconfined or localhost/ followed by the name of the profile; use securityContext.appArmorProfile instead")
+	if value != "" && value != appArmorRuntimeDefault && value != appArmorUnconfined &&
+		!strings.HasPrefix(value, localhostProfilePrefix) {
+		v.invalid(path, value, "must be runtime/default, unconfined or localhost/ followed by the name of the profile; use "+
+			"securityContext.appArmorProfile instead")
 	}
 }
 

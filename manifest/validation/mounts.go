@@ -17,7 +17,8 @@ func (v *validator) volumeMounts(list *field.Path, c *v1.Container) {
 		if v.requireSet(at.Child("name"), mount.Name, declared) && v.volumes[mount.Name] == nil {
 			v.notFound(at.Child("name"), mount.Name, declared)
 		}
-		if v.requireSet(at.Child("mountPath"), mount.MountPath, "must be the directory or file in the container to mount on") {
+		if v.requireSet(at.Child("mountPath"), mount.MountPath,
+			"must be the directory or file in the container to mount on") {
 			if paths[mount.MountPath] {
 				v.invalid(at.Child("mountPath"), mount.MountPath, "must be unique among the mounts of the container")
 			}
@@ -26,7 +27,8 @@ func (v *validator) volumeMounts(list *field.Path, c *v1.Container) {
 			}
 		}
 		paths[mount.MountPath] = true
-		if mount.Name != "" && slices.ContainsFunc(c.VolumeDevices, func(d v1.VolumeDevice) bool { return d.Name == mount.Name }) {
+		if mount.Name != "" && slices.ContainsFunc(c.VolumeDevices,
+			func(d v1.VolumeDevice) bool { return d.Name == mount.Name }) {
 			v.invalid(at.Child("name"), mount.Name, "must not also be in volumeDevices")
 		}
 		v.subPaths(at, &mount)
@@ -48,7 +50,8 @@ func (v *validator) propagation(at *field.Path, mount *v1.VolumeMount, c *v1.Con
 			v1.MountPropagationNone, v1.MountPropagationHostToContainer, v1.MountPropagationBidirectional)
 		privileged := c.SecurityContext != nil && c.SecurityContext.Privileged != nil && *c.SecurityContext.Privileged
 		if *mode == v1.MountPropagationBidirectional && !privileged {
-			v.forbidden(at.Child("mountPropagation"), "Bidirectional needs securityContext.privileged: true; set that or use HostToContainer")
+			v.forbidden(at.Child("mountPropagation"),
+				"Bidirectional needs securityContext.privileged: true; set that or use HostToContainer")
 		}
 	}
 	if mode := mount.RecursiveReadOnly; mode != nil && *mode != v1.RecursiveReadOnlyDisabled {

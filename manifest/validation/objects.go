@@ -121,7 +121,8 @@ func (v *validator) configMap(configMap *v1.ConfigMap) {
 
 func (v *validator) dataSize(size int) {
 	if size > maxObjectData {
-		v.invalid(field.NewPath("data"), nil, fmt.Sprintf("must be at most 1 MiB (%d bytes) in total; it is %d bytes", maxObjectData, size))
+		v.invalid(field.NewPath("data"), nil,
+			fmt.Sprintf("must be at most 1 MiB (%d bytes) in total; it is %d bytes", maxObjectData, size))
 	}
 }
 
@@ -132,7 +133,8 @@ func (v *validator) secret(secret *v1.Secret) {
 		position++
 		for _, message := range utilvalidation.IsConfigMapKey(key) {
 			// What is no key may be a value in the wrong place, and readers must not see it.
-			v.invalid(data, nil, fmt.Sprintf("key %d of %d, in alphabetical order, is invalid (it is not shown): %s", position, len(secret.Data), message))
+			v.invalid(data, nil, fmt.Sprintf("key %d of %d, in alphabetical order, is invalid (it is not shown): %s", position,
+				len(secret.Data), message))
 		}
 		size += len(bytes)
 	}
@@ -147,7 +149,8 @@ func (v *validator) secret(secret *v1.Secret) {
 	switch secret.Type {
 	case v1.SecretTypeServiceAccountToken:
 		if secret.Annotations[v1.ServiceAccountNameKey] == "" {
-			v.required(field.NewPath("metadata", "annotations").Key(v1.ServiceAccountNameKey), "a Secret of type "+string(secret.Type)+" needs it")
+			v.required(field.NewPath("metadata", "annotations").Key(v1.ServiceAccountNameKey),
+				"a Secret of type "+string(secret.Type)+" needs it")
 		}
 	case v1.SecretTypeDockercfg:
 		v.secretJSON(secret, v1.DockerConfigKey)
@@ -183,25 +186,31 @@ func (v *validator) secretJSON(secret *v1.Secret, key string) {
 }
 
 func (v *validator) priorityClass(class *schedulingv1.PriorityClass) {
-	known := map[string]int32{"system-cluster-critical": 2 * maxUserPriority, "system-node-critical": 2*maxUserPriority + 1000}
+	known := map[string]int32{"system-cluster-critical": 2 * maxUserPriority,
+		"system-node-critical": 2*maxUserPriority + 1000}
 	if strings.HasPrefix(class.Name, systemPrefix) {
 		value, ok := known[class.Name]
 		switch {
 		case !ok:
-			v.forbidden(field.NewPath("metadata", "name"), "names that begin with system- are reserved for built-in classes; choose another name")
+			v.forbidden(field.NewPath("metadata", "name"),
+				"names that begin with system- are reserved for built-in classes; choose another name")
 		case class.Value != value:
-			v.forbidden(field.NewPath("value"), fmt.Sprintf("the value of this built-in class is %d; remove the document, since the class is predefined", value))
+			v.forbidden(field.NewPath("value"),
+				fmt.Sprintf("the value of this built-in class is %d; remove the document, since the class is predefined", value))
 		case class.GlobalDefault:
 			v.forbidden(field.NewPath("globalDefault"), "a built-in class cannot be the default; remove the field")
 		}
 	} else if class.Value > maxUserPriority {
-		v.forbidden(field.NewPath("value"), fmt.Sprintf("%d is too high; must be at most %d, since higher values are reserved for built-in classes", class.Value, maxUserPriority))
+		v.forbidden(field.NewPath("value"),
+			fmt.Sprintf("%d is too high; must be at most %d, since higher values are reserved for built-in classes", class.Value,
+				maxUserPriority))
 	}
 	optionalOneOf(v, field.NewPath("preemptionPolicy"), class.PreemptionPolicy, v1.PreemptNever, v1.PreemptLowerPriority)
 }
 
 func (v *validator) runtimeClass(class *nodev1.RuntimeClass) {
-	if v.requireSet(field.NewPath("handler"), class.Handler, "must be the name of a handler in the runtime's configuration, such as runc") {
+	if v.requireSet(field.NewPath("handler"), class.Handler,
+		"must be the name of a handler in the runtime's configuration, such as runc") {
 		v.dnsLabel(field.NewPath("handler"), class.Handler)
 	}
 	if class.Overhead != nil {

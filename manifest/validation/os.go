@@ -19,7 +19,8 @@ const (
 var (
 	controlCharacters = regexp.MustCompile(`[[:cntrl:]]`)
 	netBIOSDomain     = regexp.MustCompile(`^[^\\/:*?"<>|.][^\\/:*?"<>|]{0,14}$`)
-	windowsDNSDomain  = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?(\.[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)*$`)
+	windowsDNSDomain  = regexp.MustCompile(
+		`^[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?(\.[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)*$`)
 )
 
 // podOS validates spec.os and the fields that cannot be set for that operating
@@ -111,7 +112,8 @@ func (v *validator) hostProcess(spec *field.Path) {
 		if sc := c.SecurityContext; sc != nil && sc.WindowsOptions != nil && sc.WindowsOptions.HostProcess != nil {
 			own = sc.WindowsOptions.HostProcess
 			if pod != nil && *pod != *own {
-				v.invalid(path.Child("securityContext", "windowsOptions", "hostProcess"), *own, "must be the same as the pod's hostProcess")
+				v.invalid(path.Child("securityContext", "windowsOptions", "hostProcess"), *own,
+					"must be the same as the pod's hostProcess")
 			}
 		}
 		if own != nil && *own {

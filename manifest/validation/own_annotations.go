@@ -34,7 +34,8 @@ var generatedAnnotations = []string{podinfo.AnnotationTemplate, podinfo.Annotati
 // otherwise disable what the annotation is for. It is no error, since a later version may
 // know it.
 func (d *warningCollector) checkOwnAnnotation(at *field.Path, key string) {
-	if !strings.HasPrefix(key, ownAnnotationPrefix) || slices.Contains(ownAnnotations, key) || slices.Contains(generatedAnnotations, key) {
+	if !strings.HasPrefix(key, ownAnnotationPrefix) || slices.Contains(ownAnnotations, key) ||
+		slices.Contains(generatedAnnotations, key) {
 		return
 	}
 	remedy := "remove it, or use one of " + strings.Join(ownAnnotations, ", ")

@@ -44,7 +44,8 @@ func TestValuesOfOwnAnnotations(t *testing.T) {
 		switch {
 		case c.fault == "" && text != "":
 			t.Errorf("%s %q: %s", c.name, c.value, text)
-		case c.fault != "" && (len(texts) != 1 || !strings.HasPrefix(text, "metadata.annotations[podstead.io/"+c.name+"]: ") || !strings.Contains(text, c.fault)):
+		case c.fault != "" && (len(texts) != 1 ||
+			!strings.HasPrefix(text, "metadata.annotations[podstead.io/"+c.name+"]: ") || !strings.Contains(text, c.fault)):
 			t.Errorf("%s %q: %q, want %q", c.name, c.value, text, c.fault)
 		}
 		if errs := UnsupportedBound(pod); len(errs) > 0 && c.name != "restart-on-change" {
@@ -73,7 +74,8 @@ func TestUnknownOwnAnnotation(t *testing.T) {
 			}
 			continue
 		}
-		if len(warnings) != 1 || warnings[0].Path != "metadata.annotations["+name+"]" || !strings.HasPrefix(warnings[0].Remedy, remedy) {
+		if len(warnings) != 1 || warnings[0].Path != "metadata.annotations["+name+"]" ||
+			!strings.HasPrefix(warnings[0].Remedy, remedy) {
 			t.Errorf("%s: %+v, want %s", name, warnings, remedy)
 		}
 	}

@@ -16,26 +16,39 @@ func TestValidate(t *testing.T) {
 		manifest string
 		want     []string
 	}{
-		"a good pod":             {`{metadata: {name: web}}`, nil},
-		"an empty namespace":     {`{metadata: {name: web, namespace: ""}}`, nil},
-		"a bad name":             {`{metadata: {name: Web_1}}`, []string{"metadata.name"}},
-		"a uid that leads out":   {`{metadata: {name: web, uid: ../../etc}}`, []string{"metadata.uid"}},
-		"a uid that is too long": {`{metadata: {name: web, uid: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa}}`, []string{"metadata.uid"}},
-		"no image":               {`{spec: {containers: [{name: a, image: a}, {name: b, image: " "}]}}`, []string{"spec.containers[1].image"}},
-		"one name twice":         {`{spec: {initContainers: [{name: web, image: a}]}}`, []string{"spec.initContainers[0].name"}},
-		"a mount of nothing":     {`{spec: {containers: [{volumeMounts: [{name: data, mountPath: /data}]}]}}`, []string{"spec.containers[0].volumeMounts[0].name"}},
-		"a faulty volume is one fault": {`{spec: {containers: [{volumeMounts: [{name: data, mountPath: /data}]}], volumes: [{name: data, hostPath: {path: /a/../b}}]}}`,
+		"a good pod":           {`{metadata: {name: web}}`, nil},
+		"an empty namespace":   {`{metadata: {name: web, namespace: ""}}`, nil},
+		"a bad name":           {`{metadata: {name: Web_1}}`, []string{"metadata.name"}},
+		"a uid that leads out": {`{metadata: {name: web, uid: ../../etc}}`, []string{"metadata.uid"}},
+		"a uid that is too long": {
+			`{metadata: {name: web, uid: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa}}`,
+			[]string{"metadata.uid"}},
+		"no image": {`{spec: {containers: [{name: a, image: a}, {name: b, image: " "}]}}`,
+			[]string{"spec.containers[1].image"}},
+		"one name twice": {`{spec: {initContainers: [{name: web, image: a}]}}`, []string{"spec.initContainers[0].name"}},
+		"a mount of nothing": {`{spec: {containers: [{volumeMounts: [{name: data, mountPath: /data}]}]}}`,
+			[]string{"spec.containers[0].volumeMounts[0].name"}},
+		"a faulty volume is one fault": {
+			`{spec: {containers: [{volumeMounts: [{name: data, mountPath: /data}]}], volumes: [{name: data, hostPath: {path: /a/../b}}]}}`,
 			[]string{"spec.volumes[0].hostPath.path"}},
-		"a sub path that leads out": {`{spec: {containers: [{volumeMounts: [{name: data, mountPath: /a}, {name: data, mountPath: /b, subPath: ../c}]}], volumes: [{name: data}]}}`,
+		"a sub path that leads out": {
+			`{spec: {containers: [{volumeMounts: [{name: data, mountPath: /a}, {name: data, mountPath: /b, subPath: ../c}]}], volumes: [{name: data}]}}`,
 			[]string{"spec.containers[0].volumeMounts[1].subPath"}},
-		"a request above the limit": {`{spec: {containers: [{resources: {limits: {cpu: 1}, requests: {cpu: 2}}}]}}`, []string{"spec.containers[0].resources.requests[cpu]"}},
-		"one host port twice":       {`{spec: {containers: [{name: a, ports: [{containerPort: 1, hostPort: 9}]}, {name: b, ports: [{containerPort: 2, hostPort: 9}]}]}}`, []string{"spec.containers[1].ports[0].hostPort"}},
-		"an address that is none":   {`{spec: {containers: [{ports: [{containerPort: 1, hostPort: 9, hostIP: localhost}]}]}}`, []string{"spec.containers[0].ports[0].hostIP"}},
-		"a threshold of two":        {`{spec: {containers: [{livenessProbe: {tcpSocket: {port: 1}, successThreshold: 2}}]}}`, []string{"spec.containers[0].livenessProbe.successThreshold"}},
-		"two types in one volume":   {`{spec: {volumes: [{name: a, emptyDir: {}, hostPath: {path: /a}}]}}`, []string{"spec.volumes[0].hostPath"}},
-		"a scheduling gate":         {`{spec: {schedulingGates: [{name: wait}]}}`, []string{"spec.schedulingGates"}},
-		"all faults at once": {`{metadata: {name: Web}, spec: {restartPolicy: Sometimes, dnsPolicy: Mine, containers: [{name: A, ports: [{containerPort: 0}]}]}}`,
-			[]string{"metadata.name", "spec.containers[0].name", "spec.containers[0].ports[0].containerPort", "spec.dnsPolicy", "spec.restartPolicy"}},
+		"a request above the limit": {`{spec: {containers: [{resources: {limits: {cpu: 1}, requests: {cpu: 2}}}]}}`,
+			[]string{"spec.containers[0].resources.requests[cpu]"}},
+		"one host port twice": {
+			`{spec: {containers: [{name: a, ports: [{containerPort: 1, hostPort: 9}]}, {name: b, ports: [{containerPort: 2, hostPort: 9}]}]}}`, []string{"spec.containers[1].ports[0].hostPort"}},
+		"an address that is none": {`{spec: {containers: [{ports: [{containerPort: 1, hostPort: 9, hostIP: localhost}]}]}}`,
+			[]string{"spec.containers[0].ports[0].hostIP"}},
+		"a threshold of two": {`{spec: {containers: [{livenessProbe: {tcpSocket: {port: 1}, successThreshold: 2}}]}}`,
+			[]string{"spec.containers[0].livenessProbe.successThreshold"}},
+		"two types in one volume": {`{spec: {volumes: [{name: a, emptyDir: {}, hostPath: {path: /a}}]}}`,
+			[]string{"spec.volumes[0].hostPath"}},
+		"a scheduling gate": {`{spec: {schedulingGates: [{name: wait}]}}`, []string{"spec.schedulingGates"}},
+		"all faults at once": {
+			`{metadata: {name: Web}, spec: {restartPolicy: Sometimes, dnsPolicy: Mine, containers: [{name: A, ports: [{containerPort: 0}]}]}}`,
+			[]string{"metadata.name", "spec.containers[0].name", "spec.containers[0].ports[0].containerPort", "spec.dnsPolicy",
+				"spec.restartPolicy"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			errs := ValidatePod(defaultedPod(t, c.manifest))
@@ -73,7 +86,8 @@ func TestMissingNameIsReportedOnce(t *testing.T) {
 	pod := defaultedPod(t, `{metadata: {name: x, generateName: web-}}`)
 	pod.Name = ""
 	errs := ValidatePod(pod)
-	if len(errs) != 1 || errs[0].Field != "metadata.name" || errs[0].Type != field.ErrorTypeRequired || strings.Contains(errs[0].Detail, "generateName") {
+	if len(errs) != 1 || errs[0].Field != "metadata.name" || errs[0].Type != field.ErrorTypeRequired ||
+		strings.Contains(errs[0].Detail, "generateName") {
 		t.Errorf("got %v", errs)
 	}
 }

@@ -60,7 +60,8 @@ func (v *validator) probes(path *field.Path, c *v1.Container) {
 }
 
 func (v *validator) probe(path *field.Path, p *v1.Probe) {
-	v.handler(path, handler{exec: p.Exec, http: p.HTTPGet, tcp: p.TCPSocket, grpc: p.GRPC}, "exec, httpGet, tcpSocket, grpc")
+	v.handler(path, handler{exec: p.Exec, http: p.HTTPGet, tcp: p.TCPSocket, grpc: p.GRPC},
+		"exec, httpGet, tcpSocket, grpc")
 	v.notNegative(path.Child("initialDelaySeconds"), int64(p.InitialDelaySeconds))
 	v.notNegative(path.Child("timeoutSeconds"), int64(p.TimeoutSeconds))
 	v.notNegative(path.Child("periodSeconds"), int64(p.PeriodSeconds))

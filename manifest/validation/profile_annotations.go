@@ -16,7 +16,8 @@ import (
 // annotations.
 func TranslateAnnotations(pod *v1.Pod) {
 	sc := pod.Spec.SecurityContext
-	if profile := annotatedSeccompProfile(pod.Annotations[annotationSeccomp]); profile != nil && (sc == nil || sc.SeccompProfile == nil) {
+	if profile := annotatedSeccompProfile(pod.Annotations[annotationSeccomp]); profile != nil &&
+		(sc == nil || sc.SeccompProfile == nil) {
 		if sc == nil {
 			sc = &v1.PodSecurityContext{}
 			pod.Spec.SecurityContext = sc
@@ -93,13 +94,17 @@ func (d *warningCollector) checkAnnotations(annotations map[string]string) {
 		case key == annotationSeccomp:
 			d.warn(at, "is deprecated; it sets spec.securityContext.seccompProfile", "set the field, and remove the annotation")
 		case strings.HasPrefix(key, annotationSeccompPrefix) && podinfo.FindContainer(d.spec, container) == nil:
-			d.warn(at, "has no effect: "+Quote(container)+" is not a container of this pod", "name one of its containers, or remove the annotation")
+			d.warn(at, "has no effect: "+Quote(container)+" is not a container of this pod",
+				"name one of its containers, or remove the annotation")
 		case strings.HasPrefix(key, annotationSeccompPrefix):
-			d.warn(at, "is deprecated; it sets securityContext.seccompProfile of the container", "set the field, and remove the annotation")
+			d.warn(at, "is deprecated; it sets securityContext.seccompProfile of the container",
+				"set the field, and remove the annotation")
 		case strings.HasPrefix(key, annotationAppArmorPrefix) && value == "":
-			d.warn(at, "is empty and has no effect", "set securityContext.appArmorProfile of the container, or remove the annotation")
+			d.warn(at, "is empty and has no effect",
+				"set securityContext.appArmorProfile of the container, or remove the annotation")
 		case strings.HasPrefix(key, annotationAppArmorPrefix):
-			d.warn(at, "is deprecated; it sets securityContext.appArmorProfile of the container", "set the field, and remove the annotation")
+			d.warn(at, "is deprecated; it sets securityContext.appArmorProfile of the container",
+				"set the field, and remove the annotation")
 		case (key == podinfo.AnnotationIngressBandwidth || key == podinfo.AnnotationEgressBandwidth) && d.spec.HostNetwork:
 			d.warn(at, "has no effect on a pod on the host's network", "remove the annotation")
 		}

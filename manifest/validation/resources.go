@@ -17,7 +17,8 @@ import (
 // container can request them, and they are always whole numbers.
 var countedResources = []v1.ResourceName{
 	v1.ResourcePods, v1.ResourceServices, v1.ResourceReplicationControllers, v1.ResourceQuotas, v1.ResourceSecrets,
-	v1.ResourceConfigMaps, v1.ResourcePersistentVolumeClaims, v1.ResourceServicesNodePorts, v1.ResourceServicesLoadBalancers,
+	v1.ResourceConfigMaps, v1.ResourcePersistentVolumeClaims, v1.ResourceServicesNodePorts,
+	v1.ResourceServicesLoadBalancers,
 }
 
 func (v *validator) containerResources(path *field.Path, r *v1.ResourceRequirements) {
@@ -26,7 +27,8 @@ func (v *validator) containerResources(path *field.Path, r *v1.ResourceRequireme
 }
 
 // resources validates limits and requests, with a rule for the resource names.
-func (v *validator) resources(path *field.Path, r *v1.ResourceRequirements, nameRule func(*field.Path, v1.ResourceName)) {
+func (v *validator) resources(path *field.Path, r *v1.ResourceRequirements,
+	nameRule func(*field.Path, v1.ResourceName)) {
 	limits, requests := path.Child("limits"), path.Child("requests")
 	for name, quantity := range sortedMap(r.Limits) {
 		nameRule(limits.Key(string(name)), name)
@@ -41,7 +43,8 @@ func (v *validator) resources(path *field.Path, r *v1.ResourceRequirements, name
 		case !limited && !canOvercommit(name):
 			v.required(limits, fmt.Sprintf("%s cannot be overcommitted: the request needs an equal limit", name))
 		case limited && !canOvercommit(name) && quantity.Cmp(limit) != 0:
-			v.invalid(at, quantity.String(), fmt.Sprintf("%s cannot be overcommitted: must be equal to the limit, %s", name, limit.String()))
+			v.invalid(at, quantity.String(),
+				fmt.Sprintf("%s cannot be overcommitted: must be equal to the limit, %s", name, limit.String()))
 		case limited && quantity.Cmp(limit) > 0:
 			v.invalid(at, quantity.String(), fmt.Sprintf("must be at most the limit, %s", limit.String()))
 		}
@@ -92,7 +95,8 @@ func (v *validator) containerResourceName(path *field.Path, name v1.ResourceName
 		v.rules(path, name, messages)
 	} else if !strings.Contains(string(name), "/") {
 		if !isComputeResource(name) && name != v1.ResourceEphemeralStorage && !isHugePages(name) {
-			v.invalid(path, name, "must be cpu, memory, ephemeral-storage or hugepages-<size>, or have a domain, such as example.com/gpu")
+			v.invalid(path, name, "must be cpu, memory, ephemeral-storage or hugepages-<size>, or have a domain, such as "+
+				"example.com/gpu")
 		}
 	} else if !isNativeResource(name) && !isExtendedResource(name) {
 		v.invalid(path, name, "must be shorter and not begin with 'requests.'")
@@ -128,7 +132,8 @@ func (v *validator) podResourceName(path *field.Path, name v1.ResourceName) {
 	if messages := utilvalidation.IsQualifiedName(string(name)); len(messages) > 0 {
 		v.rules(path, name, messages)
 	} else if !isPodLevelResource(name) {
-		v.add(field.NotSupported(path, name, []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory, v1.ResourceHugePagesPrefix}))
+		v.add(field.NotSupported(path, name,
+			[]v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory, v1.ResourceHugePagesPrefix}))
 	}
 }
 

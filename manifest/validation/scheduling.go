@@ -46,7 +46,8 @@ func (v *validator) tolerations(path *field.Path, tolerations []v1.Toleration) {
 		if t.Key != "" {
 			v.add(metav1validation.ValidateLabelName(t.Key, at.Child("key"))...)
 		} else if t.Operator != v1.TolerationOpExists {
-			v.invalid(at.Child("operator"), t.Operator, "must be Exists for a toleration without a key, which matches all taints")
+			v.invalid(at.Child("operator"), t.Operator,
+				"must be Exists for a toleration without a key, which matches all taints")
 		}
 		if t.TolerationSeconds != nil && t.Effect != v1.TaintEffectNoExecute {
 			v.invalid(at.Child("effect"), t.Effect, "must be NoExecute when tolerationSeconds is set")
@@ -62,7 +63,8 @@ func (v *validator) tolerations(path *field.Path, tolerations []v1.Toleration) {
 			oneOf(v, at.Child("operator"), t.Operator, v1.TolerationOpEqual, v1.TolerationOpExists)
 		}
 		if t.Effect != "" {
-			oneOf(v, at.Child("effect"), t.Effect, v1.TaintEffectNoSchedule, v1.TaintEffectPreferNoSchedule, v1.TaintEffectNoExecute)
+			oneOf(v, at.Child("effect"), t.Effect, v1.TaintEffectNoSchedule, v1.TaintEffectPreferNoSchedule,
+				v1.TaintEffectNoExecute)
 		}
 	}
 }
@@ -88,8 +90,10 @@ func (v *validator) topologySpread(path *field.Path, constraints []v1.TopologySp
 				v.invalid(at.Child("minDomains"), *domains, "needs whenUnsatisfiable: DoNotSchedule")
 			}
 		}
-		optionalOneOf(v, at.Child("nodeAffinityPolicy"), c.NodeAffinityPolicy, v1.NodeInclusionPolicyIgnore, v1.NodeInclusionPolicyHonor)
-		optionalOneOf(v, at.Child("nodeTaintsPolicy"), c.NodeTaintsPolicy, v1.NodeInclusionPolicyIgnore, v1.NodeInclusionPolicyHonor)
+		optionalOneOf(v, at.Child("nodeAffinityPolicy"), c.NodeAffinityPolicy, v1.NodeInclusionPolicyIgnore,
+			v1.NodeInclusionPolicyHonor)
+		optionalOneOf(v, at.Child("nodeTaintsPolicy"), c.NodeTaintsPolicy, v1.NodeInclusionPolicyIgnore,
+			v1.NodeInclusionPolicyHonor)
 		v.labelKeys(at, c.MatchLabelKeys, nil, c.LabelSelector)
 		v.labelSelector(at.Child("labelSelector"), c.LabelSelector)
 	}
@@ -99,7 +103,8 @@ func (v *validator) affinity(path *field.Path, affinity *v1.Affinity) {
 	if affinity == nil {
 		return
 	}
-	const required, preferred = "requiredDuringSchedulingIgnoredDuringExecution", "preferredDuringSchedulingIgnoredDuringExecution"
+	const required, preferred = "requiredDuringSchedulingIgnoredDuringExecution",
+		"preferredDuringSchedulingIgnoredDuringExecution"
 	if node := affinity.NodeAffinity; node != nil {
 		at := path.Child("nodeAffinity")
 		if terms := node.RequiredDuringSchedulingIgnoredDuringExecution; terms != nil {
@@ -126,10 +131,12 @@ func (v *validator) affinity(path *field.Path, affinity *v1.Affinity) {
 		}
 	}
 	if pod := affinity.PodAffinity; pod != nil {
-		terms(path.Child("podAffinity"), pod.RequiredDuringSchedulingIgnoredDuringExecution, pod.PreferredDuringSchedulingIgnoredDuringExecution)
+		terms(path.Child("podAffinity"), pod.RequiredDuringSchedulingIgnoredDuringExecution,
+			pod.PreferredDuringSchedulingIgnoredDuringExecution)
 	}
 	if pod := affinity.PodAntiAffinity; pod != nil {
-		terms(path.Child("podAntiAffinity"), pod.RequiredDuringSchedulingIgnoredDuringExecution, pod.PreferredDuringSchedulingIgnoredDuringExecution)
+		terms(path.Child("podAntiAffinity"), pod.RequiredDuringSchedulingIgnoredDuringExecution,
+			pod.PreferredDuringSchedulingIgnoredDuringExecution)
 	}
 }
 

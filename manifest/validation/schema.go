@@ -103,7 +103,8 @@ func (s *SchemaChecker) unknown(name, path string, structs []pathStruct) {
 	if len(s.faults) >= maxSchemaFaults {
 		return
 	}
-	fault := FieldFault{Path: JoinPath(path, name), Problem: "unknown field", Remedy: fieldRemedy(name, structs), Lenient: true}
+	fault := FieldFault{Path: JoinPath(path, name), Problem: "unknown field", Remedy: fieldRemedy(name, structs),
+		Lenient: true}
 	if meant := suggest.Nearest(name, fieldsOf(structs[len(structs)-1].typ).names); meant != "" {
 		fault.meant = JoinPath(path, meant)
 	}
@@ -187,7 +188,8 @@ func (s *SchemaChecker) visitOpaque(value any, t reflect.Type, path string) bool
 	}
 	switch t {
 	case reflect.TypeFor[resource.Quantity]():
-		return s.wrongType(value, path, "must be a quantity: a number that may have a suffix, such as 0.5, 100m, 128Mi or 1Gi")
+		return s.wrongType(value, path,
+			"must be a quantity: a number that may have a suffix, such as 0.5, 100m, 128Mi or 1Gi")
 	case reflect.TypeFor[metav1.Time](), reflect.TypeFor[metav1.MicroTime]():
 		return s.wrongType(value, path, `must be a time such as "2026-01-31T12:00:00Z"`)
 	case reflect.TypeFor[intstr.IntOrString]():

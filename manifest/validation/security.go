@@ -23,7 +23,8 @@ var sysctlName = regexp.MustCompile(`^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[./])*[a-z0
 // namespaces with the host.
 func (v *validator) podSecurity(spec *field.Path) {
 	if v.spec.HostPID && v.spec.ShareProcessNamespace != nil && *v.spec.ShareProcessNamespace {
-		v.invalid(spec.Child("shareProcessNamespace"), true, "must not be true together with hostPID: true, which shares the processes of the host")
+		v.invalid(spec.Child("shareProcessNamespace"), true,
+			"must not be true together with hostPID: true, which shares the processes of the host")
 	}
 	v.userNamespace(spec)
 	v.annotatedProfiles(spec)
@@ -173,7 +174,8 @@ func (v *validator) sysctls(path *field.Path, sysctls []v1.Sysctl) {
 		at := path.Index(i).Child("name")
 		if v.requireSet(at, sysctl.Name, "must be the name of a kernel parameter, such as net.core.somaxconn") {
 			if len(sysctl.Name) > sysctlNameMax || !sysctlName.MatchString(sysctl.Name) {
-				v.invalid(at, sysctl.Name, fmt.Sprintf("must be the name of a kernel parameter, such as net.core.somaxconn, of at most %d characters", sysctlNameMax))
+				v.invalid(at, sysctl.Name, fmt.Sprintf("must be the name of a kernel parameter, such as net.core.somaxconn, of "+
+					"at most %d characters", sysctlNameMax))
 			} else if names[sysctl.Name] {
 				v.duplicate(at, sysctl.Name, "each kernel parameter can be set only once")
 			}

@@ -32,14 +32,16 @@ func (v *validator) service(service *v1.Service) {
 	case v1.ServiceTypeClusterIP:
 		v.labels(path.Child("selector"), spec.Selector)
 		if len(spec.Selector) == 0 {
-			v.required(path.Child("selector"), "must be the labels of the pods: without an API server nothing else names the addresses of a Service")
+			v.required(path.Child("selector"),
+				"must be the labels of the pods: without an API server nothing else names the addresses of a Service")
 		}
 	case v1.ServiceTypeExternalName:
 		if v.requireSet(path.Child("externalName"), spec.ExternalName, "must be a DNS name, such as db.example.com") {
 			v.dnsSubdomain(path.Child("externalName"), spec.ExternalName)
 		}
 	case v1.ServiceTypeNodePort, v1.ServiceTypeLoadBalancer:
-		v.forbidden(path.Child("type"), string(spec.Type)+" needs a proxy, which this node does not have; remove the field, and set hostPort in the pod to reach it from other machines")
+		v.forbidden(path.Child("type"), string(spec.Type)+" needs a proxy, which this node does not have; remove the "+
+			"field, and set hostPort in the pod to reach it from other machines")
 	default:
 		v.invalid(path.Child("type"), string(spec.Type), "must be ClusterIP or ExternalName")
 	}
@@ -75,7 +77,8 @@ func (v *validator) serviceAddresses(path *field.Path, spec *v1.ServiceSpec) {
 		{spec.LoadBalancerClass != nil, "loadBalancerClass"},
 	} {
 		if f.set {
-			v.forbidden(path.Child(f.name), podAddresses+"; remove the field, and set hostPort in the pod to reach it from other machines")
+			v.forbidden(path.Child(f.name),
+				podAddresses+"; remove the field, and set hostPort in the pod to reach it from other machines")
 		}
 	}
 }
@@ -101,7 +104,8 @@ func (v *validator) servicePorts(path *field.Path, spec *v1.ServiceSpec) {
 			v.invalid(at.Child("protocol"), string(port.Protocol), "must be TCP, UDP or SCTP")
 		}
 		if port.NodePort != 0 {
-			v.forbidden(at.Child("nodePort"), "a node port needs a proxy, which this node does not have; remove the field, and set hostPort in the pod")
+			v.forbidden(at.Child("nodePort"),
+				"a node port needs a proxy, which this node does not have; remove the field, and set hostPort in the pod")
 		}
 		v.targetPort(at, spec, port)
 	}
@@ -116,10 +120,12 @@ func (v *validator) targetPort(at *field.Path, spec *v1.ServiceSpec, port *v1.Se
 	} else {
 		v.rules(at, target.IntVal, utilvalidation.IsValidPortNum(target.IntValue()))
 	}
-	if spec.ClusterIP == v1.ClusterIPNone || spec.Type != v1.ServiceTypeClusterIP || target == intstr.FromInt32(port.Port) {
+	if spec.ClusterIP == v1.ClusterIPNone || spec.Type != v1.ServiceTypeClusterIP ||
+		target == intstr.FromInt32(port.Port) {
 		return
 	}
-	v.forbidden(at, fmt.Sprintf("%s, so that clients connect to the port of the container; write that number as port and remove targetPort, or set clusterIP: None if clients use the container's port", podAddresses))
+	v.forbidden(at, fmt.Sprintf("%s, so that clients connect to the port of the container; write that number as port "+
+		"and remove targetPort, or set clusterIP: None if clients use the container's port", podAddresses))
 }
 
 // serviceWarnings returns the fields of a Service that have no effect here.
@@ -129,7 +135,8 @@ func serviceWarnings(spec *v1.ServiceSpec) (warnings []FieldFault) {
 		name string
 	}{
 		{spec.ExternalTrafficPolicy != "", "externalTrafficPolicy"},
-		{spec.InternalTrafficPolicy != nil && *spec.InternalTrafficPolicy != v1.ServiceInternalTrafficPolicyCluster, "internalTrafficPolicy"},
+		{spec.InternalTrafficPolicy != nil && *spec.InternalTrafficPolicy != v1.ServiceInternalTrafficPolicyCluster,
+			"internalTrafficPolicy"},
 		{spec.TrafficDistribution != nil, "trafficDistribution"},
 		{spec.HealthCheckNodePort != 0, "healthCheckNodePort"},
 		{spec.AllocateLoadBalancerNodePorts != nil, "allocateLoadBalancerNodePorts"},
@@ -137,7 +144,8 @@ func serviceWarnings(spec *v1.ServiceSpec) (warnings []FieldFault) {
 		{spec.IPFamilyPolicy != nil && *spec.IPFamilyPolicy != v1.IPFamilyPolicySingleStack, "ipFamilyPolicy"},
 	} {
 		if f.set {
-			warnings = append(warnings, FieldFault{Path: "spec." + f.name, Warning: true, Problem: "has no effect: " + podAddresses, Remedy: "remove the field"})
+			warnings = append(warnings, FieldFault{Path: "spec." + f.name, Warning: true,
+				Problem: "has no effect: " + podAddresses, Remedy: "remove the field"})
 		}
 	}
 	return warnings

@@ -10,22 +10,26 @@ import (
 
 func TestService(t *testing.T) {
 	for text, want := range map[string]string{
-		"selector: {app: db}, ports: [{port: 5432}]":                                      "",
-		"selector: {app: db}, ports: [{port: 80, targetPort: 80}], type: ClusterIP":       "",
-		"selector: {app: db}, clusterIP: None, ports: [{port: 80, targetPort: http}]":     "",
-		"selector: {app: db}, clusterIP: None":                                            "",
-		"type: ExternalName, externalName: db.example.com":                                "",
-		"selector: {app: db}, ipFamilies: [IPv4], sessionAffinity: None":                  "",
-		"selector: {app: db}, ports: [{port: 80, targetPort: 8080}]":                      "spec.ports[0].targetPort write that number as port",
-		"selector: {app: db}, ports: [{port: 80, targetPort: http}]":                      "spec.ports[0].targetPort clusterIP: None",
-		"selector: {app: db}, ports: [{port: 80}, {port: 81}]":                            "spec.ports[0].name several ports",
-		"selector: {app: db}, ports: [{port: 80, name: a}, {port: 81, name: a}]":          "spec.ports[1].name different",
-		"selector: {app: db}, ports: [{port: 0}]":                                         "spec.ports[0].port 1 and 65535",
-		"selector: {app: db}, ports: [{port: 80, nodePort: 30000}]":                       "spec.ports[0].nodePort hostPort",
-		"selector: {app: db}, ports: [{port: 80, protocol: ICMP}]":                        "spec.ports[0].protocol TCP, UDP or SCTP",
-		"selector: {app: db}, type: NodePort":                                             "spec.type hostPort",
-		"selector: {app: db}, type: LoadBalancer":                                         "spec.type hostPort",
-		"selector: {app: db}, type: Other":                                                "spec.type ClusterIP or ExternalName",
+		"selector: {app: db}, ports: [{port: 5432}]":                                  "",
+		"selector: {app: db}, ports: [{port: 80, targetPort: 80}], type: ClusterIP":   "",
+		"selector: {app: db}, clusterIP: None, ports: [{port: 80, targetPort: http}]": "",
+		"selector: {app: db}, clusterIP: None":                                        "",
+		"type: ExternalName, externalName: db.example.com":                            "",
+		"selector: {app: db}, ipFamilies: [IPv4], sessionAffinity: None":              "",
+		"selector: {app: db}, ports: [{port: 80, targetPort: 8080}]": "spec.ports[0].targetPort write " +
+			"that number as port",
+		"selector: {app: db}, ports: [{port: 80, targetPort: http}]": "spec.ports[0].targetPort " +
+			"clusterIP: None",
+		"selector: {app: db}, ports: [{port: 80}, {port: 81}]":                   "spec.ports[0].name several ports",
+		"selector: {app: db}, ports: [{port: 80, name: a}, {port: 81, name: a}]": "spec.ports[1].name different",
+		"selector: {app: db}, ports: [{port: 0}]":                                "spec.ports[0].port 1 and 65535",
+		"selector: {app: db}, ports: [{port: 80, nodePort: 30000}]":              "spec.ports[0].nodePort hostPort",
+		"selector: {app: db}, ports: [{port: 80, protocol: ICMP}]": "spec.ports[0].protocol TCP, " +
+			"UDP or SCTP",
+		"selector: {app: db}, type: NodePort":     "spec.type hostPort",
+		"selector: {app: db}, type: LoadBalancer": "spec.type hostPort",
+		"selector: {app: db}, type: Other": "spec.type ClusterIP or " +
+			"ExternalName",
 		"selector: {app: db}, clusterIP: 10.96.0.9":                                       "spec.clusterIP None",
 		"selector: {app: db}, clusterIPs: [10.96.0.9]":                                    "spec.clusterIPs[0] remove",
 		"selector: {app: db}, sessionAffinity: ClientIP":                                  "spec.sessionAffinity remove",

@@ -26,7 +26,8 @@ func (v *validator) podSpec(spec *field.Path) {
 	requiredOneOf(v, spec.Child("restartPolicy"), s.RestartPolicy,
 		v1.RestartPolicyAlways, v1.RestartPolicyOnFailure, v1.RestartPolicyNever)
 	if s.TerminationGracePeriodSeconds == nil {
-		v.required(spec.Child("terminationGracePeriodSeconds"), "must be the seconds that containers get to terminate, such as 30")
+		v.required(spec.Child("terminationGracePeriodSeconds"),
+			"must be the seconds that containers get to terminate, such as 30")
 	}
 	if seconds := s.ActiveDeadlineSeconds; seconds != nil {
 		v.inRange(spec.Child("activeDeadlineSeconds"), *seconds, 1, math.MaxInt32)
@@ -148,6 +149,7 @@ func (v *validator) dnsConfig(path *field.Path) {
 		}
 	}
 	for i, option := range config.Options {
-		v.requireSet(path.Child("options").Index(i).Child("name"), option.Name, "must be the name of a resolver option, such as ndots")
+		v.requireSet(path.Child("options").Index(i).Child("name"), option.Name,
+			"must be the name of a resolver option, such as ndots")
 	}
 }

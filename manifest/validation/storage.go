@@ -61,7 +61,8 @@ func (v *validator) persistentVolume(volume *v1.PersistentVolume) {
 		v1.PersistentVolumeReclaimRetain, v1.PersistentVolumeReclaimDelete, v1.PersistentVolumeReclaimRecycle)
 	optionalOneOf(v, at.Child("volumeMode"), spec.VolumeMode, v1.PersistentVolumeFilesystem, v1.PersistentVolumeBlock)
 	if spec.VolumeMode != nil && *spec.VolumeMode == v1.PersistentVolumeBlock && spec.Local == nil && spec.CSI == nil {
-		v.forbidden(at.Child("volumeMode"), "only a local or csi volume can be a block device here; use local with the path of the device, or remove the field")
+		v.forbidden(at.Child("volumeMode"), "only a local or csi volume can be a block device here; use local with the "+
+			"path of the device, or remove the field")
 	}
 	if spec.StorageClassName != "" {
 		v.dnsSubdomain(at.Child("storageClassName"), spec.StorageClassName)
@@ -70,7 +71,8 @@ func (v *validator) persistentVolume(volume *v1.PersistentVolume) {
 	v.volumeAffinity(at.Child("nodeAffinity"), spec)
 	if ref := spec.ClaimRef; ref != nil {
 		v.requireSet(at.Child("claimRef", "name"), ref.Name, "must be the name of the claim for which the volume is reserved")
-		v.requireSet(at.Child("claimRef", "namespace"), ref.Namespace, "must be the namespace of the claim for which the volume is reserved")
+		v.requireSet(at.Child("claimRef", "namespace"), ref.Namespace,
+			"must be the namespace of the claim for which the volume is reserved")
 	}
 }
 
@@ -131,8 +133,10 @@ func (v *validator) csiVolume(at *field.Path, source *v1.CSIPersistentVolumeSour
 	v.csiDriver(at.Child("driver"), source.Driver)
 	v.requireSet(at.Child("volumeHandle"), source.VolumeHandle, "must be the ID that the driver has given to the volume")
 	for name, ref := range sortedMap(map[string]*v1.SecretReference{
-		"controllerPublishSecretRef": source.ControllerPublishSecretRef, "controllerExpandSecretRef": source.ControllerExpandSecretRef,
-		"nodeStageSecretRef": source.NodeStageSecretRef, "nodePublishSecretRef": source.NodePublishSecretRef, "nodeExpandSecretRef": source.NodeExpandSecretRef,
+		"controllerPublishSecretRef": source.ControllerPublishSecretRef,
+		"controllerExpandSecretRef":  source.ControllerExpandSecretRef,
+		"nodeStageSecretRef":         source.NodeStageSecretRef, "nodePublishSecretRef": source.NodePublishSecretRef,
+		"nodeExpandSecretRef": source.NodeExpandSecretRef,
 	}) {
 		if ref == nil {
 			continue
@@ -143,7 +147,8 @@ func (v *validator) csiVolume(at *field.Path, source *v1.CSIPersistentVolumeSour
 }
 
 func (v *validator) localVolume(at *field.Path, source *v1.LocalVolumeSource) {
-	if !v.requireSet(at.Child("path"), source.Path, "must be a directory on this host, or a block device with volumeMode Block") {
+	if !v.requireSet(at.Child("path"), source.Path,
+		"must be a directory on this host, or a block device with volumeMode Block") {
 		return
 	}
 	v.noParentRefs(at.Child("path"), source.Path)
@@ -158,7 +163,8 @@ func (v *validator) volumeAffinity(at *field.Path, spec *v1.PersistentVolumeSpec
 	affinity := spec.NodeAffinity
 	switch {
 	case affinity == nil && spec.Local != nil:
-		v.required(at, "a local volume must name its node, with a required term such as kubernetes.io/hostname In [NODE]; or use hostPath")
+		v.required(at, "a local volume must name its node, with a required term such as kubernetes.io/hostname In [NODE]; "+
+			"or use hostPath")
 	case affinity == nil:
 	case affinity.Required == nil:
 		v.required(at.Child("required"), "must be the terms that the labels of the node must match")
@@ -177,7 +183,8 @@ func (v *validator) volumeAffinity(at *field.Path, spec *v1.PersistentVolumeSpec
 // meaning here.
 func (v *validator) storageClass(class *storagev1.StorageClass) {
 	at := field.NewPath("parameters")
-	if v.requireSet(field.NewPath("provisioner"), class.Provisioner, "must be "+ProvisionerDirectory+" or "+ProvisionerNone) {
+	if v.requireSet(field.NewPath("provisioner"), class.Provisioner,
+		"must be "+ProvisionerDirectory+" or "+ProvisionerNone) {
 		switch class.Provisioner {
 		case ProvisionerDirectory:
 			v.directoryParameters(at, class.Parameters)
@@ -186,17 +193,21 @@ func (v *validator) storageClass(class *storagev1.StorageClass) {
 				v.forbidden(at.Key(name), "the provisioner "+ProvisionerNone+" has no parameters; remove it")
 			}
 		default:
-			v.forbidden(field.NewPath("provisioner"), Quote(class.Provisioner)+" is a storage driver that this node does not have; use "+
-				ProvisionerDirectory+" with the parameter path, or "+ProvisionerNone+" with PersistentVolumes of this class")
+			v.forbidden(field.NewPath("provisioner"),
+				Quote(class.Provisioner)+" is a storage driver that this node does not have; use "+
+					ProvisionerDirectory+" with the parameter path, or "+ProvisionerNone+" with PersistentVolumes of this class")
 		}
 	}
-	optionalOneOf(v, field.NewPath("reclaimPolicy"), class.ReclaimPolicy, v1.PersistentVolumeReclaimRetain, v1.PersistentVolumeReclaimDelete)
-	optionalOneOf(v, field.NewPath("volumeBindingMode"), class.VolumeBindingMode, storagev1.VolumeBindingImmediate, storagev1.VolumeBindingWaitForFirstConsumer)
+	optionalOneOf(v, field.NewPath("reclaimPolicy"), class.ReclaimPolicy, v1.PersistentVolumeReclaimRetain,
+		v1.PersistentVolumeReclaimDelete)
+	optionalOneOf(v, field.NewPath("volumeBindingMode"), class.VolumeBindingMode, storagev1.VolumeBindingImmediate,
+		storagev1.VolumeBindingWaitForFirstConsumer)
 }
 
 func (v *validator) directoryParameters(at *field.Path, parameters map[string]string) {
 	root := parameters[ParameterPath]
-	if v.requireSet(at.Key(ParameterPath), root, "must be the directory that holds the directories of the claims, such as /mnt/ssd/volumes") {
+	if v.requireSet(at.Key(ParameterPath), root,
+		"must be the directory that holds the directories of the claims, such as /mnt/ssd/volumes") {
 		v.cleanPath(at.Key(ParameterPath), root)
 	}
 	if point, ok := parameters[ParameterMountPoint]; ok {
@@ -207,7 +218,8 @@ func (v *validator) directoryParameters(at *field.Path, parameters map[string]st
 	}
 	for _, name := range slices.Sorted(maps.Keys(parameters)) {
 		if name != ParameterPath && name != ParameterMountPoint {
-			v.forbidden(at.Key(name), "is unknown to the provisioner "+ProvisionerDirectory+", whose parameters are path and mountPoint; remove it")
+			v.forbidden(at.Key(name), "is unknown to the provisioner "+ProvisionerDirectory+
+				", whose parameters are path and mountPoint; remove it")
 		}
 	}
 }
@@ -221,20 +233,28 @@ func (v *validator) cleanPath(at *field.Path, value string) {
 
 // volumeWarnings returns the fields of a volume that have no effect.
 func volumeWarnings(spec *v1.PersistentVolumeSpec) (warnings []FieldFault) {
-	if policy := spec.PersistentVolumeReclaimPolicy; policy == v1.PersistentVolumeReclaimDelete || policy == v1.PersistentVolumeReclaimRecycle {
+	if policy := spec.PersistentVolumeReclaimPolicy; policy == v1.PersistentVolumeReclaimDelete ||
+		policy == v1.PersistentVolumeReclaimRecycle {
 		warnings = append(warnings, FieldFault{Path: "spec.persistentVolumeReclaimPolicy", Warning: true,
-			Problem: string(policy) + " has no effect: podstead never deletes what a declared volume contains", Remedy: "use Retain"})
+			Problem: string(policy) + " has no effect: podstead never deletes what a declared volume contains",
+			Remedy:  "use Retain"})
 	}
 	const noEffect, remove = "has no effect", "remove the field"
 	const noFileSystem = ": a volume with volumeMode Block has no file system"
 	warnings = append(warnings, fieldsWithoutEffect("spec.", []setField{
-		{len(spec.MountOptions) > 0 && spec.NFS == nil && spec.CSI == nil, "mountOptions", noEffect + ": podstead mounts only NFS volumes and those of CSI drivers", "remove the field, and mount the file system with these options on the host"},
+		{len(spec.MountOptions) > 0 && spec.NFS == nil && spec.CSI == nil, "mountOptions",
+			noEffect + ": podstead mounts only NFS volumes and those of CSI drivers",
+			"remove the field, and mount the file system with these options on the host"},
 		{len(spec.MountOptions) > 0 && deviceOfDriver(spec), "mountOptions", noEffect + noFileSystem, remove},
 		{deviceOfDriver(spec) && spec.CSI.FSType != "", "csi.fsType", noEffect + noFileSystem, remove},
-		{spec.VolumeAttributesClassName != nil && *spec.VolumeAttributesClassName != "", "volumeAttributesClassName", noEffect, remove},
-		{spec.CSI != nil && spec.CSI.ControllerPublishSecretRef != nil, "csi.controllerPublishSecretRef", noEffect + ": no controller attaches volumes", remove},
-		{spec.CSI != nil && spec.CSI.ControllerExpandSecretRef != nil, "csi.controllerExpandSecretRef", noEffect + ": no controller expands volumes", remove},
-		{spec.Local != nil && spec.Local.FSType != nil, "local.fsType", noEffect + ": podstead neither formats nor mounts a device", remove},
+		{spec.VolumeAttributesClassName != nil && *spec.VolumeAttributesClassName != "", "volumeAttributesClassName",
+			noEffect, remove},
+		{spec.CSI != nil && spec.CSI.ControllerPublishSecretRef != nil, "csi.controllerPublishSecretRef",
+			noEffect + ": no controller attaches volumes", remove},
+		{spec.CSI != nil && spec.CSI.ControllerExpandSecretRef != nil, "csi.controllerExpandSecretRef",
+			noEffect + ": no controller expands volumes", remove},
+		{spec.Local != nil && spec.Local.FSType != nil, "local.fsType",
+			noEffect + ": podstead neither formats nor mounts a device", remove},
 	})...)
 	return warnings
 }
@@ -250,7 +270,8 @@ func classWarnings(class *storagev1.StorageClass) []FieldFault {
 	return fieldsWithoutEffect("", []setField{
 		{class.VolumeBindingMode != nil && *class.VolumeBindingMode == storagev1.VolumeBindingImmediate, "volumeBindingMode",
 			"Immediate " + noEffect + ": a claim is bound when a pod first uses it", "use WaitForFirstConsumer"},
-		{class.AllowVolumeExpansion != nil && *class.AllowVolumeExpansion, "allowVolumeExpansion", noEffect + ": a claim can always request more", remove},
+		{class.AllowVolumeExpansion != nil && *class.AllowVolumeExpansion, "allowVolumeExpansion",
+			noEffect + ": a claim can always request more", remove},
 		{len(class.MountOptions) > 0, "mountOptions", noEffect + ": podstead mounts nothing for a directory", remove},
 		{len(class.AllowedTopologies) > 0, "allowedTopologies", noEffect + ": the class is for this node", remove},
 	})

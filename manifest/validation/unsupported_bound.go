@@ -33,9 +33,10 @@ var boundVerdicts = podVerdicts.override(structVerdict{
 		"annotations":                boundAnnotations(),
 	}),
 	"spec": specVerdicts.override(structVerdict{
-		"containers":                   listVerdict{boundContainerVerdicts},
-		"initContainers":               listVerdict{boundContainerVerdicts},
-		"ephemeralContainers":          listVerdict{boundContainerVerdicts.override(structVerdict{"targetContainerName": supported("TestClusterPods")})},
+		"containers":     listVerdict{boundContainerVerdicts},
+		"initContainers": listVerdict{boundContainerVerdicts},
+		"ephemeralContainers": listVerdict{
+			boundContainerVerdicts.override(structVerdict{"targetContainerName": supported("TestClusterPods")})},
 		"securityContext":              podSecurityVerdicts.override(structVerdict{"windowsOptions": otherSystem}),
 		"os":                           structVerdict{"name": supported("TestClusterNode")}, // admission rejects others
 		"automountServiceAccountToken": apiServerDone,
@@ -52,7 +53,8 @@ var boundVerdicts = podVerdicts.override(structVerdict{
 			"ephemeral":             supported("TestClusterClaims"),
 			"csi":                   supported("TestClusterCSI"),
 			"projected": projectedVerdicts.override(structVerdict{
-				"sources": listVerdict{projectedSourceVerdicts.override(structVerdict{"serviceAccountToken": supported("TestClusterObjects")})},
+				"sources": listVerdict{projectedSourceVerdicts.override(
+					structVerdict{"serviceAccountToken": supported("TestClusterObjects")})},
 			}),
 		})},
 	}),
@@ -64,9 +66,11 @@ var boundContainerVerdicts = containerVerdicts.override(structVerdict{
 	"securityContext": containerSecurityVerdicts.override(structVerdict{"windowsOptions": otherSystem}),
 })
 
-var boundResourceVerdicts = resourceVerdict{resourceVerdicts.structVerdict.override(structVerdict{"claims": supported("TestResourceClaims")})}
+var boundResourceVerdicts = resourceVerdict{
+	resourceVerdicts.structVerdict.override(structVerdict{"claims": supported("TestResourceClaims")})}
 
-var boundPodAffinity = podAffinityVerdicts.override(structVerdict{"requiredDuringSchedulingIgnoredDuringExecution": schedulerDone})
+var boundPodAffinity = podAffinityVerdicts.override(
+	structVerdict{"requiredDuringSchedulingIgnoredDuringExecution": schedulerDone})
 
 // boundAnnotations ignores deprecated annotations: an API server keeps them,
 // and no kubelet reads them.
@@ -76,8 +80,10 @@ func boundAnnotations() mapVerdict {
 		on[key] = apiServerDone
 	}
 	on[annotationCDIPrefix+"*"] = ignored("a kubelet does not give the annotations of a pod to its containers either")
-	on[podinfo.AnnotationDependsOn] = ignored("the order of start is that of static pods; the event DependencyIgnored says so")
-	on[podinfo.AnnotationAllowDevices] = ignored("what the cluster permits to its pods does not include it; use a device plugin or localDevices")
+	on[podinfo.AnnotationDependsOn] = ignored(
+		"the order of start is that of static pods; the event DependencyIgnored says so")
+	on[podinfo.AnnotationAllowDevices] = ignored(
+		"what the cluster permits to its pods does not include it; use a device plugin or localDevices")
 	on[podinfo.AnnotationReplace] = ignored("a pod of an API server is never edited on the node, but replaced there")
 	on[podinfo.AnnotationRollbackAfter] = ignored("a pod of an API server is rolled back there")
 	on[podinfo.AnnotationAutoUpdate] = ignored("the images of a pod of an API server are updated there")

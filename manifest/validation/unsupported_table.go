@@ -58,19 +58,23 @@ var annotationVerdicts = mapVerdict{
 	podinfo.AnnotationReplace:          supported("TestReplaceAsTheKubelet"),
 	podinfo.AnnotationRestartOnChange:  supported("TestChangedObjectRestartsThePod"),
 	podinfo.AnnotationRollbackAfter:    supported("TestRollbackAfter"),
-	podinfo.AnnotationMirror:           unsupported("marks the mirror pod of another static pod; remove the annotation, or use the manifest that the mirror pod was made from"),
-	annotationSeccomp:                  supported("TestProfileAnnotations"),
-	annotationSeccompPrefix + "*":      supported("TestProfileAnnotations"),
-	annotationAppArmorPrefix + "*":     supported("TestProfileAnnotations"),
-	annotationCDIPrefix + "*":          unsupported("requests CDI devices, which runtimes read from the annotations of a container and not of a pod: the pod would run without them; name the device in localDevices and request it as a resource (docs/devices.md), or remove the annotation"),
+	podinfo.AnnotationMirror: unsupported("marks the mirror pod of another static pod; remove the annotation, " +
+		"or use the manifest that the mirror pod was made from"),
+	annotationSeccomp:              supported("TestProfileAnnotations"),
+	annotationSeccompPrefix + "*":  supported("TestProfileAnnotations"),
+	annotationAppArmorPrefix + "*": supported("TestProfileAnnotations"),
+	annotationCDIPrefix + "*": unsupported("requests CDI devices, which runtimes read from the annotations of " +
+		"a container and not of a pod: the pod would run without them; name the device in localDevices and request it as a " +
+		"resource (docs/devices.md), or remove the annotation"),
 	podinfo.AnnotationIngressBandwidth: supported("TestBandwidth"),
 	podinfo.AnnotationEgressBandwidth:  supported("TestBandwidth"),
 }
 
 var specVerdicts = structVerdict{
-	"containers":                    listVerdict{containerVerdicts},
-	"initContainers":                listVerdict{containerVerdicts},
-	"ephemeralContainers":           unsupported("can only be added to a running pod; remove the field, and use podstead debug"),
+	"containers":     listVerdict{containerVerdicts},
+	"initContainers": listVerdict{containerVerdicts},
+	"ephemeralContainers": unsupported(
+		"can only be added to a running pod; remove the field, and use podstead debug"),
 	"volumes":                       listVerdict{volumeVerdicts},
 	"restartPolicy":                 supported("TestRestartPolicies"),
 	"terminationGracePeriodSeconds": supported("TestTwoEditsWithinGrace"),
@@ -96,14 +100,17 @@ var specVerdicts = structVerdict{
 	"readinessGates":                supported("TestReadinessGate"),
 	"priority":                      supported("TestPriorityClass"),
 	"priorityClassName":             supported("TestPriorityClass"),
-	"os":                            structVerdict{"name": unless(unsupported("is not the operating system of this node; must be linux"), v1.Linux)},
+	"os": structVerdict{
+		"name": unless(unsupported("is not the operating system of this node; must be linux"), v1.Linux)},
 
 	// The kubelet rejects it in static pods. See unsupportedValues for a name
 	// without automountServiceAccountToken: false.
-	"serviceAccountName":           ignored("names an identity of an API server, and no token is mounted; a name other than default is rejected unless automountServiceAccountToken is false"),
-	"serviceAccount":               ignored("the same as serviceAccountName"),
-	"automountServiceAccountToken": unless(unsupported("requests a token of an API server, and there is none; set it to false or remove the field"), false),
-	"enableServiceLinks":           ignored("without a cluster there are no services to set variables for"),
+	"serviceAccountName": ignored("names an identity of an API server, and no token is mounted; a name other " +
+		"than default is rejected unless automountServiceAccountToken is false"),
+	"serviceAccount": ignored("the same as serviceAccountName"),
+	"automountServiceAccountToken": unless(
+		unsupported("requests a token of an API server, and there is none; set it to false or remove the field"), false),
+	"enableServiceLinks": ignored("without a cluster there are no services to set variables for"),
 
 	"nodeName":                  placement,
 	"schedulerName":             placement,
@@ -112,8 +119,10 @@ var specVerdicts = structVerdict{
 	"nodeSelector":              supported("TestNodeSelector"),
 	"affinity":                  affinityVerdicts,
 	"topologySpreadConstraints": listVerdict{spreadVerdicts},
-	"schedulingGates":           unsupported("requires a scheduler; a static pod is bound to its node from the start; remove the field, and add the manifest when the pod may run"),
-	"schedulingGroup":           unsupported("requires a scheduler; a static pod is bound to its node from the start; remove the field"),
+	"schedulingGates": unsupported("requires a scheduler; a static pod is bound to its node from the start; " +
+		"remove the field, and add the manifest when the pod may run"),
+	"schedulingGroup": unsupported(
+		"requires a scheduler; a static pod is bound to its node from the start; remove the field"),
 }
 
 // tolerationVerdicts: of the taints that a scheduler evaluates, one counts on
@@ -155,19 +164,22 @@ var spreadVerdicts = structVerdict{
 }
 
 var containerVerdicts = structVerdict{
-	"name":                     supported("TestContainerSeesItsSpec"),
-	"image":                    supported("TestContainerSeesItsSpec"),
-	"imagePullPolicy":          supported("TestImageThatComesLater"),
-	"command":                  supported("TestContainerSeesItsSpec"),
-	"args":                     supported("TestContainerSeesItsSpec"),
-	"workingDir":               supported("TestWorkingDirAndStandardInput"),
-	"env":                      listVerdict{structVerdict{"name": supported("TestContainerSeesItsSpec"), "value": supported("TestContainerSeesItsSpec"), "valueFrom": envSourceVerdicts}},
-	"envFrom":                  supported("TestVariablesFromObjects"),
-	"ports":                    supported("TestHostPort"),
-	"resources":                resourceVerdicts,
-	"resizePolicy":             listVerdict{structVerdict{"resourceName": supported("TestResizeKeepsThePod"), "restartPolicy": supported("TestResizeKeepsThePod")}},
-	"volumeMounts":             listVerdict{mountVerdicts},
-	"volumeDevices":            listVerdict{structVerdict{"name": supported("TestBlockVolumes"), "devicePath": supported("TestBlockVolumes")}},
+	"name":            supported("TestContainerSeesItsSpec"),
+	"image":           supported("TestContainerSeesItsSpec"),
+	"imagePullPolicy": supported("TestImageThatComesLater"),
+	"command":         supported("TestContainerSeesItsSpec"),
+	"args":            supported("TestContainerSeesItsSpec"),
+	"workingDir":      supported("TestWorkingDirAndStandardInput"),
+	"env": listVerdict{structVerdict{"name": supported("TestContainerSeesItsSpec"),
+		"value": supported("TestContainerSeesItsSpec"), "valueFrom": envSourceVerdicts}},
+	"envFrom":   supported("TestVariablesFromObjects"),
+	"ports":     supported("TestHostPort"),
+	"resources": resourceVerdicts,
+	"resizePolicy": listVerdict{structVerdict{"resourceName": supported("TestResizeKeepsThePod"),
+		"restartPolicy": supported("TestResizeKeepsThePod")}},
+	"volumeMounts": listVerdict{mountVerdicts},
+	"volumeDevices": listVerdict{
+		structVerdict{"name": supported("TestBlockVolumes"), "devicePath": supported("TestBlockVolumes")}},
 	"livenessProbe":            probeVerdicts,
 	"readinessProbe":           readinessVerdicts,
 	"startupProbe":             probeVerdicts,
@@ -213,11 +225,15 @@ var envSourceVerdicts = structVerdict{
 var probeVerdicts = structVerdict{
 	"exec": structVerdict{"command": supported("TestProbeExecReadiness")},
 	"httpGet": structVerdict{
-		"path": supported("TestProbeHTTPReadinessAfterStartup"), "port": supported("TestProbeHTTPReadinessAfterStartup"), "host": supported("TestProbesOfOtherHosts"), "scheme": supported("TestProbesOfOtherHosts"),
-		"httpHeaders": listVerdict{structVerdict{"name": supported("TestProbesOfOtherHosts"), "value": supported("TestProbesOfOtherHosts")}},
+		"path": supported("TestProbeHTTPReadinessAfterStartup"), "port": supported("TestProbeHTTPReadinessAfterStartup"),
+		"host": supported("TestProbesOfOtherHosts"), "scheme": supported("TestProbesOfOtherHosts"),
+		"httpHeaders": listVerdict{structVerdict{"name": supported("TestProbesOfOtherHosts"),
+			"value": supported("TestProbesOfOtherHosts")}},
 	},
-	"tcpSocket":                     structVerdict{"port": supported("TestProbeHTTPReadinessAfterStartup"), "host": supported("TestProbesOfOtherHosts")},
-	"grpc":                          structVerdict{"port": supported("TestProbeGRPC"), "service": supported("TestProbeGRPC")},
+	"tcpSocket": structVerdict{"port": supported("TestProbeHTTPReadinessAfterStartup"),
+		"host": supported("TestProbesOfOtherHosts")},
+	"grpc": structVerdict{"port": supported("TestProbeGRPC"),
+		"service": supported("TestProbeGRPC")},
 	"initialDelaySeconds":           supported("TestProbesOfOtherHosts"),
 	"timeoutSeconds":                supported("TestProbeTimeoutEndsTheCommand"),
 	"periodSeconds":                 supported("TestProbesOfOtherHosts"),
@@ -228,7 +244,8 @@ var probeVerdicts = structVerdict{
 
 // readinessVerdicts: the API has the field in every probe and rejects it in this one.
 var readinessVerdicts = probeVerdicts.override(structVerdict{
-	"terminationGracePeriodSeconds": unsupported("has no effect, because a readiness probe never stops a container; remove the field"),
+	"terminationGracePeriodSeconds": unsupported(
+		"has no effect, because a readiness probe never stops a container; remove the field"),
 })
 
 var podSecurityVerdicts = structVerdict{
@@ -239,12 +256,13 @@ var podSecurityVerdicts = structVerdict{
 	"supplementalGroupsPolicy": supported("TestSupplementalGroupsPolicy"),
 	"fsGroup":                  supported("TestFSGroup"),
 	"fsGroupChangePolicy":      supported("TestFSGroup"),
-	"sysctls":                  listVerdict{structVerdict{"name": supported("TestSysctls"), "value": supported("TestSysctls")}},
-	"seccompProfile":           seccompVerdicts,
-	"appArmorProfile":          supported("TestHostWithoutSecurityModules"),
-	"seLinuxOptions":           supported("TestHostWithoutSecurityModules"),
-	"seLinuxChangePolicy":      ignored("files are always relabeled recursively, which both policies allow"),
-	"windowsOptions":           unsupported("is for Windows, and this node runs Linux; remove the field"),
+	"sysctls": listVerdict{
+		structVerdict{"name": supported("TestSysctls"), "value": supported("TestSysctls")}},
+	"seccompProfile":      seccompVerdicts,
+	"appArmorProfile":     supported("TestHostWithoutSecurityModules"),
+	"seLinuxOptions":      supported("TestHostWithoutSecurityModules"),
+	"seLinuxChangePolicy": ignored("files are always relabeled recursively, which both policies allow"),
+	"windowsOptions":      unsupported("is for Windows, and this node runs Linux; remove the field"),
 }
 
 var seccompVerdicts = structVerdict{
@@ -275,7 +293,9 @@ var resourceVerdicts = resourceVerdict{structVerdict{
 }}
 
 // clusterDevices is the error for dynamic resource allocation.
-const clusterDevices unsupported = "needs a scheduler to allocate it, and a static pod has none; request the device as a resource in limits, which a device plugin or localDevices provides (docs/devices.md), or create the pod in a cluster"
+const clusterDevices unsupported = "needs a scheduler to allocate it, and a static pod has none; request the device " +
+	"as a resource in limits, which a device plugin or localDevices provides (docs/devices.md), or create the pod in a " +
+	"cluster"
 
 var quantityVerdicts = mapVerdict{
 	string(v1.ResourceCPU):              supported("TestContainerSeesItsSpec"),
@@ -329,10 +349,11 @@ var volumeVerdicts = withDriverTypes(structVerdict{
 	"projected":             projectedVerdicts,
 	"image":                 supported("TestImageVolume"),
 	"persistentVolumeClaim": supported("TestPersistentVolumes"),
-	"ephemeral":             unsupported("needs the controller of a cluster, which creates its claim; use an emptyDir, which has the same lifetime, or a persistentVolumeClaim"),
-	"csi":                   supported("TestCSIVolumes"),
-	"nfs":                   supported("TestNFSByTheHostsProgram"),
-	"gitRepo":               unsupported("was removed from Kubernetes; clone the repository into an emptyDir in an init container"),
+	"ephemeral": unsupported("needs the controller of a cluster, which creates its claim; use an emptyDir, " +
+		"which has the same lifetime, or a persistentVolumeClaim"),
+	"csi":     supported("TestCSIVolumes"),
+	"nfs":     supported("TestNFSByTheHostsProgram"),
+	"gitRepo": unsupported("was removed from Kubernetes; clone the repository into an emptyDir in an init container"),
 })
 
 var projectedVerdicts = structVerdict{
@@ -341,10 +362,13 @@ var projectedVerdicts = structVerdict{
 }
 
 var projectedSourceVerdicts = structVerdict{
-	"configMap":           supported("TestObjectVolumes"),
-	"secret":              supported("TestObjectVolumes"),
-	"downwardAPI":         supported("TestObjectVolumes"),
-	"serviceAccountToken": unsupported("needs an API server that issues tokens; put a token into a Secret and project that"),
-	"clusterTrustBundle":  unsupported("needs an API server that stores trust bundles; put the certificates into a ConfigMap and project that"),
-	"podCertificate":      unsupported("needs an API server that signs certificates; put the certificate into a Secret and project that"),
+	"configMap":   supported("TestObjectVolumes"),
+	"secret":      supported("TestObjectVolumes"),
+	"downwardAPI": supported("TestObjectVolumes"),
+	"serviceAccountToken": unsupported(
+		"needs an API server that issues tokens; put a token into a Secret and project that"),
+	"clusterTrustBundle": unsupported(
+		"needs an API server that stores trust bundles; put the certificates into a ConfigMap and project that"),
+	"podCertificate": unsupported(
+		"needs an API server that signs certificates; put the certificate into a Secret and project that"),
 }

@@ -148,19 +148,24 @@ func TestUnsupportedFieldIsReportedOnce(t *testing.T) {
 		spec string
 		want []string
 	}{
-		"spread over zones": {`{topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}, {maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}]}`,
+		"spread over zones": {
+			`{topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}, {maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}]}`,
 			nil},
-		"labels of namespaces": {`{affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: a, namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: x}}}, {topologyKey: a, namespaceSelector: {matchExpressions: [{key: team, operator: Exists}]}}]}}}`,
+		"labels of namespaces": {
+			`{affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: a, namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: x}}}, {topologyKey: a, namespaceSelector: {matchExpressions: [{key: team, operator: Exists}]}}]}}}`,
 			[]string{"spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[1].namespaceSelector"}},
 		"second container": {`{containers: [{name: a}, {name: b, resources: {claims: [{name: c}]}}]}`,
 			[]string{"spec.containers[1].resources.claims"}},
-		"volume":                {`{volumes: [{name: a, iscsi: {targetPortal: a, iqn: b, lun: 0}}]}`, []string{"spec.volumes[0].iscsi"}},
-		"resource claims":       {`{resourceClaims: [{name: gpu, resourceClaimName: gpu}]}`, []string{"spec.resourceClaims"}},
-		"service account":       {`{serviceAccountName: a}`, []string{"spec.serviceAccountName"}},
-		"placement":             {`{schedulingGates: [{name: a}], priority: 1}`, []string{"spec.schedulingGates"}},
-		"service account, old":  {`{serviceAccount: a}`, []string{"spec.serviceAccountName"}},
-		"service account token": {`{serviceAccountName: a, automountServiceAccountToken: true}`, []string{"spec.automountServiceAccountToken"}},
-		"token of the default":  {`{serviceAccountName: default, automountServiceAccountToken: true}`, []string{"spec.automountServiceAccountToken"}},
+		"volume": {`{volumes: [{name: a, iscsi: {targetPortal: a, iqn: b, lun: 0}}]}`,
+			[]string{"spec.volumes[0].iscsi"}},
+		"resource claims":      {`{resourceClaims: [{name: gpu, resourceClaimName: gpu}]}`, []string{"spec.resourceClaims"}},
+		"service account":      {`{serviceAccountName: a}`, []string{"spec.serviceAccountName"}},
+		"placement":            {`{schedulingGates: [{name: a}], priority: 1}`, []string{"spec.schedulingGates"}},
+		"service account, old": {`{serviceAccount: a}`, []string{"spec.serviceAccountName"}},
+		"service account token": {`{serviceAccountName: a, automountServiceAccountToken: true}`,
+			[]string{"spec.automountServiceAccountToken"}},
+		"token of the default": {`{serviceAccountName: default, automountServiceAccountToken: true}`,
+			[]string{"spec.automountServiceAccountToken"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			errs := Unsupported(defaultedPod(t, "spec: "+c.spec))
@@ -177,7 +182,8 @@ func TestUnsupportedFieldIsReportedOnce(t *testing.T) {
 }
 
 func TestServiceAccountWithoutToken(t *testing.T) {
-	for _, spec := range []string{`{serviceAccountName: a, automountServiceAccountToken: false}`, `{serviceAccountName: default}`, `{serviceAccount: default}`} {
+	for _, spec := range []string{`{serviceAccountName: a, automountServiceAccountToken: false}`,
+		`{serviceAccountName: default}`, `{serviceAccount: default}`} {
 		if errs := Unsupported(defaultedPod(t, "spec: "+spec)); len(errs) > 0 {
 			t.Errorf("%s: %v", spec, errs)
 		}
@@ -185,20 +191,24 @@ func TestServiceAccountWithoutToken(t *testing.T) {
 }
 
 func TestUnknownCapabilities(t *testing.T) {
-	pod := defaultedPod(t, `spec: {initContainers: [{name: i, image: i, securityContext: {capabilities: {add: [NETADMIN]}}}],
+	pod := defaultedPod(t,
+		`spec: {initContainers: [{name: i, image: i, securityContext: {capabilities: {add: [NETADMIN]}}}],
   containers: [{securityContext: {capabilities: {drop: [ALL, all, x], add: [net_admin, CAP_CHOWN]}}}]}`)
 	errs := Unsupported(pod)
-	want := []string{"spec.containers[0].securityContext.capabilities.drop[2]", "spec.initContainers[0].securityContext.capabilities.add[0]"}
+	want := []string{"spec.containers[0].securityContext.capabilities.drop[2]",
+		"spec.initContainers[0].securityContext.capabilities.add[0]"}
 	if got := errorPaths(errs); !slices.Equal(got, want) {
 		t.Fatalf("got %v, want %v", got, want)
 	}
-	if !strings.Contains(errs[0].Detail, "did you mean NET_ADMIN?") || !strings.Contains(errs[1].Detail, "must be a capability such as") {
+	if !strings.Contains(errs[0].Detail, "did you mean NET_ADMIN?") ||
+		!strings.Contains(errs[1].Detail, "must be a capability such as") {
 		t.Errorf("unclear: %v", errs)
 	}
 }
 
 func TestUnsupportedAnnotations(t *testing.T) {
-	pod := defaultedPod(t, `metadata: {annotations: {a: b, cdi.k8s.io/gpu: vendor.com/gpu=0, kubernetes.io/config.mirror: c, container.apparmor.security.beta.kubernetes.io/web: localhost/}}`)
+	pod := defaultedPod(t,
+		`metadata: {annotations: {a: b, cdi.k8s.io/gpu: vendor.com/gpu=0, kubernetes.io/config.mirror: c, container.apparmor.security.beta.kubernetes.io/web: localhost/}}`)
 	want := []string{
 		"metadata.annotations[cdi.k8s.io/gpu]",
 		"metadata.annotations[container.apparmor.security.beta.kubernetes.io/web]",
@@ -228,7 +238,8 @@ func TestExplicitZeroIsChecked(t *testing.T) {
 		On      *bool  `json:"on"`
 		Off     *bool  `json:"off"`
 	}
-	verdicts := structVerdict{"seconds": notSupportedYet("seconds are"), "on": unless(notSupportedYet("this is"), true), "off": notSupportedYet("that is")}
+	verdicts := structVerdict{"seconds": notSupportedYet("seconds are"), "on": unless(notSupportedYet("this is"), true),
+		"off": notSupportedYet("that is")}
 	errs := verdicts.check(field.NewPath("spec"), reflect.ValueOf(spec{Seconds: new(int64), On: new(bool)}))
 	if got := errorPaths(errs); !slices.Equal(got, []string{"spec.on", "spec.seconds"}) {
 		t.Errorf("got %v", errs)

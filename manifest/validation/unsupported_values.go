@@ -30,7 +30,9 @@ func unsupportedValues(pod *v1.Pod) field.ErrorList {
 func invalidValues(pod *v1.Pod) field.ErrorList {
 	var errs field.ErrorList
 	if value, ok := pod.Annotations[podinfo.AnnotationRestartOnChange]; ok && value != "true" && value != "false" {
-		errs = append(errs, field.NotSupported(field.NewPath("metadata", "annotations").Key(podinfo.AnnotationRestartOnChange), value, []string{"true", "false"}))
+		errs = append(errs,
+			field.NotSupported(field.NewPath("metadata", "annotations").Key(podinfo.AnnotationRestartOnChange), value,
+				[]string{"true", "false"}))
 	}
 	check := func(path *field.Path, c *v1.Container) {
 		if sc := c.SecurityContext; sc != nil && sc.Capabilities != nil {
@@ -44,7 +46,8 @@ func invalidValues(pod *v1.Pod) field.ErrorList {
 		check(path, c)
 	}
 	for i := range pod.Spec.EphemeralContainers {
-		check(spec.Child("ephemeralContainers").Index(i), (*v1.Container)(&pod.Spec.EphemeralContainers[i].EphemeralContainerCommon))
+		check(spec.Child("ephemeralContainers").Index(i),
+			(*v1.Container)(&pod.Spec.EphemeralContainers[i].EphemeralContainerCommon))
 	}
 	return errs
 }
@@ -54,7 +57,8 @@ func invalidBandwidth(pod *v1.Pod) field.ErrorList {
 	var errs field.ErrorList
 	for _, name := range podinfo.BandwidthAnnotations(pod) {
 		if err := podinfo.CheckBandwidth(pod.Annotations[name]); err != nil {
-			errs = append(errs, field.Invalid(field.NewPath("metadata", "annotations").Key(name), pod.Annotations[name], err.Error()))
+			errs = append(errs, field.Invalid(field.NewPath("metadata", "annotations").Key(name), pod.Annotations[name],
+				err.Error()))
 		}
 	}
 	return errs
@@ -82,7 +86,8 @@ func unknownNamespaceLabels(pod *v1.Pod) field.ErrorList {
 			for _, key := range slices.Compact(keys) {
 				if key != v1.LabelMetadataName {
 					errs = append(errs, field.Forbidden(path.Index(i).Child("namespaceSelector"),
-						fmt.Sprintf("selects by the label %s, and on a node namespaces have only the label %s; use that, or list them in namespaces", key, v1.LabelMetadataName)))
+						fmt.Sprintf("selects by the label %s, and on a node namespaces have only the label %s; use that, or list them "+
+							"in namespaces", key, v1.LabelMetadataName)))
 				}
 			}
 		}
@@ -110,7 +115,8 @@ func missingToken(path *field.Path, spec *v1.PodSpec) field.ErrorList {
 		return nil
 	}
 	return field.ErrorList{field.Forbidden(path.Child("serviceAccountName"),
-		"would mount a service account token, and there is no API server to issue one; also set automountServiceAccountToken: false if the pod does not need the token, or remove the field")}
+		"would mount a service account token, and there is no API server to issue one; also set "+
+			"automountServiceAccountToken: false if the pod does not need the token, or remove the field")}
 }
 
 // capabilities are those of capabilities(7) as of Linux 6.18, without the

@@ -18,11 +18,14 @@ var migratedTypes = map[string]string{
 
 // otherTypes say why the other volume types are not supported, and what to do instead.
 var otherTypes = map[string]unsupported{
-	"fc":                   "is not supported; give the host the device, and use a claim of a PersistentVolume of type local on it",
-	"flexVolume":           "is deprecated in favour of CSI drivers; use a claim of a PersistentVolume of type csi, with the CSI driver of its vendor",
-	"flocker":              removedType,
-	"glusterfs":            removedType,
-	"iscsi":                "is not supported; log in to the target on the host, and use a claim of a PersistentVolume of type local on the device or its mount",
+	"fc": "is not supported; give the host the device, and use a claim of a PersistentVolume of type " +
+		"local on it",
+	"flexVolume": "is deprecated in favour of CSI drivers; use a claim of a PersistentVolume of type csi, " +
+		"with the CSI driver of its vendor",
+	"flocker":   removedType,
+	"glusterfs": removedType,
+	"iscsi": "is not supported; log in to the target on the host, and use a claim of a PersistentVolume " +
+		"of type local on the device or its mount",
 	"photonPersistentDisk": removedType,
 	"quobyte":              removedType,
 	"scaleIO":              removedType,
@@ -35,7 +38,8 @@ const removedType unsupported = "was removed from Kubernetes; mount the storage 
 func driverTypes() structVerdict {
 	all := structVerdict{}
 	for name, driver := range migratedTypes {
-		all[name] = unsupported("has become the CSI driver " + driver + "; use a claim of a PersistentVolume of type csi with this driver, or mount the storage on the host and use a hostPath")
+		all[name] = unsupported("has become the CSI driver " + driver + "; use a claim of a PersistentVolume of type csi " +
+			"with this driver, or mount the storage on the host and use a hostPath")
 	}
 	for name, on := range otherTypes {
 		all[name] = on
@@ -46,7 +50,8 @@ func driverTypes() structVerdict {
 // volumeTypeFault says what to do instead of a PersistentVolume of a type that is not supported.
 func volumeTypeFault(name string) string {
 	if driver := migratedTypes[name]; driver != "" {
-		return "has become the CSI driver " + driver + "; use csi with this driver, or mount the storage on the host and use local"
+		return "has become the CSI driver " + driver +
+			"; use csi with this driver, or mount the storage on the host and use local"
 	}
 	return "is not supported; mount the storage on the host, and use local"
 }

@@ -51,7 +51,8 @@ func (v *validator) volumeSource(path *field.Path, volume *v1.Volume) {
 		switch {
 		case !kind.present:
 		case first != "":
-			v.forbidden(path.Child(kind.name), "a volume can have only one type, and "+first+" is set as well; remove one of them, or add a second volume")
+			v.forbidden(path.Child(kind.name),
+				"a volume can have only one type, and "+first+" is set as well; remove one of them, or add a second volume")
 		default:
 			first = kind.name
 			if kind.check != nil {
@@ -156,7 +157,8 @@ func (v *validator) downwardItems(path *field.Path, items []v1.DownwardAPIVolume
 			v.fieldRef(at.Child("fieldRef"), item.FieldRef, fileFields)
 		case item.ResourceFieldRef != nil:
 			ref := at.Child("resourceFieldRef")
-			v.requireSet(ref.Child("containerName"), item.ResourceFieldRef.ContainerName, "must be the container whose resources the file shows")
+			v.requireSet(ref.Child("containerName"), item.ResourceFieldRef.ContainerName,
+				"must be the container whose resources the file shows")
 			v.resourceFieldRef(ref, item.ResourceFieldRef)
 		default:
 			v.required(at, "must have one of fieldRef, resourceFieldRef")
@@ -174,7 +176,8 @@ func (v *validator) ephemeral(path *field.Path, volume *v1.Volume) {
 	}
 	if v.meta.Name != "" && volume.Name != "" {
 		before := len(v.errs)
-		v.dnsSubdomain(field.NewPath("spec", "volumes").Index(v.volumeIndex(volume)).Child("name"), v.meta.Name+"-"+volume.Name)
+		v.dnsSubdomain(field.NewPath("spec", "volumes").Index(v.volumeIndex(volume)).Child("name"),
+			v.meta.Name+"-"+volume.Name)
 		for _, err := range v.errs[before:] {
 			err.Detail = "joined to the pod's name is not a valid claim name: " + err.Detail
 		}

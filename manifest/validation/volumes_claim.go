@@ -71,7 +71,8 @@ func (v *validator) dataSources(path *field.Path, claim *v1.PersistentVolumeClai
 	v.dataSource(path.Child("dataSourceRef"), same)
 	elsewhere := ref.Namespace != nil && *ref.Namespace != ""
 	if elsewhere {
-		v.rules(path.Child("dataSourceRef", "namespace"), *ref.Namespace, validation.ValidateNamespaceName(*ref.Namespace, false))
+		v.rules(path.Child("dataSourceRef", "namespace"), *ref.Namespace,
+			validation.ValidateNamespaceName(*ref.Namespace, false))
 	}
 	switch {
 	case source == nil:
@@ -118,7 +119,8 @@ func claimWarnings(spec *v1.PersistentVolumeClaimSpec) []FieldFault {
 		fill     = "remove the field and copy the data into the claim's directory"
 	)
 	return fieldsWithoutEffect("spec.", []setField{
-		{spec.VolumeAttributesClassName != nil && *spec.VolumeAttributesClassName != "", "volumeAttributesClassName", "has no effect", remove},
+		{spec.VolumeAttributesClassName != nil && *spec.VolumeAttributesClassName != "", "volumeAttributesClassName",
+			"has no effect", remove},
 		{len(spec.Resources.Limits) > 0, "resources.limits", noEffect, remove},
 		{spec.DataSource != nil, "dataSource", noPod, fill},
 		{spec.DataSourceRef != nil, "dataSourceRef", noPod, fill},

@@ -64,7 +64,8 @@ func (v *validator) nfs(at *field.Path, s *v1.NFSVolumeSource) {
 }
 
 func (v *validator) iscsi(at *field.Path, volume string, s *v1.ISCSIVolumeSource) {
-	v.requireSet(at.Child("targetPortal"), s.TargetPortal, "must be the address of the target, with its port if that is not 3260")
+	v.requireSet(at.Child("targetPortal"), s.TargetPortal,
+		"must be the address of the target, with its port if that is not 3260")
 	if v.requireSet(at.Child("iqn"), s.IQN, "must be the name of the target, such as iqn.2001-04.com.example:storage") {
 		v.iscsiName(at.Child("iqn"), s.IQN)
 	}
@@ -146,7 +147,8 @@ func (v *validator) flexVolume(at *field.Path, s *v1.FlexVolumeSource) {
 		domain, _, _ := strings.Cut(key, "/")
 		domain = "." + strings.ToLower(domain)
 		if strings.HasSuffix(domain, ".kubernetes.io") || strings.HasSuffix(domain, ".k8s.io") {
-			v.invalid(at.Child("options").Key(key), key, "must not be in the domains kubernetes.io and k8s.io, which are reserved")
+			v.invalid(at.Child("options").Key(key), key,
+				"must not be in the domains kubernetes.io and k8s.io, which are reserved")
 		}
 	}
 }
@@ -234,7 +236,8 @@ func (v *validator) azureDisk(path *field.Path, s *v1.AzureDiskVolumeSource) {
 	}
 	prefix, form := "https://", "https://{account}.blob.core.windows.net/{container}/{disk}.vhd"
 	if *s.Kind == v1.AzureManagedDisk {
-		prefix, form = "/subscriptions/", "/subscriptions/{subscription}/resourcegroups/{group}/providers/microsoft.compute/disks/{disk}"
+		prefix, form = "/subscriptions/",
+			"/subscriptions/{subscription}/resourcegroups/{group}/providers/microsoft.compute/disks/{disk}"
 	}
 	if !strings.HasPrefix(s.DataDiskURI, prefix) {
 		v.add(field.NotSupported(path.Child("diskURI"), s.DataDiskURI, []string{form}))

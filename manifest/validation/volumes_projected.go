@@ -17,7 +17,8 @@ const (
 	certificateLifetimeMax     = 91 * 24 * 60 * 60
 	certificateLifetimeMaxKube = 24 * 60 * 60
 	signerDomainMax            = utilvalidation.DNS1123SubdomainMaxLength
-	signerNameMax              = signerDomainMax + 1 + utilvalidation.DNS1123LabelMaxLength + 1 + utilvalidation.DNS1123SubdomainMaxLength
+	signerNameMax              = signerDomainMax + 1 + utilvalidation.DNS1123LabelMaxLength + 1 +
+		utilvalidation.DNS1123SubdomainMaxLength
 )
 
 // projected validates a volume that combines the files of several sources.
@@ -138,7 +139,8 @@ func (v *validator) podCertificate(at *field.Path, s *v1.PodCertificateProjectio
 	oneOf(v, path.Child("keyType"), s.KeyType, keyTypes...)
 	if seconds := s.MaxExpirationSeconds; seconds != nil {
 		most := int64(certificateLifetimeMax)
-		if host, _, _ := strings.Cut(s.SignerName, "/"); host == "kubernetes.io" || strings.HasSuffix(host, ".kubernetes.io") {
+		if host, _, _ := strings.Cut(s.SignerName, "/"); host == "kubernetes.io" ||
+			strings.HasSuffix(host, ".kubernetes.io") {
 			most = certificateLifetimeMaxKube
 		}
 		v.inRange(path.Child("maxExpirationSeconds"), int64(*seconds), certificateLifetimeMin, most)

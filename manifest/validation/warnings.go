@@ -50,7 +50,8 @@ func (d *warningCollector) checkContainer(path *field.Path, c *v1.Container) {
 	for i, variable := range c.Env {
 		at := path.Child("env").Index(i)
 		if names[variable.Name] {
-			d.warn(at.Child("name"), Quote(variable.Name)+" is set twice, and this value overrides the earlier one", "remove one of them")
+			d.warn(at.Child("name"), Quote(variable.Name)+" is set twice, and this value overrides the earlier one",
+				"remove one of them")
 		}
 		names[variable.Name] = true
 		if variable.ValueFrom != nil {
@@ -67,7 +68,8 @@ func (d *warningCollector) checkContainer(path *field.Path, c *v1.Container) {
 	if c.Lifecycle == nil {
 		return
 	}
-	for name, hook := range map[string]*v1.LifecycleHandler{"postStart": c.Lifecycle.PostStart, "preStop": c.Lifecycle.PreStop} {
+	for name, hook := range map[string]*v1.LifecycleHandler{"postStart": c.Lifecycle.PostStart,
+		"preStop": c.Lifecycle.PreStop} {
 		if hook != nil {
 			d.checkPorts(path.Child("lifecycle", name), c, hook.HTTPGet, hook.TCPSocket)
 		}
@@ -84,7 +86,8 @@ func (d *warningCollector) checkMemory(path *field.Path, limits v1.ResourceList)
 	if !ok || limit.IsZero() || limit.Cmp(*resource.NewQuantity(smallestMemory, resource.BinarySI)) >= 0 {
 		return
 	}
-	d.warn(path, fmt.Sprintf("%s is %d bytes, and no container starts with less than 1Mi", limit.String(), limit.Value()), "add the unit, such as 64Mi")
+	d.warn(path, fmt.Sprintf("%s is %d bytes, and no container starts with less than 1Mi", limit.String(), limit.Value()),
+		"add the unit, such as 64Mi")
 }
 
 // checkRootUser finds a container that has to run as root but may not. Like
@@ -105,13 +108,15 @@ func (d *warningCollector) checkRootUser(path *field.Path, c *v1.Container) {
 		}
 	}
 	if user != nil && *user == 0 && nonRoot != nil && *nonRoot {
-		d.warn(at, "0 is root, and runAsNonRoot: true does not let the container start as root", "set another user or runAsNonRoot: false")
+		d.warn(at, "0 is root, and runAsNonRoot: true does not let the container start as root",
+			"set another user or runAsNonRoot: false")
 	}
 }
 
 // checkPorts finds a port name that is not declared: the probe or hook can
 // never succeed.
-func (d *warningCollector) checkPorts(path *field.Path, c *v1.Container, get *v1.HTTPGetAction, socket *v1.TCPSocketAction) {
+func (d *warningCollector) checkPorts(path *field.Path, c *v1.Container, get *v1.HTTPGetAction,
+	socket *v1.TCPSocketAction) {
 	if get != nil {
 		d.checkPort(path.Child("httpGet", "port"), c, get.Port)
 	}
@@ -123,7 +128,8 @@ func (d *warningCollector) checkPorts(path *field.Path, c *v1.Container, get *v1
 func (d *warningCollector) checkPort(path *field.Path, c *v1.Container, port intstr.IntOrString) {
 	named := func(p v1.ContainerPort) bool { return p.Name == port.StrVal }
 	if port.Type == intstr.String && !slices.ContainsFunc(c.Ports, named) {
-		d.warn(path, fmt.Sprintf("container %q has no port named %q", c.Name, port.StrVal), "give one of its ports that name, or use the number")
+		d.warn(path, fmt.Sprintf("container %q has no port named %q", c.Name, port.StrVal),
+			"give one of its ports that name, or use the number")
 	}
 }
 
@@ -140,19 +146,22 @@ func (d *warningCollector) checkImage(path *field.Path, image string) {
 	_, rest, scheme := strings.Cut(image, "://")
 	switch {
 	case strings.Contains(image, "${") || strings.Contains(image, "$(") || strings.Contains(image, "{{"):
-		d.warn(path, Quote(image)+" has a placeholder that nothing replaces", "write the image's name, or render the template (for example with envsubst)")
+		d.warn(path, Quote(image)+" has a placeholder that nothing replaces",
+			"write the image's name, or render the template (for example with envsubst)")
 	case scheme:
 		d.warn(path, Quote(image)+" is a URL", "write the image without the scheme: "+rest)
 	case strings.ContainsAny(image, " \t"):
 		d.warn(path, Quote(image)+" contains a space", "remove it: an image is HOST/REPOSITORY:TAG")
 	default:
-		d.warn(path, Quote(image)+" is not a valid image: "+err.Error(), "write it as HOST/REPOSITORY:TAG, in lower case except for the tag")
+		d.warn(path, Quote(image)+" is not a valid image: "+err.Error(),
+			"write it as HOST/REPOSITORY:TAG, in lower case except for the tag")
 	}
 }
 
 func (d *warningCollector) checkVolume(path *field.Path, volume *v1.Volume) {
 	if host := volume.HostPath; host != nil && host.Path != "" && !strings.HasPrefix(host.Path, "/") {
-		d.warn(path.Child("hostPath", "path"), Quote(host.Path)+" is a relative path", "must be an absolute path of the host, such as /srv/data")
+		d.warn(path.Child("hostPath", "path"), Quote(host.Path)+" is a relative path",
+			"must be an absolute path of the host, such as /srv/data")
 	}
 	items := func(path *field.Path, items []v1.DownwardAPIVolumeFile) {
 		for i := range items {
@@ -179,6 +188,7 @@ func (d *warningCollector) checkResourceRef(path *field.Path, ref *v1.ResourceFi
 		return
 	}
 	if podinfo.FindContainer(d.spec, ref.ContainerName) == nil {
-		d.warn(path.Child("containerName"), Quote(ref.ContainerName)+" is not a container of this pod", "must be the name of one of its containers")
+		d.warn(path.Child("containerName"), Quote(ref.ContainerName)+" is not a container of this pod",
+			"must be the name of one of its containers")
 	}
 }

@@ -137,7 +137,8 @@ func watchTables() (watcher, error) {
 	}
 	// Links too: IPv4 routes over a link that goes down disappear without a
 	// message.
-	groups := uint32(unix.RTMGRP_LINK | unix.RTMGRP_IPV4_IFADDR | unix.RTMGRP_IPV6_IFADDR | unix.RTMGRP_IPV4_ROUTE | unix.RTMGRP_IPV6_ROUTE)
+	groups := uint32(unix.RTMGRP_LINK | unix.RTMGRP_IPV4_IFADDR | unix.RTMGRP_IPV6_IFADDR | unix.RTMGRP_IPV4_ROUTE |
+		unix.RTMGRP_IPV6_ROUTE)
 	if err := unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: groups}); err != nil {
 		_ = unix.Close(fd)
 		return nil, err
@@ -158,7 +159,8 @@ func (s *subscription) next(interfaces []int) error {
 			return fmt.Errorf("failed to read network changes: %w", err)
 		}
 		messages, err := syscall.ParseNetlinkMessage(s.buffer[:n])
-		if err != nil || slices.ContainsFunc(messages, func(m syscall.NetlinkMessage) bool { return isRelevant(&m, interfaces) }) {
+		if err != nil || slices.ContainsFunc(messages,
+			func(m syscall.NetlinkMessage) bool { return isRelevant(&m, interfaces) }) {
 			return nil
 		}
 	}
@@ -173,7 +175,8 @@ func isRelevant(m *syscall.NetlinkMessage, interfaces []int) bool {
 	case unix.RTM_NEWROUTE, unix.RTM_DELROUTE:
 		return len(m.Data) >= unix.SizeofRtMsg && m.Data[1] == 0
 	case unix.RTM_NEWLINK, unix.RTM_DELLINK:
-		return len(m.Data) >= unix.SizeofIfInfomsg && slices.Contains(interfaces, int(int32(binary.NativeEndian.Uint32(m.Data[4:8]))))
+		return len(m.Data) >= unix.SizeofIfInfomsg &&
+			slices.Contains(interfaces, int(int32(binary.NativeEndian.Uint32(m.Data[4:8]))))
 	}
 	return false
 }

@@ -59,7 +59,8 @@ func (f File[P]) Read() (*State[P], error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return empty, nil
 	case errors.Is(err, statefile.ErrNewer):
-		return nil, fmt.Errorf("failed to read the assigned %s: %w; start the podstead that wrote it, or %s", f.Subject, err, f.remedy())
+		return nil, fmt.Errorf("failed to read the assigned %s: %w; start the podstead that wrote it, or %s", f.Subject, err,
+			f.remedy())
 	case errors.As(err, &unusable):
 		return nil, f.Invalid(unusable.Cause)
 	case err != nil:

@@ -18,15 +18,21 @@ func TestCeiling(t *testing.T) {
 		at     string
 		want   int64
 	}{
-		"none":                         {root: "/podstead"},
-		"v1 without limits":            {limits: map[string]string{"/machine": "9223372036854771712"}, root: "/machine/podstead"},
-		"v1":                           {limits: map[string]string{"/machine": "1073741824"}, root: "/machine/podstead", at: "/machine", want: 1 << 30},
-		"own limit is no ancestor's":   {limits: map[string]string{"/machine/podstead": "5"}, root: "/machine/podstead"},
-		"the smallest applies":         {limits: map[string]string{"/a": "100", "/a/b": "200"}, root: "/a/b/podstead", at: "/a", want: 100},
-		"v2":                           {v2: true, limits: map[string]string{"/machine": "4096"}, root: "/machine/podstead", at: "/machine", want: 4096},
-		"v2 without":                   {v2: true, limits: map[string]string{"/machine": "max"}, root: "/machine/podstead"},
-		"v2 slice":                     {v2: true, limits: map[string]string{"/machine.slice": "4096"}, root: "/machine/podstead", at: "/machine.slice", want: 4096},
-		"v2 in a namespace of its own": {v2: true, limits: map[string]string{"/": "8192"}, root: "/podstead", at: "/", want: 8192},
+		"none": {root: "/podstead"},
+		"v1 without limits": {limits: map[string]string{"/machine": "9223372036854771712"},
+			root: "/machine/podstead"},
+		"v1": {limits: map[string]string{"/machine": "1073741824"}, root: "/machine/podstead",
+			at: "/machine", want: 1 << 30},
+		"own limit is no ancestor's": {limits: map[string]string{"/machine/podstead": "5"}, root: "/machine/podstead"},
+		"the smallest applies": {limits: map[string]string{"/a": "100", "/a/b": "200"}, root: "/a/b/podstead",
+			at: "/a", want: 100},
+		"v2": {v2: true, limits: map[string]string{"/machine": "4096"}, root: "/machine/podstead",
+			at: "/machine", want: 4096},
+		"v2 without": {v2: true, limits: map[string]string{"/machine": "max"}, root: "/machine/podstead"},
+		"v2 slice": {v2: true, limits: map[string]string{"/machine.slice": "4096"},
+			root: "/machine/podstead", at: "/machine.slice", want: 4096},
+		"v2 in a namespace of its own": {v2: true, limits: map[string]string{"/": "8192"}, root: "/podstead", at: "/",
+			want: 8192},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMachine(t, c.v2, controllerMemory)

@@ -150,9 +150,11 @@ func (c *Cgroups) Fits(pod *v1.Pod) error {
 	cpu, memory := c.Allocatable[v1.ResourceCPU], c.Allocatable[v1.ResourceMemory]
 	switch {
 	case !cpu.IsZero() && a.CPURequest > cpu.MilliValue():
-		return fmt.Errorf("the pod requests %dm of cpu, but only %dm are allocatable on this node", a.CPURequest, cpu.MilliValue())
+		return fmt.Errorf("the pod requests %dm of cpu, but only %dm are allocatable on this node", a.CPURequest,
+			cpu.MilliValue())
 	case !memory.IsZero() && a.MemoryRequest > memory.Value():
-		return fmt.Errorf("the pod requests %d bytes of memory, but only %d are allocatable on this node", a.MemoryRequest, memory.Value())
+		return fmt.Errorf("the pod requests %d bytes of memory, but only %d are allocatable on this node", a.MemoryRequest,
+			memory.Value())
 	}
 	return nil
 }
@@ -276,7 +278,8 @@ func (c *Cgroups) makeRoot(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if lost := slices.DeleteFunc(slices.Clone(limitingControllers), func(l string) bool { return slices.Contains(controllers, l) }); len(lost) > 0 {
+	if lost := slices.DeleteFunc(slices.Clone(limitingControllers),
+		func(l string) bool { return slices.Contains(controllers, l) }); len(lost) > 0 {
 		c.log.Info("Cgroup controllers missing, pods with limits that need them are held", "missing", lost)
 	}
 	c.controllers = controllers
@@ -361,7 +364,8 @@ func (c *Cgroups) checkControllers(pod *v1.Pod) error {
 		return nil
 	}
 	slices.Sort(lost)
-	return fmt.Errorf("%s, which this node does not have; enable it in the kernel, or remove the limit", strings.Join(lost, "; "))
+	return fmt.Errorf("%s, which this node does not have; enable it in the kernel, or remove the limit",
+		strings.Join(lost, "; "))
 }
 
 // checkWithoutCgroup returns an error for a pod that needs limits of its own where
@@ -369,9 +373,11 @@ func (c *Cgroups) checkControllers(pod *v1.Pod) error {
 func (c *Cgroups) checkWithoutCgroup(pod *v1.Pod) error {
 	switch r := pod.Spec.Resources; {
 	case r != nil && len(r.Limits) > 0:
-		return fmt.Errorf("spec.resources.limits cannot be set: %s; make the cgroup file system writable, or remove the limits", c.unavailable)
+		return fmt.Errorf("spec.resources.limits cannot be set: %s; make the cgroup file system writable, or remove the "+
+			"limits", c.unavailable)
 	case c.PodPids > 0:
-		return fmt.Errorf("podPidsLimit of this node cannot be set: %s; make the cgroup file system writable, or remove the setting", c.unavailable)
+		return fmt.Errorf("podPidsLimit of this node cannot be set: %s; make the cgroup file system writable, or remove "+
+			"the setting", c.unavailable)
 	}
 	return nil
 }

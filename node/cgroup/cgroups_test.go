@@ -86,7 +86,9 @@ func TestPodsInTheirTiers(t *testing.T) {
 		if got := m.value("memory", "/podstead/burstable/podb", file); got != text {
 			t.Errorf("%s is %s after a resize, want %s", file, got, text)
 		}
-		if got := m.value("cpu", "/podstead/burstable", map[bool]string{false: "cpu.shares", true: "cpu.weight"}[v2]); got != map[bool]string{false: "1280", true: "49"}[v2] {
+		if got := m.value("cpu", "/podstead/burstable",
+			map[bool]string{false: "cpu.shares", true: "cpu.weight"}[v2]); got != map[bool]string{false: "1280",
+			true: "49"}[v2] {
 			t.Errorf("share of the tier is %s after a resize", got)
 		}
 		for _, uid := range []typesUID{"g", "b", "e"} {
@@ -97,7 +99,8 @@ func TestPodsInTheirTiers(t *testing.T) {
 				t.Errorf("remaining of %s: %v", uid, left)
 			}
 		}
-		if got := m.value("cpu", "/podstead/burstable", map[bool]string{false: "cpu.shares", true: "cpu.weight"}[v2]); got != map[bool]string{false: "2", true: "1"}[v2] {
+		if got := m.value("cpu", "/podstead/burstable",
+			map[bool]string{false: "cpu.shares", true: "cpu.weight"}[v2]); got != map[bool]string{false: "2", true: "1"}[v2] {
 			t.Errorf("share of the empty tier is %s", got)
 		}
 	})
@@ -112,7 +115,8 @@ func TestMissingController(t *testing.T) {
 			t.Errorf("a pod without a limit of memory: %v", err)
 		}
 		_, err := c.Ensure(t.Context(), pod("b", [2]string{"1 1Gi", "1 1Gi"}), "")
-		if err == nil || !strings.Contains(err.Error(), "container a: resources.limits.memory needs the cgroup controller memory") {
+		if err == nil || !strings.Contains(err.Error(),
+			"container a: resources.limits.memory needs the cgroup controller memory") {
 			t.Errorf("a pod with one: %v", err)
 		}
 		huge := pod("c", [2]string{"1 -", ""})
@@ -143,7 +147,8 @@ func TestReadOnly(t *testing.T) {
 	whole := pod("b", [2]string{"", ""})
 	r := requirements("", "1 1Gi")
 	whole.Spec.Resources = &r
-	if _, err := c.Ensure(t.Context(), whole, ""); err == nil || !strings.Contains(err.Error(), "spec.resources.limits cannot be set") {
+	if _, err := c.Ensure(t.Context(), whole, ""); err == nil ||
+		!strings.Contains(err.Error(), "spec.resources.limits cannot be set") {
 		t.Errorf("a pod with limits of its own: %v", err)
 	}
 	if err := c.Destroy(t.Context(), "a", ""); err != nil {
@@ -219,7 +224,8 @@ func TestOtherRoot(t *testing.T) {
 	if got := m.value("memory", before, "memory.limit_in_bytes"); got != "3221225472" {
 		t.Errorf("its limit is %s", got)
 	}
-	for _, parent := range []string{"/system/x", "/podstead/burstable/podother", "relative/poda-b", "/podstead/../poda-b", "user.slice"} {
+	for _, parent := range []string{"/system/x", "/podstead/burstable/podother", "relative/poda-b", "/podstead/../poda-b",
+		"user.slice"} {
 		if _, err := c.Ensure(t.Context(), p, parent); err == nil {
 			t.Errorf("%s is mistaken for the pod's", parent)
 		}
@@ -249,7 +255,8 @@ func TestDriverIsAskedUntilItAnswers(t *testing.T) {
 			return Cgroupfs, nil
 		}
 	})
-	if _, err := c.Ensure(t.Context(), pod("a", [2]string{"", ""}), ""); err == nil || !strings.Contains(err.Error(), "down") {
+	if _, err := c.Ensure(t.Context(), pod("a", [2]string{"", ""}), ""); err == nil ||
+		!strings.Contains(err.Error(), "down") {
 		t.Errorf("the first time: %v", err)
 	}
 	for range 2 {

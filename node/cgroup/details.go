@@ -17,7 +17,8 @@ import (
 func (r *Reader) Details(path string) usage.Cgroup {
 	d := usage.Cgroup{
 		Path: path, IO: r.IO(path), Burst: r.burst(path), Memory: r.memoryDetails(path),
-		Limits: usage.Limits{CPU: r.cpuLimits(path), Memory: r.memoryLimits(path), Threads: limitOf(r.directory(controllerPids, path), "pids.max")},
+		Limits: usage.Limits{CPU: r.cpuLimits(path), Memory: r.memoryLimits(path),
+			Threads: limitOf(r.directory(controllerPids, path), "pids.max")},
 	}
 	d.Pressure = r.Pressure(path)
 	return d

@@ -75,7 +75,8 @@ func TestDriverThatIsNotReported(t *testing.T) {
 		t.Errorf("on cgroup v1: %s, %v", got, err)
 	}
 	down := errors.New("the runtime is down")
-	if _, err := (DriverSettings{Hint: "systemd"}).Choose(t.Context(), func(context.Context) (string, error) { return "", down }, true); !errors.Is(err, down) {
+	if _, err := (DriverSettings{Hint: "systemd"}).Choose(t.Context(),
+		func(context.Context) (string, error) { return "", down }, true); !errors.Is(err, down) {
 		t.Errorf("without an answer: %v", err)
 	}
 }

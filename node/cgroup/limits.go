@@ -136,7 +136,8 @@ func (h *hierarchies) write(path string, l limits) error {
 			}
 		}
 		err := writeValue(file, s.value)
-		if err != nil && errors.Is(err, fs.ErrNotExist) && (s.value == "-1" || strings.HasPrefix(s.value, "max") || s.value == "0") {
+		if err != nil && errors.Is(err, fs.ErrNotExist) &&
+			(s.value == "-1" || strings.HasPrefix(s.value, "max") || s.value == "0") {
 			continue // the controller is missing, and no limit was requested
 		}
 		if err != nil {

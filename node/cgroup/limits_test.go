@@ -48,14 +48,16 @@ func TestPodLimits(t *testing.T) {
 			p.Spec.Resources = &r
 		}, [2]string{"500m -", ""}), shares: 1024, quota: 200000, memory: 4 << 30},
 		"overhead raises existing limits": {pod: with(func(p *v1.Pod) {
-			p.Spec.Overhead = v1.ResourceList{v1.ResourceCPU: resource.MustParse("250m"), v1.ResourceMemory: resource.MustParse("1Gi")}
+			p.Spec.Overhead = v1.ResourceList{v1.ResourceCPU: resource.MustParse("250m"),
+				v1.ResourceMemory: resource.MustParse("1Gi")}
 		}, [2]string{"750m -", "- 1Gi"}), shares: 1024, quota: noLimit, memory: 2 << 30},
 		"hugepages": {pod: with(func(p *v1.Pod) {
 			p.Spec.Containers[0].Resources.Limits["hugepages-2Mi"] = resource.MustParse("8Mi")
 		}, [2]string{"1 -", "1 -"}), shares: 1024, quota: 100000, memory: noLimit, huge: 8 << 20},
 	} {
 		l := o.podLimits(tc.pod)
-		if l.shares != tc.shares || l.quota != tc.quota || l.memory != tc.memory || l.hugePages["2MB"] != tc.huge || l.hugePages["1GB"] != 0 || len(l.hugePages) != 2 {
+		if l.shares != tc.shares || l.quota != tc.quota || l.memory != tc.memory || l.hugePages["2MB"] != tc.huge ||
+			l.hugePages["1GB"] != 0 || len(l.hugePages) != 2 {
 			t.Errorf("%s: %+v, want %+v", name, l, tc)
 		}
 	}
@@ -135,7 +137,8 @@ func TestLayouts(t *testing.T) {
 		t.Errorf("cgroupfs: %s", got)
 	}
 	const unit = "a_b-podstead-burstable-pod0_1.slice"
-	if got, want := Systemd.path(n), "/a_b.slice/a_b-podstead.slice/a_b-podstead-burstable.slice/"+unit; got != want || cgroupPath(unit) != want {
+	if got, want := Systemd.path(n), "/a_b.slice/a_b-podstead.slice/a_b-podstead-burstable.slice/"+unit; got != want ||
+		cgroupPath(unit) != want {
 		t.Errorf("systemd: %s, %s", got, cgroupPath(unit))
 	}
 	if Systemd.parent(n) != unit || !isPodCgroup(unit, "0-1") || isPodCgroup(unit, "1") {
@@ -152,17 +155,20 @@ func TestAllocatable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := Allocatable(v1.ResourceList{v1.ResourceCPU: resource.MustParse("4"), v1.ResourceMemory: resource.MustParse("8Gi"), ResourcePID: resource.MustParse("10")}, system, kube)
+	got := Allocatable(v1.ResourceList{v1.ResourceCPU: resource.MustParse("4"),
+		v1.ResourceMemory: resource.MustParse("8Gi"), ResourcePID: resource.MustParse("10")}, system, kube)
 	if got.Cpu().Sign() != 0 || got.Memory().Value() != 6656<<20 {
 		t.Errorf("allocatable: %v", got)
 	}
 	const pages = v1.ResourceHugePagesPrefix + "2Mi"
-	got = Allocatable(v1.ResourceList{v1.ResourceMemory: resource.MustParse("8Gi"), pages: resource.MustParse("1Gi")}, system)
+	got = Allocatable(v1.ResourceList{v1.ResourceMemory: resource.MustParse("8Gi"), pages: resource.MustParse("1Gi")},
+		system)
 	if q := got[pages]; got.Memory().Value() != 6<<30 || q.Value() != 1<<30 {
 		t.Errorf("allocatable with hugepages: %v", got)
 	}
 	dir := t.TempDir()
-	for size, n := range map[string]string{"hugepages-2048kB": "3\n", "hugepages-1048576kB": "0\n", "hugepages-64kB": "x\n"} {
+	for size, n := range map[string]string{"hugepages-2048kB": "3\n", "hugepages-1048576kB": "0\n",
+		"hugepages-64kB": "x\n"} {
 		if err := os.Mkdir(filepath.Join(dir, size), 0o755); err != nil {
 			t.Fatal(err)
 		}

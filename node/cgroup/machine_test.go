@@ -56,7 +56,8 @@ func newMachine(t *testing.T, v2 bool, controllers ...string) *machine {
 	m.h = &hierarchies{byController: map[string]string{}, mkdir: m.mkdir, rmdir: m.rmdir}
 	if v2 {
 		m.h.unified, m.h.all = m.root, []string{m.root}
-		put(t, m.root, map[string]string{"cgroup.controllers": strings.Join(controllers, " "), "cgroup.subtree_control": "", "cgroup.procs": "1"})
+		put(t, m.root, map[string]string{"cgroup.controllers": strings.Join(controllers, " "), "cgroup.subtree_control": "",
+			"cgroup.procs": "1"})
 		return m
 	}
 	for _, c := range append(slices.Clone(controllers), "freezer", "unified") {
@@ -131,7 +132,8 @@ func (m *machine) value(controller, path, file string) string {
 func (m *machine) left(uid types.UID) []string {
 	var found []string
 	_ = filepath.WalkDir(m.root, func(path string, d os.DirEntry, err error) error {
-		if err == nil && d.IsDir() && strings.Contains(d.Name(), strings.ReplaceAll(string(uid), "-", "_")) || strings.Contains(d.Name(), string(uid)) {
+		if err == nil && d.IsDir() && strings.Contains(d.Name(), strings.ReplaceAll(string(uid), "-", "_")) ||
+			strings.Contains(d.Name(), string(uid)) {
 			found = append(found, path)
 		}
 		return nil
@@ -141,9 +143,10 @@ func (m *machine) left(uid types.UID) []string {
 
 func (m *machine) cgroups(change ...func(*Options)) *Cgroups {
 	o := Options{
-		Driver:             func(context.Context) (Driver, error) { return Cgroupfs, nil },
-		Settings:           cgroupvalues.Settings{V2: m.h.v2(), PageSizes: []string{"2Mi"}},
-		Allocatable:        v1.ResourceList{v1.ResourceCPU: resource.MustParse("4"), v1.ResourceMemory: resource.MustParse("8Gi"), ResourcePID: resource.MustParse("1000")},
+		Driver:   func(context.Context) (Driver, error) { return Cgroupfs, nil },
+		Settings: cgroupvalues.Settings{V2: m.h.v2(), PageSizes: []string{"2Mi"}},
+		Allocatable: v1.ResourceList{v1.ResourceCPU: resource.MustParse("4"),
+			v1.ResourceMemory: resource.MustParse("8Gi"), ResourcePID: resource.MustParse("1000")},
 		EnforceAllocatable: true,
 		hierarchies:        m.h,
 		kill:               func(int) error { m.t.Error("something was killed"); return nil },
@@ -160,7 +163,8 @@ func pod(uid types.UID, containers ...[2]string) *v1.Pod {
 	p := &v1.Pod{}
 	p.UID = uid
 	for i, c := range containers {
-		p.Spec.Containers = append(p.Spec.Containers, v1.Container{Name: string(rune('a' + i)), Resources: requirements(c[0], c[1])})
+		p.Spec.Containers = append(p.Spec.Containers,
+			v1.Container{Name: string(rune('a' + i)), Resources: requirements(c[0], c[1])})
 	}
 	return p
 }

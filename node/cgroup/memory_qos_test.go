@@ -25,7 +25,8 @@ func TestReservedMemory(t *testing.T) {
 		}
 	}
 	for range 2 {
-		for _, p := range []*v1.Pod{pod("g", [2]string{"1 1Mi", "1 1Mi"}), pod("b", [2]string{"- 2Mi", ""}), pod("e", [2]string{"", ""})} {
+		for _, p := range []*v1.Pod{pod("g", [2]string{"1 1Mi", "1 1Mi"}), pod("b", [2]string{"- 2Mi", ""}),
+			pod("e", [2]string{"", ""})} {
 			if _, err := c.Ensure(t.Context(), p, ""); err != nil {
 				t.Fatal(err)
 			}
@@ -63,7 +64,8 @@ func TestReservationEnds(t *testing.T) {
 	t.Cleanup(func() { delete(files, "memory.min"); delete(files, "memory.low") })
 	m := newMachine(t, true, limitingControllers...)
 	pods := []*v1.Pod{pod("g", [2]string{"1 1Mi", "1 1Mi"}), pod("b", [2]string{"- 2Mi", ""})}
-	places := map[string]string{"/podstead": "memory.min", "/podstead/podg": "memory.min", "/podstead/burstable": "memory.low", "/podstead/burstable/podb": "memory.low"}
+	places := map[string]string{"/podstead": "memory.min", "/podstead/podg": "memory.min",
+		"/podstead/burstable": "memory.low", "/podstead/burstable/podb": "memory.low"}
 	for _, reserve := range []bool{true, false} {
 		c := m.cgroups(func(o *Options) {
 			o.Settings.MemoryQoS = &cgroupvalues.MemoryQoS{ThrottlingFactor: 0.9, Reserve: reserve}

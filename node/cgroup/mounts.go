@@ -96,7 +96,8 @@ func findHierarchies(file string) (*hierarchies, error) {
 		}
 		for _, option := range strings.Split(m.VFSOptions, ",") {
 			h.cpuset = h.cpuset || option == "cpuset"
-			if (slices.Contains(limitingControllers, option) || slices.Contains(countingControllers, option)) && h.byController[option] == "" {
+			if (slices.Contains(limitingControllers, option) || slices.Contains(countingControllers, option)) &&
+				h.byController[option] == "" {
 				h.byController[option] = dir
 			}
 		}
@@ -126,7 +127,8 @@ func (h *hierarchies) controllers(path string) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("failed to read the available cgroup controllers: %w", err)
 	}
-	return slices.DeleteFunc(strings.Fields(string(data)), func(c string) bool { return !slices.Contains(limitingControllers, c) }), nil
+	return slices.DeleteFunc(strings.Fields(string(data)),
+		func(c string) bool { return !slices.Contains(limitingControllers, c) }), nil
 }
 
 // directories returns the directories of a cgroup, given by its path in the

@@ -14,15 +14,20 @@ func TestOwnMemoryLimit(t *testing.T) {
 		own    string
 		want   int64
 	}{
-		"v2":                      {v2: true, limits: map[string]string{"/system.slice/podstead.service": "4096"}, own: "0::/system.slice/podstead.service\n", want: 4096},
-		"v2 of an ancestor":       {v2: true, limits: map[string]string{"/system.slice": "2048", "/system.slice/podstead.service": "4096"}, own: "0::/system.slice/podstead.service\n", want: 2048},
-		"v2 without":              {v2: true, limits: map[string]string{"/system.slice/podstead.service": "max"}, own: "0::/system.slice/podstead.service\n"},
+		"v2": {v2: true, limits: map[string]string{"/system.slice/podstead.service": "4096"},
+			own: "0::/system.slice/podstead.service\n", want: 4096},
+		"v2 of an ancestor": {v2: true,
+			limits: map[string]string{"/system.slice": "2048", "/system.slice/podstead.service": "4096"},
+			own:    "0::/system.slice/podstead.service\n", want: 2048},
+		"v2 without": {v2: true, limits: map[string]string{"/system.slice/podstead.service": "max"},
+			own: "0::/system.slice/podstead.service\n"},
 		"v2 container":            {v2: true, limits: map[string]string{"/": "8192"}, own: "0::/\n", want: 8192},
 		"v2 outside of the mount": {v2: true, limits: map[string]string{"/a": "5"}, own: "0::/../b\n"},
-		"v1":                      {limits: map[string]string{"/a": "4096"}, own: "5:memory:/a\n4:cpu,cpuacct:/b\n0::/\n", want: 4096},
-		"v1 without":              {limits: map[string]string{"/a": "9223372036854771712"}, own: "5:memory:/a\n"},
-		"v1 another controller":   {limits: map[string]string{"/a": "4096"}, own: "5:pids:/a\n"},
-		"no text":                 {v2: true, limits: map[string]string{"/a": "4096"}},
+		"v1": {limits: map[string]string{"/a": "4096"}, own: "5:memory:/a\n4:cpu,cpuacct:/b\n0::/\n",
+			want: 4096},
+		"v1 without":            {limits: map[string]string{"/a": "9223372036854771712"}, own: "5:memory:/a\n"},
+		"v1 another controller": {limits: map[string]string{"/a": "4096"}, own: "5:pids:/a\n"},
+		"no text":               {v2: true, limits: map[string]string{"/a": "4096"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMachine(t, c.v2, controllerMemory)

@@ -60,16 +60,19 @@ func (r *ReservedCgroup) Check(reader *Reader, root string) error {
 	at := r.path()
 	for _, pods := range RootPaths(root) {
 		if at == "/" || strings.HasPrefix(pods+"/", at+"/") || strings.HasPrefix(at+"/", pods+"/") {
-			return fmt.Errorf("%s contains the pods, or is one of their cgroups; name a cgroup of the system, such as /system.slice", r.Path)
+			return fmt.Errorf("%s contains the pods, or is one of their cgroups; name a cgroup of the system, such as "+
+				"/system.slice", r.Path)
 		}
 	}
 	for _, s := range r.limits(false).settings(reader.h.v2()) {
 		dir := reader.h.directory(s.controller, at)
 		if dir == "" {
-			return fmt.Errorf("%s cannot be limited on this node: it has no cgroup controller %s; enable it, or reserve nothing of it", r.Path, s.controller)
+			return fmt.Errorf("%s cannot be limited on this node: it has no cgroup controller %s; enable it, or reserve "+
+				"nothing of it", r.Path, s.controller)
 		}
 		if _, err := os.Stat(filepath.Join(dir, s.file)); err != nil {
-			return fmt.Errorf("%s cannot be limited on this node: there is no %s; create the cgroup before podstead starts, or remove the field", r.Path, filepath.Join(dir, s.file))
+			return fmt.Errorf("%s cannot be limited on this node: there is no %s; create the cgroup before podstead starts, "+
+				"or remove the field", r.Path, filepath.Join(dir, s.file))
 		}
 	}
 	return nil
@@ -124,7 +127,8 @@ func (c *Cgroups) enforceReserved(ctx context.Context, list []ReservedCgroup) er
 	for i := range list {
 		r := &list[i]
 		l := r.limits(c.Settings.V2 && c.Settings.MemoryQoS != nil)
-		if unit := path.Base(r.path()); strings.HasSuffix(unit, sliceSuffix) && (booted == nil || c.units != nil) && !c.hasValues(r.path(), l) {
+		if unit := path.Base(r.path()); strings.HasSuffix(unit, sliceSuffix) && (booted == nil || c.units != nil) &&
+			!c.hasValues(r.path(), l) {
 			// systemd resets values of its slices that it does not know.
 			callCtx, cancel := context.WithTimeout(ctx, unitTimeout)
 			err := c.systemd().Set(callCtx, unit, l.properties(c.hierarchies.v2()))

@@ -16,9 +16,11 @@ func TestEnforceReserved(t *testing.T) {
 		c := m.cgroups()
 		list := []ReservedCgroup{
 			{Field: "--system-reserved-cgroup", Path: "/sys", Resources: v1.ResourceList{
-				v1.ResourceCPU: resource.MustParse("500m"), v1.ResourceMemory: resource.MustParse("1Gi"), ResourcePID: resource.MustParse("100"),
+				v1.ResourceCPU: resource.MustParse("500m"), v1.ResourceMemory: resource.MustParse("1Gi"),
+				ResourcePID: resource.MustParse("100"),
 			}},
-			{Path: "/cpu", Resources: v1.ResourceList{v1.ResourceCPU: resource.MustParse("1"), v1.ResourceMemory: resource.MustParse("1Gi")}, Compressible: true},
+			{Path: "/cpu", Resources: v1.ResourceList{v1.ResourceCPU: resource.MustParse("1"),
+				v1.ResourceMemory: resource.MustParse("1Gi")}, Compressible: true},
 		}
 		for _, path := range []string{"/sys", "/cpu"} {
 			if err := m.h.create(path); err != nil {
@@ -60,12 +62,14 @@ func TestEnforceReserved(t *testing.T) {
 // With memory QoS the memory of the system is protected from reclaim, as at the kubelet. A nested
 // slice is found by its name.
 func TestReservedValues(t *testing.T) {
-	r := ReservedCgroup{Resources: v1.ResourceList{v1.ResourceMemory: resource.MustParse("1Gi"), "hugepages-2Mi": resource.MustParse("4Mi")}}
+	r := ReservedCgroup{Resources: v1.ResourceList{v1.ResourceMemory: resource.MustParse("1Gi"),
+		"hugepages-2Mi": resource.MustParse("4Mi")}}
 	l := r.limits(true)
 	if l.memoryMin != 1<<30 || l.memory != 1<<30 || l.hugePages["2MB"] != 4<<20 || l.shares != 0 {
 		t.Errorf("%+v", l)
 	}
-	for name, want := range map[string]string{"/system.slice": "/system.slice", "/a-b.slice": "/a.slice/a-b.slice", "/a.slice/b.service": "/a.slice/b.service", "/x/": "/x"} {
+	for name, want := range map[string]string{"/system.slice": "/system.slice", "/a-b.slice": "/a.slice/a-b.slice",
+		"/a.slice/b.service": "/a.slice/b.service", "/x/": "/x"} {
 		if got := (&ReservedCgroup{Path: name}).path(); got != want {
 			t.Errorf("the path of %s is %s, want %s", name, got, want)
 		}
@@ -80,7 +84,8 @@ func TestReservedSlice(t *testing.T) {
 	if err := m.h.create("/system.slice"); err != nil {
 		t.Fatal(err)
 	}
-	list := []ReservedCgroup{{Path: "/system.slice", Resources: v1.ResourceList{v1.ResourceMemory: resource.MustParse("1Gi")}}}
+	list := []ReservedCgroup{{Path: "/system.slice",
+		Resources: v1.ResourceList{v1.ResourceMemory: resource.MustParse("1Gi")}}}
 	for range 2 {
 		if err := c.enforceReserved(t.Context(), list); err != nil {
 			t.Fatal(err)

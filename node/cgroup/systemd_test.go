@@ -72,10 +72,12 @@ func TestSlices(t *testing.T) {
 			t.Errorf("%d slices were started, want the root's, two tiers' and the pod's", systemd.started)
 		}
 		const path = "/podstead.slice/podstead-burstable.slice/" + unit
-		want := map[string]any{"CPUShares": uint64(512), "CPUQuotaPerSecUSec": uint64(340000), "MemoryLimit": uint64(1 << 30), "TasksMax": uint64(50)}
+		want := map[string]any{"CPUShares": uint64(512), "CPUQuotaPerSecUSec": uint64(340000), "MemoryLimit": uint64(1 << 30),
+			"TasksMax": uint64(50)}
 		file, text := "memory.limit_in_bytes", "1073741824"
 		if v2 {
-			want = map[string]any{"CPUWeight": uint64(20), "CPUQuotaPerSecUSec": uint64(340000), "MemoryMax": uint64(1 << 30), "TasksMax": uint64(50)}
+			want = map[string]any{"CPUWeight": uint64(20), "CPUQuotaPerSecUSec": uint64(340000), "MemoryMax": uint64(1 << 30),
+				"TasksMax": uint64(50)}
 			file = "memory.max"
 		}
 		for name, value := range want {
@@ -133,7 +135,8 @@ func TestSystemdThatDoesNotAnswer(t *testing.T) {
 	c, systemd := systemdOn(m)
 	c.PodPids = 0
 	systemd.fault = errors.New("job failed")
-	if _, err := c.Ensure(t.Context(), pod("a", [2]string{"", ""}), ""); err == nil || !strings.Contains(err.Error(), "podstead.slice: job failed") {
+	if _, err := c.Ensure(t.Context(), pod("a", [2]string{"", ""}), ""); err == nil ||
+		!strings.Contains(err.Error(), "podstead.slice: job failed") {
 		t.Errorf("a job that fails: %v", err)
 	}
 	systemd.fault = &unavailableError{errors.New("no bus")}

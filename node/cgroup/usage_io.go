@@ -26,8 +26,10 @@ func (r *Reader) IO(path string) []usage.DeviceIO {
 		file  string
 		value func(*usage.DeviceIO) (read, written *uint64)
 	}{
-		{"blkio.throttle.io_service_bytes_recursive", func(i *usage.DeviceIO) (*uint64, *uint64) { return &i.ReadBytes, &i.WriteBytes }},
-		{"blkio.throttle.io_serviced_recursive", func(i *usage.DeviceIO) (*uint64, *uint64) { return &i.ReadOps, &i.WriteOps }},
+		{"blkio.throttle.io_service_bytes_recursive",
+			func(i *usage.DeviceIO) (*uint64, *uint64) { return &i.ReadBytes, &i.WriteBytes }},
+		{"blkio.throttle.io_serviced_recursive",
+			func(i *usage.DeviceIO) (*uint64, *uint64) { return &i.ReadOps, &i.WriteOps }},
 	} {
 		data, _ := os.ReadFile(filepath.Join(dir, count.file)) // removed, or not counted
 		for line := range strings.Lines(string(data)) {

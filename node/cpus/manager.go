@@ -82,13 +82,16 @@ func Open(cfg Config) (*Manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Manager{cfg: cfg, file: file, all: cfg.Topology.All(), changed: wakeup.NewSignal(), state: s, applied: map[string]appliedSet{}}
+	m := &Manager{cfg: cfg, file: file, all: cfg.Topology.All(), changed: wakeup.NewSignal(), state: s,
+		applied: map[string]appliedSet{}}
 	for uid, pod := range s.Pods {
 		if taken := pod.all().Intersect(cfg.Reserved); len(taken) > 0 {
-			return nil, fmt.Errorf("reservedSystemCPUs: CPU %s is assigned exclusively to pod %s, as %s says; remove the pod first, with the reserved CPUs of before, or reserve other CPUs", taken, pod.Name, cfg.File)
+			return nil, fmt.Errorf("reservedSystemCPUs: CPU %s is assigned exclusively to pod %s, as %s says; remove the pod "+
+				"first, with the reserved CPUs of before, or reserve other CPUs", taken, pod.Name, cfg.File)
 		}
 		if missing := pod.all().Minus(m.all); len(missing) > 0 {
-			cfg.Log.Warn("Exclusive CPUs are not online any more, the pod shares CPUs until it is replaced", "pod", pod.Name, "cpus", missing.String())
+			cfg.Log.Warn("Exclusive CPUs are not online any more, the pod shares CPUs until it is replaced", "pod", pod.Name,
+				"cpus", missing.String())
 			delete(s.Pods, uid)
 		}
 	}
@@ -170,17 +173,21 @@ func (m *Manager) Commit(pod *v1.Pod) {
 	m.uncommitted = ""
 	m.save()
 	assigned := m.state.Pods[pod.UID]
-	m.cfg.Log.Info("Exclusive CPUs assigned", "pod", assigned.Name, "cpus", assigned.all().String(), "shared", m.shared().String())
+	m.cfg.Log.Info("Exclusive CPUs assigned", "pod", assigned.Name, "cpus", assigned.all().String(), "shared",
+		m.shared().String())
 }
 
 // take chooses CPUs for one container.
 func (m *Manager) take(free Set, container string, n int, affinity topology.Mask) (Set, error) {
 	if usable := len(m.all.Minus(m.cfg.Reserved)); n > usable {
-		return nil, &Shortage{ReasonUnavailable, fmt.Sprintf("container %s requests %d exclusive CPUs, and this node has %d that are not reserved; request fewer", container, n, usable)}
+		return nil, &Shortage{ReasonUnavailable,
+			fmt.Sprintf("container %s requests %d exclusive CPUs, and this node has %d that are not reserved; request fewer",
+				container, n, usable)}
 	}
 	if threads := m.cfg.Topology.ThreadsPerCore(); m.cfg.Options.FullPhysicalCPUs {
 		if n%threads != 0 {
-			return nil, &Shortage{ReasonSMTAlignment, fmt.Sprintf("container %s requests %d exclusive CPUs, and full-pcpus-only assigns whole cores of %d; request a multiple of %d", container, n, threads, threads)}
+			return nil, &Shortage{ReasonSMTAlignment, fmt.Sprintf("container %s requests %d exclusive CPUs, and "+
+				"full-pcpus-only assigns whole cores of %d; request a multiple of %d", container, n, threads, threads)}
 		}
 		free = m.wholeCores(free)
 	}
@@ -189,7 +196,9 @@ func (m *Manager) take(free Set, container string, n int, affinity topology.Mask
 		taken := m.cfg.Topology.take(near, min(n, len(near)), m.cfg.Options)
 		return taken.Union(m.cfg.Topology.take(free.Minus(taken), n-len(taken), m.cfg.Options)), nil
 	}
-	return nil, &Shortage{ReasonUnavailable, fmt.Sprintf("container %s requests %d exclusive CPUs, available %d; the pod starts when others have released theirs", container, n, len(free))}
+	return nil, &Shortage{ReasonUnavailable,
+		fmt.Sprintf("container %s requests %d exclusive CPUs, available %d; the pod starts when others have released theirs",
+			container, n, len(free))}
 }
 
 // wholeCores returns the CPUs of cores of which all CPUs are free.

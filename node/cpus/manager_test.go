@@ -113,7 +113,8 @@ func TestExclusive(t *testing.T) {
 	burstable := container("a", "2")
 	burstable.Resources.Requests = v1.ResourceList{v1.ResourceCPU: resource.MustParse("1")}
 	whole := testPod("pod-level", container("a", "2"))
-	whole.Spec.Resources = &v1.ResourceRequirements{Limits: whole.Spec.Containers[0].Resources.Limits, Requests: whole.Spec.Containers[0].Resources.Requests}
+	whole.Spec.Resources = &v1.ResourceRequirements{Limits: whole.Spec.Containers[0].Resources.Limits,
+		Requests: whole.Spec.Containers[0].Resources.Requests}
 	for name, c := range map[string]struct {
 		pod  *v1.Pod
 		want int
@@ -146,7 +147,8 @@ func TestAssign(t *testing.T) {
 		t.Error(got)
 	}
 	var shortage *Shortage
-	if err := assign(m, third); !errors.As(err, &shortage) || shortage.Reason() != ReasonUnavailable || !strings.Contains(err.Error(), "container a requests 1 exclusive CPUs, available 0") {
+	if err := assign(m, third); !errors.As(err, &shortage) || shortage.Reason() != ReasonUnavailable ||
+		!strings.Contains(err.Error(), "container a requests 1 exclusive CPUs, available 0") {
 		t.Error(err)
 	}
 	if m.HasExclusive(third.UID) || !m.HasExclusive(first.UID) {
@@ -159,7 +161,8 @@ func TestAssign(t *testing.T) {
 	if got := assigned(m, third) + "; " + assigned(m, fourth) + "; " + assigned(m, second); got != "a 1; a 2; a 3-7" {
 		t.Error(got)
 	}
-	if err := assign(m, testPod("huge", container("a", "8"))); err == nil || !strings.Contains(err.Error(), "this node has 7 that are not reserved") {
+	if err := assign(m, testPod("huge", container("a", "8"))); err == nil ||
+		!strings.Contains(err.Error(), "this node has 7 that are not reserved") {
 		t.Error(err)
 	}
 	m.Retain(func(uid types.UID) bool { return uid == second.UID })
@@ -190,7 +193,8 @@ func TestInitContainers(t *testing.T) {
 func TestFullPhysicalCPUs(t *testing.T) {
 	m := newNode(t).open(t, shape{1, 1, 1, 4, 2}, Options{FullPhysicalCPUs: true}, "0") // core 0 is 0,4
 	var shortage *Shortage
-	if err := assign(m, testPod("odd", container("a", "1"))); !errors.As(err, &shortage) || shortage.Reason() != ReasonSMTAlignment || !strings.Contains(err.Error(), "request a multiple of 2") {
+	if err := assign(m, testPod("odd", container("a", "1"))); !errors.As(err, &shortage) ||
+		shortage.Reason() != ReasonSMTAlignment || !strings.Contains(err.Error(), "request a multiple of 2") {
 		t.Error(err)
 	}
 	pod := testPod("p", container("a", "6"))
@@ -198,7 +202,8 @@ func TestFullPhysicalCPUs(t *testing.T) {
 		t.Error(err, assigned(m, pod))
 	}
 	// CPU 4 is free, but its core is not.
-	if err := assign(m, testPod("late", container("a", "2"))); err == nil || !strings.Contains(err.Error(), "available 0") {
+	if err := assign(m, testPod("late", container("a", "2"))); err == nil ||
+		!strings.Contains(err.Error(), "available 0") {
 		t.Error(err)
 	}
 }
@@ -228,10 +233,15 @@ func TestState(t *testing.T) {
 	if got := assigned(m, pod); got != "a 1-2" || m.Assigned(pod.UID, "a").String() != "1-2" {
 		t.Error(got)
 	}
-	if err := CheckNone(n.file, "boot"); err == nil || !strings.Contains(err.Error(), `cpuManagerPolicy: the configured policy "none" differs from "static" in the state file `+n.file) || !strings.Contains(err.Error(), "default/p (CPUs 1-2); set it to static and remove these pods first, or remove the file") {
+	if err := CheckNone(n.file, "boot"); err == nil ||
+		!strings.Contains(err.Error(),
+			`cpuManagerPolicy: the configured policy "none" differs from "static" in the state file `+n.file) ||
+		!strings.Contains(err.Error(),
+			"default/p (CPUs 1-2); set it to static and remove these pods first, or remove the file") {
 		t.Error(err)
 	}
-	if _, err := Open(n.config(t, eight, Options{}, "1")); err == nil || !strings.Contains(err.Error(), "reservedSystemCPUs: CPU 1 is assigned exclusively to pod default/p") {
+	if _, err := Open(n.config(t, eight, Options{}, "1")); err == nil ||
+		!strings.Contains(err.Error(), "reservedSystemCPUs: CPU 1 is assigned exclusively to pod default/p") {
 		t.Error(err)
 	}
 	// CPU 2 is gone.
@@ -264,7 +274,8 @@ func TestInvalidState(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err := Open(n.config(t, eight, Options{}, "0"))
-		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), n.file) || !strings.Contains(err.Error(), "remove it") {
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), n.file) ||
+			!strings.Contains(err.Error(), "remove it") {
 			t.Errorf("%s: %v", text, err)
 		}
 	}

@@ -42,14 +42,16 @@ func ParseOptions(values map[string]string) (o Options, err error) {
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		to, ok := fields[name]
 		if !ok {
-			return Options{}, fmt.Errorf("%q is not a supported option; use %s", name, strings.Join(slices.Sorted(maps.Keys(fields)), ", "))
+			return Options{}, fmt.Errorf("%q is not a supported option; use %s", name,
+				strings.Join(slices.Sorted(maps.Keys(fields)), ", "))
 		}
 		if *to, err = strconv.ParseBool(values[name]); err != nil {
 			return Options{}, fmt.Errorf("%s: %q must be \"true\" or \"false\"", name, values[name])
 		}
 	}
 	if o.AlignByUncoreCache && o.DistributeAcrossNUMA {
-		return Options{}, fmt.Errorf("prefer-align-cpus-by-uncorecache and distribute-cpus-across-numa exclude each other; remove one of them")
+		return Options{}, fmt.Errorf("prefer-align-cpus-by-uncorecache and distribute-cpus-across-numa exclude each other; " +
+			"remove one of them")
 	}
 	return o, nil
 }
@@ -62,9 +64,11 @@ func Reserved(t Topology, explicit Set, milli int64) (Set, error) {
 		n := int((milli + 999) / 1000)
 		switch {
 		case n == 0:
-			return nil, fmt.Errorf("requires reserved CPUs, so that other containers have some: set reservedSystemCPUs, such as 0, or cpu in systemReserved")
+			return nil, fmt.Errorf("requires reserved CPUs, so that other containers have some: set reservedSystemCPUs, such " +
+				"as 0, or cpu in systemReserved")
 		case n >= len(t):
-			return nil, fmt.Errorf("%d reserved CPUs leave none of the %d of this node; reserve less cpu in systemReserved and kubeReserved", n, len(t))
+			return nil, fmt.Errorf("%d reserved CPUs leave none of the %d of this node; reserve less cpu in systemReserved "+
+				"and kubeReserved", n, len(t))
 		}
 		return t.pack(t.All(), n, Options{}), nil
 	}

@@ -6,14 +6,17 @@ import (
 )
 
 func TestParseOptions(t *testing.T) {
-	got, err := ParseOptions(map[string]string{"full-pcpus-only": "true", "distribute-cpus-across-numa": "true", "strict-cpu-reservation": "true", "prefer-align-cpus-by-uncorecache": "false", "align-by-socket": "false"})
-	if want := (Options{FullPhysicalCPUs: true, DistributeAcrossNUMA: true, StrictReservation: true}); err != nil || got != want {
+	got, err := ParseOptions(map[string]string{"full-pcpus-only": "true", "distribute-cpus-across-numa": "true",
+		"strict-cpu-reservation": "true", "prefer-align-cpus-by-uncorecache": "false", "align-by-socket": "false"})
+	if want := (Options{FullPhysicalCPUs: true, DistributeAcrossNUMA: true, StrictReservation: true}); err != nil ||
+		got != want {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for want, values := range map[string]map[string]string{
 		"not a supported option; use align-by": {"full-cpus": "true"},
 		"must be \"true\" or \"false\"":        {"full-pcpus-only": "1x"},
-		"exclude each other":                   {"prefer-align-cpus-by-uncorecache": "true", "distribute-cpus-across-numa": "true"},
+		"exclude each other": {"prefer-align-cpus-by-uncorecache": "true",
+			"distribute-cpus-across-numa": "true"},
 	} {
 		if _, err := ParseOptions(values); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v, want %q", values, err, want)

@@ -54,7 +54,8 @@ func (m *Manager) reconcile(ctx context.Context) bool {
 			return true
 		}
 		if err != nil {
-			m.cfg.Log.Warn("Failed to set the CPUs of a container, retrying", "container", u.container, "cpus", u.cpus, "err", err)
+			m.cfg.Log.Warn("Failed to set the CPUs of a container, retrying", "container", u.container, "cpus", u.cpus, "err",
+				err)
 			complete = false
 			continue
 		}

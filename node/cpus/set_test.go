@@ -14,7 +14,8 @@ func TestSet(t *testing.T) {
 		}
 	}
 	a, b := set(t, "0-4"), set(t, "3-6")
-	if a.Union(b).String() != "0-6" || a.Minus(b).String() != "0-2" || a.Intersect(b).String() != "3-4" || !a.Contains(4) || a.Contains(5) {
+	if a.Union(b).String() != "0-6" || a.Minus(b).String() != "0-2" || a.Intersect(b).String() != "3-4" ||
+		!a.Contains(4) || a.Contains(5) {
 		t.Errorf("%v and %v: %v %v %v", a, b, a.Union(b), a.Minus(b), a.Intersect(b))
 	}
 	if a.String() != "0-4" || b.String() != "3-6" {

@@ -43,7 +43,8 @@ func File(root string) string { return filepath.Join(root, "cpu_manager_state.js
 
 // stateFormat is the file. It means nothing after a boot.
 var stateFormat = statefile.Format[state]{
-	Name: "cpu_manager_state.json", Version: assignments.Version, Limit: assignments.Limit, Damaged: statefile.Refuse, Newer: statefile.Refuse,
+	Name: "cpu_manager_state.json", Version: assignments.Version, Limit: assignments.Limit, Damaged: statefile.Refuse,
+	Newer:      statefile.Refuse,
 	Durability: statefile.Atomic, Repeat: true, Encode: assignments.Encode[podState],
 }
 
@@ -58,8 +59,10 @@ func stateFile(path, boot string, disk statefile.Disk) assignments.File[podState
 // policy was changed while they run. Otherwise it removes the file.
 func CheckNone(file, boot string) error {
 	return stateFile(file, boot, statefile.Disk{}).CheckUnused(func(s *state) error {
-		return fmt.Errorf("cpuManagerPolicy: the configured policy %q differs from %q in the state file %s, and pods run with exclusive CPUs: %s; "+
-			"set it to %s and remove these pods first, or remove the file: all containers then keep the CPUs that they have until their pods are replaced",
+		return fmt.Errorf("cpuManagerPolicy: the configured policy %q differs from %q in the state file %s, and pods run "+
+			"with exclusive CPUs: %s; "+
+			"set it to %s and remove these pods first, or remove the file: all containers then keep the CPUs that they have "+
+			"until their pods are replaced",
 			PolicyNone, s.Policy, file, podNames(s), s.Policy)
 	})
 }

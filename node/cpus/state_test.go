@@ -12,12 +12,15 @@ import (
 func TestStateFile(t *testing.T) {
 	start := func(t *testing.T, dir string, disk statefile.Disk) (*Manager, error) {
 		return Open(Config{
-			Topology: eight.read(t), Reserved: set(t, "0"), File: File(dir), BootID: "boot", Disk: disk, Log: slog.New(slog.DiscardHandler),
+			Topology: eight.read(t), Reserved: set(t, "0"), File: File(dir), BootID: "boot", Disk: disk,
+			Log: slog.New(slog.DiscardHandler),
 		})
 	}
 	statefiletest.Store{
-		Files: []string{filepath.Base(File(""))}, Before: "cpu_manager_state.before.json", After: "cpu_manager_state.after.json",
-		Old: "default/a (CPUs 1-2)", New: "default/a (CPUs 1-2), default/b (CPUs 3)", None: "", Rules: statefiletest.RulesOf(&stateFormat), Silent: true,
+		Files: []string{filepath.Base(File(""))}, Before: "cpu_manager_state.before.json",
+		After: "cpu_manager_state.after.json",
+		Old:   "default/a (CPUs 1-2)", New: "default/a (CPUs 1-2), default/b (CPUs 3)", None: "",
+		Rules: statefiletest.RulesOf(&stateFormat), Silent: true,
 		Read: func(t *testing.T, dir string, disk statefile.Disk) (string, error) {
 			m, err := start(t, dir, disk)
 			if err != nil {

@@ -70,15 +70,16 @@ func TestTake(t *testing.T) {
 		"spread evenly":                    {shape{4, 1, 1, 4, 1}, "0-15", 6, spread, "0-2,4-6"},
 		"spread, balanced":                 {shape{4, 1, 1, 4, 1}, "1-3,4-15", 6, spread, "4-6,8-10"},
 		"spread, the rest":                 {shape{2, 1, 1, 4, 1}, "0-7", 5, spread, "0-2,4-5"},
-		"spread whole cores":               {two, "0-15", 10, Options{DistributeAcrossNUMA: true, FullPhysicalCPUs: true}, "0-2,4-5,8-10,12-13"},
-		"spread, not possible":             {shape{2, 1, 1, 4, 1}, "0,4-7", 5, spread, "0,4-7"},
-		"a whole cache":                    {caches, "1-15", 4, aligned, "4-7"},
-		"within a cache":                   {caches, "0-15", 3, aligned, "0-2"},
-		"within the fullest cache":         {caches, "1-15", 3, aligned, "1-3"},
-		"a cache and the rest within one":  {caches, "2-15", 6, aligned, "2-7"},
-		"without the option":               {caches, "2,4-15", 3, Options{}, "2,4-5"},
-		"with the option":                  {caches, "2,4-15", 3, aligned, "4-6"},
-		"no cache has enough":              {caches, "0,4,8,12", 3, aligned, "0,4,8"},
+		"spread whole cores": {two, "0-15", 10, Options{DistributeAcrossNUMA: true, FullPhysicalCPUs: true},
+			"0-2,4-5,8-10,12-13"},
+		"spread, not possible":            {shape{2, 1, 1, 4, 1}, "0,4-7", 5, spread, "0,4-7"},
+		"a whole cache":                   {caches, "1-15", 4, aligned, "4-7"},
+		"within a cache":                  {caches, "0-15", 3, aligned, "0-2"},
+		"within the fullest cache":        {caches, "1-15", 3, aligned, "1-3"},
+		"a cache and the rest within one": {caches, "2-15", 6, aligned, "2-7"},
+		"without the option":              {caches, "2,4-15", 3, Options{}, "2,4-5"},
+		"with the option":                 {caches, "2,4-15", 3, aligned, "4-6"},
+		"no cache has enough":             {caches, "0,4,8,12", 3, aligned, "0,4,8"},
 	} {
 		got := c.on.read(t).take(set(t, c.free), c.n, c.options)
 		if got.String() != c.want {
@@ -92,7 +93,8 @@ func TestTakeIsComplete(t *testing.T) {
 	for _, machine := range []shape{{1, 1, 1, 2, 1}, {2, 1, 2, 3, 2}, {2, 2, 2, 2, 2}, {1, 4, 1, 4, 1}} {
 		topology := machine.read(t)
 		free := slices.DeleteFunc(topology.All(), func(cpu int) bool { return cpu%5 == 3 })
-		for _, o := range []Options{{}, {DistributeAcrossNUMA: true}, {AlignByUncoreCache: true}, {DistributeAcrossNUMA: true, FullPhysicalCPUs: true}} {
+		for _, o := range []Options{{}, {DistributeAcrossNUMA: true}, {AlignByUncoreCache: true},
+			{DistributeAcrossNUMA: true, FullPhysicalCPUs: true}} {
 			for n := 1; n <= len(free); n++ {
 				taken := topology.take(free, n, o)
 				if len(taken) != n || len(NewSet(taken...)) != n || len(taken.Minus(free)) > 0 {

@@ -23,7 +23,8 @@ func TestNodeConditions(t *testing.T) {
 	})
 	read := manager.NodeConditions
 	damaged := read()
-	if len(damaged) != 1 || damaged[0].Type != ConditionUnreadable || damaged[0].Status != v1.ConditionTrue || !strings.Contains(damaged[0].Message, file) {
+	if len(damaged) != 1 || damaged[0].Type != ConditionUnreadable || damaged[0].Status != v1.ConditionTrue ||
+		!strings.Contains(damaged[0].Message, file) {
 		t.Fatalf("a damaged record: %+v", damaged)
 	}
 	if again := read(); len(again) != 1 || !again[0].LastTransitionTime.Equal(&damaged[0].LastTransitionTime) {

@@ -5,8 +5,8 @@
 // is called, so that it is unpublished and unstaged even if its pod's manifest is gone and the
 // daemon was killed in between. It reads the mount table, and what drivers answer.
 //
-// Calls go one way: the supervisor hands a volume down as plain values (internal/csivolume) and gets a path or an error;
-// what changes later is a wake-up (Changed, Subscribe), after which the pods and the cluster read it.
+// Calls go one way: the supervisor hands a volume down as plain values (internal/csivolume) and gets a path or an
+// error; what changes later is a wake-up (Changed, Subscribe), after which the pods and the cluster read it.
 //
 // It never deletes the content of a volume: of the directories that it creates it removes empty
 // ones only. It never mounts; it unmounts only what a driver has left mounted at a path that it has

@@ -59,7 +59,8 @@ func (d *driver) call(ctx context.Context, method string, in, out message, optio
 	if err == nil {
 		return nil
 	}
-	return &callError{driver: d, method: method, code: status.Code(err), message: status.Convert(err).Message(), cancelled: ctx.Err()}
+	return &callError{driver: d, method: method, code: status.Code(err), message: status.Convert(err).Message(),
+		cancelled: ctx.Err()}
 }
 
 // callError is a call that failed.
@@ -76,11 +77,14 @@ func (e *callError) Error() string {
 	case e.cancelled != nil:
 		return fmt.Sprintf("CSI driver %s: %s was interrupted", e.driver.name, e.method)
 	case e.code == codes.DeadlineExceeded:
-		return fmt.Sprintf("CSI driver %s did not answer %s within %s; look at its pod's log, and restart the pod", e.driver.name, e.method, e.driver.timeout)
+		return fmt.Sprintf("CSI driver %s did not answer %s within %s; look at its pod's log, and restart the pod",
+			e.driver.name, e.method, e.driver.timeout)
 	case e.code == codes.Unavailable:
-		return fmt.Sprintf("CSI driver %s is unreachable at %s: %s; check whether its pod runs", e.driver.name, e.driver.socket, e.message)
+		return fmt.Sprintf("CSI driver %s is unreachable at %s: %s; check whether its pod runs", e.driver.name,
+			e.driver.socket, e.message)
 	}
-	return fmt.Sprintf("CSI driver %s: %s failed: %s: %s; look at its pod's log", e.driver.name, e.method, e.code, e.message)
+	return fmt.Sprintf("CSI driver %s: %s failed: %s: %s; look at its pod's log", e.driver.name, e.method, e.code,
+		e.message)
 }
 
 func (e *callError) Unwrap() error { return e.cancelled }

@@ -35,8 +35,8 @@ type expansion struct {
 // Expand lets a driver expand a volume that is published for a pod to its capacity in bytes, and reports
 // whether it has done so since the last call. The driver is not called for a capacity that the volume has
 // already, nor if it has nothing to do on the node, nor soon after it has failed; the pod is synced when it
-// can be called again. The error is csivolume.ErrExpanding if the driver takes its time, which delays nothing else of the
-// pod: it is synced when the driver has answered. The error is csivolume.ErrInfeasible if the driver refuses
+// can be called again. The error is csivolume.ErrExpanding if the driver takes its time, which delays nothing else of
+// the pod: it is synced when the driver has answered. The error is csivolume.ErrInfeasible if the driver refuses
 // the expansion for good.
 func (m *Manager) Expand(ctx context.Context, v *csivolume.Volume, bytes int64) (expanded bool, err error) {
 	r, p := m.publishedFor(v)

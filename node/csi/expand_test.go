@@ -88,12 +88,14 @@ func TestExpandBacksOff(t *testing.T) {
 		bytes      int64
 		infeasible bool
 	}{
-		{codes.Internal, 1, false}, {codes.Unavailable, 2, false}, {codes.InvalidArgument, 3, true}, {codes.NotFound, 4, true}, {codes.OutOfRange, 5, true},
+		{codes.Internal, 1, false}, {codes.Unavailable, 2, false}, {codes.InvalidArgument, 3, true},
+		{codes.NotFound, 4, true}, {codes.OutOfRange, 5, true},
 	} {
 		h.fail["NodeExpandVolume"] = status.Error(f.code, "too large")
 		for range 3 {
 			_, err := h.Expand(t.Context(), v, f.bytes)
-			if err == nil || !strings.Contains(err.Error(), "too large") || errors.Is(err, csivolume.ErrInfeasible) != f.infeasible {
+			if err == nil || !strings.Contains(err.Error(), "too large") ||
+				errors.Is(err, csivolume.ErrInfeasible) != f.infeasible {
 				t.Errorf("%s: %v", f.code, err)
 			}
 		}

@@ -67,7 +67,8 @@ type harness struct {
 type killed struct{}
 
 func newHarness(t *testing.T) *harness {
-	h := &harness{t: t, dir: t.TempDir(), boot: "first", mounted: map[string]string{}, fail: map[string]error{}, hang: map[string]chan struct{}{}, leaves: map[string]bool{}, requests: map[string]map[int]string{}}
+	h := &harness{t: t, dir: t.TempDir(), boot: "first", mounted: map[string]string{}, fail: map[string]error{},
+		hang: map[string]chan struct{}{}, leaves: map[string]bool{}, requests: map[string]map[int]string{}}
 	h.start()
 	return h
 }
@@ -76,7 +77,8 @@ func newHarness(t *testing.T) *harness {
 func (h *harness) start() {
 	h.dead, h.killAt = false, 0
 	h.Manager = New(Options{
-		Dir: h.dir, Registry: filepath.Join(h.dir, "plugins_registry"), File: h.file(), BootID: h.boot, Republish: h.republish, ExpandWait: h.expandWait,
+		Dir: h.dir, Registry: filepath.Join(h.dir, "plugins_registry"), File: h.file(), BootID: h.boot,
+		Republish: h.republish, ExpandWait: h.expandWait,
 		Mounts: h.mounts, Unmount: h.unmount, Disk: statefile.Disk{Operations: harnessDisk{h: h}},
 	})
 }
@@ -96,18 +98,19 @@ func (h *harness) register(name string) (deregister func()) {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	server := grpc.NewServer(grpc.ForceServerCodec(rawCodec{}), grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
-		var request []byte
-		if err := stream.RecvMsg(&request); err != nil {
-			return err
-		}
-		full, _ := grpc.MethodFromServerStream(stream)
-		answer, err := h.serve(name, path.Base(full), fieldsOf(request))
-		if err != nil {
-			return err
-		}
-		return stream.SendMsg(&answer)
-	}))
+	server := grpc.NewServer(grpc.ForceServerCodec(rawCodec{}),
+		grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
+			var request []byte
+			if err := stream.RecvMsg(&request); err != nil {
+				return err
+			}
+			full, _ := grpc.MethodFromServerStream(stream)
+			answer, err := h.serve(name, path.Base(full), fieldsOf(request))
+			if err != nil {
+				return err
+			}
+			return stream.SendMsg(&answer)
+		}))
 	go func() { _ = server.Serve(listener) }()
 	h.t.Cleanup(func() {
 		server.Stop()
@@ -217,7 +220,8 @@ func (h *harness) recorded(id, path string) error {
 		return err
 	}
 	for _, r := range s.Volumes {
-		if r.Handle == id && (r.StagingPath == path || slices.ContainsFunc(r.Pods, func(p *podRecord) bool { return p.Called && p.Target == path })) {
+		if r.Handle == id && (r.StagingPath == path ||
+			slices.ContainsFunc(r.Pods, func(p *podRecord) bool { return p.Called && p.Target == path })) {
 			return nil
 		}
 	}
@@ -327,7 +331,8 @@ func (h *harness) mustBeClean() {
 
 // volumeOf is a volume of a driver for a pod.
 func volumeOf(driver, handle, pod string) *csivolume.Volume {
-	return &csivolume.Volume{Driver: driver, Handle: handle, Pod: types.UID(pod), Name: "data", AccessMode: v1.ReadWriteOnce}
+	return &csivolume.Volume{Driver: driver, Handle: handle, Pod: types.UID(pod), Name: "data",
+		AccessMode: v1.ReadWriteOnce}
 }
 
 // mustPublish publishes a volume, which is then mounted at the path.

@@ -16,7 +16,8 @@ import (
 func killVolumes() []*csivolume.Volume {
 	inline := volumeOf("a.example.com", "inline", "one")
 	inline.Name, inline.Ephemeral = "inline", true
-	return []*csivolume.Volume{volumeOf("a.example.com", "shared", "one"), volumeOf("a.example.com", "shared", "two"), inline}
+	return []*csivolume.Volume{volumeOf("a.example.com", "shared", "one"), volumeOf("a.example.com", "shared", "two"),
+		inline}
 }
 
 // life publishes the volumes and ends their use. It returns true if the manager was killed.

@@ -40,7 +40,8 @@ func (m *Manager) lock(ctx context.Context, driver, handle string) (unlock func(
 	case <-ctx.Done():
 		err = ctx.Err()
 	case <-limit.C:
-		err = fmt.Errorf("CSI driver %s has not ended another operation on volume %s; look at its pod's log, and restart the pod", driver, handle)
+		err = fmt.Errorf("CSI driver %s has not ended another operation on volume %s; look at its pod's log, and restart "+
+			"the pod", driver, handle)
 	}
 	leave()
 	return nil, err

@@ -87,7 +87,8 @@ func New(o Options) *Manager {
 		o.Unmount = unmount
 	}
 	return &Manager{
-		options: o, log: o.Log, file: stateFormat.File(o.File, o.Disk), changed: wakeup.NewSignal(), drivers: map[string]*driver{}, locks: map[string]*volumeLock{},
+		options: o, log: o.Log, file: stateFormat.File(o.File, o.Disk), changed: wakeup.NewSignal(),
+		drivers: map[string]*driver{}, locks: map[string]*volumeLock{},
 		waiting: map[string]map[types.UID]bool{}, ready: map[types.UID]bool{},
 	}
 }
@@ -95,10 +96,13 @@ func New(o Options) *Manager {
 // Register implements plugins.Handler.
 func (m *Manager) Register(ctx context.Context, p plugins.Plugin) (func(), error) {
 	if !validDriver(p.Name) {
-		return nil, fmt.Errorf("%q is not valid as the name of a CSI driver; it must be a domain name of at most 63 characters", p.Name)
+		return nil, fmt.Errorf("%q is not valid as the name of a CSI driver; it must be a domain name of at most 63 "+
+			"characters", p.Name)
 	}
-	if !slices.ContainsFunc(p.Versions, func(v string) bool { return strings.HasPrefix(strings.TrimPrefix(v, "v"), "1.") }) {
-		return nil, fmt.Errorf("CSI versions %s are not supported; the driver must support version 1", strings.Join(p.Versions, ", "))
+	if !slices.ContainsFunc(p.Versions,
+		func(v string) bool { return strings.HasPrefix(strings.TrimPrefix(v, "v"), "1.") }) {
+		return nil, fmt.Errorf("CSI versions %s are not supported; the driver must support version 1",
+			strings.Join(p.Versions, ", "))
 	}
 	d, err := connect(ctx, p, m.options.Timeout)
 	if err != nil {
@@ -146,9 +150,11 @@ func (m *Manager) driverFor(name string) (*driver, error) {
 		return d, nil
 	}
 	if m.disabled != nil {
-		return nil, fmt.Errorf("CSI driver %s is not registered on this node, where drivers cannot register: %w", name, m.disabled)
+		return nil, fmt.Errorf("CSI driver %s is not registered on this node, where drivers cannot register: %w", name,
+			m.disabled)
 	}
-	return nil, fmt.Errorf("CSI driver %s is not registered on this node; start its pod, whose registrar creates a socket in %s", name, m.options.Registry)
+	return nil, fmt.Errorf("CSI driver %s is not registered on this node; start its pod, whose registrar creates a "+
+		"socket in %s", name, m.options.Registry)
 }
 
 // Pods returns the UIDs of the pods that use volumes of drivers, also those of which nothing else is

@@ -74,7 +74,8 @@ func TestAbsentDriver(t *testing.T) {
 	deregister()
 	v.PublishBlocked = missing
 	h.mustPublish(v)
-	mustContain(t, h.Unpublish(t.Context(), "one"), "NodeUnpublishVolume is still to be called for volume v", "is not registered", "reboot the host")
+	mustContain(t, h.Unpublish(t.Context(), "one"), "NodeUnpublishVolume is still to be called for volume v",
+		"is not registered", "reboot the host")
 	// A driver that was killed has left the socket of its registrar.
 	h.register("a.example.com")
 	<-h.Changed()
@@ -155,7 +156,8 @@ func TestForgetfulDriver(t *testing.T) {
 	mustContain(t, err, "NodePublishVolume failed: FailedPrecondition", "look at its pod's log")
 	h.mustPublish(volumeOf("a.example.com", "v", "one"))
 	h.fail["NodeUnpublishVolume"] = status.Error(codes.NotFound, "no such volume")
-	mustContain(t, h.Unpublish(t.Context(), "one"), "NotFound: no such volume", "is still mounted", "umount "+h.dir+"/pods/one/")
+	mustContain(t, h.Unpublish(t.Context(), "one"), "NotFound: no such volume", "is still mounted",
+		"umount "+h.dir+"/pods/one/")
 	h.mu.Lock()
 	clear(h.mounted)
 	h.mu.Unlock()
@@ -202,7 +204,8 @@ func TestLinkedDirectories(t *testing.T) {
 	h := newHarness(t)
 	disk := t.TempDir()
 	for _, name := range []string{"pods", "plugins"} {
-		if err := errors.Join(os.Mkdir(filepath.Join(disk, name), 0o755), os.Symlink(filepath.Join(disk, name), filepath.Join(h.dir, name))); err != nil {
+		if err := errors.Join(os.Mkdir(filepath.Join(disk, name), 0o755),
+			os.Symlink(filepath.Join(disk, name), filepath.Join(h.dir, name))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -230,7 +233,8 @@ func TestUnknownMounts(t *testing.T) {
 	h := newHarness(t)
 	h.register("a.example.com")
 	path := h.mustPublish(volumeOf("a.example.com", "v", "one"))
-	unknown := []string{filepath.Join(h.dir, "pods/x/volumes/kubernetes.io~csi/data/mount"), filepath.Join(h.dir, "plugins/kubernetes.io/csi/a/b/globalmount")}
+	unknown := []string{filepath.Join(h.dir, "pods/x/volumes/kubernetes.io~csi/data/mount"),
+		filepath.Join(h.dir, "plugins/kubernetes.io/csi/a/b/globalmount")}
 	h.mounted[unknown[0]], h.mounted[unknown[1]] = "x", "x"
 	h.mounted[filepath.Join(h.dir, "pods/x/volumes/kubernetes.io~empty-dir/data")] = "y"
 	h.start()
@@ -239,7 +243,8 @@ func TestUnknownMounts(t *testing.T) {
 	h.register("a.example.com")
 	h.mustUnpublish("one", "one")
 	lines := log.String()
-	if strings.Count(lines, "that podstead did not publish") != 2 || !strings.Contains(lines, unknown[0]) || !strings.Contains(lines, unknown[1]) || strings.Contains(lines, path) {
+	if strings.Count(lines, "that podstead did not publish") != 2 || !strings.Contains(lines, unknown[0]) ||
+		!strings.Contains(lines, unknown[1]) || strings.Contains(lines, path) {
 		t.Errorf("logged:\n%s", lines)
 	}
 	if left := h.mountPoints(); len(left) != 3 {
@@ -256,7 +261,8 @@ func TestDamagedState(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, text := range []string{"{", `{"version":2}`, `{"version":1,"volumes":[{}]}`, `{"version":1,"volumes":[null]}`, `{"version":1,"volumes":[{"driver":"a","handle":"b","pods":[{"uid":"c"}]}]}`} {
+	for _, text := range []string{"{", `{"version":2}`, `{"version":1,"volumes":[{}]}`, `{"version":1,"volumes":[null]}`,
+		`{"version":1,"volumes":[{"driver":"a","handle":"b","pods":[{"uid":"c"}]}]}`} {
 		if err := os.WriteFile(h.file(), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -303,7 +309,8 @@ func TestDamagedState(t *testing.T) {
 func TestInvalidNames(t *testing.T) {
 	h := newHarness(t)
 	for _, v := range []*csivolume.Volume{
-		volumeOf("../a", "v", "one"), volumeOf("a..b", "v", "one"), volumeOf("a", "", "one"), volumeOf("a", "v", ".."), volumeOf("a", "v", ""),
+		volumeOf("../a", "v", "one"), volumeOf("a..b", "v", "one"), volumeOf("a", "", "one"), volumeOf("a", "v", ".."),
+		volumeOf("a", "v", ""),
 		{Driver: "a", Handle: "v", Pod: "one", Name: ".."},
 	} {
 		_, err := h.Publish(t.Context(), v)
@@ -342,7 +349,9 @@ func TestUsage(t *testing.T) {
 		t.Fatal(err)
 	}
 	got.At = time.Time{}
-	if want := (usage.Filesystem{Available: 1, Capacity: 3, Used: 2, InodesFree: 10, Inodes: 30, InodesUsed: 20}); got.Filesystem != want || *got.Condition != (usage.VolumeCondition{Abnormal: true, Message: "disk is failing"}) {
+	if want := (usage.Filesystem{Available: 1, Capacity: 3, Used: 2, InodesFree: 10, Inodes: 30,
+		InodesUsed: 20}); got.Filesystem != want ||
+		*got.Condition != (usage.VolumeCondition{Abnormal: true, Message: "disk is failing"}) {
 		t.Errorf("%+v, condition %+v", got, got.Condition)
 	}
 	if got, err := h.Usage(t.Context(), path+"x"); got != nil || err != nil {

@@ -151,7 +151,10 @@ func (r *infoResponse) decode(data []byte) error {
 			r.maxVolumes = int64(value)
 		case 3:
 			r.topology = map[string]string{}
-			return decodeFields(data, func(_ protowire.Number, _ uint64, data []byte) error { return decodeEntry(data, r.topology) })
+			return decodeFields(data, func(_ protowire.Number, _ uint64,
+				data []byte) error {
+				return decodeEntry(data, r.topology)
+			})
 		}
 		return nil
 	})

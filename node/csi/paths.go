@@ -139,7 +139,8 @@ func removeEmpty(path string) error {
 	case err == nil, errors.Is(err, fs.ErrNotExist):
 		return nil
 	case errors.Is(err, unix.ENOTEMPTY):
-		return fmt.Errorf("%s is not empty, although no volume is mounted there; look at what it contains, and move that away", path)
+		return fmt.Errorf(
+			"%s is not empty, although no volume is mounted there; look at what it contains, and move that away", path)
 	case errors.Is(err, unix.EBUSY):
 		return fmt.Errorf("%s is still mounted; stop what uses it, then run: umount %[1]s", path)
 	}
@@ -150,7 +151,8 @@ func removeEmpty(path string) error {
 // drivers.
 func (m *Manager) removeParents(path string) {
 	plugins := m.pluginsDir()
-	for dir := filepath.Dir(path); strings.HasPrefix(dir, m.podsDir()+"/") || strings.HasPrefix(dir, plugins+"/"); dir = filepath.Dir(dir) {
+	for dir := filepath.Dir(path); strings.HasPrefix(dir, m.podsDir()+"/") ||
+		strings.HasPrefix(dir, plugins+"/"); dir = filepath.Dir(dir) {
 		if os.Remove(dir) != nil {
 			return
 		}

@@ -135,7 +135,8 @@ func (d *driver) capability(v *csivolume.Volume) volumeCapability {
 	if v.Block {
 		return volumeCapability{block: true, mode: accessModeOf(v.AccessMode, d.capabilities[capabilityWriters])}
 	}
-	c := volumeCapability{fsType: v.FSType, mountFlags: v.MountOptions, mode: accessModeOf(v.AccessMode, d.capabilities[capabilityWriters])}
+	c := volumeCapability{fsType: v.FSType, mountFlags: v.MountOptions,
+		mode: accessModeOf(v.AccessMode, d.capabilities[capabilityWriters])}
 	if v.Group.GID != nil && d.capabilities[capabilityMountGroup] {
 		c.group = strconv.FormatInt(*v.Group.GID, 10)
 	}
@@ -189,7 +190,8 @@ func (p *publication) publish(ctx context.Context) error {
 		if p.volume.Block {
 			what, shared = "no block device is", p.pluginsDir()
 		}
-		return fmt.Errorf("CSI driver %s has published volume %s, but %s at %s; its container must mount %s with mountPropagation: Bidirectional",
+		return fmt.Errorf("CSI driver %s has published volume %s, but %s at %s; its container must mount %s with "+
+			"mountPropagation: Bidirectional",
 			p.volume.Driver, p.volume.Handle, what, p.pod.Target, shared)
 	}
 	if err := p.setGroup(ctx); err != nil {
@@ -207,8 +209,10 @@ func (p *publication) publish(ctx context.Context) error {
 // call calls the driver to publish the volume.
 func (p *publication) call(ctx context.Context) error {
 	return p.driver.call(ctx, "NodePublishVolume", &publishRequest{
-		volumeID: p.volume.Handle, attachContext: p.volume.AttachContext, stagingPath: p.vol.StagingPath, targetPath: p.pod.Target,
-		capability: p.driver.capability(p.volume), readOnly: p.volume.ReadOnly, secrets: p.volume.Secrets.Publish, context: p.context(),
+		volumeID: p.volume.Handle, attachContext: p.volume.AttachContext, stagingPath: p.vol.StagingPath,
+		targetPath: p.pod.Target,
+		capability: p.driver.capability(p.volume), readOnly: p.volume.ReadOnly, secrets: p.volume.Secrets.Publish,
+		context: p.context(),
 	}, &empty{})
 }
 

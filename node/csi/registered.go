@@ -15,7 +15,8 @@ func (m *Manager) Drivers() []csivolume.NodeDriver {
 	all := make([]csivolume.NodeDriver, 0, len(m.drivers))
 	for _, name := range slices.Sorted(maps.Keys(m.drivers)) {
 		info := m.drivers[name].info
-		all = append(all, csivolume.NodeDriver{Name: name, NodeID: info.nodeID, MaxVolumes: info.maxVolumes, Topology: info.topology, Expands: m.drivers[name].capabilities[capabilityExpand]})
+		all = append(all, csivolume.NodeDriver{Name: name, NodeID: info.nodeID, MaxVolumes: info.maxVolumes,
+			Topology: info.topology, Expands: m.drivers[name].capabilities[capabilityExpand]})
 	}
 	return all
 }

@@ -18,7 +18,8 @@ func TestNodeInfo(t *testing.T) {
 	answer.number(2, 8)
 	answer.bytes(3, topology)
 	var info infoResponse
-	if err := info.decode(answer); err != nil || info.nodeID != "n1" || info.maxVolumes != 8 || !maps.Equal(info.topology, map[string]string{"zone": "a"}) {
+	if err := info.decode(answer); err != nil || info.nodeID != "n1" || info.maxVolumes != 8 ||
+		!maps.Equal(info.topology, map[string]string{"zone": "a"}) {
 		t.Errorf("%+v, %v", info, err)
 	}
 }

@@ -44,11 +44,13 @@ func TestContextOfVolume(t *testing.T) {
 		t.Errorf("called: %s", got)
 	}
 	h.mustBeClean()
-	v.PublishBlocked, v.AttachContext, v.PodContext = nil, map[string]string{"device": "sdb"}, map[string]string{"a": "pod"}
+	v.PublishBlocked, v.AttachContext, v.PodContext = nil, map[string]string{"device": "sdb"},
+		map[string]string{"a": "pod"}
 	h.mustPublish(v)
 	stage, publish := h.requests["NodeStageVolume"], h.requests["NodePublishVolume"]
 	for _, got := range []struct{ got, want string }{
-		{entry(stage, 2), "device=sdb"}, {entry(stage, 6), "a=volume"}, {entry(publish, 2), "device=sdb"}, {entry(publish, 8), "a=pod"},
+		{entry(stage, 2), "device=sdb"}, {entry(stage, 6), "a=volume"}, {entry(publish, 2), "device=sdb"},
+		{entry(publish, 8), "a=pod"},
 	} {
 		if got.got != got.want {
 			t.Errorf("%s, want %s", got.got, got.want)
@@ -103,7 +105,8 @@ func TestRepublish(t *testing.T) {
 	if err := republish(); err != nil || h.called() != "Publish v" {
 		t.Errorf("due: %v", err)
 	}
-	if info, err := os.Stat(made); err != nil || info.Mode().Perm() != 0o660 || int64(info.Sys().(*syscall.Stat_t).Gid) != gid {
+	if info, err := os.Stat(made); err != nil || info.Mode().Perm() != 0o660 ||
+		int64(info.Sys().(*syscall.Stat_t).Gid) != gid {
 		t.Errorf("a file of the driver: %+v, %v", info, err)
 	}
 	if err := os.Remove(made); err != nil { // the mount ends with it

@@ -16,8 +16,8 @@ import (
 
 const stateVersion = 1
 
-// stateFormat is the file of the state. If it is lost, volumes that are in use can be staged or published twice, and are
-// never unpublished.
+// stateFormat is the file of the state. If it is lost, volumes that are in use can be staged or published twice, and
+// are never unpublished.
 var stateFormat = statefile.Format[state]{
 	Name: "csi-volumes.json", Version: stateVersion, Limit: 16 << 20, Damaged: statefile.Refuse, Newer: statefile.Refuse,
 	Repeat: true, Encode: statefile.JSON[state]("\t", ""),
@@ -93,7 +93,8 @@ func readState(file *statefile.File[state], boot string) (*state, error) {
 		return s, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("failed to read which CSI volumes are in use: %w; restore %s, or reboot the host, after which nothing is mounted and it is replaced", err, file.Path())
+		return nil, fmt.Errorf("failed to read which CSI volumes are in use: %w; restore %s, or reboot the host, after "+
+			"which nothing is mounted and it is replaced", err, file.Path())
 	}
 	if boot == "" || read.BootID != boot {
 		for _, r := range read.Volumes {
@@ -135,7 +136,8 @@ func (m *Manager) moveAside(damage error) bool {
 	if err != nil || len(mounted) > 0 || !m.file.MoveAside(damage) {
 		return false
 	}
-	m.log.Error("Record of CSI volumes is damaged and was moved aside, since none is mounted", "file", statefile.MovedTo(damage), "err", damage)
+	m.log.Error("Record of CSI volumes is damaged and was moved aside, since none is mounted", "file",
+		statefile.MovedTo(damage), "err", damage)
 	return true
 }
 
@@ -221,10 +223,12 @@ func (m *Manager) snapshot() state {
 	s.Volumes = slices.Clone(s.Volumes)
 	for i, r := range s.Volumes {
 		s.Volumes[i] = &record{
-			Driver: r.Driver, Handle: r.Handle, StagingPath: r.StagingPath, Staged: r.Staged, Ephemeral: r.Ephemeral, Capacity: r.Capacity, Stale: r.Stale,
+			Driver: r.Driver, Handle: r.Handle, StagingPath: r.StagingPath, Staged: r.Staged, Ephemeral: r.Ephemeral,
+			Capacity: r.Capacity, Stale: r.Stale,
 		}
 		for _, p := range r.Pods {
-			s.Volumes[i].Pods = append(s.Volumes[i].Pods, &podRecord{UID: p.UID, Name: p.Name, Target: p.Target, Called: p.Called, Published: p.Published})
+			s.Volumes[i].Pods = append(s.Volumes[i].Pods,
+				&podRecord{UID: p.UID, Name: p.Name, Target: p.Target, Called: p.Called, Published: p.Published})
 		}
 	}
 	return s

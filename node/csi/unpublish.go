@@ -106,7 +106,8 @@ func (m *Manager) unpublish(ctx context.Context, u use) error {
 func (m *Manager) undo(ctx context.Context, u use, method, path string) error {
 	d, err := m.driverFor(u.vol.Driver)
 	if err != nil {
-		return fmt.Errorf("%s is still to be called for volume %s: %w; if the driver was removed for good, reboot the host", method, u.vol.Handle, err)
+		return fmt.Errorf("%s is still to be called for volume %s: %w; if the driver was removed for good, reboot the host",
+			method, u.vol.Handle, err)
 	}
 	failure := d.call(ctx, method, &pathRequest{volumeID: u.vol.Handle, path: path}, &empty{})
 	if isUnreachable(failure) {
@@ -120,10 +121,12 @@ func (m *Manager) undo(ctx context.Context, u use, method, path string) error {
 		return err
 	}
 	if failure != nil {
-		return fmt.Errorf("%w; the driver does not know the volume, which is still mounted: stop what uses it, then run: umount %s", failure, path)
+		return fmt.Errorf("%w; the driver does not know the volume, which is still mounted: stop what uses it, then run: "+
+			"umount %s", failure, path)
 	}
 	if err := m.options.Unmount(path); err != nil && !errors.Is(err, unix.EINVAL) {
-		return fmt.Errorf("CSI driver %s has answered %s, but %s is still mounted and cannot be unmounted: %w; list the processes that use it with: fuser -vm %[3]s", u.vol.Driver, method, path, err)
+		return fmt.Errorf("CSI driver %s has answered %s, but %s is still mounted and cannot be unmounted: %w; list the "+
+			"processes that use it with: fuser -vm %[3]s", u.vol.Driver, method, path, err)
 	}
 	return nil
 }
@@ -149,7 +152,8 @@ func (m *Manager) endedWithBoot(u use) (bool, error) {
 		}
 		m.removeParents(path)
 	}
-	m.log.Info("CSI volume ended with the previous boot; its driver is not registered and was not called", "driver", u.vol.Driver, "volume", u.vol.Handle)
+	m.log.Info("CSI volume ended with the previous boot; its driver is not registered and was not called", "driver",
+		u.vol.Driver, "volume", u.vol.Handle)
 	m.drop(u)
 	return true, nil
 }

@@ -24,7 +24,8 @@ func (m *Manager) Usage(ctx context.Context, path string) (*usage.ClaimVolume, e
 		return nil, err
 	}
 	answer := statsResponse{usage: usage.ClaimVolume{Filesystem: usage.Filesystem{At: time.Now()}}}
-	if err := d.call(ctx, "NodeGetVolumeStats", &statsRequest{volumeID: r.Handle, path: path, stagingPath: r.StagingPath}, &answer); err != nil {
+	if err := d.call(ctx, "NodeGetVolumeStats", &statsRequest{volumeID: r.Handle, path: path, stagingPath: r.StagingPath},
+		&answer); err != nil {
 		return nil, fmt.Errorf("failed to read the usage of volume %s: %w", r.Handle, err)
 	}
 	if !d.capabilities[capabilityCondition] {

@@ -75,7 +75,8 @@ func (m *Manager) reserve(pod *v1.Pod, list []step) (*podDevices, map[v1.Resourc
 		return nil, nil, nil
 	}
 	w := m.newWaiter(pod, known, pod.UID)
-	p := &podDevices{name: podinfo.FullName(pod), tentative: true, containers: map[string]map[v1.ResourceName]*allocation{}}
+	p := &podDevices{name: podinfo.FullName(pod), tentative: true,
+		containers: map[string]map[v1.ResourceName]*allocation{}}
 	plugins, pools := map[v1.ResourceName]*plugin{}, map[v1.ResourceName]*pool{}
 	for _, s := range list {
 		if known[s.resource] == 0 {
@@ -85,7 +86,8 @@ func (m *Manager) reserve(pod *v1.Pod, list []step) (*podDevices, map[v1.Resourc
 			free := m.free(s.resource, pod.UID)
 			ahead, _, _ := m.ahead(w, s.resource, "")
 			pools[s.resource] = &pool{
-				free: free, reusable: idSet{}, before: m.had(pod.UID, s.resource), unreserved: m.unreserved(s.resource, free, ahead, pod.UID),
+				free: free, reusable: idSet{}, before: m.had(pod.UID, s.resource),
+				unreserved: m.unreserved(s.resource, free, ahead, pod.UID),
 			}
 			plugins[s.resource] = m.resources[s.resource].plugin
 		}
@@ -108,7 +110,8 @@ func (m *Manager) had(uid types.UID, name v1.ResourceName) idSet {
 }
 
 // askPlugins lets the plugins choose the devices, if they want to, and prepare them.
-func (m *Manager) askPlugins(ctx context.Context, pod *v1.Pod, p *podDevices, list []step, plugins map[v1.ResourceName]*plugin) error {
+func (m *Manager) askPlugins(ctx context.Context, pod *v1.Pod, p *podDevices, list []step,
+	plugins map[v1.ResourceName]*plugin) error {
 	for _, name := range slices.Sorted(maps.Keys(plugins)) {
 		if plugins[name] == nil || !plugins[name].prefers {
 			continue
@@ -146,7 +149,8 @@ func (m *Manager) askPlugins(ctx context.Context, pod *v1.Pod, p *podDevices, li
 
 // applyPreferences replaces the devices that were chosen for a pod by those that the plugin prefers.
 // Its failure only costs the preference, as at the kubelet.
-func (m *Manager) applyPreferences(ctx context.Context, pod *v1.Pod, p *podDevices, name v1.ResourceName, list []step, plug *plugin) error {
+func (m *Manager) applyPreferences(ctx context.Context, pod *v1.Pod, p *podDevices, name v1.ResourceName, list []step,
+	plug *plugin) error {
 	m.mu.Lock()
 	// What the pod has now it got from this choice, so that it is available.
 	shared := &pool{free: m.free(name, pod.UID), reusable: idSet{}}
@@ -167,7 +171,8 @@ func (m *Manager) applyPreferences(ctx context.Context, pod *v1.Pod, p *podDevic
 		m.mu.Unlock()
 		ids, err := plug.preferred(ctx, available, must, s.count, m.options.Timeouts.Preferred)
 		if err != nil {
-			m.log.Warn("Device plugin failed to choose devices, choosing any", "resource", name, "pod", podinfo.FullName(pod), "err", err)
+			m.log.Warn("Device plugin failed to choose devices, choosing any", "resource", name, "pod", podinfo.FullName(pod),
+				"err", err)
 			ids = nil
 		}
 		m.mu.Lock()
@@ -230,7 +235,8 @@ func (m *Manager) Container(ctx context.Context, pod *v1.Pod, c *v1.Container) (
 		case a == nil && free && r == nil:
 			continue
 		case a == nil:
-			return device.Assignment{}, fmt.Errorf("container %q requests %s, and it is not known which devices it has; restart the pod: podstead restart %s -n %s",
+			return device.Assignment{}, fmt.Errorf("container %q requests %s, and it is not known which devices it has; "+
+				"restart the pod: podstead restart %s -n %s",
 				c.Name, name, pod.Name, pod.Namespace)
 		}
 		if local {
@@ -243,7 +249,8 @@ func (m *Manager) Container(ctx context.Context, pod *v1.Pod, c *v1.Container) (
 		}
 		if a.preStart {
 			if plug == nil {
-				return device.Assignment{}, fmt.Errorf("the device plugin of %s, which prepares its devices before each start of a container, is not connected", name)
+				return device.Assignment{}, fmt.Errorf("the device plugin of %s, which prepares its devices before each start of "+
+					"a container, is not connected", name)
 			}
 			if err := plug.prepare(ctx, a.ids, m.options.Timeouts.PreStart); err != nil {
 				return device.Assignment{}, fmt.Errorf("failed to prepare devices of %s for container %q: %w", name, c.Name, err)

@@ -47,8 +47,8 @@ type checkpointContainer struct {
 	PreStart bool              `json:"preStart,omitempty"`
 }
 
-// checkpointStore is the file of the checkpoint, which takes the manager's mutex while it writes, and the sequence of the
-// last one, which that mutex guards.
+// checkpointStore is the file of the checkpoint, which takes the manager's mutex while it writes, and the sequence of
+// the last one, which that mutex guards.
 type checkpointStore struct {
 	file     *statefile.File[checkpoint]
 	sequence uint64
@@ -103,7 +103,8 @@ func (m *Manager) snapshot() checkpoint {
 		saved := checkpointPod{UID: uid, Name: p.name}
 		for container, resources := range p.containers {
 			for name, a := range resources {
-				saved.Containers = append(saved.Containers, checkpointContainer{Name: container, Resource: name, Devices: a.ids, Assigned: a.assigned, PreStart: a.preStart})
+				saved.Containers = append(saved.Containers,
+					checkpointContainer{Name: container, Resource: name, Devices: a.ids, Assigned: a.assigned, PreStart: a.preStart})
 			}
 		}
 		slices.SortFunc(saved.Containers, func(a, b checkpointContainer) int {

@@ -21,7 +21,8 @@ func TestCheckpointFile(t *testing.T) {
 	}
 	statefiletest.Store{
 		Files: []string{"devices.json", "devices.json.backup"}, Before: "devices.before.json", After: "devices.after.json",
-		Old: "[u1] [example.com/x]", New: "[u1 u2] [example.com/x]", None: "[] []", Rules: statefiletest.RulesOf(&checkpointFormat),
+		Old: "[u1] [example.com/x]", New: "[u1 u2] [example.com/x]", None: "[] []",
+		Rules: statefiletest.RulesOf(&checkpointFormat),
 		Read: func(_ *testing.T, dir string, disk statefile.Disk) (string, error) {
 			m := start(dir, disk)
 			// The daemon starts in any case; what it refuses is to give devices to a pod.

@@ -30,7 +30,8 @@ func inotifyWatches(t *testing.T) (count int) {
 func goroutines() (n int) {
 	buffer := make([]byte, 1<<20)
 	for stack := range strings.SplitSeq(string(buffer[:runtime.Stack(buffer, true)]), "\n\n") {
-		if strings.Contains(stack, "podstead/node/devices.(") || strings.Contains(stack, "fsnotify.(") || strings.Contains(stack, "google.golang.org/grpc") {
+		if strings.Contains(stack, "podstead/node/devices.(") || strings.Contains(stack, "fsnotify.(") ||
+			strings.Contains(stack, "google.golang.org/grpc") {
 			n++
 		}
 	}

@@ -211,12 +211,14 @@ func (m *Manager) updateLocal() {
 		}
 		if before == nil || !maps.Equal(slots, before) {
 			m.noteHealth(name)
-			changes = append(changes, change{name, missing(slots, before), missing(before, slots), len(slots) / r.local.PodsPerDevice, r.local.PodsPerDevice})
+			changes = append(changes, change{name, missing(slots, before), missing(before, slots),
+				len(slots) / r.local.PodsPerDevice, r.local.PodsPerDevice})
 		}
 		m.mu.Unlock()
 	}
 	for _, c := range changes {
-		m.log.Info("Local devices changed", "resource", c.name, "devices", c.devices, "podsPerDevice", c.pods, "added", c.added, "removed", c.lost)
+		m.log.Info("Local devices changed", "resource", c.name, "devices", c.devices, "podsPerDevice", c.pods, "added",
+			c.added, "removed", c.lost)
 	}
 	if len(changes) > 0 {
 		m.changed.Notify()

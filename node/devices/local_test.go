@@ -27,7 +27,8 @@ func newLocalNode(t *testing.T, pattern string, podsPerDevice int, present ...st
 	for i, name := range present {
 		plugIn(t, dir, name, []string{"/dev/null", "/dev/zero", "/dev/full"}[i])
 	}
-	n.options.Local = map[v1.ResourceName]devices.Local{dongle: {Paths: []string{filepath.Join(dir, pattern)}, Permissions: "rw", PodsPerDevice: podsPerDevice}}
+	n.options.Local = map[v1.ResourceName]devices.Local{
+		dongle: {Paths: []string{filepath.Join(dir, pattern)}, Permissions: "rw", PodsPerDevice: podsPerDevice}}
 	n.start()
 	return n, dir
 }
@@ -58,7 +59,8 @@ func TestHotPlug(t *testing.T) {
 		t.Run(pattern, func(t *testing.T) {
 			n, dir := newLocalNode(t, pattern, 1)
 			web := pod("web", 1)
-			wantUnavailable(t, n.Check(web), 1, 0, "0 healthy", "starts when there are more devices at "+filepath.Join(dir, pattern))
+			wantUnavailable(t, n.Check(web), 1, 0, "0 healthy",
+				"starts when there are more devices at "+filepath.Join(dir, pattern))
 			name := strings.ReplaceAll(pattern, "*", "0")
 			// It must be found after Run watches, and before.
 			plugIn(t, dir, name, "/dev/null")
@@ -71,7 +73,8 @@ func TestHotPlug(t *testing.T) {
 			container := &web.Spec.Containers[0]
 			got, err := n.Container(context.Background(), web, container)
 			check(t, err)
-			if want := (device.Node{HostPath: "/dev/null", ContainerPath: path, Permissions: "rw"}); len(got.Nodes) != 1 || got.Nodes[0] != want || got.Env["EXAMPLE_COM_DONGLE"] != path {
+			if want := (device.Node{HostPath: "/dev/null", ContainerPath: path, Permissions: "rw"}); len(got.Nodes) != 1 ||
+				got.Nodes[0] != want || got.Env["EXAMPLE_COM_DONGLE"] != path {
 				t.Errorf("the container gets %+v", got)
 			}
 			if h := n.health(web); h != v1.ResourceHealthStatusHealthy || n.capacity() != 1 {
@@ -84,13 +87,15 @@ func TestHotPlug(t *testing.T) {
 			if h := n.health(web); h != v1.ResourceHealthStatusUnhealthy || !slices.Contains(n.TakeChanged(), web.UID) {
 				t.Errorf("health %s after it was removed, or the pod is not notified", h)
 			}
-			if _, err := n.Container(context.Background(), web, container); err == nil || !strings.Contains(err.Error(), path+" is not there") {
+			if _, err := n.Container(context.Background(), web, container); err == nil ||
+				!strings.Contains(err.Error(), path+" is not there") {
 				t.Errorf("without the device: %v", err)
 			}
 
 			plugIn(t, dir, name, "/dev/zero")
 			n.awaitAllocatable(1)
-			if got, err := n.Container(context.Background(), web, container); err != nil || got.Nodes[0].HostPath != "/dev/zero" {
+			if got, err := n.Container(context.Background(), web, container); err != nil ||
+				got.Nodes[0].HostPath != "/dev/zero" {
 				t.Errorf("after it is back: %+v, %v", got, err)
 			}
 			wantUnavailable(t, n.Check(pod("other", 1)), 1, 0, "1 of the healthy in use")
@@ -109,7 +114,8 @@ func TestSameDeviceTwice(t *testing.T) {
 	n.awaitAllocatable(2)
 	p := pod("web", 2)
 	n.allocate(p)
-	if ids, want := n.ids(p, "main"), []string{filepath.Join(dir, "tty5"), filepath.Join(dir, "tty8")}; !slices.Equal(ids, want) {
+	if ids, want := n.ids(p, "main"),
+		[]string{filepath.Join(dir, "tty5"), filepath.Join(dir, "tty8")}; !slices.Equal(ids, want) {
 		t.Errorf("the pod has %v, want %v", ids, want)
 	}
 	// The same after a restart, in which tty1 is found first.
@@ -175,7 +181,8 @@ func TestLocalRestart(t *testing.T) {
 	if slices.Equal(n.ids(other, "main"), n.ids(web, "main")) {
 		t.Error("a device is given twice")
 	}
-	if _, err := deviceplugin.Start(deviceplugin.Options{Dir: n.options.Dir, Resource: dongle}); err == nil || !strings.Contains(err.Error(), "localDevices") {
+	if _, err := deviceplugin.Start(deviceplugin.Options{Dir: n.options.Dir, Resource: dongle}); err == nil ||
+		!strings.Contains(err.Error(), "localDevices") {
 		t.Errorf("a plugin of the resource: %v", err)
 	}
 
@@ -192,21 +199,24 @@ func TestLocalRestart(t *testing.T) {
 // A resource of a plugin becomes one of local devices: what has it keeps what the plugin answered.
 func TestLocalInsteadOfPlugin(t *testing.T) {
 	n := newNode(t)
-	n.plugin(deviceplugin.Options{Devices: []string{"a"}, Allocate: func(context.Context, []string) (*pluginapi.ContainerAllocateResponse, error) {
-		return &pluginapi.ContainerAllocateResponse{Envs: map[string]string{"DONGLES": "a"}}, nil
-	}})
+	n.plugin(deviceplugin.Options{Devices: []string{"a"},
+		Allocate: func(context.Context, []string) (*pluginapi.ContainerAllocateResponse, error) {
+			return &pluginapi.ContainerAllocateResponse{Envs: map[string]string{"DONGLES": "a"}}, nil
+		}})
 	n.awaitAllocatable(1)
 	web := pod("web", 1)
 	n.allocate(web)
 	n.stop()
-	n.options.Local = map[v1.ResourceName]devices.Local{dongle: {CDI: []string{"vendor.example/camera=front"}, PodsPerDevice: 1}}
+	n.options.Local = map[v1.ResourceName]devices.Local{
+		dongle: {CDI: []string{"vendor.example/camera=front"}, PodsPerDevice: 1}}
 	n.start()
 	got, err := n.Container(context.Background(), web, &web.Spec.Containers[0])
 	if err != nil || got.Env["DONGLES"] != "a" || len(got.CDI) > 0 {
 		t.Errorf("after the change: %+v, %v", got, err)
 	}
 	n.allocate(web) // the pod starts again
-	if got, err := n.Container(context.Background(), web, &web.Spec.Containers[0]); err != nil || !slices.Equal(got.CDI, []string{"vendor.example/camera=front"}) || len(got.Env) > 0 {
+	if got, err := n.Container(context.Background(), web, &web.Spec.Containers[0]); err != nil ||
+		!slices.Equal(got.CDI, []string{"vendor.example/camera=front"}) || len(got.Env) > 0 {
 		t.Errorf("after the pod was restarted: %+v, %v", got, err)
 	}
 }

@@ -140,13 +140,15 @@ func New(o Options) *Manager {
 	}
 	o.Timeouts = o.Timeouts.withDefaults()
 	m := &Manager{
-		options: o, log: o.Log, changed: wakeup.NewSignal(), saveRequested: wakeup.NewSignal(), watched: make(chan watched), store: checkpointStore{file: checkpointFormat.File(o.Checkpoint, o.Disk)},
+		options: o, log: o.Log, changed: wakeup.NewSignal(), saveRequested: wakeup.NewSignal(), watched: make(chan watched),
+		store:     checkpointStore{file: checkpointFormat.File(o.Checkpoint, o.Disk)},
 		resources: map[v1.ResourceName]*deviceResource{}, pods: map[types.UID]*podDevices{}, waiting: map[types.UID]*waiter{},
 		healthChanged: map[types.UID]bool{},
 	}
 	saved, err := m.store.file.Load()
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		m.log.Error("Failed to read the checkpoint of device allocations; a container that has devices does not restart before its pod is restarted",
+		m.log.Error("Failed to read the checkpoint of device allocations; a container that has devices does not restart "+
+			"before its pod is restarted",
 			"file", o.Checkpoint, "err", err)
 	}
 	m.restore(saved)
@@ -235,7 +237,8 @@ func (m *Manager) Status(uid types.UID) map[string][]v1.ResourceStatus {
 		for name, a := range resources {
 			status := v1.ResourceStatus{Name: name}
 			for _, id := range a.ids {
-				status.Resources = append(status.Resources, v1.ResourceHealth{ResourceID: v1.ResourceID(id), Health: m.resources[name].healthOf(id)})
+				status.Resources = append(status.Resources,
+					v1.ResourceHealth{ResourceID: v1.ResourceID(id), Health: m.resources[name].healthOf(id)})
 			}
 			all[container] = append(all[container], status)
 		}

@@ -43,7 +43,8 @@ func newNode(t *testing.T) *node {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	n := &node{t: t, options: devices.Options{Dir: filepath.Join(dir, "plugins"), Checkpoint: filepath.Join(dir, "devices.json")}}
+	n := &node{t: t, options: devices.Options{Dir: filepath.Join(dir, "plugins"),
+		Checkpoint: filepath.Join(dir, "devices.json")}}
 	n.start()
 	t.Cleanup(func() { n.stop() })
 	return n
@@ -142,8 +143,9 @@ func container(name string, count int64) v1.Container {
 
 func pod(name string, count int64) *v1.Pod {
 	return &v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID("uid-" + name), Annotations: map[string]string{podinfo.AnnotationSource: string(podinfo.SourceFile)}},
-		Spec:       v1.PodSpec{Containers: []v1.Container{container("main", count)}},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID("uid-" + name),
+			Annotations: map[string]string{podinfo.AnnotationSource: string(podinfo.SourceFile)}},
+		Spec: v1.PodSpec{Containers: []v1.Container{container("main", count)}},
 	}
 }
 
@@ -159,7 +161,8 @@ func wantUnavailable(t *testing.T, u *device.Unavailable, requested, available i
 		t.Fatal("the devices are available")
 	}
 	if u.Resource != dongle || u.Requested != requested || u.Available != available {
-		t.Errorf("got %s requested %d available %d, want %d and %d", u.Resource, u.Requested, u.Available, requested, available)
+		t.Errorf("got %s requested %d available %d, want %d and %d", u.Resource, u.Requested, u.Available, requested,
+			available)
 	}
 	for _, part := range append(parts, dongle) {
 		if !strings.Contains(u.Error(), part) {
@@ -171,16 +174,18 @@ func wantUnavailable(t *testing.T, u *device.Unavailable, requested, available i
 // A container gets what the plugin answers, and a pod waits for what another one has.
 func TestAllocate(t *testing.T) {
 	n := newNode(t)
-	wantUnavailable(t, n.Check(pod("early", 1)), 1, 0, "no device plugin has registered", filepath.Join(n.options.Dir, "kubelet.sock"))
-	n.plugin(deviceplugin.Options{Devices: []string{"a", "b"}, Allocate: func(_ context.Context, ids []string) (*pluginapi.ContainerAllocateResponse, error) {
-		return &pluginapi.ContainerAllocateResponse{
-			Envs:        map[string]string{"DONGLES": strings.Join(ids, ",")},
-			Annotations: map[string]string{"example.com/ids": "x"},
-			Mounts:      []*pluginapi.Mount{{HostPath: "/etc", ContainerPath: "/host-etc", ReadOnly: true}},
-			Devices:     []*pluginapi.DeviceSpec{{HostPath: "/dev/null", ContainerPath: "/dev/dongle", Permissions: "rw"}},
-			CdiDevices:  []*pluginapi.CDIDevice{{Name: "example.com/dongle=a"}},
-		}, nil
-	}})
+	wantUnavailable(t, n.Check(pod("early", 1)), 1, 0, "no device plugin has registered",
+		filepath.Join(n.options.Dir, "kubelet.sock"))
+	n.plugin(deviceplugin.Options{Devices: []string{"a", "b"},
+		Allocate: func(_ context.Context, ids []string) (*pluginapi.ContainerAllocateResponse, error) {
+			return &pluginapi.ContainerAllocateResponse{
+				Envs:        map[string]string{"DONGLES": strings.Join(ids, ",")},
+				Annotations: map[string]string{"example.com/ids": "x"},
+				Mounts:      []*pluginapi.Mount{{HostPath: "/etc", ContainerPath: "/host-etc", ReadOnly: true}},
+				Devices:     []*pluginapi.DeviceSpec{{HostPath: "/dev/null", ContainerPath: "/dev/dongle", Permissions: "rw"}},
+				CdiDevices:  []*pluginapi.CDIDevice{{Name: "example.com/dongle=a"}},
+			}, nil
+		}})
 	n.awaitAllocatable(2)
 	n.Withdraw(pod("early", 1).UID)
 	first, second := pod("first", 1), pod("second", 2)
@@ -189,8 +194,10 @@ func TestAllocate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Env["DONGLES"] != "a" || got.Annotations["example.com/ids"] != "x" || len(got.CDI) != 1 || len(got.Mounts) != 1 || !got.Mounts[0].ReadOnly ||
-		len(got.Nodes) != 1 || got.Nodes[0] != (device.Node{HostPath: "/dev/null", ContainerPath: "/dev/dongle", Permissions: "rw"}) {
+	if got.Env["DONGLES"] != "a" || got.Annotations["example.com/ids"] != "x" || len(got.CDI) != 1 ||
+		len(got.Mounts) != 1 || !got.Mounts[0].ReadOnly ||
+		len(got.Nodes) != 1 ||
+		got.Nodes[0] != (device.Node{HostPath: "/dev/null", ContainerPath: "/dev/dongle", Permissions: "rw"}) {
 		t.Errorf("the container gets %+v", got)
 	}
 	wantUnavailable(t, n.Check(second), 2, 1, "2 healthy", "1 of the healthy in use", "starts when devices are free")
@@ -242,9 +249,10 @@ func TestRestart(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t)
-			plugin := n.plugin(deviceplugin.Options{Devices: []string{"a", "b"}, Allocate: func(_ context.Context, ids []string) (*pluginapi.ContainerAllocateResponse, error) {
-				return &pluginapi.ContainerAllocateResponse{Envs: map[string]string{"DONGLES": ids[0]}}, nil
-			}})
+			plugin := n.plugin(deviceplugin.Options{Devices: []string{"a", "b"},
+				Allocate: func(_ context.Context, ids []string) (*pluginapi.ContainerAllocateResponse, error) {
+					return &pluginapi.ContainerAllocateResponse{Envs: map[string]string{"DONGLES": ids[0]}}, nil
+				}})
 			n.awaitAllocatable(2)
 			p := pod("web", 1)
 			n.allocate(p)
@@ -277,7 +285,8 @@ func TestCheckpointLost(t *testing.T) {
 	check(t, os.Truncate(n.options.Checkpoint, 3))
 	check(t, os.Truncate(n.options.Checkpoint+".backup", 3))
 	n.start()
-	if _, err := n.Container(context.Background(), p, &p.Spec.Containers[0]); err == nil || !strings.Contains(err.Error(), "podstead restart web") {
+	if _, err := n.Container(context.Background(), p, &p.Spec.Containers[0]); err == nil ||
+		!strings.Contains(err.Error(), "podstead restart web") {
 		t.Errorf("the container gets devices that are not known: %v", err)
 	}
 }
@@ -286,14 +295,15 @@ func TestCheckpointLost(t *testing.T) {
 func TestKilledBeforeTheCheckpoint(t *testing.T) {
 	n := newNode(t)
 	asked, answer := make(chan struct{}), make(chan struct{})
-	n.plugin(deviceplugin.Options{Devices: []string{"a"}, Allocate: func(ctx context.Context, _ []string) (*pluginapi.ContainerAllocateResponse, error) {
-		select {
-		case asked <- struct{}{}:
-			<-answer
-		default:
-		}
-		return &pluginapi.ContainerAllocateResponse{}, nil
-	}})
+	n.plugin(deviceplugin.Options{Devices: []string{"a"},
+		Allocate: func(ctx context.Context, _ []string) (*pluginapi.ContainerAllocateResponse, error) {
+			select {
+			case asked <- struct{}{}:
+				<-answer
+			default:
+			}
+			return &pluginapi.ContainerAllocateResponse{}, nil
+		}})
 	n.awaitAllocatable(1)
 	ctx, cancel := context.WithCancel(context.Background())
 	failed := make(chan error, 1)
@@ -317,13 +327,19 @@ func TestPluginHangs(t *testing.T) {
 	n.stop()
 	n.options.Timeouts = devices.Timeouts{Allocate: 300 * time.Millisecond}
 	n.start()
-	n.plugin(deviceplugin.Options{Devices: []string{"a", "b"}, Allocate: func(ctx context.Context, _ []string) (*pluginapi.ContainerAllocateResponse, error) {
-		<-ctx.Done()
-		return nil, ctx.Err()
-	}})
+	n.plugin(deviceplugin.Options{Devices: []string{"a", "b"},
+		Allocate: func(ctx context.Context, _ []string) (*pluginapi.ContainerAllocateResponse, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}})
 	n.plugin(deviceplugin.Options{Resource: "example.com/other", Devices: []string{"x"}})
 	n.awaitAllocatable(2)
-	n.await("the other resource", func() bool { _, all := n.Resources(); q := all["example.com/other"]; return q.Value() == 1 })
+	n.await("the other resource", func() bool {
+		_,
+			all := n.Resources()
+		q := all["example.com/other"]
+		return q.Value() == 1
+	})
 	failed := make(chan error, 1)
 	go func() { failed <- n.Allocate(context.Background(), pod("slow", 1)) }()
 	other := pod("other", 0)
@@ -331,7 +347,8 @@ func TestPluginHangs(t *testing.T) {
 	other.Spec.Containers[0].Resources.Limits = v1.ResourceList{"example.com/other": q}
 	n.allocate(other)
 	err := <-failed
-	if err == nil || !strings.Contains(err.Error(), "did not answer within 300ms") || !strings.Contains(err.Error(), `container "main"`) {
+	if err == nil || !strings.Contains(err.Error(), "did not answer within 300ms") ||
+		!strings.Contains(err.Error(), `container "main"`) {
 		t.Errorf("Allocate returned %v", err)
 	}
 	if u := n.Check(pod("next", 2)); u != nil {
@@ -379,13 +396,15 @@ func TestHealth(t *testing.T) {
 func TestUnhealthyDuringStart(t *testing.T) {
 	n := newNode(t)
 	var plugin *deviceplugin.Plugin
-	plugin = n.plugin(deviceplugin.Options{Devices: []string{"a"}, Allocate: func(context.Context, []string) (*pluginapi.ContainerAllocateResponse, error) {
-		plugin.SetHealth("a", false)
-		return nil, errors.New("device a does not answer")
-	}})
+	plugin = n.plugin(deviceplugin.Options{Devices: []string{"a"},
+		Allocate: func(context.Context, []string) (*pluginapi.ContainerAllocateResponse, error) {
+			plugin.SetHealth("a", false)
+			return nil, errors.New("device a does not answer")
+		}})
 	n.awaitAllocatable(1)
 	p := pod("web", 1)
-	if err := n.Allocate(context.Background(), p); err == nil || !strings.Contains(err.Error(), "device a does not answer") {
+	if err := n.Allocate(context.Background(), p); err == nil ||
+		!strings.Contains(err.Error(), "device a does not answer") {
 		t.Errorf("Allocate returned %v", err)
 	}
 	n.awaitAllocatable(0)
@@ -446,7 +465,8 @@ func TestSocketInUse(t *testing.T) {
 	check(t, err)
 	defer listener.Close()
 	_, err = devices.New(devices.Options{Dir: dir}).Open()
-	if !errors.Is(err, devices.ErrInUse) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "--device-plugin-dir") {
+	if !errors.Is(err, devices.ErrInUse) || !strings.Contains(err.Error(), path) ||
+		!strings.Contains(err.Error(), "--device-plugin-dir") {
 		t.Errorf("Open returned %v", err)
 	}
 	if conn, err := net.Dial("unix", path); err != nil {
@@ -460,7 +480,8 @@ func TestSocketInUse(t *testing.T) {
 func TestRegistrationRejected(t *testing.T) {
 	n := newNode(t)
 	for _, name := range []string{"dongle", "kubernetes.io/dongle", "requests.example.com/x y"} {
-		if _, err := deviceplugin.Start(deviceplugin.Options{Dir: n.options.Dir, Resource: name}); err == nil || !strings.Contains(err.Error(), "is not valid") {
+		if _, err := deviceplugin.Start(deviceplugin.Options{Dir: n.options.Dir, Resource: name}); err == nil ||
+			!strings.Contains(err.Error(), "is not valid") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -469,9 +490,10 @@ func TestRegistrationRejected(t *testing.T) {
 // The plugin's preference is followed if it can be.
 func TestPreferredAllocation(t *testing.T) {
 	n := newNode(t)
-	n.plugin(deviceplugin.Options{Devices: []string{"a", "b", "c"}, Preferred: func(available, _ []string, count int) []string {
-		return available[len(available)-count:]
-	}})
+	n.plugin(deviceplugin.Options{Devices: []string{"a", "b", "c"},
+		Preferred: func(available, _ []string, count int) []string {
+			return available[len(available)-count:]
+		}})
 	n.awaitAllocatable(3)
 	p := pod("web", 2)
 	n.allocate(p)
@@ -489,7 +511,8 @@ func TestPreferredAllocation(t *testing.T) {
 // A preference for devices that are not available is not followed.
 func TestPreferenceIgnored(t *testing.T) {
 	n := newNode(t)
-	n.plugin(deviceplugin.Options{Devices: []string{"a", "b"}, Preferred: func([]string, []string, int) []string { return []string{"z"} }})
+	n.plugin(deviceplugin.Options{Devices: []string{"a", "b"},
+		Preferred: func([]string, []string, int) []string { return []string{"z"} }})
 	n.awaitAllocatable(2)
 	p := pod("web", 2)
 	n.allocate(p)
@@ -600,7 +623,8 @@ func TestPluginWatcher(t *testing.T) {
 	registry := filepath.Join(filepath.Dir(n.options.Dir), "registry")
 	stop := func() {}
 	watch := func() {
-		w := plugins.New(plugins.Options{Dir: registry, Handlers: map[string]plugins.Handler{registerapi.DevicePlugin: n.Manager}})
+		w := plugins.New(plugins.Options{Dir: registry,
+			Handlers: map[string]plugins.Handler{registerapi.DevicePlugin: n.Manager}})
 		check(t, w.Open())
 		ctx, cancel := context.WithCancel(context.Background())
 		done := make(chan struct{})
@@ -639,7 +663,8 @@ func TestPluginWatcherSocketRemoved(t *testing.T) {
 	plugin := n.plugin(deviceplugin.Options{Registry: t.TempDir(), Devices: []string{"a"}})
 	endpoint, err := plugin.GetInfo(t.Context(), nil)
 	check(t, err)
-	deregister, err := n.Register(t.Context(), plugins.Plugin{Name: dongle, Endpoint: endpoint.GetEndpoint(), Versions: []string{"v1", "v1beta1"}})
+	deregister, err := n.Register(t.Context(),
+		plugins.Plugin{Name: dongle, Endpoint: endpoint.GetEndpoint(), Versions: []string{"v1", "v1beta1"}})
 	check(t, err)
 	n.awaitAllocatable(1)
 	web := pod("web", 1)
@@ -652,7 +677,9 @@ func TestPluginWatcherSocketRemoved(t *testing.T) {
 	if u := n.Check(pod("next", 1)); u == nil || !strings.Contains(u.Error(), "is not connected") {
 		t.Errorf("Check returned %v", u)
 	}
-	if _, err := n.Register(t.Context(), plugins.Plugin{Name: dongle, Endpoint: endpoint.GetEndpoint(), Versions: []string{"v9"}}); err == nil || !strings.Contains(err.Error(), `version "v9"`) {
+	if _, err := n.Register(t.Context(),
+		plugins.Plugin{Name: dongle, Endpoint: endpoint.GetEndpoint(), Versions: []string{"v9"}}); err == nil ||
+		!strings.Contains(err.Error(), `version "v9"`) {
 		t.Errorf("Register of another version returned %v", err)
 	}
 }

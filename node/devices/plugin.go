@@ -54,7 +54,8 @@ func (m *Manager) runPlugin(ctx context.Context, p *plugin) {
 		return
 	}
 	m.changed.Notify()
-	m.log.Warn("Device plugin disconnected; its devices are not allocated until it registers again", "resource", p.resource, "socket", p.socket, "err", plain(err))
+	m.log.Warn("Device plugin disconnected; its devices are not allocated until it registers again", "resource",
+		p.resource, "socket", p.socket, "err", plain(err))
 }
 
 // watchPlugin takes the lists of devices.
@@ -108,19 +109,22 @@ func (m *Manager) setDevices(p *plugin, list []*pluginapi.Device) {
 	m.mu.Unlock()
 	m.changed.Notify()
 	if first {
-		m.log.Info("Device plugin registered", "resource", p.resource, "socket", p.socket, "devices", len(devices), "healthy", healthy)
+		m.log.Info("Device plugin registered", "resource", p.resource, "socket", p.socket, "devices", len(devices), "healthy",
+			healthy)
 		return
 	}
 	m.log.Info("Device plugin reports its devices", "resource", p.resource, "devices", len(devices), "healthy", healthy)
 }
 
 // preferred asks the plugin which of the available devices to allocate.
-func (p *plugin) preferred(ctx context.Context, available, must []string, count int, timeout time.Duration) ([]string, error) {
+func (p *plugin) preferred(ctx context.Context, available, must []string, count int, timeout time.Duration) ([]string,
+	error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	answer, err := p.client.GetPreferredAllocation(ctx, &pluginapi.PreferredAllocationRequest{ContainerRequests: []*pluginapi.ContainerPreferredAllocationRequest{
-		{AvailableDeviceIDs: available, MustIncludeDeviceIDs: must, AllocationSize: int32(count)},
-	}})
+	answer, err := p.client.GetPreferredAllocation(ctx,
+		&pluginapi.PreferredAllocationRequest{ContainerRequests: []*pluginapi.ContainerPreferredAllocationRequest{
+			{AvailableDeviceIDs: available, MustIncludeDeviceIDs: must, AllocationSize: int32(count)},
+		}})
 	if err != nil {
 		return nil, p.fault(err, timeout)
 	}
@@ -134,7 +138,8 @@ func (p *plugin) preferred(ctx context.Context, available, must []string, count 
 func (p *plugin) allocate(ctx context.Context, ids []string, timeout time.Duration) (device.Assignment, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	answer, err := p.client.Allocate(ctx, &pluginapi.AllocateRequest{ContainerRequests: []*pluginapi.ContainerAllocateRequest{{DevicesIds: ids}}})
+	answer, err := p.client.Allocate(ctx,
+		&pluginapi.AllocateRequest{ContainerRequests: []*pluginapi.ContainerAllocateRequest{{DevicesIds: ids}}})
 	if err != nil {
 		return device.Assignment{}, p.fault(err, timeout)
 	}
@@ -181,9 +186,11 @@ func assignment(r *pluginapi.ContainerAllocateResponse) (device.Assignment, erro
 	a := device.Assignment{Env: r.GetEnvs(), Annotations: r.GetAnnotations()}
 	for _, m := range r.GetMounts() {
 		if !filepath.IsAbs(m.GetHostPath()) || !filepath.IsAbs(m.GetContainerPath()) {
-			return device.Assignment{}, fmt.Errorf("the device plugin answered with a mount of %q at %q; both must be absolute paths", m.GetHostPath(), m.GetContainerPath())
+			return device.Assignment{}, fmt.Errorf("the device plugin answered with a mount of %q at %q; both must be "+
+				"absolute paths", m.GetHostPath(), m.GetContainerPath())
 		}
-		a.Mounts = append(a.Mounts, device.Mount{HostPath: m.GetHostPath(), ContainerPath: m.GetContainerPath(), ReadOnly: m.GetReadOnly()})
+		a.Mounts = append(a.Mounts, device.Mount{HostPath: m.GetHostPath(), ContainerPath: m.GetContainerPath(),
+			ReadOnly: m.GetReadOnly()})
 	}
 	for _, d := range r.GetDevices() {
 		n := device.Node{HostPath: d.GetHostPath(), ContainerPath: d.GetContainerPath(), Permissions: d.GetPermissions()}
@@ -194,7 +201,8 @@ func assignment(r *pluginapi.ContainerAllocateResponse) (device.Assignment, erro
 			n.Permissions = "rwm"
 		}
 		if !filepath.IsAbs(n.HostPath) || !filepath.IsAbs(n.ContainerPath) || strings.Trim(n.Permissions, "rwm") != "" {
-			return device.Assignment{}, fmt.Errorf("the device plugin answered with the device %q at %q with the permissions %q; the paths must be absolute, and the permissions of r, w and m",
+			return device.Assignment{}, fmt.Errorf("the device plugin answered with the device %q at %q with the permissions "+
+				"%q; the paths must be absolute, and the permissions of r, w and m",
 				n.HostPath, n.ContainerPath, n.Permissions)
 		}
 		a.Nodes = append(a.Nodes, n)

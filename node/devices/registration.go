@@ -31,7 +31,8 @@ type registration struct {
 // as the plugin has listed them.
 func (r registration) Register(_ context.Context, req *pluginapi.RegisterRequest) (*pluginapi.Empty, error) {
 	if err := r.manager.register(r.ctx, req); err != nil {
-		r.manager.log.Warn("Registration of a device plugin rejected", "resource", req.GetResourceName(), "endpoint", req.GetEndpoint(), "err", err)
+		r.manager.log.Warn("Registration of a device plugin rejected", "resource", req.GetResourceName(), "endpoint",
+			req.GetEndpoint(), "err", err)
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
 	return &pluginapi.Empty{}, nil
@@ -44,27 +45,32 @@ func (m *Manager) register(ctx context.Context, req *pluginapi.RegisterRequest) 
 	}
 	endpoint := req.GetEndpoint()
 	if endpoint == "" || endpoint != filepath.Base(endpoint) || endpoint == SocketName {
-		return fmt.Errorf("endpoint %q is not valid; it must be the name of the plugin's socket in %s", endpoint, m.options.Dir)
+		return fmt.Errorf("endpoint %q is not valid; it must be the name of the plugin's socket in %s", endpoint,
+			m.options.Dir)
 	}
 	p, err := dialPlugin(v1.ResourceName(req.GetResourceName()), filepath.Join(m.options.Dir, endpoint))
 	if err != nil {
 		return err
 	}
-	p.preStartRequired, p.prefers = req.GetOptions().GetPreStartRequired(), req.GetOptions().GetGetPreferredAllocationAvailable()
+	p.preStartRequired, p.prefers = req.GetOptions().GetPreStartRequired(),
+		req.GetOptions().GetGetPreferredAllocationAvailable()
 	return m.connect(ctx, p)
 }
 
 // checkPlugin checks the resource of a plugin and the versions of the API that it supports.
 func (m *Manager) checkPlugin(resource string, versions ...string) error {
 	if !slices.ContainsFunc(versions, func(v string) bool { return slices.Contains(pluginapi.SupportedVersions[:], v) }) {
-		return fmt.Errorf("version %q of the device plugin API is not supported; use %s", strings.Join(versions, ", "), pluginapi.Version)
+		return fmt.Errorf("version %q of the device plugin API is not supported; use %s", strings.Join(versions, ", "),
+			pluginapi.Version)
 	}
 	name := v1.ResourceName(resource)
 	if !device.IsResource(name) {
-		return fmt.Errorf("resource name %q is not valid; it must be an extended resource such as example.com/gpu, outside of kubernetes.io", name)
+		return fmt.Errorf("resource name %q is not valid; it must be an extended resource such as example.com/gpu, outside "+
+			"of kubernetes.io", name)
 	}
 	if _, ok := m.options.Local[name]; ok {
-		return fmt.Errorf("%s is a resource of local devices; remove it from localDevices in podstead's configuration, or give the plugin another resource name", name)
+		return fmt.Errorf("%s is a resource of local devices; remove it from localDevices in podstead's configuration, or "+
+			"give the plugin another resource name", name)
 	}
 	return nil
 }
@@ -104,7 +110,8 @@ func (m *Manager) disconnect(p *plugin) {
 	p.end()
 	if current {
 		m.changed.Notify()
-		m.log.Warn("Device plugin deregistered; its devices are not allocated until it registers again", "resource", p.resource, "socket", p.socket)
+		m.log.Warn("Device plugin deregistered; its devices are not allocated until it registers again", "resource",
+			p.resource, "socket", p.socket)
 	}
 }
 

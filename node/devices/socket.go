@@ -81,7 +81,8 @@ func (m *Manager) socketInUse() error {
 		return nil
 	}
 	defer conn.Close()
-	return fmt.Errorf("%w: %s serves %s; stop it, or give another directory with --device-plugin-dir (devicePluginDir)", ErrInUse, owner(conn), m.socket())
+	return fmt.Errorf("%w: %s serves %s; stop it, or give another directory with --device-plugin-dir (devicePluginDir)",
+		ErrInUse, owner(conn), m.socket())
 }
 
 // owner describes the process that listens on the other side of a connection.
@@ -119,9 +120,10 @@ func (m *Manager) runWithoutSocket(ctx context.Context) error {
 }
 
 // Run serves the registration socket that Open returned, which it closes; nil serves none. It
-// watches for local devices that appear and disappear, if there are any in the configuration, and writes the checkpoint of what changed. It returns when the context ends and all that it started has
-// ended. If the socket is removed it is created again, unless another program has taken it; the kernel
-// reports no removal of a directory above it, which is found once a minute.
+// watches for local devices that appear and disappear, if there are any in the configuration, and writes the checkpoint
+// of what changed. It returns when the context ends and all that it started has ended. If the socket is removed it is
+// created again, unless another program has taken it; the kernel reports no removal of a directory above it, which is
+// found once a minute.
 func (m *Manager) Run(ctx context.Context, listener *net.UnixListener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	// In this order: the connections to plugins end with the context.
@@ -143,7 +145,8 @@ func (m *Manager) Run(ctx context.Context, listener *net.UnixListener) error {
 		err = watcher.Add(m.options.Dir)
 	}
 	if err != nil {
-		m.log.Warn("Failed to watch the directory of device plugins; if the registration socket is removed, that is found a minute later", "directory", m.options.Dir, "err", err)
+		m.log.Warn("Failed to watch the directory of device plugins; if the registration socket is removed, that is found "+
+			"a minute later", "directory", m.options.Dir, "err", err)
 	}
 	server := m.serve(ctx, listener)
 	defer func() {
@@ -163,7 +166,8 @@ func (m *Manager) Run(ctx context.Context, listener *net.UnixListener) error {
 		case w := <-m.watched:
 			w.result <- m.connect(ctx, w.plugin)
 		case e := <-events:
-			if e.Name == m.socket() && e.Has(fsnotify.Remove|fsnotify.Rename) || e.Name == m.options.Dir && e.Has(fsnotify.Remove|fsnotify.Rename) {
+			if e.Name == m.socket() && e.Has(fsnotify.Remove|fsnotify.Rename) || e.Name == m.options.Dir &&
+				e.Has(fsnotify.Remove|fsnotify.Rename) {
 				relisten = time.After(relistenDelay)
 			}
 		case err := <-faults:
@@ -201,7 +205,8 @@ func (m *Manager) reopen(ctx context.Context, watcher *fsnotify.Watcher) *grpc.S
 		listener, err = m.listen()
 	}
 	if err != nil {
-		m.log.Error("Registration socket of device plugins was removed and cannot be created again, retrying; plugins cannot register", "err", err)
+		m.log.Error("Registration socket of device plugins was removed and cannot be created again, retrying; plugins "+
+			"cannot register", "err", err)
 		return nil
 	}
 	m.log.Warn("Registration socket of device plugins was removed, created again", "socket", m.socket())

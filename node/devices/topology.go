@@ -46,7 +46,8 @@ func numaNodes(sys, path string) []int {
 	if st.Mode&unix.S_IFMT == unix.S_IFBLK {
 		class = "block"
 	}
-	dir, err := filepath.EvalSymlinks(filepath.Join(sys, "dev", class, fmt.Sprintf("%d:%d", unix.Major(st.Rdev), unix.Minor(st.Rdev))))
+	dir, err := filepath.EvalSymlinks(
+		filepath.Join(sys, "dev", class, fmt.Sprintf("%d:%d", unix.Major(st.Rdev), unix.Minor(st.Rdev))))
 	for ; err == nil && len(dir) > len(sys); dir = filepath.Dir(dir) {
 		text, err := boundedfile.Read(filepath.Join(dir, "numa_node"), 64)
 		if err != nil {

@@ -19,7 +19,8 @@ func TestDevicesNearContainers(t *testing.T) {
 		"the plugin chooses": func(available, _ []string, count int) []string { return available[:count] },
 	} {
 		n := newNode(t)
-		n.plugin(deviceplugin.Options{Devices: []string{"a", "b", "c", "d"}, Nodes: map[string]int64{"a": 0, "b": 1, "c": 1, "d": -1}, Preferred: preferred})
+		n.plugin(deviceplugin.Options{Devices: []string{"a", "b", "c", "d"},
+			Nodes: map[string]int64{"a": 0, "b": 1, "c": 1, "d": -1}, Preferred: preferred})
 		n.awaitAllocatable(4)
 		n.SetAffinity(func(_ types.UID, container string, nodes []int) bool { return slices.Contains(nodes, 1) })
 		all, free := n.Nodes(dongle, "")
@@ -78,7 +79,8 @@ func TestNUMANodesOfLocalDevices(t *testing.T) {
 		t.Errorf("the devices are on %v, free ones on %v, want %v: /dev/null is on node 1", all, free, want)
 	}
 	null := filepath.Join(dir, "serial0")
-	if got := n.NUMANodes(dongle, null+"#2"); !slices.Equal(got, []int{1}) || n.NUMANodes(dongle, "other") != nil || n.NUMANodes("none", null) != nil {
+	if got := n.NUMANodes(dongle, null+"#2"); !slices.Equal(got, []int{1}) || n.NUMANodes(dongle, "other") != nil ||
+		n.NUMANodes("none", null) != nil {
 		t.Errorf("the second slot of /dev/null is on %v", got)
 	}
 }

@@ -25,7 +25,8 @@ type waiter struct {
 }
 
 func (w *waiter) before(o *waiter) bool {
-	return cmp.Or(cmp.Compare(o.priority, w.priority), w.since.Compare(o.since), strings.Compare(w.name, o.name), strings.Compare(string(w.uid), string(o.uid))) < 0
+	return cmp.Or(cmp.Compare(o.priority, w.priority), w.since.Compare(o.since), strings.Compare(w.name, o.name),
+		strings.Compare(string(w.uid), string(o.uid))) < 0
 }
 
 // Check returns why a pod cannot have its devices now, nil if it can. The devices that it has
@@ -53,7 +54,8 @@ func (m *Manager) Preview(pod *v1.Pod, replaced types.UID) *device.Unavailable {
 // newWaiter returns a pod as one that waits, since the last one of these pods that waits, or else
 // since now. mu is held.
 func (m *Manager) newWaiter(pod *v1.Pod, wants map[v1.ResourceName]int64, since ...types.UID) *waiter {
-	w := &waiter{uid: pod.UID, name: podinfo.FullName(pod), wants: wants, priority: podinfo.Priority(pod), since: time.Now()}
+	w := &waiter{uid: pod.UID, name: podinfo.FullName(pod), wants: wants, priority: podinfo.Priority(pod),
+		since: time.Now()}
 	for _, uid := range since {
 		if before := m.waiting[uid]; before != nil {
 			w.since = before.since
@@ -107,7 +109,8 @@ func (m *Manager) unavailable(w *waiter, replaced types.UID) *device.Unavailable
 		switch {
 		case r == nil:
 			u.Cause = fmt.Sprintf("no device plugin has registered %s", name)
-			u.Remedy = fmt.Sprintf("the pod starts when one does, at %s; devices that need no plugin are configured in localDevices", m.socket())
+			u.Remedy = fmt.Sprintf("the pod starts when one does, at %s; devices that need no plugin are configured in "+
+				"localDevices", m.socket())
 			if m.disabled != nil {
 				u.Remedy = "none can: " + m.disabled.Error()
 			}
@@ -130,7 +133,8 @@ func (m *Manager) unavailable(w *waiter, replaced types.UID) *device.Unavailable
 			continue
 		}
 		healthy := int64(r.healthy())
-		u.Cause = fmt.Sprintf("not enough %s (%d healthy, %d unhealthy, %d of the healthy in use)", name, healthy, int64(len(r.devices))-healthy, healthy-int64(len(m.freeIDs(name, w.uid, replaced))))
+		u.Cause = fmt.Sprintf("not enough %s (%d healthy, %d unhealthy, %d of the healthy in use)", name, healthy,
+			int64(len(r.devices))-healthy, healthy-int64(len(m.freeIDs(name, w.uid, replaced))))
 		u.Remedy = "the pod starts when devices are free"
 		switch {
 		case u.Requested > r.most() && r.local != nil:

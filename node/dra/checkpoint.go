@@ -18,7 +18,8 @@ const checkpointVersion = 1
 // drivers are never asked to undo what they have prepared for pods that have ended. Nothing is given twice: the API
 // server allocates devices, and to prepare a claim again changes nothing.
 var checkpointFormat = statefile.Format[checkpoint]{
-	Name: "resource-claims.json", Version: checkpointVersion, Limit: 16 << 20, Damaged: statefile.MoveAside, Newer: statefile.Refuse,
+	Name: "resource-claims.json", Version: checkpointVersion, Limit: 16 << 20, Damaged: statefile.MoveAside,
+	Newer:  statefile.Refuse,
 	Repeat: true, Sequence: func(c *checkpoint) uint64 { return c.Sequence },
 }
 

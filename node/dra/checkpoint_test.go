@@ -18,8 +18,9 @@ func TestCheckpointFile(t *testing.T) {
 		return New(Options{Checkpoint: filepath.Join(dir, "resource-claims.json"), Disk: disk})
 	}
 	statefiletest.Store{
-		Files: []string{"resource-claims.json", "resource-claims.json.backup"}, Before: "resource-claims.before.json", After: "resource-claims.after.json",
-		Old: "[a]", New: "[a b]", None: "[]", Rules: statefiletest.RulesOf(&checkpointFormat),
+		Files: []string{"resource-claims.json", "resource-claims.json.backup"}, Before: "resource-claims.before.json",
+		After: "resource-claims.after.json",
+		Old:   "[a]", New: "[a b]", None: "[]", Rules: statefiletest.RulesOf(&checkpointFormat),
 		Read: func(_ *testing.T, dir string, disk statefile.Disk) (string, error) {
 			m := start(dir, disk)
 			// The daemon starts in any case; what it refuses is to prepare claims.
@@ -37,7 +38,8 @@ func TestCheckpointFile(t *testing.T) {
 		Change: func(_ *testing.T, dir string, disk statefile.Disk) error {
 			m := start(dir, disk)
 			c := newClaim(types.NamespacedName{Namespace: "default", Name: "b"}, "uid-b", []string{"gpu.example.com"})
-			c.devices = []device{{Driver: "gpu.example.com", Pool: "n1", Device: "gpu-b", Requests: []string{"r"}, CDI: []string{"example.com/gpu=b"}}}
+			c.devices = []device{{Driver: "gpu.example.com", Pool: "n1", Device: "gpu-b", Requests: []string{"r"},
+				CDI: []string{"example.com/gpu=b"}}}
 			c.pods["pod-1"] = true
 			m.claims[c.key] = c
 			return m.save()

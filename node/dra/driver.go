@@ -42,7 +42,8 @@ func newDriver(p plugins.Plugin) (*driver, error) {
 		}
 	}
 	if d.path == "" {
-		return nil, fmt.Errorf("the services %q of the DRA driver are not supported; use %s", strings.Join(p.Versions, ", "), drapb.DRAPluginService)
+		return nil, fmt.Errorf("the services %q of the DRA driver are not supported; use %s", strings.Join(p.Versions, ", "),
+			drapb.DRAPluginService)
 	}
 	var err error
 	d.conn, err = plugins.Dial(p.Endpoint, maxAnswer)
@@ -52,20 +53,24 @@ func newDriver(p plugins.Plugin) (*driver, error) {
 // prepare lets the driver prepare a claim.
 func (d *driver) prepare(ctx context.Context, c *drapb.Claim, timeout time.Duration) ([]device, error) {
 	answer := &drapb.NodePrepareResourcesResponse{}
-	if err := d.call(ctx, "NodePrepareResources", &drapb.NodePrepareResourcesRequest{Claims: []*drapb.Claim{c}}, answer, timeout); err != nil {
+	if err := d.call(ctx, "NodePrepareResources", &drapb.NodePrepareResourcesRequest{Claims: []*drapb.Claim{c}}, answer,
+		timeout); err != nil {
 		return nil, err
 	}
 	result, ok := answer.GetClaims()[c.GetUid()]
 	switch {
 	case !ok:
-		return nil, fmt.Errorf("the DRA driver %s did not answer for ResourceClaim %s in NodePrepareResources", d.name, c.GetName())
+		return nil, fmt.Errorf("the DRA driver %s did not answer for ResourceClaim %s in NodePrepareResources", d.name,
+			c.GetName())
 	case result.GetError() != "":
-		return nil, fmt.Errorf("the DRA driver %s failed to prepare ResourceClaim %s: %s", d.name, c.GetName(), result.GetError())
+		return nil, fmt.Errorf("the DRA driver %s failed to prepare ResourceClaim %s: %s", d.name, c.GetName(),
+			result.GetError())
 	}
 	var devices []device
 	for _, r := range result.GetDevices() {
 		devices = append(devices, device{
-			Driver: d.name, Pool: r.GetPoolName(), Device: r.GetDeviceName(), Share: r.GetShareId(), Requests: r.GetRequestNames(), CDI: r.GetCdiDeviceIds(),
+			Driver: d.name, Pool: r.GetPoolName(), Device: r.GetDeviceName(), Share: r.GetShareId(),
+			Requests: r.GetRequestNames(), CDI: r.GetCdiDeviceIds(),
 		})
 	}
 	return devices, nil
@@ -74,15 +79,18 @@ func (d *driver) prepare(ctx context.Context, c *drapb.Claim, timeout time.Durat
 // unprepare lets the driver undo prepare.
 func (d *driver) unprepare(ctx context.Context, c *drapb.Claim, timeout time.Duration) error {
 	answer := &drapb.NodeUnprepareResourcesResponse{}
-	if err := d.call(ctx, "NodeUnprepareResources", &drapb.NodeUnprepareResourcesRequest{Claims: []*drapb.Claim{c}}, answer, timeout); err != nil {
+	if err := d.call(ctx, "NodeUnprepareResources", &drapb.NodeUnprepareResourcesRequest{Claims: []*drapb.Claim{c}},
+		answer, timeout); err != nil {
 		return err
 	}
 	result, ok := answer.GetClaims()[c.GetUid()]
 	switch {
 	case !ok:
-		return fmt.Errorf("the DRA driver %s did not answer for ResourceClaim %s in NodeUnprepareResources", d.name, c.GetName())
+		return fmt.Errorf("the DRA driver %s did not answer for ResourceClaim %s in NodeUnprepareResources", d.name,
+			c.GetName())
 	case result.GetError() != "":
-		return fmt.Errorf("the DRA driver %s failed to unprepare ResourceClaim %s: %s", d.name, c.GetName(), result.GetError())
+		return fmt.Errorf("the DRA driver %s failed to unprepare ResourceClaim %s: %s", d.name, c.GetName(),
+			result.GetError())
 	}
 	return nil
 }

@@ -110,13 +110,16 @@ func New(o Options) *Manager {
 	o.Timeout, o.RetryDelay = cmp.Or(o.Timeout, 45*time.Second), cmp.Or(o.RetryDelay, time.Minute)
 	o.SliceDelay = cmp.Or(o.SliceDelay, 30*time.Second)
 	m := &Manager{
-		options: o, log: o.Log, file: checkpointFormat.File(o.Checkpoint, o.Disk), changed: wakeup.NewSignal(), due: wakeup.NewSignal(), left: wakeup.NewSignal(),
+		options: o, log: o.Log, file: checkpointFormat.File(o.Checkpoint, o.Disk), changed: wakeup.NewSignal(),
+		due: wakeup.NewSignal(), left: wakeup.NewSignal(),
 		deregistered: map[string]time.Time{},
-		drivers:      map[string][]*driver{}, claims: map[types.NamespacedName]*claim{}, waiting: map[types.UID]bool{}, gone: map[types.UID]bool{},
+		drivers:      map[string][]*driver{}, claims: map[types.NamespacedName]*claim{}, waiting: map[types.UID]bool{},
+		gone: map[types.UID]bool{},
 	}
 	saved, err := m.file.Load()
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		m.log.Error("Failed to read the checkpoint of prepared resource claims; claims of pods that have ended meanwhile stay prepared, and a container that has claims does not restart before its pod is deleted",
+		m.log.Error("Failed to read the checkpoint of prepared resource claims; claims of pods that have ended meanwhile "+
+			"stay prepared, and a container that has claims does not restart before its pod is deleted",
 			"file", o.Checkpoint, "err", err)
 	}
 	m.restore(saved)
@@ -150,7 +153,8 @@ func (m *Manager) Register(_ context.Context, p plugins.Plugin) (deregister func
 		m.mu.Unlock()
 		_ = d.conn.Close()
 		if last {
-			m.log.Warn("DRA driver deregistered; its resource claims are not prepared until it registers again", "driver", d.name, "socket", d.socket)
+			m.log.Warn("DRA driver deregistered; its resource claims are not prepared until it registers again", "driver",
+				d.name, "socket", d.socket)
 		}
 	}, nil
 }
@@ -220,7 +224,8 @@ func (m *Manager) Devices(pod *v1.Pod, c *v1.Container) (list []internaldevice.P
 		for _, d := range known.devices {
 			if w.Request == "" || len(d.Requests) == 0 || slices.Contains(d.Requests, w.Request) {
 				list = append(list, internaldevice.Prepared{
-					Namespace: pod.Namespace, Claim: w.Name, Driver: d.Driver, Pool: d.Pool, Device: d.Device, Share: d.Share, CDI: d.CDI,
+					Namespace: pod.Namespace, Claim: w.Name, Driver: d.Driver, Pool: d.Pool, Device: d.Device, Share: d.Share,
+					CDI: d.CDI,
 				})
 			}
 		}

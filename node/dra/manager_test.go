@@ -78,7 +78,8 @@ func (f *fakeDriver) begin(ctx context.Context, call string) error {
 	}
 }
 
-func (f *fakeDriver) NodePrepareResources(ctx context.Context, req *drapb.NodePrepareResourcesRequest) (*drapb.NodePrepareResourcesResponse, error) {
+func (f *fakeDriver) NodePrepareResources(ctx context.Context,
+	req *drapb.NodePrepareResourcesRequest) (*drapb.NodePrepareResourcesResponse, error) {
 	if err := f.begin(ctx, "prepare"); err != nil {
 		return nil, err
 	}
@@ -97,7 +98,8 @@ func (f *fakeDriver) NodePrepareResources(ctx context.Context, req *drapb.NodePr
 			f.prepared[c.Uid] = true
 			for _, request := range []string{"a", "b"} {
 				r.Devices = append(r.Devices, &drapb.Device{
-					RequestNames: []string{request}, PoolName: "node", DeviceName: "dev-" + request, CdiDeviceIds: []string{"example.com/gpu=" + c.Name + "-" + request},
+					RequestNames: []string{request}, PoolName: "node", DeviceName: "dev-" + request,
+					CdiDeviceIds: []string{"example.com/gpu=" + c.Name + "-" + request},
 				})
 			}
 		}
@@ -106,7 +108,8 @@ func (f *fakeDriver) NodePrepareResources(ctx context.Context, req *drapb.NodePr
 	return answer, nil
 }
 
-func (f *fakeDriver) NodeUnprepareResources(ctx context.Context, req *drapb.NodeUnprepareResourcesRequest) (*drapb.NodeUnprepareResourcesResponse, error) {
+func (f *fakeDriver) NodeUnprepareResources(ctx context.Context,
+	req *drapb.NodeUnprepareResourcesRequest) (*drapb.NodeUnprepareResourcesResponse, error) {
 	if err := f.begin(ctx, "unprepare"); err != nil {
 		return nil, err
 	}
@@ -152,12 +155,14 @@ type betaDriver struct {
 	f *fakeDriver
 }
 
-func (b betaDriver) NodePrepareResources(ctx context.Context, req *drapbbeta.NodePrepareResourcesRequest) (*drapbbeta.NodePrepareResourcesResponse, error) {
+func (b betaDriver) NodePrepareResources(ctx context.Context,
+	req *drapbbeta.NodePrepareResourcesRequest) (*drapbbeta.NodePrepareResourcesResponse, error) {
 	if err := b.f.begin(ctx, "beta"); err != nil {
 		return nil, err
 	}
 	return &drapbbeta.NodePrepareResourcesResponse{Claims: map[string]*drapbbeta.NodePrepareResourceResponse{
-		req.Claims[0].Uid: {Devices: []*drapbbeta.Device{{PoolName: "node", DeviceName: "dev", CdiDeviceIds: []string{"example.com/gpu=beta"}}}},
+		req.Claims[0].Uid: {Devices: []*drapbbeta.Device{
+			{PoolName: "node", DeviceName: "dev", CdiDeviceIds: []string{"example.com/gpu=beta"}}}},
 	}}, nil
 }
 
@@ -173,7 +178,8 @@ func (f fakeClaims) ResourceClaim(_ context.Context, namespace, name string) (*i
 
 // allocated returns a claim shop/NAME of the driver that is reserved for pods.
 func allocated(name string, pods ...types.UID) *internaldevice.ResourceClaim {
-	return &internaldevice.ResourceClaim{Namespace: "shop", Name: name, UID: types.UID("uid-" + name), Allocated: true, Drivers: []string{driverName}, Pods: pods}
+	return &internaldevice.ResourceClaim{Namespace: "shop", Name: name, UID: types.UID("uid-" + name), Allocated: true,
+		Drivers: []string{driverName}, Pods: pods}
 }
 
 // podWith returns a pod whose container main has the request a of a claim, and whose container all has
@@ -196,7 +202,8 @@ func plugin(f *fakeDriver, versions ...string) plugins.Plugin {
 // newManager returns a manager with a checkpoint in dir, with which the driver is registered.
 func newManager(t *testing.T, dir string, claims fakeClaims, f *fakeDriver) *Manager {
 	t.Helper()
-	m := New(Options{Checkpoint: filepath.Join(dir, "claims.json"), Claims: claims, Timeout: 10 * time.Second, RetryDelay: 10 * time.Millisecond})
+	m := New(Options{Checkpoint: filepath.Join(dir, "claims.json"), Claims: claims, Timeout: 10 * time.Second,
+		RetryDelay: 10 * time.Millisecond})
 	if f != nil {
 		register(t, m, f)
 	}
@@ -277,12 +284,14 @@ func TestPrepareAndUnprepare(t *testing.T) {
 // A claim that a pod may not use, or whose driver is missing, leaves nothing to undo.
 func TestPrepareRefuses(t *testing.T) {
 	f := startDriver(t)
-	claims := fakeClaims{"shop/free": allocated("free"), "shop/x": allocated("x", "p"), "shop/other": allocated("other", "p"), "shop/pending": {Namespace: "shop", Name: "pending"}}
+	claims := fakeClaims{"shop/free": allocated("free"), "shop/x": allocated("x", "p"),
+		"shop/other": allocated("other", "p"), "shop/pending": {Namespace: "shop", Name: "pending"}}
 	claims["shop/other"].Drivers = []string{driverName, "nic.example.com"}
 	m := newManager(t, t.TempDir(), claims, f)
 	for claim, words := range map[string][]string{
-		"gone": {"failed to get ResourceClaim gone", "not found"}, "free": {"free is not reserved for the pod"}, "pending": {"pending is not allocated"},
-		"other": {"nic.example.com", "is not registered"},
+		"gone": {"failed to get ResourceClaim gone", "not found"}, "free": {"free is not reserved for the pod"},
+		"pending": {"pending is not allocated"},
+		"other":   {"nic.example.com", "is not registered"},
 	} {
 		mustFail(t, m.Prepare(t.Context(), podWith("p", claim)), words...)
 	}
@@ -304,7 +313,8 @@ func TestPrepareRefuses(t *testing.T) {
 	// No claim was necessary for the template.
 	template.Status.ResourceClaimStatuses[0].ResourceClaimName = nil
 	mustPrepare(t, m, template)
-	if _, err := m.Register(t.Context(), plugin(f, "v1alpha4.Node")); err == nil || !strings.Contains(err.Error(), "v1.DRAPlugin") {
+	if _, err := m.Register(t.Context(), plugin(f, "v1alpha4.Node")); err == nil ||
+		!strings.Contains(err.Error(), "v1.DRAPlugin") {
 		t.Errorf("registration: %v", err)
 	}
 }
@@ -523,7 +533,8 @@ func TestDriverVersions(t *testing.T) {
 	}
 	pod := podWith("p", "x")
 	mustPrepare(t, m, pod)
-	if got, err := m.CDIDevices(pod, &pod.Spec.Containers[0]); err != nil || !slices.Equal(got, []string{"example.com/gpu=beta"}) || f.take() != "beta" {
+	if got, err := m.CDIDevices(pod, &pod.Spec.Containers[0]); err != nil ||
+		!slices.Equal(got, []string{"example.com/gpu=beta"}) || f.take() != "beta" {
 		t.Errorf("devices: %q, %v", got, err)
 	}
 	register(t, m, newer)
@@ -539,11 +550,14 @@ func TestExtendedResources(t *testing.T) {
 	f := startDriver(t)
 	m := newManager(t, t.TempDir(), fakeClaims{"shop/x": allocated("x", "p")}, f)
 	one := v1.ResourceList{"example.com/gpu": resource.MustParse("1")}
-	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "p", UID: "p"}, Spec: v1.PodSpec{Containers: []v1.Container{
-		{Name: "main", Resources: v1.ResourceRequirements{Requests: one}}, {Name: "none"},
-	}}, Status: v1.PodStatus{ExtendedResourceClaimStatus: &v1.PodExtendedResourceClaimStatus{
-		ResourceClaimName: "x", RequestMappings: []v1.ContainerExtendedResourceRequest{{ContainerName: "main", ResourceName: "example.com/gpu", RequestName: "b"}},
-	}}}
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "p", UID: "p"},
+		Spec: v1.PodSpec{Containers: []v1.Container{
+			{Name: "main", Resources: v1.ResourceRequirements{Requests: one}}, {Name: "none"},
+		}}, Status: v1.PodStatus{ExtendedResourceClaimStatus: &v1.PodExtendedResourceClaimStatus{
+			ResourceClaimName: "x",
+			RequestMappings: []v1.ContainerExtendedResourceRequest{
+				{ContainerName: "main", ResourceName: "example.com/gpu", RequestName: "b"}},
+		}}}
 	mustPrepare(t, m, pod)
 	for i, want := range [][]string{{"example.com/gpu=x-b"}, nil} {
 		if got, err := m.CDIDevices(pod, &pod.Spec.Containers[i]); err != nil || !slices.Equal(got, want) {

@@ -12,7 +12,8 @@ import (
 )
 
 func notPrepared(namespace, name string) error {
-	return fmt.Errorf("ResourceClaim %s/%s is not prepared for the pod; delete the pod, so that its controller creates another one", namespace, name)
+	return fmt.Errorf("ResourceClaim %s/%s is not prepared for the pod; delete the pod, so that its controller creates "+
+		"another one", namespace, name)
 }
 
 // Prepare prepares the claims of a pod that is about to get a sandbox. It may take its time: it asks
@@ -39,7 +40,8 @@ func (m *Manager) prepare(ctx context.Context, pod *v1.Pod) error {
 		}
 		for _, name := range known.drivers {
 			if m.driver(name) == nil {
-				return fmt.Errorf("the DRA driver %s of ResourceClaim %s is not registered on this node; %s", name, c.Name, m.remedy())
+				return fmt.Errorf("the DRA driver %s of ResourceClaim %s is not registered on this node; %s", name, c.Name,
+					m.remedy())
 			}
 		}
 		found = append(found, known)
@@ -67,11 +69,14 @@ func (m *Manager) find(ctx context.Context, pod *v1.Pod, wanted internaldevice.P
 	case err != nil:
 		return nil, fmt.Errorf("failed to get ResourceClaim %s: %w", key.Name, err)
 	case wanted.Owned && got.Owner != pod.UID:
-		return nil, fmt.Errorf("ResourceClaim %s was not created for the pod; delete the claim, so that the resourceclaim controller creates the pod's", key.Name)
+		return nil, fmt.Errorf("ResourceClaim %s was not created for the pod; delete the claim, so that the resourceclaim "+
+			"controller creates the pod's", key.Name)
 	case !got.Allocated:
-		return nil, fmt.Errorf("ResourceClaim %s is not allocated; the cluster's scheduler does that when it schedules the pod", key.Name)
+		return nil, fmt.Errorf("ResourceClaim %s is not allocated; the cluster's scheduler does that when it schedules the "+
+			"pod", key.Name)
 	case !slices.Contains(got.Pods, pod.UID):
-		return nil, fmt.Errorf("ResourceClaim %s is not reserved for the pod; the cluster's scheduler does that when it schedules the pod", key.Name)
+		return nil, fmt.Errorf("ResourceClaim %s is not reserved for the pod; the cluster's scheduler does that when it "+
+			"schedules the pod", key.Name)
 	}
 	return newClaim(key, got.UID, got.Drivers), nil
 }
@@ -97,7 +102,8 @@ func (m *Manager) reference(ctx context.Context, uid types.UID, wanted *claim) (
 		}
 		m.mu.Unlock()
 		if known.uid != wanted.uid {
-			return nil, fmt.Errorf("another ResourceClaim %s with the UID %s is still prepared, for a pod that has not ended; the pod waits for its end", known.key.Name, known.uid)
+			return nil, fmt.Errorf("another ResourceClaim %s with the UID %s is still prepared, for a pod that has not ended; "+
+				"the pod waits for its end", known.key.Name, known.uid)
 		}
 		if err := known.lock(ctx); err != nil {
 			m.dropUnused(known)
@@ -148,7 +154,8 @@ func (m *Manager) prepareClaim(ctx context.Context, uid types.UID, wanted *claim
 	for _, name := range c.drivers {
 		d := m.driver(name)
 		if d == nil {
-			return fmt.Errorf("the DRA driver %s of ResourceClaim %s is not registered on this node any more; wait until it has started again", name, c.key.Name)
+			return fmt.Errorf("the DRA driver %s of ResourceClaim %s is not registered on this node any more; wait until it "+
+				"has started again", name, c.key.Name)
 		}
 		more, err := d.prepare(ctx, c.message(), m.options.Timeout)
 		if err != nil {
@@ -165,6 +172,7 @@ func (m *Manager) prepareClaim(ctx context.Context, uid types.UID, wanted *claim
 		m.mu.Unlock()
 		return err
 	}
-	m.log.Info("Resource claim prepared", "namespace", c.key.Namespace, "claim", c.key.Name, "uid", c.uid, "drivers", c.drivers)
+	m.log.Info("Resource claim prepared", "namespace", c.key.Namespace, "claim", c.key.Name, "uid", c.uid, "drivers",
+		c.drivers)
 	return nil
 }

@@ -89,7 +89,8 @@ func TestDeleteSlices(t *testing.T) {
 
 		f.set(func() { f.fault = errors.New("away") })
 		set("b", false) // at 60 s
-		step(34*time.Second, sliceCall{90 * time.Second, nil}, sliceCall{91 * time.Second, nil}, sliceCall{93 * time.Second, nil})
+		step(34*time.Second, sliceCall{90 * time.Second, nil}, sliceCall{91 * time.Second, nil},
+			sliceCall{93 * time.Second, nil})
 		f.set(func() { f.fault = nil })
 		step(time.Hour, sliceCall{97 * time.Second, nil})
 		cancel()
@@ -104,7 +105,8 @@ func TestDisabled(t *testing.T) {
 	f := startDriver(t)
 	m := newManager(t, t.TempDir(), fakeClaims{"shop/own": allocated("own", "u1")}, nil)
 	m.Disable(errors.New("a kubelet serves the socket"))
-	mustFail(t, m.Prepare(t.Context(), podWith("u1", "own")), "is not registered on this node; drivers cannot register: a kubelet serves the socket")
+	mustFail(t, m.Prepare(t.Context(), podWith("u1", "own")),
+		"is not registered on this node; drivers cannot register: a kubelet serves the socket")
 	register(t, m, f)()
 	if len(m.deregistered) > 0 {
 		t.Errorf("recorded %v", m.deregistered)

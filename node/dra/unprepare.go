@@ -71,7 +71,8 @@ func (m *Manager) unprepareClaim(ctx context.Context, uid types.UID, c *claim) e
 	for _, name := range c.drivers {
 		d := m.driver(name)
 		if d == nil {
-			return fmt.Errorf("failed to unprepare ResourceClaim %s: the DRA driver %s is not registered on this node; the pod ends when it has started again", c.key.Name, name)
+			return fmt.Errorf("failed to unprepare ResourceClaim %s: the DRA driver %s is not registered on this node; the "+
+				"pod ends when it has started again", c.key.Name, name)
 		}
 		if err := d.unprepare(ctx, c.message(), m.options.Timeout); err != nil {
 			return err
@@ -82,7 +83,8 @@ func (m *Manager) unprepareClaim(ctx context.Context, uid types.UID, c *claim) e
 	c.removed = true
 	m.mu.Unlock()
 	m.changed.Notify() // a pod may wait for another claim of this name
-	m.log.Info("Resource claim unprepared", "namespace", c.key.Namespace, "claim", c.key.Name, "uid", c.uid, "drivers", c.drivers)
+	m.log.Info("Resource claim unprepared", "namespace", c.key.Namespace, "claim", c.key.Name, "uid", c.uid, "drivers",
+		c.drivers)
 	if err := m.save(); err != nil {
 		// A later daemon unprepares it once more, which changes nothing.
 		m.log.Warn("Failed to save prepared resource claims, retrying", "err", err)

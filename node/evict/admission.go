@@ -113,9 +113,12 @@ func (e *Evictor) CanRestart(condition v1.NodeConditionType, at time.Time) (now 
 
 // reasons of the conditions, as the kubelet's.
 var reasons = map[v1.NodeConditionType]struct{ on, onText, off, offText string }{
-	v1.NodeMemoryPressure: {"KubeletHasInsufficientMemory", "the node has insufficient memory", "KubeletHasSufficientMemory", "the node has sufficient memory"},
-	v1.NodeDiskPressure:   {"KubeletHasDiskPressure", "the node has disk pressure", "KubeletHasNoDiskPressure", "the node has no disk pressure"},
-	v1.NodePIDPressure:    {"KubeletHasInsufficientPID", "the node has insufficient process IDs", "KubeletHasSufficientPID", "the node has sufficient process IDs"},
+	v1.NodeMemoryPressure: {"KubeletHasInsufficientMemory", "the node has insufficient memory",
+		"KubeletHasSufficientMemory", "the node has sufficient memory"},
+	v1.NodeDiskPressure: {"KubeletHasDiskPressure", "the node has disk pressure", "KubeletHasNoDiskPressure",
+		"the node has no disk pressure"},
+	v1.NodePIDPressure: {"KubeletHasInsufficientPID", "the node has insufficient process IDs", "KubeletHasSufficientPID",
+		"the node has sufficient process IDs"},
 }
 
 // NodeConditions returns the conditions of the node; since is the start time of
@@ -129,7 +132,8 @@ func (e *Evictor) NodeConditions(since time.Time) []v1.NodeCondition {
 		if at.IsZero() {
 			at = since
 		}
-		n := v1.NodeCondition{Type: c, Status: v1.ConditionFalse, Reason: reasons[c].off, Message: reasons[c].offText, LastTransitionTime: metav1.NewTime(at.Truncate(time.Second))}
+		n := v1.NodeCondition{Type: c, Status: v1.ConditionFalse, Reason: reasons[c].off, Message: reasons[c].offText,
+			LastTransitionTime: metav1.NewTime(at.Truncate(time.Second))}
 		if e.tracker.Under(c) {
 			n.Status, n.Reason, n.Message = v1.ConditionTrue, reasons[c].on, reasons[c].onText
 		}

@@ -165,7 +165,8 @@ func (e *Evictor) pass(ctx context.Context) time.Duration {
 		// Memory pressure does not wait. On a disk, pods over their limits go
 		// first.
 		memory := active != nil && active.Signal.isMemory()
-		if !(memory && e.relieve(ctx, *active)) && !e.enforceLimits(ctx) && (active == nil || memory || !e.relieve(ctx, *active)) {
+		if !(memory && e.relieve(ctx, *active)) && !e.enforceLimits(ctx) &&
+			(active == nil || memory || !e.relieve(ctx, *active)) {
 			break
 		}
 		// Something was freed: check whether that is enough.

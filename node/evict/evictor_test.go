@@ -62,7 +62,8 @@ func (b *evictorHarness) now() seen {
 }
 
 func newEvictorHarness(t *testing.T) *evictorHarness {
-	b := &evictorHarness{t: t, file: filepath.Join(t.TempDir(), "pressure.json"), usage: map[types.UID]Usage{}, wake: make(chan struct{}, 1), armed: map[Signal]int64{}}
+	b := &evictorHarness{t: t, file: filepath.Join(t.TempDir(), "pressure.json"), usage: map[types.UID]Usage{},
+		wake: make(chan struct{}, 1), armed: map[Signal]int64{}}
 	b.levels[MemoryAvailable] = Level{Available: 8 << 30, Capacity: 10 << 30}
 	b.levels[NodeFSAvailable] = Level{Available: 900, Capacity: 1000}
 	return b
@@ -76,7 +77,8 @@ func (b *evictorHarness) start(hard string, change func(*Config)) {
 		s.Hard[name] = amount
 	}
 	cfg := Config{
-		Thresholds: parse(b.t, s), Transition: 5 * time.Minute, Resources: b, Pods: b, Usage: b, Reclaim: b, Events: b, File: b.file, Boot: "boot 1",
+		Thresholds: parse(b.t, s), Transition: 5 * time.Minute, Resources: b, Pods: b, Usage: b, Reclaim: b, Events: b,
+		File: b.file, Boot: "boot 1",
 	}
 	if change != nil {
 		change(&cfg)
@@ -267,15 +269,19 @@ func TestLeakCostsTheLeaker(t *testing.T) {
 			t.Fatalf("evicted %q", got)
 		}
 		o := b.now().orders[0]
-		for _, part := range []string{"The node was low on resource: memory.", "memory.available is 150Mi, below the threshold of 200Mi", "used 3Gi and requests 10Mi", "once MemoryPressure has been absent for 5m0s"} {
+		for _, part := range []string{"The node was low on resource: memory.",
+			"memory.available is 150Mi, below the threshold of 200Mi", "used 3Gi and requests 10Mi",
+			"once MemoryPressure has been absent for 5m0s"} {
 			if !strings.Contains(o.Message, part) {
 				t.Errorf("message %q lacks %q", o.Message, part)
 			}
 		}
-		if o.Signal != "memory.available" || o.Condition != v1.NodeMemoryPressure || o.GracePeriod == nil || *o.GracePeriod > 1 {
+		if o.Signal != "memory.available" || o.Condition != v1.NodeMemoryPressure || o.GracePeriod == nil ||
+			*o.GracePeriod > 1 {
 			t.Errorf("order %+v", o)
 		}
-		if len(b.now().events) != 1 || !strings.HasPrefix(b.now().events[0], "EvictionThresholdMet Attempting to reclaim memory") {
+		if len(b.now().events) != 1 ||
+			!strings.HasPrefix(b.now().events[0], "EvictionThresholdMet Attempting to reclaim memory") {
 			t.Errorf("events %q", b.now().events)
 		}
 		// The condition stays until the pressure has been absent for
@@ -290,8 +296,10 @@ func TestLeakCostsTheLeaker(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if now, _ := b.CanRestart(o.Condition, began); !now || b.under(v1.NodeMemoryPressure) || b.now().rechecks != rechecks+1 {
-			t.Errorf("it does not restart: pressure %v, %d notifications", b.under(v1.NodeMemoryPressure), b.now().rechecks-rechecks)
+		if now, _ := b.CanRestart(o.Condition, began); !now || b.under(v1.NodeMemoryPressure) ||
+			b.now().rechecks != rechecks+1 {
+			t.Errorf("it does not restart: pressure %v, %d notifications", b.under(v1.NodeMemoryPressure),
+				b.now().rechecks-rechecks)
 		}
 		if b.evicted() != "leak" || len(b.now().events) != 1 {
 			t.Errorf("evicted %q, events %q", b.evicted(), b.now().events)
@@ -359,7 +367,8 @@ func TestRestartKeepsThePressure(t *testing.T) {
 		// After a boot memory is free; the disk is not.
 		for _, c := range []v1.NodeConditionType{v1.NodeMemoryPressure, v1.NodeDiskPressure} {
 			b.stop()
-			if err := stateFormat.File(b.file, statefile.Disk{}).Save(state{Boot: "boot 1", Conditions: []v1.NodeConditionType{c}}); err != nil {
+			if err := stateFormat.File(b.file,
+				statefile.Disk{}).Save(state{Boot: "boot 1", Conditions: []v1.NodeConditionType{c}}); err != nil {
 				t.Fatal(err)
 			}
 			b.start("memory.available<200Mi", func(cfg *Config) { cfg.Boot = "boot 2" })
@@ -387,9 +396,10 @@ func TestDiskIsReclaimedBeforePodsAreEvicted(t *testing.T) {
 		reclaimed    string
 		evicted      string
 	}{
-		"containers suffice":              {dead: 100, unused: 100, used: 500, reclaimed: "containers"},
-		"and images":                      {dead: 10, unused: 100, used: 500, reclaimed: "containers images"},
-		"images are on another disk":      {unused: 100, separate: true, used: 500, reclaimed: "containers", evicted: "writer"},
+		"containers suffice": {dead: 100, unused: 100, used: 500, reclaimed: "containers"},
+		"and images":         {dead: 10, unused: 100, used: 500, reclaimed: "containers images"},
+		"images are on another disk": {unused: 100, separate: true, used: 500, reclaimed: "containers",
+			evicted: "writer"},
 		"nothing to reclaim":              {used: 500, reclaimed: "containers images", evicted: "writer"},
 		"the least use that matters":      {used: 1, reclaimed: "containers images", evicted: "writer"},
 		"no pod that would free anything": {reclaimed: "containers images"},
@@ -403,7 +413,8 @@ func TestDiskIsReclaimedBeforePodsAreEvicted(t *testing.T) {
 				b.start("nodefs.available<10%", nil)
 				b.set(NodeFSAvailable, 50)
 				time.Sleep(25 * time.Second)
-				if got := b.evicted(); got != c.evicted || strings.Join(b.now().reclaimed, " ") != c.reclaimed || !b.under(v1.NodeDiskPressure) {
+				if got := b.evicted(); got != c.evicted || strings.Join(b.now().reclaimed, " ") != c.reclaimed ||
+					!b.under(v1.NodeDiskPressure) {
 					t.Errorf("evicted %q, reclaimed %q, pressure %v", got, b.now().reclaimed, b.under(v1.NodeDiskPressure))
 				}
 			})
@@ -431,12 +442,14 @@ func TestDiskFilledByOthers(t *testing.T) {
 	bubble(t, func(t *testing.T, b *evictorHarness) {
 		b.levels[NodeFSAvailable] = Level{Available: 900 << 20, Capacity: 1000 << 20}
 		b.pods = []*v1.Pod{pod("small", -5), pod("writer", 0)}
-		b.usage = map[types.UID]Usage{"small": {Disk: Disk{Logs: space(12<<10, 1)}}, "writer": {Disk: Disk{Logs: space(1<<20-1, 1)}}}
+		b.usage = map[types.UID]Usage{"small": {Disk: Disk{Logs: space(12<<10, 1)}},
+			"writer": {Disk: Disk{Logs: space(1<<20-1, 1)}}}
 		b.start("nodefs.available<10%", nil)
 		b.set(NodeFSAvailable, 50<<20)
 		time.Sleep(25 * time.Second)
 		events := b.now().events
-		if b.evicted() != "" || len(events) != 2 || !strings.Contains(events[1], "nodefs.available is 50Mi, below the threshold of 10%, and no pod that may be evicted uses at least 1Mi of it: other files fill the disk") {
+		if b.evicted() != "" || len(events) != 2 || !strings.Contains(events[1], "nodefs.available is 50Mi, below the "+
+			"threshold of 10%, and no pod that may be evicted uses at least 1Mi of it: other files fill the disk") {
 			t.Errorf("evicted %q, events %q", b.evicted(), events)
 		}
 		if !b.under(v1.NodeDiskPressure) {
@@ -454,9 +467,11 @@ func TestDiskFilledByOthers(t *testing.T) {
 
 func TestPodOverItsLimitIsEvicted(t *testing.T) {
 	bubble(t, func(t *testing.T, b *evictorHarness) {
-		fat, fine, system := volume(pod("fat", 0), "app", "50Mi"), volume(pod("fine", 0), "app", "50Mi"), volume(pod("system", 2_000_000_000), "app", "50Mi")
+		fat, fine, system := volume(pod("fat", 0), "app", "50Mi"), volume(pod("fine", 0), "app", "50Mi"),
+			volume(pod("system", 2_000_000_000), "app", "50Mi")
 		b.pods = []*v1.Pod{fat, fine, system}
-		b.usage = map[types.UID]Usage{"fat": {Disk: Disk{Volumes: space(10<<20, 1)}}, "fine": {Disk: Disk{Volumes: space(50<<20, 1)}}, "system": {Disk: Disk{Volumes: space(500<<20, 1)}}}
+		b.usage = map[types.UID]Usage{"fat": {Disk: Disk{Volumes: space(10<<20, 1)}},
+			"fine": {Disk: Disk{Volumes: space(50<<20, 1)}}, "system": {Disk: Disk{Volumes: space(500<<20, 1)}}}
 		b.start("", nil)
 		time.Sleep(15 * time.Second)
 		if b.evicted() != "" {
@@ -467,7 +482,9 @@ func TestPodOverItsLimitIsEvicted(t *testing.T) {
 		b.mu.Unlock()
 		began := time.Now()
 		time.Sleep(15 * time.Second)
-		if b.evicted() != "fat" || b.now().orders[0].Condition != "" || b.now().orders[0].Signal != "emptydirfs.limit" || !strings.Contains(b.now().orders[0].Message, "sizeLimit") || !strings.Contains(b.now().orders[0].Message, "restart in 5m0s") {
+		if b.evicted() != "fat" || b.now().orders[0].Condition != "" || b.now().orders[0].Signal != "emptydirfs.limit" ||
+			!strings.Contains(b.now().orders[0].Message, "sizeLimit") ||
+			!strings.Contains(b.now().orders[0].Message, "restart in 5m0s") {
 			t.Fatalf("orders %+v", b.now().orders)
 		}
 		if now, after := b.CanRestart("", began); now || after != 5*time.Minute-15*time.Second {
@@ -555,7 +572,8 @@ func TestSoftThresholdGivesTime(t *testing.T) {
 			b.usage = map[types.UID]Usage{"leak": {Memory: 3 << 30}}
 			b.set(MemoryAvailable, 100<<20)
 			b.start("", func(c *Config) {
-				c.Thresholds = parse(t, Settings{Soft: map[string]string{"memory.available": "200Mi"}, SoftGrace: map[string]string{"memory.available": "30s"}})
+				c.Thresholds = parse(t, Settings{Soft: map[string]string{"memory.available": "200Mi"},
+					SoftGrace: map[string]string{"memory.available": "30s"}})
 				c.MaxPodGrace = 60
 			})
 			time.Sleep(29 * time.Second)
@@ -590,7 +608,8 @@ func TestEvictionWithoutMeasurements(t *testing.T) {
 
 func TestAdmit(t *testing.T) {
 	tolerant, stoic, indifferent := pod("tolerant", 0), pod("stoic", 0), pod("indifferent", 0)
-	tolerant.Spec.Tolerations = []v1.Toleration{{Key: v1.TaintNodeMemoryPressure, Operator: v1.TolerationOpExists, Effect: v1.TaintEffectNoSchedule}}
+	tolerant.Spec.Tolerations = []v1.Toleration{
+		{Key: v1.TaintNodeMemoryPressure, Operator: v1.TolerationOpExists, Effect: v1.TaintEffectNoSchedule}}
 	stoic.Spec.Tolerations = []v1.Toleration{{Operator: v1.TolerationOpExists}}
 	// Each message asks for another action; the last is that of every
 	// static pod.
@@ -609,7 +628,8 @@ func TestAdmit(t *testing.T) {
 		v1.NodePIDPressure:    "besteffort tolerant stoic indifferent burstable api",
 	} {
 		bubble(t, func(t *testing.T, b *evictorHarness) {
-			if err := stateFormat.File(b.file, statefile.Disk{}).Save(state{Boot: "boot 1", Conditions: []v1.NodeConditionType{condition}}); err != nil {
+			if err := stateFormat.File(b.file,
+				statefile.Disk{}).Save(state{Boot: "boot 1", Conditions: []v1.NodeConditionType{condition}}); err != nil {
 				t.Fatal(err)
 			}
 			b.start("", func(c *Config) {
@@ -617,7 +637,8 @@ func TestAdmit(t *testing.T) {
 			})
 			var got []string
 			for _, p := range []*v1.Pod{
-				pod("besteffort", 0), tolerant, stoic, indifferent, pod("burstable", 0, "memory=1Mi"), pod("critical", 2_000_000_000), api,
+				pod("besteffort", 0), tolerant, stoic, indifferent, pod("burstable", 0, "memory=1Mi"),
+				pod("critical", 2_000_000_000), api,
 			} {
 				if c, message := b.Admit(p); c != "" {
 					got = append(got, p.Name)

@@ -53,7 +53,8 @@ func NewHost(cfg HostConfig) *Host {
 	if cfg.Proc == "" {
 		cfg.Proc = "/proc"
 	}
-	h := &Host{cfg: cfg, meminfo: openCounters(filepath.Join(cfg.Proc, "meminfo"), "MemTotal:", "MemAvailable:", "MemFree:"), alarms: NewNotifier()}
+	h := &Host{cfg: cfg, meminfo: openCounters(filepath.Join(cfg.Proc, "meminfo"), "MemTotal:", "MemAvailable:",
+		"MemFree:"), alarms: NewNotifier()}
 	for _, file := range []string{"sys/kernel/pid_max", "sys/kernel/threads-max"} {
 		h.pids = append(h.pids, openCounters(filepath.Join(cfg.Proc, file), ""))
 	}
@@ -74,7 +75,8 @@ func (h *Host) Memory(levels *Levels) {
 	levels[MemoryAvailable] = machine
 	if h.ceiling != nil {
 		// The lower of both applies.
-		if level, free, err := h.ceiling.level(); err == nil && level.Capacity > 0 && (machine.Capacity == 0 || level.Available < machine.Available) {
+		if level, free, err := h.ceiling.level(); err == nil && level.Capacity > 0 &&
+			(machine.Capacity == 0 || level.Available < machine.Available) {
 			levels[MemoryAvailable], h.nodeMemory = level, memoryHeadroom{h.cfg.Ceiling, free}
 		}
 	}
@@ -201,7 +203,8 @@ func statfs(dir string) (bytes, inodes Level) {
 	if err := unix.Statfs(dir, &s); err != nil {
 		return Level{}, Level{}
 	}
-	return Level{Available: int64(s.Bavail) * int64(s.Bsize), Capacity: int64(s.Blocks) * int64(s.Bsize)}, Level{Available: int64(s.Ffree), Capacity: int64(s.Files)}
+	return Level{Available: int64(s.Bavail) * int64(s.Bsize), Capacity: int64(s.Blocks) * int64(s.Bsize)},
+		Level{Available: int64(s.Ffree), Capacity: int64(s.Files)}
 }
 
 func sameFS(a, b string) bool {

@@ -34,7 +34,8 @@ func cgroupFiles(v2 bool, limit string, usage, inactive, active int64) map[strin
 	}
 	return map[string]string{
 		"memory.usage_in_bytes": fmt.Sprintln(usage), "memory.limit_in_bytes": limit + "\n",
-		"memory.stat": fmt.Sprintf("inactive_file 1\nactive_file 1\ntotal_inactive_file %d\ntotal_active_file %d\n", inactive, active),
+		"memory.stat": fmt.Sprintf("inactive_file 1\nactive_file 1\ntotal_inactive_file %d\ntotal_active_file %d\n", inactive,
+			active),
 	}
 }
 
@@ -56,7 +57,8 @@ func TestHostMemory(t *testing.T) {
 			ceiling: cgroupFiles(false, "9000000", 1, 0, 0), node: Level{8000 << 10, 10000 << 10},
 		},
 		"pods with less": {
-			v2: true, pods: cgroupFiles(true, "500000", 400000, 0, 0), node: Level{8000 << 10, 10000 << 10}, alloc: Level{100000, 500000},
+			v2: true, pods: cgroupFiles(true, "500000", 400000, 0, 0), node: Level{8000 << 10, 10000 << 10},
+			alloc: Level{100000, 500000},
 		},
 		"pods without a limit": {
 			pods: cgroupFiles(false, "9223372036854771712", 400000, 0, 0), node: Level{8000 << 10, 10000 << 10},
@@ -67,7 +69,8 @@ func TestHostMemory(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			write(t, dir, map[string]string{"proc/meminfo": "MemTotal:       10000 kB\nMemFree:         10 kB\nMemAvailable:    8000 kB\n"})
+			write(t, dir, map[string]string{"proc/meminfo": "MemTotal:       10000 kB\nMemFree:         10 kB\nMemAvailable:  " +
+				"  8000 kB\n"})
 			cfg := HostConfig{Root: dir, Proc: filepath.Join(dir, "proc")}
 			if c.ceiling != nil {
 				write(t, filepath.Join(dir, "slice"), c.ceiling)
@@ -121,9 +124,11 @@ func TestAlarmThatWouldNotRing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			write(t, dir, map[string]string{"proc/meminfo": "MemTotal:       10000 kB\nMemFree:         100 kB\nMemAvailable:    8000 kB\n"})
+			write(t, dir, map[string]string{"proc/meminfo": "MemTotal:       10000 kB\nMemFree:         100 kB\nMemAvailable: " +
+				"   8000 kB\n"})
 			write(t, filepath.Join(dir, "machine"), cgroupFiles(false, "9223372036854771712", 5000<<10, 0, 0))
-			cfg := HostConfig{Root: dir, Proc: filepath.Join(dir, "proc"), Machine: cgroup.MemoryCgroup{Directory: filepath.Join(dir, "machine")}}
+			cfg := HostConfig{Root: dir, Proc: filepath.Join(dir, "proc"),
+				Machine: cgroup.MemoryCgroup{Directory: filepath.Join(dir, "machine")}}
 			if c.ceiling != nil {
 				write(t, filepath.Join(dir, "slice"), c.ceiling)
 				cfg.Ceiling = cgroup.MemoryCgroup{Directory: filepath.Join(dir, "slice")}
@@ -157,7 +162,8 @@ func TestHostDisk(t *testing.T) {
 	h := NewHost(HostConfig{Root: dir, ImageDirectory: func(context.Context) (string, error) { return where, nil }})
 	var levels Levels
 	h.Disk(&levels)
-	if l := levels[NodeFSAvailable]; l.Available <= 0 || l.Capacity < l.Available || levels[ImageFSAvailable].Capacity != 0 {
+	if l := levels[NodeFSAvailable]; l.Available <= 0 || l.Capacity < l.Available ||
+		levels[ImageFSAvailable].Capacity != 0 {
 		t.Errorf("%v", levels)
 	}
 	where = dir
@@ -177,7 +183,8 @@ func TestHostDisk(t *testing.T) {
 
 func TestHostPIDs(t *testing.T) {
 	dir := t.TempDir()
-	write(t, dir, map[string]string{"sys/kernel/pid_max": "4194304\n", "sys/kernel/threads-max": "100000\n", "loadavg": "0.10 0.20 0.30 3/70000 12345\n"})
+	write(t, dir, map[string]string{"sys/kernel/pid_max": "4194304\n", "sys/kernel/threads-max": "100000\n",
+		"loadavg": "0.10 0.20 0.30 3/70000 12345\n"})
 	var levels Levels
 	NewHost(HostConfig{Proc: dir}).PIDs(&levels)
 	if l := levels[PIDAvailable]; l != (Level{Available: 30000, Capacity: 100000}) {
@@ -186,7 +193,8 @@ func TestHostPIDs(t *testing.T) {
 }
 
 func TestNumber(t *testing.T) {
-	for line, want := range map[string]int64{"x 5": 5, "x     17 kB": 17, "x max": 1 << 62, "x 9223372036854771712": 1 << 62} {
+	for line, want := range map[string]int64{"x 5": 5, "x     17 kB": 17, "x max": 1 << 62,
+		"x 9223372036854771712": 1 << 62} {
 		if got, ok := number([]byte(line), []byte("x")); !ok || got != want {
 			t.Errorf("%q is %d, %v", line, got, ok)
 		}

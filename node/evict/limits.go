@@ -34,17 +34,20 @@ func OverLimit(pod *v1.Pod, d Disk) (limit, why string) {
 	for i := range pod.Spec.Volumes {
 		v := &pod.Spec.Volumes[i]
 		if limit, used := podinfo.EmptyDirLimit(v), d.Volumes[v.Name].Bytes; limit > 0 && used > limit {
-			return limitEmptyDir, fmt.Sprintf("Usage of emptyDir volume %q (%s) exceeds its sizeLimit %s.", v.Name, formatBytes(used), formatBytes(limit))
+			return limitEmptyDir, fmt.Sprintf("Usage of emptyDir volume %q (%s) exceeds its sizeLimit %s.", v.Name,
+				formatBytes(used), formatBytes(limit))
 		}
 	}
 	for c := range podinfo.EachContainer(&pod.Spec, podinfo.SpecContainers) {
 		limit := c.Resources.Limits.StorageEphemeral().Value()
 		if used := d.Rootfs[c.Name].Bytes + d.Logs[c.Name].Bytes; limit > 0 && used > limit {
-			return limitContainer, fmt.Sprintf("Container %q uses %s of ephemeral storage, which exceeds its limit %s.", c.Name, formatBytes(used), formatBytes(limit))
+			return limitContainer, fmt.Sprintf("Container %q uses %s of ephemeral storage, which exceeds its limit %s.", c.Name,
+				formatBytes(used), formatBytes(limit))
 		}
 	}
 	if limit, used := podinfo.EphemeralStorageLimit(pod), d.nodefs().add(sum(d.Rootfs)).Bytes; limit > 0 && used > limit {
-		return limitPod, fmt.Sprintf("The pod uses %s of ephemeral storage, which exceeds the total limit of its containers %s.", formatBytes(used), formatBytes(limit))
+		return limitPod, fmt.Sprintf("The pod uses %s of ephemeral storage, which exceeds the total limit of its "+
+			"containers %s.", formatBytes(used), formatBytes(limit))
 	}
 	return "", ""
 }

@@ -37,12 +37,14 @@ func TestMeasured(t *testing.T) {
 		}},
 		disks: usage.Disks{Pods: map[types.UID]*usage.PodDisk{"a": {
 			UID: "a", At: at, Files: &files,
-			Volumes:    []usage.Volume{{Name: "scratch", Ephemeral: true, Filesystem: space(10, 1)}, {Name: "data", Filesystem: space(900, 9)}},
+			Volumes: []usage.Volume{{Name: "scratch", Ephemeral: true, Filesystem: space(10, 1)},
+				{Name: "data", Filesystem: space(900, 9)}},
 			Containers: []usage.ContainerDisk{{Name: "main", Rootfs: &rootfs, Logs: &logs}, {Name: "new"}},
 		}}},
 	}
 	running, err := Measured(c).Running(t.Context())
-	if want := map[types.UID]Usage{"a": {Memory: 80, Processes: 3}, "b": {}}; err != nil || !reflect.DeepEqual(running, want) {
+	if want := map[types.UID]Usage{"a": {Memory: 80, Processes: 3}, "b": {}}; err != nil ||
+		!reflect.DeepEqual(running, want) {
 		t.Errorf("%+v, %v, want %+v", running, err, want)
 	}
 	disks, err := Measured(c).Disks(t.Context(), time.Minute)

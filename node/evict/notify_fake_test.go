@@ -114,7 +114,8 @@ func TestArmReportsErrors(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(c.dir, "cgroup.event_control"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := n.Arm(cgroup.MemoryCgroup{Directory: c.dir}, 1); err == nil || !strings.Contains(err.Error(), "register for memory events") {
+	if err := n.Arm(cgroup.MemoryCgroup{Directory: c.dir}, 1); err == nil ||
+		!strings.Contains(err.Error(), "register for memory events") {
 		t.Errorf("the kernel rejects: %v", err)
 	}
 }
@@ -171,7 +172,8 @@ func TestListenWakesUntilItsContextEnds(t *testing.T) {
 		}
 		awaitAlarm(t, n)
 		// Read the data, or it is reported again and again.
-		if _, _, err := unix.Recvfrom(int(file.Fd()), make([]byte, 1), unix.MSG_OOB); err != nil && !errors.Is(err, unix.EINVAL) {
+		if _, _, err := unix.Recvfrom(int(file.Fd()), make([]byte, 1), unix.MSG_OOB); err != nil &&
+			!errors.Is(err, unix.EINVAL) {
 			t.Fatal(err)
 		}
 	}
@@ -215,7 +217,8 @@ func TestWatchPressureSetsTheTrigger(t *testing.T) {
 	if text, err := io.ReadAll(f); err != nil || string(text) != "some 100000 1000000\x00" {
 		t.Errorf("the kernel got %q, %v", text, err)
 	}
-	if err := NewNotifier().WatchPressure(t.Context(), file+".none"); err == nil || !strings.Contains(err.Error(), "failed to monitor") {
+	if err := NewNotifier().WatchPressure(t.Context(), file+".none"); err == nil ||
+		!strings.Contains(err.Error(), "failed to monitor") {
 		t.Errorf("without the file: %v", err)
 	}
 }

@@ -73,11 +73,13 @@ func TestRank(t *testing.T) {
 			usage: map[string]Usage{"large": {Memory: 1000}, "leak": {Memory: 500}}, want: "leak large",
 		},
 		"the younger of equal pods": {
-			signal: AllocatableMemory, pods: []*v1.Pod{pod("older", 0), younger}, usage: map[string]Usage{"older": {Memory: 5}, "younger": {Memory: 5}}, want: "younger older",
+			signal: AllocatableMemory, pods: []*v1.Pod{pod("older", 0), younger},
+			usage: map[string]Usage{"older": {Memory: 5}, "younger": {Memory: 5}}, want: "younger older",
 		},
 		"process IDs": {
 			signal: PIDAvailable, pods: []*v1.Pod{pod("many", 1), pod("few", 0), pod("more", 0)},
-			usage: map[string]Usage{"many": {Processes: 900}, "few": {Processes: 2}, "more": {Processes: 3}}, want: "more few many",
+			usage: map[string]Usage{"many": {Processes: 900}, "few": {Processes: 2}, "more": {Processes: 3}},
+			want:  "more few many",
 		},
 		"disk with volumes, logs and writable layers": {
 			signal: NodeFSAvailable, pods: []*v1.Pod{pod("a", 0, "ephemeral-storage=100"), pod("b", 0)},
@@ -96,7 +98,8 @@ func TestRank(t *testing.T) {
 		},
 		"inodes": {
 			signal: NodeFSInodes, pods: []*v1.Pod{pod("bytes", 0), pod("inodes", 0)},
-			usage: map[string]Usage{"bytes": {Disk: Disk{Logs: space(900, 1)}}, "inodes": {Disk: Disk{Logs: space(1, 5)}}}, want: "inodes bytes",
+			usage: map[string]Usage{"bytes": {Disk: Disk{Logs: space(900, 1)}}, "inodes": {Disk: Disk{Logs: space(1, 5)}}},
+			want:  "inodes bytes",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -113,7 +116,9 @@ func TestRank(t *testing.T) {
 
 func TestOverLimit(t *testing.T) {
 	two := pod("two", 0, "-ephemeral-storage=100")
-	two.Spec.Containers = append(two.Spec.Containers, v1.Container{Name: "other", Resources: v1.ResourceRequirements{Limits: v1.ResourceList{v1.ResourceEphemeralStorage: resource.MustParse("50")}}})
+	two.Spec.Containers = append(two.Spec.Containers,
+		v1.Container{Name: "other",
+			Resources: v1.ResourceRequirements{Limits: v1.ResourceList{v1.ResourceEphemeralStorage: resource.MustParse("50")}}})
 	memory := volume(pod("memory", 0), "app", "10")
 	memory.Spec.Volumes[0].EmptyDir.Medium = v1.StorageMediumMemory
 	for name, c := range map[string]struct {
@@ -124,13 +129,18 @@ func TestOverLimit(t *testing.T) {
 		limit, want string
 		none        bool // it has no limit
 	}{
-		"none":              {pod: volume(pod("p", 0), "app", ""), disk: Disk{Volumes: space(1<<40, 1)}, none: true},
-		"an emptyDir":       {pod: volume(pod("p", 0), "app", "50Mi"), disk: Disk{Volumes: space(60<<20, 1)}, limit: "emptydirfs.limit", want: `emptyDir volume "app" (60Mi) exceeds its sizeLimit 50Mi`},
+		"none": {pod: volume(pod("p", 0), "app", ""), disk: Disk{Volumes: space(1<<40, 1)}, none: true},
+		"an emptyDir": {pod: volume(pod("p", 0), "app", "50Mi"), disk: Disk{Volumes: space(60<<20, 1)},
+			limit: "emptydirfs.limit", want: `emptyDir volume "app" (60Mi) exceeds its sizeLimit 50Mi`},
 		"exactly the limit": {pod: volume(pod("p", 0), "app", "50Mi"), disk: Disk{Volumes: space(50<<20, 1)}},
 		"another volume":    {pod: volume(pod("p", 0), "other", "50Mi"), disk: Disk{Volumes: space(60<<20, 1)}},
 		"in memory":         {pod: memory, disk: Disk{Volumes: space(60<<20, 1)}, none: true},
-		"a container":       {pod: two, disk: Disk{Rootfs: space(60, 1), Logs: space(41, 1)}, limit: "ephemeralcontainerfs.limit", want: `Container "app" uses 101 of ephemeral storage, which exceeds its limit 100`},
-		"the pod":           {pod: two, disk: Disk{Rootfs: space(100, 1), Volumes: map[string]Space{"v": {51, 1}}}, limit: "ephemeralpodfs.limit", want: "The pod uses 151 of ephemeral storage, which exceeds the total limit of its containers 150"},
+		"a container": {pod: two, disk: Disk{Rootfs: space(60, 1), Logs: space(41, 1)},
+			limit: "ephemeralcontainerfs.limit",
+			want:  `Container "app" uses 101 of ephemeral storage, which exceeds its limit 100`},
+		"the pod": {pod: two, disk: Disk{Rootfs: space(100, 1), Volumes: map[string]Space{"v": {51, 1}}},
+			limit: "ephemeralpodfs.limit",
+			want:  "The pod uses 151 of ephemeral storage, which exceeds the total limit of its containers 150"},
 		"the pod, at limit": {pod: two, disk: Disk{Rootfs: space(100, 1), Volumes: map[string]Space{"v": {50, 1}}}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -149,7 +159,8 @@ func TestOverLimit(t *testing.T) {
 }
 
 func TestSize(t *testing.T) {
-	for bytes, want := range map[int64]string{0: "0", 1000: "1000", 1 << 20: "1Mi", 200 << 20: "200Mi", 3 << 30: "3Gi", 1<<20 + 1<<19: "1.5Mi", 1 << 40: "1024Gi"} {
+	for bytes, want := range map[int64]string{0: "0", 1000: "1000", 1 << 20: "1Mi", 200 << 20: "200Mi", 3 << 30: "3Gi",
+		1<<20 + 1<<19: "1.5Mi", 1 << 40: "1024Gi"} {
 		if got := formatBytes(bytes); got != want {
 			t.Errorf("%d is %s, want %s", bytes, got, want)
 		}

@@ -24,8 +24,10 @@ func (e *Evictor) report(active *Threshold) {
 	}
 	e.reported, e.reportedSignal, e.noCandidates, e.lastFutile = true, active.Signal, false, time.Time{}
 	level := e.levels[active.Signal]
-	e.log.Warn("Eviction threshold met", "signal", active.Signal, "available", amountText(active.Signal, level.Available), "threshold", active.Min)
-	e.cfg.Events.Event(nil, v1.EventTypeWarning, reasonThresholdMet, fmt.Sprintf("Attempting to reclaim %s: %s", active.Signal.Resource(), shortText(active, level)))
+	e.log.Warn("Eviction threshold met", "signal", active.Signal, "available", amountText(active.Signal, level.Available),
+		"threshold", active.Min)
+	e.cfg.Events.Event(nil, v1.EventTypeWarning, reasonThresholdMet,
+		fmt.Sprintf("Attempting to reclaim %s: %s", active.Signal.Resource(), shortText(active, level)))
 }
 
 // shortText describes how short a resource is.
@@ -106,10 +108,13 @@ func (e *Evictor) evictFor(ctx context.Context, t Threshold) bool {
 		if c.Used < least {
 			continue
 		}
-		message := fmt.Sprintf("The node was low on resource: %s. %s. The pod used %s and requests %s. It will restart once %s has been absent for %s.",
-			t.Signal.Resource(), shortText(&t, e.levels[t.Signal]), amountText(t.Signal, c.Used), amountText(t.Signal, c.Requested),
+		message := fmt.Sprintf("The node was low on resource: %s. %s. The pod used %s and requests %s. It will restart "+
+			"once %s has been absent for %s.",
+			t.Signal.Resource(), shortText(&t, e.levels[t.Signal]), amountText(t.Signal, c.Used),
+			amountText(t.Signal, c.Requested),
 			t.Signal.Condition(), e.cfg.Transition)
-		order := Eviction{UID: c.Pod.UID, Message: message, Signal: t.Signal.String(), Condition: t.Signal.Condition(), Disk: t.Signal.isDisk(), GracePeriod: e.grace(c.Pod, t)}
+		order := Eviction{UID: c.Pod.UID, Message: message, Signal: t.Signal.String(), Condition: t.Signal.Condition(),
+			Disk: t.Signal.isDisk(), GracePeriod: e.grace(c.Pod, t)}
 		if e.evict(ctx, c.Pod, order) {
 			return true
 		}
@@ -139,9 +144,11 @@ func (e *Evictor) reportFutile(t *Threshold) {
 	}
 	e.noCandidates = true
 	level := e.levels[t.Signal]
-	e.log.Warn("Eviction threshold still met, but no pod can be evicted", "signal", t.Signal, "available", amountText(t.Signal, level.Available), "threshold", t.Min)
+	e.log.Warn("Eviction threshold still met, but no pod can be evicted", "signal", t.Signal, "available",
+		amountText(t.Signal, level.Available), "threshold", t.Min)
 	if least := leastUse(t, level); least > 0 {
-		e.cfg.Events.Event(nil, v1.EventTypeWarning, reasonThresholdMet, fmt.Sprintf("%s, and no pod that may be evicted uses at least %s of it: other files fill the disk. Free space on it; running pods keep running",
+		e.cfg.Events.Event(nil, v1.EventTypeWarning, reasonThresholdMet, fmt.Sprintf("%s, and no pod that may be evicted "+
+			"uses at least %s of it: other files fill the disk. Free space on it; running pods keep running",
 			shortText(t, level), amountText(t.Signal, least)))
 	}
 }
@@ -275,7 +282,8 @@ func (e *Evictor) enforceLimits(ctx context.Context) (ended bool) {
 		}
 		if limit, why := OverLimit(pod, d); why != "" {
 			grace := int64(1)
-			order := Eviction{UID: pod.UID, Signal: limit, Message: fmt.Sprintf("%s It will restart in %s.", why, e.cfg.Transition), Disk: true, GracePeriod: &grace}
+			order := Eviction{UID: pod.UID, Signal: limit,
+				Message: fmt.Sprintf("%s It will restart in %s.", why, e.cfg.Transition), Disk: true, GracePeriod: &grace}
 			ended = e.evict(ctx, pod, order) || ended
 		}
 	}

@@ -23,7 +23,8 @@ type state struct {
 // stateFormat is the file of the state. A full disk may not take it; then a restart forgets the pressure, and finds the
 // disk full again.
 var stateFormat = statefile.Format[state]{
-	Name: "pressure.json", Limit: 1 << 16, Damaged: statefile.MoveAside, Newer: statefile.MoveAside, Durability: statefile.Atomic, Repeat: true,
+	Name: "pressure.json", Limit: 1 << 16, Damaged: statefile.MoveAside, Newer: statefile.MoveAside,
+	Durability: statefile.Atomic, Repeat: true,
 }
 
 // savedState writes the file, and repeats a write that failed.

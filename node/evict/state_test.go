@@ -14,7 +14,8 @@ import (
 
 func TestStateFile(t *testing.T) {
 	open := func(dir string, disk statefile.Disk) *savedState {
-		return &savedState{file: stateFormat.File(filepath.Join(dir, "pressure.json"), disk), boot: "boot 1", log: slog.New(slog.DiscardHandler)}
+		return &savedState{file: stateFormat.File(filepath.Join(dir, "pressure.json"), disk), boot: "boot 1",
+			log: slog.New(slog.DiscardHandler)}
 	}
 	store := statefiletest.Store{
 		Files: []string{"pressure.json"}, Before: "pressure.before.json", After: "pressure.after.json",

@@ -20,7 +20,8 @@ func parse(t *testing.T, s Settings) []Threshold {
 func memoryLeft(n int64) *Levels { return &Levels{MemoryAvailable: {Available: n, Capacity: 1000}} }
 
 func TestTrackerOfAHardThreshold(t *testing.T) {
-	tr := NewTracker(parse(t, Settings{Hard: map[string]string{"memory.available": "100"}, MinReclaim: map[string]string{"memory.available": "50"}}), 5*time.Minute)
+	tr := NewTracker(parse(t, Settings{Hard: map[string]string{"memory.available": "100"},
+		MinReclaim: map[string]string{"memory.available": "50"}}), 5*time.Minute)
 	for _, step := range []struct {
 		at             float64
 		left           int64
@@ -47,17 +48,20 @@ func TestTrackerOfAHardThreshold(t *testing.T) {
 		margin, ok := tr.Margin(memoryLeft(step.left), MemoryAvailable)
 		if changed != step.changed || (active != nil) != step.active || tr.Under(v1.NodeMemoryPressure) != step.under ||
 			tr.NextChange(at(step.at)) != step.next || margin != step.margin || ok != step.marginUnderway {
-			t.Errorf("at %v: changed %v active %v under %v next %s margin %d %v, want %+v", step.at, changed, active, tr.Under(v1.NodeMemoryPressure), tr.NextChange(at(step.at)), margin, ok, step)
+			t.Errorf("at %v: changed %v active %v under %v next %s margin %d %v, want %+v", step.at, changed, active,
+				tr.Under(v1.NodeMemoryPressure), tr.NextChange(at(step.at)), margin, ok, step)
 		}
 	}
-	if tr.Under(v1.NodeDiskPressure) || !tr.Changed(v1.NodeMemoryPressure).Equal(at(500)) || !tr.Changed(v1.NodeDiskPressure).IsZero() {
+	if tr.Under(v1.NodeDiskPressure) || !tr.Changed(v1.NodeMemoryPressure).Equal(at(500)) ||
+		!tr.Changed(v1.NodeDiskPressure).IsZero() {
 		t.Error("conditions are confused")
 	}
 }
 
 func TestTrackerOfASoftThreshold(t *testing.T) {
 	tr := NewTracker(parse(t, Settings{
-		Soft: map[string]string{"memory.available": "30%"}, SoftGrace: map[string]string{"memory.available": "90s"}, Hard: map[string]string{"memory.available": "10%"},
+		Soft: map[string]string{"memory.available": "30%"}, SoftGrace: map[string]string{"memory.available": "90s"},
+		Hard: map[string]string{"memory.available": "10%"},
 	}), time.Minute)
 	expect := func(seconds float64, left int64, want string, next time.Duration) {
 		t.Helper()
@@ -119,7 +123,8 @@ func TestTrackerBegins(t *testing.T) {
 func TestTrackerAgainstAModel(t *testing.T) {
 	for seed := range uint64(200) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
-		th := Threshold{Signal: NodeFSAvailable, Min: Amount{Number: 100}, Grace: time.Duration(rnd.IntN(3)) * 10 * time.Second, Reclaim: Amount{Number: int64(rnd.IntN(2)) * 30}}
+		th := Threshold{Signal: NodeFSAvailable, Min: Amount{Number: 100},
+			Grace: time.Duration(rnd.IntN(3)) * 10 * time.Second, Reclaim: Amount{Number: int64(rnd.IntN(2)) * 30}}
 		th.Soft = th.Grace > 0
 		transition := time.Duration(rnd.IntN(4)) * 15 * time.Second
 		tr := NewTracker([]Threshold{th}, transition)
@@ -146,7 +151,8 @@ func TestTrackerAgainstAModel(t *testing.T) {
 			under := lastCrossed == now || now-lastCrossed < transition.Seconds()
 			tr.Observe(&Levels{NodeFSAvailable: {Available: left, Capacity: 1000}}, at(now))
 			if (tr.Active() != nil) != active || tr.Under(v1.NodeDiskPressure) != under {
-				t.Fatalf("seed %d step %d: active %v under %v, want %v %v", seed, step, tr.Active() != nil, tr.Under(v1.NodeDiskPressure), active, under)
+				t.Fatalf("seed %d step %d: active %v under %v, want %v %v", seed, step, tr.Active() != nil,
+					tr.Under(v1.NodeDiskPressure), active, under)
 			}
 		}
 	}

@@ -21,7 +21,9 @@ type LoopbackGuard struct {
 // the host's firewall may have removed the rule since the last one.
 func (g LoopbackGuard) Ensure(ctx context.Context) {
 	if err := g.Rule.Ensure(ctx); err != nil && ctx.Err() == nil {
-		g.Log.Warn("Failed to install the rule that protects loopback addresses; host ports let pods and neighbors of this host reach services that listen only on 127.0.0.1; install iptables with conntrack, or close them in the host's firewall", "err", err)
+		g.Log.Warn("Failed to install the rule that protects loopback addresses; host ports let pods and neighbors of this "+
+			"host reach services that listen only on 127.0.0.1; install iptables with conntrack, or close them in the host's "+
+			"firewall", "err", err)
 	}
 }
 

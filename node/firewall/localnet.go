@@ -27,7 +27,8 @@ var (
 	jump = []string{"INPUT", "-j", Chain}
 	// drop matches packets from a link to a loopback address, except those of known
 	// connections and of host ports that a DNAT rule leads to a loopback address.
-	drop = []string{Chain, "-d", "127.0.0.0/8", "!", "-i", "lo", "-m", "conntrack", "!", "--ctstate", "RELATED,ESTABLISHED,DNAT", "-j", "DROP"}
+	drop = []string{Chain, "-d", "127.0.0.0/8", "!", "-i", "lo", "-m", "conntrack", "!", "--ctstate",
+		"RELATED,ESTABLISHED,DNAT", "-j", "DROP"}
 )
 
 // Iptables runs the command iptables with arguments. The error contains what it printed.
@@ -57,7 +58,8 @@ func (l *Localnet) Ensure(ctx context.Context) error {
 
 // ensureChain creates what is missing of a chain, its rules, and the jump to it, which comes
 // first in its chain. call runs iptables with a command and a rule.
-func ensureChain(ctx context.Context, call func(ctx context.Context, command string, rule ...string) error, chain string, rules [][]string, jump []string) error {
+func ensureChain(ctx context.Context, call func(ctx context.Context, command string, rule ...string) error,
+	chain string, rules [][]string, jump []string) error {
 	for _, rule := range rules {
 		if call(ctx, "-C", rule...) == nil {
 			continue

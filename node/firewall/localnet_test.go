@@ -63,11 +63,14 @@ func TestEnsureInstallsWhatIsMissing(t *testing.T) {
 		lose    func(*fakeTable)
 		changes []string
 	}{
-		"nothing is missing":   {func(*fakeTable) {}, nil},
-		"everything":           {func(f *fakeTable) { f.chains = newFakeTable().chains }, []string{"-N " + Chain, "-A " + Chain + " " + wantDrop, "-I INPUT -j " + Chain}},
-		"a flushed table":      {func(f *fakeTable) { f.chains = map[string][]string{"INPUT": nil, Chain: nil} }, []string{"-A " + Chain + " " + wantDrop, "-I INPUT -j " + Chain}},
-		"the rule":             {func(f *fakeTable) { f.chains[Chain] = nil }, []string{"-A " + Chain + " " + wantDrop}},
-		"the jump to the rule": {func(f *fakeTable) { f.chains["INPUT"] = []string{"-j ACCEPT"} }, []string{"-I INPUT -j " + Chain}},
+		"nothing is missing": {func(*fakeTable) {}, nil},
+		"everything": {func(f *fakeTable) { f.chains = newFakeTable().chains },
+			[]string{"-N " + Chain, "-A " + Chain + " " + wantDrop, "-I INPUT -j " + Chain}},
+		"a flushed table": {func(f *fakeTable) { f.chains = map[string][]string{"INPUT": nil, Chain: nil} },
+			[]string{"-A " + Chain + " " + wantDrop, "-I INPUT -j " + Chain}},
+		"the rule": {func(f *fakeTable) { f.chains[Chain] = nil }, []string{"-A " + Chain + " " + wantDrop}},
+		"the jump to the rule": {func(f *fakeTable) { f.chains["INPUT"] = []string{"-j ACCEPT"} },
+			[]string{"-I INPUT -j " + Chain}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFakeTable()

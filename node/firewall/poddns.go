@@ -76,7 +76,8 @@ func (d *PodDNS) Ensure(ctx context.Context) error {
 func (d *PodDNS) accept(six bool) (rules [][]string) {
 	for _, a := range d.cfg.Addresses {
 		if a.Addr().Is6() == six {
-			rules = append(rules, forBoth([]string{DNSChain, "-s", a.Masked().String(), "-d", host(a.Addr())}, d.cfg.Port, "ACCEPT")...)
+			rules = append(rules, forBoth([]string{DNSChain, "-s", a.Masked().String(), "-d", host(a.Addr())}, d.cfg.Port,
+				"ACCEPT")...)
 		}
 	}
 	return rules
@@ -90,7 +91,8 @@ func (d *PodDNS) redirect(six bool) (rules [][]string) {
 	}
 	for _, a := range d.cfg.Addresses {
 		if a.Addr().Is6() == six {
-			rules = append(rules, forBoth([]string{DNSChain, "-s", a.Masked().String(), "-d", host(a.Addr())}, DNSPort, to(a.Addr())...)...)
+			rules = append(rules, forBoth([]string{DNSChain, "-s", a.Masked().String(), "-d", host(a.Addr())}, DNSPort,
+				to(a.Addr())...)...)
 		}
 	}
 	if a := d.cfg.Loopback; a.IsValid() && a.Is6() == six {

@@ -25,7 +25,8 @@ func TestPodDNSRules(t *testing.T) {
 	six := map[string]*fakeTable{"filter": newFakeTable(), "nat": newFakeTable()}
 	six["nat"].chains = map[string][]string{"PREROUTING": nil, "OUTPUT": nil}
 	addresses := []netip.Prefix{netip.MustParsePrefix("10.88.0.1/16"), netip.MustParsePrefix("fd00::1/64")}
-	d := NewPodDNS(PodDNSConfig{Addresses: addresses, Loopback: netip.MustParseAddr("127.88.0.1"), Port: 10053, Four: tables(four), Six: tables(six)})
+	d := NewPodDNS(PodDNSConfig{Addresses: addresses, Loopback: netip.MustParseAddr("127.88.0.1"), Port: 10053,
+		Four: tables(four), Six: tables(six)})
 	for range 2 {
 		if err := d.Ensure(t.Context()); err != nil {
 			t.Fatal(err)
@@ -34,7 +35,8 @@ func TestPodDNSRules(t *testing.T) {
 	both := func(rule string) []string { return []string{rule, strings.ReplaceAll(rule, "udp", "tcp")} }
 	for table, want := range map[string][]string{
 		"filter": both("-s 10.88.0.0/16 -d 10.88.0.1/32 -p udp -m udp --dport 10053 -j ACCEPT"),
-		"nat": append(both("-s 10.88.0.0/16 -d 10.88.0.1/32 -p udp -m udp --dport 53 -j DNAT --to-destination 10.88.0.1:10053"),
+		"nat": append(
+			both("-s 10.88.0.0/16 -d 10.88.0.1/32 -p udp -m udp --dport 53 -j DNAT --to-destination 10.88.0.1:10053"),
 			both("-d 127.88.0.1/32 -p udp -m udp --dport 53 -j DNAT --to-destination 127.88.0.1:10053")...),
 	} {
 		f := four[table]

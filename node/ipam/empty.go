@@ -11,7 +11,8 @@ import (
 // removeEmpty removes those of the files in dir, selected by name, that are empty and were
 // written before boot, and returns their paths. No process of this boot writes such a file
 // any more. Errors of single files are joined, after the others were removed.
-func removeEmpty(dir string, files []fs.DirEntry, boot time.Time, selected func(name string) bool) (removed []string, err error) {
+func removeEmpty(dir string, files []fs.DirEntry, boot time.Time, selected func(name string) bool) (removed []string,
+	err error) {
 	var errs []error
 	for _, file := range files {
 		if !selected(file.Name()) {

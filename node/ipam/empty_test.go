@@ -25,7 +25,8 @@ func writeAt(t *testing.T, path, content string, at time.Time) string {
 
 // expectRemoved runs a function that removes files in dir, and checks that it removed these
 // and kept those. A directory that does not exist has none.
-func expectRemoved(t *testing.T, remove func(dir string, boot time.Time) ([]string, error), dir string, boot time.Time, want, kept []string) {
+func expectRemoved(t *testing.T, remove func(dir string, boot time.Time) ([]string, error), dir string, boot time.Time,
+	want, kept []string) {
 	t.Helper()
 	got, err := remove(dir, boot)
 	if err != nil || !slices.Equal(got, want) {

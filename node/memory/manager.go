@@ -58,7 +58,8 @@ func Open(cfg Config) (*Manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Manager{cfg: cfg, file: file, allocatable: cfg.Machine.without(cfg.Reserved), state: s, saved: map[types.UID]bool{}}
+	m := &Manager{cfg: cfg, file: file, allocatable: cfg.Machine.without(cfg.Reserved), state: s,
+		saved: map[types.UID]bool{}}
 	for uid := range s.Pods {
 		m.saved[uid] = true
 	}
@@ -68,8 +69,11 @@ func Open(cfg Config) (*Manager, error) {
 		for _, name := range slices.Sorted(maps.Keys(taken[id])) {
 			has, usable, all := taken[id][name], m.allocatable[id][name], machine[id][name]
 			if has > usable {
-				cfg.Log.Warn("A NUMA node has less memory for pods than is assigned to running ones, because it has less or more of it is reserved; no other pod gets memory of it, and they keep theirs until they are replaced; replace them, or reserve less",
-					"node", id, "type", string(name), "capacity", bytesText(all), "assignable", bytesText(usable), "assigned", bytesText(has), "pods", podNames(s))
+				cfg.Log.Warn("A NUMA node has less memory for pods than is assigned to running ones, because it has less or more "+
+					"of it is reserved; no other pod gets memory of it, and they keep theirs until they are replaced; replace them, "+
+					"or reserve less",
+					"node", id, "type", string(name), "capacity", bytesText(all), "assignable", bytesText(usable), "assigned",
+					bytesText(has), "pods", podNames(s))
 			}
 		}
 	}
@@ -93,7 +97,8 @@ func Requests(pod *v1.Pod, c *v1.Container) Amounts {
 	}
 	requests := Amounts{}
 	for name, quantity := range c.Resources.Limits { // equal to the requests
-		if (name == v1.ResourceMemory || strings.HasPrefix(string(name), v1.ResourceHugePagesPrefix)) && quantity.Value() > 0 {
+		if (name == v1.ResourceMemory || strings.HasPrefix(string(name), v1.ResourceHugePagesPrefix)) &&
+			quantity.Value() > 0 {
 			requests[name] = quantity.Value()
 		}
 	}
@@ -136,7 +141,8 @@ func (m *Manager) choose(pod *v1.Pod, c *v1.Container, requests Amounts, affinit
 		if hint.Mask&affinity != affinity {
 			continue
 		}
-		if best.Mask == 0 || hint.Preferred && !best.Preferred || hint.Preferred == best.Preferred && hint.Mask.Narrower(best.Mask) {
+		if best.Mask == 0 || hint.Preferred && !best.Preferred || hint.Preferred == best.Preferred &&
+			hint.Mask.Narrower(best.Mask) {
 			best = hint
 		}
 	}
@@ -151,9 +157,12 @@ func (m *Manager) shortage(container string, requests Amounts) error {
 		for _, id := range m.allocatable.mask().Nodes() {
 			free = append(free, fmt.Sprintf("%s on NUMA node %d", bytesText(m.free(id, name)), id))
 		}
-		parts = append(parts, fmt.Sprintf("%s of %s, available %s", bytesText(requests[name]), name, strings.Join(free, ", ")))
+		parts = append(parts, fmt.Sprintf("%s of %s, available %s", bytesText(requests[name]), name,
+			strings.Join(free, ", ")))
 	}
-	return &Shortage{fmt.Sprintf("container %s requests %s (a NUMA node that serves one container alone is not combined with others for another); the pod starts when others have released theirs, or request less", container, strings.Join(parts, "; "))}
+	return &Shortage{fmt.Sprintf("container %s requests %s (a NUMA node that serves one container alone is not combined "+
+		"with others for another); the pod starts when others have released theirs, or request less", container,
+		strings.Join(parts, "; "))}
 }
 
 // take records the memory of a container: first what earlier init containers leave to it.
@@ -285,7 +294,8 @@ func (m *Manager) Trial(ended func(types.UID) bool) topology.Provider {
 	s := *m.state
 	s.Pods = maps.Clone(m.state.Pods)
 	maps.DeleteFunc(s.Pods, func(uid types.UID, _ podState) bool { return ended(uid) })
-	trial := &Manager{cfg: m.cfg, file: stateFile("", "", statefile.Disk{}), allocatable: m.allocatable, state: &s} // saved has no pod
+	// saved has no pod
+	trial := &Manager{cfg: m.cfg, file: stateFile("", "", statefile.Disk{}), allocatable: m.allocatable, state: &s}
 	trial.cfg.Requested = func(error) {}
 	return trial
 }

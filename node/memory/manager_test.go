@@ -96,7 +96,8 @@ func (b *bed) freeOn() [2]int64 {
 
 func container(name string, gibs int64) v1.Container {
 	c := v1.Container{Name: name}
-	c.Resources.Limits = v1.ResourceList{v1.ResourceCPU: resource.MustParse("1"), v1.ResourceMemory: *resource.NewQuantity(gibs*gi, resource.BinarySI)}
+	c.Resources.Limits = v1.ResourceList{v1.ResourceCPU: resource.MustParse("1"),
+		v1.ResourceMemory: *resource.NewQuantity(gibs*gi, resource.BinarySI)}
 	c.Resources.Requests = c.Resources.Limits.DeepCopy()
 	return c
 }
@@ -132,7 +133,9 @@ func TestAssign(t *testing.T) {
 	late := guaranteed("late", container("a", 4))
 	err := b.start(late, 0)
 	var shortage *Shortage
-	if !errors.As(err, &shortage) || shortage.Reason() != ReasonUnavailable || !strings.Contains(err.Error(), "container a requests 4Gi of memory, available 3Gi on NUMA node 0, 2Gi on NUMA node 1") {
+	if !errors.As(err, &shortage) || shortage.Reason() != ReasonUnavailable ||
+		!strings.Contains(err.Error(),
+			"container a requests 4Gi of memory, available 3Gi on NUMA node 0, 2Gi on NUMA node 1") {
 		t.Errorf("no node has 4Gi, and both serve containers alone: %v", err)
 	}
 	if b.requests != 3 || b.faults != 1 {
@@ -142,7 +145,8 @@ func TestAssign(t *testing.T) {
 		t.Error("what a released pod had is reported wrongly")
 	}
 	b.mustStart(late, topology.NewMask(1), map[string]string{"a": "1"})
-	if nodes, has := b.Assigned(late.UID, "a"); !reflect.DeepEqual(nodes, []int{1}) || !reflect.DeepEqual(has, Amounts{v1.ResourceMemory: 4 * gi}) {
+	if nodes, has := b.Assigned(late.UID, "a"); !reflect.DeepEqual(nodes, []int{1}) ||
+		!reflect.DeepEqual(has, Amounts{v1.ResourceMemory: 4 * gi}) {
 		t.Errorf("late has %v of %v", has, nodes)
 	}
 }
@@ -151,7 +155,8 @@ func TestAssign(t *testing.T) {
 func TestSeveralNodes(t *testing.T) {
 	b := newBed(t, two)
 	wide := guaranteed("wide", container("a", 12))
-	if hints := b.Hints(wide, &wide.Spec.Containers[0])[v1.ResourceMemory]; !reflect.DeepEqual(hints, []topology.Hint{{Mask: topology.NewMask(0, 1), Preferred: true}}) {
+	if hints := b.Hints(wide, &wide.Spec.Containers[0])[v1.ResourceMemory]; !reflect.DeepEqual(hints,
+		[]topology.Hint{{Mask: topology.NewMask(0, 1), Preferred: true}}) {
 		t.Errorf("hints %v", hints)
 	}
 	b.mustStart(wide, 0, map[string]string{"a": "0,1"})
@@ -159,7 +164,8 @@ func TestSeveralNodes(t *testing.T) {
 		t.Errorf("free are %v", free)
 	}
 	small := guaranteed("small", container("a", 1))
-	if hints := b.Hints(small, &small.Spec.Containers[0])[v1.ResourceMemory]; len(hints) != 1 || hints[0].Preferred || hints[0].Mask != topology.NewMask(0, 1) {
+	if hints := b.Hints(small, &small.Spec.Containers[0])[v1.ResourceMemory]; len(hints) != 1 || hints[0].Preferred ||
+		hints[0].Mask != topology.NewMask(0, 1) {
 		t.Errorf("hints %v: the nodes are a group", hints)
 	}
 	// A hint of the CPUs alone is extended to the group.
@@ -179,14 +185,18 @@ func TestHugepages(t *testing.T) {
 	with.Resources.Limits[big], with.Resources.Requests[big] = resource.MustParse("2Gi"), resource.MustParse("2Gi")
 	pod := guaranteed("pages", with)
 	hints := b.Hints(pod, &pod.Spec.Containers[0])
-	if want := []topology.Hint{{Mask: topology.NewMask(0, 1)}, {Mask: topology.NewMask(1), Preferred: true}}; !reflect.DeepEqual(hints[big], want) || !reflect.DeepEqual(hints[v1.ResourceMemory], want) {
+	if want := []topology.Hint{{Mask: topology.NewMask(0, 1)},
+		{Mask: topology.NewMask(1), Preferred: true}}; !reflect.DeepEqual(hints[big], want) ||
+		!reflect.DeepEqual(hints[v1.ResourceMemory], want) {
 		t.Errorf("hints %v", hints)
 	}
 	b.mustStart(pod, 0, map[string]string{"a": "1"})
-	if err := b.start(guaranteed("more", with), 0); err == nil || !strings.Contains(err.Error(), "2Gi of hugepages-1Gi, available 0 on NUMA node 0, 0 on NUMA node 1") {
+	if err := b.start(guaranteed("more", with), 0); err == nil ||
+		!strings.Contains(err.Error(), "2Gi of hugepages-1Gi, available 0 on NUMA node 0, 0 on NUMA node 1") {
 		t.Errorf("no hugepages are left: %v", err)
 	}
-	if want := (Nodes{0: {v1.ResourceMemory: 9 * gi, big: 0}, 1: {v1.ResourceMemory: 7 * gi, big: 2 * gi}}); !reflect.DeepEqual(b.Assignable(), want) {
+	if want := (Nodes{0: {v1.ResourceMemory: 9 * gi, big: 0},
+		1: {v1.ResourceMemory: 7 * gi, big: 2 * gi}}); !reflect.DeepEqual(b.Assignable(), want) {
 		t.Errorf("assignable are %v", b.Assignable())
 	}
 }
@@ -200,14 +210,16 @@ func TestInitContainers(t *testing.T) {
 	sidecar := container("sidecar", 2)
 	sidecar.RestartPolicy = &always
 	pod.Spec.InitContainers = []v1.Container{container("large", 6), sidecar, container("init", 4)}
-	if hints := b.Hints(pod, nil)[v1.ResourceMemory]; len(hints) != 2 || hints[1].Mask != topology.NewMask(0) || !hints[1].Preferred {
+	if hints := b.Hints(pod, nil)[v1.ResourceMemory]; len(hints) != 2 || hints[1].Mask != topology.NewMask(0) ||
+		!hints[1].Preferred {
 		t.Errorf("the pod needs 9Gi at the same time: hints %v", hints)
 	}
 	b.mustStart(pod, 0, map[string]string{"large": "0", "sidecar": "0", "init": "0", "main": "0", "other": "0"})
 	if free := b.freeOn(); free[0] != 0 {
 		t.Errorf("free are %v: the sidecar, main and other have 2Gi, 5Gi and 2Gi of 9Gi", free)
 	}
-	if hints := b.Hints(pod, nil)[v1.ResourceMemory]; !reflect.DeepEqual(hints, []topology.Hint{{Mask: topology.NewMask(0), Preferred: true}}) {
+	if hints := b.Hints(pod, nil)[v1.ResourceMemory]; !reflect.DeepEqual(hints,
+		[]topology.Hint{{Mask: topology.NewMask(0), Preferred: true}}) {
 		t.Errorf("hints of a pod that has its memory: %v", hints)
 	}
 }
@@ -225,7 +237,9 @@ func TestRestart(t *testing.T) {
 	if free := b.freeOn(); free != [2]int64{3, 7} {
 		t.Errorf("free are %v", free)
 	}
-	if err := CheckNone(b.cfg.File, "boot"); err == nil || !strings.Contains(err.Error(), `the configured policy "None" differs from "Static" in the state file`) || !strings.Contains(err.Error(), "default/p") {
+	if err := CheckNone(b.cfg.File, "boot"); err == nil ||
+		!strings.Contains(err.Error(), `the configured policy "None" differs from "Static" in the state file`) ||
+		!strings.Contains(err.Error(), "default/p") {
 		t.Errorf("the policy None with a pod: %v", err)
 	}
 
@@ -272,7 +286,8 @@ func TestFaultyState(t *testing.T) {
 		if err := os.WriteFile(b.cfg.File, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Open(b.cfg); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "remove it to start without") {
+		if _, err := Open(b.cfg); err == nil || !strings.Contains(err.Error(), want) ||
+			!strings.Contains(err.Error(), "remove it to start without") {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}
 	}

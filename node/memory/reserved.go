@@ -77,20 +77,25 @@ func CheckReserved(machine, reserved Nodes, fixed, relative int64) error {
 	reservation := fixed + relative
 	for _, id := range slices.Sorted(maps.Keys(reserved)) {
 		if _, ok := machine[id]; !ok {
-			return fmt.Errorf("the reserved memory configuration references a NUMA node %d that does not exist on this machine; it has the NUMA nodes %s", id, machine.mask())
+			return fmt.Errorf("the reserved memory configuration references a NUMA node %d that does not exist on this "+
+				"machine; it has the NUMA nodes %s", id, machine.mask())
 		}
 		for _, name := range slices.Sorted(maps.Keys(reserved[id])) {
 			if name != v1.ResourceMemory {
-				return fmt.Errorf("NUMA node %d: %s cannot be reserved, because systemReserved and kubeReserved have no hugepages; remove it", id, name)
+				return fmt.Errorf("NUMA node %d: %s cannot be reserved, because systemReserved and kubeReserved have no "+
+					"hugepages; remove it", id, name)
 			}
 			if amount := reserved[id][name]; amount > machine[id][name] {
-				return fmt.Errorf("NUMA node %d has %s of memory, and %s are reserved; reserve less", id, bytesText(machine[id][name]), bytesText(amount))
+				return fmt.Errorf("NUMA node %d has %s of memory, and %s are reserved; reserve less", id,
+					bytesText(machine[id][name]), bytesText(amount))
 			}
 		}
 	}
 	sum := reserved.Total(v1.ResourceMemory)
 	if sum != reservation && (sum < fixed+relative/2 || sum > fixed+2*relative) {
-		return fmt.Errorf("the total amount %q of type %q is not equal to the value %q determined by Node Allocatable feature, which is systemReserved, kubeReserved and the threshold memory.available of evictionHard together; reserve that much on the NUMA nodes together, such as %s",
+		return fmt.Errorf("the total amount %q of type %q is not equal to the value %q determined by Node Allocatable "+
+			"feature, which is systemReserved, kubeReserved and the threshold memory.available of evictionHard together; "+
+			"reserve that much on the NUMA nodes together, such as %s",
 			bytesText(sum), v1.ResourceMemory, bytesText(reservation), machine.example(reservation))
 	}
 	if reservation <= 0 {

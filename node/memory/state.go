@@ -73,7 +73,8 @@ func File(root string) string { return filepath.Join(root, "memory_manager_state
 
 // stateFormat is the file. It means nothing after a boot.
 var stateFormat = statefile.Format[state]{
-	Name: "memory_manager_state.json", Version: assignments.Version, Limit: assignments.Limit, Damaged: statefile.Refuse, Newer: statefile.Refuse,
+	Name: "memory_manager_state.json", Version: assignments.Version, Limit: assignments.Limit, Damaged: statefile.Refuse,
+	Newer:      statefile.Refuse,
 	Durability: statefile.Atomic, Repeat: true, Encode: assignments.Encode[podState],
 }
 
@@ -92,7 +93,8 @@ func readState(file assignments.File[podState]) (*state, error) {
 	}
 	for _, pod := range s.Pods {
 		for name, c := range pod.Containers {
-			if slices.ContainsFunc(c.NUMANodes, func(id int) bool { return id < 0 || id >= topology.MaxNode }) || len(c.NUMANodes) == 0 {
+			if slices.ContainsFunc(c.NUMANodes, func(id int) bool { return id < 0 || id >= topology.MaxNode }) ||
+				len(c.NUMANodes) == 0 {
 				return nil, file.Invalid(fmt.Errorf("container %s of pod %s has the NUMA nodes %v", name, pod.Name, c.NUMANodes))
 			}
 		}
@@ -104,8 +106,10 @@ func readState(file assignments.File[podState]) (*state, error) {
 // the policy was changed while they run. Otherwise it removes the file.
 func CheckNone(file, boot string) error {
 	return stateFile(file, boot, statefile.Disk{}).CheckUnused(func(s *state) error {
-		return fmt.Errorf("memoryManagerPolicy: the configured policy %q differs from %q in the state file %s, and pods run with memory of NUMA nodes: %s; "+
-			"set it to %s and remove these pods first, or remove the file: their containers then keep their NUMA nodes until they are replaced",
+		return fmt.Errorf("memoryManagerPolicy: the configured policy %q differs from %q in the state file %s, and pods "+
+			"run with memory of NUMA nodes: %s; "+
+			"set it to %s and remove these pods first, or remove the file: their containers then keep their NUMA nodes until "+
+			"they are replaced",
 			PolicyNone, s.Policy, file, podNames(s), s.Policy)
 	})
 }

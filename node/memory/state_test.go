@@ -14,12 +14,14 @@ import (
 func TestStateFile(t *testing.T) {
 	start := func(dir string, disk statefile.Disk) (*Manager, error) {
 		return Open(Config{
-			Machine: two, Reserved: reserved, File: File(dir), BootID: "boot", Disk: disk, Requested: func(error) {}, Log: slog.New(slog.DiscardHandler),
+			Machine: two, Reserved: reserved, File: File(dir), BootID: "boot", Disk: disk, Requested: func(error) {},
+			Log: slog.New(slog.DiscardHandler),
 		})
 	}
 	statefiletest.Store{
-		Files: []string{filepath.Base(File(""))}, Before: "memory_manager_state.before.json", After: "memory_manager_state.after.json",
-		Old: "default/a", New: "default/a, default/b", None: "", Rules: statefiletest.RulesOf(&stateFormat), Silent: true,
+		Files: []string{filepath.Base(File(""))}, Before: "memory_manager_state.before.json",
+		After: "memory_manager_state.after.json",
+		Old:   "default/a", New: "default/a, default/b", None: "", Rules: statefiletest.RulesOf(&stateFormat), Silent: true,
 		Read: func(_ *testing.T, dir string, disk statefile.Disk) (string, error) {
 			m, err := start(dir, disk)
 			if err != nil {

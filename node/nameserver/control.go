@@ -50,10 +50,11 @@ type Request struct {
 
 func (s *Server) status() Status {
 	listening, failed := s.listeners.state()
-	return Status{Pid: os.Getpid(), Listening: listening, Failed: failed, Snapshot: s.names.Load() != nil, Counters: Counters{
-		Queries: s.stats.queries.Load(), Forwarded: s.stats.forwarded.Load(), Failed: s.stats.failed.Load(),
-		Rejected: s.stats.rejected.Load(), Foreign: s.stats.foreign.Load(),
-	}}
+	return Status{Pid: os.Getpid(), Listening: listening, Failed: failed, Snapshot: s.names.Load() != nil,
+		Counters: Counters{
+			Queries: s.stats.queries.Load(), Forwarded: s.stats.forwarded.Load(), Failed: s.stats.failed.Load(),
+			Rejected: s.stats.rejected.Load(), Foreign: s.stats.foreign.Load(),
+		}}
 }
 
 // serveControl answers the control socket until ctx ends. Only one server of a directory has it:

@@ -83,7 +83,8 @@ func (f *forwarder) askEach(ctx context.Context, servers []string, query *dns.Ms
 		switch {
 		case askErr != nil:
 			err = fmt.Errorf("%s: %w", server, askErr)
-		case response.Rcode == dns.RcodeServerFailure || response.Rcode == dns.RcodeRefused || response.Rcode == dns.RcodeNotImplemented:
+		case response.Rcode == dns.RcodeServerFailure || response.Rcode == dns.RcodeRefused ||
+			response.Rcode == dns.RcodeNotImplemented:
 			failed = response // another server may know more
 		default:
 			return response, nil

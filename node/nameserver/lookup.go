@@ -153,11 +153,14 @@ func (n *names) reply(query *dns.Msg, records zone.Records) *dns.Msg {
 	reply.Answer = append(reply.Answer, addressRecords(q.Name, records.Addresses, is)...)
 	if is(dns.TypeSRV) {
 		for _, p := range records.Ports {
-			reply.Answer = append(reply.Answer, &dns.SRV{Hdr: header(q.Name, dns.TypeSRV), Weight: uint16(100 / len(records.Ports)), Port: p.Port, Target: dns.Fqdn(p.Target)})
+			reply.Answer = append(reply.Answer,
+				&dns.SRV{Hdr: header(q.Name, dns.TypeSRV), Weight: uint16(100 / len(records.Ports)), Port: p.Port,
+					Target: dns.Fqdn(p.Target)})
 		}
 		for _, p := range records.Ports {
 			addresses := n.Zone.Names[p.Target].Addresses
-			reply.Extra = append(reply.Extra, addressRecords(dns.Fqdn(p.Target), addresses, func(uint16) bool { return true })...)
+			reply.Extra = append(reply.Extra,
+				addressRecords(dns.Fqdn(p.Target), addresses, func(uint16) bool { return true })...)
 		}
 		reply.Extra = slices.CompactFunc(reply.Extra, func(a, b dns.RR) bool { return a.String() == b.String() })
 	}

@@ -39,8 +39,9 @@ func snapshot() *Snapshot {
 				"db.default.svc.cluster.local":         {Addresses: []netip.Addr{netip.MustParseAddr("10.88.0.9")}},
 				"sql.shop.svc.cluster.local":           {Addresses: []netip.Addr{db}},
 				"10-88-0-2.sql.shop.svc.cluster.local": {Addresses: []netip.Addr{db}},
-				"_sql._tcp.sql.shop.svc.cluster.local": {Ports: []zone.Port{{Target: "10-88-0-2.sql.shop.svc.cluster.local", Port: 5432}}},
-				"far.shop.svc.cluster.local":           {Alias: "far.example"},
+				"_sql._tcp.sql.shop.svc.cluster.local": {
+					Ports: []zone.Port{{Target: "10-88-0-2.sql.shop.svc.cluster.local", Port: 5432}}},
+				"far.shop.svc.cluster.local": {Alias: "far.example"},
 			},
 			Reverse:    map[netip.Addr][]string{db: {"db.shop.svc.cluster.local"}},
 			Namespaces: map[netip.Addr]string{client: "shop"},
@@ -93,7 +94,8 @@ func TestAnswers(t *testing.T) {
 		{"shop.svc.cluster.local", dns.TypeA, "NOERROR"},
 		{"other.svc.cluster.local", dns.TypeA, "NXDOMAIN"},
 		{"api.example.com.cluster.local", dns.TypeA, "NXDOMAIN"},
-		{"_sql._tcp.sql.shop.svc.cluster.local", dns.TypeSRV, "NOERROR, SRV 0 100 5432 10-88-0-2.sql.shop.svc.cluster.local."},
+		{"_sql._tcp.sql.shop.svc.cluster.local", dns.TypeSRV,
+			"NOERROR, SRV 0 100 5432 10-88-0-2.sql.shop.svc.cluster.local."},
 		{"_sql._tcp.sql.shop.svc.cluster.local", dns.TypeA, "NOERROR"},
 		{"far.shop.svc.cluster.local", dns.TypeCNAME, "NOERROR, CNAME far.example."},
 		{"dns-version.cluster.local", dns.TypeTXT, `NOERROR, TXT "1.1.0"`},
@@ -127,7 +129,8 @@ func TestOtherDomainIsForwarded(t *testing.T) {
 	s := snapshot()
 	s.Domain = "example.com"
 	n := newNames(s)
-	for name, want := range map[string]string{"www.example.com": "forwarded", "x.svc.example.com": "NXDOMAIN", "a.b.cluster.local": "forwarded"} {
+	for name, want := range map[string]string{"www.example.com": "forwarded", "x.svc.example.com": "NXDOMAIN",
+		"a.b.cluster.local": "forwarded"} {
 		if got := text(n.answer(question(name, dns.TypeA), client)); got != want {
 			t.Errorf("%s: %s, want %s", name, got, want)
 		}
@@ -155,7 +158,8 @@ func TestClients(t *testing.T) {
 // reply answers a query with one address.
 func reply(query *dns.Msg, ttl uint32) *dns.Msg {
 	m := new(dns.Msg).SetReply(query)
-	m.Answer = []dns.RR{&dns.A{Hdr: dns.RR_Header{Name: query.Question[0].Name, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: ttl}, A: net.IPv4(192, 0, 2, 1)}}
+	m.Answer = []dns.RR{&dns.A{Hdr: dns.RR_Header{Name: query.Question[0].Name, Rrtype: dns.TypeA, Class: dns.ClassINET,
+		Ttl: ttl}, A: net.IPv4(192, 0, 2, 1)}}
 	return m
 }
 
@@ -212,7 +216,8 @@ func TestCacheIsBounded(t *testing.T) {
 			t.Fatalf("an entry in use is forgotten after %d others", i)
 		}
 	}
-	if c.bytes > maxCacheBytes || c.order.Len() > maxCacheEntries || len(c.entries) != c.order.Len() || c.order.Len() < 1000 {
+	if c.bytes > maxCacheBytes || c.order.Len() > maxCacheEntries || len(c.entries) != c.order.Len() ||
+		c.order.Len() < 1000 {
 		t.Errorf("%d bytes in %d entries", c.bytes, c.order.Len())
 	}
 }
@@ -284,7 +289,8 @@ func TestUpstreams(t *testing.T) {
 	own := netip.MustParseAddr("10.88.0.1")
 	path := resolvConf(t, "192.0.2.1", "10.88.0.1", "fe80::1%eth0")
 	var u upstreams
-	if got, err := u.list(path, []netip.Addr{own}); err != nil || !slices.Equal(got, []string{"192.0.2.1:53", "[fe80::1%eth0]:53"}) {
+	if got, err := u.list(path, []netip.Addr{own}); err != nil ||
+		!slices.Equal(got, []string{"192.0.2.1:53", "[fe80::1%eth0]:53"}) {
 		t.Errorf("%q (%v)", got, err)
 	}
 	if err := os.Rename(resolvConf(t, "192.0.2.9"), path); err != nil {
@@ -411,8 +417,10 @@ func TestParseRejects(t *testing.T) {
 
 func FuzzPackets(f *testing.F) {
 	for _, m := range []*dns.Msg{
-		question("db", dns.TypeA), question("_sql._tcp.sql.shop.svc.cluster.local", dns.TypeSRV), question("far.shop.svc.cluster.local", dns.TypeA),
-		question("2.0.88.10.in-addr.arpa", dns.TypePTR), question("x.ip6.arpa", dns.TypePTR), question("a.example", dns.TypeA).SetEdns0(4096, true),
+		question("db", dns.TypeA), question("_sql._tcp.sql.shop.svc.cluster.local", dns.TypeSRV),
+		question("far.shop.svc.cluster.local", dns.TypeA),
+		question("2.0.88.10.in-addr.arpa", dns.TypePTR), question("x.ip6.arpa", dns.TypePTR),
+		question("a.example", dns.TypeA).SetEdns0(4096, true),
 	} {
 		packet, err := m.Pack()
 		if err != nil {

@@ -72,7 +72,8 @@ func (u *upstreams) read(path string) error {
 		}
 		return err
 	}
-	if u.path == path && u.info != nil && os.SameFile(info, u.info) && info.ModTime().Equal(u.info.ModTime()) && info.Size() == u.info.Size() {
+	if u.path == path && u.info != nil && os.SameFile(info, u.info) && info.ModTime().Equal(u.info.ModTime()) &&
+		info.Size() == u.info.Size() {
 		return nil
 	}
 	file, err := os.Open(path)

@@ -128,5 +128,6 @@ func nodeImages(stored []Image, most int) []v1.ContainerImage {
 }
 
 func sortedHandlers(list []v1.NodeRuntimeHandler) []v1.NodeRuntimeHandler {
-	return slices.SortedFunc(slices.Values(list), func(a, b v1.NodeRuntimeHandler) int { return cmp.Compare(a.Name, b.Name) })
+	return slices.SortedFunc(slices.Values(list),
+		func(a, b v1.NodeRuntimeHandler) int { return cmp.Compare(a.Name, b.Name) })
 }

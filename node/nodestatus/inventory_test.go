@@ -63,13 +63,15 @@ func TestInventory(t *testing.T) {
 		go func() { done <- i.Run(ctx) }()
 		synctest.Wait()
 		h := i.Current()
-		if len(h.Images) != 50 || h.Images[0].SizeBytes != 1000 || h.Images[1].SizeBytes != 59 || h.Images[49].SizeBytes != 11 {
+		if len(h.Images) != 50 || h.Images[0].SizeBytes != 1000 || h.Images[1].SizeBytes != 59 ||
+			h.Images[49].SizeBytes != 11 {
 			t.Errorf("images %+v", h.Images)
 		}
 		if got := strings.Join(h.Images[0].Names, " "); got != "sha256:x a b c d" {
 			t.Errorf("names %s", got)
 		}
-		if l := h.Handlers; len(l) != 2 || l[0].Name != "" || !*l[0].Features.RecursiveReadOnlyMounts || *l[0].Features.UserNamespaces || l[1].Name != "runc" || !*l[1].Features.UserNamespaces {
+		if l := h.Handlers; len(l) != 2 || l[0].Name != "" || !*l[0].Features.RecursiveReadOnlyMounts ||
+			*l[0].Features.UserNamespaces || l[1].Name != "runc" || !*l[1].Features.UserNamespaces {
 			t.Errorf("handlers %+v", l)
 		}
 		if h.Features == nil || !*h.Features.SupplementalGroupsPolicy {

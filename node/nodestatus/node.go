@@ -46,7 +46,8 @@ const (
 // declaredFeatures are, sorted, the features of Kubernetes 1.36 that a cluster uses only on
 // nodes that declare them.
 var declaredFeatures = []string{
-	"ExtendWebSocketsToKubelet", "InPlacePodLevelResourcesVerticalScaling", "InPlacePodVerticalScalingInitContainers", "RestartAllContainersOnContainerExits",
+	"ExtendWebSocketsToKubelet", "InPlacePodLevelResourcesVerticalScaling", "InPlacePodVerticalScalingInitContainers",
+	"RestartAllContainersOnContainerExits",
 }
 
 // Describe returns a new Node.

@@ -31,7 +31,8 @@ func TestDescribe(t *testing.T) {
 	if port := n.Status.DaemonEndpoints.KubeletEndpoint.Port; port != 10250 {
 		t.Errorf("port %d", port)
 	}
-	if a := n.Status.Addresses; len(a) != 3 || a[0].Address != "10.0.0.1" || a[0].Type != v1.NodeInternalIP || a[2].Type != v1.NodeHostName {
+	if a := n.Status.Addresses; len(a) != 3 || a[0].Address != "10.0.0.1" || a[0].Type != v1.NodeInternalIP ||
+		a[2].Type != v1.NodeHostName {
 		t.Errorf("addresses %v", a)
 	}
 	if c := n.Status.Conditions[0]; c.Status != v1.ConditionTrue || c.LastTransitionTime.Unix() != 2000 {
@@ -42,7 +43,8 @@ func TestDescribe(t *testing.T) {
 	if c := Describe(in).Status.Conditions; len(c) != 2 || c[0].Type != v1.NodeMemoryPressure {
 		t.Errorf("conditions %v", c)
 	}
-	if c := Describe(in).Status.Conditions[1]; c.Status != v1.ConditionFalse || c.Message != "the runtime is away" || c.Reason != reasonNotReady {
+	if c := Describe(in).Status.Conditions[1]; c.Status != v1.ConditionFalse || c.Message != "the runtime is away" ||
+		c.Reason != reasonNotReady {
 		t.Errorf("condition %v", c)
 	}
 }
@@ -50,7 +52,8 @@ func TestDescribe(t *testing.T) {
 func TestReadHost(t *testing.T) {
 	root := t.TempDir()
 	for path, text := range map[string]string{
-		"proc/sys/kernel/osrelease": "6.1\n", "etc/machine-id": "abc\n", "proc/meminfo": "MemTotal: 9 kB\nSwapTotal:          2048 kB\n",
+		"proc/sys/kernel/osrelease": "6.1\n", "etc/machine-id": "abc\n",
+		"proc/meminfo":       "MemTotal: 9 kB\nSwapTotal:          2048 kB\n",
 		"usr/lib/os-release": "ID=x\nPRETTY_NAME=\"X Linux 1\"\n",
 	} {
 		path = filepath.Join(root, path)

@@ -27,7 +27,8 @@ func storageMessage(list []unwritten.File) string {
 	if n := len(list) - 1; n > 0 {
 		more = fmt.Sprintf(" and %d more", n)
 	}
-	return fmt.Sprintf("cannot write %s%s: %v; pods keep running, but what is not stored is lost at a restart: make --root-dir writable and free space or inodes",
+	return fmt.Sprintf("cannot write %s%s: %v; pods keep running, but what is not stored is lost at a restart: make "+
+		"--root-dir writable and free space or inodes",
 		list[0].Path, more, list[0].Err)
 }
 
@@ -71,7 +72,8 @@ func (c *StorageCondition) Of(list []unwritten.File, since time.Time) v1.NodeCon
 		c.failed, c.changedAt = failed, time.Now()
 	}
 	out := v1.NodeCondition{
-		Type: conditionStorage, Status: v1.ConditionFalse, Reason: reasonWritable, Message: "the state of the daemon is stored",
+		Type: conditionStorage, Status: v1.ConditionFalse, Reason: reasonWritable,
+		Message:            "the state of the daemon is stored",
 		LastTransitionTime: metav1.NewTime(c.changedAt.Truncate(time.Second)),
 	}
 	if c.failed {

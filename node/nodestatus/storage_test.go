@@ -18,14 +18,16 @@ func (r *recordedEvents) Event(_ *v1.Pod, _, reason, _ string) { *r = append(*r,
 
 // The condition changes once per failure, and one event reports each change.
 func TestStorage(t *testing.T) {
-	failed := []unwritten.File{{Path: "/r/records", Err: errors.New("no space")}, {Path: "/r/events", Err: errors.New("no space")}}
+	failed := []unwritten.File{{Path: "/r/records", Err: errors.New("no space")},
+		{Path: "/r/events", Err: errors.New("no space")}}
 	since := time.Unix(100, 0)
 	var c StorageCondition
 	if got := c.Of(nil, since); got.Status != v1.ConditionFalse || !got.LastTransitionTime.Time.Equal(since) {
 		t.Errorf("at the start: %+v", got)
 	}
 	got := c.Of(failed, since)
-	if got.Status != v1.ConditionTrue || got.LastTransitionTime.Time.Equal(since) || !strings.HasPrefix(got.Message, "cannot write /r/records and 1 more: no space; ") {
+	if got.Status != v1.ConditionTrue || got.LastTransitionTime.Time.Equal(since) ||
+		!strings.HasPrefix(got.Message, "cannot write /r/records and 1 more: no space; ") {
 		t.Errorf("after a failure: %+v", got)
 	}
 	if again := c.Of(failed[:1], since); !again.LastTransitionTime.Equal(&got.LastTransitionTime) {

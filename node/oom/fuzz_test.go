@@ -12,7 +12,8 @@ func FuzzRecords(f *testing.F) {
 		"4,1,2,c;oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),oom_memcg=/a,task_memcg=/a/b,task=tail,pid=5,uid=0\x00" +
 		"3,1,2,-;Memory cgroup out of memory: Killed process 5 (tail) total-vm:25440kB, anon-rss:2kB\x00" +
 		"3,1,2,-;Killed process 5 (tail) total-vm:25440kB")
-	f.Add("4,1,2,c;Task in /docker/1d9c killed as a result of limit of /docker/1d9c\x003,1,2,-;Killed process 99999999999999999999 (x) (y), UID 0,")
+	f.Add("4,1,2,c;Task in /docker/1d9c killed as a result of limit of /docker/1d9c\x003,1,2,-;Killed process " +
+		"99999999999999999999 (x) (y), UID 0,")
 	f.Fuzz(func(t *testing.T, text string) {
 		var p Parser
 		seen := map[int]bool{}

@@ -14,11 +14,13 @@ import (
 
 // records are the kernel's lines about a kill in a cgroup at a time since the boot.
 func records(cgroup string, at time.Duration) string {
-	return fmt.Sprintf("6,1,%[2]d,-;oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,oom_memcg=%[1]s,task_memcg=%[1]s,task=x,pid=5,uid=0\n", cgroup, at.Microseconds())
+	return fmt.Sprintf(
+		"6,1,%[2]d,-;oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,oom_memcg=%[1]s,task_memcg=%[1]s,task=x,pid=5,uid=0\n", cgroup, at.Microseconds())
 }
 
 func victim(at time.Duration) string {
-	return fmt.Sprintf("3,2,%d,-;Memory cgroup out of memory: Killed process 5 (x) total-vm:1kB, anon-rss:1kB\n", at.Microseconds())
+	return fmt.Sprintf("3,2,%d,-;Memory cgroup out of memory: Killed process 5 (x) total-vm:1kB, anon-rss:1kB\n",
+		at.Microseconds())
 }
 
 // A kill explains the end of the container in whose cgroup it was, not one that comes later
@@ -54,7 +56,8 @@ func TestKillsExplainExits(t *testing.T) {
 	for i := range 2 * maxHistory {
 		h.add(Kill{Cgroup: fmt.Sprintf("/x%d/", i)}, now, 0)
 	}
-	if last := fmt.Sprintf("/x%d/", 2*maxHistory-1); len(h.list) != maxHistory || h.explains("aa", now) || !h.explains(last, now) {
+	if last := fmt.Sprintf("/x%d/", 2*maxHistory-1); len(h.list) != maxHistory || h.explains("aa", now) ||
+		!h.explains(last, now) {
 		t.Errorf("it remembers %d kills", len(h.list))
 	}
 }

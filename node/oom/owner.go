@@ -19,7 +19,8 @@ func (o *Owner) Has(k Kill) bool { return o.ID != "" && strings.Contains(k.Cgrou
 // pod. systemd's cgroups have underscores for the dashes of a UID.
 func (o *Owner) limits(k Kill) (container, pod bool) {
 	container = o.ID != "" && strings.Contains(k.Limit, o.ID)
-	pod = o.PodUID != "" && (strings.Contains(k.Limit, o.PodUID) || strings.Contains(k.Limit, strings.ReplaceAll(o.PodUID, "-", "_")))
+	pod = o.PodUID != "" && (strings.Contains(k.Limit, o.PodUID) ||
+		strings.Contains(k.Limit, strings.ReplaceAll(o.PodUID, "-", "_")))
 	return container, pod && !container
 }
 

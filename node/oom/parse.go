@@ -28,7 +28,8 @@ const memcgPrefix = "Memory cgroup out of memory: "
 
 var (
 	// Linux 5.0 and later. The limit is missing if it is the machine's.
-	oomKillLine = regexp.MustCompile(`\boom-kill:constraint=(.*?),.*?(?:,oom_memcg=(.*))?,task_memcg=(.*),task=(.*),pid=\d+,uid=\d+$`)
+	oomKillLine = regexp.MustCompile(
+		`\boom-kill:constraint=(.*?),.*?(?:,oom_memcg=(.*))?,task_memcg=(.*),task=(.*),pid=\d+,uid=\d+$`)
 	// Before Linux 5.0.
 	taskLine = regexp.MustCompile(`\bTask in (.*) killed as a result of limit of (.*)$`)
 	// Red Hat's 3.10 puts the user between.

@@ -27,16 +27,18 @@ func TestReport(t *testing.T) {
 		{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "u1"}},
 		{ObjectMeta: metav1.ObjectMeta{Name: "db", UID: "u2"}},
 	}
-	containers := []Owner{{Pod: "default/db", PodUID: "u2", Name: "main", ID: "c2"}, {Pod: "default/web", PodUID: "u1", Name: "main", ID: "c1"}}
+	containers := []Owner{{Pod: "default/db", PodUID: "u2", Name: "main", ID: "c2"},
+		{Pod: "default/web", PodUID: "u1", Name: "main", ID: "c1"}}
 	for name, c := range map[string]struct {
 		kill     Kill
 		events   []string
 		relisted []types.UID
 	}{
 		"a container's limit": {Kill{Cgroup: "/pods/c1", Limit: "/pods/c1"}, []string{"web OOMKilling"}, []types.UID{"u1"}},
-		"the node's memory":   {Kill{Cgroup: "/pods/c2", Limit: Machine}, []string{"node SystemOOM", "db OOMKilling"}, []types.UID{"u2"}},
-		"another process":     {Kill{Cgroup: "/system.slice", Limit: Machine}, []string{"node SystemOOM"}, nil},
-		"a cgroup of others":  {Kill{Cgroup: "/system.slice", Limit: "/system.slice"}, nil, nil},
+		"the node's memory": {Kill{Cgroup: "/pods/c2", Limit: Machine}, []string{"node SystemOOM", "db OOMKilling"},
+			[]types.UID{"u2"}},
+		"another process":    {Kill{Cgroup: "/system.slice", Limit: Machine}, []string{"node SystemOOM"}, nil},
+		"a cgroup of others": {Kill{Cgroup: "/system.slice", Limit: "/system.slice"}, nil, nil},
 	} {
 		var events recordedEvents
 		var relisted []types.UID

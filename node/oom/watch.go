@@ -125,7 +125,8 @@ func (w *Watcher) Run(ctx context.Context) error {
 	if errors.Is(err, os.ErrPermission) {
 		hint = " (no CAP_SYSLOG)"
 	}
-	w.cfg.Log.Warn("Cannot read the kernel log"+hint+", out-of-memory kills are not reported as events, nor used to explain exits", "err", err)
+	w.cfg.Log.Warn("Cannot read the kernel log"+hint+
+		", out-of-memory kills are not reported as events, nor used to explain exits", "err", err)
 	<-ctx.Done()
 	return ctx.Err()
 }

@@ -36,7 +36,8 @@ func TestReadGoesOnAfterALoss(t *testing.T) {
 	w := New(Config{})
 	const verdict = "6,1,1,-;oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,oom_memcg=/a,task_memcg=/a/b,task=x,pid=5,uid=0\n"
 	const victim = "3,2,1,-;Killed process 5 (x) total-vm:1kB, anon-rss:1kB\n"
-	err := w.read(&reads{verdict, unix.EINTR, victim, verdict, unix.EPIPE, victim}, func(k Kill, _, _ time.Duration) { got = append(got, k) })
+	err := w.read(&reads{verdict, unix.EINTR, victim, verdict, unix.EPIPE, victim},
+		func(k Kill, _, _ time.Duration) { got = append(got, k) })
 	if !errors.Is(err, io.EOF) {
 		t.Error(err)
 	}

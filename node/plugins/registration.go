@@ -72,7 +72,8 @@ func (w *Watcher) register(ctx context.Context, path string) (deregister func())
 			return nil
 		}
 		if delay == w.options.RetryDelay { // once: the socket may be left from a plugin that is gone
-			w.log.Warn("Failed to ask a plugin for its registration, retrying", "socket", path, "err", status.Convert(err).Message())
+			w.log.Warn("Failed to ask a plugin for its registration, retrying", "socket", path, "err",
+				status.Convert(err).Message())
 		}
 		select {
 		case <-ctx.Done():
@@ -91,7 +92,8 @@ func (w *Watcher) info(ctx context.Context, client api.RegistrationClient) (*api
 }
 
 // give gives the plugin to the handler of its type, and reports the result to the plugin.
-func (w *Watcher) give(ctx context.Context, client api.RegistrationClient, path string, info *api.PluginInfo) (deregister func()) {
+func (w *Watcher) give(ctx context.Context, client api.RegistrationClient, path string,
+	info *api.PluginInfo) (deregister func()) {
 	log := w.log.With("type", info.GetType(), "plugin", info.GetName(), "socket", path)
 	p := Plugin{Name: info.GetName(), Endpoint: info.GetEndpoint(), Versions: info.GetSupportedVersions()}
 	if p.Endpoint == "" {
@@ -101,7 +103,8 @@ func (w *Watcher) give(ctx context.Context, client api.RegistrationClient, path 
 	var err error
 	switch {
 	case !ok:
-		err = fmt.Errorf("plugins of type %q are not supported here, only %s", info.GetType(), strings.Join(slices.Sorted(maps.Keys(w.options.Handlers)), ", "))
+		err = fmt.Errorf("plugins of type %q are not supported here, only %s", info.GetType(),
+			strings.Join(slices.Sorted(maps.Keys(w.options.Handlers)), ", "))
 	case p.Name == "":
 		err = errors.New("the plugin has no name; GetInfo must return one")
 	case !filepath.IsAbs(p.Endpoint):

@@ -101,7 +101,8 @@ func (w *Watcher) Run(ctx context.Context) error {
 	var faults chan error
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
-		w.log.Warn("Failed to watch the directory in which plugins register; one that starts later registers when podstead is restarted",
+		w.log.Warn("Failed to watch the directory in which plugins register; one that starts later registers when podstead "+
+			"is restarted",
 			"directory", w.options.Dir, "err", fmt.Errorf("%w; raise fs.inotify.max_user_instances", err))
 	} else {
 		defer watcher.Close()
@@ -128,7 +129,8 @@ func (w *Watcher) Run(ctx context.Context) error {
 		case <-reopen:
 			reopen = nil
 			if err := w.Open(); err != nil {
-				w.log.Error("Directory in which plugins register was removed and cannot be created again; plugins that start cannot register before podstead is restarted", "err", err)
+				w.log.Error("Directory in which plugins register was removed and cannot be created again; plugins that start "+
+					"cannot register before podstead is restarted", "err", err)
 			}
 			w.scan(ctx)
 		}
@@ -192,6 +194,7 @@ func (w *Watcher) watch(dir string) {
 		return
 	}
 	if err := w.events.Add(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		w.log.Warn("Failed to watch a directory in which plugins register; one that starts later registers when podstead is restarted", "directory", dir, "err", err)
+		w.log.Warn("Failed to watch a directory in which plugins register; one that starts later registers when podstead "+
+			"is restarted", "directory", dir, "err", err)
 	}
 }

@@ -46,7 +46,8 @@ func newHarness(t *testing.T) *harness {
 // start runs a watcher until the function that it returns is called.
 func (h *harness) start() (stop func()) {
 	h.t.Helper()
-	w := plugins.New(plugins.Options{Dir: h.dir, Handlers: map[string]plugins.Handler{api.DevicePlugin: h}, Timeout: time.Second, RetryDelay: 10 * time.Millisecond})
+	w := plugins.New(plugins.Options{Dir: h.dir, Handlers: map[string]plugins.Handler{api.DevicePlugin: h},
+		Timeout: time.Second, RetryDelay: 10 * time.Millisecond})
 	if err := w.Open(); err != nil {
 		h.t.Fatal(err)
 	}
@@ -70,7 +71,8 @@ func (h *harness) Register(_ context.Context, p plugins.Plugin) (func(), error) 
 	if h.reject != nil {
 		return nil, h.reject
 	}
-	h.registered, h.calls, h.endpoints = append(h.registered, p.Name), append(h.calls, p.Name), append(h.endpoints, p.Endpoint)
+	h.registered, h.calls, h.endpoints = append(h.registered, p.Name), append(h.calls, p.Name),
+		append(h.endpoints, p.Endpoint)
 	return func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
@@ -112,7 +114,8 @@ func (p *fakePlugin) GetInfo(context.Context, *api.InfoRequest) (*api.PluginInfo
 	return p.info, nil
 }
 
-func (p *fakePlugin) NotifyRegistrationStatus(_ context.Context, s *api.RegistrationStatus) (*api.RegistrationStatusResponse, error) {
+func (p *fakePlugin) NotifyRegistrationStatus(_ context.Context,
+	s *api.RegistrationStatus) (*api.RegistrationStatusResponse, error) {
 	p.results <- s
 	return &api.RegistrationStatusResponse{}, nil
 }
@@ -200,9 +203,10 @@ func TestRejected(t *testing.T) {
 	noName, relative := info(""), info("relative")
 	relative.Endpoint = "relative.sock"
 	for path, want := range map[*fakePlugin]string{
-		h.plugin("csi.sock", &api.PluginInfo{Type: api.CSIPlugin, Name: "driver"}): `plugins of type "CSIPlugin" are not supported here, only DevicePlugin`,
-		h.plugin("noname.sock", noName):                                            "the plugin has no name",
-		h.plugin("relative.sock", relative):                                        `endpoint "relative.sock" is not valid`,
+		h.plugin("csi.sock", &api.PluginInfo{Type: api.CSIPlugin,
+			Name: "driver"}): `plugins of type "CSIPlugin" are not supported here, only DevicePlugin`,
+		h.plugin("noname.sock", noName):     "the plugin has no name",
+		h.plugin("relative.sock", relative): `endpoint "relative.sock" is not valid`,
 	} {
 		if r := h.result(path); r.GetPluginRegistered() || !strings.Contains(r.GetError(), want) {
 			t.Errorf("result %v, want %q", r, want)
@@ -259,7 +263,8 @@ func TestDirectoryRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.await()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) { // it appears without a notification
+	// it appears without a notification
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		if _, err := os.Stat(h.dir); err == nil {
 			break
 		}
@@ -305,7 +310,8 @@ func goroutines() (n int, stacks string) {
 	buffer := make([]byte, 1<<20)
 	stacks = string(buffer[:runtime.Stack(buffer, true)])
 	for stack := range strings.SplitSeq(stacks, "\n\n") {
-		if strings.Contains(stack, "podstead/node/plugins.(") || strings.Contains(stack, "fsnotify.(") || strings.Contains(stack, "google.golang.org/grpc") {
+		if strings.Contains(stack, "podstead/node/plugins.(") || strings.Contains(stack, "fsnotify.(") ||
+			strings.Contains(stack, "google.golang.org/grpc") {
 			n++
 		}
 	}

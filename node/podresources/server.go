@@ -88,7 +88,8 @@ func (s server) Get(_ context.Context, req *api.GetPodResourcesRequest) (*api.Ge
 }
 
 // GetAllocatableResources returns what the node has for containers.
-func (s server) GetAllocatableResources(context.Context, *api.AllocatableResourcesRequest) (*api.AllocatableResourcesResponse, error) {
+func (s server) GetAllocatableResources(context.Context,
+	*api.AllocatableResourcesRequest) (*api.AllocatableResourcesResponse, error) {
 	answer := &api.AllocatableResourcesResponse{Devices: s.devices(s.cfg.Devices.Allocatable())}
 	if s.cfg.CPUs != nil {
 		answer.CpuIds = s.cfg.CPUs.Allocatable()
@@ -140,7 +141,8 @@ func (s server) resources(pod *v1.Pod) *api.PodResources {
 func containerMemory(nodes []int, has map[v1.ResourceName]int64) (list []*api.ContainerMemory) {
 	for _, name := range slices.Sorted(maps.Keys(has)) {
 		if has[name] > 0 {
-			list = append(list, &api.ContainerMemory{MemoryType: string(name), Size: uint64(has[name]), Topology: topologyOf(nodes)})
+			list = append(list, &api.ContainerMemory{MemoryType: string(name), Size: uint64(has[name]),
+				Topology: topologyOf(nodes)})
 		}
 	}
 	return list
@@ -161,7 +163,10 @@ func topologyOf(nodes []int) *api.TopologyInfo {
 // dynamicResources returns the devices of claims in the form of the API: one entry for each claim.
 func dynamicResources(prepared []device.Prepared) (list []*api.DynamicResource) {
 	for _, d := range prepared {
-		i := slices.IndexFunc(list, func(r *api.DynamicResource) bool { return r.ClaimNamespace == d.Namespace && r.ClaimName == d.Claim })
+		i := slices.IndexFunc(list, func(r *api.DynamicResource) bool {
+			return r.ClaimNamespace == d.Namespace &&
+				r.ClaimName == d.Claim
+		})
 		if i < 0 {
 			i = len(list)
 			list = append(list, &api.DynamicResource{ClaimNamespace: d.Namespace, ClaimName: d.Claim})

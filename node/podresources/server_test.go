@@ -24,7 +24,8 @@ func (fakeDevices) Allocated(uid types.UID) map[string]map[v1.ResourceName][]str
 	if uid != "u-web" {
 		return nil
 	}
-	return map[string]map[v1.ResourceName][]string{"main": {"example.com/serial": {"b", "a"}}, "init": {"example.com/serial": {"c"}}}
+	return map[string]map[v1.ResourceName][]string{"main": {"example.com/serial": {"b", "a"}},
+		"init": {"example.com/serial": {"c"}}}
 }
 
 func (fakeDevices) Allocatable() map[v1.ResourceName][]string {
@@ -72,9 +73,11 @@ func serve(t *testing.T) api.PodResourcesListerClient {
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	always := v1.ContainerRestartPolicyAlways
 	pod := func(name string, phase v1.PodPhase) *v1.Pod {
-		return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "shop", UID: types.UID("u-" + name)}, Status: v1.PodStatus{Phase: phase}, Spec: v1.PodSpec{
-			InitContainers: []v1.Container{{Name: "init"}, {Name: "sidecar", RestartPolicy: &always}}, Containers: []v1.Container{{Name: "main"}},
-		}}
+		return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "shop", UID: types.UID("u-" + name)},
+			Status: v1.PodStatus{Phase: phase}, Spec: v1.PodSpec{
+				InitContainers: []v1.Container{{Name: "init"}, {Name: "sidecar", RestartPolicy: &always}},
+				Containers:     []v1.Container{{Name: "main"}},
+			}}
 	}
 	// What a daemon that was killed left is replaced.
 	left, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, SocketName), Net: "unix"})
@@ -107,7 +110,8 @@ func serve(t *testing.T) api.PodResourcesListerClient {
 			t.Error("the socket is left")
 		}
 	})
-	conn, err := grpc.NewClient("unix://"+filepath.Join(dir, SocketName), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient("unix://"+filepath.Join(dir, SocketName),
+		grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,17 +134,23 @@ func TestPodResources(t *testing.T) {
 	}
 	// The init container has ended, and is not in the answer.
 	containers := got.GetPodResources().GetContainers()
-	if len(containers) != 2 || containers[0].Name != "sidecar" || len(containers[0].CpuIds) != 2 || containers[0].CpuIds[1] != 3 || containers[1].Name != "main" {
+	if len(containers) != 2 || containers[0].Name != "sidecar" || len(containers[0].CpuIds) != 2 ||
+		containers[0].CpuIds[1] != 3 || containers[1].Name != "main" {
 		t.Fatalf("Get: %v", got)
 	}
-	if d := containers[1].Devices; len(d) != 2 || d[0].ResourceName != "example.com/serial" || d[0].DeviceIds[0] != "a" || d[1].DeviceIds[0] != "b" || d[0].Topology != nil || len(d[1].GetTopology().GetNodes()) != 2 || d[1].Topology.Nodes[1].ID != 1 {
+	if d := containers[1].Devices; len(d) != 2 || d[0].ResourceName != "example.com/serial" || d[0].DeviceIds[0] != "a" ||
+		d[1].DeviceIds[0] != "b" || d[0].Topology != nil || len(d[1].GetTopology().GetNodes()) != 2 ||
+		d[1].Topology.Nodes[1].ID != 1 {
 		t.Errorf("devices: %v", d)
 	}
-	if m := containers[1].Memory; len(m) != 2 || m[0].MemoryType != "hugepages-2Mi" || m[1].MemoryType != "memory" || m[1].Size != 64 || len(m[1].Topology.Nodes) != 2 || m[1].Topology.Nodes[1].ID != 1 || len(containers[0].Memory) != 0 {
+	if m := containers[1].Memory; len(m) != 2 || m[0].MemoryType != "hugepages-2Mi" || m[1].MemoryType != "memory" ||
+		m[1].Size != 64 || len(m[1].Topology.Nodes) != 2 || m[1].Topology.Nodes[1].ID != 1 || len(containers[0].Memory) != 0 {
 		t.Errorf("memory: %v and %v", m, containers[0].Memory)
 	}
 	for _, name := range []string{"done", "gone"} {
-		if _, err := client.Get(t.Context(), &api.GetPodResourcesRequest{PodName: name, PodNamespace: "shop"}); status.Code(err) != codes.NotFound || !strings.Contains(err.Error(), name) {
+		if _, err := client.Get(t.Context(),
+			&api.GetPodResourcesRequest{PodName: name, PodNamespace: "shop"}); status.Code(err) != codes.NotFound ||
+			!strings.Contains(err.Error(), name) {
 			t.Errorf("Get %s: %v", name, err)
 		}
 	}
@@ -148,7 +158,8 @@ func TestPodResources(t *testing.T) {
 	if err != nil || len(all.Devices) != 3 || len(all.CpuIds) != 3 {
 		t.Errorf("GetAllocatableResources: %v, %v", all, err)
 	}
-	if m := all.GetMemory(); len(m) != 2 || m[0].Size != 200 || m[0].Topology.Nodes[0].ID != 0 || m[1].Size != 100 || m[1].Topology.Nodes[0].ID != 1 {
+	if m := all.GetMemory(); len(m) != 2 || m[0].Size != 200 || m[0].Topology.Nodes[0].ID != 0 || m[1].Size != 100 ||
+		m[1].Topology.Nodes[0].ID != 1 {
 		t.Errorf("allocatable memory: %v", m)
 	}
 }

@@ -66,7 +66,8 @@ func Serve(ctx context.Context, listener *net.UnixListener, cfg Config) error {
 func (s server) devices(all map[v1.ResourceName][]string) (list []*api.ContainerDevices) {
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		for _, id := range slices.Sorted(slices.Values(all[name])) {
-			list = append(list, &api.ContainerDevices{ResourceName: string(name), DeviceIds: []string{id}, Topology: topologyOf(s.cfg.Devices.NUMANodes(name, id))})
+			list = append(list, &api.ContainerDevices{ResourceName: string(name), DeviceIds: []string{id},
+				Topology: topologyOf(s.cfg.Devices.NUMANodes(name, id))})
 		}
 	}
 	return list

@@ -17,7 +17,8 @@ func ProtectFromOOM(log *slog.Logger) {
 	err := os.WriteFile("/proc/self/oom_score_adj", []byte(oomScoreAdj), 0)
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		log.Warn("Not allowed to lower oom_score_adj (no CAP_SYS_RESOURCE); under memory pressure the kernel may kill podstead before a pod, and containers would keep running")
+		log.Warn("Not allowed to lower oom_score_adj (no CAP_SYS_RESOURCE); under memory pressure the kernel may kill " +
+			"podstead before a pod, and containers would keep running")
 	case err != nil:
 		log.Warn("Failed to lower oom_score_adj", "err", err)
 	}

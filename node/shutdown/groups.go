@@ -12,7 +12,8 @@ import (
 // have killTime after the last one.
 func (g *Guard) terminateAll(ctx context.Context) {
 	begun, late := time.Now(), []types.UID(nil)
-	g.cfg.Log.Info("Host is shutting down, terminating pods", "pods", len(g.cfg.Pods.RunningPriorities()), "at most", g.cfg.Policy.Total())
+	g.cfg.Log.Info("Host is shutting down, terminating pods", "pods", len(g.cfg.Pods.RunningPriorities()), "at most",
+		g.cfg.Policy.Total())
 	for i, group := range g.cfg.Policy {
 		members := g.members(i)
 		if len(members) == 0 {
@@ -26,7 +27,8 @@ func (g *Guard) terminateAll(ctx context.Context) {
 			return
 		}
 		late = append(late, members...)
-		g.cfg.Log.Warn("Pods did not terminate within the period of their priority group", "priority", group.Priority, "period", group.Period)
+		g.cfg.Log.Warn("Pods did not terminate within the period of their priority group", "priority", group.Priority,
+			"period", group.Period)
 	}
 	ended := g.waitEnded(ctx, late, killTime)
 	switch {

@@ -221,7 +221,8 @@ func (g *Guard) calledOff(ctx context.Context) error {
 // hold takes the lock, and makes logind wait as long as all groups need.
 func (g *Guard) hold(ctx context.Context, s Session) error {
 	if err := g.raise(ctx, s); err != nil {
-		g.cfg.Log.Warn("systemd-logind does not wait long enough for pods to terminate; increase InhibitDelayMaxSec in logind.conf, or shorten the periods. Remaining pods have until systemd stops podstead",
+		g.cfg.Log.Warn("systemd-logind does not wait long enough for pods to terminate; increase InhibitDelayMaxSec in "+
+			"logind.conf, or shorten the periods. Remaining pods have until systemd stops podstead",
 			"needed", g.MaxDuration(), "err", err)
 	}
 	lock, err := s.Inhibit(ctx)
@@ -285,7 +286,8 @@ func (g *Guard) logErr(err error) {
 		// was restarted answers at the next attempt.
 	case g.loggedErr == "":
 		g.loggedErr = err.Error()
-		g.cfg.Log.Warn("Graceful node shutdown unavailable, retrying; on shutdown, pods have until systemd stops podstead", "err", err)
+		g.cfg.Log.Warn("Graceful node shutdown unavailable, retrying; on shutdown, pods have until systemd stops podstead",
+			"err", err)
 	}
 }
 

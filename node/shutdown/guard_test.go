@@ -51,7 +51,8 @@ func newHost(t *testing.T) *host {
 }
 
 func (h *host) note(format string, args ...any) {
-	h.journal = append(h.journal, fmt.Sprintf("%v ", time.Since(h.begun).Round(time.Millisecond))+fmt.Sprintf(format, args...))
+	h.journal = append(h.journal, fmt.Sprintf("%v ", time.Since(h.begun).Round(time.Millisecond))+
+		fmt.Sprintf(format, args...))
 }
 
 func (h *host) pod(name string, priority int32, takes time.Duration) {
@@ -240,8 +241,10 @@ func TestGroupsOverrun(t *testing.T) {
 		h.wantJournal("0s lock")
 		h.changes <- true
 		time.Sleep(time.Minute)
-		h.wantJournal("0s begin", "0s end slow within 20s", "20s end late within 10s", "30s end critical within 5s", "36s unlock")
-		if text := h.log.String(); strings.Count(text, "period of their priority group") != 2 || strings.Count(text, "Pods still running") != 1 {
+		h.wantJournal("0s begin", "0s end slow within 20s", "20s end late within 10s", "30s end critical within 5s",
+			"36s unlock")
+		if text := h.log.String(); strings.Count(text, "period of their priority group") != 2 ||
+			strings.Count(text, "Pods still running") != 1 {
 			t.Errorf("log: %s", text)
 		}
 	})
@@ -375,30 +378,33 @@ func TestFinish(t *testing.T) {
 // is reported once and still gives its lock.
 func TestRaisesTheDelay(t *testing.T) {
 	for _, obeys := range []bool{true, false} {
-		guarded(t, threeGroups, func(h *host) { h.max, h.obeys = 5*time.Second, obeys }, func(t *testing.T, h *host, _ *Guard) {
-			time.Sleep(time.Minute)
-			if obeys {
-				h.wantJournal("0s raise to 40s", "1s lock")
-			} else {
-				h.wantJournal("0s raise to 40s", "5s lock")
-			}
-			if warned := strings.Contains(h.log.String(), "InhibitDelayMaxSec"); warned == obeys {
-				t.Errorf("log: %s", h.log.String())
-			}
-		})
+		guarded(t, threeGroups, func(h *host) { h.max, h.obeys = 5*time.Second, obeys },
+			func(t *testing.T, h *host, _ *Guard) {
+				time.Sleep(time.Minute)
+				if obeys {
+					h.wantJournal("0s raise to 40s", "1s lock")
+				} else {
+					h.wantJournal("0s raise to 40s", "5s lock")
+				}
+				if warned := strings.Contains(h.log.String(), "InhibitDelayMaxSec"); warned == obeys {
+					t.Errorf("log: %s", h.log.String())
+				}
+			})
 	}
 }
 
 func TestPolicy(t *testing.T) {
 	p := NewPolicy(90*time.Second, 30*time.Second)
-	if p.Total() != 90*time.Second || p.group(CriticalPriority-1) != 0 || p.group(CriticalPriority) != 1 || p.group(-1) != 0 {
+	if p.Total() != 90*time.Second || p.group(CriticalPriority-1) != 0 || p.group(CriticalPriority) != 1 ||
+		p.group(-1) != 0 {
 		t.Errorf("%v", p)
 	}
 	if got := NewPolicy(0, 0); got != nil {
 		t.Errorf("%v", got)
 	}
 	unsorted := Policy{{5, 1}, {-2_000_000_000, 2}, {2_000_000_000, 3}}
-	if got := unsorted.Sorted(); got[0].Priority != -2_000_000_000 || got[2].Priority != 2_000_000_000 || unsorted[0].Priority != 5 {
+	if got := unsorted.Sorted(); got[0].Priority != -2_000_000_000 || got[2].Priority != 2_000_000_000 ||
+		unsorted[0].Priority != 5 {
 		t.Errorf("%v", got)
 	}
 	if got := (Policy{{Priority: 2_000_000_000}, {Priority: -2_000_000_000}}).Sorted(); got[0].Priority > 0 {

@@ -52,7 +52,8 @@ func (l SystemLogind) Connect(ctx context.Context) (Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &session{conn: conn, dropIn: l.DropIn, signals: make(chan *dbus.Signal, 16), changes: make(chan bool), closed: make(chan struct{})}
+	s := &session{conn: conn, dropIn: l.DropIn, signals: make(chan *dbus.Signal, 16), changes: make(chan bool),
+		closed: make(chan struct{})}
 	// The handshake takes no context, so that a bus that hangs must be closed.
 	limit, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -121,8 +122,10 @@ func (s *session) open(ctx context.Context) error {
 	}
 	s.conn.Signal(s.signals)
 	for _, rule := range [][]dbus.MatchOption{
-		{dbus.WithMatchSender(login1), dbus.WithMatchObjectPath(login1Path), dbus.WithMatchInterface(login1Object), dbus.WithMatchMember("PrepareForShutdown")},
-		{dbus.WithMatchSender("org.freedesktop.DBus"), dbus.WithMatchMember("NameOwnerChanged"), dbus.WithMatchArg(0, login1)},
+		{dbus.WithMatchSender(login1), dbus.WithMatchObjectPath(login1Path), dbus.WithMatchInterface(login1Object),
+			dbus.WithMatchMember("PrepareForShutdown")},
+		{dbus.WithMatchSender("org.freedesktop.DBus"), dbus.WithMatchMember("NameOwnerChanged"),
+			dbus.WithMatchArg(0, login1)},
 	} {
 		if err := s.conn.AddMatchSignalContext(ctx, rule...); err != nil {
 			return err
@@ -203,7 +206,8 @@ func (s *session) MaxDelay(ctx context.Context) (time.Duration, error) {
 
 // Raise writes a drop-in and makes logind reload its configuration.
 func (s *session) Raise(ctx context.Context, to time.Duration) error {
-	text := fmt.Sprintf("# Written by podstead: time for pods to terminate before the host shuts down.\n[Login]\nInhibitDelayMaxSec=%d\n", int64(math.Ceil(to.Seconds())))
+	text := fmt.Sprintf("# Written by podstead: time for pods to terminate before the host shuts "+
+		"down.\n[Login]\nInhibitDelayMaxSec=%d\n", int64(math.Ceil(to.Seconds())))
 	if err := os.MkdirAll(filepath.Dir(s.dropIn), 0o755); err != nil {
 		return err
 	}

@@ -58,9 +58,10 @@ func newClaimMeter() claimMeter {
 func (c *Collector) Claims(ctx context.Context, maxAge time.Duration, paths []string) usage.ClaimVolumes {
 	measured := make(chan usage.ClaimVolumes, 1)
 	go func() {
-		volumes, _ := c.claims.get(context.WithoutCancel(ctx), maxAge, diskPause, func(ctx context.Context, last usage.ClaimVolumes) (usage.ClaimVolumes, error) {
-			return c.measureClaims(ctx, last, paths), nil // never fails
-		})
+		volumes, _ := c.claims.get(context.WithoutCancel(ctx), maxAge, diskPause,
+			func(ctx context.Context, last usage.ClaimVolumes) (usage.ClaimVolumes, error) {
+				return c.measureClaims(ctx, last, paths), nil // never fails
+			})
 		measured <- volumes
 	}()
 	select {
@@ -139,7 +140,8 @@ func (c *Collector) measureClaims(ctx context.Context, last usage.ClaimVolumes, 
 // measureUnlessHanging measures a volume, unless its file system does not respond: then known is
 // false until it does. A system call that hangs cannot be ended, so that its goroutine stays as
 // long.
-func (c *Collector) measureUnlessHanging(ctx context.Context, path string, before *usage.ClaimVolume, points []*mountinfo.Info) (volume *usage.ClaimVolume, known bool) {
+func (c *Collector) measureUnlessHanging(ctx context.Context, path string, before *usage.ClaimVolume,
+	points []*mountinfo.Info) (volume *usage.ClaimVolume, known bool) {
 	m := &c.claims
 	m.mu.Lock()
 	hangs := m.hanging[path]
@@ -170,7 +172,8 @@ func (c *Collector) measureUnlessHanging(ctx context.Context, path string, befor
 // measureClaim measures one volume; nil if it cannot be measured, as a directory that is gone. A
 // volume that is a file system of its own is not walked. While its driver fails, it keeps the usage from before
 // for driverErrorKeep.
-func (c *Collector) measureClaim(ctx context.Context, path string, before *usage.ClaimVolume, points []*mountinfo.Info) *usage.ClaimVolume {
+func (c *Collector) measureClaim(ctx context.Context, path string, before *usage.ClaimVolume,
+	points []*mountinfo.Info) *usage.ClaimVolume {
 	volume, err := c.askDriver(ctx, path)
 	switch {
 	case err != nil && before != nil && time.Since(before.At) < driverErrorKeep:
@@ -200,7 +203,8 @@ func (c *Collector) measureClaim(ctx context.Context, path string, before *usage
 	}
 	if q, err := c.cfg.quotaOf(real); err == nil && q.Accounted {
 		// The kernel has counted it, and limits the totals to the quota.
-		v := &usage.ClaimVolume{Filesystem: usage.Filesystem{At: time.Now(), Used: q.Used, InodesUsed: q.Inodes}, Limit: q.Limit}
+		v := &usage.ClaimVolume{Filesystem: usage.Filesystem{At: time.Now(), Used: q.Used, InodesUsed: q.Inodes},
+			Limit: q.Limit}
 		v.SetTotals(whole)
 		return v
 	}
@@ -208,7 +212,8 @@ func (c *Collector) measureClaim(ctx context.Context, path string, before *usage
 	if err != nil {
 		return nil
 	}
-	v := &usage.ClaimVolume{Filesystem: usage.Filesystem{At: time.Now(), Used: used.bytes, InodesUsed: used.inodes}, Incomplete: used.incomplete}
+	v := &usage.ClaimVolume{Filesystem: usage.Filesystem{At: time.Now(), Used: used.bytes, InodesUsed: used.inodes},
+		Incomplete: used.incomplete}
 	v.SetTotals(whole)
 	return v
 }
@@ -233,7 +238,8 @@ func deviceSize(path string) (uint64, bool) {
 	if err := unix.Stat(path, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFBLK {
 		return 0, false
 	}
-	data, err := boundedfile.Head(fmt.Sprintf("/sys/dev/block/%d:%d/size", unix.Major(uint64(st.Rdev)), unix.Minor(uint64(st.Rdev))), 64)
+	data, err := boundedfile.Head(
+		fmt.Sprintf("/sys/dev/block/%d:%d/size", unix.Major(uint64(st.Rdev)), unix.Minor(uint64(st.Rdev))), 64)
 	if err != nil {
 		return 0, true
 	}

@@ -26,7 +26,8 @@ func claimMachine(t *testing.T) *machine {
 	}
 	m.put("root/pods/a/volumes/kubernetes.io~nfs/share/file", "")
 	m.put("root/pods/a/volumes/kubernetes.io~nfs/away/file", "")
-	m.put("proc/self/mountinfo", fmt.Sprintf("1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 8:2 / %s rw - ext4 /dev/sdb rw\n3 1 8:3 /other %s rw - ext4 /dev/sdc rw\n4 1 0:9 / %s rw - nfs4 s:/x rw\n",
+	m.put("proc/self/mountinfo", fmt.Sprintf("1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 8:2 / %s rw - ext4 /dev/sdb rw\n3 "+
+		"1 8:3 /other %s rw - ext4 /dev/sdc rw\n4 1 0:9 / %s rw - nfs4 s:/x rw\n",
 		m.path("claims/own"), m.path("claims/bound"), m.path("root/pods/a/volumes/kubernetes.io~nfs/share")))
 	return m
 }
@@ -53,7 +54,8 @@ func TestClaims(t *testing.T) {
 		}
 	}
 	m.put("claims/unused/more", strings.Repeat("x", 100_000))
-	if again := c.Claims(t.Context(), time.Hour, nil); again[m.path("claims/unused")].Used != got[m.path("claims/unused")].Used {
+	if again := c.Claims(t.Context(), time.Hour,
+		nil); again[m.path("claims/unused")].Used != got[m.path("claims/unused")].Used {
 		t.Error("it was measured again before its time")
 	}
 	over, cancel := context.WithCancel(t.Context())
@@ -77,7 +79,8 @@ func TestClaimsQuota(t *testing.T) {
 		return projectquota.Quota{}, errUnavailable
 	}
 	got := c.measureClaims(t.Context(), nil, []string{m.path("claims/unused")})
-	if v := got[m.path("claims/directory")]; v == nil || v.Used != 70 || v.InodesUsed != 7 || v.Limit != 100 || v.Capacity != 1000 {
+	if v := got[m.path("claims/directory")]; v == nil || v.Used != 70 || v.InodesUsed != 7 || v.Limit != 100 ||
+		v.Capacity != 1000 {
 		t.Errorf("a directory with a quota: %+v", v)
 	}
 	for _, name := range []string{"bound", "unused"} {
@@ -93,7 +96,8 @@ func TestClaimsTooLarge(t *testing.T) {
 	c := m.collector()
 	first := c.measureClaims(t.Context(), nil, nil)
 	m.put("claims/bound/more", strings.Repeat("x", 100_000))
-	c.claims.tried = map[string]time.Time{m.path("claims/directory"): time.Unix(2, 0), m.path("claims/own"): time.Unix(1, 0), m.path("claims/bound"): time.Unix(3, 0)}
+	c.claims.tried = map[string]time.Time{m.path("claims/directory"): time.Unix(2, 0),
+		m.path("claims/own"): time.Unix(1, 0), m.path("claims/bound"): time.Unix(3, 0)}
 	over, cancel := context.WithCancel(t.Context())
 	c.cfg.statfs = func(path string) (usage.Filesystem, bool, error) {
 		if path == m.path("claims/bound") {
@@ -112,7 +116,8 @@ func TestClaimsTooLarge(t *testing.T) {
 	if err := os.MkdirAll(m.path("claims/"+strings.Repeat("d/", treewalk.MaxDepth+10)), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	alone := m.collector().measureClaims(t.Context(), usage.ClaimVolumes{m.path("claims/d"): {}}, []string{m.path("claims/d")})
+	alone := m.collector().measureClaims(t.Context(), usage.ClaimVolumes{m.path("claims/d"): {}},
+		[]string{m.path("claims/d")})
 	if v := alone[m.path("claims/d")]; v == nil || !v.Incomplete || v.InodesUsed != treewalk.MaxDepth+1 {
 		t.Errorf("what had all the time is %+v", v)
 	}

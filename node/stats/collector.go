@@ -86,7 +86,8 @@ func New(cfg Config) *Collector {
 	return &Collector{
 		cfg: cfg, log: cfg.Log, cgroupPaths: cgroupPaths{byID: map[string]string{}},
 		node: newShared[*usage.Node](), pods: newShared[*usage.Pods](), disks: newShared[*usage.Disks](),
-		traffic: newShared[map[types.UID][]usage.Interface](), details: newShared[*usage.Details](), pressure: newShared[*usage.Pressures](), claims: newClaimMeter(),
+		traffic: newShared[map[types.UID][]usage.Interface](), details: newShared[*usage.Details](),
+		pressure: newShared[*usage.Pressures](), claims: newClaimMeter(),
 	}
 }
 

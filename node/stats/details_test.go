@@ -17,7 +17,8 @@ func TestDetails(t *testing.T) {
 		m.put("cgroup/podstead/podweb/"+name+"/cgroup.procs", pid+"\n")
 	}
 	m.put("cgroup/podstead/podweb/web-main/cgroup.procs", "11\n12\n") // 12 has just ended
-	m.put("proc/11/limits", "Limit                     Soft Limit           Hard Limit           Units     \nMax open files            1024                 524288               files     \n")
+	m.put("proc/11/limits", "Limit                     Soft Limit           Hard Limit           Units     \nMax open "+
+		"files            1024                 524288               files     \n")
 	m.put("proc/13/limits", "Max open files            unlimited            unlimited            files     \n")
 	for fd, to := range map[string]string{"0": "/dev/null", "1": "pipe:[7]", "2": "socket:[8]"} {
 		m.link("proc/11/fd/"+fd, to)
@@ -32,7 +33,8 @@ func TestDetails(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d.Node == nil || d.Node.Path != "/" || d.Pods == nil || d.Pods.Path != "/podstead" || d.ByID["web"].Path != "/podstead/podweb" {
+	if d.Node == nil || d.Node.Path != "/" || d.Pods == nil || d.Pods.Path != "/podstead" ||
+		d.ByID["web"].Path != "/podstead/podweb" {
 		t.Errorf("cgroups: %+v", d)
 	}
 	p := d.ByID["web-main"].Processes
@@ -49,8 +51,9 @@ func TestDetails(t *testing.T) {
 		t.Fatalf("devices: %+v", d.Devices)
 	}
 	want := usage.DiskCounters{
-		Reads: 10, ReadsMerged: 1, SectorsRead: 200, ReadTime: 30 * time.Millisecond, Writes: 40, WritesMerged: 2, SectorsWritten: 600,
-		WriteTime: 70 * time.Millisecond, InProgress: 1, Time: 90 * time.Millisecond, Weighted: 100 * time.Millisecond,
+		Reads: 10, ReadsMerged: 1, SectorsRead: 200, ReadTime: 30 * time.Millisecond, Writes: 40, WritesMerged: 2,
+		SectorsWritten: 600,
+		WriteTime:      70 * time.Millisecond, InProgress: 1, Time: 90 * time.Millisecond, Weighted: 100 * time.Millisecond,
 	}
 	if *d.Devices[0].IO != want {
 		t.Errorf("%+v", *d.Devices[0].IO)

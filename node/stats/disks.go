@@ -71,7 +71,8 @@ func (c *Collector) writableLayers(ctx context.Context) map[string]*usage.Runtim
 }
 
 // measureDisk returns nil if the time is over before it begins.
-func (c *Collector) measureDisk(ctx context.Context, pod *ObservedPod, writable map[string]*usage.RuntimeFilesystem) *usage.PodDisk {
+func (c *Collector) measureDisk(ctx context.Context, pod *ObservedPod,
+	writable map[string]*usage.RuntimeFilesystem) *usage.PodDisk {
 	if ctx.Err() != nil {
 		return nil
 	}
@@ -135,7 +136,8 @@ func (c *Collector) measurePodFiles(ctx context.Context, d *usage.PodDisk, direc
 
 // measureVolume measures one volume, except for those that Claims measures. A volume that is a
 // file system of its own is not walked.
-func (c *Collector) measureVolume(ctx context.Context, d *usage.PodDisk, directory, plugin, name string) (usage.Volume, bool) {
+func (c *Collector) measureVolume(ctx context.Context, d *usage.PodDisk, directory, plugin, name string) (usage.Volume,
+	bool) {
 	v := usage.Volume{Name: name, Plugin: plugin}
 	if plugin == pluginCSI {
 		return v, false // measured as a claim, or the driver's

@@ -24,7 +24,8 @@ func TestDisks(t *testing.T) {
 	m.put("root/pods/a/etc-hosts", content)
 	m.put("root/pods/a/containers/x/message", content)
 	m.put("layers/x", "")
-	m.rt.containers = []usage.RuntimeContainer{{ID: "a-x", Writable: &usage.RuntimeFilesystem{Mount: m.path("layers"), Used: 5000, Inodes: 5}}}
+	m.rt.containers = []usage.RuntimeContainer{
+		{ID: "a-x", Writable: &usage.RuntimeFilesystem{Mount: m.path("layers"), Used: 5000, Inodes: 5}}}
 	disks, err := m.collector().Disks(t.Context(), 0)
 	if err != nil {
 		t.Fatal(err)
@@ -34,13 +35,16 @@ func TestDisks(t *testing.T) {
 		t.Fatalf("volumes %+v", a.Volumes)
 	}
 	scratch, claim, share := a.Volumes[0], a.Volumes[1], a.Volumes[2]
-	if scratch.Name != "scratch" || !scratch.Ephemeral || scratch.Used < 100_000 || scratch.Used > 130_000 || scratch.InodesUsed != 4 || scratch.Available != 400 {
+	if scratch.Name != "scratch" || !scratch.Ephemeral || scratch.Used < 100_000 || scratch.Used > 130_000 ||
+		scratch.InodesUsed != 4 || scratch.Available != 400 {
 		t.Errorf("emptyDir %+v", scratch)
 	}
-	if claim.Ephemeral || claim.Used != 0 || claim.Path != m.path("claims/data") || share.Path != m.path("root/pods/a/volumes/kubernetes.io~nfs/away") {
+	if claim.Ephemeral || claim.Used != 0 || claim.Path != m.path("claims/data") ||
+		share.Path != m.path("root/pods/a/volumes/kubernetes.io~nfs/away") {
 		t.Errorf("claim %+v, network file system %+v; they are measured apart", claim, share)
 	}
-	if len(a.Containers) != 1 || a.Containers[0].Rootfs.Used != 5000 || a.Containers[0].Rootfs.Capacity != 1000 || a.Containers[0].Logs.Used < 100_000 {
+	if len(a.Containers) != 1 || a.Containers[0].Rootfs.Used != 5000 || a.Containers[0].Rootfs.Capacity != 1000 ||
+		a.Containers[0].Logs.Used < 100_000 {
 		t.Errorf("containers %+v", a.Containers)
 	}
 	used, inodes := a.Ephemeral()

@@ -26,7 +26,8 @@ type machine struct {
 func newMachine(t *testing.T) *machine {
 	m := &machine{t: t, root: t.TempDir(), rt: &fakeRuntime{}}
 	m.put("mountinfo", fmt.Sprintf("30 20 0:1 / %s rw - cgroup2 none rw\n", m.path("cgroup")))
-	m.put("proc/meminfo", "MemTotal: 1000 kB\nMemFree: 300 kB\nCached: 200 kB\nBuffers: 10 kB\nInactive(file): 100 kB\nAnonPages: 250 kB\nSwapTotal: 50 kB\nSwapFree: 20 kB\n")
+	m.put("proc/meminfo", "MemTotal: 1000 kB\nMemFree: 300 kB\nCached: 200 kB\nBuffers: 10 kB\nInactive(file): 100 "+
+		"kB\nAnonPages: 250 kB\nSwapTotal: 50 kB\nSwapFree: 20 kB\n")
 	m.put("proc/stat", "cpu  100 10 50 9999 50 1 2 7 5 5\nbtime 1700000000\n")
 	m.put("proc/loadavg", "0.20 0.18 0.12 1/80 11206\n")
 	m.put("proc/sys/kernel/pid_max", "32768\n")
@@ -38,7 +39,8 @@ func newMachine(t *testing.T) *machine {
 }
 
 func netDev(name string, n int) string {
-	return fmt.Sprintf("Inter-|   Receive |  Transmit\n face |bytes packets\n    lo: 1 1 0 0 0 0 0 0 1 1 0 0 0 0 0 0\n  %s: %d 2 3 4 0 0 0 0 %d 6 7 8 0 0 0 0\n", name, n, n*2)
+	return fmt.Sprintf("Inter-|   Receive |  Transmit\n face |bytes packets\n    lo: 1 1 0 0 0 0 0 0 1 1 0 0 0 0 0 0\n  "+
+		"%s: %d 2 3 4 0 0 0 0 %d 6 7 8 0 0 0 0\n", name, n, n*2)
 }
 
 func (m *machine) path(parts ...string) string {
@@ -115,7 +117,8 @@ func (m *machine) collector() *Collector {
 		Root: m.path("root"), LogDirectory: m.logDirectory, proc: m.path("proc"),
 		statfs: func(path string) (usage.Filesystem, bool, error) {
 			_, err := os.Stat(path)
-			return usage.Filesystem{Capacity: 1000, Available: 400, Used: 600, Inodes: 100, InodesFree: 40, InodesUsed: 60}, false, err
+			return usage.Filesystem{Capacity: 1000, Available: 400, Used: 600, Inodes: 100, InodesFree: 40, InodesUsed: 60},
+				false, err
 		},
 	})
 }

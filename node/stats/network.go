@@ -15,7 +15,8 @@ import (
 
 // measureTraffic reads the interfaces of each pod that has its own network
 // namespace, through the first process in its sandbox.
-func (c *Collector) measureTraffic(ctx context.Context, _ map[types.UID][]usage.Interface) (map[types.UID][]usage.Interface, error) {
+func (c *Collector) measureTraffic(ctx context.Context,
+	_ map[types.UID][]usage.Interface) (map[types.UID][]usage.Interface, error) {
 	all := map[types.UID][]usage.Interface{}
 	hostNetwork, _ := os.Readlink(filepath.Join(c.cfg.proc, "self/ns/net"))
 	unseen := map[string]types.UID{}

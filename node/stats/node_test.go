@@ -20,7 +20,8 @@ func TestNode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n.Memory.Limit != 1000<<10 || n.WorkingSet() != 600<<10 || n.MemoryAvailable != 400<<10 || n.Memory.RSS != 250<<10 || n.Memory.Swap != 30<<10 {
+	if n.Memory.Limit != 1000<<10 || n.WorkingSet() != 600<<10 || n.MemoryAvailable != 400<<10 ||
+		n.Memory.RSS != 250<<10 || n.Memory.Swap != 30<<10 {
 		t.Errorf("memory %+v, %d available", n.Memory, n.MemoryAvailable)
 	}
 	if n.CPU.Total != 1630*time.Millisecond {
@@ -32,10 +33,12 @@ func TestNode(t *testing.T) {
 	if n.Pods.WorkingSet() != 3072 || n.Pods.CPU.Total != 3*time.Second || *n.Pods.Processes != 9 {
 		t.Errorf("pods %+v", n.Pods)
 	}
-	if n.FS.Available != 400 || n.FS.Used != 600 || n.ImageFS.Available != 400 || n.ImageFS.Used != 77 || n.ImageFS.InodesUsed != 7 || n.ContainerFS == nil {
+	if n.FS.Available != 400 || n.FS.Used != 600 || n.ImageFS.Available != 400 || n.ImageFS.Used != 77 ||
+		n.ImageFS.InodesUsed != 7 || n.ContainerFS == nil {
 		t.Errorf("file systems %+v %+v", n.FS, n.ImageFS)
 	}
-	if d := cmp.Diff([]usage.Interface{{Name: "eth0", RxBytes: 5, RxPackets: 2, RxErrors: 3, RxDropped: 4, TxBytes: 10, TxPackets: 6, TxErrors: 7, TxDropped: 8}}, n.Interfaces); d != "" {
+	if d := cmp.Diff([]usage.Interface{{Name: "eth0", RxBytes: 5, RxPackets: 2, RxErrors: 3, RxDropped: 4, TxBytes: 10,
+		TxPackets: 6, TxErrors: 7, TxDropped: 8}}, n.Interfaces); d != "" {
 		t.Error(d)
 	}
 	// The runtime is away: what it said last is better than nothing.

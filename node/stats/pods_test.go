@@ -30,7 +30,8 @@ func TestPodsFromCgroups(t *testing.T) {
 	if a.CPU.Total != 2*time.Second || a.WorkingSet() != 700 || *a.Processes != 5 {
 		t.Errorf("pod: %+v", a.Usage)
 	}
-	if len(a.Containers) != 1 || a.Containers[0].CPU.Total != time.Second || a.Containers[0].WorkingSet() != 400 || *a.Containers[0].Processes != 4 {
+	if len(a.Containers) != 1 || a.Containers[0].CPU.Total != time.Second || a.Containers[0].WorkingSet() != 400 ||
+		*a.Containers[0].Processes != 4 {
 		t.Errorf("containers: %+v", a.Containers)
 	}
 	if m.rt.calls != 0 {
@@ -47,10 +48,12 @@ func TestPodsFromTheRuntime(t *testing.T) {
 	m.pod("vm", "x")
 	one := uint64(3)
 	m.rt.containers = []usage.RuntimeContainer{{
-		ID: "vm-x", Usage: usage.Usage{CPU: &usage.CPU{Total: 7 * time.Second}, Memory: &usage.Memory{Usage: 90, InactiveFile: 10}},
+		ID: "vm-x", Usage: usage.Usage{CPU: &usage.CPU{Total: 7 * time.Second},
+			Memory: &usage.Memory{Usage: 90, InactiveFile: 10}},
 	}}
 	m.rt.sandboxes = []usage.RuntimeSandbox{{
-		ID: "vm-sandbox", Usage: usage.Usage{CPU: &usage.CPU{Total: 8 * time.Second}, Memory: &usage.Memory{Usage: 95, InactiveFile: 10}, Processes: &one},
+		ID: "vm-sandbox", Usage: usage.Usage{CPU: &usage.CPU{Total: 8 * time.Second},
+			Memory: &usage.Memory{Usage: 95, InactiveFile: 10}, Processes: &one},
 	}}
 	pods, err := m.collector().Pods(t.Context(), 0)
 	if err != nil {
@@ -97,7 +100,8 @@ func TestWhatCannotBeMeasuredIsMissing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if pods.Missing != 1 || pods.Get("a").Containers[0].WorkingSet() != 400 || pods.Get("b").WorkingSet() != 700 || pods.Get("b").Containers[0].Memory != nil {
+	if pods.Missing != 1 || pods.Get("a").Containers[0].WorkingSet() != 400 || pods.Get("b").WorkingSet() != 700 ||
+		pods.Get("b").Containers[0].Memory != nil {
 		t.Errorf("%+v", pods)
 	}
 }

@@ -17,7 +17,8 @@ func (c *Collector) Pressure(ctx context.Context, maxAge time.Duration) (*usage.
 }
 
 func (c *Collector) measurePressure(context.Context, *usage.Pressures) (*usage.Pressures, error) {
-	p := &usage.Pressures{Node: cgroup.NodePressure(c.cfg.proc), ByPod: map[types.UID][]usage.Pressure{}, ByContainer: map[string][]usage.Pressure{}}
+	p := &usage.Pressures{Node: cgroup.NodePressure(c.cfg.proc), ByPod: map[types.UID][]usage.Pressure{},
+		ByContainer: map[string][]usage.Pressure{}}
 	reader := c.cfg.Cgroups
 	if reader == nil || !reader.V2() {
 		return p, nil

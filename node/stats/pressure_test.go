@@ -26,7 +26,8 @@ func TestPressure(t *testing.T) {
 		resource string
 		want     time.Duration
 	}{
-		"the node": {p.Node, "cpu", 1}, "all pods": {p.Pods, "memory", 2}, "the pod": {p.ByPod["web"], "memory", 3}, "the container": {p.ByContainer["web-main"], "memory", 4},
+		"the node": {p.Node, "cpu", 1}, "all pods": {p.Pods, "memory", 2}, "the pod": {p.ByPod["web"], "memory", 3},
+		"the container": {p.ByContainer["web-main"], "memory", 4},
 	} {
 		if len(got.list) != 1 || got.list[0].Resource != got.resource || got.list[0].Some != got.want*time.Microsecond {
 			t.Errorf("%s: %+v", name, got.list)

@@ -22,7 +22,8 @@ func newShared[T any]() shared[T] { return shared[T]{sem: make(chan struct{}, 1)
 // get returns a measurement that began at most maxAge ago. least is the minimum
 // pause between two measurements as a multiple of the duration of the last one; 0
 // is none.
-func (s *shared[T]) get(ctx context.Context, maxAge time.Duration, least int, measure func(ctx context.Context, last T) (T, error)) (T, error) {
+func (s *shared[T]) get(ctx context.Context, maxAge time.Duration, least int,
+	measure func(ctx context.Context, last T) (T, error)) (T, error) {
 	oldest := time.Now().Add(-max(maxAge, 0))
 	select {
 	case s.sem <- struct{}{}:

@@ -117,7 +117,8 @@ func miscOf(n, last *usage.Node) usage.Usage {
 			}
 		}
 		if last != nil && last.Misc.CPU != nil {
-			cpu.Total, cpu.User, cpu.System = max(cpu.Total, last.Misc.CPU.Total), max(cpu.User, last.Misc.CPU.User), max(cpu.System, last.Misc.CPU.System)
+			cpu.Total, cpu.User, cpu.System = max(cpu.Total, last.Misc.CPU.Total), max(cpu.User, last.Misc.CPU.User),
+				max(cpu.System, last.Misc.CPU.System)
 		}
 		u.CPU = &cpu
 	}

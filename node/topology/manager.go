@@ -101,7 +101,8 @@ func (m *Manager) Changed() <-chan struct{} { return m.changed.C() }
 // setting is the name of that of the options.
 func CheckNodes(policy string, o Options, nodes Nodes, setting string) error {
 	if policy != PolicyNone && len(nodes) > o.MaxNodes {
-		return fmt.Errorf("%s is not supported on this node: it has %d NUMA nodes, and %s is %d; raise it in %s, or set the policy to %s",
+		return fmt.Errorf("%s is not supported on this node: it has %d NUMA nodes, and %s is %d; raise it in %s, or set "+
+			"the policy to %s",
 			policy, len(nodes), optionMaxNodes, o.MaxNodes, setting, PolicyNone)
 	}
 	return nil
@@ -110,7 +111,8 @@ func CheckNodes(policy string, o Options, nodes Nodes, setting string) error {
 // CheckDistances returns an error for an option that cannot work on a machine with these NUMA nodes.
 func (o Options) CheckDistances(nodes Nodes) error {
 	if o.PreferClosest && !nodes.HasDistances() {
-		return fmt.Errorf("%s is not supported on this node: the kernel does not report the distances of its NUMA nodes; remove it", optionClosest)
+		return fmt.Errorf("%s is not supported on this node: the kernel does not report the distances of its NUMA nodes; "+
+			"remove it", optionClosest)
 	}
 	return nil
 }
@@ -229,7 +231,8 @@ func (m *Manager) align(pod *v1.Pod, c *v1.Container) (Mask, error) {
 	if len(lists) == 0 {
 		return 0, nil
 	}
-	mask, admitted := (&merger{policy: m.cfg.Policy, closest: m.cfg.Options.PreferClosest, nodes: m.cfg.Nodes}).merge(lists)
+	mask, admitted := (&merger{policy: m.cfg.Policy, closest: m.cfg.Options.PreferClosest, nodes: m.cfg.Nodes}).merge(
+		lists)
 	if admitted {
 		m.cfg.Log.Debug("Topology affinity", "pod", podinfo.FullName(pod), "nodes", mask.String())
 		return mask, nil
@@ -238,7 +241,8 @@ func (m *Manager) align(pod *v1.Pod, c *v1.Container) (Mask, error) {
 	if c != nil {
 		subject = "container " + c.Name
 	}
-	return 0, &AffinityError{fmt.Sprintf("Resources cannot be allocated with Topology locality: no NUMA nodes are free that serve %s of %s together, as topologyManagerPolicy %s requires; "+
+	return 0, &AffinityError{fmt.Sprintf("Resources cannot be allocated with Topology locality: no NUMA nodes are free "+
+		"that serve %s of %s together, as topologyManagerPolicy %s requires; "+
 		"the pod starts when others have released theirs, or request less", strings.Join(names, ", "), subject, m.cfg.Policy)}
 }
 
@@ -284,7 +288,8 @@ func (m *Manager) deviceHints(pod *v1.Pod, c *v1.Container) map[v1.ResourceName]
 			}
 			return n
 		}
-		hints[name] = HintsFor(m.cfg.Nodes.Mask(), func(mask Mask) bool { return count(free, mask) >= n }, func(mask Mask) bool { return count(all, mask) >= n })
+		hints[name] = HintsFor(m.cfg.Nodes.Mask(), func(mask Mask) bool { return count(free, mask) >= n },
+			func(mask Mask) bool { return count(all, mask) >= n })
 	}
 	return hints
 }

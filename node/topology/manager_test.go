@@ -33,7 +33,8 @@ func (s *slots) Hints(pod *v1.Pod, c *v1.Container) map[v1.ResourceName][]Hint {
 		}
 		return free
 	}
-	return map[v1.ResourceName][]Hint{v1.ResourceCPU: HintsFor(two.Mask(), func(m Mask) bool { return count(m) >= n }, func(Mask) bool { return true })}
+	return map[v1.ResourceName][]Hint{
+		v1.ResourceCPU: HintsFor(two.Mask(), func(m Mask) bool { return count(m) >= n }, func(Mask) bool { return true })}
 }
 
 func (s *slots) Assign(pod *v1.Pod, c *v1.Container, affinity Mask) error {
@@ -108,7 +109,8 @@ func testPod(uid types.UID, containers ...int64) *v1.Pod {
 
 func open(policy, scope string, free map[int]int, devices [][]int) (*Manager, *slots) {
 	s := &slots{free: free, has: map[types.UID]map[string]int{}}
-	return New(Config{Policy: policy, Scope: scope, Options: Options{MaxNodes: 8}, Nodes: two, Providers: []Provider{s}, Devices: gpus{devices}, Log: slog.New(slog.DiscardHandler)}), s
+	return New(Config{Policy: policy, Scope: scope, Options: Options{MaxNodes: 8}, Nodes: two, Providers: []Provider{s},
+		Devices: gpus{devices}, Log: slog.New(slog.DiscardHandler)}), s
 }
 
 // Each container gets its slot from the NUMA node of its device. A pod that cannot be aligned has
@@ -122,7 +124,9 @@ func TestAssignAligned(t *testing.T) {
 		t.Errorf("slots %v, affinity of b %s, commits %v", has, m.Affinity("p", "b"), s.commits)
 	}
 	var denied *AffinityError
-	if err := m.Assign(testPod("late", 0, 1)); !errors.As(err, &denied) || denied.Reason() != "TopologyAffinityError" || !strings.HasPrefix(err.Error(), "Resources cannot be allocated with Topology locality: no NUMA nodes are free that serve cpu, example.com/gpu of container b together") {
+	if err := m.Assign(testPod("late", 0, 1)); !errors.As(err, &denied) || denied.Reason() != "TopologyAffinityError" ||
+		!strings.HasPrefix(err.Error(), "Resources cannot be allocated with Topology locality: no NUMA nodes are free that "+
+			"serve cpu, example.com/gpu of container b together") {
 		t.Errorf("no device is left: %v", err)
 	}
 	if len(s.has["late"]) > 0 || s.free[0]+s.free[1] != 2 {
@@ -140,7 +144,8 @@ func TestAssignAligned(t *testing.T) {
 
 // With the scope pod all containers are on the same NUMA nodes.
 func TestScopePod(t *testing.T) {
-	for policy, want := range map[string]bool{PolicySingleNUMANode: false, PolicyRestricted: false, PolicyBestEffort: true, PolicyNone: true} {
+	for policy, want := range map[string]bool{PolicySingleNUMANode: false, PolicyRestricted: false, PolicyBestEffort: true,
+		PolicyNone: true} {
 		m, _ := open(policy, ScopePod, map[int]int{0: 1, 1: 1}, nil)
 		if err := m.Assign(testPod("p", 0, 0)); (err == nil) != want {
 			t.Errorf("%s, two slots on two nodes: %v", policy, err)

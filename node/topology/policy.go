@@ -57,11 +57,13 @@ func ParseOptions(values map[string]string) (Options, error) {
 				return o, fmt.Errorf("%s: %q must be \"true\" or \"false\"", name, values[name])
 			}
 		case optionMaxNodes:
-			if o.MaxNodes, err = strconv.Atoi(values[name]); err != nil || o.MaxNodes < DefaultMaxNodes || o.MaxNodes > limitNodes {
+			if o.MaxNodes, err = strconv.Atoi(values[name]); err != nil || o.MaxNodes < DefaultMaxNodes ||
+				o.MaxNodes > limitNodes {
 				return o, fmt.Errorf("%s: %q must be a number from %d to %d", name, values[name], DefaultMaxNodes, limitNodes)
 			}
 		default:
-			return o, fmt.Errorf("%q is not a supported option; use %s", name, strings.Join([]string{optionMaxNodes, optionClosest}, ", "))
+			return o, fmt.Errorf("%q is not a supported option; use %s", name,
+				strings.Join([]string{optionMaxNodes, optionClosest}, ", "))
 		}
 	}
 	return o, nil

@@ -29,18 +29,24 @@ func TestMerge(t *testing.T) {
 		restricted, only bool
 		single           string
 	}{
-		"no preference":      {two, false, [][]Hint{nil}, "0,1", true, true, ""},
-		"all free":           {two, false, [][]Hint{free, free}, "0", true, true, "0"},
-		"one is on node 1":   {two, false, [][]Hint{free, {hint(true, 1), hint(false, 0, 1)}}, "1", true, true, "1"},
-		"on different nodes": {two, false, [][]Hint{{hint(true, 0), hint(false, 0, 1)}, {hint(true, 1), hint(false, 0, 1)}}, "0", false, false, ""},
-		"both nodes":         {two, false, [][]Hint{{hint(true, 0, 1)}, nil}, "0,1", true, false, ""},
-		"not available":      {two, false, [][]Hint{free, {}}, "0", false, false, ""},
-		"of each other":      {two, false, [][]Hint{{hint(true, 0)}, {hint(true, 1)}}, "0,1", false, false, ""},
-		"two of four":        {four, false, [][]Hint{{hint(true, 0, 1), hint(true, 0, 3), hint(true, 1, 2)}}, "0,1", true, false, ""},
-		"two close ones":     {four, true, [][]Hint{{hint(true, 0, 1), hint(true, 0, 3), hint(true, 1, 2)}}, "1,2", true, false, ""},
-		"as many as needed":  {four, false, [][]Hint{{hint(false, 0, 1), hint(false, 0, 1, 2)}, {hint(false, 0, 1, 2), hint(false, 0, 1, 2, 3)}}, "0,1,2", false, false, ""},
+		"no preference":    {two, false, [][]Hint{nil}, "0,1", true, true, ""},
+		"all free":         {two, false, [][]Hint{free, free}, "0", true, true, "0"},
+		"one is on node 1": {two, false, [][]Hint{free, {hint(true, 1), hint(false, 0, 1)}}, "1", true, true, "1"},
+		"on different nodes": {two, false, [][]Hint{{hint(true, 0), hint(false, 0, 1)}, {hint(true, 1), hint(false, 0, 1)}},
+			"0", false, false, ""},
+		"both nodes":    {two, false, [][]Hint{{hint(true, 0, 1)}, nil}, "0,1", true, false, ""},
+		"not available": {two, false, [][]Hint{free, {}}, "0", false, false, ""},
+		"of each other": {two, false, [][]Hint{{hint(true, 0)}, {hint(true, 1)}}, "0,1", false, false, ""},
+		"two of four": {four, false, [][]Hint{{hint(true, 0, 1), hint(true, 0, 3), hint(true, 1, 2)}}, "0,1", true,
+			false, ""},
+		"two close ones": {four, true, [][]Hint{{hint(true, 0, 1), hint(true, 0, 3), hint(true, 1, 2)}}, "1,2", true,
+			false, ""},
+		"as many as needed": {four, false,
+			[][]Hint{{hint(false, 0, 1), hint(false, 0, 1, 2)}, {hint(false, 0, 1, 2), hint(false, 0, 1, 2, 3)}}, "0,1,2", false,
+			false, ""},
 	} {
-		for policy, admitted := range map[string]bool{PolicyBestEffort: true, PolicyRestricted: c.restricted, PolicySingleNUMANode: c.only} {
+		for policy, admitted := range map[string]bool{PolicyBestEffort: true, PolicyRestricted: c.restricted,
+			PolicySingleNUMANode: c.only} {
 			mask, ok := (&merger{policy: policy, closest: c.closest, nodes: c.nodes}).merge(c.lists)
 			want := c.want
 			if policy == PolicySingleNUMANode {
@@ -125,7 +131,8 @@ func TestReadNodes(t *testing.T) {
 	if err != nil || n.Mask().String() != "0,2" || !n.HasDistances() || n.distance(NewMask(0, 2)) != 15.5 {
 		t.Errorf("%v, %v", n, err)
 	}
-	if err := CheckNodes(PolicyRestricted, Options{MaxNodes: 1}, n, "--topology-manager-policy-options"); err == nil || !strings.Contains(err.Error(), "it has 2 NUMA nodes, and max-allowable-numa-nodes is 1") {
+	if err := CheckNodes(PolicyRestricted, Options{MaxNodes: 1}, n, "--topology-manager-policy-options"); err == nil ||
+		!strings.Contains(err.Error(), "it has 2 NUMA nodes, and max-allowable-numa-nodes is 1") {
 		t.Error(err)
 	}
 }

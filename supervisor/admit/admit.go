@@ -52,7 +52,8 @@ type Cause struct{ Reason, Message string }
 // Check returns why a pod may not run on the node, nil if it may. It does not look
 // at resources, ports and other pods; Reservations do.
 func Check(pod *v1.Pod, n *Node) *Cause {
-	for _, check := range []func(*v1.Pod, *Node) *Cause{checkOS, checkSysctls, checkSelector, checkTopology, checkTaints, checkAppArmor} {
+	for _, check := range []func(*v1.Pod, *Node) *Cause{checkOS, checkSysctls, checkSelector, checkTopology, checkTaints,
+		checkAppArmor} {
 		if cause := check(pod, n); cause != nil {
 			return cause
 		}
@@ -66,5 +67,6 @@ func checkOS(pod *v1.Pod, _ *Node) *Cause {
 	if pod.Spec.OS == nil || pod.Spec.OS.Name == v1.Linux {
 		return nil
 	}
-	return &Cause{ReasonOS, fmt.Sprintf("spec.os.name: %s is not the operating system of this node, which runs linux; schedule the pod to another node", pod.Spec.OS.Name)}
+	return &Cause{ReasonOS, fmt.Sprintf("spec.os.name: %s is not the operating system of this node, which runs linux; "+
+		"schedule the pod to another node", pod.Spec.OS.Name)}
 }

@@ -44,7 +44,8 @@ type Request struct {
 
 // NewRequest returns the request of a pod with its classes resolved.
 func NewRequest(pod *v1.Pod) Request {
-	return Request{Pod: pod, Resources: ResourcesOf(pod), Name: podinfo.FullName(pod), Ports: podinfo.HostPorts(pod), placement: placementOf(pod)}
+	return Request{Pod: pod, Resources: ResourcesOf(pod), Name: podinfo.FullName(pod), Ports: podinfo.HostPorts(pod),
+		placement: placementOf(pod)}
 }
 
 // Allocation is what a node has for pods, which pods hold it, and which wait.
@@ -77,8 +78,8 @@ type Decision struct {
 
 // higherPriority reports whether a goes before b: the pod of the higher priority,
 // then one that is to start before one that runs and is to grow, then of those that are
-// to grow the Guaranteed one, then the one that is wanted for longer, then by name. After a reboot a resize that was deferred must not
-// take what another pod ran with.
+// to grow the Guaranteed one, then the one that is wanted for longer, then by name. After a reboot a resize that was
+// deferred must not take what another pod ran with.
 func higherPriority(a, b *Request) bool {
 	return cmp.Or(
 		cmp.Compare(podinfo.Priority(b.Pod), podinfo.Priority(a.Pod)),
@@ -130,9 +131,11 @@ func (r *Allocation) Decide(request *Request) Decision {
 	denied, unsatisfiable := f.deny(request)
 	if denied != nil && IsPlacement(denied.Reason) {
 		// Any pod may be the one that it has to run next to.
-		undecided = undecided || slices.ContainsFunc(r.Waiting, func(w *Request) bool { return w.Undecided && w.Pod.UID != request.Pod.UID })
+		undecided = undecided || slices.ContainsFunc(r.Waiting,
+			func(w *Request) bool { return w.Undecided && w.Pod.UID != request.Pod.UID })
 	}
-	d := Decision{Denied: denied, BlockedBy: f.blockedBy(request), Unsatisfiable: unsatisfiable, Provisional: denied != nil && undecided && !unsatisfiable}
+	d := Decision{Denied: denied, BlockedBy: f.blockedBy(request), Unsatisfiable: unsatisfiable,
+		Provisional: denied != nil && undecided && !unsatisfiable}
 	if denied != nil && !d.Provisional && !unsatisfiable && IsShortage(denied.Reason) && preempts(request) {
 		d.Victims = f.victims(request)
 	}
@@ -240,7 +243,8 @@ func (f *forecast) deny(s *Request) (denied *Cause, unsatisfiable bool) {
 		text := fmt.Sprintf("not enough %s: requested %s%s, used %s, capacity %s", name,
 			amountText(name, amount), more, amountText(name, f.used[name]), amountText(name, capacity))
 		if f.used[name]+amount <= capacity {
-			text += fmt.Sprintf(", of which %s is reserved for pod %s, which goes first", amountText(name, f.reserved[name]), podinfo.FullName(f.reservedFor[name]))
+			text += fmt.Sprintf(", of which %s is reserved for pod %s, which goes first", amountText(name, f.reserved[name]),
+				podinfo.FullName(f.reservedFor[name]))
 		}
 		if reason == "" {
 			reason = reasonOutOf + string(name)

@@ -27,18 +27,26 @@ func podOf(t testing.TB, name, spec string) *v1.Pod {
 func TestResourcesOf(t *testing.T) {
 	const r = `resources: {requests: `
 	for name, tc := range map[string]struct{ spec, want string }{
-		"nothing":               {`{containers: [{name: a}]}`, "1 pods"},
-		"the sum of containers": {`{containers: [{name: a, ` + r + `{cpu: 100m, memory: 1Mi}}}, {name: b, ` + r + `{cpu: "1", ephemeral-storage: 1Gi}}}]}`, "1 pods 1100m cpu 1Mi memory 1Gi ephemeral-storage"},
-		"the largest init container": {`{initContainers: [{name: i, ` + r + `{cpu: "2"}}}, {name: j, ` + r + `{cpu: "3", memory: 1Mi}}}],
+		"nothing": {`{containers: [{name: a}]}`, "1 pods"},
+		"the sum of containers": {`{containers: [{name: a, ` + r + `{cpu: 100m, memory: 1Mi}}}, {name: b, ` + r +
+			`{cpu: "1", ephemeral-storage: 1Gi}}}]}`, "1 pods 1100m cpu 1Mi memory 1Gi ephemeral-storage"},
+		"the largest init container": {`{initContainers: [{name: i, ` + r + `{cpu: "2"}}}, {name: j, ` + r +
+			`{cpu: "3", memory: 1Mi}}}],
 			containers: [{name: a, ` + r + `{cpu: "1", memory: 2Mi}}}]}`, "1 pods 3 cpu 2Mi memory"},
-		"sidecars and later init containers": {`{initContainers: [{name: i, ` + r + `{cpu: "2"}}}, {name: s, restartPolicy: Always, ` + r + `{cpu: "1"}}}, {name: j, ` + r + `{cpu: "3"}}}],
+		"sidecars and later init containers": {`{initContainers: [{name: i, ` + r +
+			`{cpu: "2"}}}, {name: s, restartPolicy: Always, ` + r + `{cpu: "1"}}}, {name: j, ` + r + `{cpu: "3"}}}],
 			containers: [{name: a, ` + r + `{cpu: "1"}}}]}`, "1 pods 4 cpu"},
-		"sidecars and containers": {`{initContainers: [{name: s, restartPolicy: Always, ` + r + `{cpu: "1"}}}], containers: [{name: a, ` + r + `{cpu: 500m}}}]}`, "1 pods 1500m cpu"},
-		"two sidecars": {`{initContainers: [{name: s, restartPolicy: Always, ` + r + `{cpu: "1"}}}, {name: t, restartPolicy: Always, ` + r + `{cpu: "2"}}}],
+		"sidecars and containers": {`{initContainers: [{name: s, restartPolicy: Always, ` + r +
+			`{cpu: "1"}}}], containers: [{name: a, ` + r + `{cpu: 500m}}}]}`, "1 pods 1500m cpu"},
+		"two sidecars": {`{initContainers: [{name: s, restartPolicy: Always, ` + r +
+			`{cpu: "1"}}}, {name: t, restartPolicy: Always, ` + r + `{cpu: "2"}}}],
 			containers: [{name: a, ` + r + `{cpu: 500m}}}]}`, "1 pods 3500m cpu"},
-		"overhead":            {`{overhead: {cpu: 250m, memory: 1Mi}, containers: [{name: a, ` + r + `{cpu: 500m}}}]}`, "1 pods 750m cpu 1Mi memory"},
-		"pod-level requests":  {`{overhead: {cpu: 1}, ` + r + `{cpu: 200m}}, containers: [{name: a, ` + r + `{cpu: 500m, memory: 1Mi}}}]}`, "1 pods 1200m cpu 1Mi memory"},
-		"hugepages":           {`{containers: [{name: a, ` + r + `{hugepages-2Mi: 4Mi}}}, {name: b, ` + r + `{hugepages-2Mi: 2Mi}}}]}`, "1 pods 6Mi hugepages-2Mi"},
+		"overhead": {`{overhead: {cpu: 250m, memory: 1Mi}, containers: [{name: a, ` + r + `{cpu: 500m}}}]}`,
+			"1 pods 750m cpu 1Mi memory"},
+		"pod-level requests": {`{overhead: {cpu: 1}, ` + r + `{cpu: 200m}}, containers: [{name: a, ` + r +
+			`{cpu: 500m, memory: 1Mi}}}]}`, "1 pods 1200m cpu 1Mi memory"},
+		"hugepages": {`{containers: [{name: a, ` + r + `{hugepages-2Mi: 4Mi}}}, {name: b, ` + r +
+			`{hugepages-2Mi: 2Mi}}}]}`, "1 pods 6Mi hugepages-2Mi"},
 		"devices":             {`{containers: [{name: a, ` + r + `{example.com/gpu: "1"}}}]}`, "1 pods"},
 		"limits do not count": {`{containers: [{name: a, resources: {limits: {cpu: "1"}}}]}`, "1 pods"},
 	} {
@@ -66,8 +74,10 @@ func since(s *Request, seconds int64) *Request {
 }
 
 func TestDecide(t *testing.T) {
-	has := Resources{v1.ResourceCPU: 4000, v1.ResourceMemory: 1 << 30, v1.ResourceEphemeralStorage: 1 << 30, v1.ResourcePods: 4}
-	const never, port = `restartPolicy: Never,`, `hostNetwork: false, initContainers: [{name: s, restartPolicy: Always, ports: [{hostPort: 80}]}],`
+	has := Resources{v1.ResourceCPU: 4000, v1.ResourceMemory: 1 << 30, v1.ResourceEphemeralStorage: 1 << 30,
+		v1.ResourcePods: 4}
+	const never, port = `restartPolicy: Never,`,
+		`hostNetwork: false, initContainers: [{name: s, restartPolicy: Always, ports: [{hostPort: 80}]}],`
 	for name, tc := range map[string]struct {
 		holders, waiting []*Request
 		request          *Request
@@ -78,9 +88,11 @@ func TestDecide(t *testing.T) {
 		"fits exactly": {[]*Request{cpu(t, "x", "3", "")}, nil, cpu(t, "p", "1", ""), "", "", ""},
 		"too much": {[]*Request{cpu(t, "x", "3", "")}, nil, cpu(t, "p", "1001m", ""), "OutOfcpu",
 			"not enough cpu: requested 1001m, used 3, capacity 4; the pod starts when there is room", ""},
-		"more than the capacity":       {nil, nil, cpu(t, "p", "5", ""), "OutOfcpu", "requested 5, used 0, capacity 4; that is more than pods can ever have", ""},
+		"more than the capacity": {nil, nil, cpu(t, "p", "5", ""), "OutOfcpu",
+			"requested 5, used 0, capacity 4; that is more than pods can ever have", ""},
 		"no request for what is short": {[]*Request{cpu(t, "x", "4", "")}, nil, cpu(t, "p", "0", ""), "", "", ""},
-		"too many pods": {[]*Request{cpu(t, "a", "0", ""), cpu(t, "b", "0", ""), cpu(t, "c", "0", ""), cpu(t, "d", "0", "")}, nil, cpu(t, "p", "5", ""), "OutOfpods",
+		"too many pods": {[]*Request{cpu(t, "a", "0", ""), cpu(t, "b", "0", ""), cpu(t, "c", "0", ""), cpu(t, "d", "0", "")},
+			nil, cpu(t, "p", "5", ""), "OutOfpods",
 			"not enough pods: requested 1, used 4, capacity 4; not enough cpu", ""},
 		"hugepages without capacity": {nil, nil, func() *Request {
 			pod := podOf(t, "p", `{containers: [{name: a, resources: {requests: {hugepages-2Mi: 2Mi}}}]}`)
@@ -92,32 +104,48 @@ func TestDecide(t *testing.T) {
 			s := NewRequest(pod)
 			return &s
 		}(), "OutOfephemeral-storage", "requested 2Gi", ""},
-		"a port": {[]*Request{cpu(t, "x", "0", port)}, nil, cpu(t, "p", "0", port), ReasonPorts, "in use by pod default/x", ""},
+		"a port": {[]*Request{cpu(t, "x", "0", port)}, nil, cpu(t, "p", "0", port), ReasonPorts, "in use by pod default/x",
+			""},
 
-		"the older request goes first":    {[]*Request{cpu(t, "x", "2", "")}, []*Request{since(cpu(t, "old", "2", ""), 1)}, since(cpu(t, "p", "1", ""), 2), "OutOfcpu", "used 4", "old"},
-		"the newer request waits":         {[]*Request{cpu(t, "x", "2", "")}, []*Request{since(cpu(t, "new", "2", ""), 2)}, since(cpu(t, "p", "1", ""), 1), "", "", ""},
-		"priority goes before age":        {[]*Request{cpu(t, "x", "2", "")}, []*Request{since(cpu(t, "new", "2", "priority: 1,"), 2)}, since(cpu(t, "p", "1", ""), 1), "OutOfcpu", "used 4", "new"},
-		"the older request gets the port": {nil, []*Request{since(cpu(t, "old", "0", port), 1)}, since(cpu(t, "p", "0", port), 2), ReasonPorts, "in use by pod default/old", "old"},
-		"the name breaks a tie":           {nil, []*Request{cpu(t, "o", "4", ""), cpu(t, "q", "4", "")}, cpu(t, "p", "4", ""), "OutOfcpu", "used 4", "o"},
+		"the older request goes first": {[]*Request{cpu(t, "x", "2", "")}, []*Request{since(cpu(t, "old", "2", ""), 1)},
+			since(cpu(t, "p", "1", ""), 2), "OutOfcpu", "used 4", "old"},
+		"the newer request waits": {[]*Request{cpu(t, "x", "2", "")}, []*Request{since(cpu(t, "new", "2", ""), 2)},
+			since(cpu(t, "p", "1", ""), 1), "", "", ""},
+		"priority goes before age": {[]*Request{cpu(t, "x", "2", "")},
+			[]*Request{since(cpu(t, "new", "2", "priority: 1,"), 2)}, since(cpu(t, "p", "1", ""), 1), "OutOfcpu", "used 4",
+			"new"},
+		"the older request gets the port": {nil, []*Request{since(cpu(t, "old", "0", port), 1)},
+			since(cpu(t, "p", "0", port), 2), ReasonPorts, "in use by pod default/old", "old"},
+		"the name breaks a tie": {nil, []*Request{cpu(t, "o", "4", ""), cpu(t, "q", "4", "")}, cpu(t, "p", "4", ""),
+			"OutOfcpu", "used 4", "o"},
 
 		// It gets its 4 CPUs when the job has terminated; no other pod
 		// may delay that.
-		"a large pod is not overtaken": {[]*Request{cpu(t, "job", "2", never)}, []*Request{since(cpu(t, "large", "4", ""), 1)}, since(cpu(t, "small", "1", never), 2), "OutOfcpu",
+		"a large pod is not overtaken": {[]*Request{cpu(t, "job", "2", never)},
+			[]*Request{since(cpu(t, "large", "4", ""), 1)}, since(cpu(t, "small", "1", never), 2), "OutOfcpu",
 			"requested 1, used 2, capacity 4, of which 4 is reserved for pod default/large", ""},
-		"except by a pod that does not delay it": {[]*Request{cpu(t, "job", "2", never)}, []*Request{since(cpu(t, "large", "3", ""), 1)}, since(cpu(t, "small", "1", ""), 2), "", "", ""},
+		"except by a pod that does not delay it": {[]*Request{cpu(t, "job", "2", never)},
+			[]*Request{since(cpu(t, "large", "3", ""), 1)}, since(cpu(t, "small", "1", ""), 2), "", "", ""},
 		// Only the user can make room for it.
-		"waiting for long-running pods blocks no pod": {[]*Request{cpu(t, "service", "2", "")}, []*Request{since(cpu(t, "large", "4", ""), 1)}, since(cpu(t, "small", "1", ""), 2), "", "", ""},
-		"an unsatisfiable request blocks no pod":      {nil, []*Request{since(cpu(t, "huge", "5", ""), 1)}, since(cpu(t, "small", "4", ""), 2), "", "", ""},
+		"waiting for long-running pods blocks no pod": {[]*Request{cpu(t, "service", "2", "")},
+			[]*Request{since(cpu(t, "large", "4", ""), 1)}, since(cpu(t, "small", "1", ""), 2), "", "", ""},
+		"an unsatisfiable request blocks no pod": {nil, []*Request{since(cpu(t, "huge", "5", ""), 1)},
+			since(cpu(t, "small", "4", ""), 2), "", "", ""},
 		"a terminating pod releases": {[]*Request{ends(cpu(t, "x", "4", ""))}, []*Request{since(cpu(t, "old", "4", ""), 1)},
 			since(cpu(t, "p", "1", ""), 2), "OutOfcpu", "used 4", ""},
 
 		// The next revision of web replaces web, and counts once.
-		"a successor counts once":   {[]*Request{since(cpu(t, "web", "2", ""), 0)}, []*Request{named(cpu(t, "web2", "2", ""), "web")}, since(cpu(t, "p", "2", ""), 1), "", "", ""},
-		"a successor's growth does": {[]*Request{since(cpu(t, "web", "2", ""), 0)}, []*Request{named(cpu(t, "web2", "3", ""), "web")}, since(cpu(t, "p", "2", ""), 1), "OutOfcpu", "used 3", ""},
-		"its place is not taken":    {[]*Request{since(cpu(t, "web", "3", ""), 0)}, []*Request{named(cpu(t, "web2", "3", ""), "web")}, since(cpu(t, "p", "2", ""), 1), "OutOfcpu", "used 3", ""},
-		"resize":                    {[]*Request{cpu(t, "p", "2", "")}, nil, resizes(cpu(t, "p", "4", "")), "", "", ""},
-		"resize without room":       {[]*Request{cpu(t, "p", "2", ""), cpu(t, "x", "1", "")}, nil, resizes(cpu(t, "p", "4", "")), "OutOfcpu", "requested 2 more, used 3, capacity 4; the pod is resized when", ""},
-		"unsatisfiable resize":      {[]*Request{cpu(t, "p", "3", "")}, nil, resizes(cpu(t, "p", "5", "")), "OutOfcpu", "ever have", ""},
+		"a successor counts once": {[]*Request{since(cpu(t, "web", "2", ""), 0)},
+			[]*Request{named(cpu(t, "web2", "2", ""), "web")}, since(cpu(t, "p", "2", ""), 1), "", "", ""},
+		"a successor's growth does": {[]*Request{since(cpu(t, "web", "2", ""), 0)},
+			[]*Request{named(cpu(t, "web2", "3", ""), "web")}, since(cpu(t, "p", "2", ""), 1), "OutOfcpu", "used 3", ""},
+		"its place is not taken": {[]*Request{since(cpu(t, "web", "3", ""), 0)},
+			[]*Request{named(cpu(t, "web2", "3", ""), "web")}, since(cpu(t, "p", "2", ""), 1), "OutOfcpu", "used 3", ""},
+		"resize": {[]*Request{cpu(t, "p", "2", "")}, nil, resizes(cpu(t, "p", "4", "")), "", "", ""},
+		"resize without room": {[]*Request{cpu(t, "p", "2", ""), cpu(t, "x", "1", "")}, nil,
+			resizes(cpu(t, "p", "4", "")), "OutOfcpu", "requested 2 more, used 3, capacity 4; the pod is resized when", ""},
+		"unsatisfiable resize": {[]*Request{cpu(t, "p", "3", "")}, nil, resizes(cpu(t, "p", "5", "")), "OutOfcpu",
+			"ever have", ""},
 		"resize keeps its own port": {[]*Request{cpu(t, "p", "2", port)}, nil, resizes(cpu(t, "p", "4", port)), "", "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -133,7 +161,8 @@ func TestDecide(t *testing.T) {
 			switch {
 			case tc.reason == "" && v.Denied != nil:
 				t.Errorf("denied: %+v", v.Denied)
-			case tc.reason != "" && (v.Denied == nil || v.Denied.Reason != tc.reason || !strings.Contains(v.Denied.Message, tc.words)):
+			case tc.reason != "" && (v.Denied == nil || v.Denied.Reason != tc.reason ||
+				!strings.Contains(v.Denied.Message, tc.words)):
 				t.Errorf("got %+v, want %s with %q", v.Denied, tc.reason, tc.words)
 			}
 			var unblocked []string
@@ -150,7 +179,8 @@ func TestDecide(t *testing.T) {
 			if got := strings.Join(unblocked, " "); got != tc.unblocked {
 				t.Errorf("unblocked: %q, want %q", got, tc.unblocked)
 			}
-			if v := (&Allocation{Holders: tc.holders, Waiting: tc.waiting}).Decide(tc.request); v.Denied != nil && v.Denied.Reason != ReasonPorts {
+			if v := (&Allocation{Holders: tc.holders, Waiting: tc.waiting}).Decide(tc.request); v.Denied != nil &&
+				v.Denied.Reason != ReasonPorts {
 				t.Errorf("denied on a node without limits: %+v", v.Denied)
 			}
 		})
@@ -179,7 +209,8 @@ func TestDecideProvisional(t *testing.T) {
 	has := Resources{v1.ResourceCPU: 4000}
 	undecided := cpu(t, "x", "2", "")
 	undecided.Undecided = true
-	for name, allocation := range map[string]Allocation{"holder": {Capacity: has, Holders: []*Request{undecided}}, "first": {Capacity: has, Waiting: []*Request{since(undecided, -1)}}} {
+	for name, allocation := range map[string]Allocation{"holder": {Capacity: has, Holders: []*Request{undecided}},
+		"first": {Capacity: has, Waiting: []*Request{since(undecided, -1)}}} {
 		for amount, want := range map[string]string{"2": "", "3": "provisional", "5": "denied"} {
 			d, got := allocation.Decide(cpu(t, "z", amount, "priority: 2000000000,")), ""
 			if d.Provisional {
@@ -205,7 +236,9 @@ func TestVictims(t *testing.T) {
 		if class == "Guaranteed" {
 			limits = fmt.Sprintf(`, limits: {cpu: %s, memory: %s}`, cpu, memory)
 		}
-		pod := podOf(t, name, fmt.Sprintf(`{priority: %d, containers: [{name: a, resources: {requests: {cpu: %s, memory: %s}%s}}]}`, priority, cpu, memory, limits))
+		pod := podOf(t, name,
+			fmt.Sprintf(`{priority: %d, containers: [{name: a, resources: {requests: {cpu: %s, memory: %s}%s}}]}`, priority, cpu,
+				memory, limits))
 		s := NewRequest(pod)
 		return &s
 	}
@@ -220,24 +253,41 @@ func TestVictims(t *testing.T) {
 		holders []*Request
 		want    string
 	}{
-		"API pod for an API pod":             {of("api", critical("2", "0")), []*Request{of("file", sized("a", "2", "0", "", 0)), of("api", sized("b", "2", "0", "", 0))}, "b"},
-		"no static pod for an API pod":       {of("api", critical("2", "0")), []*Request{of("file", sized("a", "2", "0", "", 0)), of("http", sized("b", "2", "0", "", 0))}, ""},
-		"API pod for a static pod":           {of("file", critical("2", "0")), []*Request{of("file", sized("a", "2", "0", "", 2_000_000_000)), of("api", sized("b", "2", "0", "", 0))}, "b"},
-		"none is needed":                     {critical("1", "0"), []*Request{sized("a", "3", "0", "", 0)}, ""},
-		"the single pod that suffices":       {critical("2", "0"), []*Request{sized("a", "1", "0", "", 0), sized("b", "2", "0", "", 0), sized("c", "1", "0", "", 0)}, "b"},
-		"two small ones":                     {critical("2", "0"), []*Request{sized("a", "1", "0", "", 0), sized("b", "1", "0", "", 0), sized("c", "2", "0", "Guaranteed", 0)}, "c"},
-		"burstable before guaranteed":        {critical("1", "1Mi"), []*Request{sized("a", "2", "2Mi", "Guaranteed", 0), sized("b", "2", "2Mi", "", 0)}, "b"},
-		"guaranteed as far as needed":        {critical("3", "1Mi"), []*Request{sized("a", "2", "2Mi", "Guaranteed", 0), sized("b", "1", "2Mi", "", 0), sized("c", "1", "1Mi", "", 0)}, "a c"},
-		"best effort for a pod slot":         {critical("0", "0"), []*Request{sized("a", "1", "0", "", 0), sized("b", "0", "0", "", 0), sized("c", "1", "0", "", 0), sized("d", "1", "1Mi", "Guaranteed", 0), sized("e", "1", "1", "Guaranteed", 0)}, "b"},
-		"the lowest priority of a class":     {critical("1", "0"), []*Request{sized("a", "2", "0", "", 9), sized("b", "2", "0", "", 3)}, "b"},
-		"not of the same priority":           {critical("1", "0"), []*Request{sized("a", "4", "0", "", 2_000_000_000)}, ""},
-		"a critical pod of lower priority":   {sized("critical", "1", "0", "", 2_000_001_000), []*Request{sized("a", "4", "0", "", 2_000_000_000)}, "a"},
-		"none without effect":                {critical("3", "0"), []*Request{sized("a", "2", "0", "", 2_000_000_000), sized("b", "2", "0", "", 0)}, ""},
-		"not for a pod that is not critical": {sized("p", "1", "0", "", 1_000_000_000), []*Request{sized("a", "4", "0", "", 0)}, ""},
-		"not while others end":               {critical("2", "0"), []*Request{ending(sized("a", "2", "0", "", 0)), sized("b", "2", "0", "", 0)}, ""},
-		"but in addition to them":            {critical("3", "0"), []*Request{ending(sized("a", "2", "0", "", 0)), sized("b", "1", "0", "", 0), sized("c", "1", "0", "", 0)}, "b"},
-		"two resources":                      {critical("1", "512Mi"), []*Request{sized("a", "1", "1Mi", "", 0), sized("b", "1", "1000Mi", "", 0), sized("c", "2", "1Mi", "", 0)}, "b"},
-		"more than the capacity":             {critical("5", "0"), []*Request{sized("a", "4", "0", "", 0)}, ""},
+		"API pod for an API pod": {of("api", critical("2", "0")),
+			[]*Request{of("file", sized("a", "2", "0", "", 0)), of("api", sized("b", "2", "0", "", 0))}, "b"},
+		"no static pod for an API pod": {of("api", critical("2", "0")),
+			[]*Request{of("file", sized("a", "2", "0", "", 0)), of("http", sized("b", "2", "0", "", 0))}, ""},
+		"API pod for a static pod": {of("file", critical("2", "0")),
+			[]*Request{of("file", sized("a", "2", "0", "", 2_000_000_000)), of("api", sized("b", "2", "0", "", 0))}, "b"},
+		"none is needed": {critical("1", "0"), []*Request{sized("a", "3", "0", "", 0)}, ""},
+		"the single pod that suffices": {critical("2", "0"),
+			[]*Request{sized("a", "1", "0", "", 0), sized("b", "2", "0", "", 0), sized("c", "1", "0", "", 0)}, "b"},
+		"two small ones": {critical("2", "0"),
+			[]*Request{sized("a", "1", "0", "", 0), sized("b", "1", "0", "", 0), sized("c", "2", "0", "Guaranteed", 0)}, "c"},
+		"burstable before guaranteed": {critical("1", "1Mi"),
+			[]*Request{sized("a", "2", "2Mi", "Guaranteed", 0), sized("b", "2", "2Mi", "", 0)}, "b"},
+		"guaranteed as far as needed": {critical("3", "1Mi"),
+			[]*Request{sized("a", "2", "2Mi", "Guaranteed", 0), sized("b", "1", "2Mi", "", 0), sized("c", "1", "1Mi", "", 0)},
+			"a c"},
+		"best effort for a pod slot": {critical("0", "0"),
+			[]*Request{sized("a", "1", "0", "", 0), sized("b", "0", "0", "", 0), sized("c", "1", "0", "", 0),
+				sized("d", "1", "1Mi", "Guaranteed", 0), sized("e", "1", "1", "Guaranteed", 0)}, "b"},
+		"the lowest priority of a class": {critical("1", "0"),
+			[]*Request{sized("a", "2", "0", "", 9), sized("b", "2", "0", "", 3)}, "b"},
+		"not of the same priority": {critical("1", "0"), []*Request{sized("a", "4", "0", "", 2_000_000_000)}, ""},
+		"a critical pod of lower priority": {sized("critical", "1", "0", "", 2_000_001_000),
+			[]*Request{sized("a", "4", "0", "", 2_000_000_000)}, "a"},
+		"none without effect": {critical("3", "0"),
+			[]*Request{sized("a", "2", "0", "", 2_000_000_000), sized("b", "2", "0", "", 0)}, ""},
+		"not for a pod that is not critical": {sized("p", "1", "0", "", 1_000_000_000),
+			[]*Request{sized("a", "4", "0", "", 0)}, ""},
+		"not while others end": {critical("2", "0"),
+			[]*Request{ending(sized("a", "2", "0", "", 0)), sized("b", "2", "0", "", 0)}, ""},
+		"but in addition to them": {critical("3", "0"),
+			[]*Request{ending(sized("a", "2", "0", "", 0)), sized("b", "1", "0", "", 0), sized("c", "1", "0", "", 0)}, "b"},
+		"two resources": {critical("1", "512Mi"),
+			[]*Request{sized("a", "1", "1Mi", "", 0), sized("b", "1", "1000Mi", "", 0), sized("c", "2", "1Mi", "", 0)}, "b"},
+		"more than the capacity": {critical("5", "0"), []*Request{sized("a", "4", "0", "", 0)}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var names []string
@@ -253,7 +303,8 @@ func TestVictims(t *testing.T) {
 	request := critical("1", "0")
 	policy := v1.PreemptNever
 	request.Pod.Spec.PreemptionPolicy = &policy
-	if v := (&Allocation{Capacity: has, Holders: []*Request{sized("a", "4", "0", "", 0)}}).Decide(request); v.Denied == nil || len(v.Victims) > 0 {
+	if v := (&Allocation{Capacity: has, Holders: []*Request{sized("a", "4", "0", "", 0)}}).Decide(
+		request); v.Denied == nil || len(v.Victims) > 0 {
 		t.Errorf("%+v for a pod with preemptionPolicy Never", v)
 	}
 }

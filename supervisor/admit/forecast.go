@@ -59,7 +59,8 @@ func (f *forecast) count(s *Request) {
 
 // longRunning reports whether a pod does not end by itself.
 func longRunning(s *Request) bool {
-	return !s.Terminating && s.Pod.Spec.RestartPolicy != v1.RestartPolicyNever && s.Pod.Spec.RestartPolicy != v1.RestartPolicyOnFailure &&
+	return !s.Terminating && s.Pod.Spec.RestartPolicy != v1.RestartPolicyNever &&
+		s.Pod.Spec.RestartPolicy != v1.RestartPolicyOnFailure &&
 		s.Pod.Spec.ActiveDeadlineSeconds == nil
 }
 
@@ -152,7 +153,8 @@ func (f *forecast) isShort(name v1.ResourceName, amount int64) bool {
 // have ended that end by themselves.
 func (f *forecast) fitsEventually(w *Request) bool {
 	for name, amount := range w.Resources {
-		if capacity, limited := capacityOf(f.capacity, name); limited && amount > 0 && f.longRunning[name]+f.reserved[name]+amount > capacity {
+		if capacity, limited := capacityOf(f.capacity, name); limited && amount > 0 &&
+			f.longRunning[name]+f.reserved[name]+amount > capacity {
 			return false
 		}
 	}

@@ -56,8 +56,9 @@ func placementOf(pod *v1.Pod) *placement {
 		c := &pod.Spec.TopologySpreadConstraints[i]
 		if c.WhenUnsatisfiable == v1.DoNotSchedule && c.MinDomains != nil && *c.MinDomains > 1 {
 			p.spreads = append(p.spreads, spread{
-				path: fmt.Sprintf("%s[%d]", spreadPath, i), selects: metav1.FormatLabelSelector(c.LabelSelector), topologyKey: c.TopologyKey,
-				selector: withLabelKeys(c.LabelSelector, pod.Labels, c.MatchLabelKeys, nil), maxSkew: int(c.MaxSkew),
+				path: fmt.Sprintf("%s[%d]", spreadPath, i), selects: metav1.FormatLabelSelector(c.LabelSelector),
+				topologyKey: c.TopologyKey,
+				selector:    withLabelKeys(c.LabelSelector, pod.Labels, c.MatchLabelKeys, nil), maxSkew: int(c.MaxSkew),
 			})
 		}
 	}
@@ -72,8 +73,9 @@ func podTerms(pod *v1.Pod, path string, terms []v1.PodAffinityTerm) []podTerm {
 	for i := range terms {
 		t := &terms[i]
 		term := podTerm{
-			path: fmt.Sprintf("%s[%d]", path, i), selects: metav1.FormatLabelSelector(t.LabelSelector), topologyKey: t.TopologyKey,
-			namespaces: t.Namespaces, namespaceSelector: withLabelKeys(t.NamespaceSelector, nil, nil, nil),
+			path: fmt.Sprintf("%s[%d]", path, i), selects: metav1.FormatLabelSelector(t.LabelSelector),
+			topologyKey: t.TopologyKey,
+			namespaces:  t.Namespaces, namespaceSelector: withLabelKeys(t.NamespaceSelector, nil, nil, nil),
 			selector: withLabelKeys(t.LabelSelector, pod.Labels, t.MatchLabelKeys, t.MismatchLabelKeys),
 		}
 		if len(t.Namespaces) == 0 && t.NamespaceSelector == nil {
@@ -109,7 +111,8 @@ func withLabelKeys(selector *metav1.LabelSelector, own map[string]string, match,
 // matches reports whether a term selects a pod. Of a namespace only the label is known that an
 // API server gives it, its name.
 func (t *podTerm) matches(pod *v1.Pod) bool {
-	return (slices.Contains(t.namespaces, pod.Namespace) || t.namespaceSelector.Matches(labels.Set{v1.LabelMetadataName: pod.Namespace})) &&
+	return (slices.Contains(t.namespaces, pod.Namespace) ||
+		t.namespaceSelector.Matches(labels.Set{v1.LabelMetadataName: pod.Namespace})) &&
 		t.selector.Matches(labels.Set(pod.Labels))
 }
 
@@ -128,7 +131,8 @@ func checkTopology(pod *v1.Pod, n *Node) *Cause {
 		if _, ok := n.Labels[key]; ok {
 			return nil
 		}
-		return &Cause{reason, fmt.Sprintf("%s[%d].topologyKey: this node has no label %[3]s; start podstead with --node-labels=%[3]s=VALUE, or use %[4]s", path, i, key, v1.LabelHostname)}
+		return &Cause{reason, fmt.Sprintf("%s[%d].topologyKey: this node has no label %[3]s; start podstead with "+
+			"--node-labels=%[3]s=VALUE, or use %[4]s", path, i, key, v1.LabelHostname)}
 	}
 	if a := pod.Spec.Affinity; a != nil && a.PodAffinity != nil {
 		for i, t := range a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
@@ -160,7 +164,9 @@ func (f *forecast) misplaced(s *Request, counts func(*Request) bool) *Cause {
 	for _, h := range others(f.antiAffinity) {
 		for _, t := range h.placement.antiAffinity {
 			if f.hasDomain(t.topologyKey) && t.matches(s.Pod) {
-				return &Cause{ReasonPodAffinity, fmt.Sprintf("%s of pod %s: it must not run on the same %s as this pod; the pod starts when that one has ended", t.path, podinfo.FullName(h.Pod), t.topologyKey)}
+				return &Cause{ReasonPodAffinity,
+					fmt.Sprintf("%s of pod %s: it must not run on the same %s as this pod; the pod starts when that one has ended",
+						t.path, podinfo.FullName(h.Pod), t.topologyKey)}
 			}
 		}
 	}
@@ -171,7 +177,9 @@ func (f *forecast) misplaced(s *Request, counts func(*Request) bool) *Cause {
 	for _, t := range s.placement.antiAffinity {
 		for _, h := range holders {
 			if f.hasDomain(t.topologyKey) && t.matches(h.Pod) {
-				return &Cause{ReasonPodAffinity, fmt.Sprintf("%s: the pod must not run on the same %s as pod %s (labelSelector %s); it starts when that one has ended", t.path, t.topologyKey, podinfo.FullName(h.Pod), t.selects)}
+				return &Cause{ReasonPodAffinity,
+					fmt.Sprintf("%s: the pod must not run on the same %s as pod %s (labelSelector %s); it starts when that one has "+
+						"ended", t.path, t.topologyKey, podinfo.FullName(h.Pod), t.selects)}
 			}
 		}
 	}
@@ -191,7 +199,8 @@ func (f *forecast) hasDomain(key string) bool {
 // lacksCompany returns which required affinity none of the pods meets. A pod that all terms select
 // must meet each of them. The first pod of a group, which its own terms select, may start alone.
 func (p *placement) lacksCompany(pod *v1.Pod, holders []*Request) *Cause {
-	if len(p.affinity) == 0 || slices.ContainsFunc(holders, func(h *Request) bool { return matchesAll(p.affinity, h.Pod) }) || matchesAll(p.affinity, pod) {
+	if len(p.affinity) == 0 || slices.ContainsFunc(holders,
+		func(h *Request) bool { return matchesAll(p.affinity, h.Pod) }) || matchesAll(p.affinity, pod) {
 		return nil
 	}
 	t := p.affinity[0]
@@ -201,7 +210,9 @@ func (p *placement) lacksCompany(pod *v1.Pod, holders []*Request) *Cause {
 			break
 		}
 	}
-	return &Cause{ReasonPodAffinity, fmt.Sprintf("%s: no pod that labelSelector %s selects runs on the same %s; the pod starts when one does", t.path, t.selects, t.topologyKey)}
+	return &Cause{ReasonPodAffinity,
+		fmt.Sprintf("%s: no pod that labelSelector %s selects runs on the same %s; the pod starts when one does", t.path,
+			t.selects, t.topologyKey)}
 }
 
 // skewed returns which spread has too many pods on this node: fewer domains than minDomains
@@ -219,7 +230,8 @@ func (p *placement) skewed(pod *v1.Pod, holders []*Request) *Cause {
 			own = 1
 		}
 		if count+own > c.maxSkew {
-			return &Cause{ReasonTopologySpread, fmt.Sprintf("%s: %d pods that labelSelector %s selects run on this %s, and with minDomains above 1 there may be maxSkew %d; the pod starts when one of them has ended",
+			return &Cause{ReasonTopologySpread, fmt.Sprintf("%s: %d pods that labelSelector %s selects run on this %s, and "+
+				"with minDomains above 1 there may be maxSkew %d; the pod starts when one of them has ended",
 				c.path, count, c.selects, c.topologyKey, c.maxSkew)}
 		}
 	}

@@ -39,7 +39,8 @@ const selectsWeb = `labelSelector: {matchLabels: {app: web}}`
 
 // spreadOver returns the spec of a pod with a DoNotSchedule constraint.
 func spreadOver(rest string) string {
-	return `topologySpreadConstraints: [{topologyKey: kubernetes.io/hostname, whenUnsatisfiable: DoNotSchedule, ` + selectsWeb + `, ` + rest + `}],`
+	return `topologySpreadConstraints: [{topologyKey: kubernetes.io/hostname, whenUnsatisfiable: DoNotSchedule, ` +
+		selectsWeb + `, ` + rest + `}],`
 }
 
 func TestPlacement(t *testing.T) {
@@ -60,41 +61,72 @@ func TestPlacement(t *testing.T) {
 		request       *Request
 		reason, words string
 	}{
-		"no rule":                          {[]*Request{web}, db, "", ""},
-		"anti-affinity":                    {[]*Request{db, web}, labelled(t, "p", "", anti(selectsWeb)), ReasonPodAffinity, "podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0]: the pod must not run on the same kubernetes.io/hostname as pod default/web (labelSelector app=web); it starts when that one has ended"},
+		"no rule": {[]*Request{web}, db, "", ""},
+		"anti-affinity": {[]*Request{db, web}, labelled(t, "p", "", anti(selectsWeb)), ReasonPodAffinity,
+			"podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0]: the pod must not run on the same " +
+				"kubernetes.io/hostname as pod default/web (labelSelector app=web); it starts when that one has ended"},
 		"anti-affinity that nothing meets": {[]*Request{db}, labelled(t, "p", "", anti(selectsWeb)), "", ""},
-		"anti-affinity of what runs":       {[]*Request{labelled(t, "old", "", anti(selectsWeb))}, web, ReasonPodAffinity, "[0] of pod default/old: it must not run on the same kubernetes.io/hostname as this pod"},
-		"anti-affinity of an API pod":      {[]*Request{fromAPI(labelled(t, "old", "", anti(selectsWeb)))}, web, ReasonPodAffinity, "of pod default/old"},
-		"an ending pod still runs":         {[]*Request{ends(labelled(t, "web", "app=web", ""))}, labelled(t, "p", "", anti(selectsWeb)), ReasonPodAffinity, "when that one has ended"},
-		"another domain":                   {[]*Request{web}, labelled(t, "p", "", strings.Replace(anti(selectsWeb), "kubernetes.io/hostname", "zone", 1)), "", ""},
-		"its own previous revision":        {[]*Request{named(labelled(t, "old", "app=web", ""), "p")}, labelled(t, "p", "app=web", anti(selectsWeb)), "", ""},
-		"no selector selects nothing":      {[]*Request{web}, labelled(t, "p", "", anti("namespaces: [default]")), "", ""},
-		"an empty one selects all":         {[]*Request{db}, labelled(t, "p", "", anti("labelSelector: {}")), ReasonPodAffinity, "default/db"},
-		"the pod's namespace only":         {[]*Request{inNamespace("other", labelled(t, "w", "app=web", ""))}, labelled(t, "p", "", anti(selectsWeb)), "", ""},
-		"a listed namespace":               {[]*Request{inNamespace("other", labelled(t, "w", "app=web", ""))}, labelled(t, "p", "", anti(selectsWeb+", namespaces: [other]")), ReasonPodAffinity, "other/w"},
-		"all namespaces":                   {[]*Request{inNamespace("other", labelled(t, "w", "app=web", ""))}, labelled(t, "p", "", anti(selectsWeb+", namespaceSelector: {}")), ReasonPodAffinity, "other/w"},
-		"a selected namespace":             {[]*Request{inNamespace("other", labelled(t, "w", "app=web", ""))}, labelled(t, "p", "", anti(selectsWeb+", namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: other}}")), ReasonPodAffinity, "other/w"},
-		"another selected namespace":       {[]*Request{web}, labelled(t, "p", "", anti(selectsWeb+", namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: other}}")), "", ""},
-		"matchLabelKeys":                   {[]*Request{web}, labelled(t, "p", "pod-template-hash=2", anti(selectsWeb+", matchLabelKeys: [pod-template-hash]")), "", ""},
-		"matchLabelKeys of the same":       {[]*Request{web}, labelled(t, "p", "pod-template-hash=1", anti(selectsWeb+", matchLabelKeys: [pod-template-hash]")), ReasonPodAffinity, "default/web"},
-		"mismatchLabelKeys":                {[]*Request{web}, labelled(t, "p", "pod-template-hash=1", anti(selectsWeb+", mismatchLabelKeys: [pod-template-hash]")), "", ""},
-		"affinity":                         {[]*Request{web}, labelled(t, "p", "", affinity(selectsWeb)), "", ""},
-		"affinity that nothing meets":      {[]*Request{db}, labelled(t, "p", "", affinity(selectsWeb)), ReasonPodAffinity, "podAffinity.requiredDuringSchedulingIgnoredDuringExecution[0]: no pod that labelSelector app=web selects runs on the same kubernetes.io/hostname; the pod starts when one does"},
-		"the first of its group":           {[]*Request{db}, labelled(t, "p", "app=web", affinity(selectsWeb)), "", ""},
-		"one pod must meet all terms":      {[]*Request{web, db}, labelled(t, "p", "", both), ReasonPodAffinity, "app=web"},
-		"the term that none meets":         {[]*Request{web}, labelled(t, "p", "app=web", both), ReasonPodAffinity, "app=db"},
-		"the scheduler judged an API pod":  {[]*Request{db}, fromAPI(labelled(t, "p", "", affinity(selectsWeb))), "", ""},
-		"API pods may break rules":         {[]*Request{labelled(t, "old", "", anti(selectsWeb))}, fromAPI(labelled(t, "w", "app=web", "")), "", ""},
-		"a spread over one domain":         {[]*Request{web}, labelled(t, "p", "app=web", spreadOver("maxSkew: 1")), "", ""},
-		"as many domains as there are":     {[]*Request{web}, labelled(t, "p", "app=web", spreadOver("maxSkew: 1, minDomains: 1")), "", ""},
-		"more domains than there are":      {[]*Request{web, db}, labelled(t, "p", "app=web", spreadOver("maxSkew: 1, minDomains: 2")), ReasonTopologySpread, "spec.topologySpreadConstraints[0]: 1 pods that labelSelector app=web selects run on this kubernetes.io/hostname"},
-		"within maxSkew":                   {[]*Request{web}, labelled(t, "p", "app=web", spreadOver("maxSkew: 2, minDomains: 2")), "", ""},
-		"a pod that does not count":        {[]*Request{web}, labelled(t, "p", "app=db", spreadOver("maxSkew: 1, minDomains: 2")), "", ""},
-		"an ending pod does not count":     {[]*Request{ends(labelled(t, "w", "app=web", ""))}, labelled(t, "p", "app=web", spreadOver("maxSkew: 1, minDomains: 2")), "", ""},
-		"ScheduleAnyway":                   {[]*Request{web}, labelled(t, "p", "app=web", strings.Replace(spreadOver("maxSkew: 1"), "DoNotSchedule", "ScheduleAnyway", 1)), "", ""},
+		"anti-affinity of what runs": {[]*Request{labelled(t, "old", "", anti(selectsWeb))}, web, ReasonPodAffinity,
+			"[0] of pod default/old: it must not run on the same kubernetes.io/hostname as this pod"},
+		"anti-affinity of an API pod": {[]*Request{fromAPI(labelled(t, "old", "", anti(selectsWeb)))}, web,
+			ReasonPodAffinity, "of pod default/old"},
+		"an ending pod still runs": {[]*Request{ends(labelled(t, "web", "app=web", ""))},
+			labelled(t, "p", "", anti(selectsWeb)), ReasonPodAffinity, "when that one has ended"},
+		"another domain": {[]*Request{web},
+			labelled(t, "p", "", strings.Replace(anti(selectsWeb), "kubernetes.io/hostname", "zone", 1)), "", ""},
+		"its own previous revision": {[]*Request{named(labelled(t, "old", "app=web", ""), "p")},
+			labelled(t, "p", "app=web", anti(selectsWeb)), "", ""},
+		"no selector selects nothing": {[]*Request{web}, labelled(t, "p", "", anti("namespaces: [default]")), "", ""},
+		"an empty one selects all": {[]*Request{db}, labelled(t, "p", "", anti("labelSelector: {}")),
+			ReasonPodAffinity, "default/db"},
+		"the pod's namespace only": {[]*Request{inNamespace("other", labelled(t, "w", "app=web", ""))},
+			labelled(t, "p", "", anti(selectsWeb)), "", ""},
+		"a listed namespace": {[]*Request{inNamespace("other", labelled(t, "w", "app=web", ""))},
+			labelled(t, "p", "", anti(selectsWeb+", namespaces: [other]")), ReasonPodAffinity, "other/w"},
+		"all namespaces": {[]*Request{inNamespace("other", labelled(t, "w", "app=web", ""))},
+			labelled(t, "p", "", anti(selectsWeb+", namespaceSelector: {}")), ReasonPodAffinity, "other/w"},
+		"a selected namespace": {[]*Request{inNamespace("other", labelled(t, "w", "app=web", ""))},
+			labelled(t, "p", "", anti(selectsWeb+", namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: other}}")),
+			ReasonPodAffinity, "other/w"},
+		"another selected namespace": {[]*Request{web},
+			labelled(t, "p", "", anti(selectsWeb+", namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: other}}")),
+			"", ""},
+		"matchLabelKeys": {[]*Request{web},
+			labelled(t, "p", "pod-template-hash=2", anti(selectsWeb+", matchLabelKeys: [pod-template-hash]")), "", ""},
+		"matchLabelKeys of the same": {[]*Request{web},
+			labelled(t, "p", "pod-template-hash=1", anti(selectsWeb+", matchLabelKeys: [pod-template-hash]")), ReasonPodAffinity,
+			"default/web"},
+		"mismatchLabelKeys": {[]*Request{web},
+			labelled(t, "p", "pod-template-hash=1", anti(selectsWeb+", mismatchLabelKeys: [pod-template-hash]")), "", ""},
+		"affinity": {[]*Request{web}, labelled(t, "p", "", affinity(selectsWeb)), "", ""},
+		"affinity that nothing meets": {[]*Request{db}, labelled(t, "p", "", affinity(selectsWeb)), ReasonPodAffinity,
+			"podAffinity.requiredDuringSchedulingIgnoredDuringExecution[0]: no pod that labelSelector app=web selects runs on " +
+				"the same kubernetes.io/hostname; the pod starts when one does"},
+		"the first of its group":          {[]*Request{db}, labelled(t, "p", "app=web", affinity(selectsWeb)), "", ""},
+		"one pod must meet all terms":     {[]*Request{web, db}, labelled(t, "p", "", both), ReasonPodAffinity, "app=web"},
+		"the term that none meets":        {[]*Request{web}, labelled(t, "p", "app=web", both), ReasonPodAffinity, "app=db"},
+		"the scheduler judged an API pod": {[]*Request{db}, fromAPI(labelled(t, "p", "", affinity(selectsWeb))), "", ""},
+		"API pods may break rules": {[]*Request{labelled(t, "old", "", anti(selectsWeb))},
+			fromAPI(labelled(t, "w", "app=web", "")), "", ""},
+		"a spread over one domain": {[]*Request{web}, labelled(t, "p", "app=web", spreadOver("maxSkew: 1")), "", ""},
+		"as many domains as there are": {[]*Request{web},
+			labelled(t, "p", "app=web", spreadOver("maxSkew: 1, minDomains: 1")), "", ""},
+		"more domains than there are": {[]*Request{web, db},
+			labelled(t, "p", "app=web", spreadOver("maxSkew: 1, minDomains: 2")), ReasonTopologySpread,
+			"spec.topologySpreadConstraints[0]: 1 pods that labelSelector app=web selects run on this kubernetes.io/hostname"},
+		"within maxSkew": {[]*Request{web},
+			labelled(t, "p", "app=web", spreadOver("maxSkew: 2, minDomains: 2")), "", ""},
+		"a pod that does not count": {[]*Request{web}, labelled(t, "p", "app=db", spreadOver("maxSkew: 1, minDomains: 2")),
+			"", ""},
+		"an ending pod does not count": {[]*Request{ends(labelled(t, "w", "app=web", ""))},
+			labelled(t, "p", "app=web", spreadOver("maxSkew: 1, minDomains: 2")), "", ""},
+		"ScheduleAnyway": {[]*Request{web},
+			labelled(t, "p", "app=web", strings.Replace(spreadOver("maxSkew: 1"), "DoNotSchedule", "ScheduleAnyway", 1)), "",
+			""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := Allocation{Labels: map[string]string{v1.LabelHostname: "n"}, Holders: tc.holders, Waiting: []*Request{tc.request}, Total: Resources{}}
+			r := Allocation{Labels: map[string]string{v1.LabelHostname: "n"}, Holders: tc.holders,
+				Waiting: []*Request{tc.request}, Total: Resources{}}
 			d := r.Decide(tc.request)
 			if got := r.Previews()[0].BlockedBy; (got == "") != (d.Denied == nil) && !strings.Contains(name, "revision") {
 				t.Errorf("the preview is blocked by %q", got)
@@ -102,7 +134,8 @@ func TestPlacement(t *testing.T) {
 			switch {
 			case tc.reason == "" && d.Denied != nil:
 				t.Errorf("denied: %+v", d.Denied)
-			case tc.reason != "" && (d.Denied == nil || d.Denied.Reason != tc.reason || !strings.Contains(d.Denied.Message, tc.words)):
+			case tc.reason != "" && (d.Denied == nil || d.Denied.Reason != tc.reason ||
+				!strings.Contains(d.Denied.Message, tc.words)):
 				t.Errorf("got %+v, want %s with %q", d.Denied, tc.reason, tc.words)
 			}
 		})
@@ -114,11 +147,14 @@ func TestCheckTopology(t *testing.T) {
 	n := &Node{Name: "n", Labels: map[string]string{v1.LabelHostname: "n", "zone": "a"}}
 	rack := func(spec string) string { return strings.Replace(spec, v1.LabelHostname, "rack", 1) }
 	for spec, want := range map[string]string{
-		affinity(selectsWeb):       "",
-		rack(affinity(selectsWeb)): "spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].topologyKey: this node has no label rack; start podstead with --node-labels=rack=VALUE",
-		rack(anti(selectsWeb)):     "",
-		strings.Replace(affinity(selectsWeb), v1.LabelHostname, "zone", 1):                    "",
-		rack(spreadOver("maxSkew: 1")):                                                        "spec.topologySpreadConstraints[0].topologyKey: this node has no label rack",
+		affinity(selectsWeb): "",
+		rack(
+			affinity(selectsWeb)): "spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].topologyKey: " +
+			"this node has no label rack; start podstead with --node-labels=rack=VALUE",
+		rack(anti(selectsWeb)): "",
+		strings.Replace(affinity(selectsWeb), v1.LabelHostname, "zone", 1): "",
+		rack(
+			spreadOver("maxSkew: 1")): "spec.topologySpreadConstraints[0].topologyKey: this node has no label rack",
 		strings.Replace(rack(spreadOver("maxSkew: 1")), "DoNotSchedule", "ScheduleAnyway", 1): "",
 	} {
 		pod := labelled(t, "p", "", spec).Pod
@@ -138,8 +174,10 @@ func TestCheckTopology(t *testing.T) {
 // nothing is denied for good.
 func TestPlacementNotifies(t *testing.T) {
 	notified := map[types.UID]int{}
-	a := NewReservations(nil, map[string]string{v1.LabelHostname: "n"}, nothingRuns, func(uid types.UID) { notified[uid]++ })
-	with, web, without := labelled(t, "with", "", affinity(selectsWeb)).Pod, labelled(t, "web", "app=web", "").Pod, labelled(t, "without", "", anti(selectsWeb)).Pod
+	a := NewReservations(nil, map[string]string{v1.LabelHostname: "n"}, nothingRuns,
+		func(uid types.UID) { notified[uid]++ })
+	with, web, without := labelled(t, "with", "", affinity(selectsWeb)).Pod, labelled(t, "web", "app=web", "").Pod,
+		labelled(t, "without", "", anti(selectsWeb)).Pod
 	for _, pod := range []*v1.Pod{with, web} {
 		a.Announce(pod)
 	}
@@ -198,9 +236,12 @@ func TestPlacementAndResources(t *testing.T) {
 
 // A pod that runs without a manifest counts with the labels of its sandbox.
 func TestUntrackedPodCountsForPlacement(t *testing.T) {
-	running := &cri.Pod{UID: "old", Name: "old", Namespace: "default", Sandboxes: []cri.Sandbox{{Ready: true, Labels: map[string]string{"app": "web"}}}}
-	a := NewReservations(nil, map[string]string{v1.LabelHostname: "n"}, func() *cri.Observed { return &cri.Observed{Own: []*cri.Pod{running}} }, func(types.UID) {})
-	if d := a.Reserve(labelled(t, "p", "", anti(selectsWeb)).Pod, time.Time{}); d.Denied == nil || d.Denied.Reason != ReasonPodAffinity {
+	running := &cri.Pod{UID: "old", Name: "old", Namespace: "default",
+		Sandboxes: []cri.Sandbox{{Ready: true, Labels: map[string]string{"app": "web"}}}}
+	a := NewReservations(nil, map[string]string{v1.LabelHostname: "n"},
+		func() *cri.Observed { return &cri.Observed{Own: []*cri.Pod{running}} }, func(types.UID) {})
+	if d := a.Reserve(labelled(t, "p", "", anti(selectsWeb)).Pod, time.Time{}); d.Denied == nil ||
+		d.Denied.Reason != ReasonPodAffinity {
 		t.Errorf("%+v", d)
 	}
 }

@@ -46,7 +46,8 @@ func (f *forecast) victims(request *Request) []*Request {
 	if missing.satisfied() {
 		return nil
 	}
-	bestEffort, burstable, guaranteed := classes[v1.PodQOSBestEffort], classes[v1.PodQOSBurstable], classes[v1.PodQOSGuaranteed]
+	bestEffort, burstable, guaranteed := classes[v1.PodQOSBestEffort], classes[v1.PodQOSBurstable],
+		classes[v1.PodQOSGuaranteed]
 	if !missing.without(bestEffort, burstable, guaranteed).satisfied() {
 		return nil
 	}

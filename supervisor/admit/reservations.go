@@ -61,8 +61,10 @@ type reservation struct {
 // NewReservations returns the reservations of a node on which pods may use
 // allocatable; nil is a node without limits. labels are the node's. notify is called with a lock held and
 // must not call back.
-func NewReservations(allocatable v1.ResourceList, labels map[string]string, observed func() *cri.Observed, notify func(types.UID)) *Reservations {
-	a := &Reservations{labels: labels, observed: observed, notify: notify, byUID: map[types.UID]*reservation{}, untracked: map[types.UID]bool{}, total: Resources{}}
+func NewReservations(allocatable v1.ResourceList, labels map[string]string, observed func() *cri.Observed,
+	notify func(types.UID)) *Reservations {
+	a := &Reservations{labels: labels, observed: observed, notify: notify, byUID: map[types.UID]*reservation{},
+		untracked: map[types.UID]bool{}, total: Resources{}}
 	if allocatable != nil {
 		a.capacity = ResourcesIn(allocatable)
 	}
@@ -400,7 +402,8 @@ func (a *Reservations) notifyUnblocked(except types.UID) {
 	notified := map[types.UID]bool{except: true}
 	for _, p := range a.allocation().Previews() {
 		uid := p.Pod.UID
-		if s := a.byUID[uid]; !notified[uid] && (p.Resize && s.resizeDenied || !p.Resize && s.denied) && p.BlockedBy != s.blockedBy {
+		if s := a.byUID[uid]; !notified[uid] && (p.Resize && s.resizeDenied || !p.Resize && s.denied) &&
+			p.BlockedBy != s.blockedBy {
 			notified[uid] = true
 			a.notify(uid)
 		}

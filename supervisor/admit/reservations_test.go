@@ -49,11 +49,13 @@ func TestDeniedPodIsNotifiedWhenThereIsRoom(t *testing.T) {
 func TestUntrackedPodHoldsItsResources(t *testing.T) {
 	running := &cri.Pod{
 		UID: "old", Name: "old", Namespace: "default", Sandboxes: []cri.Sandbox{{Ready: true}},
-		Containers: []cri.Container{{Name: "a", State: cri.StateRunning, Resources: &cri.Resources{Requests: map[v1.ResourceName]int64{v1.ResourceCPU: 1000}}}},
+		Containers: []cri.Container{{Name: "a", State: cri.StateRunning,
+			Resources: &cri.Resources{Requests: map[v1.ResourceName]int64{v1.ResourceCPU: 1000}}}},
 	}
 	own := []*cri.Pod{running}
 	notified := 0
-	a := NewReservations(cpuNode("1"), nil, func() *cri.Observed { return &cri.Observed{Own: own} }, func(types.UID) { notified++ })
+	a := NewReservations(cpuNode("1"), nil, func() *cri.Observed { return &cri.Observed{Own: own} },
+		func(types.UID) { notified++ })
 	pod := cpu(t, "new", "1", "").Pod
 	if d := a.Reserve(pod, time.Time{}); d.Denied == nil {
 		t.Fatal("admitted next to an untracked pod that uses all there is")
@@ -133,7 +135,10 @@ func TestStartGoesBeforeResize(t *testing.T) {
 func TestGuaranteedPodGrowsFirst(t *testing.T) {
 	a := NewReservations(cpuNode("4"), nil, nothingRuns, func(types.UID) {})
 	guaranteed := func(amount string) *v1.Pod {
-		return podOf(t, "zz", fmt.Sprintf(`{containers: [{name: a, resources: {requests: {cpu: %[1]q, memory: 1Mi}, limits: {cpu: %[1]q, memory: 1Mi}}}]}`, amount))
+		return podOf(t, "zz",
+			fmt.Sprintf(
+				`{containers: [{name: a, resources: {requests: {cpu: %[1]q, memory: 1Mi}, limits: {cpu: %[1]q, memory: 1Mi}}}]}`,
+				amount))
 	}
 	other, first, second := cpu(t, "other", "2", "").Pod, cpu(t, "aa", "1", "").Pod, guaranteed("1")
 	for _, pod := range []*v1.Pod{other, first, second} {
@@ -143,7 +148,8 @@ func TestGuaranteedPodGrowsFirst(t *testing.T) {
 		a.UpdateRunning(pod, pod, pod)
 	}
 	large, largeGuaranteed := cpu(t, "aa", "3", "").Pod, guaranteed("3")
-	if a.UpdateRunning(first, large, first).Denied == nil || a.UpdateRunning(second, largeGuaranteed, second).Denied == nil {
+	if a.UpdateRunning(first, large, first).Denied == nil ||
+		a.UpdateRunning(second, largeGuaranteed, second).Denied == nil {
 		t.Fatal("resized without room")
 	}
 	a.Release(other.UID, false)

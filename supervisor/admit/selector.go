@@ -22,7 +22,8 @@ func checkSelector(pod *v1.Pod, n *Node) *Cause {
 		}
 	}
 	if len(missing) > 0 {
-		return &Cause{ReasonAffinity, fmt.Sprintf("spec.nodeSelector: this node is not labelled %[1]s; start podstead with --node-labels=%[1]s, or remove the selector",
+		return &Cause{ReasonAffinity, fmt.Sprintf("spec.nodeSelector: this node is not labelled %[1]s; start podstead with "+
+			"--node-labels=%[1]s, or remove the selector",
 			strings.Join(missing, ","))}
 	}
 	terms := requiredTerms(pod)
@@ -33,7 +34,8 @@ func checkSelector(pod *v1.Pod, n *Node) *Cause {
 	if matched {
 		return nil
 	}
-	return &Cause{ReasonAffinity, fmt.Sprintf("spec.affinity.nodeAffinity: no term matches this node (%s); label it with --node-labels, or remove the affinity",
+	return &Cause{ReasonAffinity, fmt.Sprintf("spec.affinity.nodeAffinity: no term matches this node (%s); label it "+
+		"with --node-labels, or remove the affinity",
 		strings.Join(faults, "; "))}
 }
 

@@ -41,11 +41,14 @@ func checkSysctls(pod *v1.Pod, n *Node) *Cause {
 		at := fmt.Sprintf("spec.securityContext.sysctls[%d]: %s", i, s.Name)
 		switch {
 		case safe:
-			return &Cause{ReasonSysctl, fmt.Sprintf("%s is not namespaced before Linux %s, and this kernel is %s; remove it", at, since, n.Kernel)}
+			return &Cause{ReasonSysctl, fmt.Sprintf("%s is not namespaced before Linux %s, and this kernel is %s; remove it", at,
+				since, n.Kernel)}
 		case namespacedSysctl(name):
-			return &Cause{ReasonSysctl, fmt.Sprintf("%s is not among the safe kernel parameters; start podstead with --allowed-unsafe-sysctls=%s, or remove it", at, name)}
+			return &Cause{ReasonSysctl, fmt.Sprintf("%s is not among the safe kernel parameters; start podstead with "+
+				"--allowed-unsafe-sysctls=%s, or remove it", at, name)}
 		}
-		return &Cause{ReasonSysctl, fmt.Sprintf("%s is not namespaced, and no pod may change it; set it on the host with sysctl(8), and remove it here", at)}
+		return &Cause{ReasonSysctl, fmt.Sprintf("%s is not namespaced, and no pod may change it; set it on the host with "+
+			"sysctl(8), and remove it here", at)}
 	}
 	return nil
 }

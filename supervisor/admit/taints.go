@@ -26,7 +26,8 @@ func checkTaints(pod *v1.Pod, n *Node) *Cause {
 	if len(left) == 0 {
 		return nil
 	}
-	return &Cause{ReasonTaint, fmt.Sprintf("spec.tolerations: the node has taints that the pod does not tolerate: %s; add tolerations, or remove the taints", strings.Join(left, ", "))}
+	return &Cause{ReasonTaint, fmt.Sprintf("spec.tolerations: the node has taints that the pod does not tolerate: %s; "+
+		"add tolerations, or remove the taints", strings.Join(left, ", "))}
 }
 
 func tolerates(tolerations []v1.Toleration, taint *v1.Taint) bool {

@@ -13,7 +13,8 @@ import (
 
 func TestTaints(t *testing.T) {
 	node := Node{Taints: func() []v1.Taint {
-		return []v1.Taint{{Key: "only", Value: "edge", Effect: v1.TaintEffectNoExecute}, {Key: "busy", Effect: v1.TaintEffectNoSchedule}}
+		return []v1.Taint{{Key: "only", Value: "edge", Effect: v1.TaintEffectNoExecute},
+			{Key: "busy", Effect: v1.TaintEffectNoSchedule}}
 	}}
 	for name, tc := range map[string]struct {
 		source      string
@@ -38,7 +39,8 @@ func TestTaints(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := Check(pod, &node)
-		if (got != nil) != tc.denied || got != nil && (got.Reason != ReasonTaint || !strings.Contains(got.Message, "only=edge:NoExecute;")) {
+		if (got != nil) != tc.denied || got != nil &&
+			(got.Reason != ReasonTaint || !strings.Contains(got.Message, "only=edge:NoExecute;")) {
 			t.Errorf("%s: %+v", name, got)
 		}
 		if got := Check(pod, &Node{}); got != nil {

@@ -51,7 +51,8 @@ func skipped(format string, args ...any) comparison {
 	return comparison{result: api.ContainerImageUpdate{State: api.UpdateSkipped, Message: fmt.Sprintf(format, args...)}}
 }
 
-func (u *Updater) compareContainer(ctx context.Context, t *Target, c *v1.Container, mode string, rec *podRecord) comparison {
+func (u *Updater) compareContainer(ctx context.Context, t *Target, c *v1.Container, mode string,
+	rec *podRecord) comparison {
 	ref, err := registry.Parse(c.Image)
 	switch {
 	case err != nil:
@@ -68,7 +69,8 @@ func (u *Updater) compareContainer(ctx context.Context, t *Target, c *v1.Contain
 	if image.ID == "" {
 		return skipped("the container has not started yet")
 	}
-	cmp := comparison{running: exactReference(c.Image, image, ref), result: api.ContainerImageUpdate{Running: digestOf(image, ref)}}
+	cmp := comparison{running: exactReference(c.Image, image, ref),
+		result: api.ContainerImageUpdate{Running: digestOf(image, ref)}}
 	if set := t.Images[c.Name]; set != "" {
 		cmp.running = set
 		if _, digest, ok := strings.Cut(set, "@"); ok {
@@ -98,7 +100,8 @@ func (u *Updater) compareContainer(ctx context.Context, t *Target, c *v1.Contain
 }
 
 // compareLocal looks up what the runtime has under the image's name.
-func (u *Updater) compareLocal(ctx context.Context, name string, ref registry.Reference, running *cri.StoredImage, cmp *comparison) (same bool, err error) {
+func (u *Updater) compareLocal(ctx context.Context, name string, ref registry.Reference, running *cri.StoredImage,
+	cmp *comparison) (same bool, err error) {
 	// With a tag: the runtime completes no reference that it only looks up.
 	stored, ok, err := u.cfg.Images.StoredImage(ctx, withTag(name, ref))
 	if err != nil {
@@ -113,7 +116,8 @@ func (u *Updater) compareLocal(ctx context.Context, name string, ref registry.Re
 }
 
 // compareRegistry asks the registry for the digest of the tag.
-func (u *Updater) compareRegistry(ctx context.Context, pod *v1.Pod, name string, ref registry.Reference, running *cri.StoredImage, rec *podRecord, cmp *comparison) (same bool, err error) {
+func (u *Updater) compareRegistry(ctx context.Context, pod *v1.Pod, name string, ref registry.Reference,
+	running *cri.StoredImage, rec *podRecord, cmp *comparison) (same bool, err error) {
 	credentials, err := u.credentials(ctx, pod, name)
 	if err != nil {
 		return false, err
@@ -157,7 +161,8 @@ func (u *Updater) credentials(ctx context.Context, pod *v1.Pod, image string) ([
 	}
 	all := make([]registry.Credential, 0, len(list))
 	for _, c := range list {
-		all = append(all, registry.Credential{Username: c.Username, Password: c.Password, IdentityToken: c.IdentityToken, RegistryToken: c.RegistryToken})
+		all = append(all, registry.Credential{Username: c.Username, Password: c.Password, IdentityToken: c.IdentityToken,
+			RegistryToken: c.RegistryToken})
 	}
 	return all, ctx.Err()
 }
@@ -179,7 +184,8 @@ func checkError(image string, err error) error {
 // platformImages returns the digests of the manifests and the IDs of the images that a
 // reference by digest names for this machine: of an index those of its operating system
 // and architecture, of which there are several if they differ in the variant.
-func (u *Updater) platformImages(ctx context.Context, ref registry.Reference, credentials []registry.Credential, running *cri.StoredImage) (ids []string, err error) {
+func (u *Updater) platformImages(ctx context.Context, ref registry.Reference, credentials []registry.Credential,
+	running *cri.StoredImage) (ids []string, err error) {
 	top, err := u.cfg.Registry.FetchManifest(ctx, ref, maxManifest, credentials...)
 	if err != nil {
 		return nil, err
@@ -193,7 +199,8 @@ func (u *Updater) platformImages(ctx context.Context, ref registry.Reference, cr
 			continue
 		}
 		if variants++; variants > maxVariants {
-			return nil, fmt.Errorf("the registry has more than %d images for linux/%s under one tag; push fewer", maxVariants, runtime.GOARCH)
+			return nil, fmt.Errorf("the registry has more than %d images for linux/%s under one tag; push fewer", maxVariants,
+				runtime.GOARCH)
 		}
 		ids = append(ids, d.Digest)
 		if hasDigest(running, d.Digest) {

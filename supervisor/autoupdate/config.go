@@ -62,7 +62,8 @@ type Rollouts interface {
 // Registry reads from registries. Implemented by registry.Client.
 type Registry interface {
 	Resolve(ctx context.Context, r registry.Reference, credentials ...registry.Credential) (registry.Descriptor, error)
-	FetchManifest(ctx context.Context, r registry.Reference, limit int64, credentials ...registry.Credential) (registry.Manifest, error)
+	FetchManifest(ctx context.Context, r registry.Reference, limit int64,
+		credentials ...registry.Credential) (registry.Manifest, error)
 }
 
 // Images are the images of the runtime.

@@ -26,7 +26,8 @@ type record struct {
 
 // recordFormat is the file of the record.
 var recordFormat = statefile.Format[record]{
-	Name: "autoupdate.json", Version: recordVersion, Limit: 4 << 20, Damaged: statefile.MoveAside, Newer: statefile.MoveAside,
+	Name: "autoupdate.json", Version: recordVersion, Limit: 4 << 20, Damaged: statefile.MoveAside,
+	Newer:      statefile.MoveAside,
 	Durability: statefile.Atomic, Repeat: true,
 }
 

@@ -28,7 +28,8 @@ func TestRecordFile(t *testing.T) {
 			u.mu.Lock()
 			defer u.mu.Unlock()
 			u.record.Pods["default/db-n1"] = &podRecord{
-				Manifest: "m2", Since: time.Date(2026, 5, 1, 12, 0, 0, 5, time.UTC), Pending: map[string]string{"db": "x"}, Same: map[string]string{"a": "b"},
+				Manifest: "m2", Since: time.Date(2026, 5, 1, 12, 0, 0, 5, time.UTC), Pending: map[string]string{"db": "x"},
+				Same: map[string]string{"a": "b"},
 			}
 			u.save()
 			return nil

@@ -64,7 +64,8 @@ func TestNextInWindow(t *testing.T) {
 	opens := time.Date(2026, 6, 13, 2, 0, 0, 0, loc)
 	minutes := map[int]bool{}
 	for i := range 300 {
-		s := Schedule{Interval: 24 * time.Hour, Node: fmt.Sprintf("edge-%d", i), Windows: []maintenance.Window{saturdays}, Location: loc}
+		s := Schedule{Interval: 24 * time.Hour, Node: fmt.Sprintf("edge-%d", i), Windows: []maintenance.Window{saturdays},
+			Location: loc}
 		due := s.Next("default/web", last, last)
 		if due.Before(opens) || !due.Before(opens.Add(2*time.Hour)) {
 			t.Fatalf("node %d is due at %s", i, due)
@@ -82,7 +83,8 @@ func TestNextInWindow(t *testing.T) {
 func TestRetryBacksOff(t *testing.T) {
 	at := time.Date(2026, 6, 10, 12, 0, 0, 0, time.UTC)
 	s := Schedule{Interval: 24 * time.Hour, Node: "n"}
-	for failures, want := range map[int]time.Duration{1: 5 * time.Minute, 2: 10 * time.Minute, 4: 40 * time.Minute, 5: time.Hour, 1000: time.Hour} {
+	for failures, want := range map[int]time.Duration{1: 5 * time.Minute, 2: 10 * time.Minute, 4: 40 * time.Minute,
+		5: time.Hour, 1000: time.Hour} {
 		if got := s.Retry("default/web", at, failures).Sub(at); got < want || got > want+want/5 {
 			t.Errorf("after %d failures %s, want %s", failures, got, want)
 		}

@@ -57,9 +57,11 @@ func New(cfg Config) *Updater {
 	file := recordFormat.File(cfg.File, cfg.Disk)
 	r, err := loadRecord(file)
 	if err != nil {
-		cfg.Log.Warn("Failed to load the record of image updates, checking all pods again", "file", cfg.File, "err", err, "movedTo", statefile.MovedTo(err))
+		cfg.Log.Warn("Failed to load the record of image updates, checking all pods again", "file", cfg.File, "err", err,
+			"movedTo", statefile.MovedTo(err))
 	}
-	return &Updater{cfg: cfg, file: file, started: time.Now(), wake: wakeup.NewSignal(), record: r, forced: map[string]bool{}}
+	return &Updater{cfg: cfg, file: file, started: time.Now(), wake: wakeup.NewSignal(), record: r,
+		forced: map[string]bool{}}
 }
 
 func (t *Target) name() string { return podinfo.FullName(t.Manifest) }
@@ -250,8 +252,11 @@ func (u *Updater) apply(t *Target, images, previous map[string]string, results [
 		}
 		r.State = api.UpdateUpdating
 		if !maps.Equal(images, t.Candidate) {
-			u.cfg.Events.Event(t.Manifest, v1.EventTypeNormal, reasonUpdating, fmt.Sprintf("Updating image %q of container %s from %s to %s", r.Image, r.Container, short(r.Running), short(r.Latest)))
-			u.cfg.Log.Info("Updating image", "pod", t.name(), "container", r.Container, "image", r.Image, "from", r.Running, "to", r.Latest)
+			u.cfg.Events.Event(t.Manifest, v1.EventTypeNormal, reasonUpdating,
+				fmt.Sprintf("Updating image %q of container %s from %s to %s", r.Image, r.Container, short(r.Running),
+					short(r.Latest)))
+			u.cfg.Log.Info("Updating image", "pod", t.name(), "container", r.Container, "image", r.Image, "from", r.Running,
+				"to", r.Latest)
 		}
 	}
 	return err
@@ -348,7 +353,8 @@ func (u *Updater) follow(ctx context.Context, targets []Target) {
 }
 
 // rolledBackMessage says why a newer image is not rolled out.
-const rolledBackMessage = "the pod did not become ready with this image; it is tried again when the tag or the manifest changes"
+const rolledBackMessage = "the pod did not become ready with this image; it is tried again when the tag or the " +
+	"manifest changes"
 
 // setStates sets the state of the containers that an update has changed.
 func setStates(rec *podRecord, state, message string) {
@@ -388,7 +394,8 @@ func (u *Updater) moveTags(ctx context.Context, t *Target) {
 			}
 		}
 		if err != nil {
-			u.cfg.Log.Debug("Failed to pull the tag of an updated image", "pod", t.name(), "container", container, "image", tag, "err", err)
+			u.cfg.Log.Debug("Failed to pull the tag of an updated image", "pod", t.name(), "container", container, "image", tag,
+				"err", err)
 		}
 	}
 }

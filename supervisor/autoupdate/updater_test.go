@@ -61,7 +61,8 @@ type updaterHarness struct {
 func newHarness(t *testing.T) *updaterHarness {
 	h := &updaterHarness{
 		t: t, file: filepath.Join(t.TempDir(), "autoupdate.json"), wake: make(chan struct{}, 1),
-		tags: map[string]string{}, manifests: map[string]registry.Manifest{}, stored: map[string]cri.StoredImage{}, counts: map[string]int{},
+		tags: map[string]string{}, manifests: map[string]registry.Manifest{}, stored: map[string]cri.StoredImage{},
+		counts: map[string]int{},
 	}
 	// The image that runs: its tag is at the digest under which it was pulled.
 	h.tags[image] = digest("a1")
@@ -108,15 +109,17 @@ func (h *updaterHarness) start(windows ...string) {
 // add adds a pod whose container web runs the image with an ID.
 func (h *updaterHarness) add(mode, id string, change ...func(*v1.Pod)) {
 	pod := &v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web-n1", UID: "u1", Annotations: map[string]string{podinfo.AnnotationAutoUpdate: mode, podinfo.AnnotationSource: "file"}},
-		Spec:       v1.PodSpec{Containers: []v1.Container{{Name: "web", Image: image}}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web-n1", UID: "u1",
+			Annotations: map[string]string{podinfo.AnnotationAutoUpdate: mode, podinfo.AnnotationSource: "file"}},
+		Spec: v1.PodSpec{Containers: []v1.Container{{Name: "web", Image: image}}},
 	}
 	for _, f := range change {
 		f(pod)
 	}
 	h.mu.Lock()
 	h.targets = append(h.targets, Target{Manifest: pod, UID: pod.UID})
-	h.pods = append(h.pods, &cri.Pod{UID: pod.UID, Containers: []cri.Container{{Name: "web", ImageRef: id}, {Name: "web", ImageRef: "sha256:older"}}})
+	h.pods = append(h.pods, &cri.Pod{UID: pod.UID,
+		Containers: []cri.Container{{Name: "web", ImageRef: id}, {Name: "web", ImageRef: "sha256:older"}}})
 	h.mu.Unlock()
 	h.change(func(*Target) {})
 }
@@ -210,7 +213,8 @@ func (h *updaterHarness) SetImages(name string, images, previous map[string]stri
 
 func (h *updaterHarness) Subscribe() (<-chan struct{}, func()) { return h.wake, func() {} }
 
-func (h *updaterHarness) Resolve(_ context.Context, r registry.Reference, credentials ...registry.Credential) (registry.Descriptor, error) {
+func (h *updaterHarness) Resolve(_ context.Context, r registry.Reference,
+	credentials ...registry.Credential) (registry.Descriptor, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.resolved = append(h.resolved, r.String())
@@ -227,7 +231,8 @@ func (h *updaterHarness) Resolve(_ context.Context, r registry.Reference, creden
 	return registry.Descriptor{Digest: d}, nil
 }
 
-func (h *updaterHarness) FetchManifest(_ context.Context, r registry.Reference, _ int64, _ ...registry.Credential) (registry.Manifest, error) {
+func (h *updaterHarness) FetchManifest(_ context.Context, r registry.Reference, _ int64,
+	_ ...registry.Credential) (registry.Manifest, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.fetched++
@@ -312,7 +317,8 @@ func TestUpdateFromRegistry(t *testing.T) {
 		if got := h.took(); got != want || h.state() != api.UpdateUpdating {
 			t.Fatalf("%s\n%q, want\n%q", h.state(), got, want)
 		}
-		if len(h.events) != 1 || h.events[0] != `ImageUpdateStarted: Updating image "registry.test/team/web:1" of container web from sha256:a10000000000 to sha256:a20000000000` {
+		if len(h.events) != 1 ||
+			h.events[0] != `ImageUpdateStarted: Updating image "registry.test/team/web:1" of container web from sha256:a10000000000 to sha256:a20000000000` {
 			t.Errorf("events %q", h.events)
 		}
 		h.change(func(t *Target) { t.Candidate, t.Busy = nil, "the rollout is progressing" })
@@ -387,7 +393,8 @@ func TestSameImageUnderAnotherDigest(t *testing.T) {
 			bubble(t, func(t *testing.T, h *updaterHarness) {
 				h.stored = map[string]cri.StoredImage{}
 				h.store(digest("c1"), digests...)
-				index := registry.Manifest{MediaType: registry.TypeIndex, Manifests: []registry.Descriptor{{Digest: digest("bf"), Platform: other}, {Digest: digest("b1"), Platform: own}}}
+				index := registry.Manifest{MediaType: registry.TypeIndex,
+					Manifests: []registry.Descriptor{{Digest: digest("bf"), Platform: other}, {Digest: digest("b1"), Platform: own}}}
 				h.tags[image], h.manifests[digest("a2")] = digest("a2"), index
 				h.manifests[digest("b1")] = registry.Manifest{Config: registry.Descriptor{Digest: digest("c1")}}
 				h.start()
@@ -405,7 +412,8 @@ func TestSameImageUnderAnotherDigest(t *testing.T) {
 					t.Fatal(h.state())
 				}
 				// Now this platform has another image.
-				index.Manifests = []registry.Descriptor{{Digest: digest("bf"), Platform: other}, {Digest: digest("b2"), Platform: own}}
+				index.Manifests = []registry.Descriptor{{Digest: digest("bf"), Platform: other},
+					{Digest: digest("b2"), Platform: own}}
 				h.mu.Lock()
 				h.tags[image], h.manifests[digest("a3")] = digest("a3"), index
 				h.manifests[digest("b2")] = registry.Manifest{Config: registry.Descriptor{Digest: digest("c2")}}
@@ -425,7 +433,9 @@ func TestImageOfOtherPlatformsOnly(t *testing.T) {
 		h.add(podinfo.AutoUpdateRegistry, digest("c1"))
 		h.mu.Lock()
 		h.tags[image] = digest("a2")
-		h.manifests[digest("a2")] = registry.Manifest{MediaType: registry.TypeIndex, Manifests: []registry.Descriptor{{Digest: digest("b2"), Platform: &registry.Platform{OS: "linux", Architecture: "s390x"}}}}
+		h.manifests[digest("a2")] = registry.Manifest{MediaType: registry.TypeIndex,
+			Manifests: []registry.Descriptor{
+				{Digest: digest("b2"), Platform: &registry.Platform{OS: "linux", Architecture: "s390x"}}}}
 		h.mu.Unlock()
 		h.day()
 		if got := h.took(); got != "" || h.state() != api.UpdateFailed || !strings.Contains(h.events[0], "other platforms") {
@@ -444,7 +454,8 @@ func TestIndexOfManyImages(t *testing.T) {
 		h.mu.Lock()
 		for i := range 1000 {
 			d := digest(fmt.Sprintf("b%04d", i))
-			index.Manifests = append(index.Manifests, registry.Descriptor{Digest: d, Platform: &registry.Platform{OS: "linux", Architecture: runtime.GOARCH}})
+			index.Manifests = append(index.Manifests,
+				registry.Descriptor{Digest: d, Platform: &registry.Platform{OS: "linux", Architecture: runtime.GOARCH}})
 			h.manifests[d] = registry.Manifest{Config: registry.Descriptor{Digest: digest("c2")}}
 		}
 		h.tags[image], h.manifests[digest("a2")] = digest("a2"), index
@@ -472,7 +483,8 @@ func TestUnreachableRegistry(t *testing.T) {
 		if n := len(h.resolved); n < 50 || n > 100 || h.took() != "" || h.state() != api.UpdateFailed {
 			t.Fatalf("asked %d times in 4 days, %s", n, h.state())
 		}
-		if len(h.events) != 1 || !strings.HasPrefix(h.events[0], "ImageUpdateCheckFailed: failed to check image \"registry.test/team/web:1\": no route to host") {
+		if len(h.events) != 1 || !strings.HasPrefix(h.events[0],
+			"ImageUpdateCheckFailed: failed to check image \"registry.test/team/web:1\": no route to host") {
 			t.Fatalf("events %q", h.events)
 		}
 		h.fail(nil, nil)
@@ -566,8 +578,8 @@ func TestLoadedImage(t *testing.T) {
 }
 
 // Outside of the maintenance windows nothing is updated, except on request.
-// Times that were recorded while the clock was in the future put no check off: neither when the clock is right again, nor
-// while it is not set at all.
+// Times that were recorded while the clock was in the future put no check off: neither when the clock is right again,
+// nor while it is not set at all.
 func TestRecordFromTheFuture(t *testing.T) {
 	for name, until := range map[string]time.Time{
 		"the clock is right":   time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
@@ -578,7 +590,8 @@ func TestRecordFromTheFuture(t *testing.T) {
 				bubble(t, func(t *testing.T, h *updaterHarness) {
 					time.Sleep(time.Until(until))
 					future := time.Now().AddDate(3, 0, 0).UTC().Format(time.RFC3339)
-					text := fmt.Sprintf(`{"version":1,"pods":{"default/web-n1":{"manifest":"u1","since":%[1]q,"attempted":%[1]q,"checked":%[1]q,"failures":%[2]d}}}`, future, failures)
+					text := fmt.Sprintf(
+						`{"version":1,"pods":{"default/web-n1":{"manifest":"u1","since":%[1]q,"attempted":%[1]q,"checked":%[1]q,"failures":%[2]d}}}`, future, failures)
 					if err := os.WriteFile(h.file, []byte(text), 0o600); err != nil {
 						t.Fatal(err)
 					}
@@ -634,8 +647,10 @@ func TestDryRunChangesNothing(t *testing.T) {
 		if err != nil || len(found) != 1 {
 			t.Fatal(found, err)
 		}
-		want := api.ContainerImageUpdate{Container: "web", Image: image, State: api.UpdateAvailable, Running: digest("a1"), Latest: digest("a2")}
-		if got := found[0].Containers[0]; got != want || h.took() != "" || !found[0].Next.Equal(before) || !found[0].Checked.IsZero() {
+		want := api.ContainerImageUpdate{Container: "web", Image: image, State: api.UpdateAvailable, Running: digest("a1"),
+			Latest: digest("a2")}
+		if got := found[0].Containers[0]; got != want || h.took() != "" || !found[0].Next.Equal(before) ||
+			!found[0].Checked.IsZero() {
 			t.Errorf("%+v\nwant %+v", found[0], want)
 		}
 		if found, _ := h.updater.CheckUpdates(t.Context(), []string{"default/other"}, false); len(found) != 0 {
@@ -650,7 +665,8 @@ func TestSkippedContainers(t *testing.T) {
 		h.start()
 		h.add(podinfo.AutoUpdateRegistry, digest("c1"), func(p *v1.Pod) {
 			p.Spec.InitContainers = []v1.Container{{Name: "pinned", Image: image + "@" + digest("a1")}}
-			p.Spec.Containers = append(p.Spec.Containers, v1.Container{Name: "never", Image: image, ImagePullPolicy: v1.PullNever}, v1.Container{Name: "late", Image: image})
+			p.Spec.Containers = append(p.Spec.Containers,
+				v1.Container{Name: "never", Image: image, ImagePullPolicy: v1.PullNever}, v1.Container{Name: "late", Image: image})
 		})
 		h.push(digest("a2"), digest("c2"))
 		found, err := h.updater.CheckUpdates(t.Context(), nil, true)
@@ -662,7 +678,8 @@ func TestSkippedContainers(t *testing.T) {
 			got[r.Container] = strings.TrimSuffix(r.State+" "+r.Message, " ")
 		}
 		want := map[string]string{
-			"pinned": "Skipped the manifest names a digest", "web": "Available", "never": "Skipped imagePullPolicy is Never", "late": "Skipped the container has not started yet",
+			"pinned": "Skipped the manifest names a digest", "web": "Available", "never": "Skipped imagePullPolicy is Never",
+			"late": "Skipped the container has not started yet",
 		}
 		if !maps.Equal(got, want) {
 			t.Errorf("%v\nwant %v", got, want)
@@ -705,7 +722,8 @@ func TestIdleWithoutPods(t *testing.T) {
 // A damaged record does not prevent updates. It is moved aside, as is one of a newer version.
 func TestDamagedRecord(t *testing.T) {
 	for text, suffix := range map[string]string{
-		"": ".damaged", "{": ".damaged", `{"version": 0}`: ".damaged", `{"version": 2}`: ".newer", `{"version": 2, "pods": []}`: ".newer",
+		"": ".damaged", "{": ".damaged", `{"version": 0}`: ".damaged", `{"version": 2}`: ".newer",
+		`{"version": 2, "pods": []}`:                       ".newer",
 		`{"version": 1, "pods": {"default/web-n1": null}}`: "",
 	} {
 		bubble(t, func(t *testing.T, h *updaterHarness) {
@@ -718,7 +736,8 @@ func TestDamagedRecord(t *testing.T) {
 				t.Errorf("%q: not updated", text)
 			}
 			for _, other := range []string{".damaged", ".newer"} {
-				if data, err := os.ReadFile(h.file + other); (err == nil) != (other == suffix) || err == nil && string(data) != text {
+				if data, err := os.ReadFile(h.file + other); (err == nil) != (other == suffix) || err == nil &&
+					string(data) != text {
 					t.Errorf("%q: in %s is %q, %v", text, other, data, err)
 				}
 			}

@@ -84,7 +84,8 @@ func newKeyring(logins map[string]login, origin string) (Keyring, error) {
 		if err != nil {
 			// The error becomes an event, whose readers must not see the registries of a
 			// Secret.
-			errs = append(errs, fmt.Errorf("%s: entry %d of %d, in the order of the registries' names: %w", origin, len(keys)-i, len(keys), err))
+			errs = append(errs, fmt.Errorf("%s: entry %d of %d, in the order of the registries' names: %w", origin, len(keys)-i,
+				len(keys), err))
 			continue
 		}
 		// An empty entry is docker's mark for a credential that a helper stores.

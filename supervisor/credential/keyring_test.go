@@ -67,11 +67,14 @@ func TestKeyringReadsEachForm(t *testing.T) {
 		text string
 		want string // user, password, tokens
 	}{
-		"auth":               {`{"auths": {"r.test": {"auth": "` + both + `"}}}`, "bob pa:ss  "},
-		"without padding":    {`{"auths": {"r.test": {"auth": "` + strings.TrimRight(both, "=") + `"}}}`, "bob pa:ss  "},
-		"with zeros":         {`{"auths": {"r.test": {"auth": "` + base64.StdEncoding.EncodeToString([]byte("bob:pass\x00\x00")) + `"}}}`, "bob pass  "},
-		"plain":              {`{"auths": {"r.test": {"username": "bob", "password": "pass", "email": "a@b"}}}`, "bob pass  "},
-		"auth wins":          {`{"auths": {"r.test": {"username": "old", "password": "old", "auth": "` + both + `"}}}`, "bob pa:ss  "},
+		"auth":            {`{"auths": {"r.test": {"auth": "` + both + `"}}}`, "bob pa:ss  "},
+		"without padding": {`{"auths": {"r.test": {"auth": "` + strings.TrimRight(both, "=") + `"}}}`, "bob pa:ss  "},
+		"with zeros": {`{"auths": {"r.test": {"auth": "` +
+			base64.StdEncoding.EncodeToString([]byte("bob:pass\x00\x00")) + `"}}}`, "bob pass  "},
+		"plain": {`{"auths": {"r.test": {"username": "bob", "password": "pass", "email": "a@b"}}}`,
+			"bob pass  "},
+		"auth wins": {`{"auths": {"r.test": {"username": "old", "password": "old", "auth": "` + both + `"}}}`,
+			"bob pa:ss  "},
 		"tokens":             {`{"auths": {"r.test": {"identitytoken": "it", "registrytoken": "rt"}}}`, "  it rt"},
 		"stored by a helper": {`{"auths": {"r.test": {}}, "credsStore": "desktop"}`, ""},
 	} {
@@ -108,14 +111,16 @@ func TestTheMostSpecificComesFirst(t *testing.T) {
 // An invalid entry does not affect the others, and no error contains a secret.
 func TestBrokenEntries(t *testing.T) {
 	secret := base64.StdEncoding.EncodeToString([]byte("hunter2"))
-	k, err := ParseDockerConfig([]byte(`{"auths": {"fine.test": {"username": "u", "password": "p"}, "a.test": {"auth": "`+secret+`"}, "b.test": {"auth": "hunter2!"}, "": {"password": "hunter2"}}}`), "Secret shop/login")
+	k, err := ParseDockerConfig([]byte(`{"auths": {"fine.test": {"username": "u", "password": "p"}, "a.test": {"auth": "`+
+		secret+`"}, "b.test": {"auth": "hunter2!"}, "": {"password": "hunter2"}}}`), "Secret shop/login")
 	if got := names(t, k, "fine.test/app"); got != "u" {
 		t.Errorf("the good entry: %q", got)
 	}
 	if err == nil {
 		t.Fatal("no error")
 	}
-	for _, word := range []string{"Secret shop/login", "entry 1 of 4", "entry 2 of 4", "entry 3 of 4", "USER:PASSWORD", "base64"} {
+	for _, word := range []string{"Secret shop/login", "entry 1 of 4", "entry 2 of 4", "entry 3 of 4", "USER:PASSWORD",
+		"base64"} {
 		if !strings.Contains(err.Error(), word) {
 			t.Errorf("%q is not in %v", word, err)
 		}
@@ -125,7 +130,8 @@ func TestBrokenEntries(t *testing.T) {
 			t.Errorf("registry %s of the Secret is in %v", registry, err)
 		}
 	}
-	if _, err2 := ParseDockerConfig([]byte("hunter2"), "x"); err2 == nil || strings.Contains(err2.Error()+err.Error(), "hunter2") || strings.Contains(err.Error(), secret) {
+	if _, err2 := ParseDockerConfig([]byte("hunter2"), "x"); err2 == nil ||
+		strings.Contains(err2.Error()+err.Error(), "hunter2") || strings.Contains(err.Error(), secret) {
 		t.Errorf("a secret is in %v or %v", err, err2)
 	}
 	all := fmt.Sprintf("%v %+v %#v", k.entries[0].credential, k.entries[0].credential, k.entries[0].credential)

@@ -34,7 +34,8 @@ type pattern struct {
 }
 
 // dockerHubAliases are the names under which credentials for docker.io are stored.
-var dockerHubAliases = map[string]bool{"index.docker.io": true, "registry-1.docker.io": true, "registry.hub.docker.com": true}
+var dockerHubAliases = map[string]bool{"index.docker.io": true, "registry-1.docker.io": true,
+	"registry.hub.docker.com": true}
 
 // parsePattern reads HOST[:PORT][/PATH], with or without a scheme and with
 // docker's /v1/ and /v2/.

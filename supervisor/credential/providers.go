@@ -109,7 +109,8 @@ func (p *Providers) request(ctx context.Context, plugin *provider, image Image) 
 }
 
 func (p *Providers) keys(plugin *provider, image Image) []cacheKey {
-	return []cacheKey{{plugin.name, cacheByImage, image.Reference}, {plugin.name, cacheByRegistry, image.host}, {plugin.name, cacheGlobally, ""}}
+	return []cacheKey{{plugin.name, cacheByImage, image.Reference}, {plugin.name, cacheByRegistry, image.host},
+		{plugin.name, cacheGlobally, ""}}
 }
 
 // cached returns a cached response that is still valid.
@@ -189,10 +190,12 @@ func (p *provider) run(ctx context.Context, image Image) (*response, error) {
 		return nil, errors.New("output is not a CredentialProviderResponse in JSON")
 	}
 	if a.Kind != "CredentialProviderResponse" || a.APIVersion != p.version {
-		return nil, fmt.Errorf("response has apiVersion %q and kind %q; want %s and CredentialProviderResponse", a.APIVersion, a.Kind, p.version)
+		return nil, fmt.Errorf("response has apiVersion %q and kind %q; want %s and CredentialProviderResponse", a.APIVersion,
+			a.Kind, p.version)
 	}
 	if !slices.Contains([]string{cacheByImage, cacheByRegistry, cacheGlobally}, a.CacheKeyType) {
-		return nil, fmt.Errorf("response has cacheKeyType %q; want %s, %s or %s", a.CacheKeyType, cacheByImage, cacheByRegistry, cacheGlobally)
+		return nil, fmt.Errorf("response has cacheKeyType %q; want %s, %s or %s", a.CacheKeyType, cacheByImage,
+			cacheByRegistry, cacheGlobally)
 	}
 	return &a, nil
 }

@@ -15,8 +15,10 @@ import (
 
 // The accepted versions of the kubelet's configuration and of the plugins' API.
 var (
-	configVersions = []string{"kubelet.config.k8s.io/v1", "kubelet.config.k8s.io/v1beta1", "kubelet.config.k8s.io/v1alpha1"}
-	pluginVersions = []string{"credentialprovider.kubelet.k8s.io/v1", "credentialprovider.kubelet.k8s.io/v1beta1", "credentialprovider.kubelet.k8s.io/v1alpha1"}
+	configVersions = []string{"kubelet.config.k8s.io/v1", "kubelet.config.k8s.io/v1beta1",
+		"kubelet.config.k8s.io/v1alpha1"}
+	pluginVersions = []string{"credentialprovider.kubelet.k8s.io/v1", "credentialprovider.kubelet.k8s.io/v1beta1",
+		"credentialprovider.kubelet.k8s.io/v1alpha1"}
 )
 
 // providersConfig is the kubelet's CredentialProviderConfig.
@@ -89,7 +91,8 @@ func (p *Providers) read(file, binDir string) error {
 		return fmt.Errorf("%s: %w", file, err)
 	}
 	if c.Kind != "CredentialProviderConfig" || !slices.Contains(configVersions, c.APIVersion) {
-		return fmt.Errorf("%s: apiVersion %q and kind %q; want %s and CredentialProviderConfig", file, c.APIVersion, c.Kind, configVersions[0])
+		return fmt.Errorf("%s: apiVersion %q and kind %q; want %s and CredentialProviderConfig", file, c.APIVersion, c.Kind,
+			configVersions[0])
 	}
 	if len(c.Providers) == 0 {
 		return fmt.Errorf("%s: providers: at least one is required", file)

@@ -106,7 +106,8 @@ func TestAnswersAreKept(t *testing.T) {
 	} {
 		p := newPlugins(t)
 		p.answering("cloud", "bob", c.kind, c.more)
-		all := p.read("providers: [{name: cloud, matchImages: ['*.test'], defaultCacheDuration: " + c.keep + ", apiVersion: credentialprovider.kubelet.k8s.io/v1}]\n")
+		all := p.read("providers: [{name: cloud, matchImages: ['*.test'], defaultCacheDuration: " + c.keep +
+			", apiVersion: credentialprovider.kubelet.k8s.io/v1}]\n")
 		for _, image := range []string{"r.test/app:1", "r.test/app:1", "r.test/app:2", "s.test/app:1"} {
 			if got, err := lookup(t, all, image); !strings.HasPrefix(got, "bob") || err != nil {
 				t.Errorf("%+v: %s: %s (%v)", c, image, got, err)
@@ -123,7 +124,8 @@ func TestOneQuestionForMany(t *testing.T) {
 	p.answering("cloud", "bob", cacheByImage, "")
 	text, _ := os.ReadFile(p.path("cloud"))
 	p.write("cloud", strings.Replace(string(text), "{ cat", "sleep 0.3\n{ cat", 1))
-	all := p.read("providers: [{name: cloud, matchImages: ['*.test'], defaultCacheDuration: 1h, apiVersion: credentialprovider.kubelet.k8s.io/v1}]\n")
+	all := p.read("providers: [{name: cloud, matchImages: ['*.test'], defaultCacheDuration: 1h, apiVersion: " +
+		"credentialprovider.kubelet.k8s.io/v1}]\n")
 	var wg sync.WaitGroup
 	for range 5 {
 		wg.Go(func() {
@@ -144,19 +146,24 @@ func TestProviderFaults(t *testing.T) {
 	p := newPlugins(t)
 	p.answering("good", "bob", cacheByImage, "")
 	for name, c := range map[string]struct{ script, want string }{
-		"fails":     {"echo first >&2; echo no such role >&2; exit 3", "exit status 3: no such role"},
-		"silent":    {"exit 4", "failed: exit status 4"},
-		"no-json":   {"echo hunter2", "not a CredentialProviderResponse"},
-		"kind":      {`echo '{"kind": "Pod", "apiVersion": "v1", "auth": {"hunter2": {}}}'`, `apiVersion "v1" and kind "Pod"`},
-		"cache-key": {`echo '{"apiVersion": "credentialprovider.kubelet.k8s.io/v1", "kind": "CredentialProviderResponse", "auth": {}}'`, `cacheKeyType ""`},
+		"fails":   {"echo first >&2; echo no such role >&2; exit 3", "exit status 3: no such role"},
+		"silent":  {"exit 4", "failed: exit status 4"},
+		"no-json": {"echo hunter2", "not a CredentialProviderResponse"},
+		"kind": {`echo '{"kind": "Pod", "apiVersion": "v1", "auth": {"hunter2": {}}}'`,
+			`apiVersion "v1" and kind "Pod"`},
+		"cache-key": {
+			`echo '{"apiVersion": "credentialprovider.kubelet.k8s.io/v1", "kind": "CredentialProviderResponse", "auth": {}}'`,
+			`cacheKeyType ""`},
 	} {
 		p.write(name, "#!/bin/sh\n"+c.script+"\n")
 		config := "providers:\n"
 		for _, n := range []string{name, "good"} {
-			config += "- {name: " + n + ", matchImages: ['*.test'], defaultCacheDuration: 0s, apiVersion: credentialprovider.kubelet.k8s.io/v1}\n"
+			config += "- {name: " + n + ", matchImages: ['*.test'], defaultCacheDuration: 0s, apiVersion: " +
+				"credentialprovider.kubelet.k8s.io/v1}\n"
 		}
 		got, err := lookup(t, p.read(config), "r.test/app")
-		if got != `bob of credential provider "good"` || err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), name) || strings.Contains(err.Error(), "hunter2") {
+		if got != `bob of credential provider "good"` || err == nil || !strings.Contains(err.Error(), c.want) ||
+			!strings.Contains(err.Error(), name) || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: %q (%v), want %q", name, got, err, c.want)
 		}
 	}
@@ -178,16 +185,23 @@ func TestProvidersConfigFaults(t *testing.T) {
 		{configHead + "providers: [{name: plain-file, " + good + "}]", "not an executable file"},
 		{configHead + "providers: [{name: ../cloud, " + good + "}]", "providers[0].name"},
 		{configHead + "providers: [{name: cloud, " + good + "}, {name: cloud, " + good + "}]", "providers[1].name"},
-		{configHead + "providers: [{name: cloud, defaultCacheDuration: 1h, apiVersion: credentialprovider.kubelet.k8s.io/v1}]", "matchImages"},
-		{configHead + "providers: [{name: cloud, matchImages: ['[a'], defaultCacheDuration: 1h, apiVersion: credentialprovider.kubelet.k8s.io/v1}]", "matchImages[0]"},
-		{configHead + "providers: [{name: cloud, matchImages: [a], apiVersion: credentialprovider.kubelet.k8s.io/v1}]", "defaultCacheDuration"},
+		{configHead +
+			"providers: [{name: cloud, defaultCacheDuration: 1h, apiVersion: credentialprovider.kubelet.k8s.io/v1}]",
+			"matchImages"},
+		{configHead + "providers: [{name: cloud, matchImages: ['[a'], defaultCacheDuration: 1h, apiVersion: " +
+			"credentialprovider.kubelet.k8s.io/v1}]", "matchImages[0]"},
+		{configHead + "providers: [{name: cloud, matchImages: [a], apiVersion: credentialprovider.kubelet.k8s.io/v1}]",
+			"defaultCacheDuration"},
 		{configHead + "providers: [{name: cloud, matchImages: [a], defaultCacheDuration: -1s, apiVersion: v2}]", "negative"},
-		{configHead + "providers: [{name: cloud, matchImages: [a], defaultCacheDuration: 1s, apiVersion: v2}]", "providers[0].apiVersion"},
+		{configHead + "providers: [{name: cloud, matchImages: [a], defaultCacheDuration: 1s, apiVersion: v2}]",
+			"providers[0].apiVersion"},
 		{configHead + "providers: [{name: cloud, " + good + ", env: [{name: A}, {name: A}]}]", "env[1].name"},
-		{configHead + "providers: [{name: cloud, " + good + ", tokenAttributes: {serviceAccountTokenAudience: x}}]", "tokenAttributes"},
+		{configHead + "providers: [{name: cloud, " + good + ", tokenAttributes: {serviceAccountTokenAudience: x}}]",
+			"tokenAttributes"},
 	} {
 		p.write("config.yaml", c.config)
-		if _, err := ReadProviders(p.path("config.yaml"), p.dir); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "config.yaml") {
+		if _, err := ReadProviders(p.path("config.yaml"), p.dir); err == nil || !strings.Contains(err.Error(), c.want) ||
+			!strings.Contains(err.Error(), "config.yaml") {
 			t.Errorf("%s\n%v, want %q", c.config, err, c.want)
 		}
 	}
@@ -201,14 +215,16 @@ func TestProvidersConfigFaults(t *testing.T) {
 		t.Error("an empty directory is accepted")
 	}
 	p.answering("second", "eve", cacheByImage, "")
-	p.write("configs/b.json", `{"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "CredentialProviderConfig", "providers": [{"name": "second", "matchImages": ["r.test"], "defaultCacheDuration": "1h", "apiVersion": "credentialprovider.kubelet.k8s.io/v1"}]}`)
+	p.write("configs/b.json",
+		`{"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "CredentialProviderConfig", "providers": [{"name": "second", "matchImages": ["r.test"], "defaultCacheDuration": "1h", "apiVersion": "credentialprovider.kubelet.k8s.io/v1"}]}`)
 	p.write("configs/a.yaml", configHead+"providers: [{name: cloud, "+good+"}]")
 	p.write("configs/README", "read me")
 	all, err := ReadProviders(dir, p.dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := lookup(t, all, "r.test/app"); got != `bob of credential provider "cloud", eve of credential provider "second"` || err != nil {
+	if got, err := lookup(t, all,
+		"r.test/app"); got != `bob of credential provider "cloud", eve of credential provider "second"` || err != nil {
 		t.Errorf("%q (%v)", got, err)
 	}
 }

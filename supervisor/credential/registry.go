@@ -17,7 +17,8 @@ func (n Node) Credentials(ctx context.Context, r registry.Reference) ([]registry
 	found, err := n.Lookup(ctx, image)
 	all := make([]registry.Credential, len(found))
 	for i, c := range found {
-		all[i] = registry.Credential{Username: c.Username, Password: c.Password, IdentityToken: c.IdentityToken, RegistryToken: c.RegistryToken}
+		all[i] = registry.Credential{Username: c.Username, Password: c.Password, IdentityToken: c.IdentityToken,
+			RegistryToken: c.RegistryToken}
 	}
 	return all, err
 }

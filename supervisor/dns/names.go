@@ -27,7 +27,8 @@ func (s Settings) Hostname(pod *v1.Pod) (string, error) {
 	}
 	full := name + "." + domain
 	if len(full) > maxHostname {
-		return "", fmt.Errorf("setHostnameAsFQDN: host name %s has %d characters, and at most %d are allowed; shorten hostname, subdomain or the cluster domain",
+		return "", fmt.Errorf("setHostnameAsFQDN: host name %s has %d characters, and at most %d are allowed; shorten "+
+			"hostname, subdomain or the cluster domain",
 			full, len(full), maxHostname)
 	}
 	return full, nil

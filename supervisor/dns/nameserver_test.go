@@ -36,8 +36,10 @@ func TestResolverWithNameserver(t *testing.T) {
 	}
 	works := Settings{ResolvConf: host, Nameserver: fakeNameserver{}}
 	fails := Settings{ResolvConf: host, Nameserver: fakeNameserver{errors.New("address already in use")}}
-	cluster := Settings{ResolvConf: host, ClusterDNS: []string{"10.96.0.10"}, ClusterDomain: "c.local", Nameserver: fakeNameserver{}}
-	ofCluster := cri.DNS{Servers: []string{"10.96.0.10"}, Searches: []string{"shop.svc.c.local", "svc.c.local", "c.local", "host.test"}, Options: []string{"ndots:5"}}
+	cluster := Settings{ResolvConf: host, ClusterDNS: []string{"10.96.0.10"}, ClusterDomain: "c.local",
+		Nameserver: fakeNameserver{}}
+	ofCluster := cri.DNS{Servers: []string{"10.96.0.10"},
+		Searches: []string{"shop.svc.c.local", "svc.c.local", "c.local", "host.test"}, Options: []string{"ndots:5"}}
 	none := &v1.PodDNSConfig{Nameservers: []string{"10.0.0.9"}}
 	for name, c := range map[string]struct {
 		settings Settings
@@ -46,15 +48,22 @@ func TestResolverWithNameserver(t *testing.T) {
 		want     cri.DNS
 		warning  string
 	}{
-		"ClusterFirst":                      {settings: works, spec: v1.PodSpec{DNSPolicy: v1.DNSClusterFirst}, want: ofNode("10.88.0.1")},
-		"ClusterFirst on the host":          {settings: works, spec: v1.PodSpec{DNSPolicy: v1.DNSClusterFirst, HostNetwork: true}, want: ofHost},
-		"ClusterFirstWithHostNet":           {settings: works, spec: v1.PodSpec{DNSPolicy: v1.DNSClusterFirstWithHostNet, HostNetwork: true}, want: ofNode("127.88.0.1")},
-		"Default":                           {settings: works, spec: v1.PodSpec{DNSPolicy: v1.DNSDefault}, want: ofHost},
-		"None":                              {settings: works, spec: v1.PodSpec{DNSPolicy: v1.DNSNone, DNSConfig: none}, want: cri.DNS{Servers: []string{"10.0.0.9"}}},
-		"an API pod":                        {settings: works, api: true, spec: v1.PodSpec{DNSPolicy: v1.DNSClusterFirst}, want: ofHost},
-		"a configured DNS takes precedence": {settings: cluster, spec: v1.PodSpec{DNSPolicy: v1.DNSClusterFirst}, want: ofCluster},
-		"it does not listen":                {settings: fails, spec: v1.PodSpec{DNSPolicy: v1.DNSClusterFirst}, want: ofHost, warning: "address already in use"},
-		"nor is it wanted":                  {settings: fails, spec: v1.PodSpec{DNSPolicy: v1.DNSDefault}, want: ofHost},
+		"ClusterFirst": {settings: works, spec: v1.PodSpec{DNSPolicy: v1.DNSClusterFirst},
+			want: ofNode("10.88.0.1")},
+		"ClusterFirst on the host": {settings: works,
+			spec: v1.PodSpec{DNSPolicy: v1.DNSClusterFirst, HostNetwork: true}, want: ofHost},
+		"ClusterFirstWithHostNet": {settings: works,
+			spec: v1.PodSpec{DNSPolicy: v1.DNSClusterFirstWithHostNet, HostNetwork: true}, want: ofNode("127.88.0.1")},
+		"Default": {settings: works, spec: v1.PodSpec{DNSPolicy: v1.DNSDefault}, want: ofHost},
+		"None": {settings: works, spec: v1.PodSpec{DNSPolicy: v1.DNSNone, DNSConfig: none},
+			want: cri.DNS{Servers: []string{"10.0.0.9"}}},
+		"an API pod": {settings: works, api: true, spec: v1.PodSpec{DNSPolicy: v1.DNSClusterFirst},
+			want: ofHost},
+		"a configured DNS takes precedence": {settings: cluster, spec: v1.PodSpec{DNSPolicy: v1.DNSClusterFirst},
+			want: ofCluster},
+		"it does not listen": {settings: fails, spec: v1.PodSpec{DNSPolicy: v1.DNSClusterFirst}, want: ofHost,
+			warning: "address already in use"},
+		"nor is it wanted": {settings: fails, spec: v1.PodSpec{DNSPolicy: v1.DNSDefault}, want: ofHost},
 	} {
 		p := pod(func(s *v1.PodSpec) { *s = c.spec })
 		if c.api {

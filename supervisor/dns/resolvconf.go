@@ -119,7 +119,8 @@ func applyLimits(r cri.DNS) (cri.DNS, []string) {
 		chars += 1 + len(search)
 	}
 	if len(dropped) > 0 {
-		omitted = append(omitted, fmt.Sprintf("a search list allows %d domains of %d characters, %d in total: %s omitted, %s kept",
+		omitted = append(omitted, fmt.Sprintf("a search list allows %d domains of %d characters, %d in total: %s omitted, "+
+			"%s kept",
 			maxSearches, maxSearch, maxSearchChars, strings.Join(dropped, " "), strings.Join(kept, " ")))
 	}
 	r.Searches = kept

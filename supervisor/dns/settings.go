@@ -81,12 +81,15 @@ func (s Settings) Resolver(pod *v1.Pod) (resolver cri.DNS, omitted []string, err
 		resolver.Options = mergeOptions(resolver.Options, own.Options)
 	}
 	resolver, omitted = applyLimits(resolver)
-	if !cluster && !pod.Spec.HostNetwork && len(resolver.Servers) > 0 && !slices.ContainsFunc(resolver.Servers, func(ip string) bool { return !isLoopback(ip) }) {
-		omitted = append(omitted, fmt.Sprintf("every nameserver (%s) is a loopback address, which in the pod's network is the pod itself; set --resolv-conf, --cluster-dns or the pod's dnsConfig",
+	if !cluster && !pod.Spec.HostNetwork && len(resolver.Servers) > 0 &&
+		!slices.ContainsFunc(resolver.Servers, func(ip string) bool { return !isLoopback(ip) }) {
+		omitted = append(omitted, fmt.Sprintf("every nameserver (%s) is a loopback address, which in the pod's network is "+
+			"the pod itself; set --resolv-conf, --cluster-dns or the pod's dnsConfig",
 			strings.Join(resolver.Servers, " ")))
 	}
 	if unreachable != nil {
-		omitted = append(omitted, fmt.Sprintf("the pod has the node's name servers and does not resolve the names of other pods, because the name server of this node is not available: %v; restart the pod once it is", unreachable))
+		omitted = append(omitted, fmt.Sprintf("the pod has the node's name servers and does not resolve the names of other "+
+			"pods, because the name server of this node is not available: %v; restart the pod once it is", unreachable))
 	}
 	if len(resolver.Servers)+len(resolver.Searches)+len(resolver.Options) == 0 {
 		// Without any settings, runtimes copy the host's file, or fail if there is none.
@@ -173,7 +176,8 @@ func readResolvConf(path string) (cri.DNS, error) {
 
 // stubOnly reports whether all servers are systemd-resolved's stub.
 func stubOnly(servers []string) bool {
-	return len(servers) > 0 && !slices.ContainsFunc(servers, func(ip string) bool { return ip != "127.0.0.53" && ip != "127.0.0.54" })
+	return len(servers) > 0 && !slices.ContainsFunc(servers,
+		func(ip string) bool { return ip != "127.0.0.53" && ip != "127.0.0.54" })
 }
 
 func isLoopback(server string) bool {

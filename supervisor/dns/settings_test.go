@@ -38,12 +38,15 @@ func TestParseResolvConf(t *testing.T) {
 		want cri.DNS
 	}{
 		"empty": {},
-		"all": {"# made by hand\n; or not\n  nameserver\t10.0.0.1 # first\nnameserver fd00::1\nnameserver 10.0.0.1\nsearch a.test. b.test .\noptions ndots:2 edns0\noptions ndots:3 rotate\nsortlist 1.2.3.4\nnameserver\n",
-			cri.DNS{Servers: []string{"10.0.0.1", "fd00::1"}, Searches: []string{"a.test", "b.test"}, Options: []string{"ndots:3", "edns0", "rotate"}}},
+		"all": {"# made by hand\n; or not\n  nameserver\t10.0.0.1 # first\nnameserver fd00::1\nnameserver 10.0.0.1\nsearch " +
+			"a.test. b.test .\noptions ndots:2 edns0\noptions ndots:3 rotate\nsortlist 1.2.3.4\nnameserver\n",
+			cri.DNS{Servers: []string{"10.0.0.1", "fd00::1"}, Searches: []string{"a.test", "b.test"},
+				Options: []string{"ndots:3", "edns0", "rotate"}}},
 		"the last list wins":      {"search a.test\nsearch b.test c.test\n", cri.DNS{Searches: []string{"b.test", "c.test"}}},
 		"domain is a search list": {"search a.test\ndomain d.test\n", cri.DNS{Searches: []string{"d.test"}}},
-		"no newline, CR LF":       {"nameserver 10.0.0.1\r\nsearch a.test", cri.DNS{Servers: []string{"10.0.0.1"}, Searches: []string{"a.test"}}},
-		"root only":               {"search .\n", cri.DNS{}},
+		"no newline, CR LF": {"nameserver 10.0.0.1\r\nsearch a.test",
+			cri.DNS{Servers: []string{"10.0.0.1"}, Searches: []string{"a.test"}}},
+		"root only": {"search .\n", cri.DNS{}},
 	} {
 		if diff := cmp.Diff(c.want, parseResolvConf(c.text)); diff != "" {
 			t.Errorf("%s (-want +got)\n%s", name, diff)
@@ -53,7 +56,8 @@ func TestParseResolvConf(t *testing.T) {
 
 func TestResolverByPolicy(t *testing.T) {
 	host := file(t, "nameserver 10.0.0.1\nsearch host.test cluster.local\noptions edns0\n")
-	ofHost := cri.DNS{Servers: []string{"10.0.0.1"}, Searches: []string{"host.test", "cluster.local"}, Options: []string{"edns0"}}
+	ofHost := cri.DNS{Servers: []string{"10.0.0.1"}, Searches: []string{"host.test", "cluster.local"},
+		Options: []string{"edns0"}}
 	ofCluster := cri.DNS{
 		Servers:  []string{"10.96.0.10"},
 		Searches: []string{"shop.svc.cluster.local", "svc.cluster.local", "cluster.local", "host.test"},
@@ -74,17 +78,25 @@ func TestResolverByPolicy(t *testing.T) {
 		"ClusterFirst without a cluster": {alone, v1.PodSpec{DNSPolicy: v1.DNSClusterFirst}, ofHost},
 		"ClusterFirst":                   {cluster, v1.PodSpec{DNSPolicy: v1.DNSClusterFirst}, ofCluster},
 		"ClusterFirst on the host":       {cluster, v1.PodSpec{DNSPolicy: v1.DNSClusterFirst, HostNetwork: true}, ofHost},
-		"ClusterFirstWithHostNet":        {cluster, v1.PodSpec{DNSPolicy: v1.DNSClusterFirstWithHostNet, HostNetwork: true}, ofCluster},
-		"ClusterFirstWithHostNet, alone": {alone, v1.PodSpec{DNSPolicy: v1.DNSClusterFirstWithHostNet, HostNetwork: true}, ofHost},
-		"Default":                        {cluster, v1.PodSpec{DNSPolicy: v1.DNSDefault}, ofHost},
-		"no cluster domain": {Settings{ResolvConf: host, ClusterDNS: []string{"10.96.0.10"}}, v1.PodSpec{DNSPolicy: v1.DNSClusterFirst},
-			cri.DNS{Servers: []string{"10.96.0.10"}, Searches: []string{"host.test", "cluster.local"}, Options: []string{"ndots:5"}}},
+		"ClusterFirstWithHostNet": {cluster, v1.PodSpec{DNSPolicy: v1.DNSClusterFirstWithHostNet, HostNetwork: true},
+			ofCluster},
+		"ClusterFirstWithHostNet, alone": {alone, v1.PodSpec{DNSPolicy: v1.DNSClusterFirstWithHostNet, HostNetwork: true},
+			ofHost},
+		"Default": {cluster, v1.PodSpec{DNSPolicy: v1.DNSDefault}, ofHost},
+		"no cluster domain": {Settings{ResolvConf: host, ClusterDNS: []string{"10.96.0.10"}},
+			v1.PodSpec{DNSPolicy: v1.DNSClusterFirst},
+			cri.DNS{Servers: []string{"10.96.0.10"}, Searches: []string{"host.test", "cluster.local"},
+				Options: []string{"ndots:5"}}},
 		"None": {cluster, v1.PodSpec{DNSPolicy: v1.DNSNone, DNSConfig: own},
-			cri.DNS{Servers: []string{"10.0.0.9", "10.0.0.1"}, Searches: []string{"own.test", "host.test"}, Options: []string{"timeout:5", "edns0", "rotate"}}},
+			cri.DNS{Servers: []string{"10.0.0.9", "10.0.0.1"}, Searches: []string{"own.test", "host.test"},
+				Options: []string{"timeout:5", "edns0", "rotate"}}},
 		"Default and more": {alone, v1.PodSpec{DNSPolicy: v1.DNSDefault, DNSConfig: own},
-			cri.DNS{Servers: []string{"10.0.0.1", "10.0.0.9"}, Searches: []string{"host.test", "cluster.local", "own.test"}, Options: []string{"edns0", "timeout:5", "rotate"}}},
-		"no file configured": {Settings{}, v1.PodSpec{DNSPolicy: v1.DNSDefault, HostNetwork: true}, cri.DNS{Servers: []string{"127.0.0.1"}, Searches: []string{"."}}},
-		"missing file":       {Settings{ResolvConf: host + ".no"}, v1.PodSpec{DNSPolicy: v1.DNSDefault}, cri.DNS{Searches: []string{"."}}},
+			cri.DNS{Servers: []string{"10.0.0.1", "10.0.0.9"}, Searches: []string{"host.test", "cluster.local", "own.test"},
+				Options: []string{"edns0", "timeout:5", "rotate"}}},
+		"no file configured": {Settings{}, v1.PodSpec{DNSPolicy: v1.DNSDefault, HostNetwork: true},
+			cri.DNS{Servers: []string{"127.0.0.1"}, Searches: []string{"."}}},
+		"missing file": {Settings{ResolvConf: host + ".no"}, v1.PodSpec{DNSPolicy: v1.DNSDefault},
+			cri.DNS{Searches: []string{"."}}},
 	} {
 		got, omitted, err := c.settings.Resolver(pod(func(s *v1.PodSpec) { *s = c.spec }))
 		if diff := cmp.Diff(c.want, got); diff != "" || err != nil || len(omitted) > 0 {
@@ -124,7 +136,8 @@ func TestResolverPassesBehindTheStub(t *testing.T) {
 		t.Errorf("%v %q %v, want the stub, which answers on the host's network", got, omitted, err)
 	}
 	s.Upstream += ".no"
-	if got, omitted, err := s.Resolver(pod(nil)); err != nil || got.Servers[0] != "127.0.0.53" || len(omitted) != 1 || !strings.Contains(omitted[0], "--resolv-conf") {
+	if got, omitted, err := s.Resolver(pod(nil)); err != nil || got.Servers[0] != "127.0.0.53" || len(omitted) != 1 ||
+		!strings.Contains(omitted[0], "--resolv-conf") {
 		t.Errorf("%v %q %v, want the stub and a warning", got, omitted, err)
 	}
 	s.ResolvConf = file(t, "nameserver 127.0.0.53\nnameserver 10.0.0.1\n")
@@ -175,19 +188,23 @@ func TestMissing(t *testing.T) {
 		change         func(*v1.PodSpec)
 		want           bool
 	}{
-		"a server":                          {host: "nameserver 10.0.0.1\n"},
-		"an empty file":                     {host: "# not yet\n", want: true},
-		"the stub without servers":          {host: stub, want: true},
-		"the stub with servers":             {host: stub, upstream: "nameserver 10.0.0.1\n"},
-		"the stub, on the host's network":   {host: stub, change: func(s *v1.PodSpec) { s.HostNetwork = true }},
-		"a server of the host's own":        {host: "nameserver 127.0.0.1\n"},
-		"no file is configured":             {none: true},
-		"the cluster's":                     {cluster: []string{"10.96.0.10"}},
-		"the cluster's, on host's network":  {cluster: []string{"10.96.0.10"}, change: func(s *v1.PodSpec) { s.HostNetwork = true }, want: true},
-		"the cluster's, for a default pod":  {cluster: []string{"10.96.0.10"}, change: func(s *v1.PodSpec) { s.DNSPolicy = v1.DNSDefault }, want: true},
-		"none wanted":                       {change: func(s *v1.PodSpec) { s.DNSPolicy = v1.DNSNone }},
-		"the pod's own":                     {change: func(s *v1.PodSpec) { s.DNSConfig = &v1.PodDNSConfig{Nameservers: []string{"10.0.0.3"}} }},
-		"the pod's options without servers": {change: func(s *v1.PodSpec) { s.DNSConfig = &v1.PodDNSConfig{Searches: []string{"a.test"}} }, want: true},
+		"a server":                        {host: "nameserver 10.0.0.1\n"},
+		"an empty file":                   {host: "# not yet\n", want: true},
+		"the stub without servers":        {host: stub, want: true},
+		"the stub with servers":           {host: stub, upstream: "nameserver 10.0.0.1\n"},
+		"the stub, on the host's network": {host: stub, change: func(s *v1.PodSpec) { s.HostNetwork = true }},
+		"a server of the host's own":      {host: "nameserver 127.0.0.1\n"},
+		"no file is configured":           {none: true},
+		"the cluster's":                   {cluster: []string{"10.96.0.10"}},
+		"the cluster's, on host's network": {cluster: []string{"10.96.0.10"},
+			change: func(s *v1.PodSpec) { s.HostNetwork = true }, want: true},
+		"the cluster's, for a default pod": {cluster: []string{"10.96.0.10"},
+			change: func(s *v1.PodSpec) { s.DNSPolicy = v1.DNSDefault }, want: true},
+		"none wanted": {change: func(s *v1.PodSpec) { s.DNSPolicy = v1.DNSNone }},
+		"the pod's own": {
+			change: func(s *v1.PodSpec) { s.DNSConfig = &v1.PodDNSConfig{Nameservers: []string{"10.0.0.3"}} }},
+		"the pod's options without servers": {
+			change: func(s *v1.PodSpec) { s.DNSConfig = &v1.PodDNSConfig{Searches: []string{"a.test"}} }, want: true},
 	} {
 		s := Settings{ResolvConf: file(t, c.host), Upstream: file(t, c.upstream), ClusterDNS: c.cluster}
 		if c.none {

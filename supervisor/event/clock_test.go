@@ -17,7 +17,8 @@ func TestRestoredEventsWhenTheClockWasSet(t *testing.T) {
 		return v1.Event{Type: "Normal", Reason: reason, Count: 1, LastTimestamp: metav1.NewTime(at)}
 	}
 	r := New(Config{})
-	r.restore([]v1.Event{event("Old", now.AddDate(0, -1, 0)), event("Unset", time.Unix(600, 0)), event("Ahead", now.AddDate(1, 0, 0)), event("Recent", now.Add(-time.Hour))}, now)
+	r.restore([]v1.Event{event("Old", now.AddDate(0, -1, 0)), event("Unset", time.Unix(600, 0)),
+		event("Ahead", now.AddDate(1, 0, 0)), event("Recent", now.Add(-time.Hour))}, now)
 	if got, want := reasons(r), "Unset Ahead Recent"; got != want {
 		t.Errorf("kept %q, want %q", got, want)
 	}

@@ -63,8 +63,10 @@ func TestEventsContinueAfterKill(t *testing.T) {
 		if got, want := summary(r), "Pod/BackOff×2 Pod/Started×2 Node/Starting×2"; got != want {
 			t.Errorf("counts do not continue: %s, want %s", got, want)
 		}
-		if e := list[1]; !e.FirstTimestamp.Time.Equal(begun) || !e.LastTimestamp.Time.Equal(begun.Add(time.Minute)) || e.Name != before[0].Name {
-			t.Errorf("Started from %v to %v as %s, want %v to %v as %s", e.FirstTimestamp, e.LastTimestamp, e.Name, begun, begun.Add(time.Minute), before[0].Name)
+		if e := list[1]; !e.FirstTimestamp.Time.Equal(begun) || !e.LastTimestamp.Time.Equal(begun.Add(time.Minute)) ||
+			e.Name != before[0].Name {
+			t.Errorf("Started from %v to %v as %s, want %v to %v as %s", e.FirstTimestamp, e.LastTimestamp, e.Name, begun,
+				begun.Add(time.Minute), before[0].Name)
 		}
 	})
 }

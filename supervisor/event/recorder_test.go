@@ -41,10 +41,12 @@ func TestEventIsComplete(t *testing.T) {
 			t.Errorf("metadata %+v", e.ObjectMeta)
 		}
 		if e.Type != "Warning" || e.Reason != "BackOff" || e.Message != "Back-off restarting" || e.Count != 1 ||
-			e.Source.Component != "podstead" || e.Source.Host != "node" || !e.FirstTimestamp.Equal(&e.LastTimestamp) || e.FirstTimestamp.IsZero() {
+			e.Source.Component != "podstead" || e.Source.Host != "node" || !e.FirstTimestamp.Equal(&e.LastTimestamp) ||
+			e.FirstTimestamp.IsZero() {
 			t.Errorf("event %+v", e)
 		}
-		if line := log.String(); !strings.Contains(line, "level=WARN") || !strings.Contains(line, "default/web-node") || !strings.Contains(line, "reason=BackOff") {
+		if line := log.String(); !strings.Contains(line, "level=WARN") || !strings.Contains(line, "default/web-node") ||
+			!strings.Contains(line, "reason=BackOff") {
 			t.Errorf("log line %q", line)
 		}
 	})

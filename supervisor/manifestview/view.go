@@ -42,7 +42,8 @@ func (v View) Manifests() []api.ManifestSource {
 			src.Fault = s.Fault.Error()
 		}
 		for _, u := range s.Units {
-			unit := api.ManifestUnit{Name: u.Name, Digest: u.Digest, Revision: u.Revision, Restored: u.Faults.Fatal() && len(u.Pods) > 0}
+			unit := api.ManifestUnit{Name: u.Name, Digest: u.Digest, Revision: u.Revision, Restored: u.Faults.Fatal() &&
+				len(u.Pods) > 0}
 			for _, p := range u.Pods {
 				unit.Pods = append(unit.Pods, p.Namespace+"/"+p.BaseName)
 			}
@@ -73,7 +74,8 @@ func (v View) Find(kind, namespace, name string) string {
 	}
 	for _, source := range v.Config.Snapshot() {
 		for _, unit := range source.Units {
-			if slices.ContainsFunc(unit.Pods, func(p manifest.UnitPod) bool { return p.Namespace == namespace && p.Name == name }) {
+			if slices.ContainsFunc(unit.Pods,
+				func(p manifest.UnitPod) bool { return p.Namespace == namespace && p.Name == name }) {
 				return unit.Name
 			}
 		}

@@ -98,7 +98,8 @@ func TestOrder(t *testing.T) {
 		t.Error(refusal)
 	}
 	c.refuse, c.fail = "b.Preview", "c.Forget"
-	if refusal := l.Preview(&Candidate{}); refusal == nil || refusal.Cause.Reason != "b.Preview" || c.take() != "a.Preview b.Preview" {
+	if refusal := l.Preview(&Candidate{}); refusal == nil || refusal.Cause.Reason != "b.Preview" ||
+		c.take() != "a.Preview b.Preview" {
 		t.Error(refusal)
 	}
 	if err := l.Unprepare(t.Context(), "u"); err != nil || c.take() != "d.Unprepare c.Unprepare b.Unprepare a.Unprepare" {
@@ -137,7 +138,8 @@ func (c changing) TakeChanged() ([]types.UID, bool) {
 // is left alone.
 func TestChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, b := changing{name: "a", changed: wakeup.NewSignal()}, changing{name: "b", changed: wakeup.NewSignal(), previews: true}
+		a, b := changing{name: "a", changed: wakeup.NewSignal()},
+			changing{name: "b", changed: wakeup.NewSignal(), previews: true}
 		l := New([]Resource{a, changing{name: "never"}, b})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})

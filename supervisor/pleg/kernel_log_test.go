@@ -47,8 +47,10 @@ func (l *kernelLog) kill(id string) {
 	}
 	l.pid++
 	for _, line := range []string{
-		fmt.Sprintf("oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,oom_memcg=/podstead/pod1/%[1]s,task_memcg=/podstead/pod1/%[1]s,task=x,pid=%[2]d,uid=0", id, l.pid),
-		fmt.Sprintf("Memory cgroup out of memory: Killed process %d (x) total-vm:1kB, anon-rss:1kB, file-rss:0kB, shmem-rss:0kB, UID:0", l.pid),
+		fmt.Sprintf(
+			"oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,oom_memcg=/podstead/pod1/%[1]s,task_memcg=/podstead/pod1/%[1]s,task=x,pid=%[2]d,uid=0", id, l.pid),
+		fmt.Sprintf("Memory cgroup out of memory: Killed process %d (x) total-vm:1kB, anon-rss:1kB, file-rss:0kB, "+
+			"shmem-rss:0kB, UID:0", l.pid),
 	} {
 		if _, err := fmt.Fprintf(l.file, "3,1,%d,-;%s\n", now.Nano()/1000, line); err != nil {
 			l.t.Fatal(err)

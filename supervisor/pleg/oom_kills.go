@@ -40,7 +40,8 @@ func (p *PLEG) withOOMKills(before, st *cri.PodStatus) *cri.PodStatus {
 // oomKilled reports whether the kernel killed the container for memory.
 func (p *PLEG) oomKilled(before *cri.PodStatus, c *cri.Container) bool {
 	if before != nil {
-		if old := container(before.Containers, c.ID); old != nil && old.State == cri.StateExited && old.Reason == reasonOOMKilled {
+		if old := container(before.Containers, c.ID); old != nil && old.State == cri.StateExited &&
+			old.Reason == reasonOOMKilled {
 			return true
 		}
 	}

@@ -25,7 +25,8 @@ func TestFile(t *testing.T) {
 			return namesOf(start(t, dir, disk).of("u1")), nil
 		},
 		Change: func(t *testing.T, dir string, disk statefile.Disk) error {
-			return start(t, dir, disk).Update("u1", func([]v1.EphemeralContainer) ([]v1.EphemeralContainer, error) { return named("a", "b"), nil })
+			return start(t, dir, disk).Update("u1",
+				func([]v1.EphemeralContainer) ([]v1.EphemeralContainer, error) { return named("a", "b"), nil })
 		},
 	}.Run(t)
 }

@@ -44,7 +44,8 @@ func (r Requests) UpdateEphemeral(uid types.UID, u objectwrite.Update, o objectw
 	err := r.Update(uid, func(present *v1.Pod) ([]v1.EphemeralContainer, error) {
 		pod, added = present, nil
 		if r.Verified(podinfo.SourceOf(pod)) {
-			return nil, objectwrite.Errorf(objectwrite.Forbidden, "the manifests of this node are verified with keys, and what a client adds to a pod is not; use podstead exec")
+			return nil, objectwrite.Errorf(objectwrite.Forbidden,
+				"the manifests of this node are verified with keys, and what a client adds to a pod is not; use podstead exec")
 		}
 		list, err := patched(pod, &u)
 		if err != nil {
@@ -97,7 +98,8 @@ func patched(pod *v1.Pod, u *objectwrite.Update) ([]v1.EphemeralContainer, error
 	decoder.DisallowUnknownFields()
 	var list []v1.EphemeralContainer
 	if err := decoder.Decode(&list); err != nil {
-		return nil, objectwrite.Errorf(objectwrite.Invalid, "spec.ephemeralContainers: %s", strings.TrimPrefix(err.Error(), "json: "))
+		return nil, objectwrite.Errorf(objectwrite.Invalid, "spec.ephemeralContainers: %s",
+			strings.TrimPrefix(err.Error(), "json: "))
 	}
 	return list, nil
 }

@@ -33,9 +33,11 @@ type file struct {
 	Containers []v1.EphemeralContainer `json:"containers"`
 }
 
-// fileFormat is the file of a pod. It costs containers for debugging, never a pod. A write through the API is not larger.
+// fileFormat is the file of a pod. It costs containers for debugging, never a pod. A write through the API is not
+// larger.
 var fileFormat = statefile.Format[file]{
-	Name: "ephemeral-containers/UID.json", Version: fileVersion, Limit: 2 << 20, Damaged: statefile.MoveAside, Newer: statefile.MoveAside,
+	Name: "ephemeral-containers/UID.json", Version: fileVersion, Limit: 2 << 20, Damaged: statefile.MoveAside,
+	Newer:   statefile.MoveAside,
 	DirMode: 0o700,
 }
 
@@ -84,7 +86,8 @@ func Open(dir string, disk statefile.Disk, log *slog.Logger) (*Store, error) {
 		}
 		s.unusable[types.UID(uid)] = true
 		if !errors.Is(err, fs.ErrNotExist) {
-			log.Warn("Record of ephemeral containers is damaged, ignoring them", "file", filepath.Join(dir, uid+".json"), "err", err)
+			log.Warn("Record of ephemeral containers is damaged, ignoring them", "file", filepath.Join(dir, uid+".json"), "err",
+				err)
 		}
 	}
 	return s, nil
@@ -125,7 +128,8 @@ func (s *Store) With(pod *v1.Pod) *v1.Pod {
 // Update replaces the ephemeral containers of a pod with those that change returns. When it
 // returns without an error, they are on the disk. change gets the present ones, which it must not
 // modify; its error is returned as it is. Updates are made one after the other.
-func (s *Store) Update(uid types.UID, change func(present []v1.EphemeralContainer) ([]v1.EphemeralContainer, error)) error {
+func (s *Store) Update(uid types.UID,
+	change func(present []v1.EphemeralContainer) ([]v1.EphemeralContainer, error)) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	wanted, err := change(s.of(uid))

@@ -19,7 +19,8 @@ import (
 
 func named(names ...string) (list []v1.EphemeralContainer) {
 	for _, name := range names {
-		list = append(list, v1.EphemeralContainer{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: name, Image: "busybox"}})
+		list = append(list,
+			v1.EphemeralContainer{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: name, Image: "busybox"}})
 	}
 	return list
 }
@@ -93,7 +94,10 @@ func TestStoreRefuses(t *testing.T) {
 	s := open(t, dir, silent)
 	add(t, s, "u1", "a")
 	why := errors.New("not valid")
-	if err := s.Update("u1", func([]v1.EphemeralContainer) ([]v1.EphemeralContainer, error) { return nil, why }); !errors.Is(err, why) {
+	if err := s.Update("u1", func([]v1.EphemeralContainer) ([]v1.EphemeralContainer, error) {
+		return nil,
+			why
+	}); !errors.Is(err, why) {
 		t.Errorf("error of the change: %v", err)
 	}
 	err := s.Update("u1", func([]v1.EphemeralContainer) ([]v1.EphemeralContainer, error) {
@@ -103,7 +107,10 @@ func TestStoreRefuses(t *testing.T) {
 		t.Errorf("too many: %v", err)
 	}
 	for _, uid := range []types.UID{"", "../x", ".hidden"} {
-		if err := s.Update(uid, func([]v1.EphemeralContainer) ([]v1.EphemeralContainer, error) { return named("a"), nil }); err == nil {
+		if err := s.Update(uid, func([]v1.EphemeralContainer) ([]v1.EphemeralContainer, error) {
+			return named("a"),
+				nil
+		}); err == nil {
 			t.Errorf("UID %q was accepted", uid)
 		}
 	}
@@ -115,7 +122,9 @@ func TestStoreRefuses(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "sub"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := blocked.Update("u2", func([]v1.EphemeralContainer) ([]v1.EphemeralContainer, error) { return named("a"), nil }); err == nil || len(blocked.UIDs()) != 0 {
+	if err := blocked.Update("u2",
+		func([]v1.EphemeralContainer) ([]v1.EphemeralContainer, error) { return named("a"), nil }); err == nil ||
+		len(blocked.UIDs()) != 0 {
 		t.Errorf("a record that could not be written: %v, %v", err, blocked.UIDs())
 	}
 	if got := namesOf(s.of("u1")); got != "a" {
@@ -136,7 +145,8 @@ func TestStoreIgnoresDamagedFiles(t *testing.T) {
 	if got := s.UIDs(); len(got) != 1 || got[0] != "good" {
 		t.Errorf("UIDs %v", got)
 	}
-	if text := log.String(); strings.Count(text, "ephemeral containers is damaged") != 2 || !strings.Contains(text, "torn.json") || !strings.Contains(text, "version 2") {
+	if text := log.String(); strings.Count(text, "ephemeral containers is damaged") != 2 ||
+		!strings.Contains(text, "torn.json") || !strings.Contains(text, "version 2") {
 		t.Errorf("log:\n%s", text)
 	}
 }
@@ -149,13 +159,15 @@ func TestStoreReadsEarlierRecords(t *testing.T) {
 	got := s.With(pod).Spec.EphemeralContainers
 	stdin := v1.EphemeralContainer{TargetContainerName: "main", EphemeralContainerCommon: v1.EphemeralContainerCommon{
 		Name: "debugger-x7k2p", Image: "docker.io/library/busybox:1.36", Stdin: true, TTY: true,
-		ImagePullPolicy: v1.PullIfNotPresent, TerminationMessagePath: "/dev/termination-log", TerminationMessagePolicy: v1.TerminationMessageReadFile,
+		ImagePullPolicy: v1.PullIfNotPresent, TerminationMessagePath: "/dev/termination-log",
+		TerminationMessagePolicy: v1.TerminationMessageReadFile,
 	}}
 	adding := v1.EphemeralContainer{EphemeralContainerCommon: v1.EphemeralContainerCommon{
 		Name: "tools", Image: "docker.io/library/busybox:1.36", Command: []string{"sh", "-c", "sleep 1000"},
 		Env:             []v1.EnvVar{{Name: "WORD", Value: "one"}},
 		SecurityContext: &v1.SecurityContext{Capabilities: &v1.Capabilities{Add: []v1.Capability{"SYS_PTRACE"}}},
-		ImagePullPolicy: v1.PullIfNotPresent, TerminationMessagePath: "/dev/termination-log", TerminationMessagePolicy: v1.TerminationMessageReadFile,
+		ImagePullPolicy: v1.PullIfNotPresent, TerminationMessagePath: "/dev/termination-log",
+		TerminationMessagePolicy: v1.TerminationMessageReadFile,
 	}}
 	if want := []v1.EphemeralContainer{stdin, adding}; !equality.Semantic.DeepEqual(got, want) {
 		t.Errorf("read\n%+v\nwant\n%+v", got, want)

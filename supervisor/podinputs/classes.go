@@ -84,7 +84,8 @@ func (r *Resolver) resolveRuntimeClass(pod *v1.Pod, class *nodev1.RuntimeClass) 
 			return handler, nil
 		}
 		return "", &status.Cause{Reason: ReasonRuntimeClassNotFound, Message: fmt.Sprintf(
-			"spec.runtimeClassName: RuntimeClass %q not found; add a manifest that declares it, start podstead with --runtime-classes=%s=HANDLER, or remove the field", name, name)}
+			"spec.runtimeClassName: RuntimeClass %q not found; add a manifest that declares it, start podstead with "+
+				"--runtime-classes=%s=HANDLER, or remove the field", name, name)}
 	}
 	if class.Overhead != nil && len(class.Overhead.PodFixed) > 0 {
 		if len(pod.Spec.Overhead) > 0 && !equality.Semantic.DeepEqual(pod.Spec.Overhead, class.Overhead.PodFixed) {
@@ -121,7 +122,8 @@ func resolvePriority(pod *v1.Pod, found classes) *status.Cause {
 		class := found.priority
 		if class == nil {
 			return &status.Cause{Reason: ReasonPriorityClassNotFound, Message: fmt.Sprintf(
-				"spec.priorityClassName: PriorityClass %q not found; add a manifest that declares it, use system-node-critical or system-cluster-critical, or remove the field", name)}
+				"spec.priorityClassName: PriorityClass %q not found; add a manifest that declares it, use system-node-critical "+
+					"or system-cluster-critical, or remove the field", name)}
 		}
 		value = class.Value
 		if class.PreemptionPolicy != nil {
@@ -130,7 +132,8 @@ func resolvePriority(pod *v1.Pod, found classes) *status.Cause {
 	}
 	if pod.Spec.Priority != nil && *pod.Spec.Priority != value {
 		return &status.Cause{Reason: ReasonClassConflict, Message: fmt.Sprintf(
-			"spec.priority: %d conflicts with %d of PriorityClass %q; remove the field to use the value of the class", *pod.Spec.Priority, value, name)}
+			"spec.priority: %d conflicts with %d of PriorityClass %q; remove the field to use the value of the class",
+			*pod.Spec.Priority, value, name)}
 	}
 	pod.Spec.Priority = &value
 	if pod.Spec.PreemptionPolicy == nil {

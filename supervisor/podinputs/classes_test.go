@@ -16,7 +16,8 @@ import (
 )
 
 func priorityClass(name string, value int32, policy v1.PreemptionPolicy, isDefault bool) *schedulingv1.PriorityClass {
-	return &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: "1"}, Value: value, PreemptionPolicy: &policy, GlobalDefault: isDefault}
+	return &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: "1"}, Value: value,
+		PreemptionPolicy: &policy, GlobalDefault: isDefault}
 }
 
 func runtimeClass(name, handler string) *nodev1.RuntimeClass {
@@ -25,7 +26,8 @@ func runtimeClass(name, handler string) *nodev1.RuntimeClass {
 
 func TestResolvePriorityClass(t *testing.T) {
 	objects := &testObjects{priorities: []*schedulingv1.PriorityClass{
-		priorityClass("batch", -5, v1.PreemptNever, false), priorityClass("usual", 100, v1.PreemptLowerPriority, true), priorityClass("zusual", 200, v1.PreemptLowerPriority, true),
+		priorityClass("batch", -5, v1.PreemptNever, false), priorityClass("usual", 100, v1.PreemptLowerPriority, true),
+		priorityClass("zusual", 200, v1.PreemptLowerPriority, true),
 	}}
 	number := func(n int32) *int32 { return &n }
 	for name, tc := range map[string]struct {
@@ -37,15 +39,16 @@ func TestResolvePriorityClass(t *testing.T) {
 		reason   string
 		words    string
 	}{
-		"node critical":        {class: "system-node-critical", want: number(2000001000), policy: v1.PreemptLowerPriority},
-		"cluster critical":     {class: "system-cluster-critical", want: number(2000000000), policy: v1.PreemptLowerPriority},
-		"declared":             {class: "batch", want: number(-5), policy: v1.PreemptNever},
-		"declared and equal":   {class: "batch", priority: number(-5), want: number(-5), policy: v1.PreemptNever},
-		"the default":          {want: number(100), policy: v1.PreemptLowerPriority},
-		"only a number":        {priority: number(7), want: number(7)},
-		"unknown":              {class: "gone", reason: ReasonPriorityClassNotFound, words: `PriorityClass "gone" not found`},
-		"a conflicting number": {class: "batch", priority: number(1), want: number(1), reason: ReasonClassConflict, words: `1 conflicts with -5 of PriorityClass "batch"`},
-		"an API pod":           {class: "gone", priority: number(3), source: manifest.SourceAPI, want: number(3)},
+		"node critical":      {class: "system-node-critical", want: number(2000001000), policy: v1.PreemptLowerPriority},
+		"cluster critical":   {class: "system-cluster-critical", want: number(2000000000), policy: v1.PreemptLowerPriority},
+		"declared":           {class: "batch", want: number(-5), policy: v1.PreemptNever},
+		"declared and equal": {class: "batch", priority: number(-5), want: number(-5), policy: v1.PreemptNever},
+		"the default":        {want: number(100), policy: v1.PreemptLowerPriority},
+		"only a number":      {priority: number(7), want: number(7)},
+		"unknown":            {class: "gone", reason: ReasonPriorityClassNotFound, words: `PriorityClass "gone" not found`},
+		"a conflicting number": {class: "batch", priority: number(1), want: number(1), reason: ReasonClassConflict,
+			words: `1 conflicts with -5 of PriorityClass "batch"`},
+		"an API pod": {class: "gone", priority: number(3), source: manifest.SourceAPI, want: number(3)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := New(Config{Objects: objects})
@@ -57,7 +60,8 @@ func TestResolvePriorityClass(t *testing.T) {
 			before := pod.DeepCopy()
 			resolved := r.Resolve(pod)
 			got, cause := resolved.Pod, resolved.Fault
-			if (cause == nil) != (tc.reason == "") || cause != nil && (cause.Reason != tc.reason || !strings.Contains(cause.Message, tc.words)) {
+			if (cause == nil) != (tc.reason == "") || cause != nil &&
+				(cause.Reason != tc.reason || !strings.Contains(cause.Message, tc.words)) {
 				t.Fatalf("cause %+v", cause)
 			}
 			switch have := got.Spec.Priority; {
@@ -69,7 +73,8 @@ func TestResolvePriorityClass(t *testing.T) {
 			if p := got.Spec.PreemptionPolicy; tc.policy != "" && (p == nil || *p != tc.policy) {
 				t.Errorf("policy %v, want %s", p, tc.policy)
 			}
-			if pod.Spec.PriorityClassName != before.Spec.PriorityClassName || pod.Spec.Priority != tc.priority || pod.Spec.PreemptionPolicy != nil {
+			if pod.Spec.PriorityClassName != before.Spec.PriorityClassName || pod.Spec.Priority != tc.priority ||
+				pod.Spec.PreemptionPolicy != nil {
 				t.Error("the wanted pod was changed")
 			}
 		})
@@ -103,7 +108,8 @@ func TestResolveRuntimeClass(t *testing.T) {
 		p.Spec.NodeSelector = map[string]string{"disk": "ssd"}
 		p.Spec.Overhead = v1.ResourceList{v1.ResourceMemory: resource.MustParse("65536Ki")}
 	})
-	if handler != "kata-qemu" || cause != "" || got.Spec.NodeSelector["kvm"] != "yes" || got.Spec.NodeSelector["disk"] != "ssd" || got.Spec.Overhead.Memory().Value() != 64<<20 {
+	if handler != "kata-qemu" || cause != "" || got.Spec.NodeSelector["kvm"] != "yes" ||
+		got.Spec.NodeSelector["disk"] != "ssd" || got.Spec.Overhead.Memory().Value() != 64<<20 {
 		t.Errorf("got %q, %s, %v", handler, cause, got.Spec)
 	}
 	if len(kata.Scheduling.NodeSelector) != 1 {
@@ -112,7 +118,8 @@ func TestResolveRuntimeClass(t *testing.T) {
 	if _, handler, cause = resolve(class("fast")); handler != "crun" || cause != "" {
 		t.Errorf("from the flags: %q, %s", handler, cause)
 	}
-	if _, _, cause = resolve(class("gone")); !strings.HasPrefix(cause, ReasonRuntimeClassNotFound) || !strings.Contains(cause, "--runtime-classes=gone=HANDLER") {
+	if _, _, cause = resolve(class("gone")); !strings.HasPrefix(cause, ReasonRuntimeClassNotFound) ||
+		!strings.Contains(cause, "--runtime-classes=gone=HANDLER") {
 		t.Errorf("unknown: %s", cause)
 	}
 	if _, _, cause = resolve(func(p *v1.Pod) {
@@ -174,7 +181,8 @@ func TestResolveOncePerRevision(t *testing.T) {
 		}
 		last = now
 	}
-	if p := last.Pod.Spec.Priority; p == nil || *p != 8 || last.Fault == nil || last.Fault.Reason != ReasonRuntimeClassNotFound {
+	if p := last.Pod.Spec.Priority; p == nil || *p != 8 || last.Fault == nil ||
+		last.Fault.Reason != ReasonRuntimeClassNotFound {
 		t.Errorf("resolved to priority %v, fault %+v", p, last.Fault)
 	}
 }

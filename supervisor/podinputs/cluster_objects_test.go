@@ -13,11 +13,13 @@ import (
 // Only the claims of pods of the cluster are its claims. A pod whose objects are not requested waits for that, and not
 // for an answer of the API server.
 func TestClaimsOfAPIPods(t *testing.T) {
-	bound := &testClusterObjects{testObjects: newTestObjects(), held: map[types.UID]string{"u2": "refers to too many objects"}}
+	bound := &testClusterObjects{testObjects: newTestObjects(),
+		held: map[types.UID]string{"u2": "refers to too many objects"}}
 	pod := func(uid types.UID, source podinfo.Source) *v1.Pod {
 		p := testPod("web")
 		p.UID, p.Annotations[podinfo.AnnotationSource] = uid, string(source)
-		p.Spec.Volumes = []v1.Volume{{Name: "data", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: string(uid)}}}}
+		p.Spec.Volumes = []v1.Volume{{Name: "data",
+			VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: string(uid)}}}}
 		p.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "data", MountPath: "/data"}}
 		return p
 	}

@@ -15,8 +15,8 @@ import (
 type ContainerInputs func(ctx context.Context, c *v1.Container, podIPs []string) (cri.Inputs, error)
 
 // Prepare sets up the pod's volumes and returns the function that resolves the
-// inputs of its containers, to which the resources of the node contribute. If the error, which names the volumes that failed, is
-// not nil, the function still works for containers that mount none of these.
+// inputs of its containers, to which the resources of the node contribute. If the error, which names the volumes that
+// failed, is not nil, the function still works for containers that mount none of these.
 func (r *Resolver) Prepare(ctx context.Context, pod *v1.Pod, resources Contributor) (ContainerInputs, error) {
 	// Looked up first: an object that changes from here on counts as changed.
 	revisions := r.objectRevisions(pod)
@@ -72,7 +72,8 @@ func hasVolumes(c *v1.Container, volumes map[string]volume.Mounted) bool {
 // pod's containers are made.
 func (r *Resolver) envInput(pod *v1.Pod, podIPs []string, volumes map[string]volume.Mounted) envInput {
 	return envInput{
-		pod: pod, objects: r.objectsOf(pod), services: r.services(pod), allocatable: r.cfg.Allocatable, hostIPs: r.hostIPs(), podIPs: podIPs,
+		pod: pod, objects: r.objectsOf(pod), services: r.services(pod), allocatable: r.cfg.Allocatable, hostIPs: r.hostIPs(),
+		podIPs:   podIPs,
 		openFile: func(volume, path string) (io.ReadCloser, error) { return openBelow(volumes[volume].Path, path) },
 	}
 }

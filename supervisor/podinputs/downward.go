@@ -25,7 +25,8 @@ func downwardFile(pod *v1.Pod, item *v1.DownwardAPIVolumeFile, allocatable v1.Re
 // the divisor, rounded up. The container is the one that the reference names, else
 // own, which may be nil. Without a limit of the container that of the pod counts,
 // and without that the allocatable amount of the node.
-func resourceField(pod *v1.Pod, own *v1.Container, ref *v1.ResourceFieldSelector, allocatable v1.ResourceList) (string, error) {
+func resourceField(pod *v1.Pod, own *v1.Container, ref *v1.ResourceFieldSelector, allocatable v1.ResourceList) (string,
+	error) {
 	container := own
 	if ref.ContainerName != "" {
 		container = podinfo.FindContainer(&pod.Spec, ref.ContainerName)

@@ -120,14 +120,16 @@ func (b *envBuilder) list() []cri.EnvVar {
 func (b *envBuilder) set(name, value string) {
 	if strings.ContainsRune(name, 0) || strings.ContainsRune(value, 0) {
 		// The kernel would truncate it there.
-		b.fail("variable "+name, errors.New("contains a NUL byte, which an environment variable cannot hold; mount it as a file of a volume instead"))
+		b.fail("variable "+name, errors.New("contains a NUL byte, which an environment variable cannot hold; mount it as a "+
+			"file of a volume instead"))
 		return
 	}
 	if b.size > cri.MaxEnvironment {
 		return
 	}
 	if len(value) > cri.MaxExpanded {
-		b.fail("variable "+name, fmt.Errorf("is %d bytes long; Linux permits at most 128 KiB; mount it as a file of a volume instead", len(value)))
+		b.fail("variable "+name, fmt.Errorf("is %d bytes long; Linux permits at most 128 KiB; mount it as a file of a "+
+			"volume instead", len(value)))
 		return
 	}
 	before, replaces := b.values[name]

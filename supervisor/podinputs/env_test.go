@@ -42,7 +42,8 @@ spec:
 func envHarness(t *testing.T, container string) (*v1.Container, envInput) {
 	t.Helper()
 	pod, c := &v1.Pod{}, &v1.Container{}
-	if err := errors.Join(yaml.UnmarshalStrict([]byte(envPod), pod), yaml.UnmarshalStrict([]byte(container), c)); err != nil {
+	if err := errors.Join(yaml.UnmarshalStrict([]byte(envPod), pod),
+		yaml.UnmarshalStrict([]byte(container), c)); err != nil {
 		t.Fatal(err)
 	}
 	if c.Name == "" {
@@ -54,7 +55,8 @@ func envHarness(t *testing.T, container string) (*v1.Container, envInput) {
 	objects.put("other", "elsewhere", map[string]string{"a": "b"})
 	return c, envInput{
 		pod: pod, objects: objects, podIPs: []string{"10.0.0.1", "fd00::1"}, hostIPs: []string{"192.0.2.1", "2001:db8::1"},
-		allocatable: v1.ResourceList{v1.ResourceCPU: resource.MustParse("2"), v1.ResourceMemory: resource.MustParse("1Gi"), v1.ResourceEphemeralStorage: resource.MustParse("10Gi")},
+		allocatable: v1.ResourceList{v1.ResourceCPU: resource.MustParse("2"), v1.ResourceMemory: resource.MustParse("1Gi"),
+			v1.ResourceEphemeralStorage: resource.MustParse("10Gi")},
 		openFile: func(volume, path string) (io.ReadCloser, error) {
 			if volume == "e" && path == "vars" {
 				return io.NopCloser(strings.NewReader("# vars\nTOKEN='a $(PORT) b'\nEMPTY=''\n")), nil
@@ -104,7 +106,8 @@ func TestResolveEnv(t *testing.T) {
 			{name: G, valueFrom: {fieldRef: {fieldPath: status.hostIPs}}}, {name: H, valueFrom: {fieldRef: {fieldPath: status.podIP}}},
 			{name: I, valueFrom: {fieldRef: {fieldPath: status.podIPs}}}, {name: J, valueFrom: {fieldRef: {fieldPath: "metadata.labels['app.kubernetes.io/name']"}}},
 			{name: K, valueFrom: {fieldRef: {fieldPath: "metadata.annotations['motto']"}}}, {name: L, valueFrom: {fieldRef: {fieldPath: "metadata.labels['no']"}}}]`,
-			[]string{"A=web-node1", "B=shop", "C=uid-1", "D=Node1", "E=robot", "F=192.0.2.1", "G=192.0.2.1,2001:db8::1", "H=10.0.0.1", "I=10.0.0.1,fd00::1", "J=web", "K=fine", "L="},
+			[]string{"A=web-node1", "B=shop", "C=uid-1", "D=Node1", "E=robot", "F=192.0.2.1", "G=192.0.2.1,2001:db8::1",
+				"H=10.0.0.1", "I=10.0.0.1,fd00::1", "J=web", "K=fine", "L="},
 		},
 		"resources, rounded up": {
 			`env: [{name: A, valueFrom: {resourceFieldRef: {resource: requests.cpu}}}, {name: B, valueFrom: {resourceFieldRef: {resource: requests.cpu, divisor: 1m}}},
@@ -127,7 +130,8 @@ func TestResolveEnv(t *testing.T) {
 			container, in := envHarness(t, c.container)
 			env, err := resolveEnv(container, in)
 			if c.want == nil {
-				if err == nil || !strings.Contains(err.Error(), "S_zero: contains a NUL byte") || strings.Contains(err.Error(), "a\x00b") {
+				if err == nil || !strings.Contains(err.Error(), "S_zero: contains a NUL byte") ||
+					strings.Contains(err.Error(), "a\x00b") {
 					t.Errorf("error is %v", err)
 				}
 				return
@@ -144,10 +148,12 @@ func TestResolveEnv(t *testing.T) {
 }
 
 func TestResolveEnvWithHostNetwork(t *testing.T) {
-	c, in := envHarness(t, `env: [{name: A, valueFrom: {fieldRef: {fieldPath: status.podIP}}}, {name: B, valueFrom: {fieldRef: {fieldPath: status.podIPs}}}]`)
+	c, in := envHarness(t,
+		`env: [{name: A, valueFrom: {fieldRef: {fieldPath: status.podIP}}}, {name: B, valueFrom: {fieldRef: {fieldPath: status.podIPs}}}]`)
 	in.pod.Spec.HostNetwork, in.podIPs = true, nil
 	env, err := resolveEnv(c, in)
-	if want := []cri.EnvVar{{Name: "A", Value: "192.0.2.1"}, {Name: "B", Value: "192.0.2.1,2001:db8::1"}}; err != nil || !slices.Equal(env, want) {
+	if want := []cri.EnvVar{{Name: "A", Value: "192.0.2.1"}, {Name: "B", Value: "192.0.2.1,2001:db8::1"}}; err != nil ||
+		!slices.Equal(env, want) {
 		t.Errorf("got %v, %v", env, err)
 	}
 }
@@ -177,8 +183,10 @@ func TestResolveEnvReportsAllMissingObjects(t *testing.T) {
 }
 
 func TestLookupVariable(t *testing.T) {
-	text := "# comment\n\n  \t\nA='1'\n\tB='two\n\nlines' # behind\nC=''\nD= 'x'\nE='$A \\n'\r\nF='later'\nA='again'\nQ'UOTE='q'\nend='x'"
-	for name, want := range map[string]string{"A": "1", "B": "two\n\nlines", "E": `$A \n`, "F": "later", "Q'UOTE": "q", "end": "x"} {
+	text := "# comment\n\n  \t\nA='1'\n\tB='two\n\nlines' # behind\nC=''\nD= 'x'\nE='$A " +
+		"\\n'\r\nF='later'\nA='again'\nQ'UOTE='q'\nend='x'"
+	for name, want := range map[string]string{"A": "1", "B": "two\n\nlines", "E": `$A \n`, "F": "later", "Q'UOTE": "q",
+		"end": "x"} {
 		if got, found, err := lookupVariable([]byte(text), name); err != nil || !found || got != want {
 			t.Errorf("%s is %q, %v, %v, want %q", name, got, found, err, want)
 		}

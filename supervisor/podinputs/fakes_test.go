@@ -64,7 +64,8 @@ func (o *testObjects) put(namespace, name string, data map[string]string) {
 }
 
 func (o *testObjects) putSecret(namespace, name string, data map[string]string) {
-	secret := &v1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, ResourceVersion: "1"}, Data: map[string][]byte{}}
+	secret := &v1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, ResourceVersion: "1"},
+		Data: map[string][]byte{}}
 	for key, value := range data {
 		secret.Data[key] = []byte(value)
 	}

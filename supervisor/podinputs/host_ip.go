@@ -15,8 +15,9 @@ func (r *Resolver) MissingHostIP(pod *v1.Pod) *status.Cause {
 	if len(r.hostIPs()) > 0 || !refersToHostIP(pod) {
 		return nil
 	}
-	return &status.Cause{Reason: ReasonWaitingForHostIP, Message: "the pod refers to the node's IP address, and the node has none yet; " +
-		"it starts once there is a default route, or start podstead with --node-ip"}
+	return &status.Cause{Reason: ReasonWaitingForHostIP,
+		Message: "the pod refers to the node's IP address, and the node has none yet; " +
+			"it starts once there is a default route, or start podstead with --node-ip"}
 }
 
 // refersToHostIP reports whether an environment variable of the pod is made from an

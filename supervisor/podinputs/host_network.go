@@ -31,7 +31,8 @@ func (r *Resolver) AwaitedNetwork(pod *v1.Pod) *status.Cause {
 	}
 	if up < nameServerWait && r.cfg.DNS.Missing(pod) {
 		return &status.Cause{Reason: ReasonWaitingForNetwork, Message: "the host has booted and has no name servers yet; " +
-			"the pod starts when it has, or " + nameServerWait.String() + " after the boot; one with dnsPolicy: None does not wait"}
+			"the pod starts when it has, or " + nameServerWait.String() +
+			" after the boot; one with dnsPolicy: None does not wait"}
 	}
 	return nil
 }

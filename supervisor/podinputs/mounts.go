@@ -48,7 +48,8 @@ func (r *Resolver) setupVolumes(ctx context.Context, pod *v1.Pod) (map[string]vo
 }
 
 // resolveMounts turns volume mounts into bind mounts.
-func (r *Resolver) resolveMounts(pod *v1.Pod, c *v1.Container, volumes map[string]volume.Mounted, env []cri.EnvVar) ([]cri.Mount, error) {
+func (r *Resolver) resolveMounts(pod *v1.Pod, c *v1.Container, volumes map[string]volume.Mounted,
+	env []cri.EnvVar) ([]cri.Mount, error) {
 	mounts := make([]cri.Mount, 0, len(c.VolumeMounts))
 	for i := range c.VolumeMounts {
 		mount, err := r.resolveMount(pod, c, i, volumes, env)
@@ -61,7 +62,8 @@ func (r *Resolver) resolveMounts(pod *v1.Pod, c *v1.Container, volumes map[strin
 }
 
 // resolveMount resolves the i-th volume mount of a container.
-func (r *Resolver) resolveMount(pod *v1.Pod, c *v1.Container, i int, volumes map[string]volume.Mounted, env []cri.EnvVar) (cri.Mount, error) {
+func (r *Resolver) resolveMount(pod *v1.Pod, c *v1.Container, i int, volumes map[string]volume.Mounted,
+	env []cri.EnvVar) (cri.Mount, error) {
 	m := &c.VolumeMounts[i]
 	vol, ok := volumes[m.Name]
 	if !ok {
@@ -86,7 +88,8 @@ func (r *Resolver) resolveMount(pod *v1.Pod, c *v1.Container, i int, volumes map
 		return mount, nil
 	}
 	if part != "" {
-		mount.HostPath, err = r.cfg.Volumes.MountSubPath(vol, volume.SubPath{UID: pod.UID, Volume: m.Name, Container: c.Name, Index: i, Path: part})
+		mount.HostPath, err = r.cfg.Volumes.MountSubPath(vol,
+			volume.SubPath{UID: pod.UID, Volume: m.Name, Container: c.Name, Index: i, Path: part})
 		if err != nil {
 			return cri.Mount{}, err
 		}

@@ -32,29 +32,32 @@ func (r *Resolver) PullCredentials(pod *v1.Pod) cri.PullCredentials {
 		found, _, _ := r.secretCredentials(pod, parsed) // a pull reports what is wrong
 		return found
 	}
-	return cri.PullCredentials{Revision: revision.String(), Own: own, Lookup: func(ctx context.Context, image string) ([]cri.Credential, error) {
-		parsed, err := credential.ParseImage(image)
-		if err != nil {
-			return nil, err
-		}
-		found, missing, err := r.secretCredentials(pod, parsed)
-		if len(missing) > 0 && pod.Name != "" {
-			r.cfg.Events.Event(pod, v1.EventTypeWarning, reasonNoPullSecret,
-				fmt.Sprintf("Unable to retrieve some image pull secrets (%s); attempting to pull the image may not succeed.", strings.Join(missing, ", ")))
-		}
-		if r.cfg.Credentials == nil {
-			return found, err
-		}
-		more, moreErr := r.cfg.Credentials.Lookup(ctx, parsed)
-		return append(found, more...), errors.Join(err, moreErr)
-	}}
+	return cri.PullCredentials{Revision: revision.String(), Own: own,
+		Lookup: func(ctx context.Context, image string) ([]cri.Credential, error) {
+			parsed, err := credential.ParseImage(image)
+			if err != nil {
+				return nil, err
+			}
+			found, missing, err := r.secretCredentials(pod, parsed)
+			if len(missing) > 0 && pod.Name != "" {
+				r.cfg.Events.Event(pod, v1.EventTypeWarning, reasonNoPullSecret,
+					fmt.Sprintf("Unable to retrieve some image pull secrets (%s); attempting to pull the image may not succeed.",
+						strings.Join(missing, ", ")))
+			}
+			if r.cfg.Credentials == nil {
+				return found, err
+			}
+			more, moreErr := r.cfg.Credentials.Lookup(ctx, parsed)
+			return append(found, more...), errors.Join(err, moreErr)
+		}}
 }
 
 // secretCredentials returns the credentials for an image in the pod's own pull
 // secrets, and the names of those that do not exist. As in the kubelet, the pull is
 // attempted even if a Secret is missing; unlike there, the error of a failed pull names
 // the Secret.
-func (r *Resolver) secretCredentials(pod *v1.Pod, image credential.Image) (found []cri.Credential, missing []string, err error) {
+func (r *Resolver) secretCredentials(pod *v1.Pod, image credential.Image) (found []cri.Credential, missing []string,
+	err error) {
 	objects := r.objectsOf(pod)
 	var errs []error
 	for i, ref := range pod.Spec.ImagePullSecrets {
@@ -65,7 +68,8 @@ func (r *Resolver) secretCredentials(pod *v1.Pod, image credential.Image) (found
 		secret, ok := objects.Secret(pod.Namespace, ref.Name)
 		if !ok {
 			missing = append(missing, ref.Name)
-			what, remedy := objects.Missing(manifest.ObjectRef{Kind: manifest.KindSecret, Namespace: pod.Namespace, Name: ref.Name})
+			what, remedy := objects.Missing(
+				manifest.ObjectRef{Kind: manifest.KindSecret, Namespace: pod.Namespace, Name: ref.Name})
 			errs = append(errs, fmt.Errorf("imagePullSecrets[%d]: %s %s; %s", i, origin, what, remedy))
 			continue
 		}
@@ -77,7 +81,8 @@ func (r *Resolver) secretCredentials(pod *v1.Pod, image credential.Image) (found
 		case v1.SecretTypeDockercfg:
 			keyring, err = credential.ParseDockercfg(secret.Data[v1.DockerConfigKey], origin)
 		default:
-			err = fmt.Errorf("imagePullSecrets[%d]: %s has type %q; use %s", i, origin, secret.Type, v1.SecretTypeDockerConfigJson)
+			err = fmt.Errorf("imagePullSecrets[%d]: %s has type %q; use %s", i, origin, secret.Type,
+				v1.SecretTypeDockerConfigJson)
 		}
 		errs = append(errs, err)
 		for _, c := range keyring.Lookup(image) {

@@ -23,7 +23,8 @@ func (n nodeCredentials) Lookup(context.Context, credential.Image) ([]cri.Creden
 
 func TestPullCredentialsInOrder(t *testing.T) {
 	objects := newTestObjects()
-	objects.putLogin("new", "1", v1.SecretTypeDockerConfigJson, v1.DockerConfigJsonKey, `{"auths": {"r.test": {"username": "new"}}}`)
+	objects.putLogin("new", "1", v1.SecretTypeDockerConfigJson, v1.DockerConfigJsonKey,
+		`{"auths": {"r.test": {"username": "new"}}}`)
 	objects.putLogin("old", "1", v1.SecretTypeDockercfg, v1.DockerConfigKey, `{"r.test": {"username": "old"}}`)
 	pod := testPod("web")
 	pod.Spec.ImagePullSecrets = []v1.LocalObjectReference{{Name: "old"}, {Name: ""}, {Name: "new"}}
@@ -33,12 +34,14 @@ func TestPullCredentialsInOrder(t *testing.T) {
 	for _, c := range found {
 		users = append(users, c.Username+" of "+c.Origin)
 	}
-	if got := strings.Join(users, ", "); got != "old of Secret default/old, new of Secret default/new, node of node" || err == nil || err.Error() != "no plugin" {
+	if got := strings.Join(users, ", "); got != "old of Secret default/old, new of Secret default/new, node of node" ||
+		err == nil || err.Error() != "no plugin" {
 		t.Errorf("%s (%v)", got, err)
 	}
 	// Those of the pod's own Secrets name them; the node's do not.
 	own := r.PullCredentials(pod).Own("r.test/web:1")
-	if len(own) != 2 || own[0].Secret != (pullrecords.Secret{UID: "uid-old", Namespace: "default", Name: "old"}) || own[1].Username != "new" || found[2].Secret != (pullrecords.Secret{}) {
+	if len(own) != 2 || own[0].Secret != (pullrecords.Secret{UID: "uid-old", Namespace: "default", Name: "old"}) ||
+		own[1].Username != "new" || found[2].Secret != (pullrecords.Secret{}) {
 		t.Errorf("own %+v of %+v", own, found)
 	}
 	before := r.PullCredentials(pod).Revision

@@ -141,7 +141,8 @@ func (r *Resolver) ObjectsRevision(pod *v1.Pod) string {
 			}
 		}
 		for _, class := range objects.StorageClasses() {
-			text.WriteString(class.Name + "=" + class.ResourceVersion + class.Annotations[validation.AnnotationDefaultClass] + "\n")
+			text.WriteString(class.Name + "=" + class.ResourceVersion + class.Annotations[validation.AnnotationDefaultClass] +
+				"\n")
 		}
 	}
 	return text.String()
@@ -153,7 +154,8 @@ func secretsOf(volume *v1.PersistentVolume) (refs []manifest.ObjectRef) {
 	if source == nil {
 		return nil
 	}
-	for _, ref := range []*v1.SecretReference{source.NodeStageSecretRef, source.NodePublishSecretRef, source.NodeExpandSecretRef} {
+	for _, ref := range []*v1.SecretReference{source.NodeStageSecretRef, source.NodePublishSecretRef,
+		source.NodeExpandSecretRef} {
 		if ref != nil {
 			refs = append(refs, manifest.ObjectRef{Kind: manifest.KindSecret, Namespace: ref.Namespace, Name: ref.Name})
 		}

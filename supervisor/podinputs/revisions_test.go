@@ -67,7 +67,8 @@ func TestRecordsOfObjects(t *testing.T) {
 		test.change(objects)
 		r := New(Config{Objects: objects})
 		for record, want := range map[string]bool{full: test.full, summary: test.summary} {
-			observed := &cri.PodStatus{Containers: []cri.Container{{ID: "1", Name: "app", State: cri.StateRunning, Objects: record}}}
+			observed := &cri.PodStatus{Containers: []cri.Container{
+				{ID: "1", Name: "app", State: cri.StateRunning, Objects: record}}}
 			if changed := r.ChangedContainers(pod, observed); (len(changed) > 0) != want {
 				t.Errorf("%s, a record of %d bytes: changed %v", what, len(record), changed)
 			}

@@ -19,7 +19,8 @@ func DependentsCause(names []string) status.Cause {
 	if len(names) > 1 {
 		verb = "depend"
 	}
-	return status.Cause{Reason: ReasonDependents, Message: "terminates after " + list(names, ", ") + ", which " + verb + " on it"}
+	return status.Cause{Reason: ReasonDependents,
+		Message: "terminates after " + list(names, ", ") + ", which " + verb + " on it"}
 }
 
 // endingPod is a pod that is terminating and may run.

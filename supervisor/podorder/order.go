@@ -74,7 +74,8 @@ type orderedPod struct {
 
 // New returns an Order without pods.
 func New(cfg Config) *Order {
-	return &Order{cfg: cfg, pods: map[string]orderedPod{}, previews: map[string][]string{}, stopping: map[types.UID]time.Time{}, asks: map[types.UID]time.Time{}, parsed: map[types.UID]parsedPod{}}
+	return &Order{cfg: cfg, pods: map[string]orderedPod{}, previews: map[string][]string{},
+		stopping: map[types.UID]time.Time{}, asks: map[types.UID]time.Time{}, parsed: map[types.UID]parsedPod{}}
 }
 
 // name returns the name of a static pod in its manifest, as namespace/name.

@@ -65,7 +65,8 @@ func TestEndBlockOfAPodThatDoesNotReturn(t *testing.T) {
 // The annotations of terminating pods are parsed once, and forgotten with their pods.
 func TestEndBlockParsesOnce(t *testing.T) {
 	a, b, c := staticPod("a", ""), staticPod("b", "a"), staticPod("c", "x")
-	views := []podworkers.View{{Pod: a, Since: time.Now(), Grace: 30}, {Pod: b, Since: time.Now(), Grace: 30}, {Pod: c, Since: time.Now(), Grace: 30}}
+	views := []podworkers.View{{Pod: a, Since: time.Now(), Grace: 30}, {Pod: b, Since: time.Now(), Grace: 30},
+		{Pod: c, Since: time.Now(), Grace: 30}}
 	o := New(Config{Terminating: func() []podworkers.View { return views }, Notify: func(types.UID) {}})
 	o.EndBlock(a, time.Time{})
 	o.parsed[b.UID] = parsedPod{pod: b, name: "default/b", dependsOn: []string{"default/c"}}

@@ -54,7 +54,9 @@ type dependency struct {
 
 // met reports whether the dependency allows the start.
 func (d dependency) met() bool {
-	return d.known && d.status != nil && (d.status.Phase == v1.PodSucceeded || d.runs && d.status.Phase == v1.PodRunning && readyCondition(d.status).Status == v1.ConditionTrue)
+	return d.known && d.status != nil &&
+		(d.status.Phase == v1.PodSucceeded || d.runs && d.status.Phase == v1.PodRunning &&
+			readyCondition(d.status).Status == v1.ConditionTrue)
 }
 
 func readyCondition(st *v1.PodStatus) v1.PodCondition {
@@ -75,7 +77,8 @@ func Waits(st *v1.PodStatus) bool {
 func cycleBlock(way []string) *Block {
 	text := "depends on itself through " + strings.Join(way, " ▸ ")
 	if len(way) > 2*maxNamed+1 {
-		text = fmt.Sprintf("depends on itself through %s ▸ … (%d pods) … ▸ %s", strings.Join(way[:maxNamed], " ▸ "), len(way)-1, strings.Join(way[len(way)-maxNamed:], " ▸ "))
+		text = fmt.Sprintf("depends on itself through %s ▸ … (%d pods) … ▸ %s", strings.Join(way[:maxNamed], " ▸ "),
+			len(way)-1, strings.Join(way[len(way)-maxNamed:], " ▸ "))
 	}
 	text += "; remove one of these dependencies from the annotation " + podinfo.AnnotationDependsOn
 	return &Block{Cause: status.Cause{Reason: ReasonCycle, Message: text}, Event: text, Faulty: true}
@@ -98,7 +101,8 @@ func startBlock(dependencies []dependency, complete bool) *Block {
 			missing = true
 			states = append(states, fmt.Sprintf("pod %s, which no manifest of this node declares", d.name))
 		default:
-			states = append(states, fmt.Sprintf("pod %s, which is not known yet: not all sources have delivered their manifests", d.name))
+			states = append(states, fmt.Sprintf("pod %s, which is not known yet: not all sources have delivered their manifests",
+				d.name))
 		}
 	}
 	if len(states) == 0 {

@@ -56,6 +56,7 @@ type Hooks struct{ Actions *probe.Hooks }
 // Run implements cri.Hooks.
 func (h Hooks) Run(ctx context.Context, hook cri.Hook) error {
 	return h.Actions.Run(ctx, probe.Hook{
-		Handler: hook.Handler, Container: &v1.Container{Name: hook.Name, Ports: hook.Ports}, ID: hook.ContainerID, IP: hook.IP,
+		Handler: hook.Handler, Container: &v1.Container{Name: hook.Name, Ports: hook.Ports}, ID: hook.ContainerID,
+		IP: hook.IP,
 	})
 }

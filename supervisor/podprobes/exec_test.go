@@ -21,18 +21,22 @@ func TestContainerExec(t *testing.T) {
 		timedOut, ok bool
 		output       string
 	}{
-		"an answer has both outputs": {func(context.Context, critest.Container, *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error) {
-			return &runtimeapi.ExecSyncResponse{Stdout: []byte("a"), Stderr: []byte("b"), ExitCode: 3}, nil
-		}, false, true, "ab"},
-		"a command that the runtime ended is a result": {func(context.Context, critest.Container, *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error) {
-			time.Sleep(2 * time.Second)
-			return nil, critest.Err(codes.DeadlineExceeded, "timeout 2s exceeded")
-		}, true, true, ""},
-		"a runtime that hangs is an error": {func(ctx context.Context, _ critest.Container, _ *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error) {
-			<-ctx.Done()
-			return nil, ctx.Err()
-		}, false, false, ""},
-		"so is one that refuses": {func(context.Context, critest.Container, *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error) {
+		"an answer has both outputs": {
+			func(context.Context, critest.Container, *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error) {
+				return &runtimeapi.ExecSyncResponse{Stdout: []byte("a"), Stderr: []byte("b"), ExitCode: 3}, nil
+			}, false, true, "ab"},
+		"a command that the runtime ended is a result": {
+			func(context.Context, critest.Container, *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error) {
+				time.Sleep(2 * time.Second)
+				return nil, critest.Err(codes.DeadlineExceeded, "timeout 2s exceeded")
+			}, true, true, ""},
+		"a runtime that hangs is an error": {
+			func(ctx context.Context, _ critest.Container, _ *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error) {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}, false, false, ""},
+		"so is one that refuses": {func(context.Context, critest.Container,
+			*runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error) {
 			return nil, critest.Err(codes.Unknown, "no such shim")
 		}, false, false, ""},
 	} {
@@ -50,7 +54,9 @@ func TestContainerExec(t *testing.T) {
 
 // execContainer returns a client of a fake runtime that answers commands, and a running
 // container.
-func execContainer(t *testing.T, answer func(context.Context, critest.Container, *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error)) (*cri.Client, string) {
+func execContainer(t *testing.T,
+	answer func(context.Context, critest.Container, *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse,
+		error)) (*cri.Client, string) {
 	t.Helper()
 	fake := critest.New(t)
 	fake.OnExec(answer)
@@ -79,10 +85,11 @@ func execContainer(t *testing.T, answer func(context.Context, critest.Container,
 
 // The output of the commands of probes and hooks is bounded.
 func TestProbeOutputIsBounded(t *testing.T) {
-	client, id := execContainer(t, func(_ context.Context, _ critest.Container, q *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error) {
-		size, err := strconv.Atoi(q.Cmd[0])
-		return &runtimeapi.ExecSyncResponse{Stdout: make([]byte, size/2), Stderr: make([]byte, size-size/2)}, err
-	})
+	client, id := execContainer(t,
+		func(_ context.Context, _ critest.Container, q *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error) {
+			size, err := strconv.Atoi(q.Cmd[0])
+			return &runtimeapi.ExecSyncResponse{Stdout: make([]byte, size/2), Stderr: make([]byte, size-size/2)}, err
+		})
 	for _, c := range []struct {
 		exec Exec
 		size int

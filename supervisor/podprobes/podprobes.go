@@ -110,7 +110,8 @@ func (p *Pods) probedIP(pod *v1.Pod, observed *cri.PodStatus) string {
 // commands of its probes expanded; the container itself if there are none.
 func expandProbes(c *v1.Container) *v1.Container {
 	expands := func(p *v1.Probe) bool {
-		return p != nil && p.Exec != nil && slices.ContainsFunc(p.Exec.Command, func(arg string) bool { return strings.Contains(arg, "$") })
+		return p != nil && p.Exec != nil &&
+			slices.ContainsFunc(p.Exec.Command, func(arg string) bool { return strings.Contains(arg, "$") })
 	}
 	if !expands(c.StartupProbe) && !expands(c.LivenessProbe) && !expands(c.ReadinessProbe) {
 		return c

@@ -18,8 +18,9 @@ func TestWidestPod(t *testing.T) {
 		return cri.Resources{Requests: values, Limits: values}
 	}
 	pod := &v1.Pod{Spec: v1.PodSpec{
-		Resources:  &v1.ResourceRequirements{Limits: v1.ResourceList{v1.ResourceCPU: resource.MustParse("100m")}},
-		Containers: []v1.Container{{Name: "main", Resources: v1.ResourceRequirements{Limits: v1.ResourceList{v1.ResourceCPU: resource.MustParse("100m")}}}},
+		Resources: &v1.ResourceRequirements{Limits: v1.ResourceList{v1.ResourceCPU: resource.MustParse("100m")}},
+		Containers: []v1.Container{{Name: "main",
+			Resources: v1.ResourceRequirements{Limits: v1.ResourceList{v1.ResourceCPU: resource.MustParse("100m")}}}},
 	}}
 	limits := func(p *v1.Pod) [2]int64 {
 		return [2]int64{p.Spec.Resources.Limits.Cpu().MilliValue(), p.Spec.Containers[0].Resources.Limits.Cpu().MilliValue()}

@@ -166,7 +166,8 @@ func (s *Resizer) End(ctx context.Context, r Run, e *Executed) error {
 		if failed {
 			faults = append(faults, fault)
 		}
-		if failed || !change.Restart && !slices.ContainsFunc(e.Result.Resized, func(d cri.Resize) bool { return d.ID == change.ID }) {
+		if failed || !change.Restart &&
+			!slices.ContainsFunc(e.Result.Resized, func(d cri.Resize) bool { return d.ID == change.ID }) {
 			left = append(left, change)
 		}
 	}

@@ -95,7 +95,8 @@ func (r Run) noteResized(change cri.Resize, to cri.Resources, uncertain bool) {
 	if r.Record.Resized == nil {
 		r.Record.Resized = map[string]status.ResizedRecord{}
 	}
-	r.Record.Resized[change.Name] = status.ResizedRecord{ContainerID: change.ID, Actuated: cri.Actuated{Resources: to, Uncertain: uncertain}}
+	r.Record.Resized[change.Name] = status.ResizedRecord{ContainerID: change.ID,
+		Actuated: cri.Actuated{Resources: to, Uncertain: uncertain}}
 }
 
 // NoteCgroup records that the pod's cgroup has the resources of this pod, and reports

@@ -16,7 +16,8 @@ func resizeText(pod *v1.Pod) string {
 		parts = append(parts, fmt.Sprintf("pod requests %s, limits %s", listText(r.Requests), listText(r.Limits)))
 	}
 	for c := range podinfo.EachContainer(&pod.Spec, podinfo.SpecContainers) {
-		parts = append(parts, fmt.Sprintf("container %s requests %s, limits %s", c.Name, listText(c.Resources.Requests), listText(c.Resources.Limits)))
+		parts = append(parts, fmt.Sprintf("container %s requests %s, limits %s", c.Name, listText(c.Resources.Requests),
+			listText(c.Resources.Limits)))
 	}
 	return strings.Join(parts, "; ")
 }

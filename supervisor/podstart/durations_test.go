@@ -26,7 +26,8 @@ func TestDurations(t *testing.T) {
 	d.End(uid, 6*time.Second)
 	d.Add(uid, "start", time.Hour) // the restart of a container
 	d.End(uid, time.Hour)
-	want := Duration{Took: 6 * time.Second, Steps: []cri.Step{{Name: "sandbox", Took: 4 * time.Second}, {Name: "start", Took: time.Second}}}
+	want := Duration{Took: 6 * time.Second,
+		Steps: []cri.Step{{Name: "sandbox", Took: 4 * time.Second}, {Name: "start", Took: time.Second}}}
 	if got, ok := d.Of(uid); !ok || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, %v; want %v", got, ok, want)
 	}

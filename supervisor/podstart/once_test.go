@@ -15,7 +15,8 @@ import (
 // Each pod and each fault has a line. A revision that cannot be prepared, a pod that does not start and a manifest
 // that has no effect are failures; a warning is none.
 func TestOnce(t *testing.T) {
-	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}, Status: v1.PodStatus{Phase: v1.PodRunning}}
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"},
+		Status: v1.PodStatus{Phase: v1.PodRunning}}
 	unavailable := errors.New("the runtime is down")
 	for name, c := range map[string]struct {
 		held, notStarted string
@@ -24,10 +25,12 @@ func TestOnce(t *testing.T) {
 		lines            string
 		want             error
 	}{
-		"runs":          {faults: []manifest.Fault{{Problem: "unused", Warning: true}}, lines: "shop/web: Running\n"},
-		"not prepared":  {held: "no image", lines: "shop/web: failed: no image\nshop/web: Running\n", want: ErrNotStarted},
-		"not started":   {notStarted: "no image", startedErr: ErrNotStarted, lines: "shop/web: failed: no image\n", want: ErrNotStarted},
-		"fault":         {faults: []manifest.Fault{{Unit: "a.yaml", Problem: "is empty"}}, lines: "shop/web: Running\nfault: a.yaml: is empty\n", want: ErrNotStarted},
+		"runs":         {faults: []manifest.Fault{{Problem: "unused", Warning: true}}, lines: "shop/web: Running\n"},
+		"not prepared": {held: "no image", lines: "shop/web: failed: no image\nshop/web: Running\n", want: ErrNotStarted},
+		"not started": {notStarted: "no image", startedErr: ErrNotStarted, lines: "shop/web: failed: no image\n",
+			want: ErrNotStarted},
+		"fault": {faults: []manifest.Fault{{Unit: "a.yaml", Problem: "is empty"}},
+			lines: "shop/web: Running\nfault: a.yaml: is empty\n", want: ErrNotStarted},
 		"another error": {startedErr: unavailable, lines: "shop/web: Running\n", want: unavailable},
 	} {
 		var out strings.Builder

@@ -57,7 +57,8 @@ var failedWaitingReasons = []string{
 const sandboxPatience = 30 * time.Second
 
 // failedPodReasons are the reasons of a pod that mean the same of the whole pod.
-var failedPodReasons = append([]string{podworkers.ReasonNameTaken, podinputs.ReasonFailedMount, ReasonFailedCgroup, ReasonSandboxError, cri.ReasonUnsupported,
+var failedPodReasons = append([]string{podworkers.ReasonNameTaken, podinputs.ReasonFailedMount, ReasonFailedCgroup,
+	ReasonSandboxError, cri.ReasonUnsupported,
 	podinputs.ReasonRuntimeClassNotFound, podinputs.ReasonPriorityClassNotFound, podinputs.ReasonClassConflict,
 	podorder.ReasonNotFound, podorder.ReasonCycle}, admit.Reasons...)
 
@@ -162,7 +163,8 @@ func (w Waiter) dependencyFailed(pod *v1.Pod, failed map[string]bool) (bool, err
 	names, _ := podinfo.DependsOn(pod) // a pod that waits has a valid list
 	for _, name := range names {
 		if failed[name] || w.hasFailed(name) {
-			return true, fmt.Errorf("pod %s cannot start: it depends on pod %s, which did not start or has failed", podinfo.FullName(pod), name)
+			return true, fmt.Errorf("pod %s cannot start: it depends on pod %s, which did not start or has failed",
+				podinfo.FullName(pod), name)
 		}
 	}
 	return false, nil
@@ -215,7 +217,8 @@ func Settled(pod *v1.Pod) (bool, error) {
 	for _, list := range [][]v1.ContainerStatus{st.InitContainerStatuses, st.ContainerStatuses} {
 		for i := range list {
 			if w := list[i].State.Waiting; w != nil && slices.Contains(failedWaitingReasons, w.Reason) {
-				return true, fmt.Errorf("container %q of pod %s cannot start: %s: %s", list[i].Name, podinfo.FullName(pod), w.Reason, w.Message)
+				return true, fmt.Errorf("container %q of pod %s cannot start: %s: %s", list[i].Name, podinfo.FullName(pod),
+					w.Reason, w.Message)
 			}
 		}
 	}

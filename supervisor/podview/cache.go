@@ -41,7 +41,8 @@ type cachedView struct {
 // Pods returns the pods of views with their statuses, sorted by namespace and name. A
 // terminating pod has a deletion timestamp if no source wants it. resolve returns a pod
 // with what its classes say, current its status, nil without one.
-func (c *Cache) Pods(views []podworkers.View, resolve func(*v1.Pod) *v1.Pod, current func(types.UID) *v1.PodStatus) []*v1.Pod {
+func (c *Cache) Pods(views []podworkers.View, resolve func(*v1.Pod) *v1.Pod,
+	current func(types.UID) *v1.PodStatus) []*v1.Pod {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	next := make(map[viewKey]cachedView, len(views))

@@ -36,7 +36,8 @@ func (p *Workers) Restart(uid types.UID, reason string, notBefore time.Time, end
 		return fmt.Errorf("cannot restart pod %s: %w", w.name, ErrUnwantedPod)
 	case !podinfo.PolicyOf(w.pod).Restarts:
 		return fmt.Errorf("cannot restart pod %s: %w", w.name, ErrAPIPod)
-	case w.kill == nil && !w.disrupted && w.state != Queued && (w.state == Terminating || w.state == Terminated || ended(w.pod)):
+	case w.kill == nil && !w.disrupted && w.state != Queued &&
+		(w.state == Terminating || w.state == Terminated || ended(w.pod)):
 		return fmt.Errorf("cannot restart pod %s: %w", w.name, ErrPodEnded)
 	}
 	p.restart(w, reason, notBefore)

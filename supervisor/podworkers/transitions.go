@@ -46,7 +46,8 @@ const (
 	triggerCount
 )
 
-var triggerNames = [triggerCount]string{"update", "orphan", "start", "kill", "ended", "restart", "stopped", "cleaned", "forget"}
+var triggerNames = [triggerCount]string{"update", "orphan", "start", "kill", "ended", "restart", "stopped", "cleaned",
+	"forget"}
 
 // String returns the trigger's name in the table of doc.go.
 func (t trigger) String() string { return triggerNames[t] }

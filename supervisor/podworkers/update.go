@@ -60,7 +60,8 @@ func (p *Workers) Reconcile(pod *v1.Pod) {
 	}
 	before := w.pod
 	w.pod, w.wanted = pod, true
-	if before == nil || podinfo.IsTerminal(pod.Status.Phase) != podinfo.IsTerminal(before.Status.Phase) || !status.SameForeignConditions(&before.Status, &pod.Status) {
+	if before == nil || podinfo.IsTerminal(pod.Status.Phase) != podinfo.IsTerminal(before.Status.Phase) ||
+		!status.SameForeignConditions(&before.Status, &pod.Status) {
 		p.markDirty(w)
 	}
 }

@@ -330,7 +330,8 @@ func TestTimesOfTheNextSync(t *testing.T) {
 }
 
 func TestErrorDelayGrowsToTheKubeletsDelay(t *testing.T) {
-	for failures, want := range map[int]time.Duration{1: time.Second, 2: 2 * time.Second, 4: 8 * time.Second, 5: 10 * time.Second, 1000: 10 * time.Second} {
+	for failures, want := range map[int]time.Duration{1: time.Second, 2: 2 * time.Second, 4: 8 * time.Second,
+		5: 10 * time.Second, 1000: 10 * time.Second} {
 		if got := errorDelay(failures); got < want || got > want*3/2 {
 			t.Errorf("after %d failures: %s, want %s and up to half as much again", failures, got, want)
 		}
@@ -343,7 +344,8 @@ func TestResyncsFollowTheMonotonicClock(t *testing.T) {
 	w := &worker{uid: "u", state: Syncing}
 	p.schedule(w, SyncResult{})
 	at, ok := p.queue.earliest()
-	if left := time.Until(at); !ok || !strings.Contains(at.String(), " m=") || left < resyncPeriod-time.Second || left > 2*resyncPeriod {
+	if left := time.Until(at); !ok || !strings.Contains(at.String(), " m=") || left < resyncPeriod-time.Second ||
+		left > 2*resyncPeriod {
 		t.Errorf("the next sync is due at %s, which setting the clock would move", at)
 	}
 }

@@ -25,14 +25,17 @@ func TestReadinessThatFlapsAtTheDeadline(t *testing.T) {
 		steps      []step
 		rolledBack bool
 	}{
-		"ready in the moment before":                 {[]step{{-time.Nanosecond, ready}, {0, unready}}, false},
-		"flaps, ready before":                        {[]step{{-3 * time.Second, ready}, {-2 * time.Second, unready}, {-time.Second, ready}, {0, unready}, {time.Second, ready}, {2 * time.Second, unready}}, false},
+		"ready in the moment before": {[]step{{-time.Nanosecond, ready}, {0, unready}}, false},
+		"flaps, ready before": {[]step{{-3 * time.Second, ready}, {-2 * time.Second, unready},
+			{-time.Second, ready}, {0, unready}, {time.Second, ready}, {2 * time.Second, unready}}, false},
 		"unready at the deadline, ready right after": {[]step{{-time.Second, unready}, {time.Nanosecond, ready}}, true},
 		"ready before, fails after":                  {[]step{{-time.Second, ready}, {time.Second, crash}}, true},
-		"ready before, fails, ready before again":    {[]step{{-5 * time.Second, ready}, {-4 * time.Second, crash}, {-time.Second, func(h *imagesHarness) { h.observe(true, 1, "") }}}, false},
-		"ready before, fails in the last moment":     {[]step{{-time.Second, ready}, {-time.Nanosecond, crash}}, true},
-		"fails when it is proven already":            {[]step{{-minReady, ready}, {time.Second, crash}}, false},
-		"ready before, fails as the trial would end": {[]step{{-time.Second, ready}, {minReady - time.Second - time.Nanosecond, crash}}, true},
+		"ready before, fails, ready before again": {[]step{{-5 * time.Second, ready}, {-4 * time.Second, crash},
+			{-time.Second, func(h *imagesHarness) { h.observe(true, 1, "") }}}, false},
+		"ready before, fails in the last moment": {[]step{{-time.Second, ready}, {-time.Nanosecond, crash}}, true},
+		"fails when it is proven already":        {[]step{{-minReady, ready}, {time.Second, crash}}, false},
+		"ready before, fails as the trial would end": {
+			[]step{{-time.Second, ready}, {minReady - time.Second - time.Nanosecond, crash}}, true},
 	} {
 		for _, killed := range []bool{false, true} {
 			t.Run(name+map[bool]string{true: ", then the daemon is killed"}[killed], func(t *testing.T) {

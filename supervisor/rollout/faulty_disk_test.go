@@ -195,7 +195,8 @@ func (f *faultyFile) Sync() error {
 
 // isStateChange reports whether an operation brings a state into effect, or removes it.
 func isStateChange(operation string) bool {
-	return operation == "rename "+stateFile || operation == "remove "+stateFile || strings.HasPrefix(operation, "remove all ")
+	return operation == "rename "+stateFile || operation == "remove "+stateFile ||
+		strings.HasPrefix(operation, "remove all ")
 }
 
 // The disk tears what was not brought to it, and loses what its directory does not have.

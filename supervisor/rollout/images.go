@@ -49,7 +49,8 @@ func imageTarget(r *podRollout) ImageTarget {
 		t.Images = maps.Clone(r.current.images)
 	}
 	rejected := r.choice.rejected
-	rejectsImages := rejected != nil && len(r.choice.images) > 0 && rejected.Revision == withImages(r.manifest, r.choice.images).id
+	rejectsImages := rejected != nil && len(r.choice.images) > 0 &&
+		rejected.Revision == withImages(r.manifest, r.choice.images).id
 	if rejectsImages {
 		t.Rejected = maps.Clone(r.choice.images)
 	}
@@ -77,7 +78,8 @@ func imageTarget(r *podRollout) ImageTarget {
 // isImageUpdate reports whether the candidate differs from the revision in effect in images
 // that an update has set, and in nothing else.
 func isImageUpdate(r *podRollout) bool {
-	return r.choice.pinned == nil && r.current.manifestUID == r.manifest.UID && r.candidate.manifestUID == r.manifest.UID &&
+	return r.choice.pinned == nil && r.current.manifestUID == r.manifest.UID &&
+		r.candidate.manifestUID == r.manifest.UID &&
 		r.current.pod.Annotations[podinfo.AnnotationHash] == r.manifest.Annotations[podinfo.AnnotationHash]
 }
 
@@ -92,7 +94,8 @@ func (c *Controller) UpdateImages(fullName string, images, previous map[string]s
 // exactRevision returns the revision in effect with the exact images that it runs, if another
 // one replaces it that an update has made; else nil.
 func (r *podRollout) exactRevision(next *revision) *revision {
-	if !r.good || len(r.choice.previous) == 0 || len(next.images) == 0 || r.current.manifestUID != r.manifest.UID || next.manifestUID != r.manifest.UID {
+	if !r.good || len(r.choice.previous) == 0 || len(next.images) == 0 || r.current.manifestUID != r.manifest.UID ||
+		next.manifestUID != r.manifest.UID {
 		return nil
 	}
 	images := maps.Clone(r.choice.previous)

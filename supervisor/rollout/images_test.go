@@ -130,7 +130,8 @@ func (h *imagesHarness) begin() {
 
 // edit replaces the manifest.
 func (h *imagesHarness) edit(before, after *v1.Pod) {
-	h.updates <- manifest.PodUpdate{Op: manifest.Remove, Source: manifest.SourceFile, Pods: []*v1.Pod{before}, Replaced: map[types.UID]bool{before.UID: true}, Successors: map[types.UID]bool{before.UID: true}}
+	h.updates <- manifest.PodUpdate{Op: manifest.Remove, Source: manifest.SourceFile, Pods: []*v1.Pod{before},
+		Replaced: map[types.UID]bool{before.UID: true}, Successors: map[types.UID]bool{before.UID: true}}
 	h.updates <- manifest.PodUpdate{Op: manifest.Add, Source: manifest.SourceFile, Pods: []*v1.Pod{after}}
 	synctest.Wait()
 }
@@ -138,7 +139,8 @@ func (h *imagesHarness) edit(before, after *v1.Pod) {
 // observe publishes the status of the pod in effect.
 func (h *imagesHarness) observe(ready bool, restarts int32, waiting string) {
 	begun := metav1.Now()
-	st := &v1.PodStatus{Phase: v1.PodRunning, StartTime: &begun, ContainerStatuses: []v1.ContainerStatus{{Name: "web", RestartCount: restarts}}}
+	st := &v1.PodStatus{Phase: v1.PodRunning, StartTime: &begun,
+		ContainerStatuses: []v1.ContainerStatus{{Name: "web", RestartCount: restarts}}}
 	if c := &st.ContainerStatuses[0]; waiting == "" {
 		c.State.Running = &v1.ContainerStateRunning{}
 	} else {
@@ -180,9 +182,11 @@ func (h *imagesHarness) target() ImageTarget {
 func manifestPod(uid types.UID, image string) *v1.Pod {
 	return &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web-n1", UID: uid, Annotations: map[string]string{
-			podinfo.AnnotationAutoUpdate: podinfo.AutoUpdateRegistry, podinfo.AnnotationSource: "file", podinfo.AnnotationHash: string(uid),
+			podinfo.AnnotationAutoUpdate: podinfo.AutoUpdateRegistry, podinfo.AnnotationSource: "file",
+			podinfo.AnnotationHash: string(uid),
 		}},
-		Spec: v1.PodSpec{Containers: []v1.Container{{Name: "web", Image: image, ImagePullPolicy: v1.PullAlways}, {Name: "log", Image: "log:1", ImagePullPolicy: v1.PullAlways}}},
+		Spec: v1.PodSpec{Containers: []v1.Container{{Name: "web", Image: image, ImagePullPolicy: v1.PullAlways},
+			{Name: "log", Image: "log:1", ImagePullPolicy: v1.PullAlways}}},
 	}
 }
 
@@ -218,7 +222,8 @@ func TestUpdateImages(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if got := h.image(); got != newer+" IfNotPresent" || h.pod().Spec.Containers[1].ImagePullPolicy != v1.PullAlways || h.pod().UID == "u1" {
+		if got := h.image(); got != newer+" IfNotPresent" || h.pod().Spec.Containers[1].ImagePullPolicy != v1.PullAlways ||
+			h.pod().UID == "u1" {
 			t.Fatalf("runs %s, %s", got, h.pod().UID)
 		}
 		if got := h.target(); got.Busy == "" || !maps.Equal(got.Images, web(newer)) {
@@ -227,7 +232,8 @@ func TestUpdateImages(t *testing.T) {
 		h.observe(true, 0, "")
 		time.Sleep(minReady)
 		synctest.Wait()
-		if got := h.target(); got.Busy != "" || !maps.Equal(got.Images, web(newer)) || got.UID != h.pod().UID || got.Manifest.UID != "u1" {
+		if got := h.target(); got.Busy != "" || !maps.Equal(got.Images, web(newer)) || got.UID != h.pod().UID ||
+			got.Manifest.UID != "u1" {
 			t.Errorf("when it was Ready: %+v", got)
 		}
 		time.Sleep(time.Minute)
@@ -288,13 +294,15 @@ func TestUpdatedImageIsRolledBack(t *testing.T) {
 					t.Fatalf("runs %s, %+v", h.image(), h.ctl.Rollouts())
 				}
 				h.observe(true, 0, "")
-				if got := h.target(); got.Busy != "" || !maps.Equal(got.Rejected, web(newer)) || !maps.Equal(got.Images, web(oldest)) {
+				if got := h.target(); got.Busy != "" || !maps.Equal(got.Rejected, web(newer)) ||
+					!maps.Equal(got.Images, web(oldest)) {
 					t.Errorf("%+v", got)
 				}
 				if err := h.ctl.UpdateImages("default/web-n1", web(newer), web(oldest)); !errors.Is(err, ErrRejected) {
 					t.Errorf("the same image again: %v", err)
 				}
-				if err := h.ctl.UpdateImages("default/web-n1", web(oldest), nil); err != nil || h.target().Rejected != nil || h.image() != oldest+" IfNotPresent" {
+				if err := h.ctl.UpdateImages("default/web-n1", web(oldest), nil); err != nil || h.target().Rejected != nil ||
+					h.image() != oldest+" IfNotPresent" {
 					t.Errorf("the tag is back: %v, %+v", err, h.target())
 				}
 				if err := h.ctl.UpdateImages("default/web-n1", web(tag+"@sha256:a3"), web(oldest)); err != nil {

@@ -280,7 +280,8 @@ func (c *course) restored() string {
 		return ""
 	}
 	r := c.ctl.byName["default/web-n1"]
-	text := fmt.Sprintf("%s, %s runs, in effect %s, candidate %s, last good %s, damaged %q", st.State, c.pod().UID, st.Revision, st.Candidate, st.LastGood, damaged)
+	text := fmt.Sprintf("%s, %s runs, in effect %s, candidate %s, last good %s, damaged %q", st.State, c.pod().UID,
+		st.Revision, st.Candidate, st.LastGood, damaged)
 	if r.choice.pinned != nil {
 		text += ", chosen " + r.choice.pinned.id
 	}

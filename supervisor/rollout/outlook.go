@@ -53,9 +53,10 @@ func isWorthKeeping(st *v1.PodStatus, good bool) bool {
 // isDisrupted reports whether the node ends a pod for its own sake, or has ended it and does
 // not let it run again yet.
 func isDisrupted(st *v1.PodStatus) bool {
-	return st.Phase == v1.PodFailed && st.Reason == reasonTerminated || slices.ContainsFunc(st.Conditions, func(c v1.PodCondition) bool {
-		return c.Type == v1.DisruptionTarget && c.Status == v1.ConditionTrue
-	})
+	return st.Phase == v1.PodFailed && st.Reason == reasonTerminated ||
+		slices.ContainsFunc(st.Conditions, func(c v1.PodCondition) bool {
+			return c.Type == v1.DisruptionTarget && c.Status == v1.ConditionTrue
+		})
 }
 
 // failureOf returns why a revision that was never Ready is a failure before its
@@ -77,7 +78,8 @@ func failureOf(st *v1.PodStatus, before int32) *status.Cause {
 			}
 			// A running one was not seen while it waited, as on a slow machine.
 			if ended >= crashLoops && exitedBadly(&c.LastTerminationState) {
-				return &status.Cause{Reason: ReasonCrashLoop, Message: fmt.Sprintf("container %q ended %d times%s", c.Name, ended, lastExit(c))}
+				return &status.Cause{Reason: ReasonCrashLoop,
+					Message: fmt.Sprintf("container %q ended %d times%s", c.Name, ended, lastExit(c))}
 			}
 		}
 	}

@@ -36,12 +36,14 @@ func TestCrashLoopIsAFailure(t *testing.T) {
 		{"pulls after the third end", waits("ErrImagePull"), 1, 3, 0, false},
 		{"has ended", ended(1), 1, 3, 0, false},
 	} {
-		st := &v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{{Name: "main", RestartCount: c.restarts, State: c.now, LastTerminationState: ended(c.exitCode)}}}
+		st := &v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{
+			{Name: "main", RestartCount: c.restarts, State: c.now, LastTerminationState: ended(c.exitCode)}}}
 		cause := failureOf(st, c.before)
 		if (cause != nil) != c.failed {
 			t.Errorf("%s: %+v, want a failure: %v", c.name, cause, c.failed)
 		}
-		if cause != nil && (cause.Reason != ReasonCrashLoop || !strings.Contains(cause.Message, `container "main" ended 3 times, the last time with exit code 1`)) {
+		if cause != nil && (cause.Reason != ReasonCrashLoop ||
+			!strings.Contains(cause.Message, `container "main" ended 3 times, the last time with exit code 1`)) {
 			t.Errorf("%s: %+v", c.name, cause)
 		}
 	}

@@ -171,7 +171,8 @@ func (c *Controller) hold(r *podRollout, why *status.Cause, after time.Duration)
 	c.locked(func() { p.cause = cause })
 	if cause.Reason != reasonBackOff && cause.Message != p.warned {
 		p.warned = cause.Message
-		c.log.Warn("Failed to prepare revision of pod, the running one stays", "pod", r.name, "revision", r.candidate.id, "reason", cause.Reason, "err", cause.Message)
+		c.log.Warn("Failed to prepare revision of pod, the running one stays", "pod", r.name, "revision", r.candidate.id,
+			"reason", cause.Reason, "err", cause.Message)
 		c.opts.Events.Event(r.current.pod, v1.EventTypeWarning, ReasonPreparing, fmt.Sprintf(
 			"Revision %s is not in effect yet: %s", r.candidate.id, cause.Message))
 	}
@@ -183,7 +184,8 @@ func (c *Controller) hold(r *podRollout, why *status.Cause, after time.Duration)
 // source of several artifacts may never be complete. Until then it comes from the
 // checkpoint, and the manifest may have been removed or changed in the meantime.
 func (c *Controller) confirmed(r *podRollout) bool {
-	return r.choice.pinned != nil || r.choice.rejected != nil || c.loop.delivered[podinfo.SourceOf(r.manifest)] || c.opts.Pods.WasRead(r.manifest.UID)
+	return r.choice.pinned != nil || r.choice.rejected != nil || c.loop.delivered[podinfo.SourceOf(r.manifest)] ||
+		c.opts.Pods.WasRead(r.manifest.UID)
 }
 
 // releaseConfirmed lets the prepared candidates through, in turn, that are confirmed now.

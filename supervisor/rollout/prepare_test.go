@@ -97,7 +97,8 @@ func TestChangeDuringAPreparation(t *testing.T) {
 // manifest is removed, and kept for the start of one that comes into effect.
 func TestSupersededCandidatesAreForgotten(t *testing.T) {
 	waiting(t, time.Minute, func(h *imagesHarness) {
-		second, third, fourth := manifestPod("u2", "r.test/web:2"), manifestPod("u3", "r.test/web:3"), manifestPod("u4", "r.test/web:4")
+		second, third, fourth := manifestPod("u2", "r.test/web:2"), manifestPod("u3", "r.test/web:3"),
+			manifestPod("u4", "r.test/web:4")
 		h.edit(second, third)
 		if !slices.Equal(h.forgotten, []types.UID{"u2"}) {
 			t.Errorf("after an edit: %q", h.forgotten)

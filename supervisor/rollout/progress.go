@@ -28,7 +28,8 @@ func (c *Controller) evaluate() {
 		switch r.state {
 		case Preparing, RollingBack:
 			if r.candidate != nil && !isWorthKeeping(st, r.good) && !c.loop.node.ShuttingDown() {
-				c.log.Info("Running revision of pod has ended, the next one is not prepared", "pod", r.name, "revision", r.candidate.id)
+				c.log.Info("Running revision of pod has ended, the next one is not prepared", "pod", r.name, "revision",
+					r.candidate.id)
 				c.release(r, r.candidate, nil)
 			}
 		case Progressing, RolledBack:
@@ -84,10 +85,13 @@ func (c *Controller) judge(r *podRollout, st *v1.PodStatus) {
 		}
 	case cause != nil:
 	case r.begun.Boots >= maxBoots:
-		cause = &status.Cause{Reason: ReasonDeadline, Message: fmt.Sprintf("the host booted %d times before it was Ready%s", r.begun.Boots, explained(st, c.lastProbeFailure(r)))}
+		cause = &status.Cause{Reason: ReasonDeadline,
+			Message: fmt.Sprintf("the host booted %d times before it was Ready%s", r.begun.Boots,
+				explained(st, c.lastProbeFailure(r)))}
 	case proving: // it was Ready, and is on trial
 	case !deadline.After(time.Now()):
-		cause = &status.Cause{Reason: ReasonDeadline, Message: fmt.Sprintf("it was not Ready within %s%s", after, explained(st, c.lastProbeFailure(r)))}
+		cause = &status.Cause{Reason: ReasonDeadline,
+			Message: fmt.Sprintf("it was not Ready within %s%s", after, explained(st, c.lastProbeFailure(r)))}
 	}
 	if cause != nil {
 		c.fail(r, *cause)
@@ -112,9 +116,11 @@ func (c *Controller) noteBegin(r *podRollout) {
 func (c *Controller) fail(r *podRollout, cause status.Cause) {
 	if r.state == RolledBack {
 		c.locked(func() { r.stuck = &cause })
-		c.log.Warn("Pod was rolled back and is not Ready either", "pod", r.name, "revision", r.current.id, "reason", cause.Reason, "err", cause.Message)
+		c.log.Warn("Pod was rolled back and is not Ready either", "pod", r.name, "revision", r.current.id, "reason",
+			cause.Reason, "err", cause.Message)
 		c.opts.Events.Event(r.current.pod, v1.EventTypeWarning, ReasonRolledBack, fmt.Sprintf(
-			"Revision %s, to which the pod was rolled back, is not Ready either: %s; it stays until the manifest changes", r.current.id, cause.Message))
+			"Revision %s, to which the pod was rolled back, is not Ready either: %s; it stays until the manifest changes",
+			r.current.id, cause.Message))
 		c.move(r, onFailed)
 		c.save(r, later)
 		c.subscribers.Notify()
@@ -125,7 +131,8 @@ func (c *Controller) fail(r *podRollout, cause status.Cause) {
 		r.choice.pinned = nil
 		r.history = r.history.mark(r.current.id, func(e *entry) { e.Rejected = cause.Message })
 	})
-	c.log.Warn("Revision of pod failed, rolling back", "pod", r.name, "revision", r.current.id, "to", r.lastGood.id, "reason", cause.Reason, "err", cause.Message)
+	c.log.Warn("Revision of pod failed, rolling back", "pod", r.name, "revision", r.current.id, "to", r.lastGood.id,
+		"reason", cause.Reason, "err", cause.Message)
 	c.opts.Events.Event(r.current.pod, v1.EventTypeWarning, cause.Reason, fmt.Sprintf(
 		"Revision %s failed: %s; rolling back to revision %s", r.current.id, cause.Message, r.lastGood.id))
 	// Stored before the act, so that no restart of the daemon tries it again.

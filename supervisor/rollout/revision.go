@@ -128,7 +128,8 @@ func (h history) index(id string) int {
 // with returns the history with a revision that comes into effect, without the oldest
 // ones beyond the limit that are not in keep.
 func (h history) with(r *revision, now time.Time, keep ...string) history {
-	e := entry{Revision: r.id, UID: r.pod.UID, Images: imagesOf(r.pod), Changed: maps.Clone(r.images), ManifestUID: r.manifestUID}
+	e := entry{Revision: r.id, UID: r.pod.UID, Images: imagesOf(r.pod), Changed: maps.Clone(r.images),
+		ManifestUID: r.manifestUID}
 	out := slices.Clone(h)
 	if i := out.index(r.id); i >= 0 {
 		e.Ready = out[i].Ready

@@ -177,7 +177,8 @@ func (c *Controller) begin(r *podRollout, want *revision, passed *manifest.PodUp
 		c.release(r, want, passed)
 		return
 	}
-	c.log.Info("Preparing revision of pod, the running one stays until then", "pod", r.name, "uid", want.pod.UID, "revision", want.id)
+	c.log.Info("Preparing revision of pod, the running one stays until then", "pod", r.name, "uid", want.pod.UID,
+		"revision", want.id)
 	// A daemon that does not find what runs would let the wanted revision through.
 	c.save(r, now)
 	p := &preparation{queued: true}
@@ -256,7 +257,8 @@ func (c *Controller) reportRollback(r *podRollout, failed *revision) {
 	if r.choice.rejected != nil {
 		cause = r.choice.rejected.Cause
 	}
-	c.log.Warn("Pod rolled back", "pod", r.name, "revision", r.current.id, "failed", failed.id, "reason", cause.Reason, "err", cause.Message)
+	c.log.Warn("Pod rolled back", "pod", r.name, "revision", r.current.id, "failed", failed.id, "reason", cause.Reason,
+		"err", cause.Message)
 	c.opts.Events.Event(r.current.pod, v1.EventTypeWarning, ReasonRolledBack, fmt.Sprintf(
 		"Rolled back to revision %s, because revision %s failed: %s", r.current.id, failed.id, cause.Message))
 	c.reportEnd(ResultRolledBack)
@@ -290,7 +292,8 @@ func (c *Controller) settle(r *podRollout) {
 
 // judged reports whether the revision in effect is rolled back unless it becomes Ready.
 func (c *Controller) judged(r *podRollout) bool {
-	return !r.good && r.choice.pinned == nil && c.rollbackAfter(r) > 0 && r.lastGood != nil && r.lastGood.id != r.current.id
+	return !r.good && r.choice.pinned == nil && c.rollbackAfter(r) > 0 && r.lastGood != nil &&
+		r.lastGood.id != r.current.id
 }
 
 // imageRollbackAfter is how long a revision may take that differs from its manifest in

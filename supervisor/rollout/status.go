@@ -69,7 +69,8 @@ func (c *Controller) StatusOf(fullName string) (api.Rollout, bool) {
 
 // statusOf returns the status of a rollout. mu is held.
 func (c *Controller) statusOf(r *podRollout) api.Rollout {
-	s := api.Rollout{State: r.state, Revision: r.current.id, UID: r.current.pod.UID, Since: r.since, Images: maps.Clone(r.choice.images), Deadline: c.deadline(r)}
+	s := api.Rollout{State: r.state, Revision: r.current.id, UID: r.current.pod.UID, Since: r.since,
+		Images: maps.Clone(r.choice.images), Deadline: c.deadline(r)}
 	s.Manifest = r.manifest.Annotations[podinfo.AnnotationHash]
 	s.Namespace, s.Name, _ = strings.Cut(r.name, "/")
 	switch {
@@ -87,11 +88,13 @@ func (c *Controller) statusOf(r *podRollout) api.Rollout {
 	}
 	switch {
 	case r.state == Preparing:
-		s.Reason, s.Message = ReasonPreparing, fmt.Sprintf("revision %s is prepared, the running one stays until then", s.Candidate)
+		s.Reason, s.Message = ReasonPreparing,
+			fmt.Sprintf("revision %s is prepared, the running one stays until then", s.Candidate)
 	case !r.good && r.lastGood == nil && c.rollbackAfter(r) > 0:
 		s.Reason, s.Message = ReasonProgressing, "not Ready yet; no earlier revision was Ready, so that it is not rolled back"
 	case r.state == Progressing:
-		s.Reason, s.Message = ReasonProgressing, fmt.Sprintf("not Ready yet; it is rolled back to revision %s if it is not Ready in time", s.LastGood)
+		s.Reason, s.Message = ReasonProgressing,
+			fmt.Sprintf("not Ready yet; it is rolled back to revision %s if it is not Ready in time", s.LastGood)
 	}
 	return s
 }
@@ -149,26 +152,31 @@ func (r *podRollout) explain() *status.Cause {
 	switch {
 	case r.state == Preparing && r.preparation != nil && r.preparation.cause.Message != "":
 		cause := r.preparation.cause
-		text := fmt.Sprintf("revision %s is not in effect yet, the running one stays until it is prepared: %s", r.candidate.id, joined(cause.Reason, cause.Message))
+		text := fmt.Sprintf("revision %s is not in effect yet, the running one stays until it is prepared: %s",
+			r.candidate.id, joined(cause.Reason, cause.Message))
 		if cause.Reason != "" && r.choice.pinned == nil {
 			// It may need what the running one has, such as the space of an image.
-			text += fmt.Sprintf("; the annotation %s: %s in its manifest replaces the running one at once", podinfo.AnnotationReplace, podinfo.ReplaceKubelet)
+			text += fmt.Sprintf("; the annotation %s: %s in its manifest replaces the running one at once",
+				podinfo.AnnotationReplace, podinfo.ReplaceKubelet)
 		}
 		return &status.Cause{Reason: ReasonPreparing, Message: text}
 	case r.state == RollingBack && rejected != nil:
-		text := fmt.Sprintf("revision %s failed: %s; the last good revision %s replaces it", rejected.Revision, rejected.Cause.Message, r.lastGood.id)
+		text := fmt.Sprintf("revision %s failed: %s; the last good revision %s replaces it", rejected.Revision,
+			rejected.Cause.Message, r.lastGood.id)
 		if r.preparation != nil && r.preparation.cause.Message != "" {
 			text += " when it is prepared: " + r.preparation.cause.Message
 		}
 		return &status.Cause{Reason: ReasonRolledBack, Message: text}
 	case r.state == RolledBack && rejected != nil:
-		text := fmt.Sprintf("revision %s failed and was rolled back: %s; it is tried again when the manifest changes, or on request", rejected.Revision, rejected.Cause.Message)
+		text := fmt.Sprintf("revision %s failed and was rolled back: %s; it is tried again when the manifest changes, or "+
+			"on request", rejected.Revision, rejected.Cause.Message)
 		if r.stuck != nil {
 			text += fmt.Sprintf("; revision %s is not Ready either: %s", r.current.id, r.stuck.Message)
 		}
 		return &status.Cause{Reason: ReasonRolledBack, Message: text}
 	case r.state == Undone:
-		return &status.Cause{Reason: ReasonUndone, Message: "an earlier revision is in effect on request, until the manifest changes, or it is retried on request"}
+		return &status.Cause{Reason: ReasonUndone,
+			Message: "an earlier revision is in effect on request, until the manifest changes, or it is retried on request"}
 	}
 	return nil
 }

@@ -112,7 +112,8 @@ func (s *store) load() map[string]*storedRollout {
 		case err == nil:
 			found[fullName] = state
 		case isTemporary(err):
-			s.log.Warn("State of a rollout cannot be read, the pod runs the newest revision of its manifest", "file", path, "err", err)
+			s.log.Warn("State of a rollout cannot be read, the pod runs the newest revision of its manifest", "file", path,
+				"err", err)
 		case !errors.Is(err, fs.ErrNotExist):
 			s.moveAside(path, err)
 		case !s.hasAside(fullName):
@@ -185,7 +186,8 @@ func (s *store) readState(path string) (*storedRollout, error) {
 	if err := s.readVersioned(path, state); err != nil {
 		return nil, err
 	}
-	if want := filepath.Join(state.Namespace, state.Name, stateFile); !strings.HasSuffix(path, string(filepath.Separator)+want) {
+	if want := filepath.Join(state.Namespace, state.Name, stateFile); !strings.HasSuffix(path,
+		string(filepath.Separator)+want) {
 		return nil, fmt.Errorf("it is of pod %s/%s", state.Namespace, state.Name)
 	}
 	if state.Current == "" {
@@ -207,7 +209,8 @@ const (
 
 // isTemporary reports whether the error of a read says nothing about the content of the file.
 func isTemporary(err error) bool {
-	for _, e := range []error{syscall.EIO, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOBUFS, syscall.EINTR, syscall.EAGAIN, syscall.ETIMEDOUT, syscall.ESTALE} {
+	for _, e := range []error{syscall.EIO, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOBUFS, syscall.EINTR,
+		syscall.EAGAIN, syscall.ETIMEDOUT, syscall.ESTALE} {
 		if errors.Is(err, e) {
 			return true
 		}
@@ -257,7 +260,8 @@ func (s *store) moveAside(path string, reason error) {
 	if err := s.disk.Rename(path, aside); err != nil {
 		aside = "not moved: " + err.Error()
 	}
-	s.log.Warn("State of a rollout cannot be used, the pod runs the newest revision of its manifest", "file", path, "reason", reason, "movedTo", aside)
+	s.log.Warn("State of a rollout cannot be used, the pod runs the newest revision of its manifest", "file", path,
+		"reason", reason, "movedTo", aside)
 }
 
 // revision reads a revision of a pod.
@@ -270,7 +274,8 @@ func (s *store) revision(fullName string, e entry) (*revision, error) {
 	if err := s.readVersioned(path, &stored); err != nil {
 		return nil, fmt.Errorf("revision %s cannot be read from %s: %w", e.Revision, path, err)
 	}
-	if stored.Pod == nil || stored.Pod.UID == "" || stored.Pod.Namespace+"/"+stored.Pod.Name != fullName || revisionID(stored.Pod) != e.Revision {
+	if stored.Pod == nil || stored.Pod.UID == "" || stored.Pod.Namespace+"/"+stored.Pod.Name != fullName ||
+		revisionID(stored.Pod) != e.Revision {
 		return nil, fmt.Errorf("revision %s cannot be read from %s: it is another pod", e.Revision, path)
 	}
 	return &revision{id: e.Revision, pod: stored.Pod, manifestUID: stored.ManifestUID, images: stored.Images}, nil
@@ -296,7 +301,8 @@ func (s *store) write(fullName string, state *storedRollout, revisions []*revisi
 		if s.has[path] {
 			continue
 		}
-		data, err := json.Marshal(storedRevision{Version: storeVersion, ManifestUID: r.manifestUID, Images: r.images, Pod: r.pod})
+		data, err := json.Marshal(storedRevision{Version: storeVersion, ManifestUID: r.manifestUID, Images: r.images,
+			Pod: r.pod})
 		if err == nil {
 			err = replaceFile(s.disk, path, data, sync)
 		}

@@ -92,8 +92,10 @@ func TestBootsAreCountedOnTheDisk(t *testing.T) {
 		pod.Namespace = "default"
 		rev := newRevision(pod)
 		stored := &storedRollout{
-			Version: storeVersion, Namespace: "default", Name: "web-n1", State: Progressing, Manifest: rev.id, Current: rev.id, Good: good,
-			Begun: &beginning{Time: time.Now(), Mark: &wallclock.Mark{Boot: "one"}, Boots: 1}, History: history(nil).with(rev, time.Now()),
+			Version: storeVersion, Namespace: "default", Name: "web-n1", State: Progressing, Manifest: rev.id, Current: rev.id,
+			Good:    good,
+			Begun:   &beginning{Time: time.Now(), Mark: &wallclock.Mark{Boot: "one"}, Boots: 1},
+			History: history(nil).with(rev, time.Now()),
 		}
 		if err := c.store.write("default/web-n1", stored, []*revision{rev}, durably); err != nil {
 			t.Fatal(err)
@@ -105,7 +107,8 @@ func TestBootsAreCountedOnTheDisk(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := map[bool]int{false: 2, true: 1}[good]; read.Begun.Boots != want || disk.synced[filepath.Join(dir, "default/web-n1")] == good {
+		if want := map[bool]int{false: 2, true: 1}[good]; read.Begun.Boots != want ||
+			disk.synced[filepath.Join(dir, "default/web-n1")] == good {
 			t.Errorf("good %v: %d boots are stored, want %d; on the disk: %v", good, read.Begun.Boots, want, disk.synced)
 		}
 	}

@@ -71,10 +71,12 @@ func conditions(in Input, st *v1.PodStatus) []v1.PodCondition {
 		})
 	}
 	if held := in.RevisionHeld; held != nil {
-		list = append(list, v1.PodCondition{Type: RevisionHeld, Status: v1.ConditionTrue, Reason: held.Reason, Message: held.Message})
+		list = append(list, v1.PodCondition{Type: RevisionHeld, Status: v1.ConditionTrue, Reason: held.Reason,
+			Message: held.Message})
 	}
 	if in.Outdated != "" {
-		list = append(list, v1.PodCondition{Type: EnvironmentOutdated, Status: v1.ConditionTrue, Reason: reasonObjectsChanged, Message: in.Outdated})
+		list = append(list, v1.PodCondition{Type: EnvironmentOutdated, Status: v1.ConditionTrue, Reason: reasonObjectsChanged,
+			Message: in.Outdated})
 	}
 	for i := range list {
 		stamp(in, &list[i])

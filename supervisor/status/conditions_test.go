@@ -49,18 +49,22 @@ func TestConditions(t *testing.T) {
 		{"two ready sandboxes", pod("Always", two), Input{Observed: twoReady}, v1.PodReadyToStartContainers, no},
 
 		{"no init containers", pod("Always", two), Input{Observed: observed()}, v1.PodInitialized, yes},
-		{"init missing", pod("Always", two, initContainers("i", "j")), Input{Observed: observed(exited("i", 0))}, v1.PodInitialized,
+		{"init missing", pod("Always", two, initContainers("i", "j")), Input{Observed: observed(exited("i", 0))},
+			v1.PodInitialized,
 			want{v1.ConditionFalse, "ContainersNotInitialized", "containers with incomplete status: [j]"}},
-		{"init failed", pod("Always", two, initContainers("i", "j")), Input{Observed: observed(exited("i", 1))}, v1.PodInitialized,
+		{"init failed", pod("Always", two, initContainers("i", "j")), Input{Observed: observed(exited("i", 1))},
+			v1.PodInitialized,
 			want{v1.ConditionFalse, "ContainersNotInitialized", "containers with incomplete status: [i j]"}},
-		{"init done", pod("Always", two, initContainers("i")), Input{Observed: observed(exited("i", 0))}, v1.PodInitialized, yes},
+		{"init done", pod("Always", two, initContainers("i")), Input{Observed: observed(exited("i", 0))}, v1.PodInitialized,
+			yes},
 		{"sidecar runs", pod("Always", two, sidecar("s")), Input{Observed: observed(running("s"))}, v1.PodInitialized, yes},
 		{"sidecar not started", pod("Always", two, sidecar("s")),
 			Input{Observed: observed(running("s")), Started: map[string]bool{"s-id": false}}, v1.PodInitialized,
 			want{v1.ConditionFalse, "ContainersNotInitialized", "containers with incomplete status: [s]"}},
 		{"sidecar restarts after the start", pod("Always", two, sidecar("s")),
 			Input{Observed: observed(exited("s", 1), running("a"))}, v1.PodInitialized, yes},
-		{"succeeded", pod("Never", initContainers("i")), Input{Observed: observed(exited("web", 0), exited("i", 0))}, v1.PodInitialized,
+		{"succeeded", pod("Never", initContainers("i")), Input{Observed: observed(exited("web", 0), exited("i", 0))},
+			v1.PodInitialized,
 			want{v1.ConditionTrue, "PodCompleted", ""}},
 		{"refused with init containers", pod("Never", initContainers("i")), Input{Rejected: &Cause{}}, v1.PodInitialized,
 			want{v1.ConditionFalse, "UnknownContainerStatuses", ""}},
@@ -68,7 +72,8 @@ func TestConditions(t *testing.T) {
 		{"all ready", pod("Always", two), Input{Observed: observed(running("a"), running("b"))}, v1.ContainersReady, yes},
 		{"one not", pod("Always", two), Input{Observed: observed(running("a"), exited("b", 1))}, v1.ContainersReady,
 			want{v1.ConditionFalse, "ContainersNotReady", "containers with unready status: [b]"}},
-		{"none, in the order of the spec", pod("Always", containers("b", "a"), sidecar("s")), Input{Observed: observed()}, v1.ContainersReady,
+		{"none, in the order of the spec", pod("Always", containers("b", "a"), sidecar("s")), Input{Observed: observed()},
+			v1.ContainersReady,
 			want{v1.ConditionFalse, "ContainersNotReady", "containers with unready status: [s b a]"}},
 		{"succeeded is not ready", pod("Never"), Input{Observed: observed(exited("web", 0))}, v1.ContainersReady,
 			want{v1.ConditionFalse, "PodCompleted", ""}},
@@ -85,7 +90,8 @@ func TestConditions(t *testing.T) {
 			want{v1.ConditionFalse, "ReadinessGatesNotReady", `the condition "x/y" of a readiness gate is not set`}},
 		{"gate closed", pod("Always", gated), Input{Observed: observed(running("web")), Previous: gate("False")}, v1.PodReady,
 			want{v1.ConditionFalse, "ReadinessGatesNotReady", `the condition "x/y" of a readiness gate is False`}},
-		{"gate open", pod("Always", gated), Input{Observed: observed(running("web")), Previous: gate("True")}, v1.PodReady, yes},
+		{"gate open", pod("Always", gated), Input{Observed: observed(running("web")), Previous: gate("True")}, v1.PodReady,
+			yes},
 
 		{"faulty manifest", pod("Always"), Input{ManifestFault: "web.yaml:3: spec.x: unknown"}, ManifestFault,
 			want{v1.ConditionTrue, "ManifestFaulty", "web.yaml:3: spec.x: unknown"}},
@@ -105,7 +111,8 @@ func TestConditions(t *testing.T) {
 }
 
 func TestConditionsAreInTheKubeletsOrder(t *testing.T) {
-	prev := &v1.PodStatus{Conditions: []v1.PodCondition{{Type: ManifestFault}, {Type: v1.PodReady}, {Type: "x/y"}, {Type: v1.DisruptionTarget}}}
+	prev := &v1.PodStatus{Conditions: []v1.PodCondition{{Type: ManifestFault}, {Type: v1.PodReady}, {Type: "x/y"},
+		{Type: v1.DisruptionTarget}}}
 	var got []v1.PodConditionType
 	for _, c := range Generate(Input{Pod: pod("Always"), Now: now, Previous: prev, ManifestFault: "no"}).Conditions {
 		got = append(got, c.Type)

@@ -177,7 +177,8 @@ func (b *builder) observed(c, before *cri.Container, previous *v1.ContainerStatu
 		s.StopSignal = &c.StopSignal
 	}
 	if c.User != nil {
-		s.User = &v1.ContainerUser{Linux: &v1.LinuxContainerUser{UID: c.User.UID, GID: c.User.GID, SupplementalGroups: c.User.SupplementalGroups}}
+		s.User = &v1.ContainerUser{Linux: &v1.LinuxContainerUser{UID: c.User.UID, GID: c.User.GID,
+			SupplementalGroups: c.User.SupplementalGroups}}
 	}
 	if b.in.Runtime != "" {
 		s.ContainerID = b.in.Runtime + "://" + c.ID
@@ -343,7 +344,8 @@ func (b *builder) overrideWaiting(c *v1.Container, s *v1.ContainerStatus) {
 // kill and the restart.)
 func (b *builder) awaitSuccessor(c *v1.Container, s *v1.ContainerStatus) {
 	end := s.State.Terminated
-	if end == nil || b.ephemeral || b.in.Record.Terminal() || b.in.Ended || !b.in.restartsKilled(c.Name) || restarts(b.in, c, end.ExitCode) {
+	if end == nil || b.ephemeral || b.in.Record.Terminal() || b.in.Ended || !b.in.restartsKilled(c.Name) ||
+		restarts(b.in, c, end.ExitCode) {
 		return
 	}
 	s.LastTerminationState = s.State

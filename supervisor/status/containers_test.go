@@ -43,7 +43,8 @@ func TestContainerStates(t *testing.T) {
 	oom := id(exited("web", 137), "w1")
 	oom.Reason, oom.Message = "OOMKilled", "killed"
 	was := func(s v1.ContainerState, id string, n int32) *v1.PodStatus {
-		return &v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{{Name: "web", State: s, ContainerID: id, RestartCount: n}}}
+		return &v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{
+			{Name: "web", State: s, ContainerID: id, RestartCount: n}}}
 	}
 	cases := []struct {
 		name        string
@@ -74,7 +75,8 @@ func TestContainerStates(t *testing.T) {
 		{name: "crash loop", in: Input{Pod: pod(always), Observed: observed(id(exited("web", 1), "w1")), Waiting: crash},
 			state: waitingState("CrashLoopBackOff", "back-off 10s"), last: endState(id(exited("web", 1), "w1"))},
 		{name: "image error before the first start",
-			in:    Input{Pod: pod(always), Observed: observed(), Waiting: map[string]cri.Waiting{"web": {Reason: "ErrImagePull", Message: "no"}}},
+			in: Input{Pod: pod(always), Observed: observed(),
+				Waiting: map[string]cri.Waiting{"web": {Reason: "ErrImagePull", Message: "no"}}},
 			state: waitingState("ErrImagePull", "no")},
 		{name: "an old reason does not hide a running container",
 			in:    Input{Pod: pod(always), Observed: observed(running("web")), Waiting: crash},
@@ -91,7 +93,8 @@ func TestContainerStates(t *testing.T) {
 				Waiting: map[string]cri.Waiting{"i": {Reason: "X"}}},
 			state: endState(id(exited("i", 0), "i1"))},
 
-		{name: "unknown without a previous status", in: Input{Pod: pod(always), Observed: observed(inState("web", cri.StateUnknown))},
+		{name: "unknown without a previous status",
+			in:    Input{Pod: pod(always), Observed: observed(inState("web", cri.StateUnknown))},
 			state: waitingState("", "")},
 		{name: "unknown that ran",
 			in: Input{Pod: pod(always), Observed: observed(count(id(inState("web", cri.StateUnknown), "w1"), 1)),
@@ -102,11 +105,13 @@ func TestContainerStates(t *testing.T) {
 				Previous: was(lostState(locatedAtEnd, "w1"), "w1", 2)},
 			state: lostState(locatedAtEnd, "w1"), restarts: 2},
 
-		{name: "vanished while running", in: Input{Pod: pod(always), Observed: observed(), Previous: was(runningState(), "w1", 1)},
+		{name: "vanished while running",
+			in:    Input{Pod: pod(always), Observed: observed(), Previous: was(runningState(), "w1", 1)},
 			state: waitingState("ContainerCreating", ""), last: lostState(locatedAtDelete, ""), restarts: 2},
 		{name: "vanished, reported before",
 			in: Input{Pod: pod(always), Observed: observed(), Previous: &v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{{
-				Name: "web", State: waitingState("ContainerCreating", ""), LastTerminationState: lostState(locatedAtDelete, ""), RestartCount: 2}}}},
+				Name: "web", State: waitingState("ContainerCreating", ""), LastTerminationState: lostState(locatedAtDelete, ""),
+				RestartCount: 2}}}},
 			state: waitingState("ContainerCreating", ""), last: lostState(locatedAtDelete, ""), restarts: 2},
 		{name: "vanished while the daemon was down",
 			in: Input{Pod: pod(always), Observed: observed(), Record: Record{
@@ -119,8 +124,9 @@ func TestContainerStates(t *testing.T) {
 		{name: "vanished after it ended",
 			in:    Input{Pod: pod(never), Observed: observed(), Previous: was(endState(id(exited("web", 1), "w1")), "w1", 1)},
 			state: endState(id(exited("web", 1), "w1")), restarts: 1},
-		{name: "a status without a time is no observation", in: Input{Pod: pod(never), Observed: &cri.PodStatus{UID: "u1"}, Record: Record{
-			RestartCounts: map[string]int32{"web": 4}, Ready: map[string]ReadyRecord{"web": {ContainerID: "w1"}}}},
+		{name: "a status without a time is no observation",
+			in: Input{Pod: pod(never), Observed: &cri.PodStatus{UID: "u1"}, Record: Record{
+				RestartCounts: map[string]int32{"web": 4}, Ready: map[string]ReadyRecord{"web": {ContainerID: "w1"}}}},
 			state: waitingState("ContainerCreating", ""), restarts: 4},
 		{name: "not observed yet is not vanished", in: Input{Pod: pod(always), Previous: was(runningState(), "w1", 1)},
 			state: waitingState("ContainerCreating", ""), restarts: 1},
@@ -133,7 +139,8 @@ func TestContainerStates(t *testing.T) {
 			state: waitingState("PodInitializing", "")},
 
 		{name: "restart counts continue after a wiped runtime",
-			in:    Input{Pod: pod(always), Observed: observed(running("web")), Record: Record{RestartCounts: map[string]int32{"web": 7}}},
+			in: Input{Pod: pod(always), Observed: observed(running("web")),
+				Record: Record{RestartCounts: map[string]int32{"web": 7}}},
 			state: runningState(), restarts: 7},
 
 		{name: "exited, exit not observed",
@@ -176,7 +183,8 @@ func TestReadyAndStarted(t *testing.T) {
 		{"not ready", Input{Observed: observed(running("web")), Ready: map[string]bool{"web-id": false}}, "web", true, false},
 		{"not started is not ready", Input{Observed: observed(running("web")),
 			Started: map[string]bool{"web-id": false}, Ready: map[string]bool{"web-id": true}}, "web", false, false},
-		{"the result of another instance", Input{Observed: observed(running("web")), Ready: map[string]bool{"old": false}}, "web", true, true},
+		{"the result of another instance", Input{Observed: observed(running("web")), Ready: map[string]bool{"old": false}},
+			"web", true, true},
 		{"ended", Input{Observed: observed(exited("web", 0)), Ready: map[string]bool{"web-id": true}}, "web", false, false},
 		{"init done", Input{Observed: observed(exited("i", 0))}, "i", false, true},
 		{"init failed", Input{Observed: observed(exited("i", 1))}, "i", false, false},
@@ -217,7 +225,8 @@ func TestContainerIDsAndImages(t *testing.T) {
 		Observed: observed(id(running("web"), "w2"), dead)})
 	s := st.ContainerStatuses[0]
 	if s.ContainerID != "containerd://w2" || s.LastTerminationState.Terminated.ContainerID != "containerd://w1" {
-		t.Errorf("IDs %q and %q, want them with the runtime's name", s.ContainerID, s.LastTerminationState.Terminated.ContainerID)
+		t.Errorf("IDs %q and %q, want them with the runtime's name", s.ContainerID,
+			s.LastTerminationState.Terminated.ContainerID)
 	}
 	if s.Image != "web:1" || s.ImageID != "sha256:web" {
 		t.Errorf("image %q ID %q", s.Image, s.ImageID)
@@ -252,12 +261,15 @@ func TestSidecarStatus(t *testing.T) {
 	}{
 		{"not there yet", Input{Observed: observed(running("i"))}, false, false, "PodInitializing", 0},
 		{"runs", Input{Observed: observed(running("s"), exited("i", 0))}, true, true, "", 0},
-		{"has not started", Input{Observed: observed(running("s"), exited("i", 0)), Started: map[string]bool{"s-id": false}}, false, false, "", 0},
-		{"is not ready", Input{Observed: observed(running("s"), exited("i", 0)), Ready: map[string]bool{"s-id": false}}, true, false, "", 0},
+		{"has not started", Input{Observed: observed(running("s"), exited("i", 0)), Started: map[string]bool{"s-id": false}},
+			false, false, "", 0},
+		{"is not ready", Input{Observed: observed(running("s"), exited("i", 0)), Ready: map[string]bool{"s-id": false}}, true,
+			false, "", 0},
 		{"waits after an end with 0, although the policy is Never", Input{
 			Observed: observed(exited("s", 0), running("web"), exited("i", 0)),
 			Waiting:  map[string]cri.Waiting{"s": {Reason: "CrashLoopBackOff"}}}, false, false, "CrashLoopBackOff", 0},
-		{"runs again", Input{Observed: observed(id(running("s"), "s2"), exited("s", 9), running("web"), exited("i", 0))}, true, true, "", 9},
+		{"runs again", Input{Observed: observed(id(running("s"), "s2"), exited("s", 9), running("web"), exited("i", 0))},
+			true, true, "", 9},
 	} {
 		c.in.Pod, c.in.Now = p, now
 		st := Generate(c.in)
@@ -284,7 +296,8 @@ func TestSidecarStatus(t *testing.T) {
 // A status has the mounts of the spec, with the runtime's decision about those that are
 // recursively read-only if possible, and the user that the runtime reports.
 func TestVolumeMountsAndUser(t *testing.T) {
-	enabled, possible, disabled := v1.RecursiveReadOnlyEnabled, v1.RecursiveReadOnlyIfPossible, v1.RecursiveReadOnlyDisabled
+	enabled, possible, disabled := v1.RecursiveReadOnlyEnabled, v1.RecursiveReadOnlyIfPossible,
+		v1.RecursiveReadOnlyDisabled
 	p := pod(v1.RestartPolicyNever)
 	p.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{
 		{Name: "v", MountPath: "/rw"},
@@ -315,7 +328,9 @@ func TestVolumeMountsAndUser(t *testing.T) {
 		"runtime with support": {Input{Observed: observed(with(running("web"), "/may"))}, &enabled, user},
 		"without":              {Input{Observed: observed(with(running("web")))}, &disabled, user},
 		"exited":               {Input{Observed: observed(with(exited("web", 0), "/may"))}, &enabled, user},
-		"no user":              {Input{Observed: observed(cri.Container{Name: "web", State: cri.StateRunning, RecursiveReadOnly: []string{"/must"}})}, &disabled, nil},
+		"no user": {Input{
+			Observed: observed(cri.Container{Name: "web", State: cri.StateRunning, RecursiveReadOnly: []string{"/must"}})},
+			&disabled, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.in.Pod, c.in.Now = p, now

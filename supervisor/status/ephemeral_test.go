@@ -12,8 +12,10 @@ import (
 // Ephemeral containers have statuses of their own, and do not affect the pod's.
 func TestEphemeralStatuses(t *testing.T) {
 	pod := pod("Always", containers("a"))
-	pod.Spec.EphemeralContainers = []v1.EphemeralContainer{{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "e", Image: "x"}}}
-	observed := &cri.PodStatus{At: time.Unix(1, 0), Sandboxes: []cri.Sandbox{{ID: "s", Ready: true}}, Containers: []cri.Container{{ID: "c", Name: "a", State: cri.StateRunning, SandboxID: "s"}}}
+	pod.Spec.EphemeralContainers = []v1.EphemeralContainer{
+		{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "e", Image: "x"}}}
+	observed := &cri.PodStatus{At: time.Unix(1, 0), Sandboxes: []cri.Sandbox{{ID: "s", Ready: true}},
+		Containers: []cri.Container{{ID: "c", Name: "a", State: cri.StateRunning, SandboxID: "s"}}}
 	show := func(previous *v1.PodStatus, more ...cri.Container) v1.PodStatus {
 		t.Helper()
 		o := *observed

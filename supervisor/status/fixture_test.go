@@ -74,7 +74,8 @@ func observed(cs ...cri.Container) *cri.PodStatus {
 }
 
 func running(name string) cri.Container {
-	return cri.Container{Name: name, State: cri.StateRunning, StartedAt: earlier, Image: name + ":1", ImageRef: "sha256:" + name}
+	return cri.Container{Name: name, State: cri.StateRunning, StartedAt: earlier, Image: name + ":1",
+		ImageRef: "sha256:" + name}
 }
 
 func exited(name string, code int32) cri.Container {
@@ -82,7 +83,8 @@ func exited(name string, code int32) cri.Container {
 	if code != 0 {
 		reason = "Error"
 	}
-	return cri.Container{Name: name, State: cri.StateExited, StartedAt: earlier, FinishedAt: now, ExitCode: code, Reason: reason}
+	return cri.Container{Name: name, State: cri.StateExited, StartedAt: earlier, FinishedAt: now, ExitCode: code,
+		Reason: reason}
 }
 
 func inState(name string, s cri.State) cri.Container { return cri.Container{Name: name, State: s} }

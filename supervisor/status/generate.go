@@ -23,8 +23,9 @@ func Generate(in Input) v1.PodStatus {
 		ObservedGeneration: in.Pod.Generation,
 		QOSClass:           podinfo.QOSClass(in.Pod),
 		// Those of the cluster, which say which claims the pod has.
-		ResourceClaimStatuses: in.Pod.Status.ResourceClaimStatuses, ExtendedResourceClaimStatus: in.Pod.Status.ExtendedResourceClaimStatus,
-		StartTime: startTime(in),
+		ResourceClaimStatuses:       in.Pod.Status.ResourceClaimStatuses,
+		ExtendedResourceClaimStatus: in.Pod.Status.ExtendedResourceClaimStatus,
+		StartTime:                   startTime(in),
 	}
 	if in.Rejected == nil && !in.Record.Rejected || in.Observed != nil && len(in.Observed.Containers) > 0 {
 		st.InitContainerStatuses = initStatuses(in)

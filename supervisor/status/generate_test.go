@@ -21,12 +21,15 @@ func TestAddresses(t *testing.T) {
 	}{
 		{"none", Input{Pod: pod("Always")}, "", nil, ""},
 		{"one", Input{Pod: pod("Always"), Observed: with("10.0.0.1")}, "10.0.0.1", []string{"10.0.0.1"}, ""},
-		{"the first of each family, v4 first", Input{Pod: pod("Always"), Observed: with("fd00::1", "10.0.0.1", "10.0.0.2", "fd00::2")},
+		{"the first of each family, v4 first",
+			Input{Pod: pod("Always"), Observed: with("fd00::1", "10.0.0.1", "10.0.0.2", "fd00::2")},
 			"10.0.0.1", []string{"10.0.0.1", "fd00::1"}, ""},
-		{"the node's family first", Input{Pod: pod("Always"), Observed: with("10.0.0.1", "fd00::1"), HostIPs: []string{"fd00::9"}},
+		{"the node's family first", Input{Pod: pod("Always"), Observed: with("10.0.0.1", "fd00::1"),
+			HostIPs: []string{"fd00::9"}},
 			"fd00::1", []string{"fd00::1", "10.0.0.1"}, "fd00::9"},
 		{"garbage", Input{Pod: pod("Always"), Observed: with("", "x", "10.0.0.1")}, "10.0.0.1", []string{"10.0.0.1"}, ""},
-		{"host network, as the standalone kubelet", Input{Pod: pod("Always", hostNetwork), Observed: with("192.168.0.2")}, "", nil, ""},
+		{"host network, as the standalone kubelet", Input{Pod: pod("Always", hostNetwork), Observed: with("192.168.0.2")}, "",
+			nil, ""},
 		{"host network with the node's", Input{Pod: pod("Always", hostNetwork), HostIPs: []string{"192.168.0.2", "fd00::2"}},
 			"192.168.0.2", []string{"192.168.0.2", "fd00::2"}, "192.168.0.2"},
 	}
@@ -59,7 +62,8 @@ func TestStartTime(t *testing.T) {
 	}{
 		{"the first", Input{}, *seconds(now)},
 		{"published before", Input{Previous: &v1.PodStatus{StartTime: &long}}, long},
-		{"recorded", Input{Record: Record{StartTime: earlier.Add(-1e12)}, Previous: &v1.PodStatus{StartTime: &long}}, *seconds(earlier.Add(-1e12))},
+		{"recorded", Input{Record: Record{StartTime: earlier.Add(-1e12)}, Previous: &v1.PodStatus{StartTime: &long}},
+			*seconds(earlier.Add(-1e12))},
 	}
 	for _, c := range cases {
 		c.in.Pod, c.in.Now = pod("Always"), now
@@ -106,7 +110,9 @@ func TestQOSClass(t *testing.T) {
 	}{
 		{"nothing", pod("Always"), v1.PodQOSBestEffort},
 		{"zero is nothing", pod("Always", set(0, amounts("0", ""), amounts("", "0"))), v1.PodQOSBestEffort},
-		{"other resources do not count", pod("Always", set(0, v1.ResourceList{v1.ResourceEphemeralStorage: resource.MustParse("1Gi")}, nil)), v1.PodQOSBestEffort},
+		{"other resources do not count",
+			pod("Always", set(0, v1.ResourceList{v1.ResourceEphemeralStorage: resource.MustParse("1Gi")}, nil)),
+			v1.PodQOSBestEffort},
 		{"equal", pod("Always", set(0, full, full)), v1.PodQOSGuaranteed},
 		{"equal, written differently", pod("Always", set(0, amounts("1000m", "1024Mi"), full)), v1.PodQOSGuaranteed},
 		{"limits alone", pod("Always", set(0, nil, full)), v1.PodQOSGuaranteed},

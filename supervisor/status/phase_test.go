@@ -27,8 +27,10 @@ func TestPhase(t *testing.T) {
 
 		// Rule 1: a failed init container that is not restarted.
 		{"init failed, Never", Input{Pod: pod(never, initContainers("i")), Observed: observed(exited("i", 1))}, v1.PodFailed},
-		{"init failed, OnFailure", Input{Pod: pod(onFailure, initContainers("i")), Observed: observed(exited("i", 1))}, v1.PodPending},
-		{"init failed, Always", Input{Pod: pod(always, initContainers("i")), Observed: observed(exited("i", 1))}, v1.PodPending},
+		{"init failed, OnFailure", Input{Pod: pod(onFailure, initContainers("i")), Observed: observed(exited("i", 1))},
+			v1.PodPending},
+		{"init failed, Always", Input{Pod: pod(always, initContainers("i")), Observed: observed(exited("i", 1))},
+			v1.PodPending},
 		{"init failed and vanished, Never", Input{
 			Pod: pod(never, initContainers("i")), Observed: observed(),
 			Previous: &v1.PodStatus{InitContainerStatuses: []v1.ContainerStatus{{
@@ -42,8 +44,10 @@ func TestPhase(t *testing.T) {
 		// Rule 2: pending.
 		{"init missing", Input{Pod: pod(always, initContainers("i")), Observed: observed()}, v1.PodPending},
 		{"init running", Input{Pod: pod(always, initContainers("i")), Observed: observed(running("i"))}, v1.PodPending},
-		{"init done, web missing", Input{Pod: pod(always, initContainers("i")), Observed: observed(exited("i", 0))}, v1.PodPending},
-		{"second init missing", Input{Pod: pod(always, initContainers("i", "j")), Observed: observed(exited("i", 0))}, v1.PodPending},
+		{"init done, web missing", Input{Pod: pod(always, initContainers("i")), Observed: observed(exited("i", 0))},
+			v1.PodPending},
+		{"second init missing", Input{Pod: pod(always, initContainers("i", "j")), Observed: observed(exited("i", 0))},
+			v1.PodPending},
 		{"init unknown", Input{Pod: pod(always, initContainers("i")), Observed: observed(lost)}, v1.PodPending},
 		{"web created", Input{Pod: pod(always), Observed: observed(inState("web", cri.StateCreated))}, v1.PodPending},
 		{"one of two missing", Input{Pod: pod(always, two), Observed: observed(running("a"))}, v1.PodPending},
@@ -60,8 +64,10 @@ func TestPhase(t *testing.T) {
 			Pod: pod(always, two), Observed: observed(running("a"), exited("b", 1)),
 			Waiting: map[string]cri.Waiting{"b": {Reason: "CrashLoopBackOff"}},
 		}, v1.PodRunning},
-		{"running after init", Input{Pod: pod(always, initContainers("i")), Observed: observed(running("web"), exited("i", 0))}, v1.PodRunning},
-		{"init remains cleared away", Input{Pod: pod(always, initContainers("i")), Observed: observed(running("web"))}, v1.PodRunning},
+		{"running after init", Input{Pod: pod(always, initContainers("i")),
+			Observed: observed(running("web"), exited("i", 0))}, v1.PodRunning},
+		{"init remains cleared away", Input{Pod: pod(always, initContainers("i")), Observed: observed(running("web"))},
+			v1.PodRunning},
 		{"sidecar restarts under a running pod", Input{
 			Pod: pod(always, sidecar("s")), Observed: observed(running("web"), running("s")),
 			Started: map[string]bool{"s-id": false},
@@ -73,9 +79,11 @@ func TestPhase(t *testing.T) {
 		{"ended 1, Always", Input{Pod: pod(always), Observed: observed(exited("web", 1))}, v1.PodRunning},
 		{"ended 0, OnFailure", Input{Pod: pod(onFailure), Observed: observed(exited("web", 0))}, v1.PodSucceeded},
 		{"ended 1, OnFailure", Input{Pod: pod(onFailure), Observed: observed(exited("web", 1))}, v1.PodRunning},
-		{"ended 0 and 1, OnFailure", Input{Pod: pod(onFailure, two), Observed: observed(exited("a", 0), exited("b", 1))}, v1.PodRunning},
+		{"ended 0 and 1, OnFailure", Input{Pod: pod(onFailure, two), Observed: observed(exited("a", 0), exited("b", 1))},
+			v1.PodRunning},
 		{"ended 0, Never", Input{Pod: pod(never), Observed: observed(exited("web", 0))}, v1.PodSucceeded},
-		{"ended 0 and 1, Never", Input{Pod: pod(never, two), Observed: observed(exited("a", 0), exited("b", 1))}, v1.PodFailed},
+		{"ended 0 and 1, Never", Input{Pod: pod(never, two), Observed: observed(exited("a", 0), exited("b", 1))},
+			v1.PodFailed},
 		{"ended 1, a new one is made, Never", Input{Pod: pod(never),
 			Observed: observed(id(inState("web", cri.StateCreated), "w2"), id(exited("web", 1), "w1"))}, v1.PodRunning},
 		{"vanished while running, Never", Input{
@@ -91,17 +99,23 @@ func TestPhase(t *testing.T) {
 			Pod: pod(always), Observed: observed(exited("web", 1)),
 			Waiting: map[string]cri.Waiting{"web": {Reason: "CrashLoopBackOff"}},
 		}, v1.PodRunning},
-		{"sidecar outlives the pod", Input{Pod: pod(never, sidecar("s")), Observed: observed(exited("web", 0), running("s"))}, v1.PodRunning},
-		{"sidecar ended too", Input{Pod: pod(never, sidecar("s")), Observed: observed(exited("web", 0), exited("s", 137))}, v1.PodSucceeded},
+		{"sidecar outlives the pod", Input{Pod: pod(never, sidecar("s")), Observed: observed(exited("web", 0), running("s"))},
+			v1.PodRunning},
+		{"sidecar ended too", Input{Pod: pod(never, sidecar("s")), Observed: observed(exited("web", 0), exited("s", 137))},
+			v1.PodSucceeded},
 
 		// Killing a static pod does not make its phase terminal.
 		{"killed, Always", Input{Pod: pod(always), Observed: observed(exited("web", 137)), Ended: true}, v1.PodRunning},
 
 		// A recorded decision takes precedence over the containers.
-		{"sticky", Input{Pod: pod(never), Observed: observed(running("web")), Record: Record{Phase: v1.PodFailed}}, v1.PodFailed},
-		{"sticky without remains", Input{Pod: pod(never), Observed: &cri.PodStatus{}, Record: Record{Phase: v1.PodSucceeded}}, v1.PodSucceeded},
-		{"new run", Input{Pod: pod(never), Observed: observed(running("web")), Record: Record{Phase: v1.PodFailed}.NewRun()}, v1.PodRunning},
-		{"forced", Input{Pod: pod(always), Observed: observed(running("web")), Terminal: &Terminal{Phase: v1.PodFailed}}, v1.PodFailed},
+		{"sticky", Input{Pod: pod(never), Observed: observed(running("web")), Record: Record{Phase: v1.PodFailed}},
+			v1.PodFailed},
+		{"sticky without remains", Input{Pod: pod(never), Observed: &cri.PodStatus{}, Record: Record{Phase: v1.PodSucceeded}},
+			v1.PodSucceeded},
+		{"new run", Input{Pod: pod(never), Observed: observed(running("web")), Record: Record{Phase: v1.PodFailed}.NewRun()},
+			v1.PodRunning},
+		{"forced", Input{Pod: pod(always), Observed: observed(running("web")), Terminal: &Terminal{Phase: v1.PodFailed}},
+			v1.PodFailed},
 		{"refused", Input{Pod: pod(always), Observed: &cri.PodStatus{}, Rejected: &Cause{"OutOfcpu", "no"}}, v1.PodFailed},
 	}
 	for _, c := range cases {
@@ -122,7 +136,8 @@ func TestReasonOfThePhase(t *testing.T) {
 	}{
 		{"running", Input{Observed: observed(running("web"))}, "", ""},
 		{"refused", Input{Rejected: &Cause{"OutOfcpu", "not enough"}}, "OutOfcpu", "Pod was rejected: not enough"},
-		{"deadline", Input{Terminal: &Terminal{v1.PodFailed, Cause{"DeadlineExceeded", "too long"}}}, "DeadlineExceeded", "too long"},
+		{"deadline", Input{Terminal: &Terminal{v1.PodFailed, Cause{"DeadlineExceeded", "too long"}}}, "DeadlineExceeded",
+			"too long"},
 		{"recorded", Input{Record: Record{Phase: v1.PodFailed, Reason: "Evicted", Message: "low"}}, "Evicted", "low"},
 		{"recorded wins over a later decision", Input{
 			Record:   Record{Phase: v1.PodFailed, Reason: "Evicted", Message: "low"},
@@ -135,9 +150,11 @@ func TestReasonOfThePhase(t *testing.T) {
 		{"ran before a reboot, and waits", Input{
 			WaitingFor: &Cause{"OutOfcpu", "not enough"}, Observed: observed(exited("web", 255)),
 		}, "OutOfcpu", "not enough"},
-		{"sandbox fails", Input{Waiting: map[string]cri.Waiting{"": {Reason: "FailedCreatePodSandBox", Message: "no net"}}}, "FailedCreatePodSandBox", "no net"},
+		{"sandbox fails", Input{Waiting: map[string]cri.Waiting{"": {Reason: "FailedCreatePodSandBox", Message: "no net"}}},
+			"FailedCreatePodSandBox", "no net"},
 		{"sandbox fails after a reboot", Input{
-			Waiting: map[string]cri.Waiting{"": {Reason: "FailedCreatePodSandBox", Message: "no net"}}, Observed: observed(exited("web", 255)),
+			Waiting:  map[string]cri.Waiting{"": {Reason: "FailedCreatePodSandBox", Message: "no net"}},
+			Observed: observed(exited("web", 255)),
 		}, "FailedCreatePodSandBox", "no net"},
 	}
 	for _, c := range cases {
@@ -171,16 +188,20 @@ func TestTerminalPhaseIsWithheld(t *testing.T) {
 		want v1.PodPhase
 	}{
 		{"sidecar runs", Input{Pod: never(), Observed: failedInit}, v1.PodPending},
-		{"sidecar runs, after a restart of the daemon", Input{Pod: never(), Observed: failedInit, Record: Record{Phase: v1.PodFailed}}, v1.PodPending},
-		{"sidecar in unknown state", Input{Pod: never(), Observed: observed(exited("i", 1), inState("s", cri.StateUnknown))}, v1.PodPending},
+		{"sidecar runs, after a restart of the daemon",
+			Input{Pod: never(), Observed: failedInit, Record: Record{Phase: v1.PodFailed}}, v1.PodPending},
+		{"sidecar in unknown state", Input{Pod: never(), Observed: observed(exited("i", 1), inState("s", cri.StateUnknown))},
+			v1.PodPending},
 		{"all have exited", Input{Pod: never(), Observed: observed(exited("i", 1), exited("s", 143))}, v1.PodFailed},
 		{"nothing observed", Input{Pod: never(), Record: Record{Phase: v1.PodFailed}}, v1.PodFailed},
-		{"evicted", Input{Pod: pod(v1.RestartPolicyAlways), Observed: observed(running("web")), Terminal: evicted}, v1.PodRunning},
+		{"evicted", Input{Pod: pod(v1.RestartPolicyAlways), Observed: observed(running("web")), Terminal: evicted},
+			v1.PodRunning},
 		{"evicted while pending", Input{
 			Pod: pod(v1.RestartPolicyAlways), Observed: observed(running("web")), Terminal: evicted,
 			Previous: &v1.PodStatus{Phase: v1.PodPending},
 		}, v1.PodPending},
-		{"published before", Input{Pod: never(), Observed: failedInit, Previous: &v1.PodStatus{Phase: v1.PodFailed}}, v1.PodFailed},
+		{"published before", Input{Pod: never(), Observed: failedInit, Previous: &v1.PodStatus{Phase: v1.PodFailed}},
+			v1.PodFailed},
 		{"the API has it", Input{Pod: never(api(v1.PodFailed)), Observed: failedInit}, v1.PodFailed},
 		{"the API has the phase before", Input{Pod: never(api(v1.PodRunning)), Observed: failedInit}, v1.PodRunning},
 	}

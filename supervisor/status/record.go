@@ -97,7 +97,8 @@ func (r Record) Observe(st *v1.PodStatus) Record {
 	r.PendingRestart = r.pendingRestart(st)
 	counts := make(map[string]int32, len(st.ContainerStatuses))
 	ready := make(map[string]ReadyRecord, len(st.ContainerStatuses))
-	for _, list := range [][]v1.ContainerStatus{st.InitContainerStatuses, st.ContainerStatuses, st.EphemeralContainerStatuses} {
+	for _, list := range [][]v1.ContainerStatus{st.InitContainerStatuses, st.ContainerStatuses,
+		st.EphemeralContainerStatuses} {
 		for i := range list {
 			c := &list[i]
 			if c.RestartCount > 0 {
@@ -179,7 +180,8 @@ func (r Record) pendingRestart(st *v1.PodStatus) []string {
 // ends returns the terminations of the containers of a status.
 func ends(st *v1.PodStatus) map[string]v1.ContainerStateTerminated {
 	found := map[string]v1.ContainerStateTerminated{}
-	for _, list := range [][]v1.ContainerStatus{st.InitContainerStatuses, st.ContainerStatuses, st.EphemeralContainerStatuses} {
+	for _, list := range [][]v1.ContainerStatus{st.InitContainerStatuses, st.ContainerStatuses,
+		st.EphemeralContainerStatuses} {
 		for i := range list {
 			if end := list[i].State.Terminated; end != nil {
 				found[list[i].Name] = *end

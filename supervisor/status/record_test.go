@@ -31,7 +31,8 @@ func full() Record {
 		Backoff:       map[string]cri.BackoffStep{"web": {Delay: 20 * time.Second, Updated: time.Unix(1700000100, 5).UTC()}},
 		Ready:         map[string]ReadyRecord{"web": {ContainerID: "w1", Ready: true, Started: true}},
 		Ends: map[string]v1.ContainerStateTerminated{"web": {
-			ExitCode: 7, Reason: "Error", StartedAt: metav1.NewTime(time.Unix(1700000000, 0).UTC()), FinishedAt: metav1.NewTime(time.Unix(1700000001, 0).UTC()), ContainerID: "containerd://w1",
+			ExitCode: 7, Reason: "Error", StartedAt: metav1.NewTime(time.Unix(1700000000, 0).UTC()),
+			FinishedAt: metav1.NewTime(time.Unix(1700000001, 0).UTC()), ContainerID: "containerd://w1",
 		}},
 		Runs: 2,
 	}
@@ -227,7 +228,8 @@ func TestStatusContinuesAfterARestart(t *testing.T) {
 		restarts int32
 	}{
 		{"daemon restarted", pod("Always"), live, observed(live), v1.PodRunning, 3},
-		{"rebooted, dead containers kept", pod("Always"), live, observed(count(id(exited("web", 255), "w4"), 3)), v1.PodRunning, 3},
+		{"rebooted, dead containers kept", pod("Always"), live, observed(count(id(exited("web", 255), "w4"), 3)),
+			v1.PodRunning, 3},
 		{"rebooted, runtime wiped", pod("Always"), live, &cri.PodStatus{At: now}, v1.PodRunning, 4},
 		{"finished, dead containers kept", pod("Never"), exited("web", 0), observed(exited("web", 0)), v1.PodSucceeded, 0},
 		{"finished, runtime wiped", pod("Never"), exited("web", 0), &cri.PodStatus{At: now}, v1.PodSucceeded, 0},
@@ -242,7 +244,8 @@ func TestStatusContinuesAfterARestart(t *testing.T) {
 				t.Errorf("start time %v, want %v", after.StartTime, before.StartTime)
 			}
 			if after.Phase != c.phase || after.ContainerStatuses[0].RestartCount != c.restarts {
-				t.Errorf("%s with %d restarts, want %s with %d", after.Phase, after.ContainerStatuses[0].RestartCount, c.phase, c.restarts)
+				t.Errorf("%s with %d restarts, want %s with %d", after.Phase, after.ContainerStatuses[0].RestartCount, c.phase,
+					c.restarts)
 			}
 			// Restarted again before anything was started: nothing
 			// is counted twice.

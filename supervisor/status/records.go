@@ -21,7 +21,8 @@ type recordFile struct {
 
 // recordFormat is the file of a record. It costs history, never a pod.
 var recordFormat = statefile.Format[recordFile]{
-	Name: "records/UID.json", Version: recordVersion, Limit: 1 << 20, Damaged: statefile.MoveAside, Newer: statefile.MoveAside,
+	Name: "records/UID.json", Version: recordVersion, Limit: 1 << 20, Damaged: statefile.MoveAside,
+	Newer:   statefile.MoveAside,
 	DirMode: 0o700, Durability: statefile.Atomic, Repeat: true,
 }
 

@@ -30,17 +30,26 @@ func TestResourcesOfContainers(t *testing.T) {
 	}
 	allocated := func(n int64) Record { return Record{Allocated: map[string]cri.Resources{"web": bytes(n)}} }
 	resized := allocated(100e6)
-	resized.Resized = map[string]ResizedRecord{"web": {ContainerID: "web-id", Actuated: cri.Actuated{Resources: bytes(100e6)}}}
+	resized.Resized = map[string]ResizedRecord{
+		"web": {ContainerID: "web-id", Actuated: cri.Actuated{Resources: bytes(100e6)}}}
 	for name, c := range map[string]struct {
 		in             Input
 		has, allocated string
 	}{
-		"running":                            {Input{Observed: observed(created(running("web"), 100e6)), Record: allocated(100e6)}, "100M", "100M"},
-		"resize in progress":                 {Input{Observed: observed(created(running("web"), 64<<20)), Record: allocated(100e6)}, "64Mi", "100M"},
-		"resize deferred":                    {Input{Observed: observed(created(running("web"), 64<<20)), Record: allocated(64 << 20)}, "64Mi", "64Mi"},
-		"resized":                            {Input{Observed: observed(created(running("web"), 64<<20)), Record: resized}, "100M", "100M"},
-		"exited":                             {Input{Observed: observed(created(exited("web", 0), 64<<20)), Record: allocated(100e6)}, "100M", "100M"},
-		"removed after it has exited":        {Input{Observed: observed(), Record: Record{Phase: v1.PodSucceeded, Allocated: allocated(64 << 20).Allocated}, Previous: &v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{{Name: "web", ContainerID: "web-id", State: endState(exited("web", 0))}}}}, "64Mi", "64Mi"},
+		"running": {
+			Input{Observed: observed(created(running("web"), 100e6)), Record: allocated(100e6)}, "100M", "100M"},
+		"resize in progress": {
+			Input{Observed: observed(created(running("web"), 64<<20)), Record: allocated(100e6)}, "64Mi", "100M"},
+		"resize deferred": {
+			Input{Observed: observed(created(running("web"), 64<<20)), Record: allocated(64 << 20)}, "64Mi", "64Mi"},
+		"resized": {Input{Observed: observed(created(running("web"), 64<<20)), Record: resized},
+			"100M", "100M"},
+		"exited": {
+			Input{Observed: observed(created(exited("web", 0), 64<<20)), Record: allocated(100e6)}, "100M", "100M"},
+		"removed after it has exited": {
+			Input{Observed: observed(), Record: Record{Phase: v1.PodSucceeded, Allocated: allocated(64 << 20).Allocated},
+				Previous: &v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{
+					{Name: "web", ContainerID: "web-id", State: endState(exited("web", 0))}}}}, "64Mi", "64Mi"},
 		"of a version that recorded nothing": {Input{Observed: observed(running("web"))}, "100M", "100M"},
 		"recorded by the container only":     {Input{Observed: observed(created(running("web"), 64<<20))}, "64Mi", "64Mi"},
 		"not created":                        {Input{Observed: observed(), Record: allocated(100e6)}, "", ""},
@@ -54,7 +63,8 @@ func TestResourcesOfContainers(t *testing.T) {
 				}
 				return
 			}
-			if diff := cmp.Diff(&v1.ResourceRequirements{Requests: memory(c.has), Limits: memory(c.has)}, got.Resources); diff != "" {
+			if diff := cmp.Diff(&v1.ResourceRequirements{Requests: memory(c.has), Limits: memory(c.has)},
+				got.Resources); diff != "" {
 				t.Error(diff)
 			}
 			if diff := cmp.Diff(memory(c.allocated), got.AllocatedResources); diff != "" {
@@ -80,9 +90,12 @@ func TestResizeConditions(t *testing.T) {
 	p := pod(v1.RestartPolicyNever)
 	p.Generation = 4
 	st := Generate(Input{Pod: p, Observed: observed(running("web")), Resize: resize, Now: now})
-	pending, progress, ready := condition(st, v1.PodResizePending), condition(st, v1.PodResizeInProgress), condition(st, v1.PodReady)
-	if pending == nil || pending.Reason != v1.PodReasonDeferred || pending.Message != "later" || pending.ObservedGeneration != 3 ||
-		progress == nil || progress.Reason != v1.PodReasonError || progress.Message != "in use" || progress.ObservedGeneration != 2 ||
+	pending, progress, ready := condition(st, v1.PodResizePending), condition(st, v1.PodResizeInProgress),
+		condition(st, v1.PodReady)
+	if pending == nil || pending.Reason != v1.PodReasonDeferred || pending.Message != "later" ||
+		pending.ObservedGeneration != 3 ||
+		progress == nil || progress.Reason != v1.PodReasonError || progress.Message != "in use" ||
+		progress.ObservedGeneration != 2 ||
 		ready.ObservedGeneration != 4 || st.ObservedGeneration != 4 {
 		t.Errorf("%+v", st.Conditions)
 	}
@@ -95,7 +108,8 @@ func TestResizeConditions(t *testing.T) {
 // A pod with resources as a whole has those of its cgroup, and those that are allocated to it.
 func TestResourcesOfPod(t *testing.T) {
 	list := func(cpu int64, memory string) v1.ResourceList {
-		return v1.ResourceList{v1.ResourceCPU: *resource.NewMilliQuantity(cpu, resource.DecimalSI), v1.ResourceMemory: resource.MustParse(memory)}
+		return v1.ResourceList{v1.ResourceCPU: *resource.NewMilliQuantity(cpu, resource.DecimalSI),
+			v1.ResourceMemory: resource.MustParse(memory)}
 	}
 	of := func(cpu, memory int64) cri.Resources {
 		values := map[v1.ResourceName]int64{v1.ResourceCPU: cpu, v1.ResourceMemory: memory << 20}
@@ -110,12 +124,20 @@ func TestResourcesOfPod(t *testing.T) {
 		in             Input
 		has, allocated v1.ResourceList
 	}{
-		"settled":                            {Input{Observed: running, Record: Record{Allocated: map[string]cri.Resources{"": of(300, 96)}}}, list(300, "96Mi"), list(300, "96Mi")},
-		"resize in progress":                 {Input{Observed: running, Record: resizing}, list(100, "64Mi"), list(200, "32Mi")},
-		"resize deferred":                    {Input{Observed: running, Record: Record{Allocated: map[string]cri.Resources{"": has}, CgroupResources: &has}}, list(100, "64Mi"), list(100, "64Mi")},
-		"the machine was rebooted":           {Input{Observed: rebooted, Record: resizing}, list(200, "32Mi"), list(200, "32Mi")},
-		"not started":                        {Input{Observed: observed(), Record: allocated}, list(200, "32Mi"), list(200, "32Mi")},
-		"ended":                              {Input{Observed: observed(), Record: Record{Phase: v1.PodSucceeded, Allocated: allocated.Allocated, CgroupResources: &has}}, list(200, "32Mi"), list(200, "32Mi")},
+		"settled": {Input{Observed: running,
+			Record: Record{Allocated: map[string]cri.Resources{"": of(300, 96)}}}, list(300, "96Mi"), list(300, "96Mi")},
+		"resize in progress": {Input{Observed: running, Record: resizing}, list(100, "64Mi"),
+			list(200, "32Mi")},
+		"resize deferred": {
+			Input{Observed: running, Record: Record{Allocated: map[string]cri.Resources{"": has}, CgroupResources: &has}},
+			list(100, "64Mi"), list(100, "64Mi")},
+		"the machine was rebooted": {Input{Observed: rebooted, Record: resizing}, list(200, "32Mi"),
+			list(200, "32Mi")},
+		"not started": {Input{Observed: observed(), Record: allocated}, list(200, "32Mi"),
+			list(200, "32Mi")},
+		"ended": {
+			Input{Observed: observed(), Record: Record{Phase: v1.PodSucceeded, Allocated: allocated.Allocated,
+				CgroupResources: &has}}, list(200, "32Mi"), list(200, "32Mi")},
 		"of a version that recorded nothing": {Input{Observed: running}, list(300, "96Mi"), list(300, "96Mi")},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -143,7 +165,8 @@ func TestResourcesOfPod(t *testing.T) {
 	}
 	p.Spec.Resources = &v1.ResourceRequirements{Limits: list(100, "64Mi")}
 	st := Generate(Input{Pod: p, Observed: running, Now: now})
-	if diff := cmp.Diff(&v1.ResourceRequirements{Requests: list(50, "16Mi"), Limits: list(100, "64Mi")}, st.Resources); diff != "" {
+	if diff := cmp.Diff(&v1.ResourceRequirements{Requests: list(50, "16Mi"), Limits: list(100, "64Mi")},
+		st.Resources); diff != "" {
 		t.Error(diff)
 	}
 }

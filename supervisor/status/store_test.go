@@ -46,7 +46,8 @@ func TestStoreReturnsChanges(t *testing.T) {
 		t.Error("not notified")
 	}
 	snap := s.Since(first.Version)
-	if snap.Full || len(snap.Changed) != 1 || snap.Changed["a"].Phase != "Running" || len(snap.Gone) != 1 || snap.Gone[0] != "b" {
+	if snap.Full || len(snap.Changed) != 1 || snap.Changed["a"].Phase != "Running" || len(snap.Gone) != 1 ||
+		snap.Gone[0] != "b" {
 		t.Errorf("snapshot %+v", snap)
 	}
 	if st, ok := s.Get("a"); !ok || st.Phase != "Running" {

@@ -88,7 +88,8 @@ func hasFiles(dir string, files payload, group fsgroup.Group) bool {
 // matches reports whether the file on disk at a path is this one.
 func (f file) matches(at string, group fsgroup.Group) bool {
 	var st unix.Stat_t
-	if unix.Lstat(at, &st) != nil || int64(st.Uid) != f.ownerID() || st.Mode != unix.S_IFREG|group.FileMode(f.mode) || group.GID != nil && int64(st.Gid) != *group.GID {
+	if unix.Lstat(at, &st) != nil || int64(st.Uid) != f.ownerID() || st.Mode != unix.S_IFREG|group.FileMode(f.mode) ||
+		group.GID != nil && int64(st.Gid) != *group.GID {
 		return false
 	}
 	data, err := boundedfile.Read(at, int64(len(f.data)))

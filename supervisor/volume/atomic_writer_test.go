@@ -51,8 +51,10 @@ func TestWriteFiles(t *testing.T) {
 		}
 		return stamp
 	}
-	first := write(payload{"a": {data: []byte("1"), mode: 0o640}, "sub/b": {data: []byte("2"), mode: 0o400}, "sub/deep/c": {mode: 0o604}}, true)
-	if got := listed(t, dir); !slices.Equal(got, []string{"..stamp", "..data", "a", "sub"}) && !slices.Equal(got, []string{"..data", "..stamp", "a", "sub"}) {
+	first := write(payload{"a": {data: []byte("1"), mode: 0o640}, "sub/b": {data: []byte("2"), mode: 0o400},
+		"sub/deep/c": {mode: 0o604}}, true)
+	if got := listed(t, dir); !slices.Equal(got, []string{"..stamp", "..data", "a", "sub"}) &&
+		!slices.Equal(got, []string{"..data", "..stamp", "a", "sub"}) {
 		t.Errorf("in the volume: %v", got)
 	}
 	if target, _ := os.Readlink(filepath.Join(dir, "a")); target != "..data/a" {
@@ -61,13 +63,15 @@ func TestWriteFiles(t *testing.T) {
 	if content(t, dir+"/a") != "1" || content(t, dir+"/sub/b") != "2" {
 		t.Error("wrong contents")
 	}
-	for name, want := range map[string]os.FileMode{"a": 0o640, "sub/b": 0o400, "sub/deep/c": 0o604, "sub": 0o755, "sub/deep": 0o755, "..data/.": 0o755} {
+	for name, want := range map[string]os.FileMode{"a": 0o640, "sub/b": 0o400, "sub/deep/c": 0o604, "sub": 0o755,
+		"sub/deep": 0o755, "..data/.": 0o755} {
 		if got := permissions(t, filepath.Join(dir, name)); got != want {
 			t.Errorf("%s has mode %o, want %o", name, got, want)
 		}
 	}
 	// Nothing changed: nothing is written.
-	if again := write(payload{"a": {data: []byte("1"), mode: 0o640}, "sub/b": {data: []byte("2"), mode: 0o400}, "sub/deep/c": {mode: 0o604}}, false); again != first {
+	if again := write(payload{"a": {data: []byte("1"), mode: 0o640}, "sub/b": {data: []byte("2"), mode: 0o400},
+		"sub/deep/c": {mode: 0o604}}, false); again != first {
 		t.Errorf("written again: %s, %s", first, again)
 	}
 	// A changed mode is a change; files that were opened before stay

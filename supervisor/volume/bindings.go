@@ -25,7 +25,8 @@ type bindingsFile struct {
 
 // bindingsFormat is the file of bindings. Without it a claim could be bound to the volume of another one.
 var bindingsFormat = statefile.Format[bindingsFile]{
-	Name: "volume-bindings.json", Version: bindingsVersion, Limit: 64 << 20, Damaged: statefile.Refuse, Newer: statefile.Refuse,
+	Name: "volume-bindings.json", Version: bindingsVersion, Limit: 64 << 20, Damaged: statefile.Refuse,
+	Newer:  statefile.Refuse,
 	Encode: statefile.JSON[bindingsFile]("\t", ""),
 	Check: func(f *bindingsFile) error {
 		if slices.ContainsFunc(f.Bindings, func(b binding.Binding) bool {
@@ -55,7 +56,8 @@ func (v *Volumes) load() error {
 	}
 	f, err := v.bindings.file.Load()
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("failed to read the bindings of claims: %w; restore %s, or remove it to bind all claims again", err, v.Bindings)
+		return fmt.Errorf("failed to read the bindings of claims: %w; restore %s, or remove it to bind all claims again", err,
+			v.Bindings)
 	}
 	v.bindings.loaded, v.bindings.list = true, f.Bindings
 	return nil
@@ -108,7 +110,8 @@ func (v *Volumes) drop(b *binding.Binding) error {
 
 // without returns the bindings of all other claims.
 func (v *Volumes) without(namespace, claim string) []binding.Binding {
-	return slices.DeleteFunc(slices.Clone(v.bindings.list), func(o binding.Binding) bool { return o.IsOf(namespace, claim) })
+	return slices.DeleteFunc(slices.Clone(v.bindings.list),
+		func(o binding.Binding) bool { return o.IsOf(namespace, claim) })
 }
 
 // ListBindings returns the claims that are bound to a PersistentVolume, sorted as they

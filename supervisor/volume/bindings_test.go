@@ -36,7 +36,8 @@ func TestBindingsFile(t *testing.T) {
 				Namespace: "default", Claim: "b", Provisioned: true, Used: true,
 				Volume: &v1.PersistentVolume{
 					ObjectMeta: metav1.ObjectMeta{Name: "pv-b"},
-					Spec:       v1.PersistentVolumeSpec{PersistentVolumeSource: v1.PersistentVolumeSource{HostPath: &v1.HostPathVolumeSource{Path: "/data/b"}}},
+					Spec: v1.PersistentVolumeSpec{
+						PersistentVolumeSource: v1.PersistentVolumeSource{HostPath: &v1.HostPathVolumeSource{Path: "/data/b"}}},
 				},
 			})
 		},

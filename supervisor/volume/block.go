@@ -20,7 +20,8 @@ import (
 func (s *setup) checkMode(volume string, mode v1.PersistentVolumeMode) error {
 	for c := range podinfo.EachContainer(&s.req.Pod.Spec, podinfo.AllContainers) {
 		if mode == v1.PersistentVolumeBlock && mountsVolume(c, volume) {
-			return fmt.Errorf("the volume has volumeMode Block, but is in volumeMounts of container %s; move it to volumeDevices, with devicePath", c.Name)
+			return fmt.Errorf("the volume has volumeMode Block, but is in volumeMounts of container %s; move it to "+
+				"volumeDevices, with devicePath", c.Name)
 		}
 		if mode != v1.PersistentVolumeBlock && opensDevice(c, volume) {
 			return fmt.Errorf("the volume has volumeMode Filesystem, but is in volumeDevices of container %s; "+
@@ -42,7 +43,8 @@ func opensDevice(c *v1.Container, volume string) bool {
 
 // setupBlock gives a pod the block device to which its claim is bound. Nothing is written to
 // the device, and its owner and mode stay, as with the kubelet.
-func (s *setup) setupBlock(c *claimVolume, bound *binding.Binding, claim *v1.PersistentVolumeClaim, readOnly, held bool) (Mounted, error) {
+func (s *setup) setupBlock(c *claimVolume, bound *binding.Binding, claim *v1.PersistentVolumeClaim, readOnly,
+	held bool) (Mounted, error) {
 	device, err := s.blockDevice(bound)
 	if err != nil {
 		return Mounted{}, fmt.Errorf("PersistentVolume %s: %w", bound.Volume.Name, err)
@@ -79,7 +81,8 @@ func (v *Volumes) blockDevice(bound *binding.Binding) (string, error) {
 		return "", fmt.Errorf("local path %s: %w", path, err)
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFBLK {
-		return "", fmt.Errorf("volumeMode is Block, and local path %s is not a block device; name one, or use volumeMode Filesystem for a directory", path)
+		return "", fmt.Errorf("volumeMode is Block, and local path %s is not a block device; name one, or use volumeMode "+
+			"Filesystem for a directory", path)
 	}
 	points, err := v.readMounts()
 	if err != nil {
@@ -87,7 +90,8 @@ func (v *Volumes) blockDevice(bound *binding.Binding) (string, error) {
 	}
 	for _, m := range points {
 		if uint32(m.Major) == unix.Major(uint64(st.Rdev)) && uint32(m.Minor) == unix.Minor(uint64(st.Rdev)) {
-			return "", fmt.Errorf("block device %s is mounted on %s; unmount it, or use volumeMode Filesystem and a local path of a directory in it", path, m.Mountpoint)
+			return "", fmt.Errorf("block device %s is mounted on %s; unmount it, or use volumeMode Filesystem and a local "+
+				"path of a directory in it", path, m.Mountpoint)
 		}
 	}
 	return device, nil
@@ -106,7 +110,8 @@ func (v *Volumes) checkExclusiveUse(device string) error {
 	lock.(*sync.Mutex).Lock()
 	defer lock.(*sync.Mutex).Unlock()
 	if err := open(device); errors.Is(err, unix.EBUSY) {
-		return fmt.Errorf("block device %s is in use by the host or by another pod: it, or a partition of it, is mounted, or belongs to LVM, RAID or swap; lsblk %[1]s shows which; end that use, or name another device", device)
+		return fmt.Errorf("block device %s is in use by the host or by another pod: it, or a partition of it, is mounted, "+
+			"or belongs to LVM, RAID or swap; lsblk %[1]s shows which; end that use, or name another device", device)
 	}
 	return nil
 }

@@ -38,13 +38,15 @@ func TestBlockVolume(t *testing.T) {
 	block := v1.PersistentVolumeBlock
 	n.claim().Spec.VolumeMode = &block
 	volume := &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "raw"}, Spec: v1.PersistentVolumeSpec{
-		AccessModes: n.claim().Spec.AccessModes, StorageClassName: "ssd", Capacity: n.claim().Spec.Resources.Requests, VolumeMode: &block,
+		AccessModes: n.claim().Spec.AccessModes, StorageClassName: "ssd", Capacity: n.claim().Spec.Resources.Requests,
+		VolumeMode:             &block,
 		PersistentVolumeSource: v1.PersistentVolumeSource{Local: &v1.LocalVolumeSource{Path: link}},
 	}}
 	n.objects.volumes = []*v1.PersistentVolume{volume}
 	mustFail := func(pod *v1.Pod, want string) {
 		t.Helper()
-		if result, err := n.Setup(t.Context(), &Request{Pod: pod, Objects: n.objects}); err == nil || !strings.Contains(err.Error(), want) {
+		if result, err := n.Setup(t.Context(), &Request{Pod: pod, Objects: n.objects}); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%v, %v; want an error with %q", result, err, want)
 		}
 	}
@@ -58,7 +60,8 @@ func TestBlockVolume(t *testing.T) {
 		}
 	}
 	mustFail(asDevice(claimPod("u1", "data")), "local path "+link+" does not exist; connect the device")
-	for target, want := range map[string]string{file: "is not a block device", n.disk: "is not a block device", device: ""} {
+	for target, want := range map[string]string{file: "is not a block device", n.disk: "is not a block device",
+		device: ""} {
 		if err := os.Symlink(target, link+".new"); err != nil {
 			t.Fatal(err)
 		}
@@ -118,7 +121,8 @@ func TestVolumeModes(t *testing.T) {
 	n.mustUse("u1", n.disk+"/claims/apps/data")
 	n.claim().Spec.VolumeMode = &block
 	result, err := n.Setup(t.Context(), &Request{Pod: claimPod("u2", "data"), Objects: n.objects})
-	if err != nil || len(result.Stale) != 1 || !strings.Contains(result.Stale[0].Error(), "spec.volumeMode of PersistentVolumeClaim apps/data has changed") {
+	if err != nil || len(result.Stale) != 1 ||
+		!strings.Contains(result.Stale[0].Error(), "spec.volumeMode of PersistentVolumeClaim apps/data has changed") {
 		t.Errorf("a changed mode: %v, %v", result.Stale, err)
 	}
 	// So does one with a directory of its own.

@@ -49,7 +49,8 @@ func (c *claimVolume) path(plugin string) string {
 // setupBound gives a pod the volume to which its claim is bound. held says that the pod
 // uses it already: then it is only checked whether its disk is still there, since the runtime
 // creates a directory that is missing, and a network file system is mounted again.
-func (s *setup) setupBound(ctx context.Context, c *claimVolume, bound *binding.Binding, claim *v1.PersistentVolumeClaim, held bool) (Mounted, error) {
+func (s *setup) setupBound(ctx context.Context, c *claimVolume, bound *binding.Binding, claim *v1.PersistentVolumeClaim,
+	held bool) (Mounted, error) {
 	mounted := Mounted{ReadOnly: c.readOnly(claim)}
 	spec := &bound.Volume.Spec
 	if err := s.checkMode(c.name, binding.ModeOf(spec.VolumeMode)); err != nil {
@@ -66,7 +67,8 @@ func (s *setup) setupBound(ctx context.Context, c *claimVolume, bound *binding.B
 		mounted.Path, mounted.Relabel = spec.HostPath.Path, bound.Provisioned
 	case spec.CSI != nil:
 	default:
-		return Mounted{}, fmt.Errorf("PersistentVolume %s is of a type that this version of podstead does not support", bound.Volume.Name)
+		return Mounted{}, fmt.Errorf("PersistentVolume %s is of a type that this version of podstead does not support",
+			bound.Volume.Name)
 	}
 	if held {
 		if err := s.checkDisk(bound); err != nil {
@@ -136,10 +138,12 @@ func (s *setup) checkDisk(bound *binding.Binding) error {
 	}
 	info, err := os.Stat(local.Path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("PersistentVolume %s: local path %s does not exist; mount or create it", bound.Volume.Name, local.Path)
+		return fmt.Errorf("PersistentVolume %s: local path %s does not exist; mount or create it", bound.Volume.Name,
+			local.Path)
 	}
 	if err == nil && !info.IsDir() {
-		err = fmt.Errorf("PersistentVolume %s: local path %s is not a directory; mount the device, and name the directory, or set spec.volumeMode to Block", bound.Volume.Name, local.Path)
+		err = fmt.Errorf("PersistentVolume %s: local path %s is not a directory; mount the device, and name the directory, "+
+			"or set spec.volumeMode to Block", bound.Volume.Name, local.Path)
 	}
 	return err
 }
@@ -156,7 +160,8 @@ func (s *setup) prepareProvisioned(bound *binding.Binding) error {
 	case !errors.Is(err, fs.ErrNotExist):
 		return err
 	case bound.Used:
-		return fmt.Errorf("directory %s of the volume does not exist any more; mount the disk that has it, or delete the volume with: podstead volumes rm %s/%s",
+		return fmt.Errorf("directory %s of the volume does not exist any more; mount the disk that has it, or delete the "+
+			"volume with: podstead volumes rm %s/%s",
 			dir, bound.Namespace, bound.Claim)
 	}
 	return makeClaimDir(dir)
@@ -188,7 +193,8 @@ func (v *Volumes) checkMounted(bound *binding.Binding) error {
 	at := mountOf(points, real).Mountpoint
 	if bound.MountPoint == "" {
 		if at == "/" {
-			return fmt.Errorf("StorageClass %s: path %s is on the root file system; mount its disk, or set the parameter mountPoint: / if it belongs there",
+			return fmt.Errorf("StorageClass %s: path %s is on the root file system; mount its disk, or set the parameter "+
+				"mountPoint: / if it belongs there",
 				class, root)
 		}
 		return nil
@@ -202,7 +208,8 @@ func (v *Volumes) checkMounted(bound *binding.Binding) error {
 			continue
 		}
 		if missing {
-			return fmt.Errorf("StorageClass %s: path %s does not exist on the disk that is mounted on %s; create it", class, root, bound.MountPoint)
+			return fmt.Errorf("StorageClass %s: path %s does not exist on the disk that is mounted on %s; create it", class,
+				root, bound.MountPoint)
 		}
 		if at == want || strings.HasPrefix(at, want+"/") {
 			return nil
@@ -221,10 +228,12 @@ func (s *setup) reportChange(bound *binding.Binding, claim *v1.PersistentVolumeC
 	}{
 		{spec.VolumeName != "" && spec.VolumeName != volume.Name, "volumeName"},
 		{binding.ModeOf(spec.VolumeMode) != binding.ModeOf(volume.Spec.VolumeMode), "volumeMode"},
-		{spec.StorageClassName != nil && *spec.StorageClassName != volume.Spec.StorageClassName && spec.VolumeName == "", "storageClassName"},
+		{spec.StorageClassName != nil && *spec.StorageClassName != volume.Spec.StorageClassName && spec.VolumeName == "",
+			"storageClassName"},
 	} {
 		if f.changed {
-			s.addStale(fmt.Errorf("spec.%s of PersistentVolumeClaim %s/%s has changed since it was bound to PersistentVolume %s; to bind it again, remove its pods and run: podstead volumes rm %[2]s/%[3]s",
+			s.addStale(fmt.Errorf("spec.%s of PersistentVolumeClaim %s/%s has changed since it was bound to PersistentVolume "+
+				"%s; to bind it again, remove its pods and run: podstead volumes rm %[2]s/%[3]s",
 				f.name, bound.Namespace, bound.Claim, volume.Name))
 		}
 	}
@@ -232,8 +241,10 @@ func (s *setup) reportChange(bound *binding.Binding, claim *v1.PersistentVolumeC
 		return
 	}
 	for _, declared := range s.req.Objects.Volumes() {
-		if declared.Name == bound.Volume.Name && !equality.Semantic.DeepEqual(declared.Spec.PersistentVolumeSource, bound.Volume.Spec.PersistentVolumeSource) {
-			s.addStale(fmt.Errorf("PersistentVolume %s has another source since it was bound; to use it, remove the pods and run: podstead volumes rm %s/%s",
+		if declared.Name == bound.Volume.Name &&
+			!equality.Semantic.DeepEqual(declared.Spec.PersistentVolumeSource, bound.Volume.Spec.PersistentVolumeSource) {
+			s.addStale(fmt.Errorf("PersistentVolume %s has another source since it was bound; to use it, remove the pods and "+
+				"run: podstead volumes rm %s/%s",
 				declared.Name, bound.Namespace, bound.Claim))
 		}
 	}

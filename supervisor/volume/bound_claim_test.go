@@ -43,7 +43,8 @@ func newStorageNode(t *testing.T) *storageNode {
 		ObjectMeta: metav1.ObjectMeta{Name: "ssd"}, Provisioner: validation.ProvisionerDirectory,
 		Parameters: map[string]string{validation.ParameterPath: n.disk + "/claims"},
 	}}
-	n.Volumes = &Volumes{Root: filepath.Join(dir, "pods"), Claims: filepath.Join(dir, "volumes"), Bindings: filepath.Join(dir, "bindings.json")}
+	n.Volumes = &Volumes{Root: filepath.Join(dir, "pods"), Claims: filepath.Join(dir, "volumes"),
+		Bindings: filepath.Join(dir, "bindings.json")}
 	n.restart()
 	return n
 }
@@ -52,13 +53,14 @@ func (n *storageNode) claim() *v1.PersistentVolumeClaim { return n.objects.claim
 
 // restart replaces the daemon: what it knows is on disk.
 func (n *storageNode) restart() {
-	n.Volumes = &Volumes{Root: n.Root, Claims: n.Claims, Bindings: n.Bindings, host: host{mounts: func() ([]*mountinfo.Info, error) {
-		list := []*mountinfo.Info{{Mountpoint: "/"}}
-		if n.mounted {
-			list = append(list, &mountinfo.Info{Mountpoint: n.disk})
-		}
-		return list, nil
-	}}}
+	n.Volumes = &Volumes{Root: n.Root, Claims: n.Claims, Bindings: n.Bindings,
+		host: host{mounts: func() ([]*mountinfo.Info, error) {
+			list := []*mountinfo.Info{{Mountpoint: "/"}}
+			if n.mounted {
+				list = append(list, &mountinfo.Info{Mountpoint: n.disk})
+			}
+			return list, nil
+		}}}
 }
 
 // use sets up the claim for a pod, and returns the path of its volume.
@@ -145,7 +147,9 @@ func TestProvisionedClaim(t *testing.T) {
 	n.mustUse("u1", dir)
 	n.mustUse("u2", dir)
 	list, err := n.ListClaims()
-	if err != nil || len(list) != 1 || list[0].Path != dir || time.Since(list[0].Volume.CreationTimestamp.Time) > time.Hour || list[0].Volume.Name != "apps.data" || !slices.Equal(list[0].Users, []types.UID{"u1", "u2"}) {
+	if err != nil || len(list) != 1 || list[0].Path != dir ||
+		time.Since(list[0].Volume.CreationTimestamp.Time) > time.Hour || list[0].Volume.Name != "apps.data" ||
+		!slices.Equal(list[0].Users, []types.UID{"u1", "u2"}) {
 		t.Errorf("%+v %v", list, err)
 	}
 	if err := n.RemoveClaim("apps", "data"); !errors.Is(err, ErrClaimInUse) {
@@ -277,7 +281,8 @@ func TestDeclaredVolume(t *testing.T) {
 	other := n.claim().DeepCopy()
 	other.Name = "other"
 	n.objects.claims["other"], n.objects.classes = other, nil
-	if _, err := setUp(t, n.Volumes, claimPod("u3", "other"), n.objects); err == nil || !strings.Contains(err.Error(), "usb is bound to claim apps/data") {
+	if _, err := setUp(t, n.Volumes, claimPod("u3", "other"), n.objects); err == nil ||
+		!strings.Contains(err.Error(), "usb is bound to claim apps/data") {
 		t.Errorf("bound twice: %v", err)
 	}
 	n.teardown("u1")
@@ -288,18 +293,23 @@ func TestDeclaredVolume(t *testing.T) {
 	changed.Spec.Local.Path = n.disk + "/elsewhere"
 	n.objects.volumes[0] = changed
 	result, err := n.Setup(t.Context(), &Request{Pod: claimPod("u4", "data"), Objects: n.objects})
-	if err != nil || result.Volumes["data"].Path != n.disk+"/usb" || len(result.Stale) != 1 || !strings.Contains(result.Stale[0].Error(), "has another source") {
+	if err != nil || result.Volumes["data"].Path != n.disk+"/usb" || len(result.Stale) != 1 ||
+		!strings.Contains(result.Stale[0].Error(), "has another source") {
 		t.Errorf("%+v %v", result, err)
 	}
 	n.teardown("u4")
 	hdd := "hdd"
 	n.claim().Spec.VolumeName, n.objects.volumes[0] = "x", disk
-	if result, err = n.Setup(t.Context(), &Request{Pod: claimPod("u4", "data"), Objects: n.objects}); err != nil || len(result.Stale) != 1 || !strings.Contains(result.Stale[0].Error(), "spec.volumeName of PersistentVolumeClaim apps/data has changed") {
+	if result, err = n.Setup(t.Context(), &Request{Pod: claimPod("u4", "data"), Objects: n.objects}); err != nil ||
+		len(result.Stale) != 1 || !strings.Contains(result.Stale[0].Error(),
+		"spec.volumeName of PersistentVolumeClaim apps/data has changed") {
 		t.Errorf("%+v %v", result, err)
 	}
 	n.teardown("u4")
 	n.claim().Spec.VolumeName, n.claim().Spec.StorageClassName = "", &hdd
-	if result, err = n.Setup(t.Context(), &Request{Pod: claimPod("u4", "data"), Objects: n.objects}); err != nil || len(result.Stale) != 1 || !strings.Contains(result.Stale[0].Error(), "spec.storageClassName of PersistentVolumeClaim apps/data has changed") {
+	if result, err = n.Setup(t.Context(), &Request{Pod: claimPod("u4", "data"), Objects: n.objects}); err != nil ||
+		len(result.Stale) != 1 || !strings.Contains(result.Stale[0].Error(),
+		"spec.storageClassName of PersistentVolumeClaim apps/data has changed") {
 		t.Errorf("%+v %v", result, err)
 	}
 	n.teardown("u4")
@@ -329,10 +339,12 @@ func TestOwnDirectoryIsKept(t *testing.T) {
 	}
 	result, err := n.Setup(t.Context(), &Request{Pod: claimPod("u1", "data"), Objects: n.objects})
 	if err != nil || result.Volumes["data"].Path != own || len(result.Stale) != 1 ||
-		!strings.Contains(result.Stale[0].Error(), "spec.storageClassName has no effect") || !strings.Contains(result.Stale[0].Error(), "podstead volumes rm apps/data") {
+		!strings.Contains(result.Stale[0].Error(), "spec.storageClassName has no effect") ||
+		!strings.Contains(result.Stale[0].Error(), "podstead volumes rm apps/data") {
 		t.Errorf("%+v %v", result, err)
 	}
-	if result, err = n.Setup(t.Context(), &Request{Pod: claimPod("u1", "data"), Objects: n.objects}); err != nil || len(result.Stale) != 0 {
+	if result, err = n.Setup(t.Context(), &Request{Pod: claimPod("u1", "data"), Objects: n.objects}); err != nil ||
+		len(result.Stale) != 0 {
 		t.Errorf("reported again: %+v %v", result, err)
 	}
 	n.teardown("u1")

@@ -8,7 +8,8 @@ func (v *Volumes) CheckFiles(req *Request) error {
 	for i := range req.Pod.Spec.Volumes {
 		vol := &req.Pod.Spec.Volumes[i]
 		src := &vol.VolumeSource
-		if !used(req.Pod, vol.Name) || src.ConfigMap == nil && src.Secret == nil && src.DownwardAPI == nil && src.Projected == nil {
+		if !used(req.Pod, vol.Name) || src.ConfigMap == nil && src.Secret == nil && src.DownwardAPI == nil &&
+			src.Projected == nil {
 			continue
 		}
 		if _, err := s.resolvePayload(src); err != nil {

@@ -93,7 +93,8 @@ func (s *setup) setupDeclared(ctx context.Context, c *claimVolume, claim *v1.Per
 		return s.setupBound(ctx, c, bound, claim, linksTo(c.usersLink(), c.dir))
 	}
 	if binding.IsBlock(claim.Spec.VolumeMode) {
-		return Mounted{}, fmt.Errorf("spec.volumeMode is Block, and the claim is bound to its directory %s already; remove the field, or copy the data and run: podstead volumes rm %s/%s",
+		return Mounted{}, fmt.Errorf("spec.volumeMode is Block, and the claim is bound to its directory %s already; remove "+
+			"the field, or copy the data and run: podstead volumes rm %s/%s",
 			c.dir, claim.Namespace, claim.Name)
 	}
 	if err := s.checkMode(c.name, v1.PersistentVolumeFilesystem); err != nil {
@@ -137,8 +138,10 @@ func (s *setup) reportOwnDirectory(dir string, claim *v1.PersistentVolumeClaim) 
 		{spec.Selector != nil, "selector"},
 	} {
 		if f.set {
-			s.addStale(fmt.Errorf("PersistentVolumeClaim %s/%s: spec.%s has no effect, since the claim is bound to its directory %s already; "+
-				"to bind it again, remove its pods, copy the data, and run: podstead volumes rm %[1]s/%[2]s", claim.Namespace, claim.Name, f.name, dir))
+			s.addStale(fmt.Errorf("PersistentVolumeClaim %s/%s: spec.%s has no effect, since the claim is bound to its "+
+				"directory %s already; "+
+				"to bind it again, remove its pods, copy the data, and run: podstead volumes rm %[1]s/%[2]s", claim.Namespace,
+				claim.Name, f.name, dir))
 		}
 	}
 }
@@ -159,7 +162,8 @@ func checkClaim(claim *v1.PersistentVolumeClaim) error {
 	spec := &claim.Spec
 	switch {
 	case spec.DataSource != nil, spec.DataSourceRef != nil:
-		return errors.New("spec.dataSource needs a storage driver; remove the field and copy the data into the claim's directory")
+		return errors.New("spec.dataSource needs a storage driver; remove the field and copy the data into the claim's " +
+			"directory")
 	}
 	return nil
 }
@@ -167,7 +171,8 @@ func checkClaim(claim *v1.PersistentVolumeClaim) error {
 // writable reports whether any access mode of a claim lets a pod write.
 func writable(claim *v1.PersistentVolumeClaim) bool {
 	modes := claim.Spec.AccessModes
-	return len(modes) == 0 || slices.ContainsFunc(modes, func(m v1.PersistentVolumeAccessMode) bool { return m != v1.ReadOnlyMany })
+	return len(modes) == 0 || slices.ContainsFunc(modes,
+		func(m v1.PersistentVolumeAccessMode) bool { return m != v1.ReadOnlyMany })
 }
 
 // createClaim creates the directory of a claim unless it exists, and checks that no
@@ -333,7 +338,8 @@ func (v *Volumes) ListClaims() ([]Claim, error) {
 	}
 	for i := range bound {
 		b := &bound[i]
-		c := Claim{Namespace: b.Namespace, Name: b.Claim, Path: hostPathOf(b.Volume), Volume: b.Volume, Provisioned: b.Provisioned}
+		c := Claim{Namespace: b.Namespace, Name: b.Claim, Path: hostPathOf(b.Volume), Volume: b.Volume,
+			Provisioned: b.Provisioned}
 		claims = append(claims, c)
 	}
 	for i := range claims {
@@ -392,7 +398,8 @@ func (v *Volumes) ClaimDirectories() ([]ClaimDirectory, error) {
 			if err != nil || !dir.IsDir() {
 				continue
 			}
-			list = append(list, ClaimDirectory{Namespace: namespace.Name(), Name: dir.Name(), Path: path, Created: creationTime(path)})
+			list = append(list, ClaimDirectory{Namespace: namespace.Name(), Name: dir.Name(), Path: path,
+				Created: creationTime(path)})
 		}
 	}
 	return list, nil
@@ -401,7 +408,8 @@ func (v *Volumes) ClaimDirectories() ([]ClaimDirectory, error) {
 // creationTime returns when a file was created; zero if the filesystem does not record it.
 func creationTime(path string) time.Time {
 	var st unix.Statx_t
-	if err := unix.Statx(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_BTIME, &st); err != nil || st.Mask&unix.STATX_BTIME == 0 {
+	if err := unix.Statx(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_BTIME, &st); err != nil ||
+		st.Mask&unix.STATX_BTIME == 0 {
 		return time.Time{}
 	}
 	return time.Unix(st.Btime.Sec, int64(st.Btime.Nsec))
@@ -458,7 +466,8 @@ func (v *Volumes) checkUnused(dir, namespace, name string) error {
 	for _, uid := range users {
 		pods = append(pods, v.podText(uid))
 	}
-	return fmt.Errorf("%w: %s/%s is used by %s; remove it first", ErrClaimInUse, namespace, name, strings.Join(pods, " and "))
+	return fmt.Errorf("%w: %s/%s is used by %s; remove it first", ErrClaimInUse, namespace, name,
+		strings.Join(pods, " and "))
 }
 
 // podText returns how a message names a pod: by its UID if only its directory is left.

@@ -14,20 +14,23 @@ import (
 )
 
 func claimPod(uid types.UID, name string) *v1.Pod {
-	p := pod(uid, v1.Volume{Name: "data", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: name}}})
+	p := pod(uid, v1.Volume{Name: "data",
+		VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: name}}})
 	p.Namespace = "apps"
 	return p
 }
 
 func claimOf(modes ...v1.PersistentVolumeAccessMode) fixed {
-	claim := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "apps", Name: "data"}, Spec: v1.PersistentVolumeClaimSpec{AccessModes: modes}}
+	claim := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "apps", Name: "data"},
+		Spec: v1.PersistentVolumeClaimSpec{AccessModes: modes}}
 	return fixed{claims: map[string]*v1.PersistentVolumeClaim{"data": claim}}
 }
 
 func TestClaimOutlivesItsPods(t *testing.T) {
 	dir := t.TempDir()
 	v := &Volumes{Root: filepath.Join(dir, "pods"), Claims: filepath.Join(dir, "volumes")}
-	if _, err := setUp(t, v, claimPod("u1", "data"), fixed{}); !errors.Is(err, ErrMissing) || !strings.Contains(err.Error(), "PersistentVolumeClaim apps/data") {
+	if _, err := setUp(t, v, claimPod("u1", "data"), fixed{}); !errors.Is(err, ErrMissing) ||
+		!strings.Contains(err.Error(), "PersistentVolumeClaim apps/data") {
 		t.Fatalf("a missing claim: %v", err)
 	}
 	claimDir := filepath.Join(v.Claims, "apps/data")
@@ -48,7 +51,8 @@ func TestClaimOutlivesItsPods(t *testing.T) {
 	}
 	// An existing volume survives the removal of its claim's manifest.
 	result, err := v.Setup(t.Context(), &Request{Pod: claimPod("u1", "data"), Objects: fixed{}})
-	if err != nil || result.Volumes["data"].Path != claimDir || len(result.Stale) != 1 || !errors.Is(result.Stale[0], ErrMissing) {
+	if err != nil || result.Volumes["data"].Path != claimDir || len(result.Stale) != 1 ||
+		!errors.Is(result.Stale[0], ErrMissing) {
 		t.Error(result, err)
 	}
 	if _, err := setUp(t, v, claimPod("u2", "data"), claimOf(v1.ReadWriteOnce)); err != nil {
@@ -87,14 +91,17 @@ func TestClaimForOnePod(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := setUp(t, v, claimPod("u2", "data"), claimOf(v1.ReadWriteOncePod)); err == nil || !strings.Contains(err.Error(), "the pod with UID u1 uses it") {
+	if _, err := setUp(t, v, claimPod("u2", "data"), claimOf(v1.ReadWriteOncePod)); err == nil ||
+		!strings.Contains(err.Error(), "the pod with UID u1 uses it") {
 		t.Errorf("a second pod: %v", err)
 	}
 	v.PodName = func(uid types.UID) string { return "apps/" + string(uid) }
-	if _, err := setUp(t, v, claimPod("u2", "data"), claimOf(v1.ReadWriteOncePod)); err == nil || !strings.Contains(err.Error(), "and pod apps/u1 uses it") {
+	if _, err := setUp(t, v, claimPod("u2", "data"), claimOf(v1.ReadWriteOncePod)); err == nil ||
+		!strings.Contains(err.Error(), "and pod apps/u1 uses it") {
 		t.Errorf("a second pod: %v", err)
 	}
-	if err := v.RemoveClaim("apps", "data"); err == nil || !strings.Contains(err.Error(), "apps/data is used by pod apps/u1; remove it first") {
+	if err := v.RemoveClaim("apps", "data"); err == nil ||
+		!strings.Contains(err.Error(), "apps/data is used by pod apps/u1; remove it first") {
 		t.Error(err)
 	}
 	if err := v.Teardown(t.Context(), "u1"); err != nil {
@@ -111,7 +118,8 @@ func TestClaimsWithoutADirectory(t *testing.T) {
 	block := v1.PersistentVolumeBlock
 	objects := claimOf(v1.ReadWriteOnce)
 	objects.claims["data"].Spec.VolumeMode = &block
-	if _, err := setUp(t, v, claimPod("u1", "data"), objects); err == nil || !strings.Contains(err.Error(), "volumeMode Block, and local.path of a block device") {
+	if _, err := setUp(t, v, claimPod("u1", "data"), objects); err == nil ||
+		!strings.Contains(err.Error(), "volumeMode Block, and local.path of a block device") {
 		t.Error(err)
 	}
 	objects = claimOf(v1.ReadWriteOnce)

@@ -29,7 +29,8 @@ func (s *setup) setupClusterClaim(ctx context.Context, podDir string, vol *v1.Vo
 		s.waits.set(s.req.Pod.UID, vol.Name, err)
 	}
 	if err != nil {
-		return Mounted{}, fmt.Errorf("PersistentVolumeClaim %s/%s: %w", s.req.Pod.Namespace, podinfo.ClaimOf(s.req.Pod, vol), err)
+		return Mounted{}, fmt.Errorf("PersistentVolumeClaim %s/%s: %w", s.req.Pod.Namespace, podinfo.ClaimOf(s.req.Pod, vol),
+			err)
 	}
 	return mounted, nil
 }
@@ -39,7 +40,8 @@ func (s *setup) useClusterClaim(ctx context.Context, podDir string, vol *v1.Volu
 	if volume == nil {
 		return Mounted{}, failure
 	}
-	c := &claimVolume{podDir: podDir, name: vol.Name, src: vol.PersistentVolumeClaim, dir: clusterVolume + string(volume.UID), cluster: true, declared: vol}
+	c := &claimVolume{podDir: podDir, name: vol.Name, src: vol.PersistentVolumeClaim,
+		dir: clusterVolume + string(volume.UID), cluster: true, declared: vol}
 	if c.src == nil {
 		c.src = &v1.PersistentVolumeClaimVolumeSource{ClaimName: claim.Name}
 	}
@@ -47,7 +49,8 @@ func (s *setup) useClusterClaim(ctx context.Context, podDir string, vol *v1.Volu
 	held := err == nil && used == c.dir
 	switch {
 	case err == nil && !held:
-		return Mounted{}, fmt.Errorf("is bound to PersistentVolume %s now, and the pod uses another one; delete the pod", volume.Name)
+		return Mounted{}, fmt.Errorf("is bound to PersistentVolume %s now, and the pod uses another one; delete the pod",
+			volume.Name)
 	case err != nil && !errors.Is(err, os.ErrNotExist):
 		return Mounted{}, err
 	case !held && failure != nil:
@@ -75,7 +78,8 @@ func volumeGroupOf(volume *v1.PersistentVolume) (*int64, error) {
 	}
 	group, err := strconv.ParseInt(text, 10, 32)
 	if err != nil || group < 0 {
-		return nil, fmt.Errorf("PersistentVolume %s: annotation %s is %q, and must be the number of a group", volume.Name, podinfo.AnnotationVolumeGroup, text)
+		return nil, fmt.Errorf("PersistentVolume %s: annotation %s is %q, and must be the number of a group", volume.Name,
+			podinfo.AnnotationVolumeGroup, text)
 	}
 	return &group, nil
 }
@@ -85,14 +89,18 @@ func checkClusterVolume(claim *v1.PersistentVolumeClaim, volume *v1.PersistentVo
 	spec := &volume.Spec
 	switch {
 	case binding.ModeOf(claim.Spec.VolumeMode) != binding.ModeOf(spec.VolumeMode):
-		return fmt.Errorf("PersistentVolume %s has volumeMode %s, and the claim has volumeMode %s; bind the claim to a volume of its mode",
+		return fmt.Errorf("PersistentVolume %s has volumeMode %s, and the claim has volumeMode %s; bind the claim to a "+
+			"volume of its mode",
 			volume.Name, binding.ModeOf(spec.VolumeMode), binding.ModeOf(claim.Spec.VolumeMode))
 	case spec.HostPath == nil && spec.Local == nil && spec.NFS == nil && spec.CSI == nil:
-		return fmt.Errorf("PersistentVolume %s is of type %s, which podstead does not support in a cluster; it supports hostPath, local, nfs and csi", volume.Name, VolumeType(volume))
+		return fmt.Errorf("PersistentVolume %s is of type %s, which podstead does not support in a cluster; it supports "+
+			"hostPath, local, nfs and csi", volume.Name, VolumeType(volume))
 	case binding.IsBlock(spec.VolumeMode) && spec.Local == nil && spec.CSI == nil:
-		return fmt.Errorf("PersistentVolume %s is of type %s and has volumeMode Block, which podstead supports for local and csi; use one of these, or volumeMode Filesystem", volume.Name, VolumeType(volume))
+		return fmt.Errorf("PersistentVolume %s is of type %s and has volumeMode Block, which podstead supports for local "+
+			"and csi; use one of these, or volumeMode Filesystem", volume.Name, VolumeType(volume))
 	case len(spec.MountOptions) > 0 && spec.NFS == nil && spec.CSI == nil:
-		return fmt.Errorf("PersistentVolume %s has spec.mountOptions, and podstead mounts only nfs and csi; mount the file system with these options on the host, and remove the field", volume.Name)
+		return fmt.Errorf("PersistentVolume %s has spec.mountOptions, and podstead mounts only nfs and csi; mount the file "+
+			"system with these options on the host, and remove the field", volume.Name)
 	case spec.Local != nil && !filepath.IsAbs(spec.Local.Path):
 		return fmt.Errorf("PersistentVolume %s: local path %q must be absolute", volume.Name, spec.Local.Path)
 	}

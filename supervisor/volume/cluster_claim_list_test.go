@@ -47,7 +47,8 @@ func TestListOfClusterClaims(t *testing.T) {
 		t.Errorf("bound, and not used yet: %+v", c)
 	}
 	n.mustFail("u1", "does not exist")
-	n.mustList(pods, nil, ClaimWait{"u1", "PersistentVolume pv: local path " + n.dir + " does not exist; mount or create it"})
+	n.mustList(pods, nil, ClaimWait{"u1",
+		"PersistentVolume pv: local path " + n.dir + " does not exist; mount or create it"})
 	if err := os.MkdirAll(n.dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -94,12 +95,15 @@ func TestListOfClusterClaimsOfManyPods(t *testing.T) {
 		t.Fatal(err)
 	}
 	unused, ephemeral := claimPod("u1", "data"), claimPod("u3", "data")
-	unused.Spec.Volumes = append(unused.Spec.Volumes, v1.Volume{Name: "more", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "unused"}}})
+	unused.Spec.Volumes = append(unused.Spec.Volumes,
+		v1.Volume{Name: "more",
+			VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "unused"}}})
 	ephemeral.Name, ephemeral.Spec.Volumes[0].VolumeSource = "a", v1.VolumeSource{Ephemeral: &v1.EphemeralVolumeSource{}}
 	n.mustUse("u1", n.dir)
 	n.mustUse("u2", n.dir)
 	list := n.ListClusterClaims([]*v1.Pod{unused, claimPod("u2", "data"), ephemeral}, n)
-	if len(list) != 2 || list[0].Name != "a-data" || list[1].Name != "data" || !slices.Equal(list[1].Users, []types.UID{"u1", "u2"}) {
+	if len(list) != 2 || list[0].Name != "a-data" || list[1].Name != "data" ||
+		!slices.Equal(list[1].Users, []types.UID{"u1", "u2"}) {
 		t.Errorf("%+v", list)
 	}
 }

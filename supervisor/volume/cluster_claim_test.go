@@ -70,11 +70,13 @@ func (n *clusterNode) CSITokens(pod *v1.Pod, requests []storagev1.TokenRequest) 
 func newClusterNode(t *testing.T) *clusterNode {
 	dir := t.TempDir()
 	n := &clusterNode{
-		Volumes: &Volumes{Root: filepath.Join(dir, "pods"), Claims: filepath.Join(dir, "volumes"), Bindings: filepath.Join(dir, "bindings.json")},
-		t:       t, dir: filepath.Join(dir, "disk"),
+		Volumes: &Volumes{Root: filepath.Join(dir, "pods"), Claims: filepath.Join(dir, "volumes"),
+			Bindings: filepath.Join(dir, "bindings.json")},
+		t: t, dir: filepath.Join(dir, "disk"),
 		claim: &v1.PersistentVolumeClaim{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "apps", Name: "data", UID: "c1"},
-			Spec:       v1.PersistentVolumeClaimSpec{AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce}, VolumeName: "pv"},
+			Spec: v1.PersistentVolumeClaimSpec{AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce},
+				VolumeName: "pv"},
 		},
 	}
 	n.volume = &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv", UID: "v1"}}
@@ -132,7 +134,8 @@ func TestClusterClaim(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(n.Root, "u1/volumes/kubernetes.io~local-volume/data/file")); err != nil {
 		t.Error(err)
 	}
-	if paths, err := setUp(t, n.Volumes, claimPod("static", "data"), claimOf(v1.ReadWriteOncePod)); err != nil || paths["data"] != filepath.Join(n.Claims, "apps/data") {
+	if paths, err := setUp(t, n.Volumes, claimPod("static", "data"), claimOf(v1.ReadWriteOncePod)); err != nil ||
+		paths["data"] != filepath.Join(n.Claims, "apps/data") {
 		t.Errorf("the claim of a manifest: %v %v", paths, err)
 	}
 	n.mustUse("u2", n.dir)
@@ -224,7 +227,8 @@ func TestClusterClaimReadOnly(t *testing.T) {
 	}
 	n.volume, n.failure = nil, errors.New("is not bound")
 	p.UID = "u4"
-	if _, err := n.setup(p); err == nil || !strings.Contains(err.Error(), "PersistentVolumeClaim apps/web-data: is not bound") {
+	if _, err := n.setup(p); err == nil ||
+		!strings.Contains(err.Error(), "PersistentVolumeClaim apps/web-data: is not bound") {
 		t.Error(err)
 	}
 }
@@ -251,10 +255,14 @@ func TestClusterVolumesThatCannotBeUsed(t *testing.T) {
 		change func(*v1.PersistentVolumeSpec)
 		parts  []string
 	}{
-		"another mode":  {func(s *v1.PersistentVolumeSpec) { s.VolumeMode = &block }, []string{"PersistentVolume pv has volumeMode Block, and the claim has volumeMode Filesystem"}},
-		"another type":  {func(s *v1.PersistentVolumeSpec) { s.Local, s.ISCSI = nil, &v1.ISCSIPersistentVolumeSource{} }, []string{"is of type iscsi", "supports hostPath, local, nfs and csi"}},
-		"mount options": {func(s *v1.PersistentVolumeSpec) { s.MountOptions = []string{"noatime"} }, []string{"has spec.mountOptions"}},
-		"relative path": {func(s *v1.PersistentVolumeSpec) { s.Local.Path = "disk" }, []string{`local path "disk" must be absolute`}},
+		"another mode": {func(s *v1.PersistentVolumeSpec) { s.VolumeMode = &block },
+			[]string{"PersistentVolume pv has volumeMode Block, and the claim has volumeMode Filesystem"}},
+		"another type": {func(s *v1.PersistentVolumeSpec) { s.Local, s.ISCSI = nil, &v1.ISCSIPersistentVolumeSource{} },
+			[]string{"is of type iscsi", "supports hostPath, local, nfs and csi"}},
+		"mount options": {func(s *v1.PersistentVolumeSpec) { s.MountOptions = []string{"noatime"} },
+			[]string{"has spec.mountOptions"}},
+		"relative path": {func(s *v1.PersistentVolumeSpec) { s.Local.Path = "disk" },
+			[]string{`local path "disk" must be absolute`}},
 		"a file": {func(s *v1.PersistentVolumeSpec) {
 			s.Local.Path += "-file"
 			if err := os.WriteFile(s.Local.Path, nil, 0o600); err != nil {

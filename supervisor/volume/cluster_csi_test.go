@@ -25,12 +25,16 @@ func newClusterCSI(t *testing.T) (*clusterNode, *fakeCSI) {
 	n.driver = csivolume.Driver{Persistent: true}
 	n.volume.Spec.AccessModes = []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce}
 	n.volume.Spec.MountOptions = []string{"noatime"}
-	n.volume.Spec.Local, n.volume.Spec.CSI = nil, &v1.CSIPersistentVolumeSource{Driver: "a.example.com", VolumeHandle: "h", FSType: "ext4", VolumeAttributes: map[string]string{"color": "red"}}
+	n.volume.Spec.Local, n.volume.Spec.CSI = nil,
+		&v1.CSIPersistentVolumeSource{Driver: "a.example.com", VolumeHandle: "h", FSType: "ext4",
+			VolumeAttributes: map[string]string{"color": "red"}}
 	return n, csi
 }
 
 func (n *clusterNode) inline() *v1.Pod {
-	p := pod("u1", v1.Volume{Name: "data", VolumeSource: v1.VolumeSource{CSI: &v1.CSIVolumeSource{Driver: "a.example.com", VolumeAttributes: map[string]string{"class": "fast"}}}})
+	p := pod("u1", v1.Volume{Name: "data",
+		VolumeSource: v1.VolumeSource{
+			CSI: &v1.CSIVolumeSource{Driver: "a.example.com", VolumeAttributes: map[string]string{"class": "fast"}}}})
 	p.Namespace, p.Spec.ServiceAccountName = "apps", "web"
 	return p
 }
@@ -48,8 +52,10 @@ func TestClusterCSIVolume(t *testing.T) {
 	path := filepath.Join(csi.dir, "u1/data")
 	n.mustUse("u1", path)
 	v := csi.last
-	if v.Handle != "h" || v.Ephemeral || v.FSType != "ext4" || !slices.Equal(v.MountOptions, []string{"noatime"}) || v.AccessMode != v1.ReadWriteOnce ||
-		v.Context["color"] != "red" || v.AttachContext["device"] != "sdb" || v.PodContext != nil || v.Republish || csi.secrets.Stage["key"] != "s" {
+	if v.Handle != "h" || v.Ephemeral || v.FSType != "ext4" || !slices.Equal(v.MountOptions, []string{"noatime"}) ||
+		v.AccessMode != v1.ReadWriteOnce ||
+		v.Context["color"] != "red" || v.AttachContext["device"] != "sdb" || v.PodContext != nil || v.Republish ||
+		csi.secrets.Stage["key"] != "s" {
 		t.Errorf("published as %+v with %+v", v, csi.secrets)
 	}
 	if users, err := n.claimUsers(clusterVolume + "v1"); err != nil || !slices.Equal(users, []types.UID{"u1"}) {
@@ -84,13 +90,16 @@ func TestClusterCSIDriver(t *testing.T) {
 	p := claimPod("u1", "data")
 	p.Namespace, p.Spec.ServiceAccountName = "apps", "web"
 	info := map[string]string{
-		"csi.storage.k8s.io/ephemeral": "false", "csi.storage.k8s.io/pod.name": p.Name, "csi.storage.k8s.io/pod.namespace": "apps",
-		"csi.storage.k8s.io/pod.uid": "u1", "csi.storage.k8s.io/serviceAccount.name": "web",
+		"csi.storage.k8s.io/ephemeral": "false", "csi.storage.k8s.io/pod.name": p.Name,
+		"csi.storage.k8s.io/pod.namespace": "apps",
+		"csi.storage.k8s.io/pod.uid":       "u1", "csi.storage.k8s.io/serviceAccount.name": "web",
 	}
 	mustGet := func(context, secret map[string]string) {
 		t.Helper()
-		if _, err := n.setup(p); err != nil || !maps.Equal(csi.last.PodContext, context) || !maps.Equal(csi.secrets.Publish, secret) {
-			t.Errorf("the driver got %v and the secret %v, %v; want %v and %v", csi.last.PodContext, csi.secrets.Publish, err, context, secret)
+		if _, err := n.setup(p); err != nil || !maps.Equal(csi.last.PodContext, context) ||
+			!maps.Equal(csi.secrets.Publish, secret) {
+			t.Errorf("the driver got %v and the secret %v, %v; want %v and %v", csi.last.PodContext, csi.secrets.Publish, err,
+				context, secret)
 		}
 	}
 	tokens := map[string]string{"csi.storage.k8s.io/serviceAccount.tokens": "u1 for vault"}
@@ -154,11 +163,13 @@ func TestClusterInlineCSI(t *testing.T) {
 		}
 	}
 	n.driver = csivolume.Driver{Ephemeral: true, Attach: true} // such a volume is never attached
-	if _, err := n.setup(n.inline()); err != nil || !csi.last.Ephemeral || csi.last.PodContext != nil || csi.last.Context["class"] != "fast" {
+	if _, err := n.setup(n.inline()); err != nil || !csi.last.Ephemeral || csi.last.PodContext != nil ||
+		csi.last.Context["class"] != "fast" {
 		t.Errorf("published as %+v, %v", csi.last, err)
 	}
 	n.driver.PodInfo = true
-	if _, err := n.setup(n.inline()); err != nil || csi.last.PodContext["csi.storage.k8s.io/ephemeral"] != "true" || csi.last.PodContext["csi.storage.k8s.io/pod.name"] != "web" {
+	if _, err := n.setup(n.inline()); err != nil || csi.last.PodContext["csi.storage.k8s.io/ephemeral"] != "true" ||
+		csi.last.PodContext["csi.storage.k8s.io/pod.name"] != "web" {
 		t.Errorf("published as %+v, %v", csi.last, err)
 	}
 	n.awaited = errors.New("the API server has not answered yet")
@@ -177,7 +188,8 @@ func TestClusterCSIRepublish(t *testing.T) {
 	}
 	n.driver.Republish, csi.republishErr = true, errors.New("no token")
 	n.mustUse("u1", path)
-	if csi.republished != 1 || !csi.last.Republish || len(n.stale) != 1 || !strings.Contains(n.stale[0].Error(), `"data" : the volume keeps its content: no token`) {
+	if csi.republished != 1 || !csi.last.Republish || len(n.stale) != 1 ||
+		!strings.Contains(n.stale[0].Error(), `"data" : the volume keeps its content: no token`) {
 		t.Errorf("called %d times; stale %v", csi.republished, n.stale)
 	}
 }
@@ -196,7 +208,8 @@ func TestClusterCSIBlock(t *testing.T) {
 	if mounted, err := n.setup(p); err != nil || mounted != want {
 		t.Errorf("%+v, %v; want %+v", mounted, err, want)
 	}
-	if v := csi.last; !v.Block || !v.ReadOnly || v.FSType != "" || v.MountOptions != nil || v.Group.GID != nil || v.SetGroup {
+	if v := csi.last; !v.Block || !v.ReadOnly || v.FSType != "" || v.MountOptions != nil || v.Group.GID != nil ||
+		v.SetGroup {
 		t.Errorf("published as %+v", v)
 	}
 	n.mustFail("u2", "has volumeMode Block, but is in volumeMounts of container")
@@ -215,15 +228,18 @@ func TestClusterCSIVolumeGrows(t *testing.T) {
 	}
 	n.expand = 2048
 	n.mustUse("u1", path)
-	if len(n.ended) != 1 || !strings.HasPrefix(n.ended[0], "u1 data 2048 ") || !strings.Contains(n.ended[0], "Secret storage/expand not found") {
+	if len(n.ended) != 1 || !strings.HasPrefix(n.ended[0], "u1 data 2048 ") ||
+		!strings.Contains(n.ended[0], "Secret storage/expand not found") {
 		t.Errorf("ended: %q", n.ended)
 	}
-	if len(n.unexpanded) != 1 || !strings.Contains(n.unexpanded[0].Error(), `volume "data" : PersistentVolume pv: Secret storage/expand not found`) {
+	if len(n.unexpanded) != 1 || !strings.Contains(n.unexpanded[0].Error(),
+		`volume "data" : PersistentVolume pv: Secret storage/expand not found`) {
 		t.Errorf("reported %v", n.unexpanded)
 	}
 	n.ended, n.secrets["expand"] = nil, &v1.Secret{Data: map[string][]byte{"key": []byte("e")}}
 	n.mustUse("u1", path)
-	if !slices.Equal(csi.grown, []int64{2048}) || !slices.Equal(n.ended, []string{"u1 data 2048 <nil>"}) || csi.expandSecret["key"] != "e" {
+	if !slices.Equal(csi.grown, []int64{2048}) || !slices.Equal(n.ended, []string{"u1 data 2048 <nil>"}) ||
+		csi.expandSecret["key"] != "e" {
 		t.Errorf("grown to %v with %v; ended: %q", csi.grown, csi.expandSecret, n.ended)
 	}
 	// A volume that the pod only reads does not grow.

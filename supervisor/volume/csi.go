@@ -48,12 +48,14 @@ type CSI interface {
 var errNoCSI = errors.New("this daemon cannot use CSI drivers")
 
 // setupPersistentCSI publishes the PersistentVolume to which a claim is bound.
-func (s *setup) setupPersistentCSI(ctx context.Context, c *claimVolume, bound *binding.Binding, claim *v1.PersistentVolumeClaim) (Mounted, error) {
+func (s *setup) setupPersistentCSI(ctx context.Context, c *claimVolume, bound *binding.Binding,
+	claim *v1.PersistentVolumeClaim) (Mounted, error) {
 	spec := &bound.Volume.Spec
 	source := spec.CSI
 	v := &csivolume.Volume{
 		Driver: source.Driver, Handle: source.VolumeHandle, Pod: s.req.Pod.UID, Name: c.name,
-		ReadOnly: c.readOnly(claim) || source.ReadOnly, FSType: source.FSType, MountOptions: spec.MountOptions, Context: source.VolumeAttributes,
+		ReadOnly: c.readOnly(claim) || source.ReadOnly, FSType: source.FSType, MountOptions: spec.MountOptions,
+		Context: source.VolumeAttributes,
 	}
 	if v.Block = binding.IsBlock(spec.VolumeMode); v.Block {
 		v.FSType, v.MountOptions = "", nil
@@ -77,14 +79,16 @@ func (s *setup) setupPersistentCSI(ctx context.Context, c *claimVolume, bound *b
 		expand = s.expandForCluster
 	}
 	if err := expand(ctx, c, v, bound); err != nil && !errors.Is(err, csivolume.ErrExpanding) {
-		s.unexpanded = append(s.unexpanded, fmt.Errorf("NodeExpandVolume failed for volume %q : PersistentVolume %s: %w", c.name, bound.Volume.Name, err))
+		s.unexpanded = append(s.unexpanded,
+			fmt.Errorf("NodeExpandVolume failed for volume %q : PersistentVolume %s: %w", c.name, bound.Volume.Name, err))
 	}
 	return mounted, nil
 }
 
 // useCSI gives a pod the volume of a driver to which its claim is bound. The use is recorded before
 // the volume is published: no other pod gets one that is for one pod only.
-func (s *setup) useCSI(ctx context.Context, c *claimVolume, bound *binding.Binding, claim *v1.PersistentVolumeClaim, held bool) (Mounted, error) {
+func (s *setup) useCSI(ctx context.Context, c *claimVolume, bound *binding.Binding, claim *v1.PersistentVolumeClaim,
+	held bool) (Mounted, error) {
 	if !held {
 		if err := s.recordUse(c, claim); err != nil {
 			return Mounted{}, err
@@ -110,7 +114,8 @@ func (s *setup) useCSI(ctx context.Context, c *claimVolume, bound *binding.Bindi
 func (s *setup) setupInlineCSI(ctx context.Context, vol *v1.Volume) (Mounted, error) {
 	pod, source := s.req.Pod, vol.CSI
 	v := &csivolume.Volume{
-		Driver: source.Driver, Pod: pod.UID, Name: vol.Name, Ephemeral: true, ReadOnly: source.ReadOnly != nil && *source.ReadOnly,
+		Driver: source.Driver, Pod: pod.UID, Name: vol.Name, Ephemeral: true, ReadOnly: source.ReadOnly != nil &&
+			*source.ReadOnly,
 		// The kubelet's: unique for the pod and the volume.
 		Handle:     fmt.Sprintf("csi-%x", sha256.Sum256([]byte(string(pod.UID)+vol.Name))),
 		AccessMode: v1.ReadWriteOnce, Context: source.VolumeAttributes,

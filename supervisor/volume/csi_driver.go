@@ -50,7 +50,8 @@ func (s *setup) applyDriver(v *csivolume.Volume, persistent *v1.PersistentVolume
 
 // applyCluster adds what the cluster has for the driver: how the volume is attached, and tokens. The error is what is
 // awaited, or why the driver cannot be used.
-func (s *setup) applyCluster(driver *csivolume.Driver, v *csivolume.Volume, persistent *v1.PersistentVolume) (err error) {
+func (s *setup) applyCluster(driver *csivolume.Driver, v *csivolume.Volume,
+	persistent *v1.PersistentVolume) (err error) {
 	if err := checkLifecycle(driver, v); err != nil {
 		return err
 	}
@@ -88,10 +89,12 @@ func with(values map[string]string, key, value string) map[string]string {
 func checkLifecycle(driver *csivolume.Driver, v *csivolume.Volume) error {
 	switch {
 	case v.Ephemeral && !driver.Ephemeral:
-		return fmt.Errorf("CSI driver %s does not support the field csi of a pod's volume: spec.volumeLifecycleModes of its CSIDriver object does not have %s; use a PersistentVolumeClaim",
+		return fmt.Errorf("CSI driver %s does not support the field csi of a pod's volume: spec.volumeLifecycleModes of "+
+			"its CSIDriver object does not have %s; use a PersistentVolumeClaim",
 			v.Driver, storagev1.VolumeLifecycleEphemeral)
 	case !v.Ephemeral && !driver.Persistent:
-		return fmt.Errorf("CSI driver %s does not support PersistentVolumes: spec.volumeLifecycleModes of its CSIDriver object does not have %s; use the field csi of the pod's volume",
+		return fmt.Errorf("CSI driver %s does not support PersistentVolumes: spec.volumeLifecycleModes of its CSIDriver "+
+			"object does not have %s; use the field csi of the pod's volume",
 			v.Driver, storagev1.VolumeLifecyclePersistent)
 	}
 	return nil

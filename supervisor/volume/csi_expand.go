@@ -20,7 +20,8 @@ func (s *setup) expandCSI(ctx context.Context, c *claimVolume, v *csivolume.Volu
 	for _, declared := range s.req.Objects.Volumes() {
 		size := declared.Spec.Capacity.Storage()
 		source := declared.Spec.CSI
-		if declared.Name != bound.Volume.Name || source == nil || source.Driver != v.Driver || source.VolumeHandle != v.Handle ||
+		if declared.Name != bound.Volume.Name || source == nil || source.Driver != v.Driver ||
+			source.VolumeHandle != v.Handle ||
 			size.Cmp(*bound.Volume.Spec.Capacity.Storage()) <= 0 {
 			continue
 		}
@@ -63,7 +64,9 @@ func (s *setup) expandForCluster(ctx context.Context, c *claimVolume, v *csivolu
 func (s *setup) expand(ctx context.Context, c *claimVolume, v *csivolume.Volume, bytes int64) error {
 	expanded, err := s.CSI.Expand(ctx, v, bytes)
 	if expanded {
-		s.expanded = append(s.expanded, fmt.Sprintf("NodeExpandVolume succeeded for volume %q : CSI driver %s has expanded volume %s to %d bytes", c.name, v.Driver, v.Handle, bytes))
+		s.expanded = append(s.expanded,
+			fmt.Sprintf("NodeExpandVolume succeeded for volume %q : CSI driver %s has expanded volume %s to %d bytes", c.name,
+				v.Driver, v.Handle, bytes))
 	}
 	return err
 }

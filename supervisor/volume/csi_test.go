@@ -91,7 +91,8 @@ func csiNode(t *testing.T, modes ...v1.PersistentVolumeAccessMode) (*storageNode
 	volume := &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "disk"}}
 	volume.Spec.AccessModes = modes
 	volume.Spec.Capacity = v1.ResourceList{v1.ResourceStorage: resource.MustParse("1Gi")}
-	volume.Spec.CSI = &v1.CSIPersistentVolumeSource{Driver: "a.example.com", VolumeHandle: "handle", FSType: "ext4", VolumeAttributes: map[string]string{"color": "red"}}
+	volume.Spec.CSI = &v1.CSIPersistentVolumeSource{Driver: "a.example.com", VolumeHandle: "handle", FSType: "ext4",
+		VolumeAttributes: map[string]string{"color": "red"}}
 	volume.Spec.MountOptions = []string{"noatime"}
 	n.objects.volumes = []*v1.PersistentVolume{volume}
 	n.objects.secrets = map[string]*v1.Secret{}
@@ -110,8 +111,10 @@ func TestCSIClaim(t *testing.T) {
 	n.objects.secrets["publish"] = &v1.Secret{Data: map[string][]byte{"key": []byte("s2")}}
 	n.mustUse("u1", path)
 	v := csi.last
-	if v.Driver != "a.example.com" || v.Handle != "handle" || v.Pod != "u1" || v.Name != "data" || v.Ephemeral || v.ReadOnly ||
-		v.FSType != "ext4" || !slices.Equal(v.MountOptions, []string{"noatime"}) || v.AccessMode != v1.ReadWriteOnce || v.Context["color"] != "red" {
+	if v.Driver != "a.example.com" || v.Handle != "handle" || v.Pod != "u1" || v.Name != "data" || v.Ephemeral ||
+		v.ReadOnly ||
+		v.FSType != "ext4" || !slices.Equal(v.MountOptions, []string{"noatime"}) || v.AccessMode != v1.ReadWriteOnce ||
+		v.Context["color"] != "red" {
 		t.Errorf("published as %+v", v)
 	}
 	if csi.secrets.Stage["key"] != "s1" || csi.secrets.Publish["key"] != "s2" {
@@ -170,11 +173,13 @@ func TestCSIVolumeGrows(t *testing.T) {
 	}
 	failing := &expandFails{fakeCSI: csi}
 	n.CSI = failing
-	if _, failures := setup(); len(failures) != 1 || failures[0].Error() != `NodeExpandVolume failed for volume "data" : PersistentVolume disk: the disk is busy` {
+	if _, failures := setup(); len(failures) != 1 ||
+		failures[0].Error() != `NodeExpandVolume failed for volume "data" : PersistentVolume disk: the disk is busy` {
 		t.Errorf("reported: %v", failures)
 	}
 	n.CSI = csi
-	for i, want := range []string{`NodeExpandVolume succeeded for volume "data" : CSI driver a.example.com has expanded volume handle to 3221225472 bytes`, ""} {
+	for i, want := range []string{
+		`NodeExpandVolume succeeded for volume "data" : CSI driver a.example.com has expanded volume handle to 3221225472 bytes`, ""} {
 		if expanded, failures := setup(); strings.Join(expanded, "") != want || len(failures) > 0 {
 			t.Errorf("%d: %q %v", i, expanded, failures)
 		}
@@ -204,11 +209,13 @@ func TestCSIGroup(t *testing.T) {
 		change func(spec *v1.PersistentVolumeSpec)
 		owned  bool
 	}{
-		"one node":   {func(*v1.PersistentVolumeSpec) {}, true},
-		"no fsType":  {func(s *v1.PersistentVolumeSpec) { s.CSI.FSType = "" }, false},
-		"many nodes": {func(s *v1.PersistentVolumeSpec) { s.AccessModes = []v1.PersistentVolumeAccessMode{v1.ReadWriteMany} }, false},
-		"read-only":  {func(s *v1.PersistentVolumeSpec) { s.CSI.ReadOnly = true }, false},
-		"one pod":    {func(s *v1.PersistentVolumeSpec) { s.AccessModes = []v1.PersistentVolumeAccessMode{v1.ReadWriteOncePod} }, true},
+		"one node":  {func(*v1.PersistentVolumeSpec) {}, true},
+		"no fsType": {func(s *v1.PersistentVolumeSpec) { s.CSI.FSType = "" }, false},
+		"many nodes": {func(s *v1.PersistentVolumeSpec) { s.AccessModes = []v1.PersistentVolumeAccessMode{v1.ReadWriteMany} },
+			false},
+		"read-only": {func(s *v1.PersistentVolumeSpec) { s.CSI.ReadOnly = true }, false},
+		"one pod": {
+			func(s *v1.PersistentVolumeSpec) { s.AccessModes = []v1.PersistentVolumeAccessMode{v1.ReadWriteOncePod} }, true},
 	} {
 		n, csi, spec := csiNode(t, v1.ReadWriteOnce)
 		c.change(spec)
@@ -230,7 +237,8 @@ func TestInlineCSI(t *testing.T) {
 	v := &Volumes{Root: t.TempDir(), CSI: csi}
 	readOnly := true
 	p := pod("u1", v1.Volume{Name: "data", VolumeSource: v1.VolumeSource{CSI: &v1.CSIVolumeSource{
-		Driver: "a.example.com", ReadOnly: &readOnly, VolumeAttributes: map[string]string{"class": "fast"}, NodePublishSecretRef: &v1.LocalObjectReference{Name: "token"},
+		Driver: "a.example.com", ReadOnly: &readOnly, VolumeAttributes: map[string]string{"class": "fast"},
+		NodePublishSecretRef: &v1.LocalObjectReference{Name: "token"},
 	}}})
 	p.Namespace, p.Spec.ServiceAccountName = "apps", "web"
 	objects := fixed{secrets: map[string]*v1.Secret{"token": {Data: map[string][]byte{"key": []byte("s")}}}}
@@ -238,12 +246,14 @@ func TestInlineCSI(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := csi.last
-	if !got.Ephemeral || !got.ReadOnly || !strings.HasPrefix(got.Handle, "csi-") || len(got.Handle) != 68 || csi.secrets.Publish["key"] != "s" {
+	if !got.Ephemeral || !got.ReadOnly || !strings.HasPrefix(got.Handle, "csi-") || len(got.Handle) != 68 ||
+		csi.secrets.Publish["key"] != "s" {
 		t.Errorf("published as %+v with %+v", got, csi.secrets)
 	}
 	for key, want := range map[string]string{
 		"csi.storage.k8s.io/ephemeral": "true", "csi.storage.k8s.io/pod.name": "web",
-		"csi.storage.k8s.io/pod.namespace": "apps", "csi.storage.k8s.io/pod.uid": "u1", "csi.storage.k8s.io/serviceAccount.name": "web",
+		"csi.storage.k8s.io/pod.namespace": "apps", "csi.storage.k8s.io/pod.uid": "u1",
+		"csi.storage.k8s.io/serviceAccount.name": "web",
 	} {
 		if got.PodContext[key] != want {
 			t.Errorf("%s is %q, want %q", key, got.PodContext[key], want)

@@ -35,7 +35,8 @@ func TestMountPathOfCSI(t *testing.T) {
 	n.objects.classes = nil
 	n.objects.volumes = []*v1.PersistentVolume{{ObjectMeta: metav1.ObjectMeta{Name: "disk"}, Spec: v1.PersistentVolumeSpec{
 		AccessModes: n.claim().Spec.AccessModes, StorageClassName: "ssd", Capacity: n.claim().Spec.Resources.Requests,
-		PersistentVolumeSource: v1.PersistentVolumeSource{CSI: &v1.CSIPersistentVolumeSource{Driver: "disk.example.com", VolumeHandle: "1"}},
+		PersistentVolumeSource: v1.PersistentVolumeSource{
+			CSI: &v1.CSIPersistentVolumeSource{Driver: "disk.example.com", VolumeHandle: "1"}},
 	}}}
 	n.CSI = &refusingCSI{refused: "u1"}
 	mustBeAt := func(path string, users int) {

@@ -58,7 +58,8 @@ func mountHugePages(path string, size resource.Quantity) (made bool, err error) 
 	if _, err := os.Stat(sized); errors.Is(err, fs.ErrNotExist) {
 		return false, fmt.Errorf("this host has no huge pages of size %s", size.String())
 	}
-	return mountOnce(path, "hugetlbfs", unix.HUGETLBFS_MAGIC, fmt.Sprintf("pagesize=%d", size.Value()), fmt.Sprintf("mode=%04o", emptyDirMode))
+	return mountOnce(path, "hugetlbfs", unix.HUGETLBFS_MAGIC, fmt.Sprintf("pagesize=%d", size.Value()),
+		fmt.Sprintf("mode=%04o", emptyDirMode))
 }
 
 // applyGroup gives a newly mounted file system to the pod's group.

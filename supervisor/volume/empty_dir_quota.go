@@ -14,8 +14,8 @@ import (
 	"github.com/podstead/podstead/internal/projectquota"
 )
 
-// quotaSlack is what the quota of an emptyDir is larger than its limit, in bytes. It is the largest part of a write that
-// XFS refuses as a whole, 1024 pages: a pod that writes until nothing fits any more exceeds its limit, and is
+// quotaSlack is what the quota of an emptyDir is larger than its limit, in bytes. It is the largest part of a write
+// that XFS refuses as a whole, 1024 pages: a pod that writes until nothing fits any more exceeds its limit, and is
 // evicted as without a quota.
 const quotaSlack = 4 << 20
 
@@ -28,7 +28,8 @@ func (s *setup) limitEmptyDir(ctx context.Context, dir string, vol *v1.Volume) {
 		return // a critical pod is not evicted by its limits
 	}
 	if err := s.setQuota(ctx, dir, uint64(limit)); err != nil {
-		s.unenforced = append(s.unenforced, fmt.Errorf("the size of emptyDir volume %q is not enforced by a quota, only by eviction: %w", vol.Name, err))
+		s.unenforced = append(s.unenforced,
+			fmt.Errorf("the size of emptyDir volume %q is not enforced by a quota, only by eviction: %w", vol.Name, err))
 	}
 }
 
@@ -82,6 +83,7 @@ func (s *setup) renameEmptyDir(ctx context.Context, temporary, path, name string
 	if err := s.Quotas.Assign(ctx, temporary, 0); err != nil {
 		return err
 	}
-	s.unenforced = append(s.unenforced, fmt.Errorf("the size of emptyDir volume %q is not enforced by a quota, only by eviction: %s hands down its project; clear that with: chattr -P %[2]s", name, filepath.Dir(path)))
+	s.unenforced = append(s.unenforced, fmt.Errorf("the size of emptyDir volume %q is not enforced by a quota, only by "+
+		"eviction: %s hands down its project; clear that with: chattr -P %[2]s", name, filepath.Dir(path)))
 	return os.Rename(temporary, path)
 }

@@ -41,7 +41,9 @@ var (
 	validName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 	// validClaim matches DNS subdomains, which names of claims are. It is large, and many nodes
 	// have no claims, so that its first use compiles it.
-	validClaim = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`) })
+	validClaim = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
+	})
 )
 
 // PodDir returns the directory of a pod. An invalid UID is an error.

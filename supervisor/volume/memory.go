@@ -120,7 +120,8 @@ func pageSize(pod *v1.Pod, medium v1.StorageMedium) (resource.Quantity, error) {
 		}
 	}
 	if len(sizes) != 1 {
-		return resource.Quantity{}, fmt.Errorf("medium HugePages needs containers that request huge pages of exactly one size, and they request %d; state the size in the medium, such as HugePages-2Mi", len(sizes))
+		return resource.Quantity{}, fmt.Errorf("medium HugePages needs containers that request huge pages of exactly one "+
+			"size, and they request %d; state the size in the medium, such as HugePages-2Mi", len(sizes))
 	}
 	for size := range sizes {
 		return resource.ParseQuantity(size)

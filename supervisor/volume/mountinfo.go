@@ -24,7 +24,8 @@ func isShared(m *mountinfo.Info) bool { return hasPropagation(m, "shared:") }
 func isSlave(m *mountinfo.Info) bool  { return hasPropagation(m, "master:") }
 
 func hasPropagation(m *mountinfo.Info, tag string) bool {
-	return slices.ContainsFunc(strings.Fields(m.Optional), func(field string) bool { return strings.HasPrefix(field, tag) })
+	return slices.ContainsFunc(strings.Fields(m.Optional),
+		func(field string) bool { return strings.HasPrefix(field, tag) })
 }
 
 // mountsBelow returns the mount points at or below a path, the last mounted

@@ -39,7 +39,8 @@ func TestMountInfo(t *testing.T) {
 	if got := mountsBelow(points, "/private"); !slices.Equal(got, []string{"/private/sub", "/private/sub", "/private"}) {
 		t.Errorf("below /private: %v, want the last mounted first", got)
 	}
-	for path, want := range map[string]string{"/": "/", "/privateer": "/", "/private/x": "/private", "/private/sub/y": "/private/sub"} {
+	for path, want := range map[string]string{"/": "/", "/privateer": "/", "/private/x": "/private",
+		"/private/sub/y": "/private/sub"} {
 		if got := mountOf(points, path).Mountpoint; got != want {
 			t.Errorf("%s is in %s, want %s", path, got, want)
 		}

@@ -12,5 +12,6 @@ func groupOf(pod *v1.Pod) fsgroup.Group {
 	if s == nil || s.FSGroup == nil {
 		return fsgroup.Group{}
 	}
-	return fsgroup.Group{GID: s.FSGroup, RootMatch: s.FSGroupChangePolicy != nil && *s.FSGroupChangePolicy == v1.FSGroupChangeOnRootMismatch}
+	return fsgroup.Group{GID: s.FSGroup, RootMatch: s.FSGroupChangePolicy != nil &&
+		*s.FSGroupChangePolicy == v1.FSGroupChangeOnRootMismatch}
 }

@@ -34,7 +34,8 @@ func TestGroupOf(t *testing.T) {
 	}
 	gid := testGroup()
 	p.Spec.SecurityContext = &v1.PodSecurityContext{FSGroup: &gid}
-	for policy, rootMatch := range map[v1.PodFSGroupChangePolicy]bool{v1.FSGroupChangeAlways: false, v1.FSGroupChangeOnRootMismatch: true} {
+	for policy, rootMatch := range map[v1.PodFSGroupChangePolicy]bool{v1.FSGroupChangeAlways: false,
+		v1.FSGroupChangeOnRootMismatch: true} {
 		p.Spec.SecurityContext.FSGroupChangePolicy = &policy
 		if got := groupOf(p); got.GID != &gid || got.RootMatch != rootMatch {
 			t.Errorf("%s: %+v", policy, got)

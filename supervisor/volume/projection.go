@@ -75,7 +75,8 @@ func (s *setup) addProjection(files payload, src *v1.VolumeProjection, defaultMo
 	return errors.New("unsupported without a cluster; only configMap, secret and downwardAPI can be projected")
 }
 
-func (s *setup) addConfigMap(files payload, name string, items []v1.KeyToPath, optional bool, defaultMode uint32) error {
+func (s *setup) addConfigMap(files payload, name string, items []v1.KeyToPath, optional bool,
+	defaultMode uint32) error {
 	ref := manifest.ObjectRef{Kind: manifest.KindConfigMap, Namespace: s.req.Pod.Namespace, Name: name}
 	m, ok := s.req.Objects.ConfigMap(s.req.Pod.Namespace, name)
 	if !ok {
@@ -107,7 +108,8 @@ func (s *setup) addSecret(files payload, name string, items []v1.KeyToPath, opti
 }
 
 // addKeys adds the keys of an object: the given ones, or all.
-func (s *setup) addKeys(files payload, ref manifest.ObjectRef, data map[string][]byte, items []v1.KeyToPath, optional bool, defaultMode uint32) error {
+func (s *setup) addKeys(files payload, ref manifest.ObjectRef, data map[string][]byte, items []v1.KeyToPath,
+	optional bool, defaultMode uint32) error {
 	if len(items) == 0 {
 		for key, value := range data {
 			files[key] = file{data: value, mode: defaultMode}
@@ -151,7 +153,8 @@ const tokenMode = 0o600
 func (s *setup) addToken(files payload, src *v1.ServiceAccountTokenProjection, defaultMode uint32) error {
 	text, err := s.req.Token(src)
 	if err != nil {
-		return fmt.Errorf("token of ServiceAccount %s/%s %w: %w", s.req.Pod.Namespace, s.req.Pod.Spec.ServiceAccountName, ErrMissing, err)
+		return fmt.Errorf("token of ServiceAccount %s/%s %w: %w", s.req.Pod.Namespace, s.req.Pod.Spec.ServiceAccountName,
+			ErrMissing, err)
 	}
 	token := file{data: []byte(text), mode: defaultMode, uid: commonUser(&s.req.Pod.Spec)}
 	if token.uid != nil || s.group.GID != nil {

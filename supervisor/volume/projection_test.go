@@ -22,8 +22,9 @@ func payloadFrom(t *testing.T, source string) (payload, error) {
 	s := &setup{req: &Request{
 		Pod: p,
 		Objects: fixed{
-			configMaps: map[string]*v1.ConfigMap{"m": {Data: map[string]string{"a": "1", "b": "2"}, BinaryData: map[string][]byte{"c": {0}}}},
-			secrets:    map[string]*v1.Secret{"s": {Data: map[string][]byte{"key": []byte("x")}}},
+			configMaps: map[string]*v1.ConfigMap{
+				"m": {Data: map[string]string{"a": "1", "b": "2"}, BinaryData: map[string][]byte{"c": {0}}}},
+			secrets: map[string]*v1.Secret{"s": {Data: map[string][]byte{"key": []byte("x")}}},
 		},
 		Downward: func(item *v1.DownwardAPIVolumeFile) (string, error) { return item.FieldRef.FieldPath, nil },
 	}}
@@ -62,9 +63,10 @@ func octal(mode uint32) string {
 
 func TestPayloadNamesWhatIsMissing(t *testing.T) {
 	for source, words := range map[string][]string{
-		`configMap: {name: none}`:                                           {"ConfigMap apps/none", "optional: true"},
-		`secret: {secretName: none}`:                                        {"Secret apps/none"},
-		`configMap: {name: m, items: [{key: nokey, path: b}]}`:              {`key "nokey" of ConfigMap apps/m`, `["a" "b" "c"]`},
+		`configMap: {name: none}`:    {"ConfigMap apps/none", "optional: true"},
+		`secret: {secretName: none}`: {"Secret apps/none"},
+		`configMap: {name: m, items: [{key: nokey, path: b}]}`: {`key "nokey" of ConfigMap apps/m`,
+			`["a" "b" "c"]`},
 		`projected: {sources: [{downwardAPI: {}}, {secret: {name: none}}]}`: {"sources[1]", "Secret apps/none"},
 	} {
 		_, err := payloadFrom(t, source)
@@ -83,7 +85,8 @@ func TestPayloadNamesWhatIsMissing(t *testing.T) {
 		!strings.Contains(err.Error(), `key "nokey" of Secret apps/s not found`) || strings.Contains(err.Error(), `"key"`) {
 		t.Errorf("a missing key of a Secret: %v", err)
 	}
-	if _, err := payloadFrom(t, `projected: {sources: [{serviceAccountToken: {path: t}}]}`); err == nil || errors.Is(err, ErrMissing) {
+	if _, err := payloadFrom(t, `projected: {sources: [{serviceAccountToken: {path: t}}]}`); err == nil ||
+		errors.Is(err, ErrMissing) {
 		t.Errorf("a token: %v", err)
 	}
 }
@@ -110,19 +113,23 @@ func TestTokenIsForWhoReadsIt(t *testing.T) {
 			s.SecurityContext = &v1.PodSecurityContext{RunAsUser: &one}
 			s.InitContainers = []v1.Container{{SecurityContext: as(&two)}}
 		}, "644", nil},
-		"one user unknown": {func(s *v1.PodSpec) { s.InitContainers = []v1.Container{{SecurityContext: as(&two)}} }, "644", nil},
-		"a group":          {func(s *v1.PodSpec) { s.SecurityContext = &v1.PodSecurityContext{FSGroup: &group} }, "600", nil},
+		"one user unknown": {func(s *v1.PodSpec) { s.InitContainers = []v1.Container{{SecurityContext: as(&two)}} }, "644",
+			nil},
+		"a group": {func(s *v1.PodSpec) { s.SecurityContext = &v1.PodSecurityContext{FSGroup: &group} }, "600", nil},
 	} {
 		p := pod("u1")
 		c.change(&p.Spec)
-		s := &setup{group: groupOf(p), req: &Request{Pod: p, Token: func(*v1.ServiceAccountTokenProjection) (string, error) { return "secret", nil }}}
+		s := &setup{group: groupOf(p),
+			req: &Request{Pod: p, Token: func(*v1.ServiceAccountTokenProjection) (string, error) { return "secret", nil }}}
 		files, err := s.resolvePayload(source)
 		got := files["token"]
-		if err != nil || string(got.data) != "secret" || octal(got.mode) != c.mode || (got.uid == nil) != (c.uid == nil) || c.uid != nil && *got.uid != *c.uid {
+		if err != nil || string(got.data) != "secret" || octal(got.mode) != c.mode || (got.uid == nil) != (c.uid == nil) ||
+			c.uid != nil && *got.uid != *c.uid {
 			t.Errorf("%s: %+v, %v, want %s of %v", name, got, err, c.mode, c.uid)
 		}
 	}
-	s := &setup{req: &Request{Pod: pod("u1"), Token: func(*v1.ServiceAccountTokenProjection) (string, error) { return "", errors.New("why") }}}
+	s := &setup{req: &Request{Pod: pod("u1"),
+		Token: func(*v1.ServiceAccountTokenProjection) (string, error) { return "", errors.New("why") }}}
 	if _, err := s.resolvePayload(source); !errors.Is(err, ErrMissing) || !strings.Contains(err.Error(), "why") {
 		t.Errorf("without a token: %v", err)
 	}

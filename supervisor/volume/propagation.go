@@ -28,7 +28,8 @@ func (v *Volumes) CheckPropagation(path string, mode v1.MountPropagationMode) er
 	if isShared(m) || isSlave(m) && mode == v1.MountPropagationHostToContainer {
 		return nil
 	}
-	return fmt.Errorf("mountPropagation %s needs a shared mount, but %s is on the private mount %s; make that shared with: mount --make-rshared %s", mode, path, m.Mountpoint, m.Mountpoint)
+	return fmt.Errorf("mountPropagation %s needs a shared mount, but %s is on the private mount %s; make that shared "+
+		"with: mount --make-rshared %s", mode, path, m.Mountpoint, m.Mountpoint)
 }
 
 // ShareRoot makes mounts below the pods directory propagate to other mount namespaces

@@ -37,7 +37,8 @@ func (s *setup) limitSize(ctx context.Context, c *claimVolume, dir string, claim
 	lock.(*sync.Mutex).Lock()
 	defer lock.(*sync.Mutex).Unlock()
 	if err := s.enforceSize(ctx, c, dir, claim.Spec.Resources.Requests[v1.ResourceStorage]); err != nil {
-		s.unenforced = append(s.unenforced, fmt.Errorf("the size of PersistentVolumeClaim %s/%s is not enforced: %w", claim.Namespace, claim.Name, err))
+		s.unenforced = append(s.unenforced,
+			fmt.Errorf("the size of PersistentVolumeClaim %s/%s is not enforced: %w", claim.Namespace, claim.Name, err))
 	}
 }
 

@@ -113,7 +113,8 @@ func TestClaimQuota(t *testing.T) {
 		full.Used = 3 << 29
 		quotas.byPath[dir] = full
 		n.request("1Gi")
-		n.mustLimit("u1", dir, 2<<30, "the size of PersistentVolumeClaim apps/data is not enforced: "+dir+" contains 1610612736 bytes, more than the requested 1Gi")
+		n.mustLimit("u1", dir, 2<<30, "the size of PersistentVolumeClaim apps/data is not enforced: "+dir+
+			" contains 1610612736 bytes, more than the requested 1Gi")
 		n.teardown("u1")
 		n.teardown("u2")
 		if err := n.RemoveClaim("apps", "data"); err != nil {
@@ -186,7 +187,8 @@ func TestEmptyDirQuota(t *testing.T) {
 		path := n.Root + "/u1/volumes/kubernetes.io~empty-dir/cache"
 		setup := func() {
 			t.Helper()
-			result, err := n.Setup(t.Context(), &Request{Pod: emptyDirPod("u1", v1.StorageMediumDefault, c.sizeLimit, c.storage), Objects: n.objects})
+			result, err := n.Setup(t.Context(),
+				&Request{Pod: emptyDirPod("u1", v1.StorageMediumDefault, c.sizeLimit, c.storage), Objects: n.objects})
 			if err != nil || result.Volumes["cache"].Path != path || len(result.Unenforced) != 0 {
 				t.Fatalf("%+v %v", result, err)
 			}
@@ -194,8 +196,10 @@ func TestEmptyDirQuota(t *testing.T) {
 		setup()
 		setup() // an existing one is left alone
 		given := quotas.next - projectquota.First
-		if got := quotas.limits[projectquota.First]; got != c.want || given != uint32(min(c.want, 1)) || quotas.byPath[path+".new"].ID != given*projectquota.First {
-			t.Errorf("sizeLimit %q, ephemeral-storage %q: limit %d, want %d; %d IDs, %v", c.sizeLimit, c.storage, got, c.want, given, quotas.byPath)
+		if got := quotas.limits[projectquota.First]; got != c.want || given != uint32(min(c.want, 1)) ||
+			quotas.byPath[path+".new"].ID != given*projectquota.First {
+			t.Errorf("sizeLimit %q, ephemeral-storage %q: limit %d, want %d; %d IDs, %v", c.sizeLimit, c.storage, got, c.want,
+				given, quotas.byPath)
 		}
 		n.teardown("u1")
 	}
@@ -220,7 +224,8 @@ func TestEmptyDirQuotaAfterKill(t *testing.T) {
 		t.Fatal(err)
 	}
 	quotas.byPath[path+".new"] = projectquota.Quota{ID: projectquota.First + 7}
-	if _, err := n.Setup(t.Context(), &Request{Pod: emptyDirPod("u1", v1.StorageMediumDefault, "1Mi", ""), Objects: n.objects}); err != nil {
+	if _, err := n.Setup(t.Context(),
+		&Request{Pod: emptyDirPod("u1", v1.StorageMediumDefault, "1Mi", ""), Objects: n.objects}); err != nil {
 		t.Fatal(err)
 	}
 	if quotas.next != projectquota.First || quotas.limits[projectquota.First+7] == 0 {
@@ -234,16 +239,21 @@ func TestEmptyDirWithoutQuota(t *testing.T) {
 		change func(*fakeQuotas, string)
 		report string
 	}{
-		"no quotas":            {func(q *fakeQuotas, _ string) { q.off = true }, ""},
-		"of the administrator": {func(q *fakeQuotas, path string) { q.byPath[filepath.Dir(path)] = projectquota.Quota{ID: 5} }, ""},
+		"no quotas": {func(q *fakeQuotas, _ string) { q.off = true }, ""},
+		"of the administrator": {func(q *fakeQuotas,
+			path string) {
+			q.byPath[filepath.Dir(path)] = projectquota.Quota{ID: 5}
+		}, ""},
 		"of a volume above": {func(q *fakeQuotas, path string) {
 			q.byPath[filepath.Dir(path)] = projectquota.Quota{ID: projectquota.First}
 		}, ""},
-		"the kernel refuses it": {func(q *fakeQuotas, _ string) { q.fault = errors.New("no more") }, `the size of emptyDir volume "cache" is not enforced by a quota, only by eviction: no more`},
+		"the kernel refuses it": {func(q *fakeQuotas, _ string) { q.fault = errors.New("no more") },
+			`the size of emptyDir volume "cache" is not enforced by a quota, only by eviction: no more`},
 	} {
 		n, quotas := quotaNode(t)
 		c.change(quotas, n.Root+"/u1/volumes/kubernetes.io~empty-dir/cache")
-		result, err := n.Setup(t.Context(), &Request{Pod: emptyDirPod("u1", v1.StorageMediumDefault, "1Mi", ""), Objects: n.objects})
+		result, err := n.Setup(t.Context(),
+			&Request{Pod: emptyDirPod("u1", v1.StorageMediumDefault, "1Mi", ""), Objects: n.objects})
 		if err != nil || result.Volumes["cache"].Path == "" || len(quotas.limits) != 0 {
 			t.Errorf("%s: %+v %v, limits %v", name, result, err, quotas.limits)
 		}
@@ -282,7 +292,9 @@ func TestEmptyDirThatCannotKeepItsProject(t *testing.T) {
 	if quotas.byPath[elsewhere].ID != 0 || quotas.limits[projectquota.First] != 0 {
 		t.Errorf("it keeps its project: %v, limits %v", quotas.byPath, quotas.limits)
 	}
-	if len(s.unenforced) != 1 || !strings.Contains(s.unenforced[0].Error(), `emptyDir volume "cache" is not enforced by a quota`) || !strings.Contains(s.unenforced[0].Error(), "chattr -P "+filepath.Dir(path)) {
+	if len(s.unenforced) != 1 || !strings.Contains(s.unenforced[0].Error(),
+		`emptyDir volume "cache" is not enforced by a quota`) ||
+		!strings.Contains(s.unenforced[0].Error(), "chattr -P "+filepath.Dir(path)) {
 		t.Errorf("reported %v", s.unenforced)
 	}
 }

@@ -22,7 +22,8 @@ func (v *Volumes) Unclaimed(claim func(namespace, name string) bool) ([]binding.
 	var found []binding.Binding
 	for i := range list {
 		b := &list[i]
-		if b.Deleting || b.Provisioned && b.Volume.Spec.PersistentVolumeReclaimPolicy == v1.PersistentVolumeReclaimDelete && !claim(b.Namespace, b.Claim) {
+		if b.Deleting || b.Provisioned && b.Volume.Spec.PersistentVolumeReclaimPolicy == v1.PersistentVolumeReclaimDelete &&
+			!claim(b.Namespace, b.Claim) {
 			found = append(found, *b)
 		}
 	}

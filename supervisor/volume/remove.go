@@ -30,7 +30,10 @@ const removeAttempts = 10
 // an error that names the mount point. A path that does not exist is no error.
 func removeTree(path string) error {
 	parent, name := filepath.Split(filepath.Clean(path))
-	dir, err := fdpath.Retry(func() (int, error) { return unix.Open(parent, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0) })
+	dir, err := fdpath.Retry(func() (int,
+		error) {
+		return unix.Open(parent, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	})
 	if errors.Is(err, unix.ENOENT) {
 		return nil
 	}

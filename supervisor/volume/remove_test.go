@@ -21,7 +21,8 @@ func TestRemoveTree(t *testing.T) {
 	}
 	tree := filepath.Join(dir, "tree")
 	for i := range 300 {
-		if err := os.MkdirAll(filepath.Join(tree, "many", string(rune('a'+i%26))+strings.Repeat("x", i%7)), 0o500); err != nil {
+		if err := os.MkdirAll(filepath.Join(tree, "many", string(rune('a'+i%26))+strings.Repeat("x", i%7)),
+			0o500); err != nil {
 			t.Fatal(err)
 		}
 	}

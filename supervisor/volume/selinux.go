@@ -52,8 +52,8 @@ func (s *setup) contextOption(volume string, persistent *v1.PersistentVolume) st
 	return `context="` + label + `"`
 }
 
-// fileOptionsOf returns the options of the containers that mount a volume; without a level if they have none, or not all
-// the same.
+// fileOptionsOf returns the options of the containers that mount a volume; without a level if they have none, or not
+// all the same.
 func fileOptionsOf(pod *v1.Pod, volume string) (common fileOptions) {
 	policy := v1.SELinuxChangePolicyMountOption
 	var ofPod *v1.SELinuxOptions
@@ -75,7 +75,8 @@ func fileOptionsOf(pod *v1.Pod, volume string) (common fileOptions) {
 		if c.SecurityContext != nil && c.SecurityContext.SELinuxOptions != nil {
 			options = c.SecurityContext.SELinuxOptions
 		}
-		if options == nil || !validPart.MatchString(options.Level) || options.User != "" && !validPart.MatchString(options.User) {
+		if options == nil || !validPart.MatchString(options.Level) || options.User != "" &&
+			!validPart.MatchString(options.User) {
 			return fileOptions{}
 		}
 		own := fileOptions{options.User, options.Level}

@@ -22,10 +22,12 @@ func TestSELinuxMount(t *testing.T) {
 		"of the container": {func(_ *clusterNode, p *v1.Pod) {
 			p.Spec.Containers[0].SecurityContext = &v1.SecurityContext{SELinuxOptions: level("s0:c3")}
 		}, `context="system_u:object_r:container_file_t:s0:c3"`},
-		"with a user": {func(_ *clusterNode, p *v1.Pod) { p.Spec.SecurityContext.SELinuxOptions.User = "user_u" }, `context="user_u:object_r:container_file_t:s0:c1,c2"`},
+		"with a user": {func(_ *clusterNode, p *v1.Pod) { p.Spec.SecurityContext.SELinuxOptions.User = "user_u" },
+			`context="user_u:object_r:container_file_t:s0:c1,c2"`},
 		"two users": {func(_ *clusterNode, p *v1.Pod) {
 			p.Spec.Containers = append(p.Spec.Containers, *p.Spec.Containers[0].DeepCopy())
-			p.Spec.Containers[1].SecurityContext = &v1.SecurityContext{SELinuxOptions: &v1.SELinuxOptions{User: "user_u", Level: "s0:c1,c2"}}
+			p.Spec.Containers[1].SecurityContext = &v1.SecurityContext{
+				SELinuxOptions: &v1.SELinuxOptions{User: "user_u", Level: "s0:c1,c2"}}
 		}, ""},
 		"two labels": {func(_ *clusterNode, p *v1.Pod) {
 			p.Spec.Containers = append(p.Spec.Containers, *p.Spec.Containers[0].DeepCopy())
@@ -36,9 +38,11 @@ func TestSELinuxMount(t *testing.T) {
 			p.Spec.Containers = append(p.Spec.Containers, *p.Spec.Containers[0].DeepCopy())
 			p.Spec.Containers[1].SecurityContext = &v1.SecurityContext{SELinuxOptions: level("s0:c3")}
 		}, ""},
-		"no level":                   {func(_ *clusterNode, p *v1.Pod) { p.Spec.SecurityContext.SELinuxOptions.Level = "" }, ""},
-		"no options":                 {func(_ *clusterNode, p *v1.Pod) { p.Spec.SecurityContext = nil }, ""},
-		"a level that ends the text": {func(_ *clusterNode, p *v1.Pod) { p.Spec.SecurityContext.SELinuxOptions.Level = `s0",suid` }, ""},
+		"no level": {func(_ *clusterNode, p *v1.Pod) { p.Spec.SecurityContext.SELinuxOptions.Level = "" },
+			""},
+		"no options": {func(_ *clusterNode, p *v1.Pod) { p.Spec.SecurityContext = nil }, ""},
+		"a level that ends the text": {
+			func(_ *clusterNode, p *v1.Pod) { p.Spec.SecurityContext.SELinuxOptions.Level = `s0",suid` }, ""},
 		"the files are to be labelled": {func(_ *clusterNode, p *v1.Pod) {
 			p.Spec.SecurityContext.SELinuxChangePolicy = &recursive
 		}, ""},
@@ -89,7 +93,8 @@ func TestFileLabel(t *testing.T) {
 	is("")
 	write("config", "# the policy\nSELINUX=enforcing\nSELINUXTYPE=targeted\n")
 	is("")
-	write("targeted/contexts/lxc_contexts", "process = \"system_u:system_r:container_t:s0\"\nfile = \"system_u:object_r:container_file_t:s0\"\nro_file=\"x\"\n")
+	write("targeted/contexts/lxc_contexts", "process = \"system_u:system_r:container_t:s0\"\nfile = "+
+		"\"system_u:object_r:container_file_t:s0\"\nro_file=\"x\"\n")
 	is("system_u:object_r:container_file_t:s0")
 	write("config", "SELINUXTYPE=../x\n")
 	is("")

@@ -23,7 +23,8 @@ func pod(uid types.UID, volumes ...v1.Volume) *v1.Pod {
 	p.Spec.Containers = []v1.Container{{Name: "app"}}
 	p.Spec.Volumes = volumes
 	for _, v := range volumes {
-		p.Spec.Containers[0].VolumeMounts = append(p.Spec.Containers[0].VolumeMounts, v1.VolumeMount{Name: v.Name, MountPath: "/" + v.Name})
+		p.Spec.Containers[0].VolumeMounts = append(p.Spec.Containers[0].VolumeMounts,
+			v1.VolumeMount{Name: v.Name, MountPath: "/" + v.Name})
 	}
 	return p
 }
@@ -229,9 +230,12 @@ func TestNothingIsDeletedAcrossAMountPoint(t *testing.T) {
 	}
 	inside := filepath.Join(root, "u1/volumes/kubernetes.io~empty-dir/cache/sub dir")
 	v.mounts = func() ([]*mountinfo.Info, error) {
-		return []*mountinfo.Info{{Mountpoint: "/"}, {Mountpoint: root}, {Mountpoint: root + "/u11"}, {Mountpoint: inside}}, nil
+		return []*mountinfo.Info{{Mountpoint: "/"}, {Mountpoint: root}, {Mountpoint: root + "/u11"}, {Mountpoint: inside}},
+			nil
 	}
-	for name, remove := range map[string]func(types.UID) error{"Teardown": func(uid types.UID) error { return v.Teardown(t.Context(), uid) }, "Remove": func(uid types.UID) error { return v.Remove(t.Context(), uid) }} {
+	for name, remove := range map[string]func(types.UID) error{
+		"Teardown": func(uid types.UID) error { return v.Teardown(t.Context(), uid) },
+		"Remove":   func(uid types.UID) error { return v.Remove(t.Context(), uid) }} {
 		if err := remove("u1"); err == nil || !strings.Contains(err.Error(), "umount "+inside) {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -58,7 +58,8 @@ func (v *View) claims() []volume.Claim {
 // addClusterClaims adds the claims that pods of a cluster use. path returns where the content of a pod's volume
 // is. A claim is listed once, also if several pods use it, or if a manifest has a claim of its name: metrics must
 // not repeat.
-func addClusterClaims(list []usage.Claim, pods []*v1.Pod, path func(uid types.UID, volume string) string, volumes usage.ClaimVolumes) []usage.Claim {
+func addClusterClaims(list []usage.Claim, pods []*v1.Pod, path func(uid types.UID, volume string) string,
+	volumes usage.ClaimVolumes) []usage.Claim {
 	type name struct{ namespace, claim string }
 	seen := map[name]bool{}
 	for i := range list {
@@ -96,7 +97,8 @@ func pathsOf(claims []volume.Claim) (paths []string) {
 // measured in any case, and others may be large and not for this node.
 func devicesOf(claims []volume.ClusterClaim) (paths []string) {
 	for i := range claims {
-		if c := &claims[i]; c.Path != "" && c.Path == c.MountPath && c.Volume != nil && binding.IsBlock(c.Volume.Spec.VolumeMode) {
+		if c := &claims[i]; c.Path != "" && c.Path == c.MountPath && c.Volume != nil &&
+			binding.IsBlock(c.Volume.Spec.VolumeMode) {
 			paths = append(paths, c.Path)
 		}
 	}

@@ -116,7 +116,8 @@ func (v *View) RemovePersistentVolume(namespace, name string) error {
 	case slices.ContainsFunc(v.Pods.ClusterClaims(), func(c volume.ClusterClaim) bool {
 		return c.Namespace == namespace && c.Name == name
 	}):
-		return fmt.Errorf("PersistentVolumeClaim %s/%s belongs to the cluster, which decides about its volume; delete it there: kubectl -n %[1]s delete pvc %[2]s", namespace, name)
+		return fmt.Errorf("PersistentVolumeClaim %s/%s belongs to the cluster, which decides about its volume; delete it "+
+			"there: kubectl -n %[1]s delete pvc %[2]s", namespace, name)
 	}
 	return absent{err}
 }

@@ -40,7 +40,8 @@ func (f *fakeClaimPods) Claims() ([]volume.Claim, error)      { return f.claims,
 func (f *fakeClaimPods) ClusterClaims() []volume.ClusterClaim { return f.cluster }
 
 func (f *fakeClaimPods) Pods() []*v1.Pod {
-	return []*v1.Pod{{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "u1", Annotations: map[string]string{podinfo.AnnotationSource: string(podinfo.SourceAPI)}}}}
+	return []*v1.Pod{{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "u1",
+		Annotations: map[string]string{podinfo.AnnotationSource: string(podinfo.SourceAPI)}}}}
 }
 
 func (f *fakeClaimPods) RemoveClaim(namespace, name string) error {
@@ -68,7 +69,9 @@ func (d declaredClaims) Claim(namespace, name string) (*v1.PersistentVolumeClaim
 
 func (d declaredClaims) List() (list []manifest.ObjectView) {
 	for name := range d {
-		list = append(list, manifest.ObjectView{ObjectRef: manifest.ObjectRef{Kind: manifest.KindClaim, Namespace: "shop", Name: name}, Source: manifest.SourceFile})
+		list = append(list,
+			manifest.ObjectView{ObjectRef: manifest.ObjectRef{Kind: manifest.KindClaim, Namespace: "shop", Name: name},
+				Source: manifest.SourceFile})
 	}
 	return list
 }
@@ -80,29 +83,36 @@ func TestVolumesOfACluster(t *testing.T) {
 	disk.Spec.StorageClassName, disk.Spec.Capacity = "fast", v1.ResourceList{v1.ResourceStorage: resource.MustParse("2Gi")}
 	disk.Spec.CSI = &v1.CSIPersistentVolumeSource{Driver: "disk.example.com", VolumeHandle: "d1"}
 	pods := &fakeClaimPods{
-		claims: []volume.Claim{{Namespace: "shop", Name: "both", Path: "/v/both"}, {Namespace: "shop", Name: "left", Path: "/v/left"}},
+		claims: []volume.Claim{{Namespace: "shop", Name: "both", Path: "/v/both"},
+			{Namespace: "shop", Name: "left", Path: "/v/left"}},
 		cluster: []volume.ClusterClaim{
 			{Claim: volume.Claim{Namespace: "shop", Name: "both", Volume: disk, Users: []types.UID{"u1", "u2"}}},
-			{Claim: volume.Claim{Namespace: "shop", Name: "data"}, Waiting: []volume.ClaimWait{{Pod: "u1", Reason: "is not bound"}}},
+			{Claim: volume.Claim{Namespace: "shop", Name: "data"},
+				Waiting: []volume.ClaimWait{{Pod: "u1", Reason: "is not bound"}}},
 		},
 	}
 	view := View{Objects: declaredClaims{"both": "1Gi"}, Pods: pods}
 	got, err := view.PersistentVolumes(t.Context(), false)
 	want := []api.PersistentVolume{
 		{Namespace: "shop", Name: "both", Source: "file", Path: "/v/both", Requested: "1Gi", State: "Bound"},
-		{Namespace: "shop", Name: "both", Source: "api", Path: "disk.example.com:d1", Volume: "pv", Type: "csi", Capacity: "2Gi", StorageClass: "fast", Pods: []string{"shop/web", "u2"}, State: "Bound"},
-		{Namespace: "shop", Name: "data", Source: "api", State: "Waiting", Waiting: []api.VolumeWait{{Pod: "shop/web", Message: "is not bound"}}},
+		{Namespace: "shop", Name: "both", Source: "api", Path: "disk.example.com:d1", Volume: "pv", Type: "csi",
+			Capacity: "2Gi", StorageClass: "fast", Pods: []string{"shop/web", "u2"}, State: "Bound"},
+		{Namespace: "shop", Name: "data", Source: "api", State: "Waiting",
+			Waiting: []api.VolumeWait{{Pod: "shop/web", Message: "is not bound"}}},
 		{Namespace: "shop", Name: "left", Path: "/v/left", State: "Bound"},
 	}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("listed %v\n%+v, want\n%+v", err, got, want)
 	}
 
-	if err := view.RemovePersistentVolume("shop", "both"); err != nil || !slices.Equal(pods.removed, []string{"shop/both"}) {
+	if err := view.RemovePersistentVolume("shop", "both"); err != nil ||
+		!slices.Equal(pods.removed, []string{"shop/both"}) {
 		t.Errorf("removal of the claim of the manifest: %v %q", err, pods.removed)
 	}
-	const refusal = "PersistentVolumeClaim shop/data belongs to the cluster, which decides about its volume; delete it there: kubectl -n shop delete pvc data"
-	if err := view.RemovePersistentVolume("shop", "data"); err == nil || err.Error() != refusal || errors.Is(err, fs.ErrNotExist) {
+	const refusal = "PersistentVolumeClaim shop/data belongs to the cluster, which decides about its volume; delete it " +
+		"there: kubectl -n shop delete pvc data"
+	if err := view.RemovePersistentVolume("shop", "data"); err == nil || err.Error() != refusal ||
+		errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("removal of the claim of the cluster: %v, want %s", err, refusal)
 	}
 	if err := view.RemovePersistentVolume("shop", "none"); !errors.Is(err, fs.ErrNotExist) {
@@ -126,13 +136,15 @@ func TestUsageOfClusterVolumes(t *testing.T) {
 		t.Errorf("measured devices: %q", got)
 	}
 	list := describedClaims{volumes: usage.ClaimVolumes{
-		"/pods/u1/data": {Filesystem: usage.Filesystem{Capacity: 9, Used: 3}}, "/dev/disk": {Filesystem: usage.Filesystem{Capacity: 8}, Block: true},
+		"/pods/u1/data": {Filesystem: usage.Filesystem{Capacity: 9, Used: 3}},
+		"/dev/disk":     {Filesystem: usage.Filesystem{Capacity: 8}, Block: true},
 	}}
 	for i := range claims {
 		list.addClusterClaim(&claims[i])
 	}
 	csi, raw, unused := list.all[0].Usage, list.all[1].Usage, list.all[2].Usage
-	if csi == nil || csi.Capacity != 9 || *csi.Used != 3 || raw == nil || raw.Capacity != 8 || raw.Used != nil || unused != nil {
+	if csi == nil || csi.Capacity != 9 || *csi.Used != 3 || raw == nil || raw.Capacity != 8 || raw.Used != nil ||
+		unused != nil {
 		t.Errorf("%+v, %+v, %+v", csi, raw, unused)
 	}
 }
@@ -140,13 +152,17 @@ func TestUsageOfClusterVolumes(t *testing.T) {
 // The claims of a cluster's pods are in the metrics, each once, and not those of static pods, which the node binds.
 func TestMetricsOfClusterClaims(t *testing.T) {
 	pod := func(uid types.UID, source podinfo.Source, claims ...string) *v1.Pod {
-		p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: string(uid), UID: uid, Annotations: map[string]string{podinfo.AnnotationSource: string(source)}}}
+		p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: string(uid), UID: uid,
+			Annotations: map[string]string{podinfo.AnnotationSource: string(source)}}}
 		for _, claim := range claims {
-			p.Spec.Volumes = append(p.Spec.Volumes, v1.Volume{Name: claim, VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}})
+			p.Spec.Volumes = append(p.Spec.Volumes,
+				v1.Volume{Name: claim,
+					VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}})
 		}
 		return p
 	}
-	pods := []*v1.Pod{pod("one", podinfo.SourceAPI, "data", "declared", "unused"), pod("two", podinfo.SourceAPI, "data"), pod("static", podinfo.SourceFile, "local")}
+	pods := []*v1.Pod{pod("one", podinfo.SourceAPI, "data", "declared", "unused"), pod("two", podinfo.SourceAPI, "data"),
+		pod("static", podinfo.SourceFile, "local")}
 	path := func(uid types.UID, volume string) string {
 		if volume == "unused" {
 			return ""

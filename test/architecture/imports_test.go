@@ -41,15 +41,19 @@ var importRules = []importRule{
 	{"cri/imagearchives", []string{"internal", "cri"}},
 	{"gc", []string{"internal", "cri"}},
 	{"supervisor", []string{"api", "internal", "cri", "probe", "manifest", "gc", "supervisor"}},
-	{"supervisor/noderesources", []string{"internal", "cri", "supervisor/podstart", "supervisor/podworkers", "supervisor/status"}},
+	{"supervisor/noderesources", []string{"internal", "cri", "supervisor/podstart", "supervisor/podworkers",
+		"supervisor/status"}},
 	{"supervisor/podworkers", []string{"internal", "supervisor/status"}},
-	{"supervisor/podinputs", []string{"internal", "cri", "manifest", "supervisor/credential", "supervisor/dns", "supervisor/status", "supervisor/userns", "supervisor/volume"}},
+	{"supervisor/podinputs", []string{"internal", "cri", "manifest", "supervisor/credential", "supervisor/dns",
+		"supervisor/status", "supervisor/userns", "supervisor/volume"}},
 	{"supervisor/admit", []string{"internal", "cri"}},
 	{"supervisor/pleg", []string{"internal", "cri"}},
 	{"supervisor/podorder", []string{"internal", "supervisor/podworkers", "supervisor/status"}},
-	{"supervisor/podstart", []string{"internal", "cri", "manifest", "supervisor/admit", "supervisor/podinputs", "supervisor/podorder", "supervisor/podset", "supervisor/podworkers"}},
+	{"supervisor/podstart", []string{"internal", "cri", "manifest", "supervisor/admit", "supervisor/podinputs",
+		"supervisor/podorder", "supervisor/podset", "supervisor/podworkers"}},
 	{"supervisor/podview", []string{"internal", "supervisor/podworkers"}},
-	{"supervisor/podprobes", []string{"internal", "cri", "probe", "supervisor/noderesources", "supervisor/podinputs", "supervisor/status"}},
+	{"supervisor/podprobes", []string{"internal", "cri", "probe", "supervisor/noderesources", "supervisor/podinputs",
+		"supervisor/status"}},
 	{"supervisor/podresize", []string{"internal", "cri", "supervisor/admit", "supervisor/status"}},
 	{"supervisor/podephemeral", []string{"internal", "manifest"}},
 	{"supervisor/podset", []string{"internal", "manifest"}},
@@ -79,18 +83,20 @@ var importRules = []importRule{
 }
 
 // testOnly are directories that product code must not import.
-var testOnly = []string{"cri/critest", "internal/statefile/statefiletest", "supervisor/noderesources/noderesourcestest", "test"}
+var testOnly = []string{"cri/critest", "internal/statefile/statefiletest", "supervisor/noderesources/noderesourcestest",
+	"test"}
 
 // onlyIn lists external packages, by prefix, and the only directories that may import them;
 // nil means none.
 var onlyIn = map[string][]string{
-	"k8s.io/client-go/kubernetes":           nil,
-	"k8s.io/client-go/informers":            nil,
-	"k8s.io/client-go":                      {"cluster"},
-	"k8s.io/client-go/util/jsonpath":        {"cli"},
-	"k8s.io/kubernetes":                     nil,
-	"k8s.io/component-base":                 nil,
-	"google.golang.org/grpc":                {"cri", "probe", "internal/tracing", "node/csi", "node/devices", "node/dra", "node/plugins", "node/podresources"},
+	"k8s.io/client-go/kubernetes":    nil,
+	"k8s.io/client-go/informers":     nil,
+	"k8s.io/client-go":               {"cluster"},
+	"k8s.io/client-go/util/jsonpath": {"cli"},
+	"k8s.io/kubernetes":              nil,
+	"k8s.io/component-base":          nil,
+	"google.golang.org/grpc": {"cri", "probe", "internal/tracing", "node/csi", "node/devices", "node/dra",
+		"node/plugins", "node/podresources"},
 	"k8s.io/cri-api":                        {"cri"},
 	"k8s.io/kubelet":                        {"node/devices", "node/dra", "node/plugins", "node/podresources"},
 	"github.com/spf13/cobra":                {"cli", "cmd", "daemon"},
@@ -101,7 +107,8 @@ var onlyIn = map[string][]string{
 	"github.com/prometheus":                 {"httpapi/metrics"},
 	"github.com/miekg/dns":                  {"node/nameserver"},
 	"oras.land/oras-go":                     {"internal/registry"},
-	"github.com/fsnotify/fsnotify":          {"manifest", "httpapi/access", "httpapi/containerlog", "node/devices", "node/nameserver", "node/plugins"},
+	"github.com/fsnotify/fsnotify": {"manifest", "httpapi/access", "httpapi/containerlog", "node/devices",
+		"node/nameserver", "node/plugins"},
 }
 
 type pkg struct {
@@ -182,7 +189,8 @@ func TestImports(t *testing.T) {
 			if !allowed {
 				t.Errorf("%s imports %s: %s may import %v only", directory, to, own.directory, own.may)
 			}
-			if slices.ContainsFunc(testOnly, func(d string) bool { return below(to, d) }) && !below(directory, "test") && !below(directory, "cri/critest") && !below(directory, "internal/statefile/statefiletest") {
+			if slices.ContainsFunc(testOnly, func(d string) bool { return below(to, d) }) && !below(directory, "test") &&
+				!below(directory, "cri/critest") && !below(directory, "internal/statefile/statefiletest") {
 				t.Errorf("%s imports %s, which is for tests only", directory, to)
 			}
 		}
@@ -215,7 +223,8 @@ func TestDaemonLinksNothingOfKubernetesButTypes(t *testing.T) {
 			continue
 		}
 		for _, d := range p.Deps {
-			for _, bad := range []string{"k8s.io/kubernetes", "k8s.io/client-go/kubernetes", "k8s.io/client-go/informers", "k8s.io/component-base", "net/http/pprof", "testing"} {
+			for _, bad := range []string{"k8s.io/kubernetes", "k8s.io/client-go/kubernetes", "k8s.io/client-go/informers",
+				"k8s.io/component-base", "net/http/pprof", "testing"} {
 				if below(d, bad) {
 					t.Errorf("the daemon links %s", d)
 				}

@@ -16,7 +16,8 @@ var markdownLink = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 var notInAnchor = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 
 // sourcePath finds a source file that a page names in a code span.
-var sourcePath = regexp.MustCompile("`((?:cli|cmd|config|daemon|cluster|cri|gc|httpapi|internal|manifest|node|probe|supervisor|test)/[a-z0-9_/]+\\.go)`")
+var sourcePath = regexp.MustCompile(
+	"`((?:cli|cmd|config|daemon|cluster|cri|gc|httpapi|internal|manifest|node|probe|supervisor|test)/[a-z0-9_/]+\\.go)`")
 
 // anchors returns the anchors of a Markdown page, one for each heading.
 func anchors(text string) map[string]bool {

@@ -32,7 +32,8 @@ func goOutput(t *testing.T, args ...string) []byte {
 // The product's module requires what the program links, and one library for tests.
 func TestRequiredModulesAreLinked(t *testing.T) {
 	linked := map[string]bool{}
-	for module := range strings.FieldsSeq(string(goOutput(t, "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", module+"/cmd/podstead"))) {
+	for module := range strings.FieldsSeq(
+		string(goOutput(t, "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", module+"/cmd/podstead"))) {
 		linked[module] = true
 	}
 	if !linked["google.golang.org/grpc"] {

@@ -15,25 +15,27 @@ import (
 // Everything else may come from a container, a client, a tenant or a network, and is read
 // through internal/boundedfile or a reader with a limit.
 var unboundedReads = map[string]string{
-	"cluster/certificate/store.go":              "the client certificate in the root directory",
-	"cli/cmd_kubeconfig.go":                     "the caller's own kubeconfig, with the caller's rights",
-	"config":                                    "/etc/machine-id",
-	"daemon/preflight/check_cgroups.go":         "/sys/kernel/mm",
-	"daemon/preflight/check_network.go":         "network settings of the host",
-	"daemon/preflight/host.go":                  "settings of the host in /proc, /sys, /etc and /lib/modules, and names of processes, which the kernel bounds",
-	"cri/private":                               "files of the private containerd and its registry settings",
-	"httpapi/access":                            "files of tokens and certificates, named by flags",
-	"httpapi/kubeconfig.go":                     "a certificate in the root directory",
-	"httpapi/pki":                               "certificates and keys in the root directory",
-	"httpapi/revocation.go":                     "the list of revoked certificates in the root directory",
-	"internal/fdpath":                           "/proc/self/fdinfo",
-	"internal/registry/client.go":               "the CA file, named by a flag",
-	"internal/wallclock":                        "/proc/sys/kernel/random/boot_id",
-	"manifest/checkpoint_file.go":               "the checkpoint in the root directory",
-	"manifest/source_url_fetch.go":              "the CA file, named by a flag",
-	"node/cgroup":                               "files of cgroups, which the kernel writes, and /proc/sys",
-	"node/topology":                             "the NUMA nodes and their distances in /sys",
-	"node/assignments":                          "the state files of the managers of CPUs and memory in the root directory, and the ID of the boot",
+	"cluster/certificate/store.go":      "the client certificate in the root directory",
+	"cli/cmd_kubeconfig.go":             "the caller's own kubeconfig, with the caller's rights",
+	"config":                            "/etc/machine-id",
+	"daemon/preflight/check_cgroups.go": "/sys/kernel/mm",
+	"daemon/preflight/check_network.go": "network settings of the host",
+	"daemon/preflight/host.go": "settings of the host in /proc, /sys, /etc and /lib/modules, and names " +
+		"of processes, which the kernel bounds",
+	"cri/private":                  "files of the private containerd and its registry settings",
+	"httpapi/access":               "files of tokens and certificates, named by flags",
+	"httpapi/kubeconfig.go":        "a certificate in the root directory",
+	"httpapi/pki":                  "certificates and keys in the root directory",
+	"httpapi/revocation.go":        "the list of revoked certificates in the root directory",
+	"internal/fdpath":              "/proc/self/fdinfo",
+	"internal/registry/client.go":  "the CA file, named by a flag",
+	"internal/wallclock":           "/proc/sys/kernel/random/boot_id",
+	"manifest/checkpoint_file.go":  "the checkpoint in the root directory",
+	"manifest/source_url_fetch.go": "the CA file, named by a flag",
+	"node/cgroup":                  "files of cgroups, which the kernel writes, and /proc/sys",
+	"node/topology":                "the NUMA nodes and their distances in /sys",
+	"node/assignments": "the state files of the managers of CPUs and memory in the root " +
+		"directory, and the ID of the boot",
 	"node/memory":                               "the memory of NUMA nodes in /sys and /proc",
 	"node/cpus":                                 "the topology of the CPUs in /sys",
 	"node/evict/host.go":                        "/proc/loadavg",
@@ -81,7 +83,8 @@ func TestInputsOfOthersAreReadWithABound(t *testing.T) {
 	used := map[string]bool{}
 	for _, p := range product(t) {
 		directory, ok := directoryOf(p.ImportPath)
-		if !ok || below(directory, "test") || below(directory, "build") || below(directory, "cri/critest") || directory == "internal/boundedfile" || directory == "internal/statefile/statefiletest" {
+		if !ok || below(directory, "test") || below(directory, "build") || below(directory, "cri/critest") ||
+			directory == "internal/boundedfile" || directory == "internal/statefile/statefiletest" {
 			continue
 		}
 		entries, err := os.ReadDir(p.Dir)
@@ -105,7 +108,8 @@ func TestInputsOfOthersAreReadWithABound(t *testing.T) {
 				case unboundedReads[directory] != "":
 					used[directory] = true
 				default:
-					t.Errorf("%s:%d reads without a bound; use internal/boundedfile, io.LimitReader, or say in the table who alone writes what it reads", path, set.Position(pos).Line)
+					t.Errorf("%s:%d reads without a bound; use internal/boundedfile, io.LimitReader, or say in the table who alone "+
+						"writes what it reads", path, set.Position(pos).Line)
 				}
 			}
 		}

@@ -21,10 +21,11 @@ const (
 
 // largeStructs are the structs with more fields, and why they are not several.
 var largeStructs = map[string]string{
-	"cluster.Adapter":                  "one field per task that Run starts, and what they share",
-	"config.Options":                   "one field per group of flags",
-	"config.Remote":                    "one field per flag of the ports for remote clients",
-	"cri.Container":                    "one flat record of what lists, status calls and labels report of a container; readers do not care which",
+	"cluster.Adapter": "one field per task that Run starts, and what they share",
+	"config.Options":  "one field per group of flags",
+	"config.Remote":   "one field per flag of the ports for remote clients",
+	"cri.Container": "one flat record of what lists, status calls and labels report of a container; " +
+		"readers do not care which",
 	"cri.SyncRequest":                  "all that one sync needs to know of a pod",
 	"cri/critest.Fake":                 "one field per part of the state of a runtime",
 	"daemon.daemon":                    "one field per result of a phase of the assembly",
@@ -44,10 +45,11 @@ var largeStructs = map[string]string{
 
 // largePackages are the packages with more files, and why they are not several.
 var largePackages = map[string]string{
-	"cli":                 "one file per command",
-	"cluster":             "one file per task of the adapter, all over one connection",
-	"config":              "one file per group of settings",
-	"cri":                 "one road from the plan to the calls: one file per part of a plan, of a config and of the client, which share what was observed",
+	"cli":     "one file per command",
+	"cluster": "one file per task of the adapter, all over one connection",
+	"config":  "one file per group of settings",
+	"cri": "one road from the plan to the calls: one file per part of a plan, of a config and of the " +
+		"client, which share what was observed",
 	"daemon":              "one file per room that it wires",
 	"httpapi":             "one file per resource of the table of routes",
 	"httpapi/kubeapi":     "one file per verb and kind of answer of one API",

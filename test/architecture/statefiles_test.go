@@ -15,9 +15,10 @@ import (
 // replacers lists the files that may rename or create a temporary file themselves. State files are replaced by
 // internal/statefile alone.
 var replacers = map[string]string{
-	"cli/cmd_edit.go":                             "the copy that the user edits",
-	"cli/cmd_kubeconfig.go":                       "a kubeconfig of the user",
-	"cluster/certificate/store.go":                "certificates and the link to the current one, which are not a single file",
+	"cli/cmd_edit.go":       "the copy that the user edits",
+	"cli/cmd_kubeconfig.go": "a kubeconfig of the user",
+	"cluster/certificate/store.go": "certificates and the link to the current one, which are not a " +
+		"single file",
 	"cri/archive/archive.go":                      "unlinked temporary files",
 	"cri/private/mirror.go":                       "a link of the private containerd, made again at each start",
 	"gc/log_dir.go":                               "logs of containers",
@@ -45,7 +46,8 @@ func sources(t *testing.T, f func(path string, file *ast.File)) {
 	t.Helper()
 	for _, p := range product(t) {
 		directory, ok := directoryOf(p.ImportPath)
-		if !ok || below(directory, "test") || below(directory, "build") || below(directory, "cri/critest") || below(directory, "internal/statefile") {
+		if !ok || below(directory, "test") || below(directory, "build") || below(directory, "cri/critest") ||
+			below(directory, "internal/statefile") {
 			continue
 		}
 		entries, err := os.ReadDir(p.Dir)
@@ -56,7 +58,8 @@ func sources(t *testing.T, f func(path string, file *ast.File)) {
 			if !strings.HasSuffix(entry.Name(), ".go") || strings.HasSuffix(entry.Name(), "_test.go") {
 				continue
 			}
-			file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, entry.Name()), nil, parser.SkipObjectResolution)
+			file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, entry.Name()), nil,
+				parser.SkipObjectResolution)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -84,7 +87,8 @@ func formatOf(n ast.Node, directory string) (f stateFormat, ok bool) {
 	if index, generic := literal.Type.(*ast.IndexExpr); !generic || selector(index.X) != "statefile.Format" {
 		return f, false
 	}
-	f = stateFormat{directory: directory, damaged: "refuse", newer: "refuse", durability: "new", second: "no", repeated: "no"}
+	f = stateFormat{directory: directory, damaged: "refuse", newer: "refuse", durability: "new", second: "no",
+		repeated: "no"}
 	policies := map[string]string{"statefile.Refuse": "refuse", "statefile.MoveAside": "move aside"}
 	versioned := false
 	for _, element := range literal.Elts {
@@ -168,11 +172,14 @@ func TestFilesAreReplacedInOnePlace(t *testing.T) {
 	sources(t, func(path string, file *ast.File) {
 		ast.Inspect(file, func(n ast.Node) bool {
 			e, ok := n.(ast.Expr)
-			if !ok || !slices.Contains([]string{"os.Rename", "os.CreateTemp", "unix.Rename", "unix.Renameat", "unix.Renameat2", "syscall.Rename"}, selector(e)) {
+			if !ok ||
+				!slices.Contains([]string{"os.Rename", "os.CreateTemp", "unix.Rename", "unix.Renameat", "unix.Renameat2",
+					"syscall.Rename"}, selector(e)) {
 				return true
 			}
 			if replacers[path] == "" {
-				t.Errorf("%s uses %s: state is replaced by internal/statefile; for anything else say in the table what it is", path, selector(e))
+				t.Errorf("%s uses %s: state is replaced by internal/statefile; for anything else say in the table what it is", path,
+					selector(e))
 			}
 			used[path] = true
 			return true

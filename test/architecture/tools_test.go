@@ -23,9 +23,11 @@ func TestVersionsOfToolsAgree(t *testing.T) {
 			versions[name] = value
 		}
 	}
-	for name, module := range map[string]string{"KUBERNETES_VERSION": "k8s.io/kubernetes", "METRICS_SERVER_VERSION": "sigs.k8s.io/metrics-server"} {
+	for name, module := range map[string]string{"KUBERNETES_VERSION": "k8s.io/kubernetes",
+		"METRICS_SERVER_VERSION": "sigs.k8s.io/metrics-server"} {
 		if want := "\t" + module + " " + versions[name] + "\n"; versions[name] == "" || !strings.Contains(mod, want) {
-			t.Errorf("test/testbed/versions.env has %s=%s, and test/tools/go.mod has another version of %s", name, versions[name], module)
+			t.Errorf("test/testbed/versions.env has %s=%s, and test/tools/go.mod has another version of %s", name,
+				versions[name], module)
 		}
 	}
 }

@@ -23,7 +23,8 @@ var walkers = map[string]string{
 }
 
 func TestWalksOfWhatContainersWriteAreBounded(t *testing.T) {
-	cmd := exec.Command("git", "grep", "-lE", `(filepath|fs)\.Walk(Dir)?\(|\.Readdirnames\(`, "--", "*.go", ":!*_test.go", ":!test", ":!build")
+	cmd := exec.Command("git", "grep", "-lE", `(filepath|fs)\.Walk(Dir)?\(|\.Readdirnames\(`, "--", "*.go", ":!*_test.go",
+		":!test", ":!build")
 	cmd.Dir = filepath.Join("..", "..")
 	out, err := cmd.Output()
 	if err != nil {

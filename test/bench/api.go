@@ -119,7 +119,8 @@ func (b *apiBench) open() error {
 func (b *apiBench) measureLists() error {
 	for _, a := range []identity{b.local, b.remote} {
 		for _, form := range []struct{ name, path, accept string }{
-			{"as a table", "/api/v1/pods", tableForm}, {"in full", "/api/v1/pods", "application/json"}, {"by the kubelet's /pods", "/pods", ""},
+			{"as a table", "/api/v1/pods", tableForm}, {"in full", "/api/v1/pods", "application/json"},
+			{"by the kubelet's /pods", "/pods", ""},
 		} {
 			c := a.client()
 			var times []float64
@@ -132,7 +133,8 @@ func (b *apiBench) measureLists() error {
 			}
 			c.CloseIdleConnections()
 			// The first request also connects.
-			b.r.add(b.row(fmt.Sprintf("%d pods %s, %s", b.opts.api, form.name, a.name), "ms"), times[1:], nil, atMost(50, "≤ 50 ms"))
+			b.r.add(b.row(fmt.Sprintf("%d pods %s, %s", b.opts.api, form.name, a.name), "ms"), times[1:], nil,
+				atMost(50, "≤ 50 ms"))
 		}
 	}
 	var times []float64
@@ -225,7 +227,8 @@ func (b *apiBench) latency(events <-chan podEvent, round int) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	if err := b.node.Write(file, manifest(fmt.Sprintf("p%d", round), fmt.Sprint("word", time.Now().UnixNano()))); err != nil {
+	if err := b.node.Write(file, manifest(fmt.Sprintf("p%d", round),
+		fmt.Sprint("word", time.Now().UnixNano()))); err != nil {
 		return 0, err
 	}
 	var shown time.Time
@@ -280,7 +283,8 @@ func (b *apiBench) measureWatches() error {
 		if err != nil {
 			return err
 		}
-		b.r.add(b.row(fmt.Sprintf("delay of a watch event, %d pods, %s", b.opts.api, a.name), "ms"), times, nil, atMost(50, "≤ 50 ms"))
+		b.r.add(b.row(fmt.Sprintf("delay of a watch event, %d pods, %s", b.opts.api, a.name), "ms"), times, nil,
+			atMost(50, "≤ 50 ms"))
 	}
 	return nil
 }
@@ -323,7 +327,8 @@ func (b *apiBench) measureWatchers() error {
 		if err != nil {
 			return err
 		}
-		b.r.add(b.row(fmt.Sprintf("private memory of %d idle watches, one connection each, %s", b.opts.watchers, a.name), "MB"),
+		b.r.add(b.row(fmt.Sprintf("private memory of %d idle watches, one connection each, %s", b.opts.watchers, a.name),
+			"MB"),
 			[]float64{megabytes(after - before)}, nil, atMost(50, "≤ 50 MB"))
 		if i == 0 {
 			events, err := b.watch(b.local)
@@ -334,12 +339,14 @@ func (b *apiBench) measureWatchers() error {
 			if err != nil {
 				return err
 			}
-			b.r.add(b.row(fmt.Sprintf("a watch event with %d other watches that are not read", b.opts.watchers), "ms"), times, nil, bound{})
+			b.r.add(b.row(fmt.Sprintf("a watch event with %d other watches that are not read", b.opts.watchers), "ms"), times,
+				nil, bound{})
 			begin := time.Now()
 			if _, err := b.get(b.local.client(), b.local.base+"/api/v1/pods", tableForm); err != nil {
 				return err
 			}
-			b.r.add(b.row(fmt.Sprintf("%d pods as a table with these watches", b.opts.api), "ms"), []float64{float64(time.Since(begin).Microseconds()) / 1e3}, nil, bound{})
+			b.r.add(b.row(fmt.Sprintf("%d pods as a table with these watches", b.opts.api), "ms"),
+				[]float64{float64(time.Since(begin).Microseconds()) / 1e3}, nil, bound{})
 		}
 		for _, c := range conns {
 			_ = c.Close()
@@ -375,7 +382,8 @@ func (b *apiBench) openWatches(a identity, count int) ([]net.Conn, error) {
 		mu.Lock()
 		conns = append(conns, c)
 		mu.Unlock()
-		if _, err := fmt.Fprintf(c, "GET /api/v1/pods?watch=1&resourceVersion=%s HTTP/1.1\r\nHost: x\r\n\r\n", list.Metadata.ResourceVersion); err != nil {
+		if _, err := fmt.Fprintf(c, "GET /api/v1/pods?watch=1&resourceVersion=%s HTTP/1.1\r\nHost: x\r\n\r\n",
+			list.Metadata.ResourceVersion); err != nil {
 			return err
 		}
 		resp, err := http.ReadResponse(bufio.NewReaderSize(c, 64), nil)

@@ -52,7 +52,8 @@ func (b *bench) cluster() error {
 		return err
 	}
 	joined := &bench{ctx: b.ctx, rt: b.rt, node: node, report: b.report, opts: b.opts}
-	if err := joined.await("the node is registered", func() error { return api.get("/api/v1/nodes/" + node.Name) }); err != nil {
+	if err := joined.await("the node is registered",
+		func() error { return api.get("/api/v1/nodes/" + node.Name) }); err != nil {
 		return err
 	}
 	return joined.boundPods(api)

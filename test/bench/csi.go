@@ -41,7 +41,8 @@ func (b *bench) csiVolumes() error {
 	}
 	took := median(inDriver)
 	b.report.add(b.row("start of a pod with a CSI volume (floor: without)", "s"), with, without, bound{
-		fmt.Sprintf("≤ floor + %.0f ms of the driver + 50 ms", 1000*took), func(r row) float64 { return r.Floor + took + 0.05 },
+		fmt.Sprintf("≤ floor + %.0f ms of the driver + 50 ms", 1000*took),
+		func(r row) float64 { return r.Floor + took + 0.05 },
 	})
 	return b.podsteadRemove([]string{driver.name})
 }
@@ -67,7 +68,8 @@ func (b *bench) startCSI() (*csiDriver, error) {
 		return nil, err
 	}
 	// It registers the socket at which its calls are timed.
-	pod := testbed.CSIDriverPod{Name: d.name, Driver: benchCSI, Dir: d.dir, Socket: socket, Registered: timed, Root: b.node.Root}
+	pod := testbed.CSIDriverPod{Name: d.name, Driver: benchCSI, Dir: d.dir, Socket: socket, Registered: timed,
+		Root: b.node.Root}
 	if err := b.node.Write(d.name+".yaml", pod.Manifest()); err != nil {
 		d.calls.stop()
 		return nil, err

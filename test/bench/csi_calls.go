@@ -53,7 +53,8 @@ func (t *timedCalls) pass(_ any, stream grpc.ServerStream) error {
 	method, _ := grpc.MethodFromServerStream(stream)
 	begin := time.Now()
 	// The driver may not serve yet when its registrar has registered it.
-	err := t.driver.Invoke(stream.Context(), method, &request, &answer, grpc.ForceCodec(encoded{}), grpc.WaitForReady(true))
+	err := t.driver.Invoke(stream.Context(), method, &request, &answer, grpc.ForceCodec(encoded{}),
+		grpc.WaitForReady(true))
 	t.mu.Lock()
 	t.calls = append(t.calls, timedCall{begin, time.Now()})
 	t.mu.Unlock()

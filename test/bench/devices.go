@@ -14,7 +14,8 @@ const benchDevice = "bench.example/device"
 // devices measures the start of a pod with a device; its floor is that of one without, of the same
 // daemon.
 func (b *bench) devices() error {
-	plugin, err := deviceplugin.Start(deviceplugin.Options{Dir: filepath.Join(b.node.Root, "device-plugins"), Resource: benchDevice, Devices: []string{"a"}})
+	plugin, err := deviceplugin.Start(deviceplugin.Options{Dir: filepath.Join(b.node.Root, "device-plugins"),
+		Resource: benchDevice, Devices: []string{"a"}})
 	if err != nil {
 		return err
 	}
@@ -27,7 +28,8 @@ func (b *bench) devices() error {
 		}{
 			{func(name string) string { return manifest(name, "one") }, &without},
 			{func(name string) string {
-				return strings.Replace(manifest(name, "one"), "env:", fmt.Sprintf("resources: {limits: {%s: 1}}, env:", benchDevice), 1)
+				return strings.Replace(manifest(name, "one"), "env:",
+					fmt.Sprintf("resources: {limits: {%s: 1}}, env:", benchDevice), 1)
 			}, &with},
 		} {
 			names := b.names(1)

@@ -73,11 +73,14 @@ trap 'exit 0' TERM; sleep 100000 & wait`, writtenSize, writtenLines)
 	if err != nil {
 		return err
 	}
-	b.report.add(b.row(fmt.Sprintf("log of %d MB rotated while it is written, followed at", writtenLines*writtenSize/1_000_000), "MB/s"),
+	b.report.add(b.row(fmt.Sprintf("log of %d MB rotated while it is written, followed at",
+		writtenLines*writtenSize/1_000_000), "MB/s"),
 		[]float64{float64(followed*writtenSize) / took.Seconds() / 1e6}, nil, bound{})
 	b.report.add(b.row("files of this log", ""), []float64{float64(len(files))}, nil, bound{})
-	b.report.add(b.row(fmt.Sprintf("lines missing of %d for a client that follows", writtenLines), ""), []float64{float64(missing)}, nil, atMost(0, "none"))
-	b.report.add(b.row(fmt.Sprintf("lines missing of %d for a client that reads afterwards", afterwards), ""), []float64{float64(lost)}, nil, atMost(0, "none"))
+	b.report.add(b.row(fmt.Sprintf("lines missing of %d for a client that follows", writtenLines), ""),
+		[]float64{float64(missing)}, nil, atMost(0, "none"))
+	b.report.add(b.row(fmt.Sprintf("lines missing of %d for a client that reads afterwards", afterwards), ""),
+		[]float64{float64(lost)}, nil, atMost(0, "none"))
 	return b.withNode(node).podsteadRemove([]string{"writer"})
 }
 
@@ -108,9 +111,11 @@ func (b *bench) withNode(node *testbed.Node) *bench {
 
 // crashing returns a pod whose containers print and exit immediately, in a crash loop.
 func crashing(name string, containers int) string {
-	text := fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec:\n  terminationGracePeriodSeconds: 1\n  containers:\n", name)
+	text := fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec:\n  terminationGracePeriodSeconds: 1\n  "+
+		"containers:\n", name)
 	for i := range containers {
-		text += fmt.Sprintf("  - {name: c%d, image: %s, terminationMessagePolicy: FallbackToLogsOnError, command: [sh, -c, \"head -c 50000 /dev/zero | tr '\\\\0' x; exit 1\"]}\n", i, testbed.BusyboxImage)
+		text += fmt.Sprintf("  - {name: c%d, image: %s, terminationMessagePolicy: FallbackToLogsOnError, command: [sh, -c, "+
+			"\"head -c 50000 /dev/zero | tr '\\\\0' x; exit 1\"]}\n", i, testbed.BusyboxImage)
 	}
 	return text
 }
@@ -166,9 +171,12 @@ func (b *bench) crashLoop() error {
 		progress("%d restarts in %s: %+v", restarts, time.Since(begin).Round(time.Second), now)
 	}
 	of := fmt.Sprintf(" over %d restarts of a crash loop of %d containers", b.opts.restarts, containers)
-	b.report.add(b.row("growth of disk usage"+of, "MB"), []float64{megabytes(most.bytes - first.bytes)}, nil, atMost(4, "≤ 4 MB"))
-	b.report.add(b.row("maximum number of log files and links"+of, ""), []float64{float64(most.logs)}, nil, atMost(containers*10, "≤ 10 per container"))
-	b.report.add(b.row("maximum number of containers"+of, ""), []float64{float64(most.containers)}, nil, atMost(containers*5, "≤ 5 per container"))
+	b.report.add(b.row("growth of disk usage"+of, "MB"), []float64{megabytes(most.bytes - first.bytes)}, nil,
+		atMost(4, "≤ 4 MB"))
+	b.report.add(b.row("maximum number of log files and links"+of, ""), []float64{float64(most.logs)}, nil,
+		atMost(containers*10, "≤ 10 per container"))
+	b.report.add(b.row("maximum number of containers"+of, ""), []float64{float64(most.containers)}, nil,
+		atMost(containers*5, "≤ 5 per container"))
 	return b.withNode(node).podsteadRemove([]string{"crash"})
 }
 

@@ -1,7 +1,8 @@
 // Command bench compares the daemon with a floor: bare CRI calls that do the same work on the
 // same runtime in the same run. It prints a table and writes JSON.
 //
-//	bench [-json FILE] [-runtime containerd-1.6,containerd-2.4] [-rounds N] [-idle 30s] [-leaks 10] [-strict] [-trace] [-only REGEXP]
+//	bench [-json FILE] [-runtime containerd-1.6,containerd-2.4] [-rounds N] [-idle 30s] [-leaks 10] [-strict] [-trace]
+//	[-only REGEXP]
 //
 // The measurements, for -only: starts, devices, volumes, restarts, replacements, rollouts, removals,
 // gates, probes, rotation, crashloop, idle, evictions and cluster on each runtime; fake, fakeprobes,

@@ -24,7 +24,8 @@ const (
 // leak returns a pod that allocates anonymous memory, with a request so small that it starts
 // under pressure too.
 func leak(name string) string {
-	script := fmt.Sprintf("while :; do (head -c %d /dev/zero; sleep 100000) | tail -c 60000000 >/dev/null & sleep 1; done", leakPerSecond)
+	script := fmt.Sprintf("while :; do (head -c %d /dev/zero; sleep 100000) | tail -c 60000000 >/dev/null & sleep 1; done",
+		leakPerSecond)
 	return fmt.Sprintf(`apiVersion: v1
 kind: Pod
 metadata: {name: %s}
@@ -50,10 +51,12 @@ func (b *bench) evictions() error {
 	if err := os.MkdirAll(cgroup, 0o755); err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(cgroup, "memory.limit_in_bytes"), strconv.AppendInt(nil, nodeMemory, 10), 0); err != nil {
+	if err := os.WriteFile(filepath.Join(cgroup, "memory.limit_in_bytes"), strconv.AppendInt(nil, nodeMemory, 10),
+		0); err != nil {
 		return err
 	}
-	node.Args = []string{"--cgroup-root", at + "/podstead", "--eviction-hard", "memory.available<" + memoryLeft, "--eviction-pressure-transition-period", "1h"}
+	node.Args = []string{"--cgroup-root", at + "/podstead", "--eviction-hard", "memory.available<" + memoryLeft,
+		"--eviction-pressure-transition-period", "1h"}
 	if err := node.Start(b.ctx); err != nil {
 		return err
 	}
@@ -70,7 +73,8 @@ func (b *bench) evictions() error {
 		}
 		peaks = append(peaks, float64(peak)/(1<<20))
 	}
-	b.report.add(b.row(fmt.Sprintf("memory ran out in %d leaks of 50 MB/s", b.opts.leaks), "times"), []float64{ranOut}, nil, atMost(0, "never"))
+	b.report.add(b.row(fmt.Sprintf("memory ran out in %d leaks of 50 MB/s", b.opts.leaks), "times"), []float64{ranOut},
+		nil, atMost(0, "never"))
 	b.report.add(b.row("maximum memory usage until a leak was relieved, of 1024 MiB", "MiB"), peaks, nil, bound{})
 	return nil
 }

@@ -77,7 +77,8 @@ func measureFake(ctx context.Context, r *report, opts options) error {
 	if err != nil {
 		return err
 	}
-	r.add(row("CPU with "+of+", one restart per second (housekeeping every 2 s)", "% of a core"), busy, nil, atMost(5, "≤ 5 %"))
+	r.add(row("CPU with "+of+", one restart per second (housekeeping every 2 s)", "% of a core"), busy, nil,
+		atMost(5, "≤ 5 %"))
 	full, err := testbed.PrivateMemory(node.Pid())
 	if err != nil {
 		return err

@@ -90,7 +90,8 @@ func measureGarbage(ctx context.Context, r *report, opts options) error {
 	took := time.Since(begin).Seconds()
 	dead := fmt.Sprintf("%d dead containers", garbagePods*deadEach)
 	r.add(row{Runtime: "fake", Name: "GC selection among " + dead, Unit: "ms"}, plans, nil, atMost(10, "≤ 10 ms"))
-	r.add(row{Runtime: "fake", Name: "from the daemon's start until " + dead + " are removed", Unit: "s"}, []float64{took}, nil, bound{})
+	r.add(row{Runtime: "fake", Name: "from the daemon's start until " + dead + " are removed", Unit: "s"}, []float64{took},
+		nil, bound{})
 	return nil
 }
 
@@ -120,10 +121,12 @@ func createDeadContainers(ctx context.Context, c *testbed.CRI) error {
 			if err != nil {
 				return err
 			}
-			if _, err := c.Runtime.StartContainer(ctx, &runtimeapi.StartContainerRequest{ContainerId: made.ContainerId}); err != nil {
+			if _, err := c.Runtime.StartContainer(ctx,
+				&runtimeapi.StartContainerRequest{ContainerId: made.ContainerId}); err != nil {
 				return err
 			}
-			if _, err := c.Runtime.StopContainer(ctx, &runtimeapi.StopContainerRequest{ContainerId: made.ContainerId}); err != nil {
+			if _, err := c.Runtime.StopContainer(ctx,
+				&runtimeapi.StopContainerRequest{ContainerId: made.ContainerId}); err != nil {
 				return err
 			}
 		}

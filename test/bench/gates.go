@@ -125,7 +125,8 @@ func (b *bench) awaitNew(node *testbed.Node, known map[string]bool, count int) (
 		}
 		fresh = fresh[:0]
 		for _, c := range list {
-			if c.State == runtimeapi.ContainerState_CONTAINER_RUNNING && !known[c.Id] && strings.HasSuffix(c.Labels["io.kubernetes.pod.name"], "-"+node.Name) {
+			if c.State == runtimeapi.ContainerState_CONTAINER_RUNNING && !known[c.Id] &&
+				strings.HasSuffix(c.Labels["io.kubernetes.pod.name"], "-"+node.Name) {
 				fresh = append(fresh, c.Id)
 			}
 		}

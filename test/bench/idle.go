@@ -33,7 +33,8 @@ func (b *bench) idle() error {
 	if err != nil {
 		return err
 	}
-	b.report.add(b.row("the runtime's CPU meanwhile (floor: without the daemon)", "% of a core"), shares[1:], alone, bound{})
+	b.report.add(b.row("the runtime's CPU meanwhile (floor: without the daemon)", "% of a core"), shares[1:], alone,
+		bound{})
 	if err := b.node.Start(b.ctx); err != nil {
 		return err
 	}

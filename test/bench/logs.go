@@ -76,9 +76,10 @@ func measureLogs(ctx context.Context, r *report, opts options) error {
 
 // follow writes the log and reads it from the daemon until the end.
 func follow(ctx context.Context, socket, path, file string) error {
-	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", socket)
-	}}}
+	client := &http.Client{Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", socket)
+		}}}
 	defer client.CloseIdleConnections()
 	q, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://podstead"+path, nil)
 	if err != nil {

@@ -82,13 +82,16 @@ func parse() options {
 	flag.IntVar(&o.rounds, "rounds", 3, "rounds of each measurement; the table shows medians")
 	flag.DurationVar(&o.idle, "idle", 30*time.Second, "how long to measure CPU usage while idle")
 	flag.IntVar(&o.largest, "pods", 50, "number of pods of the largest measurement on a real runtime")
-	flag.IntVar(&o.leaks, "leaks", 0, "number of memory leaks to relieve, one after the other; 0 skips them, the target needs 10")
+	flag.IntVar(&o.leaks, "leaks", 0,
+		"number of memory leaks to relieve, one after the other; 0 skips them, the target needs 10")
 	flag.IntVar(&o.fake, "fake", 1000, "pods on the fake runtime; 0 skips it")
 	flag.IntVar(&o.api, "api", 500, "pods of the API measurements; 0 skips them")
 	flag.IntVar(&o.watchers, "watchers", 1000, "number of concurrent watches")
 	flag.IntVar(&o.restarts, "restarts", 1000, "restarts of the crash loop")
-	flag.IntVar(&o.atOnce, "at-once", 40, "pods of one file that are started, edited and removed at once, with and without the gates; 0 skips it")
-	only := flag.String("only", "", "regular expression that selects measurements; see the package comment for their names")
+	flag.IntVar(&o.atOnce, "at-once", 40,
+		"pods of one file that are started, edited and removed at once, with and without the gates; 0 skips it")
+	only := flag.String("only", "",
+		"regular expression that selects measurements; see the package comment for their names")
 	flag.BoolVar(&o.trace, "trace", false, "print where the time of starts goes, step by step")
 	flag.BoolVar(&o.strict, "strict", false, "exit with 1 when a target is missed")
 	flag.Parse()

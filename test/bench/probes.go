@@ -155,7 +155,8 @@ type probeRecorder struct {
 	answer int32
 }
 
-func (w *probeRecorder) exec(_ context.Context, c critest.Container, _ *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error) {
+func (w *probeRecorder) exec(_ context.Context, c critest.Container,
+	_ *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.counts[c.ID]++
@@ -240,7 +241,8 @@ func measureProbes(ctx context.Context, r *report, opts options) error {
 	}
 	row := func(what, unit string) row { return row{Runtime: "fake", Name: what, Unit: unit} }
 	of := fmt.Sprintf("%d probes per second", opts.fake)
-	r.add(row(fmt.Sprintf("probes lost in %d s of %s", probeSeconds, of), ""), []float64{float64(lost)}, nil, atMost(0, "none"))
+	r.add(row(fmt.Sprintf("probes lost in %d s of %s", probeSeconds, of), ""), []float64{float64(lost)}, nil,
+		atMost(0, "none"))
 	r.add(row("results not reported after 2 s of "+of, ""), []float64{float64(unreported)}, nil, atMost(0, "none"))
 	r.add(row("CPU with "+of, "% of a core"), shares, nil, bound{})
 	return nil

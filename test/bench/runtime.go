@@ -67,9 +67,11 @@ func measureRuntime(ctx context.Context, r *report, kind testbed.Kind, registry 
 		name    string
 		measure func() error
 	}{
-		{"starts", b.allStarts}, {"devices", b.devices}, {"volumes", b.volumes}, {"restarts", b.restarts}, {"replacements", b.replacements}, {"rollouts", b.rollouts}, {"removals", b.removals},
+		{"starts", b.allStarts}, {"devices", b.devices}, {"volumes", b.volumes}, {"restarts", b.restarts},
+		{"replacements", b.replacements}, {"rollouts", b.rollouts}, {"removals", b.removals},
 		{"gates", b.gates},
-		{"probes", b.probes}, {"rotation", b.rotation}, {"crashloop", b.crashLoop}, {"idle", b.idle}, {"evictions", b.evictions}, {"cluster", b.cluster},
+		{"probes", b.probes}, {"rotation", b.rotation}, {"crashloop", b.crashLoop}, {"idle", b.idle},
+		{"evictions", b.evictions}, {"cluster", b.cluster},
 	} {
 		if !opts.wants(step.name) {
 			continue

@@ -10,7 +10,8 @@ import (
 )
 
 // statsMethods are the CRI calls that cost the runtime work for each container.
-var statsMethods = []string{"ContainerStats", "ListContainerStats", "PodSandboxStats", "ListPodSandboxStats", "ContainerStatus", "PodSandboxStatus"}
+var statsMethods = []string{"ContainerStats", "ListContainerStats", "PodSandboxStats", "ListPodSandboxStats",
+	"ContainerStatus", "PodSandboxStatus"}
 
 // measureScrapes measures the daemon's responses to Prometheus, and the calls of the runtime
 // that they cause. The bound is for 500 pods.

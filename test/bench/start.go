@@ -130,7 +130,8 @@ func (b *bench) awaitGone(name string) error {
 }
 
 func (b *bench) bareStop(p *testbed.BarePod) error {
-	if _, err := b.rt.CRI.Runtime.StopContainer(b.ctx, &runtimeapi.StopContainerRequest{ContainerId: p.Container, Timeout: 30}); err != nil {
+	if _, err := b.rt.CRI.Runtime.StopContainer(b.ctx,
+		&runtimeapi.StopContainerRequest{ContainerId: p.Container, Timeout: 30}); err != nil {
 		return err
 	}
 	_, err := b.rt.CRI.Runtime.StopPodSandbox(b.ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: p.Sandbox})
@@ -162,6 +163,7 @@ func (b *bench) removals() error {
 		return err
 	}
 	took := time.Since(begin)
-	b.report.add(b.row(fmt.Sprintf("removal of %d pods", count), "s"), []float64{took.Seconds()}, []float64{floor.Seconds()}, bound{})
+	b.report.add(b.row(fmt.Sprintf("removal of %d pods", count), "s"), []float64{took.Seconds()},
+		[]float64{floor.Seconds()}, bound{})
 	return nil
 }

@@ -29,7 +29,8 @@ func (b *bench) traceStarts() error {
 		return err
 	}
 	config := filepath.Join(node.Dir(), "config.yaml")
-	if err := os.WriteFile(config, fmt.Appendf(nil, "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ntracing: {endpoint: %q, samplingRatePerMillion: 1000000}\n", l.Addr()), 0o600); err != nil {
+	if err := os.WriteFile(config, fmt.Appendf(nil, "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: "+
+		"KubeletConfiguration\ntracing: {endpoint: %q, samplingRatePerMillion: 1000000}\n", l.Addr()), 0o600); err != nil {
 		return err
 	}
 	node.Args = append(node.Args, "--config", config)
@@ -81,7 +82,8 @@ func (b *bench) traceStart(collector *tracingtest.Collector, count int) error {
 	}); err != nil {
 		return err
 	}
-	fmt.Printf("\n%s: %d pods run %.3f s after their manifests were written; podstead used %.3f s of CPU\n", b.rt.Kind, count, took.Seconds(), (used - before).Seconds())
+	fmt.Printf("\n%s: %d pods run %.3f s after their manifests were written; podstead used %.3f s of CPU\n", b.rt.Kind,
+		count, took.Seconds(), (used - before).Seconds())
 	printTimelines(lines)
 	return b.podsteadRemove(names)
 }
@@ -175,6 +177,7 @@ func printTimelines(lines []timeline) {
 	}
 	slices.SortFunc(order, func(a, b string) int { return cmp.Compare(median(at[a]), median(at[b])) })
 	for _, name := range order {
-		fmt.Fprintf(w, "%s\t%.1f\t%.1f\t%.1f\t\n", name, median(at[name]), median(took[name]), float64(times[name])/float64(len(lines)))
+		fmt.Fprintf(w, "%s\t%.1f\t%.1f\t%.1f\t\n", name, median(at[name]), median(took[name]),
+			float64(times[name])/float64(len(lines)))
 	}
 }

@@ -24,14 +24,17 @@ func (b *bench) claims() error {
 	var with, without []float64
 	for round := range b.opts.rounds {
 		err := b.inTurn(round, b.opts.largest,
-			variant{func(name string) string { return manifest(name, "one") }, func(_ time.Time, took time.Duration) { without = append(without, took.Seconds()) }},
-			variant{func(name string) string { return withClaim(name, "") }, func(_ time.Time, took time.Duration) { with = append(with, took.Seconds()) }},
+			variant{func(name string) string { return manifest(name, "one") },
+				func(_ time.Time, took time.Duration) { without = append(without, took.Seconds()) }},
+			variant{func(name string) string { return withClaim(name, "") },
+				func(_ time.Time, took time.Duration) { with = append(with, took.Seconds()) }},
 		)
 		if err != nil {
 			return err
 		}
 	}
-	b.report.add(b.row(fmt.Sprintf("start of %d pods with a claim each (floor: without)", b.opts.largest), "s"), with, without, timesFloor(1.3))
+	b.report.add(b.row(fmt.Sprintf("start of %d pods with a claim each (floor: without)", b.opts.largest), "s"), with,
+		without, timesFloor(1.3))
 	return nil
 }
 

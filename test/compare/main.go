@@ -38,7 +38,8 @@ func main() {
 
 func parse() options {
 	var o options
-	runtime := flag.String("runtime", string(testbed.Containerd24), "containerd of podstead and the kubelet; the kubelet needs a newer one than Debian's")
+	runtime := flag.String("runtime", string(testbed.Containerd24),
+		"containerd of podstead and the kubelet; the kubelet needs a newer one than Debian's")
 	flag.IntVar(&o.pods, "pods", 50, "number of pods")
 	flag.IntVar(&o.rounds, "rounds", 3, "rounds; the table shows medians")
 	flag.DurationVar(&o.idle, "idle", time.Minute, "how long to measure CPU usage while idle, in the first round")

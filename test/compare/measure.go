@@ -99,7 +99,8 @@ func warmUp(ctx context.Context, p program) error {
 	if err := p.remove(ctx, first); err != nil {
 		return err
 	}
-	if err := await(ctx, "the first pod has ended", func() error { _, err := os.Stat(first.gone()); return err }); err != nil {
+	if err := await(ctx, "the first pod has ended",
+		func() error { _, err := os.Stat(first.gone()); return err }); err != nil {
 		return err
 	}
 	return sleep(ctx, pause)

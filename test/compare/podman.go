@@ -62,7 +62,8 @@ func (p *podman) version(ctx context.Context) (string, error) {
 // command returns podman with these arguments.
 func (p *podman) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, p.binary(), append([]string{
-		"--root", filepath.Join(p.dir, "root"), "--runroot", filepath.Join(p.dir, "run"), "--tmpdir", filepath.Join(p.dir, "tmp"), "--storage-driver", "overlay",
+		"--root", filepath.Join(p.dir, "root"), "--runroot", filepath.Join(p.dir, "run"), "--tmpdir",
+		filepath.Join(p.dir, "tmp"), "--storage-driver", "overlay",
 	}, args...)...)
 	cmd.Env = append(os.Environ(), "HOME="+p.dir, "CONTAINERS_CONF="+filepath.Join(p.dir, "containers.conf"))
 	if root := testbed.PodmanDir(); strings.HasPrefix(p.binary(), root) {
@@ -88,7 +89,8 @@ func (p *podman) start(ctx context.Context, round int) error {
 			return err
 		}
 	}
-	for ref, create := range map[string]func() (image.Image, error){testbed.PauseImage: testbed.Pause, testbed.BusyboxImage: testbed.Busybox} {
+	for ref, create := range map[string]func() (image.Image, error){testbed.PauseImage: testbed.Pause,
+		testbed.BusyboxImage: testbed.Busybox} {
 		if err := p.load(ctx, ref, create); err != nil {
 			return err
 		}

@@ -23,7 +23,9 @@ func build() error {
 	if err != nil {
 		return fmt.Errorf("git describe: %w", err)
 	}
-	cmd := exec.Command("go", "build", "-trimpath", "-tags", "grpcnotrace", "-ldflags", "-s -w -X github.com/podstead/podstead/internal/buildinfo.version="+strings.TrimSpace(string(version)), "-o", out, "./cmd/podstead")
+	cmd := exec.Command("go", "build", "-trimpath", "-tags", "grpcnotrace", "-ldflags",
+		"-s -w -X github.com/podstead/podstead/internal/buildinfo.version="+strings.TrimSpace(string(version)), "-o", out,
+		"./cmd/podstead")
 	cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0")
 	if msg, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("cannot build podstead: %w\n%s", err, msg)

@@ -45,7 +45,8 @@ func (p pod) gone() string { return p.mark() + ".gone" }
 func marks() string { return filepath.Join(testbed.Dir(), "marks") }
 
 func (p pod) manifest() string {
-	script := fmt.Sprintf(": > /marks/%s-%[2]s; trap ': > /marks/%[1]s-%[2]s.gone; exit 0' TERM; sleep 100000 & wait", p.name, p.word)
+	script := fmt.Sprintf(": > /marks/%s-%[2]s; trap ': > /marks/%[1]s-%[2]s.gone; exit 0' TERM; sleep 100000 & wait",
+		p.name, p.word)
 	return fmt.Sprintf(`apiVersion: v1
 kind: Pod
 metadata:

@@ -27,7 +27,8 @@ func (r *report) add(name string, m measurement) {
 		r.all = map[string][]measurement{}
 	}
 	r.all[name] = append(r.all[name], m)
-	progress("%s: start %.2f s, replacement %.2f s, memory %.1f MB", name, m.values[startOfPods], m.values[replacement], m.values[memoryAll])
+	progress("%s: start %.2f s, replacement %.2f s, memory %.1f MB", name, m.values[startOfPods], m.values[replacement],
+		m.values[memoryAll])
 }
 
 // titles returns the first column of the table.
@@ -62,7 +63,8 @@ func (r *report) print(out io.Writer) {
 		}
 		fmt.Fprintln(out)
 	}
-	fmt.Fprintf(out, "\nMedians of %d rounds on %s; in parentheses the factor to %s. CPU is a share of one core, over %s; memory is what the kernel cannot take back (private dirty memory and swap).\n",
+	fmt.Fprintf(out, "\nMedians of %d rounds on %s; in parentheses the factor to %s. CPU is a share of one core, over "+
+		"%s; memory is what the kernel cannot take back (private dirty memory and swap).\n",
 		r.rounds, machine(), r.programs[0].name, r.idle)
 	for _, p := range r.programs {
 		m := r.all[p.name][0]

@@ -1,5 +1,6 @@
 // Command csidriver is a CSI driver for tests, with the services Identity, Node and Controller. A volume is a
-// directory or a block device of the host, which is mounted by bind mounts. It is its own registrar, or that of another process.
+// directory or a block device of the host, which is mounted by bind mounts. It is its own registrar, or that of another
+// process.
 //
 // The test and the driver share a directory:
 //
@@ -35,7 +36,8 @@ func main() {
 	flag.StringVar(&d.dir, "dir", "/csi-data", "directory that the test shares")
 	endpoint := flag.String("endpoint", "", "socket on which the driver serves")
 	address := flag.String("csi-address", "", "socket of a driver for which this process is the registrar only")
-	flag.StringVar(&d.endpoint, "kubelet-registration-path", "", "socket of the driver, by its path on the host; without, another process registers the driver")
+	flag.StringVar(&d.endpoint, "kubelet-registration-path", "",
+		"socket of the driver, by its path on the host; without, another process registers the driver")
 	registry := flag.String("registry", "/registration", "directory in which drivers register")
 	flag.Parse()
 	log.SetFlags(log.Ltime | log.Lmicroseconds)
@@ -72,7 +74,8 @@ func nameOf(socket string) string {
 		log.Fatal(err)
 	}
 	defer conn.Close()
-	info, err := csi.NewIdentityClient(conn).GetPluginInfo(context.Background(), &csi.GetPluginInfoRequest{}, grpc.WaitForReady(true))
+	info, err := csi.NewIdentityClient(conn).GetPluginInfo(context.Background(), &csi.GetPluginInfoRequest{},
+		grpc.WaitForReady(true))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -94,11 +97,13 @@ func serve(server *grpc.Server, socket string) {
 
 // GetInfo answers the plugin watcher.
 func (d *driver) GetInfo(context.Context, *register.InfoRequest) (*register.PluginInfo, error) {
-	return &register.PluginInfo{Type: register.CSIPlugin, Name: d.name, Endpoint: d.endpoint, SupportedVersions: []string{"1.0.0"}}, nil
+	return &register.PluginInfo{Type: register.CSIPlugin, Name: d.name, Endpoint: d.endpoint,
+		SupportedVersions: []string{"1.0.0"}}, nil
 }
 
 // NotifyRegistrationStatus takes the answer of the plugin watcher.
-func (d *driver) NotifyRegistrationStatus(_ context.Context, s *register.RegistrationStatus) (*register.RegistrationStatusResponse, error) {
+func (d *driver) NotifyRegistrationStatus(_ context.Context,
+	s *register.RegistrationStatus) (*register.RegistrationStatusResponse, error) {
 	log.Printf("registered: %v %s", s.GetPluginRegistered(), s.GetError())
 	return &register.RegistrationStatusResponse{}, nil
 }

@@ -32,7 +32,8 @@ func (d *driver) find(id string) (string, error) {
 }
 
 // NodeStageVolume implements the service Node.
-func (d *driver) NodeStageVolume(_ context.Context, r *csi.NodeStageVolumeRequest) (*csi.NodeStageVolumeResponse, error) {
+func (d *driver) NodeStageVolume(_ context.Context, r *csi.NodeStageVolumeRequest) (*csi.NodeStageVolumeResponse,
+	error) {
 	dir, err := d.find(r.GetVolumeId())
 	if err != nil || r.GetVolumeCapability().GetBlock() != nil {
 		return &csi.NodeStageVolumeResponse{}, err
@@ -42,11 +43,13 @@ func (d *driver) NodeStageVolume(_ context.Context, r *csi.NodeStageVolumeReques
 			return nil, err
 		}
 	}
-	return &csi.NodeStageVolumeResponse{}, bind(dir, r.GetStagingTargetPath(), r.GetVolumeCapability().GetMount().GetMountFlags())
+	return &csi.NodeStageVolumeResponse{},
+		bind(dir, r.GetStagingTargetPath(), r.GetVolumeCapability().GetMount().GetMountFlags())
 }
 
 // NodePublishVolume implements the service Node.
-func (d *driver) NodePublishVolume(_ context.Context, r *csi.NodePublishVolumeRequest) (*csi.NodePublishVolumeResponse, error) {
+func (d *driver) NodePublishVolume(_ context.Context, r *csi.NodePublishVolumeRequest) (*csi.NodePublishVolumeResponse,
+	error) {
 	source, options := r.GetStagingTargetPath(), r.GetVolumeCapability().GetMount().GetMountFlags()
 	switch {
 	case r.GetVolumeContext()[ephemeral] == "true":
@@ -78,7 +81,8 @@ func (d *driver) NodePublishVolume(_ context.Context, r *csi.NodePublishVolumeRe
 }
 
 // NodeUnpublishVolume implements the service Node.
-func (d *driver) NodeUnpublishVolume(_ context.Context, r *csi.NodeUnpublishVolumeRequest) (*csi.NodeUnpublishVolumeResponse, error) {
+func (d *driver) NodeUnpublishVolume(_ context.Context,
+	r *csi.NodeUnpublishVolumeRequest) (*csi.NodeUnpublishVolumeResponse, error) {
 	if err := unbind(r.GetTargetPath()); err != nil {
 		return nil, err
 	}
@@ -94,12 +98,14 @@ func (d *driver) NodeUnpublishVolume(_ context.Context, r *csi.NodeUnpublishVolu
 }
 
 // NodeUnstageVolume implements the service Node.
-func (d *driver) NodeUnstageVolume(_ context.Context, r *csi.NodeUnstageVolumeRequest) (*csi.NodeUnstageVolumeResponse, error) {
+func (d *driver) NodeUnstageVolume(_ context.Context, r *csi.NodeUnstageVolumeRequest) (*csi.NodeUnstageVolumeResponse,
+	error) {
 	return &csi.NodeUnstageVolumeResponse{}, unbind(r.GetStagingTargetPath())
 }
 
 // NodeGetVolumeStats implements the service Node.
-func (d *driver) NodeGetVolumeStats(_ context.Context, r *csi.NodeGetVolumeStatsRequest) (*csi.NodeGetVolumeStatsResponse, error) {
+func (d *driver) NodeGetVolumeStats(_ context.Context,
+	r *csi.NodeGetVolumeStatsRequest) (*csi.NodeGetVolumeStatsResponse, error) {
 	if !mounted(r.GetVolumePath()) {
 		return nil, status.Errorf(codes.NotFound, "volume %s is not mounted at %s", r.GetVolumeId(), r.GetVolumePath())
 	}
@@ -117,7 +123,8 @@ func (d *driver) NodeGetVolumeStats(_ context.Context, r *csi.NodeGetVolumeStats
 }
 
 // NodeExpandVolume implements the service Node.
-func (d *driver) NodeExpandVolume(_ context.Context, r *csi.NodeExpandVolumeRequest) (*csi.NodeExpandVolumeResponse, error) {
+func (d *driver) NodeExpandVolume(_ context.Context, r *csi.NodeExpandVolumeRequest) (*csi.NodeExpandVolumeResponse,
+	error) {
 	if !mounted(r.GetVolumePath()) {
 		return nil, status.Errorf(codes.NotFound, "volume %s is not mounted at %s", r.GetVolumeId(), r.GetVolumePath())
 	}
@@ -173,7 +180,8 @@ func mounted(target string) bool {
 	if unix.Statx(unix.AT_FDCWD, target, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_MNT_ID, &at) != nil {
 		return false
 	}
-	return unix.Statx(unix.AT_FDCWD, filepath.Dir(target), 0, unix.STATX_MNT_ID, &above) == nil && at.Mnt_id != above.Mnt_id
+	return unix.Statx(unix.AT_FDCWD, filepath.Dir(target), 0, unix.STATX_MNT_ID, &above) == nil &&
+		at.Mnt_id != above.Mnt_id
 }
 
 // giveTo gives a directory to a group.

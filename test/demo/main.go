@@ -136,7 +136,8 @@ func (d *demo) edit() error {
 		return err
 	}
 	begin := time.Now()
-	if err := d.node.Write("web.yaml", strings.Replace(string(content), "Hello from podstead", "Hello again", 1)); err != nil {
+	if err := d.node.Write("web.yaml",
+		strings.Replace(string(content), "Hello from podstead", "Hello again", 1)); err != nil {
 		return err
 	}
 	if err := d.await("the page changes", func() error {

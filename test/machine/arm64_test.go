@@ -39,7 +39,8 @@ func TestARM64(t *testing.T) {
 	m.Sh("rm /etc/pods/*.yaml")
 	testExamples(m)
 	// A purge keeps what claims hold.
-	m.Sh("rm /etc/pods/*.yaml; podstead wait --all --for=delete --timeout 10m; cd /var/lib/podstead/volumes && for claim in */*; do podstead volumes rm $claim; done")
+	m.Sh("rm /etc/pods/*.yaml; podstead wait --all --for=delete --timeout 10m; cd /var/lib/podstead/volumes && for " +
+		"claim in */*; do podstead volumes rm $claim; done")
 	testPowerCuts(m, quickChurn, lifeCuts, time.Time{})
 	m.Sh("rm /etc/pods/*.yaml")
 	testPurge(m)

@@ -34,7 +34,8 @@ func testBoot(m *Machine) {
 		reported := awaitReady(m, settle, names...)
 		ready := strings.Fields(m.Sh("cat /proc/uptime"))[0]
 		daemon, last := checkPriorityOrder(m)
-		t.Logf("%s: from the kernel's start: the daemon %.1f s, the last of ten pods runs %.1f s, all are Ready within %s s, after %.0f s of QEMU's processor time",
+		t.Logf("%s: from the kernel's start: the daemon %.1f s, the last of ten pods runs %.1f s, all are Ready within %s "+
+			"s, after %.0f s of QEMU's processor time",
 			what, daemon.Seconds(), last.Seconds(), ready, (m.CPUTime() - used).Seconds())
 		for name, p := range reported {
 			if n := p.Status.ContainerStatuses[0].RestartCount; n == 0 {
@@ -79,7 +80,8 @@ func checkPriorityOrder(m *Machine) (daemon, last time.Duration) {
 	for i := range 7 {
 		at := start(mainPid(m, fmt.Sprintf("p%d", i)))
 		if at < lastHigh && at < daemon+20*time.Second {
-			m.t.Errorf("p%d started %v after the daemon, before the last pod with a higher priority, which started after %v", i, at-daemon, lastHigh-daemon)
+			m.t.Errorf("p%d started %v after the daemon, before the last pod with a higher priority, which started after %v", i,
+				at-daemon, lastHigh-daemon)
 		}
 		last = max(last, at)
 	}

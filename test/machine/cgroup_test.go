@@ -21,10 +21,12 @@ func limits(text string) string { return ", resources: {" + text + "}" }
 func testCgroupV2(m *Machine) {
 	testCgroups(m, "systemd")
 	awaitInstances(m, nil, settle)
-	m.Sh("sed -i 's/SystemdCgroup = true/SystemdCgroup = false/' /etc/containerd/config.toml && systemctl restart containerd")
+	m.Sh("sed -i 's/SystemdCgroup = true/SystemdCgroup = false/' /etc/containerd/config.toml && systemctl restart " +
+		"containerd")
 	testCgroups(m, "cgroupfs")
 	awaitInstances(m, nil, settle)
-	m.Sh("sed -i 's/SystemdCgroup = false/SystemdCgroup = true/' /etc/containerd/config.toml && systemctl restart containerd")
+	m.Sh("sed -i 's/SystemdCgroup = false/SystemdCgroup = true/' /etc/containerd/config.toml && systemctl restart " +
+		"containerd")
 }
 
 func testCgroups(m *Machine, driver string) {
@@ -32,9 +34,11 @@ func testCgroups(m *Machine, driver string) {
 	serviceWith(m, "--pod-max-pids 200 --system-reserved memory=256Mi")
 	apply(m,
 		testPod{name: "g", revision: "1", container: limits("limits: {cpu: 200m, memory: 64Mi}")},
-		testPod{name: "b", revision: "1", container: limits("requests: {cpu: 100m, memory: 16Mi}, limits: {cpu: 300m, memory: 48Mi}")},
+		testPod{name: "b", revision: "1",
+			container: limits("requests: {cpu: 100m, memory: 16Mi}, limits: {cpu: 300m, memory: 48Mi}")},
 		testPod{name: "e", revision: "1"},
-		testPod{name: "burn", revision: "1", script: "while :; do :; done", grace: 1, container: limits("limits: {cpu: 100m, memory: 16Mi}")},
+		testPod{name: "burn", revision: "1", script: "while :; do :; done", grace: 1,
+			container: limits("limits: {cpu: 100m, memory: 16Mi}")},
 	)
 	uids := map[string]string{}
 	for name, p := range awaitReady(m, settle, "g", "b", "e", "burn") {
@@ -42,7 +46,8 @@ func testCgroups(m *Machine, driver string) {
 	}
 	root, tiers := "/sys/fs/cgroup/podstead", map[string]string{"g": "", "b": "/burstable", "e": "/besteffort"}
 	if driver == "systemd" {
-		root, tiers = "/sys/fs/cgroup/podstead.slice", map[string]string{"g": "", "b": "/podstead-burstable.slice", "e": "/podstead-besteffort.slice"}
+		root, tiers = "/sys/fs/cgroup/podstead.slice",
+			map[string]string{"g": "", "b": "/podstead-burstable.slice", "e": "/podstead-besteffort.slice"}
 	}
 	containers, pods := map[string]string{}, map[string]string{}
 	for name, tier := range tiers {
@@ -111,7 +116,8 @@ func testCgroups(m *Machine, driver string) {
 		if got, err := m.Try("cat " + containers["g"] + "/memory.max"); err != nil || got != fmt.Sprint(96<<20) {
 			return fmt.Errorf("memory.max is %s, %v", got, err)
 		}
-		if got, err := m.Try("cat " + pods["g"] + "/cpu.max " + containers["g"] + "/cpu.max"); err != nil || got != "40000 100000\n40000 100000" {
+		if got, err := m.Try("cat " + pods["g"] + "/cpu.max " + containers["g"] + "/cpu.max"); err != nil ||
+			got != "40000 100000\n40000 100000" {
 			return fmt.Errorf("cpu.max is %q, %v", got, err)
 		}
 		return nil
@@ -126,7 +132,8 @@ func testCgroups(m *Machine, driver string) {
 	}
 	m.Sh("rm /etc/pods/*.yaml")
 	m.Await("no cgroup of a pod is left", settle, func() error {
-		if left, err := m.Try("find " + root + " -type d -name '*pod*' | grep -e pod[0-9a-f] || true"); err != nil || left != "" {
+		if left, err := m.Try("find " + root + " -type d -name '*pod*' | grep -e pod[0-9a-f] || true"); err != nil ||
+			left != "" {
 			return fmt.Errorf("%s, %v", left, err)
 		}
 		return nil
@@ -136,7 +143,8 @@ func testCgroups(m *Machine, driver string) {
 // checkOOM checks that a container over its limit ends as a whole, and is reported.
 func checkOOM(m *Machine) {
 	m.t.Helper()
-	apply(m, testPod{name: "oom", revision: "1", grace: 1, script: "sleep 2; tail /dev/zero & while :; do sleep 1; done", container: limits("limits: {memory: 32Mi}")})
+	apply(m, testPod{name: "oom", revision: "1", grace: 1, script: "sleep 2; tail /dev/zero & while :; do sleep 1; done",
+		container: limits("limits: {memory: 32Mi}")})
 	m.Await("the OOM kill is reported", settle, func() error {
 		all, err := pods(m)
 		if err != nil {
@@ -234,7 +242,8 @@ func checkPressure(m *Machine) {
 		}
 		least := kernel()
 		m.Await("the pressure is current", settle, func() error {
-			out, err := m.Try("curl -sS -m 30 --unix-socket /run/podstead/podstead.sock http://podstead/metrics/cadvisor | grep '^container_pressure_" + resource + "_waiting_seconds_total{.*container=\"main\".*pod=\"burn-machine\"'")
+			out, err := m.Try("curl -sS -m 30 --unix-socket /run/podstead/podstead.sock http://podstead/metrics/cadvisor | " +
+				"grep '^container_pressure_" + resource + "_waiting_seconds_total{.*container=\"main\".*pod=\"burn-machine\"'")
 			if err != nil {
 				return err
 			}

@@ -55,7 +55,8 @@ func testCSIVolume(m *Machine) {
 	m.CopyIn(testbed.CSIDriver(), csiDir+"-driver", 0o755)
 	m.Sh("rm -rf " + csiDir + " && mkdir -p " + csiDir + "/volumes/data")
 	socket := "/var/lib/kubelet/plugins/disk.example.com/csi.sock"
-	driver := testbed.CSIDriverPod{Name: "disk-driver", Driver: "disk.example.com", Dir: csiDir, Socket: socket, Registered: socket, Root: "/var/lib/kubelet"}
+	driver := testbed.CSIDriverPod{Name: "disk-driver", Driver: "disk.example.com", Dir: csiDir, Socket: socket,
+		Registered: socket, Root: "/var/lib/kubelet"}
 	m.Write("/etc/pods/driver.yaml", strings.ReplaceAll(driver.Manifest(), testbed.CSIDriver(), csiDir+"-driver"))
 	m.Write("/etc/pods/storage.yaml", `apiVersion: v1
 kind: PersistentVolume
@@ -67,7 +68,9 @@ kind: PersistentVolumeClaim
 metadata: {name: data}
 spec: {accessModes: [ReadWriteOncePod], storageClassName: '', volumeName: data, resources: {requests: {storage: 1Gi}}}
 `)
-	apply(m, testPod{name: "db", revision: "1", spec: ", volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]", container: ", volumeMounts: [{name: data, mountPath: /data}]"})
+	apply(m, testPod{name: "db", revision: "1",
+		spec:      ", volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]",
+		container: ", volumeMounts: [{name: data, mountPath: /data}]"})
 	awaitReady(m, settle, "db", "disk-driver")
 	m.Sh("podstead exec db -- sh -c 'echo kept >/data/file; sync'")
 	awaitCSI(m, "kept")
@@ -86,7 +89,8 @@ spec: {accessModes: [ReadWriteOncePod], storageClassName: '', volumeName: data, 
 	m.Start()
 	awaitInstances(m, nil, settle)
 	m.Await("nothing of the volume is left", settle, func() error {
-		if out := m.Sh("grep handle /var/lib/podstead/csi-volumes.json; grep kubernetes.io.csi /proc/self/mountinfo; ls -d /var/lib/kubelet/pods/* /var/lib/kubelet/plugins/kubernetes.io/csi/* 2>/dev/null; true"); out != "" {
+		if out := m.Sh("grep handle /var/lib/podstead/csi-volumes.json; grep kubernetes.io.csi /proc/self/mountinfo; ls -d " +
+			"/var/lib/kubelet/pods/* /var/lib/kubelet/plugins/kubernetes.io/csi/* 2>/dev/null; true"); out != "" {
 			return errors.New(out)
 		}
 		return nil

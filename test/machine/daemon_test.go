@@ -24,7 +24,8 @@ func testDaemonRestarts(m *Machine) {
 		{"restart", "systemctl restart podstead"},
 		{"kill -9", "kill -9 $(systemctl show -P MainPID podstead)"},
 		{"watchdog", "kill -STOP $(systemctl show -P MainPID podstead)"},
-		{"upgrade", "cp /usr/local/bin/podstead /root/new && install -m 0755 /root/new /usr/local/bin/podstead && systemctl restart podstead"},
+		{"upgrade", "cp /usr/local/bin/podstead /root/new && install -m 0755 /root/new /usr/local/bin/podstead && " +
+			"systemctl restart podstead"},
 		{"containerd", "systemctl restart containerd && systemctl restart podstead"},
 		{"daemon-reload", "systemctl daemon-reload && systemctl restart podstead"},
 	} {
@@ -78,10 +79,14 @@ func testProfiles(m *Machine) {
 	profile := func(fields string) string { return ", securityContext: {" + fields + "}" }
 	apply(m,
 		testPod{name: "plain", revision: "1"},
-		testPod{name: "default", revision: "1", container: profile("appArmorProfile: {type: RuntimeDefault}, seccompProfile: {type: RuntimeDefault}")},
-		testPod{name: "local", revision: "1", container: profile("appArmorProfile: {type: Localhost, localhostProfile: machine-deny}, seccompProfile: {type: Localhost, localhostProfile: deny.json}")},
-		testPod{name: "unconfined", revision: "1", container: profile("appArmorProfile: {type: Unconfined}, seccompProfile: {type: Unconfined}")},
-		testPod{name: "missing", revision: "1", container: profile("appArmorProfile: {type: Localhost, localhostProfile: machine-missing}")},
+		testPod{name: "default", revision: "1",
+			container: profile("appArmorProfile: {type: RuntimeDefault}, seccompProfile: {type: RuntimeDefault}")},
+		testPod{name: "local", revision: "1", container: profile("appArmorProfile: {type: Localhost, localhostProfile: " +
+			"machine-deny}, seccompProfile: {type: Localhost, localhostProfile: deny.json}")},
+		testPod{name: "unconfined", revision: "1",
+			container: profile("appArmorProfile: {type: Unconfined}, seccompProfile: {type: Unconfined}")},
+		testPod{name: "missing", revision: "1",
+			container: profile("appArmorProfile: {type: Localhost, localhostProfile: machine-missing}")},
 	)
 	awaitReady(m, settle, "plain", "default", "local", "unconfined")
 	for name, want := range map[string]struct{ apparmor, seccomp string }{
@@ -131,22 +136,27 @@ func testProfiles(m *Machine) {
 	mute := strings.NewReplacer("machine-deny", "machine-mute", "  signal,\n", "").Replace(denyProfile)
 	m.Write("/etc/apparmor.d/machine-mute", mute)
 	m.Sh("apparmor_parser -r /etc/apparmor.d/machine-mute")
-	apply(m, testPod{name: "mute", revision: "1", container: profile("appArmorProfile: {type: Localhost, localhostProfile: machine-mute}")})
+	apply(m, testPod{name: "mute", revision: "1",
+		container: profile("appArmorProfile: {type: Localhost, localhostProfile: machine-mute}")})
 	awaitReady(m, settle, "mute")
 	m.Sh("rm /etc/pods/mute.yaml")
 	m.Await("the reason names the rule", settle, func() error {
-		if out, err := m.Try("podstead get events"); err != nil || !strings.Contains(out, "signal (receive) peer=unconfined") {
+		if out, err := m.Try("podstead get events"); err != nil ||
+			!strings.Contains(out, "signal (receive) peer=unconfined") {
 			return fmt.Errorf("%s, %v", out, err)
 		}
 		return nil
 	})
-	m.Write("/etc/apparmor.d/machine-mute", strings.Replace(mute, "  unix,\n", "  unix,\n  signal (receive) peer=unconfined,\n", 1))
+	m.Write("/etc/apparmor.d/machine-mute",
+		strings.Replace(mute, "  unix,\n", "  unix,\n  signal (receive) peer=unconfined,\n", 1))
 	m.Sh("apparmor_parser -r /etc/apparmor.d/machine-mute")
-	awaitInstances(m, map[string]string{"plain": "1", "default": "1", "local": "1", "unconfined": "1", "missing": "1"}, settle)
+	awaitInstances(m, map[string]string{"plain": "1", "default": "1", "local": "1", "unconfined": "1", "missing": "1"},
+		settle)
 
 	serviceWith(m, "--seccomp-default")
 	apply(m, testPod{name: "plain", revision: "2"})
-	awaitInstances(m, map[string]string{"plain": "2", "default": "1", "local": "1", "unconfined": "1", "missing": "1"}, settle)
+	awaitInstances(m, map[string]string{"plain": "2", "default": "1", "local": "1", "unconfined": "1", "missing": "1"},
+		settle)
 	if got := m.Sh("awk '$1 == \"Seccomp:\" { print $2 }' /proc/" + mainPid(m, "plain") + "/status"); got != "2" {
 		t.Errorf("the seccomp mode with --seccomp-default is %s, want 2", got)
 	}

@@ -53,18 +53,25 @@ RateLimitBurst=0
 // kernel's module is active without it.
 var maskedUnits = []string{
 	"apparmor.service",
-	"dev-hugepages.mount", "dev-mqueue.mount", "sys-fs-fuse-connections.mount", "sys-kernel-config.mount", "sys-kernel-debug.mount", "sys-kernel-tracing.mount",
-	"modprobe@configfs.service", "modprobe@dm_mod.service", "modprobe@drm.service", "modprobe@efi_pstore.service", "modprobe@fuse.service", "modprobe@loop.service",
-	"getty.target", "kmod-static-nodes.service", "systemd-ask-password-console.path", "systemd-ask-password-wall.path", "systemd-fsckd.socket", "systemd-initctl.socket",
-	"systemd-sysusers.service", "systemd-update-done.service", "systemd-journal-catalog-update.service", "proc-sys-fs-binfmt_misc.automount",
-	"systemd-network-generator.service", "systemd-pstore.service", "systemd-random-seed.service", "systemd-update-utmp.service", "systemd-update-utmp-runlevel.service",
+	"dev-hugepages.mount", "dev-mqueue.mount", "sys-fs-fuse-connections.mount", "sys-kernel-config.mount",
+	"sys-kernel-debug.mount", "sys-kernel-tracing.mount",
+	"modprobe@configfs.service", "modprobe@dm_mod.service", "modprobe@drm.service", "modprobe@efi_pstore.service",
+	"modprobe@fuse.service", "modprobe@loop.service",
+	"getty.target", "kmod-static-nodes.service", "systemd-ask-password-console.path", "systemd-ask-password-wall.path",
+	"systemd-fsckd.socket", "systemd-initctl.socket",
+	"systemd-sysusers.service", "systemd-update-done.service", "systemd-journal-catalog-update.service",
+	"proc-sys-fs-binfmt_misc.automount",
+	"systemd-network-generator.service", "systemd-pstore.service", "systemd-random-seed.service",
+	"systemd-update-utmp.service", "systemd-update-utmp-runlevel.service",
 }
 
 // maskedGenerators are generators of units that no machine of the tests has. Each of them would be
 // started at each boot and at each reload of systemd.
 var maskedGenerators = []string{
-	"systemd-cryptsetup-generator", "systemd-debug-generator", "systemd-getty-generator", "systemd-gpt-auto-generator", "systemd-hibernate-resume-generator",
-	"systemd-integritysetup-generator", "systemd-rc-local-generator", "systemd-run-generator", "systemd-system-update-generator", "systemd-sysv-generator",
+	"systemd-cryptsetup-generator", "systemd-debug-generator", "systemd-getty-generator", "systemd-gpt-auto-generator",
+	"systemd-hibernate-resume-generator",
+	"systemd-integritysetup-generator", "systemd-rc-local-generator", "systemd-run-generator",
+	"systemd-system-update-generator", "systemd-sysv-generator",
 	"systemd-veritysetup-generator",
 }
 
@@ -78,8 +85,10 @@ ExecStart=udevadm trigger --action=add --subsystem-match=virtio --subsystem-matc
 // writeInitrd writes an initial ramdisk with the agent and the image's modules.
 func writeInitrd(path, agent string, image Image) error {
 	a := &cpio{}
-	for _, dir := range []string{"bin", "dev", "proc", "sys", "run", "root", "modules", "overlay", "overlay/machine", "overlay/systemd", "overlay/systemd/system",
-		"overlay/systemd/system/sysinit.target.wants", "overlay/systemd/system-generators", "overlay/systemd/journald.conf.d"} {
+	for _, dir := range []string{"bin", "dev", "proc", "sys", "run", "root", "modules", "overlay", "overlay/machine",
+		"overlay/systemd", "overlay/systemd/system",
+		"overlay/systemd/system/sysinit.target.wants", "overlay/systemd/system-generators",
+		"overlay/systemd/journald.conf.d"} {
 		a.add(dir, modeDirectory|0o755, nil)
 	}
 	files := map[string]string{"bin/busybox": image.busybox(), "overlay/machine/agent": agent}

@@ -68,7 +68,8 @@ func install(m *Machine) {
 		m.CopyIn(e, "/root/podstead/examples/"+filepath.Base(e), 0o644)
 	}
 	copyImages(m)
-	m.Await("containerd is active", settle, func() error { _, err := m.Try("systemctl is-active containerd && ctr version"); return err })
+	m.Await("containerd is active", settle,
+		func() error { _, err := m.Try("systemctl is-active containerd && ctr version"); return err })
 
 	fixFindings(m, "/root/podstead/bin/podstead")
 	for _, line := range sourceInstall(m.t) {
@@ -174,7 +175,8 @@ func archive(t testing.TB, ref string, create func() (image.Image, error)) strin
 
 // keepDir keeps the disk of the installation for the next run, which otherwise takes minutes to
 // install the same again.
-var keepDir = flag.String("keep", "", "a directory that keeps the disk of a machine with podstead for the next run with the same program and image")
+var keepDir = flag.String("keep", "",
+	"a directory that keeps the disk of a machine with podstead for the next run with the same program and image")
 
 // installed is the disk of a machine with podstead, which is switched off, for the tests that
 // need one.
@@ -211,7 +213,8 @@ func newInstalled(t *testing.T, options ...Options) *Machine {
 			m.Start()
 			install(m)
 			m.Poweroff()
-			if out, err := exec.Command("sh", "-c", `cp --sparse=always "$1" "$2.new" && mv "$2.new" "$2"`, "sh", m.Disk(), disk).CombinedOutput(); err != nil {
+			if out, err := exec.Command("sh", "-c", `cp --sparse=always "$1" "$2.new" && mv "$2.new" "$2"`, "sh", m.Disk(),
+				disk).CombinedOutput(); err != nil {
 				t.Fatalf("cannot copy the disk: %v: %s", err, out)
 			}
 		}

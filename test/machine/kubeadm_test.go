@@ -129,7 +129,8 @@ func TestKubeadm(t *testing.T) {
 	}
 
 	run("Remove the cluster")
-	if left := k.Sh(`ctr -n k8s.io containers ls -q; ctr -n k8s.io tasks ls -q; grep /var/lib/kubelet /proc/mounts || true; find /var/lib/kubelet /etc/kubernetes/manifests -mindepth 1`); left != "" {
+	if left := k.Sh(
+		`ctr -n k8s.io containers ls -q; ctr -n k8s.io tasks ls -q; grep /var/lib/kubelet /proc/mounts || true; find /var/lib/kubelet /etc/kubernetes/manifests -mindepth 1`); left != "" {
 		t.Errorf("left after kubeadm reset:\n%s", left)
 	}
 }
@@ -153,7 +154,8 @@ func kubernetesDisk(t *testing.T) []string {
 			t.Fatalf("%s: %v\n%s", command, err, out)
 		}
 	}
-	return []string{"-drive", "file=" + disk + ",if=none,id=kubernetes,format=raw,readonly=on", "-device", "virtio-blk-pci,drive=kubernetes"}
+	return []string{"-drive", "file=" + disk + ",if=none,id=kubernetes,format=raw,readonly=on", "-device",
+		"virtio-blk-pci,drive=kubernetes"}
 }
 
 // prepare makes the machine one that has what the page expects: a runtime with a registry, and
@@ -178,11 +180,13 @@ func (k *kubeadmNode) prepare() {
 		_, err := k.Try("systemctl is-active multi-user.target containerd")
 		return err
 	})
-	address := strings.TrimSpace(k.Sh("ip -4 -o address show scope global | awk '{ split($4, a, \"/\"); print a[1]; exit }'"))
+	address := strings.TrimSpace(k.Sh(
+		"ip -4 -o address show scope global | awk '{ split($4, a, \"/\"); print a[1]; exit }'"))
 	if net.ParseIP(address) == nil {
 		t.Fatalf("the machine's address is %q", address)
 	}
-	manifests, err := registry.PushMetricsServer(map[string]string{"KUBERNETES_SERVICE_HOST": address, "KUBERNETES_SERVICE_PORT": "6443"})
+	manifests, err := registry.PushMetricsServer(
+		map[string]string{"KUBERNETES_SERVICE_HOST": address, "KUBERNETES_SERVICE_PORT": "6443"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,9 +205,11 @@ func (k *kubeadmNode) prepare() {
 	k.CopyIn(testbed.Product(), "/root/bin/podstead", 0o755)
 	k.copyIn(strings.NewReader(kubeadmProgram), "/usr/local/bin/kubeadm", 0o755)
 	k.copyIn(strings.NewReader(kubectlProgram), "/usr/local/bin/kubectl", 0o755)
-	k.Sh("mkdir -p /opt/kubernetes && echo '/dev/vdb /opt/kubernetes ext4 ro,nofail 0 0' >>/etc/fstab && systemctl daemon-reload && mount /opt/kubernetes")
+	k.Sh("mkdir -p /opt/kubernetes && echo '/dev/vdb /opt/kubernetes ext4 ro,nofail 0 0' >>/etc/fstab && systemctl " +
+		"daemon-reload && mount /opt/kubernetes")
 	// What kubeadm's documentation has an administrator do on every machine.
-	k.Sh("echo br_netfilter >/etc/modules-load.d/k8s.conf && modprobe br_netfilter && printf 'net.ipv4.ip_forward = 1\nnet.bridge.bridge-nf-call-iptables = 1\n' >/etc/sysctl.d/k8s.conf && sysctl -q --system")
+	k.Sh("echo br_netfilter >/etc/modules-load.d/k8s.conf && modprobe br_netfilter && printf 'net.ipv4.ip_forward = " +
+		"1\nnet.bridge.bridge-nf-call-iptables = 1\n' >/etc/sysctl.d/k8s.conf && sysctl -q --system")
 	k.Sh("systemctl restart containerd")
 }
 
@@ -260,7 +266,9 @@ func (k *kubeadmNode) returns(what, before string) {
 	k.t.Helper()
 	began := time.Now()
 	k.Await("the cluster is back after "+what, bootTimeout, func() error {
-		out, err := k.try("kubectl get pod -l app=hello -o jsonpath='{.items[*].status.containerStatuses[*].containerID} {.items[*].status.conditions[?(@.type==\"Ready\")].status}'; kubectl wait --for=condition=Ready node --all --timeout=0")
+		out, err := k.try("kubectl get pod -l app=hello -o jsonpath='{.items[*].status.containerStatuses[*].containerID} " +
+			"{.items[*].status.conditions[?(@.type==\"Ready\")].status}'; kubectl wait --for=condition=Ready node --all " +
+			"--timeout=0")
 		switch {
 		case err != nil:
 			return fmt.Errorf("%w: %s", err, out)

@@ -44,7 +44,8 @@ func TestLife(t *testing.T) {
 	testUpgrade(m)
 	step("upgrade")
 	// More time than the default for pods that end, on a host that does other work as well.
-	m.Sh("sed -i 's/^#shutdownGracePeriod: .*/shutdownGracePeriod: 10m/' /etc/podstead/config.yaml && systemctl restart podstead")
+	m.Sh("sed -i 's/^#shutdownGracePeriod: .*/shutdownGracePeriod: 10m/' /etc/podstead/config.yaml && systemctl restart " +
+		"podstead")
 	testShutdown(m, true)
 	m.Sh("rm /etc/pods/*.yaml")
 	step("reboot")
@@ -77,7 +78,8 @@ func testSession(m *Machine) {
 	before := m.Sh(webProcesses)
 	m.Sh("echo '  bogus: [' >> /etc/pods/web.yaml")
 	m.Await("get pods shows the fault", settle, func() error {
-		if out, _ := m.Try("podstead get pods"); !regexp.MustCompile(`fault: /etc/pods/web.yaml:\d+: is not valid YAML`).MatchString(out) {
+		if out, _ := m.Try("podstead get pods"); !regexp.MustCompile(
+			`fault: /etc/pods/web.yaml:\d+: is not valid YAML`).MatchString(out) {
 			return fmt.Errorf("%s", out)
 		}
 		return nil

@@ -91,7 +91,8 @@ func New(t testing.TB, options ...Options) *Machine {
 	if base == "" {
 		base, format = m.image.disk(), "raw"
 	}
-	if out, err := exec.Command("qemu-img", "create", "-q", "-f", "qcow2", "-b", base, "-F", format, m.Disk()).CombinedOutput(); err != nil {
+	if out, err := exec.Command("qemu-img", "create", "-q", "-f", "qcow2", "-b", base, "-F", format,
+		m.Disk()).CombinedOutput(); err != nil {
 		t.Fatalf("cannot create the disk: %v: %s", err, out)
 	}
 	t.Cleanup(func() {
@@ -329,7 +330,8 @@ func (m *Machine) logState() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	r, err := m.Run(ctx, "sh", "-c", "podstead get pods; podstead status; podstead get events | tail -n 40; systemctl --failed --no-pager; crictl ps 2>/dev/null; ctr -n k8s.io containers ls; df; uptime")
+	r, err := m.Run(ctx, "sh", "-c", "podstead get pods; podstead status; podstead get events | tail -n 40; systemctl "+
+		"--failed --no-pager; crictl ps 2>/dev/null; ctr -n k8s.io containers ls; df; uptime")
 	m.t.Logf("state (%v):\n%s%s", err, r.Stdout, r.Stderr)
 }
 

@@ -23,7 +23,8 @@ func testEmptyResults(m *Machine) {
 		if p, ok := all["gone"]; ok {
 			return fmt.Errorf("%s %s %s", p.Status.Phase, p.Status.Reason, p.Status.Message)
 		}
-		if out, err := m.Try(`ctr -n k8s.io containers ls -q 'labels."io.kubernetes.pod.name"==gone-machine'`); err != nil || strings.TrimSpace(out) != "" {
+		if out, err := m.Try(`ctr -n k8s.io containers ls -q 'labels."io.kubernetes.pod.name"==gone-machine'`); err != nil ||
+			strings.TrimSpace(out) != "" {
 			return fmt.Errorf("containers %s, %v", out, err)
 		}
 		return nil

@@ -67,7 +67,8 @@ func clearNode(m *Machine) {
 	if m.off() {
 		m.Start()
 	}
-	m.Sh(`mount -o remount,rw / && rm -rf /etc/systemd/system/podstead.service.d && rm -f /root/log/* /root/ballast /etc/systemd/system/slow-disk.service
+	m.Sh(
+		`mount -o remount,rw / && rm -rf /etc/systemd/system/podstead.service.d && rm -f /root/log/* /root/ballast /etc/systemd/system/slow-disk.service
 umount /var/lib/podstead/pods 2>/dev/null; umount /mnt/quota 2>/dev/null; sed -i '\|/mnt/quota|d' /etc/fstab; rm -f /etc/projects /root/quota.img /etc/modules-load.d/quota.conf
 umount /etc/pods 2>/dev/null; sed -i '\|/etc/pods|d' /etc/fstab; rm -f /etc/pods/*
 systemctl daemon-reload && systemctl reset-failed && systemctl restart podstead`)

@@ -32,7 +32,8 @@ func dependencies(i int) (names []int) {
 func orderedPod(i int) testPod {
 	name := fmt.Sprintf("o%d", i)
 	log := func(what string) string {
-		return "echo " + what + " " + name + " $(cat /proc/sys/kernel/random/boot_id) $(cut -d\" \" -f1 /proc/uptime) >>/log/order; "
+		return "echo " + what + " " + name +
+			" $(cat /proc/sys/kernel/random/boot_id) $(cut -d\" \" -f1 /proc/uptime) >>/log/order; "
 	}
 	depends := ""
 	for n, d := range dependencies(i) {
@@ -43,8 +44,10 @@ func orderedPod(i int) testPod {
 	}
 	p := testPod{
 		name: name, revision: "1", grace: 60, spec: logVolume,
-		script:    "trap '" + log("term") + "sleep 1; " + log("end") + "sync; exit 0' TERM; " + log("start") + "sleep 2; " + log("up") + "httpd -p 80; while :; do sleep 1000 & wait; done",
-		container: logMount + ", startupProbe: {tcpSocket: {port: 80}, periodSeconds: 1, timeoutSeconds: 60, failureThreshold: 600}",
+		script: "trap '" + log("term") + "sleep 1; " + log("end") + "sync; exit 0' TERM; " + log("start") + "sleep 2; " +
+			log("up") + "httpd -p 80; while :; do sleep 1000 & wait; done",
+		container: logMount + ", startupProbe: {tcpSocket: {port: 80}, periodSeconds: 1, timeoutSeconds: 60, " +
+			"failureThreshold: 600}",
 	}
 	if depends != "" {
 		p.annotations = fmt.Sprintf("podstead.io/depends-on: %q", depends)
@@ -54,8 +57,8 @@ func orderedPod(i int) testPod {
 
 // A graph of 20 pods: each starts when those that it depends on are Ready, once, although the daemon
 // is killed in between; but for containers that the runtime is starting at that moment, because
-// containerd ends the process of a start whose caller is gone. So it is after a reboot, in which each ends before those that it depends
-// on, and after a power cut amid the starts.
+// containerd ends the process of a start whose caller is gone. So it is after a reboot, in which each ends before those
+// that it depends on, and after a power cut amid the starts.
 func TestStartOrder(t *testing.T) {
 	m := newInstalled(t)
 	m.Start()
@@ -90,7 +93,8 @@ func testStartOrder(m *Machine) {
 		awaitInstances(m, want, bootTimeout)
 		reported := awaitReady(m, bootTimeout, names...)
 		log := orderLog(m)
-		t.Logf("%s: %d pods started between %.1f s and %.1f s after the kernel", what, orderedPods, earliest(log["start"]), latest(log["start"]))
+		t.Logf("%s: %d pods started between %.1f s and %.1f s after the kernel", what, orderedPods, earliest(log["start"]),
+			latest(log["start"]))
 		checkStartOrder(m, log, reported)
 	}
 
@@ -172,7 +176,8 @@ func checkStartOrder(m *Machine, log map[string]map[string][]float64, reported m
 		name := fmt.Sprintf("o%d", i)
 		starts := log["start"][name]
 		most := 1
-		if last := reported[name].Status.ContainerStatuses[0].LastTerminationState.Terminated; last != nil && last.Reason == "StartError" {
+		if last := reported[name].Status.ContainerStatuses[0].LastTerminationState.Terminated; last != nil &&
+			last.Reason == "StartError" {
 			most = 2
 		}
 		if len(starts) == 0 || len(starts) > most {

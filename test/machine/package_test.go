@@ -22,7 +22,8 @@ func preparePackages(m *Machine, first, second string) {
 		return err
 	})
 	m.Sh("systemctl stop containerd && dpkg --purge --force-depends containerd runc containernetworking-plugins iptables")
-	m.Sh("rm -rf /etc/apt/sources.list /etc/apt/sources.list.d/* && mkdir /srv/packages && mount -o ro /dev/vdb /srv/packages && echo 'deb [trusted=yes] file:/srv/packages ./' >/etc/apt/sources.list && apt-get update")
+	m.Sh("rm -rf /etc/apt/sources.list /etc/apt/sources.list.d/* && mkdir /srv/packages && mount -o ro /dev/vdb " +
+		"/srv/packages && echo 'deb [trusted=yes] file:/srv/packages ./' >/etc/apt/sources.list && apt-get update")
 	m.CopyIn(first, "/root/podstead_0.0.1-1_amd64.deb", 0o644)
 	m.CopyIn(second, "/root/podstead_0.0.2-1_amd64.deb", 0o644)
 	copyImages(m)
@@ -54,7 +55,8 @@ func installPackage(m *Machine) {
 
 func aptInstall(m *Machine, args string) {
 	m.t.Helper()
-	m.t.Logf("apt install %s:\n%s", args, m.Sh("cd /root && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-remove "+args+" 2>&1"))
+	m.t.Logf("apt install %s:\n%s", args,
+		m.Sh("cd /root && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-remove "+args+" 2>&1"))
 }
 
 func awaitActive(m *Machine) {
@@ -75,7 +77,8 @@ func checkManual(m *Machine) {
 			m.t.Errorf("man podstead has no section %s:\n%s", section, page)
 		}
 	}
-	if out := m.Sh("MANWIDTH=80 man podstead-run 2>&1 | col -bx"); !strings.Contains(out, "--pod-manifest-path") || !strings.Contains(page, "podstead-run(1)") {
+	if out := m.Sh("MANWIDTH=80 man podstead-run 2>&1 | col -bx"); !strings.Contains(out, "--pod-manifest-path") ||
+		!strings.Contains(page, "podstead-run(1)") {
 		m.t.Errorf("man podstead-run is\n%s\nand podstead(1) is\n%s", out, page)
 	}
 }
@@ -91,7 +94,8 @@ func testUpgrade(m *Machine) {
 	before := strings.TrimSpace(m.Sh("systemctl show -P MainPID podstead"))
 	aptInstall(m, "./podstead_0.0.2-1_amd64.deb")
 	awaitActive(m)
-	if now := strings.TrimSpace(m.Sh("systemctl show -P MainPID podstead")); now == before || !strings.Contains(m.Sh("podstead version"), "v0.0.2") {
+	if now := strings.TrimSpace(m.Sh("systemctl show -P MainPID podstead")); now == before ||
+		!strings.Contains(m.Sh("podstead version"), "v0.0.2") {
 		t.Errorf("after the upgrade the daemon is %s, before it was %s", now, before)
 	}
 	awaitReady(m, settle, "a", "web")
@@ -113,7 +117,10 @@ func testPurge(m *Machine) {
 		return nil
 	})
 	t.Logf("apt purge:\n%s", m.Sh("apt-get purge -y podstead 2>&1"))
-	left := m.Sh("find / -xdev \\( -iname '*podstead*' -o -path '/etc/pods*' -o -path '/var/log/pods*' -o -path '/var/log/containers*' \\) -not -path '/root/*' -not -path '/var/log/*.log' -not -path '/var/log/apt/*' -not -path '/sys/*' -not -path '/proc/*' | sort; find /run -iname '*podstead*'; ls -d /sys/fs/cgroup/podstead.slice 2>/dev/null; true")
+	left := m.Sh("find / -xdev \\( -iname '*podstead*' -o -path '/etc/pods*' -o -path '/var/log/pods*' -o -path " +
+		"'/var/log/containers*' \\) -not -path '/root/*' -not -path '/var/log/*.log' -not -path '/var/log/apt/*' -not " +
+		"-path '/sys/*' -not -path '/proc/*' | sort; find /run -iname '*podstead*'; ls -d /sys/fs/cgroup/podstead.slice " +
+		"2>/dev/null; true")
 	t.Logf("left after the purge:\n%s", left)
 	for line := range strings.Lines(left) {
 		if !expectedAfterPurge.MatchString(strings.TrimSpace(line)) {
@@ -125,8 +132,9 @@ func testPurge(m *Machine) {
 // expectedAfterPurge matches what docs/install.md says that a purge leaves: what `podstead check`
 // had a user create with what the CNI plugins store about that network, and until the next boot
 // cgroups. The last one is the port of the tests' agent.
-var expectedAfterPurge = regexp.MustCompile(`^(/etc/(sysctl|modules-load|cni/net)\.d/.*|/var/lib/cni/networks/podstead|` +
-	`/sys/fs/cgroup/podstead\.slice|/run/systemd/transient/podstead.*|/run/udev/links/.*podstead\.machine)$`)
+var expectedAfterPurge = regexp.MustCompile(
+	`^(/etc/(sysctl|modules-load|cni/net)\.d/.*|/var/lib/cni/networks/podstead|` +
+		`/sys/fs/cgroup/podstead\.slice|/run/systemd/transient/podstead.*|/run/udev/links/.*podstead\.machine)$`)
 
 // debOf returns the package of a release of that version.
 func debOf(t *testing.T, version, arch string) string {
@@ -149,8 +157,10 @@ func repositoryDisk(t *testing.T) []string {
 	if _, err := os.Stat(filepath.Join(source, "Packages")); err != nil {
 		t.Fatal(err, "; run: make setup")
 	}
-	if out, err := exec.CommandContext(t.Context(), "mke2fs", "-q", "-t", "ext4", "-d", source, disk, "256M").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "mke2fs", "-q", "-t", "ext4", "-d", source, disk,
+		"256M").CombinedOutput(); err != nil {
 		t.Fatalf("mke2fs: %v\n%s", err, out)
 	}
-	return []string{"-drive", "file=" + disk + ",if=none,id=packages,format=raw,readonly=on", "-device", "virtio-blk-pci,drive=packages"}
+	return []string{"-drive", "file=" + disk + ",if=none,id=packages,format=raw,readonly=on", "-device",
+		"virtio-blk-pci,drive=packages"}
 }

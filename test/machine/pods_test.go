@@ -125,7 +125,8 @@ func awaitReady(m *Machine, limit time.Duration, names ...string) (all map[strin
 		}
 		for _, name := range names {
 			if !isReady(all[name]) {
-				return fmt.Errorf("%s is not ready: %s %s %s", name, all[name].Status.Phase, all[name].Status.Reason, all[name].Status.Message)
+				return fmt.Errorf("%s is not ready: %s %s %s", name, all[name].Status.Phase, all[name].Status.Reason,
+					all[name].Status.Message)
 			}
 		}
 		return nil
@@ -134,7 +135,8 @@ func awaitReady(m *Machine, limit time.Duration, names ...string) (all map[strin
 }
 
 func isReady(p v1.Pod) bool {
-	return slices.ContainsFunc(p.Status.Conditions, func(c v1.PodCondition) bool { return c.Type == v1.PodReady && c.Status == v1.ConditionTrue })
+	return slices.ContainsFunc(p.Status.Conditions,
+		func(c v1.PodCondition) bool { return c.Type == v1.PodReady && c.Status == v1.ConditionTrue })
 }
 
 // mainPid returns the host's process ID of the main process of a test pod.
@@ -155,6 +157,7 @@ func mustHave(m *Machine, file, want string) {
 // serviceWith replaces the daemon's command line.
 func serviceWith(m *Machine, args string) {
 	m.t.Helper()
-	m.Write("/etc/systemd/system/podstead.service.d/test.conf", "[Service]\nExecStart=\nExecStart=/usr/local/bin/podstead run "+args+"\n")
+	m.Write("/etc/systemd/system/podstead.service.d/test.conf",
+		"[Service]\nExecStart=\nExecStart=/usr/local/bin/podstead run "+args+"\n")
 	m.Sh("systemctl daemon-reload && systemctl restart podstead")
 }

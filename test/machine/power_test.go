@@ -59,7 +59,8 @@ const churnRevision = "REVISION"
 // its pods has the network of the host, because the CNI plugins take most of the time of a start.
 var fullChurn = churn{
 	pods: append([]testPod{
-		{name: "config", revision: "0", spec: ", hostNetwork: true, volumes: [{name: config, configMap: {name: churn}}]", container: ", volumeMounts: [{name: config, mountPath: /config}]"},
+		{name: "config", revision: "0", spec: ", hostNetwork: true, volumes: [{name: config, configMap: {name: churn}}]",
+			container: ", volumeMounts: [{name: config, mountPath: /config}]"},
 		{name: "killed", revision: "0", spec: ", hostNetwork: true"},
 		{name: "crash", revision: "0", script: "exit 1", spec: ", hostNetwork: true"},
 		{name: "come", revision: churnRevision}, {name: "inplace", revision: churnRevision},
@@ -81,7 +82,8 @@ var quickChurn = churn{
 // manifestEnd is the last line of each manifest, so that a part of one is recognized.
 const manifestEnd = "# end\n"
 
-const churnObjects = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: churn}\ndata: {value: \"REVISION\"}\n" + manifestEnd
+const churnObjects = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: churn}\ndata: {value: \"REVISION\"}\n" +
+	manifestEnd
 
 // Power cuts amid changes of everything. After each boot every good manifest runs with the
 // content that is on the disk, a broken one with its last good content, nothing runs twice, and
@@ -129,8 +131,10 @@ func testPowerCuts(m *Machine, c churn, n int, deadline time.Time) {
 		m.Start()
 		booted := m.CPUTime()
 		want := awaitManifests(m)
-		t.Logf("round %d at %s, after %v of churn, recovered in %v (%v of CPU, %v of it until systemd ran): runs %v", round+1, time.Now().Format(time.TimeOnly),
-			churned.Round(time.Second), time.Since(cut).Round(time.Second), (m.CPUTime() - used).Round(time.Second), (booted - used).Round(time.Second), want)
+		t.Logf("round %d at %s, after %v of churn, recovered in %v (%v of CPU, %v of it until systemd ran): runs %v", round+1,
+			time.Now().Format(time.TimeOnly),
+			churned.Round(time.Second), time.Since(cut).Round(time.Second), (m.CPUTime() - used).Round(time.Second),
+			(booted - used).Round(time.Second), want)
 		if t.Failed() {
 			return
 		}
@@ -215,13 +219,15 @@ func awaitManifests(m *Machine) map[string]string {
 	}
 	for _, name := range faulty {
 		m.Await("the fault is shown", settle, func() error {
-			if faults, err := m.agent("get", daemonSocket, "/podstead/v1/manifests"); err != nil || !hasFault(faults, "/etc/pods/"+name+".yaml") {
+			if faults, err := m.agent("get", daemonSocket, "/podstead/v1/manifests"); err != nil ||
+				!hasFault(faults, "/etc/pods/"+name+".yaml") {
 				return fmt.Errorf("%s: %v\n%s\n%s", name, err, faults, files[name])
 			}
 			return nil
 		})
 	}
-	if value := regexp.MustCompile(`value: "([0-9]+)"`).FindStringSubmatch(files["objects"]); value != nil && want["config"] != "" {
+	if value := regexp.MustCompile(`value: "([0-9]+)"`).FindStringSubmatch(files["objects"]); value != nil &&
+		want["config"] != "" {
 		m.Await("the volume has the ConfigMap's content", settle, func() error {
 			if got, err := m.agent("read", "config", "/config/value"); err != nil || got != value[1] {
 				return fmt.Errorf("%q, %v, want %s", got, err, value[1])
@@ -231,7 +237,9 @@ func awaitManifests(m *Machine) map[string]string {
 	}
 	// On a host that does much other work, the daemon or what it waits for can exceed a limit of
 	// systemd.
-	if n := m.Sh("systemctl show -P NRestarts podstead"); n != "0" && !strings.Contains(m.Journal(), "podstead.service: Watchdog timeout") && !strings.Contains(m.Journal(), "podstead.service: start operation timed out") {
+	if n := m.Sh("systemctl show -P NRestarts podstead"); n != "0" &&
+		!strings.Contains(m.Journal(), "podstead.service: Watchdog timeout") &&
+		!strings.Contains(m.Journal(), "podstead.service: start operation timed out") {
 		m.t.Errorf("the daemon was restarted %s times since the boot", n)
 	}
 	return want

@@ -20,8 +20,10 @@ func testMemoryPressure(m *Machine) {
 	awaitReady(m, settle, "modest")
 	m.Sh("ls -l /proc/$(systemctl show -P MainPID podstead)/fd | grep -q '[m]emory.pressure\\|pressure/memory'")
 	before := mainPid(m, "modest")
-	apply(m, testPod{name: "hog", revision: "1", grace: 1, script: "dd if=/dev/zero of=/cache/x bs=1M count=1400; sleep 100000",
-		spec: ", volumes: [{name: cache, emptyDir: {medium: Memory}}]", container: ", volumeMounts: [{name: cache, mountPath: /cache}]"})
+	apply(m, testPod{name: "hog", revision: "1", grace: 1,
+		script:    "dd if=/dev/zero of=/cache/x bs=1M count=1400; sleep 100000",
+		spec:      ", volumes: [{name: cache, emptyDir: {medium: Memory}}]",
+		container: ", volumeMounts: [{name: cache, mountPath: /cache}]"})
 	awaitEvicted(m, "hog", "memory")
 	if after := mainPid(m, "modest"); after != before {
 		t.Errorf("the other pod was replaced: process %s, was %s", after, before)
@@ -55,7 +57,8 @@ func testDiskPressure(m *Machine) {
 	serviceWith(m, "--eviction-hard nodefs.available<1Gi --eviction-pressure-transition-period 10s")
 	scratch := ", volumes: [{name: scratch, emptyDir: {}}]"
 	mount := ", volumeMounts: [{name: scratch, mountPath: /scratch}]"
-	apply(m, testPod{name: "modest", revision: "1", script: "echo little >/scratch/x; " + sleepScript, spec: scratch, container: mount})
+	apply(m, testPod{name: "modest", revision: "1", script: "echo little >/scratch/x; " + sleepScript, spec: scratch,
+		container: mount})
 	awaitReady(m, settle, "modest")
 	before := mainPid(m, "modest")
 	space := func() int {
@@ -67,7 +70,9 @@ func testDiskPressure(m *Machine) {
 		return mib
 	}
 	free := space()
-	apply(m, testPod{name: "hog", revision: "1", grace: 1, script: fmt.Sprintf("dd if=/dev/zero of=/scratch/x bs=1M count=%d; sleep 100000", free-700), spec: scratch, container: mount})
+	apply(m, testPod{name: "hog", revision: "1", grace: 1,
+		script: fmt.Sprintf("dd if=/dev/zero of=/scratch/x bs=1M count=%d; sleep 100000", free-700), spec: scratch,
+		container: mount})
 	awaitEvicted(m, "hog", "ephemeral-storage")
 	if after := mainPid(m, "modest"); after != before {
 		t.Errorf("the other pod was replaced: process %s, was %s", after, before)
@@ -96,9 +101,11 @@ func testPIDPressure(m *Machine) {
 	const fork = "for i in $(seq 400); do sleep 100000 & done; wait"
 	var more []string
 	for i := range 4 {
-		more = append(more, fmt.Sprintf("{name: more%d, restartPolicy: Always, image: %s, command: [sh, -c, %q]}", i, testbed.BusyboxImage, fork))
+		more = append(more, fmt.Sprintf("{name: more%d, restartPolicy: Always, image: %s, command: [sh, -c, %q]}", i,
+			testbed.BusyboxImage, fork))
 	}
-	apply(m, testPod{name: "hog", revision: "1", grace: 1, script: fork, spec: ", initContainers: [" + strings.Join(more, ", ") + "]"})
+	apply(m, testPod{name: "hog", revision: "1", grace: 1, script: fork,
+		spec: ", initContainers: [" + strings.Join(more, ", ") + "]"})
 	awaitEvicted(m, "hog", "pids")
 	if after := mainPid(m, "modest"); after != before {
 		t.Errorf("the other pod was replaced: process %s, was %s", after, before)

@@ -11,7 +11,8 @@ import (
 func TestPrivateContainerd(t *testing.T) {
 	m := newInstalled(t)
 	m.Start()
-	m.Sh("systemctl mask --now containerd && systemctl stop podstead && rm -f /var/lib/podstead/runtime-endpoint && systemctl start podstead")
+	m.Sh("systemctl mask --now containerd && systemctl stop podstead && rm -f /var/lib/podstead/runtime-endpoint && " +
+		"systemctl start podstead")
 	m.Await("the private containerd answers", settle, func() error {
 		out, err := m.Try("podstead get nodes && test -S /run/podstead/containerd/containerd.sock")
 		if err != nil {
@@ -24,7 +25,8 @@ func TestPrivateContainerd(t *testing.T) {
 	apply(m, testPod{name: "a", revision: "1"}, testPod{name: "b", revision: "1"})
 	awaitReady(m, settle, "a", "b")
 	running := func() string {
-		return strings.Join([]string{mainPid(m, "a"), mainPid(m, "b"), m.Sh("pgrep -f '/containerd[ ].*/podstead/containerd/config.toml'")}, " ")
+		return strings.Join([]string{mainPid(m, "a"), mainPid(m, "b"),
+			m.Sh("pgrep -f '/containerd[ ].*/podstead/containerd/config.toml'")}, " ")
 	}
 	// systemd is the init process, and so the cgroup driver.
 	if cgroup := m.Sh("cut -d: -f3 /proc/" + mainPid(m, "a") + "/cgroup"); !strings.HasPrefix(cgroup, "/podstead.slice/") {

@@ -38,7 +38,8 @@ const (
 // clearing each page twice, and clearing 2 MiB for the first byte of a heap. Where each process has the
 // same libraries at the same addresses, QEMU translates them once. On a host that does much other work,
 // services need more than systemd's 90 s to start.
-const kernelArgs = "quiet ro root=/dev/vda panic=10 mitigations=off init_on_alloc=0 transparent_hugepage=madvise nokaslr norandmaps systemd.show_status=false systemd.getty_auto=no systemd.default_timeout_start_sec=600"
+const kernelArgs = "quiet ro root=/dev/vda panic=10 mitigations=off init_on_alloc=0 transparent_hugepage=madvise " +
+	"nokaslr norandmaps systemd.show_status=false systemd.getty_auto=no systemd.default_timeout_start_sec=600"
 
 // emulator is the QEMU of an architecture.
 type emulator struct {
@@ -52,7 +53,8 @@ var emulators = map[string]emulator{
 	// clear and copy pages with instructions that QEMU emulates byte by byte or word by word. Without
 	// tsc=reliable the kernel would not trust the counters of two processors, and would read the time
 	// from the HPET, which is a device of QEMU.
-	AMD64: {"qemu-system-x86_64", []string{"-cpu", "max,erms=off,fsrm=off"}, "console=ttyS0 no5lvl clearcpuid=112 tsc=reliable"},
+	AMD64: {"qemu-system-x86_64", []string{"-cpu", "max,erms=off,fsrm=off"},
+		"console=ttyS0 no5lvl clearcpuid=112 tsc=reliable"},
 	// A processor of servers, with atomic instructions and without what only costs time in emulation,
 	// such as pointer authentication and SVE. With "max", on which the kernel uses all of that, its
 	// scheduler once dereferenced a null pointer.
@@ -80,7 +82,8 @@ func startQEMU(dir string, o Options, image Image, disk, initrd string) (*qemu, 
 		"-nodefaults", "-display", "none", "-no-reboot",
 		"-kernel", image.kernel(), "-initrd", initrd,
 		"-append", emulator.kernelArgs+" "+kernelArgs+" "+o.KernelArgs,
-		"-drive", "file="+disk+",if=none,id=root,format=qcow2,cache=writeback,discard=unmap", "-object", "iothread,id=disk", "-device", "virtio-blk-pci,drive=root,iothread=disk,num-queues=1",
+		"-drive", "file="+disk+",if=none,id=root,format=qcow2,cache=writeback,discard=unmap", "-object", "iothread,id=disk",
+		"-device", "virtio-blk-pci,drive=root,iothread=disk,num-queues=1",
 		"-device", "virtio-rng-pci", "-device", "virtio-serial-pci,max_ports=3",
 		"-chardev", "socket,id=agent,path="+filepath.Join(dir, "agent.sock")+",server=on,wait=off",
 		"-device", "virtserialport,chardev=agent,name="+portName,

@@ -10,7 +10,8 @@ import (
 // quotaDocuments are a class on a disk with project quotas, a claim of it for each of some names,
 // and a claim on the root, which has none.
 func quotaDocuments(size string, names ...string) string {
-	const claim = "---\napiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: %s}\nspec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: %s}}%s}\n"
+	const claim = "---\napiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: %s}\nspec: {accessModes: " +
+		"[ReadWriteOnce], resources: {requests: {storage: %s}}%s}\n"
 	text := `apiVersion: storage.k8s.io/v1
 kind: StorageClass
 metadata: {name: quota}
@@ -32,14 +33,16 @@ func quotaPod(name string, claims ...string) testPod {
 	}
 	return testPod{
 		name: name, revision: "1",
-		spec: ", volumes: [" + strings.Join(volumes, ", ") + "]", container: ", volumeMounts: [" + strings.Join(mounts, ", ") + "]",
+		spec:      ", volumes: [" + strings.Join(volumes, ", ") + "]",
+		container: ", volumeMounts: [" + strings.Join(mounts, ", ") + "]",
 	}
 }
 
 // fill writes up to 60 MiB to a file of a claim, and returns how many MiB it has then.
 func fill(m *Machine, pod, file string) int {
 	m.t.Helper()
-	out := m.Sh(fmt.Sprintf("podstead exec %s -- sh -c 'dd if=/dev/zero of=%s bs=1048576 count=60 2>/dev/null; stat -c %%s %s'", pod, file, file))
+	out := m.Sh(fmt.Sprintf("podstead exec %s -- sh -c 'dd if=/dev/zero of=%s bs=1048576 count=60 2>/dev/null; stat -c "+
+		"%%s %s'", pod, file, file))
 	size, err := strconv.Atoi(strings.TrimSpace(out))
 	if err != nil {
 		m.t.Fatal(err)
@@ -86,7 +89,8 @@ func testProjectQuotas(m *Machine) {
 		t.Errorf("the container sees a file system of %q KiB", out)
 	}
 	m.Await("the volumes are shown", settle, func() error {
-		for claim, want := range map[string]string{"one": "yes 20.0 MiB 20.0 MiB", "two": "yes 20.0 MiB 20.0 MiB", "plain": "no 60.0 MiB"} {
+		for claim, want := range map[string]string{"one": "yes 20.0 MiB 20.0 MiB", "two": "yes 20.0 MiB 20.0 MiB",
+			"plain": "no 60.0 MiB"} {
 			out, err := m.Try("podstead volumes | awk '$2 == \"" + claim + "\"'")
 			if err != nil || !strings.Contains(strings.Join(strings.Fields(out), " "), want) {
 				return fmt.Errorf("%s: %v %q", claim, err, out)
@@ -107,7 +111,8 @@ func testProjectQuotas(m *Machine) {
 	}
 
 	m.Sh("rm /etc/pods/a.yaml")
-	m.Await("the claim is removed", settle, func() error { _, err := m.Try("podstead volumes rm default/one"); return err })
+	m.Await("the claim is removed", settle,
+		func() error { _, err := m.Try("podstead volumes rm default/one"); return err })
 	m.Write("/etc/pods/storage.yaml", quotaDocuments("30Mi", "next", "two"))
 	apply(m, quotaPod("c", "next"))
 	awaitReady(m, settle, "b", "c")
@@ -144,16 +149,20 @@ func awaitUnmounted(m *Machine, path string) {
 func testEmptyDirQuotas(m *Machine) {
 	t := m.t
 	mountQuotaDisk(m)
-	m.Sh("systemctl stop podstead && mkdir /mnt/quota/pods && mount --bind /mnt/quota/pods /var/lib/podstead/pods && systemctl start podstead")
+	m.Sh("systemctl stop podstead && mkdir /mnt/quota/pods && mount --bind /mnt/quota/pods /var/lib/podstead/pods && " +
+		"systemctl start podstead")
 	const first = "1879048192"
 	for name, c := range map[string]struct{ source, limits, why string }{
-		"sized":  {"{sizeLimit: 10Mi}", "", `emptyDir volume "cache"`},
-		"shared": {"{}", ", resources: {limits: {ephemeral-storage: 10Mi}}", "exceeds the total limit of its containers 10Mi"},
+		"sized": {"{sizeLimit: 10Mi}", "", `emptyDir volume "cache"`},
+		"shared": {"{}", ", resources: {limits: {ephemeral-storage: 10Mi}}",
+			"exceeds the total limit of its containers 10Mi"},
 	} {
-		apply(m, testPod{name: name, revision: "1", spec: ", volumes: [{name: cache, emptyDir: " + c.source + "}]", container: ", volumeMounts: [{name: cache, mountPath: /cache}]" + c.limits})
+		apply(m, testPod{name: name, revision: "1", spec: ", volumes: [{name: cache, emptyDir: " + c.source + "}]",
+			container: ", volumeMounts: [{name: cache, mountPath: /cache}]" + c.limits})
 		awaitReady(m, settle, name)
 		dir := m.Sh("ls -d /mnt/quota/pods/*/volumes/kubernetes.io~empty-dir/cache")
-		if fields := strings.Fields(m.Sh("lsattr -pd " + dir)); len(fields) != 3 || fields[0] != first || !strings.Contains(fields[1], "P") {
+		if fields := strings.Fields(m.Sh("lsattr -pd " + dir)); len(fields) != 3 || fields[0] != first ||
+			!strings.Contains(fields[1], "P") {
 			t.Errorf("%s: the attributes of the emptyDir are %q", name, fields)
 		}
 		// The pod may be evicted before dd has ended.

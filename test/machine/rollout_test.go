@@ -39,8 +39,10 @@ func carefulPod(revision string) testPod {
 		annotations: "podstead.io/rollback-after: " + after,
 		spec:        ", hostNetwork: true" + logVolume,
 		script: "trap '" + log("term") + "sleep 3; " + log("end") + "exit 0' TERM; " +
-			log("start") + "mkdir -p /www; httpd -p " + carefulPort + " -h /www || { " + log("overlap") + "}; while :; do sleep 1000 & wait; done",
-		container: logMount + fmt.Sprintf(", readinessProbe: {tcpSocket: {port: %s}, periodSeconds: 1, timeoutSeconds: 60}", port),
+			log("start") + "mkdir -p /www; httpd -p " + carefulPort + " -h /www || { " + log("overlap") +
+			"}; while :; do sleep 1000 & wait; done",
+		container: logMount + fmt.Sprintf(", readinessProbe: {tcpSocket: {port: %s}, periodSeconds: 1, timeoutSeconds: 60}",
+			port),
 	}
 }
 

@@ -20,8 +20,9 @@ func slowPod(name, spec string) testPod {
 	line := func(what string) string { return fmt.Sprintf("echo %s %s >>/log/order; sync /log/order; ", name, what) }
 	return testPod{
 		name: name, revision: "1", grace: 60, spec: logVolume + spec,
-		script:    "trap '" + line("term") + "sleep 5; " + line("end") + "exit 0' TERM; while :; do sleep 1000 & wait; done",
-		container: logMount + fmt.Sprintf(", lifecycle: {preStop: {exec: {command: [sh, -c, %q]}}}", line("hook")+"sleep 3; "+line("hooked")),
+		script: "trap '" + line("term") + "sleep 5; " + line("end") + "exit 0' TERM; while :; do sleep 1000 & wait; done",
+		container: logMount + fmt.Sprintf(", lifecycle: {preStop: {exec: {command: [sh, -c, %q]}}}",
+			line("hook")+"sleep 3; "+line("hooked")),
 	}
 }
 
@@ -36,20 +37,24 @@ func TestShutdown(t *testing.T) {
 	m.Sh("rm /etc/pods/*.yaml")
 	awaitInstances(m, nil, settle)
 	// With logind the order holds with either cgroup driver.
-	m.Sh("sed -i 's/SystemdCgroup = true/SystemdCgroup = false/' /etc/containerd/config.toml && systemctl restart containerd podstead")
+	m.Sh("sed -i 's/SystemdCgroup = true/SystemdCgroup = false/' /etc/containerd/config.toml && systemctl restart " +
+		"containerd podstead")
 	testShutdown(m, false)
 }
 
 // testShutdown reboots the machine, or switches it off and on.
 func testShutdown(m *Machine, reboot bool) {
 	t := m.t
-	apply(m, slowPod("normal", ""), slowPod("critical", criticalSpec), testPod{name: "job", revision: "1", spec: ", restartPolicy: OnFailure"}, testPod{name: "once", revision: "1", spec: ", restartPolicy: Never"})
+	apply(m, slowPod("normal", ""), slowPod("critical", criticalSpec),
+		testPod{name: "job", revision: "1", spec: ", restartPolicy: OnFailure"},
+		testPod{name: "once", revision: "1", spec: ", restartPolicy: Never"})
 	awaitReady(m, settle, "normal", "critical", "job", "once")
 	if out := m.Sh("systemd-inhibit --list"); !strings.Contains(out, "podstead") {
 		t.Errorf("podstead holds no inhibitor lock:\n%s", out)
 	}
 	want := map[string]string{"normal": "1", "critical": "1", "job": "1"}
-	order := strings.Join([]string{"normal hook", "normal hooked", "normal term", "normal end", "critical hook", "critical hooked", "critical term", "critical end"}, "\n")
+	order := strings.Join([]string{"normal hook", "normal hooked", "normal term", "normal end", "critical hook",
+		"critical hooked", "critical term", "critical end"}, "\n")
 	m.Sh("rm -f /root/log/order")
 	if reboot {
 		m.Reboot()

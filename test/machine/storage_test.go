@@ -91,7 +91,8 @@ systemctl daemon-reload && mount /etc/pods`)
 	}
 	before := mainPid(m, "a") + " " + mainPid(m, "b")
 	m.Sh("touch /run/disk-is-there")
-	m.Await("the disk is mounted", settle, func() error { _, err := m.Try("mountpoint -q /etc/pods && ls /etc/pods/a.yaml"); return err })
+	m.Await("the disk is mounted", settle,
+		func() error { _, err := m.Try("mountpoint -q /etc/pods && ls /etc/pods/a.yaml"); return err })
 	apply(m, testPod{name: "c", revision: "1"})
 	want["c"] = "1"
 	awaitInstances(m, want, settle)
@@ -137,7 +138,8 @@ func testFullDisk(m *Machine) {
 	awaitReady(m, settle, "a", "b")
 	before := mainPid(m, "a") + " " + mainPid(m, "b")
 	// What only root may use is filled with data.
-	m.Sh("fallocate -l $(df --output=avail -B1 / | tail -n 1) /root/ballast; cat /dev/zero >>/root/ballast 2>/dev/null; sync; true")
+	m.Sh("fallocate -l $(df --output=avail -B1 / | tail -n 1) /root/ballast; cat /dev/zero >>/root/ballast 2>/dev/null; " +
+		"sync; true")
 	m.Await("the condition is reported", settle, func() error {
 		if out, _ := m.Try("podstead status"); !strings.Contains(out, "DiskPressure") {
 			return errors.New(out)

@@ -15,7 +15,8 @@ import (
 func testUserNamespaces(m *Machine) {
 	t := m.t
 	for _, p := range []string{
-		testbed.Containerd24.Binary(), filepath.Join(filepath.Dir(testbed.Containerd24.Binary()), "containerd-shim-runc-v2"), testbed.Containerd24.OtherRunc(),
+		testbed.Containerd24.Binary(), filepath.Join(filepath.Dir(testbed.Containerd24.Binary()), "containerd-shim-runc-v2"),
+		testbed.Containerd24.OtherRunc(),
 	} {
 		if _, err := os.Stat(p); err != nil {
 			t.Fatal(err)
@@ -33,7 +34,8 @@ func testUserNamespaces(m *Machine) {
   [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc.options]
     SystemdCgroup = true
 `)
-	m.Write("/etc/systemd/system/containerd.service.d/test.conf", "[Service]\nExecStart=\nExecStart=/usr/local/bin/containerd\n")
+	m.Write("/etc/systemd/system/containerd.service.d/test.conf",
+		"[Service]\nExecStart=\nExecStart=/usr/local/bin/containerd\n")
 	m.Sh("systemctl daemon-reload && systemctl restart containerd && systemctl restart podstead")
 	apply(m, testPod{name: "user", revision: "1", spec: ", hostUsers: false, volumes: [{name: data, emptyDir: {}}]",
 		container: ", volumeMounts: [{name: data, mountPath: /data}]"})
@@ -45,7 +47,8 @@ func testUserNamespaces(m *Machine) {
 	if got := m.Sh("stat -c %u /proc/" + pid); got == "0" {
 		t.Error("root of the container is root of the host")
 	}
-	if got := strings.Fields(m.Sh("cat /proc/" + pid + "/uid_map")); len(got) != 3 || got[0] != "0" || got[1] == "0" || got[2] != "65536" {
+	if got := strings.Fields(m.Sh("cat /proc/" + pid + "/uid_map")); len(got) != 3 || got[0] != "0" || got[1] == "0" ||
+		got[2] != "65536" {
 		t.Errorf("uid_map is %q, want 65536 IDs of the host", got)
 	}
 	if out := m.Sh("podstead exec user -- sh -c 'id -u; touch /data/x && stat -c %u /data/x'"); out != "0\n0" {

@@ -67,21 +67,27 @@ func New(t *testing.T, files map[string]string) *Harness {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.Config = manifest.NewPodConfig(manifest.PodConfigOptions{Sources: []manifest.Source{manifest.SourceFile, manifest.SourceHTTP}, Checkpoint: checkpoint, Log: log})
+	h.Config = manifest.NewPodConfig(
+		manifest.PodConfigOptions{Sources: []manifest.Source{manifest.SourceFile, manifest.SourceHTTP},
+			Checkpoint: checkpoint, Log: log})
 	loader := manifest.NewLoader("n1", manifest.ModeStrict)
 	source := manifest.NewFileSource(manifest.FileSourceOptions{
-		Path: h.Dir, Node: "n1", Rescan: time.Second, Loader: loader, Checkpoint: checkpoint, Deliver: h.Config, Log: log, Scanned: func(time.Time) {},
+		Path: h.Dir, Node: "n1", Rescan: time.Second, Loader: loader, Checkpoint: checkpoint, Deliver: h.Config, Log: log,
+		Scanned: func(time.Time) {},
 	})
-	content, faults := loader.Load(manifest.LoadRequest{Source: manifest.SourceHTTP, Unit: "https://pods.example/remote.yaml",
-		Data: []byte("apiVersion: v1\nkind: Pod\nmetadata: {name: remote}\nspec: {containers: [{name: main, image: a}]}\n")})
+	content, faults := loader.Load(
+		manifest.LoadRequest{Source: manifest.SourceHTTP, Unit: "https://pods.example/remote.yaml",
+			Data: []byte("apiVersion: v1\nkind: Pod\nmetadata: {name: remote}\nspec: {containers: [{name: main, image: a}]}\n")})
 	if faults.Fatal() {
 		t.Fatal(faults)
 	}
-	h.Config.Deliver(manifest.Set{Source: manifest.SourceHTTP, Time: time.Now(), Units: []manifest.Unit{{Name: "https://pods.example/remote.yaml", Content: content}}})
+	h.Config.Deliver(manifest.Set{Source: manifest.SourceHTTP, Time: time.Now(),
+		Units: []manifest.Unit{{Name: "https://pods.example/remote.yaml", Content: content}}})
 	pods := kubeapi.PodSource(h.list, h.changed.Subscribe)
 	pods.Revisions = h.Config.PodDigests
 	h.API = kubeapi.New(kubeapi.Config{
-		Versions: kubeapi.OpenVersions(filepath.Join(t.TempDir(), "versions"), statefile.Disk{}), Node: "n1", ManifestName: manifest.BaseName,
+		Versions: kubeapi.OpenVersions(filepath.Join(t.TempDir(), "versions"), statefile.Disk{}), Node: "n1",
+		ManifestName: manifest.BaseName,
 		Writer: change.NewWriter(change.Config{
 			Path: h.Dir, Node: "n1", Mode: manifest.ModeStrict, Config: h.Config, Events: recorder{h},
 			Grace: func(uid types.UID, seconds *int64) {
@@ -92,7 +98,8 @@ func New(t *testing.T, files map[string]string) *Harness {
 				}
 			},
 		}),
-		Ephemeral: podephemeral.Requests{Update: h.updateEphemeral, Verified: func(manifest.Source) bool { return h.Verified }, Events: recorder{h}},
+		Ephemeral: podephemeral.Requests{Update: h.updateEphemeral,
+			Verified: func(manifest.Source) bool { return h.Verified }, Events: recorder{h}},
 		Sources: kubeapi.Sources{
 			Pods:       pods,
 			Nodes:      kubeapi.NodeSource(func() *v1.Node { return &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}} }, nil),
@@ -105,10 +112,12 @@ func New(t *testing.T, files map[string]string) *Harness {
 			}, h.Config.Objects().Subscribe),
 			Volumes: kubeapi.VolumeSource(h.Config.Objects().Volumes, h.Config.Objects().Claims, func() []kubeapi.ClaimVolume {
 				bound := &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "usb"}}
-				bound.Spec.ClaimRef = &v1.ObjectReference{Kind: "PersistentVolumeClaim", APIVersion: "v1", Namespace: "default", Name: "photos"}
+				bound.Spec.ClaimRef = &v1.ObjectReference{Kind: "PersistentVolumeClaim", APIVersion: "v1", Namespace: "default",
+					Name: "photos"}
 				made := bound.DeepCopy()
 				made.Name = "default.made"
-				return []kubeapi.ClaimVolume{{Namespace: "default", Name: "photos", Volume: bound}, {Namespace: "default", Name: "made", Volume: made}}
+				return []kubeapi.ClaimVolume{{Namespace: "default", Name: "photos", Volume: bound},
+					{Namespace: "default", Name: "made", Volume: made}}
 			}, h.Config.Objects().Subscribe),
 			StorageClasses:  kubeapi.ObjectSource(h.Config.Objects().StorageClasses, h.Config.Objects().Subscribe),
 			PriorityClasses: kubeapi.ObjectSource(h.Config.Objects().PriorityClasses, h.Config.Objects().Subscribe),
@@ -123,7 +132,8 @@ func New(t *testing.T, files map[string]string) *Harness {
 		cancel()
 		all.Wait()
 	})
-	h.Await("the manifests were read", func() bool { return len(h.Config.Snapshot()) > 0 && h.Config.Snapshot()[0].Delivered })
+	h.Await("the manifests were read",
+		func() bool { return len(h.Config.Snapshot()) > 0 && h.Config.Snapshot()[0].Delivered })
 	return h
 }
 
@@ -215,7 +225,8 @@ func (h *Harness) Request(method, path, kind, body string) *httptest.ResponseRec
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
 	r.Header.Set("Content-Type", kind)
 	w := httptest.NewRecorder()
-	h.API.ServeHTTP(w, r.WithContext(access.WithCaller(r.Context(), access.Caller{User: "ann", Classes: access.RoleEdit.Classes()})))
+	h.API.ServeHTTP(w,
+		r.WithContext(access.WithCaller(r.Context(), access.Caller{User: "ann", Classes: access.RoleEdit.Classes()})))
 	return w
 }
 

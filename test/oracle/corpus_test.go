@@ -143,7 +143,8 @@ func servedByObjects(t *testing.T, pod *v1.Pod) int {
 		return 0
 	}
 	kind, _, _ := strings.Cut(resource, " ")
-	if kind == "serviceaccounts" && pod.Spec.AutomountServiceAccountToken != nil && !*pod.Spec.AutomountServiceAccountToken {
+	if kind == "serviceaccounts" && pod.Spec.AutomountServiceAccountToken != nil &&
+		!*pod.Spec.AutomountServiceAccountToken {
 		return 0 // The name of an account that the pod asks nothing of.
 	}
 	if kind == "csidrivers" {
@@ -244,7 +245,8 @@ func (u *unit) other(t *testing.T, object runtime.Object) {
 		}
 	case *core.PersistentVolumeClaim:
 		object.Namespace = "default"
-		for _, err := range validation.ValidatePersistentVolumeClaim(object, validation.ValidationOptionsForPersistentVolumeClaim(object, nil)) {
+		for _, err := range validation.ValidatePersistentVolumeClaim(object,
+			validation.ValidationOptionsForPersistentVolumeClaim(object, nil)) {
 			u.faults = append(u.faults, err.Error())
 		}
 	default:

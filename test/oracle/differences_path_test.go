@@ -41,7 +41,8 @@ func at(expression string) *regexp.Regexp { return regexp.MustCompile("^" + expr
 var pathDifferences = []pathDifference{
 	{
 		reason: "volumes: a bad key in brackets in a downwardAPI item is reported at the fieldPath of the item",
-		ours:   at(`(spec\.volumes\[\d+\]\.(?:projected\.sources\[\d+\]\.)?downwardAPI)\.items\[\d+\](\.fieldRef)\.fieldPath`),
+		ours: at(
+			`(spec\.volumes\[\d+\]\.(?:projected\.sources\[\d+\]\.)?downwardAPI)\.items\[\d+\](\.fieldRef)\.fieldPath`),
 		detail: regexp.MustCompile("name part"),
 		theirs: "${1}${2}",
 	},
@@ -52,7 +53,8 @@ var pathDifferences = []pathDifference{
 	},
 	{
 		reason: "metadata: tolerations in an annotation are named by its key in brackets",
-		ours:   at(`(metadata\.annotations)\[(scheduler\.alpha\.kubernetes\.io/tolerations)\](\[\d+\])\.(key|effect|operator)`),
+		ours: at(
+			`(metadata\.annotations)\[(scheduler\.alpha\.kubernetes\.io/tolerations)\](\[\d+\])\.(key|effect|operator)`),
 		theirs: "${1}.${2}${3}.${4}",
 	},
 	{
@@ -120,7 +122,8 @@ var pathDifferences = []pathDifference{
 		theirs: "spec.resources.containers${1}${2}.limits",
 	},
 	{
-		reason:    "resources: any name that spec.resources cannot contain is reported as not supported, whether Kubernetes knows it or not",
+		reason: "resources: any name that spec.resources cannot contain is reported as not supported, whether " +
+			"Kubernetes knows it or not",
 		ours:      at(`(spec\.resources\.(?:limits|requests)\[.*\])`),
 		kind:      field.ErrorTypeNotSupported,
 		theirs:    "${1}",

@@ -31,7 +31,8 @@ var oursOnly = []faultDifference{
 		},
 	},
 	{
-		reason: "volumes: an image volume needs a reference, as at the API server; the kubelet's options validate the pod like a template",
+		reason: "volumes: an image volume needs a reference, as at the API server; the kubelet's options validate the pod " +
+			"like a template",
 		is: func(_ *v1.Pod, err *field.Error, _ field.ErrorList) bool {
 			return strings.HasSuffix(err.Field, ".image.reference") && err.Type == field.ErrorTypeRequired
 		},
@@ -40,17 +41,19 @@ var oursOnly = []faultDifference{
 		reason: "restart: the rules of an init container are also validated if its restartPolicy is missing",
 		is: func(_ *v1.Pod, err *field.Error, theirs field.ErrorList) bool {
 			container, _, ok := strings.Cut(err.Field, ".restartPolicyRules")
-			return ok && strings.HasPrefix(container, "spec.initContainers") && reports(theirs, container+".restartPolicy", field.ErrorTypeRequired)
+			return ok && strings.HasPrefix(container, "spec.initContainers") &&
+				reports(theirs, container+".restartPolicy", field.ErrorTypeRequired)
 		},
 	},
 	{
 		reason: "volumes: a duplicate name is also reported if the first volume is invalid",
 		is: func(pod *v1.Pod, err *field.Error, theirs field.ErrorList) bool {
 			volume := volumeAt(err.Field)
-			return volume > 0 && err.Type == field.ErrorTypeDuplicate && slices.ContainsFunc(theirs, func(other *field.Error) bool {
-				earlier := volumeAt(other.Field)
-				return earlier >= 0 && earlier < volume && pod.Spec.Volumes[earlier].Name == pod.Spec.Volumes[volume].Name
-			})
+			return volume > 0 && err.Type == field.ErrorTypeDuplicate &&
+				slices.ContainsFunc(theirs, func(other *field.Error) bool {
+					earlier := volumeAt(other.Field)
+					return earlier >= 0 && earlier < volume && pod.Spec.Volumes[earlier].Name == pod.Spec.Volumes[volume].Name
+				})
 		},
 	},
 	{
@@ -75,7 +78,8 @@ var oursOnly = []faultDifference{
 	{
 		reason: "dns: search domains are also validated if nameservers are missing",
 		is: func(_ *v1.Pod, err *field.Error, theirs field.ErrorList) bool {
-			return strings.HasPrefix(err.Field, "spec.dnsConfig.") && reports(theirs, "spec.dnsConfig.nameservers", field.ErrorTypeRequired)
+			return strings.HasPrefix(err.Field, "spec.dnsConfig.") &&
+				reports(theirs, "spec.dnsConfig.nameservers", field.ErrorTypeRequired)
 		},
 	},
 	severalTypes,

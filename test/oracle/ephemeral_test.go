@@ -24,8 +24,9 @@ func TestEphemeralContainers(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default", UID: "u1", ResourceVersion: "1"},
 		Spec: v1.PodSpec{
 			InitContainers: []v1.Container{{Name: "setup", Image: "busybox"}},
-			Containers:     []v1.Container{{Name: "web", Image: "nginx", VolumeMounts: []v1.VolumeMount{{Name: "data", MountPath: "/data"}}}},
-			Volumes:        []v1.Volume{{Name: "data", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}}},
+			Containers: []v1.Container{
+				{Name: "web", Image: "nginx", VolumeMounts: []v1.VolumeMount{{Name: "data", MountPath: "/data"}}}},
+			Volumes: []v1.Volume{{Name: "data", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}}},
 			EphemeralContainers: []v1.EphemeralContainer{
 				{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "first", Image: "busybox"}},
 			},
@@ -58,7 +59,10 @@ func TestEphemeralContainers(t *testing.T) {
 		"restarts":          func(c *container) { c.RestartPolicy = &always },
 		"mount":             func(c *container) { c.VolumeMounts = []v1.VolumeMount{{Name: "data", MountPath: "/d"}} },
 		"unknown mount":     func(c *container) { c.VolumeMounts = []v1.VolumeMount{{Name: "x", MountPath: "/d"}} },
-		"sub path":          func(c *container) { c.VolumeMounts = []v1.VolumeMount{{Name: "data", MountPath: "/d", SubPath: "x"}} },
+		"sub path": func(c *container) {
+			c.VolumeMounts = []v1.VolumeMount{
+				{Name: "data", MountPath: "/d", SubPath: "x"}}
+		},
 		"sub path expr": func(c *container) {
 			c.VolumeMounts = []v1.VolumeMount{{Name: "data", MountPath: "/d", SubPathExpr: "$(X)"}}
 		},
@@ -82,7 +86,8 @@ func TestEphemeralContainers(t *testing.T) {
 	for name, list := range lists {
 		changed := pod.DeepCopy()
 		changed.Spec.EphemeralContainers = list
-		theirs := upstream.ValidatePodEphemeralContainersUpdate(upstreamPod(t, changed), upstreamPod(t, pod), podutil.GetValidationOptionsFromPodSpecAndMeta(&upstreamPod(t, changed).Spec, nil, nil, nil))
+		theirs := upstream.ValidatePodEphemeralContainersUpdate(upstreamPod(t, changed), upstreamPod(t, pod),
+			podutil.GetValidationOptionsFromPodSpecAndMeta(&upstreamPod(t, changed).Spec, nil, nil, nil))
 		own := slices.Clone(list)
 		validation.SetEphemeralDefaults(own)
 		var ours, want []string

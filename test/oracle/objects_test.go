@@ -147,7 +147,8 @@ func upstreamObjectFaults(t *testing.T, text string) field.ErrorList {
 // TestObjectsAsUpstream compares which objects are rejected, and at which fields.
 func TestObjectsAsUpstream(t *testing.T) {
 	for _, text := range objectCases {
-		_, faults := manifest.NewLoader("node", manifest.ModeStrict).Load(manifest.LoadRequest{Source: manifest.SourceFile, Unit: "u", Data: []byte(text)})
+		_, faults := manifest.NewLoader("node",
+			manifest.ModeStrict).Load(manifest.LoadRequest{Source: manifest.SourceFile, Unit: "u", Data: []byte(text)})
 		var ours, theirs []string
 		for _, fault := range faults {
 			ours = append(ours, topField(fault.Path))

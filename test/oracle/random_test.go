@@ -209,7 +209,8 @@ func (r *random) mapEntry(value reflect.Value) {
 }
 
 func (r *random) number() int32 {
-	return pick[int32](r, -1, 0, 0, 1, 1, 2, 3, 10, 80, 80, 100, 101, 255, 256, 511, 512, 600, 3600, 65535, 65536, 86400, 90000, 7862401, 1<<31-1)
+	return pick[int32](r, -1, 0, 0, 1, 1, 2, 3, 10, 80, 80, 100, 101, 255, 256, 511, 512, 600, 3600, 65535, 65536, 86400,
+		90000, 7862401, 1<<31-1)
 }
 
 // word returns a string that matters to some rule.

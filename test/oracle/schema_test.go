@@ -40,7 +40,8 @@ var enums = func() map[string][]any {
 	return all
 }()
 
-var duration = object{"type": []any{"string", "null"}, "pattern": `^[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)?([0-9.]*(ns|us|µs|ms|s|m|h))*$`}
+var duration = object{"type": []any{"string", "null"},
+	"pattern": `^[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)?([0-9.]*(ns|us|µs|ms|s|m|h))*$`}
 
 // typeSchema returns the schema of a Go type. Each value can be null, which is like a field
 // that is not set.
@@ -113,7 +114,8 @@ func withEnum(path string, value object) object {
 
 // flagTypes are the types of the flags of a PodsteadConfiguration's fields.
 var flagTypes = map[string]object{
-	"string": {"type": []any{"string", "null"}}, "bool": {"type": []any{"boolean", "null"}}, "int": {"type": []any{"integer", "null"}},
+	"string": {"type": []any{"string", "null"}}, "bool": {"type": []any{"boolean", "null"}},
+	"int":            {"type": []any{"integer", "null"}},
 	"duration":       duration,
 	"stringArray":    {"type": []any{"array", "null"}, "items": object{"type": "string"}},
 	"stringToString": {"type": []any{"object", "null"}, "additionalProperties": object{"type": "string"}},
@@ -123,10 +125,14 @@ var flagTypes = map[string]object{
 var ownTypes = map[string]object{
 	"localDevices": {"type": []any{"object", "null"}, "additionalProperties": object{
 		"type": []any{"object", "null"}, "additionalProperties": false, "properties": object{
-			"paths":         object{"type": []any{"array", "null"}, "items": object{"type": "string"}, "description": "absolute paths of device nodes, or patterns of them, such as /dev/ttyUSB*"},
-			"cdiDevices":    object{"type": []any{"array", "null"}, "items": object{"type": "string"}, "description": "names of CDI devices, such as vendor.example/camera=front, instead of paths"},
-			"permissions":   object{"type": []any{"string", "null"}, "pattern": "^[rwm]+$", "description": "permissions of containers: one or more of r, w and m (mknod) (default rw)"},
-			"podsPerDevice": object{"type": []any{"integer", "null"}, "minimum": 1, "description": "how many pods can have one device at the same time (default 1)"},
+			"paths": object{"type": []any{"array", "null"}, "items": object{"type": "string"},
+				"description": "absolute paths of device nodes, or patterns of them, such as /dev/ttyUSB*"},
+			"cdiDevices": object{"type": []any{"array", "null"}, "items": object{"type": "string"},
+				"description": "names of CDI devices, such as vendor.example/camera=front, instead of paths"},
+			"permissions": object{"type": []any{"string", "null"}, "pattern": "^[rwm]+$",
+				"description": "permissions of containers: one or more of r, w and m (mknod) (default rw)"},
+			"podsPerDevice": object{"type": []any{"integer", "null"}, "minimum": 1,
+				"description": "how many pods can have one device at the same time (default 1)"},
 		},
 	}},
 }
@@ -172,7 +178,8 @@ func configSchema(t *testing.T) object {
 	addProperties(reflect.TypeFor[kubelet.KubeletConfiguration](), "", supported, properties)
 	document := func(apiVersion, kind string, properties object) object {
 		properties["apiVersion"], properties["kind"] = object{"const": apiVersion}, object{"const": kind}
-		return object{"type": "object", "required": []any{"apiVersion", "kind"}, "additionalProperties": false, "properties": properties}
+		return object{"type": "object", "required": []any{"apiVersion", "kind"}, "additionalProperties": false,
+			"properties": properties}
 	}
 	return object{
 		"$schema": "http://json-schema.org/draft-07/schema#",
@@ -198,7 +205,8 @@ func TestConfigSchemaIsCurrent(t *testing.T) {
 		}
 	}
 	if got, err := os.ReadFile(schemaFile); err != nil || !bytes.Equal(got, text.Bytes()) {
-		t.Fatalf("%s is out of date (%v); regenerate it with: cd test/oracle && go test -run TestConfigSchemaIsCurrent -update", schemaFile, err)
+		t.Fatalf("%s is out of date (%v); regenerate it with: cd test/oracle && go test -run TestConfigSchemaIsCurrent "+
+			"-update", schemaFile, err)
 	}
 }
 
@@ -224,13 +232,16 @@ func validate(schema object, value any, path string) error {
 		if !ok {
 			list = []any{types}
 		}
-		name := map[reflect.Kind]string{reflect.Invalid: "null", reflect.Map: "object", reflect.Slice: "array", reflect.String: "string", reflect.Bool: "boolean", reflect.Float64: "number"}[reflect.ValueOf(value).Kind()]
+		name := map[reflect.Kind]string{reflect.Invalid: "null", reflect.Map: "object", reflect.Slice: "array",
+			reflect.String: "string", reflect.Bool: "boolean", reflect.Float64: "number"}[reflect.ValueOf(value).Kind()]
 		f, isNumber := value.(float64)
-		if !slices.Contains(list, any(name)) && (!isNumber || f != float64(int64(f)) || !slices.Contains(list, any("integer"))) {
+		if !slices.Contains(list, any(name)) &&
+			(!isNumber || f != float64(int64(f)) || !slices.Contains(list, any("integer"))) {
 			return fmt.Errorf("%s: a %s is not one of %v", path, name, list)
 		}
 	}
-	if text, ok := value.(string); ok && schema["pattern"] != nil && !regexp.MustCompile(schema["pattern"].(string)).MatchString(text) {
+	if text, ok := value.(string); ok && schema["pattern"] != nil &&
+		!regexp.MustCompile(schema["pattern"].(string)).MatchString(text) {
 		return fmt.Errorf("%s: %q does not match", path, text)
 	}
 	switch value := value.(type) {
@@ -296,22 +307,29 @@ func TestConfigSchema(t *testing.T) {
 			}
 		}
 	}
-	const kubeletHead, ownHead = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n", "apiVersion: podstead.io/v1alpha1\nkind: PodsteadConfiguration\n"
+	const kubeletHead, ownHead = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n",
+		"apiVersion: podstead.io/v1alpha1\nkind: PodsteadConfiguration\n"
 	for _, valid := range []string{
 		kubeletHead + "systemReserved: {cpu: 1, memory: 1Gi}\nfileCheckFrequency: 1m30s\nclusterDNS: null\n",
 		kubeletHead + "registerWithTaints: [{key: a, effect: NoSchedule}]\nlogging: {verbosity: 2, format: json}\n",
-		ownHead + "nodeLabels: {a: b}\nimageGCPeriod: 5m\nimageAutoUpdateWindows: ['Sat,Sun 02:00-05:00']\ndebug: true\nmaximumDeadContainers: -1\n",
-		ownHead + "localDevices: {edge.example/serial: {paths: [/dev/ttyUSB*], permissions: rw, podsPerDevice: 2}, edge.example/camera: {cdiDevices: [vendor.example/camera=front]}}\n",
+		ownHead + "nodeLabels: {a: b}\nimageGCPeriod: 5m\nimageAutoUpdateWindows: ['Sat,Sun 02:00-05:00']\ndebug: " +
+			"true\nmaximumDeadContainers: -1\n",
+		ownHead + "localDevices: {edge.example/serial: {paths: [/dev/ttyUSB*], permissions: rw, podsPerDevice: 2}, " +
+			"edge.example/camera: {cdiDevices: [vendor.example/camera=front]}}\n",
 	} {
 		if err := check(valid); err != nil {
 			t.Errorf("%q: %v", valid, err)
 		}
 	}
 	for _, invalid := range []string{
-		"kind: KubeletConfiguration\n", kubeletHead + "maxPod: 1\n", kubeletHead + "maxPods: many\n", kubeletHead + "maxPods: 1.5\n", kubeletHead + "cgroupDriver: runc\n",
-		kubeletHead + "fileCheckFrequency: soon\n", kubeletHead + "authentication: {x509: {caFile: /x}}\n", kubeletHead + "rootDir: /x\n",
-		ownHead + "rootdir: /x\n", ownHead + "logFormat: xml\n", ownHead + "nodeLabels: {a: 1}\n", ownHead + "debug: 'on'\n", ownHead + "imageAutoUpdateWindows: 02:00-05:00\n", ownHead + "maxPods: 1\n",
-		ownHead + "localDevices: [/dev/ttyUSB0]\n", ownHead + "localDevices: {edge.example/serial: {path: /dev/ttyUSB0}}\n", ownHead + "localDevices: {edge.example/serial: {paths: [/dev/ttyUSB0], permissions: rwx}}\n",
+		"kind: KubeletConfiguration\n", kubeletHead + "maxPod: 1\n", kubeletHead + "maxPods: many\n",
+		kubeletHead + "maxPods: 1.5\n", kubeletHead + "cgroupDriver: runc\n",
+		kubeletHead + "fileCheckFrequency: soon\n", kubeletHead + "authentication: {x509: {caFile: /x}}\n",
+		kubeletHead + "rootDir: /x\n",
+		ownHead + "rootdir: /x\n", ownHead + "logFormat: xml\n", ownHead + "nodeLabels: {a: 1}\n", ownHead + "debug: 'on'\n",
+		ownHead + "imageAutoUpdateWindows: 02:00-05:00\n", ownHead + "maxPods: 1\n",
+		ownHead + "localDevices: [/dev/ttyUSB0]\n", ownHead + "localDevices: {edge.example/serial: {path: /dev/ttyUSB0}}\n",
+		ownHead + "localDevices: {edge.example/serial: {paths: [/dev/ttyUSB0], permissions: rwx}}\n",
 	} {
 		if err := check(invalid); err == nil {
 			t.Errorf("%q is accepted", invalid)

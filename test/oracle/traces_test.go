@@ -16,7 +16,8 @@ import (
 // What podstead exports is a message of OpenTelemetry's own types, without unknown fields.
 func TestExportedTraces(t *testing.T) {
 	collector, address := tracingtest.Listen(t, "127.0.0.1:0")
-	tracer, err := tracing.New(tracing.Config{Endpoint: address, PerMillion: 1_000_000, Log: slog.New(slog.DiscardHandler), Resource: []tracing.Attribute{{Key: "service.name", Value: "podstead"}}})
+	tracer, err := tracing.New(tracing.Config{Endpoint: address, PerMillion: 1_000_000, Log: slog.New(slog.DiscardHandler),
+		Resource: []tracing.Attribute{{Key: "service.name", Value: "podstead"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +39,8 @@ func TestExportedTraces(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, r := range data.ResourceSpans {
-			if a := r.Resource.Attributes; len(a) != 1 || a[0].Key != "service.name" || a[0].Value.GetStringValue() != "podstead" {
+			if a := r.Resource.Attributes; len(a) != 1 || a[0].Key != "service.name" ||
+				a[0].Value.GetStringValue() != "podstead" {
 				t.Errorf("resource: %v", r.Resource)
 			}
 			for _, scope := range r.ScopeSpans {
@@ -56,12 +58,16 @@ func TestExportedTraces(t *testing.T) {
 	if len(call.ProtoReflect().GetUnknown()) > 0 || len(sync.ProtoReflect().GetUnknown()) > 0 {
 		t.Errorf("unknown fields in %v, %v", call, sync)
 	}
-	if call.Name != "RunPodSandbox" || call.Kind != tracepb.Span_SPAN_KIND_CLIENT || string(call.ParentSpanId) != string(sync.SpanId) || string(call.TraceId) != string(sync.TraceId) ||
-		call.Status.GetCode() != tracepb.Status_STATUS_CODE_ERROR || call.Status.GetMessage() != "refused" || call.EndTimeUnixNano < call.StartTimeUnixNano {
+	if call.Name != "RunPodSandbox" || call.Kind != tracepb.Span_SPAN_KIND_CLIENT ||
+		string(call.ParentSpanId) != string(sync.SpanId) || string(call.TraceId) != string(sync.TraceId) ||
+		call.Status.GetCode() != tracepb.Status_STATUS_CODE_ERROR || call.Status.GetMessage() != "refused" ||
+		call.EndTimeUnixNano < call.StartTimeUnixNano {
 		t.Errorf("call: %v", call)
 	}
-	if sync.Name != "syncPod" || sync.Kind != tracepb.Span_SPAN_KIND_INTERNAL || len(sync.TraceId) != 16 || len(sync.SpanId) != 8 || len(sync.ParentSpanId) > 0 || sync.Status != nil ||
-		sync.Attributes[0].Key != "k8s.pod.name" || sync.Attributes[0].Value.GetStringValue() != "p" || sync.StartTimeUnixNano > call.StartTimeUnixNano {
+	if sync.Name != "syncPod" || sync.Kind != tracepb.Span_SPAN_KIND_INTERNAL || len(sync.TraceId) != 16 ||
+		len(sync.SpanId) != 8 || len(sync.ParentSpanId) > 0 || sync.Status != nil ||
+		sync.Attributes[0].Key != "k8s.pod.name" || sync.Attributes[0].Value.GetStringValue() != "p" ||
+		sync.StartTimeUnixNano > call.StartTimeUnixNano {
 		t.Errorf("sync: %v", sync)
 	}
 }

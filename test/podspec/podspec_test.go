@@ -121,7 +121,8 @@ their number.
 
 | Field | Support | Test, reason or error |
 |---|---|---|
-`, len(fields), count[validation.FieldSupported], count[validation.FieldIgnored], count[validation.FieldUnsupported], count[validation.FieldNotYet],
+`, len(fields), count[validation.FieldSupported], count[validation.FieldIgnored], count[validation.FieldUnsupported],
+		count[validation.FieldNotYet],
 		100*float64(count[validation.FieldSupported])/float64(served))
 	for _, g := range groups(fields) {
 		name, text := g.Path, g.Text

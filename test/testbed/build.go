@@ -57,13 +57,15 @@ func StrippedProgram() string { return os.Getenv(strippedVar) }
 // the standard library. The benchmark
 // measures its size.
 func BuildStripped() error {
-	return build(strippedVar, "podstead-release", "./cmd/podstead", productTags, "-trimpath", "-gcflags=all=-l", "-gcflags=std=", "-ldflags=-s -w")
+	return build(strippedVar, "podstead-release", "./cmd/podstead", productTags, "-trimpath", "-gcflags=all=-l",
+		"-gcflags=std=", "-ldflags=-s -w")
 }
 
 // BuildUngated builds the product without its limit of concurrent calls to the runtime, which
 // the benchmark compares with.
 func BuildUngated() error {
-	return build(ungatedVar, "podstead-ungated", "./cmd/podstead", productTags, "-ldflags=-X github.com/podstead/podstead/cri.ungated=true")
+	return build(ungatedVar, "podstead-ungated", "./cmd/podstead", productTags,
+		"-ldflags=-X github.com/podstead/podstead/cri.ungated=true")
 }
 
 // PortServer returns the path of a static program that serves TCP ports, which Build builds.
@@ -113,7 +115,8 @@ func build(env, name, pkg string, flags ...string) error {
 func SourceRoot() string {
 	dir, err := os.Getwd()
 	for err == nil {
-		if text, err := os.ReadFile(filepath.Join(dir, "go.mod")); err == nil && strings.HasPrefix(string(text), "module github.com/podstead/podstead\n") {
+		if text, err := os.ReadFile(filepath.Join(dir, "go.mod")); err == nil &&
+			strings.HasPrefix(string(text), "module github.com/podstead/podstead\n") {
 			return dir
 		}
 		if parent := filepath.Dir(dir); parent != dir {
@@ -185,7 +188,8 @@ func CSIDriver() string {
 
 // csiController returns the path at which test/setup.sh installs csi-attacher or csi-resizer.
 func csiController(name string) string {
-	return filepath.Join(Cache(), "csi-controllers-"+sourcesHash(filepath.Join(SourceRoot(), "test/csicontrollers/go.mod"), ""), name)
+	return filepath.Join(Cache(), "csi-controllers-"+
+		sourcesHash(filepath.Join(SourceRoot(), "test/csicontrollers/go.mod"), ""), name)
 }
 
 // AptRepository returns the directory in which test/setup.sh puts the packages that podstead's

@@ -59,7 +59,8 @@ func NewCluster(name string) (*Cluster, error) {
 	for _, err := range []error{
 		c.ca.issue("apiserver", pkix.Name{CommonName: "apiserver"}, []net.IP{net.IPv4(127, 0, 0, 1)}, []string{"localhost"}),
 		c.ca.issue("accounts", pkix.Name{CommonName: "accounts"}, nil, nil),
-		c.ca.issue("to-kubelet", pkix.Name{CommonName: "kube-apiserver-kubelet-client", Organization: []string{"system:masters"}}, nil, nil),
+		c.ca.issue("to-kubelet", pkix.Name{CommonName: "kube-apiserver-kubelet-client",
+			Organization: []string{"system:masters"}}, nil, nil),
 	} {
 		if err != nil {
 			return nil, err
@@ -78,7 +79,8 @@ func init() { ports.Store(21000) }
 // StartEtcd starts etcd.
 func (c *Cluster) StartEtcd() (err error) {
 	client, peer := fmt.Sprintf("http://127.0.0.1:%d", c.etcdPort), fmt.Sprintf("http://127.0.0.1:%d", c.peerPort)
-	c.etcd, err = start(exec.Command("etcd", "--name", "testbed", "--data-dir", filepath.Join(c.dir, "etcd"), "--unsafe-no-fsync",
+	c.etcd, err = start(exec.Command("etcd", "--name", "testbed", "--data-dir", filepath.Join(c.dir, "etcd"),
+		"--unsafe-no-fsync",
 		"--listen-client-urls", client, "--advertise-client-urls", client, "--listen-peer-urls", peer,
 		"--initial-advertise-peer-urls", peer, "--initial-cluster", "testbed="+peer), filepath.Join(c.dir, "etcd.log"))
 	return err
@@ -100,11 +102,15 @@ func (c *Cluster) StartAPI(ctx context.Context) (err error) {
 	defer cancel()
 	key, cert := c.ca.file("accounts.key"), c.ca.file("accounts.crt")
 	c.api, err = start(exec.Command(kubeAPIServer(), append([]string{
-		"--etcd-servers", fmt.Sprintf("http://127.0.0.1:%d", c.etcdPort), "--bind-address", "127.0.0.1", "--advertise-address", "192.0.2.1", "--endpoint-reconciler-type", "none", "--secure-port", strconv.Itoa(c.securePort),
-		"--tls-cert-file", c.ca.file("apiserver.crt"), "--tls-private-key-file", c.ca.file("apiserver.key"), "--client-ca-file", c.ca.file("ca.crt"),
+		"--etcd-servers", fmt.Sprintf("http://127.0.0.1:%d", c.etcdPort), "--bind-address", "127.0.0.1",
+		"--advertise-address", "192.0.2.1", "--endpoint-reconciler-type", "none", "--secure-port", strconv.Itoa(c.securePort),
+		"--tls-cert-file", c.ca.file("apiserver.crt"), "--tls-private-key-file", c.ca.file("apiserver.key"),
+		"--client-ca-file", c.ca.file("ca.crt"),
 		"--kubelet-client-certificate", c.ca.file("to-kubelet.crt"), "--kubelet-client-key", c.ca.file("to-kubelet.key"),
-		"--service-account-issuer", "https://testbed.invalid", "--service-account-key-file", cert, "--service-account-signing-key-file", key,
-		"--service-cluster-ip-range", "10.96.0.0/16", "--authorization-mode", "Node,RBAC", "--enable-admission-plugins", "NodeRestriction",
+		"--service-account-issuer", "https://testbed.invalid", "--service-account-key-file", cert,
+		"--service-account-signing-key-file", key,
+		"--service-cluster-ip-range", "10.96.0.0/16", "--authorization-mode", "Node,RBAC", "--enable-admission-plugins",
+		"NodeRestriction",
 		"--allow-privileged", "--enable-priority-and-fairness=false",
 	}, c.Flags...)...), filepath.Join(c.dir, "apiserver.log"))
 	if err != nil {
@@ -117,7 +123,8 @@ func (c *Cluster) StartAPI(ctx context.Context) (err error) {
 	for {
 		out, err := exec.CommandContext(ctx, Kubectl(), "--kubeconfig", config, "get", "--raw", "/readyz").CombinedOutput()
 		if err == nil {
-			out, err = exec.CommandContext(ctx, Kubectl(), "--kubeconfig", config, "get", "namespaces", "default", "kube-system", "kube-node-lease").CombinedOutput()
+			out, err = exec.CommandContext(ctx, Kubectl(), "--kubeconfig", config, "get", "namespaces", "default", "kube-system",
+				"kube-node-lease").CombinedOutput()
 		}
 		if err == nil {
 			return nil
@@ -138,7 +145,9 @@ func (c *Cluster) StartController(name string, flags ...string) error {
 	if err != nil {
 		return err
 	}
-	p, err := start(exec.Command(kubeControllerManager(), append([]string{"--kubeconfig", config, "--controllers", name, "--leader-elect=false", "--secure-port", "0"}, flags...)...),
+	p, err := start(exec.Command(kubeControllerManager(),
+		append([]string{"--kubeconfig", config, "--controllers", name, "--leader-elect=false", "--secure-port", "0"},
+			flags...)...),
 		filepath.Join(c.dir, name+".log"))
 	if err == nil {
 		c.controllers = append(c.controllers, p)
@@ -152,7 +161,8 @@ func (c *Cluster) StartScheduler() error {
 	if err != nil {
 		return err
 	}
-	p, err := start(exec.Command(kubeScheduler(), "--kubeconfig", config, "--leader-elect=false", "--secure-port", "0"), filepath.Join(c.dir, "kube-scheduler.log"))
+	p, err := start(exec.Command(kubeScheduler(), "--kubeconfig", config, "--leader-elect=false", "--secure-port", "0"),
+		filepath.Join(c.dir, "kube-scheduler.log"))
 	if err == nil {
 		c.controllers = append(c.controllers, p)
 	}
@@ -166,7 +176,8 @@ func (c *Cluster) StartCSIController(name, socket string) error {
 	if err != nil {
 		return err
 	}
-	p, err := start(exec.Command(csiController(name), "--kubeconfig", config, "--csi-address", socket), filepath.Join(c.dir, name+".log"))
+	p, err := start(exec.Command(csiController(name), "--kubeconfig", config, "--csi-address", socket),
+		filepath.Join(c.dir, name+".log"))
 	if err == nil {
 		c.controllers = append(c.controllers, p)
 	}

@@ -88,7 +88,8 @@ func StartRuntime(ctx context.Context, kind Kind, r *Registry) (*Runtime, error)
 	runtimeNumber.Unlock()
 
 	dir := filepath.Join(Dir(), fmt.Sprintf("%s-%d", kind, n))
-	rt := &Runtime{Kind: kind, dir: dir, Socket: filepath.Join(dir, "containerd.sock"), awaited: []string{runtimeapi.RuntimeReady, runtimeapi.NetworkReady}}
+	rt := &Runtime{Kind: kind, dir: dir, Socket: filepath.Join(dir, "containerd.sock"),
+		awaited: []string{runtimeapi.RuntimeReady, runtimeapi.NetworkReady}}
 	if err := rt.configure(n, r.Addr()); err != nil {
 		return nil, err
 	}
@@ -159,7 +160,8 @@ func (r *Runtime) Kill() {
 
 // RemoveTask kills the process of a container and removes the task, of which the CRI plugin does not know.
 func (r *Runtime) RemoveTask(ctx context.Context, container string) error {
-	out, err := exec.CommandContext(ctx, "ctr", "--address", r.Socket, "--namespace", "k8s.io", "tasks", "delete", "--force", container).CombinedOutput()
+	out, err := exec.CommandContext(ctx, "ctr", "--address", r.Socket, "--namespace", "k8s.io", "tasks", "delete",
+		"--force", container).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("failed to remove the task of %s: %w: %s", container, err, out)
 	}

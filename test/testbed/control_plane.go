@@ -97,7 +97,8 @@ func (c *ControlPlane) writeFiles(node string) error {
 	here, names := []net.IP{net.IPv4(127, 0, 0, 1)}, []string{"localhost", node}
 	return errors.Join(
 		ca.issue("apiserver", pkix.Name{CommonName: "kube-apiserver"}, here, append(names, "kubernetes.default.svc")),
-		ca.issue("apiserver-kubelet-client", pkix.Name{CommonName: "kube-apiserver-kubelet-client", Organization: []string{"system:masters"}}, nil, nil),
+		ca.issue("apiserver-kubelet-client",
+			pkix.Name{CommonName: "kube-apiserver-kubelet-client", Organization: []string{"system:masters"}}, nil, nil),
 		etcd.issue("server", pkix.Name{CommonName: node}, here, names),
 		etcd.issue("peer", pkix.Name{CommonName: node}, here, names),
 		etcd.issue("../apiserver-etcd-client", pkix.Name{CommonName: "kube-apiserver-etcd-client"}, nil, nil),

@@ -31,8 +31,10 @@ func (d *DRADriver) Start() (err error) {
 	if err := os.MkdirAll(filepath.Join(data, d.Name), 0o750); err != nil {
 		return err
 	}
-	d.process, err = start(exec.Command(draTestDriver(), "--kubeconfig", d.config, "--drivername", d.Name, "kubelet-plugin",
-		"--plugin-registration-path", filepath.Join(d.node.Root, "plugins_registry"), "--datadir", data, "--node-name", d.node.Name), d.log())
+	d.process, err = start(exec.Command(draTestDriver(), "--kubeconfig", d.config, "--drivername", d.Name,
+		"kubelet-plugin",
+		"--plugin-registration-path", filepath.Join(d.node.Root, "plugins_registry"), "--datadir", data, "--node-name",
+		d.node.Name), d.log())
 	return err
 }
 

@@ -43,7 +43,8 @@ func (r *Registry) PushKubernetesImages(versions ...string) error {
 		img := imageOf(layer, image.Config{Env: []string{
 			"PATH=/usr/local/bin", "KUBERNETES_VERSION=" + version, // see test/tools/kubernetes
 		}})
-		out, err := exec.Command(filepath.Join(KubernetesDir(), "kubeadm"), "config", "images", "list", "--kubernetes-version", version).Output()
+		out, err := exec.Command(filepath.Join(KubernetesDir(), "kubeadm"), "config", "images", "list",
+			"--kubernetes-version", version).Output()
 		if err != nil {
 			return fmt.Errorf("kubeadm config images list: %w", err)
 		}

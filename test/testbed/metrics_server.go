@@ -26,7 +26,8 @@ func (r *Registry) PushMetricsServer(variables map[string]string) (manifests map
 	if err != nil {
 		return nil, err
 	}
-	if err := r.Push(metricsServerImage+":"+version, imageOf(layer, image.Config{Entrypoint: []string{"/metrics-server"}, User: "65534"})); err != nil {
+	if err := r.Push(metricsServerImage+":"+version,
+		imageOf(layer, image.Config{Entrypoint: []string{"/metrics-server"}, User: "65534"})); err != nil {
 		return nil, err
 	}
 	var env strings.Builder

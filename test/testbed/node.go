@@ -93,7 +93,8 @@ func (n *Node) Flags(more ...string) []string {
 // hostDisk are flags with which a daemon neither evicts pods nor removes images because the disk of
 // the host is nearly full, unless the node has them in its Args.
 var hostDisk = [][2]string{
-	{"--eviction-hard", "memory.available<100Mi,nodefs.available<1%,imagefs.available<1%,nodefs.inodesFree<1%,imagefs.inodesFree<1%"},
+	{"--eviction-hard",
+		"memory.available<100Mi,nodefs.available<1%,imagefs.available<1%,nodefs.inodesFree<1%,imagefs.inodesFree<1%"},
 	{"--image-gc-high-threshold", "100"},
 }
 

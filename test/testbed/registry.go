@@ -42,7 +42,9 @@ func StartRegistry() (*Registry, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Registry{addr: l.Addr().String(), served: make(chan struct{}), held: map[string]chan struct{}{}, protected: map[string][2]string{}, truncated: map[string]bool{}, waiting: map[string]int{}, dying: map[string]bool{}, dead: map[string]bool{}}
+	r := &Registry{addr: l.Addr().String(), served: make(chan struct{}), held: map[string]chan struct{}{},
+		protected: map[string][2]string{}, truncated: map[string]bool{}, waiting: map[string]int{}, dying: map[string]bool{},
+		dead: map[string]bool{}}
 	r.server = &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		r.cutIfDead(q)
 		if !r.waitWhileHeld(q) || !r.authorize(w, q) {
@@ -281,7 +283,8 @@ func BusyboxOf(arch, program string, more ...image.File) (image.Image, error) {
 		return image.Image{}, err
 	}
 	files := []image.File{
-		{Name: "bin/"}, {Name: "etc/"}, {Name: "tmp/", Mode: 0o1777}, {Name: "var/"}, {Name: "root/"}, {Name: "usr/"}, {Name: "usr/sbin/"},
+		{Name: "bin/"}, {Name: "etc/"}, {Name: "tmp/", Mode: 0o1777}, {Name: "var/"}, {Name: "root/"}, {Name: "usr/"},
+		{Name: "usr/sbin/"},
 		{Name: "bin/busybox", Data: bin},
 		{Name: "etc/passwd", Data: []byte("root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/home:/bin/false\n")},
 		{Name: "etc/group", Data: []byte("root:x:0:\nnogroup:x:65534:\n")},

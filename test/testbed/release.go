@@ -21,7 +21,8 @@ func BuildRelease(version string, platforms ...string) (dir string, err error) {
 		flags += " -platforms " + strings.Join(platforms, ",")
 	}
 	nfpm := filepath.Join(Cache(), "nfpm-"+Version("NFPM_VERSION"), "nfpm")
-	cmd := exec.CommandContext(ctx, "make", "release", "VERSION="+version, "COMMIT=0123456789", "SOURCE_DATE_EPOCH=1790000000",
+	cmd := exec.CommandContext(ctx, "make", "release", "VERSION="+version, "COMMIT=0123456789",
+		"SOURCE_DATE_EPOCH=1790000000",
 		"NFPM="+nfpm, "SIGN_COMMAND=cp -t "+parent+" --", "RELEASE_FLAGS="+flags)
 	cmd.Dir = SourceRoot()
 	if text, err := cmd.CombinedOutput(); err != nil {

@@ -62,7 +62,8 @@ type service struct {
 
 // Convert converts files, of which later ones are merged into earlier ones.
 func Convert(files []File, o Options, r *report.Report) []podbuild.Unit {
-	p := &project{loader: newLoader(files, o, r), options: o, services: map[string]*service{}, claimed: map[string]bool{}, objects: map[string]bool{}}
+	p := &project{loader: newLoader(files, o, r), options: o, services: map[string]*service{}, claimed: map[string]bool{},
+		objects: map[string]bool{}}
 	for _, f := range files {
 		root := p.load(f.Name, f.Parts)
 		if root == nil {
@@ -105,7 +106,8 @@ func (p *project) selectServices() {
 		}
 		s := &service{p: p, name: f.Key, at: f.Position, node: p.extend(p.root, f.Value, f.Key, nil)}
 		if profiles := s.node.Get("profiles"); !p.isActive(profiles) {
-			p.report.Note(s.field("profiles", profiles), "the service is left out: no profile of it is active", "convert with --profile "+listOf(profiles)[0].String())
+			p.report.Note(s.field("profiles", profiles), "the service is left out: no profile of it is active",
+				"convert with --profile "+listOf(profiles)[0].String())
 			continue
 		}
 		p.services[f.Key] = s
@@ -144,7 +146,8 @@ func (s *service) pod(chain []string) *podbuild.Builder {
 		other := s.p.services[leader]
 		switch {
 		case other == nil:
-			s.p.report.Error(s.field("network_mode", s.node.Get("network_mode")), fmt.Sprintf("there is no service %q", leader), "")
+			s.p.report.Error(s.field("network_mode", s.node.Get("network_mode")), fmt.Sprintf("there is no service %q", leader),
+				"")
 		case slices.Contains(chain, s.name) || other == s:
 			s.p.report.Error(s.field("network_mode", s.node.Get("network_mode")), "the service is on its own network", "")
 		default:
@@ -154,7 +157,8 @@ func (s *service) pod(chain []string) *podbuild.Builder {
 	}
 	name := podbuild.Name(s.name)
 	if name != s.name {
-		s.p.report.Note(s.field("", nil), fmt.Sprintf("the pod is named %s, as names in Kubernetes must be", name), "use that name where other services refer to it")
+		s.p.report.Note(s.field("", nil), fmt.Sprintf("the pod is named %s, as names in Kubernetes must be", name),
+			"use that name where other services refer to it")
 	}
 	s.b = podbuild.New(name, s.p.options.Namespace, s.field("", nil), s.p.report)
 	return s.b
@@ -179,7 +183,8 @@ func (s *service) convert() {
 		f := s.field("image", nil)
 		if build := s.node.Get("build"); !build.IsNull() {
 			f = s.field("build", build)
-			remedy = "build it elsewhere, give it a name with image: in the Compose file, and push it to a registry, or copy it with docker save and podstead images load"
+			remedy = "build it elsewhere, give it a name with image: in the Compose file, and push it to a registry, or copy " +
+				"it with docker save and podstead images load"
 		} else if provider := s.node.Get("provider"); !provider.IsNull() {
 			f = s.field("provider", provider)
 		}
@@ -217,7 +222,8 @@ func (p *project) checkCycles() {
 			return nil
 		})
 		if cycle != nil {
-			p.report.Error(s.field("depends_on", s.node.Get("depends_on")), "the services depend on each other: "+strings.Join(cycle, " ▸ "), "remove one of the dependencies")
+			p.report.Error(s.field("depends_on", s.node.Get("depends_on")),
+				"the services depend on each other: "+strings.Join(cycle, " ▸ "), "remove one of the dependencies")
 			return
 		}
 	}
@@ -238,7 +244,8 @@ func (p *project) networks() {
 		}
 		for _, option := range fieldsOf(f.Value) {
 			if slices.Contains([]string{"ipam", "driver_opts"}, option.Key) && !option.Value.IsNull() {
-				p.report.Lost(report.Field{At: option.Position, Path: at.Path + "." + option.Key}, "pods are on the network of the runtime", "configure it in /etc/cni/net.d")
+				p.report.Lost(report.Field{At: option.Position, Path: at.Path + "." + option.Key},
+					"pods are on the network of the runtime", "configure it in /etc/cni/net.d")
 			}
 		}
 	}
@@ -247,6 +254,7 @@ func (p *project) networks() {
 		if n := p.root.Get("networks"); n != nil {
 			at = n.Position
 		}
-		p.report.Lost(report.Field{At: at, Path: "networks"}, "all pods share one network: services on different networks reach each other", "use the firewall of the host")
+		p.report.Lost(report.Field{At: at, Path: "networks"},
+			"all pods share one network: services on different networks reach each other", "use the firewall of the host")
 	}
 }

@@ -27,7 +27,9 @@ func (s *service) deploy(n *tree.Node, f report.Field) {
 		case "restart_policy":
 			for _, option := range fieldsOf(field.Value) {
 				if option.Key != "condition" {
-					s.p.report.Lost(at.Child(option.Key, option.Position), "the back-off is that of Kubernetes: 10 s, doubling up to 5 minutes", "set the annotation podstead.io/max-container-restart-period")
+					s.p.report.Lost(at.Child(option.Key, option.Position),
+						"the back-off is that of Kubernetes: 10 s, doubling up to 5 minutes",
+						"set the annotation podstead.io/max-container-restart-period")
 				}
 			}
 		case "labels":
@@ -35,7 +37,8 @@ func (s *service) deploy(n *tree.Node, f report.Field) {
 		case "placement":
 			s.p.report.Lost(at, "the pod runs on the node with its manifest", "")
 		case "update_config", "rollback_config":
-			s.p.report.Lost(at, "a changed pod is pulled first and then replaced as a whole", "set the annotation podstead.io/rollback-after to return to the last revision that was ready")
+			s.p.report.Lost(at, "a changed pod is pulled first and then replaced as a whole",
+				"set the annotation podstead.io/rollback-after to return to the last revision that was ready")
 		case "endpoint_mode":
 			s.p.report.Note(at, "has no effect", "")
 		default:
@@ -67,7 +70,8 @@ func (s *service) resources(kind string, n *tree.Node, f report.Field) {
 		case "pids":
 			s.p.report.Lost(at, "a container has no limit of processes of its own", "set podPidsLimit of the daemon")
 		case "devices", "generic_resources":
-			s.p.report.Lost(at, "a device is a resource of the node or of a device plugin", "see docs/devices.md, and set resources.limits")
+			s.p.report.Lost(at, "a device is a resource of the node or of a device plugin",
+				"see docs/devices.md, and set resources.limits")
 		default:
 			s.p.report.Error(at, "is not a field of "+kind, "")
 		}

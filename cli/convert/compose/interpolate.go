@@ -134,7 +134,8 @@ func (v *variables) braced(text string, depth int) (string, error) {
 		if message == "" {
 			message = "it is required"
 		}
-		return "", errors.Join(err, fmt.Errorf("the variable %s is not set: %s; set it in the environment or in .env", name, message))
+		return "",
+			errors.Join(err, fmt.Errorf("the variable %s is not set: %s; set it in the environment or in .env", name, message))
 	}
 	return "", fmt.Errorf("${%.20s} is not a variable", text)
 }

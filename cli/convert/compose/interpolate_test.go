@@ -17,7 +17,8 @@ func TestVariables(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"x": "x", "$A-${A}": "a-a", "$$A": "$A", "${NO:-d}": "d", "${NO-d}": "d", "${EMPTY:-d}": "d", "${EMPTY-d}": "",
-		"${A:+r}": "r", "${EMPTY:+r}": "", "${EMPTY+r}": "r", "${NO+r}": "", "${NO:-${A}-${NO:-x}}": "a-x", "${A:?e}": "a", "${EMPTY?e}": "", "$NO": "",
+		"${A:+r}": "r", "${EMPTY:+r}": "", "${EMPTY+r}": "r", "${NO+r}": "", "${NO:-${A}-${NO:-x}}": "a-x", "${A:?e}": "a",
+		"${EMPTY?e}": "", "$NO": "",
 	} {
 		if got, err := v.expand(text, 0); err != nil || got != want {
 			t.Errorf("%s: %q, %v; want %q", text, got, err, want)
@@ -27,7 +28,8 @@ func TestVariables(t *testing.T) {
 		t.Errorf("reported as not set: %v", unset)
 	}
 	for text, want := range map[string]string{
-		"${NO:?needed}": "needed", "${": "closing brace", "${A": "closing brace", "$1": "dollar sign", "${A*b}": "not a variable", "${}": "names no variable", "${A:": "closing brace",
+		"${NO:?needed}": "needed", "${": "closing brace", "${A": "closing brace", "$1": "dollar sign",
+		"${A*b}": "not a variable", "${}": "names no variable", "${A:": "closing brace",
 		"${EMPTY:?}": "required", strings.Repeat("${NO:-", 50) + strings.Repeat("}", 50): "too deeply",
 	} {
 		if got, err := v.expand(text, 0); err == nil || !strings.Contains(err.Error(), want) {

@@ -31,11 +31,13 @@ func (s *service) restart() {
 	case "on-failure":
 		policy = v1.RestartPolicyOnFailure
 		if limited {
-			s.p.report.Lost(f, "the container restarts without a limit, and not "+count+" times", "limit the time with activeDeadlineSeconds")
+			s.p.report.Lost(f, "the container restarts without a limit, and not "+count+" times",
+				"limit the time with activeDeadlineSeconds")
 		}
 	case "no", "none", "false":
 	case "":
-		s.p.report.Note(f, "the service has no restart, so that the pod ends for good when its container ends (restartPolicy: Never)", "write restart: always to run it again, also after a boot")
+		s.p.report.Note(f, "the service has no restart, so that the pod ends for good when its container ends "+
+			"(restartPolicy: Never)", "write restart: always to run it again, also after a boot")
 	default:
 		s.p.report.Error(f, fmt.Sprintf("is %q", text), `must be "no", always, on-failure or unless-stopped`)
 	}
@@ -143,7 +145,8 @@ func (s *service) stopDefaults() {
 
 func (s *service) stopSignal(n *tree.Node, f report.Field) {
 	if signal := strings.TrimPrefix(strings.ToUpper(n.String()), "SIG"); signal != "TERM" && signal != "15" {
-		s.p.report.Lost(f, "the container gets the signal of its image, or SIGTERM", "set lifecycle.stopSignal and os.name: linux with containerd 2.3 or CRI-O 1.33")
+		s.p.report.Lost(f, "the container gets the signal of its image, or SIGTERM",
+			"set lifecycle.stopSignal and os.name: linux with containerd 2.3 or CRI-O 1.33")
 	}
 }
 
@@ -173,7 +176,8 @@ func (s *service) hook(n *tree.Node, f report.Field) *v1.LifecycleHandler {
 		return nil
 	}
 	if len(list) > 1 {
-		s.p.report.Lost(f.Index(1, list[1].Position), "a container has one hook: the others are left out", "join their commands")
+		s.p.report.Lost(f.Index(1, list[1].Position), "a container has one hook: the others are left out",
+			"join their commands")
 	}
 	for _, field := range fieldsOf(list[0]) {
 		if field.Key != "command" {
@@ -222,16 +226,20 @@ func (s *service) condition(other *service, condition *tree.Node, f report.Field
 	case "", "service_started":
 	case "service_healthy":
 		if other.c.ReadinessProbe == nil && other.node.Get("healthcheck").IsNull() {
-			s.p.report.Lost(f, fmt.Sprintf("the service %s has no healthcheck: its pod is ready as soon as it runs", other.name), "write one in the Compose file")
+			s.p.report.Lost(f, fmt.Sprintf("the service %s has no healthcheck: its pod is ready as soon as it runs", other.name),
+				"write one in the Compose file")
 		}
 	case "service_completed_successfully":
 		if !other.isDone() {
-			s.p.report.Error(f, fmt.Sprintf("the service %s never completes: it restarts always", other.name), `write restart: "no" or on-failure there`)
+			s.p.report.Error(f, fmt.Sprintf("the service %s never completes: it restarts always", other.name),
+				`write restart: "no" or on-failure there`)
 			return
 		}
 		// A pod that is never ready lets others wait until it has succeeded.
-		other.c.ReadinessProbe = &v1.Probe{ProbeHandler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"false"}}}, PeriodSeconds: 3600}
+		other.c.ReadinessProbe = &v1.Probe{ProbeHandler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"false"}}},
+			PeriodSeconds: 3600}
 	default:
-		s.p.report.Error(f, fmt.Sprintf("the condition is %q", condition.String()), "must be service_started, service_healthy or service_completed_successfully")
+		s.p.report.Error(f, fmt.Sprintf("the condition is %q", condition.String()),
+			"must be service_started, service_healthy or service_completed_successfully")
 	}
 }

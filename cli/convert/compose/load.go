@@ -54,7 +54,8 @@ func newLoader(files []File, o Options, r *report.Report) *loader {
 			return value, ok
 		},
 		unset: func(name string) {
-			r.Lost(report.Field{At: l.at, Path: "$" + name}, "the variable "+name+" is not set: its value is empty", "set it in the environment or in .env, or write $$ for a dollar sign")
+			r.Lost(report.Field{At: l.at, Path: "$" + name}, "the variable "+name+" is not set: its value is empty",
+				"set it in the environment or in .env, or write $$ for a dollar sign")
 		},
 	}
 	l.readEnv(o.EnvFiles)
@@ -104,7 +105,8 @@ func (l *loader) baseDir(file string) string {
 // load returns a file as a tree, with what it includes; nil after an error.
 func (l *loader) load(name string, parts []manifest.Part) *tree.Node {
 	if len(parts) != 1 {
-		l.report.Error(report.Field{At: tree.Position{File: name}}, fmt.Sprintf("has %d documents", len(parts)), "a Compose file must be one document")
+		l.report.Error(report.Field{At: tree.Position{File: name}}, fmt.Sprintf("has %d documents", len(parts)),
+			"a Compose file must be one document")
 		return nil
 	}
 	root, err := tree.New(name, &parts[0], func(at tree.Position, text string) (string, error) {
@@ -162,7 +164,8 @@ func (l *loader) include(root, item *tree.Node) *tree.Node {
 		paths = listOf(item.Get("path"))
 		for _, key := range []string{"project_directory", "env_file"} {
 			if n := item.Get(key); n != nil {
-				l.report.Lost(report.Field{At: n.Position, Path: "include." + key}, "is not honoured: paths are relative to the included file, and variables are those of this project", "")
+				l.report.Lost(report.Field{At: n.Position, Path: "include." + key},
+					"is not honoured: paths are relative to the included file, and variables are those of this project", "")
 			}
 		}
 	}
@@ -174,7 +177,8 @@ func (l *loader) include(root, item *tree.Node) *tree.Node {
 		for _, top := range topLevel {
 			for _, f := range fieldsOf(inner.Get(top)) {
 				if root.Get(top).Get(f.Key) != nil && top == "services" {
-					l.report.Error(report.Field{At: f.Position, Path: top + "." + f.Key}, "is declared in the file that includes this one too", "remove one of them")
+					l.report.Error(report.Field{At: f.Position, Path: top + "." + f.Key},
+						"is declared in the file that includes this one too", "remove one of them")
 				}
 			}
 		}
@@ -206,7 +210,8 @@ func (l *loader) file(name *tree.Node, f report.Field) *tree.Node {
 	}
 	parts, faults := manifest.Parts(path, data)
 	for _, fault := range faults {
-		l.report.Error(report.Field{At: tree.Position{File: path, Line: fault.Line}, Path: fault.Path}, fault.Problem, fault.Remedy)
+		l.report.Error(report.Field{At: tree.Position{File: path, Line: fault.Line}, Path: fault.Path}, fault.Problem,
+			fault.Remedy)
 	}
 	if len(faults) > 0 {
 		return nil

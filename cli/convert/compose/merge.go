@@ -10,7 +10,8 @@ import (
 var replaced = map[string]bool{"command": true, "entrypoint": true, "test": true}
 
 // keyed are fields that are a map, or a list of NAME=VALUE or of names.
-var keyed = map[string]string{"environment": "=", "labels": "=", "annotations": "=", "sysctls": "=", "extra_hosts": "=:", "depends_on": "", "networks": ""}
+var keyed = map[string]string{"environment": "=", "labels": "=", "annotations": "=", "sysctls": "=",
+	"extra_hosts": "=:", "depends_on": "", "networks": ""}
 
 // merge returns base with the fields of over, as docker compose merges files and extends.
 func merge(base, over *tree.Node, field string) *tree.Node {

@@ -28,7 +28,8 @@ func (s *service) ports(n *tree.Node, f report.Field) {
 			if protocol == "" {
 				protocol = "tcp"
 			}
-			ports, chosen, err = docker.Range(item.Get("host_ip").String(), item.Get("published").String(), item.Get("target").String(), protocol)
+			ports, chosen, err = docker.Range(item.Get("host_ip").String(), item.Get("published").String(),
+				item.Get("target").String(), protocol)
 		} else {
 			ports, chosen, err = docker.ParsePorts(item.String())
 		}
@@ -40,7 +41,8 @@ func (s *service) ports(n *tree.Node, f report.Field) {
 			s.p.report.Note(at, fmt.Sprintf("the first port of the range is used: %d", ports[0].Host), "")
 		}
 		if ports[0].Host == 0 {
-			s.p.report.Lost(at, "no port of the host is published: docker chooses one at each start", fmt.Sprintf(`write HOST:CONTAINER, such as "8080:%d"`, ports[0].Container))
+			s.p.report.Lost(at, "no port of the host is published: docker chooses one at each start",
+				fmt.Sprintf(`write HOST:CONTAINER, such as "8080:%d"`, ports[0].Container))
 		}
 		if s.b.Pod.Spec.HostNetwork || s.node.Get("network_mode").String() == "host" {
 			for i := range ports {
@@ -58,7 +60,8 @@ func (s *service) expose(n *tree.Node, f report.Field) {
 	for i, item := range listOf(n) {
 		ports, _, err := docker.ParsePorts(item.String())
 		if err != nil || strings.Contains(item.String(), ":") {
-			s.p.report.Error(f.Index(i, item.Position), fmt.Sprintf("%q is not a port", item.String()), "must be PORT[/PROTOCOL]")
+			s.p.report.Error(f.Index(i, item.Position), fmt.Sprintf("%q is not a port", item.String()),
+				"must be PORT[/PROTOCOL]")
 			continue
 		}
 		for j := range ports {
@@ -180,7 +183,8 @@ func (s *service) pid(n *tree.Node, f report.Field) {
 	if mode := n.String(); mode == "host" {
 		s.b.Pod.Spec.HostPID = true
 	} else {
-		s.p.report.Lost(f, fmt.Sprintf("the processes of %q are not visible", mode), "put both containers into one pod with shareProcessNamespace: true")
+		s.p.report.Lost(f, fmt.Sprintf("the processes of %q are not visible", mode),
+			"put both containers into one pod with shareProcessNamespace: true")
 	}
 }
 
@@ -190,6 +194,7 @@ func (s *service) ipc(n *tree.Node, f report.Field) {
 		s.b.Pod.Spec.HostIPC = true
 	case "private", "shareable":
 	default:
-		s.p.report.Lost(f, fmt.Sprintf("the IPC namespace %q has no counterpart in a pod", mode), "put both containers into one pod, which shares it")
+		s.p.report.Lost(f, fmt.Sprintf("the IPC namespace %q has no counterpart in a pod", mode),
+			"put both containers into one pod, which shares it")
 	}
 }

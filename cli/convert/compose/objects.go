@@ -66,9 +66,11 @@ func (s *service) files(kind string, n *tree.Node, f report.Field) {
 			hint = "secret-" + source
 			volume.Secret = &v1.SecretVolumeSource{SecretName: name, DefaultMode: mode}
 		} else {
-			volume.ConfigMap = &v1.ConfigMapVolumeSource{LocalObjectReference: v1.LocalObjectReference{Name: name}, DefaultMode: mode}
+			volume.ConfigMap = &v1.ConfigMapVolumeSource{LocalObjectReference: v1.LocalObjectReference{Name: name},
+				DefaultMode: mode}
 		}
-		s.c.VolumeMounts = append(s.c.VolumeMounts, v1.VolumeMount{Name: s.b.AddVolume(hint, volume), MountPath: path.Clean(target), SubPath: key, ReadOnly: true})
+		s.c.VolumeMounts = append(s.c.VolumeMounts,
+			v1.VolumeMount{Name: s.b.AddVolume(hint, volume), MountPath: path.Clean(target), SubPath: key, ReadOnly: true})
 	}
 }
 
@@ -115,7 +117,8 @@ func (p *project) content(declared *tree.Node, f report.Field) ([]byte, bool) {
 	if variable := declared.Get("environment"); !variable.IsNull() {
 		value, set := p.vars.lookup(variable.String())
 		if !set {
-			p.report.Error(f.Child("environment", variable.Position), "the variable "+variable.String()+" is not set", "set it in the environment or in .env")
+			p.report.Error(f.Child("environment", variable.Position), "the variable "+variable.String()+" is not set",
+				"set it in the environment or in .env")
 		}
 		return []byte(value), set
 	}

@@ -25,32 +25,45 @@ var handlers map[string]handler
 func init() {
 	handlers = map[string]handler{
 		"image": (*service).image, "command": (*service).command, "entrypoint": (*service).entrypoint,
-		"environment": (*service).environment, "env_file": (*service).envFile, "ports": (*service).ports, "expose": (*service).expose,
-		"volumes": (*service).volumes, "tmpfs": (*service).tmpfs, "configs": (*service).configs, "secrets": (*service).secrets,
-		"depends_on": nil, "links": (*service).links, "networks": (*service).serviceNetworks, "network_mode": (*service).networkMode,
-		"deploy": (*service).deploy, "user": (*service).user, "group_add": each((*service).group), "working_dir": (*service).workingDir,
-		"cap_add": each((*service).capAdd), "cap_drop": each((*service).capDrop), "privileged": (*service).privileged, "read_only": (*service).readOnly,
+		"environment": (*service).environment, "env_file": (*service).envFile, "ports": (*service).ports,
+		"expose":  (*service).expose,
+		"volumes": (*service).volumes, "tmpfs": (*service).tmpfs, "configs": (*service).configs,
+		"secrets":    (*service).secrets,
+		"depends_on": nil, "links": (*service).links, "networks": (*service).serviceNetworks,
+		"network_mode": (*service).networkMode,
+		"deploy":       (*service).deploy, "user": (*service).user, "group_add": each((*service).group),
+		"working_dir": (*service).workingDir,
+		"cap_add":     each((*service).capAdd), "cap_drop": each((*service).capDrop), "privileged": (*service).privileged,
+		"read_only":    (*service).readOnly,
 		"security_opt": each((*service).securityOpt), "devices": each((*service).device), "sysctls": (*service).sysctls,
-		"hostname": (*service).hostname, "extra_hosts": (*service).extraHosts, "dns": (*service).dns, "dns_search": (*service).dns, "dns_opt": (*service).dns,
+		"hostname": (*service).hostname, "extra_hosts": (*service).extraHosts, "dns": (*service).dns,
+		"dns_search": (*service).dns, "dns_opt": (*service).dns,
 		"labels": (*service).labels, "annotations": (*service).labels, "container_name": (*service).containerName,
 		"stop_grace_period": (*service).stopGracePeriod, "stop_signal": (*service).stopSignal, "init": (*service).useInit,
-		"tty": (*service).tty, "stdin_open": (*service).stdin, "pid": (*service).pid, "ipc": (*service).ipc, "shm_size": (*service).shmSize,
-		"pull_policy": (*service).pullPolicy, "build": (*service).build, "scale": (*service).replicas, "platform": lost("the image is that of this machine's platform", ""),
-		"cpus": (*service).cpus, "mem_limit": (*service).memLimit, "mem_reservation": (*service).memReservation, "cpu_shares": (*service).cpuShares, "cpu_quota": (*service).cpuQuota,
+		"tty": (*service).tty, "stdin_open": (*service).stdin, "pid": (*service).pid, "ipc": (*service).ipc,
+		"shm_size":    (*service).shmSize,
+		"pull_policy": (*service).pullPolicy, "build": (*service).build, "scale": (*service).replicas,
+		"platform": lost("the image is that of this machine's platform", ""),
+		"cpus":     (*service).cpus, "mem_limit": (*service).memLimit, "mem_reservation": (*service).memReservation,
+		"cpu_shares": (*service).cpuShares, "cpu_quota": (*service).cpuQuota,
 		"post_start": (*service).postStart, "pre_stop": (*service).preStop, "userns_mode": (*service).userNamespace,
 
 		"restart": nil, "healthcheck": nil, "extends": nil, "profiles": nil, "provider": nil, "cpu_period": nil,
 		"attach": nil, "develop": nil,
 
-		"ulimits":             lost("a pod has no ulimits: those of the runtime hold", "set LimitNOFILE= and the like in the unit of containerd or CRI-O, or call ulimit in the command"),
-		"logging":             lost("the daemon rotates the log of each container", "see --container-log-max-size; read it with podstead logs, or from /var/log/pods"),
-		"pids_limit":          lost("a container has no limit of processes of its own", "set podPidsLimit of the daemon"),
-		"memswap_limit":       lost("swap is not limited by a pod", ""),
-		"mem_swappiness":      lost("swap is not limited by a pod", ""),
-		"oom_kill_disable":    lost("a container that exceeds its memory is killed", ""),
-		"oom_score_adj":       lost("the daemon sets it by the QoS class of the pod", "set requests and limits, or a priorityClassName"),
-		"blkio_config":        lost("a pod has no limits of I/O", ""),
-		"cpuset":              lost("a pod does not choose its CPUs", "request whole CPUs with equal requests and limits, and set cpuManagerPolicy: static"),
+		"ulimits": lost("a pod has no ulimits: those of the runtime hold",
+			"set LimitNOFILE= and the like in the unit of containerd or CRI-O, or call ulimit in the command"),
+		"logging": lost("the daemon rotates the log of each container",
+			"see --container-log-max-size; read it with podstead logs, or from /var/log/pods"),
+		"pids_limit":       lost("a container has no limit of processes of its own", "set podPidsLimit of the daemon"),
+		"memswap_limit":    lost("swap is not limited by a pod", ""),
+		"mem_swappiness":   lost("swap is not limited by a pod", ""),
+		"oom_kill_disable": lost("a container that exceeds its memory is killed", ""),
+		"oom_score_adj": lost("the daemon sets it by the QoS class of the pod",
+			"set requests and limits, or a priorityClassName"),
+		"blkio_config": lost("a pod has no limits of I/O", ""),
+		"cpuset": lost("a pod does not choose its CPUs",
+			"request whole CPUs with equal requests and limits, and set cpuManagerPolicy: static"),
 		"cpu_rt_runtime":      lost("a pod has no realtime CPU", ""),
 		"cpu_rt_period":       lost("a pod has no realtime CPU", ""),
 		"cpu_count":           lost("is for Windows", ""),
@@ -63,16 +76,18 @@ func init() {
 		"domainname":          lost("a pod has no domain of its own", "set spec.subdomain"),
 		"driver_opts":         lost("has no counterpart in a pod", ""),
 		"external_links":      lost("containers of other projects are not known", "use the name of a pod"),
-		"gpus":                lost("a GPU is a resource of a device plugin", "see docs/devices.md, and set resources.limits"),
-		"label_file":          lost("the file is not read", "write the labels into the Compose file"),
-		"mac_address":         lost("the network of the runtime chooses it", ""),
-		"models":              lost("models are not converted", "run the model in a container of its own"),
-		"pull_refresh_after":  lost("an image is checked by its tag", "set the annotation podstead.io/auto-update: registry"),
-		"runtime":             lost("the runtime of docker is not known here", "set runtimeClassName and a RuntimeClass"),
-		"storage_opt":         lost("has no counterpart in a pod", "set resources.limits of ephemeral-storage"),
-		"use_api_socket":      lost("there is no socket of docker", ""),
-		"uts":                 lost("the UTS namespace is that of the pod", "set hostNetwork: true, which includes it"),
-		"volumes_from":        lost("volumes of another service are not known to this one", "mount the same named volume in both"),
+		"gpus": lost("a GPU is a resource of a device plugin",
+			"see docs/devices.md, and set resources.limits"),
+		"label_file":         lost("the file is not read", "write the labels into the Compose file"),
+		"mac_address":        lost("the network of the runtime chooses it", ""),
+		"models":             lost("models are not converted", "run the model in a container of its own"),
+		"pull_refresh_after": lost("an image is checked by its tag", "set the annotation podstead.io/auto-update: registry"),
+		"runtime":            lost("the runtime of docker is not known here", "set runtimeClassName and a RuntimeClass"),
+		"storage_opt":        lost("has no counterpart in a pod", "set resources.limits of ephemeral-storage"),
+		"use_api_socket":     lost("there is no socket of docker", ""),
+		"uts":                lost("the UTS namespace is that of the pod", "set hostNetwork: true, which includes it"),
+		"volumes_from": lost("volumes of another service are not known to this one",
+			"mount the same named volume in both"),
 	}
 }
 
@@ -155,13 +170,15 @@ func (s *service) pullPolicy(n *tree.Node, f report.Field) {
 		s.p.report.Lost(f, "images are not built here", "copy the image with docker save and podstead images load")
 		s.c.ImagePullPolicy = v1.PullIfNotPresent
 	default:
-		s.p.report.Lost(f, fmt.Sprintf("the policy %q has no counterpart in a pod", policy), "set the annotation podstead.io/auto-update: registry")
+		s.p.report.Lost(f, fmt.Sprintf("the policy %q has no counterpart in a pod", policy),
+			"set the annotation podstead.io/auto-update: registry")
 	}
 }
 
 func (s *service) build(_ *tree.Node, f report.Field) {
 	if image := s.node.Get("image"); !image.IsNull() {
-		s.p.report.Lost(f, "images are not built here: "+image.String()+" must be in a registry or in the runtime", "build it elsewhere, and push it, or copy it with docker save and podstead images load")
+		s.p.report.Lost(f, "images are not built here: "+image.String()+" must be in a registry or in the runtime",
+			"build it elsewhere, and push it, or copy it with docker save and podstead images load")
 	}
 }
 
@@ -215,7 +232,8 @@ func (s *service) environment(n *tree.Node, f report.Field) {
 		if field.Value.IsNull() {
 			var set bool
 			if value, set = s.p.vars.lookup(field.Key); !set {
-				s.p.report.Lost(f.Child(field.Key, field.Position), "the variable has no value here and is left out", "set it in the environment or in .env")
+				s.p.report.Lost(f.Child(field.Key, field.Position), "the variable has no value here and is left out",
+					"set it in the environment or in .env")
 				continue
 			}
 		}
@@ -257,7 +275,8 @@ func (s *service) device(n *tree.Node, f report.Field) {
 		text = strings.Trim(n.Get("source").String()+":"+n.Get("target").String()+":"+n.Get("permissions").String(), ":")
 	}
 	if strings.Contains(text, "=") && !strings.HasPrefix(text, "/") {
-		s.p.report.Lost(f, "the CDI device "+text+" is a resource here", "name it in localDevices of the configuration, see docs/devices.md, and set resources.limits")
+		s.p.report.Lost(f, "the CDI device "+text+" is a resource here",
+			"name it in localDevices of the configuration, see docs/devices.md, and set resources.limits")
 		return
 	}
 	d, err := docker.ParseDevice(text)
@@ -282,7 +301,8 @@ func (s *service) sysctls(n *tree.Node, f report.Field) {
 func (s *service) labels(n *tree.Node, f report.Field) {
 	for _, field := range s.pairs(n, f, "=") {
 		if !podbuild.IsAnnotation(field.Key) {
-			s.p.report.Lost(f.Child(field.Key, field.Position), "the name is not valid in Kubernetes", "must be [DOMAIN/]NAME of letters, digits, - _ .")
+			s.p.report.Lost(f.Child(field.Key, field.Position), "the name is not valid in Kubernetes",
+				"must be [DOMAIN/]NAME of letters, digits, - _ .")
 			continue
 		}
 		s.b.Annotate(field.Key, field.Value.String())
@@ -291,7 +311,8 @@ func (s *service) labels(n *tree.Node, f report.Field) {
 
 func (s *service) containerName(n *tree.Node, f report.Field) {
 	if name := n.String(); name != s.b.Pod.Name {
-		s.p.report.Note(f, fmt.Sprintf("the pod is named %s, as its service", s.b.Pod.Name), "use that name where others refer to "+name)
+		s.p.report.Note(f, fmt.Sprintf("the pod is named %s, as its service", s.b.Pod.Name),
+			"use that name where others refer to "+name)
 	}
 }
 
@@ -314,6 +335,7 @@ func (s *service) replicas(n *tree.Node, f report.Field) {
 
 func (s *service) userNamespace(n *tree.Node, f report.Field) {
 	if n.String() != "host" {
-		s.p.report.Lost(f, fmt.Sprintf("the user namespace %q has no counterpart in a pod", n.String()), "set hostUsers: false for one of the pod's own")
+		s.p.report.Lost(f, fmt.Sprintf("the user namespace %q has no counterpart in a pod", n.String()),
+			"set hostUsers: false for one of the pod's own")
 	}
 }

@@ -34,7 +34,8 @@ func (s *service) volumes(n *tree.Node, f report.Field) {
 		default:
 			bind := podbuild.Bind{Target: m.Target}
 			s.b.ApplyOptions(at, &bind, m.Options)
-			s.named(m.Source, v1.VolumeMount{MountPath: m.Target, ReadOnly: bind.ReadOnly}, slices.Contains(m.Options, "nocopy"), at)
+			s.named(m.Source, v1.VolumeMount{MountPath: m.Target, ReadOnly: bind.ReadOnly}, slices.Contains(m.Options, "nocopy"),
+				at)
 		}
 	}
 }
@@ -43,14 +44,16 @@ func (s *service) volumes(n *tree.Node, f report.Field) {
 func (s *service) anonymous(target string, f report.Field) {
 	name := s.b.AddVolume("data-"+strings.Trim(target, "/"), v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}})
 	s.c.VolumeMounts = append(s.c.VolumeMounts, v1.VolumeMount{Name: name, MountPath: target})
-	s.p.report.Note(f, "the volume has no name, so that its data ends with the pod, also when the pod changes, and it begins empty", "give it a name under volumes to keep it")
+	s.p.report.Note(f, "the volume has no name, so that its data ends with the pod, also when the pod changes, and it "+
+		"begins empty", "give it a name under volumes to keep it")
 }
 
 // longVolume mounts a volume in the long form.
 func (s *service) longVolume(n *tree.Node, f report.Field) {
 	target, source := n.Get("target").String(), n.Get("source").String()
 	if !strings.HasPrefix(target, "/") {
-		s.p.report.Error(f.Child("target", n.Position), "is "+n.Get("target").Describe(), "must be an absolute path in the container")
+		s.p.report.Error(f.Child("target", n.Position), "is "+n.Get("target").Describe(),
+			"must be an absolute path in the container")
 		return
 	}
 	readOnly := false
@@ -58,14 +61,16 @@ func (s *service) longVolume(n *tree.Node, f report.Field) {
 		readOnly = s.bool(r, f.Child("read_only", r.Position))
 	}
 	for _, field := range n.Fields {
-		if !slices.Contains([]string{"type", "source", "target", "read_only", "bind", "volume", "tmpfs", "image", "consistency"}, field.Key) && !strings.HasPrefix(field.Key, "x-") {
+		if !slices.Contains([]string{"type", "source", "target", "read_only", "bind", "volume", "tmpfs", "image",
+			"consistency"}, field.Key) && !strings.HasPrefix(field.Key, "x-") {
 			s.p.report.Error(f.Child(field.Key, field.Position), "is not a field of a volume", "")
 		}
 	}
 	switch kind := n.Get("type").String(); kind {
 	case "bind":
 		options := n.Get("bind")
-		bind := podbuild.Bind{Path: s.p.host.Path(s.p.baseDir(n.File), source), Target: target, ReadOnly: readOnly, Propagation: options.Get("propagation").String()}
+		bind := podbuild.Bind{Path: s.p.host.Path(s.p.baseDir(n.File), source), Target: target, ReadOnly: readOnly,
+			Propagation: options.Get("propagation").String()}
 		bind.Create = options.Get("create_host_path").String() != "false"
 		if label := options.Get("selinux"); !label.IsNull() {
 			s.b.ApplyOptions(f, &bind, []string{label.String()})
@@ -77,15 +82,18 @@ func (s *service) longVolume(n *tree.Node, f report.Field) {
 			return
 		}
 		options := n.Get("volume")
-		s.named(source, v1.VolumeMount{MountPath: target, ReadOnly: readOnly, SubPath: options.Get("subpath").String()}, options.Get("nocopy").String() == "true", f)
+		s.named(source, v1.VolumeMount{MountPath: target, ReadOnly: readOnly, SubPath: options.Get("subpath").String()},
+			options.Get("nocopy").String() == "true", f)
 	case "tmpfs":
 		s.b.AddTmpfs(s.c, target, s.bytes(n.Get("tmpfs").Get("size"), f))
 		if mode := n.Get("tmpfs").Get("mode"); !mode.IsNull() {
 			s.p.report.Lost(f, "the mode of the tmpfs is 1777", "change it with an init container")
 		}
 	case "image":
-		name := s.b.AddVolume("image-"+strings.Trim(target, "/"), v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: source}})
-		s.c.VolumeMounts = append(s.c.VolumeMounts, v1.VolumeMount{Name: name, MountPath: target, ReadOnly: true, SubPath: n.Get("image").Get("subpath").String()})
+		name := s.b.AddVolume("image-"+strings.Trim(target, "/"),
+			v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: source}})
+		s.c.VolumeMounts = append(s.c.VolumeMounts,
+			v1.VolumeMount{Name: name, MountPath: target, ReadOnly: true, SubPath: n.Get("image").Get("subpath").String()})
 		s.p.report.Note(f, "an image as a volume needs containerd 2.1 or CRI-O 1.31", "")
 	default:
 		s.p.report.Error(f.Child("type", n.Position), fmt.Sprintf("is %q", kind), "must be bind, volume, tmpfs or image")
@@ -134,7 +142,8 @@ func (s *service) shmSize(n *tree.Node, f report.Field) {
 func (s *service) named(name string, mount v1.VolumeMount, noCopy bool, f report.Field) {
 	declared := s.p.root.Get("volumes")
 	if !slices.Contains(namesOf(declared), name) {
-		s.p.report.Error(f, fmt.Sprintf("the volume %q is not declared", name), "add it under volumes; a path begins with ./ or /")
+		s.p.report.Error(f, fmt.Sprintf("the volume %q is not declared", name),
+			"add it under volumes; a path begins with ./ or /")
 		return
 	}
 	volume := declared.Get(name)
@@ -151,7 +160,8 @@ func (s *service) named(name string, mount v1.VolumeMount, noCopy bool, f report
 	if real := volume.Get("name"); !real.IsNull() {
 		claim = podbuild.Name(real.String())
 	}
-	mount.Name = s.b.AddVolume(name, v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: claim}})
+	mount.Name = s.b.AddVolume(name,
+		v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: claim}})
 	s.c.VolumeMounts = append(s.c.VolumeMounts, mount)
 	if s.p.claimed[claim] {
 		return
@@ -175,12 +185,15 @@ func (s *service) named(name string, mount v1.VolumeMount, noCopy bool, f report
 // driver returns the source of a volume whose options name a directory or a server; nil for a claim.
 func (p *project) driver(volume *tree.Node, f report.Field) *v1.VolumeSource {
 	for _, field := range fieldsOf(volume) {
-		if !slices.Contains([]string{"driver", "driver_opts", "external", "labels", "name"}, field.Key) && !strings.HasPrefix(field.Key, "x-") {
+		if !slices.Contains([]string{"driver", "driver_opts", "external", "labels", "name"}, field.Key) &&
+			!strings.HasPrefix(field.Key, "x-") {
 			p.report.Error(f.Child(field.Key, field.Position), "is not a field of a volume", "")
 		}
 	}
 	if driver := volume.Get("driver"); !driver.IsNull() && driver.String() != "local" {
-		p.report.Lost(f.Child("driver", driver.Position), "the driver "+driver.String()+" is not known: the volume is a directory of this node", "mount the storage on the host, and use a path")
+		p.report.Lost(f.Child("driver", driver.Position),
+			"the driver "+driver.String()+" is not known: the volume is a directory of this node",
+			"mount the storage on the host, and use a path")
 		return nil
 	}
 	options := volume.Get("driver_opts")
@@ -195,12 +208,14 @@ func (p *project) driver(volume *tree.Node, f report.Field) *v1.VolumeSource {
 	case strings.HasPrefix(kind, "nfs"):
 		for _, flag := range flags {
 			if server, ok := strings.CutPrefix(flag, "addr="); ok {
-				return &v1.VolumeSource{NFS: &v1.NFSVolumeSource{Server: server, Path: strings.TrimPrefix(device, ":"), ReadOnly: slices.Contains(flags, "ro")}}
+				return &v1.VolumeSource{NFS: &v1.NFSVolumeSource{Server: server, Path: strings.TrimPrefix(device, ":"),
+					ReadOnly: slices.Contains(flags, "ro")}}
 			}
 		}
 	case kind == "tmpfs":
 		return &v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory}}
 	}
-	p.report.Lost(f.Child("driver_opts", options.Position), "the options are not known: the volume is a directory of this node", "mount the storage on the host, and use a path")
+	p.report.Lost(f.Child("driver_opts", options.Position),
+		"the options are not known: the volume is a directory of this node", "mount the storage on the host, and use a path")
 	return nil
 }

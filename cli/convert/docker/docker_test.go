@@ -84,7 +84,8 @@ func TestParseVolume(t *testing.T) {
 }
 
 func TestSizesAndTimes(t *testing.T) {
-	for text, want := range map[string]int64{"1024": 1024, "64m": 64 << 20, "64M": 64 << 20, "1.5g": 3 << 29, "512kb": 512 << 10, "1GiB": 1 << 30, "10b": 10, "0": 0} {
+	for text, want := range map[string]int64{"1024": 1024, "64m": 64 << 20, "64M": 64 << 20, "1.5g": 3 << 29,
+		"512kb": 512 << 10, "1GiB": 1 << 30, "10b": 10, "0": 0} {
 		if got, err := ParseBytes(text); err != nil || got != want {
 			t.Errorf("%s: %d, %v; want %d", text, got, err, want)
 		}
@@ -94,7 +95,8 @@ func TestSizesAndTimes(t *testing.T) {
 			t.Errorf("%s: %d, want an error", text, got)
 		}
 	}
-	for text, want := range map[string]time.Duration{"10s": 10 * time.Second, "1m30s": 90 * time.Second, "500ms": time.Second / 2, "30": 30 * time.Second, "1d2h": 26 * time.Hour} {
+	for text, want := range map[string]time.Duration{"10s": 10 * time.Second, "1m30s": 90 * time.Second,
+		"500ms": time.Second / 2, "30": 30 * time.Second, "1d2h": 26 * time.Hour} {
 		if got, err := ParseDuration(text, time.Second); err != nil || got != want {
 			t.Errorf("%s: %v, %v; want %v", text, got, err, want)
 		}

@@ -175,8 +175,10 @@ func equalSources(a, b *v1.VolumeSource) bool {
 // AddDevice lets a container open a device of the host.
 func (b *Builder) AddDevice(c *v1.Container, f report.Field, d docker.Device) {
 	kind := v1.HostPathCharDev
-	name := b.AddVolume("device-"+d.Host[strings.LastIndexByte(d.Host, '/')+1:], v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: d.Host, Type: &kind}})
-	c.VolumeMounts = append(c.VolumeMounts, v1.VolumeMount{Name: name, MountPath: d.Container, ReadOnly: d.Permissions == "r"})
+	name := b.AddVolume("device-"+d.Host[strings.LastIndexByte(d.Host, '/')+1:],
+		v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: d.Host, Type: &kind}})
+	c.VolumeMounts = append(c.VolumeMounts,
+		v1.VolumeMount{Name: name, MountPath: d.Container, ReadOnly: d.Permissions == "r"})
 	if !podinfo.IsPrivileged(c) && !slices.Contains(b.devices, name) {
 		b.devices = append(b.devices, name)
 	}

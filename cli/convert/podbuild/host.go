@@ -70,7 +70,8 @@ func (b *Builder) AddBind(c *v1.Container, f report.Field, host *Host, bind Bind
 	case bind.Create:
 		kind = v1.HostPathDirectoryOrCreate
 		if !exists {
-			b.Report.Note(f, bind.Path+" does not exist on this machine; a directory is created there", "create it before, or set hostPath.type: File if it is a file")
+			b.Report.Note(f, bind.Path+" does not exist on this machine; a directory is created there",
+				"create it before, or set hostPath.type: File if it is a file")
 		}
 	}
 	source := &v1.HostPathVolumeSource{Path: bind.Path}
@@ -81,7 +82,8 @@ func (b *Builder) AddBind(c *v1.Container, f report.Field, host *Host, bind Bind
 	if hint == "/" {
 		hint = "root"
 	}
-	mount := v1.VolumeMount{Name: b.AddVolume(hint, v1.VolumeSource{HostPath: source}), MountPath: bind.Target, ReadOnly: bind.ReadOnly}
+	mount := v1.VolumeMount{Name: b.AddVolume(hint, v1.VolumeSource{HostPath: source}), MountPath: bind.Target,
+		ReadOnly: bind.ReadOnly}
 	switch strings.TrimPrefix(bind.Propagation, "r") {
 	case "shared":
 		propagation := v1.MountPropagationBidirectional
@@ -99,14 +101,16 @@ func (b *Builder) ApplyOptions(f report.Field, bind *Bind, options []string) {
 		switch {
 		case option == "ro" || option == "readonly":
 			bind.ReadOnly = true
-		case slices.Contains([]string{"rw", "cached", "delegated", "consistent", "rbind", "bind", "copy", "nocopy", "exec", "dev", "suid", ""}, option):
+		case slices.Contains([]string{"rw", "cached", "delegated", "consistent", "rbind", "bind", "copy", "nocopy", "exec",
+			"dev", "suid", ""}, option):
 		case slices.Contains([]string{"shared", "rshared", "slave", "rslave", "private", "rprivate"}, option):
 			bind.Propagation = option
 		case option == "z" || option == "Z":
 			if bind.Path == "" {
 				continue // a volume of podstead
 			}
-			b.Report.Note(f, "podstead does not change the SELinux label of a path of the host", "run chcon -Rt container_file_t on it, where SELinux is on")
+			b.Report.Note(f, "podstead does not change the SELinux label of a path of the host",
+				"run chcon -Rt container_file_t on it, where SELinux is on")
 		default:
 			b.Report.Lost(f, "the mount option "+option+" has no counterpart in a pod", "")
 		}

@@ -31,7 +31,8 @@ func Name(name string) string {
 // Key returns a valid key of a ConfigMap or Secret.
 func Key(name string) string {
 	valid := func(r rune) rune {
-		if r < 0x80 && (r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_.", r)) {
+		if r < 0x80 && (r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
+			strings.ContainsRune("-_.", r)) {
 			return r
 		}
 		return '-'

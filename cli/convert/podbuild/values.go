@@ -66,7 +66,8 @@ func (b *Builder) AddHost(f report.Field, text string) {
 		b.Report.Error(f, fmt.Sprintf("%q is not a host", text), "must be NAME:ADDRESS")
 		return
 	case ip == "host-gateway":
-		b.Report.Lost(f, "the address of the host is not known before the pod runs", "take it from a variable with valueFrom: {fieldRef: {fieldPath: status.hostIP}}")
+		b.Report.Lost(f, "the address of the host is not known before the pod runs",
+			"take it from a variable with valueFrom: {fieldRef: {fieldPath: status.hostIP}}")
 		return
 	}
 	for names := range strings.SplitSeq(name, ";") {
@@ -81,7 +82,8 @@ func (b *Builder) AddHost(f report.Field, text string) {
 
 // AddSysctl adds a kernel parameter.
 func (b *Builder) AddSysctl(name, value string) {
-	b.PodSecurity().Sysctls = append(b.PodSecurity().Sysctls, v1.Sysctl{Name: strings.TrimSpace(name), Value: strings.TrimSpace(value)})
+	b.PodSecurity().Sysctls = append(b.PodSecurity().Sysctls,
+		v1.Sysctl{Name: strings.TrimSpace(name), Value: strings.TrimSpace(value)})
 }
 
 // DNS is the configuration of the resolver of a pod.
@@ -158,7 +160,8 @@ func (b *Builder) SecurityOption(c *v1.Container, f report.Field, option string)
 			s.SeccompProfile = &v1.SeccompProfile{Type: v1.SeccompProfileTypeUnconfined}
 			return
 		}
-		b.Report.Lost(f, "the seccomp profile "+value+" of the docker host", "copy it to /var/lib/podstead/seccomp, and set securityContext.seccompProfile to {type: Localhost, localhostProfile: FILE}")
+		b.Report.Lost(f, "the seccomp profile "+value+" of the docker host", "copy it to /var/lib/podstead/seccomp, and "+
+			"set securityContext.seccompProfile to {type: Localhost, localhostProfile: FILE}")
 	case "apparmor":
 		s.AppArmorProfile = &v1.AppArmorProfile{Type: v1.AppArmorProfileTypeLocalhost, LocalhostProfile: &value}
 		if value == "unconfined" {
@@ -205,7 +208,8 @@ func (b *Builder) AddClaim(name string, labels map[string]string, origin report.
 		ObjectMeta: meta,
 		Spec: v1.PersistentVolumeClaimSpec{
 			AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce},
-			Resources:   v1.VolumeResourceRequirements{Requests: v1.ResourceList{v1.ResourceStorage: docker.BytesQuantity(1 << 30)}},
+			Resources: v1.VolumeResourceRequirements{
+				Requests: v1.ResourceList{v1.ResourceStorage: docker.BytesQuantity(1 << 30)}},
 		},
 	}, origin)
 }
@@ -216,7 +220,10 @@ func (b *Builder) AddEnvFrom(c *v1.Container, name string, values map[string]str
 	if len(values) == 0 {
 		return
 	}
-	b.AddObject(&v1.Secret{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: b.Meta(name), StringData: values}, f)
-	c.EnvFrom = append(c.EnvFrom, v1.EnvFromSource{SecretRef: &v1.SecretEnvSource{LocalObjectReference: v1.LocalObjectReference{Name: name}}})
-	b.Report.Note(f, "the variables are in the Secret "+name+": later changes of the file have no effect", "edit the Secret")
+	b.AddObject(&v1.Secret{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: b.Meta(name),
+		StringData: values}, f)
+	c.EnvFrom = append(c.EnvFrom,
+		v1.EnvFromSource{SecretRef: &v1.SecretEnvSource{LocalObjectReference: v1.LocalObjectReference{Name: name}}})
+	b.Report.Note(f, "the variables are in the Secret "+name+": later changes of the file have no effect",
+		"edit the Secret")
 }

@@ -24,20 +24,35 @@ func init() {
 		"Image": (*container).image, "Exec": (*container).exec, "Entrypoint": (*container).entrypoint,
 		"Environment": (*container).environment, "Annotation": (*container).annotation, "Label": (*container).annotation,
 		"PublishPort": (*container).publish, "ExposeHostPort": (*container).expose,
-		"Volume": (*container).volume, "Mount": (*container).mount, "Tmpfs": (*container).tmpfs, "ShmSize": (*container).shmSize, "Secret": (*container).secret,
+		"Volume": (*container).volume, "Mount": (*container).mount, "Tmpfs": (*container).tmpfs,
+		"ShmSize": (*container).shmSize, "Secret": (*container).secret,
 		"AddCapability":  func(k *container, value string, _ report.Field) { k.capabilities(value, false) },
 		"DropCapability": func(k *container, value string, _ report.Field) { k.capabilities(value, true) },
-		"AddDevice":      (*container).device, "AddHost": func(k *container, value string, f report.Field) { k.b.AddHost(f, value) },
-		"User": (*container).user, "Group": (*container).group, "GroupAdd": func(k *container, value string, f report.Field) { k.b.AddGroup(f, value) },
+		"AddDevice":      (*container).device,
+		"AddHost":        func(k *container, value string, f report.Field) { k.b.AddHost(f, value) },
+		"User":           (*container).user, "Group": (*container).group,
+		"GroupAdd":   func(k *container, value string, f report.Field) { k.b.AddGroup(f, value) },
 		"WorkingDir": func(k *container, value string, _ report.Field) { k.c.WorkingDir = value },
 		"HostName":   func(k *container, value string, _ report.Field) { k.b.Pod.Spec.Hostname = podbuild.Name(value) },
-		"ReadOnly":   (*container).readOnly, "NoNewPrivileges": (*container).noNewPrivileges, "SeccompProfile": (*container).seccomp,
-		"AppArmor":             func(k *container, value string, f report.Field) { k.b.SecurityOption(k.c, f, "apparmor="+value) },
+		"ReadOnly":   (*container).readOnly, "NoNewPrivileges": (*container).noNewPrivileges,
+		"SeccompProfile": (*container).seccomp,
+		"AppArmor": func(k *container, value string,
+			f report.Field) {
+			k.b.SecurityOption(k.c, f, "apparmor="+value)
+		},
 		"SecurityLabelDisable": (*container).labelDisable,
-		"SecurityLabelType":    func(k *container, value string, f report.Field) { k.b.SecurityOption(k.c, f, "label=type:"+value) },
-		"SecurityLabelLevel":   func(k *container, value string, f report.Field) { k.b.SecurityOption(k.c, f, "label=level:"+value) },
-		"Sysctl":               (*container).sysctl, "StopTimeout": (*container).stopTimeout, "StopSignal": (*container).stopSignal, "RunInit": (*container).runInit,
-		"Pull": (*container).pull, "AutoUpdate": (*container).autoUpdate, "Timezone": (*container).timezone, "Memory": (*container).memory,
+		"SecurityLabelType": func(k *container, value string,
+			f report.Field) {
+			k.b.SecurityOption(k.c, f, "label=type:"+value)
+		},
+		"SecurityLabelLevel": func(k *container, value string,
+			f report.Field) {
+			k.b.SecurityOption(k.c, f, "label=level:"+value)
+		},
+		"Sysctl": (*container).sysctl, "StopTimeout": (*container).stopTimeout, "StopSignal": (*container).stopSignal,
+		"RunInit": (*container).runInit,
+		"Pull":    (*container).pull, "AutoUpdate": (*container).autoUpdate, "Timezone": (*container).timezone,
+		"Memory":  (*container).memory,
 		"Network": (*container).network, "PodmanArgs": (*container).podmanArgs, "UserNS": (*container).userNS,
 		"DNS": (*container).dns, "DNSSearch": (*container).dns, "DNSOption": (*container).dns,
 	}
@@ -45,19 +60,31 @@ func init() {
 
 // keys are all keys of [Container]; a text says what is lost.
 var keys = map[string]string{
-	"ContainerName": "", "Pod": "", "ServiceName": "", "StartWithPod": "", "Notify": "the pod is ready when its container runs, without a message of the program; write HealthCmd", "HealthCmd": "", "HealthInterval": "", "HealthTimeout": "", "HealthRetries": "",
-	"HealthStartPeriod": "", "HealthOnFailure": "", "HealthStartupCmd": "", "HealthStartupInterval": "", "HealthStartupRetries": "", "HealthStartupSuccess": "", "HealthStartupTimeout": "",
-	"EnvironmentFile": "", "ReadOnlyTmpfs": "", "VolatileTmp": "write Tmpfs=/tmp", "ContainersConfModule": "the settings of containers.conf do not hold here", "CgroupsMode": "",
-	"EnvironmentHost": "variables of the host are not passed on", "GlobalArgs": "options of podman do not hold here", "HttpProxy": "the proxy of the host is not passed on; write it as Environment",
+	"ContainerName": "", "Pod": "", "ServiceName": "", "StartWithPod": "",
+	"Notify":    "the pod is ready when its container runs, without a message of the program; write HealthCmd",
+	"HealthCmd": "", "HealthInterval": "", "HealthTimeout": "", "HealthRetries": "",
+	"HealthStartPeriod": "", "HealthOnFailure": "", "HealthStartupCmd": "", "HealthStartupInterval": "",
+	"HealthStartupRetries": "", "HealthStartupSuccess": "", "HealthStartupTimeout": "",
+	"EnvironmentFile": "", "ReadOnlyTmpfs": "", "VolatileTmp": "write Tmpfs=/tmp",
+	"ContainersConfModule": "the settings of containers.conf do not hold here", "CgroupsMode": "",
+	"EnvironmentHost": "variables of the host are not passed on", "GlobalArgs": "options of podman do not hold here",
+	"HttpProxy":            "the proxy of the host is not passed on; write it as Environment",
 	"HealthLogDestination": healthLog, "HealthMaxLogCount": healthLog, "HealthMaxLogSize": healthLog,
 	"IP": podbuild.RemedyIP, "IP6": podbuild.RemedyIP,
-	"NetworkAlias": "the pod has one name: that of its unit, or ContainerName", "LogDriver": "the daemon writes and rotates the log; read it with podstead logs", "LogOpt": "the daemon writes and rotates the log; see --container-log-max-size",
-	"Mask": "a pod masks the paths of the runtime", "Unmask": "a pod masks the paths of the runtime; see securityContext.procMount", "PidsLimit": "a container has no limit of processes of its own; set podPidsLimit of the daemon",
-	"Rootfs": "a container needs an image", "ReloadCmd": "a pod is not reloaded; run the command with podstead exec", "ReloadSignal": "a pod is not reloaded; send the signal with podstead exec",
-	"Retry": "", "RetryDelay": "", "SecurityLabelFileType": "the SELinux type of files is not changed", "SecurityLabelNested": "has no counterpart in a pod",
-	"GIDMap": noMapping, "UIDMap": noMapping, "SubGIDMap": noMapping, "SubUIDMap": noMapping,
+	"NetworkAlias": "the pod has one name: that of its unit, or ContainerName",
+	"LogDriver":    "the daemon writes and rotates the log; read it with podstead logs",
+	"LogOpt":       "the daemon writes and rotates the log; see --container-log-max-size",
+	"Mask":         "a pod masks the paths of the runtime",
+	"Unmask":       "a pod masks the paths of the runtime; see securityContext.procMount",
+	"PidsLimit":    "a container has no limit of processes of its own; set podPidsLimit of the daemon",
+	"Rootfs":       "a container needs an image", "ReloadCmd": "a pod is not reloaded; run the command with podstead exec",
+	"ReloadSignal": "a pod is not reloaded; send the signal with podstead exec",
+	"Retry":        "", "RetryDelay": "", "SecurityLabelFileType": "the SELinux type of files is not changed",
+	"SecurityLabelNested": "has no counterpart in a pod",
+	"GIDMap":              noMapping, "UIDMap": noMapping, "SubGIDMap": noMapping, "SubUIDMap": noMapping,
 	"RemapUsers": noMapping, "RemapUid": noMapping, "RemapGid": noMapping, "RemapUidSize": noMapping,
-	"Ulimit": "a pod has no ulimits; set LimitNOFILE= and the like in the unit of the runtime, or call ulimit in the command",
+	"Ulimit": "a pod has no ulimits; set LimitNOFILE= and the like in the unit of the runtime, or call ulimit in the " +
+		"command",
 }
 
 // convert converts the unit.
@@ -103,12 +130,14 @@ func (k *container) convert() {
 }
 
 // single are the keys of which the last assignment counts.
-var single = map[string]bool{"Image": true, "Exec": true, "Entrypoint": true, "User": true, "Group": true, "WorkingDir": true, "HostName": true, "StopTimeout": true, "Pull": true, "Memory": true, "ShmSize": true}
+var single = map[string]bool{"Image": true, "Exec": true, "Entrypoint": true, "User": true, "Group": true,
+	"WorkingDir": true, "HostName": true, "StopTimeout": true, "Pull": true, "Memory": true, "ShmSize": true}
 
 func (k *container) image(value string, f report.Field) {
 	switch {
 	case strings.HasSuffix(value, ".build"):
-		k.report.Error(f, "images are not built here", "build it elsewhere, name it here, and push it, or copy it with podman save and podstead images load")
+		k.report.Error(f, "images are not built here",
+			"build it elsewhere, name it here, and push it, or copy it with podman save and podstead images load")
 	case strings.HasSuffix(value, ".image"):
 		other := k.unit(k.u, value)
 		if other == nil || other.value("Image", "Image") == "" {
@@ -133,7 +162,8 @@ func (k *container) words(value string, f report.Field) []string {
 	for i, word := range words {
 		plain := strings.ReplaceAll(word, "$$", "\x00")
 		if strings.Contains(plain, "$") {
-			k.report.Note(f, fmt.Sprintf("systemd would replace the variable in %q; here the program gets it as it is", word), "write $$ for a dollar sign")
+			k.report.Note(f, fmt.Sprintf("systemd would replace the variable in %q; here the program gets it as it is", word),
+				"write $$ for a dollar sign")
 		}
 		words[i] = docker.Escape(strings.ReplaceAll(plain, "\x00", "$"))
 	}
@@ -205,7 +235,8 @@ func (k *container) annotation(value string, f report.Field) {
 	for _, word := range words {
 		name, text, _ := strings.Cut(word, "=")
 		if !podbuild.IsAnnotation(name) {
-			k.report.Lost(f, fmt.Sprintf("the name %q is not valid in Kubernetes", name), "must be [DOMAIN/]NAME of letters, digits, - _ .")
+			k.report.Lost(f, fmt.Sprintf("the name %q is not valid in Kubernetes", name),
+				"must be [DOMAIN/]NAME of letters, digits, - _ .")
 			continue
 		}
 		k.b.Annotate(name, text)
@@ -225,7 +256,8 @@ func publish(b *podbuild.Builder, c *v1.Container, value string, f report.Field)
 		b.Report.Note(f, fmt.Sprintf("the first port of the range is used: %d", ports[0].Host), "")
 	}
 	if ports[0].Host == 0 {
-		b.Report.Lost(f, "no port of the host is published: podman chooses one at each start", fmt.Sprintf("write HOST:CONTAINER, such as 8080:%d", ports[0].Container))
+		b.Report.Lost(f, "no port of the host is published: podman chooses one at each start",
+			fmt.Sprintf("write HOST:CONTAINER, such as 8080:%d", ports[0].Container))
 	}
 	b.AddPorts(c, ports)
 }
@@ -327,7 +359,8 @@ func (k *container) stopTimeout(value string, f report.Field) {
 
 func (k *container) stopSignal(value string, f report.Field) {
 	if signal := strings.TrimPrefix(strings.ToUpper(value), "SIG"); signal != "TERM" && signal != "15" {
-		k.report.Lost(f, "the container gets the signal of its image, or SIGTERM", "set lifecycle.stopSignal and os.name: linux with containerd 2.3 or CRI-O 1.33")
+		k.report.Lost(f, "the container gets the signal of its image, or SIGTERM",
+			"set lifecycle.stopSignal and os.name: linux with containerd 2.3 or CRI-O 1.33")
 	}
 }
 
@@ -347,7 +380,8 @@ func (k *container) pull(value string, f report.Field) {
 	case "missing":
 		k.c.ImagePullPolicy = v1.PullIfNotPresent
 	default:
-		k.report.Lost(f, fmt.Sprintf("the policy %q has no counterpart in a pod", value), "set the annotation podstead.io/auto-update: registry")
+		k.report.Lost(f, fmt.Sprintf("the policy %q has no counterpart in a pod", value),
+			"set the annotation podstead.io/auto-update: registry")
 	}
 }
 
@@ -383,7 +417,8 @@ func (k *container) network(value string, f report.Field) {
 	case strings.HasSuffix(name, ".container"):
 		k.report.Error(f, "the network of another container", "put both into one pod with a .pod unit and Pod=")
 	case name == "container" || name == "ns":
-		k.report.Lost(f, "the network of another container or namespace is not used", "put both into one pod with a .pod unit and Pod=")
+		k.report.Lost(f, "the network of another container or namespace is not used",
+			"put both into one pod with a .pod unit and Pod=")
 	default:
 		k.report.Note(f, "all pods are on the network of the runtime, and find each other by name", "")
 	}
@@ -416,7 +451,8 @@ func (k *container) podmanArgs(value string, f report.Field) {
 
 func (k *container) userNS(value string, f report.Field) {
 	if value != "host" && value != "" {
-		k.report.Lost(f, fmt.Sprintf("the user namespace %q has no counterpart", value), "set hostUsers: false for one of the pod's own")
+		k.report.Lost(f, fmt.Sprintf("the user namespace %q has no counterpart", value),
+			"set hostUsers: false for one of the pod's own")
 	}
 }
 

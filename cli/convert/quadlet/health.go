@@ -38,7 +38,9 @@ func (k *container) health() {
 	}
 	if e, ok := k.u.last("Container", "HealthCmd"); ok && e.value != "none" {
 		f := k.u.field(e)
-		probe := k.b.Probe(f, podbuild.Health{Command: k.healthCommand(e), Interval: duration("HealthInterval", 30*time.Second), Timeout: duration("HealthTimeout", 30*time.Second), Retries: count("HealthRetries", 3)})
+		probe := k.b.Probe(f, podbuild.Health{Command: k.healthCommand(e),
+			Interval: duration("HealthInterval", 30*time.Second), Timeout: duration("HealthTimeout", 30*time.Second),
+			Retries: count("HealthRetries", 3)})
 		k.c.ReadinessProbe = probe
 		if action := k.u.value("Container", "HealthOnFailure"); action == "kill" || action == "restart" || action == "stop" {
 			liveness := probe.DeepCopy()
@@ -48,7 +50,10 @@ func (k *container) health() {
 		}
 	}
 	if e, ok := k.u.last("Container", "HealthStartupCmd"); ok {
-		probe := k.b.Probe(k.u.field(e), podbuild.Health{Command: k.healthCommand(e), Interval: duration("HealthStartupInterval", 30*time.Second), Timeout: duration("HealthStartupTimeout", 30*time.Second), Retries: k.startupRetries(count("HealthStartupRetries", 0))})
+		probe := k.b.Probe(k.u.field(e),
+			podbuild.Health{Command: k.healthCommand(e), Interval: duration("HealthStartupInterval", 30*time.Second),
+				Timeout: duration("HealthStartupTimeout", 30*time.Second),
+				Retries: k.startupRetries(count("HealthStartupRetries", 0))})
 		k.c.StartupProbe = probe
 		if count("HealthStartupSuccess", 0) > 1 {
 			e, _ := k.u.last("Container", "HealthStartupSuccess")

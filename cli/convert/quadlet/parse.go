@@ -34,7 +34,8 @@ func parse(file File, r *report.Report) *unitFile {
 	u.suffix = filepath.Ext(u.base)
 	u.name = strings.TrimSuffix(u.base, u.suffix)
 	if len(file.Data) > maxSize {
-		r.Error(report.Field{At: tree.Position{File: file.Name}}, fmt.Sprintf("is %d bytes long", len(file.Data)), fmt.Sprintf("a unit must be at most %d bytes", maxSize))
+		r.Error(report.Field{At: tree.Position{File: file.Name}}, fmt.Sprintf("is %d bytes long", len(file.Data)),
+			fmt.Sprintf("a unit must be at most %d bytes", maxSize))
 		return u
 	}
 	fail := func(line int, problem, remedy string) {
@@ -68,7 +69,8 @@ func parse(file File, r *report.Report) *unitFile {
 		key, value, ok := strings.Cut(row, "=")
 		switch {
 		case !ok:
-			fail(line, fmt.Sprintf("%.40q is not an assignment", row), "must be KEY=VALUE; a line that goes on ends with a backslash")
+			fail(line, fmt.Sprintf("%.40q is not an assignment", row),
+				"must be KEY=VALUE; a line that goes on ends with a backslash")
 			return u
 		case section == "":
 			fail(line, "a key is before the first section", "write a section such as [Container] before it")
@@ -77,7 +79,8 @@ func parse(file File, r *report.Report) *unitFile {
 			fail(line, fmt.Sprintf("has more than %d keys", maxEntries), "")
 			return u
 		}
-		u.entries = append(u.entries, entry{section: section, key: strings.TrimSpace(key), value: strings.TrimSpace(value), line: line})
+		u.entries = append(u.entries, entry{section: section, key: strings.TrimSpace(key), value: strings.TrimSpace(value),
+			line: line})
 	}
 	u.guessSuffix()
 	return u
@@ -104,7 +107,8 @@ func (u *unitFile) guessSuffix() {
 
 // kinds are the kinds of units.
 var kinds = []struct{ suffix, section string }{
-	{".container", "Container"}, {".pod", "Pod"}, {".kube", "Kube"}, {".volume", "Volume"}, {".network", "Network"}, {".build", "Build"}, {".image", "Image"},
+	{".container", "Container"}, {".pod", "Pod"}, {".kube", "Kube"}, {".volume", "Volume"}, {".network", "Network"},
+	{".build", "Build"}, {".image", "Image"},
 }
 
 // field returns the place of an entry for the report.
@@ -147,7 +151,8 @@ func (u *unitFile) value(section, key string) string {
 
 // specifiers are those whose value is known without systemd, for the units of root.
 var specifiers = map[byte]string{
-	'%': "%", 'h': "/root", 't': "/run", 'S': "/var/lib", 'C': "/var/cache", 'L': "/var/log", 'E': "/etc", 'T': "/tmp", 'V': "/var/tmp",
+	'%': "%", 'h': "/root", 't': "/run", 'S': "/var/lib", 'C': "/var/cache", 'L': "/var/log", 'E': "/etc", 'T': "/tmp",
+	'V': "/var/tmp",
 	'u': "root", 'U': "0", 'g': "root", 'G': "0",
 }
 
@@ -171,7 +176,8 @@ func (u *unitFile) expand(e entry, r *report.Report) string {
 		case strings.IndexByte("NpP", e.value[i]) >= 0:
 			b.WriteString(u.name)
 		default:
-			r.Error(u.field(e), fmt.Sprintf("the specifier %%%c is not known here", e.value[i]), "write its value; %% is a percent sign")
+			r.Error(u.field(e), fmt.Sprintf("the specifier %%%c is not known here", e.value[i]),
+				"write its value; %% is a percent sign")
 			return ""
 		}
 	}

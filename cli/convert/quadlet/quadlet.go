@@ -94,7 +94,8 @@ func Convert(files []File, o Options, r *report.Report) []podbuild.Unit {
 		case ".network":
 			c.checkKeys(u, "Network", networkKeys)
 		case ".build":
-			r.Lost(u.file(), "images are not built here", "build the image elsewhere, and push it, or copy it with podman save and podstead images load")
+			r.Lost(u.file(), "images are not built here",
+				"build the image elsewhere, and push it, or copy it with podman save and podstead images load")
 		case ".image":
 		default:
 			r.Error(u.file(), "is not a Quadlet unit", "must have a section [Container], [Pod], [Kube], [Volume] or [Network]")
@@ -143,7 +144,8 @@ func (c *converter) builder(u *unitFile, section, nameKey string) *podbuild.Buil
 	}
 	name := podbuild.Name(strings.TrimPrefix(wanted, "systemd-"))
 	if name != wanted {
-		c.report.Note(f, fmt.Sprintf("the pod is named %s, as names in Kubernetes must be", name), "use that name where others refer to "+wanted)
+		c.report.Note(f, fmt.Sprintf("the pod is named %s, as names in Kubernetes must be", name),
+			"use that name where others refer to "+wanted)
 	}
 	return podbuild.New(name, c.options.Namespace, u.file(), c.report)
 }
@@ -154,7 +156,8 @@ func (c *converter) newContainer(u *unitFile) *container {
 		other := c.pods[e.value]
 		if other == nil {
 			if file := c.unit(u, e.value); file != nil && file.suffix == ".pod" {
-				c.report.Error(u.field(e), "the unit "+e.value+" is not among the converted ones", "convert the directory, or name both files")
+				c.report.Error(u.field(e), "the unit "+e.value+" is not among the converted ones",
+					"convert the directory, or name both files")
 			} else {
 				c.report.Error(u.field(e), "there is no unit "+e.value, "")
 			}
@@ -183,7 +186,8 @@ func (c *converter) dependencies(u *unitFile, b *podbuild.Builder) {
 				c.dependency(u, b, e, name)
 			}
 		default:
-			c.report.Lost(u.field(e), "a pod has no condition of systemd", "order pods with the annotation podstead.io/depends-on")
+			c.report.Lost(u.field(e), "a pod has no condition of systemd",
+				"order pods with the annotation podstead.io/depends-on")
 		}
 	}
 }
@@ -205,13 +209,15 @@ func (c *converter) dependency(u *unitFile, b *podbuild.Builder, e entry, name s
 		if name != other.base && name != service+".service" {
 			continue
 		}
-		if target := c.podOf(other); target != nil && target != b && (e.key == "After" || e.key == "Requires" || e.key == "BindsTo") {
+		if target := c.podOf(other); target != nil && target != b &&
+			(e.key == "After" || e.key == "Requires" || e.key == "BindsTo") {
 			b.DependsOn(target.Pod.Name)
 		}
 		return
 	}
 	if e.key == "After" || e.key == "Requires" || e.key == "BindsTo" {
-		c.report.Lost(u.field(e), "the pod does not wait for "+name, "convert its unit too, or order the unit of podstead after it")
+		c.report.Lost(u.field(e), "the pod does not wait for "+name,
+			"convert its unit too, or order the unit of podstead after it")
 	}
 }
 
@@ -283,7 +289,8 @@ func (c *converter) kube(u *unitFile) []podbuild.Unit {
 		}
 	}
 	for _, e := range u.all("Kube", "PublishPort") {
-		c.report.Lost(u.field(e), "the port "+e.value+" is not published", "add hostPort to the port of the container in the manifest")
+		c.report.Lost(u.field(e), "the port "+e.value+" is not published",
+			"add hostPort to the port of the container in the manifest")
 	}
 	c.serviceSection(u, nil)
 	return cluster.Units()

@@ -15,24 +15,43 @@ import (
 // lost.
 var (
 	volumeKeys = map[string]string{
-		"ContainersConfModule": "the settings of containers.conf do not hold here", "Copy": "", "Device": "", "Driver": "the volume is a directory of this node",
-		"GlobalArgs": "options of podman do not hold here", "Group": "any user in the pod may write to the volume", "Image": "the volume is not filled from an image", "Label": "",
-		"Options": "", "PodmanArgs": "options of podman do not hold here", "ServiceName": "", "Type": "", "User": "any user in the pod may write to the volume", "VolumeName": "",
+		"ContainersConfModule": "the settings of containers.conf do not hold here", "Copy": "", "Device": "",
+		"Driver":     "the volume is a directory of this node",
+		"GlobalArgs": "options of podman do not hold here", "Group": "any user in the pod may write to the volume",
+		"Image": "the volume is not filled from an image", "Label": "",
+		"Options": "", "PodmanArgs": "options of podman do not hold here", "ServiceName": "", "Type": "",
+		"User": "any user in the pod may write to the volume", "VolumeName": "",
 	}
 	networkKeys = map[string]string{
-		"ContainersConfModule": "the settings of containers.conf do not hold here", "DisableDNS": "", "DNS": "pods ask the name servers of the host", "Driver": runtimeNetwork, "Gateway": runtimeNetwork,
-		"GlobalArgs": "options of podman do not hold here", "InterfaceName": runtimeNetwork, "Internal": "the network is not internal: its pods reach other networks", "IPAMDriver": runtimeNetwork, "IPRange": runtimeNetwork, "IPv6": runtimeNetwork,
-		"Label": "", "NetworkDeleteOnStop": "", "NetworkName": "", "Options": runtimeNetwork, "PodmanArgs": "options of podman do not hold here", "ServiceName": "", "Subnet": runtimeNetwork,
+		"ContainersConfModule": "the settings of containers.conf do not hold here", "DisableDNS": "",
+		"DNS": "pods ask the name servers of the host", "Driver": runtimeNetwork, "Gateway": runtimeNetwork,
+		"GlobalArgs": "options of podman do not hold here", "InterfaceName": runtimeNetwork,
+		"Internal": "the network is not internal: its pods reach other networks", "IPAMDriver": runtimeNetwork,
+		"IPRange": runtimeNetwork, "IPv6": runtimeNetwork,
+		"Label": "", "NetworkDeleteOnStop": "", "NetworkName": "", "Options": runtimeNetwork,
+		"PodmanArgs": "options of podman do not hold here", "ServiceName": "", "Subnet": runtimeNetwork,
 	}
 	kubeKeys = map[string]string{
-		"AutoUpdate": "set the annotation podstead.io/auto-update in the manifest", "ConfigMap": "", "ContainersConfModule": "the settings of containers.conf do not hold here", "ExitCodePropagation": "systemd does not see the pod end", "GlobalArgs": "options of podman do not hold here",
-		"KubeDownForce": "", "LogDriver": "the daemon writes and rotates the log; read it with podstead logs", "LogOpt": "the daemon writes and rotates the log", "Network": "pods are on the network of the runtime; for that of the host set hostNetwork: true in the manifest", "PodmanArgs": "options of podman do not hold here", "PublishPort": "",
-		"RemapGid": noMapping, "RemapUid": noMapping, "RemapUidSize": noMapping, "RemapUsers": noMapping, "ServiceName": "", "SetWorkingDirectory": "", "UserNS": noMapping, "Yaml": "",
+		"AutoUpdate": "set the annotation podstead.io/auto-update in the manifest", "ConfigMap": "",
+		"ContainersConfModule": "the settings of containers.conf do not hold here",
+		"ExitCodePropagation":  "systemd does not see the pod end", "GlobalArgs": "options of podman do not hold here",
+		"KubeDownForce": "", "LogDriver": "the daemon writes and rotates the log; read it with podstead logs",
+		"LogOpt":     "the daemon writes and rotates the log",
+		"Network":    "pods are on the network of the runtime; for that of the host set hostNetwork: true in the manifest",
+		"PodmanArgs": "options of podman do not hold here", "PublishPort": "",
+		"RemapGid": noMapping, "RemapUid": noMapping, "RemapUidSize": noMapping, "RemapUsers": noMapping, "ServiceName": "",
+		"SetWorkingDirectory": "", "UserNS": noMapping, "Yaml": "",
 	}
 	podKeys = map[string]string{
-		"AddHost": "", "ContainersConfModule": "the settings of containers.conf do not hold here", "DNS": "", "DNSOption": "", "DNSSearch": "", "ExitPolicy": "", "GIDMap": noMapping, "GlobalArgs": "options of podman do not hold here", "HostName": "",
-		"IP": podbuild.RemedyIP, "IP6": podbuild.RemedyIP, "Label": "", "Network": "", "NetworkAlias": "the pod has one name: that of its unit, or PodName", "PodmanArgs": "options of podman do not hold here", "PodName": "", "PublishPort": "",
-		"RemapGid": noMapping, "RemapUid": noMapping, "RemapUidSize": noMapping, "RemapUsers": noMapping, "ServiceName": "", "ShmSize": "", "StopTimeout": "", "SubGIDMap": noMapping, "SubUIDMap": noMapping, "UIDMap": noMapping, "UserNS": noMapping, "Volume": "",
+		"AddHost": "", "ContainersConfModule": "the settings of containers.conf do not hold here", "DNS": "", "DNSOption": "",
+		"DNSSearch": "", "ExitPolicy": "", "GIDMap": noMapping, "GlobalArgs": "options of podman do not hold here",
+		"HostName": "",
+		"IP":       podbuild.RemedyIP, "IP6": podbuild.RemedyIP, "Label": "", "Network": "",
+		"NetworkAlias": "the pod has one name: that of its unit, or PodName",
+		"PodmanArgs":   "options of podman do not hold here", "PodName": "", "PublishPort": "",
+		"RemapGid": noMapping, "RemapUid": noMapping, "RemapUidSize": noMapping, "RemapUsers": noMapping, "ServiceName": "",
+		"ShmSize": "", "StopTimeout": "", "SubGIDMap": noMapping, "SubUIDMap": noMapping, "UIDMap": noMapping,
+		"UserNS": noMapping, "Volume": "",
 	}
 )
 
@@ -113,7 +132,8 @@ func (c *converter) serviceSection(u *unitFile, k *container) {
 			c.report.Error(f, fmt.Sprintf("is %q", e.value), "must be no, always or on-failure")
 		}
 	} else if k != nil {
-		c.report.Note(f, "the unit has no Restart, so that the pod ends for good when its container ends (restartPolicy: Never)", "write Restart=always in [Service] to run it again, also after a boot")
+		c.report.Note(f, "the unit has no Restart, so that the pod ends for good when its container ends (restartPolicy: "+
+			"Never)", "write Restart=always in [Service] to run it again, also after a boot")
 	}
 	if k != nil {
 		k.restart(policy)
@@ -121,11 +141,13 @@ func (c *converter) serviceSection(u *unitFile, k *container) {
 	for _, e := range u.entries {
 		if e.section == "Service" && e.value != "" {
 			c.serviceKey(u, k, e)
-		} else if e.section != "Unit" && e.section != "Install" && e.section != "Quadlet" && e.section != sectionOf(u) && !strings.HasPrefix(e.section, "X-") {
+		} else if e.section != "Unit" && e.section != "Install" && e.section != "Quadlet" && e.section != sectionOf(u) &&
+			!strings.HasPrefix(e.section, "X-") {
 			c.report.Error(u.field(e), "the section ["+e.section+"] is not known", "")
 		}
 	}
-	if len(u.all("Install", "WantedBy"))+len(u.all("Install", "RequiredBy"))+len(u.all("Install", "UpheldBy")) == 0 && k != nil && !k.shared {
+	if len(u.all("Install", "WantedBy"))+len(u.all("Install", "RequiredBy"))+len(u.all("Install", "UpheldBy")) == 0 &&
+		k != nil && !k.shared {
 		c.report.Note(u.file(), "has no WantedBy= in [Install]: systemd does not start it at boot, and podstead does", "")
 	}
 }
@@ -146,9 +168,11 @@ func (k *container) restart(policy v1.RestartPolicy) {
 func (c *converter) serviceKey(u *unitFile, k *container, e entry) {
 	f := u.field(e)
 	switch e.key {
-	case "Restart", "Type", "RemainAfterExit", "TimeoutStartSec", "Delegate", "KillMode", "NotifyAccess", "SyslogIdentifier":
+	case "Restart", "Type", "RemainAfterExit", "TimeoutStartSec", "Delegate", "KillMode", "NotifyAccess",
+		"SyslogIdentifier":
 	case "RestartSec", "RestartSteps", "RestartMaxDelaySec":
-		c.report.Note(f, "the back-off is that of Kubernetes: 10 s, doubling up to 5 minutes", "set the annotation podstead.io/max-container-restart-period")
+		c.report.Note(f, "the back-off is that of Kubernetes: 10 s, doubling up to 5 minutes",
+			"set the annotation podstead.io/max-container-restart-period")
 	case "TimeoutStopSec", "TimeoutSec":
 		d, err := docker.ParseDuration(strings.NewReplacer(" ", "", "min", "m", "sec", "s").Replace(e.value), time.Second)
 		if err != nil {
@@ -173,7 +197,8 @@ func (c *converter) serviceKey(u *unitFile, k *container, e entry) {
 		}
 		podbuild.SetLimit(k.c, v1.ResourceCPU, q)
 	case "ExecStartPre", "ExecStartPost", "ExecStop", "ExecStopPost", "ExecReload", "ExecCondition":
-		c.report.Lost(f, "the command is not run", "use an init container, or the hooks postStart and preStop of the container")
+		c.report.Lost(f, "the command is not run",
+			"use an init container, or the hooks postStart and preStop of the container")
 	default:
 		c.report.Lost(f, "systemd does not run the pod", "write its field into the pod, if it has one")
 	}

@@ -32,7 +32,8 @@ func (c *converter) attach(container *v1.Container, u *unitFile, m docker.Mount,
 		return option == "U" || strings.HasPrefix(option, "idmap")
 	})
 	if idmap {
-		c.report.Lost(f, "the owner of the files is not changed", "set securityContext.fsGroup, or change the owner on the host")
+		c.report.Lost(f, "the owner of the files is not changed",
+			"set securityContext.fsGroup, or change the owner on the host")
 	}
 	if docker.IsPath(m.Source) {
 		bind.Path = c.options.Host.Path(c.options.Host.BaseDir(u.path), m.Source)
@@ -41,13 +42,16 @@ func (c *converter) attach(container *v1.Container, u *unitFile, m docker.Mount,
 	switch {
 	case m.Source == "":
 		name := b.AddVolume("data-"+strings.Trim(m.Target, "/"), v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}})
-		container.VolumeMounts = append(container.VolumeMounts, v1.VolumeMount{Name: name, MountPath: m.Target, ReadOnly: bind.ReadOnly})
-		c.report.Note(f, "the volume has no name, so that its data ends with the pod, also when the pod changes, and it begins empty", "name a volume to keep it")
+		container.VolumeMounts = append(container.VolumeMounts,
+			v1.VolumeMount{Name: name, MountPath: m.Target, ReadOnly: bind.ReadOnly})
+		c.report.Note(f, "the volume has no name, so that its data ends with the pod, also when the pod changes, and it "+
+			"begins empty", "name a volume to keep it")
 	case bind.Path != "":
 		b.AddBind(container, f, &c.options.Host, bind)
 	default:
 		name := b.AddVolume(strings.TrimSuffix(m.Source, ".volume"), c.source(u, m.Source, b, f))
-		container.VolumeMounts = append(container.VolumeMounts, v1.VolumeMount{Name: name, MountPath: m.Target, ReadOnly: bind.ReadOnly})
+		container.VolumeMounts = append(container.VolumeMounts,
+			v1.VolumeMount{Name: name, MountPath: m.Target, ReadOnly: bind.ReadOnly})
 	}
 }
 
@@ -98,12 +102,14 @@ func (c *converter) volumeOptions(u *unitFile) *v1.VolumeSource {
 				server = addr
 			}
 		}
-		return &v1.VolumeSource{NFS: &v1.NFSVolumeSource{Server: server, Path: path, ReadOnly: slices.Contains(options, "ro")}}
+		return &v1.VolumeSource{NFS: &v1.NFSVolumeSource{Server: server, Path: path,
+			ReadOnly: slices.Contains(options, "ro")}}
 	case kind == "tmpfs":
 		return &v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory}}
 	case device != "":
 		if e, ok := u.last("Volume", "Device"); ok {
-			c.report.Lost(u.field(e), "the device is not mounted: the volume is a directory of this node", "mount it on the host, and use its path")
+			c.report.Lost(u.field(e), "the device is not mounted: the volume is a directory of this node",
+				"mount it on the host, and use its path")
 		}
 	}
 	return nil
@@ -147,7 +153,8 @@ func (k *container) mount(value string, f report.Field) {
 		size, _ := docker.ParseBytes(first("tmpfs-size"))
 		k.b.AddTmpfs(k.c, m.Target, size)
 	case "image":
-		name := k.b.AddVolume("image-"+strings.Trim(m.Target, "/"), v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: m.Source}})
+		name := k.b.AddVolume("image-"+strings.Trim(m.Target, "/"),
+			v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: m.Source}})
 		k.c.VolumeMounts = append(k.c.VolumeMounts, v1.VolumeMount{Name: name, MountPath: m.Target, ReadOnly: true})
 		k.report.Note(f, "an image as a volume needs containerd 2.1 or CRI-O 1.31", "")
 	default:
@@ -208,7 +215,9 @@ func (k *container) secret(value string, f report.Field) {
 		if target == "" {
 			target = source
 		}
-		k.c.Env = append(k.c.Env, v1.EnvVar{Name: target, ValueFrom: &v1.EnvVarSource{SecretKeyRef: &v1.SecretKeySelector{LocalObjectReference: v1.LocalObjectReference{Name: name}, Key: key}}})
+		k.c.Env = append(k.c.Env, v1.EnvVar{Name: target,
+			ValueFrom: &v1.EnvVarSource{SecretKeyRef: &v1.SecretKeySelector{
+				LocalObjectReference: v1.LocalObjectReference{Name: name}, Key: key}}})
 		return
 	}
 	if target == "" {
@@ -217,6 +226,8 @@ func (k *container) secret(value string, f report.Field) {
 	if !strings.HasPrefix(target, "/") {
 		target = "/run/secrets/" + target
 	}
-	volume := k.b.AddVolume("secret-"+source, v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: name, DefaultMode: mode}})
-	k.c.VolumeMounts = append(k.c.VolumeMounts, v1.VolumeMount{Name: volume, MountPath: target, SubPath: key, ReadOnly: true})
+	volume := k.b.AddVolume("secret-"+source,
+		v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: name, DefaultMode: mode}})
+	k.c.VolumeMounts = append(k.c.VolumeMounts,
+		v1.VolumeMount{Name: volume, MountPath: target, SubPath: key, ReadOnly: true})
 }

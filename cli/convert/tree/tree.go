@@ -155,11 +155,13 @@ func (b *builder) node(y *yaml.Node, path string) (*Node, error) {
 		y = y.Alias
 	}
 	if b.values++; b.values > maxValues {
-		return nil, &Error{Position: at, Problem: fmt.Sprintf("contains more than %d values with its aliases expanded", maxValues), Remedy: "split the file"}
+		return nil, &Error{Position: at,
+			Problem: fmt.Sprintf("contains more than %d values with its aliases expanded", maxValues), Remedy: "split the file"}
 	}
 	n := &Node{Position: at}
 	if strings.HasPrefix(y.Tag, "!") && !strings.HasPrefix(y.Tag, "!!") {
-		return nil, &Error{Position: at, Path: path, Problem: "has the tag " + y.Tag + ", which is not supported", Remedy: "write the file without it"}
+		return nil, &Error{Position: at, Path: path, Problem: "has the tag " + y.Tag + ", which is not supported",
+			Remedy: "write the file without it"}
 	}
 	switch y.Kind {
 	case yaml.MappingNode:
@@ -244,7 +246,8 @@ func (b *builder) merge(n *Node, set map[string]bool, source *yaml.Node, path st
 		return err
 	}
 	if from.Kind != Map {
-		return &Error{Position: from.Position, Path: path, Problem: "<< merges " + from.Describe(), Remedy: "must be an alias of a mapping"}
+		return &Error{Position: from.Position, Path: path, Problem: "<< merges " + from.Describe(),
+			Remedy: "must be an alias of a mapping"}
 	}
 	for _, f := range from.Fields {
 		if !set[f.Key] {

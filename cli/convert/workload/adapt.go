@@ -22,14 +22,16 @@ func (c *Converter) adapt(o *object, path string, spec map[string]any) {
 		constraint, _ := item.(map[string]any)
 		f := o.field(fmt.Sprintf("%s.topologySpreadConstraints[%d]", path, i))
 		if constraint["whenUnsatisfiable"] == string(v1.DoNotSchedule) {
-			c.Report.Lost(f, "nothing spreads pods over nodes", "put the manifests of pods that must not run together on different nodes")
+			c.Report.Lost(f, "nothing spreads pods over nodes",
+				"put the manifests of pods that must not run together on different nodes")
 		} else {
 			c.Report.Note(f, oneNode, "")
 		}
 	}
 	delete(spec, "topologySpreadConstraints")
 	if node, ok := spec["nodeName"].(string); ok {
-		c.Report.Note(o.field(path+".nodeName"), fmt.Sprintf("is left out: the pod runs on the node with its manifest, and not only on %q", node), "")
+		c.Report.Note(o.field(path+".nodeName"),
+			fmt.Sprintf("is left out: the pod runs on the node with its manifest, and not only on %q", node), "")
 		delete(spec, "nodeName")
 	}
 	for field, lost := range map[string]string{
@@ -57,11 +59,13 @@ func (c *Converter) account(o *object, path string, spec map[string]any) {
 		name, ok := spec[field].(string)
 		delete(spec, field)
 		if ok && name != "" && name != "default" && spec["automountServiceAccountToken"] != false {
-			c.Report.Lost(o.field(path+"."+field), "no token of an API server is mounted", "configure the program not to use the API, or give it a kubeconfig as a Secret")
+			c.Report.Lost(o.field(path+"."+field), "no token of an API server is mounted",
+				"configure the program not to use the API, or give it a kubeconfig as a Secret")
 		}
 	}
 	if spec["automountServiceAccountToken"] == true {
-		c.Report.Lost(o.field(path+".automountServiceAccountToken"), "no token of an API server is mounted", "configure the program not to use the API, or give it a kubeconfig as a Secret")
+		c.Report.Lost(o.field(path+".automountServiceAccountToken"), "no token of an API server is mounted",
+			"configure the program not to use the API, or give it a kubeconfig as a Secret")
 		delete(spec, "automountServiceAccountToken")
 	}
 }
@@ -73,7 +77,9 @@ func (c *Converter) affinity(o *object, path string, spec map[string]any) {
 		rules, _ := affinity[field].(map[string]any)
 		at := path + ".affinity." + field
 		if required := rules["requiredDuringSchedulingIgnoredDuringExecution"]; required != nil {
-			c.Report.Lost(o.field(at+".requiredDuringSchedulingIgnoredDuringExecution"), "nothing chooses nodes by the pods that run there", "put the manifests of pods that must not run together on different nodes")
+			c.Report.Lost(o.field(at+".requiredDuringSchedulingIgnoredDuringExecution"),
+				"nothing chooses nodes by the pods that run there",
+				"put the manifests of pods that must not run together on different nodes")
 		}
 		if preferred := rules["preferredDuringSchedulingIgnoredDuringExecution"]; preferred != nil {
 			c.Report.Note(o.field(at+".preferredDuringSchedulingIgnoredDuringExecution"), oneNode, "")
@@ -100,7 +106,8 @@ func (c *Converter) tokens(o *object, path string, spec map[string]any) {
 			source, _ := item.(map[string]any)
 			for _, kind := range []string{"serviceAccountToken", "clusterTrustBundle", "podCertificate"} {
 				if source[kind] != nil {
-					c.Report.Lost(o.field(fmt.Sprintf("%s.volumes[%d].projected.sources[%d].%s", path, i, j, kind)), "needs an API server; the file is missing", "configure the program not to use it")
+					c.Report.Lost(o.field(fmt.Sprintf("%s.volumes[%d].projected.sources[%d].%s", path, i, j, kind)),
+						"needs an API server; the file is missing", "configure the program not to use it")
 					left = slices.DeleteFunc(left, func(other any) bool {
 						o, _ := other.(map[string]any)
 						return o[kind] != nil

@@ -14,14 +14,17 @@ func (c *Converter) service(o *object) {
 	spec, _ := o.value["spec"].(map[string]any)
 	ports, _ := spec["ports"].([]any)
 	if kind, _ := spec["type"].(string); kind == "LoadBalancer" || kind == "NodePort" {
-		c.Report.Lost(o.field("spec.type"), "the Service is not reachable from other machines", "add hostPort to the ports of its pods")
+		c.Report.Lost(o.field("spec.type"), "the Service is not reachable from other machines",
+			"add hostPort to the ports of its pods")
 		delete(spec, "type")
 		for _, item := range ports {
 			port, _ := item.(map[string]any)
 			delete(port, "nodePort")
 		}
 	}
-	for _, key := range []string{"allocateLoadBalancerNodePorts", "externalTrafficPolicy", "healthCheckNodePort", "loadBalancerClass", "loadBalancerIP", "loadBalancerSourceRanges", "internalTrafficPolicy", "ipFamilies", "ipFamilyPolicy", "clusterIPs"} {
+	for _, key := range []string{"allocateLoadBalancerNodePorts", "externalTrafficPolicy", "healthCheckNodePort",
+		"loadBalancerClass", "loadBalancerIP", "loadBalancerSourceRanges", "internalTrafficPolicy", "ipFamilies",
+		"ipFamilyPolicy", "clusterIPs"} {
 		delete(spec, key)
 	}
 	if ip, _ := spec["clusterIP"].(string); ip != "None" {
@@ -42,11 +45,13 @@ func (c *Converter) service(o *object) {
 		if number, found := c.namedPort(o, spec, name); found {
 			port["targetPort"] = number
 		} else {
-			c.Report.Note(o.field(fmt.Sprintf("spec.ports[%d].targetPort", i)), fmt.Sprintf("no pod that the Service selects has a port %q", name), "")
+			c.Report.Note(o.field(fmt.Sprintf("spec.ports[%d].targetPort", i)),
+				fmt.Sprintf("no pod that the Service selects has a port %q", name), "")
 		}
 	}
 	c.otherPorts(o, spec, ports)
-	c.units = append(c.units, podbuild.Unit{Name: "service-" + o.name(), Objects: []podbuild.Object{o.result(o.value, "")}})
+	c.units = append(c.units, podbuild.Unit{Name: "service-" + o.name(),
+		Objects: []podbuild.Object{o.result(o.value, "")}})
 }
 
 // otherPorts makes a Service headless whose port is not that of the pods: its name leads to them,
@@ -61,7 +66,9 @@ func (c *Converter) otherPorts(o *object, spec map[string]any, ports []any) {
 		if number, ok := port["port"].(json.Number); !ok || !isNumber || number == target {
 			continue
 		}
-		c.Report.Lost(o.field(fmt.Sprintf("spec.ports[%d].port", i)), fmt.Sprintf("the name leads to the pods, which listen on %v and not on %v", target, port["port"]), fmt.Sprintf("let clients use port %v", target))
+		c.Report.Lost(o.field(fmt.Sprintf("spec.ports[%d].port", i)),
+			fmt.Sprintf("the name leads to the pods, which listen on %v and not on %v", target, port["port"]),
+			fmt.Sprintf("let clients use port %v", target))
 		spec["clusterIP"] = "None"
 	}
 }

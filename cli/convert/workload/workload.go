@@ -13,7 +13,8 @@ import (
 )
 
 // kept are the kinds that are kept as they are.
-var kept = []string{manifest.KindConfigMap, manifest.KindSecret, manifest.KindClaim, manifest.KindPriorityClass, manifest.KindRuntimeClass}
+var kept = []string{manifest.KindConfigMap, manifest.KindSecret, manifest.KindClaim, manifest.KindPriorityClass,
+	manifest.KindRuntimeClass}
 
 // workloads are the kinds whose spec has a pod template.
 var workloads = []string{"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "ReplicationController", "Job"}
@@ -44,7 +45,8 @@ func (o *object) field(path string) report.Field {
 		full = strings.TrimSuffix(o.path+"."+path, ".")
 	}
 	name := strings.TrimSpace(o.kind + " " + o.name())
-	return report.Field{At: tree.Position{File: o.file, Line: o.part.Line(full)}, Path: strings.TrimSuffix(name+": "+path, ": ")}
+	return report.Field{At: tree.Position{File: o.file, Line: o.part.Line(full)},
+		Path: strings.TrimSuffix(name+": "+path, ": ")}
 }
 
 func (o *object) metadata() map[string]any {
@@ -61,7 +63,8 @@ func (o *object) name() string {
 func (c *Converter) Document(file string, part *manifest.Part) {
 	value, ok := part.Value.(map[string]any)
 	if !ok {
-		c.Report.Error(report.Field{At: tree.Position{File: file, Line: part.Line("")}}, "is not an object of Kubernetes", "must be a mapping with apiVersion, kind and metadata")
+		c.Report.Error(report.Field{At: tree.Position{File: file, Line: part.Line("")}}, "is not an object of Kubernetes",
+			"must be a mapping with apiVersion, kind and metadata")
 		return
 	}
 	c.object(object{file: file, part: part, value: value})
@@ -98,7 +101,8 @@ func (c *Converter) object(o object) {
 		c.workload(&o)
 	case o.kind == "CronJob":
 		c.Report.Lost(o.field("spec.schedule"), "the CronJob is left out: nothing runs at times of the day here",
-			"write its jobTemplate as a Job and convert that; let a systemd timer run podstead delete POD --wait --ignore-not-found, and podstead apply -f FILE")
+			"write its jobTemplate as a Job and convert that; let a systemd timer run podstead delete POD --wait "+
+				"--ignore-not-found, and podstead apply -f FILE")
 	case o.kind == "Service":
 		c.services = append(c.services, o)
 	case slices.Contains(kept, o.kind):
@@ -118,7 +122,8 @@ func (c *Converter) items(o object, items []any) {
 			inner.path = o.path + "." + inner.path
 		}
 		if !ok {
-			c.Report.Error(inner.field(""), "is not an object of Kubernetes", "must be a mapping with apiVersion, kind and metadata")
+			c.Report.Error(inner.field(""), "is not an object of Kubernetes",
+				"must be a mapping with apiVersion, kind and metadata")
 			continue
 		}
 		if value["kind"] == nil && implied != "" {
@@ -145,7 +150,8 @@ func (c *Converter) isHook(o *object) bool {
 		c.Report.Note(f, "the test is left out: helm test runs it, not an installation", "")
 		return true
 	}
-	c.Report.Lost(f, "the hook is left out: helm runs it at "+hook+", and nothing does here", "convert it by itself without the annotation, apply it when its time has come, and delete it")
+	c.Report.Lost(f, "the hook is left out: helm runs it at "+hook+", and nothing does here",
+		"convert it by itself without the annotation, apply it when its time has come, and delete it")
 	return true
 }
 
@@ -153,13 +159,15 @@ func (c *Converter) isHook(o *object) bool {
 func (c *Converter) leaveOut(o *object, version string) {
 	remedy := manifest.ForeignKindRemedy(o.kind, version)
 	if o.kind == manifest.KindVolume || o.kind == manifest.KindStorageClass {
-		remedy = "a claim is a directory of this node without it; to choose a disk, write a StorageClass with provisioner podstead.io/directory, or a PersistentVolume of type hostPath, local or nfs"
+		remedy = "a claim is a directory of this node without it; to choose a disk, write a StorageClass with provisioner " +
+			"podstead.io/directory, or a PersistentVolume of type hostPath, local or nfs"
 	}
 	if remedy != "" {
 		c.Report.Lost(o.field("kind"), "the "+o.kind+" is left out", remedy)
 		return
 	}
-	c.Report.Lost(o.field("kind"), fmt.Sprintf("the %s (%s) is left out: podstead has no such objects", o.kind, version), "")
+	c.Report.Lost(o.field("kind"), fmt.Sprintf("the %s (%s) is left out: podstead has no such objects", o.kind, version),
+		"")
 }
 
 // keep adds an object as it is.
@@ -169,7 +177,8 @@ func (c *Converter) keep(o *object) {
 		spec, _ := o.value["spec"].(map[string]any)
 		c.unbind(o, "spec", spec)
 	}
-	c.units = append(c.units, podbuild.Unit{Name: strings.ToLower(o.kind) + "-" + o.name(), Objects: []podbuild.Object{o.result(o.value, "")}})
+	c.units = append(c.units, podbuild.Unit{Name: strings.ToLower(o.kind) + "-" + o.name(),
+		Objects: []podbuild.Object{o.result(o.value, "")}})
 }
 
 // unbind removes from a claim what refers to the volumes and classes of its cluster, which are left
@@ -179,19 +188,21 @@ func (c *Converter) unbind(o *object, path string, spec map[string]any) {
 		if value, set := spec[name]; set && value != "" {
 			delete(spec, name)
 			c.Report.Note(o.field(path+"."+name), "is left out: the claim becomes a directory of this node",
-				"to choose a disk, write a StorageClass with provisioner podstead.io/directory or a PersistentVolume, and set the field again")
+				"to choose a disk, write a StorageClass with provisioner podstead.io/directory or a PersistentVolume, and set "+
+					"the field again")
 		}
 	}
 }
 
 // result returns an object of the result whose fields come from those of o below a prefix.
 func (o *object) result(value map[string]any, prefix string) podbuild.Object {
-	return podbuild.Object{Value: value, Origin: o.field(strings.TrimSuffix(prefix, ".")), Locate: func(path string) report.Field {
-		if path == "metadata.name" && prefix != "" {
-			return o.field(path)
-		}
-		return o.field(prefix + path)
-	}}
+	return podbuild.Object{Value: value, Origin: o.field(strings.TrimSuffix(prefix, ".")),
+		Locate: func(path string) report.Field {
+			if path == "metadata.name" && prefix != "" {
+				return o.field(path)
+			}
+			return o.field(prefix + path)
+		}}
 }
 
 // pod keeps a pod.
@@ -253,11 +264,13 @@ func (c *Converter) workload(o *object) {
 // isStopped reports whether the workload runs no pod, and leaves it out.
 func (c *Converter) isStopped(o *object, spec map[string]any) bool {
 	if replicas, set := spec["replicas"]; set && replicas != nil && number(replicas) == 0 {
-		c.Report.Lost(o.field("spec.replicas"), "the "+o.kind+" is left out: it has no replicas", "set replicas: 1 to convert it")
+		c.Report.Lost(o.field("spec.replicas"), "the "+o.kind+" is left out: it has no replicas",
+			"set replicas: 1 to convert it")
 		return true
 	}
 	if spec["suspend"] == true {
-		c.Report.Lost(o.field("spec.suspend"), "the "+o.kind+" is left out: it is suspended", "remove the field to convert it")
+		c.Report.Lost(o.field("spec.suspend"), "the "+o.kind+" is left out: it is suspended",
+			"remove the field to convert it")
 		return true
 	}
 	return false
@@ -272,11 +285,13 @@ func number(value any) int64 {
 
 // clean removes what an API server and its clients maintain.
 func clean(metadata map[string]any) {
-	for _, key := range []string{"creationTimestamp", "generation", "managedFields", "ownerReferences", "resourceVersion", "selfLink", "uid", "finalizers"} {
+	for _, key := range []string{"creationTimestamp", "generation", "managedFields", "ownerReferences", "resourceVersion",
+		"selfLink", "uid", "finalizers"} {
 		delete(metadata, key)
 	}
 	annotations, _ := metadata["annotations"].(map[string]any)
-	for _, key := range []string{"kubectl.kubernetes.io/last-applied-configuration", "deployment.kubernetes.io/revision", "deprecated.daemonset.template.generation"} {
+	for _, key := range []string{"kubectl.kubernetes.io/last-applied-configuration", "deployment.kubernetes.io/revision",
+		"deprecated.daemonset.template.generation"} {
 		delete(annotations, key)
 	}
 	if annotations != nil && len(annotations) == 0 {

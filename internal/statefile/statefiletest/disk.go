@@ -50,7 +50,8 @@ type Disk struct {
 
 // New returns a disk below root with a fault at one operation; none at 0.
 func New(root string, f Fault, at int) *Disk {
-	d := &Disk{root: root, fault: f, at: at, Err: errFault, unsynced: map[string]bool{}, durable: map[string]map[string][]byte{}}
+	d := &Disk{root: root, fault: f, at: at, Err: errFault, unsynced: map[string]bool{},
+		durable: map[string]map[string][]byte{}}
 	_ = filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
 		if err == nil && e.IsDir() {
 			d.durable[path] = contents(path)

@@ -52,7 +52,8 @@ type Rules struct {
 
 // RulesOf returns what a Format says of its files.
 func RulesOf[T any](f *statefile.Format[T]) Rules {
-	return Rules{damaged: f.Damaged, newer: f.Newer, versioned: f.Version > 0, repeat: f.Repeat, limit: f.Limit, durability: f.Durability}
+	return Rules{damaged: f.Damaged, newer: f.Newer, versioned: f.Version > 0, repeat: f.Repeat, limit: f.Limit,
+		durability: f.Durability}
 }
 
 // Run tests a store: it reads what a released podstead has written, writes the same, and has the old or the new content
@@ -65,7 +66,8 @@ func (s Store) Run(t *testing.T) {
 		t.Run("repeated", s.repeated)
 	}
 	t.Run("unreadable", s.unreadable)
-	damaged := map[string][]byte{"empty": {}, "text": []byte("{"), "too large": bytes.Repeat([]byte(" "), int(s.Rules.limit)+1)}
+	damaged := map[string][]byte{"empty": {}, "text": []byte("{"),
+		"too large": bytes.Repeat([]byte(" "), int(s.Rules.limit)+1)}
 	if s.Tolerant {
 		damaged = nil
 	}
@@ -190,7 +192,8 @@ func (s Store) repeated(t *testing.T) {
 			ended := make(chan error, 1)
 			go func() { ended <- files.Run(ctx, func([]unwritten.File) {}) }()
 			_ = s.Change(t, dir, statefile.Disk{Operations: disk, Unwritten: files})
-			if list := files.List(); len(list) != 1 || !errors.Is(list[0].Err, reason) || list[0].Path != filepath.Join(dir, s.Files[0]) {
+			if list := files.List(); len(list) != 1 || !errors.Is(list[0].Err, reason) ||
+				list[0].Path != filepath.Join(dir, s.Files[0]) {
 				t.Errorf("reported: %v", list)
 			}
 			disk.mu.Lock()

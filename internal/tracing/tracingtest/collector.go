@@ -45,7 +45,8 @@ func Listen(t *testing.T, address string) (*Collector, string) {
 // export keeps a request. An empty message keeps all fields as they arrived.
 //
 //nolint:revive // the signature of a method of grpc.MethodDesc
-func (c *Collector) export(_ any, _ context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+func (c *Collector) export(_ any, _ context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any,
+	error) {
 	request := &emptypb.Empty{}
 	if err := decode(request); err != nil {
 		return nil, err

@@ -148,7 +148,8 @@ func (k *Keeper) start(ctx context.Context) error {
 	if err := k.connect(ctx); err == nil {
 		replaced, err := k.replaceIfOther()
 		if err != nil {
-			k.cfg.Log.Warn("Failed to replace the program of the name server of pods; the previous one keeps answering", "err", err)
+			k.cfg.Log.Warn("Failed to replace the program of the name server of pods; the previous one keeps answering", "err",
+				err)
 		}
 		if replaced {
 			if err := k.awaitConnection(ctx, nil); err != nil {

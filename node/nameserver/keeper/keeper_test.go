@@ -22,7 +22,8 @@ import (
 // TestMain runs the name server if the keeper has started this program as one.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 3 && os.Args[1] == "nameserver" {
-		if err := nameserver.New(nameserver.Directory(os.Args[2]), slog.New(slog.NewTextHandler(os.Stderr, nil))).Run(context.Background()); err != nil {
+		if err := nameserver.New(nameserver.Directory(os.Args[2]),
+			slog.New(slog.NewTextHandler(os.Stderr, nil))).Run(context.Background()); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -120,7 +121,8 @@ func (h *keeperHarness) lookup() string {
 }
 
 func zoneOf(ip string) zone.Zone {
-	return zone.Zone{Names: map[string]zone.Records{"db.default.svc.cluster.local": {Addresses: []netip.Addr{netip.MustParseAddr(ip)}}}}
+	return zone.Zone{Names: map[string]zone.Records{
+		"db.default.svc.cluster.local": {Addresses: []netip.Addr{netip.MustParseAddr(ip)}}}}
 }
 
 func TestProcessOutlivesTheKeeper(t *testing.T) {
@@ -149,7 +151,11 @@ func TestProcessOutlivesTheKeeper(t *testing.T) {
 	if err := syscall.Kill(first.Pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	h.await("it runs again", func() bool { now, runs := k.Status(); return runs && now.Pid != first.Pid && k.Listening(loopback) })
+	h.await("it runs again", func() bool {
+		now, runs := k.Status()
+		return runs && now.Pid != first.Pid &&
+			k.Listening(loopback)
+	})
 	if h.lookup() != "10.0.0.2" {
 		t.Error("the names are lost with the process")
 	}
@@ -230,7 +236,8 @@ func TestListenerIsRetried(t *testing.T) {
 	}
 	k, stop := h.start()
 	defer stop()
-	if status, runs := k.Status(); k.Listening(loopback) || !runs || !strings.Contains(status.Failed["127.0.0.1"], "in use") {
+	if status, runs := k.Status(); k.Listening(loopback) || !runs ||
+		!strings.Contains(status.Failed["127.0.0.1"], "in use") {
 		t.Errorf("with the port of another program: %+v", status)
 	}
 	_ = other.Close()

@@ -25,13 +25,15 @@ func (r *recordedEvents) Event(_ *v1.Pod, _, reason, _ string) { *r = append(*r,
 func newServer(t *testing.T, events Recorder) *Server {
 	t.Helper()
 	return New(Config{
-		Directory: nameserver.Directory(t.TempDir()), Given: true, Addresses: []netip.Prefix{netip.MustParsePrefix("10.8.0.1/24"), netip.MustParsePrefix("fd00::1/64")},
+		Directory: nameserver.Directory(t.TempDir()), Given: true,
+		Addresses:  []netip.Prefix{netip.MustParsePrefix("10.8.0.1/24"), netip.MustParsePrefix("fd00::1/64")},
 		OnListener: func(string, error) {}, Events: events, Log: slog.New(slog.DiscardHandler),
 	})
 }
 
 func testPod(name string, source podinfo.Source, ips ...string) *v1.Pod {
-	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name + "-n1", Annotations: map[string]string{podinfo.AnnotationSource: string(source)}}}
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name + "-n1",
+		Annotations: map[string]string{podinfo.AnnotationSource: string(source)}}}
 	if len(ips) > 0 {
 		pod.Status.Conditions = []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionTrue}}
 	}

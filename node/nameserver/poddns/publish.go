@@ -106,7 +106,8 @@ func WarnOfServices(ctx context.Context, services Services, events Recorder, log
 			return nil
 		}
 	}
-	const message = "The Services among the manifests have no effect, because the pods of this node have no name server for them; set --pod-dns=always (podDNS)"
+	const message = "The Services among the manifests have no effect, because the pods of this node have no name server " +
+		"for them; set --pod-dns=always (podDNS)"
 	log.Warn(message)
 	events.Event(nil, v1.EventTypeWarning, "ServiceWithoutNameserver", message)
 	return nil

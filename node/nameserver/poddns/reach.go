@@ -61,7 +61,8 @@ func (s *Server) checkReachable(ctx context.Context, names *Names) {
 		return
 	}
 	for _, pod := range names.Pods() {
-		if pod.Spec.HostNetwork || !podinfo.PolicyOf(pod).Static || pod.Status.Phase != v1.PodRunning || !hasAddressIn(pod, s.networks) {
+		if pod.Spec.HostNetwork || !podinfo.PolicyOf(pod).Static || pod.Status.Phase != v1.PodRunning ||
+			!hasAddressIn(pod, s.networks) {
 			continue
 		}
 		if !s.reach.begin() {
@@ -88,7 +89,9 @@ func (s *Server) reportReachable(err error) {
 		s.cfg.Events.Event(nil, v1.EventTypeNormal, "NameserverReachable", "Pods reach their name server")
 		return
 	}
-	const message = "Pods do not reach their name server: open port 10053 for the network of pods in the firewall of this host, or set --pod-dns=never (podDNS); pods that start now get the node's name servers, and those that run have to be restarted"
+	const message = "Pods do not reach their name server: open port 10053 for the network of pods in the firewall of " +
+		"this host, or set --pod-dns=never (podDNS); pods that start now get the node's name servers, and those that run " +
+		"have to be restarted"
 	s.cfg.Log.Warn(message, "err", err)
 	s.cfg.Events.Event(nil, v1.EventTypeWarning, "NameserverUnreachable", message+": "+err.Error())
 }

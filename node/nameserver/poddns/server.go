@@ -107,7 +107,8 @@ func Report(err error, onListener func(what string, err error), log *slog.Logger
 		log.Info("Name server of pods is available")
 		return
 	}
-	onListener(listener, fmt.Errorf("cannot open %s, retrying; pods that start now get the node's name servers and do not resolve the names of other pods: %w", listener, err))
+	onListener(listener, fmt.Errorf("cannot open %s, retrying; pods that start now get the node's name servers and do "+
+		"not resolve the names of other pods: %w", listener, err))
 	log.Warn("Name server of pods is not available, pods that start now get the node's name servers", "err", err)
 }
 
@@ -172,7 +173,8 @@ func (s *Server) EnsureFirewall(ctx context.Context) {
 	}
 	if err != nil {
 		err = fmt.Errorf("the rules that lead the queries of pods to it cannot be installed: %w", err)
-		s.cfg.Log.Warn("Name server of pods is not available, pods that start now get the node's name servers; install iptables, or set --pod-dns=never (podDNS)", "err", err)
+		s.cfg.Log.Warn("Name server of pods is not available, pods that start now get the node's name servers; install "+
+			"iptables, or set --pod-dns=never (podDNS)", "err", err)
 	}
 	s.noRules.Store(&err)
 }

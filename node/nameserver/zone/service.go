@@ -18,7 +18,8 @@ func (z *Zone) addService(domain string, service *v1.Service, pods []Pod) {
 	}
 	z.add(name, nil)
 	for _, pod := range pods {
-		if pod.Namespace != service.Namespace || !selects(service, pod.Pod) || !isReady(pod.Pod) && !service.Spec.PublishNotReadyAddresses {
+		if pod.Namespace != service.Namespace || !selects(service, pod.Pod) || !isReady(pod.Pod) &&
+			!service.Spec.PublishNotReadyAddresses {
 			continue
 		}
 		addresses := slices.DeleteFunc(addressesOf(pod.Pod), func(a netip.Addr) bool { return !hasFamily(service, a) })

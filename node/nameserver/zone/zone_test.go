@@ -14,7 +14,8 @@ import (
 
 // pod returns a Ready pod with addresses.
 func pod(name, namespace, ips string, change ...func(*v1.Pod)) Pod {
-	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name + "-node", Namespace: namespace, Labels: map[string]string{"app": name}}}
+	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name + "-node", Namespace: namespace,
+		Labels: map[string]string{"app": name}}}
 	p.Status.Phase = v1.PodRunning
 	p.Status.Conditions = []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionTrue}}
 	for ip := range strings.FieldsSeq(ips) {
@@ -34,7 +35,8 @@ func label(app string) func(*v1.Pod) {
 }
 
 func service(name, namespace, app string, change ...func(*v1.ServiceSpec)) *v1.Service {
-	s := &v1.Service{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace}, Spec: v1.ServiceSpec{Selector: map[string]string{"app": app}}}
+	s := &v1.Service{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace},
+		Spec: v1.ServiceSpec{Selector: map[string]string{"app": app}}}
 	for _, c := range change {
 		c(&s.Spec)
 	}
@@ -56,7 +58,8 @@ func (z Zone) addresses(name string) string {
 
 func TestPodsHaveNames(t *testing.T) {
 	z := Build("cluster.local", []Pod{
-		pod("db", "default", "10.0.0.2 fd00::2"), pod("db", "shop", "10.0.0.3"), pod("starting", "shop", "10.0.0.4", notReady),
+		pod("db", "default", "10.0.0.2 fd00::2"), pod("db", "shop", "10.0.0.3"),
+		pod("starting", "shop", "10.0.0.4", notReady),
 		pod("ending", "shop", "10.0.0.5", terminating), pod("new", "shop", ""), pod("host", "shop", "192.0.2.7", onHost),
 		pod("done", "shop", "10.0.0.6", func(p *v1.Pod) { p.Status.Phase = v1.PodSucceeded }),
 	}, nil)
@@ -80,14 +83,17 @@ func TestPodsHaveNames(t *testing.T) {
 }
 
 func TestServices(t *testing.T) {
-	first := pod("db-0", "shop", "10.0.0.2 fd00::2", label("db"), func(p *v1.Pod) { p.Spec.Hostname, p.Spec.Subdomain = "DB-0", "db" })
+	first := pod("db-0", "shop", "10.0.0.2 fd00::2", label("db"),
+		func(p *v1.Pod) { p.Spec.Hostname, p.Spec.Subdomain = "DB-0", "db" })
 	second := pod("db-1", "shop", "10.0.0.3", label("db"), func(p *v1.Pod) {
 		p.Spec.Containers = []v1.Container{{Ports: []v1.ContainerPort{{Name: "sql", ContainerPort: 5432}}}}
 	})
-	pods := []Pod{first, second, pod("db-2", "shop", "10.0.0.4", label("db"), notReady), pod("db-3", "other", "10.0.0.5", label("db")), pod("web", "shop", "10.0.0.6")}
+	pods := []Pod{first, second, pod("db-2", "shop", "10.0.0.4", label("db"), notReady),
+		pod("db-3", "other", "10.0.0.5", label("db")), pod("web", "shop", "10.0.0.6")}
 	ports := func(s *v1.ServiceSpec) {
 		s.Ports = []v1.ServicePort{
-			{Name: "sql", Port: 1, TargetPort: intstr.FromString("sql")}, {Name: "metrics", Port: 9100, Protocol: v1.ProtocolUDP}, {Port: 7},
+			{Name: "sql", Port: 1, TargetPort: intstr.FromString("sql")},
+			{Name: "metrics", Port: 9100, Protocol: v1.ProtocolUDP}, {Port: 7},
 		}
 	}
 	z := Build("cluster.local", pods, []*v1.Service{
@@ -95,7 +101,10 @@ func TestServices(t *testing.T) {
 		service("all", "shop", "db", func(s *v1.ServiceSpec) { s.PublishNotReadyAddresses = true }),
 		service("four", "shop", "db", func(s *v1.ServiceSpec) { s.IPFamilies = []v1.IPFamily{v1.IPv4Protocol} }),
 		service("web", "shop", "nothing"),
-		service("far", "shop", "", func(s *v1.ServiceSpec) { s.Type, s.ExternalName = v1.ServiceTypeExternalName, "DB.example.com." }),
+		service("far", "shop", "", func(s *v1.ServiceSpec) {
+			s.Type, s.ExternalName = v1.ServiceTypeExternalName,
+				"DB.example.com."
+		}),
 		{ObjectMeta: metav1.ObjectMeta{Name: "unselected", Namespace: "shop"}},
 	})
 	for name, want := range map[string]string{

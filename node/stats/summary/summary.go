@@ -126,14 +126,16 @@ func podOf(in Input, pod *usage.Pod, specs map[types.UID]*v1.Pod) PodStats {
 	used, inodes := disk.Ephemeral()
 	ephemeral := usage.Filesystem{At: disk.At, Used: used, InodesUsed: inodes}
 	if whole := in.Node.FS; whole != nil {
-		ephemeral.Capacity, ephemeral.Available, ephemeral.Inodes, ephemeral.InodesFree = whole.Capacity, whole.Available, whole.Inodes, whole.InodesFree
+		ephemeral.Capacity, ephemeral.Available, ephemeral.Inodes, ephemeral.InodesFree = whole.Capacity, whole.Available,
+			whole.Inodes, whole.InodesFree
 	}
 	p.EphemeralStorage = fsOf(&ephemeral)
 	return p
 }
 
 func containerOf(c *usage.Container, disk *usage.PodDisk) ContainerStats {
-	one := ContainerStats{Name: c.Name, StartTime: at(c.CreatedAt), CPU: cpuOf(&c.Usage), Memory: memoryOf(&c.Usage), Swap: swapOf(&c.Usage, 0)}
+	one := ContainerStats{Name: c.Name, StartTime: at(c.CreatedAt), CPU: cpuOf(&c.Usage), Memory: memoryOf(&c.Usage),
+		Swap: swapOf(&c.Usage, 0)}
 	if disk == nil {
 		return one
 	}
@@ -235,7 +237,8 @@ func networkOf(when time.Time, list []usage.Interface) *NetworkStats {
 	n := &NetworkStats{Time: at(when)}
 	for i := range list {
 		f := &list[i]
-		n.Interfaces = append(n.Interfaces, InterfaceStats{Name: f.Name, RxBytes: &f.RxBytes, RxErrors: &f.RxErrors, TxBytes: &f.TxBytes, TxErrors: &f.TxErrors})
+		n.Interfaces = append(n.Interfaces,
+			InterfaceStats{Name: f.Name, RxBytes: &f.RxBytes, RxErrors: &f.RxErrors, TxBytes: &f.TxBytes, TxErrors: &f.TxErrors})
 	}
 	n.InterfaceStats = n.Interfaces[0]
 	return n

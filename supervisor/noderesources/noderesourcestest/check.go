@@ -17,8 +17,8 @@ var verbs = map[string]reflect.Type{
 	"Status": reflect.TypeFor[noderesources.Reporter](), "Found": reflect.TypeFor[noderesources.Finder](),
 }
 
-// CheckMethods returns an error if a resource has a method with the name of an optional interface and does not implement
-// that: it would never be called.
+// CheckMethods returns an error if a resource has a method with the name of an optional interface and does not
+// implement that: it would never be called.
 func CheckMethods(r noderesources.Resource) error {
 	of := reflect.TypeOf(r)
 	for name, verb := range verbs {

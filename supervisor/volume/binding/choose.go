@@ -31,7 +31,8 @@ func DefaultClass(classes []*storagev1.StorageClass) (string, error) {
 		switch {
 		case class.Annotations[validation.AnnotationDefaultClass] != "true":
 		case found != "":
-			return "", fmt.Errorf("the StorageClasses %s and %s are both the default; remove the annotation %s from one of them, or set spec.storageClassName",
+			return "", fmt.Errorf("the StorageClasses %s and %s are both the default; remove the annotation %s from one of "+
+				"them, or set spec.storageClassName",
 				found, class.Name, validation.AnnotationDefaultClass)
 		default:
 			found = class.Name
@@ -45,7 +46,8 @@ func DefaultClass(classes []*storagev1.StorageClass) (string, error) {
 func (c *chooser) named(name string) (*Binding, error) {
 	i := slices.IndexFunc(c.Volumes, func(v *v1.PersistentVolume) bool { return v.Name == name })
 	if i < 0 {
-		return nil, fmt.Errorf("spec.volumeName: PersistentVolume %q is in no manifest; add it to the manifests, or remove the field", name)
+		return nil, fmt.Errorf("spec.volumeName: PersistentVolume %q is in no manifest; add it to the manifests, or remove "+
+			"the field", name)
 	}
 	volume := c.Volumes[i]
 	fault := c.unusable(volume)
@@ -53,7 +55,8 @@ func (c *chooser) named(name string) (*Binding, error) {
 		fault = c.unlike(volume)
 	}
 	if fault != "" {
-		return nil, fmt.Errorf("spec.volumeName: PersistentVolume %s %s; change the claim or the volume, or remove the field", name, fault)
+		return nil, fmt.Errorf("spec.volumeName: PersistentVolume %s %s; change the claim or the volume, or remove the field",
+			name, fault)
 	}
 	return bind(c.Claim, volume), nil
 }
@@ -139,7 +142,8 @@ func (c *chooser) unbound(selector labels.Selector, class int) error {
 		why = "no PersistentVolume fits: " + strings.Join(faults, ", ")
 	}
 	size := sizeOf(c.Claim.Spec.Resources.Requests)
-	remedy := fmt.Sprintf("add a PersistentVolume of class %q with at least %s and access modes %v", c.class, size.String(), c.Claim.Spec.AccessModes)
+	remedy := fmt.Sprintf("add a PersistentVolume of class %q with at least %s and access modes %v", c.class,
+		size.String(), c.Claim.Spec.AccessModes)
 	if IsBlock(c.Claim.Spec.VolumeMode) {
 		remedy += ", volumeMode Block, and local.path of a block device"
 	}
@@ -150,7 +154,8 @@ func (c *chooser) unbound(selector labels.Selector, class int) error {
 	case IsBlock(c.Claim.Spec.VolumeMode): // no class provisions a device
 	case c.class != "" && class < 0:
 		why = fmt.Sprintf("StorageClass %q is in no manifest, and %s", c.class, why)
-		remedy = fmt.Sprintf("add a StorageClass %s with provisioner %s, or %s, or remove spec.storageClassName", c.class, validation.ProvisionerDirectory, remedy)
+		remedy = fmt.Sprintf("add a StorageClass %s with provisioner %s, or %s, or remove spec.storageClassName", c.class,
+			validation.ProvisionerDirectory, remedy)
 	case class >= 0 && c.Classes[class].Provisioner == validation.ProvisionerDirectory:
 		remedy += ", or remove spec.selector, so that the class provisions a volume"
 	}
@@ -168,7 +173,8 @@ func (c *chooser) overlap(made *Binding) error {
 		}
 		other := b.Volume.Spec.HostPath.Path
 		if path == other || strings.HasPrefix(path, other+"/") || strings.HasPrefix(other, path+"/") {
-			return fmt.Errorf("the directory %s of StorageClass %s and %s of claim %s/%s contain each other; give the class a path outside of those of other classes",
+			return fmt.Errorf("the directory %s of StorageClass %s and %s of claim %s/%s contain each other; give the class a "+
+				"path outside of those of other classes",
 				path, c.class, other, b.Namespace, b.Claim)
 		}
 	}

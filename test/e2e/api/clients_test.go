@@ -55,11 +55,13 @@ func TestNewcomersKubectl(t *testing.T) {
 		// Each kubectl has a cache of its own of what it has discovered.
 		k.Env = []string{"HOME=" + t.TempDir()}
 		k.Must([]string{"is running at", "https://127.0.0.1:" + port}, "cluster-info")
-		k.Must([]string{`"kind": "NodeList"`, `"kind": "DeploymentList"`, "==== START logs for container main of pod default/" + web + " ====", "hello"}, "cluster-info", "dump")
+		k.Must([]string{`"kind": "NodeList"`, `"kind": "DeploymentList"`,
+			"==== START logs for container main of pod default/" + web + " ====", "hello"}, "cluster-info", "dump")
 		k.Must([]string{"pod/" + web}, "get", "all", "-A")
 		k.Must([]string{"Server Version", "1.36"}, "version")
 		k.Must([]string{"Bound", "default.data", "1Gi", "RWO"}, "get", "pvc")
-		if out := k.Must([]string{"default.data", "Retain", "Bound", "default/data"}, "get", "pv"); strings.Contains(out, "<unknown>") {
+		if out := k.Must([]string{"default.data", "Retain", "Bound", "default/data"}, "get", "pv"); strings.Contains(out,
+			"<unknown>") {
 			t.Errorf("the creation time of a claim is not known: %s", out)
 		}
 		k.Must([]string{"Capacity:      1Gi", "Access Modes:  RWO", web}, "describe", "pvc", "data")
@@ -71,7 +73,8 @@ func TestNewcomersKubectl(t *testing.T) {
 			}
 			return err
 		})
-		k.Must([]string{"No resources found"}, "get", "services,serviceaccounts,runtimeclasses,deployments,jobs,ingresses,storageclasses,roles", "-A")
+		k.Must([]string{"No resources found"}, "get",
+			"services,serviceaccounts,runtimeclasses,deployments,jobs,ingresses,storageclasses,roles", "-A")
 		k.Must([]string{"[+]ping ok", "[+]syncloop ok", "readyz check passed"}, "get", "--raw", "/readyz?verbose")
 		k.Must([]string{"ok"}, "get", "--raw", "/livez")
 		k.Must([]string{"ok"}, "get", "--raw", proxy+"/healthz")
@@ -83,12 +86,15 @@ func TestNewcomersKubectl(t *testing.T) {
 		k.Must([]string{"uid=0"}, "exec", "web", "--", "id")
 		meant, instead := "did you mean "+web+"?", "use podstead rollout and podstead restart with web"
 		for _, call := range []struct{ words, args string }{
-			{meant, "get pod wbe"}, {meant, "describe pod wbe"}, {meant, "logs wbe"}, {meant, "exec wbe -- id"}, {meant, "delete pod wbe"},
+			{meant, "get pod wbe"}, {meant, "describe pod wbe"}, {meant, "logs wbe"}, {meant, "exec wbe -- id"},
+			{meant, "delete pod wbe"},
 			{meant, "wait --for=condition=Ready pod/wbe --timeout=1m"}, {meant, "label pod wbe a=b"},
 			{"convert it with podstead convert", "create deployment web --image=busybox"},
 			{"podstead does not support jobs: convert it with podstead convert", "create job web --image=busybox"},
-			{instead, "rollout restart deployment/web"}, {instead, "rollout status deployment/web"}, {instead, "rollout undo deployment/web"},
-			{"server-side apply is not supported, because a manifest does not record which client set a field; use kubectl apply without --server-side", "apply --server-side -f " + filepath.Join(n.Manifests, "web.yaml")},
+			{instead, "rollout restart deployment/web"}, {instead, "rollout status deployment/web"},
+			{instead, "rollout undo deployment/web"},
+			{"server-side apply is not supported, because a manifest does not record which client set a field; use kubectl " +
+				"apply without --server-side", "apply --server-side -f " + filepath.Join(n.Manifests, "web.yaml")},
 			{`nodes "other" not found`, "get --raw /api/v1/nodes/other/proxy/healthz"},
 			{"deleted one by one", "delete --raw /api/v1/namespaces/default/pods"},
 		} {
@@ -97,7 +103,8 @@ func TestNewcomersKubectl(t *testing.T) {
 			}
 		}
 	}
-	current.Must([]string{"podstead does not support deployments: convert it with podstead convert"}, "explain", "deployment")
+	current.Must([]string{"podstead does not support deployments: convert it with podstead convert"}, "explain",
+		"deployment")
 	current.Must([]string{"globalDefault"}, "explain", "priorityclass")
 	checkRights(current)
 	checkKubeconfigs(n, port)
@@ -144,11 +151,14 @@ func checkKubeconfigs(n *harness.Node, port string) {
 	t := n.T
 	t.Helper()
 	k := &harness.Kubectl{Node: n, Config: filepath.Join(t.TempDir(), "config")}
-	if err := os.WriteFile(k.Config, []byte("apiVersion: v1\nkind: Config\ncurrent-context: prod\ncontexts: [{name: prod, context: {cluster: prod, user: me, namespace: shop}}]\nusers: [{name: me, user: {token: x}}]\nclusters: [{name: prod, cluster: {server: 'https://prod'}}]\n"), 0o600); err != nil {
+	if err := os.WriteFile(k.Config, []byte("apiVersion: v1\nkind: Config\ncurrent-context: prod\ncontexts: [{name: "+
+		"prod, context: {cluster: prod, user: me, namespace: shop}}]\nusers: [{name: me, user: {token: x}}]\nclusters: "+
+		"[{name: prod, cluster: {server: 'https://prod'}}]\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, role := range []string{"read", "edit"} {
-		if out, err := n.Command("kubeconfig", "--api-socket", n.Socket(), "--role", role, "--output", k.Config).CombinedOutput(); err != nil {
+		if out, err := n.Command("kubeconfig", "--api-socket", n.Socket(), "--role", role, "--output",
+			k.Config).CombinedOutput(); err != nil {
 			t.Fatalf("%v, %s", err, out)
 		}
 	}
@@ -166,7 +176,8 @@ func checkKubeconfigs(n *harness.Node, port string) {
 	other.Must([]string{"https://127.0.0.2:" + port, "node.podstead.internal"}, "config", "view")
 	other.Binary = testbed.DebianKubectl()
 	other.Must([]string{n.PodName("web")}, "get", "pods")
-	if out, err := other.Run("--tls-server-name", "127.0.0.2", "get", "pods"); err == nil || !strings.Contains(out, "certificate") {
+	if out, err := other.Run("--tls-server-name", "127.0.0.2", "get", "pods"); err == nil ||
+		!strings.Contains(out, "certificate") {
 		t.Errorf("without the name of the kubeconfig: %v, %s", err, out)
 	}
 }

@@ -44,11 +44,17 @@ func TestDebug(t *testing.T) {
 			}
 		}
 		image := []string{"--image", testbed.BusyboxImage}
-		podstead(0, []string{"sleep 54321"}, append([]string{"debug", "web", "--target", "main", "-c", "list", "--attach"}, append(image, "--", "ps")...)...)
-		podstead(7, []string{"sleep 54321", "ended with code 7"}, append([]string{"debug", "web", "--target", "main", "-c", "shell", "-i"}, append(image, "--", "sh")...)...)
-		podstead(0, []string{"00000000a80435fb"}, append([]string{"debug", "web", "-c", "caps", "--profile", "netadmin", "--attach"}, append(image, "--", "grep", "CapEff", "/proc/self/status")...)...)
-		podstead(0, []string{"container watch added"}, append([]string{"debug", "web", "--target", "main", "-c", "watch"}, append(image, "--", "sleep", "43210")...)...)
-		podstead(1, []string{"spec.ephemeralContainers[4].name", "is a duplicate"}, append([]string{"debug", "web", "-c", "main"}, image...)...)
+		podstead(0, []string{"sleep 54321"},
+			append([]string{"debug", "web", "--target", "main", "-c", "list", "--attach"}, append(image, "--", "ps")...)...)
+		podstead(7, []string{"sleep 54321", "ended with code 7"},
+			append([]string{"debug", "web", "--target", "main", "-c", "shell", "-i"}, append(image, "--", "sh")...)...)
+		podstead(0, []string{"00000000a80435fb"},
+			append([]string{"debug", "web", "-c", "caps", "--profile", "netadmin", "--attach"},
+				append(image, "--", "grep", "CapEff", "/proc/self/status")...)...)
+		podstead(0, []string{"container watch added"},
+			append([]string{"debug", "web", "--target", "main", "-c", "watch"}, append(image, "--", "sleep", "43210")...)...)
+		podstead(1, []string{"spec.ephemeralContainers[4].name", "is a duplicate"},
+			append([]string{"debug", "web", "-c", "main"}, image...)...)
 
 		admin := harness.NewKubectl(n, "--role", "edit")
 		for name, binary := range map[string]string{"new": testbed.Kubectl(), "old": testbed.DebianKubectl()} {
@@ -78,19 +84,23 @@ func TestDebug(t *testing.T) {
 				if err != nil && strings.Contains(string(out), "has changed since resourceVersion") {
 					return fmt.Errorf("%w: %s", err, out)
 				}
-				if text := string(bytes.ReplaceAll(out, []byte{0}, []byte{' '})); err != nil || !strings.Contains(text, "sleep 54321") {
+				if text := string(bytes.ReplaceAll(out, []byte{0}, []byte{' '})); err != nil ||
+					!strings.Contains(text, "sleep 54321") {
 					t.Errorf("kubectl debug (%s): %v\n%s", name, err, text)
 				}
 				return nil
 			})
 		}
 		admin.Must([]string{"sleep 54321"}, "logs", n.PodName("web"), "-c", "list")
-		admin.Must([]string{"Ephemeral Containers:", "watch:", "EphemeralContainerAdded", "by podstead-edit"}, "describe", "pod", n.PodName("web"))
-		if out, err := admin.Run("debug", "web", "--profile", "sysadmin", "--image", testbed.BusyboxImage, "-c", "no"); err == nil || !strings.Contains(out, "securityContext.privileged") {
+		admin.Must([]string{"Ephemeral Containers:", "watch:", "EphemeralContainerAdded", "by podstead-edit"}, "describe",
+			"pod", n.PodName("web"))
+		if out, err := admin.Run("debug", "web", "--profile", "sysadmin", "--image", testbed.BusyboxImage, "-c",
+			"no"); err == nil || !strings.Contains(out, "securityContext.privileged") {
 			t.Errorf("a privileged container: %v\n%s", err, out)
 		}
 		reader := harness.NewKubectl(n, "--role", "exec")
-		if out, err := reader.Run("debug", "web", "--image", testbed.BusyboxImage, "-c", "no"); err == nil || !strings.Contains(out, "access class write") {
+		if out, err := reader.Run("debug", "web", "--image", testbed.BusyboxImage, "-c", "no"); err == nil ||
+			!strings.Contains(out, "access class write") {
 			t.Errorf("with the role exec: %v\n%s", err, out)
 		}
 
@@ -104,7 +114,8 @@ func TestDebug(t *testing.T) {
 		}
 		n.Await("the states of the ephemeral containers", func() error {
 			got := states()
-			for _, want := range []string{"list=exit 0 ", "shell=exit 7 ", "caps=exit 0 ", "watch=running ", "new=exit 0 ", "old=exit 0 "} {
+			for _, want := range []string{"list=exit 0 ", "shell=exit 7 ", "caps=exit 0 ", "watch=running ", "new=exit 0 ",
+				"old=exit 0 "} {
 				if !strings.Contains(got, want) {
 					return fmt.Errorf("no %q in %q", want, got)
 				}

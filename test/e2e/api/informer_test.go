@@ -60,7 +60,8 @@ func (s *watchCache) expect(name string, added, deleted int, ready bool) error {
 		}
 	}
 	if s.added[name] != added || s.deleted[name] != deleted || is != ready {
-		return fmt.Errorf("%s: added %d times, deleted %d, ready %v; want %d, %d, %v", name, s.added[name], s.deleted[name], is, added, deleted, ready)
+		return fmt.Errorf("%s: added %d times, deleted %d, ready %v; want %d, %d, %v", name, s.added[name], s.deleted[name],
+			is, added, deleted, ready)
 	}
 	return nil
 }
@@ -93,7 +94,8 @@ func TestInformer(t *testing.T) {
 		}
 		s := &watchCache{added: map[string]int{}, deleted: map[string]int{}, now: map[string]*v1.Pod{}}
 		_, informer := cache.NewInformerWithOptions(cache.InformerOptions{
-			ListerWatcher: cache.NewListWatchFromClient(client, "pods", metav1.NamespaceAll, fields.Everything()), ObjectType: &v1.Pod{},
+			ListerWatcher: cache.NewListWatchFromClient(client, "pods", metav1.NamespaceAll, fields.Everything()),
+			ObjectType:    &v1.Pod{},
 			Handler: cache.ResourceEventHandlerFuncs{
 				AddFunc:    func(o any) { s.store(o, true) },
 				UpdateFunc: func(_, o any) { s.store(o, false) },

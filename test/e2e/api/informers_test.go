@@ -113,7 +113,10 @@ func TestInformersOfEveryResource(t *testing.T) {
 	for path, resource := range servedResources(n, k) {
 		of := client.Resource(resource)
 		informers[path] = cache.NewSharedIndexInformer(&cache.ListWatch{
-			ListWithContextFunc:  func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return of.List(ctx, o) },
+			ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object,
+				error) {
+				return of.List(ctx, o)
+			},
 			WatchFuncWithContext: of.Watch,
 		}, &unstructured.Unstructured{}, 0, cache.Indexers{})
 	}
@@ -140,8 +143,9 @@ func TestInformersOfEveryResource(t *testing.T) {
 	}
 	n.Await("all informers have synced", established)
 	for path, want := range map[string]string{
-		"/api/v1/pods": "default/" + n.PodName("web"), "/api/v1/nodes": n.Name, "/api/v1/namespaces": "default", "/api/v1/persistentvolumeclaims": "default/data",
-		"/api/v1/persistentvolumes": "default.data", "/apis/scheduling.k8s.io/v1/priorityclasses": "high",
+		"/api/v1/pods": "default/" + n.PodName("web"), "/api/v1/nodes": n.Name, "/api/v1/namespaces": "default",
+		"/api/v1/persistentvolumeclaims": "default/data",
+		"/api/v1/persistentvolumes":      "default.data", "/apis/scheduling.k8s.io/v1/priorityclasses": "high",
 	} {
 		if _, ok, err := informers[path].GetStore().GetByKey(want); !ok || err != nil {
 			t.Errorf("%s is not in %s: %v, %v", want, path, informers[path].GetStore().ListKeys(), err)
@@ -166,7 +170,8 @@ func TestInformersOfEveryResource(t *testing.T) {
 		defer requests.mu.Unlock()
 		for path := range informers {
 			if requests.lists[path] > 1 || requests.watches[path] > 2 {
-				t.Errorf("%s: %s was listed %d times and watched %d times", round, path, requests.lists[path], requests.watches[path])
+				t.Errorf("%s: %s was listed %d times and watched %d times", round, path, requests.lists[path],
+					requests.watches[path])
 			}
 		}
 	}

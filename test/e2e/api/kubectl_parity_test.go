@@ -49,7 +49,8 @@ func compareVerbs(k *harness.Kubectl, web string) {
 	if out, err := k.Run("get", "pod", "nosuch"); err == nil || !strings.Contains(out, `pods "nosuch" not found`) {
 		t.Errorf("kubectl get pod nosuch: %v, %s", err, out)
 	}
-	if out, err := k.Run("get", "pods", "--field-selector", "spec.colour=red"); err == nil || !strings.Contains(out, "spec.colour") {
+	if out, err := k.Run("get", "pods", "--field-selector", "spec.colour=red"); err == nil ||
+		!strings.Contains(out, "spec.colour") {
 		t.Errorf("kubectl with an unknown field: %v, %s", err, out)
 	}
 }
@@ -72,10 +73,12 @@ func checkErrors(k *harness.Kubectl, web string) {
 		{[]string{"scale", "deployment", "web", "--replicas=1"}, "deployment"},
 		{[]string{"get", "componentstatuses"}, "componentstatuses"},
 		{[]string{"create", "namespace", "a"}, "a namespace exists while a manifest uses it"},
-		{[]string{"apply", "--server-side", "-f", filepath.Join(n.Manifests, "web.yaml")}, "server-side apply is not supported"},
+		{[]string{"apply", "--server-side", "-f", filepath.Join(n.Manifests, "web.yaml")},
+			"server-side apply is not supported"},
 	} {
 		out, err := k.Run(c.args...)
-		if err == nil || !strings.Contains(out, c.want) || strings.Contains(out, "panic") || strings.Contains(out, "goroutine") {
+		if err == nil || !strings.Contains(out, c.want) || strings.Contains(out, "panic") ||
+			strings.Contains(out, "goroutine") {
 			t.Errorf("kubectl %s: %v\n%s\nwant an error with %q", strings.Join(c.args, " "), err, out, c.want)
 		}
 	}

@@ -33,7 +33,8 @@ kind: Secret
 metadata: {name: login}
 stringData: {password: hunter2}
 `)
-		n.WriteManifest("away.yaml", strings.Replace(harness.SleepPod("away", "x"), "name: away\n", "name: away\n  namespace: other\n", 1))
+		n.WriteManifest("away.yaml", strings.Replace(harness.SleepPod("away", "x"), "name: away\n",
+			"name: away\n  namespace: other\n", 1))
 		n.OwnPort()
 		n.MustStart()
 		n.AwaitReady("web")
@@ -48,9 +49,11 @@ stringData: {password: hunter2}
 			}
 			return err
 		})
-		k.Must([]string{"NAMESPACE", "READY", "STATUS", "RESTARTS", "AGE", web, "1/1", "Running", n.PodName("away"), "other"}, "get", "pods", "-A")
+		k.Must([]string{"NAMESPACE", "READY", "STATUS", "RESTARTS", "AGE", web, "1/1", "Running", n.PodName("away"), "other"},
+			"get", "pods", "-A")
 		k.Must([]string{"NODE", "NOMINATED NODE", n.Name}, "get", "pods", "-o", "wide")
-		if out := k.Must([]string{"pod/" + web}, "get", "pods", "-l", "app=web", "-o", "name"); strings.Contains(out, "away") {
+		if out := k.Must([]string{"pod/" + web}, "get", "pods", "-l", "app=web", "-o", "name"); strings.Contains(out,
+			"away") {
 			t.Errorf("the selector matched too many pods: %s", out)
 		}
 		k.Must([]string{"web"}, "get", "pod", web, "-o", "jsonpath={.metadata.labels.app}")
@@ -68,13 +71,15 @@ stringData: {password: hunter2}
 				t.Errorf("describe node:\n%s", out)
 			}
 			of.Must([]string{"Pod", "FIELDS:", "timeoutSeconds", "<integer>"}, "explain", "pod.spec.containers.livenessProbe")
-			of.Must([]string{"podstead does not support deployments: convert it with podstead convert"}, "explain", "deployments")
+			of.Must([]string{"podstead does not support deployments: convert it with podstead convert"}, "explain",
+				"deployments")
 		}
 		k.Must([]string{"default", "other", "Active"}, "get", "namespaces")
 		k.Must([]string{"pods", "po", "namespaces", "configmaps", "secrets"}, "api-resources")
 		compareVerbs(k, web)
 		checkErrors(k, web)
-		k.Must([]string{"KIND:       Pod", "FIELDS:", "periodSeconds", "<integer>", "How often (in seconds) to perform the probe"}, "explain", "pod.spec.containers.livenessProbe")
+		k.Must([]string{"KIND:       Pod", "FIELDS:", "periodSeconds", "<integer>",
+			"How often (in seconds) to perform the probe"}, "explain", "pod.spec.containers.livenessProbe")
 		k.Must([]string{"KIND:       Node", "capacity"}, "explain", "node.status")
 		k.Must([]string{"yes"}, "auth", "can-i", "create", "pods", "--subresource=exec")
 		k.Must([]string{"podstead-admin"}, "auth", "whoami")
@@ -84,10 +89,12 @@ stringData: {password: hunter2}
 		reader.Must([]string{"hello from web"}, "logs", web)
 		k.Must([]string{"color: red"}, "get", "configmap", "site", "-n", "other", "-o", "yaml")
 		k.Must([]string{"password: aHVudGVyMg=="}, "get", "secret", "login", "-o", "yaml")
-		if out := reader.Must([]string{"name: login"}, "get", "secrets", "-A", "-o", "yaml"); strings.Contains(out, "aHVudGVy") {
+		if out := reader.Must([]string{"name: login"}, "get", "secrets", "-A", "-o", "yaml"); strings.Contains(out,
+			"aHVudGVy") {
 			t.Errorf("a reader sees the data of a Secret: %s", out)
 		}
-		if out, err := reader.Run("auth", "can-i", "create", "pods", "--subresource=exec"); err == nil || !strings.Contains(out, "no") {
+		if out, err := reader.Run("auth", "can-i", "create", "pods", "--subresource=exec"); err == nil ||
+			!strings.Contains(out, "no") {
 			t.Errorf("a reader may write: %v, %s", err, out)
 		}
 		if out, err := reader.Run("exec", web, "--", "id"); err == nil || !strings.Contains(out, "access class exec") {

@@ -30,7 +30,8 @@ func TestKubectlWrites(t *testing.T) {
 		t.Errorf("can-i without the right: %v, %s", err, out)
 	}
 	admin.Must([]string{"yes"}, "auth", "can-i", "patch", "secrets")
-	admin.Must([]string{"pods/exec", "[create delete get list patch update watch]", "[/healthz]"}, "auth", "can-i", "--list")
+	admin.Must([]string{"pods/exec", "[create delete get list patch update watch]", "[/healthz]"}, "auth", "can-i",
+		"--list")
 	admin.Must([]string{"pods", "configmaps"}, "api-resources", "--verbs=create,patch,delete", "-o", "name")
 	log, err := os.ReadFile(n.Log())
 	if err != nil {
@@ -65,24 +66,30 @@ func writePods(k *harness.Kubectl, name string) {
 	write("one")
 	k.Must([]string{"pod/" + full + " created"}, "create", "-f", file)
 	n.AwaitRevision(name, "one")
-	if out, err := k.Run("create", "-f", file); err == nil || !strings.Contains(out, "AlreadyExists") || !strings.Contains(out, name+".yaml") {
+	if out, err := k.Run("create", "-f", file); err == nil || !strings.Contains(out, "AlreadyExists") ||
+		!strings.Contains(out, name+".yaml") {
 		t.Errorf("create again: %v, %s", err, out)
 	}
 	k.Must([]string{"unchanged"}, "apply", "-f", file)
 	write("two")
-	if out, err := k.Run("diff", "-f", file); err == nil || !strings.Contains(out, "two") || strings.Contains(out, "config.hash") {
+	if out, err := k.Run("diff", "-f", file); err == nil || !strings.Contains(out, "two") ||
+		strings.Contains(out, "config.hash") {
 		t.Errorf("diff: %v\n%s", err, out)
 	}
 	k.Must([]string{"pod/" + name + " configured"}, "apply", "-f", file)
 	n.AwaitRevision(name, "two")
-	k.Must([]string{"pod/" + name + " patched"}, "patch", "pod", name, "-p", `{"spec":{"containers":[{"name":"main","env":[{"name":"WORD","value":"three"}]}]}}`)
-	k.Must([]string{"pod/" + full + " patched"}, "patch", "pod", full, "--type=json", "-p", `[{"op":"replace","path":"/spec/containers/0/env/0/value","value":"four"}]`)
-	k.Must([]string{"pod/" + full + " patched"}, "patch", "pod", full, "--type=merge", "-p", `{"metadata":{"labels":{"a":"b","c":"d"}}}`)
+	k.Must([]string{"pod/" + name + " patched"}, "patch", "pod", name, "-p",
+		`{"spec":{"containers":[{"name":"main","env":[{"name":"WORD","value":"three"}]}]}}`)
+	k.Must([]string{"pod/" + full + " patched"}, "patch", "pod", full, "--type=json", "-p",
+		`[{"op":"replace","path":"/spec/containers/0/env/0/value","value":"four"}]`)
+	k.Must([]string{"pod/" + full + " patched"}, "patch", "pod", full, "--type=merge", "-p",
+		`{"metadata":{"labels":{"a":"b","c":"d"}}}`)
 	k.Must([]string{"pod/" + full + " labeled"}, "label", "pod", full, "a=e", "--overwrite")
 	k.Must([]string{"pod/" + full + " annotated"}, "annotate", "pod", full, "note=x")
 	manifest("four", "a: e", "c: d", "note: x")
 	n.AwaitRevision(name, "four")
-	k.Must([]string{"image updated (server dry run)"}, "set", "image", "pod/"+full, "main=busybox:none", "--dry-run=server")
+	k.Must([]string{"image updated (server dry run)"}, "set", "image", "pod/"+full, "main=busybox:none",
+		"--dry-run=server")
 	k.Must([]string{"image updated"}, "set", "image", "pod/"+full, "main=busybox:none")
 	manifest("image: busybox:none")
 	editor := *k
@@ -90,7 +97,8 @@ func writePods(k *harness.Kubectl, name string) {
 	editor.Must([]string{"pod/" + full + " edited"}, "edit", "pod", full)
 	manifest("five", "note: x")
 	n.AwaitRevision(name, "five")
-	if out, err := k.Run("patch", "pod", full, "--type=merge", "-p", `{"spec":{"restartPolicy":"Sometimes"}}`); err == nil || !strings.Contains(out, "spec.restartPolicy") {
+	if out, err := k.Run("patch", "pod", full, "--type=merge", "-p",
+		`{"spec":{"restartPolicy":"Sometimes"}}`); err == nil || !strings.Contains(out, "spec.restartPolicy") {
 		t.Errorf("an invalid patch: %v, %s", err, out)
 	}
 	// What was read before another change is not written over it.
@@ -102,7 +110,8 @@ func writePods(k *harness.Kubectl, name string) {
 	if err := os.WriteFile(file, []byte(strings.Replace(stale, "value: five", "value: stale", 1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := k.Run("replace", "-f", file); err == nil || !strings.Contains(out, "Conflict") || !strings.Contains(out, "get") {
+	if out, err := k.Run("replace", "-f", file); err == nil || !strings.Contains(out, "Conflict") ||
+		!strings.Contains(out, "get") {
 		t.Errorf("replace with what was read before: %v, %s", err, out)
 	}
 	manifest("five", "note: later")
@@ -127,14 +136,16 @@ func writePods(k *harness.Kubectl, name string) {
 	k.Must([]string{"deleted"}, "delete", "-f", file)
 	n.AwaitGone(name)
 	// The grace period of the client replaces that of the pod, which ignores the signal.
-	if err := os.WriteFile(file, []byte(harness.ScriptPod(name, "x", 36000, "trap '' TERM; echo ready; while :; do sleep 1; done")), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(harness.ScriptPod(name, "x", 36000, "trap '' TERM; echo ready; while :; do "+
+		"sleep 1; done")), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	k.Must([]string{"pod/" + full + " created"}, "apply", "-f", file)
 	n.AwaitReady(name)
 	k.Must([]string{"deleted"}, "delete", "pod", full, "--grace-period=2")
 	n.AwaitGone(name)
-	k.Must([]string{"pod/" + n.PodName("run-"+name) + " created"}, "run", "run-"+name, "--image="+testbed.BusyboxImage, "--image-pull-policy=IfNotPresent", "--", "sleep", "1000")
+	k.Must([]string{"pod/" + n.PodName("run-"+name) + " created"}, "run", "run-"+name, "--image="+testbed.BusyboxImage,
+		"--image-pull-policy=IfNotPresent", "--", "sleep", "1000")
 	n.AwaitReady("run-" + name)
 	k.Must([]string{"deleted"}, "delete", "pod", "run-"+name, "--force", "--grace-period=0")
 }
@@ -154,18 +165,27 @@ func writeObjects(k *harness.Kubectl, name string) {
 	}
 	file := filepath.Join(t.TempDir(), "objects.yaml")
 	write := func(size, value string) {
-		if err := os.WriteFile(file, []byte("apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: "+name+"}\nspec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: "+size+"}}}\n---\n"+
-			"apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: "+name+"}\nvalue: 1000\ndescription: "+value+"\n---\n"+
-			"apiVersion: v1\nkind: PersistentVolume\nmetadata: {name: "+name+", labels: {value: "+value+"}}\nspec: {accessModes: [ReadWriteOnce], capacity: {storage: "+size+"}, storageClassName: "+name+", hostPath: {path: /nowhere}}\n---\n"+
-			"apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: {name: "+name+", labels: {value: "+value+"}}\nprovisioner: kubernetes.io/no-provisioner\n---\n"+
+		if err := os.WriteFile(file, []byte("apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: "+name+
+			"}\nspec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: "+size+"}}}\n---\n"+
+			"apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: "+name+"}\nvalue: 1000\ndescription: "+
+			value+"\n---\n"+
+			"apiVersion: v1\nkind: PersistentVolume\nmetadata: {name: "+name+", labels: {value: "+value+
+			"}}\nspec: {accessModes: [ReadWriteOnce], capacity: {storage: "+size+"}, storageClassName: "+name+
+			", hostPath: {path: /nowhere}}\n---\n"+
+			"apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: {name: "+name+", labels: {value: "+value+
+			"}}\nprovisioner: kubernetes.io/no-provisioner\n---\n"+
 			"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: "+name+"}\ndata: {color: \""+value+"\"}\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	write("1Gi", "one")
-	k.Must([]string{"persistentvolumeclaim/" + name + " created", "priorityclass.scheduling.k8s.io/" + name + " created", "persistentvolume/" + name + " created", "storageclass.storage.k8s.io/" + name + " created", "configmap/" + name + " configured"}, "apply", "-f", file)
+	k.Must([]string{"persistentvolumeclaim/" + name + " created", "priorityclass.scheduling.k8s.io/" + name + " created",
+		"persistentvolume/" + name + " created", "storageclass.storage.k8s.io/" + name + " created",
+		"configmap/" + name + " configured"}, "apply", "-f", file)
 	write("2Gi", "two")
-	k.Must([]string{"persistentvolumeclaim/" + name + " configured", "priorityclass.scheduling.k8s.io/" + name + " configured", "persistentvolume/" + name + " configured", "storageclass.storage.k8s.io/" + name + " configured"}, "apply", "-f", file)
+	k.Must([]string{"persistentvolumeclaim/" + name + " configured",
+		"priorityclass.scheduling.k8s.io/" + name + " configured", "persistentvolume/" + name + " configured",
+		"storageclass.storage.k8s.io/" + name + " configured"}, "apply", "-f", file)
 	k.Must([]string{"Pending", "2Gi"}, "get", "pvc", name)
 	k.Must([]string{"Available", "2Gi", "RWO", "Retain"}, "get", "pv", name)
 	k.Must([]string{"kubernetes.io/no-provisioner", "WaitForFirstConsumer"}, "get", "sc", name)

@@ -34,7 +34,8 @@ func TestKubeletRoutes(t *testing.T) {
 			t.Fatal(err)
 		}
 		port, readOnly := strconv.Itoa(harness.HostPort()), strconv.Itoa(harness.HostPort())
-		n.Args = []string{"--port", port, "--address", "127.0.0.1", "--token-auth-file", tokens, "--read-only-port", readOnly, "--profiling"}
+		n.Args = []string{"--port", port, "--address", "127.0.0.1", "--token-auth-file", tokens, "--read-only-port", readOnly,
+			"--profiling"}
 		n.WriteManifest("web.yaml", harness.SleepPod("web", "x"))
 		n.MustStart()
 		n.AwaitReady("web")

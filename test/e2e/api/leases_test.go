@@ -23,8 +23,11 @@ func TestEmptyLeaseIsFreed(t *testing.T) {
 		dir := filepath.Join(ipam.Directory, network)
 		add := func(container string) (string, error) {
 			cmd := exec.Command("/usr/lib/cni/host-local")
-			cmd.Env = []string{"CNI_COMMAND=ADD", "CNI_CONTAINERID=" + container, "CNI_NETNS=/proc/self/ns/net", "CNI_IFNAME=eth0", "CNI_PATH=/usr/lib/cni"}
-			cmd.Stdin = strings.NewReader(fmt.Sprintf(`{"cniVersion": "0.4.0", "name": %q, "type": "bridge", "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.99.0.0/29", "rangeStart": "10.99.0.2", "rangeEnd": "10.99.0.3"}]]}}`, network))
+			cmd.Env = []string{"CNI_COMMAND=ADD", "CNI_CONTAINERID=" + container, "CNI_NETNS=/proc/self/ns/net",
+				"CNI_IFNAME=eth0", "CNI_PATH=/usr/lib/cni"}
+			cmd.Stdin = strings.NewReader(
+				fmt.Sprintf(
+					`{"cniVersion": "0.4.0", "name": %q, "type": "bridge", "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.99.0.0/29", "rangeStart": "10.99.0.2", "rangeEnd": "10.99.0.3"}]]}}`, network))
 			out, err := cmd.Output()
 			return string(out), err
 		}

@@ -47,7 +47,8 @@ func TestKubectlStreams(t *testing.T) {
 			cmd := command("exec", web, "-c", "main", "--", "sh", "-c", "echo out; echo err >&2; exit 7")
 			cmd.Stdout, cmd.Stderr = &out, &errs
 			err := cmd.Run()
-			if code := cmd.ProcessState.ExitCode(); code != 7 || out.String() != "out\n" || !strings.HasPrefix(errs.String(), "err\n") {
+			if code := cmd.ProcessState.ExitCode(); code != 7 || out.String() != "out\n" ||
+				!strings.HasPrefix(errs.String(), "err\n") {
 				t.Errorf("%s: exec exited with %d (%v), %q, %q", shape, code, err, out.String(), errs.String())
 			}
 			size, begun := int64(20<<20), time.Now()
@@ -58,7 +59,8 @@ func TestKubectlStreams(t *testing.T) {
 				t.Errorf("%s: exec -i cat: %v", shape, err)
 			}
 			t.Logf("%s: %d MiB through cat in %v", shape, size>>20, time.Since(begun))
-			if text, err := command("exec", web, "--", "/nothing").CombinedOutput(); err == nil || !strings.Contains(string(text), "/nothing") {
+			if text, err := command("exec", web, "--", "/nothing").CombinedOutput(); err == nil ||
+				!strings.Contains(string(text), "/nothing") {
 				t.Errorf("%s: exec of an unknown command: %v, %s", shape, err, text)
 			}
 			if err := harness.CheckTerminal(n, command("exec", "-it", web, "--", "sh")); err != nil {
@@ -70,7 +72,8 @@ func TestKubectlStreams(t *testing.T) {
 			}
 			_ = attached.Process.Kill()
 			_ = attached.Wait()
-			if text, err := command("exec", web, "-c", "none", "--", "true").CombinedOutput(); err == nil || !strings.Contains(string(text), "none") {
+			if text, err := command("exec", web, "-c", "none", "--", "true").CombinedOutput(); err == nil ||
+				!strings.Contains(string(text), "none") {
 				t.Errorf("%s: exec in no container: %v, %s", shape, err, text)
 			}
 		}
@@ -86,11 +89,13 @@ func TestExec(t *testing.T) {
 		command := func(args ...string) *exec.Cmd {
 			return n.Command(append(args[:1:1], append([]string{"--api-socket", n.Socket()}, args[1:]...)...)...)
 		}
-		out, errs, status := n.Podstead("exec", "--api-socket", n.Socket(), "web", "--", "sh", "-c", "echo out; echo err >&2; exit 7")
+		out, errs, status := n.Podstead("exec", "--api-socket", n.Socket(), "web", "--", "sh", "-c",
+			"echo out; echo err >&2; exit 7")
 		if status != 7 || out != "out\n" || !strings.HasPrefix(errs, "err\n") {
 			t.Errorf("exec exited with %d, %q, %q", status, out, errs)
 		}
-		if out, errs, status = n.Podstead("exec", "--api-socket", n.Socket(), "web", "--", "/nothing"); status != 1 || !strings.Contains(errs, "/nothing") {
+		if out, errs, status = n.Podstead("exec", "--api-socket", n.Socket(), "web", "--", "/nothing"); status != 1 ||
+			!strings.Contains(errs, "/nothing") {
 			t.Errorf("exec of an unknown command exited with %d, %q, %q", status, out, errs)
 		}
 		begun := time.Now()
@@ -154,9 +159,11 @@ func TestPortForward(t *testing.T) {
 		n.WriteManifest("web.yaml", harness.StreamPod("web"))
 		n.MustStart()
 		n.AwaitReady("web")
-		commands := map[string]*exec.Cmd{"podstead": n.Command("port-forward", "--api-socket", n.Socket(), "web", ":7001", ":digest", ":7003")}
+		commands := map[string]*exec.Cmd{
+			"podstead": n.Command("port-forward", "--api-socket", n.Socket(), "web", ":7001", ":digest", ":7003")}
 		for shape := range harness.StreamProtocols {
-			commands["kubectl with "+shape] = harness.NewKubectl(n).CommandWith(shape, "port-forward", "pod/"+n.PodName("web"), ":7001", ":7002", ":7003")
+			commands["kubectl with "+shape] = harness.NewKubectl(n).CommandWith(shape, "port-forward", "pod/"+n.PodName("web"),
+				":7001", ":7002", ":7003")
 		}
 		for name, cmd := range commands {
 			begun := time.Now()
@@ -211,7 +218,8 @@ func TestCopy(t *testing.T) {
 		for _, name := range []string{"podstead", "kubectl"} {
 			pod, back := n.PodName("web"), filepath.Join(t.TempDir(), "back")
 			run(name, from, pod+":/"+name)
-			if got := n.Exec(main, "sh", "-c", "cd /"+name+" && sha256sum < deep/er/big && stat -c %a run deep/er/big"); got != sum+"  -\n755\n600" {
+			if got := n.Exec(main, "sh", "-c",
+				"cd /"+name+" && sha256sum < deep/er/big && stat -c %a run deep/er/big"); got != sum+"  -\n755\n600" {
 				t.Errorf("%s: the container has %q", name, got)
 			}
 			run(name, pod+":/"+name, back)

@@ -25,9 +25,14 @@ func TestCausesAtFirstSight(t *testing.T) {
 		const image = "      image: "
 		n.WriteManifest("settings.yaml", settings("red"))
 		n.WriteManifest("fails.yaml", harness.ScriptPod("fails", "one", 1, "echo cannot open the database; exit 3"))
-		n.WriteManifest("probed.yaml", strings.Replace(harness.SleepPod("probed", "one"), image, "      readinessProbe: {tcpSocket: {port: 8099}, periodSeconds: 1}\n"+image, 1))
-		n.WriteManifest("painted.yaml", strings.Replace(harness.SleepPod("painted", "one"), image, "      envFrom: [{configMapRef: {name: settings}}]\n"+image, 1))
-		n.WriteManifest("absent.yaml", strings.Replace(harness.SleepPod("absent", "one"), "command: [", "command: [nosuchprogram, ", 1))
+		n.WriteManifest("probed.yaml",
+			strings.Replace(harness.SleepPod("probed", "one"), image,
+				"      readinessProbe: {tcpSocket: {port: 8099}, periodSeconds: 1}\n"+image, 1))
+		n.WriteManifest("painted.yaml",
+			strings.Replace(harness.SleepPod("painted", "one"), image,
+				"      envFrom: [{configMapRef: {name: settings}}]\n"+image, 1))
+		n.WriteManifest("absent.yaml",
+			strings.Replace(harness.SleepPod("absent", "one"), "command: [", "command: [nosuchprogram, ", 1))
 		n.WriteManifest("painted.yaml.bak", "")
 		n.MustStart()
 		painted := n.AwaitRunning("painted")
@@ -43,14 +48,18 @@ func TestCausesAtFirstSight(t *testing.T) {
 				return nil
 			})
 		}
-		causes("pod: default/fails: ", "ended with code 3: cannot open the database", "pod: default/probed: Readiness probe failed: dial tcp ", "nothing listens there",
+		causes("pod: default/fails: ", "ended with code 3: cannot open the database",
+			"pod: default/probed: Readiness probe failed: dial tcp ", "nothing listens there",
 			"pod: default/absent: ", `command "nosuchprogram" not found in the image; `)
 		// A wait that times out has the same causes. The pod that crashes is ready for a moment at each
 		// start of its container, and then such a wait succeeds.
-		for name, cause := range map[string]string{"fails": "ended with code 3: cannot open the database", "probed": "Readiness probe failed: dial tcp "} {
-			for _, args := range [][]string{{"wait", name, "--timeout=0"}, {"apply", "-f", filepath.Join(n.Manifests, name+".yaml"), "--wait", "--timeout=1s"}} {
+		for name, cause := range map[string]string{"fails": "ended with code 3: cannot open the database",
+			"probed": "Readiness probe failed: dial tcp "} {
+			for _, args := range [][]string{{"wait", name, "--timeout=0"},
+				{"apply", "-f", filepath.Join(n.Manifests, name+".yaml"), "--wait", "--timeout=1s"}} {
 				n.Await(args[0]+" names the cause of "+name, func() error {
-					if _, errs, code := n.Podstead(append(args, "--api-socket", n.Socket())...); code != 124 || !strings.Contains(errs, cause) {
+					if _, errs, code := n.Podstead(append(args, "--api-socket", n.Socket())...); code != 124 ||
+						!strings.Contains(errs, cause) {
 						return fmt.Errorf("%d, no %q in\n%s", code, cause, errs)
 					}
 					return nil
@@ -64,8 +73,12 @@ func TestCausesAtFirstSight(t *testing.T) {
 		}
 		defer listener.Close()
 		port := fmt.Sprint(listener.Addr().(*net.TCPAddr).Port)
-		taken := fmt.Sprintf("hostPort %s (TCP on 0.0.0.0) is taken from process %s (PID %d) of the host", port, filepath.Base(os.Args[0]), os.Getpid())
-		n.WriteManifest("ported.yaml", strings.Replace(harness.ScriptPod("ported", "one", 1, "mkdir /www; echo pod > /www/index.html; exec httpd -f -p 80 -h /www"), image, "      ports: [{containerPort: 80, hostPort: "+port+"}]\n"+image, 1))
+		taken := fmt.Sprintf("hostPort %s (TCP on 0.0.0.0) is taken from process %s (PID %d) of the host", port,
+			filepath.Base(os.Args[0]), os.Getpid())
+		n.WriteManifest("ported.yaml",
+			strings.Replace(harness.ScriptPod("ported", "one", 1,
+				"mkdir /www; echo pod > /www/index.html; exec httpd -f -p 80 -h /www"), image,
+				"      ports: [{containerPort: 80, hostPort: "+port+"}]\n"+image, 1))
 		n.AwaitReady("ported")
 		causes("pod: default/ported: " + taken)
 		n.CLI(1, []string{"Host port:", "default/ported: " + taken}, "status")
@@ -92,7 +105,8 @@ func TestCausesAtFirstSight(t *testing.T) {
 			return nil
 		})
 		n.WriteManifest("settings.yaml", settings("blue"))
-		causes("pod: default/painted: container", "runs with a previous ConfigMap default/settings; to use the present one: podstead restart painted")
+		causes("pod: default/painted: container",
+			"runs with a previous ConfigMap default/settings; to use the present one: podstead restart painted")
 		n.CLI(1, []string{"1 entry is not read: painted.yaml.bak", "Outdated:"}, "status")
 		n.CLI(0, nil, "restart", "painted", "--wait", "--timeout=10m")
 		n.AwaitExec(n.AwaitOther("painted", painted), "blue", "sh", "-c", "echo $color")

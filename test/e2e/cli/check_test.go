@@ -53,7 +53,8 @@ func TestCheckTheHost(t *testing.T) {
 		expect(found, "cgroups", cgroups)
 		text, _, _ := n.Podstead("check", "--api-socket", n.Socket())
 		for _, name := range unmounted {
-			if !regexp.MustCompile("active but not mounted: .*\\b" + name + "\\b|controller .*\\b" + name + "\\b.* is active but not mounted").MatchString(text) {
+			if !regexp.MustCompile("active but not mounted: .*\\b" + name + "\\b|controller .*\\b" + name +
+				"\\b.* is active but not mounted").MatchString(text) {
 				t.Errorf("%s is not mounted, which the check does not say:\n%s", name, text)
 			}
 		}
@@ -84,7 +85,8 @@ func TestCheckTheHost(t *testing.T) {
 		expect(found, "manifests", "fail", "world-writable")
 		expect(found, "runtime", "fail", "socket "+n.Dir()+"/none.sock does not exist")
 		out, _, _ := n.Podstead(append([]string{"check"}, flags...)...)
-		if !strings.Contains(out, "fix: chmod o-w "+n.Manifests) || !strings.Contains(out, fmt.Sprintf("%d failed", 2+harness.HealthyFailures(t))) {
+		if !strings.Contains(out, "fix: chmod o-w "+n.Manifests) ||
+			!strings.Contains(out, fmt.Sprintf("%d failed", 2+harness.HealthyFailures(t))) {
 			t.Errorf("text output:\n%s", out)
 		}
 		if _, errs, status := n.Podstead("check", "--max-pods", "-3"); status != 2 || !strings.Contains(errs, "--max-pods") {

@@ -66,7 +66,8 @@ func TestRunOnce(t *testing.T) {
 		}
 		n.AwaitRunning("a")
 		n.AwaitRunning("b")
-		n.WriteManifest("b.yaml", strings.Replace(harness.SleepPod("b", "one"), testbed.BusyboxImage, "docker.io/library/none:1", 1))
+		n.WriteManifest("b.yaml", strings.Replace(harness.SleepPod("b", "one"), testbed.BusyboxImage,
+			"docker.io/library/none:1", 1))
 		out, errs, status = n.Podstead(n.Flags("--runonce")...)
 		if status != 1 || !strings.Contains(out, "default/b: failed: revision") {
 			t.Fatalf("run --runonce with a pod that cannot start exited with %d:\n%s%s", status, out, errs)

@@ -28,21 +28,26 @@ func TestConfigurationFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	const kubelet, own = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n", "apiVersion: podstead.io/v1alpha1\nkind: PodsteadConfiguration\n"
-	write(file, kubelet+"maxPods: 7\npodPidsLimit: 99\nsystemReserved: {memory: 10Mi}\n---\n"+own+"nodeLabels: {place: file}\nlogFormat: json\n")
+	const kubelet, own = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n",
+		"apiVersion: podstead.io/v1alpha1\nkind: PodsteadConfiguration\n"
+	write(file, kubelet+"maxPods: 7\npodPidsLimit: 99\nsystemReserved: {memory: 10Mi}\n---\n"+own+
+		"nodeLabels: {place: file}\nlogFormat: json\n")
 	dropIn := filepath.Join(dropIns, "role", "10-role.conf")
 	write(dropIn, kubelet+"maxPods: 8\nsystemReserved: {pid: 100}\n---\n"+own+"nodeLabels: {role: web}\n")
 	n.Args = append(n.Args, "--config", file, "--config-dir", dropIns, "--pod-max-pids", "55")
-	n.WriteManifest("web.yaml", strings.Replace(harness.SleepPod("web", "one"), "spec:\n", "spec:\n  nodeSelector: {place: file, role: web}\n", 1))
+	n.WriteManifest("web.yaml", strings.Replace(harness.SleepPod("web", "one"), "spec:\n",
+		"spec:\n  nodeSelector: {place: file, role: web}\n", 1))
 	n.MustStart()
 	web := n.AwaitRunning("web")
 	shown := n.Configz()
 	reserved, _ := shown["systemReserved"].(map[string]any)
-	if shown["maxPods"] != 8.0 || shown["podPidsLimit"] != 55.0 || reserved["memory"] != "10Mi" || reserved["pid"] != "100" {
+	if shown["maxPods"] != 8.0 || shown["podPidsLimit"] != 55.0 || reserved["memory"] != "10Mi" ||
+		reserved["pid"] != "100" {
 		t.Errorf("configuration: %v", shown)
 	}
 	log, err := os.ReadFile(n.Log())
-	if want := fmt.Sprintf(`"msg":"Configuration loaded","files":[%q,%q]`, file, dropIn); err != nil || !strings.Contains(string(log), want) {
+	if want := fmt.Sprintf(`"msg":"Configuration loaded","files":[%q,%q]`, file, dropIn); err != nil ||
+		!strings.Contains(string(log), want) {
 		t.Errorf("the log does not contain %s (%v)", want, err)
 	}
 

@@ -85,7 +85,8 @@ func TestConvertedCompose(t *testing.T) {
 			t.Fatal(err)
 		}
 		port := harness.HostPort()
-		harness.WriteAll(t, dir, map[string]string{"compose.yaml": fmt.Sprintf(composeProject, port, testbed.BusyboxImage), "web.env": "LEVEL=info\n", "token": "s3cret", ".env": "OWNER=edge\n"})
+		harness.WriteAll(t, dir, map[string]string{"compose.yaml": fmt.Sprintf(composeProject, port, testbed.BusyboxImage),
+			"web.env": "LEVEL=info\n", "token": "s3cret", ".env": "OWNER=edge\n"})
 		harness.WriteAll(t, filepath.Join(dir, "page"), map[string]string{"index.html": "from the project\n"})
 		file := filepath.Join(t.TempDir(), "shop.yaml")
 		_, errs, status := n.Podstead("convert", dir, "--strict")
@@ -138,15 +139,19 @@ func TestConvertedChartAndQuadlet(t *testing.T) {
 		n.MustStart()
 		dir := t.TempDir()
 		chart := filepath.Join(testbed.SourceRoot(), "cli/convert/testdata/chart/rendered.yaml")
-		convertInto(n, filepath.Join(dir, "chart.yaml"), []string{chart + ":63: Deployment trial-shop: spec.template.spec.serviceAccountName: lost: "}, chart)
+		convertInto(n, filepath.Join(dir, "chart.yaml"),
+			[]string{chart + ":63: Deployment trial-shop: spec.template.spec.serviceAccountName: lost: "}, chart)
 		harness.WriteAll(t, filepath.Join(dir, "units"), map[string]string{
-			"files.container": "[Container]\nImage=" + testbed.BusyboxImage + "\nExec=sh -c \"trap 'exit 0' TERM; echo $$1 > /data/x; httpd -f -p 8080 -h /data & wait\"\nVolume=data.volume:/data\nEnvironment=\"A=two words\"\nUser=7\n" +
+			"files.container": "[Container]\nImage=" + testbed.BusyboxImage + "\nExec=sh -c \"trap 'exit 0' TERM; echo $$1 > " +
+				"/data/x; httpd -f -p 8080 -h /data & wait\"\nVolume=data.volume:/data\nEnvironment=\"A=two words\"\nUser=7\n" +
 				"Pod=site.pod\nLogDriver=journald\n[Service]\nRestart=always\n[Install]\nWantedBy=default.target\n",
-			"helper.container": "[Container]\nImage=" + testbed.BusyboxImage + "\nExec=sleep 100000\nPod=site.pod\nStopTimeout=0\n[Service]\nRestart=always\n",
-			"site.pod":         "[Pod]\nHostName=quad\n",
-			"data.volume":      "[Volume]\n",
+			"helper.container": "[Container]\nImage=" + testbed.BusyboxImage +
+				"\nExec=sleep 100000\nPod=site.pod\nStopTimeout=0\n[Service]\nRestart=always\n",
+			"site.pod":    "[Pod]\nHostName=quad\n",
+			"data.volume": "[Volume]\n",
 		})
-		convertInto(n, filepath.Join(dir, "units.yaml"), []string{"files.container:8: Container.LogDriver: lost: "}, filepath.Join(dir, "units"))
+		convertInto(n, filepath.Join(dir, "units.yaml"), []string{"files.container:8: Container.LogDriver: lost: "},
+			filepath.Join(dir, "units"))
 		n.AwaitReady("trial-shop")
 		n.MustPrintIn(n.AwaitContainer("trial-shop", "shop"), "from the chart", "wget", "-q", "-O", "-", "http://127.0.0.1/")
 		n.AwaitReady("site")

@@ -19,14 +19,16 @@ import (
 // The podstead command alone shows the state of the node and the reasons.
 func TestInspectionCommands(t *testing.T) {
 	harness.OnEachRuntime(t, func(t *testing.T, n *harness.Node) {
-		n.WriteManifest("web.yaml", strings.Replace(harness.SleepPod("web", "one"), "name: web\n", "name: web\n  labels: {tier: front}\n", 1)+
+		n.WriteManifest("web.yaml", strings.Replace(harness.SleepPod("web", "one"), "name: web\n",
+			"name: web\n  labels: {tier: front}\n", 1)+
 			"---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: conf}\ndata: {a: one}\n"+
 			"---\napiVersion: v1\nkind: Secret\nmetadata: {name: login}\nstringData: {password: hunter2}\n")
 		n.WriteManifest("bad.yaml", harness.ScriptPod("bad", "one", 1, "exit 3"))
 		n.MustStart()
 		n.AwaitReady("web")
 		n.AwaitStatus("bad", "crashed", func(p v1.Pod) error {
-			if len(p.Status.ContainerStatuses) == 0 || p.Status.ContainerStatuses[0].State.Waiting == nil || p.Status.ContainerStatuses[0].State.Waiting.Reason != "CrashLoopBackOff" {
+			if len(p.Status.ContainerStatuses) == 0 || p.Status.ContainerStatuses[0].State.Waiting == nil ||
+				p.Status.ContainerStatuses[0].State.Waiting.Reason != "CrashLoopBackOff" {
 				return fmt.Errorf("%+v", p.Status.ContainerStatuses)
 			}
 			return nil
@@ -42,7 +44,8 @@ func TestInspectionCommands(t *testing.T) {
 			args  string
 			words []string
 		}{
-			{"get po,no,ns,cm,secrets", []string{"pod/" + web, "node/" + n.Name, "namespace/default", "configmap/conf", "secret/login", file, "password"}},
+			{"get po,no,ns,cm,secrets", []string{"pod/" + web, "node/" + n.Name, "namespace/default", "configmap/conf",
+				"secret/login", file, "password"}},
 			{"get pods -l tier=front -o name", []string{"pod/" + web}},
 			{"get pods --field-selector metadata.name=" + web + " --show-labels --no-headers", []string{"tier=front"}},
 			{"get pod/web -o jsonpath={.status.phase}", []string{"Running"}},
@@ -67,13 +70,15 @@ func TestInspectionCommands(t *testing.T) {
 		n.CLI(1, []string{`did you mean "web"?`}, "get", "pod", "wbe")
 		n.CLI(2, []string{"did you mean pods?"}, "get", "pots")
 		n.CLI(2, []string{"unknown flag"}, "get", "pods", "--frobnicate")
-		n.WriteManifest("web.yaml", strings.Replace(harness.SleepPod("web", "two"), "name: web\n", "name: web\n  labels: {tier: front}\n", 1))
+		n.WriteManifest("web.yaml", strings.Replace(harness.SleepPod("web", "two"), "name: web\n",
+			"name: web\n  labels: {tier: front}\n", 1))
 		n.AwaitRevision("web", "two")
 		n.WriteManifest("next.yaml", harness.SleepPod("web", "three"))
 		n.CLI(1, []string{"-  labels:", "three", "+ "}, "diff", filepath.Join(n.Manifests, "next.yaml"))
 		n.RemoveManifest("next.yaml")
 		var list v1.PodList
-		if err := json.Unmarshal([]byte(n.CLI(0, nil, "get", "pods", "-o", "json")), &list); err != nil || len(list.Items) != 2 || list.Items[0].Kind != "Pod" {
+		if err := json.Unmarshal([]byte(n.CLI(0, nil, "get", "pods", "-o", "json")), &list); err != nil ||
+			len(list.Items) != 2 || list.Items[0].Kind != "Pod" {
 			t.Errorf("get pods -o json: %v, %d pods", err, len(list.Items))
 		}
 		// A completion gives up after a second.

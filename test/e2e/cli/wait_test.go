@@ -17,7 +17,8 @@ func TestWaitAndRestart(t *testing.T) {
 		n.WriteManifest("p.yaml", harness.SleepPod("p", "one"))
 		n.CLI(0, []string{"pod/" + n.PodName("p") + " is ready"}, "wait", "p", "--timeout=10m")
 		before := n.AwaitReady("p")
-		n.WriteManifest("p.yaml", strings.Replace(harness.SleepPod("p", "one"), "image: ", "image: docker.io/library/none:1 #", 1))
+		n.WriteManifest("p.yaml", strings.Replace(harness.SleepPod("p", "one"), "image: ",
+			"image: docker.io/library/none:1 #", 1))
 		n.Await("the wait ends and names the image", func() error {
 			out, errs, status := n.Podstead("wait", "p", "--for=revision", "--timeout=10s", "--api-socket", n.Socket())
 			if status != 124 || !strings.Contains(out+errs, "none:1") {
@@ -43,7 +44,8 @@ func TestWaitAndRestart(t *testing.T) {
 		before = n.AwaitReady("p")
 		n.CLI(0, []string{"restarting", "restarted"}, "restart", "pod", "p", "--wait", "--timeout=10m")
 		now := n.AwaitReady("p")
-		if now.UID != before.UID || now.Status.ContainerStatuses[0].ContainerID == before.Status.ContainerStatuses[0].ContainerID {
+		if now.UID != before.UID ||
+			now.Status.ContainerStatuses[0].ContainerID == before.Status.ContainerStatuses[0].ContainerID {
 			t.Errorf("after the restart the pod is %s %+v, before it was %s %+v", now.UID, now.Status, before.UID, before.Status)
 		}
 		n.CLI(0, []string{"restart requested"}, "get", "events", "p")

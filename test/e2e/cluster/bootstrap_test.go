@@ -50,10 +50,13 @@ func newControlPlane(t *testing.T, kind testbed.Kind) *controlPlane {
 	n.Manifests = m.Manifests
 	// The kubelet configuration of kubeadm: its config file and the flags of
 	// kubeadm-flags.env.
-	n.Args = append(n.Args, "--seccomp-default", "--kubeconfig", m.Kubelet, "--config", filepath.Join(testbed.SourceRoot(), "config/testdata/kubeadm.yaml"),
-		"--node-ip", "192.0.2.10", "--register-with-taints", "node-role.kubernetes.io/control-plane:NoSchedule", "--port", fmt.Sprint(harness.HostPort()))
+	n.Args = append(n.Args, "--seccomp-default", "--kubeconfig", m.Kubelet, "--config",
+		filepath.Join(testbed.SourceRoot(), "config/testdata/kubeadm.yaml"),
+		"--node-ip", "192.0.2.10", "--register-with-taints", "node-role.kubernetes.io/control-plane:NoSchedule", "--port",
+		fmt.Sprint(harness.HostPort()))
 	c := &controlPlane{Node: n, Admin: &harness.Admin{T: t, Config: m.Admin}, manifests: map[string]string{}}
-	for name, newImage := range map[string]func() (image.Image, error){"etcd": testbed.EtcdImage, "kube-apiserver": testbed.KubeAPIServerImage} {
+	for name, newImage := range map[string]func() (image.Image, error){"etcd": testbed.EtcdImage,
+		"kube-apiserver": testbed.KubeAPIServerImage} {
 		data, err := os.ReadFile(filepath.Join(testbed.SourceRoot(), "examples/control-plane", name+".yaml"))
 		if err != nil {
 			t.Fatal(err)
@@ -170,7 +173,8 @@ func bootstrap(t *testing.T, c *controlPlane) {
 	web := c.AwaitRunning("web")
 	etcd, api := c.awaitOther("etcd", harness.Instance{}), c.awaitOther("kube-apiserver", harness.Instance{})
 	n := c.awaitNodeReady()
-	if !slices.ContainsFunc(n.Spec.Taints, func(t v1.Taint) bool { return t.Key == "node-role.kubernetes.io/control-plane" }) {
+	if !slices.ContainsFunc(n.Spec.Taints,
+		func(t v1.Taint) bool { return t.Key == "node-role.kubernetes.io/control-plane" }) {
 		t.Errorf("taints: %v", n.Spec.Taints)
 	}
 	if _, err := version.ParseSemantic(n.Status.NodeInfo.KubeletVersion); err != nil {
@@ -178,14 +182,18 @@ func bootstrap(t *testing.T, c *controlPlane) {
 	}
 	shownEtcd, shownAPI := c.awaitMirror("etcd", etcd, nil), c.awaitMirror("kube-apiserver", api, nil)
 	for _, p := range []*v1.Pod{shownEtcd, shownAPI} {
-		if p.Spec.PriorityClassName != "system-node-critical" || p.Spec.Priority == nil || *p.Spec.Priority != 2000001000 || p.Status.HostIP != "192.0.2.10" || p.Status.PodIP != "192.0.2.10" || p.Annotations["podstead.io/left-out-of-mirror"] != "" {
-			t.Errorf("%s: class %s, priority %v, addresses %s %s, annotations %v", p.Name, p.Spec.PriorityClassName, p.Spec.Priority, p.Status.HostIP, p.Status.PodIP, p.Annotations)
+		if p.Spec.PriorityClassName != "system-node-critical" || p.Spec.Priority == nil || *p.Spec.Priority != 2000001000 ||
+			p.Status.HostIP != "192.0.2.10" || p.Status.PodIP != "192.0.2.10" ||
+			p.Annotations["podstead.io/left-out-of-mirror"] != "" {
+			t.Errorf("%s: class %s, priority %v, addresses %s %s, annotations %v", p.Name, p.Spec.PriorityClassName,
+				p.Spec.Priority, p.Status.HostIP, p.Status.PodIP, p.Annotations)
 		}
 	}
 	c.Must("create", "configmap", "-n", "default", "kept", "--from-literal=a=b")
 
 	// An invalid edit stops nothing.
-	c.WriteManifest("kube-apiserver.yaml", strings.Replace(c.manifests["kube-apiserver"], "hostNetwork: true", "hostNetwork: yes please", 1))
+	c.WriteManifest("kube-apiserver.yaml",
+		strings.Replace(c.manifests["kube-apiserver"], "hostNetwork: true", "hostNetwork: yes please", 1))
 	c.AwaitManifestError("kube-apiserver.yaml", "hostNetwork")
 	c.mustStillRun("kube-apiserver", api)
 
@@ -194,7 +202,9 @@ func bootstrap(t *testing.T, c *controlPlane) {
 	next := func(name string) string {
 		return strings.Replace(c.manifests[name], c.image(name), c.image(name)+"-next", 1)
 	}
-	c.WriteManifest("kube-apiserver.yaml", strings.Replace(next("kube-apiserver"), "- --allow-privileged=true\n", "- --allow-privileged=true\n        - --max-requests-inflight=300\n", 1))
+	c.WriteManifest("kube-apiserver.yaml",
+		strings.Replace(next("kube-apiserver"), "- --allow-privileged=true\n",
+			"- --allow-privileged=true\n        - --max-requests-inflight=300\n", 1))
 	c.Await("the previous API server ends", func() error {
 		if harness.ProcessExists(api.Pid) {
 			return errors.New("it still runs")
@@ -204,7 +214,8 @@ func bootstrap(t *testing.T, c *controlPlane) {
 	c.Restart()
 	api = c.awaitOther("kube-apiserver", api)
 	c.Restart()
-	if args, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", api.Pid)); err != nil || !strings.Contains(string(args), "--max-requests-inflight=300") {
+	if args, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", api.Pid)); err != nil ||
+		!strings.Contains(string(args), "--max-requests-inflight=300") {
 		t.Errorf("the new API server runs as %q, %v", args, err)
 	}
 	shownAPI = c.awaitMirror("kube-apiserver", api, shownAPI)
@@ -237,7 +248,8 @@ func bootstrap(t *testing.T, c *controlPlane) {
 	// with the next restart number.
 	for name, first := range map[string]harness.Instance{"etcd": etcd, "kube-apiserver": api} {
 		if p := c.AwaitReady(name); p.Status.ContainerStatuses[0].RestartCount != int32(first.Attempt) {
-			t.Errorf("%s was restarted: number %d, first seen as %d", name, p.Status.ContainerStatuses[0].RestartCount, first.Attempt)
+			t.Errorf("%s was restarted: number %d, first seen as %d", name, p.Status.ContainerStatuses[0].RestartCount,
+				first.Attempt)
 		}
 	}
 }

@@ -127,8 +127,10 @@ func (c *churn) inconsistency() error {
 		}
 		// A container that was created and not started when the daemon died has a successor
 		// with the next restart number.
-		if st := p.Status.ContainerStatuses[0]; st.ContainerID != "containerd://"+found["main"].ID || st.RestartCount != int32(found["main"].Attempt) {
-			return fmt.Errorf("%s is reported as %s with %d restarts, but %v runs", p.Name, st.ContainerID, st.RestartCount, found)
+		if st := p.Status.ContainerStatuses[0]; st.ContainerID != "containerd://"+found["main"].ID ||
+			st.RestartCount != int32(found["main"].Attempt) {
+			return fmt.Errorf("%s is reported as %s with %d restarts, but %v runs", p.Name, st.ContainerID, st.RestartCount,
+				found)
 		}
 	}
 	if len(left) > 0 {
@@ -251,7 +253,8 @@ func (c *churn) apiUnreachable() error {
 	if err != nil {
 		return err
 	}
-	lines := slices.DeleteFunc(strings.Split(string(log), "\n"), func(l string) bool { return !strings.Contains(l, "API server") })
+	lines := slices.DeleteFunc(strings.Split(string(log), "\n"),
+		func(l string) bool { return !strings.Contains(l, "API server") })
 	if len(lines) == 0 || !strings.Contains(lines[len(lines)-1], "API server unreachable") {
 		return fmt.Errorf("log: %q", lines)
 	}

@@ -38,16 +38,19 @@ func TestCloudNode(t *testing.T) {
 			t.Fatal(err)
 		}
 		config := filepath.Join(t.TempDir(), "config.yaml")
-		if err := os.WriteFile(config, []byte("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nnodeStatusUpdateFrequency: 1s\nnodeStatusReportFrequency: 1s\n"), 0o600); err != nil {
+		if err := os.WriteFile(config, []byte("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: "+
+			"KubeletConfiguration\nnodeStatusUpdateFrequency: 1s\nnodeStatusReportFrequency: 1s\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		n.Args = append(n.Args, "--kubeconfig", kubeconfig, "--config", config, "--cloud-provider", "external", "--register-with-taints", "only=edge:NoSchedule")
+		n.Args = append(n.Args, "--kubeconfig", kubeconfig, "--config", config, "--cloud-provider", "external",
+			"--register-with-taints", "only=edge:NoSchedule")
 		n.MustStart()
 		checkUninitialized(n, a)
 		a.Must("create", "serviceaccount", "default")
 		a.Create(boundPod(n, "web", recordTermination, ""))
 
-		if err := c.StartController("node-ipam-controller", "--allocate-node-cidrs", "--cluster-cidr", fmt.Sprintf("10.%d.0.0/16", number)); err != nil {
+		if err := c.StartController("node-ipam-controller", "--allocate-node-cidrs", "--cluster-cidr",
+			fmt.Sprintf("10.%d.0.0/16", number)); err != nil {
 			t.Fatal(err)
 		}
 		assigned := a.AwaitNodeStatus(n, "it has a pod CIDR and is ready", func(node *v1.Node) error {
@@ -63,14 +66,16 @@ func TestCloudNode(t *testing.T) {
 
 var (
 	ownTaint   = v1.Taint{Key: "only", Value: "edge", Effect: v1.TaintEffectNoSchedule}
-	cloudTaint = v1.Taint{Key: "node.cloudprovider.kubernetes.io/uninitialized", Value: "true", Effect: v1.TaintEffectNoSchedule}
+	cloudTaint = v1.Taint{Key: "node.cloudprovider.kubernetes.io/uninitialized", Value: "true",
+		Effect: v1.TaintEffectNoSchedule}
 )
 
 // checkUninitialized checks the node that waits for its cloud controller manager, and for the
 // addresses of its pods.
 func checkUninitialized(n *harness.Node, a *harness.Admin) {
 	node := a.AwaitNodeStatus(n, "it reports that its network is not ready", func(node *v1.Node) error {
-		if harness.NodeReady(node) || len(node.Status.Conditions) == 0 || !strings.Contains(fmt.Sprint(node.Status.Conditions), "cni plugin not initialized") {
+		if harness.NodeReady(node) || len(node.Status.Conditions) == 0 ||
+			!strings.Contains(fmt.Sprint(node.Status.Conditions), "cni plugin not initialized") {
 			return fmt.Errorf("%v", node.Status.Conditions)
 		}
 		return nil
@@ -85,7 +90,8 @@ func checkUninitialized(n *harness.Node, a *harness.Admin) {
 
 // hasTaints reports whether a node has these taints, in addition to those that the API server sets.
 func hasTaints(node *v1.Node, want ...v1.Taint) bool {
-	have := slices.DeleteFunc(slices.Clone(node.Spec.Taints), func(t v1.Taint) bool { return strings.HasPrefix(t.Key, "node.kubernetes.io/") })
+	have := slices.DeleteFunc(slices.Clone(node.Spec.Taints),
+		func(t v1.Taint) bool { return strings.HasPrefix(t.Key, "node.kubernetes.io/") })
 	return slices.EqualFunc(have, want, func(a, b v1.Taint) bool { return a.MatchTaint(&b) && a.Value == b.Value })
 }
 
@@ -100,7 +106,8 @@ func checkPodCIDR(n *harness.Node, a *harness.Admin, assigned netip.Prefix) {
 	if err != nil {
 		n.T.Fatalf("%v: %s", err, out)
 	}
-	if !assigned.Contains(inside.Addr()) || inside.Bits() != assigned.Bits() || pod.Status.PodIP != inside.Addr().String() {
+	if !assigned.Contains(inside.Addr()) || inside.Bits() != assigned.Bits() ||
+		pod.Status.PodIP != inside.Addr().String() {
 		n.T.Errorf("the pod CIDR is %s; the container has %s, the status %s", assigned, inside, pod.Status.PodIP)
 	}
 }
@@ -108,12 +115,15 @@ func checkPodCIDR(n *harness.Node, a *harness.Admin, assigned netip.Prefix) {
 // checkCloudInitialized initializes the node as a cloud controller manager, and checks that
 // neither reports of the node nor a restart of podstead change what it has set.
 func checkCloudInitialized(n *harness.Node, a *harness.Admin, log *audit) {
-	addresses := []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: "10.0.0.5"}, {Type: v1.NodeExternalIP, Address: "198.51.100.7"}, {Type: v1.NodeHostName, Address: n.Name}, {Type: v1.NodeInternalDNS, Address: "n5.cloud.invalid"}}
+	addresses := []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: "10.0.0.5"},
+		{Type: v1.NodeExternalIP, Address: "198.51.100.7"}, {Type: v1.NodeHostName, Address: n.Name},
+		{Type: v1.NodeInternalDNS, Address: "n5.cloud.invalid"}}
 	status, err := json.Marshal(map[string]any{"status": v1.NodeStatus{Addresses: addresses}})
 	if err != nil {
 		n.T.Fatal(err)
 	}
-	a.Must("patch", "node", n.Name, "--type=merge", "-p", `{"spec": {"providerID": "cloud://zone/n5"}, "metadata": {"labels": {"topology.kubernetes.io/zone": "zone"}}}`)
+	a.Must("patch", "node", n.Name, "--type=merge", "-p",
+		`{"spec": {"providerID": "cloud://zone/n5"}, "metadata": {"labels": {"topology.kubernetes.io/zone": "zone"}}}`)
 	a.Must("patch", "node", n.Name, "--subresource=status", "--type=merge", "-p", string(status))
 	a.Must("taint", "node", n.Name, cloudTaint.Key+"-")
 	check := func(when string) {
@@ -142,7 +152,8 @@ func checkCloudInitialized(n *harness.Node, a *harness.Admin, log *audit) {
 			}
 			return nil
 		})
-		if !hasTaints(node, ownTaint) || node.Spec.ProviderID != "cloud://zone/n5" || node.Labels["topology.kubernetes.io/zone"] != "zone" || !slices.Equal(node.Status.Addresses, addresses) {
+		if !hasTaints(node, ownTaint) || node.Spec.ProviderID != "cloud://zone/n5" ||
+			node.Labels["topology.kubernetes.io/zone"] != "zone" || !slices.Equal(node.Status.Addresses, addresses) {
 			n.T.Errorf("%s the node is %v %v %v", when, node.Labels, node.Spec, node.Status.Addresses)
 		}
 	}

@@ -22,7 +22,8 @@ func TestCluster(t *testing.T) {
 	n := harness.NewNode(t, harness.SharedRuntime(t, testbed.Containerd24))
 	ctx := t.Context()
 	c, a, kubeconfig := harness.NewCluster(ctx, n)
-	n.Args = append(n.Args, "--kubeconfig", kubeconfig, "--node-labels", "disk=ssd", "--register-with-taints", "only=edge:NoSchedule", "--provider-id", "testbed://1")
+	n.Args = append(n.Args, "--kubeconfig", kubeconfig, "--node-labels", "disk=ssd", "--register-with-taints",
+		"only=edge:NoSchedule", "--provider-id", "testbed://1")
 	n.WriteManifest("web.yaml", mirroredPod("name: web", "{name: REV, value: one}"))
 	n.WriteManifest("local.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: conf}\ndata: {color: red}\n---\n"+
 		mirroredPod("name: local", "{name: COLOR, valueFrom: {configMapKeyRef: {name: conf, key: color}}}"))
@@ -46,10 +47,12 @@ func TestCluster(t *testing.T) {
 	n.Await("a lease", func() (err error) { first, err = lease(); return err })
 
 	web := a.AwaitMirror(n, "the mirror pod is ready", "default", "web", harness.PodReady)
-	if web.Annotations["kubernetes.io/config.mirror"] == "" || len(web.OwnerReferences) != 1 || web.OwnerReferences[0].Kind != "Node" {
+	if web.Annotations["kubernetes.io/config.mirror"] == "" || len(web.OwnerReferences) != 1 ||
+		web.OwnerReferences[0].Kind != "Node" {
 		t.Errorf("mirror: %v %v", web.Annotations, web.OwnerReferences)
 	}
-	if local := n.AwaitReady("web").Status; web.Status.PodIP == "" || web.Status.PodIP != local.PodIP || web.Status.ContainerStatuses[0].ContainerID != local.ContainerStatuses[0].ContainerID {
+	if local := n.AwaitReady("web").Status; web.Status.PodIP == "" || web.Status.PodIP != local.PodIP ||
+		web.Status.ContainerStatuses[0].ContainerID != local.ContainerStatuses[0].ContainerID {
 		t.Errorf("the mirror pod has %v, the daemon %v", web.Status, local)
 	}
 	local := a.AwaitMirror(n, "the mirror pod of a pod with local objects", "default", "local", harness.PodReady)
@@ -160,10 +163,12 @@ func awaitNode(a *harness.Admin, n *harness.Node) {
 		for _, have := range node.Spec.Taints {
 			found = found || have.MatchTaint(&taint)
 		}
-		if !found || node.Labels["disk"] != "ssd" || node.Spec.ProviderID != "testbed://1" || node.Status.Capacity.Pods().IsZero() {
+		if !found || node.Labels["disk"] != "ssd" || node.Spec.ProviderID != "testbed://1" ||
+			node.Status.Capacity.Pods().IsZero() {
 			return fmt.Errorf("node: %v %v %v", node.Labels, node.Spec, node.Status.Capacity)
 		}
-		if st := node.Status; len(st.Images) == 0 || len(st.Images[0].Names) == 0 || len(st.RuntimeHandlers) == 0 || st.Features == nil ||
+		if st := node.Status; len(st.Images) == 0 || len(st.Images[0].Names) == 0 || len(st.RuntimeHandlers) == 0 ||
+			st.Features == nil ||
 			len(st.VolumesInUse) > 0 || st.NodeInfo.BootID == "" || st.NodeInfo.ContainerRuntimeVersion == "" {
 			return fmt.Errorf("node: %v %v %v %v", st.Images, st.RuntimeHandlers, st.Features, st.NodeInfo)
 		}

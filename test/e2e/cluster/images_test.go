@@ -28,7 +28,8 @@ func newTenants(ctx context.Context, n *harness.Node) *tenants {
 	n.Args = append(n.Args, "--kubeconfig", kubeconfig, "--config", s.config)
 	for _, namespace := range []string{"tenant-a", "tenant-b"} {
 		a.Create("apiVersion: v1\nkind: Namespace\nmetadata: {name: " + namespace + "}\n---\n" +
-			"apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: default, namespace: " + namespace + "}\nautomountServiceAccountToken: false\n")
+			"apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: default, namespace: " + namespace +
+			"}\nautomountServiceAccountToken: false\n")
 	}
 	return s
 }
@@ -36,7 +37,8 @@ func newTenants(ctx context.Context, n *harness.Node) *tenants {
 // verify starts the daemon, again if it runs, with fields of its configuration.
 func (s *tenants) verify(fields string) {
 	s.Node.T.Helper()
-	if err := os.WriteFile(s.config, []byte("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"+fields), 0o600); err != nil {
+	if err := os.WriteFile(s.config,
+		[]byte("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"+fields), 0o600); err != nil {
 		s.Node.T.Fatal(err)
 	}
 	s.Restart()
@@ -64,7 +66,8 @@ func (s *tenants) login(namespace, name, password string) {
 func (s *tenants) awaitNoImage(name, policy, image string) {
 	s.Node.T.Helper()
 	if policy == "Never" {
-		s.AwaitPullError(name, "ErrImageNeverPull", fmt.Sprintf("Container image %q is not present with pull policy of Never", image))
+		s.AwaitPullError(name, "ErrImageNeverPull",
+			fmt.Sprintf("Container image %q is not present with pull policy of Never", image))
 		return
 	}
 	s.AwaitPullError(name, "ImagePullBackOff", "uthoriz")
@@ -141,7 +144,8 @@ func TestImagePullCredentials(t *testing.T) {
 		n.WriteManifest("offline.yaml", harness.ImagePod("offline", loaded, ""))
 		n.AwaitRunning("offline")
 
-		s.verify("imagePullCredentialsVerificationPolicy: NeverVerifyAllowlistedImages\npreloadedImagesVerificationAllowlist: [registry.nowhere.test/" + n.Name + "]\n")
+		s.verify("imagePullCredentialsVerificationPolicy: " +
+			"NeverVerifyAllowlistedImages\npreloadedImagesVerificationAllowlist: [registry.nowhere.test/" + n.Name + "]\n")
 		n.AwaitRunning("verified")
 		refused()
 

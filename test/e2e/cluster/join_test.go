@@ -67,7 +67,8 @@ func (s *signer) run(ctx context.Context) error {
 			return err
 		}
 		patch := fmt.Sprintf(`{"status": {"certificate": %q}}`, base64.StdEncoding.EncodeToString(signed))
-		for _, args := range [][]string{{"certificate", "approve", csr.Name}, {"patch", "csr", csr.Name, "--subresource=status", "--type=merge", "-p", patch}} {
+		for _, args := range [][]string{{"certificate", "approve", csr.Name},
+			{"patch", "csr", csr.Name, "--subresource=status", "--type=merge", "-p", patch}} {
 			if _, err := s.Kubectl(args...); err != nil {
 				return err
 			}
@@ -80,7 +81,8 @@ func (s *signer) run(ctx context.Context) error {
 
 // awaitSigned waits until at least count requests of a user to a signer are signed and returns
 // them.
-func (s *signer) awaitSigned(n *harness.Node, user, name string, count int) (found []certificatesv1.CertificateSigningRequest) {
+func (s *signer) awaitSigned(n *harness.Node, user, name string,
+	count int) (found []certificatesv1.CertificateSigningRequest) {
 	n.T.Helper()
 	n.Await(fmt.Sprintf("%d certificates for %s are signed by %s", count, user, name), func() error {
 		s.mu.Lock()
@@ -123,13 +125,15 @@ func TestClusterJoin(t *testing.T) {
 	if err := os.WriteFile(tokens, []byte(token+`,newcomer,1,"system:bootstrappers"`+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c.Flags = []string{"--token-auth-file", tokens, "--kubelet-certificate-authority", c.CA(), "--kubelet-preferred-address-types", "InternalIP"}
+	c.Flags = []string{"--token-auth-file", tokens, "--kubelet-certificate-authority", c.CA(),
+		"--kubelet-preferred-address-types", "InternalIP"}
 	bootstrap, err := c.TokenKubeconfig(token)
 	if err != nil {
 		t.Fatal(err)
 	}
 	kubeconfig, port := filepath.Join(n.Dir(), "joined/kubeconfig"), fmt.Sprint(harness.HostPort())
-	n.Args = append(n.Args, "--kubeconfig", kubeconfig, "--bootstrap-kubeconfig", bootstrap, "--rotate-server-certificates",
+	n.Args = append(n.Args, "--kubeconfig", kubeconfig, "--bootstrap-kubeconfig", bootstrap,
+		"--rotate-server-certificates",
 		"--client-ca-file", c.CA(), "--port", port, "--node-ip", address)
 	n.WriteManifest("web.yaml", harness.StreamPod("web"))
 
@@ -140,7 +144,8 @@ func TestClusterJoin(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.Await("a certificate request is created once bootstrap tokens are authorized", func() error {
-		_, err := a.Kubectl("create", "clusterrolebinding", "newcomers", "--clusterrole", "system:node-bootstrapper", "--group", "system:bootstrappers")
+		_, err := a.Kubectl("create", "clusterrolebinding", "newcomers", "--clusterrole", "system:node-bootstrapper",
+			"--group", "system:bootstrappers")
 		if err != nil && !strings.Contains(err.Error(), "AlreadyExists") && !strings.Contains(err.Error(), "already exists") {
 			return err
 		}
@@ -183,7 +188,8 @@ func TestClusterJoin(t *testing.T) {
 	if requests := s.awaitSigned(n, newcomer, certificatesv1.KubeAPIServerClientKubeletSignerName, 1); len(requests) != 1 {
 		t.Errorf("%d requests with the bootstrap token", len(requests))
 	}
-	if fi, err := os.Stat(filepath.Join(n.Root, "pki/kubelet-client-current.pem")); err != nil || fi.Mode().Perm() != 0o600 {
+	if fi, err := os.Stat(filepath.Join(n.Root, "pki/kubelet-client-current.pem")); err != nil ||
+		fi.Mode().Perm() != 0o600 {
 		t.Errorf("certificate: %v, %v", fi, err)
 	}
 
@@ -227,7 +233,8 @@ func checkPodAccess(t *testing.T, n *harness.Node, k *harness.Kubectl) {
 	t.Helper()
 	web := n.PodName("web")
 	for _, shape := range []string{"WebSocket", "SPDY"} {
-		if out, err := k.CommandWith(shape, "exec", web, "-c", "main", "--", "hostname").CombinedOutput(); err != nil || strings.TrimSpace(string(out)) != web {
+		if out, err := k.CommandWith(shape, "exec", web, "-c", "main", "--", "hostname").CombinedOutput(); err != nil ||
+			strings.TrimSpace(string(out)) != web {
 			t.Errorf("%s: exec: %v, %s", shape, err, out)
 		}
 		if err := harness.CheckTerminal(n, k.CommandWith(shape, "exec", "-it", web, "-c", "main", "--", "sh")); err != nil {
@@ -310,7 +317,8 @@ func checkDelegatedAuth(t *testing.T, n *harness.Node, a *harness.Admin, url, ca
 		return nil
 	})
 	n.Await("the API server's answer without permissions", func() error {
-		if code, text := ask(token, "/stats/summary"); code != 403 || !strings.Contains(text, "system:serviceaccount:default:scraper") || !strings.Contains(text, "nodes/stats") {
+		if code, text := ask(token, "/stats/summary"); code != 403 ||
+			!strings.Contains(text, "system:serviceaccount:default:scraper") || !strings.Contains(text, "nodes/stats") {
 			return fmt.Errorf("%d %s", code, text)
 		}
 		return nil
@@ -318,7 +326,8 @@ func checkDelegatedAuth(t *testing.T, n *harness.Node, a *harness.Admin, url, ca
 	a.Must("create", "clusterrole", "scraper", "--verb", "get", "--resource", "nodes/metrics")
 	a.Must("create", "clusterrolebinding", "scraper", "--clusterrole", "scraper", "--serviceaccount", "default:scraper")
 	n.Await("the scraper is authorized", func() error {
-		if code, text := ask(token, "/metrics/resource"); code != 200 || !strings.Contains(text, "node_cpu_usage_seconds_total") {
+		if code, text := ask(token, "/metrics/resource"); code != 200 ||
+			!strings.Contains(text, "node_cpu_usage_seconds_total") {
 			return fmt.Errorf("%d %s", code, text)
 		}
 		return nil

@@ -31,7 +31,8 @@ type auditEvent struct {
 }
 
 func (e *auditEvent) String() string {
-	return strings.Join(slices.DeleteFunc([]string{e.Verb, e.ObjectRef.Resource, e.ObjectRef.Subresource, e.ObjectRef.Name}, func(s string) bool { return s == "" }), " ")
+	return strings.Join(slices.DeleteFunc([]string{e.Verb, e.ObjectRef.Resource, e.ObjectRef.Subresource,
+		e.ObjectRef.Name}, func(s string) bool { return s == "" }), " ")
 }
 
 // auditNode makes the API server log each request of a node. It is called before the API
@@ -127,14 +128,17 @@ func TestClusterNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	config := filepath.Join(t.TempDir(), "config.yaml")
-	if err := os.WriteFile(config, []byte("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nnodeLeaseDurationSeconds: 8\n"), 0o600); err != nil {
+	if err := os.WriteFile(config,
+		[]byte("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nnodeLeaseDurationSeconds: 8\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	n.Args = append(n.Args, "--kubeconfig", kubeconfig, "--config", config)
 	a.Must("create", "serviceaccount", "default")
 	n.WriteManifest("static.yaml", mirroredPod("name: static", ""))
 	n.MustStart()
-	a.Create(boundPod(n, "bound", recordTermination, "initContainers:\n- {name: init, image: '"+testbed.BusyboxImage+"', command: ['true']}\n"))
+	a.Create(boundPod(n, "bound", recordTermination,
+		"initContainers:\n- {name: init, image: '"+testbed.BusyboxImage+"', command: ['true']}\n"))
 	a.AwaitMirror(n, "the static pod is ready", "default", "static", harness.PodReady)
 	bound := a.AwaitMirror(n, "the cluster's pod is ready", "default", "bound", harness.PodReady)
 	for _, c := range bound.Status.Conditions {
@@ -178,7 +182,8 @@ spec:
 	})
 	log.awaitHeartbeatsOnly(n) // the node has done what it does about the edit
 	during := &v1.Pod{}
-	if err := a.Get(during, "pod", n.PodName("edited")); err != nil || during.UID != before.UID || during.DeletionTimestamp != nil {
+	if err := a.Get(during, "pod", n.PodName("edited")); err != nil || during.UID != before.UID ||
+		during.DeletionTimestamp != nil {
 		n.T.Errorf("while the first revision terminates its mirror pod is %v (%v)", during.ObjectMeta, err)
 	}
 	released := time.Now()
@@ -205,11 +210,13 @@ spec:
 // started, and stay known while a finalizer holds their objects.
 func checkPodsHeldByFinalizers(n *harness.Node, a *harness.Admin) {
 	const finalizer = `{"metadata": {"finalizers": ["batch.kubernetes.io/job-tracking"]}}`
-	a.Create(boundPod(n, "unstarted", recordTermination, "initContainers:\n- {name: init, image: 'none.invalid/none:1', imagePullPolicy: Never}\n"))
+	a.Create(boundPod(n, "unstarted", recordTermination,
+		"initContainers:\n- {name: init, image: 'none.invalid/none:1', imagePullPolicy: Never}\n"))
 	a.Create(boundPod(n, "started", recordTermination, ""))
 	a.AwaitMirror(n, "it is ready", "default", "started", harness.PodReady)
 	a.AwaitMirror(n, "its init container waits", "default", "unstarted", func(p *v1.Pod) error {
-		if s := p.Status.InitContainerStatuses; len(s) != 1 || s[0].State.Waiting == nil || s[0].State.Waiting.Reason != "ErrImageNeverPull" {
+		if s := p.Status.InitContainerStatuses; len(s) != 1 || s[0].State.Waiting == nil ||
+			s[0].State.Waiting.Reason != "ErrImageNeverPull" {
 			return fmt.Errorf("%+v", s)
 		}
 		return nil
@@ -242,7 +249,8 @@ func checkPodsHeldByFinalizers(n *harness.Node, a *harness.Admin) {
 // checkPodsOfOperatingSystems checks what becomes of pods with fields for another operating system.
 func checkPodsOfOperatingSystems(n *harness.Node, a *harness.Admin) {
 	a.Create(boundPod(n, "windows", recordTermination, "os: {name: windows}\n"))
-	a.Create(boundPod(n, "options", recordTermination, "securityContext: {windowsOptions: {runAsUserName: ContainerUser}}\n"))
+	a.Create(boundPod(n, "options", recordTermination,
+		"securityContext: {windowsOptions: {runAsUserName: ContainerUser}}\n"))
 	a.AwaitMirror(n, "it is rejected", "default", "windows", func(p *v1.Pod) error {
 		if p.Status.Phase != v1.PodFailed || p.Status.Reason != "PodOSNotSupported" {
 			return fmt.Errorf("%s %s: %s", p.Status.Phase, p.Status.Reason, p.Status.Message)
@@ -251,7 +259,8 @@ func checkPodsOfOperatingSystems(n *harness.Node, a *harness.Admin) {
 	})
 	a.AwaitMirror(n, "options of another operating system are ignored", "default", "options", harness.PodReady)
 	// A manifest for another operating system is rejected when it is read.
-	n.WriteManifest("windows.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: static-windows}\nspec:\n  os: {name: windows}\n  containers: [{name: main, image: busybox:1.36}]\n")
+	n.WriteManifest("windows.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: static-windows}\nspec:\n  os: {name: "+
+		"windows}\n  containers: [{name: main, image: busybox:1.36}]\n")
 	n.AwaitManifestError("windows.yaml", "spec.os.name", "must be linux")
 	n.RemoveManifest("windows.yaml")
 }
@@ -263,13 +272,17 @@ func checkDeclaredFeatures(n *harness.Node, a *harness.Admin) {
 	if err := a.Get(registered, "node", n.Name); err != nil {
 		n.T.Fatal(err)
 	}
-	want := []string{"ExtendWebSocketsToKubelet", "InPlacePodLevelResourcesVerticalScaling", "InPlacePodVerticalScalingInitContainers", "RestartAllContainersOnContainerExits"}
+	want := []string{"ExtendWebSocketsToKubelet", "InPlacePodLevelResourcesVerticalScaling",
+		"InPlacePodVerticalScalingInitContainers", "RestartAllContainersOnContainerExits"}
 	if got := registered.Status.DeclaredFeatures; !slices.Equal(got, want) {
 		n.T.Errorf("declared features %q, want %q", got, want)
 	}
-	a.Create(boundPod(n, "resized", recordTermination, "initContainers:\n- {name: setup, image: '"+testbed.BusyboxImage+"', command: [sleep, '100000'], resources: {limits: {memory: 32Mi, cpu: 100m}}}\n"))
+	a.Create(boundPod(n, "resized", recordTermination,
+		"initContainers:\n- {name: setup, image: '"+testbed.BusyboxImage+
+			"', command: [sleep, '100000'], resources: {limits: {memory: 32Mi, cpu: 100m}}}\n"))
 	setup := n.AwaitContainer("resized", "setup")
-	a.Must("patch", "pod", n.PodName("resized"), "--subresource", "resize", "-p", `{"spec": {"initContainers": [{"name": "setup", "resources": {"limits": {"memory": "48Mi"}, "requests": {"memory": "48Mi"}}}]}}`)
+	a.Must("patch", "pod", n.PodName("resized"), "--subresource", "resize", "-p",
+		`{"spec": {"initContainers": [{"name": "setup", "resources": {"limits": {"memory": "48Mi"}, "requests": {"memory": "48Mi"}}}]}}`)
 	n.Await("the kernel has the new limit of the init container", func() error {
 		at, err := harness.CgroupPath(setup.Pid, "memory")
 		if err != nil {

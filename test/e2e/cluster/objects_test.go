@@ -33,7 +33,8 @@ func reviewToken(a *harness.Admin, token string, audiences ...string) (user stri
 	if !review.Status.Authenticated {
 		return "", fmt.Errorf("not authenticated: %s", review.Status.Error)
 	}
-	return review.Status.User.Username + " " + strings.Join(review.Status.User.Extra["authentication.kubernetes.io/pod-name"], ","), nil
+	return review.Status.User.Username + " " +
+		strings.Join(review.Status.User.Extra["authentication.kubernetes.io/pod-name"], ","), nil
 }
 
 // The objects that the cluster's pods refer to are in their containers: ConfigMaps, Secrets,
@@ -56,7 +57,8 @@ func TestClusterObjects(t *testing.T) {
 		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: conf}\ndata: {color: red, size: big}\n---\n" +
 		"apiVersion: v1\nkind: Secret\nmetadata: {name: word}\nstringData: {word: hush}\n---\n" +
 		"apiVersion: v1\nkind: Secret\nmetadata: {name: fixed}\nimmutable: true\nstringData: {key: stone}\n---\n" +
-		"apiVersion: v1\nkind: Service\nmetadata: {name: the-db}\nspec: {clusterIP: 10.96.7.7, ports: [{name: sql, port: 5432}]}\n---\n" +
+		"apiVersion: v1\nkind: Service\nmetadata: {name: the-db}\nspec: {clusterIP: 10.96.7.7, ports: [{name: sql, port: " +
+		"5432}]}\n---\n" +
 		"apiVersion: v1\nkind: Service\nmetadata: {name: headless}\nspec: {clusterIP: None, ports: [{port: 80}]}\n---\n" +
 		"apiVersion: node.k8s.io/v1\nkind: RuntimeClass\nmetadata: {name: usual}\nhandler: runc\n")
 	n.WriteManifest("static.yaml", harness.SleepPod("static", "one"))
@@ -119,12 +121,15 @@ volumeMounts: [{name: conf, mountPath: /conf}, {name: all, mountPath: /all}]
 	n.AwaitExec(app, "bluepsst", "cat", "/conf/color", "/all/word")
 
 	// Objects that are created later are awaited.
-	a.Create(n.ClusterPod("late", testbed.BusyboxImage, "volumes: [{name: v, secret: {secretName: later}}]\n", "volumeMounts: [{name: v, mountPath: /v}]\n"))
-	a.Create(n.ClusterPod("variable", testbed.BusyboxImage, "", "env: [{name: A, valueFrom: {secretKeyRef: {name: later, key: a}}}]\n"))
+	a.Create(n.ClusterPod("late", testbed.BusyboxImage, "volumes: [{name: v, secret: {secretName: later}}]\n",
+		"volumeMounts: [{name: v, mountPath: /v}]\n"))
+	a.Create(n.ClusterPod("variable", testbed.BusyboxImage, "",
+		"env: [{name: A, valueFrom: {secretKeyRef: {name: later, key: a}}}]\n"))
 	n.AwaitEvent("late", "FailedMount", "Secret default/later not found; create it in the cluster")
 	n.AwaitStatus("variable", "it reports the missing object", func(p v1.Pod) error {
 		for _, c := range p.Status.ContainerStatuses {
-			if w := c.State.Waiting; w != nil && w.Reason == "CreateContainerConfigError" && strings.Contains(w.Message, "Secret default/later does not exist in the cluster") {
+			if w := c.State.Waiting; w != nil && w.Reason == "CreateContainerConfigError" &&
+				strings.Contains(w.Message, "Secret default/later does not exist in the cluster") {
 				return nil
 			}
 		}
@@ -146,6 +151,7 @@ volumeMounts: [{name: conf, mountPath: /conf}, {name: all, mountPath: /all}]
 		t.Fatal(err)
 	}
 	again := n.AwaitOther("app", app)
-	n.MustContain(again, map[string]string{"echo $COLOR $WORD $KUBERNETES_SERVICE_HOST": "blue psst 10.96.0.1", "cat /all/word": "psst"})
+	n.MustContain(again, map[string]string{"echo $COLOR $WORD $KUBERNETES_SERVICE_HOST": "blue psst 10.96.0.1",
+		"cat /all/word": "psst"})
 	n.MustStillRun("static", static)
 }

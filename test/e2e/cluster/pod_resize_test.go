@@ -64,8 +64,10 @@ func (p *wholePod) patch(size wholeSize) {
 	p.n.T.Helper()
 	list := func(cpu, memory string) map[string]string { return map[string]string{"cpu": cpu, "memory": memory} }
 	patch, err := json.Marshal(map[string]any{"spec": map[string]any{
-		"resources":  map[string]any{"requests": list(size.pod.cpu, size.pod.memory), "limits": list(size.pod.cpuLimit, size.pod.memoryLimit)},
-		"containers": []any{map[string]any{"name": "first", "resources": map[string]any{"limits": map[string]string{"cpu": size.first}}}},
+		"resources": map[string]any{"requests": list(size.pod.cpu, size.pod.memory),
+			"limits": list(size.pod.cpuLimit, size.pod.memoryLimit)},
+		"containers": []any{map[string]any{"name": "first",
+			"resources": map[string]any{"limits": map[string]string{"cpu": size.first}}}},
 	}})
 	if err != nil {
 		p.n.T.Fatal(err)
@@ -77,12 +79,13 @@ func (p *wholePod) patch(size wholeSize) {
 // that no container was restarted.
 func (p *wholePod) mustBe(size wholeSize) {
 	p.n.T.Helper()
-	shown := p.a.AwaitMirror(p.n, fmt.Sprintf("%s is resized to %v", p.name, size), "default", p.name, func(shown *v1.Pod) error {
-		if left := resizeConditions(shown); shown.Status.ObservedGeneration < shown.Generation || len(left) > 0 {
-			return fmt.Errorf("generation %d of %d: %+v", shown.Status.ObservedGeneration, shown.Generation, left)
-		}
-		return nil
-	})
+	shown := p.a.AwaitMirror(p.n, fmt.Sprintf("%s is resized to %v", p.name, size), "default", p.name,
+		func(shown *v1.Pod) error {
+			if left := resizeConditions(shown); shown.Status.ObservedGeneration < shown.Generation || len(left) > 0 {
+				return fmt.Errorf("generation %d of %d: %+v", shown.Status.ObservedGeneration, shown.Generation, left)
+			}
+			return nil
+		})
 	p.mustShow(shown, size.pod, size.pod)
 	p.mustHaveInKernel(size.pod)
 	running, err := p.n.Running(p.name)
@@ -104,7 +107,9 @@ func (p *wholePod) mustShow(shown *v1.Pod, has, allocated amounts) {
 		p.n.T.Errorf("%s: the status has no resources", p.name)
 		return
 	}
-	if got, want := []string{text(r.Requests), text(r.Limits), text(shown.Status.AllocatedResources)}, []string{has.cpu + " " + has.memory, has.cpuLimit + " " + has.memoryLimit, allocated.cpu + " " + allocated.memory}; !slices.Equal(got, want) {
+	if got, want := []string{text(r.Requests), text(r.Limits), text(shown.Status.AllocatedResources)},
+		[]string{has.cpu + " " + has.memory, has.cpuLimit + " " + has.memoryLimit,
+			allocated.cpu + " " + allocated.memory}; !slices.Equal(got, want) {
 		p.n.T.Errorf("%s has requests, limits and allocated resources %q, want %q", p.name, got, want)
 	}
 }
@@ -113,7 +118,8 @@ func (p *wholePod) mustShow(shown *v1.Pod, has, allocated amounts) {
 func (p *wholePod) mustHaveInKernel(size amounts) {
 	p.n.T.Helper()
 	cgroup := filepath.Join(p.n.CgroupRoot(), "burstable", "pod"+p.uid)
-	r := v1.ResourceRequirements{Requests: quantities(size.cpu, size.memory), Limits: quantities(size.cpuLimit, size.memoryLimit)}
+	r := v1.ResourceRequirements{Requests: quantities(size.cpu, size.memory),
+		Limits: quantities(size.cpuLimit, size.memoryLimit)}
 	p.n.MustHaveValue("cpu", cgroup, "cpu.shares", fmt.Sprint(r.Requests.Cpu().MilliValue()*1024/1000))
 	p.n.MustHaveValue("cpu", cgroup, "cpu.cfs_quota_us", fmt.Sprint(r.Limits.Cpu().MilliValue()*100))
 	p.n.MustHaveValue("memory", cgroup, "memory.limit_in_bytes", fmt.Sprint(r.Limits.Memory().Value()))

@@ -67,11 +67,14 @@ func TestClusterPods(t *testing.T) {
 	}
 	shown := a.AwaitMirror(n, "its status is reported", "default", "web", harness.PodReady)
 	local := n.AwaitReady("web")
-	if st := shown.Status; local.UID != shown.UID || st.PodIP == "" || st.PodIP != local.Status.PodIP || st.StartTime == nil ||
-		st.ObservedGeneration != shown.Generation || len(st.ContainerStatuses) != 1 || !strings.HasSuffix(st.ContainerStatuses[0].ContainerID, web.ID) {
+	if st := shown.Status; local.UID != shown.UID || st.PodIP == "" || st.PodIP != local.Status.PodIP ||
+		st.StartTime == nil ||
+		st.ObservedGeneration != shown.Generation || len(st.ContainerStatuses) != 1 ||
+		!strings.HasSuffix(st.ContainerStatuses[0].ContainerID, web.ID) {
 		t.Errorf("the API has %+v, the daemon %+v", shown.Status, local.Status)
 	}
-	if out, _, _ := n.Podstead("get", "pods", "-o", "wide", "--api-socket", n.Socket()); !slices.ContainsFunc(strings.Split(out, "\n"), func(line string) bool {
+	if out, _, _ := n.Podstead("get", "pods", "-o", "wide", "--api-socket",
+		n.Socket()); !slices.ContainsFunc(strings.Split(out, "\n"), func(line string) bool {
 		return strings.Contains(line, n.PodName("web")) && slices.Contains(strings.Fields(line), "api")
 	}) {
 		t.Errorf("the daemon reports it as\n%s", out)
@@ -90,7 +93,8 @@ func TestClusterPods(t *testing.T) {
 	// A completed pod is not started again.
 	a.Create(boundPod(n, "job", "echo ran >> /out/job", "restartPolicy: Never\n"))
 	a.AwaitMirror(n, "it has succeeded", "default", "job", func(p *v1.Pod) error {
-		if p.Status.Phase != v1.PodSucceeded || len(p.Status.ContainerStatuses) != 1 || p.Status.ContainerStatuses[0].State.Terminated == nil {
+		if p.Status.Phase != v1.PodSucceeded || len(p.Status.ContainerStatuses) != 1 ||
+			p.Status.ContainerStatuses[0].State.Terminated == nil {
 			return fmt.Errorf("%+v", p.Status)
 		}
 		return nil
@@ -113,7 +117,8 @@ func TestClusterPods(t *testing.T) {
 		}
 	}
 	a.AwaitMirror(n, "the readiness gate is false", "default", "app", isReady(v1.ConditionFalse))
-	a.Must("patch", "pod", n.PodName("app"), "--subresource", "status", "-p", `{"status": {"conditions": [{"type": "example.com/gate", "status": "True"}]}}`)
+	a.Must("patch", "pod", n.PodName("app"), "--subresource", "status", "-p",
+		`{"status": {"conditions": [{"type": "example.com/gate", "status": "True"}]}}`)
 	a.AwaitMirror(n, "the readiness gate is true", "default", "app", isReady(v1.ConditionTrue))
 
 	// Its resources are resized in place, and reported.
@@ -121,7 +126,8 @@ func TestClusterPods(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.Must("patch", "pod", n.PodName("app"), "--subresource", "resize", "-p", `{"spec": {"containers": [{"name": "main", "resources": {"limits": {"memory": "48Mi"}}}]}}`)
+	a.Must("patch", "pod", n.PodName("app"), "--subresource", "resize", "-p",
+		`{"spec": {"containers": [{"name": "main", "resources": {"limits": {"memory": "48Mi"}}}]}}`)
 	n.Await("the kernel has the new limit", func() error {
 		if got, err := harness.CgroupValue("memory", at, "memory.limit_in_bytes"); err != nil || got != fmt.Sprint(48<<20) {
 			return fmt.Errorf("%s %v", got, err)
@@ -137,7 +143,8 @@ func TestClusterPods(t *testing.T) {
 	})
 
 	// An ephemeral container sees its processes.
-	a.Must("debug", n.PodName("app"), "--image", testbed.BusyboxImage, "--container", "debug", "--target", "main", "--", "sleep", "100000")
+	a.Must("debug", n.PodName("app"), "--image", testbed.BusyboxImage, "--container", "debug", "--target", "main", "--",
+		"sleep", "100000")
 	debug := n.AwaitContainer("app", "debug")
 	if out := n.Exec(debug, "cat", "/proc/1/cmdline"); !strings.Contains(out, ".terminated") {
 		t.Errorf("process 1 is %q", out)

@@ -48,7 +48,8 @@ type resizablePod struct {
 
 // newResizablePod creates the pod and waits until it is ready. policy is the resizePolicy of
 // each container.
-func newResizablePod(n *harness.Node, a *harness.Admin, name, policy string, containers []string, sizes map[string]amounts) *resizablePod {
+func newResizablePod(n *harness.Node, a *harness.Admin, name, policy string, containers []string,
+	sizes map[string]amounts) *resizablePod {
 	n.T.Helper()
 	var init, regular strings.Builder
 	for _, c := range containers {
@@ -56,10 +57,12 @@ func newResizablePod(n *harness.Node, a *harness.Admin, name, policy string, con
 		if c == "side" {
 			list, more = &init, ", restartPolicy: Always"
 		}
-		fmt.Fprintf(list, "  - {name: %s, image: %s, command: [sh, -c, 'trap exit TERM; sleep 100000 & wait'], resizePolicy: %s, resources: %s%s}\n",
+		fmt.Fprintf(list, "  - {name: %s, image: %s, command: [sh, -c, 'trap exit TERM; sleep 100000 & wait'], "+
+			"resizePolicy: %s, resources: %s%s}\n",
 			c, testbed.BusyboxImage, policy, sizes[c].yaml(), more)
 	}
-	text := fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec:\n  nodeName: %s\n  automountServiceAccountToken: false\n  terminationGracePeriodSeconds: 5\n  restartPolicy: OnFailure\n",
+	text := fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec:\n  nodeName: %s\n  "+
+		"automountServiceAccountToken: false\n  terminationGracePeriodSeconds: 5\n  restartPolicy: OnFailure\n",
 		n.PodName(name), n.Name)
 	if init.Len() > 0 {
 		text += "  initContainers:\n" + init.String()
@@ -116,15 +119,16 @@ func resizeConditions(p *v1.Pod) (list []v1.PodCondition) {
 // then checks at once what the status has, and what the kernel has.
 func (p *resizablePod) mustHave(sizes map[string]amounts) {
 	p.n.T.Helper()
-	shown := p.a.AwaitMirror(p.n, fmt.Sprintf("%s is resized to %v", p.name, sizes), "default", p.name, func(shown *v1.Pod) error {
-		if shown.Status.ObservedGeneration < shown.Generation {
-			return fmt.Errorf("generation %d of %d", shown.Status.ObservedGeneration, shown.Generation)
-		}
-		if left := resizeConditions(shown); len(left) > 0 {
-			return fmt.Errorf("%+v", left)
-		}
-		return harness.PodReady(shown)
-	})
+	shown := p.a.AwaitMirror(p.n, fmt.Sprintf("%s is resized to %v", p.name, sizes), "default", p.name,
+		func(shown *v1.Pod) error {
+			if shown.Status.ObservedGeneration < shown.Generation {
+				return fmt.Errorf("generation %d of %d", shown.Status.ObservedGeneration, shown.Generation)
+			}
+			if left := resizeConditions(shown); len(left) > 0 {
+				return fmt.Errorf("%+v", left)
+			}
+			return harness.PodReady(shown)
+		})
 	running, err := p.n.Running(p.name)
 	if err != nil {
 		p.n.T.Fatal(err)
@@ -137,7 +141,8 @@ func (p *resizablePod) mustHave(sizes map[string]amounts) {
 			continue
 		}
 		s := statuses[i]
-		if s.Resources == nil || !reflect.DeepEqual(*s.Resources, spec.Resources) || !reflect.DeepEqual(s.AllocatedResources, spec.Resources.Requests) {
+		if s.Resources == nil || !reflect.DeepEqual(*s.Resources, spec.Resources) ||
+			!reflect.DeepEqual(s.AllocatedResources, spec.Resources.Requests) {
 			p.n.T.Errorf("%s: status %+v, allocated %v, spec %+v", spec.Name, s.Resources, s.AllocatedResources, spec.Resources)
 		}
 		if s.RestartCount != p.restarts[spec.Name] {
@@ -173,13 +178,15 @@ func (p *resizablePod) checkKernel(i harness.Instance, spec *v1.Container) {
 // awaitResizeCondition waits for a condition of the resize that the spec has now.
 func (p *resizablePod) awaitResizeCondition(kind v1.PodConditionType, reason, words string) *v1.Pod {
 	p.n.T.Helper()
-	return p.a.AwaitMirror(p.n, fmt.Sprintf("%s has %s %s", p.name, kind, reason), "default", p.name, func(shown *v1.Pod) error {
-		list := resizeConditions(shown)
-		if len(list) != 1 || list[0].Type != kind || list[0].Reason != reason || !strings.Contains(list[0].Message, words) || list[0].ObservedGeneration != shown.Generation {
-			return fmt.Errorf("generation %d: %+v", shown.Generation, list)
-		}
-		return nil
-	})
+	return p.a.AwaitMirror(p.n, fmt.Sprintf("%s has %s %s", p.name, kind, reason), "default", p.name,
+		func(shown *v1.Pod) error {
+			list := resizeConditions(shown)
+			if len(list) != 1 || list[0].Type != kind || list[0].Reason != reason || !strings.Contains(list[0].Message, words) ||
+				list[0].ObservedGeneration != shown.Generation {
+				return fmt.Errorf("generation %d: %+v", shown.Generation, list)
+			}
+			return nil
+		})
 }
 
 // events returns the reasons of the events of resizes.
@@ -221,7 +228,8 @@ func TestClusterResize(t *testing.T) {
 	n.MustStart()
 
 	const inPlace = "[{resourceName: cpu, restartPolicy: NotRequired}, {resourceName: memory, restartPolicy: NotRequired}]"
-	const restartForMemory = "[{resourceName: cpu, restartPolicy: NotRequired}, {resourceName: memory, restartPolicy: RestartContainer}]"
+	const restartForMemory = "[{resourceName: cpu, restartPolicy: NotRequired}, {resourceName: memory, restartPolicy: " +
+		"RestartContainer}]"
 	original := map[string]amounts{"side": guaranteed("20m", "35Mi"), "main": guaranteed("22m", "37Mi")}
 	two := []string{"side", "main"}
 	web := newResizablePod(n, a, "guaranteed", inPlace, two, original)
@@ -249,10 +257,14 @@ func TestClusterResize(t *testing.T) {
 	})
 
 	// A memory limit below the usage is refused, with what it is and what is used; then reverted.
-	small := newResizablePod(n, a, "small", inPlace, []string{"main"}, map[string]amounts{"main": {memory: "35Mi", memoryLimit: "35Mi"}})
-	a.Must("patch", "pod", n.PodName("small"), "--subresource", "resize", "-p", `{"spec": {"containers": [{"name": "main", "resources": {"requests": {"memory": "10Ki"}, "limits": {"memory": "10Ki"}}}]}}`)
-	shown := small.awaitResizeCondition(v1.PodResizeInProgress, v1.PodReasonError, "memory limit (10240) below current usage")
-	if s := shown.Status.ContainerStatuses[0]; s.Resources.Limits.Memory().String() != "35Mi" || s.AllocatedResources.Memory().String() != "10Ki" {
+	small := newResizablePod(n, a, "small", inPlace, []string{"main"},
+		map[string]amounts{"main": {memory: "35Mi", memoryLimit: "35Mi"}})
+	a.Must("patch", "pod", n.PodName("small"), "--subresource", "resize", "-p",
+		`{"spec": {"containers": [{"name": "main", "resources": {"requests": {"memory": "10Ki"}, "limits": {"memory": "10Ki"}}}]}}`)
+	shown := small.awaitResizeCondition(v1.PodResizeInProgress, v1.PodReasonError,
+		"memory limit (10240) below current usage")
+	if s := shown.Status.ContainerStatuses[0]; s.Resources.Limits.Memory().String() != "35Mi" ||
+		s.AllocatedResources.Memory().String() != "10Ki" {
 		t.Errorf("resources %+v, allocated %v", s.Resources, s.AllocatedResources)
 	}
 	small.resize(map[string]amounts{"main": {memory: "35Mi", memoryLimit: "35Mi"}})
@@ -268,9 +280,11 @@ func TestClusterResize(t *testing.T) {
 	}
 	large := newResizablePod(n, a, "large", inPlace, []string{"main"}, map[string]amounts{"main": {memory: part(60)}})
 	growing := newResizablePod(n, a, "growing", inPlace, []string{"main"}, map[string]amounts{"main": {memory: part(10)}})
-	a.Must("patch", "pod", n.PodName("growing"), "--subresource", "resize", "-p", fmt.Sprintf(`{"spec": {"containers": [{"name": "main", "resources": {"requests": {"memory": %q}}}]}}`, part(50)))
+	a.Must("patch", "pod", n.PodName("growing"), "--subresource", "resize", "-p",
+		fmt.Sprintf(`{"spec": {"containers": [{"name": "main", "resources": {"requests": {"memory": %q}}}]}}`, part(50)))
 	shown = growing.awaitResizeCondition(v1.PodResizePending, v1.PodReasonDeferred, "not enough memory")
-	if s := shown.Status.ContainerStatuses[0]; s.Resources.Requests.Memory().String() != part(10) || s.AllocatedResources.Memory().String() != part(10) {
+	if s := shown.Status.ContainerStatuses[0]; s.Resources.Requests.Memory().String() != part(10) ||
+		s.AllocatedResources.Memory().String() != part(10) {
 		t.Errorf("resources %+v, allocated %v", s.Resources, s.AllocatedResources)
 	}
 	large.resize(map[string]amounts{"main": {memory: part(20)}})
@@ -282,10 +296,12 @@ func TestClusterResize(t *testing.T) {
 	// The phase of a failed pod is withheld while its sidecar runs.
 	d := harness.NewEventLog(n)
 	text := d.Pod(n.PodName("failing"), "Never", [][3]string{
-		{"side", "trap '" + harness.AppendLine("term") + "until [ -e /v/go ]; do sleep 0.05; done; exit 0' TERM; " + harness.AppendLine("side") + "while :; do sleep 0.05; done", ", restartPolicy: Always"},
+		{"side", "trap '" + harness.AppendLine("term") + "until [ -e /v/go ]; do sleep 0.05; done; exit 0' TERM; " +
+			harness.AppendLine("side") + "while :; do sleep 0.05; done", ", restartPolicy: Always"},
 		{"init", "until [ -e /v/events ]; do sleep 0.05; done; exit 1", ""},
 	}, [][3]string{{"main", "true", ""}})
-	text = strings.Replace(text, "terminationGracePeriodSeconds: 300", "terminationGracePeriodSeconds: 300\n  automountServiceAccountToken: false\n  nodeName: "+n.Name, 1)
+	text = strings.Replace(text, "terminationGracePeriodSeconds: 300",
+		"terminationGracePeriodSeconds: 300\n  automountServiceAccountToken: false\n  nodeName: "+n.Name, 1)
 	a.Create(text)
 	d.Await("side", "term")
 	shown = a.AwaitMirror(n, "the init container has failed", "default", "failing", func(p *v1.Pod) error {

@@ -22,7 +22,8 @@ func TestCSIBlockVolumes(t *testing.T) {
 		n.MustContain(app, map[string]string{
 			"head -n1 /dev/disk":                 "from the host",
 			"test -b /dev/disk && echo a device": "a device",
-			"echo 'from the pod' | dd of=/dev/disk bs=512 seek=2048 conv=fsync 2>/dev/null && dd if=/dev/disk bs=512 skip=2048 count=1 2>/dev/null | head -n1": "from the pod",
+			"echo 'from the pod' | dd of=/dev/disk bs=512 seek=2048 conv=fsync 2>/dev/null && dd if=/dev/disk bs=512 " +
+				"skip=2048 count=1 2>/dev/null | head -n1": "from the pod",
 		})
 		d.AwaitCalls("raw", "Stage", "Publish")
 		n.Restart()

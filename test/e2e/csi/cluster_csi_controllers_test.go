@@ -8,16 +8,20 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 )
 
-// With the controllers of a real cluster, which are the attach-detach controller, csi-attacher and csi-resizer, a pod gets
-// the volume that they attach, the volume grows while the pod uses it, and is detached after the pod.
+// With the controllers of a real cluster, which are the attach-detach controller, csi-attacher and csi-resizer, a pod
+// gets the volume that they attach, the volume grows while the pod uses it, and is detached after the pod.
 func TestClusterCSIControllers(t *testing.T) {
 	t.Parallel()
 	n, c, a, d := newCSICluster(t)
 	d.Volume("disk")
-	a.Create("apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: default}\nautomountServiceAccountToken: false\n---\n" +
-		"apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: {name: manual}\nprovisioner: " + d.Name + "\nallowVolumeExpansion: true\n---\n" +
-		"apiVersion: storage.k8s.io/v1\nkind: CSIDriver\nmetadata: {name: " + d.Name + "}\nspec: {attachRequired: true}\n---\n" +
-		clusterClaim("disk", "ReadWriteOncePod", "") + clusterVolume("disk", "ReadWriteOncePod", "disk", "csi: {driver: "+d.Name+", volumeHandle: disk}"))
+	a.Create(
+		"apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: default}\nautomountServiceAccountToken: false\n---\n" +
+			"apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: {name: manual}\nprovisioner: " + d.Name +
+			"\nallowVolumeExpansion: true\n---\n" +
+			"apiVersion: storage.k8s.io/v1\nkind: CSIDriver\nmetadata: {name: " + d.Name +
+			"}\nspec: {attachRequired: true}\n---\n" +
+			clusterClaim("disk", "ReadWriteOncePod", "") +
+			clusterVolume("disk", "ReadWriteOncePod", "disk", "csi: {driver: "+d.Name+", volumeHandle: disk}"))
 	n.MustStart()
 	d.Start()
 	n.Await("the node has the driver", func() error {

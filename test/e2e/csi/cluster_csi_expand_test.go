@@ -15,15 +15,17 @@ import (
 // expand does what a resize controller does for a claim: it has expanded the volume, and leaves the file system to
 // the node.
 func expand(a *harness.Admin, claim, volume, size string) {
-	a.Must("patch", "pvc", claim, "--type=merge", "-p", fmt.Sprintf(`{"spec": {"resources": {"requests": {"storage": "%s"}}}}`, size))
+	a.Must("patch", "pvc", claim, "--type=merge", "-p",
+		fmt.Sprintf(`{"spec": {"resources": {"requests": {"storage": "%s"}}}}`, size))
 	a.Must("patch", "pv", volume, "--type=merge", "-p", fmt.Sprintf(`{"spec": {"capacity": {"storage": "%s"}}}`, size))
 	a.Must("patch", "pvc", claim, "--subresource=status", "--type=merge", "-p", fmt.Sprintf(
 		`{"status": {"allocatedResources": {"storage": "%s"}, "allocatedResourceStatuses": {"storage": "NodeResizePending"}, "conditions": [{"type": "FileSystemResizePending", "status": "True"}]}}`, size))
 }
 
-// awaitClaimSize waits until the status of a claim has a capacity, a status of its expansion, and conditions with these words,
-// in the order of their types.
-func awaitClaimSize(a *harness.Admin, n *harness.Node, claim, size string, status v1.ClaimResourceStatus, conditions ...string) {
+// awaitClaimSize waits until the status of a claim has a capacity, a status of its expansion, and conditions with these
+// words, in the order of their types.
+func awaitClaimSize(a *harness.Admin, n *harness.Node, claim, size string, status v1.ClaimResourceStatus,
+	conditions ...string) {
 	n.T.Helper()
 	n.Await(fmt.Sprintf("claim %s has %s", claim, size), func() error {
 		c := &v1.PersistentVolumeClaim{}
@@ -47,8 +49,8 @@ func awaitClaimSize(a *harness.Admin, n *harness.Node, claim, size string, statu
 	})
 }
 
-// A volume that the cluster has expanded is expanded on the node while the pod runs, and when podstead starts. The claim gets
-// its size then; what the driver refuses for good is left to the controllers, and stops nothing.
+// A volume that the cluster has expanded is expanded on the node while the pod runs, and when podstead starts. The
+// claim gets its size then; what the driver refuses for good is left to the controllers, and stops nothing.
 func TestClusterCSIExpansion(t *testing.T) {
 	t.Parallel()
 	n, c, a, d := newCSICluster(t)
@@ -56,11 +58,15 @@ func TestClusterCSIExpansion(t *testing.T) {
 	if err := c.StartController("persistentvolume-binder-controller"); err != nil {
 		t.Fatal(err)
 	}
-	a.Create("apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: default}\nautomountServiceAccountToken: false\n---\n" +
-		"apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: {name: manual}\nprovisioner: " + d.Name + "\nallowVolumeExpansion: true\n---\n" +
-		"apiVersion: storage.k8s.io/v1\nkind: CSIDriver\nmetadata: {name: " + d.Name + "}\nspec: {attachRequired: false}\n---\n" +
-		secretOf("default", "expand", "e1") + "---\n" + clusterClaim("disk", "ReadWriteMany", "") + clusterVolume("disk", "ReadWriteMany", "disk",
-		"csi: {driver: "+d.Name+", volumeHandle: disk, nodeExpandSecretRef: {name: expand, namespace: default}}"))
+	a.Create(
+		"apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: default}\nautomountServiceAccountToken: false\n---\n" +
+			"apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: {name: manual}\nprovisioner: " + d.Name +
+			"\nallowVolumeExpansion: true\n---\n" +
+			"apiVersion: storage.k8s.io/v1\nkind: CSIDriver\nmetadata: {name: " + d.Name +
+			"}\nspec: {attachRequired: false}\n---\n" +
+			secretOf("default", "expand", "e1") + "---\n" + clusterClaim("disk", "ReadWriteMany", "") +
+			clusterVolume("disk", "ReadWriteMany", "disk",
+				"csi: {driver: "+d.Name+", volumeHandle: disk, nodeExpandSecretRef: {name: expand, namespace: default}}"))
 	n.MustStart()
 	d.Start()
 	a.Create(claimUser(n, "app", "disk", "", ""))
@@ -89,7 +95,8 @@ func TestClusterCSIExpansion(t *testing.T) {
 	d.Set("fail/NodeExpandVolume", "OUT_OF_RANGE the disk has no room")
 	expand(a, "disk", "disk", "4Gi")
 	n.MustStart()
-	awaitClaimSize(a, n, "disk", "3Gi", v1.PersistentVolumeClaimNodeResizeInfeasible, "FileSystemResizePending", "the disk has no room")
+	awaitClaimSize(a, n, "disk", "3Gi", v1.PersistentVolumeClaimNodeResizeInfeasible, "FileSystemResizePending",
+		"the disk has no room")
 	n.AwaitEvent("app", "VolumeResizeFailed", `volume "data"`, "the disk has no room")
 
 	n.MustStillRun("app", app)

@@ -55,16 +55,22 @@ type csiReplica struct {
 func TestClusterCSIStatefulSet(t *testing.T) {
 	t.Parallel()
 	n, c, a, d := newCSICluster(t)
-	volumes := "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: default}\nautomountServiceAccountToken: false\n---\n" +
-		"apiVersion: storage.k8s.io/v1\nkind: CSIDriver\nmetadata: {name: " + d.Name + "}\nspec: {attachRequired: true}\n---\n" +
-		"apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: {name: manual}\nprovisioner: kubernetes.io/no-provisioner\nvolumeBindingMode: WaitForFirstConsumer\n---\n"
+	volumes := "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: default}\nautomountServiceAccountToken: " +
+		"false\n---\n" +
+		"apiVersion: storage.k8s.io/v1\nkind: CSIDriver\nmetadata: {name: " + d.Name +
+		"}\nspec: {attachRequired: true}\n---\n" +
+		"apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: {name: manual}\nprovisioner: " +
+		"kubernetes.io/no-provisioner\nvolumeBindingMode: WaitForFirstConsumer\n---\n"
 	for _, id := range []string{"disk-a", "disk-b"} {
 		d.Volume(id)
-		volumes += "apiVersion: v1\nkind: PersistentVolume\nmetadata: {name: " + id + "}\nspec: {accessModes: [ReadWriteOnce], storageClassName: manual, " +
+		volumes += "apiVersion: v1\nkind: PersistentVolume\nmetadata: {name: " + id +
+			"}\nspec: {accessModes: [ReadWriteOnce], storageClassName: manual, " +
 			"capacity: {storage: 1Gi}, csi: {driver: " + d.Name + ", volumeHandle: " + id + "}}\n---\n"
 	}
 	a.Create(volumes)
-	if err := errors.Join(c.StartController("persistentvolume-binder-controller,persistentvolume-attach-detach-controller,statefulset-controller"), c.StartScheduler()); err != nil {
+	if err := errors.Join(c.StartController(
+		"persistentvolume-binder-controller,persistentvolume-attach-detach-controller,statefulset-controller"),
+		c.StartScheduler()); err != nil {
 		t.Fatal(err)
 	}
 	n.MustStart()
@@ -177,14 +183,17 @@ func awaitReplicas(a *harness.Admin, n *harness.Node, d *harness.CSIDriver, repl
 	}
 }
 
-// attachVolumes does what the attacher of a driver does: it attaches what the controller of the cluster wants to be attached.
+// attachVolumes does what the attacher of a driver does: it attaches what the controller of the cluster wants to be
+// attached.
 func attachVolumes(a *harness.Admin) error {
 	list := &storagev1.VolumeAttachmentList{}
 	if err := a.Get(list, "volumeattachments"); err != nil {
 		return err
 	}
-	for _, attachment := range slices.DeleteFunc(list.Items, func(v storagev1.VolumeAttachment) bool { return v.Status.Attached }) {
-		if _, err := a.Kubectl("patch", "volumeattachment", attachment.Name, "--subresource", "status", "--type=merge", "-p", `{"status": {"attached": true}}`); err != nil {
+	for _, attachment := range slices.DeleteFunc(list.Items,
+		func(v storagev1.VolumeAttachment) bool { return v.Status.Attached }) {
+		if _, err := a.Kubectl("patch", "volumeattachment", attachment.Name, "--subresource", "status", "--type=merge", "-p",
+			`{"status": {"attached": true}}`); err != nil {
 			return err
 		}
 	}

@@ -49,9 +49,10 @@ func TestClusterCSI(t *testing.T) {
 	if err := c.StartController("persistentvolume-binder-controller"); err != nil {
 		t.Fatal(err)
 	}
-	a.Create("apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: default}\nautomountServiceAccountToken: false\n---\n" +
-		"apiVersion: v1\nkind: Namespace\nmetadata: {name: storage}\n---\n" +
-		secretOf("storage", "disk", "s1") + secretOf("default", "inline", "s2") + fmt.Sprintf(`---
+	a.Create(
+		"apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: default}\nautomountServiceAccountToken: false\n---\n" +
+			"apiVersion: v1\nkind: Namespace\nmetadata: {name: storage}\n---\n" +
+			secretOf("storage", "disk", "s1") + secretOf("default", "inline", "s2") + fmt.Sprintf(`---
 apiVersion: storage.k8s.io/v1
 kind: CSIDriver
 metadata: {name: %s}
@@ -63,8 +64,9 @@ spec:
   tokenRequests: [{audience: vault}]
   volumeLifecycleModes: [Persistent, Ephemeral]
 ---
-`, d.Name) + clusterClaim("disk", "ReadWriteMany", "") + clusterVolume("disk", "ReadWriteMany", "disk", "mountOptions: [noatime], csi: {driver: "+d.Name+
-		", volumeHandle: disk, volumeAttributes: {color: red}, nodePublishSecretRef: {name: disk, namespace: storage}}"))
+`, d.Name) + clusterClaim("disk", "ReadWriteMany", "") +
+			clusterVolume("disk", "ReadWriteMany", "disk", "mountOptions: [noatime], csi: {driver: "+d.Name+
+				", volumeHandle: disk, volumeAttributes: {color: red}, nodePublishSecretRef: {name: disk, namespace: storage}}"))
 	n.MustStart()
 	driver := d.Start()
 
@@ -87,10 +89,12 @@ volumes:
 - {name: inline, csi: {driver: %s, volumeAttributes: {class: fast}, nodePublishSecretRef: {name: inline}}}
 `, d.Name), "volumeMounts: [{name: data, mountPath: /data}, {name: inline, mountPath: /inline}]\n"))
 	n.AwaitWaiting("app", "FailedMount", "PersistentVolume disk", "attach")
-	awaitClusterVolume(n, "disk", "1Gi", d.Name+":disk", "csi", "Waiting", n.PodName("app")+" waits: PersistentVolume disk: ", "VolumeAttachment")
+	awaitClusterVolume(n, "disk", "1Gi", d.Name+":disk", "csi", "Waiting",
+		n.PodName("app")+" waits: PersistentVolume disk: ", "VolumeAttachment")
 	name, attachment := d.Attachment("disk")
 	a.Create(attachment)
-	a.Must("patch", "volumeattachment", name, "--subresource", "status", "--type=merge", "-p", `{"status": {"attached": true, "attachmentMetadata": {"device": "sdb"}}}`)
+	a.Must("patch", "volumeattachment", name, "--subresource", "status", "--type=merge", "-p",
+		`{"status": {"attached": true, "attachmentMetadata": {"device": "sdb"}}}`)
 	n.AwaitWaiting("app", "FailedMount", "PersistentVolume disk", "status.volumesAttached")
 	a.Must("patch", "node", n.Name, "--subresource", "status", "--type=merge", "-p",
 		fmt.Sprintf(`{"status": {"volumesAttached": [{"name": "kubernetes.io/csi/%s^disk", "devicePath": ""}]}}`, d.Name))
@@ -106,7 +110,8 @@ volumes:
 	var inline string
 	for _, call := range d.Calls() {
 		r := call.Request
-		podName, token := r.VolumeContext["csi.storage.k8s.io/pod.name"], r.VolumeContext["csi.storage.k8s.io/serviceAccount.tokens"]
+		podName, token := r.VolumeContext["csi.storage.k8s.io/pod.name"],
+			r.VolumeContext["csi.storage.k8s.io/serviceAccount.tokens"]
 		kind, want := call.Method, map[string]string{"device": "sdb"}
 		if r.VolumeContext["class"] == "fast" {
 			kind, want, inline = "inline", nil, r.VolumeID

@@ -30,5 +30,6 @@ func awaitClusterVolume(n *harness.Node, claim string, words ...string) {
 		}
 		return nil
 	})
-	n.CLI(1, []string{"PersistentVolumeClaim default/" + claim + " belongs to the cluster", "kubectl -n default delete pvc " + claim}, "volumes", "rm", claim)
+	n.CLI(1, []string{"PersistentVolumeClaim default/" + claim + " belongs to the cluster",
+		"kubectl -n default delete pvc " + claim}, "volumes", "rm", claim)
 }

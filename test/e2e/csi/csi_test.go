@@ -18,7 +18,8 @@ func TestCSIVolumes(t *testing.T) {
 		data := d.Volume("data")
 		n.WriteManifest("app.yaml", harness.ClaimPod("app", "data")+d.CSIVolume("data", "", ""))
 		n.MustStart()
-		n.AwaitWaiting("app", "FailedMount", "CSI driver "+d.Name+" is not registered", filepath.Join(n.Root, "plugins_registry"))
+		n.AwaitWaiting("app", "FailedMount", "CSI driver "+d.Name+" is not registered",
+			filepath.Join(n.Root, "plugins_registry"))
 		driver := d.Start()
 		app := n.AwaitRunning("app")
 		d.AwaitCalls("data", "Stage", "Publish")

@@ -87,10 +87,12 @@ func TestCSIOptions(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(own.Volume("fixed"), "file"), []byte("old\n"), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		secrets := "nodeStageSecretRef: {name: stage, namespace: storage}, nodePublishSecretRef: {name: publish, namespace: storage}"
+		secrets := "nodeStageSecretRef: {name: stage, namespace: storage}, nodePublishSecretRef: {name: publish, " +
+			"namespace: storage}"
 		pv := d.CSIVolume("data", "volumeAttributes: {color: red}, fsType: ext4, "+secrets, "mountOptions: [noexec, noatime]")
 		n.WriteManifest("data.yaml", pv)
-		n.WriteManifest("own.yaml", own.CSIVolume("grouped", "fsType: ext4", "")+own.CSIVolume("fixed", "readOnly: true, fsType: ext4", ""))
+		n.WriteManifest("own.yaml", own.CSIVolume("grouped", "fsType: ext4", "")+
+			own.CSIVolume("fixed", "readOnly: true, fsType: ext4", ""))
 		n.WriteManifest("app.yaml", fmt.Sprintf(`apiVersion: v1
 kind: Pod
 metadata: {name: app, namespace: apps}
@@ -122,7 +124,8 @@ spec:
 		d.Start()
 		own.Start()
 		n.AwaitWaiting("app", "FailedMount", "Secret storage/stage", "Secret apps/inline")
-		n.WriteManifest("secrets.yaml", secretOf("storage", "stage", "s1")+secretOf("storage", "publish", "s2")+secretOf("apps", "inline", "s3"))
+		n.WriteManifest("secrets.yaml",
+			secretOf("storage", "stage", "s1")+secretOf("storage", "publish", "s2")+secretOf("apps", "inline", "s3"))
 		app := n.AwaitRunning("app")
 		n.MustContain(app, map[string]string{
 			"grep -o ' /data [^ ]* [^ ]*' /proc/mounts | grep noexec | grep -c noatime": "1",
@@ -154,7 +157,8 @@ spec:
 				got[key] = c.Request.Secrets
 			}
 		}
-		want := map[string]map[string]string{"NodeStageVolume": {"key": "s1"}, "NodePublishVolume": {"key": "s2"}, "inline": {"key": "s3"}}
+		want := map[string]map[string]string{"NodeStageVolume": {"key": "s1"}, "NodePublishVolume": {"key": "s2"},
+			"inline": {"key": "s3"}}
 		if fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("the driver got the secrets %v, want %v", got, want)
 		}
@@ -169,7 +173,8 @@ spec:
 		d.Set("condition/data", "a disk has failed")
 		n.Await("the metrics have the usage and the condition of the volume", func() error {
 			body, err := n.Get(t.Context(), "/metrics")
-			for _, line := range []string{"used_bytes{%s} 1.048576e+06", "capacity_bytes{%s} 1.073741824e+09", "inodes{%s} 1000", "health_status_abnormal{%s} 1"} {
+			for _, line := range []string{"used_bytes{%s} 1.048576e+06", "capacity_bytes{%s} 1.073741824e+09", "inodes{%s} 1000",
+				"health_status_abnormal{%s} 1"} {
 				line = "kubelet_volume_stats_" + fmt.Sprintf(line, `namespace="apps",persistentvolumeclaim="data"`)
 				if err == nil && !strings.Contains(string(body), line+"\n") {
 					err = fmt.Errorf("no %s", line)
@@ -200,5 +205,6 @@ spec:
 
 // secretOf returns a Secret with one key.
 func secretOf(namespace, name, value string) string {
-	return fmt.Sprintf("---\napiVersion: v1\nkind: Secret\nmetadata: {name: %s, namespace: %s}\nstringData: {key: %s}\n", name, namespace, value)
+	return fmt.Sprintf("---\napiVersion: v1\nkind: Secret\nmetadata: {name: %s, namespace: %s}\nstringData: {key: %s}\n",
+		name, namespace, value)
 }

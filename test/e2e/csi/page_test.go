@@ -31,8 +31,10 @@ func TestStoragePageCSI(t *testing.T) {
 		if err := os.MkdirAll(filepath.Join(data, "volumes/database"), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		replaced := strings.NewReplacer("/var/lib/kubelet", n.Root, "/srv/disk-driver", data, "docker.io/library/busybox:1.36", testbed.BusyboxImage)
-		n.WriteManifest("driver.yaml", regexp.MustCompile(`image: reg.*`).ReplaceAllString(replaced.Replace(documents[0]), "image: "+ref))
+		replaced := strings.NewReplacer("/var/lib/kubelet", n.Root, "/srv/disk-driver", data,
+			"docker.io/library/busybox:1.36", testbed.BusyboxImage)
+		n.WriteManifest("driver.yaml",
+			regexp.MustCompile(`image: reg.*`).ReplaceAllString(replaced.Replace(documents[0]), "image: "+ref))
 		n.WriteManifest("database.yaml", replaced.Replace(documents[1]))
 		n.MustStart()
 		database := n.AwaitRunning("database")

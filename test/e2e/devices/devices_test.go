@@ -53,7 +53,8 @@ func TestDevicePlugin(t *testing.T) {
 		}
 		n.WriteManifest("one.yaml", harness.DevicePod("one", 1))
 		n.MustStart()
-		n.AwaitHeld("one", "OutOfexample.com/serial", "no device plugin has registered example.com/serial", "requested 1, available 0", n.Root)
+		n.AwaitHeld("one", "OutOfexample.com/serial", "no device plugin has registered example.com/serial",
+			"requested 1, available 0", n.Root)
 		plugin := n.DevicePlugin("a", "b")
 		one := n.AwaitRunning("one")
 		awaitDeviceHealth(n, "one", v1.ResourceHealthStatusHealthy)
@@ -106,14 +107,15 @@ func TestDevicePluginFaults(t *testing.T) {
 	harness.OnEachRuntime(t, func(t *testing.T, n *harness.Node) {
 		n.MustStart()
 		answer := make(chan struct{})
-		plugin := n.StartDevicePlugin(deviceplugin.Options{Devices: []string{"a", "b"}, Allocate: func(ctx context.Context, _ []string) (*pluginapi.ContainerAllocateResponse, error) {
-			select {
-			case <-answer:
-				return nil, nil
-			case <-ctx.Done():
-				return nil, ctx.Err()
-			}
-		}})
+		plugin := n.StartDevicePlugin(deviceplugin.Options{Devices: []string{"a", "b"},
+			Allocate: func(ctx context.Context, _ []string) (*pluginapi.ContainerAllocateResponse, error) {
+				select {
+				case <-answer:
+					return nil, nil
+				case <-ctx.Done():
+					return nil, ctx.Err()
+				}
+			}})
 		n.AwaitNodeDevices("2")
 		n.WriteManifest("slow.yaml", harness.DevicePod("slow", 1))
 		n.Await("the plugin is asked", func() error {
@@ -154,7 +156,8 @@ func TestDevicePluginFaults(t *testing.T) {
 		slow = n.AwaitOther("slow", slow)
 		n.MustPrintIn(slow, strings.TrimSpace(device), "sh", "-c", "echo $SERIAL")
 		n.WriteManifest("next.yaml", harness.DevicePod("next", 1))
-		if got := strings.TrimSpace(n.Exec(n.AwaitRunning("next"), "sh", "-c", "echo $SERIAL")); got == strings.TrimSpace(device) {
+		if got := strings.TrimSpace(n.Exec(n.AwaitRunning("next"), "sh", "-c", "echo $SERIAL")); got == strings.TrimSpace(
+			device) {
 			t.Errorf("two pods have the device %s", got)
 		}
 	})
@@ -163,12 +166,14 @@ func TestDevicePluginFaults(t *testing.T) {
 // podResources returns the devices of the pod's only container from the PodResources API.
 func podResources(n *harness.Node, name string) []*podresources.ContainerDevices {
 	n.T.Helper()
-	conn, err := grpc.NewClient("unix://"+filepath.Join(n.Root, "pod-resources", "kubelet.sock"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient("unix://"+filepath.Join(n.Root, "pod-resources", "kubelet.sock"),
+		grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		n.T.Fatal(err)
 	}
 	defer conn.Close()
-	got, err := podresources.NewPodResourcesListerClient(conn).Get(n.T.Context(), &podresources.GetPodResourcesRequest{PodName: n.PodName(name), PodNamespace: "default"})
+	got, err := podresources.NewPodResourcesListerClient(conn).Get(n.T.Context(),
+		&podresources.GetPodResourcesRequest{PodName: n.PodName(name), PodNamespace: "default"})
 	if err != nil {
 		n.T.Fatal(err)
 	}
@@ -198,7 +203,8 @@ func TestLocalDevices(t *testing.T) {
 	harness.OnEachRuntime(t, func(t *testing.T, n *harness.Node) {
 		dir := t.TempDir()
 		file := filepath.Join(dir, "config.yaml")
-		config := fmt.Sprintf("apiVersion: podstead.io/v1alpha1\nkind: PodsteadConfiguration\nlocalDevices:\n  example.com/serial: {paths: ['%s/tty*']}\n", dir)
+		config := fmt.Sprintf("apiVersion: podstead.io/v1alpha1\nkind: PodsteadConfiguration\nlocalDevices:\n  "+
+			"example.com/serial: {paths: ['%s/tty*']}\n", dir)
 		if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -213,9 +219,11 @@ func TestLocalDevices(t *testing.T) {
 		n.AwaitNodeDevices("1")
 		// Opening the device needs it in the device cgroup; any other one is not.
 		n.MustPrintIn(one, "opened "+device, "sh", "-c", "exec 3<>"+device+" && echo opened $EXAMPLE_COM_SERIAL")
-		n.MustPrintIn(one, "denied", "sh", "-c", "mknod /tmp/other c 10 235 && (exec 3</tmp/other) 2>/dev/null || echo denied")
+		n.MustPrintIn(one, "denied", "sh", "-c",
+			"mknod /tmp/other c 10 235 && (exec 3</tmp/other) 2>/dev/null || echo denied")
 
-		if got := podResources(n, "one"); len(got) != 1 || got[0].ResourceName != "example.com/serial" || got[0].DeviceIds[0] != device {
+		if got := podResources(n, "one"); len(got) != 1 || got[0].ResourceName != "example.com/serial" ||
+			got[0].DeviceIds[0] != device {
 			t.Errorf("PodResources API: %v", got)
 		}
 
@@ -223,7 +231,8 @@ func TestLocalDevices(t *testing.T) {
 		n.AwaitHeld("two", "OutOfexample.com/serial", "requested 1, available 0", "1 of the healthy in use")
 		n.WriteManifest("none.yaml", harness.DevicePod("none", 0))
 		none := n.AwaitRunning("none")
-		n.MustPrintIn(none, "denied", "sh", "-c", fmt.Sprintf("mknod /tmp/other c 10 %d && (exec 3</tmp/other) 2>/dev/null || echo denied", loopControl))
+		n.MustPrintIn(none, "denied", "sh", "-c",
+			fmt.Sprintf("mknod /tmp/other c 10 %d && (exec 3</tmp/other) 2>/dev/null || echo denied", loopControl))
 
 		n.Restart()
 		n.AwaitNodeDevices("1")

@@ -33,7 +33,9 @@ func TestDevicesPage(t *testing.T) {
 		if !n.Needs("cpu", "cpuset") {
 			return
 		}
-		serial, gpu, control := harness.PageDocuments(t, "devices.md", "Local devices"), harness.PageDocuments(t, "devices.md", "A GPU with its vendor's plugin"), harness.PageDocuments(t, "devices.md", "Exclusive CPUs")
+		serial, gpu, control := harness.PageDocuments(t, "devices.md", "Local devices"),
+			harness.PageDocuments(t, "devices.md", "A GPU with its vendor's plugin"),
+			harness.PageDocuments(t, "devices.md", "Exclusive CPUs")
 		if len(serial) != 2 || len(gpu) != 2 || len(control) != 2 {
 			t.Fatalf("documents of docs/devices.md: %d, %d, %d", len(serial), len(gpu), len(control))
 		}
@@ -76,8 +78,9 @@ func TestDevicesPage(t *testing.T) {
 		k := harness.NewKubectl(n)
 		out = k.Must([]string{"inference", "meter"}, "describe", "node", n.Name)
 		for _, want := range []string{
-			`(?s)Capacity:.*\s+` + samplePlugin + `: +2\n.*Allocatable:.*\s+` + samplePlugin + `: +2\n`, // capacity and allocatable
-			`(?s)Allocated resources:.*\n +` + samplePlugin + ` +1 +1\n`,                                // requests and limits
+			// capacity and allocatable
+			`(?s)Capacity:.*\s+` + samplePlugin + `: +2\n.*Allocatable:.*\s+` + samplePlugin + `: +2\n`,
+			`(?s)Allocated resources:.*\n +` + samplePlugin + ` +1 +1\n`, // requests and limits
 		} {
 			if !regexp.MustCompile(want).MatchString(out) {
 				t.Errorf("kubectl describe node: no %s in:\n%s", want, out)
@@ -99,11 +102,13 @@ func withSamplePlugin(n *harness.Node, manifest string) string {
 	c := &p.Spec.Containers[0]
 	c.Image, c.Command = testbed.BusyboxImage, []string{"/plugin"}
 	c.Env = append(c.Env, v1.EnvVar{Name: "PLUGIN_SOCK_DIR", Value: "/var/lib/kubelet/device-plugins"})
-	i := slices.IndexFunc(p.Spec.Volumes, func(v v1.Volume) bool { return v.HostPath.Path == "/var/lib/kubelet/device-plugins" })
+	i := slices.IndexFunc(p.Spec.Volumes,
+		func(v v1.Volume) bool { return v.HostPath.Path == "/var/lib/kubelet/device-plugins" })
 	p.Spec.Volumes[i].HostPath.Path = filepath.Join(n.Root, "device-plugins")
 	for name, path := range map[string]string{"/plugin": testbed.SampleDevicePlugin(), "/tmp": "/tmp"} {
 		volume := "sample" + strings.ReplaceAll(name, "/", "-")
-		p.Spec.Volumes = append(p.Spec.Volumes, v1.Volume{Name: volume, VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: path}}})
+		p.Spec.Volumes = append(p.Spec.Volumes,
+			v1.Volume{Name: volume, VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: path}}})
 		c.VolumeMounts = append(c.VolumeMounts, v1.VolumeMount{Name: volume, MountPath: name})
 	}
 	out, err := yaml.Marshal(&p)

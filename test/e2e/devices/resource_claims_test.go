@@ -30,7 +30,8 @@ func TestResourceClaims(t *testing.T) {
 	n.MustPrintIn(own, "2\n0", "sh", "-c", shown)
 	n.MustPrintIn(n.AwaitContainer("own", "other"), "0\n0", "sh", "-c", shown)
 	got := n.DynamicResources("own")
-	if len(got) != 1 || len(got[0].ClaimResources) != 1 || got[0].ClaimResources[0].DriverName != driver.Name || len(got[0].ClaimResources[0].CdiDevices) != 1 {
+	if len(got) != 1 || len(got[0].ClaimResources) != 1 || got[0].ClaimResources[0].DriverName != driver.Name ||
+		len(got[0].ClaimResources[0].CdiDevices) != 1 {
 		t.Errorf("PodResources: %v", got)
 	}
 	n.AwaitPrepared(driver, 2)

@@ -44,7 +44,8 @@ func (o otherMachine) join() {
 	o.controlPlane.section(o.block(heading, 2))
 
 	// The certificate was signed by the cluster, and nothing of the token is left.
-	if out := o.must("ls /etc/kubernetes; grep client-certificate: /etc/kubernetes/kubelet.conf"); strings.Contains(out, "bootstrap-kubelet.conf") || !strings.Contains(out, "/var/lib/kubelet/pki/kubelet-client-current.pem") {
+	if out := o.must("ls /etc/kubernetes; grep client-certificate: /etc/kubernetes/kubelet.conf"); strings.Contains(out,
+		"bootstrap-kubelet.conf") || !strings.Contains(out, "/var/lib/kubelet/pki/kubelet-client-current.pem") {
 		o.T.Errorf("the machine joined with:\n%s", out)
 	}
 	o.controlPlane.must(fmt.Sprintf(`kubectl apply -f - <<'END'
@@ -58,7 +59,9 @@ spec:
   - {name: main, image: %s, command: [sh, -c, "echo on $HOSTNAME; exec sleep 100000"]}
 END
 kubectl wait --for=condition=Ready pod/remote --timeout=10m`, o.Hostname, testbed.BusyboxImage))
-	if out := o.controlPlane.must("kubectl logs remote && kubectl exec remote -- ip -o -4 address show dev eth0"); !strings.Contains(out, "on remote") || !strings.Contains(out, "inet 10.244.1.") {
+	if out := o.controlPlane.must(
+		"kubectl logs remote && kubectl exec remote -- ip -o -4 address show dev eth0"); !strings.Contains(out,
+		"on remote") || !strings.Contains(out, "inet 10.244.1.") {
 		o.T.Errorf("log and address of the pod on the other machine:\n%s", out)
 	}
 }
@@ -67,7 +70,8 @@ kubectl wait --for=condition=Ready pod/remote --timeout=10m`, o.Hostname, testbe
 // was restarted.
 func (o otherMachine) upgrade() {
 	o.T.Helper()
-	const container = "kubectl get pod remote -o jsonpath='{.status.containerStatuses[*].containerID} {.status.containerStatuses[*].restartCount}'"
+	const container = "kubectl get pod remote -o jsonpath='{.status.containerStatuses[*].containerID} " +
+		"{.status.containerStatuses[*].restartCount}'"
 	before := o.controlPlane.must(container)
 	pid := o.Try("systemctl", "show", "-p", "MainPID", "kubelet")
 	o.section(o.block("Upgrade", 2))

@@ -87,7 +87,9 @@ func TestKubeadm(t *testing.T) {
 	}
 	for _, name := range controlPlanePods[1:] { // etcd has the same version
 		harness.Await(t, name+" is upgraded and ready", func() error {
-			out, err := m.shell("kubectl wait -n kube-system pod/" + name + "-sd --for=condition=Ready --timeout=0 && kubectl get -n kube-system pod " + name + "-sd -o jsonpath='{.spec.containers[*].image}'")
+			out, err := m.shell("kubectl wait -n kube-system pod/" + name +
+				"-sd --for=condition=Ready --timeout=0 && kubectl get -n kube-system pod " + name +
+				"-sd -o jsonpath='{.spec.containers[*].image}'")
 			if err == nil && !strings.HasSuffix(out, ":"+nextVersion) {
 				err = errors.New("it has another image")
 			}
@@ -97,7 +99,9 @@ func TestKubeadm(t *testing.T) {
 			return err
 		})
 	}
-	if now := m.must("kubectl get pod -l app=hello -o jsonpath='{.items[*].status.containerStatuses[*].containerID}'"); now != hello || hello == "" {
+	if now := m.must(
+		"kubectl get pod -l app=hello -o jsonpath='{.items[*].status.containerStatuses[*].containerID}'"); now != hello ||
+		hello == "" {
 		t.Errorf("the container of the deployment was %q before the upgrade, and is %q", hello, now)
 	}
 
@@ -116,7 +120,8 @@ var controlPlanePods = []string{"etcd", "kube-apiserver", "kube-controller-manag
 // mustBeClean fails the test if a pod, a mount or a file of the cluster is left.
 func (m *kubeadmMachine) mustBeClean() {
 	m.T.Helper()
-	if left := m.must(`ctr -n k8s.io containers ls -q; ctr -n k8s.io tasks ls -q; grep /var/lib/kubelet /proc/mounts || true; find /var/lib/kubelet /etc/kubernetes/manifests -mindepth 1`); left != "" {
+	if left := m.must(
+		`ctr -n k8s.io containers ls -q; ctr -n k8s.io tasks ls -q; grep /var/lib/kubelet /proc/mounts || true; find /var/lib/kubelet /etc/kubernetes/manifests -mindepth 1`); left != "" {
 		m.T.Errorf("left after kubeadm reset:\n%s", left)
 	}
 	if state := m.Try("systemctl", "is-active", "kubelet"); state != "inactive" {
@@ -167,7 +172,8 @@ func (m *kubeadmMachine) must(script string) string {
 
 // shell runs a script in the machine, with the variables of the page, and returns its output.
 func (m *kubeadmMachine) shell(script string) (string, error) {
-	args := []string{"-t", fmt.Sprint(m.PID), "-a", "--", "env", "-i", "HOME=/root", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+	args := []string{"-t", fmt.Sprint(m.PID), "-a", "--", "env", "-i", "HOME=/root",
+		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 		"sh", "-e", "-c", "cd /root\n" + m.exports + script}
 	out, err := exec.CommandContext(m.T.Context(), "nsenter", args...).CombinedOutput()
 	return string(out), err
@@ -194,12 +200,14 @@ func bootKubeadmMachine(t *testing.T, number int) *kubeadmMachine {
 		t.Fatal(err)
 	}
 	m := harness.UnpackMachineNamed(t, hostname)
-	m.Options = []string{"--network-namespace-path=/run/netns/kubeadm-" + hostname, "--bind-ro=" + testbed.KubernetesDir() + ":/opt/kubernetes", "--bind-ro=" + testbed.Kubectl() + ":/opt/kubectl"}
+	m.Options = []string{"--network-namespace-path=/run/netns/kubeadm-" + hostname,
+		"--bind-ro=" + testbed.KubernetesDir() + ":/opt/kubernetes", "--bind-ro=" + testbed.Kubectl() + ":/opt/kubectl"}
 	unit, err := os.ReadFile(filepath.Join(testbed.SourceRoot(), "examples", "podstead.service"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	metrics, err := harness.Registry.PushMetricsServer(map[string]string{"KUBERNETES_SERVICE_HOST": harness.MachineAddress(0), "KUBERNETES_SERVICE_PORT": "6443"})
+	metrics, err := harness.Registry.PushMetricsServer(
+		map[string]string{"KUBERNETES_SERVICE_HOST": harness.MachineAddress(0), "KUBERNETES_SERVICE_PORT": "6443"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,14 +219,17 @@ func bootKubeadmMachine(t *testing.T, number int) *kubeadmMachine {
 		"etc/containerd/config.toml":                 harness.SystemdDriver,
 		"root/examples/podstead.service":             string(unit),
 		"usr/local/bin/kubeadm":                      kubeadmWrapper,
-		"usr/local/bin/kubectl":                      strings.Replace(kubectlWrapper, "VERSION", testbed.Version("METRICS_SERVER_VERSION"), 1),
-		"root/patches/kube-apiserver+json.json":      kubeadmPatch,
+		"usr/local/bin/kubectl": strings.Replace(kubectlWrapper, "VERSION",
+			testbed.Version("METRICS_SERVER_VERSION"), 1),
+		"root/patches/kube-apiserver+json.json": kubeadmPatch,
 		// There is no DNS server to ask for it.
-		"etc/hosts": fmt.Sprintf("127.0.0.1 localhost\n%s %s\n%s %s\n", harness.MachineAddress(0), kubeadmHostnames[0], harness.MachineAddress(1), kubeadmHostnames[1]),
+		"etc/hosts": fmt.Sprintf("127.0.0.1 localhost\n%s %s\n%s %s\n", harness.MachineAddress(0), kubeadmHostnames[0],
+			harness.MachineAddress(1), kubeadmHostnames[1]),
 		// The machines share the cgroup v1 controllers of the host.
 		"etc/default/kubelet": "KUBELET_EXTRA_ARGS=--cgroup-root=/kubeadm" + fmt.Sprint(number) + "\n",
 	})
-	if err := errors.Join(os.Chmod(filepath.Join(m.Root, "usr/local/bin/kubeadm"), 0o755), os.Chmod(filepath.Join(m.Root, "usr/local/bin/kubectl"), 0o755),
+	if err := errors.Join(os.Chmod(filepath.Join(m.Root, "usr/local/bin/kubeadm"), 0o755),
+		os.Chmod(filepath.Join(m.Root, "usr/local/bin/kubectl"), 0o755),
 		os.Mkdir(filepath.Join(m.Root, "root/bin"), 0o755)); err != nil {
 		t.Fatal(err)
 	}

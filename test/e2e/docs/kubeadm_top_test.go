@@ -159,13 +159,15 @@ func (m *kubeadmMachine) compareUsage() error {
 		return fmt.Errorf("%w: %s", err, node)
 	}
 	after, hostAfter := m.busyUsage(), m.hostUsage()
-	m.T.Logf("kubectl top pod: %skubectl top node: %sthe kernel: %s, %s", pod, node, usageBetween(before, after), usageBetween(hostBefore, hostAfter))
+	m.T.Logf("kubectl top pod: %skubectl top node: %sthe kernel: %s, %s", pod, node, usageBetween(before, after),
+		usageBetween(hostBefore, hostAfter))
 	// The columns are name, CPU, memory; those of a node have a percentage after each.
 	podFields, nodeFields := strings.Fields(pod), strings.Fields(node)
 	if len(podFields) != 3 || len(nodeFields) != 5 {
 		return fmt.Errorf("unexpected columns: %s%s", pod, node)
 	}
-	return errors.Join(usageAgrees(podFields[1], podFields[2], before, after), usageAgrees(nodeFields[1], nodeFields[3], hostBefore, hostAfter))
+	return errors.Join(usageAgrees(podFields[1], podFields[2], before, after),
+		usageAgrees(nodeFields[1], nodeFields[3], hostBefore, hostAfter))
 }
 
 // usageBetween describes what was used in a time.

@@ -59,7 +59,8 @@ func (p *prometheusServer) checkMonitoringPage(n *harness.Node) {
 			}
 			printed += promtoolCommand + query + "\n" + out
 		}
-		if got, want := sampleValue.ReplaceAllString(printed, ""), sampleValue.ReplaceAllString(string(block[1]), ""); got != want && !*updateScreenshot {
+		if got, want := sampleValue.ReplaceAllString(printed, ""),
+			sampleValue.ReplaceAllString(string(block[1]), ""); got != want && !*updateScreenshot {
 			return fmt.Errorf("it prints:\n%s\nthe page has:\n%s", got, want)
 		}
 		return nil
@@ -75,12 +76,14 @@ func (p *prometheusServer) checkMonitoringPage(n *harness.Node) {
 // promtool evaluates a query and returns a line for each series, sorted, with the name of a node
 // instead of that of the test's.
 func (p *prometheusServer) promtool(query, node string) (string, error) {
-	out, err := exec.Command(monitoringTool("promtool"), "query", "instant", "http://"+p.address, strings.Trim(query, "'")).CombinedOutput()
+	out, err := exec.Command(monitoringTool("promtool"), "query", "instant", "http://"+p.address,
+		strings.Trim(query, "'")).CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("%s: %w: %s", query, err, out)
 	}
 	text := sampleTime.ReplaceAllString(strings.TrimSpace(string(out)), "")
-	text = instanceLabel.ReplaceAllString(strings.ReplaceAll(text, "-"+node+`"`, `-node-1"`), `instance="node-1.example:10250"`)
+	text = instanceLabel.ReplaceAllString(strings.ReplaceAll(text, "-"+node+`"`, `-node-1"`),
+		`instance="node-1.example:10250"`)
 	if text == "" {
 		return "", errors.New(query + " has no value")
 	}

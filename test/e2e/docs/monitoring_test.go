@@ -74,7 +74,8 @@ func startPrometheus(t *testing.T, examples, target string) *prometheusServer {
 	}
 	text := string(config)
 	for _, change := range [][2]string{
-		{"node-1.example:10250", target}, {"scheme: https", "scheme: http"}, {": 30s", ": 5s"}, {"- podstead.rules.yml", "- " + filepath.Join(examples, "podstead.rules.yml")},
+		{"node-1.example:10250", target}, {"scheme: https", "scheme: http"}, {": 30s", ": 5s"},
+		{"- podstead.rules.yml", "- " + filepath.Join(examples, "podstead.rules.yml")},
 	} {
 		if !strings.Contains(text, change[0]) {
 			t.Fatalf("prometheus.yml does not contain %q", change[0])
@@ -88,7 +89,8 @@ func startPrometheus(t *testing.T, examples, target string) *prometheusServer {
 		t.Fatal(err)
 	}
 	p := &prometheusServer{t: t, address: harness.FreeAddress()}
-	cmd := exec.Command(monitoringTool("prometheus"), "--config.file="+file, "--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+p.address)
+	cmd := exec.Command(monitoringTool("prometheus"), "--config.file="+file,
+		"--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+p.address)
 	var log bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &log, &log
 	if err := cmd.Start(); err != nil {
@@ -133,7 +135,8 @@ func (p *prometheusServer) rules() (map[string]ruleState, error) {
 }
 
 // metricNames matches the names of podstead's metrics in a query.
-var metricNames = regexp.MustCompile(`\b(podstead|kubelet|container|machine|process|node|pod|prober)_[a-z0-9_]+\b|\bup\b`)
+var metricNames = regexp.MustCompile(
+	`\b(podstead|kubelet|container|machine|process|node|pod|prober)_[a-z0-9_]+\b|\bup\b`)
 
 // labelNames are labels that look like metrics.
 var labelNames = []string{"operation_type", "eviction_signal", "container_type"}
@@ -253,7 +256,8 @@ func TestMonitoringExamples(t *testing.T) {
 				return err
 			}
 			switch {
-			case len(data.Result) > 0, strings.Contains(query, "> 0"), strings.Contains(query, "kubelet_evictions"), strings.Contains(query, "podstead_disrupted"),
+			case len(data.Result) > 0, strings.Contains(query, "> 0"), strings.Contains(query, "kubelet_evictions"),
+				strings.Contains(query, "podstead_disrupted"),
 				strings.Contains(query, "errors_total"), strings.Contains(query, "throttled"):
 				return nil // these have a value only if something is wrong
 			}

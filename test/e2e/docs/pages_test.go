@@ -22,7 +22,8 @@ var updateScreenshot = flag.Bool("update-screenshot", false, "write docs/session
 
 // pagesConfig is the configuration of the packages. The machines share the cgroup v1 controllers
 // of the host, so the pods' cgroup is below that of the test bed, which removes it.
-const pagesConfig = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nseccompDefault: true\ncgroupRoot: /%s/pages\n" +
+const pagesConfig = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nseccompDefault: " +
+	"true\ncgroupRoot: /%s/pages\n" +
 	"---\napiVersion: podstead.io/v1alpha1\nkind: PodsteadConfiguration\nplainHTTPRegistries: [" + pagesRegistry + "]\n"
 
 // pagesRegistry is the registry of docs/fleet.md. It has no certificate, as oras and podstead are
@@ -51,20 +52,22 @@ func TestTaskPages(t *testing.T) {
 			"Check it": {"periodSeconds"},
 			"Run it":   {"hello-edge", "1/1", "Hello, world"},
 		}},
-		{"update.md", []string{"Prepare", "Change", "Go back", "Restart without a change", "The daemon itself"}, map[string][]string{
-			"Prepare":                  {"periodSeconds: 1", "Hello, again"},
-			"Change":                   {"revision", "Hello, again"},
-			"Go back":                  {"timed out after 10s", "Hello, again"},
-			"Restart without a change": {"hello-edge"},
-			"The daemon itself":        {"1/1"},
-		}},
+		{"update.md", []string{"Prepare", "Change", "Go back", "Restart without a change", "The daemon itself"},
+			map[string][]string{
+				"Prepare":                  {"periodSeconds: 1", "Hello, again"},
+				"Change":                   {"revision", "Hello, again"},
+				"Go back":                  {"timed out after 10s", "Hello, again"},
+				"Restart without a change": {"hello-edge"},
+				"The daemon itself":        {"1/1"},
+			}},
 		{"rollouts.md", []string{"Pull first", "Rollback", "Undo", "Start order"}, map[string][]string{
 			"Pull first":  {"Preparing: ", "revision one", "successfully rolled out"},
 			"Rollback":    {"RolledBack: ", "revision one", "in effect, ready", "it was not Ready within 30s"},
 			"Undo":        {"revision two", "revision one", "Undone: "},
 			"Start order": {"42 rows"},
 		}},
-		{"debug.md", []string{"", "The manifest", "A pod that does not start", "A container that ends", "A container that runs", "The daemon"}, map[string][]string{
+		{"debug.md", []string{"", "The manifest", "A pod that does not start", "A container that ends",
+			"A container that runs", "The daemon"}, map[string][]string{
 			"":                          {"edge", "containerd"},
 			"The manifest":              {"/etc/pods/typo.yaml:4", "did you mean"},
 			"A pod that does not start": {"ConfigMap default/missing"},
@@ -72,16 +75,19 @@ func TestTaskPages(t *testing.T) {
 			"A container that runs":     {"httpd", "Hello, again", "nodeName: edge"},
 			"The daemon":                {"active (running)", "containerd"},
 		}},
-		{"secure.md", []string{"Access to the node", "Secrets", "Pods with few rights", "End the examples"}, map[string][]string{
-			"Access to the node":   {"755 root /etc/pods", "660 root /run/podstead/podstead.sock", "600"},
-			"Pods with few rights": {"1000", "CapBnd:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2", "change-me", "login"},
-			"Secrets":              {"600"},
-		}},
+		{"secure.md", []string{"Access to the node", "Secrets", "Pods with few rights", "End the examples"},
+			map[string][]string{
+				"Access to the node": {"755 root /etc/pods", "660 root /run/podstead/podstead.sock", "600"},
+				"Pods with few rights": {"1000", "CapBnd:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2", "change-me",
+					"login"},
+				"Secrets": {"600"},
+			}},
 		{"migrate.md", []string{"From docker-compose", "From a kubelet"}, map[string][]string{
 			"From docker-compose": {"from compose", "rows\n", "info", "default/dbdata"},
 		}},
 		{"compose.md", []string{"Convert"}, map[string][]string{
-			"Convert": {"services.web.ulimits: lost: ", "2 pods and 2 other objects in 1 file: valid", "from compose\n", "db:5432 info\n", "old rows\n"},
+			"Convert": {"services.web.ulimits: lost: ", "2 pods and 2 other objects in 1 file: valid", "from compose\n",
+				"db:5432 info\n", "old rows\n"},
 		}},
 		{"quadlet.md", []string{"Convert"}, map[string][]string{
 			"Convert": {"units/files.container:12: Container.LogDriver: lost: ", "from info\n"},
@@ -90,8 +96,9 @@ func TestTaskPages(t *testing.T) {
 			"Convert": {"-:14: Deployment my-release: spec.replicas: lost: ", "from a chart"},
 		}},
 		{"fleet.md", []string{"Push", "Follow", "Change", "Go back", "Stop"}, map[string][]string{
-			"Push":    {"Pushed"},
-			"Follow":  {"oci registry.example.com:5000/fleet/edge:stable: 1 pod in 1 artifact", "registry.example.com:5000/fleet/edge@sha256:", "first\n"},
+			"Push": {"Pushed"},
+			"Follow": {"oci registry.example.com:5000/fleet/edge:stable: 1 pod in 1 artifact",
+				"registry.example.com:5000/fleet/edge@sha256:", "first\n"},
 			"Change":  {"second\n"},
 			"Go back": {"first\n"},
 		}},
@@ -127,7 +134,8 @@ func bootPagesMachine(t *testing.T) *kubeadmMachine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	artifacts := &harness.ArtifactServer{T: t, Addr: net.JoinHostPort(gateway, "5000"), Login: image.Login{User: "fleet", Password: "change-me"}}
+	artifacts := &harness.ArtifactServer{T: t, Addr: net.JoinHostPort(gateway, "5000"),
+		Login: image.Login{User: "fleet", Password: "change-me"}}
 	artifacts.Registry.AcceptPushes = true
 	artifacts.Start()
 	t.Cleanup(artifacts.Stop)
@@ -158,7 +166,9 @@ func bootPagesMachine(t *testing.T) *kubeadmMachine {
 		"usr/local/bin/oras":       pagesOras,
 		"etc/hosts":                "127.0.0.1 localhost edge\n" + gateway + " registry.example.com\n",
 	})
-	if err := errors.Join(os.Chmod(filepath.Join(m.Root, "usr/local/bin/curl"), 0o755), os.Chmod(filepath.Join(m.Root, "usr/local/bin/oras"), 0o755), os.Mkdir(filepath.Join(m.Root, "etc/pods"), 0o755)); err != nil {
+	if err := errors.Join(os.Chmod(filepath.Join(m.Root, "usr/local/bin/curl"), 0o755),
+		os.Chmod(filepath.Join(m.Root, "usr/local/bin/oras"), 0o755),
+		os.Mkdir(filepath.Join(m.Root, "etc/pods"), 0o755)); err != nil {
 		t.Fatal(err)
 	}
 	harness.CopyFile(t, testbed.Product(), filepath.Join(m.Root, "usr/local/bin/podstead"))
@@ -178,14 +188,18 @@ type sessionStep struct {
 }
 
 var session = []sessionStep{
-	{command: "cp examples/web.yaml /etc/pods/ && podstead wait web --for=ready", check: "curl localhost:8080", awaited: "Hello"},
+	{command: "cp examples/web.yaml /etc/pods/ && podstead wait web --for=ready", check: "curl localhost:8080",
+		awaited: "Hello"},
 	{command: "podstead get pods"},
 	{command: "curl localhost:8080"},
-	{command: "sed -i s/Hello/Hi/ /etc/pods/web.yaml && podstead wait web --for=revision", comment: "an edit replaces the pod", check: "curl localhost:8080", awaited: "Hi"},
+	{command: "sed -i s/Hello/Hi/ /etc/pods/web.yaml && podstead wait web --for=revision",
+		comment: "an edit replaces the pod", check: "curl localhost:8080", awaited: "Hi"},
 	{command: "curl localhost:8080"},
-	{command: "echo '  bogus: [' >> /etc/pods/web.yaml", comment: "a broken edit ends nothing", check: "podstead get pods", awaited: "fault: "},
+	{command: "echo '  bogus: [' >> /etc/pods/web.yaml", comment: "a broken edit ends nothing", check: "podstead get pods",
+		awaited: "fault: "},
 	{command: "podstead get pods"},
-	{command: "systemctl restart podstead", comment: "nor does a restart of the daemon", check: "podstead get pods", awaited: `(?s)fault: .* 1/1 | 1/1 .*fault: `},
+	{command: "systemctl restart podstead", comment: "nor does a restart of the daemon", check: "podstead get pods",
+		awaited: `(?s)fault: .* 1/1 | 1/1 .*fault: `},
 	{command: "podstead get pods"},
 }
 
@@ -233,7 +247,8 @@ func (m *kubeadmMachine) testSession() {
 // onTerminal runs a command on a terminal in the machine and returns what the terminal receives.
 func (m *kubeadmMachine) onTerminal(command string) string {
 	m.T.Helper()
-	cmd := exec.CommandContext(m.T.Context(), "nsenter", "-t", fmt.Sprint(m.PID), "-a", "--", "env", "-i", "HOME=/root", "TERM=xterm", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+	cmd := exec.CommandContext(m.T.Context(), "nsenter", "-t", fmt.Sprint(m.PID), "-a", "--", "env", "-i", "HOME=/root",
+		"TERM=xterm", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 		"script", "-qec", "cd /root && stty cols 96 rows 40 && "+command, "/dev/null")
 	out, err := cmd.CombinedOutput()
 	if err != nil {

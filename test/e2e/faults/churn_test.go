@@ -52,7 +52,8 @@ func shims(rt *testbed.Runtime) []string {
 	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, file := range files {
 		line, _ := os.ReadFile(file) // the process may have ended
-		if text := strings.ReplaceAll(string(line), "\x00", " "); strings.Contains(text, "containerd-shim") && strings.Contains(text, rt.Socket) {
+		if text := strings.ReplaceAll(string(line), "\x00", " "); strings.Contains(text, "containerd-shim") &&
+			strings.Contains(text, rt.Socket) {
 			found = append(found, text)
 		}
 	}
@@ -107,7 +108,8 @@ func TestChurnDuringStartsLeavesNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want.Sandboxes != pods || want.Containers != pods || want.Shims != pods || want.Leases != pods || want.Cgroups < pods {
+		if want.Sandboxes != pods || want.Containers != pods || want.Shims != pods || want.Leases != pods ||
+			want.Cgroups < pods {
 			t.Fatalf("%d pods have %+v", pods, want)
 		}
 		exists := make([]bool, pods)

@@ -37,7 +37,8 @@ func TestCrashLoopFillsNothing(t *testing.T) {
 		n.Args = []string{"--max-container-restart-period", "1s"}
 		text := "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  terminationGracePeriodSeconds: 1\n  containers:\n"
 		for i := range containers {
-			text += fmt.Sprintf("  - {name: c%d, image: %s, command: [sh, -c, \"echo begin; head -c %d /dev/zero | tr '\\\\0' x; exit 1\"]}\n", i, testbed.BusyboxImage, printed)
+			text += fmt.Sprintf("  - {name: c%d, image: %s, command: [sh, -c, \"echo begin; head -c %d /dev/zero | tr '\\\\0' "+
+				"x; exit 1\"]}\n", i, testbed.BusyboxImage, printed)
 		}
 		n.WriteManifest("p.yaml", text)
 		n.MustStart()
@@ -74,7 +75,8 @@ func TestCrashLoopFillsNothing(t *testing.T) {
 			logs, bytes := countFiles(t, n.PodLogs)
 			links, _ := countFiles(t, n.ContainerLogs)
 			if most := 4 * containers; len(list) > most || logs > most || links > most || bytes > int64(most*(printed+5000)) {
-				return fmt.Errorf("after %d restarts there are %d containers, %d logs with %d bytes, %d links", restarts, len(list), logs, bytes, links)
+				return fmt.Errorf("after %d restarts there are %d containers, %d logs with %d bytes, %d links", restarts, len(list),
+					logs, bytes, links)
 			}
 			return nil
 		})

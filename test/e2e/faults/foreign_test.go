@@ -46,7 +46,8 @@ func TestForeignPodIsLeftAlone(t *testing.T) {
 		n.AwaitReady("q")
 		n.RemoveManifest("q.yaml")
 		n.AwaitGone("q")
-		if now, err := n.Runtime.CRI.Pid(t.Context(), foreign.Container); err != nil || now != pid || !harness.ProcessExists(pid) {
+		if now, err := n.Runtime.CRI.Pid(t.Context(), foreign.Container); err != nil || now != pid ||
+			!harness.ProcessExists(pid) {
 			t.Errorf("the foreign container had pid %d, has %d (%v)", pid, now, err)
 		}
 	})

@@ -23,14 +23,16 @@ func TestHostRestart(t *testing.T) {
 		n.WriteManifest("p.yaml", d.Pod("p", "Always", [][3]string{
 			{"init", harness.AppendLine("init"), ""},
 			{"side", harness.AppendLine("side") + "touch /tmp/up; " + harness.RunUntilTerm("side-ends"),
-				", restartPolicy: Always, startupProbe: {exec: {command: [test, -e, /tmp/up]}, periodSeconds: 1, timeoutSeconds: 300, failureThreshold: 1000}"},
+				", restartPolicy: Always, startupProbe: {exec: {command: [test, -e, /tmp/up]}, periodSeconds: 1, timeoutSeconds: " +
+					"300, failureThreshold: 1000}"},
 			{"late", harness.AppendLine("late"), ""},
 		}, [][3]string{{"main", harness.AppendLine("main") + harness.RunUntilTerm("main-ends"), ""}}))
 		n.WriteManifest("job.yaml", once.Pod("job", "OnFailure", nil, [][3]string{{"main", harness.AppendLine("job"), ""}}))
 		n.MustStart()
 		n.AwaitPhase("job", v1.PodSucceeded)
 		// Not in parallel: two containers write to the same event log.
-		n.WriteManifest("never.yaml", once.Pod("never", "Never", nil, [][3]string{{"main", harness.AppendLine("never") + harness.RunUntilTerm("never-ends"), ""}}))
+		n.WriteManifest("never.yaml", once.Pod("never", "Never", nil,
+			[][3]string{{"main", harness.AppendLine("never") + harness.RunUntilTerm("never-ends"), ""}}))
 		first := n.AwaitRunning("p")
 		n.AwaitReady("p")
 		n.AwaitReady("never")
@@ -60,7 +62,8 @@ func TestHostRestart(t *testing.T) {
 			}
 		}
 		all, err := n.Sandboxes("p")
-		ready := slices.DeleteFunc(all, func(s *runtimeapi.PodSandbox) bool { return s.State != runtimeapi.PodSandboxState_SANDBOX_READY })
+		ready := slices.DeleteFunc(all,
+			func(s *runtimeapi.PodSandbox) bool { return s.State != runtimeapi.PodSandboxState_SANDBOX_READY })
 		if err != nil || len(ready) != 1 || ready[0].Metadata.Attempt != 1 {
 			t.Errorf("ready sandboxes: %v, %v, want one with attempt 1", ready, err)
 		}

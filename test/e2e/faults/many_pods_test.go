@@ -37,7 +37,8 @@ func TestManyPodsAtOnce(t *testing.T) {
 		manifest := func(word string) string {
 			var all strings.Builder
 			for i := range count {
-				all.WriteString("---\n" + strings.Replace(harness.SleepPod(fmt.Sprintf("p%d", i), word), "spec:\n", "spec:\n  hostNetwork: true\n", 1))
+				all.WriteString("---\n" + strings.Replace(harness.SleepPod(fmt.Sprintf("p%d", i), word), "spec:\n",
+					"spec:\n  hostNetwork: true\n", 1))
 			}
 			return all.String()
 		}

@@ -30,7 +30,8 @@ func TestPrivateRuntime(t *testing.T) {
 			n.AwaitReady("p")
 			runtime := runtimePid(n)
 
-			if version, err := n.Runtime.CRI.Version(t.Context()); err != nil || !strings.Contains(version, strings.TrimPrefix(string(kind), "containerd-")) {
+			if version, err := n.Runtime.CRI.Version(t.Context()); err != nil ||
+				!strings.Contains(version, strings.TrimPrefix(string(kind), "containerd-")) {
 				t.Errorf("the runtime is %s (%v), want %s", version, err, kind)
 			}
 			n.Restart()
@@ -82,7 +83,8 @@ func privateContainerd(n *harness.Node, old int) error {
 	for _, file := range files {
 		line, _ := os.ReadFile(file) // the process may have ended
 		name, args, _ := strings.Cut(string(line), "\x00")
-		if filepath.Base(name) == "containerd" && strings.Contains(args, filepath.Join(n.Root, "containerd")) && file != fmt.Sprintf("/proc/%d/cmdline", old) {
+		if filepath.Base(name) == "containerd" && strings.Contains(args, filepath.Join(n.Root, "containerd")) &&
+			file != fmt.Sprintf("/proc/%d/cmdline", old) {
 			return nil
 		}
 	}

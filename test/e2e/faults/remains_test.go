@@ -79,7 +79,8 @@ func TestEmptyCNIResultKeepsNoPodDown(t *testing.T) {
 		}
 		n.Await("an event says why", func() error {
 			events, err := n.Events("p")
-			if e := events["FailedKillPod"]; err != nil || e.Type != v1.EventTypeWarning || !strings.Contains(e.Message, "unexpected end of JSON input") {
+			if e := events["FailedKillPod"]; err != nil || e.Type != v1.EventTypeWarning ||
+				!strings.Contains(e.Message, "unexpected end of JSON input") {
 				return fmt.Errorf("event %+v, %v", e, err)
 			}
 			return nil
@@ -91,7 +92,8 @@ func TestEmptyCNIResultKeepsNoPodDown(t *testing.T) {
 		n.AwaitGone("p")
 		n.Await("the pod that cannot be removed is shown with the reason", func() error {
 			body, err := n.Get(t.Context(), "/pods")
-			if err == nil && !(strings.Contains(string(body), "FailedKillPod") && strings.Contains(string(body), "unexpected end of JSON input")) {
+			if err == nil && !(strings.Contains(string(body), "FailedKillPod") &&
+				strings.Contains(string(body), "unexpected end of JSON input")) {
 				err = fmt.Errorf("pods: %s", body)
 			}
 			return err

@@ -110,7 +110,8 @@ func (n *Node) Needs(controllers ...string) bool {
 	n.AwaitReady("plain")
 	if slices.Contains(missing, "memory") {
 		n.AwaitStatus("limited", "it waits for the controller", func(p v1.Pod) error {
-			if p.Status.Phase != v1.PodPending || p.Status.Reason != "FailedCreatePodContainer" || !strings.Contains(p.Status.Message, "memory") {
+			if p.Status.Phase != v1.PodPending || p.Status.Reason != "FailedCreatePodContainer" ||
+				!strings.Contains(p.Status.Message, "memory") {
 				return fmt.Errorf("%s, %s: %s", p.Status.Phase, p.Status.Reason, p.Status.Message)
 			}
 			return nil
@@ -120,7 +121,8 @@ func (n *Node) Needs(controllers ...string) bool {
 	}
 	out, _, _ := n.Podstead("check", "--api-socket", n.Socket())
 	for _, name := range missing {
-		if !strings.Contains(out, "controller "+name+" is active but not mounted") && !strings.Contains(out, name+" controller is disabled") {
+		if !strings.Contains(out, "controller "+name+" is active but not mounted") &&
+			!strings.Contains(out, name+" controller is disabled") {
 			n.T.Errorf("podstead check does not name the controller %s:\n%s", name, out)
 		}
 	}
@@ -144,7 +146,8 @@ func controllerMount(controller string) (string, error) {
 			return m.Mountpoint, nil
 		}
 	}
-	return "", fmt.Errorf("this test needs the cgroup v1 controller %[1]s, which is not mounted: mount -t cgroup -o %[1]s cgroup /sys/fs/cgroup/%[1]s", controller)
+	return "", fmt.Errorf("this test needs the cgroup v1 controller %[1]s, which is not mounted: mount -t cgroup -o "+
+		"%[1]s cgroup /sys/fs/cgroup/%[1]s", controller)
 }
 
 // ControllerPath returns the directory of a cgroup in a controller's hierarchy.

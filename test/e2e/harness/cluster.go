@@ -143,7 +143,8 @@ func (a *Admin) AwaitNodeStatus(n *Node, what string, check func(*v1.Node) error
 
 // NodeReady reports whether the node has the condition Ready.
 func NodeReady(n *v1.Node) bool {
-	return slices.ContainsFunc(n.Status.Conditions, func(c v1.NodeCondition) bool { return c.Type == v1.NodeReady && c.Status == v1.ConditionTrue })
+	return slices.ContainsFunc(n.Status.Conditions,
+		func(c v1.NodeCondition) bool { return c.Type == v1.NodeReady && c.Status == v1.ConditionTrue })
 }
 
 // ClusterPod returns a pod that is bound to the node, with additional fields of the spec and

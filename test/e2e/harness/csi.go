@@ -56,7 +56,8 @@ func (n *Node) NewCSIDriver(name string) *CSIDriver {
 
 // pod returns the manifest of the driver's pod.
 func (d *CSIDriver) pod() string {
-	p := testbed.CSIDriverPod{Name: d.PodName(), Driver: d.Name, Dir: d.Dir, Socket: d.Socket(), Registered: d.Socket(), Root: d.n.Root}
+	p := testbed.CSIDriverPod{Name: d.PodName(), Driver: d.Name, Dir: d.Dir, Socket: d.Socket(), Registered: d.Socket(),
+		Root: d.n.Root}
 	return p.Manifest()
 }
 
@@ -202,7 +203,8 @@ func (n *Node) CsiMounts() []string {
 	var found []string
 	for line := range strings.Lines(string(data)) {
 		point := strings.Fields(line)[4]
-		if strings.HasPrefix(point, n.Root) && (strings.Contains(point, "kubernetes.io~csi") || strings.HasSuffix(point, "/globalmount")) {
+		if strings.HasPrefix(point, n.Root) &&
+			(strings.Contains(point, "kubernetes.io~csi") || strings.HasSuffix(point, "/globalmount")) {
 			found = append(found, point)
 		}
 	}
@@ -249,8 +251,10 @@ func (d *CSIDriver) Device(id string) (file string) {
 
 // BlockVolume is a volume of the driver that is a block device, and the claim that is bound to it.
 func (d *CSIDriver) BlockVolume(name string) string {
-	return strings.NewReplacer("NAME", name, "DRIVER", d.Name).Replace("---\napiVersion: v1\nkind: PersistentVolume\nmetadata: {name: NAME}\n"+
-		"spec: {accessModes: [ReadWriteOnce], capacity: {storage: 8Mi}, volumeMode: Block, csi: {driver: DRIVER, volumeHandle: NAME}}\n") +
+	return strings.NewReplacer("NAME", name, "DRIVER",
+		d.Name).Replace("---\napiVersion: v1\nkind: PersistentVolume\nmetadata: {name: NAME}\n"+
+		"spec: {accessModes: [ReadWriteOnce], capacity: {storage: 8Mi}, volumeMode: Block, csi: {driver: DRIVER, "+
+		"volumeHandle: NAME}}\n") +
 		StorageClaim(name, "8Mi", "storageClassName: '', volumeName: "+name+", volumeMode: Block")
 }
 

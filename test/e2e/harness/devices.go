@@ -51,7 +51,8 @@ func (n *Node) WatchedDevicePlugin(devices ...string) *deviceplugin.Plugin {
 func (n *Node) StartDevicePlugin(o deviceplugin.Options) *deviceplugin.Plugin {
 	n.T.Helper()
 	p, err := deviceplugin.Start(deviceplugin.Options{
-		Registry: o.Registry, Dir: filepath.Join(n.Root, "device-plugins"), Resource: "example.com/serial", Devices: o.Devices,
+		Registry: o.Registry, Dir: filepath.Join(n.Root, "device-plugins"), Resource: "example.com/serial",
+		Devices: o.Devices,
 		Allocate: func(ctx context.Context, ids []string) (*pluginapi.ContainerAllocateResponse, error) {
 			if o.Allocate != nil {
 				if answer, err := o.Allocate(ctx, ids); err != nil {
@@ -63,7 +64,8 @@ func (n *Node) StartDevicePlugin(o deviceplugin.Options) *deviceplugin.Plugin {
 				Mounts: []*pluginapi.Mount{{HostPath: "/etc/hostname", ContainerPath: "/etc/of-the-host", ReadOnly: true}},
 			}
 			for _, id := range ids {
-				answer.Devices = append(answer.Devices, &pluginapi.DeviceSpec{HostPath: deviceSource, ContainerPath: "/dev/serial-" + id, Permissions: "rw"})
+				answer.Devices = append(answer.Devices,
+					&pluginapi.DeviceSpec{HostPath: deviceSource, ContainerPath: "/dev/serial-" + id, Permissions: "rw"})
 			}
 			return answer, nil
 		},

@@ -52,14 +52,16 @@ func (d EventLog) Touch(name string) {
 // containers first.
 func (d EventLog) Pod(name, policy string, init, regular [][3]string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec:\n  restartPolicy: %s\n  terminationGracePeriodSeconds: 300\n"+
+	fmt.Fprintf(&b, "apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec:\n  restartPolicy: %s\n  "+
+		"terminationGracePeriodSeconds: 300\n"+
 		"  volumes: [{name: v, hostPath: {path: %q}}]\n", name, policy, d.Dir)
 	for key, list := range map[string][][3]string{"initContainers": init, "containers": regular} {
 		if len(list) > 0 {
 			fmt.Fprintf(&b, "  %s:\n", key)
 		}
 		for _, c := range list {
-			fmt.Fprintf(&b, "    - {name: %s, image: %s, command: [sh, -c, %q], volumeMounts: [{name: v, mountPath: /v}]%s}\n", c[0], testbed.BusyboxImage, c[1], c[2])
+			fmt.Fprintf(&b, "    - {name: %s, image: %s, command: [sh, -c, %q], volumeMounts: [{name: v, mountPath: /v}]%s}\n",
+				c[0], testbed.BusyboxImage, c[1], c[2])
 		}
 	}
 	return b.String()

@@ -42,7 +42,8 @@ func (n *Node) AwaitEvent(pod, reason string, words ...string) {
 		var seen []string
 		for _, e := range list.Items {
 			seen = append(seen, e.Reason+": "+e.Message)
-			if e.Reason == reason && !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(e.Message, w) }) {
+			if e.Reason == reason && !slices.ContainsFunc(words,
+				func(w string) bool { return !strings.Contains(e.Message, w) }) {
 				return nil
 			}
 		}

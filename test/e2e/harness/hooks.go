@@ -30,7 +30,8 @@ func (n *Node) ScriptedPod(name string, grace int, spec string, parts ...Scripte
 	const lib = "note() { read up rest < /proc/uptime; echo $up > /out/$ME-$1; }\n"
 	WriteAll(n.T, n.OutDir(), map[string]string{"lib": lib})
 	var b strings.Builder
-	fmt.Fprintf(&b, "apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec:\n  terminationGracePeriodSeconds: %d\n", name, grace)
+	fmt.Fprintf(&b, "apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec:\n  terminationGracePeriodSeconds: %d\n", name,
+		grace)
 	fmt.Fprintf(&b, "  volumes: [{name: out, hostPath: {path: %s}}, {name: data, emptyDir: {}}]\n%s\n", n.OutDir(), spec)
 	list := ""
 	for _, c := range parts {
@@ -87,7 +88,8 @@ func (n *Node) AwaitRecorded(what string) float64 {
 // Started returns when the runtime started a running container.
 func (n *Node) Started(pod, container string) time.Time {
 	n.T.Helper()
-	st, err := n.Runtime.CRI.Runtime.ContainerStatus(n.T.Context(), &runtimeapi.ContainerStatusRequest{ContainerId: n.AwaitContainer(pod, container).ID})
+	st, err := n.Runtime.CRI.Runtime.ContainerStatus(n.T.Context(),
+		&runtimeapi.ContainerStatusRequest{ContainerId: n.AwaitContainer(pod, container).ID})
 	if err != nil {
 		n.T.Fatal(err)
 	}

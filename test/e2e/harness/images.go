@@ -19,7 +19,8 @@ import (
 // HasImage reports whether the runtime has an image.
 func (n *Node) HasImage(ref string) bool {
 	n.T.Helper()
-	r, err := n.Runtime.CRI.Images.ImageStatus(n.T.Context(), &runtimeapi.ImageStatusRequest{Image: &runtimeapi.ImageSpec{Image: ref}})
+	r, err := n.Runtime.CRI.Images.ImageStatus(n.T.Context(),
+		&runtimeapi.ImageStatusRequest{Image: &runtimeapi.ImageSpec{Image: ref}})
 	if err != nil {
 		n.T.Fatal(err)
 	}
@@ -151,5 +152,6 @@ func DockerConfig(host, user, password string) string {
 
 // PullSecret returns the manifest of a Secret with a DockerConfig.
 func PullSecret(name, config string) string {
-	return fmt.Sprintf("apiVersion: v1\nkind: Secret\ntype: kubernetes.io/dockerconfigjson\nmetadata: {name: %s}\nstringData: {.dockerconfigjson: '%s'}\n", name, config)
+	return fmt.Sprintf("apiVersion: v1\nkind: Secret\ntype: kubernetes.io/dockerconfigjson\nmetadata: {name: "+
+		"%s}\nstringData: {.dockerconfigjson: '%s'}\n", name, config)
 }

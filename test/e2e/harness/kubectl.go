@@ -35,7 +35,8 @@ func NewKubectl(n *Node, more ...string) *Kubectl {
 
 // Command returns a command that runs kubectl.
 func (k *Kubectl) Command(ctx context.Context, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, cmp.Or(k.Binary, testbed.Kubectl()), append([]string{"--kubeconfig", k.Config}, args...)...)
+	cmd := exec.CommandContext(ctx, cmp.Or(k.Binary, testbed.Kubectl()),
+		append([]string{"--kubeconfig", k.Config}, args...)...)
 	cmd.Env = append(append(os.Environ(), "HOME="+filepath.Dir(k.Config)), k.Env...)
 	return cmd
 }

@@ -122,7 +122,8 @@ func (s *Machine) WriteFiles(files map[string]string) {
 	s.T.Helper()
 	for name, content := range files {
 		path := filepath.Join(s.Root, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(content), 0o644)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755),
+			os.WriteFile(path, []byte(content), 0o644)); err != nil {
 			s.T.Fatal(err)
 		}
 	}
@@ -158,7 +159,8 @@ func (s *Machine) StartInit() {
 		s.T.Fatal(err)
 	}
 	defer console.Close()
-	s.nspawn, err = testbed.CgroupCommand(filepath.Base(s.Root), "systemd-nspawn", "-D", s.Root, "--hostname="+s.Hostname, "--register=no", "--keep-unit", "--capability=all",
+	s.nspawn, err = testbed.CgroupCommand(filepath.Base(s.Root), "systemd-nspawn", "-D", s.Root, "--hostname="+s.Hostname,
+		"--register=no", "--keep-unit", "--capability=all",
 		"--system-call-filter=@keyring bpf", "-b") // a runtime needs it and nspawn forbids it
 	if err != nil {
 		s.T.Fatal(err)

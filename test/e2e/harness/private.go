@@ -24,7 +24,8 @@ func PrivateNode(t *testing.T, kind testbed.Kind) *Node {
 		t.Fatal(err)
 	}
 	b.Env = []string{"PATH=" + kind.Path()}
-	WriteAll(t, filepath.Join(b.Root, "containerd/certs.d/_default"), map[string]string{"hosts.toml": testbed.HostsTOML(Registry.Addr())})
+	WriteAll(t, filepath.Join(b.Root, "containerd/certs.d/_default"),
+		map[string]string{"hosts.toml": testbed.HostsTOML(Registry.Addr())})
 	socket := filepath.Join(filepath.Dir(b.Socket()), privateSocket)
 	cri, err := testbed.DialCRI(socket)
 	if err != nil {

@@ -69,12 +69,14 @@ func (n *Node) DynamicResources(name string) []*podresources.DynamicResource {
 
 // FindDynamicResources is DynamicResources with an error, for a daemon that has just started.
 func (n *Node) FindDynamicResources(name string) ([]*podresources.DynamicResource, error) {
-	conn, err := grpc.NewClient("unix://"+filepath.Join(n.Root, "pod-resources", "kubelet.sock"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient("unix://"+filepath.Join(n.Root, "pod-resources", "kubelet.sock"),
+		grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Close()
-	got, err := podresources.NewPodResourcesListerClient(conn).Get(n.T.Context(), &podresources.GetPodResourcesRequest{PodName: n.PodName(name), PodNamespace: "default"})
+	got, err := podresources.NewPodResourcesListerClient(conn).Get(n.T.Context(),
+		&podresources.GetPodResourcesRequest{PodName: n.PodName(name), PodNamespace: "default"})
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +124,8 @@ func (n *Node) StartWithResourceClaims() (a *Admin, driver *testbed.DRADriver, s
 	if err := c.StartScheduler(); err != nil {
 		n.T.Fatal(err)
 	}
-	a.Create("apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: default}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: kube-root-ca.crt}\ndata: {ca.crt: the-root}\n---\n" +
+	a.Create("apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: default}\n---\napiVersion: v1\nkind: " +
+		"ConfigMap\nmetadata: {name: kube-root-ca.crt}\ndata: {ca.crt: the-root}\n---\n" +
 		strings.ReplaceAll(claimObjects, "DRIVER", driver.Name))
 	n.MustStart()
 	a.AwaitNodeStatus(n, "it is registered", func(*v1.Node) error { return nil })

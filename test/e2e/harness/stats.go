@@ -8,7 +8,8 @@ import (
 )
 
 // NamesOfTheKubelet are metrics whose names the linter objects to.
-var NamesOfTheKubelet = []string{"kubelet_evictions", "kubelet_preemptions", "container_fs_inodes_total", "container_memory_failcnt", "cadvisor_version_info"}
+var NamesOfTheKubelet = []string{"kubelet_evictions", "kubelet_preemptions", "container_fs_inodes_total",
+	"container_memory_failcnt", "cadvisor_version_info"}
 
 // Figure is a part of a JSON response.
 type Figure struct{ Value any }

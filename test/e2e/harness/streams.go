@@ -31,7 +31,8 @@ spec:
       ports: [{name: digest, containerPort: 7002}]
       command: [/portserver]
       volumeMounts: [{name: portserver, mountPath: /portserver}]
-    - {name: reader, image: ` + testbed.BusyboxImage + `, stdin: true, command: [sh, -c, "while read line; do echo got $line; done; sleep 100000"]}
+    - {name: reader, image: ` + testbed.BusyboxImage +
+		`, stdin: true, command: [sh, -c, "while read line; do echo got $line; done; sleep 100000"]}
   volumes: [{name: portserver, hostPath: {path: ` + testbed.PortServer() + `}}]
 `
 }
@@ -74,7 +75,8 @@ func CheckTerminal(n *Node, cmd *exec.Cmd) error {
 		if _, err := io.WriteString(term, typed); err != nil {
 			return err
 		}
-		for deadline := time.Now().Add(3 * time.Minute); !strings.Contains(term.Screen(), want); time.Sleep(10 * time.Millisecond) {
+		for deadline := time.Now().Add(3 * time.Minute); !strings.Contains(term.Screen(),
+			want); time.Sleep(10 * time.Millisecond) {
 			if time.Now().After(deadline) {
 				_ = cmd.Process.Kill()
 				return fmt.Errorf("no %q after %q; the screen has %q", want, typed, term.Screen())
@@ -86,7 +88,8 @@ func CheckTerminal(n *Node, cmd *exec.Cmd) error {
 		return err
 	}
 	// The runtime sets the size when it gets it, which can be after the start of the shell.
-	if err := step("until stty size | grep '40 100'; do sleep 0.05; done; echo is$((40+2))\n", "40 100\r\nis42"); err != nil {
+	if err := step("until stty size | grep '40 100'; do sleep 0.05; done; echo is$((40+2))\n",
+		"40 100\r\nis42"); err != nil {
 		return err
 	}
 	// The terminal is raw: only the container echoes, and Ctrl-C goes there.

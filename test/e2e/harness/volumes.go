@@ -71,7 +71,8 @@ func MountDisk(t *testing.T, directory string, size int64) {
 
 // StorageClaim is a claim; more are further fields of its spec.
 func StorageClaim(name, size, more string) string {
-	return fmt.Sprintf("---\napiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: %s, namespace: apps}\nspec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: %s}}, %s}\n", name, size, more)
+	return fmt.Sprintf("---\napiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: %s, namespace: apps}\nspec: "+
+		"{accessModes: [ReadWriteOnce], resources: {requests: {storage: %s}}, %s}\n", name, size, more)
 }
 
 // ClaimPod is a pod that mounts claims, by their names, each at /NAME.

@@ -35,7 +35,8 @@ func longChain() (tls.Certificate, error) {
 	made := tls.Certificate{PrivateKey: key}
 	modulus := new(big.Int).Sub(new(big.Int).Lsh(big.NewInt(1), 8192), big.NewInt(1))
 	for i := range 101 {
-		c := &x509.Certificate{SerialNumber: big.NewInt(int64(i)), Subject: pkix.Name{CommonName: "eve"}, NotAfter: time.Now().Add(time.Hour)}
+		c := &x509.Certificate{SerialNumber: big.NewInt(int64(i)), Subject: pkix.Name{CommonName: "eve"},
+			NotAfter: time.Now().Add(time.Hour)}
 		var public any = key.Public()
 		if i > 0 {
 			c.IsCA, c.BasicConstraintsValid = true, true

@@ -101,7 +101,8 @@ func linkLogs(n *hostileNode) {
 // podOf returns the manifest of a pod with count containers, each with fields.
 func podOf(name string, count int, fields string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec:\n  terminationGracePeriodSeconds: 1\n  containers:\n", name)
+	fmt.Fprintf(&b, "apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec:\n  terminationGracePeriodSeconds: 1\n  "+
+		"containers:\n", name)
 	for i := range count {
 		container := "main"
 		if i > 0 {
@@ -211,8 +212,10 @@ func hostileImage(n *hostileNode) {
 	n.writePod("image", strings.ReplaceAll(podOf("image", 3, "command: [sleep, \"100000\"]\n"), "IMAGE", ref))
 	n.AwaitStatus("image", "it was tried to start", func(p v1.Pod) error {
 		for _, c := range p.Status.ContainerStatuses {
-			if c.State.Running == nil && c.State.Terminated == nil && c.State.Waiting != nil && c.State.Waiting.Reason != "ErrImagePull" && c.State.Waiting.Reason != "ImagePullBackOff" &&
-				c.State.Waiting.Reason != "CreateContainerError" && c.State.Waiting.Reason != "CreateContainerConfigError" && c.State.Waiting.Reason != "RunContainerError" {
+			if c.State.Running == nil && c.State.Terminated == nil && c.State.Waiting != nil &&
+				c.State.Waiting.Reason != "ErrImagePull" && c.State.Waiting.Reason != "ImagePullBackOff" &&
+				c.State.Waiting.Reason != "CreateContainerError" && c.State.Waiting.Reason != "CreateContainerConfigError" &&
+				c.State.Waiting.Reason != "RunContainerError" {
 				return fmt.Errorf("%s: %+v", c.Name, c.State)
 			}
 		}
@@ -267,7 +270,8 @@ func floodLogs(n *hostileNode) {
 	}()
 	var mu sync.Mutex
 	if err := inParallel(followers, func(int) error {
-		q, err := http.NewRequestWithContext(n.T.Context(), http.MethodGet, "https://"+n.address+"/containerLogs/default/"+n.PodName("flood")+"/main?follow=true", nil)
+		q, err := http.NewRequestWithContext(n.T.Context(), http.MethodGet,
+			"https://"+n.address+"/containerLogs/default/"+n.PodName("flood")+"/main?follow=true", nil)
 		if err != nil {
 			return err
 		}

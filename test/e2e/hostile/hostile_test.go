@@ -15,7 +15,8 @@ import (
 const maxMemory = 200 << 20
 
 // unprivileged is the security context of the attackers' containers.
-const unprivileged = "securityContext: {runAsUser: 65534, runAsGroup: 65534, runAsNonRoot: true, allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}"
+const unprivileged = "securityContext: {runAsUser: 65534, runAsGroup: 65534, runAsNonRoot: true, " +
+	"allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}"
 
 // hostileNode is a node whose daemon is attacked, with a TLS port.
 type hostileNode struct {
@@ -43,7 +44,8 @@ func TestHostile(t *testing.T) {
 			t.Fatal(err)
 		}
 		port := strconv.Itoa(harness.HostPort())
-		n.Args = []string{"--port", port, "--address", "127.0.0.1", "--token-auth-file", tokens, "--container-log-max-size", "1Mi", "--container-log-max-files", "5"}
+		n.Args = []string{"--port", port, "--address", "127.0.0.1", "--token-auth-file", tokens, "--container-log-max-size",
+			"1Mi", "--container-log-max-files", "5"}
 		h := &hostileNode{Node: n, address: "127.0.0.1:" + port, ca: filepath.Join(n.Root, "pki/servers.crt")}
 		n.WriteManifest("bystander.yaml", harness.SleepPod("bystander", "x"))
 		n.MustStart()

@@ -37,7 +37,8 @@ func (n *hostileNode) tlsConfig() *tls.Config {
 
 // client returns a client of the TLS port that opens a connection for each request.
 func (n *hostileNode) client() *http.Client {
-	return &http.Client{Transport: &http.Transport{TLSClientConfig: n.tlsConfig(), DisableKeepAlives: true, ForceAttemptHTTP2: false}}
+	return &http.Client{Transport: &http.Transport{TLSClientConfig: n.tlsConfig(), DisableKeepAlives: true,
+		ForceAttemptHTTP2: false}}
 }
 
 // upgrade opens a SPDY connection over TLS with a token.

@@ -78,9 +78,11 @@ func largePods(n *hostileNode, a *harness.Admin) {
 			env += fmt.Sprintf("- {name: V%d, value: %q}\n", v, strings.Repeat("v", 100_000))
 		}
 		pod := n.ClusterPod(fmt.Sprintf("large%d", i), testbed.BusyboxImage, "hostNetwork: true\n", env)
-		a.Create(strings.Replace(pod, "metadata: {", fmt.Sprintf("metadata: {annotations: {a: %q}, ", strings.Repeat("a", 200_000)), 1))
+		a.Create(strings.Replace(pod, "metadata: {",
+			fmt.Sprintf("metadata: {annotations: {a: %q}, ", strings.Repeat("a", 200_000)), 1))
 	}
-	a.Create(n.ClusterPod("args", testbed.BusyboxImage, "hostNetwork: true\n", "args: ["+strings.Repeat("a,", 300_000)+"a]\n"))
+	a.Create(n.ClusterPod("args", testbed.BusyboxImage, "hostNetwork: true\n",
+		"args: ["+strings.Repeat("a,", 300_000)+"a]\n"))
 	n.Await("the pod with many arguments is accepted", func() error {
 		_, err := n.Pod("args")
 		return err
@@ -185,21 +187,25 @@ func severalNamespaces(n *hostileNode, a *harness.Admin) {
 		ns := fmt.Sprintf("tenant-%d", i)
 		a.Create("apiVersion: v1\nkind: Namespace\nmetadata: {name: " + ns + "}\n---\n" +
 			"apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: default, namespace: " + ns + "}\n---\n" +
-			"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: kube-root-ca.crt, namespace: " + ns + "}\ndata: {ca.crt: the-root}\n")
+			"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: kube-root-ca.crt, namespace: " + ns +
+			"}\ndata: {ca.crt: the-root}\n")
 		for v := range servicesEach {
 			ports := make([]string, 8000)
 			for p := range ports {
 				ports[p] = fmt.Sprintf("{name: p%d, port: %d}", p, p+1)
 			}
-			a.Create(fmt.Sprintf("apiVersion: v1\nkind: Service\nmetadata: {name: s%d, namespace: %s}\nspec: {ports: [%s]}\n", v, ns, strings.Join(ports, ", ")))
+			a.Create(fmt.Sprintf("apiVersion: v1\nkind: Service\nmetadata: {name: s%d, namespace: %s}\nspec: {ports: [%s]}\n", v,
+				ns, strings.Join(ports, ", ")))
 		}
 		env := "env:\n"
 		for v := range 10 {
 			env += fmt.Sprintf("- {name: V%d, value: %q}\n", v, strings.Repeat("v", 100_000))
 		}
 		for v := range pods {
-			pod := n.ClusterPod(fmt.Sprintf("%s-large%d", ns, v), testbed.BusyboxImage, "hostNetwork: true\nenableServiceLinks: false\n", env)
-			a.Create(strings.Replace(pod, "metadata: {", fmt.Sprintf("metadata: {namespace: %s, annotations: {a: %q}, ", ns, strings.Repeat("a", 200_000)), 1))
+			pod := n.ClusterPod(fmt.Sprintf("%s-large%d", ns, v), testbed.BusyboxImage,
+				"hostNetwork: true\nenableServiceLinks: false\n", env)
+			a.Create(strings.Replace(pod, "metadata: {",
+				fmt.Sprintf("metadata: {namespace: %s, annotations: {a: %q}, ", ns, strings.Repeat("a", 200_000)), 1))
 		}
 		for v := range objectPods {
 			createObjectsPod(n, a, ns, fmt.Sprintf("%s-objects%d", ns, v), 6)
@@ -224,8 +230,9 @@ func severalNamespaces(n *hostileNode, a *harness.Admin) {
 		})
 	}
 	n.check("several namespaces, running")
-	larger := a.File(fmt.Sprintf(`{"metadata": {"annotations": {"a": %q}}, "spec": {"containers": [{"name": "main", "image": %q}]}}`,
-		strings.Repeat("b", 230_000), testbed.BusyboxImage+strings.Repeat("x", 150_000)))
+	larger := a.File(
+		fmt.Sprintf(`{"metadata": {"annotations": {"a": %q}}, "spec": {"containers": [{"name": "main", "image": %q}]}}`,
+			strings.Repeat("b", 230_000), testbed.BusyboxImage+strings.Repeat("x", 150_000)))
 	var before []harness.Instance
 	for i, name := range running[:namespaces-1] { // The last one may have some space left.
 		before = append(before, n.AwaitRunning(name))

@@ -74,7 +74,8 @@ func checkImageArchives(n *harness.Node) {
 	n.WriteManifest("always.yaml", harness.ImagePod("always", always, ""))
 	n.MustPrintIn(n.AwaitRunning("always"), "second", "cat", "/etc/word")
 	n.Await("the event", func() error {
-		if said := strings.Join(n.NodeEvents("ImageArchiveLoaded"), "\n"); !strings.Contains(said, web) || !strings.Contains(said, always) {
+		if said := strings.Join(n.NodeEvents("ImageArchiveLoaded"), "\n"); !strings.Contains(said, web) ||
+			!strings.Contains(said, always) {
 			return fmt.Errorf("events: %s", said)
 		}
 		return nil
@@ -85,10 +86,12 @@ func checkImageArchives(n *harness.Node) {
 	n.RemoveManifest("web.yaml")
 	n.AwaitGone("web")
 	awaitImageState(n, web, "wanted")
-	if out, errs, status := n.Podstead("images", "prune", "--api-socket", n.Socket()); status != 0 || strings.Contains(out, web) || !n.HasImage(web) {
+	if out, errs, status := n.Podstead("images", "prune", "--api-socket", n.Socket()); status != 0 ||
+		strings.Contains(out, web) || !n.HasImage(web) {
 		n.T.Errorf("images prune exited with %d: %s%s", status, out, errs)
 	}
-	if _, err := n.Runtime.CRI.Images.RemoveImage(n.T.Context(), &runtimeapi.RemoveImageRequest{Image: &runtimeapi.ImageSpec{Image: web}}); err != nil {
+	if _, err := n.Runtime.CRI.Images.RemoveImage(n.T.Context(),
+		&runtimeapi.RemoveImageRequest{Image: &runtimeapi.ImageSpec{Image: web}}); err != nil {
 		n.T.Fatal(err)
 	}
 	n.WriteManifest("web.yaml", harness.ImagePod("web", web, ""))
@@ -114,7 +117,8 @@ func checkImageArchives(n *harness.Node) {
 		n.T.Fatal(err)
 	}
 	awaitImageState(n, web, "unused")
-	if out, errs, status := n.Podstead("images", "prune", "--api-socket", n.Socket()); status != 0 || !strings.Contains(out, web) || n.HasImage(web) {
+	if out, errs, status := n.Podstead("images", "prune", "--api-socket", n.Socket()); status != 0 ||
+		!strings.Contains(out, web) || n.HasImage(web) {
 		n.T.Errorf("images prune exited with %d: %s%s", status, out, errs)
 	}
 }

@@ -38,9 +38,11 @@ func TestImagesArePulledOnDemand(t *testing.T) {
 		password := "pass-word-" + n.Name
 		harness.Registry.Protect("by-file-"+n.Name+"/app", "bob", password)
 		harness.Registry.Protect("by-secret-"+n.Name+"/app", "eve", password)
-		harness.WriteAll(t, n.Root, map[string]string{"config.json": harness.DockerConfig("docker.io/by-file-"+n.Name, "bob", password)})
+		harness.WriteAll(t, n.Root,
+			map[string]string{"config.json": harness.DockerConfig("docker.io/by-file-"+n.Name, "bob", password)})
 		n.WriteManifest("login.yaml", harness.PullSecret("login", harness.DockerConfig("docker.io", "eve", password)))
-		n.WriteManifest("p.yaml", strings.Replace(harness.ImagePod("p", byFile, ""), "name: main", "name: main\n      imagePullPolicy: Never", 1))
+		n.WriteManifest("p.yaml", strings.Replace(harness.ImagePod("p", byFile, ""), "name: main",
+			"name: main\n      imagePullPolicy: Never", 1))
 		n.MustStart()
 		n.AwaitPullError("p", "ErrImageNeverPull", byFile)
 		out, errs, status := n.Podstead("images", "pull", byFile, "--api-socket", n.Socket())
@@ -48,17 +50,20 @@ func TestImagesArePulledOnDemand(t *testing.T) {
 			t.Errorf("images pull exited with %d: %s%s", status, out, errs)
 		}
 		n.AwaitRunning("p")
-		if out, errs, status = n.Podstead("images", "pull", bySecret, "--api-socket", n.Socket()); status != 1 || !strings.Contains(errs, "failed to pull image") {
+		if out, errs, status = n.Podstead("images", "pull", bySecret, "--api-socket", n.Socket()); status != 1 ||
+			!strings.Contains(errs, "failed to pull image") {
 			t.Errorf("images pull without a login exited with %d: %s%s", status, out, errs)
 		}
-		if out, errs, status = n.Podstead("images", "pull", bySecret, "--secret", "default/login", "--api-socket", n.Socket()); status != 0 {
+		if out, errs, status = n.Podstead("images", "pull", bySecret, "--secret", "default/login", "--api-socket",
+			n.Socket()); status != 0 {
 			t.Errorf("images pull with a login exited with %d: %s%s", status, out, errs)
 		}
 		states, err := n.Images()
 		if err != nil || states[byFile] != "used" || states[bySecret] != "unused" {
 			t.Errorf("images are %v %v", states, err)
 		}
-		if out, errs, status = n.Podstead("images", "pull", "no/Such", "--api-socket", n.Socket()); status != 1 || !strings.Contains(errs, "not a valid reference") {
+		if out, errs, status = n.Podstead("images", "pull", "no/Such", "--api-socket", n.Socket()); status != 1 ||
+			!strings.Contains(errs, "not a valid reference") {
 			t.Errorf("images pull of no name exited with %d: %s%s", status, out, errs)
 		}
 
@@ -96,7 +101,8 @@ func TestImagesArePulledOnDemand(t *testing.T) {
 // changes none of this.
 func TestUnusedImagesAreRemoved(t *testing.T) {
 	harness.OnEachRuntime(t, func(t *testing.T, n *harness.Node) {
-		a, b, c, theirs := pushUniqueImage(n, "a"), pushUniqueImage(n, "b"), pushUniqueImage(n, "c"), pushUniqueImage(n, "theirs")
+		a, b, c, theirs := pushUniqueImage(n, "a"), pushUniqueImage(n, "b"), pushUniqueImage(n, "c"),
+			pushUniqueImage(n, "theirs")
 		if err := n.Runtime.CRI.Pull(t.Context(), theirs); err != nil {
 			t.Fatal(err)
 		}
@@ -109,16 +115,19 @@ func TestUnusedImagesAreRemoved(t *testing.T) {
 			n.AwaitRunning(name)
 		}
 		// Another client has a container with image c.
-		bare := &testbed.BarePod{Name: "theirs-" + n.Name, Namespace: "default", UID: "theirs-" + n.Name, LogDir: t.TempDir(), Command: []string{"true"}}
+		bare := &testbed.BarePod{Name: "theirs-" + n.Name, Namespace: "default", UID: "theirs-" + n.Name, LogDir: t.TempDir(),
+			Command: []string{"true"}}
 		if err := n.Runtime.CRI.Start(t.Context(), bare); err != nil {
 			t.Fatal(err)
 		}
 		_, err := n.Runtime.CRI.Runtime.CreateContainer(t.Context(), &runtimeapi.CreateContainerRequest{
 			PodSandboxId: bare.Sandbox,
 			Config: &runtimeapi.ContainerConfig{
-				Metadata: &runtimeapi.ContainerMetadata{Name: "second"}, Image: &runtimeapi.ImageSpec{Image: c}, Command: []string{"true"}, Linux: &runtimeapi.LinuxContainerConfig{},
+				Metadata: &runtimeapi.ContainerMetadata{Name: "second"}, Image: &runtimeapi.ImageSpec{Image: c},
+				Command: []string{"true"}, Linux: &runtimeapi.LinuxContainerConfig{},
 			},
-			SandboxConfig: &runtimeapi.PodSandboxConfig{Metadata: &runtimeapi.PodSandboxMetadata{Name: bare.Name, Namespace: "default", Uid: bare.UID}, LogDirectory: bare.LogDir, Linux: &runtimeapi.LinuxPodSandboxConfig{}},
+			SandboxConfig: &runtimeapi.PodSandboxConfig{Metadata: &runtimeapi.PodSandboxMetadata{Name: bare.Name,
+				Namespace: "default", Uid: bare.UID}, LogDirectory: bare.LogDir, Linux: &runtimeapi.LinuxPodSandboxConfig{}},
 		})
 		if err != nil {
 			t.Fatal(err)

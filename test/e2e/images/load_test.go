@@ -41,7 +41,9 @@ func checkLoadedPods(n *harness.Node) {
 	if out := n.LoadImages(docker); !strings.HasPrefix(out, "loaded "+host+"/docker:1 (") {
 		n.T.Errorf("it prints %s", out)
 	}
-	n.WriteManifest("docker.yaml", strings.Replace(harness.ImagePod("docker", host+"/docker:1", ""), "name: main", "name: main\n      imagePullPolicy: Never", 1))
+	n.WriteManifest("docker.yaml",
+		strings.Replace(harness.ImagePod("docker", host+"/docker:1", ""), "name: main",
+			"name: main\n      imagePullPolicy: Never", 1))
 	n.LoadImages("--name", "loaded-"+n.Name+":1", oci)
 	n.WriteManifest("oci.yaml", harness.ImagePod("oci", "loaded-"+n.Name+":1", ""))
 	n.MustPrintIn(n.AwaitRunning("docker"), "first", "cat", "/etc/word")
@@ -57,7 +59,8 @@ func checkLoadedPods(n *harness.Node) {
 	})
 	// A loaded image counts as pulled: it is removed when no pod needs it.
 	out, errs, status := n.Podstead("images", "prune", "--api-socket", n.Socket())
-	if status != 0 || !strings.Contains(out, "loaded-"+n.Name+":1") || strings.Contains(out, "docker:1") || n.HasImage("docker.io/library/loaded-"+n.Name+":1") {
+	if status != 0 || !strings.Contains(out, "loaded-"+n.Name+":1") || strings.Contains(out, "docker:1") ||
+		n.HasImage("docker.io/library/loaded-"+n.Name+":1") {
 		n.T.Errorf("images prune exited with %d: %s%s", status, out, errs)
 	}
 	// It is loaded again, from standard input.
@@ -97,7 +100,8 @@ func checkInvalidArchives(n *harness.Node) {
 	if err != nil {
 		n.T.Fatal(err)
 	}
-	whole, short, other := filepath.Join(dir, "whole.tar"), filepath.Join(dir, "short.tar"), filepath.Join(dir, "other.tar")
+	whole, short, other := filepath.Join(dir, "whole.tar"), filepath.Join(dir, "short.tar"),
+		filepath.Join(dir, "other.tar")
 	img := harness.ImageWithFile(n.T, "third")
 	harness.SaveImage(n.T, whole, "third:1", img)
 	data, err := os.ReadFile(whole)
@@ -164,7 +168,8 @@ func TestImagesAreLoadedIntoThePrivateRuntime(t *testing.T) {
 			if err != nil || states["pause.test/pause:1"] != "sandbox" && states["pause.test/pause:1"] != "pinned" {
 				t.Errorf("images are %v: %v", states, err)
 			}
-			if to, err := os.Readlink(filepath.Join(filepath.Dir(n.Runtime.Socket), "registries")); err != nil || to != filepath.Join(n.Root, "containerd/certs.d") {
+			if to, err := os.Readlink(filepath.Join(filepath.Dir(n.Runtime.Socket), "registries")); err != nil ||
+				to != filepath.Join(n.Root, "containerd/certs.d") {
 				t.Errorf("the settings of registries are %s: %v", to, err)
 			}
 		})

@@ -20,20 +20,26 @@ func TestPullSecrets(t *testing.T) {
 		ref, _ := n.Push(repository)
 		harness.Registry.Protect(repository, "bob", password)
 		n.WriteManifest("p.yaml", harness.ImagePod("p", ref, "imagePullSecrets: [{name: wrong}, {name: right}]"))
-		n.WriteManifest("wrong.yaml", harness.PullSecret("wrong", harness.DockerConfig("docker.io/private-"+n.Name, "bob", "no-"+password)))
+		n.WriteManifest("wrong.yaml", harness.PullSecret("wrong",
+			harness.DockerConfig("docker.io/private-"+n.Name, "bob", "no-"+password)))
 		n.MustStart()
-		n.AwaitPullError("p", "ImagePullBackOff", "ErrImagePull: ", "with the credential of Secret default/wrong: ", "401 Unauthorized", "Secret default/right is in no manifest")
-		if found, err := n.Events("p"); err != nil || !strings.Contains(found["FailedToRetrieveImagePullSecret"].Message, "right") {
+		n.AwaitPullError("p", "ImagePullBackOff", "ErrImagePull: ", "with the credential of Secret default/wrong: ",
+			"401 Unauthorized", "Secret default/right is in no manifest")
+		if found, err := n.Events("p"); err != nil ||
+			!strings.Contains(found["FailedToRetrieveImagePullSecret"].Message, "right") {
 			t.Errorf("events %v (%v)", harness.Keys(found), err)
 		}
-		n.WriteManifest("right.yaml", harness.PullSecret("right", harness.DockerConfig("https://index.docker.io/v1/", "bob", password)))
+		n.WriteManifest("right.yaml", harness.PullSecret("right",
+			harness.DockerConfig("https://index.docker.io/v1/", "bob", password)))
 		main := n.AwaitRunning("p")
 		n.MustPrintIn(main, "1048576", "stat", "-c", "%s", "/var/unique")
 		if n.Runtime.Kind != testbed.Containerd16 { // it does not support image volumes
 			mounted, _ := n.Push(repository + "-data")
 			harness.Registry.Protect(repository+"-data", "bob", password)
-			n.WriteManifest("volume.yaml", strings.Replace(harness.VolumePod("volume", "[{name: data, image: {reference: "+mounted+"}}]", "[{name: data, mountPath: /data}]",
-				"  imagePullSecrets: [{name: right}]"), "namespace: apps, ", "", 1))
+			n.WriteManifest("volume.yaml",
+				strings.Replace(harness.VolumePod("volume", "[{name: data, image: {reference: "+mounted+"}}]",
+					"[{name: data, mountPath: /data}]",
+					"  imagePullSecrets: [{name: right}]"), "namespace: apps, ", "", 1))
 			n.MustContain(n.AwaitRunning("volume"), map[string]string{"stat -c %s /data/var/unique": "1048576"})
 		}
 		n.MustNotLog(password)
@@ -77,13 +83,15 @@ providers:
 		if err := os.Chmod(filepath.Join(plugins, "cloud"), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		n.Args = []string{"--image-credential-provider-config", filepath.Join(plugins, "config.yaml"), "--image-credential-provider-bin-dir", plugins}
+		n.Args = []string{"--image-credential-provider-config", filepath.Join(plugins, "config.yaml"),
+			"--image-credential-provider-bin-dir", plugins}
 		n.WriteManifest("file.yaml", harness.ImagePod("file", byFile, ""))
 		n.WriteManifest("plugin.yaml", harness.ImagePod("plugin", byPlugin, ""))
 		n.MustStart()
 		n.AwaitRunning("plugin")
 		question, err := os.ReadFile(requestFile)
-		if want := `{"apiVersion":"credentialprovider.kubelet.k8s.io/v1","image":"` + byPlugin + `","kind":"CredentialProviderRequest"}`; err != nil || string(question) != want {
+		if want := `{"apiVersion":"credentialprovider.kubelet.k8s.io/v1","image":"` + byPlugin +
+			`","kind":"CredentialProviderRequest"}`; err != nil || string(question) != want {
 			t.Errorf("the plugin got the request %s (%v), want %s", question, err, want)
 		}
 		n.AwaitPullError("file", "ImagePullBackOff", "uthoriz")
@@ -100,7 +108,8 @@ func TestImageByDigest(t *testing.T) {
 		name := strings.TrimSuffix(ref, ":1")
 		n.WriteManifest("digest.yaml", harness.ImagePod("digest", name+"@"+digest, ""))
 		n.WriteManifest("both.yaml", harness.ImagePod("both", ref+"@"+digest, ""))
-		n.WriteManifest("never.yaml", strings.Replace(harness.ImagePod("never", name+":2", ""), "name: main", "name: main\n      imagePullPolicy: Never", 1))
+		n.WriteManifest("never.yaml", strings.Replace(harness.ImagePod("never", name+":2", ""), "name: main",
+			"name: main\n      imagePullPolicy: Never", 1))
 		n.WriteManifest("wrong.yaml", harness.ImagePod("wrong", name+"@sha256:"+strings.Repeat("0", 64), ""))
 		n.MustStart()
 		for _, pod := range []string{"digest", "both"} {

@@ -59,11 +59,13 @@ func testEmulatedCommands(n *harness.Node, p platform) {
 	}
 	var version struct{ Version, Platform string }
 	out, errs, status := n.Podstead("version", "-o", "json")
-	if err := json.Unmarshal([]byte(out), &version); err != nil || status != 0 || version.Version != "v0.0.1" || version.Platform != "linux/"+arch {
+	if err := json.Unmarshal([]byte(out), &version); err != nil || status != 0 || version.Version != "v0.0.1" ||
+		version.Platform != "linux/"+arch {
 		t.Errorf("version exited with %d, %v: %s%s", status, err, out, errs)
 	}
 	good, bad := filepath.Join(n.Dir(), "good.yaml"), filepath.Join(n.Dir(), "bad.yaml")
-	for file, text := range map[string]string{good: harness.SleepPod("p", "one"), bad: strings.Replace(harness.SleepPod("p", "one"), "image:", "imago:", 1)} {
+	for file, text := range map[string]string{good: harness.SleepPod("p", "one"),
+		bad: strings.Replace(harness.SleepPod("p", "one"), "image:", "imago:", 1)} {
 		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -78,7 +80,9 @@ func testEmulatedCommands(n *harness.Node, p platform) {
 	// What check says depends on the host, so what this machine's own program says is the measure.
 	findings := func(binary string) map[string]string {
 		t.Helper()
-		cmd := exec.CommandContext(t.Context(), binary, "check", "-o", "json", "--container-runtime-endpoint", n.Endpoint, "--pod-manifest-path", n.Manifests, "--root-dir", n.Root, "--api-socket", n.Socket(), "--healthz-port", "0", "--port", "0")
+		cmd := exec.CommandContext(t.Context(), binary, "check", "-o", "json", "--container-runtime-endpoint", n.Endpoint,
+			"--pod-manifest-path", n.Manifests, "--root-dir", n.Root, "--api-socket", n.Socket(), "--healthz-port", "0",
+			"--port", "0")
 		out, _ := cmd.Output() // its findings say what fails
 		var all struct {
 			Findings []struct{ Check, Level, Message string }
@@ -106,18 +110,21 @@ func testEmulatedCommands(n *harness.Node, p platform) {
 // testEmulatedDaemon runs pods.
 func testEmulatedDaemon(n *harness.Node) {
 	t := n.T
-	n.WriteManifest("p.yaml", harness.ScriptPod("p", "one", 10, "echo started with $WORD; trap 'exit 0' TERM; sleep 100000 & wait"))
+	n.WriteManifest("p.yaml", harness.ScriptPod("p", "one", 10,
+		"echo started with $WORD; trap 'exit 0' TERM; sleep 100000 & wait"))
 	n.MustStart()
 	p := n.AwaitRunning("p")
 	n.AwaitReady("p")
 	n.CLI(0, []string{n.PodName("p"), "Running"}, "get", "pods")
 	n.Await("logs prints the output of the container", func() error {
-		if out, errs, status := n.Podstead("logs", "p", "--api-socket", n.Socket()); status != 0 || out != "started with one\n" {
+		if out, errs, status := n.Podstead("logs", "p", "--api-socket", n.Socket()); status != 0 ||
+			out != "started with one\n" {
 			return fmt.Errorf("%d: %q %s", status, out, errs)
 		}
 		return nil
 	})
-	if out, errs, status := n.Podstead("exec", "--api-socket", n.Socket(), "p", "--", "sh", "-c", "echo $WORD; exit 3"); status != 3 || out != "one\n" {
+	if out, errs, status := n.Podstead("exec", "--api-socket", n.Socket(), "p", "--", "sh", "-c",
+		"echo $WORD; exit 3"); status != 3 || out != "one\n" {
 		t.Errorf("exec exited with %d: %q %s", status, out, errs)
 	}
 
@@ -126,7 +133,8 @@ func testEmulatedDaemon(n *harness.Node) {
 	n.AwaitReady("p")
 	n.MustStillRun("p", p)
 
-	n.WriteManifest("p.yaml", harness.ScriptPod("p", "two", 10, "echo started with $WORD; trap 'exit 0' TERM; sleep 100000 & wait"))
+	n.WriteManifest("p.yaml", harness.ScriptPod("p", "two", 10,
+		"echo started with $WORD; trap 'exit 0' TERM; sleep 100000 & wait"))
 	second := n.AwaitOther("p", p)
 	if word := n.Exec(second, "sh", "-c", "echo $WORD"); word != "two" {
 		t.Errorf("the replaced pod has the word %q", word)

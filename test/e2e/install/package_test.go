@@ -12,8 +12,8 @@ import (
 )
 
 // The Debian package under a real systemd: apt installs it with the runtime that it recommends, and
-// a manifest runs, on that runtime; an upgrade, a removal, a purge and another installation leave the containers their processes; a purge
-// without pods leaves nothing but data of volumes.
+// a manifest runs, on that runtime; an upgrade, a removal, a purge and another installation leave the containers their
+// processes; a purge without pods leaves nothing but data of volumes.
 func TestDebianPackage(t *testing.T) {
 	t.Parallel()
 	first, second := hostPlatform(t).debFile(t, releaseDir(t)), hostPlatform(t).debFile(t, nextReleaseDir(t))
@@ -27,7 +27,8 @@ func TestDebianPackage(t *testing.T) {
 	awaitContainerd(s)
 	apt := func(args ...string) string {
 		t.Helper()
-		s.Run("sh", "-c", "DEBIAN_FRONTEND=noninteractive apt-get -o Dpkg::Options::=--force-confold -y "+strings.Join(args, " ")+" >/root/apt.log 2>&1 || { cat /root/apt.log; exit 1; }")
+		s.Run("sh", "-c", "DEBIAN_FRONTEND=noninteractive apt-get -o Dpkg::Options::=--force-confold -y "+
+			strings.Join(args, " ")+" >/root/apt.log 2>&1 || { cat /root/apt.log; exit 1; }")
 		return s.Try("cat", "/root/apt.log")
 	}
 
@@ -46,7 +47,8 @@ func TestDebianPackage(t *testing.T) {
 	writeHostPod(s)
 	n := s.Node()
 	p := n.AwaitRunning("p")
-	for _, path := range []string{"/usr/share/man/man1/podstead-run.1.gz", "/usr/share/bash-completion/completions/podstead", "/etc/podstead/config.yaml"} {
+	for _, path := range []string{"/usr/share/man/man1/podstead-run.1.gz",
+		"/usr/share/bash-completion/completions/podstead", "/etc/podstead/config.yaml"} {
 		s.Run("test", "-s", path)
 	}
 
@@ -65,7 +67,8 @@ func TestDebianPackage(t *testing.T) {
 		t.Error("the daemon is active after the removal")
 	}
 	n.MustStillRun("p", p)
-	if out := s.Try("dpkg", "-P", "podstead"); !strings.Contains(out, "pods still run, so /var/lib/podstead stays") || !strings.Contains(out, "/etc/pods is not empty and stays") {
+	if out := s.Try("dpkg", "-P", "podstead"); !strings.Contains(out, "pods still run, so /var/lib/podstead stays") ||
+		!strings.Contains(out, "/etc/pods is not empty and stays") {
 		t.Errorf("purge with a pod: %s", out)
 	}
 	n.MustStillRun("p", p)
@@ -85,7 +88,9 @@ func TestDebianPackage(t *testing.T) {
 	if out := s.Try("dpkg", "-P", "podstead"); !strings.Contains(out, "/var/lib/podstead/volumes has data") {
 		t.Errorf("purge: %s", out)
 	}
-	left := s.Try("sh", "-c", "find /etc /usr /var /run -xdev \\( -name '*podstead*' -o -path /etc/pods -o -path '/var/log/pods*' -o -path '/var/log/containers*' \\) -not -path '/var/lib/dpkg/*' | sort; ls -A /var/lib/podstead /var/lib/podstead/volumes")
+	left := s.Try("sh", "-c", "find /etc /usr /var /run -xdev \\( -name '*podstead*' -o -path /etc/pods -o -path "+
+		"'/var/log/pods*' -o -path '/var/log/containers*' \\) -not -path '/var/lib/dpkg/*' | sort; ls -A /var/lib/podstead "+
+		"/var/lib/podstead/volumes")
 	if want := "/var/lib/podstead\n/var/lib/podstead:\nvolumes\n\n/var/lib/podstead/volumes:\ndefault"; left != want {
 		t.Errorf("the purge left:\n%s\nwant:\n%s", left, want)
 	}
@@ -97,7 +102,8 @@ func TestDebianPackage(t *testing.T) {
 // storeDatabase makes claims as databases leave them: with directories that are empty and that they need, and
 // with owners, modes, links and a named pipe.
 func storeDatabase(s *harness.Machine) {
-	s.Run("sh", "-c", `set -e; mkdir -p /var/lib/podstead/volumes/default/postgres /var/lib/podstead/volumes/default/nothing/here
+	s.Run("sh", "-c",
+		`set -e; mkdir -p /var/lib/podstead/volumes/default/postgres /var/lib/podstead/volumes/default/nothing/here
 cd /var/lib/podstead/volumes/default/postgres
 mkdir -m 0700 -p base/1 global pg_commit_ts pg_dynshmem pg_logical/mappings pg_logical/snapshots pg_multixact/members pg_multixact/offsets
 mkdir -m 0700 pg_notify pg_replslot pg_serial pg_snapshots pg_stat pg_stat_tmp pg_subtrans pg_tblspc pg_twophase pg_wal pg_wal/archive_status pg_xact
@@ -107,7 +113,8 @@ ln base/1/1259 base/1/1259_link; mkfifo pg_stat_tmp/pipe; chown -R 999:999 .; mk
 
 // stored returns what the claims have: type, mode, owner, links and the path of each file, and the contents.
 func stored(s *harness.Machine) string {
-	return s.Try("sh", "-c", `cd /var/lib/podstead/volumes/default && find . -printf '%y %m %U %G %n %p %l\n' | sort && find . -type f | sort | xargs sha256sum`)
+	return s.Try("sh", "-c",
+		`cd /var/lib/podstead/volumes/default && find . -printf '%y %m %U %G %n %p %l\n' | sort && find . -type f | sort | xargs sha256sum`)
 }
 
 // The Debian package is installed before the runtime is configured, as apt does in one run: the
@@ -123,7 +130,8 @@ func TestDebianPackageBeforeRuntime(t *testing.T) {
 	s.Run("systemctl", "stop", "containerd")
 
 	// As dpkg leaves a package that is unpacked and not yet configured.
-	s.Run("sed", "-i", `/^Package: containerd$/,/^$/s/^Status: install ok installed$/Status: install ok unpacked/`, "/var/lib/dpkg/status")
+	s.Run("sed", "-i", `/^Package: containerd$/,/^$/s/^Status: install ok installed$/Status: install ok unpacked/`,
+		"/var/lib/dpkg/status")
 	s.Run("dpkg", "-i", "/root/podstead.deb")
 	if state := s.Try("systemctl", "is-active", "podstead-first-start"); state != "active" {
 		t.Errorf("what waits for the runtime is %s", state)
@@ -150,11 +158,13 @@ func TestDebianPackageBeforeRuntime(t *testing.T) {
 	s.Run("dpkg", "-P", "podstead")
 	s.Run("systemctl", "stop", "containerd")
 	s.Run("mv", "/usr/bin/containerd", "/lib/systemd/system/containerd.service", "/root/")
-	if out := s.Try("dpkg", "-i", "/root/podstead.deb"); !strings.Contains(out, "the daemon does not run yet; podstead check") || strings.Contains(out, "deb-systemd-invoke") {
+	if out := s.Try("dpkg", "-i", "/root/podstead.deb"); !strings.Contains(out,
+		"the daemon does not run yet; podstead check") || strings.Contains(out, "deb-systemd-invoke") {
 		t.Errorf("installation without a runtime: %s", out)
 	}
 	harness.Await(t, "the journal names what is missing", func() error {
-		if log := s.Try("journalctl", "-u", "podstead", "-o", "cat", "--no-pager"); !strings.Contains(log, "no containerd is installed") {
+		if log := s.Try("journalctl", "-u", "podstead", "-o", "cat", "--no-pager"); !strings.Contains(log,
+			"no containerd is installed") {
 			return errors.New(log)
 		}
 		return nil
@@ -163,7 +173,8 @@ func TestDebianPackageBeforeRuntime(t *testing.T) {
 	s.Run("mv", "/root/containerd.service", "/lib/systemd/system/")
 	s.Run("mv", "/root/containerd", "/usr/bin/")
 	harness.Await(t, "podstead waits for the runtime that is being installed", func() error {
-		if log := s.Try("journalctl", "-u", "podstead", "-o", "cat", "--no-pager"); !strings.Contains(log, "Waiting for a container runtime that was installed a moment ago") {
+		if log := s.Try("journalctl", "-u", "podstead", "-o", "cat", "--no-pager"); !strings.Contains(log,
+			"Waiting for a container runtime that was installed a moment ago") {
 			return errors.New(log)
 		}
 		return nil
@@ -223,7 +234,8 @@ func awaitContainerd(s *harness.Machine) {
 // writeHostPod writes the manifest of a pod p in the host's network.
 func writeHostPod(s *harness.Machine) {
 	s.T.Helper()
-	s.Run("sh", "-c", "cat > /etc/pods/p.yaml <<'E'\n"+strings.Replace(harness.SleepPod("p", "one"), "spec:\n", "spec:\n  hostNetwork: true\n", 1)+"\nE")
+	s.Run("sh", "-c", "cat > /etc/pods/p.yaml <<'E'\n"+
+		strings.Replace(harness.SleepPod("p", "one"), "spec:\n", "spec:\n  hostNetwork: true\n", 1)+"\nE")
 }
 
 // awaitPodReported waits until the daemon reports its only pod as running.
@@ -254,7 +266,8 @@ func mustBe(s *harness.Machine, active, enabled string) {
 // lintian fails the test for each error that Debian's checker finds in a package.
 func lintian(t *testing.T, deb string) {
 	t.Helper()
-	if out, err := exec.CommandContext(t.Context(), "lintian", "--allow-root", "--fail-on", "error", deb).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "lintian", "--allow-root", "--fail-on", "error",
+		deb).CombinedOutput(); err != nil {
 		t.Errorf("lintian: %v\n%s", err, out)
 	}
 }

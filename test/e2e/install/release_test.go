@@ -167,9 +167,11 @@ func output(t *testing.T, dir, name string, args ...string) string {
 // installedFiles are files of both packages and their modes.
 var installedFiles = map[string]string{
 	"/usr/bin/podstead": "-rwxr-xr-x", "/usr/lib/systemd/system/podstead.service": "-rw-r--r--",
-	"/usr/lib/systemd/system-preset/50-podstead.preset": "-rw-r--r--", "/etc/pods": "drwxr-xr-x", "/etc/podstead/config.yaml": "-rw-r--r--",
+	"/usr/lib/systemd/system-preset/50-podstead.preset": "-rw-r--r--", "/etc/pods": "drwxr-xr-x",
+	"/etc/podstead/config.yaml":         "-rw-r--r--",
 	"/usr/share/man/man1/podstead.1.gz": "-rw-r--r--", "/usr/share/man/man1/podstead-run.1.gz": "-rw-r--r--",
-	"/usr/share/bash-completion/completions/podstead": "-rw-r--r--", "/usr/share/doc/podstead/docs/install.md": "-rw-r--r--",
+	"/usr/share/bash-completion/completions/podstead":                 "-rw-r--r--",
+	"/usr/share/doc/podstead/docs/install.md":                         "-rw-r--r--",
 	"/usr/share/doc/podstead/licenses/google.golang.org/grpc/LICENSE": "-rw-r--r--",
 }
 
@@ -182,7 +184,8 @@ func TestRelease(t *testing.T) {
 	var boms []string
 	for _, p := range platforms {
 		boms = append(boms, filepath.Join(dir, p.base()+".cdx.json"))
-		want = append(want, p.base()+".tar.gz", p.base()+".cdx.json", "podstead_0.0.1-1_"+p.deb+".deb", "podstead-0.0.1-1."+p.rpm+".rpm")
+		want = append(want, p.base()+".tar.gz", p.base()+".cdx.json", "podstead_0.0.1-1_"+p.deb+".deb",
+			"podstead-0.0.1-1."+p.rpm+".rpm")
 	}
 	slices.Sort(want)
 	entries, err := os.ReadDir(dir)
@@ -193,7 +196,8 @@ func TestRelease(t *testing.T) {
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("the release has\n%v, want\n%v (%v)", got, want, err)
 	}
-	if lines := strings.Count(output(t, dir, "sha256sum", "--check", "--strict", "SHA256SUMS"), ": OK"); lines != len(want)-1 {
+	if lines := strings.Count(output(t, dir, "sha256sum", "--check", "--strict", "SHA256SUMS"),
+		": OK"); lines != len(want)-1 {
 		t.Errorf("SHA256SUMS has %d files, want %d", lines, len(want)-1)
 	}
 	signed, err := os.ReadFile(filepath.Join(filepath.Dir(dir), "SHA256SUMS"))
@@ -219,8 +223,10 @@ func TestRelease(t *testing.T) {
 				}
 			}
 			files := archiveFiles(t, filepath.Join(dir, p.base()+".tar.gz"))
-			for name, mode := range map[string]int64{"podstead": 0o755, "podstead.service": 0o644, "config.yaml": 0o644, "LICENSE": 0o644, "man/podstead.1.gz": 0o644, "licenses/std/LICENSE": 0o644} {
-				if f, ok := files[path.Join(p.base(), name)]; !ok || f.header.Mode != mode || f.header.Uid != 0 || len(f.data) == 0 {
+			for name, mode := range map[string]int64{"podstead": 0o755, "podstead.service": 0o644, "config.yaml": 0o644,
+				"LICENSE": 0o644, "man/podstead.1.gz": 0o644, "licenses/std/LICENSE": 0o644} {
+				if f, ok := files[path.Join(p.base(), name)]; !ok || f.header.Mode != mode || f.header.Uid != 0 ||
+					len(f.data) == 0 {
 					t.Errorf("%s in the archive: %+v", name, f.header)
 				}
 			}
@@ -271,7 +277,8 @@ func (p platform) testDeb(t *testing.T, file string) {
 	}
 	control := t.TempDir()
 	output(t, "", "dpkg-deb", "-e", file, control)
-	if conffiles, err := os.ReadFile(filepath.Join(control, "conffiles")); string(conffiles) != "/etc/podstead/config.yaml\n" {
+	if conffiles, err := os.ReadFile(filepath.Join(control, "conffiles")); string(
+		conffiles) != "/etc/podstead/config.yaml\n" {
 		t.Errorf("conffiles of the deb: %q, %v", conffiles, err)
 	}
 	for _, script := range []string{"postinst", "prerm", "postrm"} {
@@ -292,7 +299,8 @@ func (p platform) testDeb(t *testing.T, file string) {
 }
 
 func (p platform) testRPM(t *testing.T, file string) {
-	if got, want := output(t, "", "rpm", "-qp", "--qf", "%{NAME} %{VERSION}-%{RELEASE} %{ARCH} %{OS} %{LICENSE}", file), "podstead 0.0.1-1 "+p.rpm+" linux Apache-2.0"; got != want {
+	if got, want := output(t, "", "rpm", "-qp", "--qf", "%{NAME} %{VERSION}-%{RELEASE} %{ARCH} %{OS} %{LICENSE}", file),
+		"podstead 0.0.1-1 "+p.rpm+" linux Apache-2.0"; got != want {
 		t.Errorf("the rpm is %q, want %q", got, want)
 	}
 	for query, want := range map[string]string{
@@ -308,7 +316,8 @@ func (p platform) testRPM(t *testing.T, file string) {
 		}
 	}
 	modes := map[string]string{}
-	for line := range strings.Lines(output(t, "", "rpm", "-qp", "--qf", "[%{FILENAMES} %{FILEMODES:perms} %{FILEUSERNAME}/%{FILEGROUPNAME}\n]", file)) {
+	for line := range strings.Lines(
+		output(t, "", "rpm", "-qp", "--qf", "[%{FILENAMES} %{FILEMODES:perms} %{FILEUSERNAME}/%{FILEGROUPNAME}\n]", file)) {
 		name, mode, _ := strings.Cut(strings.TrimSpace(line), " ")
 		modes[name] = mode
 	}

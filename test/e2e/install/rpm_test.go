@@ -50,7 +50,8 @@ func TestRPM(t *testing.T) {
 	if version := s.Try("podstead", "version"); !strings.Contains(version, "v0.0.2") {
 		t.Errorf("the version is %s", version)
 	}
-	if out := s.Try(rpm("-V", "podstead")...); !regexp.MustCompile(`^S.5....T. +c /etc/podstead/config.yaml$`).MatchString(out) {
+	if out := s.Try(rpm("-V", "podstead")...); !regexp.MustCompile(`^S.5....T. +c /etc/podstead/config.yaml$`).MatchString(
+		out) {
 		t.Errorf("rpm -V after a change of the configuration and an upgrade: %q", out)
 	}
 	awaitPodReported(s)
@@ -65,14 +66,16 @@ func TestRPM(t *testing.T) {
 
 	storeDatabase(s)
 	before := stored(s)
-	if out := s.Try(rpm("--force-debian", "-e", "podstead")...); !strings.Contains(out, "the pods keep running") || !strings.Contains(out, "/var/lib/podstead stays") {
+	if out := s.Try(rpm("--force-debian", "-e", "podstead")...); !strings.Contains(out, "the pods keep running") ||
+		!strings.Contains(out, "/var/lib/podstead stays") {
 		t.Errorf("rpm -e: %s", out)
 	}
 	if state := s.Try("systemctl", "is-active", "podstead"); state == "active" {
 		t.Error("the daemon is active after the package was erased")
 	}
 	n.MustStillRun("p", p)
-	left := s.Try("sh", "-c", "find /etc /usr -xdev \\( -name '*podstead*' -o -path '*/podstead/*' -o -path '/etc/pods*' \\) | sort")
+	left := s.Try("sh", "-c", "find /etc /usr -xdev \\( -name '*podstead*' -o -path '*/podstead/*' -o -path "+
+		"'/etc/pods*' \\) | sort")
 	if want := "/etc/pods\n/etc/pods/p.yaml\n/etc/podstead\n/etc/podstead/config.yaml.rpmsave"; left != want {
 		t.Errorf("left after rpm -e:\n%s\nwant:\n%s", left, want)
 	}

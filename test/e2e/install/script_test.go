@@ -55,7 +55,8 @@ func TestInstallScriptOnBusybox(t *testing.T) {
 	if out, err := script("--help"); err != nil || !strings.Contains(out, "--uninstall") {
 		t.Errorf("--help: %v\n%s", err, out)
 	}
-	if out, err := script("--from", "/release"); err != nil || !strings.Contains(out, "does not run systemd") || !strings.Contains(version(), "v0.0.1") {
+	if out, err := script("--from", "/release"); err != nil || !strings.Contains(out, "does not run systemd") ||
+		!strings.Contains(version(), "v0.0.1") {
 		t.Fatalf("from a directory: %v\n%s%s", err, out, version())
 	}
 
@@ -67,13 +68,16 @@ func TestInstallScriptOnBusybox(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(root, "release", archive), data[:len(data)/2], 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(root, "usr/local/bin/podstead"), []byte("#!/bin/sh\necho earlier\n"), 0o755); err != nil {
+	if err := os.WriteFile(filepath.Join(root, "usr/local/bin/podstead"), []byte("#!/bin/sh\necho earlier\n"),
+		0o755); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := script("--from", "/release"); err == nil || !strings.Contains(out, "checksum") || version() != "earlier\n" {
+	if out, err := script("--from", "/release"); err == nil || !strings.Contains(out, "checksum") ||
+		version() != "earlier\n" {
 		t.Errorf("with half of the archive: %v\n%s%s", err, out, version())
 	}
-	if out, err := script("--from", server.URL); err != nil || !strings.Contains(out, "Restart that now") || !strings.Contains(version(), "v0.0.1") {
+	if out, err := script("--from", server.URL); err != nil || !strings.Contains(out, "Restart that now") ||
+		!strings.Contains(version(), "v0.0.1") {
 		t.Errorf("over HTTP: %v\n%s%s", err, out, version())
 	}
 	if left, err := os.ReadDir(filepath.Join(root, "tmp")); err != nil || len(left) != 0 {
@@ -92,7 +96,8 @@ func TestInstallScriptOnBusybox(t *testing.T) {
 	if out, err := script("--uninstall"); err != nil || version() != "" {
 		t.Errorf("--uninstall: %v\n%s", err, out)
 	}
-	for _, path := range []string{"etc/podstead/config.yaml", "etc/pods", "var/lib/podstead/records", "var/lib/podstead/volumes/default/data/pg_wal"} {
+	for _, path := range []string{"etc/podstead/config.yaml", "etc/pods", "var/lib/podstead/records",
+		"var/lib/podstead/volumes/default/data/pg_wal"} {
 		if _, err := os.Stat(filepath.Join(root, path)); err != nil {
 			t.Error(err)
 		}

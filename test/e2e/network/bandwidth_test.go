@@ -14,7 +14,8 @@ import (
 
 // limitedPod is a pod with limits of its bandwidth.
 func limitedPod(name string) string {
-	return strings.Replace(harness.SleepPod(name, "one"), "  name: "+name+"\n", "  name: "+name+"\n  annotations: {kubernetes.io/ingress-bandwidth: 3M, kubernetes.io/egress-bandwidth: 5M}\n", 1)
+	return strings.Replace(harness.SleepPod(name, "one"), "  name: "+name+"\n",
+		"  name: "+name+"\n  annotations: {kubernetes.io/ingress-bandwidth: 3M, kubernetes.io/egress-bandwidth: 5M}\n", 1)
 }
 
 // The private network of an earlier version, with a pod in it, gets the plugin: the kernel then
@@ -35,7 +36,8 @@ func TestBandwidth(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.Kill()
-	old := strings.Replace(string(text), ",\n    {\"type\": \"bandwidth\", \"capabilities\": {\"bandwidth\": true}}", "", 1)
+	old := strings.Replace(string(text), ",\n    {\"type\": \"bandwidth\", \"capabilities\": {\"bandwidth\": true}}", "",
+		1)
 	if old == string(text) {
 		t.Fatalf("no plugin in %s", text)
 	}

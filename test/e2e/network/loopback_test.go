@@ -118,7 +118,8 @@ func TestLoopbackRuleIsInstalledAgain(t *testing.T) {
 			})
 		}
 		mustRun(t, append(inside, "sh", "-c", "echo 1 > /proc/sys/net/ipv4/conf/all/route_localnet")...)
-		if f := n.Check(harness.HealthyStatus(t), n.Flags()[1:]...)["loopback"]; f.Level != "warn" || !strings.Contains(f.Message, "(all)") || !strings.Contains(f.Fix, "start podstead") {
+		if f := n.Check(harness.HealthyStatus(t), n.Flags()[1:]...)["loopback"]; f.Level != "warn" ||
+			!strings.Contains(f.Message, "(all)") || !strings.Contains(f.Fix, "start podstead") {
 			t.Errorf("check without a daemon: %+v", f)
 		}
 		n.MustStart()
@@ -127,7 +128,8 @@ func TestLoopbackRuleIsInstalledAgain(t *testing.T) {
 			t.Errorf("check with the rule: %+v", f)
 		}
 		mustRun(t, append(inside, "iptables", "-w", "-F")...)
-		if f := n.Check(harness.HealthyStatus(t), "--api-socket", n.Socket())["loopback"]; f.Level != "warn" || !strings.Contains(f.Fix, "restart podstead") {
+		if f := n.Check(harness.HealthyStatus(t), "--api-socket", n.Socket())["loopback"]; f.Level != "warn" ||
+			!strings.Contains(f.Fix, "restart podstead") {
 			t.Errorf("check after a flush: %+v", f)
 		}
 		n.WriteManifest("web.yaml", webPod("web", harness.HostPort()))

@@ -52,7 +52,8 @@ func startUpstream(t *testing.T, text string) *upstreamServer {
 		case q.Name != "far.example.":
 			reply.Rcode = dns.RcodeNameError
 		case q.Qtype == dns.TypeA:
-			reply.Answer = append(reply.Answer, &dns.A{Hdr: dns.RR_Header{Name: q.Name, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: 1}, A: net.ParseIP(text)})
+			reply.Answer = append(reply.Answer,
+				&dns.A{Hdr: dns.RR_Header{Name: q.Name, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: 1}, A: net.ParseIP(text)})
 		}
 		_ = w.WriteMsg(reply)
 	})}
@@ -92,7 +93,8 @@ func nameserverPid(n *harness.Node) int {
 
 // usePodDNS lets the node have a name server for its pods, and ends that with the test.
 func usePodDNS(n *harness.Node, conf string) {
-	n.Args = append(n.Args, "--pod-dns", "always", "--cni-conf-dir", filepath.Join(n.Runtime.Dir(), "cni"), "--resolv-conf", conf)
+	n.Args = append(n.Args, "--pod-dns", "always", "--cni-conf-dir", filepath.Join(n.Runtime.Dir(), "cni"),
+		"--resolv-conf", conf)
 	n.T.Cleanup(n.EndNameserver)
 }
 
@@ -101,23 +103,29 @@ func TestPodNames(t *testing.T) {
 	harness.OnEachRuntime(t, func(t *testing.T, n *harness.Node) {
 		first, second := startUpstream(t, "192.0.2.1"), startUpstream(t, "192.0.2.2")
 		conf := filepath.Join(n.Dir(), "resolv.conf")
-		harness.WriteAll(t, n.Dir(), map[string]string{"resolv.conf": "nameserver " + first.address + "\nnameserver " + second.address + "\nsearch lan.test\n"})
+		harness.WriteAll(t, n.Dir(), map[string]string{"resolv.conf": "nameserver " + first.address + "\nnameserver " +
+			second.address + "\nsearch lan.test\n"})
 		usePodDNS(n, conf)
 		podsStartWithoutNameserver(n, first.address)
 		n.WriteManifest("web.yaml", dnsClient("web", ""))
 		n.WriteManifest("host.yaml", harness.IdlePod("host", "hostNetwork: true\ndnsPolicy: ClusterFirstWithHostNet"))
 		n.WriteManifest("db.yaml", dnsClient("db", ""))
-		n.WriteManifest("other.yaml", strings.Replace(dnsClient("queue", ""), "{name: queue,", "{name: queue, namespace: other,", 1))
+		n.WriteManifest("other.yaml", strings.Replace(dnsClient("queue", ""), "{name: queue,",
+			"{name: queue, namespace: other,", 1))
 		n.WriteManifest("unready.yaml", strings.Replace(dnsClient("unready", ""), "      ports:",
-			"      readinessProbe: {exec: {command: [test, -e, /ready]}, periodSeconds: 1, timeoutSeconds: 300}\n      ports:", 1))
+			"      readinessProbe: {exec: {command: [test, -e, /ready]}, periodSeconds: 1, timeoutSeconds: 300}\n      ports:",
+			1))
 		web, db := n.AwaitRunning("web"), n.AwaitReady("db").Status.PodIP
-		if text := n.Exec(web, "cat", "/etc/resolv.conf"); !strings.Contains(text, "search default.svc.cluster.local svc.cluster.local cluster.local lan.test") || !strings.Contains(text, "ndots:5") || strings.Contains(text, first.address) {
+		if text := n.Exec(web, "cat", "/etc/resolv.conf"); !strings.Contains(text,
+			"search default.svc.cluster.local svc.cluster.local cluster.local lan.test") || !strings.Contains(text, "ndots:5") ||
+			strings.Contains(text, first.address) {
 			t.Fatalf("/etc/resolv.conf of web is\n%s", text)
 		}
 		n.AwaitExec(web, "I am db", "wget", "-q", "-O", "-", "http://db:5432/")
 		queue := n.AwaitReady("queue").Status.PodIP
 		for name, want := range map[string]string{
-			"db.default": db, "db.default.svc.cluster.local.": db, "queue.other": queue, "queue.other.svc.cluster.local.": queue, "far.example.": "192.0.2.1",
+			"db.default": db, "db.default.svc.cluster.local.": db, "queue.other": queue, "queue.other.svc.cluster.local.": queue,
+			"far.example.": "192.0.2.1",
 		} {
 			n.AwaitLookup(web, name, want)
 		}
@@ -149,7 +157,8 @@ spec: {type: ExternalName, externalName: far.example}
 		n.AwaitExec(web, "I am db", "wget", "-q", "-O", "-", "http://backend:5432/")
 		dashed := strings.ReplaceAll(db, ".", "-") + ".backend.default.svc.cluster.local"
 		n.AwaitLookup(web, dashed+".", db)
-		n.AwaitExec(web, "5432 "+dashed, "sh", "-c", "nslookup -type=srv _sql._tcp.backend.default.svc.cluster.local. | sed -n 's/.*service = [0-9]* [0-9]* //p'")
+		n.AwaitExec(web, "5432 "+dashed, "sh", "-c",
+			"nslookup -type=srv _sql._tcp.backend.default.svc.cluster.local. | sed -n 's/.*service = [0-9]* [0-9]* //p'")
 		n.AwaitExec(web, dashed, "sh", "-c", "nslookup "+db+" | sed -n 's/.*name = //p'")
 
 		// The second server of the node takes the place of one that does not answer.
@@ -171,7 +180,8 @@ func podsStartWithoutNameserver(n *harness.Node, upstream string) {
 		t.Fatal(err)
 	}
 	freebind := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) (err error) {
-		return errors.Join(raw.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.IPPROTO_IP, unix.IP_FREEBIND, 1) }), err)
+		return errors.Join(raw.Control(
+			func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.IPPROTO_IP, unix.IP_FREEBIND, 1) }), err)
 	}}
 	other, err := freebind.ListenPacket(t.Context(), "udp", gateways[0].Addr().String()+":10053")
 	if err != nil {
@@ -180,10 +190,12 @@ func podsStartWithoutNameserver(n *harness.Node, upstream string) {
 	n.WriteManifest("early.yaml", harness.IdlePod("early", ""))
 	n.MustStart()
 	early := n.AwaitRunning("early")
-	if text := n.Exec(early, "cat", "/etc/resolv.conf"); !strings.Contains(text, "nameserver "+upstream) || strings.Contains(text, "svc") {
+	if text := n.Exec(early, "cat", "/etc/resolv.conf"); !strings.Contains(text, "nameserver "+upstream) ||
+		strings.Contains(text, "svc") {
 		t.Errorf("/etc/resolv.conf without a name server is\n%s", text)
 	}
-	if found, err := n.Events("early"); err != nil || !strings.Contains(found["DNSConfigForming"].Message, "address already in use") {
+	if found, err := n.Events("early"); err != nil ||
+		!strings.Contains(found["DNSConfigForming"].Message, "address already in use") {
 		t.Errorf("event of the pod: %q (%v)", found["DNSConfigForming"].Message, err)
 	}
 	_ = other.Close()
@@ -209,7 +221,8 @@ func podsStartWithoutNameserver(n *harness.Node, upstream string) {
 		return err
 	})
 	n.WriteManifest("later.yaml", harness.IdlePod("later", ""))
-	if text := n.Exec(n.AwaitRunning("later"), "cat", "/etc/resolv.conf"); !strings.Contains(text, "nameserver "+upstream) {
+	if text := n.Exec(n.AwaitRunning("later"), "cat", "/etc/resolv.conf"); !strings.Contains(text,
+		"nameserver "+upstream) {
 		t.Errorf("/etc/resolv.conf while the firewall is closed is\n%s", text)
 	}
 	open()
@@ -251,7 +264,8 @@ func nameserverOutlivesTheDaemon(n *harness.Node, web harness.Instance, db strin
 	t := n.T
 	t.Helper()
 	pid := nameserverPid(n)
-	if rules, err := exec.Command("iptables", "-w", "-S").CombinedOutput(); err != nil || !strings.Contains(string(rules), "-A INPUT -j "+firewall.DNSChain+"\n") {
+	if rules, err := exec.Command("iptables", "-w", "-S").CombinedOutput(); err != nil ||
+		!strings.Contains(string(rules), "-A INPUT -j "+firewall.DNSChain+"\n") {
 		t.Errorf("the rules for the name server (%v):\n%s", err, rules)
 	}
 	mustAnswer := func(what string) {

@@ -27,7 +27,8 @@ func TestHostnames(t *testing.T) {
 		n.WriteManifest("fqdn.yaml", harness.IdlePod("fqdn", "hostname: front\nsubdomain: shop\nsetHostnameAsFQDN: true"))
 		n.WriteManifest("over.yaml", harness.IdlePod("over", "hostname: front\nhostnameOverride: db-0.example.test"))
 		n.WriteManifest("long.yaml", harness.IdlePod(long+"x", ""))
-		n.WriteManifest("toolong.yaml", harness.IdlePod("toolong", "subdomain: "+strings.Repeat("s", 60)+"\nsetHostnameAsFQDN: true"))
+		n.WriteManifest("toolong.yaml",
+			harness.IdlePod("toolong", "subdomain: "+strings.Repeat("s", 60)+"\nsetHostnameAsFQDN: true"))
 		n.MustStart()
 		for name, want := range map[string]string{
 			"own": "front", "fqdn": "front.shop.default.svc.cluster.test", "over": "db-0.example.test", long + "x": long[:62],
@@ -67,7 +68,8 @@ func TestHostsFile(t *testing.T) {
 		}
 		before := n.Exec(main, "cat", "/etc/hosts")
 		want := ip + "\t" + n.PodName("p") + tail
-		if !strings.HasPrefix(before, "# Kubernetes-managed hosts file.\n127.0.0.1\tlocalhost\n") || !strings.HasSuffix(before, want) {
+		if !strings.HasPrefix(before, "# Kubernetes-managed hosts file.\n127.0.0.1\tlocalhost\n") ||
+			!strings.HasSuffix(before, want) {
 			t.Errorf("/etc/hosts is\n%s\nwant it to end in\n%s", before, want)
 		}
 		// A container may write to it; the next instance gets a new one.
@@ -82,7 +84,8 @@ func TestHostsFile(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n.MustPrintIn(n.AwaitRunning("host"), "# Kubernetes-managed hosts file (host network).\n"+strings.TrimRight(string(nodes), "\n")+tail, "cat", "/etc/hosts")
+		n.MustPrintIn(n.AwaitRunning("host"),
+			"# Kubernetes-managed hosts file (host network).\n"+strings.TrimRight(string(nodes), "\n")+tail, "cat", "/etc/hosts")
 		n.MustPrintIn(n.AwaitRunning("own"), "10.0.0.1 mine", "cat", "/etc/hosts")
 	})
 }
@@ -90,11 +93,14 @@ func TestHostsFile(t *testing.T) {
 func TestResolvConf(t *testing.T) {
 	harness.OnEachRuntime(t, func(t *testing.T, n *harness.Node) {
 		conf := filepath.Join(n.Dir(), "resolv.conf")
-		harness.WriteAll(t, n.Dir(), map[string]string{"resolv.conf": "nameserver 192.0.2.1\nsearch lan.test\noptions edns0\n"})
+		harness.WriteAll(t, n.Dir(),
+			map[string]string{"resolv.conf": "nameserver 192.0.2.1\nsearch lan.test\noptions edns0\n"})
 		n.Args = []string{"--resolv-conf", conf}
 		n.WriteManifest("first.yaml", harness.IdlePod("first", ""))
-		n.WriteManifest("more.yaml", harness.IdlePod("more", "dnsPolicy: Default\ndnsConfig: {nameservers: [192.0.2.2, 192.0.2.3, 192.0.2.4], searches: [own.test], options: [{name: ndots, value: \"3\"}]}"))
-		n.WriteManifest("none.yaml", harness.IdlePod("none", "dnsPolicy: None\ndnsConfig: {nameservers: [192.0.2.9], searches: [own.test]}"))
+		n.WriteManifest("more.yaml", harness.IdlePod("more", "dnsPolicy: Default\ndnsConfig: {nameservers: [192.0.2.2, "+
+			"192.0.2.3, 192.0.2.4], searches: [own.test], options: [{name: ndots, value: \"3\"}]}"))
+		n.WriteManifest("none.yaml", harness.IdlePod("none",
+			"dnsPolicy: None\ndnsConfig: {nameservers: [192.0.2.9], searches: [own.test]}"))
 		n.MustStart()
 		// lines returns the lines of the pod's file, independent of the runtime's formatting.
 		mustHaveLines := func(name string, want ...string) {
@@ -109,19 +115,23 @@ func TestResolvConf(t *testing.T) {
 			}
 		}
 		mustHaveLines("first", "nameserver 192.0.2.1", "search lan.test", "options edns0")
-		mustHaveLines("more", "nameserver 192.0.2.1", "nameserver 192.0.2.2", "nameserver 192.0.2.3", "search lan.test own.test", "options edns0 ndots:3")
+		mustHaveLines("more", "nameserver 192.0.2.1", "nameserver 192.0.2.2", "nameserver 192.0.2.3",
+			"search lan.test own.test", "options edns0 ndots:3")
 		mustHaveLines("none", "nameserver 192.0.2.9", "search own.test")
-		if found, err := n.Events("more"); err != nil || !strings.Contains(found["DNSConfigForming"].Message, "192.0.2.4 omitted") {
+		if found, err := n.Events("more"); err != nil ||
+			!strings.Contains(found["DNSConfigForming"].Message, "192.0.2.4 omitted") {
 			t.Errorf("event of omitted name servers: %v (%v)", found["DNSConfigForming"].Message, err)
 		}
 		for _, name := range []string{"first", "none"} {
-			if found, err := n.Events(name); err != nil || found["DNSConfigForming"].Reason != "" || found["MissingClusterDNS"].Reason != "" {
+			if found, err := n.Events(name); err != nil || found["DNSConfigForming"].Reason != "" ||
+				found["MissingClusterDNS"].Reason != "" {
 				t.Errorf("events of %s: %v (%v)", name, harness.Keys(found), err)
 			}
 		}
 		// Pods that start after a change on the host get the change, and the stub of
 		// systemd-resolved is replaced by its upstream servers.
-		harness.WriteAll(t, "/run/systemd/resolve", map[string]string{"resolv.conf": "nameserver 192.0.2.53\nsearch behind.test\n"})
+		harness.WriteAll(t, "/run/systemd/resolve",
+			map[string]string{"resolv.conf": "nameserver 192.0.2.53\nsearch behind.test\n"})
 		harness.WriteAll(t, n.Dir(), map[string]string{"resolv.conf": "nameserver 127.0.0.53\noptions edns0 trust-ad\n"})
 		n.WriteManifest("second.yaml", harness.IdlePod("second", ""))
 		n.WriteManifest("host.yaml", harness.IdlePod("host", "hostNetwork: true"))
@@ -133,9 +143,11 @@ func TestResolvConf(t *testing.T) {
 		n.Args = append(n.Args, "--cluster-dns", "10.96.0.10", "--cluster-domain", "cluster.test")
 		harness.WriteAll(t, n.Dir(), map[string]string{"resolv.conf": "nameserver 192.0.2.1\nsearch lan.test\n"})
 		n.WriteManifest("cluster.yaml", harness.IdlePod("cluster", ""))
-		n.WriteManifest("hostcluster.yaml", harness.IdlePod("hostcluster", "hostNetwork: true\ndnsPolicy: ClusterFirstWithHostNet"))
+		n.WriteManifest("hostcluster.yaml",
+			harness.IdlePod("hostcluster", "hostNetwork: true\ndnsPolicy: ClusterFirstWithHostNet"))
 		n.MustStart()
-		inCluster := []string{"nameserver 10.96.0.10", "search default.svc.cluster.test svc.cluster.test cluster.test lan.test", "options ndots:5"}
+		inCluster := []string{"nameserver 10.96.0.10",
+			"search default.svc.cluster.test svc.cluster.test cluster.test lan.test", "options ndots:5"}
 		mustHaveLines("cluster", inCluster...)
 		mustHaveLines("hostcluster", inCluster...)
 	})
@@ -145,7 +157,8 @@ func TestResolvConf(t *testing.T) {
 func TestHostPortAddressAndProtocol(t *testing.T) {
 	harness.OnEachRuntime(t, func(t *testing.T, n *harness.Node) {
 		tcp, udp := harness.HostPort(), harness.HostPort()
-		n.WriteManifest("p.yaml", harness.ScriptPod("p", "one", 1, "mkdir /www; echo in the pod > /www/index.html; httpd -f -p 80 -h /www")+
+		n.WriteManifest("p.yaml", harness.ScriptPod("p", "one", 1,
+			"mkdir /www; echo in the pod > /www/index.html; httpd -f -p 80 -h /www")+
 			fmt.Sprintf(`      ports:
         - {containerPort: 80, hostPort: %d, hostIP: 127.0.0.2}
         - {containerPort: 53, hostPort: %d, protocol: UDP}
@@ -226,7 +239,8 @@ func TestDualStack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		two := strings.NewReplacer(`"ranges": [`, `"ranges": [[{"subnet": "fd42:`+n.Name[1:]+`::/64"}], `, `"routes": [`, `"routes": [{"dst": "::/0"}, `).Replace(string(text))
+		two := strings.NewReplacer(`"ranges": [`, `"ranges": [[{"subnet": "fd42:`+n.Name[1:]+`::/64"}], `, `"routes": [`,
+			`"routes": [{"dst": "::/0"}, `).Replace(string(text))
 		if err := os.WriteFile(conf, []byte(two), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -234,7 +248,8 @@ func TestDualStack(t *testing.T) {
 		n.MustStart()
 		main := n.AwaitRunning("p")
 		p := n.AwaitReady("p")
-		if ips := p.Status.PodIPs; len(ips) != 2 || !strings.HasPrefix(ips[0].IP, "10.211.") || !strings.HasPrefix(ips[1].IP, "fd42:") || p.Status.PodIP != ips[0].IP {
+		if ips := p.Status.PodIPs; len(ips) != 2 || !strings.HasPrefix(ips[0].IP, "10.211.") ||
+			!strings.HasPrefix(ips[1].IP, "fd42:") || p.Status.PodIP != ips[0].IP {
 			t.Fatalf("pod IPs are %v, the first %s", ips, p.Status.PodIP)
 		}
 		inside, hosts := n.Exec(main, "ip", "addr"), n.Exec(main, "cat", "/etc/hosts")
@@ -291,7 +306,8 @@ func TestHostAddressesFollowTheNetwork(t *testing.T) {
 				for _, ip := range p.Status.PodIPs {
 					pods = append(pods, ip.IP)
 				}
-				if !slices.Equal(hosts, want) || !slices.Equal(pods, want) || p.Status.HostIP != want[0] || p.Status.PodIP != want[0] {
+				if !slices.Equal(hosts, want) || !slices.Equal(pods, want) || p.Status.HostIP != want[0] ||
+					p.Status.PodIP != want[0] {
 					return fmt.Errorf("host IPs %v, pod IPs %v", hosts, pods)
 				}
 				return nil

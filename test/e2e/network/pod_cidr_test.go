@@ -23,7 +23,8 @@ func TestPodCIDR(t *testing.T) {
 	t.Parallel()
 	harness.PrivateNetwork.Lock()
 	defer harness.PrivateNetwork.Unlock()
-	if off, err := os.ReadFile("/proc/sys/net/ipv6/conf/all/disable_ipv6"); err != nil || strings.TrimSpace(string(off)) != "0" {
+	if off, err := os.ReadFile("/proc/sys/net/ipv6/conf/all/disable_ipv6"); err != nil ||
+		strings.TrimSpace(string(off)) != "0" {
 		t.Fatalf("this kernel has no IPv6: %s (%v)", off, err)
 	}
 	n := harness.PrivateNode(t, testbed.Containerd24)
@@ -40,7 +41,8 @@ func TestPodCIDR(t *testing.T) {
 	if got := fmt.Sprint(rangesOfNetwork(t, file)); got != fmt.Sprintf("[%s %s]", ipv4, ipv6) {
 		t.Fatalf("the network has the ranges %s", got)
 	}
-	first, second := awaitDualStack(n, "p", ipv4, netip.MustParsePrefix(ipv6)), awaitDualStack(n, "q", ipv4, netip.MustParsePrefix(ipv6))
+	first, second := awaitDualStack(n, "p", ipv4, netip.MustParsePrefix(ipv6)),
+		awaitDualStack(n, "q", ipv4, netip.MustParsePrefix(ipv6))
 	p := n.AwaitRunning("p")
 	n.Exec(n.AwaitRunning("q"), "httpd", "-p", "8080", "-h", "/etc")
 	for _, address := range second {
@@ -62,7 +64,8 @@ func TestPodCIDR(t *testing.T) {
 	n.Kill()
 	n.Args = append(n.Args, "--pod-cidr", "10.231.0.0/16")
 	n.MustStart()
-	if log, err := os.ReadFile(n.Log()); err != nil || !strings.Contains(string(log), "Failed to set the pod CIDR, the network of pods stays as it is") {
+	if log, err := os.ReadFile(n.Log()); err != nil ||
+		!strings.Contains(string(log), "Failed to set the pod CIDR, the network of pods stays as it is") {
 		t.Errorf("no warning of a range that is not used: %v", err)
 	}
 	if got := fmt.Sprint(rangesOfNetwork(t, file)); got != fmt.Sprintf("[%s %s]", ipv4, ipv6) {

@@ -32,7 +32,8 @@ func TestEventsAreKept(t *testing.T) {
 			}
 			before = found["Started"]
 			text, err := os.ReadFile(filepath.Join(n.Root, "events", "journal.jsonl"))
-			if want := fmt.Sprintf(`"count":%d`, before.Count); err != nil || !strings.Contains(string(text), before.Name) || !strings.Contains(string(text), want) {
+			if want := fmt.Sprintf(`"count":%d`, before.Count); err != nil || !strings.Contains(string(text), before.Name) ||
+				!strings.Contains(string(text), want) {
 				return fmt.Errorf("%s with %s is not in the journal: %v", before.Name, want, err)
 			}
 			return nil
@@ -41,20 +42,23 @@ func TestEventsAreKept(t *testing.T) {
 		n.Await("the events are reported after the kill", func() error {
 			found, err := n.Events("p")
 			after := found["Started"]
-			if err != nil || after.Name != before.Name || after.Count < before.Count || !after.FirstTimestamp.Equal(&before.FirstTimestamp) {
+			if err != nil || after.Name != before.Name || after.Count < before.Count ||
+				!after.FirstTimestamp.Equal(&before.FirstTimestamp) {
 				return fmt.Errorf("Started was %+v and is %+v %v", before, after, err)
 			}
 			return nil
 		})
 		n.Await("the count continues", func() error {
 			found, err := n.Events("p")
-			if after := found["Started"]; err != nil || after.Count <= before.Count || after.Name != before.Name || !after.LastTimestamp.After(before.LastTimestamp.Time) {
+			if after := found["Started"]; err != nil || after.Count <= before.Count || after.Name != before.Name ||
+				!after.LastTimestamp.After(before.LastTimestamp.Time) {
 				return fmt.Errorf("Started was %+v and is %+v %v", before, after, err)
 			}
 			return nil
 		})
 		all, err := n.Events("")
-		if start := all["Starting"]; err != nil || start.InvolvedObject.Kind != "Node" || start.InvolvedObject.Name != n.Name || start.Count != 2 {
+		if start := all["Starting"]; err != nil || start.InvolvedObject.Kind != "Node" ||
+			start.InvolvedObject.Name != n.Name || start.Count != 2 {
 			t.Errorf("two starts of the daemon are reported as %+v %v", start, err)
 		}
 	})

@@ -104,11 +104,13 @@ func TestDeadContainersAreRemoved(t *testing.T) {
 		first := n.AwaitRunning("p")
 		n.AwaitReady("p")
 		n.Kill()
-		theirs := &testbed.BarePod{Name: "theirs-" + n.Name, Namespace: "default", UID: "theirs-" + n.Name, LogDir: t.TempDir(), Command: []string{"true"}}
+		theirs := &testbed.BarePod{Name: "theirs-" + n.Name, Namespace: "default", UID: "theirs-" + n.Name,
+			LogDir: t.TempDir(), Command: []string{"true"}}
 		if err := n.Runtime.CRI.Start(t.Context(), theirs); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := n.Runtime.CRI.Runtime.StopContainer(t.Context(), &runtimeapi.StopContainerRequest{ContainerId: first.ID}); err != nil {
+		if _, err := n.Runtime.CRI.Runtime.StopContainer(t.Context(),
+			&runtimeapi.StopContainerRequest{ContainerId: first.ID}); err != nil {
 			t.Fatal(err)
 		}
 		leaveDeadContainers(n, "p", 100)
@@ -138,7 +140,8 @@ func TestDeadContainersAreRemoved(t *testing.T) {
 			}
 			return nil
 		})
-		if out, errs, status := n.Podstead("logs", "-p", "p", "--api-socket", n.Socket()); status != 0 || out != "instance 100\n" {
+		if out, errs, status := n.Podstead("logs", "-p", "p", "--api-socket", n.Socket()); status != 0 ||
+			out != "instance 100\n" {
 			t.Errorf("logs -p exited with %d: %s%s", status, out, errs)
 		}
 		list, err := n.Runtime.CRI.Containers(t.Context(), "io.kubernetes.pod.name", theirs.Name)

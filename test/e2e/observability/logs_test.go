@@ -76,11 +76,13 @@ func TestLogs(t *testing.T) {
 			}
 			return nil
 		})
-		out, errs, status := n.Podstead("logs", n.PodName("p"), "--tail", "1", "--timestamps", "-c", "main", "--api-socket", n.Socket())
+		out, errs, status := n.Podstead("logs", n.PodName("p"), "--tail", "1", "--timestamps", "-c", "main", "--api-socket",
+			n.Socket())
 		if at, text, _ := strings.Cut(out, " "); status != 0 || text != "one\n" || !strings.HasPrefix(at, "20") {
 			t.Errorf("logs --tail 1 --timestamps exited with %d: %.300s%s", status, out, errs)
 		}
-		if out, errs, status = n.Podstead("logs", "p", "-p", "--api-socket", n.Socket()); status != 1 || !strings.Contains(errs, "no previous") {
+		if out, errs, status = n.Podstead("logs", "p", "-p", "--api-socket", n.Socket()); status != 1 ||
+			!strings.Contains(errs, "no previous") {
 			t.Errorf("logs -p before a restart exited with %d: %.300s%s", status, out, errs)
 		}
 
@@ -121,11 +123,13 @@ func TestLogs(t *testing.T) {
 func TestLogsOfAFailingPod(t *testing.T) {
 	harness.OnEachRuntime(t, func(t *testing.T, n *harness.Node) {
 		n.WriteManifest("p.yaml", harness.ScriptPod("p", "one", 10, "echo out of luck >&2; exit 3"))
-		n.WriteManifest("none.yaml", strings.Replace(harness.SleepPod("none", "one"), "image: ", "image: docker.io/library/none:1 #", 1))
+		n.WriteManifest("none.yaml", strings.Replace(harness.SleepPod("none", "one"), "image: ",
+			"image: docker.io/library/none:1 #", 1))
 		n.MustStart()
 		n.Await("the pod is described", func() error {
 			out, errs, status := n.Podstead("describe", "pod", "p", "--api-socket", n.Socket())
-			for _, want := range []string{"Reason:        CrashLoopBackOff", "Last State:      Terminated", "Exit Code:     3", "Restart Count:   [1-9]",
+			for _, want := range []string{"Reason:        CrashLoopBackOff", "Last State:      Terminated", "Exit Code:     3",
+				"Restart Count:   [1-9]",
 				n.Manifests + "/p.yaml", "Warning", "BackOff", "Started"} {
 				if status != 0 || !regexp.MustCompile(want).MatchString(out) {
 					return fmt.Errorf("describe exited with %d and has no %q:\n%s%s", status, want, out, errs)
@@ -136,7 +140,8 @@ func TestLogsOfAFailingPod(t *testing.T) {
 		for _, flag := range []string{"--tail=-1", "-p"} {
 			// A restart may be in between, which has not printed yet.
 			n.Await("logs "+flag+" prints what it printed", func() error {
-				if out, errs, status := n.Podstead("logs", "p", flag, "--api-socket", n.Socket()); status != 0 || out != "out of luck\n" {
+				if out, errs, status := n.Podstead("logs", "p", flag, "--api-socket", n.Socket()); status != 0 ||
+					out != "out of luck\n" {
 					return fmt.Errorf("exit code %d: %s%s", status, out, errs)
 				}
 				return nil

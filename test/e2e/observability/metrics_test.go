@@ -138,7 +138,8 @@ func checkCgroupSeries(n *harness.Node, pod string) {
 		sockets := false
 		s = n.Series("/metrics/cadvisor")
 		for key, value := range s {
-			if strings.HasPrefix(key, "container_sockets{") && strings.Contains(key, who[0]) && strings.Contains(key, who[1]) && value >= 1 {
+			if strings.HasPrefix(key, "container_sockets{") && strings.Contains(key, who[0]) && strings.Contains(key, who[1]) &&
+				value >= 1 {
 				sockets = true
 			}
 		}

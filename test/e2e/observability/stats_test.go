@@ -140,12 +140,15 @@ spec:
 			}
 			return nil
 		})
-		if whole, part := pod.At("cpu", "usageCoreNanoSeconds").Number(), pod.At("containers", "burn", "cpu", "usageCoreNanoSeconds").Number(); whole < part {
+		if whole, part := pod.At("cpu", "usageCoreNanoSeconds").Number(),
+			pod.At("containers", "burn", "cpu", "usageCoreNanoSeconds").Number(); whole < part {
 			t.Errorf("the pod used %.0f ns, one container of it %.0f", whole, part)
 		}
-		mustBeNear(n, "working set of hold", pod.At("containers", "hold", "memory", "workingSetBytes").Number(), working, mega)
+		mustBeNear(n, "working set of hold", pod.At("containers", "hold", "memory", "workingSetBytes").Number(), working,
+			mega)
 		mustBeNear(n, "usage of hold", pod.At("containers", "hold", "memory", "usageBytes").Number(), usage, mega)
-		mustBeNear(n, "available of hold", pod.At("containers", "hold", "memory", "availableBytes").Number(), 100*mega-working, mega)
+		mustBeNear(n, "available of hold", pod.At("containers", "hold", "memory", "availableBytes").Number(),
+			100*mega-working, mega)
 		if got := pod.At("memory", "workingSetBytes").Number(); got < working || got > working+64*mega {
 			t.Errorf("working set of the pod is %.0f, of one container %.0f", got, working)
 		}
@@ -160,7 +163,8 @@ spec:
 		if got := pod.At("network", "name").Value; got != "eth0" {
 			t.Errorf("the first interface is %v", got)
 		}
-		if fs := s.At("node", "fs"); fs.At("capacityBytes").Number() <= fs.At("availableBytes").Number() || fs.At("inodesUsed").Number() <= 0 {
+		if fs := s.At("node", "fs"); fs.At("capacityBytes").Number() <= fs.At("availableBytes").Number() ||
+			fs.At("inodesUsed").Number() <= 0 {
 			t.Errorf("file system of the node: %v", fs)
 		}
 		mustBeNear(n, "capacity of the volume in memory", pod.At("volume", "mem", "capacityBytes").Number(), 8*mega, 0)
@@ -173,11 +177,13 @@ spec:
 				return fmt.Errorf("images take %.0f", used)
 			}
 			write := pod.At("containers", "write")
-			rootfs, logs, scratch := write.At("rootfs", "usedBytes").Number(), write.At("logs", "usedBytes").Number(), pod.At("volume", "scratch", "usedBytes").Number()
+			rootfs, logs, scratch := write.At("rootfs", "usedBytes").Number(), write.At("logs", "usedBytes").Number(),
+				pod.At("volume", "scratch", "usedBytes").Number()
 			if rootfs < 8*mega || rootfs > 9*mega || logs < 1.3e6 || logs > 2e6 || scratch < 4*mega || scratch > 4.5*mega {
 				return fmt.Errorf("root file system %.0f, logs %.0f, emptyDir %.0f", rootfs, logs, scratch)
 			}
-			if sum := pod.At("ephemeral-storage", "usedBytes").Number(); sum < rootfs+logs+scratch || sum > rootfs+logs+scratch+mega {
+			if sum := pod.At("ephemeral-storage", "usedBytes").Number(); sum < rootfs+logs+scratch ||
+				sum > rootfs+logs+scratch+mega {
 				return fmt.Errorf("all together %.0f", sum)
 			}
 			return nil
@@ -222,7 +228,8 @@ spec:
 		}
 		k.Must([]string{n.Name, "%"}, "top", "nodes")
 		cores("podstead top", func() float64 {
-			out, err := n.Command("top", "pods", "load", "--containers", "--sort-by", "cpu", "--api-socket", n.Socket()).CombinedOutput()
+			out, err := n.Command("top", "pods", "load", "--containers", "--sort-by", "cpu", "--api-socket",
+				n.Socket()).CombinedOutput()
 			if err != nil {
 				t.Fatalf("podstead top: %v\n%s", err, out)
 			}
@@ -256,7 +263,8 @@ func checkScrapes(n *harness.Node, name string, burn, hold harness.Instance) {
 		return nil
 	})
 	for where, s := range map[string]harness.Series{"resource": resource, "cadvisor": cadvisor} {
-		mustBeNear(n, where+": working set of hold", s.Value(t, "container_memory_working_set_bytes", of("hold")...), working, mega)
+		mustBeNear(n, where+": working set of hold", s.Value(t, "container_memory_working_set_bytes", of("hold")...), working,
+			mega)
 	}
 	if pod := resource.Value(t, "pod_cpu_usage_seconds_total", `pod="`+name+`"`); pod*1e9 < before {
 		t.Errorf("the pod used %v s, one container of it %.0f ns", pod, before)
@@ -265,7 +273,8 @@ func checkScrapes(n *harness.Node, name string, burn, hold harness.Instance) {
 		t.Error("the node has no usage, or a scrape failed")
 	}
 	mustBeNear(n, "cpu quota of burn", cadvisor.Value(t, "container_spec_cpu_quota", of("burn")...), 10000, 0)
-	mustBeNear(n, "memory limit of hold", cadvisor.Value(t, "container_spec_memory_limit_bytes", of("hold")...), 100*mega, 0)
+	mustBeNear(n, "memory limit of hold", cadvisor.Value(t, "container_spec_memory_limit_bytes", of("hold")...), 100*mega,
+		0)
 	mustBeNear(n, "periods of burn", cadvisor.Value(t, "container_cpu_cfs_periods_total", of("burn")...), 10000, 9999)
 	mustBeNear(n, "bytes on disk of write", cadvisor.Value(t, "container_fs_usage_bytes", of("write")...), 10*mega, 2*mega)
 	cadvisor.Value(t, "container_network_receive_bytes_total", `interface="eth0"`, `pod="`+name+`"`)
@@ -280,9 +289,12 @@ func checkScrapes(n *harness.Node, name string, burn, hold harness.Instance) {
 	})
 	m := n.Series("/metrics")
 	for metric, want := range map[string]float64{
-		"kubelet_running_pods": 1, `kubelet_running_containers{container_state="running"}`: 3, `kubelet_started_containers_total{container_type="container"}`: 3,
-		"kubelet_started_pods_total": 1, "kubelet_pod_start_duration_seconds_count": 1, `kubelet_desired_pods{static="true"}`: 1,
-		`kubelet_runtime_operations_total{operation_type="run_podsandbox"}`: 1, `kubelet_node_name{node="` + n.Name + `"}`: 1, "podstead_pods_ready": 1,
+		"kubelet_running_pods": 1, `kubelet_running_containers{container_state="running"}`: 3,
+		`kubelet_started_containers_total{container_type="container"}`: 3,
+		"kubelet_started_pods_total":                                   1, "kubelet_pod_start_duration_seconds_count": 1,
+		`kubelet_desired_pods{static="true"}`:                               1,
+		`kubelet_runtime_operations_total{operation_type="run_podsandbox"}`: 1, `kubelet_node_name{node="` + n.Name + `"}`: 1,
+		"podstead_pods_ready": 1,
 	} {
 		if got, ok := m[metric]; !ok || got != want {
 			t.Errorf("%s is %v, want %v", metric, got, want)
@@ -292,12 +304,14 @@ func checkScrapes(n *harness.Node, name string, burn, hold harness.Instance) {
 	if age := float64(time.Now().UnixMilli())/1000 - good; age <= 0 || age > 600 {
 		t.Errorf("the last valid manifests are %v s old", age)
 	}
-	if m.Value(t, "kubelet_pod_worker_duration_seconds_count", `operation_type="create"`) != 1 || m.Value(t, "process_resident_memory_bytes") < mega {
+	if m.Value(t, "kubelet_pod_worker_duration_seconds_count", `operation_type="create"`) != 1 ||
+		m.Value(t, "process_resident_memory_bytes") < mega {
 		t.Error("the worker has no syncs, or the process has too little memory")
 	}
 	n.RemoveManifest("broken.yaml")
 	probes := n.Series("/metrics/probes")
-	if got := probes.Value(t, "prober_probe_total", `container="burn"`, `probe_type="Readiness"`, `result="successful"`, `pod="`+name+`"`); got < 1 {
+	if got := probes.Value(t, "prober_probe_total", `container="burn"`, `probe_type="Readiness"`, `result="successful"`,
+		`pod="`+name+`"`); got < 1 {
 		t.Errorf("%v probes", got)
 	}
 }

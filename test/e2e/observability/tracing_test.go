@@ -22,7 +22,8 @@ func TestTraces(t *testing.T) {
 	harness.OnEachRuntime(t, func(t *testing.T, n *harness.Node) {
 		address := harness.FreeAddress()
 		file := filepath.Join(t.TempDir(), "config.yaml")
-		config := "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ntracing: {endpoint: '" + address + "', samplingRatePerMillion: 1000000}\n"
+		config := "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ntracing: {endpoint: '" + address +
+			"', samplingRatePerMillion: 1000000}\n"
 		if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -45,13 +46,17 @@ func TestTraces(t *testing.T) {
 		})
 
 		collector, _ := tracingtest.Listen(t, address)
-		n.WriteManifest("p.yaml", strings.Replace(harness.SleepPod("p", "one"), "      command:", "      imagePullPolicy: Always\n      command:", 1))
+		n.WriteManifest("p.yaml", strings.Replace(harness.SleepPod("p", "one"), "      command:",
+			"      imagePullPolicy: Always\n      command:", 1))
 		n.AwaitReady("p")
 		n.RemoveManifest("p.yaml")
 		n.AwaitGone("p")
 		want := map[string]string{
-			"runtime.v1.ImageService/PullImage": "syncPod", "runtime.v1.RuntimeService/RunPodSandbox": "syncPod", "runtime.v1.RuntimeService/CreateContainer": "syncPod",
-			"runtime.v1.RuntimeService/StartContainer": "syncPod", "runtime.v1.RuntimeService/StopContainer": "syncTerminatingPod", "runtime.v1.RuntimeService/StopPodSandbox": "syncTerminatingPod",
+			"runtime.v1.ImageService/PullImage": "syncPod", "runtime.v1.RuntimeService/RunPodSandbox": "syncPod",
+			"runtime.v1.RuntimeService/CreateContainer": "syncPod",
+			"runtime.v1.RuntimeService/StartContainer":  "syncPod",
+			"runtime.v1.RuntimeService/StopContainer":   "syncTerminatingPod",
+			"runtime.v1.RuntimeService/StopPodSandbox":  "syncTerminatingPod",
 		}
 		n.Await("the collector has the spans of the pod", func() error {
 			got, err := callsByParent(collector, n.PodName("p"))

@@ -34,7 +34,8 @@ spec:
 		}
 		n.AwaitStatus("p", "only cat without input has exited", func(p v1.Pod) error {
 			for _, c := range p.Status.ContainerStatuses {
-				if ended := c.State.Terminated; c.Name == "none" && (ended == nil || ended.ExitCode != 0) || c.Name != "none" && c.State.Running == nil {
+				if ended := c.State.Terminated; c.Name == "none" && (ended == nil || ended.ExitCode != 0) || c.Name != "none" &&
+					c.State.Running == nil {
 					return fmt.Errorf("%s is %+v", c.Name, c.State)
 				}
 			}
@@ -81,7 +82,8 @@ spec:
 		for _, c := range p.Status.ContainerStatuses {
 			got[c.Name] = strings.TrimSpace(c.State.Terminated.Message)
 		}
-		for name, want := range map[string]string{"path": "at another place", "errors": "bad", "both": "file", "fine": "", "file": ""} {
+		for name, want := range map[string]string{"path": "at another place", "errors": "bad", "both": "file", "fine": "",
+			"file": ""} {
 			if got[name] != want {
 				t.Errorf("%s: %q, want %q", name, got[name], want)
 			}

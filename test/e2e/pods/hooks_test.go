@@ -85,10 +85,14 @@ func TestPostStart(t *testing.T) {
 		port, requests := hookServer(n)
 		web := "WEB=8080 TCP=9090; " + webScript
 		n.WriteManifest("p.yaml", n.ScriptedPod("p", 2, "",
-			harness.ScriptedContainer{Name: "web", Script: web + exitOnTerm, Fields: "lifecycle: {postStart: {exec: {command: [sh, -c, '. /out/lib; note hook; sleep 0.5; until [ -s /out/p-web-start ]; do sleep 0.1; done; note hooked']}}}"},
-			harness.ScriptedContainer{Name: "b", Script: exitOnTerm, Fields: "ports: [{name: web, containerPort: 8080}]\nlifecycle: {postStart: {httpGet: {port: web, path: '/cgi-bin/hook?from=b', scheme: HTTPS}}}"},
-			harness.ScriptedContainer{Name: "c", Script: exitOnTerm, Fields: fmt.Sprintf("lifecycle: {postStart: {httpGet: {host: 127.0.0.1, port: %d, path: /c, httpHeaders: [{name: X-Who, value: me}]}}}", port)},
-			harness.ScriptedContainer{Name: "d", Script: exitOnTerm, Fields: "lifecycle: {postStart: {tcpSocket: {port: 9090}}}"},
+			harness.ScriptedContainer{Name: "web", Script: web + exitOnTerm, Fields: "lifecycle: {postStart: {exec: {command: " +
+				"[sh, -c, '. /out/lib; note hook; sleep 0.5; until [ -s /out/p-web-start ]; do sleep 0.1; done; note hooked']}}}"},
+			harness.ScriptedContainer{Name: "b", Script: exitOnTerm, Fields: "ports: [{name: web, containerPort: " +
+				"8080}]\nlifecycle: {postStart: {httpGet: {port: web, path: '/cgi-bin/hook?from=b', scheme: HTTPS}}}"},
+			harness.ScriptedContainer{Name: "c", Script: exitOnTerm, Fields: fmt.Sprintf("lifecycle: {postStart: {httpGet: "+
+				"{host: 127.0.0.1, port: %d, path: /c, httpHeaders: [{name: X-Who, value: me}]}}}", port)},
+			harness.ScriptedContainer{Name: "d", Script: exitOnTerm,
+				Fields: "lifecycle: {postStart: {tcpSocket: {port: 9090}}}"},
 			harness.ScriptedContainer{Name: "e", Script: exitOnTerm, Fields: "lifecycle: {postStart: {sleep: {seconds: 1}}}"},
 			harness.ScriptedContainer{Name: "f", Script: exitOnTerm, Fields: ""},
 		))
@@ -115,14 +119,18 @@ func TestPostStart(t *testing.T) {
 func TestPostStartFails(t *testing.T) {
 	harness.OnEachRuntime(t, func(t *testing.T, n *harness.Node) {
 		n.WriteManifest("fails.yaml", n.ScriptedPod("fails", 60, "  restartPolicy: Never",
-			harness.ScriptedContainer{Name: "main", Script: strings.Replace(exitOnTerm, "exit 0", "exit 1", 1), Fields: "lifecycle: {postStart: {exec: {command: [sh, -c, 'until [ -s /out/fails-main-start ]; do sleep 0.1; done; echo no database; exit 3']}}}"}))
+			harness.ScriptedContainer{Name: "main", Script: strings.Replace(exitOnTerm, "exit 0", "exit 1", 1),
+				Fields: "lifecycle: {postStart: {exec: {command: [sh, -c, 'until [ -s /out/fails-main-start ]; do sleep 0.1; " +
+					"done; echo no database; exit 3']}}}"}))
 		// A termination that waits for the hook, or for the grace period first, takes longer than
 		// the test waits.
 		n.WriteManifest("hangs.yaml", n.ScriptedPod("hangs", 3600, "",
-			harness.ScriptedContainer{Name: "main", Script: exitOnTerm, Fields: "lifecycle: {postStart: {exec: {command: [sh, -c, '. /out/lib; note hook; sleep 4242']}}}"},
+			harness.ScriptedContainer{Name: "main", Script: exitOnTerm,
+				Fields: "lifecycle: {postStart: {exec: {command: [sh, -c, '. /out/lib; note hook; sleep 4242']}}}"},
 			harness.ScriptedContainer{Name: "next", Script: exitOnTerm, Fields: ""}))
 		n.WriteManifest("again.yaml", n.ScriptedPod("again", 2, "",
-			harness.ScriptedContainer{Name: "main", Script: exitOnTerm, Fields: "lifecycle: {postStart: {exec: {command: [sh, -c, '. /out/lib; echo >> /out/runs; until [ -e /out/go ]; do sleep 0.1; done; note hooked']}}}"}))
+			harness.ScriptedContainer{Name: "main", Script: exitOnTerm, Fields: "lifecycle: {postStart: {exec: {command: [sh, " +
+				"-c, '. /out/lib; echo >> /out/runs; until [ -e /out/go ]; do sleep 0.1; done; note hooked']}}}"}))
 		n.MustStart()
 		n.AwaitPhase("fails", v1.PodFailed)
 		n.AwaitEvent("fails", "FailedPostStartHook", "container main", "exited with 3: no database")
@@ -174,19 +182,26 @@ func TestPreStop(t *testing.T) {
 	harness.OnEachRuntime(t, func(t *testing.T, n *harness.Node) {
 		port, requests := hookServer(n)
 		// It serves until the other container's hook has connected and its record has content.
-		web := "WEB=8080 TCP=9090; " + webScript + strings.Replace(exitOnTerm, "trap '", "trap 'until [ -s /out/p-web-visited ]; do sleep 0.1; done; ", 1)
+		web := "WEB=8080 TCP=9090; " + webScript +
+			strings.Replace(exitOnTerm, "trap '", "trap 'until [ -s /out/p-web-visited ]; do sleep 0.1; done; ", 1)
 		onHost := harness.HostPort()
 		n.WriteManifest("p.yaml", n.ScriptedPod("p", 240, "",
-			harness.ScriptedContainer{Name: "exec", Script: exitOnTerm, Fields: "lifecycle: {preStop: {exec: {command: [sh, -c, '. /out/lib; note hook; sleep 1; note hooked']}}}"},
-			harness.ScriptedContainer{Name: "web", Script: web, Fields: "ports: [{name: web, containerPort: 8080}]\nlifecycle: {preStop: {httpGet: {port: web, path: '/cgi-bin/hook?stop', scheme: HTTPS}}}"},
-			harness.ScriptedContainer{Name: "tcp", Script: exitOnTerm, Fields: "lifecycle: {preStop: {tcpSocket: {port: 9090}}}"},
-			harness.ScriptedContainer{Name: "host", Script: exitOnTerm, Fields: fmt.Sprintf("lifecycle: {preStop: {httpGet: {host: 127.0.0.1, port: %d, path: /host, httpHeaders: [{name: X-Who, value: me}]}}}", port)},
+			harness.ScriptedContainer{Name: "exec", Script: exitOnTerm,
+				Fields: "lifecycle: {preStop: {exec: {command: [sh, -c, '. /out/lib; note hook; sleep 1; note hooked']}}}"},
+			harness.ScriptedContainer{Name: "web", Script: web, Fields: "ports: [{name: web, containerPort: " +
+				"8080}]\nlifecycle: {preStop: {httpGet: {port: web, path: '/cgi-bin/hook?stop', scheme: HTTPS}}}"},
+			harness.ScriptedContainer{Name: "tcp", Script: exitOnTerm,
+				Fields: "lifecycle: {preStop: {tcpSocket: {port: 9090}}}"},
+			harness.ScriptedContainer{Name: "host", Script: exitOnTerm, Fields: fmt.Sprintf("lifecycle: {preStop: {httpGet: "+
+				"{host: 127.0.0.1, port: %d, path: /host, httpHeaders: [{name: X-Who, value: me}]}}}", port)},
 			harness.ScriptedContainer{Name: "sleep", Script: exitOnTerm, Fields: "lifecycle: {preStop: {sleep: {seconds: 2}}}"},
 		))
 		n.WriteManifest("q.yaml", n.ScriptedPod("q", 4, "",
-			harness.ScriptedContainer{Name: "hang", Script: "trap 'note term; exit 0' TERM; note start; sleep 100000 & wait", Fields: "lifecycle: {preStop: {exec: {command: [sleep, '4242']}}}"}))
+			harness.ScriptedContainer{Name: "hang", Script: "trap 'note term; exit 0' TERM; note start; sleep 100000 & wait",
+				Fields: "lifecycle: {preStop: {exec: {command: [sleep, '4242']}}}"}))
 		n.WriteManifest("h.yaml", n.ScriptedPod("h", 240, "  hostNetwork: true",
-			harness.ScriptedContainer{Name: "main", Script: fmt.Sprintf("WEB=%d TCP=%d; ", onHost, harness.HostPort()) + webScript + exitOnTerm,
+			harness.ScriptedContainer{Name: "main",
+				Script: fmt.Sprintf("WEB=%d TCP=%d; ", onHost, harness.HostPort()) + webScript + exitOnTerm,
 				Fields: fmt.Sprintf("lifecycle: {preStop: {httpGet: {port: %d, path: '/cgi-bin/hook?node'}}}", onHost)}))
 		n.MustStart()
 		for _, container := range []string{"exec", "web", "tcp", "host", "sleep"} {
@@ -226,10 +241,13 @@ func TestPreStop(t *testing.T) {
 func TestPreStopOverRestarts(t *testing.T) {
 	harness.OnEachRuntime(t, func(t *testing.T, n *harness.Node) {
 		// The hooks end once the first daemon has been killed.
-		const hook = "lifecycle: {preStop: {exec: {command: [sh, -c, '. /out/lib; echo >> /out/$ME-runs; note hook; until [ -e /out/killed ]; do sleep 0.1; done; note hooked']}}}"
+		const hook = "lifecycle: {preStop: {exec: {command: [sh, -c, '. /out/lib; echo >> /out/$ME-runs; note hook; until " +
+			"[ -e /out/killed ]; do sleep 0.1; done; note hooked']}}}"
 		// A grace period that is long enough on a busy machine, where an exec begins late.
-		n.WriteManifest("gone.yaml", n.ScriptedPod("gone", 900, "", harness.ScriptedContainer{Name: "main", Script: exitOnTerm, Fields: hook}))
-		n.WriteManifest("half.yaml", n.ScriptedPod("half", 900, "", harness.ScriptedContainer{Name: "main", Script: exitOnTerm, Fields: hook}))
+		n.WriteManifest("gone.yaml", n.ScriptedPod("gone", 900, "",
+			harness.ScriptedContainer{Name: "main", Script: exitOnTerm, Fields: hook}))
+		n.WriteManifest("half.yaml", n.ScriptedPod("half", 900, "",
+			harness.ScriptedContainer{Name: "main", Script: exitOnTerm, Fields: hook}))
 		n.MustStart()
 		n.AwaitRecorded("gone-main-start")
 		n.AwaitRecorded("half-main-start")
@@ -255,7 +273,8 @@ func TestPreStopOverRestarts(t *testing.T) {
 func TestStopSignal(t *testing.T) {
 	harness.OnEachRuntime(t, func(t *testing.T, n *harness.Node) {
 		script := "trap 'note usr1; exit 0' USR1; " + exitOnTerm
-		n.WriteManifest("p.yaml", n.ScriptedPod("p", 60, "  os: {name: linux}", harness.ScriptedContainer{Name: "main", Script: script, Fields: "lifecycle: {stopSignal: SIGUSR1}"}))
+		n.WriteManifest("p.yaml", n.ScriptedPod("p", 60, "  os: {name: linux}",
+			harness.ScriptedContainer{Name: "main", Script: script, Fields: "lifecycle: {stopSignal: SIGUSR1}"}))
 		n.MustStart()
 		if n.Runtime.Kind == testbed.Containerd16 {
 			p := n.AwaitStatus("p", "is held because of the runtime", func(p v1.Pod) error {
@@ -264,7 +283,8 @@ func TestStopSignal(t *testing.T) {
 				}
 				return nil
 			})
-			for _, word := range []string{"spec.containers[0].lifecycle.stopSignal", "containerd 1.6.20", "containerd 2.3 or later"} {
+			for _, word := range []string{"spec.containers[0].lifecycle.stopSignal", "containerd 1.6.20",
+				"containerd 2.3 or later"} {
 				if !strings.Contains(p.Status.Message, word) {
 					t.Errorf("%q is not in %q", word, p.Status.Message)
 				}
@@ -272,7 +292,8 @@ func TestStopSignal(t *testing.T) {
 			if all, err := n.Sandboxes("p"); err != nil || len(all) > 0 {
 				t.Errorf("sandboxes %v, %v, want none", all, err)
 			}
-			n.WriteManifest("p.yaml", n.ScriptedPod("p", 60, "  os: {name: linux}", harness.ScriptedContainer{Name: "main", Script: script, Fields: ""}))
+			n.WriteManifest("p.yaml", n.ScriptedPod("p", 60, "  os: {name: linux}",
+				harness.ScriptedContainer{Name: "main", Script: script, Fields: ""}))
 		}
 		n.AwaitRecorded("p-main-start")
 		if n.Runtime.Kind == testbed.Containerd24 {
@@ -282,7 +303,8 @@ func TestStopSignal(t *testing.T) {
 			}
 		}
 		n.RemoveManifest("p.yaml")
-		n.AwaitRecorded("p-main-" + map[testbed.Kind]string{testbed.Containerd16: "term", testbed.Containerd24: "usr1"}[n.Runtime.Kind])
+		n.AwaitRecorded("p-main-" + map[testbed.Kind]string{testbed.Containerd16: "term",
+			testbed.Containerd24: "usr1"}[n.Runtime.Kind])
 		n.AwaitGone("p")
 	})
 }

@@ -78,7 +78,8 @@ func TestKilledContainerIsRestarted(t *testing.T) {
 		}
 		status := n.AwaitStatus("p", "one restart", func(p v1.Pod) error {
 			c := p.Status.ContainerStatuses
-			if len(c) != 1 || c[0].RestartCount != 1 || c[0].State.Running == nil || c[0].LastTerminationState.Terminated == nil {
+			if len(c) != 1 || c[0].RestartCount != 1 || c[0].State.Running == nil ||
+				c[0].LastTerminationState.Terminated == nil {
 				return fmt.Errorf("container statuses are %+v", c)
 			}
 			return nil
@@ -104,7 +105,8 @@ func TestKilledSandboxIsReplaced(t *testing.T) {
 		}
 		// The daemon may notice the end of the sandbox while this call still removes its
 		// network, and do the same; then one of the two gets an error.
-		if _, err := n.Runtime.CRI.Runtime.StopPodSandbox(t.Context(), &runtimeapi.StopPodSandboxRequest{PodSandboxId: all[0].Id}); err != nil {
+		if _, err := n.Runtime.CRI.Runtime.StopPodSandbox(t.Context(),
+			&runtimeapi.StopPodSandboxRequest{PodSandboxId: all[0].Id}); err != nil {
 			t.Logf("stopping the sandbox: %v", err)
 		}
 		n.AwaitOther("p", first)
@@ -172,7 +174,8 @@ metadata: {name: p, labels: {}}
 // revision gets its grace period once, the intermediate one never starts, the newest runs.
 func TestTwoEditsWithinGrace(t *testing.T) {
 	harness.OnEachRuntime(t, func(t *testing.T, n *harness.Node) {
-		n.WriteManifest("p.yaml", n.ScriptedPod("p", 900, "", harness.ScriptedContainer{Name: "main", Script: exitOnFile, Fields: ""}))
+		n.WriteManifest("p.yaml", n.ScriptedPod("p", 900, "",
+			harness.ScriptedContainer{Name: "main", Script: exitOnFile, Fields: ""}))
 		n.MustStart()
 		first := n.AwaitRunning("p")
 		n.AwaitRecorded("p-main-start")
@@ -202,7 +205,8 @@ func TestTwoEditsWithinGrace(t *testing.T) {
 
 // exitOnFile is a script for ScriptedPod. It records SIGTERM and exits once the file "go"
 // exists.
-const exitOnFile = "trap 'note ending; until [ -e /out/go ]; do sleep 0.05; done; note ended; exit 0' TERM; note start; while true; do sleep 0.05; done"
+const exitOnFile = "trap 'note ending; until [ -e /out/go ]; do sleep 0.05; done; note ended; exit 0' TERM; note " +
+	"start; while true; do sleep 0.05; done"
 
 // allowExit creates a file in the directory that ScriptedPod mounts at /out.
 func allowExit(n *harness.Node, name string) {
@@ -323,7 +327,8 @@ func TestCrashLoopBackOff(t *testing.T) {
 		n.MustStart()
 		p := n.AwaitStatus("p", "CrashLoopBackOff", func(p v1.Pod) error {
 			c := p.Status.ContainerStatuses
-			if len(c) != 1 || c[0].State.Waiting == nil || c[0].State.Waiting.Reason != "CrashLoopBackOff" || c[0].RestartCount < 1 {
+			if len(c) != 1 || c[0].State.Waiting == nil || c[0].State.Waiting.Reason != "CrashLoopBackOff" ||
+				c[0].RestartCount < 1 {
 				return fmt.Errorf("%+v", c)
 			}
 			return nil
@@ -340,7 +345,8 @@ func TestCrashLoopBackOff(t *testing.T) {
 			return nil
 		})
 		// The unit tests of the back-off show that it is not later.
-		gap, backOff := startedAt(p.Status.ContainerStatuses[0]).Sub(last.FinishedAt.Time), 10*time.Second<<(before.RestartCount-1)
+		gap, backOff := startedAt(p.Status.ContainerStatuses[0]).Sub(last.FinishedAt.Time),
+			10*time.Second<<(before.RestartCount-1)
 		t.Logf("restarted %v after its end, with a back-off of %v", gap, backOff)
 		if gap < backOff-time.Second {
 			t.Errorf("restarted %v after its end, want %v", gap, backOff)

@@ -25,12 +25,16 @@ func TestSidecarOfAJob(t *testing.T) {
 	harness.OnEachRuntime(t, func(t *testing.T, n *harness.Node) {
 		d := harness.NewEventLog(n)
 		n.WriteManifest("p.yaml", d.Pod("p", "Never", [][3]string{
-			{"side", harness.AppendLine("side") + "sleep 1.5; touch /tmp/up; " + harness.AppendLine("up") + harness.RunUntilTerm("side-ends"),
-				", restartPolicy: Always, startupProbe: {exec: {command: [test, -e, /tmp/up]}, periodSeconds: 1, timeoutSeconds: 300, failureThreshold: 1000}" +
-					", readinessProbe: {exec: {command: [test, '!', -e, /v/unready]}, periodSeconds: 1, timeoutSeconds: 300, failureThreshold: 1}"},
+			{"side", harness.AppendLine("side") + "sleep 1.5; touch /tmp/up; " + harness.AppendLine("up") +
+				harness.RunUntilTerm("side-ends"),
+				", restartPolicy: Always, startupProbe: {exec: {command: [test, -e, /tmp/up]}, periodSeconds: 1, timeoutSeconds: " +
+					"300, failureThreshold: 1000}" +
+					", readinessProbe: {exec: {command: [test, '!', -e, /v/unready]}, periodSeconds: 1, timeoutSeconds: 300, " +
+					"failureThreshold: 1}"},
 			{"init", harness.AppendLine("init"), ""},
 		}, [][3]string{
-			{"main", harness.AppendLine("main") + "until test -e /v/done; do sleep 0.1; done; " + harness.AppendLine("main-ends"), ""},
+			{"main", harness.AppendLine("main") + "until test -e /v/done; do sleep 0.1; done; " +
+				harness.AppendLine("main-ends"), ""},
 		}))
 		n.MustStart()
 		main := n.AwaitRunning("p")
@@ -85,7 +89,8 @@ func TestInitAndSidecarsRerunInANewSandbox(t *testing.T) {
 		n.WriteManifest("p.yaml", d.Pod("p", "Always", [][3]string{
 			{"init", harness.AppendLine("init"), ""},
 			{"side", harness.AppendLine("side") + "touch /tmp/up; " + harness.RunUntilTerm("side-ends"),
-				", restartPolicy: Always, startupProbe: {exec: {command: [test, -e, /tmp/up]}, periodSeconds: 1, timeoutSeconds: 300, failureThreshold: 1000}"},
+				", restartPolicy: Always, startupProbe: {exec: {command: [test, -e, /tmp/up]}, periodSeconds: 1, timeoutSeconds: " +
+					"300, failureThreshold: 1000}"},
 			{"late", harness.AppendLine("late"), ""},
 		}, [][3]string{{"main", harness.AppendLine("main") + harness.RunUntilTerm("main-ends"), ""}}))
 		n.MustStart()
@@ -117,7 +122,8 @@ func TestInitAndSidecarsRerunInANewSandbox(t *testing.T) {
 				t.Errorf("%s was restarted %d times, want once", name, count)
 			}
 		}
-		if all, err = n.Sandboxes("p"); err != nil || !slices.ContainsFunc(all, func(s *runtimeapi.PodSandbox) bool { return s.Metadata.Attempt == 1 }) {
+		if all, err = n.Sandboxes("p"); err != nil ||
+			!slices.ContainsFunc(all, func(s *runtimeapi.PodSandbox) bool { return s.Metadata.Attempt == 1 }) {
 			t.Errorf("sandboxes: %v, %v, want one with attempt 1", all, err)
 		}
 	})
@@ -139,7 +145,9 @@ func TestContainerRestartPolicies(t *testing.T) {
 			{"never", "exit 1", ", restartPolicy: Never"},
 			{"pods", "exit 1", ""},
 		}))
-		n.WriteManifest("failed.yaml", d.Pod("failed", "Always", [][3]string{{"init", "exit 3", ", restartPolicy: Never"}}, [][3]string{{"main", "exit 0", ""}}))
+		n.WriteManifest("failed.yaml",
+			d.Pod("failed", "Always", [][3]string{{"init", "exit 3", ", restartPolicy: Never"}},
+				[][3]string{{"main", "exit 0", ""}}))
 		n.MustStart()
 		p := n.AwaitStatus("p", "each container follows its policy", func(p v1.Pod) error {
 			want := map[string]int32{"init": 1, "always": 1, "onfailure": 1, "never": 0, "pods": 0}
@@ -162,23 +170,27 @@ func TestContainerRestartPolicies(t *testing.T) {
 
 func TestRestartRules(t *testing.T) {
 	rules := func(action string, codes string) string {
-		return ", restartPolicy: Never, restartPolicyRules: [{action: " + action + ", exitCodes: {operator: In, values: [" + codes + "]}}]"
+		return ", restartPolicy: Never, restartPolicyRules: [{action: " + action + ", exitCodes: {operator: In, values: [" +
+			codes + "]}}]"
 	}
 	harness.OnEachRuntime(t, func(t *testing.T, n *harness.Node) {
 		one := harness.NewEventLog(n)
-		n.WriteManifest("one.yaml", one.Pod("one", "Never", nil, [][3]string{{"main", failOnce("a", "exit 42", "exit 3"), rules("Restart", "42, 43")}}))
+		n.WriteManifest("one.yaml", one.Pod("one", "Never", nil,
+			[][3]string{{"main", failOnce("a", "exit 42", "exit 3"), rules("Restart", "42, 43")}}))
 		all := harness.NewEventLog(n)
 		n.WriteManifest("all.yaml", all.Pod("all", "Never", [][3]string{
 			{"init", harness.AppendLine("init"), ""},
 			{"side", harness.UntilTerm, ", restartPolicy: Always"},
 		}, [][3]string{
-			{"main", harness.AppendLine("main") + failOnce("b", "until test -e /v/go; do sleep 0.1; done; exit 42", "sleep 100000"), rules("RestartAllContainers", "42")},
+			{"main", harness.AppendLine("main") + failOnce("b", "until test -e /v/go; do sleep 0.1; done; exit 42",
+				"sleep 100000"), rules("RestartAllContainers", "42")},
 			{"other", harness.UntilTerm, ""},
 			{"done", "exit 0", ""},
 		}))
 		n.MustStart()
 		failed := n.AwaitPhase("one", v1.PodFailed)
-		if c := failed.Status.ContainerStatuses[0]; c.RestartCount != 1 || c.State.Terminated == nil || c.State.Terminated.ExitCode != 3 {
+		if c := failed.Status.ContainerStatuses[0]; c.RestartCount != 1 || c.State.Terminated == nil ||
+			c.State.Terminated.ExitCode != 3 {
 			t.Errorf("status %+v", c)
 		}
 
@@ -205,7 +217,8 @@ func TestRestartRules(t *testing.T) {
 				if (c.State.Running == nil) != (c.Name == "done") || c.State.Waiting != nil {
 					return fmt.Errorf("%s is %+v", c.Name, c.State)
 				}
-				if c.LastTerminationState.Terminated == nil || c.Name == "main" && c.LastTerminationState.Terminated.ExitCode != 42 {
+				if c.LastTerminationState.Terminated == nil || c.Name == "main" &&
+					c.LastTerminationState.Terminated.ExitCode != 42 {
 					return fmt.Errorf("%s was %+v", c.Name, c.LastTerminationState)
 				}
 			}
@@ -249,7 +262,8 @@ func TestCrashLoopCap(t *testing.T) {
 		for name, limit := range map[string]string{"own": "1s", "node": "4s"} {
 			p := n.AwaitStatus(name, "three restarts, and the maximum back-off is reported", func(p v1.Pod) error {
 				c := p.Status.ContainerStatuses
-				if len(c) != 1 || c[0].RestartCount < 3 || c[0].State.Waiting == nil || !strings.HasPrefix(c[0].State.Waiting.Message, "back-off "+limit+" ") {
+				if len(c) != 1 || c[0].RestartCount < 3 || c[0].State.Waiting == nil ||
+					!strings.HasPrefix(c[0].State.Waiting.Message, "back-off "+limit+" ") {
 					return fmt.Errorf("%+v", c)
 				}
 				return nil
@@ -283,7 +297,8 @@ func TestFailedInitWaitsForTheSidecar(t *testing.T) {
 	harness.OnEachRuntime(t, func(t *testing.T, n *harness.Node) {
 		d := harness.NewEventLog(n)
 		manifest := d.Pod("p", "Never", [][3]string{
-			{"side", "trap '" + harness.AppendLine("term") + "until [ -e /v/go ]; do sleep 0.05; done; exit 0' TERM; " + harness.AppendLine("side") + "while :; do sleep 0.05; done", ", restartPolicy: Always"},
+			{"side", "trap '" + harness.AppendLine("term") + "until [ -e /v/go ]; do sleep 0.05; done; exit 0' TERM; " +
+				harness.AppendLine("side") + "while :; do sleep 0.05; done", ", restartPolicy: Always"},
 			{"init", "until [ -e /v/events ]; do sleep 0.05; done; exit 1", ""},
 		}, [][3]string{{"main", "true", ""}})
 		n.WriteManifest("p.yaml", manifest)
@@ -296,7 +311,8 @@ func TestFailedInitWaitsForTheSidecar(t *testing.T) {
 		// A daemon that is started meanwhile reports the same.
 		n.Restart()
 		n.AwaitStatus("p", "the new daemon has a status", func(p v1.Pod) error {
-			if p.Status.Phase != v1.PodPending || len(p.Status.InitContainerStatuses) != 2 || p.Status.InitContainerStatuses[1].State.Terminated == nil {
+			if p.Status.Phase != v1.PodPending || len(p.Status.InitContainerStatuses) != 2 ||
+				p.Status.InitContainerStatuses[1].State.Terminated == nil {
 				return fmt.Errorf("%+v", p.Status)
 			}
 			return nil

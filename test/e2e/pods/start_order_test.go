@@ -38,15 +38,19 @@ func orderedDependencies(i int) (names []string) {
 func orderedPod(n *harness.Node, i int) string {
 	name := orderedName(i)
 	manifest := n.ScriptedPod(name, 300, "  hostNetwork: true", harness.ScriptedContainer{Name: "main",
-		Script: "trap 'note term; sleep 0.2; note end; exit 0' TERM; note start; sleep 0.2; note ready; while true; do sleep 0.05; done",
-		Fields: fmt.Sprintf("readinessProbe: {exec: {command: [test, -e, /out/%s-main-ready]}, periodSeconds: 1, timeoutSeconds: 300}", name)})
+		Script: "trap 'note term; sleep 0.2; note end; exit 0' TERM; note start; sleep 0.2; note ready; while true; do " +
+			"sleep 0.05; done",
+		Fields: fmt.Sprintf("readinessProbe: {exec: {command: [test, -e, /out/%s-main-ready]}, periodSeconds: 1, "+
+			"timeoutSeconds: 300}", name)})
 	if names := orderedDependencies(i); len(names) > 0 {
-		manifest = strings.Replace(manifest, "{name: "+name+"}", fmt.Sprintf("{name: %s, annotations: {podstead.io/depends-on: %q}}", name, strings.Join(names, ", ")), 1)
+		manifest = strings.Replace(manifest, "{name: "+name+"}",
+			fmt.Sprintf("{name: %s, annotations: {podstead.io/depends-on: %q}}", name, strings.Join(names, ", ")), 1)
 	}
 	return manifest
 }
 
-// awaitOrdered waits until the first count pods of the graph are ready. The times at which the runtime started them show the order.
+// awaitOrdered waits until the first count pods of the graph are ready. The times at which the runtime started them
+// show the order.
 func awaitOrdered(n *harness.Node, count int) {
 	n.T.Helper()
 	for i := range count {
@@ -76,7 +80,9 @@ func TestStartOrder(t *testing.T) {
 		}
 		n.MustStart()
 		n.AwaitStatus(orderedName(orderedPods-1), "waits", func(p v1.Pod) error {
-			if p.Status.Reason != "DependencyNotReady" || !strings.Contains(p.Status.Message, "waits for pod default/"+orderedDependencies(orderedPods - 1)[0]+", which is not Ready: ") {
+			if p.Status.Reason != "DependencyNotReady" ||
+				!strings.Contains(p.Status.Message,
+					"waits for pod default/"+orderedDependencies(orderedPods - 1)[0]+", which is not Ready: ") {
 				return fmt.Errorf("%s: %s", p.Status.Reason, p.Status.Message)
 			}
 			return nil

@@ -81,10 +81,13 @@ func checkActiveDeadline(n *harness.Node, seconds int) bool {
 	t.Helper()
 	script := "echo hello; " + exitOnTerm
 	p, r, h := fmt.Sprint("p", seconds), fmt.Sprint("r", seconds), fmt.Sprint("h", seconds)
-	n.WriteManifest(p+".yaml", n.ScriptedPod(p, 60, fmt.Sprint("  activeDeadlineSeconds: ", seconds), harness.ScriptedContainer{Name: "main", Script: script, Fields: ""}))
-	n.WriteManifest(r+".yaml", n.ScriptedPod(r, 60, fmt.Sprint("  activeDeadlineSeconds: ", seconds+3), harness.ScriptedContainer{Name: "main", Script: script, Fields: ""}))
+	n.WriteManifest(p+".yaml", n.ScriptedPod(p, 60, fmt.Sprint("  activeDeadlineSeconds: ", seconds),
+		harness.ScriptedContainer{Name: "main", Script: script, Fields: ""}))
+	n.WriteManifest(r+".yaml", n.ScriptedPod(r, 60, fmt.Sprint("  activeDeadlineSeconds: ", seconds+3),
+		harness.ScriptedContainer{Name: "main", Script: script, Fields: ""}))
 	n.WriteManifest(h+".yaml", n.ScriptedPod(h, 60, fmt.Sprint("  activeDeadlineSeconds: ", seconds),
-		harness.ScriptedContainer{Name: "main", Script: script, Fields: "lifecycle: {postStart: {exec: {command: [sleep, '4242']}}}"}))
+		harness.ScriptedContainer{Name: "main", Script: script,
+			Fields: "lifecycle: {postStart: {exec: {command: [sleep, '4242']}}}"}))
 	var groups []string
 	n.Await("the first pod runs, or its deadline is over", func() error {
 		if found, err := n.Running(p); err == nil && found["main"].Pid != 0 {
@@ -101,7 +104,8 @@ func checkActiveDeadline(n *harness.Node, seconds int) bool {
 	check := func(name string, seconds int) v1.Pod {
 		t.Helper()
 		pod := n.AwaitPhase(name, v1.PodFailed)
-		if pod.Status.Reason != "DeadlineExceeded" || pod.Status.Message != "Pod was active on the node longer than the specified deadline" {
+		if pod.Status.Reason != "DeadlineExceeded" ||
+			pod.Status.Message != "Pod was active on the node longer than the specified deadline" {
 			t.Errorf("status of %s is %s: %s", name, pod.Status.Reason, pod.Status.Message)
 		}
 		if _, started := n.RecordedAt(name + "-main-start"); !started {
@@ -116,7 +120,8 @@ func checkActiveDeadline(n *harness.Node, seconds int) bool {
 			inTime = false
 			return pod
 		}
-		late := boot.Add(time.Duration(term * float64(time.Second))).Sub(pod.Status.StartTime.Add(time.Duration(seconds) * time.Second))
+		late := boot.Add(time.Duration(term * float64(time.Second))).Sub(
+			pod.Status.StartTime.Add(time.Duration(seconds) * time.Second))
 		t.Logf("%s got SIGTERM %s after its deadline", name, late.Round(time.Millisecond))
 		if late < -50*time.Millisecond {
 			t.Errorf("%s got SIGTERM %s before its deadline", name, -late)
@@ -155,7 +160,8 @@ func TestTerminatedPodsStayTerminated(t *testing.T) {
 			"done": {"OnFailure", "echo hello; note start; exit 0"}, "failed": {"Never", "echo hello; note start; exit 4"},
 			"killed": {"Never", "echo hello; " + exitOnTerm},
 		} {
-			n.WriteManifest(name+".yaml", n.ScriptedPod(name, 60, "  restartPolicy: "+c.policy, harness.ScriptedContainer{Name: "main", Script: c.script, Fields: ""}))
+			n.WriteManifest(name+".yaml", n.ScriptedPod(name, 60, "  restartPolicy: "+c.policy,
+				harness.ScriptedContainer{Name: "main", Script: c.script, Fields: ""}))
 		}
 		n.MustStart()
 		n.AwaitRecorded("killed-main-start")
@@ -181,7 +187,8 @@ func TestTerminatedPodsStayTerminated(t *testing.T) {
 		n.WriteManifest("probe.yaml", harness.SleepPod("probe", "one"))
 		n.MustStart()
 		n.AwaitRunning("probe")
-		for name, phase := range map[string]v1.PodPhase{"done": v1.PodSucceeded, "failed": v1.PodFailed, "killed": v1.PodFailed} {
+		for name, phase := range map[string]v1.PodPhase{"done": v1.PodSucceeded, "failed": v1.PodFailed,
+			"killed": v1.PodFailed} {
 			p := n.AwaitPhase(name, phase)
 			mustBeTerminated(n, p, name, nil)
 			if _, again := n.RecordedAt(name + "-main-start"); again {
@@ -212,7 +219,8 @@ func checkGracePeriod(n *harness.Node, attempt int) bool {
 	t.Helper()
 	const deaf = "trap 'note term' TERM; note start; while true; do note alive; sleep 0.1; done"
 	p, q := fmt.Sprint("p", attempt), fmt.Sprint("q", attempt)
-	n.WriteManifest(p+".yaml", n.ScriptedPod(p, 3, "", harness.ScriptedContainer{Name: "main", Script: deaf, Fields: ""}, harness.ScriptedContainer{Name: "quick", Script: exitOnTerm, Fields: ""}))
+	n.WriteManifest(p+".yaml", n.ScriptedPod(p, 3, "", harness.ScriptedContainer{Name: "main", Script: deaf, Fields: ""},
+		harness.ScriptedContainer{Name: "quick", Script: exitOnTerm, Fields: ""}))
 	n.WriteManifest(q+".yaml", n.ScriptedPod(q, 0, "", harness.ScriptedContainer{Name: "main", Script: deaf, Fields: ""}))
 	for _, container := range []string{p + "-main", p + "-quick", q + "-main"} {
 		n.AwaitRecorded(container + "-start")
@@ -260,12 +268,18 @@ func TestSidecarsTerminateLast(t *testing.T) {
 	harness.OnEachRuntime(t, func(t *testing.T, n *harness.Node) {
 		// The main container ends after what must happen at the start of the termination.
 		// If that did not happen, it would be killed and would not record its end.
-		const awaitOthers = "until [ -s /out/${ME%-main}-first-hook ] && [ -s /out/${ME%-main}-other-term ]; do sleep 0.05; done"
+		const awaitOthers = "until [ -s /out/${ME%-main}-first-hook ] && [ -s /out/${ME%-main}-other-term ]; do sleep " +
+			"0.05; done"
 		manifest := func(name string) string {
 			return n.ScriptedPod(name, 600, "",
-				harness.ScriptedContainer{Name: "first", Script: exitOnTerm, Fields: "restartPolicy: Always\nlifecycle: {preStop: {exec: {command: [sh, -c, '. /out/lib; note hook']}}}"},
-				harness.ScriptedContainer{Name: "second", Script: "trap 'note term; sleep 0.5; exit 0' TERM; note start; while true; do sleep 0.05; done", Fields: "restartPolicy: Always"},
-				harness.ScriptedContainer{Name: "main", Script: "trap 'note term; " + awaitOthers + "; note ended; exit 0' TERM; note start; while true; do sleep 0.05; done", Fields: ""},
+				harness.ScriptedContainer{Name: "first", Script: exitOnTerm,
+					Fields: "restartPolicy: Always\nlifecycle: {preStop: {exec: {command: [sh, -c, '. /out/lib; note hook']}}}"},
+				harness.ScriptedContainer{Name: "second",
+					Script: "trap 'note term; sleep 0.5; exit 0' TERM; note start; while true; do sleep 0.05; done",
+					Fields: "restartPolicy: Always"},
+				harness.ScriptedContainer{Name: "main",
+					Script: "trap 'note term; " + awaitOthers +
+						"; note ended; exit 0' TERM; note start; while true; do sleep 0.05; done", Fields: ""},
 				harness.ScriptedContainer{Name: "other", Script: exitOnTerm, Fields: ""},
 			)
 		}

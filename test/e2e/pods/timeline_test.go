@@ -99,7 +99,8 @@ func (c *timeline) pod(dir string) (string, error) {
 	spec := v1.PodSpec{
 		RestartPolicy:                 c.policy,
 		TerminationGracePeriodSeconds: &grace,
-		Volumes:                       []v1.Volume{{Name: "t", VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: dir}}}},
+		Volumes: []v1.Volume{
+			{Name: "t", VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: dir}}}},
 	}
 	for _, m := range c.list {
 		if m.kind == regular {

@@ -29,7 +29,8 @@ func setMemoryLimit(n *harness.Node, memory int64) (directory string) {
 	if err := os.MkdirAll(directory, 0o755); err != nil {
 		n.T.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(directory, "memory.limit_in_bytes"), []byte(strconv.FormatInt(memory, 10)), 0); err != nil {
+	if err := os.WriteFile(filepath.Join(directory, "memory.limit_in_bytes"), []byte(strconv.FormatInt(memory, 10)),
+		0); err != nil {
 		n.T.Fatal(err)
 	}
 	n.Args = append(n.Args, "--cgroup-root", at+"/podstead")
@@ -100,17 +101,20 @@ func oneShotPod(n *harness.Node, name, script string) string {
 	if err := os.MkdirAll(mark, 0o777); err != nil {
 		n.T.Fatal(err)
 	}
-	return harness.ScriptPod(name, "one", 1, "[ -e /marks/"+name+" ] && exec sleep 100000; touch /marks/"+name+"; "+script+"; exec sleep 100000") +
+	return harness.ScriptPod(name, "one", 1,
+		"[ -e /marks/"+name+" ] && exec sleep 100000; touch /marks/"+name+"; "+script+"; exec sleep 100000") +
 		"      volumeMounts: [{name: marks, mountPath: /marks}, {name: data, mountPath: /data}]\n"
 }
 
 func volumeArgs(n *harness.Node, data string) string {
-	return fmt.Sprintf("  volumes: [{name: marks, hostPath: {path: %s}}, {name: data, emptyDir: {%s}}]\n", filepath.Join(n.Dir(), "marks"), data)
+	return fmt.Sprintf("  volumes: [{name: marks, hostPath: {path: %s}}, {name: data, emptyDir: {%s}}]\n",
+		filepath.Join(n.Dir(), "marks"), data)
 }
 
 // memoryLeakScript allocates 780 MiB of anonymous memory and then 1 MB/s: between the threshold and
 // the limit there are two minutes, which a busy machine may need. The benchmark leaks 50 MB/s.
-const memoryLeakScript = "for i in 1 2 3 4; do (head -c 205000000 /dev/zero; sleep 100000) | tail -c 206000000 >/dev/null & done; sleep 5; " +
+const memoryLeakScript = "for i in 1 2 3 4; do (head -c 205000000 /dev/zero; sleep 100000) | tail -c 206000000 " +
+	">/dev/null & done; sleep 5; " +
 	"while :; do (head -c 1000000 /dev/zero; sleep 100000) | tail -c 1100000 >/dev/null & sleep 1; done"
 
 // mustBeSpared fails the test unless a pod was left alone. On a machine on which the termination of the
@@ -138,7 +142,8 @@ func TestEviction(t *testing.T) {
 		}
 		// The pressure lasts until the test has seen the states in between.
 		args := func(transition time.Duration) []string {
-			return []string{"--eviction-hard", "memory.available<200Mi", "--eviction-pressure-transition-period", transition.String()}
+			return []string{"--eviction-hard", "memory.available<200Mi", "--eviction-pressure-transition-period",
+				transition.String()}
 		}
 		n.Args = nil
 		memoryCgroup := setMemoryLimit(n, 1<<30)
@@ -153,7 +158,8 @@ func TestEviction(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if used, err := strconv.ParseInt(strings.TrimSpace(string(peak)), 10, 64); err != nil || used >= 1<<30 || used < 700<<20 {
+		if used, err := strconv.ParseInt(strings.TrimSpace(string(peak)), 10, 64); err != nil || used >= 1<<30 ||
+			used < 700<<20 {
 			t.Errorf("at most %d MiB of 1024 were used (%v)", used>>20, err)
 		}
 		awaitCondition(n, v1.NodeMemoryPressure, v1.ConditionTrue)
@@ -161,7 +167,9 @@ func TestEviction(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n.WriteManifest("tolerant.yaml", harness.PodWithSpec("tolerant", "tolerations: [{key: node.kubernetes.io/memory-pressure, operator: Exists, effect: NoSchedule}]"))
+		n.WriteManifest("tolerant.yaml",
+			harness.PodWithSpec("tolerant",
+				"tolerations: [{key: node.kubernetes.io/memory-pressure, operator: Exists, effect: NoSchedule}]"))
 		n.WriteManifest("late.yaml", harness.PodWithSpec("late", ""))
 		n.AwaitHeld("late", "MemoryPressure", "The node had condition: [MemoryPressure]")
 		n.AwaitRunning("tolerant")
@@ -188,7 +196,8 @@ func TestEviction(t *testing.T) {
 		})
 		mustBeSpared(n, "calm", calm)
 		all, err := n.Events("")
-		if e := all["EvictionThresholdMet"]; err != nil || e.Count < 1 || e.InvolvedObject.Kind != "Node" || !strings.Contains(e.Message, "memory") {
+		if e := all["EvictionThresholdMet"]; err != nil || e.Count < 1 || e.InvolvedObject.Kind != "Node" ||
+			!strings.Contains(e.Message, "memory") {
 			t.Errorf("the node's event is %+v, %v", e, err)
 		}
 	})
@@ -199,7 +208,8 @@ func TestEviction(t *testing.T) {
 func TestEvictionOfAFullDisk(t *testing.T) {
 	harness.OnEachRuntime(t, func(t *testing.T, n *harness.Node) {
 		harness.MountDisk(t, n.Root, 64<<20)
-		threshold := []string{"--eviction-hard", "nodefs.available<20%,nodefs.inodesFree<5%", "--eviction-pressure-transition-period"}
+		threshold := []string{"--eviction-hard", "nodefs.available<20%,nodefs.inodesFree<5%",
+			"--eviction-pressure-transition-period"}
 		n.Args = append(slices.Clone(threshold), "1h") // until the test has seen the pressure
 		n.WriteManifest("calm.yaml", harness.SleepPod("calm", "one"))
 		n.MustStart()
@@ -268,11 +278,13 @@ func TestLocalStorageLimits(t *testing.T) {
 		limit := harness.Resources("limits: {ephemeral-storage: 8Mi}")
 		n.WriteManifest("dir.yaml", oneShotPod(n, "dir", fill+"/data/big")+volumeArgs(n, "sizeLimit: 8Mi"))
 		n.WriteManifest("root.yaml", oneShotPod(n, "root", fill+"/big")+limit+volumeArgs(n, ""))
-		n.WriteManifest("log.yaml", oneShotPod(n, "log", "head -c 12000000 /dev/zero | tr '\\0' 'x' | fold -w 1000")+limit+volumeArgs(n, ""))
+		n.WriteManifest("log.yaml", oneShotPod(n, "log", "head -c 12000000 /dev/zero | tr '\\0' 'x' | fold -w 1000")+limit+
+			volumeArgs(n, ""))
 		n.WriteManifest("all.yaml", oneShotPod(n, "all", fill+"/data/big")+limit+volumeArgs(n, ""))
 		n.WriteManifest("hosts.yaml", oneShotPod(n, "hosts", fill+"/etc/hosts")+limit+volumeArgs(n, ""))
 		n.WriteManifest("message.yaml", oneShotPod(n, "message", fill+"/dev/termination-log")+limit+volumeArgs(n, ""))
-		n.WriteManifest("fine.yaml", oneShotPod(n, "fine", "head -c 4000000 /dev/zero > /data/big")+limit+volumeArgs(n, "sizeLimit: 8Mi"))
+		n.WriteManifest("fine.yaml", oneShotPod(n, "fine", "head -c 4000000 /dev/zero > /data/big")+limit+
+			volumeArgs(n, "sizeLimit: 8Mi"))
 		n.MustStart()
 		fine := n.AwaitRunning("fine")
 		for name, words := range map[string][]string{
@@ -285,7 +297,8 @@ func TestLocalStorageLimits(t *testing.T) {
 		} {
 			n.AwaitEvent(name, "Evicted", words...)
 			n.AwaitStatus(name, "runs again", func(p v1.Pod) error {
-				if c := p.Status.ContainerStatuses; p.Status.Phase != v1.PodRunning || c[0].State.Running == nil || c[0].RestartCount < 1 {
+				if c := p.Status.ContainerStatuses; p.Status.Phase != v1.PodRunning || c[0].State.Running == nil ||
+					c[0].RestartCount < 1 {
 					return fmt.Errorf("%s %s", p.Status.Phase, p.Status.Reason)
 				}
 				return nil

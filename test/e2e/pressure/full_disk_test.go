@@ -76,7 +76,8 @@ var unwritableDisks = []unwritableDisk{
 		name: "read-only", options: "size=4m", fault: unix.EROFS,
 		breakIt: func(n *harness.Node) {
 			// It is busy while the daemon writes.
-			n.Await("the disk is read-only", func() error { return unix.Mount("", n.Root, "", unix.MS_REMOUNT|unix.MS_RDONLY, "") })
+			n.Await("the disk is read-only",
+				func() error { return unix.Mount("", n.Root, "", unix.MS_REMOUNT|unix.MS_RDONLY, "") })
 		},
 		repair: func(n *harness.Node) {
 			if err := unix.Mount("", n.Root, "", unix.MS_REMOUNT, ""); err != nil {
@@ -131,7 +132,8 @@ func TestUnwritableRootDirectory(t *testing.T) {
 				awaitCondition(n, "podstead.io/RootDirNotWritable", v1.ConditionTrue)
 				n.Await("an event reports it", func() error {
 					all, err := n.Events("")
-					if e := all["RootDirNotWritable"]; err != nil || e.Type != v1.EventTypeWarning || !strings.Contains(e.Message, disk.fault.Error()) {
+					if e := all["RootDirNotWritable"]; err != nil || e.Type != v1.EventTypeWarning ||
+						!strings.Contains(e.Message, disk.fault.Error()) {
 						return fmt.Errorf("%+v, %v", e, err)
 					}
 					return nil

@@ -81,14 +81,18 @@ func TestImageGCOnAFullDisk(t *testing.T) {
 	n := harness.PrivateNode(t, testbed.Containerd24)
 	disk := filepath.Join(n.Root, "containerd")
 	harness.MountDisk(t, disk, 320<<20)
-	harness.WriteAll(t, filepath.Join(disk, "certs.d/_default"), map[string]string{"hosts.toml": testbed.HostsTOML(harness.Registry.Addr())})
+	harness.WriteAll(t, filepath.Join(disk, "certs.d/_default"),
+		map[string]string{"hosts.toml": testbed.HostsTOML(harness.Registry.Addr())})
 	// Eviction would remove all unused images.
 	// The address of the name server belongs to the test that holds PrivateNetwork.
-	n.Args = []string{"--minimum-image-ttl-duration", "0s", "--image-gc-period", "1s", "--image-gc-high-threshold", "85", "--eviction-hard", "", "--pod-dns", "never"}
+	n.Args = []string{"--minimum-image-ttl-duration", "0s", "--image-gc-period", "1s", "--image-gc-high-threshold", "85",
+		"--eviction-hard", "", "--pod-dns", "never"}
 	n.MustStart()
 	// It is pulled before all others, and its pod does not start because an object is missing.
 	wanted := pushLargeImage(n, "wanted", 1<<20)
-	n.WriteManifest("wanted.yaml", strings.Replace(harness.ImagePod("wanted", wanted, "hostNetwork: true"), "name: main", "name: main\n      envFrom: [{configMapRef: {name: none}}]", 1))
+	n.WriteManifest("wanted.yaml",
+		strings.Replace(harness.ImagePod("wanted", wanted, "hostNetwork: true"), "name: main",
+			"name: main\n      envFrom: [{configMapRef: {name: none}}]", 1))
 	if out, errs, status := n.Podstead("images", "pull", wanted, "--api-socket", n.Socket()); status != 0 {
 		t.Fatalf("images pull exited with %d: %s%s", status, out, errs)
 	}

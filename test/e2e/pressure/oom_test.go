@@ -31,7 +31,8 @@ spec:
 		const leak, limit = "tail -c 400m /dev/zero", "resources: {limits: {memory: 30Mi}}"
 		capacity := cgroup.Capacity()
 		// Without a threshold of memory: on a busy host the eviction is faster than the kernel.
-		n.Args = []string{"--system-reserved", fmt.Sprintf("memory=%d", capacity.Memory().Value()-220<<20), "--eviction-hard", "nodefs.available<1%"}
+		n.Args = []string{"--system-reserved", fmt.Sprintf("memory=%d", capacity.Memory().Value()-220<<20), "--eviction-hard",
+			"nodefs.available<1%"}
 		n.WriteManifest("ends.yaml", leaks("ends", "exec "+leak, limit))
 		// The kernel limits the rate of the lines that name the container, for all
 		// processes of the host. So this one is killed again and again.
@@ -65,7 +66,8 @@ spec:
 			if err != nil {
 				return err
 			}
-			if c := p.Status.ContainerStatuses; len(c) != 1 || c[0].State.Terminated == nil || c[0].State.Terminated.Reason != "OOMKilled" || c[0].State.Terminated.ExitCode != 137 {
+			if c := p.Status.ContainerStatuses; len(c) != 1 || c[0].State.Terminated == nil ||
+				c[0].State.Terminated.Reason != "OOMKilled" || c[0].State.Terminated.ExitCode != 137 {
 				return fmt.Errorf("%+v", c)
 			}
 			return hasOOMEvent("ends", "OOMKilling", "killed process tail of container main", "memory limit")

@@ -16,8 +16,10 @@ import (
 func TestProbesActImmediately(t *testing.T) {
 	harness.OnEachRuntime(t, func(t *testing.T, n *harness.Node) {
 		n.WriteManifest("p.yaml", n.ScriptedPod("p", 60, "", harness.ScriptedContainer{Name: "main", Script: sleepUntilTerm,
-			Fields: "livenessProbe: {exec: {command: [sh, -c, '. /out/lib; test ! -e /out/die || { note failed; exit 1; }']}, periodSeconds: 1, timeoutSeconds: 300, failureThreshold: 1}\n" +
-				"readinessProbe: {exec: {command: [sh, -c, '. /out/lib; test -e /out/go && { test -e /out/p-main-ready || note ready; }']}, periodSeconds: 1, timeoutSeconds: 300, failureThreshold: 1}"}))
+			Fields: "livenessProbe: {exec: {command: [sh, -c, '. /out/lib; test ! -e /out/die || { note failed; exit 1; }']}, " +
+				"periodSeconds: 1, timeoutSeconds: 300, failureThreshold: 1}\n" +
+				"readinessProbe: {exec: {command: [sh, -c, '. /out/lib; test -e /out/go && { test -e /out/p-main-ready || note " +
+				"ready; }']}, periodSeconds: 1, timeoutSeconds: 300, failureThreshold: 1}"}))
 		n.MustStart()
 		n.AwaitRunning("p")
 		awaitUnready(n, "p")

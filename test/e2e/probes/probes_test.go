@@ -70,7 +70,8 @@ func TestProbeExecReadiness(t *testing.T) {
 
 func TestProbeHTTPReadinessAfterStartup(t *testing.T) {
 	harness.OnEachRuntime(t, func(t *testing.T, n *harness.Node) {
-		n.WriteManifest("p.yaml", probedPod("p", "mkdir /www; echo hi > /www/page; sleep 2; httpd -f -p 8080 -h /www & "+harness.UntilTerm, `
+		n.WriteManifest("p.yaml", probedPod("p",
+			"mkdir /www; echo hi > /www/page; sleep 2; httpd -f -p 8080 -h /www & "+harness.UntilTerm, `
       startupProbe: {tcpSocket: {port: web}, periodSeconds: 1, timeoutSeconds: 300, failureThreshold: 1000}
       readinessProbe: {httpGet: {path: /page, port: web}, periodSeconds: 1, timeoutSeconds: 300, failureThreshold: 1}
       livenessProbe: {httpGet: {path: /page, port: 8080}, periodSeconds: 1, timeoutSeconds: 300, failureThreshold: 1000}

@@ -19,9 +19,12 @@ import (
 // loses it.
 func TestNodeSelector(t *testing.T) {
 	harness.OnEachRuntime(t, func(t *testing.T, n *harness.Node) {
-		n.WriteManifest("here.yaml", harness.PodWithSpec("here", fmt.Sprintf("nodeSelector: {kubernetes.io/hostname: %s, kubernetes.io/os: linux}", n.Name)))
+		n.WriteManifest("here.yaml", harness.PodWithSpec("here",
+			fmt.Sprintf("nodeSelector: {kubernetes.io/hostname: %s, kubernetes.io/os: linux}", n.Name)))
 		n.WriteManifest("label.yaml", harness.PodWithSpec("label", "nodeSelector: {disk: ssd}"))
-		n.WriteManifest("term.yaml", harness.PodWithSpec("term", "affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: zone, operator: In, values: [a, b]}]}]}}}"))
+		n.WriteManifest("term.yaml", harness.PodWithSpec("term", "affinity: {nodeAffinity: "+
+			"{requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: zone, operator: "+
+			"In, values: [a, b]}]}]}}}"))
 		n.MustStart()
 		n.AwaitRunning("here")
 		n.AwaitHeld("label", "NodeAffinity", "not labelled disk=ssd", "--node-labels=disk=ssd")
@@ -41,9 +44,13 @@ func TestNodeSelector(t *testing.T) {
 func TestSysctls(t *testing.T) {
 	harness.OnEachRuntime(t, func(t *testing.T, n *harness.Node) {
 		const message, somaxconn = "{name: kernel/msgmax, value: \"16384\"}", "{name: net.core.somaxconn, value: \"777\"}"
-		n.WriteManifest("safe.yaml", harness.PodWithSpec("safe", "securityContext: {sysctls: [{name: net.ipv4.ip_unprivileged_port_start, value: \"81\"}, {name: net/ipv4/tcp_fin_timeout, value: \"33\"}, {name: kernel.shm_rmid_forced, value: \"1\"}]}"))
-		n.WriteManifest("unsafe.yaml", harness.PodWithSpec("unsafe", "securityContext: {sysctls: ["+message+", "+somaxconn+"]}"))
-		n.WriteManifest("host.yaml", harness.PodWithSpec("host", "securityContext: {sysctls: [{name: vm.swappiness, value: \"1\"}]}"))
+		n.WriteManifest("safe.yaml", harness.PodWithSpec("safe", "securityContext: {sysctls: [{name: "+
+			"net.ipv4.ip_unprivileged_port_start, value: \"81\"}, {name: net/ipv4/tcp_fin_timeout, value: \"33\"}, {name: "+
+			"kernel.shm_rmid_forced, value: \"1\"}]}"))
+		n.WriteManifest("unsafe.yaml",
+			harness.PodWithSpec("unsafe", "securityContext: {sysctls: ["+message+", "+somaxconn+"]}"))
+		n.WriteManifest("host.yaml", harness.PodWithSpec("host",
+			"securityContext: {sysctls: [{name: vm.swappiness, value: \"1\"}]}"))
 		n.MustStart()
 		safe := n.AwaitRunning("safe")
 		read := func(i harness.Instance, file, want string) {
@@ -70,9 +77,11 @@ func TestSysctls(t *testing.T) {
 // SELinux, a pod with SELinux labels starts and gets an event.
 func TestHostWithoutSecurityModules(t *testing.T) {
 	harness.OnEachRuntime(t, func(t *testing.T, n *harness.Node) {
-		n.WriteManifest("armor.yaml", harness.PodWithSpec("armor", "securityContext: {appArmorProfile: {type: RuntimeDefault}}"))
+		n.WriteManifest("armor.yaml", harness.PodWithSpec("armor",
+			"securityContext: {appArmorProfile: {type: RuntimeDefault}}"))
 		n.WriteManifest("open.yaml", harness.PodWithSpec("open", "securityContext: {appArmorProfile: {type: Unconfined}}"))
-		n.WriteManifest("label.yaml", harness.PodWithSpec("label", "securityContext: {seLinuxOptions: {type: spc_t, level: s0}}"))
+		n.WriteManifest("label.yaml", harness.PodWithSpec("label",
+			"securityContext: {seLinuxOptions: {type: spc_t, level: s0}}"))
 		n.MustStart()
 		n.AwaitRunning("open")
 		n.AwaitRunning("label")
@@ -183,7 +192,8 @@ spec:
 		n.WriteManifest("p.yaml", cpu("p", 500))
 		n.AwaitStatus("p", "the resize is deferred", func(p v1.Pod) error {
 			for _, c := range p.Status.Conditions {
-				if c.Type == v1.PodResizePending && c.Reason == v1.PodReasonDeferred && strings.Contains(c.Message, "not enough cpu: requested 400m more") {
+				if c.Type == v1.PodResizePending && c.Reason == v1.PodReasonDeferred &&
+					strings.Contains(c.Message, "not enough cpu: requested 400m more") {
 					return nil
 				}
 			}

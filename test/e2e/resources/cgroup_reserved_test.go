@@ -19,8 +19,10 @@ func TestReservedCgroups(t *testing.T) {
 		return
 	}
 	group := fmt.Sprintf("/reserved-%d", os.Getpid())
-	n.Args = append(n.Args, "--enforce-node-allocatable=pods,kube-reserved", "--kube-reserved-cgroup="+group, "--kube-reserved=cpu=500m,memory=256Mi,pid=300")
-	if out, err := n.Command(n.Flags()...).CombinedOutput(); err == nil || !strings.Contains(string(out), "--kube-reserved-cgroup: "+group+" cannot be limited on this node: there is no") {
+	n.Args = append(n.Args, "--enforce-node-allocatable=pods,kube-reserved", "--kube-reserved-cgroup="+group,
+		"--kube-reserved=cpu=500m,memory=256Mi,pid=300")
+	if out, err := n.Command(n.Flags()...).CombinedOutput(); err == nil ||
+		!strings.Contains(string(out), "--kube-reserved-cgroup: "+group+" cannot be limited on this node: there is no") {
 		t.Fatalf("a cgroup that does not exist: %v: %s", err, out)
 	}
 	for _, controller := range []string{"cpu", "memory", "pids"} {

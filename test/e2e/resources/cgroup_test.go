@@ -39,10 +39,13 @@ func TestPodCgroups(t *testing.T) {
 		if !n.Needs("cpu", "memory", "pids") {
 			return
 		}
-		n.Args = []string{"--system-reserved", "memory=1Gi,cpu=100m", "--kube-reserved", "memory=512Mi", "--pod-max-pids", "200"}
+		n.Args = []string{"--system-reserved", "memory=1Gi,cpu=100m", "--kube-reserved", "memory=512Mi", "--pod-max-pids",
+			"200"}
 		n.WriteManifest("g.yaml", harness.SleepPod("g", "one")+harness.Resources("limits: {cpu: 200m, memory: 40Mi}"))
-		n.WriteManifest("b.yaml", harness.SleepPod("b", "one")+harness.Resources("requests: {cpu: 100m, memory: 16Mi}, limits: {cpu: 300m, memory: 32Mi}")+
-			"    - {name: other, image: "+testbed.BusyboxImage+", command: [sh, -c, 'trap exit TERM; sleep 100000 & wait'], resources: {requests: {cpu: 50m}, limits: {cpu: 300m}}}\n")
+		n.WriteManifest("b.yaml", harness.SleepPod("b", "one")+
+			harness.Resources("requests: {cpu: 100m, memory: 16Mi}, limits: {cpu: 300m, memory: 32Mi}")+
+			"    - {name: other, image: "+testbed.BusyboxImage+", command: [sh, -c, 'trap exit TERM; sleep 100000 & wait'], "+
+			"resources: {requests: {cpu: 50m}, limits: {cpu: 300m}}}\n")
 		n.WriteManifest("e.yaml", harness.SleepPod("e", "one"))
 		n.MustStart()
 		root := n.CgroupRoot()
@@ -170,14 +173,16 @@ func TestPodLevelResources(t *testing.T) {
 // A hugepages limit is set in the kernel. Without hugepages on the node, the pod is held.
 func TestHugePages(t *testing.T) {
 	harness.OnEachRuntime(t, func(t *testing.T, n *harness.Node) {
-		n.WriteManifest("p.yaml", harness.SleepPod("p", "one")+harness.Resources("limits: {hugepages-2Mi: 4Mi, memory: 32Mi}"))
+		n.WriteManifest("p.yaml", harness.SleepPod("p", "one")+
+			harness.Resources("limits: {hugepages-2Mi: 4Mi, memory: 32Mi}"))
 		n.WriteManifest("fine.yaml", harness.SleepPod("fine", "one"))
 		n.MustStart()
 		n.AwaitRunning("fine")
 		pages, err := os.ReadFile("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages")
 		if err != nil || strings.TrimSpace(string(pages)) == "0" {
 			n.AwaitStatus("p", "is held for huge pages", func(p v1.Pod) error {
-				if p.Status.Reason != "OutOfhugepages-2Mi" || !strings.Contains(p.Status.Message, "requested 4Mi, used 0, capacity 0") {
+				if p.Status.Reason != "OutOfhugepages-2Mi" ||
+					!strings.Contains(p.Status.Message, "requested 4Mi, used 0, capacity 0") {
 					return fmt.Errorf("%s: %s", p.Status.Reason, p.Status.Message)
 				}
 				return nil
@@ -214,7 +219,8 @@ func TestOutOfMemory(t *testing.T) {
 			return
 		}
 		eat := "sleep 0.2; tail /dev/zero"
-		n.WriteManifest("p.yaml", harness.ScriptPod("p", "one", 1, eat)+harness.Resources("limits: {memory: 24Mi}, requests: {cpu: 10m}"))
+		n.WriteManifest("p.yaml", harness.ScriptPod("p", "one", 1, eat)+
+			harness.Resources("limits: {memory: 24Mi}, requests: {cpu: 10m}"))
 		n.MustStart()
 		n.AwaitStatus("p", "OOMKilled", oomKilled)
 		p, err := n.Pod("p")
@@ -232,7 +238,8 @@ func TestLeftoverProcessesAreKilled(t *testing.T) {
 		n.WriteManifest("p.yaml", harness.SleepPod("p", "one"))
 		n.MustStart()
 		main := n.AwaitRunning("p")
-		controllers := slices.DeleteFunc([]string{"pids", "memory", "cpu"}, func(c string) bool { return !harness.HasController(c) })
+		controllers := slices.DeleteFunc([]string{"pids", "memory", "cpu"},
+			func(c string) bool { return !harness.HasController(c) })
 		if len(controllers) == 0 {
 			t.Fatal("this host has no cgroup controllers")
 		}

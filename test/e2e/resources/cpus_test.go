@@ -85,7 +85,8 @@ func TestExclusiveCPUs(t *testing.T) {
 		n.WriteManifest("own.yaml", guaranteed("500m"))
 		n.AwaitStatus("own", "the resize is infeasible", func(p v1.Pod) error {
 			for _, c := range p.Status.Conditions {
-				if c.Type == v1.PodResizePending && c.Reason == v1.PodReasonInfeasible && strings.Contains(c.Message, "cpuManagerPolicy static") {
+				if c.Type == v1.PodResizePending && c.Reason == v1.PodReasonInfeasible &&
+					strings.Contains(c.Message, "cpuManagerPolicy static") {
 					return nil
 				}
 			}
@@ -99,7 +100,8 @@ func TestExclusiveCPUs(t *testing.T) {
 		static := n.Args
 		n.Args = before
 		out, err := n.Command(n.Flags()...).CombinedOutput()
-		if want := `the configured policy "none" differs from "static" in the state file`; err == nil || !strings.Contains(string(out), want) || !strings.Contains(string(out), n.PodName("own")) {
+		if want := `the configured policy "none" differs from "static" in the state file`; err == nil ||
+			!strings.Contains(string(out), want) || !strings.Contains(string(out), n.PodName("own")) {
 			t.Errorf("another policy: %v: %s", err, out)
 		}
 		n.Args = static

@@ -32,7 +32,8 @@ func TestMemoryManager(t *testing.T) {
 		numa := strings.TrimSpace(string(nodes))
 		before := n.Args
 		// The test bed's eviction threshold is 100Mi.
-		n.Args = append(n.Args, "--memory-manager-policy=Static", "--system-reserved=memory=200Mi", "--reserved-memory="+numa+":memory=300Mi")
+		n.Args = append(n.Args, "--memory-manager-policy=Static", "--system-reserved=memory=200Mi",
+			"--reserved-memory="+numa+":memory=300Mi")
 		guaranteed := func(memory string) string {
 			return harness.SleepPod("own", "one") + harness.Resources("limits: {cpu: 100m, memory: "+memory+"}")
 		}
@@ -53,7 +54,8 @@ func TestMemoryManager(t *testing.T) {
 			i    harness.Instance
 			want string
 		}{{own, numa}, {shared, ""}} {
-			st, err := n.Runtime.CRI.Runtime.ContainerStatus(t.Context(), &runtimeapi.ContainerStatusRequest{ContainerId: c.i.ID})
+			st, err := n.Runtime.CRI.Runtime.ContainerStatus(t.Context(),
+				&runtimeapi.ContainerStatusRequest{ContainerId: c.i.ID})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -63,7 +65,8 @@ func TestMemoryManager(t *testing.T) {
 		}
 		mustHaveMemory(n, "own", numa, 40<<20)
 		s := n.Series("/metrics")
-		if requests, errors := s.Value(t, "kubelet_memory_manager_pinning_requests_total"), s.Value(t, "kubelet_memory_manager_pinning_errors_total"); requests < 1 || errors != 0 {
+		if requests, errors := s.Value(t, "kubelet_memory_manager_pinning_requests_total"),
+			s.Value(t, "kubelet_memory_manager_pinning_errors_total"); requests < 1 || errors != 0 {
 			t.Errorf("%v requests, %v errors", requests, errors)
 		}
 
@@ -74,7 +77,8 @@ func TestMemoryManager(t *testing.T) {
 		n.WriteManifest("own.yaml", guaranteed("44Mi"))
 		n.AwaitStatus("own", "the resize is infeasible", func(p v1.Pod) error {
 			for _, c := range p.Status.Conditions {
-				if c.Type == v1.PodResizePending && c.Reason == v1.PodReasonInfeasible && strings.Contains(c.Message, "memoryManagerPolicy Static") {
+				if c.Type == v1.PodResizePending && c.Reason == v1.PodReasonInfeasible &&
+					strings.Contains(c.Message, "memoryManagerPolicy Static") {
 					return nil
 				}
 			}
@@ -88,7 +92,8 @@ func TestMemoryManager(t *testing.T) {
 		static := n.Args
 		for want, args := range map[string][]string{
 			`the configured policy "None" differs from "Static" in the state file`: before,
-			`the total amount "301Mi" of type "memory" is not equal to the value`:  append(before[:len(before):len(before)], "--memory-manager-policy=Static", "--system-reserved=memory=200Mi", "--reserved-memory="+numa+":memory=301Mi"),
+			`the total amount "301Mi" of type "memory" is not equal to the value`: append(before[:len(before):len(before)],
+				"--memory-manager-policy=Static", "--system-reserved=memory=200Mi", "--reserved-memory="+numa+":memory=301Mi"),
 		} {
 			n.Args = args
 			if out, err := n.Command(n.Flags()...).CombinedOutput(); err == nil || !strings.Contains(string(out), want) {
@@ -119,13 +124,15 @@ func TestMemoryManager(t *testing.T) {
 // part of what the NUMA node has for containers.
 func mustHaveMemory(n *harness.Node, name, numa string, want uint64) {
 	n.T.Helper()
-	conn, err := grpc.NewClient("unix://"+filepath.Join(n.Root, "pod-resources", "kubelet.sock"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient("unix://"+filepath.Join(n.Root, "pod-resources", "kubelet.sock"),
+		grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		n.T.Fatal(err)
 	}
 	defer conn.Close()
 	client := podresources.NewPodResourcesListerClient(conn)
-	got, err := client.Get(n.T.Context(), &podresources.GetPodResourcesRequest{PodName: n.PodName(name), PodNamespace: "default"})
+	got, err := client.Get(n.T.Context(),
+		&podresources.GetPodResourcesRequest{PodName: n.PodName(name), PodNamespace: "default"})
 	if err != nil {
 		n.T.Fatal(err)
 	}
@@ -134,7 +141,8 @@ func mustHaveMemory(n *harness.Node, name, numa string, want uint64) {
 		n.T.Fatal(err)
 	}
 	memory := got.PodResources.Containers[0].Memory
-	if len(memory) != 1 || memory[0].MemoryType != "memory" || memory[0].Size != want || len(memory[0].Topology.Nodes) != 1 || fmt.Sprint(memory[0].Topology.Nodes[0].ID) != numa {
+	if len(memory) != 1 || memory[0].MemoryType != "memory" || memory[0].Size != want ||
+		len(memory[0].Topology.Nodes) != 1 || fmt.Sprint(memory[0].Topology.Nodes[0].ID) != numa {
 		n.T.Errorf("the memory of pod %s is %v, want %d of NUMA node %s", name, memory, want, numa)
 	}
 	if len(all.Memory) == 0 || all.Memory[0].Size < want {

@@ -10,11 +10,13 @@ import (
 
 // labelledPod returns the manifest of a pod with the label app and more fields of its spec.
 func labelledPod(name, app, spec string) string {
-	return strings.Replace(harness.PodWithSpec(name, spec), "{name: "+name+"}", fmt.Sprintf("{name: %s, labels: {app: %s}}", name, app), 1)
+	return strings.Replace(harness.PodWithSpec(name, spec), "{name: "+name+"}",
+		fmt.Sprintf("{name: %s, labels: {app: %s}}", name, app), 1)
 }
 
 func podTerm(kind, topologyKey, app string) string {
-	return fmt.Sprintf("affinity: {%s: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: %s, labelSelector: {matchLabels: {app: %s}}}]}}", kind, topologyKey, app)
+	return fmt.Sprintf("affinity: {%s: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: %s, "+
+		"labelSelector: {matchLabels: {app: %s}}}]}}", kind, topologyKey, app)
 }
 
 // Pods that require others, or exclude them, wait until those run or have ended. Without the
@@ -52,7 +54,8 @@ func TestPodAffinity(t *testing.T) {
 func TestTopologySpread(t *testing.T) {
 	harness.OnEachRuntime(t, func(t *testing.T, n *harness.Node) {
 		spread := func(minDomains int) string {
-			return fmt.Sprintf("topologySpreadConstraints: [{maxSkew: 1, minDomains: %d, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: web}}, matchLabelKeys: [app]}]", minDomains)
+			return fmt.Sprintf("topologySpreadConstraints: [{maxSkew: 1, minDomains: %d, topologyKey: kubernetes.io/hostname, "+
+				"whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: web}}, matchLabelKeys: [app]}]", minDomains)
 		}
 		n.WriteManifest("first.yaml", labelledPod("first", "web", spread(1)))
 		n.WriteManifest("second.yaml", labelledPod("second", "web", spread(1)))
@@ -60,7 +63,8 @@ func TestTopologySpread(t *testing.T) {
 		n.AwaitRunning("first")
 		n.AwaitRunning("second")
 		n.WriteManifest("third.yaml", labelledPod("third", "web", spread(2)))
-		n.AwaitHeld("third", "PodTopologySpread", "2 pods that labelSelector app=web selects run on this kubernetes.io/hostname")
+		n.AwaitHeld("third", "PodTopologySpread",
+			"2 pods that labelSelector app=web selects run on this kubernetes.io/hostname")
 		n.RemoveManifest("first.yaml")
 		n.AwaitHeld("third", "PodTopologySpread", "1 pods that")
 		n.RemoveManifest("second.yaml")

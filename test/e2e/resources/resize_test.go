@@ -16,9 +16,12 @@ import (
 // resizable returns a pod of two containers. other changes only its memory, and such a change
 // restarts it. The script eat makes main use 40 MB.
 func resizable(main, otherMemory string) string {
-	return harness.ScriptPod("p", "one", 1, "trap exit TERM; while :; do if [ -e /data/eat ]; then x=$(head -c 20000000 /dev/zero | tr '\\0' x); else x=; fi; sleep 0.1; done") +
+	return harness.ScriptPod("p", "one", 1, "trap exit TERM; while :; do if [ -e /data/eat ]; then x=$(head -c 20000000 "+
+		"/dev/zero | tr '\\0' x); else x=; fi; sleep 0.1; done") +
 		harness.Resources(main) + "      volumeMounts: [{name: data, mountPath: /data}]\n" +
-		"    - {name: other, image: " + testbed.BusyboxImage + ", command: [sleep, '100000'], resizePolicy: [{resourceName: memory, restartPolicy: RestartContainer}], resources: {limits: {cpu: 100m, memory: " + otherMemory + "}}}\n" +
+		"    - {name: other, image: " + testbed.BusyboxImage + ", command: [sleep, '100000'], resizePolicy: " +
+		"[{resourceName: memory, restartPolicy: RestartContainer}], resources: {limits: {cpu: 100m, memory: " + otherMemory +
+		"}}}\n" +
 		"  volumes: [{name: data, emptyDir: {}}]\n"
 }
 
@@ -92,7 +95,8 @@ func TestResizeKeepsThePod(t *testing.T) {
 			n.MustStillRun("p", first)
 		}
 		const mib = 1 << 20
-		has(map[string]string{"pod:memory.limit_in_bytes": fmt.Sprint(80 * mib), "main:memory.limit_in_bytes": fmt.Sprint(64 * mib)})
+		has(map[string]string{"pod:memory.limit_in_bytes": fmt.Sprint(80 * mib),
+			"main:memory.limit_in_bytes": fmt.Sprint(64 * mib)})
 
 		n.WriteManifest("p.yaml", resizable("limits: {cpu: 300m, memory: 96Mi}, requests: {cpu: 50m}", "16Mi"))
 		has(map[string]string{
@@ -117,7 +121,8 @@ func TestResizeKeepsThePod(t *testing.T) {
 		})
 		// A removed limit is removed from the pod's cgroup too.
 		n.WriteManifest("p.yaml", resizable("limits: {memory: 64Mi}, requests: {cpu: 10m}", "16Mi"))
-		has(map[string]string{"pod:cpu.cfs_quota_us": "-1", "main:cpu.cfs_quota_us": "-1", "main:memory.limit_in_bytes": fmt.Sprint(64 * mib)})
+		has(map[string]string{"pod:cpu.cfs_quota_us": "-1", "main:cpu.cfs_quota_us": "-1",
+			"main:memory.limit_in_bytes": fmt.Sprint(64 * mib)})
 
 		// A limit below the current usage is not applied until the memory is free.
 		n.Exec(first, "touch", "/data/eat")
@@ -139,7 +144,8 @@ func TestResizeKeepsThePod(t *testing.T) {
 		})
 		has(map[string]string{"main:memory.limit_in_bytes": fmt.Sprint(64 * mib)})
 		n.Exec(first, "rm", "/data/eat")
-		has(map[string]string{"main:memory.limit_in_bytes": fmt.Sprint(8 * mib), "pod:memory.limit_in_bytes": fmt.Sprint(24 * mib)})
+		has(map[string]string{"main:memory.limit_in_bytes": fmt.Sprint(8 * mib),
+			"pod:memory.limit_in_bytes": fmt.Sprint(24 * mib)})
 
 		// Only a container with that resize policy restarts.
 		if got := n.AwaitContainer("p", "other"); got != other {

@@ -21,10 +21,12 @@ func TestTopologyManager(t *testing.T) {
 	if !n.Needs("cpu", "cpuset") {
 		return
 	}
-	n.Args = append(n.Args, "--cpu-manager-policy=static", "--reserved-cpus=0", "--topology-manager-policy=single-numa-node", "--topology-manager-scope=pod")
+	n.Args = append(n.Args, "--cpu-manager-policy=static", "--reserved-cpus=0",
+		"--topology-manager-policy=single-numa-node", "--topology-manager-scope=pod")
 	n.MustStart()
 	plugin := func(node int64) *deviceplugin.Plugin {
-		p, err := deviceplugin.Start(deviceplugin.Options{Dir: filepath.Join(n.Root, "device-plugins"), Resource: "example.com/near", Devices: []string{"a"}, Nodes: map[string]int64{"a": node}})
+		p, err := deviceplugin.Start(deviceplugin.Options{Dir: filepath.Join(n.Root, "device-plugins"),
+			Resource: "example.com/near", Devices: []string{"a"}, Nodes: map[string]int64{"a": node}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -32,11 +34,14 @@ func TestTopologyManager(t *testing.T) {
 		return p
 	}
 	far := plugin(62) // no machine has it
-	n.WriteManifest("own.yaml", harness.SleepPod("own", "one")+harness.Resources("limits: {cpu: 1, memory: 40Mi, example.com/near: 1}"))
+	n.WriteManifest("own.yaml", harness.SleepPod("own", "one")+
+		harness.Resources("limits: {cpu: 1, memory: 40Mi, example.com/near: 1}"))
 	n.WriteManifest("free.yaml", harness.SleepPod("free", "one"))
 	n.AwaitRunning("free")
 	n.AwaitStatus("own", "waits for its topology", func(p v1.Pod) error {
-		if p.Status.Phase == v1.PodPending && p.Status.Reason == "TopologyAffinityError" && strings.Contains(p.Status.Message, "cpu, example.com/near of the pod together, as topologyManagerPolicy single-numa-node requires") {
+		if p.Status.Phase == v1.PodPending && p.Status.Reason == "TopologyAffinityError" &&
+			strings.Contains(p.Status.Message,
+				"cpu, example.com/near of the pod together, as topologyManagerPolicy single-numa-node requires") {
 			return nil
 		}
 		return fmt.Errorf("%s %s: %s", p.Status.Phase, p.Status.Reason, p.Status.Message)

@@ -115,7 +115,8 @@ func awaitUpdated(n *harness.Node, word string) harness.Instance {
 // imageID returns the ID of the image that the runtime has under a name, empty if none.
 func imageID(n *harness.Node, ref string) string {
 	n.T.Helper()
-	answer, err := n.Runtime.CRI.Images.ImageStatus(n.T.Context(), &runtimeapi.ImageStatusRequest{Image: &runtimeapi.ImageSpec{Image: ref}})
+	answer, err := n.Runtime.CRI.Images.ImageStatus(n.T.Context(),
+		&runtimeapi.ImageStatusRequest{Image: &runtimeapi.ImageSpec{Image: ref}})
 	if err != nil {
 		n.T.Fatal(err)
 	}
@@ -132,7 +133,8 @@ func TestAutoUpdateFromRegistry(t *testing.T) {
 		ref := harness.Registry.Addr() + "/" + repository + ":1"
 		_, first := pushWord(t, ref, "one")
 		harness.Registry.Protect(repository, "bob", password)
-		n.WriteManifest("login.yaml", harness.PullSecret("login", harness.DockerConfig(harness.Registry.Addr(), "bob", password)))
+		n.WriteManifest("login.yaml", harness.PullSecret("login",
+			harness.DockerConfig(harness.Registry.Addr(), "bob", password)))
 		n.WriteManifest("app.yaml", updatedPod("registry", ref, "1", "imagePullSecrets: [{name: login}]"))
 		n.MustStart()
 		n.AwaitReady("app")

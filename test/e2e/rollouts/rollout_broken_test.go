@@ -75,7 +75,8 @@ func TestRollbackThatIsBroken(t *testing.T) {
 		}
 		writeRevision(n, rolloutPod{word: "two", after: "5s", probe: "test -e /out/needed"})
 		n.AwaitRevision("p", "two")
-		got := awaitRollout(n, "RolledBack", "it was not Ready within 5s", "revision "+first+" is not Ready either: it was not Ready within 10s")
+		got := awaitRollout(n, "RolledBack", "it was not Ready within 5s",
+			"revision "+first+" is not Ready either: it was not Ready within 10s")
 		if got.Revision != first || got.LastGood != first {
 			t.Errorf("%+v, want revision %s", got, first)
 		}
@@ -127,7 +128,8 @@ func TestRollbackWithoutItsImage(t *testing.T) {
 			if err != nil || len(list) != 1 {
 				return fmt.Errorf("%d containers, %v", len(list), err)
 			}
-			_, err = n.Runtime.CRI.Images.RemoveImage(t.Context(), &runtimeapi.RemoveImageRequest{Image: &runtimeapi.ImageSpec{Image: ref}})
+			_, err = n.Runtime.CRI.Images.RemoveImage(t.Context(),
+				&runtimeapi.RemoveImageRequest{Image: &runtimeapi.ImageSpec{Image: ref}})
 			if id := imageID(n, ref); err == nil && id != "" {
 				err = fmt.Errorf("the runtime has %s", id)
 			}

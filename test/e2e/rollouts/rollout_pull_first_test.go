@@ -54,14 +54,16 @@ func TestTypoInTheTag(t *testing.T) {
 		awaitRevisionHeld(n, "p", "RolloutPreparing", image+"-typo", "not found")
 		n.AwaitEvent("p", "RolloutPreparing", image+"-typo")
 		n.MustStillRun("p", first)
-		if out := n.CLI(0, nil, "describe", "pod", "p"); !regexp.MustCompile(`(?m)^Started In: +\d+\.\d\d s: sandbox \d+\.\d\d, .*start \d+\.\d\d$`).MatchString(out) {
+		if out := n.CLI(0, nil, "describe", "pod",
+			"p"); !regexp.MustCompile(`(?m)^Started In: +\d+\.\d\d s: sandbox \d+\.\d\d, .*start \d+\.\d\d$`).MatchString(out) {
 			t.Errorf("describe does not say how long the pod took to start:\n%s", out)
 		}
 		n.Kill()
 		n.MustStart()
 		awaitRevisionHeld(n, "p", "RolloutPreparing", image+"-typo")
 		n.MustStillRun("p", first)
-		if out := n.CLI(0, []string{"RevisionHeld", image + "-typo"}, "describe", "pod", "p"); strings.Contains(out, "Started In:") {
+		if out := n.CLI(0, []string{"RevisionHeld", image + "-typo"}, "describe", "pod", "p"); strings.Contains(out,
+			"Started In:") {
 			t.Errorf("describe says how long a pod took to start that an earlier daemon started:\n%s", out)
 		}
 		n.WriteManifest("p.yaml", wordPod("p", "three", image, ""))
@@ -90,7 +92,8 @@ func TestReplaceAsTheKubelet(t *testing.T) {
 				return err
 			}
 			for _, c := range p.Status.ContainerStatuses {
-				if w := c.State.Waiting; w != nil && strings.Contains(w.Reason, "ImagePull") && strings.HasSuffix(c.Image, "-typo") {
+				if w := c.State.Waiting; w != nil && strings.Contains(w.Reason, "ImagePull") &&
+					strings.HasSuffix(c.Image, "-typo") {
 					return nil
 				}
 			}

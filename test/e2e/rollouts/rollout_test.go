@@ -31,7 +31,8 @@ func writeRevision(n *harness.Node, r rolloutPod) {
 	}
 	fields := ""
 	if r.probe != "" {
-		fields = fmt.Sprintf(", readinessProbe: {exec: {command: [sh, -c, %q]}, periodSeconds: 1, timeoutSeconds: 300}", r.probe)
+		fields = fmt.Sprintf(", readinessProbe: {exec: {command: [sh, -c, %q]}, periodSeconds: 1, timeoutSeconds: 300}",
+			r.probe)
 	}
 	n.WriteManifest("p.yaml", fmt.Sprintf(`apiVersion: v1
 kind: Pod

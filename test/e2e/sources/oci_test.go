@@ -12,7 +12,8 @@ import (
 func newArtifactServer(t *testing.T, password string) *harness.ArtifactServer {
 	t.Helper()
 	// The port stays free when the server is closed, until it is used again.
-	s := &harness.ArtifactServer{T: t, Addr: harness.FreeAddress(), Login: image.Login{User: "bob", Password: password, Bearer: true}}
+	s := &harness.ArtifactServer{T: t, Addr: harness.FreeAddress(),
+		Login: image.Login{User: "bob", Password: password, Bearer: true}}
 	s.Registry.AcceptPushes = true
 	s.Config = harness.DockerConfig(s.Addr, "bob", password)
 	s.Start()
@@ -39,7 +40,8 @@ func TestOCIManifests(t *testing.T) {
 		password := "pass-word-" + n.Name
 		s := newArtifactServer(t, password)
 		ref := s.Addr + "/fleet/web:stable"
-		s.Push(ref, map[string]string{"p.yaml": harness.SleepPod("p", "one"), "nested/deep/q.yaml": harness.SleepPod("q", "one"), "README.md": "no manifest"})
+		s.Push(ref, map[string]string{"p.yaml": harness.SleepPod("p", "one"),
+			"nested/deep/q.yaml": harness.SleepPod("q", "one"), "README.md": "no manifest"})
 		n.Args = []string{"--manifest-oci", ref, "--http-check-frequency", "200ms"}
 		n.MustStart()
 		n.AwaitManifestError("401 Unauthorized", "check the node's credentials for this repository")
@@ -47,7 +49,8 @@ func TestOCIManifests(t *testing.T) {
 		p, q := n.AwaitRunning("p"), n.AwaitRunning("q")
 		awaitNoFault(n)
 
-		s.Push(ref, map[string]string{"p.yaml": harness.SleepPod("p", "one"), "nested/deep/q.yaml": harness.SleepPod("q", "two")})
+		s.Push(ref, map[string]string{"p.yaml": harness.SleepPod("p", "one"),
+			"nested/deep/q.yaml": harness.SleepPod("q", "two")})
 		q = n.AwaitOther("q", q)
 		n.MustStillRun("p", p)
 		n.CLI(0, []string{"oci " + ref + ": 2 pods in 1 artifact", s.Addr + "/fleet/web@sha256:"}, "status")
@@ -60,7 +63,8 @@ func TestOCIManifests(t *testing.T) {
 		n.CLI(1, []string{"fault", "nested/deep/q.yaml"}, "status")
 
 		// The same manifests in another form are the same pods.
-		s.PushArchive(ref, map[string]string{"./all/p.yaml": harness.SleepPod("p", "one"), "./q.yaml": harness.SleepPod("q", "two")})
+		s.PushArchive(ref, map[string]string{"./all/p.yaml": harness.SleepPod("p", "one"),
+			"./q.yaml": harness.SleepPod("q", "two")})
 		awaitNoFault(n)
 		n.MustStillRun("p", p)
 		n.MustStillRun("q", q)
@@ -95,7 +99,9 @@ func TestOCIManifestsByDigest(t *testing.T) {
 	harness.OnEachRuntime(t, func(t *testing.T, n *harness.Node) {
 		s := newArtifactServer(t, "pass-word")
 		harness.WriteAll(t, n.Root, map[string]string{"config.json": s.Config})
-		digest, err := s.Registry.PushArtifact(s.Addr+"/fleet/web:v1", image.Artifact{Layers: []image.Layer{image.Blob("application/yaml", "p.yaml", []byte(harness.SleepPod("p", "one")))}})
+		digest, err := s.Registry.PushArtifact(s.Addr+"/fleet/web:v1",
+			image.Artifact{Layers: []image.Layer{
+				image.Blob("application/yaml", "p.yaml", []byte(harness.SleepPod("p", "one")))}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -72,7 +72,8 @@ func (c *cosigner) artifact(s *harness.ArtifactServer, ref string, options []str
 	if err := os.WriteFile(filepath.Join(c.dir, "config.json"), []byte(s.Config), 0o600); err != nil {
 		c.t.Fatal(err)
 	}
-	c.run([]string{"DOCKER_CONFIG=" + c.dir}, append(append([]string{"sign", "-y", "--key", "cosign.key", "--allow-http-registry"}, options...), ref)...)
+	c.run([]string{"DOCKER_CONFIG=" + c.dir},
+		append(append([]string{"sign", "-y", "--key", "cosign.key", "--allow-http-registry"}, options...), ref)...)
 }
 
 // pages is a web server of files.
@@ -111,7 +112,8 @@ func TestSignedManifests(t *testing.T) {
 	artifacts := newArtifactServer(t, "pass-word-"+n.Name)
 	ref := artifacts.Addr + "/fleet/web:stable"
 	harness.WriteAll(t, n.Root, map[string]string{"config.json": artifacts.Config})
-	n.Args = []string{"--manifest-verify-key", first.public(), "--manifest-url", server.URL + "/pods.yaml", "--manifest-oci", ref, "--http-check-frequency", "200ms"}
+	n.Args = []string{"--manifest-verify-key", first.public(), "--manifest-url", server.URL + "/pods.yaml",
+		"--manifest-oci", ref, "--http-check-frequency", "200ms"}
 
 	one := harness.SleepPod("p", "one")
 	n.WriteManifest("p.yaml.sig", first.blob(one, detached))
@@ -160,7 +162,8 @@ func TestSignedManifests(t *testing.T) {
 
 	// A daemon whose keys cannot be read does not start, and says why.
 	n.Kill()
-	out, err := n.Command("run", "--root-dir", t.TempDir(), "--manifest-verify-key", filepath.Join(first.dir, "cosign.key")).CombinedOutput()
+	out, err := n.Command("run", "--root-dir", t.TempDir(), "--manifest-verify-key",
+		filepath.Join(first.dir, "cosign.key")).CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "must contain PUBLIC KEYs only, as cosign.pub does") {
 		t.Errorf("run with a private key: %v: %s", err, out)
 	}

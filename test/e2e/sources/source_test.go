@@ -76,7 +76,8 @@ func TestManifestFileIsAppliedAsAWhole(t *testing.T) {
 		n.WriteManifest("other.yaml", harness.SleepPod("other", "one"))
 		n.MustStart()
 		a, b, other := n.AwaitRunning("a"), n.AwaitRunning("b"), n.AwaitRunning("other")
-		n.WriteManifest("two.yaml", harness.SleepPod("a", "two")+"---\nkind: Pod\napiVersion: v1\nmetadata: {name: b}\nspec: {containers: []}\n")
+		n.WriteManifest("two.yaml", harness.SleepPod("a", "two")+
+			"---\nkind: Pod\napiVersion: v1\nmetadata: {name: b}\nspec: {containers: []}\n")
 		n.AwaitManifestError("two.yaml", "spec.containers")
 		n.WriteManifest("other.yaml", harness.SleepPod("other", "two"))
 		n.AwaitOther("other", other)
@@ -188,7 +189,8 @@ func TestManifestDirRemoved(t *testing.T) {
 func TestManifestDirUnmounted(t *testing.T) {
 	harness.OnEachRuntime(t, func(t *testing.T, n *harness.Node) {
 		disk := n.Manifests + ".disk"
-		harness.WriteAll(t, disk, map[string]string{"a.yaml": harness.SleepPod("a", "one"), "b.yaml": harness.SleepPod("b", "one")})
+		harness.WriteAll(t, disk, map[string]string{"a.yaml": harness.SleepPod("a", "one"),
+			"b.yaml": harness.SleepPod("b", "one")})
 		mount := func() {
 			if err := unix.Mount(disk, n.Manifests, "", unix.MS_BIND, ""); err != nil {
 				t.Fatal(err)

@@ -17,7 +17,8 @@ import (
 // is held if its class does not exist or the runtime does not have the handler.
 func TestRuntimeClass(t *testing.T) {
 	harness.OnEachRuntime(t, func(t *testing.T, n *harness.Node) {
-		const privileged = "os: {name: linux}\n  containers: [{name: main, image: " + testbed.BusyboxImage + ", command: [sleep, \"100000\"], securityContext: {privileged: true}}]\n  "
+		const privileged = "os: {name: linux}\n  containers: [{name: main, image: " + testbed.BusyboxImage +
+			", command: [sleep, \"100000\"], securityContext: {privileged: true}}]\n  "
 		pod := func(name, class string) string {
 			text := harness.PodWithSpec(name, "runtimeClassName: "+class)
 			at := strings.Index(text, "  containers:")
@@ -27,11 +28,13 @@ func TestRuntimeClass(t *testing.T) {
 		n.WriteManifest("declared.yaml", pod("declared", "devless"))
 		n.WriteManifest("flag.yaml", pod("flag", "flagged"))
 		n.WriteManifest("nohandler.yaml", pod("nohandler", "strange"))
-		n.WriteManifest("strange.yaml", "{apiVersion: node.k8s.io/v1, kind: RuntimeClass, metadata: {name: strange}, handler: not-there}\n")
+		n.WriteManifest("strange.yaml",
+			"{apiVersion: node.k8s.io/v1, kind: RuntimeClass, metadata: {name: strange}, handler: not-there}\n")
 		n.Args = []string{"--runtime-classes", "flagged=" + testbed.OtherHandler}
 		n.MustStart()
 		n.AwaitHeld("declared", "RuntimeClassNotFound", `RuntimeClass "devless" not found`)
-		n.WriteManifest("class.yaml", "{apiVersion: node.k8s.io/v1, kind: RuntimeClass, metadata: {name: devless}, handler: "+testbed.OtherHandler+"}\n")
+		n.WriteManifest("class.yaml", "{apiVersion: node.k8s.io/v1, kind: RuntimeClass, metadata: {name: devless}, handler: "+
+			testbed.OtherHandler+"}\n")
 		for pod, want := range map[string]string{"plain": "there", "declared": "none", "flag": "none"} {
 			if got := n.Exec(n.AwaitRunning(pod), "sh", "-c", "test -e /dev/kmsg && echo there || echo none"); got != want {
 				t.Errorf("%s: the host's /dev/kmsg is %s", pod, got)
@@ -52,7 +55,8 @@ func TestPriorityClass(t *testing.T) {
 		n.MustStart()
 		n.AwaitHeld("batch", "PriorityClassNotFound", `PriorityClass "batch" not found`)
 		n.AwaitHeld("both", "ClassConflict", "spec.priority: 7 conflicts with 2000001000")
-		n.WriteManifest("class.yaml", "{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: batch}, value: -5, preemptionPolicy: Never}\n")
+		n.WriteManifest("class.yaml", "{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: batch}, "+
+			"value: -5, preemptionPolicy: Never}\n")
 		adjusted := map[string]string{}
 		for name, want := range map[string]int32{"critical": 2000001000, "batch": -5, "number": 7} {
 			adj, err := os.ReadFile(fmt.Sprintf("/proc/%d/oom_score_adj", n.AwaitRunning(name).Pid))
@@ -164,14 +168,16 @@ func TestSupplementalGroupsPolicy(t *testing.T) {
 	ref := imageWithGroup(t)
 	harness.OnEachRuntime(t, func(t *testing.T, n *harness.Node) {
 		for name, policy := range map[string]string{"merge": "Merge", "strict": "Strict"} {
-			n.WriteManifest(name+".yaml", strings.Replace(harness.PodWithSpec(name, "securityContext: {runAsUser: 1000, runAsGroup: 1000, supplementalGroups: [70], supplementalGroupsPolicy: "+policy+"}"), testbed.BusyboxImage, ref, 1))
+			n.WriteManifest(name+".yaml", strings.Replace(harness.PodWithSpec(name, "securityContext: {runAsUser: 1000, "+
+				"runAsGroup: 1000, supplementalGroups: [70], supplementalGroupsPolicy: "+policy+"}"), testbed.BusyboxImage, ref, 1))
 		}
 		n.MustStart()
 		if got := procStatus(t, n.AwaitRunning("merge").Pid)["Groups"]; got != "70 1000 5000" {
 			t.Errorf("merged: %q", got)
 		}
 		if n.Runtime.Kind == testbed.Containerd16 {
-			n.AwaitHeld("strict", "NotSupportedByRuntime", "spec.securityContext.supplementalGroupsPolicy", "containerd 2.0 or later")
+			n.AwaitHeld("strict", "NotSupportedByRuntime", "spec.securityContext.supplementalGroupsPolicy",
+				"containerd 2.0 or later")
 			return
 		}
 		if got := procStatus(t, n.AwaitRunning("strict").Pid)["Groups"]; got != "70 1000" {

@@ -42,7 +42,8 @@ func cmdline(t *testing.T, i harness.Instance) string {
 	var command string
 	harness.Await(t, "the container's process has executed its command", func() error {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", i.Pid))
-		if command = strings.ReplaceAll(strings.TrimSuffix(string(text), "\x00"), "\x00", " "); command == "" || strings.HasPrefix(command, "runc") {
+		if command = strings.ReplaceAll(strings.TrimSuffix(string(text), "\x00"), "\x00", " "); command == "" ||
+			strings.HasPrefix(command, "runc") {
 			return fmt.Errorf("the command is %q", command)
 		}
 		return err
@@ -103,7 +104,8 @@ spec:
 				return fmt.Errorf("%+v", p.Status.ContainerStatuses)
 			})
 		}
-		waiting("envFrom[0]: ConfigMap default/all is in no manifest", "envFrom[1]: Secret default/login is in no manifest", "env PASSWORD: Secret default/login")
+		waiting("envFrom[0]: ConfigMap default/all is in no manifest", "envFrom[1]: Secret default/login is in no manifest",
+			"env PASSWORD: Secret default/login")
 		n.WriteManifest("objects.yaml", `apiVersion: v1
 kind: List
 items:
@@ -136,7 +138,8 @@ stringData: {password: `+secretWord+`}
 		if command := cmdline(t, i); command != "sleep 8081" {
 			t.Errorf("its command is %q", command)
 		}
-		if out, errs, status := n.Podstead("get", "secrets", "--api-socket", n.Socket()); status != 0 || !strings.Contains(out, "login") || !strings.Contains(out, "password,user") {
+		if out, errs, status := n.Podstead("get", "secrets", "--api-socket", n.Socket()); status != 0 ||
+			!strings.Contains(out, "login") || !strings.Contains(out, "password,user") {
 			t.Errorf("get secrets exited with %d:\n%s%s", status, out, errs)
 		}
 		mustNotLeak(n, secretWord)
@@ -154,7 +157,8 @@ func mustNotLeak(n *harness.Node, word string) {
 			}
 		}
 	}
-	for _, path := range []string{"/pods", "/podstead/v1/manifests", "/podstead/v1/objects", "/podstead/v1/events", "/api/v1/pods", "/api/v1/events"} {
+	for _, path := range []string{"/pods", "/podstead/v1/manifests", "/podstead/v1/objects", "/podstead/v1/events",
+		"/api/v1/pods", "/api/v1/events"} {
 		body, err := n.Get(n.T.Context(), path)
 		if err != nil {
 			n.T.Fatal(err)
@@ -213,11 +217,14 @@ func TestVariablesFromTheDownwardAPI(t *testing.T) {
 			"POD_UID": "fieldRef: {fieldPath: metadata.uid}", "NODE": "fieldRef: {fieldPath: spec.nodeName}",
 			"ACCOUNT": "fieldRef: {fieldPath: spec.serviceAccountName}",
 			"POD_IP":  "fieldRef: {fieldPath: status.podIP}", "POD_IPS": "fieldRef: {fieldPath: status.podIPs}",
-			"LABEL": `fieldRef: {fieldPath: "metadata.labels['app.kubernetes.io/name']"}`, "NO_LABEL": `fieldRef: {fieldPath: "metadata.labels['none']"}`,
+			"LABEL":      `fieldRef: {fieldPath: "metadata.labels['app.kubernetes.io/name']"}`,
+			"NO_LABEL":   `fieldRef: {fieldPath: "metadata.labels['none']"}`,
 			"ANNOTATION": `fieldRef: {fieldPath: "metadata.annotations['example.com/motto']"}`,
-			"CPU":        "resourceFieldRef: {resource: limits.cpu}", "CPU_MILLI": "resourceFieldRef: {resource: limits.cpu, divisor: 1m}",
-			"MEMORY": "resourceFieldRef: {resource: limits.memory, divisor: 1Mi}", "REQUEST": "resourceFieldRef: {resource: requests.memory, divisor: 1Mi}",
-			"OTHERS": "resourceFieldRef: {containerName: main, resource: limits.memory, divisor: 1M}",
+			"CPU":        "resourceFieldRef: {resource: limits.cpu}",
+			"CPU_MILLI":  "resourceFieldRef: {resource: limits.cpu, divisor: 1m}",
+			"MEMORY":     "resourceFieldRef: {resource: limits.memory, divisor: 1Mi}",
+			"REQUEST":    "resourceFieldRef: {resource: requests.memory, divisor: 1Mi}",
+			"OTHERS":     "resourceFieldRef: {containerName: main, resource: limits.memory, divisor: 1M}",
 		} {
 			fmt.Fprintf(&env, "        - {name: %s, valueFrom: {%s}}\n", name, source)
 		}
@@ -249,8 +256,9 @@ spec:
 			t.Errorf("%q is not the pod's address: %s", ip, out)
 		}
 		both := map[string]string{
-			"NAME": n.PodName("p"), "NAMESPACE": "shop", "POD_UID": string(p.UID), "NODE": n.Name, "ACCOUNT": "", "POD_IP": ip, "POD_IPS": ip,
-			"LABEL": "web", "NO_LABEL": "", "ANNOTATION": "keep on", "OTHERS": "51",
+			"NAME": n.PodName("p"), "NAMESPACE": "shop", "POD_UID": string(p.UID), "NODE": n.Name, "ACCOUNT": "", "POD_IP": ip,
+			"POD_IPS": ip,
+			"LABEL":   "web", "NO_LABEL": "", "ANNOTATION": "keep on", "OTHERS": "51",
 		}
 		vars := environ(t, i)
 		mustHave(t, vars, both)
@@ -263,8 +271,10 @@ spec:
 		for line := range strings.SplitSeq(n.Exec(bare, "cat", "/proc/meminfo"), "\n") {
 			_, _ = fmt.Sscanf(line, "MemTotal: %d kB", &kib)
 		}
-		if _, err := fmt.Sscan(vars["MEMORY"], &mib); err != nil || vars["CPU"] != fmt.Sprint(runtime.NumCPU()) || mib > kib/1024+1 || mib < kib/1024/2 {
-			t.Errorf("limits are CPU %s and MEMORY %s; the node has %d CPUs and %d KiB", vars["CPU"], vars["MEMORY"], runtime.NumCPU(), kib)
+		if _, err := fmt.Sscan(vars["MEMORY"], &mib); err != nil || vars["CPU"] != fmt.Sprint(runtime.NumCPU()) ||
+			mib > kib/1024+1 || mib < kib/1024/2 {
+			t.Errorf("limits are CPU %s and MEMORY %s; the node has %d CPUs and %d KiB", vars["CPU"], vars["MEMORY"],
+				runtime.NumCPU(), kib)
 		}
 	})
 }
@@ -352,7 +362,8 @@ spec:
 		for _, name := range []string{"eager", "patient"} {
 			n.AwaitStatus(name, "the missing object is reported", func(p v1.Pod) error {
 				for _, c := range p.Status.Conditions {
-					if c.Type == "podstead.io/ManifestFault" && strings.Contains(c.Message, "ConfigMap default/cm is referenced by the pod but is in no manifest") {
+					if c.Type == "podstead.io/ManifestFault" &&
+						strings.Contains(c.Message, "ConfigMap default/cm is referenced by the pod but is in no manifest") {
 						return nil
 					}
 				}

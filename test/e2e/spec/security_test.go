@@ -152,15 +152,20 @@ spec:
 			pod, container string
 			want           map[string]string
 		}{
-			{"p", "plain", map[string]string{"Uid": idMap(1000), "Gid": idMap(2000), "Groups": "2000 3001 3002", "CapEff": "0000000000000000", "NoNewPrivs": "0", "Seccomp": "2"}},
-			{"p", "own", map[string]string{"Uid": idMap(1001), "Gid": idMap(2001), "Groups": "2001 3001 3002", "CapBnd": "0000000000000000", "NoNewPrivs": "1", "Seccomp": "0"}},
+			{"p", "plain", map[string]string{"Uid": idMap(1000), "Gid": idMap(2000), "Groups": "2000 3001 3002",
+				"CapEff": "0000000000000000", "NoNewPrivs": "0", "Seccomp": "2"}},
+			{"p", "own", map[string]string{"Uid": idMap(1001), "Gid": idMap(2001), "Groups": "2001 3001 3002",
+				"CapBnd": "0000000000000000", "NoNewPrivs": "1", "Seccomp": "0"}},
 			// CAP_CHOWN is bit 0, CAP_NET_BIND_SERVICE bit 10.
-			{"p", "root", map[string]string{"Uid": idMap(0), "CapEff": "0000000000000401", "CapBnd": "0000000000000401", "Seccomp": "2"}},
-			{"p", "privileged", map[string]string{"Uid": idMap(0), "CapEff": procStatus(t, os.Getpid())["CapEff"], "Seccomp": "0"}},
+			{"p", "root", map[string]string{"Uid": idMap(0), "CapEff": "0000000000000401", "CapBnd": "0000000000000401",
+				"Seccomp": "2"}},
+			{"p", "privileged", map[string]string{"Uid": idMap(0), "CapEff": procStatus(t, os.Getpid())["CapEff"],
+				"Seccomp": "0"}},
 			{"image", "users", map[string]string{"Uid": idMap(1234), "Gid": idMap(5678)}},
 			{"image", "group", map[string]string{"Uid": idMap(1234), "Gid": idMap(2001)}},
 			// The runtime's defaults.
-			{"image", "open", map[string]string{"Uid": idMap(1234), "Gid": idMap(5678), "CapBnd": "00000000a80425fb", "NoNewPrivs": "0", "Seccomp": "0"}},
+			{"image", "open", map[string]string{"Uid": idMap(1234), "Gid": idMap(5678), "CapBnd": "00000000a80425fb",
+				"NoNewPrivs": "0", "Seccomp": "0"}},
 		} {
 			_, got := status(c.pod, c.container)
 			for name, want := range c.want {
@@ -169,11 +174,13 @@ spec:
 				}
 			}
 		}
-		if got := n.AwaitReady("p").Status.InitContainerStatuses[0].State.Terminated.Message; strings.TrimSpace(got) != "1003" {
+		if got := n.AwaitReady("p").Status.InitContainerStatuses[0].State.Terminated.Message; strings.TrimSpace(
+			got) != "1003" {
 			t.Errorf("the init container ran as %q, want 1003", got)
 		}
 		// The status has the users if the runtime reports them.
-		for _, s := range slices.Concat(n.AwaitReady("p").Status.ContainerStatuses, n.AwaitReady("image").Status.ContainerStatuses) {
+		for _, s := range slices.Concat(n.AwaitReady("p").Status.ContainerStatuses,
+			n.AwaitReady("image").Status.ContainerStatuses) {
 			pod := "p"
 			if slices.Contains([]string{"users", "group", "open"}, s.Name) {
 				pod = "image"
@@ -188,7 +195,8 @@ spec:
 				t.Errorf("%s has no user", s.Name)
 			default:
 				groups := slices.Sorted(slices.Values(s.User.Linux.SupplementalGroups))
-				if u := s.User.Linux; idMap(int(u.UID)) != proc["Uid"] || idMap(int(u.GID)) != proc["Gid"] || strings.Trim(fmt.Sprint(groups), "[]") != strings.TrimSpace(proc["Groups"]) {
+				if u := s.User.Linux; idMap(int(u.UID)) != proc["Uid"] || idMap(int(u.GID)) != proc["Gid"] ||
+					strings.Trim(fmt.Sprint(groups), "[]") != strings.TrimSpace(proc["Groups"]) {
 					t.Errorf("user of %s is %+v, the kernel has %s, %s, %s", s.Name, u, proc["Uid"], proc["Gid"], proc["Groups"])
 				}
 			}
@@ -250,7 +258,8 @@ spec:
 		n.AwaitStatus("p", "the others wait with a message", func(p v1.Pod) error {
 			for _, c := range p.Status.ContainerStatuses {
 				words, bad := want[c.Name]
-				if w := c.State.Waiting; bad && (w == nil || w.Reason != "CreateContainerConfigError" || !strings.Contains(w.Message, words)) {
+				if w := c.State.Waiting; bad &&
+					(w == nil || w.Reason != "CreateContainerConfigError" || !strings.Contains(w.Message, words)) {
 					return fmt.Errorf("%s is %+v", c.Name, c.State)
 				}
 			}
@@ -262,7 +271,8 @@ spec:
 // The process and IPC namespaces of a pod.
 func TestSharedNamespaces(t *testing.T) {
 	harness.OnEachRuntime(t, func(t *testing.T, n *harness.Node) {
-		for name, fields := range map[string]string{"host": "hostPID: true, hostIPC: true", "share": "shareProcessNamespace: true", "own": "shareProcessNamespace: false"} {
+		for name, fields := range map[string]string{"host": "hostPID: true, hostIPC: true",
+			"share": "shareProcessNamespace: true", "own": "shareProcessNamespace: false"} {
 			n.WriteManifest(name+".yaml", fmt.Sprintf(`apiVersion: v1
 kind: Pod
 metadata: {name: %[2]s}

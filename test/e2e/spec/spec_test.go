@@ -69,7 +69,8 @@ spec:
 			{main, "cat /dir/file /etc/one-file", "from the host\nfrom the host"},
 			{main, "touch /dir/x 2>/dev/null || echo read-only", "read-only"},
 			{main, "touch /made/x && echo writable", "writable"},
-			{main, "cat /sys/fs/cgroup/memory.max 2>/dev/null || cat /sys/fs/cgroup/memory/memory.limit_in_bytes", fmt.Sprint(48 << 20)},
+			{main, "cat /sys/fs/cgroup/memory.max 2>/dev/null || cat /sys/fs/cgroup/memory/memory.limit_in_bytes",
+				fmt.Sprint(48 << 20)},
 			{main, "cut -d' ' -f1 /sys/fs/cgroup/cpu.max 2>/dev/null || cat /sys/fs/cgroup/cpu/cpu.cfs_quota_us", "20000"},
 			{main, "test -e /sys/fs/cgroup/cpu.weight || cat /sys/fs/cgroup/cpu/cpu.shares", ""},
 		} {
@@ -110,7 +111,8 @@ spec:
 
 func TestTerminationMessage(t *testing.T) {
 	harness.OnEachRuntime(t, func(t *testing.T, n *harness.Node) {
-		n.WriteManifest("p.yaml", strings.Replace(harness.ScriptPod("p", "one", 1, "echo last words > /dev/termination-log; exit 9"),
+		n.WriteManifest("p.yaml", strings.Replace(harness.ScriptPod("p", "one", 1, "echo last words > "+
+			"/dev/termination-log; exit 9"),
 			"spec:\n", "spec:\n  restartPolicy: Never\n", 1))
 		n.MustStart()
 		p := n.AwaitPhase("p", v1.PodFailed)
@@ -125,7 +127,8 @@ func TestTerminationMessage(t *testing.T) {
 func TestHostPort(t *testing.T) {
 	harness.OnEachRuntime(t, func(t *testing.T, n *harness.Node) {
 		port := harness.HostPort()
-		n.WriteManifest("p.yaml", harness.ScriptPod("p", "one", 1, "mkdir /www; echo in the pod > /www/index.html; httpd -f -p 80 -h /www")+
+		n.WriteManifest("p.yaml", harness.ScriptPod("p", "one", 1,
+			"mkdir /www; echo in the pod > /www/index.html; httpd -f -p 80 -h /www")+
 			fmt.Sprintf("      ports: [{containerPort: 80, hostPort: %d}]\n", port))
 		n.MustStart()
 		n.AwaitPage(port, "in the pod")
@@ -142,7 +145,8 @@ func TestHostNetwork(t *testing.T) {
 	harness.OnEachRuntime(t, func(t *testing.T, n *harness.Node) {
 		port := harness.HostPort()
 		n.WriteManifest("p.yaml", strings.Replace(
-			harness.ScriptPod("p", "one", 1, fmt.Sprintf("mkdir /www; echo in the host > /www/index.html; httpd -f -p %d -h /www", port)),
+			harness.ScriptPod("p", "one", 1,
+				fmt.Sprintf("mkdir /www; echo in the host > /www/index.html; httpd -f -p %d -h /www", port)),
 			"spec:\n", "spec:\n  hostNetwork: true\n", 1))
 		n.MustStart()
 		n.AwaitPage(port, "in the host")
@@ -165,7 +169,8 @@ func TestHostNetwork(t *testing.T) {
 // An unsupported field is rejected with its path and not dropped.
 func TestUnsupportedFieldIsRejected(t *testing.T) {
 	harness.OnEachRuntime(t, func(t *testing.T, n *harness.Node) {
-		n.WriteManifest("p.yaml", strings.Replace(harness.SleepPod("p", "one"), "spec:\n", "spec:\n  schedulingGates: [{name: later}]\n  resourceClaims: [{name: gpu}]\n", 1))
+		n.WriteManifest("p.yaml", strings.Replace(harness.SleepPod("p", "one"), "spec:\n",
+			"spec:\n  schedulingGates: [{name: later}]\n  resourceClaims: [{name: gpu}]\n", 1))
 		n.WriteManifest("fine.yaml", harness.SleepPod("fine", "one"))
 		n.MustStart()
 		n.AwaitManifestError("p.yaml", "spec.schedulingGates", "spec.resourceClaims")
@@ -216,7 +221,8 @@ func TestSlowPullDoesNotDelayOtherPods(t *testing.T) {
 		}
 		release := harness.Registry.Hold(repository)
 		defer release()
-		n.WriteManifest("slow.yaml", strings.Replace(harness.SleepPod("slow", "one"), testbed.BusyboxImage, "docker.io/"+repository+":1", 1))
+		n.WriteManifest("slow.yaml", strings.Replace(harness.SleepPod("slow", "one"), testbed.BusyboxImage,
+			"docker.io/"+repository+":1", 1))
 		n.MustStart()
 		n.AwaitStatus("slow", "waits for its image", func(p v1.Pod) error {
 			c := p.Status.ContainerStatuses

@@ -29,12 +29,14 @@ func TestPodSlices(t *testing.T) {
 	}
 	check := func(when string) {
 		t.Helper()
-		for property, want := range map[string]string{"CPUQuotaPerSecUSec": "200ms", "MemoryLimit": fmt.Sprint(40 << 20), "CPUShares": "102", "ActiveState": "active"} {
+		for property, want := range map[string]string{"CPUQuotaPerSecUSec": "200ms", "MemoryLimit": fmt.Sprint(40 << 20),
+			"CPUShares": "102", "ActiveState": "active"} {
 			if got := s.Try("systemctl", "show", "-p", property, "--value", slice); got != want {
 				t.Errorf("%s: %s of %s is %s, want %s", when, property, slice, got, want)
 			}
 		}
-		for file, want := range map[string]string{"cpu/cpu.cfs_quota_us": "20000", "memory/memory.limit_in_bytes": fmt.Sprint(40 << 20), "cpu/cpu.shares": "102"} {
+		for file, want := range map[string]string{"cpu/cpu.cfs_quota_us": "20000",
+			"memory/memory.limit_in_bytes": fmt.Sprint(40 << 20), "cpu/cpu.shares": "102"} {
 			controller, name := filepath.Split(file)
 			if got := s.Try("cat", filepath.Join("/sys/fs/cgroup", controller, filepath.Dir(at), name)); got != want {
 				t.Errorf("%s: %s is %s, want %s", when, file, got, want)
@@ -50,7 +52,8 @@ func TestPodSlices(t *testing.T) {
 		if state := s.Try("systemctl", "show", "-p", "ActiveState", "--value", slice); state != "inactive" {
 			return errors.New(state)
 		}
-		if left := harness.PodCgroups(strings.TrimSuffix(strings.TrimPrefix(slice, "podstead-burstable-"), ".slice")); len(left) > 0 {
+		if left := harness.PodCgroups(strings.TrimSuffix(strings.TrimPrefix(slice, "podstead-burstable-"), ".slice")); len(
+			left) > 0 {
 			return fmt.Errorf("%v", left)
 		}
 		return nil

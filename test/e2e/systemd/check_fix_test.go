@@ -19,7 +19,8 @@ func TestCheckFixCreatesThePodNetwork(t *testing.T) {
 		}
 		return nil
 	})
-	s.Run("sh", "-c", `sed 's/hostNetwork: true/hostNetwork: false/; s/name: p/name: net/' /etc/pods/p.yaml >/etc/pods/net.yaml`)
+	s.Run("sh", "-c",
+		`sed 's/hostNetwork: true/hostNetwork: false/; s/name: p/name: net/' /etc/pods/p.yaml >/etc/pods/net.yaml`)
 	n.Await("the pod waits for a network", func() error {
 		if out := s.Try("podstead", "describe", "pod", "net-sd"); !strings.Contains(out, "NetworkNotReady") {
 			return errors.New(out)
@@ -34,13 +35,16 @@ func TestCheckFixCreatesThePodNetwork(t *testing.T) {
 		t.Errorf("check wrote %s", out)
 	}
 	out := s.Try("podstead", "check", "--fix")
-	for _, want := range []string{"+ mkdir -p /etc/cni/net.d && echo ", "+ chmod o-w /etc/pods", "/etc/cni/net.d/10-podstead.conflist and all its plugins are installed", "/etc/pods exists and is not world-writable"} {
+	for _, want := range []string{"+ mkdir -p /etc/cni/net.d && echo ", "+ chmod o-w /etc/pods",
+		"/etc/cni/net.d/10-podstead.conflist and all its plugins are installed",
+		"/etc/pods exists and is not world-writable"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("check --fix does not print %q:\n%s", want, out)
 		}
 	}
 	n.AwaitRunning("net")
-	if out := s.Try("podstead", "exec", "net-sd", "--", "ip", "-4", "-o", "addr", "show", "eth0"); !strings.Contains(out, "inet 10.") {
+	if out := s.Try("podstead", "exec", "net-sd", "--", "ip", "-4", "-o", "addr", "show", "eth0"); !strings.Contains(out,
+		"inet 10.") {
 		t.Errorf("the pod's address: %s", out)
 	}
 }

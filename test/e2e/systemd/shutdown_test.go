@@ -29,11 +29,13 @@ func TestHostShutdown(t *testing.T) {
 	t.Run("system runtime", func(t *testing.T) {
 		// The cgroups of its shims are units, which podstead has systemd stop.
 		// The first group has minutes, so that the shutdown can be cancelled on a busy machine too.
-		s := boot(t, false, shutdownFiles, shutdownPeriods("300s"), map[string]string{"etc/containerd/config.toml": harness.SystemdDriver})
+		s := boot(t, false, shutdownFiles, shutdownPeriods("300s"),
+			map[string]string{"etc/containerd/config.toml": harness.SystemdDriver})
 		awaitAll(s, 0, shutdownPods...)
 		awaitStarts(s)
 		mustHaveRecorded(s, "client-start", "crit-start", "low-start", "mid-start", "stubborn-start") // sorted
-		if got := s.Try("busctl", "get-property", "org.freedesktop.login1", "/org/freedesktop/login1", "org.freedesktop.login1.Manager", "InhibitDelayMaxUSec"); got != "t 665000000" {
+		if got := s.Try("busctl", "get-property", "org.freedesktop.login1", "/org/freedesktop/login1",
+			"org.freedesktop.login1.Manager", "InhibitDelayMaxUSec"); got != "t 665000000" {
 			t.Errorf("InhibitDelayMaxUSec is %q, want 665 s", got)
 		}
 		// A cancelled shutdown.
@@ -80,7 +82,8 @@ func TestHostShutdown(t *testing.T) {
 		shutdownAndBoot(s, "systemctl", "reboot")
 		n := s.Node()
 		crit, mid := n.Started("crit", "main"), n.Started("mid", "main")
-		if low, stubborn := n.Started("low", "main"), n.Started("stubborn", "main"); !crit.Before(mid) || !mid.Before(low) || !mid.Before(stubborn) {
+		if low, stubborn := n.Started("low", "main"), n.Started("stubborn", "main"); !crit.Before(mid) || !mid.Before(low) ||
+			!mid.Before(stubborn) {
 			t.Errorf("started were crit at %s, mid at %s, low at %s, stubborn at %s", crit, mid, low, stubborn)
 		}
 		if client := n.Started("client", "main"); !mid.Before(client) {
@@ -152,7 +155,9 @@ spec:
   volumes: [{name: v, hostPath: {path: /records, type: DirectoryOrCreate}}]
   containers:
     - {name: main, image: %s, command: [sh, -c, %q], volumeMounts: [{name: v, mountPath: /v}]%s}
-`, name, spec, testbed.BusyboxImage, "note() { read up rest < /proc/uptime; echo $1 $up >> /v/records; }; note "+name+"-start; echo "+name+" was here; "+script, container)
+`, name, spec, testbed.BusyboxImage,
+		"note() { read up rest < /proc/uptime; echo $1 $up >> /v/records; }; note "+name+"-start; echo "+name+" was here; "+
+			script, container)
 }
 
 // shortPeriod is the time of the first group at a shutdown. It is long enough for its pods to
@@ -174,15 +179,21 @@ ExecStart=/usr/local/bin/podstead run --shutdown-grace-period-by-pod-priority 0=
 var shutdownPods = []string{"low", "mid", "client", "crit", "stubborn"}
 
 var shutdownFiles = map[string]string{
-	"etc/pods/low.yaml": shutdownPod("low", "priority: 0", "trap 'note low-term; sleep 1; note low-gone; exit 0' TERM; sleep 100000 & wait", ""),
+	"etc/pods/low.yaml": shutdownPod("low", "priority: 0",
+		"trap 'note low-term; sleep 1; note low-gone; exit 0' TERM; sleep 100000 & wait", ""),
 	// mid ends after client, which depends on it: its group has time for both.
-	"etc/pods/client.yaml": strings.Replace(shutdownPod("client", "priority: 1500", "trap 'note client-term; sleep 1; note client-gone; exit 0' TERM; sleep 100000 & wait", ""),
+	"etc/pods/client.yaml": strings.Replace(shutdownPod("client", "priority: 1500",
+		"trap 'note client-term; sleep 1; note client-gone; exit 0' TERM; sleep 100000 & wait", ""),
 		"{name: client}", "{name: client, annotations: {podstead.io/depends-on: mid}}", 1),
-	"etc/pods/mid.yaml": strings.Replace(shutdownPod("mid", "priority: 1500", "trap 'note mid-term; exit 0' TERM; sleep 100000 & wait",
-		", lifecycle: {preStop: {exec: {command: [sh, -c, \"read up rest < /proc/uptime; echo mid-hook $up >> /v/records; sleep 1\"]}}}"),
+	"etc/pods/mid.yaml": strings.Replace(
+		shutdownPod("mid", "priority: 1500", "trap 'note mid-term; exit 0' TERM; sleep 100000 & wait",
+			", lifecycle: {preStop: {exec: {command: [sh, -c, \"read up rest < /proc/uptime; echo mid-hook $up >> /v/records; "+
+				"sleep 1\"]}}}"),
 		"terminationGracePeriodSeconds: 900", "terminationGracePeriodSeconds: 60", 1),
-	"etc/pods/crit.yaml":     shutdownPod("crit", "priorityClassName: system-node-critical", "trap 'note crit-term; sleep 1; note crit-gone; exit 0' TERM; sleep 100000 & wait", ""),
-	"etc/pods/stubborn.yaml": shutdownPod("stubborn", "priority: 10", "rm -f /v/release; trap 'note stubborn-term' TERM; until [ -e /v/release ]; do sleep 0.2; done", ""),
+	"etc/pods/crit.yaml": shutdownPod("crit", "priorityClassName: system-node-critical",
+		"trap 'note crit-term; sleep 1; note crit-gone; exit 0' TERM; sleep 100000 & wait", ""),
+	"etc/pods/stubborn.yaml": shutdownPod("stubborn", "priority: 10",
+		"rm -f /v/release; trap 'note stubborn-term' TERM; until [ -e /v/release ]; do sleep 0.2; done", ""),
 	// A process that does not stop would hold up the shutdown for longer than the test waits.
 	"etc/systemd/system.conf.d/stop.conf": "[Manager]\nDefaultTimeoutStopSec=1h\n",
 	"etc/pods/p.yaml":                     "{apiVersion: v1, kind: PodList, items: []}\n",
@@ -213,7 +224,8 @@ func mustShutDownInOrder(s *harness.Machine, how string, asked float64) {
 	}
 	// The first two get SIGTERM at the same time.
 	slices.Sort(order[:min(2, len(order))])
-	want := []string{"low-term", "stubborn-term", "low-gone", "client-term", "client-gone", "mid-hook", "mid-term", "crit-term", "crit-gone"}
+	want := []string{"low-term", "stubborn-term", "low-gone", "client-term", "client-gone", "mid-hook", "mid-term",
+		"crit-term", "crit-gone"}
 	if !slices.Equal(order, want) {
 		s.T.Errorf("%s: recorded %v, want %v", how, order, want)
 		return
@@ -284,7 +296,8 @@ func awaitAll(s *harness.Machine, restarts int32, names ...string) {
 	for _, name := range names {
 		harness.Await(s.T, fmt.Sprintf("%s runs with %d restarts", name, restarts), func() error {
 			p := podNamed(s, name)
-			if st := p.Status; st.Phase != v1.PodRunning || len(st.ContainerStatuses) != 1 || !st.ContainerStatuses[0].Ready || st.ContainerStatuses[0].RestartCount != restarts {
+			if st := p.Status; st.Phase != v1.PodRunning || len(st.ContainerStatuses) != 1 || !st.ContainerStatuses[0].Ready ||
+				st.ContainerStatuses[0].RestartCount != restarts {
 				return fmt.Errorf("%+v", st)
 			}
 			return nil
@@ -309,9 +322,11 @@ func podNamed(s *harness.Machine, name string) v1.Pod {
 func getJSON(s *harness.Machine, path string, to any) {
 	s.T.Helper()
 	socket := fmt.Sprintf("/proc/%d/root/run/podstead/podstead.sock", s.PID)
-	client := http.Client{Timeout: 3 * time.Minute, Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "unix", socket)
-	}}}
+	client := http.Client{Timeout: 3 * time.Minute,
+		Transport: &http.Transport{DisableKeepAlives: true,
+			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+				return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+			}}}
 	r, err := client.Get("http://podstead" + path)
 	if err != nil {
 		return

@@ -24,12 +24,15 @@ func TestSystemd(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			s := boot(t, private, map[string]string{
-				"etc/podstead/config.yaml":         "apiVersion: podstead.io/v1alpha1\nkind: PodsteadConfiguration\nnodeLabels: {place: file}\n",
-				"etc/podstead/config.d/10-ds.conf": "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nmaxPods: 12\n",
+				"etc/podstead/config.yaml": "apiVersion: podstead.io/v1alpha1\nkind: PodsteadConfiguration\nnodeLabels: " +
+					"{place: file}\n",
+				"etc/podstead/config.d/10-ds.conf": "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: " +
+					"KubeletConfiguration\nmaxPods: 12\n",
 			})
 			n := s.Node()
 			p := n.AwaitRunning("p")
-			if out := s.Try("podstead", "get", "nodes", "-o", "json"); !strings.Contains(out, `"place": "file"`) || !strings.Contains(out, `"pods": "12"`) {
+			if out := s.Try("podstead", "get", "nodes", "-o", "json"); !strings.Contains(out, `"place": "file"`) ||
+				!strings.Contains(out, `"pods": "12"`) {
 				t.Errorf("the files in /etc/podstead have no effect: %s", out)
 			}
 			daemon := s.MainPid()
@@ -77,7 +80,8 @@ func TestSystemd(t *testing.T) {
 
 // nameserverPIDs returns the processes of the name server of pods.
 func nameserverPIDs(s *harness.Machine) string {
-	return s.Try("sh", "-c", `for f in /proc/[0-9]*/cmdline; do tr '\000' ' ' <$f 2>/dev/null | grep -q '^podstead nameserver --directory' && echo $f; done`)
+	return s.Try("sh", "-c",
+		`for f in /proc/[0-9]*/cmdline; do tr '\000' ' ' <$f 2>/dev/null | grep -q '^podstead nameserver --directory' && echo $f; done`)
 }
 
 // boot boots the root directory of test/setup.sh with the product, the unit and one manifest,
@@ -94,7 +98,8 @@ func boot(t *testing.T, private bool, more ...map[string]string) *harness.Machin
 		"etc/containerd/certs.d/_default/hosts.toml": testbed.HostsTOML(s.Registry),
 		"etc/containerd/config.toml":                 testbed.SystemContainerd16,
 		"etc/cni/net.d/10-bed.conflist":              testbed.SystemCNI,
-		"etc/pods/p.yaml":                            strings.Replace(harness.SleepPod("p", "one"), "spec:\n", "spec:\n  hostNetwork: true\n", 1),
+		"etc/pods/p.yaml": strings.Replace(harness.SleepPod("p", "one"), "spec:\n",
+			"spec:\n  hostNetwork: true\n", 1),
 	}
 	if private {
 		files["var/lib/podstead/containerd/certs.d/_default/hosts.toml"] = testbed.HostsTOML(s.Registry)
@@ -108,7 +113,8 @@ func boot(t *testing.T, private bool, more ...map[string]string) *harness.Machin
 	harness.CopyFile(t, testbed.Product(), filepath.Join(s.Root, "usr/local/bin/podstead"))
 	if private {
 		// Otherwise the daemon waits for it, as it was installed a moment ago.
-		if err := errors.Join(os.Remove(filepath.Join(s.Root, harness.UnitWants, "containerd.service")), os.Symlink("/dev/null", filepath.Join(s.Root, "etc/systemd/system/containerd.service"))); err != nil {
+		if err := errors.Join(os.Remove(filepath.Join(s.Root, harness.UnitWants, "containerd.service")),
+			os.Symlink("/dev/null", filepath.Join(s.Root, "etc/systemd/system/containerd.service"))); err != nil {
 			t.Fatal(err)
 		}
 	}

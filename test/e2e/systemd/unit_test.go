@@ -47,7 +47,8 @@ func pushSetuidImage(t *testing.T) (ref string, img image.Image) {
 	if img, err = testbed.Busybox(); err != nil {
 		t.Fatal(err)
 	}
-	archive, err := image.Tar([]image.File{{Name: "bin/portserver", Data: program}, {Name: "bin/setuid", Data: program, Mode: 0o4755}})
+	archive, err := image.Tar([]image.File{{Name: "bin/portserver", Data: program},
+		{Name: "bin/setuid", Data: program, Mode: 0o4755}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +63,8 @@ func pushSetuidImage(t *testing.T) (ref string, img image.Image) {
 func bootRestricted(t *testing.T, private bool, more map[string]string) *harness.Machine {
 	t.Helper()
 	ref, _ := pushSetuidImage(t)
-	more["etc/podstead/config.yaml"] = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nseccompDefault: true\n"
+	more["etc/podstead/config.yaml"] = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: " +
+		"KubeletConfiguration\nseccompDefault: true\n"
 	more["etc/pods/p.yaml"] = strings.ReplaceAll(restrictedPod, "IMAGE", ref)
 	if !private {
 		more["etc/cni/net.d/10-bed.conflist"] = `{"cniVersion": "0.4.0", "name": "bed", "plugins": [
@@ -116,7 +118,8 @@ func checkRestrictedPod(s *harness.Machine) {
 		}
 		return nil
 	})
-	harness.Await(s.T, "the host port answers", func() error { return answers(harness.MachineAddress(s.Number) + ":7101") })
+	harness.Await(s.T, "the host port answers",
+		func() error { return answers(harness.MachineAddress(s.Number) + ":7101") })
 	in := func(container string, command ...string) string {
 		return s.Try(append([]string{"podstead", "exec", "p", "-c", container, "--"}, command...)...)
 	}
@@ -146,7 +149,8 @@ func checkRestrictedPod(s *harness.Machine) {
 		s.T.Errorf("the daemon did not install its firewall rule: %s", out)
 	}
 	port := harness.HostPort()
-	forward := exec.Command(testbed.Product(), "port-forward", "--api-socket", fmt.Sprintf("/proc/%d/root/run/podstead/podstead.sock", s.PID), "p", fmt.Sprint(port, ":7001"))
+	forward := exec.Command(testbed.Product(), "port-forward", "--api-socket",
+		fmt.Sprintf("/proc/%d/root/run/podstead/podstead.sock", s.PID), "p", fmt.Sprint(port, ":7001"))
 	if err := forward.Start(); err != nil {
 		s.T.Fatal(err)
 	}
@@ -178,7 +182,8 @@ func TestHardenedUnit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := bootRestricted(t, false, map[string]string{"etc/systemd/system/podstead.service.d/hardening.conf": string(hardening)})
+	s := bootRestricted(t, false,
+		map[string]string{"etc/systemd/system/podstead.service.d/hardening.conf": string(hardening)})
 	checkRestrictedPod(s)
 	daemon, first := status(s, s.MainPid()), status(s, "1")
 	for _, kind := range []string{"mnt", "uts", "ipc", "net", "pid", "user"} {
@@ -191,8 +196,10 @@ func TestHardenedUnit(t *testing.T) {
 		t.Fatal(err)
 	}
 	const sysModule, sysAdmin = 16, 21
-	if daemon["NoNewPrivs"] != "1" || daemon["Seccomp_filters"] == first["Seccomp_filters"] || bounding>>sysModule&1 != 0 || bounding>>sysAdmin&1 != 1 {
-		t.Errorf("the daemon has NoNewPrivs %s, Seccomp_filters %s, CapBnd %s", daemon["NoNewPrivs"], daemon["Seccomp_filters"], daemon["CapBnd"])
+	if daemon["NoNewPrivs"] != "1" || daemon["Seccomp_filters"] == first["Seccomp_filters"] ||
+		bounding>>sysModule&1 != 0 || bounding>>sysAdmin&1 != 1 {
+		t.Errorf("the daemon has NoNewPrivs %s, Seccomp_filters %s, CapBnd %s", daemon["NoNewPrivs"],
+			daemon["Seccomp_filters"], daemon["CapBnd"])
 	}
 	if out := s.Try("journalctl", "-b", "-o", "cat", "--no-pager", "_PID=1"); strings.Contains(out, "hardening.conf:") {
 		t.Errorf("systemd does not understand the example: %s", out)

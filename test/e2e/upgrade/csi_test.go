@@ -45,7 +45,8 @@ func upgradeWithCSI(t *testing.T, n *harness.Node, binary string) {
 	data, image := d.Volume("data"), d.Device("raw")
 	d.Volume("other")
 	n.WriteManifest("app.yaml", harness.VolumePod("app",
-		"[{name: data, persistentVolumeClaim: {claimName: data}}, {name: inline, csi: {driver: "+d.Name+", volumeAttributes: {class: fast}}}]",
+		"[{name: data, persistentVolumeClaim: {claimName: data}}, {name: inline, csi: {driver: "+d.Name+
+			", volumeAttributes: {class: fast}}}]",
 		"[{name: data, mountPath: /data}, {name: inline, mountPath: /inline}]", "")+d.CSIVolume("data", "", ""))
 	n.WriteManifest("raw.yaml", harness.BlockPod("raw", "raw", false)+d.BlockVolume("raw"))
 	n.WriteManifest("removed.yaml", harness.ClaimPod("removed", "other")+d.CSIVolume("other", "", ""))
@@ -132,7 +133,8 @@ func csiMountIDs(n *harness.Node) map[string][]int {
 	}
 	found := map[string][]int{}
 	for _, m := range mounts {
-		if strings.Contains(m.Mountpoint, "/kubernetes.io~csi/") || strings.Contains(m.Mountpoint, "/plugins/kubernetes.io/csi/") {
+		if strings.Contains(m.Mountpoint, "/kubernetes.io~csi/") ||
+			strings.Contains(m.Mountpoint, "/plugins/kubernetes.io/csi/") {
 			found[m.Mountpoint] = append(found[m.Mountpoint], m.ID)
 		}
 	}

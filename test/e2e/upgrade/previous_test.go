@@ -99,7 +99,10 @@ func TestUpgradeFromPreviousVersion(t *testing.T) {
 			if _, err := os.Stat(binary); err != nil {
 				t.Fatalf("podstead %s is not built: %v; run make setup", commit, err)
 			}
-			harness.OnEachRuntime(t, func(t *testing.T, n *harness.Node) { upgradeFrom(t, n, binary, slices.Contains(beforeStorage, commit)) })
+			harness.OnEachRuntime(t, func(t *testing.T,
+				n *harness.Node) {
+				upgradeFrom(t, n, binary, slices.Contains(beforeStorage, commit))
+			})
 		})
 	}
 }
@@ -109,7 +112,8 @@ func upgradeFrom(t *testing.T, n *harness.Node, binary string, withoutClasses bo
 	fullPod := fullPod
 	if withoutClasses {
 		// Classes had no effect when the pod got its volume.
-		fullPod = strings.Replace(fullPod, "accessModes: [ReadWriteOnce]", "accessModes: [ReadWriteOnce]\n  storageClassName: standard", 1)
+		fullPod = strings.Replace(fullPod, "accessModes: [ReadWriteOnce]",
+			"accessModes: [ReadWriteOnce]\n  storageClassName: standard", 1)
 	}
 	broken := harness.SleepPod("broken", "good")
 	edited, removed := harness.SleepPod("edited", "old"), harness.SleepPod("removed", "old")
@@ -149,10 +153,12 @@ func upgradeFrom(t *testing.T, n *harness.Node, binary string, withoutClasses bo
 		t.Errorf("the sidecar runs as %+v, want the same instance as before, %+v", got, helper)
 	}
 	if before.UID != after.UID || !before.Status.StartTime.Equal(after.Status.StartTime) {
-		t.Errorf("UID and start time went from %s, %v to %s, %v", before.UID, before.Status.StartTime, after.UID, after.Status.StartTime)
+		t.Errorf("UID and start time went from %s, %v to %s, %v", before.UID, before.Status.StartTime, after.UID,
+			after.Status.StartTime)
 	}
 	for file, want := range map[string]string{
-		"/memory/file": "kept", "/data/file": "written", "/data/init": "ran", "/data/hook": "started", "/password/password": "hunter2",
+		"/memory/file": "kept", "/data/file": "written", "/data/init": "ran", "/data/hook": "started",
+		"/password/password": "hunter2",
 	} {
 		if got := n.Exec(main, "cat", file); got != want {
 			t.Errorf("%s contains %q, want %q", file, got, want)

@@ -53,7 +53,8 @@ func (u upgradedPods) mustStillRun(n *harness.Node) {
 
 // rolloutPod returns a revision of pod p, which is rolled back if its probe does not succeed in time.
 func rolloutPod(word, after, probe string) string {
-	return strings.Replace(harness.SleepPod("p", word), "metadata:\n", "metadata:\n  annotations: {podstead.io/rollback-after: "+after+"}\n", 1) +
+	return strings.Replace(harness.SleepPod("p", word), "metadata:\n",
+		"metadata:\n  annotations: {podstead.io/rollback-after: "+after+"}\n", 1) +
 		fmt.Sprintf("      readinessProbe: {exec: {command: [%q]}, periodSeconds: 1, timeoutSeconds: 300}\n", probe)
 }
 
@@ -144,7 +145,8 @@ func upgradeNodeResources(t *testing.T, n *harness.Node, binary string) {
 		n.AwaitNodeDevices("2") // the plugin has registered again
 		for name, before := range shown {
 			if after := n.AwaitReady(name); after.UID != before.UID || !after.Status.StartTime.Equal(before.Status.StartTime) {
-				t.Errorf("%s: pod %s went from %s, %v to %s, %v", version, name, before.UID, before.Status.StartTime, after.UID, after.Status.StartTime)
+				t.Errorf("%s: pod %s went from %s, %v to %s, %v", version, name, before.UID, before.Status.StartTime, after.UID,
+					after.Status.StartTime)
 			}
 		}
 		pods.mustStillRun(n)
@@ -166,7 +168,8 @@ func upgradeNodeResources(t *testing.T, n *harness.Node, binary string) {
 	n.Binary = testbed.Product()
 	n.MustStart()
 	unchanged("after the upgrade")
-	if got := awaitRollout(n, "RolledBack", "it was not Ready within 5s"); got.Revision != rollout.Revision || got.LastGood != rollout.LastGood {
+	if got := awaitRollout(n, "RolledBack", "it was not Ready within 5s"); got.Revision != rollout.Revision ||
+		got.LastGood != rollout.LastGood {
 		t.Errorf("the rollout is %+v after the upgrade, and was %+v", got, rollout)
 	}
 	// The device is still given: only one is left.

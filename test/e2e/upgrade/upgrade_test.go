@@ -16,7 +16,8 @@ import (
 // grace period is 31 seconds. The source tree is not changed.
 func otherDefaults(t *testing.T) string {
 	t.Helper()
-	const was, is = "&spec.TerminationGracePeriodSeconds, v1.DefaultTerminationGracePeriodSeconds", "&spec.TerminationGracePeriodSeconds, 31"
+	const was, is = "&spec.TerminationGracePeriodSeconds, v1.DefaultTerminationGracePeriodSeconds",
+		"&spec.TerminationGracePeriodSeconds, 31"
 	file := filepath.Join(testbed.SourceRoot(), "manifest", "validation", "defaults.go")
 	source, err := os.ReadFile(file)
 	if err != nil {

@@ -55,8 +55,10 @@ func TestBlockVolumes(t *testing.T) {
 		}
 		defer used.Close()
 		n.WriteManifest("storage.yaml", fmt.Sprintf(blockDocuments, n.Dir()))
-		n.WriteManifest("claims.yaml", harness.StorageClaim("disk", "8Mi", "storageClassName: raw, volumeMode: Block")+harness.StorageClaim("files", "8Mi", "storageClassName: plain")+
-			harness.StorageClaim("none", "8Mi", "storageClassName: other, volumeMode: Block"))
+		n.WriteManifest("claims.yaml",
+			harness.StorageClaim("disk", "8Mi", "storageClassName: raw, volumeMode: Block")+
+				harness.StorageClaim("files", "8Mi", "storageClassName: plain")+
+				harness.StorageClaim("none", "8Mi", "storageClassName: other, volumeMode: Block"))
 		n.WriteManifest("writer.yaml", harness.BlockPod("writer", "disk", false))
 		n.WriteManifest("reader.yaml", harness.BlockPod("reader", "disk", true))
 		n.WriteManifest("mounts.yaml", harness.ClaimPod("mounts", "disk"))
@@ -65,7 +67,8 @@ func TestBlockVolumes(t *testing.T) {
 		n.WriteManifest("refused.yaml", "apiVersion: v1\nkind: PersistentVolume\nmetadata: {name: refused}\n"+
 			"spec: {accessModes: [ReadWriteOnce], capacity: {storage: 1Gi}, volumeMode: Block, hostPath: {path: /dev/sda}}\n")
 		n.MustStart()
-		n.AwaitWaiting("writer", "FailedMount", "block device "+device+" is in use by the host or by another pod", "lsblk "+device)
+		n.AwaitWaiting("writer", "FailedMount", "block device "+device+" is in use by the host or by another pod",
+			"lsblk "+device)
 		if err := used.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -73,7 +76,8 @@ func TestBlockVolumes(t *testing.T) {
 		n.MustContain(writer, map[string]string{
 			"head -n1 /dev/disk":                 "from the host",
 			"test -b /dev/disk && echo a device": "a device",
-			"echo 'from the pod' | dd of=/dev/disk bs=512 seek=2048 conv=fsync 2>/dev/null && dd if=/dev/disk bs=512 skip=2048 count=1 2>/dev/null | head -n1": "from the pod",
+			"echo 'from the pod' | dd of=/dev/disk bs=512 seek=2048 conv=fsync 2>/dev/null && dd if=/dev/disk bs=512 " +
+				"skip=2048 count=1 2>/dev/null | head -n1": "from the pod",
 		})
 		content, err := os.ReadFile(file)
 		if err != nil || !bytes.HasPrefix(content[1<<20:], []byte("from the pod\n")) {

@@ -75,7 +75,8 @@ func TestStorageClasses(t *testing.T) {
 		t.Fatal(err)
 	}
 	harness.OnEachRuntime(t, func(t *testing.T, n *harness.Node) {
-		ssd, usb, small, journals := filepath.Join(n.Dir(), "ssd"), filepath.Join(n.Dir(), "usb"), filepath.Join(n.Dir(), "small"), filepath.Join(n.Dir(), "journals")
+		ssd, usb, small, journals := filepath.Join(n.Dir(), "ssd"), filepath.Join(n.Dir(), "usb"),
+			filepath.Join(n.Dir(), "small"), filepath.Join(n.Dir(), "journals")
 		for _, dir := range []string{ssd, usb, journals} {
 			if err := os.MkdirAll(dir, 0o755); err != nil {
 				t.Fatal(err)
@@ -85,11 +86,14 @@ func TestStorageClasses(t *testing.T) {
 		n.Args = []string{"--volume-stats-agg-period", "1s"}
 		bin := filepath.Join(n.Dir(), "bin")
 		n.Env = append(n.Env, "PATH="+bin+":"+os.Getenv("PATH"))
-		harness.WriteAll(t, bin, map[string]string{"mount.nfs": "#!/bin/sh\nmount -t tmpfs none \"$2\" && echo \"$1 $3 $4\" > \"$2/arguments\"\n"})
+		harness.WriteAll(t, bin, map[string]string{"mount.nfs": "#!/bin/sh\nmount -t tmpfs none \"$2\" && echo \"$1 $3 " +
+			"$4\" > \"$2/arguments\"\n"})
 		if err := os.Chmod(filepath.Join(bin, "mount.nfs"), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		n.WriteManifest("example.yaml", strings.ReplaceAll(strings.ReplaceAll(string(example), "/mnt/ssd", filepath.Join(n.Dir(), "journals")), "ssd", "journals"))
+		n.WriteManifest("example.yaml",
+			strings.ReplaceAll(strings.ReplaceAll(string(example), "/mnt/ssd", filepath.Join(n.Dir(), "journals")), "ssd",
+				"journals"))
 		n.WriteManifest("storage.yaml", fmt.Sprintf(storageDocuments, n.Dir()))
 		claims := map[string]string{
 			"db":     harness.StorageClaim("db", "1Gi", "storageClassName: ssd"),
@@ -102,15 +106,18 @@ func TestStorageClasses(t *testing.T) {
 		}
 		n.WriteManifest("fast.yaml", harness.ClaimPod("fast", "db"))
 		n.WriteManifest("rest.yaml", harness.ClaimPod("rest", "photos", "films", "shared"))
-		n.WriteManifest("waits.yaml", harness.ClaimPod("waits", "much")+harness.StorageClaim("much", "9Gi", "storageClassName: usb"))
+		n.WriteManifest("waits.yaml", harness.ClaimPod("waits", "much")+
+			harness.StorageClaim("much", "9Gi", "storageClassName: usb"))
 		n.MustStart()
 		rest := n.AwaitRunning("rest")
 		n.MustContain(rest, map[string]string{
-			"echo kept > /photos/file; echo kept > /films/file; cat /shared/arguments": "files.example.com:/export -o nfsvers=4.2",
+			"echo kept > /photos/file; echo kept > /films/file; cat /shared/arguments": "files.example.com:/export -o " +
+				"nfsvers=4.2",
 		})
 		n.MustHaveFile(filepath.Join(small, "file"), "kept\n")
 		n.MustHaveFile(filepath.Join(usb, "file"), "kept\n")
-		n.AwaitWaiting("waits", "FailedMount", "PersistentVolumeClaim apps/much: is not bound", `StorageClass "usb" is in no manifest`, "small", "add a PersistentVolume of class \"usb\" with at least 9Gi")
+		n.AwaitWaiting("waits", "FailedMount", "PersistentVolumeClaim apps/much: is not bound",
+			`StorageClass "usb" is in no manifest`, "small", "add a PersistentVolume of class \"usb\" with at least 9Gi")
 		n.AwaitWaiting("fast", "FailedMount", "nothing is mounted on "+ssd)
 		if entries, err := os.ReadDir(ssd); err != nil || len(entries) != 0 {
 			t.Errorf("something was written below the mount point: %v %v", entries, err)
@@ -129,7 +136,8 @@ func TestStorageClasses(t *testing.T) {
 		})
 		awaitClaimUsage(n, fast, rest)
 		n.RemoveManifest("example.yaml")
-		bound := map[string]string{"large": "Bound films", "small": "Bound photos", "share": "Bound shared", "apps.db": "Bound db", "default.journal": "Released journal"}
+		bound := map[string]string{"large": "Bound films", "small": "Bound photos", "share": "Bound shared",
+			"apps.db": "Bound db", "default.journal": "Released journal"}
 		awaitVolumes(n, bound)
 
 		// The binding is on disk. A daemon that was killed and returns without the documents keeps it.
@@ -140,7 +148,8 @@ func TestStorageClasses(t *testing.T) {
 		n.MustStillRun("fast", fast)
 		n.WriteManifest("storage.yaml", fmt.Sprintf(storageDocuments, n.Dir()))
 		awaitVolumes(n, bound)
-		out := n.CLI(0, []string{"apps.db", "ssd", filepath.Join(ssd, "apps/db"), "files.example.com:/export", "apps/rest"}, "volumes")
+		out := n.CLI(0, []string{"apps.db", "ssd", filepath.Join(ssd, "apps/db"), "files.example.com:/export", "apps/rest"},
+			"volumes")
 		if strings.Count(out, "\n") != 6 {
 			t.Errorf("podstead volumes printed\n%s", out)
 		}
@@ -149,7 +158,8 @@ func TestStorageClasses(t *testing.T) {
 
 		// What would bind the waiting claim does.
 		n.WriteManifest("huge.yaml", fmt.Sprintf("apiVersion: v1\nkind: PersistentVolume\nmetadata: {name: huge}\n"+
-			"spec: {accessModes: [ReadWriteOnce], capacity: {storage: 9Gi}, storageClassName: usb, hostPath: {path: %s/huge, type: DirectoryOrCreate}}\n", n.Dir()))
+			"spec: {accessModes: [ReadWriteOnce], capacity: {storage: 9Gi}, storageClassName: usb, hostPath: {path: %s/huge, "+
+			"type: DirectoryOrCreate}}\n", n.Dir()))
 		n.AwaitRunning("waits")
 
 		// The claims are removed: Delete deletes, Retain keeps and reserves.
@@ -161,14 +171,16 @@ func TestStorageClasses(t *testing.T) {
 		}
 		n.AwaitPodDirGone(p)
 		n.AwaitPodDirGone(q)
-		awaitVolumes(n, map[string]string{"large": "Released films", "small": "Released photos", "share": "Released shared", "huge": "Bound much", "default.journal": "Released journal"})
+		awaitVolumes(n, map[string]string{"large": "Released films", "small": "Released photos", "share": "Released shared",
+			"huge": "Bound much", "default.journal": "Released journal"})
 		if _, err := os.Stat(filepath.Join(ssd, "apps/db")); !os.IsNotExist(err) {
 			t.Errorf("the volume of the class with Delete still exists: %v", err)
 		}
 		n.MustHaveFile(filepath.Join(usb, "file"), "kept\n")
 		n.MustHaveFile(filepath.Join(small, "file"), "kept\n")
 		n.CLI(0, []string{"volume apps/photos unbound; its data stays"}, "volumes", "rm", "apps/photos")
-		awaitVolumes(n, map[string]string{"large": "Released films", "small": "Available", "share": "Released shared", "huge": "Bound much", "default.journal": "Released journal"})
+		awaitVolumes(n, map[string]string{"large": "Released films", "small": "Available", "share": "Released shared",
+			"huge": "Bound much", "default.journal": "Released journal"})
 		n.MustHaveFile(filepath.Join(small, "file"), "kept\n")
 	})
 }
@@ -207,7 +219,8 @@ func awaitClaimUsage(n *harness.Node, fast, rest harness.Instance) {
 				return fmt.Errorf("pvcRef of %s is %v", c.claim, ref)
 			}
 			metric := func(name string) (value float64) {
-				_, after, _ := strings.Cut(string(body), fmt.Sprintf("kubelet_volume_stats_%s_bytes{namespace=\"apps\",persistentvolumeclaim=%q} ", name, c.claim))
+				_, after, _ := strings.Cut(string(body),
+					fmt.Sprintf("kubelet_volume_stats_%s_bytes{namespace=\"apps\",persistentvolumeclaim=%q} ", name, c.claim))
 				value, _ = strconv.ParseFloat(after[:max(strings.IndexByte(after, '\n'), 0)], 64)
 				return value
 			}
@@ -216,7 +229,8 @@ func awaitClaimUsage(n *harness.Node, fast, rest harness.Instance) {
 					return fmt.Errorf("%s: %s uses %.0f", where, c.claim, used)
 				}
 			}
-			for where, capacity := range map[string]float64{"summary": volume.At("capacityBytes").Number(), "metrics": metric("capacity")} {
+			for where, capacity := range map[string]float64{"summary": volume.At("capacityBytes").Number(),
+				"metrics": metric("capacity")} {
 				if capacity != c.capacity {
 					return fmt.Errorf("%s: %s has capacity %.0f, want %.0f", where, c.claim, capacity, c.capacity)
 				}

@@ -44,7 +44,8 @@ func TestObjectVolumes(t *testing.T) {
     {downwardAPI: {items: [{path: d, fieldRef: {fieldPath: "metadata.labels['app']"}}]}}]}}]`, `[
   {name: all, mountPath: /all}, {name: one, mountPath: /one}, {name: secret, mountPath: /secret},
   {name: none, mountPath: /none}, {name: mix, mountPath: /mix}, {name: all, mountPath: /frozen, subPath: color}]`, ""))
-		n.WriteManifest("key.yaml", harness.VolumePod("key", "[{name: v, configMap: {name: settings, items: [{key: shape, path: x}]}}]", "[{name: v, mountPath: /v}]", ""))
+		n.WriteManifest("key.yaml", harness.VolumePod("key",
+			"[{name: v, configMap: {name: settings, items: [{key: shape, path: x}]}}]", "[{name: v, mountPath: /v}]", ""))
 		n.MustStart()
 		n.AwaitWaiting("p", "FailedMount", `volume "all" : ConfigMap apps/settings`, `volume "secret" : Secret apps/login`)
 		n.WriteManifest("settings.yaml", fmt.Sprintf(settings, "red"))
@@ -68,7 +69,8 @@ func TestObjectVolumes(t *testing.T) {
 		})
 		n.WriteManifest("settings.yaml", fmt.Sprintf(settings, "blue"))
 		n.WriteManifest("login.yaml", fmt.Sprintf(login, "second"))
-		n.AwaitExec(main, "bluebluesecondbluesecond", "sh", "-c", "cat /all/color /one/deep/paint /secret/password /mix/c /mix/s/p")
+		n.AwaitExec(main, "bluebluesecondbluesecond", "sh", "-c",
+			"cat /all/color /one/deep/paint /secret/password /mix/c /mix/s/p")
 		n.MustContain(main, map[string]string{"cat /frozen": "red"})
 		n.MustStillRun("p", main)
 		mustNotBeOnDisk(n, "first", "second")
@@ -140,7 +142,8 @@ spec: {accessModes: [%s], resources: {requests: {storage: 1Gi}}}
 func TestPersistentVolumes(t *testing.T) {
 	harness.OnEachRuntime(t, func(t *testing.T, n *harness.Node) {
 		const volumes = "[{name: data, persistentVolumeClaim: {claimName: data}}]"
-		pod := harness.VolumePod("p", volumes, "[{name: data, mountPath: /data}, {name: data, mountPath: /part, subPath: part}]",
+		pod := harness.VolumePod("p", volumes,
+			"[{name: data, mountPath: /data}, {name: data, mountPath: /part, subPath: part}]",
 			"  securityContext: {runAsUser: 1234, fsGroup: 2345}")
 		n.WriteManifest("p.yaml", pod)
 		n.MustStart()
@@ -170,13 +173,15 @@ func TestPersistentVolumes(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(directory, "file")); err != nil {
 			t.Error(err)
 		}
-		if out, errs, status := n.Podstead("volumes", "--api-socket", n.Socket()); status != 0 || !strings.Contains(out, directory) || !strings.Contains(out, "<none>") {
+		if out, errs, status := n.Podstead("volumes", "--api-socket", n.Socket()); status != 0 ||
+			!strings.Contains(out, directory) || !strings.Contains(out, "<none>") {
 			t.Errorf("volumes exited with %d:\n%s%s", status, out, errs)
 		}
 		// A claim that is read-only for all pods.
 		n.WriteManifest("claim.yaml", fmt.Sprintf(claimed, "ReadOnlyMany"))
 		n.WriteManifest("r.yaml", harness.VolumePod("r", volumes, "[{name: data, mountPath: /data}]", ""))
-		n.MustContain(n.AwaitRunning("r"), map[string]string{"cat /data/file; touch /data/x 2>/dev/null || echo read-only": "kept\nread-only"})
+		n.MustContain(n.AwaitRunning("r"),
+			map[string]string{"cat /data/file; touch /data/x 2>/dev/null || echo read-only": "kept\nread-only"})
 		out, errs, status := n.Podstead("volumes", "--api-socket", n.Socket())
 		if status != 0 || !strings.Contains(out, "1Gi") || !strings.Contains(out, "apps/r") {
 			t.Errorf("volumes exited with %d:\n%s%s", status, out, errs)
@@ -210,14 +215,17 @@ func TestPersistentVolumes(t *testing.T) {
 func TestImageVolume(t *testing.T) {
 	harness.OnEachRuntime(t, func(t *testing.T, n *harness.Node) {
 		volume := func(image string) string { return "[{name: image, image: {reference: " + image + "}}]" }
-		n.WriteManifest("p.yaml", harness.VolumePod("p", volume(testbed.BusyboxImage), "[{name: image, mountPath: /image}]", ""))
-		n.WriteManifest("part.yaml", harness.VolumePod("part", volume(testbed.BusyboxImage), "[{name: image, mountPath: /bins, subPath: bin}]", ""))
+		n.WriteManifest("p.yaml", harness.VolumePod("p", volume(testbed.BusyboxImage), "[{name: image, mountPath: /image}]",
+			""))
+		n.WriteManifest("part.yaml", harness.VolumePod("part", volume(testbed.BusyboxImage),
+			"[{name: image, mountPath: /bins, subPath: bin}]", ""))
 		late := "docker.io/library/late-volume-" + n.Name + ":1"
 		n.WriteManifest("late.yaml", harness.VolumePod("late", volume(late), "[{name: image, mountPath: /image}]", ""))
 		n.MustStart()
 		if n.Runtime.Kind == testbed.Containerd16 {
 			n.AwaitWaiting("p", "NotSupportedByRuntime", "spec.volumes[0].image", "containerd 1.6.20", "containerd 2.1 or later")
-			n.AwaitWaiting("part", "NotSupportedByRuntime", "spec.containers[0].volumeMounts[0].subPath", "containerd 2.2 or later")
+			n.AwaitWaiting("part", "NotSupportedByRuntime", "spec.containers[0].volumeMounts[0].subPath",
+				"containerd 2.2 or later")
 			return
 		}
 		n.MustContain(n.AwaitRunning("p"), map[string]string{
@@ -250,13 +258,15 @@ func TestRecursiveReadOnly(t *testing.T) {
 		volumes := fmt.Sprintf("[{name: host, hostPath: {path: %s}}]", host)
 		n.WriteManifest("p.yaml", harness.VolumePod("p", volumes, `[{name: host, mountPath: /top, readOnly: true},
   {name: host, mountPath: /may, readOnly: true, recursiveReadOnly: IfPossible}]`, ""))
-		n.WriteManifest("must.yaml", harness.VolumePod("must", volumes, "[{name: host, mountPath: /must, readOnly: true, recursiveReadOnly: Enabled}]", ""))
+		n.WriteManifest("must.yaml", harness.VolumePod("must", volumes,
+			"[{name: host, mountPath: /must, readOnly: true, recursiveReadOnly: Enabled}]", ""))
 		n.MustStart()
 		const try = "touch %[1]s/x 2>/dev/null || echo -n top; touch %[1]s/below/x 2>/dev/null || echo -n below"
 		may, mode := "topbelow", v1.RecursiveReadOnlyEnabled
 		if n.Runtime.Kind == testbed.Containerd16 {
 			may, mode = "top", v1.RecursiveReadOnlyDisabled
-			n.AwaitWaiting("must", "NotSupportedByRuntime", "spec.containers[0].volumeMounts[0].recursiveReadOnly", "containerd 1.6.20", "containerd 2.0")
+			n.AwaitWaiting("must", "NotSupportedByRuntime", "spec.containers[0].volumeMounts[0].recursiveReadOnly",
+				"containerd 1.6.20", "containerd 2.0")
 		} else {
 			n.MustContain(n.AwaitRunning("must"), map[string]string{fmt.Sprintf(try, "/must"): "topbelow"})
 		}

@@ -19,7 +19,8 @@ func TestEmptyDirInMemory(t *testing.T) {
 			return
 		}
 		n.WriteManifest("p.yaml", harness.VolumePod("p",
-			"[{name: own, emptyDir: {medium: Memory, sizeLimit: 3Mi}}, {name: all, emptyDir: {medium: Memory}}, {name: huge, emptyDir: {medium: HugePages-2Mi}}]",
+			"[{name: own, emptyDir: {medium: Memory, sizeLimit: 3Mi}}, {name: all, emptyDir: {medium: Memory}}, {name: huge, "+
+				"emptyDir: {medium: HugePages-2Mi}}]",
 			"[{name: own, mountPath: /own}, {name: all, mountPath: /all}, {name: huge, mountPath: /huge}]", ""))
 		n.MustStart()
 		main := n.AwaitRunning("p")
@@ -103,12 +104,15 @@ func TestSubPaths(t *testing.T) {
   {name: host, mountPath: /made, subPath: made/below},
   {name: tmp, mountPath: /all},
   {name: tmp, mountPath: /part, subPathExpr: "a/$(PART)"}]`, ""))
-		for link, word := range map[string]string{"up/key": "leads out of the volume", "absolute/key": "leads out of the volume", "round": "too many levels"} {
+		for link, word := range map[string]string{"up/key": "leads out of the volume",
+			"absolute/key": "leads out of the volume", "round": "too many levels"} {
 			name := "bad-" + link[:2]
-			n.WriteManifest(name+".yaml", harness.VolumePod(name, volumes, fmt.Sprintf("[{name: host, mountPath: /x, subPath: %s}]", link), ""))
+			n.WriteManifest(name+".yaml", harness.VolumePod(name, volumes,
+				fmt.Sprintf("[{name: host, mountPath: /x, subPath: %s}]", link), ""))
 			_ = word
 		}
-		n.WriteManifest("unset.yaml", harness.VolumePod("unset", volumes, `[{name: tmp, mountPath: /x, subPathExpr: "$(NOBODY)"}]`, ""))
+		n.WriteManifest("unset.yaml", harness.VolumePod("unset", volumes,
+			`[{name: tmp, mountPath: /x, subPathExpr: "$(NOBODY)"}]`, ""))
 		n.MustStart()
 		main := n.AwaitRunning("p")
 		n.MustContain(main, map[string]string{
@@ -144,9 +148,12 @@ func TestFSGroup(t *testing.T) {
 	harness.OnEachRuntime(t, func(t *testing.T, n *harness.Node) {
 		host := filepath.Join(n.Dir(), "host")
 		harness.WriteAll(t, host, map[string]string{"file": "x"})
-		n.WriteManifest("p.yaml", harness.VolumePod("p", fmt.Sprintf(`[{name: disk, emptyDir: {}}, {name: memory, emptyDir: {medium: Memory}}, {name: host, hostPath: {path: %s}},
+		n.WriteManifest("p.yaml", harness.VolumePod("p",
+			fmt.Sprintf(
+				`[{name: disk, emptyDir: {}}, {name: memory, emptyDir: {medium: Memory}}, {name: host, hostPath: {path: %s}},
   {name: info, downwardAPI: {defaultMode: 0400, items: [{path: name, fieldRef: {fieldPath: metadata.name}}]}}]`, host),
-			"[{name: disk, mountPath: /disk}, {name: memory, mountPath: /memory}, {name: host, mountPath: /host}, {name: info, mountPath: /info}]",
+			"[{name: disk, mountPath: /disk}, {name: memory, mountPath: /memory}, {name: host, mountPath: /host}, {name: "+
+				"info, mountPath: /info}]",
 			"  securityContext: {runAsUser: 1234, fsGroup: 2345, fsGroupChangePolicy: OnRootMismatch}"))
 		n.MustStart()
 		n.MustContain(n.AwaitRunning("p"), map[string]string{
@@ -182,7 +189,8 @@ func TestMountPropagation(t *testing.T) {
 			"[{name: host, mountPath: /x, mountPropagation: HostToContainer}]", ""))
 		n.MustStart()
 		n.WriteManifest("r.yaml", strings.Replace(harness.VolumePod("r", "[{name: up, emptyDir: {}}]",
-			"[{name: up, mountPath: /up, mountPropagation: Bidirectional}]", ""), "      volumeMounts", "      securityContext: {privileged: true}\n      volumeMounts", 1))
+			"[{name: up, mountPath: /up, mountPropagation: Bidirectional}]", ""), "      volumeMounts",
+			"      securityContext: {privileged: true}\n      volumeMounts", 1))
 		main := n.AwaitRunning("p")
 		mount(t, "tmpfs", host+"/disk")
 		harness.WriteAll(t, host+"/disk", map[string]string{"late": "here"})
@@ -190,7 +198,8 @@ func TestMountPropagation(t *testing.T) {
 			"cat /follows/disk/late":                          "here",
 			"cat /stays/disk/late 2>/dev/null || echo hidden": "hidden",
 		})
-		n.AwaitWaiting("q", "CreateContainerConfigError", "mountPropagation HostToContainer needs a shared mount", "mount --make-rshared "+private)
+		n.AwaitWaiting("q", "CreateContainerConfigError", "mountPropagation HostToContainer needs a shared mount",
+			"mount --make-rshared "+private)
 		mountShared(n, private)
 		r := n.AwaitRunning("r")
 		n.Exec(r, "sh", "-c", "mkdir /up/m && mount -t tmpfs none /up/m && touch /up/m/x")
@@ -213,12 +222,14 @@ func TestMountPropagationOnAPrivateHost(t *testing.T) {
 			t.Fatal(err)
 		}
 		n.WriteManifest("p.yaml", strings.Replace(harness.VolumePod("p", "[{name: up, emptyDir: {medium: Memory}}]",
-			"[{name: up, mountPath: /up, mountPropagation: Bidirectional}]", ""), "      volumeMounts", "      securityContext: {privileged: true}\n      volumeMounts", 1))
+			"[{name: up, mountPath: /up, mountPropagation: Bidirectional}]", ""), "      volumeMounts",
+			"      securityContext: {privileged: true}\n      volumeMounts", 1))
 		n.MustStart()
 		main := n.AwaitRunning("p")
 		n.Exec(main, "sh", "-c", "mkdir /up/m && mount -t tmpfs none /up/m && touch /up/m/x")
 		p := n.AwaitReady("p")
-		if _, err := os.Stat(filepath.Join(n.Root, "pods", string(p.UID), "volumes/kubernetes.io~empty-dir/up/m/x")); err != nil {
+		if _, err := os.Stat(filepath.Join(n.Root, "pods", string(p.UID),
+			"volumes/kubernetes.io~empty-dir/up/m/x")); err != nil {
 			t.Errorf("the container's mount is not on the host: %v", err)
 		}
 		n.Exec(main, "sh", "-c", "umount /up/m")
@@ -253,12 +264,15 @@ func mount(t *testing.T, fsType, path string) {
 // replacement mounts a tmpfs.
 func TestNFSByTheHostsProgram(t *testing.T) {
 	harness.OnEachRuntime(t, func(t *testing.T, n *harness.Node) {
-		n.WriteManifest("p.yaml", harness.VolumePod("p", "[{name: share, nfs: {server: files.example.com, path: /export, readOnly: true}}]", "[{name: share, mountPath: /share}]", ""))
+		n.WriteManifest("p.yaml", harness.VolumePod("p",
+			"[{name: share, nfs: {server: files.example.com, path: /export, readOnly: true}}]",
+			"[{name: share, mountPath: /share}]", ""))
 		bin := filepath.Join(n.Dir(), "bin")
 		n.Env = append(n.Env, "PATH="+bin+":"+os.Getenv("PATH"))
 		n.MustStart()
 		n.AwaitWaiting("p", "FailedMount", `volume "share"`, "this host cannot mount NFS", "apt-get install nfs-common")
-		harness.WriteAll(t, bin, map[string]string{"mount.nfs": "#!/bin/sh\nmount -t tmpfs none \"$2\" && echo \"$1 $3 $4\" > \"$2/arguments\"\n"})
+		harness.WriteAll(t, bin, map[string]string{"mount.nfs": "#!/bin/sh\nmount -t tmpfs none \"$2\" && echo \"$1 $3 " +
+			"$4\" > \"$2/arguments\"\n"})
 		if err := os.Chmod(filepath.Join(bin, "mount.nfs"), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -284,8 +298,10 @@ func TestTeardownStopsAtMounts(t *testing.T) {
 	harness.OnEachRuntime(t, func(t *testing.T, n *harness.Node) {
 		host := filepath.Join(n.Dir(), "precious")
 		harness.WriteAll(t, host, map[string]string{"data": "do not delete"})
-		n.WriteManifest("p.yaml", harness.VolumePod("p", "[{name: memory, emptyDir: {medium: Memory}}, {name: disk, emptyDir: {}}]",
-			"[{name: memory, mountPath: /memory}, {name: disk, mountPath: /disk, subPath: part}, {name: disk, mountPath: /whole}]", ""))
+		n.WriteManifest("p.yaml", harness.VolumePod("p",
+			"[{name: memory, emptyDir: {medium: Memory}}, {name: disk, emptyDir: {}}]",
+			"[{name: memory, mountPath: /memory}, {name: disk, mountPath: /disk, subPath: part}, {name: disk, mountPath: "+
+				"/whole}]", ""))
 		n.MustStart()
 		main := n.AwaitRunning("p")
 		n.Exec(main, "sh", "-c", "mkdir -p /whole/a/b; ln -s "+host+" /whole/a/link; echo x > /whole/a/b/c")

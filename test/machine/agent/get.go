@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// get writes the body of the response of a server on a unix socket. HTTP 1.0 has no chunks, and the connection ends with the response.
+// get writes the body of the response of a server on a unix socket. HTTP 1.0 has no chunks, and the connection ends
+// with the response.
 func get(out io.Writer, socket, path string) error {
 	conn, err := net.DialTimeout("unix", socket, time.Minute)
 	if err != nil {

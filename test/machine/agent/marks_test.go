@@ -40,7 +40,8 @@ func TestPrintMarks(t *testing.T) {
 
 func TestReadMarked(t *testing.T) {
 	proc := t.TempDir()
-	for pid, cmdline := range map[string]string{"1": "/sbin/init\x00", "20": "sh\x00mark=web=1\x00", "30": "sh\x00mark=other=1\x00"} {
+	for pid, cmdline := range map[string]string{"1": "/sbin/init\x00", "20": "sh\x00mark=web=1\x00",
+		"30": "sh\x00mark=other=1\x00"} {
 		if err := os.MkdirAll(filepath.Join(proc, pid, "root/config"), 0o700); err != nil {
 			t.Fatal(err)
 		}

@@ -55,7 +55,8 @@ func loadSchema() (*jsonschema.Schema, error) {
 	}
 	c := jsonschema.NewCompiler()
 	c.AssertFormat()
-	for name, file := range map[string]string{"bom-1.6.schema.json": "bom-1.6.schema.json", "spdx.schema.json": "spdx.schema.json", "jsf-0.82.schema.json": "jsf-0.82.schemax.json"} {
+	for name, file := range map[string]string{"bom-1.6.schema.json": "bom-1.6.schema.json",
+		"spdx.schema.json": "spdx.schema.json", "jsf-0.82.schema.json": "jsf-0.82.schemax.json"} {
 		data, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(dir)), "schema", file))
 		if err != nil {
 			return nil, err
@@ -90,7 +91,8 @@ func check(schema *jsonschema.Schema, file string) error {
 	if err := strict.Decode(&bom); err != nil {
 		return err
 	}
-	if bom.SpecVersion != cyclonedx.SpecVersion1_6 || bom.Metadata == nil || bom.Metadata.Component == nil || bom.Components == nil || len(*bom.Components) < 10 {
+	if bom.SpecVersion != cyclonedx.SpecVersion1_6 || bom.Metadata == nil || bom.Metadata.Component == nil ||
+		bom.Components == nil || len(*bom.Components) < 10 {
 		return errors.New("the version, the component it is about, or what that consists of is missing")
 	}
 	for _, c := range *bom.Components {

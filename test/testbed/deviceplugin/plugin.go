@@ -91,7 +91,8 @@ func Start(o Options) (*Plugin, error) {
 func (p *Plugin) serve() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.socket = filepath.Join(cmp.Or(p.options.Registry, p.options.Dir), fmt.Sprintf("plugin-%d.sock", time.Now().UnixNano()))
+	p.socket = filepath.Join(cmp.Or(p.options.Registry, p.options.Dir),
+		fmt.Sprintf("plugin-%d.sock", time.Now().UnixNano()))
 	listener, err := net.Listen("unix", p.socket)
 	if err != nil {
 		return err
@@ -123,7 +124,8 @@ func (p *Plugin) watch() {
 
 // Register registers the plugin.
 func (p *Plugin) Register() error {
-	conn, err := grpc.NewClient("unix://"+filepath.Join(p.options.Dir, "kubelet.sock"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient("unix://"+filepath.Join(p.options.Dir, "kubelet.sock"),
+		grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		return err
 	}
@@ -132,7 +134,8 @@ func (p *Plugin) Register() error {
 	defer cancel()
 	p.mu.Lock()
 	request := &pluginapi.RegisterRequest{
-		Version: pluginapi.Version, Endpoint: filepath.Base(p.socket), ResourceName: p.options.Resource, Options: p.pluginOptions(),
+		Version: pluginapi.Version, Endpoint: filepath.Base(p.socket), ResourceName: p.options.Resource,
+		Options: p.pluginOptions(),
 	}
 	p.mu.Unlock()
 	_, err = pluginapi.NewRegistrationClient(conn).Register(ctx, request, grpc.WaitForReady(true))
@@ -146,11 +149,13 @@ func (p *Plugin) Register() error {
 
 // GetInfo implements the API of the plugin watcher.
 func (p *Plugin) GetInfo(context.Context, *registerapi.InfoRequest) (*registerapi.PluginInfo, error) {
-	return &registerapi.PluginInfo{Type: registerapi.DevicePlugin, Name: p.options.Resource, Endpoint: p.socket, SupportedVersions: []string{pluginapi.Version}}, nil
+	return &registerapi.PluginInfo{Type: registerapi.DevicePlugin, Name: p.options.Resource, Endpoint: p.socket,
+		SupportedVersions: []string{pluginapi.Version}}, nil
 }
 
 // NotifyRegistrationStatus implements the API of the plugin watcher.
-func (p *Plugin) NotifyRegistrationStatus(_ context.Context, s *registerapi.RegistrationStatus) (*registerapi.RegistrationStatusResponse, error) {
+func (p *Plugin) NotifyRegistrationStatus(_ context.Context,
+	s *registerapi.RegistrationStatus) (*registerapi.RegistrationStatusResponse, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.rejected = s.GetError(); s.GetPluginRegistered() {
@@ -201,7 +206,8 @@ func (p *Plugin) Allocated() [][]string {
 }
 
 func (p *Plugin) pluginOptions() *pluginapi.DevicePluginOptions {
-	return &pluginapi.DevicePluginOptions{PreStartRequired: p.options.PreStart != nil, GetPreferredAllocationAvailable: p.options.Preferred != nil}
+	return &pluginapi.DevicePluginOptions{PreStartRequired: p.options.PreStart != nil,
+		GetPreferredAllocationAvailable: p.options.Preferred != nil}
 }
 
 // GetDevicePluginOptions implements the API.
@@ -210,7 +216,8 @@ func (p *Plugin) GetDevicePluginOptions(context.Context, *pluginapi.Empty) (*plu
 }
 
 // ListAndWatch implements the API.
-func (p *Plugin) ListAndWatch(_ *pluginapi.Empty, stream grpc.ServerStreamingServer[pluginapi.ListAndWatchResponse]) error {
+func (p *Plugin) ListAndWatch(_ *pluginapi.Empty,
+	stream grpc.ServerStreamingServer[pluginapi.ListAndWatchResponse]) error {
 	changed, unsubscribe := p.changed.Subscribe()
 	defer unsubscribe()
 	for {
@@ -236,11 +243,13 @@ func (p *Plugin) ListAndWatch(_ *pluginapi.Empty, stream grpc.ServerStreamingSer
 }
 
 // GetPreferredAllocation implements the API.
-func (p *Plugin) GetPreferredAllocation(_ context.Context, r *pluginapi.PreferredAllocationRequest) (*pluginapi.PreferredAllocationResponse, error) {
+func (p *Plugin) GetPreferredAllocation(_ context.Context,
+	r *pluginapi.PreferredAllocationRequest) (*pluginapi.PreferredAllocationResponse, error) {
 	answer := &pluginapi.PreferredAllocationResponse{}
 	for _, c := range r.GetContainerRequests() {
 		ids := p.options.Preferred(c.GetAvailableDeviceIDs(), c.GetMustIncludeDeviceIDs(), int(c.GetAllocationSize()))
-		answer.ContainerResponses = append(answer.ContainerResponses, &pluginapi.ContainerPreferredAllocationResponse{DeviceIDs: ids})
+		answer.ContainerResponses = append(answer.ContainerResponses,
+			&pluginapi.ContainerPreferredAllocationResponse{DeviceIDs: ids})
 	}
 	return answer, nil
 }
@@ -265,7 +274,8 @@ func (p *Plugin) Allocate(ctx context.Context, r *pluginapi.AllocateRequest) (*p
 }
 
 // PreStartContainer implements the API.
-func (p *Plugin) PreStartContainer(_ context.Context, r *pluginapi.PreStartContainerRequest) (*pluginapi.PreStartContainerResponse, error) {
+func (p *Plugin) PreStartContainer(_ context.Context,
+	r *pluginapi.PreStartContainerRequest) (*pluginapi.PreStartContainerResponse, error) {
 	if err := p.options.PreStart(r.GetDevicesIds()); err != nil {
 		return nil, err
 	}
