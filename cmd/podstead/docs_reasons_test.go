@@ -85,12 +85,12 @@ func codeReasons(t *testing.T) map[string]bool {
 
 const reasonName = "`([A-Z][A-Za-z]+(?:-[a-z]+)?)`"
 
-// Each reason that the code sets is in the tables of operations.md, and each reason there is in
+// Each reason that the code sets is in the tables of reasons.md, and each reason there is in
 // the code.
 func TestReasonsAreDocumented(t *testing.T) {
-	_, section, found := strings.Cut(docPages(t)["operations.md"], "\n## Reasons\n")
+	section, found := docPages(t)["reasons.md"]
 	if !found {
-		t.Fatal("operations.md has no section Reasons")
+		t.Fatal("there is no reasons.md")
 	}
 	section, _, _ = strings.Cut(section, "\n## ")
 	documented := map[string]bool{}
@@ -102,12 +102,12 @@ func TestReasonsAreDocumented(t *testing.T) {
 	code := codeReasons(t)
 	for reason := range code {
 		if !documented[reason] {
-			t.Errorf("operations.md: the reason %s is not documented", reason)
+			t.Errorf("reasons.md: the reason %s is not documented", reason)
 		}
 	}
 	for reason := range documented {
 		if !code[reason] && !strings.HasPrefix(reason, resourceReasons) {
-			t.Errorf("operations.md: no event, pod, container or condition has the reason %s", reason)
+			t.Errorf("reasons.md: no event, pod, container or condition has the reason %s", reason)
 		}
 	}
 	if len(code) < 80 {

@@ -4,7 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"strings"
 	"testing"
 )
 
@@ -43,18 +42,14 @@ func testsIn(t *testing.T, directories string) map[string]bool {
 	return found
 }
 
-// The section of docs/operations.md that says which test holds which promise about machines names
+// The page docs/tested.md, which says which test holds which promise about machines, names
 // every test of test/machine, and no test that does not exist.
 func TestPromisesNameTests(t *testing.T) {
-	text, err := os.ReadFile("../../docs/operations.md")
+	text, err := os.ReadFile("../../docs/tested.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, found := strings.Cut(string(text), "\n## Tested on a machine\n")
-	if !found {
-		t.Fatal("docs/operations.md has no section with the tests on a machine")
-	}
-	section, _, _ = strings.Cut(section, "\n## ")
+	section := string(text)
 	onMachine, others := testsIn(t, "test/machine"), testsIn(t, "test/e2e/*")
 	for name := range testsIn(t, "supervisor") {
 		others[name] = true
@@ -66,14 +61,14 @@ func TestPromisesNameTests(t *testing.T) {
 	for _, match := range namedTest.FindAllStringSubmatch(section, -1) {
 		named[match[1]] = true
 		if !onMachine[match[1]] && !others[match[1]] {
-			t.Errorf("the section names %s, which does not exist", match[1])
+			t.Errorf("docs/tested.md names %s, which does not exist", match[1])
 		}
 	}
 	// TestMachine examines the machine itself, and TestNode is the table of others.
 	named["TestMachine"], named["TestNode"] = true, true
 	for name := range onMachine {
 		if !named[name] {
-			t.Errorf("the section names no promise of %s", name)
+			t.Errorf("docs/tested.md names no promise of %s", name)
 		}
 	}
 }
