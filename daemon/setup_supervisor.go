@@ -132,7 +132,7 @@ func (d *daemon) dnsSettings() dns.Settings {
 func (d *daemon) newRollouts() *rollout.Controller {
 	volumes := &volume.Volumes{Root: filepath.Join(d.opts.Paths.Root, "pods")}
 	return rollout.New(rollout.Options{
-		Pods: d.sources.config, Dir: filepath.Join(d.opts.Paths.Root, "rollouts"), Unwritten: d.unwritten,
+		Pods: d.sources.config, Dir: filepath.Join(d.opts.Paths.Root, "rollouts"), Disk: d.disk,
 		RollbackAfter: d.opts.Rollouts.RollbackAfter,
 		Started: func(uid types.UID) bool {
 			dir, err := volumes.PodDir(uid)

@@ -10,7 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podstead/podstead/internal/unwritten"
+	"github.com/podstead/podstead/internal/statefile"
 	"github.com/podstead/podstead/internal/wakeup"
 	"github.com/podstead/podstead/internal/wallclock"
 	"github.com/podstead/podstead/manifest"
@@ -65,8 +65,8 @@ type Options struct {
 	Pods PodConfig
 	// Dir is where the rollouts are stored; empty stores nothing.
 	Dir string
-	// Unwritten records whether the files could be written; may be nil.
-	Unwritten *unwritten.Files
+	// Disk is where they are stored.
+	Disk statefile.Disk
 	// RollbackAfter is for pods without the annotation; 0 is no rollback.
 	RollbackAfter time.Duration
 	// Started reports whether a pod with this UID was started here and is not forgotten;
@@ -158,7 +158,7 @@ func New(opts Options) *Controller {
 	}
 	return &Controller{
 		opts: opts, log: opts.Log,
-		store:   &store{dir: opts.Dir, files: opts.Unwritten, log: opts.Log, disk: osDisk{}, patience: maxPatience},
+		store:   newStore(opts.Dir, opts.Disk, opts.Log),
 		updates: make(chan manifest.PodUpdate), results: make(chan result), requests: make(chan func()),
 		observed: wakeup.NewSignal(), retries: wakeup.NewSignal(), stopped: make(chan struct{}),
 		loop:   loop{delivered: map[manifest.Source]bool{}, dirty: map[string]bool{}},

@@ -17,9 +17,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	podinfo "github.com/podstead/podstead/internal/pod"
+	"github.com/podstead/podstead/internal/statefile"
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/supervisor/status"
 )
+
+// replacedDisk is a disk that a test replaces while the daemon runs.
+type replacedDisk struct{ statefile.Operations }
 
 // imagesHarness is a Controller with one manifest, whose pods become what the test says.
 type imagesHarness struct {
@@ -38,8 +42,8 @@ type imagesHarness struct {
 	prepared    int
 	// forgotten are the arguments of ForgetPrepared.
 	forgotten []types.UID
-	// disk is that of the next daemon; nil is the real one.
-	disk disk
+	// disk is that of the daemon, with the operations of the test; nil are the real ones.
+	disk replacedDisk
 	// log is that of the next daemon; nil is none.
 	log *slog.Logger
 }
@@ -104,10 +108,10 @@ func (h *imagesHarness) start(pod *v1.Pod) {
 // begin starts a daemon whose source has not delivered.
 func (h *imagesHarness) begin() {
 	h.updates = make(chan manifest.PodUpdate)
-	h.ctl = New(Options{Pods: h, Dir: h.dir, Log: h.log})
-	if h.disk != nil {
-		h.ctl.store.disk = h.disk
+	if h.disk.Operations == nil {
+		h.disk.Operations = statefile.OS{}
 	}
+	h.ctl = New(Options{Pods: h, Dir: h.dir, Disk: statefile.Disk{Operations: &h.disk}, Log: h.log})
 	ctx, cancel := context.WithCancel(h.t.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = h.ctl.Run(ctx, h) })

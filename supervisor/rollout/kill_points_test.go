@@ -17,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	podinfo "github.com/podstead/podstead/internal/pod"
+	"github.com/podstead/podstead/internal/statefile"
+	"github.com/podstead/podstead/internal/statefile/statefiletest"
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/supervisor/status"
 )
@@ -206,7 +208,7 @@ type attempt struct {
 
 // try brings a pod into a state, and causes a transition during which a fault occurs, and
 // starts another daemon.
-func try(t *testing.T, tr transition, f fault, at int) (got attempt) {
+func try(t *testing.T, tr transition, f statefiletest.Fault, at int) (got attempt) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		seen := &moves{rows: map[string]bool{}}
@@ -216,28 +218,28 @@ func try(t *testing.T, tr transition, f fault, at int) (got attempt) {
 			return st.LastGood
 		}
 		into[tr.from](c)
-		disk := newFaultyDisk(c.dir, f, at)
+		disk := statefiletest.New(c.dir, f, at)
 		if c.ctl == nil {
-			c.disk = disk
+			c.disk.Operations = disk
 		} else {
 			c.settle()
 			if st, _ := c.ctl.StatusOf("default/web-n1"); st.State != tr.from {
 				t.Fatalf("%+v, want the state %s", st, tr.from)
 			}
 			got.before = lastGood()
-			disk = newFaultyDisk(c.dir, f, at)
-			c.request(func(string) error { return c.ctl.call(func() error { c.ctl.store.disk = disk; return nil }) })
+			disk = statefiletest.New(c.dir, f, at)
+			c.request(func(string) error { return c.ctl.call(func() error { c.disk.Operations = disk; return nil }) })
 		}
 		acts[string(tr.from)+" "+string(tr.on)+" "+string(tr.to)](c)
 		time.Sleep(3 * flushRetry)
 		synctest.Wait()
 		got.after, got.moves = lastGood(), maps.Clone(seen.rows)
-		if f == fails {
-			disk.end() // it has recovered, nothing of the end of the daemon counts
+		if f == statefiletest.Fails {
+			disk.End() // it has recovered, nothing of the end of the daemon counts
 		}
 		c.stop()
-		got.operations = disk.operations
-		c.disk = nil
+		got.operations = disk.Operations()
+		c.disk.Operations = statefile.OS{}
 		c.hold()
 		got.restored = c.restored()
 		got.lastGood = lastGood()
@@ -262,7 +264,7 @@ func (c *course) restored() string {
 	err := filepath.WalkDir(c.dir, func(path string, e fs.DirEntry, err error) error {
 		if err == nil && path != c.dir {
 			files = append(files, e.Name())
-			if strings.Contains(path, suffixDamaged) {
+			if strings.Contains(path, statefile.SuffixDamaged) {
 				damaged = append(damaged, e.Name())
 			}
 		}
@@ -294,6 +296,12 @@ func (c *course) restored() string {
 	return text
 }
 
+// isStateChange reports whether an operation brings a state into effect, or removes it.
+func isStateChange(operation string) bool {
+	return operation == "rename "+stateFile || operation == "remove "+stateFile ||
+		strings.HasPrefix(operation, "remove all ")
+}
+
 // Whichever file-system operation of a transition fails, or is the last one of a daemon that is
 // killed or loses power, the next daemon finds the state before or after it, and the last
 // revision that was Ready.
@@ -305,7 +313,7 @@ func TestKillPointsOfTransitions(t *testing.T) {
 			if acts[row] == nil {
 				t.Fatal("nothing brings about this transition")
 			}
-			clean := try(t, tr, killed, 0)
+			clean := try(t, tr, statefiletest.Killed, 0)
 			if !clean.moves[row] {
 				t.Fatalf("the transition is not among %v", slices.Sorted(maps.Keys(clean.moves)))
 			}
@@ -313,15 +321,16 @@ func TestKillPointsOfTransitions(t *testing.T) {
 			if n == 0 {
 				t.Fatal("nothing is written")
 			}
-			states := map[string]bool{clean.restored: true, try(t, tr, full, 1).restored: true}
+			states := map[string]bool{clean.restored: true, try(t, tr, statefiletest.Full, 1).restored: true}
 			for k, operation := range clean.operations {
 				if isStateChange(operation) {
-					states[try(t, tr, killed, k+1).restored] = true
+					states[try(t, tr, statefiletest.Killed, k+1).restored] = true
 				}
 			}
-			for _, f := range []fault{killed, torn, fails, full, cut, lost} {
+			for _, f := range []statefiletest.Fault{
+				statefiletest.Killed, statefiletest.Torn, statefiletest.Fails, statefiletest.Full, statefiletest.Cut, statefiletest.Lost} {
 				for k, operation := range clean.operations {
-					if f == torn && !strings.HasPrefix(operation, "write ") {
+					if f == statefiletest.Torn && !strings.HasPrefix(operation, "write ") {
 						continue
 					}
 					got := try(t, tr, f, k+1)
@@ -330,7 +339,7 @@ func TestKillPointsOfTransitions(t *testing.T) {
 						got.restored = strings.Replace(got.restored, `["state.json.damaged"]`, "[]", 1)
 					}
 					what := fmt.Sprintf("%s %d of %d, %s", f, k+1, n, operation)
-					if f == fails && got.restored != clean.restored || !states[got.restored] {
+					if f == statefiletest.Fails && got.restored != clean.restored || !states[got.restored] {
 						t.Errorf("%s: %s\nwant one of\n%s", what, got.restored, strings.Join(slices.Sorted(maps.Keys(states)), "\n"))
 					}
 					if got.lastGood != got.before && got.lastGood != got.after {
@@ -349,8 +358,8 @@ func TestEditRightAfterTheStartSurvivesAKill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &course{imagesHarness: &imagesHarness{t: t, dir: t.TempDir(), after: time.Minute}}
 		into[Preparing](c)
-		disk := newFaultyDisk(c.dir, killed, 1)
-		c.request(func(string) error { return c.ctl.call(func() error { c.ctl.store.disk = disk; return nil }) })
+		disk := statefiletest.New(c.dir, statefiletest.Killed, 1)
+		c.request(func(string) error { return c.ctl.call(func() error { c.disk.Operations = disk; return nil }) })
 		c.stop()
 		if got, want := c.restored(), "Preparing, uid-a runs"; !strings.HasPrefix(got, want) {
 			t.Errorf("after the kill: %s; want: %s", got, want)

@@ -66,7 +66,7 @@ func (c *Controller) flush() {
 
 // reportWrite reports the result of a write to the node's condition.
 func (c *Controller) reportWrite(r *podRollout, err error) {
-	c.opts.Unwritten.Report(filepath.Join(c.store.path(r.name), stateFile), err)
+	c.opts.Disk.Unwritten.Report(filepath.Join(c.store.path(r.name), stateFile), err)
 	if err != nil {
 		c.log.Debug("Failed to store the rollout of a pod, retrying", "pod", r.name, "err", err)
 	}
@@ -197,6 +197,5 @@ func (c *Controller) restoredRevision(r *podRollout, id string) *revision {
 		c.log.Warn("Failed to restore revision of pod", "pod", r.name, "err", err)
 		return nil
 	}
-	c.store.has[filepath.Join(c.store.path(r.name), id+".json")] = true
 	return found
 }

@@ -1,7 +1,6 @@
 package rollout
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,40 +8,75 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
-	"syscall"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podstead/podstead/internal/unwritten"
+	"github.com/podstead/podstead/internal/statefile"
 	"github.com/podstead/podstead/manifest"
 )
 
-// storeVersion is the version of the files. A greater one is not read.
+// storeVersion is the version of the files.
 const storeVersion = 1
 
-// stateFile is the name of a rollout's state in its directory. Next to it is a file for
+// stateName is the name of a rollout's state in its directory, and stateFile that of its file. Next to it is a file for
 // each revision of its history.
-const stateFile = "state.json"
+const (
+	stateName = "state"
+	stateFile = stateName + ".json"
+)
 
 // maxFile bounds a file; a manifest has at most as much.
 const maxFile = 16 << 20
+
+// stateFormat is the file of a rollout's state. Without it the newest revision of the manifest comes into effect.
+var stateFormat = statefile.Format[storedRollout]{
+	Name: "rollouts/NAMESPACE/NAME/state.json", Version: storeVersion, Limit: maxFile, Damaged: statefile.MoveAside,
+	Newer: statefile.MoveAside, DirMode: 0o700, Durability: statefile.Atomic,
+}
+
+// revisionFormat is the file of a revision.
+var revisionFormat = statefile.Format[storedRevision]{
+	Name: "rollouts/NAMESPACE/NAME/REVISION.json", Version: storeVersion, Limit: maxFile, Damaged: statefile.MoveAside,
+	Newer: statefile.MoveAside, DirMode: 0o700, Durability: statefile.Atomic,
+}
 
 // store keeps rollouts in a directory: NAMESPACE/NAME/state.json and
 // NAMESPACE/NAME/REVISION.json. Only Run uses it.
 type store struct {
 	// dir is empty for a store that stores nothing.
-	dir   string
-	files *unwritten.Files
-	log   *slog.Logger
-	// disk is how the store changes files.
-	disk disk
+	dir  string
+	disk statefile.Disk
+	log  *slog.Logger
 	// patience is how long it still waits for files that cannot be read at the moment.
 	patience time.Duration
-	// has are the files of revisions that exist, by path.
-	has map[string]bool
+	// pods are the files of pods, by full name.
+	pods map[string]*podFiles
+}
+
+// podFiles are the files of a pod.
+type podFiles struct {
+	state     *statefile.File[storedRollout]
+	revisions *statefile.Dir[storedRevision]
+}
+
+// newStore returns a store in a directory. It touches nothing.
+func newStore(dir string, disk statefile.Disk, log *slog.Logger) *store {
+	return &store{dir: dir, disk: disk, log: log, patience: maxPatience, pods: map[string]*podFiles{}}
+}
+
+// filesOf returns the files of a pod.
+func (s *store) filesOf(fullName string) *podFiles {
+	files := s.pods[fullName]
+	if files == nil {
+		format := stateFormat
+		format.Check = func(state *storedRollout) error { return state.check(fullName) }
+		files = &podFiles{state: format.File(filepath.Join(s.path(fullName), stateFile), s.disk),
+			revisions: revisionFormat.Dir(s.path(fullName), s.disk)}
+		s.pods[fullName] = files
+	}
+	return files
 }
 
 // writeMode is when a write is on the disk.
@@ -96,26 +130,35 @@ type storedRevision struct {
 // path returns the directory of a pod.
 func (s *store) path(fullName string) string { return filepath.Join(s.dir, fullName) }
 
-// load reads all rollouts. One that is damaged or of a newer version is moved aside with
-// a warning, one that the disk does not give stays until it is replaced: the newest manifest of
-// its pod comes into effect then.
+// check returns why the state is not that of the pod.
+func (state *storedRollout) check(fullName string) error {
+	switch {
+	case state.Namespace+"/"+state.Name != fullName:
+		return fmt.Errorf("it is of pod %s/%s", state.Namespace, state.Name)
+	case state.Current == "":
+		return errors.New("it names no revision")
+	}
+	return nil
+}
+
+// load reads all rollouts. Without the state of one, the newest manifest of its pod comes into effect.
 func (s *store) load() map[string]*storedRollout {
 	found := map[string]*storedRollout{}
-	s.has = map[string]bool{}
 	if s.dir == "" {
 		return found
 	}
 	for _, fullName := range s.names() {
-		path := filepath.Join(s.path(fullName), stateFile)
-		state, err := s.readState(path)
+		f := s.filesOf(fullName).state
+		state, err := read(s, f)
 		switch {
 		case err == nil:
-			found[fullName] = state
+			found[fullName] = &state
 		case isTemporary(err):
-			s.log.Warn("State of a rollout cannot be read, the pod runs the newest revision of its manifest", "file", path,
+			s.log.Warn("State of a rollout cannot be read, the pod runs the newest revision of its manifest", "file", f.Path(),
 				"err", err)
 		case !errors.Is(err, fs.ErrNotExist):
-			s.moveAside(path, err)
+			s.log.Warn("State of a rollout cannot be used, the pod runs the newest revision of its manifest", "file", f.Path(),
+				"reason", err, "movedTo", statefile.MovedTo(err))
 		case !s.hasAside(fullName):
 			s.remove(fullName) // a daemon was killed before it had written, or removed, all of it
 		}
@@ -132,7 +175,7 @@ func (s *store) removeEmpty() {
 	}
 	for _, e := range entries {
 		if e.IsDir() {
-			_ = s.disk.Remove(filepath.Join(s.dir, e.Name())) // those with pods are not empty
+			_ = s.disk.Do().Remove(filepath.Join(s.dir, e.Name())) // those with pods are not empty
 		}
 	}
 }
@@ -154,7 +197,7 @@ func (s *store) names() (names []string) {
 
 // hasAside reports whether a state of the pod was moved aside.
 func (s *store) hasAside(fullName string) bool {
-	for _, suffix := range []string{suffixDamaged, suffixNewer} {
+	for _, suffix := range []string{statefile.SuffixDamaged, statefile.SuffixNewer} {
 		if _, err := os.Lstat(filepath.Join(s.path(fullName), stateFile+suffix)); err == nil {
 			return true
 		}
@@ -174,31 +217,6 @@ func (s *store) removeOthers(has func(fullName string) bool) {
 	}
 }
 
-// The suffixes of states that were moved aside.
-const (
-	suffixDamaged = ".damaged"
-	suffixNewer   = ".newer"
-)
-
-// readState reads and checks the state of a rollout.
-func (s *store) readState(path string) (*storedRollout, error) {
-	state := &storedRollout{}
-	if err := s.readVersioned(path, state); err != nil {
-		return nil, err
-	}
-	if want := filepath.Join(state.Namespace, state.Name, stateFile); !strings.HasSuffix(path,
-		string(filepath.Separator)+want) {
-		return nil, fmt.Errorf("it is of pod %s/%s", state.Namespace, state.Name)
-	}
-	if state.Current == "" {
-		return nil, errors.New("it names no revision")
-	}
-	return state, nil
-}
-
-// errNewer is the error of a file of a newer version.
-var errNewer = errors.New("it was written by a newer podstead")
-
 const (
 	// maxPatience is how long a start waits at most, in all, for files that cannot be read at the
 	// moment. To forget a rollout starts a revision that failed.
@@ -207,61 +225,21 @@ const (
 	readRetry = 100 * time.Millisecond
 )
 
-// isTemporary reports whether the error of a read says nothing about the content of the file.
+// isTemporary reports whether the error of a read means nothing for the content of the file.
 func isTemporary(err error) bool {
-	for _, e := range []error{syscall.EIO, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOBUFS, syscall.EINTR,
-		syscall.EAGAIN, syscall.ETIMEDOUT, syscall.ESTALE} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
+	return !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, statefile.ErrDamaged) && !errors.Is(err, statefile.ErrNewer)
 }
 
 // read reads a file, several times if need be.
-func (s *store) read(path string) ([]byte, error) {
+func read[T any](s *store, f *statefile.File[T]) (T, error) {
 	for {
-		data, err := s.disk.Read(path)
+		v, err := f.Load()
 		if err == nil || !isTemporary(err) || s.patience <= 0 {
-			return data, err
+			return v, err
 		}
 		s.patience -= readRetry
 		time.Sleep(readRetry)
 	}
-}
-
-// readVersioned decodes a file if its version is supported.
-func (s *store) readVersioned(path string, into any) error {
-	data, err := s.read(path)
-	if err != nil {
-		return err
-	}
-	var head struct {
-		Version int `json:"version"`
-	}
-	switch err := json.Unmarshal(data, &head); {
-	case err != nil:
-		return err
-	case head.Version > storeVersion:
-		return fmt.Errorf("%w: its version is %d, the newest supported version is %d", errNewer, head.Version, storeVersion)
-	case head.Version < 1:
-		return fmt.Errorf("its version is %d", head.Version)
-	}
-	return json.Unmarshal(data, into)
-}
-
-// moveAside keeps a file that cannot be used, for inspection or for a return to the newer
-// version.
-func (s *store) moveAside(path string, reason error) {
-	aside := path + suffixDamaged
-	if errors.Is(reason, errNewer) {
-		aside = path + suffixNewer
-	}
-	if err := s.disk.Rename(path, aside); err != nil {
-		aside = "not moved: " + err.Error()
-	}
-	s.log.Warn("State of a rollout cannot be used, the pod runs the newest revision of its manifest", "file", path,
-		"reason", reason, "movedTo", aside)
 }
 
 // revision reads a revision of a pod.
@@ -269,14 +247,17 @@ func (s *store) revision(fullName string, e entry) (*revision, error) {
 	if s.dir == "" {
 		return nil, fmt.Errorf("revision %s is not stored", e.Revision)
 	}
-	stored := storedRevision{}
-	path := filepath.Join(s.path(fullName), e.Revision+".json")
-	if err := s.readVersioned(path, &stored); err != nil {
-		return nil, fmt.Errorf("revision %s cannot be read from %s: %w", e.Revision, path, err)
+	f, err := s.filesOf(fullName).revisions.File(e.Revision)
+	if err != nil {
+		return nil, err
+	}
+	stored, err := read(s, f)
+	if err != nil {
+		return nil, fmt.Errorf("revision %s cannot be read: %w", e.Revision, err)
 	}
 	if stored.Pod == nil || stored.Pod.UID == "" || stored.Pod.Namespace+"/"+stored.Pod.Name != fullName ||
 		revisionID(stored.Pod) != e.Revision {
-		return nil, fmt.Errorf("revision %s cannot be read from %s: it is another pod", e.Revision, path)
+		return nil, fmt.Errorf("revision %s cannot be read from %s: it is another pod", e.Revision, f.Path())
 	}
 	return &revision{id: e.Revision, pod: stored.Pod, manifestUID: stored.ManifestUID, images: stored.Images}, nil
 }
@@ -287,38 +268,28 @@ func (s *store) write(fullName string, state *storedRollout, revisions []*revisi
 	if s.dir == "" {
 		return nil
 	}
-	dir := s.path(fullName)
-	if err := s.disk.MkdirAll(dir); err != nil {
-		return err
-	}
+	files, durability := s.filesOf(fullName), statefile.Atomic
 	// A state that a power cut damages may be the only one that names the last good
 	// revision. One that is the first of its pod has nothing to lose, so that the start of
 	// many pods does not wait for the disk.
-	_, err := os.Lstat(filepath.Join(dir, stateFile))
-	sync := mode == durably || !errors.Is(err, fs.ErrNotExist)
+	_, err := os.Lstat(files.state.Path())
+	if mode != durably && errors.Is(err, fs.ErrNotExist) {
+		durability = statefile.Unsynced
+	}
 	for _, r := range revisions {
-		path := filepath.Join(dir, r.id+".json")
-		if s.has[path] {
-			continue
-		}
-		data, err := json.Marshal(storedRevision{Version: storeVersion, ManifestUID: r.manifestUID, Images: r.images,
-			Pod: r.pod})
+		f, err := files.revisions.File(r.id)
 		if err == nil {
-			err = replaceFile(s.disk, path, data, sync)
+			err = f.SaveWith(storedRevision{Version: storeVersion, ManifestUID: r.manifestUID, Images: r.images, Pod: r.pod},
+				durability)
 		}
 		if err != nil {
 			return err
 		}
-		s.has[path] = true
 	}
-	data, err := json.Marshal(state)
-	if err != nil {
-		return err
+	if mode == durably {
+		durability = statefile.Durable
 	}
-	if err := replaceFile(s.disk, filepath.Join(dir, stateFile), data, sync); err != nil || mode != durably {
-		return err
-	}
-	return s.disk.SyncPath(dir)
+	return files.state.SaveWith(*state, durability)
 }
 
 // trim removes the files of revisions that a history no longer has, except those of keep.
@@ -326,16 +297,11 @@ func (s *store) trim(fullName string, h history, keep []string) {
 	if s.dir == "" {
 		return
 	}
-	entries, err := os.ReadDir(s.path(fullName))
-	if err != nil {
-		return
-	}
-	for _, e := range entries {
-		id, isRevision := strings.CutSuffix(e.Name(), ".json")
-		if isRevision && e.Name() != stateFile && h.index(id) < 0 && !slices.Contains(keep, id) {
-			path := filepath.Join(s.path(fullName), e.Name())
-			_ = s.disk.Remove(path) // the next round tries it again
-			delete(s.has, path)
+	revisions := s.filesOf(fullName).revisions
+	ids, _ := revisions.Keys()
+	for _, id := range ids {
+		if id != stateName && h.index(id) < 0 && !slices.Contains(keep, id) {
+			_ = revisions.Remove(id) // the next round tries it again
 		}
 	}
 }
@@ -347,19 +313,11 @@ func (s *store) remove(fullName string) {
 		return
 	}
 	dir := s.path(fullName)
-	for path := range s.has {
-		if strings.HasPrefix(path, dir+string(filepath.Separator)) {
-			delete(s.has, path)
-		}
-	}
-	err := s.disk.Remove(filepath.Join(dir, stateFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
-	}
-	err = errors.Join(err, s.disk.RemoveAll(dir))
+	err := errors.Join(s.filesOf(fullName).state.Remove(), s.disk.Do().RemoveAll(dir))
+	delete(s.pods, fullName)
 	if err == nil {
-		_ = s.disk.Remove(filepath.Dir(dir)) // the namespace's, if it is empty
-		s.files.Report(filepath.Join(dir, stateFile), nil)
+		_ = s.disk.Do().Remove(filepath.Dir(dir)) // the namespace's, if it is empty
+		s.disk.Unwritten.Report(filepath.Join(dir, stateFile), nil)
 	} else {
 		s.log.Warn("Failed to remove the rollout of a pod", "directory", dir, "err", err)
 	}
@@ -373,10 +331,10 @@ func (s *store) sync(fullName string) {
 	dir := s.path(fullName)
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
-		err = errors.Join(err, s.disk.SyncPath(filepath.Join(dir, e.Name())))
+		err = errors.Join(err, s.disk.Do().Sync(filepath.Join(dir, e.Name())))
 	}
 	for _, path := range []string{dir, filepath.Dir(dir), s.dir} {
-		err = errors.Join(err, s.disk.SyncPath(path))
+		err = errors.Join(err, s.disk.Do().Sync(path))
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		s.log.Warn("Failed to sync the rollout of a pod", "directory", dir, "err", err)

@@ -9,21 +9,22 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/podstead/podstead/internal/statefile"
 	"github.com/podstead/podstead/internal/wallclock"
 )
 
 // unreadableDisk is a disk whose reads fail, so often that it can be waited for or not.
 type unreadableDisk struct {
-	osDisk
+	statefile.OS
 	failures int
 }
 
-func (d *unreadableDisk) Read(path string) ([]byte, error) {
+func (d *unreadableDisk) Read(path string, limit int64) ([]byte, error) {
 	if d.failures > 0 {
 		d.failures--
 		return nil, &fs.PathError{Op: "read", Path: path, Err: syscall.EIO}
 	}
-	return d.osDisk.Read(path)
+	return d.OS.Read(path, limit)
 }
 
 // A file that cannot be read at the moment is read again; it is not taken for a damaged one.
@@ -32,14 +33,13 @@ func TestStoreThatCannotBeRead(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			dir := t.TempDir()
 			s := New(Options{Dir: dir}).store
-			s.has = map[string]bool{}
 			r := newRevision(manifestPod("u1", tag))
 			state := &storedRollout{Version: storeVersion, Namespace: "default", Name: "web-n1", Current: r.id}
 			if err := s.write("default/web-n1", state, []*revision{r}, later); err != nil {
 				t.Fatal(err)
 			}
-			s.disk = &unreadableDisk{failures: failures}
-			if found := s.load(); (found["default/web-n1"] != nil) != want {
+			disk := statefile.Disk{Operations: &unreadableDisk{failures: failures}}
+			if found := New(Options{Dir: dir, Disk: disk}).store.load(); (found["default/web-n1"] != nil) != want {
 				t.Errorf("after %d failures: found %v", failures, found)
 			}
 			if _, err := os.Stat(filepath.Join(dir, "default/web-n1", stateFile)); err != nil {
@@ -53,7 +53,6 @@ func TestStoreThatCannotBeRead(t *testing.T) {
 func TestStoreInDirectoryWithBrackets(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data[1]*")
 	s := New(Options{Dir: dir}).store
-	s.has = map[string]bool{}
 	r := newRevision(manifestPod("u1", tag))
 	state := &storedRollout{Version: storeVersion, Namespace: "default", Name: "web-n1", Current: r.id}
 	if err := s.write("default/web-n1", state, []*revision{r}, later); err != nil {
@@ -69,13 +68,13 @@ func TestStoreInDirectoryWithBrackets(t *testing.T) {
 
 // syncedDisk records the directories that were brought to the disk.
 type syncedDisk struct {
-	osDisk
+	statefile.OS
 	synced map[string]bool
 }
 
-func (d *syncedDisk) SyncPath(path string) error {
+func (d *syncedDisk) Sync(path string) error {
 	d.synced[path] = true
-	return d.osDisk.SyncPath(path)
+	return d.OS.Sync(path)
 }
 
 // The count of boots is on the disk before a revision starts again that was never Ready: it may be
@@ -83,10 +82,9 @@ func (d *syncedDisk) SyncPath(path string) error {
 func TestBootsAreCountedOnTheDisk(t *testing.T) {
 	for _, good := range []bool{false, true} {
 		dir := t.TempDir()
-		c := New(Options{Dir: dir, Mark: func() (wallclock.Mark, bool) { return wallclock.Mark{Boot: "two"}, true }})
-		c.store.has = map[string]bool{}
 		disk := &syncedDisk{synced: map[string]bool{}}
-		c.store.disk = disk
+		c := New(Options{Dir: dir, Disk: statefile.Disk{Operations: disk},
+			Mark: func() (wallclock.Mark, bool) { return wallclock.Mark{Boot: "two"}, true }})
 		pod := revisionPod("a", "")
 		pod.Name = "web-n1"
 		pod.Namespace = "default"
@@ -103,9 +101,9 @@ func TestBootsAreCountedOnTheDisk(t *testing.T) {
 		clear(disk.synced)
 		r := &podRollout{name: "default/web-n1", manifest: pod}
 		c.restore(r, stored)
-		read, err := c.store.readState(filepath.Join(dir, "default/web-n1", stateFile))
-		if err != nil {
-			t.Fatal(err)
+		read := New(Options{Dir: dir}).store.load()["default/web-n1"]
+		if read == nil {
+			t.Fatal("there is no state")
 		}
 		if want := map[bool]int{false: 2, true: 1}[good]; read.Begun.Boots != want ||
 			disk.synced[filepath.Join(dir, "default/web-n1")] == good {

@@ -28,7 +28,6 @@ var replacers = map[string]string{
 	"manifest/edit/commit.go":                     "manifests of the user, exchanged only with the one that was read",
 	"node/nameserver/keeper/keeper.go":            "the log of the name server",
 	"supervisor/podinputs/termination_message.go": "files of containers, for their termination messages",
-	"supervisor/rollout/disk.go":                  "its own disk with faults; not in internal/statefile yet",
 	"supervisor/volume/atomic_writer.go":          "files of volumes, which pods read",
 	"supervisor/volume/bound_claim.go":            "directories of claims",
 	"supervisor/volume/empty_dir_quota.go":        "directories of volumes",
