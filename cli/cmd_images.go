@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -96,7 +97,8 @@ func printPruned(cmd *cobra.Command, list []api.Image, dryRun bool) error {
 			continue
 		}
 		total += m.Size
-		if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s %s (%s)\n", verb, m.Name, objects.FormatSize(m.Size)); err != nil {
+		if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s %s (%s)\n", verb,
+			strings.Join(objects.ImageReferences(m), ", "), objects.FormatSize(m.Size)); err != nil {
 			return err
 		}
 	}

@@ -32,13 +32,14 @@ func imageDaemon(t *testing.T, slow ...func()) (socket string) {
 		answer(w, api.Image{Name: "docker.io/library/a:1", ID: id, Size: 5 << 20, State: "unused", Pulled: time.Now(),
 			LastUsed: time.Now().Add(-3 * time.Hour)},
 			api.Image{Name: "b:1", ID: id, Size: 700, State: "used"},
-			api.Image{Name: "c:1", ID: id, Size: 3 << 30, State: "wanted", Pulled: time.Now()},
+			api.Image{Name: "c:1", Tags: []string{"c:1", "c:stable"}, ID: id, Size: 3 << 30, State: "wanted", Pulled: time.Now()},
 			api.Image{Name: "d:1", ID: id, Size: 1500, State: "foreign"})
 	})
 	mux.HandleFunc("POST /podstead/v1/images/prune", func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Query().Get("dryRun") {
 		case "true":
-			answer(w, api.Image{Name: "a:1", Size: 5 << 20}, api.Image{Name: "b:1", Size: 1 << 20})
+			answer(w, api.Image{Name: "a:1", Tags: []string{"a:1", "a:2"}, Size: 5 << 20},
+				api.Image{Name: "b:1", Size: 1 << 20})
 		default:
 			answer(w, api.Image{Name: "a:1", Size: 5 << 20},
 				api.Image{Name: "b:1", Size: 1 << 20, Error: "failed to remove image b:1: it is stuck"})
@@ -82,6 +83,7 @@ func TestImagesList(t *testing.T) {
 docker.io/library/a:1   0123456789ab   5.0 MiB   unused    3h ago
 b:1                     0123456789ab   700 B     used      now
 c:1                     0123456789ab   3.0 GiB   wanted    never
+c:stable                0123456789ab   3.0 GiB   wanted    never
 d:1                     0123456789ab   1.5 KiB   foreign   <unknown>
 `
 	if err != nil || out != want {
@@ -92,13 +94,21 @@ d:1                     0123456789ab   1.5 KiB   foreign   <unknown>
 func TestImagesPrune(t *testing.T) {
 	socket := imageDaemon(t)
 	out, errs, err := execute(t, "", "images", "prune", "--dry-run", "--api-socket", socket)
-	if err != nil || out != "would remove a:1 (5.0 MiB)\nwould remove b:1 (1.0 MiB)\n" ||
+	if err != nil || out != "would remove a:1, a:2 (5.0 MiB)\nwould remove b:1 (1.0 MiB)\n" ||
 		errs != "would remove 2 images, 6.0 MiB\n" {
 		t.Errorf("dry run: %v %q %q", err, out, errs)
 	}
 	out, errs, err = execute(t, "", "images", "prune", "--api-socket", socket)
 	if Code(err) != 1 || !Silent(err) || out != "removed a:1 (5.0 MiB)\n" || !strings.Contains(errs, "it is stuck") {
 		t.Errorf("prune: %v %q %q", err, out, errs)
+	}
+}
+
+// Both lists of images show all tags of an image.
+func TestGetImagesShowsAllTags(t *testing.T) {
+	out, _, err := execute(t, "", "get", "images", "--api-socket", imageDaemon(t))
+	if err != nil || !strings.Contains(out, "\nc:1,c:stable ") {
+		t.Errorf("%v\n%s", err, out)
 	}
 }
 

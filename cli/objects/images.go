@@ -14,23 +14,36 @@ import (
 	"github.com/podstead/podstead/cli/terminal"
 )
 
-// ImageTable returns the table of images.
+// ImageTable returns the table of images, with a row for each of their tags.
 func ImageTable(list []api.Image, now time.Time) terminal.Table {
-	t := terminal.Table{Header: []string{"IMAGE", "ID", "SIZE", "STATE", "LAST USED"}}
+	t := terminal.Table{Header: imageHeader}
 	for i := range list {
-		m := &list[i]
-		last := "<unknown>"
-		switch {
-		case m.State == "used":
-			last = "now"
-		case !m.LastUsed.IsZero():
-			last = duration.HumanDuration(now.Sub(m.LastUsed)) + " ago"
-		case !m.Pulled.IsZero():
-			last = "never"
+		for _, name := range ImageReferences(&list[i]) {
+			t.Rows = append(t.Rows, imageRow(&list[i], name, now))
 		}
-		t.Rows = append(t.Rows, []string{m.Name, ShortID(m.ID), FormatSize(m.Size), m.State, last})
 	}
 	return t
+}
+
+// ImageReferences returns all tags of an image, or its name if it has none.
+func ImageReferences(m *api.Image) []string {
+	if len(m.Tags) == 0 {
+		return []string{m.Name}
+	}
+	return m.Tags
+}
+
+func imageRow(m *api.Image, name string, now time.Time) []string {
+	last := "<unknown>"
+	switch {
+	case m.State == "used":
+		last = "now"
+	case !m.LastUsed.IsZero():
+		last = duration.HumanDuration(now.Sub(m.LastUsed)) + " ago"
+	case !m.Pulled.IsZero():
+		last = "never"
+	}
+	return []string{name, ShortID(m.ID), FormatSize(m.Size), m.State, last}
 }
 
 // ShortID returns the first 12 digits of an image ID.
@@ -69,5 +82,5 @@ func imageCells(o *Object, now time.Time) ([]string, error) {
 	if err := o.Decode(&m); err != nil {
 		return nil, err
 	}
-	return ImageTable([]api.Image{m}, now).Rows[0], nil
+	return imageRow(&m, strings.Join(ImageReferences(&m), ","), now), nil
 }
