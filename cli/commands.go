@@ -55,6 +55,7 @@ func Commands(version Version) []*cobra.Command {
 // Finish completes the root command once all commands are added: a wrong command line
 // exits with ExitUsage and refers to the help.
 func Finish(root *cobra.Command) {
+	root.SetHelpFunc(Help(""))
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		// Flags of a command that does not exist are unknown too.
 		if names := cmd.Flags().Args(); cmd == root && len(names) > 0 {

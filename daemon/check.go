@@ -79,6 +79,7 @@ is 1 if something prevents pods from running.`,
 	cmd.Flags().StringVarP(&output, "output", "o", "", "`format`: json, or text without it")
 	cmd.Flags().BoolVar(&fix, "fix", false, "run the fixes that need no decision, then check again")
 	o.AddFlags(cmd.Flags())
+	helpInGroups(cmd)
 	return cmd
 }
 

@@ -53,8 +53,14 @@ a pod, remove its manifest.`,
 		},
 	}
 	o.AddFlags(cmd.Flags())
-	cmd.SetUsageFunc(groupedUsage)
+	helpInGroups(cmd)
 	return cmd
+}
+
+// helpInGroups prints the flags of the daemon in the groups and the order of the configuration.
+func helpInGroups(cmd *cobra.Command) {
+	cmd.Flags().SortFlags = false
+	cmd.SetHelpFunc(cli.Help(config.GroupAnnotation))
 }
 
 // run assembles the daemon in phases, in the order in which data flows through its

@@ -4,15 +4,25 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/podstead/podstead/config"
 )
 
-// The help of run has each flag once, in a group, and no line that is too long to read.
-func TestHelpOfRunIsGrouped(t *testing.T) {
+// maxHelpLine is how long a line of a help text may be.
+const maxHelpLine = 120
+
+// The help of run and check has each flag of the daemon once, in a group, and no line that is too long
+// to read.
+func TestHelpIsGrouped(t *testing.T) {
+	for _, create := range []func() *cobra.Command{runCommand, checkCommand} {
+		t.Run(create().Name(), func(t *testing.T) { helpIsGrouped(t, create()) })
+	}
+}
+
+func helpIsGrouped(t *testing.T, cmd *cobra.Command) {
 	var help strings.Builder
-	cmd := runCommand()
 	cmd.SetOut(&help)
 	cmd.SetArgs([]string{"--help"})
 	if err := cmd.Execute(); err != nil {
@@ -34,7 +44,7 @@ func TestHelpOfRunIsGrouped(t *testing.T) {
 		}
 	})
 	for _, line := range strings.Split(out, "\n") {
-		if len(line) > usageWidth && len(strings.Fields(line)) > 1 {
+		if len(line) > maxHelpLine && len(strings.Fields(line)) > 1 {
 			t.Errorf("%d characters: %s", len(line), line)
 		}
 	}
