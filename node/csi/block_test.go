@@ -66,3 +66,48 @@ func TestNoBlockDevice(t *testing.T) {
 	h.mustUnpublish("one")
 	h.mustBeClean()
 }
+
+// A record that is damaged never lets a pod with a block device end as if it had none: neither while a volume is
+// mounted, nor when the record was moved aside because none is.
+func TestDamagedStateOfABlockDevice(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("device nodes need root")
+	}
+	h := newHarness(t)
+	h.register("a.example.com")
+	v := volumeOf("a.example.com", "v", "one")
+	v.Block = true
+	device, err := h.Publish(t.Context(), v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	saved, err := os.ReadFile(h.file())
+	if err != nil {
+		t.Fatal(err)
+	}
+	restart := func(record []byte) {
+		t.Helper()
+		if err := os.WriteFile(h.file(), record, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		h.start()
+		h.register("a.example.com")
+	}
+	restart([]byte("{"))
+	mustContain(t, h.Unpublish(t.Context(), "one"), "failed to read which CSI volumes are in use", h.file())
+	h.mustUnpublish("three")
+
+	// A driver need not mount anything for a block device.
+	mounted := h.mounted
+	h.mounted = map[string]string{}
+	restart([]byte("{"))
+	mustContain(t, h.Unpublish(t.Context(), "one"), device+" was published for the pod", "then remove the file")
+	h.mustUnpublish("three")
+
+	h.mounted = mounted
+	restart(saved)
+	h.mustUnpublish("one")
+	if got := h.called(); got != "Stage v, Publish v, Unpublish v, Unstage v" {
+		t.Errorf("called: %s", got)
+	}
+}

@@ -76,6 +76,46 @@ func (m *Manager) pluginsDir() string {
 // devicesDir is the directory of block devices.
 func (m *Manager) devicesDir() string { return filepath.Join(m.pluginsDir(), "volumeDevices") }
 
+// pathsFor returns where volumes were published for a pod, whether or not they are mounted.
+func (m *Manager) pathsFor(uid types.UID) ([]string, error) {
+	paths, err := m.devicesFor(uid)
+	if err != nil {
+		return nil, err
+	}
+	if _, err = os.Lstat(m.pluginDir(uid)); err == nil {
+		paths = append(paths, m.pluginDir(uid))
+	}
+	return paths, ignoreNotExist(err)
+}
+
+// devicesFor returns the files at which block devices were published for a pod. Those of a kubelet, which has no
+// directory for each pod, are not among them.
+func (m *Manager) devicesFor(uid types.UID) (paths []string, err error) {
+	publish := filepath.Join(m.devicesDir(), "publish")
+	volumes, err := os.ReadDir(publish)
+	if err != nil {
+		return nil, ignoreNotExist(err)
+	}
+	for _, volume := range volumes {
+		dir := filepath.Join(publish, volume.Name(), string(uid))
+		files, err := os.ReadDir(dir)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTDIR) {
+			return nil, err
+		}
+		for _, file := range files {
+			paths = append(paths, filepath.Join(dir, file.Name()))
+		}
+	}
+	return paths, nil
+}
+
+func ignoreNotExist(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
 // blockName is the name of the directory of a block device. A kubelet uses the name of the
 // PersistentVolume, which is not unique for claims of a cluster and of manifests.
 func blockName(v *csivolume.Volume) string { return hashOf(v.Driver + "\x00" + v.Handle) }

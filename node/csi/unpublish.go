@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"slices"
 	"time"
 
@@ -25,7 +23,8 @@ type use struct {
 func (m *Manager) Unpublish(ctx context.Context, uid types.UID) error {
 	uses, err := m.uses(uid)
 	if err != nil {
-		if _, missing := os.Lstat(m.pluginDir(uid)); errors.Is(missing, fs.ErrNotExist) {
+		left, listErr := m.pathsFor(uid)
+		if listErr == nil && len(left) == 0 {
 			return nil // the pod has no such volume
 		}
 		return err
@@ -37,10 +36,25 @@ func (m *Manager) Unpublish(ctx context.Context, uid types.UID) error {
 			errs = append(errs, fmt.Errorf("failed to unpublish volume %q: %w", u.pod.Name, err))
 		}
 	}
-	if len(errs) == 0 {
-		m.stopWaiting(uid)
+	if len(uses) == 0 {
+		errs = append(errs, m.checkDevices(uid))
 	}
-	return errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	m.stopWaiting(uid)
+	return nil
+}
+
+// checkDevices returns an error if a block device was published for a pod of which the record has nothing: it was
+// damaged, and was moved aside because no volume was mounted. A driver need not mount a device to publish it.
+func (m *Manager) checkDevices(uid types.UID) error {
+	left, err := m.devicesFor(uid)
+	if err != nil || len(left) == 0 {
+		return err
+	}
+	return fmt.Errorf("%s was published for the pod, and the record of CSI volumes, which was damaged, does not have it "+
+		"any more: see that its driver has ended the use of the device, or reboot the host, and then remove the file", left[0])
 }
 
 // uses returns the volumes that a pod uses.
