@@ -115,14 +115,17 @@ func (v *Volumes) without(namespace, claim string) []binding.Binding {
 }
 
 // ListBindings returns the claims that are bound to a PersistentVolume, sorted as they
-// were bound. The volumes are shared and must not be written to.
+// were bound; a directory of their own that is being deleted is none. The volumes are shared and must not be written to.
 func (v *Volumes) ListBindings() ([]binding.Binding, error) {
 	v.claims.Lock()
 	defer v.claims.Unlock()
 	if err := v.load(); err != nil {
 		return nil, err
 	}
-	return slices.Clone(v.bindings.list), nil
+	return slices.DeleteFunc(slices.Clone(v.bindings.list), func(b binding.Binding) bool {
+		own, err := v.claimDir(b.Namespace, b.Claim)
+		return err == nil && b.Deleting && b.Provisioned && hostPathOf(b.Volume) == own
+	}), nil
 }
 
 // bind returns the binding of a claim that has no directory of its own, and binds it

@@ -155,7 +155,7 @@ func (s *setup) prepareProvisioned(bound *binding.Binding) error {
 	if err := s.checkMounted(bound); err != nil {
 		return err
 	}
-	_, err := os.Stat(dir)
+	err := checkClaimDir(dir)
 	switch {
 	case !errors.Is(err, fs.ErrNotExist):
 		return err
@@ -164,7 +164,17 @@ func (s *setup) prepareProvisioned(bound *binding.Binding) error {
 			"volume with: podstead volumes rm %s/%s",
 			dir, bound.Namespace, bound.Claim)
 	}
-	return makeClaimDir(dir)
+	defer s.lockClaim(bound.Namespace, bound.Claim)()
+	s.claims.Lock()
+	_, err = s.usableBinding(bound.Namespace, bound.Claim)
+	s.claims.Unlock()
+	if err == nil {
+		err = checkClaimDir(dir)
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return makeClaimDirBelowClass(dir)
 }
 
 // checkMounted returns an error if the disk of a provisioned volume is not mounted, so
@@ -261,13 +271,9 @@ func (s *setup) recordUse(c *claimVolume, claim *v1.PersistentVolumeClaim) error
 	if c.cluster {
 		return linkTo(c.usersLink(), c.dir)
 	}
-	// The user may have removed the volume, or it is being deleted.
-	bound, err := s.bindingOf(claim.Namespace, claim.Name)
+	bound, err := s.usableBinding(claim.Namespace, claim.Name)
 	if err != nil {
 		return err
-	}
-	if bound == nil || bound.Deleting {
-		return errVolumeDeleted
 	}
 	if !bound.Used {
 		bound.Used = true
@@ -278,28 +284,20 @@ func (s *setup) recordUse(c *claimVolume, claim *v1.PersistentVolumeClaim) error
 	return linkTo(c.usersLink(), c.dir)
 }
 
+// usableBinding returns the binding of a claim, unless the user has removed the volume in the meantime, or it is being
+// deleted. The caller holds claims.
+func (v *Volumes) usableBinding(namespace, name string) (*binding.Binding, error) {
+	bound, err := v.bindingOf(namespace, name)
+	if err == nil && (bound == nil || bound.Deleting) {
+		err = errVolumeDeleted
+	}
+	return bound, err
+}
+
 // linkTo makes a link in a pod's directory.
 func linkTo(link, target string) error {
 	if err := os.MkdirAll(filepath.Dir(link), podMode); err != nil {
 		return err
 	}
 	return replaceLink(filepath.Dir(link), filepath.Base(link), filepath.Base(link)+".new", target)
-}
-
-// makeClaimDir creates the directory of a claim and the one of its namespace. The one
-// above that exists.
-func makeClaimDir(dir string) error {
-	if err := os.Mkdir(filepath.Dir(dir), claimAboveMode); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	// The name of a claim never begins with a dot.
-	temporary := filepath.Join(filepath.Dir(dir), "."+filepath.Base(dir)+".new")
-	if err := os.Mkdir(temporary, claimMode); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	// The umask has restricted the mode.
-	if err := os.Chmod(temporary, claimMode); err != nil {
-		return err
-	}
-	return os.Rename(temporary, dir)
 }

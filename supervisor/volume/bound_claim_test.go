@@ -238,7 +238,7 @@ func TestReclaimPolicyDelete(t *testing.T) {
 	n.mustHave(dir + "/file")
 	n.teardown("u1")
 	// A deletion that has begun ends before the claim is used again, also after a restart.
-	if _, err := n.startRemoval("apps", "data"); err != nil {
+	if _, err := n.startRemoval("apps", "data", false); err != nil {
 		t.Fatal(err)
 	}
 	n.restart()

@@ -21,14 +21,6 @@ import (
 	"github.com/podstead/podstead/supervisor/volume/binding"
 )
 
-// Modes of the directories of claims. Any user of a container may write to its claim,
-// as with the usual local provisioners; on the host the directories above restrict
-// access.
-const (
-	claimMode      = 0o777
-	claimAboveMode = 0o750
-)
-
 // setupClaim gives a pod the volume of a claim, which outlives every pod: the
 // PersistentVolume to which it is bound, or else a directory that is created at first
 // use. A link in the pod's directory records that the pod uses the claim.
@@ -178,9 +170,11 @@ func writable(claim *v1.PersistentVolumeClaim) bool {
 // createClaim creates the directory of a claim unless it exists, and checks that no
 // other pod uses a claim that is for one pod only.
 func (s *setup) createClaim(dir string, claim *v1.PersistentVolumeClaim) error {
+	defer s.lockClaim(claim.Namespace, claim.Name)()
 	s.claims.Lock()
-	defer s.claims.Unlock()
-	if err := s.checkExclusive(dir, claim); err != nil {
+	err := s.checkOwn(dir, claim)
+	s.claims.Unlock()
+	if err != nil {
 		return err
 	}
 	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
@@ -189,21 +183,36 @@ func (s *setup) createClaim(dir string, claim *v1.PersistentVolumeClaim) error {
 	if err := os.MkdirAll(filepath.Dir(dir), claimAboveMode); err != nil {
 		return err
 	}
-	return makeClaimDir(dir)
+	namespace, err := openRoot(filepath.Dir(dir))
+	if err != nil {
+		return err
+	}
+	defer unix.Close(namespace)
+	return makeClaimDir(namespace, dir)
 }
 
 // linkClaim records that the pod uses the claim.
 func (s *setup) linkClaim(link, dir string, claim *v1.PersistentVolumeClaim) error {
-	s.claims.Lock()
-	defer s.claims.Unlock()
-	if err := s.checkExclusive(dir, claim); err != nil {
-		return err
-	}
+	defer s.lockClaim(claim.Namespace, claim.Name)()
 	// The user may have removed it in the meantime.
 	if _, err := os.Stat(dir); err != nil {
 		return err
 	}
+	s.claims.Lock()
+	defer s.claims.Unlock()
+	if err := s.checkOwn(dir, claim); err != nil {
+		return err
+	}
 	return linkTo(link, dir)
+}
+
+// checkOwn returns an error if the pod may not use the directory that a claim has of its own. The caller holds claims.
+// Bindings that cannot be read keep no pod from it.
+func (s *setup) checkOwn(dir string, claim *v1.PersistentVolumeClaim) error {
+	if bound, err := s.bindingOf(claim.Namespace, claim.Name); err == nil && bound != nil && bound.Deleting {
+		return errVolumeDeleted
+	}
+	return s.checkExclusive(dir, claim)
 }
 
 // checkExclusive returns an error if another pod uses a claim that is for one pod
@@ -413,61 +422,6 @@ func creationTime(path string) time.Time {
 		return time.Time{}
 	}
 	return time.Unix(st.Btime.Sec, int64(st.Btime.Nsec))
-}
-
-// Errors of RemoveClaim.
-var (
-	ErrNoClaim    = errors.New("no such persistent volume")
-	ErrClaimInUse = errors.New("the persistent volume is in use")
-)
-
-// RemoveClaim deletes the volume of a claim with its content. Of a volume that a manifest
-// declares the content stays, and only the binding is removed. It is an error if a pod
-// uses the claim, or if something is mounted in the directory.
-func (v *Volumes) RemoveClaim(namespace, name string) error {
-	dir, err := v.claimDir(namespace, name)
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrNoClaim, err)
-	}
-	v.claims.Lock()
-	bound, err := v.bindingOf(namespace, name)
-	v.claims.Unlock()
-	if err != nil {
-		return err
-	}
-	if bound != nil {
-		return v.removeBinding(namespace, name)
-	}
-	v.claims.Lock()
-	defer v.claims.Unlock()
-	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w: %s/%s", ErrNoClaim, namespace, name)
-	}
-	if err := v.checkUnused(dir, namespace, name); err != nil {
-		return err
-	}
-	v.releaseQuota(dir)
-	if err := removeTree(dir); err != nil {
-		return fmt.Errorf("failed to remove persistent volume %s/%s: %w", namespace, name, err)
-	}
-	return nil
-}
-
-// checkUnused returns an error if a pod uses a claim.
-func (v *Volumes) checkUnused(dir, namespace, name string) error {
-	users, err := v.claimUsers(dir)
-	if err != nil {
-		return err
-	}
-	if len(users) == 0 {
-		return nil
-	}
-	var pods []string
-	for _, uid := range users {
-		pods = append(pods, v.podText(uid))
-	}
-	return fmt.Errorf("%w: %s/%s is used by %s; remove it first", ErrClaimInUse, namespace, name,
-		strings.Join(pods, " and "))
 }
 
 // podText returns how a message names a pod: by its UID if only its directory is left.

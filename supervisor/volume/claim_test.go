@@ -28,7 +28,8 @@ func claimOf(modes ...v1.PersistentVolumeAccessMode) fixed {
 
 func TestClaimOutlivesItsPods(t *testing.T) {
 	dir := t.TempDir()
-	v := &Volumes{Root: filepath.Join(dir, "pods"), Claims: filepath.Join(dir, "volumes")}
+	v := &Volumes{Root: filepath.Join(dir, "pods"), Claims: filepath.Join(dir, "volumes"),
+		Bindings: filepath.Join(dir, "bindings.json")}
 	if _, err := setUp(t, v, claimPod("u1", "data"), fixed{}); !errors.Is(err, ErrMissing) ||
 		!strings.Contains(err.Error(), "PersistentVolumeClaim apps/data") {
 		t.Fatalf("a missing claim: %v", err)
@@ -85,7 +86,8 @@ func TestClaimOutlivesItsPods(t *testing.T) {
 
 func TestClaimForOnePod(t *testing.T) {
 	dir := t.TempDir()
-	v := &Volumes{Root: filepath.Join(dir, "pods"), Claims: filepath.Join(dir, "volumes")}
+	v := &Volumes{Root: filepath.Join(dir, "pods"), Claims: filepath.Join(dir, "volumes"),
+		Bindings: filepath.Join(dir, "bindings.json")}
 	for range 2 {
 		if _, err := setUp(t, v, claimPod("u1", "data"), claimOf(v1.ReadWriteOncePod)); err != nil {
 			t.Fatal(err)
@@ -114,7 +116,8 @@ func TestClaimForOnePod(t *testing.T) {
 
 func TestClaimsWithoutADirectory(t *testing.T) {
 	dir := t.TempDir()
-	v := &Volumes{Root: filepath.Join(dir, "pods"), Claims: filepath.Join(dir, "volumes")}
+	v := &Volumes{Root: filepath.Join(dir, "pods"), Claims: filepath.Join(dir, "volumes"),
+		Bindings: filepath.Join(dir, "bindings.json")}
 	block := v1.PersistentVolumeBlock
 	objects := claimOf(v1.ReadWriteOnce)
 	objects.claims["data"].Spec.VolumeMode = &block

@@ -29,24 +29,23 @@ const removeAttempts = 10
 // and never crosses a mount point, even one that is mounted in the meantime: that is
 // an error that names the mount point. A path that does not exist is no error.
 func removeTree(path string) error {
-	parent, name := filepath.Split(filepath.Clean(path))
-	dir, err := fdpath.Retry(func() (int,
-		error) {
-		return unix.Open(parent, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	})
-	if errors.Is(err, unix.ENOENT) {
-		return nil
-	}
+	parent := filepath.Dir(filepath.Clean(path))
+	dir, err := openRoot(parent)
 	if err != nil {
-		return &os.PathError{Op: "open", Path: parent, Err: err}
+		return ignoreNotExist(err)
 	}
 	defer unix.Close(dir)
+	return removeIn(dir, path)
+}
+
+// removeIn is removeTree for the last element of a path, in the open directory above it.
+func removeIn(dir int, path string) error {
 	mount, err := fdpath.Mount(dir)
 	if err != nil {
 		return err
 	}
 	r := remover{mount: mount}
-	if err := r.remove(dir, name, path, 0); err != nil {
+	if err := r.remove(dir, filepath.Base(path), path, 0); err != nil {
 		return err
 	}
 	// Earlier versions moved directories up next to the tree, and left them there if they were
@@ -57,7 +56,7 @@ func removeTree(path string) error {
 			break
 		}
 		r := remover{mount: mount}
-		if err := r.remove(dir, name, filepath.Join(parent, name), 0); err != nil {
+		if err := r.remove(dir, name, filepath.Join(filepath.Dir(path), name), 0); err != nil {
 			return err
 		}
 	}

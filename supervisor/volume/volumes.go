@@ -52,8 +52,8 @@ type Volumes struct {
 	bindings bindings
 	// quotaLocks has a mutex for each directory whose size is being limited.
 	quotaLocks sync.Map
-	// removals is held while a volume is deleted. It is locked before claims.
-	removals sync.Mutex
+	// claimLocks has the mutexes of lockClaim.
+	claimLocks sync.Map
 	// waits has why pods of a cluster wait for their claims.
 	waits claimWaits
 }
@@ -66,6 +66,8 @@ type host struct {
 	mounts func() ([]*mountinfo.Info, error)
 	// openExclusive opens a block device that nothing else may use.
 	openExclusive func(device string) error
+	// removeVolumeTree deletes the directory of a claim.
+	removeVolumeTree func(dir string) error
 }
 
 // Objects holds the objects that volumes refer to, by namespace and name.
