@@ -26,7 +26,7 @@ type sources struct {
 func (d *daemon) openSources(context.Context) error {
 	o := &d.opts.Manifests
 	checkpoint, err := manifest.OpenCheckpoint(filepath.Join(d.opts.Paths.Root, "checkpoint", "manifests.json"), d.log,
-		d.unwritten)
+		d.disk)
 	if err != nil {
 		return err
 	}

@@ -12,7 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podstead/podstead/internal/unwritten"
+	"github.com/podstead/podstead/internal/statefile"
 	"github.com/podstead/podstead/internal/wakeup"
 )
 
@@ -32,9 +32,10 @@ const (
 // Sources read their last good revisions from it; only PodConfig replaces them.
 // All methods are safe for concurrent use.
 type Checkpoint struct {
-	path  string
-	log   *slog.Logger
-	files *unwritten.Files
+	path string
+	log  *slog.Logger
+	file *statefile.File[checkpointState]
+	disk statefile.Disk
 	// saveRequests notifies Run.
 	saveRequests wakeup.Signal
 
@@ -52,10 +53,10 @@ type Checkpoint struct {
 // (mode 0700) if necessary; if that fails, each write tries again. A damaged
 // file, or one of a newer version, is moved aside with a warning, and the
 // checkpoint is empty. With an empty path the checkpoint is kept in memory only.
-// files records whether the checkpoint could be written. The error is for a file
-// that cannot be read.
-func OpenCheckpoint(path string, log *slog.Logger, files *unwritten.Files) (*Checkpoint, error) {
-	c := &Checkpoint{path: path, log: log, files: files, saveRequests: wakeup.NewSignal()}
+// The error is for a file that cannot be read.
+func OpenCheckpoint(path string, log *slog.Logger, disk statefile.Disk) (*Checkpoint, error) {
+	c := &Checkpoint{path: path, log: log, file: checkpointFormat.File(path, disk), disk: disk,
+		saveRequests: wakeup.NewSignal()}
 	c.state = newCheckpointState()
 	if path == "" {
 		return c, nil

@@ -4,37 +4,50 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
-	"github.com/podstead/podstead/internal/atomicfile"
+	"github.com/podstead/podstead/internal/statefile"
 )
+
+// checkpointFormat is the file. A source reads its manifests again without it, and running pods are recognized by
+// their UIDs.
+var checkpointFormat = statefile.Format[checkpointState]{
+	Name: "checkpoint/manifests.json", Version: checkpointVersion, Limit: 128 << 20, Damaged: statefile.MoveAside,
+	Newer: statefile.MoveAside, DirMode: 0o700,
+	Encode: func(s checkpointState) ([]byte, error) {
+		data, err := json.Marshal(&s)
+		return append(data, '\n'), err
+	},
+	Decode: func(data []byte) (checkpointState, error) {
+		s := newCheckpointState()
+		err := json.Unmarshal(data, &s)
+		return s, err
+	},
+	Check: (*checkpointState).check,
+}
 
 // load reads the file if it exists.
 func (c *Checkpoint) load() error {
 	if err := c.prepareDirectory(); err != nil {
 		c.log.Warn("Failed to prepare the directory of the manifest checkpoint", "checkpoint", c.path, "err", err)
 	}
-	data, err := os.ReadFile(c.path)
-	if errors.Is(err, os.ErrNotExist) {
+	state, err := c.file.Load()
+	switch {
+	case err == nil:
+		c.state = state
+	case errors.Is(err, fs.ErrNotExist):
 		// Either this is the first start, or the root directory was removed
 		// while pods were running: a manifest that is invalid now may belong to
 		// one of them.
 		c.state.Lost = true
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("cannot read the checkpoint: %w", err)
-	}
-	state, version, err := decodeCheckpoint(data)
-	switch {
-	case err != nil:
-		c.moveAside(".damaged", "is damaged", err)
-	case version > checkpointVersion:
-		c.moveAside(fmt.Sprintf(".v%d", version), "was written by a newer podstead",
-			fmt.Errorf("its version is %d, the newest supported version is %d", version, checkpointVersion))
+	case errors.Is(err, statefile.ErrDamaged):
+		c.lose("is damaged", err)
+	case errors.Is(err, statefile.ErrNewer):
+		c.lose("was written by a newer podstead", err)
 	default:
-		c.state = state
+		return fmt.Errorf("cannot read the checkpoint: %w", err)
 	}
 	return nil
 }
@@ -52,40 +65,14 @@ func (c *Checkpoint) prepareDirectory() error {
 	return os.Chmod(dir, 0o700)
 }
 
-// moveAside keeps a file that cannot be used, for inspection or for a return to
-// the newer version. One file of each kind is kept.
-func (c *Checkpoint) moveAside(suffix, what string, reason error) {
+// lose notes that there was a file that cannot be used.
+func (c *Checkpoint) lose(what string, reason error) {
 	// Written with the next set, so that a restart does not forget it.
 	c.state.Lost = true
 	c.changes++
-	aside := c.path + suffix
-	if err := os.Rename(c.path, aside); err != nil {
-		aside = "not moved: " + err.Error()
-	}
 	c.log.Warn("Manifest checkpoint "+what+": manifests that are invalid now have no last good revision; "+
 		"their running pods are left alone until each manifest is fixed or removed",
-		"checkpoint", c.path, "reason", reason, "movedTo", aside)
-}
-
-// decodeCheckpoint returns the state, or a version that is too new.
-func decodeCheckpoint(data []byte) (checkpointState, int, error) {
-	var head struct {
-		Version int `json:"version"`
-	}
-	if err := json.Unmarshal(data, &head); err != nil {
-		return checkpointState{}, 0, err
-	}
-	if head.Version > checkpointVersion {
-		return checkpointState{}, head.Version, nil
-	}
-	if head.Version < 1 {
-		return checkpointState{}, 0, fmt.Errorf("its version is %d", head.Version)
-	}
-	state := newCheckpointState()
-	if err := json.Unmarshal(data, &state); err != nil {
-		return checkpointState{}, 0, err
-	}
-	return state, head.Version, state.check()
+		"checkpoint", c.path, "reason", reason, "movedTo", statefile.MovedTo(reason))
 }
 
 // check finds what JSON decoding accepts but the rest of the package does not
@@ -136,15 +123,10 @@ func (c *Checkpoint) Save() error {
 		c.mu.Unlock()
 		return nil
 	}
-	data, err := json.Marshal(&c.state)
+	state := c.state.clone()
 	c.mu.Unlock()
-	if err == nil {
-		err = c.prepareDirectory()
-	}
-	if err == nil {
-		err = replaceFile(c.path, append(data, '\n'))
-	}
-	c.files.Report(c.path, err)
+	err := c.file.Save(state)
+	c.disk.Unwritten.Report(c.path, err)
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -177,23 +159,4 @@ func (c *Checkpoint) Fault() *Fault {
 			"manifests would be lost at a restart",
 		Warning: true,
 	}
-}
-
-// replaceFile replaces the content of the file at path, with mode 0600, so that
-// a crash or power loss at any point leaves either the old or the new content.
-func replaceFile(path string, data []byte) error {
-	if err := atomicfile.Replace(path, data); err != nil {
-		return err
-	}
-	return syncDirectory(filepath.Dir(path))
-}
-
-// syncDirectory makes a rename in the directory durable.
-func syncDirectory(path string) error {
-	directory, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer directory.Close()
-	return directory.Sync()
 }

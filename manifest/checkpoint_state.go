@@ -10,8 +10,7 @@ import (
 	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
-// checkpointVersion is the version of the layout below. A file with a greater
-// version is not read.
+// checkpointVersion is the version of the layout below.
 const checkpointVersion = 1
 
 // checkpointState is the content of the checkpoint file.
@@ -62,6 +61,17 @@ type unitRevision struct {
 
 func newCheckpointState() checkpointState {
 	return checkpointState{Version: checkpointVersion, Sources: map[Source]sourceRecord{}, Claims: map[string]claim{}}
+}
+
+// clone returns a copy that no change of s changes: revisions, claims and owners are replaced, never written to.
+func (s *checkpointState) clone() checkpointState {
+	c := *s
+	c.Sources = maps.Clone(s.Sources)
+	for source, record := range c.Sources {
+		record.Units = maps.Clone(record.Units)
+		c.Sources[source] = record
+	}
+	return c
 }
 
 func (r *unitRevision) unit(name string) Unit {

@@ -13,6 +13,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstead/podstead/internal/statefile"
 )
 
 func scriptUnit(name, script string, source Source) Unit {
@@ -93,7 +95,7 @@ func TestCheckpointMovesUnusableFileAside(t *testing.T) {
 			".damaged", "document 1 of f is not a pod"},
 		"no old pod": {
 			`{"version":1,"sources":{"file":{"units":{"f":{"digest":"d","documents":[],"previous":{"documents":[{}]}}}}},"claims":{}}`, ".damaged", "document 1 of f is not a pod"},
-		"newer version": {`{"version":7,"all":"else"}`, ".v7", "written by a newer podstead"},
+		"newer version": {`{"version":7,"all":"else"}`, ".newer", "written by a newer podstead"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "checkpoint.json")
@@ -101,7 +103,7 @@ func TestCheckpointMovesUnusableFileAside(t *testing.T) {
 				t.Fatal(err)
 			}
 			lines := &logLines{}
-			cp, err := OpenCheckpoint(path, lines.log(), nil)
+			cp, err := OpenCheckpoint(path, lines.log(), statefile.Disk{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -249,15 +251,7 @@ func TestCheckpointBatchesReadyMarks(t *testing.T) {
 
 func readyInFile(t *testing.T, path string) int {
 	t.Helper()
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	state, _, err := decodeCheckpoint(data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	record := state.Sources[SourceFile].Units["f"]
+	record := openTestCheckpoint(t, path).state.Sources[SourceFile].Units["f"]
 	return len(record.Ready)
 }
 
@@ -268,7 +262,7 @@ func TestCheckpointNotWritable(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "cp")
 		path := filepath.Join(dir, "checkpoint.json")
 		lines := &logLines{}
-		cp, err := OpenCheckpoint(path, lines.log(), nil)
+		cp, err := OpenCheckpoint(path, lines.log(), statefile.Disk{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -310,41 +304,20 @@ func TestCheckpointNotWritable(t *testing.T) {
 	})
 }
 
-// A crash at any point of a write leaves the old or the new content.
-func TestReplaceFileIsAtomic(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(path+".tmp", []byte("a very long half of a file"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := replaceFile(path, []byte("new")); err != nil {
-		t.Fatal(err)
-	}
-	if data, err := os.ReadFile(path); err != nil || string(data) != "new" {
-		t.Errorf("read %q, %v", data, err)
-	}
-	// A failed rename leaves nothing behind.
-	directory := filepath.Join(t.TempDir(), "directory")
-	if err := os.MkdirAll(filepath.Join(directory, "x"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if replaceFile(directory, []byte("new")) == nil {
-		t.Error("a directory was replaced")
-	}
-	if _, err := os.Stat(directory + ".tmp"); !os.IsNotExist(err) {
-		t.Error("the temporary file was not removed")
-	}
-}
-
 func TestCheckpointOpenErrors(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenCheckpoint(filepath.Join(file, "checkpoint.json"), quietLog(), nil); err == nil ||
+	if _, err := OpenCheckpoint(filepath.Join(file, "checkpoint.json"), quietLog(), statefile.Disk{}); err == nil ||
 		!strings.Contains(err.Error(), file) {
 		t.Errorf("error is %v", err)
 	}
-	if _, err := OpenCheckpoint(t.TempDir(), quietLog(), nil); err == nil {
+	directory := t.TempDir()
+	if cp := openTestCheckpoint(t, directory); !cp.wasLost(SourceFile) {
 		t.Error("a directory was read")
+	}
+	if _, err := os.Stat(directory + statefile.SuffixDamaged); err != nil {
+		t.Error(err)
 	}
 }

@@ -10,6 +10,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podstead/podstead/internal/statefile"
 )
 
 const objectsText = `apiVersion: v1
@@ -309,7 +311,7 @@ func TestSecretsInTheCheckpoint(t *testing.T) {
 		t.Fatal(err)
 	}
 	log := &logLines{}
-	cp, err := OpenCheckpoint(path, log.log(), nil)
+	cp, err := OpenCheckpoint(path, log.log(), statefile.Disk{})
 	if err != nil {
 		t.Fatal(err)
 	}

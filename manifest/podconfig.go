@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podstead/podstead/internal/statefile"
 	"github.com/podstead/podstead/internal/wakeup"
 )
 
@@ -88,7 +89,7 @@ func NewPodConfig(opts PodConfigOptions) *PodConfig {
 		loggedFaults: map[string]string{},
 	}
 	if c.checkpoint == nil {
-		c.checkpoint, _ = OpenCheckpoint("", opts.Log, nil) // reads nothing, cannot fail
+		c.checkpoint, _ = OpenCheckpoint("", opts.Log, statefile.Disk{}) // reads nothing, cannot fail
 	}
 	for _, source := range c.sources {
 		c.states[source] = &sourceState{pods: map[types.UID]*v1.Pod{}}

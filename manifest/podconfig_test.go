@@ -43,7 +43,10 @@ func (b *configHarness) restart() {
 	if b.path == "" && before != nil {
 		data, err := json.Marshal(&before.state)
 		if err == nil {
-			b.cp.state, _, err = decodeCheckpoint(data)
+			b.cp.state, err = checkpointFormat.Decode(data)
+		}
+		if err == nil {
+			err = b.cp.state.check()
 		}
 		if err != nil {
 			b.t.Fatal(err)

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	podinfo "github.com/podstead/podstead/internal/pod"
+	"github.com/podstead/podstead/internal/statefile"
 )
 
 // scriptLoader is a UnitLoader for scripts in place of manifests: a line is
@@ -287,7 +288,7 @@ func runInBackground(t testing.TB, run func(context.Context) error) (stop func()
 
 func openTestCheckpoint(t testing.TB, path string) *Checkpoint {
 	t.Helper()
-	checkpoint, err := OpenCheckpoint(path, quietLog(), nil)
+	checkpoint, err := OpenCheckpoint(path, quietLog(), statefile.Disk{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,7 +30,6 @@ var unboundedReads = map[string]string{
 	"internal/fdpath":              "/proc/self/fdinfo",
 	"internal/registry/client.go":  "the CA file, named by a flag",
 	"internal/wallclock":           "/proc/sys/kernel/random/boot_id",
-	"manifest/checkpoint_file.go":  "the checkpoint in the root directory",
 	"manifest/source_url_fetch.go": "the CA file, named by a flag",
 	"node/cgroup":                  "files of cgroups, which the kernel writes, and /proc/sys",
 	"node/topology":                "the NUMA nodes and their distances in /sys",

@@ -24,7 +24,6 @@ var replacers = map[string]string{
 	"gc/log_dir.go":                               "logs of containers",
 	"httpapi/listeners.go":                        "the socket of the API",
 	"internal/atomicfile/atomicfile.go":           "the files of the stores that do not use internal/statefile yet",
-	"manifest/checkpoint_file.go":                 "moves a damaged checkpoint aside; not in internal/statefile yet",
 	"manifest/edit/commit.go":                     "manifests of the user, exchanged only with the one that was read",
 	"node/nameserver/keeper/keeper.go":            "the log of the name server",
 	"supervisor/podinputs/termination_message.go": "files of containers, for their termination messages",

@@ -63,7 +63,7 @@ func New(t *testing.T, files map[string]string) *Harness {
 	if h.Ephemeral, err = podephemeral.Open(filepath.Join(t.TempDir(), "ephemeral"), statefile.Disk{}, log); err != nil {
 		t.Fatal(err)
 	}
-	checkpoint, err := manifest.OpenCheckpoint("", log, nil)
+	checkpoint, err := manifest.OpenCheckpoint("", log, statefile.Disk{})
 	if err != nil {
 		t.Fatal(err)
 	}

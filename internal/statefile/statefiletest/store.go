@@ -38,6 +38,8 @@ type Store struct {
 	Rules Rules
 	// Tolerant is a store that reads the intact part of a damaged file.
 	Tolerant bool
+	// Strict is a store that refuses to start with a file that cannot be read, whatever its policy is.
+	Strict bool
 	// Silent is a store whose Change goes on although it could not be written, and returns no error.
 	Silent bool
 }
@@ -221,7 +223,7 @@ func (unreadable) Read(path string, _ int64) ([]byte, error) {
 func (s Store) unreadable(t *testing.T) {
 	dir := s.directory(t)
 	got, err := s.Read(t, dir, statefile.Disk{Operations: unreadable{}})
-	if refused := err != nil; refused != (s.Rules.damaged == statefile.Refuse) || !refused && got != s.None {
+	if refused := err != nil; refused != (s.Strict || s.Rules.damaged == statefile.Refuse) || !refused && got != s.None {
 		t.Errorf("a file that cannot be read gives\n%s, %v", got, err)
 	}
 	for _, name := range s.Files {
