@@ -21,8 +21,9 @@ type limiter struct {
 	total, each int
 	current     int
 	clients     map[netip.Addr]int
-	inProgress  sync.WaitGroup
-	rejected    *atomic.Uint64
+	// drained is closed when nothing is in progress any more; nil if that is not awaited.
+	drained  chan struct{}
+	rejected *atomic.Uint64
 }
 
 func newLimiter(total, each int, rejected *atomic.Uint64) *limiter {
@@ -39,7 +40,6 @@ func (l *limiter) acquire(client netip.Addr) bool {
 	}
 	l.current++
 	l.clients[client]++
-	l.inProgress.Add(1)
 	return true
 }
 
@@ -50,7 +50,23 @@ func (l *limiter) release(client netip.Addr) {
 	if l.clients[client]--; l.clients[client] == 0 {
 		delete(l.clients, client)
 	}
-	l.inProgress.Done()
+	if l.current == 0 && l.drained != nil {
+		close(l.drained)
+		l.drained = nil
+	}
+}
+
+// idle returns a channel that is closed once nothing is in progress. The channel of an earlier call may stay open.
+func (l *limiter) idle() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	drained := make(chan struct{})
+	if l.current == 0 {
+		close(drained)
+	} else {
+		l.drained = drained
+	}
+	return drained
 }
 
 // stats counts what the server did.

@@ -22,6 +22,10 @@ const (
 	listenRetryMax = 30 * time.Second
 )
 
+// errorPause follows an error of a socket, such as too many open files: one that does not pass must not keep a
+// processor busy.
+const errorPause = 100 * time.Millisecond
+
 // listener are the two sockets of an address.
 type listener struct {
 	udp *net.UDPConn
@@ -44,11 +48,52 @@ type listeners struct {
 	// stopRetry ends the attempts for the previous addresses.
 	stopRetry context.CancelFunc
 	served    sync.WaitGroup
+	// receiving is held by whatever receives from a socket, until what it received is in progress or done.
+	// stopReceiving takes it.
+	receiving sync.RWMutex
+}
+
+// stopReceiving stops serve, so that what arrives waits in the sockets, until resume is called. It holds mu meanwhile.
+func (l *listeners) stopReceiving() (resume func()) {
+	l.mu.Lock()
+	l.setDeadline(time.Unix(1, 0)) // ends the calls that wait
+	l.receiving.Lock()
+	return func() {
+		l.setDeadline(time.Time{})
+		l.receiving.Unlock()
+		l.mu.Unlock()
+	}
+}
+
+// setDeadline sets that of receiving from each socket; mu is held.
+func (l *listeners) setDeadline(at time.Time) {
+	for _, open := range l.open {
+		_ = open.udp.SetReadDeadline(at)
+		_ = open.tcp.SetDeadline(at)
+	}
 }
 
 // isClosed reports whether an error of a socket means that it was closed.
 func isClosed(ctx context.Context, err error) bool {
 	return ctx.Err() != nil || errors.Is(err, net.ErrClosed)
+}
+
+// serve calls receive, which receives from a socket once, until that is closed.
+func (l *listeners) serve(ctx context.Context, receive func() error) {
+	for {
+		l.receiving.RLock()
+		err := receive()
+		l.receiving.RUnlock()
+		switch {
+		case isClosed(ctx, err):
+			return
+		case err != nil && !errors.Is(err, os.ErrDeadlineExceeded): // the deadline is that of stopReceiving
+			select {
+			case <-time.After(errorPause):
+			case <-ctx.Done():
+			}
+		}
+	}
 }
 
 // listen opens what is to be open and is not, and closes the rest. Addresses that cannot be
@@ -119,8 +164,9 @@ func (s *Server) listenOnce(ctx, retry context.Context, addresses []netip.Addr) 
 		s.log.Info("Listener opened", "address", a, "port", l.port)
 		l.open[a], changed = opened, true
 		delete(l.failed, a)
-		l.served.Go(func() { s.serveUDP(ctx, opened.udp, a) })
-		l.served.Go(func() { s.serveTCP(ctx, opened.tcp, a) })
+		buffer := make([]byte, maxQuery+1)
+		l.served.Go(func() { l.serve(ctx, func() error { return s.receiveUDP(ctx, opened.udp, buffer, a) }) })
+		l.served.Go(func() { l.serve(ctx, func() error { return s.acceptTCP(ctx, opened.tcp, a) }) })
 	}
 	if changed {
 		s.statusChanged.Notify()

@@ -15,8 +15,8 @@ import (
 // NAME=FD separated by spaces.
 const socketsVariable = "PODSTEAD_NAMESERVER_SOCKETS"
 
-// replaceDrain limits how long a replacement waits for queries in progress. Packets that arrive
-// meanwhile wait in the sockets, which the next program has too.
+// replaceDrain limits how long a replacement waits for queries in progress. What arrives meanwhile waits in the
+// sockets, which the next program has too.
 const replaceDrain = time.Second
 
 // inheritSockets returns the sockets of the program that this one has replaced.
@@ -44,20 +44,15 @@ func (s *Server) replace(ctx context.Context, argv []string) error {
 	if len(argv) == 0 {
 		return fmt.Errorf("no program is named")
 	}
-	drained := make(chan struct{})
-	go func() {
-		s.forwards.inProgress.Wait()
-		close(drained)
-	}()
+	l := &s.listeners
+	resume := l.stopReceiving()
+	defer resume()
 	select {
-	case <-drained:
+	case <-s.forwards.idle():
 	case <-time.After(replaceDrain):
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	l := &s.listeners
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	var entries []string
 	var files []*os.File
 	defer func() {

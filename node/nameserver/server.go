@@ -38,21 +38,14 @@ func New(dir Directory, log *slog.Logger) *Server {
 	return s
 }
 
-// serveUDP answers the packets of a socket until it is closed. What needs no other server is
-// answered here, so that a flood of queries costs one goroutine.
-func (s *Server) serveUDP(ctx context.Context, conn *net.UDPConn, own netip.Addr) {
-	buffer := make([]byte, maxQuery+1)
-	for {
-		size, from, err := conn.ReadFromUDPAddrPort(buffer)
-		if err != nil {
-			if isClosed(ctx, err) {
-				return
-			}
-			pause(ctx) // an error that does not pass must not keep a processor busy
-			continue
-		}
+// receiveUDP answers one packet of a socket. What needs no other server is answered here, so that a flood of queries
+// costs one goroutine.
+func (s *Server) receiveUDP(ctx context.Context, conn *net.UDPConn, buffer []byte, own netip.Addr) error {
+	size, from, err := conn.ReadFromUDPAddrPort(buffer)
+	if err == nil {
 		s.answerUDP(ctx, conn, buffer[:size], from, own)
 	}
+	return err
 }
 
 func (s *Server) answerUDP(ctx context.Context, conn *net.UDPConn, packet []byte, from netip.AddrPort, own netip.Addr) {

@@ -344,7 +344,7 @@ func TestForwardsAreBounded(t *testing.T) {
 		if got := text(s.local(r, n)); got != "NOERROR, A 10.88.0.2" {
 			t.Errorf("the name of a pod: %s", got)
 		}
-		s.forwards.inProgress.Wait()
+		<-s.forwards.idle()
 	})
 }
 

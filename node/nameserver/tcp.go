@@ -18,51 +18,36 @@ const (
 	tcpWrite = 5 * time.Second
 	// maxConnQueries is how many queries a connection may send.
 	maxConnQueries = 1000
-	// errorPause follows an error of a listener, such as too many open files.
-	errorPause = 100 * time.Millisecond
 )
 
-// pause waits for errorPause, or until ctx ends.
-func pause(ctx context.Context) {
-	select {
-	case <-time.After(errorPause):
-	case <-ctx.Done():
+// acceptTCP accepts one connection of a listener, and answers it in a goroutine of its own.
+func (s *Server) acceptTCP(ctx context.Context, l *net.TCPListener, own netip.Addr) error {
+	conn, err := l.AcceptTCP()
+	if err != nil {
+		return err
 	}
-}
-
-// serveTCP answers the connections of a listener until it is closed.
-func (s *Server) serveTCP(ctx context.Context, l *net.TCPListener, own netip.Addr) {
-	for {
-		conn, err := l.AcceptTCP()
-		if err != nil {
-			if isClosed(ctx, err) {
+	client := conn.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()
+	if n := s.names.Load(); n == nil || !n.allows(client, own) {
+		s.stats.foreign.Add(1)
+		_ = conn.Close()
+		return nil
+	}
+	if !s.conns.acquire(client) {
+		_ = conn.Close()
+		return nil
+	}
+	go func() {
+		defer s.conns.release(client)
+		defer conn.Close()
+		stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+		defer stop()
+		for range maxConnQueries {
+			if !s.answerTCP(ctx, conn, client) {
 				return
 			}
-			pause(ctx)
-			continue
 		}
-		client := conn.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()
-		if n := s.names.Load(); n == nil || !n.allows(client, own) {
-			s.stats.foreign.Add(1)
-			_ = conn.Close()
-			continue
-		}
-		if !s.conns.acquire(client) {
-			_ = conn.Close()
-			continue
-		}
-		go func() {
-			defer s.conns.release(client)
-			defer conn.Close()
-			stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
-			defer stop()
-			for range maxConnQueries {
-				if !s.answerTCP(ctx, conn, client) {
-					return
-				}
-			}
-		}()
-	}
+	}()
+	return nil
 }
 
 // answerTCP answers one query of a connection, and reports whether another one may follow.
