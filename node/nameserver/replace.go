@@ -6,6 +6,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -53,34 +54,34 @@ func (s *Server) replace(ctx context.Context, argv []string) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	var entries []string
-	var files []*os.File
-	defer func() {
-		for _, f := range files {
-			_ = f.Close()
-		}
-	}()
+	sockets := map[string]syscall.Conn{}
+	for name, f := range l.inherited { // not in use yet
+		sockets[name] = f
+	}
 	for a, open := range l.open {
-		for _, socket := range []struct {
-			network string
-			file    func() (*os.File, error)
-		}{{"udp", open.udp.File}, {"tcp", open.tcp.File}} {
-			f, err := socket.file()
-			if err != nil {
-				return err
-			}
-			files = append(files, f)
-			fd := int(f.Fd())
-			if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETFD, 0); err != nil {
-				return err
-			}
-			// Fd has made the socket, which the duplicate shares, blocking.
-			if err := unix.SetNonblock(fd, true); err != nil {
-				return err
-			}
-			entries = append(entries, fmt.Sprintf("%s=%d", socketName(socket.network, a, l.port), fd))
+		sockets[socketName("udp", a, l.port)], sockets[socketName("tcp", a, l.port)] = open.udp, open.tcp
+	}
+	var entries []string
+	for name, socket := range sockets {
+		fd, err := duplicate(socket)
+		if err != nil {
+			return err
 		}
+		defer unix.Close(fd)
+		entries = append(entries, fmt.Sprintf("%s=%d", name, fd))
 	}
 	environment := append(os.Environ(), socketsVariable+"="+strings.Join(entries, " "))
 	return unix.Exec(argv[0], argv[1:], environment)
+}
+
+// duplicate returns another descriptor of a socket, which the next program inherits.
+func duplicate(socket syscall.Conn) (fd int, err error) {
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	if controlErr := raw.Control(func(own uintptr) { fd, err = unix.FcntlInt(own, unix.F_DUPFD, 3) }); controlErr != nil {
+		return 0, controlErr
+	}
+	return fd, err
 }

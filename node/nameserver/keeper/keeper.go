@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/podstead/podstead/internal/pidfd"
 	"github.com/podstead/podstead/node/nameserver"
 	"github.com/podstead/podstead/node/nameserver/zone"
 )
@@ -146,15 +147,15 @@ func (k *Keeper) Start(ctx context.Context) error {
 
 func (k *Keeper) start(ctx context.Context) error {
 	if err := k.connect(ctx); err == nil {
-		replaced, err := k.replaceIfOther()
-		if err != nil {
+		err := k.replaceIfOther(ctx)
+		switch {
+		case errors.Is(err, errEnded):
+			k.cfg.Log.Warn("The name server of pods ended while its program was replaced, starting it", "err", err)
+		case err != nil && k.conn == nil:
+			return err
+		case err != nil:
 			k.cfg.Log.Warn("Failed to replace the program of the name server of pods; the previous one keeps answering", "err",
 				err)
-		}
-		if replaced {
-			if err := k.awaitConnection(ctx, nil); err != nil {
-				return err
-			}
 		}
 	}
 	if err := k.writeSettings(); err != nil {
@@ -259,18 +260,41 @@ func (k *Keeper) setStopped(err error) {
 	}
 }
 
-// replaceIfOther replaces the program of the process unless it is this daemon's.
-func (k *Keeper) replaceIfOther() (bool, error) {
+// replaceIfOther replaces the program of the process unless it is this daemon's. It is connected to the process
+// afterwards, unless that does not answer or has ended (errEnded).
+func (k *Keeper) replaceIfOther(ctx context.Context) error {
 	status, _ := k.Status()
 	theirs, err := os.Stat(fmt.Sprintf("/proc/%d/exe", status.Pid))
 	if err != nil {
-		return false, err
+		return err
 	}
 	own, err := os.Stat("/proc/self/exe")
 	if err != nil || os.SameFile(theirs, own) {
-		return false, err
+		return err
 	}
+	process, err := pidfd.Open(status.Pid)
+	if err != nil {
+		return err
+	}
+	defer process.Close()
 	k.cfg.Log.Info("Replacing the program of the name server of pods", "pid", status.Pid)
+	if replaced, err := k.replace(); !replaced {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan struct{})
+	go func() {
+		if process.Wait(ctx) == nil {
+			close(ended)
+		}
+	}()
+	return k.awaitConnection(ctx, ended)
+}
+
+// replace asks the process to become this daemon's program, and reports whether it has begun to. If not, the error says
+// why.
+func (k *Keeper) replace() (bool, error) {
 	// The path of this daemon's program may be that of another one by now.
 	argv := append([]string{fmt.Sprintf("/proc/%d/exe", os.Getpid())}, k.cfg.Command...)
 	_ = k.conn.SetWriteDeadline(time.Now().Add(dialTimeout))
@@ -291,6 +315,7 @@ func (k *Keeper) replaceIfOther() (bool, error) {
 			return true, nil
 		}
 		if status.Refused != "" {
+			_ = k.conn.SetReadDeadline(time.Time{})
 			return false, errors.New(status.Refused)
 		}
 	}
@@ -335,6 +360,8 @@ func (k *Keeper) launch(ctx context.Context) error {
 	return k.awaitListening(ctx)
 }
 
+var errEnded = errors.New("the name server of pods ended during its start")
+
 // awaitConnection connects as soon as the process answers. ended is closed when it has ended; nil
 // if that cannot be observed.
 func (k *Keeper) awaitConnection(ctx context.Context, ended <-chan struct{}) error {
@@ -345,7 +372,7 @@ func (k *Keeper) awaitConnection(ctx context.Context, ended <-chan struct{}) err
 		}
 		select {
 		case <-ended:
-			return errors.New("the name server of pods ended during its start")
+			return errEnded
 		case <-ctx.Done():
 			return fmt.Errorf("the name server of pods does not answer: %w", err)
 		case <-time.After(startPoll):

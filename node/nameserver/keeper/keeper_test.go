@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -29,8 +30,18 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	if len(os.Args) == 4 && os.Args[1] == endsOnce {
+		if os.Remove(os.Args[3]) == nil {
+			os.Exit(1)
+		}
+		_ = syscall.Exec("/proc/self/exe", []string{os.Args[0], "nameserver", os.Args[2]}, os.Environ())
+	}
 	os.Exit(m.Run())
 }
+
+// endsOnce is the argument of a name server that ends during its first start: of its directory, and a file that is
+// there until then.
+const endsOnce = "ends-once"
 
 var loopback = netip.MustParseAddr("127.0.0.1")
 
@@ -108,6 +119,9 @@ func (h *keeperHarness) await(what string, check func() bool) {
 	}
 }
 
+// resolverTimeout is how long a resolver waits until it repeats a query.
+const resolverTimeout = 5 * time.Second
+
 // lookup asks the process for the address of db.
 func (h *keeperHarness) lookup() string {
 	resolver := net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -161,17 +175,9 @@ func TestProcessOutlivesTheKeeper(t *testing.T) {
 	}
 }
 
-// The process continues with another program, and nobody who asks meanwhile notices.
-func TestProgramIsReplaced(t *testing.T) {
-	h := newKeeperHarness(t)
-	k, stop := h.start()
-	if err := k.Publish(zoneOf("10.0.0.2")); err != nil {
-		t.Fatal(err)
-	}
-	h.await("the name is known", func() bool { return h.lookup() == "10.0.0.2" })
-	before, _ := k.Status()
-	stop()
-	// Another program: it has another file.
+// copyProgram returns another program that does the same: it has another file.
+func copyProgram(t *testing.T) string {
+	t.Helper()
 	copied := filepath.Join(t.TempDir(), "copy")
 	own, err := os.Open("/proc/self/exe")
 	if err != nil {
@@ -188,6 +194,101 @@ func TestProgramIsReplaced(t *testing.T) {
 	if err := out.Close(); err != nil {
 		t.Fatal(err)
 	}
+	return copied
+}
+
+// startOther starts the name server as a process of another program, and returns its pid.
+func (h *keeperHarness) startOther() int {
+	h.t.Helper()
+	settings := h.cfg.Settings
+	if err := h.cfg.Dir.Save(&settings); err != nil {
+		h.t.Fatal(err)
+	}
+	cmd := exec.Command(copyProgram(h.t))
+	cmd.Args = []string{"keeper-test", "nameserver", string(h.cfg.Dir)}
+	if err := cmd.Start(); err != nil {
+		h.t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() { _ = cmd.Wait(); close(done) }()
+	h.t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		<-done
+	})
+	h.await("it runs", func() bool { return Runs(h.cfg.Dir) })
+	return cmd.Process.Pid
+}
+
+// A process that ends while its program is replaced is started again at once: no pod can resolve a name until then.
+func TestProcessThatEndsWhileItIsReplaced(t *testing.T) {
+	h := newKeeperHarness(t)
+	pid := h.startOther()
+	broken := filepath.Join(t.TempDir(), "broken")
+	if err := os.WriteFile(broken, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h.cfg.Command = []string{"keeper-test", endsOnce, string(h.cfg.Dir), broken}
+	k, stop := h.start()
+	defer stop()
+	if now, _ := k.Status(); now.Pid == pid || !k.Listening(loopback) {
+		t.Errorf("after the end of process %d: %+v", pid, now)
+	}
+	if err := k.Publish(zoneOf("10.0.0.2")); err != nil {
+		t.Fatal(err)
+	}
+	h.await("the name is known", func() bool { return h.lookup() == "10.0.0.2" })
+}
+
+// Each query that pods send while the program is replaced has a response, without being repeated.
+func TestReplacementLosesNoQuery(t *testing.T) {
+	h := newKeeperHarness(t)
+	pid := h.startOther()
+	asker := New(h.cfg)
+	if err := asker.Publish(zoneOf("10.0.0.2")); err != nil {
+		t.Fatal(err)
+	}
+	h.await("the name is known", func() bool { return h.lookup() == "10.0.0.2" })
+	ctx, cancel := context.WithCancel(t.Context())
+	var clients sync.WaitGroup
+	for range 4 {
+		clients.Go(func() {
+			for ctx.Err() == nil {
+				if begin := time.Now(); h.lookup() != "10.0.0.2" || time.Since(begin) >= resolverTimeout {
+					t.Errorf("a query had no response after %s", time.Since(begin))
+					return
+				}
+			}
+		})
+	}
+	programs := []string{copyProgram(t), copyProgram(t)}
+	for i := range 10 {
+		h.await("it reports", func() bool { return asker.connect(t.Context()) == nil })
+		program := programs[i%2]
+		request := fmt.Sprintf(`{"exec": [%q, "keeper-test", "nameserver", %q]}`+"\n", program, h.cfg.Dir)
+		if _, err := io.WriteString(asker.conn, request); err != nil {
+			t.Fatal(err)
+		}
+		h.await("the program is replaced", func() bool {
+			now, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
+			return now == program
+		})
+	}
+	asker.disconnect()
+	cancel()
+	clients.Wait()
+}
+
+// The process continues with another program, and nobody who asks meanwhile notices.
+func TestProgramIsReplaced(t *testing.T) {
+	h := newKeeperHarness(t)
+	k, stop := h.start()
+	if err := k.Publish(zoneOf("10.0.0.2")); err != nil {
+		t.Fatal(err)
+	}
+	h.await("the name is known", func() bool { return h.lookup() == "10.0.0.2" })
+	before, _ := k.Status()
+	stop()
+	copied := copyProgram(t)
 	asker := New(h.cfg)
 	if err := asker.connect(t.Context()); err != nil {
 		t.Fatal(err)

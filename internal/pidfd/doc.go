@@ -1,0 +1,5 @@
+// Package pidfd awaits the end of processes that are not children of this one.
+//
+// It owns the descriptors of the processes that are awaited. It reads from the kernel whether they have ended. It
+// never sends a signal, and never reaps a child.
+package pidfd
