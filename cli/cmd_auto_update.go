@@ -68,7 +68,7 @@ func runAutoUpdate(cmd *cobra.Command, o autoUpdateOptions, names []string) erro
 	}
 	list, err := c.CheckUpdates(cmd.Context(), pods, o.dryRun)
 	if err != nil {
-		return client.MessageOnly(err)
+		return err
 	}
 	failed := false
 	for _, u := range list {

@@ -39,7 +39,7 @@ with --kubeconfig.`,
 			}
 			result, err := client.New(socket).LeaveCluster(cmd.Context(), timeout)
 			if err != nil {
-				return client.MessageOnly(err)
+				return err
 			}
 			if result.Leftovers != "" {
 				fmt.Fprintln(cmd.ErrOrStderr(), result.Leftovers)

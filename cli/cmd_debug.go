@@ -128,7 +128,7 @@ func runDebug(cmd *cobra.Command, o debugOptions, name string, command []string)
 	path := fmt.Sprintf("/api/v1/namespaces/%s/pods/%s", url.PathEscape(pod.Namespace), url.PathEscape(pod.Name))
 	if err := c.Patch(cmd.Context(), path+"/ephemeralcontainers", string(types.StrategicMergePatchType), patch,
 		pod); err != nil {
-		return client.MessageOnly(err)
+		return err
 	}
 	base := manifest.BaseName(pod)
 	if !o.input && !o.attach {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 	"time"
 
@@ -72,15 +71,10 @@ func pullImage(cmd *cobra.Command, c *client.Client, name string, secrets []stri
 	return err
 }
 
-// imageError converts the error of a long image request: the daemon's message is complete
-// by itself. The operation is named if Ctrl-C canceled it.
+// imageError converts the error of a long image request: the operation is named if Ctrl-C canceled it.
 func imageError(ctx context.Context, err error, operation string) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return &ExitError{Code: ExitInterrupted, Err: errors.New(operation + " canceled")}
-	}
-	var r *client.StatusError
-	if errors.As(err, &r) && !strings.HasPrefix(r.Status, fmt.Sprint(http.StatusNotFound)) {
-		return errors.New(r.Message)
 	}
 	return err
 }

@@ -70,10 +70,10 @@ the same for every address. Start the daemon with --address and --port for it.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c := client.New(socket)
 			if revoke {
-				return client.MessageOnly(c.RevokeKubeconfigs(cmd.Context()))
+				return c.RevokeKubeconfigs(cmd.Context())
 			}
 			if revokeID != "" {
-				return client.MessageOnly(c.RevokeKubeconfig(cmd.Context(), revokeID))
+				return c.RevokeKubeconfig(cmd.Context(), revokeID)
 			}
 			if !slices.Contains([]string{"read", "exec", "edit", "admin"}, role) {
 				return usageError(fmt.Errorf("--role %q: must be read, exec, edit or admin", role))

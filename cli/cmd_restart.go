@@ -70,7 +70,7 @@ func runRestart(cmd *cobra.Command, o restartOptions, names []string) error {
 	}
 	for _, pod := range pods {
 		if _, err := c.RestartPod(cmd.Context(), pod.Namespace, pod.Name); err != nil {
-			return client.MessageOnly(err)
+			return err
 		}
 		if _, err := fmt.Fprintf(cmd.OutOrStdout(), "pod/%s restarting\n", pod.Name); err != nil {
 			return err

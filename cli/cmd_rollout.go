@@ -148,12 +148,12 @@ func runRolloutStatus(cmd *cobra.Command, o rolloutOptions, args []string) error
 		last, err = objects.FindRollout(cmd.Context(), c, pod.Namespace, pod.Name)
 	}
 	if err != nil {
-		return client.MessageOnly(err)
+		return err
 	}
 	notReady := ""
 	if !o.watch && o.format == "" && last != nil && last.Ended() {
 		if notReady, err = wait.NotReady(cmd.Context(), c, last); err != nil {
-			return client.MessageOnly(err)
+			return err
 		}
 	}
 	return reportRollout(cmd, o, pod, last, notReady)
@@ -207,7 +207,7 @@ ten are kept.`,
 			}
 			list, err := c.RolloutHistory(cmd.Context(), pod.Namespace, pod.Name)
 			if err != nil {
-				return client.MessageOnly(err)
+				return err
 			}
 			if o.format != "" {
 				return output.PrintEncoded(cmd.OutOrStdout(), list, o.format)
@@ -273,7 +273,7 @@ func requestRollout(cmd *cobra.Command, o rolloutOptions, args []string,
 	}
 	r, err := request(cmd.Context(), c, pod)
 	if err != nil {
-		return client.MessageOnly(err)
+		return err
 	}
 	if r.State == "" {
 		return errors.New("the daemon reported no rollout")

@@ -145,7 +145,7 @@ func removeVolume(cmd *cobra.Command, c *client.Client, name string) error {
 		if errors.As(err, &status) && status.Code == http.StatusNotFound {
 			return fmt.Errorf("volume of claim %q not found; list them with podstead volumes", namespace+"/"+claim)
 		}
-		return client.MessageOnly(err)
+		return err
 	}
 	done := "deleted"
 	if declared {

@@ -116,7 +116,7 @@ func (s logStream) print(ctx context.Context, c *client.Client, o logsOptions, o
 		url.PathEscape(s.container), o.query())
 	body, err := c.Open(ctx, path)
 	if err != nil {
-		return client.MessageOnly(err)
+		return err
 	}
 	defer body.Close()
 	if lines, ok := out.(*lineWriter); ok {

@@ -151,15 +151,10 @@ func (c *Client) Request(ctx context.Context, method, path, accept string) (io.R
 	return nil, newStatusError(resp, path)
 }
 
-// newStatusError reads an error response. The Kubernetes API puts the reason into a Status.
+// newStatusError reads an error response.
 func newStatusError(resp *http.Response, path string) *StatusError {
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<16))
-	r := &StatusError{Code: resp.StatusCode, Status: resp.Status, path: path, Message: strings.TrimSpace(string(text))}
-	var status metav1.Status
-	if json.Unmarshal(text, &status) == nil && status.Kind == "Status" {
-		r.Message = status.Message
-	}
-	return r
+	return NewStatusError(resp.StatusCode, text, path)
 }
 
 // Delete sends a DELETE request.
@@ -181,25 +176,39 @@ func (c *Client) Delete(ctx context.Context, path string) error {
 	return newStatusError(resp, path)
 }
 
+// unknownPath is the body of the response of net/http to a path that it does not serve.
+const unknownPath = "404 page not found"
+
 // StatusError is an error response of the daemon.
 type StatusError struct {
-	Code                  int
-	Status, path, Message string
+	// Code is the HTTP status.
+	Code int
+	// Message is the message of the daemon; empty if it sent none.
+	Message string
+	path    string
 }
 
-func (r *StatusError) Error() string {
-	return fmt.Sprintf("daemon returned %s for %s: %s", r.Status, r.path, r.Message)
-}
-
-// MessageOnly returns the daemon's message alone if err is a StatusError with a message:
-// for requests whose messages are complete by themselves. It returns other errors as they
-// are.
-func MessageOnly(err error) error {
-	var e *StatusError
-	if errors.As(err, &e) && e.Message != "" {
-		return errors.New(e.Message)
+// NewStatusError returns the error of a response with an HTTP status and a body. The Kubernetes API puts
+// the message into a Status.
+func NewStatusError(code int, body []byte, path string) *StatusError {
+	r := &StatusError{Code: code, path: path, Message: strings.TrimSpace(string(body))}
+	var status metav1.Status
+	if json.Unmarshal(body, &status) == nil && status.Kind == "Status" {
+		r.Message = status.Message
 	}
-	return err
+	return r
+}
+
+// Error returns the message of the daemon, which is complete by itself. The status and the path explain
+// only a response without one.
+func (r *StatusError) Error() string {
+	switch r.Message {
+	case "":
+		return fmt.Sprintf("daemon returned %d %s for %s", r.Code, http.StatusText(r.Code), r.path)
+	case unknownPath:
+		return fmt.Sprintf("the daemon does not serve %s; it may be of another version than this command", r.path)
+	}
+	return r.Message
 }
 
 // requestError explains why a request failed and how to fix it.

@@ -87,11 +87,7 @@ func Upgrade(ctx context.Context, c *client.Client, path, protocol string) (*spd
 	s, err := spdy.Upgrade(ctx, conn, r, nil, protocol)
 	var upgradeErr *spdy.UpgradeError
 	if errors.As(err, &upgradeErr) {
-		var st metav1.Status
-		if json.Unmarshal(upgradeErr.Body, &st) == nil && st.Message != "" {
-			return nil, errors.New(st.Message)
-		}
-		return nil, fmt.Errorf("daemon returned %w", upgradeErr)
+		return nil, client.NewStatusError(upgradeErr.Code, upgradeErr.Body, path)
 	}
 	return s, err
 }
