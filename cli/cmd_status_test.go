@@ -85,6 +85,21 @@ func TestStatusOfIncompleteSource(t *testing.T) {
 	}
 }
 
+// The key of a revision is longer than the column of the values.
+func TestStatusOfArtifact(t *testing.T) {
+	s := &nodestatus.Status{Node: unhealthyNode().Node, Now: noon, Sources: []api.ManifestSource{{Source: "oci",
+		Location: "127.0.0.1:5000/pods:1", Delivered: true, Time: noon, Units: []api.ManifestUnit{{
+			Name: "127.0.0.1:5000/pods", Revision: "sha256:0123"}}}}}
+	if text := s.Text(terminal.Terminal{}); !strings.Contains(text, "\n  revision: 127.0.0.1:5000/pods@sha256:0123\n") {
+		t.Errorf("the revision is not apart from its key:\n%s", text)
+	}
+	for line := range strings.Lines(s.Text(terminal.Terminal{Width: 46})) {
+		if len(line) > 47 {
+			t.Errorf("%d characters: %s", len(line), line)
+		}
+	}
+}
+
 func indented(t *testing.T, v any) []byte {
 	t.Helper()
 	data, err := json.MarshalIndent(v, "", "  ")

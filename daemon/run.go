@@ -12,6 +12,7 @@ import (
 
 	"github.com/podstead/podstead/cli"
 	"github.com/podstead/podstead/config"
+	"github.com/podstead/podstead/daemon/preflight"
 	"github.com/podstead/podstead/internal/logging"
 	"github.com/podstead/podstead/supervisor"
 	"github.com/podstead/podstead/supervisor/podstart"
@@ -39,13 +40,12 @@ a pod, remove its manifest.`,
 			if err != nil {
 				return &cli.ExitError{Code: cli.ExitUsage, Err: err}
 			}
+			if err := preflight.RequireRoot(os.Geteuid()); err != nil {
+				return err
+			}
 			out := &logging.Output{To: os.Stderr}
 			log := logging.New(out, o.Log.Format, o.Log.Debug)
-			if files := o.ConfigFiles(); len(files) > 0 {
-				log.Info("Configuration loaded", "files", files)
-			} else {
-				log.Info("No configuration file, using flags and defaults", "file", config.DefaultConfigFile)
-			}
+			logConfiguration(log, o.ConfigFiles(), cmd.Flags().Changed("config"))
 			for _, n := range notices {
 				log.Warn(n)
 			}
@@ -55,6 +55,19 @@ a pod, remove its manifest.`,
 	o.AddFlags(cmd.Flags())
 	helpInGroups(cmd)
 	return cmd
+}
+
+// logConfiguration logs which files were read. Without one, the default is named unless --config
+// excludes it.
+func logConfiguration(log *slog.Logger, files []string, explicit bool) {
+	switch {
+	case len(files) > 0:
+		log.Info("Configuration loaded", "files", files)
+	case explicit:
+		log.Info("No configuration file, using flags and defaults")
+	default:
+		log.Info("No configuration file, using flags and defaults", "file", config.DefaultConfigFile)
+	}
 }
 
 // helpInGroups prints the flags of the daemon in the groups and the order of the configuration.

@@ -19,6 +19,8 @@ import (
 	"testing"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
+
 	"github.com/podstead/podstead/api"
 	"github.com/podstead/podstead/httpapi/access"
 	"github.com/podstead/podstead/httpapi/pki"
@@ -657,6 +659,19 @@ func TestSlowAndLargeRequestsAreClosed(t *testing.T) {
 		}
 		if err != nil || code != want {
 			t.Errorf("a header of %d bytes: %d, %v, want %d", size, code, err, want)
+		}
+	}
+}
+
+// A container has no reason between its creation and its start.
+func TestStateWithoutReason(t *testing.T) {
+	for want, st := range map[string]v1.ContainerState{
+		"not started yet":                    {Waiting: &v1.ContainerStateWaiting{}},
+		"waiting (ImagePullBackOff)":         {Waiting: &v1.ContainerStateWaiting{Reason: "ImagePullBackOff"}},
+		"waiting (ErrImagePull: no network)": {Waiting: &v1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "no network"}},
+	} {
+		if got := describeState(st); got != want {
+			t.Errorf("got %q, want %q", got, want)
 		}
 	}
 }

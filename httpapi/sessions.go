@@ -212,14 +212,14 @@ func (s *sessions) running(w http.ResponseWriter, r *http.Request) (*v1.Pod, run
 	return pod, runningContainer{name: name, id: id, stdin: c.spec.Stdin, tty: c.spec.TTY}, true
 }
 
-// whyNot says in what state a container is that does not run.
+// describeState says in what state a container is that does not run.
 func describeState(st v1.ContainerState) string {
 	switch {
 	case st.Terminated != nil:
 		return fmt.Sprintf("terminated with exit code %d (%s)", st.Terminated.ExitCode, st.Terminated.Reason)
 	case st.Waiting != nil && st.Waiting.Message != "":
 		return fmt.Sprintf("waiting (%s: %s)", st.Waiting.Reason, st.Waiting.Message)
-	case st.Waiting != nil:
+	case st.Waiting != nil && st.Waiting.Reason != "":
 		return fmt.Sprintf("waiting (%s)", st.Waiting.Reason)
 	}
 	return "not started yet"

@@ -153,7 +153,7 @@ func (s *Status) Healthy() bool {
 	})
 }
 
-// valueColumn is the column of the values.
+// valueColumn is the column of the values; that of a longer key is one blank after it.
 const valueColumn = 11
 
 // Text returns the status as it is printed on a terminal.
@@ -162,13 +162,13 @@ func (s *Status) Text(t terminal.Terminal) string {
 	line := func(key, value string, color terminal.Color) {
 		width := len(value)
 		if t.Width > 0 {
-			width = max(terminal.WrapWidth, t.Width-valueColumn)
+			width = max(terminal.WrapWidth, t.Width-max(valueColumn, len(key)+1))
 		}
 		for i, part := range terminal.Wrap(terminal.Visible(value), max(width, 1)) {
 			if i > 0 {
 				key = ""
 			}
-			b.WriteString(key + strings.Repeat(" ", valueColumn-len(key)) + t.Paint(part, color) + "\n")
+			b.WriteString(key + strings.Repeat(" ", max(1, valueColumn-len(key))) + t.Paint(part, color) + "\n")
 		}
 	}
 	ready := s.condition(v1.NodeReady)

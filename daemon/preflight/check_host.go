@@ -16,6 +16,15 @@ func daemon(_ *Host, s *Settings) []Finding {
 	return ok("daemon", "podstead is running (pid %d) and serves %s", s.Running, s.Socket)
 }
 
+// RequireRoot returns an error for an ordinary user, who would otherwise get the first of many errors about
+// files and directories.
+func RequireRoot(uid int) error {
+	if uid == 0 {
+		return nil
+	}
+	return fmt.Errorf("podstead run must run as root, not as user %d: use sudo podstead run, or systemctl start podstead", uid)
+}
+
 func user(h *Host, _ *Settings) []Finding {
 	if h.UID != 0 {
 		return fail("user", "sudo podstead check", "user %d cannot run pods or check all parts of the host: run as root",

@@ -32,7 +32,7 @@ func SourceError(ref manifest.ObjectRef, source manifest.Source, unit string, de
 	}
 	for _, f := range faults {
 		if f.Unit == unit {
-			return fmt.Errorf("the last good revision of %s declares %s, and the file cannot be read now: %w; correct the "+
+			return fmt.Errorf("the last good revision of %s declares %s, and the file is not in effect now: %w; correct the "+
 				"file first", unit, ref, f)
 		}
 	}

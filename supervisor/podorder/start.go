@@ -147,6 +147,9 @@ func state(d dependency) string {
 	for _, containers := range [][]v1.ContainerStatus{st.InitContainerStatuses, st.ContainerStatuses} {
 		for i := range containers {
 			if w := containers[i].State.Waiting; w != nil {
+				if w.Reason == "" { // as in the kubelet, between its creation and its start
+					return fmt.Sprintf("container %s is starting", containers[i].Name)
+				}
 				return fmt.Sprintf("container %s is waiting: %s", containers[i].Name, w.Reason)
 			}
 		}

@@ -31,6 +31,9 @@ func TestStartBlock(t *testing.T) {
 	pulling := statusOf(v1.PodPending, false)
 	pulling.ContainerStatuses = []v1.ContainerStatus{
 		{Name: "app", State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: "ImagePullBackOff"}}}}
+	created := statusOf(v1.PodRunning, false)
+	created.ContainerStatuses = []v1.ContainerStatus{
+		{Name: "app", State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{}}}}
 	for name, c := range map[string]struct {
 		dependencies []dependency
 		undelivered  bool
@@ -47,6 +50,9 @@ func TestStartBlock(t *testing.T) {
 			"waits for pod default/db, which is not Ready: it has not started", "Waiting for default/db"},
 		"pulling": {[]dependency{known(pulling)}, false, ReasonNotReady,
 			"waits for pod default/db, which is not Ready: container app is waiting: ImagePullBackOff",
+			"Waiting for default/db"},
+		"created": {[]dependency{known(created)}, false, ReasonNotReady,
+			"waits for pod default/db, which is not Ready: container app is starting",
 			"Waiting for default/db"},
 		"failed": {[]dependency{known(statusOf(v1.PodFailed, false, because("Evicted", "low on memory")))},
 			false, ReasonNotReady, "waits for pod default/db, which is not Ready: it has failed: Evicted low on memory",
