@@ -19,8 +19,6 @@ const (
 	forwardTimeout = 4500 * time.Millisecond
 	// packetSize is the largest UDP packet in bytes, which no network fragments (DNS flag day 2020).
 	packetSize = 1232
-	// maxLargeResponses limits how many responses of up to 64 KiB, which come over TCP, are read at once.
-	maxLargeResponses = 8
 )
 
 var errNoUpstream = errors.New("the node has no name server")
@@ -34,11 +32,12 @@ type forwarder struct {
 	upstreams upstreams
 	flights   singleflight.Group
 	exchange  exchange
-	large     chan struct{}
+	// large are the responses that are read over TCP.
+	large *limiter
 }
 
-func newForwarder() *forwarder {
-	return &forwarder{cache: newCache(), exchange: exchangeOnce, large: make(chan struct{}, maxLargeResponses)}
+func newForwarder(large *limiter) *forwarder {
+	return &forwarder{cache: newCache(), exchange: exchangeOnce, large: large}
 }
 
 func exchangeOnce(ctx context.Context, network, server string, query *dns.Msg) (*dns.Msg, error) {
@@ -50,16 +49,16 @@ func exchangeOnce(ctx context.Context, network, server string, query *dns.Msg) (
 // cached returns the response to a query if it is known, nil if not.
 func (f *forwarder) cached(query *dns.Msg) *dns.Msg { return f.cache.get(keyOf(query)) }
 
-// ask returns the response of the node's name servers. Equal queries at the same time are sent once.
-// The caller must not write to the response.
-func (f *forwarder) ask(ctx context.Context, query *dns.Msg, resolvConf string, own []netip.Addr) (*dns.Msg, error) {
+// ask returns the response of the node's name servers in a snapshot to a query that is counted to a client. Equal
+// queries at the same time are sent once. The caller must not write to the response.
+func (f *forwarder) ask(ctx context.Context, query *dns.Msg, client netip.Addr, s *Snapshot) (*dns.Msg, error) {
 	key := keyOf(query)
 	response, err, _ := f.flights.Do(fmt.Sprint(key), func() (any, error) {
-		servers, err := f.upstreams.list(resolvConf, own)
+		servers, err := f.upstreams.list(s.ResolvConf, s.Listen)
 		if err != nil {
 			return nil, err
 		}
-		response, err := f.askEach(ctx, servers, upstreamQuery(query))
+		response, err := f.askEach(ctx, servers, upstreamQuery(query), client)
 		if err == nil {
 			f.cache.add(key, response)
 		}
@@ -72,13 +71,14 @@ func (f *forwarder) ask(ctx context.Context, query *dns.Msg, resolvConf string, 
 }
 
 // askEach asks one server after another until one answers.
-func (f *forwarder) askEach(ctx context.Context, servers []string, query *dns.Msg) (*dns.Msg, error) {
+func (f *forwarder) askEach(ctx context.Context, servers []string, query *dns.Msg, client netip.Addr) (*dns.Msg,
+	error) {
 	ctx, cancel := context.WithTimeout(ctx, forwardTimeout)
 	defer cancel()
 	var failed *dns.Msg
 	err := errNoUpstream
 	for _, server := range servers {
-		response, askErr := f.askOne(ctx, server, query)
+		response, askErr := f.askOne(ctx, server, query, client)
 		f.upstreams.report(server, askErr == nil)
 		switch {
 		case askErr != nil:
@@ -99,7 +99,8 @@ func (f *forwarder) askEach(ctx context.Context, servers []string, query *dns.Ms
 	return nil, err
 }
 
-func (f *forwarder) askOne(ctx context.Context, server string, query *dns.Msg) (*dns.Msg, error) {
+// askOne asks one server. The response is truncated if the client already has its limit of large ones.
+func (f *forwarder) askOne(ctx context.Context, server string, query *dns.Msg, client netip.Addr) (*dns.Msg, error) {
 	query = query.Copy()
 	query.Id = dns.Id() // each packet has an ID and a port that an attacker has to guess
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
@@ -108,13 +109,8 @@ func (f *forwarder) askOne(ctx context.Context, server string, query *dns.Msg) (
 	if err != nil {
 		return nil, err
 	}
-	if response.Truncated {
-		select {
-		case f.large <- struct{}{}:
-			defer func() { <-f.large }()
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
+	if response.Truncated && f.large.acquire(client) {
+		defer f.large.release(client)
 		if response, err = f.exchange(ctx, "tcp", server, query); err != nil {
 			return nil, err
 		}

@@ -18,6 +18,8 @@ const (
 type request struct {
 	query  *dns.Msg
 	client netip.Addr
+	// counted is the address to whose limits the query counts.
+	counted netip.Addr
 	// size is the largest reply in bytes.
 	size int
 }
@@ -95,7 +97,7 @@ func (s *Server) remote(ctx context.Context, r *request, n *names) *dns.Msg {
 	if alias != nil {
 		query = queryFor(r.query, alias.Answer[0].(*dns.CNAME).Target)
 	}
-	answer, err := s.forward.ask(ctx, query, n.ResolvConf, n.Listen)
+	answer, err := s.forward.ask(ctx, query, r.counted, n.Snapshot)
 	if err != nil {
 		s.log.Debug("Failed to forward a query", "err", err)
 		s.stats.failed.Add(1)
@@ -119,7 +121,7 @@ func queryFor(query *dns.Msg, name string) *dns.Msg {
 // replyFrom returns the reply to a client with the answer of another server.
 func replyFrom(query, answer *dns.Msg) *dns.Msg {
 	reply := new(dns.Msg).SetReply(query)
-	reply.Rcode, reply.RecursionAvailable = answer.Rcode&0xf, true
+	reply.Rcode, reply.RecursionAvailable, reply.Truncated = answer.Rcode&0xf, true, answer.Truncated
 	reply.Answer, reply.Ns = answer.Answer, answer.Ns
 	dnssec := keyOf(query).dnssec
 	reply.AuthenticatedData = answer.AuthenticatedData && (dnssec || query.AuthenticatedData)

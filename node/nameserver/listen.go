@@ -53,7 +53,7 @@ type listeners struct {
 	receiving sync.RWMutex
 }
 
-// stopReceiving stops serve, so that what arrives waits in the sockets, until resume is called. It holds mu meanwhile.
+// stopReceiving stops repeat, so that what arrives waits in the sockets, until resume is called. It holds mu meanwhile.
 func (l *listeners) stopReceiving() (resume func()) {
 	l.mu.Lock()
 	l.setDeadline(time.Unix(1, 0)) // ends the calls that wait
@@ -78,8 +78,15 @@ func isClosed(ctx context.Context, err error) bool {
 	return ctx.Err() != nil || errors.Is(err, net.ErrClosed)
 }
 
-// serve calls receive, which receives from a socket once, until that is closed.
-func (l *listeners) serve(ctx context.Context, receive func() error) {
+// serve answers at an address until its sockets are closed.
+func (s *Server) serve(ctx context.Context, at *listener, own netip.Addr) {
+	l, buffer := &s.listeners, make([]byte, maxQuery+1)
+	l.served.Go(func() { l.repeat(ctx, func() error { return s.receiveUDP(ctx, at.udp, buffer, own) }) })
+	l.served.Go(func() { l.repeat(ctx, func() error { return s.acceptTCP(ctx, at.tcp, own) }) })
+}
+
+// repeat calls receive, which receives from a socket once, until that is closed.
+func (l *listeners) repeat(ctx context.Context, receive func() error) {
 	for {
 		l.receiving.RLock()
 		err := receive()
@@ -164,9 +171,7 @@ func (s *Server) listenOnce(ctx, retry context.Context, addresses []netip.Addr) 
 		s.log.Info("Listener opened", "address", a, "port", l.port)
 		l.open[a], changed = opened, true
 		delete(l.failed, a)
-		buffer := make([]byte, maxQuery+1)
-		l.served.Go(func() { l.serve(ctx, func() error { return s.receiveUDP(ctx, opened.udp, buffer, a) }) })
-		l.served.Go(func() { l.serve(ctx, func() error { return s.acceptTCP(ctx, opened.tcp, a) }) })
+		s.serve(ctx, opened, a)
 	}
 	if changed {
 		s.statusChanged.Notify()

@@ -49,7 +49,7 @@ func (s *Server) replace(ctx context.Context, argv []string) error {
 	resume := l.stopReceiving()
 	defer resume()
 	select {
-	case <-s.forwards.idle():
+	case <-s.progress.idle():
 	case <-time.After(replaceDrain):
 	case <-ctx.Done():
 		return ctx.Err()

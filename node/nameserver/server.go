@@ -18,11 +18,12 @@ type Server struct {
 	dir Directory
 	log *slog.Logger
 	// names is replaced as a whole; nil until the first snapshot was read.
-	names    atomic.Pointer[names]
-	forward  *forwarder
-	stats    stats
-	forwards *limiter
-	conns    *limiter
+	names   atomic.Pointer[names]
+	forward *forwarder
+	stats   stats
+	// forwards are the queries over UDP that wait for another server, conns the TCP connections.
+	forwards, conns *limiter
+	progress        progress
 
 	listeners listeners
 	// statusChanged notifies the connections of the control socket.
@@ -31,8 +32,9 @@ type Server struct {
 
 // New creates a server for a directory, in which the daemon writes the snapshot.
 func New(dir Directory, log *slog.Logger) *Server {
-	s := &Server{dir: dir, log: log, forward: newForwarder()}
+	s := &Server{dir: dir, log: log}
 	s.forwards = newLimiter(maxForwards, maxForwardsPerClient, &s.stats.rejected)
+	s.forward = newForwarder(newLimiter(maxLarge, maxLargePerClient, &s.stats.rejected))
 	s.conns = newLimiter(maxConns, maxConnsPerClient, &s.stats.rejected)
 	s.listeners = listeners{open: map[netip.Addr]*listener{}, failed: map[netip.Addr]string{}}
 	return s
@@ -73,15 +75,26 @@ func (s *Server) answerUDP(ctx context.Context, conn *net.UDPConn, packet []byte
 		send(r, reply)
 		return
 	}
-	if !s.forwards.acquire(client) {
-		send(r, new(dns.Msg).SetRcode(r.query, dns.RcodeServerFailure))
+	r.counted = n.counted(client, own)
+	if !s.forwards.acquire(r.counted) {
+		send(r, truncated(r.query))
 		return
 	}
 	s.stats.forwarded.Add(1)
+	s.progress.begin()
 	go func() {
-		defer s.forwards.release(client)
+		defer s.progress.end()
+		defer s.forwards.release(r.counted)
 		send(r, s.remote(ctx, r, n))
 	}()
+}
+
+// truncated returns the reply to a query beyond a limit: the client asks again over TCP. Who sends packets with the
+// address of another pod uses up what that one may have over UDP, but cannot open a connection in its place.
+func truncated(query *dns.Msg) *dns.Msg {
+	reply := new(dns.Msg).SetReply(query)
+	reply.Truncated, reply.RecursionAvailable = true, true
+	return reply
 }
 
 // pack returns the packet of a reply; r is nil for a reply to what is no valid query.

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -237,7 +238,7 @@ func TestFailover(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked []string
 		behaviour := map[string]func(context.Context, *dns.Msg) (*dns.Msg, error){}
-		f := newForwarder()
+		f := New("", slog.New(slog.DiscardHandler)).forward
 		f.exchange = func(ctx context.Context, network, server string, query *dns.Msg) (*dns.Msg, error) {
 			asked = append(asked, strings.TrimSuffix(server, ":53"))
 			return behaviour[strings.TrimSuffix(server, ":53")](ctx, query)
@@ -266,7 +267,7 @@ func TestFailover(t *testing.T) {
 		} {
 			asked, behaviour["192.0.2.1"], behaviour["192.0.2.2"] = nil, c.first, c.second
 			begin := time.Now()
-			answer, err := f.ask(t.Context(), question("far.example", dns.TypeA), conf, nil)
+			answer, err := f.ask(t.Context(), question("far.example", dns.TypeA), client, &Snapshot{ResolvConf: conf})
 			got := "error"
 			if err == nil {
 				got = text(answer)
@@ -321,13 +322,14 @@ func TestForwardsAreBounded(t *testing.T) {
 		n.ResolvConf = conf
 		s.names.Store(n)
 		failed := 0
+		var asked sync.WaitGroup
 		for i := range 300 {
 			r, _ := parse(pack1(t, question(fmt.Sprintf("%d.example", i), dns.TypeA)), client, true)
 			if s.forwards.acquire(client) {
-				go func() {
+				asked.Go(func() {
 					defer s.forwards.release(client)
 					s.remote(context.Background(), r, n)
-				}()
+				})
 			} else {
 				failed++
 			}
@@ -344,7 +346,7 @@ func TestForwardsAreBounded(t *testing.T) {
 		if got := text(s.local(r, n)); got != "NOERROR, A 10.88.0.2" {
 			t.Errorf("the name of a pod: %s", got)
 		}
-		<-s.forwards.idle()
+		asked.Wait()
 	})
 }
 

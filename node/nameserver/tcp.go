@@ -27,22 +27,24 @@ func (s *Server) acceptTCP(ctx context.Context, l *net.TCPListener, own netip.Ad
 		return err
 	}
 	client := conn.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()
-	if n := s.names.Load(); n == nil || !n.allows(client, own) {
+	n := s.names.Load()
+	if n == nil || !n.allows(client, own) {
 		s.stats.foreign.Add(1)
 		_ = conn.Close()
 		return nil
 	}
-	if !s.conns.acquire(client) {
+	counted := n.counted(client, own)
+	if !s.conns.acquire(counted) {
 		_ = conn.Close()
 		return nil
 	}
 	go func() {
-		defer s.conns.release(client)
+		defer s.conns.release(counted)
 		defer conn.Close()
 		stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 		defer stop()
 		for range maxConnQueries {
-			if !s.answerTCP(ctx, conn, client) {
+			if !s.answerTCP(ctx, conn, client, counted) {
 				return
 			}
 		}
@@ -51,7 +53,7 @@ func (s *Server) acceptTCP(ctx context.Context, l *net.TCPListener, own netip.Ad
 }
 
 // answerTCP answers one query of a connection, and reports whether another one may follow.
-func (s *Server) answerTCP(ctx context.Context, conn net.Conn, client netip.Addr) bool {
+func (s *Server) answerTCP(ctx context.Context, conn net.Conn, client, counted netip.Addr) bool {
 	_ = conn.SetReadDeadline(time.Now().Add(tcpIdle))
 	var length [2]byte
 	if _, err := io.ReadFull(conn, length[:]); err != nil {
@@ -65,8 +67,11 @@ func (s *Server) answerTCP(ctx context.Context, conn net.Conn, client netip.Addr
 	if _, err := io.ReadFull(conn, packet); err != nil {
 		return false
 	}
+	s.progress.begin()
+	defer s.progress.end()
 	r, reply := parse(packet, client, true)
 	if r != nil {
+		r.counted = counted
 		reply = s.replyTCP(ctx, r)
 	}
 	if reply == nil {
@@ -87,10 +92,6 @@ func (s *Server) replyTCP(ctx context.Context, r *request) *dns.Msg {
 	if reply := s.local(r, n); reply != nil {
 		return reply
 	}
-	if !s.forwards.acquire(r.client) {
-		return new(dns.Msg).SetRcode(r.query, dns.RcodeServerFailure)
-	}
-	defer s.forwards.release(r.client)
 	s.stats.forwarded.Add(1)
 	return s.remote(ctx, r, n)
 }
