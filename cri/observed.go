@@ -244,6 +244,32 @@ func (s *PodStatus) CgroupParent() string {
 	return ""
 }
 
+// UsableSandbox returns the newest sandbox if a pod keeps it: it is the only one that is ready, has the desired
+// network and, unless that is the host's, an address. Otherwise the pod gets a new one.
+func (s *PodStatus) UsableSandbox(hostNetwork bool) *Sandbox {
+	newest := s.newestSandbox()
+	switch {
+	case newest == nil, !newest.Ready, newest.HostNetwork != hostNetwork, !hostNetwork && len(newest.IPs) == 0:
+		return nil
+	}
+	for i := range s.Sandboxes {
+		if other := &s.Sandboxes[i]; other.Ready && other != newest {
+			return nil
+		}
+	}
+	return newest
+}
+
+// newestSandbox returns the sandbox with the highest attempt, nil if there is none.
+func (s *PodStatus) newestSandbox() (newest *Sandbox) {
+	for i := range s.Sandboxes {
+		if one := &s.Sandboxes[i]; newest == nil || one.Attempt > newest.Attempt {
+			newest = one
+		}
+	}
+	return newest
+}
+
 // ReadySandbox returns the newest ready sandbox, nil if there is none.
 func (s *PodStatus) ReadySandbox() *Sandbox {
 	for i := range s.Sandboxes {

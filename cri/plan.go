@@ -112,7 +112,7 @@ func Plan(in PlanInput) Actions {
 	if triggers := RestartTriggers(v.Pod, v.Status); len(triggers) > 0 {
 		return v.restartAll(triggers)
 	}
-	if !v.sandboxUsable() {
+	if v.Status.UsableSandbox(v.Pod.Spec.HostNetwork) == nil {
 		return v.recreateSandbox()
 	}
 	a := Actions{SandboxID: v.sandbox.ID, Attempt: v.sandbox.Attempt}

@@ -2,22 +2,6 @@ package cri
 
 import "slices"
 
-// sandboxUsable reports whether the newest sandbox is kept: it is the only one
-// that is ready, has the desired network and, unless that is the host's, an
-// address.
-func (v *planner) sandboxUsable() bool {
-	s := v.sandbox
-	switch {
-	case s == nil, !s.Ready, v.ready > 1:
-		return false
-	case s.HostNetwork != v.Pod.Spec.HostNetwork:
-		return false
-	case !s.HostNetwork && len(s.IPs) == 0:
-		return false
-	}
-	return true
-}
-
 // recreateSandbox kills what exists and, if something is still to run, starts
 // over in a new sandbox with the first init container. A pod that restarts
 // nothing gets a new sandbox only for containers that never ran, which the

@@ -13,8 +13,6 @@ type planner struct {
 	PlanInput
 	// sandbox is the newest one, nil if there is none.
 	sandbox *Sandbox
-	// ready is the number of sandboxes that are ready.
-	ready int
 	// running has, by container name, the newest instance that runs in the newest
 	// sandbox. All other running instances are surplus.
 	running map[string]*Container
@@ -27,16 +25,7 @@ func newPlanner(in PlanInput) *planner {
 	if in.Status == nil {
 		in.Status = &PodStatus{}
 	}
-	v := &planner{PlanInput: in, running: map[string]*Container{}, last: map[string]*Container{}}
-	for i := range in.Status.Sandboxes {
-		s := &in.Status.Sandboxes[i]
-		if v.sandbox == nil || s.Attempt > v.sandbox.Attempt {
-			v.sandbox = s
-		}
-		if s.Ready {
-			v.ready++
-		}
-	}
+	v := &planner{PlanInput: in, sandbox: in.Status.newestSandbox(), running: map[string]*Container{}, last: map[string]*Container{}}
 	for i := range in.Status.Containers {
 		c := &in.Status.Containers[i]
 		if c.State == StateCreated {

@@ -31,9 +31,6 @@ type SyncerConfig struct {
 	// Started is called after each attempt to create and start a container, with
 	// the reason of its failure, empty if it succeeded. It may be nil.
 	Started func(kind ContainerKind, failed string)
-	// BeforeHostPorts is called before each attempt to create a sandbox with host
-	// ports. It may be nil, and must not block for long.
-	BeforeHostPorts func(ctx context.Context, pod *v1.Pod)
 	// Backoff delays restarts; nil creates one with the default limit.
 	Backoff *Backoff
 	// Instance is the value of LabelInstance on created objects. It must be that
@@ -101,11 +98,8 @@ type Syncer struct {
 // gates are those of calls that start and of calls that stop or remove.
 type gates struct{ starts, stops *gate }
 
-// sandboxes is the state of creating and stopping sandboxes: what is called before, and what
-// fails with those of each pod.
+// sandboxes is what fails in creating and stopping the sandboxes of each pod.
 type sandboxes struct {
-	beforeHostPorts func(ctx context.Context, pod *v1.Pod)
-
 	reserved    reservedNames
 	failedStops failedStops
 }
@@ -119,9 +113,6 @@ func NewSyncer(c SyncerConfig) *Syncer {
 	}
 	if s.events == nil {
 		s.events = noEvents{}
-	}
-	if s.beforeHostPorts = c.BeforeHostPorts; s.beforeHostPorts == nil {
-		s.beforeHostPorts = func(context.Context, *v1.Pod) {}
 	}
 	if s.started == nil {
 		s.started = func(ContainerKind, string) {}

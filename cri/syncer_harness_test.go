@@ -30,9 +30,6 @@ type syncerHarness struct {
 	dir    string
 	// handler is the runtime handler of new sandboxes.
 	handler string
-	// hostPortCalls are how many RunPodSandbox calls there were at each call of
-	// BeforeHostPorts.
-	hostPortCalls []int
 	// forgetful restarts the daemon before each sync.
 	forgetful bool
 
@@ -83,9 +80,6 @@ func (b *syncerHarness) restart() {
 		Runtime: b.client, Images: cri.ImageConfig{Runtime: b.client}, Events: b.events, Hooks: b.hooks,
 		Instance: critest.Instance,
 		LogRoot:  filepath.Join(b.dir, "pods"), LogLinks: filepath.Join(b.dir, "containers"), HostMemory: 1 << 30,
-		BeforeHostPorts: func(context.Context, *v1.Pod) {
-			b.hostPortCalls = append(b.hostPortCalls, b.fake.Calls("RunPodSandbox"))
-		},
 	})
 }
 

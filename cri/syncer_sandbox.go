@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -75,12 +74,6 @@ func (t *transaction) enterStart(ctx context.Context, stage int) (leave func(), 
 	})
 }
 
-// hasHostPorts reports whether the runtime maps ports of the host to the sandbox.
-func hasHostPorts(pod *v1.Pod, config *runtimeapi.PodSandboxConfig) bool {
-	return !pod.Spec.HostNetwork &&
-		slices.ContainsFunc(config.PortMappings, func(m *runtimeapi.PortMapping) bool { return m.HostPort > 0 })
-}
-
 // errNameReserved means that the name of a sandbox is reserved for one that is not
 // this daemon's, or that no list shows.
 var errNameReserved = errors.New("the sandbox's name is taken")
@@ -90,9 +83,6 @@ var errNameReserved = errors.New("the sandbox's name is taken")
 func (t *transaction) runSandbox(ctx context.Context, config *runtimeapi.PodSandboxConfig) (string, error) {
 	if err := os.MkdirAll(config.LogDirectory, logDirMode); err != nil {
 		return "", fmt.Errorf("failed to create the log directory: %w", err)
-	}
-	if hasHostPorts(t.Pod, config) {
-		t.beforeHostPorts(ctx, t.Pod)
 	}
 	leave, err := t.enterStart(ctx, stageBegin)
 	if err != nil {

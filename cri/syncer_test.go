@@ -60,35 +60,6 @@ func TestSyncStartsAPod(t *testing.T) {
 	})
 }
 
-// The firewall is prepared before each sandbox with host ports, and for no other.
-func TestSyncCallsBeforeHostPorts(t *testing.T) {
-	for name, tc := range map[string]struct {
-		port        int32
-		hostNetwork bool
-		want        []int
-	}{
-		"a host port":        {8080, false, []int{0, 1}},
-		"no host port":       {0, false, nil},
-		"the host's network": {8080, true, nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			p := pod(v1.RestartPolicyAlways, []string{"a"})
-			p.Spec.HostNetwork = tc.hostNetwork
-			p.Spec.Containers[0].Ports = []v1.ContainerPort{{ContainerPort: 8080, HostPort: tc.port}}
-			withTestbed(t, p, func(t *testing.T, b *syncerHarness) {
-				b.sync()
-				b.sync()
-				b.fake.KillSandboxes(p.Name)
-				b.settle()
-				b.runs("a")
-				if got := b.fake.Calls("RunPodSandbox"); got != 2 || !slices.Equal(b.hostPortCalls, tc.want) {
-					t.Errorf("%d sandboxes, called after %v of them, want %v", got, b.hostPortCalls, tc.want)
-				}
-			})
-		})
-	}
-}
-
 func TestSyncRunsInitContainersInOrder(t *testing.T) {
 	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a"}, "i", "j"), func(t *testing.T, b *syncerHarness) {
 		b.settle()

@@ -20,7 +20,6 @@ import (
 	"github.com/podstead/podstead/internal/wallclock"
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/node/cgroup"
-	"github.com/podstead/podstead/node/firewall"
 	"github.com/podstead/podstead/node/ipam"
 	"github.com/podstead/podstead/node/nodestatus"
 	"github.com/podstead/podstead/probe"
@@ -154,8 +153,7 @@ func (d *daemon) recordReady(uid types.UID) {
 // newSyncer creates what brings the runtime to the desired state.
 func (d *daemon) newSyncer(backoff *cri.Backoff, settings cgroupvalues.Settings, assigned cri.Assigned) *cri.Syncer {
 	o, p, client := d.opts, &d.observers, d.runtime.client
-	guard := firewall.LoopbackGuard{Rule: firewall.NewLocalnet(nil), Log: d.log}
-	d.start(guard.Run, func(context.Context) error { ipam.FreeAfterPowerCut(d.log); return nil })
+	d.start(func(context.Context) error { ipam.FreeAfterPowerCut(d.log); return nil })
 	return cri.NewSyncer(cri.SyncerConfig{
 		Runtime: client, Images: d.imageConfig(), Hooks: podprobes.Hooks{Actions: probe.NewHooks(probe.Config{
 			Exec:      podprobes.Exec{Client: client, MaxOutput: podprobes.MaxHookOutput},
@@ -164,14 +162,6 @@ func (d *daemon) newSyncer(backoff *cri.Backoff, settings cgroupvalues.Settings,
 		Events: p.events, Log: d.log, Backoff: backoff, Instance: d.runtime.instance,
 		Started: func(kind cri.ContainerKind, failed string) { p.counters.ContainerStarted(string(kind), failed) },
 		LogRoot: o.Paths.PodLogs, LogLinks: o.Paths.ContainerLogs, Cgroup: settings, Assigned: assigned,
-		BeforeHostPorts: func(ctx context.Context, pod *v1.Pod) {
-			guard.Ensure(ctx)
-			// Before a pod with the host port 53 would take the queries of the others.
-			if d.podDNS != nil {
-				d.podDNS.EnsureFirewall(ctx)
-			}
-			firewall.WarnOfListeners(p.events, pod)
-		},
 		Security: cri.Security{SeccompRoot: filepath.Join(o.Paths.Root, "seccomp"), SeccompDefault: o.Policy.SeccompDefault},
 	})
 }

@@ -49,7 +49,7 @@ type Config struct {
 	// that is not in it counts as 0.
 	Allocatable v1.ResourceList
 	// Resources returns what a pod needs of this node, in its order: the supervisor's own resources and
-	// those of the node. nil is OwnResources.List.
+	// those of the node. It is required.
 	Resources func(own *OwnResources) []noderesources.Resource
 	// Credentials are the node's credentials for registries; nil has none.
 	Credentials podinputs.Credentials

@@ -20,11 +20,6 @@ type OwnResources struct {
 	Reservations, Volumes, Probes, Logs noderesources.Resource
 }
 
-// List returns them in their order, for a node that has no others.
-func (o *OwnResources) List() []noderesources.Resource {
-	return []noderesources.Resource{o.Reservations, o.Volumes, o.Probes, o.Logs}
-}
-
 // volumeResource is the volumes in the list of what a pod needs of its node.
 type volumeResource struct {
 	inputs  *podinputs.Resolver

@@ -86,7 +86,9 @@ func (r *resourceCalls) begin(job podworkers.SyncJob) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.observe()
+	if n := len(r.attempts); n == 0 || !strings.HasPrefix(r.attempts[n-1], "preview:") {
+		r.observe() // what is done for a revision that is in effect is no part of its preview
+	}
 	r.attempts = append(r.attempts, strings.ToLower(job.State.String())+":")
 }
 
@@ -231,6 +233,14 @@ func (recordedCSI) Labeled(string) bool        { return false }
 func (recordedCSI) Changed() <-chan struct{}   { return nil }
 func (recordedCSI) TakeChanged() []types.UID   { return nil }
 
+// hostRules is called for the pod, the only one that has host ports.
+func (r *resourceCalls) hostRules(context.Context) {
+	r.mu.Lock()
+	uid := r.uid
+	r.mu.Unlock()
+	_ = r.call(uid, "hostports.Rules")
+}
+
 type recordedProbes struct {
 	podprobes.Prober
 	calls *resourceCalls
@@ -251,7 +261,7 @@ func (b *supervisorHarness) record() *resourceCalls {
 	r := &resourceCalls{b: b, uid: "u1", loop: map[string]bool{}}
 	b.devices, b.cgroups, b.exclusive, b.claims = recordedDevices{r}, recordedCgroups{r}, recordedAssigned{r},
 		recordedClaims{r}
-	b.onSync = r.begin
+	b.onSync, b.hostRules = r.begin, []func(context.Context){r.hostRules}
 	dir := b.t.TempDir()
 	b.sources = func(s *Sources) {
 		s.CSI, s.Probes = recordedCSI{r, dir}, recordedProbes{s.Probes, r}
@@ -268,6 +278,7 @@ func needsAll() *v1.Pod {
 	c.Resources.Requests = c.Resources.Limits
 	c.Resources.Claims = []v1.ResourceClaim{{Name: name}}
 	c.VolumeMounts = []v1.VolumeMount{{Name: "data", MountPath: "/data"}}
+	c.Ports = []v1.ContainerPort{{ContainerPort: 80, HostPort: 8080}}
 	c.LivenessProbe = execProbe(3600, 1, "alive")
 	pod.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: name, ResourceClaimName: &name}}
 	pod.Spec.Volumes = []v1.Volume{
@@ -444,7 +455,7 @@ var orderCases = map[string]orderCase{
 
 // orderTable are the calls of the attempts to sync the pod, by case. It was recorded before the resources of
 // the node became one list, and then differed in the following only, because the list has one order, and what
-// is given back goes backwards: resource claims are prepared before the cgroup and the volumes; the
+// is given back goes backwards, and host ports, which came in between, are prepared in it: resource claims are prepared before the cgroup and the volumes; the
 // processes of a cgroup are killed before the claims are given back and the pod counts as stopped, and not
 // after that; devices are released before CPUs; a preview asks for the resources in the order of a start.
 var orderTable = map[string][]string{
@@ -499,12 +510,12 @@ var orderTable = map[string][]string{
 		"terminating: devices.Withdraw probes.Stop StopPodSandbox cgroups.Destroy claims.Unprepare",
 		"terminated: probes.Remove csi.Unpublish devices.Release assigned.Release (not reserved)",
 		"syncing: devices.Check (reserved) assigned.Assign devices.Allocate claims.Prepare cgroups.Ensure csi.Publish " +
-			"StopPodSandbox RunPodSandbox devices.Container claims.CDIDevices CreateContainer",
+			"hostports.Rules StopPodSandbox RunPodSandbox devices.Container claims.CDIDevices CreateContainer",
 		"syncing: cgroups.Ensure csi.Publish",
 	},
 	"start": {
 		"syncing: devices.Check (reserved) assigned.Assign devices.Allocate claims.Prepare cgroups.Ensure csi.Publish " +
-			"RunPodSandbox devices.Container claims.CDIDevices CreateContainer",
+			"hostports.Rules RunPodSandbox devices.Container claims.CDIDevices CreateContainer",
 		"syncing: cgroups.Ensure csi.Publish",
 	},
 	"the claim is not prepared": {
@@ -523,8 +534,8 @@ var orderTable = map[string][]string{
 		"syncing: devices.Check assigned.Assign devices.Allocate",
 	},
 	"the sandbox dies": {
-		"syncing: devices.Check assigned.Assign devices.Allocate claims.Prepare cgroups.Ensure csi.Publish StopPodSandbox " +
-			"RunPodSandbox devices.Container claims.CDIDevices CreateContainer",
+		"syncing: devices.Check assigned.Assign devices.Allocate claims.Prepare cgroups.Ensure csi.Publish " +
+			"hostports.Rules StopPodSandbox RunPodSandbox devices.Container claims.CDIDevices CreateContainer",
 		"syncing: cgroups.Ensure csi.Publish",
 	},
 	"preview of a revision": {

@@ -83,9 +83,6 @@ func newSupervisor(cfg Config, wrap func(syncer) syncer) (*Supervisor, error) {
 	if cfg.Network.HostIPs == nil {
 		cfg.Network.HostIPs = noHostIPs{}
 	}
-	if cfg.Resources == nil {
-		cfg.Resources = (*OwnResources).List
-	}
 	cfg.Paths = cfg.Paths.withDefaults()
 	s := &Supervisor{
 		cfg:     cfg,

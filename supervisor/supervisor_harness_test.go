@@ -34,6 +34,7 @@ import (
 	"github.com/podstead/podstead/supervisor/noderesources/cgroups"
 	"github.com/podstead/podstead/supervisor/noderesources/claims"
 	"github.com/podstead/podstead/supervisor/noderesources/devices"
+	"github.com/podstead/podstead/supervisor/noderesources/hostports"
 	"github.com/podstead/podstead/supervisor/noderesources/noderesourcestest"
 	"github.com/podstead/podstead/supervisor/pleg"
 	"github.com/podstead/podstead/supervisor/podephemeral"
@@ -67,6 +68,8 @@ type supervisorHarness struct {
 	devices devices.Manager
 	// claims are the resource claims of the next daemon; nil has none.
 	claims claims.Manager
+	// hostRules make the rules of the host for host ports.
+	hostRules []func(context.Context)
 	// gates and returns are those of the next daemon.
 	gates   []Gate
 	returns map[string]RestartPolicy
@@ -211,7 +214,7 @@ func (b *supervisorHarness) start(sources ...manifest.Source) *daemon {
 		Mark:        b.mark,
 		Allocatable: b.allocatable,
 		Resources: func(own *OwnResources) []noderesources.Resource {
-			list := b.nodeResources(own, d.pleg.Observed)
+			list := b.nodeResources(own, d)
 			for _, r := range list {
 				if err := noderesourcestest.CheckMethods(r); err != nil {
 					b.t.Error(err)
@@ -250,7 +253,7 @@ func (b *supervisorHarness) start(sources ...manifest.Source) *daemon {
 }
 
 // nodeResources lists the node's resources as the command does.
-func (b *supervisorHarness) nodeResources(own *OwnResources, observed func() *cri.Observed) []noderesources.Resource {
+func (b *supervisorHarness) nodeResources(own *OwnResources, d *daemon) []noderesources.Resource {
 	list := []noderesources.Resource{own.Reservations}
 	if b.exclusive != nil {
 		list = append(list, assigned.New(b.exclusive))
@@ -262,9 +265,10 @@ func (b *supervisorHarness) nodeResources(own *OwnResources, observed func() *cr
 		list = append(list, claims.New(b.claims))
 	}
 	if b.cgroups != nil {
-		list = append(list, cgroups.New(b.cgroups, observed))
+		list = append(list, cgroups.New(b.cgroups, d.pleg.Observed))
 	}
-	return append(list, own.Volumes, own.Probes, own.Logs)
+	ports := &hostports.Resource{Rules: b.hostRules, Events: d.events, Proc: b.dir}
+	return append(list, own.Volumes, ports, own.Probes, own.Logs)
 }
 
 // fakeExec connects probes and runtime as the command does.

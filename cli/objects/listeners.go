@@ -10,16 +10,15 @@ import (
 // HostListeners returns, by the key of a pod, which process of this host listens on one of its host
 // ports. The runtime gives the connections to the pod, and neither reports an error.
 func HostListeners(pods []v1.Pod) Causes {
-	var ports []hostsockets.Port
-	owners := map[hostsockets.Port]*v1.Pod{}
+	var ports []podinfo.HostPort
+	owners := map[podinfo.HostPort]*v1.Pod{}
 	for i := range pods {
 		p := &pods[i]
 		if p.Spec.HostNetwork || p.Status.PodIP == "" || podinfo.IsTerminal(p.Status.Phase) {
 			continue // it listens itself, or has no ports now
 		}
 		for _, port := range podinfo.HostPorts(p) {
-			key := hostsockets.Port{IP: port.IP, Protocol: string(port.Protocol), Number: port.Number}
-			ports, owners[key] = append(ports, key), p
+			ports, owners[port] = append(ports, port), p
 		}
 	}
 	causes := Causes{}

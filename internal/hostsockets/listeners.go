@@ -11,21 +11,16 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-)
 
-// Port is a port of the host.
-type Port struct {
-	// IP is the address, 0.0.0.0 for each one.
-	IP string
-	// Protocol is TCP or UDP.
-	Protocol string
-	Number   int32
-}
+	v1 "k8s.io/api/core/v1"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
+)
 
 // Listener is a process that listens on a port. Process and PID are empty if they could not be found
 // out, as by a user who is not root.
 type Listener struct {
-	Port    Port
+	Port    podinfo.HostPort
 	Process string
 	PID     int
 }
@@ -45,18 +40,21 @@ func (l Listener) String() string {
 var mappers = []string{"docker-proxy", "cri-dockerd", "crio", "conmon"}
 
 // Find returns who listens on the ports, in their order. proc is the mount of the proc file system.
-func Find(proc string, ports []Port) []Listener {
-	desired := map[Port]netip.Addr{}
+func Find(proc string, ports []podinfo.HostPort) []Listener {
+	desired := map[podinfo.HostPort]netip.Addr{}
 	for _, p := range ports {
 		if addr, err := netip.ParseAddr(p.IP); err == nil {
 			desired[p] = addr.Unmap()
 		}
 	}
-	found := map[Port]string{} // the inode of the socket
-	for _, table := range []struct{ protocol, file, state string }{
-		{"TCP", "tcp", "0A"}, {"TCP", "tcp6", "0A"}, {"UDP", "udp", "07"}, {"UDP", "udp6", "07"},
+	found := map[podinfo.HostPort]string{} // the inode of the socket
+	for _, table := range []struct {
+		protocol    v1.Protocol
+		file, state string
+	}{{v1.ProtocolTCP, "tcp", "0A"}, {v1.ProtocolTCP, "tcp6", "0A"}, {v1.ProtocolUDP, "udp", "07"},
+		{v1.ProtocolUDP, "udp6", "07"},
 	} {
-		if !slices.ContainsFunc(ports, func(p Port) bool { return p.Protocol == table.protocol }) {
+		if !slices.ContainsFunc(ports, func(p podinfo.HostPort) bool { return p.Protocol == table.protocol }) {
 			continue
 		}
 		eachSocket(filepath.Join(proc, "net", table.file), table.state, func(bound netip.AddrPort, inode string) {
@@ -119,7 +117,7 @@ func parseAddress(text string) (netip.AddrPort, bool) {
 }
 
 // ownersOf returns the processes that have the sockets open, by inode.
-func ownersOf(proc string, sockets map[Port]string) map[string]Listener {
+func ownersOf(proc string, sockets map[podinfo.HostPort]string) map[string]Listener {
 	links := map[string]string{}
 	for _, inode := range sockets {
 		links["socket:["+inode+"]"] = inode

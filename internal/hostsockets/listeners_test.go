@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
 // Sockets of this process are found in the tables of the kernel, with its name.
@@ -29,12 +31,12 @@ func TestFind(t *testing.T) {
 	defer client.Close()
 	number := func(a net.Addr) int32 { return int32(netip.MustParseAddrPort(a.String()).Port()) }
 	listens, receives, connected := number(tcp.Addr()), number(udp.LocalAddr()), number(client.LocalAddr())
-	ports := []Port{
-		{"0.0.0.0", "TCP", listens}, {"127.0.0.1", "TCP", listens}, {"10.9.9.9", "TCP", listens},
-		{"0.0.0.0", "UDP", receives},
-		{"0.0.0.0", "TCP", connected}, // of a client
+	ports := []podinfo.HostPort{
+		{IP: "0.0.0.0", Protocol: "TCP", Number: listens}, {IP: "127.0.0.1", Protocol: "TCP", Number: listens}, {IP: "10.9.9.9", Protocol: "TCP", Number: listens},
+		{IP: "0.0.0.0", Protocol: "UDP", Number: receives},
+		{IP: "0.0.0.0", Protocol: "TCP", Number: connected}, // of a client
 	}
-	var got []Port
+	var got []podinfo.HostPort
 	for _, l := range Find("/proc", ports) {
 		got = append(got, l.Port)
 		if l.PID != os.Getpid() || l.Process != "hostsockets.tes" {
@@ -46,7 +48,7 @@ func TestFind(t *testing.T) {
 			t.Error(text)
 		}
 	}
-	if want := []Port{ports[0], ports[1], ports[3]}; !slices.Equal(got, want) {
+	if want := []podinfo.HostPort{ports[0], ports[1], ports[3]}; !slices.Equal(got, want) {
 		t.Errorf("found %v, want %v", got, want)
 	}
 	_ = tcp.Close()
@@ -73,7 +75,7 @@ func TestParseAddress(t *testing.T) {
 
 // Without the tables, as in a container without /proc, nothing is found.
 func TestFindWithoutTables(t *testing.T) {
-	if got := Find(t.TempDir(), []Port{{"0.0.0.0", "TCP", 22}, {"x", "TCP", 22}}); got != nil {
+	if got := Find(t.TempDir(), []podinfo.HostPort{{IP: "0.0.0.0", Protocol: "TCP", Number: 22}, {IP: "x", Protocol: "TCP", Number: 22}}); got != nil {
 		t.Errorf("found %v", got)
 	}
 }

@@ -13,6 +13,6 @@
 // does not have is not in the list.
 //
 // The list is built by one function of the daemon, in this order: reservations, exclusive CPUs and
-// memory, devices, resource claims, cgroup, volumes, probes, logs. docs/howto/node-resource.md says how
-// to add one.
+// memory, devices, resource claims, cgroup, volumes, host ports, probes, logs.
+// docs/howto/node-resource.md says how to add one.
 package noderesources
