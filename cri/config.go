@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podstead/podstead/internal/cgroupvalues"
@@ -17,8 +16,8 @@ import (
 // annotationPorts is the kubelet's key for a container's ports as JSON.
 const annotationPorts = "io.kubernetes.container.ports"
 
-// config generates the configs of sandboxes and containers. Its methods are pure, apart from
-// the CPUs that are shared when they are called.
+// config generates the configs of sandboxes and containers. Its methods are pure, apart from what
+// Assigned reports when they are called.
 type config struct {
 	instance string
 	logRoot  string
@@ -28,10 +27,6 @@ type config struct {
 	// security is the node's part of security contexts.
 	security Security
 	cgroup   cgroupvalues.Settings
-	// cpus reports on which CPUs containers run; nil leaves it to the kernel.
-	cpus CPUs
-	// numaNodes reports from which NUMA nodes containers have their memory; nil leaves it to the kernel.
-	numaNodes func(uid types.UID, container string) string
 }
 
 // sandbox returns the config of a pod's sandbox. The config passed with a
@@ -69,6 +64,7 @@ type containerInput struct {
 	command, args []string
 	imageRef      string
 	user          user
+	assigned      Assigned
 	// users is that of the sandbox.
 	users *UserNamespace
 	// target is the container whose processes it sees; empty for those that the
@@ -96,7 +92,7 @@ func (g config) container(pod *v1.Pod, c *v1.Container, in containerInput) *runt
 		Tty:         c.TTY,
 		StopSignal:  stopSignal(c),
 		Linux: &runtimeapi.LinuxContainerConfig{
-			Resources:       g.containerResources(pod, c),
+			Resources:       g.containerResources(pod, c, in.assigned),
 			SecurityContext: g.containerSecurity(pod, c, in),
 		},
 	}

@@ -32,7 +32,7 @@ func TestLimitedSwap(t *testing.T) {
 		pod := wantedPod("", []string{"a"})
 		pod.Spec.Priority = &c.priority
 		pod.Spec.Containers[0].Resources = requirements(c.request, c.limit)
-		got := g.containerResources(pod, &pod.Spec.Containers[0])
+		got := g.containerResources(pod, &pod.Spec.Containers[0], nil)
 		if got.MemorySwapLimitInBytes != c.limited || got.Unified["memory.swap.max"] != c.unified {
 			t.Errorf("%s: memory and swap are %d, swap is %q", name, got.MemorySwapLimitInBytes, got.Unified["memory.swap.max"])
 		}
@@ -40,7 +40,7 @@ func TestLimitedSwap(t *testing.T) {
 	g.cgroup.Swap = 0
 	pod := wantedPod("", []string{"a"})
 	pod.Spec.Containers[0].Resources = requirements("- 1Gi", "- 2Gi")
-	if got := g.containerResources(pod, &pod.Spec.Containers[0]); got.MemorySwapLimitInBytes != 2<<30 {
+	if got := g.containerResources(pod, &pod.Spec.Containers[0], nil); got.MemorySwapLimitInBytes != 2<<30 {
 		t.Errorf("NoSwap: memory and swap are %d", got.MemorySwapLimitInBytes)
 	}
 }
@@ -63,7 +63,7 @@ func TestMemoryQoS(t *testing.T) {
 			MemoryQoS: &cgroupvalues.MemoryQoS{ThrottlingFactor: 0.9, Reserve: c.reserve, Allocatable: 4 << 30}}
 		pod := wantedPod("", []string{"a"})
 		pod.Spec.Containers[0].Resources = requirements(c.request, c.limit)
-		got := g.containerResources(pod, &pod.Spec.Containers[0]).Unified
+		got := g.containerResources(pod, &pod.Spec.Containers[0], nil).Unified
 		if got["memory.high"] != c.high || got["memory.min"] != c.min || got["memory.low"] != c.low {
 			t.Errorf("%s: %v", name, got)
 		}
@@ -72,7 +72,7 @@ func TestMemoryQoS(t *testing.T) {
 	pod.Spec.Containers[0].Resources = v1.ResourceRequirements{Requests: requirements("- 1Gi", "").Requests}
 	g := testConfig()
 	g.cgroup = cgroupvalues.Settings{V2: true}
-	if got := g.containerResources(pod, &pod.Spec.Containers[0]).Unified; len(got) != 1 || got["memory.oom.group"] != "1" {
+	if got := g.containerResources(pod, &pod.Spec.Containers[0], nil).Unified; len(got) != 1 || got["memory.oom.group"] != "1" {
 		t.Errorf("without memory QoS: %v", got)
 	}
 }

@@ -40,18 +40,16 @@ func linuxResources(s cgroupvalues.Settings, a podinfo.Amounts) *runtimeapi.Linu
 
 // containerResources returns those of one container. A container that runs out of
 // memory is killed as a whole, as with the kubelet.
-func (g config) containerResources(pod *v1.Pod, c *v1.Container) *runtimeapi.LinuxContainerResources {
+func (g config) containerResources(pod *v1.Pod, c *v1.Container, assigned Assigned) *runtimeapi.LinuxContainerResources {
 	a := podinfo.AmountsOf(&c.Resources)
 	r := linuxResources(g.cgroup, a)
 	r.OomScoreAdj = oomScoreAdj(pod, c, g.memory)
-	if g.cpus != nil {
+	if assigned != nil {
 		exclusive := false
-		if r.CpusetCpus, exclusive = g.cpus.CPUs(pod.UID, c.Name); exclusive {
+		if r.CpusetCpus, exclusive = assigned.CPUs(pod.UID, c.Name); exclusive {
 			r.CpuQuota = 0 // a quota would only throttle a container on its own CPUs
 		}
-	}
-	if g.numaNodes != nil {
-		r.CpusetMems = g.numaNodes(pod.UID, c.Name)
+		r.CpusetMems = assigned.NUMANodes(pod.UID, c.Name)
 	}
 	for _, size := range g.cgroup.PageSizes {
 		// A size that is not requested is 0, not unlimited.

@@ -251,7 +251,7 @@ func TestContainerResources(t *testing.T) {
 		pod := wantedPod("", []string{"a"})
 		c := &pod.Spec.Containers[0]
 		c.Resources = requirements(tc.request, tc.limit)
-		got := testConfig().containerResources(pod, c)
+		got := testConfig().containerResources(pod, c, nil)
 		if got.CpuShares != tc.shares || got.CpuQuota != tc.quota || got.CpuPeriod != 100_000 ||
 			got.MemoryLimitInBytes != tc.memory || got.OomScoreAdj != tc.adj {
 			t.Errorf("requests %q limits %q: got %v, want %+v", tc.request, tc.limit, got, tc)
@@ -259,57 +259,44 @@ func TestContainerResources(t *testing.T) {
 	}
 }
 
-// boundCPUs gives each pod's container own exclusive CPUs, and the others the rest.
-type boundCPUs struct{}
+// assignedTo gives each pod's container "own" exclusive CPUs and memory of NUMA nodes, and the others the rest.
+type assignedTo types.UID
 
-func (boundCPUs) CPUs(uid types.UID, container string) (string, bool) {
-	if container == "own" {
+func (a assignedTo) CPUs(uid types.UID, container string) (string, bool) {
+	if uid == types.UID(a) && container == "own" {
 		return "1-2", true
 	}
 	return "0,3", false
 }
-func (boundCPUs) Created(string, string) {}
 
-// A container with exclusive CPUs has no quota; the others run on the shared ones.
-func TestCPUsOfContainers(t *testing.T) {
+func (a assignedTo) NUMANodes(uid types.UID, container string) string {
+	if uid == types.UID(a) && container == "own" {
+		return "0,2"
+	}
+	return ""
+}
+
+func (assignedTo) Created(string, string) {}
+
+// A container with exclusive CPUs has no quota; the others run on the shared ones. One with memory of NUMA nodes
+// is created with them. A resize keeps all that.
+func TestAssignedOfContainers(t *testing.T) {
 	pod := wantedPod("", []string{"own", "other"})
-	g := testConfig()
-	g.cpus = boundCPUs{}
-	for i, want := range []*runtimeapi.LinuxContainerResources{{CpusetCpus: "1-2", CpuQuota: 0},
+	g, assigned := testConfig(), assignedTo(pod.UID)
+	for i, want := range []*runtimeapi.LinuxContainerResources{{CpusetCpus: "1-2", CpuQuota: 0, CpusetMems: "0,2"},
 		{CpusetCpus: "0,3", CpuQuota: 200_000}} {
 		c := &pod.Spec.Containers[i]
 		c.Resources = requirements("2 1Gi", "2 1Gi")
-		if got := g.containerResources(pod, c); got.CpusetCpus != want.CpusetCpus || got.CpuQuota != want.CpuQuota ||
-			got.CpuShares != 2048 {
+		if got := g.containerResources(pod, c, assigned); got.CpusetCpus != want.CpusetCpus ||
+			got.CpuQuota != want.CpuQuota || got.CpusetMems != want.CpusetMems || got.CpuShares != 2048 {
 			t.Errorf("%s: %v, want %v", c.Name, got, want)
 		}
 		if want.CpuQuota == 0 {
 			want.CpuQuota = -1 // 0 would leave it unchanged
 		}
-		if got := g.resizedResources(pod, c, Resize{}); got.CpusetCpus != want.CpusetCpus || got.CpuQuota != want.CpuQuota {
+		if got := g.resizedResources(pod, c, Resize{}, assigned); got.CpusetCpus != want.CpusetCpus ||
+			got.CpuQuota != want.CpuQuota || got.CpusetMems != want.CpusetMems {
 			t.Errorf("%s after a resize: %v, want %v", c.Name, got, want)
-		}
-	}
-}
-
-// A container with memory of NUMA nodes is created with them, and keeps them in a resize; the others
-// have all.
-func TestNUMANodesOfContainers(t *testing.T) {
-	pod := wantedPod("", []string{"own", "other"})
-	g := testConfig()
-	g.numaNodes = func(uid types.UID, container string) string {
-		if uid == pod.UID && container == "own" {
-			return "0,2"
-		}
-		return ""
-	}
-	for i, want := range []string{"0,2", ""} {
-		c := &pod.Spec.Containers[i]
-		if got := g.containerResources(pod, c).CpusetMems; got != want {
-			t.Errorf("%s: %q, want %q", c.Name, got, want)
-		}
-		if got := g.resizedResources(pod, c, Resize{}).CpusetMems; got != want {
-			t.Errorf("%s after a resize: %q, want %q", c.Name, got, want)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/internal/device"
 )
@@ -79,6 +80,19 @@ type SandboxInputs struct {
 	// DNS is the pod's resolv.conf; the zero value leaves it to the runtime,
 	// which copies the host's.
 	DNS DNS
+}
+
+// Assigned reports which CPUs and which memory of the node containers use. It is asked right before each
+// create and resize, because the CPUs that containers share change at any time.
+type Assigned interface {
+	// CPUs returns the CPUs of a container as the kernel's list, empty for all, and whether they are its own.
+	// Such a container has no CPU quota.
+	CPUs(uid types.UID, container string) (cpus string, exclusive bool)
+	// NUMANodes returns the NUMA nodes from which a container has its memory, as the kernel's list, empty for
+	// all.
+	NUMANodes(uid types.UID, container string) string
+	// Created is called with the CPUs that a container was created with.
+	Created(id, cpus string)
 }
 
 // DNS is the content of a resolv.conf.

@@ -229,13 +229,14 @@ func (t *transaction) resizeOne(ctx context.Context, r Resize) error {
 			}
 		}
 	}
-	return t.runtime.UpdateContainerResources(ctx, r.ID, t.config.resizedResources(t.Pod, spec, r))
+	return t.runtime.UpdateContainerResources(ctx, r.ID, t.config.resizedResources(t.Pod, spec, r, t.Assigned))
 }
 
 // resizedResources returns the new resources of a running container. A removed
 // limit is -1 here, because 0 leaves it unchanged.
-func (g config) resizedResources(pod *v1.Pod, c *v1.Container, r Resize) *runtimeapi.LinuxContainerResources {
-	to := g.containerResources(pod, c)
+func (g config) resizedResources(pod *v1.Pod, c *v1.Container, r Resize,
+	assigned Assigned) *runtimeapi.LinuxContainerResources {
+	to := g.containerResources(pod, c, assigned)
 	if to.CpuQuota == 0 {
 		to.CpuQuota = -1
 	}

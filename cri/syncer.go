@@ -45,33 +45,7 @@ type SyncerConfig struct {
 	HostMemory int64
 	// Cgroup are the node's settings, from which cgroup values are computed.
 	Cgroup cgroupvalues.Settings
-	// Assigned are the resources of the node that containers use; the zero value leaves them to the kernel.
-	Assigned Assigned
 }
-
-// Assigned reports which resources of the node containers use.
-type Assigned struct {
-	// CPUs reports on which CPUs containers run; nil leaves it to the kernel.
-	CPUs CPUs
-	// NUMANodes returns the NUMA nodes from which a container has its memory, as the kernel's
-	// list, empty for all; nil leaves it to the kernel.
-	NUMANodes func(uid types.UID, container string) string
-}
-
-// CPUs reports on which CPUs containers run. Implemented by cpus.Manager.
-type CPUs interface {
-	// CPUs returns the CPUs of a container as the kernel's list, and whether they are its
-	// own. Such a container has no CPU quota.
-	CPUs(uid types.UID, container string) (cpus string, exclusive bool)
-	// Created is called with the CPUs that a container was created with.
-	Created(id, cpus string)
-}
-
-// anyCPU lets containers run on all CPUs.
-type anyCPU struct{}
-
-func (anyCPU) CPUs(types.UID, string) (string, bool) { return "", false }
-func (anyCPU) Created(string, string)                {}
 
 // Syncer brings the runtime to the desired state of a pod. Sync runs once at a
 // time for a pod; different pods may be synced concurrently. A Syncer remembers
@@ -132,12 +106,9 @@ func NewSyncer(c SyncerConfig) *Syncer {
 	if c.HostMemory == 0 {
 		c.HostMemory = hostMemory()
 	}
-	if c.Assigned.CPUs == nil {
-		c.Assigned.CPUs = anyCPU{}
-	}
 	s.config = config{
 		instance: c.Instance, logRoot: c.LogRoot, memory: c.HostMemory, masked: hostMaskedPaths("/sys"),
-		security: c.Security, cgroup: c.Cgroup, cpus: c.Assigned.CPUs, numaNodes: c.Assigned.NUMANodes,
+		security: c.Security, cgroup: c.Cgroup,
 	}
 	s.images = newImageManager(c.Images, s.events)
 	return s
@@ -194,6 +165,8 @@ type SyncRequest struct {
 	ResolveInputs func(ctx context.Context, c *v1.Container, podIPs []string) (Inputs, error)
 	// Credentials are used to pull images.
 	Credentials PullCredentials
+	// Assigned reports which CPUs and NUMA nodes the containers have; nil leaves them to the kernel.
+	Assigned Assigned
 	// Sandbox is for the config of the sandbox.
 	Sandbox SandboxInputs
 	// MaxRestartPeriod is the longest delay of the pod's crash-loop back-off; 0

@@ -194,7 +194,7 @@ func (t *transaction) countStart(c *v1.Container) (undo func()) {
 // create creates a new instance of a container.
 func (t *transaction) create(ctx context.Context, c *v1.Container, imageRef string) (id string, number int, err error) {
 	defer t.measure(StepCreate)()
-	in := containerInput{imageRef: imageRef, users: t.Sandbox.Users}
+	in := containerInput{imageRef: imageRef, users: t.Sandbox.Users, assigned: t.Assigned}
 	logDir := filepath.Join(t.sandboxConfig.LogDirectory, c.Name)
 	if in.restartCount, err = t.restartCount(c.Name, logDir); err == nil {
 		err = os.MkdirAll(logDir, logDirMode)
@@ -251,7 +251,9 @@ func (t *transaction) create(ctx context.Context, c *v1.Container, imageRef stri
 		}
 		return "", 0, t.startFailed(ctx, c, reasonCreate, err)
 	}
-	t.config.cpus.Created(id, config.Linux.Resources.CpusetCpus)
+	if t.Assigned != nil {
+		t.Assigned.Created(id, config.Linux.Resources.CpusetCpus)
+	}
 	t.expectations.expect(t.Pod.UID, c.Name, id)
 	// The event names the container in its text; the kubelet's does so in a field
 	// that only the API server's events have.

@@ -21,12 +21,11 @@ import (
 	"github.com/podstead/podstead/internal/systemd"
 	"github.com/podstead/podstead/internal/tracing"
 	"github.com/podstead/podstead/internal/unwritten"
-	"github.com/podstead/podstead/node/cpus"
 	"github.com/podstead/podstead/node/csi"
 	"github.com/podstead/podstead/node/devices"
 	"github.com/podstead/podstead/node/dra"
-	"github.com/podstead/podstead/node/memory"
 	"github.com/podstead/podstead/node/nameserver/poddns"
+	"github.com/podstead/podstead/node/resourcemanagers"
 	"github.com/podstead/podstead/node/shutdown"
 	"github.com/podstead/podstead/supervisor"
 	"github.com/podstead/podstead/supervisor/admit"
@@ -69,10 +68,9 @@ type daemon struct {
 	claims  *dra.Manager
 	// openNameserver; nil without a name server for pods
 	podDNS *poddns.Server
-	// createSupervisor; cpus and memory are nil with the policies none
-	sup    *supervisor.Supervisor
-	cpus   *cpus.Manager
-	memory *memory.Manager
+	// createSupervisor; managers is nil if none is configured
+	sup      *supervisor.Supervisor
+	managers *resourcemanagers.Managers
 	// protectedMemory is that of memory QoS; nil without.
 	protectedMemory func() (guaranteed, burstable int64)
 	// createNodeServices

@@ -16,12 +16,10 @@ import (
 
 // nodeResources is what a pod needs of this node, in the order in which it is admitted and prepared. What
 // the node does not have is not in it. docs/howto/node-resource.md says how to add a resource.
-func (d *daemon) nodeResources(
-	own *supervisor.OwnResources, managers assigned.Manager, cgroup *cgroup.Cgroups,
-) []noderesources.Resource {
+func (d *daemon) nodeResources(own *supervisor.OwnResources, cgroup *cgroup.Cgroups) []noderesources.Resource {
 	list := []noderesources.Resource{own.Reservations}
-	if managers != nil {
-		list = append(list, assigned.New(managers))
+	if d.managers != nil {
+		list = append(list, assigned.New(d.managers))
 	}
 	list = append(list, devices.New(d.devices))
 	if d.claims != nil {

@@ -61,17 +61,11 @@ func (d *daemon) createSupervisor(context.Context) error {
 	if cgroups.Settings.MemoryQoS != nil {
 		d.protectedMemory = cgroups.Protected
 	}
-	managers, err := d.openManagers()
-	if err != nil {
+	if err := d.openManagers(); err != nil {
 		return err
 	}
-	manager := d.cpus
-	var bound cri.Assigned // without a manager it has none
-	if manager != nil {
-		bound.CPUs, cgroups.NoQuota = manager, manager.HasExclusive
-	}
-	if d.memory != nil {
-		bound.NUMANodes = d.memory.NUMANodes
+	if d.managers != nil && d.managers.CPU != nil {
+		cgroups.NoQuota = d.managers.CPU.HasExclusive
 	}
 	mark, _ := wallclock.Now() // without the ID of the boot if it is not known
 	backoff := cri.NewBackoff(o.Runtime.RestartCap, mark.Boot)
@@ -79,7 +73,7 @@ func (d *daemon) createSupervisor(context.Context) error {
 		Mark:    wallclock.Now,
 		Sources: from,
 		Runtime: supervisor.Runtime{
-			Observer: p.pleg, Syncer: d.newSyncer(backoff, cgroups.Settings, bound), Backoff: backoff, Health: client,
+			Observer: p.pleg, Syncer: d.newSyncer(backoff, cgroups.Settings), Backoff: backoff, Health: client,
 			Classes: o.Policy.RuntimeClasses,
 		},
 		Store: supervisor.Store{Statuses: p.statuses, Records: records, Ephemeral: ephemeral, Disk: d.disk},
@@ -94,15 +88,15 @@ func (d *daemon) createSupervisor(context.Context) error {
 		Allocatable: nodeResources(o).Allocatable(),
 		Credentials: d.credentials,
 		Resources: func(own *supervisor.OwnResources) []noderesources.Resource {
-			return d.nodeResources(own, managers, cgroups)
+			return d.nodeResources(own, cgroups)
 		},
 		Network: supervisor.Network{HostIPs: p.addresses, DNS: d.dnsSettings(), Uptime: wallclock.Uptime},
 	})
 	if err != nil {
 		return err
 	}
-	if manager != nil {
-		d.sup.OnObserved(manager.Wake)
+	if d.managers != nil && d.managers.CPU != nil {
+		d.sup.OnObserved(d.managers.CPU.Wake)
 	}
 	// Before anything is mounted for a pod.
 	if err := d.sup.ShareMounts(); err != nil {
@@ -151,7 +145,7 @@ func (d *daemon) recordReady(uid types.UID) {
 }
 
 // newSyncer creates what brings the runtime to the desired state.
-func (d *daemon) newSyncer(backoff *cri.Backoff, settings cgroupvalues.Settings, assigned cri.Assigned) *cri.Syncer {
+func (d *daemon) newSyncer(backoff *cri.Backoff, settings cgroupvalues.Settings) *cri.Syncer {
 	o, p, client := d.opts, &d.observers, d.runtime.client
 	d.start(func(context.Context) error { ipam.FreeAfterPowerCut(d.log); return nil })
 	return cri.NewSyncer(cri.SyncerConfig{
@@ -161,7 +155,7 @@ func (d *daemon) newSyncer(backoff *cri.Backoff, settings cgroupvalues.Settings,
 		})},
 		Events: p.events, Log: d.log, Backoff: backoff, Instance: d.runtime.instance,
 		Started: func(kind cri.ContainerKind, failed string) { p.counters.ContainerStarted(string(kind), failed) },
-		LogRoot: o.Paths.PodLogs, LogLinks: o.Paths.ContainerLogs, Cgroup: settings, Assigned: assigned,
+		LogRoot: o.Paths.PodLogs, LogLinks: o.Paths.ContainerLogs, Cgroup: settings,
 		Security: cri.Security{SeccompRoot: filepath.Join(o.Paths.Root, "seccomp"), SeccompDefault: o.Policy.SeccompDefault},
 	})
 }

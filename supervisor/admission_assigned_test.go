@@ -16,8 +16,16 @@ import (
 
 const noExclusiveCPU = "ExclusiveCPUsUnavailable"
 
+// leftToKernel is what the containers of a pod have that were assigned nothing.
+type leftToKernel struct{}
+
+func (leftToKernel) CPUs(types.UID, string) (string, bool) { return "", false }
+func (leftToKernel) NUMANodes(types.UID, string) string    { return "" }
+func (leftToKernel) Created(string, string)                {}
+
 // oneCPU assigns one exclusive CPU to one pod at a time, of those whose name has the prefix own.
 type oneCPU struct {
+	leftToKernel
 	mu    sync.Mutex
 	owner types.UID
 	// err is returned instead of a shortage; may be nil.

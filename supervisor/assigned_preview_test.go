@@ -15,6 +15,7 @@ import (
 
 	nodecpus "github.com/podstead/podstead/node/cpus"
 	"github.com/podstead/podstead/node/memory"
+	"github.com/podstead/podstead/node/resourcemanagers"
 	"github.com/podstead/podstead/node/topology"
 )
 
@@ -45,45 +46,19 @@ func numaRoot(t testing.TB) string {
 	return root
 }
 
-// numaManagers are the managers of the machine of numaRoot. CPU 0 is reserved.
-type numaManagers struct {
-	*topology.Manager
-	cpus *nodecpus.Manager
-}
-
-func (m numaManagers) Fixed(pod *v1.Pod, name v1.ResourceName) bool {
-	return name == v1.ResourceCPU && m.cpus.Fixed(pod)
-}
-
-func newNUMAManagers(t testing.TB, o nodecpus.Options, policy string) numaManagers {
+// newNUMAManagers opens the managers of the machine of numaRoot. CPU 0 is reserved.
+func newNUMAManagers(t testing.TB, o nodecpus.Options, policy string) *resourcemanagers.Managers {
 	t.Helper()
-	root, state, log := numaRoot(t), t.TempDir(), slog.New(slog.DiscardHandler)
-	read, err := nodecpus.ReadTopology(filepath.Join(root, "sys"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := nodecpus.Open(nodecpus.Config{Topology: read, Options: o, Reserved: nodecpus.NewSet(0),
-		File: nodecpus.File(state), BootID: "b", Log: log})
-	if err != nil {
-		t.Fatal(err)
-	}
-	machine, err := memory.ReadNodes(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	mem, err := memory.Open(memory.Config{
-		Machine: machine, File: memory.File(state), BootID: "b", Requested: func(error) {}, Log: log,
+	m, err := resourcemanagers.Open(resourcemanagers.Config{
+		Host: numaRoot(t), State: t.TempDir(), Log: slog.New(slog.DiscardHandler),
+		CPUs:     resourcemanagers.CPUs{Policy: nodecpus.PolicyStatic, Options: o, Set: nodecpus.NewSet(0)},
+		Memory:   resourcemanagers.Memory{Policy: memory.PolicyStatic, Requested: func(error) {}},
+		Topology: resourcemanagers.Topology{Policy: policy, Scope: topology.ScopeContainer},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	nodes, err := topology.ReadNodes(filepath.Join(root, "sys"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return numaManagers{topology.New(topology.Config{
-		Policy: policy, Scope: topology.ScopeContainer, Nodes: nodes, Providers: []topology.Provider{m, mem}, Log: log,
-	}), m}
+	return m
 }
 
 // exclusivePod returns a Guaranteed pod with one container.
@@ -148,7 +123,7 @@ func TestRevisionWithoutItsCPUsEndsNothing(t *testing.T) {
 					d.config.deliver(file, pods...)
 					b.runs(c.other.UID)
 				}
-				had := managers.cpus.Assigned("u1", "app")
+				had := managers.CPU.Assigned("u1", "app")
 				pods[0] = c.edit
 				d.config.deliver(file, pods...)
 				b.awaitHeld("u1", c.held)
@@ -156,10 +131,10 @@ func TestRevisionWithoutItsCPUsEndsNothing(t *testing.T) {
 				if b.running("u1") != 1 || b.fake.Starts("u1", "app") != 1 {
 					t.Errorf("%d run, it was started %d times", b.running("u1"), b.fake.Starts("u1", "app"))
 				}
-				if got := managers.cpus.Assigned("u1", "app"); got.String() != had.String() || len(got) != 2 {
+				if got := managers.CPU.Assigned("u1", "app"); got.String() != had.String() || len(got) != 2 {
 					t.Errorf("the running pod has the CPUs %s, and had %s", got, had)
 				}
-				if got := managers.cpus.Assigned("u2", "app"); len(got) != 0 {
+				if got := managers.CPU.Assigned("u2", "app"); len(got) != 0 {
 					t.Errorf("the revision that is not in effect has the CPUs %s", got)
 				}
 				if !c.possible {
@@ -186,8 +161,13 @@ func TestRevisionTakesTheCPUsOfItsPredecessor(t *testing.T) {
 		d.config.deliver(file, exclusivePod("web", "u2", "4", "900Mi"))
 		b.runs("u2")
 		b.gone("u1")
-		if got := managers.cpus.Assigned("u2", "app"); got.String() != "2-3,6-7" {
+		if got := managers.CPU.Assigned("u2", "app"); got.String() != "2-3,6-7" {
 			t.Errorf("it has the CPUs %s", got)
+		}
+		// The container was created with them.
+		c, _ := b.fake.Newest("app")
+		if has := c.Config.Linux.Resources; has.CpusetCpus != "2-3,6-7" || has.CpusetMems != "1" || has.CpuQuota != 0 {
+			t.Errorf("its container has %v", has)
 		}
 	})
 }

@@ -194,7 +194,10 @@ func (r recordedCgroups) Destroy(_ context.Context, uid types.UID, _ string) err
 }
 func (recordedCgroups) Pods() []types.UID { return nil }
 
-type recordedAssigned struct{ *resourceCalls }
+type recordedAssigned struct {
+	*resourceCalls
+	leftToKernel
+}
 
 func (r recordedAssigned) Assign(pod *v1.Pod) error {
 	if err := r.call(pod.UID, "assigned.Assign"); err != nil {
@@ -259,7 +262,7 @@ func (r recordedProbes) RemovePod(uid types.UID) {
 // record makes the next daemon record the calls for the pod u1.
 func (b *supervisorHarness) record() *resourceCalls {
 	r := &resourceCalls{b: b, uid: "u1", loop: map[string]bool{}}
-	b.devices, b.cgroups, b.exclusive, b.claims = recordedDevices{r}, recordedCgroups{r}, recordedAssigned{r},
+	b.devices, b.cgroups, b.exclusive, b.claims = recordedDevices{r}, recordedCgroups{r}, recordedAssigned{resourceCalls: r},
 		recordedClaims{r}
 	b.onSync, b.hostRules = r.begin, []func(context.Context){r.hostRules}
 	dir := b.t.TempDir()

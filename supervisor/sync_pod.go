@@ -206,7 +206,7 @@ func (a *syncAttempt) noteLimits() {
 func (a *syncAttempt) prepareSandbox(context.Context) *podworkers.SyncResult {
 	sandbox, fault := a.inputs.SandboxInputs(a.allocated, a.observed.HasReadySandbox())
 	sandbox.CgroupParent, sandbox.RuntimeHandler = a.start.Sandbox.CgroupParent, a.resolved.RuntimeHandler
-	a.request.Sandbox, a.request.ResolveInputs = sandbox, a.start.Inputs
+	a.request.Sandbox, a.request.ResolveInputs, a.request.Assigned = sandbox, a.start.Inputs, a.start.Assigned
 	if fault == nil {
 		return nil
 	}

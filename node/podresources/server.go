@@ -13,6 +13,8 @@ import (
 
 	"github.com/podstead/podstead/internal/device"
 	podinfo "github.com/podstead/podstead/internal/pod"
+	"github.com/podstead/podstead/node/cpus"
+	"github.com/podstead/podstead/node/memory"
 )
 
 // Devices are the allocations of devices. Implemented by devices.Manager.
@@ -25,20 +27,20 @@ type Devices interface {
 	NUMANodes(name v1.ResourceName, id string) []int
 }
 
-// CPUs are the allocations of exclusive CPUs.
+// CPUs are the allocations of exclusive CPUs. Implemented by cpus.Manager.
 type CPUs interface {
-	// Exclusive returns the exclusive CPUs of a container, Allocatable those that can be exclusive.
-	Exclusive(uid types.UID, container string) []int64
-	Allocatable() []int64
+	// Assigned returns the exclusive CPUs of a container, Assignable those that can be exclusive.
+	Assigned(uid types.UID, container string) cpus.Set
+	Assignable() cpus.Set
 }
 
-// Memory are the allocations of memory of NUMA nodes.
+// Memory are the allocations of memory of NUMA nodes. Implemented by memory.Manager.
 type Memory interface {
 	// Assigned returns the NUMA nodes of a container and what it has of them together, in bytes by
 	// type; nothing for a container without memory of its own.
-	Assigned(uid types.UID, container string) (nodes []int, has map[v1.ResourceName]int64)
-	// Allocatable returns what containers can have of each NUMA node.
-	Allocatable() map[int]map[v1.ResourceName]int64
+	Assigned(uid types.UID, container string) (nodes []int, has memory.Amounts)
+	// Assignable returns what containers can have of each NUMA node.
+	Assignable() memory.Nodes
 }
 
 // Claims are the devices of resource claims. Implemented by dra.Manager.
@@ -92,10 +94,10 @@ func (s server) GetAllocatableResources(context.Context,
 	*api.AllocatableResourcesRequest) (*api.AllocatableResourcesResponse, error) {
 	answer := &api.AllocatableResourcesResponse{Devices: s.devices(s.cfg.Devices.Allocatable())}
 	if s.cfg.CPUs != nil {
-		answer.CpuIds = s.cfg.CPUs.Allocatable()
+		answer.CpuIds = cpuIDs(s.cfg.CPUs.Assignable())
 	}
 	if s.cfg.Memory != nil {
-		all := s.cfg.Memory.Allocatable()
+		all := s.cfg.Memory.Assignable()
 		for _, id := range slices.Sorted(maps.Keys(all)) {
 			answer.Memory = append(answer.Memory, containerMemory([]int{id}, all[id])...)
 		}
@@ -115,7 +117,7 @@ func (s server) resources(pod *v1.Pod) *api.PodResources {
 	add := func(c *v1.Container) {
 		container := &api.ContainerResources{Name: c.Name, Devices: s.devices(devices[c.Name])}
 		if s.cfg.CPUs != nil {
-			container.CpuIds = s.cfg.CPUs.Exclusive(pod.UID, c.Name)
+			container.CpuIds = cpuIDs(s.cfg.CPUs.Assigned(pod.UID, c.Name))
 		}
 		if s.cfg.Memory != nil {
 			container.Memory = containerMemory(s.cfg.Memory.Assigned(pod.UID, c.Name))
@@ -137,8 +139,15 @@ func (s server) resources(pod *v1.Pod) *api.PodResources {
 	return answer
 }
 
+func cpuIDs(set cpus.Set) (ids []int64) {
+	for _, cpu := range set {
+		ids = append(ids, int64(cpu))
+	}
+	return ids
+}
+
 // containerMemory returns memory in the form of the API, one entry for each type that is not 0.
-func containerMemory(nodes []int, has map[v1.ResourceName]int64) (list []*api.ContainerMemory) {
+func containerMemory(nodes []int, has memory.Amounts) (list []*api.ContainerMemory) {
 	for _, name := range slices.Sorted(maps.Keys(has)) {
 		if has[name] > 0 {
 			list = append(list, &api.ContainerMemory{MemoryType: string(name), Size: uint64(has[name]),

@@ -16,6 +16,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	api "k8s.io/kubelet/pkg/apis/podresources/v1"
+
+	"github.com/podstead/podstead/node/cpus"
+	"github.com/podstead/podstead/node/memory"
 )
 
 type fakeDevices struct{}
@@ -41,26 +44,26 @@ func (fakeDevices) NUMANodes(name v1.ResourceName, id string) []int {
 
 type fakeCPUs struct{}
 
-func (fakeCPUs) Exclusive(uid types.UID, container string) []int64 {
+func (fakeCPUs) Assigned(uid types.UID, container string) cpus.Set {
 	if uid == "u-web" && container == "sidecar" {
-		return []int64{2, 3}
+		return cpus.NewSet(2, 3)
 	}
 	return nil
 }
 
-func (fakeCPUs) Allocatable() []int64 { return []int64{1, 2, 3} }
+func (fakeCPUs) Assignable() cpus.Set { return cpus.NewSet(1, 2, 3) }
 
 type fakeMemory struct{}
 
-func (fakeMemory) Assigned(uid types.UID, container string) ([]int, map[v1.ResourceName]int64) {
+func (fakeMemory) Assigned(uid types.UID, container string) ([]int, memory.Amounts) {
 	if uid == "u-web" && container == "main" {
-		return []int{0, 1}, map[v1.ResourceName]int64{"memory": 64, "hugepages-2Mi": 2 << 20}
+		return []int{0, 1}, memory.Amounts{"memory": 64, "hugepages-2Mi": 2 << 20}
 	}
 	return nil, nil
 }
 
-func (fakeMemory) Allocatable() map[int]map[v1.ResourceName]int64 {
-	return map[int]map[v1.ResourceName]int64{1: {"memory": 100}, 0: {"memory": 200, "hugepages-2Mi": 0}}
+func (fakeMemory) Assignable() memory.Nodes {
+	return memory.Nodes{1: {"memory": 100}, 0: {"memory": 200, "hugepages-2Mi": 0}}
 }
 
 // serve serves the API for three pods, one of which has ended.

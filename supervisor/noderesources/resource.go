@@ -155,6 +155,9 @@ type Start struct {
 	// Resources contribute to the inputs of containers.
 	Resources *List
 
+	// Assigned reports the CPUs and the memory of the containers; nil if the node assigns none.
+	Assigned cri.Assigned
+
 	// Sandbox and Inputs are what Prepare contributes to the sandbox, and the inputs of each container,
 	// which are resolved right before it is created.
 	Sandbox cri.SandboxInputs

@@ -15,8 +15,8 @@ import (
 	"github.com/podstead/podstead/supervisor/status"
 )
 
-// Manager assigns CPUs and memory of the node to containers. Implemented by topology.Manager with the
-// managers of CPUs and memory.
+// Manager assigns CPUs and memory of the node to containers. Implemented by
+// resourcemanagers.Managers.
 type Manager interface {
 	// Assign assigns them to the containers of a pod that is going to start. An error is a
 	// Shortage if the pod has to wait for other pods; then it has none.
@@ -32,6 +32,8 @@ type Manager interface {
 	Retain(keep func(uid types.UID) bool)
 	// Changed receives after something was released.
 	Changed() <-chan struct{}
+	// Assigned is what containers are created with.
+	cri.Assigned
 }
 
 // Shortage is an error about a resource that the node assigns and has not enough of.
@@ -73,6 +75,14 @@ func refusal(err error) *noderesources.Refusal {
 
 // Withdraw implements noderesources.Reserver: there is no queue.
 func (Resource) Withdraw(types.UID) {}
+
+// Prepare implements noderesources.Preparer: it contributes what the containers have. That is asked when they
+// are created, not resolved with their other inputs: until then the CPUs that containers share may change, and a
+// resize needs it too.
+func (r Resource) Prepare(_ context.Context, s *noderesources.Start) *noderesources.Refusal {
+	s.Assigned = r.manager
+	return nil
+}
 
 // Release implements noderesources.Releaser.
 func (r Resource) Release(_ context.Context, uid types.UID, _ bool) error {
