@@ -170,7 +170,7 @@ func contentEnd(text []byte, start int) int {
 
 // keepsLines matches the header of a block scalar that keeps the line breaks at its end. It may
 // match a text, after which blank lines are then content without a meaning.
-var keepsLines = regexp.MustCompile(`(?m)[|>][1-9]?\+[1-9]?[ \t]*(#.*)?$`)
+var keepsLines = regexp.MustCompile(`(?m)[|>][1-9]?\+[1-9]?[ \t]*(#.*)?\r?$`)
 
 // refsOf returns the objects that a document declares, and whether it is a list of them.
 func refsOf(value any) (list bool, refs []ObjectRef) {

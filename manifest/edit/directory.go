@@ -1,6 +1,7 @@
 package edit
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -224,8 +225,12 @@ func (d *Directory) replace(found Found, doc Document, after []byte) (Change, er
 	if !found.part.JSON && start > 0 && f.after[start-1] != '\n' && !strings.HasSuffix(string(f.after[:start]), "\ufeff") {
 		text = append([]byte("\n"), text...) // the document began on the line of its marker
 	}
+	before := *f
 	f.set(slices.Concat(f.after[:start], text, f.after[end:]))
-	return change, d.check(doc)
+	if d.check(doc) != nil { // blank lines after it are part of a block scalar at its end that keeps them
+		f.set(slices.Concat(before.after[:start], text, before.after[skipBlankLines(before.after, end):]))
+	}
+	return change, cmp.Or(d.check(doc), f.checkOthers(&before, doc.Ref))
 }
 
 // replacement returns the text of a document that replaces another one: as its author wrote it,
@@ -305,8 +310,9 @@ func (d *Directory) add(doc Document, name string) (Change, error) {
 	if len(f.parts) > 0 {
 		content = append(content, separator...)
 	}
+	before := *f
 	f.set(append(content, text...))
-	return change, d.check(doc)
+	return change, cmp.Or(d.check(doc), f.checkOthers(&before, doc.Ref))
 }
 
 // check confirms that the edited text declares the object as wanted.
@@ -319,6 +325,37 @@ func (d *Directory) check(doc Document) error {
 		return fmt.Errorf("failed to edit the manifest of %s: %w; edit it by hand", doc.Ref, err)
 	}
 	return nil
+}
+
+// checkOthers confirms that an edit of one object has left the other documents as they were before.
+func (f *file) checkOthers(before *file, edited manifest.ObjectRef) error {
+	others := func(f *file) []manifest.Part {
+		return slices.DeleteFunc(slices.Clone(f.parts), func(p manifest.Part) bool { return slices.Contains(p.Refs, edited) })
+	}
+	text := func(f *file, p *manifest.Part) string { return string(withLineEnd(f.after[p.Start:p.End])) }
+	was, is := others(before), others(f)
+	same := len(was) == len(is) && len(before.faults) == len(f.faults)
+	for i := range was {
+		same = same && sameValue(was[i].Value, is[i].Value) && text(before, &was[i]) == text(f, &is[i])
+	}
+	if same {
+		return nil
+	}
+	return fmt.Errorf("failed to edit the manifest of %s: another document of %s would change, such as one that ends "+
+		"without a line break; edit the file by hand", edited, f.path)
+}
+
+// skipBlankLines returns the offset of the first line at or after an offset that is not blank. What is left of a line
+// counts as one.
+func skipBlankLines(text []byte, at int) int {
+	for at < len(text) {
+		line, rest, _ := bytes.Cut(text[at:], []byte("\n"))
+		if len(bytes.TrimSpace(line)) > 0 {
+			break
+		}
+		at = len(text) - len(rest)
+	}
+	return at
 }
 
 // Remove removes the document of an object, and its file with the last document.
@@ -343,13 +380,18 @@ func (d *Directory) Remove(ref manifest.ObjectRef) (Change, error) {
 		f.after, f.parts = nil, nil
 		return change, nil
 	}
-	begin := removedFrom(f.after, found.part)
-	f.set(slices.Concat(f.after[:begin], f.after[found.part.End:]))
+	begin, end := removedFrom(f.after, found.part), found.part.End
+	if !found.part.JSON {
+		// A block scalar of the document before it may keep the blank lines that follow.
+		end = skipBlankLines(f.after, end)
+	}
+	before := *f
+	f.set(slices.Concat(f.after[:begin], f.after[end:]))
 	if _, err := d.Find(ref); !errors.Is(err, ErrNotFound) {
 		return change, fmt.Errorf("failed to remove %s from %s: %w; edit it by hand", ref, f.path,
 			cmp.Or(err, errors.New("it is still there")))
 	}
-	return change, nil
+	return change, f.checkOthers(&before, ref)
 }
 
 // removedFrom returns where the text of a removed document begins: with the comments directly
