@@ -44,8 +44,8 @@ func keep(tmp string) string {
 }
 
 const (
-	// modeNew is the mode of a new manifest, modeSecret of one with a Secret. The umask
-	// restricts them.
+	// modeNew is the mode of a new manifest, modeSecret of one that gets a Secret, also if it
+	// exists. The umask restricts them.
 	modeNew, modeSecret = 0o644, 0o600
 	// lockTimeout limits the wait for another writer, which writes a few files.
 	lockTimeout = 10 * time.Second
@@ -160,11 +160,7 @@ func (d *Directory) write(c FileChange) error {
 	if c.After == nil {
 		return remove(c, tmp)
 	}
-	mode := os.FileMode(modeNew)
-	if d.files[c.Path].secret && c.Before == nil {
-		mode = modeSecret
-	}
-	if err := writeTemporary(tmp, c, mode); err != nil {
+	if err := writeTemporary(tmp, c, d.files[c.Path].secret); err != nil {
 		_ = os.Remove(tmp)
 		return fmt.Errorf("failed to write %s: %w", c.Path, err)
 	}
@@ -188,8 +184,12 @@ func (d *Directory) write(c FileChange) error {
 }
 
 // writeTemporary writes the new content with the mode, the owner and the extended attributes of
-// the file that it replaces.
-func writeTemporary(tmp string, c FileChange, mode os.FileMode) (err error) {
+// the file that it replaces. With a Secret that this did not have, only its owner may read it.
+func writeTemporary(tmp string, c FileChange, secret bool) (err error) {
+	mode := os.FileMode(modeNew)
+	if secret {
+		mode = modeSecret
+	}
 	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, mode)
 	if err != nil {
 		return err
@@ -202,6 +202,11 @@ func writeTemporary(tmp string, c FileChange, mode os.FileMode) (err error) {
 		}
 		if err := copyAccess(c.Path, f, info); err != nil {
 			return err
+		}
+		if secret { // after an access control list, whose mask this restricts
+			if err := f.Chmod(info.Mode() & modeSecret); err != nil {
+				return err
+			}
 		}
 	}
 	if _, err := f.Write(c.After); err != nil {

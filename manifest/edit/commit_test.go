@@ -270,3 +270,53 @@ func TestLockOfAnotherUserStopsNoChange(t *testing.T) {
 		t.Errorf("the count is %d", n)
 	}
 }
+
+// A Secret gets into no file that others can read, also not one that exists. If one is in it already, its mode is that of
+// its author, as for everything else.
+func TestModeOfAFileWithASecret(t *testing.T) {
+	secret := func(name string) string {
+		return "---\napiVersion: v1\nkind: Secret\nmetadata: {name: " + name + "}\nstringData: {k: v}\n"
+	}
+	for what, c := range map[string]struct {
+		before, added string
+		mode, want    os.FileMode
+	}{
+		"new":              {"", secret("a"), 0, 0o600},
+		"first Secret":     {counter("x", 1), secret("a"), 0o644, 0o600},
+		"stricter":         {counter("x", 1), secret("a"), 0o400, 0o400},
+		"second Secret":    {secret("b"), secret("a"), 0o640, 0o640},
+		"other object":     {counter("x", 1), counter("z", 1), 0o644, 0o644},
+		"two at once":      {counter("x", 1), secret("a") + secret("b"), 0o664, 0o600},
+		"new, two objects": {"", counter("x", 1) + secret("a"), 0, 0o600},
+	} {
+		t.Run(what, func(t *testing.T) {
+			dir := t.TempDir()
+			path := filepath.Join(dir, "m.yaml")
+			if c.before != "" {
+				if err := errors.Join(os.WriteFile(path, []byte(c.before), 0o600), os.Chmod(path, c.mode)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			d, err := Read(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			docs, faults := Documents("m.yaml", []byte(c.added))
+			if faults.Fatal() {
+				t.Fatal(faults)
+			}
+			for _, doc := range docs {
+				if _, err := d.Put(doc, "m.yaml"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := d.Commit(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			info, err := os.Stat(path)
+			if err != nil || info.Mode().Perm() != c.want {
+				t.Errorf("mode %o, want %o, %v", info.Mode().Perm(), c.want, err)
+			}
+		})
+	}
+}

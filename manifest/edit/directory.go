@@ -49,7 +49,7 @@ type file struct {
 	parts         []manifest.Part
 	// faults are those of documents that cannot be decoded: what they declare is not known.
 	faults manifest.Faults
-	// secret says that a new file holds a Secret.
+	// secret says that the file gets a Secret.
 	secret bool
 }
 
@@ -296,7 +296,7 @@ func (d *Directory) add(doc Document, name string) (Change, error) {
 	if f.before == nil && len(f.faults) > 0 {
 		return change, f.faults // it exists and cannot be read
 	}
-	f.secret = f.secret || doc.Ref.Kind == manifest.KindSecret
+	f.secret = f.secret || doc.Ref.Kind == manifest.KindSecret && !f.hasSecret()
 	text, separator := slices.Concat(doc.comments, doc.Text), "---\n"
 	if filepath.Ext(path) == ".json" {
 		encoded, err := doc.json()
@@ -343,6 +343,13 @@ func (f *file) checkOthers(before *file, edited manifest.ObjectRef) error {
 	}
 	return fmt.Errorf("failed to edit the manifest of %s: another document of %s would change, such as one that ends "+
 		"without a line break; edit the file by hand", edited, f.path)
+}
+
+// hasSecret reports whether a manifest has a Secret already: its author has decided who may read it.
+func (f *file) hasSecret() bool {
+	return f.before != nil && slices.ContainsFunc(f.parts, func(p manifest.Part) bool {
+		return slices.ContainsFunc(p.Refs, func(r manifest.ObjectRef) bool { return r.Kind == manifest.KindSecret })
+	})
 }
 
 // skipBlankLines returns the offset of the first line at or after an offset that is not blank. What is left of a line
