@@ -32,13 +32,10 @@ type claimKey struct {
 }
 
 // claimsOf returns the claims of a pod's volumes, each once.
-func claimsOf(pod *v1.Pod) (keys []claimKey) {
-	seen := map[claimKey]bool{}
+func claimsOf(pod *v1.Pod) (keys uniqueList[claimKey]) {
 	for i := range pod.Spec.Volumes {
-		key := claimOf(pod, &pod.Spec.Volumes[i])
-		if key.name != "" && !seen[key] {
-			seen[key] = true
-			keys = append(keys, key)
+		if key := claimOf(pod, &pod.Spec.Volumes[i]); key.name != "" {
+			keys.add(key)
 		}
 	}
 	return keys
@@ -54,11 +51,14 @@ func claimOf(pod *v1.Pod, volume *v1.Volume) claimKey {
 }
 
 // boundClaim is a claim with the PersistentVolume to which the cluster has bound it. Both are as
-// they were when they could last be used, nil if they never could. Only cluster administrators and
-// their drivers write a PersistentVolume, so that its size is not limited further.
+// they were when they could last be used, nil if they never could.
 type boundClaim struct {
 	claim  *v1.PersistentVolumeClaim
 	volume *v1.PersistentVolume
+	// size is what they need in memory, in bytes, which counts for the namespace. dropped says that the claim is
+	// not used any more.
+	size    int
+	dropped bool
 	// err is why no pod may start to use the claim.
 	err error
 	// ended is an expansion that the API server does not know of yet; wake signals it.
@@ -140,6 +140,9 @@ func (o *Objects) keepClaim(ctx context.Context, a *Adapter, key claimKey, c *bo
 		claim, volume, err = o.requestClaim(ctx, a, key)
 		if err == nil {
 			claim = beginExpansion(ctx, a, key, claim, volume)
+		}
+		if volume != nil && !o.claimFits(key.namespace, c, claim, volume) {
+			claim, volume, err = nil, nil, unusable("is not kept: %v; use smaller ones", errObjectsTooLarge)
 		}
 		return err
 	}, func(err error, failures int) { o.setClaimFault(c, claim, volume, err, failures) },
@@ -297,31 +300,4 @@ func checkClaimRef(claim *v1.PersistentVolumeClaim, volume *v1.PersistentVolume)
 			volume.Name, ref.UID, claim.UID)
 	}
 	return nil
-}
-
-// reducedClaim returns what is read of a claim.
-func reducedClaim(claim *v1.PersistentVolumeClaim) *v1.PersistentVolumeClaim {
-	return &v1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID,
-			ResourceVersion: claim.ResourceVersion},
-		Spec: v1.PersistentVolumeClaimSpec{AccessModes: claim.Spec.AccessModes, VolumeMode: claim.Spec.VolumeMode,
-			VolumeName: claim.Spec.VolumeName, Resources: claim.Spec.Resources},
-		Status: v1.PersistentVolumeClaimStatus{
-			Capacity: claim.Status.Capacity, AllocatedResources: claim.Status.AllocatedResources,
-			AllocatedResourceStatuses: claim.Status.AllocatedResourceStatuses,
-		},
-	}
-}
-
-// reducedVolume returns what is read of a volume. Mount options may be in an annotation, which then
-// replaces the field.
-func reducedVolume(volume *v1.PersistentVolume) *v1.PersistentVolume {
-	kept := &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: volume.Name, UID: volume.UID}, Spec: volume.Spec}
-	if options, ok := volume.Annotations[v1.MountOptionAnnotation]; ok {
-		kept.Spec.MountOptions = strings.FieldsFunc(options, func(r rune) bool { return r == ',' })
-	}
-	if group, ok := volume.Annotations[podinfo.AnnotationVolumeGroup]; ok {
-		kept.Annotations = map[string]string{podinfo.AnnotationVolumeGroup: group}
-	}
-	return kept
 }

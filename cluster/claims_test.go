@@ -2,6 +2,8 @@ package cluster
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -10,6 +12,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -318,7 +321,7 @@ func TestManyUnboundClaims(t *testing.T) {
 			return volumes
 		}
 		if why := r.o.Held(r.pod("greedy", claims(maxPodReferences+1)...)); !strings.Contains(why,
-			"refers to 257 ConfigMaps, Secrets, claims and tokens") {
+			"refers to 257 ConfigMaps, Secrets, claims, CSI drivers and tokens") {
 			t.Errorf("held: %q", why)
 		}
 		r.pod("many", claims(maxPodReferences)...)
@@ -327,6 +330,65 @@ func TestManyUnboundClaims(t *testing.T) {
 		pass(5 * time.Minute)
 		if n := len(r.askedFor("persistentvolumeclaims")); n < 5*60*3 || n > 5*60*6 {
 			t.Errorf("%d requests in five minutes, want about %d", n, 5*60*4)
+		}
+		r.end()
+	})
+}
+
+// A claim with the same access mode a hundred thousand times is kept with one.
+func TestClaimsAreKeptSmall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newObjectsHarness(t)
+		r.start()
+		claim := r.putClaim("data", "pv", v1.ClaimBound, func(c *v1.PersistentVolumeClaim) {
+			c.Spec.AccessModes = slices.Repeat([]v1.PersistentVolumeAccessMode{v1.ReadWriteMany, v1.ReadWriteOnce}, 50_000)
+			c.Spec.Resources.Requests = v1.ResourceList{v1.ResourceStorage: resource.MustParse("1Gi")}
+			for i := range 1000 {
+				c.Spec.Resources.Requests[v1.ResourceName(fmt.Sprint("example.com/", i))] = resource.MustParse("1")
+			}
+		})
+		r.putVolume("pv", claim, nil)
+		pod := r.pod("db", claimVolume("data"))
+		pass(time.Minute)
+		got, volume, err := r.o.BoundClaim(pod, &pod.Spec.Volumes[0])
+		if err != nil || fmt.Sprint(got.Spec.AccessModes) != "[ReadWriteMany ReadWriteOnce]" {
+			t.Fatalf("%d access modes, %v", len(got.Spec.AccessModes), err)
+		}
+		if size := got.Spec.Resources.Requests[v1.ResourceStorage]; size.String() != "1Gi" {
+			t.Errorf("requests %v", &size)
+		}
+		if size := claimMemory(got, volume); size > 8<<10 || r.o.space.used["default"] != size {
+			t.Errorf("%d bytes are kept, %d counted", size, r.o.space.used["default"])
+		}
+		r.remove("pods", "default", "db")
+		pass(time.Minute)
+		if used := r.o.space.total; used != 0 {
+			t.Errorf("%d bytes are counted without a pod", used)
+		}
+		r.end()
+	})
+}
+
+// Claims share the space of the objects of their namespace: one without space is not kept, and is
+// once there is some.
+func TestClaimsAreCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newObjectsHarness(t)
+		r.o.space = newNamespaceShares(64 << 10)
+		r.start()
+		r.config("large", map[string]string{"x": strings.Repeat("x", 31<<10)}, nil)
+		r.pod("full", configVolume("large"))
+		pass(time.Second)
+		r.putVolume("pv", r.putClaim("data", "pv", v1.ClaimBound, nil), nil)
+		pod := r.pod("db", claimVolume("data"))
+		pass(time.Minute)
+		if why := r.fault(pod); !strings.Contains(why, "is not kept: ") {
+			t.Errorf("got %q", why)
+		}
+		r.remove("pods", "default", "full")
+		pass(5 * time.Minute)
+		if why := r.fault(pod); why != "" {
+			t.Errorf("with space: %q", why)
 		}
 		r.end()
 	})

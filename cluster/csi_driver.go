@@ -4,36 +4,58 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podstead/podstead/internal/csivolume"
 )
 
-// csiDriver is the CSIDriver object of a driver that volumes of pods use. It is watched: an administrator
-// changes its options while pods run, and a node may watch them.
+// csiDriver is what the node reads of a CSIDriver object, with the version that it has it from.
 type csiDriver struct {
-	// driver is nil before the first answer.
-	driver   *csivolume.Driver
+	csivolume.Driver
 	revision string
-	// err is why the object cannot be read; driver stays what it was.
-	err  error
+}
+
+// csiDrivers are the CSIDriver objects of the cluster. They are watched together, from the first pod with a CSI volume
+// to the last: an administrator changes their options while pods run, a node may watch them, and the pods of tenants
+// name any number of drivers.
+type csiDrivers struct {
+	// known is by name, nil before the first answer.
+	known map[string]csiDriver
+	// err is why they cannot be read; known stays what it was.
+	err error
+	// stop ends the watch, nil while there is none.
 	stop context.CancelFunc
 }
 
-// state changes with what is known of the driver; known is false before the first answer.
-func (d *csiDriver) state() (state string, known bool) {
+// find returns what the object of a driver says, or what Kubernetes assumes without one; ok is false unless that is
+// known.
+func (d *csiDrivers) find(name string) (found csiDriver, ok bool) {
+	if d.known == nil {
+		return csiDriver{}, false
+	}
+	if found, ok = d.known[name]; !ok {
+		found.Driver = driverOptions(nil)
+	}
+	return found, true
+}
+
+// state changes with what is known of a driver; known is false before the first answer.
+func (d *csiDrivers) state(name string) (state string, known bool) {
+	found, ok := d.find(name)
 	switch {
-	case d == nil || d.driver == nil && d.err == nil:
-		return "?", false
-	case d.driver == nil:
+	case ok:
+		return found.revision, true
+	case d.err != nil:
 		return "!" + d.err.Error(), true
 	}
-	return d.revision, true
+	return "?", false
 }
 
 // CSIDriver returns what the CSIDriver object of a driver says, or what Kubernetes assumes without one. The
@@ -41,50 +63,66 @@ func (d *csiDriver) state() (state string, known bool) {
 func (o *Objects) CSIDriver(name string) (csivolume.Driver, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	d := o.drivers[name]
+	found, ok := o.drivers.find(name)
 	switch {
-	case d == nil || d.driver == nil && d.err == nil:
-		return csivolume.Driver{}, fmt.Errorf("CSIDriver %s: %w", name, errNotAnswered)
-	case d.driver == nil:
-		return csivolume.Driver{}, fmt.Errorf("CSIDriver %s cannot be read from the API server: %w", name, d.err)
+	case ok:
+		return found.Driver, nil
+	case o.drivers.err != nil:
+		return csivolume.Driver{}, fmt.Errorf("CSIDriver %s cannot be read from the API server: %w", name, o.drivers.err)
 	}
-	return *d.driver, nil
+	return csivolume.Driver{}, fmt.Errorf("CSIDriver %s: %w", name, errNotAnswered)
 }
 
-// startDriver begins to watch the object of a driver.
-func (o *Objects) startDriver(ctx context.Context, wg *sync.WaitGroup, a *Adapter, name string) *csiDriver {
-	d := &csiDriver{}
+// updateDrivers begins to watch the drivers if pods use any, and ends it if none does; mu is held.
+func (o *Objects) updateDrivers(ctx context.Context, wg *sync.WaitGroup, a *Adapter, used bool) {
+	switch {
+	case used && o.drivers.stop == nil:
+		o.drivers = o.startDrivers(ctx, wg, a)
+	case !used && o.drivers.stop != nil:
+		o.drivers.stop()
+		o.drivers = &csiDrivers{}
+	}
+}
+
+// startDrivers begins to watch the objects of all drivers.
+func (o *Objects) startDrivers(ctx context.Context, wg *sync.WaitGroup, a *Adapter) *csiDrivers {
+	d := &csiDrivers{}
 	ctx, d.stop = context.WithCancel(ctx)
-	w := newReflector[*storagev1.CSIDriver](a.client.storage, "csidrivers", "metadata.name="+name, a.connection, nil)
+	w := newReflector[*storagev1.CSIDriver](a.client.storage, "csidrivers", "", a.connection, nil)
 	w.gate = o.lists
-	w.onRefusal = func(err error, failures int) { o.setDriverRefusal(d, err, failures) }
+	w.reduce = func(found *storagev1.CSIDriver) *storagev1.CSIDriver {
+		return &storagev1.CSIDriver{Spec: found.Spec, ObjectMeta: metav1.ObjectMeta{
+			Name: found.Name, UID: found.UID, ResourceVersion: found.ResourceVersion}}
+	}
+	w.onRefusal = func(err error, failures int) { o.setDriversRefusal(d, err, failures) }
 	w.notify = func() {
 		if all, synced := w.Objects(); synced {
-			o.setDriver(d, all["/"+name])
+			o.setDrivers(d, all)
 		}
 	}
 	wg.Go(func() { w.Run(ctx) })
 	return d
 }
 
-// setDriver takes the object of a driver; nil is none.
-func (o *Objects) setDriver(d *csiDriver, found *storagev1.CSIDriver) {
-	read := driverOptions(found)
-	revision := ""
-	if found != nil {
-		revision = string(found.UID) + "-" + found.ResourceVersion
+// setDrivers takes the objects of all drivers.
+func (o *Objects) setDrivers(d *csiDrivers, all map[string]*storagev1.CSIDriver) {
+	known := make(map[string]csiDriver, len(all))
+	for _, found := range all {
+		known[found.Name] = csiDriver{driverOptions(found), string(found.UID) + "-" + found.ResourceVersion}
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if d.driver != nil && d.err == nil && d.revision == revision {
+	same := d.known != nil && d.err == nil && maps.EqualFunc(d.known, known,
+		func(a, b csiDriver) bool { return a.revision == b.revision })
+	if same {
 		return
 	}
-	d.driver, d.revision, d.err = &read, revision, nil
+	d.known, d.err = known, nil
 	o.subscribers.Notify()
 	o.changed.Notify() // pods may need attachments and tokens now
 }
 
-func (o *Objects) setDriverRefusal(d *csiDriver, err error, failures int) {
+func (o *Objects) setDriversRefusal(d *csiDrivers, err error, failures int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if failures < toleratedRefusals || d.err != nil && d.err.Error() == err.Error() {

@@ -267,7 +267,7 @@ func (o *Objects) updateExpansion(ctx context.Context, a *Adapter, key claimKey,
 		}
 		o.endExpansion(c, ended)
 	}
-	o.setSize(c, claim, volume)
+	o.setSize(key.namespace, c, claim, volume)
 	return nil
 }
 
@@ -277,10 +277,15 @@ func isSameVolume(volume, used *v1.PersistentVolume) bool {
 		volume.Spec.CSI.VolumeHandle == used.Spec.CSI.VolumeHandle
 }
 
-// setSize takes a claim and its volume with other sizes.
-func (o *Objects) setSize(c *boundClaim, claim *v1.PersistentVolumeClaim, volume *v1.PersistentVolume) {
+// setSize takes a claim and its volume with other sizes, which need about as much memory as before.
+func (o *Objects) setSize(namespace string, c *boundClaim, claim *v1.PersistentVolumeClaim,
+	volume *v1.PersistentVolume) {
+	size := claimMemory(claim, volume)
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if !c.dropped {
+		o.resizeClaim(namespace, c, size)
+	}
 	c.claim, c.volume = claim, volume
 	o.subscribers.Notify()
 }

@@ -12,12 +12,14 @@ import (
 
 // csiNeeds are what the CSI volumes of a pod need of the API server, each once. They are found step by step:
 // a claim must be bound before its driver is known, and the driver's object known before it is clear
-// whether the volume is to be attached. They do not count for the limits of references: a claim has few.
+// whether the volume is to be attached. Of these only the drivers of inline volumes count for the limits of
+// references: a claim has one driver and one attachment and at most three secrets, and of the drivers only those that
+// an administrator has installed need tokens.
 type csiNeeds struct {
-	drivers     []string
-	attachments []attachmentKey
-	tokens      []tokenKey
-	secrets     []manifest.ObjectRef
+	drivers     uniqueList[string]
+	attachments uniqueList[attachmentKey]
+	tokens      uniqueList[tokenKey]
+	secrets     uniqueList[manifest.ObjectRef]
 }
 
 // csiNeedsOf returns what is known of the needs of a pod's CSI volumes; mu is held.
@@ -38,78 +40,75 @@ func (o *Objects) csiNeedsOf(pod *v1.Pod) (n csiNeeds) {
 
 // addDriver adds the needs of a driver, and reports whether it needs an attachment of PersistentVolumes.
 func (o *Objects) addDriver(n *csiNeeds, pod *v1.Pod, name string) (attaches bool) {
-	addOnce(&n.drivers, name)
-	known := o.drivers[name]
-	if known == nil || known.driver == nil {
-		return false
+	if !n.drivers.add(name) {
+		driver, _ := o.drivers.find(name)
+		return driver.Attach
 	}
-	for i := range known.driver.Tokens {
-		addOnce(&n.tokens, driverToken(pod, &known.driver.Tokens[i]))
+	driver, _ := o.drivers.find(name)
+	for i := range driver.Tokens {
+		n.tokens.add(driverToken(pod, &driver.Tokens[i]))
 	}
-	return known.driver.Attach
+	return driver.Attach
 }
 
 func (o *Objects) addPersistent(n *csiNeeds, pod *v1.Pod, source *v1.CSIPersistentVolumeSource) {
 	if o.addDriver(n, pod, source.Driver) {
-		addOnce(&n.attachments, attachmentOf(pod, source))
+		n.attachments.add(attachmentOf(pod, source))
 	}
 	for _, ref := range []*v1.SecretReference{source.NodeStageSecretRef, source.NodePublishSecretRef,
 		source.NodeExpandSecretRef} {
 		if ref != nil {
-			addOnce(&n.secrets, manifest.ObjectRef{Kind: manifest.KindSecret, Namespace: ref.Namespace, Name: ref.Name})
+			n.secrets.add(manifest.ObjectRef{Kind: manifest.KindSecret, Namespace: ref.Namespace, Name: ref.Name})
 		}
 	}
 }
 
-// addOnce appends an item unless it is there; the lists are short.
-func addOnce[T comparable](list *[]T, item T) {
-	for _, there := range *list {
-		if there == item {
-			return
+// driversOf returns the drivers of a pod's inline volumes, each once.
+func driversOf(pod *v1.Pod) []string {
+	var names uniqueList[string]
+	for i := range pod.Spec.Volumes {
+		if source := pod.Spec.Volumes[i].CSI; source != nil {
+			names.add(source.Driver)
 		}
 	}
-	*list = append(*list, item)
+	return names.items
 }
 
 // updateCSI starts and stops what the CSI volumes of the admitted pods need, and adds their secrets and
 // tokens to those that are wanted; mu is held.
 func (o *Objects) updateCSI(ctx context.Context, wg *sync.WaitGroup, a *Adapter, w *watchSet) {
-	drivers, attachments := map[string]bool{}, map[attachmentKey]bool{}
+	used, attachments := false, map[attachmentKey]bool{}
 	for _, p := range w.admitted {
 		n := o.csiNeedsOf(p.pod)
-		for _, name := range n.drivers {
-			drivers[name] = true
-		}
-		for _, key := range n.attachments {
+		used = used || len(n.drivers.items) > 0
+		for _, key := range n.attachments.items {
 			attachments[key] = true
 		}
-		for _, key := range n.tokens {
+		for _, key := range n.tokens.items {
 			w.tokens[key] = true
 		}
-		for _, ref := range n.secrets {
+		for _, ref := range n.secrets.items {
 			w.refs[ref] = true
 		}
 	}
-	updateTasks(o.drivers, drivers, func(d *csiDriver) { d.stop() },
-		func(name string) *csiDriver { return o.startDriver(ctx, wg, a, name) })
-	updateTasks(o.attachments, attachments, func(t *attachment) { t.stop() }, func(key attachmentKey) *attachment {
+	o.updateDrivers(ctx, wg, a, used)
+	updateTasks(o.attachments, attachments, func(_ attachmentKey, t *attachment) { t.stop() }, func(key attachmentKey) *attachment {
 		a.nodeChanged.Notify() // it is in use from now on
 		return o.startAttachment(ctx, wg, a, key)
 	})
 }
 
-// csiState adds to State what the CSI volumes of a pod need; mu is held.
-func (o *Objects) csiState(pod *v1.Pod) (revision string, refs []manifest.ObjectRef, tokens []tokenKey,
-	awaited []string) {
+// csiState adds to s what the CSI volumes of a pod need, and returns the needs; mu is held.
+func (o *Objects) csiState(pod *v1.Pod, s *podState) csiNeeds {
 	n := o.csiNeedsOf(pod)
-	for _, name := range n.drivers {
-		state, known := o.drivers[name].state()
+	for _, name := range n.drivers.items {
+		state, known := o.drivers.state(name)
+		s.add("CSIDriver "+name, state)
 		if !known {
-			awaited = append(awaited, "CSIDriver "+name)
+			s.await("CSIDriver " + name)
 		}
-		revision += "CSIDriver " + name + "=" + state + "\n"
 	}
-	for _, key := range n.attachments {
+	for _, key := range n.attachments.items {
 		state := o.attachments[key].state()
 		if o.adapter != nil && o.adapter.reportsInUse(key.id()) {
 			state += " in use"
@@ -117,7 +116,7 @@ func (o *Objects) csiState(pod *v1.Pod) (revision string, refs []manifest.Object
 		if o.adapter != nil && o.adapter.reportsAttached(key.id()) {
 			state += " in volumesAttached"
 		}
-		revision += "attachment of " + key.driver + " " + key.handle + "=" + state + "\n"
+		s.add("attachment of "+key.driver+" "+key.handle, state)
 	}
-	return revision, n.secrets, n.tokens, awaited
+	return n
 }

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -113,8 +114,8 @@ func TestAttachmentIsAwaited(t *testing.T) {
 		}
 		r.remove("pods", "default", "db")
 		pass(time.Minute)
-		if len(r.o.drivers)+len(r.o.attachments) != 0 || r.o.unbound.Load() != 0 {
-			t.Errorf("without the pod: %d drivers, %d attachments, %d requested", len(r.o.drivers), len(r.o.attachments),
+		if r.o.drivers.stop != nil || r.o.drivers.known != nil || len(r.o.attachments) != 0 || r.o.unbound.Load() != 0 {
+			t.Errorf("without the pod: drivers %v, %d attachments, %d requested", r.o.drivers, len(r.o.attachments),
 				r.o.unbound.Load())
 		}
 		r.end()
@@ -233,4 +234,88 @@ func TestSecretsAndTokensOfDrivers(t *testing.T) {
 		}
 		r.end()
 	})
+}
+
+func inlineVolumes(n int) (volumes []v1.Volume) {
+	for i := range n {
+		volumes = append(volumes, v1.Volume{Name: fmt.Sprint("v", i),
+			VolumeSource: v1.VolumeSource{CSI: &v1.CSIVolumeSource{Driver: fmt.Sprintf("d%d.example.com", i)}}})
+	}
+	return volumes
+}
+
+// However many drivers pods name, there is one watch of them, and a driver that appears later is noticed.
+func TestDriversHaveOneWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newObjectsHarness(t)
+		r.start()
+		r.putDriver(nil)
+		pod := r.pod("a", inlineVolumes(200)...)
+		r.pod("b", inlineVolumes(200)...)
+		pass(time.Minute)
+		if got := fmt.Sprint(r.askedFor("csidrivers")); got != "[LIST WATCH]" {
+			t.Errorf("requested: %s", got)
+		}
+		before, awaited := r.o.State(pod)
+		if len(awaited) > 0 {
+			t.Errorf("awaited: %q", awaited)
+		}
+		r.wasNotified()
+		no := false
+		r.put(t, &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "d199.example.com"},
+			Spec: storagev1.CSIDriverSpec{AttachRequired: &no}})
+		pass(time.Second)
+		if now, _ := r.o.State(pod); now == before || !r.wasNotified() {
+			t.Error("a driver that was installed later is not noticed")
+		}
+		if d, err := r.o.CSIDriver("d199.example.com"); err != nil || d.Attach {
+			t.Errorf("the driver: %+v, %v", d, err)
+		}
+		if d, err := r.o.CSIDriver("d198.example.com"); err != nil || !d.Attach {
+			t.Errorf("a driver without an object: %+v, %v", d, err)
+		}
+		r.end()
+	})
+}
+
+// Drivers of inline volumes count as references: a pod that names too many is held.
+func TestDriversCountAsReferences(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newObjectsHarness(t)
+		r.o.maxReferences = 2 * maxPodReferences
+		r.start()
+		greedy := r.pod("greedy", inlineVolumes(maxPodReferences+1)...)
+		if why := r.o.Held(greedy); !strings.Contains(why, "refers to 257") {
+			t.Errorf("held: %q", why)
+		}
+		first := r.pod("first", inlineVolumes(maxPodReferences)...)
+		if why := r.o.Held(first); why != "" {
+			t.Errorf("held: %q", why)
+		}
+		other := inlineVolumes(maxPodReferences + 1)[maxPodReferences:]
+		if second := r.pod("second", other...); !strings.Contains(r.o.Held(second), "half of what other namespaces leave") {
+			t.Errorf("held: %q", r.o.Held(second))
+		}
+		r.end()
+	})
+}
+
+// What a running pod names costs as much for each volume, however many there are.
+func TestStateOfManyVolumes(t *testing.T) {
+	o := NewObjects(referring)
+	o.drivers.known = map[string]csiDriver{}
+	cost := func(n int) time.Duration {
+		pod := &v1.Pod{Spec: v1.PodSpec{Volumes: inlineVolumes(n)}}
+		best := time.Hour
+		for range 3 {
+			began := time.Now()
+			o.State(pod)
+			best = min(best, time.Since(began))
+		}
+		return best
+	}
+	few, many := cost(1000), cost(24_000)
+	if many > 24*8*few {
+		t.Errorf("1,000 volumes took %v, 24,000 %v", few, many)
+	}
 }

@@ -61,7 +61,7 @@ type Objects struct {
 // storageObjects are what the pods need for their volumes.
 type storageObjects struct {
 	claims      map[claimKey]*boundClaim
-	drivers     map[string]*csiDriver
+	drivers     *csiDrivers
 	attachments map[attachmentKey]*attachment
 	// unbound counts the claims and attachments that are requested until they are bound or attached.
 	unbound atomic.Int64
@@ -92,7 +92,7 @@ func NewObjects(references func(*v1.Pod) []manifest.ObjectRef) *Objects {
 		references: references, changed: wakeup.NewSignal(), lists: make(chan struct{}, maxObjectLists),
 		space: newNamespaceShares(maxObjects), maxReferences: maxReferences,
 		entries: map[manifest.ObjectRef]*entry{}, tokens: map[tokenKey]*token{},
-		storageObjects: storageObjects{claims: map[claimKey]*boundClaim{}, drivers: map[string]*csiDriver{},
+		storageObjects: storageObjects{claims: map[claimKey]*boundClaim{}, drivers: &csiDrivers{},
 			attachments: map[attachmentKey]*attachment{}},
 	}
 }
@@ -141,17 +141,17 @@ func (o *Objects) update(ctx context.Context, wg *sync.WaitGroup, a *Adapter, po
 			o.startWatch(ctx, wg, a, ref, e)
 		}
 	}
-	updateTasks(o.tokens, w.tokens, func(t *token) { t.stop() },
+	updateTasks(o.tokens, w.tokens, func(_ tokenKey, t *token) { t.stop() },
 		func(key tokenKey) *token { return o.startToken(ctx, wg, a, key) })
-	updateTasks(o.claims, w.claims, func(c *boundClaim) { c.stop() },
+	updateTasks(o.claims, w.claims, o.dropClaim,
 		func(key claimKey) *boundClaim { return o.startClaim(ctx, wg, a, key) })
 }
 
 // updateTasks stops the tasks that are not wanted any more, and starts those that are wanted.
-func updateTasks[K comparable, T any](tasks map[K]*T, wanted map[K]bool, stop func(*T), start func(K) *T) {
+func updateTasks[K comparable, T any](tasks map[K]*T, wanted map[K]bool, stop func(K, *T), start func(K) *T) {
 	for key, task := range tasks {
 		if !wanted[key] {
-			stop(task)
+			stop(key, task)
 			delete(tasks, key)
 		}
 	}

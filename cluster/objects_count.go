@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// maxPodReferences and maxReferences are how many ConfigMaps, Secrets, claims and tokens one
-	// pod may refer to, and all pods. Each is a watch or a timer, which costs about 30 KB, also
-	// if there is no such object.
+	// maxPodReferences and maxReferences are how many ConfigMaps, Secrets, claims, drivers of inline CSI volumes and
+	// tokens one pod may refer to, and all pods. Each but a driver is a watch or a timer, which costs about 30 KB, also
+	// if there is no such object. A driver may need tokens.
 	maxPodReferences = 256
 	maxReferences    = 2048
 )
@@ -27,10 +27,12 @@ type podReferences struct {
 	refs   []manifest.ObjectRef
 	tokens []tokenKey
 	claims []claimKey
+	// drivers are those of inline CSI volumes.
+	drivers []string
 }
 
 func (p *podReferences) count() int {
-	n := len(p.tokens) + len(p.claims)
+	n := len(p.tokens) + len(p.claims) + len(p.drivers)
 	for _, ref := range p.refs {
 		if ref.Kind != kindService {
 			n++
@@ -44,6 +46,8 @@ type watchSet struct {
 	refs   map[manifest.ObjectRef]bool
 	tokens map[tokenKey]bool
 	claims map[claimKey]bool
+	// drivers are those of inline CSI volumes.
+	drivers map[string]bool
 	// counts are how many they are.
 	counts namespaceShares
 	// admitted has the references of pods that are watched; held has why those of other pods
@@ -58,6 +62,7 @@ type watchSet struct {
 func (o *Objects) selectWatches(pods map[string]*v1.Pod, before map[types.UID]*podReferences) *watchSet {
 	w := &watchSet{
 		refs: map[manifest.ObjectRef]bool{}, tokens: map[tokenKey]bool{}, claims: map[claimKey]bool{},
+		drivers:  map[string]bool{},
 		counts:   newNamespaceShares(o.maxReferences),
 		admitted: map[types.UID]*podReferences{}, held: map[types.UID]string{},
 	}
@@ -66,7 +71,8 @@ func (o *Objects) selectWatches(pods map[string]*v1.Pod, before map[types.UID]*p
 		if isMirror(pod) || podinfo.IsTerminal(pod.Status.Phase) {
 			continue
 		}
-		p := &podReferences{pod: pod, refs: o.watchedBy(pod), tokens: tokensOf(pod), claims: claimsOf(pod)}
+		p := &podReferences{pod: pod, refs: o.watchedBy(pod), tokens: tokensOf(pod).items, claims: claimsOf(pod).items,
+			drivers: driversOf(pod)}
 		switch known := before[pod.UID]; {
 		case known != nil && p.count() <= known.count(), before == nil && hasRun(pod):
 			w.add(p)
@@ -102,12 +108,12 @@ func hasRun(pod *v1.Pod) bool {
 // the size, a namespace may have half of what others leave, and a few if they leave nothing.
 func (w *watchSet) refusal(p *podReferences) string {
 	if n := p.count(); n > maxPodReferences {
-		return fmt.Sprintf("the pod refers to %d ConfigMaps, Secrets, claims and tokens; a pod may refer to %d; refer to "+
-			"fewer", n, maxPodReferences)
+		return fmt.Sprintf("the pod refers to %d ConfigMaps, Secrets, claims, CSI drivers and tokens; a pod may refer to %d; "+
+			"refer to fewer", n, maxPodReferences)
 	}
 	if !w.counts.fits(p.pod.Namespace, 0, w.added(p)) {
-		return fmt.Sprintf("with it, the namespace's pods on this node refer to more ConfigMaps, Secrets, claims and "+
-			"tokens than half of what other namespaces leave of %d; it waits until other pods are deleted", w.counts.max)
+		return fmt.Sprintf("with it, the namespace's pods on this node refer to more ConfigMaps, Secrets, claims, CSI "+
+			"drivers and tokens than half of what other namespaces leave of %d; it waits until other pods are deleted", w.counts.max)
 	}
 	return ""
 }
@@ -122,6 +128,11 @@ func (w *watchSet) added(p *podReferences) int {
 	}
 	for _, key := range p.claims {
 		if !w.claims[key] {
+			n++
+		}
+	}
+	for _, name := range p.drivers {
+		if !w.drivers[name] {
 			n++
 		}
 	}
@@ -143,6 +154,9 @@ func (w *watchSet) add(p *podReferences) {
 	}
 	for _, key := range p.claims {
 		w.claims[key] = true
+	}
+	for _, name := range p.drivers {
+		w.drivers[name] = true
 	}
 	w.admitted[p.pod.UID] = p
 }

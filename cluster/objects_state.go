@@ -1,8 +1,29 @@
 package cluster
 
 import (
+	"strings"
+
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/manifest"
 )
+
+// podState collects what State returns.
+type podState struct {
+	revision strings.Builder
+	awaited  []string
+}
+
+// add adds the state of one thing that the pod refers to.
+func (s *podState) add(what, state string) {
+	s.revision.WriteString(what)
+	s.revision.WriteByte('=')
+	s.revision.WriteString(state)
+	s.revision.WriteByte('\n')
+}
+
+// await adds what the API server has not answered yet.
+func (s *podState) await(what string) { s.awaited = append(s.awaited, what) }
 
 // State returns a revision of all that a pod refers to: when it changes the pod
 // must be synced. awaited lists what the API server has not answered yet.
@@ -11,43 +32,48 @@ func (o *Objects) State(pod *v1.Pod) (revision string, awaited []string) {
 		// None of its objects is known, which is not the same as removed.
 		return "held: " + why, []string{"what it refers to"}
 	}
-	refs, tokens, claims := o.watchedBy(pod), tokensOf(pod), claimsOf(pod)
+	var refs uniqueList[manifest.ObjectRef]
+	for _, ref := range o.watchedBy(pod) {
+		refs.add(ref)
+	}
+	tokens, claims := tokensOf(pod), claimsOf(pod)
+	var s podState
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	revision, secrets, driverTokens, awaited := o.csiState(pod)
-	for _, ref := range secrets {
-		addOnce(&refs, ref)
+	needs := o.csiState(pod, &s)
+	for _, ref := range needs.secrets.items {
+		refs.add(ref)
 	}
-	for _, key := range driverTokens {
-		addOnce(&tokens, key)
+	for _, key := range needs.tokens.items {
+		tokens.add(key)
 	}
-	for _, ref := range refs {
+	for _, ref := range refs.items {
 		e := o.entries[ref]
 		state := "?"
 		switch {
 		case e == nil || !e.known && e.err == nil:
-			awaited = append(awaited, ref.String())
+			s.await(ref.String())
 		case e.err != nil:
 			state = e.revision + "!" + e.err.Error()
 		default:
 			state = e.revision
 		}
-		revision += ref.String() + "=" + state + "\n"
+		s.add(ref.String(), state)
 	}
-	for _, key := range tokens {
+	for _, key := range tokens.items {
 		state, known := o.tokens[key].state()
+		s.add("token for "+key.audience, state)
 		if !known {
-			awaited = append(awaited, "token of ServiceAccount "+key.namespace+"/"+key.account)
+			s.await("token of ServiceAccount " + key.namespace + "/" + key.account)
 		}
-		revision += "token for " + key.audience + "=" + state + "\n"
 	}
-	for _, key := range claims {
+	for _, key := range claims.items {
 		state, known := o.claims[key].state()
 		what := "PersistentVolumeClaim " + key.namespace + "/" + key.name
+		s.add(what, state)
 		if !known {
-			awaited = append(awaited, what)
+			s.await(what)
 		}
-		revision += what + "=" + state + "\n"
 	}
-	return revision, awaited
+	return s.revision.String(), s.awaited
 }

@@ -56,21 +56,15 @@ func (t *token) state() (state string, known bool) {
 }
 
 // tokensOf returns the tokens that a pod projects, each once.
-func tokensOf(pod *v1.Pod) (keys []tokenKey) {
-	seen := map[tokenKey]bool{}
+func tokensOf(pod *v1.Pod) (keys uniqueList[tokenKey]) {
 	for i := range pod.Spec.Volumes {
 		projected := pod.Spec.Volumes[i].Projected
 		if projected == nil {
 			continue
 		}
 		for j := range projected.Sources {
-			of := projected.Sources[j].ServiceAccountToken
-			if of == nil {
-				continue
-			}
-			if key := tokenOf(pod, of); !seen[key] {
-				seen[key] = true
-				keys = append(keys, key)
+			if of := projected.Sources[j].ServiceAccountToken; of != nil {
+				keys.add(tokenOf(pod, of))
 			}
 		}
 	}

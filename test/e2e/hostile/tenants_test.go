@@ -18,7 +18,10 @@ func TestHostileTenants(t *testing.T) {
 	t.Parallel()
 	n := harness.NewNode(t, harness.SharedRuntime(t, testbed.Containerd24))
 	ctx := t.Context()
-	_, a, kubeconfig := harness.NewCluster(ctx, n)
+	c, a, kubeconfig := harness.NewCluster(ctx, n)
+	if err := c.StartController("persistentvolume-binder-controller"); err != nil {
+		t.Fatal(err)
+	}
 	n.Args = append(n.Args, "--kubeconfig", kubeconfig)
 	a.Create("apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: default}\n---\n" +
 		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: kube-root-ca.crt}\ndata: {ca.crt: the-root}\n")
@@ -33,6 +36,8 @@ func TestHostileTenants(t *testing.T) {
 		{"large pods", largePods},
 		{"missing objects", missingObjects},
 		{"large objects", largeObjects},
+		{"drivers of inline volumes", manyDrivers},
+		{"large claims", largeClaims},
 		{"several namespaces", severalNamespaces},
 	} {
 		t.Run(attack.name, func(t *testing.T) {
