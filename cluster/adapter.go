@@ -16,7 +16,7 @@ import (
 )
 
 // Config configures an Adapter. All fields but Registration, Certificates,
-// Objects and Storage are required.
+// Objects, Storage and SentEvents are required.
 type Config struct {
 	// Kubeconfig is the file with the address of the API server and the
 	// credentials.
@@ -31,7 +31,10 @@ type Config struct {
 	Subscribe func() (<-chan struct{}, func())
 	Log       *slog.Logger
 	// Events records events, and has those that are sent to the API.
-	Events       Events
+	Events Events
+	// SentEvents keeps over a restart of the daemon which events were sent. With the zero value, those of the last
+	// hour are sent again.
+	SentEvents   StateFile
 	Registration Registration
 	Certificates Certificates
 	// Objects receives what the cluster's pods refer to; nil disables it.
@@ -151,7 +154,7 @@ func newAdapter(cfg Config) *Adapter {
 		nodeChanged: wakeup.NewSignal(), leaseChanged: wakeup.NewSignal(),
 		podsChanged: wakeup.NewSignal(), eventsChanged: wakeup.NewSignal(), storageChanged: wakeup.NewSignal(),
 		storage: nodeStorage{wasRegistered: map[string]bool{}},
-		sent:    sentEvents{}, drain: drain{done: make(chan struct{}), stopped: make(chan struct{})},
+		sent:    newSentEvents(cfg.SentEvents), drain: drain{done: make(chan struct{}), stopped: make(chan struct{})},
 	}
 	a.connection = &connection{log: cfg.Log, onReachable: a.wakeAll}
 	a.certificates = newCertificates(a, nil)
@@ -221,7 +224,10 @@ func (a *Adapter) Run(ctx context.Context) error {
 	wg.Go(func() { a.pods.Run(ctx) })
 	wg.Go(func() { a.runLoop(ctx, a.nodeChanged.C(), a.syncNode) })
 	wg.Go(func() { a.runLoop(ctx, a.leaseChanged.C(), a.syncLease) })
-	wg.Go(func() { a.runLoop(ctx, a.eventsChanged.C(), a.sendEvents) })
+	wg.Go(func() {
+		a.runLoop(ctx, a.eventsChanged.C(), a.sendEvents)
+		a.saveSentEvents()
+	})
 	wg.Go(func() { a.bound.run(ctx) })
 	wg.Go(func() { a.writer.run(ctx) })
 	if a.cfg.Storage != nil {

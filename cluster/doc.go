@@ -4,7 +4,7 @@
 //
 // It owns the Node object, lease and CSINode object in the API, the mirror pods of static pods,
 // the statuses of all pods of the node, and their events. Of a PersistentVolumeClaim it writes how the
-// node has expanded the volume. It reads the description
+// node has expanded the volume. It also owns the file of the events that the API server has. It reads the description
 // of the node, the pods with their statuses and the events through its Config, and
 // watches the node's own objects in the API. It delivers the pods that the cluster
 // binds to the node as a source like files and URLs, and keeps the objects that

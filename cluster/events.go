@@ -20,6 +20,8 @@ const (
 	// eventsBatch is how long events are collected before they are sent: a repeated
 	// event is sent once with its count.
 	eventsBatch = time.Second
+	// eventsChunk is how many events are sent before it is checked whether there are newer ones.
+	eventsChunk = 20
 )
 
 // Events has the recent events, oldest first. Implemented by event.Recorder.
@@ -29,43 +31,39 @@ type Events interface {
 	Subscribe() (<-chan struct{}, func())
 }
 
-// sentEvents has the counts of the events that the API server has, by name. The
-// recorder's list is the queue: nothing is queued here.
-type sentEvents map[types.NamespacedName]int32
-
-func nameOf(e *v1.Event) types.NamespacedName {
-	return types.NamespacedName{Namespace: e.Namespace, Name: e.Name}
-}
-
-// unsent returns the events to send, of the last hour and in order. It drops
-// events that the recorder has dropped.
-func (s sentEvents) unsent(events []v1.Event, now time.Time) (next []v1.Event) {
-	kept := make(map[types.NamespacedName]bool, len(events))
-	for _, e := range events {
-		name := nameOf(&e)
-		kept[name] = true
-		if s[name] != e.Count && now.Sub(e.LastTimestamp.Time) < eventsKept {
-			next = append(next, e)
-		}
-	}
-	for name := range s {
-		if !kept[name] {
-			delete(s, name)
-		}
-	}
-	return next
-}
-
 // sendEvents sends the events that the API server lacks, and returns when to try
 // again.
 func (a *Adapter) sendEvents(ctx context.Context) (time.Duration, error) {
 	// Events of a node come after the Node object.
-	if a.node() == nil || !sleep(ctx, eventsBatch) {
+	node := a.node()
+	if node == nil || !sleep(ctx, eventsBatch) {
 		return 0, nil
 	}
-	next := a.sent.unsent(a.cfg.Events.List(), time.Now())
+	a.sent.load(node.UID, a.cfg.Log)
+	for {
+		next := a.sent.unsent(a.cfg.Events.List(), time.Now())
+		if err := a.sendAll(ctx, next[:min(len(next), eventsChunk)]); err != nil {
+			a.sent.newSince = time.Now()
+			a.sent.save(node.UID, false)
+			return 0, err
+		}
+		if len(next) <= eventsChunk {
+			return a.sent.save(node.UID, false), nil
+		}
+	}
+}
+
+// saveSentEvents writes what was sent when no more events are sent.
+func (a *Adapter) saveSentEvents() {
+	if node := a.node(); node != nil {
+		a.sent.save(node.UID, true)
+	}
+}
+
+// sendAll sends these events.
+func (a *Adapter) sendAll(ctx context.Context, next []v1.Event) error {
 	if len(next) == 0 {
-		return 0, nil
+		return nil
 	}
 	// An event refers to the UID of the mirror pod, as the kubelet's do.
 	mirrored := map[types.UID]types.UID{}
@@ -74,20 +72,20 @@ func (a *Adapter) sendEvents(ctx context.Context) (time.Duration, error) {
 			mirrored[pod.UID] = types.UID(pod.Annotations[podinfo.AnnotationHash])
 		}
 	}
-	for _, e := range next {
+	for i := range next {
+		e := &next[i]
 		if hash := mirrored[e.InvolvedObject.UID]; hash != "" {
 			e.InvolvedObject.UID = hash
 		}
-		name := nameOf(&e)
-		err := a.sendEvent(ctx, &e, a.sent[name] == 0)
+		err := a.sendEvent(ctx, e, a.sent.counts[key(e)] == 0)
 		if err != nil && !isAnswer(err) {
-			return 0, err
+			return err
 		}
 		// A refusal, for example because the namespace is missing, is final: the
 		// event can be read here.
-		a.sent[name] = e.Count
+		a.sent.add(e)
 	}
-	return 0, nil
+	return nil
 }
 
 // sendEvent creates the event in the API, or increments its count.

@@ -18,7 +18,7 @@ func (r *clusterHarness) sizes() map[string]int {
 	return map[string]int{
 		"busy": len(w.busy), "trouble": len(w.writeErrors), "agreed": len(w.inSync), "results": len(w.results),
 		"sent patches": len(w.sentPatches),
-		"sent events":  len(r.a.sent),
+		"sent events":  len(r.a.sent.counts),
 		"pods":         len(r.a.pods.objects) + len(r.a.pods.removed),
 		"nodes":        len(r.a.nodes.objects) + len(r.a.nodes.removed),
 		"goroutines":   runtime.NumGoroutine(),

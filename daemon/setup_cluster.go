@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"path/filepath"
 
 	"github.com/podstead/podstead/cluster"
 	"github.com/podstead/podstead/httpapi"
@@ -20,6 +21,7 @@ func (d *daemon) joinCluster(context.Context) error {
 		Pods: cluster.Pods{List: d.sup.Pods, Delivered: d.sup.SourceReady, Ended: d.sup.Ended, Started: d.sup.Started,
 			Bound: d.sources.config},
 		Log: d.log, Events: d.observers.events,
+		SentEvents:    cluster.StateFile{Path: filepath.Join(d.opts.Paths.Root, "cluster-events.json"), Disk: d.disk},
 		Objects:       d.bound,
 		Storage:       d.csi,
 		UpdatePodCIDR: d.runtime.client.UpdatePodCIDR,
