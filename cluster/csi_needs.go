@@ -92,10 +92,11 @@ func (o *Objects) updateCSI(ctx context.Context, wg *sync.WaitGroup, a *Adapter,
 		}
 	}
 	o.updateDrivers(ctx, wg, a, used)
-	updateTasks(o.attachments, attachments, func(_ attachmentKey, t *attachment) { t.stop() }, func(key attachmentKey) *attachment {
-		a.nodeChanged.Notify() // it is in use from now on
-		return o.startAttachment(ctx, wg, a, key)
-	})
+	updateTasks(o.attachments, attachments, func(_ attachmentKey, t *attachment) { t.stop() },
+		func(key attachmentKey) *attachment {
+			a.nodeChanged.Notify() // it is in use from now on
+			return o.startAttachment(ctx, wg, a, key)
+		})
 }
 
 // csiState adds to s what the CSI volumes of a pod need, and returns the needs; mu is held.

@@ -108,12 +108,14 @@ func hasRun(pod *v1.Pod) bool {
 // the size, a namespace may have half of what others leave, and a few if they leave nothing.
 func (w *watchSet) refusal(p *podReferences) string {
 	if n := p.count(); n > maxPodReferences {
-		return fmt.Sprintf("the pod refers to %d ConfigMaps, Secrets, claims, CSI drivers and tokens; a pod may refer to %d; "+
-			"refer to fewer", n, maxPodReferences)
+		return fmt.Sprintf(
+			"the pod refers to %d ConfigMaps, Secrets, claims, CSI drivers and tokens; a pod may refer to %d; "+
+				"refer to fewer", n, maxPodReferences)
 	}
 	if !w.counts.fits(p.pod.Namespace, 0, w.added(p)) {
 		return fmt.Sprintf("with it, the namespace's pods on this node refer to more ConfigMaps, Secrets, claims, CSI "+
-			"drivers and tokens than half of what other namespaces leave of %d; it waits until other pods are deleted", w.counts.max)
+			"drivers and tokens than half of what other namespaces leave of %d; it waits until other pods are deleted",
+			w.counts.max)
 	}
 	return ""
 }
