@@ -32,7 +32,7 @@ func (d *daemon) openAPI(ctx context.Context) error {
 	d.api = httpapi.New(
 		httpapi.Config{
 			Socket: o.API.Socket, HealthAddress: o.API.HealthAddress, ReadOnlyAddress: o.Remote.ReadOnlyAddress,
-			Remote: remoteConfig(o, d.nodeName, p.addresses, d.member, d.unwritten), Log: d.log,
+			Remote: remoteConfig(o, d.nodeName, p.addresses, d.member, d.disk), Log: d.log,
 			OnRequest: requestCounter(p.counters), OnListener: listenerReporter(p),
 		},
 		httpapi.Sources{

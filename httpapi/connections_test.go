@@ -427,10 +427,10 @@ func TestSingleKubeconfigIsRevoked(t *testing.T) {
 	}
 	// While it is not known which ones are revoked, all are.
 	b.stop()
-	if err := os.Remove(b.server.remote.revokedPath()); err != nil {
+	if err := os.Remove(b.server.remote.files.revoked.Path()); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Mkdir(b.server.remote.revokedPath(), 0o700); err != nil {
+	if err := os.Mkdir(b.server.remote.files.revoked.Path(), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	b.start()

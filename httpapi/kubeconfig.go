@@ -8,9 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"os"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/podstead/podstead/api"
@@ -139,7 +137,7 @@ func (m *remote) openLoopbackAddress(ctx context.Context) (string, error) {
 			errs = append(errs, err)
 			continue
 		}
-		err := pki.WriteFile(m.loopbackPath(), []byte(m.loopback.Addr().String()+"\n"))
+		err := m.saveLoopback()
 		if err == nil {
 			select {
 			case m.listeners <- *m.loopback:
@@ -164,36 +162,45 @@ func (m *remote) revokeKubeconfigs() error {
 	defer m.requests.Recheck()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	clients, err := pki.RenewAuthority(m.cfg.Dir, "clients")
+	clients, err := pki.RenewAuthority(m.cfg.Dir, "clients", m.cfg.Disk)
 	if err != nil {
 		return err
 	}
 	m.clientCA, m.revoked = clients, map[string]bool{}
-	if err := os.Remove(m.revokedPath()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	// Also if it cannot be used.
+	if err := m.cfg.Disk.Do().Remove(m.files.revoked.Path()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("failed to remove the list of revoked kubeconfigs: %w", err)
 	}
 	if m.loopback != nil {
 		close(m.loopback.revoked)
 		m.loopback = nil
 	}
-	if err := os.Remove(m.loopbackPath()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := m.files.loopback.Remove(); err != nil {
 		return fmt.Errorf("failed to remove the saved address of kubeconfigs: %w", err)
 	}
 	return nil
 }
 
 // savedLoopback returns the address in kubeconfigs that were issued before the last restart,
-// empty if there is none. Only a loopback address is accepted from the file.
+// empty if there is none.
 func (m *remote) savedLoopback() string {
-	text, err := os.ReadFile(m.loopbackPath())
+	a, err := m.files.loopback.Load()
+	switch {
+	case err == nil:
+		return a.String()
+	case !errors.Is(err, fs.ErrNotExist):
+		m.log.Warn("Failed to read the address of kubeconfigs", "err", err)
+	}
+	return ""
+}
+
+// saveLoopback stores the address of loopback.
+func (m *remote) saveLoopback() error {
+	a, err := netip.ParseAddrPort(m.loopback.Addr().String())
 	if err != nil {
-		return ""
+		return err
 	}
-	a, err := netip.ParseAddrPort(strings.TrimSpace(string(text)))
-	if err != nil || !a.Addr().IsLoopback() || a.Port() == 0 {
-		return ""
-	}
-	return a.String()
+	return m.files.loopback.Save(a)
 }
 
 func loopbackAddress(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }

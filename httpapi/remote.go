@@ -11,11 +11,12 @@ import (
 	"net/http"
 	"net/netip"
 	"path/filepath"
+	"strings"
 	"sync"
 
 	"github.com/podstead/podstead/httpapi/access"
 	"github.com/podstead/podstead/httpapi/pki"
-	"github.com/podstead/podstead/internal/unwritten"
+	"github.com/podstead/podstead/internal/statefile"
 )
 
 // Remote configures the listeners for clients that cannot use the socket. All of them
@@ -48,8 +49,8 @@ type Remote struct {
 	Addresses func() []netip.Addr
 	// DisableDebugging disables the endpoints for logs, sessions, profiles and checkpoints.
 	DisableDebugging bool
-	// Unwritten records whether podstead's own certificate could be stored.
-	Unwritten *unwritten.Files
+	// Disk is where the files of Dir are stored.
+	Disk statefile.Disk
 }
 
 // tlsListener is an open TLS listener. revoked is closed to close it before the server
@@ -82,13 +83,23 @@ type remote struct {
 	loopback *tlsListener
 	// revoked are the IDs of revoked kubeconfigs; nil while they are unknown.
 	revoked map[string]bool
+	files   remoteFiles
 	// requests are those in progress.
 	requests *openRequests
+}
+
+// remoteFiles are the files of remote in Remote.Dir, but for keys and certificates.
+type remoteFiles struct {
+	revoked *statefile.File[map[string]bool]
+	// loopback has the loopback address in kubeconfigs.
+	loopback *statefile.File[netip.AddrPort]
 }
 
 func newRemote(cfg Remote, log *slog.Logger) *remote {
 	m := &remote{
 		cfg: cfg, log: log, stopped: make(chan struct{}), preferredPort: kubeletPort,
+		files: remoteFiles{revoked: revokedFormat.File(filepath.Join(cfg.Dir, "revoked-kubeconfigs"), cfg.Disk),
+			loopback: loopbackFormat.File(filepath.Join(cfg.Dir, loopbackFile), cfg.Disk)},
 		listeners: make(chan tlsListener, 3), // two are opened at startup, one at a time later
 	}
 	m.requests = &openRequests{all: map[*openRequest]struct{}{}, recheck: func(r *http.Request, c access.Caller) error {
@@ -192,10 +203,10 @@ func (m *remote) openKeys() (err error) {
 	if m.serving != nil {
 		return nil
 	}
-	if m.serverCA, err = pki.OpenAuthority(m.cfg.Dir, "servers"); err != nil {
+	if m.serverCA, err = pki.OpenAuthority(m.cfg.Dir, "servers", m.cfg.Disk); err != nil {
 		return err
 	}
-	if m.clientCA, err = pki.OpenAuthority(m.cfg.Dir, "clients"); err != nil {
+	if m.clientCA, err = pki.OpenAuthority(m.cfg.Dir, "clients", m.cfg.Disk); err != nil {
 		return err
 	}
 	if err := m.loadRevoked(); err != nil {
@@ -218,7 +229,7 @@ func (m *remote) openKeys() (err error) {
 	}
 	serving, err := pki.NewServing(pki.ServingConfig{
 		Dir: m.cfg.Dir, Authority: m.serverCA, Names: m.cfg.Names, Addresses: m.cfg.Addresses,
-		CertFile: m.cfg.CertFile, KeyFile: m.cfg.KeyFile, Signed: m.cfg.Signed, Unwritten: m.cfg.Unwritten,
+		CertFile: m.cfg.CertFile, KeyFile: m.cfg.KeyFile, Signed: m.cfg.Signed, Disk: m.cfg.Disk, Log: m.log,
 	})
 	if err != nil {
 		return err
@@ -296,7 +307,18 @@ func (m *remote) mainOnLoopback() bool {
 // loopbackFile is the file in Remote.Dir with the loopback address in kubeconfigs.
 const loopbackFile = "kubeconfig-address"
 
-func (m *remote) loopbackPath() string { return filepath.Join(m.cfg.Dir, loopbackFile) }
+// loopbackFormat is that file. Only a loopback address is accepted.
+var loopbackFormat = statefile.Format[netip.AddrPort]{
+	Name: "pki/kubeconfig-address", Limit: 256, Damaged: statefile.MoveAside, DirMode: 0o700,
+	Encode: func(a netip.AddrPort) ([]byte, error) { return []byte(a.String() + "\n"), nil },
+	Decode: func(text []byte) (netip.AddrPort, error) { return netip.ParseAddrPort(strings.TrimSpace(string(text))) },
+	Check: func(a *netip.AddrPort) error {
+		if !a.Addr().IsLoopback() || a.Port() == 0 {
+			return fmt.Errorf("%s is no loopback address with a port", a)
+		}
+		return nil
+	},
+}
 
 // openLoopback listens on an address. The caller holds mu.
 func (m *remote) openLoopback(ctx context.Context, address string) error {

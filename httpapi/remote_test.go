@@ -24,6 +24,7 @@ import (
 	"github.com/podstead/podstead/api"
 	"github.com/podstead/podstead/httpapi/access"
 	"github.com/podstead/podstead/httpapi/pki"
+	"github.com/podstead/podstead/internal/statefile"
 )
 
 const (
@@ -68,7 +69,7 @@ func (b *testServer) withTokens() *testServer {
 
 func (b *testServer) writeTokens(text string) {
 	b.Helper()
-	if err := pki.WriteFile(b.cfg.Remote.TokenFile, []byte(text)); err != nil {
+	if err := (statefile.Disk{}).Replace(b.cfg.Remote.TokenFile, []byte(text), 0o600, statefile.Atomic); err != nil {
 		b.Fatal(err)
 	}
 }
@@ -443,11 +444,11 @@ func TestKubeconfigUsesPortOfFlags(t *testing.T) {
 
 func TestExpiredAndUnknownCertificatesAreRejected(t *testing.T) {
 	b := newTestServer(t).withTokens()
-	other, err := pki.OpenAuthority(filepath.Join(b.dir, "other"), "clients")
+	other, err := pki.OpenAuthority(filepath.Join(b.dir, "other"), "clients", statefile.Disk{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	trusted, err := pki.OpenAuthority(filepath.Join(b.dir, "trusted"), "clients")
+	trusted, err := pki.OpenAuthority(filepath.Join(b.dir, "trusted"), "clients", statefile.Disk{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,47 +8,40 @@ import (
 	"io/fs"
 	"maps"
 	"net/http"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/podstead/podstead/httpapi/access"
 	"github.com/podstead/podstead/httpapi/apistatus"
-	"github.com/podstead/podstead/httpapi/pki"
+	"github.com/podstead/podstead/internal/statefile"
 )
 
-// revokedFile is the file in Remote.Dir with the IDs of revoked kubeconfigs, one per line.
-const revokedFile = "revoked-kubeconfigs"
-
-// maxRevoked is the maximum size of the file in bytes.
-const maxRevoked = 1 << 20
-
-func (m *remote) revokedPath() string { return filepath.Join(m.cfg.Dir, revokedFile) }
+// revokedFormat is the file in Remote.Dir with the IDs of revoked kubeconfigs, one per line.
+var revokedFormat = statefile.Format[map[string]bool]{
+	Name: "pki/revoked-kubeconfigs", Limit: 1 << 20, Damaged: statefile.Refuse, DirMode: 0o700,
+	Encode: func(ids map[string]bool) ([]byte, error) {
+		return []byte(strings.Join(slices.Sorted(maps.Keys(ids)), "\n") + "\n"), nil
+	},
+	Decode: func(text []byte) (map[string]bool, error) {
+		ids := map[string]bool{}
+		for _, id := range strings.Fields(string(text)) {
+			ids[id] = true
+		}
+		return ids, nil
+	},
+}
 
 // loadRevoked reads the IDs of revoked kubeconfigs. The caller holds mu.
 func (m *remote) loadRevoked() error {
-	fi, err := os.Stat(m.revokedPath())
+	ids, err := m.files.revoked.Load()
 	if errors.Is(err, fs.ErrNotExist) {
-		m.revoked = map[string]bool{}
-		return nil
+		ids, err = map[string]bool{}, nil
 	}
-	if err == nil && (!fi.Mode().IsRegular() || fi.Size() > maxRevoked) {
-		err = fmt.Errorf("%s is not a regular file of at most %d bytes", m.revokedPath(), maxRevoked)
-	}
-	var text []byte
 	if err == nil {
-		text, err = os.ReadFile(m.revokedPath())
+		m.revoked = ids
 	}
-	if err != nil {
-		return err
-	}
-	m.revoked = map[string]bool{}
-	for _, id := range strings.Fields(string(text)) {
-		m.revoked[id] = true
-	}
-	return nil
+	return err
 }
 
 // isRevoked reports whether the kubeconfig with a certificate was revoked. While that is
@@ -72,10 +65,7 @@ func (m *remote) revokeKubeconfig(id string) error {
 	}
 	all := maps.Clone(m.revoked)
 	all[id] = true
-	if err := os.MkdirAll(m.cfg.Dir, 0o700); err != nil {
-		return err
-	}
-	if err := pki.WriteFile(m.revokedPath(), []byte(strings.Join(slices.Sorted(maps.Keys(all)), "\n")+"\n")); err != nil {
+	if err := m.files.revoked.Save(all); err != nil {
 		return err
 	}
 	m.revoked = all

@@ -11,9 +11,9 @@ import (
 	"fmt"
 	"io/fs"
 	"math/big"
-	"os"
-	"path/filepath"
 	"time"
+
+	"github.com/podstead/podstead/internal/statefile"
 )
 
 // clockSkew backdates certificates, for clients whose clocks are behind.
@@ -32,25 +32,21 @@ type Authority struct {
 var forever = time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
 
 // OpenAuthority loads NAME.crt and NAME.key from a directory, or creates both.
-func OpenAuthority(dir, name string) (*Authority, error) {
-	keyPath, certPath := filepath.Join(dir, name+".key"), filepath.Join(dir, name+".crt")
-	keyPEM, keyErr := readPrivate(keyPath)
-	certPEM, certErr := os.ReadFile(certPath)
+func OpenAuthority(dir, name string, disk statefile.Disk) (*Authority, error) {
+	files := pairOf(&authorityFormat, dir, name, disk)
+	certPEM, keyPEM, err := files.load()
 	switch {
-	case errors.Is(keyErr, fs.ErrNotExist) || errors.Is(certErr, fs.ErrNotExist):
-		return makeAuthority(dir, name)
-	case keyErr != nil || certErr != nil:
-		return nil, fmt.Errorf("failed to load the CA %s: %w", name, errors.Join(keyErr, certErr))
+	case errors.Is(err, fs.ErrNotExist):
+		return RenewAuthority(dir, name, disk)
+	case err != nil:
+		return nil, fmt.Errorf("failed to load the CA %s: %w", name, err)
 	}
 	a, err := parseAuthority(certPEM, keyPEM)
 	if err != nil {
-		return nil, fmt.Errorf("%s and %s: %w; remove both to create new ones", certPath, keyPath, err)
+		return nil, fmt.Errorf("%s and %s: %w; remove both to create new ones", files.cert.Path(), files.key.Path(), err)
 	}
 	return a, nil
 }
-
-// RenewAuthority replaces a CA: all certificates that it signed become invalid.
-func RenewAuthority(dir, name string) (*Authority, error) { return makeAuthority(dir, name) }
 
 func newAuthority(cert *x509.Certificate, key *ecdsa.PrivateKey, certPEM []byte) *Authority {
 	a := &Authority{cert: cert, key: key, pem: certPEM, pool: x509.NewCertPool()}
@@ -93,7 +89,8 @@ func parseKey(keyPEM []byte) (*ecdsa.PrivateKey, error) {
 	return own, nil
 }
 
-func makeAuthority(dir, name string) (*Authority, error) {
+// RenewAuthority replaces a CA: all certificates that it signed become invalid.
+func RenewAuthority(dir, name string, disk statefile.Disk) (*Authority, error) {
 	key, keyPEM, err := newKey()
 	if err != nil {
 		return nil, err
@@ -119,7 +116,7 @@ func makeAuthority(dir, name string) (*Authority, error) {
 		return nil, err
 	}
 	a := newAuthority(cert, key, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
-	if err := writePair(dir, name, a.pem, keyPEM); err != nil {
+	if err := pairOf(&authorityFormat, dir, name, disk).save(a.pem, keyPEM); err != nil {
 		return nil, err
 	}
 	return a, nil

@@ -12,11 +12,13 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/podstead/podstead/internal/statefile"
 )
 
 func authority(t *testing.T, dir, name string) *Authority {
 	t.Helper()
-	a, err := OpenAuthority(dir, name)
+	a, err := OpenAuthority(dir, name, statefile.Disk{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +49,7 @@ func TestAuthorityKeyIsPrivate(t *testing.T) {
 	if err := os.Chmod(filepath.Join(dir, "clients.key"), 0o640); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenAuthority(dir, "clients"); err == nil || !strings.Contains(err.Error(), "chmod 600") {
+	if _, err := OpenAuthority(dir, "clients", statefile.Disk{}); err == nil || !strings.Contains(err.Error(), "chmod 600") {
 		t.Errorf("a key that others can read: %v", err)
 	}
 }
@@ -63,7 +65,7 @@ func TestAuthorityWithWrongKeyIsAnError(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "clients.crt"), data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenAuthority(dir, "clients"); err == nil || !strings.Contains(err.Error(), "do not match") ||
+	if _, err := OpenAuthority(dir, "clients", statefile.Disk{}); err == nil || !strings.Contains(err.Error(), "do not match") ||
 		!strings.Contains(err.Error(), "clients.key") {
 		t.Errorf("OpenAuthority = %v", err)
 	}
@@ -88,7 +90,7 @@ func TestRenewalInvalidatesOldCertificates(t *testing.T) {
 	if left := time.Until(end); left > time.Hour || left < 59*time.Minute || cert.NotAfter.Sub(end).Abs() > time.Second {
 		t.Errorf("it ends %v, says %v", cert.NotAfter, end)
 	}
-	if _, err := RenewAuthority(dir, "clients"); err != nil {
+	if _, err := RenewAuthority(dir, "clients", statefile.Disk{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := verify(authority(t, dir, "clients")); err == nil {
@@ -138,7 +140,7 @@ func TestServingCertificateIsSavedAndRenewed(t *testing.T) {
 	same("with another address", at(open(), now), false)
 	same("long after its end", at(s, now.Add(3*servingValidity)), false)
 	same("after the clock went back", at(s, now), false)
-	if _, err := RenewAuthority(dir, "servers"); err != nil {
+	if _, err := RenewAuthority(dir, "servers", statefile.Disk{}); err != nil {
 		t.Fatal(err)
 	}
 	a = authority(t, dir, "servers")
@@ -165,7 +167,7 @@ func TestCertificateFilesAreForOtherHostsAndReloaded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := writePair(files, "tls", certPEM, keyPEM); err != nil {
+		if err := pairOf(&servingFormat, files, "tls", statefile.Disk{}).save(certPEM, keyPEM); err != nil {
 			t.Fatal(err)
 		}
 	}

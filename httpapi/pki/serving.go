@@ -7,15 +7,15 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"net"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/podstead/podstead/internal/unwritten"
+	"github.com/podstead/podstead/internal/statefile"
 )
 
 const (
@@ -46,8 +46,10 @@ type ServingConfig struct {
 	// Signed returns a certificate that a cluster has signed, for clients on other hosts,
 	// nil while there is none. The field may be nil.
 	Signed func() *tls.Certificate
-	// Unwritten records whether podstead's own certificate could be stored.
-	Unwritten *unwritten.Files
+	// Disk is where podstead's own certificate is stored.
+	Disk statefile.Disk
+	// Log is nil for none.
+	Log *slog.Logger
 }
 
 // Serving returns the certificate for a connection. It renews podstead's own certificate and
@@ -71,6 +73,9 @@ type stamp struct {
 // NewServing loads the certificate files, so that an invalid file is an error at startup.
 // podstead's own certificate is created when a client connects.
 func NewServing(cfg ServingConfig) (*Serving, error) {
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
 	s := &Serving{cfg: cfg}
 	if cfg.CertFile == "" {
 		return s, nil
@@ -155,17 +160,20 @@ func (s *Serving) ownCertificate(now time.Time) (*tls.Certificate, error) {
 	return created, nil
 }
 
+// files returns the files of podstead's own certificate.
+func (s *Serving) files() pair { return pairOf(&servingFormat, s.cfg.Dir, "server", s.cfg.Disk) }
+
 // saved loads the certificate in the directory, nil if there is no usable one.
 func (s *Serving) saved() (*tls.Certificate, error) {
-	keyPEM, err := readPrivate(filepath.Join(s.cfg.Dir, "server.key"))
-	if errors.Is(err, fs.ErrNotExist) {
+	certPEM, keyPEM, err := s.files().load()
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil
-	} else if err != nil {
+	case errors.Is(err, statefile.ErrDamaged):
+		s.cfg.Log.Warn("Serving certificate cannot be used, replacing it", "err", err)
+		return nil, nil
+	case err != nil:
 		return nil, err
-	}
-	certPEM, err := os.ReadFile(filepath.Join(s.cfg.Dir, "server.crt"))
-	if err != nil {
-		return nil, nil
 	}
 	pair, err := tls.X509KeyPair(certPEM, keyPEM)
 	if err != nil {
@@ -186,8 +194,8 @@ func (s *Serving) create(now time.Time, names []string, addresses []net.IP) (*tl
 	}
 	// A certificate that cannot be stored serves until the restart: every connection would
 	// fail otherwise.
-	path := filepath.Join(s.cfg.Dir, "server.crt")
-	_ = s.cfg.Unwritten.Write(path, func() error { return writePair(s.cfg.Dir, "server", certPEM, keyPEM) })
+	files := s.files()
+	_ = s.cfg.Disk.Unwritten.Write(files.cert.Path(), func() error { return files.save(certPEM, keyPEM) })
 	pair, err := tls.X509KeyPair(certPEM, keyPEM)
 	return &pair, err
 }

@@ -101,6 +101,9 @@ func JSON[T any](indent, end string) func(T) ([]byte, error) {
 	}
 }
 
+// Bytes is the Encode and the Decode of contents that are bytes.
+func Bytes(data []byte) ([]byte, error) { return data, nil }
+
 func (f *Format[T]) encode(v T) ([]byte, error) {
 	data, err := f.marshal(v)
 	if err == nil && f.Limit > 0 && int64(len(data)) > f.Limit {
