@@ -28,7 +28,7 @@ var replacers = map[string]string{
 	"node/nameserver/keeper/keeper.go":            "the log of the name server",
 	"supervisor/podinputs/termination_message.go": "files of containers, for their termination messages",
 	"supervisor/volume/atomic_writer.go":          "files of volumes, which pods read",
-	"supervisor/volume/bound_claim.go":            "directories of claims",
+	"supervisor/volume/claim_directory.go":        "directories of claims",
 	"supervisor/volume/empty_dir_quota.go":        "directories of volumes",
 	"supervisor/volume/remove.go":                 "directories of volumes that are being removed",
 }
