@@ -96,14 +96,11 @@ func runApply(cmd *cobra.Command, o editOptions, files []string, mode applyMode)
 			return err
 		}
 		for _, doc := range docs {
-			if err := e.checkSource(doc.Ref); err != nil {
-				return err
-			}
-			if found, err := e.dir.Find(doc.Ref); err == nil && mode.create {
+			if found, err := e.set.Find(doc.Ref); err == nil && mode.create {
 				return fmt.Errorf("%s exists in %s; change it with podstead apply", doc.Ref, found.File)
 			}
 		}
-		changes, err := e.dir.Apply(file, data, docs)
+		changes, err := e.set.Apply(file, data, docs)
 		e.changes = append(e.changes, changes...)
 		return err
 	})

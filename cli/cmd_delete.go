@@ -92,10 +92,7 @@ func runDelete(cmd *cobra.Command, o deleteOptions, args []string) error {
 		}
 	}
 	for _, ref := range refs {
-		if err := e.checkSource(ref); err != nil {
-			return err
-		}
-		change, err := e.dir.Remove(ref)
+		change, err := e.set.Remove(ref)
 		if errors.Is(err, edit.ErrNotFound) && o.ignoreNotFound {
 			continue
 		}
@@ -158,7 +155,7 @@ func (e *manifestEditor) find(n objectName, namespace string) (manifest.ObjectRe
 	}
 	found := map[manifest.ObjectRef]bool{}
 	var all []manifest.ObjectRef
-	known := e.dir.Refs()
+	known := e.set.Refs()
 	for i := range e.sources {
 		for _, u := range e.sources[i].Units {
 			for _, pod := range u.Pods {

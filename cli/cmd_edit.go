@@ -50,90 +50,92 @@ func runEdit(cmd *cobra.Command, o editOptions, namespace string, args []string)
 	if err != nil {
 		return err
 	}
-	_, found, err := e.declaration(names[0], namespace)
+	ref, found, err := e.findDocument(names[0], namespace)
 	if err != nil {
 		return err
 	}
-	doc, err := e.editText(found)
-	if err != nil || doc == nil {
-		return err
-	}
-	change, err := e.dir.Replace(*doc)
+	err = e.editText(ref, found.Text, func(doc edit.Document) error {
+		change, err := e.set.Replace(doc)
+		if err != nil {
+			return err
+		}
+		return e.finish(true, change)
+	})
 	if err != nil {
-		return err
-	}
-	e.changes = append(e.changes, change)
-	if err := e.finish(true); err != nil {
 		return err
 	}
 	return e.await()
 }
 
-// declaration returns the document of the manifest directory that declares an object, or why it
+// findDocument returns the document of the manifest directory that declares an object, or why it
 // cannot be changed there.
-func (e *manifestEditor) declaration(n objectName, namespace string) (ref manifest.ObjectRef, found edit.Found,
+func (e *manifestEditor) findDocument(n objectName, namespace string) (ref manifest.ObjectRef, found edit.Found,
 	err error) {
 	if ref, err = e.find(n, namespace); err != nil {
 		return ref, found, err
 	}
-	if err = e.checkSource(ref); err != nil {
-		return ref, found, err
-	}
-	found, err = e.dir.Find(ref)
+	found, err = e.set.Find(ref)
 	return ref, found, err
 }
 
 // faultPrefix begins the lines that tell the user what is wrong with the text in the editor.
 const faultPrefix = "# podstead: "
 
-// editText lets the user edit a document until it is valid. It returns nil if the user has
-// cancelled: the text is saved as it was shown. If that text is faulty, it stays in its file, and
-// the error names both.
-func (e *manifestEditor) editText(found edit.Found) (*edit.Document, error) {
+// editText lets the user edit the text of a document until it is valid, and uses that. It does nothing if the user has
+// cancelled: the text is saved as it was shown. After an error an edited text stays in its file, which the error names.
+func (e *manifestEditor) editText(ref manifest.ObjectRef, original []byte, use func(edit.Document) error) (err error) {
 	f, err := os.CreateTemp("", "podstead-edit-*.yaml")
 	if err != nil {
-		return nil, err
+		return err
 	}
-	keep := false
-	defer func() {
-		if !keep {
-			_ = os.Remove(f.Name())
-		}
-	}()
-	if err := f.Close(); err != nil {
-		return nil, err
-	}
-	ref, _ := manifest.RefOf(found.Value)
-	text := found.Text
+	text := original
 	var faults []byte
+	defer func() { err = e.endEdit(f.Name(), err, faults, original) }()
+	if err := f.Close(); err != nil {
+		return err
+	}
 	var problem error
 	for {
 		if err := os.WriteFile(f.Name(), slices.Concat(faults, text), 0o600); err != nil {
-			return nil, err
+			return err
 		}
 		if err := e.runEditor(f.Name()); err != nil {
-			return nil, err
+			return err
 		}
 		saved, fault := manifest.ReadFile(f.Name())
 		if fault != nil {
-			return nil, *fault
+			return *fault
 		}
 		edited := withoutLines(saved, faults)
 		if problem != nil && bytes.Equal(edited, text) {
-			keep = true
-			return nil, fmt.Errorf("edit cancelled, no valid changes were saved: %w; the edited text is kept in %s", problem,
-				f.Name())
+			return fmt.Errorf("edit cancelled, no valid changes were saved: %w", problem)
 		}
 		if bytes.Equal(edited, text) || len(bytes.TrimSpace(edited)) == 0 {
 			_, err := fmt.Fprintln(e.cmd.OutOrStdout(), "Edit cancelled, no changes made.")
-			return nil, err
+			return err
 		}
 		var doc *edit.Document
 		if doc, problem = e.parseEdited(ref, edited); problem == nil {
-			return doc, nil
+			return use(*doc)
 		}
 		text, faults = edited, faultLines(problem)
 	}
+}
+
+// endEdit removes the file with the edited text, or returns the error with its path if the text would be lost.
+func (e *manifestEditor) endEdit(path string, err error, faults, original []byte) error {
+	saved, fault := manifest.ReadFile(path)
+	edited := bytes.TrimSpace(withoutLines(saved, faults))
+	if _, gone := os.Lstat(path); err == nil || gone != nil ||
+		fault == nil && (len(edited) == 0 || bytes.Equal(edited, bytes.TrimSpace(original))) {
+		_ = os.Remove(path)
+		return err
+	}
+	if Silent(err) { // what was printed is not the path
+		e.cmd.PrintErrln("the edited text is kept in " + path)
+		return err
+	}
+	return fmt.Errorf("%w; the edited text is kept in %s", err, path)
 }
 
 // parseEdited returns the document in an edited text, or what is wrong with it.

@@ -67,6 +67,63 @@ func TestEdit(t *testing.T) {
 	}
 }
 
+// Whatever goes wrong after the user has written something, the text is kept, and its path is said.
+func TestEditKeepsTheText(t *testing.T) {
+	for what, c := range map[string]struct{ script, want string }{
+		"another writer was faster": {`echo "# mine" >>"$MANIFEST"`, "has changed since it was read"},
+		"a signed file":             {`touch "$MANIFEST.sig"`, "is signed"},
+		"the editor fails":          {`exit 3`, "exit status 3"},
+		"the text is too large":     {`head -c 20000000 /dev/zero | tr '\0' '#' >>"$1"`, "is larger than"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			dir, kept := t.TempDir(), t.TempDir()
+			t.Setenv("TMPDIR", kept)
+			file := write(t, filepath.Join(dir, "web.yaml"),
+				appliedPod+"---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: site}\n")
+			t.Setenv("MANIFEST", file)
+			d := manifestDaemon(t, dir, "")
+			editor(t, `sed -i 's/web:1/web:2/' "$1"; `+c.script)
+			_, _, err := execute(t, "", "edit", "web", "--api-socket", d.socket)
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v, want %q", err, c.want)
+				return
+			}
+			_, path, _ := strings.Cut(err.Error(), "the edited text is kept in ")
+			if text, err := os.ReadFile(path); err != nil || !strings.Contains(string(text), "web:2") ||
+				filepath.Dir(path) != kept {
+				t.Errorf("the text is not kept in %q: %v", path, err)
+			}
+		})
+	}
+}
+
+// What is wrong with another document of the file was printed, and the path is too. Nothing stays without an error, or
+// if the user has written nothing.
+func TestFilesOfEdits(t *testing.T) {
+	dir, kept := t.TempDir(), t.TempDir()
+	t.Setenv("TMPDIR", kept)
+	write(t, filepath.Join(dir, "web.yaml"),
+		appliedPod+"---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: site}\ndata: {k: [1]}\n")
+	d := manifestDaemon(t, dir, "")
+	editor(t, `sed -i 's/web:1/web:2/' "$1"`)
+	_, stderr, err := execute(t, "", "edit", "web", "--api-socket", d.socket)
+	if Code(err) != ExitFailed || !strings.Contains(stderr, "the edited text is kept in "+kept) {
+		t.Errorf("%v, %s", err, stderr)
+	}
+	_, path, _ := strings.Cut(stderr, "the edited text is kept in ")
+	if err := os.Remove(strings.TrimSpace(path)); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "web.yaml"), appliedPod)
+	for _, script := range []string{"true", "exit 3", `: >"$1"`, `rm "$1"; exit 1`, `sed -i 's/web:1/web:2/' "$1"`} {
+		editor(t, script)
+		_, _, _ = execute(t, "", "edit", "web", "--api-socket", d.socket)
+		if left := entries(t, kept); len(left) > 0 {
+			t.Errorf("%s: left %v", script, left)
+		}
+	}
+}
+
 func TestSetImage(t *testing.T) {
 	dir := t.TempDir()
 	const text = `apiVersion: v1

@@ -71,7 +71,7 @@ func runSetImage(cmd *cobra.Command, o editOptions, namespace string, args []str
 	if err != nil {
 		return err
 	}
-	ref, found, err := e.declaration(objectName{kind: objects.PodKind(), name: objects.TrimPodPrefix(args[0])}, namespace)
+	ref, found, err := e.findDocument(objectName{kind: objects.PodKind(), name: objects.TrimPodPrefix(args[0])}, namespace)
 	if err != nil {
 		return err
 	}
@@ -83,12 +83,11 @@ func runSetImage(cmd *cobra.Command, o editOptions, namespace string, args []str
 	if err != nil {
 		return err
 	}
-	change, err := e.dir.Merge(doc)
+	change, err := e.set.Merge(doc)
 	if err != nil {
 		return err
 	}
-	e.changes = append(e.changes, change)
-	if err := e.finish(true); err != nil {
+	if err := e.finish(true, change); err != nil {
 		return err
 	}
 	return e.await()

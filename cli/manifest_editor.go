@@ -55,7 +55,7 @@ type manifestEditor struct {
 	client *client.Client
 	loader *manifest.Loader
 	node   string
-	dir    *edit.Directory
+	set    *change.Set
 	// sources and others are what the daemon reads, nil without a daemon: others are the
 	// objects that are not pods.
 	sources []api.ManifestSource
@@ -77,12 +77,12 @@ func openManifests(cmd *cobra.Command, o editOptions) (*manifestEditor, error) {
 	default:
 		return nil, usageError(fmt.Errorf("--dry-run %q: must be client, server or none", o.dryRun))
 	}
-	e := &manifestEditor{cmd: cmd, opts: o, client: client.New(o.socket)}
+	e := &manifestEditor{cmd: cmd, opts: o, client: client.New(o.socket), warned: map[manifest.Fault]bool{}}
 	if err := e.findDirectory(cmd.Context()); err != nil {
 		return nil, err
 	}
 	e.loader = manifest.NewLoader(e.node, mode)
-	e.dir, err = edit.Read(e.opts.directory)
+	e.set, err = change.Open(e.opts.directory, e.loader, e.declaration)
 	return e, err
 }
 
@@ -160,6 +160,11 @@ func (e *manifestEditor) read(paths []string, use func(file string, data []byte,
 // validate prints the faults of a manifest, and returns an error if one is fatal.
 func (e *manifestEditor) validate(file string, data []byte) error {
 	_, faults := e.loader.Load(manifest.LoadRequest{Source: manifest.SourceFile, Unit: file, Data: data})
+	return e.report(faults)
+}
+
+// report prints faults, and returns an error if one is fatal.
+func (e *manifestEditor) report(faults manifest.Faults) error {
 	for _, f := range faults {
 		if !f.Warning {
 			e.cmd.PrintErrln(f.Error())
@@ -170,9 +175,6 @@ func (e *manifestEditor) validate(file string, data []byte) error {
 		if !e.warned[known] {
 			e.cmd.PrintErrln("warning: " + f.Error())
 		}
-		if e.warned == nil {
-			e.warned = map[manifest.Fault]bool{}
-		}
 		e.warned[known] = true
 	}
 	if faults.Fatal() {
@@ -181,56 +183,45 @@ func (e *manifestEditor) validate(file string, data []byte) error {
 	return nil
 }
 
-// checkSource returns why an object cannot be changed in the manifest directory: it comes from
-// elsewhere, or from a manifest that cannot be decoded at present.
-func (e *manifestEditor) checkSource(ref manifest.ObjectRef) error {
-	_, err := e.dir.Find(ref)
-	declared := err == nil
+// declaration returns where an object in effect comes from, as the daemon reports it.
+func (e *manifestEditor) declaration(ref manifest.ObjectRef) (manifest.Declared, bool) {
 	for i := range e.sources {
-		s := &e.sources[i]
-		for _, u := range s.Units {
-			if ref.Kind != "Pod" || !slices.Contains(u.Pods, ref.Namespace+"/"+ref.Name) {
-				continue
-			}
-			if err := change.SourceError(ref, manifest.Source(s.Source), u.Name, declared, e.dir.Faults()); err != nil {
-				return err
+		for _, u := range e.sources[i].Units {
+			if ref.Kind == "Pod" && slices.Contains(u.Pods, ref.Namespace+"/"+ref.Name) {
+				return manifest.Declared{Source: manifest.Source(e.sources[i].Source), Unit: u.Name}, true
 			}
 		}
 	}
 	for _, o := range e.others {
 		if o.Kind == ref.Kind && o.Namespace == ref.Namespace && o.Name == ref.Name {
-			return change.SourceError(ref, manifest.Source(o.Source), o.Manifest, declared, e.dir.Faults())
+			return manifest.Declared{Source: manifest.Source(o.Source), Unit: o.Manifest}, true
 		}
 	}
-	return nil
+	return manifest.Declared{}, false
 }
 
 // finish shows the changes, writes them, and reports each object.
-func (e *manifestEditor) finish(showDiff bool) error {
-	for _, c := range e.dir.Changes() {
-		if c.After == nil {
-			continue
-		}
-		// Other documents of the file may have faults, and keep all of it from taking effect.
-		if err := e.validate(c.Path, c.After); err != nil {
+func (e *manifestEditor) finish(showDiff bool, changes ...edit.Change) error {
+	e.changes = append(e.changes, changes...)
+	dry, suffix := e.opts.isDryRun(), ""
+	if dry {
+		suffix = " (dry run)"
+	}
+	err := e.set.Commit(e.cmd.Context(), dry, func(faults manifest.Faults) error {
+		if err := e.report(faults); err != nil || !showDiff {
 			return err
 		}
-	}
-	dry := e.opts.isDryRun()
-	if showDiff {
 		for i := range e.changes {
 			if err := printChange(e.cmd.OutOrStdout(), &e.changes[i], dry); err != nil {
 				return err
 			}
 		}
+		return nil
+	})
+	if errors.Is(err, os.ErrPermission) {
+		err = fmt.Errorf("%w; run this as the owner of %s, usually root", err, e.opts.directory)
 	}
-	suffix := ""
-	if dry {
-		suffix = " (dry run)"
-	} else if err := e.dir.Commit(e.cmd.Context()); err != nil {
-		if errors.Is(err, os.ErrPermission) {
-			err = fmt.Errorf("%w; run this as the owner of %s, usually root", err, e.opts.directory)
-		}
+	if err != nil {
 		return err
 	}
 	for i := range e.changes {

@@ -14,7 +14,7 @@ const keptFor = time.Minute
 // does not have the whole directory decoded for each of them.
 type readCache struct {
 	mu          sync.Mutex
-	dir         *edit.Directory
+	set         *Set
 	fingerprint string
 	drop        *time.Timer
 	// reads counts the calls of read, for tests.
@@ -22,33 +22,33 @@ type readCache struct {
 }
 
 // find calls use with the manifests at a path, which it reads again only if they have changed.
-func (c *readCache) find(path string, read func() (*edit.Directory, error), use func(*edit.Directory)) error {
+func (c *readCache) find(path string, read func() (*Set, error), use func(*Set)) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	// Before the manifests are read: a later change gives them another fingerprint.
 	now := edit.Fingerprint(path)
-	dir := c.dir
-	if now == "" || dir == nil || now != c.fingerprint {
+	set := c.set
+	if now == "" || set == nil || now != c.fingerprint {
 		var err error
 		c.reads++
-		if dir, err = read(); err != nil {
+		if set, err = read(); err != nil {
 			return err
 		}
 	}
-	c.dir, c.fingerprint = nil, ""
+	c.set, c.fingerprint = nil, ""
 	if now != "" {
-		c.dir, c.fingerprint = dir, now
+		c.set, c.fingerprint = set, now
 		if c.drop == nil {
 			c.drop = time.AfterFunc(keptFor, c.forget)
 		}
 		c.drop.Reset(keptFor)
 	}
-	use(dir)
+	use(set)
 	return nil
 }
 
 func (c *readCache) forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.dir, c.fingerprint = nil, ""
+	c.set, c.fingerprint = nil, ""
 }

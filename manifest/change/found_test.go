@@ -40,7 +40,7 @@ func TestFindReadsAChangedDirectoryOnly(t *testing.T) {
 	is("v0")
 	// The time of a change cannot be set back: wait until it is old.
 	deadline := time.Now().Add(time.Minute)
-	for w.found.dir == nil && time.Now().Before(deadline) {
+	for w.found.set == nil && time.Now().Before(deadline) {
 		time.Sleep(50 * time.Millisecond)
 		is("v0")
 	}

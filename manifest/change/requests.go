@@ -16,8 +16,8 @@ import (
 func (w *Writer) Find(ref objectwrite.Ref) (objectwrite.Declared, error) {
 	var d declared
 	var findErr error
-	err := w.found.find(w.cfg.Path, w.read, func(dir *edit.Directory) {
-		d, _, findErr = w.find(dir, manifest.ObjectRef(ref))
+	err := w.found.find(w.cfg.Path, w.open, func(set *Set) {
+		d, _, findErr = w.find(set, manifest.ObjectRef(ref))
 	})
 	return d.Declared, requestError(errors.Join(err, findErr))
 }

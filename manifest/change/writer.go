@@ -78,11 +78,8 @@ type result struct {
 	digest   string
 }
 
-func (w *Writer) find(dir *edit.Directory, ref manifest.ObjectRef) (declared, loaded, error) {
-	found, err := dir.Find(ref)
-	if err := w.checkSource(dir, ref, err == nil); err != nil {
-		return declared{}, loaded{}, err
-	}
+func (w *Writer) find(set *Set, ref manifest.ObjectRef) (declared, loaded, error) {
+	found, err := set.Find(ref)
 	if err != nil {
 		return declared{}, loaded{}, err
 	}
@@ -99,52 +96,45 @@ func (w *Writer) find(dir *edit.Directory, ref manifest.ObjectRef) (declared, lo
 		d.Object = withStringData(d.Object, d.Document)
 	}
 	if w.cfg.Config != nil {
-		known, _ := w.cfg.Config.Declaration(ref)
+		known, _ := w.declaration(ref)
 		d.Pending = known.Digest != now.digest
 	}
 	return d, now, nil
 }
 
-func (w *Writer) read() (*edit.Directory, error) {
+// open reads the manifests for one change, or to find an object.
+func (w *Writer) open() (*Set, error) {
 	if w.cfg.Path == "" {
 		return nil, refusedError{errors.New("the daemon reads no manifest directory, so that there is nowhere to write; " +
 			"set --pod-manifest-path of podstead run")}
 	}
-	return edit.Read(w.cfg.Path)
+	return Open(w.cfg.Path, w.loader, w.declaration)
 }
 
-// checkSource returns why an object cannot be changed in the directory.
-func (w *Writer) checkSource(dir *edit.Directory, ref manifest.ObjectRef, declared bool) error {
+// declaration returns where an object in effect comes from.
+func (w *Writer) declaration(ref manifest.ObjectRef) (manifest.Declared, bool) {
 	if w.cfg.Config == nil {
-		return nil
+		return manifest.Declared{}, false
 	}
-	known, ok := w.cfg.Config.Declaration(ref)
-	if !ok {
-		return nil
-	}
-	if err := SourceError(ref, known.Source, known.Unit, declared, dir.Faults()); err != nil {
-		return refusedError{err}
-	}
-	return nil
+	return w.cfg.Config.Declaration(ref)
 }
 
 // create adds an object to the directory, in a file of its own. With dryRun nothing is written.
 func (w *Writer) create(ctx context.Context, object map[string]any, dryRun bool) (result, error) {
-	return w.change(ctx, dryRun, func(dir *edit.Directory) (result, error) {
+	return w.change(ctx, dryRun, func(set *Set) (result, error) {
 		document := documentOf(object)
 		doc, err := edit.New(document)
 		if err != nil {
 			return result{}, err
 		}
-		if found, err := dir.Find(doc.Ref); err == nil {
+		found, err := set.Find(doc.Ref)
+		if err == nil {
 			return result{}, fmt.Errorf("%s %w in %s", doc.Ref, ErrExists, found.File)
 		}
-		if w.cfg.Config != nil {
-			if known, ok := w.cfg.Config.Declaration(doc.Ref); ok && known.Source != manifest.SourceFile {
-				return result{}, fmt.Errorf("%s %w: it comes from %s", doc.Ref, ErrExists, known.Unit)
-			}
+		if known, ok := w.declaration(doc.Ref); ok && known.Source != manifest.SourceFile {
+			return result{}, fmt.Errorf("%s %w: it comes from %s", doc.Ref, ErrExists, known.Unit)
 		}
-		if err := w.checkSource(dir, doc.Ref, false); err != nil {
+		if !errors.Is(err, edit.ErrNotFound) {
 			return result{}, err
 		}
 		if w.cfg.Signed {
@@ -155,9 +145,9 @@ func (w *Writer) create(ctx context.Context, object map[string]any, dryRun bool)
 		if faults.Fatal() {
 			return result{}, faults
 		}
-		changes, err := dir.Apply("-", doc.Text, []edit.Document{doc})
+		changes, err := set.Apply("-", doc.Text, []edit.Document{doc})
 		if err != nil {
-			return result{}, refusedError{err}
+			return result{}, err
 		}
 		return result{Change: changes[0], Object: now.object, Pod: now.pod, digest: now.digest}, nil
 	})
@@ -181,8 +171,8 @@ func documentOf(object map[string]any) map[string]any {
 // kubectl apply that the client sent.
 func (w *Writer) update(ctx context.Context, ref manifest.ObjectRef, dryRun bool, u *objectwrite.Update) (done result,
 	applied string, err error) {
-	done, err = w.change(ctx, dryRun, func(dir *edit.Directory) (result, error) {
-		d, _, err := w.find(dir, ref)
+	done, err = w.change(ctx, dryRun, func(set *Set) (result, error) {
+		d, _, err := w.find(set, ref)
 		if err != nil {
 			return result{}, err
 		}
@@ -201,9 +191,9 @@ func (w *Writer) update(ctx context.Context, ref manifest.ObjectRef, dryRun bool
 		if doc.Ref != ref {
 			return result{}, fmt.Errorf("%s would become %s: %w", ref, doc.Ref, ErrRefused)
 		}
-		change, err := dir.Merge(doc)
+		change, err := set.Merge(doc)
 		if err != nil {
-			return result{}, refusedError{err}
+			return result{}, err
 		}
 		now, faults := w.load(change.File, change.After)
 		if faults.Fatal() {
@@ -251,8 +241,8 @@ func (w *Writer) remove(ctx context.Context, ref manifest.ObjectRef, dryRun bool
 			w.cfg.Grace(r.UID, r.Grace)
 		}
 	}
-	done, err := w.change(ctx, dryRun, func(dir *edit.Directory) (result, error) {
-		d, now, err := w.find(dir, ref)
+	done, err := w.change(ctx, dryRun, func(set *Set) (result, error) {
+		d, now, err := w.find(set, ref)
 		// An invalid document can be removed.
 		var faults manifest.Faults
 		if err != nil && !errors.As(err, &faults) {
@@ -265,11 +255,8 @@ func (w *Writer) remove(ctx context.Context, ref manifest.ObjectRef, dryRun bool
 		// Before the removal, since the pod may end at once. A refused deletion must not shorten
 		// the grace period of a pod that is ending.
 		setGrace()
-		change, err := dir.Remove(ref)
+		change, err := set.Remove(ref)
 		if err != nil {
-			if !errors.Is(err, edit.ErrNotFound) {
-				err = refusedError{err}
-			}
 			return result{}, err
 		}
 		return result{Change: change, Object: now.object, Pod: now.pod}, nil
@@ -284,7 +271,7 @@ func (w *Writer) remove(ctx context.Context, ref manifest.ObjectRef, dryRun bool
 }
 
 // change makes one change, again if another writer is faster.
-func (w *Writer) change(ctx context.Context, dryRun bool, make func(*edit.Directory) (result, error)) (result, error) {
+func (w *Writer) change(ctx context.Context, dryRun bool, make func(*Set) (result, error)) (result, error) {
 	done, err := w.locked(ctx, dryRun, make)
 	if err == nil && !dryRun && done.After != nil && done.Verb() != "unchanged" {
 		w.awaitEffect(ctx, &done)
@@ -294,29 +281,29 @@ func (w *Writer) change(ctx context.Context, dryRun bool, make func(*edit.Direct
 
 // locked makes one change while no other one is made. It unlocks after a panic too, from which the
 // HTTP server recovers.
-func (w *Writer) locked(ctx context.Context, dryRun bool, make func(*edit.Directory) (result, error)) (result, error) {
+func (w *Writer) locked(ctx context.Context, dryRun bool, make func(*Set) (result, error)) (result, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.attempts(ctx, dryRun, make)
 }
 
-func (w *Writer) attempts(ctx context.Context, dryRun bool, make func(*edit.Directory) (result, error)) (done result,
+func (w *Writer) attempts(ctx context.Context, dryRun bool, make func(*Set) (result, error)) (done result,
 	err error) {
 	for range maxAttempts {
-		var dir *edit.Directory
-		if dir, err = w.read(); err != nil {
+		var set *Set
+		if set, err = w.open(); err != nil {
 			return result{}, err
 		}
-		if done, err = make(dir); err != nil {
+		if done, err = make(set); err != nil {
 			return result{}, err
 		}
-		if done.Warnings, err = w.validate(dir); err != nil {
-			return result{}, err
-		}
-		if dryRun {
-			return done, nil
-		}
-		if err = dir.Commit(ctx); !errors.Is(err, edit.ErrChanged) {
+		err = set.Commit(ctx, dryRun, func(faults manifest.Faults) error {
+			for _, f := range faults {
+				done.Warnings = append(done.Warnings, f.Error())
+			}
+			return nil
+		})
+		if !errors.Is(err, edit.ErrChanged) {
 			return done, err
 		}
 		if errors.Is(err, edit.ErrKept) {
@@ -324,24 +311,6 @@ func (w *Writer) attempts(ctx context.Context, dryRun bool, make func(*edit.Dire
 		}
 	}
 	return result{}, err
-}
-
-// validate checks the files that are to be written: other documents of a file may have faults,
-// and keep all of it from taking effect.
-func (w *Writer) validate(dir *edit.Directory) (warnings []string, err error) {
-	for _, c := range dir.Changes() {
-		if c.After == nil {
-			continue
-		}
-		_, faults := w.loader.Load(manifest.LoadRequest{Source: manifest.SourceFile, Unit: c.Path, Data: c.After})
-		if faults.Fatal() {
-			return nil, faults
-		}
-		for _, f := range faults {
-			warnings = append(warnings, f.Error())
-		}
-	}
-	return warnings, nil
 }
 
 // awaitEffect waits until the daemon has read a change, so that a client that lists the objects
