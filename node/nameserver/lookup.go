@@ -1,6 +1,7 @@
 package nameserver
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
@@ -73,24 +74,17 @@ func (n *names) answer(query *dns.Msg, client netip.Addr) *dns.Msg {
 	return nil
 }
 
-// find returns the records of a full name, of POD of the client's namespace, or of POD.NAMESPACE.
-// The short forms are for programs that do not use the search list of resolv.conf.
+// find returns the records of a full name, or of POD of the client's namespace. The short form is for programs that do
+// not use the search list of resolv.conf; POD.NAMESPACE has none, because it would hide the names of the public DNS of
+// two labels: the pod example of the namespace com those of example.com.
 func (n *names) find(name string, client netip.Addr) (zone.Records, bool) {
 	if records, ok := n.Zone.Names[name]; ok {
 		return records, true
 	}
-	switch strings.Count(name, ".") {
-	case 0:
-		namespace := n.Zone.Namespaces[client]
-		if namespace == "" {
-			namespace = "default"
-		}
-		name += "." + namespace
-	case 1:
-	default:
+	if strings.Contains(name, ".") {
 		return zone.Records{}, false
 	}
-	records, ok := n.Zone.Names[name+"."+zone.Apex(n.Domain)]
+	records, ok := n.Zone.Names[zone.Name(name, cmp.Or(n.Zone.Namespaces[client], "default"), n.Domain)]
 	return records, ok
 }
 

@@ -42,7 +42,8 @@ func snapshot() *Snapshot {
 				"10-88-0-2.sql.shop.svc.cluster.local": {Addresses: []netip.Addr{db}},
 				"_sql._tcp.sql.shop.svc.cluster.local": {
 					Ports: []zone.Port{{Target: "10-88-0-2.sql.shop.svc.cluster.local", Port: 5432}}},
-				"far.shop.svc.cluster.local": {Alias: "far.example"},
+				"far.shop.svc.cluster.local":    {Alias: "far.example"},
+				"example.com.svc.cluster.local": {Addresses: []netip.Addr{db}},
 			},
 			Reverse:    map[netip.Addr][]string{db: {"db.shop.svc.cluster.local"}},
 			Namespaces: map[netip.Addr]string{client: "shop"},
@@ -86,8 +87,11 @@ func TestAnswers(t *testing.T) {
 		want string
 	}{
 		{"db", dns.TypeA, "NOERROR, A 10.88.0.2"}, // of the client's namespace
-		{"DB.Shop", dns.TypeAAAA, "NOERROR, AAAA fd00::2"},
-		{"db.default", dns.TypeA, "NOERROR, A 10.88.0.9"},
+		{"DB", dns.TypeAAAA, "NOERROR, AAAA fd00::2"},
+		{"db.default.svc.cluster.local", dns.TypeA, "NOERROR, A 10.88.0.9"},
+		// The search list of resolv.conf leads from POD.NAMESPACE to the full name.
+		{"DB.Shop", dns.TypeA, "forwarded"}, {"db.default", dns.TypeA, "forwarded"},
+		{"example.com.svc.cluster.local", dns.TypeA, "NOERROR, A 10.88.0.2"},
 		{"db.shop.svc.cluster.local", dns.TypeANY, "NOERROR, A 10.88.0.2, AAAA fd00::2"},
 		{"db.shop.svc.cluster.local", dns.TypeMX, "NOERROR"},
 		{"new.shop.svc.cluster.local", dns.TypeA, "NOERROR"},

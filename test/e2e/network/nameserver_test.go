@@ -112,6 +112,9 @@ func TestPodNames(t *testing.T) {
 		n.WriteManifest("db.yaml", dnsClient("db", ""))
 		n.WriteManifest("other.yaml", strings.Replace(dnsClient("queue", ""), "{name: queue,",
 			"{name: queue, namespace: other,", 1))
+		// Its short name is a name of the upstream servers.
+		n.WriteManifest("far.yaml", strings.Replace(dnsClient("far", ""), "{name: far,",
+			"{name: far, namespace: example,", 1))
 		n.WriteManifest("unready.yaml", strings.Replace(dnsClient("unready", ""), "      ports:",
 			"      readinessProbe: {exec: {command: [test, -e, /ready]}, periodSeconds: 1, timeoutSeconds: 300}\n      ports:",
 			1))
@@ -123,8 +126,9 @@ func TestPodNames(t *testing.T) {
 		}
 		n.AwaitExec(web, "I am db", "wget", "-q", "-O", "-", "http://db:5432/")
 		queue := n.AwaitReady("queue").Status.PodIP
+		far := n.AwaitReady("far").Status.PodIP
 		for name, want := range map[string]string{
-			"db.default": db, "db.default.svc.cluster.local.": db, "queue.other": queue, "queue.other.svc.cluster.local.": queue,
+			"far.example.svc.cluster.local.": far, "db.default": db, "db.default.svc.cluster.local.": db, "queue.other": queue, "queue.other.svc.cluster.local.": queue,
 			"far.example.": "192.0.2.1",
 		} {
 			n.AwaitLookup(web, name, want)
