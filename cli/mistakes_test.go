@@ -281,6 +281,11 @@ func mistakes() []mistake {
 				c.Resources.Limits = v1.ResourceList{v1.ResourceMemory: resource.MustParse("64Mi")}
 			}), grade: 3, want: "web ended with code 137 (OOMKilled): it exceeded its memory limit of 64Mi; raise " +
 				"resources.limits.memory, or let the program use less; back-off 10s"},
+		{name: "memory limit that is too low for a process of a shell",
+			pod: crashed(v1.ContainerStateTerminated{Reason: "OOMKilled"}, func(_ *v1.Pod, c *v1.Container) {
+				c.Resources.Limits = v1.ResourceList{v1.ResourceMemory: resource.MustParse("64Mi")}
+			}), grade: 3, want: "a process of web was killed (OOMKilled): it exceeded its memory limit of 64Mi; raise " +
+				"resources.limits.memory, or let the program use less; back-off 10s"},
 		{name: "write on a read-only root file system",
 			pod: crashed(v1.ContainerStateTerminated{ExitCode: 1, Reason: "Error"}, func(_ *v1.Pod, c *v1.Container) {
 				c.SecurityContext = &v1.SecurityContext{ReadOnlyRootFilesystem: &yes}

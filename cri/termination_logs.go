@@ -35,7 +35,7 @@ func (c *Client) readLogTail(path string) string {
 }
 
 func logTail(path string) (string, error) {
-	data, cut, err := readTail(path, fallbackWindow)
+	data, cut, err := readTail(path, fallbackWindow, endTimeout)
 	if cut {
 		_, data, _ = bytes.Cut(data, []byte{'\n'})
 	}

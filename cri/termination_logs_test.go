@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 )
 
@@ -51,5 +52,22 @@ func TestLogEnd(t *testing.T) {
 	}
 	if _, err := logTail(t.TempDir()); err == nil {
 		t.Error("a directory was read")
+	}
+}
+
+// The runtime may write the last lines after it has reported the exit.
+func TestLogTailWaitsForTheRuntime(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "0.log")
+	runtime, err := os.Create(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const last = "2026-01-31T12:00:00.000000005Z stderr F fatal\n"
+	time.AfterFunc(endTimeout/4, func() {
+		_, _ = runtime.WriteString(last)
+		_ = runtime.Close()
+	})
+	if got, err := logTail(file); err != nil || got != "fatal\n" {
+		t.Errorf("got %q, %v", got, err)
 	}
 }

@@ -1,13 +1,16 @@
 package cri
 
 import (
+	"context"
 	"errors"
 	"io"
 	"io/fs"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/podstead/podstead/internal/boundedfile"
+	"github.com/podstead/podstead/internal/fileaccess"
 )
 
 // maxTerminationMessage is the kubelet's limit in bytes.
@@ -26,20 +29,27 @@ func (c *Client) readTerminationMessage(path string) string {
 
 // terminationMessage reads at most the last 4096 bytes.
 func terminationMessage(path string) (string, error) {
-	data, cut, err := readTail(path, maxTerminationMessage)
+	data, cut, err := readTail(path, maxTerminationMessage, 0)
 	return validMessage(data, cut), err
 }
 
+// endTimeout limits the wait for the last lines of the log of a container that has exited: the runtime may
+// write them after it has reported the exit.
+const endTimeout = 200 * time.Millisecond
+
 // readTail returns at most the last bytes of a file, and whether it is longer;
-// after an error, what was read so far. A container may have replaced the file
+// after an error, what was read so far. It waits at most for wait until no process has the file open for writing. A container may have replaced the file
 // with anything, so that links are not followed, only regular files are read, and
 // opening never blocks.
-func readTail(path string, most int64) (data []byte, cut bool, err error) {
+func readTail(path string, most int64, wait time.Duration) (data []byte, cut bool, err error) {
 	f, err := boundedfile.Open(path)
 	if err != nil {
 		return nil, false, err
 	}
 	defer f.Close()
+	if wait > 0 {
+		fileaccess.AwaitClosed(context.Background(), f, wait)
+	}
 	info, err := f.Stat()
 	if err != nil {
 		return nil, false, err

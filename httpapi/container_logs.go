@@ -80,8 +80,10 @@ func containerLogs(src Sources) http.HandlerFunc {
 			apistatus.Error(w, r, http.StatusBadRequest, "%v", err)
 			return
 		}
+		st, _ := c.status(pod.Status)
+		req.Ended = previous || st.State.Terminated != nil
 		if previous {
-			req.Follow = nil // the log is complete
+			req.Follow = nil // nothing is added to the log of an instance that has ended
 		}
 		if req.Follow != nil {
 			changed, cancel := src.Statuses.Subscribe()

@@ -515,3 +515,22 @@ func TestWaitsFor(t *testing.T) {
 		}
 	}
 }
+
+// The runtime may write the last lines after it has reported the exit: they are the cause of a crash.
+func TestLogOfEndedContainerIsComplete(t *testing.T) {
+	n := newLogNode(t)
+	srv := serveLogs(t, n, access.Logs)
+	n.write(t, "ended/main/2.log", line("before the last"))
+	runtime, err := os.OpenFile(filepath.Join(n.root, "ended/main/2.log"), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := line("the last")
+	time.AfterFunc(50*time.Millisecond, func() {
+		_, _ = runtime.WriteString(last)
+		_ = runtime.Close()
+	})
+	if code, body := fetch(t, srv.URL+"/containerLogs/default/ended/main?tailLines=1"); code != 200 || body != "the last\n" {
+		t.Errorf("%d %q", code, body)
+	}
+}

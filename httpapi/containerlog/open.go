@@ -8,6 +8,9 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"time"
+
+	"github.com/podstead/podstead/internal/fileaccess"
 )
 
 // errMoved means that a file was renamed after it was found and before it was opened.
@@ -31,6 +34,9 @@ func (s *Stream) openFirst(ctx context.Context) error {
 		return err
 	}
 	s.switchTo(found)
+	if s.req.Ended {
+		s.awaitEnd(ctx)
+	}
 	info, err := s.file.Stat()
 	if err != nil {
 		return err
@@ -49,6 +55,17 @@ func (s *Stream) openFirst(ctx context.Context) error {
 		return s.openTail()
 	}
 	return nil
+}
+
+// endTimeout limits the wait for the last lines of a container that has exited. A process that it has left
+// may keep the file open.
+const endTimeout = time.Second
+
+// awaitEnd waits until the runtime has closed the file that is open.
+func (s *Stream) awaitEnd(ctx context.Context) {
+	if s.unpacked == nil {
+		fileaccess.AwaitClosed(ctx, s.file, endTimeout)
+	}
 }
 
 // openTail finds the start of the last lines, in the newest file or an older one.

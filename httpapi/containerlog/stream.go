@@ -44,7 +44,10 @@ type Request struct {
 	Dir string
 	// Instance is the number N of the log N.log to start with.
 	Instance int
-	Options  Options
+	// Ended reports that the container of Instance has exited: what its runtime still writes is waited
+	// for.
+	Ended   bool
+	Options Options
 	// Follow is nil to read only the current content: the stream ends even if the container
 	// prints faster than the log can be read.
 	Follow *Follow
@@ -144,6 +147,9 @@ func (s *Stream) copy(ctx context.Context, p *printer, flush func() error) error
 	for {
 		// Called before reading, so that everything printed before the end is read.
 		ended := s.req.Follow.Ended()
+		if ended {
+			s.awaitEnd(ctx)
+		}
 		if err := s.drain(ctx, p); err != nil {
 			return err
 		}

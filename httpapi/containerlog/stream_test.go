@@ -463,3 +463,31 @@ func TestSlowReader(t *testing.T) {
 	close(slow.gate)
 	slow.await(t, want)
 }
+
+// The last lines of a container that has exited are waited for while its runtime has the file open.
+func TestReadWaitsForTheRuntime(t *testing.T) {
+	for name, follow := range map[string]*Follow{"read": nil, "follow": {Ended: func() bool { return true }}} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			log := filepath.Join(dir, "0.log")
+			write(t, log, full(1, "stdout", "before the last"))
+			runtime, err := os.OpenFile(log, os.O_APPEND|os.O_WRONLY, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.AfterFunc(endTimeout/20, func() {
+				_, _ = runtime.WriteString(full(2, "stderr", "the last"))
+				_ = runtime.Close()
+			})
+			s, err := Open(t.Context(), Request{Dir: dir, Ended: true, Follow: follow, Options: Options{Tail: 1}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			var b buffer
+			if err := s.Copy(t.Context(), &b); err != nil || !strings.HasSuffix(b.String(), "the last\n") {
+				t.Errorf("got %q, %v", b.String(), err)
+			}
+		})
+	}
+}

@@ -1,11 +1,13 @@
 package fileaccess
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -23,6 +25,23 @@ func Writers(info fs.FileInfo) string {
 		return fmt.Sprintf("it belongs to user %d", stat.Uid)
 	}
 	return ""
+}
+
+// pollInterval is how often AwaitClosed checks.
+const pollInterval = 5 * time.Millisecond
+
+// AwaitClosed waits until no process has the file open for writing, at most for the limit: a runtime writes
+// the last output of a container after it has reported its exit.
+func AwaitClosed(ctx context.Context, file *os.File, limit time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	for HasWriter(file) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pollInterval):
+		}
+	}
 }
 
 // HasWriter reports whether a process has the file open for writing: then the

@@ -28,7 +28,7 @@ func Message(p *v1.Pod) string {
 // containerMessage reports why a container does not run. It is empty if the container runs, has
 // not started yet, or has completed.
 func containerMessage(p *v1.Pod, c *v1.ContainerStatus) string {
-	if t := c.State.Terminated; t != nil && t.ExitCode != 0 {
+	if t := c.State.Terminated; t != nil && (t.ExitCode != 0 || t.Reason == "OOMKilled") {
 		return termination(p, c, t)
 	}
 	if c.State.Waiting == nil || c.State.Waiting.Message == "" {
@@ -53,7 +53,8 @@ func containerMessage(p *v1.Pod, c *v1.ContainerStatus) string {
 // with the default restartPolicy it is taken for a server.
 func endsByItself(p *v1.Pod, c *v1.ContainerStatus) string {
 	t := c.LastTerminationState.Terminated
-	if c.State.Waiting == nil || t == nil || t.ExitCode != 0 || p.Spec.RestartPolicy != v1.RestartPolicyAlways ||
+	if c.State.Waiting == nil || t == nil || t.ExitCode != 0 || t.Reason == "OOMKilled" ||
+		p.Spec.RestartPolicy != v1.RestartPolicyAlways ||
 		sidecars(p)[c.Name] || hasOwnPolicy(p, c.Name) {
 		return ""
 	}
@@ -70,6 +71,10 @@ func hasOwnPolicy(p *v1.Pod, name string) bool {
 // of its log if there is one, and what to do where that is known.
 func termination(p *v1.Pod, c *v1.ContainerStatus, t *v1.ContainerStateTerminated) string {
 	text := fmt.Sprintf("%s ended with code %d", c.Name, t.ExitCode)
+	if t.ExitCode == 0 && t.Reason == "OOMKilled" {
+		// The kernel killed another process of the container than the main one.
+		text = "a process of " + c.Name + " was killed"
+	}
 	if t.Reason != "" && t.Reason != "Error" && t.Reason != "Completed" {
 		text += " (" + t.Reason + ")"
 	}
