@@ -26,8 +26,8 @@ func restartCommand() *cobra.Command {
 		Use:   "restart [pod] NAME...",
 		Short: "Restart a pod",
 		Long: `Restart a pod: terminate it, with its grace period and preStop hooks, and start it
-again from its manifest. Restart counts are kept. A pod that has completed or failed
-by its restartPolicy is not restarted; remove its manifest and add it again instead.`,
+again from its manifest. Restart counts are kept. A pod that has completed or failed is
+started again too.`,
 		Example: `  # Restart a pod
   podstead restart web
 

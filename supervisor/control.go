@@ -24,13 +24,9 @@ import (
 // Restart ends the run of a pod, if it has not ended yet, and starts the pod again
 // under the same UID, not before the given time (the zero time is at once): with the
 // next sandbox attempt, its restart counts and log numbers carried on. It is an
-// error for a pod that no source wants, for one that belongs to an API server, and
-// for one that its restartPolicy has ended.
+// error for a pod that no source wants, and for one that belongs to an API server.
 func (s *Supervisor) Restart(uid types.UID, reason string, notBefore time.Time) error {
-	return s.workers.Restart(uid, reason, notBefore, func(pod *v1.Pod) bool {
-		st, ok := s.cfg.Store.Statuses.Get(pod.UID)
-		return ok && podinfo.IsTerminal(st.Phase)
-	})
+	return s.workers.Restart(uid, reason, notBefore)
 }
 
 // SetRemovalGrace sets the grace period, in seconds, of a pod whose manifest is going to be

@@ -653,11 +653,24 @@ func TestRestartVerb(t *testing.T) {
 		b.fake.Behave("job/app", critest.Behaviour{RunFor: time.Second})
 		d.config.deliver(file, testPod("web", "u1", "r1"), job)
 		b.after(time.Minute)
-		if err := d.Restart("uj", "asked", time.Time{}); err == nil {
-			t.Error("a succeeded pod was run again")
+		if st := d.status("uj"); st.Phase != v1.PodSucceeded || b.fake.Starts("uj", "app") != 1 {
+			t.Fatalf("the job is %s", st.Phase)
 		}
-		if n := b.fake.Starts("uj", "app"); n != 1 {
-			t.Errorf("job was started %d times", n)
+		if err := d.Restart("uj", "asked", time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+		b.until(time.Minute, "started again", func() bool { return b.fake.Starts("uj", "app") == 2 })
+		b.until(time.Minute, "succeeded again", func() bool { return d.status("uj").Phase == v1.PodSucceeded })
+		if n := d.status("uj").ContainerStatuses[0].RestartCount; n != 1 {
+			t.Errorf("restart count %d", n)
+		}
+		// Nor does a restart of the daemon run it once more.
+		b.kill()
+		d = b.start()
+		d.config.deliver(file, testPod("web", "u1", "r1"), job)
+		b.after(time.Minute)
+		if n := b.fake.Starts("uj", "app"); n != 2 || d.status("uj").Phase != v1.PodSucceeded {
+			t.Errorf("the job was started %d times, and is %s", n, d.status("uj").Phase)
 		}
 	})
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	podinfo "github.com/podstead/podstead/internal/pod"
@@ -17,15 +16,13 @@ var (
 	ErrUnknownPod  = errors.New("no such pod")
 	ErrUnwantedPod = errors.New("no source holds its manifest")
 	ErrAPIPod      = errors.New("it belongs to the API server, which creates a new pod instead")
-	ErrPodEnded    = errors.New("its restartPolicy or its deadline has ended it; remove its manifest and add it again")
 	ErrNotRunning  = errors.New("it is not running")
 	ErrEnding      = errors.New("it is already terminating")
 )
 
 // Restart ends the run of a pod, if it has not ended yet, and starts another not
-// before the given time; zero is at once. ended reports whether the pod's own
-// restartPolicy has ended it.
-func (p *Workers) Restart(uid types.UID, reason string, notBefore time.Time, ended func(*v1.Pod) bool) error {
+// before the given time; zero is at once.
+func (p *Workers) Restart(uid types.UID, reason string, notBefore time.Time) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	w, ok := p.byUID[uid]
@@ -36,9 +33,6 @@ func (p *Workers) Restart(uid types.UID, reason string, notBefore time.Time, end
 		return fmt.Errorf("cannot restart pod %s: %w", w.name, ErrUnwantedPod)
 	case !podinfo.PolicyOf(w.pod).Restarts:
 		return fmt.Errorf("cannot restart pod %s: %w", w.name, ErrAPIPod)
-	case w.kill == nil && !w.disrupted && w.state != Queued &&
-		(w.state == Terminating || w.state == Terminated || ended(w.pod)):
-		return fmt.Errorf("cannot restart pod %s: %w", w.name, ErrPodEnded)
 	}
 	p.restart(w, reason, notBefore)
 	p.markDirty(w)

@@ -23,9 +23,6 @@ type workersHarness struct {
 	mu      sync.Mutex
 	running map[types.UID]*heldSync
 	started []SyncJob
-	// podEnded is the answer to whether the restartPolicy has ended the
-	// pod.
-	podEnded bool
 }
 
 // heldSync is a sync in flight.
@@ -122,7 +119,7 @@ func (h *workersHarness) finishIf(uid types.UID, state State) {
 }
 
 func (h *workersHarness) restart(uid types.UID) error {
-	return h.workers.Restart(uid, "requested", time.Time{}, func(*v1.Pod) bool { return h.podEnded })
+	return h.workers.Restart(uid, "requested", time.Time{})
 }
 
 // end removes a pod and lets all its syncs succeed.

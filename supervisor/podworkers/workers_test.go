@@ -7,7 +7,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	podinfo "github.com/podstead/podstead/internal/pod"
@@ -230,11 +229,6 @@ func TestRestartErrors(t *testing.T) {
 			t.Error(err)
 		}
 		h.bringTo("u1", Finished)
-		h.podEnded = true
-		if err := h.restart("u1"); !errors.Is(err, ErrPodEnded) {
-			t.Error(err)
-		}
-		h.podEnded = false
 		h.workers.Remove("u1")
 		if err := h.restart("u1"); !errors.Is(err, ErrUnwantedPod) {
 			t.Error(err)
@@ -247,7 +241,7 @@ func TestRestartNotBefore(t *testing.T) {
 	inBubble(t, func(t *testing.T, h *workersHarness) {
 		h.bringTo("u1", Syncing)
 		at := time.Now().Add(5 * time.Minute)
-		if err := h.workers.Restart("u1", "evicted", at, func(*v1.Pod) bool { return false }); err != nil {
+		if err := h.workers.Restart("u1", "evicted", at); err != nil {
 			t.Fatal(err)
 		}
 		h.finish("u1", SyncResult{})
