@@ -12,9 +12,11 @@ import (
 	"github.com/podstead/podstead/httpapi"
 	"github.com/podstead/podstead/httpapi/kubeapi"
 	"github.com/podstead/podstead/internal/buildinfo"
+	"github.com/podstead/podstead/internal/usage"
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/manifest/change"
 	"github.com/podstead/podstead/node/cgroup"
+	"github.com/podstead/podstead/node/stats/summary"
 	"github.com/podstead/podstead/supervisor"
 	"github.com/podstead/podstead/supervisor/manifestview"
 	"github.com/podstead/podstead/supervisor/podephemeral"
@@ -26,8 +28,8 @@ func (d *daemon) openAPI(ctx context.Context) error {
 	kube := d.newKubeAPI()
 	d.start(kube.Run)
 	volumes := d.newVolumeView()
-	usage := statsView{nodeName: d.nodeName, labels: d.admitNode.Labels, collector: p.stats, pods: d.sup,
-		diskAge: o.Stats.DiskAge, volumes: volumes}
+	stats := summary.Reader{NodeName: d.nodeName, Collector: p.stats, Age: usageAge, DiskAge: o.Stats.DiskAge,
+		Claims: volumes.Usage, Pods: d.sup.Pods}
 	manifests := d.newManifestView()
 	d.api = httpapi.New(
 		httpapi.Config{
@@ -42,7 +44,7 @@ func (d *daemon) openAPI(ctx context.Context) error {
 				{Name: "syncloop", Check: d.sup.SyncLoopHealthy}},
 			Events: p.events, Statuses: p.statuses, ManifestName: manifest.BaseName, Kube: kube, Images: d.newImageView(),
 			Streams: containerStreams{client, p.pleg}, StreamIdle: o.API.StreamIdle,
-			Stats: usage.Summary, Usage: usage, Metrics: d.newMetrics(volumes),
+			Stats: stats.Read, Usage: d.usage(), Metrics: d.newMetrics(volumes),
 			Kubelet: kubeletView(o, cgroup.DetectSettings().V2, client, p.pleg), Cluster: clusterMember(d.member),
 			Volumes:      volumes,
 			LogDirectory: func(p *v1.Pod) string { return cri.LogDirectory(o.Paths.PodLogs, p.Namespace, p.Name, p.UID) },
@@ -51,6 +53,16 @@ func (d *daemon) openAPI(ctx context.Context) error {
 	var err error
 	d.listeners, err = d.api.Listen(ctx)
 	return err
+}
+
+// usage is where the metrics API has the usage from.
+func (d *daemon) usage() kubeapi.Usage {
+	return kubeapi.Usage{
+		Node: d.nodeName, Labels: d.admitNode.Labels, Pods: d.sup.Pods, ManifestName: manifest.BaseName,
+		Read: func(ctx context.Context) (*usage.Node, *usage.Pods, error) {
+			return d.observers.stats.Rates(ctx, usageAge)
+		},
+	}
 }
 
 // listenerReporter returns a function that records an event when a listener cannot be opened,

@@ -27,6 +27,7 @@ import (
 	"github.com/podstead/podstead/httpapi/access"
 	"github.com/podstead/podstead/httpapi/kubeapi"
 	"github.com/podstead/podstead/httpapi/streaming"
+	"github.com/podstead/podstead/internal/usage"
 )
 
 // logDirectoryWithTraps creates a log directory with links that lead out of it.
@@ -130,10 +131,6 @@ func (f *recordingNode) Dial(context.Context, types.UID, uint16) (streaming.Port
 	return nil, errors.New("reached the runtime")
 }
 
-func (f *recordingNode) Usage(context.Context) ([]kubeapi.NodeUsage, []kubeapi.PodUsage, error) {
-	return nil, nil, nil
-}
-
 // TestPathTraversalIsRejected puts traversal sequences into each parameter of each route, in
 // encoded form. They must not give a reader access to other routes, or an admin to other
 // files or objects.
@@ -142,7 +139,10 @@ func TestPathTraversalIsRejected(t *testing.T) {
 	logs := logDirectoryWithTraps(t)
 	node := &recordingNode{}
 	b.src = node.sources()
-	b.src.Pods, b.src.Volumes, b.src.Streams, b.src.Usage = node, node, node, node
+	b.src.Pods, b.src.Volumes, b.src.Streams = node, node, node
+	b.src.Usage = kubeapi.Usage{Pods: node.Pods, Read: func(context.Context) (*usage.Node, *usage.Pods, error) {
+		return &usage.Node{}, &usage.Pods{}, nil
+	}}
 	b.src.ManifestName = func(p *v1.Pod) string { return strings.TrimSuffix(p.Name, "-n1") }
 	b.src.LogDirectory = func(p *v1.Pod) string { return filepath.Join(logs, "pods") }
 	b.src.Kubelet = Kubelet{LogRoot: logs, Checkpoints: filepath.Join(b.dir, "checkpoints"),

@@ -56,7 +56,7 @@ type Sources struct {
 	Kube http.Handler
 	// Stats and Usage report the resource usage, in two formats.
 	Stats StatsReader
-	Usage kubeapi.UsageReader
+	Usage kubeapi.Usage
 	// Metrics are the endpoints that Prometheus scrapes.
 	Metrics Metrics
 

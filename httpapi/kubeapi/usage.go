@@ -11,8 +11,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/httpapi/apistatus"
+	"github.com/podstead/podstead/internal/usage"
 )
 
 // UsageGroup describes the group metrics.k8s.io for discovery.
@@ -26,43 +28,17 @@ var UsageGroup = metav1.APIResourceList{
 
 const usageVersion = "metrics.k8s.io/v1beta1"
 
-// ResourceUsage is CPU usage in cores and the memory working set in bytes.
-type ResourceUsage struct {
-	Cores  float64
-	Memory uint64
-}
-
-// NodeUsage is the resource usage of the node.
-type NodeUsage struct {
-	Name   string
+// Usage is where the resource usage of the node and its pods comes from.
+type Usage struct {
+	// Node is the name of the node, Labels are its labels.
+	Node   string
 	Labels map[string]string
-	At     time.Time
-	// Window is the time over which Cores is averaged.
-	Window time.Duration
-	ResourceUsage
-}
-
-// PodUsage is the resource usage of the containers of a pod.
-type PodUsage struct {
-	Name, Namespace string
-	// ManifestName is the name in the manifest, by which a request for one pod finds it too.
-	ManifestName string
-	Labels       map[string]string
-	At           time.Time
-	Window       time.Duration
-	Containers   []ContainerUsage
-}
-
-// ContainerUsage is the resource usage of a container.
-type ContainerUsage struct {
-	Name string
-	ResourceUsage
-}
-
-// UsageReader returns the current resource usage of the node and the pods. Objects whose
-// usage is not known are left out.
-type UsageReader interface {
-	Usage(ctx context.Context) ([]NodeUsage, []PodUsage, error)
+	// Read returns the current usage. The result is not modified.
+	Read func(ctx context.Context) (*usage.Node, *usage.Pods, error)
+	// Pods have the labels of pods; ManifestName returns the name in the manifest, by which a request for one pod
+	// finds it too.
+	Pods         func() []*v1.Pod
+	ManifestName func(*v1.Pod) string
 }
 
 // The objects of the group, with the JSON names of the API.
@@ -93,37 +69,24 @@ type (
 )
 
 // UsageHandler serves a resource of the group metrics.k8s.io, "nodes" or "pods": one object
-// if the path has a name, else a list.
-func UsageHandler(reader UsageReader, resource string) http.HandlerFunc {
+// if the path has a name, else a list. Objects whose usage is not known are left out.
+func UsageHandler(source Usage, resource string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		selected, failure := usageSelectionOf(r, resource)
 		if failure != nil {
 			apistatus.Write(w, r, failure)
 			return
 		}
-		nodes, pods, err := reader.Usage(r.Context())
+		node, pods, err := source.Read(r.Context())
 		if err != nil {
 			apistatus.Write(w, r, apistatus.New(http.StatusServiceUnavailable, "failed to read the resource usage: %v", err))
 			return
 		}
 		list := metricsList{TypeMeta: usageType("NodeMetricsList"), Items: []any{}}
 		if resource == "pods" {
-			list.TypeMeta = usageType("PodMetricsList")
-			for i := range pods {
-				p := &pods[i]
-				if selected.name == p.ManifestName && selected.name != "" {
-					p.Name = p.ManifestName // the client looks for the name that it has asked for
-				}
-				if selected.matches(p.Namespace, p.Name, p.Labels) {
-					list.Items = append(list.Items, podMetricsOf(p))
-				}
-			}
-		} else {
-			for i := range nodes {
-				if n := &nodes[i]; selected.matches("", n.Name, n.Labels) {
-					list.Items = append(list.Items, nodeMetricsOf(n))
-				}
-			}
+			list.TypeMeta, list.Items = usageType("PodMetricsList"), source.pods(pods, &selected)
+		} else if m := source.node(node); m != nil && selected.matches("", m.Name, m.Labels) {
+			list.Items = append(list.Items, m)
 		}
 		switch name := r.PathValue("name"); {
 		case name == "":
@@ -176,32 +139,61 @@ func usageType(kind string) metav1.TypeMeta {
 	return metav1.TypeMeta{Kind: kind, APIVersion: usageVersion}
 }
 
-func nodeMetricsOf(n *NodeUsage) *nodeMetrics {
+// node returns the metrics of the node, nil if they are not known.
+func (s *Usage) node(u *usage.Node) *nodeMetrics {
+	list, window := resourcesOf(&u.Usage)
+	if list == nil {
+		return nil
+	}
 	return &nodeMetrics{
 		TypeMeta:   usageType("NodeMetrics"),
-		ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: n.Labels, CreationTimestamp: metav1.NewTime(n.At)},
-		Timestamp:  metav1.NewTime(n.At), Window: metav1.Duration{Duration: n.Window.Round(time.Millisecond)},
-		Usage: n.list(),
+		ObjectMeta: metav1.ObjectMeta{Name: s.Node, Labels: s.Labels, CreationTimestamp: metav1.NewTime(u.At)},
+		Timestamp:  metav1.NewTime(u.At), Window: metav1.Duration{Duration: window.Round(time.Millisecond)}, Usage: list,
 	}
 }
 
-func podMetricsOf(p *PodUsage) *podMetrics {
-	m := &podMetrics{
-		TypeMeta: usageType("PodMetrics"),
-		ObjectMeta: metav1.ObjectMeta{Name: p.Name, Namespace: p.Namespace, Labels: p.Labels,
-			CreationTimestamp: metav1.NewTime(p.At)},
-		Timestamp: metav1.NewTime(p.At), Window: metav1.Duration{Duration: p.Window.Round(time.Millisecond)},
-		Containers: make([]containerMetrics, 0, len(p.Containers)),
+// pods returns the metrics of the selected pods.
+func (s *Usage) pods(used *usage.Pods, selected *usageSelection) []any {
+	specs := map[types.UID]*v1.Pod{}
+	for _, pod := range s.Pods() {
+		specs[pod.UID] = pod
 	}
-	for i := range p.Containers {
-		m.Containers = append(m.Containers, containerMetrics{p.Containers[i].Name, p.Containers[i].list()})
+	list := []any{}
+	for i := range used.Pods {
+		u := &used.Pods[i]
+		m := &podMetrics{TypeMeta: usageType("PodMetrics"), Timestamp: metav1.NewTime(u.At),
+			ObjectMeta: metav1.ObjectMeta{Name: u.Name, Namespace: u.Namespace, CreationTimestamp: metav1.NewTime(u.At)}}
+		if spec := specs[u.UID]; spec != nil {
+			m.Labels = spec.Labels
+			if name := s.ManifestName(spec); name == selected.name {
+				m.Name = name // the client looks for the name that it has asked for
+			}
+		}
+		if !selected.matches(m.Namespace, m.Name, m.Labels) {
+			continue
+		}
+		for j := range u.Containers {
+			c := &u.Containers[j]
+			if resources, window := resourcesOf(&c.Usage); resources != nil {
+				m.Window.Duration = max(m.Window.Duration, window.Round(time.Millisecond))
+				m.Containers = append(m.Containers, containerMetrics{c.Name, resources})
+			}
+		}
+		if len(m.Containers) > 0 {
+			list = append(list, m)
+		}
 	}
-	return m
+	return list
 }
 
-func (u *ResourceUsage) list() v1.ResourceList {
+// resourcesOf returns the CPU and the memory in use, nil unless both are known, and the time over which the CPU is
+// averaged.
+func resourcesOf(u *usage.Usage) (v1.ResourceList, time.Duration) {
+	if u.CPU == nil || u.CPU.Rate == nil || u.Memory == nil {
+		return nil, 0
+	}
 	return v1.ResourceList{
-		v1.ResourceCPU:    *quantity.NewScaledQuantity(int64(u.Cores*1e9), quantity.Nano),
-		v1.ResourceMemory: *quantity.NewQuantity(int64(u.Memory), quantity.BinarySI),
-	}
+		v1.ResourceCPU:    *quantity.NewScaledQuantity(int64(*u.CPU.Rate*1e9), quantity.Nano),
+		v1.ResourceMemory: *quantity.NewQuantity(int64(u.WorkingSet()), quantity.BinarySI),
+	}, u.CPU.Window
 }
