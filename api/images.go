@@ -52,3 +52,12 @@ type ImageArchive struct {
 	// are not loaded from this one.
 	Superseded map[string]string `json:"superseded,omitempty"`
 }
+
+// InvalidImageError is an error that a retry of the same request cannot fix.
+type InvalidImageError struct{ Err error }
+
+// Error returns the message of Err.
+func (e *InvalidImageError) Error() string { return e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *InvalidImageError) Unwrap() error { return e.Err }

@@ -42,7 +42,7 @@ func (d *daemon) openAPI(ctx context.Context) error {
 			AutoUpdates: d.node.updater, Rollouts: d.sources.rollouts,
 			Health: []httpapi.HealthCheck{{Name: "log", Check: d.logOutput.Check},
 				{Name: "syncloop", Check: d.sup.SyncLoopHealthy}},
-			Events: p.events, Statuses: p.statuses, ManifestName: manifest.BaseName, Kube: kube, Images: d.newImageView(),
+			Events: p.events, Statuses: p.statuses, ManifestName: manifest.BaseName, Kube: kube, Images: d.node.imageView,
 			Streams: containerStreams{client, p.pleg}, StreamIdle: o.API.StreamIdle,
 			Stats: stats.Read, Usage: d.usage(), Metrics: d.newMetrics(volumes),
 			Kubelet: kubeletView(o, cgroup.DetectSettings().V2, client, p.pleg), Cluster: clusterMember(d.member),

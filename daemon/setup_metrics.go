@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"sync/atomic"
 	"time"
 
 	"github.com/podstead/podstead/cri"
@@ -34,7 +33,7 @@ func (d *daemon) newMetrics(volumes *volumeview.View) httpapi.Metrics {
 		Claims:     func() []usage.Claim { return volumes.InUse(context.Background()) },
 		Probes:     func() []metrics.ProbeCount { return probeCounts(p.prober.Counts()) },
 		Specs:      d.sup.Pods,
-		Stats:      p.stats, Machine: machine, SandboxImage: sandboxImage(d.runtime.client), Log: d.log,
+		Stats:      p.stats, Machine: machine, SandboxImage: d.runtime.client.SandboxImage, Log: d.log,
 		Unwritten: func() int { return len(d.unwritten.List()) }, MemoryQoS: d.protectedMemory,
 		RolledBack: d.sources.rollouts.RolledBack, PodDNSReady: podDNSReady,
 	})
@@ -115,22 +114,5 @@ func machine() metrics.Machine {
 	return metrics.Machine{
 		ID: host.MachineID, SystemUUID: host.SystemUUID, BootID: host.BootID, Kernel: host.Kernel, OS: host.OS,
 		PhysicalCores: cores, Sockets: sockets,
-	}
-}
-
-// sandboxImage returns the runtime's image of sandboxes. It asks the runtime until the first
-// answer.
-func sandboxImage(client *cri.Client) func(context.Context) string {
-	var known atomic.Pointer[string]
-	return func(ctx context.Context) string {
-		if image := known.Load(); image != nil {
-			return *image
-		}
-		image, err := client.SandboxImage(ctx)
-		if err != nil {
-			return ""
-		}
-		known.Store(&image)
-		return image
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/podstead/podstead/cluster"
 	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/cri/imagearchives"
 	"github.com/podstead/podstead/cri/imageload"
 	"github.com/podstead/podstead/gc"
 	"github.com/podstead/podstead/internal/buildinfo"
@@ -23,17 +24,19 @@ import (
 	"github.com/podstead/podstead/node/shutdown"
 	"github.com/podstead/podstead/supervisor"
 	"github.com/podstead/podstead/supervisor/autoupdate"
+	"github.com/podstead/podstead/supervisor/imageview"
 	"github.com/podstead/podstead/supervisor/pleg"
 )
 
 // nodeServices look after the machine: they collect what is not used, evict pods
 // under pressure, and terminate pods before a shutdown.
 type nodeServices struct {
-	logs     *gc.Logs
-	images   *gc.Images
-	updater  *autoupdate.Updater
-	loader   *imageload.Loader
-	eviction *evict.Evictor
+	logs    *gc.Logs
+	images  *gc.Images
+	updater *autoupdate.Updater
+	// imageView lists images, and pulls and loads them on command.
+	imageView imageview.View
+	eviction  *evict.Evictor
 	// guard is nil if pods are not terminated before a shutdown.
 	guard *shutdown.Guard
 	// inventory lists what the runtime has for the cluster; nil without one.
@@ -54,14 +57,20 @@ func (d *daemon) createNodeServices(context.Context) error {
 	n.images = d.newImages()
 	d.pulls.OnPulled(n.images.Pulled)
 	d.pulls.OnMeasured(p.counters.ImagePulled)
-	if err := d.createAutoUpdate(); err != nil {
-		return err
-	}
-	n.loader = imageload.New(imageload.Config{
+	d.createAutoUpdate()
+	loader := imageload.New(imageload.Config{
 		Client: d.runtime.client, Private: d.runtime.private, Images: d.pulls, Imported: n.images.Pulled,
 		Dir: imageload.Dir(o.Paths.Root),
 	})
-	d.start(d.loadArchives)
+	n.imageView = imageview.View{
+		Node: n.images, Service: d.pulls, Records: d.pullRecords, Credentials: d.sup.PullCredentials, Loader: loader,
+		Archives: d.archives.Status, Changed: d.sup.ImagesAdded, Loaded: n.updater.ImagesLoaded,
+	}
+	d.start(func(ctx context.Context) error {
+		return d.archives.Run(ctx, imagearchives.Runtime{
+			Images: d.runtime.client, Loader: loader, Changed: d.sup.ImagesAdded, Loaded: n.imageView.Preloaded,
+		})
+	})
 	n.eviction = d.startEviction()
 	d.sup.OnObserved(d.runtime.remember)
 	d.sup.OnObserved(n.logs.Wake)

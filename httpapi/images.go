@@ -26,27 +26,18 @@ type ImageManager interface {
 	// PruneImages removes unused images. It returns those that were removed, that could not
 	// be removed (with Error), or with dryRun that would be removed.
 	PruneImages(ctx context.Context, dryRun bool) ([]api.Image, error)
-	// PullImage pulls an image. The error is an InvalidImageError if the request is wrong.
+	// PullImage pulls an image. The error is an api.InvalidImageError if the request is wrong.
 	PullImage(ctx context.Context, p api.Pull) (api.Image, error)
 	// LoadImages loads the images of an archive; as is the name for an image without one.
-	// The error is an InvalidImageError if the archive is wrong or the runtime cannot load
+	// The error is an api.InvalidImageError if the archive is wrong or the runtime cannot load
 	// archives.
 	LoadImages(ctx context.Context, archive io.Reader, as string) ([]api.Image, error)
 	// ImageArchives returns the state of the directory of archives.
 	ImageArchives() api.ImageArchives
 }
 
-// InvalidImageError is an error that a retry of the same request cannot fix.
-type InvalidImageError struct{ Err error }
-
-// Error returns the message of Err.
-func (e *InvalidImageError) Error() string { return e.Err.Error() }
-
-// Unwrap returns Err.
-func (e *InvalidImageError) Unwrap() error { return e.Err }
-
 func isInvalidImage(err error) bool {
-	var bad *InvalidImageError
+	var bad *api.InvalidImageError
 	return errors.As(err, &bad)
 }
 

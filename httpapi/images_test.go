@@ -44,7 +44,7 @@ func (k *fakeImages) PullImage(ctx context.Context, p api.Pull) (api.Image, erro
 		k.ended <- ctx.Err()
 		return api.Image{}, ctx.Err()
 	case "Bad":
-		return api.Image{}, &InvalidImageError{errors.New("no such name")}
+		return api.Image{}, &api.InvalidImageError{Err: errors.New("no such name")}
 	}
 	return api.Image{Name: fmt.Sprint(p)}, k.fail
 }
@@ -52,10 +52,10 @@ func (k *fakeImages) PullImage(ctx context.Context, p api.Pull) (api.Image, erro
 func (k *fakeImages) LoadImages(_ context.Context, archive io.Reader, as string) ([]api.Image, error) {
 	switch as {
 	case "never":
-		return nil, &InvalidImageError{errors.New("this runtime loads nothing")}
+		return nil, &api.InvalidImageError{Err: errors.New("this runtime loads nothing")}
 	case "late":
 		_, err := io.ReadFull(archive, make([]byte, 10))
-		return nil, errors.Join(&InvalidImageError{errors.New("the archive is damaged")}, err)
+		return nil, errors.Join(&api.InvalidImageError{Err: errors.New("the archive is damaged")}, err)
 	}
 	n, err := io.Copy(io.Discard, archive)
 	return []api.Image{{Name: as, Size: uint64(n)}}, err

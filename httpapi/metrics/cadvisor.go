@@ -59,7 +59,7 @@ func (s *Sources) cadvisor(ctx context.Context) *cadvisorData {
 		d.machine = s.Machine()
 	}
 	if s.SandboxImage != nil {
-		d.sandboxImage = s.SandboxImage(ctx)
+		d.sandboxImage, _ = s.SandboxImage(ctx) // the runtime is down, which other metrics show
 	}
 	return d
 }

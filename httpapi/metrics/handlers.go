@@ -1,11 +1,13 @@
 package metrics
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -22,6 +24,19 @@ type Exporter struct {
 
 // New creates an exporter of the counters and the sources.
 func New(counters *Counters, sources Sources) *Exporter {
+	if ask := sources.SandboxImage; ask != nil {
+		var known atomic.Pointer[string]
+		sources.SandboxImage = func(ctx context.Context) (string, error) {
+			if image := known.Load(); image != nil {
+				return *image, nil
+			}
+			image, err := ask(ctx)
+			if err == nil {
+				known.Store(&image)
+			}
+			return image, err
+		}
+	}
 	e := &Exporter{sources: sources, kubelet: prometheus.NewRegistry(), probes: prometheus.NewRegistry(),
 		faults: faultLog{log: sources.Log}}
 	e.kubelet.MustRegister(counters.all()...)

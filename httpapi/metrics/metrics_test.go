@@ -165,7 +165,7 @@ func fixture(t testing.TB, pods int) (*Counters, Sources) {
 		Machine: func() Machine {
 			return Machine{ID: "m", SystemUUID: "s", BootID: "b", Kernel: "6.1", OS: "Debian", PhysicalCores: 2, Sockets: 1}
 		},
-		SandboxImage: func(context.Context) string { return "pause:3.10" },
+		SandboxImage: func(context.Context) (string, error) { return "pause:3.10", nil },
 	}
 }
 
@@ -555,5 +555,26 @@ func BenchmarkScrape(b *testing.B) {
 				scrape(b, handle)
 			}
 		})
+	}
+}
+
+// The runtime is asked for the image of sandboxes until it responds, and then no more.
+func TestSandboxImageIsAskedOnce(t *testing.T) {
+	_, sources := fixture(t, 1)
+	asked := 0
+	sources.SandboxImage = func(context.Context) (string, error) {
+		if asked++; asked == 1 {
+			return "", errors.New("the runtime is down")
+		}
+		return "pause:3.10", nil
+	}
+	h := New(NewCounters(), sources).Cadvisor()
+	for scrapes, want := range []bool{false, true, true} {
+		if got := strings.Contains(scrape(t, h), `image="pause:3.10"`); got != want {
+			t.Errorf("scrape %d has the image: %v", scrapes, got)
+		}
+	}
+	if asked != 2 {
+		t.Errorf("the runtime was asked %d times", asked)
 	}
 }

@@ -37,10 +37,10 @@ type Sources struct {
 	MemoryQoS func() (guaranteed, burstable int64)
 	// PodDNSReady reports whether pods can reach the node's name server; nil without one.
 	PodDNSReady func() bool
-	// Machine returns facts of this machine, SandboxImage the image of sandboxes, empty if
-	// it is unknown. Both may be nil.
+	// Machine returns facts of this machine, SandboxImage the image of sandboxes; that is called until it
+	// returns no error. Both may be nil.
 	Machine      func() Machine
-	SandboxImage func(ctx context.Context) string
+	SandboxImage func(ctx context.Context) (string, error)
 	// Log may be nil.
 	Log *slog.Logger
 }

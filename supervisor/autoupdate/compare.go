@@ -13,6 +13,7 @@ import (
 	"github.com/podstead/podstead/cri"
 	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/internal/registry"
+	"github.com/podstead/podstead/supervisor/rollout"
 )
 
 // maxManifest bounds a manifest or index in bytes, as registries do.
@@ -33,7 +34,7 @@ type comparison struct {
 }
 
 // compare compares the images of the containers of a pod.
-func (u *Updater) compare(ctx context.Context, t *Target, rec *podRecord) []comparison {
+func (u *Updater) compare(ctx context.Context, t *rollout.ImageTarget, rec *podRecord) []comparison {
 	mode := podinfo.AutoUpdate(t.Manifest)
 	var all []comparison
 	for c := range podinfo.EachContainer(&t.Manifest.Spec, podinfo.AllContainers) {
@@ -51,7 +52,7 @@ func skipped(format string, args ...any) comparison {
 	return comparison{result: api.ContainerImageUpdate{State: api.UpdateSkipped, Message: fmt.Sprintf(format, args...)}}
 }
 
-func (u *Updater) compareContainer(ctx context.Context, t *Target, c *v1.Container, mode string,
+func (u *Updater) compareContainer(ctx context.Context, t *rollout.ImageTarget, c *v1.Container, mode string,
 	rec *podRecord) comparison {
 	ref, err := registry.Parse(c.Image)
 	switch {
@@ -220,7 +221,7 @@ func (u *Updater) platformImages(ctx context.Context, ref registry.Reference, cr
 
 // runningImage returns the image of the newest instance of a container; one without an ID
 // if there is no instance.
-func (u *Updater) runningImage(ctx context.Context, t *Target, container string) (cri.StoredImage, error) {
+func (u *Updater) runningImage(ctx context.Context, t *rollout.ImageTarget, container string) (cri.StoredImage, error) {
 	for _, pod := range u.cfg.Observed().Own {
 		if pod.UID != t.UID || t.UID == "" {
 			continue

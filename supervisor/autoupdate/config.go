@@ -5,11 +5,11 @@ import (
 	"log/slog"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/internal/registry"
 	"github.com/podstead/podstead/internal/statefile"
+	"github.com/podstead/podstead/supervisor/rollout"
 )
 
 // Config is what an Updater works with. All fields but Disk, Events, Metrics and Log
@@ -19,6 +19,8 @@ type Config struct {
 	Rollouts Rollouts
 	Registry Registry
 	Images   Images
+	// Pull pulls an image for no pod.
+	Pull func(ctx context.Context, image string, credentials cri.PullCredentials) error
 	// Observed returns the last list of all pods.
 	Observed func() *cri.Observed
 	// Credentials returns the credentials for the images of a pod.
@@ -32,28 +34,14 @@ type Config struct {
 	Log     *slog.Logger
 }
 
-// Target is a static pod whose images are updated.
-type Target struct {
-	// Manifest is the pod as its manifest declares it.
-	Manifest *v1.Pod
-	// UID is that of the revision in effect, empty if none is.
-	UID types.UID
-	// Busy says why its images cannot be changed now; empty if they can.
-	Busy string
-	// Images are those in effect that an update has set, by container. Candidate are those of
-	// an update that is prepared and has not replaced the pod yet, Rejected those of the last
-	// one that was rolled back; nil for none.
-	Images, Candidate, Rejected map[string]string
-}
-
 // Rollouts replaces the images of pods. Implemented by rollout.Controller.
 type Rollouts interface {
 	// AutoUpdated returns the pods with the annotation, sorted by full name.
-	AutoUpdated() []Target
-	// SetImages makes the revision of the manifest run with other images, by container;
+	AutoUpdated() []rollout.ImageTarget
+	// UpdateImages makes the revision of the manifest run with other images, by container;
 	// those that are not in the map are the manifest's. previous are the exact images that
 	// these containers run now, to which a rollback returns.
-	SetImages(fullName string, images, previous map[string]string) error
+	UpdateImages(fullName string, images, previous map[string]string) error
 	// Subscribe returns a channel that receives after a rollout or the set of pods
 	// changed, until the function is called.
 	Subscribe() (<-chan struct{}, func())
@@ -66,13 +54,11 @@ type Registry interface {
 		credentials ...registry.Credential) (registry.Manifest, error)
 }
 
-// Images are the images of the runtime.
+// Images are the images of the runtime. Implemented by cri.Client.
 type Images interface {
 	// StoredImage looks up an image by reference or ID; false without an error means
 	// that it is not present.
 	StoredImage(ctx context.Context, ref string) (cri.StoredImage, bool, error)
-	// Pull pulls an image for no pod.
-	Pull(ctx context.Context, image string, credentials cri.PullCredentials) error
 }
 
 // Recorder records events. Implemented by event.Recorder.

@@ -6,8 +6,10 @@ import (
 	"time"
 
 	"github.com/podstead/podstead/api"
+	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/internal/statefile"
 	"github.com/podstead/podstead/internal/wallclock"
+	"github.com/podstead/podstead/supervisor/rollout"
 )
 
 const (
@@ -93,10 +95,10 @@ func loadRecord(file *statefile.File[record]) (record, error) {
 }
 
 // prune drops the records of pods that have not been updated for long.
-func (r *record) prune(targets []Target, now time.Time) {
+func (r *record) prune(targets []rollout.ImageTarget, now time.Time) {
 	wanted := map[string]bool{}
 	for i := range targets {
-		wanted[targets[i].name()] = true
+		wanted[podinfo.FullName(targets[i].Manifest)] = true
 	}
 	for name, p := range r.Pods {
 		if !wanted[name] && now.Sub(p.last()) > forgetAfter {

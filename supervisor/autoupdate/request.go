@@ -8,6 +8,7 @@ import (
 	"github.com/podstead/podstead/api"
 	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/internal/registry"
+	"github.com/podstead/podstead/supervisor/rollout"
 )
 
 // AutoUpdates returns what is known of all pods whose images are updated, sorted by full name.
@@ -20,7 +21,7 @@ func (u *Updater) AutoUpdates() []api.AutoUpdate {
 }
 
 // status returns what is known of one pod.
-func (u *Updater) status(t *Target) api.AutoUpdate {
+func (u *Updater) status(t *rollout.ImageTarget) api.AutoUpdate {
 	s := api.AutoUpdate{Namespace: t.Manifest.Namespace, Name: t.Manifest.Name, Policy: podinfo.AutoUpdate(t.Manifest)}
 	if t.Busy == "" {
 		s.Next = u.due(t)
@@ -40,7 +41,7 @@ func (u *Updater) status(t *Target) api.AutoUpdate {
 func (u *Updater) CheckUpdates(ctx context.Context, names []string, dryRun bool) ([]api.AutoUpdate, error) {
 	all := []api.AutoUpdate{}
 	for _, t := range u.cfg.Rollouts.AutoUpdated() {
-		if len(names) == 0 || slices.Contains(names, t.name()) {
+		if len(names) == 0 || slices.Contains(names, podinfo.FullName(t.Manifest)) {
 			all = append(all, u.check(ctx, &t, !dryRun))
 		}
 	}
@@ -65,7 +66,7 @@ func (u *Updater) ImagesLoaded(names []string) {
 		for image := range podinfo.Images(&t.Manifest.Spec) {
 			if ref, err := registry.Parse(strings.TrimSpace(image)); err == nil && loaded[ref.String()] {
 				u.mu.Lock()
-				u.forced[t.name()], found = true, true
+				u.forced[podinfo.FullName(t.Manifest)], found = true, true
 				u.mu.Unlock()
 			}
 		}

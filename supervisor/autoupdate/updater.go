@@ -18,6 +18,7 @@ import (
 	"github.com/podstead/podstead/internal/statefile"
 	"github.com/podstead/podstead/internal/wakeup"
 	"github.com/podstead/podstead/internal/wallclock"
+	"github.com/podstead/podstead/supervisor/rollout"
 )
 
 // Reasons of events.
@@ -64,10 +65,8 @@ func New(cfg Config) *Updater {
 		forced: map[string]bool{}}
 }
 
-func (t *Target) name() string { return podinfo.FullName(t.Manifest) }
-
-// revision identifies the manifest's revision.
-func (t *Target) revision() string {
+// revisionOf identifies the manifest's revision.
+func revisionOf(t *rollout.ImageTarget) string {
 	return cmp.Or(t.Manifest.Annotations[podinfo.AnnotationHash], string(t.Manifest.UID))
 }
 
@@ -98,7 +97,7 @@ func (u *Updater) Run(ctx context.Context) error {
 
 // checkDue checks the pods that are due, and returns when the next one is; false if none
 // will be.
-func (u *Updater) checkDue(ctx context.Context, targets []Target) (next time.Time, waiting bool) {
+func (u *Updater) checkDue(ctx context.Context, targets []rollout.ImageTarget) (next time.Time, waiting bool) {
 	for i := range targets {
 		t := &targets[i]
 		if t.Busy != "" {
@@ -117,10 +116,10 @@ func (u *Updater) checkDue(ctx context.Context, targets []Target) (next time.Tim
 }
 
 // due returns when a pod is to be checked.
-func (u *Updater) due(t *Target) time.Time {
+func (u *Updater) due(t *rollout.ImageTarget) time.Time {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	name, rec, now := t.name(), u.recordOf(t), time.Now()
+	name, rec, now := podinfo.FullName(t.Manifest), u.recordOf(t), time.Now()
 	switch {
 	case u.forced[name]:
 		return u.cfg.Schedule.inWindow(name, now)
@@ -141,15 +140,15 @@ func (u *Updater) counts(t, now time.Time) time.Time {
 }
 
 // recordOf returns the record of a pod, a new one if it has none; the caller holds mu.
-func (u *Updater) recordOf(t *Target) *podRecord {
-	name := t.name()
+func (u *Updater) recordOf(t *rollout.ImageTarget) *podRecord {
+	name := podinfo.FullName(t.Manifest)
 	rec := u.record.Pods[name]
 	if rec == nil {
-		rec = &podRecord{Manifest: t.revision(), Since: time.Now().Round(0)}
+		rec = &podRecord{Manifest: revisionOf(t), Since: time.Now().Round(0)}
 		u.record.Pods[name] = rec
 		u.save()
 	}
-	if revision := t.revision(); rec.Manifest != revision {
+	if revision := revisionOf(t); rec.Manifest != revision {
 		// Another manifest: what was found about the previous one does not hold.
 		rec.Manifest, rec.Pending, rec.Rejected, rec.Results = revision, nil, nil, nil
 		u.save()
@@ -171,7 +170,7 @@ func (u *Updater) save() {
 }
 
 // check checks one pod, and starts the rollout of newer images if apply is set.
-func (u *Updater) check(ctx context.Context, t *Target, apply bool) api.AutoUpdate {
+func (u *Updater) check(ctx context.Context, t *rollout.ImageTarget, apply bool) api.AutoUpdate {
 	u.round.Lock()
 	defer u.round.Unlock()
 	u.mu.Lock()
@@ -220,7 +219,8 @@ func (u *Updater) count(state string) {
 
 // apply starts the rollout of newer images, and writes what came of it into the results. An
 // update that is still prepared is superseded, or cancelled if the tags are back at what runs.
-func (u *Updater) apply(t *Target, images, previous map[string]string, results []api.ContainerImageUpdate) (err error) {
+func (u *Updater) apply(t *rollout.ImageTarget, images, previous map[string]string,
+	results []api.ContainerImageUpdate) (err error) {
 	unchanged := len(previous) == 0
 	switch {
 	case unchanged && t.Candidate == nil && t.Rejected == nil:
@@ -229,7 +229,7 @@ func (u *Updater) apply(t *Target, images, previous map[string]string, results [
 		return r.State == api.UpdateFailed || r.State == api.UpdateRolledBack
 	}):
 		// The tags are back at what runs.
-		return u.cfg.Rollouts.SetImages(t.name(), t.Images, nil)
+		return u.cfg.Rollouts.UpdateImages(podinfo.FullName(t.Manifest), t.Images, nil)
 	case unchanged:
 		return nil // what is prepared may still be the newest
 	case t.Busy != "":
@@ -237,7 +237,7 @@ func (u *Updater) apply(t *Target, images, previous map[string]string, results [
 	case !maps.Equal(images, t.Candidate):
 		// Before the act: a rollout that ends while the daemon is down is known by this.
 		u.setPending(t, images)
-		if err = u.cfg.Rollouts.SetImages(t.name(), images, previous); err != nil {
+		if err = u.cfg.Rollouts.UpdateImages(podinfo.FullName(t.Manifest), images, previous); err != nil {
 			u.setPending(t, nil)
 		}
 	}
@@ -255,14 +255,15 @@ func (u *Updater) apply(t *Target, images, previous map[string]string, results [
 			u.cfg.Events.Event(t.Manifest, v1.EventTypeNormal, reasonUpdating,
 				fmt.Sprintf("Updating image %q of container %s from %s to %s", r.Image, r.Container, short(r.Running),
 					short(r.Latest)))
-			u.cfg.Log.Info("Updating image", "pod", t.name(), "container", r.Container, "image", r.Image, "from", r.Running,
+			u.cfg.Log.Info("Updating image", "pod", podinfo.FullName(t.Manifest), "container", r.Container, "image", r.Image,
+				"from", r.Running,
 				"to", r.Latest)
 		}
 	}
 	return err
 }
 
-func (u *Updater) setPending(t *Target, images map[string]string) {
+func (u *Updater) setPending(t *rollout.ImageTarget, images map[string]string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.recordOf(t).Pending = images
@@ -278,7 +279,8 @@ func short(digest string) string {
 }
 
 // finish records the end of a check. A check without apply changes no schedule.
-func (u *Updater) finish(t *Target, rec *podRecord, results []api.ContainerImageUpdate, failure error, apply bool) {
+func (u *Updater) finish(t *rollout.ImageTarget, rec *podRecord, results []api.ContainerImageUpdate, failure error,
+	apply bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	kept := u.recordOf(t)
@@ -287,7 +289,7 @@ func (u *Updater) finish(t *Target, rec *podRecord, results []api.ContainerImage
 	kept.Results = results
 	if failure != nil && !sameFailure(before, failure) {
 		u.cfg.Events.Event(t.Manifest, v1.EventTypeWarning, reasonCheckFailed, failure.Error())
-		u.cfg.Log.Warn("Failed to check for newer images, retrying", "pod", t.name(), "err", failure)
+		u.cfg.Log.Warn("Failed to check for newer images, retrying", "pod", podinfo.FullName(t.Manifest), "err", failure)
 	}
 	if !apply {
 		u.save()
@@ -295,7 +297,7 @@ func (u *Updater) finish(t *Target, rec *podRecord, results []api.ContainerImage
 	}
 	now := time.Now().Round(0)
 	kept.Attempted = now
-	delete(u.forced, t.name())
+	delete(u.forced, podinfo.FullName(t.Manifest))
 	if failure != nil {
 		kept.Failures++
 	} else {
@@ -312,8 +314,8 @@ func sameFailure(before []api.ContainerImageUpdate, failure error) bool {
 }
 
 // follow notes how the rollouts of newer images have ended.
-func (u *Updater) follow(ctx context.Context, targets []Target) {
-	var completed []*Target
+func (u *Updater) follow(ctx context.Context, targets []rollout.ImageTarget) {
+	var completed []*rollout.ImageTarget
 	u.mu.Lock()
 	if u.record.fixTimes(time.Now(), u.started) {
 		u.save()
@@ -374,7 +376,7 @@ func setStates(rec *podRecord, state, message string) {
 // moveTags pulls the tags whose images were rolled out by digest, unless they have moved on
 // at their registries. Else a later edit of the manifest would start the image that the
 // runtime has under the tag, which is the previous one.
-func (u *Updater) moveTags(ctx context.Context, t *Target) {
+func (u *Updater) moveTags(ctx context.Context, t *rollout.ImageTarget) {
 	if podinfo.AutoUpdate(t.Manifest) != podinfo.AutoUpdateRegistry {
 		return
 	}
@@ -390,11 +392,12 @@ func (u *Updater) moveTags(ctx context.Context, t *Target) {
 		if err == nil {
 			var found registry.Descriptor
 			if found, err = u.cfg.Registry.Resolve(ctx, ref, credentials...); err == nil && found.Digest == digest {
-				err = u.cfg.Images.Pull(ctx, tag, u.cfg.Credentials(t.Manifest))
+				err = u.cfg.Pull(ctx, tag, u.cfg.Credentials(t.Manifest))
 			}
 		}
 		if err != nil {
-			u.cfg.Log.Debug("Failed to pull the tag of an updated image", "pod", t.name(), "container", container, "image", tag,
+			u.cfg.Log.Debug("Failed to pull the tag of an updated image", "pod", podinfo.FullName(t.Manifest), "container",
+				container, "image", tag,
 				"err", err)
 		}
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/podstead/podstead/internal/maintenance"
 	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/internal/registry"
+	"github.com/podstead/podstead/supervisor/rollout"
 )
 
 const image = "registry.test/team/web:1"
@@ -38,7 +39,7 @@ type updaterHarness struct {
 	stop    func()
 
 	mu      sync.Mutex
-	targets []Target
+	targets []rollout.ImageTarget
 	wake    chan struct{}
 	asked   int
 	fetched int      // manifests
@@ -82,7 +83,7 @@ func (h *updaterHarness) start(windows ...string) {
 		s.Windows = append(s.Windows, w)
 	}
 	h.updater = New(Config{
-		Schedule: s, Rollouts: h, Registry: h, Images: h, File: h.file, Events: h, Metrics: h,
+		Schedule: s, Rollouts: h, Registry: h, Images: h, Pull: h.Pull, File: h.file, Events: h, Metrics: h,
 		Observed: func() *cri.Observed {
 			h.mu.Lock()
 			defer h.mu.Unlock()
@@ -117,15 +118,15 @@ func (h *updaterHarness) add(mode, id string, change ...func(*v1.Pod)) {
 		f(pod)
 	}
 	h.mu.Lock()
-	h.targets = append(h.targets, Target{Manifest: pod, UID: pod.UID})
+	h.targets = append(h.targets, rollout.ImageTarget{Manifest: pod, UID: pod.UID})
 	h.pods = append(h.pods, &cri.Pod{UID: pod.UID,
 		Containers: []cri.Container{{Name: "web", ImageRef: id}, {Name: "web", ImageRef: "sha256:older"}}})
 	h.mu.Unlock()
-	h.change(func(*Target) {})
+	h.change(func(*rollout.ImageTarget) {})
 }
 
 // change changes the first pod and notifies.
-func (h *updaterHarness) change(f func(*Target)) {
+func (h *updaterHarness) change(f func(*rollout.ImageTarget)) {
 	h.mu.Lock()
 	f(&h.targets[0])
 	h.mu.Unlock()
@@ -139,7 +140,7 @@ func (h *updaterHarness) change(f func(*Target)) {
 // roll brings the images of the last request into effect, in a pod that runs the image with
 // an ID.
 func (h *updaterHarness) roll(images map[string]string, id string) {
-	h.change(func(t *Target) {
+	h.change(func(t *rollout.ImageTarget) {
 		t.Images, t.Candidate, t.Busy, t.UID = images, nil, "", types.UID(fmt.Sprint(images))
 		h.pods = []*cri.Pod{{UID: t.UID, Containers: []cri.Container{{Name: "web", ImageRef: id}}}}
 	})
@@ -192,14 +193,14 @@ func (h *updaterHarness) took() string {
 	return strings.Join(h.calls, "\n")
 }
 
-func (h *updaterHarness) AutoUpdated() []Target {
+func (h *updaterHarness) AutoUpdated() []rollout.ImageTarget {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.asked++
-	return append([]Target(nil), h.targets...)
+	return append([]rollout.ImageTarget(nil), h.targets...)
 }
 
-func (h *updaterHarness) SetImages(name string, images, previous map[string]string) error {
+func (h *updaterHarness) UpdateImages(name string, images, previous map[string]string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.calls = append(h.calls, fmt.Sprint(name, " ", images, " before ", previous))
@@ -321,7 +322,7 @@ func TestUpdateFromRegistry(t *testing.T) {
 			h.events[0] != `ImageUpdateStarted: Updating image "registry.test/team/web:1" of container web from sha256:a10000000000 to sha256:a20000000000` {
 			t.Errorf("events %q", h.events)
 		}
-		h.change(func(t *Target) { t.Candidate, t.Busy = nil, "the rollout is progressing" })
+		h.change(func(t *rollout.ImageTarget) { t.Candidate, t.Busy = nil, "the rollout is progressing" })
 		h.store(digest("c2"), "registry.test/team/web@"+digest("a2"))
 		h.roll(newest, digest("c2"))
 		if h.state() != api.UpdateCurrent || fmt.Sprint(h.pulled) != "["+image+"]" || h.counts["completed"] != 1 {
@@ -345,18 +346,18 @@ func TestRolledBackImageIsNotTriedAgain(t *testing.T) {
 		if h.took() == "" {
 			t.Fatal("not updated")
 		}
-		h.change(func(t *Target) { t.Candidate, t.Busy = nil, "the rollout is progressing" })
+		h.change(func(t *rollout.ImageTarget) { t.Candidate, t.Busy = nil, "the rollout is progressing" })
 		h.day()
 		if got := h.took(); got != "" {
 			t.Fatalf("during a rollout: %s", got)
 		}
-		h.change(func(t *Target) { t.Busy, t.Rejected = "", newest })
+		h.change(func(t *rollout.ImageTarget) { t.Busy, t.Rejected = "", newest })
 		if h.state() != api.UpdateRolledBack || h.counts["rolled_back"] != 1 {
 			t.Fatalf("%s, counts %v", h.state(), h.counts)
 		}
 		h.day()
 		h.stop()
-		h.change(func(t *Target) { t.Rejected = nil })
+		h.change(func(t *rollout.ImageTarget) { t.Rejected = nil })
 		h.start()
 		h.day()
 		if got := h.took(); got != "" || h.state() != api.UpdateRolledBack {
@@ -367,8 +368,10 @@ func TestRolledBackImageIsNotTriedAgain(t *testing.T) {
 		if got := h.took(); !strings.Contains(got, digest("a3")) {
 			t.Fatalf("the tag moved: %q", got)
 		}
-		h.change(func(t *Target) { t.Candidate, t.Rejected = nil, map[string]string{"web": image + "@" + digest("a3")} })
-		h.change(func(t *Target) {
+		h.change(func(t *rollout.ImageTarget) {
+			t.Candidate, t.Rejected = nil, map[string]string{"web": image + "@" + digest("a3")}
+		})
+		h.change(func(t *rollout.ImageTarget) {
 			t.Manifest = t.Manifest.DeepCopy()
 			t.Manifest.Annotations[podinfo.AnnotationHash] = "edited"
 		})

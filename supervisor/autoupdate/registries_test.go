@@ -1,4 +1,4 @@
-package daemon
+package autoupdate
 
 import (
 	"context"
@@ -16,34 +16,32 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/podstead/podstead/config"
 	"github.com/podstead/podstead/cri"
 	podinfo "github.com/podstead/podstead/internal/pod"
-	"github.com/podstead/podstead/supervisor/autoupdate"
-	"github.com/podstead/podstead/test/image"
+	"github.com/podstead/podstead/internal/registry"
+	"github.com/podstead/podstead/supervisor/rollout"
+	testimage "github.com/podstead/podstead/test/image"
 )
 
-// updatedPods implements autoupdate.Rollouts and autoupdate.Images for pods that nothing
-// is known of but their manifests.
+// updatedPods implements Rollouts and Images for pods that nothing is known of but their manifests.
 type updatedPods []*v1.Pod
 
-func (p updatedPods) AutoUpdated() (targets []autoupdate.Target) {
+func (p updatedPods) AutoUpdated() (targets []rollout.ImageTarget) {
 	for _, pod := range p {
-		targets = append(targets, autoupdate.Target{Manifest: pod, UID: pod.UID})
+		targets = append(targets, rollout.ImageTarget{Manifest: pod, UID: pod.UID})
 	}
 	return targets
 }
-func (updatedPods) SetImages(string, map[string]string, map[string]string) error { return nil }
-func (updatedPods) Subscribe() (<-chan struct{}, func())                         { return nil, func() {} }
+func (updatedPods) UpdateImages(string, map[string]string, map[string]string) error { return nil }
+func (updatedPods) Subscribe() (<-chan struct{}, func())                            { return nil, func() {} }
 func (updatedPods) StoredImage(context.Context, string) (cri.StoredImage, bool, error) {
 	return cri.StoredImage{ID: "sha256:older"}, true, nil
 }
-func (updatedPods) Pull(context.Context, string, cri.PullCredentials) error { return nil }
 
 // Image updates ask registries with the authorities of --registry-ca-file, and without TLS
 // those of --plain-http-registry and no other one.
-func TestAutoUpdateUsesTheSettingsOfRegistries(t *testing.T) {
-	served := &image.Registry{}
+func TestUsesTheSettingsOfRegistries(t *testing.T) {
+	served := &testimage.Registry{}
 	secure, plain := httptest.NewTLSServer(served), httptest.NewServer(served)
 	defer secure.Close()
 	defer plain.Close()
@@ -60,7 +58,7 @@ func TestAutoUpdateUsesTheSettingsOfRegistries(t *testing.T) {
 		return (&net.Dialer{}).DialContext(ctx, network, to.Listener.Addr().String())
 	}
 	const secureImage, plainImage = "example.com/fleet/web:v1", "plain.test:5000/fleet/web:v1"
-	web := image.Image{Architecture: "amd64"}
+	web := testimage.Image{Architecture: "amd64"}
 	if err := served.Push(secureImage, web); err != nil {
 		t.Fatal(err)
 	}
@@ -79,28 +77,27 @@ func TestAutoUpdateUsesTheSettingsOfRegistries(t *testing.T) {
 		runs.Containers = append(runs.Containers, cri.Container{Name: c.Name, ImageRef: "sha256:older"})
 	}
 	for name, c := range map[string]struct {
-		settings config.Registries
+		settings registry.Options
 		reached  []string
 	}{
 		"no settings": {},
-		"authority":   {config.Registries{CAFile: ca}, []string{secureImage}},
-		"without TLS": {config.Registries{PlainHTTP: []string{"plain.test:5000"}}, []string{plainImage}},
-		"both": {config.Registries{CAFile: ca, PlainHTTP: []string{"plain.test:5000"}},
+		"authority":   {registry.Options{CAFile: ca}, []string{secureImage}},
+		"without TLS": {registry.Options{PlainHTTP: []string{"plain.test:5000"}}, []string{plainImage}},
+		"both": {registry.Options{CAFile: ca, PlainHTTP: []string{"plain.test:5000"}},
 			[]string{secureImage, plainImage}},
 	} {
-		o := &config.Options{Registries: c.settings}
-		o.AutoUpdate.Interval = time.Hour
-		d := &daemon{opts: o, sources: &sources{}, runtime: &openedRuntime{}}
-		if err := d.openRegistries(t.Context()); err != nil {
+		client, err := registry.New(c.settings)
+		if err != nil {
 			t.Fatal(err)
 		}
-		config := d.autoUpdateConfig()
-		config.Rollouts, config.Images, config.File = updatedPods{pod}, updatedPods{pod},
-			filepath.Join(t.TempDir(), "autoupdate.json")
-		config.Events, config.Metrics, config.Log = nil, nil, nil
-		config.Observed = func() *cri.Observed { return &cri.Observed{Own: []*cri.Pod{runs}} }
-		config.Credentials = func(*v1.Pod) cri.PullCredentials { return cri.PullCredentials{} }
-		list, err := autoupdate.New(config).CheckUpdates(t.Context(), nil, true)
+		pods := updatedPods{pod}
+		updater := New(Config{
+			Schedule: Schedule{Interval: time.Hour}, Rollouts: pods, Registry: client, Images: pods,
+			File:        filepath.Join(t.TempDir(), "autoupdate.json"),
+			Observed:    func() *cri.Observed { return &cri.Observed{Own: []*cri.Pod{runs}} },
+			Credentials: func(*v1.Pod) cri.PullCredentials { return cri.PullCredentials{} },
+		})
+		list, err := updater.CheckUpdates(t.Context(), nil, true)
 		if err != nil || len(list) != 1 || len(list[0].Containers) != 2 {
 			t.Fatalf("%s: %+v (%v)", name, list, err)
 		}
@@ -109,6 +106,6 @@ func TestAutoUpdateUsesTheSettingsOfRegistries(t *testing.T) {
 				t.Errorf("%s: %+v, reached: %v", name, found, want)
 			}
 		}
-		d.registries.Close()
+		client.Close()
 	}
 }
