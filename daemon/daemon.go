@@ -12,6 +12,7 @@ import (
 	"github.com/podstead/podstead/cluster"
 	"github.com/podstead/podstead/config"
 	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/cri/connect"
 	"github.com/podstead/podstead/cri/imagearchives"
 	"github.com/podstead/podstead/cri/pullrecords"
 	"github.com/podstead/podstead/httpapi"
@@ -49,8 +50,10 @@ type daemon struct {
 	credentials credential.Node
 	closers     []io.Closer
 	// openRuntime; tracer is nil without tracing
-	tracer      *tracing.Tracer
-	runtime     *openedRuntime
+	tracer  *tracing.Tracer
+	runtime *connect.Runtime
+	// instance labels the pods of this daemon.
+	instance    string
 	pulls       *cri.ObservedPulls
 	pullRecords *pullrecords.Records
 	// openRegistries
@@ -138,7 +141,7 @@ func (d *daemon) serve(requested context.Context) error {
 		})
 	}
 	stopWaiting := context.AfterFunc(ctx, func() {
-		time.AfterFunc(callsTimeout, func() { _ = d.runtime.client.Close() })
+		time.AfterFunc(callsTimeout, func() { _ = d.runtime.Client.Close() })
 	})
 	defer stopWaiting()
 	systemd.Notify(systemd.Ready, d.log)

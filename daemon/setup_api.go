@@ -24,7 +24,7 @@ import (
 
 // openAPI creates the API server and opens its listeners.
 func (d *daemon) openAPI(ctx context.Context) error {
-	o, p, client := d.opts, &d.observers, d.runtime.client
+	o, p, client := d.opts, &d.observers, d.runtime.Client
 	kube := d.newKubeAPI()
 	d.start(kube.Run)
 	volumes := d.newVolumeView()

@@ -24,7 +24,7 @@ func (d *daemon) joinCluster(context.Context) error {
 		SentEvents:    cluster.StateFile{Path: filepath.Join(d.opts.Paths.Root, "cluster-events.json"), Disk: d.disk},
 		Objects:       d.bound,
 		Storage:       d.csi,
-		UpdatePodCIDR: d.runtime.client.UpdatePodCIDR,
+		UpdatePodCIDR: d.runtime.Client.UpdatePodCIDR,
 		Requests:      cluster.RateLimit{QPS: o.Rates.APIQPS, Burst: o.Rates.APIBurst},
 		EventRequests: cluster.RateLimit{QPS: o.Rates.EventQPS, Burst: o.Rates.EventBurst},
 		Registration: cluster.Registration{

@@ -19,7 +19,7 @@ import (
 // startEviction creates the evictor, which terminates pods when an eviction threshold is met, and lets it hold
 // pods that it would have to evict again.
 func (d *daemon) startEviction() *evict.Evictor {
-	o, client, p, sup := d.opts, d.runtime.client, &d.observers, d.sup
+	o, client, p, sup := d.opts, d.runtime.Client, &d.observers, d.sup
 	ceiling, _ := cgroup.Ceiling(o.Cgroups.Root)
 	host := evict.NewHost(evict.HostConfig{
 		Root: o.Paths.Root, ImageDirectory: client.ImageMount,

@@ -13,7 +13,7 @@ func (d *daemon) openManagers() (err error) {
 		Host: "/", State: o.Paths.Root, Disk: d.disk, Log: d.log,
 		CPUs: resourcemanagers.CPUs{
 			Policy: o.CPUs.Policy, Options: o.CPUs.Options, Set: o.CPUs.Reserved, Reserved: o.Cgroups.ReservedCPU(),
-			Running: d.runningContainers, Update: d.runtime.client.SetCPUs,
+			Running: d.runningContainers, Update: d.runtime.Client.SetCPUs,
 		},
 		Memory: resourcemanagers.Memory{
 			Policy: o.MemoryManager.Policy, Reserved: o.MemoryManager.Reserved, Requested: d.observers.counters.MemoryRequested,

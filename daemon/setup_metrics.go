@@ -33,7 +33,7 @@ func (d *daemon) newMetrics(volumes *volumeview.View) httpapi.Metrics {
 		Claims:     func() []usage.Claim { return volumes.InUse(context.Background()) },
 		Probes:     func() []metrics.ProbeCount { return probeCounts(p.prober.Counts()) },
 		Specs:      d.sup.Pods,
-		Stats:      p.stats, Machine: machine, SandboxImage: d.runtime.client.SandboxImage, Log: d.log,
+		Stats:      p.stats, Machine: machine, SandboxImage: d.runtime.Client.SandboxImage, Log: d.log,
 		Unwritten: func() int { return len(d.unwritten.List()) }, MemoryQoS: d.protectedMemory,
 		RolledBack: d.sources.rollouts.RolledBack, PodDNSReady: podDNSReady,
 	})

@@ -56,10 +56,10 @@ func (d *daemon) givesNameserver() bool {
 	case o.PodDNS.Mode == config.PodDNSAlways:
 		return true
 	}
-	if d.runtime.private == nil {
+	if d.runtime.Private == nil {
 		return false
 	}
-	_, own, err := d.runtime.private.Network()
+	_, own, err := d.runtime.Private.Network()
 	if err != nil {
 		d.log.Warn("Failed to find the network of the private containerd, pods do not resolve the names of other pods", "err",
 			err)
@@ -73,9 +73,9 @@ func (d *daemon) podDNSAddresses() ([]netip.Prefix, error) {
 		return set, nil
 	}
 	dir := d.opts.Runtime.CNIConfDir
-	if d.runtime.private != nil {
+	if d.runtime.Private != nil {
 		var err error
-		if dir, _, err = d.runtime.private.Network(); err != nil {
+		if dir, _, err = d.runtime.Private.Network(); err != nil {
 			return nil, err
 		}
 	}
@@ -108,5 +108,5 @@ func (d *daemon) networkNamespace(ctx context.Context, pod *v1.Pod) (string, err
 	if sandbox == nil {
 		return "", errors.New("the pod does not run any more")
 	}
-	return d.runtime.client.NetworkNamespace(ctx, sandbox.ID)
+	return d.runtime.Client.NetworkNamespace(ctx, sandbox.ID)
 }

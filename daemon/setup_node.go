@@ -52,14 +52,14 @@ func (d *daemon) createNodeServices(context.Context) error {
 	o, p, n := d.opts, &d.observers, &d.node
 	n.logs = gc.NewLogs(gc.LogsConfig{
 		Policy:  gc.LogPolicy{MaxSize: o.Garbage.LogMaxSize, MaxFiles: o.Garbage.LogMaxFiles, MaxPod: o.Garbage.PodLogsMax},
-		Runtime: logRuntime{p.pleg, d.runtime.client}, Root: o.Paths.PodLogs, Events: p.events, Log: d.log,
+		Runtime: logRuntime{p.pleg, d.runtime.Client}, Root: o.Paths.PodLogs, Events: p.events, Log: d.log,
 	})
 	n.images = d.newImages()
 	d.pulls.OnPulled(n.images.Pulled)
 	d.pulls.OnMeasured(p.counters.ImagePulled)
 	d.createAutoUpdate()
 	loader := imageload.New(imageload.Config{
-		Client: d.runtime.client, Private: d.runtime.private, Images: d.pulls, Imported: n.images.Pulled,
+		Client: d.runtime.Client, Private: d.runtime.Private, Images: d.pulls, Imported: n.images.Pulled,
 		Dir: imageload.Dir(o.Paths.Root),
 	})
 	n.imageView = imageview.View{
@@ -68,11 +68,11 @@ func (d *daemon) createNodeServices(context.Context) error {
 	}
 	d.start(func(ctx context.Context) error {
 		return d.archives.Run(ctx, imagearchives.Runtime{
-			Images: d.runtime.client, Loader: loader, Changed: d.sup.ImagesAdded, Loaded: n.imageView.Preloaded,
+			Images: d.runtime.Client, Loader: loader, Changed: d.sup.ImagesAdded, Loaded: n.imageView.Preloaded,
 		})
 	})
 	n.eviction = d.startEviction()
-	d.sup.OnObserved(d.runtime.remember)
+	d.sup.OnObserved(d.runtime.Remember)
 	d.sup.OnObserved(n.logs.Wake)
 	d.sup.OnObserved(n.images.Wake)
 	p.oomKills.OnKill(oom.Reporter{Containers: ownersOf(p.pleg), Pods: d.sup.Pods, Events: p.events,
@@ -85,7 +85,7 @@ func (d *daemon) createNodeServices(context.Context) error {
 		d.start(n.guard.Run)
 	}
 	if o.Cluster.Kubeconfig != "" {
-		n.inventory = nodestatus.NewInventory(runtimeInventory{d.runtime.client}, o.Cluster.Images, d.log)
+		n.inventory = nodestatus.NewInventory(runtimeInventory{d.runtime.Client}, o.Cluster.Images, d.log)
 		d.start(n.inventory.Run)
 	}
 	describe := d.newDescribe()
@@ -122,7 +122,7 @@ const sourcesTimeout = 10 * time.Second
 
 // newImages creates the image garbage collector.
 func (d *daemon) newImages() *gc.Images {
-	o, p, client := d.opts, &d.observers, d.runtime.client
+	o, p, client := d.opts, &d.observers, d.runtime.Client
 	deadline := time.Now().Add(sourcesTimeout)
 	return gc.NewImages(gc.ImagesConfig{
 		Policy: gc.ImagePolicy{High: o.Garbage.ImageHigh, Low: o.Garbage.ImageLow, Period: o.Garbage.ImagePeriod,

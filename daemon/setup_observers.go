@@ -39,7 +39,7 @@ func newObservers() observers { return observers{counters: metrics.NewCounters()
 
 // createObservers creates the rest.
 func (d *daemon) createObservers(context.Context) error {
-	client, p := d.runtime.client, &d.observers
+	client, p := d.runtime.Client, &d.observers
 	p.oomKills = oom.New(oom.Config{Log: d.log})
 	// Before the first observation of containers, whose reasons depend on it.
 	p.oomKills.ReadHistory()
@@ -48,7 +48,7 @@ func (d *daemon) createObservers(context.Context) error {
 		Unwritten: d.unwritten, Log: d.log})
 	// The kubelet's first event. It shows when the daemon was restarted.
 	p.events.Event(nil, v1.EventTypeNormal, "Starting", "Starting podstead.")
-	if conflict := d.runtime.kubelet; conflict != nil {
+	if conflict := d.runtime.Kubelet; conflict != nil {
 		p.events.Event(nil, v1.EventTypeWarning, "KubeletConflict", conflict.Error())
 	}
 	d.archives = imagearchives.New(imagearchives.Config{

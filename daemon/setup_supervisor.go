@@ -38,7 +38,7 @@ import (
 // createSupervisor creates the supervisor with what it works on. Node services and
 // the cluster adapter register with it in their own phases.
 func (d *daemon) createSupervisor(context.Context) error {
-	o, p, client := d.opts, &d.observers, d.runtime.client
+	o, p, client := d.opts, &d.observers, d.runtime.Client
 	records, err := status.OpenRecords(filepath.Join(o.Paths.Root, "records"), d.disk, d.log)
 	if err != nil {
 		return err
@@ -146,14 +146,14 @@ func (d *daemon) recordReady(uid types.UID) {
 
 // newSyncer creates what brings the runtime to the desired state.
 func (d *daemon) newSyncer(backoff *cri.Backoff, settings cgroupvalues.Settings) *cri.Syncer {
-	o, p, client := d.opts, &d.observers, d.runtime.client
+	o, p, client := d.opts, &d.observers, d.runtime.Client
 	d.start(func(context.Context) error { ipam.FreeAfterPowerCut(d.log); return nil })
 	return cri.NewSyncer(cri.SyncerConfig{
 		Runtime: client, Images: d.imageConfig(), Hooks: podprobes.Hooks{Actions: probe.NewHooks(probe.Config{
 			Exec:      podprobes.Exec{Client: client, MaxOutput: podprobes.MaxHookOutput},
 			UserAgent: "podstead-lifecycle/" + buildinfo.Version(),
 		})},
-		Events: p.events, Log: d.log, Backoff: backoff, Instance: d.runtime.instance,
+		Events: p.events, Log: d.log, Backoff: backoff, Instance: d.instance,
 		Started: func(kind cri.ContainerKind, failed string) { p.counters.ContainerStarted(string(kind), failed) },
 		LogRoot: o.Paths.PodLogs, LogLinks: o.Paths.ContainerLogs, Cgroup: settings,
 		Security: cri.Security{SeccompRoot: filepath.Join(o.Paths.Root, "seccomp"), SeccompDefault: o.Policy.SeccompDefault},

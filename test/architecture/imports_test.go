@@ -36,6 +36,7 @@ var importRules = []importRule{
 	{"cri", []string{"internal"}},
 	{"cri/critest", []string{"internal", "cri"}},
 	{"cri/archive", []string{"internal"}},
+	{"cri/connect", []string{"internal", "cri"}},
 	{"cri/private", []string{"internal"}},
 	{"cri/imageload", []string{"internal", "cri"}},
 	{"cri/imagearchives", []string{"internal", "cri"}},

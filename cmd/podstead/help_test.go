@@ -1,10 +1,9 @@
-package daemon
+package main
 
 import (
 	"strings"
 	"testing"
 
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/podstead/podstead/config"
@@ -16,20 +15,21 @@ const maxHelpLine = 120
 // The help of run and check has each flag of the daemon once, in a group, and no line that is too long
 // to read.
 func TestHelpIsGrouped(t *testing.T) {
-	for _, create := range []func() *cobra.Command{runCommand, checkCommand} {
-		t.Run(create().Name(), func(t *testing.T) { helpIsGrouped(t, create()) })
+	for _, name := range []string{"run", "check"} {
+		t.Run(name, func(t *testing.T) { helpIsGrouped(t, name) })
 	}
 }
 
-func helpIsGrouped(t *testing.T, cmd *cobra.Command) {
-	var help strings.Builder
-	cmd.SetOut(&help)
-	cmd.SetArgs([]string{"--help"})
-	if err := cmd.Execute(); err != nil {
+func helpIsGrouped(t *testing.T, name string) {
+	out, err := execute("podstead", name, "--help")
+	if err != nil {
 		t.Fatal(err)
 	}
-	out := help.String()
-	runCommand().Flags().VisitAll(func(f *pflag.Flag) {
+	run, _, err := command().Find([]string{"run"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run.Flags().VisitAll(func(f *pflag.Flag) {
 		for _, title := range f.Annotations[config.GroupAnnotation] {
 			if strings.Count(out, "\n\n"+title+":\n") != 1 {
 				t.Errorf("group %s is missing or repeated", title)
