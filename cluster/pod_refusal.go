@@ -3,6 +3,7 @@ package cluster
 import (
 	"encoding/json"
 	"errors"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -25,8 +26,15 @@ type refusedStatus struct {
 	states map[[2]string]bool
 	// fields are the refused fields of the status, by their names in JSON.
 	fields map[string]bool
+	// trial is the field that is sent by itself, and untried are those that follow: the answer did not say which field
+	// it refuses. They are in fields until they are accepted.
+	trial   string
+	untried []string
 	// until is when the whole status is sent again.
 	until time.Time
+	// err is the last refusal, reported what the log says was refused.
+	err      error
+	reported string
 }
 
 // refusedPath finds a field of the status in the path of a cause.
@@ -96,6 +104,31 @@ func (r *refusedStatus) apply(st, api *v1.PodStatus) error {
 	return json.Unmarshal(text, st)
 }
 
+// beginTrial begins to send the fields of a patch one by one, and returns false if there is only one.
+func (r *refusedStatus) beginTrial(body []byte) bool {
+	var patch struct {
+		Status map[string]json.RawMessage `json:"status"`
+	}
+	if json.Unmarshal(body, &patch) != nil || len(patch.Status) < 2 {
+		return false
+	}
+	r.untried = slices.Sorted(maps.Keys(patch.Status))
+	for _, field := range r.untried {
+		r.fields[field] = true
+	}
+	r.nextTrial()
+	return true
+}
+
+// nextTrial goes on with the next field that has not been sent by itself.
+func (r *refusedStatus) nextTrial() {
+	r.trial = ""
+	if len(r.untried) > 0 {
+		r.trial, r.untried = r.untried[0], r.untried[1:]
+		delete(r.fields, r.trial)
+	}
+}
+
 // text names what was refused.
 func (r *refusedStatus) text() string {
 	var names []string
@@ -120,36 +153,4 @@ func containerStatuses(st *v1.PodStatus, field string) *[]v1.ContainerStatus {
 		return &st.EphemeralContainerStatuses
 	}
 	return nil
-}
-
-// refusedOf returns what the API server refused of the status of a pod with that UID, nil if nothing.
-func (w *podWriter) refusedOf(name string, uid types.UID) *refusedStatus {
-	r := w.refused[name]
-	if r == nil || r.uid != uid || time.Now().After(r.until) {
-		return nil
-	}
-	return r
-}
-
-// learnRefusal notes what the answer to a patch refuses, and reports whether the rest of the status can be sent
-// now. The same fields are reported once.
-func (w *podWriter) learnRefusal(r *result) bool {
-	if r.patch == nil || r.shown == nil || isMirror(r.shown) {
-		return false
-	}
-	known := w.refusedOf(r.key, r.shown.UID)
-	if known == nil {
-		known = &refusedStatus{uid: r.shown.UID, states: map[[2]string]bool{}, fields: map[string]bool{}}
-	}
-	if !known.learn(r.err, &r.shown.Status) {
-		return false
-	}
-	known.until = time.Now().Add(maxRefusalDelay)
-	before := w.refused[r.key]
-	w.refused[r.key] = known
-	if text := known.text(); before == nil || before == known || before.uid != known.uid || before.text() != text {
-		w.cfg.Log.Warn("API server refused a part of the pod's status, which stays as it is there; the rest is reported",
-			"pod", r.key, "refused", text, "err", r.err)
-	}
-	return true
 }

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -104,4 +105,60 @@ func TestRefusedStatusIsSentWithoutWhatIsRefused(t *testing.T) {
 			t.Errorf("the next end: %+v", end)
 		}
 	})
+}
+
+// A refusal that does not say what is refused, as of an admission webhook, keeps only the fields from being reported
+// that are refused each by itself. They are sent again later.
+func TestRefusalWithoutACauseKeepsNothingElseBack(t *testing.T) {
+	for name, refusal := range map[string]error{
+		"policy":    apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "web", errors.New("denied by a policy")),
+		"webhook":   apierrors.NewBadRequest("admission webhook denied the request"),
+		"invalid":   apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "web", nil),
+		"too large": apierrors.NewRequestEntityTooLargeError("limit is 1"),
+		"internal":  apierrors.NewInternalError(errors.New("etcdserver: request is too large")),
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newClusterHarness(t)
+				r.start()
+				defer r.end()
+				pass(time.Second)
+				uid := r.bind("web")
+				pass(200 * time.Millisecond)
+				refuses := true
+				r.react = func(req fakeRequest) (runtime.Object, error) {
+					if refuses && req.sub == "status" && req.resource == "pods" && statusOfBody(t, req.body)["hostIP"] != nil {
+						return nil, refusal
+					}
+					return nil, nil
+				}
+				r.show(uid, func(st *v1.PodStatus) {
+					st.Phase, st.PodIP, st.HostIP = v1.PodRunning, "10.0.0.1", "192.0.2.1"
+					st.Conditions = append(st.Conditions, v1.PodCondition{Type: v1.PodReady, Status: v1.ConditionTrue})
+					st.ContainerStatuses = []v1.ContainerStatus{{Name: "app", RestartCount: 1}}
+				})
+				pass(time.Minute)
+				st := r.inAPI("web").Status
+				if st.Phase != v1.PodRunning || st.PodIP != "10.0.0.1" || conditionOf(&st, v1.PodReady) == nil ||
+					len(st.ContainerStatuses) != 1 || st.HostIP != "" {
+					t.Errorf("after a refusal the API has %+v", st)
+				}
+				r.requests()
+				r.show(uid, func(st *v1.PodStatus) { st.ContainerStatuses[0].RestartCount = 2 })
+				pass(time.Second)
+				if n, asked := r.inAPI("web").Status.ContainerStatuses[0].RestartCount, r.requests(); n != 2 || len(asked) != 1 {
+					t.Errorf("restart count %d after %v", n, asked)
+				}
+				pass(time.Hour)
+				if n := len(r.requests()); n > 1000 {
+					t.Errorf("%d requests in an hour", n)
+				}
+				refuses = false
+				pass(2*maxRefusalDelay + time.Minute)
+				if ip := r.inAPI("web").Status.HostIP; ip != "192.0.2.1" {
+					t.Errorf("accepted again, the API has the host IP %q", ip)
+				}
+			})
+		})
+	}
 }

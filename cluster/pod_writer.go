@@ -153,6 +153,9 @@ func (w *podWriter) reconcile(ctx context.Context, wg *sync.WaitGroup) (next tim
 		} else if local == nil && !orphans[name] {
 			continue
 		}
+		if wait := w.refusalDue(name, now); wait > 0 && (next == 0 || wait < next) {
+			next = wait
+		}
 		if w.busy[name] || w.isInSync(name, local, shown) {
 			continue
 		}
@@ -219,6 +222,9 @@ func (w *podWriter) nextStep(name string, local, shown *v1.Pod, node *v1.Node) (
 		return mirrorStep(local, shown, node)
 	}
 	s, err := next()
+	for err == nil && s.verb != patch && bound && w.endTrial(name, shown.UID) {
+		s, err = next()
+	}
 	sent := w.sentPatches[name]
 	if err != nil || s.verb != patch || sent.version != shown.ResourceVersion || !bytes.Equal(sent.body, s.body) {
 		return s, err
@@ -282,6 +288,7 @@ func (w *podWriter) isInSync(name string, local, shown *v1.Pod) bool {
 func (w *podWriter) markInSync(name string, local, shown *v1.Pod) {
 	delete(w.writeErrors, name)
 	delete(w.inSync, name)
+	w.forgetRefusal(name)
 	if local != nil && shown != nil {
 		w.inSync[name] = syncedVersion{local.UID, shown.UID, shown.ResourceVersion, &local.Status}
 	}
@@ -338,8 +345,7 @@ func (w *podWriter) finished(r result) {
 		}
 		if r.pod != nil && r.patch != nil {
 			w.reportRefusal(r.key, r.pod)
-		}
-		if r.pod != nil && r.patch != nil {
+			w.endTrial(r.key, r.pod.UID)
 			w.sentPatches[r.key] = sentPatch{r.pod.ResourceVersion, r.patch}
 		}
 	case apierrors.IsAlreadyExists(r.err), apierrors.IsConflict(r.err), apierrors.IsNotFound(r.err) &&
@@ -369,6 +375,14 @@ func (w *podWriter) namespaceExists(r result) bool {
 	}
 	kind := status.Status().Details.Kind
 	return kind == "pods" || kind == "pod"
+}
+
+// failures returns how often the requests about a pod have failed in a row.
+func (w *podWriter) failures(name string) int {
+	if t := w.writeErrors[name]; t != nil {
+		return t.failures
+	}
+	return 0
 }
 
 // scheduleRetry schedules the next attempt, and reports the error once.

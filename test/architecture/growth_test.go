@@ -69,6 +69,7 @@ var clusterGrowth = map[string]string{
 	"podWriter.reconcile()":   "eight",
 	"refusedStatus.states":    "the containers of a pod",
 	"refusedStatus.fields":    "the fields of a status",
+	"refusedStatus.untried":   "the fields of a status",
 	"result.patch":            "one status; eight at once",
 	"sentPatch.body":          "one status",
 	"step.body":               "one status; eight at once",
