@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -125,9 +126,9 @@ func TestRefusalWithoutACauseKeepsNothingElseBack(t *testing.T) {
 				pass(time.Second)
 				uid := r.bind("web")
 				pass(200 * time.Millisecond)
-				refuses := true
+				var accepts atomic.Bool
 				r.react = func(req fakeRequest) (runtime.Object, error) {
-					if refuses && req.sub == "status" && req.resource == "pods" && statusOfBody(t, req.body)["hostIP"] != nil {
+					if !accepts.Load() && req.sub == "status" && req.resource == "pods" && statusOfBody(t, req.body)["hostIP"] != nil {
 						return nil, refusal
 					}
 					return nil, nil
@@ -153,7 +154,7 @@ func TestRefusalWithoutACauseKeepsNothingElseBack(t *testing.T) {
 				if n := len(r.requests()); n > 1000 {
 					t.Errorf("%d requests in an hour", n)
 				}
-				refuses = false
+				accepts.Store(true)
 				pass(2*maxRefusalDelay + time.Minute)
 				if ip := r.inAPI("web").Status.HostIP; ip != "192.0.2.1" {
 					t.Errorf("accepted again, the API has the host IP %q", ip)
