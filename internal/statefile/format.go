@@ -119,6 +119,12 @@ func (f *Format[T]) marshal(v T) ([]byte, error) {
 	return json.Marshal(v)
 }
 
+// Read reads a file for another process than that which writes it: it is never moved aside.
+func (f *Format[T]) Read(path string, disk Disk) (T, error) {
+	v, _, err := f.read(disk, path)
+	return v, err
+}
+
 // read reads one copy. Its errors are *Error, for a file that cannot be used, and those of the disk.
 func (f *Format[T]) read(disk Disk, path string) (v T, data []byte, err error) {
 	data, err = disk.Do().Read(path, f.Limit)

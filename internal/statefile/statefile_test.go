@@ -312,3 +312,21 @@ func TestRemoveNothingFromAReadOnlyDisk(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A process that only reads a file leaves it where it is.
+func TestRead(t *testing.T) {
+	f := format()
+	f.Damaged, f.Newer = statefile.MoveAside, statefile.MoveAside
+	path := filepath.Join(t.TempDir(), "a.json")
+	for data, want := range map[string]error{
+		"": statefile.ErrDamaged, `{"version":3}`: statefile.ErrNewer, `{"version":2,"text":"a"}`: nil,
+	} {
+		must(t, os.WriteFile(path, []byte(data), 0o600))
+		if got, err := f.Read(path, statefile.Disk{}); !errors.Is(err, want) || want == nil && got.Text != "a" {
+			t.Errorf("%s: %+v, %v", data, got, err)
+		}
+		if got := text(t, path); got != data {
+			t.Errorf("%s is now %s", data, got)
+		}
+	}
+}

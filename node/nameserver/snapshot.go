@@ -1,15 +1,11 @@
 package nameserver
 
 import (
-	"bytes"
-	"encoding/json"
-	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
 
-	"github.com/podstead/podstead/internal/atomicfile"
-	"github.com/podstead/podstead/internal/boundedfile"
+	"github.com/podstead/podstead/internal/statefile"
 	"github.com/podstead/podstead/node/nameserver/zone"
 )
 
@@ -17,8 +13,12 @@ import (
 // keeps what it has; the daemon replaces the server before it writes a new form.
 const SnapshotVersion = 1
 
-// maxSnapshot limits the size of a snapshot in bytes, many times that of the most pods.
-const maxSnapshot = 16 << 20
+// SnapshotFormat is the file of the Snapshot. The daemon writes it; the server only reads it.
+var SnapshotFormat = statefile.Format[Snapshot]{
+	Name: "/run/podstead/nameserver/snapshot.json", Version: SnapshotVersion,
+	Limit:   16 << 20, // many times that of the most pods
+	Damaged: statefile.MoveAside, Newer: statefile.MoveAside, DirMode: 0o700, Durability: statefile.Atomic,
+}
 
 // Snapshot is what the daemon gives to the server.
 type Snapshot struct {
@@ -50,31 +50,3 @@ func (d Directory) Log() string { return filepath.Join(string(d), "nameserver.lo
 
 // Create creates the directory.
 func (d Directory) Create() error { return os.MkdirAll(string(d), 0o700) }
-
-// Load reads the snapshot. A missing one is an error.
-func (d Directory) Load() (*Snapshot, error) {
-	var s Snapshot
-	if err := boundedfile.ReadJSON(d.Snapshot(), maxSnapshot, SnapshotVersion, &s); err != nil {
-		return nil, err
-	}
-	return &s, nil
-}
-
-// Save replaces the snapshot, unless it is equal already.
-func (d Directory) Save(s *Snapshot) error {
-	s.Version = SnapshotVersion
-	data, err := json.Marshal(s)
-	if err != nil {
-		return err
-	}
-	if len(data) > maxSnapshot {
-		return fmt.Errorf("the names of all pods need %d bytes, and at most %d are allowed", len(data), maxSnapshot)
-	}
-	if old, err := boundedfile.Read(d.Snapshot(), maxSnapshot); err == nil && bytes.Equal(old, data) {
-		return nil
-	}
-	if err := d.Create(); err != nil {
-		return err
-	}
-	return atomicfile.ReplaceMode(d.Snapshot(), data, 0o600)
-}

@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"github.com/fsnotify/fsnotify"
+
+	"github.com/podstead/podstead/internal/statefile"
 )
 
 // watchSnapshot reads the snapshot now, and each time that it is replaced.
@@ -39,12 +41,12 @@ func (s *Server) watchSnapshot(ctx context.Context) error {
 
 // loadSnapshot uses the snapshot that is there now. One that cannot be read changes nothing.
 func (s *Server) loadSnapshot(ctx context.Context) {
-	snapshot, err := s.dir.Load()
+	snapshot, err := SnapshotFormat.Read(s.dir.Snapshot(), statefile.Disk{})
 	if err != nil {
 		s.log.Warn("Failed to read the snapshot, keeping the previous one", "err", err)
 		return
 	}
-	before := s.names.Swap(newNames(snapshot))
+	before := s.names.Swap(newNames(&snapshot))
 	if before == nil || before.Port != snapshot.Port || !slices.Equal(before.Listen, snapshot.Listen) {
 		s.listen(ctx, snapshot.Listen, snapshot.Port)
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -18,6 +19,7 @@ import (
 	"time"
 
 	"github.com/podstead/podstead/internal/pidfd"
+	"github.com/podstead/podstead/internal/statefile"
 	"github.com/podstead/podstead/node/nameserver"
 	"github.com/podstead/podstead/node/nameserver/zone"
 )
@@ -46,7 +48,9 @@ type Config struct {
 	// Changed is called when Listening changes, with the reason why an address is not open; nil
 	// once all are. It must not block.
 	Changed func(err error)
-	Log     *slog.Logger
+	// Disk is where the snapshot is.
+	Disk statefile.Disk
+	Log  *slog.Logger
 }
 
 // Keeper keeps the name server running. Its methods may be called concurrently, Start and Run by
@@ -55,8 +59,9 @@ type Keeper struct {
 	cfg  Config
 	conn net.Conn
 	// reports are the statuses that arrive at conn.
-	reports *json.Decoder
-	// saving is held while the snapshot is written.
+	reports  *json.Decoder
+	snapshot *statefile.File[nameserver.Snapshot]
+	// saving is held while the names are written, and while those that are there are written again.
 	saving sync.Mutex
 
 	mu      sync.Mutex
@@ -71,7 +76,7 @@ func New(cfg Config) *Keeper {
 	if cfg.Changed == nil {
 		cfg.Changed = func(error) {}
 	}
-	return &Keeper{cfg: cfg}
+	return &Keeper{cfg: cfg, snapshot: nameserver.SnapshotFormat.File(cfg.Dir.Snapshot(), cfg.Disk)}
 }
 
 // Runs reports whether a name server of the directory runs.
@@ -119,14 +124,17 @@ func (k *Keeper) Publish(z zone.Zone) error {
 // save writes the snapshot; saving is held.
 func (k *Keeper) save(z zone.Zone) error {
 	snapshot := k.cfg.Settings
-	snapshot.Zone = z
-	return k.cfg.Dir.Save(&snapshot)
+	snapshot.Version, snapshot.Zone = nameserver.SnapshotVersion, z
+	return k.snapshot.Save(snapshot)
 }
 
 // Zone returns the names that were published last, also by a previous daemon; the zero Zone if
 // there are none.
 func (k *Keeper) Zone() zone.Zone {
-	before, err := k.cfg.Dir.Load()
+	before, err := k.snapshot.Load()
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		k.cfg.Log.Warn("Failed to read the names that were published before", "err", err)
+	}
 	if err != nil || before.Domain != k.cfg.Settings.Domain {
 		return zone.Zone{}
 	}

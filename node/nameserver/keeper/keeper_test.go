@@ -200,8 +200,7 @@ func copyProgram(t *testing.T) string {
 // startOther starts the name server as a process of another program, and returns its pid.
 func (h *keeperHarness) startOther() int {
 	h.t.Helper()
-	settings := h.cfg.Settings
-	if err := h.cfg.Dir.Save(&settings); err != nil {
+	if err := New(h.cfg).Publish(zone.Zone{}); err != nil {
 		h.t.Fatal(err)
 	}
 	cmd := exec.Command(copyProgram(h.t))
