@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podstead/podstead/internal/mounts"
 	"github.com/podstead/podstead/internal/usage"
 )
 
@@ -148,10 +149,15 @@ func (c *Collector) measureVolume(ctx context.Context, d *usage.PodDisk, directo
 		return v, v.Path != ""
 	}
 	whole, memory, err := c.cfg.statfs(path)
-	switch {
-	case err != nil:
+	if err != nil {
 		return v, false
-	case memory && isMountPoint(path):
+	}
+	if memory {
+		// If the root directory itself is in memory, so are the volumes that are not.
+		memory, _ = mounts.IsMountPoint(path)
+	}
+	switch {
+	case memory:
 		v.Filesystem, v.Memory = whole, true
 	default:
 		used := c.measureDirectory(ctx, d, path)
@@ -161,14 +167,6 @@ func (c *Collector) measureVolume(ctx context.Context, d *usage.PodDisk, directo
 		v.Filesystem, v.Ephemeral = *used, true
 	}
 	return v, true
-}
-
-// isMountPoint reports whether a directory is on another mount than its parent.
-// If the root directory itself is in memory, so are the volumes that are not.
-func isMountPoint(path string) bool {
-	own, err := mountIDOf(path)
-	parent, err2 := mountIDOf(filepath.Dir(path))
-	return err == nil && err2 == nil && own != parent
 }
 
 // measureDirectory walks a directory. It returns nil if the directory does not

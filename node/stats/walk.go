@@ -3,7 +3,6 @@ package stats
 import (
 	"context"
 	"errors"
-	"os"
 
 	"golang.org/x/sys/unix"
 
@@ -13,12 +12,6 @@ import (
 // maxLinked limits the files with several names that a walk remembers, which a container can make in any number. Those
 // beyond are counted with each name.
 const maxLinked = 100_000
-
-// mountID identifies the file system and the mount that a path is on.
-type mountID struct {
-	major, minor uint32
-	mount        uint64
-}
 
 // directoryUsage is the content of a directory.
 type directoryUsage struct {
@@ -56,29 +49,4 @@ func walk(ctx context.Context, path string) (used directoryUsage, err error) {
 	}
 	used.incomplete = used.incomplete || err != nil
 	return used, nil
-}
-
-// statx requests the fields that a walk needs, without disk access on network file
-// systems.
-func statx(fd int, name string, flags int, st *unix.Statx_t) error {
-	const mask = unix.STATX_TYPE | unix.STATX_NLINK | unix.STATX_INO | unix.STATX_BLOCKS | unix.STATX_MNT_ID
-	return unix.Statx(fd, name, flags|unix.AT_STATX_DONT_SYNC, mask, st)
-}
-
-// mountOf distinguishes mounts of one device where the kernel does (Linux 5.8).
-func mountOf(st *unix.Statx_t) mountID {
-	id := mountID{major: st.Dev_major, minor: st.Dev_minor}
-	if st.Mask&unix.STATX_MNT_ID != 0 {
-		id.mount = st.Mnt_id
-	}
-	return id
-}
-
-// mountIDOf returns the file system and the mount that a path is on.
-func mountIDOf(path string) (mountID, error) {
-	var st unix.Statx_t
-	if err := statx(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW, &st); err != nil {
-		return mountID{}, &os.PathError{Op: "stat", Path: path, Err: err}
-	}
-	return mountOf(&st), nil
 }

@@ -4,13 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/podstead/podstead/internal/mounts"
 	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
@@ -25,7 +25,7 @@ func mountOnce(path, fsType string, magic uint32, options ...string) (made bool,
 		return false, &os.PathError{Op: "statfs", Path: path, Err: err}
 	}
 	if uint32(st.Type) == magic {
-		if top, err := isMountPoint(path); err != nil || top {
+		if top, err := mounts.IsMountPoint(path); err != nil || top {
 			return false, err
 		}
 	}
@@ -33,18 +33,6 @@ func mountOnce(path, fsType string, magic uint32, options ...string) (made bool,
 		return false, fmt.Errorf("failed to mount %s on %s: %w", fsType, path, err)
 	}
 	return true, nil
-}
-
-// isMountPoint reports whether a directory is the root of a file system.
-func isMountPoint(path string) (bool, error) {
-	var own, above unix.Stat_t
-	if err := unix.Lstat(path, &own); err != nil {
-		return false, &os.PathError{Op: "stat", Path: path, Err: err}
-	}
-	if err := unix.Lstat(filepath.Dir(path), &above); err != nil {
-		return false, &os.PathError{Op: "stat", Path: filepath.Dir(path), Err: err}
-	}
-	return own.Dev != above.Dev, nil
 }
 
 // mountTmpfs mounts a tmpfs that is never swapped out, where the kernel supports that
