@@ -1,7 +1,9 @@
 package config
 
 import (
+	"bytes"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -40,6 +42,29 @@ func completeIn(t *testing.T, etc string, args ...string) (*Options, []string, e
 	}
 	notices, err := o.Complete(f)
 	return &o, notices, err
+}
+
+// The log names the default configuration file only if it would be read.
+func TestLogFiles(t *testing.T) {
+	etc := files(t, map[string]string{"config.yaml": kubeletHead + "maxPods: 5\n"})
+	for want, c := range map[string]struct {
+		etc  string
+		args []string
+	}{
+		`msg="Configuration loaded" files=[` + etc + `/config.yaml]`:                           {etc: etc},
+		`msg="No configuration file, using flags and defaults" file=/etc/podstead/config.yaml`: {etc: t.TempDir()},
+		`msg="No configuration file, using flags and defaults"`:                                {etc, []string{"--config="}},
+	} {
+		o, _, err := completeIn(t, c.etc, c.args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var log bytes.Buffer
+		o.LogFiles(slog.New(slog.NewTextHandler(&log, nil)))
+		if got := strings.TrimSpace(log.String()); !strings.HasSuffix(got, want) {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
 }
 
 // The defaults apply if there is no file; the default file and its drop-in directory are read

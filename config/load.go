@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"maps"
 	"os"
 	"slices"
@@ -63,6 +64,18 @@ func (o *Options) Complete(f *pflag.FlagSet) (notices []string, err error) {
 // ConfigFiles returns the configuration files that were read, in the order in which later ones
 // override earlier ones.
 func (o *Options) ConfigFiles() []string { return o.table.files }
+
+// LogFiles logs which files were read. Without one, the default is named unless --config excludes it.
+func (o *Options) LogFiles(log *slog.Logger) {
+	switch {
+	case len(o.table.files) > 0:
+		log.Info("Configuration loaded", "files", o.table.files)
+	case o.table.at(&o.configFile).isSet():
+		log.Info("No configuration file, using flags and defaults")
+	default:
+		log.Info("No configuration file, using flags and defaults", "file", DefaultConfigFile)
+	}
+}
 
 // readFiles reads the configuration files into the settings that no flag sets. The types, choices and
 // unknown fields of each file are checked by itself, so that an error is found before another file

@@ -45,7 +45,7 @@ a pod, remove its manifest.`,
 			}
 			out := &logging.Output{To: os.Stderr}
 			log := logging.New(out, o.Log.Format, o.Log.Debug)
-			logConfiguration(log, o.ConfigFiles(), cmd.Flags().Changed("config"))
+			o.LogFiles(log)
 			for _, n := range notices {
 				log.Warn(n)
 			}
@@ -55,19 +55,6 @@ a pod, remove its manifest.`,
 	o.AddFlags(cmd.Flags())
 	helpInGroups(cmd)
 	return cmd
-}
-
-// logConfiguration logs which files were read. Without one, the default is named unless --config
-// excludes it.
-func logConfiguration(log *slog.Logger, files []string, explicit bool) {
-	switch {
-	case len(files) > 0:
-		log.Info("Configuration loaded", "files", files)
-	case explicit:
-		log.Info("No configuration file, using flags and defaults")
-	default:
-		log.Info("No configuration file, using flags and defaults", "file", config.DefaultConfigFile)
-	}
 }
 
 // helpInGroups prints the flags of the daemon in the groups and the order of the configuration.
