@@ -126,7 +126,7 @@ bench: setup ## compare with bare CRI calls: prints a table, writes bin/bench.js
 	@mkdir -p bin
 	$(GO) run ./test/bench -json bin/bench.json $(BENCH_FLAGS)
 
-compare: ## compare with the kubelet and podman kube play: prints the table of README, in about ten minutes
+compare: ## compare with the kubelet and podman kube play: prints the table of docs/compare.md, in about ten minutes
 	test/setup.sh compare
 	$(GO) run ./test/compare $(COMPARE_FLAGS)
 

@@ -58,23 +58,49 @@ only measured on request.`,
 		Use: "pods [NAME...]", Aliases: []string{"pod", "po"}, Short: "Display resource (CPU/memory) usage of pods",
 		RunE: func(cmd *cobra.Command, names []string) error { return runTopPods(cmd, o, names) },
 	}
-	f := pods.Flags()
-	f.StringVarP(&o.namespace, "namespace", "n", "", "only pods in this `namespace`")
-	f.BoolP("all-namespaces", "A", true, "all namespaces; this is the default")
-	f.StringVarP(&o.labels, "selector", "l", "", "label `selector`, such as app=web,tier!=test")
-	f.BoolVar(&o.containers, "containers", false, "show the usage of each container")
+	o.selectPods(pods)
+	pods.Flags().BoolVar(&o.containers, "containers", false, "show the usage of each container")
 	nodes := &cobra.Command{
 		Use: "nodes", Aliases: []string{"node", "no"}, Short: "Display resource (CPU/memory) usage of the node",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runTopNodes(cmd, o) },
 	}
 	for _, cmd := range []*cobra.Command{pods, nodes} {
-		socketFlag(cmd.Flags(), &o.socket)
-		cmd.Flags().StringVar(&o.sortBy, "sort-by", "", "sort by `cpu` or memory, highest first; default is by name")
-		cmd.Flags().BoolVar(&o.noHeaders, "no-headers", false, "do not print headers")
+		o.output(cmd)
 	}
 	top.AddCommand(pods, nodes)
 	return top
+}
+
+// statsCommand is top pods --containers under the name that docker and podman have for it.
+func statsCommand() *cobra.Command {
+	o := topOptions{containers: true}
+	cmd := &cobra.Command{
+		Use: "stats [POD...]", Short: "Display resource (CPU/memory) usage of containers",
+		Long: `Display the current CPU usage, in millicores, and memory usage (the working set) of each
+container, as podstead top pods --containers does.`,
+		Example: `  # Show the container that uses the most memory first
+  podstead stats --sort-by memory`,
+		RunE: func(cmd *cobra.Command, names []string) error { return runTopPods(cmd, o, names) },
+	}
+	o.selectPods(cmd)
+	o.output(cmd)
+	return cmd
+}
+
+// selectPods adds the flags that select pods.
+func (o *topOptions) selectPods(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVarP(&o.namespace, "namespace", "n", "", "only pods in this `namespace`")
+	f.BoolP("all-namespaces", "A", true, "all namespaces; this is the default")
+	f.StringVarP(&o.labels, "selector", "l", "", "label `selector`, such as app=web,tier!=test")
+}
+
+// output adds the flags of the table.
+func (o *topOptions) output(cmd *cobra.Command) {
+	socketFlag(cmd.Flags(), &o.socket)
+	cmd.Flags().StringVar(&o.sortBy, "sort-by", "", "sort by `cpu` or memory, highest first; default is by name")
+	cmd.Flags().BoolVar(&o.noHeaders, "no-headers", false, "do not print headers")
 }
 
 // usage is the resource usage of a container or a node in the API.

@@ -34,6 +34,10 @@ func TestTop(t *testing.T) {
 			t.Errorf("top %s: %v\n%s%s\nwant\n%s%s", c.args, err, out, errs, c.out, c.errs)
 		}
 	}
+	asTop, _, _ := execute(t, "", "top", "pods", "--containers", "--sort-by", "cpu", "--api-socket", d.socket)
+	if out, _, err := execute(t, "", "stats", "--sort-by", "cpu", "--api-socket", d.socket); err != nil || out != asTop {
+		t.Errorf("stats: %v\n%swant\n%s", err, out, asTop)
+	}
 	for args, code := range map[string]int{"pods nosuch": 1, "pods --sort-by color": 2, "nodes x": 2, "pots": 2} {
 		if _, _, err := execute(t, "",
 			append([]string{"top"}, append(strings.Fields(args), "--api-socket", d.socket)...)...); Code(err) != code {

@@ -45,6 +45,7 @@ func Commands(version Version) []*cobra.Command {
 		setCommand(),
 		statusCommand(),
 		topCommand(),
+		statsCommand(),
 		validateCommand(),
 		versionCommand(version),
 		volumesCommand(),
@@ -172,6 +173,23 @@ var otherCommands = map[string]string{
 	"inspect": "to see a pod, podstead describe pod POD",
 	"pull":    "to pull an image, podstead images pull IMAGE",
 	"load":    "to load images of an archive, podstead images load FILE",
+
+	"rollback": "to return to an earlier revision of a pod, podstead rollout undo POD",
+	"undo":     "to return to an earlier revision of a pod, podstead rollout undo POD",
+	"history":  "to list the revisions of a pod, podstead rollout history POD",
+	"update":   "to change a pod, podstead apply -f FILE; to update its images, podstead auto-update POD",
+	"upgrade": "to upgrade podstead, install the newer package: no container restarts; to change a pod, podstead apply " +
+		"-f FILE",
+	"compose": "to turn a Compose file into manifests, podstead convert FILE",
+	"play":    "to run a manifest, podstead apply -f FILE",
+	"kube":    "to run a manifest, podstead apply -f FILE",
+	"init": "nothing has to be initialized: podstead check finds what the host lacks, and podstead apply -f FILE runs a " +
+		"pod",
+	"config": "the configuration is /etc/podstead/config.yaml, checked by podstead check; for kubectl, podstead kubeconfig",
+	"login": "credentials of registries are in /var/lib/podstead/config.json, in the format of docker, or in " +
+		"imagePullSecrets of a pod",
+	"backup": "the data of a claim is a directory, which podstead volumes shows; manifests are the files in /etc/pods",
+	"secret": "a Secret is a document of a manifest: podstead apply -f FILE; to list them, podstead get secrets",
 }
 
 func unknownCommand(cmd *cobra.Command, name string) error {

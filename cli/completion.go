@@ -28,7 +28,7 @@ func completeAll(root *cobra.Command) {
 				cmd.ValidArgsFunction = completeObjects
 			case "logs", "exec", "attach", "debug", "port-forward":
 				cmd.ValidArgsFunction = completeFirst(completePods)
-			case "restart", "wait", "auto-update", "delete", "edit":
+			case "restart", "wait", "auto-update", "delete", "edit", "stats":
 				cmd.ValidArgsFunction = completePods
 			case "pods":
 				if cmd.HasParent() && cmd.Parent().Name() == "top" {

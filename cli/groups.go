@@ -9,7 +9,7 @@ var commandGroups = []struct {
 	commands []string
 }{
 	{"Change pods", []string{"apply", "auto-update", "create", "delete", "edit", "restart", "rollout", "set"}},
-	{"See pods and the node", []string{"describe", "events", "get", "logs", "status", "top", "wait"}},
+	{"See pods and the node", []string{"describe", "events", "get", "logs", "stats", "status", "top", "wait"}},
 	{"Work in containers", []string{"attach", "cp", "debug", "exec", "port-forward"}},
 	{"Write manifests", []string{"convert", "diff", "explain", "validate"}},
 	{"Manage the node", []string{"check", "cluster", "images", "kubeconfig", "run", "volumes"}},

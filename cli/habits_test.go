@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/spf13/cobra"
 
 	"github.com/podstead/podstead/manifest/edit"
 )
@@ -83,9 +86,28 @@ func TestSocketOfTheEnvironment(t *testing.T) {
 func TestCommandsOfOtherTools(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{"stop": "to stop a pod, podstead delete POD", "ps": "podstead get pods",
-		"gett": "did you mean podstead get?", "foo": `unknown command "foo" for "podstead"; see podstead --help`} {
+		"rollback": "podstead rollout undo POD", "compose": "podstead convert FILE", "play": "podstead apply -f FILE",
+		"login": "/var/lib/podstead/config.json",
+		"gett":  "did you mean podstead get?", "foo": `unknown command "foo" for "podstead"; see podstead --help`} {
 		if _, _, err := execute(t, "", name); Code(err) != ExitUsage || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// What a command of another tool is said to be here is no command itself, and names commands that exist.
+func TestOtherCommandsExist(t *testing.T) {
+	t.Parallel()
+	root := &cobra.Command{Use: "podstead"}
+	root.AddCommand(append(Commands(Version{}), &cobra.Command{Use: "check"})...)
+	for name, other := range otherCommands {
+		if cmd, _, err := root.Find([]string{name}); err == nil && cmd != root {
+			t.Errorf("%s is a command", name)
+		}
+		for _, match := range regexp.MustCompile(`podstead ([a-z-]+)`).FindAllStringSubmatch(other, -1) {
+			if cmd, _, err := root.Find(match[1:2]); err != nil || cmd == root {
+				t.Errorf("%s: there is no podstead %s", name, match[1])
+			}
 		}
 	}
 }

@@ -80,3 +80,31 @@ func TestDocumentationLinks(t *testing.T) {
 		}
 	}
 }
+
+// maxPageLines is how many lines a page of docs may have, but for those that a program writes: a page has
+// one subject.
+const maxPageLines = 250
+
+var generatedPages = map[string]bool{"configuration.md": true, "pod-spec.md": true}
+
+// A page of the documentation has one subject, and is short enough to be read as a whole.
+func TestPagesAreShort(t *testing.T) {
+	pages, err := filepath.Glob("../../docs/*.md")
+	if err != nil || len(pages) < 10 {
+		t.Fatalf("%d pages: %v", len(pages), err)
+	}
+	for _, page := range append(pages, "../../README.md") {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		limit := maxPageLines
+		if filepath.Base(filepath.Dir(page)) != "docs" {
+			limit = 90
+		}
+		lines := strings.Count(string(text), "\n")
+		if lines > limit && !generatedPages[filepath.Base(page)] {
+			t.Errorf("%s has %d lines, at most %d: split it by subject, or shorten it", page, lines, limit)
+		}
+	}
+}

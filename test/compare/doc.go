@@ -1,7 +1,7 @@
 // Command compare measures podstead next to the kubelet in standalone mode, on the same
 // containerd, and next to `podman kube play`: the start of many pods, the replacement of an
 // edited pod, CPU usage while idle, memory, and the size of the program. It prints a Markdown
-// table, which README quotes.
+// table, which docs/compare.md quotes, and README in part.
 //
 // `make compare` installs what it needs: the kubelet is built from its Go module, podman is
 // Debian's package, unpacked and not installed. A program that is missing is reported and left

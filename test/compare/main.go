@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -20,8 +21,8 @@ type options struct {
 	pods, rounds int
 	idle         time.Duration
 	runtime      testbed.Kind
-	// readme tells to write the table into README.md.
-	readme bool
+	// docs tells to write the table into docs/compare.md, and its summary into README.md.
+	docs bool
 }
 
 func main() {
@@ -43,7 +44,7 @@ func parse() options {
 	flag.IntVar(&o.pods, "pods", 50, "number of pods")
 	flag.IntVar(&o.rounds, "rounds", 3, "rounds; the table shows medians")
 	flag.DurationVar(&o.idle, "idle", time.Minute, "how long to measure CPU usage while idle, in the first round")
-	flag.BoolVar(&o.readme, "readme", false, "write the table into README.md as well")
+	flag.BoolVar(&o.docs, "docs", false, "write the table into docs/compare.md, and a part of it into README.md, as well")
 	flag.Parse()
 	o.runtime = testbed.Kind(*runtime)
 	return o
@@ -91,8 +92,10 @@ func run(ctx context.Context, opts options) error {
 	}
 	var table bytes.Buffer
 	r.print(&table)
-	if opts.readme {
-		if err := quote(table.Bytes()); err != nil {
+	if opts.docs {
+		var summary bytes.Buffer
+		r.printRows(&summary, []int{startOfPods, replacement, idleAll, memoryAll})
+		if err := errors.Join(quote("docs/compare.md", table.Bytes()), quote("README.md", summary.Bytes())); err != nil {
 			return err
 		}
 	}
@@ -100,10 +103,10 @@ func run(ctx context.Context, opts options) error {
 	return err
 }
 
-// quote replaces the table in README.
-func quote(table []byte) error {
+// quote replaces the table in a page.
+func quote(page string, table []byte) error {
 	const begin, end = "<!-- comparison -->\n", "<!-- end -->"
-	file := filepath.Join(testbed.SourceRoot(), "README.md")
+	file := filepath.Join(testbed.SourceRoot(), page)
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return err

@@ -37,11 +37,11 @@ func (r *report) titles() [count]string {
 		startOfPods:    fmt.Sprintf("start of %d pods", r.pods),
 		replacement:    "replacement of an edited pod",
 		idleDaemon:     fmt.Sprintf("CPU while idle with %d pods: the daemon", r.pods),
-		idleAll:        "the same with containerd and the monitors",
+		idleAll:        fmt.Sprintf("CPU while idle with %d pods: the node", r.pods),
 		memoryDaemon:   "private memory: the daemon",
 		memoryRuntime:  "private memory: containerd",
 		memoryMonitors: "private memory: the monitors of containers",
-		memoryAll:      "private memory: all of these",
+		memoryAll:      "private memory: the node",
 		binarySize:     "size of the program",
 	}
 }
@@ -49,23 +49,34 @@ func (r *report) titles() [count]string {
 // units are the units of the measurements.
 var units = [count]string{"s", "s", "%", "%", "MB", "MB", "MB", "MB", "MB"}
 
-// print prints the table.
-func (r *report) print(out io.Writer) {
+// printRows prints the table of these measurements.
+func (r *report) printRows(out io.Writer, rows []int) {
 	fmt.Fprint(out, "| |")
 	for _, p := range r.programs {
 		fmt.Fprintf(out, " %s |", p.name)
 	}
 	fmt.Fprintf(out, "\n|%s\n", strings.Repeat("---|", len(r.programs)+1))
-	for what, title := range r.titles() {
-		fmt.Fprintf(out, "| %s |", title)
+	titles := r.titles()
+	for _, what := range rows {
+		fmt.Fprintf(out, "| %s |", titles[what])
 		for i, p := range r.programs {
 			fmt.Fprintf(out, " %s |", r.cell(what, p.name, i == 0))
 		}
 		fmt.Fprintln(out)
 	}
-	fmt.Fprintf(out, "\nMedians of %d rounds on %s; in parentheses the factor to %s. CPU is a share of one core, over "+
+}
+
+// print prints the whole table and its conditions.
+func (r *report) print(out io.Writer) {
+	rows := make([]int, count)
+	for what := range rows {
+		rows[what] = what
+	}
+	r.printRows(out, rows)
+	fmt.Fprintf(out, "\nMeasured on %s: medians of %d rounds on %s; in parentheses the factor to %s. CPU is a share of "+
+		"one core, over "+
 		"%s; memory is what the kernel cannot take back (private dirty memory and swap).\n",
-		r.rounds, machine(), r.programs[0].name, r.idle)
+		time.Now().UTC().Format(time.DateOnly), r.rounds, machine(), r.programs[0].name, r.idle)
 	for _, p := range r.programs {
 		m := r.all[p.name][0]
 		fmt.Fprintf(out, "%s, with %d × %s.\n", p.version, m.monitors, m.monitorName)

@@ -56,7 +56,7 @@ func check(m *Machine, program string) (bad []finding) {
 // network: check names what is missing and how to fix it.
 func install(m *Machine) {
 	m.t.Helper()
-	for _, p := range readmePackages(m.t) {
+	for _, p := range runtimePackages(m.t) {
 		m.Sh("dpkg -s " + p + " >/dev/null")
 	}
 	m.CopyIn(testbed.Product(), "/root/podstead/bin/podstead", 0o755)
@@ -115,21 +115,21 @@ func fixFindings(m *Machine, program string) {
 	m.t.Error("check still reports findings after their fixes")
 }
 
-func readme(t testing.TB) string {
+func installPage(t testing.TB) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(testbed.SourceRoot(), "README.md"))
+	text, err := os.ReadFile(filepath.Join(testbed.SourceRoot(), "docs", "install.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return string(text)
 }
 
-// readmePackages returns the packages that README installs first.
-func readmePackages(t testing.TB) []string {
+// runtimePackages returns the packages that docs/install.md installs first.
+func runtimePackages(t testing.TB) []string {
 	t.Helper()
-	match := regexp.MustCompile(`(?m)^    apt-get install -y (.*)$`).FindStringSubmatch(readme(t))
+	match := regexp.MustCompile(`(?m)^    apt-get install -y (.*)$`).FindStringSubmatch(installPage(t))
 	if match == nil {
-		t.Fatal("README has no line with apt-get install -y")
+		t.Fatal("docs/install.md has no line with apt-get install -y")
 	}
 	return strings.Fields(match[1])
 }
@@ -138,11 +138,7 @@ func readmePackages(t testing.TB) []string {
 // the program has been done already.
 func sourceInstall(t testing.TB) (lines []string) {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join(testbed.SourceRoot(), "docs", "install.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, section, _ := strings.Cut(string(page), "\n## From source\n")
+	_, section, _ := strings.Cut(installPage(t), "\n## From source\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	for line := range strings.Lines(section) {
 		if line, ok := strings.CutPrefix(line, "    "); ok {

@@ -34,7 +34,7 @@ func preparePackages(m *Machine, first, second string) {
 func installPackage(m *Machine) {
 	m.t.Helper()
 	aptInstall(m, "./podstead_0.0.1-1_amd64.deb")
-	for _, p := range readmePackages(m.t) {
+	for _, p := range runtimePackages(m.t) {
 		m.Sh("dpkg -s " + p + " | grep -q '^Status: install ok installed'")
 	}
 	awaitActive(m)

@@ -69,7 +69,7 @@ func awaitPodUID(a *harness.Admin, n *harness.Node, name, other string) (uid str
 }
 
 // The pods of a cluster use the PersistentVolumes to which the cluster's controllers have bound their
-// claims, and wait with the reason until then. The StatefulSet of docs/storage.md has its data again
+// claims, and wait with the reason until then. The StatefulSet of docs/cluster-storage.md has its data again
 // after its pod was deleted, also while podstead was killed, and nothing is deleted here.
 func TestClusterClaims(t *testing.T) {
 	t.Parallel()
@@ -198,9 +198,9 @@ func TestClusterClaims(t *testing.T) {
 		return nil
 	})
 	a.Must("taint", "node", n.Name, "node.kubernetes.io/not-ready:NoSchedule-")
-	documents := harness.PageDocuments(t, "storage.md", "A StatefulSet's claim on a joined node")
+	documents := harness.PageDocuments(t, "cluster-storage.md", "A StatefulSet's claim on a joined node")
 	if len(documents) != 1 {
-		t.Fatalf("docs/storage.md has %d blocks", len(documents))
+		t.Fatalf("docs/cluster-storage.md has %d blocks", len(documents))
 	}
 	a.Create(strings.NewReplacer("/mnt/ssd", ssd, "[edge]", "["+n.Name+"]").Replace(documents[0]))
 	journal := filepath.Join(ssd, "claims/journal")

@@ -11,12 +11,12 @@ import (
 	"github.com/podstead/podstead/test/testbed"
 )
 
-// The manifests of docs/storage.md run as written: the CSI driver of the tests stands for the driver and for its
+// The manifests of docs/csi.md run as written: the CSI driver of the tests stands for the driver and for its
 // registrar, and directories of the test for those of the host.
 func TestStoragePageCSI(t *testing.T) {
-	documents := harness.PageDocuments(t, "storage.md", "A CSI driver on a standalone node")
+	documents := harness.PageDocuments(t, "csi.md", "A CSI driver on a standalone node")
 	if len(documents) != 2 {
-		t.Fatalf("docs/storage.md has %d documents", len(documents))
+		t.Fatalf("docs/csi.md has %d documents", len(documents))
 	}
 	img, err := testbed.CSIDriverImage()
 	if err != nil {

@@ -26,7 +26,7 @@ func makeTerminal(t *testing.T, path string) {
 	}
 }
 
-// The manifests of docs/devices.md run: a serial port, for which a virtual console stands, a GPU with
+// The manifests of docs/devices.md and docs/device-plugins.md run: a serial port, for which a virtual console stands, a GPU with
 // Kubernetes' sample plugin instead of a vendor's, and exclusive CPUs.
 func TestDevicesPage(t *testing.T) {
 	harness.OnEachRuntime(t, func(t *testing.T, n *harness.Node) {
@@ -34,10 +34,10 @@ func TestDevicesPage(t *testing.T) {
 			return
 		}
 		serial, gpu, control := harness.PageDocuments(t, "devices.md", "Local devices"),
-			harness.PageDocuments(t, "devices.md", "A GPU with its vendor's plugin"),
+			harness.PageDocuments(t, "device-plugins.md", "A GPU with its vendor's plugin"),
 			harness.PageDocuments(t, "devices.md", "Exclusive CPUs")
 		if len(serial) != 2 || len(gpu) != 2 || len(control) != 2 {
-			t.Fatalf("documents of docs/devices.md: %d, %d, %d", len(serial), len(gpu), len(control))
+			t.Fatalf("documents of the pages: %d, %d, %d", len(serial), len(gpu), len(control))
 		}
 		dev := t.TempDir()
 		port := filepath.Join(dev, "ttyUSB0")

@@ -52,6 +52,16 @@ func TestTaskPages(t *testing.T) {
 			"Check it": {"periodSeconds"},
 			"Run it":   {"hello-edge", "1/1", "Hello, world"},
 		}},
+		{"first-hour.md", []string{"Run a pod", "Look at it", "Break it", "Update it", "Lose the daemon", "Remove it"},
+			map[string][]string{
+				"Run a pod":       {"pod/page created", "green"},
+				"Look at it":      {"1/1", "httpd", "MEMORY(bytes)"},
+				"Break it":        {"did you mean readinessProbe?", "green"},
+				"Update it":       {"RolledBack", "it was not Ready within 20s", "green", "blue"},
+				"Lose the daemon": {"1/1"},
+				"Remove it":       {"blue"},
+			}},
+		{"jobs.md", []string{"Run one"}, map[string][]string{"Run one": {"42 rows"}}},
 		{"update.md", []string{"Prepare", "Change", "Go back", "Restart without a change", "The daemon itself"},
 			map[string][]string{
 				"Prepare":                  {"periodSeconds: 1", "Hello, again"},
@@ -200,6 +210,9 @@ var session = []sessionStep{
 	{command: "podstead get pods"},
 	{command: "systemctl restart podstead", comment: "nor does a restart of the daemon", check: "podstead get pods",
 		awaited: `(?s)fault: .* 1/1 | 1/1 .*fault: `},
+	{command: "podstead get pods"},
+	{command: "sed -i '$d' /etc/pods/web.yaml && podstead wait web --for=revision",
+		comment: "the line is removed: no fault"},
 	{command: "podstead get pods"},
 }
 
