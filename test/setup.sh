@@ -152,55 +152,28 @@ kubelet() {
 		-o "$out" ./kubelet) || fail "failed to build the kubelet $KUBERNETES_VERSION"
 }
 
-# podman unpacks Debian's podman and conmon, without installing them: the packages would put a
-# network configuration for every runtime into /etc.
-podman() {
-	local dir=$cache/podman-debian tmp p
-	{ [ -x "$dir/usr/bin/podman" ] || [ -x /usr/bin/podman ]; } && return 0
-	echo "setup: unpacking Debian's podman"
+# unpack DIR PACKAGES... unpacks packages of Debian into a directory of the cache, without installing them.
+unpack() {
+	local dir=$cache/$1 tmp p
+	shift
+	[ -d "$dir" ] && return 0
+	echo "setup: unpacking Debian's $*"
 	mkdir -p "$cache"
-	tmp=$(mktemp -d "$cache/podman.XXXXXX")
+	tmp=$(mktemp -d "$cache/unpack.XXXXXX")
 	trap 'rm -rf "$tmp"' EXIT
 	chmod 755 "$tmp"
-	(cd "$tmp" && { apt-get download podman conmon libgpgme11 libsubid4 || { apt-get update && apt-get download podman conmon libgpgme11 libsubid4; }; }) >"$tmp/log" 2>&1 ||
-		{ tail -n 30 "$tmp/log" >&2; fail "failed to download Debian's podman"; }
+	(cd "$tmp" && { apt-get download "$@" || { apt-get update && apt-get download "$@"; }; }) >"$tmp/log" 2>&1 ||
+		{ tail -n 30 "$tmp/log" >&2; fail "failed to download Debian's $*"; }
 	for p in "$tmp"/*.deb; do dpkg-deb -x "$p" "$tmp/root"; done
-	rm -rf "$dir"
 	mv "$tmp/root" "$dir"
 	rm -rf "$tmp"
 	trap - EXIT
 }
 
-# debian_kubectl unpacks Debian's kubectl, which is years older, without installing it.
-debian_kubectl() {
-	local out=$cache/kubectl-debian tmp
-	[ -x "$out" ] && return 0
-	echo "setup: unpacking Debian's kubectl"
-	tmp=$(mktemp -d "$cache/kubectl.XXXXXX")
-	trap 'rm -rf "$tmp"' EXIT
-	chmod 755 "$tmp"
-	(cd "$tmp" && { apt-get download kubernetes-client || { apt-get update && apt-get download kubernetes-client; }; } && dpkg-deb -x kubernetes-client_*.deb root) >"$tmp/log" 2>&1 ||
-		{ tail -n 30 "$tmp/log" >&2; fail "failed to download Debian's kubernetes-client"; }
-	mv "$tmp/root/usr/bin/kubectl" "$out"
-	rm -rf "$tmp"
-	trap - EXIT
-}
-
-# prometheus unpacks Debian's Prometheus and promtool, without installing them.
-prometheus() {
-	local dir=$cache/prometheus-debian tmp
-	[ -x "$dir/promtool" ] && return 0
-	echo "setup: unpacking Debian's Prometheus"
-	mkdir -p "$cache"
-	tmp=$(mktemp -d "$cache/prometheus.XXXXXX")
-	trap 'rm -rf "$tmp"' EXIT
-	chmod 755 "$tmp"
-	(cd "$tmp" && { apt-get download prometheus || { apt-get update && apt-get download prometheus; }; } && dpkg-deb -x prometheus_*.deb root) >"$tmp/log" 2>&1 ||
-		{ tail -n 30 "$tmp/log" >&2; fail "failed to download Debian's prometheus"; }
-	mkdir -p "$dir"
-	mv "$tmp/root/usr/bin/prometheus" "$tmp/root/usr/bin/promtool" "$dir/"
-	rm -rf "$tmp"
-	trap - EXIT
+# podman unpacks Debian's podman and conmon, whose packages would put a network configuration for every
+# runtime into /etc.
+podman() {
+	[ -x /usr/bin/podman ] || unpack podman-debian podman conmon libgpgme11 libsubid4
 }
 
 # previous_podstead builds podstead at each of PREVIOUS_COMMITS from the git history.
@@ -309,8 +282,10 @@ sample_device_plugin
 dra_test_driver
 csi_driver
 csi_controllers
-debian_kubectl
-prometheus
+# Debian's kubectl is years older than that of test/tools.
+unpack kubernetes-client-debian kubernetes-client
+unpack prometheus-root-debian prometheus
+unpack caddy-debian caddy
 newer_runc
 previous_podstead
 systemd_root

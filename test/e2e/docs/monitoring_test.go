@@ -25,7 +25,7 @@ import (
 
 // monitoringTool returns the path of a program of Debian's Prometheus.
 func monitoringTool(name string) string {
-	return filepath.Join(testbed.Cache(), "prometheus-debian", name)
+	return filepath.Join(testbed.Cache(), "prometheus-root-debian/usr/bin", name)
 }
 
 // runMonitoringTool runs promtool.
