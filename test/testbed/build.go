@@ -198,7 +198,9 @@ func AptRepository() string { return filepath.Join(Cache(), "apt-repository-1") 
 
 // DebianKubectl returns the path at which test/setup.sh installs Debian's kubectl, which is
 // years older.
-func DebianKubectl() string { return filepath.Join(Cache(), "kubernetes-client-debian/usr/bin/kubectl") }
+func DebianKubectl() string {
+	return filepath.Join(Cache(), "kubernetes-client-debian/usr/bin/kubectl")
+}
 
 // PreviousVersions returns the paths of the podsteads that test/setup.sh builds from the commits
 // from which upgrades are tested, by the first characters of the commit.
