@@ -1,6 +1,7 @@
-// Package assignments reads and writes the files in which the managers of CPUs and memory keep what
-// they assigned to pods.
+// Package assignments keeps what the managers of CPUs and memory have assigned to pods, in memory and in
+// their files.
 //
-// It owns the form of the files: a version, the policy and the boot in which they were written, since
-// assignments are void after a boot, when no container runs. It never decides what is assigned.
+// It owns when that is written, and the form of the files: a version, the policy and the boot in which they
+// were written, since assignments are void after a boot, when no container runs. It reads these files. It
+// never decides what is assigned.
 package assignments

@@ -40,6 +40,8 @@ type File[P any] struct {
 	// Subject is what is assigned, for errors, such as CPUs. Lost says what happens if the file is
 	// removed while pods run.
 	Subject, Lost string
+	// Unsaved is the log message of a write that failed.
+	Unsaved string
 }
 
 // BootID returns the ID of the present boot, empty if it cannot be read. proc is the directory of

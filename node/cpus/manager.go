@@ -52,16 +52,13 @@ type Config struct {
 // Manager assigns exclusive CPUs to the containers of Guaranteed pods that request whole CPUs,
 // and keeps all other containers on the rest. Its methods may be called concurrently.
 type Manager struct {
-	cfg  Config
-	file assignments.File[podState]
-	all  Set
+	cfg Config
+	all Set
 	// changed notifies Run.
 	changed wakeup.Signal
 
 	mu    sync.Mutex
-	state *state
-	// uncommitted is the pod to which CPUs are being assigned, one at a time; empty for none.
-	uncommitted types.UID
+	state *assignments.Ledger[podState]
 	// applied are the CPUs that containers were given, by ID.
 	applied map[string]appliedSet
 }
@@ -77,13 +74,12 @@ type appliedSet struct {
 // that a container has alone can become a reserved one while the pod runs. Assigned CPUs that
 // are not online any more are dropped.
 func Open(cfg Config) (*Manager, error) {
-	file := stateFile(cfg.File, cfg.BootID, cfg.Disk)
-	s, err := file.Read()
+	changed := wakeup.NewSignal()
+	s, err := assignments.Open(stateFile(cfg.File, cfg.BootID, cfg.Disk), changed.Notify, cfg.Log)
 	if err != nil {
 		return nil, err
 	}
-	m := &Manager{cfg: cfg, file: file, all: cfg.Topology.All(), changed: wakeup.NewSignal(), state: s,
-		applied: map[string]appliedSet{}}
+	m := &Manager{cfg: cfg, all: cfg.Topology.All(), changed: changed, state: s, applied: map[string]appliedSet{}}
 	for uid, pod := range s.Pods {
 		if taken := pod.all().Intersect(cfg.Reserved); len(taken) > 0 {
 			return nil, fmt.Errorf("reservedSystemCPUs: CPU %s is assigned exclusively to pod %s, as %s says; remove the pod "+
@@ -141,8 +137,7 @@ func (m *Manager) Assign(pod *v1.Pod, c *v1.Container, affinity topology.Mask) e
 	}
 	assigned := podState{Name: podinfo.FullName(pod), Containers: map[string]Set{c.Name: taken}}
 	maps.Copy(assigned.Containers, had)
-	m.state.Pods[pod.UID] = assigned
-	m.uncommitted = pod.UID
+	m.state.Assign(pod.UID, assigned)
 	return nil
 }
 
@@ -167,11 +162,9 @@ func (m *Manager) reusable(pod *v1.Pod, before *v1.Container) (set Set) {
 func (m *Manager) Commit(pod *v1.Pod) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.uncommitted != pod.UID {
+	if !m.state.Commit(pod.UID) {
 		return
 	}
-	m.uncommitted = ""
-	m.save()
 	assigned := m.state.Pods[pod.UID]
 	m.cfg.Log.Info("Exclusive CPUs assigned", "pod", assigned.Name, "cpus", assigned.all().String(), "shared",
 		m.shared().String())
@@ -245,28 +238,12 @@ func (m *Manager) shared() Set {
 	return pool
 }
 
-// save writes the state and notifies Run.
-func (m *Manager) save() {
-	s := *m.state
-	s.Pods = maps.Clone(m.state.Pods)
-	if err := m.file.Save(s); err != nil {
-		m.cfg.Log.Warn("Failed to record exclusive CPUs; a restart of podstead would forget them, retrying", "err", err)
-	}
-	m.changed.Notify()
-}
-
 // Release returns the CPUs of a pod of which nothing runs any more to the shared pool, and reports
 // whether it had any.
 func (m *Manager) Release(uid types.UID) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	_, had := m.state.Pods[uid]
-	if had {
-		delete(m.state.Pods, uid)
-		m.uncommitted = ""
-		m.save()
-	}
-	return had
+	return m.state.Release(uid)
 }
 
 // Retain releases the CPUs of pods for which keep returns false: those that ended while no
@@ -274,22 +251,14 @@ func (m *Manager) Release(uid types.UID) bool {
 func (m *Manager) Retain(keep func(types.UID) bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	before := len(m.state.Pods)
-	maps.DeleteFunc(m.state.Pods, func(uid types.UID, _ podState) bool { return !keep(uid) })
-	if len(m.state.Pods) != before {
-		m.save()
-	}
+	m.state.Retain(keep)
 }
 
 // Trial implements topology.Provider.
 func (m *Manager) Trial(ended func(types.UID) bool) topology.Provider {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	s := *m.state
-	s.Pods = maps.Clone(m.state.Pods)
-	maps.DeleteFunc(s.Pods, func(uid types.UID, _ podState) bool { return ended(uid) })
-	// It writes nothing.
-	return &Manager{cfg: m.cfg, file: stateFile("", "", statefile.Disk{}), all: m.all, state: &s, changed: m.changed}
+	return &Manager{cfg: m.cfg, all: m.all, state: m.state.Trial(ended), changed: m.changed}
 }
 
 // CPUs returns the CPUs of a container as the kernel's list, and whether they are its own.

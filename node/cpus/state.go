@@ -51,7 +51,8 @@ var stateFormat = statefile.Format[state]{
 func stateFile(path, boot string, disk statefile.Disk) assignments.File[podState] {
 	return assignments.File[podState]{
 		File: stateFormat.File(path, disk), BootID: boot, Policy: PolicyStatic, Subject: "CPUs",
-		Lost: "containers with exclusive CPUs then share them until their pods are replaced",
+		Lost:    "containers with exclusive CPUs then share them until their pods are replaced",
+		Unsaved: "Failed to record exclusive CPUs; a restart of podstead would forget them, retrying",
 	}
 }
 

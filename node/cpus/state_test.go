@@ -26,7 +26,7 @@ func TestStateFile(t *testing.T) {
 			if err != nil {
 				return "", err
 			}
-			return podNames(m.state), nil
+			return podNames(m.state.State), nil
 		},
 		Change: func(t *testing.T, dir string, disk statefile.Disk) error {
 			m, err := start(t, dir, disk)
@@ -35,8 +35,8 @@ func TestStateFile(t *testing.T) {
 			}
 			m.mu.Lock()
 			defer m.mu.Unlock()
-			m.state.Pods["u2"] = podState{Name: "default/b", Containers: map[string]Set{"main": set(t, "3")}}
-			m.save()
+			m.state.Assign("u2", podState{Name: "default/b", Containers: map[string]Set{"main": set(t, "3")}})
+			m.state.Commit("u2")
 			return nil
 		},
 	}.Run(t)

@@ -49,7 +49,7 @@ func (m *Manager) present(pod *v1.Pod, c *v1.Container) []topology.Hint {
 // serves a container alone serves none together with other nodes, and one that is in a group
 // serves only that group.
 func (m *Manager) hints(pod *v1.Pod, c *v1.Container, requests Amounts) []topology.Hint {
-	taken, groups := takenBy(m.state), m.groups()
+	taken, groups := takenBy(m.state.State), m.groups()
 	canEver := func(mask topology.Mask) bool {
 		for name, amount := range requests {
 			if m.allocatable.in(mask, name) < amount {

@@ -39,32 +39,22 @@ type Config struct {
 // called concurrently.
 type Manager struct {
 	cfg         Config
-	file        assignments.File[podState]
 	allocatable Nodes
 
 	mu    sync.Mutex
-	state *state
-	// uncommitted is the pod to which memory is being assigned, one at a time; empty for none.
-	uncommitted types.UID
-	// saved are the pods in the file.
-	saved map[types.UID]bool
+	state *assignments.Ledger[podState]
 }
 
 // Open reads the assignments of the last run. If they do not fit the present configuration or
 // machine any more, pods that run keep them: without a daemon they would be worse off.
 func Open(cfg Config) (*Manager, error) {
-	file := stateFile(cfg.File, cfg.BootID, cfg.Disk)
-	s, err := readState(file)
+	s, err := openState(stateFile(cfg.File, cfg.BootID, cfg.Disk), cfg.Log)
 	if err != nil {
 		return nil, err
 	}
-	m := &Manager{cfg: cfg, file: file, allocatable: cfg.Machine.without(cfg.Reserved), state: s,
-		saved: map[types.UID]bool{}}
-	for uid := range s.Pods {
-		m.saved[uid] = true
-	}
+	m := &Manager{cfg: cfg, allocatable: cfg.Machine.without(cfg.Reserved), state: s}
 	machine := cfg.Machine.without(nil)
-	taken := takenBy(s)
+	taken := takenBy(s.State)
 	for _, id := range slices.Sorted(maps.Keys(taken)) {
 		for _, name := range slices.Sorted(maps.Keys(taken[id])) {
 			has, usable, all := taken[id][name], m.allocatable[id][name], machine[id][name]
@@ -73,7 +63,7 @@ func Open(cfg Config) (*Manager, error) {
 					"of it is reserved; no other pod gets memory of it, and they keep theirs until they are replaced; replace them, "+
 					"or reserve less",
 					"node", id, "type", string(name), "capacity", bytesText(all), "assignable", bytesText(usable), "assigned",
-					bytesText(has), "pods", podNames(s))
+					bytesText(has), "pods", podNames(s.State))
 			}
 		}
 	}
@@ -128,7 +118,6 @@ func (m *Manager) Assign(pod *v1.Pod, c *v1.Container, affinity topology.Mask) e
 		return err
 	}
 	m.take(pod, c, requests, mask)
-	m.uncommitted = pod.UID
 	m.cfg.Requested(nil)
 	return nil
 }
@@ -199,7 +188,7 @@ func (m *Manager) take(pod *v1.Pod, c *v1.Container, requests Amounts, mask topo
 		}
 	}
 	containers[c.Name] = own
-	m.state.Pods[pod.UID] = podState{Name: podinfo.FullName(pod), Containers: containers}
+	m.state.Assign(pod.UID, podState{Name: podinfo.FullName(pod), Containers: containers})
 }
 
 // earlier returns the init containers of a pod that end before a container starts.
@@ -226,18 +215,16 @@ func (n Nodes) clone() Nodes {
 
 // free returns what is free of one type on a node.
 func (m *Manager) free(id int, name v1.ResourceName) int64 {
-	return max(m.allocatable[id][name]-takenBy(m.state)[id][name], 0)
+	return max(m.allocatable[id][name]-takenBy(m.state.State)[id][name], 0)
 }
 
 // Commit saves what was assigned to a pod.
 func (m *Manager) Commit(pod *v1.Pod) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.uncommitted != pod.UID {
+	if !m.state.Commit(pod.UID) {
 		return
 	}
-	m.uncommitted = ""
-	m.save()
 	nodes := topology.Mask(0)
 	for _, c := range m.state.Pods[pod.UID].Containers {
 		nodes |= c.mask()
@@ -245,34 +232,12 @@ func (m *Manager) Commit(pod *v1.Pod) {
 	m.cfg.Log.Info("Memory of NUMA nodes assigned", "pod", podinfo.FullName(pod), "nodes", nodes.String())
 }
 
-// save writes the state.
-func (m *Manager) save() {
-	s := *m.state
-	s.Pods = maps.Clone(m.state.Pods)
-	m.saved = map[types.UID]bool{}
-	for uid := range s.Pods {
-		m.saved[uid] = true
-	}
-	if err := m.file.Save(s); err != nil {
-		m.cfg.Log.Warn("Failed to record assigned memory; a restart of podstead would forget it, retrying", "err", err)
-	}
-}
-
 // Release releases the memory of a pod of which nothing runs any more, and reports whether it had
 // any.
 func (m *Manager) Release(uid types.UID) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	_, had := m.state.Pods[uid]
-	if !had {
-		return false
-	}
-	delete(m.state.Pods, uid)
-	m.uncommitted = ""
-	if m.saved[uid] {
-		m.save()
-	}
-	return true
+	return m.state.Release(uid)
 }
 
 // Retain releases the memory of pods for which keep returns false: those that ended while no daemon
@@ -280,22 +245,14 @@ func (m *Manager) Release(uid types.UID) bool {
 func (m *Manager) Retain(keep func(types.UID) bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	before := len(m.state.Pods)
-	maps.DeleteFunc(m.state.Pods, func(uid types.UID, _ podState) bool { return !keep(uid) })
-	if len(m.state.Pods) != before {
-		m.save()
-	}
+	m.state.Retain(keep)
 }
 
 // Trial implements topology.Provider.
 func (m *Manager) Trial(ended func(types.UID) bool) topology.Provider {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	s := *m.state
-	s.Pods = maps.Clone(m.state.Pods)
-	maps.DeleteFunc(s.Pods, func(uid types.UID, _ podState) bool { return ended(uid) })
-	// saved has no pod
-	trial := &Manager{cfg: m.cfg, file: stateFile("", "", statefile.Disk{}), allocatable: m.allocatable, state: &s}
+	trial := &Manager{cfg: m.cfg, allocatable: m.allocatable, state: m.state.Trial(ended)}
 	trial.cfg.Requested = func(error) {}
 	return trial
 }

@@ -2,6 +2,7 @@ package memory
 
 import (
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -81,13 +82,14 @@ var stateFormat = statefile.Format[state]{
 func stateFile(path, boot string, disk statefile.Disk) assignments.File[podState] {
 	return assignments.File[podState]{
 		File: stateFormat.File(path, disk), BootID: boot, Policy: PolicyStatic, Subject: "memory",
-		Lost: "the memory of pods that run is then assigned to others too, until they are replaced",
+		Lost:    "the memory of pods that run is then assigned to others too, until they are replaced",
+		Unsaved: "Failed to record assigned memory; a restart of podstead would forget it, retrying",
 	}
 }
 
-// readState reads the file, and checks the NUMA nodes in it.
-func readState(file assignments.File[podState]) (*state, error) {
-	s, err := file.Read()
+// openState reads the file, and checks the NUMA nodes in it.
+func openState(file assignments.File[podState], log *slog.Logger) (*assignments.Ledger[podState], error) {
+	s, err := assignments.Open(file, func() {}, log)
 	if err != nil {
 		return nil, err
 	}

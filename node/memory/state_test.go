@@ -27,7 +27,7 @@ func TestStateFile(t *testing.T) {
 			if err != nil {
 				return "", err
 			}
-			return podNames(m.state), nil
+			return podNames(m.state.State), nil
 		},
 		Change: func(_ *testing.T, dir string, disk statefile.Disk) error {
 			m, err := start(dir, disk)
@@ -36,10 +36,10 @@ func TestStateFile(t *testing.T) {
 			}
 			m.mu.Lock()
 			defer m.mu.Unlock()
-			m.state.Pods["u2"] = podState{Name: "default/b", Containers: map[string]containerState{
+			m.state.Assign("u2", podState{Name: "default/b", Containers: map[string]containerState{
 				"main": {NUMANodes: []int{1}, Requested: Amounts{v1.ResourceMemory: gi}, Taken: Nodes{1: {v1.ResourceMemory: gi}}},
-			}}
-			m.save()
+			}})
+			m.state.Commit("u2")
 			return nil
 		},
 	}.Run(t)
