@@ -117,6 +117,10 @@ func (s *podSyncer) Sync(ctx context.Context, job podworkers.SyncJob, run *runSt
 	if !run.begun || run.number != job.Run {
 		a.beginRun()
 	}
+	if job.Paused {
+		(&terminatingAttempt{a}).reportPause(ctx)
+		return podworkers.SyncResult{}
+	}
 	began := time.Now()
 	endSpan := func(error) {}
 	if name := spanOf(job.State); name != "" && s.trace != nil {

@@ -37,6 +37,19 @@ func (a *terminatingAttempt) sync(ctx context.Context) podworkers.SyncResult {
 	return podworkers.SyncResult{Err: a.confirmStopped(ctx)}
 }
 
+// reportPause reports that the pod cannot be stopped while the runtime is down. Nothing is published of a pod
+// that this daemon has not observed yet.
+func (a *terminatingAttempt) reportPause(ctx context.Context) {
+	fault, healthy := a.statuses.runtime.Healthy()
+	if shown := a.run.kill.fault; healthy || shown != nil && shown.Reason == cri.ReasonFailedKillPod {
+		return
+	}
+	if observed, known := a.runtime.observer.Status(a.pod.UID); known {
+		a.observed = observed
+		a.reportKillFault(ctx, errors.New(fault))
+	}
+}
+
 // 1. publishTerminating stops the probes that could kill a container, and publishes
 // the status with the phase that a disruption decides.
 func (a *terminatingAttempt) publishTerminating() {
@@ -120,10 +133,9 @@ func (a *terminatingAttempt) unprepare(ctx context.Context) error {
 }
 
 // reportKillFault shows in an event and in the status why a pod could not be stopped
-// or removed; nil clears it. That the runtime does not answer is reported for the
-// node.
+// or removed; nil clears it.
 func (a *attempt) reportKillFault(ctx context.Context, err error) {
-	if ctx.Err() != nil || errors.Is(err, cri.ErrUnavailable) {
+	if ctx.Err() != nil {
 		return
 	}
 	if err == nil {

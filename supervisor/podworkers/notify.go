@@ -7,7 +7,7 @@ import (
 )
 
 // Pause holds all syncs back, or lets them go on and notifies the workers that
-// became dirty or failed meanwhile.
+// became dirty or failed meanwhile. What terminates may report that its end waits.
 func (p *Workers) Pause(paused bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -19,6 +19,7 @@ func (p *Workers) Pause(paused bool) {
 		return
 	}
 	for _, w := range p.byUID {
+		w.pauseReported = false
 		if w.dirty || w.retrying {
 			p.markDirty(w)
 		}

@@ -37,6 +37,9 @@ type SyncJob struct {
 	Grace int64
 	// NotBefore is when a queued run may start; zero is at once.
 	NotBefore time.Time
+	// Paused: no sync may use the runtime now. A terminating pod gets one such job in each pause, only to
+	// report what its end waits for; its result is ignored.
+	Paused bool
 	// Notified receives when the worker became dirty meanwhile. A sync that takes
 	// long may receive from it; the worker syncs again afterwards in any case.
 	Notified <-chan struct{}

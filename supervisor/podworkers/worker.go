@@ -31,6 +31,8 @@ type worker struct {
 
 	// dirty: there is something to sync.
 	dirty bool
+	// pauseReported: a job of this pause has reported what the end of the run waits for.
+	pauseReported bool
 	// failures counts the failed syncs in a row.
 	failures int
 	// waiters are closed when the run has ended.
@@ -133,10 +135,12 @@ func (p *Workers) loop(ctx context.Context, w *worker) {
 func (p *Workers) nextJob(ctx context.Context, w *worker) (SyncJob, context.Context, context.CancelFunc, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !w.dirty || p.paused || ctx.Err() != nil {
+	report := p.paused && w.state == Terminating && !w.pauseReported
+	if !w.dirty || p.paused && !report || ctx.Err() != nil {
 		return SyncJob{}, nil, nil, false
 	}
-	w.dirty = false
+	// A worker that only reports still has its sync to do after the pause.
+	w.dirty, w.pauseReported = report, report
 	p.queue.remove(w.uid)
 	if w.state == Queued {
 		now := time.Now()
@@ -156,7 +160,7 @@ func (p *Workers) nextJob(ctx context.Context, w *worker) (SyncJob, context.Cont
 	}
 	j := SyncJob{
 		State: w.state, Run: w.number, Wanted: w.wanted, Restart: w.restart != nil,
-		Pod: pod, Found: w.found, Kill: w.kill, NotBefore: w.notBefore, Notified: w.notified.C(),
+		Pod: pod, Found: w.found, Kill: w.kill, NotBefore: w.notBefore, Paused: report, Notified: w.notified.C(),
 	}
 	if w.grace != nil {
 		j.Grace = *w.grace
@@ -173,6 +177,9 @@ func (p *Workers) complete(w *worker, j SyncJob, result SyncResult) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	w.cancel = nil
+	if j.Paused {
+		return false
+	}
 	w.retrying, w.held = result.Err != nil, result.Held
 	if j.Run != w.number || j.State != w.state {
 		// Something was decided while the sync ran; the worker is dirty already.

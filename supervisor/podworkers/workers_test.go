@@ -297,6 +297,38 @@ func TestPausedWorkersStart(t *testing.T) {
 	})
 }
 
+// A pod that terminates in a pause gets one job to report that, and its sync after the pause.
+func TestPausedWorkersTerminate(t *testing.T) {
+	inBubble(t, func(t *testing.T, h *workersHarness) {
+		h.workers.Update(testPod("web", "u1", "r1"))
+		h.finish("u1", SyncResult{})
+		h.workers.Pause(true)
+		h.workers.Remove("u1")
+		for range 2 {
+			h.workers.Notify("u1")
+			if j := h.inFlight("u1"); j == nil || j.job.State != Terminating || !j.job.Paused {
+				t.Fatalf("no job that reports the pause: %+v", j)
+			}
+			h.finish("u1", SyncResult{})
+			h.want("u1", Terminating)
+			h.workers.Notify("u1")
+			if j := h.inFlight("u1"); j != nil {
+				t.Fatalf("it is synced in a pause: %+v", j.job)
+			}
+			h.workers.Pause(false)
+			if j := h.inFlight("u1"); j == nil || j.job.Paused {
+				t.Fatalf("it is not synced after the pause: %+v", j)
+			}
+			h.finish("u1", SyncResult{Err: errors.New("the runtime went away again")})
+			h.workers.Pause(true)
+		}
+		h.workers.Pause(false)
+		h.finish("u1", SyncResult{})
+		h.finish("u1", SyncResult{})
+		h.want("u1", Finished)
+	})
+}
+
 func TestTimesOfTheNextSync(t *testing.T) {
 	for name, c := range map[string]struct {
 		out      SyncResult
