@@ -43,9 +43,10 @@ the name in its manifest, or that name with the suffix -NODE. The NAME of an eve
 may be the name of its pod, which may no longer exist.
 
 After a table of pods, standard error says why pods do not run or are not ready, with
-the last line of the log of a crashed container or the last failure of a probe, and
-shows errors in manifests: a pod whose manifest is invalid keeps running with its last
-good revision.
+the last line of the log of a crashed container or the last failure of a probe, what a
+terminating pod waits for, and whether the node is not ready or under pressure. It shows
+errors in manifests: a pod whose manifest is invalid keeps running with its last good
+revision.
 
 -o json and -o yaml print the objects of the daemon's Kubernetes API: a single
 object if one NAME is given, otherwise a List. The fields are those of the API and
@@ -202,6 +203,9 @@ func (g *getter) list(ctx context.Context) error {
 		missing += g.printMissing(ctx, q, lists[i])
 	}
 	if pods && g.form.IsTable() {
+		if err := objects.PrintNode(ctx, g.client, g.cmd.ErrOrStderr(), time.Now()); err != nil {
+			return err
+		}
 		if err := objects.PrintFaults(ctx, g.client, g.cmd.ErrOrStderr()); err != nil {
 			return err
 		}

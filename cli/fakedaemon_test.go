@@ -26,6 +26,8 @@ type fakeDaemon struct {
 	manifests, objects string
 	// routes are additional routes.
 	routes     map[string]http.HandlerFunc
+	// conditions are those of the node; nil for one that is ready.
+	conditions []v1.NodeCondition
 	configMaps []*v1.ConfigMap
 	secrets    []*v1.Secret
 	// watched receives a value for each watch request.
@@ -53,7 +55,9 @@ func (d *fakeDaemon) start() *fakeDaemon {
 	}
 	versions := kubeapi.OpenVersions(filepath.Join(filepath.Dir(d.socket), "versions"), statefile.Disk{})
 	node := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
-	node.Status.Conditions = []v1.NodeCondition{{Type: v1.NodeReady, Status: v1.ConditionTrue}}
+	if node.Status.Conditions = d.conditions; d.conditions == nil {
+		node.Status.Conditions = []v1.NodeCondition{{Type: v1.NodeReady, Status: v1.ConditionTrue}}
+	}
 	api := kubeapi.New(kubeapi.Config{Versions: versions, Version: "1.2.3", Sources: kubeapi.Sources{
 		Pods:       kubeapi.PodSource(d.list, d.subscribe),
 		Nodes:      kubeapi.NodeSource(func() *v1.Node { return node }, nil),

@@ -50,7 +50,7 @@ func (g *getter) printCauses(ctx context.Context, q objects.Query, l *objects.Li
 }
 
 // allWell reports whether the rows of the server's table show that all pods are ready or have
-// completed.
+// completed, and none terminates.
 func allWell(list []*objects.Object) bool {
 	for _, o := range list {
 		if len(o.Cells) < 3 {
@@ -62,7 +62,7 @@ func allWell(list []*objects.Object) bool {
 			if ready != all {
 				return false
 			}
-		case "Completed", "Terminating":
+		case "Completed":
 		default:
 			return false
 		}

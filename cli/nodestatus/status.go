@@ -3,7 +3,6 @@ package nodestatus
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -35,17 +34,11 @@ type Status struct {
 
 // Load requests the status from the daemon.
 func Load(ctx context.Context, c *client.Client) (*Status, error) {
-	s := &Status{Now: time.Now()}
-	nodes, err := objects.Query{Kind: objects.MustKind("nodes")}.List(ctx, c)
+	node, err := objects.LoadNode(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	if len(nodes.Objects) != 1 {
-		return nil, errors.New("the daemon reported no node")
-	}
-	if err := nodes.Objects[0].Decode(&s.Node); err != nil {
-		return nil, err
-	}
+	s := &Status{Node: *node, Now: time.Now()}
 	pods, err := objects.Query{Kind: objects.PodKind()}.List(ctx, c)
 	if err != nil {
 		return nil, err
@@ -66,40 +59,6 @@ func Load(ctx context.Context, c *client.Client) (*Status, error) {
 	}
 	s.Sources, err = c.Manifests(ctx)
 	return s, err
-}
-
-// condition returns a condition of the node, zero if it has none.
-func (s *Status) condition(t v1.NodeConditionType) v1.NodeCondition {
-	for _, c := range s.Node.Status.Conditions {
-		if c.Type == t {
-			return c
-		}
-	}
-	return v1.NodeCondition{}
-}
-
-// storageConditions are true while the daemon cannot write to --root-dir, or cannot read which CSI volumes are in use.
-var storageConditions = []v1.NodeConditionType{"podstead.io/RootDirNotWritable", "podstead.io/CSIVolumesUnreadable"}
-
-// storageFault returns why the daemon cannot store or read its state, empty if it can.
-func (s *Status) storageFault() string {
-	var faults []string
-	for _, t := range storageConditions {
-		if c := s.condition(t); c.Status == v1.ConditionTrue {
-			faults = append(faults, terminal.OneLine(c.Message))
-		}
-	}
-	return strings.Join(faults, "; ")
-}
-
-// pressure returns the pressure conditions that are true.
-func (s *Status) pressure() (names []string) {
-	for _, c := range s.Node.Status.Conditions {
-		if c.Type != v1.NodeReady && !slices.Contains(storageConditions, c.Type) && c.Status == v1.ConditionTrue {
-			names = append(names, string(c.Type))
-		}
-	}
-	return names
 }
 
 // podState returns the state of a pod: one of podStates.
@@ -144,7 +103,7 @@ func (s *Status) rolledBack() bool {
 // Healthy reports whether the node is ready and can store and read its state, no pod is failing or
 // was rolled back, and no manifest or image archive is invalid.
 func (s *Status) Healthy() bool {
-	if s.condition(v1.NodeReady).Status != v1.ConditionTrue || s.storageFault() != "" || s.counts()["failing"] > 0 ||
+	if !objects.NodeReady(&s.Node) || objects.StorageFault(&s.Node) != "" || s.counts()["failing"] > 0 ||
 		s.rolledBack() || len(objects.ArchiveFaults(&s.Archives)) > 0 {
 		return false
 	}
@@ -171,27 +130,26 @@ func (s *Status) Text(t terminal.Terminal) string {
 			b.WriteString(key + strings.Repeat(" ", max(1, valueColumn-len(key))) + t.Paint(part, color) + "\n")
 		}
 	}
-	ready := s.condition(v1.NodeReady)
+	ready := objects.NodeCondition(&s.Node, v1.NodeReady)
 	info := s.Node.Status.NodeInfo
 	word, color := "ready", terminal.Green
 	if ready.Status != v1.ConditionTrue {
 		word, color = "not ready: "+terminal.OneLine(ready.Message), terminal.Red
 	}
-	line("Node:", s.Node.Name+", "+word+since(ready, s.Now), color)
+	line("Node:", s.Node.Name+", "+word+objects.Since(ready, s.Now), color)
 	if ready.Status != v1.ConditionTrue {
-		line("", "podstead check examines this host and prints what to do", "")
+		line("", objects.CheckHint, "")
 	}
 	line("Runtime:", terminal.OrNone(info.ContainerRuntimeVersion), "")
 	line("Version:", strings.TrimSpace(info.KubeletVersion+", kernel "+info.KernelVersion), "")
-	if names := s.pressure(); len(names) == 0 {
+	pressure := objects.Pressure(&s.Node)
+	if len(pressure) == 0 {
 		line("Pressure:", "none", terminal.Green)
-	} else {
-		for _, name := range names {
-			c := s.condition(v1.NodeConditionType(name))
-			line("Pressure:", name+since(c, s.Now)+": "+terminal.OneLine(c.Message), terminal.Red)
-		}
 	}
-	if fault := s.storageFault(); fault != "" {
+	for _, c := range pressure {
+		line("Pressure:", string(c.Type)+objects.Since(c, s.Now)+": "+terminal.OneLine(c.Message), terminal.Red)
+	}
+	if fault := objects.StorageFault(&s.Node); fault != "" {
 		line("Storage:", fault, terminal.Red)
 	}
 	for _, src := range s.Sources {
@@ -260,13 +218,6 @@ func (s *Status) ignored() []string {
 		}
 	}
 	return all
-}
-
-func since(c v1.NodeCondition, now time.Time) string {
-	if c.LastTransitionTime.IsZero() {
-		return ""
-	}
-	return " for " + duration.HumanDuration(now.Sub(c.LastTransitionTime.Time))
 }
 
 // source adds a source: its location, when it was read, its number of pods, and its faults.
@@ -407,13 +358,13 @@ func (s *Status) Summary() map[string]any {
 			rollouts = append(rollouts, notice)
 		}
 	}
-	pressure := s.pressure()
-	if pressure == nil {
-		pressure = []string{}
+	pressure := []v1.NodeConditionType{}
+	for _, c := range objects.Pressure(&s.Node) {
+		pressure = append(pressure, c.Type)
 	}
 	return map[string]any{
-		"node": s.Node.Name, "ready": s.condition(v1.NodeReady).Status == v1.ConditionTrue, "healthy": s.Healthy(),
-		"pressure": pressure, "storageFault": s.storageFault(), "faults": faults, "warnings": warnings, "pods": counts,
+		"node": s.Node.Name, "ready": objects.NodeReady(&s.Node), "healthy": s.Healthy(),
+		"pressure": pressure, "storageFault": objects.StorageFault(&s.Node), "faults": faults, "warnings": warnings, "pods": counts,
 		"unready": unready, "rollouts": rollouts, "outdated": s.outdated(), "ignored": s.ignored(),
 	}
 }

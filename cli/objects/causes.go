@@ -25,8 +25,8 @@ const (
 	causeTimeout = 2 * time.Second
 )
 
-// Causes say why pods do not run, or are not ready, by the key of the pod. Pods without a
-// known cause are missing.
+// Causes say why pods do not run, are not ready, or still terminate, by the key of the pod. Pods
+// without a known cause are missing.
 type Causes map[string]string
 
 // podKey is the key of a pod in Causes.
@@ -36,15 +36,15 @@ func podKey(p *v1.Pod) string { return p.Namespace + "/" + p.Name }
 func (c Causes) Of(p *v1.Pod) string { return c[podKey(p)] }
 
 // FindCauses looks for the cause of each pod that does not run or is not ready: its message,
-// the last line of the log of a crashed container, and the last failure of a probe. What
-// cannot be read is left out.
+// the last line of the log of a crashed container, the last failure of a probe, and what a
+// terminating pod waits for. What cannot be read is left out.
 func FindCauses(ctx context.Context, c *client.Client, pods []v1.Pod) Causes {
 	AddLastLines(ctx, c, pods)
 	causes, left := Causes{}, maxCauses
 	listeners := HostListeners(pods)
 	for i := range pods {
 		p := &pods[i]
-		text := podtable.Message(p)
+		text := cmp.Or(podtable.Terminating(p, time.Now()), podtable.Message(p))
 		if mayHaveFailedProbe(p) && left > 0 {
 			left--
 			if failure := probeFailure(podEvents(ctx, c, p), p); failure != "" {
@@ -187,7 +187,7 @@ func PrintCauses(ctx context.Context, c *client.Client, pods []v1.Pod, out io.Wr
 	for i := range pods {
 		p := &pods[i]
 		cause := causes.Of(p)
-		if cause == "" || p.DeletionTimestamp != nil {
+		if cause == "" {
 			continue
 		}
 		if printed++; printed > maxCauses {

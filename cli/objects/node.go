@@ -3,18 +3,105 @@ package objects
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/podstead/podstead/api/client"
+	"github.com/podstead/podstead/cli/terminal"
 )
+
+// CheckHint says what to do about a node that is not ready.
+const CheckHint = "podstead check examines this host and prints what to do"
+
+// LoadNode returns the daemon's node.
+func LoadNode(ctx context.Context, c *client.Client) (*v1.Node, error) {
+	l, err := Query{Kind: MustKind("nodes")}.List(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	if len(l.Objects) != 1 {
+		return nil, errors.New("the daemon reported no node")
+	}
+	n := &v1.Node{}
+	return n, l.Objects[0].Decode(n)
+}
 
 // NodeName returns the name of the daemon's node, which pod names end with.
 func NodeName(ctx context.Context, c *client.Client) (string, error) {
-	l, err := Query{Kind: MustKind("nodes")}.List(ctx, c)
+	n, err := LoadNode(ctx, c)
 	if err != nil {
 		return "", err
 	}
-	if len(l.Objects) != 1 {
-		return "", errors.New("the daemon reported no node")
+	return n.Name, nil
+}
+
+// NodeCondition returns a condition of the node, zero if it has none.
+func NodeCondition(n *v1.Node, t v1.NodeConditionType) v1.NodeCondition {
+	for _, c := range n.Status.Conditions {
+		if c.Type == t {
+			return c
+		}
 	}
-	return l.Objects[0].Name, nil
+	return v1.NodeCondition{}
+}
+
+// NodeReady reports whether the node is ready.
+func NodeReady(n *v1.Node) bool { return NodeCondition(n, v1.NodeReady).Status == v1.ConditionTrue }
+
+// storageConditions are true while the daemon cannot write to --root-dir, or cannot read which CSI volumes are in use.
+var storageConditions = []v1.NodeConditionType{"podstead.io/RootDirNotWritable", "podstead.io/CSIVolumesUnreadable"}
+
+// StorageFault returns why the daemon cannot store or read its state, empty if it can.
+func StorageFault(n *v1.Node) string {
+	var faults []string
+	for _, t := range storageConditions {
+		if c := NodeCondition(n, t); c.Status == v1.ConditionTrue {
+			faults = append(faults, terminal.OneLine(c.Message))
+		}
+	}
+	return strings.Join(faults, "; ")
+}
+
+// Pressure returns the pressure conditions of the node that are true.
+func Pressure(n *v1.Node) (list []v1.NodeCondition) {
+	for _, c := range n.Status.Conditions {
+		if c.Type != v1.NodeReady && !slices.Contains(storageConditions, c.Type) && c.Status == v1.ConditionTrue {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// Since says for how long a condition has its status, empty if that is unknown.
+func Since(c v1.NodeCondition, now time.Time) string {
+	if c.LastTransitionTime.IsZero() {
+		return ""
+	}
+	return " for " + duration.HumanDuration(now.Sub(c.LastTransitionTime.Time))
+}
+
+// PrintNode prints in what respect the node is not well: what its pods show may be out of date then, and
+// others do not start.
+func PrintNode(ctx context.Context, c *client.Client, out io.Writer, now time.Time) error {
+	n, err := LoadNode(ctx, c)
+	if err != nil {
+		return err
+	}
+	line := func(text string) { fmt.Fprintf(out, "node: %s\n", terminal.Visible(text)) }
+	if ready := NodeCondition(n, v1.NodeReady); ready.Status != v1.ConditionTrue {
+		line(n.Name + " is not ready" + Since(ready, now) + ": " + terminal.OneLine(ready.Message) + "; " + CheckHint)
+	}
+	for _, p := range Pressure(n) {
+		line(n.Name + " has " + string(p.Type) + Since(p, now) + ": " + terminal.OneLine(p.Message))
+	}
+	if fault := StorageFault(n); fault != "" {
+		line(n.Name + " cannot store or read its state: " + fault)
+	}
+	return nil
 }

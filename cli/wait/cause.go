@@ -25,7 +25,7 @@ func findCause(ctx context.Context, c *client.Client, o *objects.Object) string 
 
 // explain looks for the cause of a target that is a pod.
 func (w *Waiter) explain(ctx context.Context, t *Target) {
-	if t.object == nil || w.Kind.Name != "pods" || w.Verb == verbDeleted {
+	if t.object == nil || w.Kind.Name != "pods" {
 		return
 	}
 	t.explained = t.object

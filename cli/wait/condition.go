@@ -147,11 +147,15 @@ func hasField(text string) (Condition, error) {
 // waiting container with its image, and the cause: the given one if it was looked for, otherwise
 // what the pod's status says.
 func podProgress(p *v1.Pod, cause string) string {
+	if p.DeletionTimestamp != nil {
+		text := podtable.State(p)
+		if m := cmp.Or(cause, p.Status.Message); m != "" {
+			text += ": " + terminal.OneLine(m)
+		}
+		return text
+	}
 	ready, _, _ := podtable.Tally(p)
 	text := fmt.Sprintf("%s, %d/%d ready", podtable.State(p), ready, podtable.Containers(p))
-	if p.DeletionTimestamp != nil {
-		return podtable.State(p)
-	}
 	images := map[string]string{}
 	for c := range podinfo.EachContainer(&p.Spec, podinfo.SpecContainers) {
 		images[c.Name] = c.Image
