@@ -22,9 +22,9 @@ func statusCommand() *cobra.Command {
 conditions, each source of manifests with its errors, and the reason for each pod that
 is not ready.
 
-The exit code is 0 if everything is healthy or starting, 1 if the node is not ready, the
-daemon cannot write to its root directory, a manifest or an image archive is invalid or a pod is
-failing, 3 if the daemon cannot be reached.`,
+The exit code is 0 if everything is healthy or starting, 1 if the node is not ready or
+under pressure, the daemon cannot write to its root directory, a manifest or an image archive is
+invalid or a pod is failing, 3 if the daemon cannot be reached.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !slices.Contains([]string{"", "json", "yaml"}, format) {

@@ -54,8 +54,12 @@ func TestStatusText(t *testing.T) {
 		t.Error("an unhealthy node is healthy")
 	}
 	golden(t, "status.json", string(indented(t, s.Summary())))
-	healthy := &nodestatus.Status{Node: s.Node, Pods: s.Pods[:1], Now: noon,
+	healthy := &nodestatus.Status{Node: *s.Node.DeepCopy(), Pods: s.Pods[:1], Now: noon,
 		Sources: []api.ManifestSource{{Source: "file", Location: "/etc/pods", Delivered: true}}}
+	if healthy.Healthy() {
+		t.Error("a node under pressure is healthy")
+	}
+	healthy.Node.Status.Conditions[2].Status = v1.ConditionFalse
 	golden(t, "status-healthy.txt", healthy.Text(terminal.Terminal{}))
 	if !healthy.Healthy() {
 		t.Error("a healthy node is not healthy")
@@ -209,6 +213,7 @@ func TestStatusOfIgnoredAndOutdated(t *testing.T) {
 		v1.PodCondition{Type: "podstead.io/EnvironmentOutdated", Status: v1.ConditionTrue,
 			Message: "container a runs with a previous ConfigMap default/c; to use the present one: podstead restart web"})
 	s := unhealthyNode()
+	s.Node.Status.Conditions = s.Node.Status.Conditions[:1] // it is ready, without pressure
 	s.Pods, s.Sources = []v1.Pod{p},
 		[]api.ManifestSource{{Source: "file", Location: "/etc/pods", Delivered: true, Time: noon,
 			Ignored: []string{"old", "web.yaml.bak"}}}

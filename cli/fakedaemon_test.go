@@ -25,7 +25,7 @@ type fakeDaemon struct {
 	// manifests and objects are the responses of /podstead/v1/…, as JSON.
 	manifests, objects string
 	// routes are additional routes.
-	routes     map[string]http.HandlerFunc
+	routes map[string]http.HandlerFunc
 	// conditions are those of the node; nil for one that is ready.
 	conditions []v1.NodeCondition
 	configMaps []*v1.ConfigMap

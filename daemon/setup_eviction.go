@@ -14,6 +14,7 @@ import (
 	"github.com/podstead/podstead/node/nodestatus"
 	"github.com/podstead/podstead/supervisor"
 	"github.com/podstead/podstead/supervisor/status"
+	"github.com/podstead/podstead/supervisor/volumeview"
 )
 
 // startEviction creates the evictor, which terminates pods when an eviction threshold is met, and lets it hold
@@ -29,6 +30,7 @@ func (d *daemon) startEviction() *evict.Evictor {
 	evictor := evict.New(evict.Config{
 		Thresholds: o.Eviction.Thresholds, Transition: o.Eviction.Transition, MaxPodGrace: int64(o.Eviction.MaxPodGrace),
 		Resources: host, Memory: host, Pods: evictedPods{sup, p.statuses}, Usage: evict.Measured(p.stats),
+		Claims:  nodeClaims{root: o.Paths.Root, volumes: d.newVolumeView()},
 		Reclaim: reclaimer{sup, d.node.images}, Events: p.events, HasImages: client.HasImages,
 		File: filepath.Join(o.Paths.Root, "pressure.json"), Boot: nodestatus.ReadHost("/").BootID, Disk: d.disk, Log: d.log,
 	})
@@ -70,6 +72,22 @@ func (p evictedPods) Recheck() {
 	p.sup.RetryDisrupted()
 	p.sup.RetryHeld()
 	p.statuses.Touch()
+}
+
+// nodeClaims lists the claims on the file system of the root directory.
+type nodeClaims struct {
+	root    string
+	volumes *volumeview.View
+}
+
+func (c nodeClaims) NodeClaims(ctx context.Context) (list []evict.Claim) {
+	for _, claim := range c.volumes.Measured(ctx) {
+		if !claim.Block && evict.SameFS(claim.Path, c.root) {
+			list = append(list, evict.Claim{Namespace: claim.Namespace, Name: claim.Name, Pods: claim.Pods,
+				Space: evict.Space{Bytes: int64(claim.Used), Inodes: int64(claim.InodesUsed)}})
+		}
+	}
+	return list
 }
 
 // reclaimer frees disk space that no pod needs.

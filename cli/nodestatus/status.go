@@ -100,10 +100,10 @@ func (s *Status) rolledBack() bool {
 	return slices.ContainsFunc(s.Rollouts, func(r api.Rollout) bool { return r.State == api.RolloutRolledBack })
 }
 
-// Healthy reports whether the node is ready and can store and read its state, no pod is failing or
-// was rolled back, and no manifest or image archive is invalid.
+// Healthy reports whether the node is ready, not under pressure, and can store and read its state, no pod is
+// failing or was rolled back, and no manifest or image archive is invalid.
 func (s *Status) Healthy() bool {
-	if !objects.NodeReady(&s.Node) || objects.StorageFault(&s.Node) != "" || s.counts()["failing"] > 0 ||
+	if len(objects.Pressure(&s.Node)) > 0 || !objects.NodeReady(&s.Node) || objects.StorageFault(&s.Node) != "" || s.counts()["failing"] > 0 ||
 		s.rolledBack() || len(objects.ArchiveFaults(&s.Archives)) > 0 {
 		return false
 	}

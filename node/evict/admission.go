@@ -136,6 +136,9 @@ func (e *Evictor) NodeConditions(since time.Time) []v1.NodeCondition {
 			LastTransitionTime: metav1.NewTime(at.Truncate(time.Second))}
 		if e.tracker.Under(c) {
 			n.Status, n.Reason, n.Message = v1.ConditionTrue, reasons[c].on, reasons[c].onText
+			if c == v1.NodeDiskPressure && e.diskCause != "" {
+				n.Message += ": " + e.diskCause
+			}
 		}
 		list = append(list, n)
 	}

@@ -26,8 +26,10 @@ type Config struct {
 	Memory      Alarm
 	Pods        Pods
 	Usage       UsageReader
-	Reclaim     Reclaimer
-	Events      Recorder
+	// Claims are named as the users of a disk; nil: there are none.
+	Claims  Claims
+	Reclaim Reclaimer
+	Events  Recorder
 	// HasImages reports whether all images of a pod are on the node; nil: they may not be.
 	HasImages func(context.Context, *v1.Pod) bool
 	// File stores the conditions that are set; Boot is the boot ID.
@@ -46,6 +48,8 @@ type Evictor struct {
 	tracker *Tracker
 	// checked reports that a first check was made.
 	checked bool
+	// diskCause is how short the disk is and what fills it, while no eviction relieves it; empty otherwise.
+	diskCause string
 
 	// Only Run uses the fields below.
 	levels Levels
@@ -58,11 +62,16 @@ type Evictor struct {
 	// lastFutile is when the last attempt to free something failed; zero if it did
 	// not.
 	lastFutile time.Time
-	// reportedSignal is the threshold that was reported, noCandidates that no pod
-	// can be evicted.
-	reportedSignal         Signal
-	reported, noCandidates bool
-	saved                  savedState
+	reportedThreshold
+	saved savedState
+}
+
+// reportedThreshold is what was reported of the threshold that is met.
+type reportedThreshold struct {
+	reported       bool
+	reportedSignal Signal
+	// noCandidates: no pod can be evicted for it.
+	noCandidates bool
 }
 
 // New creates an evictor with the conditions that an earlier daemon left. It
@@ -97,6 +106,8 @@ const (
 	// measureTimeout limits the measurement of pods: memory pressure does not wait
 	// for a runtime that hangs.
 	measureTimeout = 3 * time.Second
+	// claimsTimeout limits the measurement of the volumes of claims; then they have their last usage.
+	claimsTimeout = 20 * time.Second
 	// futilePause is the time until the next attempt after nothing could be freed.
 	futilePause = time.Minute
 	// scanInterval is the time between two scans of the storage of pods with

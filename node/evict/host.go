@@ -106,7 +106,7 @@ func (h *Host) Disk(levels *Levels) {
 		ctx, cancel := context.WithTimeout(context.Background(), runtimeTimeout)
 		h.images, _ = h.cfg.ImageDirectory(ctx) // the next check asks again
 		cancel()
-		h.separate = h.images != "" && !sameFS(h.images, h.cfg.Root)
+		h.separate = h.images != "" && !SameFS(h.images, h.cfg.Root)
 	}
 	levels[ImageFSAvailable], levels[ImageFSInodes] = Level{}, Level{}
 	if h.images != "" {
@@ -207,7 +207,8 @@ func statfs(dir string) (bytes, inodes Level) {
 		Level{Available: int64(s.Ffree), Capacity: int64(s.Files)}
 }
 
-func sameFS(a, b string) bool {
+// SameFS reports whether two paths exist on one file system.
+func SameFS(a, b string) bool {
 	var sa, sb unix.Stat_t
 	return unix.Stat(a, &sa) == nil && unix.Stat(b, &sb) == nil && sa.Dev == sb.Dev
 }

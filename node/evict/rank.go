@@ -115,10 +115,9 @@ func usageOf(pod *v1.Pod, u Usage, s Signal, separate bool) (used, requested int
 		space = u.Disk.nodefs()
 	}
 	if s.Resource() == v1.ResourceEphemeralStorage {
-		return space.Bytes, podinfo.EphemeralStorage(pod,
-			func(r *v1.ResourceRequirements) v1.ResourceList { return r.Requests })
+		requested = podinfo.EphemeralStorage(pod, func(r *v1.ResourceRequirements) v1.ResourceList { return r.Requests })
 	}
-	return space.Inodes, 0
+	return s.amount(space), requested
 }
 
 func started(pod *v1.Pod) time.Time {

@@ -15,6 +15,11 @@ import (
 
 // report reports once that a threshold is met.
 func (e *Evictor) report(active *Threshold) {
+	if active == nil || !active.Signal.isDisk() {
+		e.mu.Lock()
+		e.diskCause = ""
+		e.mu.Unlock()
+	}
 	if active == nil {
 		e.reported, e.noCandidates, e.lastFutile = false, false, time.Time{}
 		return
@@ -54,7 +59,7 @@ func (e *Evictor) relieve(ctx context.Context, t Threshold) bool {
 		e.lastFutile = time.Time{}
 		return true
 	}
-	e.reportFutile(&t)
+	e.reportFutile(&t, e.findUsers(ctx, &t))
 	e.lastFutile = time.Now()
 	return false
 }
@@ -137,19 +142,23 @@ func leastUse(t *Threshold, level Level) int64 {
 	return max(t.Min.ForCapacity(level.Capacity)/relevantPart, 1)
 }
 
-// reportFutile reports once per threshold that no pod can be evicted.
-func (e *Evictor) reportFutile(t *Threshold) {
+// reportFutile reports once per threshold that no pod can be evicted, and what fills the disk; users is empty if
+// that is unknown.
+func (e *Evictor) reportFutile(t *Threshold, users string) {
 	if e.noCandidates {
 		return
 	}
 	e.noCandidates = true
 	level := e.levels[t.Signal]
-	e.log.Warn("Eviction threshold still met, but no pod can be evicted", "signal", t.Signal, "available",
-		amountText(t.Signal, level.Available), "threshold", t.Min)
+	attrs := []any{"signal", t.Signal, "available", amountText(t.Signal, level.Available), "threshold", t.Min}
+	if users != "" {
+		attrs = append(attrs, "users", users)
+	}
+	e.log.Warn("Eviction threshold still met, but no pod can be evicted", attrs...)
 	if least := leastUse(t, level); least > 0 {
 		e.cfg.Events.Event(nil, v1.EventTypeWarning, reasonThresholdMet, fmt.Sprintf("%s, and no pod that may be evicted "+
-			"uses at least %s of it: other files fill the disk. Free space on it; running pods keep running",
-			shortText(t, level), amountText(t.Signal, least)))
+			"uses at least %s of it: %s. Free space on it; running pods keep running",
+			shortText(t, level), amountText(t.Signal, least), filledBy(users)))
 	}
 }
 

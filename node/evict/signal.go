@@ -46,8 +46,16 @@ func (s Signal) Condition() v1.NodeConditionType { return signals[s].condition }
 // Resource returns the resource that is short.
 func (s Signal) Resource() v1.ResourceName { return signals[s].resource }
 
-func (s Signal) isMemory() bool  { return s.Condition() == v1.NodeMemoryPressure }
-func (s Signal) isDisk() bool    { return s.Condition() == v1.NodeDiskPressure }
+func (s Signal) isMemory() bool { return s.Condition() == v1.NodeMemoryPressure }
+func (s Signal) isDisk() bool   { return s.Condition() == v1.NodeDiskPressure }
+
+// amount returns the part of a space that a signal of a disk counts.
+func (s Signal) amount(space Space) int64 {
+	if s.Resource() == v1.ResourceEphemeralStorage {
+		return space.Bytes
+	}
+	return space.Inodes
+}
 func (s Signal) isImageFS() bool { return s == ImageFSAvailable || s == ImageFSInodes }
 
 // signalNamed finds a signal that has thresholds of its own. Allocatable memory

@@ -40,6 +40,32 @@ func (v *View) InUse(ctx context.Context) (list []usage.Claim) {
 	return addClusterClaims(list, v.Pods.Pods(), v.Pods.PodClaimPath, volumes)
 }
 
+// MeasuredClaim is a claim with its usage.
+type MeasuredClaim struct {
+	Namespace, Name string
+	// Path is where the content is on the host.
+	Path string
+	// Pods are the pods that use it, as namespace/name.
+	Pods []string
+	usage.ClaimVolume
+}
+
+// Measured returns all claims whose usage is known, measured now unless that takes long, until ctx ends.
+func (v *View) Measured(ctx context.Context) (list []MeasuredClaim) {
+	claims := v.claims()
+	described := describedClaims{names: podNames(v.Pods.Pods()), volumes: v.Meter.Claims(ctx, volumesAge, pathsOf(claims))}
+	for _, c := range v.Pods.ClusterClaims() {
+		claims = append(claims, c.Claim)
+	}
+	for i := range claims {
+		if c := &claims[i]; described.volumes[c.MountPath] != nil {
+			list = append(list, MeasuredClaim{Namespace: c.Namespace, Name: c.Name, Path: c.MountPath,
+				Pods: described.add(c).Pods, ClaimVolume: *described.volumes[c.MountPath]})
+		}
+	}
+	return list
+}
+
 func (v *View) measure(ctx context.Context, claims []volume.Claim) usage.ClaimVolumes {
 	ctx, cancel := context.WithTimeout(ctx, scrapeWait)
 	defer cancel()

@@ -269,6 +269,35 @@ func TestDiskFilledByAnotherProgram(t *testing.T) {
 	})
 }
 
+// A disk that a claim fills is blamed on the claim, with its size, by status, get pods and the log. The pod keeps
+// running.
+func TestDiskFilledByAClaim(t *testing.T) {
+	harness.OnEachRuntime(t, func(t *testing.T, n *harness.Node) {
+		harness.MountDisk(t, n.Root, 64<<20)
+		n.Args = []string{"--eviction-hard", "nodefs.available<20%,nodefs.inodesFree<5%",
+			"--eviction-pressure-transition-period", "1s"}
+		n.WriteManifest("claim.yaml", "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: data}\n"+
+			"spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Mi}}}\n")
+		n.WriteManifest("db.yaml", strings.Replace(oneShotPod(n, "db", "head -c 48000000 /dev/zero > /data/big")+
+			volumeArgs(n, ""), "emptyDir: {}", "persistentVolumeClaim: {claimName: data}", 1))
+		n.MustStart()
+		db := n.AwaitRunning("db")
+		awaitCondition(n, v1.NodeDiskPressure, v1.ConditionTrue)
+		const cause = "the disk is filled by claim default/data of pod default/db (4"
+		n.AwaitStatusLine(1, "Pressure: DiskPressure for ", "the node has disk pressure: nodefs.available is ", cause)
+		n.CLI(0, []string{"node: " + n.Name + " has DiskPressure", cause}, "get", "pods")
+		n.CLI(0, []string{"EvictionThresholdMet", cause}, "get", "events")
+		log, err := os.ReadFile(n.Log())
+		if err != nil || !strings.Contains(string(log), "claim default/data of pod default/db (4") ||
+			strings.Contains(string(log), "other files fill the disk") {
+			t.Errorf("the log does not blame the claim: %v", err)
+		}
+		n.MustStillRun("db", db)
+		n.Exec(db, "rm", "/data/big")
+		n.AwaitStatusLine(0, "Pressure: none")
+	})
+}
+
 // Pods that exceed their local storage limits are evicted: of an emptyDir, of the writable
 // layer, of logs, and of the files that podstead mounts into containers. Others are not.
 func TestLocalStorageLimits(t *testing.T) {
