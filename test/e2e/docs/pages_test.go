@@ -56,7 +56,7 @@ func TestTaskPages(t *testing.T) {
 			map[string][]string{
 				"Run a pod":       {"pod/page created", "green"},
 				"Look at it":      {"1/1", "httpd", "MEMORY(bytes)"},
-				"Break it":        {"did you mean readinessProbe?", "green"},
+				"Break it":        {`did you mean "readinessProbe"?`, "green"},
 				"Update it":       {"RolledBack", "it was not Ready within 20s", "green", "blue"},
 				"Lose the daemon": {"1/1"},
 				"Remove it":       {"blue"},
