@@ -21,6 +21,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/podstead/podstead/cluster/certificate"
+	"github.com/podstead/podstead/internal/statefile"
 )
 
 // Certificates configures the certificates that the cluster signs.
@@ -205,7 +206,7 @@ func (id *identity) writeKubeconfig(path string) error {
 		}
 	}
 	id.earlier = nil // from now on they are this cluster's
-	if err := certificate.WriteFile(path, text); err != nil {
+	if err := (statefile.Disk{}).Replace(path, text, 0o600, statefile.Durable); err != nil {
 		return fmt.Errorf("--kubeconfig: %w", err)
 	}
 	id.kubeconfig = nil

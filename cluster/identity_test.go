@@ -234,7 +234,7 @@ func TestBootstrapLeavesAKubeconfig(t *testing.T) {
 	}
 	there(false)
 	// A renewal removes nothing.
-	if err := certificate.WriteFile(filepath.Join(dir, "pki/kubelet-server-current.pem"), stale); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "pki/kubelet-server-current.pem"), stale, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := id.writeKubeconfig(config); err != nil {
@@ -251,7 +251,7 @@ func TestBootstrapLeavesAKubeconfig(t *testing.T) {
 	if _, id, err = readIdentity(config, c, "edge", log); err != nil || id.current != nil || id.kubeconfig != nil {
 		t.Fatalf("%v, %v", id, err)
 	}
-	if err := certificate.WriteFile(id.store.Current(), stale); err != nil {
+	if err := os.WriteFile(id.store.Current(), stale, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, id, err = readIdentity(config, c, "edge", log); err != nil || id.current == nil ||

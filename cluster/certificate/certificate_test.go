@@ -136,7 +136,7 @@ func TestRequestSaysWhatIsWanted(t *testing.T) {
 	if err != nil || !again.Equal(key) {
 		t.Fatalf("another key, %v", err)
 	}
-	fi, err := os.Stat(s.pending())
+	fi, err := os.Stat(s.pending().Path())
 	if err != nil || fi.Mode().Perm() != 0o600 {
 		t.Errorf("key: %v, %v", fi.Mode(), err)
 	}

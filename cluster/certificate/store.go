@@ -14,20 +14,31 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"github.com/podstead/podstead/internal/statefile"
 )
+
+// keyFormat is the file of the key of a request. Without it the next request is another one.
+var keyFormat = statefile.Format[*ecdsa.PrivateKey]{
+	Name: "pki/{kubelet-client,kubelet-server}.key.tmp", Limit: 64 << 10, Damaged: statefile.MoveAside, DirMode: 0o700,
+	Encode: keyPEM, Decode: parseKey,
+}
 
 // Store is the files of a certificate, in the kubelet's layout, so that either
 // program can continue with the other's files: NAME-DATE.pem has the certificates
 // and then the key, NAME-current.pem is a symbolic link to the newest one.
 type Store struct {
 	Dir, Name string
+	Disk      statefile.Disk
 }
 
 // Current returns the path of the certificate and its key.
 func (s Store) Current() string { return filepath.Join(s.Dir, s.Name+"-current.pem") }
 
-// pending returns the path of the key of a request.
-func (s Store) pending() string { return filepath.Join(s.Dir, s.Name+".key.tmp") }
+// pending returns the file of the key of a request.
+func (s Store) pending() *statefile.File[*ecdsa.PrivateKey] {
+	return keyFormat.File(filepath.Join(s.Dir, s.Name+".key.tmp"), s.Disk)
+}
 
 // Load reads the current certificate.
 func (s Store) Load() (*tls.Certificate, error) { return Load(s.Current(), s.Current()) }
@@ -42,41 +53,34 @@ func Load(certFile, keyFile string) (*tls.Certificate, error) {
 }
 
 // key returns the key of the request. It is stored before the request is sent, so
-// that a restarted daemon continues with the same request.
+// that a restarted daemon continues with the same request. A damaged one costs that request.
 func (s Store) key() (*ecdsa.PrivateKey, error) {
-	if key, err := readKey(s.pending()); err == nil {
-		return key, nil
+	file := s.pending()
+	key, err := file.Load()
+	if err == nil || !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, statefile.ErrDamaged) {
+		return key, err
 	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
+	if key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
 		return nil, fmt.Errorf("failed to generate a key: %w", err)
 	}
-	text, err := keyPEM(key)
-	if err != nil {
-		return nil, err
+	if err := file.Save(key); err != nil {
+		return nil, fmt.Errorf("failed to write %s: %w", file.Path(), err)
 	}
-	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
-		return nil, fmt.Errorf("failed to create the certificate directory: %w", err)
-	}
-	return key, WriteFile(s.pending(), text)
+	return key, nil
 }
 
 // forget removes the key, so that the next request is a new one.
 func (s Store) forget() error {
-	if err := os.Remove(s.pending()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := s.pending().Remove(); err != nil {
 		return fmt.Errorf("failed to remove a key: %w", err)
 	}
 	return nil
 }
 
-func readKey(file string) (*ecdsa.PrivateKey, error) {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
+func parseKey(text []byte) (*ecdsa.PrivateKey, error) {
 	block, _ := pem.Decode(text)
 	if block == nil {
-		return nil, fmt.Errorf("%s is not in PEM", file)
+		return nil, errors.New("it is not in PEM format")
 	}
 	return x509.ParseECPrivateKey(block.Bytes)
 }
@@ -101,16 +105,18 @@ func (s Store) save(certPEM []byte, key *ecdsa.PrivateKey, now time.Time) (*tls.
 		return nil, fmt.Errorf("the signed certificate is not usable: %w", err)
 	}
 	file := filepath.Join(s.Dir, s.Name+now.UTC().Format("-2006-01-02-15-04-05.pem"))
-	if err := WriteFile(file, slices.Concat(certPEM, private)); err != nil {
-		return nil, err
+	if err := s.Disk.Replace(file, slices.Concat(certPEM, private), 0o600, statefile.Durable); err != nil {
+		return nil, fmt.Errorf("failed to write %s: %w", file, err)
 	}
 	// Created under another name first, so that there always is a current one.
 	next := filepath.Join(s.Dir, s.Name+"-updated.pem")
-	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	disk := s.Disk.Do()
+	if err := disk.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("failed to replace the certificate: %w", err)
 	}
 	before, _ := filepath.EvalSymlinks(s.Current())
-	if err := errors.Join(os.Symlink(filepath.Base(file), next), os.Rename(next, s.Current())); err != nil {
+	if err := errors.Join(os.Symlink(filepath.Base(file), next), disk.Rename(next, s.Current()),
+		disk.Sync(s.Dir)); err != nil {
 		return nil, fmt.Errorf("failed to replace the certificate: %w", err)
 	}
 	s.sweep(file, before)
@@ -126,21 +132,4 @@ func (s Store) sweep(current, before string) {
 			_ = os.Remove(file) // a remaining file is harmless
 		}
 	}
-}
-
-// WriteFile replaces a file atomically. Only its owner can read it.
-func WriteFile(path string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".new-")
-	if err != nil {
-		return fmt.Errorf("cannot write %s: %w", path, err)
-	}
-	defer os.Remove(f.Name())
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return fmt.Errorf("cannot write %s: %w", path, err)
-	}
-	return nil
 }

@@ -15,7 +15,6 @@ import (
 // Everything else may come from a container, a client, a tenant or a network, and is read
 // through internal/boundedfile or a reader with a limit.
 var unboundedReads = map[string]string{
-	"cluster/certificate/store.go":      "the client certificate in the root directory",
 	"cli/cmd_kubeconfig.go":             "the caller's own kubeconfig, with the caller's rights",
 	"config":                            "/etc/machine-id",
 	"daemon/preflight/check_cgroups.go": "/sys/kernel/mm",

@@ -15,10 +15,8 @@ import (
 // replacers lists the files that may rename or create a temporary file themselves. State files are replaced by
 // internal/statefile alone.
 var replacers = map[string]string{
-	"cli/cmd_edit.go":       "the copy that the user edits",
-	"cli/cmd_kubeconfig.go": "a kubeconfig of the user",
-	"cluster/certificate/store.go": "certificates and the link to the current one, which are not a " +
-		"single file",
+	"cli/cmd_edit.go":                             "the copy that the user edits",
+	"cli/cmd_kubeconfig.go":                       "a kubeconfig of the user",
 	"cri/archive/archive.go":                      "unlinked temporary files",
 	"cri/private/mirror.go":                       "a link of the private containerd, made again at each start",
 	"gc/log_dir.go":                               "logs of containers",
