@@ -18,7 +18,7 @@ import (
 	"github.com/podstead/podstead/cli/convert/report"
 	"github.com/podstead/podstead/cli/manifestfile"
 	"github.com/podstead/podstead/cli/terminal"
-	"github.com/podstead/podstead/internal/atomicfile"
+	"github.com/podstead/podstead/internal/statefile"
 	"github.com/podstead/podstead/manifest"
 )
 
@@ -161,7 +161,7 @@ func writeUnits(cmd *cobra.Command, dir string, units []podbuild.Unit) error {
 	}
 	for _, path := range paths {
 		// A Secret may be among them.
-		if err := atomicfile.Replace(path, texts[path]); err != nil {
+		if err := (statefile.Disk{}).Replace(path, texts[path], 0o600, statefile.Atomic); err != nil {
 			return err
 		}
 		cmd.PrintErrln(path + " written")
