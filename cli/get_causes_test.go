@@ -16,13 +16,13 @@ func TestGetPodsPrintsTheNode(t *testing.T) {
 	d := newFakeDaemon(t, samples()...)
 	d.conditions = []v1.NodeCondition{
 		{Type: v1.NodeReady, Status: v1.ConditionFalse, Message: "container runtime is not answering",
-			LastTransitionTime: metav1.NewTime(time.Now().Add(-5 * time.Minute))},
+			LastTransitionTime: metav1.NewTime(time.Now().Add(-20 * time.Minute))},
 		{Type: v1.NodeMemoryPressure, Status: v1.ConditionFalse, Message: "the node has enough memory"},
 		{Type: v1.NodeDiskPressure, Status: v1.ConditionTrue, Message: "the node has disk pressure"},
 		{Type: "podstead.io/RootDirNotWritable", Status: v1.ConditionTrue, Message: "read-only file system"},
 	}
 	d.start()
-	want := "node: n1 is not ready for 5m: container runtime is not answering; podstead check examines this host and " +
+	want := "node: n1 is not ready for 20m: container runtime is not answering; podstead check examines this host and " +
 		"prints what to do\nnode: n1 has DiskPressure: the node has disk pressure\n" +
 		"node: n1 cannot store or read its state: read-only file system\n"
 	for _, args := range []string{"", "-o wide", "--no-headers", "web"} {
