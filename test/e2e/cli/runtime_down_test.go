@@ -45,7 +45,7 @@ func TestRuntimeThatIsDown(t *testing.T) {
 			}
 		})
 		n.RemoveManifest("removed.yaml")
-		const fault = "is not answering: connect: connection refused"
+		const fault = "connect: connection refused"
 		shows([]string{"node: " + n.Name + " is not ready", fault, "podstead check", "pod: default/removed: error killing pod: ",
 			"pod: default/slow: error killing pod: "}, "get", "pods")
 		n.AwaitEvent("removed", "FailedKillPod", fault)
