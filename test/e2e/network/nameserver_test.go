@@ -128,11 +128,14 @@ func TestPodNames(t *testing.T) {
 		queue := n.AwaitReady("queue").Status.PodIP
 		far := n.AwaitReady("far").Status.PodIP
 		for name, want := range map[string]string{
-			"far.example.svc.cluster.local.": far, "db.default": db, "db.default.svc.cluster.local.": db, "queue.other": queue, "queue.other.svc.cluster.local.": queue,
-			"far.example.": "192.0.2.1",
+			"far.example.svc.cluster.local.": far, "db.default.svc.cluster.local.": db,
+			"queue.other.svc.cluster.local.": queue, "far.example.": "192.0.2.1",
 		} {
 			n.AwaitLookup(web, name, want)
 		}
+		// Through the search list, which nslookup does not apply to a name with a dot.
+		n.AwaitExec(web, "I am db", "wget", "-q", "-O", "-", "http://db.default:5432/")
+		n.AwaitExec(web, "I am queue", "wget", "-q", "-O", "-", "http://queue.other:5432/")
 		n.AwaitLookup(n.AwaitRunning("host"), "db.default.svc.cluster.local.", db)
 		n.AwaitLookup(web, "queue.default.svc.cluster.local.")
 		n.AwaitExec(web, "db.default.svc.cluster.local", "sh", "-c", "nslookup "+db+" | sed -n 's/.*name = //p'")
