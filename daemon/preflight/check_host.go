@@ -22,7 +22,8 @@ func RequireRoot(uid int) error {
 	if uid == 0 {
 		return nil
 	}
-	return fmt.Errorf("podstead run must run as root, not as user %d: use sudo podstead run, or systemctl start podstead", uid)
+	return fmt.Errorf("podstead run must run as root, not as user %d: use sudo podstead run, or systemctl start podstead",
+		uid)
 }
 
 func user(h *Host, _ *Settings) []Finding {

@@ -32,7 +32,8 @@ func TestFind(t *testing.T) {
 	number := func(a net.Addr) int32 { return int32(netip.MustParseAddrPort(a.String()).Port()) }
 	listens, receives, connected := number(tcp.Addr()), number(udp.LocalAddr()), number(client.LocalAddr())
 	ports := []podinfo.HostPort{
-		{IP: "0.0.0.0", Protocol: "TCP", Number: listens}, {IP: "127.0.0.1", Protocol: "TCP", Number: listens}, {IP: "10.9.9.9", Protocol: "TCP", Number: listens},
+		{IP: "0.0.0.0", Protocol: "TCP", Number: listens}, {IP: "127.0.0.1", Protocol: "TCP", Number: listens},
+		{IP: "10.9.9.9", Protocol: "TCP", Number: listens},
 		{IP: "0.0.0.0", Protocol: "UDP", Number: receives},
 		{IP: "0.0.0.0", Protocol: "TCP", Number: connected}, // of a client
 	}
@@ -75,7 +76,8 @@ func TestParseAddress(t *testing.T) {
 
 // Without the tables, as in a container without /proc, nothing is found.
 func TestFindWithoutTables(t *testing.T) {
-	if got := Find(t.TempDir(), []podinfo.HostPort{{IP: "0.0.0.0", Protocol: "TCP", Number: 22}, {IP: "x", Protocol: "TCP", Number: 22}}); got != nil {
+	if got := Find(t.TempDir(), []podinfo.HostPort{{IP: "0.0.0.0", Protocol: "TCP", Number: 22},
+		{IP: "x", Protocol: "TCP", Number: 22}}); got != nil {
 		t.Errorf("found %v", got)
 	}
 }

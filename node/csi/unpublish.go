@@ -54,7 +54,8 @@ func (m *Manager) checkDevices(uid types.UID) error {
 		return err
 	}
 	return fmt.Errorf("%s was published for the pod, and the record of CSI volumes, which was damaged, does not have it "+
-		"any more: see that its driver has ended the use of the device, or reboot the host, and then remove the file", left[0])
+		"any more: see that its driver has ended the use of the device, or reboot the host, and then remove the file",
+		left[0])
 }
 
 // uses returns the volumes that a pod uses.
