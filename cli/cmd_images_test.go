@@ -32,7 +32,8 @@ func imageDaemon(t *testing.T, slow ...func()) (socket string) {
 		answer(w, api.Image{Name: "docker.io/library/a:1", ID: id, Size: 5 << 20, State: "unused", Pulled: time.Now(),
 			LastUsed: time.Now().Add(-3 * time.Hour)},
 			api.Image{Name: "b:1", ID: id, Size: 700, State: "used"},
-			api.Image{Name: "c:1", Tags: []string{"c:1", "c:stable"}, ID: id, Size: 3 << 30, State: "wanted", Pulled: time.Now()},
+			api.Image{Name: "c:1", Tags: []string{"c:1", "c:stable"}, ID: id, Size: 3 << 30, State: "wanted",
+				Pulled: time.Now()},
 			api.Image{Name: "d:1", ID: id, Size: 1500, State: "foreign"})
 	})
 	mux.HandleFunc("POST /podstead/v1/images/prune", func(w http.ResponseWriter, r *http.Request) {

@@ -185,7 +185,8 @@ var otherCommands = map[string]string{
 	"kube":    "to run a manifest, podstead apply -f FILE",
 	"init": "nothing has to be initialized: podstead check finds what the host lacks, and podstead apply -f FILE runs a " +
 		"pod",
-	"config": "the configuration is /etc/podstead/config.yaml, checked by podstead check; for kubectl, podstead kubeconfig",
+	"config": "the configuration is /etc/podstead/config.yaml, checked by podstead check; for kubectl, podstead " +
+		"kubeconfig",
 	"login": "credentials of registries are in /var/lib/podstead/config.json, in the format of docker, or in " +
 		"imagePullSecrets of a pod",
 	"backup": "the data of a claim is a directory, which podstead volumes shows; manifests are the files in /etc/pods",

@@ -32,7 +32,8 @@ func TestGetPodsPrintsTheNode(t *testing.T) {
 		}
 	}
 	for _, args := range []string{"-o json", "-o yaml", "-o name", "-o jsonpath={.items[*].metadata.name}"} {
-		out, errs, err := execute(t, "", append([]string{"get", "pods", "--api-socket", d.socket}, strings.Fields(args)...)...)
+		out, errs, err := execute(t, "",
+			append([]string{"get", "pods", "--api-socket", d.socket}, strings.Fields(args)...)...)
 		if err != nil || errs != "" || strings.Contains(out, "is not ready") {
 			t.Errorf("%q: %v\n%s", args, err, errs)
 		}

@@ -72,7 +72,8 @@ func TestMemoryQoS(t *testing.T) {
 	pod.Spec.Containers[0].Resources = v1.ResourceRequirements{Requests: requirements("- 1Gi", "").Requests}
 	g := testConfig()
 	g.cgroup = cgroupvalues.Settings{V2: true}
-	if got := g.containerResources(pod, &pod.Spec.Containers[0], nil).Unified; len(got) != 1 || got["memory.oom.group"] != "1" {
+	if got := g.containerResources(pod, &pod.Spec.Containers[0], nil).Unified; len(got) != 1 ||
+		got["memory.oom.group"] != "1" {
 		t.Errorf("without memory QoS: %v", got)
 	}
 }

@@ -40,7 +40,8 @@ func linuxResources(s cgroupvalues.Settings, a podinfo.Amounts) *runtimeapi.Linu
 
 // containerResources returns those of one container. A container that runs out of
 // memory is killed as a whole, as with the kubelet.
-func (g config) containerResources(pod *v1.Pod, c *v1.Container, assigned Assigned) *runtimeapi.LinuxContainerResources {
+func (g config) containerResources(pod *v1.Pod, c *v1.Container,
+	assigned Assigned) *runtimeapi.LinuxContainerResources {
 	a := podinfo.AmountsOf(&c.Resources)
 	r := linuxResources(g.cgroup, a)
 	r.OomScoreAdj = oomScoreAdj(pod, c, g.memory)

@@ -25,7 +25,8 @@ func newPlanner(in PlanInput) *planner {
 	if in.Status == nil {
 		in.Status = &PodStatus{}
 	}
-	v := &planner{PlanInput: in, sandbox: in.Status.newestSandbox(), running: map[string]*Container{}, last: map[string]*Container{}}
+	v := &planner{PlanInput: in, sandbox: in.Status.newestSandbox(), running: map[string]*Container{},
+		last: map[string]*Container{}}
 	for i := range in.Status.Containers {
 		c := &in.Status.Containers[i]
 		if c.State == StateCreated {

@@ -38,8 +38,8 @@ func terminationMessage(path string) (string, error) {
 const endTimeout = 200 * time.Millisecond
 
 // readTail returns at most the last bytes of a file, and whether it is longer;
-// after an error, what was read so far. It waits at most for wait until no process has the file open for writing. A container may have replaced the file
-// with anything, so that links are not followed, only regular files are read, and
+// after an error, what was read so far. It waits at most for wait until no process has the file open for writing. A
+// container may have replaced the file with anything, so that links are not followed, only regular files are read, and
 // opening never blocks.
 func readTail(path string, most int64, wait time.Duration) (data []byte, cut bool, err error) {
 	f, err := boundedfile.Open(path)

@@ -530,7 +530,8 @@ func TestLogOfEndedContainerIsComplete(t *testing.T) {
 		_, _ = runtime.WriteString(last)
 		_ = runtime.Close()
 	})
-	if code, body := fetch(t, srv.URL+"/containerLogs/default/ended/main?tailLines=1"); code != 200 || body != "the last\n" {
+	if code, body := fetch(t, srv.URL+"/containerLogs/default/ended/main?tailLines=1"); code != 200 ||
+		body != "the last\n" {
 		t.Errorf("%d %q", code, body)
 	}
 }

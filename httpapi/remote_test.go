@@ -667,9 +667,10 @@ func TestSlowAndLargeRequestsAreClosed(t *testing.T) {
 // A container has no reason between its creation and its start.
 func TestStateWithoutReason(t *testing.T) {
 	for want, st := range map[string]v1.ContainerState{
-		"not started yet":                    {Waiting: &v1.ContainerStateWaiting{}},
-		"waiting (ImagePullBackOff)":         {Waiting: &v1.ContainerStateWaiting{Reason: "ImagePullBackOff"}},
-		"waiting (ErrImagePull: no network)": {Waiting: &v1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "no network"}},
+		"not started yet":            {Waiting: &v1.ContainerStateWaiting{}},
+		"waiting (ImagePullBackOff)": {Waiting: &v1.ContainerStateWaiting{Reason: "ImagePullBackOff"}},
+		"waiting (ErrImagePull: no network)": {
+			Waiting: &v1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "no network"}},
 	} {
 		if got := describeState(st); got != want {
 			t.Errorf("got %q, want %q", got, want)

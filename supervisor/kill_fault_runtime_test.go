@@ -18,7 +18,8 @@ func TestStopWhileTheRuntimeIsDownIsShown(t *testing.T) {
 		b.fake.Down()
 		b.after(time.Minute)
 		d.config.deliver(file)
-		b.until(time.Minute, "the status shows the failure", func() bool { return d.showsKillFault("u1", "is not answering") })
+		b.until(time.Minute, "the status shows the failure",
+			func() bool { return d.showsKillFault("u1", "is not answering") })
 		b.after(10 * time.Minute)
 		events := 0
 		for _, e := range d.events.List() {

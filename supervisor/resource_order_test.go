@@ -262,7 +262,8 @@ func (r recordedProbes) RemovePod(uid types.UID) {
 // record makes the next daemon record the calls for the pod u1.
 func (b *supervisorHarness) record() *resourceCalls {
 	r := &resourceCalls{b: b, uid: "u1", loop: map[string]bool{}}
-	b.devices, b.cgroups, b.exclusive, b.claims = recordedDevices{r}, recordedCgroups{r}, recordedAssigned{resourceCalls: r},
+	b.devices, b.cgroups, b.exclusive, b.claims = recordedDevices{r}, recordedCgroups{r},
+		recordedAssigned{resourceCalls: r},
 		recordedClaims{r}
 	b.onSync, b.hostRules = r.begin, []func(context.Context){r.hostRules}
 	dir := b.t.TempDir()
@@ -458,9 +459,10 @@ var orderCases = map[string]orderCase{
 
 // orderTable are the calls of the attempts to sync the pod, by case. It was recorded before the resources of
 // the node became one list, and then differed in the following only, because the list has one order, and what
-// is given back goes backwards, and host ports, which came in between, are prepared in it: resource claims are prepared before the cgroup and the volumes; the
-// processes of a cgroup are killed before the claims are given back and the pod counts as stopped, and not
-// after that; devices are released before CPUs; a preview asks for the resources in the order of a start.
+// is given back goes backwards, and host ports, which came in between, are prepared in it: resource claims are prepared
+// before the cgroup and the volumes; the processes of a cgroup are killed before the claims are given back and the pod
+// counts as stopped, and not after that; devices are released before CPUs; a preview asks for the resources in the
+// order of a start.
 var orderTable = map[string][]string{
 	"deadline": {
 		"terminating: devices.Withdraw probes.Stop StopPodSandbox cgroups.Destroy claims.Unprepare",

@@ -103,7 +103,8 @@ func (s *Status) rolledBack() bool {
 // Healthy reports whether the node is ready, not under pressure, and can store and read its state, no pod is
 // failing or was rolled back, and no manifest or image archive is invalid.
 func (s *Status) Healthy() bool {
-	if len(objects.Pressure(&s.Node)) > 0 || !objects.NodeReady(&s.Node) || objects.StorageFault(&s.Node) != "" || s.counts()["failing"] > 0 ||
+	if len(objects.Pressure(&s.Node)) > 0 || !objects.NodeReady(&s.Node) || objects.StorageFault(&s.Node) != "" ||
+		s.counts()["failing"] > 0 ||
 		s.rolledBack() || len(objects.ArchiveFaults(&s.Archives)) > 0 {
 		return false
 	}
@@ -364,7 +365,8 @@ func (s *Status) Summary() map[string]any {
 	}
 	return map[string]any{
 		"node": s.Node.Name, "ready": objects.NodeReady(&s.Node), "healthy": s.Healthy(),
-		"pressure": pressure, "storageFault": objects.StorageFault(&s.Node), "faults": faults, "warnings": warnings, "pods": counts,
+		"pressure": pressure, "storageFault": objects.StorageFault(&s.Node), "faults": faults, "warnings": warnings,
+		"pods":    counts,
 		"unready": unready, "rollouts": rollouts, "outdated": s.outdated(), "ignored": s.ignored(),
 	}
 }

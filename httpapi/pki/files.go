@@ -49,8 +49,9 @@ func pairOf(format *statefile.Format[[]byte], dir, name string, disk statefile.D
 func (p pair) load() (certPEM, keyPEM []byte, err error) {
 	path := p.key.Path()
 	if fi, err := os.Stat(path); err == nil && fi.Mode().Perm()&0o077 != 0 {
-		return nil, nil, fmt.Errorf("%s has mode %o, so that other users can read the key; run chmod 600 %s, or remove it if "+
-			"the key may be compromised", path, fi.Mode().Perm(), path)
+		return nil, nil,
+			fmt.Errorf("%s has mode %o, so that other users can read the key; run chmod 600 %s, or remove it if "+
+				"the key may be compromised", path, fi.Mode().Perm(), path)
 	}
 	keyPEM, keyErr := p.key.Load()
 	certPEM, certErr := p.cert.Load()

@@ -49,7 +49,8 @@ func TestAuthorityKeyIsPrivate(t *testing.T) {
 	if err := os.Chmod(filepath.Join(dir, "clients.key"), 0o640); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenAuthority(dir, "clients", statefile.Disk{}); err == nil || !strings.Contains(err.Error(), "chmod 600") {
+	if _, err := OpenAuthority(dir, "clients", statefile.Disk{}); err == nil ||
+		!strings.Contains(err.Error(), "chmod 600") {
 		t.Errorf("a key that others can read: %v", err)
 	}
 }
@@ -65,7 +66,8 @@ func TestAuthorityWithWrongKeyIsAnError(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "clients.crt"), data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenAuthority(dir, "clients", statefile.Disk{}); err == nil || !strings.Contains(err.Error(), "do not match") ||
+	if _, err := OpenAuthority(dir, "clients", statefile.Disk{}); err == nil ||
+		!strings.Contains(err.Error(), "do not match") ||
 		!strings.Contains(err.Error(), "clients.key") {
 		t.Errorf("OpenAuthority = %v", err)
 	}

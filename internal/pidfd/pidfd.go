@@ -28,8 +28,9 @@ func Open(pid int) (*Process, error) {
 // Close releases the descriptor.
 func (p *Process) Close() error { return p.file.Close() }
 
-// Wait returns nil once the process has ended, whether or not it is a child of this one: its descriptor becomes readable
-// then, so that nothing is polled. The error is that of ctx, or of the descriptor; after an error, Wait must not be called again.
+// Wait returns nil once the process has ended, whether or not it is a child of this one: its descriptor becomes
+// readable then, so that nothing is polled. The error is that of ctx, or of the descriptor; after an error, Wait must
+// not be called again.
 func (p *Process) Wait(ctx context.Context) error {
 	raw, err := p.file.SyscallConn()
 	if err != nil {

@@ -83,8 +83,8 @@ func refused(err error) error {
 }
 
 // Commit checks the files that are to be written, and writes them unless dryRun is set. Other documents of a file may
-// have faults, and keep all of it from taking effect. report gets the faults before anything is written; with a fatal one
-// nothing is, and the error is the faults. It is edit.ErrChanged if another writer was faster.
+// have faults, and keep all of it from taking effect. report gets the faults before anything is written; with a fatal
+// one nothing is, and the error is the faults. It is edit.ErrChanged if another writer was faster.
 func (s *Set) Commit(ctx context.Context, dryRun bool, report func(manifest.Faults) error) error {
 	var all, faults manifest.Faults
 	for _, c := range s.dir.Changes() {

@@ -271,8 +271,8 @@ func TestLockOfAnotherUserStopsNoChange(t *testing.T) {
 	}
 }
 
-// A Secret gets into no file that others can read, also not one that exists. If one is in it already, its mode is that of
-// its author, as for everything else.
+// A Secret gets into no file that others can read, also not one that exists. If one is in it already, its mode is that
+// of its author, as for everything else.
 func TestModeOfAFileWithASecret(t *testing.T) {
 	secret := func(name string) string {
 		return "---\napiVersion: v1\nkind: Secret\nmetadata: {name: " + name + "}\nstringData: {k: v}\n"

@@ -13,8 +13,10 @@ import (
 
 // scalars are values at the end of a document, whose form decides what the lines after them mean.
 var scalars = []string{
-	"v", "'v'", "\"v\\\n\"", "|\n    a\n", "|-\n    a\n", "|+\n    a\n", "|+\n    a\n\n\n", "|+ # c\n    a\n\n", "|2+\n    a\n\n",
-	"|+2\n    a\n", ">\n    a\n    b\n", ">-\n    a\n", ">+\n    a\n\n", ">+\n    a\n    # no comment\n", "|+\n\n\n", "|\n    a\n\n    b\n",
+	"v", "'v'", "\"v\\\n\"", "|\n    a\n", "|-\n    a\n", "|+\n    a\n", "|+\n    a\n\n\n", "|+ # c\n    a\n\n",
+	"|2+\n    a\n\n",
+	"|+2\n    a\n", ">\n    a\n    b\n", ">-\n    a\n", ">+\n    a\n\n", ">+\n    a\n    # no comment\n", "|+\n\n\n",
+	"|\n    a\n\n    b\n",
 	"a\n    b\n", "'a\n\n    b'\n", "|+\n    a\n\n    # no comment\n\n", "|+\r\n    a\r\n\r\n", "'a |+'", "a |+",
 }
 

@@ -37,12 +37,14 @@ func TestUsersOfAFullDiskAreNamed(t *testing.T) {
 		threshold, want string
 		separate        bool
 	}{
-		"bytes": {"nodefs.available<10%", "nodefs.available is 50Mi, below the threshold of 10%; the disk is filled by claim " +
-			"default/data of pod default/db, default/web (700Mi), claim prod/old (110Mi), other files (90Mi)", false},
+		"bytes": {"nodefs.available<10%",
+			"nodefs.available is 50Mi, below the threshold of 10%; the disk is filled by claim " +
+				"default/data of pod default/db, default/web (700Mi), claim prod/old (110Mi), other files (90Mi)", false},
 		"inodes": {"nodefs.inodesFree<10%", "nodefs.inodesFree is 50, below the threshold of 10%; the disk is filled by " +
 			"other files (667 inodes), pod default/system (200 inodes), claim prod/old (80 inodes)", false},
-		"images on a disk of their own": {"imagefs.available<10%", "imagefs.available is 50Mi, below the threshold of 10%; other " +
-			"files fill the disk", true},
+		"images on a disk of their own": {"imagefs.available<10%",
+			"imagefs.available is 50Mi, below the threshold of 10%; other " +
+				"files fill the disk", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, b *evictorHarness) {

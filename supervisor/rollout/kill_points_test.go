@@ -328,7 +328,8 @@ func TestKillPointsOfTransitions(t *testing.T) {
 				}
 			}
 			for _, f := range []statefiletest.Fault{
-				statefiletest.Killed, statefiletest.Torn, statefiletest.Fails, statefiletest.Full, statefiletest.Cut, statefiletest.Lost} {
+				statefiletest.Killed, statefiletest.Torn, statefiletest.Fails, statefiletest.Full, statefiletest.Cut,
+				statefiletest.Lost} {
 				for k, operation := range clean.operations {
 					if f == statefiletest.Torn && !strings.HasPrefix(operation, "write ") {
 						continue

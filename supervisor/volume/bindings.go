@@ -115,7 +115,8 @@ func (v *Volumes) without(namespace, claim string) []binding.Binding {
 }
 
 // ListBindings returns the claims that are bound to a PersistentVolume, sorted as they
-// were bound; a directory of their own that is being deleted is none. The volumes are shared and must not be written to.
+// were bound; a directory of their own that is being deleted is none. The volumes are shared and must not be written
+// to.
 func (v *Volumes) ListBindings() ([]binding.Binding, error) {
 	v.claims.Lock()
 	defer v.claims.Unlock()

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Manifests are changed in one place, manifest/change, which checks where an object comes from and what is written. Others
-// use the types of manifest/edit, but read no manifest directory with it, without which nothing can be written.
+// Manifests are changed in one place, manifest/change, which checks where an object comes from and what is written.
+// Others use the types of manifest/edit, but read no manifest directory with it, without which nothing can be written.
 func TestManifestsAreChangedInOnePlace(t *testing.T) {
 	found := false
 	sources(t, func(path string, file *ast.File) {

@@ -46,12 +46,14 @@ func TestRuntimeThatIsDown(t *testing.T) {
 		})
 		n.RemoveManifest("removed.yaml")
 		const fault = "connect: connection refused"
-		shows([]string{"node: " + n.Name + " is not ready", fault, "podstead check", "pod: default/removed: error killing pod: ",
+		shows([]string{"node: " + n.Name + " is not ready", fault, "podstead check",
+			"pod: default/removed: error killing pod: ",
 			"pod: default/slow: error killing pod: "}, "get", "pods")
 		n.AwaitEvent("removed", "FailedKillPod", fault)
 		shows([]string{"removed 1/1 Terminating", "error killing pod: ", "not ready: "}, "status")
 		for _, format := range []string{"json", "name", "jsonpath={.items[*].metadata.name}"} {
-			if _, errs, status := n.Podstead("get", "pods", "-o", format, "--api-socket", n.Socket()); errs != "" || status != 0 {
+			if _, errs, status := n.Podstead("get", "pods", "-o", format, "--api-socket", n.Socket()); errs != "" ||
+				status != 0 {
 				t.Errorf("-o %s exits with %d: %s", format, status, errs)
 			}
 		}

@@ -26,8 +26,8 @@ func makeTerminal(t *testing.T, path string) {
 	}
 }
 
-// The manifests of docs/devices.md and docs/device-plugins.md run: a serial port, for which a virtual console stands, a GPU with
-// Kubernetes' sample plugin instead of a vendor's, and exclusive CPUs.
+// The manifests of docs/devices.md and docs/device-plugins.md run: a serial port, for which a virtual console stands, a
+// GPU with Kubernetes' sample plugin instead of a vendor's, and exclusive CPUs.
 func TestDevicesPage(t *testing.T) {
 	harness.OnEachRuntime(t, func(t *testing.T, n *harness.Node) {
 		if !n.Needs("cpu", "cpuset") {
