@@ -178,6 +178,9 @@ type SyncRequest struct {
 	// Queued is called if the start waits for those of other pods for more than a
 	// second; may be nil.
 	Queued func(Waiting)
+	// SandboxReady is called with what is observed once a sandbox was created, before images are
+	// pulled, which may take long; may be nil.
+	SandboxReady func(*PodStatus)
 	// PostStartDone is, by container name, the ID of the instance whose postStart
 	// hook is known to have returned. The hook of any other running instance is
 	// run.

@@ -39,11 +39,15 @@ func (t *transaction) createSandbox(ctx context.Context) error {
 	t.reserved.forget(t.Pod.UID)
 	t.startBackoff.succeeded(t.Pod.UID, "")
 	t.expectations.expect(t.Pod.UID, "", id)
+	t.podIPs = nil
+	status, err := t.runtime.PodStatus(ctx, t.Pod.UID)
+	if err == nil && t.SandboxReady != nil {
+		t.SandboxReady(status)
+	}
 	if t.Pod.Spec.HostNetwork {
-		t.podIPs = nil
+		// Nothing that the sandbox has is needed for its containers.
 		return nil
 	}
-	status, err := t.runtime.PodStatus(ctx, t.Pod.UID)
 	if err != nil {
 		if ctx.Err() == nil {
 			t.events.Event(t.Pod, v1.EventTypeWarning, "FailedPodSandBoxStatus",

@@ -168,21 +168,24 @@ func (p *statusPublisher) forget(uid types.UID) {
 // withStatusRefresh acts, and keeps the probes and the status of a pod with probes
 // or hooks up to date until the act is over: a pull or a grace period may take
 // minutes, in which readiness changes. a.observed is the newest observation
-// afterwards. The act must not use the attempt; it calls queued while it waits for
-// those of other pods.
-func (a *attempt) withStatusRefresh(ctx context.Context, act func(queued func(cri.Waiting))) {
+// afterwards. The act must not use the attempt.
+func (a *attempt) withStatusRefresh(ctx context.Context, act func(actProgress)) {
 	if !a.probes.Active(a.pod) && !podprobes.HasHooks(a.pod) || a.job.Notified == nil {
-		act(a.publishQueuedAct)
+		act(actProgress{queued: a.publishQueuedAct, sandboxReady: a.publishSandbox})
 		return
 	}
-	over, waits := make(chan struct{}), make(chan cri.Waiting, 1)
+	over, waits, sandboxes := make(chan struct{}), make(chan cri.Waiting, 1), make(chan *cri.PodStatus, 1)
 	go func() {
 		defer close(over)
-		act(func(w cri.Waiting) {
-			select {
-			case waits <- w:
-			default:
-			}
+		act(actProgress{
+			queued: func(w cri.Waiting) {
+				select {
+				case waits <- w:
+				default:
+				}
+			},
+			// An act creates at most one sandbox.
+			sandboxReady: func(observed *cri.PodStatus) { sandboxes <- observed },
 		})
 	}()
 	for {
@@ -191,6 +194,9 @@ func (a *attempt) withStatusRefresh(ctx context.Context, act func(queued func(cr
 			return
 		case w := <-waits:
 			a.publishQueuedAct(w)
+			continue
+		case observed := <-sandboxes:
+			a.publishSandbox(observed)
 			continue
 		case <-a.job.Notified:
 			// The worker is dirty and syncs again, also if this received its notification.
@@ -203,6 +209,23 @@ func (a *attempt) withStatusRefresh(ctx context.Context, act func(queued func(cr
 		a.probes.Set(a.pod, a.observed, a.run.record)
 		a.publish(statusOverrides{acting: true})
 	}
+}
+
+// actProgress is what an act calls while it is in progress.
+type actProgress struct {
+	// queued is called while the act waits for those of other pods.
+	queued func(cri.Waiting)
+	// sandboxReady is called with what is observed of the pod after its sandbox was created.
+	sandboxReady func(*cri.PodStatus)
+}
+
+// publishSandbox shows the pod's new sandbox: its addresses and PodReadyToStartContainers are true
+// while images are pulled, as those of the kubelet.
+func (a *attempt) publishSandbox(observed *cri.PodStatus) {
+	// No older observation may take that back.
+	a.observed, a.run.lastAct = observed, observed.At
+	delete(a.run.waiting, "")
+	a.publish(statusOverrides{acting: true})
 }
 
 // publishQueuedAct shows that the act on a pod waits for those of other pods.

@@ -238,8 +238,8 @@ func (a *syncAttempt) syncContainers(ctx context.Context) *podworkers.SyncResult
 	req.ChangedObjects, req.Held = a.inputs.ChangedContainers(pod, a.observed), unsupportedEphemeral(pod)
 	known := a.run.record.Killed
 	a.noteKilled(req)
-	a.withStatusRefresh(ctx, func(queued func(cri.Waiting)) {
-		req.Queued = queued
+	a.withStatusRefresh(ctx, func(progress actProgress) {
+		req.Queued, req.SandboxReady = progress.queued, progress.sandboxReady
 		a.result = a.runtime.syncer.Sync(ctx, *req)
 	})
 	a.takeBackKilled(known)

@@ -92,9 +92,9 @@ func (a *terminatingAttempt) stop(ctx context.Context) (err error) {
 	a.logKill(a.attempt)
 	request := cri.KillRequest{Pod: a.job.Pod, Observed: a.observed.Pod(), Grace: a.job.Grace, Reason: a.killText(),
 		HostIP: a.probes.HostIP()}
-	a.withStatusRefresh(ctx, func(queued func(cri.Waiting)) {
+	a.withStatusRefresh(ctx, func(progress actProgress) {
 		request.Queued = func() {
-			queued(cri.Waiting{Reason: "Terminating", Message: "waiting for the stops of other pods"})
+			progress.queued(cri.Waiting{Reason: "Terminating", Message: "waiting for the stops of other pods"})
 		}
 		err = a.runtime.syncer.Kill(ctx, request)
 	})

@@ -2,11 +2,15 @@ package images
 
 import (
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstead/podstead/test/e2e/harness"
 	"github.com/podstead/podstead/test/testbed"
@@ -137,5 +141,45 @@ func TestInterruptedPull(t *testing.T) {
 		n.AwaitPullError("p", "ImagePullBackOff", "EOF")
 		repair()
 		n.MustPrintIn(n.AwaitRunning("p"), "1048576", "stat", "-c", "%s", "/var/unique")
+	})
+}
+
+// During the pull of its first image a pod shows its address, within a second as at the kubelet.
+func TestAddressDuringAPull(t *testing.T) {
+	harness.OnEachRuntime(t, func(t *testing.T, n *harness.Node) {
+		n.MustStart()
+		for name, rest := range map[string]string{"plain": "", "host": "hostNetwork: true"} {
+			repository := "address-" + n.Name + "-" + name + "/app"
+			ref, _ := n.Push(repository)
+			release := harness.Registry.Hold(repository)
+			defer release()
+			n.WriteManifest(name+".yaml", harness.ImagePod(name, ref, rest))
+			n.Await("image "+ref+" is pulled", func() error {
+				if harness.Registry.Waiting(repository) == 0 {
+					return errors.New("no request")
+				}
+				return nil
+			})
+			began := time.Now()
+			p := n.AwaitStatus(name, "shows its address and its sandbox", func(p v1.Pod) error {
+				for _, c := range p.Status.Conditions {
+					if c.Type == v1.PodReadyToStartContainers && c.Status == v1.ConditionTrue && p.Status.PodIP != "" {
+						return nil
+					}
+				}
+				return fmt.Errorf("address %q, conditions %v", p.Status.PodIP, p.Status.Conditions)
+			})
+			if took := time.Since(began); took > time.Second {
+				t.Errorf("pod %s shows its address %s after the pull began", name, took)
+			}
+			if w := p.Status.ContainerStatuses[0].State.Waiting; w == nil || harness.Registry.Waiting(repository) == 0 {
+				t.Errorf("the pull does not go on: %+v", p.Status.ContainerStatuses)
+			}
+			release()
+			n.AwaitRunning(name)
+			if after := n.AwaitReady(name); after.Status.PodIP != p.Status.PodIP {
+				t.Errorf("the address of pod %s was %s and is %s", name, p.Status.PodIP, after.Status.PodIP)
+			}
+		}
 	})
 }
