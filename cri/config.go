@@ -145,7 +145,7 @@ func containerAnnotations(pod *v1.Pod, c *v1.Container, in containerInput) map[s
 		annotations = map[string]string{}
 	}
 	annotations[AnnotationContainerHash] = Hash(c)
-	annotations[AnnotationResources] = ResourcesOf(&c.Resources).text()
+	annotations[AnnotationResources] = resourcesIn(pod, c).text()
 	annotations[AnnotationRestartCount] = strconv.Itoa(in.restartCount)
 	annotations[AnnotationTerminationPolicy] = string(c.TerminationMessagePolicy)
 	// A message is read from the file on the host, so that nothing here needs the path.

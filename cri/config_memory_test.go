@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/podstead/podstead/internal/cgroupvalues"
 	podinfo "github.com/podstead/podstead/internal/pod"
@@ -75,5 +76,43 @@ func TestMemoryQoS(t *testing.T) {
 	if got := g.containerResources(pod, &pod.Spec.Containers[0], nil).Unified; len(got) != 1 ||
 		got["memory.oom.group"] != "1" {
 		t.Errorf("without memory QoS: %v", got)
+	}
+}
+
+// A container without a limit has that of its pod in its cgroup, and keeps its own weight.
+func TestLimitsOfThePod(t *testing.T) {
+	g := testConfig()
+	g.cgroup = cgroupvalues.Settings{V2: true, SwapLimit: true, PageSizes: []string{"2Mi", "1Gi"},
+		MemoryQoS: &cgroupvalues.MemoryQoS{ThrottlingFactor: 0.9, Allocatable: 4 << 30}}
+	for name, c := range map[string]struct {
+		request, limit, podLimit string
+		quota, memory, shares    int64
+		high                     string
+	}{
+		"none of its own":        {"", "", "2 2Gi", 200_000, 2 << 30, 2, "max"},
+		"a request":              {"500m 1Gi", "", "2 2Gi", 200_000, 2 << 30, 512, "max"},
+		"own cpu":                {"", "1 -", "2 2Gi", 100_000, 2 << 30, 1024, "max"},
+		"own memory":             {"- 100Mi", "- 200Mi", "2 2Gi", 200_000, 200 << 20, 2, "199229440"},
+		"pod without a limit":    {"- 1Gi", "", "- -", 0, 0, 2, "3972841472"},
+		"pod with a cpu limit":   {"", "", "1 -", 100_000, 0, 2, "max"},
+		"no resources of a pod":  {"", "", "", 0, 0, 2, "max"},
+		"own limits, both lower": {"", "1 1Gi", "2 2Gi", 100_000, 1 << 30, 1024, "966365184"},
+	} {
+		pod := wantedPod("", []string{"a"})
+		pod.Spec.Containers[0].Resources = requirements(c.request, c.limit)
+		if c.podLimit != "" {
+			whole := requirements("", c.podLimit)
+			whole.Limits["hugepages-2Mi"] = resource.MustParse("4Mi")
+			pod.Spec.Resources = &whole
+		}
+		got := g.containerResources(pod, &pod.Spec.Containers[0])
+		if got.CpuQuota != c.quota || got.MemoryLimitInBytes != c.memory || got.CpuShares != c.shares ||
+			got.MemorySwapLimitInBytes != c.memory || got.Unified["memory.high"] != c.high {
+			t.Errorf("%s: %+v", name, got)
+		}
+		if want := pod.Spec.Resources != nil; (got.HugepageLimits[0].Limit == 4<<20) != want ||
+			got.HugepageLimits[1].Limit != 0 {
+			t.Errorf("%s: %+v", name, got.HugepageLimits)
+		}
 	}
 }

@@ -42,7 +42,7 @@ func linuxResources(s cgroupvalues.Settings, a podinfo.Amounts) *runtimeapi.Linu
 // memory is killed as a whole, as with the kubelet.
 func (g config) containerResources(pod *v1.Pod, c *v1.Container,
 	assigned Assigned) *runtimeapi.LinuxContainerResources {
-	a := podinfo.AmountsOf(&c.Resources)
+	a, own := podinfo.ContainerAmounts(pod, c), podinfo.AmountsOf(&c.Resources)
 	r := linuxResources(g.cgroup, a)
 	r.OomScoreAdj = oomScoreAdj(pod, c, g.memory)
 	if assigned != nil {
@@ -66,14 +66,14 @@ func (g config) containerResources(pod *v1.Pod, c *v1.Container,
 		unified["memory.oom.group"] = "1"
 	}
 	if g.cgroup.SwapLimit {
-		swap := g.swapLimit(pod, a)
+		swap := g.swapLimit(pod, own)
 		// The limit counts memory and swap together.
 		if r.MemorySwapLimitInBytes = a.MemoryLimit + swap; a.MemoryLimit == 0 {
 			r.MemorySwapLimitInBytes, unified["memory.swap.max"] = 0, strconv.FormatInt(swap, 10)
 		}
 	}
 	if q := g.cgroup.MemoryQoS; q != nil {
-		maps.Copy(unified, memoryQoS(q, pod, a))
+		maps.Copy(unified, memoryQoS(q, pod, own, a.MemoryLimit != own.MemoryLimit))
 	}
 	if len(unified) > 0 {
 		r.Unified = unified
@@ -92,8 +92,8 @@ func (g config) swapLimit(pod *v1.Pod, a podinfo.Amounts) int64 {
 }
 
 // memoryQoS returns the files of memory QoS. All of them are set, because a resize may have to
-// undo an earlier value.
-func memoryQoS(q *cgroupvalues.MemoryQoS, pod *v1.Pod, a podinfo.Amounts) map[string]string {
+// undo an earlier value. A container that only inherits its limit is throttled with its pod.
+func memoryQoS(q *cgroupvalues.MemoryQoS, pod *v1.Pod, a podinfo.Amounts, inherits bool) map[string]string {
 	files := map[string]string{"memory.min": "0", "memory.low": "0", "memory.high": "max"}
 	if q.Reserve {
 		file := "memory.low"
@@ -102,7 +102,7 @@ func memoryQoS(q *cgroupvalues.MemoryQoS, pod *v1.Pod, a podinfo.Amounts) map[st
 		}
 		files[file] = strconv.FormatInt(a.MemoryRequest, 10)
 	}
-	if high := q.High(a.MemoryRequest, a.MemoryLimit); high > 0 {
+	if high := q.High(a.MemoryRequest, a.MemoryLimit); high > 0 && !inherits {
 		files["memory.high"] = strconv.FormatInt(high, 10)
 	}
 	return files

@@ -19,9 +19,12 @@ import (
 type Resources struct {
 	Requests map[v1.ResourceName]int64 `json:"requests,omitempty"`
 	Limits   map[v1.ResourceName]int64 `json:"limits,omitempty"`
+	// Inherited are the limits that the container has of its pod, because it has none of its own. They
+	// are no part of its definition.
+	Inherited map[v1.ResourceName]int64 `json:"inherited,omitempty"`
 }
 
-// ResourcesOf returns those of a container.
+// ResourcesOf returns those of a container, without inherited ones.
 func ResourcesOf(r *v1.ResourceRequirements) Resources {
 	of := func(list v1.ResourceList) map[v1.ResourceName]int64 {
 		values := map[v1.ResourceName]int64{}
@@ -33,10 +36,34 @@ func ResourcesOf(r *v1.ResourceRequirements) Resources {
 		}
 		return values
 	}
-	return Resources{of(r.Requests), of(r.Limits)}
+	return Resources{Requests: of(r.Requests), Limits: of(r.Limits)}
 }
 
-// Equal reports whether all values are the same.
+// resourcesIn returns those of a container of a pod, with the inherited limits.
+func resourcesIn(pod *v1.Pod, c *v1.Container) Resources {
+	r, a, own := ResourcesOf(&c.Resources), podinfo.ContainerAmounts(pod, c), podinfo.AmountsOf(&c.Resources)
+	for name, limit := range map[v1.ResourceName][2]int64{
+		v1.ResourceCPU: {own.CPULimit, a.CPULimit}, v1.ResourceMemory: {own.MemoryLimit, a.MemoryLimit},
+	} {
+		if limit[0] != limit[1] {
+			if r.Inherited == nil {
+				r.Inherited = map[v1.ResourceName]int64{}
+			}
+			r.Inherited[name] = limit[1]
+		}
+	}
+	return r
+}
+
+// limit returns the limit that the container's cgroup has, 0 for none.
+func (r Resources) limit(name v1.ResourceName) int64 {
+	if own := r.Limits[name]; own > 0 {
+		return own
+	}
+	return r.Inherited[name]
+}
+
+// Equal reports whether all values are the same, apart from inherited ones.
 func (r Resources) Equal(o Resources) bool {
 	return maps.Equal(r.Requests, o.Requests) && maps.Equal(r.Limits, o.Limits)
 }
@@ -75,7 +102,7 @@ func applyTo(list v1.ResourceList, present, values map[v1.ResourceName]int64) v1
 // Max returns the greater of each request and limit; a limit that only one of
 // them has is absent.
 func (r Resources) Max(o Resources) Resources {
-	w := Resources{maps.Clone(r.Requests), map[v1.ResourceName]int64{}}
+	w := Resources{Requests: maps.Clone(r.Requests), Limits: map[v1.ResourceName]int64{}}
 	if w.Requests == nil {
 		w.Requests = map[v1.ResourceName]int64{}
 	}
@@ -144,8 +171,8 @@ func Resizes(pod *v1.Pod, status *PodStatus, actuated map[string]Actuated) []Res
 		if a, ok := actuated[c.ID]; ok {
 			now = a
 		}
-		to := ResourcesOf(&spec.Resources)
-		if now.Equal(to) && !now.Uncertain {
+		to := resourcesIn(pod, spec)
+		if now.Equal(to) && maps.Equal(now.Inherited, to.Inherited) && !now.Uncertain {
 			continue
 		}
 		list = append(list, Resize{ID: c.ID, Name: c.Name, From: now.Resources, To: to,
@@ -163,6 +190,10 @@ func restartsFor(c *v1.Container, from, to Resources) bool {
 		newRequest, wantsRequest := to.Requests[name]
 		newLimit, wantsLimit := to.Limits[name]
 		same := request == newRequest && hasRequest == wantsRequest && limit == newLimit && hasLimit == wantsLimit
+		if before := from.limit(name); same && before > 0 {
+			// One that it did not inherit yet may be new to this version of podstead, which ends nothing that runs.
+			same = before == to.limit(name)
+		}
 		if !same && policy.RestartPolicy == v1.RestartContainer {
 			return true
 		}
@@ -217,8 +248,8 @@ func (t *transaction) resize(ctx context.Context) {
 
 func (t *transaction) resizeOne(ctx context.Context, r Resize) error {
 	spec := specOf(t.Pod, r.Name)
-	if limit, ok := r.To.Limits[v1.ResourceMemory]; ok && limit > 0 {
-		if before, had := r.From.Limits[v1.ResourceMemory]; !had || limit < before {
+	if limit := r.To.limit(v1.ResourceMemory); limit > 0 {
+		if before := r.From.limit(v1.ResourceMemory); before == 0 || limit < before {
 			used, err := t.runtime.MemoryUsage(ctx, r.ID)
 			if err != nil {
 				return err
@@ -240,7 +271,7 @@ func (g config) resizedResources(pod *v1.Pod, c *v1.Container, r Resize,
 	if to.CpuQuota == 0 {
 		to.CpuQuota = -1
 	}
-	if _, had := r.From.Limits[v1.ResourceMemory]; had && to.MemoryLimitInBytes == 0 {
+	if had := r.From.limit(v1.ResourceMemory) > 0; had && to.MemoryLimitInBytes == 0 {
 		to.MemoryLimitInBytes = -1
 	}
 	// Neither changes while a container runs.

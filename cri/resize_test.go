@@ -66,6 +66,74 @@ func TestResizes(t *testing.T) {
 	}
 }
 
+// A limit of the pod is the limit of a container without its own, and follows it. One that a container
+// does not have yet, because an earlier version created it, does not restart it.
+func TestResizesOfInheritedLimits(t *testing.T) {
+	for name, tc := range map[string]struct {
+		own, before, after string // limits of the container, and of its pod at its creation and now
+		old                bool   // created by a version that passed on no limits
+		policy             v1.ResourceResizeRestartPolicy
+		found, restart     bool
+		quota, memory      int64 // of the update
+	}{
+		"unchanged":   {before: "2 2Gi", after: "2000m 2048Mi"},
+		"pod resized": {before: "2 2Gi", after: "3 3Gi", found: true, quota: 300_000, memory: 3 << 30},
+		"restarts for it": {before: "2 2Gi", after: "2 3Gi", policy: v1.RestartContainer, found: true,
+			restart: true},
+		"other resource": {before: "2 2Gi", after: "3 2Gi", policy: v1.RestartContainer, found: true,
+			quota: 300_000, memory: 2 << 30},
+		"own limits": {own: "1 1Gi", before: "2 2Gi", after: "3 3Gi", policy: v1.RestartContainer},
+		"own cpu": {own: "1 -", before: "2 2Gi", after: "3 3Gi", found: true, quota: 100_000,
+			memory: 3 << 30},
+		"by an earlier version": {before: "2 2Gi", after: "2 2Gi", old: true, policy: v1.RestartContainer, found: true,
+			quota: 200_000, memory: 2 << 30},
+		"by it, with own limits":     {own: "1 1Gi", before: "2 2Gi", after: "2 2Gi", old: true, policy: v1.RestartContainer},
+		"of a pod without resources": {before: "", after: "", old: true},
+	} {
+		pod := wantedPod(always, one)
+		c := &pod.Spec.Containers[0]
+		c.Resources = requirements("", tc.own)
+		c.ResizePolicy = []v1.ContainerResizePolicy{{ResourceName: v1.ResourceMemory, RestartPolicy: tc.policy}}
+		whole := func(limits string) {
+			r := requirements("", limits)
+			pod.Spec.Resources = &r
+			if limits == "" {
+				pod.Spec.Resources = nil
+			}
+		}
+		whole(tc.before)
+		annotations := containerAnnotations(pod, c, containerInput{})
+		if tc.old {
+			annotations[AnnotationResources] = ResourcesOf(&c.Resources).text()
+		}
+		l := &observedPod{}
+		l.sandbox("s0", true).in("a0", "a", StateRunning, func(o *Container) {
+			o.Hash, o.Resources = annotations[AnnotationContainerHash], parseResources(annotations[AnnotationResources])
+		})
+		whole(tc.after)
+		got := Resizes(pod, &l.status, nil)
+		if (len(got) == 1) != tc.found || tc.found && got[0].Restart != tc.restart {
+			t.Errorf("%s: %+v", name, got)
+			continue
+		}
+		a := Plan(PlanInput{Pod: pod, Status: &l.status, Resizes: got})
+		if (len(a.Kill) == 1) != tc.restart || a.KillPod || (len(a.Resize) == 1) != (tc.found && !tc.restart) {
+			t.Errorf("%s: plan %+v", name, a)
+		}
+		if !tc.found || tc.restart {
+			continue
+		}
+		to := testConfig().resizedResources(pod, c, got[0])
+		if to.CpuQuota != tc.quota || to.MemoryLimitInBytes != tc.memory {
+			t.Errorf("%s: %+v", name, to)
+		}
+		actuated := map[string]Actuated{"a0": {Resources: got[0].To}}
+		if got := Resizes(pod, &l.status, actuated); len(got) > 0 {
+			t.Errorf("%s: again %+v", name, got)
+		}
+	}
+}
+
 func resourcesOf(request, limit string) Resources {
 	r := requirements(request, limit)
 	return ResourcesOf(&r)

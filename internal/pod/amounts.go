@@ -35,6 +35,29 @@ func AmountsOf(r *v1.ResourceRequirements) Amounts {
 	return a
 }
 
+// ContainerAmounts returns those of the cgroup of a container. A limit that only its pod has is also its
+// own, as at the kubelet: a program that sizes its memory and its threads by its own cgroup sees it. The
+// request stays that of the container.
+func ContainerAmounts(pod *v1.Pod, c *v1.Container) Amounts {
+	a := AmountsOf(&c.Resources)
+	if pod.Spec.Resources == nil {
+		return a
+	}
+	whole := AmountsOf(pod.Spec.Resources)
+	if a.CPULimit == 0 && whole.CPULimit > 0 {
+		a.CPULimit, a.CPURequested = whole.CPULimit, true
+	}
+	if a.MemoryLimit == 0 {
+		a.MemoryLimit = whole.MemoryLimit
+	}
+	for size, bytes := range whole.HugePages {
+		if _, own := a.HugePages[size]; !own {
+			a.setHugePages(size, bytes)
+		}
+	}
+	return a
+}
+
 // PodAmounts returns the most that a pod needs at one time. Init containers run one
 // after the other, next to the sidecars that started before them; the regular
 // containers run together, next to all sidecars. Pod-level resources replace the

@@ -165,7 +165,13 @@ func TestPodLevelResources(t *testing.T) {
 		if err != nil || filepath.Dir(at) != pod {
 			t.Fatalf("the container is in %s (%v), want it below %s", at, err, pod)
 		}
-		n.MustHaveValue("memory", at, "memory.limit_in_bytes", "9223372036854771712")
+		// A container without its own limits has those of the pod, without the overhead.
+		n.MustHaveValue("memory", at, "memory.limit_in_bytes", fmt.Sprint(64<<20))
+		if at, err = harness.CgroupPath(main.Pid, "cpu"); err != nil {
+			t.Fatal(err)
+		}
+		n.MustHaveValue("cpu", at, "cpu.cfs_quota_us", "20000")
+		n.MustHaveValue("cpu", at, "cpu.shares", "2")
 		n.AwaitStatus("o", "OOMKilled", oomKilled)
 	})
 }

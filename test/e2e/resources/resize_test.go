@@ -172,3 +172,83 @@ func TestResizeKeepsThePod(t *testing.T) {
 		}
 	})
 }
+
+// limitedPod returns a pod with the limits and two containers: main has no limits of its own, and other restarts
+// for another limit of memory.
+func limitedPod(limits string) string {
+	return strings.Replace(harness.SleepPod("p", "one"), "spec:\n", "spec:\n  resources: {limits: "+limits+"}\n", 1) +
+		"    - {name: other, image: " + testbed.BusyboxImage + ", command: [sleep, '100000'], resizePolicy: " +
+		"[{resourceName: memory, restartPolicy: RestartContainer}], resources: {limits: {cpu: 100m}}}\n"
+}
+
+// The limits of a pod are those of its containers without their own, and follow a resize of the pod.
+func TestResizeOfPodLevelLimits(t *testing.T) {
+	harness.OnEachRuntime(t, func(t *testing.T, n *harness.Node) {
+		if !n.Needs("cpu", "memory") || len(harness.UnmountedControllers(t)) > 0 {
+			return
+		}
+		n.WriteManifest("p.yaml", limitedPod("{cpu: 300m, memory: 64Mi}"))
+		n.MustStart()
+		first, other := n.AwaitRunning("p"), n.AwaitContainer("p", "other")
+		const mib = 1 << 20
+		has := func(i harness.Instance, quota string, memory int64) {
+			t.Helper()
+			n.Await(fmt.Sprintf("the kernel has quota %s and %d bytes", quota, memory), func() error {
+				var errs []error
+				for file, want := range map[string]string{"cpu.cfs_quota_us": quota, "memory.limit_in_bytes": fmt.Sprint(memory)} {
+					controller, _, _ := strings.Cut(file, ".")
+					at, err := harness.CgroupPath(i.Pid, controller)
+					if err != nil {
+						return err
+					}
+					for path, applies := range map[string]bool{at: true, filepath.Dir(at): i == first} {
+						if got, err := harness.CgroupValue(controller, path, file); applies && (err != nil || got != want) {
+							errs = append(errs, fmt.Errorf("%s of %s is %s (%v)", file, path, got, err))
+						}
+					}
+				}
+				return errors.Join(errs...)
+			})
+		}
+		has(first, "30000", 64*mib)
+		has(other, "10000", 64*mib)
+		for _, to := range []struct {
+			limits, quota string
+			memory        int64
+		}{{"{cpu: 400m, memory: 96Mi}", "40000", 96 * mib}, {"{cpu: 200m, memory: 48Mi}", "20000", 48 * mib}} {
+			n.WriteManifest("p.yaml", limitedPod(to.limits))
+			has(first, to.quota, to.memory)
+			n.MustStillRun("p", first)
+			n.Await("other restarts", func() error {
+				found, err := n.Running("p")
+				if err != nil || found["other"].ID == "" || found["other"].ID == other.ID {
+					return fmt.Errorf("running: %v (%v)", found, err)
+				}
+				other = found["other"]
+				return nil
+			})
+			has(other, "10000", to.memory)
+		}
+		// Only the cpu changes, for which other does not restart and which it has of its own.
+		n.WriteManifest("p.yaml", limitedPod("{cpu: 500m, memory: 48Mi}"))
+		has(first, "50000", 48*mib)
+		has(other, "10000", 48*mib)
+		n.MustStillRun("p", first)
+		n.AwaitStatus("p", "the resize is complete, and no container shows limits that are not its own", func(p v1.Pod) error {
+			for _, c := range p.Status.Conditions {
+				if c.Type == v1.PodResizeInProgress || c.Type == v1.PodResizePending {
+					return fmt.Errorf("%+v", c)
+				}
+			}
+			for _, c := range p.Status.ContainerStatuses {
+				if c.Resources == nil || !c.Resources.Limits.Memory().IsZero() {
+					return fmt.Errorf("%s: %+v", c.Name, c.Resources)
+				}
+			}
+			return nil
+		})
+		if now := n.AwaitContainer("p", "other"); now != other {
+			t.Errorf("other was restarted: %+v, then %+v", other, now)
+		}
+	})
+}

@@ -271,3 +271,45 @@ func TestUpgradeWithResourceClaims(t *testing.T) {
 		n.AwaitPrepared(driver, 0)
 	})
 }
+
+// An earlier version passes the limits of a pod on to none of its containers. After an upgrade those that run have
+// them too, also one that restarts for another limit, and nothing restarts; neither does it after a downgrade.
+func TestUpgradeWithPodLevelLimits(t *testing.T) {
+	onEachNodeResourceVersion(t, func(t *testing.T, binary string) {
+		harness.OnEachRuntime(t, func(t *testing.T, n *harness.Node) {
+			if !n.Needs("cpu", "memory") || len(harness.UnmountedControllers(t)) > 0 {
+				return
+			}
+			n.WriteManifest("p.yaml", strings.Replace(harness.SleepPod("p", "one"), "spec:\n",
+				"spec:\n  resources: {limits: {cpu: 300m, memory: 64Mi}}\n", 1)+"      resizePolicy: "+
+				"[{resourceName: memory, restartPolicy: RestartContainer}, {resourceName: cpu, restartPolicy: RestartContainer}]\n")
+			n.Binary = binary
+			n.MustStart()
+			pods := upgradedPods{"p": n.AwaitRunning("p")}
+			n.AwaitReady("p")
+			n.Kill()
+			n.Binary = testbed.Product()
+			n.MustStart()
+			n.Await("the container has the limits of its pod", func() error {
+				for file, want := range map[string]string{"cpu.cfs_quota_us": "30000", "memory.limit_in_bytes": "67108864"} {
+					controller, _, _ := strings.Cut(file, ".")
+					at, err := harness.CgroupPath(pods["p"].Pid, controller)
+					if err != nil {
+						return err
+					}
+					if got, err := harness.CgroupValue(controller, at, file); err != nil || got != want {
+						return fmt.Errorf("%s is %s (%v)", file, got, err)
+					}
+				}
+				return nil
+			})
+			n.AwaitReady("p")
+			pods.mustStillRun(n)
+			n.Kill()
+			n.Binary = binary
+			n.MustStart()
+			n.AwaitReady("p")
+			pods.mustStillRun(n)
+		})
+	})
+}
