@@ -21,7 +21,8 @@ const maxRetryDelay = 5 * time.Minute
 // maxAnswer limits the answers of plugins, in bytes.
 const maxAnswer = 1 << 20
 
-// registration is that of one socket. Its goroutine ends when the plugin is registered or rejected.
+// registration is that of one socket. Its goroutine ends when the plugin has accepted that it is registered or
+// rejected.
 type registration struct {
 	path   string
 	id     socketID
@@ -63,35 +64,47 @@ func (w *Watcher) register(ctx context.Context, path string) (deregister func())
 	}
 	defer conn.Close()
 	client := api.NewRegistrationClient(conn)
+	var info *api.PluginInfo
+	answered := w.repeat(ctx, func(ctx context.Context) (err error) {
+		// A socket is found before the plugin listens on it.
+		info, err = client.GetInfo(ctx, &api.InfoRequest{}, grpc.WaitForReady(true))
+		return err
+	}, func(err error) {
+		w.log.Warn("Failed to ask a plugin for its registration, retrying", "socket", path, "err",
+			status.Convert(err).Message())
+	})
+	if !answered {
+		return nil
+	}
+	return w.give(ctx, client, path, info)
+}
+
+// repeat makes a call to a plugin until it succeeds, which it reports, or ctx ends. failed is called once: the
+// socket may be left from a plugin that is gone.
+func (w *Watcher) repeat(ctx context.Context, call func(context.Context) error, failed func(error)) bool {
 	for delay := w.options.RetryDelay; ; delay = min(2*delay, maxRetryDelay) {
-		info, err := w.info(ctx, client)
+		limited, cancel := context.WithTimeout(ctx, w.options.Timeout)
+		err := call(limited)
+		cancel()
 		if err == nil {
-			return w.give(ctx, client, path, info)
+			return true
 		}
 		if ctx.Err() != nil {
-			return nil
+			return false
 		}
-		if delay == w.options.RetryDelay { // once: the socket may be left from a plugin that is gone
-			w.log.Warn("Failed to ask a plugin for its registration, retrying", "socket", path, "err",
-				status.Convert(err).Message())
+		if delay == w.options.RetryDelay {
+			failed(err)
 		}
 		select {
 		case <-ctx.Done():
-			return nil
+			return false
 		case <-time.After(delay):
 		}
 	}
 }
 
-// info asks the plugin who it is.
-func (w *Watcher) info(ctx context.Context, client api.RegistrationClient) (*api.PluginInfo, error) {
-	ctx, cancel := context.WithTimeout(ctx, w.options.Timeout)
-	defer cancel()
-	// A socket is found before the plugin listens on it.
-	return client.GetInfo(ctx, &api.InfoRequest{}, grpc.WaitForReady(true))
-}
-
-// give gives the plugin to the handler of its type, and reports the result to the plugin.
+// give gives the plugin to the handler of its type, and reports the result to the plugin until that accepts it.
+// A kubelet ends the use of such a plugin meanwhile, and registers it again; here it is used.
 func (w *Watcher) give(ctx context.Context, client api.RegistrationClient, path string,
 	info *api.PluginInfo) (deregister func()) {
 	log := w.log.With("type", info.GetType(), "plugin", info.GetName(), "socket", path)
@@ -122,10 +135,12 @@ func (w *Watcher) give(ctx context.Context, client api.RegistrationClient, path 
 	} else {
 		log.Info("Plugin registered", "endpoint", p.Endpoint)
 	}
-	notify, cancel := context.WithTimeout(ctx, w.options.Timeout)
-	defer cancel()
-	if _, err := client.NotifyRegistrationStatus(notify, result); err != nil && ctx.Err() == nil {
-		log.Warn("Failed to report the result of its registration to a plugin", "err", status.Convert(err).Message())
-	}
+	w.repeat(ctx, func(ctx context.Context) error {
+		_, err := client.NotifyRegistrationStatus(ctx, result)
+		return err
+	}, func(err error) {
+		log.Warn("Failed to report the result of its registration to a plugin, retrying", "err",
+			status.Convert(err).Message())
+	})
 	return deregister
 }

@@ -3,6 +3,7 @@ package plugins_test
 import (
 	"context"
 	"errors"
+	"math"
 	"net"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -31,6 +33,8 @@ type harness struct {
 	changed           chan struct{}
 	// reject is the error of the next registrations.
 	reject error
+	// refused is how many results the next plugins do not accept.
+	refused int32
 }
 
 func newHarness(t *testing.T) *harness {
@@ -108,6 +112,8 @@ type fakePlugin struct {
 	info    *api.PluginInfo
 	results chan *api.RegistrationStatus
 	server  *grpc.Server
+	// refused is how many results the plugin does not accept.
+	refused atomic.Int32
 }
 
 func (p *fakePlugin) GetInfo(context.Context, *api.InfoRequest) (*api.PluginInfo, error) {
@@ -116,6 +122,9 @@ func (p *fakePlugin) GetInfo(context.Context, *api.InfoRequest) (*api.PluginInfo
 
 func (p *fakePlugin) NotifyRegistrationStatus(_ context.Context,
 	s *api.RegistrationStatus) (*api.RegistrationStatusResponse, error) {
+	if p.refused.Add(-1) >= 0 {
+		return nil, errors.New("not now")
+	}
 	p.results <- s
 	return &api.RegistrationStatusResponse{}, nil
 }
@@ -132,6 +141,7 @@ func (h *harness) plugin(path string, info *api.PluginInfo) *fakePlugin {
 		h.t.Fatal(err)
 	}
 	p := &fakePlugin{info: info, results: make(chan *api.RegistrationStatus, 10), server: grpc.NewServer()}
+	p.refused.Store(h.refused)
 	api.RegisterRegistrationServer(p.server, p)
 	go func() { _ = p.server.Serve(listener) }()
 	h.t.Cleanup(p.server.Stop)
@@ -226,6 +236,33 @@ func TestRejected(t *testing.T) {
 	h.await("good")
 	if len(rejected.results) != 0 {
 		t.Error("the plugin was asked again")
+	}
+}
+
+// A plugin that does not accept the result of its registration is in use, and gets the result again until it
+// does, or until its socket is removed.
+func TestResultIsRepeated(t *testing.T) {
+	h := newHarness(t)
+	h.start()
+	h.refused = 3
+	p := h.plugin("a.sock", info("a"))
+	if r := h.result(p); !r.GetPluginRegistered() {
+		t.Errorf("result %v", r)
+	}
+	h.await("a")
+	rejected := h.plugin("rejected.sock", info(""))
+	if r := h.result(rejected); r.GetPluginRegistered() || r.GetError() == "" {
+		t.Errorf("result %v", r)
+	}
+	h.refused = math.MaxInt32
+	gone := h.plugin("b.sock", info("b"))
+	h.await("a", "b")
+	gone.server.Stop()
+	h.await("a")
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if want := []string{"a", "b"}; !slices.Equal(h.calls, want) {
+		t.Errorf("registered %v, want %v", h.calls, want)
 	}
 }
 
