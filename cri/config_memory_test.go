@@ -105,7 +105,7 @@ func TestLimitsOfThePod(t *testing.T) {
 			whole.Limits["hugepages-2Mi"] = resource.MustParse("4Mi")
 			pod.Spec.Resources = &whole
 		}
-		got := g.containerResources(pod, &pod.Spec.Containers[0])
+		got := g.containerResources(pod, &pod.Spec.Containers[0], nil)
 		if got.CpuQuota != c.quota || got.MemoryLimitInBytes != c.memory || got.CpuShares != c.shares ||
 			got.MemorySwapLimitInBytes != c.memory || got.Unified["memory.high"] != c.high {
 			t.Errorf("%s: %+v", name, got)

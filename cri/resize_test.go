@@ -123,7 +123,7 @@ func TestResizesOfInheritedLimits(t *testing.T) {
 		if !tc.found || tc.restart {
 			continue
 		}
-		to := testConfig().resizedResources(pod, c, got[0])
+		to := testConfig().resizedResources(pod, c, got[0], nil)
 		if to.CpuQuota != tc.quota || to.MemoryLimitInBytes != tc.memory {
 			t.Errorf("%s: %+v", name, to)
 		}

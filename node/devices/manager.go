@@ -94,14 +94,53 @@ type deviceResource struct {
 	// local is nil for a resource of plugins. slots are the IDs of its devices, by ID the device.
 	local *Local
 	slots map[string]string
-	// plugin is nil while none is connected.
+	// plugin is the one that registered last, nil while none is connected. older are those that registered before
+	// it and are still connected.
 	plugin *plugin
+	older  []*plugin
 	// devices are those of the last list by ID; true is healthy.
 	devices map[string]bool
 	// nodes are the NUMA nodes of the devices whose plugin or, for local devices, driver reports them.
 	nodes map[string][]int
 	// lostAt is when the plugin went away.
 	lostAt time.Time
+}
+
+// add makes a plugin the one that is used. It ends the connection to one at the same socket.
+func (r *deviceResource) add(p *plugin) {
+	if r.plugin != nil {
+		r.older = append(r.older, r.plugin)
+	}
+	r.older = slices.DeleteFunc(r.older, func(before *plugin) bool {
+		if before.socket != p.socket {
+			return false
+		}
+		before.end()
+		return true
+	})
+	r.plugin = p
+}
+
+// remove removes a plugin that is gone, and reports whether it was the one that is used. Then its successor is the
+// newest of the older ones, nil if there is none.
+func (r *deviceResource) remove(p *plugin) (used bool, successor *plugin) {
+	if r == nil {
+		return false, nil
+	}
+	if r.plugin != p {
+		r.older = slices.DeleteFunc(r.older, func(before *plugin) bool { return before == p })
+		return false, nil
+	}
+	r.plugin = nil
+	if last := len(r.older) - 1; last >= 0 {
+		r.plugin, r.older = r.older[last], r.older[:last]
+		if r.plugin.listed {
+			r.devices, r.nodes = r.plugin.devices, r.plugin.nodes
+		}
+		return true, r.plugin
+	}
+	r.lostAt = time.Now()
+	return true, nil
 }
 
 // podDevices is what one pod has.

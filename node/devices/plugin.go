@@ -31,8 +31,11 @@ type plugin struct {
 	// preStartRequired: PreStartContainer is called before each start of a container. prefers:
 	// the plugin is asked which devices to allocate. Both are set before the plugin is used.
 	preStartRequired, prefers bool
-	// listed: the plugin has listed its devices. Protected by Manager.mu.
-	listed bool
+	// listed: the plugin has listed its devices. devices and nodes are those of its last list, as in
+	// deviceResource. Protected by Manager.mu.
+	listed  bool
+	devices map[string]bool
+	nodes   map[string][]int
 	// end ends the connection.
 	end context.CancelFunc
 }
@@ -49,31 +52,32 @@ func dialPlugin(name v1.ResourceName, socket string) (*plugin, error) {
 // another one replaces it.
 func (m *Manager) runPlugin(ctx context.Context, p *plugin) {
 	defer p.conn.Close()
-	err := m.watchPlugin(ctx, p)
-	if current := m.lose(p); !current || ctx.Err() != nil {
-		return
+	if err := m.watchPlugin(ctx, p); ctx.Err() == nil {
+		m.lose(p, "Device plugin disconnected", err)
 	}
-	m.changed.Notify()
-	m.log.Warn("Device plugin disconnected; its devices are not allocated until it registers again", "resource",
-		p.resource, "socket", p.socket, "err", plain(err))
+}
+
+// askOptions asks a plugin that registers for its options, and closes the connection if that fails.
+func (p *plugin) askOptions(ctx context.Context, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	options, err := p.client.GetDevicePluginOptions(ctx, &pluginapi.Empty{}, grpc.WaitForReady(true))
+	switch {
+	case status.Code(err) == codes.Unimplemented:
+		// Those of the registration hold.
+		return nil
+	case err != nil:
+		_ = p.conn.Close()
+		return fmt.Errorf("the plugin did not report its options; it must serve %s before it registers: %w", p.socket,
+			p.fault(err, timeout))
+	}
+	p.preStartRequired = p.preStartRequired || options.GetPreStartRequired()
+	p.prefers = p.prefers || options.GetGetPreferredAllocationAvailable()
+	return nil
 }
 
 // watchPlugin takes the lists of devices.
 func (m *Manager) watchPlugin(ctx context.Context, p *plugin) error {
-	connect, cancel := context.WithTimeout(ctx, m.options.Timeouts.Connect)
-	options, err := p.client.GetDevicePluginOptions(connect, &pluginapi.Empty{}, grpc.WaitForReady(true))
-	cancel()
-	switch {
-	case status.Code(err) == codes.Unimplemented:
-		// Those of the registration hold.
-	case err != nil:
-		return fmt.Errorf("GetDevicePluginOptions: %w", err)
-	default:
-		m.mu.Lock()
-		p.preStartRequired = p.preStartRequired || options.GetPreStartRequired()
-		p.prefers = p.prefers || options.GetGetPreferredAllocationAvailable()
-		m.mu.Unlock()
-	}
 	stream, err := p.client.ListAndWatch(ctx, &pluginapi.Empty{})
 	if err != nil {
 		return fmt.Errorf("ListAndWatch: %w", err)
@@ -97,13 +101,14 @@ func (m *Manager) setDevices(p *plugin, list []*pluginapi.Device) {
 		}
 	}
 	m.mu.Lock()
+	first := !p.listed
+	p.listed, p.devices, p.nodes = true, devices, nodes
 	r := m.resources[p.resource]
 	if r == nil || r.plugin != p {
 		m.mu.Unlock()
 		return
 	}
-	first := !p.listed
-	p.listed, r.devices, r.nodes = true, devices, nodes
+	r.devices, r.nodes = devices, nodes
 	m.noteHealth(p.resource)
 	healthy := r.healthy()
 	m.mu.Unlock()

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -27,10 +26,17 @@ type registration struct {
 	ctx context.Context
 }
 
-// Register implements the API. It does not wait for the plugin: the node has its devices as soon
-// as the plugin has listed them.
-func (r registration) Register(_ context.Context, req *pluginapi.RegisterRequest) (*pluginapi.Empty, error) {
-	if err := r.manager.register(r.ctx, req); err != nil {
+// Register implements the API. As at the kubelet the plugin has reported its options when it returns. It does not
+// wait for the devices: the node has them as soon as the plugin has listed them.
+func (r registration) Register(ctx context.Context, req *pluginapi.RegisterRequest) (*pluginapi.Empty, error) {
+	p, err := r.manager.dial(req)
+	if err == nil {
+		err = p.askOptions(ctx, r.manager.options.Timeouts.Connect)
+	}
+	if err == nil {
+		err = r.manager.connect(r.ctx, p)
+	}
+	if err != nil {
 		r.manager.log.Warn("Registration of a device plugin rejected", "resource", req.GetResourceName(), "endpoint",
 			req.GetEndpoint(), "err", err)
 		return nil, status.Error(codes.InvalidArgument, err.Error())
@@ -38,23 +44,23 @@ func (r registration) Register(_ context.Context, req *pluginapi.RegisterRequest
 	return &pluginapi.Empty{}, nil
 }
 
-// register takes a plugin that has registered at the socket of the manager.
-func (m *Manager) register(ctx context.Context, req *pluginapi.RegisterRequest) error {
+// dial returns the connection to a plugin that registers at the socket of the manager.
+func (m *Manager) dial(req *pluginapi.RegisterRequest) (*plugin, error) {
 	if err := m.checkPlugin(req.GetResourceName(), req.GetVersion()); err != nil {
-		return err
+		return nil, err
 	}
 	endpoint := req.GetEndpoint()
 	if endpoint == "" || endpoint != filepath.Base(endpoint) || endpoint == SocketName {
-		return fmt.Errorf("endpoint %q is not valid; it must be the name of the plugin's socket in %s", endpoint,
+		return nil, fmt.Errorf("endpoint %q is not valid; it must be the name of the plugin's socket in %s", endpoint,
 			m.options.Dir)
 	}
 	p, err := dialPlugin(v1.ResourceName(req.GetResourceName()), filepath.Join(m.options.Dir, endpoint))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	p.preStartRequired, p.prefers = req.GetOptions().GetPreStartRequired(),
 		req.GetOptions().GetGetPreferredAllocationAvailable()
-	return m.connect(ctx, p)
+	return p, nil
 }
 
 // checkPlugin checks the resource of a plugin and the versions of the API that it supports.
@@ -82,13 +88,16 @@ type watched struct {
 }
 
 // Register implements plugins.Handler: it takes a device plugin that the plugin watcher has found.
-// The deregistration disconnects it, unless another one has taken its place.
+// The deregistration disconnects it.
 func (m *Manager) Register(ctx context.Context, found plugins.Plugin) (deregister func(), err error) {
 	if err := m.checkPlugin(found.Name, found.Versions...); err != nil {
 		return nil, err
 	}
 	p, err := dialPlugin(v1.ResourceName(found.Name), found.Endpoint)
 	if err != nil {
+		return nil, err
+	}
+	if err := p.askOptions(ctx, m.options.Timeouts.Connect); err != nil {
 		return nil, err
 	}
 	w := watched{plugin: p, result: make(chan error, 1)}
@@ -106,29 +115,35 @@ func (m *Manager) Register(ctx context.Context, found plugins.Plugin) (deregiste
 
 // disconnect ends the connection to a plugin whose registration socket was removed.
 func (m *Manager) disconnect(p *plugin) {
-	current := m.lose(p)
+	m.lose(p, "Device plugin deregistered", nil)
 	p.end()
-	if current {
-		m.changed.Notify()
-		m.log.Warn("Device plugin deregistered; its devices are not allocated until it registers again", "resource",
-			p.resource, "socket", p.socket)
-	}
 }
 
-// lose records that a plugin is gone, and reports whether it was the one of its resource.
-func (m *Manager) lose(p *plugin) bool {
+// lose records that a plugin is gone, which the event describes with its cause, may be nil. An earlier one of its
+// resource that is still connected takes its place.
+func (m *Manager) lose(p *plugin, event string, cause error) {
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	r := m.resources[p.resource]
-	if r == nil || r.plugin != p {
-		return false
+	used, successor := m.resources[p.resource].remove(p)
+	if used {
+		m.noteHealth(p.resource)
 	}
-	r.plugin, r.lostAt = nil, time.Now()
-	m.noteHealth(p.resource)
-	return true
+	m.mu.Unlock()
+	if !used {
+		return
+	}
+	m.changed.Notify()
+	log := m.log.With("resource", p.resource, "socket", p.socket)
+	if cause != nil {
+		log = log.With("err", plain(cause))
+	}
+	if successor != nil {
+		log.Warn(event+"; an earlier one of its resource, which is still connected, is used", "used", successor.socket)
+		return
+	}
+	log.Warn(event + "; its devices are not allocated until it registers again")
 }
 
-// connect makes a plugin the one of its resource, in place of an earlier one.
+// connect makes a plugin the one of its resource. Earlier ones stay connected, except one at the same socket.
 func (m *Manager) connect(ctx context.Context, p *plugin) error {
 	ctx, p.end = context.WithCancel(ctx)
 	m.mu.Lock()
@@ -144,10 +159,7 @@ func (m *Manager) connect(ctx context.Context, p *plugin) error {
 		m.resources[p.resource] = r
 		m.saveLater()
 	}
-	if before := r.plugin; before != nil {
-		before.end()
-	}
-	r.plugin = p
+	r.add(p)
 	m.noteHealth(p.resource)
 	m.plugins.Go(func() {
 		defer p.end()
