@@ -476,6 +476,59 @@ func TestSocketInUse(t *testing.T) {
 	}
 }
 
+// Of two plugins of a resource the newer one is used. When that leaves, the older one is again, with what it lists
+// by then; one that is not used leaves without an effect.
+func TestTwoPlugins(t *testing.T) {
+	n := newNode(t)
+	used := func(by *deviceplugin.Plugin) {
+		t.Helper()
+		before := len(by.Allocated())
+		p := pod("web", 1)
+		n.allocate(p)
+		n.Release(p.UID)
+		if len(by.Allocated()) != before+1 {
+			t.Error("another plugin was asked")
+		}
+	}
+	first := n.plugin(deviceplugin.Options{Devices: []string{"a", "b", "c"}})
+	n.awaitAllocatable(3)
+	second := n.plugin(deviceplugin.Options{Devices: []string{"d"}})
+	n.awaitAllocatable(1)
+	third := n.plugin(deviceplugin.Options{Devices: []string{"e", "f", "g", "h"}})
+	n.awaitAllocatable(4)
+	used(third)
+	second.Stop()
+	first.SetHealth("a", false)
+	n.awaitAllocatable(4)
+	third.Stop()
+	n.awaitAllocatable(2)
+	used(first)
+	first.SetHealth("b", false)
+	n.awaitAllocatable(1)
+	first.Stop()
+	n.awaitAllocatable(0)
+}
+
+// A plugin that fails to report its options is told so when it registers, and is not used.
+func TestRegistrationWithoutOptions(t *testing.T) {
+	n := newNode(t)
+	broken := deviceplugin.Options{Dir: n.options.Dir, Resource: dongle, Devices: []string{"a"},
+		OptionsFault: errors.New("no driver loaded")}
+	if _, err := deviceplugin.Start(broken); err == nil || !strings.Contains(err.Error(), "no driver loaded") {
+		t.Errorf("the registration returned %v", err)
+	}
+	if capacity, _ := n.Resources(); len(capacity) > 0 {
+		t.Errorf("the node has %v", capacity)
+	}
+	// An earlier plugin of the resource stays in use.
+	n.plugin(deviceplugin.Options{Devices: []string{"a", "b"}})
+	n.awaitAllocatable(2)
+	if _, err := deviceplugin.Start(broken); err == nil {
+		t.Error("the plugin was registered")
+	}
+	n.awaitAllocatable(2)
+}
+
 // Registrations with faults are rejected.
 func TestRegistrationRejected(t *testing.T) {
 	n := newNode(t)

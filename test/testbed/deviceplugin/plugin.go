@@ -38,6 +38,8 @@ type Options struct {
 	Preferred func(available, must []string, count int) []string
 	// PreStart is called before each start of a container; nil is not called.
 	PreStart func(ids []string) error
+	// OptionsFault is the error of GetDevicePluginOptions; nil answers.
+	OptionsFault error
 }
 
 // Plugin is a running plugin.
@@ -212,6 +214,9 @@ func (p *Plugin) pluginOptions() *pluginapi.DevicePluginOptions {
 
 // GetDevicePluginOptions implements the API.
 func (p *Plugin) GetDevicePluginOptions(context.Context, *pluginapi.Empty) (*pluginapi.DevicePluginOptions, error) {
+	if err := p.options.OptionsFault; err != nil {
+		return nil, err
+	}
 	return p.pluginOptions(), nil
 }
 
