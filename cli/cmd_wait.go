@@ -43,7 +43,8 @@ func waitCommand() *cobra.Command {
   revision=HASH          it runs the revision with this kubernetes.io/config.hash
 
 The pod does not have to exist yet. Progress is printed to standard error: state,
-reason, image and elapsed time. The exit code is 124 after a timeout.`,
+reason, image and elapsed time, and again every 30 seconds. The exit code is 124 after a
+timeout, and 1 after 30 seconds in which the container runtime could not start any pod.`,
 		Example: `  # Wait until pod web is ready
   podstead wait web --for=ready
 

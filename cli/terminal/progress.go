@@ -49,6 +49,14 @@ func (p *Progress) Show(text string) {
 	p.draw()
 }
 
+// Repeat makes Show print the next text in full, also if it is the same: a long silence would not tell whether
+// something is still wrong.
+func (p *Progress) Repeat() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.text, p.detail = "", ""
+}
+
 // Tick updates the elapsed time.
 func (p *Progress) Tick() {
 	p.mu.Lock()

@@ -38,8 +38,9 @@ func (w *Rollout) Ended(ctx context.Context) (*api.Rollout, error) {
 	defer p.Clear()
 	limited, cancel := context.WithTimeout(ctx, w.Timeout)
 	defer cancel()
-	tick := time.NewTicker(checkPeriod / 4)
+	tick, again := time.NewTicker(checkPeriod/4), time.NewTicker(repeatPeriod)
 	defer tick.Stop()
+	defer again.Stop()
 	began, state := time.Now(), "in progress"
 	shown := ""
 	for {
@@ -71,6 +72,14 @@ func (w *Rollout) Ended(ctx context.Context) (*api.Rollout, error) {
 		select {
 		case <-tick.C:
 			p.Tick()
+		case <-again.C:
+			shown = "" // the cause may be another one, or appear only now
+			if o, err := podOf(limited, w.Client, w.Pod.Namespace, w.Pod.Name); err == nil && o != nil {
+				if err := cannotStart(limited, w.Client, o); err != nil {
+					return nil, fmt.Errorf("pod/%s: %w", w.Pod.Name, err)
+				}
+			}
+			p.Repeat()
 		case <-limited.Done():
 			if ctx.Err() != nil {
 				return nil, ctx.Err()

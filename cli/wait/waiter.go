@@ -93,14 +93,21 @@ func (w *Waiter) Run(ctx context.Context) error {
 }
 
 // runChecks calls check until the context ends, updates the elapsed time, and evaluates the conditions
-// again, which depend on the time.
+// again, which depend on the time. It repeats the state every 30 s.
 func (w *Waiter) runChecks(ctx context.Context, stop context.CancelCauseFunc, p *terminal.Progress) {
-	tick := time.NewTicker(checkPeriod)
+	tick, again := time.NewTicker(checkPeriod), time.NewTicker(repeatPeriod)
 	defer tick.Stop()
+	defer again.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-again.C:
+			if err := w.repeat(ctx, p); err != nil {
+				stop(err)
+				return
+			}
+			continue
 		case <-tick.C:
 		}
 		p.Tick()
