@@ -26,14 +26,15 @@ func clientOf(t *testing.T, pods ...v1.Pod) *client.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		list := v1.PodList{TypeMeta: metav1.TypeMeta{Kind: "PodList", APIVersion: "v1"}}
-		if strings.HasSuffix(r.URL.Path, "/pods") {
-			list.Items = pods
-		}
-		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(list)
-	})}
+	srv := &http.Server{ReadHeaderTimeout: time.Minute,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			list := v1.PodList{TypeMeta: metav1.TypeMeta{Kind: "PodList", APIVersion: "v1"}}
+			if strings.HasSuffix(r.URL.Path, "/pods") {
+				list.Items = pods
+			}
+			w.Header().Set("Content-Type", "application/json")
+			_ = json.NewEncoder(w).Encode(list)
+		})}
 	go func() { _ = srv.Serve(ln) }()
 	t.Cleanup(func() { _ = srv.Close() })
 	return client.New(socket)
@@ -42,7 +43,8 @@ func clientOf(t *testing.T, pods ...v1.Pod) *client.Client {
 // A wait repeats the state although it does not change, and ends with a pointer to podstead check when the runtime
 // cannot start any sandbox: not while another pod has one, and not for a fault that can heal.
 func TestWaitRepeatsTheStateAndEndsWhenNothingCanStart(t *testing.T) {
-	const create = "Failed to create pod sandbox: rpc error: code = Unknown desc = failed to create containerd task: failed " +
+	const create = "Failed to create pod sandbox: rpc error: code = Unknown desc = failed to create containerd task: " +
+		"failed " +
 		"to create shim task: OCI runtime create failed: runc create failed: unable to start container process: write " +
 		"/proc/self/oom_score_adj: permission denied: unknown"
 	waits := func(message string) v1.Pod {

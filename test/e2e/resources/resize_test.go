@@ -234,19 +234,20 @@ func TestResizeOfPodLevelLimits(t *testing.T) {
 		has(first, "50000", 48*mib)
 		has(other, "10000", 48*mib)
 		n.MustStillRun("p", first)
-		n.AwaitStatus("p", "the resize is complete, and no container shows limits that are not its own", func(p v1.Pod) error {
-			for _, c := range p.Status.Conditions {
-				if c.Type == v1.PodResizeInProgress || c.Type == v1.PodResizePending {
-					return fmt.Errorf("%+v", c)
+		n.AwaitStatus("p", "the resize is complete, and no container shows limits that are not its own",
+			func(p v1.Pod) error {
+				for _, c := range p.Status.Conditions {
+					if c.Type == v1.PodResizeInProgress || c.Type == v1.PodResizePending {
+						return fmt.Errorf("%+v", c)
+					}
 				}
-			}
-			for _, c := range p.Status.ContainerStatuses {
-				if c.Resources == nil || !c.Resources.Limits.Memory().IsZero() {
-					return fmt.Errorf("%s: %+v", c.Name, c.Resources)
+				for _, c := range p.Status.ContainerStatuses {
+					if c.Resources == nil || !c.Resources.Limits.Memory().IsZero() {
+						return fmt.Errorf("%s: %+v", c.Name, c.Resources)
+					}
 				}
-			}
-			return nil
-		})
+				return nil
+			})
 		if now := n.AwaitContainer("p", "other"); now != other {
 			t.Errorf("other was restarted: %+v, then %+v", other, now)
 		}
