@@ -21,7 +21,7 @@ import (
 type refusedStatus struct {
 	uid types.UID
 	// states are the containers whose state was refused, by the list and their name: the API server accepts no
-	// status that leaves the terminated state of a container which the restartPolicy keeps down. The next
+	// status that leaves the terminated state of a container which the restartPolicy keeps down. Another
 	// termination is accepted.
 	states map[[2]string]bool
 	// fields are the refused fields of the status, by their names in JSON.
@@ -36,6 +36,12 @@ type refusedStatus struct {
 	err      error
 	reported string
 }
+
+// The kubelet's exit code, 128 + SIGKILL, and reason of an end that was not observed.
+const (
+	unobservedExitCode  = 137
+	reasonStatusUnknown = "ContainerStatusUnknown"
+)
 
 // refusedPath finds a field of the status in the path of a cause.
 var refusedPath = regexp.MustCompile(`^status\.([A-Za-z]+)(?:\[(\d+)\])?`)
@@ -69,13 +75,14 @@ func (r *refusedStatus) learn(err error, api *v1.PodStatus) (learned bool) {
 }
 
 // apply gives a status what the API has of the refused fields.
-func (r *refusedStatus) apply(st, api *v1.PodStatus) error {
+func (r *refusedStatus) apply(st *v1.PodStatus, shown *v1.Pod) error {
+	api := &shown.Status
 	for state := range r.states {
 		have, want := containerStatuses(api, state[0]), containerStatuses(st, state[0])
 		i := slices.IndexFunc(*have, func(c v1.ContainerStatus) bool { return c.Name == state[1] })
 		j := slices.IndexFunc(*want, func(c v1.ContainerStatus) bool { return c.Name == state[1] })
 		if i >= 0 && j >= 0 && (*want)[j].State.Terminated == nil {
-			(*want)[j].State = (*have)[i].State
+			leave(&(*want)[j].State, (*have)[i].State.Terminated, shown.Spec.RestartPolicy)
 		}
 	}
 	if len(r.fields) == 0 {
@@ -102,6 +109,23 @@ func (r *refusedStatus) apply(st, api *v1.PodStatus) error {
 	}
 	*st = v1.PodStatus{}
 	return json.Unmarshal(text, st)
+}
+
+// leave changes the state of a container that runs, or is going to, to one that the API server accepts after the end
+// that it has; nil is none. With restartPolicy OnFailure only an end with 0 cannot be left: it is replaced by one whose
+// exit was not observed, and the state is sent after that. Otherwise the container would be shown as completed for as
+// long as it runs.
+func leave(state *v1.ContainerState, end *v1.ContainerStateTerminated, policy v1.RestartPolicy) {
+	switch {
+	case end == nil || policy == v1.RestartPolicyOnFailure && end.ExitCode != 0:
+	case policy == v1.RestartPolicyOnFailure:
+		unknown := *end
+		unknown.ExitCode, unknown.Reason = unobservedExitCode, reasonStatusUnknown
+		unknown.Message = "the container was restarted"
+		*state = v1.ContainerState{Terminated: &unknown}
+	default:
+		*state = v1.ContainerState{Terminated: end}
+	}
 }
 
 // beginTrial begins to send the fields of a patch one by one, and returns false if there is only one.

@@ -11,6 +11,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -105,6 +106,56 @@ func TestRefusedStatusIsSentWithoutWhatIsRefused(t *testing.T) {
 		if end := r.inAPI("web").Status.ContainerStatuses[0].State.Terminated; end == nil || end.ExitCode != 3 {
 			t.Errorf("the next end: %+v", end)
 		}
+	})
+}
+
+// A container that runs again although the API has its end with 0, which a pod with restartPolicy OnFailure cannot leave
+// there, is shown as running: a previous daemon may have reported that end.
+func TestEndThatCannotBeLeftIsReplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newClusterHarness(t)
+		r.start()
+		defer r.end()
+		pass(time.Second)
+		_, pod := aBound()
+		pod.Name, pod.UID, pod.ResourceVersion, pod.Spec.RestartPolicy = "web", "", "", v1.RestartPolicyOnFailure
+		pod.Status = v1.PodStatus{Phase: v1.PodRunning, ContainerStatuses: []v1.ContainerStatus{{Name: "app", ContainerID: "a",
+			State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ContainerID: "a", Reason: "Completed"}}}}}
+		r.put(t, pod)
+		pass(200 * time.Millisecond)
+		uid := r.inAPI("web").UID
+		// As a real server.
+		r.react = func(req fakeRequest) (runtime.Object, error) {
+			if req.sub != "status" || req.resource != "pods" {
+				return nil, nil
+			}
+			list, changes := statusOfBody(t, req.body)["containerStatuses"].([]any)
+			before := r.inAPI("web").Status.ContainerStatuses[0].State.Terminated
+			if !changes || before == nil || before.ExitCode != 0 {
+				return nil, nil
+			}
+			if state, _ := list[0].(map[string]any)["state"].(map[string]any); state["terminated"] == nil {
+				return nil, apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "web", field.ErrorList{field.Forbidden(
+					field.NewPath("status", "containerStatuses").Index(0).Child("state"),
+					"may not be transitioned to non-terminated state")})
+			}
+			return nil, nil
+		}
+		started := metav1.NewTime(time.Now().Truncate(time.Second))
+		show := func(restarts int32) {
+			r.show(uid, func(st *v1.PodStatus) {
+				st.Phase, st.ContainerStatuses = v1.PodRunning, []v1.ContainerStatus{{Name: "app", ContainerID: "b", Ready: true,
+					RestartCount: restarts, State: v1.ContainerState{Running: &v1.ContainerStateRunning{StartedAt: started}}}}
+			})
+			pass(5 * time.Second)
+			got := r.inAPI("web").Status.ContainerStatuses[0]
+			if got.State.Running == nil || !got.State.Running.StartedAt.Equal(&started) || got.RestartCount != restarts {
+				t.Errorf("the API has %+v", got)
+			}
+		}
+		show(1)
+		started = metav1.NewTime(started.Add(time.Minute))
+		show(2)
 	})
 }
 

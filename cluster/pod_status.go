@@ -35,7 +35,7 @@ func boundStep(local, api *v1.Pod, ended bool, refused *refusedStatus) (step, er
 			st.StartTime = api.Status.StartTime
 		}
 		if refused != nil {
-			if err := refused.apply(st, &api.Status); err != nil {
+			if err := refused.apply(st, api); err != nil {
 				return step{}, err
 			}
 		}
