@@ -109,8 +109,8 @@ func TestRefusedStatusIsSentWithoutWhatIsRefused(t *testing.T) {
 	})
 }
 
-// A container that runs again although the API has its end with 0, which a pod with restartPolicy OnFailure cannot leave
-// there, is shown as running: a previous daemon may have reported that end.
+// A container that runs again although the API has its end with 0, which a pod with restartPolicy OnFailure cannot
+// leave there, is shown as running: a previous daemon may have reported that end.
 func TestEndThatCannotBeLeftIsReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newClusterHarness(t)
@@ -119,8 +119,9 @@ func TestEndThatCannotBeLeftIsReplaced(t *testing.T) {
 		pass(time.Second)
 		_, pod := aBound()
 		pod.Name, pod.UID, pod.ResourceVersion, pod.Spec.RestartPolicy = "web", "", "", v1.RestartPolicyOnFailure
-		pod.Status = v1.PodStatus{Phase: v1.PodRunning, ContainerStatuses: []v1.ContainerStatus{{Name: "app", ContainerID: "a",
-			State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ContainerID: "a", Reason: "Completed"}}}}}
+		pod.Status = v1.PodStatus{Phase: v1.PodRunning,
+			ContainerStatuses: []v1.ContainerStatus{{Name: "app", ContainerID: "a",
+				State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ContainerID: "a", Reason: "Completed"}}}}}
 		r.put(t, pod)
 		pass(200 * time.Millisecond)
 		uid := r.inAPI("web").UID
