@@ -509,7 +509,7 @@ func TestTwoPlugins(t *testing.T) {
 	n.awaitAllocatable(0)
 }
 
-// A plugin that fails to report its options is told so when it registers, and is not used.
+// A plugin that fails to report its options gets that error when it registers, and is not used.
 func TestRegistrationWithoutOptions(t *testing.T) {
 	n := newNode(t)
 	broken := deviceplugin.Options{Dir: n.options.Dir, Resource: dongle, Devices: []string{"a"},

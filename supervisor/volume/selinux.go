@@ -52,8 +52,8 @@ func (s *setup) contextOption(volume string, persistent *v1.PersistentVolume) st
 	return `context="` + label + `"`
 }
 
-// fileOptionsOf returns the options of the containers that mount a volume; without a level if they have none, or not
-// all the same.
+// fileOptionsOf returns the options of the containers that mount a volume; without a level if they have none, or
+// different ones.
 func fileOptionsOf(pod *v1.Pod, volume string) (common fileOptions) {
 	policy := v1.SELinuxChangePolicyMountOption
 	var ofPod *v1.SELinuxOptions

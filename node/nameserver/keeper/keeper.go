@@ -290,12 +290,16 @@ func (k *Keeper) replaceIfOther(ctx context.Context) error {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	ended := make(chan struct{})
-	go func() {
+	var waiting sync.WaitGroup
+	waiting.Go(func() {
 		if process.Wait(ctx) == nil {
 			close(ended)
 		}
+	})
+	defer func() {
+		cancel()
+		waiting.Wait() // before the descriptor is closed
 	}()
 	return k.awaitConnection(ctx, ended)
 }
