@@ -44,7 +44,7 @@ func (d *daemon) openRuntime(ctx context.Context) error {
 	}
 	d.runtime, d.pulls = rt, cri.NewObservedPulls(rt.Client)
 	d.pullRecords = pullrecords.Open(
-		pullrecords.Config{Dir: pullrecords.Dir(o.Paths.Root), Images: rt.Client, Unwritten: d.unwritten, Log: d.log})
+		pullrecords.Config{Dir: pullrecords.Dir(o.Paths.Root), Images: rt.Client, Disk: d.disk, Log: d.log})
 	d.closeLater(rt.Client)
 	if rt.Private != nil {
 		used := driverSettings(&o.Cgroups).OfRuntime()

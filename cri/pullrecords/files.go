@@ -1,90 +1,74 @@
 package pullrecords
 
 import (
-	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
 
-	"github.com/podstead/podstead/internal/atomicfile"
-	"github.com/podstead/podstead/internal/boundedfile"
-	"github.com/podstead/podstead/internal/unwritten"
+	"github.com/podstead/podstead/internal/statefile"
 )
 
-// files are the files of the records. What could not be written is read from memory
-// until it is. The caller holds the mutex of Records, and so do repeated writes.
-type files struct {
-	unwritten *unwritten.Files
-	// pending are contents by path that could not be written, nil for a file that could
-	// not be removed.
-	pending map[string][]byte
-}
-
-// read returns the content of a file, or an error that wraps fs.ErrNotExist.
-func (f *files) read(path string) ([]byte, error) {
-	data, ok := f.pending[path]
-	switch {
-	case !ok:
-		return boundedfile.Read(path, maxFile)
-	case data == nil:
-		return nil, fs.ErrNotExist
-	}
-	return data, nil
-}
-
-// change writes a file or, with nil, removes it. After an error it is repeated.
-func (f *files) change(path string, data []byte, repeat func() error) error {
-	err := store(path, data)
-	if err != nil {
-		f.pending[path] = data
-	} else {
-		delete(f.pending, path)
-	}
-	f.unwritten.Repeat(path, err, repeat)
-	return err
-}
-
-// retry repeats a change that failed.
-func (f *files) retry(path string) error {
-	data, ok := f.pending[path]
-	if !ok {
-		return nil
-	}
-	err := store(path, data)
-	if err == nil {
-		delete(f.pending, path)
-	}
-	return err
-}
-
-func store(path string, data []byte) error {
-	if data == nil {
-		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
+// recordFormat is the file about an image that was pulled. One that was moved aside must not make its image look
+// preloaded (load).
+var recordFormat = statefile.Format[record]{
+	Name: "image-pulls/pulled/IMAGE.json", Version: recordVersion, Limit: maxFile, Damaged: statefile.MoveAside,
+	Newer: statefile.MoveAside, DirMode: 0o700, Repeat: true,
+	Check: func(r *record) error {
+		if r.Salt == "" {
+			return errors.New("it has no salt")
 		}
 		return nil
-	}
-	dir := filepath.Dir(path)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	if err := atomicfile.Replace(path, data); err != nil {
-		return err
-	}
-	// After a power loss the file must be there if the image is.
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	},
 }
 
-// encode encodes a value that has only strings and numbers, which cannot fail.
-func encode(v any) []byte {
-	data, err := json.Marshal(v)
+// intentFormat is the file about a pull that has begun. One that was moved aside stays an intent (loadIntents).
+var intentFormat = statefile.Format[intentFile]{
+	Name: "image-pulls/intents/NAME.json", Limit: maxFile, Damaged: statefile.MoveAside, DirMode: 0o700, Repeat: true,
+}
+
+// load returns the record of an image, nil if there is none.
+func (r *Records) load(id string) (*record, error) {
+	f, err := r.pulled.File(fileKey(id))
 	if err != nil {
-		panic("pullrecords: " + err.Error())
+		return nil, err
 	}
-	return data
+	found, err := f.Load()
+	switch {
+	case err == nil && found.Image != bareID(id):
+		err = fmt.Errorf("it is about image %q", found.Image)
+	case errors.Is(err, fs.ErrNotExist) && f.MovedAside():
+		err = errors.New("it could not be used, and was moved aside")
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	}
+	if err != nil {
+		r.log.Warn("Failed to read image pull record, verifying credentials", "file", f.Path(), "err", err)
+		return nil, err
+	}
+	return &found, nil
+}
+
+// save writes a record, and reports whether it is on the disk.
+func (r *Records) save(record *record) bool {
+	r.epoch++
+	return save(r, r.pulled, fileKey(record.Image), *record) == nil
+}
+
+// save writes a file. An error is logged, and the write is repeated.
+func save[T any](r *Records, dir *statefile.Dir[T], key string, v T) error {
+	f, err := dir.File(key)
+	if err == nil {
+		err = f.Save(v)
+	}
+	r.logUnsaved(key, err)
+	return err
+}
+
+// remove removes a file. An error is logged, and the removal is repeated.
+func remove[T any](r *Records, dir *statefile.Dir[T], key string) { r.logUnsaved(key, dir.Remove(key)) }
+
+func (r *Records) logUnsaved(key string, err error) {
+	if err != nil {
+		r.log.Warn("Failed to save image pull record, retrying", "file", key, "err", err)
+	}
 }

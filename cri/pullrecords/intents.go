@@ -1,22 +1,23 @@
 package pullrecords
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"time"
 )
 
-// intent is the file about a pull that has begun, and the state of the pulls of that
-// name.
-type intent struct {
+// intentFile is the file about a pull that has begun.
+type intentFile struct {
 	// Image is the name as it is pulled. It is empty for a file that could not be read.
 	Image string `json:"image"`
 	// Before is the ID of the image that had the name, empty if there was none.
 	Before string `json:"before,omitempty"`
+}
 
+// intent is the state of the pulls of a name.
+type intent struct {
+	intentFile
 	// pulls is how many pulls of the name are in progress.
 	pulls int
 	// doubtful says that the runtime may have pulled without an answer to this daemon,
@@ -30,42 +31,28 @@ type intent struct {
 // The runtime cancels such a pull.
 const settleDelay = time.Minute
 
-// loadIntents reads the intents of an earlier daemon.
+// loadIntents reads the intents of an earlier daemon: all of them, however many pulls it did not see the end of. The image
+// of one that is left out would count as preloaded.
 func (r *Records) loadIntents() {
 	r.intents = map[string]*intent{}
-	dir, err := os.Open(filepath.Join(r.dir, "intents"))
-	if err != nil {
-		if !os.IsNotExist(err) {
-			r.log.Warn("Failed to read image pull intents", "err", err)
-		}
-		return
-	}
-	defer dir.Close()
-	// All of them, however many pulls an earlier daemon did not see the end of: the image of
-	// one that is left out would count as preloaded.
-	names, err := dir.Readdirnames(-1)
+	keys, err := r.begun.Keys()
 	if err != nil {
 		r.log.Warn("Failed to read image pull intents", "err", err)
 	}
-	for _, name := range names {
-		if filepath.Ext(name) != suffix {
-			continue
-		}
-		in := &intent{}
-		path := filepath.Join(r.dir, "intents", name)
-		data, err := r.files.read(path)
+	for _, key := range keys {
+		in := &intent{doubtful: true, overdue: true}
+		f, err := r.begun.File(key)
 		if err == nil {
-			err = json.Unmarshal(data, in)
+			in.intentFile, err = f.Load()
 		}
-		if err == nil && fileName(canonical(in.Image)) != name {
+		if err == nil && fileKey(canonical(in.Image)) != key {
 			err = fmt.Errorf("it is about image %q", in.Image)
 		}
 		if err != nil {
-			r.log.Warn("Failed to read image pull intent", "file", path, "err", err)
-			in = &intent{}
+			r.log.Warn("Failed to read image pull intent", "file", key, "err", err)
+			in.intentFile = intentFile{}
 		}
-		in.doubtful, in.overdue = true, true
-		r.intents[name], r.unsettled = in, true
+		r.intents[key], r.unsettled = in, true
 	}
 }
 
@@ -85,21 +72,17 @@ func (r *Records) Begin(ctx context.Context, image string) (*Pull, error) {
 	}
 	r.settleAll(ctx)
 	before, _ := r.idOf(ctx, image) // without an answer it counts as none, so that the pull counts
-	key := fileName(canonical(image))
+	key := fileKey(canonical(image))
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	in := r.intents[key]
 	if in == nil || in.Image == "" {
-		in = &intent{Image: image, Before: before, doubtful: in != nil}
+		in = &intent{intentFile: intentFile{image, before}, doubtful: in != nil}
 		r.intents[key] = in
 	}
 	in.pulls++
 	p := &Pull{r, key, in}
-	path := r.intentPath(key)
-	if _, pending := r.files.pending[path]; in.pulls > 1 && !pending {
-		return p, nil
-	}
-	if err := r.change(path, encode(in)); err != nil {
+	if err := save(r, r.begun, key, in.intentFile); err != nil {
 		return p, fmt.Errorf("failed to record image pull intent: %w", err)
 	}
 	return p, nil
@@ -127,12 +110,9 @@ func (p *Pull) Succeeded(ctx context.Context, ref string, used Credential) {
 	if err != nil || found == nil {
 		found = newRecord(id)
 	}
-	if found.grant(repository(p.in.Image), used) {
-		r.save(found)
-	}
+	found.grant(repository(p.in.Image), used)
 	// The intent stays until the record is on the disk.
-	_, pending := r.files.pending[r.recordPath(id)]
-	p.end(pending)
+	p.end(!r.save(found))
 }
 
 // Failed records that a pull has failed. An uncertain one may have succeeded in the
@@ -174,10 +154,8 @@ func (r *Records) dropIntent(key string) {
 		in.settling.Stop()
 	}
 	delete(r.intents, key)
-	_ = r.change(r.intentPath(key), nil) // logged and repeated
+	remove(r, r.begun, key)
 }
-
-func (r *Records) intentPath(key string) string { return filepath.Join(r.dir, "intents", key) }
 
 // settleLater settles an intent once the runtime must have ended its last pull. The caller
 // holds mu.
@@ -227,11 +205,9 @@ func (r *Records) settle(ctx context.Context, key string) {
 	settled := err == nil
 	if settled && id != "" && id != in.Before {
 		// A record that cannot be read has the same meaning.
-		if found, fault := r.load(id); fault == nil && found == nil {
-			r.save(newRecord(id))
+		if found, fault := r.load(id); fault == nil {
+			settled = r.save(cmp.Or(found, newRecord(id)))
 		}
-		_, pending := r.files.pending[r.recordPath(id)]
-		settled = !pending
 	}
 	if settled {
 		r.dropIntent(key)

@@ -5,8 +5,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
-	"fmt"
 	"slices"
 
 	"github.com/distribution/reference"
@@ -69,18 +67,6 @@ func newRecord(id string) *record {
 	salt := make([]byte, 16)
 	_, _ = rand.Read(salt) // never fails
 	return &record{Version: recordVersion, Image: bareID(id), Salt: hex.EncodeToString(salt)}
-}
-
-// decodeRecord returns an error for what is not the record of this image.
-func decodeRecord(data []byte, id string) (*record, error) {
-	r := &record{}
-	if err := json.Unmarshal(data, r); err != nil {
-		return nil, err
-	}
-	if r.Version != recordVersion || r.Image != bareID(id) || r.Salt == "" {
-		return nil, fmt.Errorf("version %d of image %q, want version %d of %q", r.Version, r.Image, recordVersion, bareID(id))
-	}
-	return r, nil
 }
 
 func (r *record) hash(c Credential) string {
@@ -195,13 +181,11 @@ func cutID(id string) (string, bool) {
 	return bare, err == nil
 }
 
-// fileName returns the name of the file about an image ID or, for intents, about a name.
-func fileName(of string) string {
+// fileKey returns the key of the file about an image ID or, for intents, about a name.
+func fileKey(of string) string {
 	if bare, ok := cutID(of); ok {
-		return bare + suffix
+		return bare
 	}
 	sum := sha256.Sum256([]byte(cmp.Or(of, "?")))
-	return hex.EncodeToString(sum[:]) + suffix
+	return hex.EncodeToString(sum[:])
 }
-
-const suffix = ".json"

@@ -3,18 +3,15 @@ package pullrecords
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podstead/podstead/internal/imagepolicy"
-	"github.com/podstead/podstead/internal/unwritten"
+	"github.com/podstead/podstead/internal/statefile"
 )
 
 // Images looks up images in the runtime. cri.Client implements it.
@@ -28,8 +25,8 @@ type Config struct {
 	// Dir is the directory of the records; it is created with the first one.
 	Dir    string
 	Images Images
-	// Unwritten repeats writes that failed; nil forgets them when the daemon ends.
-	Unwritten *unwritten.Files
+	// Disk is where they are. It repeats writes that failed.
+	Disk statefile.Disk
 	// Log may be nil.
 	Log *slog.Logger
 }
@@ -37,13 +34,14 @@ type Config struct {
 // Records are the records of the pulls of one runtime. A nil *Records records nothing and
 // verifies nothing. All methods are safe for concurrent use.
 type Records struct {
-	dir    string
 	images Images
 	log    *slog.Logger
+	pulled *statefile.Dir[record]
+	begun  *statefile.Dir[intentFile]
 
+	// mu is also held while a record is read and changed, by load and save.
 	mu      sync.Mutex
-	files   files
-	intents map[string]*intent // by file name
+	intents map[string]*intent // by the key of their file
 	// unsettled says that there are intents of pulls whose result is not known.
 	unsettled bool
 	// epoch counts the pulls that succeeded and the records written.
@@ -58,7 +56,13 @@ func Open(c Config) *Records {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	r := &Records{dir: c.Dir, images: c.Images, log: c.Log, files: files{c.Unwritten, map[string][]byte{}}}
+	r := &Records{
+		images: c.Images, log: c.Log, pulled: recordFormat.Dir(filepath.Join(c.Dir, "pulled"), c.Disk),
+		begun: intentFormat.Dir(filepath.Join(c.Dir, "intents"), c.Disk),
+	}
+	if err := errors.Join(r.pulled.Clean(), r.begun.Clean()); err != nil {
+		r.log.Warn("Failed to remove incomplete image pull records", "err", err)
+	}
 	r.loadIntents()
 	return r
 }
@@ -116,44 +120,6 @@ func (r *Records) Check(ctx context.Context, policy imagepolicy.Policy, image st
 	return RecordFound
 }
 
-// load returns the record of an image, nil if there is none. The caller holds mu.
-func (r *Records) load(id string) (*record, error) {
-	path := r.recordPath(id)
-	data, err := r.files.read(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	var found *record
-	if err == nil {
-		found, err = decodeRecord(data, id)
-	}
-	if err != nil {
-		r.log.Warn("Failed to read image pull record, verifying credentials", "file", path, "err", err)
-	}
-	return found, err
-}
-
-// save writes a record; the caller holds mu.
-func (r *Records) save(record *record) {
-	r.epoch++
-	_ = r.change(r.recordPath(record.Image), encode(record)) // logged and repeated
-}
-
-func (r *Records) recordPath(id string) string { return filepath.Join(r.dir, "pulled", fileName(id)) }
-
-// change writes a file or, with nil, removes it; the caller holds mu.
-func (r *Records) change(path string, data []byte) error {
-	err := r.files.change(path, data, func() error {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		return r.files.retry(path)
-	})
-	if err != nil {
-		r.log.Warn("Failed to save image pull record, retrying", "file", path, "err", err)
-	}
-	return err
-}
-
 // Preloaded records that the owner of the node loaded an image from an archive: it is no
 // longer one that a pod pulled.
 func (r *Records) Preloaded(image, id string) {
@@ -162,8 +128,8 @@ func (r *Records) Preloaded(image, id string) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	_ = r.change(r.recordPath(id), nil) // logged and repeated
-	key := fileName(canonical(image))
+	remove(r, r.pulled, fileKey(id))
+	key := fileKey(canonical(image))
 	switch in := r.intents[key]; {
 	case in == nil:
 	case in.pulls == 0:
@@ -182,16 +148,16 @@ func (r *Records) Forget(mark uint64, id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.epoch == mark {
-		_ = r.change(r.recordPath(id), nil) // logged and repeated
+		remove(r, r.pulled, fileKey(id))
 	}
-	r.absent(fileName(id))
+	r.absent(fileKey(id))
 }
 
-// absent says that the image of a file was not there: if a pull in progress began with it
+// absent says that the image of a record was not there: if a pull in progress began with it
 // and brings it back, that counts as pulled. The caller holds mu.
-func (r *Records) absent(file string) {
+func (r *Records) absent(image string) {
 	for key, in := range r.intents {
-		if in.Image != "" && in.Before != "" && fileName(in.Before) == file {
+		if in.Image != "" && in.Before != "" && fileKey(in.Before) == image {
 			r.setBefore(key, in, "")
 		}
 	}
@@ -200,7 +166,7 @@ func (r *Records) absent(file string) {
 // setBefore changes the ID that an intent began with; the caller holds mu.
 func (r *Records) setBefore(key string, in *intent, id string) {
 	in.Before = id
-	_ = r.change(r.intentPath(key), encode(in)) // logged and repeated
+	_ = save(r, r.begun, key, in.intentFile)
 }
 
 // Mark returns a mark for Prune, to be taken before the images are listed, and for Forget,
@@ -223,28 +189,21 @@ func (r *Records) Prune(mark uint64, ids []string) {
 	}
 	present := make(map[string]bool, len(ids))
 	for _, id := range ids {
-		present[fileName(id)] = true
+		present[fileKey(id)] = true
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.epoch != mark {
 		return
 	}
-	entries, err := os.ReadDir(filepath.Join(r.dir, "pulled"))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	keys, err := r.pulled.Keys()
+	if err != nil {
 		r.log.Warn("Failed to list image pull records", "err", err)
 	}
-	for _, e := range entries {
-		if !present[e.Name()] {
-			_ = r.change(filepath.Join(r.dir, "pulled", e.Name()), nil) // logged and repeated
-			r.absent(e.Name())
-		}
-	}
-	for path := range r.files.pending {
-		if dir, name := filepath.Split(path); strings.HasSuffix(dir, "/pulled/") && !present[name] &&
-			r.files.pending[path] != nil {
-			_ = r.change(path, nil)
-			r.absent(name)
+	for _, key := range keys {
+		if !present[key] {
+			remove(r, r.pulled, key)
+			r.absent(key)
 		}
 	}
 }
@@ -254,7 +213,7 @@ func (r *Records) Prune(mark uint64, ids []string) {
 func (r *Records) pulling(image string, present *runtimeapi.Image) bool {
 	return slices.ContainsFunc(slices.Concat([]string{image}, present.GetRepoTags(), present.GetRepoDigests()),
 		func(name string) bool {
-			in := r.intents[fileName(canonical(name))]
+			in := r.intents[fileKey(canonical(name))]
 			return in != nil && in.Before != bareID(present.GetId())
 		})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -17,6 +18,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podstead/podstead/internal/imagepolicy"
+	"github.com/podstead/podstead/internal/statefile"
 	"github.com/podstead/podstead/internal/unwritten"
 )
 
@@ -86,7 +88,7 @@ func newRecordsHarness(t *testing.T) *recordsHarness {
 // restart replaces the daemon with one that has no in-memory state.
 func (h *recordsHarness) restart() {
 	h.files = unwritten.New()
-	h.Records = Open(Config{Dir: h.dir, Images: h.runtime, Unwritten: h.files})
+	h.Records = Open(Config{Dir: h.dir, Images: h.runtime, Disk: statefile.Disk{Unwritten: h.files}})
 }
 
 // credential returns the login of a Secret; without a UID it is one of a manifest.
@@ -237,10 +239,15 @@ func TestPolicies(t *testing.T) {
 	}
 }
 
+// path returns the path of the file about an image or a name.
+func (h *recordsHarness) path(dir, of string) string {
+	return filepath.Join(h.dir, dir, fileKey(of)+".json")
+}
+
 // damage overwrites the file about an image.
 func (h *recordsHarness) damage(dir, of string) {
 	h.t.Helper()
-	path := filepath.Join(h.dir, dir, fileName(of))
+	path := h.path(dir, of)
 	if _, err := os.Stat(path); err != nil {
 		h.t.Fatal(err)
 	}
@@ -582,11 +589,15 @@ func TestRecordIsBounded(t *testing.T) {
 			}
 		}
 	}
-	data := encode(full)
+	data, err := json.Marshal(full)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if len(data) > maxFile-maxFile/4 {
 		t.Errorf("the record has %d bytes", len(data))
 	}
-	if err := store(h.recordPath(id), data); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Dir(h.path("pulled", id)), 0o700),
+		os.WriteFile(h.path("pulled", id), data, 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	last := fmt.Sprintf("r.test/app-%d:1", maxNames)
@@ -610,14 +621,14 @@ func TestLoginsAreSalted(t *testing.T) {
 			t.Fatal(found, err)
 		}
 		id := h.pull(name, "r.test/"+name+":1", tenantA)
-		data, err := os.ReadFile(h.recordPath(id))
+		data, err := os.ReadFile(h.path("pulled", id))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if strings.Contains(string(data), "pass-a") || strings.Contains(string(data), hex.EncodeToString(tenantA.Sum[:])) {
 			t.Errorf("the login is in %s", data)
 		}
-		if info, err := os.Stat(h.recordPath(id)); err != nil || info.Mode().Perm() != 0o600 {
+		if info, err := os.Stat(h.path("pulled", id)); err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("%v (%v)", info, err)
 		}
 		h.mu.Lock()
@@ -660,7 +671,7 @@ func TestManyIntents(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range count {
-		if err := os.WriteFile(h.intentPath(fileName(canonical(name(i)))), encode(&intent{Image: name(i)}),
+		if err := os.WriteFile(h.path("intents", canonical(name(i))), []byte(fmt.Sprintf(`{"image":%q}`, name(i))),
 			0o600); err != nil {
 			t.Fatal(err)
 		}

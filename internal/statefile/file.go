@@ -153,6 +153,17 @@ func (f *File[T]) MoveAside(refused error) bool {
 	return e.MovedTo != ""
 }
 
+// MovedAside reports whether a file that could not be used was moved aside, by this daemon or an earlier one. It is
+// true if that cannot be found out.
+func (f *File[T]) MovedAside() bool {
+	for _, suffix := range []string{SuffixDamaged, SuffixNewer} {
+		if _, err := os.Lstat(f.path + suffix); !isMissing(err) {
+			return true
+		}
+	}
+	return false
+}
+
 // Save makes v the content of the file. It does nothing if the file has it already. After a refusal of Load it is an
 // error until the file is gone.
 func (f *File[T]) Save(v T) error { return f.SaveFrom(func() T { return v }) }

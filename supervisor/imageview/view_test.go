@@ -19,7 +19,6 @@ import (
 	"github.com/podstead/podstead/cri/imageload"
 	"github.com/podstead/podstead/cri/pullrecords"
 	"github.com/podstead/podstead/gc"
-	"github.com/podstead/podstead/internal/unwritten"
 )
 
 const web = "registry.test/web:1"
@@ -72,7 +71,7 @@ func newHarness(t *testing.T) *harness {
 	h.node = &node{client: client}
 	h.View = View{
 		Node: h.node, Service: client, Loader: h.node,
-		Records: pullrecords.Open(pullrecords.Config{Dir: h.records, Images: client, Unwritten: unwritten.New(),
+		Records: pullrecords.Open(pullrecords.Config{Dir: h.records, Images: client,
 			Log: slog.New(slog.DiscardHandler)}),
 		Credentials: func(string, []string) cri.PullCredentials { return cri.PullCredentials{} },
 		Changed:     func() { h.notified = append(h.notified, "pods") },

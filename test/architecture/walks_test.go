@@ -12,7 +12,6 @@ import (
 var walkers = map[string]string{
 	"cli/filecopy/tar.go":                      "a directory of the caller, with the caller's rights",
 	"config/configfile/files.go":               "the drop-in files of the administrator",
-	"cri/pullrecords/intents.go":               "podstead's own records, one level",
 	"internal/statefile/statefiletest/disk.go": "the directory of a test",
 	"internal/treewalk/walk.go":                "the bounded walk",
 	"node/cgroup/destroy.go":                   "cgroups, whose depth and number the kernel bounds",
