@@ -23,7 +23,7 @@ const (
 )
 
 // supportedKinds lists the supported kinds for messages.
-var supportedKinds = "Pod, " + strings.Join(objectKinds, ", ") + ", PodList or List"
+var supportedKinds = "Pod, " + strings.Join(kindNames, ", ") + ", PodList or List"
 
 // templateKinds are the kinds with a pod template.
 var templateKinds = []string{"DaemonSet", "Deployment", "Job", "CronJob", "ReplicaSet", "ReplicationController",
@@ -66,7 +66,7 @@ func (u *unitLoad) loadItem(value map[string]any, at location, implied string) {
 		return
 	case kind == kindPod:
 		u.loadPod(value, at)
-	case slices.Contains(objectKinds, kind):
+	case slices.Contains(kindNames, kind):
 		u.loadObject(kind, value, at)
 	default:
 		u.loadList(value, at, kind)
@@ -129,7 +129,7 @@ func KindRemedy(kind, version string) string {
 	if slices.Contains(templateKinds, kind) {
 		return "convert it with podstead convert, or copy its pod template into a Pod. Supported kinds: " + supportedKinds
 	}
-	if meant := suggest.Nearest(kind, append([]string{kindPod, kindPodList, kindList}, objectKinds...)); meant != "" {
+	if meant := suggest.Nearest(kind, append([]string{kindPod, kindPodList, kindList}, kindNames...)); meant != "" {
 		return fmt.Sprintf("did you mean %q?", meant)
 	}
 	return "supported kinds: " + supportedKinds

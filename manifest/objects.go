@@ -58,30 +58,6 @@ type Object struct {
 	StorageClass  *storagev1.StorageClass     `json:"storageClass,omitempty"`
 }
 
-// content returns the kind of the object and the object itself; nil for the
-// zero Object.
-func (o *Object) content() (string, metav1.Object) {
-	switch {
-	case o.ConfigMap != nil:
-		return KindConfigMap, o.ConfigMap
-	case o.Secret != nil:
-		return KindSecret, o.Secret
-	case o.Claim != nil:
-		return KindClaim, o.Claim
-	case o.Service != nil:
-		return KindService, o.Service
-	case o.PriorityClass != nil:
-		return KindPriorityClass, o.PriorityClass
-	case o.RuntimeClass != nil:
-		return KindRuntimeClass, o.RuntimeClass
-	case o.Volume != nil:
-		return KindVolume, o.Volume
-	case o.StorageClass != nil:
-		return KindStorageClass, o.StorageClass
-	}
-	return "", nil
-}
-
 // Value returns the object itself; nil for the zero Object.
 func (o *Object) Value() metav1.Object {
 	_, value := o.content()

@@ -9,67 +9,18 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
-	nodev1 "k8s.io/api/node/v1"
-	schedulingv1 "k8s.io/api/scheduling/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/podstead/podstead/manifest/validation"
 )
-
-// objectKinds are the kinds of objects other than pods, in the order in which
-// messages list them.
-var objectKinds = []string{KindConfigMap, KindSecret, KindClaim, KindService, KindPriorityClass, KindRuntimeClass,
-	KindVolume, KindStorageClass}
-
-// kindVersions are the supported API versions of each kind.
-var kindVersions = map[string]string{
-	kindPod:           "v1",
-	kindPodList:       "v1",
-	kindList:          "v1",
-	KindConfigMap:     "v1",
-	KindSecret:        "v1",
-	KindClaim:         "v1",
-	KindService:       "v1",
-	KindPriorityClass: "scheduling.k8s.io/v1",
-	KindRuntimeClass:  "node.k8s.io/v1",
-	KindVolume:        "v1",
-	KindStorageClass:  "storage.k8s.io/v1",
-}
-
-// isClusterScoped reports whether objects of a kind have no namespace.
-func isClusterScoped(kind string) bool {
-	return kind == KindPriorityClass || kind == KindRuntimeClass || kind == KindVolume || kind == KindStorageClass
-}
-
-// newObject returns an empty object of a kind.
-func newObject(kind string) Object {
-	switch kind {
-	case KindConfigMap:
-		return Object{ConfigMap: &v1.ConfigMap{}}
-	case KindSecret:
-		return Object{Secret: &v1.Secret{}}
-	case KindClaim:
-		return Object{Claim: &v1.PersistentVolumeClaim{}}
-	case KindService:
-		return Object{Service: &v1.Service{}}
-	case KindPriorityClass:
-		return Object{PriorityClass: &schedulingv1.PriorityClass{}}
-	case KindVolume:
-		return Object{Volume: &v1.PersistentVolume{}}
-	case KindStorageClass:
-		return Object{StorageClass: &storagev1.StorageClass{}}
-	default:
-		return Object{RuntimeClass: &nodev1.RuntimeClass{}}
-	}
-}
 
 // loadObject loads an object other than a pod: it is decoded, defaulted and
 // validated.
 func (u *unitLoad) loadObject(kind string, value map[string]any, at location) {
 	twice := duplicateKeys(at.tree)
-	object := newObject(kind)
-	object.Digest = documentDigest(value, twice)
+	object := Object{Digest: documentDigest(value, twice)}
+	kindNamed(kind).create(&object)
 	_, meta := object.content()
 
 	checker := at.schemaChecker()
@@ -130,33 +81,21 @@ func clearObject(object *Object) {
 	if kept.Namespace == "" && !isClusterScoped(kind) {
 		kept.Namespace = metav1.NamespaceDefault
 	}
-	types := metav1.TypeMeta{APIVersion: kindVersions[kind], Kind: kind}
-	switch {
-	case object.ConfigMap != nil:
-		object.ConfigMap.ObjectMeta, object.ConfigMap.TypeMeta = kept, types
-	case object.Secret != nil:
-		object.Secret.ObjectMeta, object.Secret.TypeMeta = kept, types
-	case object.Claim != nil:
-		object.Claim.ObjectMeta, object.Claim.TypeMeta = kept, types
-		object.Claim.Status = v1.PersistentVolumeClaimStatus{}
-	case object.Service != nil:
-		object.Service.ObjectMeta, object.Service.TypeMeta = kept, types
-		object.Service.Status = v1.ServiceStatus{}
-	case object.PriorityClass != nil:
-		object.PriorityClass.ObjectMeta, object.PriorityClass.TypeMeta = kept, types
-	case object.RuntimeClass != nil:
-		object.RuntimeClass.ObjectMeta, object.RuntimeClass.TypeMeta = kept, types
-	case object.Volume != nil:
-		object.Volume.ObjectMeta, object.Volume.TypeMeta = kept, types
-		object.Volume.Status = v1.PersistentVolumeStatus{}
-	case object.StorageClass != nil:
-		object.StorageClass.ObjectMeta, object.StorageClass.TypeMeta = kept, types
+	*meta.GetObjectMeta().(*metav1.ObjectMeta) = kept
+	meta.GetObjectKind().SetGroupVersionKind(schema.FromAPIVersionAndKind(kindVersions[kind], kind))
+	switch object := meta.(type) {
+	case *v1.PersistentVolumeClaim:
+		object.Status = v1.PersistentVolumeClaimStatus{}
+	case *v1.Service:
+		object.Status = v1.ServiceStatus{}
+	case *v1.PersistentVolume:
+		object.Status = v1.PersistentVolumeStatus{}
 	}
 }
 
 // knownKind reports whether this version reads a kind.
 func knownKind(kind string) bool {
-	return kind == kindPod || kind == kindPodList || kind == kindList || slices.Contains(objectKinds, kind)
+	return kind == kindPod || kind == kindPodList || kind == kindList || slices.Contains(kindNames, kind)
 }
 
 // mayBeSecret reports whether a chunk that cannot be decoded may contain a

@@ -10,8 +10,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // objectOwner is the unit whose object of a name is in effect. It is kept
@@ -172,33 +170,9 @@ func RevisionChanged(before, now string) bool {
 // stamped returns a copy of the object with that resourceVersion. It shares
 // everything except the metadata.
 func (o Object) stamped(revision string) Object {
-	var meta *metav1.ObjectMeta
-	switch {
-	case o.ConfigMap != nil:
-		copied := *o.ConfigMap
-		o.ConfigMap, meta = &copied, &copied.ObjectMeta
-	case o.Secret != nil:
-		copied := *o.Secret
-		o.Secret, meta = &copied, &copied.ObjectMeta
-	case o.Claim != nil:
-		copied := *o.Claim
-		o.Claim, meta = &copied, &copied.ObjectMeta
-	case o.Service != nil:
-		copied := *o.Service
-		o.Service, meta = &copied, &copied.ObjectMeta
-	case o.PriorityClass != nil:
-		copied := *o.PriorityClass
-		o.PriorityClass, meta = &copied, &copied.ObjectMeta
-	case o.RuntimeClass != nil:
-		copied := *o.RuntimeClass
-		o.RuntimeClass, meta = &copied, &copied.ObjectMeta
-	case o.Volume != nil:
-		copied := *o.Volume
-		o.Volume, meta = &copied, &copied.ObjectMeta
-	case o.StorageClass != nil:
-		copied := *o.StorageClass
-		o.StorageClass, meta = &copied, &copied.ObjectMeta
-	}
-	meta.ResourceVersion = revision
+	kind, _ := o.content()
+	kindNamed(kind).copy(&o)
+	_, copied := o.content()
+	copied.SetResourceVersion(revision)
 	return o
 }

@@ -15,10 +15,10 @@ var (
 	ErrRefused = errors.New("cannot be changed in the manifest directory")
 )
 
-// SourceError returns why an object of a source cannot be changed in the manifest directory; nil
+// sourceError returns why an object of a source cannot be changed in the manifest directory; nil
 // if it can. declared says that a manifest of the directory declares it, faults are those of the
 // manifests there.
-func SourceError(ref manifest.ObjectRef, source manifest.Source, unit string, declared bool,
+func sourceError(ref manifest.ObjectRef, source manifest.Source, unit string, declared bool,
 	faults manifest.Faults) error {
 	switch {
 	case source == manifest.SourceHTTP:

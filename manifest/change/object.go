@@ -3,30 +3,13 @@ package change
 import (
 	"encoding/json"
 	"maps"
-	"reflect"
 
 	v1 "k8s.io/api/core/v1"
-	nodev1 "k8s.io/api/node/v1"
-	schedulingv1 "k8s.io/api/scheduling/v1"
-	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/podstead/podstead/internal/objectpatch"
 	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/manifest"
 )
-
-// objectTypes are the types of the kinds of objects, for their merge keys.
-var objectTypes = map[string]reflect.Type{
-	"Pod":                      reflect.TypeFor[v1.Pod](),
-	manifest.KindConfigMap:     reflect.TypeFor[v1.ConfigMap](),
-	manifest.KindSecret:        reflect.TypeFor[v1.Secret](),
-	manifest.KindClaim:         reflect.TypeFor[v1.PersistentVolumeClaim](),
-	manifest.KindService:       reflect.TypeFor[v1.Service](),
-	manifest.KindPriorityClass: reflect.TypeFor[schedulingv1.PriorityClass](),
-	manifest.KindRuntimeClass:  reflect.TypeFor[nodev1.RuntimeClass](),
-	manifest.KindVolume:        reflect.TypeFor[v1.PersistentVolume](),
-	manifest.KindStorageClass:  reflect.TypeFor[storagev1.StorageClass](),
-}
 
 // generated are the annotations that an object in the API has and its document does not need:
 // those of the daemon and the kubelet, and the one in which kubectl apply keeps what it has

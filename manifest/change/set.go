@@ -33,7 +33,7 @@ func (s *Set) Refs() []manifest.ObjectRef { return s.dir.Refs() }
 func (s *Set) Find(ref manifest.ObjectRef) (edit.Found, error) {
 	found, err := s.dir.Find(ref)
 	if known, ok := s.declaration(ref); ok {
-		if err := SourceError(ref, known.Source, known.Unit, err == nil, s.dir.Faults()); err != nil {
+		if err := sourceError(ref, known.Source, known.Unit, err == nil, s.dir.Faults()); err != nil {
 			return found, refusedError{err}
 		}
 	}

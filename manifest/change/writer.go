@@ -224,7 +224,7 @@ func transfer(ref manifest.ObjectRef, d declared, wanted map[string]any, whole b
 			}
 		}
 	}
-	result := objectpatch.Transfer(d.Document, declarable(before), declarable(wanted), objectTypes[ref.Kind])
+	result := objectpatch.Transfer(d.Document, declarable(before), declarable(wanted), manifest.ObjectType(ref.Kind))
 	if ref.Kind == manifest.KindSecret {
 		result = placeValues(d.Document, result, wanted)
 	}
