@@ -100,6 +100,11 @@ func notPublished(v *csivolume.Volume) error {
 func (m *Manager) publishedFor(v *csivolume.Volume) (*record, *podRecord) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	return m.publishedRecords(v)
+}
+
+// publishedRecords is publishedFor for a caller that holds mu.
+func (m *Manager) publishedRecords(v *csivolume.Volume) (*record, *podRecord) {
 	if m.state == nil {
 		return nil, nil
 	}
@@ -107,11 +112,10 @@ func (m *Manager) publishedFor(v *csivolume.Volume) (*record, *podRecord) {
 	if r == nil {
 		return nil, nil
 	}
-	p := r.pod(v.Pod, v.Name)
-	if p == nil || !p.Published {
-		return nil, nil
+	if p := r.pod(v.Pod, v.Name); p != nil && p.Published {
+		return r, p
 	}
-	return r, p
+	return nil, nil
 }
 
 // knownExpansion returns the result of Expand if the driver is not to be called.

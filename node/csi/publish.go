@@ -59,10 +59,8 @@ func (m *Manager) published(v *csivolume.Volume) (string, error) {
 	err := m.load()
 	path := ""
 	if err == nil {
-		if r := m.state.find(v.Driver, v.Handle); r != nil {
-			if p := r.pod(v.Pod, v.Name); p != nil && p.Published {
-				path = p.Target
-			}
+		if _, p := m.publishedRecords(v); p != nil {
+			path = p.Target
 		}
 	}
 	m.mu.Unlock()

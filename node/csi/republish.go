@@ -54,15 +54,8 @@ func (m *Manager) Republish(ctx context.Context, v *csivolume.Volume) error {
 func (m *Manager) due(v *csivolume.Volume) (*record, *podRecord) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.state == nil {
-		return nil, nil
-	}
-	vol := m.state.find(v.Driver, v.Handle)
-	if vol == nil {
-		return nil, nil
-	}
-	pod := vol.pod(v.Pod, v.Name)
-	if pod == nil || !pod.Published || time.Now().Before(pod.repeatAt) {
+	vol, pod := m.publishedRecords(v)
+	if pod == nil || time.Now().Before(pod.repeatAt) {
 		return nil, nil
 	}
 	return vol, pod
