@@ -40,8 +40,8 @@ Pods that depend on each other in a cycle (annotation podstead.io/depends-on) ar
 With a directory, a dependency that is in none of the given files is a warning, and so is a
 ConfigMap, a Secret or a PersistentVolumeClaim that a pod requires, and the storage class of
 a claim of which there is no PersistentVolume either. Further warnings are keys that a
-ConfigMap or Secret does not have, two pods that need the same port of the host, and the
-entries of a directory that are not read.`,
+ConfigMap or Secret does not have, a subPath that is none of their files, two pods that need
+the same port of the host, and the entries of a directory that are not read.`,
 		Example: `  # Validate all manifests of a directory
   podstead validate /etc/pods
 
@@ -92,6 +92,7 @@ func runValidate(cmd *cobra.Command, o validateOptions, paths []string) error {
 	v.checkDependencies(complete)
 	v.checkHostPorts()
 	v.checkKeys()
+	v.checkSubPaths()
 	if complete {
 		v.checkReferences()
 		v.checkStorageClasses()

@@ -211,6 +211,10 @@ func mistakes() []mistake {
 			"settings.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata: {color: red}\n"}, grade: 3,
 			want: "warning: web.yaml: Pod default/web: requires the key colour of ConfigMap default/settings, which does not " +
 				"have it; it has color; or mark the reference as optional; the pod waits for it"},
+		{name: "subPath that is no key", files: map[string]string{"": webPod("    volumeMounts: [{name: settings, mountPath: " +
+			"/app.conf, subPath: app.cnf}]\n  volumes: [{name: settings, configMap: {name: settings}}]\n")[""],
+			"settings.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata: {app.conf: a}\n"}, grade: 3,
+			want: `warning: web.yaml: Pod default/web: spec.containers[0].volumeMounts[0].subPath: "app.cnf" is no file of volume "settings", which is made from ConfigMap default/settings; the volume has app.conf; the container waits for it`},
 
 		{name: "container for debugging in a manifest",
 			files: webPod("  ephemeralContainers: [{name: debug, image: busybox}]\n"), grade: 3,

@@ -71,3 +71,48 @@ func TestValidateStorageClasses(t *testing.T) {
 		t.Errorf("one file: %s", errs)
 	}
 }
+
+// A subPath of a ConfigMap or Secret has to be one of its files, or a directory of them. Of an object that is not
+// declared the files are not known.
+func TestValidateSubPaths(t *testing.T) {
+	t.Parallel()
+	const objects = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: cm}\ndata: {a: '1'}\nbinaryData: {b: eA==}\n---\n" +
+		"apiVersion: v1\nkind: Secret\nmetadata: {name: key}\nstringData: {tls: x}\n---\n"
+	const waits, empty = "; the container waits for it", "; the container gets an empty directory in its place"
+	for _, tt := range []struct{ volume, subPath, want string }{
+		{"configMap: {name: cm}", "a", ""},
+		{"configMap: {name: cm}", "./b", ""},
+		{"configMap: {name: cm}", ".", ""},
+		{"configMap: {name: cm}", "c", "ConfigMap default/cm; the volume has a, b" + waits},
+		{"configMap: {name: cm}", "a/b", "ConfigMap default/cm; the volume has a, b" + waits},
+		{"configMap: {name: cm, items: [{key: a, path: d/e}]}", "d/e", ""},
+		{"configMap: {name: cm, items: [{key: a, path: d/e}]}", "d", ""},
+		{"configMap: {name: cm, items: [{key: a, path: d/e}]}", "a", "ConfigMap default/cm; the volume has d/e" + waits},
+		{"configMap: {name: cm, optional: true}", "c", "ConfigMap default/cm; the volume has a, b" + empty},
+		{"configMap: {name: cm, optional: true, items: [{key: c, path: c}]}", "c",
+			"ConfigMap default/cm; write the name of a file of the volume, or add the key" + empty},
+		{"configMap: {name: elsewhere, optional: true}", "c", ""},
+		{"secret: {secretName: key}", "tls", ""},
+		{"secret: {secretName: key}", "tsl",
+			"Secret default/key; write the name of a file of the volume, or add the key" + waits},
+		{"projected: {sources: [{configMap: {name: cm}}, {secret: {name: key, items: [{key: tls, path: t}]}}]}", "t", ""},
+		{"projected: {sources: [{configMap: {name: cm}}, {secret: {name: key, items: [{key: tls, path: t}]}}]}", "tls",
+			"ConfigMap default/cm and Secret default/key; the volume has a, b, t" + waits},
+		{"projected: {sources: [{configMap: {name: cm}}, {downwardAPI: {items: [{path: name, fieldRef: {fieldPath: " +
+			"metadata.name}}]}}]}", "name", ""},
+		{"projected: {sources: [{configMap: {name: cm}}, {configMap: {name: elsewhere, optional: true}}]}", "z", ""},
+		{"emptyDir: {}", "c", ""},
+	} {
+		file := write(t, filepath.Join(t.TempDir(), "p.yaml"), objects+"apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n"+
+			"spec: {initContainers: [{name: i, image: a:1}], containers: [{name: c, image: a:1, volumeMounts: "+
+			"[{name: v, mountPath: /v, subPath: "+tt.subPath+"}]}], volumes: [{name: v, "+tt.volume+"}]}\n")
+		want := ""
+		if tt.want != "" {
+			want = "warning: " + file + ": Pod default/p: spec.containers[0].volumeMounts[0].subPath: \"" + tt.subPath +
+				"\" is no file of volume \"v\", which is made from " + tt.want + "\n"
+		}
+		if _, errs, err := execute(t, "", "validate", file); err != nil || errs != want {
+			t.Errorf("%s of %s: %v\n%swant\n%s", tt.subPath, tt.volume, err, errs, want)
+		}
+	}
+}

@@ -205,6 +205,16 @@ func RequiredKeys(pod *v1.Pod) []KeyRef {
 		if source := pod.Spec.Volumes[i].Secret; source != nil {
 			items(source.Optional, KindSecret, source.SecretName, source.Items)
 		}
+		if projected := pod.Spec.Volumes[i].Projected; projected != nil {
+			for j := range projected.Sources {
+				if source := projected.Sources[j].ConfigMap; source != nil {
+					items(source.Optional, KindConfigMap, source.Name, source.Items)
+				}
+				if source := projected.Sources[j].Secret; source != nil {
+					items(source.Optional, KindSecret, source.Name, source.Items)
+				}
+			}
+		}
 	}
 	return keys
 }

@@ -29,8 +29,12 @@ func TestRequiredKeys(t *testing.T) {
 	c.Env = append(c.Env, c.Env[0], v1.EnvVar{Name: "B", ValueFrom: &v1.EnvVarSource{SecretKeyRef: &v1.SecretKeySelector{
 		LocalObjectReference: v1.LocalObjectReference{Name: "s"}, Key: "b", Optional: &yes}}})
 	pod.Spec.Volumes = []v1.Volume{{Name: "v",
-		VolumeSource: v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "s", Items: []v1.KeyToPath{{Key: "tls"}}}}}}
-	if got := fmt.Sprint(RequiredKeys(pod)); got != "[key a of ConfigMap default/cm key tls of Secret default/s]" {
+		VolumeSource: v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "s", Items: []v1.KeyToPath{{Key: "tls"}}}}},
+		{Name: "p", VolumeSource: v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{{
+			ConfigMap: &v1.ConfigMapProjection{LocalObjectReference: v1.LocalObjectReference{Name: "cm"},
+				Items: []v1.KeyToPath{{Key: "p"}}}}}}}}}
+	want := "[key a of ConfigMap default/cm key tls of Secret default/s key p of ConfigMap default/cm]"
+	if got := fmt.Sprint(RequiredKeys(pod)); got != want {
 		t.Error(got)
 	}
 }

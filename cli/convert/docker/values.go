@@ -91,19 +91,34 @@ func ParseBool(text string) (bool, error) {
 	return false, errors.New("must be true or false")
 }
 
-// ParseUser parses UID[:GID]. A nil group is that of the image. Names are resolved in the image,
-// which is not at hand; only root is known everywhere.
+// Names of users and groups are resolved in the image, which is not at hand; only root is known everywhere.
+const (
+	remedyUser  = "write the number, which `id NAME` prints in a container of the image"
+	remedyGroup = "write the number in what `getent group NAME` prints in a container of the image, " +
+		"or on the host for the group of one of its devices"
+)
+
+// ParseUser parses UID[:GID]. A nil group is that of the image.
 func ParseUser(text string) (uid, gid *int64, err error) {
 	user, group, grouped := strings.Cut(strings.TrimSpace(text), ":")
 	if uid, err = ParseID(user); err != nil {
-		return nil, nil, fmt.Errorf("the user %q is a name", user)
+		return nil, nil, fmt.Errorf("the user %q is a name; %s", user, remedyUser)
 	}
 	if grouped && group != "" {
-		if gid, err = ParseID(group); err != nil {
-			return nil, nil, fmt.Errorf("the group %q is a name", group)
+		if gid, err = ParseGroup(group); err != nil {
+			return nil, nil, err
 		}
 	}
 	return uid, gid, nil
+}
+
+// ParseGroup parses a numeric group.
+func ParseGroup(text string) (*int64, error) {
+	gid, err := ParseID(text)
+	if err != nil {
+		return nil, fmt.Errorf("the group %q is a name; %s", text, remedyGroup)
+	}
+	return gid, nil
 }
 
 // ParseID parses a numeric user or group; root is 0.

@@ -14,17 +14,14 @@ import (
 	"github.com/podstead/podstead/cli/convert/report"
 )
 
-// Remedies that several sources give.
-const (
-	RemedyUser = "write the number, which `id NAME` prints in a container of the image"
-	RemedyIP   = "a pod gets its address from the network of the runtime; use its name"
-)
+// RemedyIP is the remedy for a fixed address of a container.
+const RemedyIP = "a pod gets its address from the network of the runtime; use its name"
 
 // SetUser sets the user and the group of a container.
 func (b *Builder) SetUser(c *v1.Container, f report.Field, text string) {
 	uid, gid, err := docker.ParseUser(text)
 	if err != nil {
-		b.Report.Error(f, err.Error(), RemedyUser)
+		b.Report.Error(f, err.Error(), "")
 		return
 	}
 	Security(c).RunAsUser, Security(c).RunAsGroup = uid, gid
@@ -32,9 +29,9 @@ func (b *Builder) SetUser(c *v1.Container, f report.Field, text string) {
 
 // AddGroup adds a supplementary group to the pod.
 func (b *Builder) AddGroup(f report.Field, text string) {
-	gid, err := docker.ParseID(text)
+	gid, err := docker.ParseGroup(text)
 	if err != nil {
-		b.Report.Error(f, fmt.Sprintf("the group %q is a name", text), RemedyUser)
+		b.Report.Error(f, err.Error(), "")
 		return
 	}
 	b.PodSecurity().SupplementalGroups = append(b.PodSecurity().SupplementalGroups, *gid)

@@ -293,9 +293,9 @@ func (k *container) device(value string, f report.Field) {
 func (k *container) user(value string, f report.Field) { k.b.SetUser(k.c, f, value) }
 
 func (k *container) group(value string, f report.Field) {
-	gid, err := docker.ParseID(value)
+	gid, err := docker.ParseGroup(value)
 	if err != nil {
-		k.report.Error(f, fmt.Sprintf("the group %q is a name", value), podbuild.RemedyUser)
+		k.report.Error(f, err.Error(), "")
 		return
 	}
 	podbuild.Security(k.c).RunAsGroup = gid
