@@ -97,6 +97,29 @@ func TestFileSourceVerifiesSignatures(t *testing.T) {
 	}
 }
 
+// What is signed is the content: those who can write to the directory can rename it, remove it, and go back to an
+// older revision under a new name. SECURITY.md and docs/manifests.md say so.
+func TestSignaturesBindNoName(t *testing.T) {
+	b := newFileHarness(t)
+	signer := newSigner(t)
+	b.keys = signer.keys()
+	write := func(name, text string) {
+		b.write(name+".sig", signer.sign(text))
+		b.write(name, text)
+	}
+	write("a.yaml", "a 2")
+	b.start()
+	b.sink.awaitPods("a=2")
+	write("other.yaml", "c 1")
+	b.sink.awaitPods("a=2", "c=1")
+	write("a.yaml", "b 1")
+	b.sink.awaitPods("b=1", "c=1")
+	b.must(os.Remove(b.path("a.yaml")))
+	b.sink.awaitPods("c=1")
+	write("again.yaml", "a 1")
+	b.sink.awaitPods("a=1", "c=1")
+}
+
 // When verification is switched on, what was accepted before keeps running, with a fault, and
 // also after a restart.
 func TestVerificationIsSwitchedOn(t *testing.T) {
