@@ -28,7 +28,7 @@ type driver struct {
 
 // connect connects to a driver, and asks for its node ID and its capabilities.
 func connect(ctx context.Context, p plugins.Plugin, timeout time.Duration) (*driver, error) {
-	conn, err := plugins.Dial(p.Endpoint, maxAnswer)
+	conn, err := plugins.Dial(p.Endpoint, maxAnswer, time.Second)
 	if err != nil {
 		return nil, err
 	}

@@ -41,7 +41,7 @@ type plugin struct {
 }
 
 func dialPlugin(name v1.ResourceName, socket string) (*plugin, error) {
-	conn, err := plugins.Dial(socket, maxAnswer)
+	conn, err := plugins.Dial(socket, maxAnswer, time.Second)
 	if err != nil {
 		return nil, err
 	}

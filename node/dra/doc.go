@@ -3,7 +3,8 @@
 // It owns the connections to the DRA drivers of the node, and the checkpoint of which ResourceClaims
 // are prepared for which pods. It reads ResourceClaims through a small interface, and what drivers
 // answer. It never allocates a device, which the cluster's scheduler does, never publishes
-// ResourceSlices, which drivers do, but has those of drivers that have left deleted, and never starts or ends a pod.
+// ResourceSlices, which drivers do, but has those of drivers that have left or died deleted, and never starts or ends a
+// pod.
 //
 // A claim is in the checkpoint before a driver hears of it, and stays there until the driver has
 // unprepared it: a daemon that is killed in between unprepares what the pods no longer use.

@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/status"
 	drapb "k8s.io/kubelet/pkg/apis/dra/v1"
 
@@ -25,12 +26,18 @@ var services = []struct{ version, path string }{
 // maxAnswer limits the answers of drivers, in bytes.
 const maxAnswer = 4 << 20
 
+// maxReconnectDelay is between two attempts to reach a driver that has died and left its socket, as at the kubelet.
+// A call ends the delay.
+const maxReconnectDelay = 2 * time.Minute
+
 // driver is one registration of a DRA driver.
 type driver struct {
 	name, socket string
 	// path begins the names of the calls.
 	path string
 	conn *grpc.ClientConn
+	// connected is protected by Manager.mu.
+	connected bool
 }
 
 func newDriver(p plugins.Plugin) (*driver, error) {
@@ -46,7 +53,7 @@ func newDriver(p plugins.Plugin) (*driver, error) {
 			drapb.DRAPluginService)
 	}
 	var err error
-	d.conn, err = plugins.Dial(p.Endpoint, maxAnswer)
+	d.conn, err = plugins.Dial(p.Endpoint, maxAnswer, maxReconnectDelay)
 	return d, err
 }
 
@@ -98,6 +105,10 @@ func (d *driver) unprepare(ctx context.Context, c *drapb.Claim, timeout time.Dur
 func (d *driver) call(ctx context.Context, name string, request, answer any, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
+	if d.conn.GetState() == connectivity.TransientFailure {
+		// The call fails without an attempt to connect. The pod is synced again once there is a connection.
+		d.conn.ResetConnectBackoff()
+	}
 	err := d.conn.Invoke(ctx, d.path+name, request, answer)
 	switch {
 	case err == nil:

@@ -18,7 +18,6 @@ import (
 	internaldevice "github.com/podstead/podstead/internal/device"
 	"github.com/podstead/podstead/internal/statefile"
 	"github.com/podstead/podstead/internal/wakeup"
-	"github.com/podstead/podstead/node/plugins"
 )
 
 // Options configure a Manager.
@@ -34,8 +33,8 @@ type Options struct {
 	// Timeout is for each call to a driver, by default the kubelet's 45 s. RetryDelay is between two
 	// attempts to unprepare the claims of pods that are gone, by default the kubelet's minute.
 	Timeout, RetryDelay time.Duration
-	// Slices deletes the ResourceSlices of drivers that have left; nil without a cluster. SliceDelay is
-	// how long such a driver may take to register again, by default the kubelet's 30 s.
+	// Slices deletes the ResourceSlices of drivers without a connection; nil without a cluster. SliceDelay is
+	// how long such a driver may take to connect again, by default the kubelet's 30 s.
 	Slices     ResourceSlices
 	SliceDelay time.Duration
 }
@@ -60,8 +59,8 @@ type Manager struct {
 	waiting map[types.UID]bool
 	// gone are pods that ended while no daemon ran, and that have claims.
 	gone map[types.UID]bool
-	// deregistered has when drivers have left whose slices are not deleted yet; empty without a cluster.
-	deregistered map[string]time.Time
+	// absent has since when drivers have no connection whose slices are not deleted yet; empty without a cluster.
+	absent map[string]time.Time
 	// disabled is why no driver can register; nil if drivers can.
 	disabled error
 }
@@ -112,8 +111,8 @@ func New(o Options) *Manager {
 	m := &Manager{
 		options: o, log: o.Log, file: checkpointFormat.File(o.Checkpoint, o.Disk), changed: wakeup.NewSignal(),
 		due: wakeup.NewSignal(), left: wakeup.NewSignal(),
-		deregistered: map[string]time.Time{},
-		drivers:      map[string][]*driver{}, claims: map[types.NamespacedName]*claim{}, waiting: map[types.UID]bool{},
+		absent:  map[string]time.Time{},
+		drivers: map[string][]*driver{}, claims: map[types.NamespacedName]*claim{}, waiting: map[types.UID]bool{},
 		gone: map[types.UID]bool{},
 	}
 	saved, err := m.file.Load()
@@ -124,39 +123,6 @@ func New(o Options) *Manager {
 	}
 	m.restore(saved)
 	return m
-}
-
-// Register implements plugins.Handler: it takes a DRA driver. While a driver is updated, two of a name
-// are registered, and the newer one is called.
-func (m *Manager) Register(_ context.Context, p plugins.Plugin) (deregister func(), err error) {
-	d, err := newDriver(p)
-	if err != nil {
-		return nil, err
-	}
-	m.mu.Lock()
-	m.drivers[d.name] = append(m.drivers[d.name], d)
-	delete(m.deregistered, d.name)
-	m.mu.Unlock()
-	m.changed.Notify()
-	m.due.Notify()
-	return func() {
-		m.mu.Lock()
-		m.drivers[d.name] = slices.DeleteFunc(m.drivers[d.name], func(o *driver) bool { return o == d })
-		last := len(m.drivers[d.name]) == 0
-		if last {
-			delete(m.drivers, d.name)
-			if m.options.Slices != nil {
-				m.deregistered[d.name] = time.Now()
-				m.left.Notify()
-			}
-		}
-		m.mu.Unlock()
-		_ = d.conn.Close()
-		if last {
-			m.log.Warn("DRA driver deregistered; its resource claims are not prepared until it registers again", "driver",
-				d.name, "socket", d.socket)
-		}
-	}, nil
 }
 
 // Disable records why no driver can register on this node.
@@ -176,17 +142,7 @@ func (m *Manager) remedy() string {
 	return "install it, or wait until it has started"
 }
 
-// driver returns the newest registration of a driver, nil if there is none.
-func (m *Manager) driver(name string) *driver {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if all := m.drivers[name]; len(all) > 0 {
-		return all[len(all)-1]
-	}
-	return nil
-}
-
-// Changed receives after a driver has registered.
+// Changed receives after a driver has registered or connected.
 func (m *Manager) Changed() <-chan struct{} { return m.changed.C() }
 
 // TakeChanged returns the pods whose claims could not be prepared.

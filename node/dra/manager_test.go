@@ -30,6 +30,8 @@ const driverName = "gpu.example.com"
 type fakeDriver struct {
 	drapb.UnimplementedDRAPluginServer
 	socket string
+	// kill ends it as a kill does: its socket is left.
+	kill func()
 
 	mu sync.Mutex
 	// prepared are the UIDs of the prepared claims; calls has each call.
@@ -50,16 +52,26 @@ func startDriver(t *testing.T) *fakeDriver {
 		t.Fatal(err)
 	}
 	f := &fakeDriver{socket: filepath.Join(dir, "s"), prepared: map[string]bool{}}
-	listener, err := net.Listen("unix", f.socket)
+	f.serve(t)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return f
+}
+
+// serve starts the driver, also after kill.
+func (f *fakeDriver) serve(t *testing.T) {
+	t.Helper()
+	_ = os.Remove(f.socket)
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: f.socket, Net: "unix"})
 	if err != nil {
 		t.Fatal(err)
 	}
+	listener.SetUnlinkOnClose(false)
 	server := grpc.NewServer()
 	drapb.RegisterDRAPluginServer(server, f)
 	drapbbeta.RegisterDRAPluginServer(server, betaDriver{f: f})
 	go func() { _ = server.Serve(listener) }()
-	t.Cleanup(func() { server.Stop(); _ = os.RemoveAll(dir) })
-	return f
+	f.kill = server.Stop
+	t.Cleanup(server.Stop)
 }
 
 func (f *fakeDriver) begin(ctx context.Context, call string) error {

@@ -2,7 +2,6 @@ package dra
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"time"
 )
@@ -19,11 +18,12 @@ const (
 	maxSliceRetry = 5 * time.Minute
 )
 
-// DeleteSlices deletes the ResourceSlices of drivers that have left until ctx ends: no scheduler shall
-// give their devices to pods, which would only wait. A driver has SliceDelay to register again. Unlike
+// DeleteSlices deletes the ResourceSlices of drivers without a connection until ctx ends: no scheduler shall
+// give their devices to pods, which would only wait. A driver has SliceDelay to connect again. Unlike
 // a kubelet, which deletes all slices when it starts, a new daemon gives drivers that time as well.
 func (m *Manager) DeleteSlices(ctx context.Context) error {
 	at, retry, logged := time.Now().Add(m.options.SliceDelay), minSliceRetry, ""
+	overdue := true // the slices of drivers that left while no daemon ran
 	for {
 		var due <-chan time.Time
 		if !at.IsZero() {
@@ -39,30 +39,39 @@ func (m *Manager) DeleteSlices(ctx context.Context) error {
 			continue
 		case <-due:
 		}
-		except, next := m.spared(time.Now())
-		err := m.options.Slices.DeleteResourceSlices(ctx, except)
+		except, expired, next := m.spared(time.Now())
+		overdue = overdue || expired
+		var err error
+		if overdue {
+			err = m.options.Slices.DeleteResourceSlices(ctx, except)
+		}
 		if err == nil {
-			at, retry, logged = next, minSliceRetry, ""
+			at, retry, logged, overdue = next, minSliceRetry, "", false
 			continue
 		}
 		if ctx.Err() == nil && logged != err.Error() {
 			logged = err.Error()
-			m.log.Warn("Failed to delete the ResourceSlices of DRA drivers that are not registered, retrying", "err", err)
+			m.log.Warn("Failed to delete the ResourceSlices of DRA drivers that are not connected, retrying", "err", err)
 		}
 		at, retry = time.Now().Add(retry), min(2*retry, maxSliceRetry)
 	}
 }
 
-// spared returns the drivers whose slices are kept: those that are registered, or that may register again,
-// and when the first of the latter is due; zero if there are none.
-func (m *Manager) spared(now time.Time) (names []string, next time.Time) {
+// spared returns the drivers whose slices are kept: those that are connected, or that may connect again, and
+// when the first of the latter is due; zero if there are none. expired: one more driver has not connected in time.
+func (m *Manager) spared(now time.Time) (names []string, expired bool, next time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	names = slices.Collect(maps.Keys(m.drivers))
-	for name, since := range m.deregistered {
+	for name := range m.drivers {
+		if m.connected(name) {
+			names = append(names, name)
+		}
+	}
+	for name, since := range m.absent {
 		due := since.Add(m.options.SliceDelay)
 		if !due.After(now) {
-			delete(m.deregistered, name)
+			delete(m.absent, name)
+			expired = true
 			continue
 		}
 		names = append(names, name)
@@ -71,5 +80,5 @@ func (m *Manager) spared(now time.Time) (names []string, next time.Time) {
 		}
 	}
 	slices.Sort(names)
-	return names, next
+	return names, expired, next
 }

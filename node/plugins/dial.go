@@ -11,10 +11,10 @@ import (
 )
 
 // Dial returns a connection to the socket of a plugin, which is made at the first call. Answers of
-// more than maxAnswer bytes are errors.
-func Dial(socket string, maxAnswer int) (*grpc.ClientConn, error) {
+// more than maxAnswer bytes are errors. maxRetry limits the delay between two attempts to connect again.
+func Dial(socket string, maxAnswer int, maxRetry time.Duration) (*grpc.ClientConn, error) {
 	retry := backoff.DefaultConfig
-	retry.BaseDelay, retry.MaxDelay = 50*time.Millisecond, time.Second
+	retry.BaseDelay, retry.MaxDelay = 50*time.Millisecond, maxRetry
 	return grpc.NewClient("passthrough:///plugin",
 		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithAuthority("localhost"), grpc.WithNoProxy(),
 		grpc.WithDisableServiceConfig(),

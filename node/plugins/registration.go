@@ -57,7 +57,7 @@ func (r *registration) end() {
 // register asks the plugin who it is until it answers, and gives it to the handler of its type. The
 // result is nil if that rejects it, or if ctx ends.
 func (w *Watcher) register(ctx context.Context, path string) (deregister func()) {
-	conn, err := Dial(path, maxAnswer)
+	conn, err := Dial(path, maxAnswer, time.Second)
 	if err != nil {
 		w.log.Error("Failed to register plugin", "socket", path, "err", err)
 		return nil

@@ -49,6 +49,13 @@ func (d *DRADriver) Stop() {
 	}
 }
 
+// Kill kills the driver, which leaves its sockets, and waits for its end.
+func (d *DRADriver) Kill() {
+	d.process.Signal(syscall.SIGKILL)
+	<-d.process.ended
+	d.process = nil
+}
+
 // Pause lets the driver answer no calls, Continue answers them.
 func (d *DRADriver) Pause()    { d.process.Signal(syscall.SIGSTOP) }
 func (d *DRADriver) Continue() { d.process.Signal(syscall.SIGCONT) }

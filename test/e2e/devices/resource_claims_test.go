@@ -70,6 +70,23 @@ func TestResourceClaims(t *testing.T) {
 	n.AwaitGone("two")
 	n.AwaitPrepared(driver, 0)
 
+	awaitSlices := func(what string, want bool) {
+		t.Helper()
+		n.Await(what, func() error {
+			var list struct{ Items []struct{} }
+			if err := a.Get(&list, "resourceslices"); err != nil || (len(list.Items) > 0) != want {
+				return fmt.Errorf("there are %d ResourceSlices (%v)", len(list.Items), err)
+			}
+			return nil
+		})
+	}
+	// A driver that was killed leaves its sockets, but not its devices in the cluster.
+	awaitSlices("the driver has published its devices", true)
+	driver.Kill()
+	awaitSlices("the devices of the killed driver are gone from the cluster", false)
+	start()
+	awaitSlices("the driver is back, and so are its devices", true)
+
 	// A driver that hangs delays its own pods only, and answers later.
 	driver.Pause()
 	a.Create(n.ResourceClaimPod("late", "resourceClaimName: shared", ""))
@@ -96,16 +113,6 @@ func TestResourceClaims(t *testing.T) {
 		}
 		return nil
 	})
-	awaitSlices := func(what string, want bool) {
-		t.Helper()
-		n.Await(what, func() error {
-			var list struct{ Items []struct{} }
-			if err := a.Get(&list, "resourceslices"); err != nil || (len(list.Items) > 0) != want {
-				return fmt.Errorf("there are %d ResourceSlices (%v)", len(list.Items), err)
-			}
-			return nil
-		})
-	}
 	awaitSlices("the devices of the driver are gone from the cluster", false)
 	start()
 	n.MustPrintIn(n.AwaitRunning("waits"), "blue", "sh", "-c", "echo $user_color")
