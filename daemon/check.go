@@ -139,7 +139,6 @@ func checkSettings(ctx context.Context, o *config.Options, running int) prefligh
 	if len(s.RouteLocalnet) > 0 {
 		s.LocalnetRule = firewall.NewLocalnet(nil).Installed(ctx)
 	}
-	s.PodDNS = podDNSState(o)
 	r := &s.Runtime
 	own := "unix://" + privateConfig(o).Socket()
 	r.Endpoint = o.Runtime.Endpoint
@@ -150,6 +149,7 @@ func checkSettings(ctx context.Context, o *config.Options, running int) prefligh
 	if r.Private = r.Endpoint == own; r.Private {
 		r.Log = privateConfig(o).CurrentLog()
 	}
+	s.PodDNS = podDNSState(o, r.Private)
 	shown := r.Ask(ctx)
 	// A private runtime reports the directories that podstead configured.
 	if shown.CNIConfDir != "" {
@@ -162,12 +162,14 @@ func checkSettings(ctx context.Context, o *config.Options, running int) prefligh
 }
 
 // podDNSState asks the name server of pods for its state.
-func podDNSState(o *config.Options) (state preflight.PodDNS) {
+func podDNSState(o *config.Options, ownRuntime bool) (state preflight.PodDNS) {
 	status, err := keeper.Ask(nameserverDir(o))
 	if err != nil {
 		return state // it does not run
 	}
 	state.Running, state.Failed = true, status.Failed
+	// An error is that of a runtime that was never started, for which no process runs either.
+	state.Given, _ = givesNameserver(o, ownRuntime)
 	for _, a := range status.Listening {
 		state.Listening = append(state.Listening, a.String())
 	}

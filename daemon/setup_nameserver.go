@@ -49,22 +49,26 @@ func (d *daemon) openNameserver(ctx context.Context) error {
 
 // givesNameserver reports whether new pods get the name server.
 func (d *daemon) givesNameserver() bool {
-	o := d.opts
-	switch {
-	case o.PodDNS.Mode == config.PodDNSNever, len(o.Network.ClusterDNS) > 0:
-		return false
-	case o.PodDNS.Mode == config.PodDNSAlways:
-		return true
-	}
-	if d.runtime.Private == nil {
-		return false
-	}
-	_, own, err := d.runtime.Private.Network()
+	gives, err := givesNameserver(d.opts, d.runtime.Private != nil)
 	if err != nil {
 		d.log.Warn("Failed to find the network of the private containerd, pods do not resolve the names of other pods", "err",
 			err)
 	}
-	return own
+	return gives
+}
+
+// givesNameserver reports whether a daemon with these options gives new pods the name server.
+func givesNameserver(o *config.Options, ownRuntime bool) (bool, error) {
+	switch {
+	case o.PodDNS.Mode == config.PodDNSNever, len(o.Network.ClusterDNS) > 0:
+		return false, nil
+	case o.PodDNS.Mode == config.PodDNSAlways:
+		return true, nil
+	case !ownRuntime:
+		return false, nil
+	}
+	_, own, err := privateConfig(o).Network()
+	return own, err
 }
 
 // podDNSAddresses returns the addresses of this host in the networks of pods.
@@ -75,7 +79,7 @@ func (d *daemon) podDNSAddresses() ([]netip.Prefix, error) {
 	dir := d.opts.Runtime.CNIConfDir
 	if d.runtime.Private != nil {
 		var err error
-		if dir, _, err = d.runtime.Private.Network(); err != nil {
+		if dir, _, err = privateConfig(d.opts).Network(); err != nil {
 			return nil, err
 		}
 	}

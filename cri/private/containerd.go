@@ -40,10 +40,11 @@ func New(cfg Config, binary string, log *slog.Logger) *Containerd {
 }
 
 // Start returns when the containerd answers. One that runs already, started by an
-// earlier podstead, is adopted as it is. One that cannot start because its disk cannot
+// earlier podstead, is adopted as it is, unless its network was removed: then it is restarted
+// with another one, while containers keep running. One that cannot start because its disk cannot
 // be written to is no error: Run starts it when the disk has recovered.
 func (c *Containerd) Start(ctx context.Context) error {
-	if Answers(ctx, c.cfg.Socket()) {
+	if Answers(ctx, c.cfg.Socket()) && !c.endedWithoutNetwork(ctx) {
 		if err := c.cfg.removeMirror(); err != nil {
 			c.log.Warn("Failed to remove the image mirror of the private containerd", "err", err)
 		}
@@ -74,7 +75,7 @@ func (c *Containerd) Start(ctx context.Context) error {
 // updateRanges applies PodCIDRs to the network in use. Pods keep running in the network as it is if
 // that cannot be.
 func (c *Containerd) updateRanges() {
-	dir, _, err := c.Network()
+	dir, _, err := c.cfg.Network()
 	if err == nil {
 		err = c.cfg.updateRanges(dir)
 	}

@@ -13,8 +13,8 @@ import (
 
 // Network returns the directory of the network config that the private containerd uses, and
 // whether podstead created that network. It is valid once the containerd was started.
-func (c *Containerd) Network() (dir string, own bool, err error) {
-	text, err := os.ReadFile(c.cfg.file())
+func (c Config) Network() (dir string, own bool, err error) {
+	text, err := os.ReadFile(c.file())
 	if err != nil {
 		return "", false, fmt.Errorf("failed to read the config of the private containerd: %w", err)
 	}
@@ -26,9 +26,9 @@ func (c *Containerd) Network() (dir string, own bool, err error) {
 		if dir, err = strconv.Unquote(value); err != nil {
 			return "", false, fmt.Errorf("failed to read conf_dir in the config of the private containerd: %w", err)
 		}
-		return dir, dir != c.cfg.CNIConfDir, nil
+		return dir, dir != c.CNIConfDir, nil
 	}
-	return "", false, fmt.Errorf("%s names no conf_dir", c.cfg.file())
+	return "", false, fmt.Errorf("%s names no conf_dir", c.file())
 }
 
 // cniNetwork is what a network config says about the host's address on a bridge.

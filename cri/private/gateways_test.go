@@ -58,7 +58,7 @@ func TestNetworkOfThePrivateContainerd(t *testing.T) {
 		if err := cfg.writeConfig(cfg.render("/bin", c.dir, false, false)); err != nil {
 			t.Fatal(err)
 		}
-		dir, own, err := New(cfg, "containerd", nil).Network()
+		dir, own, err := cfg.Network()
 		if dir != c.dir || own != c.own || err != nil {
 			t.Errorf("%s %v (%v), want %+v", dir, own, err, c)
 		}

@@ -10,7 +10,9 @@ import (
 type PodDNS struct {
 	// Running: its process answers. Listening are the addresses that are open; Failed says why
 	// others are not.
-	Running   bool
+	Running bool
+	// Given: new pods get it. Otherwise its process is left for pods that an earlier setting gave it to.
+	Given     bool
 	Listening []string
 	Failed    map[string]string
 }
@@ -21,6 +23,9 @@ func podDNS(_ *Host, s *Settings) []Finding {
 	switch {
 	case !d.Running:
 		return nil
+	case !d.Given:
+		return ok("pod-dns", "new pods do not get the name server of pods (podDNS); its process serves pods that were "+
+			"started with another setting")
 	case len(d.Failed) > 0:
 		var why []string
 		for _, address := range slices.Sorted(maps.Keys(d.Failed)) {

@@ -291,9 +291,12 @@ func TestRun(t *testing.T) {
 			b.settings.RouteLocalnet, b.settings.LocalnetRule = []string{"cni0"}, true
 		}, "", OK, "", ""},
 		"the name server of pods": {func(b *testHost) {
-			b.settings.PodDNS = PodDNS{Running: true,
+			b.settings.PodDNS = PodDNS{Running: true, Given: true,
 				Failed: map[string]string{"10.88.0.1": "listen udp 10.88.0.1:53: bind: address already in use"}}
 		}, "pod-dns", Warn, "10.88.0.1:53: bind: address already in use", "ss -lunp"},
+		"the name server of pods of an earlier setting": {func(b *testHost) {
+			b.settings.PodDNS = PodDNS{Running: true, Failed: map[string]string{"10.88.0.1": "in use"}}
+		}, "", OK, "", ""},
 		"host ports without the rule": {func(b *testHost) { b.settings.RouteLocalnet = []string{"all", "cni0"} }, "loopback",
 			Warn, "route_localnet is enabled (all, cni0) and podstead's firewall rule is missing", "systemctl start podstead"},
 		"a flushed firewall": {func(b *testHost) {
@@ -515,6 +518,17 @@ func TestLowEvictionThreshold(t *testing.T) {
 	for _, f := range Run(b.host, b.settings) {
 		if f.Check == "disk" && f.Level != OK {
 			t.Errorf("%+v", f)
+		}
+	}
+}
+
+// The process that an earlier setting has left does not make check say that pods get its names.
+func TestNameServerOfAnEarlierSetting(t *testing.T) {
+	for given, want := range map[bool]string{true: "the name server of pods listens on 10.88.0.1",
+		false: "new pods do not get the name server of pods"} {
+		s := &Settings{PodDNS: PodDNS{Running: true, Given: given, Listening: []string{"10.88.0.1"}}}
+		if list := podDNS(nil, s); len(list) != 1 || list[0].Level != OK || !strings.HasPrefix(list[0].Message, want) {
+			t.Errorf("given %v: %+v", given, list)
 		}
 	}
 }

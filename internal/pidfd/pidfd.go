@@ -28,6 +28,22 @@ func Open(pid int) (*Process, error) {
 // Close releases the descriptor.
 func (p *Process) Close() error { return p.file.Close() }
 
+// Signal sends a signal to the process; os.ErrProcessDone if it has ended.
+func (p *Process) Signal(signal unix.Signal) error {
+	raw, err := p.file.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var sent error
+	if err := raw.Control(func(fd uintptr) { sent = unix.PidfdSendSignal(int(fd), signal, nil, 0) }); err != nil {
+		return err
+	}
+	if errors.Is(sent, unix.ESRCH) {
+		return os.ErrProcessDone
+	}
+	return sent
+}
+
 // Wait returns nil once the process has ended, whether or not it is a child of this one: its descriptor becomes
 // readable then, so that nothing is polled. The error is that of ctx, or of the descriptor; after an error, Wait must
 // not be called again.

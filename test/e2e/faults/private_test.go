@@ -76,6 +76,52 @@ func TestPrivateRuntime(t *testing.T) {
 	}
 }
 
+// A private containerd in a network of the host, which is then removed, is restarted in podstead's own. The containers
+// of pods keep running, new pods start, and the pods of the network that was removed can end.
+func TestPrivateRuntimeWithRemovedNetwork(t *testing.T) {
+	t.Parallel()
+	harness.PrivateNetwork.Lock()
+	defer harness.PrivateNetwork.Unlock()
+	for _, kind := range testbed.Kinds() {
+		t.Run(string(kind), func(t *testing.T) { // not in parallel: the host has only one such network
+			n := harness.PrivateNode(t, kind)
+			network := filepath.Join(n.Root, "net.d")
+			harness.WriteAll(t, network, map[string]string{"10-bed.conflist": testbed.SystemCNI})
+			n.Args = append(n.Args, "--cni-conf-dir", network)
+			n.WriteManifest("p.yaml", harness.SleepPod("p", "one"))
+			n.MustStart()
+			p := n.AwaitRunning("p")
+			if ip := n.AwaitReady("p").Status.PodIP; !strings.HasPrefix(ip, "10.210.") {
+				t.Fatalf("the address of the pod is %s, want one of the network of the host", ip)
+			}
+			runtime := runtimePid(n)
+			if err := n.Stop(); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.RemoveAll(network); err != nil {
+				t.Fatal(err)
+			}
+
+			n.MustStart()
+			runtime = awaitOtherRuntime(n, runtime)
+			n.WriteManifest("q.yaml", harness.SleepPod("q", "one"))
+			n.AwaitRunning("q")
+			if ip := n.AwaitReady("q").Status.PodIP; strings.HasPrefix(ip, "10.210.") {
+				t.Errorf("the address of a new pod is %s, of the network that was removed", ip)
+			}
+			n.AwaitReady("p")
+			n.MustStillRun("p", p)
+			n.RemoveManifest("p.yaml")
+			n.AwaitGone("p")
+			n.Restart()
+			n.AwaitReady("q")
+			if now := runtimePid(n); now != runtime {
+				t.Errorf("containerd was process %d and is %d after another start", runtime, now)
+			}
+		})
+	}
+}
+
 // privateContainerd returns nil if a process of the private containerd other than old exists,
 // whether or not it answers.
 func privateContainerd(n *harness.Node, old int) error {
